@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The parameter server core: jobs, commit log, optimizer, pinned snapshots, checkpoints.
+ *
+ *   chunks --> assembly (one buffer an update) --> complete --> commit in order --> model, momentum
+ *                                                       \--> late, lost-base, void: dropped whole
+ *   pull grant --> pin a snapshot --> chunks out
+ *
+ * The commit log is the order. An update is applied whole or not at all.
+ */
+#ifndef HD_SERVER_H
+#define HD_SERVER_H
+
+#include "hd_event.h"
+#include "hd_jobspec.h"
+#include "hd_keys.h"
+#include "hd_node.h"
+
+struct hd_server;
+
+struct hd_last_round {
+	uint16_t worker;
+	uint32_t round; /* newest round of this worker that is in the model */
+	uint8_t outcome;
+	hd_version version; /* after its commit */
+};
+
+/* A job's whole state. Arrays are owned by whoever the call says. */
+struct hd_checkpoint {
+	uint32_t job;
+	hd_version version;
+	uint64_t values;
+	float *model;
+	float *momentum;
+	struct hd_jobspec spec;
+	uint32_t worker_count;
+	struct hd_last_round *workers;
+};
+
+struct hd_server_ops {
+	/* Begin writing. Everything in *checkpoint stays unchanged until hd_server_checkpoint_done().
+	 * Returns 0 or -errno: then no done call follows, the server retries later and reports it. */
+	int (*checkpoint)(void *owner, const struct hd_checkpoint *checkpoint);
+	/* A job begins: is there a checkpoint? 0 with malloc'ed arrays, taken over by the server;
+	 * -ENOENT: none; else the job is refused with that error. */
+	int (*restore)(void *owner, uint32_t job, struct hd_checkpoint *checkpoint);
+};
+
+struct hd_server_config {
+	const char *name;
+	const char *host; /* its name in the topology */
+	const struct hd_keyring *keys;
+	uint16_t key_id;
+	uint8_t seed[32];
+	struct hd_addr controller; /* none: stand-alone, workers go direct */
+	struct hd_addr data; /* own address, as workers reach it */
+	uint64_t memory_bytes; /* for models, snapshots and updates in flight; 0: 1 GiB */
+	uint32_t chunk_bytes; /* of pulls; 0: HD_CHUNK_BYTES_DEFAULT */
+	uint32_t receive_window_bytes; /* what the driver can buffer; 0: 1 MiB */
+	uint32_t hold_us; /* 0: HD_HOLD_US */
+	uint32_t checkpoint_commits; /* every so many commits; 0: never */
+	const struct hd_server_ops *ops; /* may be NULL */
+	void *owner;
+};
+
+int hd_server_create(const struct hd_server_config *config, struct hd_server **server);
+void hd_server_destroy(struct hd_server *server);
+extern const struct hd_core_ops hd_server_ops;
+
+/* The write begun by ops->checkpoint ended with 0 or -errno. */
+void hd_server_checkpoint_done(
+	struct hd_server *server,
+	hd_ns now,
+	uint32_t job,
+	int status,
+	struct hd_sink *sink
+);
+/* Drains every job: a last checkpoint of each is asked for; true when nothing is under way. */
+bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink);
+
+/* What tests, benches and the trainer's evaluation look at. NULL / 0 for an unknown job. */
+const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values);
+const float *hd_server_momentum(const struct hd_server *server, uint32_t job);
+hd_version hd_server_version(const struct hd_server *server, uint32_t job);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What cores report through the sink: one flat record for every kind, so that the simulator's
+ * invariant checkers, traces, journals and JSON logs all read the same stream. A field that a kind
+ * does not use is 0.
+ */
+#ifndef HD_EVENT_H
+#define HD_EVENT_H
+
+#include "hd_types.h"
+
+/* Why an update or a pull did not end as hoped. The order is the wire's: append only. */
+#define HD_REASONS(R)                                                                              \
+	R(NONE, "none")                                                                            \
+	R(BOUND, "bound") /* would break tau_max: dropped by the planner */                        \
+	R(IDLES, "idles") /* its early place would idle the network: dropped */                    \
+	R(LATE, "late") /* tau_max broken when it came to the commit */                            \
+	R(LOST_BASE, "lost-base") /* computed on a history that a restart lost */                  \
+	R(VOID, "void") /* its position was given up */                                            \
+	R(HOLD, "hold") /* voided by the server after hold_us */                                   \
+	R(LEASE, "lease") /* its worker's lease ended */                                           \
+	R(CANCELLED, "cancelled") /* withdrawn by the worker */                                    \
+	R(LEFT, "left") /* its worker left the job */                                              \
+	R(NOT_FINITE, "not-finite") /* NaN or Inf in it */                                         \
+	R(REFUSED, "refused") /* job description, admission or protocol refused */                 \
+	R(NO_MEMORY, "no-memory") /* beyond the memory that was admitted */                        \
+	R(DUPLICATE, "duplicate") /* that round had been applied before */                         \
+	R(NOT_MODIFIED, "not-modified") /* conditional pull: nothing newer */                      \
+	R(EPOCH, "epoch") /* granted by a controller that has been superseded */                   \
+	R(CLOSED, "closed") /* the session or the node ended */                                    \
+	R(NO_SERVER, "no-server") /* no server for the job */                                      \
+	R(TIMEOUT, "timeout")                                                                      \
+	R(UNKNOWN_KEY, "unknown-key")                                                              \
+	R(VERSION_MISMATCH, "version-mismatch")
+
+enum hd_reason {
+#define HD_REASON_ENUM(name, text) HD_REASON_##name,
+	HD_REASONS(HD_REASON_ENUM)
+#undef HD_REASON_ENUM
+	HD_REASON_COUNT
+};
+
+/* How a push or pull ended: exactly one of these for each. */
+enum hd_outcome {
+	HD_OUTCOME_PENDING,
+	HD_OUTCOME_APPLIED, /* push: committed at `version` with `delay`; pull: delivered */
+	HD_OUTCOME_DROPPED, /* decided by policy before or at the commit; reason says which */
+	HD_OUTCOME_FAILED, /* could not be carried out; reason says why */
+	HD_OUTCOME_COUNT
+};
+
+enum hd_event_kind {
+	HD_EVENT_NONE,
+	HD_EVENT_PUSHED, /* worker: update accepted from the application; version = base */
+	HD_EVENT_PULLED, /* worker: pull asked for */
+	HD_EVENT_REQUESTED, /* worker: request sent to the controller or directly to the server */
+	HD_EVENT_GRANTED, /* controller (server when direct): token, position, value = rate bps */
+	HD_EVENT_DROPPED, /* controller: reason; value = planned finish in s from now */
+	HD_EVENT_VOIDED, /* controller or server: position given up */
+	HD_EVENT_GO, /* receiver sent go to a successor: token */
+	HD_EVENT_SEND_START, /* sender: first chunk left */
+	HD_EVENT_SEND_END, /* sender: everything acknowledged, or cancelled (reason) */
+	HD_EVENT_RECV_START, /* receiver: first chunk arrived */
+	HD_EVENT_RECV_END, /* receiver: everything held; value = goodput in bit/s */
+	HD_EVENT_COMMITTED, /* server: position, version (after), delay in aux, base in base */
+	HD_EVENT_OUTCOME, /* worker: the one outcome in aux, reason */
+	HD_EVENT_DURABLE, /* server: everything up to version is durable */
+	HD_EVENT_CHECKPOINT, /* server: checkpoint begun at version */
+	HD_EVENT_SNAPSHOT, /* server: pull's version pinned */
+	HD_EVENT_PLAN, /* controller: planned; bytes = pending, value = seconds it covers */
+	HD_EVENT_ESTIMATE, /* controller: link in aux, value = bit/s */
+	HD_EVENT_NODE_UP, /* controller: registered; server and worker: session opened */
+	HD_EVENT_NODE_DOWN, /* lease or session ended; reason */
+	HD_EVENT_FALLBACK, /* worker: no controller, goes direct */
+	HD_EVENT_COUNT
+};
+
+struct hd_event {
+	hd_ns at; /* the emitting node's clock */
+	enum hd_event_kind kind;
+	enum hd_reason reason;
+	uint32_t job;
+	uint16_t worker;
+	uint8_t direction; /* enum hd_direction (hd_message.h) */
+	uint32_t round;
+	uint64_t token;
+	uint64_t position;
+	hd_version version;
+	hd_version base;
+	uint64_t bytes;
+	uint64_t aux;
+	double value;
+};
+
+/* Stable lower-case names, as in the shell, traces and JSON. Never NULL. */
+const char *hd_reason_name(enum hd_reason reason);
+const char *hd_outcome_name(enum hd_outcome outcome);
+const char *hd_event_name(enum hd_event_kind kind);
+
+#endif

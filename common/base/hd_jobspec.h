@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a job is: the description with which it begins. The first worker's JOIN creates the job at
+ * the server; every later one must carry an equal description or is refused with the difference.
+ * Encoded form: version:16, then the fields in order, big-endian, names length-prefixed; total
+ * decoder; at most HD_MESSAGE_BYTES_MAX.
+ */
+#ifndef HD_JOBSPEC_H
+#define HD_JOBSPEC_H
+
+#include "hd_limits.h"
+#include "hd_types.h"
+
+enum hd_init {
+	HD_INIT_ZERO = 0,
+	HD_INIT_UNIFORM = 1 /* uniform in [-init_scale, init_scale), from seed and tensor index */
+};
+
+struct hd_tensor {
+	char name[HD_NAME_BYTES_MAX + 1];
+	uint8_t dtype; /* enum hd_dtype */
+	uint8_t dimension_count;
+	uint64_t dimension[HD_DIMENSIONS_MAX];
+	uint8_t init;
+	float init_scale;
+};
+
+enum hd_optimizer {
+	HD_OPTIMIZER_SGD = 0 /* h <- momentum h - lr (g + decay w);  w <- w + h */
+};
+
+struct hd_jobspec {
+	char tenant[HD_NAME_BYTES_MAX + 1];
+	char name[HD_NAME_BYTES_MAX + 1];
+	uint64_t seed;
+	uint8_t optimizer;
+	float learning_rate;
+	float momentum;
+	float weight_decay;
+	uint8_t staleness_rule; /* enum hd_staleness_rule */
+	float staleness_c; /* C; ignored by CONSTANT */
+	uint32_t tau_max; /* >= 1 */
+	bool allow_not_finite;
+	uint32_t tensor_count;
+	struct hd_tensor *tensors;
+};
+
+/* The job's 32-bit id: FNV-1a over "tenant/name", never 0. */
+uint32_t hd_job_id(const char *tenant, const char *name);
+
+/* 0 or -EINVAL with "field: what, limit" in error. */
+int hd_jobspec_check(const struct hd_jobspec *spec, char *error, size_t error_bytes);
+/* Values of all tensors; the model is their concatenation in order. 0 when it overflows the limit. */
+uint64_t hd_jobspec_values(const struct hd_jobspec *spec);
+uint64_t hd_jobspec_model_bytes(const struct hd_jobspec *spec);
+
+/* Returns bytes or -EMSGSIZE. */
+int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity);
+/* Returns 0 (free with hd_jobspec_fini), -EBADMSG, -ENOMEM. Checks like hd_jobspec_check. */
+int hd_jobspec_decode(const uint8_t *data, size_t bytes, struct hd_jobspec *spec);
+void hd_jobspec_fini(struct hd_jobspec *spec);
+
+/* True when equal; else the first difference in words: "tensor 3 (fc1.weight): shape 64x128, the job
+ * has 64x100". */
+bool hd_jobspec_equal(
+	const struct hd_jobspec *mine,
+	const struct hd_jobspec *theirs,
+	char *difference,
+	size_t difference_bytes
+);
+
+/* Fills values[] of the whole model from the spec's seed: the same on every machine. */
+void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values);
+
+/* The weight of an update applied as the t-th (t >= 1) with delay tau (papers: constant 1,
+ * C/sqrt(tau_max t), AdaDelay C/sqrt(t + tau)). Finite and > 0 for any input. */
+float hd_staleness_weight(uint8_t rule, float c, uint32_t tau_max, uint64_t t, uint32_t tau);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every maximum and every default time of the system, in one place. Configuration may lower a
+ * maximum, never raise it. Each error that a limit causes names the limit by its name here. */
+#ifndef HD_LIMITS_H
+#define HD_LIMITS_H
+
+/* --- wire --------------------------------------------------------------------------------- */
+#define HD_PORT 4773 /* the fabric's one UDP destination port */
+#define HD_PACKET_BYTES_MAX 8972 /* UDP payload at MTU 9000 */
+#define HD_PACKET_BYTES_DEFAULT 1472 /* UDP payload at MTU 1500 */
+#define HD_CHUNK_BYTES_DEFAULT 1408 /* payload of a data chunk: 352 fp32 values */
+#define HD_CHUNK_BYTES_MAX 8896 /* the same on a 9,000-byte path: 2,224 fp32 values */
+#define HD_MESSAGE_BYTES_MAX 65536 /* one control message, all its fragments together */
+#define HD_FRAGMENT_BYTES_MAX 1200 /* control body bytes in one packet */
+#define HD_NAME_BYTES_MAX 64 /* host, job, tenant and tensor names, without the NUL */
+#define HD_TEXT_BYTES_MAX 512 /* an explanation in words */
+#define HD_SEGMENTS_MAX 4 /* (start, rate, bytes) pieces of one grant */
+#define HD_SACK_RANGES_MAX 24 /* packet-number ranges in one selective acknowledgement */
+
+/* --- nodes and jobs ------------------------------------------------------------------------ */
+#define HD_SESSIONS_MAX 8192
+#define HD_WORKERS_MAX 4096 /* of one job */
+#define HD_JOBS_MAX 256
+#define HD_TENSORS_MAX 1024 /* of one job's model */
+#define HD_DIMENSIONS_MAX 8
+#define HD_MODEL_BYTES_MAX (UINT64_C(1) << 40)
+#define HD_TAU_MAX_LIMIT 1000000
+#define HD_KEYS_MAX 256 /* lines of a key file */
+
+/* --- transfers ----------------------------------------------------------------------------- */
+#define HD_INFLIGHT_PACKETS_MAX 16384 /* of one transfer */
+#define HD_TRANSFERS_MAX 16384 /* that one node tracks at once */
+#define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */
+#define HD_PENDING_MAX 16384 /* requests that one controller plans over */
+#define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
+
+/* --- times --------------------------------------------------------------------------------- */
+#define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */
+#define HD_LEASE_US 1000000 /* a node that is silent for this long is gone */
+#define HD_KEEPALIVE_US 250000
+#define HD_FALLBACK_US 1500000 /* without a controller for this long: go direct */
+#define HD_HOLD_US 500000 /* how long the server waits for a missing position */
+#define HD_RTO_MIN_US 2000
+#define HD_RTO_MAX_US 1000000
+#define HD_RTO_INITIAL_US 20000
+#define HD_HELLO_RETRY_US 50000
+#define HD_HELLO_RETRY_MAX_US 1000000
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node is a core and a driver.
+ *
+ *      driver (udp, dpdk, sim)                core (controller, server, worker)
+ *      -----------------------                ---------------------------------
+ *      packets arrived      -- receive() -->
+ *      deadline has passed  -- tick() ----->  deterministic state machine
+ *                           <-- send ------   (through the sink, during either call)
+ *                           <-- event -----
+ *      sleeps until deadline()
+ *
+ * A core never reads a clock, opens a socket, takes a lock, draws a random number or blocks. Its
+ * constructor is given 32 bytes of entropy; everything random in it is derived from them. The same
+ * calls with the same arguments produce the same calls into the sink.
+ */
+#ifndef HD_NODE_H
+#define HD_NODE_H
+
+#include "hd_types.h"
+
+struct hd_event;
+
+/* One received UDP payload. The bytes belong to the driver and are valid during receive() only. */
+struct hd_packet {
+	struct hd_addr peer;
+	const uint8_t *data;
+	size_t bytes;
+};
+
+/* Where a core's output goes. A driver embeds this struct in its own. */
+struct hd_sink {
+	/*
+	 * Sends one UDP payload made of head followed by payload (payload may be NULL, 0 bytes).
+	 * The head is copied during the call. The payload is referenced until the receive() or tick()
+	 * call that is under way returns, and must not change before. Packets to one peer leave in the
+	 * order of the calls. There is no error: what cannot be sent is lost, and counted by the driver.
+	 */
+	void (*send
+	)(struct hd_sink *sink,
+	  struct hd_addr peer,
+	  const void *head,
+	  size_t head_bytes,
+	  const void *payload,
+	  size_t payload_bytes);
+	/* Reports what happened, for traces, journals and invariant checkers. May be NULL. */
+	void (*event)(struct hd_sink *sink, const struct hd_event *event);
+};
+
+/* The state machine's face to any driver. Calls on one core never overlap. `now` never decreases. */
+struct hd_core_ops {
+	void (*receive
+	)(void *core, hd_ns now, const struct hd_packet *packets, size_t count, struct hd_sink *sink
+	);
+	void (*tick)(void *core, hd_ns now, struct hd_sink *sink);
+	/* When tick() wants to be called next: HD_NEVER, or a time (in the past: at once). */
+	hd_ns (*deadline)(const void *core);
+};
+
+struct hd_node {
+	const struct hd_core_ops *ops;
+	void *core;
+};
+
+#endif

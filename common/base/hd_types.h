@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Units and small value types that every component shares. */
+#ifndef HD_TYPES_H
+#define HD_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Nanoseconds of one node's own monotonic clock. Two nodes' values are never compared directly:
+ * struct hd_clock (hd_endpoint.h) converts between them, with an error bound. */
+typedef uint64_t hd_ns;
+
+#define HD_NEVER UINT64_MAX
+#define HD_US ((hd_ns)1000)
+#define HD_MS ((hd_ns)1000000)
+#define HD_SECOND ((hd_ns)1000000000)
+
+/* An IPv4 UDP endpoint, host byte order. {0, 0} means "none". */
+struct hd_addr {
+	uint32_t ipv4;
+	uint16_t port;
+};
+
+static inline bool hd_addr_equal(struct hd_addr a, struct hd_addr b) {
+	return a.ipv4 == b.ipv4 && a.port == b.port;
+}
+
+static inline bool hd_addr_is_none(struct hd_addr a) {
+	return a.ipv4 == 0 && a.port == 0;
+}
+
+static inline hd_ns hd_ns_min(hd_ns a, hd_ns b) {
+	return a < b ? a : b;
+}
+
+static inline hd_ns hd_ns_max(hd_ns a, hd_ns b) {
+	return a > b ? a : b;
+}
+
+/* The sum of a time and a span, saturating at HD_NEVER. */
+static inline hd_ns hd_ns_add(hd_ns at, hd_ns span) {
+	return span > HD_NEVER - at ? HD_NEVER : at + span;
+}
+
+/* A model version: which life of the server (incarnation) and how many updates it has applied.
+ * On the wire incarnation:16, counter:48. A version of an older incarnation whose counter is above
+ * the restart point lies on a lost history. */
+typedef uint64_t hd_version;
+
+#define HD_VERSION_COUNTER_MAX ((UINT64_C(1) << 48) - 1)
+
+static inline hd_version hd_version_make(uint16_t incarnation, uint64_t counter) {
+	return ((uint64_t)incarnation << 48) | (counter & HD_VERSION_COUNTER_MAX);
+}
+
+static inline uint16_t hd_version_incarnation(hd_version version) {
+	return (uint16_t)(version >> 48);
+}
+
+static inline uint64_t hd_version_counter(hd_version version) {
+	return version & HD_VERSION_COUNTER_MAX;
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sessions of one node: hello, keys, authenticated and replay-protected control packets,
+ * reliable in-order messages, liveness, clock offsets. A core embeds one endpoint, hands it the
+ * control packets that arrive, and reads whole messages out of its callbacks.
+ *
+ *   client                                        server
+ *   connect()  -- HELLO(boot, nonce_c) ---------> candidate session (does not disturb an older
+ *              <- WELCOME(boot, nonce_s, nonce_c)  one with the same peer yet)
+ *   opened()   -- first packet under the new key > opened(); the older session is closed(RESTART)
+ *
+ * Reliable fragments are numbered from 1 in each session, delivered in order, acknowledged in every
+ * packet that goes back (or at once by an empty one), and sent again after a timeout from measured
+ * RTT with backoff, or when three later ones are acknowledged. A session whose peer has been silent
+ * for `dead_us` although it was asked is closed(TIMEOUT); a client session then starts again with
+ * HELLO by itself, and what was queued is discarded: the owner says it anew in opened().
+ *
+ * Hostile input: wrong tag, replayed sequence, unknown session, malformed body: one counter each,
+ * no other effect. A HELLO costs one candidate slot; candidates are few and the oldest gives way.
+ */
+#ifndef HD_ENDPOINT_H
+#define HD_ENDPOINT_H
+
+#include "hd_event.h"
+#include "hd_keys.h"
+#include "hd_message.h"
+#include "hd_node.h"
+
+struct hd_endpoint;
+struct hd_session;
+
+struct hd_endpoint_ops {
+	/* The session can carry messages. Called again after each reconnection. */
+	void (*opened)(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink);
+	/* A whole message. Blobs in it are valid during the call. The owner may send, connect and
+	 * close from here. */
+	void (*message
+	)(void *owner,
+	  struct hd_session *session,
+	  const struct hd_message *message,
+	  hd_ns now,
+	  struct hd_sink *sink);
+	/* The session ended: CLOSED by the peer, TIMEOUT, REFUSED (text says why), or replaced by a
+	 * newer life of the same peer (DUPLICATE). After it returns, a session that the peer opened
+	 * is freed; one that we opened says HELLO again unless the reason is REFUSED. */
+	void (*closed
+	)(void *owner,
+	  struct hd_session *session,
+	  enum hd_reason reason,
+	  const char *text,
+	  hd_ns now,
+	  struct hd_sink *sink);
+};
+
+struct hd_endpoint_config {
+	const char *name; /* what peers show us as; copied */
+	uint8_t role; /* enum hd_role */
+	uint16_t key_id; /* for sessions that we open */
+	const struct hd_keyring *keys; /* outlives the endpoint */
+	uint8_t seed[32];
+	bool accepts; /* answers HELLO */
+	uint32_t sessions_max; /* 0: HD_SESSIONS_MAX */
+	uint32_t keepalive_us; /* 0: HD_KEEPALIVE_US; PING when nothing was heard for this long */
+	uint32_t dead_us; /* 0: HD_LEASE_US */
+	const struct hd_endpoint_ops *ops;
+	void *owner;
+};
+
+/* Returns 0, -ENOMEM, -EINVAL (no key with key_id, name too long). */
+int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoint **endpoint);
+void hd_endpoint_destroy(struct hd_endpoint *endpoint);
+
+/* Opens a session to a peer; opened() follows. Returns -EMFILE at the limit of sessions. */
+int hd_endpoint_connect(
+	struct hd_endpoint *endpoint,
+	struct hd_addr peer,
+	hd_ns now,
+	struct hd_session **session
+);
+
+/* Queues a reliable message; it leaves during this call when the window allows. Returns 0, -EINVAL,
+ * -EMSGSIZE, -ENOTCONN (not open), -ENOBUFS (HD_MESSAGES_UNACKED_MAX fragments wait). */
+int hd_session_send(
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+);
+/* Sends once, unnumbered, in one packet: for SACK, PING and the like. Same errors. */
+int hd_session_send_once(
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+);
+/* Says CLOSE once and forgets the session; closed() is not called for it. */
+void hd_session_close(
+	struct hd_session *session,
+	enum hd_reason reason,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+);
+
+/* Hands over one packet whose type is CONTROL or HELLO. Never fails: what is wrong is counted. */
+void hd_endpoint_receive(
+	struct hd_endpoint *endpoint,
+	hd_ns now,
+	const struct hd_packet *packet,
+	struct hd_sink *sink
+);
+void hd_endpoint_tick(struct hd_endpoint *endpoint, hd_ns now, struct hd_sink *sink);
+hd_ns hd_endpoint_deadline(const struct hd_endpoint *endpoint);
+
+/* --- what a session knows --------------------------------------------------------------- */
+void *hd_session_user(const struct hd_session *session);
+void hd_session_set_user(struct hd_session *session, void *user);
+bool hd_session_is_open(const struct hd_session *session);
+struct hd_addr hd_session_peer(const struct hd_session *session); /* follows NAT rebinding */
+const char *hd_session_peer_name(const struct hd_session *session);
+uint8_t hd_session_peer_role(const struct hd_session *session);
+uint64_t hd_session_peer_boot(const struct hd_session *session);
+hd_ns hd_session_heard(const struct hd_session *session); /* last authenticated packet */
+hd_ns hd_session_rtt(const struct hd_session *session); /* smoothed; 0 = not measured */
+
+/* The peer's clock against ours, from four-timestamp exchanges in PING/PONG (RFC 5905 section 8):
+ * peer = ours + offset_ns, within +- error_ns. Of the last 8 exchanges the one with least delay. */
+struct hd_clock {
+	int64_t offset_ns;
+	uint64_t error_ns;
+	bool valid;
+};
+struct hd_clock hd_session_clock(const struct hd_session *session);
+/* A time of the peer's clock on ours; `fallback` when the clock is not known yet. */
+hd_ns hd_session_from_peer_time(const struct hd_session *session, hd_ns peer_time, hd_ns fallback);
+
+uint64_t hd_endpoint_boot(const struct hd_endpoint *endpoint);
+
+/* Counters of the endpoint: all since creation. */
+struct hd_endpoint_stats {
+	uint64_t received, sent, resent;
+	uint64_t opened, closed;
+	uint64_t drop_malformed, drop_tag, drop_replay, drop_unknown_session, drop_unknown_key;
+	uint64_t drop_version, drop_candidates, drop_out_of_window, drop_role;
+};
+const struct hd_endpoint_stats *hd_endpoint_stats(const struct hd_endpoint *endpoint);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sending side of one transfer: cuts a buffer into chunks, paces them by the grant's segments
+ * and the path's congestion control, retransmits what the receiver misses.
+ *
+ * States:  WAITING (for go, or its start time) -> SENDING -> DONE | FAILED (cancelled, dead)
+ *
+ * Packet numbers are apart from chunk indices and never reused, so that an acknowledgement always
+ * says which copy arrived (RTT without Karn's ambiguity). A packet is lost when one sent 3 (grown to
+ * the reordering seen) later is acknowledged, or 9/8 RTT after it, or at the timeout (RFC 9002 section 6).
+ */
+#ifndef HD_SEND_H
+#define HD_SEND_H
+
+#include "hd_cc.h"
+#include "hd_event.h"
+#include "hd_message.h"
+#include "hd_node.h"
+#include "hd_wire.h"
+
+enum hd_send_state {
+	HD_SEND_WAITING,
+	HD_SEND_ACTIVE,
+	HD_SEND_DONE,
+	HD_SEND_FAILED
+};
+
+struct hd_send_config {
+	struct hd_addr peer;
+	struct hd_chunk_header
+		header; /* job, worker, round, attempt, dtype, version, token, epoch, shard */
+	const void *data; /* outlives the transfer */
+	uint64_t bytes; /* > 0, a multiple of the dtype's size */
+	uint32_t chunk_bytes; /* payload of a full chunk, a multiple of the dtype's size */
+	float cc_weight; /* >= 1 */
+	struct hd_segs
+		segments; /* start_ns on *our* clock, absolute; count 0: as fast as cc allows */
+	bool wait_go; /* starts on go, or at the first segment's start plus slack */
+	hd_ns go_slack; /* how much later than its start time it starts without go */
+	struct hd_path *path; /* shared, outlives the transfer */
+};
+
+struct hd_send;
+
+/* Returns 0, -EINVAL, -ENOMEM, -EFBIG (more chunks than the wire can number). */
+int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **send);
+void hd_send_destroy(struct hd_send *send);
+
+void hd_send_go(struct hd_send *send, hd_ns now);
+/* Feeds an acknowledgement for this token. Ranges that were never sent are ignored and counted. */
+void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack);
+/* Stops at once; nothing more is sent. State FAILED. */
+void hd_send_cancel(struct hd_send *send, enum hd_reason reason);
+/* Sends what pacing and window permit now, at most `budget` packets. Returns the packets sent.
+ * When it returns budget, more may be due at once. */
+size_t hd_send_poll(struct hd_send *send, hd_ns now, size_t budget, struct hd_sink *sink);
+/* When hd_send_poll() wants to be called: pacing, retransmission timeout, start time, or HD_NEVER. */
+hd_ns hd_send_deadline(const struct hd_send *send);
+
+struct hd_send_stats {
+	enum hd_send_state state;
+	enum hd_reason reason;
+	uint64_t bytes_total, bytes_acked;
+	uint64_t packets_sent, packets_resent, packets_lost, timeouts, bogus_acks;
+	hd_ns started, ended;
+	hd_ns limited; /* time spent limited by the granted pacing rather than by the path */
+};
+const struct hd_send_stats *hd_send_stats(const struct hd_send *send);
+uint64_t hd_send_token(const struct hd_send *send);
+
+#endif

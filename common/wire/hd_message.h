@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Control messages. Each is declared once, as a list of fields; struct, codec, names and the tables
+ * of docs/wire.md come from these lists. Kinds and field orders are the wire: append only.
+ *
+ * Field types:  u8 u16 u32 u64 (big-endian)   f32 f64 (IEEE bits, big-endian)
+ *               name   up to HD_NAME_BYTES_MAX bytes of UTF-8 without control characters
+ *               text   up to HD_TEXT_BYTES_MAX, the same
+ *               nonce  16 bytes
+ *               blob   u32 length, bytes (a view into the message's buffer)
+ *               segs   u8 count <= HD_SEGMENTS_MAX, each {u64 start_ns, u64 rate_bps, u64 bytes}
+ *               ranges u8 count <= HD_SACK_RANGES_MAX, each {u32 first, u32 last}, descending, disjoint
+ *
+ * Who sends what (W worker, S server, C controller, T heddlectl):
+ *   any <-> any   HELLO WELCOME REFUSE (node key); PING PONG CLOSE
+ *   W,S -> C      REGISTER -> REGISTERED | REFUSE;  LEAVE
+ *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
+ *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
+ *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID
+ *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
+ *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
+ *   receiver -> sender  SACK
+ *   T -> C        SHOW -> TABLE
+ */
+#ifndef HD_MESSAGE_H
+#define HD_MESSAGE_H
+
+#include "hd_limits.h"
+#include "hd_types.h"
+
+enum hd_role {
+	HD_ROLE_NONE = 0,
+	HD_ROLE_CONTROLLER = 1,
+	HD_ROLE_SERVER = 2,
+	HD_ROLE_WORKER = 3,
+	HD_ROLE_SHELL = 4,
+	HD_ROLE_AGGREGATOR = 5, /* reserved, as all below */
+	HD_ROLE_REPLICA = 6,
+	HD_ROLE_SWITCH = 7,
+	HD_ROLE_COUNT
+};
+
+enum hd_direction {
+	HD_PUSH = 0,
+	HD_PULL = 1
+};
+
+/* How the weight of an update follows its delay; papers: constant; C/sqrt(tau_max t); AdaDelay
+ * C/sqrt(t + tau). */
+enum hd_staleness_rule {
+	HD_STALENESS_CONSTANT = 0,
+	HD_STALENESS_INV_SQRT = 1,
+	HD_STALENESS_ADADELAY = 2,
+	HD_STALENESS_COUNT
+};
+
+struct hd_segment {
+	hd_ns start_ns; /* after the grant's `origin_ns` (controller's clock) */
+	uint64_t rate_bps;
+	uint64_t bytes;
+};
+
+struct hd_segs {
+	uint8_t count;
+	struct hd_segment item[HD_SEGMENTS_MAX];
+};
+
+struct hd_range {
+	uint32_t first;
+	uint32_t last;
+};
+
+struct hd_ranges {
+	uint8_t count;
+	struct hd_range item[HD_SACK_RANGES_MAX];
+};
+
+struct hd_blob {
+	const uint8_t *data;
+	uint32_t bytes;
+};
+
+typedef uint8_t hd_u8;
+typedef uint16_t hd_u16;
+typedef uint32_t hd_u32;
+typedef uint64_t hd_u64;
+typedef float hd_f32;
+typedef double hd_f64;
+typedef char hd_name[HD_NAME_BYTES_MAX + 1];
+typedef char hd_text[HD_TEXT_BYTES_MAX + 1];
+typedef uint8_t hd_nonce[16];
+typedef struct hd_blob hd_blob;
+typedef struct hd_segs hd_segs;
+typedef struct hd_ranges hd_ranges;
+
+/* clang-format off */
+
+/* First packet of a session; repeated until answered. `boot` tells lives of a process apart. */
+#define HD_FIELDS_HELLO(F) \
+	F(u64, boot) F(nonce, nonce) F(u8, role) F(u32, session) F(name, name)
+/* Answer: proves possession of the node key and freshness by echoing the nonce. `session` is the
+ * index that the receiver of WELCOME puts into every later packet. */
+#define HD_FIELDS_WELCOME(F) \
+	F(u64, boot) F(nonce, nonce) F(nonce, peer_nonce) F(u8, role) F(u32, session) F(name, name)
+#define HD_FIELDS_REFUSE(F) \
+	F(u8, reason) F(u8, wire_version) F(u32, job) F(nonce, peer_nonce) F(text, text)
+#define HD_FIELDS_PING(F) F(u64, sent_ns)
+#define HD_FIELDS_PONG(F) F(u64, sent_ns) F(u64, received_ns) F(u64, replied_ns)
+#define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
+
+/* A node tells the controller that it exists. Worker: job, rank, model, bound. Server: memory. */
+#define HD_FIELDS_REGISTER(F) \
+	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
+	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
+	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation)
+#define HD_FIELDS_REGISTERED(F) \
+	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
+	F(u16, server_port) F(u8, scheduled)
+/* `spec` is an encoded struct hd_jobspec (hd_jobspec.h). `last_round` lets both sides find out
+ * which pushes the server has seen. */
+#define HD_FIELDS_JOIN(F) F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec)
+#define HD_FIELDS_JOINED(F) \
+	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
+#define HD_FIELDS_LEAVE(F) F(u32, job) F(u16, worker) F(u8, reason)
+
+/* Asks for one transfer. push: bytes, norm (L2), base = v(g). pull: have = version held (0 none),
+ * conditional: deliver only something newer than `have`. `attempt` counts from 1 for each round. */
+#define HD_FIELDS_REQUEST(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
+	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional)
+/* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock.
+ * `after`: token of the transfer whose end is this one's start (0: start by the clock, or at once
+ * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h. */
+#define HD_FIELDS_GRANT(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
+	F(u64, token) F(u64, position) F(f32, weight) F(f32, cc_weight) F(u64, after) \
+	F(u64, origin_ns) F(segs, segments) F(u32, peer_ipv4) F(u16, peer_port) \
+	F(u64, bytes) F(u64, have) F(u8, conditional)
+/* To the receiver of the transfer: which token to accept, at which position, and whom to send `go`. */
+#define HD_FIELDS_EXPECT(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
+	F(u64, token) F(u64, position) F(u64, base) F(u64, bytes) F(f32, weight) F(u8, dtype) \
+	F(u64, after)
+/* The request is refused by policy; the numbers are those of hd_plan_why (hd_plan.h). */
+#define HD_FIELDS_DROP(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, reason) \
+	F(f64, finish_s) F(u64, runner_up) F(u32, deadline) F(f64, slack_s)
+#define HD_FIELDS_CANCEL(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) F(u8, reason)
+#define HD_FIELDS_VOID(F) F(u32, job) F(u64, position) F(u64, token) F(u8, reason)
+#define HD_FIELDS_GO(F) F(u32, job) F(u64, token)
+
+/* Selective acknowledgement of a transfer. `held`: chunks below this index are all held; `done`:
+ * every byte is; `window_bytes`: what the receiver can take beyond what it has acknowledged. */
+#define HD_FIELDS_SACK(F) \
+	F(u64, token) F(u32, held) F(u8, done) F(u32, delay_us) F(u32, window_bytes) F(ranges, packets)
+/* The server's word on a push: outcome (enum hd_outcome), version after the commit, delay. */
+#define HD_FIELDS_OUTCOME(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, outcome) F(u8, reason) F(u64, version) \
+	F(u32, delay) F(u64, durable)
+#define HD_FIELDS_DURABLE(F) F(u32, job) F(u64, version)
+/* The server's word on a pull before its data: the pinned version and its bytes, or NOT_MODIFIED. */
+#define HD_FIELDS_PULL_STATE(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u64, token) F(u8, reason) \
+	F(u64, version) F(u64, bytes)
+/* The receiver of a transfer tells the controller how it went. `limited_permille`: share of the time
+ * in which the sender's own pacing, not the network, was the limit. */
+#define HD_FIELDS_REPORT(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
+	F(u8, outcome) F(u8, reason) F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) \
+	F(u16, limited_permille) F(u64, version) F(u64, position)
+/* A server tells a new controller where a job stands, then one INFLIGHT for each open transfer. */
+#define HD_FIELDS_STATE(F) \
+	F(u32, job) F(u64, version) F(u64, position) F(u32, tau_max) F(u64, model_bytes) F(u32, inflight)
+#define HD_FIELDS_INFLIGHT(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
+	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)
+/* Operator's shell: `table` by name; the answer is one JSON document. */
+#define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
+#define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
+
+#define HD_MESSAGES(M) \
+	M(HELLO, hello, 1) M(WELCOME, welcome, 2) M(REFUSE, refuse, 3) M(PING, ping, 4) M(PONG, pong, 5) \
+	M(CLOSE, close, 6) M(REGISTER, register_, 16) M(REGISTERED, registered, 17) M(JOIN, join, 18) \
+	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
+	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
+	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
+	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(SHOW, show, 64) \
+	M(TABLE, table, 65)
+/* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 51 PROBE, 52 SLOTS, 53 COPY, 66 SET. */
+
+/* clang-format on */
+
+enum hd_message_kind {
+	HD_MSG_NONE = 0,
+#define HD_MESSAGE_ENUM(upper, lower, number) HD_MSG_##upper = (number),
+	HD_MESSAGES(HD_MESSAGE_ENUM)
+#undef HD_MESSAGE_ENUM
+};
+
+#define HD_MESSAGE_FIELD(type, field) hd_##type field;
+#define HD_MESSAGE_STRUCT(upper, lower, number)                                                    \
+	struct hd_msg_##lower {                                                                    \
+		HD_FIELDS_##upper(HD_MESSAGE_FIELD)                                                \
+	};
+HD_MESSAGES(HD_MESSAGE_STRUCT)
+#undef HD_MESSAGE_STRUCT
+#undef HD_MESSAGE_FIELD
+
+struct hd_message {
+	uint8_t kind; /* enum hd_message_kind */
+	union {
+#define HD_MESSAGE_MEMBER(upper, lower, number) struct hd_msg_##lower lower;
+		HD_MESSAGES(HD_MESSAGE_MEMBER)
+#undef HD_MESSAGE_MEMBER
+	};
+};
+
+/* Encodes the body into data. Returns its bytes, or -EMSGSIZE (does not fit), -EINVAL (unknown kind,
+ * a count, string or blob beyond its limit). */
+int hd_message_encode(const struct hd_message *message, uint8_t *data, size_t capacity);
+
+/* Decodes a whole body. Blobs point into data. Every count is checked, names and texts are valid
+ * UTF-8 without control characters, floats may be anything; bytes after the last known field are
+ * refused. Returns 0 or -EBADMSG with *message undefined. */
+int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd_message *message);
+
+/* "grant", "request", ...; "unknown" otherwise. */
+const char *hd_message_name(uint8_t kind);
+const char *hd_role_name(uint8_t role);
+
+/* One row for each field of a kind, for documents, dissectors and tests. NULL past the last. */
+struct hd_field_info {
+	const char *name;
+	const char *type;
+	uint16_t offset; /* in struct hd_message */
+};
+const struct hd_field_info *hd_message_field(uint8_t kind, size_t index);
+
+#endif

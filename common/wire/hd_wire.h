@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets. Two families share their first 8 bytes; every integer of a header is big-endian, payload
+ * values are little-endian IEEE 754 (fixed-point lanes: big-endian int32).
+ *
+ *  data chunk (56 bytes, then count values)     control packet (32 bytes, body, 16-byte tag)
+ *   0  magic:16  version:4 type:4  flags:8       0  magic:16  version:4 type:4  flags:8
+ *   4  job:32                                    4  session:32     the receiver's index
+ *   8  epoch:16  worker:16                       8  sequence:64    never reused: replay window
+ *  12  round:32                                 16  message:32     reliable fragment number, 0 = none
+ *  16  attempt:8 dtype:8 exponent:16            20  ack:32         peer's fragments held, cumulative
+ *  20  shard:16  slot:16                        24  ack_mask:32    bit i: ack + 2 + i is held too
+ *  24  chunk:32       index within the part     28  kind:8 key:16 reserved:8
+ *  28  packet:32      never reused in a         32  body ...
+ *  32  model version:64         transfer         -16 tag: keyed BLAKE2b-128 over all before it
+ *  40  count:16 key:16 reserved:32
+ *  48  token:64       of the grant or credit
+ *
+ * Decoders are total: any bytes in, a value or a negative errno out, no read past `bytes`.
+ */
+#ifndef HD_WIRE_H
+#define HD_WIRE_H
+
+#include "hd_types.h"
+
+#define HD_MAGIC 0x4844 /* "HD" */
+#define HD_WIRE_VERSION 1
+
+#define HD_CHUNK_HEADER_BYTES 56
+#define HD_CONTROL_HEADER_BYTES 32
+#define HD_TAG_BYTES 16
+
+enum hd_packet_type {
+	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
+	HD_PACKET_RESULT = 2, /* reserved: switch or aggregator -> worker */
+	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
+	HD_PACKET_HELLO = 4, /* HELLO, WELCOME and REFUSE, authenticated with the node key */
+	HD_PACKET_TRAIN = 5 /* reserved: bandwidth probe */
+};
+
+enum hd_chunk_flag {
+	HD_CHUNK_RESEND = 1 << 0,
+	HD_CHUNK_ECN = 1 << 1, /* reserved: congestion experienced, set by a switch */
+	HD_CHUNK_NOT_FINITE = 1 << 2, /* reserved: a lane of the sum was NaN or Inf */
+	HD_CHUNK_LAST = 1 << 3, /* the chunk with the highest index of the part */
+	HD_CHUNK_SCALED = 1 << 4, /* reserved: fixed point */
+	HD_CHUNK_PARTIAL = 1 << 5 /* reserved: not every member is in the sum */
+};
+
+enum hd_control_flag {
+	HD_CONTROL_MORE = 1 << 0 /* the message continues in the next fragment */
+};
+
+/* Numbers of the element types, as on the wire. Only FP32 is carried today; the rest are reserved. */
+enum hd_dtype {
+	HD_DTYPE_FP32 = 0,
+	HD_DTYPE_FP16 = 1,
+	HD_DTYPE_BF16 = 2,
+	HD_DTYPE_FIXED32 = 3,
+	HD_DTYPE_SPARSE32 = 4,
+	HD_DTYPE_COUNT
+};
+
+struct hd_chunk_header {
+	uint8_t flags;
+	uint8_t attempt;
+	uint8_t dtype;
+	uint32_t job;
+	uint16_t epoch;
+	uint16_t worker;
+	uint32_t round;
+	int16_t exponent;
+	uint16_t shard;
+	uint16_t slot;
+	uint32_t chunk;
+	uint32_t packet;
+	hd_version version;
+	uint16_t count; /* values in this packet */
+	uint16_t key_id;
+	uint64_t token;
+};
+
+struct hd_control_header {
+	uint8_t type; /* HD_PACKET_CONTROL or HD_PACKET_HELLO */
+	uint8_t flags;
+	uint8_t kind; /* enum hd_message_kind; HD_MSG_NONE: acknowledgement only */
+	uint16_t key_id;
+	uint32_t session;
+	uint64_t sequence;
+	uint32_t message;
+	uint32_t ack;
+	uint32_t ack_mask;
+};
+
+/* Looks at the first bytes only. Returns the type, -EBADMSG (not ours: magic, length) or
+ * -EPROTONOSUPPORT (ours, of another version: *version is set then too). */
+int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version);
+
+/* Writes HD_CHUNK_HEADER_BYTES. */
+void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data);
+
+/* Returns 0 with *header set and *payload pointing at header->count values, or -EBADMSG: short,
+ * wrong type, unknown dtype, or the payload's length is not that of `count` values. */
+int hd_chunk_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_chunk_header *header,
+	const uint8_t **payload,
+	size_t *payload_bytes
+);
+
+/* Writes HD_CONTROL_HEADER_BYTES. */
+void hd_control_encode(const struct hd_control_header *header, uint8_t *data);
+
+/* Returns 0 with *header set and *body, *body_bytes the bytes between header and tag; or -EBADMSG.
+ * Does not verify the tag: that is hd_auth_verify(). */
+int hd_control_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_control_header *header,
+	const uint8_t **body,
+	size_t *body_bytes
+);
+
+/* Bytes of one value of this type (sparse: of one index-value pair), 0 when unknown. */
+size_t hd_dtype_bytes(uint8_t dtype);
+
+#endif

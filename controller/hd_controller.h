@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The controller core: registration with leases, the network view, planning, grants, the shell's
+ * tables. See docs/architecture.md for the life of an update.
+ */
+#ifndef HD_CONTROLLER_H
+#define HD_CONTROLLER_H
+
+#include "hd_keys.h"
+#include "hd_node.h"
+
+struct hd_topology;
+struct hd_controller;
+
+struct hd_controller_config {
+	const char *name;
+	const struct hd_keyring *keys;
+	uint16_t key_id;
+	uint8_t seed[32];
+	uint16_t epoch; /* greater than every earlier life's; the program keeps it in a file */
+	struct hd_topology *topology; /* taken over */
+	double initial_bps; /* capacity assumed before the first sample; 0: 1 Gbit/s */
+	uint32_t interval_us; /* 0: HD_BATCH_INTERVAL_US */
+	uint32_t lease_us; /* 0: HD_LEASE_US */
+	uint32_t horizon_us; /* grants are given to transfers that start within this; 0: adaptive */
+	double theta; /* drop rule; 0: off (infinity) */
+	double ageing_s; /* 0: 5 s */
+	uint32_t
+		drop_permille_max; /* guard: at most this share of a worker's pushes by the theta rule; 0: 100 */
+	bool unscheduled; /* registers everybody, tells workers to go direct (for comparison) */
+};
+
+/* 0, -EINVAL, -ENOMEM. */
+int hd_controller_create(
+	const struct hd_controller_config *config,
+	struct hd_controller **controller
+);
+void hd_controller_destroy(struct hd_controller *controller);
+extern const struct hd_core_ops hd_controller_ops;
+
+/* One of the shell's tables (nodes jobs links transfers drops counters) as JSON, malloc'ed; the shell
+ * gets the same by message. NULL with *error set when there is no such table. */
+char *hd_controller_table(
+	const struct hd_controller *controller,
+	const char *table,
+	const char *filter,
+	const char **error
+);
+
+/* For invariant checkers: sum of reservations on a link at a time, and the estimate it was planned with. */
+uint32_t hd_controller_link_count(const struct hd_controller *controller);
+double hd_controller_reserved_bps(const struct hd_controller *controller, uint32_t link, hd_ns at);
+double hd_controller_estimate_bps(const struct hd_controller *controller, uint32_t link);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The planner: which transfer goes when (MLfabric, SoCC '20, sections 4 and 5; our choices where the
+ * public text leaves them open are in docs/schedule.md). Pure functions on plain structs: no packet,
+ * no clock, no allocation that outlives a call. Times are seconds from the planning moment,
+ * amounts and capacities any one unit and that unit a second (the controller: bytes and bytes/s).
+ *
+ *   items --> [ tenants: weighted deficit, ageing ] --> [ job: look-ahead deadline, shortest first,
+ *             drop rule ] --> entries (start, finish, commit, segments, why)
+ */
+#ifndef HD_PLAN_H
+#define HD_PLAN_H
+
+#include "hd_limits.h"
+#include "hd_types.h"
+
+#define HD_PLAN_PATH_MAX 8
+#define HD_PLAN_NONE UINT32_MAX
+
+/* A capacity that is already promised: [start, end) on one link at `rate`. */
+struct hd_plan_busy {
+	uint32_t link;
+	double start, end, rate;
+	uint64_t token; /* of the transfer that holds it, for `after` */
+};
+
+struct hd_plan_tenant {
+	double weight; /* > 0 */
+	double deficit; /* in: service owed, in units; out: after this plan's grants are charged by the caller */
+};
+
+struct hd_plan_job {
+	uint32_t tenant;
+	uint64_t v_init; /* last granted, unvoided position: the next is v_init + 1 */
+	uint32_t tau_max;
+	double theta; /* drop rule; INFINITY: off */
+	double server_free; /* commit time of what is already granted, s */
+};
+
+struct hd_plan_item {
+	uint64_t id; /* unique; breaks ties */
+	uint32_t job;
+	uint8_t direction; /* enum hd_direction; a pull has no deadline and takes no position */
+	uint64_t version; /* v(g), counter part */
+	double amount;
+	double waited; /* s since it was first asked for: ageing */
+	bool keep; /* guard: must not be dropped by the theta rule */
+	uint8_t path_count;
+	uint32_t path[HD_PLAN_PATH_MAX]; /* indices of links */
+};
+
+struct hd_plan_input {
+	uint32_t link_count;
+	const double *capacity;
+	uint32_t busy_count;
+	const struct hd_plan_busy *busy;
+	uint32_t tenant_count;
+	const struct hd_plan_tenant *tenants;
+	uint32_t job_count;
+	const struct hd_plan_job *jobs;
+	uint32_t item_count;
+	const struct hd_plan_item *items;
+	double ageing_s; /* an item that waited longer goes first among its job's; INFINITY: off */
+};
+
+/* Why an item stands where it stands. A test recomputes each of these from the input. */
+struct hd_plan_why {
+	double finish; /* when its last unit arrives */
+	uint64_t runner_up; /* id of the item that would otherwise have gone, 0 = none waited */
+	double runner_up_finish;
+	uint32_t deadline; /* dl(g) = v(g) + tau_max - v_init; last position that keeps the bound */
+	double slack; /* positions left: deadline - position, negative when late */
+	uint8_t rule; /* enum hd_plan_rule */
+};
+
+enum hd_plan_rule {
+	HD_PLAN_SHORTEST, /* least finish */
+	HD_PLAN_DEADLINE, /* look-ahead: some prefix would become infeasible otherwise */
+	HD_PLAN_AGED, /* waited beyond the ageing bound */
+	HD_PLAN_TENANT, /* its tenant was owed service */
+	HD_PLAN_DROP_BOUND, /* dl(g) has passed */
+	HD_PLAN_DROP_IDLES /* theta rule */
+};
+
+struct hd_plan_segment {
+	double start, end, rate;
+};
+
+struct hd_plan_entry {
+	uint32_t item;
+	bool dropped;
+	uint64_t position; /* v_init + i of its job; 0 for pulls and drops */
+	double start, finish, commit;
+	uint32_t bottleneck; /* link whose residual was least when it was placed */
+	uint32_t after; /* index of the entry whose end frees its start, HD_PLAN_NONE */
+	uint64_t after_token; /* the same when it is an already granted transfer, 0 = none */
+	uint8_t segment_count; /* <= HD_SEGMENTS_MAX; the last one is widened conservatively */
+	struct hd_plan_segment segment[HD_SEGMENTS_MAX];
+	struct hd_plan_why why;
+};
+
+struct hd_plan; /* scratch memory, reused from call to call */
+
+int hd_plan_create(struct hd_plan **plan);
+void hd_plan_destroy(struct hd_plan *plan);
+
+/* Plans all items. Entries come in planned order (grants in commit order of their job, drops where
+ * they were decided); entry storage belongs to the plan until the next call.
+ * Returns 0, -EINVAL (a field is out of range: *error names it), -ENOMEM. Cost O(n log n) typical. */
+int hd_plan_run(
+	struct hd_plan *plan,
+	const struct hd_plan_input *input,
+	const struct hd_plan_entry **entries,
+	uint32_t *count,
+	const char **error
+);
+
+const char *hd_plan_rule_name(uint8_t rule);
+
+#endif

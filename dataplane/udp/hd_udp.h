@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The udp driver: one node over one unprivileged kernel UDP socket. GSO and GRO where the kernel has
+ * them, sendmmsg/recvmmsg, one epoll descriptor; sleeps until packets, the core's deadline or a wake.
+ */
+#ifndef HD_UDP_H
+#define HD_UDP_H
+
+#include "hd_event.h"
+#include "hd_node.h"
+
+struct hd_udp;
+
+struct hd_udp_config {
+	struct hd_addr bind; /* ipv4 0: any; port 0: ephemeral */
+	uint32_t receive_buffer_bytes; /* asked for; 0: 8 MiB (kernel's limit may lower it) */
+	uint32_t send_buffer_bytes; /* 0: 4 MiB */
+	bool no_gso, no_gro; /* for tests and comparison */
+	void (*event)(void *owner, const struct hd_event *event); /* may be NULL */
+	/* Runs on the driver's thread after hd_udp_wake(), with a sink to hand to the core. */
+	void (*woken)(void *owner, hd_ns now, struct hd_sink *sink);
+	void *owner;
+};
+
+/* 0 or -errno; error says what in words. */
+int hd_udp_open(
+	const struct hd_udp_config *config,
+	struct hd_udp **udp,
+	char *error,
+	size_t error_bytes
+);
+void hd_udp_close(struct hd_udp *udp);
+struct hd_addr hd_udp_bound(const struct hd_udp *udp);
+/* What the kernel really gave, for receive_window_bytes: half of the buffer, as skbs are bigger than
+ * what they carry. */
+uint32_t hd_udp_receive_window(const struct hd_udp *udp);
+
+/* Drives the node until hd_udp_stop(). 0 or -errno. */
+int hd_udp_run(struct hd_udp *udp, struct hd_node node);
+/* One round: waits at most until `until` (a hd_udp_now() time), then receives, ticks and flushes. */
+int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until);
+/* Both may be called from any thread and from signal handlers. */
+void hd_udp_stop(struct hd_udp *udp);
+void hd_udp_wake(struct hd_udp *udp);
+/* CLOCK_MONOTONIC in ns. */
+hd_ns hd_udp_now(void);
+
+struct hd_udp_stats {
+	uint64_t received_packets, received_bytes, receive_calls;
+	uint64_t sent_packets, sent_bytes, send_calls;
+	uint64_t send_errors, receive_overflow, truncated;
+};
+const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp);
+
+/* Host name or dotted quad, with an optional ":port" (default HD_PORT). 0 or -EINVAL/-EHOSTUNREACH. */
+int hd_udp_resolve(const char *text, struct hd_addr *addr);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker core: what libheddle runs in its progress thread and the simulator runs by the hundred.
+ *
+ * A push:  QUEUED -> REQUESTED -> GRANTED -> SENDING -> HELD -> (outcome) APPLIED -> DURABLE
+ *                        |            |          |         \--> DROPPED late, lost-base, void
+ *                        +------------+----------+--> DROPPED bound, idles | FAILED ...
+ * A pull ends in APPLIED (delivered, one version), DROPPED not-modified, or FAILED.
+ */
+#ifndef HD_WORKER_H
+#define HD_WORKER_H
+
+#include "hd_event.h"
+#include "hd_jobspec.h"
+#include "hd_keys.h"
+#include "hd_node.h"
+
+struct hd_worker;
+
+enum hd_ticket_state {
+	HD_TICKET_QUEUED,
+	HD_TICKET_REQUESTED,
+	HD_TICKET_GRANTED,
+	HD_TICKET_SENDING,
+	HD_TICKET_HELD, /* the server has every byte; its commit is awaited */
+	HD_TICKET_APPLIED,
+	HD_TICKET_DURABLE, /* pushes only */
+	HD_TICKET_DROPPED,
+	HD_TICKET_FAILED
+};
+
+struct hd_ticket {
+	uint32_t round; /* identifies the push or pull; each direction counts from 1 */
+	uint8_t direction;
+	enum hd_ticket_state state;
+	enum hd_reason reason;
+	hd_version base; /* push: v(g) */
+	hd_version version; /* after the commit; pull: the version delivered */
+	uint32_t delay;
+	uint64_t bytes;
+	bool granted; /* by the controller (else direct) */
+	void *user;
+	hd_ns asked, ended;
+};
+
+struct hd_worker_ops {
+	/* Joined the job: pushes and pulls flow. Called again after the server came back: then
+	 * version may be of a new incarnation. */
+	void (*joined)(void *owner, hd_version version, uint32_t tau_max);
+	/* Refused for good (description differs, no memory, key): text says what. */
+	void (*refused)(void *owner, enum hd_reason reason, const char *text);
+	/* A ticket's state changed. After APPLIED of a pull, DROPPED, FAILED or (push) DURABLE the
+	 * ticket is gone. A push's data may be reused once `released` was called. */
+	void (*ticket)(void *owner, const struct hd_ticket *ticket);
+	/* The library no longer reads this push's data. */
+	void (*released)(void *owner, uint32_t round, void *user);
+};
+
+struct hd_worker_config {
+	const char *name;
+	const char *host;
+	uint16_t rank;
+	const struct hd_keyring *keys;
+	uint16_t key_id;
+	uint8_t seed[32];
+	struct hd_addr controller; /* none: direct to the server */
+	struct hd_addr server; /* used when there is no controller; else the controller names it */
+	struct hd_addr data; /* own address as the server reaches it; port 0: unknown */
+	const struct hd_jobspec *spec; /* copied */
+	float job_weight; /* for fairness between tenants; 0: 1 */
+	uint32_t chunk_bytes; /* 0: HD_CHUNK_BYTES_DEFAULT */
+	uint32_t receive_window_bytes;
+	uint32_t fallback_us; /* 0: HD_FALLBACK_US */
+	uint64_t
+		keep_bytes_max; /* how much unacknowledged-durable data is kept; 0: drop at APPLIED */
+	const struct hd_worker_ops *ops;
+	void *owner;
+};
+
+int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **worker);
+void hd_worker_destroy(struct hd_worker *worker);
+extern const struct hd_core_ops hd_worker_ops;
+
+/* Pushes one update (the whole model's values, fp32). data is only read, and must stay unchanged until
+ * released(). Returns 0 and *round, -EDOM (NaN or Inf, and the job does not allow it), -EINVAL,
+ * -ENOBUFS (too many under way), -ESHUTDOWN. */
+int hd_worker_push(
+	struct hd_worker *worker,
+	hd_ns now,
+	const float *data,
+	uint64_t values,
+	hd_version base,
+	void *user,
+	struct hd_sink *sink,
+	uint32_t *round
+);
+/* Pulls one version into data (which must stay until the ticket ends). `have`, conditional: see
+ * REQUEST. */
+int hd_worker_pull(
+	struct hd_worker *worker,
+	hd_ns now,
+	float *data,
+	uint64_t values,
+	hd_version have,
+	bool conditional,
+	void *user,
+	struct hd_sink *sink,
+	uint32_t *round
+);
+/* Withdraws a push or pull: -ENOENT when it has ended, -EALREADY when it is held (too late). */
+int hd_worker_cancel(
+	struct hd_worker *worker,
+	hd_ns now,
+	uint8_t direction,
+	uint32_t round,
+	struct hd_sink *sink
+);
+/* Leaves the job gracefully: what is under way ends first; true once nothing is left. */
+bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink);
+
+struct hd_worker_stats {
+	uint64_t pushed, applied, dropped,
+		failed; /* pushed = applied + dropped + failed + pending */
+	uint64_t pulled, delivered;
+	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
+	bool joined, direct;
+};
+const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker);
+
+#endif
