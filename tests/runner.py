@@ -1,0 +1,256 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds every configuration, runs the suites in each where they say something new, and counts.
+
+    build/gcc    every suite; -Werror
+    build/clang  builds only: -Werror of the other compiler (clang-tidy reads its commands)
+    build/asan   clang, ASan + UBSan: unit, sim, fuzz (libFuzzer)
+    build/tsan   clang, TSan: the tests marked with the suite `threads`
+
+A test that runs in several configurations counts once, with its worst result. A cmocka program counts
+once for each of its test functions.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "bench"]
+DEFAULT = [s for s in SUITES if s != "bench"]
+DEADLINE_S = 50 * 60  # of the whole run; what has not run by then has failed
+SANITIZE = ["-Db_lundef=false", "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer"]
+CONFIGS = {
+    "gcc": ("gcc", [], SUITES),
+    "clang": ("clang", [], []),
+    "asan": ("clang", ["-Db_sanitize=address,undefined", *SANITIZE], ["unit", "sim", "fuzz"]),
+    "tsan": ("clang", ["-Db_sanitize=thread", *SANITIZE], ["threads"]),
+}
+RANK = {"passed": 0, "skipped": 1, "failed": 2}
+started = time.monotonic()
+running = None  # the child's process group, for signals
+
+
+def say(text):
+    print(f"== [{time.monotonic() - started:4.0f} s] {text}", flush=True)
+
+
+def run(command, log=None, env=None):
+    """Runs a command in a process group of its own, so that an end of ours ends all of it."""
+    global running
+    left = DEADLINE_S - (time.monotonic() - started)
+    out = open(log, "w") if log else None
+    running = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT if out else None,
+        env={**os.environ, **(env or {})}, start_new_session=True)
+    try:
+        return running.wait(timeout=max(left, 1))
+    except subprocess.TimeoutExpired:
+        say(f"out of time ({DEADLINE_S} s): {' '.join(map(str, command))}")
+        end_child()
+        return 124
+    finally:
+        running = None
+        if out:
+            out.close()
+
+
+def end_child():
+    if running is None:
+        return
+    for sig, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
+        try:
+            os.killpg(running.pid, sig)
+            running.wait(timeout=patience)
+            return
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def interrupted(number, frame):
+    end_child()
+    sys.exit(128 + number)
+
+
+class Results:
+    """(suite, test) -> (result, explanation); the worst result of all configurations stays."""
+
+    def __init__(self):
+        self.tests = {}
+
+    def add(self, suite, name, result, why=""):
+        old = self.tests.get((suite, name))
+        if old is None or RANK[result] > RANK[old[0]]:
+            self.tests[suite, name] = (result, why)
+
+    def count(self, result):
+        return sum(1 for r, _ in self.tests.values() if r == result)
+
+
+def tail(path, lines=40):
+    try:
+        print("\n".join(pathlib.Path(path).read_text(errors="replace").splitlines()[-lines:]), flush=True)
+    except OSError:
+        pass
+
+
+def build(name, results):
+    compiler, options, _ = CONFIGS[name]
+    directory = BUILD / name
+    log = BUILD / f"{name}.log"
+    BUILD.mkdir(exist_ok=True)
+    say(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip())
+    setup = ["meson", "setup", str(directory), *options]
+    if (directory / "build.ninja").exists():
+        setup.append("--reconfigure")
+    elif directory.exists():
+        shutil.rmtree(directory)
+    ccache = ["ccache"] if shutil.which("ccache") else []
+    env = {"CC": " ".join([*ccache, compiler])}
+    for step in (setup, ["ninja", "-C", str(directory), "-j", str(os.cpu_count() or 2)]):
+        if run(step, log, env) != 0:
+            tail(log)
+            results.add("build", name, "failed", f"build/{name} does not build (build/{name}.log)")
+            return False
+    results.add("build", name, "passed")
+    return True
+
+
+def tests_of(name):
+    """{suite: number of meson tests}, benchmarks under `bench`."""
+    counts = {}
+    for what in ("--tests", "--benchmarks"):
+        text = subprocess.run(["meson", "introspect", what, str(BUILD / name)], cwd=ROOT, check=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+        for test in json.loads(text):
+            for suite in test["suite"] if what == "--tests" else ["bench"]:
+                suite = suite.split(":")[-1]
+                counts[suite] = counts.get(suite, 0) + 1
+    return counts
+
+
+def namespaces_work():
+    probe = ["unshare", "--net", "ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1"]
+    return subprocess.run(probe, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL).returncode == 0
+
+
+def reason_of(test):
+    lines = [line.strip() for line in (test.get("stdout", "") + "\n" + test.get("stderr", "")).splitlines()]
+    skips = [line for line in lines if re.search(r"\b(skip|skipped|SKIP)\b", line)]
+    lines = [line for line in lines if line]
+    return (skips or lines or ["no reason given"])[-1]
+
+
+def cmocka_functions(text):
+    """[(name, result)] of a cmocka program's output; [] when it is no cmocka program."""
+    found = re.findall(r"\[\s*(OK|FAILED|SKIPPED)\s*\]\s+(\w[\w./-]*)\s*$", text, re.M)
+    # A failure is reported twice (when it happens and in the summary); group errors have no function.
+    words = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+    functions = {}
+    for result, name in found:
+        if RANK[words[result]] >= RANK[functions.get(name, "passed")]:
+            functions[name] = words[result]
+    return list(functions.items())
+
+
+def read_log(path, config, suite, results, netns_ok):
+    for line in path.read_text(errors="replace").splitlines():
+        test = json.loads(line)
+        name = test["name"].split(" / ")[-1]
+        output = test.get("stdout", "") + "\n" + test.get("stderr", "")
+        outcome = test["result"]
+        where = suite if suite != "threads" else "unit"
+        if outcome in ("OK", "EXPECTEDFAIL"):
+            for function, result in cmocka_functions(output) or [("", "passed")]:
+                results.add(where, f"{name} {function}".rstrip(), result, f"{config}: {reason_of(test)}")
+        elif outcome == "SKIP":
+            result = "failed" if suite == "netns" and netns_ok else "skipped"
+            results.add(where, name, result, f"{config}: {reason_of(test)}"
+                        + (" (skipped although namespaces can be made here)" if result == "failed" else ""))
+        else:
+            bad = [f for f, r in cmocka_functions(output) if r == "failed"]
+            for function, result in cmocka_functions(output):
+                results.add(where, f"{name} {function}", result, f"{config}: {outcome}")
+            if not bad:
+                results.add(where, name, "failed", f"{config}: {outcome} after {test['duration']:.1f} s")
+
+
+def run_suite(config, suite, results, netns_ok):
+    base = f"run-{suite}"
+    log = BUILD / config / "meson-logs" / f"{base}.json"
+    log.unlink(missing_ok=True)
+    say(f"{suite} ({config})")
+    jobs = 1 if suite in ("netns", "bench", "house") else os.cpu_count() or 2
+    command = ["meson", "test", "-C", str(BUILD / config), "--no-rebuild", "--print-errorlogs",
+               "--logbase", base, "--num-processes", str(jobs)]
+    command += ["--benchmark", "--verbose"] if suite == "bench" else ["--suite", suite]
+    env = {"UBSAN_OPTIONS": "print_stacktrace=1", "HEDDLE_TEST_CONFIG": config}
+    if config == "tsan":  # the sanitizer's fixed memory map does not survive much address randomisation
+        command = ["setarch", "-R", *command]
+    code = run(command, env=env)
+    if not log.exists():
+        results.add(suite, f"meson test ({config})", "failed", f"exit status {code}, no log")
+        return
+    read_log(log, config, suite, results, netns_ok)
+    if code in (124,):
+        results.add(suite, f"meson test ({config})", "failed", "out of time")
+
+
+def run_all(wanted, results):
+    configs = ["gcc", "clang"]
+    configs += ["asan"] if {"unit", "sim", "fuzz"} & set(wanted) else []
+    configs += ["tsan"] if "unit" in wanted else []
+    built = [c for c in configs if build(c, results)]
+    netns_ok = namespaces_work()
+    for config in built:
+        have = tests_of(config)
+        for suite in CONFIGS[config][2]:
+            if suite not in wanted and suite != "threads":
+                continue
+            if have.get(suite):
+                run_suite(config, suite, results, netns_ok)
+            elif config == "gcc":
+                results.add(suite, "suite", "failed", "the suite has no tests")
+
+
+def report(results):
+    say("done")
+    for suite in ["build", *SUITES]:
+        mine = [r for (s, _), (r, _) in results.tests.items() if s == suite]
+        if mine:
+            print(f"   {suite:8} " + ", ".join(f"{mine.count(r)} {r}" for r in RANK if mine.count(r)))
+    for wanted in ("skipped", "failed"):
+        for (suite, name), (result, why) in sorted(results.tests.items()):
+            if result == wanted:
+                print(f"   {wanted}: {suite} {name}: {why}")
+    counts = [results.count(r) for r in ("passed", "failed", "skipped")]
+    print("{} passed, {} failed, {} skipped".format(*counts), flush=True)
+    return 1 if counts[1] or not counts[0] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0])
+    parser.add_argument("suite", nargs="*", help=f"{' '.join(SUITES)} (default: all but bench)")
+    wanted = parser.parse_args().suite or DEFAULT
+    unknown = [s for s in wanted if s not in SUITES]
+    if unknown:
+        parser.error(f"suite {unknown[0]}: not one of {' '.join(SUITES)}")
+    signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGTERM, interrupted)
+    results = Results()
+    run_all(wanted, results)
+    return report(results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
