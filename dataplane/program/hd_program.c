@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define KEY_FILE_BYTES_MAX 65536
+
+/* Returns the bytes read, NUL-terminated, or -errno. */
+static ssize_t read_text(const char *path, char *text, size_t capacity) {
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t bytes = 0;
+	ssize_t n = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (bytes < capacity && (n = read(fd, text + bytes, capacity - bytes)) > 0)
+		bytes += (size_t)n;
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	if (n < 0)
+		return n;
+	if (bytes == capacity)
+		return -EFBIG;
+	text[bytes] = '\0';
+	return (ssize_t)bytes;
+}
+
+int hd_program_read_keys(
+	const char *path,
+	struct hd_keyring *ring,
+	char *error,
+	size_t error_bytes
+) {
+	char text[KEY_FILE_BYTES_MAX];
+	char what[256] = "";
+	ssize_t bytes = read_text(path, text, sizeof(text));
+	int code;
+
+	if (bytes < 0) {
+		snprintf(error, error_bytes, "%s: %s", path, strerror((int)-bytes));
+		return (int)bytes;
+	}
+	if (strlen(text) != (size_t)bytes) {
+		snprintf(error, error_bytes, "%s: not a text file", path);
+		code = -EINVAL;
+	} else {
+		code = hd_keyring_parse(text, ring, what, sizeof(what));
+		if (code < 0)
+			snprintf(error, error_bytes, "%s: %s", path, what);
+	}
+	sodium_memzero(text, sizeof(text));
+	return code;
+}
+
+int hd_program_entropy(uint8_t seed[32]) {
+	size_t have = 0;
+
+	while (have < 32) {
+		ssize_t n = getrandom(seed + have, 32 - have, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		have += (size_t)n;
+	}
+	return 0;
+}
+
+/* A handler has no argument for its owner: these two are the process's. */
+static struct hd_udp *signal_udp;
+static volatile sig_atomic_t signal_came;
+
+static void on_signal(int number) {
+	signal_came = number;
+	hd_udp_stop(signal_udp);
+}
+
+int hd_program_stop_on_signals(struct hd_udp *udp) {
+	struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+	signal_udp = udp;
+	if (sigaction(SIGINT, &stop, NULL) < 0 || sigaction(SIGTERM, &stop, NULL) < 0
+	    || sigaction(SIGPIPE, &ignore, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+int hd_program_signal(void) {
+	return (int)signal_came;
+}

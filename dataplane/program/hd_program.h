@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What programs around a core share: key file, entropy, event log, signals. Thread: any, unless said. */
+#ifndef HD_PROGRAM_H
+#define HD_PROGRAM_H
+
+#include "hd_event.h"
+#include "hd_keys.h"
+#include "hd_udp.h"
+
+/* Reads and parses a key file. -errno of opening and reading, -EFBIG (beyond 64 KiB), -EINVAL; error
+ * says "FILE: what" in words. *ring is set only on success; free it with hd_keyring_fini(). */
+int hd_program_read_keys(
+	const char *path,
+	struct hd_keyring *ring,
+	char *error,
+	size_t error_bytes
+);
+
+/* 32 bytes from getrandom(). 0 or -errno. */
+int hd_program_entropy(uint8_t seed[32]);
+
+/* SIGINT and SIGTERM stop this driver; a second one kills. One driver a process. SIGPIPE is ignored.
+ * 0 or -errno. */
+int hd_program_stop_on_signals(struct hd_udp *udp);
+/* The signal that came, 0 = none. */
+int hd_program_signal(void);
+
+/* --- event log: one JSON object a line ----------------------------------------------------- */
+struct hd_event_log;
+
+/* Opens (truncates) a log whose lines carry this node's name. A thread of the log's own writes what
+ * has gathered every 200 ms, and sleeps when nothing has. 0 or -errno. */
+int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log);
+/* Adds a line: no system call unless 1 MiB has gathered. Any thread. `log` may be NULL. The signature
+ * is that of hd_udp_config.event with the log as owner. */
+void hd_event_log_add(void *log, const struct hd_event *event);
+/* Writes what is left and frees. Returns the first error of any write, -errno, else 0. NULL: 0. */
+int hd_event_log_close(struct hd_event_log *log);
+
+#define HD_EVENT_JSON_BYTES 768
+
+/* Formats one event as a JSON object and a newline; node is already JSON-safe (hd_event_json_name).
+ * Fields that are 0 are left out, except at_ns. Pure. Returns the bytes written, < HD_EVENT_JSON_BYTES;
+ * no NUL. */
+size_t hd_event_json(const struct hd_event *event, const char *node, char out[HD_EVENT_JSON_BYTES]);
+/* Escapes a node's name for a JSON string: quotes, backslashes; control characters become '?'. */
+void hd_event_json_name(const char *name, char *out, size_t capacity);
+
+#endif

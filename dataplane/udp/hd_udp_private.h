@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the udp driver. One thread runs it; only `stop` and `wake` are touched by others.
+ *
+ *   recvmmsg -> [32 buffers of 64 KiB] -> split by GRO size -> packets[] -> core.receive()
+ *   core -> sink.send -> outgoing[] (heads copied, payloads by reference) -> sendmmsg with GSO
+ */
+#ifndef HD_UDP_PRIVATE_H
+#define HD_UDP_PRIVATE_H
+
+#include "hd_limits.h"
+#include "hd_udp.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define UDP_RECV_BUFFERS 32
+#define UDP_RECV_BUFFER_BYTES 65536
+#define UDP_RECV_PACKETS_MAX 2048 /* handed to the core at once */
+#define UDP_RECV_ROUNDS_MAX 4 /* recvmmsg calls before the core's timers get their turn */
+
+#define UDP_SEND_PACKETS_MAX 512 /* queued before a flush */
+#define UDP_HEAD_BYTES_MAX HD_PACKET_BYTES_MAX
+#define UDP_HEADS_BYTES (256 * 1024)
+#define UDP_GSO_SEGMENTS_MAX 64
+#define UDP_GSO_BYTES_MAX 65000
+#define UDP_SEND_WAIT_MS 5 /* for a full socket buffer, before what is left is given up */
+
+struct udp_outgoing {
+	struct hd_addr peer;
+	uint32_t head; /* offset in heads */
+	uint32_t head_bytes;
+	const void *payload;
+	uint32_t payload_bytes;
+};
+
+struct udp_sender {
+	bool gso;
+	int fd;
+	uint32_t count;
+	uint32_t heads_used;
+	struct udp_outgoing queue[UDP_SEND_PACKETS_MAX];
+	/* Built by a flush. */
+	struct mmsghdr message[UDP_SEND_PACKETS_MAX];
+	struct iovec iovec[UDP_SEND_PACKETS_MAX * 2];
+	struct sockaddr_in name[UDP_SEND_PACKETS_MAX];
+	uint32_t packets[UDP_SEND_PACKETS_MAX]; /* in each message */
+	union {
+		struct cmsghdr align;
+		uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
+	} control[UDP_SEND_PACKETS_MAX];
+	uint8_t heads[UDP_HEADS_BYTES];
+};
+
+struct udp_receiver {
+	int fd;
+	uint32_t overflow_seen; /* the socket's counter, as last reported */
+	struct mmsghdr message[UDP_RECV_BUFFERS];
+	struct iovec iovec[UDP_RECV_BUFFERS];
+	struct sockaddr_in name[UDP_RECV_BUFFERS];
+	union {
+		struct cmsghdr align;
+		uint8_t bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t))];
+	} control[UDP_RECV_BUFFERS];
+	struct hd_packet packets[UDP_RECV_PACKETS_MAX];
+	uint8_t *buffers;
+};
+
+struct hd_udp {
+	struct hd_sink sink; /* first: the sink's functions cast back */
+	struct hd_udp_config config;
+	int epoll_fd, event_fd;
+	struct hd_addr bound;
+	uint32_t receive_window;
+	bool no_pwait2; /* the kernel lacks epoll_pwait2 */
+	bool slack_set;
+	pthread_t slack_thread;
+	atomic_bool stop; // writer: any thread, reader: the driver's
+	atomic_bool wake; // writer: any thread sets, the driver's clears
+	struct hd_udp_stats stats;
+	struct udp_receiver receiver;
+	struct udp_sender sender;
+};
+
+void udp_sender_init(struct udp_sender *sender, int fd, bool gso);
+/* Implements hd_sink.send. */
+void udp_send(
+	struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *head,
+	size_t head_bytes,
+	const void *payload,
+	size_t payload_bytes
+);
+void udp_flush(struct hd_udp *udp);
+
+int udp_receiver_init(struct udp_receiver *receiver, int fd);
+void udp_receiver_fini(struct udp_receiver *receiver);
+/* Receives once and hands what came to the node. Returns messages received (0: the socket is empty). */
+int udp_receive(struct hd_udp *udp, struct hd_node node);
+
+#endif

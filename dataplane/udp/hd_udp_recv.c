@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Receiving: what one recvmmsg brought, GRO trains cut into packets, goes to the core as one burst. */
+#include "hd_udp_private.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+int udp_receiver_init(struct udp_receiver *receiver, int fd) {
+	receiver->fd = fd;
+	receiver->overflow_seen = 0;
+	receiver->buffers = aligned_alloc(4096, (size_t)UDP_RECV_BUFFERS * UDP_RECV_BUFFER_BYTES);
+	return receiver->buffers ? 0 : -ENOMEM;
+}
+
+void udp_receiver_fini(struct udp_receiver *receiver) {
+	free(receiver->buffers);
+	receiver->buffers = NULL;
+}
+
+static void prepare(struct udp_receiver *receiver) {
+	for (size_t i = 0; i < UDP_RECV_BUFFERS; i++) {
+		struct msghdr *header = &receiver->message[i].msg_hdr;
+
+		receiver->iovec[i] = (struct iovec){
+			.iov_base = receiver->buffers + i * UDP_RECV_BUFFER_BYTES,
+			.iov_len = UDP_RECV_BUFFER_BYTES,
+		};
+		*header = (struct msghdr){
+			.msg_name = &receiver->name[i],
+			.msg_namelen = sizeof(receiver->name[i]),
+			.msg_iov = &receiver->iovec[i],
+			.msg_iovlen = 1,
+			.msg_control = receiver->control[i].bytes,
+			.msg_controllen = sizeof(receiver->control[i].bytes),
+		};
+	}
+}
+
+/* Returns the size of the train's packets, 0 when the message is one packet. */
+static size_t read_control(struct hd_udp *udp, struct msghdr *header) {
+	struct udp_receiver *receiver = &udp->receiver;
+	size_t segment = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+			int size;
+
+			memcpy(&size, CMSG_DATA(c), sizeof(size));
+			segment = size > 0 ? (size_t)size : 0;
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+			uint32_t dropped;
+
+			/* The kernel's counter wraps at 32 bits; ours does not. */
+			memcpy(&dropped, CMSG_DATA(c), sizeof(dropped));
+			udp->stats.receive_overflow += dropped - receiver->overflow_seen;
+			receiver->overflow_seen = dropped;
+		}
+	}
+	return segment;
+}
+
+struct burst {
+	struct hd_node node;
+	hd_ns now;
+	size_t count;
+};
+
+static void hand_over(struct hd_udp *udp, struct burst *burst) {
+	if (burst->count == 0)
+		return;
+	burst->node.ops->receive(
+		burst->node.core, burst->now, udp->receiver.packets, burst->count, &udp->sink
+	);
+	udp_flush(udp);
+	burst->count = 0;
+}
+
+static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) {
+	struct udp_receiver *receiver = &udp->receiver;
+	struct mmsghdr *message = &receiver->message[index];
+	const uint8_t *data = receiver->iovec[index].iov_base;
+	size_t left = message->msg_len;
+	size_t segment = read_control(udp, &message->msg_hdr);
+	struct hd_addr peer = {
+		.ipv4 = ntohl(receiver->name[index].sin_addr.s_addr),
+		.port = ntohs(receiver->name[index].sin_port),
+	};
+
+	if (message->msg_hdr.msg_flags & MSG_TRUNC) {
+		udp->stats.truncated++;
+		return;
+	}
+	udp->stats.received_bytes += left;
+	if (segment == 0)
+		segment = left;
+	do {
+		size_t bytes = left < segment ? left : segment;
+
+		if (burst->count == UDP_RECV_PACKETS_MAX)
+			hand_over(udp, burst);
+		receiver->packets[burst->count++]
+			= (struct hd_packet){.peer = peer, .data = data, .bytes = bytes};
+		udp->stats.received_packets++;
+		data += bytes;
+		left -= bytes;
+	} while (left > 0);
+}
+
+int udp_receive(struct hd_udp *udp, struct hd_node node) {
+	struct udp_receiver *receiver = &udp->receiver;
+	struct burst burst = {.node = node};
+	int n;
+
+	prepare(receiver);
+	n = recvmmsg(receiver->fd, receiver->message, UDP_RECV_BUFFERS, MSG_DONTWAIT, NULL);
+	udp->stats.receive_calls++;
+	if (n <= 0)
+		return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
+	burst.now = hd_udp_now();
+	for (int i = 0; i < n; i++)
+		take_message(udp, &burst, (size_t)i);
+	hand_over(udp, &burst);
+	return n;
+}
