@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data files: reads them (zlib reads plain files too) and hands them to the decoders. */
+#include "hd_trainer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define DIGITS_FILE "/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz"
+#define DIGITS_TEST_ROWS 360
+
+struct file {
+	char path[512];
+	uint8_t *data;
+	size_t bytes;
+};
+
+/* Reads until the end, growing; the decoder sees the bytes, whatever the gzip trailer says. */
+static int read_all(gzFile gz, struct file *file, char *error, size_t error_bytes) {
+	size_t capacity = 0;
+
+	for (;;) {
+		int got;
+
+		if (file->bytes == capacity) {
+			size_t more = capacity ? 2 * capacity : 1 << 20;
+			uint8_t *grown = realloc(file->data, more);
+
+			if (!grown)
+				return -ENOMEM;
+			file->data = grown;
+			capacity = more;
+		}
+		got = gzread(gz, file->data + file->bytes, (unsigned)(capacity - file->bytes));
+		if (got < 0) {
+			snprintf(error, error_bytes, "%s: broken gzip data", file->path);
+			return -EINVAL;
+		}
+		if (got == 0)
+			return 0;
+		file->bytes += (size_t)got;
+		if (file->bytes > HD_DATA_BYTES_MAX) {
+			snprintf(
+				error,
+				error_bytes,
+				"%s: more than %llu bytes (HD_DATA_BYTES_MAX)",
+				file->path,
+				(unsigned long long)HD_DATA_BYTES_MAX
+			);
+			return -E2BIG;
+		}
+	}
+}
+
+static int file_read(struct file *file, char *error, size_t error_bytes) {
+	gzFile gz = gzopen(file->path, "rb");
+	int rc;
+
+	if (!gz) {
+		rc = errno ? -errno : -ENOMEM;
+		snprintf(error, error_bytes, "%s: %s", file->path, strerror(-rc));
+		return rc;
+	}
+	rc = read_all(gz, file, error, error_bytes);
+	/* A truncated gzip file reads as a short one; only closing tells. */
+	if (gzclose(gz) != Z_OK && rc == 0) {
+		snprintf(error, error_bytes, "%s: truncated gzip data", file->path);
+		rc = -EINVAL;
+	}
+	if (rc == -ENOMEM)
+		snprintf(error, error_bytes, "%s: no memory", file->path);
+	if (rc < 0) {
+		free(file->data);
+		file->data = NULL;
+	}
+	return rc;
+}
+
+/* Puts the file's name before what the decoder said. */
+static void name_file(const char *path, const char *what, char *error, size_t error_bytes) {
+	snprintf(error, error_bytes, "%s: %s", path, what);
+}
+
+static int
+split(const struct hd_dataset *all, uint32_t first, uint32_t rows, struct hd_dataset *part) {
+	struct hd_dataset result = *all;
+	size_t features = all->features;
+
+	result.rows = rows;
+	result.x = malloc(sizeof(float) * features * rows);
+	result.y = malloc(rows);
+	if (!result.x || !result.y) {
+		hd_dataset_fini(&result);
+		return -ENOMEM;
+	}
+	memcpy(result.x, all->x + features * first, sizeof(float) * features * rows);
+	memcpy(result.y, all->y + first, rows);
+	*part = result;
+	return 0;
+}
+
+static int open_digits(
+	const char *path,
+	struct hd_dataset *train,
+	struct hd_dataset *test,
+	char *error,
+	size_t error_bytes
+) {
+	struct file file = {.data = NULL};
+	struct hd_dataset all = {0};
+	char what[HD_TEXT_BYTES_MAX];
+	int rc;
+
+	snprintf(file.path, sizeof file.path, "%s", path);
+	rc = file_read(&file, error, error_bytes);
+	if (rc == -ENOENT)
+		snprintf(
+			error,
+			error_bytes,
+			"%s: not there (Debian's package python3-sklearn has it)",
+			path
+		);
+	if (rc < 0)
+		return rc;
+	rc = hd_digits_decode((const char *)file.data, file.bytes, &all, what, sizeof what);
+	free(file.data);
+	if (rc < 0) {
+		name_file(path, what, error, error_bytes);
+		return rc;
+	}
+	if (all.rows <= DIGITS_TEST_ROWS) {
+		snprintf(error, error_bytes, "%s: %u rows, at least 361", path, all.rows);
+		hd_dataset_fini(&all);
+		return -EINVAL;
+	}
+	rc = split(&all, 0, all.rows - DIGITS_TEST_ROWS, train);
+	if (rc == 0) {
+		rc = split(&all, all.rows - DIGITS_TEST_ROWS, DIGITS_TEST_ROWS, test);
+		if (rc < 0)
+			hd_dataset_fini(train);
+	}
+	if (rc < 0)
+		snprintf(error, error_bytes, "%s: no memory", path);
+	hd_dataset_fini(&all);
+	return rc;
+}
+
+/* Reads DIR/STEM or DIR/STEM.gz and decodes it with that many dimensions (0: at least 2). */
+static int open_idx(
+	const char *dir,
+	const char *stem,
+	struct file *file,
+	struct hd_idx *idx,
+	char *error,
+	size_t error_bytes
+) {
+	char what[HD_TEXT_BYTES_MAX];
+	int length = snprintf(file->path, sizeof file->path, "%s/%s", dir, stem);
+	int rc;
+
+	if (length < 0 || (size_t)length + 3 >= sizeof file->path) {
+		snprintf(error, error_bytes, "%.64s...: path too long", dir);
+		return -ENAMETOOLONG;
+	}
+	rc = file_read(file, error, error_bytes);
+	if (rc == -ENOENT) {
+		memcpy(file->path + length, ".gz", 4);
+		rc = file_read(file, error, error_bytes);
+	}
+	if (rc == -ENOENT)
+		snprintf(error, error_bytes, "%s/%s[.gz]: not there", dir, stem);
+	if (rc < 0)
+		return rc;
+	rc = hd_idx_decode(file->data, file->bytes, idx, what, sizeof what);
+	if (rc < 0)
+		name_file(file->path, what, error, error_bytes);
+	return rc;
+}
+
+static int check_pair(
+	const struct file *file,
+	const struct hd_idx *images,
+	const struct hd_idx *labels,
+	char *error,
+	size_t error_bytes
+) {
+	uint32_t rows = images->dimension[0];
+
+	if (images->dimension_count < 2 || rows == 0 || rows > HD_DATA_ROWS_MAX)
+		snprintf(
+			error, error_bytes, "%s: not 1..%d images", file[0].path, HD_DATA_ROWS_MAX
+		);
+	else if (images->bytes / rows == 0 || images->bytes / rows > HD_DATA_FEATURES_MAX)
+		snprintf(
+			error,
+			error_bytes,
+			"%s: not 1..%d values an image (HD_DATA_FEATURES_MAX)",
+			file[0].path,
+			HD_DATA_FEATURES_MAX
+		);
+	else if (labels->dimension_count != 1 || labels->dimension[0] != rows)
+		snprintf(error, error_bytes, "%s: not %u labels", file[1].path, rows);
+	else
+		return 0;
+	return -EINVAL;
+}
+
+static int fill_from_idx(
+	const struct hd_idx *images,
+	const struct hd_idx *labels,
+	struct hd_dataset *dataset
+) {
+	struct hd_dataset result = {.rows = images->dimension[0]};
+
+	result.features = (uint32_t)(images->bytes / result.rows);
+	result.x = malloc(sizeof(float) * images->bytes);
+	result.y = malloc(result.rows);
+	if (!result.x || !result.y) {
+		hd_dataset_fini(&result);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < images->bytes; i++)
+		result.x[i] = (float)images->data[i] / 255.0f;
+	for (uint32_t i = 0; i < result.rows; i++) {
+		result.y[i] = labels->data[i];
+		if (result.classes <= result.y[i])
+			result.classes = result.y[i] + 1u;
+	}
+	*dataset = result;
+	return 0;
+}
+
+static int open_idx_pair(
+	const char *dir,
+	const char *prefix,
+	struct hd_dataset *dataset,
+	char *error,
+	size_t error_bytes
+) {
+	struct file file[2] = {{.data = NULL}, {.data = NULL}};
+	struct hd_idx images, labels;
+	char stem[64];
+	int rc;
+
+	snprintf(stem, sizeof stem, "%s-images-idx3-ubyte", prefix);
+	rc = open_idx(dir, stem, &file[0], &images, error, error_bytes);
+	if (rc == 0) {
+		snprintf(stem, sizeof stem, "%s-labels-idx1-ubyte", prefix);
+		rc = open_idx(dir, stem, &file[1], &labels, error, error_bytes);
+	}
+	if (rc == 0)
+		rc = check_pair(file, &images, &labels, error, error_bytes);
+	if (rc == 0) {
+		rc = fill_from_idx(&images, &labels, dataset);
+		if (rc < 0)
+			snprintf(error, error_bytes, "%s: no memory", file[0].path);
+	}
+	free(file[0].data);
+	free(file[1].data);
+	return rc;
+}
+
+static int open_idx_dir(
+	const char *dir,
+	struct hd_dataset *train,
+	struct hd_dataset *test,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_dataset first, second;
+	int rc = open_idx_pair(dir, "train", &first, error, error_bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = open_idx_pair(dir, "t10k", &second, error, error_bytes);
+	if (rc < 0) {
+		hd_dataset_fini(&first);
+		return rc;
+	}
+	if (first.features != second.features) {
+		snprintf(
+			error,
+			error_bytes,
+			"%s: test images have %u values, training images %u",
+			dir,
+			second.features,
+			first.features
+		);
+		hd_dataset_fini(&first);
+		hd_dataset_fini(&second);
+		return -EINVAL;
+	}
+	first.classes = first.classes > second.classes ? first.classes : second.classes;
+	second.classes = first.classes;
+	*train = first;
+	*test = second;
+	return 0;
+}
+
+int hd_dataset_open(
+	const char *name,
+	struct hd_dataset *train,
+	struct hd_dataset *test,
+	char *error,
+	size_t error_bytes
+) {
+	if (strcmp(name, "digits") == 0)
+		return open_digits(DIGITS_FILE, train, test, error, error_bytes);
+	if (strncmp(name, "digits:", 7) == 0)
+		return open_digits(name + 7, train, test, error, error_bytes);
+	return open_idx_dir(name, train, test, error, error_bytes);
+}
