@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,18 @@
 #include <time.h>
 #include <unistd.h>
 
-hd_ns hd_compute_now(void) {
-	struct timespec now;
+void hd_trainer_say(char *error, size_t error_bytes, const char *format, ...) {
+	va_list arguments;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	va_start(arguments, format);
+	(void)vsnprintf(error, error_bytes, format, arguments);
+	va_end(arguments);
+}
+
+hd_ns hd_compute_now(void) {
+	struct timespec now = {0};
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	return (hd_ns)now.tv_sec * HD_SECOND + (hd_ns)now.tv_nsec;
 }
 
@@ -41,7 +50,7 @@ static int parse_line(struct hd_compute *compute, char *line, char *error, size_
 			return 1;
 		}
 	}
-	snprintf(
+	hd_trainer_say(
 		error,
 		error_bytes,
 		"schedule: line %u: not 't_s factor' with t_s >= 0 and factor in 0..1e6",
@@ -72,7 +81,7 @@ static int take_line(struct hd_compute *compute, char *line, char *error, size_t
 		}
 	}
 	if (!newline && compute->buffered == sizeof compute->buffer) {
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"schedule: line %u: longer than %zu bytes",
@@ -107,7 +116,7 @@ static int follow(struct hd_compute *compute, hd_ns now, char *error, size_t err
 			compute->factor = compute->next_factor;
 		compute->has_next = false;
 		if (compute->line >= HD_SCHEDULE_LINES_MAX) {
-			snprintf(
+			hd_trainer_say(
 				error,
 				error_bytes,
 				"schedule: more than %d lines (HD_SCHEDULE_LINES_MAX)",
@@ -137,7 +146,7 @@ int hd_compute_init(
 	int rc;
 
 	if (!(compute_ms >= 0.0 && compute_ms <= 1e6)) {
-		snprintf(error, error_bytes, "compute-ms: not in 0..1e6");
+		hd_trainer_say(error, error_bytes, "compute-ms: not in 0..1e6");
 		return -EINVAL;
 	}
 	result.started = hd_compute_now();
@@ -145,7 +154,9 @@ int hd_compute_init(
 		result.fd = open(schedule, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 		if (result.fd < 0 || fstat(result.fd, &status) < 0) {
 			rc = -errno;
-			snprintf(error, error_bytes, "schedule: %s: %s", schedule, strerror(errno));
+			hd_trainer_say(
+				error, error_bytes, "schedule: %s: %s", schedule, strerror(errno)
+			);
 			hd_compute_fini(&result);
 			return rc;
 		}

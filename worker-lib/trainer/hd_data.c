@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DIGITS_FEATURES 64
+#define DIGITS_FEATURES ((size_t)64)
+#define DIGITS_COLUMNS 65
 #define DIGITS_CLASSES 10
 #define DIGITS_VALUE_MAX 16
 
@@ -42,13 +43,13 @@ static int take_number(struct cursor *cursor, int max, char after) {
 static int take_row(struct cursor *cursor, float *x, uint8_t *y, char *error, size_t error_bytes) {
 	int value;
 
-	for (int i = 0; i < DIGITS_FEATURES; i++) {
+	for (uint32_t i = 0; i < DIGITS_FEATURES; i++) {
 		value = take_number(cursor, DIGITS_VALUE_MAX, ',');
 		if (value < 0) {
-			snprintf(
+			hd_trainer_say(
 				error,
 				error_bytes,
-				"line %u: column %d: not a whole number in 0..%d and a comma",
+				"line %u: column %u: not a whole number in 0..%d and a comma",
 				cursor->line,
 				i + 1,
 				DIGITS_VALUE_MAX
@@ -59,12 +60,12 @@ static int take_row(struct cursor *cursor, float *x, uint8_t *y, char *error, si
 	}
 	value = take_number(cursor, DIGITS_CLASSES - 1, '\n');
 	if (value < 0) {
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"line %u: column %d: not a label in 0..%d at the end of the line",
 			cursor->line,
-			DIGITS_FEATURES + 1,
+			DIGITS_COLUMNS,
 			DIGITS_CLASSES - 1
 		);
 		return -EINVAL;
@@ -83,15 +84,15 @@ int hd_digits_decode(
 	struct cursor cursor = {text, text + bytes, 1};
 	struct hd_dataset result = {.features = DIGITS_FEATURES, .classes = DIGITS_CLASSES};
 	/* A row has at least two bytes for each of its 65 numbers (the last may lack its newline). */
-	size_t rows_max = (bytes + 1) / (2 * (DIGITS_FEATURES + 1));
+	size_t rows_max = (bytes + 1) / ((size_t)2 * DIGITS_COLUMNS);
 	int rc = 0;
 
 	if (rows_max == 0) {
-		snprintf(error, error_bytes, "line 1: no row of %d numbers", DIGITS_FEATURES + 1);
+		hd_trainer_say(error, error_bytes, "line 1: no row of %d numbers", DIGITS_COLUMNS);
 		return -EINVAL;
 	}
 	if (rows_max > HD_DATA_ROWS_MAX) {
-		snprintf(
+		hd_trainer_say(
 			error, error_bytes, "more than %d rows (HD_DATA_ROWS_MAX)", HD_DATA_ROWS_MAX
 		);
 		return -E2BIG;
@@ -99,13 +100,13 @@ int hd_digits_decode(
 	result.x = malloc(rows_max * DIGITS_FEATURES * sizeof(float));
 	result.y = malloc(rows_max);
 	if (!result.x || !result.y) {
-		snprintf(error, error_bytes, "no memory for %zu rows", rows_max);
+		hd_trainer_say(error, error_bytes, "no memory for %zu rows", rows_max);
 		rc = -ENOMEM;
 	}
 	while (rc == 0 && cursor.at < cursor.end) {
 		rc = take_row(
 			&cursor,
-			result.x + (size_t)result.rows * DIGITS_FEATURES,
+			result.x + result.rows * DIGITS_FEATURES,
 			result.y + result.rows,
 			error,
 			error_bytes
@@ -136,13 +137,13 @@ int hd_idx_decode(
 	uint64_t total = 1;
 
 	if (bytes < 4 || data[0] != 0 || data[1] != 0) {
-		snprintf(
+		hd_trainer_say(
 			error, error_bytes, "byte 0: not an IDX file (begins with two zero bytes)"
 		);
 		return -EINVAL;
 	}
 	if (data[2] != 0x08) {
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"byte 2: type 0x%02x, only unsigned bytes (0x08)",
@@ -152,19 +153,19 @@ int hd_idx_decode(
 	}
 	result.dimension_count = data[3];
 	if (result.dimension_count == 0 || result.dimension_count > 4) {
-		snprintf(error, error_bytes, "byte 3: %u dimensions (limit 4)", data[3]);
+		hd_trainer_say(error, error_bytes, "byte 3: %u dimensions (limit 4)", data[3]);
 		return -EINVAL;
 	}
 	if (bytes < 4 + 4u * result.dimension_count) {
-		snprintf(error, error_bytes, "byte %zu: ends within the sizes", bytes);
+		hd_trainer_say(error, error_bytes, "byte %zu: ends within the sizes", bytes);
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < result.dimension_count; i++) {
-		result.dimension[i] = load_u32(data + 4 + 4 * i);
+		result.dimension[i] = load_u32(data + 4 + (size_t)4 * i);
 		/* Both factors stay below 2^32: the product cannot overflow. */
 		total *= result.dimension[i];
 		if (total > HD_DATA_BYTES_MAX) {
-			snprintf(
+			hd_trainer_say(
 				error,
 				error_bytes,
 				"byte %u: more than %llu values (HD_DATA_BYTES_MAX)",
@@ -177,7 +178,7 @@ int hd_idx_decode(
 	result.data = data + 4 + 4 * (size_t)result.dimension_count;
 	result.bytes = bytes - 4 - 4 * (size_t)result.dimension_count;
 	if (result.bytes != total) {
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"byte %zu: ends with %zu values, the sizes say %llu",

@@ -35,14 +35,14 @@ static int read_all(gzFile gz, struct file *file, char *error, size_t error_byte
 		}
 		got = gzread(gz, file->data + file->bytes, (unsigned)(capacity - file->bytes));
 		if (got < 0) {
-			snprintf(error, error_bytes, "%s: broken gzip data", file->path);
+			hd_trainer_say(error, error_bytes, "%s: broken gzip data", file->path);
 			return -EINVAL;
 		}
 		if (got == 0)
 			return 0;
 		file->bytes += (size_t)got;
 		if (file->bytes > HD_DATA_BYTES_MAX) {
-			snprintf(
+			hd_trainer_say(
 				error,
 				error_bytes,
 				"%s: more than %llu bytes (HD_DATA_BYTES_MAX)",
@@ -60,17 +60,17 @@ static int file_read(struct file *file, char *error, size_t error_bytes) {
 
 	if (!gz) {
 		rc = errno ? -errno : -ENOMEM;
-		snprintf(error, error_bytes, "%s: %s", file->path, strerror(-rc));
+		hd_trainer_say(error, error_bytes, "%s: %s", file->path, strerror(-rc));
 		return rc;
 	}
 	rc = read_all(gz, file, error, error_bytes);
 	/* A truncated gzip file reads as a short one; only closing tells. */
 	if (gzclose(gz) != Z_OK && rc == 0) {
-		snprintf(error, error_bytes, "%s: truncated gzip data", file->path);
+		hd_trainer_say(error, error_bytes, "%s: truncated gzip data", file->path);
 		rc = -EINVAL;
 	}
 	if (rc == -ENOMEM)
-		snprintf(error, error_bytes, "%s: no memory", file->path);
+		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
 	if (rc < 0) {
 		free(file->data);
 		file->data = NULL;
@@ -80,7 +80,7 @@ static int file_read(struct file *file, char *error, size_t error_bytes) {
 
 /* Puts the file's name before what the decoder said. */
 static void name_file(const char *path, const char *what, char *error, size_t error_bytes) {
-	snprintf(error, error_bytes, "%s: %s", path, what);
+	hd_trainer_say(error, error_bytes, "%s: %s", path, what);
 }
 
 static int
@@ -113,10 +113,10 @@ static int open_digits(
 	char what[HD_TEXT_BYTES_MAX];
 	int rc;
 
-	snprintf(file.path, sizeof file.path, "%s", path);
+	(void)snprintf(file.path, sizeof file.path, "%s", path);
 	rc = file_read(&file, error, error_bytes);
 	if (rc == -ENOENT)
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"%s: not there (Debian's package python3-sklearn has it)",
@@ -131,7 +131,7 @@ static int open_digits(
 		return rc;
 	}
 	if (all.rows <= DIGITS_TEST_ROWS) {
-		snprintf(error, error_bytes, "%s: %u rows, at least 361", path, all.rows);
+		hd_trainer_say(error, error_bytes, "%s: %u rows, at least 361", path, all.rows);
 		hd_dataset_fini(&all);
 		return -EINVAL;
 	}
@@ -142,7 +142,7 @@ static int open_digits(
 			hd_dataset_fini(train);
 	}
 	if (rc < 0)
-		snprintf(error, error_bytes, "%s: no memory", path);
+		hd_trainer_say(error, error_bytes, "%s: no memory", path);
 	hd_dataset_fini(&all);
 	return rc;
 }
@@ -161,7 +161,7 @@ static int open_idx(
 	int rc;
 
 	if (length < 0 || (size_t)length + 3 >= sizeof file->path) {
-		snprintf(error, error_bytes, "%.64s...: path too long", dir);
+		hd_trainer_say(error, error_bytes, "%.64s...: path too long", dir);
 		return -ENAMETOOLONG;
 	}
 	rc = file_read(file, error, error_bytes);
@@ -170,7 +170,7 @@ static int open_idx(
 		rc = file_read(file, error, error_bytes);
 	}
 	if (rc == -ENOENT)
-		snprintf(error, error_bytes, "%s/%s[.gz]: not there", dir, stem);
+		hd_trainer_say(error, error_bytes, "%s/%s[.gz]: not there", dir, stem);
 	if (rc < 0)
 		return rc;
 	rc = hd_idx_decode(file->data, file->bytes, idx, what, sizeof what);
@@ -189,11 +189,11 @@ static int check_pair(
 	uint32_t rows = images->dimension[0];
 
 	if (images->dimension_count < 2 || rows == 0 || rows > HD_DATA_ROWS_MAX)
-		snprintf(
+		hd_trainer_say(
 			error, error_bytes, "%s: not 1..%d images", file[0].path, HD_DATA_ROWS_MAX
 		);
 	else if (images->bytes / rows == 0 || images->bytes / rows > HD_DATA_FEATURES_MAX)
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"%s: not 1..%d values an image (HD_DATA_FEATURES_MAX)",
@@ -201,7 +201,7 @@ static int check_pair(
 			HD_DATA_FEATURES_MAX
 		);
 	else if (labels->dimension_count != 1 || labels->dimension[0] != rows)
-		snprintf(error, error_bytes, "%s: not %u labels", file[1].path, rows);
+		hd_trainer_say(error, error_bytes, "%s: not %u labels", file[1].path, rows);
 	else
 		return 0;
 	return -EINVAL;
@@ -244,10 +244,10 @@ static int open_idx_pair(
 	char stem[64];
 	int rc;
 
-	snprintf(stem, sizeof stem, "%s-images-idx3-ubyte", prefix);
+	(void)snprintf(stem, sizeof stem, "%s-images-idx3-ubyte", prefix);
 	rc = open_idx(dir, stem, &file[0], &images, error, error_bytes);
 	if (rc == 0) {
-		snprintf(stem, sizeof stem, "%s-labels-idx1-ubyte", prefix);
+		(void)snprintf(stem, sizeof stem, "%s-labels-idx1-ubyte", prefix);
 		rc = open_idx(dir, stem, &file[1], &labels, error, error_bytes);
 	}
 	if (rc == 0)
@@ -255,7 +255,7 @@ static int open_idx_pair(
 	if (rc == 0) {
 		rc = fill_from_idx(&images, &labels, dataset);
 		if (rc < 0)
-			snprintf(error, error_bytes, "%s: no memory", file[0].path);
+			hd_trainer_say(error, error_bytes, "%s: no memory", file[0].path);
 	}
 	free(file[0].data);
 	free(file[1].data);
@@ -269,7 +269,7 @@ static int open_idx_dir(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_dataset first, second;
+	struct hd_dataset first = {0}, second = {0};
 	int rc = open_idx_pair(dir, "train", &first, error, error_bytes);
 
 	if (rc < 0)
@@ -280,7 +280,7 @@ static int open_idx_dir(
 		return rc;
 	}
 	if (first.features != second.features) {
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"%s: test images have %u values, training images %u",

@@ -39,7 +39,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 	if (strcmp(text, "softmax") == 0)
 		return 0;
 	if (strncmp(text, "mlp:", 4) != 0) {
-		snprintf(
+		hd_trainer_say(
 			error,
 			error_bytes,
 			"model: '%.64s' is neither softmax nor mlp:W,W,...",
@@ -54,7 +54,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 		errno = 0;
 		value = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
 		if (value == 0 || errno != 0 || value > HD_LAYER_WIDTH_MAX) {
-			snprintf(
+			hd_trainer_say(
 				error,
 				error_bytes,
 				"model: width of hidden layer %d: not in 1..%d (HD_LAYER_WIDTH_MAX)",
@@ -64,7 +64,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 			return -EINVAL;
 		}
 		if (count == HD_LAYERS_MAX) {
-			snprintf(
+			hd_trainer_say(
 				error,
 				error_bytes,
 				"model: more than %d hidden layers (HD_LAYERS_MAX)",
@@ -76,7 +76,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 		if (*end == '\0')
 			return count;
 		if (*end != ',') {
-			snprintf(error, error_bytes, "model: '%.16s' after a width", end);
+			hd_trainer_say(error, error_bytes, "model: '%.16s' after a width", end);
 			return -EINVAL;
 		}
 		at = end + 1;
@@ -85,10 +85,10 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 
 static void describe_layer(struct hd_model *model, uint32_t index) {
 	const struct layer *layer = &model->layer[index];
-	struct hd_tensor *weight = &model->tensors[2 * index];
+	struct hd_tensor *weight = &model->tensors[(size_t)2 * index];
 	struct hd_tensor *bias = weight + 1;
 
-	snprintf(weight->name, sizeof weight->name, "fc%u.weight", index + 1);
+	(void)snprintf(weight->name, sizeof weight->name, "fc%u.weight", index + 1);
 	weight->dimension_count = 2;
 	weight->dimension[0] = layer->in;
 	weight->dimension[1] = layer->out;
@@ -96,16 +96,16 @@ static void describe_layer(struct hd_model *model, uint32_t index) {
 	 * Regression is convex and starts from zero. */
 	weight->init = model->layer_count == 1 ? HD_INIT_ZERO : HD_INIT_UNIFORM;
 	weight->init_scale = model->layer_count == 1 ? 0.0f : sqrtf(6.0f / (float)layer->in);
-	snprintf(bias->name, sizeof bias->name, "fc%u.bias", index + 1);
+	(void)snprintf(bias->name, sizeof bias->name, "fc%u.bias", index + 1);
 	bias->dimension_count = 1;
 	bias->dimension[0] = layer->out;
 	bias->init = HD_INIT_ZERO;
 }
 
 static int allocate(struct hd_model *model) {
-	uint32_t widest = 0;
+	uint32_t widest = 1;
 
-	model->tensors = calloc(2u * model->layer_count, sizeof *model->tensors);
+	model->tensors = calloc((size_t)2 * model->layer_count, sizeof *model->tensors);
 	if (!model->tensors)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < model->layer_count; i++) {
@@ -146,7 +146,9 @@ int hd_model_create(
 		return hidden;
 	if (batch_max == 0 || batch_max > HD_BATCH_MAX || like->features == 0
 	    || like->classes == 0) {
-		snprintf(error, error_bytes, "batch: not in 1..%d (HD_BATCH_MAX)", HD_BATCH_MAX);
+		hd_trainer_say(
+			error, error_bytes, "batch: not in 1..%d (HD_BATCH_MAX)", HD_BATCH_MAX
+		);
 		return -EINVAL;
 	}
 	/* The threads of BLAS would take the cores from the other workers of this machine. */
@@ -164,7 +166,7 @@ int hd_model_create(
 	}
 	rc = allocate(model);
 	if (rc < 0) {
-		snprintf(error, error_bytes, "model: no memory for %s", text);
+		hd_trainer_say(error, error_bytes, "model: no memory for %s", text);
 		hd_model_destroy(model);
 		return rc;
 	}

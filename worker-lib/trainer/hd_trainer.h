@@ -15,6 +15,10 @@
 #include "hd_random.h"
 #include "hd_types.h"
 
+/* Writes an explanation for people; too long ones are cut. */
+__attribute__((format(printf, 3, 4))) void
+hd_trainer_say(char *error, size_t error_bytes, const char *format, ...);
+
 #define HD_DATA_BYTES_MAX (UINT64_C(1) << 30) /* of one data file, decompressed */
 #define HD_DATA_ROWS_MAX 10000000
 #define HD_DATA_FEATURES_MAX 1048576
