@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Event log, key file, entropy and signals. */
+#include "hd_message.h"
+#include "hd_program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[] = "/tmp/heddle-program-XXXXXX";
+
+static int make_directory(void **state) {
+	return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state) {
+	return rmdir(directory);
+}
+
+static const char *path_of(const char *name) {
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return path;
+}
+
+static void write_file(const char *name, const void *data, size_t bytes) {
+	FILE *file = fopen(path_of(name), "w");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(data, 1, bytes, file), bytes);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void test_event_json(void **state) {
+	struct hd_event event = {
+		.at = UINT64_MAX,
+		.kind = HD_EVENT_COMMITTED,
+		.reason = HD_REASON_LOST_BASE,
+		.job = UINT32_MAX,
+		.worker = 3,
+		.direction = HD_PULL,
+		.round = UINT32_MAX,
+		.token = 0x0123456789abcdefu,
+		.position = UINT64_MAX,
+		.version = hd_version_make(2, 77),
+		.base = hd_version_make(1, 70),
+		.bytes = UINT64_MAX,
+		.aux = UINT64_MAX,
+		.value = -1.25e-300,
+	};
+	char line[HD_EVENT_JSON_BYTES], node[2 * HD_NAME_BYTES_MAX + 1];
+	char longest[HD_NAME_BYTES_MAX + 1];
+	json_t *json;
+	size_t bytes;
+
+	memset(longest, '"', HD_NAME_BYTES_MAX);
+	longest[HD_NAME_BYTES_MAX] = '\0';
+	hd_event_json_name(longest, node, sizeof(node));
+	bytes = hd_event_json(&event, node, line);
+	assert_int_equal(line[bytes - 1], '\n');
+	json = json_loadb(line, bytes, 0, NULL);
+	assert_non_null(json);
+	assert_string_equal(json_string_value(json_object_get(json, "event")), "committed");
+	assert_string_equal(json_string_value(json_object_get(json, "reason")), "lost-base");
+	assert_string_equal(json_string_value(json_object_get(json, "direction")), "pull");
+	assert_string_equal(json_string_value(json_object_get(json, "token")), "0123456789abcdef");
+	assert_int_equal(json_integer_value(json_object_get(json, "version")), 77);
+	assert_int_equal(json_integer_value(json_object_get(json, "incarnation")), 2);
+	assert_int_equal(json_integer_value(json_object_get(json, "base")), 70);
+	assert_int_equal(json_integer_value(json_object_get(json, "worker")), 3);
+	assert_true(json_real_value(json_object_get(json, "value")) == -1.25e-300);
+	json_decref(json);
+
+	event = (struct hd_event){.kind = HD_EVENT_PLAN, .value = NAN};
+	bytes = hd_event_json(&event, "c", line);
+	assert_int_equal(bytes, strlen("{\"at_ns\":0,\"node\":\"c\",\"event\":\"plan\"}\n"));
+}
+
+static size_t count_lines(const char *path, uint64_t *last_round) {
+	FILE *file = fopen(path, "r");
+	char line[HD_EVENT_JSON_BYTES + 1];
+	size_t lines = 0;
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file)) {
+		json_t *json = json_loads(line, 0, NULL);
+
+		assert_non_null(json);
+		*last_round = (uint64_t)json_integer_value(json_object_get(json, "round"));
+		assert_int_equal(*last_round, ++lines);
+		json_decref(json);
+	}
+	fclose(file);
+	return lines;
+}
+
+static void add_events(struct hd_event_log *log, uint32_t first, uint32_t last) {
+	for (uint32_t i = first; i <= last; i++)
+		hd_event_log_add(
+			log,
+			&(struct hd_event){.at = i, .kind = HD_EVENT_PUSHED, .job = 1, .round = i}
+		);
+}
+
+static void test_event_log(void **state) {
+	struct hd_event_log *log = NULL;
+	struct timespec pause = {.tv_nsec = 20000000};
+	uint64_t round = 0;
+	const char *path = path_of("events");
+
+	assert_int_equal(hd_event_log_open(path, "w1", &log), 0);
+	add_events(log, 1, 10);
+	/* It comes to the file by itself, soon. */
+	for (int i = 0; i < 150 && count_lines(path, &round) < 10; i++)
+		nanosleep(&pause, NULL);
+	assert_int_equal(count_lines(path, &round), 10);
+	/* Many more than a buffer holds. */
+	add_events(log, 11, 60000);
+	assert_int_equal(hd_event_log_close(log), 0);
+	assert_int_equal(count_lines(path, &round), 60000);
+	unlink(path);
+	assert_int_equal(hd_event_log_close(NULL), 0);
+	hd_event_log_add(NULL, &(struct hd_event){0});
+}
+
+static void test_event_log_errors(void **state) {
+	struct hd_event_log *log = NULL;
+
+	assert_int_equal(hd_event_log_open("/nonexistent/x", "w1", &log), -ENOENT);
+	assert_null(log);
+	if (access("/dev/full", W_OK) < 0)
+		skip();
+	assert_int_equal(hd_event_log_open("/dev/full", "w1", &log), 0);
+	add_events(log, 1, 2);
+	assert_int_equal(hd_event_log_close(log), -ENOSPC);
+}
+
+static void test_keys(void **state) {
+	static char big[70000];
+	struct hd_keyring ring = {0};
+	char line[80] = "7 ", error[256] = "";
+
+	memset(line + 2, 'a', 64);
+	strcat(line, "\n");
+	write_file("keys", line, strlen(line));
+	assert_int_equal(hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), 0);
+	assert_int_equal(ring.count, 1);
+	assert_int_equal(ring.keys[0].id, 7);
+	assert_int_equal(ring.keys[0].secret[31], 0xaa);
+	hd_keyring_fini(&ring);
+
+	ring.count = 99;
+	write_file("keys", "7 zz\n", 5);
+	assert_int_equal(
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -EINVAL
+	);
+	assert_non_null(strstr(error, "keys: line 1"));
+	write_file("keys", "7\0a\n", 4);
+	assert_int_equal(
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -EINVAL
+	);
+	memset(big, '#', sizeof(big));
+	write_file("keys", big, sizeof(big));
+	assert_int_equal(
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -EFBIG
+	);
+	unlink(path_of("keys"));
+	assert_int_equal(
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -ENOENT
+	);
+	assert_int_equal(ring.count, 99);
+}
+
+static void test_entropy(void **state) {
+	uint8_t a[32] = {0}, b[32] = {0};
+
+	assert_int_equal(hd_program_entropy(a), 0);
+	assert_int_equal(hd_program_entropy(b), 0);
+	assert_memory_not_equal(a, b, sizeof(a));
+}
+
+static void idle_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {}
+
+static void idle_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	raise(SIGTERM);
+	*(hd_ns *)core = HD_NEVER;
+}
+
+static hd_ns idle_deadline(const void *core) {
+	return *(const hd_ns *)core;
+}
+
+static void test_signals(void **state) {
+	static const struct hd_core_ops ops = {idle_receive, idle_tick, idle_deadline};
+	struct hd_udp_config config = {.bind = {.ipv4 = 0x7f000001}};
+	struct hd_udp *udp;
+	hd_ns deadline = hd_udp_now() + 5 * HD_MS;
+	char error[128];
+
+	assert_int_equal(hd_udp_open(&config, &udp, error, sizeof(error)), 0);
+	assert_int_equal(hd_program_signal(), 0);
+	assert_int_equal(hd_program_stop_on_signals(udp), 0);
+	assert_int_equal(hd_udp_run(udp, (struct hd_node){&ops, &deadline}), 0);
+	assert_int_equal(hd_program_signal(), SIGTERM);
+	signal(SIGINT, SIG_DFL);
+	hd_udp_close(udp);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_event_json),
+		cmocka_unit_test(test_event_log),
+		cmocka_unit_test(test_event_log_errors),
+		cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_entropy),
+		cmocka_unit_test(test_signals),
+	};
+
+	return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
