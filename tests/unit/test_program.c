@@ -154,7 +154,7 @@ static void test_keys(void **state) {
 	char line[80] = "7 ", error[256] = "";
 
 	memset(line + 2, 'a', 64);
-	strcat(line, "\n");
+	line[66] = '\n';
 	write_file("keys", line, strlen(line));
 	assert_int_equal(hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), 0);
 	assert_int_equal(ring.count, 1);
