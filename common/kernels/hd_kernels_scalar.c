@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reference: one element at a time, in the order of operations that every version keeps. */
+#include "hd_kernels_impl.h"
+
+#include <string.h>
+
+double hd_sgd_apply_scalar(
+	float *w,
+	float *h,
+	const float *g,
+	size_t count,
+	float lr,
+	float momentum,
+	float decay
+) {
+	double norm2 = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		float u = -lr * (g[i] + decay * w[i]);
+
+		h[i] = momentum * h[i] + u;
+		w[i] = w[i] + h[i];
+		norm2 += (double)h[i] * (double)h[i];
+	}
+	return norm2;
+}
+
+void hd_add_f32_scalar(float *sum, const float *x, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		sum[i] += x[i];
+	}
+}
+
+void hd_scale_f32_scalar(float *y, const float *x, size_t count, float a) {
+	for (size_t i = 0; i < count; i++) {
+		y[i] = a * x[i];
+	}
+}
+
+double hd_norm2_f32_scalar(const float *x, size_t count) {
+	double norm2 = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		norm2 += (double)x[i] * (double)x[i];
+	}
+	return norm2;
+}
+
+size_t hd_find_not_finite_f32_scalar(const float *x, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		uint32_t bits;
+
+		/* All exponent bits set: Inf or NaN, whatever the compiler assumes of floats. */
+		memcpy(&bits, &x[i], sizeof(bits));
+		if ((bits & UINT32_C(0x7f800000)) == UINT32_C(0x7f800000)) {
+			return i;
+		}
+	}
+	return count;
+}
+
+const struct hd_kernels hd_kernels_scalar = {
+	.name = "scalar",
+	.sgd_apply = hd_sgd_apply_scalar,
+	.add_f32 = hd_add_f32_scalar,
+	.scale_f32 = hd_scale_f32_scalar,
+	.norm2_f32 = hd_norm2_f32_scalar,
+	.find_not_finite_f32 = hd_find_not_finite_f32_scalar,
+};

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One step of SGD with momentum on one core beside what memory allows: a loop over three arrays of the
+ * same size that reads three streams and writes two of them back, as the step does, and computes
+ * nothing (best of several rounds for both, alternating, so that a slow moment hits both).
+ */
+#include "hd_kernels_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define ROUNDS 12
+#define STREAM_BYTES_PER_VALUE 20.0 /* read w, h, g; write w, h */
+
+static double now_s(void) {
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static void
+streams_avx512(float *w, float *h, const float *g, size_t count) {
+	for (size_t i = 0; i + 16 <= count; i += 16) {
+		__m512 gi = _mm512_loadu_ps(g + i);
+
+		_mm512_storeu_ps(w + i, _mm512_add_ps(_mm512_loadu_ps(w + i), gi));
+		_mm512_storeu_ps(h + i, _mm512_add_ps(_mm512_loadu_ps(h + i), gi));
+	}
+}
+
+__attribute__((target("avx2"))) static void
+streams_avx2(float *w, float *h, const float *g, size_t count) {
+	for (size_t i = 0; i + 8 <= count; i += 8) {
+		__m256 gi = _mm256_loadu_ps(g + i);
+
+		_mm256_storeu_ps(w + i, _mm256_add_ps(_mm256_loadu_ps(w + i), gi));
+		_mm256_storeu_ps(h + i, _mm256_add_ps(_mm256_loadu_ps(h + i), gi));
+	}
+}
+#endif
+
+/* The least work that moves the same streams, as wide as the CPU can. */
+static void streams(float *w, float *h, const float *g, size_t count) {
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx512f")) {
+		streams_avx512(w, h, g, count);
+		return;
+	}
+	if (__builtin_cpu_supports("avx2")) {
+		streams_avx2(w, h, g, count);
+		return;
+	}
+#endif
+	for (size_t i = 0; i < count; i++) {
+		w[i] += g[i];
+		h[i] += g[i];
+	}
+}
+
+static float *array(size_t values) {
+	float *data = aligned_alloc(64, values * sizeof(float));
+
+	if (data == NULL) {
+		fprintf(stderr, "bench_apply: no memory\n");
+		exit(1);
+	}
+	memset(data, 0, values * sizeof(float));
+	return data;
+}
+
+static void measure(size_t values) {
+	float *w = array(values), *h = array(values), *g = array(values);
+	const struct hd_kernels *table;
+	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
+	double bound = 0, best[3] = {0};
+
+	passes = passes == 0 ? 1 : passes;
+	for (int round = 0; round < ROUNDS; round++) {
+		double began = now_s(), gbytes = (double)values * STREAM_BYTES_PER_VALUE * 1e-9;
+
+		for (size_t i = 0; i < passes; i++) {
+			streams(w, h, g, values);
+		}
+		gbytes *= (double)passes;
+		bound = gbytes / (now_s() - began) > bound ? gbytes / (now_s() - began) : bound;
+		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+			double rate;
+
+			began = now_s();
+			for (size_t i = 0; i < passes; i++) {
+				table->sgd_apply(w, h, g, values, 0.05F, 0.9F, 1e-4F);
+			}
+			rate = gbytes / (now_s() - began);
+			best[t] = rate > best[t] ? rate : best[t];
+		}
+	}
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		printf("apply %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
+		       "(aim: 80 %% with the best)\n",
+		       (double)values * 4e-6,
+		       table->name,
+		       best[t],
+		       bound,
+		       100 * best[t] / bound);
+	}
+	free(w);
+	free(h);
+	free(g);
+}
+
+int main(void) {
+	measure(256 * 1024);
+	measure(1024 * 1024);
+	measure(25 * 1000 * 1000);
+	return 0;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Every SIMD version against the scalar reference, on odd sizes, odd addresses and odd values. */
+#include "hd_kernels_impl.h"
+#include "hd_random.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define VALUES 1100
+#define GUARD 0x5a
+
+struct arrays {
+	float w[VALUES], h[VALUES], g[VALUES];
+};
+
+static float value(struct hd_random *random) {
+	uint64_t pick = hd_random_below(random, 64);
+	float sign = hd_random_chance(random, 0.5) ? 1.0F : -1.0F;
+
+	if (pick == 0) {
+		return sign * 0.0F;
+	}
+	if (pick == 1) {
+		return sign * 1e-41F; /* subnormal */
+	}
+	if (pick == 2) {
+		return sign * 3e38F; /* overflows in a sum */
+	}
+	return sign * (float)exp(20 * (hd_random_unit(random) - 0.5));
+}
+
+static void fill(struct hd_random *random, struct arrays *arrays) {
+	for (size_t i = 0; i < VALUES; i++) {
+		arrays->w[i] = value(random);
+		arrays->h[i] = value(random);
+		arrays->g[i] = value(random);
+	}
+}
+
+/* Bit for bit; a NaN's payload and sign are the one thing IEEE leaves open. */
+static void assert_same(const float *a, const float *b, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		if (isnan(a[i]) && isnan(b[i])) {
+			continue;
+		}
+		assert_memory_equal(&a[i], &b[i], sizeof(float));
+	}
+}
+
+static void assert_near(double a, double b) {
+	if (!isfinite(a) || !isfinite(b)) {
+		assert_int_equal(isfinite(a), isfinite(b));
+		return;
+	}
+	assert_true(fabs(a - b) <= 1e-6 * fmax(fabs(a), fabs(b)));
+}
+
+static const size_t sizes[] = {0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 352, 1023, 1024};
+#define SIZES (sizeof(sizes) / sizeof(sizes[0]))
+
+static void test_apply_is_bit_identical(void **state) {
+	static const float settings[][3]
+		= {{0.05F, 0.9F, 1e-4F},
+		   {1, 0, 0},
+		   {0, 0.9F, 0.1F},
+		   {-0.3F, 1, 3},
+		   {1e30F, 1e30F, 1e30F}};
+	const struct hd_kernels *table;
+	struct hd_random random;
+	struct arrays one, two;
+
+	hd_random_init(&random, 11);
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t i = 0; i < SIZES * 5 * 4; i++) {
+			size_t count = sizes[i % SIZES], offset = i / SIZES % 4;
+			const float *s = settings[i / SIZES / 4];
+			double norm_one, norm_two;
+
+			fill(&random, &one);
+			two = one;
+			norm_one = hd_sgd_apply_scalar(
+				one.w + offset,
+				one.h + offset,
+				one.g + 3 * offset,
+				count,
+				s[0],
+				s[1],
+				s[2]
+			);
+			norm_two = table->sgd_apply(
+				two.w + offset,
+				two.h + offset,
+				two.g + 3 * offset,
+				count,
+				s[0],
+				s[1],
+				s[2]
+			);
+			/* The whole arrays: what lies beyond `count` stays as it was. */
+			assert_same(one.w, two.w, VALUES);
+			assert_same(one.h, two.h, VALUES);
+			assert_near(norm_one, norm_two);
+		}
+	}
+}
+
+/* The scalar reference itself, by hand: a contracted multiply-add would differ in the last bit. */
+static void test_apply_rounds_each_operation(void **state) {
+	const float eps = 0x1p-12F;
+	const struct hd_kernels *table;
+
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		float w[17], h[17], g[17];
+
+		for (size_t i = 0; i < 17; i++) {
+			w[i] = 0;
+			h[i] = 1 + eps;
+			g[i] = 1 + 0x1p-11F;
+		}
+		/* (1+e)(1+e) = 1 + 2e + e^2 rounds to 1 + 2e; minus g = 1 + 2e is 0, not e^2. */
+		table->sgd_apply(w, h, g, 17, 1, 1 + eps, 0);
+		for (size_t i = 0; i < 17; i++) {
+			assert_true(h[i] == 0);
+		}
+	}
+}
+
+static void test_apply_known_values(void **state) {
+	float w[2] = {1, -2}, h[2] = {0.5F, 0}, g[2] = {2, 4};
+	double norm2 = hd_sgd_apply(w, h, g, 2, 0.5F, 0.5F, 0.5F);
+
+	/* u = -0.5 (g + 0.5 w) = -1.25, -1.5;  h = 0.25 - 1.25 = -1, -1.5;  w = 0, -3.5 */
+	assert_true(h[0] == -1.0F && h[1] == -1.5F);
+	assert_true(w[0] == 0.0F && w[1] == -3.5F);
+	assert_true(norm2 == 1.0 + 2.25);
+}
+
+static void test_add_and_scale(void **state) {
+	const struct hd_kernels *table;
+	struct hd_random random;
+	struct arrays one, two;
+
+	hd_random_init(&random, 12);
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t i = 0; i < SIZES * 4; i++) {
+			size_t count = sizes[i % SIZES], offset = i / SIZES;
+
+			fill(&random, &one);
+			two = one;
+			hd_add_f32_scalar(one.w + offset, one.g, count);
+			table->add_f32(two.w + offset, two.g, count);
+			hd_scale_f32_scalar(one.h + offset, one.h + offset, count, 0.3F);
+			table->scale_f32(two.h + offset, two.h + offset, count, 0.3F);
+			assert_same(one.w, two.w, VALUES);
+			assert_same(one.h, two.h, VALUES);
+		}
+	}
+}
+
+static void test_norm(void **state) {
+	const struct hd_kernels *table;
+	struct hd_random random;
+	struct arrays arrays;
+	float three_four[2] = {3, -4};
+
+	hd_random_init(&random, 13);
+	assert_true(hd_norm2_f32(three_four, 2) == 25.0);
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t i = 0; i < SIZES * 4; i++) {
+			const float *x = arrays.g + i / SIZES;
+			size_t count = sizes[i % SIZES];
+
+			fill(&random, &arrays);
+			assert_near(hd_norm2_f32_scalar(x, count), table->norm2_f32(x, count));
+			if (count == 0) {
+				continue;
+			}
+			arrays.g[i / SIZES + hd_random_below(&random, count)]
+				= i % 2 == 0 ? NAN : INFINITY;
+			assert_false(isfinite(table->norm2_f32(x, count)));
+		}
+	}
+}
+
+static void test_find_not_finite(void **state) {
+	static const uint32_t bad[] = {0x7f800000, 0xff800000, 0x7fc00000, 0xffc00001, 0x7f800001};
+	const struct hd_kernels *table;
+	struct hd_random random;
+	struct arrays arrays;
+
+	hd_random_init(&random, 14);
+	fill(&random, &arrays);
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t i = 0; i < SIZES; i++) {
+			assert_int_equal(
+				table->find_not_finite_f32(arrays.g + 1, sizes[i]), sizes[i]
+			);
+		}
+		for (size_t at = 0; at < 70; at++) {
+			float x[71] = {0};
+
+			memcpy(&x[at], &bad[at % 5], sizeof(float));
+			x[70] = NAN;
+			for (size_t count = 0; count <= 70; count++) {
+				assert_int_equal(
+					table->find_not_finite_f32(x, count),
+					count > at ? at : count
+				);
+			}
+		}
+	}
+}
+
+static void test_dispatch(void **state) {
+	size_t count = 0;
+
+	while (hd_kernels_supported(count) != NULL) {
+		count++;
+	}
+	assert_in_range(count, 1, 3);
+	assert_string_equal(hd_kernels_supported(count - 1)->name, "scalar");
+	assert_string_equal(hd_kernels_name(), "scalar"); /* lowered by main() */
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_apply_is_bit_identical),
+		cmocka_unit_test(test_apply_rounds_each_operation),
+		cmocka_unit_test(test_apply_known_values),
+		cmocka_unit_test(test_add_and_scale),
+		cmocka_unit_test(test_norm),
+		cmocka_unit_test(test_find_not_finite),
+		cmocka_unit_test(test_dispatch),
+	};
+
+	setenv("HEDDLE_SIMD", "scalar", 1);
+	return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}
