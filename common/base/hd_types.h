@@ -43,6 +43,25 @@ static inline hd_ns hd_ns_add(hd_ns at, hd_ns span) {
 	return span > HD_NEVER - at ? HD_NEVER : at + span;
 }
 
+/* Numbers of the element types, as on the wire. Only FP32 is carried today; the rest are reserved. */
+enum hd_dtype {
+	HD_DTYPE_FP32 = 0,
+	HD_DTYPE_FP16 = 1,
+	HD_DTYPE_BF16 = 2,
+	HD_DTYPE_FIXED32 = 3,
+	HD_DTYPE_SPARSE32 = 4,
+	HD_DTYPE_COUNT
+};
+
+/* How the weight of an update follows its delay; papers: constant; C/sqrt(tau_max t); AdaDelay
+ * C/sqrt(t + tau). */
+enum hd_staleness_rule {
+	HD_STALENESS_CONSTANT = 0,
+	HD_STALENESS_INV_SQRT = 1,
+	HD_STALENESS_ADADELAY = 2,
+	HD_STALENESS_COUNT
+};
+
 /* A model version: which life of the server (incarnation) and how many updates it has applied.
  * On the wire incarnation:16, counter:48. A version of an older incarnation whose counter is above
  * the restart point lies on a lost history. */
@@ -60,6 +79,13 @@ static inline uint16_t hd_version_incarnation(hd_version version) {
 
 static inline uint64_t hd_version_counter(hd_version version) {
 	return version & HD_VERSION_COUNTER_MAX;
+}
+
+/* Bytes of one value of this type (sparse: of one index-value pair), 0 when unknown. */
+static inline size_t hd_dtype_bytes(uint8_t dtype) {
+	static const uint8_t bytes[HD_DTYPE_COUNT] = {4, 2, 2, 4, 8};
+
+	return dtype < HD_DTYPE_COUNT ? bytes[dtype] : 0;
 }
 
 #endif

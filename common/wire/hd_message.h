@@ -4,8 +4,8 @@
  * of docs/wire.md come from these lists. Kinds and field orders are the wire: append only.
  *
  * Field types:  u8 u16 u32 u64 (big-endian)   f32 f64 (IEEE bits, big-endian)
- *               name   up to HD_NAME_BYTES_MAX bytes of UTF-8 without control characters
- *               text   up to HD_TEXT_BYTES_MAX, the same
+ *               name   u8 length <= HD_NAME_BYTES_MAX, UTF-8 without control characters
+ *               text   u16 length <= HD_TEXT_BYTES_MAX, the same
  *               nonce  16 bytes
  *               blob   u32 length, bytes (a view into the message's buffer)
  *               segs   u8 count <= HD_SEGMENTS_MAX, each {u64 start_ns, u64 rate_bps, u64 bytes}
@@ -43,15 +43,6 @@ enum hd_role {
 enum hd_direction {
 	HD_PUSH = 0,
 	HD_PULL = 1
-};
-
-/* How the weight of an update follows its delay; papers: constant; C/sqrt(tau_max t); AdaDelay
- * C/sqrt(t + tau). */
-enum hd_staleness_rule {
-	HD_STALENESS_CONSTANT = 0,
-	HD_STALENESS_INV_SQRT = 1,
-	HD_STALENESS_ADADELAY = 2,
-	HD_STALENESS_COUNT
 };
 
 struct hd_segment {
@@ -216,24 +207,42 @@ struct hd_message {
 	};
 };
 
-/* Encodes the body into data. Returns its bytes, or -EMSGSIZE (does not fit), -EINVAL (unknown kind,
- * a count, string or blob beyond its limit). */
+/* Encodes the body into data. Returns its bytes, or -EMSGSIZE (beyond capacity or
+ * HD_MESSAGE_BYTES_MAX), -EINVAL (unknown kind; a count or string beyond its limit; a string that
+ * is not UTF-8 or has control characters, see hd_text_copy(); ranges out of order). Bytes of data
+ * may be written in any case. */
 int hd_message_encode(const struct hd_message *message, uint8_t *data, size_t capacity);
 
 /* Decodes a whole body. Blobs point into data. Every count is checked, names and texts are valid
- * UTF-8 without control characters, floats may be anything; bytes after the last known field are
- * refused. Returns 0 or -EBADMSG with *message undefined. */
+ * UTF-8 without control characters, floats and
+ * enumerations may be anything (their users check); bytes after the last known field are refused. Returns 0 or -EBADMSG with *message undefined. */
 int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd_message *message);
 
 /* "grant", "request", ...; "unknown" otherwise. */
 const char *hd_message_name(uint8_t kind);
 const char *hd_role_name(uint8_t role);
 
+enum hd_field_type {
+	HD_FIELD_u8,
+	HD_FIELD_u16,
+	HD_FIELD_u32,
+	HD_FIELD_u64,
+	HD_FIELD_f32,
+	HD_FIELD_f64,
+	HD_FIELD_name, /* u8 length, bytes */
+	HD_FIELD_text, /* u16 length, bytes */
+	HD_FIELD_nonce,
+	HD_FIELD_blob,
+	HD_FIELD_segs,
+	HD_FIELD_ranges
+};
+
 /* One row for each field of a kind, for documents, dissectors and tests. NULL past the last. */
 struct hd_field_info {
 	const char *name;
 	const char *type;
 	uint16_t offset; /* in struct hd_message */
+	uint8_t code; /* enum hd_field_type */
 };
 const struct hd_field_info *hd_message_field(uint8_t kind, size_t index);
 

@@ -48,17 +48,10 @@ enum hd_chunk_flag {
 };
 
 enum hd_control_flag {
-	HD_CONTROL_MORE = 1 << 0 /* the message continues in the next fragment */
-};
-
-/* Numbers of the element types, as on the wire. Only FP32 is carried today; the rest are reserved. */
-enum hd_dtype {
-	HD_DTYPE_FP32 = 0,
-	HD_DTYPE_FP16 = 1,
-	HD_DTYPE_BF16 = 2,
-	HD_DTYPE_FIXED32 = 3,
-	HD_DTYPE_SPARSE32 = 4,
-	HD_DTYPE_COUNT
+	HD_CONTROL_MORE = 1 << 0, /* the message continues in the next fragment */
+	/* Sent by the side that answered HELLO. Both directions share one key: this bit, checked by the
+	 * receiver, is why a packet cannot be reflected to where it came from. */
+	HD_CONTROL_ANSWERER = 1 << 1
 };
 
 struct hd_chunk_header {
@@ -100,7 +93,7 @@ int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version);
 void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data);
 
 /* Returns 0 with *header set and *payload pointing at header->count values, or -EBADMSG: short,
- * wrong type, unknown dtype, or the payload's length is not that of `count` values. */
+ * wrong type, unknown dtype, or the payload's length is not that of `count` >= 1 values. */
 int hd_chunk_decode(
 	const uint8_t *data,
 	size_t bytes,
@@ -113,7 +106,8 @@ int hd_chunk_decode(
 void hd_control_encode(const struct hd_control_header *header, uint8_t *data);
 
 /* Returns 0 with *header set and *body, *body_bytes the bytes between header and tag; or -EBADMSG.
- * Does not verify the tag: that is hd_auth_verify(). */
+ * Does not verify the tag: that is hd_auth_verify(). A REFUSE of another version is taken too: its
+ * layout is the same in every version, for it is how a mismatch is told in words. */
 int hd_control_decode(
 	const uint8_t *data,
 	size_t bytes,
@@ -121,8 +115,5 @@ int hd_control_decode(
 	const uint8_t **body,
 	size_t *body_bytes
 );
-
-/* Bytes of one value of this type (sparse: of one index-value pair), 0 when unknown. */
-size_t hd_dtype_bytes(uint8_t dtype);
 
 #endif

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_jobspec.h"
+#include "hd_random.h"
+#include "hd_text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t hd_job_id(const char *tenant, const char *name) {
+	const char *part[] = {tenant, "/", name};
+	uint32_t hash = 2166136261u;
+
+	for (size_t i = 0; i < 3; i++)
+		for (const char *c = part[i]; *c; c++)
+			hash = (hash ^ (uint8_t)*c) * 16777619u;
+	return hash ? hash : 1;
+}
+
+/* --- checks ---------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static int
+refuse(char *error, size_t error_bytes, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(error, error_bytes, format, arguments);
+	va_end(arguments);
+	return -EINVAL;
+}
+
+static bool name_valid(const char *name) {
+	const char *end = memchr(name, '\0', HD_NAME_BYTES_MAX + 1);
+
+	return end && end > name && hd_text_valid(name, (size_t)(end - name));
+}
+
+static bool at_least_zero(float x) {
+	return isfinite(x) && x >= 0;
+}
+
+/* Values of one tensor, 0 when beyond the limit. A tensor without dimensions is one value. */
+static uint64_t tensor_values(const struct hd_tensor *tensor) {
+	uint64_t values = 1;
+
+	for (size_t i = 0; i < tensor->dimension_count; i++) {
+		if (tensor->dimension[i] == 0 || tensor->dimension[i] > HD_MODEL_BYTES_MAX / values)
+			return 0;
+		values *= tensor->dimension[i];
+	}
+	return values;
+}
+
+static int check_tensor(const struct hd_tensor *t, uint32_t index, char *error, size_t bytes) {
+	if (!name_valid(t->name))
+		return refuse(
+			error, bytes, "tensors[%u].name: 1..64 bytes of UTF-8 are expected", index
+		);
+	if (t->dtype != HD_DTYPE_FP32)
+		return refuse(
+			error, bytes, "tensors[%u].dtype: %u is not fp32 (0)", index, t->dtype
+		);
+	if (t->dimension_count > HD_DIMENSIONS_MAX)
+		return refuse(
+			error,
+			bytes,
+			"tensors[%u].shape: %u dimensions (HD_DIMENSIONS_MAX 8)",
+			index,
+			t->dimension_count
+		);
+	if (tensor_values(t) == 0)
+		return refuse(
+			error,
+			bytes,
+			"tensors[%u].shape: a dimension of 0, or beyond HD_MODEL_BYTES_MAX",
+			index
+		);
+	if (t->init > HD_INIT_UNIFORM)
+		return refuse(error, bytes, "tensors[%u].init: %u is unknown", index, t->init);
+	if (!at_least_zero(t->init_scale))
+		return refuse(error, bytes, "tensors[%u].init_scale: must be finite, >= 0", index);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b) {
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_unique(const struct hd_jobspec *spec, char *error, size_t bytes) {
+	const char *names[HD_TENSORS_MAX];
+
+	for (uint32_t i = 0; i < spec->tensor_count; i++)
+		names[i] = spec->tensors[i].name;
+	qsort(names, spec->tensor_count, sizeof(names[0]), compare_names);
+	for (uint32_t i = 1; i < spec->tensor_count; i++)
+		if (strcmp(names[i - 1], names[i]) == 0)
+			return refuse(error, bytes, "tensors: two are named \"%s\"", names[i]);
+	return 0;
+}
+
+static int check_tensors(const struct hd_jobspec *spec, char *error, size_t bytes) {
+	int result;
+
+	if (spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)
+		return refuse(
+			error,
+			bytes,
+			"tensors: %u of them (1..HD_TENSORS_MAX 1024)",
+			spec->tensor_count
+		);
+	for (uint32_t i = 0; i < spec->tensor_count; i++) {
+		result = check_tensor(&spec->tensors[i], i, error, bytes);
+		if (result < 0)
+			return result;
+	}
+	if (hd_jobspec_values(spec) == 0)
+		return refuse(error, bytes, "tensors: together beyond HD_MODEL_BYTES_MAX (2^40)");
+	return check_unique(spec, error, bytes);
+}
+
+static int check_optimizer(const struct hd_jobspec *spec, char *error, size_t bytes) {
+	if (spec->optimizer != HD_OPTIMIZER_SGD)
+		return refuse(error, bytes, "optimizer: %u is unknown", spec->optimizer);
+	if (!at_least_zero(spec->learning_rate))
+		return refuse(error, bytes, "learning_rate: must be finite, >= 0");
+	if (!at_least_zero(spec->momentum) || spec->momentum >= 1)
+		return refuse(error, bytes, "momentum: must be >= 0 and < 1");
+	if (!at_least_zero(spec->weight_decay))
+		return refuse(error, bytes, "weight_decay: must be finite, >= 0");
+	if (spec->staleness_rule >= HD_STALENESS_COUNT)
+		return refuse(error, bytes, "staleness_rule: %u is unknown", spec->staleness_rule);
+	if (!at_least_zero(spec->staleness_c)
+	    || (spec->staleness_rule != HD_STALENESS_CONSTANT && spec->staleness_c == 0))
+		return refuse(error, bytes, "staleness_c: must be finite, > 0");
+	return 0;
+}
+
+int hd_jobspec_check(const struct hd_jobspec *spec, char *error, size_t error_bytes) {
+	int result;
+
+	if (!name_valid(spec->tenant))
+		return refuse(error, error_bytes, "tenant: 1..64 bytes of UTF-8 are expected");
+	if (!name_valid(spec->name))
+		return refuse(error, error_bytes, "name: 1..64 bytes of UTF-8 are expected");
+	if (spec->tau_max == 0 || spec->tau_max > HD_TAU_MAX_LIMIT)
+		return refuse(
+			error,
+			error_bytes,
+			"tau_max: %u (1..HD_TAU_MAX_LIMIT 1000000)",
+			spec->tau_max
+		);
+	result = check_optimizer(spec, error, error_bytes);
+	return result < 0 ? result : check_tensors(spec, error, error_bytes);
+}
+
+uint64_t hd_jobspec_values(const struct hd_jobspec *spec) {
+	uint64_t sum = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < spec->tensor_count; i++) {
+		uint64_t values = tensor_values(&spec->tensors[i]);
+
+		/* At most 2^40 values of at most 8 bytes: no product below overflows. */
+		bytes += values * hd_dtype_bytes(spec->tensors[i].dtype);
+		if (values == 0 || bytes > HD_MODEL_BYTES_MAX)
+			return 0;
+		sum += values;
+	}
+	return sum;
+}
+
+uint64_t hd_jobspec_model_bytes(const struct hd_jobspec *spec) {
+	uint64_t bytes = 0;
+
+	if (hd_jobspec_values(spec) == 0)
+		return 0;
+	for (uint32_t i = 0; i < spec->tensor_count; i++)
+		bytes += tensor_values(&spec->tensors[i]) * hd_dtype_bytes(spec->tensors[i].dtype);
+	return bytes;
+}
+
+void hd_jobspec_fini(struct hd_jobspec *spec) {
+	free(spec->tensors);
+	spec->tensors = NULL;
+	spec->tensor_count = 0;
+}
+
+/* --- differences ----------------------------------------------------------------------------- */
+
+static void shape_text(const struct hd_tensor *tensor, char *text, size_t capacity) {
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < tensor->dimension_count && used < capacity; i++) {
+		int n = snprintf(
+			text + used,
+			capacity - used,
+			"%s%" PRIu64,
+			i ? "x" : "",
+			tensor->dimension[i]
+		);
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+	if (tensor->dimension_count == 0)
+		snprintf(text, capacity, "scalar");
+}
+
+static bool shape_equal(const struct hd_tensor *a, const struct hd_tensor *b) {
+	return a->dimension_count == b->dimension_count
+		&& memcmp(a->dimension, b->dimension, a->dimension_count * sizeof(a->dimension[0]))
+		== 0;
+}
+
+/* Writes "field: mine, the job has theirs". Always false, for the callers' returns. */
+__attribute__((format(printf, 3, 4))) static bool
+differ(char *difference, size_t bytes, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(difference, bytes, format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+static bool tensor_equal(
+	const struct hd_tensor *a,
+	const struct hd_tensor *b,
+	uint32_t i,
+	char *difference,
+	size_t bytes
+) {
+	char mine[200], theirs[200];
+
+	if (strcmp(a->name, b->name) != 0)
+		return differ(
+			difference, bytes, "tensor %u: name %s, the job has %s", i, a->name, b->name
+		);
+	if (!shape_equal(a, b)) {
+		shape_text(a, mine, sizeof(mine));
+		shape_text(b, theirs, sizeof(theirs));
+		return differ(
+			difference,
+			bytes,
+			"tensor %u (%s): shape %s, the job has %s",
+			i,
+			a->name,
+			mine,
+			theirs
+		);
+	}
+	if (a->dtype != b->dtype)
+		return differ(
+			difference,
+			bytes,
+			"tensor %u (%s): dtype %u, the job has %u",
+			i,
+			a->name,
+			a->dtype,
+			b->dtype
+		);
+	if (a->init != b->init || a->init_scale != b->init_scale)
+		return differ(
+			difference,
+			bytes,
+			"tensor %u (%s): init %u scale %.9g, the job has %u scale %.9g",
+			i,
+			a->name,
+			a->init,
+			(double)a->init_scale,
+			b->init,
+			(double)b->init_scale
+		);
+	return true;
+}
+
+static bool numbers_equal(
+	const struct hd_jobspec *a,
+	const struct hd_jobspec *b,
+	char *difference,
+	size_t bytes
+) {
+	const struct {
+		const char *name;
+		double mine, theirs;
+	} rows[] = {
+		{"optimizer", a->optimizer, b->optimizer},
+		{"learning_rate", (double)a->learning_rate, (double)b->learning_rate},
+		{"momentum", (double)a->momentum, (double)b->momentum},
+		{"weight_decay", (double)a->weight_decay, (double)b->weight_decay},
+		{"staleness_rule", a->staleness_rule, b->staleness_rule},
+		{"staleness_c", (double)a->staleness_c, (double)b->staleness_c},
+		{"tau_max", a->tau_max, b->tau_max},
+		{"allow_not_finite", a->allow_not_finite, b->allow_not_finite},
+		{"tensors", a->tensor_count, b->tensor_count},
+	};
+
+	if (a->seed != b->seed)
+		return differ(
+			difference,
+			bytes,
+			"seed: %" PRIu64 ", the job has %" PRIu64,
+			a->seed,
+			b->seed
+		);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].mine != rows[i].theirs)
+			return differ(
+				difference,
+				bytes,
+				"%s: %.9g, the job has %.9g",
+				rows[i].name,
+				rows[i].mine,
+				rows[i].theirs
+			);
+	return true;
+}
+
+bool hd_jobspec_equal(
+	const struct hd_jobspec *mine,
+	const struct hd_jobspec *theirs,
+	char *difference,
+	size_t difference_bytes
+) {
+	if (strcmp(mine->tenant, theirs->tenant) != 0)
+		return differ(
+			difference,
+			difference_bytes,
+			"tenant: %s, the job has %s",
+			mine->tenant,
+			theirs->tenant
+		);
+	if (strcmp(mine->name, theirs->name) != 0)
+		return differ(
+			difference,
+			difference_bytes,
+			"name: %s, the job has %s",
+			mine->name,
+			theirs->name
+		);
+	if (!numbers_equal(mine, theirs, difference, difference_bytes))
+		return false;
+	for (uint32_t i = 0; i < mine->tensor_count; i++)
+		if (!tensor_equal(
+			    &mine->tensors[i], &theirs->tensors[i], i, difference, difference_bytes
+		    ))
+			return false;
+	return true;
+}
+
+/* --- what follows from a description --------------------------------------------------------- */
+
+void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values) {
+	for (uint32_t i = 0; i < spec->tensor_count; i++) {
+		const struct hd_tensor *tensor = &spec->tensors[i];
+		uint64_t count = tensor_values(tensor);
+		struct hd_random random;
+
+		if (tensor->init == HD_INIT_ZERO) {
+			memset(values, 0, count * sizeof(*values));
+			values += count;
+			continue;
+		}
+		/* Each tensor has a stream of its own, so that one more tensor at the end changes no other. */
+		hd_random_init(&random, spec->seed ^ (UINT64_C(0x9e3779b97f4a7c15) * (i + 1)));
+		for (uint64_t k = 0; k < count; k++)
+			*values++ = (float
+			)((2 * hd_random_unit(&random) - 1) * (double)tensor->init_scale);
+	}
+}
+
+float hd_staleness_weight(uint8_t rule, float c, uint32_t tau_max, uint64_t t, uint32_t tau) {
+	double steps = t > 0 ? (double)t : 1, bound = tau_max > 0 ? tau_max : 1;
+	double weight;
+
+	if (!isfinite(c) || c <= 0)
+		return 1;
+	switch (rule) {
+	case HD_STALENESS_INV_SQRT:
+		weight = (double)c / sqrt(bound * steps);
+		break;
+	case HD_STALENESS_ADADELAY:
+		weight = (double)c / sqrt(steps + tau);
+		break;
+	default:
+		return 1;
+	}
+	return (float)fmax(fmin(weight, (double)FLT_MAX), (double)FLT_MIN);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_bytes.h"
+#include "hd_jobspec.h"
+#include "hd_text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOBSPEC_VERSION 1
+
+/* Writes or reads at `at` up to `end`; once something did not fit or was wrong, `bad` stays set and
+ * nothing more is touched, so that callers check once at the end. */
+struct cursor {
+	uint8_t *at, *end;
+	bool bad;
+};
+
+static uint8_t *step(struct cursor *c, size_t bytes) {
+	uint8_t *at = c->at;
+
+	if (c->bad || (size_t)(c->end - at) < bytes) {
+		c->bad = true;
+		return NULL;
+	}
+	c->at = at + bytes;
+	return at;
+}
+
+static void put(struct cursor *c, uint64_t x, size_t bytes) {
+	uint8_t *at = step(c, bytes);
+
+	if (!at)
+		return;
+	for (size_t i = 0; i < bytes; i++)
+		at[i] = (uint8_t)(x >> (8 * (bytes - 1 - i)));
+}
+
+static void put_float(struct cursor *c, float x) {
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	put(c, bits, 4);
+}
+
+static void put_name(struct cursor *c, const char *name) {
+	size_t bytes = strnlen(name, HD_NAME_BYTES_MAX);
+	uint8_t *at;
+
+	put(c, bytes, 1);
+	at = step(c, bytes);
+	if (at)
+		memcpy(at, name, bytes);
+}
+
+static uint64_t get(struct cursor *c, size_t bytes) {
+	const uint8_t *at = step(c, bytes);
+	uint64_t x = 0;
+
+	for (size_t i = 0; at && i < bytes; i++)
+		x = x << 8 | at[i];
+	return x;
+}
+
+static float get_float(struct cursor *c) {
+	uint32_t bits = (uint32_t)get(c, 4);
+	float x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+static void get_name(struct cursor *c, char name[HD_NAME_BYTES_MAX + 1]) {
+	size_t bytes = get(c, 1);
+	const uint8_t *at;
+
+	memset(name, 0, HD_NAME_BYTES_MAX + 1);
+	if (bytes > HD_NAME_BYTES_MAX)
+		c->bad = true;
+	at = step(c, bytes);
+	if (at && memchr(at, '\0', bytes))
+		c->bad = true;
+	if (at)
+		memcpy(name, at, bytes);
+}
+
+int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity) {
+	struct cursor c = {data, data, false};
+
+	c.end += capacity < HD_MESSAGE_BYTES_MAX ? capacity : HD_MESSAGE_BYTES_MAX;
+	put(&c, JOBSPEC_VERSION, 2);
+	put_name(&c, spec->tenant);
+	put_name(&c, spec->name);
+	put(&c, spec->seed, 8);
+	put(&c, spec->optimizer, 1);
+	put_float(&c, spec->learning_rate);
+	put_float(&c, spec->momentum);
+	put_float(&c, spec->weight_decay);
+	put(&c, spec->staleness_rule, 1);
+	put_float(&c, spec->staleness_c);
+	put(&c, spec->tau_max, 4);
+	put(&c, spec->allow_not_finite, 1);
+	put(&c, spec->tensor_count, 4);
+	for (uint32_t i = 0; i < spec->tensor_count && !c.bad; i++) {
+		const struct hd_tensor *t = &spec->tensors[i];
+
+		put_name(&c, t->name);
+		put(&c, t->dtype, 1);
+		put(&c, t->dimension_count, 1);
+		for (size_t k = 0; k < t->dimension_count && k < HD_DIMENSIONS_MAX; k++)
+			put(&c, t->dimension[k], 8);
+		put(&c, t->init, 1);
+		put_float(&c, t->init_scale);
+	}
+	return c.bad ? -EMSGSIZE : (int)(c.at - data);
+}
+
+static void get_tensor(struct cursor *c, struct hd_tensor *tensor) {
+	get_name(c, tensor->name);
+	tensor->dtype = (uint8_t)get(c, 1);
+	tensor->dimension_count = (uint8_t)get(c, 1);
+	if (tensor->dimension_count > HD_DIMENSIONS_MAX) {
+		c->bad = true;
+		return;
+	}
+	for (size_t k = 0; k < tensor->dimension_count; k++)
+		tensor->dimension[k] = get(c, 8);
+	tensor->init = (uint8_t)get(c, 1);
+	tensor->init_scale = get_float(c);
+}
+
+static void get_head(struct cursor *c, struct hd_jobspec *spec) {
+	uint8_t boolean;
+
+	if (get(c, 2) != JOBSPEC_VERSION)
+		c->bad = true;
+	get_name(c, spec->tenant);
+	get_name(c, spec->name);
+	spec->seed = get(c, 8);
+	spec->optimizer = (uint8_t)get(c, 1);
+	spec->learning_rate = get_float(c);
+	spec->momentum = get_float(c);
+	spec->weight_decay = get_float(c);
+	spec->staleness_rule = (uint8_t)get(c, 1);
+	spec->staleness_c = get_float(c);
+	spec->tau_max = (uint32_t)get(c, 4);
+	boolean = (uint8_t)get(c, 1);
+	spec->allow_not_finite = boolean == 1;
+	spec->tensor_count = (uint32_t)get(c, 4);
+	if (boolean > 1 || spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)
+		c->bad = true;
+}
+
+int hd_jobspec_decode(const uint8_t *data, size_t bytes, struct hd_jobspec *spec) {
+	/* The cursor only reads here: put() and friends are not reached. */
+	struct cursor c = {(uint8_t *)(uintptr_t)data, (uint8_t *)(uintptr_t)data + bytes, false};
+	struct hd_jobspec decoded = {.tensors = NULL};
+	char error[160];
+
+	if (bytes > HD_MESSAGE_BYTES_MAX)
+		return -EBADMSG;
+	get_head(&c, &decoded);
+	if (c.bad)
+		return -EBADMSG;
+	decoded.tensors = calloc(decoded.tensor_count, sizeof(*decoded.tensors));
+	if (!decoded.tensors)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < decoded.tensor_count && !c.bad; i++)
+		get_tensor(&c, &decoded.tensors[i]);
+	if (c.bad || c.at != c.end || hd_jobspec_check(&decoded, error, sizeof(error)) < 0) {
+		hd_jobspec_fini(&decoded);
+		return -EBADMSG;
+	}
+	*spec = decoded;
+	return 0;
+}

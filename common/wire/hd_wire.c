@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_bytes.h"
+#include "hd_limits.h"
+#include "hd_message.h"
+#include "hd_wire.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* The wire's layout, as data: never overlaid on packets that the code reads, but the offsets below
+ * and in the header's figure are held to it at compile time. */
+struct wire_chunk {
+	uint8_t magic[2], version_type, flags, job[4];
+	uint8_t epoch[2], worker[2], round[4];
+	uint8_t attempt, dtype, exponent[2], shard[2], slot[2];
+	uint8_t chunk[4], packet[4], version[8], count[2], key[2], reserved[4], token[8];
+};
+
+struct wire_control {
+	uint8_t magic[2], version_type, flags, session[4];
+	uint8_t sequence[8], message[4], ack[4], ack_mask[4];
+	uint8_t kind, key[2], reserved;
+};
+
+#define AT_CHUNK(field) offsetof(struct wire_chunk, field)
+#define AT_CONTROL(field) offsetof(struct wire_control, field)
+
+static_assert(sizeof(struct wire_chunk) == HD_CHUNK_HEADER_BYTES, "chunk header is 56 bytes");
+static_assert(AT_CHUNK(job) == 4 && AT_CHUNK(epoch) == 8 && AT_CHUNK(worker) == 10, "chunk layout");
+static_assert(AT_CHUNK(round) == 12 && AT_CHUNK(attempt) == 16 && AT_CHUNK(dtype) == 17, "");
+static_assert(AT_CHUNK(exponent) == 18 && AT_CHUNK(shard) == 20 && AT_CHUNK(slot) == 22, "");
+static_assert(AT_CHUNK(chunk) == 24 && AT_CHUNK(packet) == 28 && AT_CHUNK(version) == 32, "");
+static_assert(AT_CHUNK(count) == 40 && AT_CHUNK(key) == 42 && AT_CHUNK(reserved) == 44, "");
+static_assert(AT_CHUNK(token) == 48, "the token ends the chunk header");
+static_assert(sizeof(struct wire_control) == HD_CONTROL_HEADER_BYTES, "control header is 32 bytes");
+static_assert(AT_CONTROL(session) == 4 && AT_CONTROL(sequence) == 8, "control layout");
+static_assert(AT_CONTROL(message) == 16 && AT_CONTROL(ack) == 20, "");
+static_assert(AT_CONTROL(ack_mask) == 24 && AT_CONTROL(kind) == 28, "");
+static_assert(AT_CONTROL(key) == 29 && AT_CONTROL(reserved) == 31, "");
+static_assert(
+	HD_CHUNK_HEADER_BYTES + HD_CHUNK_BYTES_MAX <= HD_PACKET_BYTES_MAX,
+	"a full chunk fits"
+);
+static_assert(
+	HD_CHUNK_HEADER_BYTES + HD_CHUNK_BYTES_DEFAULT <= HD_PACKET_BYTES_DEFAULT,
+	"a default chunk fits"
+);
+static_assert(
+	HD_CONTROL_HEADER_BYTES + HD_FRAGMENT_BYTES_MAX + HD_TAG_BYTES <= HD_PACKET_BYTES_DEFAULT,
+	"a full fragment fits"
+);
+
+static void put_prefix(uint8_t *data, uint8_t type, uint8_t flags) {
+	hd_put16(data, HD_MAGIC);
+	data[2] = (uint8_t)(HD_WIRE_VERSION << 4 | (type & 0x0f));
+	data[3] = flags;
+}
+
+int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version) {
+	uint8_t type;
+
+	if (bytes < 8 || hd_get16(data) != HD_MAGIC)
+		return -EBADMSG;
+	*version = data[2] >> 4;
+	if (*version != HD_WIRE_VERSION)
+		return -EPROTONOSUPPORT;
+	type = data[2] & 0x0f;
+	if (type < HD_PACKET_CHUNK || type > HD_PACKET_TRAIN)
+		return -EBADMSG;
+	return type;
+}
+
+void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
+	put_prefix(data, HD_PACKET_CHUNK, header->flags);
+	hd_put32(data + AT_CHUNK(job), header->job);
+	hd_put16(data + AT_CHUNK(epoch), header->epoch);
+	hd_put16(data + AT_CHUNK(worker), header->worker);
+	hd_put32(data + AT_CHUNK(round), header->round);
+	data[AT_CHUNK(attempt)] = header->attempt;
+	data[AT_CHUNK(dtype)] = header->dtype;
+	hd_put16(data + AT_CHUNK(exponent), (uint16_t)header->exponent);
+	hd_put16(data + AT_CHUNK(shard), header->shard);
+	hd_put16(data + AT_CHUNK(slot), header->slot);
+	hd_put32(data + AT_CHUNK(chunk), header->chunk);
+	hd_put32(data + AT_CHUNK(packet), header->packet);
+	hd_put64(data + AT_CHUNK(version), header->version);
+	hd_put16(data + AT_CHUNK(count), header->count);
+	hd_put16(data + AT_CHUNK(key), header->key_id);
+	hd_put32(data + AT_CHUNK(reserved), 0);
+	hd_put64(data + AT_CHUNK(token), header->token);
+}
+
+int hd_chunk_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_chunk_header *header,
+	const uint8_t **payload,
+	size_t *payload_bytes
+) {
+	uint8_t version;
+	size_t value_bytes, body;
+	uint16_t count;
+
+	if (bytes < HD_CHUNK_HEADER_BYTES || bytes > HD_PACKET_BYTES_MAX
+	    || hd_packet_classify(data, bytes, &version) != HD_PACKET_CHUNK)
+		return -EBADMSG;
+	value_bytes = hd_dtype_bytes(data[AT_CHUNK(dtype)]);
+	count = hd_get16(data + AT_CHUNK(count));
+	body = bytes - HD_CHUNK_HEADER_BYTES;
+	if (value_bytes == 0 || count == 0 || body != count * value_bytes)
+		return -EBADMSG;
+	header->flags = data[AT_CHUNK(flags)];
+	header->attempt = data[AT_CHUNK(attempt)];
+	header->dtype = data[AT_CHUNK(dtype)];
+	header->job = hd_get32(data + AT_CHUNK(job));
+	header->epoch = hd_get16(data + AT_CHUNK(epoch));
+	header->worker = hd_get16(data + AT_CHUNK(worker));
+	header->round = hd_get32(data + AT_CHUNK(round));
+	header->exponent = (int16_t)hd_get16(data + AT_CHUNK(exponent));
+	header->shard = hd_get16(data + AT_CHUNK(shard));
+	header->slot = hd_get16(data + AT_CHUNK(slot));
+	header->chunk = hd_get32(data + AT_CHUNK(chunk));
+	header->packet = hd_get32(data + AT_CHUNK(packet));
+	header->version = hd_get64(data + AT_CHUNK(version));
+	header->count = count;
+	header->key_id = hd_get16(data + AT_CHUNK(key));
+	header->token = hd_get64(data + AT_CHUNK(token));
+	*payload = data + HD_CHUNK_HEADER_BYTES;
+	*payload_bytes = body;
+	return 0;
+}
+
+void hd_control_encode(const struct hd_control_header *header, uint8_t *data) {
+	put_prefix(data, header->type, header->flags);
+	hd_put32(data + AT_CONTROL(session), header->session);
+	hd_put64(data + AT_CONTROL(sequence), header->sequence);
+	hd_put32(data + AT_CONTROL(message), header->message);
+	hd_put32(data + AT_CONTROL(ack), header->ack);
+	hd_put32(data + AT_CONTROL(ack_mask), header->ack_mask);
+	data[AT_CONTROL(kind)] = header->kind;
+	hd_put16(data + AT_CONTROL(key), header->key_id);
+	data[AT_CONTROL(reserved)] = 0;
+}
+
+/* REFUSE alone keeps its layout in every version: it is how a version mismatch is told in words. */
+static bool control_type(const uint8_t *data, size_t bytes, uint8_t *type) {
+	uint8_t version;
+	int result = hd_packet_classify(data, bytes, &version);
+
+	*type = data[2] & 0x0f;
+	if (result == -EPROTONOSUPPORT)
+		return *type == HD_PACKET_HELLO && data[AT_CONTROL(kind)] == HD_MSG_REFUSE;
+	return result == HD_PACKET_CONTROL || result == HD_PACKET_HELLO;
+}
+
+int hd_control_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_control_header *header,
+	const uint8_t **body,
+	size_t *body_bytes
+) {
+	uint8_t type;
+
+	if (bytes < HD_CONTROL_HEADER_BYTES + HD_TAG_BYTES
+	    || bytes > HD_CONTROL_HEADER_BYTES + HD_FRAGMENT_BYTES_MAX + HD_TAG_BYTES
+	    || !control_type(data, bytes, &type))
+		return -EBADMSG;
+	header->type = type;
+	header->flags = data[AT_CONTROL(flags)];
+	header->kind = data[AT_CONTROL(kind)];
+	header->key_id = hd_get16(data + AT_CONTROL(key));
+	header->session = hd_get32(data + AT_CONTROL(session));
+	header->sequence = hd_get64(data + AT_CONTROL(sequence));
+	header->message = hd_get32(data + AT_CONTROL(message));
+	header->ack = hd_get32(data + AT_CONTROL(ack));
+	header->ack_mask = hd_get32(data + AT_CONTROL(ack_mask));
+	*body = data + HD_CONTROL_HEADER_BYTES;
+	*body_bytes = bytes - HD_CONTROL_HEADER_BYTES - HD_TAG_BYTES;
+	return 0;
+}
