@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Scenario files: JSON, every field checked, errors with file, line, field and limit.
+
+docs/scenarios.md describes the fields; heddle-sim reads the same files.
+"""
+import json
+import pathlib
+import random
+import re
+
+SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios"
+FILE_BYTES_MAX = 1 << 20
+WORKERS_MAX = 250  # hosts of one emulated star; heddle-sim takes more
+
+REQUIRED = object()
+
+
+class ScenarioError(Exception):
+    pass
+
+
+class Node:
+    """A JSON value with the line it begins on."""
+
+    def __init__(self, value, line):
+        self.value = value
+        self.line = line
+
+
+class Parser:
+    """JSON with lines. The standard decoder does the scalars and finds the syntax errors."""
+
+    def __init__(self, text):
+        self.text = text
+        self.at = 0
+
+    def line(self):
+        return self.text.count("\n", 0, self.at) + 1
+
+    def skip(self):
+        self.at = re.compile(r"[ \t\r\n]*").match(self.text, self.at).end()
+
+    def value(self):
+        self.skip()
+        line = self.line()
+        opening = self.text[self.at:self.at + 1]
+        if opening == "{":
+            return Node(dict(self.items("}", self.member)), line)
+        if opening == "[":
+            return Node(list(self.items("]", self.value)), line)
+        value, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
+        return Node(value, line)
+
+    def items(self, closing, item):
+        self.at += 1
+        self.skip()
+        while self.text[self.at] != closing:
+            yield item()
+            self.skip()
+            if self.text[self.at] == ",":
+                self.at += 1
+                self.skip()
+        self.at += 1
+
+    def member(self):
+        key, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
+        self.skip()
+        self.at += 1  # the colon
+        return key, self.value()
+
+
+# --- what a field may be: each takes a Node, its path and an error function --------------------
+
+
+def number(low, high, whole=False):
+    def check(node, path, fail):
+        kinds = int if whole else (int, float)
+        if isinstance(node.value, bool) or not isinstance(node.value, kinds):
+            fail(node, path, f"must be {'a whole number' if whole else 'a number'}")
+        if not low <= node.value <= high:
+            fail(node, path, f"{node.value} is outside {low}..{high}")
+        return node.value
+    return check
+
+
+def text(pattern, what):
+    def check(node, path, fail):
+        if not isinstance(node.value, str) or not re.fullmatch(pattern, node.value):
+            fail(node, path, f"must be {what}")
+        return node.value
+    return check
+
+
+def one_of(*values):
+    return text("|".join(map(re.escape, values)), "one of " + ", ".join(values))
+
+
+def array(item, most):
+    def check(node, path, fail):
+        if not isinstance(node.value, list):
+            fail(node, path, "must be an array")
+        if len(node.value) > most:
+            fail(node, path, f"{len(node.value)} entries (limit {most})")
+        return [item(entry, f"{path}[{index}]", fail) for index, entry in enumerate(node.value)]
+    return check
+
+
+def record(fields):
+    """fields: name -> (check, default); REQUIRED has no default."""
+    def check(node, path, fail):
+        if not isinstance(node.value, dict):
+            fail(node, path, "must be an object")
+        for name, value in node.value.items():
+            if name not in fields:
+                fail(value, f"{path}.{name}".lstrip("."), "unknown field (known: " + ", ".join(fields) + ")")
+        result = {}
+        for name, (item, default) in fields.items():
+            field = f"{path}.{name}".lstrip(".")
+            if name in node.value:
+                result[name] = item(node.value[name], field, fail)
+            elif default is REQUIRED:
+                fail(node, field, "is missing")
+            else:
+                result[name] = default
+        return result
+    return check
+
+
+def variant(kinds):
+    """An object whose `kind` says which fields it has."""
+    def check(node, path, fail):
+        kind = node.value.get("kind") if isinstance(node.value, dict) else None
+        if kind is None or kind.value not in kinds:
+            fail(kind or node, f"{path}.kind", "must be one of " + ", ".join(kinds))
+        return record({"kind": (one_of(kind.value), REQUIRED), **kinds[kind.value]})(node, path, fail)
+    return check
+
+
+WORKER_OR = r"worker:\d{1,4}"
+STALENESS = record({
+    "rule": (one_of("constant", "inverse-sqrt", "adadelay"), "constant"),
+    "c": (number(1e-6, 1e6), 1.0),
+})
+JOB = record({
+    "model": (one_of("mlp", "softmax"), "mlp"),
+    "hidden": (array(number(1, 65536, True), 16), [512, 512]),
+    "batch": (number(1, 65536, True), 32),
+    "compute_ms": (number(0, 600000), 150),
+    "tau_max": (number(1, 1000000, True), 16),
+    "learning_rate": (number(1e-9, 1e3), 0.05),
+    "momentum": (number(0, 0.999999), 0.9),
+    "weight_decay": (number(0, 1), 1e-4),
+    "staleness": (STALENESS, {"rule": "constant", "c": 1.0}),
+    "target_accuracy": (number(0, 1), 0.95),
+    "update_bytes": (number(4, 1 << 40, True), None),
+})
+COMPUTE = variant({
+    "none": {},
+    "slow-fraction": {"fraction": (number(0, 1), REQUIRED), "factor": (number(1, 1000), REQUIRED)},
+    "redraw": {"low": (number(0.01, 1000), REQUIRED), "high": (number(0.01, 1000), REQUIRED),
+               "every_s": (number(0.1, 3600), REQUIRED)},
+})
+LINKS = variant({
+    "none": {},
+    "scale-fraction": {"fraction": (number(0, 1), REQUIRED), "factor": (number(0.001, 1000), REQUIRED)},
+    "redraw": {"low": (number(0.001, 1000), REQUIRED), "high": (number(0.001, 1000), REQUIRED),
+               "every_s": (number(0.1, 3600), REQUIRED)},
+})
+PLACE = text(rf"{WORKER_OR}|server|extra", "worker:N, server or extra")
+TENANT = record({
+    "flows": (number(1, 64, True), REQUIRED),
+    "from": (PLACE, REQUIRED),
+    "to": (PLACE, REQUIRED),
+    "start_s": (number(0, 86400), 0),
+    "stop_s": (number(0, 86400), 86400),
+})
+WORKER_EVENT = record({
+    "at_s": (number(0, 86400), REQUIRED),
+    "worker": (number(0, 4095, True), REQUIRED),
+    "do": (one_of("kill", "join"), REQUIRED),
+})
+SHARE = number(0, 1)
+NODE = text(rf"{WORKER_OR}|server|controller", "worker:N, server or controller")
+FAULTS = record({
+    "loss": (SHARE, 0), "duplicate": (SHARE, 0), "reorder": (SHARE, 0), "skew_ppm": (number(0, 100000), 0),
+    "crash": (array(record({"at_s": (number(0, 86400), REQUIRED), "node": (NODE, REQUIRED),
+                            "down_s": (number(0, 86400), REQUIRED)}), 1000), []),
+    "partition": (array(record({"at_s": (number(0, 86400), REQUIRED), "node": (NODE, REQUIRED),
+                                "for_s": (number(0, 86400), REQUIRED)}), 1000), []),
+})
+SCENARIO = record({
+    "name": (text(r"[\w.-]{1,64}", "1..64 letters, digits, . _ -"), REQUIRED),
+    "about": (text(r"[^\n]{0,200}", "one line"), ""),
+    "seed": (number(0, 2**63 - 1, True), 1),
+    "workers": (number(1, 4096, True), REQUIRED),
+    "link_mbps": (number(0.1, 100000), REQUIRED),
+    "server_link_mbps": (number(0.1, 100000), None),
+    "latency_us": (number(0, 1000000), 0),
+    "queue_kb": (number(16, 65536), 128),
+    "job": (JOB, REQUIRED),
+    "compute": (COMPUTE, {"kind": "none"}),
+    "links": (LINKS, {"kind": "none"}),
+    "tenants": (array(TENANT, 64), []),
+    "workers_events": (array(WORKER_EVENT, 1000), []),
+    "faults": (FAULTS, {}),
+    "duration_s": (number(1, 86400), 60),
+})
+
+
+def cross_checks(scenario, tree, fail):
+    """What one field must be because of another."""
+    def at(*path):
+        node = tree
+        for step in path:
+            node = node.value[step]
+        return node
+
+    for part in ("compute", "links"):
+        if scenario[part]["kind"] == "redraw" and scenario[part]["low"] > scenario[part]["high"]:
+            fail(at(part, "low"), f"{part}.low", f"{scenario[part]['low']} is above high")
+    for index, tenant in enumerate(scenario["tenants"]):
+        where = f"tenants[{index}]"
+        for end in ("from", "to"):
+            match = re.fullmatch(r"worker:(\d+)", tenant[end])
+            if match and int(match[1]) >= scenario["workers"]:
+                fail(at("tenants", index, end), f"{where}.{end}", f"there are {scenario['workers']} workers")
+        if tenant["from"] == tenant["to"]:
+            fail(at("tenants", index, "to"), f"{where}.to", "is where it comes from")
+        if tenant["stop_s"] <= tenant["start_s"]:
+            fail(at("tenants", index), f"{where}.stop_s", "is not after start_s")
+    for index, event in enumerate(scenario["workers_events"]):
+        if event["worker"] >= scenario["workers"]:
+            fail(at("workers_events", index, "worker"), f"workers_events[{index}].worker",
+                 f"there are {scenario['workers']} workers")
+
+
+def parse(source, name):
+    """The scenario of a JSON text, defaults filled in. Raises ScenarioError."""
+    def fail(node, field, what):
+        raise ScenarioError(f"{name}: line {node.line}: {field}: {what}")
+
+    if len(source) > FILE_BYTES_MAX:
+        raise ScenarioError(f"{name}: {len(source)} bytes (limit {FILE_BYTES_MAX})")
+    try:
+        json.loads(source)
+        tree = Parser(source).value()
+    except json.JSONDecodeError as error:
+        raise ScenarioError(f"{name}: line {error.lineno}: {error.msg}") from None
+    except RecursionError:
+        raise ScenarioError(f"{name}: nested too deeply") from None
+    scenario = SCENARIO(tree, "", fail)
+    if scenario["server_link_mbps"] is None:
+        scenario["server_link_mbps"] = scenario["link_mbps"]
+    cross_checks(scenario, tree, fail)
+    return scenario
+
+
+def load(name):
+    """A scenario by file name, or by the name of one in testbed/scenarios."""
+    path = pathlib.Path(name)
+    if not path.is_file() and (SCENARIOS / f"{name}.json").is_file():
+        path = SCENARIOS / f"{name}.json"
+    try:
+        source = path.read_text(encoding="utf-8")
+    except OSError as error:
+        known = " ".join(sorted(p.stem for p in SCENARIOS.glob("*.json")))
+        raise ScenarioError(f"{name}: {error.strerror} (scenarios here: {known})") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{name}: is not UTF-8 text") from None
+    return parse(source, path.name)
+
+
+# --- what a scenario draws from its seed ------------------------------------------------------
+
+
+def draws(scenario, part, seed):
+    """[(at_s, {worker: factor})]: the factors of `compute` or `links` over the whole run."""
+    setting = scenario[part]
+    workers = range(scenario["workers"])
+    dice = random.Random(f"{part}:{seed}")
+    if setting["kind"] in ("slow-fraction", "scale-fraction"):
+        count = max(1, round(setting["fraction"] * scenario["workers"])) if setting["fraction"] else 0
+        chosen = dice.sample(workers, count)
+        return [(0.0, {w: setting["factor"] if w in chosen else 1.0 for w in workers})]
+    if setting["kind"] == "redraw":
+        times = []
+        at = 0.0
+        while at < scenario["duration_s"]:
+            times.append((at, {w: dice.uniform(setting["low"], setting["high"]) for w in workers}))
+            at += setting["every_s"]
+        return times
+    return [(0.0, {w: 1.0 for w in workers})]
