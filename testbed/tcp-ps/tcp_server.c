@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "tcp_ps.h"
-
 #include "hd_jobspec.h"
 #include "hd_kernels.h"
+#include "tcp_ps.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -124,7 +123,8 @@ static bool readable(struct server *s, struct connection *c) {
 	for (;;) {
 		bool in_head = c->in_done < head;
 		uint64_t end = in_head ? head : head + s->ps->bytes;
-		char *to = in_head ? (char *)&c->in + c->in_done : (char *)c->body + (c->in_done - head);
+		char *to = in_head ? (char *)&c->in + c->in_done :
+				     (char *)c->body + (c->in_done - head);
 		ssize_t got = recv(c->fd, to, end - c->in_done, 0);
 		if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
 			return true;
@@ -154,8 +154,8 @@ static bool writable(struct server *s, struct connection *c) {
 	while (c->out_done < c->out_bytes) {
 		bool in_head = c->out_done < head;
 		uint64_t end = in_head ? head : c->out_bytes;
-		const char *from =
-			in_head ? (char *)&c->out + c->out_done : (char *)c->body + (c->out_done - head);
+		const char *from = in_head ? (char *)&c->out + c->out_done :
+					     (char *)c->body + (c->out_done - head);
 		ssize_t sent = send(c->fd, from, end - c->out_done, MSG_NOSIGNAL);
 		if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
 			return true;
@@ -228,7 +228,8 @@ static void loop(struct server *s) {
 			struct connection *c = ready[i].data.ptr;
 			if (c == NULL) {
 				accept_one(s);
-			} else if (!((ready[i].events & EPOLLOUT) ? writable(s, c) : readable(s, c))) {
+			} else if (!((ready[i].events & EPOLLOUT) ? writable(s, c) : readable(s, c)
+				   )) {
 				connection_close(c);
 			}
 		}
