@@ -2,6 +2,16 @@
 /*
  * The receiving side of one transfer: puts chunks where they belong, knows what is missing, and
  * says so. Duplicates and stale copies are counted and change nothing.
+ *
+ * Acknowledgements: the owner hands over a burst of packets, chunk by chunk, then asks
+ * hd_recv_sack_due(). One is due when the sender asked (HD_CHUNK_ASK), at a gap, at completion, after
+ * HD_SACK_PACKETS packets, or HD_SACK_DELAY_US after the first packet that is not acknowledged.
+ *
+ * The last acknowledgement can be lost; the sender then probes with a chunk that we hold. So the owner
+ * keeps the hd_recv until it has heard that the sender knows, or frees it and keeps the token: each
+ * chunk that still comes with that token is answered with hd_recv_sack_done(). A few seconds are
+ * enough (the probes back off to HD_RTO_MAX_US); the sender's owner also ends a transfer when it
+ * hears its outcome in another way.
  */
 #ifndef HD_RECV_H
 #define HD_RECV_H
@@ -15,12 +25,14 @@ struct hd_recv_config {
 	uint16_t worker;
 	uint8_t attempt, dtype;
 	uint64_t bytes;
-	uint32_t chunk_bytes; /* must equal the sender's: 0 = learn from the first full chunk */
-	void *data; /* bytes long, 64-byte aligned; outlives the transfer */
+	uint32_t chunk_bytes; /* must equal the sender's: 0 = learn from the first chunk */
+	void *data; /* bytes long; outlives the transfer */
 };
 
 struct hd_recv;
 
+/* Returns 0, -EINVAL (no bytes, no data, dtype unknown, bytes or chunk_bytes not a multiple of its
+ * size), -EFBIG (more chunks than the wire can number), -ENOMEM. Memory: one bit a chunk. */
 int hd_recv_create(const struct hd_recv_config *config, struct hd_recv **recv);
 void hd_recv_destroy(struct hd_recv *recv);
 
@@ -30,7 +42,8 @@ enum hd_recv_result {
 	HD_RECV_DONE, /* this chunk completed the transfer */
 	HD_RECV_MISMATCH /* header disagrees with the transfer: nothing was written */
 };
-/* Takes one chunk whose token is this transfer's. */
+/* Takes one chunk whose token is this transfer's. The version in the header is the owner's to check.
+ * Cost: one copy of the payload. */
 enum hd_recv_result hd_recv_chunk(
 	struct hd_recv *recv,
 	hd_ns now,
@@ -42,6 +55,13 @@ enum hd_recv_result hd_recv_chunk(
 bool hd_recv_sack_due(const struct hd_recv *recv, hd_ns now);
 /* Fills the acknowledgement and clears the due state. window_bytes is the driver's receive room. */
 void hd_recv_sack(struct hd_recv *recv, hd_ns now, uint32_t window_bytes, struct hd_msg_sack *sack);
+/* The acknowledgement of a transfer that was complete, for a chunk that came once more. */
+void hd_recv_sack_done(
+	uint64_t token,
+	const struct hd_chunk_header *header,
+	uint32_t window_bytes,
+	struct hd_msg_sack *sack
+);
 /* When an acknowledgement becomes due by time (the delayed tail of a burst), or HD_NEVER. */
 hd_ns hd_recv_deadline(const struct hd_recv *recv);
 

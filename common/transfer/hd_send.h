@@ -36,13 +36,15 @@ struct hd_send_config {
 	struct hd_segs
 		segments; /* start_ns on *our* clock, absolute; count 0: as fast as cc allows */
 	bool wait_go; /* starts on go, or at the first segment's start plus slack */
-	hd_ns go_slack; /* how much later than its start time it starts without go */
+	hd_ns go_slack; /* how much later than its start time (without segments: than now) it
+			 * starts without go; HD_NEVER: not without */
 	struct hd_path *path; /* shared, outlives the transfer */
 };
 
 struct hd_send;
 
-/* Returns 0, -EINVAL, -ENOMEM, -EFBIG (more chunks than the wire can number). */
+/* Returns 0, -EINVAL (no data, path or bytes; sizes not multiples of the dtype's; chunk_bytes beyond
+ * HD_CHUNK_BYTES_MAX; count of segments), -ENOMEM, -EFBIG (more chunks than the wire can number). */
 int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **send);
 void hd_send_destroy(struct hd_send *send);
 

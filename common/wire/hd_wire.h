@@ -44,7 +44,8 @@ enum hd_chunk_flag {
 	HD_CHUNK_NOT_FINITE = 1 << 2, /* reserved: a lane of the sum was NaN or Inf */
 	HD_CHUNK_LAST = 1 << 3, /* the chunk with the highest index of the part */
 	HD_CHUNK_SCALED = 1 << 4, /* reserved: fixed point */
-	HD_CHUNK_PARTIAL = 1 << 5 /* reserved: not every member is in the sum */
+	HD_CHUNK_PARTIAL = 1 << 5, /* reserved: not every member is in the sum */
+	HD_CHUNK_ASK = 1 << 6 /* the sender asks for an acknowledgement now */
 };
 
 enum hd_control_flag {

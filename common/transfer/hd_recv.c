@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_ranges.h"
+#include "hd_recv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hd_recv {
+	struct hd_recv_config config;
+	struct hd_recv_stats stats;
+	uint32_t chunk_bytes; /* 0: not learnt yet */
+	uint32_t chunk_count;
+	uint32_t held; /* chunks below this index are all held */
+	uint64_t *have; /* one bit a chunk */
+	struct hd_ranges packets;
+	hd_ns newest_at; /* arrival of the highest packet number */
+	hd_ns tail_at; /* when a waiting acknowledgement is due by time */
+	uint32_t unacknowledged;
+	uint64_t first_bytes; /* of the first chunk: not part of the goodput's interval */
+	bool due;
+};
+
+static bool is_done(const struct hd_recv *recv) {
+	return recv->stats.bytes_held == recv->config.bytes;
+}
+
+/* Fixes the chunk size and makes the bitmap. */
+static int set_chunk_bytes(struct hd_recv *recv, uint64_t chunk_bytes) {
+	uint64_t count = (recv->config.bytes - 1) / chunk_bytes + 1;
+
+	if (count > UINT32_MAX / 2)
+		return -EFBIG;
+	recv->have = calloc((count + 63) / 64, sizeof *recv->have);
+	if (!recv->have)
+		return -ENOMEM;
+	recv->chunk_bytes = (uint32_t)chunk_bytes;
+	recv->chunk_count = (uint32_t)count;
+	return 0;
+}
+
+int hd_recv_create(const struct hd_recv_config *config, struct hd_recv **out) {
+	size_t value = hd_dtype_bytes(config->dtype);
+	struct hd_recv *recv;
+	int rc;
+
+	if (!config->data || config->bytes == 0 || value == 0)
+		return -EINVAL;
+	if (config->bytes % value != 0 || config->chunk_bytes % value != 0)
+		return -EINVAL;
+	recv = calloc(1, sizeof *recv);
+	if (!recv)
+		return -ENOMEM;
+	recv->config = *config;
+	recv->stats.bytes_total = config->bytes;
+	recv->tail_at = HD_NEVER;
+	rc = config->chunk_bytes ? set_chunk_bytes(recv, config->chunk_bytes) : 0;
+	if (rc < 0) {
+		free(recv);
+		return rc;
+	}
+	*out = recv;
+	return 0;
+}
+
+void hd_recv_destroy(struct hd_recv *recv) {
+	if (!recv)
+		return;
+	free(recv->have);
+	free(recv);
+}
+
+/* Every chunk but the last is full; the last has what is left: either tells the size. */
+static int
+learn_chunk_bytes(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
+	uint64_t total = recv->config.bytes;
+
+	if (bytes == 0 || bytes > total)
+		return -EBADMSG;
+	if (!(header->flags & HD_CHUNK_LAST))
+		return (uint64_t)header->chunk + 1 > (total - 1) / bytes ?
+			-EBADMSG :
+			set_chunk_bytes(recv, bytes);
+	if (header->chunk == 0)
+		return bytes == total ? set_chunk_bytes(recv, bytes) : -EBADMSG;
+	/* total = chunk x size + bytes, bytes <= size */
+	if ((total - bytes) % header->chunk != 0 || (total - bytes) / header->chunk < bytes
+	    || (total - bytes) / header->chunk > HD_CHUNK_BYTES_MAX)
+		return -EBADMSG;
+	return set_chunk_bytes(recv, (total - bytes) / header->chunk);
+}
+
+static bool matches(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
+	const struct hd_recv_config *config = &recv->config;
+	uint64_t expected;
+	bool last;
+
+	if (header->job != config->job || header->worker != config->worker
+	    || header->round != config->round || header->attempt != config->attempt
+	    || header->dtype != config->dtype)
+		return false;
+	if (header->count * hd_dtype_bytes(header->dtype) != bytes)
+		return false;
+	if (recv->chunk_bytes == 0 && learn_chunk_bytes(recv, header, bytes) < 0)
+		return false;
+	if (header->chunk >= recv->chunk_count)
+		return false;
+	last = header->chunk == recv->chunk_count - 1;
+	expected = last ? config->bytes - (uint64_t)header->chunk * recv->chunk_bytes :
+			  recv->chunk_bytes;
+	return bytes == expected && last == ((header->flags & HD_CHUNK_LAST) != 0);
+}
+
+/* Every packet that fits wants an acknowledgement, also a duplicate: its sender may have missed ours. */
+static void note_packet(struct hd_recv *recv, hd_ns now, const struct hd_chunk_header *header) {
+	bool gap = false;
+
+	hd_ranges_add(&recv->packets, header->packet, &gap);
+	if (recv->packets.item[0].last == header->packet)
+		recv->newest_at = now;
+	recv->unacknowledged++;
+	if (gap || header->flags & HD_CHUNK_ASK || recv->unacknowledged >= HD_SACK_PACKETS
+	    || is_done(recv))
+		recv->due = true;
+	if (recv->tail_at == HD_NEVER)
+		recv->tail_at = hd_ns_add(now, HD_SACK_DELAY_US * HD_US);
+}
+
+static void advance_held(struct hd_recv *recv) {
+	while (recv->held < recv->chunk_count) {
+		uint64_t absent = ~(recv->have[recv->held / 64] >> (recv->held % 64));
+		uint32_t run = absent ? (uint32_t)__builtin_ctzll(absent) : 64;
+
+		if (run > 64 - recv->held % 64)
+			run = 64 - recv->held % 64;
+		if (run == 0)
+			return;
+		recv->held += run;
+	}
+}
+
+enum hd_recv_result hd_recv_chunk(
+	struct hd_recv *recv,
+	hd_ns now,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+) {
+	uint64_t *word, bit = UINT64_C(1) << (header->chunk % 64);
+
+	if (!matches(recv, header, payload_bytes)) {
+		recv->stats.mismatches++;
+		return HD_RECV_MISMATCH;
+	}
+	recv->stats.packets++;
+	word = &recv->have[header->chunk / 64];
+	if (*word & bit) {
+		recv->stats.duplicates++;
+		note_packet(recv, now, header);
+		return HD_RECV_DUPLICATE;
+	}
+	*word |= bit;
+	memcpy((uint8_t *)recv->config.data + (uint64_t)header->chunk * recv->chunk_bytes,
+	       payload,
+	       payload_bytes);
+	if (recv->stats.bytes_held == 0) {
+		recv->stats.first = now;
+		recv->first_bytes = payload_bytes;
+	}
+	recv->stats.bytes_held += payload_bytes;
+	recv->stats.last = now;
+	if (header->chunk == recv->held)
+		advance_held(recv);
+	note_packet(recv, now, header);
+	return is_done(recv) ? HD_RECV_DONE : HD_RECV_NEW;
+}
+
+bool hd_recv_sack_due(const struct hd_recv *recv, hd_ns now) {
+	return recv->due || now >= recv->tail_at;
+}
+
+void hd_recv_sack(
+	struct hd_recv *recv,
+	hd_ns now,
+	uint32_t window_bytes,
+	struct hd_msg_sack *sack
+) {
+	hd_ns delay = recv->packets.count > 0 ? (now - recv->newest_at) / HD_US : 0;
+
+	*sack = (struct hd_msg_sack){
+		.token = recv->config.token,
+		.held = recv->held < recv->chunk_count ? recv->held : recv->chunk_count,
+		.done = is_done(recv),
+		.delay_us = delay < UINT32_MAX ? (uint32_t)delay : UINT32_MAX,
+		.window_bytes = window_bytes,
+		.packets = recv->packets,
+	};
+	recv->due = false;
+	recv->unacknowledged = 0;
+	recv->tail_at = HD_NEVER;
+}
+
+void hd_recv_sack_done(
+	uint64_t token,
+	const struct hd_chunk_header *header,
+	uint32_t window_bytes,
+	struct hd_msg_sack *sack
+) {
+	*sack = (struct hd_msg_sack){
+		.token = token,
+		.done = 1,
+		.window_bytes = window_bytes,
+		.packets = {1, {{header->packet, header->packet}}},
+	};
+}
+
+hd_ns hd_recv_deadline(const struct hd_recv *recv) {
+	return recv->due ? 0 : recv->tail_at;
+}
+
+const struct hd_recv_stats *hd_recv_stats(const struct hd_recv *recv) {
+	return &recv->stats;
+}
+
+uint64_t hd_recv_missing(const struct hd_recv *recv) {
+	return recv->config.bytes - recv->stats.bytes_held;
+}
+
+double hd_recv_rate_bps(const struct hd_recv *recv) {
+	const struct hd_recv_stats *stats = &recv->stats;
+
+	if (stats->last <= stats->first)
+		return 0;
+	return (double)(stats->bytes_held - recv->first_bytes) * 8e9
+		/ (double)(stats->last - stats->first);
+}
