@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sim driver: any number of nodes in one process, in virtual time, over a simulated star.
+ *
+ *   node -- host -- up link --\          /-- down link -- host -- node
+ *                              [ switch ]
+ *   flow -- host -- up link --/          \-- down link -- host -- flow (other tenants)
+ *
+ * A link is a FIFO of `queue_bytes` drained at `rate_bps`, then a delay of `latency`. Packets and the
+ * flows of other tenants share the same queues. Everything is a function of the configuration and the
+ * seed: events run by (time, insertion), and no pointer, clock or address decides anything.
+ * One thread. Cost: two events a packet, no allocation a packet, each payload is copied once.
+ */
+#ifndef HD_SIM_H
+#define HD_SIM_H
+
+#include "hd_event.h"
+#include "hd_node.h"
+
+#define HD_SIM_HOSTS_MAX 8192
+#define HD_SIM_FLOWS_MAX 4096
+#define HD_SIM_FRAME_BYTES 42 /* Ethernet, IPv4 and UDP headers of a packet on a link */
+
+struct hd_sim;
+
+/* 0 or -ENOMEM. */
+int hd_sim_create(uint64_t seed, struct hd_sim **sim);
+void hd_sim_destroy(struct hd_sim *sim);
+
+/* --- network ------------------------------------------------------------------------------- */
+enum hd_sim_way {
+	HD_SIM_UP, /* host -> switch */
+	HD_SIM_DOWN /* switch -> host */
+};
+
+struct hd_sim_link {
+	uint64_t rate_bps; /* of frames (payload + HD_SIM_FRAME_BYTES); 0: unshaped */
+	uint32_t queue_bytes; /* drop-tail limit; 0: none */
+	hd_ns latency;
+};
+
+/* Adds a host with equal links up and down. Returns its index or -ENOSPC, -ENOMEM. */
+int hd_sim_host(struct hd_sim *sim, const struct hd_sim_link *link);
+/* Takes effect for packets that come to the queue from now on. */
+void hd_sim_set_rate(struct hd_sim *sim, int host, enum hd_sim_way way, uint64_t rate_bps);
+struct hd_addr hd_sim_address(int host, uint16_t port);
+
+struct hd_sim_link_stats {
+	uint64_t packets, bytes; /* frames that entered */
+	uint64_t overflow; /* packets dropped by a full queue */
+};
+const struct hd_sim_link_stats *
+hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way);
+
+/* What befalls each packet of nodes (not of flows) at the switch. */
+struct hd_sim_faults {
+	double loss, duplicate, reorder; /* probabilities */
+	hd_ns reorder_delay; /* a reordered packet is late by up to this, uniform; 0: 1 ms */
+};
+void hd_sim_set_faults(struct hd_sim *sim, const struct hd_sim_faults *faults);
+/* A host that is cut off: what it sends and what is sent to it is lost. */
+void hd_sim_set_cut(struct hd_sim *sim, int host, bool cut);
+/* Cuts (or mends) the way between two hosts only, both directions. At most 64 pairs: -ENOSPC. */
+int hd_sim_set_cut_pair(struct hd_sim *sim, int a, int b, bool cut);
+
+struct hd_sim_stats {
+	uint64_t events, packets, delivered, ticks;
+	uint64_t lost, duplicated, reordered, cut, overflow, no_node;
+};
+const struct hd_sim_stats *hd_sim_stats(const struct hd_sim *sim);
+
+/* --- nodes --------------------------------------------------------------------------------- */
+struct hd_sim_clock {
+	int64_t offset_ns; /* >= 0 at time 0, so that node time never underflows */
+	int32_t skew_ppm;
+};
+
+struct hd_sim_node_config {
+	int host;
+	uint16_t port; /* 0: the first free one from HD_PORT on */
+	struct hd_sim_clock clock;
+	/* Each event that the node reports; sim time is hd_sim_now(). May be NULL. */
+	void (*event)(void *owner, int node, const struct hd_event *event);
+	void *owner;
+};
+
+/* Adds a node that does not run yet. Returns its index, -EADDRINUSE, -ENOSPC, -ENOMEM. */
+int hd_sim_node(struct hd_sim *sim, const struct hd_sim_node_config *config);
+/* Starts (restarts) it with a core; packets flow to it from now on. */
+void hd_sim_node_start(struct hd_sim *sim, int node, struct hd_node core);
+/* Stops it at once, as a crash does: the caller destroys the core. */
+void hd_sim_node_stop(struct hd_sim *sim, int node);
+bool hd_sim_node_runs(const struct hd_sim *sim, int node);
+struct hd_addr hd_sim_node_address(const struct hd_sim *sim, int node);
+/* For calls into the core from outside (a push): its sink and its clock. Call hd_sim_node_poke()
+ * afterwards, so that a new deadline is seen. */
+struct hd_sink *hd_sim_node_sink(struct hd_sim *sim, int node);
+hd_ns hd_sim_node_now(const struct hd_sim *sim, int node);
+void hd_sim_node_poke(struct hd_sim *sim, int node);
+
+/* --- other tenants' elastic flows ---------------------------------------------------------- */
+/* An endless flow under CUBIC (RFC 9438) with 1,448-byte segments, acknowledged packet by packet,
+ * loss found by three later arrivals or a timeout. Returns its index, -ENOSPC, -ENOMEM. */
+int hd_sim_flow(struct hd_sim *sim, int from_host, int to_host);
+void hd_sim_flow_start(struct hd_sim *sim, int flow);
+void hd_sim_flow_stop(struct hd_sim *sim, int flow);
+uint64_t hd_sim_flow_delivered(const struct hd_sim *sim, int flow); /* payload bytes */
+
+/* --- time ---------------------------------------------------------------------------------- */
+hd_ns hd_sim_now(const struct hd_sim *sim);
+/* Calls `call` at a time (>= now). Returns 0 or -ENOMEM. */
+int hd_sim_at(struct hd_sim *sim, hd_ns at, void (*call)(void *owner, hd_ns now), void *owner);
+/* Runs one event whose time is <= until. False when there is none (then now = until). */
+bool hd_sim_step(struct hd_sim *sim, hd_ns until);
+void hd_sim_run(struct hd_sim *sim, hd_ns until);
+/* Memory ran out, or a node asks for ticks without end at one moment: NULL when all is well. */
+const char *hd_sim_failure(const struct hd_sim *sim);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hosts, links and packets.
+ *
+ *   send: t0         at the switch: t1                     at the host: t2
+ *   | wait | frame | latency |  faults  | wait | frame | latency |
+ *
+ * When a packet enters a FIFO its departure is known (nothing overtakes), so a link needs one event a
+ * packet: its arrival at the other end. A packet that is to overtake or to lag leaves the FIFO and
+ * has an event of its own.
+ */
+#include "hd_sim_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define FIRST_ADDRESS 0x0a000001u /* 10.0.0.1 */
+
+struct hd_addr hd_sim_address(int host, uint16_t port) {
+	return (struct hd_addr){.ipv4 = FIRST_ADDRESS + (uint32_t)host, .port = port};
+}
+
+static void set_rate(struct sim_link *link, uint64_t rate_bps) {
+	link->config.rate_bps = rate_bps;
+	link->queue_ns = HD_NEVER;
+	if (rate_bps > 0 && link->config.queue_bytes > 0)
+		link->queue_ns = (hd_ns
+		)((unsigned __int128)link->config.queue_bytes * 8 * HD_SECOND / rate_bps);
+}
+
+int hd_sim_host(struct hd_sim *sim, const struct hd_sim_link *link) {
+	struct sim_host *host;
+
+	if (sim->host_count == HD_SIM_HOSTS_MAX)
+		return -ENOSPC;
+	host = &sim->hosts[sim->host_count];
+	for (int way = 0; way < 2; way++) {
+		host->link[way].config = *link;
+		set_rate(&host->link[way], link->rate_bps);
+	}
+	return (int)sim->host_count++;
+}
+
+static struct sim_link *link_of(const struct hd_sim *sim, int host, enum hd_sim_way way) {
+	assert(host >= 0 && (uint32_t)host < sim->host_count);
+	return &sim->hosts[host].link[way];
+}
+
+void hd_sim_set_rate(struct hd_sim *sim, int host, enum hd_sim_way way, uint64_t rate_bps) {
+	set_rate(link_of(sim, host, way), rate_bps);
+}
+
+const struct hd_sim_link_stats *
+hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way) {
+	return &link_of(sim, host, way)->stats;
+}
+
+void hd_sim_set_cut(struct hd_sim *sim, int host, bool cut) {
+	assert(host >= 0 && (uint32_t)host < sim->host_count);
+	sim->hosts[host].cut = cut;
+}
+
+static int find_cut_pair(const struct hd_sim *sim, int a, int b) {
+	for (uint32_t i = 0; i < sim->cut_pair_count; i++)
+		if ((sim->cut_pair[i].a == a && sim->cut_pair[i].b == b)
+		    || (sim->cut_pair[i].a == b && sim->cut_pair[i].b == a))
+			return (int)i;
+	return -1;
+}
+
+int hd_sim_set_cut_pair(struct hd_sim *sim, int a, int b, bool cut) {
+	int found = find_cut_pair(sim, a, b);
+
+	if (cut == (found >= 0))
+		return 0;
+	if (!cut) {
+		sim->cut_pair[found] = sim->cut_pair[--sim->cut_pair_count];
+		return 0;
+	}
+	if (sim->cut_pair_count == SIM_CUT_PAIRS_MAX)
+		return -ENOSPC;
+	sim->cut_pair[sim->cut_pair_count].a = a;
+	sim->cut_pair[sim->cut_pair_count++].b = b;
+	return 0;
+}
+
+struct sim_packet *sim_packet_get(struct hd_sim *sim, size_t bytes) {
+	static const uint32_t capacity[SIM_SIZES]
+		= {256, HD_PACKET_BYTES_DEFAULT, HD_PACKET_BYTES_MAX};
+	struct sim_packet *packet;
+	uint32_t size = 0;
+
+	while (bytes > capacity[size])
+		size++;
+	assert(size < SIM_SIZES);
+	packet = sim->free_packets[size];
+	if (packet) {
+		sim->free_packets[size] = packet->next;
+		return packet;
+	}
+	packet = sim_allocate(sim, sizeof(*packet) + capacity[size]);
+	if (packet)
+		packet->size = size;
+	return packet;
+}
+
+void sim_packet_put(struct hd_sim *sim, struct sim_packet *packet) {
+	packet->next = sim->free_packets[packet->size];
+	sim->free_packets[packet->size] = packet;
+}
+
+static void arm(struct hd_sim *sim, struct sim_link *link) {
+	struct sim_entry entry = {
+		.at = link->head->at,
+		.order_kind = link->head->order << 3 | SIM_EVENT_LINK,
+		.subject = link,
+	};
+
+	link->armed = true;
+	if (sim_queue_push(&sim->queue, entry) < 0)
+		sim->failure = "out of memory";
+}
+
+/* Puts a packet into a link's FIFO, or drops it. */
+static void enter(struct hd_sim *sim, struct sim_link *link, struct sim_packet *packet) {
+	hd_ns start = hd_ns_max(sim->now, link->busy_until);
+	hd_ns span = 0;
+
+	if (link->config.rate_bps > 0)
+		span = (packet->frame_bytes * 8 * HD_SECOND) / link->config.rate_bps;
+	if (start - sim->now > 0 && start - sim->now + span > link->queue_ns) {
+		link->stats.overflow++;
+		sim->stats.overflow++;
+		sim_packet_put(sim, packet);
+		return;
+	}
+	link->busy_until = start + span;
+	link->stats.packets++;
+	link->stats.bytes += packet->frame_bytes;
+	packet->at = start + span + link->config.latency;
+	packet->order = sim->order++;
+	packet->next = NULL;
+	if (link->head)
+		link->tail->next = packet;
+	else
+		link->head = packet;
+	link->tail = packet;
+	if (!link->armed)
+		arm(sim, link);
+}
+
+static bool is_cut(const struct hd_sim *sim, const struct sim_packet *packet) {
+	if (sim->hosts[packet->from_host].cut || sim->hosts[packet->to_host].cut)
+		return true;
+	return sim->cut_pair_count > 0
+		&& find_cut_pair(sim, (int)packet->from_host, (int)packet->to_host) >= 0;
+}
+
+void sim_transmit(struct hd_sim *sim, struct sim_packet *packet) {
+	sim->stats.packets++;
+	if (packet->from_host == packet->to_host) {
+		sim_push(sim, sim->now + SIM_LOCAL_DELAY, SIM_EVENT_PACKET, packet);
+		return;
+	}
+	enter(sim, &sim->hosts[packet->from_host].link[HD_SIM_UP], packet);
+}
+
+static void down(struct hd_sim *sim, struct sim_packet *packet) {
+	enter(sim, &sim->hosts[packet->to_host].link[HD_SIM_DOWN], packet);
+}
+
+static void duplicate(struct hd_sim *sim, const struct sim_packet *packet) {
+	struct sim_packet *copy = sim_packet_get(sim, packet->bytes);
+
+	if (!copy)
+		return;
+	memcpy(copy, packet, sizeof(*copy) + packet->bytes); /* of the same size class */
+	sim->stats.duplicated++;
+	down(sim, copy);
+}
+
+/* At the switch. A reordered packet waits beside the FIFO: its event brings it to down(). */
+static void forward(struct hd_sim *sim, struct sim_packet *packet) {
+	const struct hd_sim_faults *faults = &sim->faults;
+
+	if (is_cut(sim, packet)) {
+		sim->stats.cut++;
+		sim_packet_put(sim, packet);
+		return;
+	}
+	if (!sim->faulty || packet->flow >= 0) {
+		down(sim, packet);
+		return;
+	}
+	if (hd_random_chance(&sim->random, faults->loss)) {
+		sim->stats.lost++;
+		sim_packet_put(sim, packet);
+		return;
+	}
+	if (hd_random_chance(&sim->random, faults->duplicate))
+		duplicate(sim, packet);
+	if (hd_random_chance(&sim->random, faults->reorder)) {
+		hd_ns delay = hd_random_below(&sim->random, faults->reorder_delay);
+
+		sim->stats.reordered++;
+		sim_push(sim, sim->now + delay, SIM_EVENT_PACKET, packet);
+		return;
+	}
+	down(sim, packet);
+}
+
+static void deliver(struct hd_sim *sim, struct sim_packet *packet) {
+	if (packet->flow >= 0)
+		sim_flow_deliver(sim, packet);
+	else
+		sim_node_deliver(sim, packet);
+	sim_packet_put(sim, packet);
+}
+
+void sim_link_event(struct hd_sim *sim, struct sim_link *link) {
+	struct sim_packet *packet = link->head;
+	/* A link lies inside its host's array of two. */
+	bool up = link == &sim->hosts[packet->from_host].link[HD_SIM_UP];
+
+	link->head = packet->next;
+	link->armed = false;
+	if (link->head)
+		arm(sim, link);
+	if (up)
+		forward(sim, packet);
+	else if (sim->hosts[packet->to_host].cut) {
+		sim->stats.cut++;
+		sim_packet_put(sim, packet);
+	} else {
+		deliver(sim, packet);
+	}
+}
+
+void sim_packet_event(struct hd_sim *sim, struct sim_packet *packet) {
+	if (packet->from_host == packet->to_host)
+		deliver(sim, packet);
+	else
+		down(sim, packet);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef HD_SIM_PRIVATE_H
+#define HD_SIM_PRIVATE_H
+
+#include "hd_limits.h"
+#include "hd_random.h"
+#include "hd_sim.h"
+#include "hd_sim_queue.h"
+
+#define SIM_SPIN_MAX 100000 /* ticks of one node at one moment */
+#define SIM_CUT_PAIRS_MAX 64
+#define SIM_LOCAL_DELAY (5 * HD_US) /* between nodes of one host */
+#define SIM_SIZES 3 /* classes of packet memory: control, MTU 1500, MTU 9000 */
+
+enum sim_event_kind {
+	SIM_EVENT_LINK, /* the head of a link's FIFO arrives */
+	SIM_EVENT_PACKET, /* a packet outside any FIFO arrives */
+	SIM_EVENT_NODE, /* a node's deadline */
+	SIM_EVENT_CALL,
+	SIM_EVENT_FLOW /* a flow's timeout */
+};
+
+/* Payloads live in the same block, behind the struct. */
+struct sim_packet {
+	struct sim_packet *next;
+	hd_ns at; /* of its arrival at the end of the link it is on */
+	uint64_t order; /* insertion order of that arrival */
+	struct hd_addr from, to;
+	uint32_t from_host, to_host;
+	uint32_t bytes; /* payload of nodes' packets */
+	uint32_t frame_bytes;
+	uint32_t size; /* which free list */
+	int32_t flow; /* -1: a node's */
+	uint64_t number; /* flow: segment acknowledged or carried */
+	hd_ns sent; /* flow: echo for the RTT */
+	bool ack; /* flow: on its way back */
+	uint8_t data[];
+};
+
+struct sim_link {
+	struct hd_sim_link config;
+	hd_ns busy_until;
+	hd_ns queue_ns; /* queue_bytes at the present rate */
+	struct sim_packet *head, *tail; /* in the queue or under way, by arrival */
+	bool armed; /* an event for the head is in the queue */
+	struct hd_sim_link_stats stats;
+};
+
+struct sim_node;
+
+struct sim_host {
+	struct sim_link link[2]; /* by enum hd_sim_way */
+	bool cut;
+	struct sim_node *nodes; /* few */
+};
+
+struct sim_node {
+	struct hd_sink sink; /* first: the sink's functions cast back */
+	struct hd_sim *sim;
+	struct sim_node *next; /* on this host */
+	int index;
+	struct hd_sim_node_config config;
+	struct hd_addr address;
+	bool runs;
+	struct hd_node core;
+	hd_ns wake_at; /* sim time of the event that counts */
+	hd_ns spin_at;
+	uint32_t spins;
+};
+
+struct sim_call {
+	struct sim_call *next; /* free list */
+	void (*call)(void *owner, hd_ns now);
+	void *owner;
+};
+
+struct sim_flow;
+
+struct hd_sim {
+	hd_ns now;
+	uint64_t order; /* of the next event */
+	struct sim_queue queue;
+	struct hd_random random;
+	struct hd_sim_faults faults;
+	bool faulty;
+	struct sim_host *hosts;
+	uint32_t host_count;
+	struct sim_node **nodes;
+	uint32_t node_count, node_capacity;
+	struct sim_flow **flows;
+	uint32_t flow_count;
+	struct {
+		int a, b;
+	} cut_pair[SIM_CUT_PAIRS_MAX];
+	uint32_t cut_pair_count;
+	struct sim_packet *free_packets[SIM_SIZES];
+	struct sim_call *free_calls;
+	struct sim_block *blocks; /* all memory of packets and calls */
+	const char *failure;
+	struct hd_sim_stats stats;
+};
+
+/* hd_sim.c */
+void *sim_allocate(struct hd_sim *sim, size_t bytes); /* lives as long as the simulation */
+void sim_push(struct hd_sim *sim, hd_ns at, enum sim_event_kind kind, void *subject);
+
+/* hd_sim_net.c */
+struct sim_packet *sim_packet_get(struct hd_sim *sim, size_t bytes);
+void sim_packet_put(struct hd_sim *sim, struct sim_packet *packet);
+/* Puts a packet on its way from its from_host; consumes it. */
+void sim_transmit(struct hd_sim *sim, struct sim_packet *packet);
+void sim_link_event(struct hd_sim *sim, struct sim_link *link);
+void sim_packet_event(struct hd_sim *sim, struct sim_packet *packet);
+
+/* hd_sim_node.c */
+void sim_node_deliver(struct hd_sim *sim, struct sim_packet *packet);
+void sim_node_event(struct hd_sim *sim, struct sim_node *node);
+
+/* hd_sim_flow.c */
+void sim_flow_deliver(struct hd_sim *sim, const struct sim_packet *packet);
+void sim_flow_event(struct hd_sim *sim, struct sim_flow *flow);
+
+#endif
