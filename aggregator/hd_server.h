@@ -18,11 +18,21 @@
 
 struct hd_server;
 
+/* A round of a worker that is in the model. A checkpoint has those of the newest HD_ROUNDS_KEPT rounds
+ * of each worker, in the order (worker, round): a round asked for again is recognised exactly, also
+ * when a later one was applied before it. */
 struct hd_last_round {
 	uint16_t worker;
-	uint32_t round; /* newest round of this worker that is in the model */
 	uint8_t outcome;
+	uint32_t round;
+	uint32_t delay;
 	hd_version version; /* after its commit */
+};
+
+/* A former life of the job's server: updates up to version (incarnation, last) are in this history. */
+struct hd_life {
+	uint16_t incarnation;
+	uint64_t last;
 };
 
 /* A job's whole state. Arrays are owned by whoever the call says. */
@@ -33,8 +43,10 @@ struct hd_checkpoint {
 	float *model;
 	float *momentum;
 	struct hd_jobspec spec;
-	uint32_t worker_count;
-	struct hd_last_round *workers;
+	uint32_t round_count;
+	struct hd_last_round *rounds;
+	uint32_t life_count; /* lives before `version`'s, oldest first, at most HD_LIVES_MAX */
+	struct hd_life *lives;
 };
 
 struct hd_server_ops {
@@ -42,7 +54,9 @@ struct hd_server_ops {
 	 * Returns 0 or -errno: then no done call follows, the server retries later and reports it. */
 	int (*checkpoint)(void *owner, const struct hd_checkpoint *checkpoint);
 	/* A job begins: is there a checkpoint? 0 with malloc'ed arrays, taken over by the server;
-	 * -ENOENT: none; else the job is refused with that error. */
+	 * -ENOENT: none; else the job is refused with that error. A restored job takes the next
+	 * incarnation, writes a checkpoint under it, and answers JOIN once that is done: no two
+	 * lives ever give out the same version. */
 	int (*restore)(void *owner, uint32_t job, struct hd_checkpoint *checkpoint);
 };
 
@@ -77,6 +91,45 @@ void hd_server_checkpoint_done(
 );
 /* Drains every job: a last checkpoint of each is asked for; true when nothing is under way. */
 bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink);
+
+/* An entry of the commit log. */
+struct hd_commit {
+	uint64_t position; /* proposed; 0: granted directly */
+	hd_version version; /* after it */
+	hd_version base;
+	uint16_t worker;
+	uint32_t round;
+	uint32_t delay;
+	float weight; /* that the worker multiplied it by */
+	uint64_t bytes;
+};
+
+/* All since creation. A dropped chunk has no other effect than its counter. */
+struct hd_server_stats {
+	uint64_t chunks, chunk_bytes;
+	uint64_t drop_malformed, drop_version, drop_type;
+	uint64_t drop_token; /* no such transfer: forged, late, or ahead of its EXPECT */
+	uint64_t drop_mismatch; /* the header or the size disagrees with the grant */
+	uint64_t drop_memory; /* no buffer free for the update just now */
+	uint64_t duplicates; /* chunks that were held already */
+	uint64_t refused_messages; /* out of place: role, job, worker, epoch */
+	uint64_t granted, expected; /* pushes */
+	uint64_t committed, dropped, failed, voided, overtaken, replaced;
+	uint64_t pulls, pulls_delivered, pulls_not_modified, pulls_failed, pulls_older;
+	uint64_t snapshots, copies; /* pinned; copied because a commit came */
+	uint64_t checkpoints, checkpoint_errors;
+	uint64_t sends_broken; /* sessions given up because their queue was full */
+	uint64_t memory_bytes; /* held now */
+};
+const struct hd_server_stats *hd_server_stats(const struct hd_server *server);
+
+/* Copies the newest entries of the commit log, oldest of them first; returns how many. */
+size_t hd_server_log(
+	const struct hd_server *server,
+	uint32_t job,
+	struct hd_commit *commits,
+	size_t capacity
+);
 
 /* What tests, benches and the trainer's evaluation look at. NULL / 0 for an unknown job. */
 const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values);

@@ -32,6 +32,10 @@
 #define HD_SACK_PACKETS 32 /* at the latest after this many packets an acknowledgement leaves */
 #define HD_TRANSFERS_MAX 16384 /* that one node tracks at once */
 #define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */
+#define HD_ROUNDS_KEPT 64 /* newest rounds of a worker whose outcome the server knows */
+#define HD_COMMITS_KEPT 1024 /* newest entries of a job's commit log in memory */
+#define HD_LIVES_MAX 64 /* former incarnations that a job remembers */
+#define HD_TOMBSTONES_MAX 4096 /* ended transfers whose late chunks are answered */
 #define HD_PENDING_MAX 16384 /* requests that one controller plans over */
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
@@ -41,6 +45,7 @@
 #define HD_KEEPALIVE_US 250000
 #define HD_FALLBACK_US 1500000 /* without a controller for this long: go direct */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
+#define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written */
 #define HD_RTO_MIN_US 2000
 #define HD_RTO_MAX_US 1000000
 #define HD_RTO_INITIAL_US 20000

@@ -66,7 +66,7 @@ size_t
 hd_event_json(const struct hd_event *event, const char *node, char out[HD_EVENT_JSON_BYTES]) {
 	struct writer w = {.at = out};
 
-	assert(strlen(node) <= 2 * HD_NAME_BYTES_MAX);
+	assert(strlen(node) <= (size_t)2 * HD_NAME_BYTES_MAX);
 	put_text(&w, "{\"at_ns\":");
 	put_u64(&w, event->at);
 	put_string(&w, ",\"node\":\"", node);
@@ -102,7 +102,10 @@ void hd_event_json_name(const char *name, char *out, size_t capacity) {
 	for (; *name && n + 3 < capacity; name++) {
 		if (*name == '"' || *name == '\\')
 			out[n++] = '\\';
-		out[n++] = (unsigned char)*name < 0x20 ? '?' : *name;
+		out[n] = *name;
+		if ((unsigned char)*name < 0x20)
+			out[n] = '?';
+		n++;
 	}
 	out[n] = '\0';
 }

@@ -45,16 +45,16 @@ int hd_program_read_keys(
 	int code;
 
 	if (bytes < 0) {
-		snprintf(error, error_bytes, "%s: %s", path, strerror((int)-bytes));
+		(void)snprintf(error, error_bytes, "%s: %s", path, strerror((int)-bytes));
 		return (int)bytes;
 	}
 	if (strlen(text) != (size_t)bytes) {
-		snprintf(error, error_bytes, "%s: not a text file", path);
+		(void)snprintf(error, error_bytes, "%s: not a text file", path);
 		code = -EINVAL;
 	} else {
 		code = hd_keyring_parse(text, ring, what, sizeof(what));
 		if (code < 0)
-			snprintf(error, error_bytes, "%s: %s", path, what);
+			(void)snprintf(error, error_bytes, "%s: %s", path, what);
 	}
 	sodium_memzero(text, sizeof(text));
 	return code;

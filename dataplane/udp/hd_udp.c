@@ -35,7 +35,7 @@ static int fail(char *error, size_t error_bytes, const char *what) {
 	int code = -errno;
 
 	if (error_bytes > 0)
-		snprintf(error, error_bytes, "%s: %s", what, strerror(-code));
+		(void)snprintf(error, error_bytes, "%s: %s", what, strerror(-code));
 	return code;
 }
 

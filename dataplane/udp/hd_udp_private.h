@@ -24,7 +24,7 @@
 
 #define UDP_SEND_PACKETS_MAX 512 /* queued before a flush */
 #define UDP_HEAD_BYTES_MAX HD_PACKET_BYTES_MAX
-#define UDP_HEADS_BYTES (256 * 1024)
+#define UDP_HEADS_BYTES 262144
 #define UDP_GSO_SEGMENTS_MAX 64
 #define UDP_GSO_BYTES_MAX 65000
 #define UDP_SEND_WAIT_MS 5 /* for a full socket buffer, before what is left is given up */

@@ -63,21 +63,25 @@ static void set_segment_size(struct msghdr *header, uint16_t size) {
 	memcpy(CMSG_DATA(control), &size, sizeof(size));
 }
 
+/* An iovec lends memory for reading here; its type cannot say so. */
+static struct iovec lend(const void *data, size_t bytes) {
+	union {
+		const void *read;
+		void *base;
+	} lent = {.read = data};
+
+	return (struct iovec){.iov_base = lent.base, .iov_len = bytes};
+}
+
 /* Appends the iovecs of queue[first..first+n) at *used. */
 static void fill_iovecs(struct udp_sender *sender, uint32_t first, uint32_t n, uint32_t *used) {
 	for (uint32_t i = first; i < first + n; i++) {
 		const struct udp_outgoing *out = &sender->queue[i];
 
-		sender->iovec[(*used)++] = (struct iovec){
-			.iov_base = sender->heads + out->head,
-			.iov_len = out->head_bytes,
-		};
+		sender->iovec[(*used)++] = lend(sender->heads + out->head, out->head_bytes);
 		if (out->payload_bytes == 0)
 			continue;
-		sender->iovec[(*used)++] = (struct iovec){
-			.iov_base = (void *)(uintptr_t)out->payload,
-			.iov_len = out->payload_bytes,
-		};
+		sender->iovec[(*used)++] = lend(out->payload, out->payload_bytes);
 	}
 }
 
