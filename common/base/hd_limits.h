@@ -39,6 +39,14 @@
 #define HD_PENDING_MAX 16384 /* requests that one controller plans over */
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
+/* --- network and plan --------------------------------------------------------------------- */
+#define HD_HOSTS_MAX 16384 /* hosts and switches of a topology */
+#define HD_LINKS_MAX 65536 /* directed links */
+#define HD_TOPOLOGY_CORE_MAX 1024 /* switches and hosts with several links: paths are tabled */
+#define HD_CONFIG_BYTES_MAX (16u << 20) /* a topology or snapshot file */
+#define HD_PLAN_BREAKPOINTS_MAX 512 /* of one link's residual-capacity profile */
+#define HD_PLAN_BUSY_MAX 524288 /* promised pieces of links given to the planner */
+
 /* --- times --------------------------------------------------------------------------------- */
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */
 #define HD_LEASE_US 1000000 /* a node that is silent for this long is gone */

@@ -37,10 +37,16 @@ struct hd_plan_job {
 	double server_free; /* commit time of what is already granted, s */
 };
 
+/* The values of enum hd_direction, which the planner may not see (it knows no packet). */
+enum hd_plan_direction {
+	HD_PLAN_PUSH = 0,
+	HD_PLAN_PULL = 1
+};
+
 struct hd_plan_item {
-	uint64_t id; /* unique; breaks ties */
+	uint64_t id; /* unique, not 0; breaks ties */
 	uint32_t job;
-	uint8_t direction; /* enum hd_direction; a pull has no deadline and takes no position */
+	uint8_t direction; /* HD_PLAN_PUSH, HD_PLAN_PULL: a pull has no deadline, takes no position */
 	uint64_t version; /* v(g), counter part */
 	double amount;
 	double waited; /* s since it was first asked for: ageing */

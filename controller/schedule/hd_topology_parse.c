@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_json_line.h"
+#include "hd_topology_internal.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct reader {
+	const char *json;
+	struct hd_topology *topology;
+	char *error;
+	size_t error_bytes;
+};
+
+/* Writes "line L: field: what" and returns -EINVAL. */
+__attribute__((format(printf, 3, 4))) static int
+fail(const struct reader *reader, const char *field, const char *format, ...) {
+	char what[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof what, format, args);
+	va_end(args);
+	snprintf(
+		reader->error,
+		reader->error_bytes,
+		"line %d: %s: %s",
+		hd_json_line(reader->json, field),
+		field,
+		what
+	);
+	return -EINVAL;
+}
+
+static int read_nodes(const struct reader *reader, json_t *list, const char *key, bool is_switch) {
+	json_t *value;
+	size_t i;
+
+	if (list == NULL && is_switch)
+		return 0;
+	if (!json_is_array(list))
+		return fail(reader, key, "must be an array of names");
+	json_array_foreach(list, i, value) {
+		char field[64];
+
+		snprintf(field, sizeof field, "%s[%zu]", key, i);
+		const char *name = json_string_value(value);
+		if (name == NULL || !hd_topology_name_valid(name))
+			return fail(
+				reader,
+				field,
+				"must be a name of 1 to %d bytes without control characters and "
+				"'>' (HD_NAME_BYTES_MAX)",
+				HD_NAME_BYTES_MAX
+			);
+		const int rc = hd_topology_add_node(reader->topology, name, is_switch);
+		if (rc == -EEXIST)
+			return fail(reader, field, "\"%s\" is named twice", name);
+		if (rc == -ENOSPC)
+			return fail(
+				reader,
+				field,
+				"more than %d hosts and switches (HD_HOSTS_MAX)",
+				HD_HOSTS_MAX
+			);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int read_link(const struct reader *reader, json_t *pair, size_t index) {
+	char field[64];
+	int ends[2];
+
+	snprintf(field, sizeof field, "links[%zu]", index);
+	if (!json_is_array(pair) || json_array_size(pair) != 2)
+		return fail(reader, field, "must be a pair of names");
+	for (size_t k = 0; k < 2; k++) {
+		const char *name = json_string_value(json_array_get(pair, k));
+
+		snprintf(field, sizeof field, "links[%zu][%zu]", index, k);
+		if (name == NULL)
+			return fail(reader, field, "must be a name");
+		ends[k] = hd_topology_find(reader->topology, name);
+		if (ends[k] < 0)
+			return fail(reader, field, "\"%.64s\" is no host and no switch", name);
+	}
+	if (ends[0] == ends[1])
+		return fail(reader, field, "a link from a node to itself");
+	const int rc = hd_topology_add_link(reader->topology, (uint32_t)ends[0], (uint32_t)ends[1]);
+	if (rc == -ENOSPC)
+		return fail(
+			reader, field, "more than %d directed links (HD_LINKS_MAX)", HD_LINKS_MAX
+		);
+	return rc;
+}
+
+static int read_links(const struct reader *reader, json_t *list) {
+	json_t *pair;
+	size_t i;
+
+	if (!json_is_array(list))
+		return fail(reader, "links", "must be an array of pairs of names");
+	json_array_foreach(list, i, pair) {
+		const int rc = read_link(reader, pair, i);
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Two links between the same nodes would have one name: find the second of them. */
+static int check_parallel(const struct reader *reader) {
+	const struct hd_topology *topology = reader->topology;
+	struct named {
+		const char *name;
+		uint32_t link;
+		UT_hash_handle hh;
+	} *all = NULL, *set = calloc(topology->link_count + 1, sizeof *set);
+	int rc = set == NULL ? -ENOMEM : 0;
+
+	for (uint32_t l = 0; rc == 0 && l < topology->link_count; l++) {
+		struct named *found;
+
+		HASH_FIND_STR(all, topology->links[l].name, found);
+		if (found != NULL) {
+			char field[64];
+
+			snprintf(field, sizeof field, "links[%u]", l / 2);
+			rc = fail(reader, field, "the same link as links[%u]", found->link / 2);
+			break;
+		}
+		set[l].name = topology->links[l].name;
+		set[l].link = l;
+		HASH_ADD_KEYPTR(hh, all, set[l].name, strlen(set[l].name), &set[l]);
+	}
+	HASH_CLEAR(hh, all);
+	free(set);
+	return rc;
+}
+
+static int read_root(const struct reader *reader, json_t *root) {
+	const char *key;
+	json_t *value;
+
+	if (!json_is_object(root))
+		return fail(reader, "", "must be an object with hosts, switches and links");
+	json_object_foreach(root, key, value) {
+		if (strcmp(key, "hosts") != 0 && strcmp(key, "switches") != 0
+		    && strcmp(key, "links") != 0)
+			return fail(reader, key, "unknown field");
+	}
+	int rc = read_nodes(reader, json_object_get(root, "hosts"), "hosts", false);
+	if (rc == 0)
+		rc = read_nodes(reader, json_object_get(root, "switches"), "switches", true);
+	if (rc == 0)
+		rc = read_links(reader, json_object_get(root, "links"));
+	if (rc == 0)
+		rc = check_parallel(reader);
+	if (rc < 0)
+		return rc;
+	rc = hd_topology_finish(reader->topology);
+	if (rc == -ENOSPC)
+		return fail(
+			reader,
+			"links",
+			"more than %d switches and hosts with several links "
+			"(HD_TOPOLOGY_CORE_MAX)",
+			HD_TOPOLOGY_CORE_MAX
+		);
+	return rc;
+}
+
+int hd_topology_parse(
+	const char *json,
+	struct hd_topology **topology,
+	char *error,
+	size_t error_bytes
+) {
+	struct reader reader = {.json = json, .error = error, .error_bytes = error_bytes};
+	json_error_t where;
+
+	if (strlen(json) > HD_CONFIG_BYTES_MAX) {
+		snprintf(
+			error,
+			error_bytes,
+			"line 1: file: more than %u bytes (HD_CONFIG_BYTES_MAX)",
+			HD_CONFIG_BYTES_MAX
+		);
+		return -EINVAL;
+	}
+	json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
+	if (root == NULL) {
+		snprintf(error, error_bytes, "line %d: syntax: %s", where.line, where.text);
+		return -EINVAL;
+	}
+	reader.topology = calloc(1, sizeof *reader.topology);
+	const int rc = reader.topology == NULL ? -ENOMEM : read_root(&reader, root);
+	json_decref(root);
+	if (rc < 0) {
+		hd_topology_destroy(reader.topology);
+		return rc;
+	}
+	*topology = reader.topology;
+	return 0;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_limits.h"
+#include "hd_view.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Half of a new sample is believed: within 10 % after four. */
+#define VIEW_GAIN 0.5
+/* A transfer that its own pacing held back for this share of its time says nothing about the limit. */
+#define VIEW_PACED 0.5
+/* Shorter transfers measure latency rather than capacity: they may raise, not lower. */
+#define VIEW_BYTES_MIN 32768
+/* Samples within 10 % of what was predicted are explained by the prediction. */
+#define VIEW_TOLERANCE 0.9
+
+struct link_state {
+	double capacity_bps; /* meaningful when samples > 0 */
+	double spread_bps;
+	hd_ns updated;
+	hd_ns carried; /* when it last carried about its estimate */
+	uint32_t samples;
+	uint32_t short_count; /* unexplained shortfalls on paths over it since then */
+};
+
+struct hd_view {
+	double initial_bps;
+	double best_bps; /* greatest estimate of a sampled link; 0: none */
+	struct link_state *links;
+	uint32_t count;
+};
+
+int hd_view_create(double initial_bps, struct hd_view **view) {
+	if (!(initial_bps > 0) || !isfinite(initial_bps))
+		return -EINVAL;
+	struct hd_view *made = calloc(1, sizeof *made);
+	if (made == NULL)
+		return -ENOMEM;
+	made->initial_bps = initial_bps;
+	*view = made;
+	return 0;
+}
+
+void hd_view_destroy(struct hd_view *view) {
+	if (view == NULL)
+		return;
+	free(view->links);
+	free(view);
+}
+
+static bool cover(struct hd_view *view, uint32_t link) {
+	if (link < view->count)
+		return true;
+	if (link >= HD_LINKS_MAX)
+		return false;
+	uint32_t wanted = view->count == 0 ? 64 : view->count;
+	while (wanted <= link)
+		wanted *= 2;
+	struct link_state *larger = realloc(view->links, wanted * sizeof *larger);
+	if (larger == NULL)
+		return false;
+	memset(larger + view->count, 0, (wanted - view->count) * sizeof *larger);
+	view->links = larger;
+	view->count = wanted;
+	return true;
+}
+
+static double believed(const struct hd_view *view, uint32_t link) {
+	if (link < view->count && view->links[link].samples > 0)
+		return view->links[link].capacity_bps;
+	return view->best_bps > 0 ? view->best_bps : view->initial_bps;
+}
+
+static void find_best(struct hd_view *view) {
+	view->best_bps = 0;
+	for (uint32_t l = 0; l < view->count; l++)
+		if (view->links[l].samples > 0)
+			view->best_bps = fmax(view->best_bps, view->links[l].capacity_bps);
+}
+
+static void move(struct hd_view *view, uint32_t link, double seen_bps, double gain, hd_ns at) {
+	struct link_state *state = &view->links[link];
+	const double before = believed(view, link);
+	const bool was_best = state->samples > 0 && state->capacity_bps >= view->best_bps;
+
+	if (state->samples == 0)
+		gain = 1;
+	state->capacity_bps = before + gain * (seen_bps - before);
+	state->spread_bps += VIEW_GAIN * (fabs(seen_bps - before) - state->spread_bps);
+	state->updated = at;
+	if (state->samples < UINT32_MAX)
+		state->samples++;
+	if (was_best && state->capacity_bps < view->best_bps)
+		find_best(view);
+	else
+		view->best_bps = fmax(view->best_bps, state->capacity_bps);
+}
+
+/* The link with the least estimated residual; of equal ones the one that is known best, so that an
+ * unsampled link keeps the benefit of the doubt. */
+static uint8_t least_residual(const struct hd_view *view, const struct hd_view_sample *sample) {
+	uint8_t least = 0;
+
+	for (uint8_t k = 1; k < sample->path_count; k++) {
+		const uint32_t here = sample->path[k], there = sample->path[least];
+		const double a = believed(view, here) - sample->beside_bps[k];
+		const double b = believed(view, there) - sample->beside_bps[least];
+
+		if (a < b || (a == b && view->links[here].samples > view->links[there].samples))
+			least = k;
+	}
+	return least;
+}
+
+/* Whom to blame for a shortfall that the estimates do not explain: the link with the most shortfalls
+ * since it last carried what it should. A slow uplink is told from the server's link so, because the
+ * other hosts' transfers keep clearing the server's link; a slow server's link, because every
+ * host's transfers accuse it. First offence on both: the one whose last good moment is older. */
+static uint8_t suspect(const struct hd_view *view, const struct hd_view_sample *sample) {
+	uint8_t worst = 0;
+
+	for (uint8_t k = 1; k < sample->path_count; k++) {
+		const struct link_state *a = &view->links[sample->path[k]];
+		const struct link_state *b = &view->links[sample->path[worst]];
+
+		if (a->short_count > b->short_count
+		    || (a->short_count == b->short_count && a->carried < b->carried))
+			worst = k;
+	}
+	return worst;
+}
+
+/* Every link carried what was seen on it; our own goodput is certain, the rest a mean. */
+static void raise_carried(struct hd_view *view, const struct hd_view_sample *sample) {
+	for (uint8_t k = 0; k < sample->path_count; k++) {
+		const uint32_t link = sample->path[k];
+		const double seen = sample->rate_bps + sample->beside_bps[k];
+
+		if (sample->rate_bps > believed(view, link))
+			move(view, link, sample->rate_bps, 1, sample->at);
+		if (seen > believed(view, link))
+			move(view, link, seen, VIEW_GAIN, sample->at);
+		if (seen >= VIEW_TOLERANCE * believed(view, link)) {
+			view->links[link].carried = sample->at;
+			view->links[link].short_count = 0;
+		}
+	}
+}
+
+static bool sound(const struct hd_view_sample *sample) {
+	if (!(sample->rate_bps > 0) || !isfinite(sample->rate_bps) || sample->path_count == 0
+	    || !(sample->limited >= 0))
+		return false;
+	for (uint8_t k = 0; k < sample->path_count; k++)
+		if (!(sample->beside_bps[k] >= 0) || !isfinite(sample->beside_bps[k]))
+			return false;
+	return true;
+}
+
+void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
+	if (!sound(sample))
+		return;
+	for (uint8_t k = 0; k < sample->path_count; k++)
+		if (!cover(view, sample->path[k]))
+			return;
+	uint8_t limit = least_residual(view, sample);
+	const double predicted = believed(view, sample->path[limit]) - sample->beside_bps[limit];
+
+	raise_carried(view, sample);
+	if (sample->limited >= VIEW_PACED || sample->bytes < VIEW_BYTES_MIN)
+		return;
+	if (sample->rate_bps < VIEW_TOLERANCE * predicted) {
+		for (uint8_t k = 0; k < sample->path_count; k++)
+			view->links[sample->path[k]].short_count++;
+		limit = suspect(view, sample);
+	}
+	const uint32_t link = sample->path[limit];
+	const double seen = sample->rate_bps + sample->beside_bps[limit];
+	if (seen < believed(view, link) || view->links[link].samples == 0)
+		move(view, link, seen, VIEW_GAIN * (1 - sample->limited), sample->at);
+}
+
+struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link) {
+	struct hd_estimate estimate = {.capacity_bps = believed(view, link)};
+
+	if (link < view->count) {
+		estimate.spread_bps = view->links[link].spread_bps;
+		estimate.updated = view->links[link].updated;
+		estimate.samples = view->links[link].samples;
+	}
+	return estimate;
+}
