@@ -89,30 +89,37 @@ int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **w
 void hd_worker_destroy(struct hd_worker *worker);
 extern const struct hd_core_ops hd_worker_ops;
 
-/* Pushes one update (the whole model's values, fp32). data is only read, and must stay unchanged until
- * released(). Returns 0 and *round, -EDOM (NaN or Inf, and the job does not allow it), -EINVAL,
- * -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those that the
- * server has seen of this rank), -ESHUTDOWN (left or refused). */
+struct hd_push_args {
+	const float *data; /* only read; must stay unchanged until released() */
+	uint64_t values; /* the whole model's */
+	hd_version base; /* v(g): the version that it was computed from */
+	void *user; /* comes back in the ticket */
+};
+
+/* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, and the job does not allow it), -EINVAL
+ * (values), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
+ * that the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
 int hd_worker_push(
 	struct hd_worker *worker,
 	hd_ns now,
-	const float *data,
-	uint64_t values,
-	hd_version base,
-	void *user,
+	const struct hd_push_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
 );
-/* Pulls one version into data (which must stay until the ticket ends; until then its contents are
- * undefined). `have`, conditional: see REQUEST. Errors as for a push, without -EDOM and -EAGAIN. */
+
+struct hd_pull_args {
+	float *data; /* written; undefined until the ticket ends, must stay as long */
+	uint64_t values;
+	hd_version have; /* with conditional: deliver only something newer */
+	bool conditional;
+	void *user;
+};
+
+/* Pulls one version. Errors as for a push, without -EDOM and -EAGAIN. */
 int hd_worker_pull(
 	struct hd_worker *worker,
 	hd_ns now,
-	float *data,
-	uint64_t values,
-	hd_version have,
-	bool conditional,
-	void *user,
+	const struct hd_pull_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
 );

@@ -455,10 +455,7 @@ static int open_ticket(
 int hd_worker_push(
 	struct hd_worker *worker,
 	hd_ns now,
-	const float *data,
-	uint64_t values,
-	hd_version base,
-	void *user,
+	const struct hd_push_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
 ) {
@@ -466,24 +463,23 @@ int hd_worker_push(
 	struct hd_event event = {.kind = HD_EVENT_PUSHED};
 	struct ticket *ticket;
 	double norm;
-	int rc = check_call(worker, HD_PUSH, values);
+	int rc = check_call(worker, HD_PUSH, args->values);
 
 	if (rc < 0)
 		return rc;
 	if (!worker->joined_once)
 		return -EAGAIN;
-	norm = sqrt(hd_norm2_f32(data, values));
+	norm = sqrt(hd_norm2_f32(args->data, args->values));
 	if (!isfinite(norm) && !worker->spec.allow_not_finite)
 		return -EDOM;
-	rc = open_ticket(worker, now, HD_PUSH, user, &ticket);
+	rc = open_ticket(worker, now, HD_PUSH, args->user, &ticket);
 	if (rc < 0)
 		return rc;
-	ticket->data = data;
-	ticket->pub.base = base;
+	ticket->data = args->data;
+	ticket->pub.base = args->base;
 	ticket->norm = norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
 	worker->stats.pushed++;
 	*round = ticket->pub.round;
-	event.version = base;
 	event.value = norm;
 	worker_emit_ticket(worker, &ctx, ticket, event);
 	worker_ask(worker, &ctx, ticket);
@@ -493,26 +489,22 @@ int hd_worker_push(
 int hd_worker_pull(
 	struct hd_worker *worker,
 	hd_ns now,
-	float *data,
-	uint64_t values,
-	hd_version have,
-	bool conditional,
-	void *user,
+	const struct hd_pull_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
 ) {
 	struct context ctx = {now, sink};
 	struct hd_event event = {.kind = HD_EVENT_PULLED};
 	struct ticket *ticket;
-	int rc = check_call(worker, HD_PULL, values);
+	int rc = check_call(worker, HD_PULL, args->values);
 
 	if (rc == 0)
-		rc = open_ticket(worker, now, HD_PULL, user, &ticket);
+		rc = open_ticket(worker, now, HD_PULL, args->user, &ticket);
 	if (rc < 0)
 		return rc;
-	ticket->into = data;
-	ticket->have = have;
-	ticket->conditional = conditional;
+	ticket->into = args->data;
+	ticket->have = args->have;
+	ticket->conditional = args->conditional;
 	worker->stats.pulled++;
 	*round = ticket->pub.round;
 	worker_emit_ticket(worker, &ctx, ticket, event);
