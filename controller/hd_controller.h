@@ -39,7 +39,10 @@ void hd_controller_destroy(struct hd_controller *controller);
 extern const struct hd_core_ops hd_controller_ops;
 
 /* One of the shell's tables (nodes jobs links transfers drops counters) as JSON, malloc'ed; the shell
- * gets the same by message. NULL with *error set when there is no such table. */
+ * gets the same by message:
+ *   {"table", "at_s", "epoch", "rows": [flat objects], "total", "page", "next": page or null}
+ * filter (may be NULL): words apart by spaces that must all hold for a row: `field=value`, or a part
+ * of one of its texts; and `page=N` (from 0). NULL with *error set: no such table, bad filter. */
 char *hd_controller_table(
 	const struct hd_controller *controller,
 	const char *table,
@@ -47,8 +50,12 @@ char *hd_controller_table(
 	const char **error
 );
 
-/* For invariant checkers: sum of reservations on a link at a time, and the estimate it was planned with. */
+/* For invariant checkers: the sum of the reservations on a link at a time, and the estimate that they
+ * were planned with (0 before the first plan). Links are those of the topology, each one higher: link
+ * 0 is "local", for transfers between two nodes on one host. The same numbers stand in ESTIMATE
+ * events. Reservations are brought up to date in each planning round (hd_controller_book.c). */
 uint32_t hd_controller_link_count(const struct hd_controller *controller);
+const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
 double hd_controller_reserved_bps(const struct hd_controller *controller, uint32_t link, hd_ns at);
 double hd_controller_estimate_bps(const struct hd_controller *controller, uint32_t link);
 

@@ -51,9 +51,8 @@ static void server_event(
 	struct hd_event event = {
 		.at = hd_compute_now(),
 		.kind = kind,
-		.job = 1,
 		.worker = c->rank,
-		.direction = push ? HD_PUSH : HD_PULL,
+		.direction = push ? 0 : 1,
 		.round = push ? c->in.round : c->pulls,
 		.version = s->version,
 		.base = push ? c->in.version : 0,

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decisions leave the controller: EXPECT to the receiver and GRANT to the sender, DROP to the
+ * worker, VOID to the server. */
+#include "hd_controller_core.h"
+#include "hd_jobspec.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static struct hd_event transfer_event(
+	const struct hd_controller *c,
+	const struct ctl_transfer *t,
+	enum hd_event_kind kind,
+	enum hd_reason reason
+) {
+	return (struct hd_event){
+		.at = c->now,
+		.kind = kind,
+		.reason = reason,
+		.job = t->job->id,
+		.worker = t->worker,
+		.direction = t->direction,
+		.round = t->round,
+		.token = t->token,
+		.position = t->position,
+		.base = t->direction == HD_PUSH ? t->base : t->have,
+		.bytes = t->bytes,
+	};
+}
+
+/* The numbers of the decision, with names for the update that would otherwise have gone. */
+static struct ctl_why why_of(const struct hd_controller *c, const struct hd_plan_entry *entry) {
+	const struct ctl_scratch *s = &c->scratch;
+	struct ctl_why why = {.plan = entry->why, .decided = c->now};
+
+	for (uint32_t i = 0; why.plan.runner_up && i < s->input.item_count; i++)
+		if (s->items[i].id == why.plan.runner_up && s->item_transfer[i]) {
+			why.runner_up_round = s->item_transfer[i]->round;
+			why.runner_up_worker = s->item_transfer[i]->worker;
+			break;
+		}
+	return why;
+}
+
+/* --- grants --- */
+
+static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_EXPECT};
+	struct hd_msg_expect *m = &message.expect;
+	struct ctl_node *receiver
+		= t->direction == HD_PUSH ? t->job->server : ctl_worker(t->job, t->worker);
+
+	m->job = t->job->id;
+	m->worker = t->worker;
+	m->round = t->round;
+	m->direction = t->direction;
+	m->attempt = t->attempt;
+	m->epoch = c->config.epoch;
+	m->token = t->token;
+	m->position = t->position;
+	m->base = t->base;
+	m->bytes = t->bytes;
+	m->weight = t->weight;
+	m->dtype = t->dtype;
+	m->after = t->after;
+	return receiver ? ctl_send(c, receiver, &message, sink) : -ENOTCONN;
+}
+
+static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_GRANT};
+	struct hd_msg_grant *m = &message.grant;
+	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
+	struct ctl_node *sender = t->direction == HD_PUSH ? worker : server;
+	struct ctl_node *receiver = t->direction == HD_PUSH ? server : worker;
+
+	if (!sender || !receiver)
+		return -ENOTCONN;
+	m->job = t->job->id;
+	m->worker = t->worker;
+	m->round = t->round;
+	m->direction = t->direction;
+	m->attempt = t->attempt;
+	m->epoch = c->config.epoch;
+	m->token = t->token;
+	m->position = t->position;
+	m->weight = t->weight;
+	m->cc_weight = t->cc_weight;
+	m->after = t->after;
+	m->origin_ns = t->granted;
+	m->segments = t->segments;
+	m->peer_ipv4 = receiver->data.ipv4;
+	m->peer_port = receiver->data.port;
+	m->bytes = t->bytes;
+	m->have = t->have;
+	m->conditional = t->conditional;
+	return ctl_send(c, sender, &message, sink);
+}
+
+int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+	int status = say_expect(c, t, sink);
+
+	return status ? status : say_grant(c, t, sink);
+}
+
+/* The plan's segments in bytes and ns, exactly `bytes` in all; and the same in the books. */
+static void
+take_segments(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
+	uint64_t left = t->bytes;
+
+	t->segments.count = t->book_count = e->segment_count;
+	for (uint8_t i = 0; i < e->segment_count; i++) {
+		const struct hd_plan_segment *from = &e->segment[i];
+		struct hd_segment *to = &t->segments.item[i];
+		double bytes = from->rate * (from->end - from->start);
+
+		to->start_ns = (hd_ns)llround(from->start * 1e9);
+		to->rate_bps = (uint64_t)(from->rate * 8);
+		to->bytes = bytes < (double)left ? (uint64_t)bytes : left;
+		if (i + 1 == e->segment_count)
+			to->bytes = left;
+		left -= to->bytes;
+		t->book[i].start = c->now + to->start_ns;
+		t->book[i].end = c->now + (hd_ns)llround(from->end * 1e9);
+		t->book[i].rate = from->rate;
+	}
+	t->start = t->book_count ? t->book[0].start : c->now;
+	t->finish = t->book_count ? t->book[t->book_count - 1].end : c->now;
+}
+
+static float commit_weight(const struct ctl_transfer *t) {
+	uint64_t base = hd_version_counter(t->base);
+	uint64_t delay = t->planned > base ? t->planned - base : 0;
+
+	return hd_staleness_weight(
+		t->job->staleness_rule,
+		t->job->staleness_c,
+		t->job->tau_max,
+		t->planned,
+		(uint32_t)(delay < UINT32_MAX ? delay : UINT32_MAX)
+	);
+}
+
+static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+	struct hd_event event = transfer_event(c, t, HD_EVENT_GRANTED, HD_REASON_NONE);
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+
+	c->counters.grants++;
+	c->counters.granted_bytes += t->bytes;
+	t->job->granted_bytes += t->bytes;
+	if (t->direction == HD_PUSH) {
+		t->job->granted++;
+		worker->pushes_decided++;
+		worker->last_was_idles = false;
+	} else {
+		t->job->pulls_granted++;
+	}
+	event.version = hd_version_make(hd_version_incarnation(t->job->version), t->planned);
+	event.value = t->segments.count ? (double)t->segments.item[0].rate_bps : 0;
+	event.aux = t->start - t->granted;
+	ctl_event(sink, event);
+}
+
+int ctl_grant(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry,
+	uint64_t after,
+	uint32_t behind,
+	struct hd_sink *sink
+) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
+
+	if (!worker || !server || worker->doomed || server->doomed)
+		return -ENOTCONN;
+	t->why = why_of(c, entry);
+	t->planned = entry->position;
+	t->after = after;
+	t->position = 0;
+	t->weight = 1;
+	if (t->direction == HD_PUSH) {
+		t->position = ++t->job->position;
+		t->weight = commit_weight(t);
+	}
+	t->cc_weight = 1 + (float)(behind < CTL_CC_WEIGHT_MAX ? behind : CTL_CC_WEIGHT_MAX);
+	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));
+	take_segments(c, t, entry);
+	grant_count(c, t, sink);
+	/* A message that does not fit dooms its node, and with it this transfer. */
+	ctl_grant_say(c, t, sink);
+	return 0;
+}
+
+/* --- drops --- */
+
+void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop) {
+	c->drops[c->drop_count++ % CTL_DROPS_KEPT] = *drop;
+}
+
+static enum hd_reason drop_reason(uint8_t rule) {
+	return rule == HD_PLAN_DROP_IDLES ? HD_REASON_IDLES : HD_REASON_BOUND;
+}
+
+static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_reason reason) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+	bool idles = reason == HD_REASON_IDLES;
+
+	t->job->dropped++;
+	t->job->dropped_for[reason]++;
+	if (idles)
+		c->counters.drops_idles++;
+	else
+		c->counters.drops_bound++;
+	worker->pushes_decided++;
+	worker->pushes_idles += idles;
+	worker->last_was_idles = idles;
+}
+
+void ctl_drop(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry,
+	struct hd_sink *sink
+) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+	enum hd_reason reason = drop_reason(entry->why.rule);
+	struct hd_message message = {.kind = HD_MSG_DROP};
+	struct hd_event event = transfer_event(c, t, HD_EVENT_DROPPED, reason);
+	struct hd_msg_drop *m = &message.drop;
+
+	m->job = t->job->id;
+	m->worker = t->worker;
+	m->round = t->round;
+	m->direction = t->direction;
+	m->attempt = t->attempt;
+	m->reason = (uint8_t)reason;
+	m->finish_s = entry->why.finish;
+	m->runner_up = entry->why.runner_up;
+	m->deadline = entry->why.deadline;
+	m->slack_s = entry->why.slack;
+	worker->last_drop[t->direction & 1] = *m;
+	drop_count(c, t, reason);
+	ctl_log_drop(
+		c,
+		&(struct ctl_drop){
+			.at = c->now,
+			.job = t->job->id,
+			.worker = t->worker,
+			.direction = t->direction,
+			.attempt = t->attempt,
+			.reason = (uint8_t)reason,
+			.round = t->round,
+			.bytes = t->bytes,
+			.base = t->base,
+			.why = why_of(c, entry),
+		}
+	);
+	event.value = entry->why.finish;
+	ctl_event(sink, event);
+	ctl_transfer_free(c, t);
+	ctl_send(c, worker, &message, sink);
+}
+
+void ctl_drop_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_DROP};
+	struct hd_msg_drop *m = &message.drop;
+
+	m->job = request->job;
+	m->worker = request->worker;
+	m->round = request->round;
+	m->direction = request->direction;
+	m->attempt = request->attempt;
+	m->reason = (uint8_t)reason;
+	if (request->direction == HD_PUSH) {
+		node->job->dropped++;
+		node->job->dropped_for[reason]++;
+	}
+	ctl_log_drop(
+		c,
+		&(struct ctl_drop){
+			.at = c->now,
+			.job = request->job,
+			.worker = request->worker,
+			.direction = request->direction,
+			.attempt = request->attempt,
+			.reason = (uint8_t)reason,
+			.round = request->round,
+			.bytes = request->bytes,
+			.base = request->base,
+		}
+	);
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_DROPPED,
+			.reason = reason,
+			.job = request->job,
+			.worker = request->worker,
+			.direction = request->direction,
+			.round = request->round,
+			.bytes = request->bytes,
+		}
+	);
+	ctl_send(c, node, &message, sink);
+}
+
+/* --- voids --- */
+
+void ctl_void(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+	struct ctl_node *server = t->job->server;
+
+	message.void_.job = t->job->id;
+	message.void_.position = t->position;
+	message.void_.token = t->token;
+	message.void_.reason = (uint8_t)reason;
+	c->counters.voids++;
+	t->job->voided++;
+	ctl_event(sink, transfer_event(c, t, HD_EVENT_VOIDED, reason));
+	ctl_transfer_free(c, t);
+	/* For a push the server gives up the position, for a pull it stops sending. */
+	if (server)
+		ctl_send(c, server, &message, sink);
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}
+
+static bool is_stuck(const struct hd_controller *c, const struct ctl_transfer *t) {
+	hd_ns planned = t->finish - t->start, patience;
+
+	/* Its worker has not come back since the restart. */
+	if (t->restored && !ctl_worker(t->job, t->worker))
+		return c->now > hd_ns_add(t->granted, c->config.lease_us * HD_US);
+	patience = hd_ns_max(CTL_STUCK_NS, planned * CTL_STUCK_FACTOR);
+	return c->now > hd_ns_add(hd_ns_max(t->finish, t->overrun_since), patience);
+}
+
+void ctl_void_stuck(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_transfer *t, *next;
+
+	for (t = TAILQ_FIRST(&c->open); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (!is_stuck(c, t))
+			continue;
+		c->counters.stuck++;
+		ctl_void(c, t, HD_REASON_TIMEOUT, sink);
+	}
+}

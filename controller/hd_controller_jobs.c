@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tenants, jobs, and which server has which job.
+ *
+ *   WAITING --(a server: free, the job's own, or one that says STATE)--> SETTLING
+ *   SETTLING --(STATE and its INFLIGHTs came, or CTL_SETTLE_NS passed)--> READY
+ *   any --(its server goes)--> WAITING for a server on the same host
+ */
+#include "hd_controller_core.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ctl_job *ctl_job_find(const struct hd_controller *c, uint32_t id) {
+	for (uint32_t i = 0; i < c->job_count; i++)
+		if (c->jobs[i]->id == id)
+			return c->jobs[i];
+	return NULL;
+}
+
+uint32_t ctl_job_index(const struct hd_controller *c, const struct ctl_job *job) {
+	uint32_t i = 0;
+
+	while (i < c->job_count && c->jobs[i] != job)
+		i++;
+	return i;
+}
+
+struct ctl_node *ctl_worker(const struct ctl_job *job, uint16_t worker) {
+	return worker < HD_WORKERS_MAX ? job->workers[worker] : NULL;
+}
+
+/* --- tenants --- */
+
+struct ctl_tenant *ctl_tenant_get(struct hd_controller *c, const char *name) {
+	struct ctl_tenant *tenant;
+
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		if (strcmp(c->tenants[i]->name, name) == 0)
+			return c->tenants[i];
+	if (c->tenant_count == HD_JOBS_MAX)
+		return NULL;
+	tenant = calloc(1, sizeof(*tenant));
+	if (!tenant)
+		return NULL;
+	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	c->tenants[c->tenant_count++] = tenant;
+	return tenant;
+}
+
+static void tenant_put(struct hd_controller *c, struct ctl_tenant *tenant) {
+	uint32_t i = 0;
+
+	if (--tenant->jobs > 0)
+		return;
+	while (c->tenants[i] != tenant)
+		i++;
+	c->tenants[i] = c->tenants[--c->tenant_count];
+	free(tenant);
+}
+
+void ctl_tenant_weigh(const struct hd_controller *c, struct ctl_tenant *tenant) {
+	tenant->weight = 0;
+	for (uint32_t i = 0; i < c->job_count; i++)
+		if (c->jobs[i]->tenant == tenant)
+			tenant->weight = fmax(tenant->weight, c->jobs[i]->weight);
+}
+
+/* --- jobs --- */
+
+static void job_free(struct hd_controller *c, struct ctl_job *job) {
+	uint32_t i = ctl_job_index(c, job);
+
+	c->jobs[i] = c->jobs[--c->job_count];
+	if (job->tenant) {
+		ctl_tenant_weigh(c, job->tenant);
+		tenant_put(c, job->tenant);
+	}
+	free(job->workers);
+	free(job);
+}
+
+/* At the limit a job that nobody has any more gives way. */
+static void job_make_room(struct hd_controller *c) {
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		struct ctl_job *job = c->jobs[i];
+
+		if (!job->worker_count && !job->server && !job->pending && !job->open) {
+			job_free(c, job);
+			return;
+		}
+	}
+}
+
+struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
+	struct ctl_job *job = ctl_job_find(c, id);
+
+	if (job)
+		return job;
+	if (c->job_count == HD_JOBS_MAX)
+		job_make_room(c);
+	if (c->job_count == HD_JOBS_MAX)
+		return NULL;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return NULL;
+	job->workers = calloc(HD_WORKERS_MAX, sizeof(*job->workers));
+	if (!job->workers) {
+		free(job);
+		return NULL;
+	}
+	job->id = id;
+	job->weight = 1;
+	c->jobs[c->job_count++] = job;
+	return job;
+}
+
+void ctl_say_registered(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct ctl_job *job,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_REGISTERED};
+	struct hd_msg_registered *m = &message.registered;
+
+	m->epoch = c->config.epoch;
+	m->lease_us = c->config.lease_us;
+	m->interval_us = c->config.interval_us;
+	m->scheduled = !c->config.unscheduled;
+	if (job) {
+		m->job = job->id;
+		m->server_ipv4 = job->server->data.ipv4;
+		m->server_port = job->server->data.port;
+	}
+	ctl_send(c, node, &message, sink);
+}
+
+void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_transfer *t;
+
+	(void)sink;
+	job->state = CTL_JOB_READY;
+	job->settled_at = HD_NEVER;
+	/* Paths could not be known while there was no server. */
+	TAILQ_FOREACH (t, &c->pending, entry)
+		if (t->job == job)
+			ctl_transfer_route(c, t);
+	if (job->pending)
+		ctl_plan_soon(c);
+}
+
+static void job_settle(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	hd_ns until = hd_ns_add(job->server->registered, CTL_SETTLE_NS);
+
+	job->state = CTL_JOB_SETTLING;
+	job->settled_at = until;
+	if (c->now >= until)
+		ctl_job_ready(c, job, sink);
+	else
+		ctl_check_by(c, until);
+	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
+		if (job->workers[i])
+			ctl_say_registered(c, job->workers[i], job, sink);
+}
+
+static void job_take(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_node *server,
+	struct hd_sink *sink
+) {
+	job->server = server;
+	snprintf(job->server_host, sizeof(job->server_host), "%s", server->host);
+	job_settle(c, job, sink);
+}
+
+/* Every open transfer of the job ends: its server is gone, or another one has it. */
+static void job_void(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t, *next;
+
+	for (t = TAILQ_FIRST(&c->open); t && job->open; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job == job)
+			ctl_void(c, t, reason, sink);
+	}
+}
+
+/* The server is gone: what it knew of positions is gone with it, until it or its next life says
+ * STATE. Requests stay pending; their paths are worked out anew. */
+void ctl_job_lose_server(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t;
+
+	job->server = NULL;
+	job_void(c, job, reason, sink);
+	job->state = CTL_JOB_WAITING;
+	job->inflight_expected = 0;
+	job->position = 0;
+	job->version = 0;
+	TAILQ_FOREACH (t, &c->pending, entry)
+		if (t->job == job)
+			ctl_transfer_unroute(c, t);
+}
+
+void ctl_job_claim(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_node *server,
+	struct hd_sink *sink
+) {
+	if (job->server == server)
+		return;
+	if (job->server)
+		ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
+	job_take(c, job, server, sink);
+}
+
+static uint64_t server_free_bytes(const struct hd_controller *c, const struct ctl_node *server) {
+	uint64_t used = 0;
+
+	/* A job needs its model, its momentum and at least one snapshot. */
+	for (uint32_t i = 0; i < c->job_count; i++)
+		if (c->jobs[i]->server == server)
+			used += 3 * c->jobs[i]->model_bytes;
+	return used < server->memory_bytes ? server->memory_bytes - used : 0;
+}
+
+void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_node *node, *best = NULL;
+	uint64_t best_free = 0;
+
+	if (job->server)
+		return;
+	/* After a restart a server that has the job may still be on its way: it says so by STATE. */
+	if (c->config.epoch > 1 && !job->server_host[0]) {
+		hd_ns grace = hd_ns_add(c->started, c->config.lease_us * HD_US);
+
+		if (c->now < grace) {
+			ctl_check_by(c, grace);
+			return;
+		}
+	}
+	TAILQ_FOREACH (node, &c->nodes, entry) {
+		uint64_t room;
+
+		if (node->role != HD_ROLE_SERVER || node->doomed)
+			continue;
+		/* The model is where the job was: nowhere else does it go by itself. */
+		if (job->server_host[0] && strcmp(job->server_host, node->host) != 0)
+			continue;
+		room = server_free_bytes(c, node);
+		if (!best || room > best_free) {
+			best = node;
+			best_free = room;
+		}
+	}
+	if (best)
+		job_take(c, job, best, sink);
+}
+
+void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
+	job->server_host[0] = '\0';
+	if (!job->worker_count && !job->pending)
+		job_free(c, job);
+}
+
+hd_ns ctl_registry_check(struct hd_controller *c, struct hd_sink *sink) {
+	hd_ns next = HD_NEVER;
+
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		struct ctl_job *job = c->jobs[i];
+
+		if (job->state == CTL_JOB_WAITING)
+			ctl_job_place(c, job, sink);
+		else if (job->state == CTL_JOB_SETTLING && c->now >= job->settled_at)
+			ctl_job_ready(c, job, sink);
+		if (job->state == CTL_JOB_SETTLING)
+			next = hd_ns_min(next, job->settled_at);
+	}
+	return next;
+}
+
+void ctl_registry_fini(struct hd_controller *c) {
+	struct ctl_transfer *t;
+
+	while ((t = TAILQ_FIRST(&c->pending)))
+		ctl_transfer_free(c, t);
+	while ((t = TAILQ_FIRST(&c->open)))
+		ctl_transfer_free(c, t);
+	while (c->job_count)
+		job_free(c, c->jobs[c->job_count - 1]);
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		free(c->tenants[i]);
+	c->tenant_count = 0;
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who is there. A session is a lease: the node is gone when its session is. */
+#include "hd_controller_core.h"
+#include "hd_jobspec.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- registration --- */
+
+static bool text_refuse(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	const char *text,
+	struct hd_sink *sink
+) {
+	c->counters.register_refused++;
+	ctl_refuse(c, node, m->job, text, sink);
+	return false;
+}
+
+/* NULL, or the field that is wrong, in words. */
+static const char *worker_fields_wrong(const struct hd_msg_register_ *m) {
+	if (!m->tenant[0] || !m->job_name[0])
+		return "tenant, job_name: empty";
+	if (m->job != hd_job_id(m->tenant, m->job_name))
+		return "job: not the id of tenant/job_name";
+	if (m->worker >= HD_WORKERS_MAX)
+		return "worker: 4096 or more (HD_WORKERS_MAX)";
+	if (m->model_bytes == 0 || m->model_bytes > HD_MODEL_BYTES_MAX)
+		return "model_bytes: 0, or more than HD_MODEL_BYTES_MAX";
+	if (m->tau_max == 0 || m->tau_max > HD_TAU_MAX_LIMIT)
+		return "tau_max: 0, or more than HD_TAU_MAX_LIMIT";
+	if (m->staleness_rule >= HD_STALENESS_COUNT)
+		return "staleness_rule: unknown";
+	if (!isfinite(m->staleness_c) || m->staleness_c < 0)
+		return "staleness_c: not a finite number >= 0";
+	if (!isfinite(m->job_weight) || m->job_weight < 0 || (double)m->job_weight > CTL_WEIGHT_MAX)
+		return "job_weight: not within 0 (default) to 1000";
+	return NULL;
+}
+
+/* Compares with what the job's first worker said; difference in words. */
+static bool job_agrees(
+	const struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	double weight,
+	char *text,
+	size_t bytes
+) {
+	if (job->model_bytes != m->model_bytes)
+		snprintf(
+			text,
+			bytes,
+			"model_bytes: %llu, the job has %llu",
+			(unsigned long long)m->model_bytes,
+			(unsigned long long)job->model_bytes
+		);
+	else if (job->tau_max != m->tau_max)
+		snprintf(text, bytes, "tau_max: %u, the job has %u", m->tau_max, job->tau_max);
+	else if (job->staleness_rule != m->staleness_rule)
+		snprintf(
+			text,
+			bytes,
+			"staleness_rule: %u, the job has %u",
+			m->staleness_rule,
+			job->staleness_rule
+		);
+	else if (job->staleness_c < m->staleness_c || job->staleness_c > m->staleness_c)
+		snprintf(
+			text,
+			bytes,
+			"staleness_c: %g, the job has %g",
+			(double)m->staleness_c,
+			(double)job->staleness_c
+		);
+	else if (job->weight < weight || job->weight > weight)
+		snprintf(text, bytes, "job_weight: %g, the job has %g", weight, job->weight);
+	else
+		return true;
+	return false;
+}
+
+/* The first worker describes the job; later ones must agree. A job known from STATE only has no
+ * tenant yet. NULL: refused, in words. */
+static struct ctl_job *job_describe(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	double weight = m->job_weight > 0 ? (double)m->job_weight : 1;
+	struct ctl_job *job = ctl_job_get(c, m->job);
+	char text[HD_TEXT_BYTES_MAX];
+
+	if (!job) {
+		text_refuse(c, node, m, "jobs: at most 256 (HD_JOBS_MAX)", sink);
+		return NULL;
+	}
+	if (job->tenant && job->worker_count > 0) {
+		if (job_agrees(job, m, weight, text, sizeof(text)))
+			return job;
+		text_refuse(c, node, m, text, sink);
+		return NULL;
+	}
+	if (!job->tenant) {
+		job->tenant = ctl_tenant_get(c, m->tenant);
+		if (!job->tenant) {
+			text_refuse(c, node, m, "tenants: at most 256", sink);
+			return NULL;
+		}
+		job->tenant->jobs++;
+		snprintf(job->tenant_name, sizeof(job->tenant_name), "%s", m->tenant);
+		snprintf(job->name, sizeof(job->name), "%s", m->job_name);
+	}
+	job->weight = weight;
+	job->model_bytes = m->model_bytes;
+	job->tau_max = m->tau_max;
+	job->staleness_rule = m->staleness_rule;
+	job->staleness_c = m->staleness_c;
+	ctl_tenant_weigh(c, job->tenant);
+	return job;
+}
+
+/* The same rank from another session: the newer process has it. The older one is told for good,
+ * or two processes with one rank would take turns for ever. */
+static void displace(
+	struct hd_controller *c,
+	struct ctl_node *older,
+	struct ctl_node *newer,
+	struct hd_sink *s
+) {
+	char text[HD_TEXT_BYTES_MAX];
+	struct ctl_node *node = older;
+
+	snprintf(
+		text,
+		sizeof(text),
+		"worker %u of job %s registered again from host %s",
+		older->worker,
+		older->job->name,
+		newer->host
+	);
+	ctl_node_down(c, node, HD_REASON_DUPLICATE, s);
+	ctl_refuse(c, node, 0, text, s);
+}
+
+static void attach_worker(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	struct ctl_node *older = job->workers[m->worker];
+	struct ctl_transfer *t;
+
+	if (older && older != node)
+		displace(c, older, node, sink);
+	node->job = job;
+	node->worker = m->worker;
+	job->workers[m->worker] = node;
+	job->worker_count++;
+	/* Transfers that a server told of before this worker came. */
+	TAILQ_FOREACH (t, &c->open, entry)
+		if (t->job == job && t->worker == m->worker)
+			ctl_transfer_route(c, t);
+	if (job->server)
+		ctl_say_registered(c, node, job, sink);
+	else
+		ctl_job_place(c, job, sink);
+}
+
+static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
+	ctl_say_registered(c, node, NULL, sink);
+	for (uint32_t i = 0; i < c->job_count; i++)
+		ctl_job_place(c, c->jobs[i], sink);
+}
+
+static void
+node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_register_ *m) {
+	struct hd_addr peer = hd_session_peer(node->session);
+
+	snprintf(node->host, sizeof(node->host), "%s", m->host);
+	node->role = m->role;
+	node->registered = c->now;
+	node->data.ipv4 = m->data_ipv4 ? m->data_ipv4 : peer.ipv4;
+	node->data.port = m->data_port ? m->data_port : peer.port;
+	node->memory_bytes = m->memory_bytes;
+	node->incarnation = m->incarnation;
+	node->pushes_decided = node->pushes_idles = 0;
+	node->last_was_idles = false;
+	memset(node->last_drop, 0, sizeof(node->last_drop));
+}
+
+/* What both roles must say; NULL, or what is wrong. */
+static const char *common_wrong(
+	struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct hd_msg_register_ *m
+) {
+	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER)
+		return "role: only workers and servers register";
+	if (m->role != hd_session_peer_role(node->session))
+		return "role: not that of the session";
+	if (!m->host[0])
+		return "host: empty";
+	if (node->role == HD_ROLE_WORKER && node->job
+	    && (node->job->id != m->job || node->worker != m->worker))
+		return "job, worker: this session is another worker; open a new one";
+	if (m->role == HD_ROLE_WORKER)
+		return worker_fields_wrong(m);
+	(void)c;
+	return NULL;
+}
+
+/* The same REGISTER again is answered again; a different one is a new beginning of the node, and
+ * what it had is void. */
+static bool repeated(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	bool same = node->role == m->role && node->incarnation == m->incarnation
+		&& strcmp(node->host, m->host) == 0
+		&& (!m->data_ipv4 || node->data.ipv4 == m->data_ipv4)
+		&& (!m->data_port || node->data.port == m->data_port);
+
+	if (!same) {
+		ctl_node_down(c, node, HD_REASON_CLOSED, sink);
+		return false;
+	}
+	if (m->role == HD_ROLE_SERVER)
+		ctl_say_registered(c, node, NULL, sink);
+	else if (node->job->server)
+		ctl_say_registered(c, node, node->job, sink);
+	return true;
+}
+
+void ctl_register(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	const char *wrong = common_wrong(c, node, m);
+	struct ctl_job *job = NULL;
+	char text[HD_TEXT_BYTES_MAX];
+	int host;
+
+	if (wrong) {
+		text_refuse(c, node, m, wrong, sink);
+		return;
+	}
+	host = hd_topology_host(c->config.topology, m->host);
+	if (host < 0 || ctl_scratch_links(c)) {
+		snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
+		text_refuse(c, node, m, host == -ENOENT ? text : "host: no room for it", sink);
+		return;
+	}
+	if (node->role != HD_ROLE_NONE && repeated(c, node, m, sink))
+		return;
+	if (m->role == HD_ROLE_WORKER) {
+		job = job_describe(c, node, m, sink);
+		if (!job)
+			return;
+	}
+	node_common(c, node, m);
+	node->host_index = host;
+	c->counters.registered++;
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_NODE_UP,
+			.job = m->job,
+			.worker = m->worker,
+			.aux = m->role,
+		}
+	);
+	if (job)
+		attach_worker(c, node, job, m, sink);
+	else
+		attach_server(c, node, sink);
+}
+
+/* --- the end of a node --- */
+
+static void worker_down(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = node->job;
+	struct ctl_transfer *t, *next;
+
+	for (t = TAILQ_FIRST(&c->pending); t && node->tracked; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job == job && t->worker == node->worker)
+			ctl_transfer_free(c, t);
+	}
+	for (t = TAILQ_FIRST(&c->open); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job == job && t->worker == node->worker)
+			ctl_void(c, t, reason, sink);
+	}
+	job->workers[node->worker] = NULL;
+	job->worker_count--;
+	node->job = NULL;
+}
+
+void ctl_node_down(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	enum hd_reason why = reason == HD_REASON_TIMEOUT ? HD_REASON_LEASE : reason;
+	uint8_t role = node->role;
+	struct hd_event event = {
+		.at = c->now,
+		.kind = HD_EVENT_NODE_DOWN,
+		.reason = why,
+		.worker = node->worker,
+		.aux = role,
+	};
+
+	if (role == HD_ROLE_NONE)
+		return;
+	c->counters.leases_ended++;
+	event.job = node->job ? node->job->id : 0;
+	ctl_event(sink, event);
+	if (role == HD_ROLE_WORKER)
+		worker_down(c, node, why, sink);
+	node->role = HD_ROLE_NONE;
+	for (uint32_t i = 0; role == HD_ROLE_SERVER && i < c->job_count; i++)
+		if (c->jobs[i]->server == node)
+			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);
+}

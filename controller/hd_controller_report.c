@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What comes back: reports of ended transfers free their reservations and feed the estimate; after
+ * a restart of either side, STATE and INFLIGHT rebuild positions and reservations.
+ */
+#include "hd_controller_core.h"
+
+#include <string.h>
+
+/* --- versions --- */
+
+static void job_version(struct ctl_job *job, hd_version version) {
+	if (version > job->version)
+		job->version = version; /* incarnation in the high bits: a later life is greater */
+}
+
+/* --- the estimate --- */
+
+static bool path_has(const uint32_t *path, uint8_t count, uint32_t link) {
+	for (uint8_t i = 0; i < count; i++)
+		if (path[i] == link)
+			return true;
+	return false;
+}
+
+/* Mean rate, in bit/s, of our other transfers on a link during [from, to). */
+static double
+beside_bps(const struct hd_controller *c, uint32_t link, uint64_t token, hd_ns from, hd_ns to) {
+	uint64_t kept = c->past_count < CTL_PAST_KEPT ? c->past_count : CTL_PAST_KEPT;
+	const struct ctl_transfer *t;
+	double bytes = 0;
+
+	for (uint64_t i = 0; i < kept; i++) {
+		const struct ctl_past *past = &c->past[i];
+		struct ctl_span span = {past->start, past->end, past->rate};
+
+		if (past->token != token && path_has(past->path, past->path_count, link))
+			bytes += ctl_span_bytes(&span, 1, from, to);
+	}
+	TAILQ_FOREACH (t, &c->open, entry)
+		if (t->token != token && path_has(t->path, t->path_count, link))
+			bytes += ctl_span_bytes(t->book, t->book_count, from, to);
+	return bytes * 8 * 1e9 / (double)(to - from);
+}
+
+static void remember(
+	struct hd_controller *c,
+	const struct ctl_transfer *t,
+	hd_ns start,
+	const struct hd_msg_report *m
+) {
+	struct ctl_past *past = &c->past[c->past_count++ % CTL_PAST_KEPT];
+
+	past->start = start;
+	past->end = c->now;
+	past->rate = (double)m->rate_bps / 8;
+	past->token = t->token;
+	past->path_count = t->path_count;
+	memcpy(past->path, t->path, sizeof(past->path));
+}
+
+static void
+sample(struct hd_controller *c,
+       const struct ctl_transfer *t,
+       const struct hd_msg_report *m,
+       struct hd_sink *sink) {
+	double beside[HD_PLAN_PATH_MAX];
+	struct hd_view_sample sample = {
+		.at = c->now,
+		.bytes = m->bytes,
+		.rate_bps = (double)m->rate_bps,
+		.limited = m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1,
+		.path_count = t->path_count,
+		.path = t->path,
+		.beside_bps = beside,
+	};
+
+	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now
+	    || !t->path_count)
+		return;
+	sample.started = c->now - m->duration_ns;
+	for (uint8_t i = 0; i < t->path_count; i++)
+		beside[i] = beside_bps(c, t->path[i], t->token, sample.started, c->now);
+	remember(c, t, sample.started, m);
+	hd_view_sample(c->view, &sample);
+	c->counters.samples++;
+	for (uint8_t i = 0; i < t->path_count; i++)
+		ctl_event(
+			sink,
+			(struct hd_event){
+				.at = c->now,
+				.kind = HD_EVENT_ESTIMATE,
+				.token = t->token,
+				.aux = t->path[i],
+				.value = hd_view_estimate(c->view, t->path[i]).capacity_bps,
+			}
+		);
+}
+
+/* --- reports --- */
+
+static void
+count_outcome(struct ctl_job *job, const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	if (t->direction == HD_PULL) {
+		job->pulls_delivered += m->outcome == HD_OUTCOME_APPLIED;
+		return;
+	}
+	if (m->outcome == HD_OUTCOME_APPLIED)
+		job->applied++;
+	else if (m->outcome == HD_OUTCOME_DROPPED)
+		job->dropped++;
+	else
+		job->failed++;
+	if (m->outcome != HD_OUTCOME_APPLIED && m->reason < HD_REASON_COUNT)
+		job->dropped_for[m->reason]++;
+}
+
+static void
+log_drop(struct hd_controller *c, const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	if (t->direction != HD_PUSH || m->outcome == HD_OUTCOME_APPLIED)
+		return;
+	ctl_log_drop(
+		c,
+		&(struct ctl_drop){
+			.at = c->now,
+			.job = t->job->id,
+			.worker = t->worker,
+			.direction = t->direction,
+			.attempt = t->attempt,
+			.reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE,
+			.round = t->round,
+			.bytes = t->bytes,
+			.base = t->base,
+			.why = t->why,
+		}
+	);
+}
+
+/* Pushes are reported by the job's server, pulls by the worker that received them. */
+static bool
+may_report(const struct ctl_node *node, const struct ctl_job *job, const struct hd_msg_report *m) {
+	if (m->direction == HD_PUSH)
+		return job && job->server == node;
+	return node->job && node->job == job && node->worker == m->worker;
+}
+
+void ctl_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = ctl_job_find(c, m->job);
+	struct ctl_transfer *t;
+
+	if (!may_report(node, job, m)) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	if (m->direction > HD_PULL || m->outcome >= HD_OUTCOME_COUNT) {
+		c->counters.hostile_value++;
+		return;
+	}
+	if (m->direction == HD_PUSH && m->outcome != HD_OUTCOME_PENDING)
+		job_version(job, m->version);
+	t = ctl_transfer_by_token(c, m->token);
+	if (!t || t->job != job || t->direction != m->direction || t->worker != m->worker) {
+		c->counters.reports_unknown++;
+		return;
+	}
+	c->counters.reports++;
+	if (!t->held)
+		sample(c, t, m, sink);
+	if (m->outcome == HD_OUTCOME_PENDING) {
+		/* Held whole, waiting for its commit: the network is free again. */
+		t->held = true;
+		t->book_count = 0;
+	} else {
+		count_outcome(job, t, m);
+		log_drop(c, t, m);
+		ctl_transfer_free(c, t);
+	}
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}
+
+/* --- after a restart --- */
+
+void ctl_state(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_state *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job;
+
+	if (m->job == 0 || m->inflight > HD_TRANSFERS_MAX) {
+		c->counters.hostile_value++;
+		return;
+	}
+	job = ctl_job_get(c, m->job);
+	if (!job) {
+		ctl_refuse(c, node, m->job, "state: jobs: at most 256 (HD_JOBS_MAX)", sink);
+		return;
+	}
+	/* Another server has it and works: the first one keeps it. */
+	if (job->server && job->server != node && job->position > 0) {
+		c->counters.hostile_owner++;
+		ctl_refuse(c, node, m->job, "state: the job is at another server", sink);
+		return;
+	}
+	if (!job->model_bytes)
+		job->model_bytes = m->model_bytes;
+	if (!job->tau_max)
+		job->tau_max = m->tau_max;
+	ctl_job_claim(c, job, node, sink);
+	job_version(job, m->version);
+	if (m->position > job->position)
+		job->position = m->position;
+	job->inflight_expected = m->inflight;
+	if (!m->inflight && job->state == CTL_JOB_SETTLING)
+		ctl_job_ready(c, job, sink);
+}
+
+static void restore(struct hd_controller *c, struct ctl_job *job, const struct hd_msg_inflight *m) {
+	uint64_t left = m->held_bytes < m->bytes ? m->bytes - m->held_bytes : 0;
+	struct ctl_transfer *t = ctl_transfer_find(c, job, m->worker, m->direction, m->round);
+	double rate = 0;
+
+	/* A request that came before: it has been granted already. */
+	if (t && t->state == CTL_PENDING && t->attempt <= m->attempt)
+		ctl_transfer_free(c, t);
+	else if (t)
+		return;
+	t = ctl_transfer_add(c, job, m->worker, m->direction, m->round);
+	if (!t)
+		return;
+	t->attempt = m->attempt;
+	t->bytes = m->bytes;
+	t->base = m->base;
+	t->position = m->position;
+	t->restored = true;
+	ctl_transfer_open(c, t, m->token);
+	ctl_transfer_route(c, t);
+	rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
+	for (uint8_t i = 1; i < t->path_count; i++)
+		if (ctl_estimate_bytes(c, t->path[i]) < rate)
+			rate = ctl_estimate_bytes(c, t->path[i]);
+	t->start = c->now;
+	t->finish = c->now + (hd_ns)((double)left / rate * 1e9);
+	t->held = left == 0;
+	t->book_count = !t->held;
+	t->book[0] = (struct ctl_span){t->start, t->finish, rate};
+	c->counters.restored++;
+}
+
+void ctl_inflight(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_inflight *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = ctl_job_find(c, m->job);
+
+	if (!job || job->server != node) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	if (m->direction > HD_PULL || m->worker >= HD_WORKERS_MAX || m->token == 0
+	    || m->bytes > HD_MODEL_BYTES_MAX) {
+		c->counters.hostile_value++;
+		return;
+	}
+	if (!ctl_transfer_by_token(c, m->token))
+		restore(c, job, m);
+	if (m->position > job->position)
+		job->position = m->position;
+	if (job->inflight_expected && --job->inflight_expected == 0
+	    && job->state == CTL_JOB_SETTLING)
+		ctl_job_ready(c, job, sink);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of transfers: bounded, found by (job, worker, direction, round) and by token. A request
+ * is idempotent: the same attempt again changes nothing, a newer one replaces what is known. */
+#include "hd_controller_core.h"
+#include "hd_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t mix(uint64_t x) {
+	x ^= x >> 31;
+	x *= UINT64_C(0x9e3779b97f4a7c15);
+	x ^= x >> 29;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	return (uint32_t)(x >> 32) & (CTL_BUCKETS - 1);
+}
+
+static uint32_t key_bucket(uint32_t job, uint16_t worker, uint8_t direction, uint32_t round) {
+	uint64_t who = ((uint64_t)job << 32) | ((uint32_t)worker << 1) | (direction & 1u);
+
+	return mix(who ^ mix(round + UINT64_C(0x51ed27)));
+}
+
+struct ctl_transfer *ctl_transfer_find(
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	uint16_t worker,
+	uint8_t direction,
+	uint32_t round
+) {
+	struct ctl_transfer *t;
+
+	LIST_FOREACH (t, &c->by_key[key_bucket(job->id, worker, direction, round)], by_key)
+		if (t->job == job && t->worker == worker && t->direction == direction
+		    && t->round == round)
+			return t;
+	return NULL;
+}
+
+struct ctl_transfer *ctl_transfer_by_token(const struct hd_controller *c, uint64_t token) {
+	struct ctl_transfer *t;
+
+	LIST_FOREACH (t, &c->by_token[mix(token)], by_token)
+		if (t->token == token)
+			return t;
+	return NULL;
+}
+
+struct ctl_transfer *ctl_transfer_add(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	uint8_t direction,
+	uint32_t round
+) {
+	struct ctl_node *node = ctl_worker(job, worker);
+	struct ctl_transfer *t;
+
+	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->job = job;
+	t->worker = worker;
+	t->direction = direction;
+	t->round = round;
+	t->id = ++c->next_id;
+	t->asked = c->now;
+	t->state = CTL_PENDING;
+	t->weight = t->cc_weight = 1;
+	TAILQ_INSERT_TAIL(&c->pending, t, entry);
+	LIST_INSERT_HEAD(&c->by_key[key_bucket(job->id, worker, direction, round)], t, by_key);
+	c->pending_count++;
+	job->pending++;
+	t->tracked = node != NULL;
+	if (node)
+		node->tracked++;
+	return t;
+}
+
+void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t token) {
+	TAILQ_REMOVE(&c->pending, t, entry);
+	c->pending_count--;
+	t->job->pending--;
+	t->state = CTL_OPEN;
+	t->token = token;
+	t->granted = c->now;
+	TAILQ_INSERT_TAIL(&c->open, t, entry);
+	LIST_INSERT_HEAD(&c->by_token[mix(token)], t, by_token);
+	c->open_count++;
+	t->job->open++;
+	if (t->direction == HD_PUSH)
+		t->job->open_pushes++;
+	ctl_check_by(c, c->now + CTL_CHECK_NS);
+}
+
+static void path_use(struct hd_controller *c, const struct ctl_transfer *t, bool add) {
+	for (uint8_t i = 0; i < t->path_count; i++) {
+		if (add)
+			c->link_use[t->path[i]]++;
+		else
+			c->link_use[t->path[i]]--;
+	}
+}
+
+void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *t) {
+	path_use(c, t, false);
+	t->path_count = 0;
+}
+
+bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *t) {
+	const struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
+	int count;
+
+	if (t->path_count)
+		return true;
+	if (!worker || !server)
+		return false;
+	count = t->direction == HD_PUSH ? hd_topology_path(
+			c->config.topology,
+			worker->host_index,
+			server->host_index,
+			t->path,
+			HD_PLAN_PATH_MAX
+		) :
+					  hd_topology_path(
+						  c->config.topology,
+						  server->host_index,
+						  worker->host_index,
+						  t->path,
+						  HD_PLAN_PATH_MAX
+					  );
+	if (count < 0)
+		return false;
+	for (int i = 0; i < count; i++)
+		t->path[i]++;
+	if (count == 0)
+		t->path[count++] = CTL_LINK_LOCAL;
+	t->path_count = (uint8_t)count;
+	path_use(c, t, true);
+	return true;
+}
+
+void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
+	struct ctl_node *node = ctl_worker(t->job, t->worker);
+
+	LIST_REMOVE(t, by_key);
+	if (t->state == CTL_PENDING) {
+		TAILQ_REMOVE(&c->pending, t, entry);
+		c->pending_count--;
+		t->job->pending--;
+	} else {
+		LIST_REMOVE(t, by_token);
+		TAILQ_REMOVE(&c->open, t, entry);
+		c->open_count--;
+		t->job->open--;
+		if (t->direction == HD_PUSH)
+			t->job->open_pushes--;
+	}
+	if (node && t->tracked)
+		node->tracked--;
+	path_use(c, t, false);
+	free(t);
+}
+
+/* --- requests --- */
+
+/* NONE, or why this request never comes into the table. */
+static enum hd_reason request_wrong(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct hd_msg_request *m
+) {
+	if (m->direction > HD_PULL || m->round == 0 || m->attempt == 0)
+		return HD_REASON_REFUSED;
+	if (m->direction == HD_PUSH
+	    && (m->bytes == 0 || m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
+		return HD_REASON_REFUSED;
+	if (m->direction == HD_PULL && m->bytes > node->job->model_bytes)
+		return HD_REASON_REFUSED;
+	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
+		return HD_REASON_NO_MEMORY;
+	if (node->tracked >= CTL_WORKER_PENDING_MAX)
+		return HD_REASON_NO_MEMORY;
+	return HD_REASON_NONE;
+}
+
+static void transfer_fill(struct ctl_transfer *t, const struct hd_msg_request *m) {
+	t->attempt = m->attempt;
+	t->dtype = m->dtype;
+	t->conditional = m->conditional != 0;
+	t->bytes = m->bytes ? m->bytes : t->job->model_bytes;
+	t->norm = m->norm;
+	t->base = m->base;
+	t->have = m->have;
+}
+
+/* True when nothing of ours runs or waits on any link of the path: no reason to wait for a batch. */
+static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *t) {
+	for (uint8_t i = 0; i < t->path_count; i++)
+		if (c->link_use[t->path[i]] > 1)
+			return false;
+	return t->path_count > 0;
+}
+
+static void plan_for(struct hd_controller *c, const struct ctl_transfer *t) {
+	if (t->job->state != CTL_JOB_READY)
+		return;
+	if (c->pending_count <= CTL_EAGER_PENDING_MAX && path_idle(c, t))
+		ctl_plan_now(c);
+	else
+		ctl_plan_soon(c);
+}
+
+/* What is known of this round already. True: the request is done with. */
+static bool request_known(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t = ctl_transfer_find(c, node->job, m->worker, m->direction, m->round);
+	const struct hd_msg_drop *drop = &node->last_drop[m->direction];
+
+	if (!t && drop->round == m->round && drop->attempt == m->attempt) {
+		struct hd_message message = {.kind = HD_MSG_DROP, .drop = *drop};
+
+		c->counters.requests_repeated++;
+		ctl_send(c, node, &message, sink);
+		return true;
+	}
+	if (!t)
+		return false;
+	if (m->attempt < t->attempt) {
+		c->counters.requests_stale++;
+		return true;
+	}
+	if (m->attempt == t->attempt) {
+		c->counters.requests_repeated++;
+		/* Granted by this life: say it again. A restored one keeps the grant it has. */
+		if (t->state == CTL_OPEN && !t->restored)
+			ctl_grant_say(c, t, sink);
+		return true;
+	}
+	if (t->state == CTL_OPEN)
+		ctl_void(c, t, HD_REASON_VOID, sink);
+	else
+		ctl_transfer_free(c, t);
+	return false;
+}
+
+void ctl_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	enum hd_reason reason;
+	struct ctl_transfer *t;
+
+	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
+		c->counters.hostile_owner++;
+		ctl_refuse(c, node, m->job, "request: of another job or worker", sink);
+		return;
+	}
+	if (m->direction > HD_PULL) {
+		c->counters.hostile_value++;
+		ctl_refuse(c, node, m->job, "request: direction: neither push nor pull", sink);
+		return;
+	}
+	if (request_known(c, node, m, sink))
+		return;
+	reason = request_wrong(c, node, m);
+	if (c->config.unscheduled)
+		reason = HD_REASON_REFUSED;
+	t = reason ? NULL : ctl_transfer_add(c, node->job, m->worker, m->direction, m->round);
+	if (!t) {
+		c->counters.requests_refused++;
+		ctl_drop_request(c, node, m, reason ? reason : HD_REASON_NO_MEMORY, sink);
+		return;
+	}
+	transfer_fill(t, m);
+	c->counters.requests++;
+	ctl_transfer_route(c, t);
+	plan_for(c, t);
+}
+
+void ctl_cancel(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_cancel *m,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t;
+
+	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	t = ctl_transfer_find(c, node->job, m->worker, m->direction, m->round);
+	if (!t || (m->attempt && m->attempt != t->attempt))
+		return;
+	c->counters.cancels++;
+	if (t->state == CTL_OPEN)
+		ctl_void(c, t, HD_REASON_CANCELLED, sink);
+	else
+		ctl_transfer_free(c, t);
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One planning round: everything pending is planned over what the books leave of each link; what
+ * starts within the horizon is granted, the rest stays pending, so that a shorter newcomer can still
+ * go first.
+ *
+ *   now          now + horizon
+ *    |=A==|=B=|....|==C==|==D==|      A, B start within the horizon
+ *    |======A==========|=B==|=C=|     A runs long: B is queued behind it, so that the link never
+ *                                     idles; C stays pending
+ */
+#include "hd_controller_core.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t ctl_job_v_init(const struct ctl_job *job) {
+	return hd_version_counter(job->version) + job->open_pushes;
+}
+
+/* --- scratch memory --- */
+
+static int grow(void **array, uint32_t count, size_t size) {
+	void *grown = realloc(*array, count * size);
+
+	if (!grown)
+		return -ENOMEM;
+	*array = grown;
+	return 0;
+}
+
+int ctl_scratch_links(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	uint32_t count = ctl_link_count(c), old = s->link_capacity;
+
+	if (count <= old)
+		return 0;
+	if (grow((void **)&s->link_busy, count, sizeof(*s->link_busy))
+	    || grow((void **)&s->link_queued, count, sizeof(*s->link_queued))
+	    || grow((void **)&s->link_behind, count, sizeof(*s->link_behind))
+	    || grow((void **)&s->capacity, count, sizeof(*s->capacity))
+	    || grow((void **)&c->link_use, count, sizeof(*c->link_use)))
+		return -ENOMEM;
+	for (uint32_t i = old; i < count; i++) {
+		s->link_busy[i] = HD_PLAN_NONE;
+		s->capacity[i] = 0;
+		c->link_use[i] = 0;
+	}
+	s->link_capacity = count;
+	return 0;
+}
+
+static int scratch_items(struct ctl_scratch *s, uint32_t count) {
+	uint32_t capacity = count < 64 ? 64 : count * 2;
+
+	if (count <= s->item_capacity)
+		return 0;
+	if (grow((void **)&s->items, capacity, sizeof(*s->items))
+	    || grow((void **)&s->item_transfer, capacity, sizeof(struct ctl_transfer *))
+	    || grow((void **)&s->grant, capacity, sizeof(*s->grant))
+	    || grow((void **)&s->behind, capacity, sizeof(*s->behind)))
+		return -ENOMEM;
+	s->item_capacity = capacity;
+	return 0;
+}
+
+void ctl_scratch_fini(struct ctl_scratch *s) {
+	free(s->items);
+	free(s->item_transfer);
+	free(s->grant);
+	free(s->behind);
+	free(s->busy);
+	free(s->busy_next);
+	free(s->link_busy);
+	free(s->link_queued);
+	free(s->link_behind);
+	free(s->capacity);
+}
+
+/* --- input --- */
+
+/* Two in a row, or more than the agreed share of a worker's pushes, are never dropped by theta. */
+static bool guarded(const struct hd_controller *c, const struct ctl_node *node) {
+	uint64_t after = (node->pushes_idles + 1) * 1000;
+
+	if (node->last_was_idles)
+		return true;
+	return after > (node->pushes_decided + 1) * c->config.drop_permille_max;
+}
+
+static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t index) {
+	struct hd_plan_item *item = &c->scratch.items[index];
+	const struct ctl_node *node = ctl_worker(t->job, t->worker);
+
+	*item = (struct hd_plan_item){
+		.id = t->id,
+		.job = ctl_job_index(c, t->job),
+		.direction = t->direction,
+		/* A base of the future is nonsense; it is no older than what is. */
+		.version = hd_version_counter(t->base) < ctl_job_v_init(t->job) ?
+			hd_version_counter(t->base) :
+			ctl_job_v_init(t->job),
+		.amount = (double)t->bytes,
+		.waited = (double)(c->now - t->asked) / 1e9,
+		.keep = !node || guarded(c, node),
+		.path_count = t->path_count,
+	};
+	memcpy(item->path, t->path, t->path_count * sizeof(t->path[0]));
+	c->scratch.item_transfer[index] = t;
+}
+
+static void input_jobs(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		s->tenants[i] = (struct hd_plan_tenant){
+			.weight = c->tenants[i]->weight > 0 ? c->tenants[i]->weight : 1,
+			.deficit = c->tenants[i]->deficit,
+		};
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		const struct ctl_job *job = c->jobs[i];
+		uint32_t tenant = 0;
+
+		while (tenant + 1 < c->tenant_count && c->tenants[tenant] != job->tenant)
+			tenant++;
+		s->jobs[i] = (struct hd_plan_job){
+			.tenant = tenant,
+			.v_init = ctl_job_v_init(job),
+			.tau_max = job->tau_max ? job->tau_max : 1,
+			.theta = c->config.theta > 0 ? c->config.theta : INFINITY,
+		};
+	}
+}
+
+/* When what is granted already will have been committed, from the books. */
+static void input_server_free(struct hd_controller *c) {
+	const struct ctl_transfer *t;
+
+	TAILQ_FOREACH (t, &c->open, entry) {
+		struct hd_plan_job *job = &c->scratch.jobs[ctl_job_index(c, t->job)];
+		hd_ns end = t->book_count ? t->book[t->book_count - 1].end : 0;
+
+		if (t->direction == HD_PUSH && end > c->now)
+			job->server_free = fmax(job->server_free, (double)(end - c->now) / 1e9);
+	}
+}
+
+static int build_input(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	struct ctl_transfer *t;
+	uint32_t count = 0;
+	int status = scratch_items(s, c->pending_count);
+
+	if (!status)
+		status = ctl_book_project(c);
+	if (status)
+		return status;
+	input_jobs(c);
+	input_server_free(c);
+	TAILQ_FOREACH (t, &c->pending, entry)
+		if (t->job->state == CTL_JOB_READY && ctl_transfer_route(c, t))
+			input_item(c, t, count++);
+	s->input = (struct hd_plan_input){
+		.link_count = s->link_capacity,
+		.capacity = s->capacity,
+		.busy_count = s->busy_count,
+		.busy = s->busy,
+		.tenant_count = c->tenant_count,
+		.tenants = s->tenants,
+		.job_count = c->job_count,
+		.jobs = s->jobs,
+		.item_count = count,
+		.items = s->items,
+		.ageing_s = c->config.ageing_s,
+	};
+	return 0;
+}
+
+/* --- what of the plan is granted now --- */
+
+static double horizon_s(const struct hd_controller *c, const struct ctl_transfer *t) {
+	const struct ctl_node *worker = ctl_worker(t->job, t->worker);
+	hd_ns rtt = t->job->server ? hd_session_rtt(t->job->server->session) : 0;
+
+	if (c->config.horizon_us)
+		return c->config.horizon_us / 1e6;
+	if (worker)
+		rtt = hd_ns_max(rtt, hd_session_rtt(worker->session));
+	return (double)hd_ns_max(CTL_HORIZON_NS, 2 * rtt) / 1e9;
+}
+
+static void count_queued(struct hd_controller *c) {
+	const struct ctl_transfer *t;
+
+	memset(c->scratch.link_queued, 0, c->scratch.link_capacity * sizeof(uint32_t));
+	TAILQ_FOREACH (t, &c->open, entry)
+		if (t->book_count && t->book[0].start > c->now)
+			for (uint8_t i = 0; i < t->path_count; i++)
+				c->scratch.link_queued[t->path[i]]++;
+}
+
+/* Whether any link of the path has a successor in its queue already. */
+static bool path_queued(const struct hd_controller *c, const struct ctl_transfer *t) {
+	for (uint8_t i = 0; i < t->path_count; i++)
+		if (c->scratch.link_queued[t->path[i]])
+			return true;
+	return false;
+}
+
+static void
+choose_grants(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t count) {
+	struct ctl_scratch *s = &c->scratch;
+
+	count_queued(c);
+	for (uint32_t i = 0; i < c->job_count; i++)
+		s->job_last[i] = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct ctl_transfer *t = s->item_transfer[entries[i].item];
+
+		s->grant[i] = false;
+		if (entries[i].dropped)
+			continue;
+		s->grant[i] = entries[i].start <= horizon_s(c, t) || !path_queued(c, t);
+		if (!s->grant[i])
+			continue;
+		if (entries[i].start > 0)
+			for (uint8_t j = 0; j < t->path_count; j++)
+				s->link_queued[t->path[j]]++;
+		if (t->direction == HD_PUSH)
+			s->job_last[s->items[entries[i].item].job] = i;
+	}
+	/* Positions are given in the order of commits: what stands before goes with it. */
+	for (uint32_t i = count; i-- > 0;) {
+		const struct hd_plan_item *item = &s->items[entries[i].item];
+
+		if (entries[i].dropped)
+			continue;
+		if (item->direction == HD_PUSH && i < s->job_last[item->job])
+			s->grant[i] = true;
+		if (s->grant[i] && entries[i].after != HD_PLAN_NONE && entries[i].after < i)
+			s->grant[entries[i].after] = !entries[entries[i].after].dropped;
+		if (s->grant[i] && item->direction == HD_PUSH && i > s->job_last[item->job])
+			s->job_last[item->job] = i;
+	}
+}
+
+/* For each entry: how many transfers of ours stand behind it on a link that limits it. */
+static void
+count_behind(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t count) {
+	struct ctl_scratch *s = &c->scratch;
+
+	memset(s->link_behind, 0, s->link_capacity * sizeof(uint32_t));
+	for (uint32_t i = count; i-- > 0;) {
+		const struct hd_plan_item *item = &s->items[entries[i].item];
+		double rate = 0;
+
+		s->behind[i] = 0;
+		if (entries[i].dropped)
+			continue;
+		for (uint8_t j = 0; j < entries[i].segment_count; j++)
+			rate = fmax(rate, entries[i].segment[j].rate);
+		for (uint8_t j = 0; j < item->path_count; j++) {
+			uint32_t link = item->path[j];
+
+			if (rate >= 0.8 * s->capacity[link] && s->link_behind[link] > s->behind[i])
+				s->behind[i] = s->link_behind[link];
+			s->link_behind[link]++;
+		}
+	}
+}
+
+/* --- fairness between tenants --- */
+
+/* A granted byte is owed to every busy tenant by its weight; the one that got it has paid. */
+static void charge(struct hd_controller *c, const struct ctl_transfer *t) {
+	struct ctl_scratch *s = &c->scratch;
+	double amount = (double)t->bytes, weights = 0;
+	struct ctl_tenant *tenant = t->job->tenant;
+
+	if (!tenant)
+		return;
+	tenant->granted_bytes += t->bytes;
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		weights += s->tenant_busy[i] ? c->tenants[i]->weight : 0;
+	for (uint32_t i = 0; i < c->tenant_count && weights > 0; i++)
+		if (s->tenant_busy[i])
+			c->tenants[i]->deficit += amount * c->tenants[i]->weight / weights;
+	tenant->deficit -= amount;
+}
+
+/* Busy: something of the tenant waits or runs. One that is idle neither saves nor owes. */
+static void mark_busy_tenants(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+
+	for (uint32_t i = 0; i < c->tenant_count; i++) {
+		s->tenant_busy[i] = false;
+		for (uint32_t j = 0; j < c->job_count; j++)
+			if (c->jobs[j]->tenant == c->tenants[i]
+			    && (c->jobs[j]->pending || c->jobs[j]->open))
+				s->tenant_busy[i] = true;
+		if (!s->tenant_busy[i])
+			c->tenants[i]->deficit = 0;
+	}
+}
+
+/* --- the round --- */
+
+static uint64_t after_token(
+	const struct hd_controller *c,
+	const struct hd_plan_entry *e,
+	const struct hd_plan_entry *all
+) {
+	const struct ctl_transfer *before;
+
+	if (e->after == HD_PLAN_NONE)
+		return e->after_token;
+	before = c->scratch.item_transfer[all[e->after].item];
+	return before && before->state == CTL_OPEN ? before->token : 0;
+}
+
+static void carry_out(
+	struct hd_controller *c,
+	const struct hd_plan_entry *entries,
+	uint32_t count,
+	struct hd_sink *sink
+) {
+	struct ctl_scratch *s = &c->scratch;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct hd_plan_entry *e = &entries[i];
+		struct ctl_transfer *t = s->item_transfer[e->item];
+
+		if (e->dropped) {
+			ctl_drop(c, t, e, sink);
+			s->item_transfer[e->item] = NULL;
+			continue;
+		}
+		if (s->grant[i]
+		    && ctl_grant(c, t, e, after_token(c, e, entries), s->behind[i], sink) == 0)
+			charge(c, t);
+	}
+}
+
+/* When the first entry that waits comes within the horizon. */
+static void
+plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t count) {
+	struct ctl_scratch *s = &c->scratch;
+	double least = INFINITY;
+	hd_ns wait = CTL_REPLAN_MAX_NS;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ctl_transfer *t = s->item_transfer[entries[i].item];
+
+		if (t && t->state == CTL_PENDING)
+			least = fmin(least, entries[i].start - horizon_s(c, t));
+	}
+	if (isinf(least))
+		return;
+	if (least < 1e-9 * (double)wait)
+		wait = least > 0 ? (hd_ns)(least * 1e9) : 0;
+	c->plan_at = hd_ns_min(c->plan_at, c->now + hd_ns_max(wait, ctl_interval(c)));
+}
+
+void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_scratch *s = &c->scratch;
+	const struct hd_plan_entry *entries = NULL;
+	const char *error = NULL;
+	uint32_t count = 0;
+	double covers = 0;
+
+	c->plan_at = HD_NEVER;
+	if (!c->pending_count)
+		return;
+	c->last_plan = s->planned_at = c->now;
+	mark_busy_tenants(c);
+	if (build_input(c)) {
+		ctl_plan_soon(c);
+		return;
+	}
+	if (!s->input.item_count)
+		return;
+	c->counters.plans++;
+	c->counters.plan_items += s->input.item_count;
+	if (hd_plan_run(c->plan, &s->input, &entries, &count, &error)) {
+		c->counters.plan_errors++;
+		c->plan_error = error;
+		c->plan_at = c->now + CTL_REPLAN_MAX_NS;
+		return;
+	}
+	for (uint32_t i = 0; i < count; i++)
+		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].finish);
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_PLAN,
+			.bytes = s->input.item_count,
+			.value = covers,
+		}
+	);
+	choose_grants(c, entries, count);
+	count_behind(c, entries, count);
+	carry_out(c, entries, count, sink);
+	plan_next(c, entries, count);
+}
