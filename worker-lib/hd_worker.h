@@ -17,6 +17,9 @@
 
 struct hd_worker;
 
+/* A push or pull whose state stays without progress for this long is asked for anew. */
+#define HD_STALL_US 2000000
+
 enum hd_ticket_state {
 	HD_TICKET_QUEUED,
 	HD_TICKET_REQUESTED,
@@ -50,9 +53,13 @@ struct hd_worker_ops {
 	/* Refused for good (description differs, no memory, key): text says what. */
 	void (*refused)(void *owner, enum hd_reason reason, const char *text);
 	/* A ticket's state changed. After APPLIED of a pull, DROPPED, FAILED or (push) DURABLE the
-	 * ticket is gone. A push's data may be reused once `released` was called. */
+	 * ticket is gone. A push's data may be reused once `released` was called.
+	 * An APPLIED push whose history a restart of the server lost goes back to REQUESTED; it may
+	 * then end as DROPPED lost-base after all (stats move with it, and its OUTCOME event is
+	 * repeated with value 1: it replaces the former). */
 	void (*ticket)(void *owner, const struct hd_ticket *ticket);
-	/* The library no longer reads this push's data. */
+	/* The library no longer reads this push's data, and says nothing more about it: follows the
+	 * last call of `ticket`, or makes APPLIED the last state (keep_bytes_max). */
 	void (*released)(void *owner, uint32_t round, void *user);
 };
 
@@ -71,8 +78,9 @@ struct hd_worker_config {
 	uint32_t chunk_bytes; /* 0: HD_CHUNK_BYTES_DEFAULT */
 	uint32_t receive_window_bytes;
 	uint32_t fallback_us; /* 0: HD_FALLBACK_US */
-	uint64_t
-		keep_bytes_max; /* how much unacknowledged-durable data is kept; 0: drop at APPLIED */
+	/* How much data of applied pushes is kept until it is durable; beyond it the oldest is
+	 * released, and APPLIED is its last state. 0: always so. */
+	uint64_t keep_bytes_max;
 	const struct hd_worker_ops *ops;
 	void *owner;
 };
@@ -81,33 +89,42 @@ int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **w
 void hd_worker_destroy(struct hd_worker *worker);
 extern const struct hd_core_ops hd_worker_ops;
 
-/* Pushes one update (the whole model's values, fp32). data is only read, and must stay unchanged until
- * released(). Returns 0 and *round, -EDOM (NaN or Inf, and the job does not allow it), -EINVAL,
- * -ENOBUFS (too many under way), -ESHUTDOWN. */
+struct hd_push_args {
+	const float *data; /* only read; must stay unchanged until released() */
+	uint64_t values; /* the whole model's */
+	hd_version base; /* v(g): the version that it was computed from */
+	void *user; /* comes back in the ticket */
+};
+
+/* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, and the job does not allow it), -EINVAL
+ * (values), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
+ * that the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
 int hd_worker_push(
 	struct hd_worker *worker,
 	hd_ns now,
-	const float *data,
-	uint64_t values,
-	hd_version base,
-	void *user,
+	const struct hd_push_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
 );
-/* Pulls one version into data (which must stay until the ticket ends). `have`, conditional: see
- * REQUEST. */
+
+struct hd_pull_args {
+	float *data; /* written; undefined until the ticket ends, must stay as long */
+	uint64_t values;
+	hd_version have; /* with conditional: deliver only something newer */
+	bool conditional;
+	void *user;
+};
+
+/* Pulls one version. Errors as for a push, without -EDOM and -EAGAIN. */
 int hd_worker_pull(
 	struct hd_worker *worker,
 	hd_ns now,
-	float *data,
-	uint64_t values,
-	hd_version have,
-	bool conditional,
-	void *user,
+	const struct hd_pull_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
 );
-/* Withdraws a push or pull: -ENOENT when it has ended, -EALREADY when it is held (too late). */
+/* Withdraws a push or pull: -ENOENT when it has ended, -EALREADY when it is held (too late). A push of
+ * which something was sent ends when the server says how. */
 int hd_worker_cancel(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -115,7 +132,8 @@ int hd_worker_cancel(
 	uint32_t round,
 	struct hd_sink *sink
 );
-/* Leaves the job gracefully: what is under way ends first; true once nothing is left. */
+/* Leaves the job gracefully: what is under way ends first; true once nothing is left and the sessions
+ * are closed. Call again (or look at stats.left) after later events. */
 bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink);
 
 struct hd_worker_stats {
@@ -123,7 +141,10 @@ struct hd_worker_stats {
 		failed; /* pushed = applied + dropped + failed + pending */
 	uint64_t pulled, delivered;
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
-	bool joined, direct;
+	bool joined, direct, left;
+	/* Messages about attempts or tickets that are no more; chunks refused by cause. */
+	uint64_t late_messages, asked_again, fallbacks;
+	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;
 };
 const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker);
 

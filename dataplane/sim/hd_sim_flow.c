@@ -16,6 +16,7 @@
 #define FRAME_BYTES 1514
 #define ACK_FRAME_BYTES 66
 #define WINDOW_MAX 8192 /* segments */
+#define CWND_MAX (WINDOW_MAX / 2.0)
 #define REORDER_SEGMENTS 3
 #define INITIAL_WINDOW 10.0
 #define MIN_RTO (200 * HD_MS)
@@ -158,8 +159,8 @@ static void grow(struct hd_sim *sim, struct sim_flow *flow) {
 		flow->window += (target - flow->window) / flow->window;
 	if (flow->friendly > flow->window)
 		flow->window = flow->friendly;
-	if (flow->window > WINDOW_MAX / 2)
-		flow->window = WINDOW_MAX / 2;
+	if (flow->window > CWND_MAX)
+		flow->window = CWND_MAX;
 }
 
 static void cut(struct sim_flow *flow) {

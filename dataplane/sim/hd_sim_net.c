@@ -91,9 +91,9 @@ struct sim_packet *sim_packet_get(struct hd_sim *sim, size_t bytes) {
 	struct sim_packet *packet;
 	uint32_t size = 0;
 
-	while (bytes > capacity[size])
+	while (size < SIM_SIZES - 1 && bytes > capacity[size])
 		size++;
-	assert(size < SIM_SIZES);
+	assert(bytes <= capacity[size]);
 	packet = sim->free_packets[size];
 	if (packet) {
 		sim->free_packets[size] = packet->next;
@@ -128,7 +128,7 @@ static void enter(struct hd_sim *sim, struct sim_link *link, struct sim_packet *
 	hd_ns span = 0;
 
 	if (link->config.rate_bps > 0)
-		span = (packet->frame_bytes * 8 * HD_SECOND) / link->config.rate_bps;
+		span = ((hd_ns)packet->frame_bytes * 8 * HD_SECOND) / link->config.rate_bps;
 	if (start - sim->now > 0 && start - sim->now + span > link->queue_ns) {
 		link->stats.overflow++;
 		sim->stats.overflow++;

@@ -16,6 +16,7 @@
 #define TCP_PS_H
 
 #include "hd_event.h"
+#include "hd_message.h"
 #include "hd_trainer.h"
 
 #define TCP_PS_MAGIC 0x50544448u

@@ -51,8 +51,9 @@ static void server_event(
 	struct hd_event event = {
 		.at = hd_compute_now(),
 		.kind = kind,
+		.job = 1,
 		.worker = c->rank,
-		.direction = push ? 0 : 1,
+		.direction = push ? HD_PUSH : HD_PULL,
 		.round = push ? c->in.round : c->pulls,
 		.version = s->version,
 		.base = push ? c->in.version : 0,

@@ -91,8 +91,9 @@ static void work_event(
 	struct hd_event event = {
 		.at = hd_compute_now(),
 		.kind = kind,
+		.job = 1,
 		.worker = (uint16_t)work->ps->options->rank,
-		.direction = push ? 0 : 1,
+		.direction = push ? HD_PUSH : HD_PULL,
 		.round = push ? work->pushes : work->pulls,
 		.version = answer != NULL ? answer->version : work->version,
 		.bytes = work->ps->bytes,

@@ -32,7 +32,7 @@ static int remove_directory(void **state) {
 static const char *path_of(const char *name) {
 	static char path[128];
 
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	(void)snprintf(path, sizeof(path), "%s/%s", directory, name);
 	return path;
 }
 
@@ -46,7 +46,7 @@ static void write_file(const char *name, const void *data, size_t bytes) {
 
 static void test_event_json(void **state) {
 	struct hd_event event = {
-		.at = UINT64_MAX,
+		.at = INT64_MAX,
 		.kind = HD_EVENT_COMMITTED,
 		.reason = HD_REASON_LOST_BASE,
 		.job = UINT32_MAX,
@@ -54,11 +54,11 @@ static void test_event_json(void **state) {
 		.direction = HD_PULL,
 		.round = UINT32_MAX,
 		.token = 0x0123456789abcdefu,
-		.position = UINT64_MAX,
+		.position = INT64_MAX,
 		.version = hd_version_make(2, 77),
 		.base = hd_version_make(1, 70),
-		.bytes = UINT64_MAX,
-		.aux = UINT64_MAX,
+		.bytes = INT64_MAX,
+		.aux = INT64_MAX,
 		.value = -1.25e-300,
 	};
 	char line[HD_EVENT_JSON_BYTES], node[2 * HD_NAME_BYTES_MAX + 1];
@@ -103,7 +103,7 @@ static size_t count_lines(const char *path, uint64_t *last_round) {
 		assert_int_equal(*last_round, ++lines);
 		json_decref(json);
 	}
-	fclose(file);
+	(void)fclose(file);
 	return lines;
 }
 
@@ -201,7 +201,7 @@ static void idle_receive(
 ) {}
 
 static void idle_tick(void *core, hd_ns now, struct hd_sink *sink) {
-	raise(SIGTERM);
+	(void)raise(SIGTERM);
 	*(hd_ns *)core = HD_NEVER;
 }
 
@@ -221,7 +221,7 @@ static void test_signals(void **state) {
 	assert_int_equal(hd_program_stop_on_signals(udp), 0);
 	assert_int_equal(hd_udp_run(udp, (struct hd_node){&ops, &deadline}), 0);
 	assert_int_equal(hd_program_signal(), SIGTERM);
-	signal(SIGINT, SIG_DFL);
+	(void)signal(SIGINT, SIG_DFL);
 	hd_udp_close(udp);
 }
 

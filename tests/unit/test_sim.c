@@ -103,7 +103,7 @@ static void free_star(struct star *star) {
 
 /* 958 bytes make frames of 1,000: 8 us at 1 Gbit/s. */
 #define PAYLOAD 958
-#define FRAME_NS 8000
+#define FRAME_NS ((hd_ns)8000)
 
 static void test_exact_times(void **state) {
 	struct star star;
@@ -139,7 +139,7 @@ static void test_slower_link_queues(void **state) {
 	start_star(&star);
 	hd_sim_run(star.sim, HD_SECOND);
 	for (uint32_t i = 0; i < 3; i++)
-		assert_int_equal(star.probe[1]->at[i], FRAME_NS + (i + 1) * 4 * FRAME_NS);
+		assert_int_equal(star.probe[1]->at[i], FRAME_NS + 4 * FRAME_NS * (i + 1));
 	free_star(&star);
 }
 

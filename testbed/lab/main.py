@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The demo's command line, outside of the namespaces; inside.py does the work."""
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+from . import modes, rates, sandbox, scenario
+
+EX_USAGE, EX_DATAERR, EX_UNAVAILABLE = 64, 65, 69
+HELP = """Trains a real model over an emulated, contended network in three modes, and shows what came out:
+a table, pictures, and with --json every number."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.print_usage(sys.stderr)
+        print(f"demo: {message}", file=sys.stderr)
+        sys.exit(EX_USAGE)
+
+
+def at_least_one(text):
+    value = int(text)
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is outside 1..1000")
+    return value
+
+
+def parse(arguments):
+    known = " ".join(sorted(p.stem for p in scenario.SCENARIOS.glob("*.json")))
+    parser = Parser(prog="testbed/demo", description=HELP)
+    parser.add_argument("--scenario", default="star", metavar="NAME|FILE", help=f"one of: {known}; or a file (star)")
+    parser.add_argument("--modes", default=",".join(modes.MODES), help="comma-separated (%(default)s)")
+    parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="runs of each mode (1)")
+    parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
+    parser.add_argument("--json", metavar="FILE", help="write the list of runs")
+    parser.add_argument("--out", default="results", metavar="DIR", help="where pictures go (results)")
+    parser.add_argument("--full", action="store_true", help="run for duration_s even when the target is reached")
+    parser.add_argument("--quick", action="store_true", help="four workers, 12 s a mode: does it work at all?")
+    parser.add_argument("--lr", type=float, metavar="X", help="this learning rate for every mode")
+    parser.add_argument("--grid", action="store_true",
+                        help=f"search each mode's best learning rate in {list(rates.GRID)}, and store it")
+    parser.add_argument("--keep", metavar="DIR", help="keep logs and events of every run")
+    parser.add_argument("--build", default="build/gcc", help=argparse.SUPPRESS)
+    options = vars(parser.parse_args(arguments))
+    options["modes"] = options["modes"].split(",")
+    for mode in options["modes"]:
+        if mode not in modes.MODES:
+            parser.error(f"modes: {mode}: not one of {', '.join(modes.MODES)}")
+    return options
+
+
+def main():
+    options = parse(sys.argv[1:])
+    try:
+        options["setting"] = scenario.load(options["scenario"])
+    except scenario.ScenarioError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return EX_DATAERR
+    why = sandbox.possible()
+    if why:
+        print(f"demo: {why}", file=sys.stderr)
+        return EX_UNAVAILABLE
+    for field in ("json", "out", "keep", "build"):
+        if options[field]:
+            options[field] = os.path.abspath(options[field])
+    pathlib.Path(options["out"]).mkdir(parents=True, exist_ok=True)
+    return sandbox.run([sys.executable, "-m", "lab.inside", json.dumps(options)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

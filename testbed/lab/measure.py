@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a run's numbers are made of: event logs, evaluations, the processor, the estimates."""
+import collections
+import json
+import statistics
+
+EVALUATIONS_MEAN = 3  # accuracy counts as reached when the mean of this many evaluations has it
+
+
+class Cpu:
+    """Share of the whole machine's processors that was busy since the last call."""
+
+    def __init__(self):
+        self.last = self.read()
+
+    @staticmethod
+    def read():
+        with open("/proc/stat") as file:
+            fields = [int(x) for x in file.readline().split()[1:9]]
+        return sum(fields), fields[3] + fields[4]
+
+    def since(self, then=None):
+        total, idle = self.read()
+        old_total, old_idle = then or self.last
+        return 1 - (idle - old_idle) / max(1, total - old_total)
+
+
+def read_jsonl(path, wanted=None):
+    """Lines of an event log; a last line cut by a kill is left out."""
+    try:
+        with open(path) as file:
+            for line in file:
+                if not line.endswith("\n"):
+                    return
+                event = json.loads(line)
+                if wanted is None or event["event"] in wanted:
+                    yield event
+    except FileNotFoundError:
+        return
+
+
+WANTED = {"pushed", "outcome", "committed", "recv-start", "recv-end", "send-start", "estimate", "dropped",
+          "granted", "fallback"}
+
+
+class Log:
+    """All nodes' events of one run, times in seconds since the workers started."""
+
+    def __init__(self, paths, t0_ns):
+        self.events = []
+        for path in paths:
+            for event in read_jsonl(path, WANTED):
+                event["t"] = (event["at_ns"] - t0_ns) / 1e9
+                self.events.append(event)
+        self.events.sort(key=lambda e: e["t"])
+
+    def of(self, kind):
+        return (e for e in self.events if e["event"] == kind)
+
+    def transfers(self):
+        """[(worker, direction, start, end)] as the receivers saw them."""
+        open_at = {}
+        done = []
+        for event in self.events:
+            key = (event.get("worker", 0), event.get("direction", "push"), event.get("round", 0))
+            if event["event"] == "recv-start":
+                open_at[key] = event["t"]
+            elif event["event"] == "recv-end" and key in open_at:
+                done.append((key[0], key[1], open_at.pop(key), event["t"]))
+        return done
+
+
+def staleness(log, bound):
+    delays = [e.get("aux", 0) for e in log.of("committed")]
+    if not delays:
+        return {"mean": None, "variance": None, "max": None, "bound": bound}, {}
+    return {"mean": statistics.fmean(delays), "variance": statistics.pvariance(delays), "max": max(delays),
+            "bound": bound}, dict(sorted(collections.Counter(delays).items()))
+
+
+OUTCOMES = {1: "applied", 2: "dropped", 3: "failed"}
+
+
+def outcomes(log):
+    """Every push ends in one outcome; what a killed worker or the end of the run cut off has failed."""
+    pushed = sum(1 for _ in log.of("pushed"))
+    counts = collections.Counter()
+    reasons = collections.Counter()
+    for event in log.of("outcome"):
+        if event.get("direction", "push") != "push":
+            continue
+        outcome = OUTCOMES.get(event.get("aux"), "failed")
+        counts[outcome] += 1
+        if outcome != "applied":
+            reasons[f"{outcome}: {event.get('reason', 'none')}"] += 1
+    applied = sum(1 for _ in log.of("committed"))
+    cut = pushed - applied - counts["dropped"] - counts["failed"]
+    if cut > 0:
+        reasons["failed: cut off by the end of its worker"] += cut
+    return {"pushed": pushed, "applied": applied, "dropped": counts["dropped"],
+            "failed": counts["failed"] + max(0, cut), "reasons": dict(reasons)}
+
+
+def reached(evaluations, target):
+    """The first evaluation at which the mean of the last three has the target, or None."""
+    for index in range(EVALUATIONS_MEAN - 1, len(evaluations)):
+        window = evaluations[index - EVALUATIONS_MEAN + 1:index + 1]
+        if statistics.fmean(e["accuracy"] for e in window) >= target:
+            return evaluations[index]
+    return None
+
+
+def final_accuracy(evaluations):
+    last = [e["accuracy"] for e in evaluations[-EVALUATIONS_MEAN:]]
+    return statistics.fmean(last) if last else None

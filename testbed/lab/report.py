@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the demo prints: a headline, a line a run, a table."""
+import statistics
+
+
+def headline(setting, todo):
+    job = setting["job"]
+    print(f"== scenario {setting['name']}: {setting['about']}")
+    print(f"   {setting['workers']} workers at {setting['link_mbps']:g} Mbit/s, server at "
+          f"{setting['server_link_mbps']:g} Mbit/s; {job['model']} {job['hidden']}, a gradient step lasts "
+          f"{job['compute_ms']:g} ms; bound on the delay {job['tau_max']}")
+    seconds = len(todo) * (setting["duration_s"] + 3)
+    print(f"   {len(todo)} runs to test accuracy {job['target_accuracy']}, at most {seconds / 60:.1f} minutes",
+          flush=True)
+
+
+def show(value, form="{:.1f}", none="-"):
+    return none if value is None else form.format(value)
+
+
+def line(record):
+    print(f"   {record['mode']}: accuracy {record['target_accuracy']} after "
+          f"{show(record['time_to_accuracy_s'], '{:.1f} s', 'never')}, {record['applied']} of {record['pushed']} "
+          f"pushes applied ({record['applied_per_s']:.1f}/s), {record['dropped']} dropped, "
+          f"{record['failed']} failed", flush=True)
+    for problem in record["problems"]:
+        print(f"   !! {problem}", flush=True)
+
+
+COLUMNS = (
+    ("mode", "{}", lambda r: r["mode"]),
+    ("rate", "{:g}", lambda r: r["learning_rate"]),
+    ("time to accuracy s", "{:.1f}", lambda r: r["time_to_accuracy_s"]),
+    ("updates to it", "{:.0f}", lambda r: r["updates_to_accuracy"]),
+    ("applied/s", "{:.2f}", lambda r: r["applied_per_s"]),
+    ("pushed", "{:.0f}", lambda r: r["pushed"]),
+    ("dropped", "{:.0f}", lambda r: r["dropped"]),
+    ("failed", "{:.0f}", lambda r: r["failed"]),
+    ("delay mean", "{:.2f}", lambda r: r["staleness"]["mean"]),
+    ("var", "{:.2f}", lambda r: r["staleness"]["variance"]),
+    ("max", "{:.0f}", lambda r: r["staleness"]["max"]),
+    ("granted %", "{:.0f}", lambda r: 100 * r["granted_bytes"] / max(1, r["granted_bytes"] + r["credited_bytes"])),
+    ("est. error", "{:.2f}", lambda r: r["estimate_error"]),
+    ("cpu %", "{:.0f}", lambda r: 100 * r["cpu"]),
+    ("valid", "{}", lambda r: "yes" if r["valid"] else "NO"),
+)
+
+
+def cell(form, values):
+    known = [v for v in values if v is not None]
+    if not known:
+        return "-"
+    if isinstance(known[0], str):
+        return known[0] if len(set(known)) == 1 else "some"
+    text = form.format(statistics.median(known))
+    if len(known) > 1 and min(known) != max(known):
+        text += f" ({form.format(min(known))}..{form.format(max(known))})"
+    return text + ("*" if len(known) < len(values) else "")
+
+
+def table(records):
+    rows = [[name for name, _, _ in COLUMNS]]
+    for mode in dict.fromkeys(r["mode"] for r in records):
+        mine = [r for r in records if r["mode"] == mode]
+        rows.append([cell(form, [get(r) for r in mine]) for _, form, get in COLUMNS])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    print()
+    for row in rows:
+        print("  ".join(text.ljust(width) if i == 0 else text.rjust(width)
+                        for i, (text, width) in enumerate(zip(row, widths))))
+    if len(records) > len(rows) - 1:
+        print("median (least..most) of the runs; * some runs have no value")
+    print(flush=True)

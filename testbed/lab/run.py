@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One run of one mode: starts the programs, changes the network as the scenario says, watches, ends."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from . import measure, modes, network, scenario as scenarios
+
+CPU_MAX = 0.70  # above, the processors were the limit and not the network: the run says nothing
+GRANTED_MIN = 0.80  # of a scheduled run's bytes
+SETTLE_S = 5.0  # estimates before this are not judged: nothing has been measured yet
+AFTER_TARGET_S = 5.0  # how long a run goes on once it has its accuracy
+SHORTEST_S = 20.0
+STOP_PATIENCE_S = 5.0
+
+
+class RunError(Exception):
+    pass
+
+
+class Run:
+    def __init__(self, programs, star, scenario, options):
+        """options: mode, seed, learning_rate, directory, say (function of a line), full (no early end)."""
+        self.star = star
+        self.scenario = scenario
+        self.options = options
+        self.directory = pathlib.Path(options["directory"])
+        self.directory.mkdir(parents=True)
+        self.plan = modes.Plan(programs, star, scenario, options["mode"], options["seed"],
+                               options["learning_rate"], self.directory)
+        self.links = scenarios.draws(scenario, "links", options["seed"])
+        self.compute = scenarios.draws(scenario, "compute", options["seed"])
+        self.processes = {}  # name -> (Popen, expected to be running)
+        self.lives = {}  # rank -> how many
+        self.evaluations = []
+        self.outputs = {}  # open stdout files that carry evaluations
+        self.samples = []  # (t, [links as heddlectl shows them], {link: truth in payload bit/s})
+        self.truth = []  # (t, link, Mbit/s): for the pictures
+        self.busy_links = []  # (t, {links that carry a tenant's flows})
+        self.problems = []
+
+    def now(self):
+        return time.monotonic() - self.t0
+
+    # --- processes ---------------------------------------------------------------------------
+
+    def start(self, name, host, command, environment=None):
+        out = open(self.directory / f"{name}.out", "wb")
+        process = subprocess.Popen(
+            [*self.star.enter(host), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            cwd=self.directory, env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **(environment or {})})
+        out.close()
+        self.processes[name] = process
+        return process
+
+    def start_worker(self, rank):
+        life = self.lives[rank] = self.lives.get(rank, 0) + 1
+        schedule = self.directory / f"compute-w{rank}-{life}"
+        now = self.now() if life > 1 else 0.0
+        lines = [(at - now, factors[rank]) for at, factors in self.compute]
+        past = [factor for at, factor in lines if at <= 0][-1:]
+        lines = [(0.0, factor) for factor in past] + [line for line in lines if line[0] > 0]
+        schedule.write_text("".join(f"{at:.3f} {factor:.4f}\n" for at, factor in lines))
+        host, command, environment, _ = self.plan.worker(rank, schedule, life)
+        self.start(f"w{rank}", host, command, environment)
+        if rank == 0:
+            self.outputs[life] = open(self.directory / "w0.out")
+
+    def kill_worker(self, rank):
+        process = self.processes.pop(f"w{rank}")
+        process.kill()
+        process.wait()
+
+    def stop(self, names, sig=signal.SIGTERM):
+        ending = [(name, self.processes.pop(name)) for name in names if name in self.processes]
+        for _, process in ending:
+            if process.poll() is None:
+                process.send_signal(sig)
+        ends = time.monotonic() + STOP_PATIENCE_S
+        for name, process in ending:
+            try:
+                process.wait(max(0.1, ends - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                self.problems.append(f"{name} did not end within {STOP_PATIENCE_S:.0f} s of SIGTERM")
+
+    def check_alive(self):
+        for name, process in self.processes.items():
+            if process.poll() is not None and not name.startswith("tenant"):
+                text = (self.directory / f"{name}.out").read_text(errors="replace").strip()
+                raise RunError(f"{name} ended by itself (status {process.returncode}): {text[-400:]}")
+
+    # --- what happens when -------------------------------------------------------------------
+
+    def shape(self, factors):
+        for rank, factor in factors.items():
+            self.star.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
+        now = self.now()
+        self.truth += [(now, link, rate) for link, rate in self.star.rates.items()]
+
+    def start_tenant(self, index, tenant):
+        source, sink = network.host_of(tenant["from"]), network.host_of(tenant["to"])
+        port = str(5300 + index)
+        self.start(f"tenant{index}-sink", sink, ["iperf3", "-s", "-1", "-p", port])
+        self.wait_for_port(sink, int(port))
+        seconds = max(1, int(min(tenant["stop_s"], self.scenario["duration_s"]) - tenant["start_s"]))
+        self.start(f"tenant{index}-source", source, [
+            "iperf3", "-c", self.star.ip(sink), "-p", port, "-P", str(tenant["flows"]), "-t", str(seconds)])
+        self.tenants_now[index] = {f"{source}>s1", f"s1>{sink}"}
+        self.note_tenants()
+
+    def stop_tenant(self, index):
+        self.stop([f"tenant{index}-source", f"tenant{index}-sink"], signal.SIGKILL)
+        self.tenants_now.pop(index, None)
+        self.note_tenants()
+
+    def note_tenants(self):
+        self.busy_links.append((self.now(), set().union(*self.tenants_now.values())))
+
+    def wait_for_port(self, host, port):
+        """Until somebody listens: a deadline, not a hope."""
+        entry = f":{port:04X} "
+        ends = time.monotonic() + 2
+        while time.monotonic() < ends:
+            with open(f"/proc/{self.star.net[host].pid}/net/tcp6") as v6, \
+                    open(f"/proc/{self.star.net[host].pid}/net/tcp") as v4:
+                if any(entry in line and " 0A " in line for line in [*v6, *v4]):
+                    return
+            time.sleep(0.01)
+        raise RunError(f"nobody listens at {host}:{port}")
+
+    def agenda(self):
+        todo = [(at, self.shape, (factors,)) for at, factors in self.links]
+        for index, tenant in enumerate(self.scenario["tenants"]):
+            todo.append((tenant["start_s"], self.start_tenant, (index, tenant)))
+            todo.append((tenant["stop_s"], self.stop_tenant, (index,)))
+        for event in self.scenario["workers_events"]:
+            action = self.kill_worker if event["do"] == "kill" else self.start_worker
+            todo.append((event["at_s"], action, (event["worker"],)))
+        return sorted(todo, key=lambda item: item[0])
+
+    def absent_at_start(self):
+        """Workers whose first event is a join come late."""
+        first = {}
+        for event in sorted(self.scenario["workers_events"], key=lambda e: e["at_s"]):
+            first.setdefault(event["worker"], event["do"])
+        return {worker for worker, do in first.items() if do == "join"}
+
+    # --- watching ----------------------------------------------------------------------------
+
+    def read_evaluations(self):
+        for file in self.outputs.values():
+            while True:
+                at = file.tell()
+                line = file.readline()
+                if not line.endswith("\n"):
+                    file.seek(at)
+                    break
+                if not line.startswith("{") or '"accuracy"' not in line:
+                    continue
+                entry = json.loads(line)
+                self.evaluations.append({
+                    "t": (entry["at_ns"] - self.t0_ns) / 1e9, "version": entry["version"],
+                    "accuracy": entry["accuracy"], "loss": entry.get("loss")})
+
+    def sample_links(self):
+        command = self.plan.heddlectl("links")
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2)
+            shown = json.loads(done.stdout)
+        except (subprocess.TimeoutExpired, json.JSONDecodeError):
+            return
+        rows = shown if isinstance(shown, list) else shown.get("links", [])
+        truth = {link: self.star.payload_bps(link) for link in self.star.rates}
+        self.samples.append((self.now(), rows, truth))
+
+    def progress(self):
+        cpu = self.cpu.since(self.cpu_start)
+        last = self.evaluations[-1] if self.evaluations else {"version": 0, "accuracy": 0.0}
+        self.options["say"](f"{self.options['mode']:12} {self.now():4.0f} s   {last['version']:5} updates   "
+                            f"accuracy {last['accuracy']:.3f}   cpu {cpu * 100:3.0f} %")
+
+    def watch(self):
+        todo = self.agenda()
+        next_sample, next_progress, ends = 1.0, 5.0, self.scenario["duration_s"]
+        while self.now() < ends:
+            while todo and todo[0][0] <= self.now():
+                _, action, arguments = todo.pop(0)
+                action(*arguments)
+            self.read_evaluations()
+            hit = measure.reached(self.evaluations, self.scenario["job"]["target_accuracy"])
+            if hit and not self.options.get("full"):
+                ends = min(ends, max(SHORTEST_S, hit["t"] + AFTER_TARGET_S))
+            if self.now() >= next_sample:
+                next_sample += 1.0
+                self.check_alive()
+                if self.options["mode"] == "scheduled":
+                    self.sample_links()
+            if self.now() >= next_progress:
+                next_progress += 5.0
+                self.progress()
+            time.sleep(0.05)
+
+    # --- the whole ---------------------------------------------------------------------------
+
+    def execute(self):
+        """Returns the record of the run."""
+        self.tenants_now = {}
+        for rank, factor in self.links[0][1].items():
+            self.star.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
+        try:
+            for name, host, command in self.plan.infrastructure():
+                self.start(name, host, command)
+            time.sleep(0.3)  # nothing depends on it: workers retry until the server answers
+            self.t0_ns = time.monotonic_ns()
+            self.t0 = self.t0_ns / 1e9
+            absent = self.absent_at_start()
+            for rank in range(self.scenario["workers"]):
+                if rank not in absent:
+                    self.start_worker(rank)
+            self.cpu = measure.Cpu()
+            self.cpu_start = self.cpu.last
+            self.watch()
+            self.seconds = self.now()
+            self.cpu_share = self.cpu.since(self.cpu_start)
+            self.read_evaluations()
+        finally:
+            self.stop([n for n in self.processes if n.startswith("w")])
+            self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
+            self.stop(["ps"])
+            self.stop(["ctl"])
+            for file in self.outputs.values():
+                file.close()
+        return self.record()
+
+    def estimate_error(self):
+        """Median over samples of |estimate - truth| / truth, on links that we have measured and that
+        carry no tenant's flows (there the obtainable share is not the shaped rate). And how many."""
+        errors = []
+        for t, rows, truth in self.samples:
+            busy = next((links for at, links in reversed(self.busy_links) if at <= t), set())
+            for row in rows:
+                link = row.get("link") or row.get("name")
+                estimate = row.get("estimate_bps", row.get("capacity_bps"))
+                if t >= SETTLE_S and link in truth and link not in busy and row.get("samples"):
+                    errors.append(abs(estimate - truth[link]) / truth[link])
+        errors.sort()
+        return (errors[len(errors) // 2] if errors else None), len(errors)
+
+    def shares(self, log):
+        """Bytes that arrived under a grant of the controller's, and without."""
+        by_controller = {}
+        granted = credited = 0
+        for event in log.events:
+            key = (event.get("worker", 0), event.get("direction", "push"), event.get("round", 0))
+            if event["event"] == "granted":
+                by_controller[key] = event["node"] not in ("ps",)
+            elif event["event"] == "recv-end":
+                if by_controller.get(key):
+                    granted += event.get("bytes", 0)
+                else:
+                    credited += event.get("bytes", 0)
+        return granted, credited
+
+    def record(self):
+        mode, job = self.options["mode"], self.scenario["job"]
+        self.log = log = measure.Log(sorted(self.directory.glob("events-*.jsonl")), self.t0_ns)
+        hit = measure.reached(self.evaluations, job["target_accuracy"])
+        counts = measure.outcomes(log)
+        bound = None if mode == "tcp-ps" else job["tau_max"]
+        delays, histogram = measure.staleness(log, bound)
+        error, error_samples = self.estimate_error()
+        granted, credited = self.shares(log)
+        record = {
+            "mode": mode, "scenario": self.scenario["name"], "seed": self.options["seed"],
+            "learning_rate": self.options["learning_rate"],
+            "target_accuracy": job["target_accuracy"], "final_accuracy": measure.final_accuracy(self.evaluations),
+            "time_to_accuracy_s": hit["t"] if hit else None, "updates_to_accuracy": hit["version"] if hit else None,
+            "seconds": self.seconds, **counts, "applied_per_s": counts["applied"] / self.seconds,
+            "granted_bytes": granted, "credited_bytes": credited,
+            "staleness": delays, "staleness_histogram": histogram,
+            "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
+            "evaluations": self.evaluations}
+        record["problems"] = self.problems + judge(record)
+        record["valid"] = not record["problems"]
+        return record
+
+
+def judge(record):
+    """What is wrong with a run, in words."""
+    problems = []
+    if record["cpu"] > CPU_MAX:
+        problems.append(f"invalid: {record['cpu'] * 100:.0f} % of the processors were busy (limit "
+                        f"{CPU_MAX * 100:.0f} %): the network was not the limit")
+    if record["pushed"] != record["applied"] + record["dropped"] + record["failed"]:
+        problems.append("pushed is not applied + dropped + failed")
+    if not record["applied"]:
+        problems.append("nothing was applied")
+    bound = record["staleness"]["bound"]
+    if bound and (record["staleness"]["max"] or 0) > bound:
+        problems.append(f"an applied update's delay is {record['staleness']['max']} (bound {bound})")
+    total = record["granted_bytes"] + record["credited_bytes"]
+    if record["mode"] == "scheduled" and record["granted_bytes"] < GRANTED_MIN * total:
+        problems.append(f"only {100 * record['granted_bytes'] / max(1, total):.0f} % of the bytes were granted "
+                        f"(at least {GRANTED_MIN * 100:.0f} %)")
+    if record["time_to_accuracy_s"] is None:
+        problems.append(f"accuracy {record['target_accuracy']} was not reached in {record['seconds']:.0f} s")
+    return problems

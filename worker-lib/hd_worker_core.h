@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the worker core's files share. Nothing outside worker-lib's core includes this.
+ *
+ *   hd_worker.c          the node's face: receive, tick, deadline; create, destroy
+ *   hd_worker_session.c  controller and server: register, join, fallback, leave
+ *   hd_worker_ticket.c   pushes and pulls: asking, asking again, ends
+ *   hd_worker_send.c     pushes on the wire
+ *   hd_worker_pull.c     pulls off the wire
+ *
+ * Order within one receive() or tick():
+ *   collect (frees what ended in the call before) -> packets, timers (messages, callbacks)
+ *   -> observe (what became of sends and receives) -> pump (packets leave, nothing ends)
+ * so that data is released only while no packet that refers to it is on its way into the driver.
+ */
+#ifndef HD_WORKER_CORE_H
+#define HD_WORKER_CORE_H
+
+#include "hd_cc.h"
+#include "hd_endpoint.h"
+#include "hd_recv.h"
+#include "hd_send.h"
+#include "hd_worker.h"
+
+#include <sys/queue.h>
+
+#define EARLY_GO_MAX 64 /* go that came before its grant */
+#define TOMBSTONES_MAX 64 /* pulls that are complete, whose sender may not know yet */
+#define ATTEMPTS_MAX 255
+#define RETRY_US 10000 /* a message that did not fit is tried again */
+#define REGISTER_RETRY_US 250000 /* no server for the job yet */
+
+enum route {
+	ROUTE_NONE,
+	ROUTE_CONTROLLER,
+	ROUTE_SERVER
+};
+
+struct ticket {
+	struct hd_ticket pub;
+	TAILQ_ENTRY(ticket) link; /* worker->tickets: all, in the order of asking */
+	TAILQ_ENTRY(ticket) active_link; /* worker->active: on the wire */
+	bool active;
+	bool ended; /* freed at the next collect */
+	bool counted; /* its outcome was told once */
+	bool cancelling; /* the server's word is awaited */
+	uint8_t attempt; /* of the newest request; 0 = not asked yet */
+	uint8_t route; /* where it was asked */
+	uint16_t epoch;
+	uint64_t token, position;
+	hd_ns progress_at;
+	uint64_t progress_bytes;
+	/* push */
+	const float *data;
+	float *scaled; /* data times weight, when that is not 1 */
+	float weight; /* of the first grant; 0 = none yet */
+	float norm;
+	struct hd_send *send;
+	/* pull */
+	float *into;
+	hd_version have;
+	bool conditional;
+	struct hd_recv *recv;
+};
+
+TAILQ_HEAD(ticket_list, ticket);
+
+struct tombstone {
+	uint64_t token;
+	uint32_t held; /* chunks */
+	uint32_t packet; /* newest that came */
+	bool due;
+};
+
+struct hd_worker {
+	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
+	struct hd_worker_config config; /* strings and spec point into this struct */
+	struct hd_jobspec spec;
+	uint8_t *spec_blob;
+	uint32_t spec_bytes;
+	uint32_t job;
+	uint64_t model_bytes;
+
+	struct hd_endpoint *endpoint;
+	struct hd_session *controller, *server;
+	struct hd_addr server_addr;
+	uint64_t server_boot; /* of the life that we joined last; 0 = none */
+	hd_ns controller_heard; /* for the fallback */
+	hd_ns register_at; /* when to ask for a server again, or HD_NEVER */
+	hd_ns retry_at; /* when to ask for what is queued again, or HD_NEVER */
+	hd_ns stall_at; /* when to look for stalls, or HD_NEVER */
+	bool started, registered, scheduled, fallback, refused;
+	bool joined_once;
+	bool leaving, said_leave;
+	hd_ns linger_until;
+	bool observe_due;
+
+	struct hd_path path; /* to path_peer */
+	struct hd_addr path_peer;
+
+	struct ticket_list tickets, active;
+	struct ticket *ring[2][HD_TICKETS_MAX]; /* by round */
+	uint32_t next_round[2];
+	uint64_t kept_bytes;
+	hd_version durable;
+
+	uint64_t early_go[EARLY_GO_MAX];
+	uint32_t early_go_next;
+	struct tombstone tombstones[TOMBSTONES_MAX];
+	uint32_t tombstone_next;
+	struct hd_worker_stats stats;
+};
+
+/* What every function of a call carries. */
+struct context {
+	hd_ns now;
+	struct hd_sink *sink;
+};
+
+/* --- hd_worker.c ---------------------------------------------------------------------------- */
+void worker_emit(struct hd_worker *worker, const struct context *ctx, struct hd_event *event);
+void worker_emit_ticket(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket,
+	struct hd_event event
+);
+int worker_tell(
+	struct hd_worker *worker,
+	struct hd_session *session,
+	const struct context *ctx,
+	const struct hd_message *message
+);
+
+/* --- hd_worker_session.c --------------------------------------------------------------------- */
+extern const struct hd_endpoint_ops worker_endpoint_ops;
+void worker_start(struct hd_worker *worker, const struct context *ctx);
+void worker_session_tick(struct hd_worker *worker, const struct context *ctx);
+hd_ns worker_session_deadline(const struct hd_worker *worker);
+/* Where to ask now. */
+enum route worker_route(const struct hd_worker *worker);
+
+/* --- hd_worker_ticket.c ---------------------------------------------------------------------- */
+struct ticket *worker_find(const struct hd_worker *worker, uint8_t direction, uint32_t round);
+void worker_ask(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
+void worker_ask_queued(struct hd_worker *worker, const struct context *ctx);
+/* Takes a ticket off the wire and back to QUEUED. */
+void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
+/* A controller session that ends takes its unanswered requests with it. */
+void worker_requeue_route(struct hd_worker *worker, const struct context *ctx, enum route route);
+/* The server's session ended, or another life of it came: nothing on the wire counts any more. */
+void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bool new_life);
+void worker_set_state(struct hd_worker *worker, struct ticket *ticket, enum hd_ticket_state state);
+void worker_end(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket,
+	enum hd_ticket_state state,
+	enum hd_reason reason
+);
+void worker_fail_all(struct hd_worker *worker, const struct context *ctx, enum hd_reason reason);
+void worker_on_drop(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_drop *drop
+);
+void worker_on_outcome(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_outcome *outcome
+);
+void worker_on_durable(struct hd_worker *worker, const struct context *ctx, hd_version durable);
+/* Lets go of applied pushes, oldest first, until at most this much is kept for the server's restart. */
+void worker_trim_kept(struct hd_worker *worker, uint64_t bytes);
+void worker_activate(struct hd_worker *worker, struct ticket *ticket);
+void worker_off_wire(struct hd_worker *worker, struct ticket *ticket);
+void worker_collect(struct hd_worker *worker);
+void worker_stall_tick(struct hd_worker *worker, const struct context *ctx);
+
+/* --- hd_worker_send.c ------------------------------------------------------------------------ */
+void worker_on_grant(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_grant *grant
+);
+void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+void worker_on_sack(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_sack *sack
+);
+/* Sees what became of a send since the last look. */
+void worker_observe_send(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket
+);
+void worker_pump_sends(struct hd_worker *worker, const struct context *ctx);
+
+/* --- hd_worker_pull.c ------------------------------------------------------------------------ */
+void worker_on_expect(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_expect *expect
+);
+void worker_on_pull_state(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_pull_state *state
+);
+void worker_on_chunk(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_packet *packet
+);
+void worker_pump_sacks(struct hd_worker *worker, const struct context *ctx);
+/* Tells the controller how a pull that it granted ended. */
+void worker_report_pull(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket,
+	enum hd_outcome outcome,
+	enum hd_reason reason
+);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pushes on the wire: grant -> (go or start time) -> chunks -> held by the server. */
+#include "hd_kernels.h"
+#include "hd_worker_core.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define POLL_BUDGET 64 /* packets of one transfer in one call */
+#define GO_SLACK_MIN_MS 5
+#define GO_SLACK_MAX_MS 200
+
+static struct ticket *find_send(const struct hd_worker *worker, uint64_t token) {
+	struct ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->send && ticket->token == token)
+			return ticket;
+	}
+	return NULL;
+}
+
+/* The path's memory (RTT, window) outlives transfers; another peer begins without one. */
+static struct hd_path *path_to(struct hd_worker *worker, struct hd_addr peer) {
+	const struct ticket *ticket;
+
+	if (hd_addr_equal(peer, worker->path_peer))
+		return &worker->path;
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->send)
+			return &worker->path;
+	}
+	worker->path_peer = peer;
+	hd_path_init(&worker->path, worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + 28);
+	return &worker->path;
+}
+
+/* Segments on our clock. Without a clock for the controller the grant counts from its arrival. */
+static struct hd_segs our_segments(
+	const struct hd_session *session,
+	const struct context *ctx,
+	const struct hd_msg_grant *grant
+) {
+	struct hd_segs segments = grant->segments;
+	hd_ns origin = hd_session_from_peer_time(session, grant->origin_ns, ctx->now);
+
+	for (uint32_t i = 0; i < segments.count; i++)
+		segments.item[i].start_ns = hd_ns_add(origin, segments.item[i].start_ns);
+	return segments;
+}
+
+/*
+ * How long to wait for go beyond the start time. Go cannot be lost, only late, when the predecessor
+ * is slower than planned; starting beside it then would slow both. Half of our own length bounds what
+ * the wait may cost when the server does not know the predecessor at all.
+ */
+static hd_ns go_slack(const struct hd_session *session, const struct hd_segs *segments) {
+	struct hd_clock clock = hd_session_clock(session);
+	double seconds = 0.0;
+	hd_ns slack;
+
+	for (uint32_t i = 0; i < segments->count; i++) {
+		if (segments->item[i].rate_bps > 0)
+			seconds += (double)segments->item[i].bytes * 8.0
+				/ (double)segments->item[i].rate_bps;
+	}
+	slack = seconds < 1.0 ? (hd_ns)(seconds * 0.5e9) : GO_SLACK_MAX_MS * HD_MS;
+	slack = hd_ns_min(hd_ns_max(slack, GO_SLACK_MIN_MS * HD_MS), GO_SLACK_MAX_MS * HD_MS);
+	return clock.valid ? slack + hd_ns_min(clock.error_ns, GO_SLACK_MAX_MS * HD_MS) : slack;
+}
+
+/* Multiplies by the first grant's weight, into a copy of our own. -ENOMEM. */
+static int apply_weight(struct ticket *ticket, float weight) {
+	uint64_t values = ticket->pub.bytes / sizeof(float);
+
+	if (ticket->weight > 0.0f)
+		return 0;
+	if (weight != 1.0f) {
+		ticket->scaled = malloc(ticket->pub.bytes);
+		if (!ticket->scaled)
+			return -ENOMEM;
+		hd_scale_f32(ticket->scaled, ticket->data, values, weight);
+	}
+	ticket->weight = weight;
+	return 0;
+}
+
+static bool take_early_go(struct hd_worker *worker, uint64_t token) {
+	for (uint32_t i = 0; i < EARLY_GO_MAX; i++) {
+		if (worker->early_go[i] != token)
+			continue;
+		worker->early_go[i] = 0;
+		return true;
+	}
+	return false;
+}
+
+static int begin_send(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_grant *grant,
+	struct ticket *ticket
+) {
+	struct hd_send_config config = {
+		.peer = { grant->peer_ipv4, grant->peer_port },
+		.header = {
+			.attempt = ticket->attempt,
+			.dtype = HD_DTYPE_FP32,
+			.job = worker->job,
+			.epoch = grant->epoch,
+			.worker = worker->config.rank,
+			.round = ticket->pub.round,
+			.version = ticket->pub.base,
+			.key_id = worker->config.key_id,
+			.token = grant->token,
+		},
+		.data = ticket->scaled ? ticket->scaled : ticket->data,
+		.bytes = ticket->pub.bytes,
+		.chunk_bytes = worker->config.chunk_bytes,
+		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,
+		.segments = our_segments(session, ctx, grant),
+		.wait_go = grant->after != 0 && !take_early_go(worker, grant->token),
+	};
+
+	if (hd_addr_is_none(config.peer))
+		config.peer = hd_session_peer(worker->server);
+	config.go_slack = go_slack(session, &config.segments);
+	config.path = path_to(worker, config.peer);
+	return hd_send_create(&config, ctx->now, &ticket->send);
+}
+
+/* Says why a grant cannot be used: the reservation and the position are free again. */
+static void
+give_up(struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket,
+	enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_CANCEL};
+
+	message.cancel.job = worker->job;
+	message.cancel.worker = worker->config.rank;
+	message.cancel.round = ticket->pub.round;
+	message.cancel.direction = ticket->pub.direction;
+	message.cancel.attempt = ticket->attempt;
+	message.cancel.token = ticket->token;
+	message.cancel.reason = (uint8_t)reason;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+	(void)worker_tell(worker, worker->server, ctx, &message);
+	worker_end(worker, ctx, ticket, HD_TICKET_FAILED, reason);
+}
+
+void worker_on_grant(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_grant *grant
+) {
+	struct ticket *ticket = worker_find(worker, grant->direction, grant->round);
+	int rc;
+
+	/* The grant of a pull is the server's; direct, it may tell the worker as well. */
+	if (grant->job != worker->job || grant->worker != worker->config.rank || !ticket
+	    || grant->attempt != ticket->attempt || ticket->pub.state != HD_TICKET_REQUESTED
+	    || grant->direction != HD_PUSH || !worker->server) {
+		worker->stats.late_messages += grant->direction == HD_PUSH;
+		return;
+	}
+	ticket->token = grant->token;
+	ticket->position = grant->position;
+	ticket->epoch = grant->epoch;
+	ticket->pub.granted = session == worker->controller;
+	if (!isfinite(grant->weight) || !(grant->weight > 0.0f)) {
+		give_up(worker, ctx, ticket, HD_REASON_REFUSED);
+		return;
+	}
+	rc = apply_weight(ticket, grant->weight);
+	if (rc == 0)
+		rc = begin_send(worker, ctx, session, grant, ticket);
+	if (rc < 0) {
+		give_up(worker, ctx, ticket, rc == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED
+		);
+		return;
+	}
+	ticket->progress_at = ctx->now;
+	ticket->progress_bytes = 0;
+	worker_activate(worker, ticket);
+	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+}
+
+/* Go and grant come by different sessions: go may be first. */
+void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token) {
+	struct ticket *ticket = find_send(worker, token);
+
+	if (ticket) {
+		hd_send_go(ticket->send, ctx->now);
+		return;
+	}
+	if (token == 0)
+		return;
+	worker->early_go[worker->early_go_next] = token;
+	worker->early_go_next = (worker->early_go_next + 1) % EARLY_GO_MAX;
+}
+
+void worker_on_sack(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_sack *sack
+) {
+	struct ticket *ticket = find_send(worker, sack->token);
+
+	if (!ticket) {
+		worker->stats.late_messages++;
+		return;
+	}
+	hd_send_sack(ticket->send, ctx->now, sack);
+	worker_observe_send(worker, ctx, ticket);
+}
+
+void worker_observe_send(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket
+) {
+	const struct hd_send_stats *stats = hd_send_stats(ticket->send);
+	enum hd_send_state state = stats->state;
+	struct hd_event start = {.kind = HD_EVENT_SEND_START, .at = stats->started};
+	struct hd_event end = {.kind = HD_EVENT_SEND_END, .reason = stats->reason};
+
+	end.aux = stats->packets_resent;
+	if (state != HD_SEND_WAITING && ticket->pub.state == HD_TICKET_GRANTED
+	    && stats->packets_sent > 0) {
+		worker_emit_ticket(worker, ctx, ticket, start);
+		worker_set_state(worker, ticket, HD_TICKET_SENDING);
+	}
+	if (ticket->ended || !ticket->send || state < HD_SEND_DONE || ticket->cancelling)
+		return;
+	worker_emit_ticket(worker, ctx, ticket, end);
+	worker_off_wire(worker, ticket);
+	if (state == HD_SEND_DONE) {
+		worker_set_state(worker, ticket, HD_TICKET_HELD);
+		return;
+	}
+	/* The path was dead for too long: once more, with a fresh token. */
+	worker_requeue(worker, ctx, ticket);
+	worker_ask(worker, ctx, ticket);
+}
+
+void worker_pump_sends(struct hd_worker *worker, const struct context *ctx) {
+	struct ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (!ticket->send || ticket->cancelling)
+			continue;
+		(void)hd_send_poll(ticket->send, ctx->now, POLL_BUDGET, ctx->sink);
+		/* What begins or fails here is told in the next call, which is due at once. */
+		if (hd_send_stats(ticket->send)->state == HD_SEND_FAILED
+		    || (ticket->pub.state == HD_TICKET_GRANTED
+			&& hd_send_stats(ticket->send)->packets_sent > 0))
+			worker->observe_due = true;
+	}
+}

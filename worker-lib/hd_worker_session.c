@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two sessions of a worker.
+ *
+ *   no controller configured ------------------------------------> server, direct
+ *   controller --REGISTERED(server, scheduled = 1)--> server, requests to the controller
+ *              --REGISTERED(server, scheduled = 0)--> server, direct
+ *              --silent for fallback_us-------------> server, direct until it speaks again
+ */
+#include "hd_text.h"
+#include "hd_worker_core.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void
+connect_server(struct hd_worker *worker, const struct context *ctx, struct hd_addr address) {
+	if (hd_addr_is_none(address) || hd_addr_equal(address, worker->server_addr))
+		return;
+	if (worker->server) {
+		hd_session_close(
+			worker->server, HD_REASON_CLOSED, "another server", ctx->now, ctx->sink
+		);
+		worker->server = NULL;
+		worker->stats.joined = false;
+		worker_requeue_wire(worker, ctx, false);
+	}
+	worker->server_addr = address;
+	/* Sessions are at most two: the endpoint has room. */
+	if (hd_endpoint_connect(worker->endpoint, address, ctx->now, &worker->server) < 0)
+		worker->server_addr = (struct hd_addr){0};
+}
+
+void worker_start(struct hd_worker *worker, const struct context *ctx) {
+	worker->started = true;
+	worker->controller_heard = ctx->now;
+	if (hd_addr_is_none(worker->config.controller)) {
+		worker->stats.direct = true;
+		connect_server(worker, ctx, worker->config.server);
+		return;
+	}
+	if (hd_endpoint_connect(
+		    worker->endpoint, worker->config.controller, ctx->now, &worker->controller
+	    )
+	    < 0)
+		worker->controller = NULL;
+}
+
+static bool controller_open(const struct hd_worker *worker) {
+	return worker->controller && hd_session_is_open(worker->controller) && worker->registered;
+}
+
+enum route worker_route(const struct hd_worker *worker) {
+	if (!worker->stats.joined || worker->refused)
+		return ROUTE_NONE;
+	if (hd_addr_is_none(worker->config.controller))
+		return ROUTE_SERVER;
+	if (controller_open(worker))
+		return worker->scheduled ? ROUTE_CONTROLLER : ROUTE_SERVER;
+	return worker->fallback ? ROUTE_SERVER : ROUTE_NONE;
+}
+
+/* --- saying who we are ---------------------------------------------------------------------- */
+
+static void say_register(struct hd_worker *worker, const struct context *ctx) {
+	struct hd_message message = {.kind = HD_MSG_REGISTER};
+	struct hd_msg_register_ *body = &message.register_;
+
+	body->role = HD_ROLE_WORKER;
+	hd_text_copy(body->host, sizeof body->host, worker->host);
+	hd_text_copy(body->tenant, sizeof body->tenant, worker->spec.tenant);
+	hd_text_copy(body->job_name, sizeof body->job_name, worker->spec.name);
+	body->job = worker->job;
+	body->worker = worker->config.rank;
+	body->model_bytes = worker->model_bytes;
+	body->tau_max = worker->spec.tau_max;
+	body->staleness_rule = worker->spec.staleness_rule;
+	body->staleness_c = worker->spec.staleness_c;
+	body->job_weight = worker->config.job_weight;
+	body->data_ipv4 = worker->config.data.ipv4;
+	body->data_port = worker->config.data.port;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+}
+
+static void say_join(struct hd_worker *worker, const struct context *ctx) {
+	struct hd_message message = {.kind = HD_MSG_JOIN};
+
+	message.join.job = worker->job;
+	message.join.worker = worker->config.rank;
+	message.join.last_round = worker->next_round[HD_PUSH] - 1;
+	hd_text_copy(message.join.host, sizeof message.join.host, worker->host);
+	message.join.spec = (struct hd_blob){worker->spec_blob, worker->spec_bytes};
+	(void)worker_tell(worker, worker->server, ctx, &message);
+}
+
+/* --- what the sessions say ------------------------------------------------------------------ */
+
+static void emit_node(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	enum hd_event_kind kind,
+	enum hd_reason reason,
+	uint8_t role
+) {
+	struct hd_event event = {.kind = kind, .reason = reason, .aux = role};
+
+	worker_emit(worker, ctx, &event);
+}
+
+static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
+	struct hd_worker *worker = owner;
+	struct context ctx = {now, sink};
+
+	emit_node(worker, &ctx, HD_EVENT_NODE_UP, HD_REASON_NONE, hd_session_peer_role(session));
+	if (session == worker->controller) {
+		worker->registered = false;
+		say_register(worker, &ctx);
+	} else if (session == worker->server) {
+		say_join(worker, &ctx);
+	}
+}
+
+static void
+refuse(struct hd_worker *worker, const struct context *ctx, enum hd_reason reason, const char *text
+) {
+	if (worker->refused)
+		return;
+	worker->refused = true;
+	worker->stats.joined = false;
+	worker_fail_all(worker, ctx, HD_REASON_REFUSED);
+	if (worker->config.ops && worker->config.ops->refused)
+		worker->config.ops->refused(worker->config.owner, reason, text);
+}
+
+static void on_closed(
+	void *owner,
+	struct hd_session *session,
+	enum hd_reason reason,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_worker *worker = owner;
+	struct context ctx = {now, sink};
+
+	emit_node(worker, &ctx, HD_EVENT_NODE_DOWN, reason, hd_session_peer_role(session));
+	if (session == worker->controller) {
+		if (worker->registered)
+			worker->controller_heard = hd_session_heard(session);
+		worker->registered = false;
+		worker->register_at = HD_NEVER;
+		worker_requeue_route(worker, &ctx, ROUTE_CONTROLLER);
+	} else if (session == worker->server) {
+		worker->stats.joined = false;
+		worker_requeue_wire(worker, &ctx, false);
+	}
+	if (reason == HD_REASON_REFUSED || reason == HD_REASON_UNKNOWN_KEY
+	    || reason == HD_REASON_VERSION_MISMATCH)
+		refuse(worker, &ctx, reason, text ? text : "");
+}
+
+static void on_registered(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_registered *message
+) {
+	struct hd_addr server = {message->server_ipv4, message->server_port};
+
+	if (message->job != worker->job)
+		return;
+	worker->registered = true;
+	worker->scheduled = message->scheduled != 0;
+	worker->fallback = false;
+	worker->stats.direct = !worker->scheduled;
+	if (hd_addr_is_none(server))
+		server = worker->config.server;
+	connect_server(worker, ctx, server);
+	worker->register_at = hd_addr_is_none(worker->server_addr) ?
+		hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US) :
+		HD_NEVER;
+	if (!worker->scheduled)
+		worker_requeue_route(worker, ctx, ROUTE_CONTROLLER);
+	worker_ask_queued(worker, ctx);
+}
+
+static void on_joined(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_joined *message
+) {
+	uint64_t boot = hd_session_peer_boot(worker->server);
+	bool new_life = worker->server_boot != 0 && worker->server_boot != boot;
+
+	if (message->job != worker->job || worker->refused)
+		return;
+	/* Rounds continue those that the server has seen of this rank's former lives. */
+	if (!worker->joined_once && message->last_round >= worker->next_round[HD_PUSH])
+		worker->next_round[HD_PUSH] = message->last_round + 1;
+	worker->joined_once = true;
+	worker->server_boot = boot;
+	worker->stats.joined = true;
+	worker->durable = message->durable;
+	worker_requeue_wire(worker, ctx, new_life);
+	if (worker->config.ops && worker->config.ops->joined)
+		worker->config.ops->joined(
+			worker->config.owner, message->version, message->tau_max
+		);
+	worker_on_durable(worker, ctx, message->durable);
+	worker_ask_queued(worker, ctx);
+}
+
+/* What only the server may say. */
+static void on_server_message(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_message *message
+) {
+	switch (message->kind) {
+	case HD_MSG_JOINED:
+		on_joined(worker, ctx, &message->joined);
+		break;
+	case HD_MSG_GO:
+		if (message->go.job == worker->job)
+			worker_on_go(worker, ctx, message->go.token);
+		break;
+	case HD_MSG_SACK:
+		worker_on_sack(worker, ctx, &message->sack);
+		break;
+	case HD_MSG_OUTCOME:
+		worker_on_outcome(worker, ctx, &message->outcome);
+		break;
+	case HD_MSG_DURABLE:
+		if (message->durable.job == worker->job)
+			worker_on_durable(worker, ctx, message->durable.version);
+		break;
+	case HD_MSG_PULL_STATE:
+		worker_on_pull_state(worker, ctx, &message->pull_state);
+		break;
+	default:
+		worker->stats.late_messages++;
+	}
+}
+
+static void on_message(
+	void *owner,
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_worker *worker = owner;
+	struct context ctx = {now, sink};
+
+	if (session != worker->controller && session != worker->server)
+		return;
+	switch (message->kind) {
+	case HD_MSG_REFUSE:
+		refuse(worker, &ctx, message->refuse.reason, message->refuse.text);
+		return;
+	case HD_MSG_GRANT:
+		worker_on_grant(worker, &ctx, session, &message->grant);
+		return;
+	case HD_MSG_DROP:
+		worker_on_drop(worker, &ctx, &message->drop);
+		return;
+	default:
+		break;
+	}
+	if (session == worker->server)
+		on_server_message(worker, &ctx, message);
+	else if (message->kind == HD_MSG_REGISTERED)
+		on_registered(worker, &ctx, &message->registered);
+	else if (message->kind == HD_MSG_EXPECT)
+		worker_on_expect(worker, &ctx, &message->expect);
+	else
+		worker->stats.late_messages++;
+}
+
+const struct hd_endpoint_ops worker_endpoint_ops = {
+	.opened = on_opened,
+	.message = on_message,
+	.closed = on_closed,
+};
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+static hd_ns fallback_at(const struct hd_worker *worker) {
+	if (hd_addr_is_none(worker->config.controller) || worker->fallback || worker->refused
+	    || controller_open(worker))
+		return HD_NEVER;
+	return hd_ns_add(worker->controller_heard, (hd_ns)worker->config.fallback_us * HD_US);
+}
+
+static void go_direct(struct hd_worker *worker, const struct context *ctx) {
+	struct hd_event event = {.kind = HD_EVENT_FALLBACK};
+
+	worker->fallback = true;
+	worker->stats.direct = true;
+	worker->stats.fallbacks++;
+	worker_emit(worker, ctx, &event);
+	if (!worker->server)
+		connect_server(worker, ctx, worker->config.server);
+	worker_ask_queued(worker, ctx);
+}
+
+void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
+	if (fallback_at(worker) <= ctx->now)
+		go_direct(worker, ctx);
+	if (worker->register_at <= ctx->now) {
+		worker->register_at = hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US);
+		say_register(worker, ctx);
+	}
+	if (worker->leaving)
+		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
+}
+
+hd_ns worker_session_deadline(const struct hd_worker *worker) {
+	hd_ns deadline = hd_ns_min(fallback_at(worker), worker->register_at);
+
+	if (worker->said_leave && !worker->stats.left)
+		deadline = hd_ns_min(deadline, worker->linger_until);
+	return deadline;
+}
+
+/* --- leaving -------------------------------------------------------------------------------- */
+
+static void close_session(struct hd_session **session, const struct context *ctx) {
+	if (*session)
+		hd_session_close(*session, HD_REASON_LEFT, "left", ctx->now, ctx->sink);
+	*session = NULL;
+}
+
+/* Long enough for a lost LEAVE to be sent again once; CLOSE says the same if both are lost. */
+static hd_ns linger(const struct hd_worker *worker, hd_ns now) {
+	hd_ns rtt = worker->server ? hd_session_rtt(worker->server) : 0;
+
+	if (worker->controller)
+		rtt = hd_ns_max(rtt, hd_session_rtt(worker->controller));
+	return hd_ns_add(now, hd_ns_min(hd_ns_max(4 * rtt, 10 * HD_MS), 200 * HD_MS));
+}
+
+static bool under_way(const struct hd_worker *worker) {
+	const struct ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		if (!ticket->ended && ticket->pub.state != HD_TICKET_APPLIED)
+			return true;
+	}
+	return false;
+}
+
+bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) {
+	struct context ctx = {now, sink};
+	struct hd_message message = {.kind = HD_MSG_LEAVE};
+
+	worker->leaving = true;
+	if (worker->stats.left)
+		return true;
+	if (under_way(worker) && !worker->refused)
+		return false;
+	if (!worker->said_leave) {
+		message.leave.job = worker->job;
+		message.leave.worker = worker->config.rank;
+		message.leave.reason = HD_REASON_LEFT;
+		(void)worker_tell(worker, worker->server, &ctx, &message);
+		(void)worker_tell(worker, worker->controller, &ctx, &message);
+		worker->said_leave = true;
+		worker->linger_until = linger(worker, now);
+		return false;
+	}
+	if (now < worker->linger_until)
+		return false;
+	worker->stats.left = true;
+	worker->stats.joined = false;
+	worker->refused = true;
+	worker_trim_kept(worker, 0);
+	close_session(&worker->server, &ctx);
+	close_session(&worker->controller, &ctx);
+	return true;
+}
