@@ -153,6 +153,195 @@ static void test_long_path(void **state) {
 	assert_true(efficiency(&config, 20 << 20, "2 ms path, 1 % loss") >= 0.70);
 }
 
+/* Everything at once: loss both ways, reordering, duplication, small windows, odd sizes. */
+static void test_intact(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct hd_random random;
+		struct link_config config = gigabit;
+		struct buffer buffer;
+		struct hd_path path;
+		struct link link;
+
+		hd_random_init(&random, seed);
+		config.seed = seed;
+		config.rate_bps = 1e7 + 2e9 * hd_random_unit(&random);
+		config.delay = hd_random_below(&random, HD_MS);
+		config.queue_bytes = 8000 + hd_random_below(&random, 300000);
+		config.loss = 0.3 * hd_random_unit(&random) * hd_random_unit(&random);
+		config.ack_loss = 0.5 * hd_random_unit(&random);
+		config.reorder = 0.2 * hd_random_unit(&random);
+		config.reorder_by = hd_random_below(&random, HD_MS);
+		config.duplicate = 0.1 * hd_random_unit(&random);
+		config.window_bytes = (uint32_t)hd_random_below(&random, 1000000);
+		config.wake_late = hd_random_below(&random, HD_MS);
+		buffer = buffer_make(4 + 4 * hd_random_below(&random, 500000), seed);
+		link_init(&link, &config);
+		hd_path_init(&path, PACKET);
+		start(&link, &path, &buffer, seed, NULL);
+		link_run(&link, link.now + 1000 * HD_SECOND);
+		if (hd_send_stats(link.flow[0].send)->state != HD_SEND_DONE)
+			fail_msg("seed %lu: not done after 1,000 s", seed);
+		assert_int_equal(path.inflight_bytes, 0);
+		assert_int_equal(path.transfers, 0);
+		assert_int_equal(hd_send_stats(link.flow[0].send)->bogus_acks, 0);
+		assert_int_equal(hd_send_stats(link.flow[0].send)->bytes_acked, buffer.bytes);
+		assert_int_equal(hd_recv_stats(link.flow[0].recv)->mismatches, 0);
+		link_fini(&link);
+		buffer_check(&buffer);
+	}
+}
+
+/* Same seed, same packets. */
+static void test_replays(void **state) {
+	uint64_t packets[2], acks[2];
+	hd_ns done[2];
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct link_config config = gigabit;
+		struct buffer buffer = buffer_make(3 << 20, 1);
+		struct hd_path path;
+		struct link link;
+
+		config.loss = 0.02;
+		config.reorder = 0.01;
+		config.reorder_by = 100 * HD_US;
+		link_init(&link, &config);
+		hd_path_init(&path, PACKET);
+		start(&link, &path, &buffer, 99, NULL);
+		link_run(&link, link.now + 10 * HD_SECOND);
+		packets[i] = link.flow[0].packets;
+		acks[i] = link.flow[0].acks;
+		done[i] = link.flow[0].done_at;
+		link_fini(&link);
+		buffer_check(&buffer);
+	}
+	assert_int_equal(packets[0], packets[1]);
+	assert_int_equal(acks[0], acks[1]);
+	assert_int_equal(done[0], done[1]);
+}
+
+/* Reordering without loss is learnt, not repaired for ever. */
+static void test_reordering(void **state) {
+	struct link_config config = gigabit;
+
+	(void)state;
+	config.reorder = 0.05;
+	config.reorder_by = 100 * HD_US;
+	assert_true(efficiency(&config, 10 << 20, "5 % reordered by up to 100 us") >= 0.85);
+}
+
+/* The ring grows with the window; nothing else is allocated once the receiver knows the chunk size. */
+static void test_allocations(void **state) {
+	struct link_config config = gigabit;
+	uint64_t before = link_allocations;
+
+	(void)state;
+	config.delay = 5 * HD_MS;
+	config.queue_bytes = 4 << 20;
+	config.loss = 0.001;
+	efficiency(&config, 40 << 20, "10 ms path, deep queue");
+	/* two for each doubling from 256 to 16,384 packets, one for the receiver's bitmap */
+	assert_in_range(link_allocations - before, 1, 2 * 6 + 1);
+}
+
+/* Transfers one after another on one path, the next told to go when one window is left. */
+static void test_back_to_back(void **state) {
+	enum {
+		count = LINK_FLOWS_MAX
+	};
+	struct buffer buffer[count];
+	struct hd_path path;
+	struct link link;
+	double took, share;
+
+	(void)state;
+	link_init(&link, &gigabit);
+	hd_path_init(&path, PACKET);
+	for (size_t i = 0; i < count; i++) {
+		struct options options
+			= {.weight = 1, .wait_go = i > 0, .go_slack = HD_NEVER, .segments = {0}};
+
+		options.segments = (struct hd_segs){1, {{link.now, 934000000, 4 << 20}}};
+		buffer[i] = buffer_make(4 << 20, i);
+		start(&link, &path, &buffer[i], 99 + i, &options);
+	}
+	for (size_t i = 0; i < count; i++) {
+		while (hd_recv_missing(link.flow[i].recv) > 131072)
+			link_run(&link, link.now + 50 * HD_US);
+		if (i + 1 < count)
+			hd_send_go(link.flow[i + 1].send, link.now);
+	}
+	link_run(&link, link.now + HD_SECOND);
+	took = (double)(link.flow[count - 1].done_at - HD_SECOND) / 1e9;
+	share = (double)count * (4 << 20) * 8 / took / PAYLOAD_LIMIT;
+	printf("%d transfers of 4 MiB back to back: %.1f %% of the payload limit\n",
+	       count,
+	       share * 100);
+	assert_true(share > 0.98);
+	link_fini(&link);
+	for (size_t i = 0; i < count; i++)
+		buffer_check(&buffer[i]);
+}
+
+static void test_cancel(void **state) {
+	struct buffer buffer = buffer_make(20 << 20, 4);
+	struct hd_path path;
+	struct link link;
+	uint64_t packets;
+
+	(void)state;
+	link_init(&link, &gigabit);
+	hd_path_init(&path, PACKET);
+	start(&link, &path, &buffer, 99, NULL);
+	link_run(&link, link.now + 20 * HD_MS);
+	hd_send_cancel(link.flow[0].send, HD_REASON_VOID);
+	packets = link.flow[0].packets;
+	link_run(&link, link.now + HD_SECOND);
+	assert_int_equal(link.flow[0].packets, packets);
+	assert_int_equal(path.inflight_bytes, 0);
+	assert_true(hd_recv_missing(link.flow[0].recv) > 0);
+	/* what arrived is in its place */
+	assert_memory_equal(buffer.from, buffer.to, 1 << 20);
+	link_fini(&link);
+	free(buffer.from);
+	free(buffer.to);
+}
+
+/* Two transfers on their own paths, weights 1 and 3, share a link by weight. */
+static void test_weights(void **state) {
+	struct link_config config = gigabit;
+	struct buffer buffer[2] = {buffer_make(300 << 20, 1), buffer_make(300 << 20, 2)};
+	struct hd_path path[2];
+	struct link link;
+	double got[2];
+
+	(void)state;
+	link_init(&link, &config);
+	for (size_t i = 0; i < 2; i++) {
+		struct options options = {.weight = i == 0 ? 1 : 3};
+
+		hd_path_init(&path[i], PACKET);
+		start(&link, &path[i], &buffer[i], 1 + i, &options);
+	}
+	link_run(&link, link.now + HD_SECOND / 2);
+	link_mark(&link);
+	link_run(&link, link.now + 2 * HD_SECOND);
+	for (size_t i = 0; i < 2; i++) {
+		got[i] = (double
+		)(hd_recv_stats(link.flow[i].recv)->bytes_held - link.flow[i].received_at_mark);
+		free(buffer[i].from);
+		free(buffer[i].to);
+	}
+	printf("weights 1 and 3: shares %.3f and %.3f\n",
+	       got[0] / (got[0] + got[1]),
+	       got[1] / (got[0] + got[1]));
+	assert_true(got[1] / (got[0] + got[1]) > 0.75 * 0.8);
+	assert_true(got[0] / (got[0] + got[1]) > 0.25 * 0.7);
+	link_fini(&link);
+}
+
 static void share_test(float weight, size_t tcp_flows, double rate, uint64_t queue) {
 	struct link_config config = gigabit;
 	struct buffer buffer;
@@ -192,6 +381,7 @@ static void share_test(float weight, size_t tcp_flows, double rate, uint64_t que
 	       path.window_bytes,
 	       path.srtt / HD_US,
 	       path.loss_average);
+	assert_true(share > 0.7 * fair && share < 1.3 * fair);
 	link_fini(&link);
 	free(buffer.from);
 	free(buffer.to);
@@ -211,6 +401,13 @@ int main(void) {
 		cmocka_unit_test(test_no_loss),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_long_path),
+		cmocka_unit_test(test_intact),
+		cmocka_unit_test(test_replays),
+		cmocka_unit_test(test_reordering),
+		cmocka_unit_test(test_allocations),
+		cmocka_unit_test(test_back_to_back),
+		cmocka_unit_test(test_cancel),
+		cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_shares),
 	};
 
