@@ -19,6 +19,7 @@
 
 /* --- nodes and jobs ------------------------------------------------------------------------ */
 #define HD_SESSIONS_MAX 8192
+#define HD_CANDIDATES_MAX 1024 /* sessions that said HELLO and have not proven their key yet */
 #define HD_WORKERS_MAX 4096 /* of one job */
 #define HD_JOBS_MAX 256
 #define HD_TENSORS_MAX 1024 /* of one job's model */
@@ -38,6 +39,9 @@
 #define HD_LIVES_MAX 64 /* former incarnations that a job remembers */
 #define HD_TOMBSTONES_MAX 4096 /* ended transfers whose late chunks are answered */
 #define HD_PENDING_MAX 16384 /* requests that one controller plans over */
+#define HD_FRAGMENTS_INFLIGHT_MAX 32 /* of one session: what one ack mask can name */
+#define HD_WELCOMES_PER_S 4096 /* answers to HELLO, which may be a little bigger than it */
+#define HD_REFUSALS_PER_S 256 /* answers in words to what could not be authenticated */
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
 /* --- network and plan --------------------------------------------------------------------- */
@@ -61,5 +65,7 @@
 #define HD_SACK_DELAY_US 300 /* an acknowledgement that nobody asked for may wait this long */
 #define HD_HELLO_RETRY_US 50000
 #define HD_HELLO_RETRY_MAX_US 1000000
+#define HD_CANDIDATE_US 5000000 /* how long a candidate session waits for its first packet */
+#define HD_ACK_DELAY_US 500 /* an acknowledgement waits this long for something to ride on */
 
 #endif

@@ -9,6 +9,10 @@
  *              <- WELCOME(boot, nonce_s, nonce_c)  one with the same peer yet)
  *   opened()   -- first packet under the new key > opened(); the older session is closed(RESTART)
  *
+ * The packet that proves a session is the opener's first PING. What is sent to a session that the
+ * receiver does not know (it restarted) is answered with a tagged REFUSE that echoes the packet's
+ * tag: the sender closes at once (CLOSED) instead of waiting for its timeout.
+ *
  * Reliable fragments are numbered from 1 in each session, delivered in order, acknowledged in every
  * packet that goes back (or at once by an empty one), and sent again after a timeout from measured
  * RTT with backoff, or when three later ones are acknowledged. A session whose peer has been silent
@@ -40,9 +44,14 @@ struct hd_endpoint_ops {
 	  const struct hd_message *message,
 	  hd_ns now,
 	  struct hd_sink *sink);
-	/* The session ended: CLOSED by the peer, TIMEOUT, REFUSED (text says why), or replaced by a
-	 * newer life of the same peer (DUPLICATE). After it returns, a session that the peer opened
-	 * is freed; one that we opened says HELLO again unless the reason is REFUSED. */
+	/* The session ended: CLOSED (by the peer, or the peer restarted), TIMEOUT, REFUSED (for good;
+	 * text says why), or replaced by a newer life of the same peer (DUPLICATE: same address, or
+	 * same boot and name). After it returns, a session that the peer opened is freed, and one
+	 * that we opened when the reason is REFUSED; else ours says HELLO again by itself.
+	 * For a session of ours that is not open yet it may be called once as a hint, while HELLO goes
+	 * on: UNKNOWN_KEY or VERSION_MISMATCH (an answer that could not be authenticated: most likely
+	 * the key files differ), NO_MEMORY (the peer is full).
+	 * The owner may call hd_session_close() on this or any other session from here. */
 	void (*closed
 	)(void *owner,
 	  struct hd_session *session,
@@ -57,7 +66,7 @@ struct hd_endpoint_config {
 	uint8_t role; /* enum hd_role */
 	uint16_t key_id; /* for sessions that we open */
 	const struct hd_keyring *keys; /* outlives the endpoint */
-	uint8_t seed[32];
+	uint8_t seed[32]; /* fresh entropy in every life: boot id and nonces come from it */
 	bool accepts; /* answers HELLO */
 	uint32_t sessions_max; /* 0: HD_SESSIONS_MAX */
 	uint32_t keepalive_us; /* 0: HD_KEEPALIVE_US; PING when nothing was heard for this long */
@@ -66,11 +75,12 @@ struct hd_endpoint_config {
 	void *owner;
 };
 
-/* Returns 0, -ENOMEM, -EINVAL (no key with key_id, name too long). */
+/* Returns 0, -ENOMEM, -EINVAL (no key with key_id, name too long or not UTF-8, role, sessions_max). */
 int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoint **endpoint);
 void hd_endpoint_destroy(struct hd_endpoint *endpoint);
 
-/* Opens a session to a peer; opened() follows. Returns -EMFILE at the limit of sessions. */
+/* Opens a session to a peer; opened() follows. HELLO leaves at the next tick, which is due
+ * at once. Returns 0, -EMFILE at the limit of sessions, -ENOMEM. */
 int hd_endpoint_connect(
 	struct hd_endpoint *endpoint,
 	struct hd_addr peer,
@@ -86,14 +96,15 @@ int hd_session_send(
 	hd_ns now,
 	struct hd_sink *sink
 );
-/* Sends once, unnumbered, in one packet: for SACK, PING and the like. Same errors. */
+/* Sends once, unnumbered, in one packet: for SACK, PING and the like. Same errors but -ENOBUFS. */
 int hd_session_send_once(
 	struct hd_session *session,
 	const struct hd_message *message,
 	hd_ns now,
 	struct hd_sink *sink
 );
-/* Says CLOSE once and forgets the session; closed() is not called for it. */
+/* Says CLOSE once and forgets the session, also while it is still opening; closed() is not called for
+ * it. The pointer is invalid afterwards (inside a callback: once that returned). */
 void hd_session_close(
 	struct hd_session *session,
 	enum hd_reason reason,

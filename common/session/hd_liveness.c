@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * PING and PONG: is the peer there, how far is it, and what does its clock say.
+ *
+ *   ours   t1 ---PING(t1)--> t2 peer     offset = ((t2 - t1) + (t3 - t4)) / 2
+ *          t4 <--PONG------- t3          delay  = (t4 - t1) - (t3 - t2),  error <= delay / 2
+ *
+ * The side that opened the session asks regularly, since it is the one that is told times of the
+ * other's clock; the answering side asks now and then. A silent peer is asked four times as often.
+ */
+#include "hd_session.h"
+
+#define FIRST_PINGS 4 /* asked in quick succession, for a good clock at once */
+#define FIRST_PING_WAIT (10 * HD_MS)
+/* Two clocks drift apart by at most this much: 100 ppm is 100 us a second. */
+#define DRIFT_PPM 100
+
+static hd_ns ping_interval(const struct hd_session *s) {
+	hd_ns keepalive = s->endpoint->keepalive;
+
+	if (s->pongs < (s->ours ? FIRST_PINGS : FIRST_PINGS / 2))
+		return hd_ns_min(FIRST_PING_WAIT, keepalive);
+	return s->ours ? keepalive : 4 * keepalive;
+}
+
+static hd_ns dead_at(const struct hd_session *s) {
+	hd_ns dead = s->endpoint->dead;
+
+	/* Half of the time must have passed since it was asked: a node that was stopped itself, and
+	 * finds everybody silent as it wakes, asks first. */
+	if (s->asked_at == HD_NEVER)
+		return HD_NEVER;
+	return hd_ns_max(hd_ns_add(s->heard, dead), hd_ns_add(s->asked_at, dead / 2));
+}
+
+void liveness_start(struct hd_session *s, hd_ns now) {
+	s->heard = now;
+	s->asked_at = HD_NEVER;
+	s->ping_at = s->ours ? now : hd_ns_add(now, FIRST_PING_WAIT);
+	s->pongs = 0;
+	s->clock = (struct hd_clock){.valid = false};
+}
+
+void liveness_heard(struct hd_session *s, hd_ns now) {
+	s->heard = now;
+	s->asked_at = HD_NEVER;
+}
+
+/* Regularly, and besides when nothing was heard for a while: then again and again. */
+static hd_ns ping_due(const struct hd_session *s) {
+	hd_ns keepalive = s->endpoint->keepalive, silent = hd_ns_add(s->heard, keepalive);
+
+	if (s->asked_at != HD_NEVER)
+		silent = hd_ns_max(silent, hd_ns_add(s->pinged_at, keepalive / 4));
+	return hd_ns_min(s->ping_at, silent);
+}
+
+hd_ns liveness_deadline(const struct hd_session *s) {
+	return hd_ns_min(ping_due(s), dead_at(s));
+}
+
+bool liveness_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
+	struct hd_message ping = {.kind = HD_MSG_PING, .ping = {.sent_ns = now}};
+	bool asked = s->asked_at != HD_NEVER;
+
+	if (now >= dead_at(s))
+		return false;
+	if (now < ping_due(s))
+		return true;
+	s->ping_at = hd_ns_add(now, asked ? s->endpoint->keepalive / 4 : ping_interval(s));
+	s->pinged_at = now;
+	if (!asked)
+		s->asked_at = now;
+	hd_session_send_once(s, &ping, now, sink);
+	return true;
+}
+
+void liveness_ping(
+	struct hd_session *s,
+	const struct hd_msg_ping *ping,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_message pong = {.kind = HD_MSG_PONG};
+
+	pong.pong.sent_ns = ping->sent_ns;
+	pong.pong.received_ns = now;
+	pong.pong.replied_ns = now;
+	hd_session_send_once(s, &pong, now, sink);
+}
+
+static uint64_t sample_error(const struct clock_sample *sample, hd_ns now) {
+	return sample->delay / 2 + 1 + (now - sample->at) / 1000000 * DRIFT_PPM;
+}
+
+void liveness_pong(struct hd_session *s, const struct hd_msg_pong *pong, hd_ns now) {
+	hd_ns ours = now - pong->sent_ns, theirs = pong->replied_ns - pong->received_ns;
+	uint32_t count, best = 0;
+
+	/* Only what a truthful peer can say: an exchange that took us longer than it took the peer. */
+	if (pong->sent_ns > now || pong->replied_ns < pong->received_ns || theirs > ours)
+		return;
+	s->sample[s->pongs++ % CLOCK_SAMPLES] = (struct clock_sample){
+		.offset_ns = (int64_t)(pong->received_ns - pong->sent_ns) / 2
+			+ (int64_t)(pong->replied_ns - now) / 2,
+		.delay = ours - theirs,
+		.at = now,
+	};
+	stream_rtt_sample(s, ours - theirs);
+	count = s->pongs < CLOCK_SAMPLES ? s->pongs : CLOCK_SAMPLES;
+	for (uint32_t i = 1; i < count; i++)
+		if (sample_error(&s->sample[i], now) < sample_error(&s->sample[best], now))
+			best = i;
+	s->clock.offset_ns = s->sample[best].offset_ns;
+	s->clock.error_ns = sample_error(&s->sample[best], now);
+	s->clock.valid = true;
+}
+
+struct hd_clock hd_session_clock(const struct hd_session *session) {
+	return session->clock;
+}
+
+hd_ns hd_session_from_peer_time(const struct hd_session *session, hd_ns peer_time, hd_ns fallback) {
+	int64_t offset = session->clock.offset_ns;
+
+	if (!session->clock.valid)
+		return fallback;
+	if (offset < 0)
+		return hd_ns_add(peer_time, (hd_ns)0 - (hd_ns)offset);
+	return peer_time > (hd_ns)offset ? peer_time - (hd_ns)offset : 0;
+}
