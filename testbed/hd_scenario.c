@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Scenario files: one table of fields for each object, walked by one function. */
+#include "hd_message.h"
+#include "hd_scenario.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS_INPUTS 64 /* of the digits data set, which scenarios train on */
+#define DIGITS_CLASSES 10
+#define PATH_BYTES 128
+
+enum field_kind {
+	FIELD_TEXT, /* char array; high: its size */
+	FIELD_NUMBER, /* double */
+	FIELD_U32,
+	FIELD_U64,
+	FIELD_OTHER /* read() does it */
+};
+
+struct reader;
+
+struct field {
+	const char *name;
+	enum field_kind kind;
+	size_t offset;
+	double low, high;
+	bool required;
+	void (*read)(struct reader *reader, const json_t *value, const char *path, void *into);
+};
+
+/* The first error ends everything: later calls do nothing. */
+struct reader {
+	const char *file;
+	char *error;
+	size_t error_bytes;
+	bool failed;
+};
+
+__attribute__((format(printf, 3, 4))) static void
+fail(struct reader *reader, const char *path, const char *format, ...) {
+	char what[256];
+	va_list arguments;
+
+	if (reader->failed)
+		return;
+	va_start(arguments, format);
+	(void)vsnprintf(what, sizeof(what), format, arguments);
+	va_end(arguments);
+	(void)snprintf(reader->error, reader->error_bytes, "%s: %s: %s", reader->file, path, what);
+	reader->failed = true;
+}
+
+static void join(char out[PATH_BYTES], const char *path, const char *name) {
+	(void)snprintf(out, PATH_BYTES, "%s%s%s", path, *path ? "." : "", name);
+}
+
+static double read_number(
+	struct reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct field *field
+) {
+	double number = json_number_value(value);
+
+	if (!json_is_number(value))
+		fail(reader, path, "must be a number");
+	else if (field->kind != FIELD_NUMBER && !json_is_integer(value))
+		fail(reader, path, "must be a whole number");
+	else if (number < field->low || number > field->high)
+		fail(reader, path, "%g is outside %g..%g", number, field->low, field->high);
+	else
+		return number;
+	return field->low;
+}
+
+static void read_text(
+	struct reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct field *field,
+	char *into
+) {
+	const char *text = json_string_value(value);
+
+	if (!text)
+		fail(reader, path, "must be a text");
+	else if ((double)strlen(text) >= field->high)
+		fail(reader, path, "is longer than %d bytes", (int)field->high - 1);
+	else
+		memcpy(into, text, strlen(text) + 1);
+}
+
+static void read_field(
+	struct reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct field *field,
+	void *object
+) {
+	void *into = (char *)object + field->offset;
+
+	switch (field->kind) {
+	case FIELD_TEXT:
+		read_text(reader, value, path, field, into);
+		break;
+	case FIELD_NUMBER:
+		*(double *)into = read_number(reader, value, path, field);
+		break;
+	case FIELD_U32:
+		*(uint32_t *)into = (uint32_t)read_number(reader, value, path, field);
+		break;
+	case FIELD_U64:
+		*(uint64_t *)into = (uint64_t)read_number(reader, value, path, field);
+		break;
+	case FIELD_OTHER:
+		field->read(reader, value, path, into);
+		break;
+	}
+}
+
+static const struct field *find_field(const struct field *fields, const char *name) {
+	for (; fields->name; fields++)
+		if (strcmp(fields->name, name) == 0)
+			return fields;
+	return NULL;
+}
+
+static void read_object(
+	struct reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct field *fields,
+	void *object
+) {
+	const char *name;
+	json_t *member;
+	char where[PATH_BYTES];
+
+	if (!json_is_object(value)) {
+		fail(reader, *path ? path : "scenario", "must be an object");
+		return;
+	}
+	/* The casts: jansson's iterators want what they only read. */
+	json_object_foreach((json_t *)(uintptr_t)value, name, member) {
+		const struct field *field = find_field(fields, name);
+
+		join(where, path, name);
+		if (!field)
+			fail(reader, where, "unknown field");
+		else
+			read_field(reader, member, where, field, object);
+	}
+	for (; fields->name; fields++) {
+		join(where, path, fields->name);
+		if (fields->required && !json_object_get(value, fields->name))
+			fail(reader, where, "is missing");
+	}
+}
+
+struct array {
+	void *items;
+	uint32_t *count;
+	uint32_t limit;
+	size_t item_bytes;
+	const struct field *fields;
+};
+
+static void read_array(
+	struct reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct array *array
+) {
+	size_t count = json_array_size(value);
+
+	if (!json_is_array(value)) {
+		fail(reader, path, "must be an array");
+		return;
+	}
+	if (count > array->limit) {
+		fail(reader, path, "%zu entries (limit %u)", count, array->limit);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		char where[PATH_BYTES];
+
+		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
+		read_object(
+			reader,
+			json_array_get(value, i),
+			where,
+			array->fields,
+			(char *)array->items + i * array->item_bytes
+		);
+	}
+	*array->count = (uint32_t)count;
+}
+
+static bool parse_worker(const char *text, uint32_t *worker) {
+	char *end;
+	unsigned long rank;
+
+	if (strncmp(text, "worker:", 7) != 0 || text[7] < '0' || text[7] > '9')
+		return false;
+	rank = strtoul(text + 7, &end, 10);
+	if (*end != '\0' || rank >= HD_SCENARIO_WORKERS_MAX)
+		return false;
+	*worker = (uint32_t)rank;
+	return true;
+}
+
+static void read_place(struct reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_place *place = into;
+	const char *text = json_string_value(value);
+
+	place->worker = 0;
+	if (text && parse_worker(text, &place->worker))
+		place->kind = HD_PLACE_WORKER;
+	else if (text && strcmp(text, "server") == 0)
+		place->kind = HD_PLACE_SERVER;
+	else if (text && strcmp(text, "controller") == 0)
+		place->kind = HD_PLACE_CONTROLLER;
+	else if (text && strcmp(text, "extra") == 0)
+		place->kind = HD_PLACE_EXTRA;
+	else
+		fail(reader, path, "must be worker:N, server, controller or extra");
+}
+
+static void read_do(struct reader *reader, const json_t *value, const char *path, void *into) {
+	const char *text = json_string_value(value);
+	uint8_t *what = into;
+
+	if (text && strcmp(text, "kill") == 0)
+		*what = HD_DO_KILL;
+	else if (text && strcmp(text, "join") == 0)
+		*what = HD_DO_JOIN;
+	else if (text && strcmp(text, "leave") == 0)
+		*what = HD_DO_LEAVE;
+	else
+		fail(reader, path, "must be one of kill, join, leave");
+}
+
+#define AT(type, member) offsetof(struct type, member)
+
+static const struct field variation_fields[] = {
+	{"kind", FIELD_OTHER, 0, 0, 0, true, NULL}, /* see read_variation */
+	{"fraction", FIELD_NUMBER, AT(hd_variation, fraction), 0, 1, false, NULL},
+	{"factor", FIELD_NUMBER, AT(hd_variation, factor), 0.001, 1000, false, NULL},
+	{"low", FIELD_NUMBER, AT(hd_variation, low), 0.001, 1000, false, NULL},
+	{"high", FIELD_NUMBER, AT(hd_variation, high), 0.001, 1000, false, NULL},
+	{"every_s", FIELD_NUMBER, AT(hd_variation, every_s), 0.1, 3600, false, NULL},
+	{0},
+};
+
+/* Which fields belong to a kind: others are unknown, and these are needed. */
+static void read_members(
+	struct reader *reader,
+	const json_t *value,
+	const char *path,
+	const char *const *names,
+	struct hd_variation *variation
+) {
+	char where[PATH_BYTES];
+	size_t known = 1;
+
+	for (; *names; names++, known++) {
+		const json_t *member = json_object_get(value, *names);
+
+		join(where, path, *names);
+		if (!member)
+			fail(reader, where, "is missing");
+		else
+			read_field(
+				reader,
+				member,
+				where,
+				find_field(variation_fields, *names),
+				variation
+			);
+	}
+	if (json_object_size(value) != known)
+		fail(reader, path, "has an unknown field for its kind");
+	if (variation->kind == HD_VARIATION_REDRAW && variation->low > variation->high) {
+		join(where, path, "low");
+		fail(reader, where, "%g is above high", variation->low);
+	}
+}
+
+static void
+read_variation(struct reader *reader, const json_t *value, const char *path, void *into) {
+	static const char *const none[] = {NULL};
+	static const char *const fraction[] = {"fraction", "factor", NULL};
+	static const char *const redraw[] = {"low", "high", "every_s", NULL};
+	const char *kind = json_string_value(json_object_get(value, "kind"));
+	struct hd_variation *variation = into;
+	char where[PATH_BYTES];
+
+	join(where, path, "kind");
+	if (kind && strcmp(kind, "none") == 0) {
+		variation->kind = HD_VARIATION_NONE;
+		read_members(reader, value, path, none, variation);
+	} else if (kind && (strcmp(kind, "slow-fraction") == 0 || strcmp(kind, "scale-fraction") == 0)) {
+		variation->kind = HD_VARIATION_FRACTION;
+		read_members(reader, value, path, fraction, variation);
+	} else if (kind && strcmp(kind, "redraw") == 0) {
+		variation->kind = HD_VARIATION_REDRAW;
+		read_members(reader, value, path, redraw, variation);
+	} else {
+		fail(reader, where, "must be one of none, slow-fraction, scale-fraction, redraw");
+	}
+}
+
+static void read_hidden(struct reader *reader, const json_t *value, const char *path, void *into) {
+	static const struct field width = {"width", FIELD_U32, 0, 1, 65536, true, NULL};
+	struct hd_scenario_job *job
+		= (void *)((char *)into - offsetof(struct hd_scenario_job, hidden));
+	size_t count = json_array_size(value);
+
+	if (!json_is_array(value) || count > HD_SCENARIO_LAYERS_MAX) {
+		fail(reader, path, "must be an array (limit %d)", HD_SCENARIO_LAYERS_MAX);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		read_field(reader, json_array_get(value, i), path, &width, &job->hidden[i]);
+	job->hidden_count = (uint32_t)count;
+}
+
+static void read_rule(struct reader *reader, const json_t *value, const char *path, void *into) {
+	const char *text = json_string_value(value);
+	uint8_t *rule = into;
+
+	if (text && strcmp(text, "constant") == 0)
+		*rule = HD_STALENESS_CONSTANT;
+	else if (text && strcmp(text, "inverse-sqrt") == 0)
+		*rule = HD_STALENESS_INV_SQRT;
+	else if (text && strcmp(text, "adadelay") == 0)
+		*rule = HD_STALENESS_ADADELAY;
+	else
+		fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
+}
+
+static const struct field staleness_fields[] = {
+	{"rule", FIELD_OTHER, AT(hd_scenario_job, staleness_rule), 0, 0, false, read_rule},
+	{"c", FIELD_NUMBER, AT(hd_scenario_job, staleness_c), 1e-6, 1e6, false, NULL},
+	{0},
+};
+
+static void
+read_staleness(struct reader *reader, const json_t *value, const char *path, void *into) {
+	read_object(reader, value, path, staleness_fields, into);
+}
+
+#define MODEL_BYTES_MAX 1099511627776.0
+
+static const struct field job_fields[] = {
+	{"model", FIELD_TEXT, AT(hd_scenario_job, model), 0, 16, false, NULL},
+	{"hidden", FIELD_OTHER, AT(hd_scenario_job, hidden), 0, 0, false, read_hidden},
+	{"batch", FIELD_U32, AT(hd_scenario_job, batch), 1, 65536, false, NULL},
+	{"compute_ms", FIELD_NUMBER, AT(hd_scenario_job, compute_ms), 0, 600000, false, NULL},
+	{"tau_max", FIELD_U32, AT(hd_scenario_job, tau_max), 1, 1000000, false, NULL},
+	{"learning_rate", FIELD_NUMBER, AT(hd_scenario_job, learning_rate), 1e-9, 1e3, false, NULL},
+	{"momentum", FIELD_NUMBER, AT(hd_scenario_job, momentum), 0, 0.999999, false, NULL},
+	{"weight_decay", FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
+	{"staleness", FIELD_OTHER, 0, 0, 0, false, read_staleness},
+	{"target_accuracy", FIELD_NUMBER, AT(hd_scenario_job, target_accuracy), 0, 1, false, NULL},
+	{"update_bytes",
+	 FIELD_U64,
+	 AT(hd_scenario_job, update_bytes),
+	 4,
+	 MODEL_BYTES_MAX,
+	 false,
+	 NULL},
+	{0},
+};
+
+static void read_job(struct reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario_job *job = into;
+	char where[PATH_BYTES];
+
+	read_object(reader, value, path, job_fields, job);
+	join(where, path, "model");
+	if (strcmp(job->model, "mlp") != 0 && strcmp(job->model, "softmax") != 0)
+		fail(reader, where, "must be one of mlp, softmax");
+	join(where, path, "update_bytes");
+	if (job->update_bytes % 4 != 0)
+		fail(reader, where, "must be a multiple of 4");
+}
+
+static const struct field tenant_fields[] = {
+	{"flows", FIELD_U32, AT(hd_scenario_tenant, flows), 1, 64, true, NULL},
+	{"from", FIELD_OTHER, AT(hd_scenario_tenant, from), 0, 0, true, read_place},
+	{"to", FIELD_OTHER, AT(hd_scenario_tenant, to), 0, 0, true, read_place},
+	{"start_s", FIELD_NUMBER, AT(hd_scenario_tenant, start_s), 0, 86400, false, NULL},
+	{"stop_s", FIELD_NUMBER, AT(hd_scenario_tenant, stop_s), 0, 86400, false, NULL},
+	{0},
+};
+
+static const struct field event_fields[] = {
+	{"at_s", FIELD_NUMBER, AT(hd_scenario_event, at_s), 0, 86400, true, NULL},
+	{"worker", FIELD_U32, AT(hd_scenario_event, worker), 0, 4095, true, NULL},
+	{"do", FIELD_OTHER, AT(hd_scenario_event, what), 0, 0, true, read_do},
+	{0},
+};
+
+static const struct field crash_fields[] = {
+	{"at_s", FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
+	{"node", FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
+	{"down_s", FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
+	{0},
+};
+
+static const struct field partition_fields[] = {
+	{"at_s", FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
+	{"node", FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
+	{"for_s", FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
+	{0},
+};
+
+static void read_tenants(struct reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario *scenario = into;
+
+	for (size_t i = 0; i < HD_SCENARIO_TENANTS_MAX; i++)
+		scenario->tenants[i].stop_s = 86400;
+	read_array(
+		reader,
+		value,
+		path,
+		&(struct array){
+			scenario->tenants,
+			&scenario->tenant_count,
+			HD_SCENARIO_TENANTS_MAX,
+			sizeof(scenario->tenants[0]),
+			tenant_fields,
+		}
+	);
+}
+
+static void read_events(struct reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario *scenario = into;
+
+	read_array(
+		reader,
+		value,
+		path,
+		&(struct array){
+			scenario->events,
+			&scenario->event_count,
+			HD_SCENARIO_EVENTS_MAX,
+			sizeof(scenario->events[0]),
+			event_fields,
+		}
+	);
+}
+
+static void read_crashes(struct reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario *scenario = into;
+
+	read_array(
+		reader,
+		value,
+		path,
+		&(struct array){
+			scenario->crashes,
+			&scenario->crash_count,
+			HD_SCENARIO_EVENTS_MAX,
+			sizeof(scenario->crashes[0]),
+			crash_fields,
+		}
+	);
+}
+
+static void
+read_partitions(struct reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario *scenario = into;
+
+	read_array(
+		reader,
+		value,
+		path,
+		&(struct array){
+			scenario->partitions,
+			&scenario->partition_count,
+			HD_SCENARIO_EVENTS_MAX,
+			sizeof(scenario->partitions[0]),
+			partition_fields,
+		}
+	);
+}
+
+static const struct field fault_fields[] = {
+	{"loss", FIELD_NUMBER, AT(hd_scenario, loss), 0, 1, false, NULL},
+	{"duplicate", FIELD_NUMBER, AT(hd_scenario, duplicate), 0, 1, false, NULL},
+	{"reorder", FIELD_NUMBER, AT(hd_scenario, reorder), 0, 1, false, NULL},
+	{"skew_ppm", FIELD_U32, AT(hd_scenario, skew_ppm), 0, 100000, false, NULL},
+	{"crash", FIELD_OTHER, 0, 0, 0, false, read_crashes},
+	{"partition", FIELD_OTHER, 0, 0, 0, false, read_partitions},
+	{0},
+};
+
+static void read_faults(struct reader *reader, const json_t *value, const char *path, void *into) {
+	read_object(reader, value, path, fault_fields, into);
+}
+
+static const struct field sim_fields[] = {
+	{"depth", FIELD_U32, AT(hd_scenario_sim, depth), 1, 16, false, NULL},
+	{"cancel", FIELD_NUMBER, AT(hd_scenario_sim, cancel), 0, 1, false, NULL},
+	{"conditional", FIELD_NUMBER, AT(hd_scenario_sim, conditional), 0, 1, false, NULL},
+	{"checkpoint_commits",
+	 FIELD_U32,
+	 AT(hd_scenario_sim, checkpoint_commits),
+	 0,
+	 1e9,
+	 false,
+	 NULL},
+	{"disk_ms", FIELD_NUMBER, AT(hd_scenario_sim, disk_ms), 0, 60000, false, NULL},
+	{"disk_error", FIELD_NUMBER, AT(hd_scenario_sim, disk_error), 0, 1, false, NULL},
+	{"updates", FIELD_U64, AT(hd_scenario_sim, updates), 0, 1e12, false, NULL},
+	{"settle_s", FIELD_NUMBER, AT(hd_scenario_sim, settle_s), 0.1, 3600, false, NULL},
+	{"hold_ms", FIELD_U32, AT(hd_scenario_sim, hold_ms), 0, 60000, false, NULL},
+	{0},
+};
+
+static void read_sim(struct reader *reader, const json_t *value, const char *path, void *into) {
+	read_object(reader, value, path, sim_fields, into);
+}
+
+static const struct field scenario_fields[] = {
+	{"name", FIELD_TEXT, AT(hd_scenario, name), 0, 65, true, NULL},
+	{"about", FIELD_TEXT, AT(hd_scenario, about), 0, HD_SCENARIO_TEXT_BYTES, false, NULL},
+	{"seed", FIELD_U64, AT(hd_scenario, seed), 0, 9.2e18, false, NULL},
+	{"workers", FIELD_U32, AT(hd_scenario, workers), 1, HD_SCENARIO_WORKERS_MAX, true, NULL},
+	{"link_mbps", FIELD_NUMBER, AT(hd_scenario, link_mbps), 0.1, 100000, true, NULL},
+	{"server_link_mbps",
+	 FIELD_NUMBER,
+	 AT(hd_scenario, server_link_mbps),
+	 0.1,
+	 100000,
+	 false,
+	 NULL},
+	{"latency_us", FIELD_NUMBER, AT(hd_scenario, latency_us), 0, 1000000, false, NULL},
+	{"queue_kb", FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
+	{"duration_s", FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
+	{"job", FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, read_job},
+	{"compute", FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_variation},
+	{"links", FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_variation},
+	{"tenants", FIELD_OTHER, 0, 0, 0, false, read_tenants},
+	{"workers_events", FIELD_OTHER, 0, 0, 0, false, read_events},
+	{"faults", FIELD_OTHER, 0, 0, 0, false, read_faults},
+	{"sim", FIELD_OTHER, AT(hd_scenario, sim), 0, 0, false, read_sim},
+	{0},
+};
+
+void hd_scenario_init(struct hd_scenario *scenario) {
+	*scenario = (struct hd_scenario){
+		.seed = 1,
+		.queue_kb = 128,
+		.duration_s = 60,
+		.job = {
+			.model = "mlp",
+			.hidden_count = 2,
+			.hidden = {512, 512},
+			.batch = 32,
+			.compute_ms = 150,
+			.tau_max = 16,
+			.learning_rate = 0.05,
+			.momentum = 0.9,
+			.weight_decay = 1e-4,
+			.staleness_c = 1,
+			.target_accuracy = 0.95,
+		},
+		.sim = {.depth = 1, .disk_ms = 5, .settle_s = 60},
+	};
+}
+
+static void check_rank(struct reader *reader, const char *path, uint32_t rank, uint32_t workers) {
+	if (rank >= workers)
+		fail(reader, path, "worker %u, but there are %u workers", rank, workers);
+}
+
+static void check_place(
+	struct reader *reader,
+	const char *list,
+	uint32_t index,
+	struct hd_place place,
+	uint32_t workers
+) {
+	char path[PATH_BYTES];
+
+	(void)snprintf(path, sizeof(path), "%s[%u]", list, index);
+	if (place.kind == HD_PLACE_WORKER)
+		check_rank(reader, path, place.worker, workers);
+}
+
+/* What one field must be because of another. */
+static void check_together(struct reader *reader, const struct hd_scenario *s) {
+	for (uint32_t i = 0; i < s->tenant_count; i++) {
+		const struct hd_scenario_tenant *t = &s->tenants[i];
+
+		check_place(reader, "tenants", i, t->from, s->workers);
+		check_place(reader, "tenants", i, t->to, s->workers);
+		if (t->from.kind == t->to.kind && t->from.worker == t->to.worker)
+			fail(reader, "tenants", "entry %u goes to where it comes from", i);
+		if (t->stop_s <= t->start_s)
+			fail(reader, "tenants", "entry %u: stop_s is not after start_s", i);
+	}
+	for (uint32_t i = 0; i < s->event_count; i++)
+		check_rank(reader, "workers_events", s->events[i].worker, s->workers);
+	for (uint32_t i = 0; i < s->crash_count; i++)
+		check_place(reader, "faults.crash", i, s->crashes[i].node, s->workers);
+	for (uint32_t i = 0; i < s->partition_count; i++)
+		check_place(reader, "faults.partition", i, s->partitions[i].node, s->workers);
+}
+
+/* Bytes of the trainer's model on the digits. */
+static uint64_t model_bytes(const struct hd_scenario_job *job) {
+	uint64_t inputs = DIGITS_INPUTS, values = 0;
+	uint32_t layers = strcmp(job->model, "mlp") == 0 ? job->hidden_count : 0;
+
+	for (uint32_t i = 0; i < layers; i++) {
+		values += (inputs + 1) * job->hidden[i];
+		inputs = job->hidden[i];
+	}
+	return 4 * (values + (inputs + 1) * DIGITS_CLASSES);
+}
+
+int hd_scenario_parse(
+	const char *text,
+	const char *name,
+	struct hd_scenario *scenario,
+	char *error,
+	size_t error_bytes
+) {
+	struct reader reader = {.file = name, .error = error, .error_bytes = error_bytes};
+	json_error_t where;
+	json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, &where);
+	struct hd_scenario *read = malloc(sizeof(*read));
+
+	if (!read || !tree) {
+		(void)snprintf(
+			error,
+			error_bytes,
+			"%s: line %d: %s",
+			name,
+			where.line,
+			tree ? "out of memory" : where.text
+		);
+		reader.failed = true;
+	} else {
+		hd_scenario_init(read);
+		read_object(&reader, tree, "", scenario_fields, read);
+		check_together(&reader, read);
+		if (read->server_link_mbps == 0)
+			read->server_link_mbps = read->link_mbps;
+		if (read->job.update_bytes == 0)
+			read->job.update_bytes = model_bytes(&read->job);
+	}
+	if (!reader.failed)
+		*scenario = *read;
+	free(read);
+	json_decref(tree);
+	return reader.failed ? -EINVAL : 0;
+}
+
+int hd_scenario_read(
+	const char *path,
+	struct hd_scenario *scenario,
+	char *error,
+	size_t error_bytes
+) {
+	FILE *file = fopen(path, "r");
+	char *text = NULL;
+	size_t bytes;
+	int code = -errno;
+
+	if (!file) {
+		(void)snprintf(error, error_bytes, "%s: %s", path, strerror(-code));
+		return code;
+	}
+	text = malloc(HD_SCENARIO_BYTES_MAX + 1);
+	bytes = text ? fread(text, 1, HD_SCENARIO_BYTES_MAX + 1, file) : 0;
+	code = -EINVAL;
+	if (!text || ferror(file)) {
+		(void)snprintf(error, error_bytes, "%s: cannot be read", path);
+	} else if (bytes > HD_SCENARIO_BYTES_MAX) {
+		(void)snprintf(error, error_bytes, "%s: is larger than 1 MiB", path);
+	} else {
+		text[bytes] = '\0';
+		code = hd_scenario_parse(text, path, scenario, error, error_bytes);
+	}
+	free(text);
+	(void)fclose(file);
+	return code;
+}

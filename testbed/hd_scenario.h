@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Scenario files (docs/scenarios.md): one cluster, its job, and what befalls it. Read by heddle-sim
+ * here and by the demo in Python; both refuse what they do not know, naming file and field.
+ */
+#ifndef HD_SCENARIO_H
+#define HD_SCENARIO_H
+
+#include "hd_types.h"
+
+#define HD_SCENARIO_BYTES_MAX (1u << 20)
+#define HD_SCENARIO_TENANTS_MAX 64
+#define HD_SCENARIO_EVENTS_MAX 1000
+#define HD_SCENARIO_LAYERS_MAX 16
+#define HD_SCENARIO_WORKERS_MAX 4096
+#define HD_SCENARIO_TEXT_BYTES 201
+
+enum hd_place_kind {
+	HD_PLACE_WORKER,
+	HD_PLACE_SERVER,
+	HD_PLACE_CONTROLLER,
+	HD_PLACE_EXTRA
+};
+
+struct hd_place {
+	uint8_t kind; /* enum hd_place_kind */
+	uint32_t worker; /* rank */
+};
+
+/* What is redrawn or scaled: compute times or link rates. */
+enum hd_variation_kind {
+	HD_VARIATION_NONE,
+	HD_VARIATION_FRACTION, /* `fraction` of the workers times `factor` */
+	HD_VARIATION_REDRAW /* each worker times U[low, high], anew every `every_s` */
+};
+
+struct hd_variation {
+	uint8_t kind;
+	double fraction, factor;
+	double low, high, every_s;
+};
+
+struct hd_scenario_job {
+	char model[16];
+	uint32_t hidden_count;
+	uint32_t hidden[HD_SCENARIO_LAYERS_MAX];
+	uint32_t batch;
+	double compute_ms;
+	uint32_t tau_max;
+	double learning_rate, momentum, weight_decay;
+	uint8_t staleness_rule; /* enum hd_staleness_rule */
+	double staleness_c;
+	double target_accuracy;
+	uint64_t update_bytes; /* a multiple of 4; from the model when the file has none */
+};
+
+struct hd_scenario_tenant {
+	uint32_t flows;
+	struct hd_place from, to;
+	double start_s, stop_s;
+};
+
+struct hd_scenario_event {
+	double at_s;
+	uint32_t worker;
+	uint8_t what; /* enum hd_scenario_do */
+};
+
+enum hd_scenario_do {
+	HD_DO_KILL,
+	HD_DO_JOIN,
+	HD_DO_LEAVE /* gracefully; simulator only */
+};
+
+/* A crash (down for so long) or a partition (cut off for so long). */
+struct hd_scenario_fault {
+	double at_s, for_s;
+	struct hd_place node;
+};
+
+/* Simulator only: how the job's workers and the server's disk behave. */
+struct hd_scenario_sim {
+	uint32_t depth; /* pushes of one worker under way at once */
+	double cancel; /* probability that a push is withdrawn soon after */
+	double conditional; /* probability that a pull asks for something newer only */
+	uint32_t checkpoint_commits; /* 0: no checkpoints */
+	double disk_ms, disk_error; /* time of a checkpoint, probability that it fails */
+	uint64_t updates; /* stop after so many pushes; 0: by time only */
+	double settle_s; /* what everything pending may take once faults and pushes stop */
+	uint32_t hold_ms; /* 0: HD_HOLD_US */
+};
+
+struct hd_scenario {
+	char name[65];
+	char about[HD_SCENARIO_TEXT_BYTES];
+	uint64_t seed;
+	uint32_t workers;
+	double link_mbps, server_link_mbps;
+	double latency_us; /* one way, host to host */
+	double queue_kb;
+	double duration_s;
+	struct hd_scenario_job job;
+	struct hd_variation compute, links;
+	uint32_t tenant_count;
+	struct hd_scenario_tenant tenants[HD_SCENARIO_TENANTS_MAX];
+	uint32_t event_count;
+	struct hd_scenario_event events[HD_SCENARIO_EVENTS_MAX];
+	double loss, duplicate, reorder;
+	uint32_t skew_ppm;
+	uint32_t crash_count, partition_count;
+	struct hd_scenario_fault crashes[HD_SCENARIO_EVENTS_MAX];
+	struct hd_scenario_fault partitions[HD_SCENARIO_EVENTS_MAX];
+	struct hd_scenario_sim sim;
+};
+
+/* Every field at its default. */
+void hd_scenario_init(struct hd_scenario *scenario);
+
+/* Reads a file. 0; -errno of opening; -EINVAL with "FILE: line N: what" or "FILE: field: what
+ * (limit)" in error. *scenario is set only on success. */
+int hd_scenario_read(
+	const char *path,
+	struct hd_scenario *scenario,
+	char *error,
+	size_t error_bytes
+);
+/* The same from text; `name` stands for FILE. */
+int hd_scenario_parse(
+	const char *text,
+	const char *name,
+	struct hd_scenario *scenario,
+	char *error,
+	size_t error_bytes
+);
+
+#endif
