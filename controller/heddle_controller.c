@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-controller: the controller core on the udp driver. */
+#include "hd_controller.h"
+#include "hd_program.h"
+#include "hd_topology.h"
+#include "hd_udp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define PROGRAM "heddle-controller"
+#define TOPOLOGY_BYTES_MAX (16 << 20)
+
+struct options {
+	const char *listen, *key_file, *topology, *state_dir, *events, *name;
+	bool unscheduled;
+	double theta, initial_mbps;
+	uint32_t interval_us, lease_ms, horizon_us;
+};
+
+static const char usage_text[]
+	= "usage: heddle-controller --key-file FILE [options]\n"
+	  "\n"
+	  "Decides when every transfer of the fabric runs.\n"
+	  "\n"
+	  "  --key-file FILE     keys of the cluster: lines of `<id> <64 hex digits>`\n"
+	  "  --listen ADDR[:PORT]  where to listen (0.0.0.0:4773)\n"
+	  "  --topology FILE     hosts, switches and links as JSON (a star of the hosts that register)\n"
+	  "  --state-dir DIR     keeps the epoch across restarts; without it a restart is a first start\n"
+	  "  --name NAME         shown to peers and in the event log (controller)\n"
+	  "  --unscheduled       register everybody, schedule nobody: for comparison\n"
+	  "  --theta X           drop rule: an update that would delay the next one by more than X times\n"
+	  "                      its own time is dropped (off)\n"
+	  "  --interval-us N     plan at most this often while requests wait (1000)\n"
+	  "  --horizon-us N      grant what starts within this; 0: adaptive (0)\n"
+	  "  --lease-ms N        a node that is silent for this long is gone (1000)\n"
+	  "  --initial-mbps X    what a link is believed to carry before anything ran on it (1000)\n"
+	  "  --events FILE       write what happens as JSON lines\n"
+	  "  --help              this text\n";
+
+__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+	va_list args;
+
+	fprintf(stderr, PROGRAM ": ");
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "\n");
+	return code;
+}
+
+/* --- options --- */
+
+static int number(const char *field, const char *text, double least, double most, double *value) {
+	char *end;
+
+	errno = 0;
+	*value = strtod(text, &end);
+	if (errno || end == text || *end || !(*value >= least && *value <= most))
+		return fail(
+			EX_USAGE, "--%s: '%s' (a number from %g to %g)", field, text, least, most
+		);
+	return 0;
+}
+
+static int whole(const char *field, const char *text, double least, double most, uint32_t *value) {
+	double real = 0;
+	int status = number(field, text, least, most, &real);
+
+	if (!status && real != floor(real))
+		status = fail(EX_USAGE, "--%s: '%s' (a whole number)", field, text);
+	if (!status)
+		*value = (uint32_t)real;
+	return status;
+}
+
+enum option_id {
+	OPT_LISTEN = 256,
+	OPT_KEY_FILE,
+	OPT_TOPOLOGY,
+	OPT_STATE_DIR,
+	OPT_NAME,
+	OPT_UNSCHEDULED,
+	OPT_THETA,
+	OPT_INTERVAL,
+	OPT_HORIZON,
+	OPT_LEASE,
+	OPT_INITIAL,
+	OPT_EVENTS,
+	OPT_HELP
+};
+
+static const struct option long_options[] = {
+	{"listen", required_argument, NULL, OPT_LISTEN},
+	{"key-file", required_argument, NULL, OPT_KEY_FILE},
+	{"topology", required_argument, NULL, OPT_TOPOLOGY},
+	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
+	{"name", required_argument, NULL, OPT_NAME},
+	{"unscheduled", no_argument, NULL, OPT_UNSCHEDULED},
+	{"theta", required_argument, NULL, OPT_THETA},
+	{"interval-us", required_argument, NULL, OPT_INTERVAL},
+	{"horizon-us", required_argument, NULL, OPT_HORIZON},
+	{"lease-ms", required_argument, NULL, OPT_LEASE},
+	{"initial-mbps", required_argument, NULL, OPT_INITIAL},
+	{"events", required_argument, NULL, OPT_EVENTS},
+	{"help", no_argument, NULL, OPT_HELP},
+	{NULL, 0, NULL, 0},
+};
+
+static int take_option(struct options *o, int id, const char *value) {
+	switch (id) {
+	case OPT_LISTEN:
+		o->listen = value;
+		return 0;
+	case OPT_KEY_FILE:
+		o->key_file = value;
+		return 0;
+	case OPT_TOPOLOGY:
+		o->topology = value;
+		return 0;
+	case OPT_STATE_DIR:
+		o->state_dir = value;
+		return 0;
+	case OPT_NAME:
+		o->name = value;
+		return 0;
+	case OPT_EVENTS:
+		o->events = value;
+		return 0;
+	case OPT_UNSCHEDULED:
+		o->unscheduled = true;
+		return 0;
+	case OPT_THETA:
+		return number("theta", value, 1e-6, 1e9, &o->theta);
+	case OPT_INITIAL:
+		return number("initial-mbps", value, 0.001, 1e7, &o->initial_mbps);
+	case OPT_INTERVAL:
+		return whole("interval-us", value, 1, 1e6, &o->interval_us);
+	case OPT_HORIZON:
+		return whole("horizon-us", value, 0, 1e7, &o->horizon_us);
+	case OPT_LEASE:
+		return whole("lease-ms", value, 10, 3.6e6, &o->lease_ms);
+	default:
+		return EX_USAGE; /* getopt has said why */
+	}
+}
+
+/* 0, or -1 after --help, or an exit code. */
+static int parse_options(int argc, char **argv, struct options *o) {
+	int id, status;
+
+	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (id == OPT_HELP) {
+			fputs(usage_text, stdout);
+			return -1;
+		}
+		status = take_option(o, id, optarg);
+		if (status)
+			return status;
+	}
+	if (optind < argc)
+		return fail(EX_USAGE, "'%s': takes no arguments", argv[optind]);
+	if (!o->key_file)
+		return fail(EX_USAGE, "--key-file: missing");
+	return 0;
+}
+
+/* --- files --- */
+
+static char *read_file(const char *path, size_t most, const char **what) {
+	FILE *file = fopen(path, "re");
+	char *text = NULL;
+	size_t bytes = 0;
+
+	if (!file) {
+		*what = strerror(errno);
+		return NULL;
+	}
+	text = malloc(most + 1);
+	if (text)
+		bytes = fread(text, 1, most + 1, file);
+	*what = !text        ? "no memory" :
+		ferror(file) ? "cannot be read" :
+		bytes > most ? "too long" :
+			       NULL;
+	fclose(file);
+	if (*what) {
+		free(text);
+		return NULL;
+	}
+	text[bytes] = '\0';
+	return text;
+}
+
+static int make_topology(const struct options *o, struct hd_topology **topology) {
+	char error[256];
+	const char *what;
+	char *text;
+	int status;
+
+	if (!o->topology) {
+		if (hd_topology_create_star(topology))
+			return fail(EX_OSERR, "no memory");
+		return 0;
+	}
+	text = read_file(o->topology, TOPOLOGY_BYTES_MAX, &what);
+	if (!text)
+		return fail(EX_NOINPUT, "--topology: %s: %s", o->topology, what);
+	status = hd_topology_parse(text, topology, error, sizeof(error));
+	free(text);
+	return status ? fail(EX_DATAERR, "--topology: %s: %s", o->topology, error) : 0;
+}
+
+static int read_epoch(const char *path, uint32_t *epoch) {
+	const char *what;
+	char *text, *end;
+	unsigned long value;
+
+	*epoch = 0;
+	if (access(path, F_OK) != 0 && errno == ENOENT)
+		return 0;
+	text = read_file(path, 32, &what);
+	if (!text)
+		return fail(EX_NOINPUT, "--state-dir: %s: %s", path, what);
+	value = strtoul(text, &end, 10);
+	what = end == text || (*end && *end != '\n') || value > UINT16_MAX ? "not an epoch" : NULL;
+	free(text);
+	if (what)
+		return fail(EX_DATAERR, "--state-dir: %s: %s (a number up to 65535)", path, what);
+	if (value == UINT16_MAX)
+		return fail(
+			EX_DATAERR,
+			"--state-dir: %s: epochs are used up (65535): stop every node, remove it",
+			path
+		);
+	*epoch = (uint32_t)value;
+	return 0;
+}
+
+/* Written whole and synced before it is used: no two lives may have one epoch. */
+static int write_epoch(const char *path, uint32_t epoch) {
+	char temporary[4096], text[16];
+	int fd, length = snprintf(text, sizeof(text), "%u\n", epoch);
+	bool good;
+
+	if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
+		return fail(EX_USAGE, "--state-dir: too long");
+	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return fail(EX_CANTCREAT, "--state-dir: %s: %s", temporary, strerror(errno));
+	good = write(fd, text, (size_t)length) == length && fsync(fd) == 0;
+	good = close(fd) == 0 && good && rename(temporary, path) == 0;
+	if (!good)
+		return fail(EX_IOERR, "--state-dir: %s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int next_epoch(const struct options *o, uint16_t *epoch) {
+	char path[4000];
+	uint32_t last;
+	int status;
+
+	*epoch = 1;
+	if (!o->state_dir) {
+		fprintf(stderr,
+			PROGRAM
+			": no --state-dir: nodes cannot tell a restart from a first start\n");
+		return 0;
+	}
+	if (snprintf(path, sizeof(path), "%s/epoch", o->state_dir) >= (int)sizeof(path))
+		return fail(EX_USAGE, "--state-dir: too long");
+	status = read_epoch(path, &last);
+	if (!status)
+		status = write_epoch(path, last + 1);
+	if (!status)
+		*epoch = (uint16_t)(last + 1);
+	return status;
+}
+
+/* --- running --- */
+
+static int run(struct hd_udp *udp, struct hd_controller *controller, uint16_t epoch) {
+	struct hd_addr bound = hd_udp_bound(udp);
+	int status = hd_program_stop_on_signals(udp);
+
+	if (status)
+		return fail(EX_OSERR, "signals: %s", strerror(-status));
+	printf(PROGRAM ": listening on %u.%u.%u.%u:%u, epoch %u\n",
+	       bound.ipv4 >> 24,
+	       bound.ipv4 >> 16 & 255,
+	       bound.ipv4 >> 8 & 255,
+	       bound.ipv4 & 255,
+	       bound.port,
+	       epoch);
+	fflush(stdout);
+	status = hd_udp_run(udp, (struct hd_node){&hd_controller_ops, controller});
+	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
+}
+
+static int open_driver(const struct options *o, struct hd_event_log *log, struct hd_udp **udp) {
+	struct hd_udp_config config = {.event = log ? hd_event_log_add : NULL, .owner = log};
+	char error[256];
+
+	if (hd_udp_resolve(o->listen, &config.bind))
+		return fail(
+			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
+		);
+	if (hd_udp_open(&config, udp, error, sizeof(error)))
+		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
+	return 0;
+}
+
+static int with_log(struct hd_controller *controller, const struct options *o, uint16_t epoch) {
+	struct hd_event_log *log = NULL;
+	struct hd_udp *udp = NULL;
+	int status;
+
+	if (o->events) {
+		status = hd_event_log_open(o->events, o->name, &log);
+		if (status)
+			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
+	}
+	status = open_driver(o, log, &udp);
+	if (!status) {
+		status = run(udp, controller, epoch);
+		hd_udp_close(udp);
+	}
+	if (hd_event_log_close(log) && !status)
+		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
+	return status;
+}
+
+static int with_keys(const struct options *o, const struct hd_keyring *keys) {
+	struct hd_controller_config config = {
+		.name = o->name,
+		.keys = keys,
+		.key_id = keys->keys[0].id,
+		.initial_bps = o->initial_mbps * 1e6,
+		.interval_us = o->interval_us,
+		.lease_us = o->lease_ms * 1000,
+		.horizon_us = o->horizon_us,
+		.theta = o->theta,
+		.unscheduled = o->unscheduled,
+	};
+	struct hd_controller *controller;
+	int status = make_topology(o, &config.topology);
+
+	if (status)
+		return status;
+	status = next_epoch(o, &config.epoch);
+	if (!status && hd_program_entropy(config.seed))
+		status = fail(EX_OSERR, "no entropy");
+	if (!status && hd_controller_create(&config, &controller))
+		status = fail(EX_USAGE, "--name: '%s' (at most 64 bytes)", o->name);
+	if (status) {
+		hd_topology_destroy(config.topology);
+		return status;
+	}
+	status = with_log(controller, o, config.epoch);
+	hd_controller_destroy(controller);
+	return status;
+}
+
+int main(int argc, char **argv) {
+	struct options o = {
+		.listen = "0.0.0.0",
+		.name = "controller",
+		.initial_mbps = 1000,
+	};
+	struct hd_keyring keys;
+	char error[512];
+	int status = parse_options(argc, argv, &o);
+
+	if (status)
+		return status < 0 ? 0 : status;
+	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
+	if (status)
+		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
+	status = with_keys(&o, &keys);
+	hd_keyring_fini(&keys);
+	return status;
+}

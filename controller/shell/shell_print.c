@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Aligned text tables: texts to the left, numbers to the right, two spaces between. */
+#include "heddlectl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COLUMNS_MAX 48
+#define CELL_BYTES 96
+
+/* What an operator looks at first; --wide and --json have the rest. */
+static const char *const usual[][2] = {
+	{"nodes",
+	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers"},
+	{"jobs",
+	 "tenant job state server workers version tau_max pending running granted applied dropped "
+	 "failed voided owed_bytes warning"},
+	{"links",
+	 "link estimate_mbps spread_mbps age_s samples reserved_mbps running queued pending"},
+	{"transfers",
+	 "job worker direction round state bytes base position waited_ms start_ms finish_ms "
+	 "rate_mbps rule runner_up deadline slack"},
+	{"drops",
+	 "ago_s job worker direction round reason base rule planned_finish_ms runner_up "
+	 "runner_up_finish_ms deadline slack"},
+	{"counters", "counter value unit help"},
+};
+
+struct column {
+	const char *name; /* not terminated */
+	int name_bytes;
+	int width;
+	bool number;
+};
+
+static void cell_text(const json_t *value, char *text, size_t bytes) {
+	if (json_is_string(value))
+		snprintf(text, bytes, "%s", json_string_value(value));
+	else if (json_is_integer(value))
+		snprintf(text, bytes, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value) && fabs(json_real_value(value)) < 1e15)
+		snprintf(text, bytes, "%.1f", json_real_value(value));
+	else if (json_is_real(value))
+		snprintf(text, bytes, "%g", json_real_value(value));
+	else
+		snprintf(text, bytes, "-");
+}
+
+static const json_t *cell(const json_t *row, const struct column *column) {
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", column->name_bytes, column->name);
+	return json_object_get(row, name);
+}
+
+static int usual_columns(const char *table, struct column *columns) {
+	const char *at = "";
+	int count = 0;
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		if (strcmp(usual[i][0], table) == 0)
+			at = usual[i][1];
+	while (*at && count < COLUMNS_MAX) {
+		int bytes = (int)strcspn(at, " ");
+
+		columns[count++] = (struct column){at, bytes, bytes, true};
+		at += bytes + (at[bytes] == ' ');
+	}
+	return count;
+}
+
+static int all_columns(json_t *row, struct column *columns) {
+	const char *key;
+	json_t *value;
+	int count = 0;
+
+	json_object_foreach(row, key, value) if (count < COLUMNS_MAX) columns[count++]
+		= (struct column){key, (int)strlen(key), (int)strlen(key), true};
+	return count;
+}
+
+/* Bytes are taken for columns of the screen: names are mostly ASCII. */
+static void measure(const json_t *rows, struct column *column) {
+	char text[CELL_BYTES];
+	size_t index;
+	json_t *row;
+
+	json_array_foreach(rows, index, row) {
+		const json_t *value = cell(row, column);
+
+		cell_text(value, text, sizeof(text));
+		if ((int)strlen(text) > column->width)
+			column->width = (int)strlen(text);
+		if (json_is_string(value))
+			column->number = false;
+	}
+}
+
+static void print_cell(const struct column *column, const char *text, bool last) {
+	if (column->number)
+		printf("%*s%s", column->width, text, last ? "\n" : "  ");
+	else if (last)
+		printf("%s\n", text);
+	else
+		printf("%-*s  ", column->width, text);
+}
+
+void shell_print(const json_t *document, bool wide) {
+	const char *table = json_string_value(json_object_get(document, "table"));
+	const json_t *rows = json_object_get(document, "rows");
+	struct column columns[COLUMNS_MAX];
+	char text[CELL_BYTES];
+	size_t index;
+	json_t *row;
+	int count;
+
+	if (json_array_size(rows) == 0) {
+		printf("no %s\n", table ? table : "rows");
+		return;
+	}
+	count = wide ? all_columns(json_array_get(rows, 0), columns) :
+		       usual_columns(table ? table : "", columns);
+	if (count == 0)
+		count = all_columns(json_array_get(rows, 0), columns);
+	for (int i = 0; i < count; i++)
+		measure(rows, &columns[i]);
+	for (int i = 0; i < count; i++) {
+		snprintf(text, sizeof(text), "%.*s", columns[i].name_bytes, columns[i].name);
+		print_cell(&columns[i], text, i + 1 == count);
+	}
+	json_array_foreach(rows, index, row) for (int i = 0; i < count; i++) {
+		cell_text(cell(row, &columns[i]), text, sizeof(text));
+		print_cell(&columns[i], text, i + 1 == count);
+	}
+}
