@@ -150,7 +150,7 @@ static struct hd_session *session_of(
 
 	if (!s || (s->state != SESSION_OPEN && s->state != SESSION_CANDIDATE)) {
 		e->stats.drop_unknown_session++;
-		hello_reset(e, now, packet, header->key_id, sink);
+		hello_reset(e, now, packet, header, sink);
 		return NULL;
 	}
 	verdict = replay_check(&s->replay, header->sequence);

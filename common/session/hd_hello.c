@@ -12,7 +12,8 @@
  * same address, or same boot and name.
  *
  * REFUSE answers in words, echoing 16 bytes of the question: the nonce of a HELLO; for a packet of a
- * session that is not known here (we restarted), the packet's tag. It carries a node key's tag. One
+ * session that is not known here (we restarted), the packet's tag, and its session index in `job`, so
+ * that nobody gets a REFUSE for a session that is known by changing its index. It carries a node key's tag. One
  * that the asker cannot verify, as keys differ, is passed on once as a hint and ends nothing.
  */
 #include "hd_bytes.h"
@@ -372,14 +373,15 @@ void hello_reset(
 	struct hd_endpoint *e,
 	hd_ns now,
 	const struct hd_packet *packet,
-	uint16_t key_id,
+	const struct hd_control_header *header,
 	struct hd_sink *sink
 ) {
-	const struct hd_key *key = hd_keyring_find(e->config.keys, key_id);
+	const struct hd_key *key = hd_keyring_find(e->config.keys, header->key_id);
 	struct hd_msg_refuse words = {.reason = HD_REASON_CLOSED};
 
 	if (!key || !bucket_take(&e->refusals, now))
 		return;
+	words.job = header->session;
 	memcpy(words.peer_nonce, packet->data + packet->bytes - HD_TAG_BYTES, HD_TAG_BYTES);
 	refuse(e, packet, key, 0, &words, sink);
 }
@@ -397,6 +399,7 @@ static struct hd_session *refused_session(
 		return memcmp(words->peer_nonce, s->nonce, sizeof(s->nonce)) == 0 ? s : NULL;
 	for (s = session_by_address(e, peer); s; s = s->address_next)
 		if (s->state == SESSION_OPEN && hd_addr_equal(s->peer, peer)
+		    && words->job == s->peer_id
 		    && memcmp(words->peer_nonce, s->last_tag, HD_TAG_BYTES) == 0)
 			return s;
 	return NULL;

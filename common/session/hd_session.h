@@ -229,7 +229,7 @@ void hello_reset(
 	struct hd_endpoint *e,
 	hd_ns now,
 	const struct hd_packet *packet,
-	uint16_t key_id,
+	const struct hd_control_header *header,
 	struct hd_sink *sink
 );
 void hello_refuse_version(

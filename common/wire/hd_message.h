@@ -93,6 +93,9 @@ typedef struct hd_ranges hd_ranges;
  * index that the receiver of WELCOME puts into every later packet. */
 #define HD_FIELDS_WELCOME(F) \
 	F(u64, boot) F(nonce, nonce) F(nonce, peer_nonce) F(u8, role) F(u32, session) F(name, name)
+/* Says no, in words. In answer to HELLO (packet type HELLO): peer_nonce is its nonce. To a packet of
+ * an unknown session (type HELLO): reason CLOSED, job is the session index of that packet, peer_nonce
+ * its tag. Inside a session: job is the job that was asked for. */
 #define HD_FIELDS_REFUSE(F) \
 	F(u8, reason) F(u8, wire_version) F(u32, job) F(nonce, peer_nonce) F(text, text)
 #define HD_FIELDS_PING(F) F(u64, sent_ns)

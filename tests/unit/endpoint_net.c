@@ -82,6 +82,47 @@ void net_inject(
 	push(net, flight);
 }
 
+static void remember(struct net *net, const uint8_t *data, size_t bytes) {
+	struct hd_control_header header;
+	struct hd_message message;
+	const uint8_t *body;
+	size_t body_bytes;
+
+	if (hd_control_decode(data, bytes, &header, &body, &body_bytes) < 0
+	    || header.type != HD_PACKET_HELLO
+	    || hd_message_decode(header.kind, body, body_bytes, &message) < 0)
+		return;
+	if (header.kind == HD_MSG_HELLO)
+		net->hello = message.hello;
+	else if (header.kind == HD_MSG_WELCOME)
+		net->welcome = message.welcome;
+}
+
+void net_session_key(const struct net *net, uint8_t key[HD_KEY_BYTES]) {
+	struct hd_hello_side client = {.boot = net->hello.boot};
+	struct hd_hello_side server = {.boot = net->welcome.boot};
+
+	memcpy(client.nonce, net->hello.nonce, sizeof(client.nonce));
+	memcpy(server.nonce, net->welcome.nonce, sizeof(server.nonce));
+	hd_session_key(hd_keyring_find(&net->keys, 7), &client, &server, key);
+}
+
+size_t net_forge(
+	const uint8_t key[HD_KEY_BYTES],
+	const struct hd_control_header *header,
+	const void *body,
+	size_t body_bytes,
+	uint8_t *packet
+) {
+	size_t bytes = HD_CONTROL_HEADER_BYTES + body_bytes;
+
+	hd_control_encode(header, packet);
+	if (body_bytes > 0)
+		memcpy(packet + HD_CONTROL_HEADER_BYTES, body, body_bytes);
+	hd_auth_sign(key, packet, bytes, packet + bytes);
+	return bytes + HD_TAG_BYTES;
+}
+
 static void sink_send(
 	struct hd_sink *sink,
 	struct hd_addr peer,
@@ -96,6 +137,7 @@ static void sink_send(
 
 	assert(payload == NULL && payload_bytes == 0);
 	node->sent_packets++;
+	remember(net, head, head_bytes);
 	node->sent_bytes += head_bytes;
 	memcpy(&flight.data, &head, sizeof(head)); /* read only, and only by the tap */
 	if (net->tap)

@@ -64,6 +64,8 @@ struct net {
 	struct flight *flights; /* a heap by (at, order) */
 	size_t flight_count, flight_room;
 	uint64_t order;
+	struct hd_msg_hello hello; /* the newest of each that was sent */
+	struct hd_msg_welcome welcome;
 	/* Every packet as it is sent: a test may keep a copy. May be NULL. */
 	void (*tap)(struct net *net, const struct flight *flight);
 	void *tap_user;
@@ -85,6 +87,16 @@ void net_inject(
 	struct hd_addr to,
 	const void *data,
 	size_t bytes
+);
+/* The key of the session that the newest HELLO and WELCOME made, by node key 7. */
+void net_session_key(const struct net *net, uint8_t key[HD_KEY_BYTES]);
+/* A tagged packet: header->type and all else as given; body may be NULL. Returns its bytes. */
+size_t net_forge(
+	const uint8_t key[HD_KEY_BYTES],
+	const struct hd_control_header *header,
+	const void *body,
+	size_t body_bytes,
+	uint8_t *packet
 );
 hd_ns node_now(const struct node *node);
 
