@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_jobspec.h"
+#include "hd_random.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct hd_tensor tensors[2] = {
+	{.name = "fc1.weight",
+	 .dimension_count = 2,
+	 .dimension = {64, 100},
+	 .init = HD_INIT_UNIFORM,
+	 .init_scale = 0.1F},
+	{.name = "fc1.bias", .dimension_count = 1, .dimension = {64}},
+};
+
+static struct hd_jobspec sample(void) {
+	return (struct hd_jobspec){
+		.tenant = "lab",
+		.name = "digits",
+		.seed = 42,
+		.learning_rate = 0.05F,
+		.momentum = 0.9F,
+		.weight_decay = 1e-4F,
+		.staleness_rule = HD_STALENESS_ADADELAY,
+		.staleness_c = 2,
+		.tau_max = 16,
+		.tensor_count = 2,
+		.tensors = tensors,
+	};
+}
+
+static void test_round_trip_and_truncation(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t data[1000];
+	char difference[200];
+	int bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+
+	(void)state;
+	assert_true(bytes > 0);
+	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
+	assert_true(hd_jobspec_equal(&spec, &out, difference, sizeof(difference)));
+	assert_string_equal(out.tensors[0].name, "fc1.weight");
+	hd_jobspec_fini(&out);
+	for (int cut = 0; cut < bytes; cut++) {
+		uint8_t *exact = test_malloc((size_t)cut + 1);
+
+		memcpy(exact + 1, data, (size_t)cut);
+		assert_int_equal(hd_jobspec_decode(exact + 1, (size_t)cut, &out), -EBADMSG);
+		test_free(exact);
+		assert_int_equal(hd_jobspec_encode(&spec, data, (size_t)cut), -EMSGSIZE);
+		assert_int_equal(hd_jobspec_encode(&spec, data, sizeof(data)), bytes);
+	}
+	data[bytes] = 0;
+	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes + 1, &out), -EBADMSG);
+	data[1] = 2; /* a version that is not known */
+	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), -EBADMSG);
+}
+
+static void test_changed_bytes_are_checked(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t data[1000];
+	int bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	struct hd_random r;
+	char error[200];
+	unsigned accepted = 0;
+
+	(void)state;
+	hd_random_init(&r, 1);
+	for (int i = 0; i < 100000; i++) {
+		uint8_t changed[1000];
+
+		memcpy(changed, data, (size_t)bytes);
+		for (uint64_t k = 1 + hd_random_below(&r, 3); k > 0; k--)
+			changed[hd_random_below(&r, (uint64_t)bytes)] = (uint8_t)hd_random_u64(&r);
+		if (hd_jobspec_decode(changed, (size_t)bytes, &out) < 0)
+			continue;
+		accepted++;
+		assert_int_equal(hd_jobspec_check(&out, error, sizeof(error)), 0);
+		assert_int_equal(hd_jobspec_encode(&out, data, sizeof(data)), bytes);
+		assert_memory_equal(data, changed, (size_t)bytes);
+		hd_jobspec_fini(&out);
+		hd_jobspec_encode(&spec, data, sizeof(data));
+	}
+	assert_in_range(accepted, 1000, 99000);
+}
+
+static void refused(const struct hd_jobspec *spec, const char *words) {
+	char error[200] = "";
+
+	assert_int_equal(hd_jobspec_check(spec, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, words));
+}
+
+static void test_checks_of_the_job(void **state) {
+	struct hd_jobspec spec = sample();
+	char error[200];
+
+	(void)state;
+	assert_int_equal(hd_jobspec_check(&spec, error, sizeof(error)), 0);
+	spec.tenant[0] = '\0';
+	refused(&spec, "tenant:");
+	spec = sample();
+	spec.name[1] = '\n';
+	refused(&spec, "name:");
+	spec = sample();
+	spec.tau_max = 0;
+	refused(&spec, "tau_max: 0");
+	spec.tau_max = HD_TAU_MAX_LIMIT + 1;
+	refused(&spec, "HD_TAU_MAX_LIMIT");
+	spec = sample();
+	spec.optimizer = 1;
+	refused(&spec, "optimizer: 1");
+	spec = sample();
+	spec.learning_rate = NAN;
+	refused(&spec, "learning_rate:");
+	spec = sample();
+	spec.momentum = 1;
+	refused(&spec, "momentum:");
+	spec = sample();
+	spec.weight_decay = -1;
+	refused(&spec, "weight_decay:");
+	spec = sample();
+	spec.staleness_rule = HD_STALENESS_COUNT;
+	refused(&spec, "staleness_rule: 3");
+	spec = sample();
+	spec.staleness_c = 0;
+	refused(&spec, "staleness_c:");
+	spec.staleness_rule = HD_STALENESS_CONSTANT; /* which does not look at it */
+	assert_int_equal(hd_jobspec_check(&spec, error, sizeof(error)), 0);
+}
+
+static void test_checks_of_tensors(void **state) {
+	struct hd_jobspec spec = sample();
+	struct hd_tensor own[2];
+
+	(void)state;
+	spec.tensors = own;
+	memcpy(own, tensors, sizeof(own));
+	own[1].dtype = HD_DTYPE_FP16;
+	refused(&spec, "tensors[1].dtype: 1");
+	memcpy(own, tensors, sizeof(own));
+	own[0].dimension[1] = 0;
+	refused(&spec, "tensors[0].shape:");
+	own[0].dimension[1] = UINT64_C(1) << 63;
+	refused(&spec, "tensors[0].shape:");
+	own[0].dimension_count = HD_DIMENSIONS_MAX + 1;
+	refused(&spec, "HD_DIMENSIONS_MAX");
+	memcpy(own, tensors, sizeof(own));
+	own[0].dimension[0] = own[1].dimension[0] = UINT64_C(1) << 37; /* 2^39 bytes and more */
+	own[0].dimension[1] = 1;
+	assert_true(hd_jobspec_values(&spec) > 0);
+	own[0].dimension[1] = 2;
+	refused(&spec, "together");
+	assert_int_equal(hd_jobspec_values(&spec), 0);
+	assert_int_equal(hd_jobspec_model_bytes(&spec), 0);
+	memcpy(own, tensors, sizeof(own));
+	own[0].init = 9;
+	refused(&spec, "tensors[0].init: 9");
+	own[0].init = HD_INIT_UNIFORM;
+	own[0].init_scale = INFINITY;
+	refused(&spec, "init_scale");
+	memcpy(own, tensors, sizeof(own));
+	memcpy(own[1].name, own[0].name, sizeof(own[0].name));
+	refused(&spec, "two are named \"fc1.weight\"");
+	spec.tensor_count = 0;
+	refused(&spec, "tensors: 0");
+	spec.tensor_count = HD_TENSORS_MAX + 1;
+	refused(&spec, "HD_TENSORS_MAX");
+}
+
+static void differs(const struct hd_jobspec *spec, const char *words) {
+	struct hd_jobspec job = sample();
+	char difference[200] = "";
+
+	assert_false(hd_jobspec_equal(spec, &job, difference, sizeof(difference)));
+	assert_string_equal(difference, words);
+}
+
+static void test_differences_in_words(void **state) {
+	struct hd_jobspec spec = sample();
+	struct hd_tensor own[2];
+
+	(void)state;
+	memcpy(own, tensors, sizeof(own));
+	spec.tensors = own;
+	spec.tau_max = 8;
+	differs(&spec, "tau_max: 8, the job has 16");
+	spec = sample();
+	spec.seed = 43;
+	differs(&spec, "seed: 43, the job has 42");
+	spec = sample();
+	spec.momentum = 0.5F;
+	differs(&spec, "momentum: 0.5, the job has 0.899999976");
+	spec = sample();
+	spec.tensor_count = 1;
+	differs(&spec, "tensors: 1, the job has 2");
+	spec = sample();
+	spec.tensors = own;
+	own[0].dimension[1] = 128;
+	differs(&spec, "tensor 0 (fc1.weight): shape 64x128, the job has 64x100");
+	own[0].dimension_count = 0;
+	differs(&spec, "tensor 0 (fc1.weight): shape scalar, the job has 64x100");
+	memcpy(own, tensors, sizeof(own));
+	snprintf(own[1].name, sizeof(own[1].name), "bias");
+	differs(&spec, "tensor 1: name bias, the job has fc1.bias");
+	memcpy(own, tensors, sizeof(own));
+	own[1].init = HD_INIT_UNIFORM;
+	differs(&spec, "tensor 1 (fc1.bias): init 1 scale 0, the job has 0 scale 0");
+}
+
+static void test_initial_values(void **state) {
+	struct hd_jobspec spec = sample();
+	uint64_t values = hd_jobspec_values(&spec);
+	float *a = malloc(values * sizeof(float)), *b = malloc(values * sizeof(float));
+	double sum = 0, sum2 = 0;
+
+	(void)state;
+	assert_int_equal(values, 6464);
+	assert_int_equal(hd_jobspec_model_bytes(&spec), 4 * 6464);
+	assert_non_null(a);
+	assert_non_null(b);
+	hd_jobspec_initialize(&spec, a);
+	hd_jobspec_initialize(&spec, b);
+	assert_memory_equal(a, b, values * sizeof(float));
+	for (int i = 0; i < 6400; i++) {
+		assert_true(a[i] >= -0.1F && a[i] < 0.1F);
+		sum += (double)a[i];
+		sum2 += (double)a[i] * (double)a[i];
+	}
+	assert_true(fabs(sum / 6400) < 0.003); /* five deviations of the mean of 6400 */
+	assert_true(fabs(sum2 / 6400 - 0.01 / 3) < 0.0002);
+	for (int i = 6400; i < 6464; i++)
+		assert_true(a[i] == 0);
+	spec.seed++;
+	hd_jobspec_initialize(&spec, b);
+	assert_memory_not_equal(a, b, values * sizeof(float));
+	free(a);
+	free(b);
+}
+
+static void test_weights(void **state) {
+	static const float c[] = {NAN, INFINITY, -1, 0, 1e-38F, 1e-45F, 3e38F, 2};
+	static const uint64_t t[] = {0, 1, 1000, UINT64_MAX};
+
+	(void)state;
+	for (unsigned rule = 0; rule < 5; rule++)
+		for (size_t i = 0; i < 8; i++)
+			for (size_t k = 0; k < 4; k++)
+				for (uint32_t tau = 0; tau <= 16; tau += 16) {
+					float w = hd_staleness_weight(
+						(uint8_t)rule, c[i], tau, t[k], tau
+					);
+
+					assert_true(isfinite(w) && w > 0);
+				}
+	assert_true(hd_staleness_weight(HD_STALENESS_CONSTANT, 5, 16, 100, 3) == 1);
+	assert_true(hd_staleness_weight(HD_STALENESS_INV_SQRT, 2, 16, 4, 3) == 0.25F);
+	assert_true(hd_staleness_weight(HD_STALENESS_ADADELAY, 2, 16, 13, 3) == 0.5F);
+}
+
+static void test_job_ids(void **state) {
+	(void)state;
+	assert_int_equal(hd_job_id("", ""), 0x2a0c975e); /* FNV-1a of "/" */
+	assert_int_not_equal(hd_job_id("a", "b/c"), 0);
+	assert_int_not_equal(hd_job_id("lab", "one"), hd_job_id("lab", "two"));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip_and_truncation),
+		cmocka_unit_test(test_changed_bytes_are_checked),
+		cmocka_unit_test(test_checks_of_the_job),
+		cmocka_unit_test(test_checks_of_tensors),
+		cmocka_unit_test(test_differences_in_words),
+		cmocka_unit_test(test_initial_values),
+		cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_job_ids),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
