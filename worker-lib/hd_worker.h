@@ -46,12 +46,16 @@ struct hd_ticket {
 	hd_ns asked, ended;
 };
 
+/* Each may be NULL. */
 struct hd_worker_ops {
 	/* Joined the job: pushes and pulls flow. Called again after the server came back: then
 	 * version may be of a new incarnation. */
 	void (*joined)(void *owner, hd_version version, uint32_t tau_max);
 	/* Refused for good (description differs, no memory, key): text says what. */
 	void (*refused)(void *owner, enum hd_reason reason, const char *text);
+	/* A session ended or does not come about (HELLO goes on): what people should read in a log.
+	 * Not authenticated before a session is open. */
+	void (*trouble)(void *owner, enum hd_reason reason, const char *text);
 	/* A ticket's state changed. After APPLIED of a pull, DROPPED, FAILED or (push) DURABLE the
 	 * ticket is gone. A push's data may be reused once `released` was called.
 	 * An APPLIED push whose history a restart of the server lost goes back to REQUESTED; it may

@@ -122,14 +122,18 @@ static int begin_send(
 		.chunk_bytes = worker->config.chunk_bytes,
 		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,
 		.segments = our_segments(session, ctx, grant),
-		.wait_go = grant->after != 0 && !take_early_go(worker, grant->token),
+		.wait_go = grant->after != 0,
 	};
+	int rc;
 
 	if (hd_addr_is_none(config.peer))
 		config.peer = hd_session_peer(worker->server);
 	config.go_slack = go_slack(session, &config.segments);
 	config.path = path_to(worker, config.peer);
-	return hd_send_create(&config, ctx->now, &ticket->send);
+	rc = hd_send_create(&config, ctx->now, &ticket->send);
+	if (rc == 0 && take_early_go(worker, grant->token))
+		hd_send_go(ticket->send, ctx->now);
+	return rc;
 }
 
 /* Says why a grant cannot be used: the reservation and the position are free again. */

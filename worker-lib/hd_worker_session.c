@@ -154,9 +154,16 @@ static void on_closed(
 		worker->stats.joined = false;
 		worker_requeue_wire(worker, &ctx, false);
 	}
-	if (reason == HD_REASON_REFUSED || reason == HD_REASON_UNKNOWN_KEY
-	    || reason == HD_REASON_VERSION_MISMATCH)
+	if (reason == HD_REASON_REFUSED) {
+		/* The endpoint frees the session when this returns. */
+		if (session == worker->controller)
+			worker->controller = NULL;
+		else if (session == worker->server)
+			worker->server = NULL;
 		refuse(worker, &ctx, reason, text ? text : "");
+	} else if (worker->config.ops && worker->config.ops->trouble) {
+		worker->config.ops->trouble(worker->config.owner, reason, text ? text : "");
+	}
 }
 
 static void on_registered(

@@ -83,7 +83,8 @@ int hd_digits_decode(
 ) {
 	struct cursor cursor = {text, text + bytes, 1};
 	struct hd_dataset result = {.features = DIGITS_FEATURES, .classes = DIGITS_CLASSES};
-	/* A row has at least two bytes for each of its 65 numbers (the last may lack its newline). */
+	/* A row has at least two bytes for each of its 65 numbers (the last may lack its newline); one
+	 * more row has room for a broken end. */
 	size_t rows_max = (bytes + 1) / ((size_t)2 * DIGITS_COLUMNS);
 	int rc = 0;
 
@@ -97,8 +98,8 @@ int hd_digits_decode(
 		);
 		return -E2BIG;
 	}
-	result.x = malloc(rows_max * DIGITS_FEATURES * sizeof(float));
-	result.y = malloc(rows_max);
+	result.x = malloc((rows_max + 1) * DIGITS_FEATURES * sizeof(float));
+	result.y = malloc(rows_max + 1);
 	if (!result.x || !result.y) {
 		hd_trainer_say(error, error_bytes, "no memory for %zu rows", rows_max);
 		rc = -ENOMEM;

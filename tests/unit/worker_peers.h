@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a worker core talks to, as its tests want it: a server and a controller that keep the protocol
+ * but decide nothing by themselves, over the simulated network. Both record what they were asked.
+ */
+#ifndef WORKER_PEERS_H
+#define WORKER_PEERS_H
+
+#include "hd_endpoint.h"
+#include "hd_recv.h"
+#include "hd_send.h"
+#include "hd_sim.h"
+#include "hd_worker.h"
+
+#define PEER_MESSAGES_MAX 512
+#define PEER_TRANSFERS_MAX 64
+#define PEER_ROUNDS_MAX 256
+
+struct peer_transfer {
+	uint64_t token;
+	struct hd_msg_request request;
+	struct hd_recv *recv; /* push */
+	struct hd_send *send; /* pull */
+	float *data;
+};
+
+struct peer {
+	struct hd_sim *sim;
+	struct hd_endpoint *endpoint;
+	struct hd_session *session; /* the worker's */
+	int host, node;
+	uint8_t role;
+	uint64_t life;
+	/* What it does with a request. */
+	bool silent; /* nothing: the test says what */
+	bool refuses; /* JOIN or REGISTER */
+	bool unscheduled; /* controller: REGISTERED.scheduled = 0 */
+	bool no_outcome; /* server: says nothing after the last byte */
+	bool deaf; /* server: drops every chunk */
+	uint8_t drop_reason; /* controller: DROP instead of GRANT */
+	float weight; /* of grants */
+	uint64_t after; /* of grants */
+	/* What it saw. */
+	struct hd_message seen[PEER_MESSAGES_MAX];
+	uint32_t seen_count;
+	/* server */
+	uint64_t values;
+	float *model; /* sum of what was applied */
+	hd_version version, durable;
+	uint32_t last_round;
+	uint8_t applied[PEER_ROUNDS_MAX]; /* times each round was applied */
+	hd_version applied_version[PEER_ROUNDS_MAX];
+	struct peer_transfer transfers[PEER_TRANSFERS_MAX];
+	uint64_t next_token;
+	struct hd_path path;
+	/* controller */
+	struct peer *server;
+	struct hd_addr server_addr;
+};
+
+/* Host and node stay; start and stop are lives. */
+void peer_init(struct peer *peer, struct hd_sim *sim, uint8_t role, uint64_t values);
+void peer_start(struct peer *peer);
+void peer_stop(struct peer *peer);
+void peer_fini(struct peer *peer);
+/* Says something to the worker, now. */
+int peer_say(struct peer *peer, const struct hd_message *message);
+/* Messages of a kind seen so far, and the newest one (NULL: none). */
+uint32_t peer_count(const struct peer *peer, uint8_t kind);
+const struct hd_message *peer_last(const struct peer *peer, uint8_t kind);
+/* The server accepts a transfer under a token (what EXPECT or GRANT would tell it). */
+void peer_expect(struct peer *server, uint64_t token, const struct hd_msg_request *request);
+void peer_grant(struct peer *peer, const struct hd_msg_request *request, uint64_t token);
+/* The server begins a pull's transfer. */
+void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request *request);
+void peer_outcome(struct peer *server, uint32_t round, enum hd_outcome outcome, uint8_t reason);
+
+const struct hd_keyring *peer_keys(void);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libheddle: hands a training process's updates to the Heddle fabric and fetches models from it.
+ *
+ *	struct heddle_spec *spec;                     what the job is: tensors, optimizer, tau_max
+ *	struct heddle *fabric;
+ *	uint64_t version;
+ *
+ *	heddle_spec_create(NULL, NULL, &spec);        names from HEDDLE_TENANT, HEDDLE_JOB
+ *	heddle_spec_tensor(spec, "w", ...);
+ *	heddle_open(spec, NULL, &fabric);             the rest from the environment (heddle-run)
+ *	while (training) {
+ *		heddle_pull(fabric, w, NULL, -1, &version);
+ *		...gradient g at w...
+ *		heddle_push_wait(fabric, g, version, NULL, -1, NULL);
+ *	}
+ *	heddle_close(fabric, 1000);
+ *
+ * A progress thread of the library's own moves the bytes; nobody needs to call it. Every function may
+ * be called from any thread, except where it says otherwise. Functions return 0 or more, or a negative
+ * errno; each lists its own. Structs that begin with `size` are stamped with the caller's size, so that
+ * they can grow: initialize them with their _INIT.
+ *
+ * A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the
+ * child may only close it (which says nothing to anybody) and open its own.
+ */
+#ifndef HEDDLE_H
+#define HEDDLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HEDDLE_VERSION_MAJOR 0
+#define HEDDLE_VERSION_MINOR 1
+#define HEDDLE_VERSION_PATCH 0
+
+struct heddle; /* one worker's place in one job */
+struct heddle_spec; /* a job's description */
+struct heddle_ticket; /* a push or pull under way */
+
+/* Where a buffer lies. CUDA is reserved: -ENOTSUP unless the library was built with it. */
+enum heddle_memory {
+	HEDDLE_MEMORY_HOST = 0,
+	HEDDLE_MEMORY_CUDA = 1
+};
+
+/*
+ * push:  QUEUED -> REQUESTED -> GRANTED -> SENDING -> HELD -> APPLIED -> DURABLE
+ *                      \------------ or, from any of them ----> DROPPED | FAILED
+ * pull:  QUEUED -> REQUESTED -> GRANTED -> SENDING -> APPLIED (delivered) | DROPPED | FAILED
+ */
+enum heddle_state {
+	HEDDLE_QUEUED = 0,
+	HEDDLE_REQUESTED = 1,
+	HEDDLE_GRANTED = 2,
+	HEDDLE_SENDING = 3,
+	HEDDLE_HELD = 4, /* the server has every byte; its commit is awaited */
+	HEDDLE_APPLIED = 5,
+	HEDDLE_DURABLE = 6, /* in a checkpoint */
+	HEDDLE_DROPPED = 7, /* by policy: pull and go on */
+	HEDDLE_FAILED = 8
+};
+
+/* Why a push or pull was dropped or has failed; heddle_reason_name() says it in a word. */
+enum heddle_reason {
+	HEDDLE_REASON_NONE = 0,
+	HEDDLE_REASON_BOUND = 1, /* it would have broken tau_max */
+	HEDDLE_REASON_IDLES = 2, /* its early place would have idled the network */
+	HEDDLE_REASON_LATE = 3, /* tau_max was broken when it came to the commit */
+	HEDDLE_REASON_LOST_BASE = 4, /* computed on a history that a restart lost */
+	HEDDLE_REASON_VOID = 5, /* its position was given up */
+	HEDDLE_REASON_HOLD = 6, /* the same, by the server, which had waited for it */
+	HEDDLE_REASON_LEASE = 7, /* this worker was silent for too long */
+	HEDDLE_REASON_CANCELLED = 8,
+	HEDDLE_REASON_LEFT = 9,
+	HEDDLE_REASON_NOT_FINITE = 10,
+	HEDDLE_REASON_REFUSED = 11, /* job description, admission or protocol */
+	HEDDLE_REASON_NO_MEMORY = 12,
+	HEDDLE_REASON_DUPLICATE = 13,
+	HEDDLE_REASON_NOT_MODIFIED = 14, /* conditional pull: nothing newer */
+	HEDDLE_REASON_EPOCH = 15, /* granted by a controller that has been superseded */
+	HEDDLE_REASON_CLOSED = 16,
+	HEDDLE_REASON_NO_SERVER = 17,
+	HEDDLE_REASON_TIMEOUT = 18,
+	HEDDLE_REASON_UNKNOWN_KEY = 19,
+	HEDDLE_REASON_VERSION_MISMATCH = 20
+};
+
+/* A model version: how many updates the server has applied (lower 48 bits), and which of the server's
+ * lives counted them (upper 16). Opaque but for this. */
+#define HEDDLE_VERSION_COUNTER(version) ((version) & ((UINT64_C(1) << 48) - 1))
+
+/* --- the job's description ----------------------------------------------------------------- */
+
+/* Begins a description. A name that is NULL comes from HEDDLE_TENANT (else "default") and HEDDLE_JOB
+ * (else -EINVAL). -EINVAL (also: too long, not UTF-8), -ENOMEM. */
+int heddle_spec_create(const char *tenant, const char *job, struct heddle_spec **spec);
+void heddle_spec_destroy(struct heddle_spec *spec);
+
+enum heddle_init {
+	HEDDLE_INIT_ZERO = 0,
+	HEDDLE_INIT_UNIFORM = 1 /* in [-scale, scale), from the job's seed */
+};
+
+/* Adds a tensor of fp32 values; the model is the tensors in this order. -EINVAL (name, a dimension of
+ * 0), -E2BIG (too many tensors or dimensions), -ENOMEM. */
+int heddle_spec_tensor(
+	struct heddle_spec *spec,
+	const char *name,
+	const uint64_t *dimensions,
+	size_t dimension_count,
+	enum heddle_init init,
+	float scale
+);
+/* Seed of the initial weights. Default 0. */
+void heddle_spec_seed(struct heddle_spec *spec, uint64_t seed);
+/* h <- momentum h - rate (g + decay w);  w <- w + h. Default 0.01, 0, 0. */
+void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float decay);
+/* An update may be applied at most tau_max commits after the version that it was computed from;
+ * later ones are dropped. Default 16. */
+void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max);
+
+enum heddle_staleness {
+	HEDDLE_STALENESS_CONSTANT = 0, /* every update counts alike */
+	HEDDLE_STALENESS_INV_SQRT = 1, /* c / sqrt(tau_max t) */
+	HEDDLE_STALENESS_ADADELAY = 2 /* c / sqrt(t + delay) */
+};
+void heddle_spec_staleness(struct heddle_spec *spec, enum heddle_staleness rule, float c);
+/* Lets NaN and Inf pass; without it a push with one is refused with -EDOM. */
+void heddle_spec_allow_not_finite(struct heddle_spec *spec);
+/* Values of the whole model; 0 when there is none, or it is beyond the limit. */
+uint64_t heddle_spec_values(const struct heddle_spec *spec);
+/* The initial model, as the server makes it: heddle_spec_values() of them. -EINVAL (description). */
+int heddle_spec_initialize(const struct heddle_spec *spec, float *values);
+
+/* --- joining a job ------------------------------------------------------------------------- */
+
+enum heddle_log_level {
+	HEDDLE_LOG_ERROR = 0,
+	HEDDLE_LOG_WARNING = 1,
+	HEDDLE_LOG_INFO = 2
+};
+
+/* What is NULL or 0 comes from the environment, named behind it, and else has its default. */
+struct heddle_options {
+	size_t size;
+	const char *controller; /* HEDDLE_CONTROLLER: address[:port]; none: direct to the server */
+	const char *server; /* HEDDLE_SERVER: needed without a controller; else for the fallback */
+	const char *key_file; /* HEDDLE_KEY_FILE */
+	const char *host; /* HEDDLE_HOST: this machine's name in the topology (the host name) */
+	const char *bind; /* HEDDLE_BIND: local address to use and to be reached at (any) */
+	const char *events; /* HEDDLE_EVENTS: file for a log of events, one JSON object a line */
+	int rank; /* HEDDLE_RANK: this worker's number (0); negative: from there */
+	int manual; /* no progress thread: the caller drives with heddle_progress() */
+	uint64_t keep_bytes; /* data kept after APPLIED until DURABLE, for a server's restart */
+	uint32_t chunk_bytes; /* payload of one packet; 0: 1408 */
+	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 1500 */
+	float job_weight; /* for fairness between tenants; 0: 1 */
+	/* Called from the progress thread; must not block or call the library. May be NULL. */
+	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
+	void *log_arg;
+};
+#ifdef __cplusplus
+#define HEDDLE_OPTIONS_INIT                                                                        \
+	{ sizeof(struct heddle_options), 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0 }
+#else
+#define HEDDLE_OPTIONS_INIT                                                                        \
+	{ .size = sizeof(struct heddle_options), .rank = -1 }
+#endif
+
+/* Opens the job; joining goes on by itself. options may be NULL. The spec is copied.
+ * -EINVAL (spec, option, environment, key file), -ENOENT, -EACCES (files), -EHOSTUNREACH, -EDESTADDRREQ
+ * (neither controller nor server), -EADDRNOTAVAIL, -EADDRINUSE, -EMFILE, -EAGAIN (no thread), -ENOMEM;
+ * heddle_last_error() has words. */
+int heddle_open(
+	const struct heddle_spec *spec,
+	const struct heddle_options *options,
+	struct heddle **fabric
+);
+/* Waits until the server has accepted the job's description. timeout_ms < 0: for ever. version and
+ * tau_max may be NULL. -ETIMEDOUT, -ECONNREFUSED (description differs, no memory, key: heddle_last_error()
+ * says which), -ECHILD, or an errno of the socket. */
+int heddle_wait_joined(struct heddle *fabric, int timeout_ms, uint64_t *version, uint32_t *tau_max);
+/* Leaves: what is under way ends first, for at most timeout_ms (< 0: for ever); what has not ended by
+ * then has FAILED closed. Frees the handle in any case; tickets stay valid until they are freed, and
+ * buffers are the caller's again. 0 (also NULL), -ETIMEDOUT, -ECHILD (freed, nothing said). Call it
+ * once, when no other thread uses the handle. */
+int heddle_close(struct heddle *fabric, int timeout_ms);
+
+/* This worker's number; and how many heddle-run started (HEDDLE_WORLD_SIZE, else 1). */
+int heddle_rank(const struct heddle *fabric);
+int heddle_world_size(const struct heddle *fabric);
+
+/* --- pushes and pulls ---------------------------------------------------------------------- */
+
+struct heddle_push_options {
+	size_t size;
+	enum heddle_memory memory;
+	void *stream; /* of the memory's kind; NULL for HOST */
+	int borrow; /* no copy: data stays untouched by the caller until status.released */
+};
+struct heddle_pull_options {
+	size_t size;
+	enum heddle_memory memory;
+	void *stream;
+	int conditional; /* deliver only something newer than `have` */
+	uint64_t have;
+};
+#ifdef __cplusplus
+#define HEDDLE_PUSH_OPTIONS_INIT                                                                   \
+	{ sizeof(struct heddle_push_options), HEDDLE_MEMORY_HOST, 0, 0 }
+#define HEDDLE_PULL_OPTIONS_INIT                                                                   \
+	{ sizeof(struct heddle_pull_options), HEDDLE_MEMORY_HOST, 0, 0, 0 }
+#else
+#define HEDDLE_PUSH_OPTIONS_INIT                                                                   \
+	{ .size = sizeof(struct heddle_push_options) }
+#define HEDDLE_PULL_OPTIONS_INIT                                                                   \
+	{ .size = sizeof(struct heddle_pull_options) }
+#endif
+
+#define HEDDLE_COMMANDS_MAX 4096
+
+/*
+ * Hands over one update: the whole model's values, computed from version `base`. Returns at once; the
+ * ticket tells the rest, and must be freed. options may be NULL (host memory, copied).
+ * -EDOM (NaN or Inf; heddle_last_error() says where), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait),
+ * -ENOTSUP (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ECHILD.
+ */
+int heddle_push(
+	struct heddle *fabric,
+	const float *data,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	struct heddle_ticket **ticket
+);
+/* Fetches the model, exactly one version of it, into data, whose contents are undefined until the
+ * ticket has ended. Errors as heddle_push() but -EDOM. */
+int heddle_pull_start(
+	struct heddle *fabric,
+	float *data,
+	const struct heddle_pull_options *options,
+	struct heddle_ticket **ticket
+);
+
+struct heddle_status {
+	size_t size;
+	enum heddle_state state;
+	enum heddle_reason reason;
+	int direction; /* 0 push, 1 pull */
+	int released; /* the library does not touch the data any more */
+	int granted; /* by the controller; else directly with the server */
+	uint32_t round; /* counts this worker's pushes, or pulls; 0 until it was taken up */
+	uint32_t delay; /* push: commits since base, this one included */
+	uint64_t base;
+	uint64_t version; /* push: after the commit; pull: what was delivered */
+	uint64_t bytes;
+	uint64_t asked_ns, ended_ns; /* CLOCK_MONOTONIC; ended 0: not yet */
+};
+#ifdef __cplusplus
+#define HEDDLE_STATUS_INIT                                                                         \
+	{                                                                                          \
+		sizeof(struct heddle_status), HEDDLE_QUEUED, HEDDLE_REASON_NONE, 0, 0, 0, 0, 0, 0, \
+			0, 0, 0, 0                                                                 \
+	}
+#else
+#define HEDDLE_STATUS_INIT                                                                         \
+	{ .size = sizeof(struct heddle_status) }
+#endif
+
+/* How far to wait. */
+enum heddle_wait {
+	HEDDLE_WAIT_HELD = 0, /* held by the server, or ended */
+	HEDDLE_WAIT_OUTCOME = 1, /* APPLIED, DROPPED or FAILED */
+	HEDDLE_WAIT_RELEASED = 2, /* the data is the caller's again */
+	HEDDLE_WAIT_DURABLE = 3 /* DURABLE, or never will be: the library has let go of it */
+};
+
+/* Looks: 1 when it has ended (APPLIED, DROPPED, FAILED), 0 when not. status may be NULL. -EINVAL (size). */
+int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status);
+/* Waits: 0, -ETIMEDOUT, -EINVAL, -ECHILD. status may be NULL, and is set in the first two cases. In
+ * manual mode it drives the fabric meanwhile. */
+int heddle_ticket_wait(
+	struct heddle_ticket *ticket,
+	enum heddle_wait until,
+	int timeout_ms,
+	struct heddle_status *status
+);
+/* Withdraws: 0 (it will end as FAILED cancelled, unless the server was faster), -EALREADY (held or
+ * ended), -EAGAIN, -ECHILD. */
+int heddle_ticket_cancel(struct heddle_ticket *ticket);
+/* The push or pull goes on; only the caller's view of it is given up. NULL: nothing. */
+void heddle_ticket_free(struct heddle_ticket *ticket);
+
+/* Pushes and waits for the outcome: 0 = applied, 1 = dropped (status says why), -EIO = failed,
+ * -ETIMEDOUT (it goes on; borrowed data must stay), or as heddle_push(). status may be NULL. */
+int heddle_push_wait(
+	struct heddle *fabric,
+	const float *data,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	int timeout_ms,
+	struct heddle_status *status
+);
+/* Pulls and waits: 0 = delivered, *version set; 1 = not modified; -EIO = failed; -ETIMEDOUT (withdrawn, data
+ * is undefined and the caller's), or as heddle_pull_start(). version may be NULL. */
+int heddle_pull(
+	struct heddle *fabric,
+	float *data,
+	const struct heddle_pull_options *options,
+	int timeout_ms,
+	uint64_t *version
+);
+
+/* --- event loops ---------------------------------------------------------------------------- */
+
+/* A descriptor for poll() and epoll: readable when a ticket has ended (manual: when there may be work);
+ * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. */
+int heddle_fd(const struct heddle *fabric);
+/* With a progress thread: waits for any ticket to end. Manual: drives the fabric, waiting at most
+ * timeout_ms (< 0: for ever). 1: something ended since the last call, 0: not, -ECHILD, or an errno of
+ * the socket. Manual: one thread makes this and all other calls. */
+int heddle_progress(struct heddle *fabric, int timeout_ms);
+/* Manual: how long heddle_fd() may be slept on before heddle_progress() is due; -1: for ever. */
+int heddle_timeout_ms(const struct heddle *fabric);
+
+/* --- what it did ---------------------------------------------------------------------------- */
+
+struct heddle_stats {
+	size_t size;
+	uint64_t pushed, applied, dropped, failed; /* pushed = the other three + under way */
+	uint64_t pulled, delivered;
+	uint64_t granted_bytes, direct_bytes; /* of what was applied or delivered */
+	uint64_t asked_again, fallbacks;
+	int joined;
+	int direct; /* no controller at present */
+};
+#ifdef __cplusplus
+#define HEDDLE_STATS_INIT                                                                          \
+	{ sizeof(struct heddle_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#else
+#define HEDDLE_STATS_INIT                                                                          \
+	{ .size = sizeof(struct heddle_stats) }
+#endif
+/* -EINVAL (size), -ECHILD. */
+int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats);
+
+/* "applied", "late", ...; "unknown" otherwise. Never NULL. */
+const char *heddle_state_name(enum heddle_state state);
+const char *heddle_reason_name(enum heddle_reason reason);
+/* An error code of this library (negative or positive errno) in words. Never NULL. */
+const char *heddle_strerror(int error);
+/* What the last failing call of this thread had to say beyond its code: "" when nothing. */
+const char *heddle_last_error(void);
+/* "0.1.0" */
+const char *heddle_version_text(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
