@@ -499,7 +499,7 @@ static void test_server_restart(void **state) {
 
 /* Bytes are kept until they are durable, and pushed again to a server that lost them. */
 static void test_keeps_until_durable(void **state) {
-	struct hd_worker_config config = {.keep_bytes_max = 10 * VALUES * 4};
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
 	struct world *world = build(DIRECT, &config);
 	struct hd_message durable = {.kind = HD_MSG_DURABLE};
 
@@ -540,7 +540,7 @@ static void test_keeps_until_durable(void **state) {
 }
 
 static void test_keep_limit(void **state) {
-	struct hd_worker_config config = {.keep_bytes_max = 2 * VALUES * 4};
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)2 * VALUES * 4};
 	struct world *world = build(DIRECT, &config);
 
 	run_ms(world, 20);
