@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_server_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#define HD_MEMORY_DEFAULT (UINT64_C(1) << 30)
+#define HD_WINDOW_DEFAULT (UINT32_C(1) << 20)
+
+/* --- tokens --------------------------------------------------------------------------------- */
+
+struct hd_handle *hd_handle_find(struct hd_server *server, uint64_t token) {
+	struct hd_handle *handle;
+
+	HASH_FIND(hh, server->handles, &token, sizeof(token), handle);
+	return handle;
+}
+
+int hd_handle_add(struct hd_server *server, struct hd_handle *handle) {
+	bool transfer = handle->kind != HD_HANDLE_TOMBSTONE;
+
+	if (transfer && server->transfer_count >= HD_TRANSFERS_MAX) {
+		return -ENOBUFS;
+	}
+	if (hd_handle_find(server, handle->token) != NULL) {
+		return -EEXIST;
+	}
+	handle->hh.tbl = NULL;
+	HASH_ADD(hh, server->handles, token, sizeof(handle->token), handle);
+	if (handle->hh.tbl == NULL) {
+		return -ENOMEM;
+	}
+	server->transfer_count += transfer ? 1 : 0;
+	return 0;
+}
+
+void hd_handle_remove(struct hd_server *server, struct hd_handle *handle) {
+	HASH_DELETE(hh, server->handles, handle);
+	server->transfer_count -= handle->kind != HD_HANDLE_TOMBSTONE ? 1 : 0;
+}
+
+/* --- sending -------------------------------------------------------------------------------- */
+
+void hd_turn_event(struct hd_turn *turn, struct hd_event *event) {
+	event->at = turn->now;
+	if (turn->sink->event != NULL) {
+		turn->sink->event(turn->sink, event);
+	}
+}
+
+void hd_peer_send(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message) {
+	if (peer->broken != NULL) {
+		return;
+	}
+	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
+		peer->broken = "too many messages wait for an acknowledgement";
+		turn->server->stats.sends_broken++;
+	}
+}
+
+void hd_member_send(
+	struct hd_turn *turn,
+	const struct hd_member *member,
+	const struct hd_message *message
+) {
+	if (member->peer != NULL) {
+		hd_peer_send(turn, member->peer, message);
+	}
+}
+
+/* What the controller misses it learns anew from REGISTER, STATE and INFLIGHT. */
+void hd_controller_send(struct hd_turn *turn, const struct hd_message *message) {
+	struct hd_session *controller = turn->server->controller;
+
+	if (controller != NULL && hd_session_is_open(controller)) {
+		(void)hd_session_send(controller, message, turn->now, turn->sink);
+	}
+}
+
+/* --- node face ------------------------------------------------------------------------------- */
+
+static void hd_server_close_broken(struct hd_turn *turn) {
+	struct hd_peer *peer = TAILQ_FIRST(&turn->server->peers), *next;
+
+	for (; peer != NULL; peer = next) {
+		next = TAILQ_NEXT(peer, link);
+		if (peer->broken == NULL) {
+			continue;
+		}
+		hd_peer_detach(turn, peer, HD_REASON_CLOSED);
+		hd_session_set_user(peer->session, NULL);
+		hd_session_close(
+			peer->session, HD_REASON_CLOSED, peer->broken, turn->now, turn->sink
+		);
+		hd_peer_destroy(turn->server, peer);
+	}
+}
+
+static void hd_server_timer(struct hd_turn *turn, struct hd_timer *timer) {
+	struct hd_job *job;
+
+	switch (timer->kind) {
+	case HD_TIMER_INCOMING:
+		hd_assembly_timer(
+			turn,
+			(struct hd_incoming
+				 *)(void *)((char *)timer - offsetof(struct hd_incoming, timer))
+		);
+		break;
+	case HD_TIMER_HOLD:
+		job = (struct hd_job *)(void *)((char *)timer - offsetof(struct hd_job, hold));
+		job->dirty = true;
+		break;
+	case HD_TIMER_CHECKPOINT:
+		job = (struct hd_job *)(void *)((char *)timer - offsetof(struct hd_job, retry));
+		hd_checkpoint_consider(turn, job, true);
+		break;
+	default:
+		hd_pull_start(
+			turn,
+			(struct hd_outgoing
+				 *)(void *)((char *)timer - offsetof(struct hd_outgoing, start_timer))
+		);
+		break;
+	}
+}
+
+/* What a call ends with. Order matters: see hd_server_internal.h. */
+static void hd_server_settle(struct hd_turn *turn) {
+	struct hd_server *server = turn->server;
+	struct hd_outgoing *ended;
+	struct hd_timer *timer;
+	struct hd_job *job;
+
+	while ((ended = TAILQ_FIRST(&server->ended_pulls)) != NULL) {
+		hd_pull_end(turn, ended, hd_send_stats(ended->send)->reason);
+	}
+	while ((timer = hd_timers_pop(&server->timers, turn->now)) != NULL) {
+		hd_server_timer(turn, timer);
+	}
+	hd_assembly_settle(turn);
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		if (job->dirty) {
+			hd_commit_run(turn, job);
+		}
+	}
+	if (server->freed) {
+		server->freed = false;
+		hd_pull_feed(turn);
+		hd_push_feed(turn);
+	}
+	hd_server_close_broken(turn);
+	hd_pulls_poll(turn);
+}
+
+static void hd_server_packet(struct hd_turn *turn, const struct hd_packet *packet) {
+	struct hd_server *server = turn->server;
+	uint8_t version;
+
+	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
+	case HD_PACKET_CHUNK:
+		hd_assembly_chunk(turn, packet);
+		break;
+	case HD_PACKET_CONTROL:
+	case HD_PACKET_HELLO:
+		hd_endpoint_receive(server->endpoint, turn->now, packet, turn->sink);
+		break;
+	case -EPROTONOSUPPORT:
+		/* The endpoint answers a HELLO of another version in words. */
+		server->stats.drop_version++;
+		hd_endpoint_receive(server->endpoint, turn->now, packet, turn->sink);
+		break;
+	case -EBADMSG:
+		server->stats.drop_malformed++;
+		break;
+	default:
+		server->stats.drop_type++;
+		break;
+	}
+}
+
+static void hd_server_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	struct hd_turn turn = {core, now, sink};
+
+	for (size_t i = 0; i < count; i++) {
+		hd_server_packet(&turn, &packets[i]);
+	}
+	hd_server_settle(&turn);
+}
+
+/* The first tick opens the session with the controller. */
+static void hd_server_connect(struct hd_turn *turn) {
+	struct hd_server *server = turn->server;
+
+	if (server->controller == NULL && !hd_addr_is_none(server->config.controller)) {
+		(void)hd_endpoint_connect(
+			server->endpoint, server->config.controller, turn->now, &server->controller
+		);
+	}
+}
+
+static void hd_server_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	struct hd_server *server = core;
+	struct hd_turn turn = {server, now, sink};
+
+	hd_server_connect(&turn);
+	hd_endpoint_tick(server->endpoint, now, sink);
+	hd_server_settle(&turn);
+}
+
+static hd_ns hd_server_deadline(const void *core) {
+	const struct hd_server *server = core;
+
+	if (server->freed || !TAILQ_EMPTY(&server->ended_pulls)
+	    || (server->controller == NULL && !hd_addr_is_none(server->config.controller))) {
+		return 0;
+	}
+	return hd_ns_min(
+		hd_endpoint_deadline(server->endpoint),
+		hd_ns_min(hd_timers_next(&server->timers), hd_timers_next(&server->sends))
+	);
+}
+
+const struct hd_core_ops hd_server_ops = {
+	.receive = hd_server_receive,
+	.tick = hd_server_tick,
+	.deadline = hd_server_deadline,
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void hd_server_defaults(struct hd_server_config *config) {
+	config->host = config->host != NULL ? config->host : config->name;
+	config->memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : HD_MEMORY_DEFAULT;
+	config->chunk_bytes
+		= config->chunk_bytes != 0 ? config->chunk_bytes : HD_CHUNK_BYTES_DEFAULT;
+	config->receive_window_bytes = config->receive_window_bytes != 0 ?
+		config->receive_window_bytes :
+		HD_WINDOW_DEFAULT;
+	config->hold_us = config->hold_us != 0 ? config->hold_us : HD_HOLD_US;
+}
+
+static int hd_server_open_endpoint(struct hd_server *server) {
+	const struct hd_server_config *config = &server->config;
+	struct hd_endpoint_config endpoint = {
+		.name = config->name,
+		.role = HD_ROLE_SERVER,
+		.key_id = config->key_id,
+		.keys = config->keys,
+		.accepts = true,
+		.ops = &hd_server_endpoint_ops,
+		.owner = server,
+	};
+
+	/* Tokens and nonces come from different streams of the same entropy. */
+	hd_entropy_bytes(&server->entropy, endpoint.seed, sizeof(endpoint.seed));
+	return hd_endpoint_create(&endpoint, &server->endpoint);
+}
+
+int hd_server_create(const struct hd_server_config *config, struct hd_server **out) {
+	struct hd_server *server = calloc(1, sizeof(*server));
+	int rc = -ENOMEM;
+
+	if (server == NULL) {
+		return -ENOMEM;
+	}
+	server->config = *config;
+	hd_server_defaults(&server->config);
+	if (server->config.chunk_bytes % sizeof(float) != 0
+	    || server->config.chunk_bytes > HD_CHUNK_BYTES_MAX
+	    || strlen(server->config.host) > HD_NAME_BYTES_MAX) {
+		rc = -EINVAL;
+		goto fail_server;
+	}
+	memcpy(server->host, server->config.host, strlen(server->config.host) + 1);
+	hd_entropy_init(&server->entropy, config->seed);
+	TAILQ_INIT(&server->jobs);
+	TAILQ_INIT(&server->peers);
+	TAILQ_INIT(&server->touched);
+	TAILQ_INIT(&server->starved);
+	TAILQ_INIT(&server->starved_pulls);
+	TAILQ_INIT(&server->ended_pulls);
+	server->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof(*server->tombstones));
+	if (server->tombstones == NULL) {
+		goto fail_server;
+	}
+	rc = hd_server_open_endpoint(server);
+	if (rc < 0) {
+		goto fail_tombstones;
+	}
+	*out = server;
+	return 0;
+fail_tombstones:
+	free(server->tombstones);
+fail_server:
+	free(server);
+	return rc;
+}
+
+void hd_server_destroy(struct hd_server *server) {
+	struct hd_peer *peer;
+	struct hd_job *job;
+
+	if (server == NULL) {
+		return;
+	}
+	while ((job = TAILQ_FIRST(&server->jobs)) != NULL) {
+		hd_job_destroy(server, job);
+	}
+	hd_endpoint_destroy(server->endpoint);
+	while ((peer = TAILQ_FIRST(&server->peers)) != NULL) {
+		hd_peer_destroy(server, peer);
+	}
+	HASH_CLEAR(hh, server->handles);
+	hd_timers_fini(&server->timers);
+	hd_timers_fini(&server->sends);
+	free(server->tombstones);
+	free(server);
+}
+
+bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) {
+	struct hd_turn turn = {server, now, sink};
+	bool settled = true;
+	struct hd_peer *peer;
+	struct hd_job *job;
+
+	server->draining = true;
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		hd_checkpoint_consider(&turn, job, true);
+		settled = settled && hd_checkpoint_settled(server, job);
+	}
+	while (settled && (peer = TAILQ_FIRST(&server->peers)) != NULL) {
+		hd_peer_detach(&turn, peer, HD_REASON_CLOSED);
+		hd_session_set_user(peer->session, NULL);
+		hd_session_close(peer->session, HD_REASON_CLOSED, "the server ends", now, sink);
+		hd_peer_destroy(server, peer);
+	}
+	return settled;
+}
+
+/* --- what others look at --------------------------------------------------------------------- */
+
+const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values) {
+	const struct hd_job *found = hd_job_find(server, job);
+
+	if (found == NULL) {
+		return NULL;
+	}
+	*values = found->values;
+	return found->model->data;
+}
+
+const float *hd_server_momentum(const struct hd_server *server, uint32_t job) {
+	const struct hd_job *found = hd_job_find(server, job);
+
+	return found != NULL ? found->momentum->data : NULL;
+}
+
+hd_version hd_server_version(const struct hd_server *server, uint32_t job) {
+	const struct hd_job *found = hd_job_find(server, job);
+
+	return found != NULL ? found->version : 0;
+}
+
+const struct hd_server_stats *hd_server_stats(const struct hd_server *server) {
+	return &server->stats;
+}
+
+size_t hd_server_log(
+	const struct hd_server *server,
+	uint32_t job,
+	struct hd_commit *commits,
+	size_t capacity
+) {
+	const struct hd_job *found = hd_job_find(server, job);
+	uint64_t count;
+
+	if (found == NULL) {
+		return 0;
+	}
+	count = found->log_count < HD_COMMITS_KEPT ? found->log_count : HD_COMMITS_KEPT;
+	count = count < capacity ? count : capacity;
+	for (uint64_t i = 0; i < count; i++) {
+		commits[i] = found->log[(found->log_count - count + i) % HD_COMMITS_KEPT];
+	}
+	return count;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chunks go straight into their place. Everything else (acknowledgement, completion, go) is looked at
+ * once a call for each update that was touched, not once a packet.
+ */
+#include "hd_server_internal.h"
+
+#include <errno.h>
+
+void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in) {
+	if (!in->touched) {
+		in->touched = true;
+		TAILQ_INSERT_TAIL(&server->touched, in, touched_link);
+	}
+}
+
+int hd_incoming_open(struct hd_server *server, struct hd_incoming *in) {
+	struct hd_recv_config config = {
+		.token = in->handle.token,
+		.job = in->job->id,
+		.round = in->round,
+		.worker = in->member->rank,
+		.attempt = in->attempt,
+		.dtype = HD_DTYPE_FP32,
+		.bytes = in->job->bytes,
+	};
+	int rc;
+
+	in->buffer = hd_buffer_get(server, in->job);
+	if (in->buffer == NULL) {
+		return -ENOMEM;
+	}
+	config.data = in->buffer->data;
+	rc = hd_recv_create(&config, &in->recv);
+	if (rc < 0) {
+		in->recv = NULL;
+		hd_buffer_put(server, in->job, in->buffer);
+		in->buffer = NULL;
+	}
+	return rc;
+}
+
+/* --- chunks ---------------------------------------------------------------------------------- */
+
+static void hd_incoming_started(struct hd_turn *turn, struct hd_incoming *in) {
+	struct hd_event event = {
+		.kind = HD_EVENT_RECV_START,
+		.job = in->job->id,
+		.worker = in->member->rank,
+		.direction = HD_PUSH,
+		.round = in->round,
+		.token = in->handle.token,
+		.position = in->direct ? 0 : in->position,
+		.base = in->base,
+		.bytes = in->job->bytes,
+	};
+
+	in->started = true;
+	hd_turn_event(turn, &event);
+}
+
+static void hd_incoming_chunk(
+	struct hd_turn *turn,
+	struct hd_incoming *in,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+) {
+	struct hd_server_stats *stats = &turn->server->stats;
+
+	if (in->recv == NULL && hd_incoming_open(turn->server, in) < 0) {
+		stats->drop_memory++;
+		return;
+	}
+	switch (hd_recv_chunk(in->recv, turn->now, header, payload, payload_bytes)) {
+	case HD_RECV_NEW:
+		break;
+	case HD_RECV_DONE:
+		in->complete = true;
+		break;
+	case HD_RECV_DUPLICATE:
+		stats->duplicates++;
+		break;
+	case HD_RECV_MISMATCH:
+		stats->drop_mismatch++;
+		return;
+	}
+	if (!in->started) {
+		hd_incoming_started(turn, in);
+	}
+	if (payload_bytes > in->packet_bytes) {
+		in->packet_bytes = (uint32_t)payload_bytes;
+	}
+	in->active = turn->now;
+	stats->chunk_bytes += payload_bytes;
+	hd_incoming_touch(turn->server, in);
+}
+
+/* A sender that has not heard that we hold everything is told again. */
+static void hd_tombstone_chunk(
+	struct hd_turn *turn,
+	struct hd_tombstone *tomb,
+	const struct hd_chunk_header *header
+) {
+	const struct hd_job *job = hd_job_find(turn->server, tomb->job);
+	const struct hd_member *member = job != NULL ? hd_job_member(job, tomb->worker) : NULL;
+	struct hd_message message = {.kind = HD_MSG_SACK};
+
+	if (!tomb->done || member == NULL || member->peer == NULL || header->job != tomb->job
+	    || header->worker != tomb->worker) {
+		turn->server->stats.drop_token++;
+		return;
+	}
+	turn->server->stats.duplicates++;
+	if (tomb->answered == turn->now) {
+		return;
+	}
+	tomb->answered = turn->now;
+	message.sack.token = tomb->handle.token;
+	message.sack.held = tomb->chunks;
+	message.sack.done = 1;
+	message.sack.window_bytes = turn->server->config.receive_window_bytes;
+	message.sack.packets.count = 1;
+	message.sack.packets.item[0] = (struct hd_range){header->packet, header->packet};
+	(void)hd_session_send_once(member->peer->session, &message, turn->now, turn->sink);
+}
+
+void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
+	struct hd_server_stats *stats = &turn->server->stats;
+	struct hd_chunk_header header;
+	struct hd_handle *handle;
+	const uint8_t *payload;
+	size_t payload_bytes;
+
+	if (hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &payload_bytes) < 0) {
+		stats->drop_malformed++;
+		return;
+	}
+	stats->chunks++;
+	handle = hd_handle_find(turn->server, header.token);
+	if (handle == NULL || handle->kind == HD_HANDLE_OUTGOING) {
+		stats->drop_token++;
+	} else if (handle->kind == HD_HANDLE_TOMBSTONE) {
+		hd_tombstone_chunk(turn, (struct hd_tombstone *)(void *)handle, &header);
+	} else {
+		hd_incoming_chunk(
+			turn, (struct hd_incoming *)(void *)handle, &header, payload, payload_bytes
+		);
+	}
+}
+
+/* --- go -------------------------------------------------------------------------------------- */
+
+void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_GO};
+	struct hd_event event = {
+		.kind = HD_EVENT_GO,
+		.job = in->job->id,
+		.worker = in->member->rank,
+		.direction = HD_PUSH,
+		.round = in->round,
+		.token = in->handle.token,
+		.position = in->position,
+	};
+
+	if (in->predecessor != NULL) {
+		LIST_REMOVE(in, successor_link);
+		in->predecessor = NULL;
+	}
+	in->active = turn->now;
+	message.go.job = in->job->id;
+	message.go.token = in->handle.token;
+	hd_turn_event(turn, &event);
+	hd_member_send(turn, in->member, &message);
+}
+
+/* What is on the wire during the round trip to the successor: its first chunk then arrives as the
+ * predecessor's last one does. */
+static uint64_t hd_incoming_window(const struct hd_incoming *in, const struct hd_incoming *next) {
+	uint64_t least = 2 * (uint64_t)in->packet_bytes;
+	double flight = 0;
+
+	if (next->member->peer != NULL) {
+		flight = hd_recv_rate_bps(in->recv) / 8 * 1e-9
+			* (double)hd_session_rtt(next->member->peer->session);
+	}
+	return flight > (double)least ? (uint64_t)flight : least;
+}
+
+static void hd_incoming_release(struct hd_turn *turn, struct hd_incoming *in) {
+	struct hd_incoming *successor = LIST_FIRST(&in->successors), *next;
+	uint64_t missing;
+
+	if (!in->started || successor == NULL) {
+		return;
+	}
+	missing = hd_recv_missing(in->recv);
+	for (; successor != NULL; successor = next) {
+		next = LIST_NEXT(successor, successor_link);
+		if (missing <= hd_incoming_window(in, successor)) {
+			hd_incoming_go(turn, successor);
+		}
+	}
+}
+
+/* --- once a call ----------------------------------------------------------------------------- */
+
+static void hd_incoming_sack(struct hd_turn *turn, struct hd_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_SACK};
+
+	if (in->member->peer == NULL || !hd_recv_sack_due(in->recv, turn->now)) {
+		return;
+	}
+	hd_recv_sack(in->recv, turn->now, turn->server->config.receive_window_bytes, &message.sack);
+	in->chunks = message.sack.held;
+	(void)hd_session_send_once(in->member->peer->session, &message, turn->now, turn->sink);
+}
+
+static void hd_incoming_settle(struct hd_turn *turn, struct hd_incoming *in) {
+	if (in->recv == NULL) {
+		return;
+	}
+	hd_incoming_sack(turn, in);
+	hd_incoming_release(turn, in);
+	hd_timer_set(&turn->server->timers, &in->timer, hd_recv_deadline(in->recv));
+	if (in->complete && in->completed_at == 0) {
+		in->completed_at = turn->now;
+		hd_commit_complete(turn, in);
+	}
+}
+
+void hd_assembly_settle(struct hd_turn *turn) {
+	struct hd_incoming_list *touched = &turn->server->touched;
+	struct hd_incoming *in;
+
+	while ((in = TAILQ_FIRST(touched)) != NULL) {
+		TAILQ_REMOVE(touched, in, touched_link);
+		in->touched = false;
+		hd_incoming_settle(turn, in);
+	}
+}
+
+void hd_assembly_timer(struct hd_turn *turn, struct hd_incoming *in) {
+	hd_incoming_touch(turn->server, in);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Durable means in a checkpoint. The core says what is to be written and keeps it unchanged; commits
+ * go on meanwhile, on copies. */
+#include "hd_server_internal.h"
+
+#include <errno.h>
+
+static bool hd_checkpoint_possible(const struct hd_server *server) {
+	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+}
+
+bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *job) {
+	return !hd_checkpoint_possible(server)
+		|| (!job->checkpointing && job->durable == job->version);
+}
+
+/* --- what is held while one is written ------------------------------------------------------- */
+
+void hd_checkpoint_fini(struct hd_server *server, struct hd_job *job) {
+	free(job->checkpoint.rounds);
+	free(job->checkpoint.lives);
+	job->checkpoint = (struct hd_checkpoint){0};
+	hd_buffer_put(server, job, job->checkpoint_model);
+	hd_buffer_put(server, job, job->checkpoint_momentum);
+	job->checkpoint_model = NULL;
+	job->checkpoint_momentum = NULL;
+	if (job->spare[0] != NULL && job->model->refs == 1) {
+		hd_buffer_put(server, job, job->spare[0]);
+		job->spare[0] = NULL;
+	}
+	if (job->spare[1] != NULL && job->momentum->refs == 1) {
+		hd_buffer_put(server, job, job->spare[1]);
+		job->spare[1] = NULL;
+	}
+}
+
+/* Both copies that a commit may have to make while the file is written are set aside now. */
+static int hd_checkpoint_hold(struct hd_server *server, struct hd_job *job) {
+	for (uint32_t i = 0; i < 2; i++) {
+		if (job->spare[i] == NULL) {
+			job->spare[i] = hd_buffer_get(server, job);
+		}
+		if (job->spare[i] == NULL) {
+			return -ENOMEM;
+		}
+	}
+	job->checkpoint_model = job->model;
+	job->checkpoint_momentum = job->momentum;
+	job->model->refs++;
+	job->momentum->refs++;
+	return 0;
+}
+
+/* Fills rows with the worker's applied rounds, oldest first; NULL only counts. */
+static uint32_t hd_member_applied(const struct hd_member *member, struct hd_last_round *rows) {
+	uint32_t first = member->newest_round > HD_ROUNDS_KEPT ?
+		member->newest_round - HD_ROUNDS_KEPT + 1 :
+		1;
+	uint32_t count = 0;
+
+	for (uint32_t round = first; round <= member->newest_round && round != 0; round++) {
+		const struct hd_round *kept = hd_member_round(member, round);
+
+		if (kept == NULL || kept->outcome != HD_OUTCOME_APPLIED) {
+			continue;
+		}
+		if (rows != NULL) {
+			rows[count] = (struct hd_last_round){
+				.worker = member->rank,
+				.round = round,
+				.outcome = kept->outcome,
+				.delay = kept->delay,
+				.version = kept->version,
+			};
+		}
+		count++;
+	}
+	return count;
+}
+
+static int hd_checkpoint_rounds(const struct hd_job *job, struct hd_checkpoint *checkpoint) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		count += job->members[i] != NULL ? hd_member_applied(job->members[i], NULL) : 0;
+	}
+	checkpoint->rounds = calloc(count + 1, sizeof(*checkpoint->rounds));
+	if (checkpoint->rounds == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		struct hd_last_round *rows = checkpoint->rounds + checkpoint->round_count;
+
+		if (job->members[i] != NULL) {
+			checkpoint->round_count += hd_member_applied(job->members[i], rows);
+		}
+	}
+	return 0;
+}
+
+static int hd_checkpoint_fill(struct hd_server *server, struct hd_job *job) {
+	struct hd_checkpoint *checkpoint = &job->checkpoint;
+	int rc = hd_checkpoint_hold(server, job);
+
+	if (rc < 0) {
+		return rc;
+	}
+	checkpoint->job = job->id;
+	checkpoint->version = job->version;
+	checkpoint->values = job->values;
+	checkpoint->model = job->model->data;
+	checkpoint->momentum = job->momentum->data;
+	checkpoint->spec = job->spec;
+	checkpoint->lives = calloc(job->life_count + 1, sizeof(*checkpoint->lives));
+	if (checkpoint->lives == NULL) {
+		return -ENOMEM;
+	}
+	checkpoint->life_count = job->life_count;
+	memcpy(checkpoint->lives, job->lives, job->life_count * sizeof(*checkpoint->lives));
+	return hd_checkpoint_rounds(job, checkpoint);
+}
+
+/* --- beginning and ending -------------------------------------------------------------------- */
+
+static void hd_checkpoint_event(
+	struct hd_turn *turn,
+	const struct hd_job *job,
+	enum hd_event_kind kind,
+	int error
+) {
+	struct hd_event event = {
+		.kind = kind,
+		.reason = error != 0 ? HD_REASON_REFUSED : HD_REASON_NONE,
+		.job = job->id,
+		.version = kind == HD_EVENT_DURABLE ? job->durable : job->version,
+		.bytes = 2 * job->bytes,
+		.aux = (uint64_t)-error,
+	};
+
+	hd_turn_event(turn, &event);
+}
+
+static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int error) {
+	job->checkpointing = false;
+	turn->server->stats.checkpoint_errors++;
+	hd_checkpoint_fini(turn->server, job);
+	hd_checkpoint_event(turn, job, HD_EVENT_CHECKPOINT, error);
+	hd_timer_set(
+		&turn->server->timers,
+		&job->retry,
+		hd_ns_add(turn->now, HD_CHECKPOINT_RETRY_US * HD_US)
+	);
+}
+
+void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked) {
+	struct hd_server *server = turn->server;
+	uint32_t every = server->config.checkpoint_commits;
+	bool due = asked ? job->durable != job->version : every != 0 && job->commits_since >= every;
+	int rc;
+
+	if (!hd_checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
+	    || !due) {
+		return;
+	}
+	rc = hd_checkpoint_fill(server, job);
+	if (rc < 0) {
+		hd_checkpoint_failed(turn, job, rc);
+		return;
+	}
+	hd_checkpoint_event(turn, job, HD_EVENT_CHECKPOINT, 0);
+	job->checkpointing = true; /* before the call: it may end within it */
+	job->commits_since = 0;
+	server->stats.checkpoints++;
+	rc = server->config.ops->checkpoint(server->config.owner, &job->checkpoint);
+	if (rc < 0) {
+		hd_checkpoint_failed(turn, job, rc);
+	}
+}
+
+static void hd_checkpoint_tell(struct hd_turn *turn, const struct hd_job *job) {
+	struct hd_message message = {.kind = HD_MSG_DURABLE};
+	struct hd_peer *peer;
+
+	message.durable = (struct hd_msg_durable){.job = job->id, .version = job->durable};
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && peer->joined) {
+			hd_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+void hd_server_checkpoint_done(
+	struct hd_server *server,
+	hd_ns now,
+	uint32_t job_id,
+	int status,
+	struct hd_sink *sink
+) {
+	struct hd_turn turn = {server, now, sink};
+	struct hd_job *job = hd_job_find(server, job_id);
+
+	if (job == NULL || !job->checkpointing) {
+		return;
+	}
+	if (status < 0) {
+		hd_checkpoint_failed(&turn, job, status);
+		return;
+	}
+	job->checkpointing = false;
+	job->durable = job->checkpoint.version;
+	hd_checkpoint_fini(server, job);
+	hd_checkpoint_event(&turn, job, HD_EVENT_DURABLE, 0);
+	hd_checkpoint_tell(&turn, job);
+	if (job->restoring) {
+		job->restoring = false;
+		hd_job_joined(&turn, job);
+	}
+}

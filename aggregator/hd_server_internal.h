@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the server core's files share. One file an idea:
+ *
+ *   hd_server.c             node face: packets in, deadlines, life
+ *   hd_server_session.c     endpoint callbacks: who may say what; the controller's session
+ *   hd_server_job.c         JOIN, LEAVE, admission, restore, members and their rounds
+ *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
+ *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
+ *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
+ *   hd_server_commit.c      the commit rule, hold, apply, outcomes, the log
+ *   hd_server_pull.c        snapshots and sending them
+ *   hd_server_checkpoint.c  durable
+ *
+ * During one receive() or tick(): first whatever arrived changes state, then commits run, and only
+ * then does hd_pulls_poll() hand model bytes to the sink, which may read them until the call returns.
+ */
+#ifndef HD_SERVER_INTERNAL_H
+#define HD_SERVER_INTERNAL_H
+
+#include "hd_endpoint.h"
+#include "hd_recv.h"
+#include "hd_send.h"
+#include "hd_server.h"
+#include "hd_server_timers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define uthash_malloc(bytes) malloc(bytes)
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define HD_POLL_PACKETS 32 /* one transfer's turn */
+#define HD_POLL_BUDGET 512 /* packets of one receive() or tick() */
+#define HD_GO_SLACK_US 20000 /* after its start time a pull no longer waits for the one before */
+#define HD_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
+
+enum hd_timer_kind {
+	HD_TIMER_INCOMING, /* a delayed acknowledgement */
+	HD_TIMER_HOLD,
+	HD_TIMER_CHECKPOINT,
+	HD_TIMER_PULL_START,
+	HD_TIMER_PULL_SEND
+};
+
+/* 64-byte aligned memory for one model's values: model, momentum, snapshot or update. */
+struct hd_buffer {
+	uint32_t refs;
+	struct hd_buffer *next; /* in the pool */
+	float *data;
+};
+
+/* What a token stands for. */
+enum hd_handle_kind {
+	HD_HANDLE_INCOMING,
+	HD_HANDLE_OUTGOING,
+	HD_HANDLE_TOMBSTONE
+};
+
+struct hd_handle {
+	uint64_t token;
+	enum hd_handle_kind kind;
+	UT_hash_handle hh;
+};
+
+struct hd_job;
+struct hd_incoming;
+struct hd_outgoing;
+
+/* One session that somebody opened with us. */
+struct hd_peer {
+	struct hd_session *session;
+	struct hd_job *job; /* NULL until JOIN */
+	struct hd_member *member;
+	bool joined; /* JOINED was sent */
+	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
+	struct hd_path path; /* of pulls */
+	TAILQ_ENTRY(hd_peer) link;
+};
+TAILQ_HEAD(hd_peers, hd_peer);
+
+struct hd_round {
+	uint32_t round; /* 0: none */
+	uint8_t outcome;
+	uint8_t reason;
+	uint32_t delay;
+	hd_version version;
+};
+
+LIST_HEAD(hd_member_incoming, hd_incoming);
+LIST_HEAD(hd_member_outgoing, hd_outgoing);
+
+/* A worker of a job; outlives its sessions. */
+struct hd_member {
+	uint16_t rank;
+	bool left;
+	struct hd_peer *peer; /* NULL: no session */
+	uint32_t newest_round;
+	struct hd_round rounds[HD_ROUNDS_KEPT]; /* rounds[round % HD_ROUNDS_KEPT] */
+	struct hd_member_incoming incoming;
+	struct hd_member_outgoing outgoing;
+};
+
+LIST_HEAD(hd_incoming_successors, hd_incoming);
+LIST_HEAD(hd_outgoing_successors, hd_outgoing);
+TAILQ_HEAD(hd_incoming_list, hd_incoming);
+TAILQ_HEAD(hd_outgoing_list, hd_outgoing);
+
+/* An update that may come, comes, or waits for its commit. */
+struct hd_incoming {
+	struct hd_handle handle; /* first */
+	struct hd_job *job;
+	struct hd_member *member;
+	uint32_t round;
+	uint8_t attempt;
+	bool direct;
+	bool started; /* its first chunk was taken */
+	bool complete;
+	bool queued;
+	bool touched;
+	bool starved;
+	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
+	hd_version base;
+	float weight;
+	uint32_t packet_bytes; /* biggest payload seen */
+	uint32_t chunks; /* set at the end */
+	hd_ns active; /* when it last showed that it will come */
+	hd_ns completed_at;
+	struct hd_buffer *buffer; /* NULL: no chunk yet */
+	struct hd_recv *recv;
+	struct hd_timer timer;
+	struct hd_incoming *predecessor; /* whose end frees this one's start */
+	struct hd_incoming_successors successors;
+	LIST_ENTRY(hd_incoming) successor_link, member_link;
+	TAILQ_ENTRY(hd_incoming) open_link, queue_link, touched_link, starved_link;
+};
+
+struct hd_snapshot {
+	uint32_t refs;
+	hd_version version;
+	struct hd_buffer *buffer;
+	LIST_ENTRY(hd_snapshot) link;
+};
+
+enum hd_outgoing_state {
+	HD_OUTGOING_WAITING, /* for its start */
+	HD_OUTGOING_STARVED, /* for a snapshot */
+	HD_OUTGOING_SENDING,
+	HD_OUTGOING_ENDED /* while sending: freed at the next call, the sink may still read */
+};
+
+/* A pull. */
+struct hd_outgoing {
+	struct hd_handle handle; /* first */
+	struct hd_job *job;
+	struct hd_member *member;
+	struct hd_msg_grant grant;
+	enum hd_outgoing_state state;
+	struct hd_snapshot *snapshot;
+	struct hd_send *send;
+	bool started; /* SEND_START was reported */
+	struct hd_timer start_timer, poll_timer;
+	struct hd_outgoing *predecessor;
+	struct hd_outgoing_successors successors;
+	LIST_ENTRY(hd_outgoing) successor_link, member_link;
+	TAILQ_ENTRY(hd_outgoing) open_link, starved_link;
+};
+
+/* An ended push: chunks that still come are answered with `done`, when they were all held. */
+struct hd_tombstone {
+	struct hd_handle handle; /* first */
+	bool used;
+	bool done; /* it was held whole: chunks that still come are answered so */
+	uint32_t job;
+	uint16_t worker;
+	uint32_t chunks;
+	hd_ns answered; /* one answer a call is enough */
+};
+
+struct hd_job {
+	uint32_t id;
+	struct hd_jobspec spec;
+	uint64_t values, bytes;
+	hd_version version, durable;
+	uint32_t life_count;
+	struct hd_life lives[HD_LIVES_MAX];
+	struct hd_member **members; /* HD_WORKERS_MAX, by rank */
+	uint32_t member_count;
+
+	/* hd_server_memory.c */
+	struct hd_buffer *pool;
+	uint32_t buffer_count, buffer_floor; /* allocated; never trimmed below */
+	struct hd_buffer *spare[2]; /* for the copy that a commit must make: model, momentum */
+
+	struct hd_buffer *model, *momentum;
+	LIST_HEAD(hd_snapshots, hd_snapshot) snapshots;
+	uint32_t snapshot_count;
+
+	struct hd_incoming_list open; /* all, in the order in which they were told */
+	struct hd_incoming_list queue; /* those with a position, and complete direct ones */
+	struct hd_outgoing_list pulls;
+	uint32_t open_count, pull_count;
+	uint64_t position; /* highest told */
+	struct hd_timer hold;
+	bool dirty; /* the commit rule is to be looked at */
+
+	struct hd_commit *log; /* HD_COMMITS_KEPT */
+	uint64_t log_count;
+
+	/* hd_server_checkpoint.c */
+	bool checkpointing, restoring;
+	uint64_t commits_since;
+	struct hd_checkpoint checkpoint;
+	struct hd_buffer *checkpoint_model, *checkpoint_momentum;
+	struct hd_timer retry;
+	TAILQ_ENTRY(hd_job) link;
+};
+TAILQ_HEAD(hd_jobs, hd_job);
+
+struct hd_server {
+	struct hd_server_config config;
+	char host[HD_NAME_BYTES_MAX + 1];
+	struct hd_endpoint *endpoint;
+	struct hd_session *controller;
+	bool registered, draining;
+	uint16_t epoch; /* newest of a controller that was seen */
+	struct hd_entropy entropy;
+	struct hd_jobs jobs;
+	uint32_t job_count;
+	struct hd_peers peers;
+	struct hd_handle *handles; /* uthash by token */
+	uint32_t transfer_count;
+	struct hd_tombstone *tombstones; /* HD_TOMBSTONES_MAX, a ring */
+	uint32_t tombstone_next;
+	struct hd_timers timers, sends;
+	struct hd_incoming_list touched, starved;
+	struct hd_outgoing_list starved_pulls, ended_pulls;
+	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
+	struct hd_server_stats stats;
+};
+
+/* What a handler is called with, in one piece. */
+struct hd_turn {
+	struct hd_server *server;
+	hd_ns now;
+	struct hd_sink *sink;
+};
+
+/* --- hd_server.c ---------------------------------------------------------------------------- */
+struct hd_handle *hd_handle_find(struct hd_server *server, uint64_t token);
+/* 0, -EEXIST, -ENOMEM, -ENOBUFS (HD_TRANSFERS_MAX). */
+int hd_handle_add(struct hd_server *server, struct hd_handle *handle);
+void hd_handle_remove(struct hd_server *server, struct hd_handle *handle);
+/* Sends reliably; a session whose queue is full is given up: its worker joins and asks again. */
+void hd_peer_send(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message);
+void hd_member_send(
+	struct hd_turn *turn,
+	const struct hd_member *member,
+	const struct hd_message *message
+);
+void hd_controller_send(struct hd_turn *turn, const struct hd_message *message);
+void hd_turn_event(struct hd_turn *turn, struct hd_event *event);
+
+/* --- hd_server_session.c -------------------------------------------------------------------- */
+extern const struct hd_endpoint_ops hd_server_endpoint_ops;
+/* Tells the controller where a job stands, and what is open. */
+void hd_server_announce(struct hd_turn *turn, const struct hd_job *job);
+void hd_peer_destroy(struct hd_server *server, struct hd_peer *peer);
+
+/* --- hd_server_job.c ------------------------------------------------------------------------ */
+struct hd_job *hd_job_find(const struct hd_server *server, uint32_t id);
+struct hd_member *hd_job_member(const struct hd_job *job, uint16_t rank);
+void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_join *join);
+void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer);
+/* JOINED to everybody who waited for the restored job. */
+void hd_job_joined(struct hd_turn *turn, struct hd_job *job);
+void hd_job_destroy(struct hd_server *server, struct hd_job *job);
+/* The peer's session is gone, or leaves: what cannot end without it ends. */
+void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason reason);
+const struct hd_round *hd_member_round(const struct hd_member *member, uint32_t round);
+/* True for rounds so old that their outcome is no longer known. */
+bool hd_member_forgot(const struct hd_member *member, uint32_t round);
+void hd_member_record(struct hd_member *member, const struct hd_round *round);
+/* True when `base` is in this job's history. */
+bool hd_job_knows(const struct hd_job *job, hd_version base);
+
+/* --- hd_server_memory.c --------------------------------------------------------------------- */
+/* Allocates until the job owns `count` buffers: its floor. 0 or -ENOMEM (beyond memory_bytes). */
+int hd_memory_guarantee(struct hd_server *server, struct hd_job *job, uint32_t count);
+struct hd_buffer *hd_buffer_get(struct hd_server *server, struct hd_job *job);
+void hd_buffer_put(struct hd_server *server, struct hd_job *job, struct hd_buffer *buffer);
+void hd_memory_fini(struct hd_server *server, struct hd_job *job);
+uint64_t hd_memory_left(const struct hd_server *server);
+
+/* --- hd_server_push.c ----------------------------------------------------------------------- */
+void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect);
+void hd_push_request(
+	struct hd_turn *turn,
+	struct hd_member *member,
+	const struct hd_msg_request *request
+);
+void hd_push_void(struct hd_turn *turn, const struct hd_msg_void_ *void_);
+void hd_push_cancel(
+	struct hd_turn *turn,
+	struct hd_member *member,
+	const struct hd_msg_cancel *cancel
+);
+/* Direct updates that waited for memory. */
+void hd_push_feed(struct hd_turn *turn);
+/* Forgets an update, its successors may go. `done` says whether late chunks are answered so. */
+void hd_incoming_end(struct hd_turn *turn, struct hd_incoming *in, bool done);
+/* An update ends without being applied: told, recorded when that is final, counted. */
+void hd_incoming_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason);
+void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in);
+struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t token, bool done);
+void hd_tombstone_add(struct hd_server *server, const struct hd_tombstone *like);
+
+/* --- hd_server_assembly.c ------------------------------------------------------------------- */
+void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet);
+/* Acknowledges, completes and sends go, for everything that the call touched. */
+void hd_assembly_settle(struct hd_turn *turn);
+void hd_assembly_timer(struct hd_turn *turn, struct hd_incoming *in);
+/* Tells the worker of `in` to start, and no longer waits for its predecessor. */
+void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in);
+/* Has it looked at before the call ends. */
+void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in);
+/* Gives it a buffer and a receiver. 0 or -ENOMEM. */
+int hd_incoming_open(struct hd_server *server, struct hd_incoming *in);
+
+/* --- hd_server_commit.c --------------------------------------------------------------------- */
+/* HD_REASON_NONE when an update on `base` could still be applied next, else LOST_BASE or LATE. */
+enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base);
+void hd_commit_queue(struct hd_incoming *in);
+void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in);
+void hd_commit_run(struct hd_turn *turn, struct hd_job *job);
+void hd_commit_outcome(
+	struct hd_turn *turn,
+	const struct hd_job *job,
+	const struct hd_member *member,
+	const struct hd_round *round
+);
+/* The controller's word on how a push ended. */
+void hd_commit_report(
+	struct hd_turn *turn,
+	const struct hd_incoming *in,
+	const struct hd_round *round
+);
+
+/* --- hd_server_pull.c ----------------------------------------------------------------------- */
+void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant);
+void hd_pull_request(
+	struct hd_turn *turn,
+	struct hd_member *member,
+	const struct hd_msg_request *request
+);
+void hd_pull_cancel(
+	struct hd_turn *turn,
+	struct hd_member *member,
+	const struct hd_msg_cancel *cancel
+);
+void hd_pull_sack(struct hd_turn *turn, const struct hd_peer *peer, const struct hd_msg_sack *sack);
+void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out);
+void hd_pull_feed(struct hd_turn *turn);
+/* Sends what pacing and windows permit, in turns. The last thing of a call. */
+void hd_pulls_poll(struct hd_turn *turn);
+void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason reason);
+void hd_outgoing_destroy(struct hd_server *server, struct hd_outgoing *out);
+/* Makes the model (and the momentum, while a checkpoint is being written) safe to change. */
+void hd_model_unshare(struct hd_server *server, struct hd_job *job);
+
+/* --- hd_server_checkpoint.c ----------------------------------------------------------------- */
+/* Begins one when it is due, or `now` when asked. */
+void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked);
+/* True when nothing of this job is left to write. */
+bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *job);
+/* Gives what begun checkpoints hold back, at the end. */
+void hd_checkpoint_fini(struct hd_server *server, struct hd_job *job);
+
+#endif

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs begin with a JOIN: compared with what is there, restored, or created within the memory. */
+#include "hd_server_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Model, momentum, one update in flight and one snapshot; a checkpoint holds a copy of the momentum
+ * besides the snapshot. With these a job always goes on, if slowly. */
+#define HD_BUFFERS_NEEDED 4
+#define HD_BUFFERS_CHECKPOINT 1
+/* First incarnations are drawn below this, so that each restart can count up from there. */
+#define HD_FIRST_INCARNATION_MAX 0x7fff
+
+/* --- finding --------------------------------------------------------------------------------- */
+
+struct hd_job *hd_job_find(const struct hd_server *server, uint32_t id) {
+	struct hd_job *job;
+
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		if (job->id == id) {
+			return job;
+		}
+	}
+	return NULL;
+}
+
+struct hd_member *hd_job_member(const struct hd_job *job, uint16_t rank) {
+	return rank < HD_WORKERS_MAX ? job->members[rank] : NULL;
+}
+
+const struct hd_round *hd_member_round(const struct hd_member *member, uint32_t round) {
+	const struct hd_round *kept = &member->rounds[round % HD_ROUNDS_KEPT];
+
+	return round != 0 && kept->round == round ? kept : NULL;
+}
+
+bool hd_member_forgot(const struct hd_member *member, uint32_t round) {
+	return member->newest_round >= HD_ROUNDS_KEPT
+		&& round <= member->newest_round - HD_ROUNDS_KEPT;
+}
+
+void hd_member_record(struct hd_member *member, const struct hd_round *round) {
+	struct hd_round *kept = &member->rounds[round->round % HD_ROUNDS_KEPT];
+
+	if (kept->round <= round->round) {
+		*kept = *round;
+	}
+	if (round->round > member->newest_round) {
+		member->newest_round = round->round;
+	}
+}
+
+bool hd_job_knows(const struct hd_job *job, hd_version base) {
+	uint16_t incarnation = hd_version_incarnation(base);
+	uint64_t counter = hd_version_counter(base);
+
+	if (incarnation == hd_version_incarnation(job->version)) {
+		return counter <= hd_version_counter(job->version);
+	}
+	for (uint32_t i = 0; i < job->life_count; i++) {
+		if (job->lives[i].incarnation == incarnation) {
+			return counter <= job->lives[i].last;
+		}
+	}
+	return false;
+}
+
+/* --- creating -------------------------------------------------------------------------------- */
+
+void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
+	struct hd_outgoing *out;
+	struct hd_incoming *in;
+
+	while ((out = TAILQ_FIRST(&job->pulls)) != NULL) {
+		hd_outgoing_destroy(server, out);
+	}
+	while ((in = TAILQ_FIRST(&job->open)) != NULL) {
+		hd_incoming_destroy(server, in);
+	}
+	hd_checkpoint_fini(server, job);
+	for (uint32_t i = 0; i < 2; i++) {
+		hd_buffer_put(server, job, job->spare[i]);
+	}
+	hd_buffer_put(server, job, job->model);
+	hd_buffer_put(server, job, job->momentum);
+	hd_memory_fini(server, job);
+	hd_timers_release(&server->timers, &job->hold);
+	hd_timers_release(&server->timers, &job->retry);
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		free(job->members[i]);
+	}
+	free(job->members);
+	free(job->log);
+	hd_jobspec_fini(&job->spec);
+	TAILQ_REMOVE(&server->jobs, job, link);
+	server->job_count--;
+	free(job);
+}
+
+/* The bare job, in the list; takes *spec over only on success. */
+static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspec *spec) {
+	struct hd_job *job = calloc(1, sizeof(*job));
+
+	if (job == NULL) {
+		return NULL;
+	}
+	job->members = calloc(HD_WORKERS_MAX, sizeof(*job->members));
+	job->log = calloc(HD_COMMITS_KEPT, sizeof(*job->log));
+	if (job->members == NULL || job->log == NULL) {
+		goto fail_arrays;
+	}
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_arrays;
+	}
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_timer;
+	}
+	job->hold.kind = HD_TIMER_HOLD;
+	job->retry.kind = HD_TIMER_CHECKPOINT;
+	job->id = hd_job_id(spec->tenant, spec->name);
+	job->values = hd_jobspec_values(spec);
+	job->bytes = hd_jobspec_model_bytes(spec);
+	TAILQ_INIT(&job->open);
+	TAILQ_INIT(&job->queue);
+	TAILQ_INIT(&job->pulls);
+	job->spec = *spec;
+	*spec = (struct hd_jobspec){0};
+	TAILQ_INSERT_TAIL(&server->jobs, job, link);
+	server->job_count++;
+	return job;
+fail_timer:
+	hd_timers_release(&server->timers, &job->hold);
+fail_arrays:
+	free(job->members);
+	free(job->log);
+	free(job);
+	return NULL;
+}
+
+static bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers) {
+	const struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, peers, link) {
+		if (peer->job == job) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Ends a job that everybody has left and whose last version is in a checkpoint: it can be restored. */
+static bool hd_job_evict(struct hd_server *server, const struct hd_job *keep) {
+	struct hd_job *job;
+
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		if (job != keep && job->durable == job->version && !job->checkpointing
+		    && TAILQ_EMPTY(&job->open) && hd_job_empty(job, &server->peers)) {
+			hd_job_destroy(server, job);
+			return true;
+		}
+	}
+	return false;
+}
+
+static int hd_job_admit(struct hd_server *server, struct hd_job *job, char *text) {
+	bool checkpoints = server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+	uint32_t needed = HD_BUFFERS_NEEDED + (checkpoints ? HD_BUFFERS_CHECKPOINT : 0);
+	uint64_t left = hd_memory_left(server);
+
+	do {
+		if (hd_memory_guarantee(server, job, needed) == 0) {
+			return 0;
+		}
+	} while (hd_job_evict(server, job));
+	snprintf(
+		text,
+		HD_TEXT_BYTES_MAX,
+		"memory: the job needs %" PRIu64 " bytes (%" PRIu32 " times its model of %" PRIu64
+		": model, momentum, snapshot, an update in flight%s), %" PRIu64 " are left (limit "
+		"memory_bytes %" PRIu64 ")",
+		job->bytes * needed,
+		needed,
+		job->bytes,
+		checkpoints ? ", checkpoint" : "",
+		left,
+		server->config.memory_bytes
+	);
+	return -ENOMEM;
+}
+
+static void hd_job_restore_rounds(struct hd_job *job, const struct hd_checkpoint *from) {
+	for (uint32_t i = 0; i < from->round_count; i++) {
+		const struct hd_last_round *last = &from->rounds[i];
+		struct hd_member *member;
+		struct hd_round round = {
+			.round = last->round,
+			.outcome = last->outcome,
+			.delay = last->delay,
+			.version = last->version,
+		};
+
+		if (last->worker >= HD_WORKERS_MAX || last->round == 0) {
+			continue;
+		}
+		member = job->members[last->worker];
+		if (member == NULL) {
+			member = calloc(1, sizeof(*member));
+		}
+		if (member == NULL) {
+			continue;
+		}
+		member->rank = last->worker;
+		job->members[last->worker] = member;
+		hd_member_record(member, &round);
+	}
+}
+
+/* Takes the state of a former life over; this one is the next incarnation after it. */
+static int hd_job_restore(struct hd_job *job, const struct hd_checkpoint *from, char *text) {
+	uint16_t incarnation = hd_version_incarnation(from->version);
+	uint64_t counter = hd_version_counter(from->version);
+	uint32_t skip = from->life_count >= HD_LIVES_MAX ? from->life_count - HD_LIVES_MAX + 1 : 0;
+	char difference[HD_TEXT_BYTES_MAX / 2];
+
+	if (!hd_jobspec_equal(&job->spec, &from->spec, difference, sizeof(difference))) {
+		snprintf(
+			text,
+			HD_TEXT_BYTES_MAX,
+			"the checkpoint is of another description: %s",
+			difference
+		);
+		return -EINVAL;
+	}
+	if (from->values != job->values || incarnation == UINT16_MAX) {
+		snprintf(
+			text,
+			HD_TEXT_BYTES_MAX,
+			"checkpoint: %" PRIu64 " values of incarnation %u, the job has %" PRIu64
+			" (limit 65534 incarnations)",
+			from->values,
+			incarnation,
+			job->values
+		);
+		return -EINVAL;
+	}
+	memcpy(job->model->data, from->model, job->bytes);
+	memcpy(job->momentum->data, from->momentum, job->bytes);
+	for (uint32_t i = skip; i < from->life_count; i++) {
+		job->lives[job->life_count++] = from->lives[i];
+	}
+	job->lives[job->life_count++] = (struct hd_life){incarnation, counter};
+	job->version = hd_version_make((uint16_t)(incarnation + 1), counter);
+	hd_job_restore_rounds(job, from);
+	return 0;
+}
+
+static void hd_checkpoint_free(struct hd_checkpoint *checkpoint) {
+	free(checkpoint->model);
+	free(checkpoint->momentum);
+	free(checkpoint->rounds);
+	free(checkpoint->lives);
+	hd_jobspec_fini(&checkpoint->spec);
+}
+
+/* Model and momentum: from a checkpoint if there is one, else from the seed. */
+static int hd_job_fill(struct hd_turn *turn, struct hd_job *job, char *text) {
+	struct hd_server *server = turn->server;
+	const struct hd_server_ops *ops = server->config.ops;
+	struct hd_checkpoint from = {0};
+	int rc = -ENOENT;
+
+	job->model = hd_buffer_get(server, job);
+	job->momentum = hd_buffer_get(server, job);
+	if (ops != NULL && ops->restore != NULL) {
+		rc = ops->restore(server->config.owner, job->id, &from);
+	}
+	if (rc == 0) {
+		rc = hd_job_restore(job, &from, text);
+		hd_checkpoint_free(&from);
+		job->restoring = rc == 0 && ops->checkpoint != NULL;
+		return rc;
+	}
+	if (rc != -ENOENT) {
+		snprintf(text, HD_TEXT_BYTES_MAX, "checkpoint: cannot be restored (error %d)", -rc);
+		return rc;
+	}
+	hd_jobspec_initialize(&job->spec, job->model->data);
+	memset(job->momentum->data, 0, job->bytes);
+	/* Drawn, not 1: a life that left no checkpoint may have given out versions too. */
+	job->version = hd_version_make(
+		(uint16_t)(1 + hd_entropy_u64(&server->entropy) % HD_FIRST_INCARNATION_MAX), 0
+	);
+	return 0;
+}
+
+static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spec, char *text) {
+	struct hd_server *server = turn->server;
+	struct hd_job *job;
+
+	if (server->job_count >= HD_JOBS_MAX && !hd_job_evict(server, NULL)) {
+		snprintf(
+			text,
+			HD_TEXT_BYTES_MAX,
+			"jobs: %d are here (limit HD_JOBS_MAX)",
+			HD_JOBS_MAX
+		);
+		return NULL;
+	}
+	job = hd_job_allocate(server, spec);
+	if (job == NULL) {
+		snprintf(text, HD_TEXT_BYTES_MAX, "memory: none left for the job's tables");
+		return NULL;
+	}
+	if (hd_job_admit(server, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
+		hd_job_destroy(server, job);
+		return NULL;
+	}
+	hd_server_announce(turn, job);
+	if (job->restoring) {
+		hd_checkpoint_consider(turn, job, true);
+	}
+	return job;
+}
+
+/* --- joining --------------------------------------------------------------------------------- */
+
+static void
+hd_peer_refuse(struct hd_turn *turn, struct hd_peer *peer, uint32_t job, const char *text) {
+	struct hd_message message = {.kind = HD_MSG_REFUSE};
+
+	message.refuse.reason = HD_REASON_REFUSED;
+	message.refuse.wire_version = HD_WIRE_VERSION;
+	message.refuse.job = job;
+	snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
+	turn->server->stats.refused_messages++;
+	hd_peer_send(turn, peer, &message);
+}
+
+static void hd_peer_joined(struct hd_turn *turn, struct hd_peer *peer) {
+	struct hd_message message = {.kind = HD_MSG_JOINED};
+	const struct hd_job *job = peer->job;
+	const struct hd_incoming *in;
+	uint32_t last_round = peer->member->newest_round;
+
+	LIST_FOREACH (in, &peer->member->incoming, member_link) {
+		last_round = in->round > last_round ? in->round : last_round;
+	}
+	message.joined = (struct hd_msg_joined){
+		.job = job->id,
+		.version = job->version,
+		.durable = job->durable,
+		.last_round = last_round,
+		.tau_max = job->spec.tau_max,
+	};
+	peer->joined = true;
+	hd_peer_send(turn, peer, &message);
+}
+
+void hd_job_joined(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && !peer->joined) {
+			hd_peer_joined(turn, peer);
+		}
+	}
+}
+
+/* Ties the session to its worker. A newer session of the same rank takes the older one's place. */
+static void hd_peer_attach(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	struct hd_job *job,
+	struct hd_member *member
+) {
+	struct hd_peer *older = member->peer;
+
+	if (older != NULL && older != peer) {
+		hd_peer_detach(turn, older, HD_REASON_DUPLICATE);
+		older->broken = "a newer session joined as this worker";
+	}
+	member->peer = peer;
+	member->left = false;
+	peer->job = job;
+	peer->member = member;
+	if (!job->restoring) {
+		hd_peer_joined(turn, peer);
+	}
+}
+
+static struct hd_member *hd_job_enter(struct hd_job *job, uint16_t rank) {
+	struct hd_member *member = job->members[rank];
+
+	if (member != NULL) {
+		return member;
+	}
+	member = calloc(1, sizeof(*member));
+	if (member != NULL) {
+		member->rank = rank;
+		job->members[rank] = member;
+		job->member_count++;
+	}
+	return member;
+}
+
+/* The job that the description names: there and equal, or created. NULL with text: refused. */
+static struct hd_job *hd_job_agree(
+	struct hd_turn *turn,
+	const struct hd_msg_join *join,
+	struct hd_jobspec *spec,
+	char *text
+) {
+	struct hd_job *job;
+	int used;
+
+	if (hd_job_id(spec->tenant, spec->name) != join->job) {
+		snprintf(text, HD_TEXT_BYTES_MAX, "job: its id is not that of its tenant and name");
+		return NULL;
+	}
+	if (turn->server->draining) {
+		snprintf(text, HD_TEXT_BYTES_MAX, "the server ends");
+		return NULL;
+	}
+	job = hd_job_find(turn->server, join->job);
+	if (job == NULL) {
+		return hd_job_create(turn, spec, text);
+	}
+	used = snprintf(text, HD_TEXT_BYTES_MAX, "description: ");
+	if (!hd_jobspec_equal(spec, &job->spec, text + used, (size_t)(HD_TEXT_BYTES_MAX - used))) {
+		return NULL;
+	}
+	return job;
+}
+
+void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_join *join) {
+	char text[HD_TEXT_BYTES_MAX + 1] = "";
+	struct hd_jobspec spec = {0};
+	struct hd_member *member;
+	struct hd_job *job;
+
+	if (peer->job != NULL
+	    && (peer->job->id != join->job || peer->member->rank != join->worker)) {
+		hd_peer_refuse(
+			turn, peer, join->job, "this session has joined another job or rank"
+		);
+		return;
+	}
+	if (join->worker >= HD_WORKERS_MAX) {
+		hd_peer_refuse(turn, peer, join->job, "worker: rank beyond 4095 (HD_WORKERS_MAX)");
+		return;
+	}
+	if (hd_jobspec_decode(join->spec.data, join->spec.bytes, &spec) < 0) {
+		hd_peer_refuse(turn, peer, join->job, "spec: malformed or beyond a limit");
+		return;
+	}
+	job = hd_job_agree(turn, join, &spec, text);
+	hd_jobspec_fini(&spec);
+	if (job == NULL) {
+		hd_peer_refuse(turn, peer, join->job, text);
+		return;
+	}
+	member = hd_job_enter(job, join->worker);
+	if (member == NULL) {
+		hd_peer_refuse(turn, peer, join->job, "memory: none left for another worker");
+		return;
+	}
+	hd_peer_attach(turn, peer, job, member);
+}
+
+/* --- leaving --------------------------------------------------------------------------------- */
+
+void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason reason) {
+	struct hd_member *member = peer->member;
+	struct hd_incoming *in, *next_in;
+	struct hd_outgoing *out;
+
+	if (member == NULL) {
+		return;
+	}
+	member->peer = NULL;
+	peer->member = NULL;
+	peer->job = NULL;
+	peer->joined = false;
+	while ((out = LIST_FIRST(&member->outgoing)) != NULL) {
+		hd_pull_end(turn, out, reason);
+	}
+	/* What is held whole is still committed. */
+	for (in = LIST_FIRST(&member->incoming); in != NULL; in = next_in) {
+		next_in = LIST_NEXT(in, member_link);
+		if (!in->complete) {
+			hd_incoming_fail(
+				turn, in, reason == HD_REASON_LEFT ? reason : HD_REASON_LEASE
+			);
+		}
+	}
+}
+
+void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer) {
+	struct hd_job *job = peer->job;
+
+	peer->member->left = true;
+	hd_peer_detach(turn, peer, HD_REASON_LEFT);
+	if (hd_job_empty(job, &turn->server->peers)) {
+		hd_checkpoint_consider(turn, job, true);
+	}
+}

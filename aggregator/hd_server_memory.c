@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Everything big is of one size for each job: model, momentum, snapshots, updates. Buffers come from
+ * the job's pool, the pool grows within the server's budget, and gives back to other jobs what lies
+ * idle above its floor.
+ */
+#include "hd_server_internal.h"
+
+#include <errno.h>
+
+#define HD_ALIGNMENT 64
+
+static uint64_t hd_buffer_bytes(const struct hd_job *job) {
+	return (job->bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+}
+
+uint64_t hd_memory_left(const struct hd_server *server) {
+	uint64_t used = server->stats.memory_bytes;
+
+	return used < server->config.memory_bytes ? server->config.memory_bytes - used : 0;
+}
+
+static void hd_buffer_free(struct hd_server *server, struct hd_job *job, struct hd_buffer *buffer) {
+	server->stats.memory_bytes -= hd_buffer_bytes(job);
+	job->buffer_count--;
+	free(buffer->data);
+	free(buffer);
+}
+
+/* Frees idle buffers of other jobs until `bytes` are left. */
+static void hd_memory_trim(struct hd_server *server, uint64_t bytes) {
+	struct hd_job *job;
+
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		while (hd_memory_left(server) < bytes && job->pool != NULL
+		       && job->buffer_count > job->buffer_floor) {
+			struct hd_buffer *idle = job->pool;
+
+			job->pool = idle->next;
+			hd_buffer_free(server, job, idle);
+		}
+	}
+}
+
+static struct hd_buffer *hd_buffer_allocate(struct hd_server *server, struct hd_job *job) {
+	uint64_t bytes = hd_buffer_bytes(job);
+	struct hd_buffer *buffer;
+
+	if (hd_memory_left(server) < bytes) {
+		hd_memory_trim(server, bytes);
+	}
+	if (hd_memory_left(server) < bytes) {
+		return NULL;
+	}
+	buffer = calloc(1, sizeof(*buffer));
+	if (buffer == NULL) {
+		return NULL;
+	}
+	buffer->data = aligned_alloc(HD_ALIGNMENT, bytes);
+	if (buffer->data == NULL) {
+		free(buffer);
+		return NULL;
+	}
+	server->stats.memory_bytes += bytes;
+	job->buffer_count++;
+	return buffer;
+}
+
+int hd_memory_guarantee(struct hd_server *server, struct hd_job *job, uint32_t count) {
+	job->buffer_floor = count; /* first, or making room would take back what was just got */
+	while (job->buffer_count < count) {
+		struct hd_buffer *buffer = hd_buffer_allocate(server, job);
+
+		if (buffer == NULL) {
+			return -ENOMEM;
+		}
+		buffer->next = job->pool;
+		job->pool = buffer;
+	}
+	return 0;
+}
+
+struct hd_buffer *hd_buffer_get(struct hd_server *server, struct hd_job *job) {
+	struct hd_buffer *buffer = job->pool;
+
+	if (buffer != NULL) {
+		job->pool = buffer->next;
+	} else {
+		buffer = hd_buffer_allocate(server, job);
+	}
+	if (buffer != NULL) {
+		buffer->refs = 1;
+		buffer->next = NULL;
+	}
+	return buffer;
+}
+
+void hd_buffer_put(struct hd_server *server, struct hd_job *job, struct hd_buffer *buffer) {
+	if (buffer == NULL || --buffer->refs > 0) {
+		return;
+	}
+	buffer->next = job->pool;
+	job->pool = buffer;
+	server->freed = true;
+}
+
+void hd_memory_fini(struct hd_server *server, struct hd_job *job) {
+	while (job->pool != NULL) {
+		struct hd_buffer *idle = job->pool;
+
+		job->pool = idle->next;
+		hd_buffer_free(server, job, idle);
+	}
+}

@@ -1,0 +1,531 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pulls read pinned versions. A snapshot is the model's own buffer until a commit comes: then the
+ * commit works on a copy (into a buffer set aside at the pin), and the snapshot keeps the old one.
+ *
+ *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
+ */
+#include "hd_server_internal.h"
+
+#include <assert.h>
+#include <errno.h>
+
+/* --- snapshots ------------------------------------------------------------------------------- */
+
+static void hd_unshare(
+	struct hd_server *server,
+	struct hd_job *job,
+	struct hd_buffer **buffer,
+	struct hd_buffer **spare
+) {
+	struct hd_buffer *copy = *spare;
+
+	if ((*buffer)->refs == 1) {
+		return;
+	}
+	assert(copy != NULL);
+	memcpy(copy->data, (*buffer)->data, job->bytes);
+	hd_buffer_put(server, job, *buffer);
+	*buffer = copy;
+	*spare = NULL;
+	server->stats.copies++;
+}
+
+void hd_model_unshare(struct hd_server *server, struct hd_job *job) {
+	hd_unshare(server, job, &job->model, &job->spare[0]);
+	hd_unshare(server, job, &job->momentum, &job->spare[1]);
+}
+
+/* The present version, shared with whoever pinned it; else, when no more can be held, the newest
+ * pinned one if it is no older than what the worker has. NULL: wait. */
+static struct hd_snapshot *
+hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_msg_grant *grant) {
+	struct hd_snapshot *newest = LIST_FIRST(&job->snapshots);
+	struct hd_snapshot *snapshot = NULL;
+
+	if (newest != NULL && newest->version == job->version) {
+		newest->refs++;
+		return newest;
+	}
+	if (job->spare[0] == NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
+		job->spare[0] = hd_buffer_get(server, job);
+	}
+	if (job->spare[0] != NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
+		snapshot = calloc(1, sizeof(*snapshot));
+	}
+	if (snapshot != NULL) {
+		snapshot->refs = 1;
+		snapshot->version = job->version;
+		snapshot->buffer = job->model;
+		snapshot->buffer->refs++;
+		LIST_INSERT_HEAD(&job->snapshots, snapshot, link);
+		job->snapshot_count++;
+		server->stats.snapshots++;
+		return snapshot;
+	}
+	if (newest == NULL || (grant->conditional && newest->version == grant->have)
+	    || hd_version_counter(newest->version) < hd_version_counter(grant->have)) {
+		return NULL;
+	}
+	newest->refs++;
+	server->stats.pulls_older++;
+	return newest;
+}
+
+static void
+hd_snapshot_unpin(struct hd_server *server, struct hd_job *job, struct hd_snapshot *snapshot) {
+	server->freed = true;
+	if (--snapshot->refs > 0) {
+		return;
+	}
+	LIST_REMOVE(snapshot, link);
+	job->snapshot_count--;
+	hd_buffer_put(server, job, snapshot->buffer);
+	free(snapshot);
+	if (job->model->refs == 1 && job->spare[0] != NULL) {
+		hd_buffer_put(server, job, job->spare[0]);
+		job->spare[0] = NULL;
+	}
+}
+
+/* --- the life of a pull ---------------------------------------------------------------------- */
+
+static void hd_pull_event(
+	struct hd_turn *turn,
+	const struct hd_outgoing *out,
+	enum hd_event_kind kind,
+	enum hd_reason reason
+) {
+	struct hd_event event = {
+		.kind = kind,
+		.reason = reason,
+		.job = out->job->id,
+		.worker = out->member->rank,
+		.direction = HD_PULL,
+		.round = out->grant.round,
+		.token = out->handle.token,
+		.version = out->snapshot != NULL ? out->snapshot->version : out->job->version,
+		.bytes = out->job->bytes,
+	};
+
+	hd_turn_event(turn, &event);
+}
+
+static struct hd_outgoing *hd_outgoing_create(
+	struct hd_turn *turn,
+	struct hd_job *job,
+	struct hd_member *member,
+	const struct hd_msg_grant *grant
+) {
+	struct hd_server *server = turn->server;
+	struct hd_outgoing *out = calloc(1, sizeof(*out));
+
+	if (out == NULL) {
+		return NULL;
+	}
+	out->handle.kind = HD_HANDLE_OUTGOING;
+	out->handle.token = grant->token;
+	out->start_timer.kind = HD_TIMER_PULL_START;
+	out->poll_timer.kind = HD_TIMER_PULL_SEND;
+	out->job = job;
+	out->member = member;
+	out->grant = *grant;
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_out;
+	}
+	if (hd_timers_reserve(&server->sends) < 0) {
+		goto fail_timer;
+	}
+	if (hd_handle_add(server, &out->handle) < 0) {
+		goto fail_both;
+	}
+	LIST_INSERT_HEAD(&member->outgoing, out, member_link);
+	TAILQ_INSERT_TAIL(&job->pulls, out, open_link);
+	job->pull_count++;
+	server->stats.pulls++;
+	return out;
+fail_both:
+	hd_timers_release(&server->sends, &out->poll_timer);
+fail_timer:
+	hd_timers_release(&server->timers, &out->start_timer);
+fail_out:
+	free(out);
+	return NULL;
+}
+
+void hd_outgoing_destroy(struct hd_server *server, struct hd_outgoing *out) {
+	struct hd_outgoing *successor;
+
+	while ((successor = LIST_FIRST(&out->successors)) != NULL) {
+		LIST_REMOVE(successor, successor_link);
+		successor->predecessor = NULL;
+	}
+	if (out->predecessor != NULL) {
+		LIST_REMOVE(out, successor_link);
+	}
+	if (out->state == HD_OUTGOING_STARVED) {
+		TAILQ_REMOVE(&server->starved_pulls, out, starved_link);
+	} else if (out->state == HD_OUTGOING_ENDED) {
+		TAILQ_REMOVE(&server->ended_pulls, out, starved_link);
+	}
+	LIST_REMOVE(out, member_link);
+	TAILQ_REMOVE(&out->job->pulls, out, open_link);
+	out->job->pull_count--;
+	hd_handle_remove(server, &out->handle);
+	hd_timers_release(&server->timers, &out->start_timer);
+	hd_timers_release(&server->sends, &out->poll_timer);
+	hd_send_destroy(out->send);
+	if (out->snapshot != NULL) {
+		hd_snapshot_unpin(server, out->job, out->snapshot);
+	}
+	free(out);
+}
+
+static void hd_pull_state(
+	struct hd_turn *turn,
+	const struct hd_member *member,
+	const struct hd_msg_grant *grant,
+	enum hd_reason reason,
+	hd_version version
+) {
+	struct hd_message message = {.kind = HD_MSG_PULL_STATE};
+
+	message.pull_state = (struct hd_msg_pull_state){
+		.job = grant->job,
+		.worker = grant->worker,
+		.round = grant->round,
+		.attempt = grant->attempt,
+		.token = grant->token,
+		.reason = (uint8_t)reason,
+		.version = version,
+		.bytes = reason == HD_REASON_NONE ? grant->bytes : 0,
+	};
+	hd_member_send(turn, member, &message);
+}
+
+void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason reason) {
+	struct hd_server_stats *stats = &turn->server->stats;
+	struct hd_outgoing *successor;
+
+	if (reason == HD_REASON_NONE) {
+		stats->pulls_delivered++;
+	} else if (reason == HD_REASON_NOT_MODIFIED) {
+		stats->pulls_not_modified++;
+	} else {
+		stats->pulls_failed++;
+	}
+	if (out->started) {
+		hd_pull_event(turn, out, HD_EVENT_SEND_END, reason);
+	}
+	/* Not started here, which could go round: their timers are due in this very call. */
+	while ((successor = LIST_FIRST(&out->successors)) != NULL) {
+		LIST_REMOVE(successor, successor_link);
+		successor->predecessor = NULL;
+		hd_timer_set(&turn->server->timers, &successor->start_timer, turn->now);
+	}
+	hd_outgoing_destroy(turn->server, out);
+}
+
+/* --- starting -------------------------------------------------------------------------------- */
+
+/* The grant's segments, on our clock. */
+static struct hd_segs hd_pull_segments(struct hd_turn *turn, const struct hd_msg_grant *grant) {
+	const struct hd_session *controller = turn->server->controller;
+	struct hd_segs segments = grant->segments;
+
+	for (uint8_t i = 0; i < segments.count; i++) {
+		struct hd_segment *segment = &segments.item[i];
+		hd_ns fallback = hd_ns_add(turn->now, segment->start_ns);
+		hd_ns theirs = hd_ns_add(grant->origin_ns, segment->start_ns);
+
+		segment->start_ns = controller != NULL ?
+			hd_session_from_peer_time(controller, theirs, fallback) :
+			fallback;
+	}
+	return segments;
+}
+
+static int hd_pull_open(struct hd_turn *turn, struct hd_outgoing *out) {
+	const struct hd_msg_grant *grant = &out->grant;
+	struct hd_peer *peer = out->member->peer;
+	struct hd_send_config config = {
+		.peer = {grant->peer_ipv4, grant->peer_port},
+		.header =
+			{
+				.job = out->job->id,
+				.worker = out->member->rank,
+				.round = grant->round,
+				.attempt = grant->attempt,
+				.dtype = HD_DTYPE_FP32,
+				.version = out->snapshot->version,
+				.token = grant->token,
+				.epoch = grant->epoch,
+				.key_id = turn->server->config.key_id,
+			},
+		.data = out->snapshot->buffer->data,
+		.bytes = out->job->bytes,
+		.chunk_bytes = turn->server->config.chunk_bytes,
+		.cc_weight = grant->cc_weight >= 1 ? grant->cc_weight : 1,
+		.segments = grant->segments,
+		.wait_go = grant->after != 0,
+		.go_slack = HD_GO_SLACK_US * HD_US,
+		.path = &peer->path,
+	};
+	int rc;
+
+	if (grant->peer_port == 0) {
+		config.peer = hd_session_peer(peer->session);
+	}
+	rc = hd_send_create(&config, turn->now, &out->send);
+	if (rc < 0) {
+		out->send = NULL;
+		return rc;
+	}
+	if (config.wait_go) {
+		hd_send_go(out->send, turn->now);
+	}
+	return 0;
+}
+
+void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out) {
+	struct hd_server *server = turn->server;
+	struct hd_job *job = out->job;
+
+	if (out->predecessor != NULL) {
+		LIST_REMOVE(out, successor_link);
+		out->predecessor = NULL;
+	}
+	if (out->grant.conditional && out->grant.have == job->version) {
+		hd_pull_state(turn, out->member, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
+		hd_pull_end(turn, out, HD_REASON_NOT_MODIFIED);
+		return;
+	}
+	out->snapshot = hd_snapshot_pin(server, job, &out->grant);
+	if (out->snapshot == NULL) {
+		out->state = HD_OUTGOING_STARVED;
+		TAILQ_INSERT_TAIL(&server->starved_pulls, out, starved_link);
+		return;
+	}
+	if (hd_pull_open(turn, out) < 0) {
+		hd_pull_state(turn, out->member, &out->grant, HD_REASON_NO_MEMORY, job->version);
+		hd_pull_end(turn, out, HD_REASON_NO_MEMORY);
+		return;
+	}
+	out->state = HD_OUTGOING_SENDING;
+	hd_pull_event(turn, out, HD_EVENT_SNAPSHOT, HD_REASON_NONE);
+	hd_pull_state(turn, out->member, &out->grant, HD_REASON_NONE, out->snapshot->version);
+	hd_timer_set(&server->sends, &out->poll_timer, turn->now);
+}
+
+void hd_pull_feed(struct hd_turn *turn) {
+	struct hd_outgoing_list *starved = &turn->server->starved_pulls;
+	struct hd_outgoing *last = TAILQ_LAST(starved, hd_outgoing_list), *out;
+
+	/* Each of those that wait now is tried once; who still finds nothing goes to the end again. */
+	while (last != NULL) {
+		out = TAILQ_FIRST(starved);
+		TAILQ_REMOVE(starved, out, starved_link);
+		out->state = HD_OUTGOING_WAITING;
+		last = out == last ? NULL : last;
+		hd_pull_start(turn, out);
+	}
+}
+
+/* --- granted and asked for ------------------------------------------------------------------- */
+
+static struct hd_outgoing *hd_member_outgoing(const struct hd_member *member, uint32_t round) {
+	struct hd_outgoing *out;
+
+	LIST_FOREACH (out, &member->outgoing, member_link) {
+		if (out->grant.round == round) {
+			return out;
+		}
+	}
+	return NULL;
+}
+
+/* Begins a pull, or ignores it when the same or a newer attempt is under way. */
+static void hd_pull_begin(
+	struct hd_turn *turn,
+	struct hd_job *job,
+	struct hd_member *member,
+	const struct hd_msg_grant *grant
+) {
+	struct hd_outgoing *out = hd_member_outgoing(member, grant->round);
+	const struct hd_handle *after = NULL;
+	hd_ns start = turn->now;
+
+	if (out != NULL && out->grant.attempt >= grant->attempt) {
+		return;
+	}
+	if (out != NULL) {
+		hd_pull_end(turn, out, HD_REASON_CANCELLED);
+	}
+	out = hd_outgoing_create(turn, job, member, grant);
+	if (out == NULL) {
+		hd_pull_state(turn, member, grant, HD_REASON_NO_MEMORY, job->version);
+		return;
+	}
+	out->grant.bytes = job->bytes;
+	out->grant.segments = hd_pull_segments(turn, grant);
+	if (grant->after != 0) {
+		after = hd_handle_find(turn->server, grant->after);
+	}
+	if (after != NULL && after->kind == HD_HANDLE_OUTGOING) {
+		out->predecessor = (struct hd_outgoing *)(void *)after;
+		LIST_INSERT_HEAD(&out->predecessor->successors, out, successor_link);
+		start = HD_NEVER;
+		if (out->grant.segments.count > 0) {
+			start = hd_ns_add(
+				out->grant.segments.item[0].start_ns, HD_GO_SLACK_US * HD_US
+			);
+		}
+	} else if (grant->after == 0 && out->grant.segments.count > 0) {
+		start = hd_ns_max(start, out->grant.segments.item[0].start_ns);
+	}
+	hd_timer_set(&turn->server->timers, &out->start_timer, start);
+}
+
+void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
+	struct hd_server *server = turn->server;
+	struct hd_job *job = hd_job_find(server, grant->job);
+	struct hd_member *member = job != NULL ? hd_job_member(job, grant->worker) : NULL;
+	enum hd_reason reason = HD_REASON_NONE;
+
+	if (hd_handle_find(server, grant->token) != NULL) {
+		return; /* told already */
+	}
+	if (grant->direction != HD_PULL || grant->token == 0) {
+		server->stats.refused_messages++;
+		return;
+	}
+	if (grant->epoch < server->epoch) {
+		reason = HD_REASON_EPOCH;
+	} else if (member == NULL || member->peer == NULL || !member->peer->joined) {
+		reason = HD_REASON_CLOSED;
+	}
+	if (reason != HD_REASON_NONE) {
+		server->stats.refused_messages++;
+		if (member != NULL) {
+			hd_pull_state(turn, member, grant, reason, job->version);
+		}
+		return;
+	}
+	server->epoch = grant->epoch;
+	hd_pull_begin(turn, job, member, grant);
+}
+
+void hd_pull_request(
+	struct hd_turn *turn,
+	struct hd_member *member,
+	const struct hd_msg_request *request
+) {
+	struct hd_job *job = member->peer->job;
+	struct hd_msg_grant grant = {
+		.job = job->id,
+		.worker = member->rank,
+		.round = request->round,
+		.direction = HD_PULL,
+		.attempt = request->attempt,
+		.token = hd_entropy_u64(&turn->server->entropy),
+		.cc_weight = 1,
+		.bytes = job->bytes,
+		.have = request->have,
+		.conditional = request->conditional,
+	};
+
+	hd_pull_begin(turn, job, member, &grant);
+}
+
+void hd_pull_cancel(
+	struct hd_turn *turn,
+	struct hd_member *member,
+	const struct hd_msg_cancel *cancel
+) {
+	struct hd_outgoing *out = hd_member_outgoing(member, cancel->round);
+
+	if (out != NULL) {
+		hd_pull_end(turn, out, HD_REASON_CANCELLED);
+	}
+}
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+/* Successors start when all that is left is on the wire. */
+static void hd_pull_release(struct hd_turn *turn, const struct hd_outgoing *out) {
+	const struct hd_send_stats *stats = hd_send_stats(out->send);
+	const struct hd_path *path = &out->member->peer->path;
+	double window = path->delivery_bps / 8 * 1e-9 * (double)path->srtt;
+	double least = 2.0 * turn->server->config.chunk_bytes;
+	struct hd_outgoing *successor;
+
+	window = window > least ? window : least;
+	if ((double)(stats->bytes_total - stats->bytes_acked) > window) {
+		return;
+	}
+	LIST_FOREACH (successor, &out->successors, successor_link) {
+		hd_timer_set(&turn->server->timers, &successor->start_timer, turn->now);
+	}
+}
+
+void hd_pull_sack(
+	struct hd_turn *turn,
+	const struct hd_peer *peer,
+	const struct hd_msg_sack *sack
+) {
+	struct hd_handle *handle = hd_handle_find(turn->server, sack->token);
+	struct hd_outgoing *out;
+
+	if (handle == NULL || handle->kind != HD_HANDLE_OUTGOING) {
+		return; /* it ended: late acknowledgements are normal */
+	}
+	out = (struct hd_outgoing *)(void *)handle;
+	if (out->member->peer != peer || out->send == NULL || out->state == HD_OUTGOING_ENDED) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	hd_send_sack(out->send, turn->now, sack);
+	if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
+		hd_pull_end(turn, out, HD_REASON_NONE);
+		return;
+	}
+	hd_pull_release(turn, out);
+	hd_timer_set(&turn->server->sends, &out->poll_timer, turn->now);
+}
+
+/* One transfer's turn. Returns the packets that it sent. */
+static size_t hd_pull_poll(struct hd_turn *turn, struct hd_outgoing *out) {
+	size_t sent = hd_send_poll(out->send, turn->now, HD_POLL_PACKETS, turn->sink);
+	const struct hd_send_stats *stats = hd_send_stats(out->send);
+	hd_ns next = turn->now;
+
+	if (sent > 0 && !out->started) {
+		out->started = true;
+		hd_pull_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);
+	}
+	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
+		out->state = HD_OUTGOING_ENDED;
+		TAILQ_INSERT_TAIL(&turn->server->ended_pulls, out, starved_link);
+		return sent;
+	}
+	if (sent < HD_POLL_PACKETS) {
+		next = hd_ns_max(hd_send_deadline(out->send), turn->now + 1);
+	}
+	hd_timer_set(&turn->server->sends, &out->poll_timer, next);
+	return sent;
+}
+
+void hd_pulls_poll(struct hd_turn *turn) {
+	size_t budget = HD_POLL_BUDGET;
+	struct hd_timer *timer;
+
+	while (budget > 0 && (timer = hd_timers_pop(&turn->server->sends, turn->now)) != NULL) {
+		struct hd_outgoing *out
+			= (struct hd_outgoing
+				   *)(void *)((char *)timer - offsetof(struct hd_outgoing, poll_timer));
+		size_t sent = hd_pull_poll(turn, out);
+
+		sent = sent > 0 ? sent : 1;
+		budget -= sent < budget ? sent : budget;
+	}
+}

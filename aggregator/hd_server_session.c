@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sessions: who may say what, and what the controller is told about us. */
+#include "hd_server_internal.h"
+
+/* --- the controller's session ---------------------------------------------------------------- */
+
+static void hd_server_register(struct hd_turn *turn) {
+	const struct hd_server_config *config = &turn->server->config;
+	struct hd_message message = {.kind = HD_MSG_REGISTER};
+	struct hd_msg_register_ *reg = &message.register_;
+	const struct hd_job *job;
+
+	reg->role = HD_ROLE_SERVER;
+	memcpy(reg->host, turn->server->host, sizeof(reg->host));
+	reg->data_ipv4 = config->data.ipv4;
+	reg->data_port = config->data.port;
+	reg->memory_bytes = config->memory_bytes;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		uint16_t incarnation = hd_version_incarnation(job->version);
+
+		reg->incarnation = incarnation > reg->incarnation ? incarnation : reg->incarnation;
+	}
+	hd_controller_send(turn, &message);
+}
+
+static void hd_server_inflight_push(struct hd_turn *turn, const struct hd_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
+
+	message.inflight = (struct hd_msg_inflight){
+		.job = in->job->id,
+		.worker = in->member->rank,
+		.round = in->round,
+		.direction = HD_PUSH,
+		.attempt = in->attempt,
+		.token = in->handle.token,
+		.position = in->direct ? 0 : in->position,
+		.base = in->base,
+		.bytes = in->job->bytes,
+		.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,
+	};
+	hd_controller_send(turn, &message);
+}
+
+static void hd_server_inflight_pull(struct hd_turn *turn, const struct hd_outgoing *out) {
+	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
+
+	message.inflight = (struct hd_msg_inflight){
+		.job = out->job->id,
+		.worker = out->member->rank,
+		.round = out->grant.round,
+		.direction = HD_PULL,
+		.attempt = out->grant.attempt,
+		.token = out->handle.token,
+		.base = out->snapshot != NULL ? out->snapshot->version : 0,
+		.bytes = out->job->bytes,
+		.held_bytes = out->send != NULL ? hd_send_stats(out->send)->bytes_acked : 0,
+	};
+	hd_controller_send(turn, &message);
+}
+
+void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
+	struct hd_message message = {.kind = HD_MSG_STATE};
+	const struct hd_outgoing *out;
+	const struct hd_incoming *in;
+
+	if (!turn->server->registered) {
+		return;
+	}
+	message.state = (struct hd_msg_state){
+		.job = job->id,
+		.version = job->version,
+		.position = job->position,
+		.tau_max = job->spec.tau_max,
+		.model_bytes = job->bytes,
+		.inflight = job->open_count + job->pull_count,
+	};
+	hd_controller_send(turn, &message);
+	TAILQ_FOREACH (in, &job->open, open_link) {
+		hd_server_inflight_push(turn, in);
+	}
+	TAILQ_FOREACH (out, &job->pulls, open_link) {
+		hd_server_inflight_pull(turn, out);
+	}
+}
+
+static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_registered *registered) {
+	struct hd_server *server = turn->server;
+	const struct hd_job *job;
+
+	server->registered = true;
+	server->epoch = registered->epoch > server->epoch ? registered->epoch : server->epoch;
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		hd_server_announce(turn, job);
+	}
+}
+
+static void hd_server_from_controller(struct hd_turn *turn, const struct hd_message *message) {
+	switch (message->kind) {
+	case HD_MSG_REGISTERED:
+		hd_server_registered(turn, &message->registered);
+		break;
+	case HD_MSG_EXPECT:
+		hd_push_expect(turn, &message->expect);
+		break;
+	case HD_MSG_GRANT:
+		hd_pull_grant(turn, &message->grant);
+		break;
+	case HD_MSG_VOID:
+		hd_push_void(turn, &message->void_);
+		break;
+	default:
+		turn->server->stats.refused_messages++;
+		break;
+	}
+}
+
+/* --- workers' sessions ----------------------------------------------------------------------- */
+
+/* The member that a message speaks for, when its session may: it joined this job as this worker. */
+static struct hd_member *
+hd_peer_speaks(struct hd_turn *turn, const struct hd_peer *peer, uint32_t job, uint16_t worker) {
+	if (peer->joined && peer->job->id == job && peer->member->rank == worker) {
+		return peer->member;
+	}
+	turn->server->stats.refused_messages++;
+	return NULL;
+}
+
+static void hd_server_request(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	const struct hd_msg_request *request
+) {
+	struct hd_member *member = hd_peer_speaks(turn, peer, request->job, request->worker);
+
+	if (member == NULL) {
+		return;
+	}
+	if (request->direction == HD_PULL) {
+		hd_pull_request(turn, member, request);
+	} else {
+		hd_push_request(turn, member, request);
+	}
+}
+
+static void
+hd_server_cancel(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_cancel *cancel) {
+	struct hd_member *member = hd_peer_speaks(turn, peer, cancel->job, cancel->worker);
+
+	if (member == NULL) {
+		return;
+	}
+	if (cancel->direction == HD_PULL) {
+		hd_pull_cancel(turn, member, cancel);
+	} else {
+		hd_push_cancel(turn, member, cancel);
+	}
+}
+
+static void hd_server_from_worker(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	const struct hd_message *message
+) {
+	switch (message->kind) {
+	case HD_MSG_JOIN:
+		hd_job_join(turn, peer, &message->join);
+		break;
+	case HD_MSG_LEAVE:
+		if (hd_peer_speaks(turn, peer, message->leave.job, message->leave.worker) != NULL) {
+			hd_job_leave(turn, peer);
+		}
+		break;
+	case HD_MSG_REQUEST:
+		hd_server_request(turn, peer, &message->request);
+		break;
+	case HD_MSG_CANCEL:
+		hd_server_cancel(turn, peer, &message->cancel);
+		break;
+	case HD_MSG_SACK:
+		hd_pull_sack(turn, peer, &message->sack);
+		break;
+	default:
+		turn->server->stats.refused_messages++;
+		break;
+	}
+}
+
+/* --- endpoint callbacks ---------------------------------------------------------------------- */
+
+static void
+hd_server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
+	struct hd_server *server = owner;
+	struct hd_turn turn = {server, now, sink};
+	struct hd_event event = {.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)};
+	struct hd_peer *peer;
+
+	hd_turn_event(&turn, &event);
+	if (session == server->controller) {
+		server->registered = false;
+		hd_server_register(&turn);
+		return;
+	}
+	peer = calloc(1, sizeof(*peer));
+	if (peer == NULL) {
+		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
+		return;
+	}
+	peer->session = session;
+	hd_path_init(
+		&peer->path, server->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + HD_PACKET_OVERHEAD
+	);
+	hd_session_set_user(session, peer);
+	TAILQ_INSERT_TAIL(&server->peers, peer, link);
+}
+
+void hd_peer_destroy(struct hd_server *server, struct hd_peer *peer) {
+	TAILQ_REMOVE(&server->peers, peer, link);
+	free(peer);
+}
+
+static void hd_server_message(
+	void *owner,
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_server *server = owner;
+	struct hd_turn turn = {server, now, sink};
+	struct hd_peer *peer;
+
+	if (session == server->controller) {
+		hd_server_from_controller(&turn, message);
+		return;
+	}
+	peer = hd_session_user(session);
+	if (peer == NULL || hd_session_peer_role(session) != HD_ROLE_WORKER) {
+		server->stats.refused_messages++;
+		return;
+	}
+	hd_server_from_worker(&turn, peer, message);
+}
+
+static void hd_server_closed(
+	void *owner,
+	struct hd_session *session,
+	enum hd_reason reason,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_server *server = owner;
+	struct hd_turn turn = {server, now, sink};
+	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
+	struct hd_peer *peer;
+
+	if (session == server->controller) {
+		server->registered = false;
+		event.aux = HD_ROLE_CONTROLLER;
+		hd_turn_event(&turn, &event);
+		return;
+	}
+	peer = hd_session_user(session);
+	if (peer == NULL) {
+		return;
+	}
+	event.aux = hd_session_peer_role(session);
+	event.job = peer->job != NULL ? peer->job->id : 0;
+	event.worker = peer->member != NULL ? peer->member->rank : 0;
+	hd_turn_event(&turn, &event);
+	hd_peer_detach(&turn, peer, reason);
+	hd_session_set_user(session, NULL);
+	hd_peer_destroy(server, peer);
+}
+
+const struct hd_endpoint_ops hd_server_endpoint_ops = {
+	.opened = hd_server_opened,
+	.message = hd_server_message,
+	.closed = hd_server_closed,
+};

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A server core and whoever a test needs around it, in virtual time: each packet takes the same time,
+ * losses are chosen by the test. Workers and the controller are real endpoints and real transfers, but
+ * do only what the test tells them.
+ */
+#ifndef SERVER_NET_H
+#define SERVER_NET_H
+
+#include "hd_endpoint.h"
+#include "hd_recv.h"
+#include "hd_send.h"
+#include "hd_server.h"
+#include "hd_text.h"
+
+#define SERVER_IP 0x0a000001
+#define NET_NODES_MAX 24
+#define NET_PACKETS_MAX 65536
+#define NET_EVENTS_MAX 65536
+#define FAKE_INBOX_MAX 512
+#define FAKE_SENDS_MAX 16
+
+struct net;
+
+struct net_node {
+	struct hd_sink sink; /* first */
+	struct net *net;
+	struct hd_addr addr;
+	struct hd_node node;
+	bool down; /* its packets vanish, both ways */
+};
+
+struct net_packet {
+	hd_ns at;
+	struct hd_addr from, to;
+	uint8_t *data;
+	size_t bytes;
+};
+
+struct net {
+	hd_ns now;
+	hd_ns delay;
+	struct net_node *nodes[NET_NODES_MAX];
+	size_t node_count;
+	struct net_packet *packets; /* a ring */
+	size_t first, count;
+	/* True: this packet is lost. */
+	bool (*lose)(struct net *net, const struct net_packet *packet);
+	uint64_t sent, lost;
+	struct hd_event *events; /* of the server */
+	size_t event_count;
+	struct hd_keyring keys;
+	struct hd_key key;
+	struct net_node server_node;
+	struct hd_server *server;
+	uint8_t lives; /* of the server: another seed for each */
+};
+
+struct fake {
+	struct net_node node; /* first */
+	struct hd_endpoint *endpoint;
+	struct hd_session *session; /* with the server */
+	uint8_t role;
+	uint16_t rank, epoch;
+	uint32_t job;
+	bool open;
+	uint32_t closed;
+	struct hd_message *inbox;
+	size_t inbox_count; /* SACKs apart */
+	uint64_t sacks;
+	char refused[HD_TEXT_BYTES_MAX + 1];
+	struct hd_path path;
+	struct hd_send *sends[FAKE_SENDS_MAX];
+	struct hd_recv *recv; /* of one pull at a time */
+	uint64_t recv_token;
+	uint32_t recv_round;
+	uint8_t recv_attempt;
+	float *pulled;
+	uint64_t pulled_values;
+	hd_version pulled_version;
+	bool pulled_done, mixed;
+};
+
+/* A job of two tensors and `values` values. */
+void spec_make(struct hd_jobspec *spec, struct hd_tensor tensors[2], uint64_t values);
+
+void net_add(struct net *net, struct net_node *node, uint32_t ipv4);
+void net_remove(struct net *net, struct net_node *node);
+void net_open(struct net *net);
+/* Starts a life of the server. `config` may set what the test is about. */
+void net_server(struct net *net, struct hd_server_config *config);
+void net_close(struct net *net);
+void net_run(struct net *net, hd_ns span);
+/* Runs until done() or fails the test after `limit`. */
+void net_run_until(struct net *net, bool (*done)(void *what), void *what, hd_ns limit);
+/* Events of one kind so far. */
+size_t net_events(const struct net *net, enum hd_event_kind kind);
+const struct hd_event *net_event(const struct net *net, enum hd_event_kind kind, size_t index);
+
+struct fake *fake_worker(struct net *net, uint16_t rank);
+struct fake *fake_controller(struct net *net, uint16_t epoch);
+void fake_close(struct fake *fake);
+/* Vanishes without a word. */
+void fake_kill(struct fake *fake);
+void fake_send(struct fake *fake, const struct hd_message *message);
+size_t fake_count(const struct fake *fake, uint8_t kind);
+/* Runs until the index-th message (from 0) of this kind is there, and returns it. */
+const struct hd_message *fake_wait(struct fake *fake, uint8_t kind, size_t index);
+
+/* JOIN and, unless refused, wait for JOINED number `index`. */
+void fake_join(struct fake *fake, const struct hd_jobspec *spec);
+const struct hd_msg_joined *fake_joined(struct fake *fake, const struct hd_jobspec *spec);
+void fake_request_push(
+	struct fake *fake,
+	uint32_t round,
+	uint8_t attempt,
+	hd_version base,
+	uint64_t bytes
+);
+void fake_request_pull(struct fake *fake, uint32_t round, hd_version have, bool conditional);
+/* Starts sending data under a token. */
+struct hd_send *fake_push(
+	struct fake *fake,
+	uint64_t token,
+	uint32_t round,
+	uint8_t attempt,
+	const float *data,
+	uint64_t values
+);
+/* Room for the data of the next pull. */
+void fake_pull_into(struct fake *fake, float *data, uint64_t values, uint32_t round);
+void fake_expect(struct fake *controller, const struct hd_msg_expect *expect);
+/* The whole of a direct push: request, grant, chunks, outcome (returned). */
+const struct hd_msg_outcome *fake_push_direct(
+	struct fake *fake,
+	uint32_t round,
+	hd_version base,
+	const float *data,
+	uint64_t values
+);
+/* The outcome of a round, waited for. */
+const struct hd_msg_outcome *fake_outcome(struct fake *fake, uint32_t round);
+
+#endif
