@@ -284,8 +284,18 @@ static struct hd_message request_of(const struct hd_worker *worker, const struct
 	return message;
 }
 
-void worker_ask(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
+/* A push that was granted before may be in the model by now: only the server knows, and a controller
+ * that plans it anew might drop what is applied. */
+static enum route route_of(const struct hd_worker *worker, const struct ticket *ticket) {
 	enum route route = worker_route(worker);
+
+	if (route == ROUTE_CONTROLLER && ticket->pub.direction == HD_PUSH && ticket->weight != 0)
+		return ROUTE_SERVER;
+	return route;
+}
+
+void worker_ask(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
+	enum route route = route_of(worker, ticket);
 	struct hd_event event = {.kind = HD_EVENT_REQUESTED, .aux = ticket->attempt + 1u};
 	struct hd_message message;
 
