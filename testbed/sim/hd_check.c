@@ -1,0 +1,672 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_check.h"
+#include "hd_message.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKERS_MAX 4096
+#define LIVES_MAX 4096
+
+enum record_state {
+	RECORD_NONE,
+	RECORD_PENDING,
+	RECORD_ENDED,
+	RECORD_GONE /* its process ended first */
+};
+
+/* One push. */
+struct record {
+	hd_version base;
+	hd_version committed; /* in the present history; 0: not in the model */
+	hd_version was_committed; /* the newest commit of any history */
+	uint32_t life;
+	uint64_t salt; /* of its contents */
+	uint8_t state; /* enum record_state */
+	uint8_t outcome; /* enum hd_outcome, once ended */
+	bool rolled_back; /* since its last outcome */
+};
+
+struct worker {
+	struct record *records; /* by round - 1 */
+	uint32_t count, capacity;
+};
+
+/* One incarnation of the server: counters first.. and the model's hash at each. */
+struct life {
+	uint16_t incarnation;
+	int parent; /* the life whose checkpoint it began with, -1: none */
+	uint64_t first;
+	uint64_t *hash;
+	size_t count, capacity;
+};
+
+struct hd_check {
+	uint64_t values;
+	uint32_t tau_max;
+	float *shadow, *scratch;
+	struct worker *workers;
+	struct life *lives;
+	uint32_t life_count;
+	bool restored; /* the next version seen is of a new incarnation */
+	uint64_t restored_counter;
+	int restored_from;
+	bool dirty;
+	uint64_t pending;
+	bool failed;
+	char failure[512];
+	struct hd_check_stats stats;
+};
+
+/* --- contents ------------------------------------------------------------------------------ */
+
+static uint32_t mix(uint32_t x) {
+	x = (x ^ (x >> 16)) * 0x7feb352du;
+	x = (x ^ (x >> 15)) * 0x846ca68bu;
+	return x ^ (x >> 16);
+}
+
+void hd_check_fill(uint64_t salt, float *data, uint64_t values) {
+	uint32_t start = mix((uint32_t)salt ^ mix((uint32_t)(salt >> 32)));
+
+	/* 1..4: an update that is missing, doubled or torn never cancels out. */
+	for (uint64_t i = 0; i < values; i++)
+		data[i] = (float)(1 + (((uint32_t)i * 2654435761u + start) >> 30));
+}
+
+uint64_t hd_check_hash(const float *data, uint64_t values) {
+	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	uint64_t hash = values;
+
+	for (uint64_t i = 0; i < values; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &data[i], sizeof(bits));
+		lane[i % 8] = (lane[i % 8] ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+	}
+	for (size_t i = 0; i < 8; i++)
+		hash = (hash ^ lane[i] ^ (lane[i] >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+	return hash;
+}
+
+/* --- set-up -------------------------------------------------------------------------------- */
+
+void hd_check_fail(struct hd_check *check, const char *format, ...) {
+	va_list arguments;
+
+	if (check->failed)
+		return;
+	va_start(arguments, format);
+	(void)vsnprintf(check->failure, sizeof(check->failure), format, arguments);
+	va_end(arguments);
+	check->failed = true;
+}
+
+const char *hd_check_failure(const struct hd_check *check) {
+	return check->failed ? check->failure : NULL;
+}
+
+static void life_add(struct hd_check *check, struct life *life, uint64_t hash) {
+	if (life->count == life->capacity) {
+		size_t capacity = life->capacity ? 2 * life->capacity : 256;
+		uint64_t *grown = realloc(life->hash, capacity * sizeof(*grown));
+
+		if (!grown) {
+			hd_check_fail(check, "out of memory");
+			return;
+		}
+		life->hash = grown;
+		life->capacity = capacity;
+	}
+	life->hash[life->count++] = hash;
+}
+
+int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) {
+	struct hd_check *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->values = values;
+	c->tau_max = tau_max;
+	c->shadow = calloc(values, sizeof(float));
+	c->scratch = calloc(values, sizeof(float));
+	c->workers = calloc(WORKERS_MAX, sizeof(*c->workers));
+	c->lives = calloc(LIVES_MAX, sizeof(*c->lives));
+	c->restored = true;
+	c->restored_from = -1;
+	if (!c->shadow || !c->scratch || !c->workers || !c->lives) {
+		hd_check_destroy(c);
+		return -ENOMEM;
+	}
+	*check = c;
+	return 0;
+}
+
+void hd_check_destroy(struct hd_check *check) {
+	if (!check)
+		return;
+	for (uint32_t i = 0; check->workers && i < WORKERS_MAX; i++)
+		free(check->workers[i].records);
+	for (uint32_t i = 0; i < check->life_count; i++)
+		free(check->lives[i].hash);
+	free(check->shadow);
+	free(check->scratch);
+	free(check->workers);
+	free(check->lives);
+	free(check);
+}
+
+static struct record *find(struct hd_check *check, uint32_t worker, uint32_t round) {
+	struct worker *w = worker < WORKERS_MAX ? &check->workers[worker] : NULL;
+
+	if (!w || round == 0 || round > w->count || w->records[round - 1].state == RECORD_NONE)
+		return NULL;
+	return &w->records[round - 1];
+}
+
+static bool grow(struct worker *worker, uint32_t round) {
+	uint32_t capacity = worker->capacity ? worker->capacity : 64;
+	struct record *grown;
+
+	while (capacity < round)
+		capacity *= 2;
+	if (capacity > worker->capacity) {
+		grown = realloc(worker->records, capacity * sizeof(*grown));
+		if (!grown)
+			return false;
+		memset(grown + worker->capacity, 0, (capacity - worker->capacity) * sizeof(*grown));
+		worker->records = grown;
+		worker->capacity = capacity;
+	}
+	if (round > worker->count)
+		worker->count = round;
+	return true;
+}
+
+/* --- versions ------------------------------------------------------------------------------ */
+
+static struct life *present(struct hd_check *check) {
+	return check->life_count ? &check->lives[check->life_count - 1] : NULL;
+}
+
+/* The newest life with an incarnation, or -1. */
+static int find_life(const struct hd_check *check, uint16_t incarnation) {
+	for (uint32_t i = check->life_count; i-- > 0;)
+		if (check->lives[i].incarnation == incarnation)
+			return (int)i;
+	return -1;
+}
+
+/* After a restart (and at the start) the first version shows the new incarnation. */
+static bool enter_life(struct hd_check *check, hd_version version) {
+	uint16_t incarnation = hd_version_incarnation(version);
+	struct life *last = present(check);
+
+	if (!check->restored)
+		return true;
+	if (last && last->incarnation == incarnation && last->count == 1) {
+		check->life_count--; /* that life ended before it gave out a version */
+		free(last->hash);
+	}
+	if (find_life(check, incarnation) >= 0 || check->life_count == LIVES_MAX) {
+		hd_check_fail(check, "the server came back with incarnation %u again", incarnation);
+		return false;
+	}
+	last = &check->lives[check->life_count++];
+	*last = (struct life){
+		.incarnation = incarnation,
+		.parent = check->restored_from,
+		.first = check->restored_counter,
+	};
+	life_add(check, last, hd_check_hash(check->shadow, check->values));
+	check->restored = false;
+	return !check->failed;
+}
+
+/* The hash of the model at a version, or NULL. */
+static const uint64_t *hash_at(const struct hd_check *check, hd_version version) {
+	int found = find_life(check, hd_version_incarnation(version));
+	uint64_t counter = hd_version_counter(version);
+	const struct life *life;
+
+	if (found < 0)
+		return NULL;
+	life = &check->lives[found];
+	if (counter < life->first || counter - life->first >= life->count)
+		return NULL;
+	return &life->hash[counter - life->first];
+}
+
+/* Whether a base lies on the present history: each later life began at or after it. */
+static bool in_history(const struct hd_check *check, hd_version base) {
+	int at = (int)check->life_count - 1;
+
+	if (!hash_at(check, base))
+		return false;
+	while (at >= 0 && check->lives[at].incarnation != hd_version_incarnation(base)) {
+		if (hd_version_counter(base) > check->lives[at].first)
+			return false;
+		at = check->lives[at].parent;
+	}
+	return at >= 0;
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
+	uint32_t worker = push->worker, round = push->round;
+	struct record *record;
+
+	if (check->failed)
+		return;
+	record = find(check, worker, round);
+	if (record && (record->life == push->life || record->state == RECORD_PENDING)) {
+		hd_check_fail(check, "worker %u pushed round %u twice", worker, round);
+		return;
+	}
+	if (record && record->committed != 0) {
+		hd_check_fail(
+			check,
+			"worker %u, new, pushed round %u, which is in the model",
+			worker,
+			round
+		);
+		return;
+	}
+	if (worker >= WORKERS_MAX || round == 0 || !grow(&check->workers[worker], round)) {
+		hd_check_fail(check, "worker %u, round %u: beyond the checker", worker, round);
+		return;
+	}
+	check->workers[worker].records[round - 1] = (struct record){
+		.base = push->base,
+		.life = push->life,
+		.salt = push->salt,
+		.state = RECORD_PENDING,
+	};
+	check->stats.pushed++;
+	check->pending++;
+}
+
+static void count_delay(struct hd_check *check, uint64_t delay) {
+	check->stats.commits++;
+	check->stats.delay_sum += (double)delay;
+	check->stats.delay_squares += (double)delay * (double)delay;
+	if (delay > check->stats.delay_max)
+		check->stats.delay_max = delay;
+}
+
+/* Whether the commit of this record may happen; says why not. */
+static bool
+may_commit(struct hd_check *check, const struct hd_event *event, const struct record *record) {
+	uint32_t w = event->worker, r = event->round;
+	uint64_t counter = hd_version_counter(event->version);
+	uint64_t delay = counter - hd_version_counter(event->base);
+
+	if (!record)
+		hd_check_fail(check, "worker %u round %u was committed, never pushed", w, r);
+	else if (record->committed != 0)
+		hd_check_fail(
+			check,
+			"worker %u round %u is applied twice: as %" PRIu64 " and %" PRIu64,
+			w,
+			r,
+			hd_version_counter(record->committed),
+			counter
+		);
+	else if (record->state == RECORD_ENDED && !record->rolled_back)
+		hd_check_fail(
+			check,
+			"worker %u round %u was committed after its outcome %s",
+			w,
+			r,
+			hd_outcome_name(record->outcome)
+		);
+	else if (record->base != event->base)
+		hd_check_fail(
+			check,
+			"worker %u round %u: base %" PRIx64 " at the commit, %" PRIx64
+			" at the push",
+			w,
+			r,
+			event->base,
+			record->base
+		);
+	else if (!in_history(check, event->base))
+		hd_check_fail(
+			check,
+			"worker %u round %u: base %u/%" PRIu64 " lies on a lost history",
+			w,
+			r,
+			hd_version_incarnation(event->base),
+			hd_version_counter(event->base)
+		);
+	else if (delay > check->tau_max || delay != event->aux)
+		hd_check_fail(
+			check,
+			"worker %u round %u: delay %" PRIu64 " (said %" PRIu64 ") with bound %u",
+			w,
+			r,
+			delay,
+			event->aux,
+			check->tau_max
+		);
+	else if (event->bytes != check->values * sizeof(float))
+		hd_check_fail(
+			check, "worker %u round %u: %" PRIu64 " bytes committed", w, r, event->bytes
+		);
+	else
+		return true;
+	return false;
+}
+
+static void on_committed(struct hd_check *check, const struct hd_event *event) {
+	struct record *record = find(check, event->worker, event->round);
+	struct life *life;
+	uint64_t next;
+
+	if (!enter_life(check, event->version))
+		return;
+	life = present(check);
+	next = life->first + life->count;
+	if (hd_version_incarnation(event->version) != life->incarnation
+	    || hd_version_counter(event->version) != next) {
+		hd_check_fail(
+			check,
+			"version %u/%" PRIu64 " was committed where %u/%" PRIu64 " was next",
+			hd_version_incarnation(event->version),
+			hd_version_counter(event->version),
+			life->incarnation,
+			next
+		);
+		return;
+	}
+	if (!may_commit(check, event, record))
+		return;
+	record->committed = event->version;
+	record->was_committed = event->version;
+	hd_check_fill(record->salt, check->scratch, check->values);
+	for (uint64_t i = 0; i < check->values; i++)
+		check->shadow[i] -= check->scratch[i];
+	life_add(check, life, hd_check_hash(check->shadow, check->values));
+	check->dirty = true;
+	count_delay(check, event->aux);
+}
+
+static uint64_t *counter_of(struct hd_check *check, uint64_t outcome) {
+	switch (outcome) {
+	case HD_OUTCOME_APPLIED:
+		return &check->stats.applied;
+	case HD_OUTCOME_DROPPED:
+		return &check->stats.dropped;
+	default:
+		return &check->stats.failed;
+	}
+}
+
+/* Whether this outcome may be this push's; says why not. */
+static bool
+may_end(struct hd_check *check, const struct hd_event *event, const struct record *record) {
+	uint32_t w = event->worker, r = event->round;
+
+	if (!record || record->state == RECORD_GONE)
+		hd_check_fail(check, "worker %u round %u: outcome of no push", w, r);
+	else if (record->state == RECORD_ENDED && event->value != 1)
+		hd_check_fail(
+			check,
+			"worker %u round %u has two outcomes: %s and %s",
+			w,
+			r,
+			hd_outcome_name(record->outcome),
+			hd_outcome_name((enum hd_outcome)event->aux)
+		);
+	else if (record->state == RECORD_ENDED && (!record->rolled_back || record->outcome != HD_OUTCOME_APPLIED))
+		hd_check_fail(
+			check,
+			"worker %u round %u: outcome %s was replaced by %s, and nothing was lost",
+			w,
+			r,
+			hd_outcome_name(record->outcome),
+			hd_outcome_name((enum hd_outcome)event->aux)
+		);
+	else if (event->aux == HD_OUTCOME_APPLIED && event->version != record->was_committed)
+		hd_check_fail(
+			check,
+			"worker %u round %u: applied at %u/%" PRIu64 ", committed at %u/%" PRIu64,
+			w,
+			r,
+			hd_version_incarnation(event->version),
+			hd_version_counter(event->version),
+			hd_version_incarnation(record->was_committed),
+			hd_version_counter(record->was_committed)
+		);
+	else if (event->aux != HD_OUTCOME_APPLIED && record->committed != 0)
+		hd_check_fail(
+			check,
+			"worker %u round %u: outcome %s (%s), but it is in the model",
+			w,
+			r,
+			hd_outcome_name((enum hd_outcome)event->aux),
+			hd_reason_name(event->reason)
+		);
+	else if (event->aux != HD_OUTCOME_APPLIED && event->aux != HD_OUTCOME_DROPPED && event->aux != HD_OUTCOME_FAILED)
+		hd_check_fail(check, "worker %u round %u: no outcome", w, r);
+	else
+		return true;
+	return false;
+}
+
+static void on_outcome(struct hd_check *check, const struct hd_event *event) {
+	struct record *record = find(check, event->worker, event->round);
+
+	if (!may_end(check, event, record))
+		return;
+	if (record->state == RECORD_ENDED)
+		(*counter_of(check, record->outcome))--;
+	else
+		check->pending--;
+	record->state = RECORD_ENDED;
+	record->outcome = (uint8_t)event->aux;
+	record->rolled_back = record->rolled_back && event->aux == HD_OUTCOME_APPLIED;
+	(*counter_of(check, event->aux))++;
+	if (event->aux != HD_OUTCOME_APPLIED && event->reason < HD_REASON_COUNT)
+		check->stats.reasons[event->reason]++;
+}
+
+void hd_check_event(struct hd_check *check, const struct hd_event *event) {
+	if (check->failed)
+		return;
+	if (event->kind == HD_EVENT_COMMITTED)
+		on_committed(check, event);
+	else if (event->kind == HD_EVENT_OUTCOME && event->direction == HD_PUSH)
+		on_outcome(check, event);
+}
+
+/* --- what is really there ------------------------------------------------------------------ */
+
+bool hd_check_dirty(const struct hd_check *check) {
+	return check->dirty;
+}
+
+static uint64_t first_difference(const float *a, const float *b, uint64_t values) {
+	uint64_t i = 0;
+
+	while (i < values && memcmp(&a[i], &b[i], sizeof(float)) == 0)
+		i++;
+	return i;
+}
+
+void hd_check_model(struct hd_check *check, const float *model, hd_version version) {
+	uint64_t bytes = check->values * sizeof(float);
+	const struct life *life;
+
+	check->dirty = false;
+	if (check->failed || !enter_life(check, version))
+		return;
+	life = present(check);
+	if (version != hd_version_make(life->incarnation, life->first + life->count - 1)) {
+		hd_check_fail(
+			check,
+			"the server says version %u/%" PRIu64 ", its commits say %u/%" PRIu64,
+			hd_version_incarnation(version),
+			hd_version_counter(version),
+			life->incarnation,
+			life->first + life->count - 1
+		);
+	} else if (!model || memcmp(model, check->shadow, bytes) != 0) {
+		uint64_t i = model ? first_difference(model, check->shadow, check->values) : 0;
+
+		hd_check_fail(
+			check,
+			"the model at version %" PRIu64
+			" is not the sum of its updates: value %" PRIu64 " is %g, not %g",
+			hd_version_counter(version),
+			i,
+			model ? (double)model[i] : 0.0,
+			(double)check->shadow[i]
+		);
+	}
+}
+
+void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version) {
+	const uint64_t *hash;
+
+	if (check->failed || !enter_life(check, version))
+		return;
+	check->stats.pulls++;
+	hash = hash_at(check, version);
+	if (!hash)
+		hd_check_fail(
+			check,
+			"worker %u pulled version %u/%" PRIu64 ", which never was",
+			worker,
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+	else if (*hash != hd_check_hash(data, check->values))
+		hd_check_fail(
+			check,
+			"worker %u pulled something else than version %u/%" PRIu64,
+			worker,
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+}
+
+void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version) {
+	const uint64_t *hash;
+
+	if (check->failed || !enter_life(check, version))
+		return;
+	hash = hash_at(check, version);
+	if (!hash || *hash != hd_check_hash(model, check->values))
+		hd_check_fail(
+			check,
+			"the checkpoint begun at version %u/%" PRIu64 " is not that version",
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+}
+
+/* Undoes what was committed after a counter. */
+static void roll_back(struct hd_check *check, uint64_t counter) {
+	for (uint32_t w = 0; w < WORKERS_MAX; w++) {
+		for (uint32_t i = 0; i < check->workers[w].count; i++) {
+			struct record *record = &check->workers[w].records[i];
+
+			if (record->committed == 0
+			    || hd_version_counter(record->committed) <= counter)
+				continue;
+			record->committed = 0;
+			record->rolled_back = true;
+			check->stats.rolled_back++;
+		}
+	}
+}
+
+void hd_check_restore(struct hd_check *check, const float *model, hd_version version) {
+	const uint64_t *hash;
+
+	if (check->failed)
+		return;
+	hash = hash_at(check, version);
+	if (model && (!hash || *hash != hd_check_hash(model, check->values))) {
+		hd_check_fail(
+			check,
+			"the checkpoint of version %u/%" PRIu64 " is not that version",
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+		return;
+	}
+	if (model)
+		memcpy(check->shadow, model, check->values * sizeof(float));
+	else
+		memset(check->shadow, 0, check->values * sizeof(float));
+	roll_back(check, hd_version_counter(version));
+	check->restored = true;
+	check->restored_counter = hd_version_counter(version);
+	check->restored_from =
+		model ? find_life(check, hd_version_incarnation(version)) : -1;
+	check->dirty = false;
+}
+
+void hd_check_worker_gone(struct hd_check *check, uint32_t worker) {
+	struct worker *w = &check->workers[worker];
+
+	for (uint32_t i = 0; i < w->count; i++) {
+		if (w->records[i].state != RECORD_PENDING)
+			continue;
+		w->records[i].state = RECORD_GONE;
+		check->pending--;
+		check->stats.failed++;
+		check->stats.reasons[HD_REASON_CLOSED]++;
+	}
+}
+
+uint64_t hd_check_pending(const struct hd_check *check) {
+	return check->pending;
+}
+
+static void name_pending(struct hd_check *check) {
+	for (uint32_t w = 0; w < WORKERS_MAX; w++)
+		for (uint32_t i = 0; i < check->workers[w].count; i++)
+			if (check->workers[w].records[i].state == RECORD_PENDING) {
+				hd_check_fail(
+					check,
+					"%" PRIu64
+					" pushes have no outcome although faults stopped; "
+					"the first: worker %u round %u",
+					check->pending,
+					w,
+					i + 1
+				);
+				return;
+			}
+}
+
+void hd_check_settled(struct hd_check *check) {
+	const struct hd_check_stats *s = &check->stats;
+
+	if (check->failed)
+		return;
+	if (check->pending > 0)
+		name_pending(check);
+	if (s->pushed != s->applied + s->dropped + s->failed)
+		hd_check_fail(
+			check,
+			"pushed %" PRIu64 " != applied %" PRIu64 " + dropped %" PRIu64
+			" + failed %" PRIu64,
+			s->pushed,
+			s->applied,
+			s->dropped,
+			s->failed
+		);
+}
+
+const struct hd_check_stats *hd_check_stats(const struct hd_check *check) {
+	return &check->stats;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The invariants of docs/architecture.md, checked against what nodes report and what the server's
+ * model and the workers' pulls really hold.
+ *
+ *   PUSHED --> record(worker, round) --> COMMITTED: added to a shadow model, exactly once
+ *                         \--> OUTCOME, exactly one       |
+ *                                                        v
+ *          server's model == shadow, bit for bit;  a pull == the model at its version
+ *
+ * Updates are vectors of small whole numbers that each push's own number determines, applied with rate
+ * 1 and no momentum: the model is the exact negative sum of the committed updates in any order of commits.
+ * A checker knows no simulator: it can be fed by hand, and by tests that lie to it.
+ */
+#ifndef HD_CHECK_H
+#define HD_CHECK_H
+
+#include "hd_event.h"
+
+struct hd_check;
+
+/* 0 or -ENOMEM. */
+int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check);
+void hd_check_destroy(struct hd_check *check);
+
+/* The first violation in words, NULL while there is none. Everything after it is ignored. */
+const char *hd_check_failure(const struct hd_check *check);
+/* Reports a violation that somebody else found. */
+__attribute__((format(printf, 2, 3))) void
+hd_check_fail(struct hd_check *check, const char *format, ...);
+
+/* The contents of an update: any number serves that no other push of the run has. */
+void hd_check_fill(uint64_t salt, float *data, uint64_t values);
+
+struct hd_check_pushed {
+	uint32_t worker, round;
+	uint32_t life; /* tells apart processes of one rank */
+	uint64_t salt;
+	hd_version base;
+};
+
+/* A push was accepted. */
+void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push);
+/* Takes an event of any node; looks at COMMITTED (of the server) and push OUTCOMEs (of workers). */
+void hd_check_event(struct hd_check *check, const struct hd_event *event);
+/* Whether a COMMITTED came since the last hd_check_model(). */
+bool hd_check_dirty(const struct hd_check *check);
+/* The server's model between two steps. */
+void hd_check_model(struct hd_check *check, const float *model, hd_version version);
+/* A pull was delivered. */
+void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version);
+/* A checkpoint was begun. */
+void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version);
+/* The server came back from a checkpoint (model NULL, version 0: from none). What was committed after
+ * it is rolled back. */
+void hd_check_restore(struct hd_check *check, const float *model, hd_version version);
+/* A worker's process ended: what it had pending failed. It may have been committed all the same. */
+void hd_check_worker_gone(struct hd_check *check, uint32_t worker);
+/* No push may be pending now, and the sums must agree. */
+void hd_check_settled(struct hd_check *check);
+/* Pushes without an outcome. */
+uint64_t hd_check_pending(const struct hd_check *check);
+
+/* What became of the pushes, by workers' OUTCOMEs; and of the delays, by the server's commits. */
+struct hd_check_stats {
+	uint64_t pushed, applied, dropped, failed; /* failed counts those of ended processes too */
+	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
+	uint64_t commits, rolled_back, pulls;
+	double delay_sum, delay_squares;
+	uint64_t delay_max;
+};
+const struct hd_check_stats *hd_check_stats(const struct hd_check *check);
+
+/* A sum of 64 bits over values, position by position; equal only for equal bits, near enough. */
+uint64_t hd_check_hash(const float *data, uint64_t values);
+
+#endif

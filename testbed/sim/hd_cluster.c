@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ *   |<------- duration: pushes, faults ------->|<-- settle: no new pushes, no faults -->|
+ *   0                                       stop                           nothing pending
+ */
+#include "hd_cluster_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SETTLE_STEP (10 * HD_MS)
+
+bool cluster_failed(const struct hd_cluster *cluster) {
+	return hd_check_failure(cluster->check) != NULL;
+}
+
+const char *hd_cluster_failure(const struct hd_cluster *cluster) {
+	return hd_check_failure(cluster->check);
+}
+
+static void run_step(void *owner, hd_ns now) {
+	struct step *step = owner;
+
+	step->call(step, now);
+	free(step);
+}
+
+void cluster_at(struct hd_cluster *cluster, hd_ns at, struct step step) {
+	struct step *copy = malloc(sizeof(*copy));
+
+	if (copy)
+		*copy = step;
+	if (!copy || hd_sim_at(cluster->sim, at, run_step, copy) < 0) {
+		free(copy);
+		hd_check_fail(cluster->check, "out of memory");
+	}
+}
+
+/* One tensor that is the whole model; rate 1 makes the model minus the sum of its updates. */
+static void describe_job(struct hd_cluster *cluster) {
+	struct hd_jobspec *spec = &cluster->spec;
+
+	cluster->tensor = (struct hd_tensor){
+		.name = "model",
+		.dtype = HD_DTYPE_FP32,
+		.dimension_count = 1,
+		.dimension = {cluster->values},
+		.init = HD_INIT_ZERO,
+	};
+	*spec = (struct hd_jobspec){
+		.tenant = "sim",
+		.name = "job",
+		.seed = 1,
+		.optimizer = HD_OPTIMIZER_SGD,
+		.learning_rate = 1,
+		.staleness_rule = HD_STALENESS_CONSTANT,
+		.staleness_c = 1,
+		.tau_max = cluster->scenario.job.tau_max,
+		.tensor_count = 1,
+		.tensors = &cluster->tensor,
+	};
+	cluster->job = hd_job_id(spec->tenant, spec->name);
+}
+
+static int create_parts(struct hd_cluster *cluster) {
+	const struct hd_scenario *scenario = &cluster->scenario;
+	int code = hd_sim_create(cluster->config.seed, &cluster->sim);
+
+	if (code == 0)
+		code = hd_check_create(cluster->values, scenario->job.tau_max, &cluster->check);
+	if (code == 0)
+		code = cluster_add_processes(cluster);
+	if (code == 0)
+		code = cluster_plan_faults(cluster);
+	return code;
+}
+
+int hd_cluster_create(
+	const struct hd_cluster_config *config,
+	struct hd_cluster **cluster,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_cluster *c = calloc(1, sizeof(*c));
+	int code;
+
+	if (!c)
+		return -ENOMEM;
+	c->config = *config;
+	c->scenario = *config->scenario;
+	c->worker_count = c->scenario.workers;
+	c->values = c->scenario.job.update_bytes / sizeof(float);
+	/* Streams of their own, so that one more cancel does not change a link's rate. */
+	hd_random_init(&c->random, config->seed ^ UINT64_C(0x636f6d70757465));
+	hd_random_init(&c->seeds, config->seed ^ UINT64_C(0x73656564));
+	hd_random_init(&c->draws, config->seed ^ UINT64_C(0x6c696e6b73));
+	c->key = (struct hd_key){.id = 1, .secret = {1, 2, 3}};
+	c->keys = (struct hd_keyring){.count = 1, .keys = &c->key};
+	describe_job(c);
+	code = create_parts(c);
+	if (code < 0) {
+		const char *why = c->check ? hd_check_failure(c->check) : NULL;
+
+		(void)snprintf(error, error_bytes, "%s", why ? why : strerror(-code));
+		hd_cluster_destroy(c);
+		return code;
+	}
+	*cluster = c;
+	return 0;
+}
+
+void hd_cluster_destroy(struct hd_cluster *cluster) {
+	if (!cluster)
+		return;
+	cluster_remove_processes(cluster);
+	hd_sim_destroy(cluster->sim);
+	hd_check_destroy(cluster->check);
+	free(cluster->workers);
+	free(cluster->flows);
+	free(cluster->link_factor);
+	free(cluster);
+}
+
+static void run_until(struct hd_cluster *cluster, hd_ns until) {
+	while (!cluster_failed(cluster) && hd_sim_step(cluster->sim, until))
+		cluster_inspect(cluster);
+	if (hd_sim_failure(cluster->sim))
+		hd_check_fail(cluster->check, "%s", hd_sim_failure(cluster->sim));
+}
+
+static bool enough_pushed(const struct hd_cluster *cluster) {
+	uint64_t updates = cluster->scenario.sim.updates;
+
+	return updates > 0 && cluster->pushed >= updates;
+}
+
+/* Pushes go on for the scenario's time, or until there were enough. */
+static void run_busy(struct hd_cluster *cluster) {
+	hd_ns end = cluster_ns(cluster->scenario.duration_s);
+
+	while (!cluster_failed(cluster) && !enough_pushed(cluster) && hd_sim_now(cluster->sim) < end
+	)
+		run_until(cluster, hd_ns_min(end, hd_sim_now(cluster->sim) + SETTLE_STEP));
+	cluster->stopped_at = hd_sim_now(cluster->sim);
+}
+
+static void run_quiet(struct hd_cluster *cluster) {
+	hd_ns end = cluster->stopped_at + cluster_ns(cluster->scenario.sim.settle_s);
+
+	cluster->stopping = true;
+	cluster->quiet = true;
+	cluster_stop_faults(cluster);
+	while (!cluster_failed(cluster) && hd_check_pending(cluster->check) > 0
+	       && hd_sim_now(cluster->sim) < end)
+		run_until(cluster, hd_sim_now(cluster->sim) + SETTLE_STEP);
+	cluster->settled_at = hd_sim_now(cluster->sim);
+	hd_check_settled(cluster->check);
+}
+
+int hd_cluster_run(struct hd_cluster *cluster) {
+	run_busy(cluster);
+	run_quiet(cluster);
+	if (!cluster_failed(cluster))
+		return 0;
+	cluster_explain(cluster);
+	return -EILSEQ;
+}
+
+void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result) {
+	memset(result, 0, sizeof(*result));
+	result->duration_s = (double)cluster->stopped_at * 1e-9;
+	result->settle_s = (double)(cluster->settled_at - cluster->stopped_at) * 1e-9;
+	result->pushes = *hd_check_stats(cluster->check);
+	result->estimate_error
+		= cluster->error_count ? cluster->error_sum / (double)cluster->error_count : -1;
+	result->crashes = cluster->crashes;
+	result->checkpoints = cluster->server.checkpoints;
+	result->network = *hd_sim_stats(cluster->sim);
+	for (uint32_t i = 0; i < cluster->worker_count; i++) {
+		const struct worker_process *worker = &cluster->workers[i];
+
+		result->granted_bytes += worker->granted_bytes;
+		result->credited_bytes += worker->direct_bytes;
+		if (!worker->core)
+			continue;
+		result->granted_bytes += hd_worker_stats(worker->core)->granted_bytes;
+		result->credited_bytes += hd_worker_stats(worker->core)->direct_bytes;
+	}
+}

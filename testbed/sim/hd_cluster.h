@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A whole cluster in virtual time: the shipped controller, server and worker cores on a simulated
+ * star, a disk, the job's workers, and the faults of a scenario, with the invariants checked at each
+ * step.
+ *
+ *   h1 .. hN  workers     ps  server     ctl  controller (unshaped)     x1  other tenants
+ *
+ * The job's model and learning rate are the checker's (hd_check.h), whatever the scenario trains:
+ * only bytes, times and bounds matter here. Same scenario, mode and seed: same events.
+ */
+#ifndef HD_CLUSTER_H
+#define HD_CLUSTER_H
+
+#include "hd_check.h"
+#include "hd_scenario.h"
+#include "hd_sim.h"
+
+struct hd_cluster;
+
+enum hd_cluster_mode {
+	HD_CLUSTER_SCHEDULED,
+	HD_CLUSTER_UNSCHEDULED, /* a controller that sends everybody directly */
+	HD_CLUSTER_DIRECT /* no controller at all */
+};
+
+struct hd_cluster_config {
+	const struct hd_scenario *scenario; /* copied */
+	uint64_t seed;
+	enum hd_cluster_mode mode;
+	bool unchecked; /* leave out the costly comparisons of contents: for speed alone */
+	/* Every event of every node; `at` is simulation time. May be NULL. */
+	void (*event)(void *owner, const char *node, const struct hd_event *event);
+	void *owner;
+};
+
+/* 0, -EINVAL, -ENOMEM; error says what in words. */
+int hd_cluster_create(
+	const struct hd_cluster_config *config,
+	struct hd_cluster **cluster,
+	char *error,
+	size_t error_bytes
+);
+void hd_cluster_destroy(struct hd_cluster *cluster);
+/* Runs to the end: the scenario's time with its faults, then without faults until nothing is pending.
+ * Returns 0 or -EILSEQ when an invariant was violated. */
+int hd_cluster_run(struct hd_cluster *cluster);
+/* The violation in words, or NULL. */
+const char *hd_cluster_failure(const struct hd_cluster *cluster);
+
+struct hd_cluster_result {
+	double duration_s; /* in which workers pushed */
+	double settle_s; /* from the end of faults until nothing was pending */
+	struct hd_check_stats pushes;
+	uint64_t granted_bytes, credited_bytes; /* credited: sent without a grant (direct) */
+	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
+	uint64_t crashes, checkpoints;
+	struct hd_sim_stats network;
+};
+void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result);
+
+/* A scenario drawn from a seed for the fault matrix: few workers, small updates, many faults. */
+void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode);
+
+#endif

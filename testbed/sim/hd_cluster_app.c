@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a worker's training process does, in virtual time:
+ *
+ *   joined -> pull -> compute (compute_ms x slowness) -> push -> (its outcome) -> pull -> ...
+ *
+ * With a depth above 1 it pulls and computes on while up to `depth` pushes are under way. The
+ * library's callbacks come from inside the core, so the next call into it is a step of its own.
+ */
+#include "hd_cluster_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define RETRY (10 * HD_MS)
+#define CANCEL_WITHIN (20 * HD_MS)
+#define JITTER 0.02 /* of the compute time, either way: no two steps take equally long */
+
+static void go_on(struct worker_process *worker);
+
+static struct worker_process *worker_of(struct step *step) {
+	struct worker_process *worker = (struct worker_process *)step->process;
+
+	return worker->core && worker->serial == step->serial ? worker : NULL;
+}
+
+static void
+plan(struct worker_process *worker,
+     hd_ns delay,
+     uint32_t number,
+     void (*call)(struct step *step, hd_ns now)) {
+	struct hd_cluster *cluster = worker->process.cluster;
+
+	cluster_at(
+		cluster,
+		hd_sim_now(cluster->sim) + delay,
+		(struct step){
+			.cluster = cluster,
+			.process = &worker->process,
+			.serial = worker->serial,
+			.number = number,
+			.call = call,
+		}
+	);
+}
+
+static struct buffer *free_buffer(struct worker_process *worker) {
+	uint64_t values = worker->process.cluster->values;
+
+	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
+		struct buffer *buffer = &worker->buffers[i];
+
+		if (buffer->used)
+			continue;
+		if (!buffer->data)
+			buffer->data = calloc(values, sizeof(float));
+		return buffer->data ? buffer : NULL;
+	}
+	return NULL;
+}
+
+static void do_cancel(struct step *step, hd_ns now) {
+	struct worker_process *worker = worker_of(step);
+	struct hd_sim *sim = step->cluster->sim;
+	int node = step->process->node;
+	int code;
+
+	if (!worker)
+		return;
+	code = hd_worker_cancel(
+		worker->core,
+		hd_sim_node_now(sim, node),
+		HD_PUSH,
+		step->number,
+		hd_sim_node_sink(sim, node)
+	);
+	if (code < 0 && code != -ENOENT && code != -EALREADY)
+		hd_check_fail(step->cluster->check, "cancel: %d", code);
+	hd_sim_node_poke(sim, node);
+}
+
+static void after_push(struct worker_process *worker, uint32_t round, uint64_t salt) {
+	struct hd_cluster *cluster = worker->process.cluster;
+	const struct hd_scenario_sim *how = &cluster->scenario.sim;
+
+	cluster->pushed++;
+	worker->under_way++;
+	hd_check_push(
+		cluster->check,
+		&(struct hd_check_pushed){
+			.worker = worker->rank,
+			.round = round,
+			.life = worker->process.lives,
+			.salt = salt,
+			.base = worker->base,
+		}
+	);
+	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
+		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
+	worker->phase = worker->under_way < how->depth ? WORKER_IDLE : WORKER_PUSHING;
+	if (worker->phase == WORKER_IDLE)
+		go_on(worker);
+}
+
+static void do_push(struct step *step, hd_ns now) {
+	struct worker_process *worker = worker_of(step);
+	struct hd_cluster *cluster = step->cluster;
+	int node = step->process->node, code;
+	uint64_t salt = cluster->pushed + 1;
+	struct buffer *buffer;
+	struct hd_push_args args;
+	uint32_t round;
+
+	if (!worker || worker->phase != WORKER_COMPUTING)
+		return;
+	if (cluster->stopping || worker->leaving) {
+		worker->phase = WORKER_IDLE;
+		return;
+	}
+	buffer = free_buffer(worker);
+	if (!buffer) {
+		plan(worker, RETRY, 0, do_push);
+		return;
+	}
+	hd_check_fill(salt, buffer->data, cluster->values);
+	args = (struct hd_push_args){
+		.data = buffer->data,
+		.values = cluster->values,
+		.base = worker->base,
+		.user = buffer,
+	};
+	code = hd_worker_push(
+		worker->core,
+		hd_sim_node_now(cluster->sim, node),
+		&args,
+		hd_sim_node_sink(cluster->sim, node),
+		&round
+	);
+	if (code == 0) {
+		buffer->used = true;
+		buffer->ended = false;
+		after_push(worker, round, salt);
+	} else if (code == -ENOBUFS || code == -EAGAIN) {
+		plan(worker, RETRY, 0, do_push);
+	} else {
+		hd_check_fail(cluster->check, "%s: push: %d", worker->process.name, code);
+	}
+	hd_sim_node_poke(cluster->sim, node);
+}
+
+static void begin_compute(struct worker_process *worker) {
+	struct hd_cluster *cluster = worker->process.cluster;
+	double jitter = 1 + JITTER * (2 * hd_random_unit(&cluster->random) - 1);
+	double ms = cluster->scenario.job.compute_ms * worker->slowness * jitter;
+
+	worker->phase = WORKER_COMPUTING;
+	plan(worker, cluster_ns(ms * 1e-3), 0, do_push);
+}
+
+static void do_pull(struct step *step, hd_ns now) {
+	struct worker_process *worker = worker_of(step);
+	struct hd_cluster *cluster = step->cluster;
+	int node = step->process->node, code;
+	struct hd_pull_args args;
+
+	if (!worker || worker->phase != WORKER_IDLE || cluster->stopping || worker->leaving)
+		return;
+	args = (struct hd_pull_args){
+		.data = worker->model,
+		.values = cluster->values,
+		.have = worker->base,
+		.conditional = worker->base != 0
+			&& hd_random_chance(&cluster->random, cluster->scenario.sim.conditional),
+	};
+	worker->phase = WORKER_PULLING;
+	code = hd_worker_pull(
+		worker->core,
+		hd_sim_node_now(cluster->sim, node),
+		&args,
+		hd_sim_node_sink(cluster->sim, node),
+		&worker->pull_round
+	);
+	if (code == -ENOBUFS || code == -EAGAIN) {
+		worker->phase = WORKER_IDLE;
+		plan(worker, RETRY, 0, do_pull);
+	} else if (code < 0) {
+		hd_check_fail(cluster->check, "%s: pull: %d", worker->process.name, code);
+	}
+	hd_sim_node_poke(cluster->sim, node);
+}
+
+static void go_on(struct worker_process *worker) {
+	plan(worker, 0, 0, do_pull);
+}
+
+/* --- callbacks of the library -------------------------------------------------------------- */
+
+static void on_joined(void *owner, hd_version version, uint32_t tau_max) {
+	struct worker_process *worker = owner;
+
+	if (worker->phase == WORKER_IDLE)
+		go_on(worker);
+}
+
+static void on_refused(void *owner, enum hd_reason reason, const char *text) {
+	struct worker_process *worker = owner;
+
+	hd_check_fail(
+		worker->process.cluster->check,
+		"%s was refused (%s): %s",
+		worker->process.name,
+		hd_reason_name(reason),
+		text
+	);
+}
+
+static void pull_ended(struct worker_process *worker, const struct hd_ticket *ticket) {
+	struct hd_cluster *cluster = worker->process.cluster;
+
+	if (ticket->round != worker->pull_round || worker->phase != WORKER_PULLING) {
+		hd_check_fail(
+			cluster->check,
+			"%s: pull %u ended, which was not asked for",
+			worker->process.name,
+			ticket->round
+		);
+		return;
+	}
+	if (ticket->state == HD_TICKET_APPLIED) {
+		worker->base = ticket->version;
+		if (!cluster->config.unchecked)
+			hd_check_pull(cluster->check, worker->rank, worker->model, ticket->version);
+		begin_compute(worker);
+	} else if (ticket->state == HD_TICKET_DROPPED) {
+		begin_compute(worker); /* not modified: what it has is the newest */
+	} else {
+		worker->phase = WORKER_IDLE;
+		plan(worker, RETRY, 0, do_pull);
+	}
+}
+
+static void push_ended(struct worker_process *worker) {
+	worker->under_way--;
+	if (worker->phase != WORKER_PUSHING)
+		return;
+	worker->phase = WORKER_IDLE;
+	go_on(worker);
+}
+
+static void on_ticket(void *owner, const struct hd_ticket *ticket) {
+	struct worker_process *worker = owner;
+	struct buffer *buffer = ticket->user;
+	bool ended = ticket->state == HD_TICKET_APPLIED || ticket->state == HD_TICKET_DROPPED
+		|| ticket->state == HD_TICKET_FAILED;
+
+	if (!ended)
+		return;
+	if (ticket->direction == HD_PULL)
+		pull_ended(worker, ticket);
+	else if (!buffer->ended)
+		push_ended(worker);
+	if (ticket->direction == HD_PUSH)
+		buffer->ended = true; /* a lost history may end it once more */
+}
+
+static void on_released(void *owner, uint32_t round, void *user) {
+	struct buffer *buffer = user;
+
+	buffer->used = false;
+}
+
+const struct hd_worker_ops app_ops = {
+	.joined = on_joined,
+	.refused = on_refused,
+	.ticket = on_ticket,
+	.released = on_released,
+};
+
+/* --- lives --------------------------------------------------------------------------------- */
+
+void app_reset(struct worker_process *worker) {
+	worker->serial++;
+	worker->phase = WORKER_IDLE;
+	worker->base = 0;
+	worker->under_way = 0;
+	worker->leaving = false;
+	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
+		worker->buffers[i].used = false;
+}
+
+void app_free(struct worker_process *worker) {
+	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
+		free(worker->buffers[i].data);
+	free(worker->model);
+}
+
+static void do_leave(struct step *step, hd_ns now) {
+	struct worker_process *worker = worker_of(step);
+	struct hd_sim *sim = step->cluster->sim;
+	int node = step->process->node;
+
+	if (!worker)
+		return;
+	if (!hd_worker_leave(
+		    worker->core, hd_sim_node_now(sim, node), hd_sim_node_sink(sim, node)
+	    )) {
+		hd_sim_node_poke(sim, node);
+		plan(worker, RETRY, 0, do_leave);
+		return;
+	}
+	step->process->wanted = false;
+	process_settle(step->process);
+}
+
+void app_leave(struct worker_process *worker) {
+	if (!worker->core || worker->leaving)
+		return;
+	worker->leaving = true;
+	plan(worker, 0, 0, do_leave);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's disk: a checkpoint becomes the file whole, `disk_ms` after it began, or not at all
+ * (crash, error). What the server promised to leave unchanged until then is held against it.
+ */
+#include "hd_cluster_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void free_file(struct disk *disk) {
+	free(disk->file.model);
+	free(disk->file.momentum);
+	free(disk->file.rounds);
+	free(disk->file.lives);
+	free(disk->spec);
+	disk->file = (struct hd_checkpoint){0};
+	disk->spec = NULL;
+	disk->present = false;
+}
+
+void disk_free(struct disk *disk) {
+	free_file(disk);
+}
+
+static void *copy_of(const void *data, size_t count, size_t size) {
+	void *copy = calloc(count ? count : 1, size);
+
+	if (copy && count > 0)
+		memcpy(copy, data, count * size);
+	return copy;
+}
+
+/* A deep copy of everything but the spec. */
+static bool copy_checkpoint(const struct hd_checkpoint *from, struct hd_checkpoint *to) {
+	*to = *from;
+	to->model = copy_of(from->model, from->values, sizeof(float));
+	to->momentum = copy_of(from->momentum, from->values, sizeof(float));
+	to->rounds = copy_of(from->rounds, from->round_count, sizeof(*from->rounds));
+	to->lives = copy_of(from->lives, from->life_count, sizeof(*from->lives));
+	return to->model && to->momentum && to->rounds && to->lives;
+}
+
+static bool replace_file(struct disk *disk, const struct hd_checkpoint *checkpoint) {
+	uint8_t *spec = malloc(HD_MESSAGE_BYTES_MAX);
+	int bytes = spec ? hd_jobspec_encode(&checkpoint->spec, spec, HD_MESSAGE_BYTES_MAX) : -1;
+
+	free_file(disk);
+	disk->spec = spec;
+	disk->spec_bytes = bytes;
+	disk->present = copy_checkpoint(checkpoint, &disk->file);
+	return disk->present && bytes >= 0;
+}
+
+static uint64_t hash_checkpoint(const struct hd_checkpoint *checkpoint) {
+	uint64_t hash = hd_check_hash(checkpoint->model, checkpoint->values);
+
+	hash = hash * 31 + hd_check_hash(checkpoint->momentum, checkpoint->values);
+	for (uint32_t i = 0; i < checkpoint->round_count; i++) {
+		const struct hd_last_round *last = &checkpoint->rounds[i];
+
+		hash = hash * 31 + (((uint64_t)last->worker << 32) | last->round);
+		hash = hash * 31 + last->version;
+	}
+	return hash * 31 + checkpoint->version;
+}
+
+static void finish_write(struct step *step, hd_ns now) {
+	struct hd_cluster *cluster = step->cluster;
+	struct server_process *server = &cluster->server;
+	struct disk *disk = &server->disk;
+	int node = server->process.node;
+	bool fails = hd_random_chance(&cluster->random, cluster->scenario.sim.disk_error);
+
+	if (step->serial != disk->serial || !disk->writing)
+		return;
+	disk->writing = false;
+	if (hash_checkpoint(disk->source) != disk->source_hash)
+		hd_check_fail(cluster->check, "a checkpoint changed while it was written");
+	if (!fails && !replace_file(disk, disk->source))
+		hd_check_fail(cluster->check, "out of memory");
+	server->checkpoints += !fails;
+	hd_server_checkpoint_done(
+		server->core,
+		hd_sim_node_now(cluster->sim, node),
+		cluster->job,
+		fails ? -EIO : 0,
+		hd_sim_node_sink(cluster->sim, node)
+	);
+	hd_sim_node_poke(cluster->sim, node);
+}
+
+static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
+	struct server_process *server = owner;
+	struct hd_cluster *cluster = server->process.cluster;
+	struct disk *disk = &server->disk;
+
+	if (disk->writing) {
+		hd_check_fail(cluster->check, "a second checkpoint was begun during the first");
+		return -EBUSY;
+	}
+	hd_check_checkpoint(cluster->check, checkpoint->model, checkpoint->version);
+	disk->writing = true;
+	disk->source = checkpoint;
+	disk->source_hash = hash_checkpoint(checkpoint);
+	cluster_at(
+		cluster,
+		hd_sim_now(cluster->sim) + cluster_ns(cluster->scenario.sim.disk_ms * 1e-3),
+		(struct step){.cluster = cluster, .serial = disk->serial, .call = finish_write}
+	);
+	return 0;
+}
+
+static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoint) {
+	struct server_process *server = owner;
+	struct hd_cluster *cluster = server->process.cluster;
+	struct disk *disk = &server->disk;
+	struct hd_checkpoint copy;
+	int code;
+
+	if (!disk->present) {
+		hd_check_restore(cluster->check, NULL, 0);
+		return -ENOENT;
+	}
+	if (!copy_checkpoint(&disk->file, &copy))
+		return -ENOMEM;
+	code = hd_jobspec_decode(disk->spec, (size_t)disk->spec_bytes, &copy.spec);
+	if (code < 0) {
+		hd_check_fail(cluster->check, "the checkpoint's job description is broken");
+		return code;
+	}
+	hd_check_restore(cluster->check, copy.model, copy.version);
+	*checkpoint = copy;
+	return 0;
+}
+
+void disk_crash(struct server_process *server) {
+	server->disk.writing = false;
+	server->disk.serial++;
+}
+
+const struct hd_server_ops disk_ops = {
+	.checkpoint = on_checkpoint,
+	.restore = on_restore,
+};

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef HD_CLUSTER_PRIVATE_H
+#define HD_CLUSTER_PRIVATE_H
+
+#include "hd_cluster.h"
+#include "hd_controller.h"
+#include "hd_jobspec.h"
+#include "hd_keys.h"
+#include "hd_message.h"
+#include "hd_random.h"
+#include "hd_server.h"
+#include "hd_worker.h"
+
+#define CLUSTER_NAME_BYTES 24
+#define CLUSTER_PUSHES_MAX 64 /* kept buffers of one worker */
+#define CLUSTER_EVENTS_KEPT 40 /* shown with a violation */
+
+struct hd_cluster;
+
+/* What any role has: a process that can crash and come back. */
+struct process {
+	struct hd_cluster *cluster;
+	char name[CLUSTER_NAME_BYTES];
+	char host_name[CLUSTER_NAME_BYTES];
+	int host, node;
+	uint32_t lives; /* started so far */
+	bool runs;
+	bool wanted; /* by the scenario: kill and join */
+	uint32_t crashes; /* nested outages */
+};
+
+enum worker_phase {
+	WORKER_IDLE, /* nothing to do until joined, or until it retries */
+	WORKER_PULLING,
+	WORKER_COMPUTING,
+	WORKER_PUSHING /* depth reached: waits for an outcome */
+};
+
+struct buffer {
+	float *data;
+	bool used; /* the library reads it */
+	bool ended; /* its push has had its first outcome */
+};
+
+struct worker_process {
+	struct process process;
+	struct hd_worker *core;
+	uint32_t rank;
+	double slowness; /* of the compute time */
+	enum worker_phase phase;
+	hd_version base; /* of the model held */
+	float *model;
+	uint32_t pull_round;
+	uint32_t under_way; /* pushes without outcome */
+	uint64_t serial; /* invalidates planned steps of former lives and phases */
+	bool leaving;
+	struct buffer buffers[CLUSTER_PUSHES_MAX];
+	uint64_t granted_bytes, direct_bytes; /* of former lives */
+};
+
+/* One file that is replaced whole, as a rename does. */
+struct disk {
+	bool present;
+	struct hd_checkpoint file; /* deep copy; spec decoded anew from spec_bytes */
+	uint8_t *spec;
+	int spec_bytes;
+	/* A write under way. */
+	bool writing;
+	const struct hd_checkpoint *source;
+	uint64_t source_hash;
+	uint64_t serial;
+};
+
+struct server_process {
+	struct process process;
+	struct hd_server *core;
+	struct disk disk;
+	uint64_t checkpoints;
+};
+
+struct controller_process {
+	struct process process;
+	struct hd_controller *core;
+};
+
+/* A step planned for later: carries what it must still find when it comes. */
+struct step {
+	struct hd_cluster *cluster;
+	struct process *process;
+	uint64_t serial;
+	uint32_t number; /* round, index or direction, by kind */
+	void (*call)(struct step *step, hd_ns now);
+};
+
+struct kept_event {
+	char node[CLUSTER_NAME_BYTES];
+	struct hd_event event;
+};
+
+struct hd_cluster {
+	struct hd_cluster_config config;
+	struct hd_scenario scenario;
+	struct hd_sim *sim;
+	struct hd_check *check;
+	struct hd_random random; /* compute times, cancels */
+	struct hd_random seeds; /* entropy of processes */
+	struct hd_random draws; /* redrawn rates and speeds */
+	struct hd_key key;
+	struct hd_keyring keys;
+	struct hd_tensor tensor;
+	struct hd_jobspec spec;
+	uint32_t job;
+	uint64_t values;
+	int extra_host;
+	struct controller_process controller;
+	struct server_process server;
+	uint32_t worker_count;
+	struct worker_process *workers;
+	int *flows; /* by tenant, then flow */
+	double *link_factor; /* by worker */
+	bool stopping; /* no new pushes */
+	bool quiet; /* faults have stopped */
+	bool planned; /* the controller planned in this step */
+	uint64_t pushed;
+	uint64_t crashes;
+	hd_ns stopped_at, settled_at;
+	double error_sum;
+	uint64_t error_count;
+	struct kept_event kept[CLUSTER_EVENTS_KEPT];
+	uint64_t kept_count;
+};
+
+/* --- hd_cluster.c --- */
+bool cluster_failed(const struct hd_cluster *cluster);
+/* Calls step.call(copy) at a time; the step is copied. */
+void cluster_at(struct hd_cluster *cluster, hd_ns at, struct step step);
+static inline hd_ns cluster_ns(double seconds) {
+	return (hd_ns)(seconds * 1e9 + 0.5);
+}
+
+/* --- hd_cluster_process.c: starting and stopping --- */
+void process_start(struct process *process);
+void process_stop(struct process *process);
+/* Runs the process when it is wanted and no outage holds it down; stops it otherwise. */
+void process_settle(struct process *process);
+struct process *cluster_process(struct hd_cluster *cluster, struct hd_place place);
+int cluster_host(const struct hd_cluster *cluster, struct hd_place place);
+int cluster_add_processes(struct hd_cluster *cluster);
+void cluster_remove_processes(struct hd_cluster *cluster);
+
+/* --- hd_cluster_app.c: what a worker does --- */
+extern const struct hd_worker_ops app_ops;
+void app_reset(struct worker_process *worker);
+void app_free(struct worker_process *worker);
+void app_leave(struct worker_process *worker);
+
+/* --- hd_cluster_disk.c --- */
+extern const struct hd_server_ops disk_ops;
+void disk_crash(struct server_process *server);
+void disk_free(struct disk *disk);
+
+/* --- hd_cluster_faults.c: what befalls the cluster --- */
+int cluster_plan_faults(struct hd_cluster *cluster);
+void cluster_stop_faults(struct hd_cluster *cluster);
+
+/* --- hd_cluster_watch.c: events, checks, estimates --- */
+void cluster_event(void *owner, int node, const struct hd_event *event);
+/* After each step of the simulation. */
+void cluster_inspect(struct hd_cluster *cluster);
+void cluster_explain(struct hd_cluster *cluster);
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Processes: hosts and nodes once, cores anew in each life. */
+#include "hd_cluster_private.h"
+#include "hd_topology.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVER_MEMORY (UINT64_C(16) << 30)
+#define RECEIVE_WINDOW (4u << 20)
+#define CLOCK_OFFSET_MAX (10 * HD_SECOND)
+
+static void draw_seed(struct hd_cluster *cluster, uint8_t seed[32]) {
+	for (size_t i = 0; i < 4; i++) {
+		uint64_t word = hd_random_u64(&cluster->seeds);
+
+		memcpy(seed + 8 * i, &word, 8);
+	}
+}
+
+static struct hd_addr controller_address(const struct hd_cluster *cluster) {
+	if (cluster->config.mode == HD_CLUSTER_DIRECT)
+		return (struct hd_addr){0};
+	return hd_sim_node_address(cluster->sim, cluster->controller.process.node);
+}
+
+/* --- the three roles ----------------------------------------------------------------------- */
+
+static size_t topology_text(const struct hd_cluster *cluster, char *text, size_t bytes) {
+	size_t n = (size_t)snprintf(text, bytes, "{\"hosts\":[\"ps\",\"ctl\",\"x1\"");
+
+	for (uint32_t i = 1; i <= cluster->worker_count; i++)
+		n += (size_t)snprintf(text + n, bytes - n, ",\"h%u\"", i);
+	n += (size_t)snprintf(
+		text + n,
+		bytes - n,
+		"],\"switches\":[\"s1\"],\"links\":[[\"ps\",\"s1\"],[\"ctl\",\"s1\"],[\"x1\",\"s1\"]"
+	);
+	for (uint32_t i = 1; i <= cluster->worker_count; i++)
+		n += (size_t)snprintf(text + n, bytes - n, ",[\"h%u\",\"s1\"]", i);
+	n += (size_t)snprintf(text + n, bytes - n, "]}");
+	return n;
+}
+
+static struct hd_topology *make_topology(struct hd_cluster *cluster) {
+	size_t bytes = 256 + 32 * (size_t)cluster->worker_count;
+	struct hd_topology *topology = NULL;
+	char *text = malloc(bytes), error[256];
+
+	if (text && topology_text(cluster, text, bytes) < bytes
+	    && hd_topology_parse(text, &topology, error, sizeof(error)) < 0)
+		hd_check_fail(cluster->check, "topology: %s", error);
+	free(text);
+	return topology;
+}
+
+static struct hd_node start_controller(struct hd_cluster *cluster) {
+	struct controller_process *controller = &cluster->controller;
+	struct hd_controller_config config = {
+		.name = controller->process.name,
+		.keys = &cluster->keys,
+		.key_id = cluster->key.id,
+		.epoch = (uint16_t)(controller->process.lives + 1),
+		.topology = make_topology(cluster),
+		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
+	};
+	int code = -ENOMEM;
+
+	draw_seed(cluster, config.seed);
+	if (config.topology)
+		code = hd_controller_create(&config, &controller->core);
+	if (code < 0)
+		hd_check_fail(cluster->check, "controller: %s", strerror(-code));
+	return (struct hd_node){&hd_controller_ops, controller->core};
+}
+
+static struct hd_node start_server(struct hd_cluster *cluster) {
+	struct server_process *server = &cluster->server;
+	struct hd_server_config config = {
+		.name = server->process.name,
+		.host = server->process.host_name,
+		.keys = &cluster->keys,
+		.key_id = cluster->key.id,
+		.controller = controller_address(cluster),
+		.data = hd_sim_node_address(cluster->sim, server->process.node),
+		.memory_bytes = SERVER_MEMORY,
+		.receive_window_bytes = RECEIVE_WINDOW,
+		.hold_us = cluster->scenario.sim.hold_ms * 1000,
+		.checkpoint_commits = cluster->scenario.sim.checkpoint_commits,
+		.ops = &disk_ops,
+		.owner = server,
+	};
+	int code;
+
+	draw_seed(cluster, config.seed);
+	code = hd_server_create(&config, &server->core);
+	if (code < 0)
+		hd_check_fail(cluster->check, "server: %s", strerror(-code));
+	return (struct hd_node){&hd_server_ops, server->core};
+}
+
+static struct hd_node start_worker(struct hd_cluster *cluster, struct worker_process *worker) {
+	struct hd_worker_config config = {
+		.name = worker->process.name,
+		.host = worker->process.host_name,
+		.rank = (uint16_t)worker->rank,
+		.keys = &cluster->keys,
+		.key_id = cluster->key.id,
+		.controller = controller_address(cluster),
+		.server = hd_sim_node_address(cluster->sim, cluster->server.process.node),
+		.data = hd_sim_node_address(cluster->sim, worker->process.node),
+		.spec = &cluster->spec,
+		.receive_window_bytes = RECEIVE_WINDOW,
+		.keep_bytes_max
+		= cluster->scenario.sim.checkpoint_commits ? (UINT64_C(1) << 40) : 0,
+		.ops = &app_ops,
+		.owner = worker,
+	};
+	int code;
+
+	draw_seed(cluster, config.seed);
+	app_reset(worker);
+	code = hd_worker_create(&config, &worker->core);
+	if (code < 0)
+		hd_check_fail(cluster->check, "worker: %s", strerror(-code));
+	return (struct hd_node){&hd_worker_ops, worker->core};
+}
+
+static struct worker_process *as_worker(struct process *process) {
+	return (struct worker_process *)process; /* its first member */
+}
+
+static void destroy_core(struct process *process) {
+	struct hd_cluster *cluster = process->cluster;
+
+	if (process == &cluster->controller.process) {
+		hd_controller_destroy(cluster->controller.core);
+		cluster->controller.core = NULL;
+	} else if (process == &cluster->server.process) {
+		hd_server_destroy(cluster->server.core);
+		cluster->server.core = NULL;
+		disk_crash(&cluster->server);
+	} else {
+		struct worker_process *worker = as_worker(process);
+
+		worker->granted_bytes += hd_worker_stats(worker->core)->granted_bytes;
+		worker->direct_bytes += hd_worker_stats(worker->core)->direct_bytes;
+		hd_worker_destroy(worker->core);
+		worker->core = NULL;
+		app_reset(worker);
+	}
+}
+
+void process_start(struct process *process) {
+	struct hd_cluster *cluster = process->cluster;
+	struct hd_node node;
+
+	if (process->runs || cluster_failed(cluster))
+		return;
+	if (process == &cluster->controller.process)
+		node = start_controller(cluster);
+	else if (process == &cluster->server.process)
+		node = start_server(cluster);
+	else
+		node = start_worker(cluster, as_worker(process));
+	if (cluster_failed(cluster))
+		return;
+	process->runs = true;
+	process->lives++;
+	hd_sim_node_start(cluster->sim, process->node, node);
+}
+
+void process_stop(struct process *process) {
+	struct hd_cluster *cluster = process->cluster;
+
+	if (!process->runs)
+		return;
+	process->runs = false;
+	cluster->crashes++;
+	hd_sim_node_stop(cluster->sim, process->node);
+	destroy_core(process);
+	if (process != &cluster->controller.process && process != &cluster->server.process)
+		hd_check_worker_gone(cluster->check, as_worker(process)->rank);
+}
+
+void process_settle(struct process *process) {
+	if (process->wanted && process->crashes == 0)
+		process_start(process);
+	else
+		process_stop(process);
+}
+
+struct process *cluster_process(struct hd_cluster *cluster, struct hd_place place) {
+	switch (place.kind) {
+	case HD_PLACE_SERVER:
+		return &cluster->server.process;
+	case HD_PLACE_CONTROLLER:
+		return &cluster->controller.process;
+	case HD_PLACE_WORKER:
+		return &cluster->workers[place.worker].process;
+	default:
+		return NULL;
+	}
+}
+
+int cluster_host(const struct hd_cluster *cluster, struct hd_place place) {
+	switch (place.kind) {
+	case HD_PLACE_SERVER:
+		return cluster->server.process.host;
+	case HD_PLACE_CONTROLLER:
+		return cluster->controller.process.host;
+	case HD_PLACE_WORKER:
+		return cluster->workers[place.worker].process.host;
+	default:
+		return cluster->extra_host;
+	}
+}
+
+/* --- set-up -------------------------------------------------------------------------------- */
+
+static struct hd_sim_clock draw_clock(struct hd_cluster *cluster) {
+	uint32_t ppm = cluster->scenario.skew_ppm;
+	int32_t skew = (int32_t)hd_random_below(&cluster->seeds, 2 * (uint64_t)ppm + 1);
+
+	/* Even without skew no two machines' monotonic clocks agree. */
+	return (struct hd_sim_clock){
+		.offset_ns = (int64_t)hd_random_below(&cluster->seeds, CLOCK_OFFSET_MAX),
+		.skew_ppm = skew - (int32_t)ppm,
+	};
+}
+
+static int add_process(struct hd_cluster *cluster, struct process *process, double mbps) {
+	const struct hd_scenario *scenario = &cluster->scenario;
+	struct hd_sim_link link = {
+		.rate_bps = (uint64_t)(mbps * 1e6),
+		.queue_bytes = mbps > 0 ? (uint32_t)(scenario->queue_kb * 1024) : 0,
+		.latency = (hd_ns)(scenario->latency_us * 500), /* half on each of two links */
+	};
+	struct hd_sim_node_config config = {.event = cluster_event, .owner = process};
+
+	process->cluster = cluster;
+	process->host = hd_sim_host(cluster->sim, &link);
+	if (process->host < 0)
+		return process->host;
+	config.host = process->host;
+	config.clock = draw_clock(cluster);
+	process->node = hd_sim_node(cluster->sim, &config);
+	process->wanted = true;
+	return process->node < 0 ? process->node : 0;
+}
+
+static int add_worker(struct hd_cluster *cluster, uint32_t rank) {
+	struct worker_process *worker = &cluster->workers[rank];
+	int code;
+
+	(void)snprintf(worker->process.name, CLUSTER_NAME_BYTES, "w%u", rank);
+	(void)snprintf(worker->process.host_name, CLUSTER_NAME_BYTES, "h%u", rank + 1);
+	worker->rank = rank;
+	worker->slowness = 1;
+	code = add_process(cluster, &worker->process, cluster->scenario.link_mbps);
+	worker->model = calloc(cluster->values, sizeof(float));
+	return worker->model ? code : -ENOMEM;
+}
+
+int cluster_add_processes(struct hd_cluster *cluster) {
+	struct process *controller = &cluster->controller.process;
+	struct process *server = &cluster->server.process;
+	struct hd_sim_link extra = {.rate_bps = (uint64_t)(cluster->scenario.link_mbps * 1e6)};
+	int code;
+
+	(void)snprintf(controller->name, CLUSTER_NAME_BYTES, "controller");
+	(void)snprintf(controller->host_name, CLUSTER_NAME_BYTES, "ctl");
+	(void)snprintf(server->name, CLUSTER_NAME_BYTES, "server");
+	(void)snprintf(server->host_name, CLUSTER_NAME_BYTES, "ps");
+	cluster->workers = calloc(cluster->worker_count, sizeof(*cluster->workers));
+	code = cluster->workers ? add_process(cluster, controller, 0) : -ENOMEM;
+	if (code == 0)
+		code = add_process(cluster, server, cluster->scenario.server_link_mbps);
+	for (uint32_t i = 0; code == 0 && i < cluster->worker_count; i++)
+		code = add_worker(cluster, i);
+	if (code < 0)
+		return code;
+	extra.queue_bytes = (uint32_t)(cluster->scenario.queue_kb * 1024);
+	extra.latency = (hd_ns)(cluster->scenario.latency_us * 500);
+	cluster->extra_host = hd_sim_host(cluster->sim, &extra);
+	controller->wanted = cluster->config.mode != HD_CLUSTER_DIRECT;
+	return cluster->extra_host < 0 ? cluster->extra_host : 0;
+}
+
+void cluster_remove_processes(struct hd_cluster *cluster) {
+	if (!cluster->workers)
+		return;
+	for (uint32_t i = 0; i < cluster->worker_count; i++) {
+		if (cluster->workers[i].core)
+			hd_worker_destroy(cluster->workers[i].core);
+		app_free(&cluster->workers[i]);
+	}
+	if (cluster->server.core)
+		hd_server_destroy(cluster->server.core);
+	if (cluster->controller.core)
+		hd_controller_destroy(cluster->controller.core);
+	disk_free(&cluster->server.disk);
+}

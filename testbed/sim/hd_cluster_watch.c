@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Watching: every event of every node, the server's model after commits, the controller's books. */
+#include "hd_cluster_private.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESERVED_SLACK 1.000001 /* of rounding in sums of rates */
+#define PAYLOAD_SHARE (1408.0 / 1506.0) /* of a full chunk's frame on the simulated link */
+#define LOOK_AHEAD 16 /* moments at which reservations are summed */
+#define LOOK_STEP (2 * HD_MS)
+
+static void keep(struct hd_cluster *cluster, const char *node, const struct hd_event *event) {
+	struct kept_event *kept = &cluster->kept[cluster->kept_count++ % CLUSTER_EVENTS_KEPT];
+
+	memcpy(kept->node, node, CLUSTER_NAME_BYTES);
+	kept->event = *event;
+}
+
+/* What a directed link can carry of ours now, bit/s; 0: unknown or unshaped. */
+static double truth(const struct hd_cluster *cluster, const char *link) {
+	const struct hd_scenario *scenario = &cluster->scenario;
+	const char *host = strncmp(link, "s1>", 3) == 0 ? link + 3 : link;
+	unsigned rank;
+
+	if (strncmp(host, "ps", 2) == 0)
+		return scenario->server_link_mbps * 1e6 * PAYLOAD_SHARE;
+	if (sscanf(host, "h%u", &rank) != 1 || rank == 0 || rank > cluster->worker_count)
+		return 0;
+	return scenario->link_mbps * 1e6 * PAYLOAD_SHARE * cluster->link_factor[rank - 1];
+}
+
+static void on_estimate(struct hd_cluster *cluster, const struct hd_event *event) {
+	struct hd_controller *controller = cluster->controller.core;
+	double real;
+
+	if (!controller || event->aux >= hd_controller_link_count(controller))
+		return;
+	real = truth(cluster, hd_controller_link_name(controller, (uint32_t)event->aux));
+	if (real <= 0)
+		return;
+	cluster->error_sum += fabs(event->value - real) / real;
+	cluster->error_count++;
+}
+
+static void check_reservations(struct hd_cluster *cluster) {
+	struct hd_controller *controller = cluster->controller.core;
+	hd_ns now = hd_sim_node_now(cluster->sim, cluster->controller.process.node);
+
+	for (uint32_t link = 0; link < hd_controller_link_count(controller); link++) {
+		double estimate = hd_controller_estimate_bps(controller, link);
+
+		for (hd_ns ahead = 0; estimate > 0 && ahead < LOOK_AHEAD; ahead++) {
+			double sum = hd_controller_reserved_bps(
+				controller, link, now + ahead * LOOK_STEP
+			);
+
+			if (sum > estimate * RESERVED_SLACK)
+				hd_check_fail(
+					cluster->check,
+					"reservations of %.0f bit/s on %s exceed its estimate of %.0f",
+					sum,
+					hd_controller_link_name(controller, link),
+					estimate
+				);
+		}
+	}
+}
+
+void cluster_event(void *owner, int node, const struct hd_event *given) {
+	struct process *process = owner;
+	struct hd_cluster *cluster = process->cluster;
+	struct hd_event event = *given;
+
+	event.at = hd_sim_now(cluster->sim);
+	keep(cluster, process->name, &event);
+	if (cluster->config.event)
+		cluster->config.event(cluster->config.owner, process->name, &event);
+	if (event.kind == HD_EVENT_ESTIMATE)
+		on_estimate(cluster, &event);
+	if (event.kind == HD_EVENT_PLAN)
+		cluster->planned = true;
+	hd_check_event(cluster->check, &event);
+}
+
+void cluster_inspect(struct hd_cluster *cluster) {
+	uint64_t values;
+
+	if (cluster->planned && cluster->controller.core)
+		check_reservations(cluster);
+	cluster->planned = false;
+	if (!hd_check_dirty(cluster->check) || !cluster->server.core)
+		return;
+	hd_check_model(
+		cluster->check,
+		hd_server_model(cluster->server.core, cluster->job, &values),
+		hd_server_version(cluster->server.core, cluster->job)
+	);
+}
+
+static void explain_event(const struct kept_event *kept) {
+	const struct hd_event *e = &kept->event;
+
+	(void)fprintf(
+		stderr,
+		"  %12.6f %-10s %-10s w%u %s round %u pos %llu ver %u/%llu base %u/%llu aux %llu %s\n",
+		(double)e->at * 1e-9,
+		kept->node,
+		hd_event_name(e->kind),
+		e->worker,
+		e->direction ? "pull" : "push",
+		e->round,
+		(unsigned long long)e->position,
+		hd_version_incarnation(e->version),
+		(unsigned long long)hd_version_counter(e->version),
+		hd_version_incarnation(e->base),
+		(unsigned long long)hd_version_counter(e->base),
+		(unsigned long long)e->aux,
+		e->reason ? hd_reason_name(e->reason) : ""
+	);
+}
+
+void cluster_explain(struct hd_cluster *cluster) {
+	uint64_t first = 0;
+
+	if (cluster->kept_count > CLUSTER_EVENTS_KEPT)
+		first = cluster->kept_count - CLUSTER_EVENTS_KEPT;
+	(void)fprintf(stderr, "the last events before the violation:\n");
+	for (uint64_t i = first; i < cluster->kept_count; i++)
+		explain_event(&cluster->kept[i % CLUSTER_EVENTS_KEPT]);
+}
