@@ -51,6 +51,8 @@
 #define HD_CONFIG_BYTES_MAX (16u << 20) /* a topology or snapshot file */
 #define HD_PLAN_BREAKPOINTS_MAX 512 /* of one link's residual-capacity profile */
 #define HD_PLAN_BUSY_MAX 524288 /* promised pieces of links given to the planner */
+#define HD_PLAN_CANDIDATES_MAX 16 /* rates weighed for the last segment of a grant */
+#define HD_PLAN_POOLS_MAX 16 /* nested sets of due updates that are kept ordered */
 
 /* --- times --------------------------------------------------------------------------------- */
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */

@@ -1,20 +1,239 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "../../tests/unit/plan_reference.h"
 #include "hd_plan_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 int hd_plan_create(struct hd_plan **plan) {
-	*plan = calloc(1, sizeof **plan);
-	return *plan == NULL ? -ENOMEM : 0;
+	struct hd_plan *made = calloc(1, sizeof *made);
+
+	if (made == NULL)
+		return -ENOMEM;
+	*plan = made;
+	return 0;
 }
 
 void hd_plan_destroy(struct hd_plan *plan) {
 	if (plan == NULL)
 		return;
-	free(plan->entries);
+	hd_plan_fini(plan);
 	free(plan);
+}
+
+static int compare_rank(const void *a, const void *b) {
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Opens a pool of the pending pushes with deadlines up to `limit` on top of the others. All of them go
+ * before anything else does, so that each costs its share of the building once. Deeper than the
+ * maximum, the top is given up and built again when its turn comes. */
+static int open_pool(struct hd_plan *plan, struct hd_plan_owner *owner, int64_t limit) {
+	uint32_t count = 0;
+
+	while (owner->due_next < owner->due_count
+	       && plan->states[owner->by_due[owner->due_next]].gone)
+		owner->due_next++;
+	for (uint32_t k = owner->due_next; k < owner->due_count; k++) {
+		const uint32_t item = owner->by_due[k];
+
+		if (hd_plan_deadline(plan, item) > limit)
+			break;
+		if (!plan->states[item].gone)
+			plan->gather[count++] = plan->states[item].rank;
+	}
+	qsort(plan->gather, count, sizeof *plan->gather, compare_rank);
+	for (uint32_t k = 0; k < count; k++)
+		plan->gather[k] = plan->order[plan->gather[k]];
+	if (owner->pool_count == HD_PLAN_POOLS_MAX)
+		owner->pool_count--;
+	return hd_pool_build(plan, &owner->pools[owner->pool_count++], plan->gather, count, limit);
+}
+
+/* The pool of the pushes that may go now, on top. */
+static int settle_pools(struct hd_plan *plan, struct hd_plan_owner *owner) {
+	const int64_t limit = hd_due_tight(&owner->due);
+
+	while (owner->pool_count > 1 && owner->pools[owner->pool_count - 1].limit < limit)
+		owner->pool_count--;
+	if (owner->pools[owner->pool_count - 1].limit > limit)
+		return open_pool(plan, owner, limit);
+	return 0;
+}
+
+static struct hd_pool *top_pool(struct hd_plan_owner *owner) {
+	return &owner->pools[owner->pool_count - 1];
+}
+
+/* The job's next item. It stands while nothing of the job is decided and no link on its path is
+ * promised: the others' finishes move later only. */
+static int pick_of_job(struct hd_plan *plan, uint32_t job) {
+	struct hd_plan_owner *owner = &plan->owners[job];
+
+	if (owner->pending == 0) {
+		owner->pick = HD_PLAN_NONE;
+		return 0;
+	}
+	if (owner->pick != HD_PLAN_NONE && owner->pick_stamp == hd_plan_stamp(plan, owner->pick))
+		return 0;
+	const int rc = settle_pools(plan, owner);
+	if (rc < 0)
+		return rc;
+	const uint32_t pull = hd_pool_first(plan, &owner->pulls);
+	owner->pick = hd_pool_first(plan, top_pool(owner));
+	if (owner->pick == HD_PLAN_NONE
+	    || (pull != HD_PLAN_NONE && hd_plan_goes_before(plan, pull, owner->pick)))
+		owner->pick = pull;
+	owner->pick_stamp = hd_plan_stamp(plan, owner->pick);
+	return 0;
+}
+
+static uint32_t tenant_of(const struct hd_plan *plan, uint32_t item) {
+	return plan->in->jobs[plan->in->items[item].job].tenant;
+}
+
+/* What the tenant would still be owed after this item, by weight. */
+static double score(const struct hd_plan *plan, uint32_t item) {
+	const uint32_t tenant = tenant_of(plan, item);
+
+	return (plan->deficit[tenant] - plan->in->items[item].amount)
+		/ plan->in->tenants[tenant].weight;
+}
+
+struct choice {
+	uint32_t item; /* what goes */
+	uint32_t fastest; /* the least finish of the tenants' first items */
+};
+
+/* Each tenant's first item; of these the one whose tenant is owed most. */
+static int choose(struct hd_plan *plan, struct choice *choice) {
+	uint32_t first[HD_JOBS_MAX];
+
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		first[t] = HD_PLAN_NONE;
+	for (uint32_t j = 0; j < plan->in->job_count; j++) {
+		uint32_t *best = &first[plan->in->jobs[j].tenant];
+		const int rc = pick_of_job(plan, j);
+
+		if (rc < 0)
+			return rc;
+		const uint32_t pick = plan->owners[j].pick;
+		if (pick != HD_PLAN_NONE
+		    && (*best == HD_PLAN_NONE || hd_plan_goes_before(plan, pick, *best)))
+			*best = pick;
+	}
+	*choice = (struct choice){HD_PLAN_NONE, HD_PLAN_NONE};
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++) {
+		if (first[t] == HD_PLAN_NONE)
+			continue;
+		if (choice->item == HD_PLAN_NONE) {
+			*choice = (struct choice){first[t], first[t]};
+			continue;
+		}
+		if (hd_plan_before(plan, first[t], choice->fastest))
+			choice->fastest = first[t];
+		const double mine = score(plan, first[t]), best = score(plan, choice->item);
+		if (mine > best
+		    || (mine == best && hd_plan_goes_before(plan, first[t], choice->item)))
+			choice->item = first[t];
+	}
+	return 0;
+}
+
+/* The tenants with something pending share what the item costs by their weights. */
+static void charge(struct hd_plan *plan, uint32_t item) {
+	const double amount = plan->in->items[item].amount;
+	double weights = 0;
+
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		weights += plan->tenant_pending[t] > 0 ? plan->in->tenants[t].weight : 0;
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		if (plan->tenant_pending[t] > 0)
+			plan->deficit[t] += amount * plan->in->tenants[t].weight / weights;
+	plan->deficit[tenant_of(plan, item)] -= amount;
+}
+
+static int place(struct hd_plan *plan, uint32_t item, uint8_t rule, uint32_t runner_up) {
+	struct hd_plan_owner *owner = &plan->owners[plan->in->items[item].job];
+
+	struct hd_plan_entry *entry
+		= hd_plan_decide(plan, item, rule, runner_up, (int64_t)owner->next);
+	const int rc = hd_plan_place(plan, entry);
+	if (rc < 0)
+		return rc;
+	entry->commit = entry->finish;
+	if (plan->in->items[item].direction == HD_PLAN_PULL)
+		return 0;
+	entry->position = plan->in->jobs[plan->in->items[item].job].v_init + owner->next++;
+	entry->commit = fmax(entry->finish, owner->commit);
+	owner->commit = entry->commit;
+	hd_due_take(&owner->due, plan->states[item].leaf);
+	return 0;
+}
+
+/* MLfabric's drop rule for g, which goes only because it is due, before h: with c the commit time so
+ * far, drop when max(f_g, c) - max(f_h, c) > theta (max(f_h, c) - c). */
+static bool idles(const struct hd_plan *plan, uint32_t g, uint32_t h) {
+	const struct hd_plan_item *item = &plan->in->items[g];
+	const double theta = plan->in->jobs[item->job].theta;
+	const double c = plan->owners[item->job].commit;
+	const double f_g = fmax(plan->states[g].finish, c);
+	const double f_h = fmax(plan->states[h].finish, c);
+
+	return !item->keep && !isinf(theta) && f_g - f_h > theta * (f_h - c) + 1e-12 * f_g;
+}
+
+/* The least finish among what could go instead of `item` (which is out of the pools): its job's pulls
+ * and pushes that may go now, and the other jobs' first items. */
+static uint32_t instead(struct hd_plan *plan, uint32_t item) {
+	const uint32_t job = plan->in->items[item].job;
+	uint32_t best = hd_pool_least(plan, top_pool(&plan->owners[job]));
+	const uint32_t pull = hd_pool_least(plan, &plan->owners[job].pulls);
+
+	if (best == HD_PLAN_NONE || (pull != HD_PLAN_NONE && hd_plan_before(plan, pull, best)))
+		best = pull;
+	for (uint32_t j = 0; j < plan->in->job_count; j++) {
+		const uint32_t pick = plan->owners[j].pick;
+
+		if (j != job && pick != HD_PLAN_NONE
+		    && (best == HD_PLAN_NONE || hd_plan_before(plan, pick, best)))
+			best = pick;
+	}
+	return best;
+}
+
+static int step(struct hd_plan *plan) {
+	struct choice choice;
+	const int rc = choose(plan, &choice);
+
+	if (rc < 0)
+		return rc;
+	const uint32_t item = choice.item;
+	struct hd_plan_owner *owner = &plan->owners[plan->in->items[item].job];
+	uint32_t unbound = item; /* what would go if there were no deadlines */
+	if (plan->in->items[item].direction == HD_PLAN_PUSH && owner->pool_count > 1)
+		unbound = hd_pool_first(plan, &owner->pools[0]);
+	if (unbound != item && idles(plan, item, unbound)) {
+		hd_plan_decide(plan, item, HD_PLAN_DROP_IDLES, unbound, (int64_t)owner->next);
+		hd_due_drop(&owner->due, plan->states[item].leaf);
+		return 0;
+	}
+	charge(plan, item);
+	if (tenant_of(plan, item) != tenant_of(plan, choice.fastest))
+		return place(plan, item, HD_PLAN_TENANT, choice.fastest);
+	if (unbound != item)
+		return place(plan, item, HD_PLAN_DEADLINE, unbound);
+	plan->states[item].gone = true;
+	const uint32_t other = instead(plan, item);
+	const bool pushed_in = other != HD_PLAN_NONE && hd_plan_before(plan, other, item);
+	return place(
+		plan,
+		item,
+		plan->states[item].aged && pushed_in ? HD_PLAN_AGED : HD_PLAN_SHORTEST,
+		other
+	);
 }
 
 int hd_plan_run(
@@ -29,15 +248,17 @@ int hd_plan_run(
 		*error = plan->error;
 		return rc;
 	}
-	free(plan->entries);
-	plan->entries = calloc(input->item_count + 1, sizeof *plan->entries);
-	if (plan->entries == NULL)
-		return -ENOMEM;
-	rc = plan_reference(input, plan->entries);
+	plan->in = input;
+	rc = hd_plan_setup(plan);
+	if (rc == 0)
+		rc = hd_plan_open_jobs(plan);
+	while (rc == 0 && plan->entry_count < input->item_count)
+		rc = step(plan);
+	plan->in = NULL;
 	if (rc < 0)
 		return rc;
 	*entries = plan->entries;
-	*count = input->item_count;
+	*count = plan->entry_count;
 	return 0;
 }
 

@@ -48,7 +48,7 @@ struct hd_plan_item {
 	uint32_t job;
 	uint8_t direction; /* HD_PLAN_PUSH, HD_PLAN_PULL: a pull has no deadline, takes no position */
 	uint64_t version; /* v(g), counter part */
-	double amount;
+	double amount; /* > 0 */
 	double waited; /* s since it was first asked for: ageing */
 	bool keep; /* guard: must not be dropped by the theta rule */
 	uint8_t path_count;

@@ -107,8 +107,8 @@ static int check_item(struct hd_plan *plan, const struct hd_plan_input *in, uint
 		return fail(plan, "items[%u].direction: unknown", i);
 	if (item->version > HD_VERSION_COUNTER_MAX)
 		return fail(plan, "items[%u].version: more than 48 bits", i);
-	if (!amount_valid(item->amount))
-		return fail(plan, "items[%u].amount: must be finite, not negative", i);
+	if (!(item->amount > 0) || !isfinite(item->amount))
+		return fail(plan, "items[%u].amount: must be positive", i);
 	if (!amount_valid(item->waited))
 		return fail(plan, "items[%u].waited: must be finite, not negative", i);
 	return check_path(plan, in, i);

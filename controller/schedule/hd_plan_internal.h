@@ -1,9 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the parts of the planner share. docs/schedule.md has the pseudo-code. */
 #ifndef HD_PLAN_INTERNAL_H
 #define HD_PLAN_INTERNAL_H
+
 #include "hd_plan.h"
+#include "hd_plan_due.h"
+#include "hd_plan_profile.h"
+
+/* What the planner knows of an item besides the input. */
+struct hd_plan_state {
+	double finish; /* on its path as of `stamp`; before that a lower bound */
+	double key; /* hd_plan_key(finish) */
+	uint64_t
+		stamp; /* sum of the changes of its links when finish was computed, + 1; 0: never */
+	uint32_t class; /* of its path */
+	uint32_t rank; /* its place by (job, direction, class, amount, version, id) */
+	uint32_t leaf; /* in its job's look-ahead tree */
+	bool gone; /* placed or dropped */
+	bool aged; /* waited beyond the ageing bound */
+};
+
+/* Items with the same path: among them the smaller amount finishes first. */
+struct hd_plan_class {
+	const uint32_t *links;
+	uint8_t count;
+	double rate; /* least capacity on the path */
+	uint32_t next; /* in the hash chain */
+};
+
+/* The rest of one class in a pool, in order of amount. */
+struct hd_pool_run {
+	uint32_t next, end; /* in pool->items */
+	double alone; /* seconds that the head would take alone */
+	double alone_key;
+	double stale; /* key of a finish that the head cannot beat */
+};
+
+/* Runs over one shared link. A finish is at least the link's first free moment + alone: those for
+ * which that is the better bound are `ready`, ordered by alone, and need no touch when the link's
+ * profile moves; the others wait, ordered by stale. */
+struct hd_pool_group {
+	uint32_t link;
+	uint32_t *ready, ready_count;
+	uint32_t *waiting, waiting_count;
+};
+
+/* A set of items of one job and direction from which the least finish is asked again and again while
+ * promises move finishes later, never earlier. */
+struct hd_pool {
+	int64_t limit; /* only deadlines up to this */
+	uint32_t *items, count, room;
+	uint32_t *aged, aged_count, aged_next; /* by waited, then version, id */
+	struct hd_pool_run *runs;
+	uint32_t run_count;
+	struct hd_pool_group *groups;
+	uint32_t group_count;
+	uint32_t *heaps;
+};
+
+/* A row to sort items by: filled so that memory is read in one stream. */
+struct hd_plan_sort {
+	uint64_t group;
+	double amount;
+	uint64_t version, id;
+	uint32_t item;
+};
+
+struct hd_plan_owner { /* a job while it is planned */
+	uint64_t next; /* position after v_init, from 1 */
+	double commit;
+	uint32_t *by_due; /* kept pushes by deadline; in plan->by_due */
+	uint32_t due_count, due_next;
+	struct hd_due due;
+	struct hd_pool pools[HD_PLAN_POOLS_MAX]; /* 0: all pushes; each next one a tighter limit */
+	uint32_t pool_count;
+	struct hd_pool pulls;
+	uint32_t pending;
+	uint32_t pick; /* HD_PLAN_NONE: to be found */
+	uint64_t pick_stamp;
+};
+
 struct hd_plan {
 	char error[160];
+	const struct hd_plan_input *in;
+	struct hd_profile *profiles;
+	uint32_t profile_count;
+	struct hd_plan_state *states;
+	struct hd_plan_class *classes;
+	uint32_t class_count;
+	uint32_t *buckets; /* hash of paths: power of two, > item_count */
+	uint32_t *order; /* items by rank */
+	uint32_t *by_due;
+	uint32_t *scratch; /* of hd_pool_build */
+	uint32_t *gather; /* items for hd_pool_build; heap of hd_plan_due sweep */
 	struct hd_plan_entry *entries;
+	uint32_t entry_count;
+	uint32_t item_room;
+	struct hd_plan_sort *sorting;
+	uint32_t *link_uses; /* [profile_room] scratch of pools, all 0 between calls */
+	uint32_t *link_group; /* the same, all HD_PLAN_NONE */
+	uint32_t profile_room;
+	struct hd_plan_owner *owners;
+	uint32_t owner_count;
+	double deficit[HD_JOBS_MAX];
+	uint32_t tenant_pending[HD_JOBS_MAX];
 };
+
+/* hd_plan_check.c: 0 or -EINVAL with plan->error. */
 int hd_plan_check(struct hd_plan *plan, const struct hd_plan_input *in);
+
+/* hd_plan_setup.c: memory, profiles, classes, ranks. 0, -ENOMEM. */
+int hd_plan_setup(struct hd_plan *plan);
+void hd_plan_fini(struct hd_plan *plan);
+/* hd_plan_busy.c: what is promised already into the profiles. 0, -ENOMEM. */
+int hd_plan_load_busy(struct hd_plan *plan);
+/* hd_plan_lost.c: drops what no order can save, builds the look-ahead trees and pools. 0, -ENOMEM. */
+int hd_plan_open_jobs(struct hd_plan *plan);
+
+/* hd_plan_place.c */
+void hd_plan_evaluate(struct hd_plan *plan, uint32_t item);
+/* The sum of changes on the item's path, + 1. */
+uint64_t hd_plan_stamp(const struct hd_plan *plan, uint32_t item);
+/* By finish, version, id; both evaluated or bounded below. */
+bool hd_plan_before(const struct hd_plan *plan, uint32_t a, uint32_t b);
+/* Aged items first, by their wait; then hd_plan_before. */
+bool hd_plan_goes_before(const struct hd_plan *plan, uint32_t a, uint32_t b);
+int64_t hd_plan_deadline(const struct hd_plan *plan, uint32_t item);
+/* A new entry with its item and why; runner_up may be HD_PLAN_NONE, else it is evaluated. `place`:
+ * the position after v_init that slack is counted from. The item is gone. */
+struct hd_plan_entry *hd_plan_decide(
+	struct hd_plan *plan,
+	uint32_t item,
+	uint8_t rule,
+	uint32_t runner_up,
+	int64_t place
+);
+/* Segments, bottleneck, promises on the links. 0, -ENOMEM. */
+int hd_plan_place(struct hd_plan *plan, struct hd_plan_entry *entry);
+
+/* hd_plan_pool.c */
+void hd_pool_fini(struct hd_pool *pool);
+/* Items by ascending rank. 0, -ENOMEM. */
+int hd_pool_build(
+	struct hd_plan *plan,
+	struct hd_pool *pool,
+	const uint32_t *items,
+	uint32_t count,
+	int64_t limit
+);
+/* The item with the least finish, evaluated; HD_PLAN_NONE when all are gone. */
+uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool);
+/* The item that goes first: an aged one, else the least; evaluated. */
+uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool);
+
 #endif

@@ -14,9 +14,6 @@
 struct held {
 	uint32_t link;
 	double start, end, rate;
-	bool last; /* nothing of the same transfer on this link ends later */
-	uint32_t entry; /* NOBODY: busy */
-	uint64_t token;
 };
 
 struct reference {
@@ -109,14 +106,14 @@ fill(struct reference *r, const struct hd_plan_item *item, struct hd_plan_segmen
 		const double from = r->times[i], to = r->times[i + 1];
 		const double rate = path_residual(r, item, from);
 
-		if (rate <= 0)
+		if (rate <= 0 || to - from <= 1e-12 * from)
 			continue;
 		const double room = rate * (to - from);
 		const bool ends = room >= left - 1e-12 * item->amount;
 		const bool snaps = ends && room <= left + 1e-12 * item->amount;
 		const double end = !ends || snaps ? to : from + left / rate;
 
-		if (count > 0 && pieces[count - 1].end == from
+		if (count > 0 && rounded(pieces[count - 1].end) == rounded(from)
 		    && rounded(pieces[count - 1].rate) == rounded(rate)) {
 			pieces[count - 1].end = end;
 			pieces[count - 1].rate = fmin(rate, pieces[count - 1].rate);
@@ -186,10 +183,12 @@ segments_of(struct reference *r, const struct hd_plan_item *item, struct hd_plan
 	free(pieces);
 }
 
-/* The residual of the link just before `at`: that of the last breakpoint before it. */
+/* The residual of the link just before `at`: that of the last breakpoint before it. Breakpoints that
+ * differ by rounding are one. */
 static double residual_before(const struct reference *r, uint32_t link, double at) {
 	double last = 0;
 
+	at -= 1e-12 * at;
 	for (uint32_t h = 0; h < r->held_count; h++) {
 		if (r->held[h].link != link)
 			continue;
@@ -204,10 +203,10 @@ static double residual_before(const struct reference *r, uint32_t link, double a
 static void
 find_bottleneck(struct reference *r, const struct hd_plan_item *item, struct hd_plan_entry *entry) {
 	bool blocked[HD_PLAN_PATH_MAX] = {0}, any = false;
-	const double least = path_residual(r, item, entry->start);
+	const double now = entry->start * (1 + 1e-12);
+	const double least = path_residual(r, item, now);
 	uint32_t best = NOBODY;
 
-	entry->bottleneck = entry->after = HD_PLAN_NONE;
 	for (uint8_t k = 0; k < item->path_count && entry->start > 0; k++) {
 		blocked[k] = residual_before(r, item->path[k], entry->start) <= 0;
 		any = any || blocked[k];
@@ -215,23 +214,13 @@ find_bottleneck(struct reference *r, const struct hd_plan_item *item, struct hd_
 	for (uint8_t k = 0; k < item->path_count; k++) {
 		const uint32_t link = item->path[k];
 
-		if (any ? !blocked[k] : rounded(residual(r, link, entry->start)) != rounded(least))
+		if (any ? !blocked[k] : rounded(residual(r, link, now)) != rounded(least))
 			continue;
 		if (best == NOBODY || rounded(r->load[link]) > rounded(r->load[best])
 		    || (rounded(r->load[link]) == rounded(r->load[best]) && link < best))
 			best = link;
 	}
 	entry->bottleneck = best;
-	const struct held *frees = NULL;
-	for (uint32_t h = 0; any && h < r->held_count; h++)
-		if (r->held[h].link == best && r->held[h].last
-		    && rounded(r->held[h].end) == rounded(entry->start)
-		    && (frees == NULL || rounded(r->held[h].rate) > rounded(frees->rate)))
-			frees = &r->held[h];
-	if (frees != NULL) {
-		entry->after = frees->entry;
-		entry->after_token = frees->token;
-	}
 }
 
 static void reserve(struct reference *r, const struct hd_plan_item *item, uint32_t index) {
@@ -244,8 +233,6 @@ static void reserve(struct reference *r, const struct hd_plan_item *item, uint32
 				.start = entry->segment[s].start,
 				.end = entry->segment[s].end,
 				.rate = entry->segment[s].rate,
-				.last = s + 1 == entry->segment_count,
-				.entry = index,
 			};
 }
 
@@ -306,11 +293,8 @@ static uint32_t longest(struct reference *r, uint32_t job, int64_t limit, uint32
 	return worst;
 }
 
-/* What no order can save: late ones, then the longest of each prefix that does not fit. */
+/* What no order can save: the longest of each prefix that does not fit. */
 static void drop_lost(struct reference *r, uint32_t job) {
-	for (uint32_t i = 0; i < r->in->item_count; i++)
-		if (pending(r, i, job, HD_PLAN_PUSH) && deadline(r, &r->in->items[i]) < 1)
-			drop(r, i, HD_PLAN_DROP_BOUND, NOBODY, 1);
 	for (int64_t limit = 1; limit <= r->in->item_count; limit++)
 		while (due(r, job, limit) > limit) {
 			const uint32_t worst = longest(r, job, limit, NOBODY);
@@ -470,7 +454,7 @@ static bool idles(struct reference *r, uint32_t g, uint32_t h) {
 	const double f_g = fmax(finish_of(r, item), c);
 	const double f_h = fmax(finish_of(r, &r->in->items[h]), c);
 
-	return !item->keep && !isinf(theta) && f_g - f_h > theta * (f_h - c);
+	return !item->keep && !isinf(theta) && f_g - f_h > theta * (f_h - c) + 1e-12 * f_g;
 }
 
 static void step(struct reference *r) {
@@ -509,20 +493,12 @@ static void step(struct reference *r) {
 static void hold_busy(struct reference *r) {
 	for (uint32_t b = 0; b < r->in->busy_count; b++) {
 		const struct hd_plan_busy *busy = &r->in->busy[b];
-		bool last = true;
 
-		for (uint32_t o = 0; o < r->in->busy_count; o++)
-			if (r->in->busy[o].token == busy->token && r->in->busy[o].link == busy->link
-			    && r->in->busy[o].end > busy->end)
-				last = false;
 		r->held[r->held_count++] = (struct held){
 			.link = busy->link,
 			.start = fmax(busy->start, 0),
 			.end = fmax(busy->end, 0),
 			.rate = busy->rate,
-			.last = last,
-			.entry = NOBODY,
-			.token = busy->token,
 		};
 	}
 }
@@ -559,6 +535,9 @@ int plan_reference(const struct hd_plan_input *input, struct hd_plan_entry *entr
 	    || r.commit == NULL || r.deficit == NULL)
 		goto out;
 	prepare(&r);
+	for (uint32_t i = 0; i < input->item_count; i++)
+		if (input->items[i].direction == HD_PLAN_PUSH && deadline(&r, &input->items[i]) < 1)
+			drop(&r, i, HD_PLAN_DROP_BOUND, NOBODY, 1);
 	for (uint32_t j = 0; j < input->job_count; j++)
 		drop_lost(&r, j);
 	while (r.entry_count < input->item_count)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The planner once more, straight from the definitions in docs/schedule.md: no heap, no profile, no
- * laziness; about n^3. Tests compare whole plans with it. It shares no code with the planner. */
+ * laziness; about n^3. Tests compare whole plans with it. It shares no code with the planner.
+ * `after` is left to the tests: it can be checked, but not always told. */
 #ifndef PLAN_REFERENCE_H
 #define PLAN_REFERENCE_H
 

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_plan_profile.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COARSE (HD_PLAN_BREAKPOINTS_MAX - HD_PLAN_BREAKPOINTS_MAX / 4)
+
+static int make_room(struct hd_profile *profile, uint32_t wanted) {
+	if (wanted <= profile->room)
+		return 0;
+	uint32_t room = profile->room == 0 ? 8 : profile->room;
+	while (room < wanted)
+		room *= 2;
+	struct hd_profile_piece *larger = realloc(profile->pieces, room * sizeof *larger);
+	if (larger == NULL)
+		return -ENOMEM;
+	profile->pieces = larger;
+	profile->room = room;
+	return 0;
+}
+
+int hd_profile_reset(struct hd_profile *profile, double capacity) {
+	if (make_room(profile, 1) < 0)
+		return -ENOMEM;
+	profile->pieces[0]
+		= (struct hd_profile_piece){.at = 0, .free = capacity, .by = HD_PLAN_NONE};
+	profile->count = 1;
+	profile->changes = 0;
+	profile->capacity = capacity;
+	profile->load = 0;
+	return 0;
+}
+
+void hd_profile_fini(struct hd_profile *profile) {
+	free(profile->pieces);
+	*profile = (struct hd_profile){0};
+}
+
+static double end_of(const struct hd_profile *profile, uint32_t piece) {
+	return piece + 1 < profile->count ? profile->pieces[piece + 1].at : INFINITY;
+}
+
+/* What is lost when piece k joins the one before it. */
+static double join_loss(const struct hd_profile *profile, uint32_t k) {
+	const struct hd_profile_piece *a = &profile->pieces[k - 1], *b = &profile->pieces[k];
+
+	return a->free > b->free ? (a->free - b->free) * (b->at - a->at) :
+				   (b->free - a->free) * (end_of(profile, k) - b->at);
+}
+
+/* Joins the cheapest neighbours until a quarter of the pieces is gone; never the last one. */
+static void coarsen(struct hd_profile *profile) {
+	while (profile->count > COARSE) {
+		uint32_t cheapest = 1;
+		double least = INFINITY;
+
+		for (uint32_t k = 1; k + 1 < profile->count; k++) {
+			const double loss = join_loss(profile, k);
+
+			if (loss < least) {
+				least = loss;
+				cheapest = k;
+			}
+		}
+		struct hd_profile_piece *joined = &profile->pieces[cheapest - 1];
+		joined->free = fmin(joined->free, joined[1].free);
+		memmove(joined + 1, joined + 2, (profile->count - cheapest - 1) * sizeof *joined);
+		profile->count--;
+	}
+}
+
+int hd_profile_append(struct hd_profile *profile, double at, double free, uint32_t by) {
+	struct hd_profile_piece *last = &profile->pieces[profile->count - 1];
+
+	if (free < HD_PROFILE_SLIVER * profile->capacity)
+		free = 0;
+	if (at <= last->at) {
+		last->free = free;
+		return 0;
+	}
+	if (fabs(free - last->free) <= HD_PROFILE_EQUAL * profile->capacity) {
+		last->free = fmin(free, last->free);
+		return 0;
+	}
+	if (make_room(profile, profile->count + 1) < 0)
+		return -ENOMEM;
+	profile->pieces[profile->count++]
+		= (struct hd_profile_piece){.at = at, .free = free, .by = by};
+	if (profile->count > HD_PLAN_BREAKPOINTS_MAX)
+		coarsen(profile);
+	return 0;
+}
+
+uint32_t hd_profile_find(const struct hd_profile *profile, double at) {
+	uint32_t low = 0, high = profile->count;
+
+	while (high - low > 1) {
+		const uint32_t middle = low + (high - low) / 2;
+
+		if (profile->pieces[middle].at <= at)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The piece that begins at `at`, but for rounding; made if there is none. The room is there. */
+static uint32_t split(struct hd_profile *profile, double at) {
+	const double rounding = HD_PROFILE_EQUAL * at;
+	const uint32_t k = hd_profile_find(profile, at + rounding);
+	struct hd_profile_piece *piece = &profile->pieces[k];
+
+	if (piece->at >= at - rounding)
+		return k;
+	memmove(piece + 1, piece, (profile->count - k) * sizeof *piece);
+	profile->count++;
+	piece[1].at = at;
+	piece[1].by = HD_PLAN_NONE;
+	return k + 1;
+}
+
+/* Joins equal neighbours from piece `first` to piece `last`. */
+static void join_equal(struct hd_profile *profile, uint32_t first, uint32_t last) {
+	const double equal = HD_PROFILE_EQUAL * profile->capacity;
+	uint32_t kept = first == 0 ? 0 : first - 1, k = kept + 1;
+
+	for (; k < profile->count && k <= last; k++) {
+		struct hd_profile_piece *into = &profile->pieces[kept];
+		const struct hd_profile_piece *piece = &profile->pieces[k];
+
+		if (fabs(into->free - piece->free) <= equal)
+			into->free = fmin(into->free, piece->free);
+		else if (++kept != k)
+			profile->pieces[kept] = *piece;
+	}
+	if (kept + 1 == k)
+		return;
+	memmove(&profile->pieces[kept + 1],
+		&profile->pieces[k],
+		(profile->count - k) * sizeof *profile->pieces);
+	profile->count -= k - kept - 1;
+}
+
+int hd_profile_take(
+	struct hd_profile *profile,
+	const struct hd_plan_segment *segment,
+	uint32_t by
+) {
+	if (make_room(profile, profile->count + 2) < 0)
+		return -ENOMEM;
+	const uint32_t first = split(profile, segment->start);
+	const uint32_t last = split(profile, segment->end);
+	for (uint32_t k = first; k < last; k++) {
+		const double left = profile->pieces[k].free - segment->rate;
+
+		profile->pieces[k].free = left < HD_PROFILE_SLIVER * profile->capacity ? 0 : left;
+	}
+	if (by != HD_PLAN_NONE)
+		profile->pieces[last].by = by;
+	profile->changes++;
+	join_equal(profile, first, last);
+	if (profile->count > HD_PLAN_BREAKPOINTS_MAX)
+		coarsen(profile);
+	return 0;
+}
+
+double hd_profile_first_free(const struct hd_profile *profile) {
+	return profile->pieces[0].free > 0 ? 0 : end_of(profile, 0);
+}
+
+/* Walks the pieces of a path: all its links are constant on [at, until). */
+struct walk {
+	const struct hd_profile *links[HD_PLAN_PATH_MAX];
+	uint32_t piece[HD_PLAN_PATH_MAX];
+	uint8_t count;
+	double at, until, rate;
+};
+
+static void walk_look(struct walk *walk) {
+	walk->rate = INFINITY;
+	walk->until = INFINITY;
+	for (uint8_t k = 0; k < walk->count; k++) {
+		const struct hd_profile *link = walk->links[k];
+		const uint32_t piece = walk->piece[k];
+
+		if (link->pieces[piece].free < walk->rate)
+			walk->rate = link->pieces[piece].free;
+		if (piece + 1 < link->count && link->pieces[piece + 1].at < walk->until)
+			walk->until = link->pieces[piece + 1].at;
+	}
+	/* Ends that differ by rounding leave pieces of no length: nothing goes there. */
+	if (walk->until - walk->at <= HD_PROFILE_EQUAL * walk->at)
+		walk->rate = 0;
+}
+
+static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
+	walk->count = path->count;
+	walk->at = 0;
+	for (uint8_t k = 0; k < path->count; k++) {
+		walk->links[k] = &path->profiles[path->links[k]];
+		const double first = hd_profile_first_free(walk->links[k]);
+		if (first > walk->at)
+			walk->at = first;
+	}
+	for (uint8_t k = 0; k < path->count; k++)
+		walk->piece[k] = hd_profile_find(walk->links[k], walk->at);
+	walk_look(walk);
+}
+
+static void walk_next(struct walk *walk) {
+	walk->at = walk->until;
+	for (uint8_t k = 0; k < walk->count; k++) {
+		const struct hd_profile *link = walk->links[k];
+		const uint32_t next = walk->piece[k] + 1;
+
+		if (next < link->count && link->pieces[next].at <= walk->at)
+			walk->piece[k] = next;
+	}
+	walk_look(walk);
+}
+
+/* Where `left` ends within the present piece, or INFINITY. An end within rounding of the piece's is
+ * the piece's: breakpoints do not breed slivers. */
+static double walk_end(const struct walk *walk, double left, double equal) {
+	const double room = walk->rate * (walk->until - walk->at);
+
+	if (!(room >= left - equal))
+		return INFINITY;
+	return room <= left + equal ? walk->until : walk->at + left / walk->rate;
+}
+
+double hd_profile_finish(const struct hd_profile_path *path, double amount) {
+	const double equal = HD_PROFILE_EQUAL * amount;
+	double left = amount;
+	struct walk walk;
+
+	if (path->count == 0 || amount == 0)
+		return 0;
+	for (walk_begin(&walk, path);; walk_next(&walk)) {
+		if (walk.rate <= 0)
+			continue;
+		const double end = walk_end(&walk, left, equal);
+		if (end < INFINITY)
+			return end;
+		left -= walk.rate * (walk.until - walk.at);
+	}
+}
+
+/* Intervals that end at the present piece, by start: each begins later at a higher least rate. */
+struct stairs {
+	struct hd_plan_segment step[HD_PLAN_CANDIDATES_MAX];
+	uint8_t count;
+};
+
+static void stairs_add(struct stairs *stairs, const struct walk *walk) {
+	double start = walk->at;
+
+	while (stairs->count > 0 && stairs->step[stairs->count - 1].rate >= walk->rate)
+		start = stairs->step[--stairs->count].start;
+	if (walk->rate > 0 && stairs->count < HD_PLAN_CANDIDATES_MAX)
+		stairs->step[stairs->count++]
+			= (struct hd_plan_segment){.start = start, .rate = walk->rate};
+}
+
+/* Of all constant rates on one interval from here on, the one that carries `left` first; of equal
+ * ones the one that begins first. */
+static struct hd_plan_segment widen(struct walk *walk, double left) {
+	struct stairs stairs = {.count = 0};
+
+	for (;; walk_next(walk)) {
+		struct hd_plan_segment best = {0, INFINITY, 0};
+
+		stairs_add(&stairs, walk);
+		for (uint8_t k = 0; k < stairs.count; k++) {
+			const struct hd_plan_segment *step = &stairs.step[k];
+			const double end = step->start + left / step->rate;
+
+			if (end <= walk->until && hd_plan_key(end) < hd_plan_key(best.end))
+				best = (struct hd_plan_segment){step->start, end, step->rate};
+		}
+		if (best.rate > 0)
+			return best;
+	}
+}
+
+uint8_t hd_profile_segments(
+	const struct hd_profile_path *path,
+	double amount,
+	struct hd_plan_segment *segments
+) {
+	const double equal = HD_PROFILE_EQUAL * amount;
+	double left = amount, last_left = amount;
+	uint8_t count = 0;
+	struct walk walk, last_walk = {.count = 0};
+
+	if (path->count == 0 || amount == 0)
+		return 0;
+	for (walk_begin(&walk, path);; walk_next(&walk)) {
+		if (walk.rate <= 0)
+			continue;
+		const double end = walk_end(&walk, left, equal);
+		struct hd_plan_segment *now = &segments[count == 0 ? 0 : count - 1];
+		if (count > 0 && hd_plan_key(now->end) == hd_plan_key(walk.at)
+		    && hd_plan_key(now->rate) == hd_plan_key(walk.rate)) {
+			now->end = fmin(end, walk.until);
+			now->rate = fmin(now->rate, walk.rate);
+		} else if (count == HD_SEGMENTS_MAX) {
+			segments[count - 1] = widen(&last_walk, last_left);
+			return count;
+		} else {
+			segments[count++] = (struct hd_plan_segment
+			){walk.at, fmin(end, walk.until), walk.rate};
+			last_walk = walk;
+			last_left = left;
+		}
+		if (end < INFINITY)
+			return count;
+		left -= walk.rate * (walk.until - walk.at);
+	}
+}

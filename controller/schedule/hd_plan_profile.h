@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The residual capacity of one link over time: piecewise constant, the last piece has no end.
+ *
+ *   free |        ____      capacity
+ *        |   ____|          a saturated prefix is one piece, so that a walk starts where the
+ *        |__|_______ time   link first has something left
+ *
+ * At most HD_PLAN_BREAKPOINTS_MAX pieces: beyond, neighbours are joined at the lesser rate, so that a
+ * profile errs by promising too little only.
+ */
+#ifndef HD_PLAN_PROFILE_H
+#define HD_PLAN_PROFILE_H
+
+#include "hd_plan.h"
+
+/* Residuals below this share of the capacity are rounding: nothing. */
+#define HD_PROFILE_SLIVER 1e-9
+/* Residuals this near to each other, and amounts this near to the end of a piece, are equal. */
+#define HD_PROFILE_EQUAL 1e-12
+
+#define HD_PROFILE_BUSY UINT32_C(0x80000000) /* flag in `by`: index of a busy, not of an entry */
+
+struct hd_profile_piece {
+	double at; /* begin, s */
+	double free; /* residual until the next piece begins */
+	uint32_t by; /* whose transfer ends at `at` (the last one promised); HD_PLAN_NONE */
+};
+
+struct hd_profile {
+	struct hd_profile_piece *pieces;
+	uint32_t count, room;
+	uint32_t changes; /* counts promises: an unchanged path has unchanged finishes */
+	double capacity;
+	double load; /* seconds that all items at hand would take alone: the more shared, the more */
+};
+
+/* 36 significant bits: finishes that differ by rounding only become equal, so that ties are ties.
+ * For x >= 0 or INFINITY. */
+static inline double hd_plan_key(double x) {
+	union {
+		double value;
+		uint64_t bits;
+	} word = {.value = x};
+
+	word.bits = (word.bits + (UINT64_C(1) << 16)) & ~((UINT64_C(1) << 17) - 1);
+	return word.value;
+}
+
+/* An empty profile. 0, -ENOMEM. Storage is kept from call to call, freed by hd_profile_fini. */
+int hd_profile_reset(struct hd_profile *profile, double capacity);
+void hd_profile_fini(struct hd_profile *profile);
+/* Appends a piece after the last; `at` must not be before it. 0, -ENOMEM. */
+int hd_profile_append(struct hd_profile *profile, double at, double free, uint32_t by);
+/* Promises `rate` on [start, end). by: see above. 0, -ENOMEM. */
+int hd_profile_take(struct hd_profile *profile, const struct hd_plan_segment *segment, uint32_t by);
+/* When the link has something left for the first time. */
+double hd_profile_first_free(const struct hd_profile *profile);
+/* The piece that holds `at`. */
+uint32_t hd_profile_find(const struct hd_profile *profile, double at);
+
+struct hd_profile_path {
+	const struct hd_profile *profiles; /* of all links */
+	const uint32_t *links;
+	uint8_t count;
+};
+
+/* When `amount` has gone through at r(t) = min over links of residual(t), from 0 on. */
+double hd_profile_finish(const struct hd_profile_path *path, double amount);
+/* The same as at most HD_SEGMENTS_MAX constant rates: beyond, the rest is one rate on one interval,
+ * the one that ends first. Returns their count (0: nothing to send). */
+uint8_t hd_profile_segments(
+	const struct hd_profile_path *path,
+	double amount,
+	struct hd_plan_segment *segments
+);
+
+#endif
