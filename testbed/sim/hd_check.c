@@ -609,8 +609,7 @@ void hd_check_restore(struct hd_check *check, const float *model, hd_version ver
 	roll_back(check, hd_version_counter(version));
 	check->restored = true;
 	check->restored_counter = hd_version_counter(version);
-	check->restored_from =
-		model ? find_life(check, hd_version_incarnation(version)) : -1;
+	check->restored_from = model ? find_life(check, hd_version_incarnation(version)) : -1;
 	check->dirty = false;
 }
 

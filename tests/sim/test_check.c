@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The checkers can fail: each test tells a true story, then the same one with a lie in it. */
+#include "hd_check.h"
+#include "hd_message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define VALUES 100
+#define TAU 4
+
+struct story {
+	struct hd_check *check;
+	float model[VALUES], update[VALUES];
+	uint16_t incarnation;
+	uint64_t counter;
+	uint32_t round[8];
+	uint64_t salt;
+};
+
+static void begin(struct story *story) {
+	*story = (struct story){.incarnation = 1};
+	assert_int_equal(hd_check_create(VALUES, TAU, &story->check), 0);
+}
+
+static void expect(struct story *story, const char *violation) {
+	const char *failure = hd_check_failure(story->check);
+
+	if (!violation) {
+		assert_null(failure);
+	} else {
+		assert_non_null(failure);
+		if (!strstr(failure, violation))
+			fail_msg("'%s' does not say '%s'", failure, violation);
+	}
+	hd_check_destroy(story->check);
+}
+
+static hd_version version_of(const struct story *story) {
+	return hd_version_make(story->incarnation, story->counter);
+}
+
+static void push_at(struct story *story, uint32_t worker, uint32_t round, hd_version base) {
+	story->round[worker] = round;
+	hd_check_push(
+		story->check,
+		&(struct hd_check_pushed
+		){.worker = worker, .round = round, .salt = ++story->salt, .base = base}
+	);
+}
+
+static uint64_t push(struct story *story, uint32_t worker) {
+	push_at(story, worker, story->round[worker] + 1, version_of(story));
+	return story->salt;
+}
+
+static void apply(struct story *story, uint64_t salt) {
+	hd_check_fill(salt, story->update, VALUES);
+	for (int i = 0; i < VALUES; i++)
+		story->model[i] -= story->update[i];
+}
+
+static struct hd_event
+commit_event(struct story *story, uint32_t worker, uint32_t round, hd_version base) {
+	story->counter++;
+	return (struct hd_event){
+		.kind = HD_EVENT_COMMITTED,
+		.worker = (uint16_t)worker,
+		.round = round,
+		.version = version_of(story),
+		.base = base,
+		.bytes = VALUES * sizeof(float),
+		.aux = story->counter - hd_version_counter(base),
+	};
+}
+
+static void say(struct story *story, struct hd_event event) {
+	hd_check_event(story->check, &event);
+}
+
+static void look(struct story *story) {
+	hd_check_model(story->check, story->model, version_of(story));
+}
+
+static void commit(struct story *story, uint32_t worker, uint64_t salt, hd_version base) {
+	say(story, commit_event(story, worker, story->round[worker], base));
+	apply(story, salt);
+	assert_true(hd_check_failure(story->check) || hd_check_dirty(story->check));
+	look(story);
+}
+
+static void
+outcome(struct story *story, uint32_t worker, enum hd_outcome what, hd_version version) {
+	say(story,
+	    (struct hd_event){
+		    .kind = HD_EVENT_OUTCOME,
+		    .worker = (uint16_t)worker,
+		    .direction = HD_PUSH,
+		    .round = story->round[worker],
+		    .version = version,
+		    .aux = what,
+		    .reason = what == HD_OUTCOME_DROPPED ? HD_REASON_LATE : HD_REASON_NONE,
+	    });
+}
+
+/* One whole life of an update of a worker. */
+static void whole(struct story *story, uint32_t worker) {
+	hd_version base = version_of(story);
+	uint64_t salt = push(story, worker);
+
+	commit(story, worker, salt, base);
+	outcome(story, worker, HD_OUTCOME_APPLIED, version_of(story));
+}
+
+static void test_truth_passes(void **state) {
+	struct story story;
+
+	begin(&story);
+	for (uint32_t i = 0; i < 30; i++)
+		whole(&story, i % 3);
+	hd_check_pull(story.check, 1, story.model, version_of(&story));
+	push(&story, 0);
+	outcome(&story, 0, HD_OUTCOME_DROPPED, 0);
+	push(&story, 1);
+	assert_int_equal(hd_check_pending(story.check), 1);
+	hd_check_worker_gone(story.check, 1);
+	hd_check_settled(story.check);
+	assert_int_equal(hd_check_stats(story.check)->pushed, 32);
+	assert_int_equal(hd_check_stats(story.check)->applied, 30);
+	assert_int_equal(hd_check_stats(story.check)->dropped, 1);
+	assert_int_equal(hd_check_stats(story.check)->failed, 1);
+	expect(&story, NULL);
+}
+
+static void test_applied_twice(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	say(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
+	expect(&story, "applied twice");
+}
+
+static void test_never_pushed(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	say(&story, commit_event(&story, 0, 2, version_of(&story)));
+	expect(&story, "never pushed");
+}
+
+static void test_applied_in_part(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	push(&story, 1);
+	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
+	apply(&story, story.salt);
+	story.model[VALUES - 1] += story.update[VALUES - 1]; /* the last value stayed out */
+	look(&story);
+	expect(&story, "value 99");
+}
+
+static void test_silent_change(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	story.model[3] += 1;
+	look(&story);
+	expect(&story, "not the sum");
+}
+
+static void test_commit_without_word(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	story.counter++;
+	look(&story);
+	expect(&story, "the server says version");
+}
+
+static void test_gap_in_versions(void **state) {
+	struct story story;
+
+	begin(&story);
+	push(&story, 0);
+	story.counter++;
+	say(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
+	expect(&story, "was next");
+}
+
+static void test_delay_beyond_bound(void **state) {
+	struct story story;
+
+	begin(&story);
+	push(&story, 7); /* base 0 */
+	for (uint32_t i = 0; i < TAU - 1; i++)
+		whole(&story, 0);
+	say(&story, commit_event(&story, 7, 1, hd_version_make(1, 0)));
+	assert_null(hd_check_failure(story.check)); /* exactly the bound */
+	hd_check_destroy(story.check);
+
+	begin(&story);
+	push(&story, 7);
+	for (uint32_t i = 0; i < TAU; i++)
+		whole(&story, 0);
+	say(&story, commit_event(&story, 7, 1, hd_version_make(1, 0)));
+	expect(&story, "with bound 4");
+}
+
+static void test_delay_misreported(void **state) {
+	struct story story;
+	struct hd_event event;
+
+	begin(&story);
+	whole(&story, 0);
+	push(&story, 1);
+	event = commit_event(&story, 1, 1, hd_version_make(1, 1));
+	event.aux = 2;
+	say(&story, event);
+	expect(&story, "said 2");
+}
+
+static void test_base_exchanged(void **state) {
+	struct story story;
+
+	begin(&story);
+	push(&story, 1);
+	whole(&story, 0);
+	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
+	expect(&story, "at the push");
+}
+
+static void test_size_wrong(void **state) {
+	struct story story;
+	struct hd_event event;
+
+	begin(&story);
+	push(&story, 1);
+	event = commit_event(&story, 1, 1, hd_version_make(1, 0));
+	event.bytes -= 4;
+	say(&story, event);
+	expect(&story, "bytes committed");
+}
+
+static void test_two_outcomes(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	outcome(&story, 0, HD_OUTCOME_APPLIED, version_of(&story));
+	expect(&story, "two outcomes");
+}
+
+static void test_outcome_of_nothing(void **state) {
+	struct story story;
+
+	begin(&story);
+	story.round[2] = 9;
+	outcome(&story, 2, HD_OUTCOME_FAILED, 0);
+	expect(&story, "outcome of no push");
+}
+
+static void test_dropped_but_applied(void **state) {
+	struct story story;
+	uint64_t salt;
+
+	begin(&story);
+	salt = push(&story, 0);
+	commit(&story, 0, salt, hd_version_make(1, 0));
+	outcome(&story, 0, HD_OUTCOME_DROPPED, 0);
+	expect(&story, "it is in the model");
+}
+
+static void test_applied_after_dropped(void **state) {
+	struct story story;
+
+	begin(&story);
+	push(&story, 0);
+	outcome(&story, 0, HD_OUTCOME_DROPPED, 0);
+	say(&story, commit_event(&story, 0, 1, hd_version_make(1, 0)));
+	expect(&story, "after its outcome dropped");
+}
+
+static void test_applied_but_not(void **state) {
+	struct story story;
+
+	begin(&story);
+	push(&story, 0);
+	outcome(&story, 0, HD_OUTCOME_APPLIED, hd_version_make(1, 1));
+	expect(&story, "committed at 0/0");
+}
+
+static void test_pull_of_two_versions(void **state) {
+	struct story story;
+	float mixed[VALUES];
+
+	begin(&story);
+	whole(&story, 0);
+	memcpy(mixed, story.model, sizeof(mixed));
+	whole(&story, 0);
+	hd_check_pull(story.check, 1, mixed, hd_version_make(1, 1));
+	hd_check_pull(story.check, 1, story.model, hd_version_make(1, 2));
+	assert_null(hd_check_failure(story.check));
+	memcpy(mixed, story.model, sizeof(mixed) / 2); /* half of one, half of the other */
+	hd_check_pull(story.check, 1, mixed, hd_version_make(1, 2));
+	expect(&story, "something else than version 1/2");
+}
+
+static void test_pull_of_no_version(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	hd_check_pull(story.check, 1, story.model, hd_version_make(1, 2));
+	expect(&story, "never was");
+}
+
+static void test_pending_at_the_end(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	push(&story, 3);
+	hd_check_settled(story.check);
+	expect(&story, "worker 3 round 1");
+}
+
+/* Versions 1..2 are in the checkpoint, 3 is lost. */
+static void restart(struct story *story, float checkpoint[VALUES]) {
+	begin(story);
+	whole(story, 0);
+	whole(story, 1);
+	memcpy(checkpoint, story->model, VALUES * sizeof(float));
+	hd_check_checkpoint(story->check, checkpoint, version_of(story));
+	whole(story, 2);
+	hd_check_restore(story->check, checkpoint, hd_version_make(1, 2));
+	memcpy(story->model, checkpoint, VALUES * sizeof(float));
+	story->incarnation = 2;
+	story->counter = 2;
+}
+
+static void test_restart(void **state) {
+	struct story story;
+	float checkpoint[VALUES];
+
+	restart(&story, checkpoint);
+	assert_int_equal(hd_check_stats(story.check)->rolled_back, 1);
+	/* The lost one is applied again, once. */
+	push_at(&story, 3, 1, hd_version_make(1, 2));
+	commit(&story, 3, story.salt, hd_version_make(1, 2));
+	outcome(&story, 3, HD_OUTCOME_APPLIED, version_of(&story));
+	say(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
+	apply(&story, 3);
+	look(&story);
+	hd_check_settled(story.check);
+	expect(&story, NULL);
+}
+
+static void test_lost_base(void **state) {
+	struct story story;
+	float checkpoint[VALUES];
+
+	restart(&story, checkpoint);
+	push_at(&story, 3, 1, hd_version_make(1, 3));
+	say(&story, commit_event(&story, 3, 1, hd_version_make(1, 3)));
+	expect(&story, "lost history");
+}
+
+static void test_applied_again_after_restart(void **state) {
+	struct story story;
+	float checkpoint[VALUES];
+
+	restart(&story, checkpoint);
+	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
+	expect(&story, "applied twice");
+}
+
+static void test_same_incarnation(void **state) {
+	struct story story;
+	float checkpoint[VALUES];
+
+	restart(&story, checkpoint);
+	story.incarnation = 1;
+	push_at(&story, 3, 1, hd_version_make(1, 2));
+	say(&story, commit_event(&story, 3, 1, hd_version_make(1, 2)));
+	expect(&story, "incarnation 1 again");
+}
+
+static void test_wrong_checkpoint(void **state) {
+	struct story story;
+	float checkpoint[VALUES];
+
+	begin(&story);
+	whole(&story, 0);
+	memcpy(checkpoint, story.model, sizeof(checkpoint));
+	checkpoint[0] = 0;
+	hd_check_checkpoint(story.check, checkpoint, version_of(&story));
+	expect(&story, "is not that version");
+	begin(&story);
+	whole(&story, 0);
+	hd_check_restore(story.check, checkpoint, version_of(&story));
+	expect(&story, "is not that version");
+}
+
+static void test_hash_sees_every_bit(void **state) {
+	float data[VALUES];
+	uint64_t hash;
+
+	hd_check_fill(1, data, VALUES);
+	hash = hd_check_hash(data, VALUES);
+	for (size_t i = 0; i < sizeof(data) * 8; i++) {
+		((uint8_t *)data)[i / 8] ^= (uint8_t)(1u << i % 8);
+		assert_true(hd_check_hash(data, VALUES) != hash);
+		((uint8_t *)data)[i / 8] ^= (uint8_t)(1u << i % 8);
+	}
+	for (size_t i = 8; i < VALUES; i++) { /* equal lanes exchanged */
+		float kept = data[i];
+
+		data[i] = data[i - 8];
+		data[i - 8] = kept;
+		assert_true((hd_check_hash(data, VALUES) == hash) == (data[i] == kept));
+		data[i - 8] = data[i];
+		data[i] = kept;
+	}
+	assert_true(hd_check_hash(data, VALUES) == hash);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_truth_passes),
+		cmocka_unit_test(test_applied_twice),
+		cmocka_unit_test(test_never_pushed),
+		cmocka_unit_test(test_applied_in_part),
+		cmocka_unit_test(test_silent_change),
+		cmocka_unit_test(test_commit_without_word),
+		cmocka_unit_test(test_gap_in_versions),
+		cmocka_unit_test(test_delay_beyond_bound),
+		cmocka_unit_test(test_delay_misreported),
+		cmocka_unit_test(test_base_exchanged),
+		cmocka_unit_test(test_size_wrong),
+		cmocka_unit_test(test_two_outcomes),
+		cmocka_unit_test(test_outcome_of_nothing),
+		cmocka_unit_test(test_dropped_but_applied),
+		cmocka_unit_test(test_applied_after_dropped),
+		cmocka_unit_test(test_applied_but_not),
+		cmocka_unit_test(test_pull_of_two_versions),
+		cmocka_unit_test(test_pull_of_no_version),
+		cmocka_unit_test(test_pending_at_the_end),
+		cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_lost_base),
+		cmocka_unit_test(test_applied_again_after_restart),
+		cmocka_unit_test(test_same_incarnation),
+		cmocka_unit_test(test_wrong_checkpoint),
+		cmocka_unit_test(test_hash_sees_every_bit),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
