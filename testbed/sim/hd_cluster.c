@@ -146,17 +146,35 @@ static void run_busy(struct hd_cluster *cluster) {
 	cluster->stopped_at = hd_sim_now(cluster->sim);
 }
 
+/* Workers that wait for a model. */
+static uint64_t pulling(const struct hd_cluster *cluster) {
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < cluster->worker_count; i++)
+		count += cluster->workers[i].core && cluster->workers[i].phase == WORKER_PULLING;
+	return count;
+}
+
+static bool is_settled(const struct hd_cluster *cluster) {
+	return hd_check_pending(cluster->check) == 0 && pulling(cluster) == 0;
+}
+
 static void run_quiet(struct hd_cluster *cluster) {
 	hd_ns end = cluster->stopped_at + cluster_ns(cluster->scenario.sim.settle_s);
 
 	cluster->stopping = true;
 	cluster->quiet = true;
 	cluster_stop_faults(cluster);
-	while (!cluster_failed(cluster) && hd_check_pending(cluster->check) > 0
-	       && hd_sim_now(cluster->sim) < end)
+	while (!cluster_failed(cluster) && !is_settled(cluster) && hd_sim_now(cluster->sim) < end)
 		run_until(cluster, hd_sim_now(cluster->sim) + SETTLE_STEP);
 	cluster->settled_at = hd_sim_now(cluster->sim);
 	hd_check_settled(cluster->check);
+	if (pulling(cluster) > 0)
+		hd_check_fail(
+			cluster->check,
+			"%llu pulls have not ended although faults stopped",
+			(unsigned long long)pulling(cluster)
+		);
 }
 
 int hd_cluster_run(struct hd_cluster *cluster) {
@@ -164,7 +182,8 @@ int hd_cluster_run(struct hd_cluster *cluster) {
 	run_quiet(cluster);
 	if (!cluster_failed(cluster))
 		return 0;
-	cluster_explain(cluster);
+	if (cluster->config.explain)
+		cluster_explain(cluster);
 	return -EILSEQ;
 }
 

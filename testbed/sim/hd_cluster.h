@@ -28,7 +28,10 @@ struct hd_cluster_config {
 	const struct hd_scenario *scenario; /* copied */
 	uint64_t seed;
 	enum hd_cluster_mode mode;
+	bool explain; /* print the last events before a violation to stderr */
 	bool unchecked; /* leave out the costly comparisons of contents: for speed alone */
+	/* For tests of the checkers: changes an event before they see it. May be NULL. */
+	void (*tamper)(void *owner, struct hd_event *event);
 	/* Every event of every node; `at` is simulation time. May be NULL. */
 	void (*event)(void *owner, const char *node, const struct hd_event *event);
 	void *owner;

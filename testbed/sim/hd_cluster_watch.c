@@ -75,6 +75,8 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 	struct hd_event event = *given;
 
 	event.at = hd_sim_now(cluster->sim);
+	if (cluster->config.tamper)
+		cluster->config.tamper(cluster->config.owner, &event);
 	keep(cluster, process->name, &event);
 	if (cluster->config.event)
 		cluster->config.event(cluster->config.owner, process->name, &event);

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One fault at a time on a small cluster: what must come out besides the invariants. */
+#include "hd_cluster.h"
+#include "hd_message.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct run {
+	struct hd_scenario scenario;
+	struct hd_cluster_config config;
+	struct hd_cluster_result result;
+	bool violated;
+	char failure[512];
+	uint64_t trace; /* sum over all events */
+	uint64_t events;
+	uint64_t kinds[HD_EVENT_COUNT];
+	uint32_t skip; /* tamper: events to leave alone first */
+};
+
+static uint64_t mix(uint64_t hash, uint64_t word) {
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ (hash >> 31);
+}
+
+static void watch(void *owner, const char *node, const struct hd_event *event) {
+	struct run *run = owner;
+	uint64_t value;
+
+	memcpy(&value, &event->value, sizeof(value));
+	for (; *node; node++)
+		run->trace = mix(run->trace, (uint8_t)*node);
+	run->trace = mix(run->trace, event->at);
+	run->trace = mix(run->trace, (uint64_t)event->kind << 32 | event->reason);
+	run->trace = mix(run->trace, (uint64_t)event->round << 32 | event->worker);
+	run->trace = mix(run->trace, event->token);
+	run->trace = mix(run->trace, event->position);
+	run->trace = mix(run->trace, event->version);
+	run->trace = mix(run->trace, event->base);
+	run->trace = mix(run->trace, event->bytes);
+	run->trace = mix(run->trace, event->aux);
+	run->trace = mix(run->trace, value);
+	run->events++;
+	run->kinds[event->kind]++;
+}
+
+/* Four workers with 64 KiB updates at 200 Mbit/s: about 150 commits a second. */
+static void prepare(struct run *run) {
+	memset(run, 0, sizeof(*run));
+	hd_scenario_init(&run->scenario);
+	run->scenario.workers = 4;
+	run->scenario.link_mbps = run->scenario.server_link_mbps = 200;
+	run->scenario.latency_us = 50;
+	run->scenario.duration_s = 4;
+	run->scenario.job.update_bytes = 65536;
+	run->scenario.job.compute_ms = 20;
+	run->scenario.job.tau_max = 8;
+	run->config.seed = 1;
+	run->config.event = watch;
+	run->config.owner = run;
+}
+
+static void go(struct run *run) {
+	struct hd_cluster *cluster;
+	char error[256] = "";
+
+	run->config.scenario = &run->scenario;
+	assert_int_equal(hd_cluster_create(&run->config, &cluster, error, sizeof(error)), 0);
+	run->violated = hd_cluster_run(cluster) == -EILSEQ;
+	if (run->violated)
+		(void
+		)snprintf(run->failure, sizeof(run->failure), "%s", hd_cluster_failure(cluster));
+	hd_cluster_result(cluster, &run->result);
+	hd_cluster_destroy(cluster);
+}
+
+/* Runs and expects no violation and at least so many applied updates. */
+static void expect(struct run *run, uint64_t applied) {
+	const struct hd_check_stats *s = &run->result.pushes;
+
+	go(run);
+	if (run->violated)
+		fail_msg("%s", run->failure);
+	assert_int_equal(s->pushed, s->applied + s->dropped + s->failed);
+	if (s->applied < applied)
+		fail_msg(
+			"%llu applied of %llu, %llu expected",
+			(unsigned long long)s->applied,
+			(unsigned long long)s->pushed,
+			(unsigned long long)applied
+		);
+}
+
+static void test_calm(void **state) {
+	struct run run;
+
+	prepare(&run);
+	expect(&run, 500);
+	assert_int_equal(run.result.pushes.applied, run.result.pushes.pushed);
+	assert_int_equal(run.result.credited_bytes, 0);
+	assert_true(run.result.estimate_error >= 0 && run.result.estimate_error < 0.2);
+	assert_true(run.kinds[HD_EVENT_PLAN] > 0);
+	assert_int_equal(run.kinds[HD_EVENT_FALLBACK], 0);
+}
+
+static void test_unscheduled_and_direct(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.config.mode = HD_CLUSTER_UNSCHEDULED;
+	expect(&run, 400);
+	assert_int_equal(run.result.granted_bytes, 0);
+	prepare(&run);
+	run.config.mode = HD_CLUSTER_DIRECT;
+	expect(&run, 400);
+	assert_int_equal(run.result.granted_bytes, 0);
+}
+
+static void test_same_seed_same_trace(void **state) {
+	struct run a, b, c;
+
+	prepare(&a);
+	a.scenario.loss = 0.02;
+	a.scenario.duplicate = 0.02;
+	a.scenario.reorder = 0.05;
+	a.scenario.skew_ppm = 100;
+	a.scenario.sim.checkpoint_commits = 7;
+	a.scenario.crash_count = 1;
+	a.scenario.crashes[0] = (struct hd_scenario_fault
+	){.at_s = 1, .for_s = 0.5, .node = {.kind = HD_PLACE_SERVER}};
+	b = a;
+	b.config.owner = &b;
+	c = a;
+	c.config.owner = &c;
+	c.config.seed = 2;
+	expect(&a, 100);
+	expect(&b, 100);
+	expect(&c, 100);
+	assert_int_equal(a.events, b.events);
+	assert_true(a.trace == b.trace);
+	assert_true(a.trace != c.trace);
+}
+
+static void test_drawn_seeds_replay(void **state) {
+	for (uint64_t seed = 1; seed <= 12; seed++) {
+		struct run a, b;
+
+		prepare(&a);
+		a.config.seed = seed;
+		hd_cluster_draw(seed, &a.scenario, &a.config.mode);
+		b = a;
+		b.config.owner = &b;
+		go(&a);
+		go(&b);
+		assert_true(a.trace == b.trace);
+		assert_int_equal(a.events, b.events);
+	}
+}
+
+static void test_loss(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.loss = 0.05;
+	expect(&run, 250);
+	assert_true(run.result.network.lost > 500);
+}
+
+static void test_duplicates(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.duplicate = 0.2;
+	expect(&run, 450);
+	assert_true(run.result.network.duplicated > 5000);
+}
+
+static void test_reordering(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.reorder = 0.2;
+	expect(&run, 300);
+	assert_true(run.result.network.reordered > 5000);
+}
+
+static void test_skew(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.skew_ppm = 500;
+	expect(&run, 450);
+}
+
+static void crash(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.crashes[run->scenario.crash_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+static void cut(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.partitions[run->scenario.partition_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+static const struct hd_place server = {.kind = HD_PLACE_SERVER};
+static const struct hd_place controller = {.kind = HD_PLACE_CONTROLLER};
+static const struct hd_place worker1 = {.kind = HD_PLACE_WORKER, .worker = 1};
+
+static void test_worker_crash(void **state) {
+	struct run run;
+
+	prepare(&run);
+	crash(&run, worker1, 1, 0.5);
+	crash(&run, worker1, 2, 0.01);
+	expect(&run, 400);
+	assert_int_equal(run.result.crashes, 2);
+}
+
+static void test_server_crash_with_checkpoints(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.sim.checkpoint_commits = 10;
+	crash(&run, server, 1, 0.2);
+	crash(&run, server, 2.5, 0.2);
+	expect(&run, 150);
+	assert_true(run.result.checkpoints > 5);
+	assert_int_equal(run.result.crashes, 2);
+}
+
+static void test_server_crash_without(void **state) {
+	struct run run;
+
+	prepare(&run);
+	crash(&run, server, 1, 0.2);
+	expect(&run, 200);
+	assert_true(run.result.pushes.rolled_back > 50);
+}
+
+static void test_failing_disk(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.sim.checkpoint_commits = 10;
+	run.scenario.sim.disk_error = 0.5;
+	crash(&run, server, 2, 0.2);
+	expect(&run, 150);
+}
+
+static void test_controller_crash(void **state) {
+	struct run run;
+
+	prepare(&run);
+	crash(&run, controller, 1, 0.3);
+	expect(&run, 350);
+	assert_int_equal(run.result.crashes, 1);
+}
+
+static void test_controller_gone(void **state) {
+	struct run run;
+
+	prepare(&run);
+	crash(&run, controller, 1, 60);
+	expect(&run, 150); /* falls back, goes on directly */
+	assert_true(run.kinds[HD_EVENT_FALLBACK] >= 4);
+	assert_true(run.result.credited_bytes > 0);
+}
+
+static void test_partitions(void **state) {
+	struct run run;
+
+	prepare(&run);
+	cut(&run, worker1, 0.5, 0.3);
+	cut(&run, server, 1.5, 0.3);
+	cut(&run, controller, 2.5, 0.3);
+	expect(&run, 150);
+	assert_true(run.result.network.cut > 0);
+	prepare(&run);
+	cut(&run, worker1, 0.5, 2.5); /* longer than a lease */
+	expect(&run, 300);
+}
+
+static void test_cancels(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.sim.cancel = 0.3;
+	expect(&run, 300);
+	assert_true(run.result.pushes.reasons[HD_REASON_CANCELLED] > 20);
+}
+
+static void test_come_and_go(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.event_count = 4;
+	run.scenario.events[0]
+		= (struct hd_scenario_event){.at_s = 1, .worker = 3, .what = HD_DO_JOIN};
+	run.scenario.events[1]
+		= (struct hd_scenario_event){.at_s = 1.5, .worker = 1, .what = HD_DO_LEAVE};
+	run.scenario.events[2]
+		= (struct hd_scenario_event){.at_s = 2, .worker = 2, .what = HD_DO_KILL};
+	run.scenario.events[3]
+		= (struct hd_scenario_event){.at_s = 3, .worker = 2, .what = HD_DO_JOIN};
+	expect(&run, 300);
+}
+
+static void test_deep(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.sim.depth = 4;
+	run.scenario.job.tau_max = 20;
+	expect(&run, 400);
+}
+
+static void test_other_tenants(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.tenant_count = 2;
+	run.scenario.tenants[0] = (struct hd_scenario_tenant
+	){.flows = 4, .from = {.kind = HD_PLACE_EXTRA}, .to = server, .stop_s = 4};
+	run.scenario.tenants[1] = (struct hd_scenario_tenant
+	){.flows = 2, .from = worker1, .to = {.kind = HD_PLACE_EXTRA}, .stop_s = 4};
+	expect(&run, 60);
+}
+
+static void test_tight_bound(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.job.tau_max = 1;
+	expect(&run, 80);
+	assert_int_equal(run.result.pushes.delay_max, 1);
+	assert_true(run.result.pushes.dropped > 0);
+}
+
+/* --- lies that the checkers must see in a real stream --------------------------------------- */
+
+static void lie_round(void *owner, struct hd_event *event) {
+	struct run *run = owner;
+
+	if (event->kind == HD_EVENT_COMMITTED && run->skip-- == 0)
+		event->round--; /* the update before this one, again */
+}
+
+static void lie_silence(void *owner, struct hd_event *event) {
+	struct run *run = owner;
+
+	if (event->kind == HD_EVENT_COMMITTED && run->skip-- == 0)
+		event->kind = HD_EVENT_NONE;
+}
+
+static void lie_outcome(void *owner, struct hd_event *event) {
+	struct run *run = owner;
+
+	if (event->kind == HD_EVENT_OUTCOME && event->direction == HD_PUSH && run->skip-- == 0)
+		event->aux = HD_OUTCOME_FAILED;
+}
+
+static void lie_delay(void *owner, struct hd_event *event) {
+	struct run *run = owner;
+
+	if (event->kind == HD_EVENT_COMMITTED && run->skip-- == 0)
+		event->aux++;
+}
+
+static void lie_lost_outcome(void *owner, struct hd_event *event) {
+	struct run *run = owner;
+
+	if (event->kind == HD_EVENT_OUTCOME && event->direction == HD_PUSH && run->skip-- == 0)
+		event->kind = HD_EVENT_NONE;
+}
+
+static void
+expect_violation(void (*tamper)(void *owner, struct hd_event *event), const char *says) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.duration_s = 1;
+	run.scenario.sim.settle_s = 1;
+	run.config.tamper = tamper;
+	run.skip = 40;
+	go(&run);
+	assert_true(run.violated);
+	if (!strstr(run.failure, says))
+		fail_msg("'%s' does not say '%s'", run.failure, says);
+}
+
+static void test_lies_are_seen(void **state) {
+	expect_violation(lie_round, "applied twice");
+	expect_violation(lie_silence, "committed at 0/0");
+	expect_violation(lie_outcome, "it is in the model");
+	expect_violation(lie_delay, "delay");
+	expect_violation(lie_lost_outcome, "have no outcome");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calm),
+		cmocka_unit_test(test_unscheduled_and_direct),
+		cmocka_unit_test(test_same_seed_same_trace),
+		cmocka_unit_test(test_drawn_seeds_replay),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_duplicates),
+		cmocka_unit_test(test_reordering),
+		cmocka_unit_test(test_skew),
+		cmocka_unit_test(test_worker_crash),
+		cmocka_unit_test(test_server_crash_with_checkpoints),
+		cmocka_unit_test(test_server_crash_without),
+		cmocka_unit_test(test_failing_disk),
+		cmocka_unit_test(test_controller_crash),
+		cmocka_unit_test(test_controller_gone),
+		cmocka_unit_test(test_partitions),
+		cmocka_unit_test(test_cancels),
+		cmocka_unit_test(test_come_and_go),
+		cmocka_unit_test(test_deep),
+		cmocka_unit_test(test_other_tenants),
+		cmocka_unit_test(test_tight_bound),
+		cmocka_unit_test(test_lies_are_seen),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
