@@ -47,6 +47,9 @@ struct hd_checkpoint {
 	struct hd_last_round *rounds;
 	uint32_t life_count; /* lives before `version`'s, oldest first, at most HD_LIVES_MAX */
 	struct hd_life *lives;
+	/* From restore: the newest incarnation that left any trace, also one that cannot be read
+	 * any more; the next life takes a greater one. 0: that of `version`. Not in the file. */
+	uint16_t newest_incarnation;
 };
 
 struct hd_server_ops {

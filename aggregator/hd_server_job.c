@@ -220,6 +220,8 @@ static void hd_job_restore_rounds(struct hd_job *job, const struct hd_checkpoint
 /* Takes the state of a former life over; this one is the next incarnation after it. */
 static int hd_job_restore(struct hd_job *job, const struct hd_checkpoint *from, char *text) {
 	uint16_t incarnation = hd_version_incarnation(from->version);
+	uint16_t newest
+		= incarnation > from->newest_incarnation ? incarnation : from->newest_incarnation;
 	uint64_t counter = hd_version_counter(from->version);
 	uint32_t skip = from->life_count >= HD_LIVES_MAX ? from->life_count - HD_LIVES_MAX + 1 : 0;
 	char difference[HD_TEXT_BYTES_MAX / 2];
@@ -233,14 +235,14 @@ static int hd_job_restore(struct hd_job *job, const struct hd_checkpoint *from, 
 		);
 		return -EINVAL;
 	}
-	if (from->values != job->values || incarnation == UINT16_MAX) {
+	if (from->values != job->values || newest == UINT16_MAX) {
 		snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
 			"checkpoint: %" PRIu64 " values of incarnation %u, the job has %" PRIu64
 			" (limit 65534 incarnations)",
 			from->values,
-			incarnation,
+			newest,
 			job->values
 		);
 		return -EINVAL;
@@ -251,7 +253,7 @@ static int hd_job_restore(struct hd_job *job, const struct hd_checkpoint *from, 
 		job->lives[job->life_count++] = from->lives[i];
 	}
 	job->lives[job->life_count++] = (struct hd_life){incarnation, counter};
-	job->version = hd_version_make((uint16_t)(incarnation + 1), counter);
+	job->version = hd_version_make((uint16_t)(newest + 1), counter);
 	hd_job_restore_rounds(job, from);
 	return 0;
 }

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread that writes checkpoints while the server's goes on. */
+#ifndef HD_CHECKPOINT_WRITER_H
+#define HD_CHECKPOINT_WRITER_H
+
+#include "hd_server.h"
+
+struct hd_checkpoint_writer;
+
+/* `ended` is called from the writer's thread after each write: it wakes the server's thread, which
+ * then calls hd_checkpoint_writer_take(). 0, -ENOMEM, -EAGAIN. */
+int hd_checkpoint_writer_open(
+	const char *directory,
+	void (*ended)(void *owner),
+	void *owner,
+	struct hd_checkpoint_writer **writer
+);
+/* Finishes what was given, then ends the thread. */
+void hd_checkpoint_writer_close(struct hd_checkpoint_writer *writer);
+/* Gives one checkpoint to be written; *checkpoint must stay until it was taken back. 0 or -ENOBUFS
+ * (HD_JOBS_MAX are under way). */
+int hd_checkpoint_writer_give(
+	struct hd_checkpoint_writer *writer,
+	const struct hd_checkpoint *checkpoint
+);
+/* The next that ended: its job and status (0 or -errno, with error in words); false: none. */
+bool hd_checkpoint_writer_take(
+	struct hd_checkpoint_writer *writer,
+	uint32_t *job,
+	int *status,
+	char *error,
+	size_t error_bytes
+);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-server: the parameter server's core on the udp driver. */
+#include "hd_checkpoint_file.h"
+#include "hd_checkpoint_writer.h"
+#include "hd_program.h"
+#include "hd_server.h"
+#include "hd_udp.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROGRAM "heddle-server"
+#define DRAIN_LIMIT (30 * HD_SECOND) /* for the last checkpoints after a signal */
+#define DRAIN_NAP_NS 2000000
+
+struct options {
+	const char *listen, *controller, *host, *key_file, *directory, *events;
+	uint64_t memory, commits, hold_us;
+};
+
+struct program {
+	struct hd_event_log *log;
+	struct hd_checkpoint_writer *writer;
+	const char *directory;
+	struct hd_server *server;
+	struct hd_udp *udp;
+	bool draining, drained;
+};
+
+static const char usage_text[]
+	= "usage: heddle-server --key-file FILE [options]\n"
+	  "\n"
+	  "Keeps the model of each job: takes updates, applies them in one order, hands versions out.\n"
+	  "Prints `ready ADDR:PORT` when it listens.\n"
+	  "\n"
+	  "  --key-file FILE        keys of the cluster: lines of `<id> <64 hex digits>`\n"
+	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773)\n"
+	  "  --controller ADDR[:PORT]  who schedules; without it workers come directly\n"
+	  "  --host NAME            this host's name in the topology (its host name)\n"
+	  "  --checkpoint-dir DIR   keep and restore checkpoints here; without it nothing is durable\n"
+	  "  --checkpoint-commits N write one after every N commits (200); one is written at the end too\n"
+	  "  --memory BYTES         for models, snapshots and updates in flight; K, M, G (1G)\n"
+	  "  --hold-us N            how long a missing position may hold others up (500000)\n"
+	  "  --events FILE          write what happens as JSON lines\n"
+	  "  --help                 this text\n";
+
+__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+	va_list args;
+
+	fputs(PROGRAM ": ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return code;
+}
+
+/* --- options --------------------------------------------------------------------------------- */
+
+/* A whole number, with K, M or G (1024 each) when `sizes`. */
+static int number(const char *field, const char *text, bool sizes, uint64_t most, uint64_t *value) {
+	static const char units[] = "KMG";
+	const char *unit = NULL;
+	uint64_t factor = 1;
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	if (sizes && *end != '\0' && (unit = strchr(units, *end)) != NULL) {
+		factor = UINT64_C(1) << (10 * (unit - units + 1));
+		end++;
+	}
+	if (errno != 0 || end == text || *end != '\0' || *text == '-' || *value == 0
+	    || *value > most / factor) {
+		return fail(
+			EX_USAGE,
+			"--%s: '%s' (a whole number from 1 to %llu)",
+			field,
+			text,
+			(unsigned long long)most
+		);
+	}
+	*value *= factor;
+	return 0;
+}
+
+enum option_id {
+	OPT_LISTEN = 256,
+	OPT_CONTROLLER,
+	OPT_HOST,
+	OPT_KEY_FILE,
+	OPT_DIRECTORY,
+	OPT_COMMITS,
+	OPT_MEMORY,
+	OPT_HOLD,
+	OPT_EVENTS,
+	OPT_HELP
+};
+
+static const struct option long_options[] = {
+	{"listen", required_argument, NULL, OPT_LISTEN},
+	{"controller", required_argument, NULL, OPT_CONTROLLER},
+	{"host", required_argument, NULL, OPT_HOST},
+	{"key-file", required_argument, NULL, OPT_KEY_FILE},
+	{"checkpoint-dir", required_argument, NULL, OPT_DIRECTORY},
+	{"checkpoint-commits", required_argument, NULL, OPT_COMMITS},
+	{"memory", required_argument, NULL, OPT_MEMORY},
+	{"hold-us", required_argument, NULL, OPT_HOLD},
+	{"events", required_argument, NULL, OPT_EVENTS},
+	{"help", no_argument, NULL, OPT_HELP},
+	{NULL, 0, NULL, 0},
+};
+
+static int take_option(struct options *o, int id, const char *value) {
+	switch (id) {
+	case OPT_LISTEN:
+		o->listen = value;
+		return 0;
+	case OPT_CONTROLLER:
+		o->controller = value;
+		return 0;
+	case OPT_HOST:
+		o->host = value;
+		return 0;
+	case OPT_KEY_FILE:
+		o->key_file = value;
+		return 0;
+	case OPT_DIRECTORY:
+		o->directory = value;
+		return 0;
+	case OPT_EVENTS:
+		o->events = value;
+		return 0;
+	case OPT_COMMITS:
+		return number("checkpoint-commits", value, false, UINT32_MAX, &o->commits);
+	case OPT_MEMORY:
+		return number("memory", value, true, HD_MODEL_BYTES_MAX, &o->memory);
+	case OPT_HOLD:
+		return number("hold-us", value, false, 3600000000U, &o->hold_us);
+	default:
+		return EX_USAGE; /* getopt has said why */
+	}
+}
+
+/* 0, or -1 after --help, or an exit code. */
+static int parse_options(int argc, char **argv, struct options *o) {
+	int id, status;
+
+	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (id == OPT_HELP) {
+			fputs(usage_text, stdout);
+			return -1;
+		}
+		status = take_option(o, id, optarg);
+		if (status != 0) {
+			return status;
+		}
+	}
+	if (optind < argc) {
+		return fail(EX_USAGE, "'%s': takes no arguments", argv[optind]);
+	}
+	if (o->key_file == NULL) {
+		return fail(EX_USAGE, "--key-file: missing");
+	}
+	if (strlen(o->host) == 0 || strlen(o->host) > HD_NAME_BYTES_MAX) {
+		return fail(EX_USAGE, "--host: '%s' (1 to 64 bytes)", o->host);
+	}
+	return 0;
+}
+
+/* --- checkpoints ----------------------------------------------------------------------------- */
+
+static void say(const char *sentence) {
+	(void)fail(0, "checkpoint: %s", sentence);
+}
+
+static int begin_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
+	struct program *program = owner;
+
+	return hd_checkpoint_writer_give(program->writer, checkpoint);
+}
+
+static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *checkpoint) {
+	const struct program *program = owner;
+	int rc = hd_checkpoint_read(program->directory, job, checkpoint, say);
+
+	if (rc == -EBADMSG) {
+		say("all of this job are damaged: it is refused; remove them to begin anew");
+	}
+	return rc;
+}
+
+static const struct hd_server_ops checkpoint_ops = {
+	.checkpoint = begin_checkpoint,
+	.restore = restore_checkpoint,
+};
+
+/* From the writer's thread. */
+static void checkpoint_ended(void *owner) {
+	hd_udp_wake(((struct program *)owner)->udp);
+}
+
+static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink *sink) {
+	char error[256];
+	uint32_t job;
+	int status;
+
+	while (hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof(error))) {
+		if (status < 0) {
+			say(error);
+		}
+		hd_server_checkpoint_done(program->server, now, job, status, sink);
+	}
+}
+
+static int open_checkpoints(struct program *program, struct hd_server_config *config) {
+	int rc;
+
+	if (program->directory == NULL) {
+		return 0;
+	}
+	if (mkdir(program->directory, 0755) < 0 && errno != EEXIST) {
+		return fail(
+			EX_CANTCREAT,
+			"--checkpoint-dir: %s: %s",
+			program->directory,
+			strerror(errno)
+		);
+	}
+	if (access(program->directory, R_OK | W_OK | X_OK) < 0) {
+		return fail(
+			EX_CANTCREAT,
+			"--checkpoint-dir: %s: %s",
+			program->directory,
+			strerror(errno)
+		);
+	}
+	rc = hd_checkpoint_writer_open(
+		program->directory, checkpoint_ended, program, &program->writer
+	);
+	if (rc < 0) {
+		return fail(EX_OSERR, "--checkpoint-dir: no thread: %s", strerror(-rc));
+	}
+	config->ops = &checkpoint_ops;
+	config->owner = program;
+	return 0;
+}
+
+/* --- driver ---------------------------------------------------------------------------------- */
+
+static void on_event(void *owner, const struct hd_event *event) {
+	hd_event_log_add(((struct program *)owner)->log, event);
+}
+
+static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
+	struct program *program = owner;
+
+	if (program->writer != NULL) {
+		take_checkpoints(program, now, sink);
+	}
+	if (program->draining) {
+		program->drained = hd_server_drain(program->server, now, sink);
+	}
+}
+
+static int open_driver(struct program *program, const struct options *o) {
+	struct hd_udp_config config = {.woken = on_woken, .owner = program};
+	char error[256];
+
+	config.event = program->log != NULL ? on_event : NULL;
+	if (hd_udp_resolve(o->listen, &config.bind) < 0) {
+		return fail(
+			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
+		);
+	}
+	if (hd_udp_open(&config, &program->udp, error, sizeof(error)) < 0) {
+		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
+	}
+	return 0;
+}
+
+/* A last checkpoint of every job, and a word to everybody. */
+static int drain(struct program *program, struct hd_node node) {
+	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NS};
+	hd_ns end = hd_udp_now() + DRAIN_LIMIT;
+
+	program->draining = true;
+	while (!program->drained && hd_udp_now() < end) {
+		hd_udp_wake(program->udp);
+		(void)hd_udp_step(program->udp, node, 0);
+		if (!program->drained) {
+			(void)nanosleep(&nap, NULL);
+		}
+	}
+	return program->drained ? 0 : fail(EX_IOERR, "the last checkpoint could not be written");
+}
+
+static int run(struct program *program) {
+	struct hd_node node = {&hd_server_ops, program->server};
+	struct hd_addr bound = hd_udp_bound(program->udp);
+	int status = hd_program_stop_on_signals(program->udp);
+
+	if (status < 0) {
+		return fail(EX_OSERR, "signals: %s", strerror(-status));
+	}
+	printf("ready %u.%u.%u.%u:%u\n",
+	       bound.ipv4 >> 24,
+	       bound.ipv4 >> 16 & 255,
+	       bound.ipv4 >> 8 & 255,
+	       bound.ipv4 & 255,
+	       bound.port);
+	if (fflush(stdout) != 0) {
+		return fail(EX_IOERR, "standard output: %s", strerror(errno));
+	}
+	status = hd_udp_run(program->udp, node);
+	if (status < 0) {
+		return fail(EX_OSERR, "%s", strerror(-status));
+	}
+	return drain(program, node);
+}
+
+/* --- building up ----------------------------------------------------------------------------- */
+
+static int
+make_server(struct program *program, const struct options *o, struct hd_server_config *config) {
+	struct hd_addr bound = hd_udp_bound(program->udp);
+	int rc;
+
+	config->name = o->host;
+	config->host = o->host;
+	config->memory_bytes = o->memory;
+	config->hold_us = (uint32_t)o->hold_us;
+	config->checkpoint_commits = (uint32_t)o->commits;
+	config->receive_window_bytes = hd_udp_receive_window(program->udp);
+	/* Bound to any address: peers take the one that they reach us at. */
+	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
+	if (o->controller != NULL && hd_udp_resolve(o->controller, &config->controller) < 0) {
+		return fail(
+			EX_NOHOST, "--controller: '%s' (an address, with :port)", o->controller
+		);
+	}
+	if (hd_program_entropy(config->seed) < 0) {
+		return fail(EX_OSERR, "no entropy");
+	}
+	rc = open_checkpoints(program, config);
+	if (rc != 0) {
+		return rc;
+	}
+	rc = hd_server_create(config, &program->server);
+	return rc < 0 ? fail(EX_OSERR, "server: %s", strerror(-rc)) : 0;
+}
+
+static int with_keys(const struct options *o, const struct hd_keyring *keys) {
+	struct hd_server_config config = {.keys = keys, .key_id = keys->keys[0].id};
+	struct program program = {.directory = o->directory};
+	int status = 0;
+
+	if (o->events != NULL) {
+		status = hd_event_log_open(o->events, o->host, &program.log);
+		if (status < 0) {
+			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
+		}
+	}
+	status = open_driver(&program, o);
+	if (status == 0) {
+		status = make_server(&program, o, &config);
+	}
+	if (status == 0) {
+		status = run(&program);
+	}
+	/* The writer reads the server's memory and wakes the driver: it ends first. */
+	hd_checkpoint_writer_close(program.writer);
+	hd_server_destroy(program.server);
+	if (program.udp != NULL) {
+		hd_udp_close(program.udp);
+	}
+	if (hd_event_log_close(program.log) < 0 && status == 0) {
+		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
+	}
+	return status;
+}
+
+int main(int argc, char **argv) {
+	char host[HD_NAME_BYTES_MAX + 1] = "server";
+	struct options o = {
+		.listen = "0.0.0.0",
+		.host = host,
+		.memory = UINT64_C(1) << 30,
+		.commits = 200,
+		.hold_us = HD_HOLD_US,
+	};
+	struct hd_keyring keys;
+	char error[512];
+	int status;
+
+	(void)gethostname(host, sizeof(host) - 1);
+	status = parse_options(argc, argv, &o);
+	if (status != 0) {
+		return status < 0 ? 0 : status;
+	}
+	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
+	if (status < 0) {
+		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
+	}
+	status = with_keys(&o, &keys);
+	hd_keyring_fini(&keys);
+	return status;
+}
