@@ -30,7 +30,7 @@ refuse(char *error, size_t error_bytes, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(error, error_bytes, format, arguments);
+	(void)vsnprintf(error, error_bytes, format, arguments);
 	va_end(arguments);
 	return -EINVAL;
 }
@@ -208,7 +208,7 @@ static void shape_text(const struct hd_tensor *tensor, char *text, size_t capaci
 		used += n > 0 ? (size_t)n : 0;
 	}
 	if (tensor->dimension_count == 0)
-		snprintf(text, capacity, "scalar");
+		(void)snprintf(text, capacity, "scalar");
 }
 
 static bool shape_equal(const struct hd_tensor *a, const struct hd_tensor *b) {
@@ -223,7 +223,7 @@ differ(char *difference, size_t bytes, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(difference, bytes, format, arguments);
+	(void)vsnprintf(difference, bytes, format, arguments);
 	va_end(arguments);
 	return false;
 }

@@ -9,31 +9,33 @@
 
 #define JOBSPEC_VERSION 1
 
-/* Writes or reads at `at` up to `end`; once something did not fit or was wrong, `bad` stays set and
- * nothing more is touched, so that callers check once at the end. */
+/* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
+ * stays set and nothing more is touched, so that callers check once at the end. */
 struct cursor {
-	uint8_t *at, *end;
+	uint8_t *out; /* NULL when reading */
+	const uint8_t *in;
+	size_t at, bytes;
 	bool bad;
 };
 
-static uint8_t *step(struct cursor *c, size_t bytes) {
-	uint8_t *at = c->at;
-
-	if (c->bad || (size_t)(c->end - at) < bytes) {
+/* False when so many bytes more are not there. */
+static bool step(struct cursor *c, size_t bytes, size_t *at) {
+	if (c->bad || c->bytes - c->at < bytes) {
 		c->bad = true;
-		return NULL;
+		return false;
 	}
-	c->at = at + bytes;
-	return at;
+	*at = c->at;
+	c->at += bytes;
+	return true;
 }
 
 static void put(struct cursor *c, uint64_t x, size_t bytes) {
-	uint8_t *at = step(c, bytes);
+	size_t at;
 
-	if (!at)
+	if (!step(c, bytes, &at))
 		return;
 	for (size_t i = 0; i < bytes; i++)
-		at[i] = (uint8_t)(x >> (8 * (bytes - 1 - i)));
+		c->out[at + i] = (uint8_t)(x >> (8 * (bytes - 1 - i)));
 }
 
 static void put_float(struct cursor *c, float x) {
@@ -44,21 +46,21 @@ static void put_float(struct cursor *c, float x) {
 }
 
 static void put_name(struct cursor *c, const char *name) {
-	size_t bytes = strnlen(name, HD_NAME_BYTES_MAX);
-	uint8_t *at;
+	size_t bytes = strnlen(name, HD_NAME_BYTES_MAX), at;
 
 	put(c, bytes, 1);
-	at = step(c, bytes);
-	if (at)
-		memcpy(at, name, bytes);
+	if (step(c, bytes, &at))
+		memcpy(c->out + at, name, bytes);
 }
 
 static uint64_t get(struct cursor *c, size_t bytes) {
-	const uint8_t *at = step(c, bytes);
 	uint64_t x = 0;
+	size_t at;
 
-	for (size_t i = 0; at && i < bytes; i++)
-		x = x << 8 | at[i];
+	if (!step(c, bytes, &at))
+		return 0;
+	for (size_t i = 0; i < bytes; i++)
+		x = x << 8 | c->in[at + i];
 	return x;
 }
 
@@ -71,23 +73,23 @@ static float get_float(struct cursor *c) {
 }
 
 static void get_name(struct cursor *c, char name[HD_NAME_BYTES_MAX + 1]) {
-	size_t bytes = get(c, 1);
-	const uint8_t *at;
+	size_t bytes = get(c, 1), at;
 
 	memset(name, 0, HD_NAME_BYTES_MAX + 1);
 	if (bytes > HD_NAME_BYTES_MAX)
 		c->bad = true;
-	at = step(c, bytes);
-	if (at && memchr(at, '\0', bytes))
+	if (!step(c, bytes, &at))
+		return;
+	if (memchr(c->in + at, '\0', bytes))
 		c->bad = true;
-	if (at)
-		memcpy(name, at, bytes);
+	memcpy(name, c->in + at, bytes);
 }
 
 int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity) {
-	struct cursor c = {data, data, false};
+	struct cursor c = {.out = data, .bytes = capacity};
 
-	c.end += capacity < HD_MESSAGE_BYTES_MAX ? capacity : HD_MESSAGE_BYTES_MAX;
+	if (capacity > HD_MESSAGE_BYTES_MAX)
+		c.bytes = HD_MESSAGE_BYTES_MAX;
 	put(&c, JOBSPEC_VERSION, 2);
 	put_name(&c, spec->tenant);
 	put_name(&c, spec->name);
@@ -112,7 +114,7 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 		put(&c, t->init, 1);
 		put_float(&c, t->init_scale);
 	}
-	return c.bad ? -EMSGSIZE : (int)(c.at - data);
+	return c.bad ? -EMSGSIZE : (int)c.at;
 }
 
 static void get_tensor(struct cursor *c, struct hd_tensor *tensor) {
@@ -152,8 +154,7 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 }
 
 int hd_jobspec_decode(const uint8_t *data, size_t bytes, struct hd_jobspec *spec) {
-	/* The cursor only reads here: put() and friends are not reached. */
-	struct cursor c = {(uint8_t *)(uintptr_t)data, (uint8_t *)(uintptr_t)data + bytes, false};
+	struct cursor c = {.in = data, .bytes = bytes};
 	struct hd_jobspec decoded = {.tensors = NULL};
 	char error[160];
 
@@ -167,7 +168,7 @@ int hd_jobspec_decode(const uint8_t *data, size_t bytes, struct hd_jobspec *spec
 		return -ENOMEM;
 	for (uint32_t i = 0; i < decoded.tensor_count && !c.bad; i++)
 		get_tensor(&c, &decoded.tensors[i]);
-	if (c.bad || c.at != c.end || hd_jobspec_check(&decoded, error, sizeof(error)) < 0) {
+	if (c.bad || c.at != c.bytes || hd_jobspec_check(&decoded, error, sizeof(error)) < 0) {
 		hd_jobspec_fini(&decoded);
 		return -EBADMSG;
 	}

@@ -248,7 +248,7 @@ static void refuse_full(
 	if (!bucket_take(&e->refusals, now))
 		return;
 	memcpy(words.peer_nonce, hello->nonce, sizeof(words.peer_nonce));
-	snprintf(
+	(void)snprintf(
 		words.text,
 		sizeof(words.text),
 		"no room for another session (%u of HD_SESSIONS_MAX)",
@@ -359,7 +359,7 @@ void hello_refuse_version(
 ) {
 	char text[96];
 
-	snprintf(
+	(void)snprintf(
 		text,
 		sizeof(text),
 		"wire version %u is spoken here, not %u",
@@ -429,7 +429,7 @@ static void hint_unverified(
 
 	if (words->reason == HD_REASON_VERSION_MISMATCH)
 		reason = HD_REASON_VERSION_MISMATCH;
-	snprintf(text, sizeof(text), "%s (not authenticated)", words->text);
+	(void)snprintf(text, sizeof(text), "%s (not authenticated)", words->text);
 	hint(s, reason, text, now, sink);
 }
 
@@ -477,13 +477,13 @@ static bool verified(
 
 	if (!key) {
 		e->stats.drop_unknown_key++;
-		snprintf(text, sizeof(text), "key %u is not known here", header->key_id);
+		(void)snprintf(text, sizeof(text), "key %u is not known here", header->key_id);
 		refuse_hello(e, now, packet, HD_REASON_UNKNOWN_KEY, text, sink);
 		return false;
 	}
 	if (!hd_auth_verify(key->secret, packet->data, packet->bytes)) {
 		e->stats.drop_tag++;
-		snprintf(text, sizeof(text), "key %u is another one here", header->key_id);
+		(void)snprintf(text, sizeof(text), "key %u is another one here", header->key_id);
 		refuse_hello(e, now, packet, HD_REASON_UNKNOWN_KEY, text, sink);
 		return false;
 	}

@@ -48,18 +48,19 @@ static const char *parse_id(struct line *line, uint16_t *id) {
 }
 
 static const char *parse_secret(struct line *line, uint8_t secret[HD_KEY_BYTES]) {
+	const size_t digits_max = (size_t)2 * HD_KEY_BYTES;
 	size_t digits = 0;
 	int digit;
 
 	memset(secret, 0, HD_KEY_BYTES);
 	while (line->at < line->end && (digit = hex_digit(*line->at)) >= 0) {
-		if (digits == 2 * HD_KEY_BYTES)
+		if (digits == digits_max)
 			return "key: more than 64 hex digits";
 		secret[digits / 2] = (uint8_t)(secret[digits / 2] << 4 | digit);
 		digits++;
 		line->at++;
 	}
-	return digits == 2 * HD_KEY_BYTES ? NULL : "key: 64 hex digits are expected";
+	return digits == digits_max ? NULL : "key: 64 hex digits are expected";
 }
 
 /* One line. Returns what is wrong, or NULL; *present is false for a blank or comment line. */
@@ -88,9 +89,9 @@ static const char *parse_line(struct line line, struct hd_key *key, bool *presen
 
 static int fail(char *error, size_t error_bytes, size_t line, const char *what) {
 	if (line > 0)
-		snprintf(error, error_bytes, "line %zu: %s", line, what);
+		(void)snprintf(error, error_bytes, "line %zu: %s", line, what);
 	else
-		snprintf(error, error_bytes, "%s", what);
+		(void)snprintf(error, error_bytes, "%s", what);
 	return -EINVAL;
 }
 
@@ -127,7 +128,7 @@ int hd_keyring_parse(const char *text, struct hd_keyring *ring, char *error, siz
 	int result;
 
 	if (!parsed.keys) {
-		snprintf(error, error_bytes, "out of memory");
+		(void)snprintf(error, error_bytes, "out of memory");
 		return -ENOMEM;
 	}
 	result = parse_all(text, &parsed, error, error_bytes);

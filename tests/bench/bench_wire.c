@@ -334,7 +334,7 @@ static void bench_sessions(const struct hd_keyring *ring) {
 	hd_ns now = HD_SECOND;
 	size_t before;
 
-	mail_room = 16 * PEERS;
+	mail_room = (size_t)16 * PEERS;
 	mail = malloc(mail_room * sizeof(*mail));
 	if (!mail)
 		abort();
@@ -358,7 +358,7 @@ static void bench_sessions(const struct hd_keyring *ring) {
 	hd_endpoint_destroy(server.endpoint);
 	printf("wire: endpoint, %d idle sessions: %.0f bytes each (target 2048)\n",
 	       PEERS,
-	       (double)(before - mallinfo2().uordblks - 2 * HD_MESSAGE_BYTES_MAX) / PEERS);
+	       (double)(before - mallinfo2().uordblks - (size_t)2 * HD_MESSAGE_BYTES_MAX) / PEERS);
 	free(mail);
 }
 

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+			(void)fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)

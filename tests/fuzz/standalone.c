@@ -10,6 +10,7 @@
 #include "hd_random.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,15 +33,14 @@ static size_t corpus_count;
 static uint8_t current[INPUT_MAX];
 static size_t current_bytes;
 
+/* The process is lost anyway: only what may be called from a signal handler. */
 static void on_crash(int number) {
-	FILE *file = fopen("crash-input", "wb"); /* the process is lost anyway */
+	int file = open("crash-input", O_WRONLY | O_CREAT | O_TRUNC, 0644);
 
-	if (file) {
-		fwrite(current, 1, current_bytes, file);
-		fclose(file);
-	}
-	signal(number, SIG_DFL);
-	raise(number);
+	if (file >= 0 && write(file, current, current_bytes) >= 0)
+		(void)close(file);
+	(void)signal(number, SIG_DFL);
+	(void)raise(number);
 }
 
 static void add_file(const char *path) {
@@ -48,14 +48,14 @@ static void add_file(const char *path) {
 	struct input *input = &corpus[corpus_count];
 
 	if (!file || corpus_count == CORPUS_MAX) {
-		fprintf(stderr, "%s: cannot be read, or beyond %d files\n", path, CORPUS_MAX);
+		(void)fprintf(stderr, "%s: cannot be read, or beyond %d files\n", path, CORPUS_MAX);
 		exit(1);
 	}
 	input->data = malloc(INPUT_MAX);
 	if (!input->data)
 		exit(1);
 	input->bytes = fread(input->data, 1, INPUT_MAX, file);
-	fclose(file);
+	(void)fclose(file);
 	corpus_count++;
 }
 
@@ -72,7 +72,7 @@ static void add(const char *path) {
 	for (int i = 0; i < count; i++) {
 		char file[4096];
 
-		snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+		(void)snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
 		if (entries[i]->d_name[0] != '.')
 			add_file(file);
 		free(entries[i]);
@@ -159,7 +159,7 @@ int main(int argc, char **argv) {
 		    && sscanf(argv[i], "-max_total_time=%llu", &seconds) != 1 && argv[i][0] != '-')
 			add(argv[i]);
 	for (int i = 0; i < 4; i++)
-		signal((const int[]){SIGSEGV, SIGABRT, SIGBUS, SIGFPE}[i], on_crash);
+		(void)signal((const int[]){SIGSEGV, SIGABRT, SIGBUS, SIGFPE}[i], on_crash);
 	if (corpus_count == 0)
 		corpus[corpus_count++] = (struct input){calloc(1, 1), 0};
 	for (size_t i = 0; i < corpus_count; i++) {
@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
 			mutate(&random);
 		run_one();
 	}
-	printf("%zu files, %llu mutations\n", corpus_count, done);
+	(void)printf("%zu files, %llu mutations\n", corpus_count, done);
 	for (size_t i = 0; i < corpus_count; i++)
 		free(corpus[i].data);
 	return 0;

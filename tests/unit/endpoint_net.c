@@ -52,6 +52,7 @@ static struct flight pop(struct net *net) {
 	struct flight first = net->flights[0];
 	size_t at = 0, child;
 
+	assert(net->flight_count > 0);
 	net->flights[0] = net->flights[--net->flight_count];
 	while ((child = 2 * at + 1) < net->flight_count) {
 		if (child + 1 < net->flight_count
@@ -221,7 +222,7 @@ static void start(struct node *node) {
 	};
 	int result;
 
-	snprintf(
+	(void)snprintf(
 		(char *)config.seed,
 		sizeof(config.seed),
 		"%x %llx",

@@ -209,7 +209,7 @@ static void test_differences_in_words(void **state) {
 	own[0].dimension_count = 0;
 	differs(&spec, "tensor 0 (fc1.weight): shape scalar, the job has 64x100");
 	memcpy(own, tensors, sizeof(own));
-	snprintf(own[1].name, sizeof(own[1].name), "bias");
+	(void)snprintf(own[1].name, sizeof(own[1].name), "bias");
 	differs(&spec, "tensor 1: name bias, the job has fc1.bias");
 	memcpy(own, tensors, sizeof(own));
 	own[1].init = HD_INIT_UNIFORM;

@@ -64,7 +64,7 @@ static void test_parse_errors(void **state) {
 }
 
 static void test_too_many_keys(void **state) {
-	size_t room = (HD_KEYS_MAX + 1) * 80;
+	size_t room = ((size_t)HD_KEYS_MAX + 1) * 80;
 	char *text = malloc(room), error[100];
 	struct hd_keyring ring;
 	size_t used = 0;
@@ -76,7 +76,7 @@ static void test_too_many_keys(void **state) {
 	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof(error)), 0);
 	assert_int_equal(ring.count, HD_KEYS_MAX);
 	hd_keyring_fini(&ring);
-	snprintf(text + used, room - used, "%d " HEX64 "\n", HD_KEYS_MAX);
+	(void)snprintf(text + used, room - used, "%d " HEX64 "\n", HD_KEYS_MAX);
 	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof(error)), -E2BIG);
 	assert_string_equal(error, "line 257: more than HD_KEYS_MAX (256) keys");
 	free(text);

@@ -24,8 +24,8 @@ static void random_string(struct hd_random *r, char *string, size_t limit) {
 
 		if (used + strlen(piece) > limit)
 			break;
-		memcpy(string + used, piece, strlen(piece));
-		used += strlen(piece);
+		while (*piece)
+			string[used++] = *piece++;
 	}
 }
 
@@ -240,9 +240,9 @@ static void test_encode_refuses_bad_values(void **state) {
 	m.kind = HD_MSG_SHOW;
 	memset(m.show.table, 'x', sizeof(m.show.table));
 	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
-	snprintf(m.show.table, sizeof(m.show.table), "%s", "a\nb");
+	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", "a\nb");
 	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
-	snprintf(m.show.table, sizeof(m.show.table), "%s", "a\xff");
+	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", "a\xff");
 	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
 	memset(&m, 0, sizeof(m));
 	m.kind = HD_MSG_GRANT;
