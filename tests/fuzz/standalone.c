@@ -108,7 +108,7 @@ static void insert(struct hd_random *r) {
 	current_bytes += n;
 }
 
-static void splice(struct hd_random *r) {
+static void splice_in(struct hd_random *r) {
 	const struct input *other = &corpus[hd_random_below(r, corpus_count)];
 	size_t at = hd_random_below(r, current_bytes + 1);
 	size_t from = hd_random_below(r, other->bytes + 1), n = other->bytes - from;
@@ -144,7 +144,7 @@ static void mutate(struct hd_random *r) {
 		insert(r);
 		break;
 	default:
-		splice(r);
+		splice_in(r);
 	}
 }
 

@@ -54,6 +54,7 @@ static struct flight pop(struct net *net) {
 
 	assert(net->flight_count > 0);
 	net->flights[0] = net->flights[--net->flight_count];
+	net->flights[net->flight_count].data = NULL;
 	while ((child = 2 * at + 1) < net->flight_count) {
 		if (child + 1 < net->flight_count
 		    && before(&net->flights[child + 1], &net->flights[child]))
