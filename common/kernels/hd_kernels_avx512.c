@@ -14,7 +14,9 @@
 
 /* The lanes that hold values when `left` remain: all, or the first ones. */
 HD_AVX512 static inline __mmask16 hd_lanes(size_t left) {
-	return left >= HD_LANES ? (__mmask16)0xffff : (__mmask16)((1U << left) - 1U);
+	if (left >= HD_LANES)
+		return 0xffff;
+	return (__mmask16)((1U << left) - 1U);
 }
 
 HD_AVX512 static inline void hd_square(__m512 x, __m512d *low, __m512d *high) {
