@@ -22,20 +22,28 @@ const char *hd_cluster_failure(const struct hd_cluster *cluster) {
 
 static void run_step(void *owner, hd_ns now) {
 	struct step *step = owner;
+	struct hd_cluster *cluster = step->cluster;
 
 	step->call(step, now);
-	free(step);
+	LIST_REMOVE(step, link);
+	LIST_INSERT_HEAD(&cluster->spare, step, link);
 }
 
 void cluster_at(struct hd_cluster *cluster, hd_ns at, struct step step) {
-	struct step *copy = malloc(sizeof(*copy));
+	struct step *copy = LIST_FIRST(&cluster->spare);
 
 	if (copy)
-		*copy = step;
-	if (!copy || hd_sim_at(cluster->sim, at, run_step, copy) < 0) {
-		free(copy);
+		LIST_REMOVE(copy, link);
+	else
+		copy = malloc(sizeof(*copy));
+	if (!copy) {
 		hd_check_fail(cluster->check, "out of memory");
+		return;
 	}
+	*copy = step;
+	LIST_INSERT_HEAD(&cluster->steps, copy, link);
+	if (hd_sim_at(cluster->sim, at, run_step, copy) < 0)
+		hd_check_fail(cluster->check, "out of memory");
 }
 
 /* One tensor that is the whole model; rate 1 makes the model minus the sum of its updates. */
@@ -111,10 +119,21 @@ int hd_cluster_create(
 	return 0;
 }
 
+static void free_steps(struct step_list *list) {
+	struct step *step;
+
+	while ((step = LIST_FIRST(list))) {
+		LIST_REMOVE(step, link);
+		free(step);
+	}
+}
+
 void hd_cluster_destroy(struct hd_cluster *cluster) {
 	if (!cluster)
 		return;
 	cluster_remove_processes(cluster);
+	free_steps(&cluster->steps);
+	free_steps(&cluster->spare);
 	hd_sim_destroy(cluster->sim);
 	hd_check_destroy(cluster->check);
 	free(cluster->workers);

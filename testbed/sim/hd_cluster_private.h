@@ -11,6 +11,8 @@
 #include "hd_server.h"
 #include "hd_worker.h"
 
+#include <sys/queue.h>
+
 #define CLUSTER_NAME_BYTES 24
 #define CLUSTER_PUSHES_MAX 64 /* kept buffers of one worker */
 #define CLUSTER_EVENTS_KEPT 40 /* shown with a violation */
@@ -85,6 +87,7 @@ struct controller_process {
 
 /* A step planned for later: carries what it must still find when it comes. */
 struct step {
+	LIST_ENTRY(step) link; /* cluster->steps: planned; or spare */
 	struct hd_cluster *cluster;
 	struct process *process;
 	uint64_t serial;
@@ -96,6 +99,8 @@ struct kept_event {
 	char node[CLUSTER_NAME_BYTES];
 	struct hd_event event;
 };
+
+LIST_HEAD(step_list, step);
 
 struct hd_cluster {
 	struct hd_cluster_config config;
@@ -121,6 +126,7 @@ struct hd_cluster {
 	bool stopping; /* no new pushes */
 	bool quiet; /* faults have stopped */
 	bool planned; /* the controller planned in this step */
+	struct step_list steps, spare;
 	uint64_t pushed;
 	uint64_t crashes;
 	hd_ns stopped_at, settled_at;
