@@ -153,6 +153,10 @@ static void follow(struct hd_controller *c, struct ctl_transfer *t) {
 		start = hd_ns_max(book_end(before), c->now);
 	else if (t->after)
 		start = c->now; /* it ended, or was given up: `go`, or the fallback, starts this one */
+	else
+		start = hd_ns_max(
+			t->start, c->now
+		); /* had been moved back: there may be room now */
 	if (start != t->book[0].start)
 		book_shift(t, start);
 }

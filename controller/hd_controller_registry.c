@@ -335,8 +335,14 @@ void ctl_node_down(
 	c->counters.leases_ended++;
 	event.job = node->job ? node->job->id : 0;
 	ctl_event(sink, event);
+	/* The server takes these for the end of a transfer; its round may be asked for again. */
 	if (role == HD_ROLE_WORKER)
-		worker_down(c, node, why, sink);
+		worker_down(
+			c,
+			node,
+			why == HD_REASON_LEASE || why == HD_REASON_LEFT ? why : HD_REASON_CLOSED,
+			sink
+		);
 	node->role = HD_ROLE_NONE;
 	for (uint32_t i = 0; role == HD_ROLE_SERVER && i < c->job_count; i++)
 		if (c->jobs[i]->server == node)

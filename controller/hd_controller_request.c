@@ -243,8 +243,9 @@ static bool request_known(
 			ctl_grant_say(c, t, sink);
 		return true;
 	}
+	/* Ends the transfer, not the round: that is what CLOSED says to the server. */
 	if (t->state == CTL_OPEN)
-		ctl_void(c, t, HD_REASON_VOID, sink);
+		ctl_void(c, t, HD_REASON_CLOSED, sink);
 	else
 		ctl_transfer_free(c, t);
 	return false;
