@@ -135,7 +135,8 @@ hd_ns hd_session_heard(const struct hd_session *session); /* last authenticated 
 hd_ns hd_session_rtt(const struct hd_session *session); /* smoothed; 0 = not measured */
 
 /* The peer's clock against ours, from four-timestamp exchanges in PING/PONG (RFC 5905 section 8):
- * peer = ours + offset_ns, within +- error_ns. Of the last 8 exchanges the one with least delay. */
+ * peer = ours + offset_ns, within +- error_ns. Of the last 8 exchanges the one with the least error now,
+ * which is half its delay and 100 ppm of its age (and of the time to the next exchange). */
 struct hd_clock {
 	int64_t offset_ns;
 	uint64_t error_ns;

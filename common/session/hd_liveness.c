@@ -112,7 +112,8 @@ void liveness_pong(struct hd_session *s, const struct hd_msg_pong *pong, hd_ns n
 		if (sample_error(&s->sample[i], now) < sample_error(&s->sample[best], now))
 			best = i;
 	s->clock.offset_ns = s->sample[best].offset_ns;
-	s->clock.error_ns = sample_error(&s->sample[best], now);
+	/* It holds until the next exchange, even if one is lost. */
+	s->clock.error_ns = sample_error(&s->sample[best], now + 2 * ping_interval(s));
 	s->clock.valid = true;
 }
 

@@ -191,6 +191,66 @@ static void test_loss_is_repaired_within_round_trips(void **state) {
 	net_fini(&net);
 }
 
+static void burst(struct node *node, unsigned count) {
+	struct hd_message message = {.kind = HD_MSG_GO};
+
+	for (unsigned i = 0; i < count; i++)
+		assert_int_equal(
+			hd_session_send(node->session, &message, node_now(node), &node->sink), 0
+		);
+}
+
+/* Long before the timeout: as soon as the third later one is acknowledged. */
+static void test_three_later_ones_tell_a_loss(void **state) {
+	struct net net;
+	struct node *server, *client;
+	hd_ns began;
+
+	(void)state;
+	net_init(&net, 1);
+	net.delay = 10 * HD_MS;
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + HD_SECOND);
+	began = net.now;
+	net.loss = 1;
+	burst(client, 1);
+	net.loss = 0;
+	net_run(&net, began + 5 * HD_MS);
+	burst(client, 2);
+	net_run(&net, began + 10 * HD_MS);
+	burst(client, 1);
+	/* The third is told at 30 ms. The timer began again at 25 ms, for 20.5 ms at least. */
+	net_run(&net, began + 24 * HD_MS);
+	assert_int_equal(hd_endpoint_stats(client->endpoint)->resent, 0);
+	net_run(&net, began + 35 * HD_MS);
+	assert_int_equal(hd_endpoint_stats(client->endpoint)->resent, 1);
+	net_run(&net, began + 43 * HD_MS);
+	assert_int_equal(server->messages, 4);
+	net_fini(&net);
+}
+
+static void test_timeouts_back_off(void **state) {
+	struct net_node_config patient = client_config;
+	struct net net;
+	struct node *server, *client;
+
+	(void)state;
+	patient.dead_us = 60000000;
+	net_init(&net, 1);
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &patient);
+	net_connect(client, server);
+	net_run(&net, net.now + HD_SECOND);
+	server->cut = true;
+	burst(client, 1);
+	net_run(&net, net.now + 10 * HD_SECOND);
+	/* 2 ms doubled nine times is a second, and then once a second. */
+	assert_in_range(hd_endpoint_stats(client->endpoint)->resent, 10, 20);
+	net_fini(&net);
+}
+
 static void assert_clock(struct node *node, struct node *peer, hd_ns bound) {
 	struct hd_clock clock = hd_session_clock(node->session);
 	int64_t offset = (int64_t)(node_now(peer) - node_now(node));
@@ -235,6 +295,28 @@ static void test_clock_offset_with_skew(void **state) {
 		assert_true(hd_session_rtt(client->session) <= 2 * HD_MS);
 		net_fini(&net);
 	}
+}
+
+/* Hardly any delay: then only the age of an exchange makes its error. */
+static void test_clock_error_grows_with_age(void **state) {
+	struct net_node_config skewed = client_config;
+	struct net net;
+	struct node *server, *client;
+
+	(void)state;
+	skewed.clock_ppm = 90;
+	net_init(&net, 1);
+	net.delay = 2 * HD_US;
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &skewed);
+	net_connect(client, server);
+	net_run(&net, net.now + 500 * HD_MS);
+	for (int i = 0; i < 300; i++) {
+		net_run(&net, net.now + 33 * HD_MS);
+		assert_clock(client, server, 300 * HD_US);
+		assert_clock(server, client, 2 * HD_MS);
+	}
+	net_fini(&net);
 }
 
 static void test_clock_unknown_before_first_pong(void **state) {
@@ -499,6 +581,9 @@ int main(void) {
 		cmocka_unit_test(test_same_seed_same_packets),
 		cmocka_unit_test(test_loss_is_repaired_within_round_trips),
 		cmocka_unit_test(test_clock_offset_with_skew),
+		cmocka_unit_test(test_three_later_ones_tell_a_loss),
+		cmocka_unit_test(test_timeouts_back_off),
+		cmocka_unit_test(test_clock_error_grows_with_age),
 		cmocka_unit_test(test_clock_unknown_before_first_pong),
 		cmocka_unit_test(test_idle_session_is_quiet_and_lives),
 		cmocka_unit_test(test_silence_ends_both_sides),

@@ -243,6 +243,105 @@ static void test_fragment_numbers_out_of_reach(void **state) {
 	close_pair(&p);
 }
 
+struct part {
+	uint64_t sequence;
+	uint32_t number;
+	uint8_t flags, kind;
+	size_t bytes;
+};
+
+static void inject_part(struct pair *p, const uint8_t *key, struct part part, const void *body) {
+	uint8_t packet[HD_CONTROL_HEADER_BYTES + HD_FRAGMENT_BYTES_MAX + HD_TAG_BYTES];
+	struct hd_control_header header = {
+		.type = HD_PACKET_CONTROL,
+		.flags = part.flags,
+		.kind = part.kind,
+		.key_id = 7,
+		.session = p->net.welcome.session,
+		.sequence = part.sequence,
+		.message = part.number,
+	};
+	size_t bytes = net_forge(key, &header, body, part.bytes, packet);
+
+	net_inject(&p->net, p->client->addr, p->server->addr, packet, bytes);
+	net_run(&p->net, p->net.now + HD_MS);
+}
+
+/* A peer with the key that puts together more than a message may have, or parts of two kinds. */
+static void test_messages_that_cannot_be_put_together(void **state) {
+	static const uint8_t body[HD_FRAGMENT_BYTES_MAX];
+	struct pair p;
+	const struct hd_endpoint_stats *stats;
+	uint8_t key[HD_KEY_BYTES];
+	uint32_t number = 1;
+
+	(void)state;
+	open_pair(&p, 20);
+	p.client->cut = true;
+	net_session_key(&p.net, key);
+	stats = hd_endpoint_stats(p.server->endpoint);
+	for (; number < 100; number++) {
+		struct part part
+			= {1000 + number, number, HD_CONTROL_MORE, HD_MSG_TABLE, sizeof(body)};
+
+		inject_part(&p, key, part, body);
+	}
+	inject_part(&p, key, (struct part){2000, number++, 0, HD_MSG_TABLE, sizeof(body)}, body);
+	assert_int_equal(stats->drop_malformed, 1);
+	inject_part(&p, key, (struct part){2001, number++, HD_CONTROL_MORE, HD_MSG_GO, 6}, body);
+	inject_part(&p, key, (struct part){2002, number++, 0, HD_MSG_DURABLE, 6}, body);
+	assert_int_equal(stats->drop_malformed, 2);
+	assert_int_equal(p.server->messages, 0);
+	inject_part(&p, key, (struct part){2003, number++, HD_CONTROL_MORE, HD_MSG_GO, 6}, body);
+	inject_part(&p, key, (struct part){2004, number++, 0, HD_MSG_GO, 6}, body);
+	assert_int_equal(stats->drop_malformed, 2);
+	assert_int_equal(p.server->messages, 1);
+	close_pair(&p);
+}
+
+static void test_lying_pong_moves_no_clock(void **state) {
+	struct pair p;
+	struct hd_clock before;
+	struct hd_message pong = {.kind = HD_MSG_PONG};
+	uint8_t key[HD_KEY_BYTES], body[24];
+
+	(void)state;
+	open_pair(&p, 21);
+	p.client->cut = true;
+	net_session_key(&p.net, key);
+	before = hd_session_clock(p.server->session);
+	for (uint64_t i = 0; i < 3; i++) {
+		pong.pong.sent_ns = i == 0 ? UINT64_MAX : p.net.now - HD_MS;
+		pong.pong.received_ns = i == 1 ? 2 * HD_SECOND : HD_SECOND; /* after the reply */
+		pong.pong.replied_ns
+			= HD_SECOND + (i == 2 ? 5 * HD_MS : 1); /* longer than it took */
+		assert_int_equal(hd_message_encode(&pong, body, sizeof(body)), sizeof(body));
+		inject_part(
+			&p, key, (struct part){5000 + i, 0, 0, HD_MSG_PONG, sizeof(body)}, body
+		);
+	}
+	assert_true(before.valid);
+	assert_int_equal(hd_session_clock(p.server->session).offset_ns, before.offset_ns);
+	assert_int_equal(hd_session_clock(p.server->session).error_ns, before.error_ns);
+	close_pair(&p);
+}
+
+/* A burst need not wait for the delayed acknowledgement: 32 may be in flight, 8 are answered. */
+static void test_window_is_acknowledged_before_it_is_full(void **state) {
+	struct pair p;
+	unsigned before;
+
+	(void)state;
+	open_pair(&p, 22);
+	before = p.server->sent_packets;
+	for (uint64_t i = 0; i < 8; i++)
+		send_go(p.client, i);
+	net_run(&p.net, p.net.now + 110 * HD_US); /* there after 100; the delay would be 500 */
+	assert_int_equal(p.server->messages, 8);
+	assert_int_equal(p.server->sent_packets - before, 1);
+	close_pair(&p);
+}
+
 static void test_restart_of_server_is_noticed_at_once(void **state) {
 	struct pair p;
 	hd_ns began;
@@ -332,6 +431,9 @@ int main(void) {
 		cmocka_unit_test(test_reflected_packets_are_refused),
 		cmocka_unit_test(test_window_of_sequences),
 		cmocka_unit_test(test_fragment_numbers_out_of_reach),
+		cmocka_unit_test(test_messages_that_cannot_be_put_together),
+		cmocka_unit_test(test_lying_pong_moves_no_clock),
+		cmocka_unit_test(test_window_is_acknowledged_before_it_is_full),
 		cmocka_unit_test(test_restart_of_server_is_noticed_at_once),
 		cmocka_unit_test(test_restart_of_client_replaces_its_session),
 		cmocka_unit_test(test_unproven_hello_disturbs_nothing),

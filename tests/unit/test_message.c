@@ -266,6 +266,40 @@ static void test_encode_refuses_bad_values(void **state) {
 	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EMSGSIZE);
 }
 
+/* Well-formed but for their count, so that only the check of the count can refuse them. */
+static void test_counts_beyond_limits_are_refused(void **state) {
+	static const struct hd_message grant = {.kind = HD_MSG_GRANT}, sack = {.kind = HD_MSG_SACK};
+	uint8_t data[1000] = {0};
+	struct hd_message out;
+	int bytes = hd_message_encode(&sack, data, sizeof(data));
+
+	(void)state;
+	for (uint32_t count = HD_SACK_RANGES_MAX; count <= HD_SACK_RANGES_MAX + 1; count++) {
+		memset(data, 0, sizeof(data));
+		data[bytes - 1] = (uint8_t)count;
+		for (uint32_t i = 0; i < count; i++) {
+			data[bytes + 8 * (int)i + 3] = (uint8_t)(100 - i);
+			data[bytes + 8 * (int)i + 7] = (uint8_t)(100 - i);
+		}
+		assert_int_equal(
+			hd_message_decode(HD_MSG_SACK, data, (size_t)bytes + 8 * count, &out),
+			count <= HD_SACK_RANGES_MAX ? 0 : -EBADMSG
+		);
+	}
+	bytes = hd_message_encode(&grant, data, sizeof(data));
+	for (uint8_t count = HD_SEGMENTS_MAX; count <= HD_SEGMENTS_MAX + 1; count++) {
+		memset(data, 0, sizeof(data));
+		data[bytes - 24]
+			= count; /* after the segments: peer:48 bytes:64 have:64 conditional:8 */
+		assert_int_equal(
+			hd_message_decode(
+				HD_MSG_GRANT, data, (size_t)bytes + 24 * (size_t)count, &out
+			),
+			count <= HD_SEGMENTS_MAX ? 0 : -EBADMSG
+		);
+	}
+}
+
 static void test_names(void **state) {
 	(void)state;
 	assert_string_equal(hd_message_name(HD_MSG_GRANT), "grant");
@@ -330,6 +364,7 @@ int main(void) {
 		cmocka_unit_test(test_every_truncation_is_refused),
 		cmocka_unit_test(test_random_bytes_never_crash),
 		cmocka_unit_test(test_encode_refuses_bad_values),
+		cmocka_unit_test(test_counts_beyond_limits_are_refused),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_text),
 	};
