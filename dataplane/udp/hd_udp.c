@@ -177,6 +177,10 @@ const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp) {
 	return &udp->stats;
 }
 
+int hd_udp_fd(const struct hd_udp *udp) {
+	return udp->epoll_fd;
+}
+
 static void poke(struct hd_udp *udp) {
 	uint64_t one = 1;
 	int saved = errno; /* this runs in signal handlers */
@@ -244,6 +248,14 @@ static int sleep_until(struct hd_udp *udp, hd_ns now, hd_ns until, bool *readabl
 	return 0;
 }
 
+static void drain(struct hd_udp *udp) {
+	uint64_t count;
+
+	if (read(udp->event_fd, &count, sizeof(count)) < 0) {
+		/* EAGAIN: the sleep has read it. */
+	}
+}
+
 int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 	hd_ns now = hd_udp_now();
 	hd_ns wait = hd_ns_min(node.ops->deadline(node.core), until);
@@ -262,6 +274,8 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 		readable = n == UDP_RECV_BUFFERS;
 	}
 	if (atomic_exchange(&udp->wake, false) && udp->config.woken) {
+		/* When nobody slept on it, it still reads as a wake-up: hd_udp_fd() would stay so. */
+		drain(udp);
 		udp->config.woken(udp->config.owner, hd_udp_now(), &udp->sink);
 		udp_flush(udp);
 	}

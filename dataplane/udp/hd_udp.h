@@ -42,6 +42,9 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until);
 /* Both may be called from any thread and from signal handlers. */
 void hd_udp_stop(struct hd_udp *udp);
 void hd_udp_wake(struct hd_udp *udp);
+/* A descriptor that is readable when hd_udp_step() has something to do before the core's deadline: for
+ * embedding a node into somebody else's loop. Only to be polled. */
+int hd_udp_fd(const struct hd_udp *udp);
 /* CLOCK_MONOTONIC in ns. */
 hd_ns hd_udp_now(void);
 

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside libheddle.
+ *
+ *   caller's threads                     progress thread (manual: the caller's)
+ *   ----------------                     --------------------------------------
+ *   heddle_push: ticket, copy
+ *     -> commands (bounded) -- wake -->  on_woken: hd_worker_push ...
+ *   heddle_ticket_wait   <-- changed --  on_ticket, on_released: status under the lock
+ *
+ * The lock protects what is marked; the worker core, its sockets and its events belong to the
+ * progress thread alone. The lock is never held over a call into the core, whose callbacks take it.
+ */
+#ifndef HEDDLE_PRIVATE_H
+#define HEDDLE_PRIVATE_H
+
+#include "hd_program.h"
+#include "hd_worker.h"
+#include "heddle.h"
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct heddle_spec {
+	struct hd_jobspec job;
+	uint32_t capacity; /* of job.tensors */
+};
+
+struct heddle_ticket {
+	struct heddle *fabric;
+	TAILQ_ENTRY(heddle_ticket) link; // lock: fabric->tickets, while the library holds it
+	unsigned references; // lock: the caller's, the library's
+	bool in_core; // lock: the core was told, or is being told
+	bool ended, let_go; // lock: has an outcome; the library is done with it
+	struct heddle_status status; // lock
+	/* Set before it is queued, then the progress thread's. */
+	const float *data; /* push: what is sent: the copy, or what was borrowed */
+	float *copy;
+	float *into; /* pull */
+	uint64_t have;
+	bool conditional;
+};
+
+TAILQ_HEAD(heddle_ticket_list, heddle_ticket);
+
+struct ticket_ring {
+	struct heddle_ticket *item[HEDDLE_COMMANDS_MAX];
+	uint32_t head, count;
+};
+
+struct heddle {
+	pid_t pid;
+	bool manual;
+	int rank, world_size;
+	uint64_t values;
+	struct heddle_spec *spec;
+	struct hd_keyring keys;
+	struct hd_event_log *events;
+	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
+	void *log_arg;
+	struct hd_udp *udp;
+	struct hd_worker *worker;
+	pthread_t thread;
+	bool has_thread;
+	int ended_fd; /* counts ends, for poll() */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned references; // lock: the caller's and one for each ticket
+	struct ticket_ring commands, cancels; // lock; only the progress thread takes out
+	struct heddle_ticket_list tickets; // lock
+	bool joined, refused, left, closing, stopping; // lock
+	int socket_error; // lock
+	uint64_t version; // lock: of the last JOINED
+	uint32_t tau_max; // lock
+	uint64_t ends, ends_seen; // lock
+	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
+	struct hd_worker_stats stats; // lock; writer: the progress thread
+};
+
+/* Sets heddle_last_error() and returns the code. */
+__attribute__((format(printf, 2, 3))) int heddle_fail(int code, const char *format, ...);
+
+/* 0, or -ECHILD in another process than the one that opened it. */
+int heddle_check(const struct heddle *fabric);
+
+/* --- heddle_progress.c ---------------------------------------------------------------------- */
+extern const struct hd_worker_ops heddle_worker_ops;
+void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink);
+void heddle_on_event(void *owner, const struct hd_event *event);
+int heddle_start_thread(struct heddle *fabric);
+/*
+ * Waits with the lock held until `done(arg)`, a socket error, or the time; manual: drives meanwhile.
+ * 0 = done, -ETIMEDOUT, -errno.
+ */
+int heddle_wait_until(
+	struct heddle *fabric,
+	bool (*done)(const void *arg),
+	const void *arg,
+	int timeout_ms
+);
+
+/* --- heddle_ticket.c ------------------------------------------------------------------------ */
+/* All with the lock held. */
+void heddle_ticket_end(
+	struct heddle_ticket *ticket,
+	enum heddle_state state,
+	enum heddle_reason reason
+);
+void heddle_ticket_let_go(struct heddle_ticket *ticket);
+void heddle_ticket_unref(struct heddle_ticket *ticket);
+/* Drops one reference and unlocks; frees when it was the last. */
+void heddle_unlock_unref(struct heddle *fabric, unsigned references);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Words for codes. */
+#include "heddle_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Like errno: each thread has its own. */
+static _Thread_local char last_error[HD_TEXT_BYTES_MAX + 1];
+
+int heddle_fail(int code, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	(void)vsnprintf(last_error, sizeof last_error, format, arguments);
+	va_end(arguments);
+	return code;
+}
+
+const char *heddle_last_error(void) {
+	return last_error;
+}
+
+const char *heddle_version_text(void) {
+	return "0.1.0";
+}
+
+const char *heddle_reason_name(enum heddle_reason reason) {
+	return hd_reason_name((enum hd_reason)reason);
+}
+
+const char *heddle_state_name(enum heddle_state state) {
+	static const char *const names[] = {
+		"queued",
+		"requested",
+		"granted",
+		"sending",
+		"held",
+		"applied",
+		"durable",
+		"dropped",
+		"failed",
+	};
+
+	return (unsigned)state < sizeof names / sizeof *names ? names[state] : "unknown";
+}
+
+const char *heddle_strerror(int error) {
+	switch (error < 0 ? -error : error) {
+	case 0:
+		return "no error";
+	case EDOM:
+		return "NaN or Inf in the update";
+	case EAGAIN:
+		return "too many calls wait (HEDDLE_COMMANDS_MAX)";
+	case ECONNREFUSED:
+		return "refused by the server or the controller";
+	case ETIMEDOUT:
+		return "not in time";
+	case ECHILD:
+		return "the handle belongs to the process that opened it";
+	case ENOTSUP:
+		return "this kind of memory is not supported by this build";
+	case EDESTADDRREQ:
+		return "neither a controller nor a server is named";
+	case EIO:
+		return "the transfer has failed";
+	default:
+		break;
+	}
+	if (strerrordesc_np(error < 0 ? -error : error))
+		return strerrordesc_np(error < 0 ? -error : error);
+	return "unknown error";
+}

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pushes, pulls and their tickets, as the caller sees them. */
+#include "hd_kernels.h"
+#include "heddle_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- under the lock ------------------------------------------------------------------------- */
+
+void heddle_ticket_end(
+	struct heddle_ticket *ticket,
+	enum heddle_state state,
+	enum heddle_reason reason
+) {
+	struct heddle *fabric = ticket->fabric;
+	uint64_t one = 1;
+
+	ticket->status.state = state;
+	ticket->status.reason = reason;
+	if (ticket->ended)
+		return;
+	ticket->ended = true;
+	ticket->status.ended_ns = hd_udp_now();
+	fabric->ends++;
+	if (fabric->ended_fd >= 0 && write(fabric->ended_fd, &one, sizeof one) < 0) {
+		/* EAGAIN: the counter is full, so the descriptor is readable. */
+	}
+}
+
+void heddle_ticket_unref(struct heddle_ticket *ticket) {
+	if (--ticket->references > 0)
+		return;
+	ticket->fabric->references--;
+	free(ticket);
+}
+
+void heddle_ticket_let_go(struct heddle_ticket *ticket) {
+	if (ticket->let_go)
+		return;
+	ticket->let_go = true;
+	ticket->status.released = 1;
+	free(ticket->copy);
+	ticket->copy = NULL;
+	TAILQ_REMOVE(&ticket->fabric->tickets, ticket, link);
+	heddle_ticket_unref(ticket);
+}
+
+void heddle_unlock_unref(struct heddle *fabric, unsigned references) {
+	bool last;
+
+	fabric->references -= references;
+	last = fabric->references == 0;
+	pthread_mutex_unlock(&fabric->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&fabric->changed);
+	pthread_mutex_destroy(&fabric->lock);
+	free(fabric);
+}
+
+/* --- beginning ------------------------------------------------------------------------------ */
+
+static int check_memory(enum heddle_memory memory, const void *stream) {
+	if (memory == HEDDLE_MEMORY_CUDA)
+		return heddle_fail(-ENOTSUP, "memory: this build has no CUDA");
+	if (memory != HEDDLE_MEMORY_HOST)
+		return heddle_fail(-EINVAL, "memory: kind %d is unknown", (int)memory);
+	if (stream)
+		return heddle_fail(-EINVAL, "stream: host memory has none");
+	return 0;
+}
+
+/* Which value is NaN or Inf, by the tensor that it is in. */
+static int say_not_finite(const struct heddle *fabric, uint64_t index, float value) {
+	const struct hd_jobspec *job = &fabric->spec->job;
+	uint64_t first = 0;
+
+	for (uint32_t i = 0; i < job->tensor_count; i++) {
+		const struct hd_tensor *tensor = &job->tensors[i];
+		uint64_t values = 1;
+
+		for (uint32_t d = 0; d < tensor->dimension_count; d++)
+			values *= tensor->dimension[d];
+		if (index < first + values)
+			return heddle_fail(
+				-EDOM,
+				"tensor %s: value %llu is %f",
+				tensor->name,
+				(unsigned long long)(index - first),
+				(double)value
+			);
+		first += values;
+	}
+	return heddle_fail(-EDOM, "value %llu", (unsigned long long)index);
+}
+
+static int check_finite(const struct heddle *fabric, const float *data) {
+	uint64_t index;
+
+	if (fabric->spec->job.allow_not_finite)
+		return 0;
+	index = hd_find_not_finite_f32(data, fabric->values);
+	return index == fabric->values ? 0 : say_not_finite(fabric, index, data[index]);
+}
+
+static struct heddle_ticket *new_ticket(struct heddle *fabric, int direction) {
+	struct heddle_ticket *ticket = calloc(1, sizeof *ticket);
+
+	if (!ticket)
+		return NULL;
+	ticket->fabric = fabric;
+	ticket->references = 3; /* the caller's, the library's, the queue's */
+	ticket->status.direction = direction;
+	ticket->status.bytes = fabric->values * sizeof(float);
+	ticket->status.asked_ns = hd_udp_now();
+	return ticket;
+}
+
+/* Puts it into the queue, or frees it. */
+static int enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
+	struct ticket_ring *ring = &fabric->commands;
+	int rc = 0;
+
+	pthread_mutex_lock(&fabric->lock);
+	if (fabric->refused)
+		rc = heddle_fail(-ECONNREFUSED, "%s", fabric->refusal);
+	else if (fabric->socket_error < 0)
+		rc = heddle_fail(
+			fabric->socket_error, "socket: %s", heddle_strerror(fabric->socket_error)
+		);
+	else if (ring->count == HEDDLE_COMMANDS_MAX)
+		rc = heddle_fail(
+			-EAGAIN, "%d calls wait (HEDDLE_COMMANDS_MAX)", HEDDLE_COMMANDS_MAX
+		);
+	if (rc == 0) {
+		ring->item[(ring->head + ring->count) % HEDDLE_COMMANDS_MAX] = ticket;
+		ring->count++;
+		fabric->references++;
+		TAILQ_INSERT_TAIL(&fabric->tickets, ticket, link);
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	if (rc < 0) {
+		free(ticket->copy);
+		free(ticket);
+		return rc;
+	}
+	hd_udp_wake(fabric->udp);
+	return 0;
+}
+
+int heddle_push(
+	struct heddle *fabric,
+	const float *data,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	struct heddle_ticket **out
+) {
+	struct heddle_push_options given = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_ticket *ticket;
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (options && (options->size < sizeof given || !data))
+		return heddle_fail(-EINVAL, "push options: size");
+	if (!data || !out)
+		return heddle_fail(-EINVAL, "data or ticket: NULL");
+	given = options ? *options : given;
+	rc = check_memory(given.memory, given.stream);
+	if (rc == 0)
+		rc = check_finite(fabric, data);
+	if (rc < 0)
+		return rc;
+	ticket = new_ticket(fabric, 0);
+	if (ticket && !given.borrow)
+		ticket->copy = malloc(ticket->status.bytes);
+	if (!ticket || (!given.borrow && !ticket->copy)) {
+		free(ticket);
+		return heddle_fail(-ENOMEM, "no memory");
+	}
+	if (ticket->copy)
+		memcpy(ticket->copy, data, ticket->status.bytes);
+	ticket->data = ticket->copy ? ticket->copy : data;
+	ticket->status.base = base;
+	rc = enqueue(fabric, ticket);
+	if (rc == 0)
+		*out = ticket;
+	return rc;
+}
+
+int heddle_pull_start(
+	struct heddle *fabric,
+	float *data,
+	const struct heddle_pull_options *options,
+	struct heddle_ticket **out
+) {
+	struct heddle_pull_options given = HEDDLE_PULL_OPTIONS_INIT;
+	struct heddle_ticket *ticket;
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (options && options->size < sizeof given)
+		return heddle_fail(-EINVAL, "pull options: size");
+	if (!data || !out)
+		return heddle_fail(-EINVAL, "data or ticket: NULL");
+	given = options ? *options : given;
+	rc = check_memory(given.memory, given.stream);
+	if (rc < 0)
+		return rc;
+	ticket = new_ticket(fabric, 1);
+	if (!ticket)
+		return heddle_fail(-ENOMEM, "no memory");
+	ticket->into = data;
+	ticket->have = given.have;
+	ticket->conditional = given.conditional != 0;
+	rc = enqueue(fabric, ticket);
+	if (rc == 0)
+		*out = ticket;
+	return rc;
+}
+
+/* --- looking and waiting -------------------------------------------------------------------- */
+
+static int copy_status(const struct heddle_ticket *ticket, struct heddle_status *status) {
+	size_t size;
+
+	if (!status)
+		return 0;
+	size = status->size;
+	if (size < sizeof(size_t) || size > 4096)
+		return heddle_fail(-EINVAL, "status: size");
+	memset(status, 0, size);
+	memcpy(status, &ticket->status, size < sizeof ticket->status ? size : sizeof ticket->status
+	);
+	status->size = size;
+	return 0;
+}
+
+int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status) {
+	int rc, ended;
+
+	if (getpid() != ticket->fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	pthread_mutex_lock(&ticket->fabric->lock);
+	ended = ticket->ended;
+	rc = copy_status(ticket, status);
+	pthread_mutex_unlock(&ticket->fabric->lock);
+	return rc < 0 ? rc : ended;
+}
+
+static bool is_held(const void *arg) {
+	const struct heddle_ticket *ticket = arg;
+
+	return ticket->ended || ticket->status.state == HEDDLE_HELD;
+}
+
+static bool is_ended(const void *arg) {
+	const struct heddle_ticket *ticket = arg;
+
+	return ticket->ended;
+}
+
+static bool is_released(const void *arg) {
+	const struct heddle_ticket *ticket = arg;
+
+	return ticket->let_go;
+}
+
+int heddle_ticket_wait(
+	struct heddle_ticket *ticket,
+	enum heddle_wait until,
+	int timeout_ms,
+	struct heddle_status *status
+) {
+	/* A push is let go of when it is durable, or never will be. */
+	bool (*const done[])(const void *arg) = {is_held, is_ended, is_released, is_released};
+	int rc, copied;
+
+	if (getpid() != ticket->fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	if ((unsigned)until >= sizeof done / sizeof *done)
+		return heddle_fail(-EINVAL, "until: %d is unknown", (int)until);
+	pthread_mutex_lock(&ticket->fabric->lock);
+	rc = heddle_wait_until(ticket->fabric, done[until], ticket, timeout_ms);
+	copied = copy_status(ticket, status);
+	pthread_mutex_unlock(&ticket->fabric->lock);
+	return copied < 0 ? copied : rc;
+}
+
+/* What is still in the queue ends here; the core withdraws the rest. */
+int heddle_ticket_cancel(struct heddle_ticket *ticket) {
+	struct heddle *fabric = ticket->fabric;
+	struct ticket_ring *ring = &fabric->cancels;
+	bool wake = false;
+	int rc = 0;
+
+	if (getpid() != fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	pthread_mutex_lock(&fabric->lock);
+	if (ticket->ended || ticket->status.state == HEDDLE_HELD) {
+		rc = -EALREADY;
+	} else if (!ticket->in_core) {
+		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
+		heddle_ticket_let_go(ticket);
+		pthread_cond_broadcast(&fabric->changed);
+	} else if (ring->count == HEDDLE_COMMANDS_MAX) {
+		rc = -EAGAIN;
+	} else {
+		ring->item[(ring->head + ring->count) % HEDDLE_COMMANDS_MAX] = ticket;
+		ring->count++;
+		ticket->references++;
+		wake = true;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	if (wake)
+		hd_udp_wake(fabric->udp);
+	return rc < 0 ?
+		heddle_fail(rc, "cancel: %s", rc == -EAGAIN ? "queue is full" : "too late") :
+		0;
+}
+
+void heddle_ticket_free(struct heddle_ticket *ticket) {
+	struct heddle *fabric;
+
+	if (!ticket || getpid() != ticket->fabric->pid)
+		return;
+	fabric = ticket->fabric;
+	pthread_mutex_lock(&fabric->lock);
+	heddle_ticket_unref(ticket);
+	heddle_unlock_unref(fabric, 0);
+}
+
+/* --- blocking helpers ----------------------------------------------------------------------- */
+
+static int result_of(const struct heddle_status *status) {
+	switch (status->state) {
+	case HEDDLE_APPLIED:
+	case HEDDLE_DURABLE:
+		return 0;
+	case HEDDLE_DROPPED:
+		return 1;
+	default:
+		return heddle_fail(-EIO, "%s", heddle_reason_name(status->reason));
+	}
+}
+
+int heddle_push_wait(
+	struct heddle *fabric,
+	const float *data,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	int timeout_ms,
+	struct heddle_status *status
+) {
+	struct heddle_status own = HEDDLE_STATUS_INIT;
+	struct heddle_ticket *ticket;
+	int rc = heddle_push(fabric, data, base, options, &ticket), copied = 0;
+
+	if (rc < 0)
+		return rc;
+	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &own);
+	if (status)
+		copied = heddle_ticket_test(ticket, status);
+	heddle_ticket_free(ticket);
+	if (copied < 0)
+		return copied;
+	return rc < 0 ? rc : result_of(&own);
+}
+
+int heddle_pull(
+	struct heddle *fabric,
+	float *data,
+	const struct heddle_pull_options *options,
+	int timeout_ms,
+	uint64_t *version
+) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_ticket *ticket;
+	int rc = heddle_pull_start(fabric, data, options, &ticket);
+
+	if (rc < 0)
+		return rc;
+	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &status);
+	if (rc == -ETIMEDOUT) {
+		/* The buffer is the caller's when this returns. */
+		while (heddle_ticket_cancel(ticket) == -EAGAIN)
+			(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, 1, NULL);
+		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, -1, &status);
+	}
+	heddle_ticket_free(ticket);
+	if (rc < 0 && status.state != HEDDLE_APPLIED)
+		return heddle_fail(rc, "pull: %s", heddle_strerror(rc));
+	rc = result_of(&status);
+	if (rc == 1 && status.reason != HEDDLE_REASON_NOT_MODIFIED)
+		return heddle_fail(-EIO, "%s", heddle_reason_name(status.reason));
+	if (rc == 0 && version)
+		*version = status.version;
+	return rc;
+}
