@@ -414,9 +414,12 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 	if (!fabric)
 		return 0;
 	if (getpid() != fabric->pid) {
-		/* The lock may be held by a thread that does not exist here. */
-		close_parts(fabric);
-		free(fabric);
+		/* A thread that does not exist here may have held the lock and been inside the
+		 * core: only what has no state of its own is given back. */
+		hd_udp_close(fabric->udp);
+		hd_keyring_fini(&fabric->keys);
+		if (fabric->ended_fd >= 0)
+			close(fabric->ended_fd);
 		return heddle_fail(-ECHILD, "closed in a child of the process that opened it");
 	}
 	pthread_mutex_lock(&fabric->lock);

@@ -362,7 +362,12 @@ int heddle_push_wait(
 
 	if (rc < 0)
 		return rc;
-	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &own);
+	rc = heddle_ticket_wait(
+		ticket,
+		options && options->borrow ? HEDDLE_WAIT_RELEASED : HEDDLE_WAIT_OUTCOME,
+		timeout_ms,
+		&own
+	);
 	if (status)
 		copied = heddle_ticket_test(ticket, status);
 	heddle_ticket_free(ticket);

@@ -22,7 +22,7 @@
  * they can grow: initialize them with their _INIT.
  *
  * A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the
- * child may only close it (which says nothing to anybody) and open its own.
+ * child may only close it (which closes descriptors, and says nothing to anybody) and open its own.
  */
 #ifndef HEDDLE_H
 #define HEDDLE_H
@@ -187,7 +187,7 @@ int heddle_open(
 int heddle_wait_joined(struct heddle *fabric, int timeout_ms, uint64_t *version, uint32_t *tau_max);
 /* Leaves: what is under way ends first, for at most timeout_ms (< 0: for ever); what has not ended by
  * then has FAILED closed. Frees the handle in any case; tickets stay valid until they are freed, and
- * buffers are the caller's again. 0 (also NULL), -ETIMEDOUT, -ECHILD (freed, nothing said). Call it
+ * buffers are the caller's again. 0 (also NULL), -ETIMEDOUT, -ECHILD (nothing said). Call it
  * once, when no other thread uses the handle. */
 int heddle_close(struct heddle *fabric, int timeout_ms);
 
@@ -295,7 +295,7 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket);
 /* The push or pull goes on; only the caller's view of it is given up. NULL: nothing. */
 void heddle_ticket_free(struct heddle_ticket *ticket);
 
-/* Pushes and waits for the outcome: 0 = applied, 1 = dropped (status says why), -EIO = failed,
+/* Pushes and waits for the outcome (borrowed data: until it is released): 0 = applied, 1 = dropped (status says why), -EIO = failed,
  * -ETIMEDOUT (it goes on; borrowed data must stay), or as heddle_push(). status may be NULL. */
 int heddle_push_wait(
 	struct heddle *fabric,
