@@ -282,7 +282,9 @@ static void test_counts_beyond_limits_are_refused(void **state) {
 			data[bytes + 8 * (int)i + 7] = (uint8_t)(100 - i);
 		}
 		assert_int_equal(
-			hd_message_decode(HD_MSG_SACK, data, (size_t)bytes + 8 * count, &out),
+			hd_message_decode(
+				HD_MSG_SACK, data, (size_t)bytes + (size_t)8 * count, &out
+			),
 			count <= HD_SACK_RANGES_MAX ? 0 : -EBADMSG
 		);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the tables of docs/wire.md as the code has them: tests/unit/check_wire_doc.py compares, and
+/* Prints the tables of docs/wire.md and docs/heddle.lua as the code has them: tests/unit/check_wire_doc.py compares, and
  * with --write puts them there. */
 #include "hd_event.h"
 #include "hd_message.h"
@@ -15,6 +15,15 @@ static void print_message(uint8_t kind) {
 	for (size_t i = 0; (f = hd_message_field(kind, i)) != NULL; i++)
 		printf("%s `%s`:%s", i ? "," : "", f->name, f->type);
 	printf(" |\n");
+}
+
+static void print_lua(uint8_t kind) {
+	const struct hd_field_info *f;
+
+	printf("\t[%u] = { \"%s\", {", kind, hd_message_name(kind));
+	for (size_t i = 0; (f = hd_message_field(kind, i)) != NULL; i++)
+		printf("%s \"%s:%s\"", i ? "," : "", f->name, f->type);
+	printf(" } },\n");
 }
 
 static void print_limits(void) {
@@ -70,5 +79,9 @@ int main(void) {
 		printf("| %d | %s |\n", i, hd_role_name((uint8_t)i));
 	printf("<!-- table: limits -->\n");
 	print_limits();
+	printf("-- table: lua\n");
+	for (unsigned kind = 0; kind < 256; kind++)
+		if (hd_message_field((uint8_t)kind, 0))
+			print_lua((uint8_t)kind);
 	return 0;
 }

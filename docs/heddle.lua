@@ -1,0 +1,190 @@
+-- SPDX-License-Identifier: BSD-3-Clause
+-- Wireshark dissector of Heddle's wire (docs/wire.md). Use:
+--     tshark -X lua_script:docs/heddle.lua -r capture.pcap
+--     or copy it into Wireshark's folder of personal plugins. Filters: heddle.token == ..., heddle.grant.weight
+-- It takes UDP port 4773 and whatever begins with the magic. Tags are shown, not verified; a fragment
+-- of a longer message is shown as bytes.
+
+-- The messages as the code has them (tests/unit/check_wire_doc.py compares): kind, name, fields.
+local messages = {
+-- table: lua
+	[1] = { "hello", { "boot:u64", "nonce:nonce", "role:u8", "session:u32", "name:name" } },
+	[2] = { "welcome", { "boot:u64", "nonce:nonce", "peer_nonce:nonce", "role:u8", "session:u32", "name:name" } },
+	[3] = { "refuse", { "reason:u8", "wire_version:u8", "job:u32", "peer_nonce:nonce", "text:text" } },
+	[4] = { "ping", { "sent_ns:u64" } },
+	[5] = { "pong", { "sent_ns:u64", "received_ns:u64", "replied_ns:u64" } },
+	[6] = { "close", { "reason:u8", "text:text" } },
+	[16] = { "register", { "role:u8", "host:name", "tenant:name", "job_name:name", "job:u32", "worker:u16", "model_bytes:u64", "tau_max:u32", "staleness_rule:u8", "staleness_c:f32", "job_weight:f32", "data_ipv4:u32", "data_port:u16", "memory_bytes:u64", "incarnation:u16" } },
+	[17] = { "registered", { "epoch:u16", "job:u32", "lease_us:u32", "interval_us:u32", "server_ipv4:u32", "server_port:u16", "scheduled:u8" } },
+	[18] = { "join", { "job:u32", "worker:u16", "last_round:u32", "host:name", "spec:blob" } },
+	[19] = { "joined", { "job:u32", "version:u64", "durable:u64", "last_round:u32", "tau_max:u32" } },
+	[20] = { "leave", { "job:u32", "worker:u16", "reason:u8" } },
+	[32] = { "request", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "dtype:u8", "bytes:u64", "norm:f32", "base:u64", "have:u64", "conditional:u8" } },
+	[33] = { "grant", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "epoch:u16", "token:u64", "position:u64", "weight:f32", "cc_weight:f32", "after:u64", "origin_ns:u64", "segments:segs", "peer_ipv4:u32", "peer_port:u16", "bytes:u64", "have:u64", "conditional:u8" } },
+	[34] = { "expect", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "epoch:u16", "token:u64", "position:u64", "base:u64", "bytes:u64", "weight:f32", "dtype:u8", "after:u64" } },
+	[35] = { "drop", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "reason:u8", "finish_s:f64", "runner_up:u64", "deadline:u32", "slack_s:f64" } },
+	[36] = { "cancel", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "reason:u8" } },
+	[37] = { "void", { "job:u32", "position:u64", "token:u64", "reason:u8" } },
+	[38] = { "go", { "job:u32", "token:u64" } },
+	[39] = { "sack", { "token:u64", "held:u32", "done:u8", "delay_us:u32", "window_bytes:u32", "packets:ranges" } },
+	[40] = { "outcome", { "job:u32", "worker:u16", "round:u32", "outcome:u8", "reason:u8", "version:u64", "delay:u32", "durable:u64" } },
+	[41] = { "durable", { "job:u32", "version:u64" } },
+	[42] = { "pull_state", { "job:u32", "worker:u16", "round:u32", "attempt:u8", "token:u64", "reason:u8", "version:u64", "bytes:u64" } },
+	[43] = { "report", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "outcome:u8", "reason:u8", "bytes:u64", "duration_ns:u64", "rate_bps:u64", "limited_permille:u16", "version:u64", "position:u64" } },
+	[44] = { "state", { "job:u32", "version:u64", "position:u64", "tau_max:u32", "model_bytes:u64", "inflight:u32" } },
+	[45] = { "inflight", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "position:u64", "base:u64", "bytes:u64", "held_bytes:u64" } },
+	[64] = { "show", { "table:name", "filter:text" } },
+	[65] = { "table", { "table:name", "json:blob" } },
+}
+
+local proto = Proto("heddle", "Heddle")
+local types = { [1] = "chunk", [2] = "result", [3] = "control", [4] = "hello", [5] = "train" }
+local kinds = { [0] = "ack" }
+for kind, message in pairs(messages) do kinds[kind] = message[1] end
+
+local f = {
+	version = ProtoField.uint8("heddle.version", "Version", base.DEC, nil, 0xf0),
+	type = ProtoField.uint8("heddle.type", "Type", base.DEC, types, 0x0f),
+	flags = ProtoField.uint8("heddle.flags", "Flags", base.HEX),
+	job = ProtoField.uint32("heddle.job", "Job", base.HEX),
+	epoch = ProtoField.uint16("heddle.epoch", "Epoch"),
+	worker = ProtoField.uint16("heddle.worker", "Worker"),
+	round = ProtoField.uint32("heddle.round", "Round"),
+	attempt = ProtoField.uint8("heddle.attempt", "Attempt"),
+	dtype = ProtoField.uint8("heddle.dtype", "Element type", base.DEC,
+		{ [0] = "fp32", [1] = "fp16", [2] = "bf16", [3] = "fixed32", [4] = "sparse32" }),
+	exponent = ProtoField.int16("heddle.exponent", "Exponent"),
+	shard = ProtoField.uint16("heddle.shard", "Shard"),
+	slot = ProtoField.uint16("heddle.slot", "Slot"),
+	chunk = ProtoField.uint32("heddle.chunk", "Chunk"),
+	packet = ProtoField.uint32("heddle.packet", "Packet number"),
+	incarnation = ProtoField.uint16("heddle.incarnation", "Model version, incarnation"),
+	counter = ProtoField.uint64("heddle.counter", "Model version, counter"),
+	count = ProtoField.uint16("heddle.count", "Values"),
+	key = ProtoField.uint16("heddle.key", "Key id"),
+	token = ProtoField.uint64("heddle.token", "Token", base.HEX),
+	values = ProtoField.bytes("heddle.values", "Values"),
+	session = ProtoField.uint32("heddle.session", "Session", base.HEX),
+	sequence = ProtoField.uint64("heddle.sequence", "Sequence"),
+	message = ProtoField.uint32("heddle.message", "Fragment number"),
+	ack = ProtoField.uint32("heddle.ack", "Acknowledged"),
+	ack_mask = ProtoField.uint32("heddle.ack_mask", "Acknowledged beyond", base.HEX),
+	kind = ProtoField.uint8("heddle.kind", "Kind", base.DEC, kinds),
+	body = ProtoField.bytes("heddle.body", "Body"),
+	tag = ProtoField.bytes("heddle.tag", "Tag"),
+}
+local fields = {}
+for _, field in pairs(f) do table.insert(fields, field) end
+
+local makers = {
+	u8 = ProtoField.uint8, u16 = ProtoField.uint16, u32 = ProtoField.uint32, u64 = ProtoField.uint64,
+	f32 = ProtoField.float, f64 = ProtoField.double, name = ProtoField.string, text = ProtoField.string,
+	nonce = ProtoField.bytes, blob = ProtoField.bytes, segs = ProtoField.bytes, ranges = ProtoField.bytes,
+}
+local body_fields = {}
+for kind, message in pairs(messages) do
+	body_fields[kind] = {}
+	for i, spec in ipairs(message[2]) do
+		local name, kind_of_field = spec:match("([%w_]+):(%w+)")
+		local maker = makers[kind_of_field]
+		local field = maker("heddle." .. message[1] .. "." .. name, name)
+		body_fields[kind][i] = { field = field, type = kind_of_field }
+		table.insert(fields, field)
+	end
+end
+proto.fields = fields
+
+local fixed = { u8 = 1, u16 = 2, u32 = 4, u64 = 8, f32 = 4, f64 = 8, nonce = 16 }
+
+-- Where the field's value begins and how long it is; nil when the body ends before.
+local function extent(body, at, kind)
+	local left = body:len() - at
+	if fixed[kind] then return at, fixed[kind], left >= fixed[kind] end
+	local prefix = ({ name = 1, text = 2, blob = 4, segs = 1, ranges = 1 })[kind]
+	if left < prefix then return at, 0, false end
+	local count = body(at, prefix):uint()
+	local unit = ({ segs = 24, ranges = 8 })[kind] or 1
+	return at + prefix, count * unit, left - prefix >= count * unit
+end
+
+local function dissect_body(kind, body, tree)
+	local at = 0
+	for _, entry in ipairs(body_fields[kind]) do
+		local from, length, whole = extent(body, at, entry.type)
+		if not whole then
+			tree:add(f.body, body(at)):append_text(" (part of a longer message)")
+			return
+		end
+		if length > 0 and (entry.type == "name" or entry.type == "text") then
+			tree:add_packet_field(entry.field, body(from, length), ENC_UTF_8)
+		elseif length > 0 then
+			tree:add(entry.field, body(from, length))
+		end
+		at = from + length
+	end
+end
+
+local function dissect_chunk(buffer, pinfo, tree)
+	tree:add(f.job, buffer(4, 4))
+	tree:add(f.epoch, buffer(8, 2))
+	tree:add(f.worker, buffer(10, 2))
+	tree:add(f.round, buffer(12, 4))
+	tree:add(f.attempt, buffer(16, 1))
+	tree:add(f.dtype, buffer(17, 1))
+	tree:add(f.exponent, buffer(18, 2))
+	tree:add(f.shard, buffer(20, 2))
+	tree:add(f.slot, buffer(22, 2))
+	tree:add(f.chunk, buffer(24, 4))
+	tree:add(f.packet, buffer(28, 4))
+	tree:add(f.incarnation, buffer(32, 2))
+	tree:add(f.counter, buffer(34, 6))
+	tree:add(f.count, buffer(40, 2))
+	tree:add(f.key, buffer(42, 2))
+	tree:add(f.token, buffer(48, 8))
+	if buffer:len() > 56 then tree:add(f.values, buffer(56)) end
+	pinfo.cols.info = string.format("chunk %u packet %u of worker %u round %u", buffer(24, 4):uint(),
+		buffer(28, 4):uint(), buffer(10, 2):uint(), buffer(12, 4):uint())
+end
+
+local function dissect_control(buffer, pinfo, tree)
+	local kind, more = buffer(28, 1):uint(), buffer(3, 1):uint() % 2 == 1
+	tree:add(f.session, buffer(4, 4))
+	tree:add(f.sequence, buffer(8, 8))
+	tree:add(f.message, buffer(16, 4))
+	tree:add(f.ack, buffer(20, 4))
+	tree:add(f.ack_mask, buffer(24, 4))
+	tree:add(f.kind, buffer(28, 1))
+	tree:add(f.key, buffer(29, 2))
+	local length = buffer:len() - 48
+	if length > 0 then
+		local body = buffer(32, length):tvb()
+		if more or not body_fields[kind] then
+			tree:add(f.body, body())
+		else
+			dissect_body(kind, body, tree)
+		end
+	end
+	tree:add(f.tag, buffer(buffer:len() - 16, 16))
+	pinfo.cols.info = (kinds[kind] or "kind " .. kind) .. (more and " (part)" or "")
+end
+
+function proto.dissector(buffer, pinfo, root)
+	if buffer:len() < 8 or buffer(0, 2):uint() ~= 0x4844 then return 0 end
+	local packet_type = buffer(2, 1):uint() % 16
+	local chunk = packet_type == 1 or packet_type == 2
+	local control = packet_type == 3 or packet_type == 4
+	if (chunk and buffer:len() < 56) or (control and buffer:len() < 48) then return 0 end
+	pinfo.cols.protocol = "Heddle"
+	local tree = root:add(proto, buffer())
+	tree:add(f.version, buffer(2, 1))
+	tree:add(f.type, buffer(2, 1))
+	tree:add(f.flags, buffer(3, 1))
+	if chunk then dissect_chunk(buffer, pinfo, tree) end
+	if control then dissect_control(buffer, pinfo, tree) end
+	return buffer:len()
+end
+
+DissectorTable.get("udp.port"):add(4773, proto)
+proto:register_heuristic("udp", function(buffer, pinfo, tree)
+	return proto.dissector(buffer, pinfo, tree) > 0
+end)
