@@ -172,7 +172,8 @@ double hd_profile_first_free(const struct hd_profile *profile) {
 	return profile->pieces[0].free > 0 ? 0 : end_of(profile, 0);
 }
 
-/* Walks the pieces of a path: all its links are constant on [at, until). */
+/* Walks the pieces of a path: all its links are constant on [at, until). Where one has nothing left the
+ * walk leaps over what the others do meanwhile. */
 struct walk {
 	const struct hd_profile *links[HD_PLAN_PATH_MAX];
 	uint32_t piece[HD_PLAN_PATH_MAX];
@@ -180,21 +181,50 @@ struct walk {
 	double at, until, rate;
 };
 
+/* The piece that holds `at`, at or after `piece`: near it more often than not. */
+static uint32_t advance(const struct hd_profile *link, uint32_t piece, double at) {
+	const struct hd_profile_piece *pieces = link->pieces;
+	uint32_t low = piece, step = 1;
+
+	while (low + step < link->count && pieces[low + step].at <= at) {
+		low += step;
+		step *= 2;
+	}
+	for (; step > 0; step /= 2)
+		if (low + step < link->count && pieces[low + step].at <= at)
+			low += step;
+	return low;
+}
+
 static void walk_look(struct walk *walk) {
+	double blocked = -1;
+
 	walk->rate = INFINITY;
 	walk->until = INFINITY;
 	for (uint8_t k = 0; k < walk->count; k++) {
 		const struct hd_profile *link = walk->links[k];
 		const uint32_t piece = walk->piece[k];
+		const double free = link->pieces[piece].free, end = end_of(link, piece);
 
-		if (link->pieces[piece].free < walk->rate)
-			walk->rate = link->pieces[piece].free;
-		if (piece + 1 < link->count && link->pieces[piece + 1].at < walk->until)
-			walk->until = link->pieces[piece + 1].at;
+		if (free < walk->rate)
+			walk->rate = free;
+		if (end < walk->until)
+			walk->until = end;
+		if (free <= 0 && end > blocked)
+			blocked = end;
 	}
+	if (blocked >= 0)
+		walk->until = blocked;
 	/* Ends that differ by rounding leave pieces of no length: nothing goes there. */
 	if (walk->until - walk->at <= HD_PROFILE_EQUAL * walk->at)
 		walk->rate = 0;
+}
+
+static void walk_next(struct walk *walk) {
+	walk->at = walk->until;
+	for (uint8_t k = 0; k < walk->count; k++)
+		walk->piece[k] = advance(walk->links[k], walk->piece[k], walk->at);
+	walk_look(walk);
 }
 
 static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
@@ -202,23 +232,7 @@ static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
 	walk->at = 0;
 	for (uint8_t k = 0; k < path->count; k++) {
 		walk->links[k] = &path->profiles[path->links[k]];
-		const double first = hd_profile_first_free(walk->links[k]);
-		if (first > walk->at)
-			walk->at = first;
-	}
-	for (uint8_t k = 0; k < path->count; k++)
-		walk->piece[k] = hd_profile_find(walk->links[k], walk->at);
-	walk_look(walk);
-}
-
-static void walk_next(struct walk *walk) {
-	walk->at = walk->until;
-	for (uint8_t k = 0; k < walk->count; k++) {
-		const struct hd_profile *link = walk->links[k];
-		const uint32_t next = walk->piece[k] + 1;
-
-		if (next < link->count && link->pieces[next].at <= walk->at)
-			walk->piece[k] = next;
+		walk->piece[k] = 0;
 	}
 	walk_look(walk);
 }

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long one plan takes, from 100 to 10,000 pending transfers on 64 hosts in a star, in seven settings. The targets are
+ * 2 ms for 1,000 and 40 ms for 10,000 pushes into one server, on one core.
+ */
+#include "hd_plan.h"
+#include "hd_random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define HOSTS 64
+#define ITEMS_MAX 10000
+#define SERVERS_MAX 4
+#define JOBS_MAX 16
+/* Uplinks, downlinks, then one link into and one out of each server. */
+#define LINKS (2 * HOSTS + 2 * SERVERS_MAX)
+#define INTO(server) (2 * HOSTS + 2 * (server))
+#define OUT_OF(server) (2 * HOSTS + 2 * (server) + 1)
+
+struct setting {
+	const char *name;
+	bool uneven_links; /* uplinks at U[0.25, 1] of the server's */
+	bool uneven_sizes;
+	double server_speed; /* of the servers' links, in uplinks */
+	uint32_t servers, jobs, tenants;
+	double pulls;
+	bool tight; /* bounds that just hold */
+	bool busy;
+};
+
+static const struct setting settings[] = {
+	{"equal", .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
+	{"uneven links", true, true, .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
+	{"server 10x", true, true, .server_speed = 10, .servers = 1, .jobs = 1, .tenants = 1},
+	{"server 100x", true, true, .server_speed = 100, .servers = 1, .jobs = 1, .tenants = 1},
+	{"tight bounds", true, true, 10, .servers = 1, .jobs = 1, .tenants = 1, .tight = true},
+	{"4 servers, pulls", true, true, 10, 4, .jobs = 4, .tenants = 1, .pulls = 0.5},
+	{"16 jobs, 4 tenants, busy", true, true, 10, 4, 16, 4, .pulls = 0.3, .busy = true},
+};
+
+static struct hd_plan_item items[ITEMS_MAX];
+static double capacity[LINKS];
+static struct hd_plan_tenant tenants[JOBS_MAX];
+static struct hd_plan_job jobs[JOBS_MAX];
+static struct hd_plan_busy busy[4 * HOSTS];
+
+static void fill_links(const struct setting *setting, struct hd_random *random) {
+	for (uint32_t h = 0; h < 2 * HOSTS; h++)
+		capacity[h] = 125e6
+			* (setting->uneven_links ? 0.25 + 0.75 * hd_random_unit(random) : 1);
+	for (uint32_t s = 2 * HOSTS; s < LINKS; s++)
+		capacity[s] = 125e6 * setting->server_speed;
+}
+
+static uint32_t fill_busy(const struct setting *setting, struct hd_random *random) {
+	uint32_t count = 0;
+
+	for (uint32_t h = 0; setting->busy && h < HOSTS; h++) {
+		const double start = hd_random_unit(random), rate = 0.5 * capacity[h];
+		const uint32_t path[2] = {h, INTO(h % setting->servers)};
+
+		for (uint32_t k = 0; k < 2; k++)
+			busy[count++] = (struct hd_plan_busy){
+				.link = path[k],
+				.start = start,
+				.end = start + 0.01,
+				.rate = fmin(rate, capacity[path[1]] / HOSTS),
+				.token = h + 1,
+			};
+	}
+	return count;
+}
+
+static struct hd_plan_input
+make(const struct setting *setting, uint32_t count, struct hd_random *random) {
+	fill_links(setting, random);
+	for (uint32_t t = 0; t < setting->tenants; t++)
+		tenants[t] = (struct hd_plan_tenant){.weight = 1 + t};
+	for (uint32_t j = 0; j < setting->jobs; j++)
+		jobs[j] = (struct hd_plan_job){
+			.tenant = j % setting->tenants,
+			.v_init = 1000000,
+			.tau_max = setting->tight ? count : 10 * count,
+			.theta = INFINITY,
+		};
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t host = (uint32_t)hd_random_below(random, HOSTS);
+		const uint32_t server = (uint32_t)hd_random_below(random, setting->servers);
+		struct hd_plan_item *item = &items[i];
+
+		*item = (struct hd_plan_item){
+			.id = i + 1,
+			.job = (uint32_t)hd_random_below(random, setting->jobs),
+			.direction
+			= hd_random_chance(random, setting->pulls) ? HD_PLAN_PULL : HD_PLAN_PUSH,
+			/* tight: some 95 % of the positions up to each deadline are taken */
+			.version = 1000000
+				- (setting->tight ?
+					   (uint32_t)(0.95 * count * hd_random_unit(random)) :
+					   hd_random_below(random, 64)),
+			.amount
+			= 1e6 * (setting->uneven_sizes ? 1 + 9 * hd_random_unit(random) : 4),
+			.path_count = 2,
+			.path = {host, INTO(server)},
+		};
+		if (item->direction == HD_PLAN_PULL) {
+			item->path[0] = OUT_OF(server);
+			item->path[1] = HOSTS + host;
+		}
+	}
+	return (struct hd_plan_input){
+		.link_count = LINKS,
+		.capacity = capacity,
+		.busy_count = fill_busy(setting, random),
+		.busy = busy,
+		.tenant_count = setting->tenants,
+		.tenants = tenants,
+		.job_count = setting->jobs,
+		.jobs = jobs,
+		.item_count = count,
+		.items = items,
+		.ageing_s = INFINITY,
+	};
+}
+
+static double now_ms(void) {
+	struct timespec at;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
+	return (double)at.tv_sec * 1e3 + (double)at.tv_nsec / 1e6;
+}
+
+/* The least of several runs on one input: what the machine can do. */
+static double measure(struct hd_plan *plan, const struct hd_plan_input *in, uint32_t *dropped) {
+	const uint32_t runs = in->item_count > 2000 ? 5 : 15;
+	double least = INFINITY;
+
+	for (uint32_t r = 0; r < runs; r++) {
+		const struct hd_plan_entry *entries;
+		const char *error = "out of memory";
+		uint32_t count;
+		const double begin = now_ms();
+
+		if (hd_plan_run(plan, in, &entries, &count, &error) != 0) {
+			fprintf(stderr, "bench_plan: %s\n", error);
+			exit(EXIT_FAILURE);
+		}
+		least = fmin(least, now_ms() - begin);
+		*dropped = 0;
+		for (uint32_t e = 0; e < count; e++)
+			*dropped += entries[e].dropped;
+	}
+	return least;
+}
+
+int main(void) {
+	static const uint32_t counts[] = {100, 300, 1000, 3000, 10000};
+	struct hd_plan *plan;
+
+	if (hd_plan_create(&plan) != 0)
+		return EXIT_FAILURE;
+	printf("plan, %d hosts, CPU ms (least of runs)%*s", HOSTS, 0, "");
+	for (uint32_t c = 0; c < 5; c++)
+		printf("%9u", counts[c]);
+	printf("   us each at 10,000  (target: 1,000 <= 2 ms, 10,000 <= 40 ms)\n");
+	for (uint32_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+		uint32_t dropped = 0;
+		double ms = 0;
+
+		printf("%-41s", settings[s].name);
+		for (uint32_t c = 0; c < 5; c++) {
+			struct hd_random random;
+
+			hd_random_init(&random, 1);
+			const struct hd_plan_input in = make(&settings[s], counts[c], &random);
+			ms = measure(plan, &in, &dropped);
+			printf("%9.3f", ms);
+		}
+		printf("   %.2f", ms * 1e3 / counts[4]);
+		if (dropped > 0)
+			printf("  (%u dropped)", dropped);
+		printf("\n");
+	}
+	hd_plan_destroy(plan);
+	return EXIT_SUCCESS;
+}
