@@ -186,11 +186,15 @@ static bool idles(const struct hd_plan *plan, uint32_t g, uint32_t h) {
 }
 
 /* The least finish among what could go instead of `item` (which is out of the pools): its job's pulls
- * and pushes that may go now, and the other jobs' first items. */
+ * and pushes that may go now (when no other may: all), and the other jobs' first items. */
 static uint32_t instead(struct hd_plan *plan, uint32_t item) {
 	const uint32_t job = plan->in->items[item].job;
-	uint32_t best = hd_pool_least(plan, top_pool(&plan->owners[job]));
-	const uint32_t pull = hd_pool_least(plan, &plan->owners[job].pulls);
+	struct hd_plan_owner *owner = &plan->owners[job];
+	uint32_t best = hd_pool_least(plan, top_pool(owner));
+	const uint32_t pull = hd_pool_least(plan, &owner->pulls);
+
+	if (best == HD_PLAN_NONE && owner->pool_count > 1)
+		best = hd_pool_least(plan, &owner->pools[0]);
 
 	if (best == HD_PLAN_NONE || (pull != HD_PLAN_NONE && hd_plan_before(plan, pull, best)))
 		best = pull;

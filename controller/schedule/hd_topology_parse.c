@@ -1,39 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_json_line.h"
+#include "hd_json.h"
 #include "hd_topology_internal.h"
 
 #include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 struct reader {
-	const char *json;
+	struct hd_json_reader json;
 	struct hd_topology *topology;
-	char *error;
-	size_t error_bytes;
 };
 
-/* Writes "line L: field: what" and returns -EINVAL. */
-__attribute__((format(printf, 3, 4))) static int
-fail(const struct reader *reader, const char *field, const char *format, ...) {
-	char what[256];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(what, sizeof what, format, args);
-	va_end(args);
-	snprintf(
-		reader->error,
-		reader->error_bytes,
-		"line %d: %s: %s",
-		hd_json_line(reader->json, field),
-		field,
-		what
-	);
-	return -EINVAL;
-}
+#define fail(reader, ...) hd_json_fail(&(reader)->json, __VA_ARGS__)
 
 static int read_nodes(const struct reader *reader, json_t *list, const char *key, bool is_switch) {
 	json_t *value;
@@ -145,16 +124,11 @@ static int check_parallel(const struct reader *reader) {
 }
 
 static int read_root(const struct reader *reader, json_t *root) {
-	const char *key;
-	json_t *value;
+	static const char *const keys[] = {"hosts", "switches", "links", NULL};
+	const struct hd_json_object in = {&reader->json, root, ""};
 
-	if (!json_is_object(root))
-		return fail(reader, "", "must be an object with hosts, switches and links");
-	json_object_foreach(root, key, value) {
-		if (strcmp(key, "hosts") != 0 && strcmp(key, "switches") != 0
-		    && strcmp(key, "links") != 0)
-			return fail(reader, key, "unknown field");
-	}
+	if (hd_json_known(&in, keys) < 0)
+		return -EINVAL;
 	int rc = read_nodes(reader, json_object_get(root, "hosts"), "hosts", false);
 	if (rc == 0)
 		rc = read_nodes(reader, json_object_get(root, "switches"), "switches", true);
@@ -182,23 +156,11 @@ int hd_topology_parse(
 	char *error,
 	size_t error_bytes
 ) {
-	struct reader reader = {.json = json, .error = error, .error_bytes = error_bytes};
-	json_error_t where;
+	struct reader reader = {.json = {json, error, error_bytes}};
+	json_t *root = hd_json_load(&reader.json);
 
-	if (strlen(json) > HD_CONFIG_BYTES_MAX) {
-		snprintf(
-			error,
-			error_bytes,
-			"line 1: file: more than %u bytes (HD_CONFIG_BYTES_MAX)",
-			HD_CONFIG_BYTES_MAX
-		);
+	if (root == NULL)
 		return -EINVAL;
-	}
-	json_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
-	if (root == NULL) {
-		snprintf(error, error_bytes, "line %d: syntax: %s", where.line, where.text);
-		return -EINVAL;
-	}
 	reader.topology = calloc(1, sizeof *reader.topology);
 	const int rc = reader.topology == NULL ? -ENOMEM : read_root(&reader, root);
 	json_decref(root);

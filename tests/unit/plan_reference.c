@@ -381,13 +381,15 @@ static uint32_t least_finish(struct reference *r, uint32_t best, uint32_t other,
 	return best == NOBODY || before(order_of(r, other), order_of(r, best)) ? other : best;
 }
 
-/* The least finish among what could have gone instead of `chosen`: its job's pulls and allowed pushes,
- * and the other jobs' picks. */
+/* The least finish among what could have gone instead of `chosen`: its job's pulls and allowed pushes
+ * (all when no other is allowed), and the other jobs' picks. */
 static uint32_t instead(struct reference *r, uint32_t chosen) {
 	const uint32_t job = r->in->items[chosen].job;
-	const int64_t limit = tight(r, job);
+	int64_t limit = tight(r, job);
 	uint32_t best = NOBODY;
 
+	if (due(r, job, limit) == (r->in->items[chosen].direction == HD_PLAN_PUSH))
+		limit = INT64_MAX;
 	for (uint32_t i = 0; i < r->in->item_count; i++)
 		if (pending(r, i, job, HD_PLAN_PULL)
 		    || (pending(r, i, job, HD_PLAN_PUSH) && deadline(r, &r->in->items[i]) <= limit))

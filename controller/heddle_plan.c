@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-plan: one snapshot of a network in, the controller's plan for it out. */
+#include "hd_limits.h"
+#include "hd_snapshot.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static const char usage_text[]
+	= "Usage: heddle-plan [--table] [FILE]\n"
+	  "Plans the updates of one snapshot (JSON, from FILE or standard input) as the controller\n"
+	  "would, and prints the plan as JSON: the order with start, finish and commit times, the\n"
+	  "drops with their reasons. docs/schedule.md describes both formats.\n"
+	  "\n"
+	  "  -t, --table  print tables instead of JSON\n"
+	  "  -h, --help   print this\n";
+
+/* The whole file as a string; NULL with *status set and the reason printed. */
+static char *read_all(const char *path, int *status) {
+	FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+	const char *const name = file == stdin ? "standard input" : path;
+	const size_t room = HD_CONFIG_BYTES_MAX + 1;
+
+	if (file == NULL) {
+		fprintf(stderr, "heddle-plan: %s: %s\n", path, strerror(errno));
+		*status = EX_NOINPUT;
+		return NULL;
+	}
+	char *text = malloc(room + 1);
+	const size_t bytes = text == NULL ? 0 : fread(text, 1, room, file);
+	const bool broken = ferror(file) != 0;
+	if (file != stdin)
+		fclose(file);
+	*status = EX_DATAERR;
+	if (text == NULL || broken) {
+		fprintf(stderr, "heddle-plan: %s: cannot be read\n", name);
+		*status = text == NULL ? EX_OSERR : EX_IOERR;
+	} else if (bytes == room)
+		fprintf(stderr,
+			"heddle-plan: %s: more than %u bytes (HD_CONFIG_BYTES_MAX)\n",
+			name,
+			HD_CONFIG_BYTES_MAX);
+	else if (memchr(text, 0, bytes) != NULL)
+		fprintf(stderr, "heddle-plan: %s: a NUL byte: this is no JSON\n", name);
+	else {
+		text[bytes] = 0;
+		return text;
+	}
+	free(text);
+	return NULL;
+}
+
+/* An id or a link's name as text, in a buffer that lives as long as `bytes`. */
+static const char *text_of(const json_t *value, char *bytes, size_t room) {
+	if (json_is_string(value))
+		return json_string_value(value);
+	if (json_is_integer(value))
+		snprintf(bytes, room, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else
+		snprintf(bytes, room, "-");
+	return bytes;
+}
+
+static double number_of(const json_t *object, const char *key) {
+	return json_number_value(json_object_get(object, key));
+}
+
+static void print_table(const json_t *plan) {
+	const json_t *order = json_object_get(plan, "order"),
+		     *drops = json_object_get(plan, "drops");
+	char a[32], b[32], c[32];
+	const json_t *row;
+	size_t i;
+
+	printf("%-16s %8s %12s %12s %12s  %-10s %-16s %s\n",
+	       "ID",
+	       "POSITION",
+	       "START",
+	       "FINISH",
+	       "COMMIT",
+	       "RULE",
+	       "RUNNER-UP",
+	       "BOTTLENECK");
+	json_array_foreach(order, i, row) {
+		const json_t *why = json_object_get(row, "why");
+
+		printf("%-16s %8s %12.6g %12.6g %12.6g  %-10s %-16s ",
+		       text_of(json_object_get(row, "id"), a, sizeof a),
+		       text_of(json_object_get(row, "position"), b, sizeof b),
+		       number_of(row, "start"),
+		       number_of(row, "finish"),
+		       number_of(row, "commit"),
+		       json_string_value(json_object_get(row, "rule")),
+		       text_of(json_object_get(why, "runner_up"), c, sizeof c));
+		printf("%s\n", text_of(json_object_get(row, "bottleneck"), a, sizeof a));
+	}
+	if (json_array_size(drops) > 0)
+		printf("\n%-16s %-8s %12s %8s %8s\n",
+		       "DROPPED",
+		       "REASON",
+		       "FINISH",
+		       "DEADLINE",
+		       "SLACK");
+	json_array_foreach(drops, i, row) {
+		const json_t *why = json_object_get(row, "why");
+
+		printf("%-16s %-8s %12.6g %8.0f %8.0f\n",
+		       text_of(json_object_get(row, "id"), a, sizeof a),
+		       json_string_value(json_object_get(row, "reason")),
+		       number_of(why, "finish"),
+		       number_of(why, "deadline"),
+		       number_of(why, "slack"));
+	}
+}
+
+static int print_plan(const struct hd_snapshot *snapshot, struct hd_plan *plan, bool table) {
+	const struct hd_plan_entry *entries;
+	const char *error = "out of memory";
+	uint32_t count;
+	const int rc = hd_plan_run(plan, hd_snapshot_input(snapshot), &entries, &count, &error);
+	json_t *json = rc == 0 ? hd_snapshot_plan(snapshot, entries, count) : NULL;
+
+	if (json == NULL) {
+		fprintf(stderr, "heddle-plan: %s\n", error);
+		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
+	}
+	if (table)
+		print_table(json);
+	else if (json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0)
+		printf("\n");
+	json_decref(json);
+	if (fflush(stdout) != 0 || ferror(stdout) != 0) {
+		fprintf(stderr, "heddle-plan: standard output: cannot be written\n");
+		return EX_IOERR;
+	}
+	return EX_OK;
+}
+
+static int plan_file(const char *path, bool table) {
+	char error[512] = "out of memory";
+	struct hd_snapshot *snapshot;
+	struct hd_plan *plan;
+	int status;
+	char *text = read_all(path, &status);
+
+	if (text == NULL)
+		return status;
+	const int rc = hd_snapshot_parse(text, &snapshot, error, sizeof error);
+	free(text);
+	if (rc < 0) {
+		fprintf(stderr,
+			"heddle-plan: %s: %s\n",
+			strcmp(path, "-") == 0 ? "standard input" : path,
+			error);
+		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
+	}
+	if (hd_plan_create(&plan) < 0) {
+		fprintf(stderr, "heddle-plan: out of memory\n");
+		status = EX_OSERR;
+	} else {
+		status = print_plan(snapshot, plan, table);
+		hd_plan_destroy(plan);
+	}
+	hd_snapshot_destroy(snapshot);
+	return status;
+}
+
+int main(int argc, char **argv) {
+	static const struct option options[] = {
+		{"table", no_argument, NULL, 't'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	bool table = false;
+
+	for (int c; (c = getopt_long(argc, argv, "th", options, NULL)) != -1;)
+		switch (c) {
+		case 't':
+			table = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return EX_OK;
+		default:
+			fputs(usage_text, stderr);
+			return EX_USAGE;
+		}
+	if (argc - optind > 1) {
+		fputs(usage_text, stderr);
+		return EX_USAGE;
+	}
+	return plan_file(optind < argc ? argv[optind] : "-", table);
+}

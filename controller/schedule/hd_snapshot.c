@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_json.h"
+#include "hd_snapshot_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_MAX 1e9
+#define UNITS_MAX 1e18
+
+struct reader {
+	struct hd_json_reader json;
+	struct hd_snapshot *snapshot;
+};
+
+/* Reads a list of numbers of one object, stopping at the first error. */
+struct wanted {
+	const char *key;
+	struct hd_json_range range;
+	double *value;
+};
+
+static int
+read_numbers(const struct hd_json_object *in, const struct wanted *wanted, size_t count) {
+	for (size_t k = 0; k < count; k++) {
+		const int rc = hd_json_number(in, wanted[k].key, &wanted[k].range, wanted[k].value);
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+#define READ_NUMBERS(in, wanted) read_numbers(in, wanted, sizeof(wanted) / sizeof *(wanted))
+
+/* Adds a name; its index is the number of names so far. -EEXIST, -ENOMEM. */
+static int add_name(json_t *index, const char *name) {
+	if (json_object_get(index, name) != NULL)
+		return -EEXIST;
+	return json_object_set_new(index, name, json_integer((json_int_t)json_object_size(index)))
+			== 0 ?
+		0 :
+		-ENOMEM;
+}
+
+static int find_name(const json_t *index, const char *name) {
+	const json_t *found = json_object_get(index, name);
+
+	return found == NULL ? -ENOENT : (int)json_integer_value(found);
+}
+
+static int twice(const struct reader *reader, const char *prefix, const char *name, int rc) {
+	if (rc != -EEXIST)
+		return rc;
+	return hd_json_fail(&reader->json, prefix, "\"%s\" is named twice", name);
+}
+
+static int read_link(const struct reader *reader, json_t *object, size_t index) {
+	static const char *const keys[] = {"name", "capacity", NULL};
+	struct hd_snapshot *s = reader->snapshot;
+	char prefix[64];
+	const struct hd_json_object in = {&reader->json, object, prefix};
+	const char *name;
+
+	snprintf(prefix, sizeof prefix, "links[%zu]", index);
+	const struct wanted wanted[] = {
+		{"capacity",
+		 {.least = 1e-9, .most = UNITS_MAX, .required = true},
+		 &s->capacity[index]},
+	};
+	int rc = hd_json_known(&in, keys);
+	if (rc == 0)
+		rc = hd_json_name(&in, "name", true, &name);
+	if (rc == 0)
+		rc = READ_NUMBERS(&in, wanted);
+	if (rc < 0)
+		return rc;
+	return twice(reader, prefix, name, add_name(s->links, name));
+}
+
+static int read_links(const struct reader *reader, const struct hd_json_object *root) {
+	struct hd_snapshot *s = reader->snapshot;
+	json_t *list, *object;
+	size_t i;
+	int rc = hd_json_array(root, "links", true, HD_LINKS_MAX, &list);
+
+	if (rc < 0)
+		return rc;
+	s->capacity = calloc(json_array_size(list) + 1, sizeof *s->capacity);
+	if (s->capacity == NULL)
+		return -ENOMEM;
+	s->input.capacity = s->capacity;
+	s->input.link_count = (uint32_t)json_array_size(list);
+	json_array_foreach(list, i, object) {
+		rc = read_link(reader, object, i);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int link_of(const struct reader *reader, const char *field, const json_t *value) {
+	const char *name = json_string_value(value);
+	const int link = name == NULL ? -ENOENT : find_name(reader->snapshot->links, name);
+
+	if (link < 0)
+		return hd_json_fail(&reader->json, field, "must be the name of a link");
+	return link;
+}
+
+static int read_busy_one(const struct reader *reader, json_t *object, size_t index) {
+	static const char *const keys[] = {"link", "start", "end", "rate", "token", NULL};
+	struct hd_plan_busy *busy = &reader->snapshot->busy[index];
+	char prefix[64], field[80];
+	const struct hd_json_object in = {&reader->json, object, prefix};
+	double token;
+
+	snprintf(prefix, sizeof prefix, "busy[%zu]", index);
+	snprintf(field, sizeof field, "%s.link", prefix);
+	const struct wanted wanted[] = {
+		{"start", {.least = -SECONDS_MAX, .most = SECONDS_MAX}, &busy->start},
+		{"end", {.least = -SECONDS_MAX, .most = SECONDS_MAX, .required = true}, &busy->end},
+		{"rate", {.least = 0, .most = UNITS_MAX, .required = true}, &busy->rate},
+		{"token", {.least = 0, .most = 9007199254740992.0, .whole = true}, &token},
+	};
+	int rc = hd_json_known(&in, keys);
+	if (rc == 0)
+		rc = READ_NUMBERS(&in, wanted);
+	if (rc < 0)
+		return rc;
+	if (busy->end < busy->start)
+		return hd_json_fail(&reader->json, prefix, "ends before it starts");
+	rc = link_of(reader, field, json_object_get(object, "link"));
+	if (rc < 0)
+		return rc;
+	busy->link = (uint32_t)rc;
+	busy->token = (uint64_t)token;
+	return 0;
+}
+
+static int read_busy(const struct reader *reader, const struct hd_json_object *root) {
+	struct hd_snapshot *s = reader->snapshot;
+	json_t *list, *object;
+	size_t i;
+	int rc = hd_json_array(root, "busy", false, HD_PLAN_BUSY_MAX, &list);
+
+	if (rc < 0 || list == NULL)
+		return rc;
+	s->busy = calloc(json_array_size(list) + 1, sizeof *s->busy);
+	if (s->busy == NULL)
+		return -ENOMEM;
+	s->input.busy = s->busy;
+	s->input.busy_count = (uint32_t)json_array_size(list);
+	json_array_foreach(list, i, object) {
+		rc = read_busy_one(reader, object, i);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int read_tenant(const struct reader *reader, json_t *object, size_t index) {
+	static const char *const keys[] = {"name", "weight", "deficit", NULL};
+	struct hd_plan_tenant *tenant = &reader->snapshot->tenant[index];
+	char prefix[64];
+	const struct hd_json_object in = {&reader->json, object, prefix};
+	const char *name;
+	const struct wanted wanted[] = {
+		{"weight", {.least = 1e-9, .most = 1e9, .fallback = 1}, &tenant->weight},
+		{"deficit", {.least = -UNITS_MAX, .most = UNITS_MAX}, &tenant->deficit},
+	};
+
+	snprintf(prefix, sizeof prefix, "tenants[%zu]", index);
+	int rc = hd_json_known(&in, keys);
+	if (rc == 0)
+		rc = hd_json_name(&in, "name", true, &name);
+	if (rc == 0)
+		rc = READ_NUMBERS(&in, wanted);
+	if (rc < 0)
+		return rc;
+	return twice(reader, prefix, name, add_name(reader->snapshot->tenants, name));
+}
+
+static int read_tenants(const struct reader *reader, const struct hd_json_object *root) {
+	json_t *list, *object;
+	size_t i;
+	int rc = hd_json_array(root, "tenants", false, HD_JOBS_MAX, &list);
+
+	if (rc < 0 || list == NULL)
+		return rc;
+	reader->snapshot->listed_tenants = true;
+	json_array_foreach(list, i, object) {
+		rc = read_tenant(reader, object, i);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Index of a tenant. One that is not listed is made, with weight 1, unless there is a list. */
+static int tenant_of(const struct reader *reader, const char *prefix, const char *name) {
+	struct hd_snapshot *s = reader->snapshot;
+	const int found = find_name(s->tenants, name);
+	const size_t count = json_object_size(s->tenants);
+
+	if (found >= 0)
+		return found;
+	if (s->listed_tenants)
+		return hd_json_fail(
+			&reader->json, prefix, "tenant \"%s\" is not among the tenants", name
+		);
+	if (count == HD_JOBS_MAX)
+		return hd_json_fail(
+			&reader->json, prefix, "more than %d tenants (HD_JOBS_MAX)", HD_JOBS_MAX
+		);
+	s->tenant[count].weight = 1;
+	return add_name(s->tenants, name) < 0 ? -ENOMEM : (int)count;
+}
+
+/* v_init, tau_max, theta and server_free, of a job or, for all jobs, of the root. */
+static int read_bounds(
+	const struct hd_json_object *in,
+	const struct hd_plan_job *fallback,
+	bool required,
+	struct hd_plan_job *job
+) {
+	double v_init, tau_max;
+	const struct wanted wanted[] = {
+		{"v_init",
+		 {.most = (double)HD_VERSION_COUNTER_MAX,
+		  .fallback = (double)fallback->v_init,
+		  .whole = true},
+		 &v_init},
+		{"tau_max",
+		 {.most = HD_TAU_MAX_LIMIT,
+		  .fallback = fallback->tau_max,
+		  .whole = true,
+		  .required = required},
+		 &tau_max},
+		{"theta",
+		 {.most = 1e9, .fallback = fallback->theta, .infinite = true},
+		 &job->theta},
+		{"server_free",
+		 {.most = SECONDS_MAX, .fallback = fallback->server_free},
+		 &job->server_free},
+	};
+	const int rc = READ_NUMBERS(in, wanted);
+
+	if (rc < 0)
+		return rc;
+	job->v_init = (uint64_t)v_init;
+	job->tau_max = (uint32_t)tau_max;
+	return 0;
+}
+
+static int read_job(const struct reader *reader, json_t *object, size_t index) {
+	static const char *const keys[]
+		= {"name", "tenant", "v_init", "tau_max", "theta", "server_free", NULL};
+	struct hd_snapshot *s = reader->snapshot;
+	struct hd_plan_job *job = &s->job[index];
+	char prefix[64];
+	const struct hd_json_object in = {&reader->json, object, prefix};
+	const char *name, *tenant;
+
+	snprintf(prefix, sizeof prefix, "jobs[%zu]", index);
+	int rc = hd_json_known(&in, keys);
+	if (rc == 0)
+		rc = hd_json_name(&in, "name", true, &name);
+	if (rc == 0)
+		rc = hd_json_name(&in, "tenant", false, &tenant);
+	if (rc == 0)
+		rc = read_bounds(
+			&in, &s->defaults, json_object_get(s->root, "tau_max") == NULL, job
+		);
+	if (rc == 0)
+		rc = tenant_of(reader, prefix, tenant == NULL ? "default" : tenant);
+	if (rc < 0)
+		return rc;
+	job->tenant = (uint32_t)rc;
+	return twice(reader, prefix, name, add_name(s->jobs, name));
+}
+
+static int read_jobs(const struct reader *reader, const struct hd_json_object *root) {
+	json_t *list, *object;
+	size_t i;
+	int rc = hd_json_array(root, "jobs", false, HD_JOBS_MAX, &list);
+
+	reader->snapshot->defaults.theta = INFINITY;
+	if (rc == 0)
+		rc = read_bounds(
+			root, &reader->snapshot->defaults, list == NULL, &reader->snapshot->defaults
+		);
+	if (rc < 0 || list == NULL)
+		return rc;
+	reader->snapshot->listed_jobs = true;
+	json_array_foreach(list, i, object) {
+		rc = read_job(reader, object, i);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* The job of an update. Without a list of jobs it is made, with the root's bounds. */
+static int job_of(const struct reader *reader, const struct hd_json_object *in) {
+	struct hd_snapshot *s = reader->snapshot;
+	const char *name, *tenant;
+	int rc = hd_json_name(in, "job", false, &name);
+
+	if (rc == 0)
+		rc = hd_json_name(in, "tenant", false, &tenant);
+	if (rc < 0)
+		return rc;
+	if (name == NULL && s->listed_jobs && json_object_size(s->jobs) != 1)
+		return hd_json_fail(in->reader, in->prefix, "job is missing");
+	if (name == NULL && s->listed_jobs)
+		name = json_object_iter_key(json_object_iter(s->jobs));
+	if (name == NULL)
+		name = tenant == NULL ? "default" : tenant;
+	const int found = find_name(s->jobs, name);
+	if (found < 0 && s->listed_jobs)
+		return hd_json_fail(
+			in->reader, in->prefix, "job \"%s\" is not among the jobs", name
+		);
+	const size_t count = json_object_size(s->jobs);
+	if (found < 0 && count == HD_JOBS_MAX)
+		return hd_json_fail(
+			in->reader, in->prefix, "more than %d jobs (HD_JOBS_MAX)", HD_JOBS_MAX
+		);
+	if (found >= 0 && tenant == NULL)
+		return found;
+	const int owner = tenant_of(reader, in->prefix, tenant == NULL ? "default" : tenant);
+	if (owner < 0)
+		return owner;
+	if (found >= 0 && s->job[found].tenant != (uint32_t)owner)
+		return hd_json_fail(in->reader, in->prefix, "job \"%s\" is another tenant's", name);
+	if (found >= 0)
+		return found;
+	s->job[count] = s->defaults;
+	s->job[count].tenant = (uint32_t)owner;
+	return add_name(s->jobs, name) < 0 ? -ENOMEM : (int)count;
+}
+
+static int
+read_path(const struct reader *reader, const struct hd_json_object *in, struct hd_plan_item *item) {
+	json_t *list, *value;
+	size_t k;
+	int rc = hd_json_array(in, "path", true, HD_PLAN_PATH_MAX, &list);
+
+	if (rc < 0)
+		return rc;
+	json_array_foreach(list, k, value) {
+		char field[96];
+
+		snprintf(field, sizeof field, "%s.path[%zu]", in->prefix, k);
+		rc = link_of(reader, field, value);
+		if (rc < 0)
+			return rc;
+		for (uint8_t o = 0; o < item->path_count; o++)
+			if (item->path[o] == (uint32_t)rc)
+				return hd_json_fail(in->reader, field, "a link twice");
+		item->path[item->path_count++] = (uint32_t)rc;
+	}
+	return 0;
+}
+
+static int read_direction(const struct hd_json_object *in, struct hd_plan_item *item) {
+	json_t *value = json_object_get(in->object, "direction");
+	const char *text = json_string_value(value);
+	char field[96];
+
+	if (value == NULL || (text != NULL && strcmp(text, "push") == 0))
+		item->direction = HD_PLAN_PUSH;
+	else if (text != NULL && strcmp(text, "pull") == 0)
+		item->direction = HD_PLAN_PULL;
+	else {
+		snprintf(field, sizeof field, "%s.direction", in->prefix);
+		return hd_json_fail(in->reader, field, "must be \"push\" or \"pull\"");
+	}
+	return 0;
+}
+
+static int read_keep(const struct hd_json_object *in, struct hd_plan_item *item) {
+	json_t *value = json_object_get(in->object, "keep");
+	char field[96];
+
+	if (value != NULL && !json_is_boolean(value)) {
+		snprintf(field, sizeof field, "%s.keep", in->prefix);
+		return hd_json_fail(in->reader, field, "must be true or false");
+	}
+	item->keep = json_is_true(value);
+	return 0;
+}
+
+static int read_update(const struct reader *reader, json_t *object, size_t index) {
+	static const char *const keys[]
+		= {"id",
+		   "bytes",
+		   "version",
+		   "path",
+		   "direction",
+		   "tenant",
+		   "job",
+		   "waited",
+		   "keep",
+		   NULL};
+	struct hd_plan_item *item = &reader->snapshot->items[index];
+	char prefix[64], field[80];
+	const struct hd_json_object in = {&reader->json, object, prefix};
+	double version = 0;
+
+	snprintf(prefix, sizeof prefix, "updates[%zu]", index);
+	int rc = hd_json_known(&in, keys);
+	if (rc == 0)
+		rc = read_direction(&in, item);
+	if (rc < 0)
+		return rc;
+	const struct wanted wanted[] = {
+		{"bytes", {.least = 1e-9, .most = UNITS_MAX, .required = true}, &item->amount},
+		{"version",
+		 {.most = (double)HD_VERSION_COUNTER_MAX,
+		  .whole = true,
+		  .required = item->direction == HD_PLAN_PUSH},
+		 &version},
+		{"waited", {.most = SECONDS_MAX}, &item->waited},
+	};
+	const json_t *id = json_object_get(object, "id");
+	if (!json_is_integer(id) && json_string_length(id) == 0) {
+		snprintf(field, sizeof field, "%s.id", prefix);
+		return hd_json_fail(&reader->json, field, "must be a whole number or a string");
+	}
+	reader->snapshot->ids[index] = id;
+	rc = READ_NUMBERS(&in, wanted);
+	if (rc == 0)
+		rc = read_path(reader, &in, item);
+	if (rc == 0)
+		rc = read_keep(&in, item);
+	if (rc == 0)
+		rc = job_of(reader, &in);
+	if (rc < 0)
+		return rc;
+	item->job = (uint32_t)rc;
+	item->version = (uint64_t)version;
+	return 0;
+}
+
+struct named {
+	const json_t *id;
+	size_t index;
+};
+
+/* Whole numbers before strings, each in their order: ties between updates are broken so. */
+static int compare_ids(const void *a, const void *b) {
+	const json_t *x = ((const struct named *)a)->id, *y = ((const struct named *)b)->id;
+
+	if (json_is_integer(x) != json_is_integer(y))
+		return json_is_integer(x) ? -1 : 1;
+	if (json_is_integer(x))
+		return (json_integer_value(x) > json_integer_value(y))
+			- (json_integer_value(x) < json_integer_value(y));
+	return strcmp(json_string_value(x), json_string_value(y));
+}
+
+/* The planner's ids are the ranks, from 1. */
+static int number_ids(const struct reader *reader) {
+	struct hd_snapshot *s = reader->snapshot;
+	const size_t count = s->input.item_count;
+	struct named *all = calloc(count + 1, sizeof *all);
+	int rc = 0;
+
+	if (all == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		all[i] = (struct named){s->ids[i], i};
+	qsort(all, count, sizeof *all, compare_ids);
+	for (size_t i = 0; i < count; i++) {
+		s->items[all[i].index].id = i + 1;
+		s->ids[i] = all[i].id;
+	}
+	for (size_t i = 1; rc == 0 && i < count; i++) {
+		char field[64];
+
+		if (compare_ids(&all[i - 1], &all[i]) != 0)
+			continue;
+		snprintf(
+			field,
+			sizeof field,
+			"updates[%zu].id",
+			all[i].index > all[i - 1].index ? all[i].index : all[i - 1].index
+		);
+		rc = hd_json_fail(&reader->json, field, "another update has it too");
+	}
+	free(all);
+	return rc;
+}
+
+static int read_updates(const struct reader *reader, const struct hd_json_object *root) {
+	struct hd_snapshot *s = reader->snapshot;
+	json_t *list, *object;
+	size_t i;
+	int rc = hd_json_array(root, "updates", true, HD_PENDING_MAX, &list);
+
+	if (rc < 0)
+		return rc;
+	s->items = calloc(json_array_size(list) + 1, sizeof *s->items);
+	s->ids = calloc(json_array_size(list) + 1, sizeof *s->ids);
+	if (s->items == NULL || s->ids == NULL)
+		return -ENOMEM;
+	s->input.items = s->items;
+	s->input.item_count = (uint32_t)json_array_size(list);
+	json_array_foreach(list, i, object) {
+		rc = read_update(reader, object, i);
+		if (rc < 0)
+			return rc;
+	}
+	return number_ids(reader);
+}
+
+static int read_root(const struct reader *reader) {
+	static const char *const keys[]
+		= {"links",
+		   "updates",
+		   "v_init",
+		   "tau_max",
+		   "theta",
+		   "server_free",
+		   "ageing",
+		   "jobs",
+		   "tenants",
+		   "busy",
+		   "about",
+		   NULL};
+	struct hd_snapshot *s = reader->snapshot;
+	const struct hd_json_object root = {&reader->json, s->root, ""};
+	const struct wanted wanted[] = {
+		{"ageing",
+		 {.most = SECONDS_MAX, .fallback = INFINITY, .infinite = true},
+		 &s->input.ageing_s},
+	};
+	int rc = hd_json_known(&root, keys);
+
+	if (rc == 0)
+		rc = READ_NUMBERS(&root, wanted);
+	if (rc == 0)
+		rc = read_links(reader, &root);
+	if (rc == 0)
+		rc = read_busy(reader, &root);
+	if (rc == 0)
+		rc = read_tenants(reader, &root);
+	if (rc == 0)
+		rc = read_jobs(reader, &root);
+	if (rc == 0)
+		rc = read_updates(reader, &root);
+	s->input.tenants = s->tenant;
+	s->input.tenant_count = (uint32_t)json_object_size(s->tenants);
+	s->input.jobs = s->job;
+	s->input.job_count = (uint32_t)json_object_size(s->jobs);
+	return rc;
+}
+
+int hd_snapshot_parse(
+	const char *text,
+	struct hd_snapshot **snapshot,
+	char *error,
+	size_t error_bytes
+) {
+	struct reader reader = {.json = {text, error, error_bytes}};
+	json_t *root = hd_json_load(&reader.json);
+
+	if (root == NULL)
+		return -EINVAL;
+	reader.snapshot = calloc(1, sizeof *reader.snapshot);
+	if (reader.snapshot == NULL) {
+		json_decref(root);
+		return -ENOMEM;
+	}
+	reader.snapshot->root = root;
+	reader.snapshot->links = json_object();
+	reader.snapshot->jobs = json_object();
+	reader.snapshot->tenants = json_object();
+	const int rc = read_root(&reader);
+	if (rc < 0) {
+		hd_snapshot_destroy(reader.snapshot);
+		return rc;
+	}
+	*snapshot = reader.snapshot;
+	return 0;
+}
+
+void hd_snapshot_destroy(struct hd_snapshot *snapshot) {
+	if (snapshot == NULL)
+		return;
+	json_decref(snapshot->root);
+	json_decref(snapshot->links);
+	json_decref(snapshot->jobs);
+	json_decref(snapshot->tenants);
+	free(snapshot->capacity);
+	free(snapshot->busy);
+	free(snapshot->items);
+	free(snapshot->ids);
+	free(snapshot);
+}
