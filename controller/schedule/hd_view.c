@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Half of a new sample is believed: within 10 % after four. */
-#define VIEW_GAIN 0.5
+/* An unexplained shortfall is believed by half, a second one in a row fully: 10 % after two. */
+#define VIEW_GAIN_FIRST 0.5
+/* Samples near the estimate smooth it, and what runs beside is a mean of ours, not a measurement. */
+#define VIEW_GAIN_NEAR 0.25
+#define VIEW_GAIN_BESIDE 0.5
 /* A transfer that its own pacing held back for this share of its time says nothing about the limit. */
 #define VIEW_PACED 0.5
 /* Shorter transfers measure latency rather than capacity: they may raise, not lower. */
@@ -17,17 +20,19 @@
 #define VIEW_TOLERANCE 0.9
 
 struct link_state {
-	double capacity_bps; /* meaningful when samples > 0 */
+	double capacity_bps; /* known: the estimate; else the most that it was seen to carry */
 	double spread_bps;
 	hd_ns updated;
 	hd_ns carried; /* when it last carried about its estimate */
 	uint32_t samples;
 	uint32_t short_count; /* unexplained shortfalls on paths over it since then */
+	bool known; /* a network-limited sample was put down to it */
 };
 
 struct hd_view {
 	double initial_bps;
-	double best_bps; /* greatest estimate of a sampled link; 0: none */
+	double best_bps; /* greatest capacity_bps of all links; 0: none */
+	bool any_known;
 	struct link_state *links;
 	uint32_t count;
 };
@@ -68,34 +73,27 @@ static bool cover(struct hd_view *view, uint32_t link) {
 }
 
 static double believed(const struct hd_view *view, uint32_t link) {
-	if (link < view->count && view->links[link].samples > 0)
+	if (link < view->count && view->links[link].known)
 		return view->links[link].capacity_bps;
-	return view->best_bps > 0 ? view->best_bps : view->initial_bps;
+	return view->any_known ? view->best_bps : fmax(view->initial_bps, view->best_bps);
 }
 
 static void find_best(struct hd_view *view) {
 	view->best_bps = 0;
 	for (uint32_t l = 0; l < view->count; l++)
-		if (view->links[l].samples > 0)
-			view->best_bps = fmax(view->best_bps, view->links[l].capacity_bps);
+		view->best_bps = fmax(view->best_bps, view->links[l].capacity_bps);
 }
 
-static void move(struct hd_view *view, uint32_t link, double seen_bps, double gain, hd_ns at) {
+static void set(struct hd_view *view, uint32_t link, double capacity_bps, hd_ns at) {
 	struct link_state *state = &view->links[link];
-	const double before = believed(view, link);
-	const bool was_best = state->samples > 0 && state->capacity_bps >= view->best_bps;
+	const double before = state->capacity_bps;
 
-	if (state->samples == 0)
-		gain = 1;
-	state->capacity_bps = before + gain * (seen_bps - before);
-	state->spread_bps += VIEW_GAIN * (fabs(seen_bps - before) - state->spread_bps);
+	state->capacity_bps = capacity_bps;
 	state->updated = at;
-	if (state->samples < UINT32_MAX)
-		state->samples++;
-	if (was_best && state->capacity_bps < view->best_bps)
+	if (capacity_bps >= view->best_bps)
+		view->best_bps = capacity_bps;
+	else if (before >= view->best_bps)
 		find_best(view);
-	else
-		view->best_bps = fmax(view->best_bps, state->capacity_bps);
 }
 
 /* The link with the least estimated residual; of equal ones the one that is known best, so that an
@@ -136,17 +134,35 @@ static uint8_t suspect(const struct hd_view *view, const struct hd_view_sample *
 static void raise_carried(struct hd_view *view, const struct hd_view_sample *sample) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const uint32_t link = sample->path[k];
+		struct link_state *state = &view->links[link];
 		const double seen = sample->rate_bps + sample->beside_bps[k];
+		const double before = believed(view, link), floor = state->capacity_bps;
+		const double gain = state->samples == 0 ? 1 : VIEW_GAIN_BESIDE;
 
-		if (sample->rate_bps > believed(view, link))
-			move(view, link, sample->rate_bps, 1, sample->at);
-		if (seen > believed(view, link))
-			move(view, link, seen, VIEW_GAIN, sample->at);
-		if (seen >= VIEW_TOLERANCE * believed(view, link)) {
-			view->links[link].carried = sample->at;
-			view->links[link].short_count = 0;
+		state->spread_bps += VIEW_GAIN_NEAR * (fabs(seen - before) - state->spread_bps);
+		state->samples += state->samples < UINT32_MAX;
+		if (seen > floor)
+			set(view,
+			    link,
+			    fmax(sample->rate_bps, floor + gain * (seen - floor)),
+			    sample->at);
+		if (seen >= VIEW_TOLERANCE * before) {
+			state->carried = sample->at;
+			state->short_count = 0;
 		}
 	}
+}
+
+/* A network-limited sample put down to one link. */
+static void
+limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, double gain) {
+	const uint32_t link = sample->path[k];
+	struct link_state *state = &view->links[link];
+	const double seen = sample->rate_bps + sample->beside_bps[k];
+	const double before = state->known ? state->capacity_bps : seen;
+
+	state->known = view->any_known = true;
+	set(view, link, before + gain * (seen - before), sample->at);
 }
 
 static bool sound(const struct hd_view_sample *sample) {
@@ -165,21 +181,21 @@ void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 	for (uint8_t k = 0; k < sample->path_count; k++)
 		if (!cover(view, sample->path[k]))
 			return;
-	uint8_t limit = least_residual(view, sample);
-	const double predicted = believed(view, sample->path[limit]) - sample->beside_bps[limit];
+	const uint8_t least = least_residual(view, sample);
+	const double predicted = believed(view, sample->path[least]) - sample->beside_bps[least];
 
 	raise_carried(view, sample);
 	if (sample->limited >= VIEW_PACED || sample->bytes < VIEW_BYTES_MIN)
 		return;
-	if (sample->rate_bps < VIEW_TOLERANCE * predicted) {
-		for (uint8_t k = 0; k < sample->path_count; k++)
-			view->links[sample->path[k]].short_count++;
-		limit = suspect(view, sample);
+	if (sample->rate_bps >= VIEW_TOLERANCE * predicted) {
+		limit(view, sample, least, VIEW_GAIN_NEAR * (1 - sample->limited));
+		return;
 	}
-	const uint32_t link = sample->path[limit];
-	const double seen = sample->rate_bps + sample->beside_bps[limit];
-	if (seen < believed(view, link) || view->links[link].samples == 0)
-		move(view, link, seen, VIEW_GAIN * (1 - sample->limited), sample->at);
+	for (uint8_t k = 0; k < sample->path_count; k++)
+		view->links[sample->path[k]].short_count++;
+	const uint8_t guilty = suspect(view, sample);
+	const bool again = view->links[sample->path[guilty]].short_count > 1;
+	limit(view, sample, guilty, (again ? 1 : VIEW_GAIN_FIRST) * (1 - sample->limited));
 }
 
 struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link) {

@@ -3,11 +3,19 @@
  * The network view: one capacity estimate for each directed link, from completed transfers.
  *
  * A sample is the goodput of one transfer, together with what was running beside it on each link.
- * A sample limited by its own pacing can only raise an estimate; one limited by the network sets
- * the estimate of the link that limits it (the least estimated residual on its path), smoothed. Every
- * link of a path carried at least what was seen, so a sample always raises the others that are
- * below it. A link without a sample has the estimate of the best link seen (a new link is tried,
- * not feared), or `initial_bps`.
+ *   - Every link of a path carried at least what was seen: a sample raises the estimates below it.
+ *   - A sample limited by its own pacing can do no more than that.
+ *   - One limited by the network, and near what the estimates predict (the least residual on the path),
+ *     smooths the estimate of the link that predicted it.
+ *   - One that falls short of the prediction is put down to the link with the most such shortfalls
+ *     since it last carried its estimate; of equal ones, to the one whose last good moment is older.
+ *     So a slow uplink is told from the server's link by the other hosts' transfers, which keep clearing
+ *     the latter, and a slow server's link by the second host that falls short. Half is believed at
+ *     first, the second in a row fully.
+ * A link that no network-limited sample was put down to has the estimate of the best link seen (a new
+ * link is tried, not feared), or `initial_bps` as long as there is none.
+ * Estimates do not age: an idle link that was slow is tried at what it had, and as transfers probe up to
+ * 1.25 times their rate it gains a quarter with each.
  */
 #ifndef HD_VIEW_H
 #define HD_VIEW_H

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "fuzz.h"
+#include "hd_snapshot.h"
+
+#include <string.h>
+
+/* Whatever is read can be planned, and the plan holds every update once. */
+static void plan_it(const struct hd_snapshot *snapshot) {
+	const struct hd_plan_input *input = hd_snapshot_input(snapshot);
+	const struct hd_plan_entry *entries;
+	const char *error = "";
+	struct hd_plan *plan;
+	uint32_t count;
+
+	CHECK(hd_plan_create(&plan) == 0);
+	CHECK(hd_plan_run(plan, input, &entries, &count, &error) == 0);
+	CHECK(count == input->item_count);
+	json_t *json = hd_snapshot_plan(snapshot, entries, count);
+	CHECK(json != NULL);
+	CHECK(json_array_size(json_object_get(json, "order"))
+		      + json_array_size(json_object_get(json, "drops"))
+	      == count);
+	json_decref(json);
+	hd_plan_destroy(plan);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+	char *text = malloc(bytes + 1), error[80] = "";
+	struct hd_snapshot *snapshot;
+
+	CHECK(text);
+	if (bytes > 0)
+		memcpy(text, data, bytes);
+	text[bytes] = '\0';
+	if (hd_snapshot_parse(text, &snapshot, error, sizeof error) == 0) {
+		plan_it(snapshot);
+		hd_snapshot_destroy(snapshot);
+	} else
+		CHECK(strncmp(error, "line ", 5) == 0);
+	free(text);
+	return 0;
+}
