@@ -22,7 +22,7 @@
 /* --- names ----------------------------------------------------------------------------------- */
 
 static void hd_file_name(char *name, size_t room, uint32_t job, hd_version version) {
-	snprintf(
+	(void)snprintf(
 		name,
 		room,
 		"%08" PRIx32 "-%04x-%012" PRIx64 HD_SUFFIX,
@@ -35,7 +35,7 @@ static void hd_file_name(char *name, size_t room, uint32_t job, hd_version versi
 static bool hd_file_is_of(const char *name, uint32_t job) {
 	char prefix[16];
 
-	snprintf(prefix, sizeof(prefix), "%08" PRIx32 "-", job);
+	(void)snprintf(prefix, sizeof(prefix), "%08" PRIx32 "-", job);
 	return strlen(name) == HD_FILE_BYTES + strlen(HD_SUFFIX)
 		&& strncmp(name, prefix, strlen(prefix)) == 0
 		&& strcmp(name + HD_FILE_BYTES, HD_SUFFIX) == 0;
@@ -181,7 +181,7 @@ int hd_checkpoint_write(
 	if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path)
 	    || snprintf(temporary, sizeof(temporary), "%s/.%s.new", directory, name)
 		    >= (int)sizeof(temporary)) {
-		snprintf(error, error_bytes, "%s: name too long (PATH_MAX)", directory);
+		(void)snprintf(error, error_bytes, "%s: name too long (PATH_MAX)", directory);
 		return -ENAMETOOLONG;
 	}
 	rc = hd_write_file(temporary, checkpoint);
@@ -194,7 +194,7 @@ int hd_checkpoint_write(
 		(void)unlink(temporary);
 	}
 	if (rc < 0) {
-		snprintf(error, error_bytes, "%s: %s", path, strerror(-rc));
+		(void)snprintf(error, error_bytes, "%s: %s", path, strerror(-rc));
 		return rc;
 	}
 	hd_remove_older(directory, checkpoint->job);
@@ -248,12 +248,12 @@ static int hd_read_header(
 	int rc;
 
 	if (fstat(fd, &status) < 0 || hd_read_all(fd, first, sizeof(first)) < 0) {
-		snprintf(error, error_bytes, "too short");
+		(void)snprintf(error, error_bytes, "too short");
 		return -EBADMSG;
 	}
 	length = hd_safetensors_length(first);
 	if (length < 0 || length > status.st_size) {
-		snprintf(error, error_bytes, "header: its length is beyond the file's");
+		(void)snprintf(error, error_bytes, "header: its length is beyond the file's");
 		return -EBADMSG;
 	}
 	header = malloc((size_t)length);
@@ -270,7 +270,7 @@ static int hd_read_header(
 	if (rc == 0
 	    && (uint64_t)status.st_size
 		    != sizeof(first) + (uint64_t)length + 2 * checkpoint->values * sizeof(float)) {
-		snprintf(error, error_bytes, "its size is not that of its tensors");
+		(void)snprintf(error, error_bytes, "its size is not that of its tensors");
 		hd_safetensors_free(checkpoint);
 		return -EBADMSG;
 	}
@@ -289,18 +289,18 @@ static int hd_read_file(
 	int rc;
 
 	if (fd < 0) {
-		snprintf(error, error_bytes, "%s", strerror(errno));
+		(void)snprintf(error, error_bytes, "%s", strerror(errno));
 		return -errno;
 	}
-	snprintf(error, error_bytes, "cannot be read");
+	(void)snprintf(error, error_bytes, "cannot be read");
 	rc = hd_read_header(fd, checkpoint, hash, error, error_bytes);
 	if (rc == 0) {
 		rc = hd_read_arrays(fd, checkpoint);
 		if (rc == 0 && checkpoint->job != job) {
-			snprintf(error, error_bytes, "is of another job");
+			(void)snprintf(error, error_bytes, "is of another job");
 			rc = -EBADMSG;
 		} else if (rc == 0) {
-			snprintf(error, error_bytes, "its hash does not match: damaged");
+			(void)snprintf(error, error_bytes, "its hash does not match: damaged");
 			rc = hd_safetensors_check(checkpoint, hash);
 		}
 		if (rc < 0) {
@@ -318,10 +318,10 @@ int hd_checkpoint_read(
 	void (*say)(const char *sentence)
 ) {
 	char path[PATH_MAX], error[128], sentence[HD_SENTENCE_BYTES];
-	struct hd_files *files;
+	struct hd_files *files = NULL;
 	int rc = hd_files_list(directory, job, &files);
 
-	if (rc < 0) {
+	if (rc < 0 || files == NULL) {
 		return rc;
 	}
 	rc = -ENOENT;
@@ -336,10 +336,10 @@ int hd_checkpoint_read(
 			break;
 		}
 		if (rc < 0) {
-			snprintf(sentence, sizeof(sentence), "%s: %s: not used", path, error);
+			(void)snprintf(sentence, sizeof(sentence), "%s: %s: not used", path, error);
 			say(sentence);
 		} else if (i > 0) {
-			snprintf(sentence, sizeof(sentence), "%s: used instead", path);
+			(void)snprintf(sentence, sizeof(sentence), "%s: used instead", path);
 			say(sentence);
 		}
 	}

@@ -137,7 +137,7 @@ bool hd_checkpoint_writer_take(
 
 		*job = write->job;
 		*status = write->status;
-		snprintf(error, error_bytes, "%s", write->error);
+		(void)snprintf(error, error_bytes, "%s", write->error);
 		found = true;
 	}
 	pthread_mutex_unlock(&writer->lock);

@@ -55,7 +55,7 @@ static int hd_tensor_entries(json_t *root, const struct hd_jobspec *spec) {
 		for (uint32_t i = 0; i < spec->tensor_count; i++) {
 			json_t *entry = hd_tensor_entry(&spec->tensors[i], &offset);
 
-			snprintf(name, sizeof(name), "%s/%s", part[p], spec->tensors[i].name);
+			(void)snprintf(name, sizeof(name), "%s/%s", part[p], spec->tensors[i].name);
 			if (json_object_set_new(root, name, entry) < 0) {
 				return -ENOMEM;
 			}
@@ -134,7 +134,7 @@ static char *hd_spec_text(const struct hd_jobspec *spec) {
 static int hd_metadata_number(json_t *metadata, const char *key, double value) {
 	char text[64];
 
-	snprintf(text, sizeof(text), "%.9g", value);
+	(void)snprintf(text, sizeof(text), "%.9g", value);
 	return json_object_set_new(metadata, key, json_string(text));
 }
 
@@ -144,15 +144,15 @@ static int hd_metadata_about(json_t *metadata, const struct hd_checkpoint *check
 	char version[48], seed[24], tau[16];
 	int rc = 0;
 
-	snprintf(
+	(void)snprintf(
 		version,
 		sizeof(version),
 		"%u:%" PRIu64,
 		hd_version_incarnation(checkpoint->version),
 		hd_version_counter(checkpoint->version)
 	);
-	snprintf(seed, sizeof(seed), "%" PRIu64, spec->seed);
-	snprintf(tau, sizeof(tau), "%" PRIu32, spec->tau_max);
+	(void)snprintf(seed, sizeof(seed), "%" PRIu64, spec->seed);
+	(void)snprintf(tau, sizeof(tau), "%" PRIu32, spec->tau_max);
 	rc |= json_object_set_new(metadata, "format", json_string(HD_FORMAT));
 	rc |= json_object_set_new(metadata, "version", json_string(version));
 	rc |= json_object_set_new(metadata, "tenant", json_string(spec->tenant));
@@ -213,26 +213,26 @@ static int hd_header_hash(
 }
 
 static int hd_header_frame(json_t *root, uint8_t **header, size_t *bytes) {
-	char *text = json_dumps(root, HD_DUMP);
-	size_t length = text != NULL ? strlen(text) : 0;
+	size_t length = json_dumpb(root, NULL, 0, HD_DUMP);
 	size_t padded = (length + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
 	uint8_t *out;
 
-	if (text == NULL) {
-		return -ENOMEM;
+	if (padded > HD_SAFETENSORS_HEADER_MAX) {
+		return -EMSGSIZE;
 	}
-	out = padded <= HD_SAFETENSORS_HEADER_MAX ? malloc(padded + HD_SAFETENSORS_LENGTH_BYTES) :
-						    NULL;
+	out = length > 0 ? malloc(padded + HD_SAFETENSORS_LENGTH_BYTES) : NULL;
 	if (out == NULL) {
-		free(text);
-		return padded > HD_SAFETENSORS_HEADER_MAX ? -EMSGSIZE : -ENOMEM;
+		return -ENOMEM;
 	}
 	for (size_t i = 0; i < HD_SAFETENSORS_LENGTH_BYTES; i++) {
 		out[i] = (uint8_t)(padded >> (8 * i));
 	}
 	memset(out + HD_SAFETENSORS_LENGTH_BYTES, ' ', padded);
-	memcpy(out + HD_SAFETENSORS_LENGTH_BYTES, text, length);
-	free(text);
+	if (json_dumpb(root, (char *)out + HD_SAFETENSORS_LENGTH_BYTES, length, HD_DUMP)
+	    != length) {
+		free(out);
+		return -ENOMEM;
+	}
 	*header = out;
 	*bytes = padded + HD_SAFETENSORS_LENGTH_BYTES;
 	return 0;
@@ -470,7 +470,7 @@ int hd_safetensors_read(
 	int rc;
 
 	if (root == NULL) {
-		snprintf(error, error_bytes, "header: no JSON: %s", where.text);
+		(void)snprintf(error, error_bytes, "header: no JSON: %s", where.text);
 		return -EBADMSG;
 	}
 	rc = hd_read_hash(root, hash);
@@ -485,7 +485,7 @@ int hd_safetensors_read(
 	}
 	json_decref(root);
 	if (rc < 0) {
-		snprintf(error, error_bytes, "header: %s is missing or wrong", field);
+		(void)snprintf(error, error_bytes, "header: %s is missing or wrong", field);
 		hd_safetensors_free(&found);
 		return rc == -ENOMEM ? rc : -EBADMSG;
 	}

@@ -162,6 +162,11 @@ static void hd_commit_apply(struct hd_turn *turn, struct hd_incoming *in) {
 	struct hd_server *server = turn->server;
 	struct hd_job *job = in->job;
 	uint64_t counter = hd_version_counter(job->version) + 1;
+	const struct hd_sgd sgd = {
+		.learning_rate = job->spec.learning_rate,
+		.momentum = job->spec.momentum,
+		.decay = job->spec.weight_decay,
+	};
 	struct hd_round round = {
 		.round = in->round,
 		.outcome = HD_OUTCOME_APPLIED,
@@ -170,15 +175,7 @@ static void hd_commit_apply(struct hd_turn *turn, struct hd_incoming *in) {
 
 	assert(hd_commit_bound(job, in->base) == HD_REASON_NONE);
 	hd_model_unshare(server, job);
-	hd_sgd_apply(
-		job->model->data,
-		job->momentum->data,
-		in->buffer->data,
-		job->values,
-		job->spec.learning_rate,
-		job->spec.momentum,
-		job->spec.weight_decay
-	);
+	hd_sgd_apply(job->model->data, job->momentum->data, in->buffer->data, job->values, &sgd);
 	job->version = hd_version_make(hd_version_incarnation(job->version), counter);
 	job->commits_since++;
 	round.version = job->version;

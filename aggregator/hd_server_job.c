@@ -106,7 +106,7 @@ static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspe
 	if (job == NULL) {
 		return NULL;
 	}
-	job->members = calloc(HD_WORKERS_MAX, sizeof(*job->members));
+	job->members = calloc(HD_WORKERS_MAX, sizeof(struct hd_member *));
 	job->log = calloc(HD_COMMITS_KEPT, sizeof(*job->log));
 	if (job->members == NULL || job->log == NULL) {
 		goto fail_arrays;
@@ -174,7 +174,7 @@ static int hd_job_admit(struct hd_server *server, struct hd_job *job, char *text
 			return 0;
 		}
 	} while (hd_job_evict(server, job));
-	snprintf(
+	(void)snprintf(
 		text,
 		HD_TEXT_BYTES_MAX,
 		"memory: the job needs %" PRIu64 " bytes (%" PRIu32 " times its model of %" PRIu64
@@ -227,7 +227,7 @@ static int hd_job_restore(struct hd_job *job, const struct hd_checkpoint *from, 
 	char difference[HD_TEXT_BYTES_MAX / 2];
 
 	if (!hd_jobspec_equal(&job->spec, &from->spec, difference, sizeof(difference))) {
-		snprintf(
+		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
 			"the checkpoint is of another description: %s",
@@ -236,7 +236,7 @@ static int hd_job_restore(struct hd_job *job, const struct hd_checkpoint *from, 
 		return -EINVAL;
 	}
 	if (from->values != job->values || newest == UINT16_MAX) {
-		snprintf(
+		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
 			"checkpoint: %" PRIu64 " values of incarnation %u, the job has %" PRIu64
@@ -285,7 +285,9 @@ static int hd_job_fill(struct hd_turn *turn, struct hd_job *job, char *text) {
 		return rc;
 	}
 	if (rc != -ENOENT) {
-		snprintf(text, HD_TEXT_BYTES_MAX, "checkpoint: cannot be restored (error %d)", -rc);
+		(void)snprintf(
+			text, HD_TEXT_BYTES_MAX, "checkpoint: cannot be restored (error %d)", -rc
+		);
 		return rc;
 	}
 	hd_jobspec_initialize(&job->spec, job->model->data);
@@ -302,7 +304,7 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 	struct hd_job *job;
 
 	if (server->job_count >= HD_JOBS_MAX && !hd_job_evict(server, NULL)) {
-		snprintf(
+		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
 			"jobs: %d are here (limit HD_JOBS_MAX)",
@@ -312,7 +314,7 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 	}
 	job = hd_job_allocate(server, spec);
 	if (job == NULL) {
-		snprintf(text, HD_TEXT_BYTES_MAX, "memory: none left for the job's tables");
+		(void)snprintf(text, HD_TEXT_BYTES_MAX, "memory: none left for the job's tables");
 		return NULL;
 	}
 	if (hd_job_admit(server, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
@@ -335,7 +337,7 @@ hd_peer_refuse(struct hd_turn *turn, struct hd_peer *peer, uint32_t job, const c
 	message.refuse.reason = HD_REASON_REFUSED;
 	message.refuse.wire_version = HD_WIRE_VERSION;
 	message.refuse.job = job;
-	snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
+	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
 	turn->server->stats.refused_messages++;
 	hd_peer_send(turn, peer, &message);
 }
@@ -418,11 +420,13 @@ static struct hd_job *hd_job_agree(
 	int used;
 
 	if (hd_job_id(spec->tenant, spec->name) != join->job) {
-		snprintf(text, HD_TEXT_BYTES_MAX, "job: its id is not that of its tenant and name");
+		(void)snprintf(
+			text, HD_TEXT_BYTES_MAX, "job: its id is not that of its tenant and name"
+		);
 		return NULL;
 	}
 	if (turn->server->draining) {
-		snprintf(text, HD_TEXT_BYTES_MAX, "the server ends");
+		(void)snprintf(text, HD_TEXT_BYTES_MAX, "the server ends");
 		return NULL;
 	}
 	job = hd_job_find(turn->server, join->job);

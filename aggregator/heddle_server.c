@@ -55,11 +55,11 @@ static const char usage_text[]
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
 	va_list args;
 
-	fputs(PROGRAM ": ", stderr);
+	(void)fputs(PROGRAM ": ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	(void)vfprintf(stderr, format, args);
 	va_end(args);
-	fputc('\n', stderr);
+	(void)fputc('\n', stderr);
 	return code;
 }
 
@@ -156,7 +156,7 @@ static int parse_options(int argc, char **argv, struct options *o) {
 
 	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		if (id == OPT_HELP) {
-			fputs(usage_text, stdout);
+			(void)fputs(usage_text, stdout);
 			return -1;
 		}
 		status = take_option(o, id, optarg);
@@ -311,12 +311,13 @@ static int run(struct program *program) {
 	if (status < 0) {
 		return fail(EX_OSERR, "signals: %s", strerror(-status));
 	}
-	printf("ready %u.%u.%u.%u:%u\n",
-	       bound.ipv4 >> 24,
-	       bound.ipv4 >> 16 & 255,
-	       bound.ipv4 >> 8 & 255,
-	       bound.ipv4 & 255,
-	       bound.port);
+	(void
+	)printf("ready %u.%u.%u.%u:%u\n",
+		bound.ipv4 >> 24,
+		bound.ipv4 >> 16 & 255,
+		bound.ipv4 >> 8 & 255,
+		bound.ipv4 & 255,
+		bound.port);
 	if (fflush(stdout) != 0) {
 		return fail(EX_IOERR, "standard output: %s", strerror(errno));
 	}

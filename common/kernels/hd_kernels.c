@@ -52,16 +52,8 @@ static inline const struct hd_kernels *hd_kernels_get(void) {
 	return chosen != NULL ? chosen : hd_kernels_choose();
 }
 
-double hd_sgd_apply(
-	float *w,
-	float *h,
-	const float *g,
-	size_t count,
-	float lr,
-	float momentum,
-	float decay
-) {
-	return hd_kernels_get()->sgd_apply(w, h, g, count, lr, momentum, decay);
+double hd_sgd_apply(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd) {
+	return hd_kernels_get()->sgd_apply(w, h, g, count, sgd);
 }
 
 void hd_add_f32(float *sum, const float *x, size_t count) {

@@ -10,27 +10,19 @@
 
 #include "hd_types.h"
 
+/* The settings of a step. */
+struct hd_sgd {
+	float learning_rate;
+	float momentum;
+	float decay;
+};
+
 /* One step of SGD with momentum and weight decay, for each i (MLfabric's notation, section 2):
  *   u = -lr (g + decay w);  h <- momentum h + u;  w <- w + h
  * Returns the squared L2 norm of the new h. */
-double hd_sgd_apply(
-	float *w,
-	float *h,
-	const float *g,
-	size_t count,
-	float lr,
-	float momentum,
-	float decay
-);
-double hd_sgd_apply_scalar(
-	float *w,
-	float *h,
-	const float *g,
-	size_t count,
-	float lr,
-	float momentum,
-	float decay
-);
+double hd_sgd_apply(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd);
+double
+hd_sgd_apply_scalar(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd);
 
 /* sum[i] += x[i] */
 void hd_add_f32(float *sum, const float *x, size_t count);

@@ -24,18 +24,11 @@ HD_AVX2 static inline double hd_sum(__m256d low, __m256d high) {
 	return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-HD_AVX2 static double hd_sgd_apply_avx2(
-	float *w,
-	float *h,
-	const float *g,
-	size_t count,
-	float lr,
-	float momentum,
-	float decay
-) {
-	const __m256 minus_lr = _mm256_set1_ps(-lr);
-	const __m256 gamma = _mm256_set1_ps(momentum);
-	const __m256 lambda = _mm256_set1_ps(decay);
+HD_AVX2 static double
+hd_sgd_apply_avx2(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd) {
+	const __m256 minus_lr = _mm256_set1_ps(-sgd->learning_rate);
+	const __m256 gamma = _mm256_set1_ps(sgd->momentum);
+	const __m256 lambda = _mm256_set1_ps(sgd->decay);
 	__m256d low = _mm256_setzero_pd(), high = _mm256_setzero_pd();
 	size_t i = 0;
 
@@ -50,8 +43,7 @@ HD_AVX2 static double hd_sgd_apply_avx2(
 		_mm256_storeu_ps(w + i, _mm256_add_ps(wi, hi));
 		hd_square(hi, &low, &high);
 	}
-	return hd_sum(low, high)
-		+ hd_sgd_apply_scalar(w + i, h + i, g + i, count - i, lr, momentum, decay);
+	return hd_sum(low, high) + hd_sgd_apply_scalar(w + i, h + i, g + i, count - i, sgd);
 }
 
 HD_AVX2 static void hd_add_f32_avx2(float *sum, const float *x, size_t count) {

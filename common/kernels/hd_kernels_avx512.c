@@ -39,19 +39,12 @@ HD_AVX512 static inline __m512 hd_step_h(const struct hd_step *step, __m512 w, _
 	return _mm512_add_ps(_mm512_mul_ps(step->gamma, h), u);
 }
 
-HD_AVX512 static double hd_sgd_apply_avx512(
-	float *w,
-	float *h,
-	const float *g,
-	size_t count,
-	float lr,
-	float momentum,
-	float decay
-) {
+HD_AVX512 static double
+hd_sgd_apply_avx512(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd) {
 	const struct hd_step step = {
-		.minus_lr = _mm512_set1_ps(-lr),
-		.gamma = _mm512_set1_ps(momentum),
-		.lambda = _mm512_set1_ps(decay),
+		.minus_lr = _mm512_set1_ps(-sgd->learning_rate),
+		.gamma = _mm512_set1_ps(sgd->momentum),
+		.lambda = _mm512_set1_ps(sgd->decay),
 	};
 	__m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
 	size_t i = 0;

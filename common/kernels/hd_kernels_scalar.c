@@ -4,15 +4,9 @@
 
 #include <string.h>
 
-double hd_sgd_apply_scalar(
-	float *w,
-	float *h,
-	const float *g,
-	size_t count,
-	float lr,
-	float momentum,
-	float decay
-) {
+double
+hd_sgd_apply_scalar(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd) {
+	const float lr = sgd->learning_rate, momentum = sgd->momentum, decay = sgd->decay;
 	double norm2 = 0;
 
 	for (size_t i = 0; i < count; i++) {

@@ -81,10 +81,9 @@ static void answer(struct server *s, struct connection *c, uint16_t kind, uint64
 
 static void apply(struct server *s, struct connection *c) {
 	const struct tcp_ps_options *o = s->ps->options;
+	const struct hd_sgd sgd = {o->learning_rate, o->momentum, o->weight_decay};
 	server_event(s, HD_EVENT_RECV_END, c, true, 0);
-	hd_sgd_apply(
-		s->w, s->h, c->body, s->ps->values, o->learning_rate, o->momentum, o->weight_decay
-	);
+	hd_sgd_apply(s->w, s->h, c->body, s->ps->values, &sgd);
 	s->version++;
 	uint64_t delay = s->version - c->in.version;
 	server_event(s, HD_EVENT_COMMITTED, c, true, delay);

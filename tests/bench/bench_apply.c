@@ -69,7 +69,7 @@ static float *array(size_t values) {
 	float *data = aligned_alloc(64, values * sizeof(float));
 
 	if (data == NULL) {
-		fprintf(stderr, "bench_apply: no memory\n");
+		(void)fprintf(stderr, "bench_apply: no memory\n");
 		exit(1);
 	}
 	memset(data, 0, values * sizeof(float));
@@ -78,6 +78,7 @@ static float *array(size_t values) {
 
 static void measure(size_t values) {
 	float *w = array(values), *h = array(values), *g = array(values);
+	const struct hd_sgd sgd = {0.05F, 0.9F, 1e-4F};
 	const struct hd_kernels *table;
 	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
 	double bound = 0, best[3] = {0};
@@ -96,20 +97,21 @@ static void measure(size_t values) {
 
 			began = now_s();
 			for (size_t i = 0; i < passes; i++) {
-				table->sgd_apply(w, h, g, values, 0.05F, 0.9F, 1e-4F);
+				table->sgd_apply(w, h, g, values, &sgd);
 			}
 			rate = gbytes / (now_s() - began);
 			best[t] = rate > best[t] ? rate : best[t];
 		}
 	}
 	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-		printf("apply %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
-		       "(aim: 80 %% with the best)\n",
-		       (double)values * 4e-6,
-		       table->name,
-		       best[t],
-		       bound,
-		       100 * best[t] / bound);
+		(void
+		)printf("apply %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
+			"(aim: 80 %% with the best)\n",
+			(double)values * 4e-6,
+			table->name,
+			best[t],
+			bound,
+			100 * best[t] / bound);
 	}
 	free(w);
 	free(h);
@@ -117,8 +119,8 @@ static void measure(size_t values) {
 }
 
 int main(void) {
-	measure(256 * 1024);
-	measure(1024 * 1024);
-	measure(25 * 1000 * 1000);
+	measure(UINT64_C(256) * 1024);
+	measure(UINT64_C(1024) * 1024);
+	measure(UINT64_C(25) * 1000 * 1000);
 	return 0;
 }

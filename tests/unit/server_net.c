@@ -64,7 +64,7 @@ void net_remove(struct net *net, struct net_node *node) {
 		if (net->nodes[i] == node) {
 			memmove(&net->nodes[i],
 				&net->nodes[i + 1],
-				(net->node_count - i - 1) * sizeof(net->nodes[0]));
+				(net->node_count - i - 1) * sizeof(struct net_node *));
 			net->node_count--;
 			return;
 		}

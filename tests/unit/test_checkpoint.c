@@ -40,7 +40,7 @@ static int setup(void **state) {
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct hd_jobspec *spec = &f->checkpoint.spec;
 
-	snprintf(f->directory, sizeof(f->directory), "/tmp/heddle-checkpoint-XXXXXX");
+	(void)snprintf(f->directory, sizeof(f->directory), "/tmp/heddle-checkpoint-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	said[0] = '\0';
 	hd_text_copy(f->tensors[0].name, sizeof(f->tensors[0].name), "fc1.weight");
@@ -91,7 +91,7 @@ static size_t list(const struct fixture *f, char names[8][400]) {
 	while ((entry = readdir(dir)) != NULL) {
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
 			assert_true(count < 8);
-			snprintf(
+			(void)snprintf(
 				names[count++],
 				sizeof(names[0]),
 				"%s/%s",
@@ -291,13 +291,14 @@ static void test_python_reads_it(void **state) {
 	assert_non_null(script);
 	write_at(f, 3, 41);
 	assert_int_equal(list(f, names), 1);
-	snprintf(command, sizeof(command), "python3 '%s' '%s'", script, names[0]);
+	(void)snprintf(command, sizeof(command), "python3 '%s' '%s'", script, names[0]);
 	pipe = popen(command, "r");
 	assert_non_null(pipe);
 	assert_non_null(fgets(line, sizeof(line), pipe));
 	assert_string_equal(line, "model/fc1.weight F32 [4, 9] sum 315.0\n");
 	assert_non_null(fgets(line, sizeof(line), pipe));
-	snprintf(expected, sizeof(expected), "model/%s F32 [] sum 18.0\n", f->tensors[1].name);
+	(void
+	)snprintf(expected, sizeof(expected), "model/%s F32 [] sum 18.0\n", f->tensors[1].name);
 	assert_string_equal(line, expected);
 	assert_non_null(fgets(line, sizeof(line), pipe));
 	assert_string_equal(line, "momentum/fc1.weight F32 [4, 9] sum -157.5\n");

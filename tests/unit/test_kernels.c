@@ -64,7 +64,7 @@ static const size_t sizes[] = {0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65,
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static void test_apply_is_bit_identical(void **state) {
-	static const float settings[][3]
+	static const struct hd_sgd settings[]
 		= {{0.05F, 0.9F, 1e-4F},
 		   {1, 0, 0},
 		   {0, 0.9F, 0.1F},
@@ -78,28 +78,16 @@ static void test_apply_is_bit_identical(void **state) {
 	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
 		for (size_t i = 0; i < SIZES * 5 * 4; i++) {
 			size_t count = sizes[i % SIZES], offset = i / SIZES % 4;
-			const float *s = settings[i / SIZES / 4];
+			const struct hd_sgd *s = &settings[i / SIZES / 4];
 			double norm_one, norm_two;
 
 			fill(&random, &one);
 			two = one;
 			norm_one = hd_sgd_apply_scalar(
-				one.w + offset,
-				one.h + offset,
-				one.g + 3 * offset,
-				count,
-				s[0],
-				s[1],
-				s[2]
+				one.w + offset, one.h + offset, one.g + 3 * offset, count, s
 			);
 			norm_two = table->sgd_apply(
-				two.w + offset,
-				two.h + offset,
-				two.g + 3 * offset,
-				count,
-				s[0],
-				s[1],
-				s[2]
+				two.w + offset, two.h + offset, two.g + 3 * offset, count, s
 			);
 			/* The whole arrays: what lies beyond `count` stays as it was. */
 			assert_same(one.w, two.w, VALUES);
@@ -123,7 +111,7 @@ static void test_apply_rounds_each_operation(void **state) {
 			g[i] = 1 + 0x1p-11F;
 		}
 		/* (1+e)(1+e) = 1 + 2e + e^2 rounds to 1 + 2e; minus g = 1 + 2e is 0, not e^2. */
-		table->sgd_apply(w, h, g, 17, 1, 1 + eps, 0);
+		table->sgd_apply(w, h, g, 17, &(struct hd_sgd){1, 1 + eps, 0});
 		for (size_t i = 0; i < 17; i++) {
 			assert_true(h[i] == 0);
 		}
@@ -132,7 +120,7 @@ static void test_apply_rounds_each_operation(void **state) {
 
 static void test_apply_known_values(void **state) {
 	float w[2] = {1, -2}, h[2] = {0.5F, 0}, g[2] = {2, 4};
-	double norm2 = hd_sgd_apply(w, h, g, 2, 0.5F, 0.5F, 0.5F);
+	double norm2 = hd_sgd_apply(w, h, g, 2, &(struct hd_sgd){0.5F, 0.5F, 0.5F});
 
 	/* u = -0.5 (g + 0.5 w) = -1.25, -1.5;  h = 0.25 - 1.25 = -1, -1.5;  w = 0, -3.5 */
 	assert_true(h[0] == -1.0F && h[1] == -1.5F);

@@ -53,6 +53,7 @@ static void update(float *g, uint16_t rank, uint32_t round) {
 /* What the server must have: every COMMITTED event replayed with the scalar kernel. */
 static void assert_replays(struct fixture *f, uint32_t job) {
 	float *w = malloc(BYTES), *h = calloc(VALUES, sizeof(float)), *g = malloc(BYTES);
+	const struct hd_sgd sgd = {f->spec.learning_rate, f->spec.momentum, f->spec.weight_decay};
 	uint64_t values = 0;
 
 	hd_jobspec_initialize(&f->spec, w);
@@ -63,15 +64,7 @@ static void assert_replays(struct fixture *f, uint32_t job) {
 			continue;
 		}
 		update(g, event->worker, event->round);
-		hd_sgd_apply_scalar(
-			w,
-			h,
-			g,
-			VALUES,
-			f->spec.learning_rate,
-			f->spec.momentum,
-			f->spec.weight_decay
-		);
+		hd_sgd_apply_scalar(w, h, g, VALUES, &sgd);
 	}
 	assert_memory_equal(hd_server_model(f->net.server, job, &values), w, BYTES);
 	assert_memory_equal(hd_server_momentum(f->net.server, job), h, BYTES);
@@ -205,6 +198,7 @@ static void test_a_round_is_applied_once(void **state) {
 	struct fixture *f = *state;
 	struct fake *one = fake_worker(&f->net, 0);
 	hd_version base = fake_joined(one, &f->spec)->version;
+	const struct hd_msg_outcome *again;
 	struct hd_msg_outcome first;
 	float g[VALUES];
 
@@ -212,7 +206,10 @@ static void test_a_round_is_applied_once(void **state) {
 	first = *fake_push_direct(one, 1, base, g, VALUES);
 	/* Asked again: the recorded outcome, no grant. */
 	fake_request_push(one, 1, 2, base, BYTES);
-	assert_memory_equal(&fake_wait(one, HD_MSG_OUTCOME, 1)->outcome, &first, sizeof(first));
+	again = &fake_wait(one, HD_MSG_OUTCOME, 1)->outcome;
+	assert_int_equal(again->outcome, first.outcome);
+	assert_int_equal(again->version, first.version);
+	assert_int_equal(again->delay, first.delay);
 	assert_int_equal(fake_count(one, HD_MSG_GRANT), 1);
 	/* A later one first, then the one before it: both are applied, each once. */
 	update(g, 0, 3);

@@ -286,7 +286,7 @@ static void test_hold_spares_what_moves(void **state) {
 			f->net.server_node.addr,
 			head,
 			sizeof(head),
-			f->g[0] + i * (HD_CHUNK_BYTES_DEFAULT / 4),
+			f->g[0] + (size_t)i * (HD_CHUNK_BYTES_DEFAULT / 4),
 			header.count * sizeof(float)
 		);
 		net_run(&f->net, 10 * HD_MS);

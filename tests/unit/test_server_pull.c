@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define VALUES 30000
+#define VALUES UINT64_C(30000)
 #define BYTES (VALUES * sizeof(float))
 #define WORKERS_MAX 20
 
@@ -79,7 +79,7 @@ static void close_fixture(struct fixture *f) {
 static void commit(struct fixture *f) {
 	f->round++;
 	for (size_t i = 0; i < VALUES; i++) {
-		f->g[i] = (float)((i * 7 + f->round * 13) % 101) * 0.01F;
+		f->g[i] = (float)((i * 7 + (size_t)f->round * 13) % 101) * 0.01F;
 	}
 	assert_int_equal(
 		fake_push_direct(f->worker[0], f->round, f->base, f->g, VALUES)->outcome,
@@ -220,7 +220,7 @@ static void test_at_most_so_many_snapshots(void **state) {
 
 /* No memory for another version: who has the pinned one already waits, then gets a newer one. */
 static void test_pulls_wait_for_memory(void **state) {
-	struct fixture *f = open_fixture(3, 4 * BYTES + 4 * 64, false);
+	struct fixture *f = open_fixture(3, 4 * (BYTES + 64), false);
 
 	ask(f, 1, 1);
 	net_run(&f->net, 250 * HD_US);
