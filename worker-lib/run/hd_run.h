@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What heddle-run's parts share. */
+#ifndef HD_RUN_H
+#define HD_RUN_H
+
+#include "hd_limits.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RUN_PROCESSES_MAX HD_WORKERS_MAX
+#define RUN_LINE_BYTES 4096 /* of one stream; a longer line is printed in pieces */
+
+enum run_variable {
+	RUN_CONTROLLER,
+	RUN_SERVER,
+	RUN_KEY_FILE,
+	RUN_JOB,
+	RUN_TENANT,
+	RUN_BIND,
+	RUN_VARIABLES
+};
+
+struct run_options {
+	uint32_t count, grace_ms;
+	const char *environment[RUN_VARIABLES]; /* NULL: as it is */
+	const char *host, *host_prefix, *events_dir;
+	bool observer, no_prefix;
+	char **argv;
+};
+
+struct run_stream {
+	int fd; /* -1: closed */
+	int to; /* 1 or 2 */
+	uint32_t bytes;
+	char *line;
+};
+
+struct run_process {
+	pid_t pid;
+	uint32_t rank;
+	bool running;
+	struct run_stream stream[2];
+};
+
+struct run {
+	struct run_options options;
+	struct run_process process[RUN_PROCESSES_MAX];
+	uint32_t count, alive;
+	struct pollfd poll[1 + 2 * RUN_PROCESSES_MAX];
+	struct run_stream *polled[1 + 2 * RUN_PROCESSES_MAX];
+	uint32_t polled_rank[1 + 2 * RUN_PROCESSES_MAX];
+	int signals; /* signalfd */
+	bool stopping;
+	int status;
+	uint64_t kill_at; /* ms */
+};
+
+/* Starts every process. Returns an exit status; what had started by then runs. */
+int run_start(struct run *run);
+
+/* --- output: whole lines, behind their rank ------------------------------------------------- */
+/* Fills run->poll: the signals first. */
+nfds_t run_poll_set(struct run *run);
+void run_copy_output(struct run *run, nfds_t count);
+/* What is left when all have ended. */
+void run_drain_output(struct run *run);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-train's command line and what its parts share. */
+#ifndef HD_OPTIONS_H
+#define HD_OPTIONS_H
+
+#include "hd_trainer.h"
+#include "heddle.h"
+
+#include <signal.h>
+
+#define PUSHES_MAX 8 /* in flight of one worker */
+#define TARGET_EVALUATIONS 3
+
+struct train_options {
+	const char *data, *model, *schedule, *json;
+	uint32_t batch, tau_max, world, inflight;
+	uint64_t seed, steps, target_commits, min_commits;
+	float rate, momentum, decay, staleness_c;
+	enum heddle_staleness staleness;
+	double compute_ms, seconds, target;
+	bool evaluate, local, synchronous, quiet;
+	uint32_t every_ms, join_ms;
+	int rank; /* of --local; else the environment's */
+};
+
+struct train {
+	struct train_options options;
+	struct hd_dataset train, test;
+	struct hd_model *model;
+	struct hd_sampler sampler;
+	struct hd_compute compute;
+	struct heddle_spec *spec;
+	uint64_t values;
+	float *params;
+	hd_ns begun;
+};
+
+/* Set by SIGINT and SIGTERM: finish and report. */
+extern volatile sig_atomic_t train_stop;
+
+/* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
+int train_parse(int argc, char **argv, struct train_options *options);
+
+/* Each runs one role to its end and returns an exit status (sysexits.h). */
+int train_local(struct train *train);
+int train_worker(struct train *train);
+int train_evaluate(struct train *train);
+
+/* "heddle-train: what" on stderr; returns status. */
+__attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);
+/* Enough steps or seconds, or a signal. */
+bool train_enough(const struct train *train, uint64_t steps);
+/* An exit status for an error of libheddle, with its words. */
+int train_heddle_error(const char *what, int code);
+
+#endif

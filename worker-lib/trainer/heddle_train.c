@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * heddle-train: trains a real model over the fabric. Three roles:
+ *
+ *   worker      pull -> gradient (padded to compute_ms) -> push, go on while it travels
+ *   --evaluate  an observer: pulls now and then, prints the test accuracy, stops at the target
+ *   --local     the same mathematics in one process, without a fabric: the reference
+ */
+#include "hd_options.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+volatile sig_atomic_t train_stop;
+
+static void on_signal(int number) {
+	train_stop = number;
+}
+
+int train_fail(int status, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	(void)fputs("heddle-train: ", stderr);
+	(void)vfprintf(stderr, format, arguments);
+	(void)fputc('\n', stderr);
+	va_end(arguments);
+	return status;
+}
+
+int train_heddle_error(const char *what, int code) {
+	const char *words = heddle_last_error();
+
+	(void)train_fail(0, "%s: %s%s%s", what, heddle_strerror(code), *words ? ": " : "", words);
+	switch (code) {
+	case -EINVAL:
+	case -EDESTADDRREQ:
+		return EX_USAGE;
+	case -ENOENT:
+		return EX_NOINPUT;
+	case -EACCES:
+		return EX_NOPERM;
+	case -EHOSTUNREACH:
+		return EX_NOHOST;
+	case -ECONNREFUSED:
+		return EX_CONFIG;
+	case -ETIMEDOUT:
+		return EX_UNAVAILABLE;
+	default:
+		return EX_SOFTWARE;
+	}
+}
+
+bool train_enough(const struct train *train, uint64_t steps) {
+	const struct train_options *options = &train->options;
+	double seconds = (double)(hd_compute_now() - train->begun) * 1e-9;
+
+	return train_stop || (options->steps > 0 && steps >= options->steps)
+		|| (options->seconds > 0.0 && seconds >= options->seconds);
+}
+
+static int make_spec(struct train *train) {
+	const struct train_options *options = &train->options;
+	const struct hd_tensor *tensors = hd_model_tensors(train->model);
+	int rc = heddle_spec_create(
+		options->local ? "local" : NULL, options->local ? "local" : NULL, &train->spec
+	);
+
+	for (uint32_t i = 0; rc == 0 && i < hd_model_tensor_count(train->model); i++)
+		rc = heddle_spec_tensor(
+			train->spec,
+			tensors[i].name,
+			tensors[i].dimension,
+			tensors[i].dimension_count,
+			(enum heddle_init)tensors[i].init,
+			tensors[i].init_scale
+		);
+	if (rc < 0)
+		return train_heddle_error("job", rc);
+	heddle_spec_seed(train->spec, options->seed);
+	heddle_spec_sgd(train->spec, options->rate, options->momentum, options->decay);
+	heddle_spec_tau_max(train->spec, options->tau_max);
+	heddle_spec_staleness(train->spec, options->staleness, options->staleness_c);
+	return EX_OK;
+}
+
+/* What every role needs: data, model, description, room for the parameters. */
+static int prepare(struct train *train) {
+	const struct train_options *options = &train->options;
+	uint32_t batch = options->evaluate && options->batch < 256 ? 256 : options->batch;
+	char error[HD_TEXT_BYTES_MAX];
+	int rc = hd_dataset_open(options->data, &train->train, &train->test, error, sizeof error);
+
+	if (rc < 0)
+		return train_fail(rc == -ENOENT ? EX_NOINPUT : EX_DATAERR, "data: %s", error);
+	rc = hd_model_create(
+		options->model, &train->train, batch, &train->model, error, sizeof error
+	);
+	if (rc < 0)
+		return train_fail(rc == -ENOMEM ? EX_OSERR : EX_USAGE, "%s", error);
+	rc = hd_compute_init(
+		&train->compute, options->compute_ms, options->schedule, error, sizeof error
+	);
+	if (rc < 0)
+		return train_fail(rc == -EINVAL ? EX_DATAERR : EX_NOINPUT, "%s", error);
+	rc = make_spec(train);
+	if (rc != EX_OK)
+		return rc;
+	train->values = hd_model_values(train->model);
+	if (heddle_spec_values(train->spec) != train->values)
+		return train_fail(EX_USAGE, "model: too many parameters (HD_MODEL_BYTES_MAX)");
+	train->params = malloc(train->values * sizeof(float));
+	return train->params ? EX_OK : train_fail(EX_OSERR, "no memory for the model");
+}
+
+static void finish(struct train *train) {
+	free(train->params);
+	heddle_spec_destroy(train->spec);
+	hd_compute_fini(&train->compute);
+	hd_model_destroy(train->model);
+	hd_dataset_fini(&train->train);
+	hd_dataset_fini(&train->test);
+}
+
+int main(int argc, char **argv) {
+	struct sigaction stop = {.sa_handler = on_signal};
+	struct train train = {.compute = {.fd = -1}};
+	int status = train_parse(argc, argv, &train.options);
+
+	if (status >= 0)
+		return status;
+	(void)sigaction(SIGINT, &stop, NULL);
+	(void)sigaction(SIGTERM, &stop, NULL);
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	status = prepare(&train);
+	train.begun = hd_compute_now();
+	if (status == EX_OK)
+		status = train.options.local   ? train_local(&train) :
+			train.options.evaluate ? train_evaluate(&train) :
+						 train_worker(&train);
+	finish(&train);
+	return status;
+}

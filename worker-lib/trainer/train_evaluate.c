@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The observer: joins like a worker, never pushes, pulls what is new, and writes a JSON line for each
+ * evaluation. The target counts as reached when the mean of three evaluations, each at least
+ * --target-commits after the one before, is at or above it: one lucky evaluation is not enough.
+ */
+#include "hd_options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#define OBSERVER_RANK (HD_WORKERS_MAX - 1) /* unless HEDDLE_RANK says otherwise */
+
+struct observer {
+	struct train *train;
+	struct heddle *fabric;
+	FILE *out;
+	uint64_t version;
+	double sample[TARGET_EVALUATIONS];
+	uint64_t samples, sampled_at;
+	bool reached;
+};
+
+static void count_sample(struct observer *observer, double accuracy) {
+	const struct train_options *options = &observer->train->options;
+	uint64_t counter = HEDDLE_VERSION_COUNTER(observer->version);
+	double sum = 0.0;
+
+	if (observer->samples > 0 && counter < observer->sampled_at + options->target_commits)
+		return;
+	observer->sample[observer->samples++ % TARGET_EVALUATIONS] = accuracy;
+	observer->sampled_at = counter;
+	for (int i = 0; i < TARGET_EVALUATIONS; i++)
+		sum += observer->sample[i];
+	if (options->target > 0.0 && observer->samples >= TARGET_EVALUATIONS
+	    && sum / TARGET_EVALUATIONS >= options->target)
+		observer->reached = true;
+}
+
+static int evaluate(struct observer *observer) {
+	struct train *train = observer->train;
+	double accuracy, loss;
+	hd_ns now = hd_compute_now();
+
+	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
+	count_sample(observer, accuracy);
+	if (fprintf(observer->out,
+		    "{\"t_ns\": %llu, \"version\": %llu, \"accuracy\": %.6f, \"loss\": %.6f%s}\n",
+		    (unsigned long long)now,
+		    (unsigned long long)HEDDLE_VERSION_COUNTER(observer->version),
+		    accuracy,
+		    loss,
+		    observer->reached ? ", \"reached\": true" : "")
+		    < 0
+	    || fflush(observer->out) != 0)
+		return train_fail(EX_IOERR, "json: %s", strerror(errno));
+	return EX_OK;
+}
+
+/* Sleeps until the next evaluation is due, or a signal. */
+static void sleep_until(hd_ns when) {
+	struct timespec at = {
+		.tv_sec = (time_t)(when / HD_SECOND),
+		.tv_nsec = (long)(when % HD_SECOND),
+	};
+
+	if (!train_stop)
+		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+static int watch(struct observer *observer) {
+	struct train *train = observer->train;
+	hd_ns every = train->options.every_ms * HD_MS, next = hd_compute_now();
+
+	while (!observer->reached && !train_enough(train, 0)) {
+		struct heddle_pull_options newer = HEDDLE_PULL_OPTIONS_INIT;
+		int rc;
+
+		newer.conditional = observer->version != 0;
+		newer.have = observer->version;
+		rc = heddle_pull(observer->fabric, train->params, &newer, 1000, &observer->version);
+		if (rc == 0)
+			rc = evaluate(observer);
+		else if (rc == -EIO || rc == -ETIMEDOUT)
+			observer->version = 0; /* what lies there may be half of another */
+		else if (rc < 0)
+			return train_heddle_error("pull", rc);
+		if (rc > 0 && rc != 1)
+			return rc;
+		next = hd_ns_max(next + every, hd_compute_now());
+		if (!observer->reached)
+			sleep_until(next);
+	}
+	return EX_OK;
+}
+
+static int open_out(struct observer *observer) {
+	const char *path = observer->train->options.json;
+
+	observer->out = !path || strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+	return observer->out ? EX_OK :
+			       train_fail(EX_CANTCREAT, "json: %s: %s", path, strerror(errno));
+}
+
+int train_evaluate(struct train *train) {
+	struct observer observer = {.train = train};
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
+	int status = open_out(&observer), rc;
+
+	if (status != EX_OK)
+		return status;
+	if (!getenv("HEDDLE_RANK"))
+		options.rank = OBSERVER_RANK;
+	rc = heddle_open(train->spec, &options, &observer.fabric);
+	if (rc < 0)
+		status = train_heddle_error("fabric", rc);
+	if (status == EX_OK) {
+		rc = heddle_wait_joined(observer.fabric, (int)train->options.join_ms, NULL, NULL);
+		if (rc < 0)
+			status = train_heddle_error("joining", rc);
+	}
+	if (status == EX_OK)
+		status = watch(&observer);
+	(void)heddle_close(observer.fabric, 500);
+	if (observer.out != stdout && fclose(observer.out) != 0 && status == EX_OK)
+		status = train_fail(EX_IOERR, "json: %s", strerror(errno));
+	if (status == EX_OK && train->options.target > 0.0 && !observer.reached)
+		status = train_fail(EX_TEMPFAIL, "target: not reached");
+	return status;
+}

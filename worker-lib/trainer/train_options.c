@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-train's command line. */
+#include "hd_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+static const char help[]
+	= "usage: heddle-train [OPTION]...\n"
+	  "Trains a model over the Heddle fabric. Where the fabric is comes from the environment, as\n"
+	  "heddle-run sets it.\n"
+	  "\n"
+	  "  --data digits|digits:FILE|DIR  UCI optical digits, or a directory of IDX files (digits)\n"
+	  "  --model softmax|mlp:W,W,...    softmax regression, or layers with ReLU (softmax)\n"
+	  "  --batch N                      rows of a minibatch (32)\n"
+	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
+	  "  --tau-max N                    bound of an update's delay (16)\n"
+	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
+	  "  --seed N                       initial weights and sampling (1)\n"
+	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
+	  "  --compute-schedule FILE        lines `t_s factor` that scale it; a file or a FIFO\n"
+	  "  --inflight N                   pushes under way while computing on (2, at most 8)\n"
+	  "  --synchronous                  waits for each push before the next pull\n"
+	  "  --steps N, --seconds X         when to stop (never)\n"
+	  "  --join-ms N                    how long to wait for the job (30000)\n"
+	  "  --json FILE                    a summary at the end ('-': standard output)\n"
+	  "  --quiet                        no progress lines\n"
+	  "\n"
+	  "  --local                        trains in this process alone: the reference\n"
+	  "\n"
+	  "  --evaluate                     an observer: pulls, prints accuracy as JSON lines\n"
+	  "  --every-ms N                   this often (500)\n"
+	  "  --target X                     ends with success when the mean accuracy of three\n"
+	  "                                 evaluations is X or more\n"
+	  "  --target-commits N             each at least N commits after the one before (1)\n"
+	  "  --help, --version\n";
+
+enum {
+	OPT_DATA = 256,
+	OPT_MODEL,
+	OPT_BATCH,
+	OPT_LR,
+	OPT_MOMENTUM,
+	OPT_DECAY,
+	OPT_TAU,
+	OPT_STALENESS,
+	OPT_SEED,
+	OPT_COMPUTE,
+	OPT_SCHEDULE,
+	OPT_INFLIGHT,
+	OPT_SYNCHRONOUS,
+	OPT_STEPS,
+	OPT_SECONDS,
+	OPT_JOIN,
+	OPT_JSON,
+	OPT_QUIET,
+	OPT_LOCAL,
+	OPT_EVALUATE,
+	OPT_EVERY,
+	OPT_TARGET,
+	OPT_COMMITS,
+	OPT_HELP,
+	OPT_VERSION
+};
+
+static const struct option names[] = {
+	{"data", required_argument, NULL, OPT_DATA},
+	{"model", required_argument, NULL, OPT_MODEL},
+	{"batch", required_argument, NULL, OPT_BATCH},
+	{"lr", required_argument, NULL, OPT_LR},
+	{"momentum", required_argument, NULL, OPT_MOMENTUM},
+	{"weight-decay", required_argument, NULL, OPT_DECAY},
+	{"tau-max", required_argument, NULL, OPT_TAU},
+	{"staleness", required_argument, NULL, OPT_STALENESS},
+	{"seed", required_argument, NULL, OPT_SEED},
+	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
+	{"compute-schedule", required_argument, NULL, OPT_SCHEDULE},
+	{"inflight", required_argument, NULL, OPT_INFLIGHT},
+	{"synchronous", no_argument, NULL, OPT_SYNCHRONOUS},
+	{"steps", required_argument, NULL, OPT_STEPS},
+	{"seconds", required_argument, NULL, OPT_SECONDS},
+	{"join-ms", required_argument, NULL, OPT_JOIN},
+	{"json", required_argument, NULL, OPT_JSON},
+	{"quiet", no_argument, NULL, OPT_QUIET},
+	{"local", no_argument, NULL, OPT_LOCAL},
+	{"evaluate", no_argument, NULL, OPT_EVALUATE},
+	{"every-ms", required_argument, NULL, OPT_EVERY},
+	{"target", required_argument, NULL, OPT_TARGET},
+	{"target-commits", required_argument, NULL, OPT_COMMITS},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{0},
+};
+
+/* Whole numbers and others within limits: one row an option. */
+struct number {
+	int option;
+	double min, max;
+	bool whole;
+};
+static const struct number numbers[] = {
+	{OPT_BATCH, 1, HD_BATCH_MAX, true},
+	{OPT_LR, 0, 1e6, false},
+	{OPT_MOMENTUM, 0, 1, false},
+	{OPT_DECAY, 0, 1e6, false},
+	{OPT_TAU, 1, HD_TAU_MAX_LIMIT, true},
+	{OPT_SEED, 0, 9007199254740992.0, true},
+	{OPT_COMPUTE, 0, 1e6, false},
+	{OPT_INFLIGHT, 1, PUSHES_MAX, true},
+	{OPT_STEPS, 1, 9007199254740992.0, true},
+	{OPT_SECONDS, 0, 1e9, false},
+	{OPT_JOIN, 1, 1e9, true},
+	{OPT_EVERY, 1, 1e9, true},
+	{OPT_TARGET, 0, 1, false},
+	{OPT_COMMITS, 1, 9007199254740992.0, true},
+};
+
+static const char *name_of(int option) {
+	for (size_t i = 0; names[i].name; i++)
+		if (names[i].val == option)
+			return names[i].name;
+	return "?";
+}
+
+/* False (and an error is printed) unless the text is a number within the option's limits. */
+static bool parse_number(int option, const char *text, double *value) {
+	const struct number *row = NULL;
+	char *end;
+
+	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+		if (numbers[i].option == option)
+			row = &numbers[i];
+	if (!row)
+		return true;
+	*value = strtod(text, &end);
+	if (end != text && *end == '\0' && *value >= row->min && *value <= row->max
+	    && (!row->whole || *value == floor(*value)))
+		return true;
+	(void)train_fail(
+		EX_USAGE,
+		"%s: '%.32s' is not a %snumber in %.15g..%.15g",
+		name_of(option),
+		text,
+		row->whole ? "whole " : "",
+		row->min,
+		row->max
+	);
+	return false;
+}
+
+static bool parse_staleness(struct train_options *options, const char *text) {
+	static const char *const rules[] = {"constant", "inv-sqrt", "adadelay"};
+	char *end;
+
+	for (int i = 0; i < 3; i++) {
+		size_t length = strlen(rules[i]);
+
+		if (strncmp(text, rules[i], length) != 0)
+			continue;
+		options->staleness = (enum heddle_staleness)i;
+		if (text[length] == '\0')
+			return true;
+		options->staleness_c = strtof(text + length + 1, &end);
+		if (text[length] == ':' && end != text + length + 1 && *end == '\0'
+		    && options->staleness_c > 0.0f && isfinite(options->staleness_c))
+			return true;
+	}
+	(void)train_fail(
+		EX_USAGE,
+		"staleness: '%.32s' is not constant, inv-sqrt or adadelay, with :C > 0 or without",
+		text
+	);
+	return false;
+}
+
+static void set_number(struct train_options *options, int option, double value) {
+	switch (option) {
+	case OPT_BATCH:
+		options->batch = (uint32_t)value;
+		break;
+	case OPT_LR:
+		options->rate = (float)value;
+		break;
+	case OPT_MOMENTUM:
+		options->momentum = (float)value;
+		break;
+	case OPT_DECAY:
+		options->decay = (float)value;
+		break;
+	case OPT_TAU:
+		options->tau_max = (uint32_t)value;
+		break;
+	case OPT_SEED:
+		options->seed = (uint64_t)value;
+		break;
+	case OPT_COMPUTE:
+		options->compute_ms = value;
+		break;
+	case OPT_INFLIGHT:
+		options->inflight = (uint32_t)value;
+		break;
+	case OPT_STEPS:
+		options->steps = (uint64_t)value;
+		break;
+	case OPT_SECONDS:
+		options->seconds = value;
+		break;
+	case OPT_JOIN:
+		options->join_ms = (uint32_t)value;
+		break;
+	case OPT_EVERY:
+		options->every_ms = (uint32_t)value;
+		break;
+	case OPT_TARGET:
+		options->target = value;
+		break;
+	case OPT_COMMITS:
+		options->target_commits = (uint64_t)value;
+		break;
+	default:
+		break;
+	}
+}
+
+static bool set_other(struct train_options *options, int option, const char *text) {
+	switch (option) {
+	case OPT_DATA:
+		options->data = text;
+		break;
+	case OPT_MODEL:
+		options->model = text;
+		break;
+	case OPT_SCHEDULE:
+		options->schedule = text;
+		break;
+	case OPT_JSON:
+		options->json = text;
+		break;
+	case OPT_STALENESS:
+		return parse_staleness(options, text);
+	case OPT_SYNCHRONOUS:
+		options->synchronous = true;
+		break;
+	case OPT_QUIET:
+		options->quiet = true;
+		break;
+	case OPT_LOCAL:
+		options->local = true;
+		break;
+	case OPT_EVALUATE:
+		options->evaluate = true;
+		break;
+	default:
+		break;
+	}
+	return true;
+}
+
+static int check(const struct train_options *options) {
+	if (options->local && options->evaluate)
+		return train_fail(EX_USAGE, "local and evaluate: one or the other");
+	if (options->local && options->steps == 0 && options->seconds <= 0.0)
+		return train_fail(EX_USAGE, "local: needs --steps or --seconds");
+	return -1;
+}
+
+int train_parse(int argc, char **argv, struct train_options *options) {
+	double value = 0.0;
+	int option;
+
+	*options = (struct train_options){
+		.data = "digits",
+		.model = "softmax",
+		.batch = 32,
+		.rate = 0.1f,
+		.tau_max = 16,
+		.staleness_c = 1.0f,
+		.seed = 1,
+		.inflight = 2,
+		.join_ms = 30000,
+		.every_ms = 500,
+		.target_commits = 1,
+		.evaluate = getenv("HEDDLE_OBSERVER") != NULL,
+	};
+	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
+		if (option == OPT_HELP || option == OPT_VERSION) {
+			(void)fputs(option == OPT_HELP ? help : "heddle-train ", stdout);
+			(void)puts(option == OPT_HELP ? "" : heddle_version_text());
+			return EX_OK;
+		}
+		if (option == '?')
+			return EX_USAGE;
+		if (!parse_number(option, optarg, &value))
+			return EX_USAGE;
+		set_number(options, option, value);
+		if (!set_other(options, option, optarg))
+			return EX_USAGE;
+	}
+	if (optind < argc)
+		return train_fail(EX_USAGE, "'%.64s': not an option", argv[optind]);
+	return check(options);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train_report.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sysexits.h>
+#include <zlib.h>
+
+void train_report_push(struct train_report *report, const struct heddle_status *status) {
+	uint32_t reason = (uint32_t)status->reason % REASONS_MAX;
+	double before = report->delay_mean;
+
+	if (status->state == HEDDLE_DROPPED) {
+		report->dropped++;
+		report->dropped_by[reason]++;
+		return;
+	}
+	if (status->state != HEDDLE_APPLIED && status->state != HEDDLE_DURABLE) {
+		report->failed++;
+		report->failed_by[reason]++;
+		return;
+	}
+	report->applied++;
+	if (status->granted)
+		report->granted_bytes += status->bytes;
+	else
+		report->direct_bytes += status->bytes;
+	report->delay_mean += ((double)status->delay - before) / (double)report->applied;
+	report->delay_m2
+		+= ((double)status->delay - before) * ((double)status->delay - report->delay_mean);
+	if (status->delay > report->delay_max)
+		report->delay_max = status->delay;
+}
+
+static double cpu_seconds(void) {
+	struct rusage usage = {0};
+
+	(void)getrusage(RUSAGE_SELF, &usage);
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
+		+ (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+static json_t *by_reason(const uint64_t counts[REASONS_MAX]) {
+	json_t *object = json_object();
+
+	for (int i = 0; i < REASONS_MAX; i++) {
+		if (counts[i] > 0)
+			(void)json_object_set_new(
+				object,
+				heddle_reason_name((enum heddle_reason)i),
+				json_integer((json_int_t)counts[i])
+			);
+	}
+	return object;
+}
+
+static json_t *staleness_of(const struct train_report *report, uint32_t bound) {
+	double count = (double)report->applied;
+
+	return json_pack(
+		"{s:f, s:f, s:i, s:i, s:I}",
+		"mean",
+		report->delay_mean,
+		"variance",
+		report->applied > 1 ? report->delay_m2 / (count - 1.0) : 0.0,
+		"max",
+		(int)report->delay_max,
+		"bound",
+		(int)bound,
+		"count",
+		(json_int_t)report->applied
+	);
+}
+
+static json_t *summary(struct train *train, const struct train_report *report) {
+	const struct hd_compute *compute = &train->compute;
+	double accuracy, loss;
+	char crc[16];
+
+	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
+	(void)snprintf(
+		crc,
+		sizeof crc,
+		"%08lx",
+		crc32_z(0, (const Bytef *)train->params, train->values * sizeof(float))
+	);
+	return json_pack(
+		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:{s:I, s:I, s:I},"
+		" s:I, s:I, s:o, s:f, s:{s:f, s:f, s:I}, s:I, s:f, s:f, s:f, s:s}",
+		"role",
+		report->role,
+		"rank",
+		report->rank,
+		"seconds",
+		(double)(hd_compute_now() - train->begun) * 1e-9,
+		"steps",
+		(json_int_t)report->steps,
+		"pushed",
+		(json_int_t)report->pushed,
+		"applied",
+		(json_int_t)report->applied,
+		"dropped",
+		(json_int_t)report->dropped,
+		"dropped_by_reason",
+		by_reason(report->dropped_by),
+		"failed",
+		(json_int_t)report->failed,
+		"failed_by_reason",
+		by_reason(report->failed_by),
+		"pulls",
+		"delivered",
+		(json_int_t)report->delivered,
+		"not_modified",
+		(json_int_t)report->not_modified,
+		"failed",
+		(json_int_t)report->pulls_failed,
+		"granted_bytes",
+		(json_int_t)report->granted_bytes,
+		"direct_bytes",
+		(json_int_t)report->direct_bytes,
+		"staleness",
+		staleness_of(report, train->options.tau_max),
+		"cpu_s",
+		cpu_seconds(),
+		"compute",
+		"real_s",
+		(double)compute->compute_ns * 1e-9,
+		"padded_s",
+		(double)compute->padded_ns * 1e-9,
+		"overruns",
+		(json_int_t)compute->overruns,
+		"version",
+		(json_int_t)report->version,
+		"training_loss",
+		report->steps > 0 ? report->loss_sum / (double)report->steps : 0.0,
+		"accuracy",
+		accuracy,
+		"loss",
+		loss,
+		"model_crc32",
+		crc
+	);
+}
+
+int train_report_write(struct train *train, struct train_report *report) {
+	const char *path = train->options.json;
+	json_t *json;
+	FILE *file;
+	int rc;
+
+	if (!path)
+		return EX_OK;
+	json = summary(train, report);
+	file = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+	if (!json || !file) {
+		json_decref(json);
+		return train_fail(EX_CANTCREAT, "json: %s: %s", path, strerror(errno));
+	}
+	rc = json_dumpf(json, file, JSON_REAL_PRECISION(9));
+	json_decref(json);
+	if (fputc('\n', file) < 0)
+		rc = -1;
+	if (file != stdout && fclose(file) != 0)
+		rc = -1;
+	return rc < 0 ? train_fail(EX_IOERR, "json: %s: %s", path, strerror(errno)) : EX_OK;
+}

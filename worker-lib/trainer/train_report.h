@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run of the trainer leaves behind: counts, and a summary as JSON. */
+#ifndef TRAIN_REPORT_H
+#define TRAIN_REPORT_H
+
+#include "hd_options.h"
+
+#define REASONS_MAX 32
+
+struct train_report {
+	const char *role;
+	int rank;
+	uint64_t steps, pushed, applied, dropped, failed;
+	uint64_t dropped_by[REASONS_MAX], failed_by[REASONS_MAX];
+	uint64_t delivered, not_modified, pulls_failed;
+	uint64_t granted_bytes, direct_bytes;
+	uint64_t version; /* counter of the last model held */
+	/* Delays of applied pushes (Welford). */
+	double delay_mean, delay_m2;
+	uint32_t delay_max;
+	double loss_sum;
+};
+
+void train_report_push(struct train_report *report, const struct heddle_status *status);
+/* Evaluates the parameters held, and writes the summary where --json says. Returns an exit status. */
+int train_report_write(struct train *train, struct train_report *report);
+
+#endif

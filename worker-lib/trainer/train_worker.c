@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loop of an asynchronous worker, and its reference in one process.
+ *
+ *   pull (if there is something newer) -> gradient, padded -> push: travels while the next one computes
+ *
+ * At most --inflight pushes are under way, each with a gradient buffer of its own that is lent to the
+ * library. A dropped push needs nothing but the next pull.
+ */
+#include "hd_kernels.h"
+#include "train_report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#define SLICE_MS 100 /* how often a wait looks for a signal or the time */
+#define DRAIN_MS 5000 /* for what is under way at the end */
+#define PROGRESS_NS (2 * HD_SECOND)
+
+struct worker {
+	struct train *train;
+	struct train_report report;
+	struct heddle *fabric;
+	uint64_t version; /* of params; 0: none yet */
+	float *grad[PUSHES_MAX];
+	struct heddle_ticket *ticket[PUSHES_MAX];
+	hd_ns printed;
+};
+
+static void pause_ms(unsigned ms) {
+	struct timespec span = {.tv_nsec = (long)ms * 1000000};
+
+	(void)nanosleep(&span, NULL);
+}
+
+static int compute(struct train *train, float *grad, struct train_report *report) {
+	char error[HD_TEXT_BYTES_MAX];
+	hd_ns begun = hd_compute_now();
+	int rc;
+
+	hd_sampler_next(&train->sampler);
+	report->loss_sum += hd_model_gradient(
+		train->model,
+		train->params,
+		train->sampler.x,
+		train->sampler.y,
+		train->sampler.batch,
+		grad
+	);
+	report->steps++;
+	rc = hd_compute_pad(&train->compute, begun, error, sizeof error);
+	return rc == -EINVAL ? train_fail(EX_DATAERR, "%s", error) : EX_OK;
+}
+
+/* --- local ---------------------------------------------------------------------------------- */
+
+int train_local(struct train *train) {
+	const struct train_options *options = &train->options;
+	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
+	struct train_report report = {.role = "local"};
+	float *grad = malloc(train->values * sizeof(float));
+	float *momentum = calloc(train->values, sizeof(float));
+	int status = EX_OK;
+
+	if (!grad || !momentum
+	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
+		    < 0)
+		status = train_fail(EX_OSERR, "no memory");
+	if (status == EX_OK && heddle_spec_initialize(train->spec, train->params) < 0)
+		status = train_fail(EX_USAGE, "%s", heddle_last_error());
+	while (status == EX_OK && !train_enough(train, report.steps)) {
+		status = compute(train, grad, &report);
+		(void)hd_sgd_apply(train->params, momentum, grad, train->values, &sgd);
+	}
+	report.version = report.steps;
+	if (status == EX_OK)
+		status = train_report_write(train, &report);
+	hd_sampler_fini(&train->sampler);
+	free(momentum);
+	free(grad);
+	return status;
+}
+
+/* --- over the fabric ------------------------------------------------------------------------ */
+
+/* Waits in slices. True when it has come so far; false: a signal or the end of the run. */
+static bool wait_for(
+	struct worker *worker,
+	struct heddle_ticket *ticket,
+	enum heddle_wait until,
+	struct heddle_status *status
+) {
+	for (;;) {
+		int rc = heddle_ticket_wait(ticket, until, SLICE_MS, status);
+
+		if (rc != -ETIMEDOUT)
+			return rc == 0;
+		if (train_enough(worker->train, worker->report.steps))
+			return false;
+	}
+}
+
+static void take_result(struct worker *worker, uint32_t slot) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	(void)heddle_ticket_test(worker->ticket[slot], &status);
+	train_report_push(&worker->report, &status);
+	heddle_ticket_free(worker->ticket[slot]);
+	worker->ticket[slot] = NULL;
+}
+
+/* A gradient buffer that nobody reads, after a wait if need be; NULL at the end of the run. */
+static float *free_slot(struct worker *worker, uint32_t *out) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	uint32_t oldest = 0;
+
+	for (uint32_t i = 0; i < worker->train->options.inflight; i++) {
+		if (!worker->ticket[i]) {
+			*out = i;
+			return worker->grad[i];
+		}
+		(void)heddle_ticket_test(worker->ticket[i], &status);
+		if (status.released) {
+			take_result(worker, i);
+			*out = i;
+			return worker->grad[i];
+		}
+	}
+	/* They come back in any order; the one with the least round has waited longest. */
+	for (uint32_t i = 1; i < worker->train->options.inflight; i++) {
+		struct heddle_status other = HEDDLE_STATUS_INIT;
+
+		(void)heddle_ticket_test(worker->ticket[oldest], &status);
+		(void)heddle_ticket_test(worker->ticket[i], &other);
+		oldest = other.asked_ns < status.asked_ns ? i : oldest;
+	}
+	if (!wait_for(worker, worker->ticket[oldest], HEDDLE_WAIT_RELEASED, &status))
+		return NULL;
+	take_result(worker, oldest);
+	*out = oldest;
+	return worker->grad[oldest];
+}
+
+/* Fetches something newer than what is held. 0 = there is a model to compute on, 1 = the end of the
+ * run, < 0 the fabric is gone. */
+static int pull(struct worker *worker) {
+	struct heddle_pull_options newer = HEDDLE_PULL_OPTIONS_INIT;
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_ticket *ticket;
+	int rc;
+
+	newer.conditional = worker->version != 0;
+	newer.have = worker->version;
+	rc = heddle_pull_start(worker->fabric, worker->train->params, &newer, &ticket);
+	if (rc < 0)
+		return rc;
+	if (!wait_for(worker, ticket, HEDDLE_WAIT_OUTCOME, &status)) {
+		/* The buffer must be ours before we leave. */
+		(void)heddle_ticket_cancel(ticket);
+		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, DRAIN_MS, &status);
+		worker->version = status.state == HEDDLE_APPLIED ? status.version : 0;
+		rc = 1;
+	} else if (status.state == HEDDLE_APPLIED) {
+		worker->version = status.version;
+		worker->report.delivered++;
+		if (status.granted)
+			worker->report.granted_bytes += status.bytes;
+		else
+			worker->report.direct_bytes += status.bytes;
+	} else if (status.reason == HEDDLE_REASON_NOT_MODIFIED) {
+		worker->report.not_modified++;
+	} else {
+		/* What lies there may be half of another version. */
+		worker->version = 0;
+		worker->report.pulls_failed++;
+		rc = -EAGAIN;
+	}
+	heddle_ticket_free(ticket);
+	return rc;
+}
+
+static void progress(struct worker *worker) {
+	const struct train_report *report = &worker->report;
+	hd_ns now = hd_compute_now();
+
+	if (worker->train->options.quiet || now < worker->printed + PROGRESS_NS)
+		return;
+	worker->printed = now;
+	(void
+	)printf("step %llu: version %llu, loss %.4f, applied %llu, dropped %llu, delay %.1f\n",
+		(unsigned long long)report->steps,
+		(unsigned long long)HEDDLE_VERSION_COUNTER(worker->version),
+		report->steps ? report->loss_sum / (double)report->steps : 0.0,
+		(unsigned long long)report->applied,
+		(unsigned long long)report->dropped,
+		report->delay_mean);
+}
+
+static int push(struct worker *worker, uint32_t slot) {
+	struct heddle_push_options lend = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	int rc;
+
+	lend.borrow = 1;
+	rc = heddle_push(
+		worker->fabric, worker->grad[slot], worker->version, &lend, &worker->ticket[slot]
+	);
+	if (rc < 0)
+		return rc;
+	worker->report.pushed++;
+	if (worker->train->options.synchronous
+	    && wait_for(worker, worker->ticket[slot], HEDDLE_WAIT_RELEASED, &status))
+		take_result(worker, slot);
+	return 0;
+}
+
+/* Returns an exit status. */
+static int loop(struct worker *worker) {
+	struct train *train = worker->train;
+
+	while (!train_enough(train, worker->report.steps)) {
+		uint32_t slot;
+		int rc = pull(worker);
+
+		if (rc == -EAGAIN) {
+			pause_ms(50);
+			continue;
+		}
+		if (rc < 0)
+			return train_heddle_error("pull", rc);
+		if (rc > 0 || !free_slot(worker, &slot))
+			break;
+		rc = compute(train, worker->grad[slot], &worker->report);
+		if (rc != EX_OK)
+			return rc;
+		if (train_stop)
+			break;
+		rc = push(worker, slot);
+		if (rc < 0)
+			return train_heddle_error("push", rc);
+		progress(worker);
+	}
+	return EX_OK;
+}
+
+/* What is under way ends, within a limit; then the final model, for the report. */
+static void drain(struct worker *worker) {
+	hd_ns until = hd_compute_now() + DRAIN_MS * HD_MS;
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	uint64_t version;
+
+	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
+		hd_ns now = hd_compute_now();
+
+		if (worker->ticket[i])
+			(void)heddle_ticket_wait(
+				worker->ticket[i],
+				HEDDLE_WAIT_RELEASED,
+				now < until ? (int)((until - now) / HD_MS) : 0,
+				&status
+			);
+	}
+	if (!train_stop
+	    && heddle_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
+		worker->version = version;
+}
+
+static int begin(struct worker *worker) {
+	struct train *train = worker->train;
+	const struct train_options *options = &train->options;
+	struct heddle_options fabric = HEDDLE_OPTIONS_INIT;
+	int rc = heddle_open(train->spec, &fabric, &worker->fabric);
+
+	if (rc < 0)
+		return train_heddle_error("fabric", rc);
+	worker->report.rank = heddle_rank(worker->fabric);
+	rc = heddle_wait_joined(worker->fabric, (int)options->join_ms, NULL, NULL);
+	if (rc < 0)
+		return train_heddle_error("joining", rc);
+	rc = hd_sampler_init(
+		&train->sampler,
+		&train->train,
+		(uint32_t)worker->report.rank,
+		(uint32_t)heddle_world_size(worker->fabric),
+		options->batch,
+		options->seed
+	);
+	if (rc < 0)
+		return train_fail(
+			rc == -ENOMEM ? EX_OSERR : EX_USAGE, "batch: no rows for this rank"
+		);
+	for (uint32_t i = 0; i < options->inflight; i++) {
+		worker->grad[i] = malloc(train->values * sizeof(float));
+		if (!worker->grad[i])
+			return train_fail(EX_OSERR, "no memory for gradients");
+	}
+	return EX_OK;
+}
+
+int train_worker(struct train *train) {
+	struct worker worker = {.train = train, .report = {.role = "worker"}};
+	int status, rc;
+
+	memset(train->params, 0, train->values * sizeof(float));
+	status = begin(&worker);
+	if (status == EX_OK) {
+		status = loop(&worker);
+		drain(&worker);
+	}
+	rc = heddle_close(worker.fabric, train_stop ? 500 : DRAIN_MS);
+	if (rc < 0 && rc != -ETIMEDOUT && status == EX_OK)
+		status = train_heddle_error("leaving", rc);
+	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
+		if (worker.ticket[i])
+			take_result(&worker, i);
+		free(worker.grad[i]);
+	}
+	worker.report.version = HEDDLE_VERSION_COUNTER(worker.version);
+	if (status == EX_OK)
+		status = train_report_write(train, &worker.report);
+	hd_sampler_fini(&train->sampler);
+	return status;
+}
