@@ -63,15 +63,17 @@ static const char *job_name(const struct hd_controller *c, uint32_t id) {
 
 /* --- nodes --- */
 
-json_t *ctl_rows_nodes(const struct hd_controller *c) {
-	json_t *rows = json_array();
+void ctl_rows_nodes(const struct hd_controller *c, struct ctl_rows *rows) {
 	const struct ctl_node *node;
 
 	TAILQ_FOREACH (node, &c->nodes, entry) {
 		struct hd_clock clock = hd_session_clock(node->session);
-		json_t *row = json_object();
 		bool worker = node->role == HD_ROLE_WORKER;
+		json_t *row;
 
+		if (ctl_rows_skip(rows))
+			continue;
+		row = json_object();
 		put_text(row, "name", hd_session_peer_name(node->session));
 		put_text(row, "role", hd_role_name(hd_session_peer_role(node->session)));
 		put_text(row, "host", node->host);
@@ -90,9 +92,8 @@ json_t *ctl_rows_nodes(const struct hd_controller *c) {
 		put_count(row, "incarnation", node->incarnation);
 		put_count(row, "memory_bytes", node->memory_bytes);
 		put_count(row, "transfers", node->tracked);
-		json_array_append_new(rows, row);
+		ctl_rows_add(rows, row);
 	}
-	return rows;
 }
 
 /* --- jobs --- */
@@ -121,13 +122,15 @@ static void job_numbers(json_t *row, const struct ctl_job *job) {
 	put_count(row, "model_bytes", job->model_bytes);
 }
 
-json_t *ctl_rows_jobs(const struct hd_controller *c) {
-	json_t *rows = json_array();
+void ctl_rows_jobs(const struct hd_controller *c, struct ctl_rows *rows) {
 
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *job = c->jobs[i];
-		json_t *row = json_object();
+		json_t *row;
 
+		if (ctl_rows_skip(rows))
+			continue;
+		row = json_object();
 		put_text(row, "tenant", job->tenant_name);
 		put_text(row, "job", job->name);
 		put_count(row, "id", job->id);
@@ -144,9 +147,8 @@ json_t *ctl_rows_jobs(const struct hd_controller *c) {
 				"tau_max is below the number of workers" :
 				""
 		);
-		json_array_append_new(rows, row);
+		ctl_rows_add(rows, row);
 	}
-	return rows;
 }
 
 /* --- links --- */
@@ -169,13 +171,16 @@ static void link_use(const struct hd_controller *c, uint32_t link, json_t *row) 
 	put_count(row, "pending", pending);
 }
 
-json_t *ctl_rows_links(const struct hd_controller *c) {
-	json_t *rows = json_array();
+void ctl_rows_links(const struct hd_controller *c, struct ctl_rows *rows) {
 
 	for (uint32_t link = 0; link < ctl_link_count(c); link++) {
-		struct hd_estimate e = hd_view_estimate(c->view, link);
-		json_t *row = json_object();
+		struct hd_estimate e;
+		json_t *row;
 
+		if (ctl_rows_skip(rows))
+			continue;
+		row = json_object();
+		e = hd_view_estimate(c->view, link);
 		put_text(row, "link", ctl_link_name(c, link));
 		put_real(row, "estimate_mbps", e.capacity_bps / 1e6);
 		put_real(row, "spread_mbps", e.spread_bps / 1e6);
@@ -183,9 +188,8 @@ json_t *ctl_rows_links(const struct hd_controller *c) {
 		put_count(row, "samples", e.samples);
 		put_real(row, "reserved_mbps", hd_controller_reserved_bps(c, link, c->now) / 1e6);
 		link_use(c, link, row);
-		json_array_append_new(rows, row);
+		ctl_rows_add(rows, row);
 	}
-	return rows;
 }
 
 /* --- transfers and drops --- */
@@ -251,25 +255,27 @@ static json_t *transfer_row(const struct hd_controller *c, const struct ctl_tran
 	return row;
 }
 
-json_t *ctl_rows_transfers(const struct hd_controller *c) {
-	json_t *rows = json_array();
+void ctl_rows_transfers(const struct hd_controller *c, struct ctl_rows *rows) {
 	const struct ctl_transfer *t;
 
 	TAILQ_FOREACH (t, &c->open, entry)
-		json_array_append_new(rows, transfer_row(c, t));
+		if (!ctl_rows_skip(rows))
+			ctl_rows_add(rows, transfer_row(c, t));
 	TAILQ_FOREACH (t, &c->pending, entry)
-		json_array_append_new(rows, transfer_row(c, t));
-	return rows;
+		if (!ctl_rows_skip(rows))
+			ctl_rows_add(rows, transfer_row(c, t));
 }
 
-json_t *ctl_rows_drops(const struct hd_controller *c) {
+void ctl_rows_drops(const struct hd_controller *c, struct ctl_rows *rows) {
 	uint64_t kept = c->drop_count < CTL_DROPS_KEPT ? c->drop_count : CTL_DROPS_KEPT;
-	json_t *rows = json_array();
 
 	for (uint64_t i = 1; i <= kept; i++) {
 		const struct ctl_drop *drop = &c->drops[(c->drop_count - i) % CTL_DROPS_KEPT];
-		json_t *row = json_object();
+		json_t *row;
 
+		if (ctl_rows_skip(rows))
+			continue;
+		row = json_object();
 		put_real(row, "ago_s", ms_from(drop->at, c->now) / 1e3);
 		put_text(row, "job", job_name(c, drop->job));
 		put_count(row, "worker", drop->worker);
@@ -280,25 +286,32 @@ json_t *ctl_rows_drops(const struct hd_controller *c) {
 		put_count(row, "bytes", drop->bytes);
 		put_version(row, "base", drop->base);
 		why_put(row, &drop->why, c->now);
-		json_array_append_new(rows, row);
+		ctl_rows_add(rows, row);
 	}
-	return rows;
 }
 
 /* --- counters --- */
 
-static void
-counter_row(json_t *rows, const char *name, const char *unit, uint64_t value, const char *help) {
-	json_t *row = json_object();
+static void counter_row(
+	struct ctl_rows *rows,
+	const char *name,
+	const char *unit,
+	uint64_t value,
+	const char *help
+) {
+	json_t *row;
 
+	if (ctl_rows_skip(rows))
+		return;
+	row = json_object();
 	put_text(row, "counter", name);
 	put_count(row, "value", value);
 	put_text(row, "unit", unit);
 	put_text(row, "help", help);
-	json_array_append_new(rows, row);
+	ctl_rows_add(rows, row);
 }
 
-static void reason_rows(const struct hd_controller *c, json_t *rows) {
+static void reason_rows(const struct hd_controller *c, struct ctl_rows *rows) {
 	char name[64];
 
 	for (unsigned reason = 1; reason < HD_REASON_COUNT; reason++) {
@@ -312,9 +325,8 @@ static void reason_rows(const struct hd_controller *c, json_t *rows) {
 	}
 }
 
-json_t *ctl_rows_counters(const struct hd_controller *c) {
+void ctl_rows_counters(const struct hd_controller *c, struct ctl_rows *rows) {
 	const struct hd_endpoint_stats *e = hd_endpoint_stats(c->endpoint);
-	json_t *rows = json_array();
 
 #define COUNTER_ROW(name, unit, help) counter_row(rows, #name, unit, c->counters.name, help);
 	CTL_COUNTERS(COUNTER_ROW)
@@ -336,5 +348,4 @@ json_t *ctl_rows_counters(const struct hd_controller *c) {
 	ENDPOINT_ROW(drop_out_of_window, "fragments beyond the window");
 	ENDPOINT_ROW(drop_role, "role not served");
 #undef ENDPOINT_ROW
-	return rows;
 }

@@ -3,7 +3,7 @@
  * The shell's tables: each a JSON document
  *   { "table": name, "at_s": s, "total": rows in all, "page": n, "next": n + 1 or null, "rows": [...] }
  * A filter is words apart by spaces, all of which must hold: `page=N`; `field=value`; or a word that
- * some text of the row contains. A document stays below one message: the rest are further pages.
+ * some text of the row contains. A document is one message of at most PAGE_ROWS rows.
  */
 #include "hd_controller_table.h"
 
@@ -13,29 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES (HD_MESSAGE_BYTES_MAX - 2048)
-#define FILTER_TERMS_MAX 16
+/* A page is a number of rows, not of bytes: values grow and shrink from one answer to the next, and
+ * pages must not move. The longest row has four names of HD_NAME_BYTES_MAX: below 1.3 kB. */
+#define PAGE_ROWS 48
 
-struct filter {
-	char text[HD_TEXT_BYTES_MAX + 1];
-	int count;
-	char *term[FILTER_TERMS_MAX];
-	unsigned long page;
-};
-
-static const char *filter_parse(struct filter *filter, const char *text) {
+static const char *filter_parse(struct ctl_filter *filter, const char *text) {
 	char *save = NULL, *word, *end;
 
 	memset(filter, 0, sizeof(*filter));
 	snprintf(filter->text, sizeof(filter->text), "%s", text ? text : "");
 	for (word = strtok_r(filter->text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		if (strncmp(word, "page=", 5) == 0) {
-			filter->page = strtoul(word + 5, &end, 10);
-			if (*end || end == word + 5 || word[5] == '-')
+			filter->page = strtoull(word + 5, &end, 10);
+			if (*end || end == word + 5 || word[5] == '-' || filter->page > UINT32_MAX)
 				return "filter: page: not a number";
 			continue;
 		}
-		if (filter->count == FILTER_TERMS_MAX)
+		if (filter->count == CTL_FILTER_TERMS_MAX)
 			return "filter: more than 16 words";
 		filter->term[filter->count++] = word;
 	}
@@ -78,44 +72,34 @@ static bool term_holds(json_t *row, const char *term) {
 	return false;
 }
 
-static bool row_passes(json_t *row, const struct filter *filter) {
+static bool row_passes(json_t *row, const struct ctl_filter *filter) {
 	for (int i = 0; i < filter->count; i++)
 		if (!term_holds(row, filter->term[i]))
 			return false;
 	return true;
 }
 
-/* The rows of one page: pages are cut where the next row would not fit. */
-static json_t *cut_page(json_t *rows, const struct filter *filter, bool *more, size_t *total) {
-	json_t *page = json_array(), *row;
-	unsigned long number = 0;
-	size_t bytes = 0, index;
+bool ctl_rows_skip(struct ctl_rows *rows) {
+	bool here = rows->total >= rows->first && rows->total - rows->first < rows->limit;
 
-	*more = false;
-	*total = 0;
-	json_array_foreach(rows, index, row) {
-		size_t size;
+	if (here || rows->filter->count)
+		return false;
+	rows->total++;
+	return true;
+}
 
-		if (!row_passes(row, filter))
-			continue;
-		++*total;
-		size = json_dumpb(row, NULL, 0, JSON_COMPACT) + 1;
-		if (bytes + size > PAGE_BYTES && bytes > 0) {
-			number++;
-			bytes = 0;
-		}
-		bytes += size;
-		if (number == filter->page)
-			json_array_append(page, row);
-		else if (number > filter->page)
-			*more = true;
-	}
-	return page;
+void ctl_rows_add(struct ctl_rows *rows, json_t *row) {
+	bool passes = row_passes(row, rows->filter);
+
+	if (passes && rows->total >= rows->first && rows->total - rows->first < rows->limit)
+		json_array_append(rows->page, row);
+	rows->total += passes;
+	json_decref(row);
 }
 
 struct table {
 	const char *name;
-	json_t *(*rows)(const struct hd_controller *c);
+	void (*rows)(const struct hd_controller *c, struct ctl_rows *rows);
 };
 
 static const struct table tables[] = {
@@ -141,10 +125,10 @@ char *hd_controller_table(
 	const char **error
 ) {
 	const struct table *table = table_find(name);
-	struct filter filter;
-	json_t *rows, *document;
+	struct ctl_filter filter;
+	struct ctl_rows rows = {.filter = &filter, .limit = PAGE_ROWS};
 	const char *wrong;
-	size_t total;
+	json_t *document;
 	bool more;
 	char *dump;
 
@@ -153,20 +137,22 @@ char *hd_controller_table(
 		*error = wrong;
 		return NULL;
 	}
-	rows = table->rows(c);
+	rows.first = filter.page * PAGE_ROWS;
+	rows.page = json_array();
+	table->rows(c, &rows);
+	more = rows.total > rows.first + PAGE_ROWS;
 	document = json_object();
 	json_object_set_new(document, "table", json_string(name));
 	json_object_set_new(document, "at_s", json_real((double)c->now / 1e9));
 	json_object_set_new(document, "epoch", json_integer(c->config.epoch));
-	json_object_set_new(document, "rows", cut_page(rows, &filter, &more, &total));
-	json_object_set_new(document, "total", json_integer((json_int_t)total));
+	json_object_set_new(document, "rows", rows.page);
+	json_object_set_new(document, "total", json_integer((json_int_t)rows.total));
 	json_object_set_new(document, "page", json_integer((json_int_t)filter.page));
 	json_object_set_new(
 		document, "next", more ? json_integer((json_int_t)filter.page + 1) : json_null()
 	);
 	dump = json_dumps(document, JSON_COMPACT);
 	json_decref(document);
-	json_decref(rows);
 	if (!dump)
 		*error = "no memory";
 	return dump;

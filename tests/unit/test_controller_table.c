@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shell's tables: their rows, filters and pages, asked for by message. */
+#include "controller_net.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SETTLED (150 * HD_MS)
+#define MB UINT64_C(1000000)
+
+static const struct net_config plain = {.epoch = 3, .initial_bps = 80e6};
+
+static void say(struct peer *peer, struct hd_message message) {
+	assert_int_equal(peer_say(peer, &message), 0);
+}
+
+/* Asks by message; the caller frees. NULL: refused. */
+static json_t *show(struct peer *shell, const char *table, const char *filter) {
+	struct hd_message m = {.kind = HD_MSG_SHOW};
+
+	snprintf(m.show.table, sizeof(m.show.table), "%s", table);
+	snprintf(m.show.filter, sizeof(m.show.filter), "%s", filter);
+	free(shell->json);
+	shell->json = NULL;
+	shell->refused[0] = '\0';
+	say(shell, m);
+	net_run(shell->net, 20 * HD_MS);
+	return shell->json ? json_loads(shell->json, 0, NULL) : NULL;
+}
+
+static size_t row_count(const json_t *document) {
+	return json_array_size(json_object_get(document, "rows"));
+}
+
+static const char *text(const json_t *document, size_t row, const char *field) {
+	return json_string_value(
+		json_object_get(json_array_get(json_object_get(document, "rows"), row), field)
+	);
+}
+
+static json_int_t count(const json_t *document, size_t row, const char *field) {
+	const json_t *value
+		= json_object_get(json_array_get(json_object_get(document, "rows"), row), field);
+
+	assert_true(json_is_integer(value));
+	return json_integer_value(value);
+}
+
+static double real(const json_t *document, size_t row, const char *field) {
+	const json_t *value
+		= json_object_get(json_array_get(json_object_get(document, "rows"), row), field);
+
+	assert_true(json_is_real(value));
+	return json_real_value(value);
+}
+
+static void test_tables(void **state) {
+	struct peer *server, *a, *b, *shell;
+	struct net net;
+	json_t *table;
+
+	(void)state;
+	net_open(&net, &plain);
+	server = net_server(&net, "ps");
+	a = net_worker(&net, "team", "mnist", 0, 1);
+	b = net_worker(&net, "team", "mnist", 1, 1);
+	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
+	net_run(&net, 1200 * HD_MS); /* the restart's grace */
+	say(a, net_push(a, 1, 2 * MB, 0)); /* 200 ms */
+	net_run(&net, HD_MS);
+	say(server, net_report(peer_grant(a, 0, 1), 10, 0));
+	say(a, net_push(a, 2, MB, 5)); /* too old: the next is 11, its bound 6 */
+	net_run(&net, 5 * HD_MS);
+	say(a, net_push(a, 3, MB, 10));
+	say(b, net_pull(b, 1));
+	net_run(&net, 5 * HD_MS);
+
+	table = show(shell, "nodes", "");
+	assert_int_equal(json_integer_value(json_object_get(table, "epoch")), 3);
+	assert_int_equal(row_count(table), 4);
+	json_decref(table);
+	table = show(shell, "nodes", "role=worker worker=1");
+	assert_int_equal(row_count(table), 1);
+	assert_string_equal(text(table, 0, "job"), "mnist");
+	assert_string_equal(text(table, 0, "tenant"), "team");
+	assert_true(real(table, 0, "rtt_us") > 0);
+	json_decref(table);
+
+	table = show(shell, "jobs", "");
+	assert_int_equal(row_count(table), 1);
+	assert_string_equal(text(table, 0, "version"), "1.10");
+	assert_string_equal(text(table, 0, "state"), "ready");
+	assert_string_equal(text(table, 0, "warning"), "tau_max is below the number of workers");
+	assert_int_equal(count(table, 0, "applied"), 1);
+	assert_int_equal(count(table, 0, "dropped"), 1);
+	assert_int_equal(count(table, 0, "running"), 2);
+	json_decref(table);
+
+	table = show(shell, "links", ">ps");
+	assert_int_equal(row_count(table), 1);
+	assert_true(real(table, 0, "estimate_mbps") > 79 && real(table, 0, "estimate_mbps") < 81);
+	assert_true(real(table, 0, "reserved_mbps") > 79);
+	assert_int_equal(count(table, 0, "running"), 1);
+	json_decref(table);
+
+	table = show(shell, "transfers", "direction=push");
+	assert_int_equal(row_count(table), 1);
+	assert_string_equal(text(table, 0, "state"), "running");
+	assert_string_equal(text(table, 0, "rule"), "shortest");
+	assert_int_equal(count(table, 0, "position"), 2);
+	assert_int_equal(count(table, 0, "deadline"), 1);
+	json_decref(table);
+	/* A token lets its holder write into a transfer: nobody is shown one. */
+	assert_null(strstr(shell->json, "token"));
+
+	table = show(shell, "drops", "");
+	assert_int_equal(row_count(table), 1);
+	assert_string_equal(text(table, 0, "reason"), "bound");
+	assert_string_equal(text(table, 0, "rule"), "drop-bound");
+	assert_int_equal(count(table, 0, "round"), 2);
+	json_decref(table);
+
+	table = show(shell, "counters", "counter=grants");
+	assert_int_equal(count(table, 0, "value"), 3);
+	json_decref(table);
+	table = show(shell, "counters", "ended_bound");
+	assert_int_equal(count(table, 0, "value"), 1);
+	json_decref(table);
+	net_close(&net);
+}
+
+static void test_bad_questions(void **state) {
+	struct peer *shell;
+	struct net net;
+	json_t *table;
+
+	(void)state;
+	net_open(&net, &plain);
+	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
+	assert_null(show(shell, "secrets", ""));
+	assert_non_null(strstr(shell->refused, "secrets: no such table"));
+	assert_null(show(shell, "nodes", "page=x"));
+	assert_non_null(strstr(shell->refused, "page: not a number"));
+	assert_null(show(shell, "nodes", "page=-1"));
+	assert_null(show(shell, "nodes", "a b c d e f g h i j k l m n o p q"));
+	assert_non_null(strstr(shell->refused, "more than 16 words"));
+	assert_null(show(shell, "nodes", "page=99999999999999999999"));
+	table = show(shell, "nodes", "page=4294967295");
+	assert_int_equal(row_count(table), 0);
+	json_decref(table);
+	net_close(&net);
+}
+
+/* Together the pages have every row once; each fits into one message. */
+static void test_pages(void **state) {
+	struct peer *worker[8], *shell;
+	unsigned page = 0, rows = 0;
+	char filter[32];
+	bool *seen;
+	struct net net;
+	json_t *table;
+
+	(void)state;
+	net_open(&net, &plain);
+	net_server(&net, "ps");
+	for (uint16_t i = 0; i < 8; i++)
+		worker[i] = net_worker(&net, "t", "j", i, 5000);
+	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
+	net_run(&net, 1200 * HD_MS);
+	for (uint32_t round = 1; round <= 150; round++)
+		for (int i = 0; i < 8; i++)
+			say(worker[i], net_push(worker[i], round, MB, 0));
+	net_run(&net, 50 * HD_MS);
+	seen = calloc(1201, 1);
+	for (;;) {
+		snprintf(filter, sizeof(filter), "page=%u", page);
+		table = show(shell, "transfers", filter);
+		assert_non_null(table);
+		assert_true(strlen(shell->json) < HD_MESSAGE_BYTES_MAX);
+		assert_int_equal(json_integer_value(json_object_get(table, "total")), 1200);
+		for (size_t i = 0; i < row_count(table); i++) {
+			json_int_t id = count(table, i, "id");
+
+			assert_true(id >= 1 && id <= 1200);
+			assert_false(seen[id]);
+			seen[id] = true;
+			rows++;
+		}
+		if (json_is_null(json_object_get(table, "next")))
+			break;
+		assert_int_equal(json_integer_value(json_object_get(table, "next")), ++page);
+		json_decref(table);
+	}
+	json_decref(table);
+	assert_int_equal(rows, 1200);
+	assert_int_equal(page, 24);
+	free(seen);
+	net_close(&net);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_bad_questions),
+		cmocka_unit_test(test_pages),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
