@@ -305,11 +305,25 @@ static int run(struct hd_udp *udp, struct hd_controller *controller, uint16_t ep
 	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
+/* Port 0: the kernel chooses, and the first line of output says which. */
+static int resolve_listen(const char *text, struct hd_addr *addr) {
+	size_t bytes = strlen(text);
+	char host[256];
+	int status;
+
+	if (bytes < 2 || strcmp(text + bytes - 2, ":0") != 0 || bytes - 2 >= sizeof(host))
+		return hd_udp_resolve(text, addr);
+	snprintf(host, sizeof(host), "%.*s", (int)(bytes - 2), text);
+	status = hd_udp_resolve(host, addr);
+	addr->port = 0;
+	return status;
+}
+
 static int open_driver(const struct options *o, struct hd_event_log *log, struct hd_udp **udp) {
 	struct hd_udp_config config = {.event = log ? hd_event_log_add : NULL, .owner = log};
 	char error[256];
 
-	if (hd_udp_resolve(o->listen, &config.bind))
+	if (resolve_listen(o->listen, &config.bind))
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);

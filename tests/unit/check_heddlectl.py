@@ -1,0 +1,115 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""heddle-controller and heddlectl as an operator uses them: options, exit codes, tables, a restart."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+CONTROLLER, SHELL = sys.argv[1:3]
+KEY = "1 " + "42" * 32
+DEADLINE_S = 10
+
+
+def check(good, what):
+    if not good:
+        sys.exit(f"FAILED: {what}")
+
+
+def run(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, **more)
+
+
+def start(*options):
+    process = subprocess.Popen([CONTROLLER, "--listen", "127.0.0.1:0", *options],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    match = re.search(r"listening on (\S+), epoch (\d+)", process.stdout.readline())
+    check(match, "it says where it listens")
+    return process, match[1], int(match[2])
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=DEADLINE_S)
+    check(process.returncode == 0, f"it ends cleanly on SIGTERM: {process.returncode} {errors}")
+
+
+def bad_options(where, keys):
+    """Each mistake: exit code and the field's name in the message."""
+    bad_key = os.path.join(where, "bad-keys")
+    bad_map = os.path.join(where, "bad.json")
+    bad_state = os.path.join(where, "state")
+    os.mkdir(bad_state)
+    for path, text in ((bad_key, "1 4242\n"), (bad_map, "{\"hosts\": 3}"), (bad_state + "/epoch", "x\n")):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+    for code, word, options in (
+            (64, "--key-file", []),
+            (66, "--key-file", ["--key-file", where + "/none"]),
+            (65, "line 1", ["--key-file", bad_key]),
+            (66, "--topology", ["--key-file", keys, "--topology", where + "/none"]),
+            (65, "line 1", ["--key-file", keys, "--topology", bad_map]),
+            (65, "not an epoch", ["--key-file", keys, "--state-dir", bad_state]),
+            (73, "--state-dir", ["--key-file", keys, "--state-dir", where + "/none"]),
+            (73, "--events", ["--key-file", keys, "--events", where + "/none/x"]),
+            (64, "--listen", ["--key-file", keys, "--listen", "nowhere:x"]),
+            (64, "--theta", ["--key-file", keys, "--theta", "-1"]),
+            (64, "--interval-us", ["--key-file", keys, "--interval-us", "1.5"]),
+            (64, "--lease-ms", ["--key-file", keys, "--lease-ms", "9999999999"]),
+            (64, "no arguments", ["--key-file", keys, "what"])):
+        result = run(CONTROLLER, *options)
+        check(result.returncode == code, f"{options}: exit {result.returncode}, wanted {code}")
+        check(word in result.stderr, f"{options}: '{result.stderr}' names {word}")
+    check("usage:" in run(CONTROLLER, "--help").stdout, "--help")
+    check("usage:" in run(SHELL, "--help").stdout, "heddlectl --help")
+    check(run(SHELL, "--key-file", keys, "shwo", "nodes").returncode == 64, "heddlectl: unknown command")
+    check(run(SHELL, "show", "nodes", env={}).returncode == 64, "heddlectl: no key file")
+
+
+def ask(address, keys, *words):
+    return run(SHELL, "show", *words, env={"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
+
+
+def tables(address, keys):
+    for table in "nodes jobs links transfers drops counters".split():
+        text = ask(address, keys, table)
+        check(text.returncode == 0 and text.stdout, f"show {table}: {text.stderr}")
+        document = json.loads(ask(address, keys, table, "--json").stdout)
+        check(document["table"] == table and document["total"] == len(document["rows"]), f"{table} --json")
+    rows = json.loads(ask(address, keys, "counters", "--json").stdout)["rows"]
+    check(len(rows) > 40 and all({"counter", "value", "unit", "help"} <= set(row) for row in rows), "counters")
+    lines = ask(address, keys, "counters", "counter=shows").stdout.splitlines()
+    check(len(lines) == 2 and lines[1].split()[0] == "shows" and int(lines[1].split()[1]) > 10, "a filter")
+    bad = ask(address, keys, "secrets")
+    check(bad.returncode == 64 and "no such table" in bad.stderr, "an unknown table")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as where:
+        keys, other = os.path.join(where, "keys"), os.path.join(where, "other")
+        for path, text in ((keys, KEY), (other, KEY.replace("4", "5"))):
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text + "\n")
+        bad_options(where, keys)
+        events = os.path.join(where, "events")
+        process, address, epoch = start("--key-file", keys, "--state-dir", where, "--events", events)
+        check(epoch == 1, "the first epoch is 1")
+        tables(address, keys)
+        wrong = ask(address, other, "nodes")
+        check(wrong.returncode == 77 and "key" in wrong.stderr, f"a wrong key: {wrong.stderr}")
+        stop(process)
+        begin = time.monotonic()
+        silent = run(SHELL, "--controller", address, "--key-file", keys, "show", "nodes")
+        took = time.monotonic() - begin
+        check(silent.returncode == 69 and "no answer" in silent.stderr, f"nobody there: {silent.stderr}")
+        check(1.9 < took < 4, f"which takes 2 s, not {took}")
+        process, _, epoch = start("--key-file", keys, "--state-dir", where)
+        check(epoch == 2, "a restart has the next epoch")
+        stop(process)
+
+
+main()
