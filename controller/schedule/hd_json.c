@@ -228,6 +228,20 @@ int hd_json_number(
 	return 0;
 }
 
+int hd_json_numbers(
+	const struct hd_json_object *in,
+	const struct hd_json_wanted *wanted,
+	size_t count
+) {
+	for (size_t k = 0; k < count; k++) {
+		const int rc = hd_json_number(in, wanted[k].key, &wanted[k].range, wanted[k].value);
+
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
 int hd_json_name(
 	const struct hd_json_object *in,
 	const char *key,

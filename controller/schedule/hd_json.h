@@ -48,6 +48,17 @@ int hd_json_number(
 	const struct hd_json_range *range,
 	double *value
 );
+struct hd_json_wanted {
+	const char *key;
+	struct hd_json_range range;
+	double *value;
+};
+/* Several of them, up to the first error. */
+int hd_json_numbers(
+	const struct hd_json_object *in,
+	const struct hd_json_wanted *wanted,
+	size_t count
+);
 /* A string of 1 to HD_NAME_BYTES_MAX bytes; *value NULL when missing and not required. */
 int hd_json_name(
 	const struct hd_json_object *in,

@@ -32,17 +32,20 @@ struct hd_plan_class {
 struct hd_pool_run {
 	uint32_t next, end; /* in pool->items */
 	double alone; /* seconds that the head would take alone */
-	double alone_key;
-	double stale; /* key of a finish that the head cannot beat */
+};
+
+struct hd_pool_place {
+	double key; /* hd_plan_key of alone (ready), or of a finish that cannot be beaten (waiting) */
+	uint32_t run;
 };
 
 /* Runs over one shared link. A finish is at least the link's first free moment + alone: those for
- * which that is the better bound are `ready`, ordered by alone, and need no touch when the link's
- * profile moves; the others wait, ordered by stale. */
+ * which that is the better bound are `ready`, ordered by it, and need no touch when the link's
+ * profile moves; the others wait, ordered by an old finish. */
 struct hd_pool_group {
 	uint32_t link;
-	uint32_t *ready, ready_count;
-	uint32_t *waiting, waiting_count;
+	struct hd_pool_place *ready, *waiting;
+	uint32_t ready_count, waiting_count;
 };
 
 /* A set of items of one job and direction from which the least finish is asked again and again while
@@ -55,7 +58,7 @@ struct hd_pool {
 	uint32_t run_count;
 	struct hd_pool_group *groups;
 	uint32_t group_count;
-	uint32_t *heaps;
+	struct hd_pool_place *heaps;
 };
 
 /* A row to sort items by: filled so that memory is read in one stream. */

@@ -48,28 +48,23 @@ static bool tie_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
 	return x->version != y->version ? x->version < y->version : x->id < y->id;
 }
 
-/* Order of the two heaps of a group. */
-static bool run_before(
-	const struct hd_plan *plan,
-	const struct hd_pool *pool,
-	bool ready,
-	uint32_t a,
-	uint32_t b
-) {
-	const struct hd_pool_run *x = &pool->runs[a], *y = &pool->runs[b];
-	const double left = ready ? x->alone_key : x->stale;
-	const double right = ready ? y->alone_key : y->stale;
-
-	return left != right ? left < right : tie_before(plan, head_of(pool, a), head_of(pool, b));
-}
-
 struct heap {
 	const struct hd_plan *plan;
 	const struct hd_pool *pool;
-	uint32_t *runs;
+	struct hd_pool_place *places;
 	uint32_t *count;
-	bool ready;
 };
+
+/* Order of both heaps of a group: by key, then version and id. */
+static bool place_before(
+	const struct heap *heap,
+	const struct hd_pool_place *a,
+	const struct hd_pool_place *b
+) {
+	if (a->key != b->key)
+		return a->key < b->key;
+	return tie_before(heap->plan, head_of(heap->pool, a->run), head_of(heap->pool, b->run));
+}
 
 static struct heap
 heap_of(const struct hd_plan *plan,
@@ -79,49 +74,43 @@ heap_of(const struct hd_plan *plan,
 	return (struct heap){
 		.plan = plan,
 		.pool = pool,
-		.runs = ready ? group->ready : group->waiting,
+		.places = ready ? group->ready : group->waiting,
 		.count = ready ? &group->ready_count : &group->waiting_count,
-		.ready = ready,
 	};
 }
 
 static void sift_down(const struct heap *heap, uint32_t at) {
-	const uint32_t moved = heap->runs[at], count = *heap->count;
+	const struct hd_pool_place moved = heap->places[at];
+	const uint32_t count = *heap->count;
 
 	for (uint32_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
 		if (child + 1 < count
-		    && run_before(
-			    heap->plan,
-			    heap->pool,
-			    heap->ready,
-			    heap->runs[child + 1],
-			    heap->runs[child]
-		    ))
+		    && place_before(heap, &heap->places[child + 1], &heap->places[child]))
 			child++;
-		if (!run_before(heap->plan, heap->pool, heap->ready, heap->runs[child], moved))
+		if (!place_before(heap, &heap->places[child], &moved))
 			break;
-		heap->runs[at] = heap->runs[child];
+		heap->places[at] = heap->places[child];
 		at = child;
 	}
-	heap->runs[at] = moved;
+	heap->places[at] = moved;
 }
 
-static void push(const struct heap *heap, uint32_t run) {
+static void push(const struct heap *heap, struct hd_pool_place place) {
 	uint32_t at = (*heap->count)++;
 
 	while (at > 0) {
 		const uint32_t parent = (at - 1) / 2;
 
-		if (!run_before(heap->plan, heap->pool, heap->ready, run, heap->runs[parent]))
+		if (!place_before(heap, &place, &heap->places[parent]))
 			break;
-		heap->runs[at] = heap->runs[parent];
+		heap->places[at] = heap->places[parent];
 		at = parent;
 	}
-	heap->runs[at] = run;
+	heap->places[at] = place;
 }
 
 static void pop(const struct heap *heap) {
-	heap->runs[0] = heap->runs[--*heap->count];
+	heap->places[0] = heap->places[--*heap->count];
 	if (*heap->count > 1)
 		sift_down(heap, 0);
 }
@@ -132,15 +121,14 @@ static void look_at_head(const struct hd_plan *plan, struct hd_pool *pool, uint3
 	const double rate = plan->classes[plan->states[item].class].rate;
 
 	r->alone = rate > 0 ? plan->in->items[item].amount / rate : 0;
-	r->alone_key = hd_plan_key(r->alone);
 }
 
 /* The heap's top run has a pending head, or the heap is empty. The next item of a run finishes no
- * earlier than the one before it: its bound stays. */
-static void settle(const struct heap *heap, struct hd_pool *pool) {
+ * earlier than the one before it: a waiting run keeps its bound. */
+static void settle(const struct heap *heap, struct hd_pool *pool, bool ready) {
 	while (*heap->count > 0) {
-		const uint32_t run = heap->runs[0];
-		struct hd_pool_run *r = &pool->runs[run];
+		struct hd_pool_place *top = &heap->places[0];
+		struct hd_pool_run *r = &pool->runs[top->run];
 
 		if (!heap->plan->states[pool->items[r->next]].gone)
 			return;
@@ -150,7 +138,9 @@ static void settle(const struct heap *heap, struct hd_pool *pool) {
 			pop(heap);
 			continue;
 		}
-		look_at_head(heap->plan, pool, run);
+		look_at_head(heap->plan, pool, top->run);
+		if (ready)
+			top->key = hd_plan_key(r->alone);
 		sift_down(heap, 0);
 	}
 }
@@ -166,15 +156,16 @@ static void overtake(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_
 	const struct heap ready = heap_of(plan, pool, group, true);
 	const double free = first_free(plan, group);
 
-	for (settle(&waiting, pool); *waiting.count > 0; settle(&waiting, pool)) {
-		const uint32_t run = waiting.runs[0];
+	for (settle(&waiting, pool, false); *waiting.count > 0; settle(&waiting, pool, false)) {
+		const uint32_t run = waiting.places[0].run;
+		const double alone = pool->runs[run].alone;
 
-		if (pool->runs[run].stale > hd_plan_key(free + pool->runs[run].alone))
+		if (waiting.places[0].key > hd_plan_key(free + alone))
 			break;
 		pop(&waiting);
-		push(&ready, run);
+		push(&ready, (struct hd_pool_place){hd_plan_key(alone), run});
 	}
-	settle(&ready, pool);
+	settle(&ready, pool, true);
 }
 
 struct candidate {
@@ -195,13 +186,13 @@ static void consider(
 
 	if (count == 0)
 		return;
-	const uint32_t run = ready ? group->ready[0] : group->waiting[0];
+	const struct hd_pool_place top = ready ? group->ready[0] : group->waiting[0];
 	const struct candidate it = {
 		.group = group,
-		.item = head_of(pool, run),
+		.item = head_of(pool, top.run),
 		.ready = ready,
-		.bound = ready ? hd_plan_key(first_free(plan, group) + pool->runs[run].alone) :
-				 pool->runs[run].stale,
+		.bound = ready ? hd_plan_key(first_free(plan, group) + pool->runs[top.run].alone) :
+				 top.key,
 	};
 	if (best->item == HD_PLAN_NONE || it.bound < best->bound
 	    || (it.bound == best->bound && tie_before(plan, it.item, best->item)))
@@ -225,15 +216,17 @@ uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool) {
 		if (plan->states[best.item].key <= best.bound)
 			return best.item;
 		const struct heap waiting = heap_of(plan, pool, best.group, false);
-		const uint32_t run = best.ready ? best.group->ready[0] : best.group->waiting[0];
-		pool->runs[run].stale = plan->states[best.item].key;
+		const double key = plan->states[best.item].key;
 		if (best.ready) {
 			const struct heap ready = heap_of(plan, pool, best.group, true);
+			const uint32_t run = ready.places[0].run;
 
 			pop(&ready);
-			push(&waiting, run);
-		} else
+			push(&waiting, (struct hd_pool_place){key, run});
+		} else {
+			waiting.places[0].key = key;
 			sift_down(&waiting, 0);
+		}
 	}
 }
 
@@ -309,7 +302,7 @@ static void build_groups(struct hd_plan *plan, struct hd_pool *pool) {
 		const struct heap ready = heap_of(plan, pool, &pool->groups[group_of[r]], true);
 
 		look_at_head(plan, pool, r);
-		push(&ready, r);
+		push(&ready, (struct hd_pool_place){hd_plan_key(pool->runs[r].alone), r});
 		for (uint8_t k = 0; k < class->count; k++)
 			plan->link_uses[class->links[k]] = 0;
 	}
@@ -336,7 +329,7 @@ int hd_pool_build(
 		if (state->aged)
 			pool->aged[pool->aged_count++] = items[i];
 		if (i == 0 || state->class != plan->states[items[i - 1]].class)
-			pool->runs[pool->run_count++] = (struct hd_pool_run){.next = i, .stale = 0};
+			pool->runs[pool->run_count++] = (struct hd_pool_run){.next = i};
 		pool->runs[pool->run_count - 1].end = i + 1;
 	}
 	if (pool->aged_count > 1)

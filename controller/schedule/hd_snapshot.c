@@ -16,25 +16,7 @@ struct reader {
 	struct hd_snapshot *snapshot;
 };
 
-/* Reads a list of numbers of one object, stopping at the first error. */
-struct wanted {
-	const char *key;
-	struct hd_json_range range;
-	double *value;
-};
-
-static int
-read_numbers(const struct hd_json_object *in, const struct wanted *wanted, size_t count) {
-	for (size_t k = 0; k < count; k++) {
-		const int rc = hd_json_number(in, wanted[k].key, &wanted[k].range, wanted[k].value);
-
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-#define READ_NUMBERS(in, wanted) read_numbers(in, wanted, sizeof(wanted) / sizeof *(wanted))
+#define READ_NUMBERS(in, wanted) hd_json_numbers(in, wanted, sizeof(wanted) / sizeof *(wanted))
 
 /* Adds a name; its index is the number of names so far. -EEXIST, -ENOMEM. */
 static int add_name(json_t *index, const char *name) {
@@ -66,7 +48,7 @@ static int read_link(const struct reader *reader, json_t *object, size_t index) 
 	const char *name;
 
 	snprintf(prefix, sizeof prefix, "links[%zu]", index);
-	const struct wanted wanted[] = {
+	const struct hd_json_wanted wanted[] = {
 		{"capacity",
 		 {.least = 1e-9, .most = UNITS_MAX, .required = true},
 		 &s->capacity[index]},
@@ -120,7 +102,7 @@ static int read_busy_one(const struct reader *reader, json_t *object, size_t ind
 
 	snprintf(prefix, sizeof prefix, "busy[%zu]", index);
 	snprintf(field, sizeof field, "%s.link", prefix);
-	const struct wanted wanted[] = {
+	const struct hd_json_wanted wanted[] = {
 		{"start", {.least = -SECONDS_MAX, .most = SECONDS_MAX}, &busy->start},
 		{"end", {.least = -SECONDS_MAX, .most = SECONDS_MAX, .required = true}, &busy->end},
 		{"rate", {.least = 0, .most = UNITS_MAX, .required = true}, &busy->rate},
@@ -168,7 +150,7 @@ static int read_tenant(const struct reader *reader, json_t *object, size_t index
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	const char *name;
-	const struct wanted wanted[] = {
+	const struct hd_json_wanted wanted[] = {
 		{"weight", {.least = 1e-9, .most = 1e9, .fallback = 1}, &tenant->weight},
 		{"deficit", {.least = -UNITS_MAX, .most = UNITS_MAX}, &tenant->deficit},
 	};
@@ -228,7 +210,7 @@ static int read_bounds(
 	struct hd_plan_job *job
 ) {
 	double v_init, tau_max;
-	const struct wanted wanted[] = {
+	const struct hd_json_wanted wanted[] = {
 		{"v_init",
 		 {.most = (double)HD_VERSION_COUNTER_MAX,
 		  .fallback = (double)fallback->v_init,
@@ -418,7 +400,7 @@ static int read_update(const struct reader *reader, json_t *object, size_t index
 		rc = read_direction(&in, item);
 	if (rc < 0)
 		return rc;
-	const struct wanted wanted[] = {
+	const struct hd_json_wanted wanted[] = {
 		{"bytes", {.least = 1e-9, .most = UNITS_MAX, .required = true}, &item->amount},
 		{"version",
 		 {.most = (double)HD_VERSION_COUNTER_MAX,
@@ -535,7 +517,7 @@ static int read_root(const struct reader *reader) {
 		   NULL};
 	struct hd_snapshot *s = reader->snapshot;
 	const struct hd_json_object root = {&reader->json, s->root, ""};
-	const struct wanted wanted[] = {
+	const struct hd_json_wanted wanted[] = {
 		{"ageing",
 		 {.most = SECONDS_MAX, .fallback = INFINITY, .infinite = true},
 		 &s->input.ageing_s},

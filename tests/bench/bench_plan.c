@@ -156,7 +156,7 @@ static double measure(struct hd_plan *plan, const struct hd_plan_input *in, uint
 	return least;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 	static const uint32_t counts[] = {100, 300, 1000, 3000, 10000};
 	struct hd_plan *plan;
 
@@ -167,6 +167,8 @@ int main(void) {
 		printf("%9u", counts[c]);
 	printf("   us each at 10,000  (target: 1,000 <= 2 ms, 10,000 <= 40 ms)\n");
 	for (uint32_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+		if (argc > 1 && strtoul(argv[1], NULL, 10) != s)
+			continue;
 		uint32_t dropped = 0;
 		double ms = 0;
 

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #define PATH_MAX_LINKS 16
+#define JSON_BYTES 4096
 
 static struct hd_topology *parse(const char *json) {
 	struct hd_topology *topology = NULL;
@@ -111,30 +112,31 @@ static void hosts_do_not_forward(void **state) {
 	hd_topology_destroy(t);
 }
 
+__attribute__((format(printf, 2, 3))) static void append(char *json, const char *format, ...) {
+	const size_t used = strlen(json);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(json + used, JSON_BYTES - used, format, args);
+	va_end(args);
+}
+
 /* A binary tree of switches: every path against its length computed by hand. */
 static void tree(void **state) {
-	char json[4096] = "{\"hosts\": [", part[64];
+	char json[JSON_BYTES] = "{\"hosts\": [\"h0\"", part[16];
 
 	(void)state;
-	for (int h = 0; h < 16; h++) {
-		snprintf(part, sizeof part, "%s\"h%d\"", h == 0 ? "" : ", ", h);
-		strcat(json, part);
-	}
-	strcat(json, "], \"switches\": [\"s1\"");
-	for (int s = 2; s < 16; s++) {
-		snprintf(part, sizeof part, ", \"s%d\"", s);
-		strcat(json, part);
-	}
-	strcat(json, "], \"links\": [[\"s1\", \"s2\"]");
-	for (int s = 3; s < 16; s++) {
-		snprintf(part, sizeof part, ", [\"s%d\", \"s%d\"]", s, s / 2);
-		strcat(json, part);
-	}
-	for (int h = 0; h < 16; h++) {
-		snprintf(part, sizeof part, ", [\"h%d\", \"s%d\"]", h, 8 + h / 2);
-		strcat(json, part);
-	}
-	strcat(json, "]}");
+	for (int h = 1; h < 16; h++)
+		append(json, ", \"h%d\"", h);
+	append(json, "], \"switches\": [\"s1\"");
+	for (int s = 2; s < 16; s++)
+		append(json, ", \"s%d\"", s);
+	append(json, "], \"links\": [[\"s1\", \"s2\"]");
+	for (int s = 3; s < 16; s++)
+		append(json, ", [\"s%d\", \"s%d\"]", s, s / 2);
+	for (int h = 0; h < 16; h++)
+		append(json, ", [\"h%d\", \"s%d\"]", h, 8 + h / 2);
+	append(json, "]}");
 	struct hd_topology *t = parse(json);
 	for (int a = 0; a < 16; a++)
 		for (int b = 0; b < 16; b++) {
