@@ -194,11 +194,16 @@ static void hd_server_receive(
 	hd_server_settle(&turn);
 }
 
+static bool hd_server_lacks_controller(const struct hd_server *server) {
+	return server->controller == NULL && !server->refused
+		&& !hd_addr_is_none(server->config.controller);
+}
+
 /* The first tick opens the session with the controller. */
 static void hd_server_connect(struct hd_turn *turn) {
 	struct hd_server *server = turn->server;
 
-	if (server->controller == NULL && !hd_addr_is_none(server->config.controller)) {
+	if (hd_server_lacks_controller(server)) {
 		(void)hd_endpoint_connect(
 			server->endpoint, server->config.controller, turn->now, &server->controller
 		);
@@ -218,7 +223,7 @@ static hd_ns hd_server_deadline(const void *core) {
 	const struct hd_server *server = core;
 
 	if (server->freed || !TAILQ_EMPTY(&server->ended_pulls)
-	    || (server->controller == NULL && !hd_addr_is_none(server->config.controller))) {
+	    || hd_server_lacks_controller(server)) {
 		return 0;
 	}
 	return hd_ns_min(

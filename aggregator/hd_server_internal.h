@@ -224,6 +224,7 @@ struct hd_server {
 	char host[HD_NAME_BYTES_MAX + 1];
 	struct hd_endpoint *endpoint;
 	struct hd_session *controller;
+	bool refused; /* by the controller, for good: workers come directly */
 	bool registered, draining;
 	uint16_t epoch; /* newest of a controller that was seen */
 	struct hd_entropy entropy;

@@ -94,10 +94,25 @@ static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_regis
 	}
 }
 
+/* REGISTER was refused. The session stays, in case that the controller thinks better of it. */
+static void hd_server_refused(struct hd_turn *turn, const struct hd_msg_refuse *refuse) {
+	struct hd_event event = {
+		.kind = HD_EVENT_NODE_DOWN,
+		.reason = refuse->reason < HD_REASON_COUNT ? refuse->reason : HD_REASON_REFUSED,
+		.aux = HD_ROLE_CONTROLLER,
+	};
+
+	turn->server->registered = false;
+	hd_turn_event(turn, &event);
+}
+
 static void hd_server_from_controller(struct hd_turn *turn, const struct hd_message *message) {
 	switch (message->kind) {
 	case HD_MSG_REGISTERED:
 		hd_server_registered(turn, &message->registered);
+		break;
+	case HD_MSG_REFUSE:
+		hd_server_refused(turn, &message->refuse);
 		break;
 	case HD_MSG_EXPECT:
 		hd_push_expect(turn, &message->expect);
@@ -257,6 +272,10 @@ static void hd_server_closed(
 
 	if (session == server->controller) {
 		server->registered = false;
+		if (reason == HD_REASON_REFUSED) {
+			server->refused = true;
+			server->controller = NULL; /* freed after this call */
+		}
 		event.aux = HD_ROLE_CONTROLLER;
 		hd_turn_event(&turn, &event);
 		return;

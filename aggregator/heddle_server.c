@@ -2,6 +2,7 @@
 /* heddle-server: the parameter server's core on the udp driver. */
 #include "hd_checkpoint_file.h"
 #include "hd_checkpoint_writer.h"
+#include "hd_message.h"
 #include "hd_program.h"
 #include "hd_server.h"
 #include "hd_udp.h"
@@ -256,7 +257,20 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 
 /* --- driver ---------------------------------------------------------------------------------- */
 
+/* What an operator wants to know without a log. */
+static void say_event(const struct hd_event *event) {
+	bool controller = event->aux == HD_ROLE_CONTROLLER;
+
+	if (event->kind == HD_EVENT_NODE_UP && controller) {
+		(void)fputs(PROGRAM ": controller: connected\n", stderr);
+	} else if (event->kind == HD_EVENT_NODE_DOWN && controller) {
+		(void
+		)fail(0, "controller: %s: workers come directly", hd_reason_name(event->reason));
+	}
+}
+
 static void on_event(void *owner, const struct hd_event *event) {
+	say_event(event);
 	hd_event_log_add(((struct program *)owner)->log, event);
 }
 
@@ -272,10 +286,9 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 }
 
 static int open_driver(struct program *program, const struct options *o) {
-	struct hd_udp_config config = {.woken = on_woken, .owner = program};
+	struct hd_udp_config config = {.event = on_event, .woken = on_woken, .owner = program};
 	char error[256];
 
-	config.event = program->log != NULL ? on_event : NULL;
 	if (hd_udp_resolve(o->listen, &config.bind) < 0) {
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen

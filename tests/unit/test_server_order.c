@@ -478,6 +478,28 @@ static void test_controller_restart(void **state) {
 	close_fixture(f);
 }
 
+/* Refused for good: the server goes on without, and asks no more. */
+static void test_refused_by_the_controller(void **state) {
+	struct fixture *f = open_fixture(16, 0);
+	struct fake *controller = f->controller;
+
+	hd_session_close(
+		controller->session,
+		HD_REASON_REFUSED,
+		"not here",
+		f->net.now,
+		&controller->node.sink
+	);
+	net_run(&f->net, 3 * HD_SECOND);
+	assert_int_equal(fake_count(controller, HD_MSG_REGISTER), 1);
+	assert_int_equal(net_event(&f->net, HD_EVENT_NODE_DOWN, 0)->reason, HD_REASON_REFUSED);
+	assert_int_equal(
+		fake_push_direct(f->worker[1], 1, f->base, f->g[1], VALUES)->outcome,
+		HD_OUTCOME_APPLIED
+	);
+	close_fixture(f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registers_and_reports),
@@ -492,6 +514,7 @@ int main(void) {
 		cmocka_unit_test(test_expectations_that_do_not_fit),
 		cmocka_unit_test(test_attempts_of_one_round),
 		cmocka_unit_test(test_controller_restart),
+		cmocka_unit_test(test_refused_by_the_controller),
 	};
 
 	return cmocka_run_group_tests_name("server-order", tests, NULL, NULL);
