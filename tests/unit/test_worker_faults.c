@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The worker core when controller, server or network fail it. */
+#include "worker_world.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct hd_worker_config plain;
+
+/* A controller that never answers: after fallback_us to the configured server. */
+static void test_fallback_without_answer(void **state) {
+	struct hd_worker_config config = {.fallback_us = 400000};
+	struct world *world;
+
+	config.server = hd_sim_address(0, HD_PORT);
+	world = build(SCHEDULED, &config);
+	peer_stop(&world->controller);
+	run_ms(world, 300);
+	assert_int_equal(world->joined, 0);
+	run_ms(world, 200);
+	assert_int_equal(world->joined, 1);
+	assert_true(logged(world, HD_EVENT_FALLBACK));
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_false(world->ticket[HD_PUSH][1].granted);
+	/* It comes back: scheduled again. */
+	peer_start(&world->controller);
+	run_ms(world, 1500);
+	assert_int_equal(push(world, 1, 1), 2);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
+	assert_true(world->ticket[HD_PUSH][2].granted);
+	assert_int_equal(peer_count(&world->server, HD_MSG_JOIN), 1);
+	destroy(world);
+}
+
+/* It goes away with a request in its hands: the server is asked. */
+static void test_fallback_with_pending(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	run_ms(world, 20);
+	world->controller.silent = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	assert_int_equal(pull(world, 2, 0, false), 1);
+	run_ms(world, 20);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_REQUESTED);
+	peer_stop(&world->controller);
+	run_ms(world, 1200);
+	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 0);
+	run_ms(world, 800);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(hd_worker_stats(world->worker)->fallbacks, 1);
+	assert_int_equal(world->ends[HD_PUSH][1], 1);
+	check_sums(world, 0);
+	destroy(world);
+}
+
+/* A new life of the controller before the fallback: it is asked again. */
+static void test_controller_restart(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	run_ms(world, 20);
+	world->controller.silent = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 20);
+	peer_stop(&world->controller);
+	world->controller.silent = false;
+	peer_start(&world->controller);
+	run_ms(world, 1400);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_true(world->ticket[HD_PUSH][1].granted);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 2);
+	assert_int_equal(peer_last(&world->controller, HD_MSG_REQUEST)->request.attempt, 2);
+	assert_int_equal(world->server.applied[1], 1);
+	destroy(world);
+}
+
+static void test_unscheduled(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	world->controller.unscheduled = true;
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_false(world->ticket[HD_PUSH][1].granted);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 0);
+	assert_true(hd_worker_stats(world->worker)->direct);
+	destroy(world);
+}
+
+/* The server restarts with round 1 in its model and round 2 lost on the way. */
+static void test_server_restart(void **state) {
+	struct world *world = build(DIRECT, &plain);
+
+	run_ms(world, 20);
+	world->server.no_outcome = true; /* held, applied, and the word is lost */
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	world->server.deaf = true;
+	assert_int_equal(push(world, 1, 1), 2);
+	run_ms(world, 50);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_HELD);
+	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_SENDING);
+	peer_stop(&world->server);
+	world->server.no_outcome = world->server.deaf = false;
+	run_ms(world, 300);
+	peer_start(&world->server);
+	run_ms(world, 3000);
+	assert_int_equal(world->joined, 2);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->server.applied[1], 1);
+	assert_int_equal(world->server.applied[2], 1);
+	assert_int_equal(world->ends[HD_PUSH][1], 1);
+	assert_int_equal(world->ends[HD_PUSH][2], 1);
+	check_sums(world, 0);
+	destroy(world);
+}
+
+/* Bytes are kept until they are durable, and pushed again to a server that lost them. */
+static void test_keeps_until_durable(void **state) {
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
+	struct world *world = build(DIRECT, &config);
+	struct hd_message durable = {.kind = HD_MSG_DURABLE};
+
+	run_ms(world, 20);
+	for (int k = 0; k < 3; k++)
+		assert_int_equal(push(world, k, 1), k + 1);
+	run_ms(world, 300);
+	assert_int_equal(hd_worker_stats(world->worker)->applied, 3);
+	assert_int_equal(world->released, 0);
+	durable.durable.job = hd_job_id("t", "job");
+	durable.durable.version = world->server.applied_version[1];
+	peer_say(&world->server, &durable);
+	run_ms(world, 20);
+	assert_int_equal(world->released, 1);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_DURABLE);
+	/* Rounds 2 and 3 are lost with the old life; 3 is refused by the new one. */
+	peer_stop(&world->server);
+	world->server.applied[2] = world->server.applied[3] = 0;
+	world->server.version = hd_version_make(2, 1);
+	world->server.durable = world->server.version;
+	world->server.silent = true;
+	peer_start(&world->server);
+	run_ms(world, 3000);
+	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_REQUESTED);
+	assert_int_equal(hd_worker_stats(world->worker)->applied, 3);
+	world->server.applied_version[2] = hd_version_make(2, 2);
+	peer_outcome(&world->server, 2, HD_OUTCOME_APPLIED, 0);
+	peer_outcome(&world->server, 3, HD_OUTCOME_DROPPED, HD_REASON_LOST_BASE);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->ticket[HD_PUSH][3].state, HD_TICKET_DROPPED);
+	assert_int_equal(hd_worker_stats(world->worker)->applied, 2);
+	assert_int_equal(hd_worker_stats(world->worker)->dropped, 1);
+	assert_int_equal(world->ends[HD_PUSH][2], 1);
+	assert_int_equal(world->ends[HD_PUSH][3], 2);
+	check_sums(world, 0);
+	destroy(world);
+}
+
+static void test_keep_limit(void **state) {
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)2 * VALUES * 4};
+	struct world *world = build(DIRECT, &config);
+
+	run_ms(world, 20);
+	for (int k = 0; k < 4; k++)
+		assert_int_equal(push(world, k, 1), k + 1);
+	run_ms(world, 300);
+	assert_int_equal(hd_worker_stats(world->worker)->applied, 4);
+	assert_int_equal(world->released, 2);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	destroy(world);
+}
+
+/* Lost, duplicated and reordered packets: everything ends, once, with the same sums. */
+static void lossy(double loss, uint64_t *trace) {
+	struct world *world = build(SCHEDULED, &plain);
+	struct hd_sim_faults faults = {.loss = loss, .duplicate = 0.02, .reorder = 0.02};
+	uint32_t pushes = 0;
+
+	hd_sim_set_faults(world->sim, &faults);
+	run_ms(world, 2000);
+	assert_true(world->joined >= 1);
+	for (int round = 1; round <= 20; round++) {
+		int rc = push(world, round % 2, 1);
+
+		assert_true(rc > 0);
+		pushes++;
+		assert_true(pull(world, 2 + round % 2, 0, false) > 0);
+		run_ms(world, 300);
+	}
+	run_ms(world, 20000);
+	assert_int_equal(hd_worker_stats(world->worker)->applied, pushes);
+	assert_int_equal(hd_worker_stats(world->worker)->delivered, 20);
+	for (uint32_t round = 1; round <= pushes; round++) {
+		assert_int_equal(world->server.applied[round], 1);
+		assert_int_equal(world->ends[HD_PUSH][round], 1);
+		assert_int_equal(world->ends[HD_PULL][round], 1);
+	}
+	check_sums(world, 0);
+	*trace = world->trace;
+	destroy(world);
+}
+
+static void test_lossy_and_replayable(void **state) {
+	uint64_t first, second;
+
+	lossy(0.05, &first);
+	lossy(0.05, &second);
+	assert_int_equal(first, second);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_fallback_without_answer),
+		cmocka_unit_test(test_fallback_with_pending),
+		cmocka_unit_test(test_controller_restart),
+		cmocka_unit_test(test_unscheduled),
+		cmocka_unit_test(test_server_restart),
+		cmocka_unit_test(test_keeps_until_durable),
+		cmocka_unit_test(test_keep_limit),
+		cmocka_unit_test(test_lossy_and_replayable),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
