@@ -1,0 +1,283 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real processes on the loopback interface: controller, server, heddle-run and the trainer.
+
+usage: loopback.py BUILD_DIR [TEST]...   needs no privileges. Keeps everything under one temporary folder and
+ends only what it started.
+"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BUILD = Path(sys.argv.pop(1)).resolve()
+CONTROLLER = BUILD / "controller/heddle-controller"
+SERVER = BUILD / "aggregator/heddle-server"
+RUN = BUILD / "worker-lib/heddle-run"
+TRAIN = BUILD / "worker-lib/heddle-train"
+DIGITS = Path("/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz")
+DEADLINE_S = 60
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Loopback(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="heddle-loopback-")
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+        self.key = self.path / "key"
+        self.key.write_text("7 " + "5a" * 32 + "\n")
+        self.controller = f"127.0.0.1:{free_port()}"
+        self.server = f"127.0.0.1:{free_port()}"
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")}
+
+    def start(self, program, *arguments):
+        process = subprocess.Popen(
+            [str(a) for a in (program, *arguments)], env=self.env, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(self.end, process)
+        line = process.stdout.readline()
+        while line and "ready" not in line and "listening" not in line:
+            line = process.stdout.readline()
+        self.assertTrue(line, f"{program} ended before it was ready")
+        return process
+
+    def end(self, process, number=signal.SIGTERM):
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+    def start_controller(self, *more):
+        return self.start(CONTROLLER, "--listen", self.controller, "--key-file", self.key,
+                          "--state-dir", self.path, *more)
+
+    def start_server(self, *more):
+        return self.start(SERVER, "--listen", self.server, "--host", "ps", "--key-file", self.key,
+                          "--events", self.path / "ps.jsonl", *more)
+
+    def start_fabric(self):
+        controller = self.start_controller()
+        return controller, self.start_server("--controller", self.controller)
+
+    def run_command(self, count, train, run=(), scheduled=True):
+        where = ["--controller", self.controller] if scheduled else ["--server", self.server]
+        return [str(a) for a in (
+            RUN, "-n", count, *where, "--key-file", self.key, "--job", "digits", "--host-prefix", "h",
+            "--bind", "127.0.0.1", *run, "--", TRAIN, *train)]
+
+    def run_job(self, count, train, run=(), scheduled=True):
+        """Returns (exit status, {rank: summary}, {rank: other lines})."""
+        done = subprocess.run(self.run_command(count, train, run, scheduled), env=self.env, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=DEADLINE_S)
+        return done.returncode, *self.sort_lines(done.stdout)
+
+    def sort_lines(self, text):
+        summaries, lines = {}, {}
+        for line in text.splitlines():
+            head, _, rest = line.partition("] ")
+            rank = int(head[1:]) if head.startswith("[") and head[1:].isdigit() else -1
+            if rest.startswith("{") and "role" in json.loads(rest):
+                summaries[rank] = json.loads(rest)
+            else:
+                lines.setdefault(rank, []).append(rest if rank >= 0 else line)
+        return summaries, lines
+
+    def events(self, name, kind):
+        with open(self.path / f"{name}.jsonl", encoding="utf-8") as log:
+            return [e for e in map(json.loads, log) if e["event"] == kind]
+
+    def check_sums(self, summary):
+        self.assertEqual(summary["pushed"], summary["applied"] + summary["dropped"] + summary["failed"])
+        self.assertEqual(summary["dropped"], sum(summary["dropped_by_reason"].values()))
+        self.assertEqual(summary["failed"], sum(summary["failed_by_reason"].values()))
+        self.assertLessEqual(summary["staleness"]["max"], summary["staleness"]["bound"])
+
+    # --- one worker is the reference, bit for bit -------------------------------------------------
+    def check_same(self, scheduled):
+        train = ["--model", "mlp:32", "--steps", 60, "--lr", 0.1, "--momentum", 0.9, "--weight-decay", 1e-3,
+                 "--seed", 5, "--json", "-", "--quiet"]
+        local = subprocess.run([str(a) for a in (TRAIN, "--local", *train)], env=self.env, text=True,
+                               stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
+        status, summaries, _ = self.run_job(1, ["--synchronous", *train], scheduled=scheduled)
+        self.assertEqual(status, 0)
+        self.assertEqual(summaries[0]["applied"], 60)
+        self.assertEqual(summaries[0]["model_crc32"], json.loads(local.stdout)["model_crc32"])
+        self.assertGreater(summaries[0]["granted_bytes" if scheduled else "direct_bytes"], 0)
+        self.assertEqual(summaries[0]["direct_bytes" if scheduled else "granted_bytes"], 0)
+
+    def test_same_as_local_direct(self):
+        self.start_server()
+        self.check_same(scheduled=False)
+
+    def test_same_as_local_scheduled(self):
+        self.start_fabric()
+        self.check_same(scheduled=True)
+
+    # --- several workers --------------------------------------------------------------------------
+    def test_reaches_target(self):
+        _, server = self.start_fabric()
+        status, _, lines = self.run_job(
+            2, ["--lr", 0.2, "--compute-ms", 2, "--seconds", 40, "--every-ms", 100, "--target", 0.9,
+                "--target-commits", 20, "--quiet", "--model", "mlp:64"], run=["--observer"])
+        self.assertEqual(status, 0, lines)
+        evaluations = [json.loads(line) for line in lines[2]]
+        self.assertTrue(evaluations[-1]["reached"])
+        self.assertEqual(sorted(e["version"] for e in evaluations), [e["version"] for e in evaluations])
+        self.end(server)
+
+    def test_counts(self):
+        _, server = self.start_fabric()
+        status, summaries, lines = self.run_job(
+            3, ["--model", "mlp:256", "--steps", 50, "--compute-ms", 5, "--tau-max", 4, "--json", "-",
+                "--quiet"], run=["--events-dir", self.path])
+        self.assertEqual(status, 0, lines)
+        self.end(server)
+        commits = self.events("ps", "committed")
+        self.assertEqual([c["version"] & (1 << 48) - 1 for c in commits], list(range(1, len(commits) + 1)))
+        self.assertEqual(sum(s["applied"] for s in summaries.values()), len(commits))
+        for rank in range(3):
+            self.check_sums(summaries[rank])
+            self.assertEqual(summaries[rank]["pushed"], 50)
+            outcomes = [e for e in self.events(f"w{rank}", "outcome") if e.get("direction") == "push"]
+            self.assertEqual(len(outcomes), 50)
+            self.assertEqual(len({e["round"] for e in outcomes}), 50)
+
+    def test_example(self):
+        self.start_server()
+        done = subprocess.run(
+            [str(a) for a in (RUN, "-n", 2, "--server", self.server, "--key-file", self.key,
+                              BUILD / "worker-lib/minimal")],
+            env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True,
+            timeout=DEADLINE_S)
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] w[9] = 9.000", "[1] w[9] = 9.000"])
+
+    # --- what goes wrong --------------------------------------------------------------------------
+    def test_controller_dies(self):
+        controller, server = self.start_fabric()
+        run = subprocess.Popen(
+            self.run_command(2, ["--model", "mlp:64", "--seconds", 6, "--compute-ms", 5, "--json", "-",
+                                 "--quiet"], run=["--server", self.server]),
+            env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        self.addCleanup(self.end, run)
+        time.sleep(1.5)
+        self.end(controller, signal.SIGKILL)
+        out, _ = run.communicate(timeout=DEADLINE_S)
+        self.assertEqual(run.returncode, 0, out)
+        summaries, _ = self.sort_lines(out)
+        for rank in range(2):
+            self.check_sums(summaries[rank])
+            self.assertGreater(summaries[rank]["granted_bytes"], 0)
+            self.assertGreater(summaries[rank]["direct_bytes"], 0)
+        self.end(server)
+
+    def test_worker_killed(self):
+        self.start_fabric()
+        run = subprocess.Popen(
+            self.run_command(3, ["--seconds", 50, "--compute-ms", 20, "--quiet"], run=["--grace-ms", 2000]),
+            env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        self.addCleanup(self.end, run)
+        children = []
+        until = time.monotonic() + 10
+        while len(children) < 3 and time.monotonic() < until:
+            time.sleep(0.05)
+            children = [int(p) for p in
+                        Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+        self.assertEqual(len(children), 3)
+        time.sleep(0.5)
+        os.kill(children[1], signal.SIGKILL)
+        out, _ = run.communicate(timeout=20)
+        self.assertEqual(run.returncode, 128 + signal.SIGKILL)
+        self.assertIn("heddle-run: rank 1: killed by signal 9", out)
+        self.assertFalse(any(alive(pid) for pid in children))
+
+    def test_other_description(self):
+        self.start_server()
+        train = ["--steps", 3, "--quiet", "--lr"]
+        self.assertEqual(self.run_job(1, [*train, 0.1], scheduled=False)[0], 0)
+        status, _, lines = self.run_job(1, [*train, 0.2], scheduled=False)
+        self.assertEqual(status, 78)
+        self.assertIn("learning_rate", " ".join(lines[0]))
+
+    def test_other_key(self):
+        self.start_server()
+        self.key.write_text("7 " + "5b" * 32 + "\n")
+        status, _, lines = self.run_job(1, ["--steps", 3, "--join-ms", 700], scheduled=False)
+        self.assertEqual(status, 69)
+        self.assertIn("key", " ".join(lines[0]))
+
+
+class Run(unittest.TestCase):
+    def run_shell(self, script, *options):
+        return subprocess.run([str(RUN), "-n", "2", *options, "--", "sh", "-c", script], text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+
+    def test_environment(self):
+        done = self.run_shell("echo $HEDDLE_RANK/$HEDDLE_WORLD_SIZE $HEDDLE_HOST $HEDDLE_JOB $HEDDLE_TENANT",
+                              "--host-prefix", "n", "--job", "j", "--tenant", "t")
+        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] 0/2 n1 j t", "[1] 1/2 n2 j t"])
+
+    def test_first_failure(self):
+        done = self.run_shell("[ $HEDDLE_RANK = 1 ] && exit 7; exec sleep 30")
+        self.assertEqual(done.returncode, 7)
+
+    def test_stubborn_children_are_killed(self):
+        begun = time.monotonic()
+        done = self.run_shell("[ $HEDDLE_RANK = 1 ] && exit 7; trap '' TERM; sleep 30 & sleep 30", "--grace-ms", "200")
+        self.assertEqual(done.returncode, 7)
+        self.assertLess(time.monotonic() - begun, 10)
+
+    def test_long_lines_and_missing_program(self):
+        done = self.run_shell("head -c 10000 /dev/zero | tr '\\0' x; echo; echo end >&2")
+        self.assertEqual(sum(line.count("x") for line in done.stdout.splitlines()), 20000)
+        self.assertEqual(sorted(done.stderr.splitlines()), ["[0] end", "[1] end"])
+        missing = subprocess.run([str(RUN), "-n", "1", "/nonexistent/program"], capture_output=True, timeout=20)
+        self.assertEqual(missing.returncode, 127)
+        for wrong in (["-n", "0", "true"], ["-n", "1"], ["-n", "1", "--host", "a", "--host-prefix", "b", "true"]):
+            done = subprocess.run([str(RUN), *wrong], capture_output=True, timeout=20)
+            self.assertEqual(done.returncode, 64)
+
+
+class Trainer(unittest.TestCase):
+    def test_bad_input(self):
+        for wrong, status, words in (
+                (["--batch", "0"], 64, "batch"), (["--lr", "x"], 64, "lr"), (["--nonsense"], 64, "nonsense"),
+                (["--local"], 64, "steps"), (["--local", "--steps", "1", "--data", "/nonexistent"], 66, "data"),
+                (["--local", "--steps", "1", "--model", "mlp:0"], 64, "model"),
+                (["--local", "--steps", "1", "--staleness", "adadelay:-1"], 64, "staleness"),
+                (["--local", "--steps", "1", "--compute-schedule", "/nonexistent"], 66, "schedule")):
+            env = {k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")}
+            done = subprocess.run([str(TRAIN), *wrong], env=env, text=True, capture_output=True, timeout=20)
+            self.assertEqual(done.returncode, status, (wrong, done.stderr))
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    if not DIGITS.exists():
+        print(f"skipped: {DIGITS} is missing (Debian's python3-sklearn)")
+        sys.exit(77)
+    unittest.main(verbosity=2)
