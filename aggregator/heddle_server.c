@@ -43,7 +43,7 @@ static const char usage_text[]
 	  "Prints `ready ADDR:PORT` when it listens.\n"
 	  "\n"
 	  "  --key-file FILE        keys of the cluster: lines of `<id> <64 hex digits>`\n"
-	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773)\n"
+	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773); port 0: any free one\n"
 	  "  --controller ADDR[:PORT]  who schedules; without it workers come directly\n"
 	  "  --host NAME            this host's name in the topology (its host name)\n"
 	  "  --checkpoint-dir DIR   keep and restore checkpoints here; without it nothing is durable\n"
@@ -285,11 +285,28 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	}
 }
 
+/* ADDR:0 asks the kernel for a port; as a peer's address it would make no sense. */
+static int resolve_own(const char *text, struct hd_addr *addr) {
+	size_t length = strlen(text);
+	char host[HD_TEXT_BYTES_MAX];
+
+	if (length < 3 || length >= sizeof(host) || strcmp(text + length - 2, ":0") != 0) {
+		return hd_udp_resolve(text, addr);
+	}
+	memcpy(host, text, length - 2);
+	host[length - 2] = '\0';
+	if (hd_udp_resolve(host, addr) < 0) {
+		return -EINVAL;
+	}
+	addr->port = 0;
+	return 0;
+}
+
 static int open_driver(struct program *program, const struct options *o) {
 	struct hd_udp_config config = {.event = on_event, .woken = on_woken, .owner = program};
 	char error[256];
 
-	if (hd_udp_resolve(o->listen, &config.bind) < 0) {
+	if (resolve_own(o->listen, &config.bind) < 0) {
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);
