@@ -160,7 +160,7 @@ static void train_once(void **state, const char *job, int manual) {
 	assert_int_equal(stats.pushed, 1);
 	assert_int_equal(stats.applied, 1);
 	assert_int_equal(stats.direct, 1);
-	assert_int_equal(stats.direct_bytes, 3 * VALUES * sizeof(float));
+	assert_int_equal(stats.direct_bytes, 3 * sizeof(float) * VALUES);
 	free(start);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }

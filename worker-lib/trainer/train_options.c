@@ -99,25 +99,25 @@ static const struct option names[] = {
 
 /* Whole numbers and others within limits: one row an option. */
 struct number {
-	int option;
 	double min, max;
+	int option;
 	bool whole;
 };
 static const struct number numbers[] = {
-	{OPT_BATCH, 1, HD_BATCH_MAX, true},
-	{OPT_LR, 0, 1e6, false},
-	{OPT_MOMENTUM, 0, 1, false},
-	{OPT_DECAY, 0, 1e6, false},
-	{OPT_TAU, 1, HD_TAU_MAX_LIMIT, true},
-	{OPT_SEED, 0, 9007199254740992.0, true},
-	{OPT_COMPUTE, 0, 1e6, false},
-	{OPT_INFLIGHT, 1, PUSHES_MAX, true},
-	{OPT_STEPS, 1, 9007199254740992.0, true},
-	{OPT_SECONDS, 0, 1e9, false},
-	{OPT_JOIN, 1, 1e9, true},
-	{OPT_EVERY, 1, 1e9, true},
-	{OPT_TARGET, 0, 1, false},
-	{OPT_COMMITS, 1, 9007199254740992.0, true},
+	{1, HD_BATCH_MAX, OPT_BATCH, true},
+	{0, 1e6, OPT_LR, false},
+	{0, 1, OPT_MOMENTUM, false},
+	{0, 1e6, OPT_DECAY, false},
+	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
+	{0, 9007199254740992.0, OPT_SEED, true},
+	{0, 1e6, OPT_COMPUTE, false},
+	{1, PUSHES_MAX, OPT_INFLIGHT, true},
+	{1, 9007199254740992.0, OPT_STEPS, true},
+	{0, 1e9, OPT_SECONDS, false},
+	{1, 1e9, OPT_JOIN, true},
+	{1, 1e9, OPT_EVERY, true},
+	{0, 1, OPT_TARGET, false},
+	{1, 9007199254740992.0, OPT_COMMITS, true},
 };
 
 static const char *name_of(int option) {
