@@ -53,7 +53,7 @@ void ctl_refuse(
 
 	message.refuse.reason = HD_REASON_REFUSED;
 	message.refuse.job = job;
-	snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
+	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
 	ctl_send(c, node, &message, sink);
 }
 
@@ -275,7 +275,7 @@ int hd_controller_create(
 		return -ENOMEM;
 	c->config = *config;
 	config_defaults(&c->config);
-	snprintf(c->name, sizeof(c->name), "%s", config->name);
+	(void)snprintf(c->name, sizeof(c->name), "%s", config->name);
 	c->config.name = c->name;
 	c->plan_at = c->check_at = HD_NEVER;
 	TAILQ_INIT(&c->nodes);
@@ -311,14 +311,16 @@ free_tables:
 }
 
 void hd_controller_destroy(struct hd_controller *c) {
-	struct ctl_node *node;
+	struct ctl_node *node, *next;
 
 	if (!c)
 		return;
 	hd_endpoint_destroy(c->endpoint);
 	ctl_registry_fini(c);
-	while ((node = TAILQ_FIRST(&c->nodes)))
-		node_free(c, node);
+	for (node = TAILQ_FIRST(&c->nodes); node; node = next) {
+		next = TAILQ_NEXT(node, entry);
+		free(node);
+	}
 	hd_plan_destroy(c->plan);
 	hd_view_destroy(c->view);
 	hd_topology_destroy(c->config.topology);

@@ -147,7 +147,7 @@ static void book_shift(struct ctl_transfer *t, hd_ns start) {
 /* One that has not begun follows the transfer that it waits for. */
 static void follow(struct hd_controller *c, struct ctl_transfer *t) {
 	const struct ctl_transfer *before = t->after ? ctl_transfer_by_token(c, t->after) : NULL;
-	hd_ns start = t->book[0].start;
+	hd_ns start;
 
 	if (before && before->book_count)
 		start = hd_ns_max(book_end(before), c->now);

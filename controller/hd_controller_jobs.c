@@ -46,7 +46,7 @@ struct ctl_tenant *ctl_tenant_get(struct hd_controller *c, const char *name) {
 	tenant = calloc(1, sizeof(*tenant));
 	if (!tenant)
 		return NULL;
-	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	(void)snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	c->tenants[c->tenant_count++] = tenant;
 	return tenant;
 }
@@ -107,7 +107,7 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		return NULL;
-	job->workers = calloc(HD_WORKERS_MAX, sizeof(*job->workers));
+	job->workers = calloc(1, HD_WORKERS_MAX * sizeof(struct ctl_node *));
 	if (!job->workers) {
 		free(job);
 		return NULL;
@@ -174,7 +174,7 @@ static void job_take(
 	struct hd_sink *sink
 ) {
 	job->server = server;
-	snprintf(job->server_host, sizeof(job->server_host), "%s", server->host);
+	(void)snprintf(job->server_host, sizeof(job->server_host), "%s", server->host);
 	job_settle(c, job, sink);
 }
 
@@ -295,12 +295,16 @@ hd_ns ctl_registry_check(struct hd_controller *c, struct hd_sink *sink) {
 }
 
 void ctl_registry_fini(struct hd_controller *c) {
-	struct ctl_transfer *t;
+	struct ctl_transfer *t, *next;
 
-	while ((t = TAILQ_FIRST(&c->pending)))
+	for (t = TAILQ_FIRST(&c->pending); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
 		ctl_transfer_free(c, t);
-	while ((t = TAILQ_FIRST(&c->open)))
+	}
+	for (t = TAILQ_FIRST(&c->open); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
 		ctl_transfer_free(c, t);
+	}
 	while (c->job_count)
 		job_free(c, c->jobs[c->job_count - 1]);
 	for (uint32_t i = 0; i < c->tenant_count; i++)

@@ -3,6 +3,7 @@
 #include "hd_controller_core.h"
 #include "hd_jobspec.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -52,7 +53,7 @@ static bool job_agrees(
 	size_t bytes
 ) {
 	if (job->model_bytes != m->model_bytes)
-		snprintf(
+		(void)snprintf(
 			text,
 			bytes,
 			"model_bytes: %llu, the job has %llu",
@@ -60,9 +61,10 @@ static bool job_agrees(
 			(unsigned long long)job->model_bytes
 		);
 	else if (job->tau_max != m->tau_max)
-		snprintf(text, bytes, "tau_max: %u, the job has %u", m->tau_max, job->tau_max);
+		(void
+		)snprintf(text, bytes, "tau_max: %u, the job has %u", m->tau_max, job->tau_max);
 	else if (job->staleness_rule != m->staleness_rule)
-		snprintf(
+		(void)snprintf(
 			text,
 			bytes,
 			"staleness_rule: %u, the job has %u",
@@ -70,7 +72,7 @@ static bool job_agrees(
 			job->staleness_rule
 		);
 	else if (job->staleness_c < m->staleness_c || job->staleness_c > m->staleness_c)
-		snprintf(
+		(void)snprintf(
 			text,
 			bytes,
 			"staleness_c: %g, the job has %g",
@@ -78,7 +80,7 @@ static bool job_agrees(
 			(double)job->staleness_c
 		);
 	else if (job->weight < weight || job->weight > weight)
-		snprintf(text, bytes, "job_weight: %g, the job has %g", weight, job->weight);
+		(void)snprintf(text, bytes, "job_weight: %g, the job has %g", weight, job->weight);
 	else
 		return true;
 	return false;
@@ -113,8 +115,8 @@ static struct ctl_job *job_describe(
 			return NULL;
 		}
 		job->tenant->jobs++;
-		snprintf(job->tenant_name, sizeof(job->tenant_name), "%s", m->tenant);
-		snprintf(job->name, sizeof(job->name), "%s", m->job_name);
+		(void)snprintf(job->tenant_name, sizeof(job->tenant_name), "%s", m->tenant);
+		(void)snprintf(job->name, sizeof(job->name), "%s", m->job_name);
 	}
 	job->weight = weight;
 	job->model_bytes = m->model_bytes;
@@ -136,7 +138,7 @@ static void displace(
 	char text[HD_TEXT_BYTES_MAX];
 	struct ctl_node *node = older;
 
-	snprintf(
+	(void)snprintf(
 		text,
 		sizeof(text),
 		"worker %u of job %s registered again from host %s",
@@ -184,7 +186,7 @@ static void
 node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_register_ *m) {
 	struct hd_addr peer = hd_session_peer(node->session);
 
-	snprintf(node->host, sizeof(node->host), "%s", m->host);
+	(void)snprintf(node->host, sizeof(node->host), "%s", m->host);
 	node->role = m->role;
 	node->registered = c->now;
 	node->data.ipv4 = m->data_ipv4 ? m->data_ipv4 : peer.ipv4;
@@ -258,7 +260,7 @@ void ctl_register(
 	}
 	host = hd_topology_host(c->config.topology, m->host);
 	if (host < 0 || ctl_scratch_links(c)) {
-		snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
+		(void)snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
 		text_refuse(c, node, m, host == -ENOENT ? text : "host: no room for it", sink);
 		return;
 	}
@@ -299,6 +301,7 @@ static void worker_down(
 	struct ctl_job *job = node->job;
 	struct ctl_transfer *t, *next;
 
+	assert(job);
 	for (t = TAILQ_FIRST(&c->pending); t && node->tracked; t = next) {
 		next = TAILQ_NEXT(t, entry);
 		if (t->job == job && t->worker == node->worker)

@@ -29,7 +29,7 @@ static double ms_from(hd_ns from, hd_ns to) {
 static void put_addr(json_t *row, const char *key, struct hd_addr addr) {
 	char text[32];
 
-	snprintf(
+	(void)snprintf(
 		text,
 		sizeof(text),
 		"%u.%u.%u.%u:%u",
@@ -45,7 +45,7 @@ static void put_addr(json_t *row, const char *key, struct hd_addr addr) {
 static void put_version(json_t *row, const char *key, hd_version version) {
 	char text[32];
 
-	snprintf(
+	(void)snprintf(
 		text,
 		sizeof(text),
 		"%u.%llu",
@@ -198,7 +198,9 @@ static void why_put(json_t *row, const struct ctl_why *why, hd_ns now) {
 	char text[64] = "";
 
 	if (why->runner_up_round)
-		snprintf(text, sizeof(text), "w%u/%u", why->runner_up_worker, why->runner_up_round);
+		(void)snprintf(
+			text, sizeof(text), "w%u/%u", why->runner_up_worker, why->runner_up_round
+		);
 	put_text(row, "rule", why->decided ? hd_plan_rule_name(why->plan.rule) : "");
 	put_real(
 		row,
@@ -319,7 +321,7 @@ static void reason_rows(const struct hd_controller *c, struct ctl_rows *rows) {
 
 		for (uint32_t i = 0; i < c->job_count; i++)
 			sum += c->jobs[i]->dropped_for[reason];
-		snprintf(name, sizeof(name), "ended_%s", hd_reason_name(reason));
+		(void)snprintf(name, sizeof(name), "ended_%s", hd_reason_name(reason));
 		if (sum)
 			counter_row(rows, name, "updates", sum, "not applied, for this reason");
 	}

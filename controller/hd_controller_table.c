@@ -21,7 +21,7 @@ static const char *filter_parse(struct ctl_filter *filter, const char *text) {
 	char *save = NULL, *word, *end;
 
 	memset(filter, 0, sizeof(*filter));
-	snprintf(filter->text, sizeof(filter->text), "%s", text ? text : "");
+	(void)snprintf(filter->text, sizeof(filter->text), "%s", text ? text : "");
 	for (word = strtok_r(filter->text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		if (strncmp(word, "page=", 5) == 0) {
 			filter->page = strtoull(word + 5, &end, 10);
@@ -42,11 +42,11 @@ static bool value_is(const json_t *value, const char *want) {
 	if (json_is_string(value))
 		return strcmp(json_string_value(value), want) == 0;
 	if (json_is_integer(value)) {
-		snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
+		(void)snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
 		return strcmp(text, want) == 0;
 	}
 	if (json_is_real(value)) {
-		snprintf(text, sizeof(text), "%g", json_real_value(value));
+		(void)snprintf(text, sizeof(text), "%g", json_real_value(value));
 		return strcmp(text, want) == 0;
 	}
 	return strcmp(json_is_true(value)          ? "true" :
@@ -62,7 +62,7 @@ static bool term_holds(json_t *row, const char *term) {
 	json_t *value;
 
 	if (equals && (size_t)(equals - term) < sizeof(name)) {
-		snprintf(name, sizeof(name), "%.*s", (int)(equals - term), term);
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(equals - term), term);
 		value = json_object_get(row, name);
 		return value && value_is(value, equals + 1);
 	}
@@ -173,11 +173,11 @@ void ctl_show(
 	if (!json) {
 		char text[HD_TEXT_BYTES_MAX];
 
-		snprintf(text, sizeof(text), "show %s: %s", m->table, error);
+		(void)snprintf(text, sizeof(text), "show %s: %s", m->table, error);
 		ctl_refuse(c, node, 0, text, sink);
 		return;
 	}
-	snprintf(message.table.table, sizeof(message.table.table), "%s", m->table);
+	(void)snprintf(message.table.table, sizeof(message.table.table), "%s", m->table);
 	message.table.json.data = (const uint8_t *)json;
 	message.table.json.bytes = (uint32_t)strlen(json);
 	ctl_send(c, node, &message, sink);

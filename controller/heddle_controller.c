@@ -49,11 +49,11 @@ static const char usage_text[]
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
 	va_list args;
 
-	fprintf(stderr, PROGRAM ": ");
+	(void)fprintf(stderr, PROGRAM ": ");
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	(void)vfprintf(stderr, format, args);
 	va_end(args);
-	fprintf(stderr, "\n");
+	(void)fprintf(stderr, "\n");
 	return code;
 }
 
@@ -159,7 +159,7 @@ static int parse_options(int argc, char **argv, struct options *o) {
 
 	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		if (id == OPT_HELP) {
-			fputs(usage_text, stdout);
+			(void)fputs(usage_text, stdout);
 			return -1;
 		}
 		status = take_option(o, id, optarg);
@@ -191,7 +191,7 @@ static char *read_file(const char *path, size_t most, const char **what) {
 		ferror(file) ? "cannot be read" :
 		bytes > most ? "too long" :
 			       NULL;
-	fclose(file);
+	(void)fclose(file);
 	if (*what) {
 		free(text);
 		return NULL;
@@ -270,9 +270,10 @@ static int next_epoch(const struct options *o, uint16_t *epoch) {
 
 	*epoch = 1;
 	if (!o->state_dir) {
-		fprintf(stderr,
-			PROGRAM
-			": no --state-dir: nodes cannot tell a restart from a first start\n");
+		(void)fprintf(
+			stderr,
+			PROGRAM ": no --state-dir: nodes cannot tell a restart from a first start\n"
+		);
 		return 0;
 	}
 	if (snprintf(path, sizeof(path), "%s/epoch", o->state_dir) >= (int)sizeof(path))
@@ -293,14 +294,15 @@ static int run(struct hd_udp *udp, struct hd_controller *controller, uint16_t ep
 
 	if (status)
 		return fail(EX_OSERR, "signals: %s", strerror(-status));
-	printf(PROGRAM ": listening on %u.%u.%u.%u:%u, epoch %u\n",
-	       bound.ipv4 >> 24,
-	       bound.ipv4 >> 16 & 255,
-	       bound.ipv4 >> 8 & 255,
-	       bound.ipv4 & 255,
-	       bound.port,
-	       epoch);
-	fflush(stdout);
+	(void
+	)printf(PROGRAM ": listening on %u.%u.%u.%u:%u, epoch %u\n",
+		bound.ipv4 >> 24,
+		bound.ipv4 >> 16 & 255,
+		bound.ipv4 >> 8 & 255,
+		bound.ipv4 & 255,
+		bound.port,
+		epoch);
+	(void)fflush(stdout);
 	status = hd_udp_run(udp, (struct hd_node){&hd_controller_ops, controller});
 	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
 }
@@ -313,7 +315,7 @@ static int resolve_listen(const char *text, struct hd_addr *addr) {
 
 	if (bytes < 2 || strcmp(text + bytes - 2, ":0") != 0 || bytes - 2 >= sizeof(host))
 		return hd_udp_resolve(text, addr);
-	snprintf(host, sizeof(host), "%.*s", (int)(bytes - 2), text);
+	(void)snprintf(host, sizeof(host), "%.*s", (int)(bytes - 2), text);
 	status = hd_udp_resolve(host, addr);
 	addr->port = 0;
 	return status;

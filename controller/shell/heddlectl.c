@@ -44,11 +44,11 @@ struct options {
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
 	va_list args;
 
-	fprintf(stderr, PROGRAM ": ");
+	(void)fprintf(stderr, PROGRAM ": ");
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	(void)vfprintf(stderr, format, args);
 	va_end(args);
-	fprintf(stderr, "\n");
+	(void)fprintf(stderr, "\n");
 	return code;
 }
 
@@ -84,7 +84,7 @@ static int take_option(struct options *o, int id, const char *value) {
 			return fail(EX_USAGE, "--timeout-ms: '%s' (1 to 600000)", value);
 		return 0;
 	case 'h':
-		fputs(usage_text, stdout);
+		(void)fputs(usage_text, stdout);
 		return -1;
 	default:
 		return EX_USAGE; /* getopt has said why */
@@ -134,8 +134,8 @@ static int show(const struct options *o, const struct hd_keyring *keys) {
 	if (o->json) {
 		json_object_del(document, "page");
 		json_object_del(document, "next");
-		json_dumpf(document, stdout, JSON_INDENT(2));
-		printf("\n");
+		(void)json_dumpf(document, stdout, JSON_INDENT(2));
+		(void)printf("\n");
 	} else {
 		shell_print(document, o->wide);
 	}

@@ -28,7 +28,7 @@ struct shell {
 static void shell_fail(struct shell *s, int code, const char *text) {
 	s->done = true;
 	s->code = code;
-	snprintf(s->error, s->error_bytes, "%s", text);
+	(void)snprintf(s->error, s->error_bytes, "%s", text);
 }
 
 static void ask(struct shell *s, hd_ns now, struct hd_sink *sink) {
@@ -36,7 +36,7 @@ static void ask(struct shell *s, hd_ns now, struct hd_sink *sink) {
 	struct hd_msg_show *m = &message.show;
 	int bytes;
 
-	snprintf(m->table, sizeof(m->table), "%s", s->query->table);
+	(void)snprintf(m->table, sizeof(m->table), "%s", s->query->table);
 	bytes = snprintf(m->filter, sizeof(m->filter), "page=%u %s", s->page, s->query->filter);
 	if (bytes < 0 || (size_t)bytes >= sizeof(m->filter)) {
 		shell_fail(s, EX_USAGE, "filter: too long (500 bytes)");
@@ -120,7 +120,7 @@ static void on_closed(
 	if (s->done)
 		return;
 	/* A wrong key or version does not get better by asking again; the rest may. */
-	snprintf(
+	(void)snprintf(
 		why,
 		sizeof(why),
 		"%s%s%s",
@@ -188,7 +188,7 @@ static void drive(struct shell *s, struct hd_udp *udp) {
 		if (status)
 			shell_fail(s, EX_OSERR, strerror(-status));
 		if (!s->done && hd_udp_now() >= s->until) {
-			snprintf(
+			(void)snprintf(
 				text,
 				sizeof(text),
 				"no answer within %.3g s (is it there, and the key right?)",

@@ -36,21 +36,21 @@ struct column {
 
 static void cell_text(const json_t *value, char *text, size_t bytes) {
 	if (json_is_string(value))
-		snprintf(text, bytes, "%s", json_string_value(value));
+		(void)snprintf(text, bytes, "%s", json_string_value(value));
 	else if (json_is_integer(value))
-		snprintf(text, bytes, "%lld", (long long)json_integer_value(value));
+		(void)snprintf(text, bytes, "%lld", (long long)json_integer_value(value));
 	else if (json_is_real(value) && fabs(json_real_value(value)) < 1e15)
-		snprintf(text, bytes, "%.1f", json_real_value(value));
+		(void)snprintf(text, bytes, "%.1f", json_real_value(value));
 	else if (json_is_real(value))
-		snprintf(text, bytes, "%g", json_real_value(value));
+		(void)snprintf(text, bytes, "%g", json_real_value(value));
 	else
-		snprintf(text, bytes, "-");
+		(void)snprintf(text, bytes, "-");
 }
 
 static const json_t *cell(const json_t *row, const struct column *column) {
 	char name[64];
 
-	snprintf(name, sizeof(name), "%.*s", column->name_bytes, column->name);
+	(void)snprintf(name, sizeof(name), "%.*s", column->name_bytes, column->name);
 	return json_object_get(row, name);
 }
 
@@ -99,11 +99,11 @@ static void measure(const json_t *rows, struct column *column) {
 
 static void print_cell(const struct column *column, const char *text, bool last) {
 	if (column->number)
-		printf("%*s%s", column->width, text, last ? "\n" : "  ");
+		(void)printf("%*s%s", column->width, text, last ? "\n" : "  ");
 	else if (last)
-		printf("%s\n", text);
+		(void)printf("%s\n", text);
 	else
-		printf("%-*s  ", column->width, text);
+		(void)printf("%-*s  ", column->width, text);
 }
 
 void shell_print(const json_t *document, bool wide) {
@@ -116,7 +116,7 @@ void shell_print(const json_t *document, bool wide) {
 	int count;
 
 	if (json_array_size(rows) == 0) {
-		printf("no %s\n", table ? table : "rows");
+		(void)printf("no %s\n", table ? table : "rows");
 		return;
 	}
 	count = wide ? all_columns(json_array_get(rows, 0), columns) :
@@ -126,7 +126,7 @@ void shell_print(const json_t *document, bool wide) {
 	for (int i = 0; i < count; i++)
 		measure(rows, &columns[i]);
 	for (int i = 0; i < count; i++) {
-		snprintf(text, sizeof(text), "%.*s", columns[i].name_bytes, columns[i].name);
+		(void)snprintf(text, sizeof(text), "%.*s", columns[i].name_bytes, columns[i].name);
 		print_cell(&columns[i], text, i + 1 == count);
 	}
 	json_array_foreach(rows, index, row) for (int i = 0; i < count; i++) {

@@ -42,7 +42,7 @@ struct party {
 static void need(bool good, const char *what) {
 	if (good)
 		return;
-	fprintf(stderr, "bench_grant: %s\n", what);
+	(void)fprintf(stderr, "bench_grant: %s\n", what);
 	exit(1);
 }
 
@@ -53,12 +53,12 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	struct hd_message m = {.kind = HD_MSG_REGISTER};
 
 	m.register_.role = p->role;
-	snprintf(m.register_.host, sizeof(m.register_.host), "h%u", p->worker);
+	(void)snprintf(m.register_.host, sizeof(m.register_.host), "h%u", p->worker);
 	m.register_.memory_bytes = 1 << 30;
 	if (p->role == HD_ROLE_WORKER) {
 		m.register_.job = hd_job_id("t", "j");
-		snprintf(m.register_.tenant, sizeof(m.register_.tenant), "t");
-		snprintf(m.register_.job_name, sizeof(m.register_.job_name), "j");
+		(void)snprintf(m.register_.tenant, sizeof(m.register_.tenant), "t");
+		(void)snprintf(m.register_.job_name, sizeof(m.register_.job_name), "j");
 		m.register_.worker = p->worker;
 		m.register_.model_bytes = UPDATE_BYTES;
 		m.register_.tau_max = HD_TAU_MAX_LIMIT;
@@ -128,7 +128,7 @@ static void on_closed(
 	(void)session;
 	(void)now;
 	(void)sink;
-	fprintf(stderr, "bench_grant: session closed: %s %s\n", hd_reason_name(reason), text);
+	(void)fprintf(stderr, "bench_grant: session closed: %s %s\n", hd_reason_name(reason), text);
 }
 
 static const struct hd_endpoint_ops party_endpoint_ops = {
@@ -264,13 +264,14 @@ static int by_value(const void *a, const void *b) {
 
 static void print(const char *what, hd_ns *took, uint32_t count, const char *beside) {
 	qsort(took, count, sizeof(took[0]), by_value);
-	printf("%s: median %6.0f us, p99 %6.0f us, max %6.0f us, of %u%s\n",
-	       what,
-	       (double)took[count / 2] / 1e3,
-	       (double)took[count * 99 / 100] / 1e3,
-	       (double)took[count - 1] / 1e3,
-	       count,
-	       beside);
+	(void
+	)printf("%s: median %6.0f us, p99 %6.0f us, max %6.0f us, of %u%s\n",
+		what,
+		(double)took[count / 2] / 1e3,
+		(double)took[count * 99 / 100] / 1e3,
+		(double)took[count - 1] / 1e3,
+		count,
+		beside);
 }
 
 static void measure(uint16_t workers) {
@@ -299,7 +300,7 @@ static void measure(uint16_t workers) {
 	pthread_join(party[workers].thread, NULL);
 	hd_udp_stop(c.udp);
 	pthread_join(c.thread, NULL);
-	snprintf(
+	(void)snprintf(
 		what, sizeof(what), "request to grant, %u worker%s", workers, workers > 1 ? "s" : ""
 	);
 	print(what, took, count, "  (target: median 300 us)");

@@ -62,14 +62,16 @@ static void measure(uint32_t pending) {
 		net_run(&net, 100 * HD_US);
 	}
 	qsort(us, TIMES, sizeof(us[0]), by_value);
-	printf("round  %6u pending on %d hosts: median %8.0f us, max %8.0f us",
-	       net.controller->pending_count,
-	       WORKERS,
-	       us[TIMES / 2],
-	       us[TIMES - 1]);
-	printf(pending == 1000          ? "  (planner's target: 2000 us)\n" :
-		       pending == 10000 ? "  (planner's target: 40000 us)\n" :
-					  "\n");
+	(void
+	)printf("round  %6u pending on %d hosts: median %8.0f us, max %8.0f us",
+		net.controller->pending_count,
+		WORKERS,
+		us[TIMES / 2],
+		us[TIMES - 1]);
+	(void
+	)printf(pending == 1000          ? "  (planner's target: 2000 us)\n" :
+			pending == 10000 ? "  (planner's target: 40000 us)\n" :
+					   "\n");
 	net_close(&net);
 }
 

@@ -17,7 +17,7 @@ struct net_packet {
 static void need(bool good, const char *what) {
 	if (good)
 		return;
-	fprintf(stderr, "controller_net: %s\n", what);
+	(void)fprintf(stderr, "controller_net: %s\n", what);
 	abort();
 }
 
@@ -176,7 +176,7 @@ static void on_message(
 	}
 	peer->log[peer->count++] = *message;
 	if (message->kind == HD_MSG_REFUSE)
-		snprintf(peer->refused, sizeof(peer->refused), "%s", message->refuse.text);
+		(void)snprintf(peer->refused, sizeof(peer->refused), "%s", message->refuse.text);
 	if (message->kind == HD_MSG_TABLE) {
 		free(peer->json);
 		peer->json = strndup(
@@ -217,7 +217,7 @@ struct peer *net_peer(struct net *net, uint8_t role, const char *host) {
 	need(net->peer_count < NET_PEERS_MAX, "peers");
 	peer->net = net;
 	peer->role = role;
-	snprintf(peer->host, sizeof(peer->host), "%s", host);
+	(void)snprintf(peer->host, sizeof(peer->host), "%s", host);
 	peer->addr = (struct hd_addr){0x0a000100 + net->peer_count, HD_PORT};
 	net->peer_count++;
 	peer_start(peer);
@@ -354,7 +354,7 @@ struct hd_message net_register_server(const struct peer *peer) {
 	m.register_.role = HD_ROLE_SERVER;
 	m.register_.memory_bytes = UINT64_C(1) << 30;
 	m.register_.incarnation = 1;
-	snprintf(m.register_.host, sizeof(m.register_.host), "%s", peer->host);
+	(void)snprintf(m.register_.host, sizeof(m.register_.host), "%s", peer->host);
 	return m;
 }
 
@@ -369,9 +369,9 @@ struct hd_message net_register_worker(const struct peer *peer, uint32_t tau_max,
 	r->tau_max = tau_max;
 	r->staleness_c = 1;
 	r->job_weight = weight;
-	snprintf(r->host, sizeof(r->host), "%s", peer->host);
-	snprintf(r->tenant, sizeof(r->tenant), "%s", peer->tenant);
-	snprintf(r->job_name, sizeof(r->job_name), "%s", peer->job);
+	(void)snprintf(r->host, sizeof(r->host), "%s", peer->host);
+	(void)snprintf(r->tenant, sizeof(r->tenant), "%s", peer->tenant);
+	(void)snprintf(r->job_name, sizeof(r->job_name), "%s", peer->job);
 	return m;
 }
 
@@ -434,11 +434,11 @@ struct peer *net_worker(
 	struct peer *peer;
 	char host[16];
 
-	snprintf(host, sizeof(host), "h%u", net->peer_count);
+	(void)snprintf(host, sizeof(host), "h%u", net->peer_count);
 	peer = net_peer(net, HD_ROLE_WORKER, host);
 	peer->worker = worker;
-	snprintf(peer->tenant, sizeof(peer->tenant), "%s", tenant);
-	snprintf(peer->job, sizeof(peer->job), "%s", job);
+	(void)snprintf(peer->tenant, sizeof(peer->tenant), "%s", tenant);
+	(void)snprintf(peer->job, sizeof(peer->job), "%s", job);
 	m = net_register_worker(peer, tau_max, 1);
 	need(peer_say(peer, &m) == 0, "register");
 	net_run(net, HD_MS);

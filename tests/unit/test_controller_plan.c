@@ -322,11 +322,11 @@ tenant_worker(struct net *net, const char *tenant, uint16_t worker, float weight
 	struct hd_message m;
 	char host[16];
 
-	snprintf(host, sizeof(host), "%s%u", tenant, worker);
+	(void)snprintf(host, sizeof(host), "%s%u", tenant, worker);
 	peer = net_peer(net, HD_ROLE_WORKER, host);
 	peer->worker = worker;
-	snprintf(peer->tenant, sizeof(peer->tenant), "%s", tenant);
-	snprintf(peer->job, sizeof(peer->job), "j");
+	(void)snprintf(peer->tenant, sizeof(peer->tenant), "%s", tenant);
+	(void)snprintf(peer->job, sizeof(peer->job), "j");
 	m = net_register_worker(peer, 1000, weight);
 	assert_int_equal(peer_say(peer, &m), 0);
 	net_run(net, HD_MS);

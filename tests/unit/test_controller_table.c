@@ -24,8 +24,8 @@ static void say(struct peer *peer, struct hd_message message) {
 static json_t *show(struct peer *shell, const char *table, const char *filter) {
 	struct hd_message m = {.kind = HD_MSG_SHOW};
 
-	snprintf(m.show.table, sizeof(m.show.table), "%s", table);
-	snprintf(m.show.filter, sizeof(m.show.filter), "%s", filter);
+	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", table);
+	(void)snprintf(m.show.filter, sizeof(m.show.filter), "%s", filter);
 	free(shell->json);
 	shell->json = NULL;
 	shell->refused[0] = '\0';
@@ -179,7 +179,7 @@ static void test_pages(void **state) {
 	net_run(&net, 50 * HD_MS);
 	seen = calloc(1201, 1);
 	for (;;) {
-		snprintf(filter, sizeof(filter), "page=%u", page);
+		(void)snprintf(filter, sizeof(filter), "page=%u", page);
 		table = show(shell, "transfers", filter);
 		assert_non_null(table);
 		assert_true(strlen(shell->json) < HD_MESSAGE_BYTES_MAX);
