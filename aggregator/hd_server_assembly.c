@@ -68,6 +68,10 @@ static void hd_incoming_chunk(
 ) {
 	struct hd_server_stats *stats = &turn->server->stats;
 
+	if (in->starved) { /* not granted: nobody can know its token */
+		stats->drop_token++;
+		return;
+	}
 	if (in->recv == NULL && hd_incoming_open(turn->server, in) < 0) {
 		stats->drop_memory++;
 		return;

@@ -444,7 +444,7 @@ void hd_pull_cancel(
 ) {
 	struct hd_outgoing *out = hd_member_outgoing(member, cancel->round);
 
-	if (out != NULL) {
+	if (out != NULL && cancel->attempt >= out->grant.attempt) {
 		hd_pull_end(turn, out, HD_REASON_CANCELLED);
 	}
 }

@@ -241,8 +241,9 @@ static void hd_push_answer(
 	hd_round_fail(turn, job, member, round);
 }
 
-/* Makes place for a new attempt of a round. False: the older one stands (same or newer attempt, or
- * held whole already). */
+/* Makes place for a new grant of a round. False: the older one stands: its attempt is newer, or the same
+ * and under way, or it is held whole already. The same attempt is granted twice when a grant was lost
+ * together with the controller that gave it. */
 static bool hd_push_replace(
 	struct hd_turn *turn,
 	const struct hd_member *member,
@@ -254,7 +255,8 @@ static bool hd_push_replace(
 	if (older == NULL) {
 		return true;
 	}
-	if (older->complete || older->attempt >= attempt) {
+	if (older->complete || older->attempt > attempt
+	    || (older->attempt == attempt && older->started)) {
 		return false;
 	}
 	turn->server->stats.replaced++;
@@ -502,13 +504,16 @@ void hd_push_request(
 		hd_push_answer(turn, job, member, &round);
 		return;
 	}
-	if (hd_push_replace(turn, member, request->round, request->attempt)) {
-		hd_request_accept(turn, member, request);
+	in = hd_member_incoming(member, request->round);
+	if (in != NULL && in->direct && in->attempt == request->attempt) {
+		/* Asked twice: the answer is the same, once it is due and while it matters. */
+		if (!in->complete && !in->starved) {
+			hd_push_grant(turn, in);
+		}
 		return;
 	}
-	in = hd_member_incoming(member, request->round);
-	if (in->direct && !in->complete && !in->starved && in->attempt == request->attempt) {
-		hd_push_grant(turn, in);
+	if (hd_push_replace(turn, member, request->round, request->attempt)) {
+		hd_request_accept(turn, member, request);
 	}
 }
 
@@ -538,7 +543,10 @@ void hd_push_cancel(
 ) {
 	struct hd_incoming *in = hd_member_incoming(member, cancel->round);
 
-	if (in != NULL && !in->complete) {
-		hd_incoming_fail(turn, in, HD_REASON_CANCELLED);
+	/* A word on an older grant is not about this one. */
+	if (in == NULL || in->complete || cancel->attempt < in->attempt
+	    || (cancel->token != 0 && cancel->token != in->handle.token)) {
+		return;
 	}
+	hd_incoming_fail(turn, in, HD_REASON_CANCELLED);
 }

@@ -444,6 +444,28 @@ static void test_attempts_of_one_round(void **state) {
 	close_fixture(f);
 }
 
+/* The first controller's grant was lost with it: the next one's, of the same attempt, counts. */
+static void test_the_same_attempt_granted_anew(void **state) {
+	struct fixture *f = open_fixture(16, 0);
+	struct hd_msg_expect again = expectation(f, 0, 2);
+	struct hd_message cancel = {.kind = HD_MSG_CANCEL};
+
+	expect(f, 0, 1);
+	again.epoch = 4;
+	fake_expect(f->controller, &again);
+	net_run(&f->net, HD_MS);
+	/* A late word on the older grant is not about this one. */
+	cancel.cancel = (struct hd_msg_cancel
+	){.job = f->worker[0]->job, .round = 1, .attempt = 1, .token = 0x1001};
+	fake_send(f->worker[0], &cancel);
+	net_run(&f->net, HD_MS);
+	assert_int_equal(fake_count(f->worker[0], HD_MSG_OUTCOME), 0);
+	push_whole(f, 0, 2);
+	assert_int_equal(fake_outcome(f->worker[0], 1)->outcome, HD_OUTCOME_APPLIED);
+	assert_order(f, "0");
+	close_fixture(f);
+}
+
 /* A new controller learns what is open, and what an older one granted is still taken. */
 static void test_controller_restart(void **state) {
 	struct fixture *f = open_fixture(16, 0);
@@ -513,6 +535,7 @@ int main(void) {
 		cmocka_unit_test(test_go_when_the_predecessor_is_void),
 		cmocka_unit_test(test_expectations_that_do_not_fit),
 		cmocka_unit_test(test_attempts_of_one_round),
+		cmocka_unit_test(test_the_same_attempt_granted_anew),
 		cmocka_unit_test(test_controller_restart),
 		cmocka_unit_test(test_refused_by_the_controller),
 	};

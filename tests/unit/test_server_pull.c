@@ -335,7 +335,7 @@ static void test_refusals_cancel_and_death(void **state) {
 	assert_int_equal(stats->pulls_delivered, 0);
 	assert_int_equal(stats->refused_messages, 3);
 	cancel.cancel = (struct hd_msg_cancel
-	){.job = f->worker[1]->job, .worker = 1, .round = 2, .direction = HD_PULL};
+	){.job = f->worker[1]->job, .worker = 1, .round = 2, .attempt = 1, .direction = HD_PULL};
 	fake_send(f->worker[1], &cancel);
 	net_run(&f->net, 100 * HD_MS);
 	assert_int_equal(stats->pulls_failed, 1);
