@@ -561,7 +561,7 @@ int hd_worker_cancel(
 	if (ticket->route == ROUTE_SERVER || ticket->pub.state >= HD_TICKET_GRANTED)
 		say_cancel(worker, &ctx, worker->server, ticket);
 	/* The last chunk may have made the update whole: then it is applied, and the server says so. */
-	if (direction == HD_PUSH && ticket->pub.state == HD_TICKET_SENDING) {
+	if (ticket->send && hd_send_stats(ticket->send)->packets_sent > 0) {
 		hd_send_cancel(ticket->send, HD_REASON_CANCELLED);
 		ticket->cancelling = true;
 		return 0;
