@@ -263,12 +263,14 @@ static int by_value(const void *a, const void *b) {
 }
 
 static void print(const char *what, hd_ns *took, uint32_t count, const char *beside) {
+	uint32_t middle = count / 2, late = count - 1 - count / 100;
+
 	qsort(took, count, sizeof(took[0]), by_value);
 	(void
 	)printf("%s: median %6.0f us, p99 %6.0f us, max %6.0f us, of %u%s\n",
 		what,
-		(double)took[count / 2] / 1e3,
-		(double)took[count * 99 / 100] / 1e3,
+		(double)took[middle] / 1e3,
+		(double)took[late] / 1e3,
 		(double)took[count - 1] / 1e3,
 		count,
 		beside);

@@ -92,7 +92,7 @@ static void test_register_refused(void **state) {
 	REFUSED(m.register_.job++, "job: not the id");
 	REFUSED(m.register_.role = HD_ROLE_SERVER, "role: not that of the session");
 	REFUSED(m.register_.role = HD_ROLE_SHELL, "role: only workers and servers");
-	REFUSED(snprintf(m.register_.host, sizeof(m.register_.host), "h9"),
+	REFUSED((void)snprintf(m.register_.host, sizeof(m.register_.host), "h9"),
 		"host: 'h9' is not in the topology");
 	REFUSED(m.register_.host[0] = '\0', "host: empty");
 	REFUSED(m.register_.worker = HD_WORKERS_MAX, "HD_WORKERS_MAX");
@@ -418,7 +418,7 @@ static void test_theta_and_guard(void **state) {
 	set_estimate(&net, "h2>s", 80e6);
 	set_estimate(&net, "h3>s", 8e6);
 	for (uint32_t round = 1; round <= 8; round++) {
-		uint64_t version = 10 * round;
+		uint64_t version = UINT64_C(10) * round;
 		struct ctl_node *node = net.controller->jobs[0]->workers[2];
 		bool kept = node->last_was_idles;
 

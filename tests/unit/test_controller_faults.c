@@ -283,14 +283,13 @@ static void test_limits(void **state) {
 }
 
 static void test_hostile(void **state) {
-	struct peer *server, *other, *worker, *victim, *shell;
+	struct peer *server, *worker, *victim, *shell;
 	struct hd_message m;
 	struct net net;
 
 	(void)state;
 	net_open(&net, &plain);
 	server = net_server(&net, "ps");
-	other = net_server(&net, "zz");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	victim = net_worker(&net, "t", "j", 1, 8);
 	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
@@ -315,12 +314,34 @@ static void test_hostile(void **state) {
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_role, 3);
 	assert_int_equal(counters(&net)->register_refused, 1);
+	/* All that while the victim's transfer was left alone, and nothing else was granted. */
+	assert_int_equal(net.controller->open_count, 1);
+	assert_int_equal(counters(&net)->grants, 1);
+	assert_int_equal(counters(&net)->voids, 0);
+	net_close(&net);
+}
+
+/* Reports, states and grants of those who may not say them, or of nonsense. */
+static void test_hostile_reports(void **state) {
+	struct peer *server, *other, *worker, *victim;
+	struct hd_message m;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &plain);
+	server = net_server(&net, "ps");
+	other = net_server(&net, "zz");
+	worker = net_worker(&net, "t", "j", 0, 8);
+	victim = net_worker(&net, "t", "j", 1, 8);
+	net_run(&net, SETTLED);
+	say(victim, net_push(victim, 1, MB, 0));
+	net_run(&net, HD_MS);
 	/* A push's end by its own worker, by another server, of nonsense. */
 	m = net_report(peer_grant(victim, 1, 1), 1000, 1);
 	say(victim, m);
 	say(other, m);
 	net_run(&net, HD_MS);
-	assert_int_equal(counters(&net)->hostile_owner, 4);
+	assert_int_equal(counters(&net)->hostile_owner, 2);
 	m.report.outcome = 99;
 	say(server, m);
 	net_run(&net, HD_MS);
@@ -334,7 +355,7 @@ static void test_hostile(void **state) {
 	say(other, server_state(worker, 5, 5, 0));
 	say(other, inflight(worker, 1, 5, 5));
 	net_run(&net, HD_MS);
-	assert_int_equal(counters(&net)->hostile_owner, 6);
+	assert_int_equal(counters(&net)->hostile_owner, 4);
 	m = inflight(worker, 1, 0, 5);
 	say(server, m);
 	m = inflight(worker, 1, 5, 5);
@@ -415,6 +436,7 @@ int main(void) {
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_hostile_reports),
 		cmocka_unit_test(test_same_rank),
 		cmocka_unit_test(test_loss),
 	};

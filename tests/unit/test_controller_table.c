@@ -60,39 +60,47 @@ static double real(const json_t *document, size_t row, const char *field) {
 	return json_real_value(value);
 }
 
-static void test_tables(void **state) {
-	struct peer *server, *a, *b, *shell;
+struct stage {
 	struct net net;
+	struct peer *server, *a, *b, *shell;
+};
+
+/* One push applied, one dropped, one running, and a pull. */
+static void stage_open(struct stage *s) {
+	net_open(&s->net, &plain);
+	s->server = net_server(&s->net, "ps");
+	s->a = net_worker(&s->net, "team", "mnist", 0, 1);
+	s->b = net_worker(&s->net, "team", "mnist", 1, 1);
+	s->shell = net_peer(&s->net, HD_ROLE_SHELL, "ctl");
+	net_run(&s->net, 1200 * HD_MS); /* the restart's grace */
+	say(s->a, net_push(s->a, 1, 2 * MB, 0)); /* 200 ms */
+	net_run(&s->net, HD_MS);
+	say(s->server, net_report(peer_grant(s->a, 0, 1), 10, 0));
+	say(s->a, net_push(s->a, 2, MB, 5)); /* too old: the next is 11, its bound 6 */
+	net_run(&s->net, 5 * HD_MS);
+	say(s->a, net_push(s->a, 3, MB, 10));
+	say(s->b, net_pull(s->b, 1));
+	net_run(&s->net, 5 * HD_MS);
+}
+
+static void test_who_and_where(void **state) {
+	struct stage s;
 	json_t *table;
 
 	(void)state;
-	net_open(&net, &plain);
-	server = net_server(&net, "ps");
-	a = net_worker(&net, "team", "mnist", 0, 1);
-	b = net_worker(&net, "team", "mnist", 1, 1);
-	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
-	net_run(&net, 1200 * HD_MS); /* the restart's grace */
-	say(a, net_push(a, 1, 2 * MB, 0)); /* 200 ms */
-	net_run(&net, HD_MS);
-	say(server, net_report(peer_grant(a, 0, 1), 10, 0));
-	say(a, net_push(a, 2, MB, 5)); /* too old: the next is 11, its bound 6 */
-	net_run(&net, 5 * HD_MS);
-	say(a, net_push(a, 3, MB, 10));
-	say(b, net_pull(b, 1));
-	net_run(&net, 5 * HD_MS);
-
-	table = show(shell, "nodes", "");
+	stage_open(&s);
+	table = show(s.shell, "nodes", "");
 	assert_int_equal(json_integer_value(json_object_get(table, "epoch")), 3);
 	assert_int_equal(row_count(table), 4);
 	json_decref(table);
-	table = show(shell, "nodes", "role=worker worker=1");
+	table = show(s.shell, "nodes", "role=worker worker=1");
 	assert_int_equal(row_count(table), 1);
 	assert_string_equal(text(table, 0, "job"), "mnist");
 	assert_string_equal(text(table, 0, "tenant"), "team");
 	assert_true(real(table, 0, "rtt_us") > 0);
 	json_decref(table);
 
-	table = show(shell, "jobs", "");
+	table = show(s.shell, "jobs", "");
 	assert_int_equal(row_count(table), 1);
 	assert_string_equal(text(table, 0, "version"), "1.10");
 	assert_string_equal(text(table, 0, "state"), "ready");
@@ -102,14 +110,22 @@ static void test_tables(void **state) {
 	assert_int_equal(count(table, 0, "running"), 2);
 	json_decref(table);
 
-	table = show(shell, "links", ">ps");
+	table = show(s.shell, "links", ">ps");
 	assert_int_equal(row_count(table), 1);
 	assert_true(real(table, 0, "estimate_mbps") > 79 && real(table, 0, "estimate_mbps") < 81);
 	assert_true(real(table, 0, "reserved_mbps") > 79);
 	assert_int_equal(count(table, 0, "running"), 1);
 	json_decref(table);
+	net_close(&s.net);
+}
 
-	table = show(shell, "transfers", "direction=push");
+static void test_what_and_why(void **state) {
+	struct stage s;
+	json_t *table;
+
+	(void)state;
+	stage_open(&s);
+	table = show(s.shell, "transfers", "direction=push");
 	assert_int_equal(row_count(table), 1);
 	assert_string_equal(text(table, 0, "state"), "running");
 	assert_string_equal(text(table, 0, "rule"), "shortest");
@@ -117,22 +133,22 @@ static void test_tables(void **state) {
 	assert_int_equal(count(table, 0, "deadline"), 1);
 	json_decref(table);
 	/* A token lets its holder write into a transfer: nobody is shown one. */
-	assert_null(strstr(shell->json, "token"));
+	assert_null(strstr(s.shell->json, "token"));
 
-	table = show(shell, "drops", "");
+	table = show(s.shell, "drops", "");
 	assert_int_equal(row_count(table), 1);
 	assert_string_equal(text(table, 0, "reason"), "bound");
 	assert_string_equal(text(table, 0, "rule"), "drop-bound");
 	assert_int_equal(count(table, 0, "round"), 2);
 	json_decref(table);
 
-	table = show(shell, "counters", "counter=grants");
+	table = show(s.shell, "counters", "counter=grants");
 	assert_int_equal(count(table, 0, "value"), 3);
 	json_decref(table);
-	table = show(shell, "counters", "ended_bound");
+	table = show(s.shell, "counters", "ended_bound");
 	assert_int_equal(count(table, 0, "value"), 1);
 	json_decref(table);
-	net_close(&net);
+	net_close(&s.net);
 }
 
 static void test_bad_questions(void **state) {
@@ -206,7 +222,8 @@ static void test_pages(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_who_and_where),
+		cmocka_unit_test(test_what_and_why),
 		cmocka_unit_test(test_bad_questions),
 		cmocka_unit_test(test_pages),
 	};
