@@ -273,6 +273,20 @@ static hd_ns hd_commit_hold(struct hd_turn *turn, struct hd_job *job, bool *void
 	return again;
 }
 
+/* Updates that are held whole but must wait: the network they took is free, and the controller told. */
+static void hd_commit_report_pending(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_incoming *in;
+
+	TAILQ_FOREACH (in, &job->queue, queue_link) {
+		if (in->complete && !in->pending) {
+			struct hd_round round = {.outcome = HD_OUTCOME_PENDING};
+
+			in->pending = true;
+			hd_commit_report(turn, in, &round);
+		}
+	}
+}
+
 void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_incoming *in;
 	hd_ns again = HD_NEVER;
@@ -287,6 +301,7 @@ void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 		}
 		again = hd_commit_hold(turn, job, &voided);
 	}
+	hd_commit_report_pending(turn, job);
 	hd_timer_set(&turn->server->timers, &job->hold, again);
 	job->dirty = false;
 }

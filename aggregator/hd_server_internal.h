@@ -121,6 +121,7 @@ struct hd_incoming {
 	bool queued;
 	bool touched;
 	bool starved;
+	bool pending; /* the controller was told that it is held and waits */
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
 	hd_version base;
 	float weight;

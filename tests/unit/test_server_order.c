@@ -159,6 +159,7 @@ static void test_registers_and_reports(void **state) {
 /* tau_max 3, two ahead: worker 0 is due now (0 + 3), nothing may go before it. */
 static void test_commits_in_order_of_positions(void **state) {
 	struct fixture *f = open_fixture(3, 0);
+	const struct hd_msg_report *report;
 
 	advance(f, 2);
 	expect(f, 0, 1);
@@ -166,11 +167,17 @@ static void test_commits_in_order_of_positions(void **state) {
 	expect_fresh(f, 2, 3);
 	push_whole(f, 2, 3);
 	assert_order(f, "33");
+	/* The network is free again, and the controller told: once. Two reports are of advance(). */
+	report = &fake_wait(f->controller, HD_MSG_REPORT, 2)->report;
+	assert_int_equal(report->outcome, HD_OUTCOME_PENDING);
+	assert_int_equal(report->token, 0x1003);
+	assert_int_equal(report->bytes, BYTES);
 	push_whole(f, 1, 2);
 	assert_order(f, "33");
 	push_whole(f, 0, 1);
 	net_run(&f->net, HD_MS);
 	assert_order(f, "33012");
+	assert_int_equal(fake_count(f->controller, HD_MSG_REPORT), 2 + 2 + 3);
 	assert_int_equal(fake_outcome(f->worker[0], 1)->delay, 3);
 	assert_int_equal(fake_outcome(f->worker[2], 1)->delay, 3);
 	assert_int_equal(hd_server_stats(f->net.server)->overtaken, 0);
@@ -245,7 +252,7 @@ static void test_hold_gives_a_silent_position_up(void **state) {
 	assert_int_equal(event->at, complete + 50 * HD_MS);
 	assert_int_equal(fake_outcome(f->worker[0], 1)->outcome, HD_OUTCOME_DROPPED);
 	assert_int_equal(fake_outcome(f->worker[0], 1)->reason, HD_REASON_HOLD);
-	assert_int_equal(fake_wait(f->controller, HD_MSG_REPORT, 1)->report.reason, HD_REASON_HOLD);
+	assert_int_equal(fake_wait(f->controller, HD_MSG_REPORT, 2)->report.reason, HD_REASON_HOLD);
 	/* What still arrives for it is dropped. */
 	push(f, 0, 1);
 	net_run(&f->net, 50 * HD_MS);
@@ -428,7 +435,7 @@ static void test_attempts_of_one_round(void **state) {
 	again = expectation(f, 2, 5);
 	again.attempt = 2;
 	fake_expect(f->controller, &again);
-	report = &fake_wait(f->controller, HD_MSG_REPORT, 0)->report;
+	report = &fake_wait(f->controller, HD_MSG_REPORT, 1)->report;
 	assert_int_equal(report->token, 0x1005);
 	assert_int_equal(report->reason, HD_REASON_DUPLICATE);
 	/* Its sender is told `done` without sending it all. */
