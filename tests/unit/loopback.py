@@ -175,7 +175,10 @@ class Loopback(unittest.TestCase):
                               BUILD / "worker-lib/minimal")],
             env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True,
             timeout=DEADLINE_S)
-        self.assertEqual(sorted(done.stdout.splitlines()), ["[0] w[9] = 9.000", "[1] w[9] = 9.000"])
+        lines = sorted(done.stdout.splitlines())
+        self.assertEqual([line[:11] for line in lines], ["[0] w[9] = ", "[1] w[9] = "])
+        for line in lines:  # 0.99^500 of the way is left at most
+            self.assertAlmostEqual(float(line[11:]), 9.0, delta=0.07)
 
     # --- what goes wrong --------------------------------------------------------------------------
     def test_controller_dies(self):

@@ -65,7 +65,7 @@ int run_start(struct run *run);
 /* Fills run->poll: the signals first. */
 nfds_t run_poll_set(struct run *run);
 void run_copy_output(struct run *run, nfds_t count);
-/* What is left when all have ended. */
+/* What is left when all have ended; frees the streams. */
 void run_drain_output(struct run *run);
 
 #endif

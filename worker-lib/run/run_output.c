@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,6 +107,9 @@ void run_drain_output(struct run *run) {
 
 			if (stream->fd >= 0)
 				copy(run, run->process[i].rank, stream);
+			if (stream->fd >= 0)
+				close(stream->fd);
+			free(stream->line);
 		}
 	}
 }
