@@ -330,8 +330,8 @@ void ctl_void(
 	t->job->voided++;
 	ctl_event(sink, transfer_event(c, t, HD_EVENT_VOIDED, reason));
 	ctl_transfer_free(c, t);
-	/* For a push the server gives up the position, for a pull it stops sending. */
-	if (server)
+	/* A pull takes no position from anybody: it goes on, or ends with the worker's session. */
+	if (server && message.void_.position)
 		ctl_send(c, server, &message, sink);
 	if (c->pending_count)
 		ctl_plan_soon(c);
