@@ -7,20 +7,20 @@
 #include "heddle.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 #define PUSHES_MAX 8 /* in flight of one worker */
 #define TARGET_EVALUATIONS 3
 
 struct train_options {
 	const char *data, *model, *schedule, *json;
-	uint32_t batch, tau_max, world, inflight;
-	uint64_t seed, steps, target_commits, min_commits;
+	uint32_t batch, tau_max, inflight, eval_every;
+	uint64_t seed, steps, target_commits;
 	float rate, momentum, decay, staleness_c;
 	enum heddle_staleness staleness;
 	double compute_ms, seconds, target;
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;
-	int rank; /* of --local; else the environment's */
 };
 
 struct train {
@@ -50,6 +50,14 @@ int train_evaluate(struct train *train);
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);
 /* Enough steps or seconds, or a signal. */
 bool train_enough(const struct train *train, uint64_t steps);
+/* Writes {"at_ns", "version", "accuracy", "loss"} of params as one line; `more` is put behind them. */
+int train_print_evaluation(
+	struct train *train,
+	uint64_t version,
+	FILE *out,
+	const char *(*more)(void *arg, double accuracy),
+	void *arg
+);
 /* An exit status for an error of libheddle, with its words. */
 int train_heddle_error(const char *what, int code);
 

@@ -63,6 +63,30 @@ bool train_enough(const struct train *train, uint64_t steps) {
 		|| (options->seconds > 0.0 && seconds >= options->seconds);
 }
 
+int train_print_evaluation(
+	struct train *train,
+	uint64_t version,
+	FILE *out,
+	const char *(*more)(void *arg, double accuracy),
+	void *arg
+) {
+	hd_ns now = hd_compute_now();
+	double accuracy, loss;
+
+	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
+	if (fprintf(out,
+		    "{\"at_ns\": %llu, \"version\": %llu, \"accuracy\": %.6f, \"loss\": %.6f%s}\n",
+		    (unsigned long long)now,
+		    (unsigned long long)version,
+		    accuracy,
+		    loss,
+		    more ? more(arg, accuracy) : "")
+		    < 0
+	    || fflush(out) != 0)
+		return train_fail(EX_IOERR, "json: %s", strerror(errno));
+	return EX_OK;
+}
+
 static int make_spec(struct train *train) {
 	const struct train_options *options = &train->options;
 	const struct hd_tensor *tensors = hd_model_tensors(train->model);

@@ -25,40 +25,32 @@ struct observer {
 	bool reached;
 };
 
-static void count_sample(struct observer *observer, double accuracy) {
+/* Whether this evaluation reaches the target, as the end of the JSON line. */
+static const char *count_sample(void *arg, double accuracy) {
+	struct observer *observer = arg;
 	const struct train_options *options = &observer->train->options;
 	uint64_t counter = HEDDLE_VERSION_COUNTER(observer->version);
 	double sum = 0.0;
 
 	if (observer->samples > 0 && counter < observer->sampled_at + options->target_commits)
-		return;
+		return "";
 	observer->sample[observer->samples++ % TARGET_EVALUATIONS] = accuracy;
 	observer->sampled_at = counter;
 	for (int i = 0; i < TARGET_EVALUATIONS; i++)
 		sum += observer->sample[i];
-	if (options->target > 0.0 && observer->samples >= TARGET_EVALUATIONS
-	    && sum / TARGET_EVALUATIONS >= options->target)
-		observer->reached = true;
+	observer->reached = options->target > 0.0 && observer->samples >= TARGET_EVALUATIONS
+		&& sum / TARGET_EVALUATIONS >= options->target;
+	return observer->reached ? ", \"reached\": true" : "";
 }
 
 static int evaluate(struct observer *observer) {
-	struct train *train = observer->train;
-	double accuracy, loss;
-	hd_ns now = hd_compute_now();
-
-	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
-	count_sample(observer, accuracy);
-	if (fprintf(observer->out,
-		    "{\"t_ns\": %llu, \"version\": %llu, \"accuracy\": %.6f, \"loss\": %.6f%s}\n",
-		    (unsigned long long)now,
-		    (unsigned long long)HEDDLE_VERSION_COUNTER(observer->version),
-		    accuracy,
-		    loss,
-		    observer->reached ? ", \"reached\": true" : "")
-		    < 0
-	    || fflush(observer->out) != 0)
-		return train_fail(EX_IOERR, "json: %s", strerror(errno));
-	return EX_OK;
+	return train_print_evaluation(
+		observer->train,
+		HEDDLE_VERSION_COUNTER(observer->version),
+		observer->out,
+		count_sample,
+		observer
+	);
 }
 
 /* Sleeps until the next evaluation is due, or a signal. */

@@ -49,6 +49,8 @@ enum {
 	OPT_DECAY,
 	OPT_TAU,
 	OPT_STALENESS,
+	OPT_STALENESS_C,
+	OPT_EVAL,
 	OPT_SEED,
 	OPT_COMPUTE,
 	OPT_SCHEDULE,
@@ -77,6 +79,8 @@ static const struct option names[] = {
 	{"weight-decay", required_argument, NULL, OPT_DECAY},
 	{"tau-max", required_argument, NULL, OPT_TAU},
 	{"staleness", required_argument, NULL, OPT_STALENESS},
+	{"staleness-c", required_argument, NULL, OPT_STALENESS_C},
+	{"eval-every", required_argument, NULL, OPT_EVAL},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
 	{"compute-schedule", required_argument, NULL, OPT_SCHEDULE},
@@ -109,6 +113,8 @@ static const struct number numbers[] = {
 	{0, 1, OPT_MOMENTUM, false},
 	{0, 1e6, OPT_DECAY, false},
 	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
+	{1e-6, 1e6, OPT_STALENESS_C, false},
+	{0, 1e9, OPT_EVAL, true},
 	{0, 9007199254740992.0, OPT_SEED, true},
 	{0, 1e6, OPT_COMPUTE, false},
 	{1, PUSHES_MAX, OPT_INFLIGHT, true},
@@ -194,6 +200,12 @@ static void set_number(struct train_options *options, int option, double value) 
 		break;
 	case OPT_TAU:
 		options->tau_max = (uint32_t)value;
+		break;
+	case OPT_STALENESS_C:
+		options->staleness_c = (float)value;
+		break;
+	case OPT_EVAL:
+		options->eval_every = (uint32_t)value;
 		break;
 	case OPT_SEED:
 		options->seed = (uint64_t)value;

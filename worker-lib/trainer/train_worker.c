@@ -19,6 +19,7 @@
 
 #define SLICE_MS 100 /* how often a wait looks for a signal or the time */
 #define DRAIN_MS 5000 /* for what is under way at the end */
+#define STOP_MS 500 /* the same after a signal */
 #define PROGRESS_NS (2 * HD_SECOND)
 
 struct worker {
@@ -218,6 +219,19 @@ static int push(struct worker *worker, uint32_t slot) {
 	return 0;
 }
 
+/* After every Nth pull, whether it brought something newer or not. */
+static int evaluate(struct worker *worker) {
+	const struct train_report *report = &worker->report;
+	uint32_t every = worker->train->options.eval_every;
+	uint64_t pulls = report->delivered + report->not_modified;
+
+	if (every == 0 || (pulls - 1) % every != 0)
+		return EX_OK;
+	return train_print_evaluation(
+		worker->train, HEDDLE_VERSION_COUNTER(worker->version), stdout, NULL, NULL
+	);
+}
+
 /* Returns an exit status. */
 static int loop(struct worker *worker) {
 	struct train *train = worker->train;
@@ -232,7 +246,12 @@ static int loop(struct worker *worker) {
 		}
 		if (rc < 0)
 			return train_heddle_error("pull", rc);
-		if (rc > 0 || !free_slot(worker, &slot))
+		if (rc > 0)
+			break;
+		rc = evaluate(worker);
+		if (rc != EX_OK)
+			return rc;
+		if (!free_slot(worker, &slot))
 			break;
 		rc = compute(train, worker->grad[slot], &worker->report);
 		if (rc != EX_OK)
@@ -249,7 +268,7 @@ static int loop(struct worker *worker) {
 
 /* What is under way ends, within a limit; then the final model, for the report. */
 static void drain(struct worker *worker) {
-	hd_ns until = hd_compute_now() + DRAIN_MS * HD_MS;
+	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 	uint64_t version;
 
@@ -311,7 +330,7 @@ int train_worker(struct train *train) {
 		status = loop(&worker);
 		drain(&worker);
 	}
-	rc = heddle_close(worker.fabric, train_stop ? 500 : DRAIN_MS);
+	rc = heddle_close(worker.fabric, train_stop ? STOP_MS : DRAIN_MS);
 	if (rc < 0 && rc != -ETIMEDOUT && status == EX_OK)
 		status = train_heddle_error("leaving", rc);
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
