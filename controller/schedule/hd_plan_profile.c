@@ -9,6 +9,7 @@
 #define COARSE (HD_PLAN_BREAKPOINTS_MAX - HD_PLAN_BREAKPOINTS_MAX / 4)
 
 static int make_room(struct hd_profile *profile, uint32_t wanted) {
+	wanted++; /* the sentinel */
 	if (wanted <= profile->room)
 		return 0;
 	uint32_t room = profile->room == 0 ? 8 : profile->room;
@@ -22,12 +23,22 @@ static int make_room(struct hd_profile *profile, uint32_t wanted) {
 	return 0;
 }
 
+/* The last piece has no end: a sentinel after it says so, and walks need not count. */
+static void seal(struct hd_profile *profile) {
+	profile->pieces[profile->count] = (struct hd_profile_piece){INFINITY, 0, HD_PLAN_NONE};
+}
+
+static double end_of(const struct hd_profile *profile, uint32_t piece) {
+	return profile->pieces[piece + 1].at;
+}
+
 int hd_profile_reset(struct hd_profile *profile, double capacity) {
 	if (make_room(profile, 1) < 0)
 		return -ENOMEM;
 	profile->pieces[0]
 		= (struct hd_profile_piece){.at = 0, .free = capacity, .by = HD_PLAN_NONE};
 	profile->count = 1;
+	seal(profile);
 	profile->changes = 0;
 	profile->capacity = capacity;
 	profile->load = 0;
@@ -37,10 +48,6 @@ int hd_profile_reset(struct hd_profile *profile, double capacity) {
 void hd_profile_fini(struct hd_profile *profile) {
 	free(profile->pieces);
 	*profile = (struct hd_profile){0};
-}
-
-static double end_of(const struct hd_profile *profile, uint32_t piece) {
-	return piece + 1 < profile->count ? profile->pieces[piece + 1].at : INFINITY;
 }
 
 /* What is lost when piece k joins the one before it. */
@@ -91,6 +98,7 @@ int hd_profile_append(struct hd_profile *profile, double at, double free, uint32
 		= (struct hd_profile_piece){.at = at, .free = free, .by = by};
 	if (profile->count > HD_PLAN_BREAKPOINTS_MAX)
 		coarsen(profile);
+	seal(profile);
 	return 0;
 }
 
@@ -165,6 +173,7 @@ int hd_profile_take(
 	join_equal(profile, first, last);
 	if (profile->count > HD_PLAN_BREAKPOINTS_MAX)
 		coarsen(profile);
+	seal(profile);
 	return 0;
 }
 
@@ -247,21 +256,85 @@ static double walk_end(const struct walk *walk, double left, double equal) {
 	return room <= left + equal ? walk->until : walk->at + left / walk->rate;
 }
 
-double hd_profile_finish(const struct hd_profile_path *path, double amount) {
-	const double equal = HD_PROFILE_EQUAL * amount;
-	double left = amount;
-	struct walk walk;
+/* The piece that holds `at`, at or after this one. */
+static inline const struct hd_profile_piece *
+leap(const struct hd_profile_piece *piece, const struct hd_profile_piece *end, double at) {
+	ptrdiff_t step = 1;
 
-	if (path->count == 0 || amount == 0)
-		return 0;
-	for (walk_begin(&walk, path);; walk_next(&walk)) {
-		if (walk.rate <= 0)
-			continue;
-		const double end = walk_end(&walk, left, equal);
-		if (end < INFINITY)
-			return end;
-		left -= walk.rate * (walk.until - walk.at);
+	while (step < end - piece && piece[step].at <= at) {
+		piece += step;
+		step *= 2;
 	}
+	for (; step > 0; step /= 2)
+		if (step < end - piece && piece[step].at <= at)
+			piece += step;
+	return piece;
+}
+
+/* The walk once more, for the finish alone: nearly all of a plan's time is spent here. The count is a
+ * constant where it is called, so that the loops over links unroll. */
+static inline __attribute__((always_inline)) double
+finish_over(const struct hd_profile_path *path, const uint8_t count, double amount) {
+	const struct hd_profile_piece *piece[HD_PLAN_PATH_MAX], *end[HD_PLAN_PATH_MAX];
+	const double equal = HD_PROFILE_EQUAL * amount;
+	double left = amount, at = 0;
+
+	for (uint8_t k = 0; k < count; k++) {
+		const struct hd_profile *profile = &path->profiles[path->links[k]];
+
+		piece[k] = profile->pieces;
+		end[k] = profile->pieces + profile->count;
+	}
+	for (;;) {
+		double rate = INFINITY, until = INFINITY, blocked = 0;
+
+		for (uint8_t k = 0; k < count; k++) {
+			const double free = piece[k]->free, ends = piece[k][1].at;
+
+			rate = free < rate ? free : rate;
+			until = ends < until ? ends : until;
+			blocked = free <= 0 && ends > blocked ? ends : blocked;
+		}
+		if (blocked > 0) {
+			at = blocked;
+			for (uint8_t k = 0; k < count; k++)
+				piece[k] = leap(piece[k], end[k], at);
+			continue;
+		}
+		const double length = until - at, room = rate * length;
+		if (length > HD_PROFILE_EQUAL * at) {
+			if (room >= left - equal)
+				return room <= left + equal ? until : at + left / rate;
+			left -= room;
+		}
+		at = until;
+		for (uint8_t k = 0; k < count; k++)
+			piece[k] += piece[k][1].at <= at;
+	}
+}
+
+double hd_profile_finish(const struct hd_profile_path *path, double amount) {
+	if (path->count == 0)
+		return 0;
+	if (path->count == 2)
+		return finish_over(path, 2, amount);
+	return finish_over(path, path->count, amount);
+}
+
+double hd_profile_bound(const struct hd_profile *profile, double rate, double amount) {
+	double left = amount;
+	uint32_t k = 0;
+
+	for (; k + 1 < profile->count; k++) {
+		const double free = profile->pieces[k].free;
+		const double slower = free < rate ? free : rate;
+		const double room = slower * (profile->pieces[k + 1].at - profile->pieces[k].at);
+
+		if (room >= left)
+			return profile->pieces[k].at + left / slower;
+		left -= room;
+	}
+	return profile->pieces[k].at + left / fmin(profile->pieces[k].free, rate);
 }
 
 /* Intervals that end at the present piece, by start: each begins later at a higher least rate. */
@@ -311,7 +384,7 @@ uint8_t hd_profile_segments(
 	uint8_t count = 0;
 	struct walk walk, last_walk = {.count = 0};
 
-	if (path->count == 0 || amount == 0)
+	if (path->count == 0)
 		return 0;
 	for (walk_begin(&walk, path);; walk_next(&walk)) {
 		if (walk.rate <= 0)

@@ -67,7 +67,10 @@ struct hd_profile_path {
 
 /* When `amount` has gone through at r(t) = min over links of residual(t), from 0 on. */
 double hd_profile_finish(const struct hd_profile_path *path, double amount);
-/* The same as at most HD_SEGMENTS_MAX constant rates: beyond, the rest is one rate on one interval,
+/* When `amount` has gone through this one link at no more than `rate`: no path over it with that
+ * least capacity finishes earlier. */
+double hd_profile_bound(const struct hd_profile *profile, double rate, double amount);
+/* hd_profile_finish as at most HD_SEGMENTS_MAX constant rates: beyond, the rest is one rate on one interval,
  * the one that ends first. Returns their count (0: nothing to send). */
 uint8_t hd_profile_segments(
 	const struct hd_profile_path *path,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long one plan takes, from 100 to 10,000 pending transfers on 64 hosts in a star, in seven settings. The targets are
+ * How long one plan takes, from 100 to 10,000 pending transfers on 64 hosts in a star, in ten settings. The targets are
  * 2 ms for 1,000 and 40 ms for 10,000 pushes into one server, on one core.
  */
 #include "hd_plan.h"
@@ -22,7 +22,11 @@
 
 struct setting {
 	const char *name;
-	bool uneven_links; /* uplinks at U[0.25, 1] of the server's */
+	enum {
+		EVEN,
+		HALVED, /* a tenth at one half */
+		UNEVEN /* at U[0.25, 1] */
+	} links;
 	bool uneven_sizes;
 	double server_speed; /* of the servers' links, in uplinks */
 	uint32_t servers, jobs, tenants;
@@ -33,12 +37,42 @@ struct setting {
 
 static const struct setting settings[] = {
 	{"equal", .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
-	{"uneven links", true, true, .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
-	{"server 10x", true, true, .server_speed = 10, .servers = 1, .jobs = 1, .tenants = 1},
-	{"server 100x", true, true, .server_speed = 100, .servers = 1, .jobs = 1, .tenants = 1},
-	{"tight bounds", true, true, 10, .servers = 1, .jobs = 1, .tenants = 1, .tight = true},
-	{"4 servers, pulls", true, true, 10, 4, .jobs = 4, .tenants = 1, .pulls = 0.5},
-	{"16 jobs, 4 tenants, busy", true, true, 10, 4, 16, 4, .pulls = 0.3, .busy = true},
+	{"N1: a tenth of the links halved",
+	 HALVED,
+	 .server_speed = 1,
+	 .servers = 1,
+	 .jobs = 1,
+	 .tenants = 1},
+	{"N2: links U[0.25, 1]", UNEVEN, .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
+	{"sizes U[1, 10]", EVEN, true, .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
+	{"both uneven", UNEVEN, true, .server_speed = 1, .servers = 1, .jobs = 1, .tenants = 1},
+	{"both, server 10x", UNEVEN, true, 10, .servers = 1, .jobs = 1, .tenants = 1},
+	{"both, server 100x", UNEVEN, true, 100, .servers = 1, .jobs = 1, .tenants = 1},
+	{"both, 10x, tight bounds",
+	 UNEVEN,
+	 true,
+	 10,
+	 .servers = 1,
+	 .jobs = 1,
+	 .tenants = 1,
+	 .tight = true},
+	{"both, 4 servers 10x, half pulls",
+	 UNEVEN,
+	 true,
+	 10,
+	 4,
+	 .jobs = 4,
+	 .tenants = 1,
+	 .pulls = 0.5},
+	{"the same, 16 jobs, 4 tenants, busy",
+	 UNEVEN,
+	 true,
+	 10,
+	 4,
+	 16,
+	 4,
+	 .pulls = 0.3,
+	 .busy = true},
 };
 
 static struct hd_plan_item items[ITEMS_MAX];
@@ -48,9 +82,13 @@ static struct hd_plan_job jobs[JOBS_MAX];
 static struct hd_plan_busy busy[4 * HOSTS];
 
 static void fill_links(const struct setting *setting, struct hd_random *random) {
-	for (uint32_t h = 0; h < 2 * HOSTS; h++)
-		capacity[h] = 125e6
-			* (setting->uneven_links ? 0.25 + 0.75 * hd_random_unit(random) : 1);
+	for (uint32_t h = 0; h < 2 * HOSTS; h++) {
+		capacity[h] = 125e6;
+		if (setting->links == HALVED && h % 10 == 0)
+			capacity[h] *= 0.5;
+		if (setting->links == UNEVEN)
+			capacity[h] *= 0.25 + 0.75 * hd_random_unit(random);
+	}
 	for (uint32_t s = 2 * HOSTS; s < LINKS; s++)
 		capacity[s] = 125e6 * setting->server_speed;
 }
