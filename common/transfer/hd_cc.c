@@ -8,13 +8,17 @@
 
 #define BETA 0.7
 #define ALPHA (3.0 * (1.0 - BETA) / (1.0 + BETA))
+/* Bursts of a TCP with segmentation offload see fewer loss events than our finer ones do at the same
+ * queue; measured against four flows of Linux CUBIC, this makes up for it. */
+#define BURST_GAIN 1.25
 #define WINDOW_INITIAL_PACKETS 10.0 /* RFC 6928 */
 #define WINDOW_MIN_PACKETS 4.0
 #define WINDOW_MAX_BYTES 1e9
 #define LOSS_TOLERATED 0.02
 #define LOSS_PACKETS 1024.0 /* the loss average spans about this many */
 #define BUCKET_NS (5 * HD_SECOND)
-#define QUEUE_MIN_NS (100 * HD_US) /* less than this is scheduling noise, not a queue */
+#define QUEUE_NOISE_MIN_NS (100 * HD_US) /* less than this is scheduling noise, not a queue */
+#define QUEUE_NOISE_MAX_NS (250 * HD_US)
 #define MEMORY_NS HD_SECOND /* for how long a congestion is remembered */
 #define PACE_HEAD_ROOM 1.2
 #define PROBE 1.25
@@ -96,6 +100,7 @@ static void on_rtt(struct hd_path *path, hd_ns now, hd_ns rtt) {
 
 	roll_buckets(path, now);
 	path->rtt_latest = rtt;
+	path->recent[path->recent_next++ % HD_PATH_RECENT] = rtt;
 	path->low.now = hd_ns_min(path->low.now, rtt);
 	path->rtt_min = hd_ns_min(path->low.now, path->low.before);
 	path->round_rtt = hd_ns_min(path->round_rtt, rtt);
@@ -121,7 +126,6 @@ static void end_round(struct hd_path *path, hd_ns now) {
 			= path->delivery_bps > 0 ? 0.75 * path->delivery_bps + 0.25 * rate : rate;
 	}
 	if (path->round_samples > 0) {
-		path->last_round_rtt = path->round_rtt;
 		path->high.now = hd_ns_max(path->high.now, path->round_rtt);
 	}
 	path->round_began = now;
@@ -133,16 +137,27 @@ static void end_round(struct hd_path *path, hd_ns now) {
 bool hd_path_delay_grown(const struct hd_path *path) {
 	hd_ns high = hd_ns_max(path->high.now, path->high.before);
 	hd_ns range = high > path->rtt_min ? high - path->rtt_min : 0;
-	hd_ns queue = hd_ns_max(hd_ns_max(path->rtt_min / 8, range / 3), QUEUE_MIN_NS);
-	hd_ns rtt = path->round_samples >= 2 ? path->round_rtt : path->last_round_rtt;
+	hd_ns noise
+		= hd_ns_max(hd_ns_min(path->rtt_min / 8, QUEUE_NOISE_MAX_NS), QUEUE_NOISE_MIN_NS);
+	hd_ns queue = hd_ns_max(range / 4, noise);
+	hd_ns recent = path->recent[0];
 
-	return rtt > path->rtt_min + queue;
+	/* The least of a few samples: a single late one says nothing about the queue. */
+	for (size_t i = 1; i < HD_PATH_RECENT; i++)
+		recent = hd_ns_min(recent, path->recent[i]);
+	return recent > path->rtt_min + queue;
+}
+
+/* The share of the w flows that the losses of the last congestion hit: d / w. */
+static double hit_share(const struct hd_path *path) {
+	double w = (double)path->weight;
+
+	return w > 1.0 ? 1.0 - pow(1.0 - 1.0 / w, path->congested_losses) : 1.0;
 }
 
 /* One event has the losses of packets that were sent before we answered it. */
 static void on_congestion(struct hd_path *path, hd_ns now, hd_ns sent_at, double losses) {
-	double w = (double)path->weight;
-	double hit;
+	double window;
 
 	if (path->congested_at == 0 || sent_at > path->congested_at) {
 		path->congested_at = now;
@@ -150,17 +165,20 @@ static void on_congestion(struct hd_path *path, hd_ns now, hd_ns sent_at, double
 		path->congested_losses = 0;
 	}
 	path->congested_losses += losses;
-	hit = 1.0 - pow(1.0 - 1.0 / w, path->congested_losses);
-	if (w <= 1.0)
-		hit = 1.0;
-	path->window_bytes
-		= fmin(path->window_bytes,
-		       clamp_window(path, path->congested_window * (1.0 - (1.0 - BETA) * hit)));
+	window = path->congested_window * (1.0 - (1.0 - BETA) * hit_share(path));
+	path->window_bytes = fmin(path->window_bytes, clamp_window(path, window));
 	path->slow_start_bytes = path->window_bytes;
 }
 
+/* Of the w flows, those that a congestion hit do not grow for a round trip, the others do. */
+static double growing_flows(const struct hd_path *path, hd_ns now) {
+	double w = (double)path->weight;
+
+	return congested_within(path, now, path->srtt) ? w * (1.0 - hit_share(path)) : w;
+}
+
 static void grow(struct hd_path *path, hd_ns now, double acked) {
-	double packet = path->packet_bytes;
+	double alpha = BURST_GAIN * (path->window_bytes < path->congested_window ? ALPHA : 1.0);
 
 	/* Only a window that held the sender back has been found too small. */
 	if (path->full_at == 0 || now - path->full_at > path->srtt + path->srtt / 4 + 200 * HD_US)
@@ -170,11 +188,17 @@ static void grow(struct hd_path *path, hd_ns now, double acked) {
 			path->slow_start_bytes = path->window_bytes;
 		else
 			path->window_bytes += acked;
-	} else if (!congested_within(path, now, path->srtt)) {
-		path->window_bytes
-			+= ALPHA * (double)path->weight * packet * acked / path->window_bytes;
+	} else {
+		path->window_bytes += alpha * growing_flows(path, now) * path->packet_bytes * acked
+			/ path->window_bytes;
 	}
 	path->window_bytes = clamp_window(path, path->window_bytes);
+}
+
+/* In slow start any loss is: nothing is known yet of what delays are usual here. */
+static bool is_congestion(const struct hd_path *path) {
+	return path->window_bytes < path->slow_start_bytes || path->loss_average > LOSS_TOLERATED
+		|| hd_path_delay_grown(path);
 }
 
 void hd_path_on_ack(struct hd_path *path, hd_ns now, const struct hd_ack_info *info) {
@@ -192,8 +216,8 @@ void hd_path_on_ack(struct hd_path *path, hd_ns now, const struct hd_ack_info *i
 	}
 	if (info->marked > 0)
 		on_congestion(path, now, now, (double)info->marked);
-	else if (lost > 0 && (path->loss_average > LOSS_TOLERATED || hd_path_delay_grown(path)))
-		on_congestion(path, now, info->lost_sent_at, lost / path->packet_bytes);
+	else if (lost > 0 && is_congestion(path))
+		on_congestion(path, now, info->lost_sent_at, fmax(info->lost_bursts, 1));
 	else if (acked > 0)
 		grow(path, now, acked);
 	path->round_acked += info->acked_bytes;

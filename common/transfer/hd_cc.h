@@ -10,10 +10,17 @@
  *
  *      each RTT without congestion     W <- W + w alpha packets         alpha = 3 (1 - beta) / (1 + beta)
  *      k losses of one congestion      W <- W (1 - (1 - beta) d / w)    d = w (1 - (1 - 1/w)^k), the
- *                                      number of w flows that k losses at random hit
+ *                                      number of w flows that k losses at random hit; these do not
+ *                                      grow for a round trip, the others do
+ *
+ * Above the window of the last congestion alpha is 1 (RFC 9438 section 4.3). Losses within one burst
+ * count once: TCP's bursts belong to one flow. Where we differ: alpha is 1.25 times as big, because
+ * Linux's segment trains see fewer loss events than our finer bursts do at the same queue; with it
+ * shares against Linux's CUBIC come out right (docs/benchmarks.md has them).
  *
  * What counts as congestion: ECN marks, loss above 2 %, or any loss while the queueing delay has
- * grown. Loss below 2 % without delay is repaired and otherwise ignored.
+ * grown (by a quarter of the range seen, at least 100 us), or any loss in slow start, when no delay is
+ * known. Loss below 2 % without delay is repaired and otherwise ignored.
  *
  * Bytes here are bytes on the link (headers included), rates bits of those a second.
  */
@@ -30,12 +37,16 @@ struct hd_extreme {
 	hd_ns now, before;
 };
 
+#define HD_PATH_RECENT 3
+
 struct hd_path {
 	/* RTT, RFC 6298 with per-packet samples; min over a sliding window. 0 = not measured. */
 	hd_ns srtt, rttvar, rtt_min, rtt_latest;
 	struct hd_extreme low,
 		high; /* of the RTT; high: of whole rounds' minima, so not of spikes */
 	hd_ns bucket_ends;
+	hd_ns recent[HD_PATH_RECENT]; /* the last samples */
+	uint32_t recent_next;
 	/* Congestion window, and where slow start ends. */
 	double window_bytes;
 	double slow_start_bytes;
@@ -44,7 +55,7 @@ struct hd_path {
 	/* Accounting of the present round trip. */
 	uint64_t round_acked;
 	uint32_t round_samples;
-	hd_ns round_began, round_rtt, last_round_rtt;
+	hd_ns round_began, round_rtt;
 	/* The last congestion: when, the window before it, how many losses it had so far. */
 	hd_ns congested_at;
 	double congested_window;
@@ -77,6 +88,7 @@ struct hd_ack_info {
 	uint64_t acked_bytes; /* newly acknowledged */
 	uint64_t lost_bytes; /* newly declared lost */
 	hd_ns lost_sent_at; /* when the newest of those was sent */
+	uint32_t lost_bursts; /* how many bursts they were part of */
 	uint64_t marked; /* packets with ECN marks */
 	hd_ns rtt; /* newest sample without the receiver's delay, 0 = none */
 };

@@ -6,14 +6,18 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RING_INITIAL 256
 #define BURST_NS (100 * HD_US)
 #define BURST_PACKETS_MIN 2
+#define BURST_BYTES_SHAPER 13600 /* slow rates: what a shaper's bucket of 15 kB takes */
+#define BURSTS_A_WINDOW 2 /* of each of the flows that the weight stands for */
 #define BURST_BYTES_MAX 65536
-#define LATE_BURSTS 2 /* a late wake-up is made up for by at most this many more bursts */
+#define LATE_BURSTS 2 /* a late wake-up is made up for by at most this many more bursts, */
+#define LATE_NS HD_MS /* or by what was due in this time */
 #define PEER_WINDOW_UNKNOWN 65536
 #define ASKS_A_WINDOW 6
 #define PACKETS_RESERVE 100000 /* packet numbers that one poll cannot use up */
@@ -316,21 +320,27 @@ static bool transmit_probe(struct hd_send *send, hd_ns now, struct hd_sink *sink
 	return false;
 }
 
+/* Bytes that leave at once. */
+static double burst_bytes(const struct hd_send *send, double rate_bps) {
+	const struct hd_path *path = send->config.path;
+	double packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
+	double bytes = rate_bps * (double)BURST_NS / 8e9;
+	double of_window = path->window_bytes / (BURSTS_A_WINDOW * (double)path->weight);
+
+	bytes = fmax(bytes, fmin(of_window, BURST_BYTES_SHAPER));
+	return fmin(fmax(bytes, BURST_PACKETS_MIN * packet), BURST_BYTES_MAX);
+}
+
 static bool
 send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
 	struct hd_path *path = send->config.path;
 	uint64_t rate = hd_path_pacing_bps(path, now, send->rate_bps);
-	uint64_t packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
 	double per_byte = 8e9 / (double)rate;
-	double quantum = (double)BURST_NS / per_byte;
+	double quantum = burst_bytes(send, (double)rate);
 	uint64_t before = send->inflight_bytes, bytes;
-	bool blocked = false;
+	bool blocked = false, idle = path->inflight_bytes == 0;
 	hd_ns late;
 
-	if (quantum < (double)(BURST_PACKETS_MIN * packet))
-		quantum = (double)(BURST_PACKETS_MIN * packet);
-	if (quantum > BURST_BYTES_MAX)
-		quantum = BURST_BYTES_MAX;
 	while (*sent < budget && (double)(send->inflight_bytes - before) < quantum) {
 		blocked = !window_open(send);
 		if (blocked || !transmit_next(send, now, sink))
@@ -342,7 +352,8 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 	bytes = send->inflight_bytes - before;
 	if (bytes == 0)
 		return false;
-	late = (hd_ns)(quantum * per_byte * LATE_BURSTS);
+	/* A wake-up or an acknowledgement that came late is made up for, a pause is not. */
+	late = idle ? 0 : hd_ns_max((hd_ns)(quantum * per_byte * LATE_BURSTS), LATE_NS);
 	path->release_at = hd_ns_max(path->release_at, now > late ? now - late : 0);
 	path->release_at = hd_ns_add(path->release_at, (hd_ns)((double)bytes * per_byte));
 	if (send->rate_bps > 0 && rate <= send->rate_bps + send->rate_bps / 4)

@@ -16,6 +16,7 @@ struct harvest {
 	uint64_t acked_bytes;
 	uint64_t lost_bytes;
 	hd_ns lost_sent_at;
+	uint32_t lost_bursts;
 	bool newest_new; /* the highest packet listed was not known as acknowledged */
 };
 
@@ -82,6 +83,8 @@ static void packet_lost(struct harvest *h, struct hd_sent *sent) {
 	sent->state = HD_SENT_LOST;
 	send->stats.packets_lost++;
 	h->lost_bytes += hd_send_packet_bytes(send, sent->chunk);
+	if (h->lost_bursts == 0 || sent->at != h->lost_sent_at)
+		h->lost_bursts++;
 	h->lost_sent_at = hd_ns_max(h->lost_sent_at, sent->at);
 	send->lost[(send->lost_head + send->lost_count) & (send->capacity - 1)] = sent->chunk;
 	send->lost_count++;
@@ -126,6 +129,7 @@ static void tell_path(const struct harvest *h, hd_ns rtt) {
 		.acked_bytes = h->acked_bytes,
 		.lost_bytes = h->lost_bytes,
 		.lost_sent_at = h->lost_sent_at,
+		.lost_bursts = h->lost_bursts,
 		.rtt = rtt,
 	};
 

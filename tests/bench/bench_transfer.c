@@ -55,7 +55,6 @@ struct bench {
 	uint32_t gone; /* GO was sent up to this transfer */
 	uint64_t acks, strays;
 	hd_ns last_at, gaps;
-	uint64_t second_bytes; /* received, for the rate over the middle */
 };
 
 static struct hd_udp *stopping;
@@ -324,15 +323,20 @@ static double cpu_seconds(void) {
 
 static void report(const struct bench *bench, bool sender) {
 	uint64_t partial = 0;
+	hd_ns ended = bench->ended;
 	double took;
 
 	for (size_t i = 0; i < AHEAD; i++) {
 		if (bench->send[i])
 			partial += hd_send_stats(bench->send[i])->bytes_acked;
-		if (bench->recv[i])
+		if (bench->recv[i]) {
 			partial += hd_recv_stats(bench->recv[i])->bytes_held;
+			ended = hd_ns_max(ended, hd_recv_stats(bench->recv[i])->last);
+		}
 	}
-	took = (double)((sender && partial > 0 ? hd_udp_now() : bench->ended) - bench->began) / 1e9;
+	if (sender && partial > 0)
+		ended = hd_udp_now();
+	took = (double)(ended - bench->began) / 1e9;
 	printf("{\"role\": \"%s\", \"done\": %u, \"seconds\": %.6f, \"goodput_mbps\": %.2f, "
 	       "\"cpu_seconds\": %.4f",
 	       sender ? "send" : "recv",

@@ -150,7 +150,7 @@ def case_veth(bench, runs):
     ratios, ours, theirs = [], [], []
     for _ in range(runs):
         server = iperf_server("10.78.2.2")
-        out = sh(*ns("tr-a", "iperf3", "-c", "10.78.2.2", "-t", 3, "-J"))
+        out = sh(*ns("tr-a", "iperf3", "-C", "cubic", "-c", "10.78.2.2", "-t", 3, "-J"))
         stop(server)
         theirs.append(json.loads(out.stdout)["end"]["sum_received"]["bits_per_second"] / 1e9)
         sent, got = transfer(bench, "10.78.2.2", ["--seconds", 3], ["--bytes", 50000000, "--count", 100000])
@@ -164,16 +164,14 @@ def case_veth(bench, runs):
 def measure_share(bench, weight, seconds, options):
     """Our bytes and theirs over the same interval, once both run."""
     server = iperf_server(HOSTS["tr-b"])
-    tcp = subprocess.Popen(ns("tr-x", "iperf3", "-c", HOSTS["tr-b"], "-P", 4, "-t", seconds + 3, "-i", 0.5, "-J"),
+    tcp = subprocess.Popen(ns("tr-x", "iperf3", "-c", HOSTS["tr-b"], "-C", "cubic", "-P", 4, "-t", seconds + 3, "-i", 0.5, "-J"),
                            text=True, stdout=subprocess.PIPE)
     time.sleep(1.5)
-    began = time.monotonic()
     sent, got = transfer(bench, HOSTS["tr-b"], ["--weight", weight, "--seconds", seconds, *options],
-                         ["--bytes", 16 << 20, "--count", 100000])
+                         ["--bytes", 8 << 20, "--count", 100000])
     out, _ = tcp.communicate(timeout=30)
     stop(server)
     # TCP's payload rate while we ran: the intervals that lie within it, less the first and last half second.
-    del began
     intervals = json.loads(out)["intervals"]
     inner = [i["sum"] for i in intervals if i["sum"]["start"] >= 2.0 and i["sum"]["end"] <= 1.5 + seconds]
     theirs = 8 * sum(i["bytes"] for i in inner) / sum(i["seconds"] for i in inner) / 1e6

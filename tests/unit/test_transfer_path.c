@@ -54,6 +54,7 @@ static void test_path_weight(void **state) {
 		}
 		before = path.window_bytes;
 		info.lost_bytes = PACKET;
+		info.lost_bursts = 1;
 		info.lost_sent_at = T0 + 20 * HD_MS;
 		hd_path_on_ack(&path, T0 + 24 * HD_MS, &info);
 		decrease[i] = 1 - path.window_bytes / before;
@@ -66,7 +67,8 @@ static void test_path_weight(void **state) {
 
 static void test_path_ignores_random_loss(void **state) {
 	struct hd_path path;
-	struct hd_ack_info info = {.acked_bytes = 99 * PACKET, .lost_bytes = PACKET, .rtt = HD_MS};
+	struct hd_ack_info info = {
+		.acked_bytes = 99 * PACKET, .lost_bytes = PACKET, .lost_bursts = 1, .rtt = HD_MS};
 	double before;
 
 	(void)state;

@@ -410,10 +410,11 @@ static void test_send_segments(void **state) {
 	send = make_send(&config);
 	/* It probes up to 1.25 of the grant, and is not slower. */
 	sent = (double)perfect(send, &now, T0 + 8 * HD_MS, &catcher);
-	assert_true(sent >= 100e6 / 8e3 * 8 && sent <= 100e6 / 8e3 * 8 * 1.25 + 4 * PACKET);
+	assert_true(sent >= 100e6 / 8e3 * 8 && sent <= 100e6 / 8e3 * 8 * 1.25 + 10 * PACKET);
 	perfect(send, &now, T0 + 10 * HD_MS, &catcher);
 	sent = (double)perfect(send, &now, T0 + 12 * HD_MS, &catcher);
-	assert_true(sent >= 400e6 / 8e3 * 2 * 0.9 && sent <= 400e6 / 8e3 * 2 * 1.25 + 12 * PACKET);
+	/* what came late may be made up for: 1 ms */
+	assert_true(sent >= 400e6 / 8e3 * 2 * 0.9 && sent <= 400e6 / 8e3 * 3 * 1.25);
 	/* The hole belongs to others. */
 	perfect(send, &now, T0 + 18 * HD_MS, &catcher);
 	assert_in_range(catcher.bytes, first + second, first + second + 2 * CHUNK);
