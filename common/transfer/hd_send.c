@@ -334,13 +334,16 @@ static double burst_bytes(const struct hd_send *send, double rate_bps) {
 static bool
 send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
 	struct hd_path *path = send->config.path;
-	uint64_t rate = hd_path_pacing_bps(path, now, send->rate_bps);
-	double per_byte = 8e9 / (double)rate;
-	double quantum = burst_bytes(send, (double)rate);
-	uint64_t before = send->inflight_bytes, bytes;
-	bool blocked = false, idle = path->inflight_bytes == 0;
+	uint64_t before = send->inflight_bytes, bytes, rate;
+	double per_byte, quantum;
+	bool idle = path->inflight_bytes == 0 && path->release_at + LATE_NS < now;
+	bool blocked = false;
 	hd_ns late;
 
+	follow_segments(send, now);
+	rate = hd_path_pacing_bps(path, now, send->rate_bps);
+	per_byte = 8e9 / (double)rate;
+	quantum = burst_bytes(send, (double)rate);
 	while (*sent < budget && (double)(send->inflight_bytes - before) < quantum) {
 		blocked = !window_open(send);
 		if (blocked || !transmit_next(send, now, sink))
