@@ -11,7 +11,8 @@ import pathlib
 import secrets
 
 MODES = ("unscheduled", "tcp-ps", "scheduled")
-EVAL_EVERY = 4  # pulls of rank 0 between two evaluations
+OBSERVE_MS = 250  # between two evaluations
+STALENESS = {"constant": "constant", "inverse-sqrt": "inv-sqrt", "adadelay": "adadelay"}
 
 
 class Programs:
@@ -73,29 +74,41 @@ class Plan:
         job = self.scenario["job"]
         return ["--model", model_of(job), "--batch", str(job["batch"]), "--seed", str(self.seed)]
 
-    def worker(self, rank, schedule, life):
-        """(host, command, environment, events file) of a worker's nth life."""
-        host = f"h{rank + 1}"
+    def member(self, name, host, rank, words, events):
+        """(host, command, environment) of a process of the job."""
         job = self.scenario["job"]
-        events = self.events(f"w{rank}-{life}")
-        words = [*self.job_words(), "--compute-ms", str(job["compute_ms"]), "--compute-schedule", str(schedule)]
         if self.mode == "tcp-ps":
             return host, [
-                self.programs["heddle-tcp-ps"], "--address", self.star.ip("ps"), *words,
+                self.programs["heddle-tcp-ps"], "--address", self.star.ip("ps"), *self.job_words(), *words,
                 "--rank", str(rank), "--world", str(self.scenario["workers"]),
-                "--eval-every", str(EVAL_EVERY if rank == 0 else 0),
-                "--name", f"w{rank}", "--events", str(events)], {}, events
+                "--name", name, "--events", str(events)], {}
         environment = {
             "HEDDLE_CONTROLLER": self.star.ip("ctl"), "HEDDLE_KEY_FILE": str(self.keys),
             "HEDDLE_JOB": self.scenario["name"], "HEDDLE_TENANT": "demo", "HEDDLE_RANK": str(rank),
             "HEDDLE_WORLD_SIZE": str(self.scenario["workers"]), "HEDDLE_HOST": host,
             "HEDDLE_BIND": self.star.ip(host), "HEDDLE_EVENTS": str(events)}
         return host, [
-            self.programs["heddle-train"], *words,
+            self.programs["heddle-train"], *self.job_words(), *words,
             "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
             "--weight-decay", str(job["weight_decay"]), "--tau-max", str(job["tau_max"]),
-            "--staleness", job["staleness"]["rule"], "--staleness-c", str(job["staleness"]["c"]),
-            "--eval-every", str(EVAL_EVERY if rank == 0 else 0)], environment, events
+            "--staleness", f"{STALENESS[job['staleness']['rule']]}:{job['staleness']['c']}"], environment
+
+    def worker(self, rank, schedule, life):
+        """(host, command, environment) of a worker's nth life."""
+        words = ["--compute-ms", str(self.scenario["job"]["compute_ms"]), "--compute-schedule", str(schedule)]
+        if self.mode != "tcp-ps":
+            words += ["--inflight", "1", "--quiet"]  # as the TCP worker: one push at a time
+        return self.member(f"w{rank}", f"h{rank + 1}", rank, words, self.events(f"w{rank}-{life}"))
+
+    def observer(self):
+        """The same of the observer: it sits on the server's host, so that its pulls cross no link."""
+        words = ["--observe-ms" if self.mode == "tcp-ps" else "--every-ms", str(OBSERVE_MS)]
+        if self.mode != "tcp-ps":
+            words.append("--evaluate")
+        host, command, environment = self.member("observer", "ps", self.scenario["workers"], words,
+                                                 self.directory / "observer.jsonl")
+        environment = {key: value for key, value in environment.items() if key != "HEDDLE_EVENTS"}
+        return host, command, environment
 
     def heddlectl(self, table):
         return [*self.star.enter("ctl"), self.programs["heddlectl"], "--controller", self.star.ip("ctl"),

@@ -36,7 +36,7 @@ class Run:
         self.processes = {}  # name -> (Popen, expected to be running)
         self.lives = {}  # rank -> how many
         self.evaluations = []
-        self.outputs = {}  # open stdout files that carry evaluations
+        self.observed = None  # the observer's output, open to be read
         self.samples = []  # (t, [links as heddlectl shows them], {link: truth in payload bit/s})
         self.truth = []  # (t, link, Mbit/s): for the pictures
         self.busy_links = []  # (t, {links that carry a tenant's flows})
@@ -64,10 +64,7 @@ class Run:
         past = [factor for at, factor in lines if at <= 0][-1:]
         lines = [(0.0, factor) for factor in past] + [line for line in lines if line[0] > 0]
         schedule.write_text("".join(f"{at:.3f} {factor:.4f}\n" for at, factor in lines))
-        host, command, environment, _ = self.plan.worker(rank, schedule, life)
-        self.start(f"w{rank}", host, command, environment)
-        if rank == 0:
-            self.outputs[life] = open(self.directory / "w0.out")
+        self.start(f"w{rank}", *self.plan.worker(rank, schedule, life))
 
     def kill_worker(self, rank):
         process = self.processes.pop(f"w{rank}")
@@ -153,19 +150,18 @@ class Run:
     # --- watching ----------------------------------------------------------------------------
 
     def read_evaluations(self):
-        for file in self.outputs.values():
-            while True:
-                at = file.tell()
-                line = file.readline()
-                if not line.endswith("\n"):
-                    file.seek(at)
-                    break
-                if not line.startswith("{") or '"accuracy"' not in line:
-                    continue
-                entry = json.loads(line)
-                self.evaluations.append({
-                    "t": (entry["at_ns"] - self.t0_ns) / 1e9, "version": entry["version"],
-                    "accuracy": entry["accuracy"], "loss": entry.get("loss")})
+        while True:
+            at = self.observed.tell()
+            line = self.observed.readline()
+            if not line.endswith("\n"):
+                self.observed.seek(at)
+                return
+            if not line.startswith("{") or '"accuracy"' not in line:
+                continue
+            entry = json.loads(line)
+            self.evaluations.append({
+                "t": (entry["at_ns"] - self.t0_ns) / 1e9, "version": entry["version"],
+                "accuracy": entry["accuracy"], "loss": entry.get("loss")})
 
     def sample_links(self):
         command = self.plan.heddlectl("links")
@@ -222,6 +218,8 @@ class Run:
             for rank in range(self.scenario["workers"]):
                 if rank not in absent:
                     self.start_worker(rank)
+            self.start("observer", *self.plan.observer())
+            self.observed = open(self.directory / "observer.out")
             self.cpu = measure.Cpu()
             self.cpu_start = self.cpu.last
             self.watch()
@@ -229,12 +227,12 @@ class Run:
             self.cpu_share = self.cpu.since(self.cpu_start)
             self.read_evaluations()
         finally:
-            self.stop([n for n in self.processes if n.startswith("w")])
+            self.stop([n for n in self.processes if n.startswith("w") or n == "observer"])
             self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
             self.stop(["ps"])
             self.stop(["ctl"])
-            for file in self.outputs.values():
-                file.close()
+            if self.observed:
+                self.observed.close()
         return self.record()
 
     def estimate_error(self):

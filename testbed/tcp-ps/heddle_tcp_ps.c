@@ -27,7 +27,7 @@ static const char usage[]
 	  "  --batch N                rows of a minibatch (32)\n"
 	  "  --compute-ms X           a gradient step lasts at least this long (0)\n"
 	  "  --compute-schedule FILE  lines `seconds factor`: from then on compute-ms x factor\n"
-	  "  --eval-every N           test accuracy after every Nth pull; 0: never (0)\n"
+	  "  --observe-ms N           an observer: only pulls and prints test accuracy, this often\n"
 	  "  --name NAME --events FILE     event log, as Heddle's programs write it\n"
 	  "  --json FILE              a worker's summary, when it ends\n";
 
@@ -60,7 +60,7 @@ enum {
 	OPT_BATCH,
 	OPT_COMPUTE,
 	OPT_SCHEDULE,
-	OPT_EVAL,
+	OPT_OBSERVE,
 	OPT_NAME,
 	OPT_EVENTS,
 	OPT_JSON,
@@ -82,7 +82,7 @@ static const struct option long_options[] = {
 	{"batch", required_argument, NULL, OPT_BATCH},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
 	{"compute-schedule", required_argument, NULL, OPT_SCHEDULE},
-	{"eval-every", required_argument, NULL, OPT_EVAL},
+	{"observe-ms", required_argument, NULL, OPT_OBSERVE},
 	{"name", required_argument, NULL, OPT_NAME},
 	{"events", required_argument, NULL, OPT_EVENTS},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -162,7 +162,7 @@ static void take_number(struct tcp_ps_options *o, int option, const char *text) 
 		o->compute_ms = number("compute-ms", text, 0, 600000);
 		break;
 	default:
-		o->eval_every = (uint32_t)whole("eval-every", text, 0, 1000000);
+		o->observe_ms = (uint32_t)whole("observe-ms", text, 0, 1000000);
 	}
 }
 
@@ -183,7 +183,7 @@ static void parse(struct tcp_ps_options *o, int argc, char **argv) {
 			take_number(o, option, optarg);
 		}
 	}
-	if (optind != argc || (!o->server && o->rank >= o->world)) {
+	if (optind != argc || (!o->server && o->observe_ms == 0 && o->rank >= o->world)) {
 		fprintf(stderr,
 			"heddle-tcp-ps: %s\n",
 			optind != argc ? argv[optind] : "rank: must be below world");

@@ -47,7 +47,7 @@ struct tcp_ps_options {
 	const char *address; /* listen or connect */
 	uint16_t port;
 	const char *model, *data, *name, *events, *json, *compute_schedule;
-	uint32_t rank, world, batch, eval_every;
+	uint32_t rank, world, batch, observe_ms;
 	uint64_t seed;
 	double compute_ms;
 	float learning_rate, momentum, weight_decay;

@@ -133,12 +133,10 @@ static bool push(struct work *work) {
 }
 
 static bool evaluate(struct work *work) {
-	const struct tcp_ps_options *o = work->ps->options;
-	if (o->eval_every == 0 || (work->pulls - 1) % o->eval_every != 0
-	    || work->evaluation_count == EVALUATIONS_MAX) {
+	size_t bytes = (work->evaluation_count + 1) * sizeof(struct evaluation);
+	if (work->evaluation_count == EVALUATIONS_MAX) {
 		return true;
 	}
-	size_t bytes = (work->evaluation_count + 1) * sizeof(struct evaluation);
 	struct evaluation *grown = realloc(work->evaluations, bytes);
 	if (grown == NULL) {
 		return false;
@@ -157,9 +155,17 @@ static bool evaluate(struct work *work) {
 	return true;
 }
 
+/* An observer's step: it only looks. */
+static bool observe(struct work *work) {
+	uint32_t ms = work->ps->options->observe_ms;
+	struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+	nanosleep(&pause, NULL);
+	return tcp_ps_stopping() || (pull(work) && evaluate(work));
+}
+
 static bool step(struct work *work) {
 	char error[256];
-	if (!pull(work) || !evaluate(work)) {
+	if (!pull(work)) {
 		return false;
 	}
 	hd_ns begun = hd_compute_now();
@@ -265,9 +271,10 @@ static bool work_open(struct work *work) {
 	work->w = malloc(work->ps->bytes);
 	work->g = malloc(work->ps->bytes);
 	if (work->w == NULL || work->g == NULL
-	    || hd_sampler_init(
-		       &work->sampler, &work->ps->train, o->rank, o->world, o->batch, o->seed
-	       ) != 0) {
+	    || (o->observe_ms == 0
+		&& hd_sampler_init(
+			   &work->sampler, &work->ps->train, o->rank, o->world, o->batch, o->seed
+		   ) != 0)) {
 		fprintf(stderr, "heddle-tcp-ps: worker %u: no memory, or no row for it\n", o->rank);
 		return false;
 	}
@@ -288,7 +295,8 @@ int tcp_ps_work(struct tcp_ps *ps) {
 		status = EX_CONFIG;
 	} else if (open_session(&work)) {
 		work.started = hd_compute_now();
-		while (!tcp_ps_stopping() && step(&work)) {}
+		bool (*turn)(struct work *) = work.ps->options->observe_ms > 0 ? observe : step;
+		while (!tcp_ps_stopping() && turn(&work)) {}
 		status = tcp_ps_stopping() ? EX_OK : EX_PROTOCOL;
 	}
 	if (!summarize(&work)) {
