@@ -89,7 +89,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 	);
 	return json_pack(
 		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:{s:I, s:I, s:I},"
-		" s:I, s:I, s:o, s:f, s:{s:f, s:f, s:I}, s:I, s:f, s:f, s:f, s:s}",
+		" s:I, s:I, s:I, s:I, s:o, s:f, s:{s:f, s:f, s:I}, s:I, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -121,6 +121,10 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		(json_int_t)report->granted_bytes,
 		"direct_bytes",
 		(json_int_t)report->direct_bytes,
+		"asked_again",
+		(json_int_t)report->asked_again,
+		"fallbacks",
+		(json_int_t)report->fallbacks,
 		"staleness",
 		staleness_of(report, train->options.tau_max),
 		"cpu_s",

@@ -270,6 +270,7 @@ static int loop(struct worker *worker) {
 static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
 	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_stats stats = HEDDLE_STATS_INIT;
 	uint64_t version;
 
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
@@ -286,6 +287,9 @@ static void drain(struct worker *worker) {
 	if (!train_stop
 	    && heddle_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
+	(void)heddle_get_stats(worker->fabric, &stats);
+	worker->report.asked_again = stats.asked_again;
+	worker->report.fallbacks = stats.fallbacks;
 }
 
 static int begin(struct worker *worker) {
