@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define AS_GRANTED 0.9 /* of the planned mean rate */
+
 /* --- versions --- */
 
 static void job_version(struct ctl_job *job, hd_version version) {
@@ -59,6 +61,15 @@ static void remember(
 	memcpy(past->path, t->path, sizeof(past->path));
 }
 
+/* A transfer that got what it was granted was held back by its grant, if by anything: it says nothing
+ * about how little the path can carry. (Whoever reports knows only what arrived; the grant is ours.) */
+static bool as_granted(const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	double planned = (double)(t->finish - t->start) / 1e9;
+
+	return !t->restored && planned > 0
+		&& (double)m->rate_bps / 8 * planned >= AS_GRANTED * (double)t->bytes;
+}
+
 static void
 sample(struct hd_controller *c,
        const struct ctl_transfer *t,
@@ -78,6 +89,8 @@ sample(struct hd_controller *c,
 	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now
 	    || !t->path_count)
 		return;
+	if (as_granted(t, m))
+		sample.limited = 1;
 	sample.started = c->now - m->duration_ns;
 	for (uint8_t i = 0; i < t->path_count; i++)
 		beside[i] = beside_bps(c, t->path[i], t->token, sample.started, c->now);
