@@ -229,6 +229,28 @@ class Loopback(unittest.TestCase):
         seen = [(c.get("worker", 0), c["round"]) for c in after]
         self.assertEqual(len(seen), len(set(seen)))
 
+    def test_worker_comes_back(self):
+        """Another life of a rank: its rounds go on from those that the server has seen."""
+        _, server = self.start_fabric()
+        train = ["--model", "mlp:64", "--compute-ms", 5, "--json", "-", "--quiet"]
+        self.env.update(HEDDLE_RANK="0", HEDDLE_CONTROLLER=self.controller, HEDDLE_KEY_FILE=str(self.key),
+                        HEDDLE_JOB="digits", HEDDLE_HOST="h1", HEDDLE_BIND="127.0.0.1")
+        first = subprocess.Popen([str(a) for a in (TRAIN, *train)], env=self.env,
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.addCleanup(self.end, first)
+        time.sleep(1.5)
+        self.end(first, signal.SIGKILL)
+        second = subprocess.run([str(a) for a in (TRAIN, *train, "--steps", 50)], env=self.env, text=True,
+                                stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
+        summary = json.loads(second.stdout)
+        self.check_sums(summary)
+        self.assertEqual(summary["applied"], 50)
+        self.end(server)
+        rounds = [c["round"] for c in self.events("ps", "committed")]
+        self.assertGreater(len(rounds), 60)
+        self.assertEqual(len(rounds), len(set(rounds)))
+        self.assertEqual(rounds, sorted(rounds))
+
     def test_worker_killed(self):
         self.start_fabric()
         run = subprocess.Popen(
