@@ -255,7 +255,7 @@ static uint64_t run_load(double theta, double truth, uint32_t *dropped) {
 	net_run(&net, SETTLED);
 	net.user = &load;
 	net.on_event = on_event;
-	for (int step = 0; step < 400000 && left; step++) {
+	for (int step = 0; step < 1000000 && left; step++) {
 		for (uint32_t i = 0; i < WORKERS; i++)
 			if (load.asked[i] == load.ended[i] && load.asked[i] < ROUNDS
 			    && hd_random_chance(&net.random, 0.05))
