@@ -10,6 +10,7 @@ int hd_plan_create(struct hd_plan **plan) {
 
 	if (made == NULL)
 		return -ENOMEM;
+	made->no_link_group = HD_PLAN_NONE;
 	*plan = made;
 	return 0;
 }

@@ -28,24 +28,22 @@ struct hd_plan_class {
 	uint32_t next; /* in the hash chain */
 };
 
-/* The rest of one class in a pool, in order of amount. */
+/* The rest of one class in a pool, with what a scan needs of its first item. */
 struct hd_pool_run {
+	double amount;
+	double alone; /* seconds that it would take on empty links */
+	double rate; /* least capacity on the path */
+	double stale; /* a finish that it cannot beat any more */
+	uint32_t item; /* pool->items[next] */
 	uint32_t next, end; /* in pool->items */
-	double alone; /* seconds that the head would take alone */
 };
 
-struct hd_pool_place {
-	double key; /* hd_plan_key of alone (ready), or of a finish that cannot be beaten (waiting) */
-	uint32_t run;
-};
-
-/* Runs over one shared link. A finish is at least the link's first free moment + alone: those for
- * which that is the better bound are `ready`, ordered by it, and need no touch when the link's
- * profile moves; the others wait, ordered by an old finish. */
+/* Runs over one shared link (the server's, in a star), by amount, version, id of their first items. */
 struct hd_pool_group {
 	uint32_t link;
-	struct hd_pool_place *ready, *waiting;
-	uint32_t ready_count, waiting_count;
+	double rate; /* greatest of the runs' */
+	struct hd_pool_run *runs;
+	uint32_t run_count;
 };
 
 /* A set of items of one job and direction from which the least finish is asked again and again while
@@ -54,11 +52,10 @@ struct hd_pool {
 	int64_t limit; /* only deadlines up to this */
 	uint32_t *items, count, room;
 	uint32_t *aged, aged_count, aged_next; /* by waited, then version, id */
-	struct hd_pool_run *runs;
-	uint32_t run_count;
+	struct hd_pool_run *runs; /* of all groups */
 	struct hd_pool_group *groups;
 	uint32_t group_count;
-	struct hd_pool_place *heaps;
+	uint32_t hints[2]; /* the two least found last: likely the next */
 };
 
 /* A row to sort items by: filled so that memory is read in one stream. */
@@ -102,6 +99,7 @@ struct hd_plan {
 	struct hd_plan_sort *sorting;
 	uint32_t *link_uses; /* [profile_room] scratch of pools, all 0 between calls */
 	uint32_t *link_group; /* the same, all HD_PLAN_NONE */
+	uint32_t no_link_group; /* of paths without links */
 	uint32_t profile_room;
 	struct hd_plan_owner *owners;
 	uint32_t owner_count;

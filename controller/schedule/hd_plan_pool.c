@@ -2,6 +2,7 @@
 #include "hd_plan_internal.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,6 @@ void hd_pool_fini(struct hd_pool *pool) {
 	free(pool->aged);
 	free(pool->runs);
 	free(pool->groups);
-	free(pool->heaps);
 	*pool = (struct hd_pool){0};
 }
 
@@ -25,11 +25,10 @@ static int make_room(struct hd_pool *pool, uint32_t count) {
 		.aged = malloc(room * sizeof *fresh.aged),
 		.runs = malloc(room * sizeof *fresh.runs),
 		.groups = malloc(room * sizeof *fresh.groups),
-		.heaps = malloc(2 * (size_t)room * sizeof *fresh.heaps),
 		.room = room,
 	};
-	if (fresh.items == NULL || fresh.aged == NULL || fresh.runs == NULL || fresh.groups == NULL
-	    || fresh.heaps == NULL) {
+	if (fresh.items == NULL || fresh.aged == NULL || fresh.runs == NULL
+	    || fresh.groups == NULL) {
 		hd_pool_fini(&fresh);
 		return -ENOMEM;
 	}
@@ -38,196 +37,132 @@ static int make_room(struct hd_pool *pool, uint32_t count) {
 	return 0;
 }
 
-static uint32_t head_of(const struct hd_pool *pool, uint32_t run) {
-	return pool->items[pool->runs[run].next];
-}
-
 static bool tie_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
 	const struct hd_plan_item *x = &plan->in->items[a], *y = &plan->in->items[b];
 
 	return x->version != y->version ? x->version < y->version : x->id < y->id;
 }
 
-struct heap {
-	const struct hd_plan *plan;
-	const struct hd_pool *pool;
-	struct hd_pool_place *places;
-	uint32_t *count;
+static bool
+run_before(const struct hd_plan *plan, const struct hd_pool_run *a, const struct hd_pool_run *b) {
+	return a->amount != b->amount ? a->amount < b->amount : tie_before(plan, a->item, b->item);
+}
+
+static void
+look_at_head(const struct hd_plan *plan, const struct hd_pool *pool, struct hd_pool_run *run) {
+	const struct hd_plan_item *item;
+
+	run->item = pool->items[run->next];
+	item = &plan->in->items[run->item];
+	/* Without links every amount finishes at once. */
+	run->amount = item->path_count == 0 ? 0 : item->amount;
+	run->alone = run->rate > 0 ? run->amount / run->rate : 0;
+}
+
+/* Brings the run at `at`, whose first item is gone, to its next one and to its place among the others;
+ * a run without items leaves. The next item finishes no earlier: `stale` stays. */
+static void
+renew(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, uint32_t at) {
+	struct hd_pool_run run = group->runs[at];
+
+	while (run.next < run.end && plan->states[pool->items[run.next]].gone)
+		run.next++;
+	if (run.next == run.end) {
+		group->run_count--;
+		memmove(&group->runs[at], &group->runs[at + 1], (group->run_count - at) * sizeof run
+		);
+		return;
+	}
+	look_at_head(plan, pool, &run);
+	for (; at + 1 < group->run_count && run_before(plan, &group->runs[at + 1], &run); at++)
+		group->runs[at] = group->runs[at + 1];
+	group->runs[at] = run;
+}
+
+/* Whether all links of the run's path but the group's have all their capacity from `from` on. */
+static bool is_clear(
+	const struct hd_plan *plan,
+	const struct hd_pool_group *group,
+	const struct hd_pool_run *run,
+	double from
+) {
+	const struct hd_plan_class *class = &plan->classes[plan->states[run->item].class];
+
+	for (uint8_t k = 0; k < class->count; k++) {
+		const struct hd_profile *profile = &plan->profiles[class->links[k]];
+
+		if (class->links[k] != group->link && profile->pieces[profile->count - 1].at > from)
+			return false;
+	}
+	return true;
+}
+
+struct least {
+	uint32_t item; /* HD_PLAN_NONE: nothing yet */
+	uint32_t second;
+	double beyond; /* what cannot finish by then cannot be the least */
 };
 
-/* Order of both heaps of a group: by key, then version and id. */
-static bool place_before(
-	const struct heap *heap,
-	const struct hd_pool_place *a,
-	const struct hd_pool_place *b
-) {
-	if (a->key != b->key)
-		return a->key < b->key;
-	return tie_before(heap->plan, head_of(heap->pool, a->run), head_of(heap->pool, b->run));
-}
-
-static struct heap
-heap_of(const struct hd_plan *plan,
-	const struct hd_pool *pool,
-	struct hd_pool_group *group,
-	bool ready) {
-	return (struct heap){
-		.plan = plan,
-		.pool = pool,
-		.places = ready ? group->ready : group->waiting,
-		.count = ready ? &group->ready_count : &group->waiting_count,
-	};
-}
-
-static void sift_down(const struct heap *heap, uint32_t at) {
-	const struct hd_pool_place moved = heap->places[at];
-	const uint32_t count = *heap->count;
-
-	for (uint32_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-		if (child + 1 < count
-		    && place_before(heap, &heap->places[child + 1], &heap->places[child]))
-			child++;
-		if (!place_before(heap, &heap->places[child], &moved))
-			break;
-		heap->places[at] = heap->places[child];
-		at = child;
+static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
+	hd_plan_evaluate(plan, item);
+	if (item == least->item || item == least->second)
+		return;
+	if (least->item != HD_PLAN_NONE && !hd_plan_before(plan, item, least->item)) {
+		if (least->second == HD_PLAN_NONE || hd_plan_before(plan, item, least->second))
+			least->second = item;
+		return;
 	}
-	heap->places[at] = moved;
+	least->second = least->item;
+	least->item = item;
+	least->beyond = plan->states[item].finish * (1 + 1e-10); /* keys may round up */
 }
 
-static void push(const struct heap *heap, struct hd_pool_place place) {
-	uint32_t at = (*heap->count)++;
+/*
+ * By amount, and of each run the first item only. A run is passed over when
+ *   - a run before it has a path that is no slower and clear but for the shared link: on the shared
+ *     link they get the same, and the other needs no more;
+ *   - it cannot finish in time: not before the link is free and not in less than it would take alone;
+ *     nor before a finish that it had when less was promised.
+ */
+static void
+scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, struct least *least) {
+	const double from = group->link == HD_PLAN_NONE ?
+		0 :
+		hd_profile_first_free(&plan->profiles[group->link]);
+	double fastest = -1;
 
-	while (at > 0) {
-		const uint32_t parent = (at - 1) / 2;
+	for (uint32_t r = 0; r < group->run_count && fastest < group->rate;) {
+		struct hd_pool_run *run = &group->runs[r];
 
-		if (!place_before(heap, &place, &heap->places[parent]))
-			break;
-		heap->places[at] = heap->places[parent];
-		at = parent;
-	}
-	heap->places[at] = place;
-}
-
-static void pop(const struct heap *heap) {
-	heap->places[0] = heap->places[--*heap->count];
-	if (*heap->count > 1)
-		sift_down(heap, 0);
-}
-
-static void look_at_head(const struct hd_plan *plan, struct hd_pool *pool, uint32_t run) {
-	struct hd_pool_run *r = &pool->runs[run];
-	const uint32_t item = pool->items[r->next];
-	const double rate = plan->classes[plan->states[item].class].rate;
-
-	r->alone = rate > 0 ? plan->in->items[item].amount / rate : 0;
-}
-
-/* The heap's top run has a pending head, or the heap is empty. The next item of a run finishes no
- * earlier than the one before it: a waiting run keeps its bound. */
-static void settle(const struct heap *heap, struct hd_pool *pool, bool ready) {
-	while (*heap->count > 0) {
-		struct hd_pool_place *top = &heap->places[0];
-		struct hd_pool_run *r = &pool->runs[top->run];
-
-		if (!heap->plan->states[pool->items[r->next]].gone)
-			return;
-		while (r->next < r->end && heap->plan->states[pool->items[r->next]].gone)
-			r->next++;
-		if (r->next == r->end) {
-			pop(heap);
+		if (plan->states[run->item].gone) {
+			renew(plan, pool, group, r);
 			continue;
 		}
-		look_at_head(heap->plan, pool, top->run);
-		if (ready)
-			top->key = hd_plan_key(r->alone);
-		sift_down(heap, 0);
+		r++;
+		if (run->rate <= fastest)
+			continue;
+		if (group->rate > 0 && from + run->amount / group->rate > least->beyond)
+			return;
+		if (from + run->alone <= least->beyond && run->stale <= least->beyond) {
+			consider(plan, run->item, least);
+			run->stale = plan->states[run->item].finish;
+		}
+		if (is_clear(plan, group, run, from))
+			fastest = run->rate;
 	}
 }
 
-static double first_free(const struct hd_plan *plan, const struct hd_pool_group *group) {
-	return group->link == HD_PLAN_NONE ? 0 :
-					     hd_profile_first_free(&plan->profiles[group->link]);
-}
-
-/* Waiting runs whose bound the link's first free moment has overtaken become ready. */
-static void overtake(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group) {
-	const struct heap waiting = heap_of(plan, pool, group, false);
-	const struct heap ready = heap_of(plan, pool, group, true);
-	const double free = first_free(plan, group);
-
-	for (settle(&waiting, pool, false); *waiting.count > 0; settle(&waiting, pool, false)) {
-		const uint32_t run = waiting.places[0].run;
-		const double alone = pool->runs[run].alone;
-
-		if (waiting.places[0].key > hd_plan_key(free + alone))
-			break;
-		pop(&waiting);
-		push(&ready, (struct hd_pool_place){hd_plan_key(alone), run});
-	}
-	settle(&ready, pool, true);
-}
-
-struct candidate {
-	struct hd_pool_group *group;
-	uint32_t item;
-	bool ready;
-	double bound;
-};
-
-static void consider(
-	const struct hd_plan *plan,
-	const struct hd_pool *pool,
-	struct hd_pool_group *group,
-	bool ready,
-	struct candidate *best
-) {
-	const uint32_t count = ready ? group->ready_count : group->waiting_count;
-
-	if (count == 0)
-		return;
-	const struct hd_pool_place top = ready ? group->ready[0] : group->waiting[0];
-	const struct candidate it = {
-		.group = group,
-		.item = head_of(pool, top.run),
-		.ready = ready,
-		.bound = ready ? hd_plan_key(first_free(plan, group) + pool->runs[top.run].alone) :
-				 top.key,
-	};
-	if (best->item == HD_PLAN_NONE || it.bound < best->bound
-	    || (it.bound == best->bound && tie_before(plan, it.item, best->item)))
-		*best = it;
-}
-
-/* The least bound of all; when the item's true finish is not above it, it is the least finish. Else
- * the run waits with the better bound, and the next is asked. */
 uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool) {
-	for (;;) {
-		struct candidate best = {.item = HD_PLAN_NONE};
+	struct least least = {HD_PLAN_NONE, HD_PLAN_NONE, INFINITY};
 
-		for (uint32_t g = 0; g < pool->group_count; g++) {
-			overtake(plan, pool, &pool->groups[g]);
-			consider(plan, pool, &pool->groups[g], true, &best);
-			consider(plan, pool, &pool->groups[g], false, &best);
-		}
-		if (best.item == HD_PLAN_NONE)
-			return HD_PLAN_NONE;
-		hd_plan_evaluate(plan, best.item);
-		if (plan->states[best.item].key <= best.bound)
-			return best.item;
-		const struct heap waiting = heap_of(plan, pool, best.group, false);
-		const double key = plan->states[best.item].key;
-		if (best.ready) {
-			const struct heap ready = heap_of(plan, pool, best.group, true);
-			const uint32_t run = ready.places[0].run;
-
-			pop(&ready);
-			push(&waiting, (struct hd_pool_place){key, run});
-		} else {
-			waiting.places[0].key = key;
-			sift_down(&waiting, 0);
-		}
-	}
+	for (int h = 0; h < 2; h++)
+		if (pool->hints[h] != HD_PLAN_NONE && !plan->states[pool->hints[h]].gone)
+			consider(plan, pool->hints[h], &least);
+	for (uint32_t g = 0; g < pool->group_count; g++)
+		scan(plan, pool, &pool->groups[g], &least);
+	pool->hints[0] = least.item;
+	pool->hints[1] = least.second;
+	return least.item;
 }
 
 uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool) {
@@ -257,55 +192,75 @@ static uint32_t shared_link(const struct hd_plan *plan, const struct hd_plan_cla
 	return best;
 }
 
-static const struct hd_plan_class *
-class_of(const struct hd_plan *plan, const struct hd_pool *pool, uint32_t run) {
-	return &plan->classes[plan->states[head_of(pool, run)].class];
-}
-
 static uint32_t find_group(struct hd_plan *plan, struct hd_pool *pool, uint32_t link) {
-	uint32_t *known = link == HD_PLAN_NONE ? NULL : &plan->link_group[link];
+	uint32_t *known = link == HD_PLAN_NONE ? &plan->no_link_group : &plan->link_group[link];
 
-	if (known != NULL && *known != HD_PLAN_NONE)
-		return *known;
-	pool->groups[pool->group_count] = (struct hd_pool_group){.link = link};
-	if (known != NULL)
-		*known = pool->group_count;
-	return pool->group_count++;
+	if (*known == HD_PLAN_NONE) {
+		*known = pool->group_count++;
+		pool->groups[*known] = (struct hd_pool_group){.link = link};
+	}
+	return *known;
 }
 
-/* Makes the groups and their heaps; ready_count counts first, then fills. */
-static void build_groups(struct hd_plan *plan, struct hd_pool *pool) {
-	uint32_t *group_of = plan->scratch, used = 0;
+static int compare_run(const void *a, const void *b, void *context) {
+	return run_before(context, a, b) ? -1 : 1;
+}
 
-	for (uint32_t r = 0; r < pool->run_count; r++) {
-		const struct hd_plan_class *class = class_of(plan, pool, r);
+static const struct hd_plan_class *
+class_of(const struct hd_plan *plan, const struct hd_pool *pool, uint32_t first) {
+	return &plan->classes[plan->states[pool->items[first]].class];
+}
+
+/* Makes the groups from the runs, which begin at firsts[]: their counts first, then their runs. */
+static void
+build_groups(struct hd_plan *plan, struct hd_pool *pool, const uint32_t *firsts, uint32_t count) {
+	uint32_t used = 0;
+
+	for (uint32_t r = 0; r < count; r++) {
+		const struct hd_plan_class *class = class_of(plan, pool, firsts[r]);
 
 		for (uint8_t k = 0; k < class->count; k++)
 			plan->link_uses[class->links[k]]++;
 	}
-	for (uint32_t r = 0; r < pool->run_count; r++) {
-		group_of[r] = find_group(plan, pool, shared_link(plan, class_of(plan, pool, r)));
-		pool->groups[group_of[r]].ready_count++;
+	for (uint32_t r = 0; r < count; r++) {
+		const uint32_t link = shared_link(plan, class_of(plan, pool, firsts[r]));
+
+		pool->groups[find_group(plan, pool, link)].run_count++;
 	}
 	for (uint32_t g = 0; g < pool->group_count; g++) {
-		struct hd_pool_group *group = &pool->groups[g];
-
-		group->ready = pool->heaps + used;
-		group->waiting = group->ready + group->ready_count;
-		used += 2 * group->ready_count;
-		group->ready_count = 0;
-		if (group->link != HD_PLAN_NONE)
-			plan->link_group[group->link] = HD_PLAN_NONE;
+		pool->groups[g].runs = pool->runs + used;
+		used += pool->groups[g].run_count;
+		pool->groups[g].run_count = 0;
 	}
-	for (uint32_t r = 0; r < pool->run_count; r++) {
-		const struct hd_plan_class *class = class_of(plan, pool, r);
-		const struct heap ready = heap_of(plan, pool, &pool->groups[group_of[r]], true);
+	for (uint32_t r = 0; r < count; r++) {
+		const struct hd_plan_class *class = class_of(plan, pool, firsts[r]);
+		const uint32_t link = shared_link(plan, class);
+		struct hd_pool_group *group = &pool->groups[find_group(plan, pool, link)];
+		struct hd_pool_run *run = &group->runs[group->run_count++];
 
-		look_at_head(plan, pool, r);
-		push(&ready, (struct hd_pool_place){hd_plan_key(pool->runs[r].alone), r});
-		for (uint8_t k = 0; k < class->count; k++)
+		*run = (struct hd_pool_run){
+			.next = firsts[r],
+			.end = r + 1 < count ? firsts[r + 1] : pool->count,
+			.rate = class->rate,
+		};
+		look_at_head(plan, pool, run);
+		group->rate = fmax(group->rate, class->rate);
+	}
+	for (uint32_t r = 0; r < count; r++) {
+		const struct hd_plan_class *class = class_of(plan, pool, firsts[r]);
+
+		for (uint8_t k = 0; k < class->count; k++) {
 			plan->link_uses[class->links[k]] = 0;
+			plan->link_group[class->links[k]] = HD_PLAN_NONE;
+		}
 	}
+	plan->no_link_group = HD_PLAN_NONE;
+	for (uint32_t g = 0; g < pool->group_count; g++)
+		qsort_r(pool->groups[g].runs,
+			pool->groups[g].run_count,
+			sizeof *pool->runs,
+			compare_run,
+			plan);
 }
 
 int hd_pool_build(
@@ -315,11 +270,14 @@ int hd_pool_build(
 	uint32_t count,
 	int64_t limit
 ) {
+	uint32_t run_count = 0;
+
 	if (make_room(pool, count) < 0)
 		return -ENOMEM;
 	pool->limit = limit;
 	pool->count = count;
-	pool->aged_count = pool->aged_next = pool->run_count = pool->group_count = 0;
+	pool->aged_count = pool->aged_next = pool->group_count = 0;
+	pool->hints[0] = pool->hints[1] = HD_PLAN_NONE;
 	if (count == 0)
 		return 0;
 	memcpy(pool->items, items, count * sizeof *items);
@@ -329,11 +287,10 @@ int hd_pool_build(
 		if (state->aged)
 			pool->aged[pool->aged_count++] = items[i];
 		if (i == 0 || state->class != plan->states[items[i - 1]].class)
-			pool->runs[pool->run_count++] = (struct hd_pool_run){.next = i};
-		pool->runs[pool->run_count - 1].end = i + 1;
+			plan->scratch[run_count++] = i;
 	}
 	if (pool->aged_count > 1)
 		qsort_r(pool->aged, pool->aged_count, sizeof *pool->aged, compare_aged, plan);
-	build_groups(plan, pool);
+	build_groups(plan, pool, plan->scratch, run_count);
 	return 0;
 }
