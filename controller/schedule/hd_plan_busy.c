@@ -61,6 +61,7 @@ static int sweep(struct hd_profile *profile, struct edge *edges, uint32_t count)
 		if (hd_profile_append(profile, at, left, by) < 0)
 			return -ENOMEM;
 	}
+	hd_profile_seal(profile);
 	return 0;
 }
 

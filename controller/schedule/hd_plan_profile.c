@@ -23,9 +23,21 @@ static int make_room(struct hd_profile *profile, uint32_t wanted) {
 	return 0;
 }
 
-/* The last piece has no end: a sentinel after it says so, and walks need not count. */
-static void seal(struct hd_profile *profile) {
-	profile->pieces[profile->count] = (struct hd_profile_piece){INFINITY, 0, HD_PLAN_NONE};
+/* The last piece has no end: a sentinel after it says so, and walks need not count. Floors are right
+ * again down to piece 0 when those after `last` are, and when those before `first` had only to follow. */
+static void seal(struct hd_profile *profile, uint32_t first, uint32_t last) {
+	struct hd_profile_piece *pieces = profile->pieces;
+	uint32_t k = last < profile->count ? last + 1 : profile->count;
+
+	pieces[profile->count] = (struct hd_profile_piece){INFINITY, 0, INFINITY, HD_PLAN_NONE};
+	while (k-- > 0) {
+		const double after = pieces[k + 1].floor;
+		const double floor = pieces[k].free < after ? pieces[k].free : after;
+
+		if (k < first && pieces[k].floor == floor)
+			return;
+		pieces[k].floor = floor;
+	}
 }
 
 static double end_of(const struct hd_profile *profile, uint32_t piece) {
@@ -38,7 +50,7 @@ int hd_profile_reset(struct hd_profile *profile, double capacity) {
 	profile->pieces[0]
 		= (struct hd_profile_piece){.at = 0, .free = capacity, .by = HD_PLAN_NONE};
 	profile->count = 1;
-	seal(profile);
+	seal(profile, 0, 0);
 	profile->changes = 0;
 	profile->capacity = capacity;
 	profile->load = 0;
@@ -98,8 +110,11 @@ int hd_profile_append(struct hd_profile *profile, double at, double free, uint32
 		= (struct hd_profile_piece){.at = at, .free = free, .by = by};
 	if (profile->count > HD_PLAN_BREAKPOINTS_MAX)
 		coarsen(profile);
-	seal(profile);
 	return 0;
+}
+
+void hd_profile_seal(struct hd_profile *profile) {
+	seal(profile, 0, profile->count);
 }
 
 uint32_t hd_profile_find(const struct hd_profile *profile, double at) {
@@ -171,9 +186,11 @@ int hd_profile_take(
 		profile->pieces[last].by = by;
 	profile->changes++;
 	join_equal(profile, first, last);
-	if (profile->count > HD_PLAN_BREAKPOINTS_MAX)
+	if (profile->count > HD_PLAN_BREAKPOINTS_MAX) {
 		coarsen(profile);
-	seal(profile);
+		hd_profile_seal(profile);
+	} else
+		seal(profile, first == 0 ? 0 : first - 1, last);
 	return 0;
 }
 
@@ -287,12 +304,15 @@ finish_over(const struct hd_profile_path *path, const uint8_t count, double amou
 	}
 	for (;;) {
 		double rate = INFINITY, until = INFINITY, blocked = 0;
+		double floor = INFINITY, steady = INFINITY;
 
 		for (uint8_t k = 0; k < count; k++) {
 			const double free = piece[k]->free, ends = piece[k][1].at;
 
 			rate = free < rate ? free : rate;
 			until = ends < until ? ends : until;
+			floor = piece[k]->floor < floor ? piece[k]->floor : floor;
+			steady = ends == INFINITY && free < steady ? free : steady;
 			blocked = free <= 0 && ends > blocked ? ends : blocked;
 		}
 		if (blocked > 0) {
@@ -301,6 +321,8 @@ finish_over(const struct hd_profile_path *path, const uint8_t count, double amou
 				piece[k] = leap(piece[k], end[k], at);
 			continue;
 		}
+		if (steady <= floor) /* a link that stays as it is, and no other gets slower */
+			return at + left / steady;
 		const double length = until - at, room = rate * length;
 		if (length > HD_PROFILE_EQUAL * at) {
 			if (room >= left - equal)
@@ -319,22 +341,6 @@ double hd_profile_finish(const struct hd_profile_path *path, double amount) {
 	if (path->count == 2)
 		return finish_over(path, 2, amount);
 	return finish_over(path, path->count, amount);
-}
-
-double hd_profile_bound(const struct hd_profile *profile, double rate, double amount) {
-	double left = amount;
-	uint32_t k = 0;
-
-	for (; k + 1 < profile->count; k++) {
-		const double free = profile->pieces[k].free;
-		const double slower = free < rate ? free : rate;
-		const double room = slower * (profile->pieces[k + 1].at - profile->pieces[k].at);
-
-		if (room >= left)
-			return profile->pieces[k].at + left / slower;
-		left -= room;
-	}
-	return profile->pieces[k].at + left / fmin(profile->pieces[k].free, rate);
 }
 
 /* Intervals that end at the present piece, by start: each begins later at a higher least rate. */

@@ -14,8 +14,8 @@
 
 #include "hd_plan.h"
 
-/* Residuals below this share of the capacity are rounding: nothing. */
-#define HD_PROFILE_SLIVER 1e-9
+/* Residuals below this share of a link are not worth a segment, and count as nothing. */
+#define HD_PROFILE_SLIVER (1.0 / 128)
 /* Residuals this near to each other, and amounts this near to the end of a piece, are equal. */
 #define HD_PROFILE_EQUAL 1e-12
 
@@ -24,6 +24,7 @@
 struct hd_profile_piece {
 	double at; /* begin, s */
 	double free; /* residual until the next piece begins */
+	double floor; /* least residual from here on */
 	uint32_t by; /* whose transfer ends at `at` (the last one promised); HD_PLAN_NONE */
 };
 
@@ -52,6 +53,8 @@ int hd_profile_reset(struct hd_profile *profile, double capacity);
 void hd_profile_fini(struct hd_profile *profile);
 /* Appends a piece after the last; `at` must not be before it. 0, -ENOMEM. */
 int hd_profile_append(struct hd_profile *profile, double at, double free, uint32_t by);
+/* After the last append. */
+void hd_profile_seal(struct hd_profile *profile);
 /* Promises `rate` on [start, end). by: see above. 0, -ENOMEM. */
 int hd_profile_take(struct hd_profile *profile, const struct hd_plan_segment *segment, uint32_t by);
 /* When the link has something left for the first time. */
@@ -67,9 +70,6 @@ struct hd_profile_path {
 
 /* When `amount` has gone through at r(t) = min over links of residual(t), from 0 on. */
 double hd_profile_finish(const struct hd_profile_path *path, double amount);
-/* When `amount` has gone through this one link at no more than `rate`: no path over it with that
- * least capacity finishes earlier. */
-double hd_profile_bound(const struct hd_profile *profile, double rate, double amount);
 /* hd_profile_finish as at most HD_SEGMENTS_MAX constant rates: beyond, the rest is one rate on one interval,
  * the one that ends first. Returns their count (0: nothing to send). */
 uint8_t hd_profile_segments(

@@ -57,7 +57,7 @@ static double residual(const struct reference *r, uint32_t link, double at) {
 		if (r->held[h].link == link && r->held[h].start <= at && at < r->held[h].end)
 			used += r->held[h].rate;
 	const double left = r->in->capacity[link] - used;
-	return left < 1e-9 * r->in->capacity[link] ? 0 : left;
+	return left < r->in->capacity[link] / 128 ? 0 : left;
 }
 
 static double path_residual(const struct reference *r, const struct hd_plan_item *item, double at) {
