@@ -97,7 +97,7 @@ class Plan:
         """(host, command, environment) of a worker's nth life."""
         words = ["--compute-ms", str(self.scenario["job"]["compute_ms"]), "--compute-schedule", str(schedule)]
         if self.mode != "tcp-ps":
-            words += ["--inflight", "1", "--quiet"]  # as the TCP worker: one push at a time
+            words += ["--synchronous", "--quiet"]  # as the TCP worker: pull, compute, push, wait
         return self.member(f"w{rank}", f"h{rank + 1}", rank, words, self.events(f"w{rank}-{life}"))
 
     def observer(self):

@@ -11,6 +11,7 @@ from . import measure, modes, network, scenario as scenarios
 
 CPU_MAX = 0.70  # above, the processors were the limit and not the network: the run says nothing
 GRANTED_MIN = 0.80  # of a scheduled run's bytes
+UPDATES_MIN = 200  # a target that is nearer than this says nothing
 SETTLE_S = 5.0  # estimates before this are not judged: nothing has been measured yet
 AFTER_TARGET_S = 5.0  # how long a run goes on once it has its accuracy
 SHORTEST_S = 20.0
@@ -170,9 +171,8 @@ class Run:
             shown = json.loads(done.stdout)
         except (subprocess.TimeoutExpired, json.JSONDecodeError):
             return
-        rows = shown if isinstance(shown, list) else shown.get("links", [])
         truth = {link: self.star.payload_bps(link) for link in self.star.rates}
-        self.samples.append((self.now(), rows, truth))
+        self.samples.append((self.now(), shown["rows"], truth))
 
     def progress(self):
         cpu = self.cpu.since(self.cpu_start)
@@ -242,10 +242,9 @@ class Run:
         for t, rows, truth in self.samples:
             busy = next((links for at, links in reversed(self.busy_links) if at <= t), set())
             for row in rows:
-                link = row.get("link") or row.get("name")
-                estimate = row.get("estimate_bps", row.get("capacity_bps"))
-                if t >= SETTLE_S and link in truth and link not in busy and row.get("samples"):
-                    errors.append(abs(estimate - truth[link]) / truth[link])
+                link = row["link"]
+                if t >= SETTLE_S and link in truth and link not in busy and row["samples"]:
+                    errors.append(abs(row["estimate_mbps"] * 1e6 - truth[link]) / truth[link])
         errors.sort()
         return (errors[len(errors) // 2] if errors else None), len(errors)
 
@@ -307,4 +306,7 @@ def judge(record):
                         f"(at least {GRANTED_MIN * 100:.0f} %)")
     if record["time_to_accuracy_s"] is None:
         problems.append(f"accuracy {record['target_accuracy']} was not reached in {record['seconds']:.0f} s")
+    elif record["updates_to_accuracy"] < UPDATES_MIN:
+        problems.append(f"accuracy {record['target_accuracy']} took {record['updates_to_accuracy']} updates (at least "
+                        f"{UPDATES_MIN}): the target is too near to compare anything")
     return problems
