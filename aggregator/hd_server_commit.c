@@ -93,6 +93,7 @@ void hd_commit_report(
 		report->bytes = stats->bytes_held;
 		report->duration_ns = stats->last > stats->first ? stats->last - stats->first : 0;
 		report->rate_bps = (uint64_t)hd_recv_rate_bps(in->recv);
+		report->limited_permille = hd_recv_limited_permille(in->recv);
 	}
 	hd_controller_send(turn, &message);
 }

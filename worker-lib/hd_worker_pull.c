@@ -73,6 +73,7 @@ void worker_report_pull(
 		report->bytes = stats->bytes_held;
 		report->duration_ns = stats->last - stats->first;
 		report->rate_bps = (uint64_t)hd_recv_rate_bps(ticket->recv);
+		report->limited_permille = hd_recv_limited_permille(ticket->recv);
 	}
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }

@@ -160,6 +160,7 @@ enum hd_recv_result hd_recv_chunk(
 		return HD_RECV_DUPLICATE;
 	}
 	*word |= bit;
+	recv->stats.paced += (header->flags & HD_CHUNK_PACED) != 0;
 	memcpy((uint8_t *)recv->config.data + (uint64_t)header->chunk * recv->chunk_bytes,
 	       payload,
 	       payload_bytes);
@@ -233,4 +234,11 @@ double hd_recv_rate_bps(const struct hd_recv *recv) {
 		return 0;
 	return (double)(stats->bytes_held - recv->first_bytes) * 8e9
 		/ (double)(stats->last - stats->first);
+}
+
+uint16_t hd_recv_limited_permille(const struct hd_recv *recv) {
+	const struct hd_recv_stats *stats = &recv->stats;
+	uint64_t taken = stats->packets - stats->duplicates;
+
+	return taken > 0 ? (uint16_t)(stats->paced * 1000 / taken) : 0;
 }

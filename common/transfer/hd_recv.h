@@ -68,6 +68,7 @@ hd_ns hd_recv_deadline(const struct hd_recv *recv);
 struct hd_recv_stats {
 	uint64_t bytes_held, bytes_total;
 	uint64_t packets, duplicates, mismatches;
+	uint64_t paced; /* of the packets that were no duplicates: sent at the limit of the grant */
 	hd_ns first,
 		last; /* arrival of the first chunk, and of the one that completed it (else newest) */
 };
@@ -76,5 +77,8 @@ const struct hd_recv_stats *hd_recv_stats(const struct hd_recv *recv);
 uint64_t hd_recv_missing(const struct hd_recv *recv);
 /* Goodput since the first chunk, bit/s; 0 before two chunks. */
 double hd_recv_rate_bps(const struct hd_recv *recv);
+/* Share of the packets, in thousandths, that left while the sender's granted pacing was its limit: the
+ * path could have carried more. Duplicates do not count. 0 before the first chunk. */
+uint16_t hd_recv_limited_permille(const struct hd_recv *recv);
 
 #endif

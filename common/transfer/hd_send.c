@@ -259,11 +259,14 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	header.chunk = chunk;
 	header.packet = send->next++;
 	header.count = (uint16_t)(bytes / hd_dtype_bytes(header.dtype));
-	header.flags &= (uint8_t) ~(HD_CHUNK_RESEND | HD_CHUNK_LAST | HD_CHUNK_ASK);
+	header.flags
+		&= (uint8_t) ~(HD_CHUNK_RESEND | HD_CHUNK_LAST | HD_CHUNK_ASK | HD_CHUNK_PACED);
 	if (resend)
 		header.flags |= HD_CHUNK_RESEND;
 	if (chunk == send->chunk_count - 1)
 		header.flags |= HD_CHUNK_LAST;
+	if (send->paced)
+		header.flags |= HD_CHUNK_PACED;
 	if (wants_ack(send, more)) {
 		header.flags |= HD_CHUNK_ASK;
 		send->unasked_bytes = 0;
@@ -331,6 +334,17 @@ static double burst_bytes(const struct hd_send *send, double rate_bps) {
 	return fmin(fmax(bytes, BURST_PACKETS_MIN * packet), BURST_BYTES_MAX);
 }
 
+/* Whether the grant is what holds the transfer back: pacing goes by it rather than by the window, and
+ * no window closed for a round trip. */
+static bool limited_by_grant(const struct hd_send *send, hd_ns now, uint64_t rate) {
+	const struct hd_path *path = send->config.path;
+
+	if (send->rate_bps == 0 || rate < send->rate_bps)
+		return false;
+	return rate < hd_path_pacing_bps(path, now, 0)
+		&& (path->full_at == 0 || now - path->full_at > path->srtt);
+}
+
 static bool
 send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
 	struct hd_path *path = send->config.path;
@@ -342,6 +356,7 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 
 	follow_segments(send, now);
 	rate = hd_path_pacing_bps(path, now, send->rate_bps);
+	send->paced = limited_by_grant(send, now, rate);
 	per_byte = 8e9 / (double)rate;
 	quantum = burst_bytes(send, (double)rate);
 	while (*sent < budget && (double)(send->inflight_bytes - before) < quantum) {
@@ -359,7 +374,7 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 	late = idle ? 0 : hd_ns_max((hd_ns)(quantum * per_byte * LATE_BURSTS), LATE_NS);
 	path->release_at = hd_ns_max(path->release_at, now > late ? now - late : 0);
 	path->release_at = hd_ns_add(path->release_at, (hd_ns)((double)bytes * per_byte));
-	if (send->rate_bps > 0 && rate <= send->rate_bps + send->rate_bps / 4)
+	if (send->paced && !blocked)
 		send->stats.limited += (hd_ns)((double)bytes * per_byte);
 	return true;
 }

@@ -61,6 +61,7 @@ struct hd_send {
 	uint64_t segment_bytes; /* payload already sent of this segment */
 	hd_ns shift; /* segments start this much earlier than planned */
 	uint64_t rate_bps; /* granted, on the link, or 0 */
+	bool paced; /* what leaves now is limited by the grant */
 };
 
 static inline uint32_t hd_send_chunk_bytes(const struct hd_send *send, uint32_t chunk) {

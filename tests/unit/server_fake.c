@@ -367,6 +367,9 @@ struct hd_send *fake_push(
 	};
 	size_t at = 0;
 
+	if (fake->granted_bps > 0)
+		config.segments
+			= (struct hd_segs){1, {{net->now, fake->granted_bps, config.bytes}}};
 	while (at < FAKE_SENDS_MAX && fake->sends[at] != NULL
 	       && hd_send_stats(fake->sends[at])->state != HD_SEND_DONE
 	       && hd_send_stats(fake->sends[at])->state != HD_SEND_FAILED) {

@@ -70,6 +70,7 @@ struct fake {
 	uint64_t sacks;
 	char refused[HD_TEXT_BYTES_MAX + 1];
 	struct hd_path path;
+	uint64_t granted_bps; /* of its pushes; 0: as fast as the path allows */
 	struct hd_send *sends[FAKE_SENDS_MAX];
 	struct hd_recv *recv; /* of one pull at a time */
 	uint64_t recv_token;

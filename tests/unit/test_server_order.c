@@ -152,7 +152,24 @@ static void test_registers_and_reports(void **state) {
 	assert_int_equal(report->bytes, BYTES);
 	assert_int_equal(report->version, f->base + 1);
 	assert_true(report->duration_ns > 0 && report->rate_bps > 0);
+	assert_int_equal(report->limited_permille, 0);
 	assert_int_equal(fake_outcome(f->worker[2], 1)->version, f->base + 1);
+	close_fixture(f);
+}
+
+/* A sender that its grant held back says so in its chunks, and the report with it. */
+static void test_reports_pacing(void **state) {
+	struct fixture *f = open_fixture(16, 0);
+	const struct hd_msg_report *report;
+
+	(void)state;
+	f->worker[2]->granted_bps = 10000000;
+	expect(f, 2, 1);
+	push_whole(f, 2, 1);
+	report = &fake_wait(f->controller, HD_MSG_REPORT, 0)->report;
+	assert_int_equal(report->bytes, BYTES);
+	assert_true(report->rate_bps > 9000000 && report->rate_bps < 14000000);
+	assert_in_range(report->limited_permille, 900, 1000);
 	close_fixture(f);
 }
 
@@ -532,6 +549,7 @@ static void test_refused_by_the_controller(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registers_and_reports),
+		cmocka_unit_test(test_reports_pacing),
 		cmocka_unit_test(test_commits_in_order_of_positions),
 		cmocka_unit_test(test_overtakes_what_still_meets_its_bound),
 		cmocka_unit_test(test_direct_among_scheduled),

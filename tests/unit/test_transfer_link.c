@@ -126,6 +126,50 @@ static double efficiency(const struct link_config *config, size_t bytes, const c
 	return share;
 }
 
+/* What the receiver says about a transfer granted 100 Mbit/s: share of it that the grant limited. */
+static uint16_t limited_on(double rate_bps, double *goodput) {
+	struct link_config config = {
+		.seed = 4,
+		.rate_bps = rate_bps,
+		.delay = 50 * HD_US,
+		.queue_bytes = 131072,
+		.window_bytes = 1 << 24,
+	};
+	const size_t bytes = (size_t)4e6;
+	struct buffer buffer = buffer_make(bytes, 4);
+	struct options options = {.weight = 1};
+	struct hd_path path;
+	struct link link;
+	uint16_t limited;
+
+	link_init(&link, &config);
+	hd_path_init(&path, PACKET);
+	options.segments = (struct hd_segs){1, {{link.now, 100000000, bytes}}};
+	start(&link, &path, &buffer, 99, &options);
+	link_run(&link, link.now + 100 * HD_SECOND);
+	assert_int_equal(hd_send_stats(link.flow[0].send)->state, HD_SEND_DONE);
+	limited = hd_recv_limited_permille(link.flow[0].recv);
+	*goodput = hd_recv_rate_bps(link.flow[0].recv);
+	link_fini(&link);
+	buffer_check(&buffer);
+	return limited;
+}
+
+static void test_limited(void **state) {
+	double goodput;
+
+	(void)state;
+	/* A path of ten times the grant: the grant alone limits, and the probe shows. */
+	assert_true(limited_on(1e9, &goodput) > 900);
+	assert_true(goodput > 115e6);
+	/* A path of half the grant, and of nine tenths: the window limits. */
+	assert_true(limited_on(50e6, &goodput) < 200);
+	assert_true(limited_on(90e6, &goodput) < 300);
+	/* A path between the grant and its probe is found as well. */
+	assert_true(limited_on(115e6, &goodput) < 500);
+	assert_true(goodput > 100e6);
+}
+
 static void test_no_loss(void **state) {
 	(void)state;
 	assert_true(efficiency(&gigabit, 20 << 20, "no loss") >= 0.93);
@@ -400,6 +444,7 @@ static void test_shares(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_limited),
 		cmocka_unit_test(test_no_loss),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_long_path),

@@ -275,6 +275,26 @@ static void test_recv_acknowledges(void **state) {
 	hd_recv_destroy(recv);
 }
 
+/* What share of the chunks left at the grant's limit; copies of a chunk count once. */
+static void test_recv_limited(void **state) {
+	struct hd_recv *recv = make_recv(8 * CHUNK, CHUNK);
+
+	(void)state;
+	assert_int_equal(hd_recv_limited_permille(recv), 0);
+	give(recv, 0, 0, CHUNK, HD_CHUNK_PACED);
+	assert_int_equal(hd_recv_limited_permille(recv), 1000);
+	give(recv, 0, 1, CHUNK, HD_CHUNK_PACED | HD_CHUNK_RESEND);
+	give(recv, 1, 2, CHUNK, HD_CHUNK_PACED);
+	give(recv, 2, 3, CHUNK, HD_CHUNK_PACED | HD_CHUNK_ASK);
+	give(recv, 3, 4, CHUNK, HD_CHUNK_ASK);
+	give(recv, 3, 5, CHUNK, HD_CHUNK_PACED);
+	assert_int_equal(hd_recv_limited_permille(recv), 750);
+	for (uint32_t i = 4; i < 8; i++)
+		give(recv, i, 2 + i, CHUNK, i == 7 ? HD_CHUNK_LAST : 0);
+	assert_int_equal(hd_recv_limited_permille(recv), 375);
+	hd_recv_destroy(recv);
+}
+
 static void test_recv_after_done(void **state) {
 	struct hd_recv *recv = make_recv(CHUNK + 40, CHUNK);
 	struct hd_chunk_header header = chunk_header(0, 17, CHUNK);
@@ -349,6 +369,7 @@ int main(void) {
 		cmocka_unit_test(test_recv_mismatch),
 		cmocka_unit_test(test_recv_learns),
 		cmocka_unit_test(test_recv_acknowledges),
+		cmocka_unit_test(test_recv_limited),
 		cmocka_unit_test(test_recv_after_done),
 		cmocka_unit_test(test_recv_long),
 	};

@@ -93,7 +93,15 @@ static void test_scheduled_push_and_pull(void **state) {
 	assert_int_equal(report->bytes, VALUES * 4);
 	assert_int_equal(report->direction, HD_PULL);
 	assert_true(report->rate_bps > 10000000 && report->rate_bps < 200000000);
+	assert_int_equal(report->limited_permille, 0);
 	assert_int_equal(hd_worker_stats(world->worker)->granted_bytes, 2 * VALUES * 4);
+	/* The server's own pacing is the limit: its chunks say so, and the report. */
+	world->server.granted_bps = 10000000;
+	assert_int_equal(pull(world, 4, 0, false), 2);
+	run_ms(world, 200);
+	report = &peer_last(&world->controller, HD_MSG_REPORT)->report;
+	assert_int_equal(peer_count(&world->controller, HD_MSG_REPORT), 2);
+	assert_in_range(report->limited_permille, 800, 1000);
 	assert_false(hd_worker_stats(world->worker)->direct);
 	destroy(world);
 }

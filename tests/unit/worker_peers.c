@@ -105,6 +105,12 @@ void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request
 		.path = &server->path,
 	};
 
+	if (server->granted_bps > 0)
+		config.segments = (struct hd_segs
+		){1,
+		  {{hd_sim_node_now(server->sim, server->node),
+		    server->granted_bps,
+		    request->bytes}}};
 	state.pull_state.job = request->job;
 	state.pull_state.worker = request->worker;
 	state.pull_state.round = request->round;

@@ -53,6 +53,7 @@ struct peer {
 	struct peer_transfer transfers[PEER_TRANSFERS_MAX];
 	uint64_t next_token;
 	struct hd_path path;
+	uint64_t granted_bps; /* of pulls that it serves; 0: as fast as the path allows */
 	/* controller */
 	struct peer *server;
 	struct hd_addr server_addr;
