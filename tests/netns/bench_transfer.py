@@ -108,8 +108,9 @@ def case_shaped(bench, runs, loss=False):
     for _ in range(runs):
         sent, got = transfer(bench, HOSTS["tr-b"])
         shares.append(100 * sent["goodput_mbps"] / payload_limit_mbps(1000))
-        notes.append(f"resent {sent['resent']}/{sent['packets']} cpu {sent['cpu_seconds']:.2f}+{got['cpu_seconds']:.2f} s "
-                     f"acks {got['acks']} rtt {sent['rtt_min_us']}..{sent['srtt_us']} us")
+        notes.append(f"resent {sent['resent']}/{sent['packets']} "
+                     f"cpu {sent['cpu_seconds']:.2f}+{got['cpu_seconds']:.2f} s acks {got['acks']} "
+                     f"rtt {sent['rtt_min_us']}..{sent['srtt_us']} us")
     target = 85 if loss else 93
     name = "100 MB, shaped 1 Gbit/s" + (", 1 % random loss" if loss else "")
     say(name, shares, "%", f">= {target}", lambda v: v >= target, notes[-1])
@@ -123,7 +124,8 @@ def case_loss(bench, runs):
     sh(*ns("tr-a", "ethtool", "-K", "e0", "tx-udp-segmentation", "off", "gso", "off", "tso", "off"))
     with tempfile.TemporaryDirectory() as folder:
         program = f"{folder}/loss.o"
-        sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu", "-c", HERE / "loss.bpf.c", "-o", program)
+        sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu", "-c", HERE / "loss.bpf.c",
+           "-o", program)
         sh("tc", "-n", SWITCH, "qdisc", "add", "dev", "p-tr-a", "clsact")
         sh("tc", "-n", SWITCH, "filter", "add", "dev", "p-tr-a", "ingress", "bpf", "da", "obj", program,
            "sec", "classifier")
@@ -164,8 +166,9 @@ def case_veth(bench, runs):
 def measure_share(bench, weight, seconds, options):
     """Our bytes and theirs over the same interval, once both run."""
     server = iperf_server(HOSTS["tr-b"])
-    tcp = subprocess.Popen(ns("tr-x", "iperf3", "-c", HOSTS["tr-b"], "-C", "cubic", "-P", 4, "-t", seconds + 3, "-i", 0.5, "-J"),
-                           text=True, stdout=subprocess.PIPE)
+    tcp = subprocess.Popen(
+        ns("tr-x", "iperf3", "-c", HOSTS["tr-b"], "-C", "cubic", "-P", 4, "-t", seconds + 3, "-i", 0.5, "-J"),
+        text=True, stdout=subprocess.PIPE)
     time.sleep(1.5)
     sent, got = transfer(bench, HOSTS["tr-b"], ["--weight", weight, "--seconds", seconds, *options],
                          ["--bytes", 8 << 20, "--count", 100000])
