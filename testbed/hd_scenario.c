@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scenario files: one table of fields for each object, walked by one function. */
+#include "hd_fields.h"
 #include "hd_message.h"
 #include "hd_scenario.h"
 
@@ -12,194 +13,6 @@
 
 #define DIGITS_INPUTS 64 /* of the digits data set, which scenarios train on */
 #define DIGITS_CLASSES 10
-#define PATH_BYTES 128
-
-enum field_kind {
-	FIELD_TEXT, /* char array; high: its size */
-	FIELD_NUMBER, /* double */
-	FIELD_U32,
-	FIELD_U64,
-	FIELD_OTHER /* read() does it */
-};
-
-struct reader;
-
-struct field {
-	const char *name;
-	enum field_kind kind;
-	size_t offset;
-	double low, high;
-	bool required;
-	void (*read)(struct reader *reader, const json_t *value, const char *path, void *into);
-};
-
-/* The first error ends everything: later calls do nothing. */
-struct reader {
-	const char *file;
-	char *error;
-	size_t error_bytes;
-	bool failed;
-};
-
-__attribute__((format(printf, 3, 4))) static void
-fail(struct reader *reader, const char *path, const char *format, ...) {
-	char what[256];
-	va_list arguments;
-
-	if (reader->failed)
-		return;
-	va_start(arguments, format);
-	(void)vsnprintf(what, sizeof(what), format, arguments);
-	va_end(arguments);
-	(void)snprintf(reader->error, reader->error_bytes, "%s: %s: %s", reader->file, path, what);
-	reader->failed = true;
-}
-
-static void join(char out[PATH_BYTES], const char *path, const char *name) {
-	(void)snprintf(out, PATH_BYTES, "%s%s%s", path, *path ? "." : "", name);
-}
-
-static double read_number(
-	struct reader *reader,
-	const json_t *value,
-	const char *path,
-	const struct field *field
-) {
-	double number = json_number_value(value);
-
-	if (!json_is_number(value))
-		fail(reader, path, "must be a number");
-	else if (field->kind != FIELD_NUMBER && !json_is_integer(value))
-		fail(reader, path, "must be a whole number");
-	else if (number < field->low || number > field->high)
-		fail(reader, path, "%g is outside %g..%g", number, field->low, field->high);
-	else
-		return number;
-	return field->low;
-}
-
-static void read_text(
-	struct reader *reader,
-	const json_t *value,
-	const char *path,
-	const struct field *field,
-	char *into
-) {
-	const char *text = json_string_value(value);
-
-	if (!text)
-		fail(reader, path, "must be a text");
-	else if ((double)strlen(text) >= field->high)
-		fail(reader, path, "is longer than %d bytes", (int)field->high - 1);
-	else
-		memcpy(into, text, strlen(text) + 1);
-}
-
-static void read_field(
-	struct reader *reader,
-	const json_t *value,
-	const char *path,
-	const struct field *field,
-	void *object
-) {
-	void *into = (char *)object + field->offset;
-
-	switch (field->kind) {
-	case FIELD_TEXT:
-		read_text(reader, value, path, field, into);
-		break;
-	case FIELD_NUMBER:
-		*(double *)into = read_number(reader, value, path, field);
-		break;
-	case FIELD_U32:
-		*(uint32_t *)into = (uint32_t)read_number(reader, value, path, field);
-		break;
-	case FIELD_U64:
-		*(uint64_t *)into = (uint64_t)read_number(reader, value, path, field);
-		break;
-	case FIELD_OTHER:
-		field->read(reader, value, path, into);
-		break;
-	}
-}
-
-static const struct field *find_field(const struct field *fields, const char *name) {
-	for (; fields->name; fields++)
-		if (strcmp(fields->name, name) == 0)
-			return fields;
-	return NULL;
-}
-
-static void read_object(
-	struct reader *reader,
-	const json_t *value,
-	const char *path,
-	const struct field *fields,
-	void *object
-) {
-	const char *name;
-	json_t *member;
-	char where[PATH_BYTES];
-
-	if (!json_is_object(value)) {
-		fail(reader, *path ? path : "scenario", "must be an object");
-		return;
-	}
-	/* The casts: jansson's iterators want what they only read. */
-	json_object_foreach((json_t *)(uintptr_t)value, name, member) {
-		const struct field *field = find_field(fields, name);
-
-		join(where, path, name);
-		if (!field)
-			fail(reader, where, "unknown field");
-		else
-			read_field(reader, member, where, field, object);
-	}
-	for (; fields->name; fields++) {
-		join(where, path, fields->name);
-		if (fields->required && !json_object_get(value, fields->name))
-			fail(reader, where, "is missing");
-	}
-}
-
-struct array {
-	void *items;
-	uint32_t *count;
-	uint32_t limit;
-	size_t item_bytes;
-	const struct field *fields;
-};
-
-static void read_array(
-	struct reader *reader,
-	const json_t *value,
-	const char *path,
-	const struct array *array
-) {
-	size_t count = json_array_size(value);
-
-	if (!json_is_array(value)) {
-		fail(reader, path, "must be an array");
-		return;
-	}
-	if (count > array->limit) {
-		fail(reader, path, "%zu entries (limit %u)", count, array->limit);
-		return;
-	}
-	for (size_t i = 0; i < count; i++) {
-		char where[PATH_BYTES];
-
-		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
-		read_object(
-			reader,
-			json_array_get(value, i),
-			where,
-			array->fields,
-			(char *)array->items + i * array->item_bytes
-		);
-	}
-	*array->count = (uint32_t)count;
-}
 
 static bool parse_worker(const char *text, uint32_t *worker) {
 	char *end;
@@ -214,7 +27,8 @@ static bool parse_worker(const char *text, uint32_t *worker) {
 	return true;
 }
 
-static void read_place(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void
+read_place(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_place *place = into;
 	const char *text = json_string_value(value);
 
@@ -228,10 +42,10 @@ static void read_place(struct reader *reader, const json_t *value, const char *p
 	else if (text && strcmp(text, "extra") == 0)
 		place->kind = HD_PLACE_EXTRA;
 	else
-		fail(reader, path, "must be worker:N, server, controller or extra");
+		hd_reader_fail(reader, path, "must be worker:N, server, controller or extra");
 }
 
-static void read_do(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void read_do(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	const char *text = json_string_value(value);
 	uint8_t *what = into;
 
@@ -242,65 +56,65 @@ static void read_do(struct reader *reader, const json_t *value, const char *path
 	else if (text && strcmp(text, "leave") == 0)
 		*what = HD_DO_LEAVE;
 	else
-		fail(reader, path, "must be one of kill, join, leave");
+		hd_reader_fail(reader, path, "must be one of kill, join, leave");
 }
 
 #define AT(type, member) offsetof(struct type, member)
 
-static const struct field variation_fields[] = {
-	{"kind", FIELD_OTHER, 0, 0, 0, true, NULL}, /* see read_variation */
-	{"fraction", FIELD_NUMBER, AT(hd_variation, fraction), 0, 1, false, NULL},
-	{"factor", FIELD_NUMBER, AT(hd_variation, factor), 0.001, 1000, false, NULL},
-	{"low", FIELD_NUMBER, AT(hd_variation, low), 0.001, 1000, false, NULL},
-	{"high", FIELD_NUMBER, AT(hd_variation, high), 0.001, 1000, false, NULL},
-	{"every_s", FIELD_NUMBER, AT(hd_variation, every_s), 0.1, 3600, false, NULL},
+static const struct hd_field variation_fields[] = {
+	{"kind", HD_FIELD_OTHER, 0, 0, 0, true, NULL}, /* see read_variation */
+	{"fraction", HD_FIELD_NUMBER, AT(hd_variation, fraction), 0, 1, false, NULL},
+	{"factor", HD_FIELD_NUMBER, AT(hd_variation, factor), 0.001, 1000, false, NULL},
+	{"low", HD_FIELD_NUMBER, AT(hd_variation, low), 0.001, 1000, false, NULL},
+	{"high", HD_FIELD_NUMBER, AT(hd_variation, high), 0.001, 1000, false, NULL},
+	{"every_s", HD_FIELD_NUMBER, AT(hd_variation, every_s), 0.1, 3600, false, NULL},
 	{0},
 };
 
 /* Which fields belong to a kind: others are unknown, and these are needed. */
 static void read_members(
-	struct reader *reader,
+	struct hd_reader *reader,
 	const json_t *value,
 	const char *path,
 	const char *const *names,
 	struct hd_variation *variation
 ) {
-	char where[PATH_BYTES];
+	char where[HD_FIELD_PATH_BYTES];
 	size_t known = 1;
 
 	for (; *names; names++, known++) {
 		const json_t *member = json_object_get(value, *names);
 
-		join(where, path, *names);
+		hd_field_join(where, path, *names);
 		if (!member)
-			fail(reader, where, "is missing");
+			hd_reader_fail(reader, where, "is missing");
 		else
-			read_field(
+			hd_read_field(
 				reader,
 				member,
 				where,
-				find_field(variation_fields, *names),
+				hd_field_find(variation_fields, *names),
 				variation
 			);
 	}
 	if (json_object_size(value) != known)
-		fail(reader, path, "has an unknown field for its kind");
+		hd_reader_fail(reader, path, "has an unknown field for its kind");
 	if (variation->kind == HD_VARIATION_REDRAW && variation->low > variation->high) {
-		join(where, path, "low");
-		fail(reader, where, "%g is above high", variation->low);
+		hd_field_join(where, path, "low");
+		hd_reader_fail(reader, where, "%g is above high", variation->low);
 	}
 }
 
 static void
-read_variation(struct reader *reader, const json_t *value, const char *path, void *into) {
+read_variation(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	static const char *const none[] = {NULL};
 	static const char *const fraction[] = {"fraction", "factor", NULL};
 	static const char *const redraw[] = {"low", "high", "every_s", NULL};
 	const char *kind = json_string_value(json_object_get(value, "kind"));
 	struct hd_variation *variation = into;
-	char where[PATH_BYTES];
+	char where[HD_FIELD_PATH_BYTES];
 
-	join(where, path, "kind");
+	hd_field_join(where, path, "kind");
 	if (kind && strcmp(kind, "none") == 0) {
 		variation->kind = HD_VARIATION_NONE;
 		read_members(reader, value, path, none, variation);
@@ -311,26 +125,29 @@ read_variation(struct reader *reader, const json_t *value, const char *path, voi
 		variation->kind = HD_VARIATION_REDRAW;
 		read_members(reader, value, path, redraw, variation);
 	} else {
-		fail(reader, where, "must be one of none, slow-fraction, scale-fraction, redraw");
+		hd_reader_fail(
+			reader, where, "must be one of none, slow-fraction, scale-fraction, redraw"
+		);
 	}
 }
 
-static void read_hidden(struct reader *reader, const json_t *value, const char *path, void *into) {
-	static const struct field width = {"width", FIELD_U32, 0, 1, 65536, true, NULL};
+static void
+read_hidden(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	static const struct hd_field width = {"width", HD_FIELD_U32, 0, 1, 65536, true, NULL};
 	struct hd_scenario_job *job
 		= (void *)((char *)into - offsetof(struct hd_scenario_job, hidden));
 	size_t count = json_array_size(value);
 
 	if (!json_is_array(value) || count > HD_SCENARIO_LAYERS_MAX) {
-		fail(reader, path, "must be an array (limit %d)", HD_SCENARIO_LAYERS_MAX);
+		hd_reader_fail(reader, path, "must be an array (limit %d)", HD_SCENARIO_LAYERS_MAX);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		read_field(reader, json_array_get(value, i), path, &width, &job->hidden[i]);
+		hd_read_field(reader, json_array_get(value, i), path, &width, &job->hidden[i]);
 	job->hidden_count = (uint32_t)count;
 }
 
-static void read_rule(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void read_rule(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	const char *text = json_string_value(value);
 	uint8_t *rule = into;
 
@@ -341,35 +158,47 @@ static void read_rule(struct reader *reader, const json_t *value, const char *pa
 	else if (text && strcmp(text, "adadelay") == 0)
 		*rule = HD_STALENESS_ADADELAY;
 	else
-		fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
+		hd_reader_fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
 }
 
-static const struct field staleness_fields[] = {
-	{"rule", FIELD_OTHER, AT(hd_scenario_job, staleness_rule), 0, 0, false, read_rule},
-	{"c", FIELD_NUMBER, AT(hd_scenario_job, staleness_c), 1e-6, 1e6, false, NULL},
+static const struct hd_field staleness_fields[] = {
+	{"rule", HD_FIELD_OTHER, AT(hd_scenario_job, staleness_rule), 0, 0, false, read_rule},
+	{"c", HD_FIELD_NUMBER, AT(hd_scenario_job, staleness_c), 1e-6, 1e6, false, NULL},
 	{0},
 };
 
 static void
-read_staleness(struct reader *reader, const json_t *value, const char *path, void *into) {
-	read_object(reader, value, path, staleness_fields, into);
+read_staleness(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	hd_read_object(reader, value, path, staleness_fields, into);
 }
 
 #define MODEL_BYTES_MAX 1099511627776.0
 
-static const struct field job_fields[] = {
-	{"model", FIELD_TEXT, AT(hd_scenario_job, model), 0, 16, false, NULL},
-	{"hidden", FIELD_OTHER, AT(hd_scenario_job, hidden), 0, 0, false, read_hidden},
-	{"batch", FIELD_U32, AT(hd_scenario_job, batch), 1, 65536, false, NULL},
-	{"compute_ms", FIELD_NUMBER, AT(hd_scenario_job, compute_ms), 0, 600000, false, NULL},
-	{"tau_max", FIELD_U32, AT(hd_scenario_job, tau_max), 1, 1000000, false, NULL},
-	{"learning_rate", FIELD_NUMBER, AT(hd_scenario_job, learning_rate), 1e-9, 1e3, false, NULL},
-	{"momentum", FIELD_NUMBER, AT(hd_scenario_job, momentum), 0, 0.999999, false, NULL},
-	{"weight_decay", FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
-	{"staleness", FIELD_OTHER, 0, 0, 0, false, read_staleness},
-	{"target_accuracy", FIELD_NUMBER, AT(hd_scenario_job, target_accuracy), 0, 1, false, NULL},
+static const struct hd_field job_fields[] = {
+	{"model", HD_FIELD_TEXT, AT(hd_scenario_job, model), 0, 16, false, NULL},
+	{"hidden", HD_FIELD_OTHER, AT(hd_scenario_job, hidden), 0, 0, false, read_hidden},
+	{"batch", HD_FIELD_U32, AT(hd_scenario_job, batch), 1, 65536, false, NULL},
+	{"compute_ms", HD_FIELD_NUMBER, AT(hd_scenario_job, compute_ms), 0, 600000, false, NULL},
+	{"tau_max", HD_FIELD_U32, AT(hd_scenario_job, tau_max), 1, 1000000, false, NULL},
+	{"learning_rate",
+	 HD_FIELD_NUMBER,
+	 AT(hd_scenario_job, learning_rate),
+	 1e-9,
+	 1e3,
+	 false,
+	 NULL},
+	{"momentum", HD_FIELD_NUMBER, AT(hd_scenario_job, momentum), 0, 0.999999, false, NULL},
+	{"weight_decay", HD_FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
+	{"staleness", HD_FIELD_OTHER, 0, 0, 0, false, read_staleness},
+	{"target_accuracy",
+	 HD_FIELD_NUMBER,
+	 AT(hd_scenario_job, target_accuracy),
+	 0,
+	 1,
+	 false,
+	 NULL},
 	{"update_bytes",
-	 FIELD_U64,
+	 HD_FIELD_U64,
 	 AT(hd_scenario_job, update_bytes),
 	 4,
 	 MODEL_BYTES_MAX,
@@ -378,59 +207,60 @@ static const struct field job_fields[] = {
 	{0},
 };
 
-static void read_job(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void read_job(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario_job *job = into;
-	char where[PATH_BYTES];
+	char where[HD_FIELD_PATH_BYTES];
 
-	read_object(reader, value, path, job_fields, job);
-	join(where, path, "model");
+	hd_read_object(reader, value, path, job_fields, job);
+	hd_field_join(where, path, "model");
 	if (strcmp(job->model, "mlp") != 0 && strcmp(job->model, "softmax") != 0)
-		fail(reader, where, "must be one of mlp, softmax");
-	join(where, path, "update_bytes");
+		hd_reader_fail(reader, where, "must be one of mlp, softmax");
+	hd_field_join(where, path, "update_bytes");
 	if (job->update_bytes % 4 != 0)
-		fail(reader, where, "must be a multiple of 4");
+		hd_reader_fail(reader, where, "must be a multiple of 4");
 }
 
-static const struct field tenant_fields[] = {
-	{"flows", FIELD_U32, AT(hd_scenario_tenant, flows), 1, 64, true, NULL},
-	{"from", FIELD_OTHER, AT(hd_scenario_tenant, from), 0, 0, true, read_place},
-	{"to", FIELD_OTHER, AT(hd_scenario_tenant, to), 0, 0, true, read_place},
-	{"start_s", FIELD_NUMBER, AT(hd_scenario_tenant, start_s), 0, 86400, false, NULL},
-	{"stop_s", FIELD_NUMBER, AT(hd_scenario_tenant, stop_s), 0, 86400, false, NULL},
+static const struct hd_field tenant_fields[] = {
+	{"flows", HD_FIELD_U32, AT(hd_scenario_tenant, flows), 1, 64, true, NULL},
+	{"from", HD_FIELD_OTHER, AT(hd_scenario_tenant, from), 0, 0, true, read_place},
+	{"to", HD_FIELD_OTHER, AT(hd_scenario_tenant, to), 0, 0, true, read_place},
+	{"start_s", HD_FIELD_NUMBER, AT(hd_scenario_tenant, start_s), 0, 86400, false, NULL},
+	{"stop_s", HD_FIELD_NUMBER, AT(hd_scenario_tenant, stop_s), 0, 86400, false, NULL},
 	{0},
 };
 
-static const struct field event_fields[] = {
-	{"at_s", FIELD_NUMBER, AT(hd_scenario_event, at_s), 0, 86400, true, NULL},
-	{"worker", FIELD_U32, AT(hd_scenario_event, worker), 0, 4095, true, NULL},
-	{"do", FIELD_OTHER, AT(hd_scenario_event, what), 0, 0, true, read_do},
+static const struct hd_field event_fields[] = {
+	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_event, at_s), 0, 86400, true, NULL},
+	{"worker", HD_FIELD_U32, AT(hd_scenario_event, worker), 0, 4095, true, NULL},
+	{"do", HD_FIELD_OTHER, AT(hd_scenario_event, what), 0, 0, true, read_do},
 	{0},
 };
 
-static const struct field crash_fields[] = {
-	{"at_s", FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
-	{"node", FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
-	{"down_s", FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
+static const struct hd_field crash_fields[] = {
+	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
+	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
+	{"down_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
 	{0},
 };
 
-static const struct field partition_fields[] = {
-	{"at_s", FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
-	{"node", FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
-	{"for_s", FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
+static const struct hd_field partition_fields[] = {
+	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
+	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
+	{"for_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
 	{0},
 };
 
-static void read_tenants(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void
+read_tenants(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario *scenario = into;
 
 	for (size_t i = 0; i < HD_SCENARIO_TENANTS_MAX; i++)
 		scenario->tenants[i].stop_s = 86400;
-	read_array(
+	hd_read_array(
 		reader,
 		value,
 		path,
-		&(struct array){
+		&(struct hd_field_array){
 			scenario->tenants,
 			&scenario->tenant_count,
 			HD_SCENARIO_TENANTS_MAX,
@@ -440,14 +270,15 @@ static void read_tenants(struct reader *reader, const json_t *value, const char 
 	);
 }
 
-static void read_events(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void
+read_events(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario *scenario = into;
 
-	read_array(
+	hd_read_array(
 		reader,
 		value,
 		path,
-		&(struct array){
+		&(struct hd_field_array){
 			scenario->events,
 			&scenario->event_count,
 			HD_SCENARIO_EVENTS_MAX,
@@ -457,14 +288,15 @@ static void read_events(struct reader *reader, const json_t *value, const char *
 	);
 }
 
-static void read_crashes(struct reader *reader, const json_t *value, const char *path, void *into) {
+static void
+read_crashes(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario *scenario = into;
 
-	read_array(
+	hd_read_array(
 		reader,
 		value,
 		path,
-		&(struct array){
+		&(struct hd_field_array){
 			scenario->crashes,
 			&scenario->crash_count,
 			HD_SCENARIO_EVENTS_MAX,
@@ -475,14 +307,14 @@ static void read_crashes(struct reader *reader, const json_t *value, const char 
 }
 
 static void
-read_partitions(struct reader *reader, const json_t *value, const char *path, void *into) {
+read_partitions(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario *scenario = into;
 
-	read_array(
+	hd_read_array(
 		reader,
 		value,
 		path,
-		&(struct array){
+		&(struct hd_field_array){
 			scenario->partitions,
 			&scenario->partition_count,
 			HD_SCENARIO_EVENTS_MAX,
@@ -492,66 +324,67 @@ read_partitions(struct reader *reader, const json_t *value, const char *path, vo
 	);
 }
 
-static const struct field fault_fields[] = {
-	{"loss", FIELD_NUMBER, AT(hd_scenario, loss), 0, 1, false, NULL},
-	{"duplicate", FIELD_NUMBER, AT(hd_scenario, duplicate), 0, 1, false, NULL},
-	{"reorder", FIELD_NUMBER, AT(hd_scenario, reorder), 0, 1, false, NULL},
-	{"skew_ppm", FIELD_U32, AT(hd_scenario, skew_ppm), 0, 100000, false, NULL},
-	{"crash", FIELD_OTHER, 0, 0, 0, false, read_crashes},
-	{"partition", FIELD_OTHER, 0, 0, 0, false, read_partitions},
+static const struct hd_field fault_fields[] = {
+	{"loss", HD_FIELD_NUMBER, AT(hd_scenario, loss), 0, 1, false, NULL},
+	{"duplicate", HD_FIELD_NUMBER, AT(hd_scenario, duplicate), 0, 1, false, NULL},
+	{"reorder", HD_FIELD_NUMBER, AT(hd_scenario, reorder), 0, 1, false, NULL},
+	{"skew_ppm", HD_FIELD_U32, AT(hd_scenario, skew_ppm), 0, 100000, false, NULL},
+	{"crash", HD_FIELD_OTHER, 0, 0, 0, false, read_crashes},
+	{"partition", HD_FIELD_OTHER, 0, 0, 0, false, read_partitions},
 	{0},
 };
 
-static void read_faults(struct reader *reader, const json_t *value, const char *path, void *into) {
-	read_object(reader, value, path, fault_fields, into);
+static void
+read_faults(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	hd_read_object(reader, value, path, fault_fields, into);
 }
 
-static const struct field sim_fields[] = {
-	{"depth", FIELD_U32, AT(hd_scenario_sim, depth), 1, 16, false, NULL},
-	{"cancel", FIELD_NUMBER, AT(hd_scenario_sim, cancel), 0, 1, false, NULL},
-	{"conditional", FIELD_NUMBER, AT(hd_scenario_sim, conditional), 0, 1, false, NULL},
+static const struct hd_field sim_fields[] = {
+	{"depth", HD_FIELD_U32, AT(hd_scenario_sim, depth), 1, 16, false, NULL},
+	{"cancel", HD_FIELD_NUMBER, AT(hd_scenario_sim, cancel), 0, 1, false, NULL},
+	{"conditional", HD_FIELD_NUMBER, AT(hd_scenario_sim, conditional), 0, 1, false, NULL},
 	{"checkpoint_commits",
-	 FIELD_U32,
+	 HD_FIELD_U32,
 	 AT(hd_scenario_sim, checkpoint_commits),
 	 0,
 	 1e9,
 	 false,
 	 NULL},
-	{"disk_ms", FIELD_NUMBER, AT(hd_scenario_sim, disk_ms), 0, 60000, false, NULL},
-	{"disk_error", FIELD_NUMBER, AT(hd_scenario_sim, disk_error), 0, 1, false, NULL},
-	{"updates", FIELD_U64, AT(hd_scenario_sim, updates), 0, 1e12, false, NULL},
-	{"settle_s", FIELD_NUMBER, AT(hd_scenario_sim, settle_s), 0.1, 3600, false, NULL},
-	{"hold_ms", FIELD_U32, AT(hd_scenario_sim, hold_ms), 0, 60000, false, NULL},
+	{"disk_ms", HD_FIELD_NUMBER, AT(hd_scenario_sim, disk_ms), 0, 60000, false, NULL},
+	{"disk_error", HD_FIELD_NUMBER, AT(hd_scenario_sim, disk_error), 0, 1, false, NULL},
+	{"updates", HD_FIELD_U64, AT(hd_scenario_sim, updates), 0, 1e12, false, NULL},
+	{"settle_s", HD_FIELD_NUMBER, AT(hd_scenario_sim, settle_s), 0.1, 3600, false, NULL},
+	{"hold_ms", HD_FIELD_U32, AT(hd_scenario_sim, hold_ms), 0, 60000, false, NULL},
 	{0},
 };
 
-static void read_sim(struct reader *reader, const json_t *value, const char *path, void *into) {
-	read_object(reader, value, path, sim_fields, into);
+static void read_sim(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	hd_read_object(reader, value, path, sim_fields, into);
 }
 
-static const struct field scenario_fields[] = {
-	{"name", FIELD_TEXT, AT(hd_scenario, name), 0, 65, true, NULL},
-	{"about", FIELD_TEXT, AT(hd_scenario, about), 0, HD_SCENARIO_TEXT_BYTES, false, NULL},
-	{"seed", FIELD_U64, AT(hd_scenario, seed), 0, 9.2e18, false, NULL},
-	{"workers", FIELD_U32, AT(hd_scenario, workers), 1, HD_SCENARIO_WORKERS_MAX, true, NULL},
-	{"link_mbps", FIELD_NUMBER, AT(hd_scenario, link_mbps), 0.1, 100000, true, NULL},
+static const struct hd_field scenario_fields[] = {
+	{"name", HD_FIELD_TEXT, AT(hd_scenario, name), 0, 65, true, NULL},
+	{"about", HD_FIELD_TEXT, AT(hd_scenario, about), 0, HD_SCENARIO_TEXT_BYTES, false, NULL},
+	{"seed", HD_FIELD_U64, AT(hd_scenario, seed), 0, 9.2e18, false, NULL},
+	{"workers", HD_FIELD_U32, AT(hd_scenario, workers), 1, HD_SCENARIO_WORKERS_MAX, true, NULL},
+	{"link_mbps", HD_FIELD_NUMBER, AT(hd_scenario, link_mbps), 0.1, 100000, true, NULL},
 	{"server_link_mbps",
-	 FIELD_NUMBER,
+	 HD_FIELD_NUMBER,
 	 AT(hd_scenario, server_link_mbps),
 	 0.1,
 	 100000,
 	 false,
 	 NULL},
-	{"latency_us", FIELD_NUMBER, AT(hd_scenario, latency_us), 0, 1000000, false, NULL},
-	{"queue_kb", FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
-	{"duration_s", FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
-	{"job", FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, read_job},
-	{"compute", FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_variation},
-	{"links", FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_variation},
-	{"tenants", FIELD_OTHER, 0, 0, 0, false, read_tenants},
-	{"workers_events", FIELD_OTHER, 0, 0, 0, false, read_events},
-	{"faults", FIELD_OTHER, 0, 0, 0, false, read_faults},
-	{"sim", FIELD_OTHER, AT(hd_scenario, sim), 0, 0, false, read_sim},
+	{"latency_us", HD_FIELD_NUMBER, AT(hd_scenario, latency_us), 0, 1000000, false, NULL},
+	{"queue_kb", HD_FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
+	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
+	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, read_job},
+	{"compute", HD_FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_variation},
+	{"links", HD_FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_variation},
+	{"tenants", HD_FIELD_OTHER, 0, 0, 0, false, read_tenants},
+	{"workers_events", HD_FIELD_OTHER, 0, 0, 0, false, read_events},
+	{"faults", HD_FIELD_OTHER, 0, 0, 0, false, read_faults},
+	{"sim", HD_FIELD_OTHER, AT(hd_scenario, sim), 0, 0, false, read_sim},
 	{0},
 };
 
@@ -577,19 +410,20 @@ void hd_scenario_init(struct hd_scenario *scenario) {
 	};
 }
 
-static void check_rank(struct reader *reader, const char *path, uint32_t rank, uint32_t workers) {
+static void
+check_rank(struct hd_reader *reader, const char *path, uint32_t rank, uint32_t workers) {
 	if (rank >= workers)
-		fail(reader, path, "worker %u, but there are %u workers", rank, workers);
+		hd_reader_fail(reader, path, "worker %u, but there are %u workers", rank, workers);
 }
 
 static void check_place(
-	struct reader *reader,
+	struct hd_reader *reader,
 	const char *list,
 	uint32_t index,
 	struct hd_place place,
 	uint32_t workers
 ) {
-	char path[PATH_BYTES];
+	char path[HD_FIELD_PATH_BYTES];
 
 	(void)snprintf(path, sizeof(path), "%s[%u]", list, index);
 	if (place.kind == HD_PLACE_WORKER)
@@ -597,16 +431,20 @@ static void check_place(
 }
 
 /* What one field must be because of another. */
-static void check_together(struct reader *reader, const struct hd_scenario *s) {
+static void check_together(struct hd_reader *reader, const struct hd_scenario *s) {
 	for (uint32_t i = 0; i < s->tenant_count; i++) {
 		const struct hd_scenario_tenant *t = &s->tenants[i];
 
 		check_place(reader, "tenants", i, t->from, s->workers);
 		check_place(reader, "tenants", i, t->to, s->workers);
 		if (t->from.kind == t->to.kind && t->from.worker == t->to.worker)
-			fail(reader, "tenants", "entry %u goes to where it comes from", i);
+			hd_reader_fail(
+				reader, "tenants", "entry %u goes to where it comes from", i
+			);
 		if (t->stop_s <= t->start_s)
-			fail(reader, "tenants", "entry %u: stop_s is not after start_s", i);
+			hd_reader_fail(
+				reader, "tenants", "entry %u: stop_s is not after start_s", i
+			);
 	}
 	for (uint32_t i = 0; i < s->event_count; i++)
 		check_rank(reader, "workers_events", s->events[i].worker, s->workers);
@@ -635,7 +473,7 @@ int hd_scenario_parse(
 	char *error,
 	size_t error_bytes
 ) {
-	struct reader reader = {.file = name, .error = error, .error_bytes = error_bytes};
+	struct hd_reader reader = {.file = name, .error = error, .error_bytes = error_bytes};
 	json_error_t where;
 	json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, &where);
 	struct hd_scenario *read = malloc(sizeof(*read));
@@ -652,7 +490,7 @@ int hd_scenario_parse(
 		reader.failed = true;
 	} else {
 		hd_scenario_init(read);
-		read_object(&reader, tree, "", scenario_fields, read);
+		hd_read_object(&reader, tree, "", scenario_fields, read);
 		check_together(&reader, read);
 		if (read->server_link_mbps == 0)
 			read->server_link_mbps = read->link_mbps;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_check.h"
+#include "hd_check_private.h"
 #include "hd_message.h"
 
 #include <errno.h>
@@ -8,59 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define WORKERS_MAX 4096
-#define LIVES_MAX 4096
-
-enum record_state {
-	RECORD_NONE,
-	RECORD_PENDING,
-	RECORD_ENDED,
-	RECORD_GONE /* its process ended first */
-};
-
-/* One push. */
-struct record {
-	hd_version base;
-	hd_version committed; /* in the present history; 0: not in the model */
-	hd_version was_committed; /* the newest commit of any history */
-	uint32_t life;
-	uint64_t salt; /* of its contents */
-	uint8_t state; /* enum record_state */
-	uint8_t outcome; /* enum hd_outcome, once ended */
-	bool rolled_back; /* since its last outcome */
-};
-
-struct worker {
-	struct record *records; /* by round - 1 */
-	uint32_t count, capacity;
-};
-
-/* One incarnation of the server: counters first.. and the model's hash at each. */
-struct life {
-	uint16_t incarnation;
-	int parent; /* the life whose checkpoint it began with, -1: none */
-	uint64_t first;
-	uint64_t *hash;
-	size_t count, capacity;
-};
-
-struct hd_check {
-	uint64_t values;
-	uint32_t tau_max;
-	float *shadow, *scratch;
-	struct worker *workers;
-	struct life *lives;
-	uint32_t life_count;
-	bool restored; /* the next version seen is of a new incarnation */
-	uint64_t restored_counter;
-	int restored_from;
-	bool dirty;
-	uint64_t pending;
-	bool failed;
-	char failure[512];
-	struct hd_check_stats stats;
-};
 
 /* --- contents ------------------------------------------------------------------------------ */
 
@@ -110,7 +57,7 @@ const char *hd_check_failure(const struct hd_check *check) {
 	return check->failed ? check->failure : NULL;
 }
 
-static void life_add(struct hd_check *check, struct life *life, uint64_t hash) {
+static void life_add(struct hd_check *check, struct hd_check_life *life, uint64_t hash) {
 	if (life->count == life->capacity) {
 		size_t capacity = life->capacity ? 2 * life->capacity : 256;
 		uint64_t *grown = realloc(life->hash, capacity * sizeof(*grown));
@@ -134,8 +81,8 @@ int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) 
 	c->tau_max = tau_max;
 	c->shadow = calloc(values, sizeof(float));
 	c->scratch = calloc(values, sizeof(float));
-	c->workers = calloc(WORKERS_MAX, sizeof(*c->workers));
-	c->lives = calloc(LIVES_MAX, sizeof(*c->lives));
+	c->workers = calloc(HD_CHECK_WORKERS_MAX, sizeof(*c->workers));
+	c->lives = calloc(HD_CHECK_LIVES_MAX, sizeof(*c->lives));
 	c->restored = true;
 	c->restored_from = -1;
 	if (!c->shadow || !c->scratch || !c->workers || !c->lives) {
@@ -149,7 +96,7 @@ int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) 
 void hd_check_destroy(struct hd_check *check) {
 	if (!check)
 		return;
-	for (uint32_t i = 0; check->workers && i < WORKERS_MAX; i++)
+	for (uint32_t i = 0; check->workers && i < HD_CHECK_WORKERS_MAX; i++)
 		free(check->workers[i].records);
 	for (uint32_t i = 0; i < check->life_count; i++)
 		free(check->lives[i].hash);
@@ -160,17 +107,17 @@ void hd_check_destroy(struct hd_check *check) {
 	free(check);
 }
 
-static struct record *find(struct hd_check *check, uint32_t worker, uint32_t round) {
-	struct worker *w = worker < WORKERS_MAX ? &check->workers[worker] : NULL;
+static struct hd_check_record *find(struct hd_check *check, uint32_t worker, uint32_t round) {
+	struct hd_check_worker *w = worker < HD_CHECK_WORKERS_MAX ? &check->workers[worker] : NULL;
 
 	if (!w || round == 0 || round > w->count || w->records[round - 1].state == RECORD_NONE)
 		return NULL;
 	return &w->records[round - 1];
 }
 
-static bool grow(struct worker *worker, uint32_t round) {
+static bool grow(struct hd_check_worker *worker, uint32_t round) {
 	uint32_t capacity = worker->capacity ? worker->capacity : 64;
-	struct record *grown;
+	struct hd_check_record *grown;
 
 	while (capacity < round)
 		capacity *= 2;
@@ -189,12 +136,12 @@ static bool grow(struct worker *worker, uint32_t round) {
 
 /* --- versions ------------------------------------------------------------------------------ */
 
-static struct life *present(struct hd_check *check) {
+struct hd_check_life *hd_check_present(struct hd_check *check) {
 	return check->life_count ? &check->lives[check->life_count - 1] : NULL;
 }
 
 /* The newest life with an incarnation, or -1. */
-static int find_life(const struct hd_check *check, uint16_t incarnation) {
+int hd_check_find_life(const struct hd_check *check, uint16_t incarnation) {
 	for (uint32_t i = check->life_count; i-- > 0;)
 		if (check->lives[i].incarnation == incarnation)
 			return (int)i;
@@ -202,9 +149,9 @@ static int find_life(const struct hd_check *check, uint16_t incarnation) {
 }
 
 /* After a restart (and at the start) the first version shows the new incarnation. */
-static bool enter_life(struct hd_check *check, hd_version version) {
+bool hd_check_enter_life(struct hd_check *check, hd_version version) {
 	uint16_t incarnation = hd_version_incarnation(version);
-	struct life *last = present(check);
+	struct hd_check_life *last = hd_check_present(check);
 
 	if (!check->restored)
 		return true;
@@ -212,12 +159,13 @@ static bool enter_life(struct hd_check *check, hd_version version) {
 		check->life_count--; /* that life ended before it gave out a version */
 		free(last->hash);
 	}
-	if (find_life(check, incarnation) >= 0 || check->life_count == LIVES_MAX) {
+	if (hd_check_find_life(check, incarnation) >= 0
+	    || check->life_count == HD_CHECK_LIVES_MAX) {
 		hd_check_fail(check, "the server came back with incarnation %u again", incarnation);
 		return false;
 	}
 	last = &check->lives[check->life_count++];
-	*last = (struct life){
+	*last = (struct hd_check_life){
 		.incarnation = incarnation,
 		.parent = check->restored_from,
 		.first = check->restored_counter,
@@ -228,10 +176,10 @@ static bool enter_life(struct hd_check *check, hd_version version) {
 }
 
 /* The hash of the model at a version, or NULL. */
-static const uint64_t *hash_at(const struct hd_check *check, hd_version version) {
-	int found = find_life(check, hd_version_incarnation(version));
+const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version) {
+	int found = hd_check_find_life(check, hd_version_incarnation(version));
 	uint64_t counter = hd_version_counter(version);
-	const struct life *life;
+	const struct hd_check_life *life;
 
 	if (found < 0)
 		return NULL;
@@ -245,7 +193,7 @@ static const uint64_t *hash_at(const struct hd_check *check, hd_version version)
 static bool in_history(const struct hd_check *check, hd_version base) {
 	int at = (int)check->life_count - 1;
 
-	if (!hash_at(check, base))
+	if (!hd_check_hash_at(check, base))
 		return false;
 	while (at >= 0 && check->lives[at].incarnation != hd_version_incarnation(base)) {
 		if (hd_version_counter(base) > check->lives[at].first)
@@ -259,7 +207,7 @@ static bool in_history(const struct hd_check *check, hd_version base) {
 
 void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 	uint32_t worker = push->worker, round = push->round;
-	struct record *record;
+	struct hd_check_record *record;
 
 	if (check->failed)
 		return;
@@ -277,11 +225,11 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		);
 		return;
 	}
-	if (worker >= WORKERS_MAX || round == 0 || !grow(&check->workers[worker], round)) {
+	if (worker >= HD_CHECK_WORKERS_MAX || round == 0 || !grow(&check->workers[worker], round)) {
 		hd_check_fail(check, "worker %u, round %u: beyond the checker", worker, round);
 		return;
 	}
-	check->workers[worker].records[round - 1] = (struct record){
+	check->workers[worker].records[round - 1] = (struct hd_check_record){
 		.base = push->base,
 		.life = push->life,
 		.salt = push->salt,
@@ -300,8 +248,11 @@ static void count_delay(struct hd_check *check, uint64_t delay) {
 }
 
 /* Whether the commit of this record may happen; says why not. */
-static bool
-may_commit(struct hd_check *check, const struct hd_event *event, const struct record *record) {
+static bool may_commit(
+	struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record
+) {
 	uint32_t w = event->worker, r = event->round;
 	uint64_t counter = hd_version_counter(event->version);
 	uint64_t delay = counter - hd_version_counter(event->base);
@@ -364,13 +315,13 @@ may_commit(struct hd_check *check, const struct hd_event *event, const struct re
 }
 
 static void on_committed(struct hd_check *check, const struct hd_event *event) {
-	struct record *record = find(check, event->worker, event->round);
-	struct life *life;
+	struct hd_check_record *record = find(check, event->worker, event->round);
+	struct hd_check_life *life;
 	uint64_t next;
 
-	if (!enter_life(check, event->version))
+	if (!hd_check_enter_life(check, event->version))
 		return;
-	life = present(check);
+	life = hd_check_present(check);
 	next = life->first + life->count;
 	if (hd_version_incarnation(event->version) != life->incarnation
 	    || hd_version_counter(event->version) != next) {
@@ -409,7 +360,8 @@ static uint64_t *counter_of(struct hd_check *check, uint64_t outcome) {
 
 /* Whether this outcome may be this push's; says why not. */
 static bool
-may_end(struct hd_check *check, const struct hd_event *event, const struct record *record) {
+may_end(struct hd_check *check, const struct hd_event *event, const struct hd_check_record *record
+) {
 	uint32_t w = event->worker, r = event->round;
 
 	if (!record || record->state == RECORD_GONE)
@@ -460,7 +412,7 @@ may_end(struct hd_check *check, const struct hd_event *event, const struct recor
 }
 
 static void on_outcome(struct hd_check *check, const struct hd_event *event) {
-	struct record *record = find(check, event->worker, event->round);
+	struct hd_check_record *record = find(check, event->worker, event->round);
 
 	if (!may_end(check, event, record))
 		return;
@@ -485,136 +437,8 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event) {
 		on_outcome(check, event);
 }
 
-/* --- what is really there ------------------------------------------------------------------ */
-
-bool hd_check_dirty(const struct hd_check *check) {
-	return check->dirty;
-}
-
-static uint64_t first_difference(const float *a, const float *b, uint64_t values) {
-	uint64_t i = 0;
-
-	while (i < values && memcmp(&a[i], &b[i], sizeof(float)) == 0)
-		i++;
-	return i;
-}
-
-void hd_check_model(struct hd_check *check, const float *model, hd_version version) {
-	uint64_t bytes = check->values * sizeof(float);
-	const struct life *life;
-
-	check->dirty = false;
-	if (check->failed || !enter_life(check, version))
-		return;
-	life = present(check);
-	if (version != hd_version_make(life->incarnation, life->first + life->count - 1)) {
-		hd_check_fail(
-			check,
-			"the server says version %u/%" PRIu64 ", its commits say %u/%" PRIu64,
-			hd_version_incarnation(version),
-			hd_version_counter(version),
-			life->incarnation,
-			life->first + life->count - 1
-		);
-	} else if (!model || memcmp(model, check->shadow, bytes) != 0) {
-		uint64_t i = model ? first_difference(model, check->shadow, check->values) : 0;
-
-		hd_check_fail(
-			check,
-			"the model at version %" PRIu64
-			" is not the sum of its updates: value %" PRIu64 " is %g, not %g",
-			hd_version_counter(version),
-			i,
-			model ? (double)model[i] : 0.0,
-			(double)check->shadow[i]
-		);
-	}
-}
-
-void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version) {
-	const uint64_t *hash;
-
-	if (check->failed || !enter_life(check, version))
-		return;
-	check->stats.pulls++;
-	hash = hash_at(check, version);
-	if (!hash)
-		hd_check_fail(
-			check,
-			"worker %u pulled version %u/%" PRIu64 ", which never was",
-			worker,
-			hd_version_incarnation(version),
-			hd_version_counter(version)
-		);
-	else if (*hash != hd_check_hash(data, check->values))
-		hd_check_fail(
-			check,
-			"worker %u pulled something else than version %u/%" PRIu64,
-			worker,
-			hd_version_incarnation(version),
-			hd_version_counter(version)
-		);
-}
-
-void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version) {
-	const uint64_t *hash;
-
-	if (check->failed || !enter_life(check, version))
-		return;
-	hash = hash_at(check, version);
-	if (!hash || *hash != hd_check_hash(model, check->values))
-		hd_check_fail(
-			check,
-			"the checkpoint begun at version %u/%" PRIu64 " is not that version",
-			hd_version_incarnation(version),
-			hd_version_counter(version)
-		);
-}
-
-/* Undoes what was committed after a counter. */
-static void roll_back(struct hd_check *check, uint64_t counter) {
-	for (uint32_t w = 0; w < WORKERS_MAX; w++) {
-		for (uint32_t i = 0; i < check->workers[w].count; i++) {
-			struct record *record = &check->workers[w].records[i];
-
-			if (record->committed == 0
-			    || hd_version_counter(record->committed) <= counter)
-				continue;
-			record->committed = 0;
-			record->rolled_back = true;
-			check->stats.rolled_back++;
-		}
-	}
-}
-
-void hd_check_restore(struct hd_check *check, const float *model, hd_version version) {
-	const uint64_t *hash;
-
-	if (check->failed)
-		return;
-	hash = hash_at(check, version);
-	if (model && (!hash || *hash != hd_check_hash(model, check->values))) {
-		hd_check_fail(
-			check,
-			"the checkpoint of version %u/%" PRIu64 " is not that version",
-			hd_version_incarnation(version),
-			hd_version_counter(version)
-		);
-		return;
-	}
-	if (model)
-		memcpy(check->shadow, model, check->values * sizeof(float));
-	else
-		memset(check->shadow, 0, check->values * sizeof(float));
-	roll_back(check, hd_version_counter(version));
-	check->restored = true;
-	check->restored_counter = hd_version_counter(version);
-	check->restored_from = model ? find_life(check, hd_version_incarnation(version)) : -1;
-	check->dirty = false;
-}
-
 void hd_check_worker_gone(struct hd_check *check, uint32_t worker) {
-	struct worker *w = &check->workers[worker];
+	struct hd_check_worker *w = &check->workers[worker];
 
 	for (uint32_t i = 0; i < w->count; i++) {
 		if (w->records[i].state != RECORD_PENDING)
@@ -631,7 +455,7 @@ uint64_t hd_check_pending(const struct hd_check *check) {
 }
 
 static void name_pending(struct hd_check *check) {
-	for (uint32_t w = 0; w < WORKERS_MAX; w++)
+	for (uint32_t w = 0; w < HD_CHECK_WORKERS_MAX; w++)
 		for (uint32_t i = 0; i < check->workers[w].count; i++)
 			if (check->workers[w].records[i].state == RECORD_PENDING) {
 				hd_check_fail(

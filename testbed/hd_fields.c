@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_fields.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void hd_reader_fail(struct hd_reader *reader, const char *path, const char *format, ...) {
+	char what[256];
+	va_list arguments;
+
+	if (reader->failed)
+		return;
+	va_start(arguments, format);
+	(void)vsnprintf(what, sizeof(what), format, arguments);
+	va_end(arguments);
+	(void)snprintf(reader->error, reader->error_bytes, "%s: %s: %s", reader->file, path, what);
+	reader->failed = true;
+}
+
+void hd_field_join(char out[HD_FIELD_PATH_BYTES], const char *path, const char *name) {
+	(void)snprintf(out, HD_FIELD_PATH_BYTES, "%s%s%s", path, *path ? "." : "", name);
+}
+
+static double read_number(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct hd_field *field
+) {
+	double number = json_number_value(value);
+
+	if (!json_is_number(value))
+		hd_reader_fail(reader, path, "must be a number");
+	else if (field->kind != HD_FIELD_NUMBER && !json_is_integer(value))
+		hd_reader_fail(reader, path, "must be a whole number");
+	else if (number < field->low || number > field->high)
+		hd_reader_fail(
+			reader, path, "%g is outside %g..%g", number, field->low, field->high
+		);
+	else
+		return number;
+	return field->low;
+}
+
+static void read_text(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct hd_field *field,
+	char *into
+) {
+	const char *text = json_string_value(value);
+
+	if (!text)
+		hd_reader_fail(reader, path, "must be a text");
+	else if ((double)strlen(text) >= field->high)
+		hd_reader_fail(reader, path, "is longer than %d bytes", (int)field->high - 1);
+	else
+		memcpy(into, text, strlen(text) + 1);
+}
+
+void hd_read_field(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct hd_field *field,
+	void *object
+) {
+	void *into = (char *)object + field->offset;
+
+	switch (field->kind) {
+	case HD_FIELD_TEXT:
+		read_text(reader, value, path, field, into);
+		break;
+	case HD_FIELD_NUMBER:
+		*(double *)into = read_number(reader, value, path, field);
+		break;
+	case HD_FIELD_U32:
+		*(uint32_t *)into = (uint32_t)read_number(reader, value, path, field);
+		break;
+	case HD_FIELD_U64:
+		*(uint64_t *)into = (uint64_t)read_number(reader, value, path, field);
+		break;
+	case HD_FIELD_OTHER:
+		field->read(reader, value, path, into);
+		break;
+	}
+}
+
+const struct hd_field *hd_field_find(const struct hd_field *fields, const char *name) {
+	for (; fields->name; fields++)
+		if (strcmp(fields->name, name) == 0)
+			return fields;
+	return NULL;
+}
+
+void hd_read_object(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct hd_field *fields,
+	void *object
+) {
+	const char *name;
+	json_t *member;
+	char where[HD_FIELD_PATH_BYTES];
+
+	if (!json_is_object(value)) {
+		hd_reader_fail(reader, *path ? path : "scenario", "must be an object");
+		return;
+	}
+	/* The casts: jansson's iterators want what they only read. */
+	json_object_foreach((json_t *)(uintptr_t)value, name, member) {
+		const struct hd_field *field = hd_field_find(fields, name);
+
+		hd_field_join(where, path, name);
+		if (!field)
+			hd_reader_fail(reader, where, "unknown field");
+		else
+			hd_read_field(reader, member, where, field, object);
+	}
+	for (; fields->name; fields++) {
+		hd_field_join(where, path, fields->name);
+		if (fields->required && !json_object_get(value, fields->name))
+			hd_reader_fail(reader, where, "is missing");
+	}
+}
+
+void hd_read_array(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct hd_field_array *array
+) {
+	size_t count = json_array_size(value);
+
+	if (!json_is_array(value)) {
+		hd_reader_fail(reader, path, "must be an array");
+		return;
+	}
+	if (count > array->limit) {
+		hd_reader_fail(reader, path, "%zu entries (limit %u)", count, array->limit);
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		char where[HD_FIELD_PATH_BYTES];
+
+		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
+		hd_read_object(
+			reader,
+			json_array_get(value, i),
+			where,
+			array->fields,
+			(char *)array->items + i * array->item_bytes
+		);
+	}
+	*array->count = (uint32_t)count;
+}

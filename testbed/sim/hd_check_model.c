@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The server's model, its checkpoints and what workers pulled, against the updates that were committed. */
+#include "hd_check_private.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool hd_check_dirty(const struct hd_check *check) {
+	return check->dirty;
+}
+
+static uint64_t first_difference(const float *a, const float *b, uint64_t values) {
+	uint64_t i = 0;
+
+	while (i < values && memcmp(&a[i], &b[i], sizeof(float)) == 0)
+		i++;
+	return i;
+}
+
+void hd_check_model(struct hd_check *check, const float *model, hd_version version) {
+	uint64_t bytes = check->values * sizeof(float);
+	const struct hd_check_life *life;
+
+	check->dirty = false;
+	if (check->failed || !hd_check_enter_life(check, version))
+		return;
+	life = hd_check_present(check);
+	if (version != hd_version_make(life->incarnation, life->first + life->count - 1)) {
+		hd_check_fail(
+			check,
+			"the server says version %u/%" PRIu64 ", its commits say %u/%" PRIu64,
+			hd_version_incarnation(version),
+			hd_version_counter(version),
+			life->incarnation,
+			life->first + life->count - 1
+		);
+	} else if (!model || memcmp(model, check->shadow, bytes) != 0) {
+		uint64_t i = model ? first_difference(model, check->shadow, check->values) : 0;
+
+		hd_check_fail(
+			check,
+			"the model at version %" PRIu64
+			" is not the sum of its updates: value %" PRIu64 " is %g, not %g",
+			hd_version_counter(version),
+			i,
+			model ? (double)model[i] : 0.0,
+			(double)check->shadow[i]
+		);
+	}
+}
+
+void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version) {
+	const uint64_t *hash;
+
+	if (check->failed || !hd_check_enter_life(check, version))
+		return;
+	check->stats.pulls++;
+	hash = hd_check_hash_at(check, version);
+	if (!hash)
+		hd_check_fail(
+			check,
+			"worker %u pulled version %u/%" PRIu64 ", which never was",
+			worker,
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+	else if (*hash != hd_check_hash(data, check->values))
+		hd_check_fail(
+			check,
+			"worker %u pulled something else than version %u/%" PRIu64,
+			worker,
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+}
+
+void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version) {
+	const uint64_t *hash;
+
+	if (check->failed || !hd_check_enter_life(check, version))
+		return;
+	hash = hd_check_hash_at(check, version);
+	if (!hash || *hash != hd_check_hash(model, check->values))
+		hd_check_fail(
+			check,
+			"the checkpoint begun at version %u/%" PRIu64 " is not that version",
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+}
+
+/* Undoes what was committed after a counter. */
+static void roll_back(struct hd_check *check, uint64_t counter) {
+	for (uint32_t w = 0; w < HD_CHECK_WORKERS_MAX; w++) {
+		for (uint32_t i = 0; i < check->workers[w].count; i++) {
+			struct hd_check_record *record = &check->workers[w].records[i];
+
+			if (record->committed == 0
+			    || hd_version_counter(record->committed) <= counter)
+				continue;
+			record->committed = 0;
+			record->rolled_back = true;
+			check->stats.rolled_back++;
+		}
+	}
+}
+
+void hd_check_restore(struct hd_check *check, const float *model, hd_version version) {
+	const uint64_t *hash;
+
+	if (check->failed)
+		return;
+	hash = hd_check_hash_at(check, version);
+	if (model && (!hash || *hash != hd_check_hash(model, check->values))) {
+		hd_check_fail(
+			check,
+			"the checkpoint of version %u/%" PRIu64 " is not that version",
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+		return;
+	}
+	if (model)
+		memcpy(check->shadow, model, check->values * sizeof(float));
+	else
+		memset(check->shadow, 0, check->values * sizeof(float));
+	roll_back(check, hd_version_counter(version));
+	check->restored = true;
+	check->restored_counter = hd_version_counter(version);
+	check->restored_from
+		= model ? hd_check_find_life(check, hd_version_incarnation(version)) : -1;
+	check->dirty = false;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the checker knows; shared by its own sources only. */
+#ifndef HD_CHECK_PRIVATE_H
+#define HD_CHECK_PRIVATE_H
+
+#include "hd_check.h"
+
+#define HD_CHECK_WORKERS_MAX 4096
+#define HD_CHECK_LIVES_MAX 4096
+
+enum hd_check_state {
+	RECORD_NONE,
+	RECORD_PENDING,
+	RECORD_ENDED,
+	RECORD_GONE /* its process ended first */
+};
+
+/* One push. */
+struct hd_check_record {
+	hd_version base;
+	hd_version committed; /* in the present history; 0: not in the model */
+	hd_version was_committed; /* the newest commit of any history */
+	uint32_t life;
+	uint64_t salt; /* of its contents */
+	uint8_t state; /* enum hd_check_state */
+	uint8_t outcome; /* enum hd_outcome, once ended */
+	bool rolled_back; /* since its last outcome */
+};
+
+struct hd_check_worker {
+	struct hd_check_record *records; /* by round - 1 */
+	uint32_t count, capacity;
+};
+
+/* One incarnation of the server: counters first.. and the model's hash at each. */
+struct hd_check_life {
+	uint16_t incarnation;
+	int parent; /* the life whose checkpoint it began with, -1: none */
+	uint64_t first;
+	uint64_t *hash;
+	size_t count, capacity;
+};
+
+struct hd_check {
+	uint64_t values;
+	uint32_t tau_max;
+	float *shadow, *scratch;
+	struct hd_check_worker *workers;
+	struct hd_check_life *lives;
+	uint32_t life_count;
+	bool restored; /* the next version seen is of a new incarnation */
+	uint64_t restored_counter;
+	int restored_from;
+	bool dirty;
+	uint64_t pending;
+	bool failed;
+	char failure[512];
+	struct hd_check_stats stats;
+};
+
+/* The newest incarnation. */
+struct hd_check_life *hd_check_present(struct hd_check *check);
+/* Index of an incarnation's life, -1 when it never was. */
+int hd_check_find_life(const struct hd_check *check, uint16_t incarnation);
+/* Begins a new life when the version is the first of one after a restore. False: a violation. */
+bool hd_check_enter_life(struct hd_check *check, hd_version version);
+/* The model's hash at a version, NULL when it never was. */
+const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version);
+
+#endif
