@@ -32,7 +32,8 @@ static void *copy(const void *from, size_t bytes) {
 	void *to = malloc(bytes ? bytes : 1);
 
 	assert_non_null(to);
-	memcpy(to, from, bytes);
+	if (bytes)
+		memcpy(to, from, bytes);
 	return to;
 }
 
