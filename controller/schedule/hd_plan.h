@@ -67,6 +67,10 @@ struct hd_plan_input {
 	uint32_t item_count;
 	const struct hd_plan_item *items;
 	double ageing_s; /* an item that waited longer goes first among its job's; INFINITY: off */
+	/* Nothing is sent where the path has less left than this share of its least capacity: residuals
+	 * are differences of estimates, mostly error, and a transfer that starts on one keeps its slow
+	 * rate when the others end. 0: whatever is left is used (MLfabric). */
+	double share_min;
 };
 
 /* Why an item stands where it stands. A test recomputes each of these from the input. */

@@ -35,6 +35,8 @@ static int check_counts(struct hd_plan *plan, const struct hd_plan_input *in) {
 		return fail(plan, "items: more than %d (HD_PENDING_MAX)", HD_PENDING_MAX);
 	if (!(in->ageing_s >= 0))
 		return fail(plan, "ageing_s: must not be negative");
+	if (!(in->share_min >= 0 && in->share_min <= 1))
+		return fail(plan, "share_min: must be within 0..1");
 	return 0;
 }
 

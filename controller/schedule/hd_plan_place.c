@@ -15,7 +15,9 @@ uint64_t hd_plan_stamp(const struct hd_plan *plan, uint32_t item) {
 static struct hd_profile_path path_of(const struct hd_plan *plan, uint32_t item) {
 	const struct hd_plan_item *it = &plan->in->items[item];
 
-	return (struct hd_profile_path){plan->profiles, it->path, it->path_count};
+	const double least = plan->in->share_min * plan->classes[plan->states[item].class].rate;
+
+	return (struct hd_profile_path){plan->profiles, it->path, it->path_count, least};
 }
 
 void hd_plan_evaluate(struct hd_plan *plan, uint32_t item) {
@@ -103,17 +105,21 @@ struct hop {
 	double load;
 };
 
-static struct hop look(const struct hd_plan *plan, uint32_t link, double start) {
+static struct hop
+look(const struct hd_plan *plan, const struct hd_profile_path *path, uint32_t link, double start) {
 	const struct hd_profile *profile = &plan->profiles[link];
 	const double rounding = HD_PROFILE_EQUAL * start;
 	const uint32_t k = hd_profile_find(profile, start + rounding);
 	const struct hd_profile_piece *piece = &profile->pieces[k];
 	const bool begins = piece->at >= start - rounding && k > 0;
+	double earlier = begins ? piece[-1].free : piece->free;
 
+	if (earlier < path->least * (1 - HD_PROFILE_EQUAL))
+		earlier = 0;
 	return (struct hop){
 		.link = link,
 		.now = hd_plan_key(piece->free),
-		.earlier = begins ? piece[-1].free : piece->free,
+		.earlier = earlier,
 		.by = begins ? piece->by : HD_PLAN_NONE,
 		.load = hd_plan_key(profile->load),
 	};
@@ -126,7 +132,7 @@ static void find_bottleneck(struct hd_plan *plan, struct hd_plan_entry *entry) {
 	struct hop best = {.link = HD_PLAN_NONE};
 
 	for (uint8_t k = 0; k < path.count; k++) {
-		const struct hop hop = look(plan, path.links[k], entry->start);
+		const struct hop hop = look(plan, &path, path.links[k], entry->start);
 		const bool waited = hop.earlier <= 0, best_waited = best.earlier <= 0;
 
 		if (best.link != HD_PLAN_NONE) {

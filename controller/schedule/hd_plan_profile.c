@@ -2,6 +2,7 @@
 #include "hd_plan_profile.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +206,7 @@ struct walk {
 	uint32_t piece[HD_PLAN_PATH_MAX];
 	uint8_t count;
 	double at, until, rate;
+	double least;
 };
 
 /* The piece that holds `at`, at or after `piece`: near it more often than not. */
@@ -236,11 +238,13 @@ static void walk_look(struct walk *walk) {
 			walk->rate = free;
 		if (end < walk->until)
 			walk->until = end;
-		if (free <= 0 && end > blocked)
+		if (free < walk->least && end > blocked)
 			blocked = end;
 	}
-	if (blocked >= 0)
+	if (blocked >= 0) {
 		walk->until = blocked;
+		walk->rate = 0;
+	}
 	/* Ends that differ by rounding leave pieces of no length: nothing goes there. */
 	if (walk->until - walk->at <= HD_PROFILE_EQUAL * walk->at)
 		walk->rate = 0;
@@ -256,6 +260,7 @@ static void walk_next(struct walk *walk) {
 static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
 	walk->count = path->count;
 	walk->at = 0;
+	walk->least = fmax(path->least * (1 - HD_PROFILE_EQUAL), DBL_MIN);
 	for (uint8_t k = 0; k < path->count; k++) {
 		walk->links[k] = &path->profiles[path->links[k]];
 		walk->piece[k] = 0;
@@ -294,6 +299,7 @@ static inline __attribute__((always_inline)) double
 finish_over(const struct hd_profile_path *path, const uint8_t count, double amount) {
 	const struct hd_profile_piece *piece[HD_PLAN_PATH_MAX], *end[HD_PLAN_PATH_MAX];
 	const double equal = HD_PROFILE_EQUAL * amount;
+	const double least = fmax(path->least * (1 - HD_PROFILE_EQUAL), DBL_MIN);
 	double left = amount, at = 0;
 
 	for (uint8_t k = 0; k < count; k++) {
@@ -313,7 +319,7 @@ finish_over(const struct hd_profile_path *path, const uint8_t count, double amou
 			until = ends < until ? ends : until;
 			floor = piece[k]->floor < floor ? piece[k]->floor : floor;
 			steady = ends == INFINITY && free < steady ? free : steady;
-			blocked = free <= 0 && ends > blocked ? ends : blocked;
+			blocked = free < least && ends > blocked ? ends : blocked;
 		}
 		if (blocked > 0) {
 			at = blocked;

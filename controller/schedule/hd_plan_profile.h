@@ -66,6 +66,7 @@ struct hd_profile_path {
 	const struct hd_profile *profiles; /* of all links */
 	const uint32_t *links;
 	uint8_t count;
+	double least; /* rates below this count as nothing; 0: none does */
 };
 
 /* When `amount` has gone through at r(t) = min over links of residual(t), from 0 on. */

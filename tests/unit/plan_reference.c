@@ -60,12 +60,21 @@ static double residual(const struct reference *r, uint32_t link, double at) {
 	return left < r->in->capacity[link] / 128 ? 0 : left;
 }
 
+/* What counts as nothing for an item: see share_min. */
+static double least_of(const struct reference *r, const struct hd_plan_item *item) {
+	double capacity = INFINITY;
+
+	for (uint8_t k = 0; k < item->path_count; k++)
+		capacity = fmin(capacity, r->in->capacity[item->path[k]]);
+	return isfinite(capacity) ? r->in->share_min * capacity * (1 - 1e-12) : 0;
+}
+
 static double path_residual(const struct reference *r, const struct hd_plan_item *item, double at) {
 	double least = INFINITY;
 
 	for (uint8_t k = 0; k < item->path_count; k++)
 		least = fmin(least, residual(r, item->path[k], at));
-	return least;
+	return least < least_of(r, item) ? 0 : least;
 }
 
 static int compare_double(const void *a, const void *b) {
@@ -208,7 +217,9 @@ find_bottleneck(struct reference *r, const struct hd_plan_item *item, struct hd_
 	uint32_t best = NOBODY;
 
 	for (uint8_t k = 0; k < item->path_count && entry->start > 0; k++) {
-		blocked[k] = residual_before(r, item->path[k], entry->start) <= 0;
+		const double left = residual_before(r, item->path[k], entry->start);
+
+		blocked[k] = left <= 0 || left < least_of(r, item);
 		any = any || blocked[k];
 	}
 	for (uint8_t k = 0; k < item->path_count; k++) {

@@ -41,6 +41,7 @@ fill_items(struct scene *scene, const struct scene_shape *shape, struct hd_rando
 
 void scene_fill(struct scene *scene, const struct scene_shape *shape, struct hd_random *random) {
 	static const double capacities[] = {1, 2, 2.5, 3, 5, 10};
+	static const double share_mins[] = {0, 0, 0.25, 0.5, 1};
 	static const double thetas[] = {0, 0.5, 1, 3};
 
 	*scene = (struct scene){
@@ -56,6 +57,7 @@ void scene_fill(struct scene *scene, const struct scene_shape *shape, struct hd_
 			.item_count = shape->items,
 			.items = scene->items,
 			.ageing_s = shape->ageing ? 2 : INFINITY,
+			.share_min = share_mins[below(random, 5)],
 		},
 	};
 	for (uint32_t l = 0; l < shape->links; l++)

@@ -66,6 +66,7 @@ static void fill(struct large *large, uint32_t items, uint32_t busy, struct hd_r
 		.item_count = items,
 		.items = large->items,
 		.ageing_s = hd_random_chance(random, 0.5) ? 5 : INFINITY,
+		.share_min = hd_random_chance(random, 0.5) ? 0.5 : 0,
 	};
 	for (uint32_t l = 0; l < LINKS; l++)
 		large->capacity[l] = 50 + 100 * hd_random_unit(random);
@@ -384,7 +385,7 @@ static void refuses(void **state) {
 		struct hd_plan_job j = job;
 		struct hd_plan_item i = item;
 		struct hd_plan_busy b = busy;
-		struct hd_plan_input in = {1, capacity, 1, &b, 1, &t, 1, &j, 1, &i, INFINITY};
+		struct hd_plan_input in = {1, capacity, 1, &b, 1, &t, 1, &j, 1, &i, INFINITY, 0};
 		const char *const expected[] = {
 			"capacity[0]",       "capacity[0]",        "busy[0].link",
 			"busy[0].end",       "busy[0].end",        "busy[0].rate",
