@@ -32,6 +32,9 @@
 #define CTL_WORKER_PENDING_MAX 256 /* requests of one worker that wait or run */
 #define CTL_DROPS_KEPT 256
 #define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
+#define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
+#define CTL_SAMPLE_GRANTED 0.95 /* of the granted rate: got it */
+#define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
 #define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */
 #define CTL_HORIZON_NS (2 * HD_MS) /* least look-ahead of grants */
 #define CTL_REPLAN_MAX_NS (50 * HD_MS) /* the longest time that pending requests go unplanned */
@@ -176,7 +179,8 @@ struct ctl_drop {
 struct ctl_past {
 	hd_ns start, end;
 	double rate; /* bytes a second */
-	uint64_t token;
+	uint64_t token, bytes;
+	double limited; /* share of its time that its own pacing was the limit */
 	uint8_t path_count;
 	uint32_t path[HD_PLAN_PATH_MAX];
 };
@@ -267,6 +271,7 @@ struct hd_controller {
 	uint64_t drop_count;
 	struct ctl_past past[CTL_PAST_KEPT];
 	uint64_t past_count;
+	uint64_t sampled; /* of them, handed to the view */
 	struct ctl_counters counters;
 };
 
@@ -433,6 +438,16 @@ void ctl_void(
 void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop);
 /* Open transfers that are hopelessly late. */
 void ctl_void_stuck(struct hd_controller *c, struct hd_sink *sink);
+
+/* --- hd_controller_sample.c ------------------------------------------------------------------ */
+/* Remembers an ended transfer. */
+void ctl_sample_add(
+	struct hd_controller *c,
+	const struct ctl_transfer *t,
+	const struct hd_msg_report *message
+);
+/* Hands the view every sample whose companions have ended too. */
+void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink);
 
 /* --- hd_controller_report.c ----------------------------------------------------------------- */
 void ctl_report(

@@ -7,107 +7,11 @@
 
 #include <string.h>
 
-#define AS_GRANTED 0.9 /* of the planned mean rate */
-
 /* --- versions --- */
 
 static void job_version(struct ctl_job *job, hd_version version) {
 	if (version > job->version)
 		job->version = version; /* incarnation in the high bits: a later life is greater */
-}
-
-/* --- the estimate --- */
-
-static bool path_has(const uint32_t *path, uint8_t count, uint32_t link) {
-	for (uint8_t i = 0; i < count; i++)
-		if (path[i] == link)
-			return true;
-	return false;
-}
-
-/* Mean rate, in bit/s, of our other transfers on a link during [from, to). */
-static double
-beside_bps(const struct hd_controller *c, uint32_t link, uint64_t token, hd_ns from, hd_ns to) {
-	uint64_t kept = c->past_count < CTL_PAST_KEPT ? c->past_count : CTL_PAST_KEPT;
-	const struct ctl_transfer *t;
-	double bytes = 0;
-
-	for (uint64_t i = 0; i < kept; i++) {
-		const struct ctl_past *past = &c->past[i];
-		struct ctl_span span = {past->start, past->end, past->rate};
-
-		if (past->token != token && path_has(past->path, past->path_count, link))
-			bytes += ctl_span_bytes(&span, 1, from, to);
-	}
-	TAILQ_FOREACH (t, &c->open, entry)
-		if (t->token != token && path_has(t->path, t->path_count, link))
-			bytes += ctl_span_bytes(t->book, t->book_count, from, to);
-	return bytes * 8 * 1e9 / (double)(to - from);
-}
-
-static void remember(
-	struct hd_controller *c,
-	const struct ctl_transfer *t,
-	hd_ns start,
-	const struct hd_msg_report *m
-) {
-	struct ctl_past *past = &c->past[c->past_count++ % CTL_PAST_KEPT];
-
-	past->start = start;
-	past->end = c->now;
-	past->rate = (double)m->rate_bps / 8;
-	past->token = t->token;
-	past->path_count = t->path_count;
-	memcpy(past->path, t->path, sizeof(past->path));
-}
-
-/* A transfer that got what it was granted was held back by its grant, if by anything: it says nothing
- * about how little the path can carry. (Whoever reports knows only what arrived; the grant is ours.) */
-static bool as_granted(const struct ctl_transfer *t, const struct hd_msg_report *m) {
-	double planned = (double)(t->finish - t->start) / 1e9;
-
-	return !t->restored && planned > 0
-		&& (double)m->rate_bps / 8 * planned >= AS_GRANTED * (double)t->bytes;
-}
-
-static void
-sample(struct hd_controller *c,
-       const struct ctl_transfer *t,
-       const struct hd_msg_report *m,
-       struct hd_sink *sink) {
-	double beside[HD_PLAN_PATH_MAX];
-	struct hd_view_sample sample = {
-		.at = c->now,
-		.bytes = m->bytes,
-		.rate_bps = (double)m->rate_bps,
-		.limited = m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1,
-		.path_count = t->path_count,
-		.path = t->path,
-		.beside_bps = beside,
-	};
-
-	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now
-	    || !t->path_count)
-		return;
-	if (as_granted(t, m))
-		sample.limited = 1;
-	sample.started = c->now - m->duration_ns;
-	for (uint8_t i = 0; i < t->path_count; i++)
-		beside[i] = beside_bps(c, t->path[i], t->token, sample.started, c->now);
-	remember(c, t, sample.started, m);
-	hd_view_sample(c->view, &sample);
-	c->counters.samples++;
-	for (uint8_t i = 0; i < t->path_count; i++)
-		ctl_event(
-			sink,
-			(struct hd_event){
-				.at = c->now,
-				.kind = HD_EVENT_ESTIMATE,
-				.token = t->token,
-				.aux = t->path[i],
-				.value = hd_view_estimate(c->view, t->path[i]).capacity_bps,
-			}
-		);
 }
 
 /* --- reports --- */
@@ -183,7 +87,7 @@ void ctl_report(
 	}
 	c->counters.reports++;
 	if (!t->held)
-		sample(c, t, m, sink);
+		ctl_sample_add(c, t, m);
 	if (m->outcome == HD_OUTCOME_PENDING) {
 		/* Held whole, waiting for its commit: the network is free again. */
 		t->held = true;
@@ -193,6 +97,7 @@ void ctl_report(
 		log_drop(c, t, m);
 		ctl_transfer_free(c, t);
 	}
+	ctl_samples_take(c, sink);
 	if (c->pending_count)
 		ctl_plan_soon(c);
 }

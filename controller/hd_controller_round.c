@@ -174,6 +174,7 @@ static int build_input(struct hd_controller *c) {
 		.item_count = count,
 		.items = s->items,
 		.ageing_s = c->config.ageing_s,
+		.share_min = CTL_SHARE_MIN,
 	};
 	return 0;
 }

@@ -18,6 +18,8 @@
 #define VIEW_BYTES_MIN 32768
 /* Samples within 10 % of what was predicted are explained by the prediction. */
 #define VIEW_TOLERANCE 0.9
+/* A link that carried its estimate beside a full one may well carry more: tried by so much. */
+#define VIEW_TRY 1.1
 
 struct link_state {
 	double capacity_bps; /* known: the estimate; else the most that it was seen to carry */
@@ -175,6 +177,38 @@ static bool sound(const struct hd_view_sample *sample) {
 	return true;
 }
 
+/* The link that was full, by its estimate, with other transfers of ours on it; or path_count. What a
+ * transfer missed of its prediction its companions had there, and no other link is to blame. */
+static uint8_t shared_full(const struct hd_view *view, const struct hd_view_sample *sample) {
+	uint8_t full = sample->path_count;
+	double most = VIEW_TOLERANCE;
+
+	for (uint8_t k = 0; k < sample->path_count; k++) {
+		const double share = (sample->rate_bps + sample->beside_bps[k])
+			/ believed(view, sample->path[k]);
+
+		if (sample->beside_bps[k] > 0 && share >= most) {
+			most = share;
+			full = k;
+		}
+	}
+	return full;
+}
+
+/* An estimate that is too low confirms itself: the planner fills the rest of the shared link with
+ * others, and then nobody can carry more. */
+static void try_more(struct hd_view *view, const struct hd_view_sample *sample, uint8_t full) {
+	for (uint8_t k = 0; k < sample->path_count; k++) {
+		const uint32_t link = sample->path[k];
+		const double before = believed(view, link);
+		const double seen = sample->rate_bps + sample->beside_bps[k];
+
+		if (k != full && view->links[link].known && seen >= VIEW_TOLERANCE * before
+		    && before < view->best_bps)
+			set(view, link, fmin(VIEW_TRY * before, view->best_bps), sample->at);
+	}
+}
+
 void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 	if (!sound(sample))
 		return;
@@ -184,9 +218,17 @@ void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 	const uint8_t least = least_residual(view, sample);
 	const double predicted = believed(view, sample->path[least]) - sample->beside_bps[least];
 
+	const uint8_t full = shared_full(view, sample);
+
 	raise_carried(view, sample);
+	if (full < sample->path_count)
+		try_more(view, sample, full);
 	if (sample->limited >= VIEW_PACED || sample->bytes < VIEW_BYTES_MIN)
 		return;
+	if (full < sample->path_count) {
+		limit(view, sample, full, VIEW_GAIN_NEAR * (1 - sample->limited));
+		return;
+	}
 	if (sample->rate_bps >= VIEW_TOLERANCE * predicted) {
 		limit(view, sample, least, VIEW_GAIN_NEAR * (1 - sample->limited));
 		return;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #define RETRY (10 * HD_MS)
-#define CANCEL_WITHIN (20 * HD_MS)
+#define CANCEL_WITHIN (8 * HD_MS)
 #define JITTER 0.02 /* of the compute time, either way: no two steps take equally long */
 
 static void go_on(struct worker_process *worker);

@@ -332,6 +332,41 @@ static void test_other_tenants(void **state) {
 	expect(&run, 60);
 }
 
+/* Eight workers, one shared link, steps of 150 ms: what the schedule is for. */
+static void prepare_contended(struct run *run, enum hd_cluster_mode mode) {
+	prepare(run);
+	run->config.mode = mode;
+	run->scenario.workers = 8;
+	run->scenario.duration_s = 15;
+	run->scenario.job.update_bytes = 1200000;
+	run->scenario.job.compute_ms = 150;
+	run->scenario.job.tau_max = 16;
+	run->scenario.compute = (struct hd_variation
+	){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 3, .every_s = 5};
+}
+
+static double delay_variance(const struct run *run) {
+	const struct hd_check_stats *s = &run->result.pushes;
+	double mean = s->delay_sum / (double)s->commits;
+
+	return s->delay_squares / (double)s->commits - mean * mean;
+}
+
+static void test_order_pays(void **state) {
+	struct run scheduled, unscheduled;
+
+	prepare_contended(&scheduled, HD_CLUSTER_SCHEDULED);
+	prepare_contended(&unscheduled, HD_CLUSTER_UNSCHEDULED);
+	expect(&scheduled, 200);
+	expect(&unscheduled, 150);
+	assert_true(scheduled.result.estimate_error < 0.1);
+	assert_true(
+		(double)scheduled.result.pushes.applied
+		> 1.15 * (double)unscheduled.result.pushes.applied
+	);
+	assert_true(delay_variance(&scheduled) < 0.7 * delay_variance(&unscheduled));
+}
+
 static void test_tight_bound(void **state) {
 	struct run run;
 
@@ -423,6 +458,7 @@ int main(void) {
 		cmocka_unit_test(test_come_and_go),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_other_tenants),
+		cmocka_unit_test(test_order_pays),
 		cmocka_unit_test(test_tight_bound),
 		cmocka_unit_test(test_lies_are_seen),
 	};

@@ -207,6 +207,51 @@ static void beside(void **state) {
 	hd_view_destroy(w.view);
 }
 
+static void sample_of(struct world *world, uint32_t host, double rate, double beside) {
+	const uint32_t path[2] = {host, SERVER};
+	const double beside_bps[2] = {0, beside};
+
+	world->now += 100 * HD_MS;
+	hd_view_sample(
+		world->view,
+		&(struct hd_view_sample){
+			.at = world->now,
+			.started = world->now - 100 * HD_MS,
+			.bytes = 1000000,
+			.rate_bps = rate,
+			.path_count = 2,
+			.path = path,
+			.beside_bps = beside_bps,
+		}
+	);
+}
+
+/* Two uplinks of 200 are believed to carry 100: together they fill the server's link, so neither can
+ * ever show more. A transfer that falls short beside another on a full link accuses nobody, and what
+ * carries its estimate there is tried with more. */
+static void underestimates_do_not_last(void **state) {
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	w.truth[0] = w.truth[1] = 100 * MBIT;
+	rounds(&w, 4);
+	assert_within(estimate(&w, 0), 100 * MBIT, 0.1);
+	assert_within(estimate(&w, 1), 100 * MBIT, 0.1);
+	for (int n = 0; n < 12; n++) {
+		const double share = estimate(&w, 0) / (estimate(&w, 0) + estimate(&w, 1));
+
+		sample_of(&w, 0, share * 200 * MBIT, (1 - share) * 200 * MBIT);
+		sample_of(&w, 1, (1 - share) * 200 * MBIT, share * 200 * MBIT);
+		assert_true(estimate(&w, 0) >= 99 * MBIT);
+	}
+	assert_true(estimate(&w, 0) > 105 * MBIT);
+	assert_within(estimate(&w, SERVER), 200 * MBIT, 0.1);
+	sample_of(&w, 2, 30 * MBIT, 160 * MBIT); /* 190 of 200: full */
+	assert_within(estimate(&w, 2), 200 * MBIT, 0.1);
+	hd_view_destroy(w.view);
+}
+
 /* A host's link drops to a fifth and recovers after a long time without traffic: it is tried with what
  * was last known, and probing brings it back within a few transfers. */
 static void recovers_after_idling(void **state) {
@@ -313,6 +358,7 @@ int main(void) {
 		cmocka_unit_test(slow_one_first),
 		cmocka_unit_test(slow_server),
 		cmocka_unit_test(beside),
+		cmocka_unit_test(underestimates_do_not_last),
 		cmocka_unit_test(recovers_after_idling),
 		cmocka_unit_test(pacing_never_lowers),
 		cmocka_unit_test(redrawn),

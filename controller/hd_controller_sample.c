@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Samples of the network: what each ended transfer got, and what ran beside it on each of its links.
+ *
+ *        |== A ==|                A's sample waits for B, which was there too: only an ended
+ *            |=== B ===|          transfer has said how fast it was. C has not begun by A's end.
+ *                        |= C =|
+ */
+#include "hd_controller_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool path_has(const uint32_t *path, uint8_t count, uint32_t link) {
+	for (uint8_t i = 0; i < count; i++)
+		if (path[i] == link)
+			return true;
+	return false;
+}
+
+static const struct ctl_past *past_at(const struct hd_controller *c, uint64_t number) {
+	return &c->past[number % CTL_PAST_KEPT];
+}
+
+/* --- who ran when, on one link ------------------------------------------------------------- */
+
+#define FLOWS_MAX 192
+
+struct flow {
+	hd_ns start, end;
+	double bytes;
+	bool own; /* the sampled transfer itself */
+};
+
+struct change {
+	hd_ns at;
+	int step; /* +1: a transfer starts, -1: one ends */
+	double shared; /* integral of 1/n up to here, n transfers under way */
+};
+
+/* Everybody's share of one link's time. */
+struct sharing {
+	uint32_t flow_count, change_count;
+	struct flow flow[FLOWS_MAX];
+	struct change change[2 * FLOWS_MAX];
+};
+
+static void add_flow(struct sharing *s, hd_ns start, hd_ns end, double bytes, bool own) {
+	if (s->flow_count < FLOWS_MAX && start < end)
+		s->flow[s->flow_count++] = (struct flow){start, end, bytes, own};
+}
+
+/* Those that overlap [from, to) on a link: ended ones as they were, open ones as they are booked. */
+static void
+gather(const struct hd_controller *c,
+       const struct ctl_past *own,
+       uint32_t link,
+       hd_ns from,
+       hd_ns to,
+       struct sharing *s) {
+	uint64_t kept = c->past_count < CTL_PAST_KEPT ? c->past_count : CTL_PAST_KEPT;
+	const struct ctl_transfer *t;
+
+	s->flow_count = 0;
+	for (uint64_t i = 0; i < kept; i++) {
+		const struct ctl_past *p = &c->past[i];
+
+		if (p->end > from && p->start < to && path_has(p->path, p->path_count, link))
+			add_flow(s, p->start, p->end, (double)p->bytes, p == own);
+	}
+	TAILQ_FOREACH (t, &c->open, entry) {
+		if (!path_has(t->path, t->path_count, link))
+			continue;
+		for (uint8_t i = 0; i < t->book_count; i++)
+			if (t->book[i].end > from && t->book[i].start < to)
+				add_flow(
+					s,
+					t->book[i].start,
+					t->book[i].end,
+					ctl_span_bytes(&t->book[i], 1, 0, HD_NEVER),
+					false
+				);
+	}
+}
+
+static int by_time(const void *a, const void *b) {
+	hd_ns x = ((const struct change *)a)->at, y = ((const struct change *)b)->at;
+
+	return (x > y) - (x < y);
+}
+
+static void integrate(struct sharing *s) {
+	double shared = 0;
+	int running = 0;
+
+	s->change_count = 0;
+	for (uint32_t i = 0; i < s->flow_count; i++) {
+		s->change[s->change_count++] = (struct change){s->flow[i].start, 1, 0};
+		s->change[s->change_count++] = (struct change){s->flow[i].end, -1, 0};
+	}
+	qsort(s->change, s->change_count, sizeof(s->change[0]), by_time);
+	for (uint32_t i = 0; i < s->change_count; i++) {
+		struct change *change = &s->change[i];
+
+		if (i > 0 && running > 0)
+			shared += (double)(change->at - s->change[i - 1].at) / running;
+		change->shared = shared;
+		running += change->step;
+	}
+}
+
+/* The integral of 1/n up to a time. */
+static double shared_until(const struct sharing *s, hd_ns at) {
+	uint32_t low = 0, high = s->change_count;
+
+	/* The first change after `at`. */
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (s->change[middle].at <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return 0;
+	if (low == s->change_count)
+		return s->change[low - 1].shared;
+	return s->change[low - 1].shared
+		+ (s->change[low].shared - s->change[low - 1].shared)
+		* (double)(at - s->change[low - 1].at)
+		/ (double)(s->change[low].at - s->change[low - 1].at);
+}
+
+/*
+ * Mean rate, in bit/s, of our other transfers on a link while this one ran. A transfer is taken to
+ * have been n times slower while n shared the link, not to have had its mean rate all the time: else
+ * each partial overlap would count bytes twice, and links seem faster than they are.
+ */
+static double beside_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t link) {
+	struct sharing s;
+	hd_ns from = own->start, to = own->end;
+	double bytes = 0;
+
+	gather(c, own, link, own->start, own->end, &s);
+	for (uint32_t i = 0; i < s.flow_count; i++) {
+		from = hd_ns_min(from, s.flow[i].start);
+		to = hd_ns_max(to, s.flow[i].end);
+	}
+	gather(c, own, link, from, to, &s);
+	integrate(&s);
+	for (uint32_t i = 0; i < s.flow_count; i++) {
+		const struct flow *f = &s.flow[i];
+		hd_ns start = hd_ns_max(f->start, own->start), end = hd_ns_min(f->end, own->end);
+		double whole = shared_until(&s, f->end) - shared_until(&s, f->start);
+
+		if (f->own || start >= end || whole <= 0)
+			continue;
+		bytes += f->bytes * (shared_until(&s, end) - shared_until(&s, start)) / whole;
+	}
+	return bytes * 8 * 1e9 / (double)(own->end - own->start);
+}
+
+/* Whether an open transfer may have run beside this one. */
+static bool has_companion(const struct hd_controller *c, const struct ctl_past *past) {
+	const struct ctl_transfer *t;
+
+	TAILQ_FOREACH (t, &c->open, entry) {
+		if (t->held || t->granted >= past->end || t->start >= past->end)
+			continue;
+		for (uint8_t i = 0; i < past->path_count; i++)
+			if (path_has(t->path, t->path_count, past->path[i]))
+				return true;
+	}
+	return false;
+}
+
+static void take(struct hd_controller *c, const struct ctl_past *past, struct hd_sink *sink) {
+	double beside[HD_PLAN_PATH_MAX];
+	struct hd_view_sample sample = {
+		.at = past->end,
+		.started = past->start,
+		.bytes = past->bytes,
+		.rate_bps = past->rate * 8,
+		.limited = past->limited,
+		.path_count = past->path_count,
+		.path = past->path,
+		.beside_bps = beside,
+	};
+
+	for (uint8_t i = 0; i < past->path_count; i++)
+		beside[i] = beside_bps(c, past, past->path[i]);
+	hd_view_sample(c->view, &sample);
+	c->counters.samples++;
+	for (uint8_t i = 0; i < past->path_count; i++)
+		ctl_event(
+			sink,
+			(struct hd_event){
+				.at = c->now,
+				.kind = HD_EVENT_ESTIMATE,
+				.token = past->token,
+				.aux = past->path[i],
+				.value = hd_view_estimate(c->view, past->path[i]).capacity_bps,
+			}
+		);
+}
+
+/* The mean rate that the grant's segments give, bit/s; 0: it has none. */
+static double granted_bps(const struct ctl_transfer *t) {
+	double seconds = 0, bits = 0;
+
+	for (uint8_t i = 0; i < t->segments.count; i++) {
+		const struct hd_segment *s = &t->segments.item[i];
+
+		bits += (double)s->bytes * 8;
+		if (s->rate_bps > 0)
+			seconds += (double)s->bytes * 8 / (double)s->rate_bps;
+	}
+	return seconds > 0 ? bits / seconds : 0;
+}
+
+/* A transfer that got what it was granted was held back by its own pacing, as far as anybody knows:
+ * the receiver who reports cannot see what the sender waited for. */
+static double limited(const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	double granted = granted_bps(t);
+
+	if (granted > 0 && (double)m->rate_bps >= CTL_SAMPLE_GRANTED * granted)
+		return 1;
+	return m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1;
+}
+
+void ctl_sample_add(
+	struct hd_controller *c,
+	const struct ctl_transfer *t,
+	const struct hd_msg_report *m
+) {
+	struct ctl_past *past;
+
+	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now
+	    || !t->path_count)
+		return;
+	if (c->past_count - c->sampled == CTL_PAST_KEPT)
+		c->sampled++; /* not seen in time: the oldest gives way */
+	past = &c->past[c->past_count++ % CTL_PAST_KEPT];
+	past->start = c->now - m->duration_ns;
+	past->end = c->now;
+	past->rate = (double)m->rate_bps / 8;
+	past->token = t->token;
+	past->bytes = m->bytes;
+	past->limited = limited(t, m);
+	past->path_count = t->path_count;
+	memcpy(past->path, t->path, sizeof(past->path));
+}
+
+void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink) {
+	while (c->sampled < c->past_count) {
+		const struct ctl_past *past = past_at(c, c->sampled);
+
+		if (c->now < hd_ns_add(past->end, CTL_SAMPLE_WAIT_NS) && has_companion(c, past))
+			return;
+		take(c, past, sink);
+		c->sampled++;
+	}
+}
