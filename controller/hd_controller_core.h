@@ -33,7 +33,8 @@
 #define CTL_DROPS_KEPT 256
 #define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
 #define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
-#define CTL_SAMPLE_GRANTED 0.95 /* of the granted rate: got it */
+#define CTL_SHARE_PENDING_MAX 192 /* beyond: whatever is left is used, for the plan's sake */
+#define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: got it */
 #define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
 #define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */
 #define CTL_HORIZON_NS (2 * HD_MS) /* least look-ahead of grants */

@@ -129,9 +129,11 @@ scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, st
 	const double from = group->link == HD_PLAN_NONE ?
 		0 :
 		hd_profile_first_free(&plan->profiles[group->link]);
+	/* With share_min a slower path may start on less: only equals outdo each other. */
+	const bool strict = plan->in->share_min > 0;
 	double fastest = -1;
 
-	for (uint32_t r = 0; r < group->run_count && fastest < group->rate;) {
+	for (uint32_t r = 0; r < group->run_count && (strict || fastest < group->rate);) {
 		struct hd_pool_run *run = &group->runs[r];
 
 		if (plan->states[run->item].gone) {
@@ -139,7 +141,7 @@ scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, st
 			continue;
 		}
 		r++;
-		if (run->rate <= fastest)
+		if (strict ? run->rate == fastest : run->rate <= fastest)
 			continue;
 		if (group->rate > 0 && from + run->amount / group->rate > least->beyond)
 			return;

@@ -57,7 +57,7 @@ void scene_fill(struct scene *scene, const struct scene_shape *shape, struct hd_
 			.item_count = shape->items,
 			.items = scene->items,
 			.ageing_s = shape->ageing ? 2 : INFINITY,
-			.share_min = share_mins[below(random, 5)],
+			.share_min = share_mins[(shape->items + shape->busy) % 5],
 		},
 	};
 	for (uint32_t l = 0; l < shape->links; l++)
