@@ -26,7 +26,7 @@ static char *read_all(const char *path, int *status) {
 	const size_t room = HD_CONFIG_BYTES_MAX + 1;
 
 	if (file == NULL) {
-		fprintf(stderr, "heddle-plan: %s: %s\n", path, strerror(errno));
+		(void)fprintf(stderr, "heddle-plan: %s: %s\n", path, strerror(errno));
 		*status = EX_NOINPUT;
 		return NULL;
 	}
@@ -34,18 +34,20 @@ static char *read_all(const char *path, int *status) {
 	const size_t bytes = text == NULL ? 0 : fread(text, 1, room, file);
 	const bool broken = ferror(file) != 0;
 	if (file != stdin)
-		fclose(file);
+		(void)fclose(file);
 	*status = EX_DATAERR;
 	if (text == NULL || broken) {
-		fprintf(stderr, "heddle-plan: %s: cannot be read\n", name);
+		(void)fprintf(stderr, "heddle-plan: %s: cannot be read\n", name);
 		*status = text == NULL ? EX_OSERR : EX_IOERR;
 	} else if (bytes == room)
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"heddle-plan: %s: more than %u bytes (HD_CONFIG_BYTES_MAX)\n",
 			name,
-			HD_CONFIG_BYTES_MAX);
+			HD_CONFIG_BYTES_MAX
+		);
 	else if (memchr(text, 0, bytes) != NULL)
-		fprintf(stderr, "heddle-plan: %s: a NUL byte: this is no JSON\n", name);
+		(void)fprintf(stderr, "heddle-plan: %s: a NUL byte: this is no JSON\n", name);
 	else {
 		text[bytes] = 0;
 		return text;
@@ -59,9 +61,9 @@ static const char *text_of(const json_t *value, char *bytes, size_t room) {
 	if (json_is_string(value))
 		return json_string_value(value);
 	if (json_is_integer(value))
-		snprintf(bytes, room, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+		(void)snprintf(bytes, room, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
 	else
-		snprintf(bytes, room, "-");
+		(void)snprintf(bytes, room, "-");
 	return bytes;
 }
 
@@ -76,44 +78,48 @@ static void print_table(const json_t *plan) {
 	const json_t *row;
 	size_t i;
 
-	printf("%-16s %8s %12s %12s %12s  %-10s %-16s %s\n",
-	       "ID",
-	       "POSITION",
-	       "START",
-	       "FINISH",
-	       "COMMIT",
-	       "RULE",
-	       "RUNNER-UP",
-	       "BOTTLENECK");
+	(void
+	)printf("%-16s %8s %12s %12s %12s  %-10s %-16s %s\n",
+		"ID",
+		"POSITION",
+		"START",
+		"FINISH",
+		"COMMIT",
+		"RULE",
+		"RUNNER-UP",
+		"BOTTLENECK");
 	json_array_foreach(order, i, row) {
 		const json_t *why = json_object_get(row, "why");
 
-		printf("%-16s %8s %12.6g %12.6g %12.6g  %-10s %-16s ",
-		       text_of(json_object_get(row, "id"), a, sizeof a),
-		       text_of(json_object_get(row, "position"), b, sizeof b),
-		       number_of(row, "start"),
-		       number_of(row, "finish"),
-		       number_of(row, "commit"),
-		       json_string_value(json_object_get(row, "rule")),
-		       text_of(json_object_get(why, "runner_up"), c, sizeof c));
-		printf("%s\n", text_of(json_object_get(row, "bottleneck"), a, sizeof a));
+		(void
+		)printf("%-16s %8s %12.6g %12.6g %12.6g  %-10s %-16s ",
+			text_of(json_object_get(row, "id"), a, sizeof a),
+			text_of(json_object_get(row, "position"), b, sizeof b),
+			number_of(row, "start"),
+			number_of(row, "finish"),
+			number_of(row, "commit"),
+			json_string_value(json_object_get(row, "rule")),
+			text_of(json_object_get(why, "runner_up"), c, sizeof c));
+		(void)printf("%s\n", text_of(json_object_get(row, "bottleneck"), a, sizeof a));
 	}
 	if (json_array_size(drops) > 0)
-		printf("\n%-16s %-8s %12s %8s %8s\n",
-		       "DROPPED",
-		       "REASON",
-		       "FINISH",
-		       "DEADLINE",
-		       "SLACK");
+		(void
+		)printf("\n%-16s %-8s %12s %8s %8s\n",
+			"DROPPED",
+			"REASON",
+			"FINISH",
+			"DEADLINE",
+			"SLACK");
 	json_array_foreach(drops, i, row) {
 		const json_t *why = json_object_get(row, "why");
 
-		printf("%-16s %-8s %12.6g %8.0f %8.0f\n",
-		       text_of(json_object_get(row, "id"), a, sizeof a),
-		       json_string_value(json_object_get(row, "reason")),
-		       number_of(why, "finish"),
-		       number_of(why, "deadline"),
-		       number_of(why, "slack"));
+		(void
+		)printf("%-16s %-8s %12.6g %8.0f %8.0f\n",
+			text_of(json_object_get(row, "id"), a, sizeof a),
+			json_string_value(json_object_get(row, "reason")),
+			number_of(why, "finish"),
+			number_of(why, "deadline"),
+			number_of(why, "slack"));
 	}
 }
 
@@ -125,16 +131,16 @@ static int print_plan(const struct hd_snapshot *snapshot, struct hd_plan *plan, 
 	json_t *json = rc == 0 ? hd_snapshot_plan(snapshot, entries, count) : NULL;
 
 	if (json == NULL) {
-		fprintf(stderr, "heddle-plan: %s\n", error);
+		(void)fprintf(stderr, "heddle-plan: %s\n", error);
 		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
 	}
 	if (table)
 		print_table(json);
 	else if (json_dumpf(json, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0)
-		printf("\n");
+		(void)printf("\n");
 	json_decref(json);
 	if (fflush(stdout) != 0 || ferror(stdout) != 0) {
-		fprintf(stderr, "heddle-plan: standard output: cannot be written\n");
+		(void)fprintf(stderr, "heddle-plan: standard output: cannot be written\n");
 		return EX_IOERR;
 	}
 	return EX_OK;
@@ -152,14 +158,16 @@ static int plan_file(const char *path, bool table) {
 	const int rc = hd_snapshot_parse(text, &snapshot, error, sizeof error);
 	free(text);
 	if (rc < 0) {
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"heddle-plan: %s: %s\n",
 			strcmp(path, "-") == 0 ? "standard input" : path,
-			error);
+			error
+		);
 		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
 	}
 	if (hd_plan_create(&plan) < 0) {
-		fprintf(stderr, "heddle-plan: out of memory\n");
+		(void)fprintf(stderr, "heddle-plan: out of memory\n");
 		status = EX_OSERR;
 	} else {
 		status = print_plan(snapshot, plan, table);
@@ -183,14 +191,14 @@ int main(int argc, char **argv) {
 			table = true;
 			break;
 		case 'h':
-			fputs(usage_text, stdout);
+			(void)fputs(usage_text, stdout);
 			return EX_OK;
 		default:
-			fputs(usage_text, stderr);
+			(void)fputs(usage_text, stderr);
 			return EX_USAGE;
 		}
 	if (argc - optind > 1) {
-		fputs(usage_text, stderr);
+		(void)fputs(usage_text, stderr);
 		return EX_USAGE;
 	}
 	return plan_file(optind < argc ? argv[optind] : "-", table);

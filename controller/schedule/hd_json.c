@@ -119,7 +119,7 @@ json_t *hd_json_load(const struct hd_json_reader *reader) {
 	json_error_t where;
 
 	if (strlen(reader->text) > HD_CONFIG_BYTES_MAX) {
-		snprintf(
+		(void)snprintf(
 			reader->error,
 			reader->error_bytes,
 			"line 1: file: more than %u bytes (HD_CONFIG_BYTES_MAX)",
@@ -129,7 +129,7 @@ json_t *hd_json_load(const struct hd_json_reader *reader) {
 	}
 	json_t *root = json_loads(reader->text, JSON_REJECT_DUPLICATES, &where);
 	if (root == NULL)
-		snprintf(
+		(void)snprintf(
 			reader->error,
 			reader->error_bytes,
 			"line %d: syntax: %s",
@@ -144,9 +144,9 @@ int hd_json_fail(const struct hd_json_reader *reader, const char *field, const c
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(what, sizeof what, format, args);
+	(void)vsnprintf(what, sizeof what, format, args);
 	va_end(args);
-	snprintf(
+	(void)snprintf(
 		reader->error,
 		reader->error_bytes,
 		"line %d: %s: %s",
@@ -160,7 +160,7 @@ int hd_json_fail(const struct hd_json_reader *reader, const char *field, const c
 #define FIELD_BYTES 192
 
 static void name_field(const struct hd_json_object *in, const char *key, char *field) {
-	snprintf(field, FIELD_BYTES, "%s%s%s", in->prefix, *in->prefix == 0 ? "" : ".", key);
+	(void)snprintf(field, FIELD_BYTES, "%s%s%s", in->prefix, *in->prefix == 0 ? "" : ".", key);
 }
 
 int hd_json_known(const struct hd_json_object *in, const char *const *keys) {

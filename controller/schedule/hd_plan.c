@@ -112,7 +112,7 @@ struct choice {
 static int choose(struct hd_plan *plan, struct choice *choice) {
 	uint32_t first[HD_JOBS_MAX];
 
-	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+	for (uint32_t t = 0; t < HD_JOBS_MAX; t++)
 		first[t] = HD_PLAN_NONE;
 	for (uint32_t j = 0; j < plan->in->job_count; j++) {
 		uint32_t *best = &first[plan->in->jobs[j].tenant];

@@ -12,7 +12,7 @@ fail(struct hd_plan *plan, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(plan->error, sizeof plan->error, format, args);
+	(void)vsnprintf(plan->error, sizeof plan->error, format, args);
 	va_end(args);
 	return -EINVAL;
 }

@@ -47,7 +47,9 @@ uint32_t hd_due_add(struct hd_due *due, int64_t deadline) {
 	return due->count - 1;
 }
 
-static struct hd_due_node joined(struct hd_due_node left, struct hd_due_node right) {
+/* Of two neighbours. */
+static struct hd_due_node joined(const struct hd_due_node *two) {
+	const struct hd_due_node left = two[0], right = two[1];
 	const int64_t beyond = right.least >= HD_DUE_NONE ? HD_DUE_NONE : left.sum + right.least;
 
 	return (struct hd_due_node){
@@ -74,7 +76,7 @@ void hd_due_build(struct hd_due *due) {
 		before = slack;
 	}
 	for (uint32_t k = due->width - 1; k > 0; k--)
-		due->nodes[k] = joined(due->nodes[2 * k], due->nodes[2 * k + 1]);
+		due->nodes[k] = joined(&due->nodes[(size_t)2 * k]);
 }
 
 static void change(struct hd_due *due, uint32_t leaf, int64_t difference) {
@@ -83,7 +85,7 @@ static void change(struct hd_due *due, uint32_t leaf, int64_t difference) {
 	due->nodes[k].sum += difference;
 	due->nodes[k].least = due->waiting[leaf] > 0 ? due->nodes[k].sum : HD_DUE_NONE;
 	for (k /= 2; k > 0; k /= 2)
-		due->nodes[k] = joined(due->nodes[2 * k], due->nodes[2 * k + 1]);
+		due->nodes[k] = joined(&due->nodes[(size_t)2 * k]);
 }
 
 /* i grows by one and one member of all D >= d(g) is gone: one less for the deadlines before d(g). */
@@ -106,7 +108,7 @@ int64_t hd_due_tight(const struct hd_due *due) {
 	if (due->count == 0 || due->nodes[1].least > 0)
 		return INT64_MAX;
 	while (k < due->width) {
-		const struct hd_due_node *left = &due->nodes[2 * k];
+		const struct hd_due_node *left = &due->nodes[(size_t)2 * k];
 
 		k = 2 * k;
 		if (left->least < HD_DUE_NONE && sum + left->least <= 0)

@@ -135,7 +135,7 @@ static int build_pools(struct hd_plan *plan) {
 	for (uint32_t j = 0; j < plan->in->job_count; j++) {
 		struct hd_plan_owner *owner = &plan->owners[j];
 
-		for (uint8_t direction = HD_PLAN_PUSH; direction <= HD_PLAN_PULL; direction++) {
+		for (int direction = HD_PLAN_PUSH; direction <= HD_PLAN_PULL; direction++) {
 			struct hd_pool *pool
 				= direction == HD_PLAN_PUSH ? &owner->pools[0] : &owner->pulls;
 			uint32_t count = 0;

@@ -15,7 +15,7 @@ void hd_pool_fini(struct hd_pool *pool) {
 }
 
 static int make_room(struct hd_pool *pool, uint32_t count) {
-	if (count <= pool->room)
+	if (count <= pool->room && pool->runs != NULL)
 		return 0;
 	uint32_t room = pool->room == 0 ? 16 : pool->room;
 	while (room < count)
@@ -32,8 +32,9 @@ static int make_room(struct hd_pool *pool, uint32_t count) {
 		hd_pool_fini(&fresh);
 		return -ENOMEM;
 	}
-	hd_pool_fini(pool);
+	struct hd_pool old = *pool;
 	*pool = fresh;
+	hd_pool_fini(&old);
 	return 0;
 }
 

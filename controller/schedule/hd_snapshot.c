@@ -45,9 +45,9 @@ static int read_link(const struct reader *reader, json_t *object, size_t index) 
 	struct hd_snapshot *s = reader->snapshot;
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
-	const char *name;
+	const char *name = NULL;
 
-	snprintf(prefix, sizeof prefix, "links[%zu]", index);
+	(void)snprintf(prefix, sizeof prefix, "links[%zu]", index);
 	const struct hd_json_wanted wanted[] = {
 		{"capacity",
 		 {.least = 1e-9, .most = UNITS_MAX, .required = true},
@@ -65,7 +65,7 @@ static int read_link(const struct reader *reader, json_t *object, size_t index) 
 
 static int read_links(const struct reader *reader, const struct hd_json_object *root) {
 	struct hd_snapshot *s = reader->snapshot;
-	json_t *list, *object;
+	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "links", true, HD_LINKS_MAX, &list);
 
@@ -98,10 +98,10 @@ static int read_busy_one(const struct reader *reader, json_t *object, size_t ind
 	struct hd_plan_busy *busy = &reader->snapshot->busy[index];
 	char prefix[64], field[80];
 	const struct hd_json_object in = {&reader->json, object, prefix};
-	double token;
+	double token = 0;
 
-	snprintf(prefix, sizeof prefix, "busy[%zu]", index);
-	snprintf(field, sizeof field, "%s.link", prefix);
+	(void)snprintf(prefix, sizeof prefix, "busy[%zu]", index);
+	(void)snprintf(field, sizeof field, "%s.link", prefix);
 	const struct hd_json_wanted wanted[] = {
 		{"start", {.least = -SECONDS_MAX, .most = SECONDS_MAX}, &busy->start},
 		{"end", {.least = -SECONDS_MAX, .most = SECONDS_MAX, .required = true}, &busy->end},
@@ -125,7 +125,7 @@ static int read_busy_one(const struct reader *reader, json_t *object, size_t ind
 
 static int read_busy(const struct reader *reader, const struct hd_json_object *root) {
 	struct hd_snapshot *s = reader->snapshot;
-	json_t *list, *object;
+	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "busy", false, HD_PLAN_BUSY_MAX, &list);
 
@@ -149,13 +149,13 @@ static int read_tenant(const struct reader *reader, json_t *object, size_t index
 	struct hd_plan_tenant *tenant = &reader->snapshot->tenant[index];
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
-	const char *name;
+	const char *name = NULL;
 	const struct hd_json_wanted wanted[] = {
 		{"weight", {.least = 1e-9, .most = 1e9, .fallback = 1}, &tenant->weight},
 		{"deficit", {.least = -UNITS_MAX, .most = UNITS_MAX}, &tenant->deficit},
 	};
 
-	snprintf(prefix, sizeof prefix, "tenants[%zu]", index);
+	(void)snprintf(prefix, sizeof prefix, "tenants[%zu]", index);
 	int rc = hd_json_known(&in, keys);
 	if (rc == 0)
 		rc = hd_json_name(&in, "name", true, &name);
@@ -167,7 +167,7 @@ static int read_tenant(const struct reader *reader, json_t *object, size_t index
 }
 
 static int read_tenants(const struct reader *reader, const struct hd_json_object *root) {
-	json_t *list, *object;
+	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "tenants", false, HD_JOBS_MAX, &list);
 
@@ -209,7 +209,7 @@ static int read_bounds(
 	bool required,
 	struct hd_plan_job *job
 ) {
-	double v_init, tau_max;
+	double v_init = 0, tau_max = 0;
 	const struct hd_json_wanted wanted[] = {
 		{"v_init",
 		 {.most = (double)HD_VERSION_COUNTER_MAX,
@@ -245,9 +245,9 @@ static int read_job(const struct reader *reader, json_t *object, size_t index) {
 	struct hd_plan_job *job = &s->job[index];
 	char prefix[64];
 	const struct hd_json_object in = {&reader->json, object, prefix};
-	const char *name, *tenant;
+	const char *name = NULL, *tenant = NULL;
 
-	snprintf(prefix, sizeof prefix, "jobs[%zu]", index);
+	(void)snprintf(prefix, sizeof prefix, "jobs[%zu]", index);
 	int rc = hd_json_known(&in, keys);
 	if (rc == 0)
 		rc = hd_json_name(&in, "name", true, &name);
@@ -266,7 +266,7 @@ static int read_job(const struct reader *reader, json_t *object, size_t index) {
 }
 
 static int read_jobs(const struct reader *reader, const struct hd_json_object *root) {
-	json_t *list, *object;
+	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "jobs", false, HD_JOBS_MAX, &list);
 
@@ -289,7 +289,7 @@ static int read_jobs(const struct reader *reader, const struct hd_json_object *r
 /* The job of an update. Without a list of jobs it is made, with the root's bounds. */
 static int job_of(const struct reader *reader, const struct hd_json_object *in) {
 	struct hd_snapshot *s = reader->snapshot;
-	const char *name, *tenant;
+	const char *name = NULL, *tenant = NULL;
 	int rc = hd_json_name(in, "job", false, &name);
 
 	if (rc == 0)
@@ -328,7 +328,7 @@ static int job_of(const struct reader *reader, const struct hd_json_object *in) 
 
 static int
 read_path(const struct reader *reader, const struct hd_json_object *in, struct hd_plan_item *item) {
-	json_t *list, *value;
+	json_t *list = NULL, *value;
 	size_t k;
 	int rc = hd_json_array(in, "path", true, HD_PLAN_PATH_MAX, &list);
 
@@ -337,7 +337,7 @@ read_path(const struct reader *reader, const struct hd_json_object *in, struct h
 	json_array_foreach(list, k, value) {
 		char field[96];
 
-		snprintf(field, sizeof field, "%s.path[%zu]", in->prefix, k);
+		(void)snprintf(field, sizeof field, "%s.path[%zu]", in->prefix, k);
 		rc = link_of(reader, field, value);
 		if (rc < 0)
 			return rc;
@@ -359,7 +359,7 @@ static int read_direction(const struct hd_json_object *in, struct hd_plan_item *
 	else if (text != NULL && strcmp(text, "pull") == 0)
 		item->direction = HD_PLAN_PULL;
 	else {
-		snprintf(field, sizeof field, "%s.direction", in->prefix);
+		(void)snprintf(field, sizeof field, "%s.direction", in->prefix);
 		return hd_json_fail(in->reader, field, "must be \"push\" or \"pull\"");
 	}
 	return 0;
@@ -370,7 +370,7 @@ static int read_keep(const struct hd_json_object *in, struct hd_plan_item *item)
 	char field[96];
 
 	if (value != NULL && !json_is_boolean(value)) {
-		snprintf(field, sizeof field, "%s.keep", in->prefix);
+		(void)snprintf(field, sizeof field, "%s.keep", in->prefix);
 		return hd_json_fail(in->reader, field, "must be true or false");
 	}
 	item->keep = json_is_true(value);
@@ -394,7 +394,7 @@ static int read_update(const struct reader *reader, json_t *object, size_t index
 	const struct hd_json_object in = {&reader->json, object, prefix};
 	double version = 0;
 
-	snprintf(prefix, sizeof prefix, "updates[%zu]", index);
+	(void)snprintf(prefix, sizeof prefix, "updates[%zu]", index);
 	int rc = hd_json_known(&in, keys);
 	if (rc == 0)
 		rc = read_direction(&in, item);
@@ -411,10 +411,10 @@ static int read_update(const struct reader *reader, json_t *object, size_t index
 	};
 	const json_t *id = json_object_get(object, "id");
 	if (!json_is_integer(id) && json_string_length(id) == 0) {
-		snprintf(field, sizeof field, "%s.id", prefix);
+		(void)snprintf(field, sizeof field, "%s.id", prefix);
 		return hd_json_fail(&reader->json, field, "must be a whole number or a string");
 	}
-	reader->snapshot->ids[index] = id;
+	reader->snapshot->ids[index].value = id;
 	rc = READ_NUMBERS(&in, wanted);
 	if (rc == 0)
 		rc = read_path(reader, &in, item);
@@ -456,18 +456,18 @@ static int number_ids(const struct reader *reader) {
 	if (all == NULL)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		all[i] = (struct named){s->ids[i], i};
+		all[i] = (struct named){s->ids[i].value, i};
 	qsort(all, count, sizeof *all, compare_ids);
 	for (size_t i = 0; i < count; i++) {
 		s->items[all[i].index].id = i + 1;
-		s->ids[i] = all[i].id;
+		s->ids[i].value = all[i].id;
 	}
 	for (size_t i = 1; rc == 0 && i < count; i++) {
 		char field[64];
 
 		if (compare_ids(&all[i - 1], &all[i]) != 0)
 			continue;
-		snprintf(
+		(void)snprintf(
 			field,
 			sizeof field,
 			"updates[%zu].id",
@@ -481,7 +481,7 @@ static int number_ids(const struct reader *reader) {
 
 static int read_updates(const struct reader *reader, const struct hd_json_object *root) {
 	struct hd_snapshot *s = reader->snapshot;
-	json_t *list, *object;
+	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "updates", true, HD_PENDING_MAX, &list);
 

@@ -5,6 +5,10 @@
 
 #include "hd_snapshot.h"
 
+struct hd_snapshot_id {
+	const json_t *value;
+};
+
 struct hd_snapshot {
 	struct hd_plan_input input;
 	json_t *root; /* holds every name and id */
@@ -12,7 +16,8 @@ struct hd_snapshot {
 	double *capacity;
 	struct hd_plan_busy *busy;
 	struct hd_plan_item *items;
-	const json_t **ids; /* [item_count] as they were written, in order: id 1 is the first */
+	struct hd_snapshot_id
+		*ids; /* [item_count] as they were written, in order: id 1 is the first */
 	struct hd_plan_tenant tenant[HD_JOBS_MAX];
 	struct hd_plan_job job[HD_JOBS_MAX];
 	struct hd_plan_job defaults; /* what the root says */

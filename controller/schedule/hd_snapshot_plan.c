@@ -6,7 +6,7 @@ const struct hd_plan_input *hd_snapshot_input(const struct hd_snapshot *snapshot
 }
 
 static json_t *id_of(const struct hd_snapshot *snapshot, uint64_t id) {
-	return id == 0 ? json_null() : json_deep_copy(snapshot->ids[id - 1]);
+	return id == 0 ? json_null() : json_deep_copy(snapshot->ids[id - 1].value);
 }
 
 static json_t *link_name(const struct hd_snapshot *snapshot, uint32_t link) {

@@ -52,10 +52,11 @@ int hd_topology_add_node(struct hd_topology *topology, const char *name, bool is
 	struct hd_topology_name *entry = calloc(1, sizeof *entry);
 	if (entry == NULL)
 		return -ENOMEM;
-	snprintf(entry->name, sizeof entry->name, "%s", name);
+	(void)snprintf(entry->name, sizeof entry->name, "%s", name);
 	entry->node = topology->node_count;
 	HASH_ADD_STR(topology->names, name, entry);
 	topology->nodes[topology->node_count] = (struct hd_topology_node){
+		.entry = entry,
 		.name = entry->name,
 		.is_switch = is_switch,
 		.core = HD_TOPOLOGY_NO_CORE,
@@ -75,7 +76,7 @@ static int add_directed(struct hd_topology *topology, uint32_t from, uint32_t to
 	char *name = malloc(bytes);
 	if (name == NULL)
 		return -ENOMEM;
-	snprintf(name, bytes, "%s>%s", a, b);
+	(void)snprintf(name, bytes, "%s>%s", a, b);
 	topology->links[topology->link_count++]
 		= (struct hd_topology_link){.name = name, .from = from, .to = to};
 	return 0;
@@ -175,10 +176,10 @@ int hd_topology_finish(struct hd_topology *topology) {
 	}
 	topology->core_count = cores;
 	topology->next = malloc(((size_t)cores * cores + 1) * sizeof *topology->next);
-	topology->core_node = malloc((cores + 1) * sizeof *topology->core_node);
-	uint32_t *first = malloc((cores + 2) * sizeof *first);
-	uint32_t *incoming = malloc((topology->link_count + 1) * sizeof *incoming);
-	uint32_t *queue = malloc((cores + 1) * sizeof *queue);
+	topology->core_node = calloc(cores + 1, sizeof *topology->core_node);
+	uint32_t *first = calloc(cores + 2, sizeof *first);
+	uint32_t *incoming = calloc(topology->link_count + 1, sizeof *incoming);
+	uint32_t *queue = calloc(cores + 1, sizeof *queue);
 	int rc = -ENOMEM;
 	if (topology->next == NULL || topology->core_node == NULL || first == NULL
 	    || incoming == NULL || queue == NULL)
@@ -214,14 +215,11 @@ int hd_topology_create_star(struct hd_topology **topology) {
 }
 
 void hd_topology_destroy(struct hd_topology *topology) {
-	struct hd_topology_name *name, *other;
-
 	if (topology == NULL)
 		return;
-	HASH_ITER(hh, topology->names, name, other) {
-		HASH_DEL(topology->names, name);
-		free(name);
-	}
+	HASH_CLEAR(hh, topology->names);
+	for (uint32_t n = 0; n < topology->node_count; n++)
+		free(topology->nodes[n].entry);
 	for (uint32_t l = 0; l < topology->link_count; l++)
 		free(topology->links[l].name);
 	free(topology->links);

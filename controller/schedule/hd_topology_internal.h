@@ -12,7 +12,8 @@
 #define HD_TOPOLOGY_NO_LINK UINT32_MAX
 
 struct hd_topology_node {
-	const char *name;
+	struct hd_topology_name *entry;
+	const char *name; /* the entry's */
 	bool is_switch;
 	uint32_t link_count; /* undirected */
 	uint32_t up, down; /* directed links of the last one added: a leaf has one */

@@ -25,7 +25,7 @@ static int read_nodes(const struct reader *reader, json_t *list, const char *key
 	json_array_foreach(list, i, value) {
 		char field[64];
 
-		snprintf(field, sizeof field, "%s[%zu]", key, i);
+		(void)snprintf(field, sizeof field, "%s[%zu]", key, i);
 		const char *name = json_string_value(value);
 		if (name == NULL || !hd_topology_name_valid(name))
 			return fail(
@@ -55,13 +55,13 @@ static int read_link(const struct reader *reader, json_t *pair, size_t index) {
 	char field[64];
 	int ends[2];
 
-	snprintf(field, sizeof field, "links[%zu]", index);
+	(void)snprintf(field, sizeof field, "links[%zu]", index);
 	if (!json_is_array(pair) || json_array_size(pair) != 2)
 		return fail(reader, field, "must be a pair of names");
 	for (size_t k = 0; k < 2; k++) {
 		const char *name = json_string_value(json_array_get(pair, k));
 
-		snprintf(field, sizeof field, "links[%zu][%zu]", index, k);
+		(void)snprintf(field, sizeof field, "links[%zu][%zu]", index, k);
 		if (name == NULL)
 			return fail(reader, field, "must be a name");
 		ends[k] = hd_topology_find(reader->topology, name);
@@ -110,7 +110,7 @@ static int check_parallel(const struct reader *reader) {
 		if (found != NULL) {
 			char field[64];
 
-			snprintf(field, sizeof field, "links[%u]", l / 2);
+			(void)snprintf(field, sizeof field, "links[%u]", l / 2);
 			rc = fail(reader, field, "the same link as links[%u]", found->link / 2);
 			break;
 		}
