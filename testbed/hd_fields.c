@@ -3,7 +3,86 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* --- where a field stands: the text is known to be JSON by now ----------------------------- */
+
+static const char *skip_space(const char *at) {
+	return at + strspn(at, " \t\r\n");
+}
+
+/* at is on the opening quote. */
+static const char *skip_string(const char *at) {
+	for (at++; *at && *at != '"'; at++)
+		if (*at == '\\' && at[1])
+			at++;
+	return *at ? at + 1 : at;
+}
+
+static const char *skip_value(const char *at) {
+	size_t depth = 0;
+
+	while (*at) {
+		if (*at == '"') {
+			at = skip_string(at);
+			continue;
+		}
+		if (depth == 0 && strchr(",]}", *at))
+			break;
+		depth += *at == '{' || *at == '[';
+		depth -= *at == '}' || *at == ']';
+		at++;
+	}
+	return at;
+}
+
+/* The value of a member (name) or of an item (name NULL, index), NULL when there is none. */
+static const char *step_into(const char *at, const char *name, size_t name_bytes, size_t index) {
+	if (*at != (name ? '{' : '['))
+		return NULL;
+	at = skip_space(at + 1);
+	for (size_t i = 0; *at && *at != '}' && *at != ']'; i++) {
+		const char *key = at + 1;
+		bool found = i == index;
+
+		if (name) {
+			at = skip_string(at);
+			found = (size_t)(at - 1 - key) == name_bytes
+				&& memcmp(key, name, name_bytes) == 0;
+			at = skip_space(skip_space(at) + 1);
+		}
+		if (found)
+			return at;
+		at = skip_value(at);
+		at = skip_space(at + (*at == ','));
+	}
+	return NULL;
+}
+
+/* The line on which the value at a path begins; of a missing one, that of what should hold it. */
+static unsigned line_of(const char *text, const char *path) {
+	const char *at = skip_space(text), *next = at;
+	unsigned line = 1;
+
+	while (*path && next) {
+		size_t bytes = strcspn(path, ".[");
+
+		if (*path == '[') {
+			next = step_into(at, NULL, 0, strtoul(path + 1, NULL, 10));
+			path += strcspn(path, "]");
+			path += *path == ']';
+		} else {
+			next = step_into(at, path, bytes, 0);
+			path += bytes;
+		}
+		path += *path == '.';
+		at = next ? next : at;
+	}
+	for (; text < at; text++)
+		line += *text == '\n';
+	return line;
+}
 
 void hd_reader_fail(struct hd_reader *reader, const char *path, const char *format, ...) {
 	char what[256];
@@ -14,9 +93,19 @@ void hd_reader_fail(struct hd_reader *reader, const char *path, const char *form
 	va_start(arguments, format);
 	(void)vsnprintf(what, sizeof(what), format, arguments);
 	va_end(arguments);
-	(void)snprintf(reader->error, reader->error_bytes, "%s: %s: %s", reader->file, path, what);
+	(void)snprintf(
+		reader->error,
+		reader->error_bytes,
+		"%s: line %u: %s: %s",
+		reader->file,
+		line_of(reader->text, path),
+		path,
+		what
+	);
 	reader->failed = true;
 }
+
+/* --- values -------------------------------------------------------------------------------- */
 
 void hd_field_join(char out[HD_FIELD_PATH_BYTES], const char *path, const char *name) {
 	(void)snprintf(out, HD_FIELD_PATH_BYTES, "%s%s%s", path, *path ? "." : "", name);
@@ -36,7 +125,12 @@ static double read_number(
 		hd_reader_fail(reader, path, "must be a whole number");
 	else if (number < field->low || number > field->high)
 		hd_reader_fail(
-			reader, path, "%g is outside %g..%g", number, field->low, field->high
+			reader,
+			path,
+			"%.15g is outside %.15g..%.15g",
+			number,
+			field->low,
+			field->high
 		);
 	else
 		return number;
@@ -80,7 +174,8 @@ void hd_read_field(
 		*(uint32_t *)into = (uint32_t)read_number(reader, value, path, field);
 		break;
 	case HD_FIELD_U64:
-		*(uint64_t *)into = (uint64_t)read_number(reader, value, path, field);
+		read_number(reader, value, path, field);
+		*(uint64_t *)into = (uint64_t)json_integer_value(value); /* exact beyond 2^53 */
 		break;
 	case HD_FIELD_OTHER:
 		field->read(reader, value, path, into);

@@ -32,6 +32,7 @@ struct hd_field {
 /* The first error ends everything: later calls do nothing. */
 struct hd_reader {
 	const char *file;
+	const char *text; /* all of it: errors say on which line */
 	char *error;
 	size_t error_bytes;
 	bool failed;
@@ -45,7 +46,7 @@ struct hd_field_array {
 	const struct hd_field *fields;
 };
 
-/* "FILE: PATH: what" into reader->error, unless an earlier error stands there. */
+/* "FILE: line N: PATH: what" into reader->error, unless an earlier error stands there. */
 __attribute__((format(printf, 3, 4))) void
 hd_reader_fail(struct hd_reader *reader, const char *path, const char *format, ...);
 

@@ -13,6 +13,7 @@
 
 #define DIGITS_INPUTS 64 /* of the digits data set, which scenarios train on */
 #define DIGITS_CLASSES 10
+#define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 static bool parse_worker(const char *text, uint32_t *worker) {
 	char *end;
@@ -27,22 +28,34 @@ static bool parse_worker(const char *text, uint32_t *worker) {
 	return true;
 }
 
-static void
-read_place(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	struct hd_place *place = into;
+/* `other` is the place besides workers and the server. */
+static void read_place(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	struct hd_place *place,
+	enum hd_place_kind other
+) {
 	const char *text = json_string_value(value);
+	const char *name = other == HD_PLACE_EXTRA ? "extra" : "controller";
 
 	place->worker = 0;
 	if (text && parse_worker(text, &place->worker))
 		place->kind = HD_PLACE_WORKER;
 	else if (text && strcmp(text, "server") == 0)
 		place->kind = HD_PLACE_SERVER;
-	else if (text && strcmp(text, "controller") == 0)
-		place->kind = HD_PLACE_CONTROLLER;
-	else if (text && strcmp(text, "extra") == 0)
-		place->kind = HD_PLACE_EXTRA;
+	else if (text && strcmp(text, name) == 0)
+		place->kind = (uint8_t)other;
 	else
-		hd_reader_fail(reader, path, "must be worker:N, server, controller or extra");
+		hd_reader_fail(reader, path, "must be worker:N, server or %s", name);
+}
+
+static void read_end(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	read_place(reader, value, path, into, HD_PLACE_EXTRA);
+}
+
+static void read_node(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	read_place(reader, value, path, into, HD_PLACE_CONTROLLER);
 }
 
 static void read_do(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
@@ -61,44 +74,72 @@ static void read_do(struct hd_reader *reader, const json_t *value, const char *p
 
 #define AT(type, member) offsetof(struct type, member)
 
-static const struct hd_field variation_fields[] = {
-	{"kind", HD_FIELD_OTHER, 0, 0, 0, true, NULL}, /* see read_variation */
-	{"fraction", HD_FIELD_NUMBER, AT(hd_variation, fraction), 0, 1, false, NULL},
-	{"factor", HD_FIELD_NUMBER, AT(hd_variation, factor), 0.001, 1000, false, NULL},
-	{"low", HD_FIELD_NUMBER, AT(hd_variation, low), 0.001, 1000, false, NULL},
-	{"high", HD_FIELD_NUMBER, AT(hd_variation, high), 0.001, 1000, false, NULL},
-	{"every_s", HD_FIELD_NUMBER, AT(hd_variation, every_s), 0.1, 3600, false, NULL},
+/* A kind of `compute` or `links`: its fields, all required. */
+struct variation {
+	const char *name;
+	uint8_t kind; /* enum hd_variation_kind */
+	struct hd_field fields[5];
+};
+
+#define VARIATION(member, low, high)                                                               \
+	{ #member, HD_FIELD_NUMBER, AT(hd_variation, member), low, high, true, NULL }
+#define KIND                                                                                       \
+	{ "kind", HD_FIELD_OTHER, 0, 0, 0, true, read_nothing }
+
+/* The kind itself is read before its fields. */
+static void
+read_nothing(struct hd_reader *reader, const json_t *value, const char *path, void *into) {}
+
+static const struct variation compute_kinds[] = {
+	{"none", HD_VARIATION_NONE, {KIND}},
+	{"slow-fraction",
+	 HD_VARIATION_FRACTION,
+	 {KIND, VARIATION(fraction, 0, 1), VARIATION(factor, 1, 1000)}},
+	{"redraw",
+	 HD_VARIATION_REDRAW,
+	 {KIND,
+	  VARIATION(low, 0.01, 1000),
+	  VARIATION(high, 0.01, 1000),
+	  VARIATION(every_s, 0.1, 3600)}},
 	{0},
 };
 
-/* Which fields belong to a kind: others are unknown, and these are needed. */
-static void read_members(
+static const struct variation links_kinds[] = {
+	{"none", HD_VARIATION_NONE, {KIND}},
+	{"scale-fraction",
+	 HD_VARIATION_FRACTION,
+	 {KIND, VARIATION(fraction, 0, 1), VARIATION(factor, 0.001, 1000)}},
+	{"redraw",
+	 HD_VARIATION_REDRAW,
+	 {KIND,
+	  VARIATION(low, 0.001, 1000),
+	  VARIATION(high, 0.001, 1000),
+	  VARIATION(every_s, 0.1, 3600)}},
+	{0},
+};
+
+static void read_variation(
 	struct hd_reader *reader,
 	const json_t *value,
 	const char *path,
-	const char *const *names,
+	const struct variation *kinds,
 	struct hd_variation *variation
 ) {
+	const char *kind = json_string_value(json_object_get(value, "kind"));
+	const struct variation *known = kinds;
 	char where[HD_FIELD_PATH_BYTES];
-	size_t known = 1;
 
-	for (; *names; names++, known++) {
-		const json_t *member = json_object_get(value, *names);
-
-		hd_field_join(where, path, *names);
-		if (!member)
-			hd_reader_fail(reader, where, "is missing");
-		else
-			hd_read_field(
-				reader,
-				member,
-				where,
-				hd_field_find(variation_fields, *names),
-				variation
-			);
+	while (known->name && (!kind || strcmp(kind, known->name) != 0))
+		known++;
+	if (!known->name) {
+		hd_field_join(where, path, "kind");
+		hd_reader_fail(
+			reader, where, "must be one of none, %s, %s", kinds[1].name, kinds[2].name
+		);
+		return;
 	}
-	if (json_object_size(value) != known)
-		hd_reader_fail(reader, path, "has an unknown field for its kind");
+	variation->kind = known->kind;
+	hd_read_object(reader, value, path, known->fields, variation);
 	if (variation->kind == HD_VARIATION_REDRAW && variation->low > variation->high) {
 		hd_field_join(where, path, "low");
 		hd_reader_fail(reader, where, "%g is above high", variation->low);
@@ -106,29 +147,13 @@ static void read_members(
 }
 
 static void
-read_variation(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	static const char *const none[] = {NULL};
-	static const char *const fraction[] = {"fraction", "factor", NULL};
-	static const char *const redraw[] = {"low", "high", "every_s", NULL};
-	const char *kind = json_string_value(json_object_get(value, "kind"));
-	struct hd_variation *variation = into;
-	char where[HD_FIELD_PATH_BYTES];
+read_compute(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	read_variation(reader, value, path, compute_kinds, into);
+}
 
-	hd_field_join(where, path, "kind");
-	if (kind && strcmp(kind, "none") == 0) {
-		variation->kind = HD_VARIATION_NONE;
-		read_members(reader, value, path, none, variation);
-	} else if (kind && (strcmp(kind, "slow-fraction") == 0 || strcmp(kind, "scale-fraction") == 0)) {
-		variation->kind = HD_VARIATION_FRACTION;
-		read_members(reader, value, path, fraction, variation);
-	} else if (kind && strcmp(kind, "redraw") == 0) {
-		variation->kind = HD_VARIATION_REDRAW;
-		read_members(reader, value, path, redraw, variation);
-	} else {
-		hd_reader_fail(
-			reader, where, "must be one of none, slow-fraction, scale-fraction, redraw"
-		);
-	}
+static void
+read_links(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	read_variation(reader, value, path, links_kinds, into);
 }
 
 static void
@@ -142,8 +167,12 @@ read_hidden(struct hd_reader *reader, const json_t *value, const char *path, voi
 		hd_reader_fail(reader, path, "must be an array (limit %d)", HD_SCENARIO_LAYERS_MAX);
 		return;
 	}
-	for (size_t i = 0; i < count; i++)
-		hd_read_field(reader, json_array_get(value, i), path, &width, &job->hidden[i]);
+	for (size_t i = 0; i < count; i++) {
+		char where[HD_FIELD_PATH_BYTES];
+
+		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
+		hd_read_field(reader, json_array_get(value, i), where, &width, &job->hidden[i]);
+	}
 	job->hidden_count = (uint32_t)count;
 }
 
@@ -222,8 +251,8 @@ static void read_job(struct hd_reader *reader, const json_t *value, const char *
 
 static const struct hd_field tenant_fields[] = {
 	{"flows", HD_FIELD_U32, AT(hd_scenario_tenant, flows), 1, 64, true, NULL},
-	{"from", HD_FIELD_OTHER, AT(hd_scenario_tenant, from), 0, 0, true, read_place},
-	{"to", HD_FIELD_OTHER, AT(hd_scenario_tenant, to), 0, 0, true, read_place},
+	{"from", HD_FIELD_OTHER, AT(hd_scenario_tenant, from), 0, 0, true, read_end},
+	{"to", HD_FIELD_OTHER, AT(hd_scenario_tenant, to), 0, 0, true, read_end},
 	{"start_s", HD_FIELD_NUMBER, AT(hd_scenario_tenant, start_s), 0, 86400, false, NULL},
 	{"stop_s", HD_FIELD_NUMBER, AT(hd_scenario_tenant, stop_s), 0, 86400, false, NULL},
 	{0},
@@ -238,14 +267,14 @@ static const struct hd_field event_fields[] = {
 
 static const struct hd_field crash_fields[] = {
 	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
-	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
+	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_node},
 	{"down_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
 	{0},
 };
 
 static const struct hd_field partition_fields[] = {
 	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
-	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_place},
+	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_node},
 	{"for_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, for_s), 0, 86400, true, NULL},
 	{0},
 };
@@ -379,8 +408,8 @@ static const struct hd_field scenario_fields[] = {
 	{"queue_kb", HD_FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
 	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
 	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, read_job},
-	{"compute", HD_FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_variation},
-	{"links", HD_FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_variation},
+	{"compute", HD_FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_compute},
+	{"links", HD_FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_links},
 	{"tenants", HD_FIELD_OTHER, 0, 0, 0, false, read_tenants},
 	{"workers_events", HD_FIELD_OTHER, 0, 0, 0, false, read_events},
 	{"faults", HD_FIELD_OTHER, 0, 0, 0, false, read_faults},
@@ -410,48 +439,55 @@ void hd_scenario_init(struct hd_scenario *scenario) {
 	};
 }
 
-static void
-check_rank(struct hd_reader *reader, const char *path, uint32_t rank, uint32_t workers) {
-	if (rank >= workers)
-		hd_reader_fail(reader, path, "worker %u, but there are %u workers", rank, workers);
-}
-
+/* `list[index].member` names a worker that there is. */
 static void check_place(
 	struct hd_reader *reader,
 	const char *list,
 	uint32_t index,
+	const char *member,
 	struct hd_place place,
 	uint32_t workers
 ) {
 	char path[HD_FIELD_PATH_BYTES];
 
-	(void)snprintf(path, sizeof(path), "%s[%u]", list, index);
-	if (place.kind == HD_PLACE_WORKER)
-		check_rank(reader, path, place.worker, workers);
+	(void)snprintf(path, sizeof(path), "%s[%u].%s", list, index, member);
+	if (place.kind == HD_PLACE_WORKER && place.worker >= workers)
+		hd_reader_fail(reader, path, "there are %u workers", workers);
+}
+
+static void check_tenant(struct hd_reader *reader, uint32_t i, const struct hd_scenario_tenant *t) {
+	char path[HD_FIELD_PATH_BYTES];
+
+	if (t->from.kind == t->to.kind && t->from.worker == t->to.worker) {
+		(void)snprintf(path, sizeof(path), "tenants[%u].to", i);
+		hd_reader_fail(reader, path, "is where it comes from");
+	}
+	if (t->stop_s <= t->start_s) {
+		(void)snprintf(path, sizeof(path), "tenants[%u].stop_s", i);
+		hd_reader_fail(reader, path, "is not after start_s");
+	}
 }
 
 /* What one field must be because of another. */
 static void check_together(struct hd_reader *reader, const struct hd_scenario *s) {
 	for (uint32_t i = 0; i < s->tenant_count; i++) {
-		const struct hd_scenario_tenant *t = &s->tenants[i];
-
-		check_place(reader, "tenants", i, t->from, s->workers);
-		check_place(reader, "tenants", i, t->to, s->workers);
-		if (t->from.kind == t->to.kind && t->from.worker == t->to.worker)
-			hd_reader_fail(
-				reader, "tenants", "entry %u goes to where it comes from", i
-			);
-		if (t->stop_s <= t->start_s)
-			hd_reader_fail(
-				reader, "tenants", "entry %u: stop_s is not after start_s", i
-			);
+		check_place(reader, "tenants", i, "from", s->tenants[i].from, s->workers);
+		check_place(reader, "tenants", i, "to", s->tenants[i].to, s->workers);
+		check_tenant(reader, i, &s->tenants[i]);
 	}
-	for (uint32_t i = 0; i < s->event_count; i++)
-		check_rank(reader, "workers_events", s->events[i].worker, s->workers);
+	for (uint32_t i = 0; i < s->event_count; i++) {
+		struct hd_place worker = {HD_PLACE_WORKER, s->events[i].worker};
+
+		check_place(reader, "workers_events", i, "worker", worker, s->workers);
+	}
 	for (uint32_t i = 0; i < s->crash_count; i++)
-		check_place(reader, "faults.crash", i, s->crashes[i].node, s->workers);
+		check_place(reader, "faults.crash", i, "node", s->crashes[i].node, s->workers);
 	for (uint32_t i = 0; i < s->partition_count; i++)
-		check_place(reader, "faults.partition", i, s->partitions[i].node, s->workers);
+		check_place(
+			reader, "faults.partition", i, "node", s->partitions[i].node, s->workers
+		);
+	if (s->name[strspn(s->name, NAME_CHARACTERS)] || !*s->name)
+		hd_reader_fail(reader, "name", "must be 1..64 letters, digits, . _ -");
 }
 
 /* Bytes of the trainer's model on the digits. */
@@ -473,7 +509,8 @@ int hd_scenario_parse(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_reader reader = {.file = name, .error = error, .error_bytes = error_bytes};
+	struct hd_reader reader
+		= {.file = name, .text = text, .error = error, .error_bytes = error_bytes};
 	json_error_t where;
 	json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, &where);
 	struct hd_scenario *read = malloc(sizeof(*read));

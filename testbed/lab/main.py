@@ -8,7 +8,7 @@ import sys
 
 from . import modes, rates, sandbox, scenario
 
-EX_USAGE, EX_DATAERR, EX_UNAVAILABLE = 64, 65, 69
+EX_USAGE, EX_UNAVAILABLE = 64, 69
 HELP = """Trains a real model over an emulated, contended network in three modes, and shows what came out:
 a table, pictures, and with --json every number."""
 
@@ -57,7 +57,7 @@ def main():
         options["setting"] = scenario.load(options["scenario"])
     except scenario.ScenarioError as error:
         print(f"demo: {error}", file=sys.stderr)
-        return EX_DATAERR
+        return error.code
     why = sandbox.possible()
     if why:
         print(f"demo: {why}", file=sys.stderr)
@@ -66,7 +66,8 @@ def main():
         if options[field]:
             options[field] = os.path.abspath(options[field])
     pathlib.Path(options["out"]).mkdir(parents=True, exist_ok=True)
-    return sandbox.run([sys.executable, "-m", "lab.inside", json.dumps(options)])
+    used = [options[field] for field in ("json", "out", "keep", "build") if options[field]]
+    return sandbox.run([sys.executable, "-m", "lab.inside", json.dumps(options)], [*used, __file__])
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ REQUIRED = object()
 
 
 class ScenarioError(Exception):
-    pass
+    code = 65  # of sysexits: EX_DATAERR
+
+
+class NoScenario(ScenarioError):
+    code = 66  # EX_NOINPUT
 
 
 class Node:
@@ -45,7 +49,12 @@ class Parser:
         line = self.line()
         opening = self.text[self.at:self.at + 1]
         if opening == "{":
-            return Node(dict(self.items("}", self.member)), line)
+            members = {}
+            for key, member, at in self.items("}", self.member):
+                if key in members:
+                    raise json.JSONDecodeError(f"{key} stands here twice", self.text, at)
+                members[key] = member
+            return Node(members, line)
         if opening == "[":
             return Node(list(self.items("]", self.value)), line)
         value, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
@@ -63,10 +72,11 @@ class Parser:
         self.at += 1
 
     def member(self):
+        at = self.at
         key, self.at = json.JSONDecoder().raw_decode(self.text, self.at)
         self.skip()
         self.at += 1  # the colon
-        return key, self.value()
+        return key, self.value(), at
 
 
 # --- what a field may be: each takes a Node, its path and an error function --------------------
@@ -136,7 +146,7 @@ def variant(kinds):
     return check
 
 
-WORKER_OR = r"worker:\d{1,4}"
+WORKER_OR = r"worker:[0-9]{1,4}"
 STALENESS = record({
     "rule": (one_of("constant", "inverse-sqrt", "adadelay"), "constant"),
     "c": (number(1e-6, 1e6), 1.0),
@@ -181,18 +191,24 @@ WORKER_EVENT = record({
 })
 SHARE = number(0, 1)
 NODE = text(rf"{WORKER_OR}|server|controller", "worker:N, server or controller")
+SIM = record({
+    "depth": (number(1, 16, True), 1), "cancel": (SHARE, 0), "conditional": (SHARE, 0),
+    "checkpoint_commits": (number(0, 10**9, True), 0), "disk_ms": (number(0, 60000), 5), "disk_error": (SHARE, 0),
+    "updates": (number(0, 10**12, True), 0), "settle_s": (number(0.1, 3600), 60),
+    "hold_ms": (number(0, 60000, True), 0),
+})
 FAULTS = record({
-    "loss": (SHARE, 0), "duplicate": (SHARE, 0), "reorder": (SHARE, 0), "skew_ppm": (number(0, 100000), 0),
+    "loss": (SHARE, 0), "duplicate": (SHARE, 0), "reorder": (SHARE, 0), "skew_ppm": (number(0, 100000, True), 0),
     "crash": (array(record({"at_s": (number(0, 86400), REQUIRED), "node": (NODE, REQUIRED),
                             "down_s": (number(0, 86400), REQUIRED)}), 1000), []),
     "partition": (array(record({"at_s": (number(0, 86400), REQUIRED), "node": (NODE, REQUIRED),
                                 "for_s": (number(0, 86400), REQUIRED)}), 1000), []),
 })
 SCENARIO = record({
-    "name": (text(r"[\w.-]{1,64}", "1..64 letters, digits, . _ -"), REQUIRED),
+    "name": (text(r"[A-Za-z0-9_.-]{1,64}", "1..64 letters, digits, . _ -"), REQUIRED),
     "about": (text(r"[^\n]{0,200}", "one line"), ""),
     "seed": (number(0, 2**63 - 1, True), 1),
-    "workers": (number(1, 4096, True), REQUIRED),
+    "workers": (number(1, WORKERS_MAX, True), REQUIRED),
     "link_mbps": (number(0.1, 100000), REQUIRED),
     "server_link_mbps": (number(0.1, 100000), None),
     "latency_us": (number(0, 1000000), 0),
@@ -202,7 +218,8 @@ SCENARIO = record({
     "links": (LINKS, {"kind": "none"}),
     "tenants": (array(TENANT, 64), []),
     "workers_events": (array(WORKER_EVENT, 1000), []),
-    "faults": (FAULTS, {}),
+    "faults": (FAULTS, {}),  # and `sim`: heddle-sim's alone; checked here, not played
+    "sim": (SIM, {}),
     "duration_s": (number(1, 86400), 60),
 })
 
@@ -227,11 +244,20 @@ def cross_checks(scenario, tree, fail):
         if tenant["from"] == tenant["to"]:
             fail(at("tenants", index, "to"), f"{where}.to", "is where it comes from")
         if tenant["stop_s"] <= tenant["start_s"]:
-            fail(at("tenants", index), f"{where}.stop_s", "is not after start_s")
+            stop = at("tenants", index).value.get("stop_s", at("tenants", index))
+            fail(stop, f"{where}.stop_s", "is not after start_s")
     for index, event in enumerate(scenario["workers_events"]):
         if event["worker"] >= scenario["workers"]:
             fail(at("workers_events", index, "worker"), f"workers_events[{index}].worker",
                  f"there are {scenario['workers']} workers")
+    for kind in ("crash", "partition"):
+        for index, fault in enumerate(scenario["faults"].get(kind, [])):
+            match = re.fullmatch(WORKER_OR, fault["node"])
+            if match and int(fault["node"][7:]) >= scenario["workers"]:
+                fail(at("faults", kind, index, "node"), f"faults.{kind}[{index}].node",
+                     f"there are {scenario['workers']} workers")
+    if (scenario["job"]["update_bytes"] or 0) % 4:
+        fail(at("job", "update_bytes"), "job.update_bytes", "must be a multiple of 4")
 
 
 def parse(source, name):
@@ -264,7 +290,7 @@ def load(name):
         source = path.read_text(encoding="utf-8")
     except OSError as error:
         known = " ".join(sorted(p.stem for p in SCENARIOS.glob("*.json")))
-        raise ScenarioError(f"{name}: {error.strerror} (scenarios here: {known})") from None
+        raise NoScenario(f"{name}: {error.strerror} (scenarios here: {known})") from None
     except UnicodeDecodeError:
         raise ScenarioError(f"{name}: is not UTF-8 text") from None
     return parse(source, path.name)
