@@ -11,9 +11,10 @@ from . import modes, network, rates, report, run
 QUICK = {"workers": 4, "duration_s": 12.0, "tenants": [], "workers_events": []}
 
 
-def prepare():
-    """The fresh namespaces' own /sys and loopback; bridges must not pass frames to iptables."""
+def prepare(base):
+    """The fresh namespaces' own /sys, files and loopback; bridges must not pass frames to iptables."""
     subprocess.run(["mount", "-t", "sysfs", "sysfs", "/sys"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "heddle", str(base)], check=True)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     for table in ("iptables", "ip6tables", "arptables"):
         path = pathlib.Path(f"/proc/sys/net/bridge/bridge-nf-call-{table}")
@@ -83,7 +84,7 @@ def main():
     base = pathlib.Path(sys.argv[2])
     if options["quick"]:
         setting.update(QUICK)
-    prepare()
+    prepare(base)
     try:
         records, pictures = run_all(options, setting, base)
     except (run.RunError, FileNotFoundError, subprocess.CalledProcessError) as error:

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a command in network, PID and mount namespaces of its own, so that nothing outlives it.
 
-    testbed/demo --- outer (signals, temporary directory)
-                        \\--- unshare --- inner, PID 1 of its namespace: Mininet, the programs, tc
+    testbed/demo --- outer (signals)
+                        \\--- unshare --- inner, PID 1 of its namespace: Mininet, the programs, tc, a tmpfs
 
 When the inner one ends, however it ends, the kernel ends every process of its namespace and removes
-its links and bridges. The outer one only has to end it and remove one directory.
+its links, bridges and files. It ends with the outer one, even when that is killed.
 """
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"]
 PR_SET_PDEATHSIG = 1
@@ -32,9 +30,17 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def run(command):
-    """Runs command + [directory] inside; returns its exit status, 128 + n after signal n. The
-    directory is temporary and gone afterwards."""
+def mount_point(used):
+    """A directory over which the inner one mounts its tmpfs: nothing of ours may lie in it."""
+    for point in ("/dev/shm", "/mnt", "/media"):
+        if os.path.isdir(point) and not any(os.path.realpath(path).startswith(point + "/") for path in used):
+            return point
+    raise OSError("no directory to mount a tmpfs over: /dev/shm, /mnt and /media are missing or in use")
+
+
+def run(command, used=()):
+    """Runs command + [directory] inside; returns its exit status, 128 + n after signal n. The directory
+    is a tmpfs that the command mounts and that ends with it; `used` are paths that must stay visible."""
     child = None
     got = []
 
@@ -45,20 +51,13 @@ def run(command):
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
-    directory = tempfile.mkdtemp(prefix="heddle-")
-    try:
-        if not got:
-            child = subprocess.Popen([*UNSHARE, *command, directory], stdin=subprocess.DEVNULL,
-                                     preexec_fn=die_with_parent, start_new_session=True)
-            if got:
-                child.kill()
-            status = child.wait()
+    if not got:
+        child = subprocess.Popen([*UNSHARE, *command, mount_point(used)], stdin=subprocess.DEVNULL,
+                                 preexec_fn=die_with_parent, start_new_session=True)
         if got:
-            print("\ninterrupted: everything is removed", file=sys.stderr)
-            return 128 + got[0]
-        return status if status >= 0 else 128 - status
-    finally:
-        for _ in range(100):  # processes inside may be ending still
-            shutil.rmtree(directory, ignore_errors=True)
-            if not os.path.exists(directory):
-                break
+            child.kill()
+        status = child.wait()
+    if got:
+        print("\ninterrupted: everything is removed", file=sys.stderr)
+        return 128 + got[0]
+    return status if status >= 0 else 128 - status

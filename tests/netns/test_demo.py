@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The demo's three modes, shortly: every promised field, counts that agree with the logs, pictures.
+
+usage: test_demo.py BUILD_DIR"""
+import sys
+import tempfile
+
+import demo_run
+import pen
+
+NUMBER = (int, float)
+MODES = ["unscheduled", "tcp-ps", "scheduled"]
+# field: types; None only where it may be unknown
+FIELDS = {
+    "mode": str, "scenario": str, "target_accuracy": NUMBER, "final_accuracy": NUMBER,
+    "time_to_accuracy_s": (*NUMBER, type(None)), "pushed": int, "applied": int, "dropped": int, "failed": int,
+    "granted_bytes": int, "credited_bytes": int, "staleness": dict, "estimate_error": (*NUMBER, type(None)),
+    "cpu": NUMBER,
+}
+
+
+def check_fields(record):
+    for field, types in FIELDS.items():
+        assert field in record, f"{field} is missing"
+        assert isinstance(record[field], types) and not isinstance(record[field], bool), (field, record[field])
+    for field in ("mean", "variance", "max", "bound"):
+        assert field in record["staleness"], f"staleness.{field} is missing"
+    assert record["staleness"]["variance"] >= 0
+    assert 0 < record["cpu"] <= 1, record["cpu"]
+    assert record["scenario"] == "star" and record["target_accuracy"] == 0.91
+    assert 0.2 < record["final_accuracy"] <= 1, "it learned nothing (one in ten is chance)"
+
+
+def check_pictures(folder):
+    pictures = sorted(folder.glob("*.png"))
+    assert len(pictures) >= 3, pictures  # links, accuracy, staleness
+    for path in pictures:
+        data = path.read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) > 5000, f"{path.name} is no picture"
+
+
+def check_scheduled(record, directory):
+    demo_run.check_granted(record)
+    assert record["staleness"]["bound"] == 16, record["staleness"]
+    assert 0 <= record["estimate_error"] < 1, record["estimate_error"]
+    assert demo_run.events(directory, "events-ctl.jsonl", "plan"), "the controller planned nothing"
+
+
+def main():
+    pen.need_namespaces()
+    with tempfile.TemporaryDirectory(prefix="heddle-demo-test-") as folder:
+        status, records, kept = demo_run.run(sys.argv[1], folder, "--scenario", "star", "--quick",
+                                             "--modes", ",".join(MODES))
+        assert [r["mode"] for r in records] == MODES
+        for record, directory in zip(records, kept):
+            print(record["mode"], {f: record[f] for f in FIELDS if f != "mode"})
+            check_fields(record)
+            demo_run.check_counts(record, directory)
+            assert record["failed"] <= 4, "more failed than the end of four workers cuts off"
+            assert demo_run.problems(record) == [], demo_run.problems(record)
+            assert record["valid"] == (not record["problems"])
+        check_scheduled(records[2], kept[2])
+        check_pictures(demo_run.pathlib.Path(folder) / "pictures")
+        assert status == (0 if all(r["valid"] for r in records) else 1), status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

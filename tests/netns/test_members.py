@@ -1,0 +1,51 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A worker is killed in a scheduled run and comes back, another joins late: the others go on, and the counts agree.
+
+usage: test_members.py BUILD_DIR"""
+import pathlib
+import sys
+import tempfile
+
+import demo_run
+import pen
+
+SCENARIO = pathlib.Path(__file__).resolve().parent / "members.json"
+KILL_S, BACK_S, LATE_S, END_S = 5, 9, 3, 14  # as the scenario has it
+SURVIVORS = (0, 2, 3)
+
+
+def main():
+    pen.need_namespaces()
+    with tempfile.TemporaryDirectory(prefix="heddle-members-") as folder:
+        _, records, kept = demo_run.run(sys.argv[1], folder, "--scenario", SCENARIO, "--modes", "scheduled", "--full")
+        record, directory = records[0], kept[0]
+        demo_run.check_counts(record, directory)
+        demo_run.check_granted(record)
+        # One push of the killed worker, one each of the four that the end cuts off.
+        assert record["failed"] <= 5, record
+        others = [p for p in demo_run.problems(record) if "was not reached" not in p and "updates" not in p]
+        assert others == [], others
+
+        pushed = demo_run.events(directory, "events-w*.jsonl", "pushed")
+        start = pushed[0]["at_ns"]
+        commits = [(e.get("worker", 0), (e["at_ns"] - start) / 1e9)
+                   for e in demo_run.events(directory, "events-ps.jsonl", "committed")]
+        firsts = {rank: min(t for worker, t in commits if worker == rank) for rank in range(4)}
+        print("first commits:", firsts, "applied:", record["applied"], "failed:", record["failed"])
+        assert firsts[2] > LATE_S - 2 > firsts[0], "worker 2 was to come late"
+        # Two lives: the second goes on after the first, whose last commit lies near the kill.
+        assert {p.name for p in directory.glob("events-w1-*")} == {"events-w1-1.jsonl", "events-w1-2.jsonl"}
+        second = demo_run.events(directory, "events-w1-2.jsonl", "pushed")
+        assert second, "worker 1 pushed nothing in its second life"
+        again = [t for worker, t in commits if worker == 1 and t > (second[0]["at_ns"] - start) / 1e9]
+        assert again, "nothing of worker 1's second life was applied"
+        for rank in SURVIVORS:  # each goes on while worker 1 is away, and after
+            away = [t for worker, t in commits if worker == rank and KILL_S + 1 < t < BACK_S]
+            after = [t for worker, t in commits if worker == rank and t > BACK_S + 1]
+            assert away and after, (rank, len(away), len(after))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
