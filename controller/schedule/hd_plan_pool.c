@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_plan_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -239,8 +240,9 @@ build_groups(struct hd_plan *plan, struct hd_pool *pool, const uint32_t *firsts,
 		const struct hd_plan_class *class = class_of(plan, pool, firsts[r]);
 		const uint32_t link = shared_link(plan, class);
 		struct hd_pool_group *group = &pool->groups[find_group(plan, pool, link)];
-		struct hd_pool_run *run = &group->runs[group->run_count++];
 
+		assert(group->runs != NULL); /* it was found when they were counted */
+		struct hd_pool_run *run = &group->runs[group->run_count++];
 		*run = (struct hd_pool_run){
 			.next = firsts[r],
 			.end = r + 1 < count ? firsts[r + 1] : pool->count,
