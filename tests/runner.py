@@ -7,8 +7,8 @@
     build/asan   clang, ASan + UBSan: unit, sim, fuzz (libFuzzer)
     build/tsan   clang, TSan: the tests marked with the suite `threads`
 
-A test that runs in several configurations counts once, with its worst result. A cmocka program counts
-once for each of its test functions.
+A test that runs in several configurations counts once: failed when it failed in any, skipped when it could run
+in none. A cmocka program counts once for each of its test functions.
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ CONFIGS = {
     "asan": ("clang", ["-Db_sanitize=address,undefined", *SANITIZE], ["unit", "sim", "fuzz"]),
     "tsan": ("clang", ["-Db_sanitize=thread", *SANITIZE], ["threads"]),
 }
-RANK = {"passed": 0, "skipped": 1, "failed": 2}
+RANK = {"skipped": 0, "passed": 1, "failed": 2}
 started = time.monotonic()
 running = None  # the child's process group, for signals
 
@@ -82,7 +82,7 @@ def interrupted(number, frame):
 
 
 class Results:
-    """(suite, test) -> (result, explanation); the worst result of all configurations stays."""
+    """(suite, test) -> (result, explanation); of several configurations the higher rank stays."""
 
     def __init__(self):
         self.tests = {}
@@ -158,7 +158,7 @@ def cmocka_functions(text):
     words = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
     functions = {}
     for result, name in found:
-        if RANK[words[result]] >= RANK[functions.get(name, "passed")]:
+        if RANK[words[result]] >= RANK[functions.get(name, "skipped")]:
             functions[name] = words[result]
     return list(functions.items())
 

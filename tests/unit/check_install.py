@@ -1,0 +1,58 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`meson install` into an empty folder: every program starts from there, and a program of a user's builds against
+the header, the library and the pkg-config file, and nothing else.
+
+usage: check_install.py BUILD_DIR SOURCE_DIR"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
+PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-train", "heddle-run",
+            "heddle-sim", "heddle-tcp-ps"]
+FILES = ["include/heddle.h", "share/doc/heddle/wire.md", "share/doc/heddle/heddle.lua", "share/doc/heddle/LICENSE"]
+
+
+def run(*command, **more):
+    done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=60, **more)
+    assert done.returncode == 0, f"{command}: {done.returncode}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="heddle-install-") as folder:
+        run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", folder)
+        programs = sorted(pathlib.Path(folder).rglob("bin/heddle*"))
+        assert {p.name for p in programs} == set(PROGRAMS), [p.name for p in programs]
+        prefix = programs[0].parent.parent
+        for name in FILES:
+            assert (prefix / name).is_file(), f"{name} is not installed"
+        for path in pathlib.Path(folder).rglob("*"):  # tests and what only they need stay behind
+            assert "test" not in path.name and "bench" not in path.name, path
+
+        library = next(prefix.rglob("libheddle.so.0")).parent
+        here = {**os.environ, "LD_LIBRARY_PATH": str(library)}
+        for program in programs:
+            assert "usage: " in run(program, "--help", env=here).lower(), f"{program.name} --help"
+
+        words = run("pkg-config", "--cflags", "--libs", "heddle", env={
+            **os.environ, "PKG_CONFIG_PATH": str(library / "pkgconfig"), "PKG_CONFIG_SYSROOT_DIR": folder}).split()
+        minimal = pathlib.Path(folder) / "minimal"
+        run("gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", SOURCE / "worker-lib/examples/minimal.c", *words,
+            "-o", minimal)
+        # Nobody to talk to: it must say so, which it can only when it found its library.
+        bare = {k: v for k, v in here.items() if not k.startswith("HEDDLE_")}
+        done = subprocess.run([minimal], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1 and "HEDDLE_" in done.stderr, done
+        symbols = run("nm", "-D", "--defined-only", library / "libheddle.so.0").splitlines()
+        names = [line.split()[-1] for line in symbols]
+        assert names and all(name.startswith(("heddle_", "HEDDLE_")) for name in names), names
+        print(f"install: {len(programs)} programs, {len(names)} symbols")
+
+
+if __name__ == "__main__":
+    main()
