@@ -247,9 +247,11 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	const struct hd_send_config *config = &send->config;
 	uint32_t bytes = hd_send_chunk_bytes(send, chunk);
 	struct hd_chunk_header header = config->header;
+	size_t value = hd_dtype_bytes(header.dtype);
 	uint8_t head[HD_CHUNK_HEADER_BYTES];
 	bool more = has_new(send) || send->lost_count > 0;
 
+	assert(value > 0); /* checked at the start */
 	*hd_send_entry(send, send->next) = (struct hd_sent){now, chunk, HD_SENT_FLYING};
 	send->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
 	config->path->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
@@ -258,7 +260,7 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	send->unasked_bytes += bytes;
 	header.chunk = chunk;
 	header.packet = send->next++;
-	header.count = (uint16_t)(bytes / hd_dtype_bytes(header.dtype));
+	header.count = (uint16_t)(bytes / value);
 	header.flags
 		&= (uint8_t) ~(HD_CHUNK_RESEND | HD_CHUNK_LAST | HD_CHUNK_ASK | HD_CHUNK_PACED);
 	if (resend)

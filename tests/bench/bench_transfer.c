@@ -12,6 +12,7 @@
  */
 #include "hd_keys.h"
 #include "hd_limits.h"
+#include "hd_program.h"
 #include "hd_random.h"
 #include "hd_recv.h"
 #include "hd_send.h"
@@ -19,7 +20,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,13 +56,6 @@ struct bench {
 	uint64_t acks, strays;
 	hd_ns last_at, gaps;
 };
-
-static struct hd_udp *stopping;
-
-static void on_signal(int number) {
-	(void)number;
-	hd_udp_stop(stopping);
-}
 
 static void send_control(
 	struct bench *bench,
@@ -442,21 +435,22 @@ int main(int argc, char **argv) {
 	int rc;
 
 	if (parse(&bench, argc, argv) < 0) {
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"usage: bench_transfer send|recv --peer|--listen ADDR[:PORT] [--bytes N] "
-			"[--count K] [--weight W] [--rate-mbps R] [--seconds S] [--chunk BYTES]\n");
+			"[--count K] [--weight W] [--rate-mbps R] [--seconds S] [--chunk BYTES]\n"
+		);
 		return EX_USAGE;
 	}
 	sender = strcmp(argv[optind], "send") == 0;
 	if (!sender)
 		config.bind = bench.addr;
 	if (hd_udp_open(&config, &bench.udp, error, sizeof error) < 0) {
-		fprintf(stderr, "bench_transfer: %s\n", error);
+		(void)fprintf(stderr, "bench_transfer: %s\n", error);
 		return EX_OSERR;
 	}
-	stopping = bench.udp;
-	signal(SIGTERM, on_signal);
-	signal(SIGINT, on_signal);
+	if (hd_program_stop_on_signals(bench.udp) < 0)
+		return EX_OSERR;
 	for (size_t i = 0; i < AHEAD; i++) {
 		bench.data[i] = aligned_alloc(64, (bench.bytes + 63) / 64 * 64);
 		if (!bench.data[i])
@@ -464,19 +458,20 @@ int main(int argc, char **argv) {
 		memset(bench.data[i], 0, bench.bytes);
 	}
 	if (sender)
-		check(&bench, false);
+		(void)check(&bench, false);
 	hd_path_init(&bench.path, bench.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES);
 	if (sender) {
 		bench.began = hd_udp_now();
 		if (bench.seconds > 0)
 			bench.stop_at = bench.began + (hd_ns)(bench.seconds * 1e9);
 	}
-	printf("ready\n");
-	fflush(stdout);
+	(void)printf("ready\n");
+	(void)fflush(stdout);
 	rc = hd_udp_run(bench.udp, (struct hd_node){sender ? &send_ops : &recv_ops, &bench});
 	report(&bench, sender);
 	if (rc < 0 || (!sender && check(&bench, true) < 0)) {
-		fprintf(stderr, "bench_transfer: %s\n", rc < 0 ? strerror(-rc) : "bytes differ");
+		(void
+		)fprintf(stderr, "bench_transfer: %s\n", rc < 0 ? strerror(-rc) : "bytes differ");
 		return EX_SOFTWARE;
 	}
 	hd_udp_close(bench.udp);

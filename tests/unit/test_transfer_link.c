@@ -433,9 +433,9 @@ static void share_test(float weight, size_t tcp_flows, double rate, uint64_t que
 
 static void test_shares(void **state) {
 	(void)state;
-	for (float weight = 1; weight <= 4; weight *= 2) {
-		share_test(weight, 4, GIGABIT, 131072);
-		share_test(weight, 4, GIGABIT / 5, 131072);
+	for (int weight = 1; weight <= 4; weight *= 2) {
+		share_test((float)weight, 4, GIGABIT, 131072);
+		share_test((float)weight, 4, GIGABIT / 5, 131072);
 	}
 	/* Deeper queues: only weight 1 is asserted. The model's flows are smooth, ours come in bursts,
 	 * of which one counts as one loss: right against Linux's segment trains, too bold here. */
