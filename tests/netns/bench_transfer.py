@@ -163,7 +163,8 @@ def case_veth(bench, runs):
         ratios.append(ours[-1] / theirs[-1])
         core = [ours[-1] * sent["seconds"] / side["cpu_seconds"] for side in (sent, got)]
     note = (f"Gbit/s: ours {min(ours):.1f}..{max(ours):.1f}, TCP {min(theirs):.1f}..{max(theirs):.1f}; "
-            f"for a core of the sender {core[0]:.0f} against {tcp_core[0]:.0f}, of the receiver {core[1]:.0f} against {tcp_core[1]:.0f}; "
+            f"for a core of the sender {core[0]:.0f} against {tcp_core[0]:.0f}, "
+            f"of the receiver {core[1]:.0f} against {tcp_core[1]:.0f}; "
             f"resent {sent['resent']}/{sent['packets']}, overflow {got['overflow']}, rtt {sent['srtt_us']} us")
     say("unshaped veth against one iperf3 TCP flow", ratios, "x", ">= 1.5", lambda v: v >= 1.5, note)
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define PACKET 1506
+#define PACKET ((size_t)1506)
 #define T0 (100 * HD_SECOND)
 
 /* --- path ------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#define CHUNK 1408
+#define CHUNK ((size_t)1408)
 #define T0 (100 * HD_SECOND)
 
 /* --- ranges ----------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#define CHUNK 1408
+#define CHUNK ((size_t)1408)
 #define PACKET (CHUNK + HD_CHUNK_OVERHEAD_BYTES)
 #define T0 (100 * HD_SECOND)
 #define CAUGHT_MAX 4096
@@ -497,7 +497,7 @@ static void *reserve(size_t bytes) {
 }
 
 static void test_send_long(void **state) {
-	const uint64_t bytes = (UINT64_C(4) << 30) + 8896 * 5 + 100;
+	const uint64_t bytes = (UINT64_C(4) << 30) + UINT64_C(8896) * 5 + 100;
 	struct hd_path path;
 	struct hd_send_config config = sending(&path, bytes);
 	struct catcher catcher;
