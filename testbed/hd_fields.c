@@ -197,6 +197,11 @@ void hd_read_object(
 	const struct hd_field *fields,
 	void *object
 ) {
+	/* jansson's iterators want changeable what they only read. */
+	const union {
+		const json_t *read;
+		json_t *changed;
+	} iterated = {.read = value};
 	const char *name;
 	json_t *member;
 	char where[HD_FIELD_PATH_BYTES];
@@ -205,8 +210,7 @@ void hd_read_object(
 		hd_reader_fail(reader, *path ? path : "scenario", "must be an object");
 		return;
 	}
-	/* The casts: jansson's iterators want what they only read. */
-	json_object_foreach((json_t *)(uintptr_t)value, name, member) {
+	json_object_foreach(iterated.changed, name, member) {
 		const struct hd_field *field = hd_field_find(fields, name);
 
 		hd_field_join(where, path, name);

@@ -2,6 +2,7 @@
 #include "hd_check_private.h"
 #include "hd_message.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -82,10 +83,9 @@ int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) 
 	c->shadow = calloc(values, sizeof(float));
 	c->scratch = calloc(values, sizeof(float));
 	c->workers = calloc(HD_CHECK_WORKERS_MAX, sizeof(*c->workers));
-	c->lives = calloc(HD_CHECK_LIVES_MAX, sizeof(*c->lives));
 	c->restored = true;
 	c->restored_from = -1;
-	if (!c->shadow || !c->scratch || !c->workers || !c->lives) {
+	if (!c->shadow || !c->scratch || !c->workers) {
 		hd_check_destroy(c);
 		return -ENOMEM;
 	}
@@ -103,7 +103,6 @@ void hd_check_destroy(struct hd_check *check) {
 	free(check->shadow);
 	free(check->scratch);
 	free(check->workers);
-	free(check->lives);
 	free(check);
 }
 
@@ -322,6 +321,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	if (!hd_check_enter_life(check, event->version))
 		return;
 	life = hd_check_present(check);
+	assert(life);
 	next = life->first + life->count;
 	if (hd_version_incarnation(event->version) != life->incarnation
 	    || hd_version_counter(event->version) != next) {

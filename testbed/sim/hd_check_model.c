@@ -2,6 +2,7 @@
 /* The server's model, its checkpoints and what workers pulled, against the updates that were committed. */
 #include "hd_check_private.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,10 +10,17 @@ bool hd_check_dirty(const struct hd_check *check) {
 	return check->dirty;
 }
 
+static uint32_t bits_of(float value) {
+	uint32_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
 static uint64_t first_difference(const float *a, const float *b, uint64_t values) {
 	uint64_t i = 0;
 
-	while (i < values && memcmp(&a[i], &b[i], sizeof(float)) == 0)
+	while (i < values && bits_of(a[i]) == bits_of(b[i]))
 		i++;
 	return i;
 }
@@ -25,6 +33,7 @@ void hd_check_model(struct hd_check *check, const float *model, hd_version versi
 	if (check->failed || !hd_check_enter_life(check, version))
 		return;
 	life = hd_check_present(check);
+	assert(life);
 	if (version != hd_version_make(life->incarnation, life->first + life->count - 1)) {
 		hd_check_fail(
 			check,

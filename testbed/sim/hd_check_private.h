@@ -46,7 +46,7 @@ struct hd_check {
 	uint32_t tau_max;
 	float *shadow, *scratch;
 	struct hd_check_worker *workers;
-	struct hd_check_life *lives;
+	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
 	bool restored; /* the next version seen is of a new incarnation */
 	uint64_t restored_counter;

@@ -9,11 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void free_copy(struct hd_checkpoint *copy) {
+	free(copy->model);
+	free(copy->momentum);
+	free(copy->rounds);
+	free(copy->lives);
+}
+
 static void free_file(struct disk *disk) {
-	free(disk->file.model);
-	free(disk->file.momentum);
-	free(disk->file.rounds);
-	free(disk->file.lives);
+	free_copy(&disk->file);
 	free(disk->spec);
 	disk->file = (struct hd_checkpoint){0};
 	disk->spec = NULL;
@@ -123,11 +127,14 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 		hd_check_restore(cluster->check, NULL, 0);
 		return -ENOENT;
 	}
-	if (!copy_checkpoint(&disk->file, &copy))
+	if (!copy_checkpoint(&disk->file, &copy)) {
+		free_copy(&copy);
 		return -ENOMEM;
+	}
 	code = hd_jobspec_decode(disk->spec, (size_t)disk->spec_bytes, &copy.spec);
 	if (code < 0) {
 		hd_check_fail(cluster->check, "the checkpoint's job description is broken");
+		free_copy(&copy);
 		return code;
 	}
 	hd_check_restore(cluster->check, copy.model, copy.version);

@@ -292,7 +292,7 @@ static int open_outputs(struct session *session) {
 
 int main(int argc, char **argv) {
 	static struct session session;
-	struct options options = {.seed = 1, .seeds = 1};
+	static struct options options = {.seed = 1, .seeds = 1};
 	char error[512];
 	int code = parse(argc, argv, &options);
 
