@@ -26,6 +26,7 @@ BUILD = ROOT / "build"
 SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "bench"]
 DEFAULT = [s for s in SUITES if s != "bench"]
 DEADLINE_S = 50 * 60  # of the whole run; what has not run by then has failed
+PATIENCE = 4  # times each test's own limit, which guards against hangs: machines differ, and may be busy
 SANITIZE = ["-Db_lundef=false", "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer"]
 CONFIGS = {
     "gcc": ("gcc", [], SUITES),
@@ -192,7 +193,8 @@ def run_suite(config, suite, results, netns_ok):
     say(f"{suite} ({config})")
     jobs = 1 if suite in ("netns", "bench", "house") else os.cpu_count() or 2
     command = ["meson", "test", "-C", str(BUILD / config), "--no-rebuild", "--print-errorlogs",
-               "--logbase", base, "--num-processes", str(jobs)]
+               "--logbase", base, "--num-processes", str(jobs),
+               "--timeout-multiplier", str(PATIENCE)]
     command += ["--benchmark", "--verbose"] if suite == "bench" else ["--suite", suite]
     env = {"UBSAN_OPTIONS": "print_stacktrace=1", "HEDDLE_TEST_CONFIG": config}
     if config == "tsan":  # the sanitizer's fixed memory map does not survive much address randomisation
