@@ -96,12 +96,14 @@ static double number(const char *field, const char *text, double low, double hig
 	errno = 0;
 	double value = strtod(text, &end);
 	if (end == text || *end != '\0' || errno != 0 || !(value >= low && value <= high)) {
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"heddle-tcp-ps: %s: \"%s\" is no number in %.12g..%.12g\n",
 			field,
 			text,
 			low,
-			high);
+			high
+		);
 		exit(EX_USAGE);
 	}
 	return value;
@@ -110,7 +112,8 @@ static double number(const char *field, const char *text, double low, double hig
 static double whole(const char *field, const char *text, double low, double high) {
 	double value = number(field, text, low, high);
 	if (value != floor(value)) {
-		fprintf(stderr, "heddle-tcp-ps: %s: \"%s\" is no whole number\n", field, text);
+		(void
+		)fprintf(stderr, "heddle-tcp-ps: %s: \"%s\" is no whole number\n", field, text);
 		exit(EX_USAGE);
 	}
 	return value;
@@ -184,9 +187,11 @@ static void parse(struct tcp_ps_options *o, int argc, char **argv) {
 		}
 	}
 	if (optind != argc || (!o->server && o->observe_ms == 0 && o->rank >= o->world)) {
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"heddle-tcp-ps: %s\n",
-			optind != argc ? argv[optind] : "rank: must be below world");
+			optind != argc ? argv[optind] : "rank: must be below world"
+		);
 		exit(EX_USAGE);
 	}
 }
@@ -195,19 +200,19 @@ static bool open_all(struct tcp_ps *ps) {
 	const struct tcp_ps_options *o = ps->options;
 	char error[256];
 	if (hd_dataset_open(o->data, &ps->train, &ps->test, error, sizeof(error)) != 0) {
-		fprintf(stderr, "heddle-tcp-ps: data: %s\n", error);
+		(void)fprintf(stderr, "heddle-tcp-ps: data: %s\n", error);
 		return false;
 	}
 	if (hd_model_create(o->model, &ps->train, o->batch, &ps->model, error, sizeof(error))
 	    != 0) {
-		fprintf(stderr, "heddle-tcp-ps: model: %s\n", error);
+		(void)fprintf(stderr, "heddle-tcp-ps: model: %s\n", error);
 		return false;
 	}
 	ps->values = hd_model_values(ps->model);
 	ps->bytes = ps->values * sizeof(float);
 	int rc = o->events != NULL ? hd_event_log_open(o->events, o->name, &ps->log) : 0;
 	if (rc != 0) {
-		fprintf(stderr, "heddle-tcp-ps: events: %s: %s\n", o->events, strerror(-rc));
+		(void)fprintf(stderr, "heddle-tcp-ps: events: %s: %s\n", o->events, strerror(-rc));
 	}
 	return rc == 0;
 }
@@ -236,7 +241,8 @@ int main(int argc, char **argv) {
 		status = options.server ? tcp_ps_serve(&ps) : tcp_ps_work(&ps);
 	}
 	if (hd_event_log_close(ps.log) != 0 && status == EX_OK) {
-		fprintf(stderr, "heddle-tcp-ps: events: could not write %s\n", options.events);
+		(void
+		)fprintf(stderr, "heddle-tcp-ps: events: could not write %s\n", options.events);
 		status = EX_IOERR;
 	}
 	hd_model_destroy(ps.model);

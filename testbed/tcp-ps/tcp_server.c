@@ -202,7 +202,7 @@ static int listen_at(const char *address, uint16_t port) {
 	    && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 128) == 0) {
 		return fd;
 	}
-	fprintf(stderr, "heddle-tcp-ps: listen: %s:%u: %s\n", address, port, strerror(errno));
+	(void)fprintf(stderr, "heddle-tcp-ps: listen: %s:%u: %s\n", address, port, strerror(errno));
 	if (fd >= 0) {
 		close(fd);
 	}

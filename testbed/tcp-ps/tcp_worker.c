@@ -174,7 +174,7 @@ static bool step(struct work *work) {
 	hd_model_gradient(work->ps->model, work->w, s->x, s->y, s->batch, work->g);
 	int rc = hd_compute_pad(&work->compute, begun, error, sizeof(error));
 	if (rc == -EINVAL) {
-		fprintf(stderr, "heddle-tcp-ps: %s\n", error);
+		(void)fprintf(stderr, "heddle-tcp-ps: %s\n", error);
 	}
 	return rc == 0 && push(work);
 }
@@ -197,7 +197,7 @@ static int connect_once(const char *address, uint16_t port) {
 
 static bool open_session(struct work *work) {
 	const struct tcp_ps_options *o = work->ps->options;
-	struct timespec pause = {.tv_nsec = 50 * 1000 * 1000};
+	struct timespec pause = {.tv_nsec = 50000000};
 	struct tcp_ps_header header;
 	hd_ns until = hd_compute_now() + CONNECT_PATIENCE_S * HD_SECOND;
 	do {
@@ -208,7 +208,8 @@ static bool open_session(struct work *work) {
 		}
 		nanosleep(&pause, NULL);
 	} while (!tcp_ps_stopping() && hd_compute_now() < until);
-	fprintf(stderr, "heddle-tcp-ps: connect: %s:%u: %s\n", o->address, o->port, strerror(errno)
+	(void)fprintf(
+		stderr, "heddle-tcp-ps: connect: %s:%u: %s\n", o->address, o->port, strerror(errno)
 	);
 	return false;
 }
@@ -275,14 +276,16 @@ static bool work_open(struct work *work) {
 		&& hd_sampler_init(
 			   &work->sampler, &work->ps->train, o->rank, o->world, o->batch, o->seed
 		   ) != 0)) {
-		fprintf(stderr, "heddle-tcp-ps: worker %u: no memory, or no row for it\n", o->rank);
+		(void)fprintf(
+			stderr, "heddle-tcp-ps: worker %u: no memory, or no row for it\n", o->rank
+		);
 		return false;
 	}
 	if (hd_compute_init(
 		    &work->compute, o->compute_ms, o->compute_schedule, error, sizeof(error)
 	    )
 	    != 0) {
-		fprintf(stderr, "heddle-tcp-ps: compute: %s\n", error);
+		(void)fprintf(stderr, "heddle-tcp-ps: compute: %s\n", error);
 		return false;
 	}
 	return true;

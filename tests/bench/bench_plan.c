@@ -6,6 +6,7 @@
 #include "hd_plan.h"
 #include "hd_random.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ struct setting {
 	} links;
 	bool uneven_sizes;
 	double server_speed; /* of the servers' links, in uplinks */
-	uint32_t servers, jobs, tenants;
 	double pulls;
+	uint32_t servers, jobs, tenants;
 	bool tight; /* bounds that just hold */
 	bool busy;
 };
@@ -60,7 +61,7 @@ static const struct setting settings[] = {
 	 UNEVEN,
 	 true,
 	 10,
-	 4,
+	 .servers = 4,
 	 .jobs = 4,
 	 .tenants = 1,
 	 .pulls = 0.5},
@@ -68,9 +69,9 @@ static const struct setting settings[] = {
 	 UNEVEN,
 	 true,
 	 10,
-	 4,
-	 16,
-	 4,
+	 .servers = 4,
+	 .jobs = 16,
+	 .tenants = 4,
 	 .pulls = 0.3,
 	 .busy = true},
 };
@@ -114,6 +115,7 @@ static uint32_t fill_busy(const struct setting *setting, struct hd_random *rando
 
 static struct hd_plan_input
 make(const struct setting *setting, uint32_t count, struct hd_random *random) {
+	assert(setting->tenants > 0 && setting->jobs > 0 && setting->servers > 0);
 	fill_links(setting, random);
 	for (uint32_t t = 0; t < setting->tenants; t++)
 		tenants[t] = (struct hd_plan_tenant){.weight = 1 + t};
@@ -183,7 +185,7 @@ static double measure(struct hd_plan *plan, const struct hd_plan_input *in, uint
 		const double begin = now_ms();
 
 		if (hd_plan_run(plan, in, &entries, &count, &error) != 0) {
-			fprintf(stderr, "bench_plan: %s\n", error);
+			(void)fprintf(stderr, "bench_plan: %s\n", error);
 			exit(EXIT_FAILURE);
 		}
 		least = fmin(least, now_ms() - begin);

@@ -3,34 +3,44 @@
 """clang-tidy over every compiled source, two at a time, within a time limit; a warning fails.
 
 usage: check_tidy.py BUILD_DIR [LIMIT_S]
-A source whose text, headers, flags and checks are those of an earlier clean run is not read again."""
+A source that reads the same as in an earlier clean run, its headers included, is not looked at again."""
 import concurrent.futures
 import hashlib
 import json
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import time
 
-from house import ROOT, finish, sources
+from house import ROOT, finish
+
+RULES = (ROOT / ".clang-tidy").read_bytes() + pathlib.Path(__file__).read_bytes()
 
 
 def commands_of(build):
-    """{source: its compile command}; a source that is compiled twice is checked once."""
+    """{source: its entry of the compile commands}; a source that is compiled twice is checked once."""
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if path.suffix == ".c" and path.is_relative_to(ROOT) and not path.is_relative_to(build):
-            commands.setdefault(path, entry["command"])
+            commands.setdefault(path, entry)
     return commands
 
 
-def headers_digest():
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + pathlib.Path(__file__).read_bytes())
-    for header in sources(".h"):
-        digest.update(str(header).encode() + (ROOT / header).read_bytes())
-    return digest.digest()
+def digest(entry):
+    """Of what clang-tidy sees of a source: its text with all headers and comments, flags and checks."""
+    words, command = iter(shlex.split(entry["command"])), []
+    for word in words:
+        if word in ("-o", "-MQ", "-MF"):
+            next(words)
+        elif word not in ("-c", "-MD", "ccache"):
+            command.append(word)
+    done = subprocess.run([*command, "-E", "-CC"], cwd=entry["directory"], stdin=subprocess.DEVNULL,
+                          capture_output=True, check=True)
+    return hashlib.sha256(RULES + " ".join(command).encode() + done.stdout).hexdigest()
 
 
 def tidy(build, path):
@@ -41,7 +51,8 @@ def tidy(build, path):
     if done.returncode == 0:
         return []
     lines = [line for line in done.stdout.splitlines() if " error: " in line or " warning: " in line]
-    return [line.replace(f"{ROOT}/", "") for line in lines] or [f"{path}: {done.stdout}{done.stderr}"]
+    lines = [re.sub(rf"^({ROOT}/)?\S*\.\./", "", line).replace(f"{ROOT}/", "") for line in lines]
+    return lines or [f"{path}: {done.stdout}{done.stderr}"]
 
 
 def main():
@@ -51,11 +62,10 @@ def main():
     commands = commands_of(build)
     seen = build / "tidy-seen"
     seen.mkdir(exist_ok=True)
-    common = headers_digest()
 
     def check(item):
-        path, command = item
-        stamp = seen / hashlib.sha256(common + command.encode() + path.read_bytes()).hexdigest()
+        path, entry = item
+        stamp = seen / digest(entry)
         if stamp.exists():
             return []
         if time.monotonic() > ends:
@@ -66,7 +76,7 @@ def main():
         return problems
 
     with concurrent.futures.ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(check, sorted(commands.items())))
+        found = list(pool.map(check, sorted(commands.items(), key=lambda item: item[0])))
     finish("clang-tidy", sorted({p for problems in found for p in problems}), len(commands))
 
 

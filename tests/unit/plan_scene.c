@@ -89,29 +89,34 @@ void scene_fill(struct scene *scene, const struct scene_shape *shape, struct hd_
 
 void scene_print(const struct scene *scene) {
 	for (uint32_t l = 0; l < scene->in.link_count; l++)
-		fprintf(stderr, "link %u: %g\n", l, scene->capacity[l]);
+		(void)fprintf(stderr, "link %u: %g\n", l, scene->capacity[l]);
 	for (uint32_t b = 0; b < scene->in.busy_count; b++)
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"busy %u: link %u [%g, %g) at %g token %lu\n",
 			b,
 			scene->busy[b].link,
 			scene->busy[b].start,
 			scene->busy[b].end,
 			scene->busy[b].rate,
-			(unsigned long)scene->busy[b].token);
+			(unsigned long)scene->busy[b].token
+		);
 	for (uint32_t j = 0; j < scene->in.job_count; j++)
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"job %u: tenant %u v_init %lu tau_max %u theta %g free %g\n",
 			j,
 			scene->jobs[j].tenant,
 			(unsigned long)scene->jobs[j].v_init,
 			scene->jobs[j].tau_max,
 			scene->jobs[j].theta,
-			scene->jobs[j].server_free);
+			scene->jobs[j].server_free
+		);
 	for (uint32_t i = 0; i < scene->in.item_count; i++) {
 		const struct hd_plan_item *item = &scene->items[i];
 
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"item %u: id %lu job %u %s version %lu amount %g waited %g keep %d path",
 			i,
 			(unsigned long)item->id,
@@ -120,9 +125,10 @@ void scene_print(const struct scene *scene) {
 			(unsigned long)item->version,
 			item->amount,
 			item->waited,
-			item->keep);
+			item->keep
+		);
 		for (uint8_t k = 0; k < item->path_count; k++)
-			fprintf(stderr, " %u", item->path[k]);
-		fprintf(stderr, "\n");
+			(void)fprintf(stderr, " %u", item->path[k]);
+		(void)fprintf(stderr, "\n");
 	}
 }

@@ -58,7 +58,8 @@ static const char *differs(const struct hd_plan_entry *a, const struct hd_plan_e
 }
 
 static void print_entry(const char *who, const struct hd_plan_entry *e) {
-	fprintf(stderr,
+	(void)fprintf(
+		stderr,
 		"%s: item %u %s position %lu [%.12g, %.12g) commit %.12g link %d after %d/%lu %s "
 		"finish %.17g runner %lu at %.17g\n",
 		who,
@@ -74,13 +75,16 @@ static void print_entry(const char *who, const struct hd_plan_entry *e) {
 		hd_plan_rule_name(e->why.rule),
 		e->why.finish,
 		(unsigned long)e->why.runner_up,
-		e->why.runner_up_finish);
+		e->why.runner_up_finish
+	);
 	for (uint8_t s = 0; s < e->segment_count; s++)
-		fprintf(stderr,
+		(void)fprintf(
+			stderr,
 			"    [%.12g, %.12g) at %.12g\n",
 			e->segment[s].start,
 			e->segment[s].end,
-			e->segment[s].rate);
+			e->segment[s].rate
+		);
 }
 
 struct ends { /* of promises on one link at one moment */

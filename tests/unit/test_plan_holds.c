@@ -370,110 +370,134 @@ static void tenants_share_by_weight(void **state) {
 	hd_plan_destroy(plan);
 }
 
+/* A problem that holds, until it is spoiled in one place. */
+struct problem {
+	double capacity;
+	struct hd_plan_tenant tenant;
+	struct hd_plan_job job;
+	struct hd_plan_item item;
+	struct hd_plan_busy busy;
+	struct hd_plan_input in;
+};
+
+static void spoil_network(struct problem *p, int c) {
+	switch (c) {
+	case 0:
+		p->capacity = 0;
+		break;
+	case 1:
+		p->capacity = NAN;
+		break;
+	case 2:
+		p->busy.link = 1;
+		break;
+	case 3:
+		p->busy.end = -1;
+		break;
+	case 4:
+		p->busy.end = INFINITY;
+		break;
+	case 5:
+		p->busy.rate = -1;
+		break;
+	case 6:
+		p->tenant.weight = 0;
+		break;
+	case 7:
+		p->tenant.deficit = NAN;
+		break;
+	default:
+		break;
+	}
+}
+
+static void spoil_work(struct problem *p, int c) {
+	switch (c) {
+	case 8:
+		p->job.tenant = 1;
+		break;
+	case 9:
+		p->job.tau_max = HD_TAU_MAX_LIMIT + 1;
+		break;
+	case 10:
+		p->job.theta = -1;
+		break;
+	case 11:
+		p->job.server_free = INFINITY;
+		break;
+	case 12:
+		p->item.id = 0;
+		break;
+	case 13:
+		p->item.job = 1;
+		break;
+	case 14:
+		p->item.direction = 2;
+		break;
+	case 15:
+		p->item.version = UINT64_MAX;
+		break;
+	case 16:
+		p->item.amount = 0;
+		break;
+	case 17:
+		p->item.amount = INFINITY;
+		break;
+	case 18:
+		p->item.waited = -1;
+		break;
+	case 19:
+		p->item.path_count = HD_PLAN_PATH_MAX + 1;
+		break;
+	case 20:
+		p->item.path[0] = 1;
+		break;
+	case 21:
+		p->in.item_count = HD_PENDING_MAX + 1;
+		break;
+	default:
+		break;
+	}
+}
+
+static const char *const refusals[] = {
+	"capacity[0]",      "capacity[0]",      "busy[0].link",       "busy[0].end",
+	"busy[0].end",      "busy[0].rate",     "tenants[0].weight",  "tenants[0].deficit",
+	"jobs[0].tenant",   "jobs[0].tau_max",  "jobs[0].theta",      "jobs[0].server_free",
+	"items[0].id",      "items[0].job",     "items[0].direction", "items[0].version",
+	"items[0].amount",  "items[0].amount",  "items[0].waited",    "items[0].path",
+	"items[0].path[0]", "items: more than",
+};
+
+static void refuse(struct hd_plan *plan, int c) {
+	struct problem p = {
+		1,
+		{.weight = 1},
+		{.tau_max = 5, .theta = INFINITY},
+		{.id = 1, .amount = 1, .path_count = 1, .path = {0}},
+		{.link = 0, .start = 0, .end = 1, .rate = 1},
+		{1, &p.capacity, 1, &p.busy, 1, &p.tenant, 1, &p.job, 1, &p.item, INFINITY, 0},
+	};
+	const struct hd_plan_entry *entries = (const void *)&p;
+	const char *error = NULL;
+	uint32_t count = 99;
+
+	spoil_network(&p, c);
+	spoil_work(&p, c);
+	assert_int_equal(hd_plan_run(plan, &p.in, &entries, &count, &error), -EINVAL);
+	assert_non_null(error);
+	if (strncmp(error, refusals[c], strlen(refusals[c])) != 0)
+		fail_msg("%d: \"%s\", not \"%s\"", c, error, refusals[c]);
+	assert_true(entries == (const void *)&p && count == 99);
+}
+
 static void refuses(void **state) {
-	const struct hd_plan_tenant tenant = {.weight = 1};
-	const struct hd_plan_job job = {.tau_max = 5, .theta = INFINITY};
-	const struct hd_plan_item item = {.id = 1, .amount = 1, .path_count = 1, .path = {0}};
-	const struct hd_plan_busy busy = {.link = 0, .start = 0, .end = 1, .rate = 1};
 	struct hd_plan *plan;
 
 	(void)state;
 	assert_int_equal(hd_plan_create(&plan), 0);
-	for (int c = 0; c < 22; c++) {
-		double capacity[1] = {1};
-		struct hd_plan_tenant t = tenant;
-		struct hd_plan_job j = job;
-		struct hd_plan_item i = item;
-		struct hd_plan_busy b = busy;
-		struct hd_plan_input in = {1, capacity, 1, &b, 1, &t, 1, &j, 1, &i, INFINITY, 0};
-		const char *const expected[] = {
-			"capacity[0]",       "capacity[0]",        "busy[0].link",
-			"busy[0].end",       "busy[0].end",        "busy[0].rate",
-			"tenants[0].weight", "tenants[0].deficit", "jobs[0].tenant",
-			"jobs[0].tau_max",   "jobs[0].theta",      "jobs[0].server_free",
-			"items[0].id",       "items[0].job",       "items[0].direction",
-			"items[0].version",  "items[0].amount",    "items[0].amount",
-			"items[0].waited",   "items[0].path",      "items[0].path[0]",
-			"items: more than",
-		};
-
-		switch (c) {
-		case 0:
-			capacity[0] = 0;
-			break;
-		case 1:
-			capacity[0] = NAN;
-			break;
-		case 2:
-			b.link = 1;
-			break;
-		case 3:
-			b.end = -1;
-			break;
-		case 4:
-			b.end = INFINITY;
-			break;
-		case 5:
-			b.rate = -1;
-			break;
-		case 6:
-			t.weight = 0;
-			break;
-		case 7:
-			t.deficit = NAN;
-			break;
-		case 8:
-			j.tenant = 1;
-			break;
-		case 9:
-			j.tau_max = HD_TAU_MAX_LIMIT + 1;
-			break;
-		case 10:
-			j.theta = -1;
-			break;
-		case 11:
-			j.server_free = INFINITY;
-			break;
-		case 12:
-			i.id = 0;
-			break;
-		case 13:
-			i.job = 1;
-			break;
-		case 14:
-			i.direction = 2;
-			break;
-		case 15:
-			i.version = UINT64_MAX;
-			break;
-		case 16:
-			i.amount = 0;
-			break;
-		case 17:
-			i.amount = INFINITY;
-			break;
-		case 18:
-			i.waited = -1;
-			break;
-		case 19:
-			i.path_count = HD_PLAN_PATH_MAX + 1;
-			break;
-		case 20:
-			i.path[0] = 1;
-			break;
-		case 21:
-			in.item_count = HD_PENDING_MAX + 1;
-			break;
-		}
-		const struct hd_plan_entry *entries = (const void *)&in;
-		const char *error = NULL;
-		uint32_t count = 99;
-		assert_int_equal(hd_plan_run(plan, &in, &entries, &count, &error), -EINVAL);
-		assert_non_null(error);
-		if (strncmp(error, expected[c], strlen(expected[c])) != 0)
-			fail_msg("%d: \"%s\", not \"%s\"", c, error, expected[c]);
-		assert_true(entries == (const void *)&in && count == 99);
-	}
+	for (int c = 0; c < 22; c++)
+		refuse(plan, c);
 	hd_plan_destroy(plan);
 }
 

@@ -33,11 +33,11 @@ assert_path(struct hd_topology *t, const char *from, const char *to, const char 
 	);
 
 	if (rc < 0)
-		snprintf(text, sizeof text, "%d", rc);
+		(void)snprintf(text, sizeof text, "%d", rc);
 	for (int k = 0; k < rc; k++) {
 		const size_t used = strlen(text);
 
-		snprintf(
+		(void)snprintf(
 			text + used,
 			sizeof text - used,
 			"%s%s",
@@ -103,7 +103,7 @@ static void hosts_do_not_forward(void **state) {
 	assert_path(t, "a", "m", "a>s s>m");
 	assert_path(t, "m", "b", "m>t t>b");
 	char unreachable[8];
-	snprintf(unreachable, sizeof unreachable, "%d", -ENETUNREACH);
+	(void)snprintf(unreachable, sizeof unreachable, "%d", -ENETUNREACH);
 	assert_path(t, "a", "b", unreachable);
 	/* a direct link between hosts is a path; a is not crossed either */
 	assert_path(t, "c", "a", "c>a");
@@ -117,7 +117,7 @@ __attribute__((format(printf, 2, 3))) static void append(char *json, const char 
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(json + used, JSON_BYTES - used, format, args);
+	(void)vsnprintf(json + used, JSON_BYTES - used, format, args);
 	va_end(args);
 }
 
@@ -145,9 +145,9 @@ static void tree(void **state) {
 
 			for (int x = a + 16, y = b + 16; x != y; x /= 2, y /= 2)
 				length += 2;
-			snprintf(part, sizeof part, "h%d", a);
+			(void)snprintf(part, sizeof part, "h%d", a);
 			const int from = hd_topology_host(t, part);
-			snprintf(part, sizeof part, "h%d", b);
+			(void)snprintf(part, sizeof part, "h%d", b);
 			const int to = hd_topology_host(t, part);
 			assert_int_equal(
 				hd_topology_path(t, from, to, links, PATH_MAX_LINKS), length
@@ -174,7 +174,7 @@ static void growing_star(void **state) {
 	for (int h = 2; h < HD_HOSTS_MAX; h++) {
 		char name[16];
 
-		snprintf(name, sizeof name, "h%d", h);
+		(void)snprintf(name, sizeof name, "h%d", h);
 		last = hd_topology_host(t, name);
 	}
 	assert_int_equal(last, -ENOSPC);

@@ -75,8 +75,31 @@ static json_t *staleness_of(const struct train_report *report, uint32_t bound) {
 	);
 }
 
+static json_t *pulls_of(const struct train_report *report) {
+	return json_pack(
+		"{s:I, s:I, s:I}",
+		"delivered",
+		(json_int_t)report->delivered,
+		"not_modified",
+		(json_int_t)report->not_modified,
+		"failed",
+		(json_int_t)report->pulls_failed
+	);
+}
+
+static json_t *compute_of(const struct hd_compute *compute) {
+	return json_pack(
+		"{s:f, s:f, s:I}",
+		"real_s",
+		(double)compute->compute_ns * 1e-9,
+		"padded_s",
+		(double)compute->padded_ns * 1e-9,
+		"overruns",
+		(json_int_t)compute->overruns
+	);
+}
+
 static json_t *summary(struct train *train, const struct train_report *report) {
-	const struct hd_compute *compute = &train->compute;
 	double accuracy, loss;
 	char crc[16];
 
@@ -88,8 +111,8 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		crc32_z(0, (const Bytef *)train->params, train->values * sizeof(float))
 	);
 	return json_pack(
-		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:{s:I, s:I, s:I},"
-		" s:I, s:I, s:I, s:I, s:o, s:f, s:{s:f, s:f, s:I}, s:I, s:f, s:f, s:f, s:s}",
+		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
+		" s:I, s:I, s:I, s:I, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -111,12 +134,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"failed_by_reason",
 		by_reason(report->failed_by),
 		"pulls",
-		"delivered",
-		(json_int_t)report->delivered,
-		"not_modified",
-		(json_int_t)report->not_modified,
-		"failed",
-		(json_int_t)report->pulls_failed,
+		pulls_of(report),
 		"granted_bytes",
 		(json_int_t)report->granted_bytes,
 		"direct_bytes",
@@ -130,12 +148,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"cpu_s",
 		cpu_seconds(),
 		"compute",
-		"real_s",
-		(double)compute->compute_ns * 1e-9,
-		"padded_s",
-		(double)compute->padded_ns * 1e-9,
-		"overruns",
-		(json_int_t)compute->overruns,
+		compute_of(&train->compute),
 		"version",
 		(json_int_t)report->version,
 		"training_loss",
