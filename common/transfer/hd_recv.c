@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BODY_PARTS 16 /* all of them but one are the body: see hd_recv_rate_bps() */
+
 struct hd_recv {
 	struct hd_recv_config config;
 	struct hd_recv_stats stats;
@@ -18,6 +20,8 @@ struct hd_recv {
 	hd_ns tail_at; /* when a waiting acknowledgement is due by time */
 	uint32_t unacknowledged;
 	uint64_t first_bytes; /* of the first chunk: not part of the goodput's interval */
+	uint64_t body_bytes; /* held when the body of the transfer had arrived, */
+	hd_ns body_at; /* and when that was */
 	bool due;
 };
 
@@ -170,6 +174,10 @@ enum hd_recv_result hd_recv_chunk(
 	}
 	recv->stats.bytes_held += payload_bytes;
 	recv->stats.last = now;
+	if (recv->stats.bytes_held <= recv->config.bytes / BODY_PARTS * (BODY_PARTS - 1)) {
+		recv->body_bytes = recv->stats.bytes_held;
+		recv->body_at = now;
+	}
 	if (header->chunk == recv->held)
 		advance_held(recv);
 	note_packet(recv, now, header);
@@ -230,6 +238,9 @@ uint64_t hd_recv_missing(const struct hd_recv *recv) {
 double hd_recv_rate_bps(const struct hd_recv *recv) {
 	const struct hd_recv_stats *stats = &recv->stats;
 
+	if (recv->body_bytes >= stats->bytes_total / 2 && recv->body_at > stats->first)
+		return (double)(recv->body_bytes - recv->first_bytes) * 8e9
+			/ (double)(recv->body_at - stats->first);
 	if (stats->last <= stats->first)
 		return 0;
 	return (double)(stats->bytes_held - recv->first_bytes) * 8e9

@@ -75,7 +75,8 @@ struct hd_recv_stats {
 const struct hd_recv_stats *hd_recv_stats(const struct hd_recv *recv);
 /* Bytes not yet held, for "one window before the end". */
 uint64_t hd_recv_missing(const struct hd_recv *recv);
-/* Goodput since the first chunk, bit/s; 0 before two chunks. */
+/* Goodput since the first chunk, bit/s; 0 before two chunks. The last sixteenth does not count where the
+ * transfer is big enough: its repair takes a round trip more, and whoever follows is in between. */
 double hd_recv_rate_bps(const struct hd_recv *recv);
 /* Share of the packets, in thousandths, that left while the sender's granted pacing was its limit: the
  * path could have carried more. Duplicates do not count. 0 before the first chunk. */

@@ -275,6 +275,44 @@ static void test_recv_acknowledges(void **state) {
 	hd_recv_destroy(recv);
 }
 
+static void give_at(struct hd_recv *recv, hd_ns at, uint32_t chunk, uint8_t flags) {
+	struct hd_chunk_header header = chunk_header(chunk, chunk, CHUNK);
+	uint8_t payload[CHUNK] = {0};
+
+	header.flags = flags;
+	hd_recv_chunk(recv, at, &header, payload, CHUNK);
+}
+
+/* One chunk a millisecond; the last of them come after a repair, which says nothing about the path. */
+static void test_recv_rate(void **state) {
+	const double rate = CHUNK * 8e3;
+	struct hd_recv *recv = make_recv(64 * CHUNK, CHUNK);
+	double seen;
+
+	(void)state;
+	assert_true(hd_recv_rate_bps(recv) == 0);
+	give_at(recv, T0, 0, 0);
+	assert_true(hd_recv_rate_bps(recv) == 0);
+	for (uint32_t i = 1; i < 61; i++) {
+		give_at(recv, T0 + i * HD_MS, i, 0);
+		seen = hd_recv_rate_bps(recv);
+		assert_true(seen > 0.999 * rate && seen < 1.001 * rate);
+	}
+	for (uint32_t i = 61; i < 64; i++)
+		give_at(recv, T0 + (i + 50) * HD_MS, i, i == 63 ? HD_CHUNK_LAST : 0);
+	seen = hd_recv_rate_bps(recv);
+	assert_true(seen > 0.999 * rate && seen < 1.001 * rate);
+	assert_int_equal(hd_recv_stats(recv)->last - hd_recv_stats(recv)->first, 113 * HD_MS);
+	hd_recv_destroy(recv);
+	/* Of two chunks there is no more than the whole. */
+	recv = make_recv(2 * CHUNK, CHUNK);
+	give_at(recv, T0, 0, 0);
+	give_at(recv, T0 + HD_MS, 1, HD_CHUNK_LAST);
+	seen = hd_recv_rate_bps(recv);
+	assert_true(seen > 0.999 * rate && seen < 1.001 * rate);
+	hd_recv_destroy(recv);
+}
+
 /* What share of the chunks left at the grant's limit; copies of a chunk count once. */
 static void test_recv_limited(void **state) {
 	struct hd_recv *recv = make_recv(8 * CHUNK, CHUNK);
@@ -369,6 +407,7 @@ int main(void) {
 		cmocka_unit_test(test_recv_mismatch),
 		cmocka_unit_test(test_recv_learns),
 		cmocka_unit_test(test_recv_acknowledges),
+		cmocka_unit_test(test_recv_rate),
 		cmocka_unit_test(test_recv_limited),
 		cmocka_unit_test(test_recv_after_done),
 		cmocka_unit_test(test_recv_long),
