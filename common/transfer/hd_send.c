@@ -131,12 +131,30 @@ static void enter_segment(struct hd_send *send, hd_ns now, uint32_t index) {
 	hd_path_set_rate(send->config.path, now, send->rate_bps);
 }
 
+/* A transfer that is late does not stay at a lesser rate than the plan has for it by now: what is left
+ * of slower segments whose time is over goes with the next one. */
+static void catch_up(struct hd_send *send, hd_ns now) {
+	struct hd_segs *segments = &send->config.segments;
+
+	while (send->segment + 1 < segments->count) {
+		struct hd_segment *item = &segments->item[send->segment];
+
+		if (send->segment_bytes >= item->bytes || item[1].rate_bps <= item->rate_bps
+		    || segment_start(send, send->segment + 1) > now)
+			return;
+		item[1].bytes += item->bytes - send->segment_bytes;
+		send->segment_bytes = 0;
+		enter_segment(send, now, send->segment + 1);
+	}
+}
+
 /* Moves on to the segment whose turn it is. Returns when new chunks may leave: now, or the end of a
  * hole between segments. A transfer that is early within contiguous ones keeps the present rate
  * until the next one starts. */
 static hd_ns follow_segments(struct hd_send *send, hd_ns now) {
 	const struct hd_segs *segments = &send->config.segments;
 
+	catch_up(send, now);
 	while (send->segment + 1 < segments->count
 	       && send->segment_bytes >= segments->item[send->segment].bytes) {
 		hd_ns start = segment_start(send, send->segment + 1);

@@ -425,6 +425,40 @@ static void test_send_segments(void **state) {
 	hd_send_destroy(send);
 }
 
+/* Planned to fill a gap at 10 Mbit/s before 400, but started after the gap: at 400 from the first byte. */
+static void test_send_catches_up(void **state) {
+	struct hd_path path;
+	struct hd_send_config config = sending(&path, sizeof data);
+	struct catcher catcher;
+	struct hd_send *send;
+	hd_ns now = T0 + 30 * HD_MS;
+	double sent;
+
+	(void)state;
+	hd_path_init(&path, PACKET);
+	catcher_init(&catcher);
+	config.wait_go = true;
+	config.go_slack = HD_NEVER;
+	config.segments = (struct hd_segs
+	){2, {{T0, 10000000, 25000}, {T0 + 20 * HD_MS, 400000000, sizeof data - 25000}}};
+	send = make_send(&config);
+	hd_send_go(send, now);
+	sent = (double)perfect(send, &now, now + 5 * HD_MS, &catcher);
+	assert_true(sent >= 400e6 / 8e3 * 5 * 0.9);
+	perfect(send, &now, now + 20 * HD_MS, &catcher);
+	assert_int_equal(hd_send_stats(send)->state, HD_SEND_DONE);
+	hd_send_destroy(send);
+	/* On time it keeps to the gap. */
+	hd_path_init(&path, PACKET);
+	catcher_init(&catcher);
+	now = T0;
+	config.wait_go = false;
+	send = make_send(&config);
+	sent = (double)perfect(send, &now, T0 + 15 * HD_MS, &catcher);
+	assert_true(sent <= 10e6 / 8e3 * 15 * 1.25 + 10 * PACKET);
+	hd_send_destroy(send);
+}
+
 static void test_send_obeys_peer_window(void **state) {
 	struct hd_path path;
 	struct hd_send_config config = sending(&path, sizeof data);
@@ -533,6 +567,7 @@ int main(void) {
 		cmocka_unit_test(test_send_cancel),
 		cmocka_unit_test(test_send_waits_for_go),
 		cmocka_unit_test(test_send_segments),
+		cmocka_unit_test(test_send_catches_up),
 		cmocka_unit_test(test_send_obeys_peer_window),
 		cmocka_unit_test(test_send_shares_path),
 		cmocka_unit_test(test_send_long),
