@@ -19,7 +19,9 @@
 #define BUCKET_NS (5 * HD_SECOND)
 #define QUEUE_NOISE_MIN_NS (100 * HD_US) /* less than this is scheduling noise, not a queue */
 #define QUEUE_NOISE_MAX_NS (250 * HD_US)
-#define MEMORY_NS HD_SECOND /* for how long a congestion is remembered */
+/* For how long a congestion holds a granted window back. Shorter than the time between the transfers of
+ * one worker: by then others have the link, and the window of a shared queue starves one alone. */
+#define MEMORY_NS (50 * HD_MS)
 #define PACE_HEAD_ROOM 1.2
 #define PROBE 1.25
 #define RTT_UNKNOWN_NS HD_MS

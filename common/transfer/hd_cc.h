@@ -77,7 +77,7 @@ void hd_path_init(struct hd_path *path, uint32_t packet_bytes);
 
 /* A transfer of weight w >= 1 starts on the path. rate_bps: the granted rate, or 0. A granted
  * transfer starts at its granted rate (no slow start), a window of rate x RTT, unless the path was
- * congested within the last second: then what it learnt rules. */
+ * congested within the last 50 ms: then what it learnt rules. */
 void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_bps);
 /* A transfer that was started ends (or gives up). */
 void hd_path_stop(struct hd_path *path);

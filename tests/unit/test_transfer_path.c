@@ -87,6 +87,15 @@ static void test_path_ignores_random_loss(void **state) {
 		hd_path_on_ack(&path, t, &info);
 	}
 	assert_true(path.window_bytes < before / 2);
+	hd_path_stop(&path);
+	/* The next grant is held back by it while it is fresh, and not much longer. */
+	before = path.window_bytes;
+	hd_path_start(&path, T0 + 220 * HD_MS, 1, 1000000000);
+	assert_true(path.window_bytes == before);
+	hd_path_stop(&path);
+	hd_path_start(&path, T0 + 300 * HD_MS, 1, 1000000000);
+	assert_true(path.window_bytes >= 1e9 / 8e3);
+	hd_path_stop(&path);
 }
 
 static void test_path_idle(void **state) {
