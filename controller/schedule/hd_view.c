@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An unexplained shortfall is believed by half, a second one in a row fully: 10 % after two. */
-#define VIEW_GAIN_FIRST 0.5
+/* Of an unexplained shortfall a quarter is believed: one transfer that was unlucky must not make the
+ * planner put others beside the next. Of a second one in a row all. */
+#define VIEW_GAIN_FIRST 0.25
 /* Samples near the estimate smooth it, and what runs beside is a mean of ours, not a measurement. */
 #define VIEW_GAIN_NEAR 0.25
 #define VIEW_GAIN_BESIDE 0.5
@@ -18,6 +19,8 @@
 #define VIEW_BYTES_MIN 32768
 /* Samples within 10 % of what was predicted are explained by the prediction. */
 #define VIEW_TOLERANCE 0.9
+/* Transfers that share a link use it less well than one alone: full with this much of its estimate. */
+#define VIEW_FULL 0.75
 /* A link that carried its estimate beside a full one may well carry more: tried by so much. */
 #define VIEW_TRY 1.1
 
@@ -161,7 +164,8 @@ limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, doub
 	const uint32_t link = sample->path[k];
 	struct link_state *state = &view->links[link];
 	const double seen = sample->rate_bps + sample->beside_bps[k];
-	const double before = state->known ? state->capacity_bps : seen;
+	/* The very first of all replaces an assumption. */
+	const double before = view->any_known ? believed(view, link) : seen;
 
 	state->known = view->any_known = true;
 	set(view, link, before + gain * (seen - before), sample->at);
@@ -181,7 +185,7 @@ static bool sound(const struct hd_view_sample *sample) {
  * transfer missed of its prediction its companions had there, and no other link is to blame. */
 static uint8_t shared_full(const struct hd_view *view, const struct hd_view_sample *sample) {
 	uint8_t full = sample->path_count;
-	double most = VIEW_TOLERANCE;
+	double most = VIEW_FULL;
 
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const double share = (sample->rate_bps + sample->beside_bps[k])

@@ -10,8 +10,8 @@
  *   - One that falls short of the prediction is put down to the link with the most such shortfalls
  *     since it last carried its estimate; of equal ones, to the one whose last good moment is older.
  *     So a slow uplink is told from the server's link by the other hosts' transfers, which keep clearing
- *     the latter, and a slow server's link by the second host that falls short. Half is believed at
- *     first, the second in a row fully.
+ *     the latter, and a slow server's link by the second host that falls short. A quarter is believed
+ *     at first, the second in a row fully.
  * A link that no network-limited sample was put down to has the estimate of the best link seen (a new
  * link is tried, not feared), or `initial_bps` as long as there is none.
  * Estimates do not age: an idle link that was slow is tried at what it had, and as transfers probe up to

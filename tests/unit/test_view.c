@@ -298,6 +298,59 @@ static void pacing_never_lowers(void **state) {
 	hd_view_destroy(w.view);
 }
 
+/* Transfers that share the server's link use it less well: four fifths of it in all. That is no reason to
+ * believe less of the hosts' links, of which each carried a small part. */
+static void sharing_blames_no_host(void **state) {
+	const uint32_t path[2] = {3, SERVER};
+	const double others[2] = {0, 130 * MBIT};
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	rounds(&w, 2);
+	const double uplink = estimate(&w, 3);
+	for (int n = 0; n < 5; n++) {
+		const struct hd_view_sample sample = {
+			.at = w.now += 100 * HD_MS,
+			.bytes = 1000000,
+			.rate_bps = 30 * MBIT,
+			.path_count = 2,
+			.path = path,
+			.beside_bps = others,
+		};
+		hd_view_sample(w.view, &sample);
+	}
+	assert_true(estimate(&w, 3) >= uplink);
+	assert_within(estimate(&w, SERVER), 180 * MBIT, 0.15);
+	hd_view_destroy(w.view);
+}
+
+/* One transfer that was unlucky costs its link less than what lets others start beside the next. */
+static void one_shortfall(void **state) {
+	const uint32_t path[2] = {3, SERVER};
+	const double none[2] = {0, 0};
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	rounds(&w, 2);
+	struct hd_view_sample sample = {
+		.at = w.now + 100 * HD_MS,
+		.bytes = 1000000,
+		.rate_bps = 60 * MBIT,
+		.path_count = 2,
+		.path = path,
+		.beside_bps = none,
+	};
+	hd_view_sample(w.view, &sample);
+	assert_true(fmin(estimate(&w, 3), estimate(&w, SERVER)) > 150 * MBIT);
+	/* Two in a row are the truth. */
+	sample.at += 100 * HD_MS;
+	hd_view_sample(w.view, &sample);
+	assert_within(fmin(estimate(&w, 3), estimate(&w, SERVER)), 60 * MBIT, 0.05);
+	hd_view_destroy(w.view);
+}
+
 /* Each link redrawn at U[0.25, 1] of 200 Mbit/s, with 5 % noise; after three rounds of each draw paths
  * are known within 15 %. */
 static void redrawn(void **state) {
@@ -361,6 +414,8 @@ int main(void) {
 		cmocka_unit_test(underestimates_do_not_last),
 		cmocka_unit_test(recovers_after_idling),
 		cmocka_unit_test(pacing_never_lowers),
+		cmocka_unit_test(sharing_blames_no_host),
+		cmocka_unit_test(one_shortfall),
 		cmocka_unit_test(redrawn),
 		cmocka_unit_test(nonsense),
 	};
