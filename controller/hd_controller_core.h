@@ -35,6 +35,8 @@
 #define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
 #define CTL_SHARE_PENDING_MAX 192 /* beyond: whatever is left is used, for the plan's sake */
 #define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: got it */
+#define CTL_SAMPLE_PROBE 1.25 /* a sender paces at most at so many times its grant */
+#define CTL_SAMPLE_LOWER_NS (2 * HD_MS) /* shorter transfers never lower an estimate */
 #define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
 #define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */
 #define CTL_HORIZON_NS (2 * HD_MS) /* least look-ahead of grants */

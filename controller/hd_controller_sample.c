@@ -8,6 +8,7 @@
  */
 #include "hd_controller_core.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,7 +227,20 @@ static double limited(const struct ctl_transfer *t, const struct hd_msg_report *
 
 	if (granted > 0 && (double)m->rate_bps >= CTL_SAMPLE_GRANTED * granted)
 		return 1;
+	/* Wake-ups and latency: it may raise an estimate, not lower one. */
+	if (m->duration_ns < CTL_SAMPLE_LOWER_NS)
+		return 1;
 	return m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1;
+}
+
+/* The reported rate. A receiver that was not running finds the transfer in its socket's buffer and sees
+ * it arrive at the speed of memory: no transfer is faster than its sender's pacing. */
+static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	double most = 0;
+
+	for (uint8_t i = 0; i < t->segments.count; i++)
+		most = fmax(most, (double)t->segments.item[i].rate_bps);
+	return most > 0 ? fmin((double)m->rate_bps, CTL_SAMPLE_PROBE * most) : (double)m->rate_bps;
 }
 
 void ctl_sample_add(
@@ -244,7 +258,7 @@ void ctl_sample_add(
 	past = &c->past[c->past_count++ % CTL_PAST_KEPT];
 	past->start = c->now - m->duration_ns;
 	past->end = c->now;
-	past->rate = (double)m->rate_bps / 8;
+	past->rate = plausible_bps(t, m) / 8;
 	past->token = t->token;
 	past->bytes = m->bytes;
 	past->limited = limited(t, m);

@@ -2,6 +2,7 @@
 /* The controller core by messages: registration, order, repeated requests, drops. */
 #include "controller_net.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -393,6 +394,54 @@ static void set_estimate(struct net *net, const char *name, double bps) {
 	}
 }
 
+/* Grants the next push and has it reported so; returns the least estimate of its path. */
+static double sample_push(struct net *net, uint32_t round, uint64_t bps, hd_ns duration) {
+	struct peer *worker = &net->peers[1], *server = &net->peers[0];
+	const struct ctl_transfer *t;
+	struct hd_message report;
+	uint32_t path[2];
+
+	say(worker, net_push(worker, round, MB, round - 1));
+	net_run(net, HD_MS);
+	t = TAILQ_FIRST(&net->controller->open);
+	assert_non_null(t);
+	assert_int_equal(t->path_count, 2);
+	memcpy(path, t->path, sizeof(path));
+	report = net_report(peer_grant(worker, 0, round), round, bps);
+	report.report.duration_ns = duration;
+	net_run(net, duration);
+	say(server, report);
+	net_run(net, HD_MS);
+	return 8
+		* fmin(ctl_estimate_bytes(net->controller, path[0]),
+		       ctl_estimate_bytes(net->controller, path[1]));
+}
+
+/* What a burst out of a socket's buffer looks like raises no estimate by more than a sender can probe,
+ * and what lasted a millisecond lowers none. */
+static void test_implausible_samples(void **state) {
+	struct net_config config = plain;
+	struct net net;
+	double seen;
+
+	(void)state;
+	config.topology = "{\"hosts\": [\"h1\", \"ps\"], \"switches\": [\"s\"], \"links\": "
+			  "[[\"h1\", \"s\"], [\"ps\", \"s\"]]}";
+	net_open(&net, &config);
+	net_server(&net, "ps");
+	net_worker(&net, "t", "j", 0, 8);
+	net_run(&net, SETTLED);
+	set_estimate(&net, "s>ps", 80e6);
+	set_estimate(&net, "h1>s", 80e6);
+	assert_true(fabs(sample_push(&net, 1, 10000000, HD_MS) - 80e6) < 1);
+	seen = sample_push(&net, 2, UINT64_C(50000000000), 10 * HD_US);
+	assert_true(seen > 90e6 && seen <= 100.001e6);
+	/* With its time to it, the same as the first one counts. */
+	sample_push(&net, 3, 10000000, MB * 8 * HD_SECOND / 10000000);
+	assert_true(sample_push(&net, 4, 10000000, MB * 8 * HD_SECOND / 10000000) < 15e6);
+	net_close(&net);
+}
+
 /* Case 3 of the paper's notes through messages: a slow update that is due first would idle the
  * server's link; theta drops it. The guard saves the next one of the same worker. */
 static void test_theta_and_guard(void **state) {
@@ -472,6 +521,7 @@ int main(void) {
 		cmocka_unit_test(test_idempotent),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_drop_bound),
+		cmocka_unit_test(test_implausible_samples),
 		cmocka_unit_test(test_theta_and_guard),
 	};
 
