@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -39,8 +40,23 @@ started = time.monotonic()
 running = None  # the child's process group, for signals
 
 
+phases = []  # (what, when it began, processor time of all children by then)
+
+
 def say(text):
     print(f"== [{time.monotonic() - started:4.0f} s] {text}", flush=True)
+
+
+def phase(text):
+    say(text)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    phases.append((text, time.monotonic(), used.ru_utime + used.ru_stime))
+
+
+def show_times():
+    """How long each phase took, and what it would need of processors that do nothing else."""
+    for (text, began, used), (_, ended, used_then) in zip(phases, phases[1:]):
+        print(f"   {ended - began:5.0f} s, {used_then - used:5.0f} s of processors: {text}")
 
 
 def run(command, log=None, env=None):
@@ -109,7 +125,7 @@ def build(name, results):
     directory = BUILD / name
     log = BUILD / f"{name}.log"
     BUILD.mkdir(exist_ok=True)
-    say(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip())
+    phase(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip())
     setup = ["meson", "setup", str(directory), *options]
     if (directory / "build.ninja").exists():
         setup.append("--reconfigure")
@@ -190,7 +206,7 @@ def run_suite(config, suite, results, netns_ok):
     base = f"run-{suite}"
     log = BUILD / config / "meson-logs" / f"{base}.json"
     log.unlink(missing_ok=True)
-    say(f"{suite} ({config})")
+    phase(f"{suite} ({config})")
     jobs = 1 if suite in ("netns", "bench", "house") else os.cpu_count() or 2
     command = ["meson", "test", "-C", str(BUILD / config), "--no-rebuild", "--print-errorlogs",
                "--logbase", base, "--num-processes", str(jobs),
@@ -226,7 +242,8 @@ def run_all(wanted, results):
 
 
 def report(results):
-    say("done")
+    phase("done")
+    show_times()
     for suite in ["build", *SUITES]:
         mine = [r for (s, _), (r, _) in results.tests.items() if s == suite]
         if mine:
