@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "bench"]
 DEFAULT = [s for s in SUITES if s != "bench"]
+JOBS = str(os.cpu_count() or 2)
 DEADLINE_S = 50 * 60  # of the whole run; what has not run by then has failed
 PATIENCE = 4  # times each test's own limit, which guards against hangs: machines differ, and may be busy
 SANITIZE = ["-Db_lundef=false", "-Dc_args=-fno-sanitize-recover=all -fno-omit-frame-pointer"]
@@ -133,8 +134,8 @@ def build(name, results):
         shutil.rmtree(directory)
     ccache = ["ccache"] if shutil.which("ccache") else []
     env = {"CC": " ".join([*ccache, compiler])}
-    for step in (setup, ["ninja", "-C", str(directory), "-j", str(os.cpu_count() or 2)]):
-        if run(step, log, env) != 0:
+    for step in (lambda: setup, lambda: ["ninja", "-C", str(directory), "-j", JOBS, *targets_of(name)]):
+        if run(step(), log, env) != 0:
             tail(log)
             results.add("build", name, "failed", f"build/{name} does not build (build/{name}.log)")
             return False
@@ -142,13 +143,27 @@ def build(name, results):
     return True
 
 
+def introspect(name, what):
+    return json.loads(subprocess.run(["meson", "introspect", what, str(BUILD / name)], cwd=ROOT, check=True,
+                                     stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout)
+
+
+def targets_of(name):
+    """What ninja has to build: all of it, or what the tests of a configuration with one suite need."""
+    suites = CONFIGS[name][2]
+    if len(suites) != 1:
+        return []
+    needed = {i for test in introspect(name, "--tests") if any(s.endswith(suites[0]) for s in test["suite"])
+              for i in test["depends"]}
+    return [os.path.relpath(file, BUILD / name) for target in introspect(name, "--targets")
+            if target["id"] in needed for file in target["filename"]]
+
+
 def tests_of(name):
     """{suite: number of meson tests}, benchmarks under `bench`."""
     counts = {}
     for what in ("--tests", "--benchmarks"):
-        text = subprocess.run(["meson", "introspect", what, str(BUILD / name)], cwd=ROOT, check=True,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
-        for test in json.loads(text):
+        for test in introspect(name, what):
             for suite in test["suite"] if what == "--tests" else ["bench"]:
                 suite = suite.split(":")[-1]
                 counts[suite] = counts.get(suite, 0) + 1
@@ -207,7 +222,7 @@ def run_suite(config, suite, results, netns_ok):
     log = BUILD / config / "meson-logs" / f"{base}.json"
     log.unlink(missing_ok=True)
     phase(f"{suite} ({config})")
-    jobs = 1 if suite in ("netns", "bench", "house") else os.cpu_count() or 2
+    jobs = 1 if suite in ("netns", "bench", "house") else JOBS
     command = ["meson", "test", "-C", str(BUILD / config), "--no-rebuild", "--print-errorlogs",
                "--logbase", base, "--num-processes", str(jobs),
                "--timeout-multiplier", str(PATIENCE)]
