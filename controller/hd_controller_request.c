@@ -232,14 +232,15 @@ static bool request_known(
 	}
 	if (!t)
 		return false;
-	if (m->attempt < t->attempt) {
+	/* Who asks again counts on; only a new life of the worker begins below what a server told us
+	 * of, and it knows nothing of that transfer. */
+	if (m->attempt < t->attempt && !t->restored) {
 		c->counters.requests_stale++;
 		return true;
 	}
-	if (m->attempt == t->attempt) {
+	if (m->attempt == t->attempt && !t->restored) {
 		c->counters.requests_repeated++;
-		/* Granted by this life: say it again. A restored one keeps the grant it has. */
-		if (t->state == CTL_OPEN && !t->restored)
+		if (t->state == CTL_OPEN)
 			ctl_grant_say(c, t, sink);
 		return true;
 	}

@@ -251,5 +251,7 @@ uint16_t hd_recv_limited_permille(const struct hd_recv *recv) {
 	const struct hd_recv_stats *stats = &recv->stats;
 	uint64_t taken = stats->packets - stats->duplicates;
 
-	return taken > 0 ? (uint16_t)(stats->paced * 1000 / taken) : 0;
+	if (taken == 0)
+		return 0;
+	return (uint16_t)(stats->paced * 1000 / taken);
 }

@@ -173,10 +173,19 @@ static void test_controller_restart(void **state) {
 	assert_true(g->segments.item[0].start_ns > 200 * HD_MS);
 	assert_int_equal(net.controller->open_count, 2);
 	assert_int_equal(counters(&net)->reports, 1);
-	/* The same request as what the server holds already is no second transfer. */
+	/* Who asks anew from the first attempt is a new life, which knows nothing of what the server
+	 * told of: that one ends, and the request is granted. */
 	say(a, net_push(a, 6, 4 * MB, 30));
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->open_count + net.controller->pending_count, 2);
+	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.token, 778);
+	assert_int_equal(peer_last(server, HD_MSG_VOID)->void_.reason, HD_REASON_CLOSED);
+	old.token = peer_grant(b, 1, 1)->token;
+	old.worker = 1;
+	old.round = 1;
+	say(server, net_report(&old, 32, 0));
+	net_run(&net, HD_SECOND);
+	assert_non_null(peer_grant(a, 0, 6));
 	net_close(&net);
 }
 
