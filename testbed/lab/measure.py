@@ -81,9 +81,16 @@ def staleness(log, bound):
 OUTCOMES = {1: "applied", 2: "dropped", 3: "failed"}
 
 
-def outcomes(log):
-    """Every push ends in one outcome; what a killed worker or the end of the run cut off has failed."""
-    pushed = sum(1 for _ in log.of("pushed"))
+def push_of(event):
+    return event.get("worker", 0), event.get("round", 0)
+
+
+def outcomes(log, killed=()):
+    """Every push ends in one outcome; what a killed worker or the end of the run cut off has failed. Of the
+    workers `killed` the last lines are lost, but what the server committed of theirs was pushed."""
+    known = [push_of(e) for e in log.of("pushed")]
+    lost = {push_of(e) for e in log.of("committed") if e.get("worker", 0) in killed} - set(known)
+    pushed = len(known) + len(lost)
     counts = collections.Counter()
     reasons = collections.Counter()
     for event in log.of("outcome"):

@@ -44,7 +44,6 @@ class Star:
         self.net.build()
         self.net.start()
         for name in self.shaped:
-            self.use_cubic(name)
             rate = scenario["server_link_mbps"] if name == "ps" else scenario["link_mbps"]
             self.shape(name, rate, "add")
 
@@ -54,11 +53,6 @@ class Star:
     def enter(self, name):
         """The command words that run the rest of a command on a host."""
         return ["mnexec", "-a", str(self.net[name].pid)]
-
-    def use_cubic(self, name):
-        """The other tenants' TCP, and the TCP server's, is Debian's default, whatever this machine's is."""
-        subprocess.run([*self.enter(name), "sh", "-c", "echo cubic >/proc/sys/net/ipv4/tcp_congestion_control"],
-                       check=True, stdin=subprocess.DEVNULL)
 
     def shape(self, name, mbps, how="change"):
         """Sets both directions of a host's link."""

@@ -107,7 +107,8 @@ class Run:
         self.wait_for_port(sink, int(port))
         seconds = max(1, int(min(tenant["stop_s"], self.scenario["duration_s"]) - tenant["start_s"]))
         self.start(f"tenant{index}-source", source, [
-            "iperf3", "-c", self.star.ip(sink), "-p", port, "-P", str(tenant["flows"]), "-t", str(seconds)])
+            "iperf3", "-c", self.star.ip(sink), "-C", "cubic", "-p", port,  # Debian's default
+            "-P", str(tenant["flows"]), "-t", str(seconds)])
         self.tenants_now[index] = {f"{source}>s1", f"s1>{sink}"}
         self.note_tenants()
 
@@ -267,7 +268,7 @@ class Run:
         mode, job = self.options["mode"], self.scenario["job"]
         self.log = log = measure.Log(sorted(self.directory.glob("events-*.jsonl")), self.t0_ns)
         hit = measure.reached(self.evaluations, job["target_accuracy"])
-        counts = measure.outcomes(log)
+        counts = measure.outcomes(log, {e["worker"] for e in self.scenario["workers_events"] if e["do"] == "kill"})
         bound = None if mode == "tcp-ps" else job["tau_max"]
         delays, histogram = measure.staleness(log, bound)
         error, error_samples = self.estimate_error()

@@ -197,6 +197,9 @@ static int listen_at(const char *address, uint16_t port) {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
 	int on = 1;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	/* Debian's default, whatever this machine's is. Refused to some: theirs stays. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic"));
 	if (fd >= 0 && inet_pton(AF_INET, address, &at.sin_addr) == 1
 	    && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0
 	    && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 128) == 0) {
