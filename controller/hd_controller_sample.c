@@ -206,30 +206,35 @@ static void take(struct hd_controller *c, const struct ctl_past *past, struct hd
 		);
 }
 
-/* The mean rate that the grant's segments give, bit/s; 0: it has none. */
+/* The mean rate that the grant's segments give, holes between them included, bit/s; 0: it has none. */
 static double granted_bps(const struct ctl_transfer *t) {
-	double seconds = 0, bits = 0;
+	const struct hd_segment *first = &t->segments.item[0], *last = first;
+	double bits = 0, seconds;
 
 	for (uint8_t i = 0; i < t->segments.count; i++) {
-		const struct hd_segment *s = &t->segments.item[i];
-
-		bits += (double)s->bytes * 8;
-		if (s->rate_bps > 0)
-			seconds += (double)s->bytes * 8 / (double)s->rate_bps;
+		last = &t->segments.item[i];
+		bits += (double)last->bytes * 8;
 	}
+	if (t->segments.count == 0 || last->rate_bps == 0)
+		return 0;
+	seconds = (double)(last->start_ns - first->start_ns) / 1e9
+		+ (double)last->bytes * 8 / (double)last->rate_bps;
 	return seconds > 0 ? bits / seconds : 0;
 }
 
-/* A transfer that got what it was granted was held back by its own pacing, as far as anybody knows:
- * the receiver who reports cannot see what the sender waited for. */
+/*
+ * A transfer that got what it was granted was held back by its own pacing, if by anything. One that got
+ * less was not, whatever its packets say: small ones leave whole into the first queue, paced at their
+ * grant, and drain from there as slowly as the link is.
+ */
 static double limited(const struct ctl_transfer *t, const struct hd_msg_report *m) {
 	double granted = granted_bps(t);
 
-	if (granted > 0 && (double)m->rate_bps >= CTL_SAMPLE_GRANTED * granted)
-		return 1;
 	/* Wake-ups and latency: it may raise an estimate, not lower one. */
 	if (m->duration_ns < CTL_SAMPLE_LOWER_NS)
 		return 1;
+	if (granted > 0)
+		return (double)m->rate_bps >= CTL_SAMPLE_GRANTED * granted ? 1 : 0;
 	return m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1;
 }
 
