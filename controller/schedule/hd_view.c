@@ -20,7 +20,7 @@
 /* Samples within 10 % of what was predicted are explained by the prediction. */
 #define VIEW_TOLERANCE 0.9
 /* Transfers that share a link use it less well than one alone: full with this much of its estimate. */
-#define VIEW_FULL 0.75
+#define VIEW_FULL 0.85
 /* A link that carried its estimate beside a full one may well carry more: tried by so much. */
 #define VIEW_TRY 1.1
 

@@ -298,7 +298,7 @@ static void pacing_never_lowers(void **state) {
 	hd_view_destroy(w.view);
 }
 
-/* Transfers that share the server's link use it less well: four fifths of it in all. That is no reason to
+/* Transfers that share the server's link use it less well: seven eighths of it in all. That is no reason to
  * believe less of the hosts' links, of which each carried a small part. */
 static void sharing_blames_no_host(void **state) {
 	const uint32_t path[2] = {3, SERVER};
@@ -313,7 +313,7 @@ static void sharing_blames_no_host(void **state) {
 		const struct hd_view_sample sample = {
 			.at = w.now += 100 * HD_MS,
 			.bytes = 1000000,
-			.rate_bps = 30 * MBIT,
+			.rate_bps = 45 * MBIT,
 			.path_count = 2,
 			.path = path,
 			.beside_bps = others,
