@@ -157,12 +157,38 @@ static void on_dropped(struct net *net, struct load *load, const struct hd_event
 	load->compared++;
 }
 
+/* FNV-1a over the fields; the bytes between them are nobody's. */
+static uint64_t hash_event(uint64_t hash, const struct hd_event *event) {
+	uint64_t value,
+		fields[] = {
+			event->at,
+			event->kind,
+			event->reason,
+			event->job,
+			event->worker,
+			event->direction,
+			event->round,
+			event->token,
+			event->position,
+			event->version,
+			event->base,
+			event->bytes,
+			event->aux,
+			0,
+		};
+
+	memcpy(&value, &event->value, sizeof(value));
+	fields[sizeof(fields) / sizeof(fields[0]) - 1] = value;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		for (int shift = 0; shift < 64; shift += 8)
+			hash = (hash ^ (fields[i] >> shift & 0xff)) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
 static void on_event(struct net *net, const struct hd_event *event) {
 	struct load *load = net->user;
-	const unsigned char *bytes = (const unsigned char *)event;
 
-	for (size_t i = 0; i < sizeof(*event); i++)
-		load->hash = (load->hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	load->hash = hash_event(load->hash, event);
 	if (event->kind == HD_EVENT_PLAN)
 		snapshot_take(&load->snapshot, &net->controller->scratch.input);
 	else if (event->kind == HD_EVENT_GRANTED)
