@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-server: the parameter server's core on the udp driver. */
+/* heddle-server: the parameter server's core on a driver. */
 #include "hd_checkpoint_file.h"
 #include "hd_checkpoint_writer.h"
 #include "hd_message.h"
 #include "hd_program.h"
 #include "hd_server.h"
-#include "hd_udp.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -24,6 +23,7 @@
 
 struct options {
 	const char *listen, *controller, *host, *key_file, *directory, *events;
+	struct hd_driver_options driver;
 	uint64_t memory, commits, hold_us;
 };
 
@@ -32,7 +32,7 @@ struct program {
 	struct hd_checkpoint_writer *writer;
 	const char *directory;
 	struct hd_server *server;
-	struct hd_udp *udp;
+	struct hd_driver *driver;
 	bool draining, drained;
 };
 
@@ -50,7 +50,7 @@ static const char usage_text[]
 	  "  --checkpoint-commits N write one after every N commits (200); one is written at the end too\n"
 	  "  --memory BYTES         for models, snapshots and updates in flight; K, M, G (1G)\n"
 	  "  --hold-us N            how long a missing position may hold others up (500000)\n"
-	  "  --events FILE          write what happens as JSON lines\n"
+	  "  --events FILE          write what happens as JSON lines\n" HD_DRIVER_USAGE
 	  "  --help                 this text\n";
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
@@ -117,7 +117,7 @@ static const struct option long_options[] = {
 	{"hold-us", required_argument, NULL, OPT_HOLD},
 	{"events", required_argument, NULL, OPT_EVENTS},
 	{"help", no_argument, NULL, OPT_HELP},
-	{NULL, 0, NULL, 0},
+	HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
 
 static int take_option(struct options *o, int id, const char *value) {
@@ -147,7 +147,8 @@ static int take_option(struct options *o, int id, const char *value) {
 	case OPT_HOLD:
 		return number("hold-us", value, false, 3600000000U, &o->hold_us);
 	default:
-		return EX_USAGE; /* getopt has said why */
+		/* getopt has said why */
+		return hd_driver_take_option(&o->driver, id, value) ? 0 : EX_USAGE;
 	}
 }
 
@@ -206,7 +207,7 @@ static const struct hd_server_ops checkpoint_ops = {
 
 /* From the writer's thread. */
 static void checkpoint_ended(void *owner) {
-	hd_udp_wake(((struct program *)owner)->udp);
+	hd_driver_wake(((struct program *)owner)->driver);
 }
 
 static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink *sink) {
@@ -285,33 +286,21 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	}
 }
 
-/* ADDR:0 asks the kernel for a port; as a peer's address it would make no sense. */
-static int resolve_own(const char *text, struct hd_addr *addr) {
-	size_t length = strlen(text);
-	char host[HD_TEXT_BYTES_MAX];
-
-	if (length < 3 || length >= sizeof(host) || strcmp(text + length - 2, ":0") != 0) {
-		return hd_udp_resolve(text, addr);
-	}
-	memcpy(host, text, length - 2);
-	host[length - 2] = '\0';
-	if (hd_udp_resolve(host, addr) < 0) {
-		return -EINVAL;
-	}
-	addr->port = 0;
-	return 0;
-}
-
 static int open_driver(struct program *program, const struct options *o) {
-	struct hd_udp_config config = {.event = on_event, .woken = on_woken, .owner = program};
+	struct hd_driver_config config = {
+		.options = o->driver,
+		.event = on_event,
+		.woken = on_woken,
+		.owner = program,
+	};
 	char error[256];
 
-	if (resolve_own(o->listen, &config.bind) < 0) {
+	if (hd_driver_resolve_own(o->listen, &config.bind) < 0) {
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);
 	}
-	if (hd_udp_open(&config, &program->udp, error, sizeof(error)) < 0) {
+	if (hd_driver_open(&config, &program->driver, error, sizeof(error)) < 0) {
 		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
 	}
 	return 0;
@@ -320,12 +309,12 @@ static int open_driver(struct program *program, const struct options *o) {
 /* A last checkpoint of every job, and a word to everybody. */
 static int drain(struct program *program, struct hd_node node) {
 	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NS};
-	hd_ns end = hd_udp_now() + DRAIN_LIMIT;
+	hd_ns end = hd_driver_now() + DRAIN_LIMIT;
 
 	program->draining = true;
-	while (!program->drained && hd_udp_now() < end) {
-		hd_udp_wake(program->udp);
-		(void)hd_udp_step(program->udp, node, 0);
+	while (!program->drained && hd_driver_now() < end) {
+		hd_driver_wake(program->driver);
+		(void)hd_driver_step(program->driver, node, 0);
 		if (!program->drained) {
 			(void)nanosleep(&nap, NULL);
 		}
@@ -335,23 +324,18 @@ static int drain(struct program *program, struct hd_node node) {
 
 static int run(struct program *program) {
 	struct hd_node node = {&hd_server_ops, program->server};
-	struct hd_addr bound = hd_udp_bound(program->udp);
-	int status = hd_program_stop_on_signals(program->udp);
+	char bound[HD_ADDR_TEXT_BYTES];
+	int status = hd_program_stop_on_signals(program->driver);
 
 	if (status < 0) {
 		return fail(EX_OSERR, "signals: %s", strerror(-status));
 	}
-	(void
-	)printf("ready %u.%u.%u.%u:%u\n",
-		bound.ipv4 >> 24,
-		bound.ipv4 >> 16 & 255,
-		bound.ipv4 >> 8 & 255,
-		bound.ipv4 & 255,
-		bound.port);
+	hd_driver_print_addr(hd_driver_bound(program->driver), bound);
+	(void)printf("ready %s\n", bound);
 	if (fflush(stdout) != 0) {
 		return fail(EX_IOERR, "standard output: %s", strerror(errno));
 	}
-	status = hd_udp_run(program->udp, node);
+	status = hd_driver_run(program->driver, node);
 	if (status < 0) {
 		return fail(EX_OSERR, "%s", strerror(-status));
 	}
@@ -362,7 +346,7 @@ static int run(struct program *program) {
 
 static int
 make_server(struct program *program, const struct options *o, struct hd_server_config *config) {
-	struct hd_addr bound = hd_udp_bound(program->udp);
+	struct hd_addr bound = hd_driver_bound(program->driver);
 	int rc;
 
 	config->name = o->host;
@@ -370,10 +354,10 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 	config->memory_bytes = o->memory;
 	config->hold_us = (uint32_t)o->hold_us;
 	config->checkpoint_commits = (uint32_t)o->commits;
-	config->receive_window_bytes = hd_udp_receive_window(program->udp);
+	config->receive_window_bytes = hd_driver_receive_window(program->driver);
 	/* Bound to any address: peers take the one that they reach us at. */
 	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
-	if (o->controller != NULL && hd_udp_resolve(o->controller, &config->controller) < 0) {
+	if (o->controller != NULL && hd_driver_resolve(o->controller, &config->controller) < 0) {
 		return fail(
 			EX_NOHOST, "--controller: '%s' (an address, with :port)", o->controller
 		);
@@ -410,9 +394,7 @@ static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 	/* The writer reads the server's memory and wakes the driver: it ends first. */
 	hd_checkpoint_writer_close(program.writer);
 	hd_server_destroy(program.server);
-	if (program.udp != NULL) {
-		hd_udp_close(program.udp);
-	}
+	hd_driver_close(program.driver);
 	if (hd_event_log_close(program.log) < 0 && status == 0) {
 		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
 	}

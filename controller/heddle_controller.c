@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heddle-controller: the controller core on the udp driver. */
+/* heddle-controller: the controller core on a driver. */
 #include "hd_controller.h"
 #include "hd_program.h"
 #include "hd_topology.h"
-#include "hd_udp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +20,7 @@
 
 struct options {
 	const char *listen, *key_file, *topology, *state_dir, *events, *name;
+	struct hd_driver_options driver;
 	bool unscheduled;
 	double theta, initial_mbps;
 	uint32_t interval_us, lease_ms, horizon_us;
@@ -43,7 +43,7 @@ static const char usage_text[]
 	  "  --horizon-us N      grant what starts within this; 0: adaptive (0)\n"
 	  "  --lease-ms N        a node that is silent for this long is gone (1000)\n"
 	  "  --initial-mbps X    what a link is believed to carry before anything ran on it (1000)\n"
-	  "  --events FILE       write what happens as JSON lines\n"
+	  "  --events FILE       write what happens as JSON lines\n" HD_DRIVER_USAGE
 	  "  --help              this text\n";
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
@@ -112,7 +112,7 @@ static const struct option long_options[] = {
 	{"initial-mbps", required_argument, NULL, OPT_INITIAL},
 	{"events", required_argument, NULL, OPT_EVENTS},
 	{"help", no_argument, NULL, OPT_HELP},
-	{NULL, 0, NULL, 0},
+	HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
 
 static int take_option(struct options *o, int id, const char *value) {
@@ -149,7 +149,8 @@ static int take_option(struct options *o, int id, const char *value) {
 	case OPT_LEASE:
 		return whole("lease-ms", value, 10, 3.6e6, &o->lease_ms);
 	default:
-		return EX_USAGE; /* getopt has said why */
+		/* getopt has said why */
+		return hd_driver_take_option(&o->driver, id, value) ? 0 : EX_USAGE;
 	}
 }
 
@@ -288,55 +289,38 @@ static int next_epoch(const struct options *o, uint16_t *epoch) {
 
 /* --- running --- */
 
-static int run(struct hd_udp *udp, struct hd_controller *controller, uint16_t epoch) {
-	struct hd_addr bound = hd_udp_bound(udp);
-	int status = hd_program_stop_on_signals(udp);
+static int run(struct hd_driver *driver, struct hd_controller *controller, uint16_t epoch) {
+	char bound[HD_ADDR_TEXT_BYTES];
+	int status = hd_program_stop_on_signals(driver);
 
 	if (status)
 		return fail(EX_OSERR, "signals: %s", strerror(-status));
-	(void
-	)printf(PROGRAM ": listening on %u.%u.%u.%u:%u, epoch %u\n",
-		bound.ipv4 >> 24,
-		bound.ipv4 >> 16 & 255,
-		bound.ipv4 >> 8 & 255,
-		bound.ipv4 & 255,
-		bound.port,
-		epoch);
+	hd_driver_print_addr(hd_driver_bound(driver), bound);
+	(void)printf(PROGRAM ": listening on %s, epoch %u\n", bound, epoch);
 	(void)fflush(stdout);
-	status = hd_udp_run(udp, (struct hd_node){&hd_controller_ops, controller});
+	status = hd_driver_run(driver, (struct hd_node){&hd_controller_ops, controller});
 	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
-/* Port 0: the kernel chooses, and the first line of output says which. */
-static int resolve_listen(const char *text, struct hd_addr *addr) {
-	size_t bytes = strlen(text);
-	char host[256];
-	int status;
-
-	if (bytes < 2 || strcmp(text + bytes - 2, ":0") != 0 || bytes - 2 >= sizeof(host))
-		return hd_udp_resolve(text, addr);
-	(void)snprintf(host, sizeof(host), "%.*s", (int)(bytes - 2), text);
-	status = hd_udp_resolve(host, addr);
-	addr->port = 0;
-	return status;
-}
-
-static int open_driver(const struct options *o, struct hd_event_log *log, struct hd_udp **udp) {
-	struct hd_udp_config config = {.event = log ? hd_event_log_add : NULL, .owner = log};
+static int
+open_driver(const struct options *o, struct hd_event_log *log, struct hd_driver **driver) {
+	struct hd_driver_config config
+		= {.options = o->driver, .event = log ? hd_event_log_add : NULL, .owner = log};
 	char error[256];
 
-	if (resolve_listen(o->listen, &config.bind))
+	/* Port 0: the kernel chooses, and the first line of output says which. */
+	if (hd_driver_resolve_own(o->listen, &config.bind))
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);
-	if (hd_udp_open(&config, udp, error, sizeof(error)))
+	if (hd_driver_open(&config, driver, error, sizeof(error)))
 		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
 	return 0;
 }
 
 static int with_log(struct hd_controller *controller, const struct options *o, uint16_t epoch) {
 	struct hd_event_log *log = NULL;
-	struct hd_udp *udp = NULL;
+	struct hd_driver *driver = NULL;
 	int status;
 
 	if (o->events) {
@@ -344,10 +328,10 @@ static int with_log(struct hd_controller *controller, const struct options *o, u
 		if (status)
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
 	}
-	status = open_driver(o, log, &udp);
+	status = open_driver(o, log, &driver);
 	if (!status) {
-		status = run(udp, controller, epoch);
-		hd_udp_close(udp);
+		status = run(driver, controller, epoch);
+		hd_driver_close(driver);
 	}
 	if (hd_event_log_close(log) && !status)
 		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);

@@ -56,7 +56,7 @@ static int resolve(const char *text, const char *what, struct hd_addr *addr) {
 
 	if (!text)
 		return 0;
-	rc = hd_udp_resolve(text, addr);
+	rc = hd_driver_resolve(text, addr);
 	if (rc < 0)
 		return heddle_fail(rc, "%s: '%.128s': %s", what, text, heddle_strerror(rc));
 	return 0;
@@ -65,7 +65,7 @@ static int resolve(const char *text, const char *what, struct hd_addr *addr) {
 struct setup {
 	struct heddle_options options;
 	struct hd_worker_config worker;
-	struct hd_udp_config udp;
+	struct hd_driver_config driver;
 	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
 };
 
@@ -117,10 +117,10 @@ static int set_addresses(struct setup *setup) {
 	if (rc == 0)
 		rc = resolve(server, "server", &setup->worker.server);
 	if (rc == 0)
-		rc = resolve(bind, "bind", &setup->udp.bind);
+		rc = resolve(bind, "bind", &setup->driver.bind);
 	/* Without a port: any free one, as several workers share a machine. */
 	if (bind && !strchr(bind, ':'))
-		setup->udp.bind.port = 0;
+		setup->driver.bind.port = 0;
 	return rc;
 }
 
@@ -193,10 +193,11 @@ static int open_driver(struct heddle *fabric, struct setup *setup) {
 		if (rc < 0)
 			return heddle_fail(rc, "events: %s: %s", events, heddle_strerror(rc));
 	}
-	setup->udp.event = events || fabric->log ? heddle_on_event : NULL;
-	setup->udp.woken = heddle_on_woken;
-	setup->udp.owner = fabric;
-	rc = hd_udp_open(&setup->udp, &fabric->udp, error, sizeof error);
+	setup->driver.event = events || fabric->log ? heddle_on_event : NULL;
+	setup->driver.woken = heddle_on_woken;
+	setup->driver.owner = fabric;
+	hd_driver_options_from_environment(&setup->driver.options);
+	rc = hd_driver_open(&setup->driver, &fabric->driver, error, sizeof error);
 	return rc < 0 ? heddle_fail(rc, "socket: %s", error) : 0;
 }
 
@@ -215,10 +216,10 @@ static int open_worker(struct heddle *fabric, struct setup *setup) {
 	config->fallback_us = setup->options.fallback_ms > UINT32_MAX / 1000 ?
 		UINT32_MAX :
 		setup->options.fallback_ms * 1000;
-	config->receive_window_bytes = hd_udp_receive_window(fabric->udp);
+	config->receive_window_bytes = hd_driver_receive_window(fabric->driver);
 	/* Bound to one address, that is where we are; else the peers see it. */
-	if (setup->udp.bind.ipv4 != 0)
-		config->data = hd_udp_bound(fabric->udp);
+	if (hd_driver_bound(fabric->driver).ipv4 != 0)
+		config->data = hd_driver_bound(fabric->driver);
 	config->ops = &heddle_worker_ops;
 	config->owner = fabric;
 	rc = hd_worker_create(config, &fabric->worker);
@@ -244,14 +245,14 @@ static int init_lock(struct heddle *fabric) {
 /* Everything but the struct itself, which tickets may still look at. */
 static void close_parts(struct heddle *fabric) {
 	hd_worker_destroy(fabric->worker);
-	hd_udp_close(fabric->udp);
+	hd_driver_close(fabric->driver);
 	(void)hd_event_log_close(fabric->events);
 	hd_keyring_fini(&fabric->keys);
 	heddle_spec_destroy(fabric->spec);
 	if (fabric->ended_fd >= 0)
 		close(fabric->ended_fd);
 	fabric->worker = NULL;
-	fabric->udp = NULL;
+	fabric->driver = NULL;
 	fabric->events = NULL;
 	fabric->spec = NULL;
 	fabric->ended_fd = -1;
@@ -416,7 +417,7 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 	if (getpid() != fabric->pid) {
 		/* A thread that does not exist here may have held the lock and been inside the
 		 * core: only what has no state of its own is given back. */
-		hd_udp_close(fabric->udp);
+		hd_driver_abandon(fabric->driver);
 		hd_keyring_fini(&fabric->keys);
 		if (fabric->ended_fd >= 0)
 			close(fabric->ended_fd);
@@ -424,10 +425,10 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 	}
 	pthread_mutex_lock(&fabric->lock);
 	fabric->closing = true;
-	hd_udp_wake(fabric->udp);
+	hd_driver_wake(fabric->driver);
 	rc = heddle_wait_until(fabric, has_left, fabric, timeout_ms);
 	fabric->stopping = true;
-	hd_udp_wake(fabric->udp);
+	hd_driver_wake(fabric->driver);
 	pthread_mutex_unlock(&fabric->lock);
 	if (fabric->has_thread)
 		pthread_join(fabric->thread, NULL);

@@ -59,7 +59,7 @@ struct heddle {
 	struct hd_event_log *events;
 	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
 	void *log_arg;
-	struct hd_udp *udp;
+	struct hd_driver *driver;
 	struct hd_worker *worker;
 	pthread_t thread;
 	bool has_thread;

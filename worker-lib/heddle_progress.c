@@ -39,7 +39,7 @@ static void on_joined(void *owner, hd_version version, uint32_t tau_max) {
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
 	/* Pushes that came before it can be taken up now. */
-	hd_udp_wake(fabric->udp);
+	hd_driver_wake(fabric->driver);
 }
 
 static void on_refused(void *owner, enum hd_reason reason, const char *text) {
@@ -53,7 +53,7 @@ static void on_refused(void *owner, enum hd_reason reason, const char *text) {
 	);
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
-	hd_udp_wake(fabric->udp);
+	hd_driver_wake(fabric->driver);
 }
 
 static void on_trouble(void *owner, enum hd_reason reason, const char *text) {
@@ -100,7 +100,7 @@ static void on_ticket(void *owner, const struct hd_ticket *word) {
 	more = ticket_gone(fabric);
 	pthread_mutex_unlock(&fabric->lock);
 	if (more)
-		hd_udp_wake(fabric->udp);
+		hd_driver_wake(fabric->driver);
 }
 
 static void on_released(void *owner, uint32_t round, void *user) {
@@ -112,7 +112,7 @@ static void on_released(void *owner, uint32_t round, void *user) {
 	more = ticket_gone(fabric);
 	pthread_mutex_unlock(&fabric->lock);
 	if (more)
-		hd_udp_wake(fabric->udp);
+		hd_driver_wake(fabric->driver);
 }
 
 const struct hd_worker_ops heddle_worker_ops = {
@@ -242,7 +242,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 /* One round of the driver, without the lock; then what others want to know. */
 static void drive(struct heddle *fabric, hd_ns until) {
 	struct hd_node node = {&hd_worker_ops, fabric->worker};
-	int rc = hd_udp_step(fabric->udp, node, until);
+	int rc = hd_driver_step(fabric->driver, node, until);
 
 	pthread_mutex_lock(&fabric->lock);
 	fabric->stats = *hd_worker_stats(fabric->worker);
@@ -288,7 +288,7 @@ int heddle_start_thread(struct heddle *fabric) {
 
 static hd_ns deadline_of(int timeout_ms) {
 	return timeout_ms < 0 ? HD_NEVER :
-				hd_ns_add(hd_udp_now(), (hd_ns)(unsigned)timeout_ms * HD_MS);
+				hd_ns_add(hd_driver_now(), (hd_ns)(unsigned)timeout_ms * HD_MS);
 }
 
 static bool sleep_until(struct heddle *fabric, hd_ns until) {
@@ -327,7 +327,7 @@ int heddle_wait_until(
 		pthread_mutex_unlock(&fabric->lock);
 		drive(fabric, until);
 		pthread_mutex_lock(&fabric->lock);
-		in_time = hd_udp_now() < until;
+		in_time = hd_driver_now() < until;
 	}
 	return 0;
 }
@@ -359,7 +359,7 @@ int heddle_progress(struct heddle *fabric, int timeout_ms) {
 }
 
 int heddle_fd(const struct heddle *fabric) {
-	return fabric->manual ? hd_udp_fd(fabric->udp) : fabric->ended_fd;
+	return fabric->manual ? hd_driver_fd(fabric->driver) : fabric->ended_fd;
 }
 
 int heddle_timeout_ms(const struct heddle *fabric) {
@@ -368,7 +368,7 @@ int heddle_timeout_ms(const struct heddle *fabric) {
 	if (!fabric->manual)
 		return -1;
 	deadline = hd_worker_ops.deadline(fabric->worker);
-	now = hd_udp_now();
+	now = hd_driver_now();
 	if (deadline == HD_NEVER)
 		return -1;
 	if (deadline <= now)

@@ -23,7 +23,7 @@ void heddle_ticket_end(
 	if (ticket->ended)
 		return;
 	ticket->ended = true;
-	ticket->status.ended_ns = hd_udp_now();
+	ticket->status.ended_ns = hd_driver_now();
 	fabric->ends++;
 	if (fabric->ended_fd >= 0 && write(fabric->ended_fd, &one, sizeof one) < 0) {
 		/* EAGAIN: the counter is full, so the descriptor is readable. */
@@ -115,7 +115,7 @@ static struct heddle_ticket *new_ticket(struct heddle *fabric, int direction) {
 	ticket->references = 3; /* the caller's, the library's, the queue's */
 	ticket->status.direction = direction;
 	ticket->status.bytes = fabric->values * sizeof(float);
-	ticket->status.asked_ns = hd_udp_now();
+	ticket->status.asked_ns = hd_driver_now();
 	return ticket;
 }
 
@@ -147,7 +147,7 @@ static int enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
 		free(ticket);
 		return rc;
 	}
-	hd_udp_wake(fabric->udp);
+	hd_driver_wake(fabric->driver);
 	return 0;
 }
 
@@ -317,7 +317,7 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket) {
 	}
 	pthread_mutex_unlock(&fabric->lock);
 	if (wake)
-		hd_udp_wake(fabric->udp);
+		hd_driver_wake(fabric->driver);
 	return rc < 0 ?
 		heddle_fail(rc, "cancel: %s", rc == -EAGAIN ? "queue is full" : "too late") :
 		0;

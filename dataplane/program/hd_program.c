@@ -76,19 +76,19 @@ int hd_program_entropy(uint8_t seed[32]) {
 }
 
 /* A handler has no argument for its owner: these two are the process's. */
-static struct hd_udp *signal_udp;
+static struct hd_driver *signal_driver;
 static volatile sig_atomic_t signal_came;
 
 static void on_signal(int number) {
 	signal_came = number;
-	hd_udp_stop(signal_udp);
+	hd_driver_stop(signal_driver);
 }
 
-int hd_program_stop_on_signals(struct hd_udp *udp) {
+int hd_program_stop_on_signals(struct hd_driver *driver) {
 	struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-	signal_udp = udp;
+	signal_driver = driver;
 	if (sigaction(SIGINT, &stop, NULL) < 0 || sigaction(SIGTERM, &stop, NULL) < 0
 	    || sigaction(SIGPIPE, &ignore, NULL) < 0)
 		return -errno;

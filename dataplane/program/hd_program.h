@@ -3,9 +3,9 @@
 #ifndef HD_PROGRAM_H
 #define HD_PROGRAM_H
 
+#include "hd_driver.h"
 #include "hd_event.h"
 #include "hd_keys.h"
-#include "hd_udp.h"
 
 /* Reads and parses a key file. -errno of opening and reading, -EFBIG (beyond 64 KiB), -EINVAL; error
  * says "FILE: what" in words. *ring is set only on success; free it with hd_keyring_fini(). */
@@ -21,7 +21,7 @@ int hd_program_entropy(uint8_t seed[32]);
 
 /* SIGINT and SIGTERM stop this driver; a second one kills. One driver a process. SIGPIPE is ignored.
  * 0 or -errno. */
-int hd_program_stop_on_signals(struct hd_udp *udp);
+int hd_program_stop_on_signals(struct hd_driver *driver);
 /* The signal that came, 0 = none. */
 int hd_program_signal(void);
 
@@ -32,7 +32,7 @@ struct hd_event_log;
  * has gathered every 200 ms, and sleeps when nothing has. 0 or -errno. */
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log);
 /* Adds a line: no system call unless 1 MiB has gathered. Any thread. `log` may be NULL. The signature
- * is that of hd_udp_config.event with the log as owner. */
+ * is that of hd_driver_config.event with the log as owner. */
 void hd_event_log_add(void *log, const struct hd_event *event);
 /* Writes what is left and frees. Returns the first error of any write, -errno, else 0. NULL: 0. */
 int hd_event_log_close(struct hd_event_log *log);

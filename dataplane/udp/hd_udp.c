@@ -3,14 +3,9 @@
 
 #include <errno.h>
 #include <netinet/udp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef UDP_SEGMENT
@@ -22,13 +17,9 @@
 
 #define RECEIVE_BUFFER_DEFAULT (8u << 20)
 #define SEND_BUFFER_DEFAULT (4u << 20)
-#define TIMER_SLACK_NS 1000
 
 hd_ns hd_udp_now(void) {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (hd_ns)ts.tv_sec * HD_SECOND + (hd_ns)ts.tv_nsec;
+	return hd_wait_now();
 }
 
 static int fail(char *error, size_t error_bytes, const char *what) {
@@ -87,12 +78,6 @@ static int bind_socket(struct hd_udp *udp, int fd) {
 	return 0;
 }
 
-static int watch(struct hd_udp *udp, int fd) {
-	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(udp->epoll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
 static void udp_event(struct hd_sink *sink, const struct hd_event *event) {
 	struct hd_udp *udp = (struct hd_udp *)sink;
 
@@ -124,30 +109,26 @@ int hd_udp_open(
 		code = fail(error, error_bytes, "bind");
 		goto close_socket;
 	}
-	u->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (u->event_fd < 0) {
-		code = fail(error, error_bytes, "eventfd");
+	code = hd_wait_init(&u->wait);
+	if (code < 0) {
+		errno = -code;
+		code = fail(error, error_bytes, "epoll");
 		goto close_socket;
 	}
-	u->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (u->epoll_fd < 0) {
+	code = hd_wait_watch(&u->wait, fd);
+	if (code == 0)
+		code = udp_receiver_init(&u->receiver, fd);
+	if (code < 0) {
+		errno = -code;
 		code = fail(error, error_bytes, "epoll");
-		goto close_event;
-	}
-	errno = ENOMEM;
-	if (watch(u, fd) < 0 || watch(u, u->event_fd) < 0
-	    || udp_receiver_init(&u->receiver, fd) < 0) {
-		code = fail(error, error_bytes, "epoll");
-		goto close_epoll;
+		goto fini_wait;
 	}
 	udp_sender_init(&u->sender, fd, !config->no_gso && get_int(fd, SOL_UDP, UDP_SEGMENT) >= 0);
 	*udp = u;
 	return 0;
 
-close_epoll:
-	close(u->epoll_fd);
-close_event:
-	close(u->event_fd);
+fini_wait:
+	hd_wait_fini(&u->wait);
 close_socket:
 	close(fd);
 free_udp:
@@ -158,8 +139,7 @@ free_udp:
 void hd_udp_close(struct hd_udp *udp) {
 	if (!udp)
 		return;
-	close(udp->epoll_fd);
-	close(udp->event_fd);
+	hd_wait_fini(&udp->wait);
 	close(udp->sender.fd);
 	udp_receiver_fini(&udp->receiver);
 	free(udp);
@@ -178,82 +158,15 @@ const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp) {
 }
 
 int hd_udp_fd(const struct hd_udp *udp) {
-	return udp->epoll_fd;
-}
-
-static void poke(struct hd_udp *udp) {
-	uint64_t one = 1;
-	int saved = errno; /* this runs in signal handlers */
-
-	if (write(udp->event_fd, &one, sizeof(one)) < 0) {
-		/* EAGAIN: the counter is full, so the driver is being woken already. */
-	}
-	errno = saved;
+	return udp->wait.epoll_fd;
 }
 
 void hd_udp_stop(struct hd_udp *udp) {
-	atomic_store(&udp->stop, true);
-	poke(udp);
+	hd_wait_stop(&udp->wait);
 }
 
 void hd_udp_wake(struct hd_udp *udp) {
-	atomic_store(&udp->wake, true);
-	poke(udp);
-}
-
-/* The kernel's default slack of 50 us would blur the pacing of packets. */
-static void sharpen_timers(struct hd_udp *udp) {
-	if (udp->slack_set && pthread_equal(udp->slack_thread, pthread_self()))
-		return;
-	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
-	udp->slack_thread = pthread_self();
-	udp->slack_set = true;
-}
-
-static int wait_exactly(struct hd_udp *udp, struct epoll_event *events, const struct timespec *ts) {
-	struct pollfd wait = {.fd = udp->epoll_fd, .events = POLLIN};
-
-	if (!udp->no_pwait2) {
-		int n = epoll_pwait2(udp->epoll_fd, events, 2, ts, NULL);
-
-		if (n >= 0 || errno != ENOSYS)
-			return n;
-		udp->no_pwait2 = true;
-	}
-	if (ppoll(&wait, 1, ts, NULL) < 0)
-		return -1;
-	return epoll_wait(udp->epoll_fd, events, 2, 0);
-}
-
-/* Sleeps until `until` at the latest. *readable: the socket has packets. */
-static int sleep_until(struct hd_udp *udp, hd_ns now, hd_ns until, bool *readable) {
-	struct epoll_event events[2];
-	hd_ns span = until > now ? until - now : 0;
-	struct timespec ts = {
-		.tv_sec = (time_t)(span / HD_SECOND),
-		.tv_nsec = (long)(span % HD_SECOND),
-	};
-	int n = wait_exactly(udp, events, until == HD_NEVER ? NULL : &ts);
-
-	if (n < 0)
-		return errno == EINTR ? 0 : -errno;
-	for (int i = 0; i < n; i++) {
-		uint64_t count;
-
-		if (events[i].data.fd != udp->event_fd)
-			*readable = true;
-		else if (read(udp->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-			return -errno;
-	}
-	return 0;
-}
-
-static void drain(struct hd_udp *udp) {
-	uint64_t count;
-
-	if (read(udp->event_fd, &count, sizeof(count)) < 0) {
-		/* EAGAIN: the sleep has read it. */
-	}
+	hd_wait_wake(&udp->wait);
 }
 
 int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
@@ -262,9 +175,8 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 	bool readable = wait <= now; /* busy: look at the socket without asking epoll first */
 	int code = 0, n;
 
-	sharpen_timers(udp);
-	if (!readable && !atomic_load(&udp->stop) && !atomic_load(&udp->wake))
-		code = sleep_until(udp, now, wait, &readable);
+	if (!readable)
+		code = hd_wait_sleep(&udp->wait, now, wait, &readable);
 	if (code < 0)
 		return code;
 	for (int round = 0; readable && round < UDP_RECV_ROUNDS_MAX; round++) {
@@ -273,9 +185,7 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 			return n;
 		readable = n == UDP_RECV_BUFFERS;
 	}
-	if (atomic_exchange(&udp->wake, false) && udp->config.woken) {
-		/* When nobody slept on it, it still reads as a wake-up: hd_udp_fd() would stay so. */
-		drain(udp);
+	if (hd_wait_woken(&udp->wait) && udp->config.woken) {
 		udp->config.woken(udp->config.owner, hd_udp_now(), &udp->sink);
 		udp_flush(udp);
 	}
@@ -290,7 +200,7 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 int hd_udp_run(struct hd_udp *udp, struct hd_node node) {
 	int code = 0;
 
-	while (!atomic_load(&udp->stop) && code == 0)
+	while (!hd_wait_stopped(&udp->wait) && code == 0)
 		code = hd_udp_step(udp, node, HD_NEVER);
 	return code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the udp driver. One thread runs it; only `stop` and `wake` are touched by others.
+ * Inside the udp driver. One thread runs it; others only stop and wake it.
  *
  *   recvmmsg -> [32 buffers of 64 KiB] -> split by GRO size -> packets[] -> core.receive()
  *   core -> sink.send -> outgoing[] (heads copied, payloads by reference) -> sendmmsg with GSO
@@ -10,10 +10,9 @@
 
 #include "hd_limits.h"
 #include "hd_udp.h"
+#include "hd_wait.h"
 
 #include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -72,14 +71,9 @@ struct udp_receiver {
 struct hd_udp {
 	struct hd_sink sink; /* first: the sink's functions cast back */
 	struct hd_udp_config config;
-	int epoll_fd, event_fd;
+	struct hd_wait wait;
 	struct hd_addr bound;
 	uint32_t receive_window;
-	bool no_pwait2; /* the kernel lacks epoll_pwait2 */
-	bool slack_set;
-	pthread_t slack_thread;
-	atomic_bool stop; // writer: any thread, reader: the driver's
-	atomic_bool wake; // writer: any thread sets, the driver's clears
 	struct hd_udp_stats stats;
 	struct udp_receiver receiver;
 	struct udp_sender sender;

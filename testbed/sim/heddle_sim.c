@@ -177,7 +177,7 @@ run_one(const struct options *options,
 		.owner = trace,
 	};
 	struct hd_cluster *cluster;
-	hd_ns start = hd_udp_now();
+	hd_ns start = hd_driver_now();
 	char error[512];
 	int code = hd_cluster_create(&config, &cluster, error, sizeof(error));
 
@@ -187,7 +187,7 @@ run_one(const struct options *options,
 	}
 	code = hd_cluster_run(cluster);
 	hd_cluster_result(cluster, &run->result);
-	run->wall_s = (double)(hd_udp_now() - start) * 1e-9;
+	run->wall_s = (double)(hd_driver_now() - start) * 1e-9;
 	if (code < 0)
 		(void)fprintf(
 			stderr,

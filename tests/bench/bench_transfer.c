@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One sender and one receiver over the udp driver: what the transfer machinery makes of a real path.
+ * One sender and one receiver over a driver (udp, or with --driver dpdk): what the transfer machinery makes of a real path.
  * tests/bench/bench_transfer.py builds the paths and compares.
  *
  *   bench_transfer recv --listen ADDR --bytes N --count K
@@ -16,7 +16,6 @@
 #include "hd_random.h"
 #include "hd_recv.h"
 #include "hd_send.h"
-#include "hd_udp.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -39,7 +38,8 @@ struct bench {
 	uint64_t rate_bps;
 	double seconds;
 	/* both */
-	struct hd_udp *udp;
+	struct hd_driver_options options;
+	struct hd_driver *driver;
 	uint8_t *data[AHEAD];
 	uint8_t key[HD_KEY_BYTES];
 	uint64_t sequence;
@@ -134,7 +134,7 @@ static void sender_tick(void *core, hd_ns now, struct hd_sink *sink) {
 		hd_send_poll(bench->send[slot], now, 256, sink);
 	}
 	if (!alive || (bench->stop_at > 0 && now >= bench->stop_at))
-		hd_udp_stop(bench->udp);
+		hd_driver_stop(bench->driver);
 }
 
 static void sender_message(struct bench *bench, hd_ns now, const struct hd_message *message) {
@@ -228,7 +228,10 @@ static void receive_chunk(
 		struct hd_message message = {.kind = HD_MSG_SACK};
 
 		hd_recv_sack_done(
-			header.token, &header, hd_udp_receive_window(bench->udp), &message.sack
+			header.token,
+			&header,
+			hd_driver_receive_window(bench->driver),
+			&message.sack
 		);
 		send_control(bench, packet->peer, &message, sink);
 		return;
@@ -248,7 +251,7 @@ acknowledge(struct bench *bench, struct hd_recv *recv, hd_ns now, struct hd_sink
 
 	if (!hd_recv_sack_due(recv, now))
 		return;
-	hd_recv_sack(recv, now, hd_udp_receive_window(bench->udp), &message.sack);
+	hd_recv_sack(recv, now, hd_driver_receive_window(bench->driver), &message.sack);
 	send_control(bench, bench->addr, &message, sink);
 	bench->acks++;
 }
@@ -314,6 +317,17 @@ static double cpu_seconds(void) {
 		+ (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
+/* A counter of the driver's, by name; every driver counts what it knows of. */
+static uint64_t counter(const struct bench *bench, const char *name) {
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
+	size_t count = hd_driver_counters(bench->driver, counters);
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(counters[i].name, name) == 0)
+			return counters[i].value;
+	return 0;
+}
+
 static void report(const struct bench *bench, bool sender) {
 	uint64_t partial = 0;
 	hd_ns ended = bench->ended;
@@ -328,7 +342,7 @@ static void report(const struct bench *bench, bool sender) {
 		}
 	}
 	if (sender && partial > 0)
-		ended = hd_udp_now();
+		ended = hd_driver_now();
 	took = (double)(ended - bench->began) / 1e9;
 	printf("{\"role\": \"%s\", \"done\": %u, \"seconds\": %.6f, \"goodput_mbps\": %.2f, "
 	       "\"cpu_seconds\": %.4f",
@@ -352,7 +366,7 @@ static void report(const struct bench *bench, bool sender) {
 		printf(", \"acks\": %lu, \"gap_share\": %.5f, \"overflow\": %lu, \"strays\": %lu",
 		       bench->acks,
 		       (double)bench->gaps / 1e9 / took,
-		       hd_udp_stats(bench->udp)->receive_overflow,
+		       counter(bench, "receive_overflow"),
 		       bench->strays);
 	printf("}\n");
 }
@@ -385,7 +399,7 @@ static const struct option options[]
 	   {"seconds", required_argument, NULL, 's'},
 	   {"chunk", required_argument, NULL, 'k'},
 	   {"help", no_argument, NULL, 'h'},
-	   {0}};
+	   HD_DRIVER_LONG_OPTIONS{0}};
 
 static int parse(struct bench *bench, int argc, char **argv) {
 	int c;
@@ -396,7 +410,7 @@ static int parse(struct bench *bench, int argc, char **argv) {
 		switch (c) {
 		case 'l':
 		case 'p':
-			if (hd_udp_resolve(optarg, &bench->addr) < 0)
+			if (hd_driver_resolve(optarg, &bench->addr) < 0)
 				return -1;
 			break;
 		case 'b':
@@ -418,7 +432,8 @@ static int parse(struct bench *bench, int argc, char **argv) {
 			bench->chunk_bytes = (uint32_t)strtoul(optarg, NULL, 10);
 			break;
 		default:
-			return -1;
+			if (!hd_driver_take_option(&bench->options, c, optarg))
+				return -1;
 		}
 	}
 	return optind == argc - 1 && bench->bytes > 0 && bench->count > 0 ? 0 : -1;
@@ -428,7 +443,7 @@ int main(int argc, char **argv) {
 	static const struct hd_core_ops send_ops = {sender_receive, sender_tick, sender_deadline};
 	static const struct hd_core_ops recv_ops
 		= {receiver_receive, receiver_tick, receiver_deadline};
-	struct hd_udp_config config = {0};
+	struct hd_driver_config config = {0};
 	struct bench bench;
 	char error[256];
 	bool sender;
@@ -438,18 +453,19 @@ int main(int argc, char **argv) {
 		(void)fprintf(
 			stderr,
 			"usage: bench_transfer send|recv --peer|--listen ADDR[:PORT] [--bytes N] "
-			"[--count K] [--weight W] [--rate-mbps R] [--seconds S] [--chunk BYTES]\n"
+			"[--count K] [--weight W] [--rate-mbps R] [--seconds S] [--chunk BYTES]\n" HD_DRIVER_USAGE
 		);
 		return EX_USAGE;
 	}
 	sender = strcmp(argv[optind], "send") == 0;
+	config.options = bench.options;
 	if (!sender)
 		config.bind = bench.addr;
-	if (hd_udp_open(&config, &bench.udp, error, sizeof error) < 0) {
+	if (hd_driver_open(&config, &bench.driver, error, sizeof error) < 0) {
 		(void)fprintf(stderr, "bench_transfer: %s\n", error);
 		return EX_OSERR;
 	}
-	if (hd_program_stop_on_signals(bench.udp) < 0)
+	if (hd_program_stop_on_signals(bench.driver) < 0)
 		return EX_OSERR;
 	for (size_t i = 0; i < AHEAD; i++) {
 		bench.data[i] = aligned_alloc(64, (bench.bytes + 63) / 64 * 64);
@@ -461,19 +477,19 @@ int main(int argc, char **argv) {
 		(void)check(&bench, false);
 	hd_path_init(&bench.path, bench.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES);
 	if (sender) {
-		bench.began = hd_udp_now();
+		bench.began = hd_driver_now();
 		if (bench.seconds > 0)
 			bench.stop_at = bench.began + (hd_ns)(bench.seconds * 1e9);
 	}
 	(void)printf("ready\n");
 	(void)fflush(stdout);
-	rc = hd_udp_run(bench.udp, (struct hd_node){sender ? &send_ops : &recv_ops, &bench});
+	rc = hd_driver_run(bench.driver, (struct hd_node){sender ? &send_ops : &recv_ops, &bench});
 	report(&bench, sender);
 	if (rc < 0 || (!sender && check(&bench, true) < 0)) {
 		(void
 		)fprintf(stderr, "bench_transfer: %s\n", rc < 0 ? strerror(-rc) : "bytes differ");
 		return EX_SOFTWARE;
 	}
-	hd_udp_close(bench.udp);
+	hd_driver_close(bench.driver);
 	return 0;
 }

@@ -24,7 +24,7 @@
 
 struct fixture {
 	struct hd_keyring keys;
-	struct hd_udp *udp;
+	struct hd_driver *driver;
 	struct hd_server *server;
 	pthread_t thread;
 	char key_path[64], address[32];
@@ -35,7 +35,7 @@ static void *serve(void *arg) {
 	struct fixture *fixture = arg;
 	struct hd_node node = {&hd_server_ops, fixture->server};
 
-	assert_int_equal(hd_udp_run(fixture->udp, node), 0);
+	assert_int_equal(hd_driver_run(fixture->driver, node), 0);
 	return NULL;
 }
 
@@ -53,7 +53,7 @@ static void write_key(struct fixture *fixture) {
 
 static int setup(void **state) {
 	struct fixture *fixture = calloc(1, sizeof *fixture);
-	struct hd_udp_config udp = {.bind = {.ipv4 = 0x7f000001}};
+	struct hd_driver_config driver = {.bind = {.ipv4 = 0x7f000001}};
 	struct hd_server_config config = {.name = "s", .host = "ps", .keys = &fixture->keys};
 	char error[256];
 
@@ -63,9 +63,9 @@ static int setup(void **state) {
 	);
 	config.key_id = fixture->keys.keys[0].id;
 	assert_int_equal(hd_program_entropy(config.seed), 0);
-	assert_int_equal(hd_udp_open(&udp, &fixture->udp, error, sizeof error), 0);
-	config.data = hd_udp_bound(fixture->udp);
-	config.receive_window_bytes = hd_udp_receive_window(fixture->udp);
+	assert_int_equal(hd_driver_open(&driver, &fixture->driver, error, sizeof error), 0);
+	config.data = hd_driver_bound(fixture->driver);
+	config.receive_window_bytes = hd_driver_receive_window(fixture->driver);
 	assert_int_equal(hd_server_create(&config, &fixture->server), 0);
 	(void)snprintf(fixture->address, sizeof fixture->address, "127.0.0.1:%u", config.data.port);
 	assert_int_equal(pthread_create(&fixture->thread, NULL, serve, fixture), 0);
@@ -80,10 +80,10 @@ static int setup(void **state) {
 static int teardown(void **state) {
 	struct fixture *fixture = *state;
 
-	hd_udp_stop(fixture->udp);
+	hd_driver_stop(fixture->driver);
 	pthread_join(fixture->thread, NULL);
 	hd_server_destroy(fixture->server);
-	hd_udp_close(fixture->udp);
+	hd_driver_close(fixture->driver);
 	hd_keyring_fini(&fixture->keys);
 	unlink(fixture->key_path);
 	free(fixture->a);

@@ -211,18 +211,18 @@ static hd_ns idle_deadline(const void *core) {
 
 static void test_signals(void **state) {
 	static const struct hd_core_ops ops = {idle_receive, idle_tick, idle_deadline};
-	struct hd_udp_config config = {.bind = {.ipv4 = 0x7f000001}};
-	struct hd_udp *udp;
-	hd_ns deadline = hd_udp_now() + 5 * HD_MS;
+	struct hd_driver_config config = {.bind = {.ipv4 = 0x7f000001}};
+	struct hd_driver *driver;
+	hd_ns deadline = hd_driver_now() + 5 * HD_MS;
 	char error[128];
 
-	assert_int_equal(hd_udp_open(&config, &udp, error, sizeof(error)), 0);
+	assert_int_equal(hd_driver_open(&config, &driver, error, sizeof(error)), 0);
 	assert_int_equal(hd_program_signal(), 0);
-	assert_int_equal(hd_program_stop_on_signals(udp), 0);
-	assert_int_equal(hd_udp_run(udp, (struct hd_node){&ops, &deadline}), 0);
+	assert_int_equal(hd_program_stop_on_signals(driver), 0);
+	assert_int_equal(hd_driver_run(driver, (struct hd_node){&ops, &deadline}), 0);
 	assert_int_equal(hd_program_signal(), SIGTERM);
 	(void)signal(SIGINT, SIG_DFL);
-	hd_udp_close(udp);
+	hd_driver_close(driver);
 }
 
 int main(void) {

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A node's driver, whichever it is: programs say what they were told on the command line and do not
+ * know more.
+ *
+ *   program --- hd_driver_open(options) ---+--- udp    a kernel socket (hd_udp.h)
+ *                                          +--- dpdk   a port without the kernel (hd_dpdk.h)
+ *
+ * One thread opens, runs and closes it; stop() and wake() may come from any thread and signal handler.
+ */
+#ifndef HD_DRIVER_H
+#define HD_DRIVER_H
+
+#include "hd_event.h"
+#include "hd_node.h"
+
+struct hd_driver;
+
+/* What the user said; NULL: nothing. The texts are only read while the driver is opened. */
+struct hd_driver_options {
+	const char *driver; /* "udp" (also NULL) or "dpdk" */
+	const char *eal; /* dpdk: further EAL arguments, between blanks */
+	const char *port; /* dpdk: devargs of the ethdev port */
+	const char *address; /* dpdk: ADDR/BITS of ours */
+	const char *gateway; /* dpdk: for what lies beyond them */
+	bool busy_poll; /* dpdk: never sleep */
+};
+
+struct hd_driver_config {
+	/* ipv4 0: any (dpdk: the port's); port 0: udp any free one, dpdk HD_PORT. */
+	struct hd_addr bind;
+	struct hd_driver_options options;
+	void (*event)(void *owner, const struct hd_event *event); /* may be NULL */
+	/* Runs on the driver's thread after hd_driver_wake(), with a sink to hand to the core. */
+	void (*woken)(void *owner, hd_ns now, struct hd_sink *sink);
+	void *owner;
+};
+
+/* 0 or -errno (-ENOTSUP: built without this driver, -EINVAL: the options); error says what in words. */
+int hd_driver_open(
+	const struct hd_driver_config *config,
+	struct hd_driver **driver,
+	char *error,
+	size_t error_bytes
+);
+void hd_driver_close(struct hd_driver *driver);
+/* In a child that was forked: gives back what is the child's, and leaves the parent's driver alone. */
+void hd_driver_abandon(struct hd_driver *driver);
+
+/* ipv4 0: any address of this host. */
+struct hd_addr hd_driver_bound(const struct hd_driver *driver);
+/* Bytes that may be on their way to us, for receive_window_bytes. */
+uint32_t hd_driver_receive_window(const struct hd_driver *driver);
+
+/* Drives the node until hd_driver_stop(). 0 or -errno. */
+int hd_driver_run(struct hd_driver *driver, struct hd_node node);
+/* One round: waits at most until `until` (a hd_driver_now() time), then receives, ticks and sends. */
+int hd_driver_step(struct hd_driver *driver, struct hd_node node, hd_ns until);
+void hd_driver_stop(struct hd_driver *driver);
+void hd_driver_wake(struct hd_driver *driver);
+/* A descriptor that is readable when hd_driver_step() has something to do before the core's deadline:
+ * for embedding a node into somebody else's loop. Only to be polled. */
+int hd_driver_fd(const struct hd_driver *driver);
+
+/* CLOCK_MONOTONIC in ns. */
+hd_ns hd_driver_now(void);
+
+/* One of the driver's counters since it was opened. */
+struct hd_driver_counter {
+	const char *name, *unit, *help;
+	uint64_t value;
+};
+
+#define HD_DRIVER_COUNTERS_MAX 64
+
+/* Fills at most HD_DRIVER_COUNTERS_MAX; returns how many. Any thread; values may be a moment old. */
+size_t hd_driver_counters(
+	const struct hd_driver *driver,
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX]
+);
+
+/* --- command lines and environments -------------------------------------------------------- */
+
+/* Ids of the options for getopt_long(); programs' own lie below. */
+enum hd_driver_option {
+	HD_OPTION_DRIVER = 1024,
+	HD_OPTION_EAL,
+	HD_OPTION_PORT,
+	HD_OPTION_ADDRESS,
+	HD_OPTION_GATEWAY,
+	HD_OPTION_BUSY_POLL
+};
+
+/* For a table of struct option. */
+#define HD_DRIVER_LONG_OPTIONS                                                                     \
+	{"driver", required_argument, NULL, HD_OPTION_DRIVER},                                     \
+		{"eal", required_argument, NULL, HD_OPTION_EAL},                                   \
+		{"port", required_argument, NULL, HD_OPTION_PORT},                                 \
+		{"address", required_argument, NULL, HD_OPTION_ADDRESS},                           \
+		{"gateway", required_argument, NULL, HD_OPTION_GATEWAY},                           \
+		{"busy-poll", no_argument, NULL, HD_OPTION_BUSY_POLL},
+
+/* For --help. */
+#define HD_DRIVER_USAGE                                                                            \
+	"  --driver udp|dpdk      a kernel socket, or an ethdev port of DPDK's (udp)\n"            \
+	"  --port DEVARGS         dpdk: the port, as EAL writes it: net_af_packet0,iface=eth0\n"   \
+	"  --address ADDR/BITS    dpdk: our address on it, which the kernel must not have\n"       \
+	"  --gateway ADDR         dpdk: for addresses beyond it (none)\n"                          \
+	"  --eal 'ARGS'           dpdk: further arguments for EAL\n"                               \
+	"  --busy-poll            dpdk: never sleep: a whole core for some microseconds\n"
+
+/* True when the option was one of these. */
+bool hd_driver_take_option(struct hd_driver_options *options, int id, const char *value);
+/* The same from HEDDLE_DRIVER, HEDDLE_PORT, HEDDLE_ADDRESS, HEDDLE_GATEWAY, HEDDLE_EAL and
+ * HEDDLE_BUSY_POLL (set and not empty). */
+void hd_driver_options_from_environment(struct hd_driver_options *options);
+
+/* Host name or dotted quad, with an optional ":port" (default HD_PORT). 0 or -EINVAL/-EHOSTUNREACH. */
+int hd_driver_resolve(const char *text, struct hd_addr *addr);
+/* The same for an address of our own: port 0 is allowed and means any. */
+int hd_driver_resolve_own(const char *text, struct hd_addr *addr);
+/* "ADDR:PORT" in digits, at most 22 bytes with the NUL. */
+#define HD_ADDR_TEXT_BYTES 22
+void hd_driver_print_addr(struct hd_addr addr, char text[HD_ADDR_TEXT_BYTES]);
+
+#endif

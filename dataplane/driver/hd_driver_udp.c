@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The udp driver as a driver. */
+#include "hd_driver_private.h"
+#include "hd_udp.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int
+udp_open(const struct hd_driver_config *config, void **self, char *error, size_t error_bytes) {
+	const struct hd_driver_options *o = &config->options;
+	const struct hd_udp_config udp = {
+		.bind = config->bind,
+		.event = config->event,
+		.woken = config->woken,
+		.owner = config->owner,
+	};
+	struct hd_udp *opened;
+	int code;
+
+	if (o->eal || o->port || o->address || o->gateway || o->busy_poll) {
+		(void)snprintf(
+			error,
+			error_bytes,
+			"driver: port, address, gateway, eal and busy-poll are dpdk's"
+		);
+		return -EINVAL;
+	}
+	code = hd_udp_open(&udp, &opened, error, error_bytes);
+	if (code == 0)
+		*self = opened;
+	return code;
+}
+
+static void udp_close(void *self) {
+	hd_udp_close(self);
+}
+
+static struct hd_addr udp_bound(const void *self) {
+	return hd_udp_bound(self);
+}
+
+static uint32_t udp_receive_window(const void *self) {
+	return hd_udp_receive_window(self);
+}
+
+static int udp_run(void *self, struct hd_node node) {
+	return hd_udp_run(self, node);
+}
+
+static int udp_step(void *self, struct hd_node node, hd_ns until) {
+	return hd_udp_step(self, node, until);
+}
+
+static void udp_stop(void *self) {
+	hd_udp_stop(self);
+}
+
+static void udp_wake(void *self) {
+	hd_udp_wake(self);
+}
+
+static int udp_fd(const void *self) {
+	return hd_udp_fd(self);
+}
+
+static size_t udp_counters(const void *self, struct hd_driver_counter *counters) {
+	const struct hd_udp_stats *s = hd_udp_stats(self);
+	const struct hd_driver_counter all[] = {
+		{"received_packets", "packets", "handed to the node", s->received_packets},
+		{"received_bytes", "bytes", "payload of these", s->received_bytes},
+		{"receive_calls", "calls", "system calls that received", s->receive_calls},
+		{"receive_overflow",
+		 "packets",
+		 "lost to a full socket buffer",
+		 s->receive_overflow},
+		{"truncated", "packets", "longer than any of ours", s->truncated},
+		{"sent_packets", "packets", "that left", s->sent_packets},
+		{"sent_bytes", "bytes", "payload of these", s->sent_bytes},
+		{"send_calls", "calls", "system calls that sent", s->send_calls},
+		{"send_errors", "packets", "that could not leave", s->send_errors},
+	};
+	const size_t count = sizeof(all) / sizeof(all[0]);
+
+	for (size_t i = 0; i < count; i++)
+		counters[i] = all[i];
+	return count;
+}
+
+const struct hd_driver_ops hd_driver_udp = {
+	.name = "udp",
+	.open = udp_open,
+	.close = udp_close,
+	.abandon = udp_close, /* nothing but descriptors and memory */
+	.bound = udp_bound,
+	.receive_window = udp_receive_window,
+	.run = udp_run,
+	.step = udp_step,
+	.stop = udp_stop,
+	.wake = udp_wake,
+	.fd = udp_fd,
+	.counters = udp_counters,
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How a driver's thread sleeps: until one of its descriptors is readable, until a time, until it is
+ * woken or stopped by somebody else. One thread sleeps; stop() and wake() may come from any thread and
+ * from signal handlers.
+ */
+#ifndef HD_WAIT_H
+#define HD_WAIT_H
+
+#include "hd_types.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct hd_wait {
+	int epoll_fd; /* readable when there is something to do: for embedding into another loop */
+	int event_fd;
+	bool no_pwait2; /* the kernel lacks epoll_pwait2 */
+	bool slack_set;
+	pthread_t slack_thread;
+	atomic_bool stop; // writer: any thread, reader: the driver's
+	atomic_bool wake; // writer: any thread sets, the driver's clears
+};
+
+/* 0 or -errno. */
+int hd_wait_init(struct hd_wait *wait);
+void hd_wait_fini(struct hd_wait *wait);
+/* Adds a descriptor, for its whole life (closing it removes it). 0 or -errno. */
+int hd_wait_watch(struct hd_wait *wait, int fd);
+
+void hd_wait_stop(struct hd_wait *wait);
+bool hd_wait_stopped(const struct hd_wait *wait);
+void hd_wait_wake(struct hd_wait *wait);
+/* True once for the wake()s since the last call. */
+bool hd_wait_woken(struct hd_wait *wait);
+
+/*
+ * Sleeps until `until` at the latest, not at all when that is past or after stop() or wake(). Sets
+ * *readable when a watched descriptor is readable or in error, else leaves it. 0 or -errno.
+ */
+int hd_wait_sleep(struct hd_wait *wait, hd_ns now, hd_ns until, bool *readable);
+
+/* CLOCK_MONOTONIC in ns. */
+hd_ns hd_wait_now(void);
+
+#endif
