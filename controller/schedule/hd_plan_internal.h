@@ -25,6 +25,9 @@ struct hd_plan_class {
 	const uint32_t *links;
 	uint8_t count;
 	double rate; /* least capacity on the path */
+	double least; /* rates below count as nothing: share_min of `rate` */
+	double from; /* its items cannot start earlier */
+	uint32_t pending;
 	uint32_t next; /* in the hash chain */
 };
 
@@ -33,6 +36,7 @@ struct hd_pool_run {
 	double amount;
 	double alone; /* seconds that it would take on empty links */
 	double rate; /* least capacity on the path */
+	double quick; /* seconds that it would take on the group's fastest path */
 	double stale; /* a finish that it cannot beat any more */
 	uint32_t item; /* pool->items[next] */
 	uint32_t next, end; /* in pool->items */
@@ -44,6 +48,11 @@ struct hd_pool_group {
 	double rate; /* greatest of the runs' */
 	struct hd_pool_run *runs;
 	uint32_t run_count;
+	/* The two least found last, HD_PLAN_NONE: none. The first stays the least until it goes or its path
+	 * is promised to others: the other runs' finishes move later only. */
+	uint32_t least, second;
+	uint64_t stamp; /* of the least's path when it was found */
+	double bound; /* no item finishes earlier */
 };
 
 /* A set of items of one job and direction from which the least finish is asked again and again while
@@ -55,7 +64,7 @@ struct hd_pool {
 	struct hd_pool_run *runs; /* of all groups */
 	struct hd_pool_group *groups;
 	uint32_t group_count;
-	uint32_t hints[2]; /* the two least found last: likely the next */
+	uint32_t hint; /* the group with the least found last: likely the next */
 };
 
 /* A row to sort items by: filled so that memory is read in one stream. */
@@ -88,6 +97,10 @@ struct hd_plan {
 	struct hd_plan_state *states;
 	struct hd_plan_class *classes;
 	uint32_t class_count;
+	uint32_t *
+		link_classes; /* the classes with a path over link l are [link_first[l], link_first[l + 1]) */
+	uint32_t *link_first; /* [profile_room + 1] */
+	uint32_t link_class_room;
 	uint32_t *buckets; /* hash of paths: power of two, > item_count */
 	uint32_t *order; /* items by rank */
 	uint32_t *by_due;

@@ -12,12 +12,14 @@ uint64_t hd_plan_stamp(const struct hd_plan *plan, uint32_t item) {
 	return stamp;
 }
 
+static struct hd_profile_path
+path_of_class(const struct hd_plan *plan, const struct hd_plan_class *class) {
+	return (struct hd_profile_path
+	){plan->profiles, class->links, class->count, class->least, class->from};
+}
+
 static struct hd_profile_path path_of(const struct hd_plan *plan, uint32_t item) {
-	const struct hd_plan_item *it = &plan->in->items[item];
-
-	const double least = plan->in->share_min * plan->classes[plan->states[item].class].rate;
-
-	return (struct hd_profile_path){plan->profiles, it->path, it->path_count, least};
+	return path_of_class(plan, &plan->classes[plan->states[item].class]);
 }
 
 void hd_plan_evaluate(struct hd_plan *plan, uint32_t item) {
@@ -26,10 +28,11 @@ void hd_plan_evaluate(struct hd_plan *plan, uint32_t item) {
 
 	if (state->stamp == stamp)
 		return;
-	const struct hd_profile_path path = path_of(plan, item);
+	struct hd_profile_path path = path_of(plan, item);
 	state->finish = hd_profile_finish(&path, plan->in->items[item].amount);
 	state->key = hd_plan_key(state->finish);
 	state->stamp = stamp;
+	plan->classes[state->class].from = path.from;
 }
 
 bool hd_plan_before(const struct hd_plan *plan, uint32_t a, uint32_t b) {
@@ -91,6 +94,7 @@ struct hd_plan_entry *hd_plan_decide(
 						     (uint32_t)deadline;
 	}
 	plan->states[item].gone = true;
+	plan->classes[plan->states[item].class].pending--;
 	owner->pending--;
 	owner->pick = HD_PLAN_NONE;
 	plan->tenant_pending[plan->in->jobs[plan->in->items[item].job].tenant]--;
@@ -155,6 +159,24 @@ static void find_bottleneck(struct hd_plan *plan, struct hd_plan_entry *entry) {
 		entry->after = best.by;
 }
 
+/* What no pending item can use any more is forgotten: profiles stay short. */
+static void tidy(struct hd_plan *plan, uint32_t link) {
+	double from = INFINITY;
+
+	for (uint32_t k = plan->link_first[link]; k < plan->link_first[link + 1]; k++) {
+		struct hd_plan_class *class = &plan->classes[plan->link_classes[k]];
+
+		if (class->pending == 0)
+			continue;
+		struct hd_profile_path path = path_of_class(plan, class);
+		hd_profile_start(&path);
+		class->from = path.from;
+		from = fmin(from, class->from);
+	}
+	if (from < INFINITY)
+		hd_profile_forget(&plan->profiles[link], from);
+}
+
 int hd_plan_place(struct hd_plan *plan, struct hd_plan_entry *entry) {
 	const struct hd_profile_path path = path_of(plan, entry->item);
 	const uint32_t index = (uint32_t)(entry - plan->entries);
@@ -177,5 +199,8 @@ int hd_plan_place(struct hd_plan *plan, struct hd_plan_entry *entry) {
 				return rc;
 		}
 	}
+	for (uint8_t k = 0; k < path.count; k++)
+		if (plan->profiles[path.links[k]].count >= plan->profiles[path.links[k]].tidy)
+			tidy(plan, path.links[k]);
 	return 0;
 }

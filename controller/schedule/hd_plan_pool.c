@@ -59,6 +59,7 @@ look_at_head(const struct hd_plan *plan, const struct hd_pool *pool, struct hd_p
 	/* Without links every amount finishes at once. */
 	run->amount = item->path_count == 0 ? 0 : item->amount;
 	run->alone = run->rate > 0 ? run->amount / run->rate : 0;
+	run->stale = fmax(run->stale, plan->states[run->item].finish);
 }
 
 /* Brings the run at `at`, whose first item is gone, to its next one and to its place among the others;
@@ -76,6 +77,7 @@ renew(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, u
 		return;
 	}
 	look_at_head(plan, pool, &run);
+	run.quick = group->rate > 0 ? run.amount / group->rate : 0;
 	for (; at + 1 < group->run_count && run_before(plan, &group->runs[at + 1], &run); at++)
 		group->runs[at] = group->runs[at + 1];
 	group->runs[at] = run;
@@ -105,6 +107,11 @@ struct least {
 	double beyond; /* what cannot finish by then cannot be the least */
 };
 
+/* Finishes up to this may be equal by key. */
+static double beyond(double finish) {
+	return finish * (1 + 1e-10);
+}
+
 static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
 	hd_plan_evaluate(plan, item);
 	if (item == least->item || item == least->second)
@@ -116,57 +123,116 @@ static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
 	}
 	least->second = least->item;
 	least->item = item;
-	least->beyond = plan->states[item].finish * (1 + 1e-10); /* keys may round up */
+	least->beyond = beyond(plan->states[item].finish);
+}
+
+/* What a scan knows of the group's link. */
+struct shared {
+	double from; /* when it has something left for the first time */
+	double floor; /* what it has left at least from then on */
+};
+
+static struct shared look_at_link(const struct hd_plan *plan, const struct hd_pool_group *group) {
+	if (group->link == HD_PLAN_NONE)
+		return (struct shared){0, INFINITY};
+	const struct hd_profile *profile = &plan->profiles[group->link];
+	const struct hd_profile_piece *piece = &profile->pieces[profile->pieces[0].free <= 0];
+	return (struct shared){hd_profile_first_free(profile), piece->floor};
+}
+
+/* Whether runs after this one that are no faster finish no earlier: its path is clear but for the shared
+ * link; there they get the same, and it needs no more. With share_min a slower one may start on less, so
+ * that what is left on the shared link must be enough for this one, too. */
+static bool
+outdoes(const struct hd_plan *plan,
+	const struct hd_pool_group *group,
+	const struct hd_pool_run *run,
+	const struct shared *shared) {
+	const struct hd_plan_class *class = &plan->classes[plan->states[run->item].class];
+
+	return (class->least <= 0 || class->least <= shared->floor)
+		&& is_clear(plan, group, run, shared->from);
 }
 
 /*
  * By amount, and of each run the first item only. A run is passed over when
- *   - a run before it has a path that is no slower and clear but for the shared link: on the shared
- *     link they get the same, and the other needs no more;
+ *   - another before it outdoes it;
  *   - it cannot finish in time: not before the link is free and not in less than it would take alone;
  *     nor before a finish that it had when less was promised.
  */
 static void
 scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, struct least *least) {
-	const double from = group->link == HD_PLAN_NONE ?
-		0 :
-		hd_profile_first_free(&plan->profiles[group->link]);
-	/* With share_min a slower path may start on less: only equals outdo each other. */
-	const bool strict = plan->in->share_min > 0;
+	const struct shared shared = look_at_link(plan, group);
 	double fastest = -1;
 
-	for (uint32_t r = 0; r < group->run_count && (strict || fastest < group->rate);) {
+	for (uint32_t r = 0; r < group->run_count && fastest < group->rate;) {
 		struct hd_pool_run *run = &group->runs[r];
 
+		if (shared.from + run->quick > least->beyond)
+			return;
+		if (run->stale > least->beyond || shared.from + run->alone > least->beyond
+		    || run->rate <= fastest) {
+			r++;
+			continue;
+		}
 		if (plan->states[run->item].gone) {
 			renew(plan, pool, group, r);
 			continue;
 		}
 		r++;
-		if (strict ? run->rate == fastest : run->rate <= fastest)
-			continue;
-		if (group->rate > 0 && from + run->amount / group->rate > least->beyond)
-			return;
-		if (from + run->alone <= least->beyond && run->stale <= least->beyond) {
-			consider(plan, run->item, least);
-			run->stale = plan->states[run->item].finish;
-		}
-		if (is_clear(plan, group, run, from))
+		consider(plan, run->item, least);
+		run->stale = plan->states[run->item].finish;
+		if (outdoes(plan, group, run, &shared))
 			fastest = run->rate;
 	}
 }
 
-uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool) {
+static bool settled(const struct hd_plan *plan, const struct hd_pool_group *group) {
+	const uint32_t item = group->least;
+
+	return item != HD_PLAN_NONE && !plan->states[item].gone
+		&& group->stamp == hd_plan_stamp(plan, item);
+}
+
+static void search(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group) {
 	struct least least = {HD_PLAN_NONE, HD_PLAN_NONE, INFINITY};
 
-	for (int h = 0; h < 2; h++)
-		if (pool->hints[h] != HD_PLAN_NONE && !plan->states[pool->hints[h]].gone)
-			consider(plan, pool->hints[h], &least);
-	for (uint32_t g = 0; g < pool->group_count; g++)
-		scan(plan, pool, &pool->groups[g], &least);
-	pool->hints[0] = least.item;
-	pool->hints[1] = least.second;
-	return least.item;
+	if (group->least != HD_PLAN_NONE && !plan->states[group->least].gone)
+		consider(plan, group->least, &least);
+	if (group->second != HD_PLAN_NONE && !plan->states[group->second].gone)
+		consider(plan, group->second, &least);
+	scan(plan, pool, group, &least);
+	group->least = least.item;
+	group->second = least.second;
+	group->bound = INFINITY;
+	if (least.item == HD_PLAN_NONE)
+		return;
+	group->bound = plan->states[least.item].finish;
+	group->stamp = plan->states[least.item].stamp;
+}
+
+uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool) {
+	const uint32_t hint = pool->hint;
+	uint32_t best = HD_PLAN_NONE;
+	double last = INFINITY;
+
+	for (uint32_t g = 0; g < pool->group_count; g++) {
+		/* That of the last time first, in the place of group 0. */
+		const uint32_t at = g == 0 ? hint : g == hint ? 0 : g;
+		struct hd_pool_group *group = &pool->groups[at];
+
+		if (group->bound > last)
+			continue;
+		if (!settled(plan, group))
+			search(plan, pool, group);
+		if (group->least == HD_PLAN_NONE
+		    || (best != HD_PLAN_NONE && !hd_plan_before(plan, group->least, best)))
+			continue;
+		best = group->least;
+		last = beyond(group->bound);
+		pool->hint = at;
+	}
+	return best;
 }
 
 uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool) {
@@ -201,7 +267,8 @@ static uint32_t find_group(struct hd_plan *plan, struct hd_pool *pool, uint32_t 
 
 	if (*known == HD_PLAN_NONE) {
 		*known = pool->group_count++;
-		pool->groups[*known] = (struct hd_pool_group){.link = link};
+		pool->groups[*known] = (struct hd_pool_group
+		){.link = link, .least = HD_PLAN_NONE, .second = HD_PLAN_NONE};
 	}
 	return *known;
 }
@@ -260,12 +327,14 @@ build_groups(struct hd_plan *plan, struct hd_pool *pool, const uint32_t *firsts,
 		}
 	}
 	plan->no_link_group = HD_PLAN_NONE;
-	for (uint32_t g = 0; g < pool->group_count; g++)
-		qsort_r(pool->groups[g].runs,
-			pool->groups[g].run_count,
-			sizeof *pool->runs,
-			compare_run,
-			plan);
+	for (uint32_t g = 0; g < pool->group_count; g++) {
+		struct hd_pool_group *group = &pool->groups[g];
+
+		for (uint32_t r = 0; r < group->run_count; r++)
+			group->runs[r].quick
+				= group->rate > 0 ? group->runs[r].amount / group->rate : 0;
+		qsort_r(group->runs, group->run_count, sizeof *group->runs, compare_run, plan);
+	}
 }
 
 int hd_pool_build(
@@ -282,7 +351,7 @@ int hd_pool_build(
 	pool->limit = limit;
 	pool->count = count;
 	pool->aged_count = pool->aged_next = pool->group_count = 0;
-	pool->hints[0] = pool->hints[1] = HD_PLAN_NONE;
+	pool->hint = 0;
 	if (count == 0)
 		return 0;
 	memcpy(pool->items, items, count * sizeof *items);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define COARSE (HD_PLAN_BREAKPOINTS_MAX - HD_PLAN_BREAKPOINTS_MAX / 4)
+#define TIDY_MIN 24
 
 static int make_room(struct hd_profile *profile, uint32_t wanted) {
 	wanted++; /* the sentinel */
@@ -55,6 +56,8 @@ int hd_profile_reset(struct hd_profile *profile, double capacity) {
 	profile->changes = 0;
 	profile->capacity = capacity;
 	profile->load = 0;
+	profile->nothing = HD_PROFILE_SLIVER * capacity;
+	profile->tidy = TIDY_MIN;
 	return 0;
 }
 
@@ -95,7 +98,7 @@ static void coarsen(struct hd_profile *profile) {
 int hd_profile_append(struct hd_profile *profile, double at, double free, uint32_t by) {
 	struct hd_profile_piece *last = &profile->pieces[profile->count - 1];
 
-	if (free < HD_PROFILE_SLIVER * profile->capacity)
+	if (free < profile->nothing)
 		free = 0;
 	if (at <= last->at) {
 		last->free = free;
@@ -181,7 +184,7 @@ int hd_profile_take(
 	for (uint32_t k = first; k < last; k++) {
 		const double left = profile->pieces[k].free - segment->rate;
 
-		profile->pieces[k].free = left < HD_PROFILE_SLIVER * profile->capacity ? 0 : left;
+		profile->pieces[k].free = left < profile->nothing ? 0 : left;
 	}
 	if (by != HD_PLAN_NONE)
 		profile->pieces[last].by = by;
@@ -193,6 +196,19 @@ int hd_profile_take(
 	} else
 		seal(profile, first == 0 ? 0 : first - 1, last);
 	return 0;
+}
+
+void hd_profile_forget(struct hd_profile *profile, double at) {
+	struct hd_profile_piece *pieces = profile->pieces;
+	/* The piece that holds `at`, and the two before it: who looks there asks what was just before. */
+	const uint32_t k = hd_profile_find(profile, at), kept = k < 3 ? 1 : k - 2;
+
+	if (kept > 1) {
+		pieces[0].free = pieces[0].floor = 0;
+		memmove(&pieces[1], &pieces[kept], (profile->count + 1 - kept) * sizeof *pieces);
+		profile->count -= kept - 1;
+	}
+	profile->tidy = profile->count < TIDY_MIN / 2 ? TIDY_MIN : 2 * profile->count;
 }
 
 double hd_profile_first_free(const struct hd_profile *profile) {
@@ -259,11 +275,11 @@ static void walk_next(struct walk *walk) {
 
 static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
 	walk->count = path->count;
-	walk->at = 0;
+	walk->at = path->from;
 	walk->least = fmax(path->least * (1 - HD_PROFILE_EQUAL), DBL_MIN);
 	for (uint8_t k = 0; k < path->count; k++) {
 		walk->links[k] = &path->profiles[path->links[k]];
-		walk->piece[k] = 0;
+		walk->piece[k] = advance(walk->links[k], 0, walk->at);
 	}
 	walk_look(walk);
 }
@@ -296,17 +312,17 @@ leap(const struct hd_profile_piece *piece, const struct hd_profile_piece *end, d
 /* The walk once more, for the finish alone: nearly all of a plan's time is spent here. The count is a
  * constant where it is called, so that the loops over links unroll. */
 static inline __attribute__((always_inline)) double
-finish_over(const struct hd_profile_path *path, const uint8_t count, double amount) {
+finish_over(struct hd_profile_path *path, const uint8_t count, double amount) {
 	const struct hd_profile_piece *piece[HD_PLAN_PATH_MAX], *end[HD_PLAN_PATH_MAX];
 	const double equal = HD_PROFILE_EQUAL * amount;
 	const double least = fmax(path->least * (1 - HD_PROFILE_EQUAL), DBL_MIN);
-	double left = amount, at = 0;
+	double left = amount, at = path->from;
 
 	for (uint8_t k = 0; k < count; k++) {
 		const struct hd_profile *profile = &path->profiles[path->links[k]];
 
-		piece[k] = profile->pieces;
 		end[k] = profile->pieces + profile->count;
+		piece[k] = leap(profile->pieces, end[k], at);
 	}
 	for (;;) {
 		double rate = INFINITY, until = INFINITY, blocked = 0;
@@ -327,6 +343,8 @@ finish_over(const struct hd_profile_path *path, const uint8_t count, double amou
 				piece[k] = leap(piece[k], end[k], at);
 			continue;
 		}
+		if (left == amount)
+			path->from = at;
 		if (steady <= floor) /* a link that stays as it is, and no other gets slower */
 			return at + left / steady;
 		const double length = until - at, room = rate * length;
@@ -341,12 +359,22 @@ finish_over(const struct hd_profile_path *path, const uint8_t count, double amou
 	}
 }
 
-double hd_profile_finish(const struct hd_profile_path *path, double amount) {
+double hd_profile_finish(struct hd_profile_path *path, double amount) {
 	if (path->count == 0)
 		return 0;
 	if (path->count == 2)
 		return finish_over(path, 2, amount);
 	return finish_over(path, path->count, amount);
+}
+
+void hd_profile_start(struct hd_profile_path *path) {
+	struct walk walk;
+
+	if (path->count == 0)
+		return;
+	for (walk_begin(&walk, path); walk.rate <= 0;)
+		walk_next(&walk);
+	path->from = walk.at;
 }
 
 /* Intervals that end at the present piece, by start: each begins later at a higher least rate. */

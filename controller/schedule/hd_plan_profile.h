@@ -34,6 +34,8 @@ struct hd_profile {
 	uint32_t changes; /* counts promises: an unchanged path has unchanged finishes */
 	double capacity;
 	double load; /* seconds that all items at hand would take alone: the more shared, the more */
+	double nothing; /* residuals below this are of no use to anyone: they count as 0 */
+	uint32_t tidy; /* so many pieces are worth a look for those that nobody can use any more */
 };
 
 /* 36 significant bits: finishes that differ by rounding only become equal, so that ties are ties.
@@ -57,6 +59,9 @@ int hd_profile_append(struct hd_profile *profile, double at, double free, uint32
 void hd_profile_seal(struct hd_profile *profile);
 /* Promises `rate` on [start, end). by: see above. 0, -ENOMEM. */
 int hd_profile_take(struct hd_profile *profile, const struct hd_plan_segment *segment, uint32_t by);
+/* Nobody will ask again what is left before `at`: all pieces but the few next to it become one, without
+ * anything left. */
+void hd_profile_forget(struct hd_profile *profile, double at);
 /* When the link has something left for the first time. */
 double hd_profile_first_free(const struct hd_profile *profile);
 /* The piece that holds `at`. */
@@ -67,10 +72,14 @@ struct hd_profile_path {
 	const uint32_t *links;
 	uint8_t count;
 	double least; /* rates below this count as nothing; 0: none does */
+	double from; /* nothing can go before: where walks begin */
 };
 
-/* When `amount` has gone through at r(t) = min over links of residual(t), from 0 on. */
-double hd_profile_finish(const struct hd_profile_path *path, double amount);
+/* When `amount` has gone through at r(t) = min over links of residual(t), from 0 on. path->from moves on
+ * to the first moment at which something goes; promises never make that earlier. */
+double hd_profile_finish(struct hd_profile_path *path, double amount);
+/* path->from moves on as in hd_profile_finish. */
+void hd_profile_start(struct hd_profile_path *path);
 /* hd_profile_finish as at most HD_SEGMENTS_MAX constant rates: beyond, the rest is one rate on one interval,
  * the one that ends first. Returns their count (0: nothing to send). */
 uint8_t hd_profile_segments(

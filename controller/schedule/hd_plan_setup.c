@@ -34,10 +34,11 @@ static int make_item_room(struct hd_plan *plan, uint32_t count) {
 }
 
 static int make_link_room(struct hd_plan *plan, uint32_t count) {
-	if (count <= plan->profile_room)
+	if (count <= plan->profile_room && plan->link_first != NULL)
 		return 0;
+	count = count == 0 ? 1 : count; /* nothing would not be told from failure */
 	if (!RESIZE(plan->profiles, count) || !RESIZE(plan->link_uses, count)
-	    || !RESIZE(plan->link_group, count))
+	    || !RESIZE(plan->link_group, count) || !RESIZE(plan->link_first, (size_t)count + 1))
 		return -ENOMEM;
 	for (uint32_t l = plan->profile_room; l < count; l++) {
 		plan->profiles[l] = (struct hd_profile){0};
@@ -72,6 +73,8 @@ void hd_plan_fini(struct hd_plan *plan) {
 	free(plan->profiles);
 	free(plan->link_uses);
 	free(plan->link_group);
+	free(plan->link_first);
+	free(plan->link_classes);
 	free(plan->owners);
 	free(plan->states);
 	free(plan->classes);
@@ -102,6 +105,7 @@ static uint32_t add_class(struct hd_plan *plan, const struct hd_plan_item *item)
 
 		class->rate = k == 0 ? capacity : fmin(class->rate, capacity);
 	}
+	class->least = plan->in->share_min * class->rate;
 	return plan->class_count++;
 }
 
@@ -125,6 +129,7 @@ static void classify(struct hd_plan *plan) {
 			plan->classes[c].next = *slot;
 			*slot = c;
 		}
+		plan->classes[c].pending++;
 		plan->states[i] = (struct hd_plan_state){
 			.class = c,
 			.aged = item->waited > plan->in->ageing_s,
@@ -133,6 +138,39 @@ static void classify(struct hd_plan *plan) {
 			plan->profiles[item->path[k]].load
 				+= item->amount / plan->in->capacity[item->path[k]];
 	}
+}
+
+/* Lists the classes of each link, and what of a link is too little for all of them. */
+static int list_classes(struct hd_plan *plan) {
+	uint32_t *first = plan->link_first, total = 0;
+
+	memset(first, 0, (plan->in->link_count + 1) * sizeof *first);
+	for (uint32_t c = 0; c < plan->class_count; c++)
+		for (uint8_t k = 0; k < plan->classes[c].count; k++)
+			first[plan->classes[c].links[k]]++;
+	for (uint32_t l = 0; l <= plan->in->link_count; l++) {
+		total += first[l];
+		first[l] = total; /* where its classes end: they are filled in from there */
+	}
+	if (total > plan->link_class_room) {
+		if (!RESIZE(plan->link_classes, total))
+			return -ENOMEM;
+		plan->link_class_room = total;
+	}
+	for (uint32_t c = plan->class_count; c-- > 0;)
+		for (uint8_t k = 0; k < plan->classes[c].count; k++)
+			plan->link_classes[--first[plan->classes[c].links[k]]] = c;
+	for (uint32_t l = 0; l < plan->in->link_count; l++) {
+		struct hd_profile *profile = &plan->profiles[l];
+		double least = INFINITY;
+
+		for (uint32_t k = first[l]; k < first[l + 1]; k++)
+			least = fmin(least, plan->classes[plan->link_classes[k]].least);
+		if (least < INFINITY)
+			profile->nothing
+				= fmax(profile->nothing, least * (1 - 2 * HD_PROFILE_EQUAL));
+	}
+	return 0;
 }
 
 static int compare_sort(const void *a, const void *b) {
@@ -189,5 +227,6 @@ int hd_plan_setup(struct hd_plan *plan) {
 		plan->deficit[t] = in->tenants[t].deficit;
 	classify(plan);
 	rank_items(plan);
-	return hd_plan_load_busy(plan);
+	rc = list_classes(plan);
+	return rc < 0 ? rc : hd_plan_load_busy(plan);
 }

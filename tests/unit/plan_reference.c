@@ -25,6 +25,8 @@ struct reference {
 	uint32_t held_count;
 	double *times; /* breakpoints of the path at hand */
 	uint32_t time_count;
+	double *finish; /* of each item, as of so many held; nothing but reserving changes it */
+	uint32_t *finish_held; /* held_count + 1, 0: never */
 	double *load; /* of each link */
 	uint64_t *next; /* of each job: next relative position, from 1 */
 	double *commit; /* of each job */
@@ -136,12 +138,16 @@ fill(struct reference *r, const struct hd_plan_item *item, struct hd_plan_segmen
 }
 
 static double finish_of(struct reference *r, const struct hd_plan_item *item) {
+	const size_t index = (size_t)(item - r->in->items);
+
+	if (r->finish_held[index] == r->held_count + 1)
+		return r->finish[index];
 	struct hd_plan_segment *pieces = malloc((HELD_MAX(r->in) * 2 + 2) * sizeof *pieces);
 	const uint32_t count = fill(r, item, pieces);
-	const double finish = count == 0 ? 0 : pieces[count - 1].end;
-
+	r->finish[index] = count == 0 ? 0 : pieces[count - 1].end;
+	r->finish_held[index] = r->held_count + 1;
 	free(pieces);
-	return finish;
+	return r->finish[index];
 }
 
 static struct order order_of(struct reference *r, uint32_t i) {
@@ -537,6 +543,8 @@ int plan_reference(const struct hd_plan_input *input, struct hd_plan_entry *entr
 		.done = calloc(input->item_count + 1, sizeof(bool)),
 		.held = calloc(HELD_MAX(input) + 1, sizeof(struct held)),
 		.times = calloc(HELD_MAX(input) * 2 + 2, sizeof(double)),
+		.finish = calloc(input->item_count + 1, sizeof(double)),
+		.finish_held = calloc(input->item_count + 1, sizeof(uint32_t)),
 		.load = calloc(input->link_count + 1, sizeof(double)),
 		.next = calloc(input->job_count + 1, sizeof(uint64_t)),
 		.commit = calloc(input->job_count + 1, sizeof(double)),
@@ -544,8 +552,9 @@ int plan_reference(const struct hd_plan_input *input, struct hd_plan_entry *entr
 	};
 	int rc = -ENOMEM;
 
-	if (r.done == NULL || r.held == NULL || r.times == NULL || r.load == NULL || r.next == NULL
-	    || r.commit == NULL || r.deficit == NULL)
+	if (r.done == NULL || r.held == NULL || r.times == NULL || r.finish == NULL
+	    || r.finish_held == NULL || r.load == NULL || r.next == NULL || r.commit == NULL
+	    || r.deficit == NULL)
 		goto out;
 	prepare(&r);
 	for (uint32_t i = 0; i < input->item_count; i++)
@@ -560,6 +569,8 @@ out:
 	free(r.done);
 	free(r.held);
 	free(r.times);
+	free(r.finish);
+	free(r.finish_held);
 	free(r.load);
 	free(r.next);
 	free(r.commit);

@@ -27,12 +27,13 @@ fill_items(struct scene *scene, const struct scene_shape *shape, struct hd_rando
 	for (uint32_t i = 0; i < shape->items; i++) {
 		struct hd_plan_item *item = &scene->items[i];
 
-		item->id = 1 + (i * 7 + 3) % 17; /* unique, not in order */
+		item->id = 1
+			+ (i * 7 + 3) % (shape->items <= 16 ? 17 : 53); /* unique, not in order */
 		item->job = below(random, shape->jobs);
 		item->direction
 			= hd_random_chance(random, shape->pulls) ? HD_PLAN_PULL : HD_PLAN_PUSH;
 		item->version = scene->jobs[item->job].v_init - below(random, 8);
-		item->amount = 1 + below(random, 12);
+		item->amount = 1 + (shape->fine ? 12 * hd_random_unit(random) : below(random, 12));
 		item->waited = below(random, 4);
 		item->keep = hd_random_chance(random, 0.2);
 		fill_path(scene, item, random);

@@ -6,8 +6,8 @@
 #include "hd_plan.h"
 #include "hd_random.h"
 
-#define SCENE_LINKS 6
-#define SCENE_ITEMS 16
+#define SCENE_LINKS 12
+#define SCENE_ITEMS 52
 #define SCENE_BUSY 8
 #define SCENE_OWNERS 4
 
@@ -15,6 +15,7 @@ struct scene_shape {
 	uint32_t links, items, busy, jobs, tenants;
 	double pulls; /* share of the items */
 	bool theta, ageing;
+	bool fine; /* amounts that are not whole: finishes rarely tie, profiles get many pieces */
 };
 
 struct scene {

@@ -144,8 +144,8 @@ static bool after_holds(const struct scene *scene, const struct hd_plan_entry *a
 
 static struct scene_shape random_shape(struct hd_random *random) {
 	struct scene_shape shape = {
-		.links = 1 + (uint32_t)hd_random_below(random, SCENE_LINKS),
-		.items = 1 + (uint32_t)hd_random_below(random, SCENE_ITEMS),
+		.links = 1 + (uint32_t)hd_random_below(random, 6),
+		.items = 1 + (uint32_t)hd_random_below(random, 16),
 		.busy = (uint32_t)hd_random_below(random, SCENE_BUSY + 1),
 		.jobs = 1 + (uint32_t)hd_random_below(random, SCENE_OWNERS),
 		.pulls = hd_random_unit(random) * 0.5,
@@ -161,54 +161,94 @@ static struct scene_shape random_shape(struct hd_random *random) {
 	return shape;
 }
 
+/* Many transfers: profiles of many pieces, old ones given up, items that wait long. */
+static struct scene_shape large_shape(struct hd_random *random) {
+	struct scene_shape shape = random_shape(random);
+
+	shape.links = 4 + (uint32_t)hd_random_below(random, SCENE_LINKS - 3);
+	shape.items = SCENE_ITEMS - (uint32_t)hd_random_below(random, 12);
+	shape.fine = true;
+	return shape;
+}
+
+struct seen {
+	uint32_t rules[6], followed;
+};
+
+static void
+compare(struct hd_plan *plan,
+	struct scene_shape (*shape_of)(struct hd_random *random),
+	uint32_t seed,
+	struct seen *seen) {
+	struct hd_plan_entry expected[SCENE_ITEMS];
+	const struct hd_plan_entry *entries;
+	struct hd_random random;
+	struct scene scene;
+
+	hd_random_init(&random, seed);
+	const struct scene_shape shape = shape_of(&random);
+	scene_fill(&scene, &shape, &random);
+	run(plan, &scene.in, &entries);
+	assert_int_equal(plan_reference(&scene.in, expected), 0);
+	for (uint32_t e = 0; e < scene.in.item_count; e++) {
+		const char *what = differs(&entries[e], &expected[e]);
+
+		if (what == NULL && !after_holds(&scene, entries, e))
+			what = "after";
+		seen->followed += entries[e].after != HD_PLAN_NONE || entries[e].after_token != 0;
+		seen->rules[entries[e].why.rule]++;
+		if (what == NULL)
+			continue;
+		scene_print(&scene);
+		for (uint32_t k = 0; k <= e; k++) {
+			print_entry("reference", &expected[k]);
+			print_entry("  planner", &entries[k]);
+		}
+		fail_msg("seed %u, entry %u: %s differs", seed, e, what);
+	}
+}
+
+static uint32_t count_from(const char *variable, uint32_t otherwise) {
+	const char *text = getenv(variable);
+
+	return text == NULL ? otherwise : (uint32_t)strtoul(text, NULL, 10);
+}
+
 static void equals_reference(void **state) {
-	const char *count_text = getenv("HD_TEST_PLANS");
-	const uint32_t count = count_text == NULL ? 20000 : (uint32_t)strtoul(count_text, NULL, 10);
-	uint32_t rules[6] = {0}, followed = 0;
+	const uint32_t count = count_from("HD_TEST_PLANS", 20000);
+	struct seen seen = {{0}, 0};
 	struct hd_plan *plan;
 
 	(void)state;
 	assert_int_equal(hd_plan_create(&plan), 0);
-	for (uint32_t seed = 1; seed <= count; seed++) {
-		struct hd_plan_entry expected[SCENE_ITEMS];
-		const struct hd_plan_entry *entries;
-		struct hd_random random;
-		struct scene scene;
-
-		hd_random_init(&random, seed);
-		const struct scene_shape shape = random_shape(&random);
-		scene_fill(&scene, &shape, &random);
-		run(plan, &scene.in, &entries);
-		assert_int_equal(plan_reference(&scene.in, expected), 0);
-		for (uint32_t e = 0; e < scene.in.item_count; e++) {
-			const char *what = differs(&entries[e], &expected[e]);
-
-			if (what == NULL && !after_holds(&scene, entries, e))
-				what = "after";
-			followed += entries[e].after != HD_PLAN_NONE || entries[e].after_token != 0;
-			rules[entries[e].why.rule]++;
-			if (what == NULL)
-				continue;
-			scene_print(&scene);
-			for (uint32_t k = 0; k <= e; k++) {
-				print_entry("reference", &expected[k]);
-				print_entry("  planner", &entries[k]);
-			}
-			fail_msg("seed %u, entry %u: %s differs", seed, e, what);
-		}
-	}
-	print_message("follow another: %u\n", followed);
-	assert_true(followed > 0);
+	for (uint32_t seed = 1; seed <= count; seed++)
+		compare(plan, random_shape, seed, &seen);
+	print_message("follow another: %u\n", seen.followed);
+	assert_true(seen.followed > 0);
 	for (uint8_t r = 0; r < 6; r++) {
-		print_message("%s: %u\n", hd_plan_rule_name(r), rules[r]);
-		assert_true(rules[r] > 0);
+		print_message("%s: %u\n", hd_plan_rule_name(r), seen.rules[r]);
+		assert_true(seen.rules[r] > 0);
 	}
+	hd_plan_destroy(plan);
+}
+
+static void large_equals_reference(void **state) {
+	const uint32_t count = count_from("HD_TEST_PLANS_LARGE", 30);
+	struct seen seen = {{0}, 0};
+	struct hd_plan *plan;
+
+	(void)state;
+	assert_int_equal(hd_plan_create(&plan), 0);
+	for (uint32_t seed = 1; seed <= count; seed++)
+		compare(plan, large_shape, seed, &seen);
+	assert_true(seen.rules[HD_PLAN_SHORTEST] > 10 * count);
 	hd_plan_destroy(plan);
 }
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_reference),
+		cmocka_unit_test(large_equals_reference),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
