@@ -33,7 +33,6 @@
 #define CTL_DROPS_KEPT 256
 #define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
 #define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
-#define CTL_SHARE_PENDING_MAX 192 /* beyond: whatever is left is used, for the plan's sake */
 #define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: got it */
 #define CTL_SAMPLE_PROBE 1.25 /* a sender paces at most at so many times its grant */
 #define CTL_SAMPLE_LOWER_NS (2 * HD_MS) /* shorter transfers never lower an estimate */

@@ -174,7 +174,7 @@ static int build_input(struct hd_controller *c) {
 		.item_count = count,
 		.items = s->items,
 		.ageing_s = c->config.ageing_s,
-		.share_min = count <= CTL_SHARE_PENDING_MAX ? CTL_SHARE_MIN : 0,
+		.share_min = CTL_SHARE_MIN,
 	};
 	return 0;
 }
