@@ -7,9 +7,11 @@
 #include "hd_random.h"
 
 #include <assert.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sysexits.h>
 #include <time.h>
 
 #define HOSTS 64
@@ -196,36 +198,96 @@ static double measure(struct hd_plan *plan, const struct hd_plan_input *in, uint
 	return least;
 }
 
-int main(int argc, char **argv) {
-	static const uint32_t counts[] = {100, 300, 1000, 3000, 10000};
-	struct hd_plan *plan;
+static const uint32_t counts[] = {100, 300, 1000, 3000, 10000};
+#define COUNTS (sizeof counts / sizeof counts[0])
+static const double shares[] = {0, 0.5};
 
+struct row {
+	double ms[COUNTS];
+	uint32_t dropped; /* of the most */
+};
+
+static struct row
+measure_row(struct hd_plan *plan, const struct setting *setting, double share_min) {
+	struct row row = {.dropped = 0};
+
+	for (uint32_t c = 0; c < COUNTS; c++) {
+		struct hd_random random;
+
+		hd_random_init(&random, 1);
+		struct hd_plan_input in = make(setting, counts[c], &random);
+		in.share_min = share_min;
+		row.ms[c] = measure(plan, &in, &row.dropped);
+	}
+	return row;
+}
+
+/* x when the time from 1,000 to 10,000 grows as n^x. */
+static double growth(const struct row *row) {
+	return log10(row->ms[4] / row->ms[2]);
+}
+
+static void print_text(const struct setting *setting, double share_min, const struct row *row) {
+	printf("%-37s%4.1f", setting->name, share_min);
+	for (uint32_t c = 0; c < COUNTS; c++)
+		printf("%9.3f", row->ms[c]);
+	printf("%8.2f%9.2f", row->ms[4] * 1e3 / counts[4], growth(row));
+	printf("%s", row->ms[2] <= 2 && row->ms[4] <= 40 ? "" : "  over");
+	if (row->dropped > 0)
+		printf("  (%u dropped)", row->dropped);
+	printf("\n");
+}
+
+static void print_json(const struct setting *setting, double share_min, const struct row *row) {
+	printf("{\"setting\": \"%s\", \"share_min\": %g, \"hosts\": %d, \"ms\": {",
+	       setting->name,
+	       share_min,
+	       HOSTS);
+	for (uint32_t c = 0; c < COUNTS; c++)
+		printf("%s\"%u\": %.4f", c == 0 ? "" : ", ", counts[c], row->ms[c]);
+	printf("}, \"growth\": %.3f, \"dropped\": %u}\n", growth(row), row->dropped);
+}
+
+static const char help[]
+	= "usage: bench_plan [--json] [--setting N]\n"
+	  "CPU time of one plan, from 100 to 10,000 pending transfers. --json: one object a line.\n";
+
+int main(int argc, char **argv) {
+	static const struct option options[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"setting", required_argument, NULL, 's'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	uint32_t first = 0, last = sizeof settings / sizeof settings[0] - 1;
+	struct hd_plan *plan;
+	bool json = false;
+
+	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		if (c == 'j')
+			json = true;
+		else if (c == 's')
+			first = last = (uint32_t)strtoul(optarg, NULL, 10) % (last + 1);
+		else {
+			(void)fputs(help, c == 'h' ? stdout : stderr);
+			return c == 'h' ? EXIT_SUCCESS : EX_USAGE;
+		}
+	}
 	if (hd_plan_create(&plan) != 0)
 		return EXIT_FAILURE;
-	printf("plan, %d hosts, CPU ms (least of runs)%*s", HOSTS, 0, "");
-	for (uint32_t c = 0; c < 5; c++)
-		printf("%9u", counts[c]);
-	printf("   us each at 10,000  (target: 1,000 <= 2 ms, 10,000 <= 40 ms)\n");
-	for (uint32_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
-		if (argc > 1 && strtoul(argv[1], NULL, 10) != s)
-			continue;
-		uint32_t dropped = 0;
-		double ms = 0;
-
-		printf("%-41s", settings[s].name);
-		for (uint32_t c = 0; c < 5; c++) {
-			struct hd_random random;
-
-			hd_random_init(&random, 1);
-			const struct hd_plan_input in = make(&settings[s], counts[c], &random);
-			ms = measure(plan, &in, &dropped);
-			printf("%9.3f", ms);
-		}
-		printf("   %.2f", ms * 1e3 / counts[4]);
-		if (dropped > 0)
-			printf("  (%u dropped)", dropped);
-		printf("\n");
+	if (!json) {
+		printf("plan, %d hosts, CPU ms (least of runs) share", HOSTS);
+		for (uint32_t c = 0; c < COUNTS; c++)
+			printf("%9u", counts[c]);
+		printf(" us each   growth  (wanted: 1,000 <= 2 ms, 10,000 <= 40 ms)\n");
 	}
+	for (uint32_t s = first; s <= last; s++)
+		for (uint32_t k = 0; k < sizeof shares / sizeof shares[0]; k++) {
+			const struct row row = measure_row(plan, &settings[s], shares[k]);
+
+			(json ? print_json : print_text)(&settings[s], shares[k], &row);
+			(void)fflush(stdout);
+		}
 	hd_plan_destroy(plan);
 	return EXIT_SUCCESS;
 }
