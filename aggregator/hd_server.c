@@ -125,12 +125,31 @@ static void hd_server_timer(struct hd_turn *turn, struct hd_timer *timer) {
 	}
 }
 
+/* The step is the call's, not the job's; who used it up goes to the end of the line. */
+static void hd_server_commit(struct hd_turn *turn) {
+	struct hd_server *server = turn->server;
+	struct hd_job *stopped = NULL, *job;
+
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		if (job->dirty) {
+			hd_commit_run(turn, job);
+		}
+		if (stopped == NULL && job->dirty) {
+			stopped = job;
+		}
+	}
+	server->unfinished = stopped != NULL;
+	if (stopped != NULL) {
+		TAILQ_REMOVE(&server->jobs, stopped, link);
+		TAILQ_INSERT_TAIL(&server->jobs, stopped, link);
+	}
+}
+
 /* What a call ends with. Order matters: see hd_server_internal.h. */
 static void hd_server_settle(struct hd_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct hd_outgoing *ended;
 	struct hd_timer *timer;
-	struct hd_job *job;
 
 	while ((ended = TAILQ_FIRST(&server->ended_pulls)) != NULL) {
 		hd_pull_end(turn, ended, hd_send_stats(ended->send)->reason);
@@ -139,11 +158,7 @@ static void hd_server_settle(struct hd_turn *turn) {
 		hd_server_timer(turn, timer);
 	}
 	hd_assembly_settle(turn);
-	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job->dirty) {
-			hd_commit_run(turn, job);
-		}
-	}
+	hd_server_commit(turn);
 	if (server->freed) {
 		server->freed = false;
 		hd_pull_feed(turn);
@@ -186,11 +201,14 @@ static void hd_server_receive(
 	size_t count,
 	struct hd_sink *sink
 ) {
-	struct hd_turn turn = {core, now, sink};
+	struct hd_server *server = core;
+	struct hd_turn turn = {server, now, sink};
 
 	for (size_t i = 0; i < count; i++) {
 		hd_server_packet(&turn, &packets[i]);
 	}
+	/* Packets first: a big update that is being applied goes on with the next tick. */
+	server->step_left = server->unfinished ? 0 : server->config.step_values;
 	hd_server_settle(&turn);
 }
 
@@ -216,13 +234,14 @@ static void hd_server_tick(void *core, hd_ns now, struct hd_sink *sink) {
 
 	hd_server_connect(&turn);
 	hd_endpoint_tick(server->endpoint, now, sink);
+	server->step_left = server->config.step_values;
 	hd_server_settle(&turn);
 }
 
 static hd_ns hd_server_deadline(const void *core) {
 	const struct hd_server *server = core;
 
-	if (server->freed || !TAILQ_EMPTY(&server->ended_pulls)
+	if (server->freed || server->unfinished || !TAILQ_EMPTY(&server->ended_pulls)
 	    || hd_server_lacks_controller(server)) {
 		return 0;
 	}
@@ -249,6 +268,7 @@ static void hd_server_defaults(struct hd_server_config *config) {
 		config->receive_window_bytes :
 		HD_WINDOW_DEFAULT;
 	config->hold_us = config->hold_us != 0 ? config->hold_us : HD_HOLD_US;
+	config->step_values = config->step_values != 0 ? config->step_values : HD_STEP_VALUES;
 }
 
 static int hd_server_open_endpoint(struct hd_server *server) {
@@ -358,13 +378,13 @@ const float *hd_server_model(const struct hd_server *server, uint32_t job, uint6
 		return NULL;
 	}
 	*values = found->values;
-	return found->model->data;
+	return found->apply.in == NULL ? found->model->data : NULL;
 }
 
 const float *hd_server_momentum(const struct hd_server *server, uint32_t job) {
 	const struct hd_job *found = hd_job_find(server, job);
 
-	return found != NULL ? found->momentum->data : NULL;
+	return found != NULL && found->apply.in == NULL ? found->momentum->data : NULL;
 }
 
 hd_version hd_server_version(const struct hd_server *server, uint32_t job) {

@@ -75,6 +75,7 @@ struct hd_server_config {
 	uint32_t chunk_bytes; /* of pulls; 0: HD_CHUNK_BYTES_DEFAULT */
 	uint32_t receive_window_bytes; /* what the driver can buffer; 0: 1 MiB */
 	uint32_t hold_us; /* 0: HD_HOLD_US */
+	uint64_t step_values; /* of a model that one call changes; 0: HD_STEP_VALUES */
 	uint32_t checkpoint_commits; /* every so many commits; 0: never */
 	const struct hd_server_ops *ops; /* may be NULL */
 	void *owner;
@@ -120,6 +121,7 @@ struct hd_server_stats {
 	uint64_t committed, dropped, failed, voided, overtaken, replaced;
 	uint64_t pulls, pulls_delivered, pulls_not_modified, pulls_failed, pulls_older;
 	uint64_t snapshots, copies; /* pinned; copied because a commit came */
+	uint64_t steps; /* calls' parts of commits; more than commits: some took several */
 	uint64_t checkpoints, checkpoint_errors;
 	uint64_t sends_broken; /* sessions given up because their queue was full */
 	uint64_t memory_bytes; /* held now */
@@ -134,7 +136,8 @@ size_t hd_server_log(
 	size_t capacity
 );
 
-/* What tests, benches and the trainer's evaluation look at. NULL / 0 for an unknown job. */
+/* What tests and the simulator look at. NULL / 0 for an unknown job; no model and no momentum while an
+ * update is half applied. */
 const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values);
 const float *hd_server_momentum(const struct hd_server *server, uint32_t job);
 hd_version hd_server_version(const struct hd_server *server, uint32_t job);

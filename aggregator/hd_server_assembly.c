@@ -3,6 +3,7 @@
  * Chunks go straight into their place. Everything else (acknowledgement, completion, go) is looked at
  * once a call for each update that was touched, not once a packet.
  */
+#include "hd_kernels.h"
 #include "hd_server_internal.h"
 
 #include <errno.h>
@@ -59,6 +60,16 @@ static void hd_incoming_started(struct hd_turn *turn, struct hd_incoming *in) {
 	hd_turn_event(turn, &event);
 }
 
+/* Chunk by chunk, while it is in the cache: nobody has to read the whole update once more. */
+static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_header *header) {
+	const float *values = hd_recv_chunk_data(in->recv, header->chunk);
+
+	if (!in->job->spec.allow_not_finite
+	    && hd_find_not_finite_f32(values, header->count) < header->count) {
+		in->not_finite = true;
+	}
+}
+
 static void hd_incoming_chunk(
 	struct hd_turn *turn,
 	struct hd_incoming *in,
@@ -78,9 +89,11 @@ static void hd_incoming_chunk(
 	}
 	switch (hd_recv_chunk(in->recv, turn->now, header, payload, payload_bytes)) {
 	case HD_RECV_NEW:
+		hd_incoming_check(in, header);
 		break;
 	case HD_RECV_DONE:
 		in->complete = true;
+		hd_incoming_check(in, header);
 		break;
 	case HD_RECV_DUPLICATE:
 		stats->duplicates++;
@@ -225,6 +238,10 @@ static void hd_incoming_settle(struct hd_turn *turn, struct hd_incoming *in) {
 		return;
 	}
 	hd_incoming_sack(turn, in);
+	if (in->not_finite) {
+		hd_incoming_fail(turn, in, HD_REASON_NOT_FINITE); /* at once: its sender may stop */
+		return;
+	}
 	hd_incoming_release(turn, in);
 	hd_timer_set(&turn->server->timers, &in->timer, hd_recv_deadline(in->recv));
 	if (in->complete && in->completed_at == 0) {

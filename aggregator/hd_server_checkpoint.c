@@ -10,6 +10,9 @@ static bool hd_checkpoint_possible(const struct hd_server *server) {
 }
 
 bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *job) {
+	if (job->apply.in != NULL) {
+		return false;
+	}
 	return !hd_checkpoint_possible(server)
 		|| (!job->checkpointing && job->durable == job->version);
 }
@@ -155,11 +158,18 @@ static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int e
 void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked) {
 	struct hd_server *server = turn->server;
 	uint32_t every = server->config.checkpoint_commits;
-	bool due = asked ? job->durable != job->version : every != 0 && job->commits_since >= every;
+	bool due;
 	int rc;
 
+	job->checkpoint_asked = job->checkpoint_asked || asked;
 	if (!hd_checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
-	    || !due) {
+	    || job->apply.in != NULL) {
+		return; /* looked at again when that has ended */
+	}
+	due = job->checkpoint_asked ? job->durable != job->version :
+				      every != 0 && job->commits_since >= every;
+	job->checkpoint_asked = false;
+	if (!due) {
 		return;
 	}
 	rc = hd_checkpoint_fill(server, job);
@@ -215,4 +225,6 @@ void hd_server_checkpoint_done(
 		job->restoring = false;
 		hd_job_joined(&turn, job);
 	}
+	/* Asked for while this one was written: when the last worker left, for one. */
+	hd_checkpoint_consider(&turn, job, false);
 }

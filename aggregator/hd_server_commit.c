@@ -116,11 +116,6 @@ void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in) {
 	};
 
 	hd_turn_event(turn, &event);
-	if (!job->spec.allow_not_finite
-	    && hd_find_not_finite_f32(in->buffer->data, job->values) < job->values) {
-		hd_incoming_fail(turn, in, HD_REASON_NOT_FINITE);
-		return;
-	}
 	if (!in->queued) {
 		hd_commit_queue(in);
 	}
@@ -159,24 +154,91 @@ static void hd_commit_log(struct hd_turn *turn, const struct hd_incoming *in, ui
 	hd_turn_event(turn, &event);
 }
 
-static void hd_commit_apply(struct hd_turn *turn, struct hd_incoming *in) {
-	struct hd_server *server = turn->server;
-	struct hd_job *job = in->job;
-	uint64_t counter = hd_version_counter(job->version) + 1;
+/* Who reads the buffer goes on reading it: then the step goes into the spare one. */
+static struct hd_buffer *hd_apply_target(struct hd_buffer *buffer, struct hd_buffer **spare) {
+	struct hd_buffer *copy = *spare;
+
+	if (buffer->refs == 1) {
+		return buffer;
+	}
+	assert(copy != NULL);
+	*spare = NULL;
+	return copy;
+}
+
+static void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
+	assert(hd_commit_bound(job, in->base) == HD_REASON_NONE);
+	job->apply = (struct hd_apply){
+		.in = in,
+		.model = hd_apply_target(job->model, &job->spare[0]),
+		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
+	};
+}
+
+/* Applies as much as the call has left. True when that was all of it. */
+static bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
+	struct hd_apply *apply = &job->apply;
+	uint64_t at = apply->done, count = job->values - at;
+	float *model = apply->model->data + at, *momentum = apply->momentum->data + at;
 	const struct hd_sgd sgd = {
 		.learning_rate = job->spec.learning_rate,
 		.momentum = job->spec.momentum,
 		.decay = job->spec.weight_decay,
 	};
+
+	count = count < server->step_left ? count : server->step_left;
+	if (apply->model != job->model) {
+		memcpy(model, job->model->data + at, count * sizeof(float));
+	}
+	if (apply->momentum != job->momentum) {
+		memcpy(momentum, job->momentum->data + at, count * sizeof(float));
+	}
+	hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
+	server->stats.steps++;
+	server->step_left -= count;
+	apply->done += count;
+	return apply->done == job->values;
+}
+
+static void hd_apply_swap(
+	struct hd_server *server,
+	struct hd_job *job,
+	struct hd_buffer **buffer,
+	struct hd_buffer *written
+) {
+	if (*buffer != written) {
+		hd_buffer_put(server, job, *buffer);
+		*buffer = written;
+		server->stats.copies++;
+	}
+}
+
+void hd_apply_fini(struct hd_server *server, struct hd_job *job) {
+	struct hd_apply *apply = &job->apply;
+
+	if (apply->model != NULL && apply->model != job->model) {
+		hd_buffer_put(server, job, apply->model);
+	}
+	if (apply->momentum != NULL && apply->momentum != job->momentum) {
+		hd_buffer_put(server, job, apply->momentum);
+	}
+	*apply = (struct hd_apply){0};
+}
+
+/* The whole step is in the buffers: from here on it is the model. */
+static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_server *server = turn->server;
+	struct hd_incoming *in = job->apply.in;
+	uint64_t counter = hd_version_counter(job->version) + 1;
 	struct hd_round round = {
 		.round = in->round,
 		.outcome = HD_OUTCOME_APPLIED,
 		.delay = (uint32_t)(counter - hd_version_counter(in->base)),
 	};
 
-	assert(hd_commit_bound(job, in->base) == HD_REASON_NONE);
-	hd_model_unshare(server, job);
-	hd_sgd_apply(job->model->data, job->momentum->data, in->buffer->data, job->values, &sgd);
+	hd_apply_swap(server, job, &job->model, job->apply.model);
+	hd_apply_swap(server, job, &job->momentum, job->apply.momentum);
+	job->apply = (struct hd_apply){0};
 	job->version = hd_version_make(hd_version_incarnation(job->version), counter);
 	job->commits_since++;
 	round.version = job->version;
@@ -211,7 +273,7 @@ static bool hd_commit_may_overtake(const struct hd_job *job, const struct hd_inc
 }
 
 /* The first complete update, when the rule lets it go. */
-static struct hd_incoming *hd_commit_next(struct hd_turn *turn, const struct hd_job *job) {
+static struct hd_incoming *hd_commit_next(const struct hd_job *job) {
 	struct hd_incoming *in;
 
 	TAILQ_FOREACH (in, &job->queue, queue_link) {
@@ -222,7 +284,6 @@ static struct hd_incoming *hd_commit_next(struct hd_turn *turn, const struct hd_
 	if (in == NULL || !hd_commit_may_overtake(job, in)) {
 		return NULL;
 	}
-	turn->server->stats.overtaken += in != TAILQ_FIRST(&job->queue) ? 1 : 0;
 	return in;
 }
 
@@ -288,19 +349,49 @@ static void hd_commit_report_pending(struct hd_turn *turn, struct hd_job *job) {
 	}
 }
 
-void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
+/* Commits what the rule lets go. False: the call's step was used up before that. */
+static bool hd_commit_all(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_server *server = turn->server;
 	struct hd_incoming *in;
+
+	while (job->apply.in != NULL || !server->draining) {
+		in = job->apply.in != NULL ? job->apply.in : hd_commit_next(job);
+		if (in == NULL) {
+			return true;
+		}
+		if (server->step_left == 0) {
+			return false;
+		}
+		if (job->apply.in == NULL) {
+			server->stats.overtaken += in != TAILQ_FIRST(&job->queue) ? 1 : 0;
+			hd_apply_begin(job, in);
+		}
+		if (!hd_apply_step(server, job)) {
+			return false;
+		}
+		hd_apply_end(turn, job);
+		hd_commit_drop_late(turn, job);
+		hd_checkpoint_consider(turn, job, false);
+		if (!TAILQ_EMPTY(&server->starved_pulls)) {
+			hd_pull_feed(turn); /* who waited for a whole version gets this one */
+		}
+	}
+	return true;
+}
+
+void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 	hd_ns again = HD_NEVER;
 	bool voided = true;
 
-	while (voided && !turn->server->draining) {
+	while (voided) {
 		voided = false;
-		while ((in = hd_commit_next(turn, job)) != NULL) {
-			hd_commit_apply(turn, in);
-			hd_commit_drop_late(turn, job);
-			hd_checkpoint_consider(turn, job, false);
+		if (!hd_commit_all(turn, job)) {
+			hd_commit_report_pending(turn, job);
+			return; /* still dirty */
 		}
-		again = hd_commit_hold(turn, job, &voided);
+		if (!turn->server->draining) {
+			again = hd_commit_hold(turn, job, &voided);
+		}
 	}
 	hd_commit_report_pending(turn, job);
 	hd_timer_set(&turn->server->timers, &job->hold, again);

@@ -121,6 +121,7 @@ struct hd_incoming {
 	bool queued;
 	bool touched;
 	bool starved;
+	bool not_finite; /* a NaN or an Inf came where the job allows none */
 	bool pending; /* the controller was told that it is held and waits */
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
 	hd_version base;
@@ -180,6 +181,15 @@ struct hd_tombstone {
 	hd_ns answered; /* one answer a call is enough */
 };
 
+/* The update that is being applied. A big one takes several calls, a step in each, so that packets are
+ * taken in between; nobody sees the model meanwhile: who would pin it waits. */
+struct hd_apply {
+	struct hd_incoming *in; /* NULL: none */
+	struct hd_buffer *model,
+		*momentum; /* written to: the job's own, or copies while others read */
+	uint64_t done; /* values */
+};
+
 struct hd_job {
 	uint32_t id;
 	struct hd_jobspec spec;
@@ -206,12 +216,14 @@ struct hd_job {
 	uint64_t position; /* highest told */
 	struct hd_timer hold;
 	bool dirty; /* the commit rule is to be looked at */
+	struct hd_apply apply;
 
 	struct hd_commit *log; /* HD_COMMITS_KEPT */
 	uint64_t log_count;
 
 	/* hd_server_checkpoint.c */
 	bool checkpointing, restoring;
+	bool checkpoint_asked; /* and not begun yet */
 	uint64_t commits_since;
 	struct hd_checkpoint checkpoint;
 	struct hd_buffer *checkpoint_model, *checkpoint_momentum;
@@ -240,6 +252,8 @@ struct hd_server {
 	struct hd_incoming_list touched, starved;
 	struct hd_outgoing_list starved_pulls, ended_pulls;
 	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
+	uint64_t step_left; /* values that this call may still apply */
+	bool unfinished; /* it was not enough: the next tick goes on */
 	struct hd_server_stats stats;
 };
 
@@ -336,7 +350,10 @@ int hd_incoming_open(struct hd_server *server, struct hd_incoming *in);
 enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base);
 void hd_commit_queue(struct hd_incoming *in);
 void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in);
+/* Applies what is due, as far as the call's step reaches. */
 void hd_commit_run(struct hd_turn *turn, struct hd_job *job);
+/* Gives back what an unfinished update holds, at the end. */
+void hd_apply_fini(struct hd_server *server, struct hd_job *job);
 void hd_commit_outcome(
 	struct hd_turn *turn,
 	const struct hd_job *job,
@@ -369,8 +386,6 @@ void hd_pull_feed(struct hd_turn *turn);
 void hd_pulls_poll(struct hd_turn *turn);
 void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason reason);
 void hd_outgoing_destroy(struct hd_server *server, struct hd_outgoing *out);
-/* Makes the model (and the momentum, while a checkpoint is being written) safe to change. */
-void hd_model_unshare(struct hd_server *server, struct hd_job *job);
 
 /* --- hd_server_checkpoint.c ----------------------------------------------------------------- */
 /* Begins one when it is due, or `now` when asked. */

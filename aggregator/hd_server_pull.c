@@ -2,39 +2,15 @@
 /*
  * Pulls read pinned versions. A snapshot is the model's own buffer until a commit comes: then the
  * commit works on a copy (into a buffer set aside at the pin), and the snapshot keeps the old one.
+ * While an update is being applied, only a version that is pinned already can be pinned.
  *
  *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
 #include "hd_server_internal.h"
 
-#include <assert.h>
 #include <errno.h>
 
 /* --- snapshots ------------------------------------------------------------------------------- */
-
-static void hd_unshare(
-	struct hd_server *server,
-	struct hd_job *job,
-	struct hd_buffer **buffer,
-	struct hd_buffer **spare
-) {
-	struct hd_buffer *copy = *spare;
-
-	if ((*buffer)->refs == 1) {
-		return;
-	}
-	assert(copy != NULL);
-	memcpy(copy->data, (*buffer)->data, job->bytes);
-	hd_buffer_put(server, job, *buffer);
-	*buffer = copy;
-	*spare = NULL;
-	server->stats.copies++;
-}
-
-void hd_model_unshare(struct hd_server *server, struct hd_job *job) {
-	hd_unshare(server, job, &job->model, &job->spare[0]);
-	hd_unshare(server, job, &job->momentum, &job->spare[1]);
-}
 
 /* The present version, shared with whoever pinned it; else, when no more can be held, the newest
  * pinned one if it is no older than what the worker has. NULL: wait. */
@@ -46,6 +22,9 @@ hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_ms
 	if (newest != NULL && newest->version == job->version) {
 		newest->refs++;
 		return newest;
+	}
+	if (job->apply.in != NULL) {
+		return NULL; /* fed when it has been applied */
 	}
 	if (job->spare[0] == NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
 		job->spare[0] = hd_buffer_get(server, job);

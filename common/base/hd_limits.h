@@ -36,6 +36,8 @@
 #define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */
 #define HD_ROUNDS_KEPT 64 /* newest rounds of a worker whose outcome the server knows */
 #define HD_COMMITS_KEPT 1024 /* newest entries of a job's commit log in memory */
+#define HD_STEP_VALUES                                                                             \
+	524288 /* of a model that a server changes before it looks at packets again: 1 ms */
 #define HD_LIVES_MAX 64 /* former incarnations that a job remembers */
 #define HD_TOMBSTONES_MAX 4096 /* ended transfers whose late chunks are answered */
 #define HD_PENDING_MAX 16384 /* requests that one controller plans over */

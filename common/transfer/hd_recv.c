@@ -184,6 +184,10 @@ enum hd_recv_result hd_recv_chunk(
 	return is_done(recv) ? HD_RECV_DONE : HD_RECV_NEW;
 }
 
+const void *hd_recv_chunk_data(const struct hd_recv *recv, uint32_t chunk) {
+	return (const uint8_t *)recv->config.data + (uint64_t)chunk * recv->chunk_bytes;
+}
+
 bool hd_recv_sack_due(const struct hd_recv *recv, hd_ns now) {
 	return recv->due || now >= recv->tail_at;
 }

@@ -88,6 +88,7 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 }
 
 void cluster_inspect(struct hd_cluster *cluster) {
+	const float *model;
 	uint64_t values;
 
 	if (cluster->planned && cluster->controller.core)
@@ -95,10 +96,11 @@ void cluster_inspect(struct hd_cluster *cluster) {
 	cluster->planned = false;
 	if (!hd_check_dirty(cluster->check) || !cluster->server.core)
 		return;
+	model = hd_server_model(cluster->server.core, cluster->job, &values);
+	if (!model && hd_server_version(cluster->server.core, cluster->job))
+		return; /* the next update is half applied: looked at after it */
 	hd_check_model(
-		cluster->check,
-		hd_server_model(cluster->server.core, cluster->job, &values),
-		hd_server_version(cluster->server.core, cluster->job)
+		cluster->check, model, hd_server_version(cluster->server.core, cluster->job)
 	);
 }
 

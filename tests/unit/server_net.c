@@ -71,7 +71,7 @@ void net_remove(struct net *net, struct net_node *node) {
 	}
 }
 
-static void net_deliver(struct net *net) {
+void net_deliver_one(struct net *net) {
 	struct net_packet *packet = &net->packets[net->first];
 	struct hd_packet given
 		= {.peer = packet->from, .data = packet->data, .bytes = packet->bytes};
@@ -102,7 +102,7 @@ static hd_ns net_next(const struct net *net) {
 
 static void net_step(struct net *net) {
 	while (net->count > 0 && net->packets[net->first].at <= net->now) {
-		net_deliver(net);
+		net_deliver_one(net);
 	}
 	for (size_t i = 0; i < net->node_count; i++) {
 		struct net_node *node = net->nodes[i];
@@ -168,6 +168,10 @@ void net_server(struct net *net, struct hd_server_config *config) {
 	config->keys = &net->keys;
 	config->key_id = 7;
 	config->data = (struct hd_addr){SERVER_IP, HD_PORT};
+	/* The same tests once more, with updates that take many calls to apply. */
+	if (config->step_values == 0 && getenv("HEDDLE_TEST_STEP") != NULL) {
+		config->step_values = strtoull(getenv("HEDDLE_TEST_STEP"), NULL, 10);
+	}
 	memset(config->seed, 1 + net->lives++, sizeof(config->seed));
 	if (net->server != NULL) {
 		hd_server_destroy(net->server);

@@ -91,6 +91,8 @@ void net_open(struct net *net);
 /* Starts a life of the server. `config` may set what the test is about. */
 void net_server(struct net *net, struct hd_server_config *config);
 void net_close(struct net *net);
+/* Hands the next packet over, whatever the time; nobody's tick. */
+void net_deliver_one(struct net *net);
 void net_run(struct net *net, hd_ns span);
 /* Runs until done() or fails the test after `limit`. */
 void net_run_until(struct net *net, bool (*done)(void *what), void *what, hd_ns limit);
