@@ -168,6 +168,22 @@ hd_incoming_event(struct hd_turn *turn, const struct hd_incoming *in, enum hd_re
 	hd_turn_event(turn, &event);
 }
 
+/* A transfer ended, but not its round: told at once, its worker need not find out by waiting. */
+static void hd_push_withdraw(
+	struct hd_turn *turn,
+	const struct hd_job *job,
+	const struct hd_member *member,
+	uint64_t token,
+	enum hd_reason reason
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+
+	message.void_.job = job->id;
+	message.void_.token = token;
+	message.void_.reason = (uint8_t)reason;
+	hd_member_send(turn, member, &message);
+}
+
 void hd_incoming_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason) {
 	struct hd_round round = {
 		.round = in->round,
@@ -179,6 +195,9 @@ void hd_incoming_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reas
 	hd_incoming_event(turn, in, reason);
 	hd_commit_report(turn, in, &round);
 	hd_round_fail(turn, in->job, in->member, &round);
+	if (hd_reason_is_transient(reason)) {
+		hd_push_withdraw(turn, in->job, in->member, in->handle.token, reason);
+	}
 	hd_incoming_end(turn, in, in->complete);
 }
 
@@ -322,6 +341,7 @@ static void hd_expect_accept(
 
 	if (in == NULL) {
 		hd_expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
+		hd_push_withdraw(turn, job, member, expect->token, HD_REASON_NO_MEMORY);
 		return;
 	}
 	turn->server->stats.expected++;
@@ -350,7 +370,7 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 	struct hd_job *job = hd_job_find(turn->server, expect->job);
 	enum hd_reason reason = hd_expect_check(turn, expect, job);
 	struct hd_round round = {.round = expect->round};
-	struct hd_member *member;
+	struct hd_member *member = job != NULL ? hd_job_member(job, expect->worker) : NULL;
 	struct hd_tombstone tomb;
 	struct hd_incoming *held;
 
@@ -360,10 +380,12 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 	if (reason != HD_REASON_NONE) {
 		turn->server->stats.refused_messages++;
 		hd_expect_report(turn, expect, HD_OUTCOME_FAILED, reason);
+		if (member != NULL) {
+			hd_push_withdraw(turn, job, member, expect->token, reason);
+		}
 		return;
 	}
 	turn->server->epoch = expect->epoch;
-	member = hd_job_member(job, expect->worker);
 	if (hd_push_is_over(job, member, expect->base, &round)) {
 		hd_push_answer(turn, job, member, &round);
 		hd_expect_report(

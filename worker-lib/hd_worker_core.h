@@ -24,7 +24,7 @@
 
 #include <sys/queue.h>
 
-#define EARLY_GO_MAX 64 /* go that came before its grant */
+#define EARLY_MAX 64 /* go that came before its grant */
 #define TOMBSTONES_MAX 64 /* pulls that are complete, whose sender may not know yet */
 #define ATTEMPTS_MAX 255
 #define RETRY_US 10000 /* a message that did not fit is tried again */
@@ -72,6 +72,12 @@ struct tombstone {
 	bool due;
 };
 
+/* The server's word on a token whose grant, from the controller, has not come yet. */
+struct early {
+	uint64_t token; /* 0: none */
+	bool ended; /* VOID; else go */
+};
+
 struct hd_worker {
 	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
 	struct hd_worker_config config; /* strings and spec point into this struct */
@@ -104,8 +110,8 @@ struct hd_worker {
 	uint64_t kept_bytes;
 	hd_version durable;
 
-	uint64_t early_go[EARLY_GO_MAX];
-	uint32_t early_go_next;
+	struct early early[EARLY_MAX];
+	uint32_t early_next;
 	struct tombstone tombstones[TOMBSTONES_MAX];
 	uint32_t tombstone_next;
 	struct hd_worker_stats stats;
@@ -185,6 +191,8 @@ void worker_on_grant(
 	const struct hd_msg_grant *grant
 );
 void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+/* The server ended this transfer, not its round: it is asked for again. */
+void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);
 void worker_on_sack(
 	struct hd_worker *worker,
 	const struct context *ctx,

@@ -87,11 +87,18 @@ static int apply_weight(struct ticket *ticket, float weight) {
 	return 0;
 }
 
-static bool take_early_go(struct hd_worker *worker, uint64_t token) {
-	for (uint32_t i = 0; i < EARLY_GO_MAX; i++) {
-		if (worker->early_go[i] != token)
+static void remember_early(struct hd_worker *worker, uint64_t token, bool ended) {
+	if (token == 0)
+		return;
+	worker->early[worker->early_next] = (struct early){token, ended};
+	worker->early_next = (worker->early_next + 1) % EARLY_MAX;
+}
+
+static bool take_early(struct hd_worker *worker, uint64_t token, bool ended) {
+	for (uint32_t i = 0; i < EARLY_MAX; i++) {
+		if (worker->early[i].token != token || worker->early[i].ended != ended)
 			continue;
-		worker->early_go[i] = 0;
+		worker->early[i].token = 0;
 		return true;
 	}
 	return false;
@@ -131,7 +138,7 @@ static int begin_send(
 	config.go_slack = go_slack(session, &config.segments);
 	config.path = path_to(worker, config.peer);
 	rc = hd_send_create(&config, ctx->now, &ticket->send);
-	if (rc == 0 && take_early_go(worker, grant->token))
+	if (rc == 0 && take_early(worker, grant->token, false))
 		hd_send_go(ticket->send, ctx->now);
 	return rc;
 }
@@ -192,6 +199,10 @@ void worker_on_grant(
 	ticket->progress_bytes = 0;
 	worker_activate(worker, ticket);
 	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+	if (take_early(worker, grant->token, true)) {
+		worker_requeue(worker, ctx, ticket);
+		worker_ask(worker, ctx, ticket);
+	}
 }
 
 /* Go and grant come by different sessions: go may be first. */
@@ -202,10 +213,19 @@ void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t 
 		hd_send_go(ticket->send, ctx->now);
 		return;
 	}
-	if (token == 0)
+	remember_early(worker, token, false);
+}
+
+/* So that the controller's grant may come last, and nobody waits for a stall to be noticed. */
+void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token) {
+	struct ticket *ticket = find_send(worker, token);
+
+	if (!ticket) {
+		remember_early(worker, token, true);
 		return;
-	worker->early_go[worker->early_go_next] = token;
-	worker->early_go_next = (worker->early_go_next + 1) % EARLY_GO_MAX;
+	}
+	worker_requeue(worker, ctx, ticket);
+	worker_ask(worker, ctx, ticket);
 }
 
 void worker_on_sack(

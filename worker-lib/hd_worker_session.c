@@ -230,6 +230,10 @@ static void on_server_message(
 		if (message->go.job == worker->job)
 			worker_on_go(worker, ctx, message->go.token);
 		break;
+	case HD_MSG_VOID:
+		if (message->void_.job == worker->job)
+			worker_on_void(worker, ctx, message->void_.token);
+		break;
 	case HD_MSG_SACK:
 		worker_on_sack(worker, ctx, &message->sack);
 		break;

@@ -425,6 +425,11 @@ static void test_expectations_that_do_not_fit(void **state) {
 		assert_int_equal(report->token, 0x2000 + i);
 	}
 	assert_int_equal(hd_server_stats(f->net.server)->refused_messages, refused + 6);
+	/* The worker, where there is one, hears that its grant is worth nothing. */
+	net_run(&f->net, 5 * HD_MS);
+	assert_int_equal(fake_count(f->worker[0], HD_MSG_VOID), 4);
+	assert_int_equal(fake_wait(f->worker[0], HD_MSG_VOID, 0)->void_.token, 0x2000);
+	assert_int_equal(fake_wait(f->worker[0], HD_MSG_VOID, 0)->void_.reason, HD_REASON_EPOCH);
 	/* A worker may not tell us what to expect. */
 	fake_expect(f->worker[0], &e);
 	net_run(&f->net, 5 * HD_MS);

@@ -180,6 +180,42 @@ static void test_go(void **state) {
 	destroy(world);
 }
 
+/* The server ends a transfer, not its round: asked for again at once, and there. */
+static void test_void(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+	struct hd_message message = {.kind = HD_MSG_VOID};
+
+	world->controller.after = 99; /* granted, and waiting for go */
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_GRANTED);
+	message.void_.job = hd_job_id("t", "job");
+	message.void_.token = 1001;
+	message.void_.reason = HD_REASON_TIMEOUT;
+	peer_say(&world->server, &message);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(peer_last(&world->server, HD_MSG_REQUEST)->request.attempt, 2);
+	/* Before its grant. */
+	message.void_.token = 1002;
+	peer_say(&world->server, &message);
+	run_ms(world, 10);
+	assert_int_equal(push(world, 0, 1), 2);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
+	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 2);
+	/* Another job's is nobody's. */
+	message.void_.job ^= 1;
+	message.void_.token = 1003;
+	peer_say(&world->server, &message);
+	run_ms(world, 10);
+	assert_int_equal(push(world, 0, 1), 3);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][3].state, HD_TICKET_GRANTED);
+	destroy(world);
+}
+
 static void test_refused(void **state) {
 	struct world *world = build(DIRECT, &plain);
 
@@ -327,6 +363,7 @@ int main(void) {
 		cmocka_unit_test(test_weight_scales_once),
 		cmocka_unit_test(test_drop),
 		cmocka_unit_test(test_go),
+		cmocka_unit_test(test_void),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_late_messages_change_nothing),
