@@ -168,6 +168,15 @@ class Loopback(unittest.TestCase):
             self.assertEqual(len(outcomes), 50)
             self.assertEqual(len({e["round"] for e in outcomes}), 50)
 
+    def test_worker_evaluates(self):
+        self.start_server()
+        train = ["--steps", 20, "--eval-every", 5, "--synchronous", "--quiet"]
+        status, _, lines = self.run_job(1, train, scheduled=False)
+        self.assertEqual(status, 0, lines)
+        seen = [json.loads(line) for line in lines[0] if line.startswith("{")]
+        self.assertEqual([e["version"] for e in seen], [0, 5, 10, 15])
+        self.assertGreater(seen[-1]["accuracy"], seen[0]["accuracy"])
+
     def test_example(self):
         self.start_server()
         done = subprocess.run(

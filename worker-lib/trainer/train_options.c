@@ -27,6 +27,7 @@ static const char help[]
 	  "  --inflight N                   pushes under way while computing on (2, at most 8)\n"
 	  "  --synchronous                  waits for each push before the next pull\n"
 	  "  --steps N, --seconds X         when to stop (never)\n"
+	  "  --eval-every N                 prints the accuracy after every Nth pull (0: never)\n"
 	  "  --join-ms N                    how long to wait for the job (30000)\n"
 	  "  --json FILE                    a summary at the end ('-': standard output)\n"
 	  "  --quiet                        no progress lines\n"
@@ -49,7 +50,6 @@ enum {
 	OPT_DECAY,
 	OPT_TAU,
 	OPT_STALENESS,
-	OPT_STALENESS_C,
 	OPT_EVAL,
 	OPT_SEED,
 	OPT_COMPUTE,
@@ -79,7 +79,6 @@ static const struct option names[] = {
 	{"weight-decay", required_argument, NULL, OPT_DECAY},
 	{"tau-max", required_argument, NULL, OPT_TAU},
 	{"staleness", required_argument, NULL, OPT_STALENESS},
-	{"staleness-c", required_argument, NULL, OPT_STALENESS_C},
 	{"eval-every", required_argument, NULL, OPT_EVAL},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
@@ -113,7 +112,6 @@ static const struct number numbers[] = {
 	{0, 1, OPT_MOMENTUM, false},
 	{0, 1e6, OPT_DECAY, false},
 	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
-	{1e-6, 1e6, OPT_STALENESS_C, false},
 	{0, 1e9, OPT_EVAL, true},
 	{0, 9007199254740992.0, OPT_SEED, true},
 	{0, 1e6, OPT_COMPUTE, false},
@@ -200,9 +198,6 @@ static void set_number(struct train_options *options, int option, double value) 
 		break;
 	case OPT_TAU:
 		options->tau_max = (uint32_t)value;
-		break;
-	case OPT_STALENESS_C:
-		options->staleness_c = (float)value;
 		break;
 	case OPT_EVAL:
 		options->eval_every = (uint32_t)value;
