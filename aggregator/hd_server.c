@@ -138,6 +138,9 @@ static void hd_server_commit(struct hd_turn *turn) {
 			stopped = job;
 		}
 	}
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		hd_report_consider(turn, job);
+	}
 	server->unfinished = stopped != NULL;
 	if (stopped != NULL) {
 		TAILQ_REMOVE(&server->jobs, stopped, link);
@@ -365,6 +368,11 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 		hd_session_set_user(peer->session, NULL);
 		hd_session_close(peer->session, HD_REASON_CLOSED, "the server ends", now, sink);
 		hd_peer_destroy(server, peer);
+	}
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		if (settled && job->emptied) {
+			hd_report_tell(&turn, job);
+		}
 	}
 	return settled;
 }

@@ -52,6 +52,37 @@ struct hd_checkpoint {
 	uint16_t newest_incarnation;
 };
 
+/* One worker of a job, in this life of the server. */
+struct hd_worker_report {
+	uint16_t worker;
+	bool left; /* it said so; else it was lost */
+	uint32_t rounds; /* that began in this life, as far as the server heard of them */
+	uint64_t applied, dropped, failed;
+	uint64_t delay_sum; /* of the applied */
+};
+
+/*
+ * How a job went in this life of the server. dropped and failed are what the server decided, by reason;
+ * the rest of the rounds ended elsewhere: at the controller, or withdrawn before the server saw them.
+ */
+struct hd_job_report {
+	uint32_t job;
+	const struct hd_jobspec *spec;
+	bool resumed; /* from a checkpoint */
+	hd_ns begun, ended; /* first JOIN of this life; now */
+	hd_version version, durable;
+	uint64_t bytes; /* of the model */
+	uint64_t rounds, applied;
+	uint64_t direct; /* of the applied: without a controller's grant */
+	uint64_t dropped[HD_REASON_COUNT], failed[HD_REASON_COUNT];
+	uint64_t interrupted[HD_REASON_COUNT]; /* transfers that ended without ending their round */
+	uint64_t delay_sum, delay_squares; /* of the applied */
+	uint32_t delay_max;
+	uint64_t pulls, pulls_not_modified; /* delivered; nothing newer */
+	uint32_t worker_count;
+	const struct hd_worker_report *workers; /* by rank */
+};
+
 struct hd_server_ops {
 	/* Begin writing. Everything in *checkpoint stays unchanged until hd_server_checkpoint_done().
 	 * Returns 0 or -errno: then no done call follows, the server retries later and reports it. */
@@ -61,6 +92,10 @@ struct hd_server_ops {
 	 * incarnation, writes a checkpoint under it, and answers JOIN once that is done: no two
 	 * lives ever give out the same version. */
 	int (*restore)(void *owner, uint32_t job, struct hd_checkpoint *checkpoint);
+	/* Everybody has left or was lost, and the last checkpoint was tried; or the server ends. What the
+	 * report points to is valid during the call. A job may be joined again: then another one follows.
+	 * May be NULL. */
+	void (*report)(void *owner, const struct hd_job_report *report);
 };
 
 struct hd_server_config {

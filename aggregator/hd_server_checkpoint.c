@@ -225,6 +225,8 @@ void hd_server_checkpoint_done(
 		job->restoring = false;
 		hd_job_joined(&turn, job);
 	}
-	/* Asked for while this one was written: when the last worker left, for one. */
-	hd_checkpoint_consider(&turn, job, false);
+	if (job->checkpoint_asked) { /* while this one was written: the last worker left, for one */
+		hd_checkpoint_consider(&turn, job, true);
+	}
+	server->freed = true; /* buffers; and the job's report may be due */
 }

@@ -244,6 +244,7 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	round.version = job->version;
 	server->stats.committed++;
 	hd_commit_log(turn, in, round.delay);
+	hd_report_applied(job, in->member, round.delay, in->direct);
 	hd_member_record(in->member, &round);
 	hd_commit_outcome(turn, job, in->member, &round);
 	hd_commit_report(turn, in, &round);

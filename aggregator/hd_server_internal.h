@@ -11,6 +11,7 @@
  *   hd_server_commit.c      the commit rule, hold, apply, outcomes, the log
  *   hd_server_pull.c        snapshots and sending them
  *   hd_server_checkpoint.c  durable
+ *   hd_server_report.c      how a job went
  *
  * During one receive() or tick(): first whatever arrived changes state, then commits run, and only
  * then does hd_pulls_poll() hand model bytes to the sink, which may read them until the call returns.
@@ -96,8 +97,11 @@ LIST_HEAD(hd_member_outgoing, hd_outgoing);
 struct hd_member {
 	uint16_t rank;
 	bool left;
+	bool joined; /* in this life of the server */
 	struct hd_peer *peer; /* NULL: no session */
 	uint32_t newest_round;
+	uint32_t first_round; /* the newest before this life */
+	struct hd_worker_report tally;
 	struct hd_round rounds[HD_ROUNDS_KEPT]; /* rounds[round % HD_ROUNDS_KEPT] */
 	struct hd_member_incoming incoming;
 	struct hd_member_outgoing outgoing;
@@ -228,6 +232,10 @@ struct hd_job {
 	struct hd_checkpoint checkpoint;
 	struct hd_buffer *checkpoint_model, *checkpoint_momentum;
 	struct hd_timer retry;
+
+	/* hd_server_report.c */
+	bool emptied; /* somebody left; if nobody is here, the report is due */
+	struct hd_job_report report;
 	TAILQ_ENTRY(hd_job) link;
 };
 TAILQ_HEAD(hd_jobs, hd_job);
@@ -299,6 +307,8 @@ const struct hd_round *hd_member_round(const struct hd_member *member, uint32_t 
 /* True for rounds so old that their outcome is no longer known. */
 bool hd_member_forgot(const struct hd_member *member, uint32_t round);
 void hd_member_record(struct hd_member *member, const struct hd_round *round);
+/* True when nobody is here. */
+bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers);
 /* True when `base` is in this job's history. */
 bool hd_job_knows(const struct hd_job *job, hd_version base);
 
@@ -394,5 +404,14 @@ void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked
 bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *job);
 /* Gives what begun checkpoints hold back, at the end. */
 void hd_checkpoint_fini(struct hd_server *server, struct hd_job *job);
+
+/* --- hd_server_report.c --------------------------------------------------------------------- */
+void hd_report_applied(struct hd_job *job, struct hd_member *member, uint32_t delay, bool direct);
+/* A round ended, dropped or failed. */
+void hd_report_ended(struct hd_job *job, struct hd_member *member, const struct hd_round *round);
+void hd_report_interrupted(struct hd_job *job, enum hd_reason reason);
+/* Tells the report when it is due; asks for the last checkpoint before. Once a call. */
+void hd_report_consider(struct hd_turn *turn, struct hd_job *job);
+void hd_report_tell(struct hd_turn *turn, struct hd_job *job);
 
 #endif

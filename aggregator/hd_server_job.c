@@ -140,7 +140,7 @@ fail_arrays:
 	return NULL;
 }
 
-static bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers) {
+bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers) {
 	const struct hd_peer *peer;
 
 	TAILQ_FOREACH (peer, peers, link) {
@@ -388,6 +388,13 @@ static void hd_peer_attach(
 	}
 	member->peer = peer;
 	member->left = false;
+	if (!member->joined) {
+		member->joined = true;
+		member->first_round = member->newest_round;
+	}
+	if (job->report.begun == 0) {
+		job->report.begun = turn->now;
+	}
 	peer->job = job;
 	peer->member = member;
 	if (!job->restoring) {
@@ -486,6 +493,7 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 	if (member == NULL) {
 		return;
 	}
+	peer->job->emptied = true;
 	member->peer = NULL;
 	peer->member = NULL;
 	peer->job = NULL;
@@ -505,11 +513,6 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 }
 
 void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer) {
-	struct hd_job *job = peer->job;
-
 	peer->member->left = true;
 	hd_peer_detach(turn, peer, HD_REASON_LEFT);
-	if (hd_job_empty(job, &turn->server->peers)) {
-		hd_checkpoint_consider(turn, job, true);
-	}
 }

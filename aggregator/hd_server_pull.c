@@ -188,8 +188,10 @@ void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason r
 
 	if (reason == HD_REASON_NONE) {
 		stats->pulls_delivered++;
+		out->job->report.pulls++;
 	} else if (reason == HD_REASON_NOT_MODIFIED) {
 		stats->pulls_not_modified++;
+		out->job->report.pulls_not_modified++;
 	} else {
 		stats->pulls_failed++;
 	}

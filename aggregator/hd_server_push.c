@@ -136,10 +136,13 @@ static void hd_round_fail(
 	} else {
 		turn->server->stats.failed++;
 	}
-	if (!hd_reason_is_transient(round->reason)) {
-		hd_member_record(member, round);
-		hd_commit_outcome(turn, job, member, round);
+	if (hd_reason_is_transient(round->reason)) {
+		hd_report_interrupted(job, round->reason);
+		return;
 	}
+	hd_report_ended(job, member, round);
+	hd_member_record(member, round);
+	hd_commit_outcome(turn, job, member, round);
 }
 
 /* Decided on the update itself, at or before its commit; the rest is a position given up. */

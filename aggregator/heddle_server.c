@@ -2,6 +2,7 @@
 /* heddle-server: the parameter server's core on a driver. */
 #include "hd_checkpoint_file.h"
 #include "hd_checkpoint_writer.h"
+#include "hd_job_report.h"
 #include "hd_message.h"
 #include "hd_program.h"
 #include "hd_server.h"
@@ -22,7 +23,7 @@
 #define DRAIN_NAP_NS 2000000
 
 struct options {
-	const char *listen, *controller, *host, *key_file, *directory, *events;
+	const char *listen, *controller, *host, *key_file, *directory, *reports, *events;
 	struct hd_driver_options driver;
 	uint64_t memory, commits, hold_us;
 };
@@ -30,7 +31,7 @@ struct options {
 struct program {
 	struct hd_event_log *log;
 	struct hd_checkpoint_writer *writer;
-	const char *directory;
+	const char *directory, *reports;
 	struct hd_server *server;
 	struct hd_driver *driver;
 	bool draining, drained;
@@ -48,6 +49,7 @@ static const char usage_text[]
 	  "  --host NAME            this host's name in the topology (its host name)\n"
 	  "  --checkpoint-dir DIR   keep and restore checkpoints here; without it nothing is durable\n"
 	  "  --checkpoint-commits N write one after every N commits (200); one is written at the end too\n"
+	  "  --report-dir DIR       where a job's report goes when everybody has left (--checkpoint-dir)\n"
 	  "  --memory BYTES         for models, snapshots and updates in flight; K, M, G (1G)\n"
 	  "  --hold-us N            how long a missing position may hold others up (500000)\n"
 	  "  --events FILE          write what happens as JSON lines\n" HD_DRIVER_USAGE
@@ -100,6 +102,7 @@ enum option_id {
 	OPT_KEY_FILE,
 	OPT_DIRECTORY,
 	OPT_COMMITS,
+	OPT_REPORTS,
 	OPT_MEMORY,
 	OPT_HOLD,
 	OPT_EVENTS,
@@ -113,6 +116,7 @@ static const struct option long_options[] = {
 	{"key-file", required_argument, NULL, OPT_KEY_FILE},
 	{"checkpoint-dir", required_argument, NULL, OPT_DIRECTORY},
 	{"checkpoint-commits", required_argument, NULL, OPT_COMMITS},
+	{"report-dir", required_argument, NULL, OPT_REPORTS},
 	{"memory", required_argument, NULL, OPT_MEMORY},
 	{"hold-us", required_argument, NULL, OPT_HOLD},
 	{"events", required_argument, NULL, OPT_EVENTS},
@@ -136,6 +140,9 @@ static int take_option(struct options *o, int id, const char *value) {
 		return 0;
 	case OPT_DIRECTORY:
 		o->directory = value;
+		return 0;
+	case OPT_REPORTS:
+		o->reports = value;
 		return 0;
 	case OPT_EVENTS:
 		o->events = value;
@@ -200,10 +207,24 @@ static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *c
 	return rc;
 }
 
+static void tell_report(void *owner, const struct hd_job_report *report) {
+	const struct program *program = owner;
+	char text[HD_TEXT_BYTES_MAX];
+
+	hd_job_report_say(report, text, sizeof(text));
+	(void)fail(0, "%s", text);
+	if (program->reports != NULL
+	    && hd_job_report_write(program->reports, report, text, sizeof(text)) < 0) {
+		(void)fail(0, "report: %s", text);
+	}
+}
+
 static const struct hd_server_ops checkpoint_ops = {
 	.checkpoint = begin_checkpoint,
 	.restore = restore_checkpoint,
+	.report = tell_report,
 };
+static const struct hd_server_ops report_ops = {.report = tell_report};
 
 /* From the writer's thread. */
 static void checkpoint_ended(void *owner) {
@@ -223,28 +244,32 @@ static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink 
 	}
 }
 
+static int open_directory(const char *option, const char *path) {
+	if ((mkdir(path, 0755) < 0 && errno != EEXIST) || access(path, R_OK | W_OK | X_OK) < 0) {
+		return fail(EX_CANTCREAT, "--%s: %s: %s", option, path, strerror(errno));
+	}
+	return 0;
+}
+
 static int open_checkpoints(struct program *program, struct hd_server_config *config) {
 	int rc;
 
+	config->ops = &report_ops;
+	config->owner = program;
+	if (program->reports != NULL) {
+		rc = open_directory("report-dir", program->reports);
+		if (rc != 0) {
+			return rc;
+		}
+	}
 	if (program->directory == NULL) {
 		return 0;
 	}
-	if (mkdir(program->directory, 0755) < 0 && errno != EEXIST) {
-		return fail(
-			EX_CANTCREAT,
-			"--checkpoint-dir: %s: %s",
-			program->directory,
-			strerror(errno)
-		);
+	rc = open_directory("checkpoint-dir", program->directory);
+	if (rc != 0) {
+		return rc;
 	}
-	if (access(program->directory, R_OK | W_OK | X_OK) < 0) {
-		return fail(
-			EX_CANTCREAT,
-			"--checkpoint-dir: %s: %s",
-			program->directory,
-			strerror(errno)
-		);
-	}
+	program->reports = program->reports != NULL ? program->reports : program->directory;
 	rc = hd_checkpoint_writer_open(
 		program->directory, checkpoint_ended, program, &program->writer
 	);
@@ -252,7 +277,6 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 		return fail(EX_OSERR, "--checkpoint-dir: no thread: %s", strerror(-rc));
 	}
 	config->ops = &checkpoint_ops;
-	config->owner = program;
 	return 0;
 }
 
@@ -375,7 +399,7 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 
 static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 	struct hd_server_config config = {.keys = keys, .key_id = keys->keys[0].id};
-	struct program program = {.directory = o->directory};
+	struct program program = {.directory = o->directory, .reports = o->reports};
 	int status = 0;
 
 	if (o->events != NULL) {

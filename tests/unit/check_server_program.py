@@ -92,6 +92,8 @@ def check_words(directory):
     fails_with(EX_DATAERR, "line 1", "--key-file", f"{directory}/bad")
     fails_with(EX_CANTCREAT, "--checkpoint-dir", "--key-file", key, "--listen", "127.0.0.1:0",
                "--checkpoint-dir", f"{directory}/bad")
+    fails_with(EX_CANTCREAT, "--report-dir", "--key-file", key, "--listen", "127.0.0.1:0",
+               "--report-dir", f"{directory}/none/reports")
     fails_with(EX_CANTCREAT, "--events", "--key-file", key, "--events", f"{directory}/none/events")
 
 
@@ -131,7 +133,17 @@ def main():
     events = [json.loads(line) for line in pathlib.Path(f"{directory}/events").read_text().splitlines()]
     assert sum(e["event"] == "committed" for e in events) == 5
     assert events[-1]["event"] == "durable" or any(e["event"] == "durable" for e in events)
-    files = sorted(pathlib.Path(f"{directory}/checkpoints").iterdir())
+    assert "job team/program: everybody has left after" in errors and "5 applied" in errors, errors
+    reports = list(pathlib.Path(f"{directory}/checkpoints").glob("*.report.json"))
+    assert len(reports) == 1, reports
+    report = json.loads(reports[0].read_text())
+    assert (report["tenant"], report["job"], report["applied"]) == ("team", "program", 5), report
+    assert report["rounds"] == 5 and report["dropped"] == report["failed"] == {}, report
+    assert report["durable"] == report["version"] == {"incarnation": incarnation, "count": 5}, report
+    assert report["staleness"]["mean"] == 1 and report["staleness"]["variance"] == 0, report
+    assert [w["applied"] for w in report["workers"]] == [5], report
+    reports[0].unlink()
+    files = sorted(pathlib.Path(f"{directory}/checkpoints").glob("*.safetensors"))
     assert len(files) == 1 and files[0].suffix == ".safetensors", files
 
     # The next life goes on where this one ended, under the next incarnation.
@@ -145,7 +157,7 @@ def main():
     worker.close()
 
     # Damage to the newest: said, and the one before it is used.
-    files = sorted(pathlib.Path(f"{directory}/checkpoints").iterdir())
+    files = sorted(pathlib.Path(f"{directory}/checkpoints").glob("*.safetensors"))
     assert len(files) == 2, files
     damaged = bytearray(files[-1].read_bytes())
     damaged[-1] ^= 1
@@ -158,7 +170,7 @@ def main():
     assert code == 0 and files[-1].name in errors and "used instead" in errors, errors
 
     # All damaged: the job is refused in words, the server goes on.
-    for file in pathlib.Path(f"{directory}/checkpoints").iterdir():
+    for file in pathlib.Path(f"{directory}/checkpoints").glob("*.safetensors"):
         file.write_bytes(file.read_bytes()[:-4])
     process, address = start(directory)
     worker = Worker(directory, address)

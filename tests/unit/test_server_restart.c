@@ -345,6 +345,27 @@ static void test_drain_writes_a_last_one(void **state) {
 	assert_int_equal(f->worker->closed, 1); /* and said so */
 }
 
+/* Who leaves last while one is being written leaves commits that are not in it: another follows. */
+static void test_left_while_one_is_written(void **state) {
+	struct fixture *f = *state;
+	struct hd_message leave = {.kind = HD_MSG_LEAVE};
+
+	for (uint32_t round = 1; round <= 4; round++) {
+		push(f, round);
+	}
+	assert_int_equal(f->disk.begun, 1);
+	leave.leave.job = f->worker->job;
+	fake_send(f->worker, &leave);
+	net_run(&f->net, 10 * HD_MS);
+	assert_int_equal(f->disk.begun, 1);
+	disk_end(&f->disk, 0);
+	assert_int_equal(f->disk.begun, 2);
+	assert_int_equal(f->disk.writing->version, f->base + 4);
+	disk_end(&f->disk, 0);
+	net_run(&f->net, HD_SECOND);
+	assert_int_equal(f->disk.begun, 2);
+}
+
 /* The last worker's leave writes one too; such a job gives way when memory is needed. */
 static void test_left_jobs_give_way(void **state) {
 	struct fixture *f = *state;
@@ -387,6 +408,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_a_life_without_checkpoint, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_restore_refuses_what_differs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drain_writes_a_last_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_left_while_one_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_jobs_give_way, setup, teardown),
 	};
 
