@@ -168,6 +168,31 @@ static void test_keeps_until_durable(void **state) {
 	destroy(world);
 }
 
+/* Withdrawn too late, and so applied: a new life of the server is asked about it like about any other. */
+static void test_cancelled_too_late(void **state) {
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
+	struct world *world = build(DIRECT, &config);
+
+	run_ms(world, 20);
+	world->server.no_outcome = world->server.deaf = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 50);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_SENDING);
+	assert_int_equal(cancel(world, HD_PUSH, 1), 0);
+	world->server.applied_version[1] = hd_version_make(1, 1);
+	peer_outcome(&world->server, 1, HD_OUTCOME_APPLIED, 0);
+	run_ms(world, 50);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	peer_stop(&world->server);
+	world->server.no_outcome = world->server.deaf = false;
+	peer_start(&world->server);
+	run_ms(world, 3000);
+	assert_int_equal(hd_worker_stats(world->worker)->applied, 1);
+	assert_int_equal(hd_worker_stats(world->worker)->failed, 0);
+	assert_int_equal(world->ends[HD_PUSH][1], 1);
+	destroy(world);
+}
+
 static void test_keep_limit(void **state) {
 	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)2 * VALUES * 4};
 	struct world *world = build(DIRECT, &config);
@@ -228,6 +253,7 @@ int main(void) {
 		cmocka_unit_test(test_unscheduled),
 		cmocka_unit_test(test_server_restart),
 		cmocka_unit_test(test_keeps_until_durable),
+		cmocka_unit_test(test_cancelled_too_late),
 		cmocka_unit_test(test_keep_limit),
 		cmocka_unit_test(test_lossy_and_replayable),
 	};
