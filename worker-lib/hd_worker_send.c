@@ -183,6 +183,10 @@ void worker_on_grant(
 	ticket->position = grant->position;
 	ticket->epoch = grant->epoch;
 	ticket->pub.granted = session == worker->controller;
+	if (ticket->cancelling) {
+		give_up(worker, ctx, ticket, HD_REASON_CANCELLED);
+		return;
+	}
 	if (!isfinite(grant->weight) || !(grant->weight > 0.0f)) {
 		give_up(worker, ctx, ticket, HD_REASON_REFUSED);
 		return;

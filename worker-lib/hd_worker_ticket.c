@@ -342,11 +342,8 @@ void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct 
 	if (ticket->ended)
 		return;
 	worker_off_wire(worker, ticket);
-	/* Nobody will answer for a withdrawn push any more: a new life never saw it whole. */
-	if (ticket->cancelling) {
-		worker_end(worker, ctx, ticket, HD_TICKET_FAILED, HD_REASON_CANCELLED);
-		return;
-	}
+	/* One that was withdrawn too late may be in the model: the server is asked, as for any other. When
+	 * it grants instead of telling the outcome, it never had it whole. */
 	if (ticket->pub.direction == HD_PUSH && ticket->pub.state == HD_TICKET_APPLIED)
 		worker->kept_bytes -= ticket->pub.bytes;
 	ticket->route = ROUTE_NONE;
