@@ -243,7 +243,12 @@ static void hd_incoming_settle(struct hd_turn *turn, struct hd_incoming *in) {
 		return;
 	}
 	hd_incoming_release(turn, in);
-	hd_timer_set(&turn->server->timers, &in->timer, hd_recv_deadline(in->recv));
+	/* Without a session nobody can be told what is held: the worker's next chunk in a new one asks. */
+	hd_timer_set(
+		&turn->server->timers,
+		&in->timer,
+		in->member->peer != NULL ? hd_recv_deadline(in->recv) : HD_NEVER
+	);
 	if (in->complete && in->completed_at == 0) {
 		in->completed_at = turn->now;
 		hd_commit_complete(turn, in);

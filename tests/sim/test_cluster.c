@@ -295,6 +295,21 @@ static void test_cancels(void **state) {
 	assert_true(run.result.pushes.reasons[HD_REASON_CANCELLED] > 20);
 }
 
+/* What was withdrawn too late is in the model, although the server's word on it was lost. */
+static void test_cancels_across_partitions(void **state) {
+	struct run run;
+
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		prepare(&run);
+		run.config.seed = seed;
+		run.scenario.sim.cancel = 0.5;
+		for (int i = 0; i < 3; i++)
+			cut(&run, server, 0.3 + 1.2 * i, 1.1
+			); /* longer than a session's patience */
+		expect(&run, 20);
+	}
+}
+
 static void test_come_and_go(void **state) {
 	struct run run;
 
@@ -455,6 +470,7 @@ int main(void) {
 		cmocka_unit_test(test_controller_gone),
 		cmocka_unit_test(test_partitions),
 		cmocka_unit_test(test_cancels),
+		cmocka_unit_test(test_cancels_across_partitions),
 		cmocka_unit_test(test_come_and_go),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_other_tenants),
