@@ -531,7 +531,8 @@ int hd_scenario_parse(
 		check_together(&reader, read);
 		if (read->server_link_mbps == 0)
 			read->server_link_mbps = read->link_mbps;
-		if (read->job.update_bytes == 0)
+		read->job.bytes_of_model = read->job.update_bytes == 0;
+		if (read->job.bytes_of_model)
 			read->job.update_bytes = model_bytes(&read->job);
 	}
 	if (!reader.failed)

@@ -51,7 +51,9 @@ struct hd_scenario_job {
 	uint8_t staleness_rule; /* enum hd_staleness_rule */
 	double staleness_c;
 	double target_accuracy;
-	uint64_t update_bytes; /* a multiple of 4; from the model when the file has none */
+	uint64_t
+		update_bytes; /* a multiple of 4; from the model on the digits when the file has none: */
+	bool bytes_of_model;
 };
 
 struct hd_scenario_tenant {

@@ -35,6 +35,7 @@ class Run:
         self.links = scenarios.draws(scenario, "links", options["seed"])
         self.compute = scenarios.draws(scenario, "compute", options["seed"])
         self.processes = {}  # name -> (Popen, expected to be running)
+        self.leaving = {}  # name -> Popen that was told to leave
         self.lives = {}  # rank -> how many
         self.evaluations = []
         self.observed = None  # the observer's output, open to be read
@@ -58,9 +59,12 @@ class Run:
         return process
 
     def start_worker(self, rank):
+        if f"w{rank}" in self.processes:
+            return
+        self.reap([f"w{rank}"])
         life = self.lives[rank] = self.lives.get(rank, 0) + 1
         schedule = self.directory / f"compute-w{rank}-{life}"
-        now = self.now() if life > 1 else 0.0
+        now = self.now()  # its schedule counts from its own start
         lines = [(at - now, factors[rank]) for at, factors in self.compute]
         past = [factor for at, factor in lines if at <= 0][-1:]
         lines = [(0.0, factor) for factor in past] + [line for line in lines if line[0] > 0]
@@ -68,17 +72,30 @@ class Run:
         self.start(f"w{rank}", *self.plan.worker(rank, schedule, life))
 
     def kill_worker(self, rank):
-        process = self.processes.pop(f"w{rank}")
-        process.kill()
-        process.wait()
+        process = self.processes.pop(f"w{rank}", None)
+        if process:
+            process.kill()
+            process.wait()
+
+    def leave_worker(self, rank):
+        """It ends what is under way and leaves the job; the run goes on meanwhile."""
+        process = self.processes.pop(f"w{rank}", None)
+        if process:
+            process.send_signal(signal.SIGTERM)
+            self.leaving[f"w{rank}"] = process
 
     def stop(self, names, sig=signal.SIGTERM):
-        ending = [(name, self.processes.pop(name)) for name in names if name in self.processes]
-        for _, process in ending:
+        for name in [name for name in names if name in self.processes]:
+            process = self.leaving[name] = self.processes.pop(name)
             if process.poll() is None:
                 process.send_signal(sig)
+        self.reap(names)
+
+    def reap(self, names):
+        """Waits for what was told to end."""
         ends = time.monotonic() + STOP_PATIENCE_S
-        for name, process in ending:
+        for name in [name for name in names if name in self.leaving]:
+            process = self.leaving.pop(name)
             try:
                 process.wait(max(0.1, ends - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -138,7 +155,7 @@ class Run:
             todo.append((tenant["start_s"], self.start_tenant, (index, tenant)))
             todo.append((tenant["stop_s"], self.stop_tenant, (index,)))
         for event in self.scenario["workers_events"]:
-            action = self.kill_worker if event["do"] == "kill" else self.start_worker
+            action = {"kill": self.kill_worker, "leave": self.leave_worker, "join": self.start_worker}[event["do"]]
             todo.append((event["at_s"], action, (event["worker"],)))
         return sorted(todo, key=lambda item: item[0])
 
@@ -228,7 +245,8 @@ class Run:
             self.cpu_share = self.cpu.since(self.cpu_start)
             self.read_evaluations()
         finally:
-            self.stop([n for n in self.processes if n.startswith("w") or n == "observer"])
+            workers = [n for n in {**self.processes, **self.leaving} if n.startswith("w")]
+            self.stop([*workers, "observer"])
             self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
             self.stop(["ps"])
             self.stop(["ctl"])

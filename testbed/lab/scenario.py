@@ -187,7 +187,7 @@ TENANT = record({
 WORKER_EVENT = record({
     "at_s": (number(0, 86400), REQUIRED),
     "worker": (number(0, 4095, True), REQUIRED),
-    "do": (one_of("kill", "join"), REQUIRED),
+    "do": (one_of("kill", "join", "leave"), REQUIRED),
 })
 SHARE = number(0, 1)
 NODE = text(rf"{WORKER_OR}|server|controller", "worker:N, server or controller")

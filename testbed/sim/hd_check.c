@@ -10,37 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- contents ------------------------------------------------------------------------------ */
-
-static uint32_t mix(uint32_t x) {
-	x = (x ^ (x >> 16)) * 0x7feb352du;
-	x = (x ^ (x >> 15)) * 0x846ca68bu;
-	return x ^ (x >> 16);
-}
-
-void hd_check_fill(uint64_t salt, float *data, uint64_t values) {
-	uint32_t start = mix((uint32_t)salt ^ mix((uint32_t)(salt >> 32)));
-
-	/* 1..4: an update that is missing, doubled or torn never cancels out. */
-	for (uint64_t i = 0; i < values; i++)
-		data[i] = (float)(1 + (((uint32_t)i * 2654435761u + start) >> 30));
-}
-
-uint64_t hd_check_hash(const float *data, uint64_t values) {
-	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8};
-	uint64_t hash = values;
-
-	for (uint64_t i = 0; i < values; i++) {
-		uint32_t bits;
-
-		memcpy(&bits, &data[i], sizeof(bits));
-		lane[i % 8] = (lane[i % 8] ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
-	}
-	for (size_t i = 0; i < 8; i++)
-		hash = (hash ^ lane[i] ^ (lane[i] >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
-	return hash;
-}
-
 /* --- set-up -------------------------------------------------------------------------------- */
 
 void hd_check_fail(struct hd_check *check, const char *format, ...) {
@@ -96,12 +65,14 @@ int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) 
 void hd_check_destroy(struct hd_check *check) {
 	if (!check)
 		return;
-	for (uint32_t i = 0; check->workers && i < HD_CHECK_WORKERS_MAX; i++)
+	for (uint32_t i = 0; check->workers && i < HD_CHECK_WORKERS_MAX; i++) {
+		for (uint32_t j = 0; j < check->workers[i].count; j++)
+			free(check->workers[i].records[j].data);
 		free(check->workers[i].records);
+	}
 	for (uint32_t i = 0; i < check->life_count; i++)
 		free(check->lives[i].hash);
-	free(check->shadow);
-	free(check->scratch);
+	hd_check_contents_fini(check);
 	free(check->workers);
 	free(check);
 }
@@ -228,12 +199,15 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		hd_check_fail(check, "worker %u, round %u: beyond the checker", worker, round);
 		return;
 	}
-	check->workers[worker].records[round - 1] = (struct hd_check_record){
+	record = &check->workers[worker].records[round - 1];
+	hd_check_forget(record);
+	*record = (struct hd_check_record){
 		.base = push->base,
 		.life = push->life,
 		.salt = push->salt,
 		.state = RECORD_PENDING,
 	};
+	hd_check_keep(check, record, push->data);
 	check->stats.pushed++;
 	check->pending++;
 }
@@ -242,6 +216,7 @@ static void count_delay(struct hd_check *check, uint64_t delay) {
 	check->stats.commits++;
 	check->stats.delay_sum += (double)delay;
 	check->stats.delay_squares += (double)delay * (double)delay;
+	check->stats.delays[delay < HD_CHECK_DELAYS ? delay : HD_CHECK_DELAYS - 1]++;
 	if (delay > check->stats.delay_max)
 		check->stats.delay_max = delay;
 }
@@ -339,9 +314,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 		return;
 	record->committed = event->version;
 	record->was_committed = event->version;
-	hd_check_fill(record->salt, check->scratch, check->values);
-	for (uint64_t i = 0; i < check->values; i++)
-		check->shadow[i] -= check->scratch[i];
+	hd_check_apply(check, record, (float)event->value);
 	life_add(check, life, hd_check_hash(check->shadow, check->values));
 	check->dirty = true;
 	count_delay(check, event->aux);
@@ -420,6 +393,7 @@ static void on_outcome(struct hd_check *check, const struct hd_event *event) {
 		(*counter_of(check, record->outcome))--;
 	else
 		check->pending--;
+	hd_check_forget(record);
 	record->state = RECORD_ENDED;
 	record->outcome = (uint8_t)event->aux;
 	record->rolled_back = record->rolled_back && event->aux == HD_OUTCOME_APPLIED;

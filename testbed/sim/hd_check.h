@@ -10,18 +10,29 @@
  *
  * Updates are vectors of small whole numbers that each push's own number determines, applied with rate
  * 1 and no momentum: the model is the exact negative sum of the committed updates in any order of commits.
+ * A job that really trains (hd_check_train) is replayed from the commits instead, with the same steps
+ * of SGD: bit for bit as well, until a server comes back from a checkpoint (below).
  * A checker knows no simulator: it can be fed by hand, and by tests that lie to it.
  */
 #ifndef HD_CHECK_H
 #define HD_CHECK_H
 
 #include "hd_event.h"
+#include "hd_kernels.h"
+
+#define HD_CHECK_DELAYS 256 /* counted one by one; the last counts all above */
 
 struct hd_check;
 
 /* 0 or -ENOMEM. */
 int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check);
 void hd_check_destroy(struct hd_check *check);
+
+/* The job trains: its model begins at `initial` (copied), updates are what pushes carry, and commits
+ * are steps of `sgd` on them, scaled by the weight that the commit names. To be called before anything
+ * else. After a crash of the server contents are not compared any more: what was rolled back comes
+ * again from workers' memory, of which the checker keeps no copies. 0 or -ENOMEM. */
+int hd_check_train(struct hd_check *check, const float *initial, const struct hd_sgd *sgd);
 
 /* The first violation in words, NULL while there is none. Everything after it is ignored. */
 const char *hd_check_failure(const struct hd_check *check);
@@ -37,6 +48,7 @@ struct hd_check_pushed {
 	uint32_t life; /* tells apart processes of one rank */
 	uint64_t salt;
 	hd_version base;
+	const float *data; /* what it carries, when the job trains; copied */
 };
 
 /* A push was accepted. */
@@ -68,6 +80,7 @@ struct hd_check_stats {
 	uint64_t commits, rolled_back, pulls;
 	double delay_sum, delay_squares;
 	uint64_t delay_max;
+	uint64_t delays[HD_CHECK_DELAYS];
 };
 const struct hd_check_stats *hd_check_stats(const struct hd_check *check);
 

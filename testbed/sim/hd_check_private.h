@@ -21,7 +21,8 @@ struct hd_check_record {
 	hd_version committed; /* in the present history; 0: not in the model */
 	hd_version was_committed; /* the newest commit of any history */
 	uint32_t life;
-	uint64_t salt; /* of its contents */
+	uint64_t salt; /* of its contents, unless it trains: */
+	float *data; /* a copy, until its outcome */
 	uint8_t state; /* enum hd_check_state */
 	uint8_t outcome; /* enum hd_outcome, once ended */
 	bool rolled_back; /* since its last outcome */
@@ -45,6 +46,11 @@ struct hd_check {
 	uint64_t values;
 	uint32_t tau_max;
 	float *shadow, *scratch;
+	/* Of a job that trains. */
+	bool trains;
+	bool blind; /* no longer compares contents */
+	struct hd_sgd sgd;
+	float *initial, *momentum;
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
@@ -57,6 +63,16 @@ struct hd_check {
 	char failure[512];
 	struct hd_check_stats stats;
 };
+
+/* --- hd_check_contents.c --- */
+/* Keeps a copy of what is pushed when the job trains. */
+void hd_check_keep(struct hd_check *check, struct hd_check_record *record, const float *data);
+void hd_check_forget(struct hd_check_record *record);
+/* Adds a committed update to the shadow model. */
+void hd_check_apply(struct hd_check *check, struct hd_check_record *record, float weight);
+/* The shadow model at a restored one (NULL: at the beginning). */
+void hd_check_reset(struct hd_check *check, const float *model);
+void hd_check_contents_fini(struct hd_check *check);
 
 /* The newest incarnation. */
 struct hd_check_life *hd_check_present(struct hd_check *check);

@@ -50,7 +50,7 @@ void cluster_at(struct hd_cluster *cluster, hd_ns at, struct step step) {
 static void describe_job(struct hd_cluster *cluster) {
 	struct hd_jobspec *spec = &cluster->spec;
 
-	cluster->tensor = (struct hd_tensor){
+	cluster->tensors[0] = (struct hd_tensor){
 		.name = "model",
 		.dtype = HD_DTYPE_FP32,
 		.dimension_count = 1,
@@ -67,7 +67,7 @@ static void describe_job(struct hd_cluster *cluster) {
 		.staleness_c = 1,
 		.tau_max = cluster->scenario.job.tau_max,
 		.tensor_count = 1,
-		.tensors = &cluster->tensor,
+		.tensors = cluster->tensors,
 	};
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
@@ -78,6 +78,8 @@ static int create_parts(struct hd_cluster *cluster) {
 
 	if (code == 0)
 		code = hd_check_create(cluster->values, scenario->job.tau_max, &cluster->check);
+	if (code == 0 && cluster->training)
+		code = training_tell_check(cluster);
 	if (code == 0)
 		code = cluster_add_processes(cluster);
 	if (code == 0)
@@ -92,8 +94,9 @@ int hd_cluster_create(
 	size_t error_bytes
 ) {
 	struct hd_cluster *c = calloc(1, sizeof(*c));
-	int code;
+	int code = 0;
 
+	*error = '\0';
 	if (!c)
 		return -ENOMEM;
 	c->config = *config;
@@ -107,11 +110,15 @@ int hd_cluster_create(
 	c->key = (struct hd_key){.id = 1, .secret = {1, 2, 3}};
 	c->keys = (struct hd_keyring){.count = 1, .keys = &c->key};
 	describe_job(c);
-	code = create_parts(c);
+	if (config->training)
+		code = training_create(c, error, error_bytes);
+	if (code == 0)
+		code = create_parts(c);
 	if (code < 0) {
 		const char *why = c->check ? hd_check_failure(c->check) : NULL;
 
-		(void)snprintf(error, error_bytes, "%s", why ? why : strerror(-code));
+		if (*error == '\0')
+			(void)snprintf(error, error_bytes, "%s", why ? why : strerror(-code));
 		hd_cluster_destroy(c);
 		return code;
 	}
@@ -136,6 +143,7 @@ void hd_cluster_destroy(struct hd_cluster *cluster) {
 	free_steps(&cluster->spare);
 	hd_sim_destroy(cluster->sim);
 	hd_check_destroy(cluster->check);
+	training_destroy(cluster);
 	free(cluster->workers);
 	free(cluster->flows);
 	free(cluster->link_factor);
@@ -149,9 +157,12 @@ static void run_until(struct hd_cluster *cluster, hd_ns until) {
 		hd_check_fail(cluster->check, "%s", hd_sim_failure(cluster->sim));
 }
 
-static bool enough_pushed(const struct hd_cluster *cluster) {
+static bool is_enough(const struct hd_cluster *cluster) {
 	uint64_t updates = cluster->scenario.sim.updates;
 
+	if (cluster->training && cluster->training->reached
+	    && cluster->config.training->until_target)
+		return true;
 	return updates > 0 && cluster->pushed >= updates;
 }
 
@@ -159,9 +170,10 @@ static bool enough_pushed(const struct hd_cluster *cluster) {
 static void run_busy(struct hd_cluster *cluster) {
 	hd_ns end = cluster_ns(cluster->scenario.duration_s);
 
-	while (!cluster_failed(cluster) && !enough_pushed(cluster) && hd_sim_now(cluster->sim) < end
-	)
+	while (!cluster_failed(cluster) && !is_enough(cluster) && hd_sim_now(cluster->sim) < end) {
 		run_until(cluster, hd_ns_min(end, hd_sim_now(cluster->sim) + SETTLE_STEP));
+		training_watch(cluster);
+	}
 	cluster->stopped_at = hd_sim_now(cluster->sim);
 }
 
@@ -206,6 +218,28 @@ int hd_cluster_run(struct hd_cluster *cluster) {
 	return -EILSEQ;
 }
 
+static void judge_training(const struct hd_cluster *cluster, struct hd_cluster_result *result) {
+	const struct hd_evaluation *hit = NULL;
+
+	result->time_to_accuracy_s = result->final_accuracy = -1;
+	if (!cluster->training)
+		return;
+	hit = hd_curve_reached(&cluster->training->curve, cluster->scenario.job.target_accuracy);
+	result->final_accuracy = hd_curve_final(&cluster->training->curve);
+	if (!hit)
+		return;
+	result->time_to_accuracy_s = hit->at_s;
+	result->updates_to_accuracy = hit->updates;
+}
+
+void hd_cluster_take_curve(struct hd_cluster *cluster, struct hd_curve *curve) {
+	*curve = (struct hd_curve){0};
+	if (!cluster->training)
+		return;
+	*curve = cluster->training->curve;
+	cluster->training->curve = (struct hd_curve){0};
+}
+
 void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result) {
 	memset(result, 0, sizeof(*result));
 	result->duration_s = (double)cluster->stopped_at * 1e-9;
@@ -216,6 +250,7 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->crashes = cluster->crashes;
 	result->checkpoints = cluster->server.checkpoints;
 	result->network = *hd_sim_stats(cluster->sim);
+	judge_training(cluster, result);
 	for (uint32_t i = 0; i < cluster->worker_count; i++) {
 		const struct worker_process *worker = &cluster->workers[i];
 

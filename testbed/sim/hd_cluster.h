@@ -6,17 +6,28 @@
  *
  *   h1 .. hN  workers     ps  server     ctl  controller (unshaped)     x1  other tenants
  *
- * The job's model and learning rate are the checker's (hd_check.h), whatever the scenario trains:
- * only bytes, times and bounds matter here. Same scenario, mode and seed: same events.
+ * Either the job's updates and learning rate are the checker's (hd_check.h): then only bytes, times
+ * and bounds matter. Or its workers really train the scenario's model: a step of theirs computes the
+ * gradient at once and lasts `compute_ms` of virtual time. Same scenario, mode and seed: same events;
+ * in training also the same curve, on the same kind of processor (BLAS chooses its kernels by it).
  */
 #ifndef HD_CLUSTER_H
 #define HD_CLUSTER_H
 
 #include "hd_check.h"
+#include "hd_curve.h"
 #include "hd_scenario.h"
 #include "hd_sim.h"
+#include "hd_trainer.h"
 
 struct hd_cluster;
+
+/* The data that a cluster trains on; they outlive it. Model, batch, SGD and target come from the
+ * scenario, the initial weights and minibatches from the seed, as the demo's do. */
+struct hd_cluster_training {
+	const struct hd_dataset *train, *test;
+	bool until_target; /* ends as soon as the target accuracy is reached */
+};
 
 enum hd_cluster_mode {
 	HD_CLUSTER_SCHEDULED,
@@ -29,6 +40,7 @@ struct hd_cluster_config {
 	uint64_t seed;
 	enum hd_cluster_mode mode;
 	bool explain; /* print the last events before a violation to stderr */
+	const struct hd_cluster_training *training; /* outlives the cluster; NULL: synthetic */
 	bool unchecked; /* leave out the costly comparisons of contents: for speed alone */
 	/* For tests of the checkers: changes an event before they see it. May be NULL. */
 	void (*tamper)(void *owner, struct hd_event *event);
@@ -59,8 +71,14 @@ struct hd_cluster_result {
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
 	struct hd_sim_stats network;
+	/* Of training. */
+	double time_to_accuracy_s, final_accuracy; /* < 0: not reached, none */
+	uint64_t updates_to_accuracy;
 };
 void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result);
+
+/* Moves the accuracy over time, of training, to *curve; free it with hd_curve_fini(). */
+void hd_cluster_take_curve(struct hd_cluster *cluster, struct hd_curve *curve);
 
 /* A scenario drawn from a seed for the fault matrix: few workers, small updates, many faults. */
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode);

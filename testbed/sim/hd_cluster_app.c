@@ -79,6 +79,22 @@ static void do_cancel(struct step *step, hd_ns now) {
 	hd_sim_node_poke(sim, node);
 }
 
+/* The contents of the next push: those of the checker, or the gradient at the model held, which is
+ * computed once however often the library has no room yet. */
+static struct buffer *fill_buffer(struct worker_process *worker, uint64_t salt) {
+	struct hd_cluster *cluster = worker->process.cluster;
+	struct buffer *buffer = worker->ready ? worker->ready : free_buffer(worker);
+
+	if (!buffer)
+		return NULL;
+	if (!cluster->training)
+		hd_check_fill(salt, buffer->data, cluster->values);
+	else if (!worker->ready)
+		training_gradient(worker, buffer->data);
+	worker->ready = buffer;
+	return buffer;
+}
+
 static void after_push(struct worker_process *worker, uint32_t round, uint64_t salt) {
 	struct hd_cluster *cluster = worker->process.cluster;
 	const struct hd_scenario_sim *how = &cluster->scenario.sim;
@@ -93,8 +109,10 @@ static void after_push(struct worker_process *worker, uint32_t round, uint64_t s
 			.life = worker->process.lives,
 			.salt = salt,
 			.base = worker->base,
+			.data = worker->ready->data,
 		}
 	);
+	worker->ready = NULL;
 	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
 		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
 	worker->phase = worker->under_way < how->depth ? WORKER_IDLE : WORKER_PUSHING;
@@ -117,12 +135,11 @@ static void do_push(struct step *step, hd_ns now) {
 		worker->phase = WORKER_IDLE;
 		return;
 	}
-	buffer = free_buffer(worker);
+	buffer = fill_buffer(worker, salt);
 	if (!buffer) {
 		plan(worker, RETRY, 0, do_push);
 		return;
 	}
-	hd_check_fill(salt, buffer->data, cluster->values);
 	args = (struct hd_push_args){
 		.data = buffer->data,
 		.values = cluster->values,
@@ -150,7 +167,7 @@ static void do_push(struct step *step, hd_ns now) {
 
 static void begin_compute(struct worker_process *worker) {
 	struct hd_cluster *cluster = worker->process.cluster;
-	double jitter = 1 + JITTER * (2 * hd_random_unit(&cluster->random) - 1);
+	double jitter = 1 + JITTER * (2 * hd_random_unit(&worker->random) - 1);
 	double ms = cluster->scenario.job.compute_ms * worker->slowness * jitter;
 
 	worker->phase = WORKER_COMPUTING;
@@ -283,6 +300,7 @@ void app_reset(struct worker_process *worker) {
 	worker->phase = WORKER_IDLE;
 	worker->base = 0;
 	worker->under_way = 0;
+	worker->ready = NULL;
 	worker->leaving = false;
 	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
 		worker->buffers[i].used = false;

@@ -9,6 +9,7 @@
 #include "hd_message.h"
 #include "hd_random.h"
 #include "hd_server.h"
+#include "hd_trainer.h"
 #include "hd_worker.h"
 
 #include <sys/queue.h>
@@ -55,6 +56,9 @@ struct worker_process {
 	uint32_t pull_round;
 	uint32_t under_way; /* pushes without outcome */
 	uint64_t serial; /* invalidates planned steps of former lives and phases */
+	struct hd_random
+		random; /* compute times: a stream of its own, so that modes meet the same ones */
+	struct buffer *ready; /* computed, but not yet taken by the library */
 	bool leaving;
 	struct buffer buffers[CLUSTER_PUSHES_MAX];
 	uint64_t granted_bytes, direct_bytes; /* of former lives */
@@ -102,6 +106,17 @@ struct kept_event {
 
 LIST_HEAD(step_list, step);
 
+/* What a cluster that trains has besides. One model serves all workers: it is room to compute in. */
+struct training {
+	struct hd_model *model;
+	struct hd_sampler *samplers; /* by worker */
+	struct hd_curve curve;
+	bool evaluated; /* at least once, last at: */
+	hd_version version;
+	hd_ns next; /* evaluation */
+	bool reached;
+};
+
 struct hd_cluster {
 	struct hd_cluster_config config;
 	struct hd_scenario scenario;
@@ -112,8 +127,9 @@ struct hd_cluster {
 	struct hd_random draws; /* redrawn rates and speeds */
 	struct hd_key key;
 	struct hd_keyring keys;
-	struct hd_tensor tensor;
+	struct hd_tensor tensors[2 * (HD_LAYERS_MAX + 1)];
 	struct hd_jobspec spec;
+	struct training *training; /* NULL: contents are the checker's */
 	uint32_t job;
 	uint64_t values;
 	int extra_host;
@@ -159,6 +175,19 @@ extern const struct hd_worker_ops app_ops;
 void app_reset(struct worker_process *worker);
 void app_free(struct worker_process *worker);
 void app_leave(struct worker_process *worker);
+
+/* --- hd_cluster_train.c: real training; nothing here takes virtual time --- */
+/* Data, model and job description. 0, -EINVAL with what in error, -ENOMEM. */
+int training_create(struct hd_cluster *cluster, char *error, size_t error_bytes);
+/* The checker, too, learns what training does to the model. */
+int training_tell_check(struct hd_cluster *cluster);
+void training_destroy(struct hd_cluster *cluster);
+/* A new process of a worker draws its minibatches from the first one on, as heddle-train does. */
+int training_start_worker(struct worker_process *worker);
+/* The gradient of the next minibatch at the model that the worker holds. */
+void training_gradient(struct worker_process *worker, float *gradient);
+/* Evaluates the server's model when that is due. */
+void training_watch(struct hd_cluster *cluster);
 
 /* --- hd_cluster_disk.c --- */
 extern const struct hd_server_ops disk_ops;

@@ -125,7 +125,9 @@ static struct hd_node start_worker(struct hd_cluster *cluster, struct worker_pro
 
 	draw_seed(cluster, config.seed);
 	app_reset(worker);
-	code = hd_worker_create(&config, &worker->core);
+	code = cluster->training ? training_start_worker(worker) : 0;
+	if (code == 0)
+		code = hd_worker_create(&config, &worker->core);
 	if (code < 0)
 		hd_check_fail(cluster->check, "worker: %s", strerror(-code));
 	return (struct hd_node){&hd_worker_ops, worker->core};
@@ -262,6 +264,10 @@ static int add_worker(struct hd_cluster *cluster, uint32_t rank) {
 	(void)snprintf(worker->process.host_name, CLUSTER_NAME_BYTES, "h%u", rank + 1);
 	worker->rank = rank;
 	worker->slowness = 1;
+	hd_random_init(
+		&worker->random,
+		cluster->config.seed ^ ((uint64_t)rank + 1) * UINT64_C(0x9e3779b97f4a7c15)
+	);
 	code = add_process(cluster, &worker->process, cluster->scenario.link_mbps);
 	worker->model = calloc(cluster->values, sizeof(float));
 	return worker->model ? code : -ENOMEM;

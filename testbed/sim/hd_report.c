@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The table. */
 #include "hd_report.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <math.h>
 
 const char *hd_report_mode(enum hd_cluster_mode mode) {
@@ -11,17 +10,17 @@ const char *hd_report_mode(enum hd_cluster_mode mode) {
 	return names[mode];
 }
 
-static double mean(const struct hd_check_stats *s) {
+double hd_report_mean(const struct hd_check_stats *s) {
 	return s->commits ? s->delay_sum / (double)s->commits : 0;
 }
 
-static double variance(const struct hd_check_stats *s) {
-	double m = mean(s);
+double hd_report_variance(const struct hd_check_stats *s) {
+	double m = hd_report_mean(s);
 
 	return s->commits ? s->delay_squares / (double)s->commits - m * m : 0;
 }
 
-static double rate(const struct hd_report_run *run) {
+double hd_report_applied_s(const struct hd_report_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 
 	return r->duration_s > 0 ? (double)r->pushes.applied / r->duration_s : 0;
@@ -33,10 +32,10 @@ static double granted_share(const struct hd_cluster_result *r) {
 	return all > 0 ? (double)r->granted_bytes / all : 0;
 }
 
-void hd_report_head(FILE *out) {
+void hd_report_head(FILE *out, bool trains) {
 	(void)fprintf(
 		out,
-		"%-12s %-12s %6s %8s %8s %9s %8s %8s %8s %6s %6s %6s %6s %5s %6s %7s\n",
+		"%-12s %-12s %6s %8s %8s %9s %8s %8s %8s %6s %6s %6s %6s %5s %6s %7s%s\n",
 		"scenario",
 		"mode",
 		"seed",
@@ -52,8 +51,27 @@ void hd_report_head(FILE *out) {
 		"bound",
 		"gr. %",
 		"est.er",
-		"wall s"
+		"wall s",
+		trains ? "   rate  acc. s  updates  final" : ""
 	);
+}
+
+/* `<`: too near to compare anything. */
+static void row_of_training(FILE *out, const struct hd_report_run *run) {
+	const struct hd_cluster_result *r = &run->result;
+
+	(void)fprintf(out, " %6g", run->learning_rate);
+	if (r->time_to_accuracy_s < 0)
+		(void)fprintf(out, " %7s %8s", "-", "-");
+	else
+		(void)fprintf(
+			out,
+			" %7.2f %7llu%c",
+			r->time_to_accuracy_s,
+			(unsigned long long)r->updates_to_accuracy,
+			r->updates_to_accuracy < HD_CURVE_UPDATES_MIN ? '<' : ' '
+		);
+	(void)fprintf(out, " %6.4f", r->final_accuracy);
 }
 
 void hd_report_row(FILE *out, const struct hd_report_run *run) {
@@ -68,12 +86,12 @@ void hd_report_row(FILE *out, const struct hd_report_run *run) {
 		(unsigned long long)run->seed,
 		r->duration_s,
 		(unsigned long long)s->applied,
-		rate(run),
+		hd_report_applied_s(run),
 		(unsigned long long)s->pushed,
 		(unsigned long long)s->dropped,
 		(unsigned long long)s->failed,
-		mean(s),
-		variance(s),
+		hd_report_mean(s),
+		hd_report_variance(s),
 		(unsigned long long)s->delay_max,
 		run->tau_max,
 		100 * granted_share(r)
@@ -82,137 +100,106 @@ void hd_report_row(FILE *out, const struct hd_report_run *run) {
 		(void)fprintf(out, " %6.2f", r->estimate_error);
 	else
 		(void)fprintf(out, " %6s", "-");
-	(void)fprintf(out, " %7.2f\n", run->wall_s);
+	(void)fprintf(out, " %7.2f", run->wall_s);
+	if (run->trains)
+		row_of_training(out, run);
+	(void)fputc('\n', out);
 }
 
-static json_t *reasons(const struct hd_check_stats *s) {
-	json_t *object = json_object();
+/* Of a sample. */
+struct spread {
+	uint64_t count;
+	double sum, squares, least, most;
+};
 
-	for (int i = 0; i < HD_REASON_COUNT; i++)
-		if (s->reasons[i] > 0)
-			json_object_set_new(
-				object,
-				hd_reason_name((enum hd_reason)i),
-				json_integer((json_int_t)s->reasons[i])
-			);
-	return object;
+static void take(struct spread *spread, double value) {
+	spread->least = spread->count ? fmin(spread->least, value) : value;
+	spread->most = spread->count ? fmax(spread->most, value) : value;
+	spread->count++;
+	spread->sum += value;
+	spread->squares += value * value;
 }
 
-static json_t *staleness(const struct hd_report_run *run) {
-	const struct hd_check_stats *s = &run->result.pushes;
+static double mean_of(const struct spread *s) {
+	return s->count ? s->sum / (double)s->count : 0;
+}
 
-	return json_pack(
-		"{s:f, s:f, s:I, s:i}",
-		"mean",
-		mean(s),
-		"variance",
-		variance(s),
-		"max",
-		(json_int_t)s->delay_max,
-		"bound",
-		(int)run->tau_max
+static double deviation_of(const struct spread *s) {
+	double n = (double)s->count;
+
+	return s->count > 1 ? sqrt(fmax(0, (s->squares - s->sum * s->sum / n) / (n - 1))) : 0;
+}
+
+static void print_ratio(FILE *out, const char *what, const struct spread *s) {
+	(void)fprintf(
+		out,
+		"%s x%.3f (sd %.3f, %.3f..%.3f)",
+		what,
+		mean_of(s),
+		deviation_of(s),
+		s->least,
+		s->most
 	);
 }
 
-static json_t *record(const struct hd_report_run *run) {
-	const struct hd_cluster_result *r = &run->result;
-	const struct hd_check_stats *s = &r->pushes;
-	json_t *estimate = r->estimate_error < 0 ? json_null() : json_real(r->estimate_error);
+static void print_accuracy_pairs(FILE *out, const struct hd_report_run *runs, size_t count) {
+	struct spread times[2] = {0}, ratio = {0};
 
-	/* Accuracy and processor time belong to real training: null here. */
-	return json_pack(
-		"{s:s, s:s, s:b, s:I, s:n, s:n, s:n, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:o, "
-		"s:o, s:n, s:f, s:f, s:f, s:I, s:I, s:I, s:f}",
-		"mode",
-		hd_report_mode(run->mode),
-		"scenario",
-		run->scenario,
-		"simulated",
-		1,
-		"seed",
-		(json_int_t)run->seed,
-		"target_accuracy",
-		"final_accuracy",
-		"time_to_accuracy_s",
-		"pushed",
-		(json_int_t)s->pushed,
-		"applied",
-		(json_int_t)s->applied,
-		"dropped",
-		(json_int_t)s->dropped,
-		"failed",
-		(json_int_t)s->failed,
-		"reasons",
-		reasons(s),
-		"rolled_back",
-		(json_int_t)s->rolled_back,
-		"granted_bytes",
-		(json_int_t)r->granted_bytes,
-		"credited_bytes",
-		(json_int_t)r->credited_bytes,
-		"staleness",
-		staleness(run),
-		"estimate_error",
-		estimate,
-		"cpu",
-		"applied_per_s",
-		rate(run),
-		"duration_s",
-		r->duration_s,
-		"settle_s",
-		r->settle_s,
-		"crashes",
-		(json_int_t)r->crashes,
-		"events",
-		(json_int_t)r->network.events,
-		"packets",
-		(json_int_t)r->network.packets,
-		"wall_s",
-		run->wall_s
+	for (size_t i = 0; i + 1 < count; i += 2) {
+		double ours = runs[i].result.time_to_accuracy_s;
+		double theirs = runs[i + 1].result.time_to_accuracy_s;
+
+		if (ours <= 0 || theirs <= 0)
+			continue;
+		take(&times[0], ours);
+		take(&times[1], theirs);
+		take(&ratio, theirs / ours);
+	}
+	(void)fprintf(
+		out,
+		"%s: accuracy %g reached by both in %llu of %zu pairs",
+		runs[0].scenario,
+		runs[0].target_accuracy,
+		(unsigned long long)ratio.count,
+		count / 2
 	);
-}
-
-int hd_report_json(const char *path, const struct hd_report_run *runs, size_t count) {
-	json_t *list = json_array();
-	int code = 0;
-
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(list, record(&runs[i]));
-	errno = 0;
-	if (json_dump_file(list, path, JSON_INDENT(1)) < 0)
-		code = errno ? -errno : -EIO;
-	json_decref(list);
-	return code;
+	if (ratio.count > 0) {
+		(void)fprintf(
+			out,
+			": scheduled after %.2f s (sd %.2f), unscheduled after %.2f s (sd %.2f), ",
+			mean_of(&times[0]),
+			deviation_of(&times[0]),
+			mean_of(&times[1]),
+			deviation_of(&times[1])
+		);
+		print_ratio(out, "sooner by", &ratio);
+	}
+	(void)fputc('\n', out);
 }
 
 void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count) {
-	double sum = 0, squares = 0, least = INFINITY, most = 0, variances[2] = {0};
-	size_t pairs = count / 2;
+	struct spread ratio = {0}, variances[2] = {0};
 
 	for (size_t i = 0; i + 1 < count; i += 2) {
-		double ratio = rate(&runs[i]) / rate(&runs[i + 1]);
-
-		sum += ratio;
-		squares += ratio * ratio;
-		least = fmin(least, ratio);
-		most = fmax(most, ratio);
-		variances[0] += variance(&runs[i].result.pushes) / (double)pairs;
-		variances[1] += variance(&runs[i + 1].result.pushes) / (double)pairs;
+		take(&ratio, hd_report_applied_s(&runs[i]) / hd_report_applied_s(&runs[i + 1]));
+		take(&variances[0], hd_report_variance(&runs[i].result.pushes));
+		take(&variances[1], hd_report_variance(&runs[i + 1].result.pushes));
 	}
-	if (pairs == 0)
+	if (ratio.count == 0)
 		return;
-	sum /= (double)pairs;
 	(void)fprintf(
 		out,
-		"%s: scheduled / unscheduled over %zu paired seeds: applied/s x%.3f (sd %.3f, "
-		"%.3f..%.3f), variance of the delay %.2f against %.2f\n",
+		"%s: scheduled / unscheduled over %llu paired seeds:",
 		runs[0].scenario,
-		pairs,
-		sum,
-		sqrt(fmax(0, squares / (double)pairs - sum * sum)),
-		least,
-		most,
-		variances[0],
-		variances[1]
+		(unsigned long long)ratio.count
 	);
+	print_ratio(out, " applied/s", &ratio);
+	(void)fprintf(
+		out,
+		", variance of the delay %.2f against %.2f\n",
+		mean_of(&variances[0]),
+		mean_of(&variances[1])
+	);
+	if (runs[0].trains)
+		print_accuracy_pairs(out, runs, count);
 }

@@ -7,6 +7,14 @@
 
 #include <stdio.h>
 
+/* A learning rate that was tried: the mean time to the target over the seeds. One that does not reach it
+ * counts with twice the scenario's duration. */
+struct hd_report_rate {
+	double rate, mean_s;
+	uint32_t reached, seeds;
+	bool lost; /* given up when it could not win any more: mean_s is a lower bound */
+};
+
 struct hd_report_run {
 	const char *scenario;
 	enum hd_cluster_mode mode;
@@ -14,10 +22,20 @@ struct hd_report_run {
 	uint32_t tau_max;
 	double wall_s;
 	struct hd_cluster_result result;
+	/* Of training. */
+	bool trains;
+	double learning_rate, target_accuracy;
+	struct hd_curve curve;
+	const struct hd_report_rate *tried; /* how the rate was found, or NULL */
+	size_t tried_count;
 };
 
 const char *hd_report_mode(enum hd_cluster_mode mode);
-void hd_report_head(FILE *out);
+double hd_report_mean(const struct hd_check_stats *s);
+double hd_report_variance(const struct hd_check_stats *s);
+/* Applied a second. */
+double hd_report_applied_s(const struct hd_report_run *run);
+void hd_report_head(FILE *out, bool trains);
 void hd_report_row(FILE *out, const struct hd_report_run *run);
 /* A JSON list. 0 or -errno. */
 int hd_report_json(const char *path, const struct hd_report_run *runs, size_t count);

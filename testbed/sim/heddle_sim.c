@@ -1,158 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-sim: runs scenario files in virtual time, with every invariant checked. */
-#include "hd_cluster.h"
 #include "hd_program.h"
-#include "hd_report.h"
+#include "sim_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-
-#define SEEDS_MAX 100000
-
-enum mode_choice {
-	MODE_DEFAULT,
-	MODE_ONE,
-	MODE_BOTH
-};
-
-struct options {
-	const char *path;
-	bool random; /* scenarios drawn from the seed instead of a file */
-	bool seeded;
-	uint64_t seed, seeds;
-	enum mode_choice choice;
-	enum hd_cluster_mode mode;
-	const char *json, *trace;
-	bool unchecked, quiet;
-};
-
-static const char usage[]
-	= "usage: heddle-sim [OPTIONS] SCENARIO.json\n"
-	  "       heddle-sim [OPTIONS] --random\n"
-	  "Runs a scenario with the shipped cores in virtual time and checks the invariants at each step.\n"
-	  "  --seed N       seed (default: the scenario's)\n"
-	  "  --seeds N      run this many seeds, counting up\n"
-	  "  --mode MODE    scheduled (default), unscheduled, direct, or both (paired)\n"
-	  "  --random       draw the scenario, its faults and mode from the seed\n"
-	  "  --json FILE    write the runs as a list of records\n"
-	  "  --trace FILE   write every event as a JSON line (one run only)\n"
-	  "  --unchecked    leave out the comparisons of contents, for speed alone\n"
-	  "  --quiet        print the table only when something is wrong\n"
-	  "  --help\n"
-	  "Exit: 0; 64 usage; 65 scenario; 70 an invariant was violated.\n";
-
-static int bad(const char *field, const char *what) {
-	(void)fprintf(stderr, "heddle-sim: %s: %s\n", field, what);
-	return EX_USAGE;
-}
-
-static int parse_number(const char *field, const char *text, uint64_t limit, uint64_t *value) {
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	if (errno || *end || *text < '0' || *text > '9' || *value > limit) {
-		(void)fprintf(
-			stderr,
-			"heddle-sim: %s: '%s' is not a whole number (limit %llu)\n",
-			field,
-			text,
-			(unsigned long long)limit
-		);
-		return EX_USAGE;
-	}
-	return 0;
-}
-
-static int parse_mode(const char *text, struct options *options) {
-	options->choice = MODE_ONE;
-	if (strcmp(text, "scheduled") == 0)
-		options->mode = HD_CLUSTER_SCHEDULED;
-	else if (strcmp(text, "unscheduled") == 0)
-		options->mode = HD_CLUSTER_UNSCHEDULED;
-	else if (strcmp(text, "direct") == 0)
-		options->mode = HD_CLUSTER_DIRECT;
-	else if (strcmp(text, "both") == 0)
-		options->choice = MODE_BOTH;
-	else
-		return bad("--mode", "must be one of scheduled, unscheduled, direct, both");
-	return 0;
-}
-
-static const struct option long_options[] = {
-	{"seed", required_argument, NULL, 's'},
-	{"seeds", required_argument, NULL, 'n'},
-	{"mode", required_argument, NULL, 'm'},
-	{"random", no_argument, NULL, 'r'},
-	{"json", required_argument, NULL, 'j'},
-	{"trace", required_argument, NULL, 't'},
-	{"unchecked", no_argument, NULL, 'u'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{0},
-};
-
-/* Returns -1 to go on, else the exit code. */
-static int parse_option(int option, struct options *options) {
-	int code = 0;
-
-	switch (option) {
-	case 's':
-		options->seeded = true;
-		code = parse_number("--seed", optarg, INT64_MAX, &options->seed);
-		break;
-	case 'n':
-		code = parse_number("--seeds", optarg, SEEDS_MAX, &options->seeds);
-		break;
-	case 'm':
-		code = parse_mode(optarg, options);
-		break;
-	case 'r':
-		options->random = true;
-		break;
-	case 'j':
-		options->json = optarg;
-		break;
-	case 't':
-		options->trace = optarg;
-		break;
-	case 'u':
-		options->unchecked = true;
-		break;
-	case 'q':
-		options->quiet = true;
-		break;
-	case 'h':
-		(void)fputs(usage, stdout);
-		exit(EX_OK);
-	default:
-		code = EX_USAGE;
-	}
-	return code ? code : -1;
-}
-
-static int parse(int argc, char **argv, struct options *options) {
-	int option, code = -1;
-
-	while (code < 0 && (option = getopt_long(argc, argv, "", long_options, NULL)) >= 0)
-		code = parse_option(option, options);
-	if (code >= 0) {
-		(void)fputs("Try 'heddle-sim --help'.\n", stderr);
-		return code;
-	}
-	if (options->random != (optind == argc) || optind + 1 < argc) {
-		(void)fputs(usage, stderr);
-		return EX_USAGE;
-	}
-	if (options->trace && (options->seeds > 1 || options->choice == MODE_BOTH))
-		return bad("--trace", "needs a single run");
-	options->path = options->random ? NULL : argv[optind];
-	return -1;
-}
 
 static void trace_event(void *owner, const char *node, const struct hd_event *event) {
 	char line[HD_EVENT_JSON_BYTES];
@@ -161,55 +16,84 @@ static void trace_event(void *owner, const char *node, const struct hd_event *ev
 	(void)fwrite(line, 1, bytes, owner);
 }
 
-/* Runs one cluster and fills *run. Returns an exit code. */
 static int
-run_one(const struct options *options,
-	const struct hd_scenario *scenario,
-	FILE *trace,
-	struct hd_report_run *run) {
+create(const struct sim_session *session,
+       const struct hd_cluster_config *config,
+       struct hd_cluster **cluster) {
+	char error[512];
+	int code = hd_cluster_create(config, cluster, error, sizeof(error));
+
+	if (code == 0)
+		return EX_OK;
+	(void)fprintf(
+		stderr,
+		"heddle-sim: %s: %s\n",
+		session->options->path ? session->options->path : "cluster",
+		error
+	);
+	return code == -EINVAL ? EX_DATAERR : EX_OSERR;
+}
+
+int sim_run(const struct sim_session *session, struct hd_report_run *run, bool until_target) {
+	const struct sim_options *options = session->options;
+	static struct hd_scenario scenario; /* large */
+	const struct hd_cluster_training training = {
+		.train = &session->train,
+		.test = &session->test,
+		.until_target = until_target,
+	};
 	struct hd_cluster_config config = {
-		.scenario = scenario,
+		.scenario = &scenario,
 		.seed = run->seed,
 		.mode = run->mode,
 		.explain = true,
+		.training = options->trains ? &training : NULL,
 		.unchecked = options->unchecked,
-		.event = trace ? trace_event : NULL,
-		.owner = trace,
+		.event = session->trace ? trace_event : NULL,
+		.owner = session->trace,
 	};
 	struct hd_cluster *cluster;
 	hd_ns start = hd_driver_now();
-	char error[512];
-	int code = hd_cluster_create(&config, &cluster, error, sizeof(error));
+	int code;
 
-	if (code < 0) {
-		(void)fprintf(stderr, "heddle-sim: cluster: %s\n", error);
-		return EX_OSERR;
-	}
+	scenario = session->scenario;
+	scenario.job.learning_rate = run->learning_rate;
+	if (options->target_accuracy > 0)
+		scenario.job.target_accuracy = options->target_accuracy;
+	run->trains = options->trains;
+	run->target_accuracy = scenario.job.target_accuracy;
+	code = create(session, &config, &cluster);
+	if (code != EX_OK)
+		return code;
 	code = hd_cluster_run(cluster);
 	hd_cluster_result(cluster, &run->result);
+	hd_cluster_take_curve(cluster, &run->curve);
 	run->wall_s = (double)(hd_driver_now() - start) * 1e-9;
 	if (code < 0)
 		(void)fprintf(
 			stderr,
-			"heddle-sim: violated: %s\nreplay: heddle-sim %s --mode %s --seed %llu\n",
+			"heddle-sim: violated: %s\nreplay: heddle-sim %s --mode %s --seed %llu%s",
 			hd_cluster_failure(cluster),
 			options->random ? "--random" : options->path,
 			hd_report_mode(run->mode),
-			(unsigned long long)run->seed
+			(unsigned long long)run->seed,
+			options->trains ? "" : "\n"
 		);
+	if (code < 0 && options->trains)
+		(void)fprintf(stderr, " --train --learning-rate %g\n", run->learning_rate);
 	hd_cluster_destroy(cluster);
 	return code < 0 ? EX_SOFTWARE : EX_OK;
 }
 
-struct session {
-	const struct options *options;
-	struct hd_scenario scenario;
-	FILE *trace;
-	struct hd_report_run *runs;
-	size_t count;
-};
+/* The grid's, the command line's or the scenario's. */
+static double rate_of(const struct sim_session *session, enum hd_cluster_mode mode) {
+	if (session->rate[mode] > 0)
+		return session->rate[mode];
+	return session->options->learning_rate > 0 ? session->options->learning_rate :
+						     session->scenario.job.learning_rate;
+}
 
-static int run_mode(struct session *session, uint64_t seed, enum hd_cluster_mode mode) {
+static int run_mode(struct sim_session *session, uint64_t seed, enum hd_cluster_mode mode) {
 	struct hd_report_run *run = &session->runs[session->count++];
 	int code;
 
@@ -218,50 +102,61 @@ static int run_mode(struct session *session, uint64_t seed, enum hd_cluster_mode
 		.mode = mode,
 		.seed = seed,
 		.tau_max = session->scenario.job.tau_max,
+		.learning_rate = rate_of(session, mode),
+		.tried = session->tried[mode],
+		.tried_count = session->rate[mode] > 0 ? SIM_RATES : 0,
 	};
-	code = run_one(session->options, &session->scenario, session->trace, run);
+	code = sim_run(session, run, session->options->until_target);
+	if (code == EX_DATAERR || code == EX_OSERR) {
+		session->count--; /* there was no run */
+		return code;
+	}
 	if (!session->options->quiet || code != EX_OK)
 		hd_report_row(stdout, run);
 	(void)fflush(stdout);
 	return code;
 }
 
-static int run_seed(struct session *session, uint64_t seed) {
-	const struct options *options = session->options;
+static int run_seed(struct sim_session *session, uint64_t seed) {
+	const struct sim_options *options = session->options;
 	enum hd_cluster_mode mode = options->mode;
 	int code;
 
 	if (options->random)
 		hd_cluster_draw(seed, &session->scenario, &mode);
-	if (options->choice == MODE_ONE)
+	if (options->choice == SIM_MODE_ONE)
 		mode = options->mode;
-	if (options->choice != MODE_BOTH)
+	if (options->choice != SIM_MODE_BOTH)
 		return run_mode(session, seed, mode);
 	code = run_mode(session, seed, HD_CLUSTER_SCHEDULED);
 	return code ? code : run_mode(session, seed, HD_CLUSTER_UNSCHEDULED);
 }
 
-static int run_seeds(struct session *session) {
-	const struct options *options = session->options;
+static int run_seeds(struct sim_session *session) {
+	const struct sim_options *options = session->options;
 	int worst = EX_OK;
 
+	if (options->grid)
+		worst = sim_grid(session);
+	if (worst != EX_OK)
+		return worst;
 	if (!options->quiet)
-		hd_report_head(stdout);
+		hd_report_head(stdout, options->trains);
 	for (uint64_t i = 0; i < options->seeds; i++) {
 		int code = run_seed(session, options->seed + i);
 
 		if (code != EX_OK)
 			worst = code;
-		if (code == EX_OSERR)
-			break;
+		if (code == EX_OSERR || code == EX_DATAERR)
+			return code;
 	}
-	if (options->choice == MODE_BOTH)
+	if (options->choice == SIM_MODE_BOTH)
 		hd_report_pairs(stdout, session->runs, session->count);
 	return worst;
 }
 
-static int finish(struct session *session, int code) {
-	const struct options *options = session->options;
+static int finish(struct sim_session *session, int code) {
+	const struct sim_options *options = session->options;
 	int written = 0;
 
 	if (session->trace && fclose(session->trace) != 0)
@@ -275,8 +170,8 @@ static int finish(struct session *session, int code) {
 	return code;
 }
 
-static int open_outputs(struct session *session) {
-	const struct options *options = session->options;
+static int open_outputs(struct sim_session *session) {
+	const struct sim_options *options = session->options;
 
 	session->runs = calloc(2 * options->seeds + 1, sizeof(*session->runs));
 	if (!session->runs)
@@ -290,27 +185,49 @@ static int open_outputs(struct session *session) {
 	return EX_CANTCREAT;
 }
 
-int main(int argc, char **argv) {
-	static struct session session;
-	static struct options options = {.seed = 1, .seeds = 1};
+static int read_scenario(struct sim_session *session, struct sim_options *options) {
 	char error[512];
-	int code = parse(argc, argv, &options);
+	int code = hd_scenario_read(options->path, &session->scenario, error, sizeof(error));
+
+	if (code < 0) {
+		(void)fprintf(stderr, "heddle-sim: %s\n", error);
+		return code == -EINVAL ? EX_DATAERR : EX_NOINPUT;
+	}
+	if (!options->seeded)
+		options->seed = session->scenario.seed;
+	return EX_OK;
+}
+
+static int open_data(struct sim_session *session) {
+	const char *name = session->options->data ? session->options->data : "digits";
+	char error[512];
+	int code = hd_dataset_open(name, &session->train, &session->test, error, sizeof(error));
+
+	if (code == 0)
+		return EX_OK;
+	(void)fprintf(stderr, "heddle-sim: data: %s\n", error);
+	return code == -ENOENT ? EX_NOINPUT : EX_DATAERR;
+}
+
+int main(int argc, char **argv) {
+	static struct sim_session session;
+	static struct sim_options options = {.seed = 1, .seeds = 1};
+	int code = sim_parse(argc, argv, &options);
 
 	if (code >= 0)
 		return code;
 	session.options = &options;
-	if (options.path) {
-		code = hd_scenario_read(options.path, &session.scenario, error, sizeof(error));
-		if (code < 0) {
-			(void)fprintf(stderr, "heddle-sim: %s\n", error);
-			return code == -EINVAL ? EX_DATAERR : EX_NOINPUT;
-		}
-		if (!options.seeded)
-			options.seed = session.scenario.seed;
-	}
-	code = open_outputs(&session);
+	code = options.path ? read_scenario(&session, &options) : EX_OK;
+	if (code == EX_OK && options.trains)
+		code = open_data(&session);
+	if (code == EX_OK)
+		code = open_outputs(&session);
 	if (code == EX_OK)
 		code = finish(&session, run_seeds(&session));
+	for (size_t i = 0; i < session.count; i++)
+		hd_curve_fini(&session.runs[i].curve);
 	free(session.runs);
+	hd_dataset_fini(&session.train);
+	hd_dataset_fini(&session.test);
 	return code;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A worker is killed in a scheduled run and comes back, another joins late: the others go on, and the counts agree.
+"""A worker is killed in a scheduled run and comes back, another joins late, a third leaves: the others go on, and
+the counts agree.
 
 usage: test_members.py BUILD_DIR"""
 import pathlib
@@ -11,7 +12,7 @@ import demo_run
 import pen
 
 SCENARIO = pathlib.Path(__file__).resolve().parent / "members.json"
-KILL_S, BACK_S, LATE_S, END_S = 5, 9, 3, 14  # as the scenario has it
+KILL_S, BACK_S, LATE_S, LEAVE_S = 5, 9, 3, 12  # as the scenario has it
 SURVIVORS = (0, 2, 3)
 
 
@@ -44,6 +45,11 @@ def main():
             away = [t for worker, t in commits if worker == rank and KILL_S + 1 < t < BACK_S]
             after = [t for worker, t in commits if worker == rank and t > BACK_S + 1]
             assert away and after, (rank, len(away), len(after))
+        last = max(t for worker, t in commits if worker == 3)
+        assert LEAVE_S - 2 < last < LEAVE_S + 1.5 < commits[-1][1], (last, commits[-1])
+        left = [(e["at_ns"] - start) / 1e9 for e in demo_run.events(directory, "events-ctl.jsonl", "node-down")
+                if e.get("reason") == "left" and e.get("worker", 0) == 3]
+        assert left and LEAVE_S - 2 < left[0] < LEAVE_S + 1.5, left
     return 0
 
 

@@ -32,7 +32,7 @@ GOOD = """{
   {"flows": 2, "from": "server", "to": "worker:1"},
   {"flows": 2, "from": "extra", "to": "worker:3"}
  ],
- "workers_events": [{"at_s": 1, "worker": 3, "do": "kill"}],
+ "workers_events": [{"at_s": 1, "worker": 3, "do": "kill"}, {"at_s": 2, "worker": 0, "do": "leave"}],
  "faults": {"loss": 0.1, "crash": [{"at_s": 1, "node": "server", "down_s": 1}]},
  "duration_s": 20
 }
@@ -79,7 +79,7 @@ BAD = [
     ('{"flows": 2, "from": "extra"', '{"flows": 65, "from": "extra"', 14, "tenants[1].flows", "65 is outside 1..64"),
     ('{"flows": 2, "from": "extra"', '{"from": "extra"', 14, "tenants[1].flows", "is missing"),
     ('"worker": 3', '"worker": 4', 16, "workers_events[0].worker", "there are 4 workers"),
-    ('"do": "kill"', '"do": "hide"', 16, "workers_events[0].do", "one of kill, join"),
+    ('"do": "kill"', '"do": "hide"', 16, "workers_events[0].do", "one of kill, join, leave"),
     ('"loss": 0.1', '"loss": 1.5', 17, "faults.loss", "1.5 is outside 0..1"),
     ('"node": "server"', '"node": "worker:9"', 17, "faults.crash[0].node", "there are 4 workers"),
     ('"node": "server"', '"node": "extra"', 17, "faults.crash[0].node", "worker:N, server or controller"),

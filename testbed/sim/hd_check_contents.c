@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What updates hold, and the model that the committed ones make. */
+#include "hd_check_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t mix(uint32_t x) {
+	x = (x ^ (x >> 16)) * 0x7feb352du;
+	x = (x ^ (x >> 15)) * 0x846ca68bu;
+	return x ^ (x >> 16);
+}
+
+void hd_check_fill(uint64_t salt, float *data, uint64_t values) {
+	uint32_t start = mix((uint32_t)salt ^ mix((uint32_t)(salt >> 32)));
+
+	/* 1..4: an update that is missing, doubled or torn never cancels out. */
+	for (uint64_t i = 0; i < values; i++)
+		data[i] = (float)(1 + (((uint32_t)i * 2654435761u + start) >> 30));
+}
+
+uint64_t hd_check_hash(const float *data, uint64_t values) {
+	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+	uint64_t hash = values;
+
+	for (uint64_t i = 0; i < values; i++) {
+		uint32_t bits;
+
+		memcpy(&bits, &data[i], sizeof(bits));
+		lane[i % 8] = (lane[i % 8] ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
+	}
+	for (size_t i = 0; i < 8; i++)
+		hash = (hash ^ lane[i] ^ (lane[i] >> 29)) * UINT64_C(0xbf58476d1ce4e5b9);
+	return hash;
+}
+
+/* --- a job that trains --------------------------------------------------------------------- */
+
+int hd_check_train(struct hd_check *check, const float *initial, const struct hd_sgd *sgd) {
+	size_t bytes = check->values * sizeof(float);
+	float *copy = malloc(bytes), *momentum = calloc(check->values, sizeof(float));
+
+	if (!copy || !momentum) {
+		free(copy);
+		free(momentum);
+		return -ENOMEM;
+	}
+	memcpy(copy, initial, bytes);
+	memcpy(check->shadow, initial, bytes);
+	check->initial = copy;
+	check->momentum = momentum;
+	check->sgd = *sgd;
+	check->trains = true;
+	return 0;
+}
+
+void hd_check_contents_fini(struct hd_check *check) {
+	free(check->shadow);
+	free(check->scratch);
+	free(check->initial);
+	free(check->momentum);
+}
+
+void hd_check_keep(struct hd_check *check, struct hd_check_record *record, const float *data) {
+	size_t bytes = check->values * sizeof(float);
+
+	if (!check->trains || check->blind)
+		return;
+	record->data = malloc(bytes);
+	if (!record->data)
+		hd_check_fail(check, "out of memory");
+	else
+		memcpy(record->data, data, bytes);
+}
+
+void hd_check_forget(struct hd_check_record *record) {
+	free(record->data);
+	record->data = NULL;
+}
+
+static void apply_trained(struct hd_check *check, struct hd_check_record *record, float weight) {
+	const float *update = record->data;
+
+	if (check->blind)
+		return;
+	if (!(weight >= 1.0f && weight <= 1.0f)) {
+		hd_scale_f32(check->scratch, update, check->values, weight);
+		update = check->scratch;
+	}
+	(void)hd_sgd_apply(check->shadow, check->momentum, update, check->values, &check->sgd);
+	hd_check_forget(record);
+}
+
+void hd_check_apply(struct hd_check *check, struct hd_check_record *record, float weight) {
+	if (check->trains) {
+		apply_trained(check, record, weight);
+		return;
+	}
+	hd_check_fill(record->salt, check->scratch, check->values);
+	for (uint64_t i = 0; i < check->values; i++)
+		check->shadow[i] -= check->scratch[i];
+}
+
+void hd_check_reset(struct hd_check *check, const float *model) {
+	size_t bytes = check->values * sizeof(float);
+
+	check->blind = check->trains && check->life_count > 0;
+	if (model)
+		memcpy(check->shadow, model, bytes);
+	else if (check->trains)
+		memcpy(check->shadow, check->initial, bytes);
+	else
+		memset(check->shadow, 0, bytes);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-sim's command line and what its parts share. */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include "hd_report.h"
+
+#define SIM_MODES 3 /* enum hd_cluster_mode */
+#define SIM_RATES 4 /* of the grid */
+
+enum sim_choice {
+	SIM_MODE_DEFAULT,
+	SIM_MODE_ONE,
+	SIM_MODE_BOTH
+};
+
+struct sim_options {
+	const char *path;
+	bool random; /* scenarios drawn from the seed instead of a file */
+	bool seeded;
+	uint64_t seed, seeds;
+	enum sim_choice choice;
+	enum hd_cluster_mode mode;
+	const char *json, *trace;
+	bool unchecked, quiet;
+	/* Of training. */
+	bool trains, until_target, grid;
+	const char *data;
+	double learning_rate, target_accuracy; /* 0: the scenario's */
+	uint64_t grid_seeds; /* 0: not given */
+};
+
+struct sim_session {
+	const struct sim_options *options;
+	struct hd_scenario scenario;
+	struct hd_dataset train, test;
+	FILE *trace;
+	struct hd_report_run *runs;
+	size_t count;
+	/* What the grid found, by mode; rate 0: not searched. */
+	double rate[SIM_MODES];
+	struct hd_report_rate tried[SIM_MODES][SIM_RATES];
+};
+
+/* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
+int sim_parse(int argc, char **argv, struct sim_options *options);
+
+/* Runs one cluster with run->seed, mode and learning rate, and fills in the rest. Returns an exit code. */
+int sim_run(const struct sim_session *session, struct hd_report_run *run, bool until_target);
+
+/* Searches the learning rate with the least mean time to the target accuracy for the modes that will be
+ * measured, over seeds that follow the measured ones. Returns an exit code. */
+int sim_grid(struct sim_session *session);
+
+#endif
