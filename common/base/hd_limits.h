@@ -46,6 +46,9 @@
 #define HD_REFUSALS_PER_S 256 /* answers in words to what could not be authenticated */
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
+/* --- operators ---------------------------------------------------------------------------- */
+#define HD_STATS_ROWS_MAX 65536 /* of one snapshot of the counters, all groups together */
+
 /* --- network and plan --------------------------------------------------------------------- */
 #define HD_HOSTS_MAX 16384 /* hosts and switches of a topology */
 #define HD_LINKS_MAX 65536 /* directed links */

@@ -29,6 +29,7 @@
 #include "hd_keys.h"
 #include "hd_message.h"
 #include "hd_node.h"
+#include "hd_stats.h"
 
 struct hd_endpoint;
 struct hd_session;
@@ -156,5 +157,6 @@ struct hd_endpoint_stats {
 	uint64_t drop_version, drop_candidates, drop_out_of_window, drop_role;
 };
 const struct hd_endpoint_stats *hd_endpoint_stats(const struct hd_endpoint *endpoint);
+extern const struct hd_stat_group hd_endpoint_group; /* what each means */
 
 #endif

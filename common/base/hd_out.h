@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Text that grows: JSON rows and metrics, without printf on the way. Pure but for malloc. A failed
+ * allocation is remembered, and everything after it is left out: look at `failed` once, at the end. */
+#ifndef HD_OUT_H
+#define HD_OUT_H
+
+#include "hd_types.h"
+
+struct hd_out {
+	char *data; /* not terminated */
+	size_t bytes, capacity;
+	bool failed;
+};
+
+void hd_out_fini(struct hd_out *out);
+void hd_out_bytes(struct hd_out *out, const char *data, size_t bytes);
+void hd_out_char(struct hd_out *out, char c);
+void hd_out_text(struct hd_out *out, const char *text);
+void hd_out_u64(struct hd_out *out, uint64_t value);
+void hd_out_i64(struct hd_out *out, int64_t value);
+/* Rounded to three decimals, at least one of them written: what an eye can use. Not finite: `null`. */
+void hd_out_milli(struct hd_out *out, double value);
+/* As many digits as say the same number again. Not finite: NaN, +Inf, -Inf (as OpenMetrics has them). */
+void hd_out_real(struct hd_out *out, double value);
+/* A JSON string with its quotes. text is UTF-8. */
+void hd_out_json(struct hd_out *out, const char *text);
+/* Appends a NUL (not counted in bytes) and returns the text, or NULL when memory failed. */
+const char *hd_out_string(struct hd_out *out);
+
+#endif
