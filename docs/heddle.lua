@@ -35,6 +35,8 @@ local messages = {
 	[45] = { "inflight", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "position:u64", "base:u64", "bytes:u64", "held_bytes:u64" } },
 	[64] = { "show", { "table:name", "filter:text" } },
 	[65] = { "table", { "table:name", "json:blob" } },
+	[66] = { "command", { "request:u32", "verb:u8", "object:name", "target:text", "value:text" } },
+	[67] = { "done", { "request:u32", "reason:u8", "affected:u32", "text:text" } },
 }
 
 local proto = Proto("heddle", "Heddle")

@@ -405,6 +405,17 @@ const char *hd_role_name(uint8_t role) {
 	return role < HD_ROLE_COUNT ? names[role] : "unknown";
 }
 
+const char *hd_verb_name(uint8_t verb) {
+	static const char *const names[HD_VERB_COUNT]
+		= {[HD_VERB_NONE] = "none",
+#define VERB_ROW(upper, text, number) [HD_VERB_##upper] = text,
+		   HD_VERBS(VERB_ROW)
+#undef VERB_ROW
+		};
+
+	return verb < HD_VERB_COUNT ? names[verb] : "unknown";
+}
+
 const struct hd_field_info *hd_message_field(uint8_t kind, size_t index) {
 	struct fields fields = fields_of(kind);
 

@@ -20,7 +20,7 @@
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
- *   T -> C        SHOW -> TABLE
+ *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
  */
 #ifndef HD_MESSAGE_H
 #define HD_MESSAGE_H
@@ -43,6 +43,23 @@ enum hd_role {
 enum hd_direction {
 	HD_PUSH = 0,
 	HD_PULL = 1
+};
+
+/* What COMMAND asks for. */
+#define HD_VERBS(V)                                                                                \
+	V(SET, "set", 1)                                                                           \
+	V(PAUSE, "pause", 2) /* no new grants: all, or of a job */                                 \
+	V(RESUME, "resume", 3)                                                                     \
+	V(DRAIN, "drain", 4) /* no new grants to or from a host, no new jobs on its server */      \
+	V(UNDRAIN, "undrain", 5)                                                                   \
+	V(EVICT, "evict", 6) /* a worker, or all of a job's, are refused for good */
+
+enum hd_verb {
+	HD_VERB_NONE = 0,
+#define HD_VERB_ENUM(upper, text, number) HD_VERB_##upper = (number),
+	HD_VERBS(HD_VERB_ENUM)
+#undef HD_VERB_ENUM
+	HD_VERB_COUNT
 };
 
 struct hd_segment {
@@ -172,6 +189,13 @@ typedef struct hd_ranges hd_ranges;
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
+/* Steers (enum hd_verb). `object` is what kind of thing: of SET the setting; else "all", "job",
+ * "worker" or "host". `target` names it (JOB or TENANT/JOB, a host), `value` is SET's value or the
+ * worker's rank. `request` comes back in DONE, with NONE and what was done, or REFUSED and the field and
+ * limit that are wrong, in words; `affected` counts jobs, nodes or transfers that it touched. */
+#define HD_FIELDS_COMMAND(F) \
+	F(u32, request) F(u8, verb) F(name, object) F(text, target) F(text, value)
+#define HD_FIELDS_DONE(F) F(u32, request) F(u8, reason) F(u32, affected) F(text, text)
 
 #define HD_MESSAGES(M) \
 	M(HELLO, hello, 1) M(WELCOME, welcome, 2) M(REFUSE, refuse, 3) M(PING, ping, 4) M(PONG, pong, 5) \
@@ -180,8 +204,8 @@ typedef struct hd_ranges hd_ranges;
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
 	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(SHOW, show, 64) \
-	M(TABLE, table, 65)
-/* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 51 PROBE, 52 SLOTS, 53 COPY, 66 SET. */
+	M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
+/* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 51 PROBE, 52 SLOTS, 53 COPY. */
 
 /* clang-format on */
 
@@ -224,6 +248,7 @@ int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd
 /* "grant", "request", ...; "unknown" otherwise. */
 const char *hd_message_name(uint8_t kind);
 const char *hd_role_name(uint8_t role);
+const char *hd_verb_name(uint8_t verb);
 
 enum hd_field_type {
 	HD_FIELD_u8,

@@ -77,6 +77,9 @@ int main(void) {
 	printf("<!-- table: roles -->\n| code | role |\n|---|---|\n");
 	for (int i = 0; i < HD_ROLE_COUNT; i++)
 		printf("| %d | %s |\n", i, hd_role_name((uint8_t)i));
+	printf("<!-- table: verbs -->\n| code | verb |\n|---|---|\n");
+	for (int i = 0; i < HD_VERB_COUNT; i++)
+		printf("| %d | %s |\n", i, hd_verb_name((uint8_t)i));
 	printf("<!-- table: limits -->\n");
 	print_limits();
 	printf("-- table: lua\n");
