@@ -61,6 +61,13 @@ hd_ns ctl_interval(const struct hd_controller *c) {
 	return c->config.interval_us * HD_US + c->pending_count * CTL_ITEM_NS;
 }
 
+void ctl_record(const struct hd_controller *c, struct hd_record record) {
+	if (!c->config.ops || !c->config.ops->record)
+		return;
+	record.at = c->now;
+	c->config.ops->record(c->config.owner, &record);
+}
+
 void ctl_plan_soon(struct hd_controller *c) {
 	hd_ns at = c->scratch.planned_at ? c->last_plan + ctl_interval(c) : c->now;
 
@@ -199,6 +206,12 @@ static void on_message(
 	case HD_MSG_SHOW:
 		if (hd_session_peer_role(session) == HD_ROLE_SHELL)
 			ctl_show(c, node, &message->show, sink);
+		else
+			c->counters.hostile_role++;
+		break;
+	case HD_MSG_COMMAND:
+		if (hd_session_peer_role(session) == HD_ROLE_SHELL)
+			ctl_command(c, node, &message->command, sink);
 		else
 			c->counters.hostile_role++;
 		break;

@@ -7,10 +7,29 @@
 #define HD_CONTROLLER_H
 
 #include "hd_keys.h"
+#include "hd_message.h"
 #include "hd_node.h"
+#include "hd_record.h"
+#include "hd_stats.h"
 
 struct hd_topology;
 struct hd_controller;
+
+/* What the program around the core does for it. Each may be NULL; all are called on the core's thread. */
+struct hd_controller_ops {
+	/* Adds what the core cannot see: ports, queues, cores, the process, the journal. */
+	void (*gather)(void *owner, struct hd_stats *stats);
+	/* For the journal. */
+	void (*record)(void *owner, const struct hd_record *record);
+	/* A command of an operator was answered. */
+	void (*commanded
+	)(void *owner,
+	  struct hd_addr from,
+	  const struct hd_msg_command *command,
+	  const struct hd_msg_done *done);
+	const char *(*log_level)(void *owner);
+	int (*set_log_level)(void *owner, const char *text); /* 0, or -EINVAL */
+};
 
 struct hd_controller_config {
 	const char *name;
@@ -28,6 +47,8 @@ struct hd_controller_config {
 	uint32_t
 		drop_permille_max; /* guard: at most this share of a worker's pushes by the theta rule; 0: 100 */
 	bool unscheduled; /* registers everybody, tells workers to go direct (for comparison) */
+	const struct hd_controller_ops *ops; /* may be NULL */
+	void *owner;
 };
 
 /* 0, -EINVAL, -ENOMEM. */
@@ -38,17 +59,21 @@ int hd_controller_create(
 void hd_controller_destroy(struct hd_controller *controller);
 extern const struct hd_core_ops hd_controller_ops;
 
-/* One of the shell's tables (nodes jobs links transfers drops counters) as JSON, malloc'ed; the shell
- * gets the same by message:
- *   {"table", "at_s", "epoch", "rows": [flat objects], "total", "page", "next": page or null}
+/* One of the shell's tables (nodes jobs links transfers drops estimates staleness plan settings ports
+ * queues cores counters) as JSON, malloc'ed; the shell gets the same by message:
+ *   {"table", "at_s", "epoch", "rows": [flat objects], "total", "from", "next": row or null}
  * filter (may be NULL): words apart by spaces that must all hold for a row: `field=value`, or a part
- * of one of its texts; and `page=N` (from 0). NULL with *error set: no such table, bad filter. */
+ * of one of its texts; and `from=N`: go on at that row of the table (from 0), of which there are `total`.
+ * NULL with *error set: no such table, bad filter. */
 char *hd_controller_table(
 	const struct hd_controller *controller,
 	const char *table,
 	const char *filter,
 	const char **error
 );
+
+/* Adds every counter and gauge: the core's own groups, and what ops->gather adds. */
+void hd_controller_stats(const struct hd_controller *controller, struct hd_stats *stats);
 
 /* For invariant checkers: the sum of the reservations on a link at a time, and the estimate that they
  * were planned with (0 before the first plan). Links are those of the topology, each one higher: link

@@ -11,7 +11,10 @@
  *   hd_controller_grant.c      grants, drops, voids
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
  *   hd_controller_table.c      the shell's tables: filters and pages
- *   hd_controller_rows.c       their rows
+ *   hd_controller_rows.c       their rows: nodes, jobs, links, transfers, drops
+ *   hd_controller_show.c       and: estimates, staleness, plan, settings, counters
+ *   hd_controller_stats.c      counters and gauges, by group
+ *   hd_controller_command.c    what an operator changes: set, pause, drain, evict
  *
  *   REQUEST --> pending --(round)--> open (granted) --(REPORT, VOID, lease)--> past
  *                  \--(round)--> DROP
@@ -22,6 +25,7 @@
 #include "hd_controller.h"
 #include "hd_endpoint.h"
 #include "hd_plan.h"
+#include "hd_stat_groups.h"
 #include "hd_topology.h"
 #include "hd_view.h"
 
@@ -49,6 +53,8 @@
 #define CTL_FIT_STEPS_MAX 256 /* positions that the books try for one transfer */
 #define CTL_CC_WEIGHT_MAX 256
 #define CTL_WEIGHT_MAX 1000.0 /* of a job, against 1 */
+#define CTL_DRAINED_MAX 256 /* hosts drained at once */
+#define CTL_DELAYS 1025 /* delays of applied updates that are told apart; the last one: or more */
 
 struct ctl_job;
 
@@ -58,6 +64,7 @@ struct ctl_node {
 	struct hd_session *session;
 	uint8_t role; /* enum hd_role; HD_ROLE_NONE until it registers */
 	bool doomed; /* its queue overflowed: closed at the end of the call */
+	bool draining; /* its host is drained: no new grants to or from it */
 	char host[HD_NAME_BYTES_MAX + 1];
 	int host_index;
 	struct hd_addr data; /* where chunks for it go */
@@ -89,6 +96,14 @@ enum ctl_job_state {
 	CTL_JOB_READY
 };
 
+/* Delays of a job's applied updates, as reported. */
+struct ctl_staleness {
+	uint64_t count;
+	double sum, squares;
+	uint32_t max;
+	uint64_t delays[CTL_DELAYS];
+};
+
 struct ctl_job {
 	uint32_t id;
 	char tenant_name[HD_NAME_BYTES_MAX + 1];
@@ -113,6 +128,11 @@ struct ctl_job {
 	uint64_t granted, applied, dropped, failed, voided, granted_bytes;
 	uint64_t pulls_granted, pulls_delivered;
 	uint64_t dropped_for[HD_REASON_COUNT];
+	struct ctl_staleness staleness;
+	/* the operator's */
+	bool paused;
+	uint32_t tau_set; /* stricter than tau_max; 0: none */
+	double weight_set; /* 0: none */
 };
 
 struct ctl_span {
@@ -149,6 +169,8 @@ struct ctl_transfer {
 	hd_ns asked;
 	uint8_t path_count; /* 0: not known yet (no server, or rebuilt before its worker came) */
 	uint32_t path[HD_PLAN_PATH_MAX];
+	uint32_t item; /* its place in the input of round `item_round` */
+	uint64_t item_round;
 	/* from the grant on */
 	uint64_t token, position, after;
 	uint64_t planned; /* version counter that its commit should make */
@@ -212,6 +234,8 @@ struct ctl_past {
 	C(replaced, "reservations", "moved in the books: late, early, or a lower estimate")        \
 	C(samples, "samples", "completed transfers fed to the estimate")                           \
 	C(shows, "messages", "tables asked for by shells")                                         \
+	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
+	C(commands_refused, "messages", "of these, wrong: nothing was changed")                    \
 	C(hostile_role, "messages", "messages that their sender's role may not send")              \
 	C(hostile_owner, "messages", "messages about another's job or transfer")                   \
 	C(hostile_value, "messages", "messages with impossible values")                            \
@@ -244,6 +268,10 @@ struct ctl_scratch {
 	uint32_t job_last[HD_JOBS_MAX]; /* last entry of a job that is granted */
 	struct hd_plan_input input; /* of the latest round */
 	hd_ns planned_at;
+	/* The latest plan, for the shell; item_transfer is NULL for what has ended since. */
+	const struct hd_plan_entry *entries;
+	uint32_t entry_count;
+	uint64_t round; /* counts the inputs */
 };
 
 struct hd_controller {
@@ -268,6 +296,9 @@ struct hd_controller {
 	uint32_t link_use_count;
 	hd_ns plan_at, last_plan, check_at;
 	const char *plan_error; /* the planner's last refusal */
+	bool paused; /* by the operator: nothing is granted */
+	uint32_t drained_count;
+	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
 	struct ctl_scratch scratch;
 	struct ctl_drop drops[CTL_DROPS_KEPT];
 	uint64_t drop_count;
@@ -300,6 +331,9 @@ void ctl_plan_now(struct hd_controller *c);
 void ctl_check_by(struct hd_controller *c, hd_ns at);
 uint32_t ctl_link_count(const struct hd_controller *c);
 const char *ctl_link_name(const struct hd_controller *c, uint32_t link);
+
+/* Hands a record to the journal, if there is one. */
+void ctl_record(const struct hd_controller *c, struct hd_record record);
 
 /* --- hd_controller_registry.c --------------------------------------------------------------- */
 void ctl_register(
@@ -393,6 +427,9 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *transfer);
 void ctl_round(struct hd_controller *c, struct hd_sink *sink);
 int ctl_scratch_links(struct hd_controller *c);
 void ctl_scratch_fini(struct ctl_scratch *scratch);
+/* The bound that is planned with, and the weight between tenants. */
+uint32_t ctl_job_tau(const struct ctl_job *job);
+double ctl_job_weight(const struct ctl_job *job);
 /* The version counter that everything granted will have made of the job. */
 uint64_t ctl_job_v_init(const struct ctl_job *job);
 hd_ns ctl_interval(const struct hd_controller *c);
@@ -414,6 +451,9 @@ int ctl_grant(
 	uint32_t behind,
 	struct hd_sink *sink
 );
+/* Why the operator or the job's state keeps it waiting: "paused", "draining", "no-server",
+ * "settling"; "" when the planner may have it. */
+const char *ctl_waits_for(const struct hd_controller *c, const struct ctl_transfer *transfer);
 /* Says EXPECT and GRANT of an open transfer (again). */
 int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *transfer, struct hd_sink *sink);
 void ctl_drop(
@@ -470,6 +510,39 @@ void ctl_inflight(
 	const struct hd_msg_inflight *message,
 	struct hd_sink *sink
 );
+
+/* --- hd_controller_command.c ---------------------------------------------------------------- */
+void ctl_command(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_command *message,
+	struct hd_sink *sink
+);
+bool ctl_host_drained(const struct hd_controller *c, const char *host);
+
+/* What `set` can change. */
+struct ctl_setting {
+	const char *name, *unit, *help;
+	double least, most;
+	bool whole, off, of_a_job;
+	void (*read)(const struct hd_controller *c, char *text, size_t bytes);
+	void (*apply)(struct hd_controller *c, struct ctl_job *job, double value); /* off: 0 */
+};
+const struct ctl_setting *ctl_setting(uint64_t index); /* NULL past the last */
+
+/* --- hd_controller_stats.c ------------------------------------------------------------------ */
+extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_group;
+extern const struct hd_stat_group ctl_job_group, ctl_link_group;
+/* Without jobs and links. */
+void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats);
+
+/* --- hd_controller_rows.c -------------------------------------------------------------------- */
+struct ctl_link_use {
+	uint32_t running, queued, pending;
+	double reserved_bps;
+};
+/* What is on each link now, [ctl_link_count(c)], malloc'ed; NULL: no memory. */
+struct ctl_link_use *ctl_links_use(const struct hd_controller *c);
 
 /* --- hd_controller_table.c ------------------------------------------------------------------ */
 void ctl_show(

@@ -43,6 +43,40 @@ static struct ctl_why why_of(const struct hd_controller *c, const struct hd_plan
 	return why;
 }
 
+/* For the journal; of a drop or a void nothing was granted. */
+static void record_decision(
+	const struct hd_controller *c,
+	const struct ctl_transfer *t,
+	const struct ctl_why *why,
+	const char *what,
+	enum hd_reason reason
+) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_DECISION,
+			.what = what,
+			.reason = hd_reason_name(reason),
+			.rule = why->decided ? hd_plan_rule_name(why->plan.rule) : "",
+			.job = t->job->id,
+			.worker = t->worker,
+			.worker_known = true,
+			.direction = t->direction,
+			.round = t->round,
+			.attempt = t->attempt,
+			.bytes = t->bytes,
+			.position = t->position,
+			.base = t->direction == HD_PUSH ? t->base : t->have,
+			.start_s = t->start > c->now ? (double)(t->start - c->now) / 1e9 : 0,
+			.finish_s = why->plan.finish,
+			.runner_up_s = why->plan.runner_up_finish,
+			.deadline = why->plan.deadline,
+			.slack = why->plan.slack,
+			.rate_bps = t->segments.count ? (double)t->segments.item[0].rate_bps : 0,
+		}
+	);
+}
+
 /* --- grants --- */
 
 static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
@@ -186,6 +220,7 @@ int ctl_grant(
 	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));
 	take_segments(c, t, entry);
 	grant_count(c, t, sink);
+	record_decision(c, t, &t->why, "granted", HD_REASON_NONE);
 	/* A message that does not fit dooms its node, and with it this transfer. */
 	ctl_grant_say(c, t, sink);
 	return 0;
@@ -257,6 +292,8 @@ void ctl_drop(
 	);
 	event.value = entry->why.finish;
 	ctl_event(sink, event);
+	t->why = why_of(c, entry);
+	record_decision(c, t, &t->why, "dropped", reason);
 	ctl_transfer_free(c, t);
 	ctl_send(c, worker, &message, sink);
 }
@@ -329,6 +366,7 @@ void ctl_void(
 	c->counters.voids++;
 	t->job->voided++;
 	ctl_event(sink, transfer_event(c, t, HD_EVENT_VOIDED, reason));
+	record_decision(c, t, &t->why, "voided", reason);
 	ctl_transfer_free(c, t);
 	/* A pull takes no position from anybody: it goes on, or ends with the worker's session. */
 	if (server && message.void_.position)

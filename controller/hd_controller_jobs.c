@@ -66,7 +66,7 @@ void ctl_tenant_weigh(const struct hd_controller *c, struct ctl_tenant *tenant) 
 	tenant->weight = 0;
 	for (uint32_t i = 0; i < c->job_count; i++)
 		if (c->jobs[i]->tenant == tenant)
-			tenant->weight = fmax(tenant->weight, c->jobs[i]->weight);
+			tenant->weight = fmax(tenant->weight, ctl_job_weight(c->jobs[i]));
 }
 
 /* --- jobs --- */
@@ -260,6 +260,8 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 			continue;
 		/* The model is where the job was: nowhere else does it go by itself. */
 		if (job->server_host[0] && strcmp(job->server_host, node->host) != 0)
+			continue;
+		if (node->draining && !job->server_host[0])
 			continue;
 		room = server_free_bytes(c, node);
 		if (!best || room > best_free) {

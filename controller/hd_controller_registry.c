@@ -124,7 +124,40 @@ static struct ctl_job *job_describe(
 	job->staleness_rule = m->staleness_rule;
 	job->staleness_c = m->staleness_c;
 	ctl_tenant_weigh(c, job->tenant);
+	(void)snprintf(text, sizeof(text), "%s/%s", job->tenant_name, job->name);
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_JOB,
+			.text = text,
+			.job = job->id,
+			.bytes = job->model_bytes,
+			.deadline = job->tau_max,
+			.slack = job->weight,
+		}
+	);
 	return job;
+}
+
+static void record_node(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const char *what,
+	enum hd_reason reason
+) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_NODE,
+			.what = what,
+			.reason = hd_reason_name(reason),
+			.rule = hd_role_name(node->role),
+			.text = node->host,
+			.job = node->job ? node->job->id : 0,
+			.worker = node->worker,
+			.worker_known = node->role == HD_ROLE_WORKER,
+		}
+	);
 }
 
 /* The same rank from another session: the newer process has it. The older one is told for good,
@@ -193,6 +226,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->data.port = m->data_port ? m->data_port : peer.port;
 	node->memory_bytes = m->memory_bytes;
 	node->incarnation = m->incarnation;
+	node->draining = ctl_host_drained(c, m->host);
 	node->pushes_decided = node->pushes_idles = 0;
 	node->last_was_idles = false;
 	memset(node->last_drop, 0, sizeof(node->last_drop));
@@ -288,6 +322,7 @@ void ctl_register(
 		attach_worker(c, node, job, m, sink);
 	else
 		attach_server(c, node, sink);
+	record_node(c, node, "up", HD_REASON_NONE);
 }
 
 /* --- the end of a node --- */
@@ -338,6 +373,7 @@ void ctl_node_down(
 	c->counters.leases_ended++;
 	event.job = node->job ? node->job->id : 0;
 	ctl_event(sink, event);
+	record_node(c, node, "down", why);
 	/* The server takes these for the end of a transfer; its round may be asked for again. */
 	if (role == HD_ROLE_WORKER)
 		worker_down(

@@ -16,18 +16,63 @@ static void job_version(struct ctl_job *job, hd_version version) {
 
 /* --- reports --- */
 
+/* delay = counter after the commit - v(g), as the server counts it. */
+static void
+count_delay(struct ctl_staleness *s, const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	uint64_t after = hd_version_counter(m->version), base = hd_version_counter(t->base);
+	uint32_t delay = after > base ?
+		(uint32_t)(after - base < UINT32_MAX ? after - base : UINT32_MAX) :
+		0;
+
+	s->count++;
+	s->sum += delay;
+	s->squares += (double)delay * delay;
+	s->max = delay > s->max ? delay : s->max;
+	s->delays[delay < CTL_DELAYS ? delay : CTL_DELAYS - 1]++;
+}
+
+static void record_completion(
+	const struct hd_controller *c,
+	const struct ctl_transfer *t,
+	const struct hd_msg_report *m
+) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_COMPLETION,
+			.what = hd_outcome_name((enum hd_outcome)m->outcome),
+			.reason
+			= hd_reason_name(m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE),
+			.job = t->job->id,
+			.worker = t->worker,
+			.worker_known = true,
+			.direction = t->direction,
+			.round = t->round,
+			.attempt = t->attempt,
+			.bytes = m->bytes,
+			.position = t->position,
+			.base = t->direction == HD_PUSH ? t->base : t->have,
+			.version = m->version,
+			.rate_bps = (double)m->rate_bps,
+			.duration_s = (double)m->duration_ns / 1e9,
+		}
+	);
+}
+
 static void
 count_outcome(struct ctl_job *job, const struct ctl_transfer *t, const struct hd_msg_report *m) {
 	if (t->direction == HD_PULL) {
 		job->pulls_delivered += m->outcome == HD_OUTCOME_APPLIED;
 		return;
 	}
-	if (m->outcome == HD_OUTCOME_APPLIED)
+	if (m->outcome == HD_OUTCOME_APPLIED) {
 		job->applied++;
-	else if (m->outcome == HD_OUTCOME_DROPPED)
+		count_delay(&job->staleness, t, m);
+	} else if (m->outcome == HD_OUTCOME_DROPPED) {
 		job->dropped++;
-	else
+	} else {
 		job->failed++;
+	}
 	if (m->outcome != HD_OUTCOME_APPLIED && m->reason < HD_REASON_COUNT)
 		job->dropped_for[m->reason]++;
 }
@@ -86,6 +131,7 @@ void ctl_report(
 		return;
 	}
 	c->counters.reports++;
+	record_completion(c, t, m);
 	if (!t->held)
 		ctl_sample_add(c, t, m);
 	if (m->outcome == HD_OUTCOME_PENDING) {

@@ -160,8 +160,23 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 	}
 	if (node && t->tracked)
 		node->tracked--;
+	if (t->item_round && t->item_round == c->scratch.round)
+		c->scratch.item_transfer[t->item] = NULL; /* the latest plan shows it no more */
 	path_use(c, t, false);
 	free(t);
+}
+
+const char *ctl_waits_for(const struct hd_controller *c, const struct ctl_transfer *t) {
+	const struct ctl_node *worker;
+
+	if (t->job->state != CTL_JOB_READY)
+		return t->job->state == CTL_JOB_WAITING ? "no-server" : "settling";
+	if (c->paused || t->job->paused)
+		return "paused";
+	if (!c->drained_count)
+		return "";
+	worker = ctl_worker(t->job, t->worker);
+	return t->job->server->draining || (worker && worker->draining) ? "draining" : "";
 }
 
 /* --- requests --- */
@@ -205,7 +220,7 @@ static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *
 }
 
 static void plan_for(struct hd_controller *c, const struct ctl_transfer *t) {
-	if (t->job->state != CTL_JOB_READY)
+	if (ctl_waits_for(c, t)[0])
 		return;
 	if (c->pending_count <= CTL_EAGER_PENDING_MAX && path_idle(c, t))
 		ctl_plan_now(c);

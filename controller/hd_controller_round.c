@@ -20,6 +20,16 @@ uint64_t ctl_job_v_init(const struct ctl_job *job) {
 	return hd_version_counter(job->version) + job->open_pushes;
 }
 
+uint32_t ctl_job_tau(const struct ctl_job *job) {
+	uint32_t tau = job->tau_max ? job->tau_max : 1;
+
+	return job->tau_set && job->tau_set < tau ? job->tau_set : tau;
+}
+
+double ctl_job_weight(const struct ctl_job *job) {
+	return job->weight_set > 0 ? job->weight_set : job->weight;
+}
+
 /* --- scratch memory --- */
 
 static int grow(void **array, uint32_t count, size_t size) {
@@ -109,6 +119,8 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 	};
 	memcpy(item->path, t->path, t->path_count * sizeof(t->path[0]));
 	c->scratch.item_transfer[index] = t;
+	t->item = index;
+	t->item_round = c->scratch.round;
 }
 
 static void input_jobs(struct hd_controller *c) {
@@ -128,7 +140,7 @@ static void input_jobs(struct hd_controller *c) {
 		s->jobs[i] = (struct hd_plan_job){
 			.tenant = tenant,
 			.v_init = ctl_job_v_init(job),
-			.tau_max = job->tau_max ? job->tau_max : 1,
+			.tau_max = ctl_job_tau(job),
 			.theta = c->config.theta > 0 ? c->config.theta : INFINITY,
 		};
 	}
@@ -153,6 +165,8 @@ static int build_input(struct hd_controller *c) {
 	uint32_t count = 0;
 	int status = scratch_items(s, c->pending_count);
 
+	s->entry_count = 0;
+	s->round++;
 	if (!status)
 		status = ctl_book_project(c);
 	if (status)
@@ -160,7 +174,7 @@ static int build_input(struct hd_controller *c) {
 	input_jobs(c);
 	input_server_free(c);
 	TAILQ_FOREACH (t, &c->pending, entry)
-		if (t->job->state == CTL_JOB_READY && ctl_transfer_route(c, t))
+		if (!ctl_waits_for(c, t)[0] && ctl_transfer_route(c, t))
 			input_item(c, t, count++);
 	s->input = (struct hd_plan_input){
 		.link_count = s->link_capacity,
@@ -364,10 +378,26 @@ plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t
 	c->plan_at = hd_ns_min(c->plan_at, c->now + hd_ns_max(wait, ctl_interval(c)));
 }
 
+static void
+record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, double covers) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_PLAN,
+			.count = c->scratch.entry_count,
+			.granted = c->counters.grants - grants,
+			.dropped = c->counters.drops_bound + c->counters.drops_idles - drops,
+			.finish_s = covers,
+		}
+	);
+}
+
 void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_scratch *s = &c->scratch;
 	const struct hd_plan_entry *entries = NULL;
 	const char *error = NULL;
+	uint64_t grants = c->counters.grants,
+		 drops = c->counters.drops_bound + c->counters.drops_idles;
 	uint32_t count = 0;
 	double covers = 0;
 
@@ -390,6 +420,8 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 		c->plan_at = c->now + CTL_REPLAN_MAX_NS;
 		return;
 	}
+	s->entries = entries;
+	s->entry_count = count;
 	for (uint32_t i = 0; i < count; i++)
 		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].finish);
 	ctl_event(
@@ -404,5 +436,6 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	choose_grants(c, entries, count);
 	count_behind(c, entries, count);
 	carry_out(c, entries, count, sink);
+	record_plan(c, grants, drops, covers);
 	plan_next(c, entries, count);
 }

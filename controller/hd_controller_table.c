@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The shell's tables: each a JSON document
- *   { "table": name, "at_s": s, "total": rows in all, "page": n, "next": n + 1 or null, "rows": [...] }
- * A filter is words apart by spaces, all of which must hold: `page=N`; `field=value`; or a word that
- * some text of the row contains. A document is one message of at most PAGE_ROWS rows.
+ *   { "table": name, "at_s": s, "epoch": e, "rows": [...], "total": rows of the table, "from": n,
+ *     "next": m or null }
+ * A filter is words apart by spaces, all of which must hold: `from=N`; `field=value`; or a word that
+ * some text of the row contains. A document is one message; the next page is asked for with from=m.
+ *
+ * Rows are written straight into the page, and taken back when the filter does not hold: a table of
+ * 10,000 rows is walked in milliseconds, and the controller is held up for one page at a time.
  */
 #include "hd_controller_table.h"
 
-#include <errno.h>
-#include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A page is a number of rows, not of bytes: values grow and shrink from one answer to the next, and
- * pages must not move. The longest row has four names of HD_NAME_BYTES_MAX: below 1.3 kB. */
-#define PAGE_ROWS 48
+/* One message, less what stands around the rows. A row is below 2 kB. */
+#define PAGE_BYTES (HD_MESSAGE_BYTES_MAX - 1024)
+/* Rows looked at for one page, however few of them pass the filter: about 1.5 ms of the controller's time. */
+#define PAGE_ROWS_MAX 2048
 
 static const char *filter_parse(struct ctl_filter *filter, const char *text) {
 	char *save = NULL, *word, *end;
@@ -23,10 +27,10 @@ static const char *filter_parse(struct ctl_filter *filter, const char *text) {
 	memset(filter, 0, sizeof(*filter));
 	(void)snprintf(filter->text, sizeof(filter->text), "%s", text ? text : "");
 	for (word = strtok_r(filter->text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		if (strncmp(word, "page=", 5) == 0) {
-			filter->page = strtoull(word + 5, &end, 10);
-			if (*end || end == word + 5 || word[5] == '-' || filter->page > UINT32_MAX)
-				return "filter: page: not a number";
+		if (strncmp(word, "from=", 5) == 0) {
+			filter->from = strtoull(word + 5, &end, 10);
+			if (*end || end == word + 5 || word[5] == '-' || filter->from > UINT32_MAX)
+				return "filter: from: not a number (0 to 4294967295)";
 			continue;
 		}
 		if (filter->count == CTL_FILTER_TERMS_MAX)
@@ -36,70 +40,151 @@ static const char *filter_parse(struct ctl_filter *filter, const char *text) {
 	return NULL;
 }
 
-static bool value_is(const json_t *value, const char *want) {
-	char text[64];
+/* --- writing rows --- */
 
-	if (json_is_string(value))
-		return strcmp(json_string_value(value), want) == 0;
-	if (json_is_integer(value)) {
-		(void)snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(value));
-		return strcmp(text, want) == 0;
+bool ctl_row_begin(struct ctl_rows *rows) {
+	if (rows->full || rows->index < rows->filter->from) {
+		rows->index++;
+		return false;
 	}
-	if (json_is_real(value)) {
-		(void)snprintf(text, sizeof(text), "%g", json_real_value(value));
-		return strcmp(text, want) == 0;
+	if (rows->looked++ == PAGE_ROWS_MAX) {
+		rows->full = true;
+		rows->next = rows->index++;
+		return false;
 	}
-	return strcmp(json_is_true(value)          ? "true" :
-			      json_is_false(value) ? "false" :
-						     "null",
-		      want)
-		== 0;
+	rows->row_at = rows->out.bytes;
+	rows->field_count = 0;
+	hd_out_char(&rows->out, rows->kept ? ',' : ' ');
+	return true;
 }
 
-static bool term_holds(json_t *row, const char *term) {
-	const char *equals = strchr(term, '='), *key;
-	char name[64];
-	json_t *value;
+static void field_begin(struct ctl_rows *rows, const char *key, bool text) {
+	struct ctl_field *field = &rows->field[rows->field_count];
 
-	if (equals && (size_t)(equals - term) < sizeof(name)) {
-		(void)snprintf(name, sizeof(name), "%.*s", (int)(equals - term), term);
-		value = json_object_get(row, name);
-		return value && value_is(value, equals + 1);
+	hd_out_char(&rows->out, rows->field_count++ ? ',' : '{');
+	hd_out_char(&rows->out, '"');
+	hd_out_text(&rows->out, key);
+	hd_out_text(&rows->out, "\":");
+	*field = (struct ctl_field){.key = key, .at = rows->out.bytes, .text = text};
+}
+
+static void field_end(struct ctl_rows *rows) {
+	struct ctl_field *field = &rows->field[rows->field_count - 1];
+
+	field->bytes = rows->out.bytes - field->at;
+}
+
+void ctl_row_text(struct ctl_rows *rows, const char *key, const char *text) {
+	field_begin(rows, key, true);
+	hd_out_json(&rows->out, text);
+	field_end(rows);
+}
+
+void ctl_row_count(struct ctl_rows *rows, const char *key, uint64_t value) {
+	field_begin(rows, key, false);
+	hd_out_u64(&rows->out, value);
+	field_end(rows);
+}
+
+void ctl_row_real(struct ctl_rows *rows, const char *key, double value) {
+	field_begin(rows, key, false);
+	hd_out_milli(&rows->out, value);
+	field_end(rows);
+}
+
+void ctl_row_exact(struct ctl_rows *rows, const char *key, double value) {
+	field_begin(rows, key, false);
+	if (isfinite(value))
+		hd_out_real(&rows->out, value);
+	else
+		hd_out_text(&rows->out, "null");
+	field_end(rows);
+}
+
+void ctl_row_null(struct ctl_rows *rows, const char *key) {
+	field_begin(rows, key, false);
+	hd_out_text(&rows->out, "null");
+	field_end(rows);
+}
+
+void ctl_row_bool(struct ctl_rows *rows, const char *key, bool value) {
+	field_begin(rows, key, false);
+	hd_out_text(&rows->out, value ? "true" : "false");
+	field_end(rows);
+}
+
+/* --- filters --- */
+
+/* The value as it stands in the page; of a text without its quotes. */
+static bool value_is(const struct ctl_rows *rows, const struct ctl_field *field, const char *want) {
+	const char *value = rows->out.data + field->at;
+	size_t bytes = field->bytes, length = strlen(want);
+	char number[64], *end;
+	double wanted;
+
+	if (field->text)
+		return bytes == length + 2 && memcmp(value + 1, want, length) == 0;
+	if (bytes == length && memcmp(value, want, length) == 0)
+		return true;
+	wanted = strtod(want, &end);
+	if (end == want || *end || bytes >= sizeof(number))
+		return false;
+	memcpy(number, value, bytes);
+	number[bytes] = '\0';
+	return strtod(number, &end) == wanted && end != number;
+}
+
+static bool term_holds(const struct ctl_rows *rows, const char *term) {
+	const char *equals = strchr(term, '=');
+	size_t key_bytes = equals ? (size_t)(equals - term) : 0;
+
+	for (int i = 0; i < rows->field_count; i++) {
+		const struct ctl_field *field = &rows->field[i];
+
+		if (equals) {
+			if (strlen(field->key) == key_bytes
+			    && memcmp(field->key, term, key_bytes) == 0)
+				return value_is(rows, field, equals + 1);
+		} else if (field->text && memmem(rows->out.data + field->at + 1, field->bytes - 2, term, strlen(term))) {
+			return true;
+		}
 	}
-	json_object_foreach(
-		row, key, value
-	) if (json_is_string(value) && strstr(json_string_value(value), term)) return true;
 	return false;
 }
 
-static bool row_passes(json_t *row, const struct ctl_filter *filter) {
-	for (int i = 0; i < filter->count; i++)
-		if (!term_holds(row, filter->term[i]))
+static bool row_passes(const struct ctl_rows *rows) {
+	if (rows->out.failed)
+		return false;
+	for (int i = 0; i < rows->filter->count; i++)
+		if (!term_holds(rows, rows->filter->term[i]))
 			return false;
 	return true;
 }
 
-bool ctl_rows_skip(struct ctl_rows *rows) {
-	bool here = rows->total >= rows->first && rows->total - rows->first < rows->limit;
-
-	if (here || rows->filter->count)
-		return false;
-	rows->total++;
-	return true;
+void ctl_row_skip(struct ctl_rows *rows) {
+	rows->out.bytes = rows->row_at;
+	rows->index++;
 }
 
-void ctl_rows_add(struct ctl_rows *rows, json_t *row) {
-	bool passes = row_passes(row, rows->filter);
-
-	if (passes && rows->total >= rows->first && rows->total - rows->first < rows->limit)
-		json_array_append(rows->page, row);
-	rows->total += passes;
-	json_decref(row);
+void ctl_row_end(struct ctl_rows *rows) {
+	hd_out_char(&rows->out, '}');
+	if (!row_passes(rows)) {
+		rows->out.bytes = rows->row_at;
+	} else if (rows->out.bytes > PAGE_BYTES) {
+		rows->out.bytes = rows->row_at;
+		rows->full = true;
+		rows->next = rows->index;
+	} else {
+		rows->kept++;
+	}
+	rows->index++;
 }
+
+/* --- documents --- */
 
 struct table {
 	const char *name;
-	void (*rows)(const struct hd_controller *c, struct ctl_rows *rows);
+	uint64_t (*rows)(const struct hd_controller *c, struct ctl_rows *rows);
 };
 
 static const struct table tables[] = {
@@ -108,6 +193,13 @@ static const struct table tables[] = {
 	{"links", ctl_rows_links},
 	{"transfers", ctl_rows_transfers},
 	{"drops", ctl_rows_drops},
+	{"estimates", ctl_rows_estimates},
+	{"staleness", ctl_rows_staleness},
+	{"plan", ctl_rows_plan},
+	{"settings", ctl_rows_settings},
+	{"ports", ctl_rows_ports},
+	{"queues", ctl_rows_queues},
+	{"cores", ctl_rows_cores},
 	{"counters", ctl_rows_counters},
 };
 
@@ -118,6 +210,29 @@ static const struct table *table_find(const char *name) {
 	return NULL;
 }
 
+static void put_head(const struct hd_controller *c, const struct table *table, struct hd_out *out) {
+	hd_out_text(out, "{\"table\":");
+	hd_out_json(out, table->name);
+	hd_out_text(out, ",\"at_s\":");
+	hd_out_milli(out, (double)c->now / 1e9);
+	hd_out_text(out, ",\"epoch\":");
+	hd_out_u64(out, c->config.epoch);
+	hd_out_text(out, ",\"rows\":[");
+}
+
+static void put_tail(const struct ctl_rows *rows, uint64_t total, struct hd_out *out) {
+	hd_out_text(out, "],\"total\":");
+	hd_out_u64(out, total);
+	hd_out_text(out, ",\"from\":");
+	hd_out_u64(out, rows->filter->from);
+	hd_out_text(out, ",\"next\":");
+	if (rows->full)
+		hd_out_u64(out, rows->next);
+	else
+		hd_out_text(out, "null");
+	hd_out_char(out, '}');
+}
+
 char *hd_controller_table(
 	const struct hd_controller *c,
 	const char *name,
@@ -126,36 +241,24 @@ char *hd_controller_table(
 ) {
 	const struct table *table = table_find(name);
 	struct ctl_filter filter;
-	struct ctl_rows rows = {.filter = &filter, .limit = PAGE_ROWS};
+	struct ctl_rows rows = {.filter = &filter};
 	const char *wrong;
-	json_t *document;
-	bool more;
-	char *dump;
+	uint64_t total;
 
 	wrong = table ? filter_parse(&filter, text) : "no such table";
 	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
-	rows.first = filter.page * PAGE_ROWS;
-	rows.page = json_array();
-	table->rows(c, &rows);
-	more = rows.total > rows.first + PAGE_ROWS;
-	document = json_object();
-	json_object_set_new(document, "table", json_string(name));
-	json_object_set_new(document, "at_s", json_real((double)c->now / 1e9));
-	json_object_set_new(document, "epoch", json_integer(c->config.epoch));
-	json_object_set_new(document, "rows", rows.page);
-	json_object_set_new(document, "total", json_integer((json_int_t)rows.total));
-	json_object_set_new(document, "page", json_integer((json_int_t)filter.page));
-	json_object_set_new(
-		document, "next", more ? json_integer((json_int_t)filter.page + 1) : json_null()
-	);
-	dump = json_dumps(document, JSON_COMPACT);
-	json_decref(document);
-	if (!dump)
+	put_head(c, table, &rows.out);
+	total = table->rows(c, &rows);
+	put_tail(&rows, total, &rows.out);
+	if (!hd_out_string(&rows.out)) {
+		hd_out_fini(&rows.out);
 		*error = "no memory";
-	return dump;
+		return NULL;
+	}
+	return rows.out.data;
 }
 
 void ctl_show(

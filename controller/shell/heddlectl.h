@@ -1,31 +1,110 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Private to heddlectl: asking a controller for one table, and printing it. */
+/*
+ * Private to heddlectl.
+ *
+ *   heddlectl.c     options; one command, or the interactive shell
+ *   shell_words.c   the grammar: which words may follow, what they mean, abbreviations, help
+ *   shell_run.c     carries a command out
+ *   shell_fetch.c   one session with the controller: tables and commands
+ *   shell_print.c   aligned columns
+ *   shell_line.c    line editing, history, completion (libedit)
+ *   shell_check.c   what is wrong with this host; its tests are in shell_check_*.c
+ */
 #ifndef HEDDLECTL_H
 #define HEDDLECTL_H
 
 #include "hd_keys.h"
+#include "hd_message.h"
 #include "hd_types.h"
 
 #include <jansson.h>
+#include <stdio.h>
 
-struct shell_query {
-	struct hd_addr controller;
-	const struct hd_keyring *keys;
-	const char *table;
-	const char *filter;
-	hd_ns timeout; /* for the whole answer to begin, and between its pages */
+#define SHELL_WORDS_MAX 32
+
+/* What the options said. */
+struct shell_context {
+	const char *controller; /* ADDR[:PORT] */
+	const char *key_file;
+	struct hd_keyring keys;
+	bool keys_read;
+	hd_ns timeout; /* for an answer to begin, and between its pages */
+	bool json, wide;
+	double interval_s; /* of watch */
+	long count; /* of watch; 0: until interrupted */
+	bool interactive;
 };
 
-/* Fetches every page. 0 with *document (the last page's, with all rows; the caller's), or a sysexits
- * code with error in words. */
+/* Prints `heddlectl: ...` and returns the code. */
+__attribute__((format(printf, 2, 3))) int shell_error(int code, const char *format, ...);
+
+/* --- shell_fetch.c --- */
+struct shell;
+/* Reads the keys if need be, and begins a session; nothing is waited for. 0 or a sysexits code, said. */
+int shell_open(struct shell_context *context, struct shell **shell);
+void shell_close(struct shell *shell);
+/* Fetches every page. 0 with *document ({table, at_s, epoch, rows, total}; the caller's), or a sysexits
+ * code; error says why in words. */
 int shell_fetch(
-	const struct shell_query *query,
+	struct shell *shell,
+	const char *table,
+	const char *filter,
 	json_t **document,
 	char *error,
 	size_t error_bytes
 );
+/* Has a command carried out. 0 with *done (which may say no), or a sysexits code. */
+int shell_command(
+	struct shell *shell,
+	const struct hd_msg_command *command,
+	struct hd_msg_done *done,
+	char *error,
+	size_t error_bytes
+);
+/* Keeps the session alive until then, or until Ctrl-C. */
+void shell_idle(struct shell *shell, hd_ns until);
 
-/* Aligned columns: the usual ones of the table, or all. */
-void shell_print(const json_t *document, bool wide);
+/* --- shell_words.c --- */
+struct shell_form {
+	const char *words; /* literals in lower case; JOB HOST RANK VALUE TABLE, [FILTER...] */
+	const char *help;
+	int (*run)(struct shell_context *context, int count, char **words);
+};
+extern const struct shell_form shell_forms[];
+extern const size_t shell_form_count;
+/* Finds the command and carries it out; literals may be abbreviated. A sysexits code. */
+int shell_do(struct shell_context *context, int count, char **words);
+/* Calls add for whatever may stand at words[count], given the words before it: a literal with its help, or
+ * a placeholder in upper case. */
+void shell_next(
+	int count,
+	char **words,
+	void (*add)(void *owner, const char *word, const char *help),
+	void *owner
+);
+/* The commands, one a line. */
+void shell_help(FILE *file);
+
+/* --- shell_run.c --- */
+int shell_run_show(struct shell_context *context, int count, char **words);
+int shell_run_why(struct shell_context *context, int count, char **words);
+int shell_run_watch(struct shell_context *context, int count, char **words);
+int shell_run_set(struct shell_context *context, int count, char **words);
+int shell_run_set_job(struct shell_context *context, int count, char **words);
+int shell_run_verb(struct shell_context *context, int count, char **words);
+int shell_run_check(struct shell_context *context, int count, char **words);
+int shell_run_help(struct shell_context *context, int count, char **words);
+bool shell_interrupted(void); /* Ctrl-C came since the last watch began */
+int shell_run_exit(struct shell_context *context, int count, char **words);
+#define SHELL_EXIT (-1) /* from shell_do(): leave the interactive shell */
+
+/* --- shell_line.c --- */
+/* Reads commands until the end of input or `exit`. A sysexits code: of the last command when the input
+ * is no terminal. */
+int shell_interact(struct shell_context *context);
+
+/* --- shell_print.c --- */
+/* Aligned columns: the usual ones of the table, or all; `view` (may be NULL) names other usual ones. */
+void shell_print(const json_t *document, const char *view, bool wide);
 
 #endif

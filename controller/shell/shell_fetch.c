@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One session with the controller: SHOW, TABLE, and again for each further page. */
+/* One session with the controller: SHOW and TABLE, page by page; COMMAND and DONE. */
 #include "hd_endpoint.h"
 #include "hd_program.h"
 #include "hd_udp.h"
 #include "hd_wire.h"
 #include "heddlectl.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#define PAGES_MAX 4096
+#define PAGES_MAX 65536
 
-struct shell {
-	const struct shell_query *query;
-	struct hd_endpoint *endpoint;
-	struct hd_session *session;
+/* What is being asked; one at a time. */
+struct question {
+	const char *table, *filter; /* SHOW */
+	const struct hd_msg_command *command; /* or COMMAND */
 	json_t *document;
-	unsigned page;
+	json_int_t from;
+	unsigned pages;
+	struct hd_msg_done *answer;
 	bool done;
 	int code;
 	char *error;
@@ -25,64 +28,80 @@ struct shell {
 	hd_ns until;
 };
 
-static void shell_fail(struct shell *s, int code, const char *text) {
-	s->done = true;
-	s->code = code;
-	(void)snprintf(s->error, s->error_bytes, "%s", text);
+struct shell {
+	struct shell_context *context;
+	struct hd_udp *udp;
+	struct hd_endpoint *endpoint;
+	struct hd_session *session;
+	struct question *question; /* NULL: none */
+	bool closing;
+};
+
+static void end(struct question *q, int code, const char *text) {
+	q->done = true;
+	q->code = code;
+	(void)snprintf(q->error, q->error_bytes, "%s", text);
 }
 
 static void ask(struct shell *s, hd_ns now, struct hd_sink *sink) {
-	struct hd_message message = {.kind = HD_MSG_SHOW};
-	struct hd_msg_show *m = &message.show;
+	struct question *q = s->question;
+	struct hd_message message = {0};
 	int bytes;
 
-	(void)snprintf(m->table, sizeof(m->table), "%s", s->query->table);
-	bytes = snprintf(m->filter, sizeof(m->filter), "page=%u %s", s->page, s->query->filter);
-	if (bytes < 0 || (size_t)bytes >= sizeof(m->filter)) {
-		shell_fail(s, EX_USAGE, "filter: too long (500 bytes)");
-		return;
+	q->until = now + s->context->timeout;
+	if (q->command) {
+		message.kind = HD_MSG_COMMAND;
+		message.command = *q->command;
+	} else {
+		struct hd_msg_show *m = &message.show;
+
+		message.kind = HD_MSG_SHOW;
+		(void)snprintf(m->table, sizeof(m->table), "%s", q->table);
+		bytes = snprintf(
+			m->filter, sizeof(m->filter), "from=%lld %s", (long long)q->from, q->filter
+		);
+		if (bytes < 0 || (size_t)bytes >= sizeof(m->filter)) {
+			end(q, EX_USAGE, "filter: too long (490 bytes)");
+			return;
+		}
 	}
-	s->until = now + s->query->timeout;
 	if (hd_session_send(s->session, &message, now, sink))
-		shell_fail(s, EX_USAGE, "table or filter: not plain UTF-8 text");
+		end(q, EX_USAGE, "a word is no plain UTF-8 text");
 }
 
 static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct shell *s = owner;
 
 	(void)session;
-	if (!s->done)
+	if (s->question && !s->question->done)
 		ask(s, now, sink);
 }
 
 /* Adds a page's rows to those before it. */
 static void
 take_page(struct shell *s, const struct hd_msg_table *m, hd_ns now, struct hd_sink *sink) {
+	struct question *q = s->question;
 	json_t *page = json_loadb((const char *)m->json.data, m->json.bytes, 0, NULL);
 	json_t *rows = json_object_get(page, "rows"), *next = json_object_get(page, "next");
 
 	if (!json_is_array(rows)) {
 		json_decref(page);
-		shell_fail(s, EX_PROTOCOL, "the answer is no table");
+		end(q, EX_PROTOCOL, "the answer is no table");
 		return;
 	}
-	if (s->document) {
-		json_t *all = json_object_get(s->document, "rows");
-
-		json_array_extend(all, rows);
-		json_object_set(page, "rows", all);
-		json_decref(s->document);
-	}
-	s->document = page;
-	if (!json_is_integer(next)) {
-		s->done = true;
-		return;
-	}
-	s->page++;
-	if (s->page >= PAGES_MAX)
-		shell_fail(s, EX_PROTOCOL, "more than 4096 pages");
+	if (q->document)
+		json_array_extend(json_object_get(q->document, "rows"), rows);
 	else
+		q->document = json_incref(page);
+	if (!json_is_integer(next)) {
+		q->done = true;
+	} else if (++q->pages >= PAGES_MAX || json_integer_value(next) <= q->from) {
+		end(q, EX_PROTOCOL, "the pages have no end");
+	} else {
+		q->from = json_integer_value(next);
 		ask(s, now, sink);
+	}
+	json_decref(page);
 }
 
 static void on_message(
@@ -93,14 +112,20 @@ static void on_message(
 	struct hd_sink *sink
 ) {
 	struct shell *s = owner;
+	struct question *q = s->question;
 
 	(void)session;
-	if (s->done)
+	if (!q || q->done)
 		return;
-	if (message->kind == HD_MSG_TABLE && strcmp(message->table.table, s->query->table) == 0)
+	if (message->kind == HD_MSG_TABLE && q->table
+	    && strcmp(message->table.table, q->table) == 0) {
 		take_page(s, &message->table, now, sink);
-	else if (message->kind == HD_MSG_REFUSE)
-		shell_fail(s, EX_USAGE, message->refuse.text);
+	} else if (message->kind == HD_MSG_DONE && q->command && message->done.request == q->command->request) {
+		*q->answer = message->done;
+		q->done = true;
+	} else if (message->kind == HD_MSG_REFUSE) {
+		end(q, EX_USAGE, message->refuse.text);
+	}
 }
 
 static void on_closed(
@@ -112,12 +137,14 @@ static void on_closed(
 	struct hd_sink *sink
 ) {
 	struct shell *s = owner;
+	struct question *q = s->question;
 	char why[HD_TEXT_BYTES_MAX];
 
-	(void)session;
 	(void)now;
 	(void)sink;
-	if (s->done)
+	if (reason == HD_REASON_REFUSED && session == s->session)
+		s->session = NULL;
+	if (!q || q->done)
 		return;
 	/* A wrong key or version does not get better by asking again; the rest may. */
 	(void)snprintf(
@@ -130,7 +157,16 @@ static void on_closed(
 	);
 	if (reason == HD_REASON_REFUSED || reason == HD_REASON_UNKNOWN_KEY
 	    || reason == HD_REASON_VERSION_MISMATCH)
-		shell_fail(s, EX_NOPERM, why);
+		end(q, EX_NOPERM, why);
+	/* A command may have been carried out before the session broke: it is not said twice. */
+	else if (q->command)
+		end(q, EX_UNAVAILABLE, why);
+	else {
+		/* The table begins anew with the next session. */
+		json_decref(q->document);
+		q->document = NULL;
+		q->from = 0;
+	}
 }
 
 static const struct hd_endpoint_ops endpoint_ops = {
@@ -156,10 +192,16 @@ static void shell_receive(
 
 static void shell_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct shell *s = core;
+	struct question *q = s->question;
 
 	hd_endpoint_tick(s->endpoint, now, sink);
+	if (!s->session)
+		return;
+	/* A question on a session that is open already. */
+	if (q && !q->done && !q->until && hd_session_is_open(s->session))
+		ask(s, now, sink);
 	/* Politely, so that the controller need not wait for the lease to end. */
-	if (s->done && s->session && hd_session_is_open(s->session)) {
+	if (s->closing && hd_session_is_open(s->session)) {
 		hd_session_close(s->session, HD_REASON_CLOSED, "", now, sink);
 		s->session = NULL;
 	}
@@ -167,8 +209,12 @@ static void shell_tick(void *core, hd_ns now, struct hd_sink *sink) {
 
 static hd_ns shell_deadline(const void *core) {
 	const struct shell *s = core;
+	const struct question *q = s->question;
 
-	return s->done ? 0 : hd_endpoint_deadline(s->endpoint);
+	if (s->closing
+	    || (q && (q->done || (!q->until && s->session && hd_session_is_open(s->session)))))
+		return 0;
+	return hd_endpoint_deadline(s->endpoint);
 }
 
 static const struct hd_core_ops shell_ops = {
@@ -177,65 +223,159 @@ static const struct hd_core_ops shell_ops = {
 	.deadline = shell_deadline,
 };
 
-static void drive(struct shell *s, struct hd_udp *udp) {
+static int drive(struct shell *s, struct question *q) {
 	struct hd_node node = {&shell_ops, s};
+	hd_ns timeout = s->context->timeout, begin = hd_udp_now();
 	char text[96];
 
-	s->until = hd_udp_now() + s->query->timeout;
-	while (!s->done) {
-		int status = hd_udp_step(udp, node, s->until);
+	s->question = q;
+	while (!q->done) {
+		hd_ns until = q->until ? q->until : begin + timeout;
+		int status = hd_udp_step(s->udp, node, until);
 
-		if (status)
-			shell_fail(s, EX_OSERR, strerror(-status));
-		if (!s->done && hd_udp_now() >= s->until) {
-			(void)snprintf(
-				text,
-				sizeof(text),
-				"no answer within %.3g s (is it there, and the key right?)",
-				(double)s->query->timeout / 1e9
-			);
-			shell_fail(s, EX_UNAVAILABLE, text);
-		}
+		if (status && status != -EINTR)
+			end(q, EX_OSERR, strerror(-status));
+		if (q->done || hd_udp_now() < (q->until ? q->until : until))
+			continue;
+		(void)snprintf(
+			text,
+			sizeof(text),
+			"no answer within %.3g s (is it there, and the key right?)",
+			(double)timeout / 1e9
+		);
+		end(q, EX_UNAVAILABLE, text);
 	}
-	hd_udp_step(udp, node, 0);
+	s->question = NULL;
+	return q->code;
 }
 
-static int open_session(struct shell *s) {
-	struct hd_endpoint_config config = {
-		.name = "heddlectl",
-		.role = HD_ROLE_SHELL,
-		.key_id = s->query->keys->keys[0].id,
-		.keys = s->query->keys,
-		.ops = &endpoint_ops,
-		.owner = s,
-	};
+void shell_idle(struct shell *s, hd_ns until) {
+	struct hd_node node = {&shell_ops, s};
 
-	if (hd_program_entropy(config.seed) || hd_endpoint_create(&config, &s->endpoint))
-		return -1;
-	return hd_endpoint_connect(s->endpoint, s->query->controller, hd_udp_now(), &s->session);
+	while (hd_udp_now() < until && !shell_interrupted())
+		if (hd_udp_step(s->udp, node, until))
+			return;
 }
 
 int shell_fetch(
-	const struct shell_query *query,
+	struct shell *s,
+	const char *table,
+	const char *filter,
 	json_t **document,
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_udp_config config = {0};
-	struct shell s = {.query = query, .error = error, .error_bytes = error_bytes};
-	struct hd_udp *udp;
+	struct question q = {
+		.table = table,
+		.filter = filter,
+		.error = error,
+		.error_bytes = error_bytes,
+	};
 
-	if (hd_udp_open(&config, &udp, error, error_bytes))
-		return EX_OSERR;
-	if (open_session(&s))
-		shell_fail(&s, EX_OSERR, "no session could be made");
+	if (drive(s, &q)) {
+		json_decref(q.document);
+		return q.code;
+	}
+	json_object_del(q.document, "from");
+	json_object_del(q.document, "next");
+	json_object_set_new(
+		q.document,
+		"total",
+		json_integer((json_int_t)json_array_size(json_object_get(q.document, "rows")))
+	);
+	*document = q.document;
+	return 0;
+}
+
+int shell_command(
+	struct shell *s,
+	const struct hd_msg_command *command,
+	struct hd_msg_done *done,
+	char *error,
+	size_t error_bytes
+) {
+	struct question q = {
+		.command = command,
+		.answer = done,
+		.error = error,
+		.error_bytes = error_bytes,
+	};
+
+	return drive(s, &q);
+}
+
+/* --- open and close --- */
+
+static int read_keys(struct shell_context *context) {
+	char error[512];
+	int status;
+
+	if (context->keys_read)
+		return 0;
+	if (!context->key_file || !context->key_file[0])
+		return shell_error(EX_USAGE, "--key-file: missing (or set HEDDLE_KEY_FILE)");
+	status = hd_program_read_keys(context->key_file, &context->keys, error, sizeof(error));
+	if (status)
+		return shell_error(
+			status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error
+		);
+	context->keys_read = true;
+	return 0;
+}
+
+static int connect_session(struct shell *s) {
+	struct hd_endpoint_config config = {
+		.name = "heddlectl",
+		.role = HD_ROLE_SHELL,
+		.key_id = s->context->keys.keys[0].id,
+		.keys = &s->context->keys,
+		.ops = &endpoint_ops,
+		.owner = s,
+	};
+	struct hd_addr controller;
+
+	if (hd_udp_resolve(s->context->controller, &controller))
+		return shell_error(
+			EX_NOHOST, "--controller: '%s': no such address", s->context->controller
+		);
+	if (hd_program_entropy(config.seed) || hd_endpoint_create(&config, &s->endpoint)
+	    || hd_endpoint_connect(s->endpoint, controller, hd_udp_now(), &s->session))
+		return shell_error(EX_OSERR, "no session could be made");
+	return 0;
+}
+
+int shell_open(struct shell_context *context, struct shell **shell) {
+	struct hd_udp_config config = {0};
+	char error[256];
+	struct shell *s;
+	int status = read_keys(context);
+
+	if (status)
+		return status;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return shell_error(EX_OSERR, "no memory");
+	s->context = context;
+	if (hd_udp_open(&config, &s->udp, error, sizeof(error)))
+		status = shell_error(EX_OSERR, "%s", error);
 	else
-		drive(&s, udp);
-	hd_endpoint_destroy(s.endpoint);
-	hd_udp_close(udp);
-	if (s.code)
-		json_decref(s.document);
+		status = connect_session(s);
+	if (status)
+		shell_close(s);
 	else
-		*document = s.document;
-	return s.code;
+		*shell = s;
+	return status;
+}
+
+void shell_close(struct shell *s) {
+	struct hd_node node = {&shell_ops, s};
+
+	if (!s)
+		return;
+	s->closing = true;
+	if (s->session && hd_session_is_open(s->session))
+		(void)hd_udp_step(s->udp, node, 0);
+	hd_endpoint_destroy(s->endpoint);
+	hd_udp_close(s->udp);
+	free(s);
 }

@@ -6,24 +6,36 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLUMNS_MAX 48
-#define CELL_BYTES 96
+#define COLUMNS_MAX 64
+#define CELL_BYTES 256
 
 /* What an operator looks at first; --wide and --json have the rest. */
 static const char *const usual[][2] = {
 	{"nodes",
-	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers"},
+	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers draining"},
 	{"jobs",
 	 "tenant job state server workers version tau_max pending running granted applied dropped "
 	 "failed voided owed_bytes warning"},
 	{"links",
 	 "link estimate_mbps spread_mbps age_s samples reserved_mbps running queued pending"},
+	{"estimates", "link estimate_mbps spread_mbps spread_percent age_s samples planned_mbps"},
 	{"transfers",
-	 "job worker direction round state bytes base position waited_ms start_ms finish_ms "
-	 "rate_mbps rule runner_up deadline slack"},
+	 "job worker direction round state waits_for bytes base position waited_ms start_ms "
+	 "finish_ms rate_mbps rule runner_up deadline slack"},
 	{"drops",
 	 "ago_s job worker direction round reason base rule planned_finish_ms runner_up "
 	 "runner_up_finish_ms deadline slack"},
+	{"plan",
+	 "order job worker direction round decision bytes start_ms finish_ms bottleneck after rule "
+	 "runner_up deadline slack"},
+	{"plan-why", "order job worker direction round decision start_ms finish_ms why"},
+	{"staleness",
+	 "tenant job workers updates mean variance p50 p90 p99 max bound dropped_bound dropped_late"},
+	{"settings", "setting value unit least most help"},
+	{"ports",
+	 "port driver rx_packets rx_bytes rx_missed rx_errors tx_packets tx_bytes tx_errors"},
+	{"queues", "port direction queue packets bytes drops backlog_bytes limit_bytes"},
+	{"cores", "core user_seconds system_seconds wakeups preempted polls idle_polls"},
 	{"counters", "counter value unit help"},
 };
 
@@ -39,7 +51,9 @@ static void cell_text(const json_t *value, char *text, size_t bytes) {
 		(void)snprintf(text, bytes, "%s", json_string_value(value));
 	else if (json_is_integer(value))
 		(void)snprintf(text, bytes, "%lld", (long long)json_integer_value(value));
-	else if (json_is_real(value) && fabs(json_real_value(value)) < 1e15)
+	else if (json_is_boolean(value))
+		(void)snprintf(text, bytes, "%s", json_is_true(value) ? "yes" : "no");
+	else if (json_is_real(value) && fabs(json_real_value(value)) < 1e15 && (fabs(json_real_value(value)) >= 0.05 || fpclassify(json_real_value(value)) == FP_ZERO))
 		(void)snprintf(text, bytes, "%.1f", json_real_value(value));
 	else if (json_is_real(value))
 		(void)snprintf(text, bytes, "%g", json_real_value(value));
@@ -92,7 +106,7 @@ static void measure(const json_t *rows, struct column *column) {
 		cell_text(value, text, sizeof(text));
 		if ((int)strlen(text) > column->width)
 			column->width = (int)strlen(text);
-		if (json_is_string(value))
+		if (json_is_string(value) || json_is_boolean(value))
 			column->number = false;
 	}
 }
@@ -106,7 +120,7 @@ static void print_cell(const struct column *column, const char *text, bool last)
 		(void)printf("%-*s  ", column->width, text);
 }
 
-void shell_print(const json_t *document, bool wide) {
+void shell_print(const json_t *document, const char *view, bool wide) {
 	const char *table = json_string_value(json_object_get(document, "table"));
 	const json_t *rows = json_object_get(document, "rows");
 	struct column columns[COLUMNS_MAX];
@@ -120,7 +134,12 @@ void shell_print(const json_t *document, bool wide) {
 		return;
 	}
 	count = wide ? all_columns(json_array_get(rows, 0), columns) :
-		       usual_columns(table ? table : "", columns);
+		       usual_columns(
+			       view          ? view :
+				       table ? table :
+					       "",
+			       columns
+		       );
 	if (count == 0)
 		count = all_columns(json_array_get(rows, 0), columns);
 	for (int i = 0; i < count; i++)

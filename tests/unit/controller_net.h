@@ -9,7 +9,9 @@
 #include "hd_controller_core.h"
 #include "hd_random.h"
 
+#ifndef NET_PEERS_MAX
 #define NET_PEERS_MAX 80
+#endif
 #define NET_LATENCY (50 * HD_US)
 
 struct net;

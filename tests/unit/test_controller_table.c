@@ -161,13 +161,13 @@ static void test_bad_questions(void **state) {
 	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
 	assert_null(show(shell, "secrets", ""));
 	assert_non_null(strstr(shell->refused, "secrets: no such table"));
-	assert_null(show(shell, "nodes", "page=x"));
-	assert_non_null(strstr(shell->refused, "page: not a number"));
-	assert_null(show(shell, "nodes", "page=-1"));
+	assert_null(show(shell, "nodes", "from=x"));
+	assert_non_null(strstr(shell->refused, "from: not a number"));
+	assert_null(show(shell, "nodes", "from=-1"));
 	assert_null(show(shell, "nodes", "a b c d e f g h i j k l m n o p q"));
 	assert_non_null(strstr(shell->refused, "more than 16 words"));
-	assert_null(show(shell, "nodes", "page=99999999999999999999"));
-	table = show(shell, "nodes", "page=4294967295");
+	assert_null(show(shell, "nodes", "from=99999999999999999999"));
+	table = show(shell, "nodes", "from=4294967295");
 	assert_int_equal(row_count(table), 0);
 	json_decref(table);
 	net_close(&net);
@@ -176,7 +176,7 @@ static void test_bad_questions(void **state) {
 /* Together the pages have every row once; each fits into one message. */
 static void test_pages(void **state) {
 	struct peer *worker[8], *shell;
-	unsigned page = 0, rows = 0;
+	unsigned from = 0, rows = 0, pages = 0;
 	char filter[32];
 	bool *seen;
 	struct net net;
@@ -195,7 +195,7 @@ static void test_pages(void **state) {
 	net_run(&net, 50 * HD_MS);
 	seen = calloc(1201, 1);
 	for (;;) {
-		(void)snprintf(filter, sizeof(filter), "page=%u", page);
+		(void)snprintf(filter, sizeof(filter), "from=%u", from);
 		table = show(shell, "transfers", filter);
 		assert_non_null(table);
 		assert_true(strlen(shell->json) < HD_MESSAGE_BYTES_MAX);
@@ -210,12 +210,15 @@ static void test_pages(void **state) {
 		}
 		if (json_is_null(json_object_get(table, "next")))
 			break;
-		assert_int_equal(json_integer_value(json_object_get(table, "next")), ++page);
+		/* The next page begins where this one ends. */
+		assert_int_equal(json_integer_value(json_object_get(table, "next")), rows);
+		from = rows;
+		pages++;
 		json_decref(table);
 	}
 	json_decref(table);
 	assert_int_equal(rows, 1200);
-	assert_int_equal(page, 24);
+	assert_true(pages >= 5 && pages <= 12);
 	free(seen);
 	net_close(&net);
 }

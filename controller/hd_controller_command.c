@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an operator may change while the fabric runs. Each command is checked whole before anything of
+ * it happens; a wrong one says which field and which limit. No command breaks what the parts agree on:
+ * nothing that was granted is taken back (but for evict, which is a lease that ends), tau only ever
+ * gets stricter than the job's, and who is paused or drained keeps its place and its requests.
+ */
+#include "hd_controller_core.h"
+#include "hd_text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct order {
+	struct hd_controller *c;
+	const struct hd_msg_command *m;
+	struct hd_sink *sink;
+	struct hd_msg_done *done;
+};
+
+/* Refuses, in words. */
+__attribute__((format(printf, 2, 3))) static void wrong(struct order *o, const char *format, ...) {
+	va_list args;
+
+	o->done->reason = HD_REASON_REFUSED;
+	va_start(args, format);
+	(void)vsnprintf(o->done->text, sizeof(o->done->text), format, args);
+	va_end(args);
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct order *o, const char *format, ...) {
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(o->done->text, sizeof(o->done->text), format, args);
+	va_end(args);
+}
+
+/* JOB, or TENANT/JOB where two tenants have one of that name. NULL: refused. */
+static struct ctl_job *find_job(struct order *o) {
+	const char *slash = strchr(o->m->target, '/');
+	struct ctl_job *found = NULL;
+
+	for (uint32_t i = 0; i < o->c->job_count; i++) {
+		struct ctl_job *job = o->c->jobs[i];
+		size_t tenant = strlen(job->tenant_name);
+		bool whole = slash && tenant == (size_t)(slash - o->m->target)
+			&& memcmp(job->tenant_name, o->m->target, tenant) == 0
+			&& strcmp(job->name, slash + 1) == 0;
+
+		if (!whole && strcmp(job->name, o->m->target) != 0)
+			continue;
+		if (found && !whole) {
+			wrong(o, "job: '%s': several tenants have one: say TENANT/JOB", o->m->target
+			);
+			return NULL;
+		}
+		found = job;
+		if (whole)
+			break;
+	}
+	if (!found)
+		wrong(o, "job: '%s': no such job (show jobs)", o->m->target);
+	return found;
+}
+
+static bool object_is(const struct order *o, const char *name) {
+	return strcmp(o->m->object, name) == 0;
+}
+
+/* --- settings --- */
+
+#define READ(name, format, expression)                                                             \
+	static void read_##name(const struct hd_controller *c, char *text, size_t bytes) {         \
+		(void)snprintf(text, bytes, format, expression);                                   \
+	}
+
+static void read_theta(const struct hd_controller *c, char *text, size_t bytes) {
+	if (c->config.theta > 0)
+		(void)snprintf(text, bytes, "%g", c->config.theta);
+	else
+		(void)snprintf(text, bytes, "off");
+}
+
+READ(interval, "%u", c->config.interval_us)
+READ(horizon, "%u", c->config.horizon_us)
+READ(ageing, "%g", c->config.ageing_s)
+READ(permille, "%u", c->config.drop_permille_max)
+READ(of_jobs, "%s", (c ? "(show jobs)" : ""))
+
+static void read_level(const struct hd_controller *c, char *text, size_t bytes) {
+	const struct hd_controller_ops *ops = c->config.ops;
+
+	(void
+	)snprintf(text, bytes, "%s", ops && ops->log_level ? ops->log_level(c->config.owner) : "-");
+}
+
+static void apply_theta(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.theta = value;
+}
+
+static void apply_interval(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.interval_us = (uint32_t)value;
+}
+
+static void apply_horizon(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.horizon_us = (uint32_t)value;
+}
+
+static void apply_ageing(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.ageing_s = value;
+}
+
+static void apply_permille(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.drop_permille_max = (uint32_t)value;
+}
+
+static void apply_tau(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)c;
+	job->tau_set = (uint32_t)value;
+}
+
+static void apply_weight(struct hd_controller *c, struct ctl_job *job, double value) {
+	job->weight_set = value;
+	if (job->tenant)
+		ctl_tenant_weigh(c, job->tenant);
+}
+
+static const struct ctl_setting settings[] = {
+	{"theta",
+	 "",
+	 "drop an update whose early place would delay the next by this many of its own times; off",
+	 1e-6,
+	 1e9,
+	 .off = true,
+	 .read = read_theta,
+	 .apply = apply_theta},
+	{"interval-us",
+	 "us",
+	 "plan at most this often while requests wait",
+	 1,
+	 1e6,
+	 .whole = true,
+	 .read = read_interval,
+	 .apply = apply_interval},
+	{"horizon-us",
+	 "us",
+	 "grant what starts within this; 0: adaptive",
+	 0,
+	 1e7,
+	 .whole = true,
+	 .read = read_horizon,
+	 .apply = apply_horizon},
+	{"ageing-s",
+	 "s",
+	 "who waited longer goes first in its job",
+	 1e-3,
+	 1e6,
+	 .read = read_ageing,
+	 .apply = apply_ageing},
+	{"drop-permille",
+	 "permille",
+	 "at most this share of a worker's pushes is dropped by theta",
+	 1,
+	 1000,
+	 .whole = true,
+	 .read = read_permille,
+	 .apply = apply_permille},
+	{"tau",
+	 "updates",
+	 "plan with a stricter bound than the job's tau_max; off: the job's",
+	 1,
+	 HD_TAU_MAX_LIMIT,
+	 .whole = true,
+	 .off = true,
+	 .of_a_job = true,
+	 .read = read_of_jobs,
+	 .apply = apply_tau},
+	{"weight",
+	 "",
+	 "the job's weight against other tenants' jobs; off: as it was registered",
+	 1e-3,
+	 CTL_WEIGHT_MAX,
+	 .off = true,
+	 .of_a_job = true,
+	 .read = read_of_jobs,
+	 .apply = apply_weight},
+	{"log-level", "", "error, warning, info or debug", NAN, NAN, .read = read_level},
+};
+
+const struct ctl_setting *ctl_setting(uint64_t index) {
+	return index < sizeof(settings) / sizeof(settings[0]) ? &settings[index] : NULL;
+}
+
+/* False: refused. */
+static bool take_number(struct order *o, const struct ctl_setting *s, double *value) {
+	const char *text = o->m->value;
+	char *end;
+
+	if (s->off && strcmp(text, "off") == 0) {
+		*value = 0;
+		return true;
+	}
+	*value = strtod(text, &end);
+	if (end != text && !*end && *value >= s->least && *value <= s->most
+	    && (!s->whole || floor(*value) >= *value))
+		return true;
+	wrong(o,
+	      "%s: '%s' (a %snumber from %.10g to %.10g%s)",
+	      s->name,
+	      text,
+	      s->whole ? "whole " : "",
+	      s->least,
+	      s->most,
+	      s->off ? ", or off" : "");
+	return false;
+}
+
+static void set_level(struct order *o) {
+	const struct hd_controller_ops *ops = o->c->config.ops;
+
+	if (!ops || !ops->set_log_level)
+		wrong(o, "log-level: this controller keeps no log");
+	else if (ops->set_log_level(o->c->config.owner, o->m->value))
+		wrong(o, "log-level: '%s' (error, warning, info or debug)", o->m->value);
+	else
+		say(o, "log-level is %s", o->m->value);
+}
+
+static void set_number(struct order *o, const struct ctl_setting *s) {
+	struct ctl_job *job = NULL;
+	double value;
+
+	if (s->of_a_job) {
+		job = find_job(o);
+		if (!job)
+			return;
+	} else if (o->m->target[0]) {
+		wrong(o, "%s: '%s': not of a job: takes a value only", s->name, o->m->target);
+		return;
+	}
+	if (!take_number(o, s, &value))
+		return;
+	/* Applied updates keep the bound that the job was given: no more than that can be promised. */
+	if (s->apply == apply_tau && value > job->tau_max) {
+		wrong(o,
+		      "tau: '%s' (a whole number from 1 to the job's tau_max, %u)",
+		      o->m->value,
+		      job->tau_max);
+		return;
+	}
+	s->apply(o->c, job, value);
+	o->done->affected = 1;
+	say(o, "%s%s%s is %s", s->name, job ? " of " : "", job ? job->name : "", o->m->value);
+	if (o->c->pending_count)
+		ctl_plan_soon(o->c);
+}
+
+static void do_set(struct order *o) {
+	const struct ctl_setting *s;
+
+	for (uint64_t i = 0; (s = ctl_setting(i)) != NULL; i++) {
+		if (!object_is(o, s->name))
+			continue;
+		if (s->apply)
+			set_number(o, s);
+		else
+			set_level(o);
+		return;
+	}
+	wrong(o, "setting: '%s': no such setting (show settings)", o->m->object);
+}
+
+/* --- pause and resume --- */
+
+static void pause_job(struct order *o, bool pause) {
+	struct ctl_job *job = find_job(o);
+
+	if (!job)
+		return;
+	o->done->affected = job->paused != pause;
+	job->paused = pause;
+	say(o,
+	    "job %s %s: %u wait, %u run",
+	    job->name,
+	    pause ? "is paused" : "goes on",
+	    job->pending,
+	    job->open);
+}
+
+/* Resuming all also resumes the jobs that were paused one by one. */
+static void pause_all(struct order *o, bool pause) {
+	struct hd_controller *c = o->c;
+
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		o->done->affected += (c->jobs[i]->paused || c->paused) != pause;
+		if (!pause)
+			c->jobs[i]->paused = false;
+	}
+	c->paused = pause;
+	say(o,
+	    "%s: %u wait, %u run",
+	    pause ? "nothing is granted any more" : "grants go on",
+	    c->pending_count,
+	    c->open_count);
+}
+
+static void do_pause(struct order *o) {
+	bool pause = o->m->verb == HD_VERB_PAUSE;
+
+	if (object_is(o, "all"))
+		pause_all(o, pause);
+	else if (object_is(o, "job"))
+		pause_job(o, pause);
+	else
+		wrong(o, "object: '%s' (all, or job JOB)", o->m->object);
+	if (!pause && o->c->pending_count)
+		ctl_plan_now(o->c);
+}
+
+/* --- drain --- */
+
+bool ctl_host_drained(const struct hd_controller *c, const char *host) {
+	for (uint32_t i = 0; i < c->drained_count; i++)
+		if (strcmp(c->drained[i], host) == 0)
+			return true;
+	return false;
+}
+
+static bool host_known(const struct hd_controller *c, const char *host) {
+	const struct ctl_node *node;
+
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (node->role && strcmp(node->host, host) == 0)
+			return true;
+	return false;
+}
+
+static void mark_nodes(struct order *o, bool draining) {
+	struct ctl_node *node;
+
+	TAILQ_FOREACH (node, &o->c->nodes, entry)
+		if (node->role && strcmp(node->host, o->m->target) == 0) {
+			node->draining = draining;
+			o->done->affected++;
+		}
+}
+
+static void drain(struct order *o) {
+	struct hd_controller *c = o->c;
+
+	if (!host_known(c, o->m->target)) {
+		wrong(o, "host: '%s': nobody is registered there (show nodes)", o->m->target);
+		return;
+	}
+	if (!ctl_host_drained(c, o->m->target)) {
+		if (c->drained_count == CTL_DRAINED_MAX) {
+			wrong(o, "host: at most %d are drained at once", CTL_DRAINED_MAX);
+			return;
+		}
+		hd_text_copy(c->drained[c->drained_count++], sizeof(c->drained[0]), o->m->target);
+	}
+	mark_nodes(o, true);
+	say(o, "host %s takes no new grants: %u nodes", o->m->target, o->done->affected);
+}
+
+static void undrain(struct order *o) {
+	struct hd_controller *c = o->c;
+
+	for (uint32_t i = 0; i < c->drained_count; i++) {
+		if (strcmp(c->drained[i], o->m->target) != 0)
+			continue;
+		memmove(c->drained[i], c->drained[--c->drained_count], sizeof(c->drained[0]));
+		mark_nodes(o, false);
+		say(o, "host %s takes grants again: %u nodes", o->m->target, o->done->affected);
+		ctl_check_by(c, c->now); /* jobs that wait for a server */
+		if (c->pending_count)
+			ctl_plan_now(c);
+		return;
+	}
+	wrong(o, "host: '%s': is not drained", o->m->target);
+}
+
+static void do_drain(struct order *o) {
+	if (!object_is(o, "host"))
+		wrong(o, "object: '%s' (host HOST)", o->m->object);
+	else if (o->m->verb == HD_VERB_DRAIN)
+		drain(o);
+	else
+		undrain(o);
+}
+
+/* --- evict --- */
+
+/* As a lease that ends; told for good, so that the worker's process knows and stops asking. */
+static void evict_worker(struct order *o, struct ctl_node *node) {
+	char text[HD_TEXT_BYTES_MAX];
+
+	(void)snprintf(
+		text,
+		sizeof(text),
+		"worker %u of job %s: evicted by the operator",
+		node->worker,
+		node->job->name
+	);
+	ctl_node_down(o->c, node, HD_REASON_LEFT, o->sink);
+	ctl_refuse(o->c, node, 0, text, o->sink);
+	o->done->affected++;
+}
+
+static void evict_one(struct order *o, struct ctl_job *job) {
+	struct ctl_node *node = NULL;
+	char *end;
+	unsigned long rank = strtoul(o->m->value, &end, 10);
+
+	if (end == o->m->value || *end || o->m->value[0] == '-' || rank >= HD_WORKERS_MAX) {
+		wrong(o, "worker: '%s' (a rank from 0 to %d)", o->m->value, HD_WORKERS_MAX - 1);
+		return;
+	}
+	node = ctl_worker(job, (uint16_t)rank);
+	if (!node) {
+		wrong(o, "worker: %lu of job %s is not registered", rank, job->name);
+		return;
+	}
+	evict_worker(o, node);
+	say(o, "worker %lu of job %s is evicted", rank, job->name);
+}
+
+static void do_evict(struct order *o) {
+	bool one = object_is(o, "worker");
+	struct ctl_job *job;
+
+	if (!one && !object_is(o, "job")) {
+		wrong(o, "object: '%s' (job JOB, or worker JOB RANK)", o->m->object);
+		return;
+	}
+	job = find_job(o);
+	if (!job)
+		return;
+	if (one) {
+		evict_one(o, job);
+		return;
+	}
+	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
+		if (job->workers[i])
+			evict_worker(o, job->workers[i]);
+	say(o, "job %s: %u workers are evicted", job->name, o->done->affected);
+}
+
+/* --- the message --- */
+
+static void carry_out(struct order *o) {
+	switch (o->m->verb) {
+	case HD_VERB_SET:
+		do_set(o);
+		break;
+	case HD_VERB_PAUSE:
+	case HD_VERB_RESUME:
+		do_pause(o);
+		break;
+	case HD_VERB_DRAIN:
+	case HD_VERB_UNDRAIN:
+		do_drain(o);
+		break;
+	case HD_VERB_EVICT:
+		do_evict(o);
+		break;
+	default:
+		wrong(o, "verb: %u (1 to %u)", o->m->verb, HD_VERB_COUNT - 1);
+	}
+}
+
+static void record(const struct order *o) {
+	char words[3 * HD_NAME_BYTES_MAX + 2 * HD_TEXT_BYTES_MAX];
+
+	(void)snprintf(
+		words,
+		sizeof(words),
+		"%s %s %s %s",
+		hd_verb_name(o->m->verb),
+		o->m->object,
+		o->m->target,
+		o->m->value
+	);
+	ctl_record(
+		o->c,
+		(struct hd_record){
+			.kind = HD_RECORD_COMMAND,
+			.what = hd_verb_name(o->m->verb),
+			.reason = hd_reason_name((enum hd_reason)o->done->reason),
+			.text = words,
+			.detail = o->done->text,
+			.count = o->done->affected,
+		}
+	);
+}
+
+void ctl_command(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_command *m,
+	struct hd_sink *sink
+) {
+	struct hd_message answer = {.kind = HD_MSG_DONE};
+	struct order o = {.c = c, .m = m, .sink = sink, .done = &answer.done};
+
+	answer.done.request = m->request;
+	carry_out(&o);
+	c->counters.commands++;
+	c->counters.commands_refused += answer.done.reason != HD_REASON_NONE;
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_COMMAND,
+			.reason = (enum hd_reason)answer.done.reason,
+			.aux = m->verb,
+			.value = answer.done.affected,
+		}
+	);
+	record(&o);
+	if (c->config.ops && c->config.ops->commanded)
+		c->config.ops->commanded(
+			c->config.owner, hd_session_peer(node->session), m, &answer.done
+		);
+	ctl_send(c, node, &answer, sink);
+}

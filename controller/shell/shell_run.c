@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Carries the commands out. */
+#include "hd_program.h"
+#include "heddlectl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+int shell_error(int code, const char *format, ...) {
+	va_list args;
+
+	(void)fflush(stdout);
+	(void)fputs("heddlectl: ", stderr);
+	va_start(args, format);
+	(void)vfprintf(stderr, format, args);
+	va_end(args);
+	(void)fputc('\n', stderr);
+	return code;
+}
+
+static int flush(void) {
+	return fflush(stdout) ? shell_error(EX_IOERR, "stdout: %s", strerror(errno)) : 0;
+}
+
+/* --- show and watch --- */
+
+/* words[from..) with spaces between. */
+static int join_filter(int from, int count, char **words, char filter[HD_TEXT_BYTES_MAX + 1]) {
+	size_t bytes = 0;
+
+	filter[0] = '\0';
+	for (int i = from; i < count; i++) {
+		size_t length = strlen(words[i]);
+
+		if (bytes + length + 2 > HD_TEXT_BYTES_MAX - 16)
+			return shell_error(
+				EX_USAGE, "filter: too long (%d bytes)", HD_TEXT_BYTES_MAX - 16
+			);
+		if (bytes)
+			filter[bytes++] = ' ';
+		memcpy(filter + bytes, words[i], length + 1);
+		bytes += length;
+	}
+	return 0;
+}
+
+static int print_table(
+	struct shell_context *context,
+	struct shell *shell,
+	const char *table,
+	const char *filter,
+	const char *view
+) {
+	char error[HD_TEXT_BYTES_MAX + 64] = "";
+	json_t *document = NULL;
+	int status = shell_fetch(shell, table, filter, &document, error, sizeof(error));
+
+	if (status)
+		return shell_error(status, "controller %s: %s", context->controller, error);
+	if (context->json) {
+		(void)json_dumpf(document, stdout, JSON_INDENT(2));
+		(void)fputc('\n', stdout);
+	} else {
+		shell_print(document, view, context->wide);
+	}
+	json_decref(document);
+	return flush();
+}
+
+static int
+show(struct shell_context *context, int from, int count, char **words, const char *view) {
+	char filter[HD_TEXT_BYTES_MAX + 1];
+	struct shell *shell;
+	int status;
+
+	status = join_filter(from, count, words, filter);
+	if (!status)
+		status = shell_open(context, &shell);
+	if (!status) {
+		status = print_table(context, shell, words[1], filter, view);
+		shell_close(shell);
+	}
+	return status;
+}
+
+int shell_run_show(struct shell_context *context, int count, char **words) {
+	return show(context, 2, count, words, NULL);
+}
+
+int shell_run_why(struct shell_context *context, int count, char **words) {
+	return show(context, 3, count, words, "plan-why");
+}
+
+/* Ctrl-C ends `watch`, not the shell. A handler has no argument: this is the process's. */
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number) {
+	interrupted = number;
+}
+
+bool shell_interrupted(void) {
+	return interrupted != 0;
+}
+
+static int
+watch(struct shell_context *context, struct shell *shell, const char *table, const char *filter) {
+	bool clear = !context->json && isatty(STDOUT_FILENO);
+	int status = 0;
+
+	for (long i = 0; !status && !interrupted && (!context->count || i < context->count); i++) {
+		hd_ns next = hd_udp_now() + (hd_ns)(context->interval_s * 1e9);
+
+		if (clear)
+			(void
+			)printf("\033[H\033[2Jevery %g s: %s %s\n",
+				context->interval_s,
+				table,
+				filter);
+		else if (i && !context->json)
+			(void)printf("\n");
+		status = print_table(context, shell, table, filter, NULL);
+		if (!status && (!context->count || i + 1 < context->count))
+			shell_idle(shell, next);
+	}
+	return status;
+}
+
+int shell_run_watch(struct shell_context *context, int count, char **words) {
+	struct sigaction catch = {.sa_handler = on_interrupt}, before;
+	char filter[HD_TEXT_BYTES_MAX + 1];
+	struct shell *shell;
+	int status;
+
+	status = join_filter(2, count, words, filter);
+	if (!status)
+		status = shell_open(context, &shell);
+	if (status)
+		return status;
+	interrupted = 0;
+	(void)sigaction(SIGINT, &catch, &before);
+	status = watch(context, shell, words[1], filter);
+	(void)sigaction(SIGINT, &before, NULL);
+	shell_close(shell);
+	return status;
+}
+
+/* --- steering --- */
+
+static int copy_word(const char *field, const char *word, char *to, size_t capacity) {
+	if (strlen(word) >= capacity)
+		return shell_error(EX_USAGE, "%s: too long (%zu bytes)", field, capacity - 1);
+	memcpy(to, word, strlen(word) + 1);
+	return 0;
+}
+
+static void print_done(const struct shell_context *context, const struct hd_msg_done *done) {
+	json_t *document;
+
+	if (!context->json) {
+		(void)printf("%s\n", done->text);
+		return;
+	}
+	document = json_pack(
+		"{s:b, s:i, s:s}", "done", 1, "affected", (int)done->affected, "text", done->text
+	);
+	(void)json_dumpf(document, stdout, JSON_INDENT(2));
+	(void)fputc('\n', stdout);
+	json_decref(document);
+}
+
+static int send_command(struct shell_context *context, struct hd_msg_command *command) {
+	char error[HD_TEXT_BYTES_MAX + 64] = "";
+	struct hd_msg_done done;
+	struct shell *shell;
+	int status = shell_open(context, &shell);
+
+	if (status)
+		return status;
+	command->request = 1;
+	status = shell_command(shell, command, &done, error, sizeof(error));
+	shell_close(shell);
+	if (status)
+		return shell_error(status, "controller %s: %s", context->controller, error);
+	if (done.reason != HD_REASON_NONE)
+		return shell_error(EX_DATAERR, "%s", done.text);
+	print_done(context, &done);
+	return flush();
+}
+
+static uint8_t verb_of(const char *word) {
+	for (uint8_t verb = 1; verb < HD_VERB_COUNT; verb++)
+		if (strcmp(hd_verb_name(verb), word) == 0)
+			return verb;
+	return HD_VERB_NONE;
+}
+
+/* verb object [target [value]] */
+int shell_run_verb(struct shell_context *context, int count, char **words) {
+	struct hd_msg_command command = {.verb = verb_of(words[0])};
+
+	if (copy_word("object", words[1], command.object, sizeof(command.object))
+	    || (count > 2 && copy_word(words[1], words[2], command.target, sizeof(command.target)))
+	    || (count > 3 && copy_word("value", words[3], command.value, sizeof(command.value))))
+		return EX_USAGE;
+	return send_command(context, &command);
+}
+
+int shell_run_set_job(struct shell_context *context, int count, char **words) {
+	return shell_run_verb(context, count, words);
+}
+
+int shell_run_set(struct shell_context *context, int count, char **words) {
+	struct hd_msg_command command = {.verb = HD_VERB_SET};
+
+	(void)count;
+	if (copy_word("setting", words[1], command.object, sizeof(command.object))
+	    || copy_word("value", words[2], command.value, sizeof(command.value)))
+		return EX_USAGE;
+	return send_command(context, &command);
+}
+
+/* --- the rest --- */
+
+int shell_run_help(struct shell_context *context, int count, char **words) {
+	(void)context;
+	(void)count;
+	(void)words;
+	shell_help(stdout);
+	return flush();
+}
+
+int shell_run_exit(struct shell_context *context, int count, char **words) {
+	(void)context;
+	(void)count;
+	(void)words;
+	return SHELL_EXIT;
+}

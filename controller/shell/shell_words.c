@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The grammar: a command is one of the forms below, word by word. Literals may be cut short as long as
+ * they stay unmistakable, as in other shells of network equipment; what stands in upper case takes any
+ * word. `[FILTER...]` takes any number of them.
+ */
+#include "heddlectl.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <sysexits.h>
+
+const struct shell_form shell_forms[] = {
+	{"show nodes [FILTER...]", "who is registered, round-trip time, clock", shell_run_show},
+	{"show jobs [FILTER...]",
+	 "versions, workers, what was granted, applied, dropped",
+	 shell_run_show},
+	{"show links [FILTER...]",
+	 "what each link is believed to carry, and what is reserved",
+	 shell_run_show},
+	{"show estimates [FILTER...]", "how sure the estimates are, and how old", shell_run_show},
+	{"show transfers [FILTER...]", "what runs and what waits", shell_run_show},
+	{"show plan why [FILTER...]",
+	 "the latest plan, each decision in a sentence",
+	 shell_run_why},
+	{"show plan [FILTER...]",
+	 "the latest plan, in order, with the numbers of each decision",
+	 shell_run_show},
+	{"show drops [FILTER...]",
+	 "the last 256 updates that were not applied, and why",
+	 shell_run_show},
+	{"show staleness [FILTER...]",
+	 "delays of applied updates: mean, spread, bound",
+	 shell_run_show},
+	{"show ports [FILTER...]", "network ports: packets, bytes, errors", shell_run_show},
+	{"show queues [FILTER...]", "queues of the ports: backlog, drops", shell_run_show},
+	{"show cores [FILTER...]",
+	 "processor time of the threads that move packets",
+	 shell_run_show},
+	{"show counters [FILTER...]", "everything that is counted", shell_run_show},
+	{"show settings [FILTER...]", "what `set` can change", shell_run_show},
+	{"watch TABLE [FILTER...]",
+	 "the table again and again (--interval-s, --count)",
+	 shell_run_watch},
+	{"set theta VALUE", "drop rule: a number, or off", shell_run_set},
+	{"set interval-us VALUE", "plan at most this often", shell_run_set},
+	{"set horizon-us VALUE", "grant what starts within this", shell_run_set},
+	{"set ageing-s VALUE", "who waited longer goes first in its job", shell_run_set},
+	{"set drop-permille VALUE",
+	 "share of a worker's pushes that theta may drop",
+	 shell_run_set},
+	{"set log-level VALUE", "error, warning, info or debug", shell_run_set},
+	{"set tau JOB VALUE", "plan with a stricter bound than the job's; off", shell_run_set_job},
+	{"set weight JOB VALUE", "the job's weight against other tenants'; off", shell_run_set_job},
+	{"pause all", "grant nothing any more; what runs goes on", shell_run_verb},
+	{"pause job JOB", "grant nothing of this job any more", shell_run_verb},
+	{"resume all", "grant again", shell_run_verb},
+	{"resume job JOB", "grant again", shell_run_verb},
+	{"drain host HOST",
+	 "no new grants to or from a host, no new jobs on its server",
+	 shell_run_verb},
+	{"undrain host HOST", "grant again", shell_run_verb},
+	{"evict job JOB", "send all workers of a job away", shell_run_verb},
+	{"evict worker JOB RANK", "send one worker away", shell_run_verb},
+	{"check", "what is wrong with this host", shell_run_check},
+	{"help", "this list", shell_run_help},
+	{"exit", "leave", shell_run_exit},
+	{"quit", "leave", shell_run_exit},
+};
+const size_t shell_form_count = sizeof(shell_forms) / sizeof(shell_forms[0]);
+
+/* The form's word at `index`, its bytes in *bytes; NULL past the last. */
+static const char *form_word(const struct shell_form *form, int index, size_t *bytes) {
+	const char *at = form->words;
+
+	for (;;) {
+		*bytes = strcspn(at, " ");
+		if (index-- == 0)
+			return at;
+		if (!at[*bytes])
+			return NULL;
+		at += *bytes + 1;
+	}
+}
+
+static bool is_literal(const char *word) {
+	return islower((unsigned char)word[0]);
+}
+
+static bool is_rest(const char *word) {
+	return word[0] == '[';
+}
+
+/* 2 the word itself, 1 a beginning of it or any word, 0 no. */
+static int match(const struct shell_form *form, int index, const char *typed) {
+	size_t bytes, length = strlen(typed);
+	const char *word = form_word(form, index, &bytes);
+
+	if (!word)
+		return 0;
+	if (!is_literal(word))
+		return 1;
+	if (length == 0 || length > bytes || memcmp(word, typed, length) != 0)
+		return 0;
+	return length == bytes ? 2 : 1;
+}
+
+/* Which forms still agree with words[0..count): keep[]. An exact literal outdoes abbreviations, and a
+ * literal outdoes `[FILTER...]`. Returns how many. */
+static size_t narrow(int count, char **words, bool *keep) {
+	bool open[64] = {false}; /* within [FILTER...]: takes everything */
+	size_t left = 0;
+
+	for (size_t f = 0; f < shell_form_count; f++)
+		keep[f] = true;
+	for (int i = 0; i < count; i++) {
+		bool exact = false;
+		size_t bytes;
+
+		for (size_t f = 0; f < shell_form_count; f++) {
+			const char *word = open[f] ? NULL : form_word(&shell_forms[f], i, &bytes);
+
+			open[f] |= word && is_rest(word);
+			keep[f] = keep[f] && (open[f] || match(&shell_forms[f], i, words[i]));
+			exact |= keep[f] && !open[f] && match(&shell_forms[f], i, words[i]) == 2;
+		}
+		for (size_t f = 0; exact && f < shell_form_count; f++)
+			keep[f] = keep[f] && !open[f] && match(&shell_forms[f], i, words[i]) == 2;
+	}
+	for (size_t f = 0; f < shell_form_count; f++)
+		left += keep[f];
+	return left;
+}
+
+/* The first literal at which the forms that are left differ: what is ambiguous. */
+static int say_ambiguous(int index, const char *typed, const bool *keep) {
+	char list[256] = "";
+	size_t used = 0;
+
+	for (size_t f = 0; f < shell_form_count; f++) {
+		size_t bytes;
+		const char *word = keep[f] ? form_word(&shell_forms[f], index, &bytes) : NULL;
+		char one[32];
+
+		if (!word || !is_literal(word))
+			continue;
+		(void)snprintf(one, sizeof(one), "%.*s", (int)bytes, word);
+		if (strstr(list, one) || used + bytes + 3 >= sizeof(list))
+			continue;
+		used += (size_t
+		)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", one);
+	}
+	return shell_error(EX_USAGE, "'%s': ambiguous: %s", typed, list);
+}
+
+static bool same_literal(const bool *keep, int index) {
+	const char *first = NULL;
+	size_t first_bytes = 0;
+
+	for (size_t f = 0; f < shell_form_count; f++) {
+		size_t bytes;
+		const char *word = keep[f] ? form_word(&shell_forms[f], index, &bytes) : NULL;
+
+		if (!word || !is_literal(word))
+			continue;
+		if (first && (bytes != first_bytes || memcmp(first, word, bytes) != 0))
+			return false;
+		first = word;
+		first_bytes = bytes;
+	}
+	return true;
+}
+
+/* Says what is wrong with the words: the first one that nothing agrees with, or what is missing. */
+static int say_wrong(int count, char **words) {
+	bool keep[64];
+
+	for (int i = 1; i <= count; i++)
+		if (narrow(i, words, keep) == 0)
+			return shell_error(
+				EX_USAGE,
+				i == 1 ? "'%s': no such command (help)" :
+					 "'%s': not expected here (? or help)",
+				words[i - 1]
+			);
+	return shell_error(EX_USAGE, "'%s': incomplete (? or help)", words[count - 1]);
+}
+
+static bool complete(const struct shell_form *form, int count) {
+	size_t bytes;
+	const char *word = form_word(form, count, &bytes);
+	int words = 0;
+
+	while (form_word(form, words, &bytes))
+		words++;
+	/* Longer than the form only within [FILTER...]. */
+	return (!word && count == words) || (word && is_rest(word))
+		|| (count >= words && is_rest(form_word(form, words - 1, &bytes)));
+}
+
+int shell_do(struct shell_context *context, int count, char **words) {
+	const struct shell_form *found = NULL;
+	char literal[SHELL_WORDS_MAX][24], *normal[SHELL_WORDS_MAX];
+	bool keep[64];
+
+	/* `show nodes json`, as one types it elsewhere. */
+	if (count > 1 && count <= SHELL_WORDS_MAX && strcmp(words[count - 1], "json") == 0) {
+		context->json = true;
+		count--;
+	}
+	_Static_assert(sizeof(shell_forms) / sizeof(shell_forms[0]) <= 64, "keep[64]");
+	if (count < 1 || count > SHELL_WORDS_MAX)
+		return shell_error(EX_USAGE, "command: 1 to %d words (help)", SHELL_WORDS_MAX);
+	for (int i = 1; i <= count; i++)
+		if (narrow(i, words, keep) > 1 && !same_literal(keep, i - 1))
+			return say_ambiguous(i - 1, words[i - 1], keep);
+	if (narrow(count, words, keep) == 0)
+		return say_wrong(count, words);
+	for (size_t f = 0; f < shell_form_count && !found; f++)
+		if (keep[f] && complete(&shell_forms[f], count))
+			found = &shell_forms[f];
+	if (!found)
+		return say_wrong(count, words);
+	for (int i = 0; i < count; i++) {
+		size_t bytes;
+		const char *word = form_word(found, i, &bytes);
+
+		normal[i] = words[i];
+		if (!word || !is_literal(word))
+			continue;
+		(void)snprintf(literal[i], sizeof(literal[i]), "%.*s", (int)bytes, word);
+		normal[i] = literal[i];
+	}
+	return found->run(context, count, normal);
+}
+
+static bool offered(char seen[][32], size_t *count, const char *word) {
+	for (size_t i = 0; i < *count; i++)
+		if (strcmp(seen[i], word) == 0)
+			return true;
+	(void)snprintf(seen[(*count)++], sizeof(seen[0]), "%s", word);
+	return false;
+}
+
+void shell_next(
+	int count,
+	char **words,
+	void (*add)(void *owner, const char *word, const char *help),
+	void *owner
+) {
+	char seen[64][32];
+	size_t seen_count = 0;
+	bool keep[64];
+
+	narrow(count, words, keep);
+	for (size_t f = 0; f < shell_form_count; f++) {
+		size_t bytes, after;
+		const char *word = keep[f] ? form_word(&shell_forms[f], count, &bytes) : NULL;
+		bool last;
+		char one[32];
+
+		if (keep[f] && !word && complete(&shell_forms[f], count)) {
+			if (!offered(seen, &seen_count, "<enter>"))
+				add(owner, "<enter>", shell_forms[f].help);
+			continue;
+		}
+		if (!word)
+			continue;
+		(void)snprintf(one, sizeof(one), "%.*s", (int)bytes, word);
+		last = !form_word(&shell_forms[f], count + 1, &after)
+			|| !is_literal(form_word(&shell_forms[f], count + 1, &after));
+		if (!offered(seen, &seen_count, one))
+			add(owner, one, last ? shell_forms[f].help : "...");
+	}
+}
+
+void shell_help(FILE *file) {
+	for (size_t f = 0; f < shell_form_count; f++)
+		(void)fprintf(file, "  %-28s %s\n", shell_forms[f].words, shell_forms[f].help);
+}
