@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Carries the commands out. */
-#include "hd_program.h"
+#include "hd_udp.h"
 #include "heddlectl.h"
 
 #include <errno.h>
