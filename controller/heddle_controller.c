@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -279,6 +280,8 @@ static int next_epoch(const struct options *o, uint16_t *epoch) {
 	}
 	if (snprintf(path, sizeof(path), "%s/epoch", o->state_dir) >= (int)sizeof(path))
 		return fail(EX_USAGE, "--state-dir: too long");
+	if (mkdir(o->state_dir, 0755) < 0 && errno != EEXIST)
+		return fail(EX_CANTCREAT, "--state-dir: %s: %s", o->state_dir, strerror(errno));
 	status = read_epoch(path, &last);
 	if (!status)
 		status = write_epoch(path, last + 1);

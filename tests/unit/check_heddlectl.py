@@ -54,7 +54,7 @@ def bad_options(where, keys):
             (66, "--topology", ["--key-file", keys, "--topology", where + "/none"]),
             (65, "line 1", ["--key-file", keys, "--topology", bad_map]),
             (65, "not an epoch", ["--key-file", keys, "--state-dir", bad_state]),
-            (73, "--state-dir", ["--key-file", keys, "--state-dir", where + "/none"]),
+            (73, "--state-dir", ["--key-file", keys, "--state-dir", where + "/none/deep"]),
             (73, "--events", ["--key-file", keys, "--events", where + "/none/x"]),
             (64, "--listen", ["--key-file", keys, "--listen", "nowhere:x"]),
             (64, "--theta", ["--key-file", keys, "--theta", "-1"]),
@@ -97,7 +97,8 @@ def main():
                 file.write(text + "\n")
         bad_options(where, keys)
         events = os.path.join(where, "events")
-        process, address, epoch = start("--key-file", keys, "--state-dir", where, "--events", events)
+        state = os.path.join(where, "made")  # made when it is missing
+        process, address, epoch = start("--key-file", keys, "--state-dir", state, "--events", events)
         check(epoch == 1, "the first epoch is 1")
         tables(address, keys)
         wrong = ask(address, other, "nodes")
@@ -108,7 +109,7 @@ def main():
         took = time.monotonic() - begin
         check(silent.returncode == 69 and "no answer" in silent.stderr, f"nobody there: {silent.stderr}")
         check(1.9 < took < 4, f"which takes 2 s, not {took}")
-        process, _, epoch = start("--key-file", keys, "--state-dir", where)
+        process, _, epoch = start("--key-file", keys, "--state-dir", state)
         check(epoch == 2, "a restart has the next epoch")
         stop(process)
 
