@@ -15,6 +15,7 @@
 #include "hd_jobspec.h"
 #include "hd_keys.h"
 #include "hd_node.h"
+#include "hd_stats.h"
 
 struct hd_server;
 
@@ -162,6 +163,9 @@ struct hd_server_stats {
 	uint64_t memory_bytes; /* held now */
 };
 const struct hd_server_stats *hd_server_stats(const struct hd_server *server);
+/* Adds these, the endpoint's and where each job stands, with what each means. */
+extern const struct hd_stat_group hd_server_group, hd_server_job_group;
+void hd_server_gather(const struct hd_server *server, struct hd_stats *stats);
 
 /* Copies the newest entries of the commit log, oldest of them first; returns how many. */
 size_t hd_server_log(

@@ -6,6 +6,7 @@
 #include "hd_message.h"
 #include "hd_program.h"
 #include "hd_server.h"
+#include "hd_service.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -25,10 +26,12 @@
 struct options {
 	const char *listen, *controller, *host, *key_file, *directory, *reports, *events;
 	struct hd_driver_options driver;
+	struct hd_service_options service;
 	uint64_t memory, commits, hold_us;
 };
 
 struct program {
+	struct hd_service service;
 	struct hd_event_log *log;
 	struct hd_checkpoint_writer *writer;
 	const char *directory, *reports;
@@ -52,17 +55,20 @@ static const char usage_text[]
 	  "  --report-dir DIR       where a job's report goes when everybody has left (--checkpoint-dir)\n"
 	  "  --memory BYTES         for models, snapshots and updates in flight; K, M, G (1G)\n"
 	  "  --hold-us N            how long a missing position may hold others up (500000)\n"
-	  "  --events FILE          write what happens as JSON lines\n" HD_DRIVER_USAGE
-	  "  --help                 this text\n";
+	  "  --events FILE          write what happens as JSON lines\n" HD_SERVICE_USAGE
+		  HD_DRIVER_USAGE "  --help                 this text\n";
+
+/* Where errors go; a text on standard error until the options are known. */
+static struct hd_log *program_log;
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+	struct hd_log plain;
 	va_list args;
 
-	(void)fputs(PROGRAM ": ", stderr);
+	hd_log_init(&plain, PROGRAM, "");
 	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
+	hd_log_vsay(program_log ? program_log : &plain, HD_LOG_ERROR, "failed", NULL, format, args);
 	va_end(args);
-	(void)fputc('\n', stderr);
 	return code;
 }
 
@@ -121,7 +127,7 @@ static const struct option long_options[] = {
 	{"hold-us", required_argument, NULL, OPT_HOLD},
 	{"events", required_argument, NULL, OPT_EVENTS},
 	{"help", no_argument, NULL, OPT_HELP},
-	HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
+	HD_SERVICE_LONG_OPTIONS HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
 
 static int take_option(struct options *o, int id, const char *value) {
@@ -155,7 +161,10 @@ static int take_option(struct options *o, int id, const char *value) {
 		return number("hold-us", value, false, 3600000000U, &o->hold_us);
 	default:
 		/* getopt has said why */
-		return hd_driver_take_option(&o->driver, id, value) ? 0 : EX_USAGE;
+		return hd_driver_take_option(&o->driver, id, value)
+				|| hd_service_take_option(&o->service, id, value) ?
+			0 :
+			EX_USAGE;
 	}
 }
 
@@ -188,7 +197,7 @@ static int parse_options(int argc, char **argv, struct options *o) {
 /* --- checkpoints ----------------------------------------------------------------------------- */
 
 static void say(const char *sentence) {
-	(void)fail(0, "checkpoint: %s", sentence);
+	hd_log_say(program_log, HD_LOG_WARNING, "checkpoint", NULL, "checkpoint: %s", sentence);
 }
 
 static int begin_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
@@ -212,7 +221,7 @@ static void tell_report(void *owner, const struct hd_job_report *report) {
 	char text[HD_TEXT_BYTES_MAX];
 
 	hd_job_report_say(report, text, sizeof(text));
-	(void)fail(0, "%s", text);
+	hd_log_say(program_log, HD_LOG_INFO, "report", NULL, "%s", text);
 	if (program->reports != NULL
 	    && hd_job_report_write(program->reports, report, text, sizeof(text)) < 0) {
 		(void)fail(0, "report: %s", text);
@@ -282,21 +291,31 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 
 /* --- driver ---------------------------------------------------------------------------------- */
 
-/* What an operator wants to know without a log. */
-static void say_event(const struct hd_event *event) {
+static void on_event(void *owner, const struct hd_event *event) {
+	struct program *program = owner;
 	bool controller = event->aux == HD_ROLE_CONTROLLER;
 
-	if (event->kind == HD_EVENT_NODE_UP && controller) {
-		(void)fputs(PROGRAM ": controller: connected\n", stderr);
-	} else if (event->kind == HD_EVENT_NODE_DOWN && controller) {
-		(void
-		)fail(0, "controller: %s: workers come directly", hd_reason_name(event->reason));
-	}
+	if (event->kind == HD_EVENT_NODE_UP && controller)
+		hd_log_say(program_log, HD_LOG_INFO, "controller", event, "controller: connected");
+	else if (event->kind == HD_EVENT_NODE_DOWN && controller)
+		hd_log_say(
+			program_log,
+			HD_LOG_WARNING,
+			"controller",
+			event,
+			"controller: %s: workers come directly",
+			hd_reason_name(event->reason)
+		);
+	else
+		hd_log_event(program_log, event);
+	hd_event_log_add(program->log, event);
 }
 
-static void on_event(void *owner, const struct hd_event *event) {
-	say_event(event);
-	hd_event_log_add(((struct program *)owner)->log, event);
+static void fill(void *owner, struct hd_stats *stats) {
+	struct program *program = owner;
+
+	hd_server_gather(program->server, stats);
+	hd_service_gather(&program->service, stats);
 }
 
 static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
@@ -305,6 +324,7 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	if (program->writer != NULL) {
 		take_checkpoints(program, now, sink);
 	}
+	hd_service_woken(&program->service, fill, program);
 	if (program->draining) {
 		program->drained = hd_server_drain(program->server, now, sink);
 	}
@@ -397,11 +417,36 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 	return rc < 0 ? fail(EX_OSERR, "server: %s", strerror(-rc)) : 0;
 }
 
+static int serve(struct program *program, const struct options *o) {
+	char error[256];
+	int status = hd_service_start(&program->service, program->driver, error, sizeof(error));
+
+	if (status < 0) {
+		status
+			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
+			       "--metrics: '%s': %s",
+			       o->service.metrics,
+			       error);
+	} else {
+		status = run(program);
+	}
+	hd_service_stop(&program->service);
+	return status;
+}
+
 static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 	struct hd_server_config config = {.keys = keys, .key_id = keys->keys[0].id};
 	struct program program = {.directory = o->directory, .reports = o->reports};
 	int status = 0;
 
+	if (hd_service_init(&program.service, PROGRAM, o->host, &o->service) < 0) {
+		return fail(
+			EX_USAGE,
+			"--log-level: '%s' (error, warning, info or debug)",
+			o->service.log_level
+		);
+	}
+	program_log = &program.service.log;
 	if (o->events != NULL) {
 		status = hd_event_log_open(o->events, o->host, &program.log);
 		if (status < 0) {
@@ -413,7 +458,7 @@ static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 		status = make_server(&program, o, &config);
 	}
 	if (status == 0) {
-		status = run(&program);
+		status = serve(&program, o);
 	}
 	/* The writer reads the server's memory and wakes the driver: it ends first. */
 	hd_checkpoint_writer_close(program.writer);

@@ -2,6 +2,7 @@
 /* heddle-controller: the controller core on a driver. */
 #include "hd_controller.h"
 #include "hd_program.h"
+#include "hd_service.h"
 #include "hd_topology.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 struct options {
 	const char *listen, *key_file, *topology, *state_dir, *events, *name;
 	struct hd_driver_options driver;
+	struct hd_service_options service;
 	bool unscheduled;
 	double theta, initial_mbps;
 	uint32_t interval_us, lease_ms, horizon_us;
@@ -44,17 +46,30 @@ static const char usage_text[]
 	  "  --horizon-us N      grant what starts within this; 0: adaptive (0)\n"
 	  "  --lease-ms N        a node that is silent for this long is gone (1000)\n"
 	  "  --initial-mbps X    what a link is believed to carry before anything ran on it (1000)\n"
-	  "  --events FILE       write what happens as JSON lines\n" HD_DRIVER_USAGE
-	  "  --help              this text\n";
+	  "  --events FILE       write what happens as JSON lines\n" HD_SERVICE_USAGE
+		  HD_DRIVER_USAGE "  --help              this text\n";
+
+/* What belongs together while it runs. */
+struct program {
+	const struct options *options;
+	struct hd_service service;
+	struct hd_event_log *events;
+	struct hd_controller *controller;
+	struct hd_driver *driver;
+	uint16_t epoch;
+};
+
+/* Where errors go; a text on standard error until the options are known. */
+static struct hd_log *program_log;
 
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+	struct hd_log plain;
 	va_list args;
 
-	(void)fprintf(stderr, PROGRAM ": ");
+	hd_log_init(&plain, PROGRAM, "");
 	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
+	hd_log_vsay(program_log ? program_log : &plain, HD_LOG_ERROR, "failed", NULL, format, args);
 	va_end(args);
-	(void)fprintf(stderr, "\n");
 	return code;
 }
 
@@ -113,7 +128,7 @@ static const struct option long_options[] = {
 	{"initial-mbps", required_argument, NULL, OPT_INITIAL},
 	{"events", required_argument, NULL, OPT_EVENTS},
 	{"help", no_argument, NULL, OPT_HELP},
-	HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
+	HD_SERVICE_LONG_OPTIONS HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
 
 static int take_option(struct options *o, int id, const char *value) {
@@ -151,7 +166,10 @@ static int take_option(struct options *o, int id, const char *value) {
 		return whole("lease-ms", value, 10, 3.6e6, &o->lease_ms);
 	default:
 		/* getopt has said why */
-		return hd_driver_take_option(&o->driver, id, value) ? 0 : EX_USAGE;
+		return hd_driver_take_option(&o->driver, id, value)
+				|| hd_service_take_option(&o->service, id, value) ?
+			0 :
+			EX_USAGE;
 	}
 }
 
@@ -272,9 +290,12 @@ static int next_epoch(const struct options *o, uint16_t *epoch) {
 
 	*epoch = 1;
 	if (!o->state_dir) {
-		(void)fprintf(
-			stderr,
-			PROGRAM ": no --state-dir: nodes cannot tell a restart from a first start\n"
+		hd_log_say(
+			program_log,
+			HD_LOG_WARNING,
+			"state-dir",
+			NULL,
+			"no --state-dir: nodes cannot tell a restart from a first start"
 		);
 		return 0;
 	}
@@ -290,25 +311,96 @@ static int next_epoch(const struct options *o, uint16_t *epoch) {
 	return status;
 }
 
+/* --- what the core is offered --- */
+
+static void gather(void *owner, struct hd_stats *stats) {
+	hd_service_gather(&((struct program *)owner)->service, stats);
+}
+
+static const char *log_level(void *owner) {
+	return hd_log_level_name(&((struct program *)owner)->service.log);
+}
+
+static int set_log_level(void *owner, const char *text) {
+	return hd_log_set_level(&((struct program *)owner)->service.log, text);
+}
+
+static void commanded(
+	void *owner,
+	struct hd_addr from,
+	const struct hd_msg_command *command,
+	const struct hd_msg_done *done
+) {
+	struct program *program = owner;
+	char address[HD_ADDR_TEXT_BYTES];
+
+	hd_driver_print_addr(from, address);
+	hd_log_say(
+		&program->service.log,
+		done->reason ? HD_LOG_WARNING : HD_LOG_INFO,
+		"command",
+		NULL,
+		"%s: %s %s %s %s: %s",
+		address,
+		hd_verb_name(command->verb),
+		command->object,
+		command->target,
+		command->value,
+		done->text
+	);
+}
+
+static const struct hd_controller_ops controller_ops = {
+	.gather = gather,
+	.commanded = commanded,
+	.log_level = log_level,
+	.set_log_level = set_log_level,
+};
+
+static void on_event(void *owner, const struct hd_event *event) {
+	struct program *program = owner;
+
+	if (event->kind != HD_EVENT_COMMAND)
+		hd_log_event(&program->service.log, event);
+	hd_event_log_add(program->events, event);
+}
+
+static void fill(void *owner, struct hd_stats *stats) {
+	hd_controller_stats(((struct program *)owner)->controller, stats);
+}
+
+static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
+	struct program *program = owner;
+
+	(void)now;
+	(void)sink;
+	hd_service_woken(&program->service, fill, program);
+}
+
 /* --- running --- */
 
-static int run(struct hd_driver *driver, struct hd_controller *controller, uint16_t epoch) {
+static int run(struct program *program) {
+	struct hd_node node = {&hd_controller_ops, program->controller};
 	char bound[HD_ADDR_TEXT_BYTES];
-	int status = hd_program_stop_on_signals(driver);
+	int status = hd_program_stop_on_signals(program->driver);
 
 	if (status)
 		return fail(EX_OSERR, "signals: %s", strerror(-status));
-	hd_driver_print_addr(hd_driver_bound(driver), bound);
-	(void)printf(PROGRAM ": listening on %s, epoch %u\n", bound, epoch);
+	hd_driver_print_addr(hd_driver_bound(program->driver), bound);
+	(void)printf(PROGRAM ": listening on %s, epoch %u\n", bound, program->epoch);
 	(void)fflush(stdout);
-	status = hd_driver_run(driver, (struct hd_node){&hd_controller_ops, controller});
+	status = hd_driver_run(program->driver, node);
 	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
-static int
-open_driver(const struct options *o, struct hd_event_log *log, struct hd_driver **driver) {
-	struct hd_driver_config config
-		= {.options = o->driver, .event = log ? hd_event_log_add : NULL, .owner = log};
+static int open_driver(struct program *program) {
+	const struct options *o = program->options;
+	struct hd_driver_config config = {
+		.options = o->driver,
+		.event = on_event,
+		.woken = on_woken,
+		.owner = program,
+	};
 	char error[256];
 
 	/* Port 0: the kernel chooses, and the first line of output says which. */
@@ -316,32 +408,49 @@ open_driver(const struct options *o, struct hd_event_log *log, struct hd_driver 
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);
-	if (hd_driver_open(&config, driver, error, sizeof(error)))
+	if (hd_driver_open(&config, &program->driver, error, sizeof(error)))
 		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
 	return 0;
 }
 
-static int with_log(struct hd_controller *controller, const struct options *o, uint16_t epoch) {
-	struct hd_event_log *log = NULL;
-	struct hd_driver *driver = NULL;
+static int with_driver(struct program *program) {
+	char error[256];
+	int status = open_driver(program);
+
+	if (status)
+		return status;
+	status = hd_service_start(&program->service, program->driver, error, sizeof(error));
+	if (status)
+		status
+			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
+			       "--metrics: '%s': %s",
+			       program->options->service.metrics,
+			       error);
+	else
+		status = run(program);
+	hd_service_stop(&program->service);
+	hd_driver_close(program->driver);
+	program->driver = program->service.driver = NULL;
+	return status;
+}
+
+static int with_log(struct program *program) {
+	const struct options *o = program->options;
 	int status;
 
 	if (o->events) {
-		status = hd_event_log_open(o->events, o->name, &log);
+		status = hd_event_log_open(o->events, o->name, &program->events);
 		if (status)
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
 	}
-	status = open_driver(o, log, &driver);
-	if (!status) {
-		status = run(driver, controller, epoch);
-		hd_driver_close(driver);
-	}
-	if (hd_event_log_close(log) && !status)
+	status = with_driver(program);
+	if (hd_event_log_close(program->events) && !status)
 		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
 	return status;
 }
 
-static int with_keys(const struct options *o, const struct hd_keyring *keys) {
+static int with_keys(struct program *program, const struct hd_keyring *keys) {
+	const struct options *o = program->options;
 	struct hd_controller_config config = {
 		.name = o->name,
 		.keys = keys,
@@ -352,8 +461,9 @@ static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 		.horizon_us = o->horizon_us,
 		.theta = o->theta,
 		.unscheduled = o->unscheduled,
+		.ops = &controller_ops,
+		.owner = program,
 	};
-	struct hd_controller *controller;
 	int status = make_topology(o, &config.topology);
 
 	if (status)
@@ -361,14 +471,15 @@ static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 	status = next_epoch(o, &config.epoch);
 	if (!status && hd_program_entropy(config.seed))
 		status = fail(EX_OSERR, "no entropy");
-	if (!status && hd_controller_create(&config, &controller))
+	if (!status && hd_controller_create(&config, &program->controller))
 		status = fail(EX_USAGE, "--name: '%s' (at most 64 bytes)", o->name);
 	if (status) {
 		hd_topology_destroy(config.topology);
 		return status;
 	}
-	status = with_log(controller, o, config.epoch);
-	hd_controller_destroy(controller);
+	program->epoch = config.epoch;
+	status = with_log(program);
+	hd_controller_destroy(program->controller);
 	return status;
 }
 
@@ -378,16 +489,24 @@ int main(int argc, char **argv) {
 		.name = "controller",
 		.initial_mbps = 1000,
 	};
+	struct program program = {.options = &o};
 	struct hd_keyring keys;
 	char error[512];
 	int status = parse_options(argc, argv, &o);
 
 	if (status)
 		return status < 0 ? 0 : status;
+	if (hd_service_init(&program.service, PROGRAM, o.name, &o.service))
+		return fail(
+			EX_USAGE,
+			"--log-level: '%s' (error, warning, info or debug)",
+			o.service.log_level
+		);
+	program_log = &program.service.log;
 	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
 	if (status)
 		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
-	status = with_keys(&o, &keys);
+	status = with_keys(&program, &keys);
 	hd_keyring_fini(&keys);
 	return status;
 }

@@ -2,6 +2,8 @@
 /* What the counters of an endpoint mean. */
 #include "hd_endpoint.h"
 
+#include <assert.h>
+
 #define STAT(name, help)                                                                           \
 	{#name,                                                                                    \
 	 "packets",                                                                                \
@@ -33,6 +35,11 @@ static const struct hd_stat endpoint_stats[] = {
 			STAT(drop_candidates, "hellos that gave way to newer ones")
 				STAT(drop_out_of_window, "dropped: fragments beyond the window")
 					STAT(drop_role, "dropped: role not served")};
+
+static_assert(
+	sizeof(endpoint_stats) / sizeof(endpoint_stats[0]) == sizeof(struct hd_endpoint_stats) / 8,
+	"every counter of the struct is in the table"
+);
 
 const struct hd_stat_group hd_endpoint_group = {
 	.name = "endpoint",

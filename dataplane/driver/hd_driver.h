@@ -13,6 +13,7 @@
 
 #include "hd_event.h"
 #include "hd_node.h"
+#include "hd_stats.h"
 
 struct hd_driver;
 
@@ -78,6 +79,10 @@ size_t hd_driver_counters(
 	const struct hd_driver *driver,
 	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX]
 );
+
+/* Adds rows to the groups of ports and queues (hd_stat_groups.h). The driver's thread. */
+void hd_driver_stats(const struct hd_driver *driver, struct hd_stats *stats);
+const char *hd_driver_name(const struct hd_driver *driver); /* "udp", "dpdk" */
 
 /* --- command lines and environments -------------------------------------------------------- */
 

@@ -19,6 +19,7 @@ struct hd_driver_ops {
 	void (*wake)(void *self);
 	int (*fd)(const void *self);
 	size_t (*counters)(const void *self, struct hd_driver_counter *counters);
+	void (*stats)(const void *self, struct hd_stats *stats); /* its queues; may be NULL */
 };
 
 extern const struct hd_driver_ops hd_driver_udp;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The udp driver as a driver. */
 #include "hd_driver_private.h"
+#include "hd_stat_groups.h"
 #include "hd_udp.h"
 
 #include <errno.h>
@@ -87,6 +88,36 @@ static size_t udp_counters(const void *self, struct hd_driver_counter *counters)
 	return count;
 }
 
+static void
+add_queue(const char *direction, const struct hd_queue_stats *queue, struct hd_stats *stats) {
+	const char *labels[] = {"0", direction, "0"};
+
+	hd_stats_add(stats, &hd_queue_group, labels, queue);
+}
+
+/* A socket's buffers are its queues. */
+static void udp_stats(const void *self, struct hd_stats *stats) {
+	const struct hd_udp_stats *s = hd_udp_stats(self);
+	struct hd_queue_stats in = {
+		.packets = s->received_packets,
+		.bytes = s->received_bytes,
+		.drops = s->receive_overflow,
+	};
+	struct hd_queue_stats out = {
+		.packets = s->sent_packets,
+		.bytes = s->sent_bytes,
+		.drops = s->send_errors,
+	};
+	struct hd_udp_memory memory = hd_udp_memory(self);
+
+	in.backlog_bytes = memory.receive_bytes;
+	in.limit_bytes = memory.receive_limit;
+	out.backlog_bytes = memory.send_bytes;
+	out.limit_bytes = memory.send_limit;
+	add_queue("in", &in, stats);
+	add_queue("out", &out, stats);
+}
+
 const struct hd_driver_ops hd_driver_udp = {
 	.name = "udp",
 	.open = udp_open,
@@ -100,4 +131,5 @@ const struct hd_driver_ops hd_driver_udp = {
 	.wake = udp_wake,
 	.fd = udp_fd,
 	.counters = udp_counters,
+	.stats = udp_stats,
 };

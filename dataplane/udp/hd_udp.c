@@ -2,6 +2,7 @@
 #include "hd_udp_private.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +152,19 @@ struct hd_addr hd_udp_bound(const struct hd_udp *udp) {
 
 uint32_t hd_udp_receive_window(const struct hd_udp *udp) {
 	return udp->receive_window;
+}
+
+struct hd_udp_memory hd_udp_memory(const struct hd_udp *udp) {
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t bytes = sizeof(info);
+
+	(void)getsockopt(udp->sender.fd, SOL_SOCKET, SO_MEMINFO, info, &bytes);
+	return (struct hd_udp_memory){
+		.receive_bytes = info[SK_MEMINFO_RMEM_ALLOC],
+		.receive_limit = info[SK_MEMINFO_RCVBUF],
+		.send_bytes = info[SK_MEMINFO_WMEM_ALLOC],
+		.send_limit = info[SK_MEMINFO_SNDBUF],
+	};
 }
 
 const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp) {

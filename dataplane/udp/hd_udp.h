@@ -54,6 +54,11 @@ struct hd_udp_stats {
 	uint64_t send_errors, receive_overflow, truncated;
 };
 const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp);
+/* What waits in the socket's buffers now, as the kernel accounts it, and what they hold. */
+struct hd_udp_memory {
+	uint32_t receive_bytes, receive_limit, send_bytes, send_limit;
+};
+struct hd_udp_memory hd_udp_memory(const struct hd_udp *udp);
 
 /* Host name or dotted quad, with an optional ":port" (default HD_PORT). 0 or -EINVAL/-EHOSTUNREACH. */
 int hd_udp_resolve(const char *text, struct hd_addr *addr);

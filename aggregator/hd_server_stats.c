@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the server's counters mean: its own, and where each job stands. */
+#include "hd_server_internal.h"
+
+#include <assert.h>
+
+#define STAT(name, unit, help)                                                                     \
+	{#name, unit, help, HD_STAT_COUNTER, HD_STAT_U64, offsetof(struct hd_server_stats, name)},
+
+static const struct hd_stat server_stats[] = {
+	STAT(chunks, "packets", "data chunks received"
+	) STAT(chunk_bytes, "bytes", "values in them"
+	) STAT(drop_malformed, "packets", "dropped: not decodable"
+	) STAT(drop_version, "packets", "dropped: other wire version"
+	) STAT(drop_type, "packets", "dropped: a type that a server does not take"
+	) STAT(drop_token,
+	       "packets",
+	       "dropped: no such transfer: forged, late, or ahead of its EXPECT"
+	) STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the grant"
+	) STAT(drop_memory, "packets", "dropped: no buffer free for the update just then"
+	) STAT(duplicates, "packets", "chunks that were held already"
+	) STAT(refused_messages, "messages", "out of place: role, job, worker, epoch"
+	) STAT(granted, "updates", "pushes granted directly"
+	) STAT(expected, "updates", "pushes announced by the controller"
+	) STAT(committed, "updates", "applied"
+	) STAT(dropped, "updates", "dropped at the commit"
+	) STAT(failed, "updates", "failed"
+	) STAT(voided, "updates", "positions given up"
+	) STAT(overtaken, "updates", "committed ahead of an earlier position"
+	) STAT(replaced, "updates", "transfers replaced by a newer attempt"
+	) STAT(pulls, "pulls", "pulls begun"
+	) STAT(pulls_delivered, "pulls", "models delivered"
+	) STAT(pulls_not_modified, "pulls", "conditional pulls that found nothing newer"
+	) STAT(pulls_failed, "pulls", "pulls that ended otherwise"
+	) STAT(pulls_older, "pulls", "pulls that were given an older version than the newest"
+	) STAT(snapshots, "snapshots", "versions pinned for pulls"
+	) STAT(copies, "copies", "models copied because a commit came while one was pinned"
+	) STAT(steps, "steps", "parts of commits; more than commits where big updates took several"
+	) STAT(checkpoints, "checkpoints", "checkpoints written")
+		STAT(checkpoint_errors, "checkpoints", "that could not be written")
+			STAT(sends_broken, "sessions", "given up because their queue was full"
+			){"memory_bytes",
+			  "bytes",
+			  "held for models, snapshots and updates",
+			  HD_STAT_GAUGE,
+			  HD_STAT_U64,
+			  offsetof(struct hd_server_stats, memory_bytes)},
+};
+
+static_assert(
+	sizeof(server_stats) / sizeof(server_stats[0]) == sizeof(struct hd_server_stats) / 8,
+	"every counter of the struct is in the table"
+);
+
+const struct hd_stat_group hd_server_group = {
+	.name = "server",
+	.help = "the parameter server",
+	.stats = server_stats,
+	.count = sizeof(server_stats) / sizeof(server_stats[0]),
+};
+
+struct job_stats {
+	uint64_t members, open, pulls, version, durable, incarnation, position, model_bytes;
+};
+
+#define JOB(name, unit, help)                                                                      \
+	{#name, unit, help, HD_STAT_GAUGE, HD_STAT_U64, offsetof(struct job_stats, name)},
+
+static const struct hd_stat job_stats[]
+	= {JOB(members, "nodes", "workers that have joined, also those that left"
+	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
+	) JOB(pulls, "pulls", "pulls under way") JOB(version, "updates", "commits in this history")
+		   JOB(durable, "updates", "of these, in a checkpoint")
+			   JOB(incarnation, "", "life of the server that it is in")
+				   JOB(position, "positions", "highest told")
+					   JOB(model_bytes, "bytes", "size of the model")};
+
+const struct hd_stat_group hd_server_job_group = {
+	.name = "server_job",
+	.help = "jobs of the parameter server",
+	.label = {"tenant", "job"},
+	.stats = job_stats,
+	.count = sizeof(job_stats) / sizeof(job_stats[0]),
+};
+
+void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
+	const struct hd_job *job;
+
+	hd_stats_add(stats, &hd_server_group, NULL, &server->stats);
+	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(server->endpoint));
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		const char *labels[] = {job->spec.tenant, job->spec.name};
+		struct job_stats s = {
+			.members = job->member_count,
+			.open = job->open_count,
+			.pulls = job->pull_count,
+			.version = hd_version_counter(job->version),
+			.durable = hd_version_counter(job->durable),
+			.incarnation = hd_version_incarnation(job->version),
+			.position = job->position,
+			.model_bytes = job->bytes,
+		};
+
+		hd_stats_add(stats, &hd_server_job_group, labels, &s);
+	}
+}

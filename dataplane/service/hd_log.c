@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_log.h"
+#include "hd_message.h"
+#include "hd_out.h"
+#include "hd_program.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TEXT_BYTES 1024
+
+static const struct {
+	const char *name;
+	int priority; /* RFC 5424 */
+} levels[HD_LOG_LEVELS] = {
+	[HD_LOG_ERROR] = {"error", 3},
+	[HD_LOG_WARNING] = {"warning", 4},
+	[HD_LOG_INFO] = {"info", 6},
+	[HD_LOG_DEBUG] = {"debug", 7},
+};
+
+void hd_log_init(struct hd_log *log, const char *program, const char *node) {
+	log->program = program;
+	log->node = node;
+	log->json = false;
+	log->fd = STDERR_FILENO;
+	atomic_init(&log->level, HD_LOG_INFO);
+	atomic_init(&log->lines, 0);
+	atomic_init(&log->errors, 0);
+	atomic_init(&log->lost, 0);
+}
+
+int hd_log_set_level(struct hd_log *log, const char *text) {
+	for (int level = 0; level < HD_LOG_LEVELS; level++)
+		if (strcmp(levels[level].name, text) == 0) {
+			atomic_store(&log->level, level);
+			return 0;
+		}
+	return -EINVAL;
+}
+
+const char *hd_log_level_name(const struct hd_log *log) {
+	return levels[atomic_load(&log->level)].name;
+}
+
+bool hd_log_wants(const struct hd_log *log, enum hd_log_level level) {
+	return (int)level <= atomic_load(&log->level);
+}
+
+static void put_time(struct hd_out *out) {
+	struct timespec now;
+	char text[96];
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	gmtime_r(&now.tv_sec, &tm);
+	(void)snprintf(
+		text,
+		sizeof(text),
+		"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ",
+		tm.tm_year + 1900,
+		tm.tm_mon + 1,
+		tm.tm_mday,
+		tm.tm_hour,
+		tm.tm_min,
+		tm.tm_sec,
+		now.tv_nsec / 1000
+	);
+	hd_out_json(out, text);
+}
+
+static void put_member(struct hd_out *out, const char *key, const char *value) {
+	hd_out_text(out, ",\"");
+	hd_out_text(out, key);
+	hd_out_text(out, "\":");
+	hd_out_json(out, value);
+}
+
+static void put_json(
+	const struct hd_log *log,
+	enum hd_log_level level,
+	const char *event,
+	const struct hd_event *detail,
+	const char *message,
+	struct hd_out *out
+) {
+	char json[HD_EVENT_JSON_BYTES], node[2 * HD_NAME_BYTES_MAX + 1];
+
+	hd_out_text(out, "{\"time\":");
+	put_time(out);
+	put_member(out, "level", levels[level].name);
+	hd_out_text(out, ",\"priority\":");
+	hd_out_u64(out, (uint64_t)levels[level].priority);
+	put_member(out, "program", log->program);
+	hd_out_text(out, ",\"pid\":");
+	hd_out_u64(out, (uint64_t)getpid());
+	put_member(out, "node", log->node);
+	put_member(out, "event", event);
+	put_member(out, "message", message);
+	if (detail) {
+		hd_event_json_name(log->node, node, sizeof(node));
+		hd_out_text(out, ",\"detail\":");
+		hd_out_bytes(out, json, hd_event_json(detail, node, json) - 1);
+	}
+	hd_out_text(out, "}\n");
+}
+
+static void put_text(const struct hd_log *log, const char *message, struct hd_out *out) {
+	hd_out_text(out, log->program);
+	hd_out_text(out, ": ");
+	hd_out_text(out, message);
+	hd_out_char(out, '\n');
+}
+
+/* Nobody reads the other end of the pipe: a line is lost rather than the node held up. */
+static bool writable(int fd) {
+	struct pollfd wait = {.fd = fd, .events = POLLOUT};
+
+	return poll(&wait, 1, 0) == 1 && (wait.revents & POLLOUT);
+}
+
+void hd_log_vsay(
+	struct hd_log *log,
+	enum hd_log_level level,
+	const char *event,
+	const struct hd_event *detail,
+	const char *format,
+	va_list args
+) {
+	struct hd_out out = {0};
+	char message[TEXT_BYTES];
+	int saved = errno;
+
+	if (!hd_log_wants(log, level))
+		return;
+	(void)vsnprintf(message, sizeof(message), format, args);
+	if (log->json)
+		put_json(log, level, event, detail, message, &out);
+	else
+		put_text(log, message, &out);
+	atomic_fetch_add(&log->lines, 1);
+	if (level == HD_LOG_ERROR)
+		atomic_fetch_add(&log->errors, 1);
+	if (out.failed || !writable(log->fd) || write(log->fd, out.data, out.bytes) < 0)
+		atomic_fetch_add(&log->lost, 1);
+	hd_out_fini(&out);
+	errno = saved;
+}
+
+void hd_log_say(
+	struct hd_log *log,
+	enum hd_log_level level,
+	const char *event,
+	const struct hd_event *detail,
+	const char *format,
+	...
+) {
+	va_list args;
+
+	va_start(args, format);
+	hd_log_vsay(log, level, event, detail, format, args);
+	va_end(args);
+}
+
+/* --- events of the core ---------------------------------------------------------------------- */
+
+static enum hd_log_level level_of(const struct hd_event *event) {
+	switch (event->kind) {
+	case HD_EVENT_NODE_UP:
+	case HD_EVENT_NODE_DOWN:
+	case HD_EVENT_CHECKPOINT:
+		return HD_LOG_INFO;
+	case HD_EVENT_FALLBACK:
+		return HD_LOG_WARNING;
+	default:
+		return HD_LOG_DEBUG;
+	}
+}
+
+static void who(const struct hd_event *event, char *text, size_t bytes) {
+	if (event->kind == HD_EVENT_NODE_UP || event->kind == HD_EVENT_NODE_DOWN) {
+		const char *role = hd_role_name((uint8_t)(event->aux < 256 ? event->aux : 0));
+
+		if (event->aux == HD_ROLE_WORKER && event->job)
+			(void)snprintf(
+				text, bytes, "%s %u of job %08x", role, event->worker, event->job
+			);
+		else
+			(void)snprintf(text, bytes, "%s", role);
+	} else if (event->job && event->round) {
+		(void)snprintf(
+			text,
+			bytes,
+			"job %08x worker %u %s %u",
+			event->job,
+			event->worker,
+			event->direction == HD_PULL ? "pull" : "push",
+			event->round
+		);
+	} else if (event->job) {
+		(void)snprintf(text, bytes, "job %08x", event->job);
+	} else {
+		text[0] = '\0';
+	}
+}
+
+void hd_log_event(struct hd_log *log, const struct hd_event *event) {
+	enum hd_log_level level = level_of(event);
+	bool because = event->reason != HD_REASON_NONE;
+	char text[96];
+
+	if (!hd_log_wants(log, level))
+		return;
+	who(event, text, sizeof(text));
+	hd_log_say(
+		log,
+		level,
+		hd_event_name(event->kind),
+		event,
+		"%s%s%s%s%s",
+		hd_event_name(event->kind),
+		text[0] ? ": " : "",
+		text,
+		because ? ": " : "",
+		because ? hd_reason_name(event->reason) : ""
+	);
+}

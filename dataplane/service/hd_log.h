@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a long-running program says to its operator, on standard error: a line of text, or with
+ * --log-json a JSON object a line for journald, Elasticsearch and the like:
+ *   {"time": RFC 3339 in UTC, "level", "priority" (syslog's number), "program", "pid", "node", "event",
+ *    "message", "detail": the event as in the event log, if there is one}
+ * Each line leaves in one write; one that nobody takes is lost and counted. Any thread.
+ */
+#ifndef HD_LOG_H
+#define HD_LOG_H
+
+#include "hd_event.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+enum hd_log_level {
+	HD_LOG_ERROR,
+	HD_LOG_WARNING,
+	HD_LOG_INFO,
+	HD_LOG_DEBUG,
+	HD_LOG_LEVELS
+};
+
+struct hd_log {
+	const char *program, *node;
+	bool json;
+	int fd;
+	_Atomic int level; // writer: the core's thread; readers: any
+	_Atomic uint64_t lines, errors, lost; // writers: any
+};
+
+/* program and node outlive the log. */
+void hd_log_init(struct hd_log *log, const char *program, const char *node);
+/* "error", "warning", "info", "debug". 0 or -EINVAL. */
+int hd_log_set_level(struct hd_log *log, const char *text);
+const char *hd_log_level_name(const struct hd_log *log);
+bool hd_log_wants(const struct hd_log *log, enum hd_log_level level);
+
+/* `event` is a stable word, as "listening" or "checkpoint"; detail may be NULL. */
+__attribute__((format(printf, 5, 6))) void hd_log_say(
+	struct hd_log *log,
+	enum hd_log_level level,
+	const char *event,
+	const struct hd_event *detail,
+	const char *format,
+	...
+);
+void hd_log_vsay(
+	struct hd_log *log,
+	enum hd_log_level level,
+	const char *event,
+	const struct hd_event *detail,
+	const char *format,
+	va_list args
+);
+/* An event of the core, in words, at the level that it deserves: nodes that come and go are info,
+ * decisions debug. */
+void hd_log_event(struct hd_log *log, const struct hd_event *event);
+
+#endif

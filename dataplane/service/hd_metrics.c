@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_driver.h"
+#include "hd_metrics.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTIONS_MAX 32
+#define CONNECTION_TIMEOUT_S 10
+#define CONNECTION_BYTES_MAX (32u << 10) /* of headers */
+#define SNAPSHOT_TIMEOUT_MS 2000
+#define BACKLOG 16
+
+struct hd_metrics {
+	struct hd_desk *desk;
+	struct MHD_Daemon *daemon;
+	struct hd_addr bound;
+};
+
+static enum MHD_Result say(struct MHD_Connection *connection, unsigned code, const char *text) {
+	struct MHD_Response *response = MHD_create_response_from_buffer(
+		strlen(text), (void *)text, MHD_RESPMEM_MUST_COPY
+	);
+	enum MHD_Result result;
+
+	if (!response)
+		return MHD_NO;
+	(void)MHD_add_response_header(response, "Content-Type", "text/plain; charset=utf-8");
+	if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+		(void)MHD_add_response_header(response, "Allow", "GET, HEAD");
+	result = MHD_queue_response(connection, code, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static void render(void *owner, const struct hd_stats *stats) {
+	hd_stats_openmetrics(stats, owner);
+}
+
+static enum MHD_Result
+answer_metrics(struct hd_metrics *metrics, struct MHD_Connection *connection) {
+	struct MHD_Response *response;
+	struct hd_out out = {0};
+	enum MHD_Result result;
+
+	if (hd_desk_read(metrics->desk, SNAPSHOT_TIMEOUT_MS, render, &out))
+		return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the node does not answer\n");
+	if (out.failed) {
+		hd_out_fini(&out);
+		return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory\n");
+	}
+	response = MHD_create_response_from_buffer(out.bytes, out.data, MHD_RESPMEM_MUST_FREE);
+	if (!response) {
+		hd_out_fini(&out);
+		return MHD_NO;
+	}
+	(void)MHD_add_response_header(
+		response,
+		"Content-Type",
+		"application/openmetrics-text; version=1.0.0; charset=utf-8"
+	);
+	result = MHD_queue_response(connection, MHD_HTTP_OK, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result
+answer(void *owner,
+       struct MHD_Connection *connection,
+       const char *url,
+       const char *method,
+       const char *version,
+       const char *upload,
+       size_t *upload_bytes,
+       void **state) {
+	static char seen;
+
+	(void)version;
+	(void)upload;
+	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+		*upload_bytes = 0;
+		return say(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
+	}
+	/* Called first with the headers alone. */
+	if (!*state) {
+		*state = &seen;
+		return MHD_YES;
+	}
+	if (strcmp(url, "/metrics") == 0)
+		return answer_metrics(owner, connection);
+	if (strcmp(url, "/") == 0)
+		return say(connection, MHD_HTTP_OK, "heddle: see /metrics\n");
+	return say(connection, MHD_HTTP_NOT_FOUND, "see /metrics\n");
+}
+
+/* A socket of our own: the library would not say what is wrong with the address. */
+static int listen_at(struct hd_metrics *metrics, const char *text, const char **what) {
+	struct hd_addr addr;
+	struct sockaddr_in name = {.sin_family = AF_INET};
+	socklen_t bytes = sizeof(name);
+	int fd, on = 1;
+
+	*what = "an address with a port: ADDR:PORT";
+	if (!strchr(text, ':') || hd_driver_resolve_own(text, &addr))
+		return -EINVAL;
+	name.sin_port = htons(addr.port);
+	name.sin_addr.s_addr = htonl(addr.ipv4);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	*what = NULL;
+	if (fd < 0)
+		return -errno;
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) || listen(fd, BACKLOG)
+	    || getsockname(fd, (struct sockaddr *)&name, &bytes)) {
+		int code = -errno;
+
+		close(fd);
+		return code;
+	}
+	metrics->bound = (struct hd_addr){ntohl(name.sin_addr.s_addr), ntohs(name.sin_port)};
+	return fd;
+}
+
+int hd_metrics_open(
+	const char *listen,
+	struct hd_desk *desk,
+	struct hd_metrics **metrics,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_metrics *m = calloc(1, sizeof(*m));
+	const char *what = "no memory";
+	int fd = m ? listen_at(m, listen, &what) : -ENOMEM;
+
+	if (fd < 0) {
+		(void)snprintf(error, error_bytes, "%s", what ? what : strerror(-fd));
+		free(m);
+		return fd;
+	}
+	m->desk = desk;
+	m->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD,
+		0,
+		NULL,
+		NULL,
+		answer,
+		m,
+		MHD_OPTION_LISTEN_SOCKET,
+		fd,
+		MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)CONNECTIONS_MAX,
+		MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)CONNECTION_TIMEOUT_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_BYTES_MAX,
+		MHD_OPTION_END
+	);
+	if (!m->daemon) {
+		(void)snprintf(error, error_bytes, "the HTTP thread does not start");
+		close(fd);
+		free(m);
+		return -EAGAIN;
+	}
+	*metrics = m;
+	return 0;
+}
+
+void hd_metrics_close(struct hd_metrics *metrics) {
+	if (!metrics)
+		return;
+	MHD_stop_daemon(metrics->daemon); /* closes the socket, too */
+	free(metrics);
+}
+
+struct hd_addr hd_metrics_bound(const struct hd_metrics *metrics) {
+	return metrics->bound;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_service.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+bool hd_service_take_option(struct hd_service_options *options, int id, const char *value) {
+	switch (id) {
+	case HD_OPTION_METRICS:
+		options->metrics = value;
+		return true;
+	case HD_OPTION_LOG_LEVEL:
+		options->log_level = value;
+		return true;
+	case HD_OPTION_LOG_JSON:
+		options->log_json = true;
+		return true;
+	default:
+		return false;
+	}
+}
+
+int hd_service_init(
+	struct hd_service *s,
+	const char *program,
+	const char *node,
+	const struct hd_service_options *options
+) {
+	memset(s, 0, sizeof(*s));
+	s->options = *options;
+	s->started = hd_driver_now();
+	hd_log_init(&s->log, program, node);
+	s->log.json = options->log_json;
+	return options->log_level ? hd_log_set_level(&s->log, options->log_level) : 0;
+}
+
+static void wake_driver(void *owner) {
+	hd_driver_wake(((struct hd_service *)owner)->driver);
+}
+
+int hd_service_start(
+	struct hd_service *s,
+	struct hd_driver *driver,
+	char *error,
+	size_t error_bytes
+) {
+	char bound[HD_ADDR_TEXT_BYTES];
+	int status;
+
+	s->driver = driver;
+	if (!s->options.metrics)
+		return 0;
+	s->desk = hd_desk_open(wake_driver, s);
+	if (!s->desk) {
+		(void)snprintf(error, error_bytes, "no memory");
+		return -ENOMEM;
+	}
+	status = hd_metrics_open(s->options.metrics, s->desk, &s->metrics, error, error_bytes);
+	if (status)
+		return status;
+	hd_driver_print_addr(hd_metrics_bound(s->metrics), bound);
+	hd_log_say(&s->log, HD_LOG_INFO, "metrics", NULL, "metrics at http://%s/metrics", bound);
+	return 0;
+}
+
+void hd_service_stop(struct hd_service *s) {
+	hd_metrics_close(s->metrics);
+	hd_desk_close(s->desk);
+	s->metrics = NULL;
+	s->desk = NULL;
+}
+
+void hd_service_woken(
+	struct hd_service *s,
+	void (*fill)(void *owner, struct hd_stats *stats),
+	void *owner
+) {
+	if (s->desk)
+		hd_desk_serve(s->desk, fill, owner);
+}
+
+/* --- the numbers ----------------------------------------------------------------------------- */
+
+static void add_driver(struct hd_service *s, struct hd_stats *stats) {
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
+	size_t count = hd_driver_counters(s->driver, counters);
+
+	for (size_t i = 0; i < count; i++) {
+		s->stat[i] = (struct hd_stat){
+			.name = counters[i].name,
+			.unit = counters[i].unit,
+			.help = counters[i].help,
+			.kind = HD_STAT_COUNTER,
+			.type = HD_STAT_U64,
+			.offset = (uint16_t)(i * sizeof(s->value[0])),
+		};
+		s->value[i] = counters[i].value;
+	}
+	s->group = (struct hd_stat_group){
+		.name = "driver",
+		.help = "the driver",
+		.stats = s->stat,
+		.count = (uint16_t)count,
+	};
+	hd_stats_add(stats, &s->group, NULL, s->value);
+	hd_driver_stats(s->driver, stats);
+}
+
+static double seconds(const struct timeval *time) {
+	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
+}
+
+static void add_core(struct hd_stats *stats) {
+	const char *label = "main";
+	struct hd_core_stats core = {0};
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_THREAD, &usage))
+		return;
+	core.user_seconds = seconds(&usage.ru_utime);
+	core.system_seconds = seconds(&usage.ru_stime);
+	core.wakeups = (uint64_t)usage.ru_nvcsw;
+	core.preempted = (uint64_t)usage.ru_nivcsw;
+	hd_stats_add(stats, &hd_core_group, &label, &core);
+}
+
+static uint64_t resident_bytes(void) {
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long long all = 0, resident = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %llu", &all, &resident) != 2)
+		resident = 0;
+	(void)fclose(file);
+	return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t open_fds(void) {
+	DIR *directory = opendir("/proc/self/fd");
+	const struct dirent *entry;
+	uint64_t count = 0;
+
+	if (!directory)
+		return 0;
+	while ((entry = readdir(directory)) != NULL)
+		count += entry->d_name[0] != '.';
+	(void)closedir(directory);
+	return count - 1; /* the directory's own */
+}
+
+static double thread_seconds(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+void hd_service_gather(struct hd_service *s, struct hd_stats *stats) {
+	double begin = thread_seconds();
+	struct hd_process_stats process = {
+		.uptime_seconds = (double)(hd_driver_now() - s->started) / 1e9,
+		.resident_bytes = resident_bytes(),
+		.open_fds = open_fds(),
+		.log_lines = atomic_load(&s->log.lines),
+		.log_errors = atomic_load(&s->log.errors),
+		.log_lost = atomic_load(&s->log.lost),
+		.gathers = ++s->gathers,
+		.gather_seconds = s->gather_seconds,
+	};
+
+	hd_stats_add(stats, &hd_process_group, NULL, &process);
+	add_core(stats);
+	if (s->driver)
+		add_driver(s, stats);
+	s->gather_seconds += thread_seconds() - begin;
+}

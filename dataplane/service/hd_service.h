@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a long-running program (controller, server) offers its operator besides its work: a log, its numbers,
+ * metrics over HTTP. One a process; on the driver's thread, unless said. */
+#ifndef HD_SERVICE_H
+#define HD_SERVICE_H
+
+#include "hd_driver.h"
+#include "hd_log.h"
+#include "hd_metrics.h"
+#include "hd_stat_groups.h"
+
+struct hd_service_options {
+	const char *metrics; /* ADDR:PORT; NULL: none */
+	const char *log_level; /* NULL: info */
+	bool log_json;
+};
+
+struct hd_service {
+	struct hd_log log;
+	struct hd_service_options options;
+	struct hd_driver *driver;
+	struct hd_desk *desk;
+	struct hd_metrics *metrics;
+	hd_ns started;
+	uint64_t gathers;
+	double gather_seconds;
+	/* The driver's counters as a group. */
+	struct hd_stat stat[HD_DRIVER_COUNTERS_MAX];
+	uint64_t value[HD_DRIVER_COUNTERS_MAX];
+	struct hd_stat_group group;
+};
+
+/* 0 or -EINVAL (the log level). program and node outlive it. */
+int hd_service_init(
+	struct hd_service *service,
+	const char *program,
+	const char *node,
+	const struct hd_service_options *options
+);
+/* Begins to listen, when that was asked for. 0 or -errno, said with an error in words. */
+int hd_service_start(
+	struct hd_service *service,
+	struct hd_driver *driver,
+	char *error,
+	size_t error_bytes
+);
+/* Before the driver is closed. */
+void hd_service_stop(struct hd_service *service);
+/* To be called when the driver was woken: who waits for numbers gets them. */
+void hd_service_woken(
+	struct hd_service *service,
+	void (*fill)(void *owner, struct hd_stats *stats),
+	void *owner
+);
+/* Adds what is not the core's: driver, ports, queues, the core's thread, the process. */
+void hd_service_gather(struct hd_service *service, struct hd_stats *stats);
+
+/* --- command lines --------------------------------------------------------------------------- */
+enum hd_service_option {
+	HD_OPTION_METRICS = 2048,
+	HD_OPTION_LOG_LEVEL,
+	HD_OPTION_LOG_JSON
+};
+
+#define HD_SERVICE_LONG_OPTIONS                                                                    \
+	{"metrics", required_argument, NULL, HD_OPTION_METRICS},                                   \
+		{"log-level", required_argument, NULL, HD_OPTION_LOG_LEVEL},                       \
+		{"log-json", no_argument, NULL, HD_OPTION_LOG_JSON},
+
+#define HD_SERVICE_USAGE                                                                           \
+	"  --metrics ADDR:PORT    serve OpenMetrics at http://ADDR:PORT/metrics (no)\n"            \
+	"  --log-level LEVEL      error, warning, info or debug (info)\n"                          \
+	"  --log-json             log JSON lines, for journald and the like\n"
+
+/* True when the option was one of these. */
+bool hd_service_take_option(struct hd_service_options *options, int id, const char *value);
+
+#endif

@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Controller and server as Prometheus scrapes them: parsed by prometheus_client's OpenMetrics parser, which is strict
+about TYPE, HELP, UNIT, suffixes, order and EOF. Also: wrong paths and methods, silent connections; JSON logs.
+
+usage: check_metrics.py HEDDLE_CONTROLLER HEDDLE_SERVER"""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+CONTROLLER, SERVER = map(os.path.abspath, sys.argv[1:3])
+DEADLINE_S = 10
+
+
+def check(good, what):
+    if not good:
+        sys.exit(f"FAILED: {what}")
+
+
+class Node:
+    """A program with --metrics on any port, its log as JSON lines."""
+
+    def __init__(self, where, name, *command):
+        self.log = os.path.join(where, name + ".log")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen([*command, "--metrics", "127.0.0.1:0", "--log-json"],
+                                            stdout=subprocess.PIPE, stderr=log, text=True)
+        self.first = self.process.stdout.readline()
+        self.port = int(re.search(r":(\d+)/", self.wait_for("metrics")["message"])[1])
+
+    def lines(self):
+        with open(self.log, encoding="utf-8") as log:
+            return [json.loads(line) for line in log if line.endswith("\n")]
+
+    def wait_for(self, event):
+        end = time.monotonic() + DEADLINE_S
+        while time.monotonic() < end:
+            for line in self.lines():
+                if line["event"] == event:
+                    return line
+            time.sleep(0.02)
+        sys.exit(f"FAILED: no {event} in {self.log}: {open(self.log, encoding='utf-8').read()}")
+
+    def get(self, path="/metrics", method="GET"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers, body
+
+    def families(self):
+        status, headers, body = self.get()
+        check(status == 200, f"GET /metrics: {status} {body}")
+        kind = headers["Content-Type"]
+        check(kind == "application/openmetrics-text; version=1.0.0; charset=utf-8", kind)
+        check(body.endswith("# EOF\n"), "EOF")
+        families = list(text_string_to_metric_families(body))
+        check(all(f.documentation and f.type in ("counter", "gauge") for f in families), "HELP and TYPE")
+        check(len({f.name for f in families}) == len(families), "each family once")
+        return {f.name: f for f in families}
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        check(self.process.wait(DEADLINE_S) == 0, f"{self.log}: ends cleanly: {self.process.returncode}")
+
+
+def value(families, name):
+    return families[name].samples[0].value
+
+
+def check_http(node):
+    check(node.get("/")[0] == 200, "/")
+    check(node.get("/secrets")[0] == 404, "another path")
+    status, headers, _ = node.get("/metrics", "POST")
+    check(status == 405 and headers["Allow"] == "GET, HEAD", f"POST: {status}")
+    check(node.get("/metrics", "HEAD")[2] == "", "HEAD has no body")
+    # Who connects and says nothing holds nobody up.
+    idle = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(5)]
+    begin = time.monotonic()
+    node.families()
+    check(time.monotonic() - begin < 1, "a scrape beside idle connections")
+    for connection in idle:
+        connection.close()
+    with socket.create_connection(("127.0.0.1", node.port), DEADLINE_S) as raw:
+        raw.sendall(b"\xff\x00nonsense\r\n\r\n" * 10)
+        raw.recv(1000)
+    check(value(node.families(), "heddle_process_gathers") >= 2, "still there")
+
+
+def check_stopped(node):
+    """A node that does not answer: 503 in time, and everything is well afterwards."""
+    node.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.1)
+    node.process.send_signal(signal.SIGCONT)
+    node.families()
+
+
+def check_log(node, program):
+    lines = node.lines()
+    for line in lines:
+        check({"time", "level", "priority", "program", "pid", "node", "event", "message"} <= set(line), line)
+        check(line["program"] == program and line["pid"] == node.process.pid, line)
+        check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line["time"]), line["time"])
+    return lines
+
+
+def check_bad_options(where, keys):
+    for code, word, options in (
+            (69, "--metrics", ["--metrics", "127.0.0.1:1", "--listen", "127.0.0.1:0"]),
+            (64, "ADDR:PORT", ["--metrics", "9477", "--listen", "127.0.0.1:0"]),
+            (64, "--log-level", ["--log-level", "loud"])):
+        if options[1] == "127.0.0.1:1" and os.geteuid() == 0:
+            continue
+        for program in (CONTROLLER, SERVER):
+            done = subprocess.run([program, "--key-file", keys, *options], capture_output=True, text=True,
+                                  timeout=DEADLINE_S, cwd=where)
+            check(done.returncode == code and word in done.stderr, f"{options}: {done.returncode} {done.stderr}")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as where:
+        keys = os.path.join(where, "keys")
+        with open(keys, "w", encoding="ascii") as file:
+            file.write("1 " + "42" * 32 + "\n")
+        check_bad_options(where, keys)
+        controller = Node(where, "controller", CONTROLLER, "--key-file", keys, "--listen", "127.0.0.1:0")
+        address = re.search(r"listening on ([\d.:]+)", controller.first)[1]
+        server = Node(where, "server", SERVER, "--key-file", keys, "--listen", "127.0.0.1:0",
+                      "--controller", address, "--host", "ps")
+        up = controller.wait_for("node-up")
+        check(up["message"] == "node-up: server" and up["detail"]["event"] == "node-up", up)
+        families = controller.families()
+        check(value(families, "heddle_fabric_servers") == 1, "a server")
+        check(value(families, "heddle_controller_registered") == 1, "registered")
+        check(value(families, "heddle_port_rx_packets") > 0, "packets")
+        check({s.labels["direction"] for s in families["heddle_queue_packets"].samples} == {"in", "out"}, "queues")
+        links = {s.labels["link"] for s in families["heddle_link_estimate_bps"].samples}
+        check(links >= {"local", "ps>star", "star>ps"}, links)
+        check("reason" in families["heddle_updates_ended"].samples[0].labels, "reasons")
+        check(value(families, "heddle_core_user_seconds") >= 0, "cores")
+        again = controller.families()
+        check(value(again, "heddle_process_gathers") > value(families, "heddle_process_gathers"), "counters grow")
+        of_server = server.families()
+        check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
+        check_http(controller)
+        check_stopped(server)
+        server.stop()
+        down = controller.wait_for("node-down")
+        check(down["detail"]["reason"] in ("closed", "lease"), down)
+        controller.stop()
+        check_log(controller, "heddle-controller")
+        check_log(server, "heddle-server")
+        print(f"metrics: {len(families)} families of the controller, {len(of_server)} of the server")
+
+
+main()
