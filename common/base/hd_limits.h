@@ -27,6 +27,7 @@
 #define HD_MODEL_BYTES_MAX (UINT64_C(1) << 40)
 #define HD_TAU_MAX_LIMIT 1000000
 #define HD_KEYS_MAX 256 /* lines of a key file */
+#define HD_NEIGHBOURS_MAX 16384 /* whose Ethernet addresses one dpdk node knows */
 
 /* --- transfers ----------------------------------------------------------------------------- */
 #define HD_INFLIGHT_PACKETS_MAX 16384 /* of one transfer */

@@ -328,6 +328,16 @@ static uint64_t counter(const struct bench *bench, const char *name) {
 	return 0;
 }
 
+static void print_counters(const struct bench *bench) {
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
+	size_t count = hd_driver_counters(bench->driver, counters);
+
+	printf(", \"driver\": {");
+	for (size_t i = 0; i < count; i++)
+		printf("%s\"%s\": %lu", i ? ", " : "", counters[i].name, counters[i].value);
+	printf("}");
+}
+
 static void report(const struct bench *bench, bool sender) {
 	uint64_t partial = 0;
 	hd_ns ended = bench->ended;
@@ -368,6 +378,7 @@ static void report(const struct bench *bench, bool sender) {
 		       (double)bench->gaps / 1e9 / took,
 		       counter(bench, "receive_overflow"),
 		       bench->strays);
+	print_counters(bench);
 	printf("}\n");
 }
 

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_dpdk_private.h"
+
+#include <rte_lcore.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void dpdk_event(struct hd_sink *sink, const struct hd_event *event) {
+	struct hd_dpdk *d = (struct hd_dpdk *)sink;
+
+	d->config.event(d->config.owner, event);
+}
+
+static int check(const struct hd_dpdk_config *config, char *error, size_t error_bytes) {
+	uint32_t mask = config->prefix == 0 ? 0 : UINT32_MAX << (32 - config->prefix);
+
+	if (config->ipv4 >> 24 == 0 || config->ipv4 >= 0xe0000000 || config->prefix > 32) {
+		(void)snprintf(error, error_bytes, "address: not a host's");
+		return -EINVAL;
+	}
+	if (config->gateway != 0 && (config->gateway & mask) != (config->ipv4 & mask)) {
+		(void)snprintf(error, error_bytes, "gateway: not in the address's network");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int set_up(struct hd_dpdk *d, char *error, size_t error_bytes) {
+	const struct hd_dpdk_config *config = &d->config;
+	int code;
+
+	d->self.ipv4 = config->ipv4;
+	d->self.port = config->udp_port;
+	d->mask = config->prefix == 0 ? 0 : UINT32_MAX << (32 - config->prefix);
+	d->network = config->ipv4 & d->mask;
+	code = hd_neighbours_create(HD_NEIGHBOURS_MAX, &dpdk_neighbour_ops, d, &d->neighbours);
+	if (code < 0) {
+		(void)snprintf(error, error_bytes, "no memory");
+		return code;
+	}
+	code = hd_wait_init(&d->wait);
+	if (code < 0) {
+		(void)snprintf(error, error_bytes, "epoll: %s", strerror(-code));
+		hd_neighbours_destroy(d->neighbours);
+		return code;
+	}
+	code = dpdk_open_port(d, error, error_bytes);
+	if (code < 0) {
+		hd_wait_fini(&d->wait);
+		hd_neighbours_destroy(d->neighbours);
+	}
+	return code;
+}
+
+int hd_dpdk_open(
+	const struct hd_dpdk_config *config,
+	struct hd_dpdk **dpdk,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_dpdk *d;
+	int code = check(config, error, error_bytes);
+
+	if (code < 0)
+		return code;
+	d = calloc(1, sizeof(*d));
+	if (!d) {
+		(void)snprintf(error, error_bytes, "no memory");
+		return -ENOMEM;
+	}
+	d->config = *config;
+	d->config.port = d->config.eal = NULL; /* the caller's, and read below only */
+	d->sink.send = dpdk_send;
+	d->sink.event = config->event ? dpdk_event : NULL;
+	code = dpdk_read_devargs(config->port, &d->port, error, error_bytes);
+	if (code == 0)
+		code = dpdk_start_eal(config, &d->port, error, error_bytes);
+	if (code == 0)
+		code = set_up(d, error, error_bytes);
+	if (code < 0) {
+		free(d);
+		return code;
+	}
+	dpdk_publish(d);
+	*dpdk = d;
+	return 0;
+}
+
+void hd_dpdk_close(struct hd_dpdk *d) {
+	if (!d)
+		return;
+	dpdk_retire(d);
+	dpdk_free_unsent(d);
+	hd_neighbours_destroy(d->neighbours);
+	dpdk_close_port(d);
+	hd_wait_fini(&d->wait);
+	free(d);
+}
+
+/* The port, its memory and its XDP program are the parent's. */
+void hd_dpdk_abandon(struct hd_dpdk *d) {
+	if (!d)
+		return;
+	for (uint32_t i = 0; i < d->port.descriptor_count; i++)
+		close(d->port.descriptor[i]);
+	hd_wait_fini(&d->wait);
+	free(d);
+}
+
+struct hd_addr hd_dpdk_bound(const struct hd_dpdk *d) {
+	return (struct hd_addr){.ipv4 = d->self.ipv4, .port = d->self.port};
+}
+
+uint32_t hd_dpdk_receive_window(const struct hd_dpdk *d) {
+	uint64_t bytes = (uint64_t)d->port.ring_frames * d->port.queues * d->port.mtu / 2;
+
+	return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+}
+
+int hd_dpdk_fd(const struct hd_dpdk *d) {
+	return d->wait.epoll_fd;
+}
+
+void hd_dpdk_stop(struct hd_dpdk *d) {
+	hd_wait_stop(&d->wait);
+}
+
+void hd_dpdk_wake(struct hd_dpdk *d) {
+	hd_wait_wake(&d->wait);
+}
+
+/* --- one round ----------------------------------------------------------------------------- */
+
+/* A receive interrupt fires once after it was enabled, and its descriptor counts. */
+static void arm_interrupts(struct hd_dpdk *d) {
+	for (uint16_t q = 0; q < d->port.queues; q++)
+		(void)rte_eth_dev_rx_intr_enable(d->port.id, q);
+}
+
+static void disarm_interrupts(struct hd_dpdk *d) {
+	for (uint16_t q = 0; q < d->port.queues; q++) {
+		uint64_t fired;
+
+		(void)rte_eth_dev_rx_intr_disable(d->port.id, q);
+		if (read(d->port.descriptor[q], &fired, sizeof(fired)) < 0) {
+			/* EAGAIN: it was not this queue. */
+		}
+	}
+}
+
+/* Naps grow with the silence: an eighth of it, so that what comes after it waits little longer. */
+static hd_ns nap_until(const struct hd_dpdk *d, hd_ns now) {
+	hd_ns nap = now > d->busy_at ? (now - d->busy_at) / 8 : 0;
+
+	nap = hd_ns_max(nap, DPDK_NAP_MIN_US * HD_US);
+	return hd_ns_add(now, hd_ns_min(nap, DPDK_NAP_MAX_US * HD_US));
+}
+
+static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns until) {
+	bool readable = false;
+	int code;
+
+	if (d->backlog)
+		until = hd_ns_min(until, hd_ns_add(now, DPDK_KICK_US * HD_US));
+	if (d->port.sleep == DPDK_NAPS)
+		until = hd_ns_min(until, nap_until(d, now));
+	if (d->port.sleep == DPDK_INTERRUPTS) {
+		arm_interrupts(d);
+		/* What came before they were armed fires none. */
+		if (dpdk_receive(d, node) > 0)
+			until = now;
+	}
+	code = hd_wait_sleep(&d->wait, now, until, &readable);
+	if (d->port.sleep == DPDK_INTERRUPTS)
+		disarm_interrupts(d);
+	if (code < 0)
+		return code;
+	if (d->backlog)
+		dpdk_kick(d);
+	if (dpdk_receive(d, node) > 0)
+		d->busy_at = hd_wait_now();
+	else if (readable)
+		dpdk_clear_errors(d);
+	return 0;
+}
+
+/* Between a core's rounds: what ARP has to say. */
+static void tend_neighbours(struct hd_dpdk *d, hd_ns now) {
+	if (hd_neighbours_deadline(d->neighbours) > now)
+		return;
+	hd_neighbours_tick(d->neighbours, now);
+	dpdk_flush(d);
+}
+
+/* A thread that EAL did not start gets no mempool cache until it is registered. */
+static void register_thread(struct hd_dpdk *d) {
+	d->registered = true;
+	if (rte_lcore_id() == LCORE_ID_ANY)
+		(void)rte_thread_register();
+}
+
+int hd_dpdk_step(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
+	hd_ns now = hd_wait_now(), wait;
+	int code = 0;
+
+	if (!d->registered)
+		register_thread(d);
+	/* The ring is memory: looking at it costs less than asking epoll. */
+	if (dpdk_receive(d, node) > 0) {
+		d->busy_at = now;
+	} else if (!d->config.busy_poll) {
+		wait = hd_ns_min(node.ops->deadline(node.core), until);
+		wait = hd_ns_min(wait, hd_neighbours_deadline(d->neighbours));
+		if (wait > now)
+			code = sleep_until(d, node, now, wait);
+	} else if (d->backlog) {
+		dpdk_kick(d);
+	}
+	if (code < 0)
+		return code;
+	if (hd_wait_woken(&d->wait) && d->config.woken) {
+		d->now = hd_wait_now();
+		d->config.woken(d->config.owner, d->now, &d->sink);
+		dpdk_flush(d);
+	}
+	d->now = hd_wait_now();
+	tend_neighbours(d, d->now);
+	if (node.ops->deadline(node.core) <= d->now) {
+		node.ops->tick(node.core, d->now, &d->sink);
+		dpdk_flush(d);
+	}
+	return 0;
+}
+
+int hd_dpdk_run(struct hd_dpdk *d, struct hd_node node) {
+	int code = 0;
+
+	while (!hd_wait_stopped(&d->wait) && code == 0)
+		code = hd_dpdk_step(d, node, HD_NEVER);
+	return code;
+}

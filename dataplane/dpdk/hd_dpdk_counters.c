@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The driver's counters, from one table: to programs, and to rte_telemetry:
+ *
+ *     dpdk-telemetry.py -f heddle-10.0.0.1-4773
+ *     --> /heddle/driver            of the first driver of the process; /heddle/driver,1 of the second
+ *     --> /ethdev/stats,0           the port's own
+ */
+#include "hd_dpdk_private.h"
+
+#include <rte_telemetry.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#define DRIVERS_MAX 16
+
+struct row {
+	const char *name, *unit, *help;
+	size_t offset;
+};
+
+static const struct row rows[] = {
+#define ROW(field, unit, help) {#field, unit, help, offsetof(struct dpdk_counters, field)},
+	DPDK_COUNTERS(ROW)
+#undef ROW
+#define DROP_ROW(reason, text, help)                                                               \
+	{"drop_" #text,                                                                            \
+	 "frames",                                                                                 \
+	 "dropped: " help,                                                                         \
+	 offsetof(struct dpdk_counters, drop) + HD_FRAME_##reason * sizeof(_Atomic uint64_t)},
+		HD_FRAME_REASONS(DROP_ROW)
+#undef DROP_ROW
+};
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+_Static_assert(ROWS <= HD_DPDK_COUNTERS_MAX, "a caller's array holds them all");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hd_dpdk *drivers[DRIVERS_MAX]; // lock: what telemetry may look at
+static bool registered; // lock
+
+size_t
+hd_dpdk_counters(const struct hd_dpdk *d, struct hd_dpdk_counter counters[HD_DPDK_COUNTERS_MAX]) {
+	const char *base = (const char *)&d->counters;
+	/* A counter that is kept by who reads it: two readers may meet. */
+	struct hd_dpdk *keeper = (struct hd_dpdk *)(uintptr_t)d;
+
+	atomic_fetch_add(&keeper->counters.receive_overflow, dpdk_take_overflow(d));
+	for (size_t i = 0; i < ROWS; i++) {
+		const _Atomic uint64_t *value = (const _Atomic uint64_t *)(base + rows[i].offset);
+
+		counters[i] = (struct hd_dpdk_counter){
+			.name = rows[i].name,
+			.unit = rows[i].unit,
+			.help = rows[i].help,
+			.value = atomic_load_explicit(value, memory_order_relaxed),
+		};
+	}
+	return ROWS;
+}
+
+static int on_driver(const char *command, const char *parameters, struct rte_tel_data *data) {
+	unsigned long index = parameters ? strtoul(parameters, NULL, 10) : 0;
+	struct hd_dpdk_counter counters[HD_DPDK_COUNTERS_MAX];
+	size_t count = 0;
+
+	(void)command;
+	pthread_mutex_lock(&lock);
+	if (index < DRIVERS_MAX && drivers[index])
+		count = hd_dpdk_counters(drivers[index], counters);
+	pthread_mutex_unlock(&lock);
+	if (count == 0)
+		return -ENOENT;
+	rte_tel_data_start_dict(data);
+	for (size_t i = 0; i < count; i++)
+		(void)rte_tel_data_add_dict_u64(data, counters[i].name, counters[i].value);
+	return 0;
+}
+
+void dpdk_publish(struct hd_dpdk *d) {
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < DRIVERS_MAX; i++)
+		if (!drivers[i]) {
+			drivers[i] = d;
+			break;
+		}
+	if (!registered)
+		registered = rte_telemetry_register_cmd(
+				     "/heddle/driver",
+				     on_driver,
+				     "Counters of Heddle's driver. Parameter: which driver (0)"
+			     )
+			== 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void dpdk_retire(struct hd_dpdk *d) {
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < DRIVERS_MAX; i++)
+		if (drivers[i] == d)
+			drivers[i] = NULL;
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the dpdk driver. One thread runs it; others stop and wake it and read its counters.
+ *
+ *   port queues -> rte_eth_rx_burst -> hd_frame_parse --- UDP ---> packets[] -> core.receive()
+ *                                            |--- ARP ---> neighbours; answers
+ *                                            |--- echo --> answers
+ *                                            +--- drop --> a counter
+ *   core -> sink.send -> mbuf (head and payload copied, headers before them)
+ *                          |-- neighbour known ------> queue -> rte_eth_tx_burst
+ *                          +-- unknown: held, asked --^
+ *
+ * Asleep on the port's own descriptors where it has some (the sockets of af_packet and af_xdp; receive
+ * interrupts), else in naps that grow with the silence.
+ */
+#ifndef HD_DPDK_PRIVATE_H
+#define HD_DPDK_PRIVATE_H
+
+#include "hd_dpdk.h"
+#include "hd_frame.h"
+#include "hd_limits.h"
+#include "hd_neighbours.h"
+#include "hd_wait.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include <stdatomic.h>
+
+#define DPDK_QUEUES_MAX 16
+#define DPDK_BURST 128 /* frames taken from a queue at once, and handed to the core at once */
+#define DPDK_ROUNDS_MAX 4 /* bursts of each queue before the core's timers get their turn */
+#define DPDK_SEND_BURST 64
+#define DPDK_SEND_WAIT_US 5000 /* for room in a full ring, before what is left is given up */
+#define DPDK_KICK_US 100 /* between two tries to get a full qdisc to take what the ring holds */
+#define DPDK_NAP_MIN_US 20 /* without descriptors */
+#define DPDK_NAP_MAX_US 1000
+#define DPDK_ECHO_PER_S 1000
+#define DPDK_DESCRIPTORS_MAX (2 * DPDK_QUEUES_MAX)
+#define DPDK_DEVARGS_BYTES 512
+
+/* Counters: X(field, unit, help). Those of dropped frames follow from HD_FRAME_REASONS. */
+#define DPDK_COUNTERS(X)                                                                           \
+	X(received_frames, "frames", "taken from the port")                                        \
+	X(received_packets, "packets", "UDP packets handed to the node")                           \
+	X(received_bytes, "bytes", "payload of these")                                             \
+	X(unfinished_sums, "packets", "of these, with a checksum left to absent hardware")         \
+	X(arp_requests, "frames", "ARP questions that came")                                       \
+	X(arp_answers, "frames", "ARP answers that came")                                          \
+	X(echo_requests, "frames", "ICMP echo requests that came")                                 \
+	X(echo_limited, "frames", "of these, not answered: too many a second")                     \
+	X(drop_segmented, "frames", "dropped: longer than a buffer")                               \
+	X(sent_frames, "frames", "taken by the port")                                              \
+	X(sent_packets, "packets", "UDP packets taken by the port")                                \
+	X(sent_bytes, "bytes", "payload of the packets that the node sent")                        \
+	X(arp_asked, "frames", "ARP questions sent")                                               \
+	X(arp_answered, "frames", "ARP answers sent")                                              \
+	X(echo_answered, "frames", "ICMP echo replies sent")                                       \
+	X(send_errors, "packets", "not sent: the port's ring stayed full")                         \
+	X(send_too_long, "packets", "not sent: beyond the MTU")                                    \
+	X(send_no_route, "packets", "not sent: beyond our network, and no gateway")                \
+	X(send_unresolved, "packets", "not sent: nobody answered for the address")                 \
+	X(send_no_buffer, "frames", "not sent: no buffer left")                                    \
+	X(ring_kicks, "calls", "tries to get a full qdisc to take more")                           \
+	X(port_errors, "errors", "of the port's descriptors: the link went down")                  \
+	X(receive_overflow, "frames", "lost to a full receive ring")
+
+/* writer: the driver's thread (receive_overflow: who reads it), readers: any */
+struct dpdk_counters {
+#define DPDK_COUNTER_FIELD(field, unit, help) _Atomic uint64_t field;
+	DPDK_COUNTERS(DPDK_COUNTER_FIELD)
+#undef DPDK_COUNTER_FIELD
+	_Atomic uint64_t drop[HD_FRAME_REASON_COUNT];
+};
+
+/* One writer: no locked instruction. */
+static inline void dpdk_count(_Atomic uint64_t *counter, uint64_t n) {
+	uint64_t value = atomic_load_explicit(counter, memory_order_relaxed);
+
+	atomic_store_explicit(counter, value + n, memory_order_relaxed);
+}
+
+enum dpdk_kind {
+	DPDK_OTHER,
+	DPDK_AF_PACKET,
+	DPDK_AF_XDP
+};
+
+/* How to sleep until the port has something. */
+enum dpdk_sleep {
+	DPDK_NAPS,
+	DPDK_DESCRIPTORS,
+	DPDK_INTERRUPTS
+};
+
+struct dpdk_port {
+	enum dpdk_kind kind;
+	enum dpdk_sleep sleep;
+	uint16_t id;
+	bool probed, started;
+	uint16_t queues;
+	uint32_t mtu;
+	uint32_t ring_frames;
+	uint16_t buffer_bytes; /* data room of an mbuf, headroom included */
+	uint32_t buffers;
+	unsigned offload; /* HD_FRAME_OFFLOAD_*: what the port does for us */
+	struct rte_mempool *pool;
+	int descriptor[DPDK_DESCRIPTORS_MAX];
+	uint32_t descriptor_count;
+	char devargs[DPDK_DEVARGS_BYTES];
+};
+
+struct dpdk_send_queue {
+	uint16_t count;
+	struct rte_mbuf *frames[DPDK_SEND_BURST];
+};
+
+struct hd_dpdk {
+	struct hd_sink sink; /* first: the sink's functions cast back */
+	struct hd_dpdk_config config;
+	struct hd_wait wait;
+	struct dpdk_port port;
+	struct hd_frame_self self;
+	uint32_t network, mask;
+	struct hd_neighbours *neighbours;
+	hd_ns now; /* of the call into the core that is under way */
+	hd_ns busy_at; /* when something last arrived */
+	bool backlog; /* the ring holds frames that a full qdisc did not take */
+	bool registered; /* this thread with EAL */
+	uint32_t echo_credit;
+	hd_ns echo_at;
+	struct dpdk_counters counters;
+	struct dpdk_send_queue send[DPDK_QUEUES_MAX];
+	struct rte_mbuf *frames[DPDK_BURST];
+	struct hd_packet packets[DPDK_BURST];
+};
+
+/* --- hd_dpdk_eal.c ------------------------------------------------------------------------- */
+/* Starts EAL, once in a process. 0 or -errno. */
+int dpdk_start_eal(
+	const struct hd_dpdk_config *config,
+	const struct dpdk_port *port,
+	char *error,
+	size_t error_bytes
+);
+
+/* --- hd_dpdk_devargs.c ----------------------------------------------------------------------- */
+/* Completes the devargs, and sets what follows from them. 0 or -errno. */
+int dpdk_read_devargs(const char *devargs, struct dpdk_port *port, char *error, size_t error_bytes);
+
+/* --- hd_dpdk_port.c -------------------------------------------------------------------------- */
+/* Probes, configures and starts. On failure everything of it is gone again. 0 or -errno. */
+int dpdk_open_port(struct hd_dpdk *d, char *error, size_t error_bytes);
+void dpdk_close_port(struct hd_dpdk *d);
+
+/* --- hd_dpdk_sockets.c: what lies behind virtual ports ----------------------------------------- */
+#define DPDK_FDS_MAX 4096
+/* Which descriptors of the process are packet or XDP sockets. */
+void dpdk_list_sockets(bool present[DPDK_FDS_MAX]);
+/* Takes those that appeared since `before` as the port's, and prepares them. */
+void dpdk_adopt_sockets(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]);
+/* Lets the kernel take what the transmit ring still holds; sets d->backlog. */
+void dpdk_kick(struct hd_dpdk *d);
+/* Reads and clears errors that would keep a descriptor readable. */
+void dpdk_clear_errors(struct hd_dpdk *d);
+/* Frames lost to full rings since the last call. */
+uint64_t dpdk_take_overflow(const struct hd_dpdk *d);
+
+/* --- hd_dpdk_recv.c -------------------------------------------------------------------------- */
+/* Takes what the port has and hands it to the node. Returns how many frames. */
+uint32_t dpdk_receive(struct hd_dpdk *d, struct hd_node node);
+
+/* --- hd_dpdk_send.c -------------------------------------------------------------------------- */
+extern const struct hd_neighbour_ops dpdk_neighbour_ops;
+/* Implements hd_sink.send. */
+void dpdk_send(
+	struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *head,
+	size_t head_bytes,
+	const void *payload,
+	size_t payload_bytes
+);
+/* The answers; buffers come from the port's pool. */
+void dpdk_answer_arp(struct hd_dpdk *d, const struct hd_frame *request);
+void dpdk_answer_echo(struct hd_dpdk *d, const struct hd_frame *request);
+void dpdk_flush(struct hd_dpdk *d);
+void dpdk_free_unsent(struct hd_dpdk *d);
+
+/* --- hd_dpdk_counters.c ---------------------------------------------------------------------- */
+/* Makes the driver's counters readable through rte_telemetry: /heddle/driver. */
+void dpdk_publish(struct hd_dpdk *d);
+void dpdk_retire(struct hd_dpdk *d);
+
+#endif

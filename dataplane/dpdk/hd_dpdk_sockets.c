@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sockets behind virtual ports. af_packet and af_xdp have no receive interrupts that DPDK knows of,
+ * but each queue is a socket of this process: sleeping on it wakes within about 11 us, where naps of
+ * that length would cost half a core. They are found by what appears while the port is set up.
+ */
+#include "hd_dpdk_private.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#ifndef AF_XDP
+#define AF_XDP 44
+#endif
+#define SEND_BUFFER_BYTES (64 << 20) /* above what the ring holds, skbs being bigger than frames */
+
+static bool is_port_socket(int fd) {
+	int domain = 0;
+	socklen_t bytes = sizeof(domain);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) < 0)
+		return false;
+	return domain == AF_PACKET || domain == AF_XDP;
+}
+
+void dpdk_list_sockets(bool present[DPDK_FDS_MAX]) {
+	DIR *folder = opendir("/proc/self/fd");
+	const struct dirent *entry;
+
+	for (int fd = 0; fd < DPDK_FDS_MAX; fd++)
+		present[fd] = false;
+	while (folder && (entry = readdir(folder))) {
+		long fd = strtol(entry->d_name, NULL, 10);
+
+		if (fd > 2 && fd < DPDK_FDS_MAX && is_port_socket((int)fd))
+			present[fd] = true;
+	}
+	if (folder)
+		closedir(folder);
+}
+
+/*
+ * Only ARP and IPv4 for our address need to be copied into the ring. What the host's kernel itself sends
+ * by this interface would be, too, and wake us for nothing.
+ */
+static void filter_packets(int fd, uint32_t ipv4) {
+	struct sock_filter program[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 7, 0),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_ARP, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 30), /* IPv4: destination */
+		BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 38), /* ARP: target */
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ipv4, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+	const struct sock_fprog filter
+		= {.len = sizeof(program) / sizeof(program[0]), .filter = program};
+
+	/* Without it the frames are dropped one by one, and counted. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+}
+
+static void prepare(struct hd_dpdk *d, int fd) {
+	int bytes = SEND_BUFFER_BYTES;
+
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	/* With the kernel's default a burst of jumbo frames would stall in the ring. */
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	if (d->port.kind == DPDK_AF_PACKET)
+		filter_packets(fd, d->self.ipv4);
+}
+
+void dpdk_adopt_sockets(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]) {
+	struct dpdk_port *port = &d->port;
+	bool now[DPDK_FDS_MAX];
+
+	dpdk_list_sockets(now);
+	for (int fd = 0; fd < DPDK_FDS_MAX; fd++) {
+		if (!now[fd] || before[fd] || port->descriptor_count == DPDK_DESCRIPTORS_MAX)
+			continue;
+		prepare(d, fd);
+		port->descriptor[port->descriptor_count++] = fd;
+	}
+}
+
+/*
+ * A frame that the interface's queue has no room for stays in af_packet's ring, and nothing but another
+ * send call moves it on. The call sends what there is; 0: there was nothing left.
+ */
+void dpdk_kick(struct hd_dpdk *d) {
+	const struct dpdk_port *port = &d->port;
+
+	d->backlog = false;
+	if (port->kind != DPDK_AF_PACKET)
+		return;
+	for (uint32_t i = 0; i < port->descriptor_count; i++) {
+		ssize_t n = send(port->descriptor[i], NULL, 0, MSG_DONTWAIT);
+
+		if (n > 0 || (n < 0 && (errno == ENOBUFS || errno == EAGAIN)))
+			d->backlog = true;
+	}
+	if (d->backlog)
+		dpdk_count(&d->counters.ring_kicks, 1);
+}
+
+void dpdk_clear_errors(struct hd_dpdk *d) {
+	for (uint32_t i = 0; i < d->port.descriptor_count; i++) {
+		int error = 0;
+		socklen_t bytes = sizeof(error);
+
+		if (getsockopt(d->port.descriptor[i], SOL_SOCKET, SO_ERROR, &error, &bytes) == 0
+		    && error != 0)
+			dpdk_count(&d->counters.port_errors, 1);
+	}
+}
+
+uint64_t dpdk_take_overflow(const struct hd_dpdk *d) {
+	uint64_t lost = 0;
+
+	if (d->port.kind != DPDK_AF_PACKET)
+		return 0;
+	for (uint32_t i = 0; i < d->port.descriptor_count; i++) {
+		struct tpacket_stats stats = {0};
+		socklen_t bytes = sizeof(stats);
+
+		/* Reading sets the kernel's counter to 0. */
+		if (getsockopt(d->port.descriptor[i], SOL_PACKET, PACKET_STATISTICS, &stats, &bytes)
+		    == 0)
+			lost += stats.tp_drops;
+	}
+	return lost;
+}
