@@ -452,3 +452,14 @@ uint32_t net_count_events(const struct net *net, enum hd_event_kind kind) {
 		count += net->events[i].kind == kind;
 	return count;
 }
+
+const struct net_config net_plain = {.epoch = 1, .initial_bps = 80e6};
+
+struct ctl_counters *counters(struct net *net) {
+	return &net->controller->counters;
+}
+
+void say(struct peer *peer, struct hd_message message) {
+	if (peer_say(peer, &message) != 0)
+		abort();
+}

@@ -13,6 +13,8 @@
 #define NET_PEERS_MAX 80
 #endif
 #define NET_LATENCY (50 * HD_US)
+#define SETTLED (150 * HD_MS) /* a server that registered has said what it has */
+#define MB UINT64_C(1000000)
 
 struct net;
 
@@ -58,6 +60,9 @@ struct net_config {
 	bool unscheduled;
 };
 
+/* Links of 10 MB/s. */
+extern const struct net_config net_plain;
+
 void net_open(struct net *net, const struct net_config *config);
 /* The controller dies without a word, and a new one comes up. */
 void net_restart(struct net *net, const struct net_config *config);
@@ -69,6 +74,8 @@ struct peer *net_peer(struct net *net, uint8_t role, const char *host);
 /* Ends a peer's process and starts a new one at the same address. */
 void peer_restart(struct peer *peer);
 int peer_say(struct peer *peer, const struct hd_message *message);
+/* The same; aborts when it cannot be sent. */
+void say(struct peer *peer, struct hd_message message);
 /* The newest message of this kind, NULL: none. */
 const struct hd_message *peer_last(const struct peer *peer, uint8_t kind);
 uint32_t peer_count(const struct peer *peer, uint8_t kind);
@@ -91,6 +98,7 @@ struct hd_message net_report(const struct hd_msg_grant *grant, uint64_t version,
 struct peer *net_server(struct net *net, const char *host);
 struct peer *
 net_worker(struct net *net, const char *tenant, const char *job, uint16_t worker, uint32_t tau_max);
+struct ctl_counters *counters(struct net *net);
 uint32_t net_count_events(const struct net *net, enum hd_event_kind kind);
 uint32_t net_job(const struct peer *peer);
 

@@ -11,19 +11,6 @@
 
 #include <cmocka.h>
 
-#define SETTLED (150 * HD_MS)
-#define MB UINT64_C(1000000)
-
-static const struct net_config plain = {.epoch = 1, .initial_bps = 80e6}; /* 10 MB/s a link */
-
-static struct ctl_counters *counters(struct net *net) {
-	return &net->controller->counters;
-}
-
-static void say(struct peer *peer, struct hd_message message) {
-	assert_int_equal(peer_say(peer, &message), 0);
-}
-
 /* --- registration --- */
 
 static void test_worker_waits_for_server(void **state) {
@@ -32,7 +19,7 @@ static void test_worker_waits_for_server(void **state) {
 	const struct hd_message *m;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	worker = net_worker(&net, "t", "j", 3, 8);
 	assert_null(peer_last(worker, HD_MSG_REGISTERED));
 	server = net_server(&net, "ps");
@@ -69,7 +56,7 @@ static void refused(struct net *net, struct peer *peer, struct hd_message m, con
 }
 
 static void test_register_refused(void **state) {
-	struct net_config config = plain;
+	struct net_config config = net_plain;
 	struct net net;
 	struct peer *worker, *other, *server;
 	struct hd_message m;
@@ -121,7 +108,7 @@ static void test_register_refused(void **state) {
 }
 
 static void test_unscheduled(void **state) {
-	struct net_config config = plain;
+	struct net_config config = net_plain;
 	struct peer *worker;
 	struct net net;
 
@@ -150,7 +137,7 @@ static void test_order_and_horizon(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
@@ -203,7 +190,7 @@ static void test_grant_at_once(void **state) {
 	hd_ns asked;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
@@ -226,7 +213,7 @@ static void test_pull(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
@@ -265,7 +252,7 @@ static void test_idempotent(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
@@ -308,7 +295,7 @@ static void test_cancel(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
@@ -347,7 +334,7 @@ static void test_drop_bound(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 4);
 	net_run(&net, SETTLED);
@@ -420,7 +407,7 @@ static double sample_push(struct net *net, uint32_t round, uint64_t bps, hd_ns d
 /* What a burst out of a socket's buffer looks like raises no estimate by more than a sender can probe,
  * and what lasted a millisecond lowers none. */
 static void test_implausible_samples(void **state) {
-	struct net_config config = plain;
+	struct net_config config = net_plain;
 	struct net net;
 	double seen;
 
@@ -445,7 +432,7 @@ static void test_implausible_samples(void **state) {
 /* Case 3 of the paper's notes through messages: a slow update that is due first would idle the
  * server's link; theta drops it. The guard saves the next one of the same worker. */
 static void test_theta_and_guard(void **state) {
-	struct net_config config = plain;
+	struct net_config config = net_plain;
 	struct peer *server, *slow, *fast, *first;
 	struct net net;
 	uint32_t drops = 0;

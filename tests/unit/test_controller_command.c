@@ -12,8 +12,6 @@
 
 #include <cmocka.h>
 
-#define MB UINT64_C(1000000)
-
 static const struct net_config plain = {.epoch = 1, .initial_bps = 80e6}; /* 10 MB/s a link */
 
 struct stage {
@@ -30,10 +28,6 @@ static void stage_open(struct stage *s, uint32_t tau_max) {
 	s->b = net_worker(&s->net, "team", "mnist", 1, tau_max);
 	s->shell = net_peer(&s->net, HD_ROLE_SHELL, "ctl");
 	net_run(&s->net, 150 * HD_MS);
-}
-
-static void say(struct peer *peer, struct hd_message message) {
-	assert_int_equal(peer_say(peer, &message), 0);
 }
 
 /* The controller's answer. */

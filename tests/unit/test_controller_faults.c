@@ -10,19 +10,6 @@
 
 #include <cmocka.h>
 
-#define SETTLED (150 * HD_MS)
-#define MB UINT64_C(1000000)
-
-static const struct net_config plain = {.epoch = 1, .initial_bps = 80e6}; /* 10 MB/s a link */
-
-static struct ctl_counters *counters(struct net *net) {
-	return &net->controller->counters;
-}
-
-static void say(struct peer *peer, struct hd_message message) {
-	assert_int_equal(peer_say(peer, &message), 0);
-}
-
 /* --- leases and restarts --- */
 
 static void test_worker_lease(void **state) {
@@ -30,7 +17,7 @@ static void test_worker_lease(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
@@ -80,7 +67,7 @@ static void test_server_restart(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	other = net_server(&net, "ps2");
@@ -123,14 +110,14 @@ inflight(const struct peer *worker, uint32_t round, uint64_t token, uint64_t pos
 
 /* A new controller learns what is open before it plans: positions go on, the link is taken. */
 static void test_controller_restart(void **state) {
-	struct net_config second = plain;
+	struct net_config second = net_plain;
 	struct peer *server, *a, *b;
 	const struct hd_msg_grant *g;
 	struct hd_msg_grant old = {0};
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
@@ -199,7 +186,7 @@ static void test_overrun(void **state) {
 	hd_ns planned;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	b = net_worker(&net, "t", "j", 1, 8);
@@ -253,7 +240,7 @@ static void test_limits(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
@@ -297,7 +284,7 @@ static void test_hostile(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	victim = net_worker(&net, "t", "j", 1, 8);
@@ -337,7 +324,7 @@ static void test_hostile_reports(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	other = net_server(&net, "zz");
 	worker = net_worker(&net, "t", "j", 0, 8);
@@ -391,7 +378,7 @@ static void test_same_rank(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	a = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);
@@ -416,7 +403,7 @@ static void test_loss(void **state) {
 	uint64_t version = 0;
 
 	(void)state;
-	net_open(&net, &plain);
+	net_open(&net, &net_plain);
 	server = net_server(&net, "ps");
 	worker = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, SETTLED);

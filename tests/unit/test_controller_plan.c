@@ -18,7 +18,6 @@
 
 #define WORKERS 12
 #define ROUNDS 40
-#define SETTLED (150 * HD_MS)
 #define CAPACITY 10e6 /* bytes/s of every link, at first */
 
 /* What was planned over, copied when the PLAN event came, and the plan by the reference. */

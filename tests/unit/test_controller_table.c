@@ -11,14 +11,7 @@
 
 #include <cmocka.h>
 
-#define SETTLED (150 * HD_MS)
-#define MB UINT64_C(1000000)
-
 static const struct net_config plain = {.epoch = 3, .initial_bps = 80e6};
-
-static void say(struct peer *peer, struct hd_message message) {
-	assert_int_equal(peer_say(peer, &message), 0);
-}
 
 /* Asks by message; the caller frees. NULL: refused. */
 static json_t *show(struct peer *shell, const char *table, const char *filter) {
