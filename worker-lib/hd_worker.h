@@ -146,6 +146,7 @@ struct hd_worker_stats {
 	uint64_t pulled, delivered;
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
 	bool joined, direct, left;
+	bool controller, server; /* has a session with it; knows where it is */
 	/* Messages about attempts or tickets that are no more; chunks refused by cause. */
 	uint64_t late_messages, asked_again, fallbacks;
 	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;

@@ -26,6 +26,7 @@ connect_server(struct hd_worker *worker, const struct context *ctx, struct hd_ad
 		worker_requeue_wire(worker, ctx, false);
 	}
 	worker->server_addr = address;
+	worker->stats.server = true;
 	/* Sessions are at most two: the endpoint has room. */
 	if (hd_endpoint_connect(worker->endpoint, address, ctx->now, &worker->server) < 0)
 		worker->server_addr = (struct hd_addr){0};
@@ -114,6 +115,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	emit_node(worker, &ctx, HD_EVENT_NODE_UP, HD_REASON_NONE, hd_session_peer_role(session));
 	if (session == worker->controller) {
 		worker->registered = false;
+		worker->stats.controller = true;
 		say_register(worker, &ctx);
 	} else if (session == worker->server) {
 		say_join(worker, &ctx);
@@ -148,6 +150,7 @@ static void on_closed(
 		if (worker->registered)
 			worker->controller_heard = hd_session_heard(session);
 		worker->registered = false;
+		worker->stats.controller = false;
 		worker->register_at = HD_NEVER;
 		worker_requeue_route(worker, &ctx, ROUTE_CONTROLLER);
 	} else if (session == worker->server) {

@@ -320,6 +320,15 @@ static bool joined_or_refused(const void *arg) {
 	return fabric->joined || fabric->refused;
 }
 
+/* Who keeps us waiting. */
+static const char *silent(const struct hd_worker_stats *stats) {
+	if (stats->server)
+		return "the server does not answer";
+	if (stats->controller)
+		return "the controller knows no server for the job yet";
+	return "the controller does not answer";
+}
+
 int heddle_wait_joined(
 	struct heddle *fabric,
 	int timeout_ms,
@@ -332,6 +341,8 @@ int heddle_wait_joined(
 		return rc;
 	pthread_mutex_lock(&fabric->lock);
 	rc = heddle_wait_until(fabric, joined_or_refused, fabric, timeout_ms);
+	if (rc == -ETIMEDOUT && !fabric->trouble[0])
+		rc = heddle_fail(rc, "%s", silent(&fabric->stats));
 	if (rc == 0 && fabric->refused)
 		rc = heddle_fail(-ECONNREFUSED, "%s", fabric->refusal);
 	if (rc == 0 && version)

@@ -289,6 +289,17 @@ class Loopback(unittest.TestCase):
         self.assertEqual(status, 78)
         self.assertIn("learning_rate", " ".join(lines[0]))
 
+    def test_who_does_not_answer(self):
+        wait = ["--steps", 1, "--join-ms", 300]
+        for scheduled, words in ((False, "the server does not answer"), (True, "the controller does not answer")):
+            status, _, lines = self.run_job(1, wait, scheduled=scheduled)
+            self.assertEqual(status, 69)
+            self.assertIn(words, " ".join(lines[0]))
+        self.start_controller()
+        status, _, lines = self.run_job(1, wait)
+        self.assertEqual(status, 69)
+        self.assertIn("knows no server", " ".join(lines[0]))
+
     def test_other_key(self):
         self.start_server()
         self.key.write_text("7 " + "5b" * 32 + "\n")
