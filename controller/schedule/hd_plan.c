@@ -68,6 +68,23 @@ static struct hd_pool *top_pool(struct hd_plan_owner *owner) {
 	return &owner->pools[owner->pool_count - 1];
 }
 
+/* What finishes after this does not go before `item`, which may be HD_PLAN_NONE, unless it is aged. */
+static double latest(const struct hd_plan *plan, uint32_t item) {
+	return item == HD_PLAN_NONE ? INFINITY : hd_plan_beyond(plan->states[item].finish);
+}
+
+static bool pick_stands(const struct hd_plan *plan, const struct hd_plan_owner *owner) {
+	return owner->pick != HD_PLAN_NONE && owner->pick_stamp == hd_plan_stamp(plan, owner->pick);
+}
+
+/* Whether the job's next item, whose finish was a bound for those of its others, is later than `item`
+ * all the same; both not aged. */
+static bool
+pick_too_late(const struct hd_plan *plan, const struct hd_plan_owner *owner, uint32_t item) {
+	return owner->pick != HD_PLAN_NONE && !plan->states[owner->pick].aged
+		&& owner->pick_bound > latest(plan, item);
+}
+
 /* The job's next item. It stands while nothing of the job is decided and no link on its path is
  * promised: the others' finishes move later only. */
 static int pick_of_job(struct hd_plan *plan, uint32_t job) {
@@ -77,17 +94,18 @@ static int pick_of_job(struct hd_plan *plan, uint32_t job) {
 		owner->pick = HD_PLAN_NONE;
 		return 0;
 	}
-	if (owner->pick != HD_PLAN_NONE && owner->pick_stamp == hd_plan_stamp(plan, owner->pick))
+	if (pick_stands(plan, owner))
 		return 0;
 	const int rc = settle_pools(plan, owner);
 	if (rc < 0)
 		return rc;
-	const uint32_t pull = hd_pool_first(plan, &owner->pulls);
-	owner->pick = hd_pool_first(plan, top_pool(owner));
+	owner->pick = hd_pool_first(plan, top_pool(owner), INFINITY);
+	const uint32_t pull = hd_pool_first(plan, &owner->pulls, latest(plan, owner->pick));
 	if (owner->pick == HD_PLAN_NONE
 	    || (pull != HD_PLAN_NONE && hd_plan_goes_before(plan, pull, owner->pick)))
 		owner->pick = pull;
 	owner->pick_stamp = hd_plan_stamp(plan, owner->pick);
+	owner->pick_bound = plan->states[owner->pick].finish;
 	return 0;
 }
 
@@ -108,23 +126,40 @@ struct choice {
 	uint32_t fastest; /* the least finish of the tenants' first items */
 };
 
+static void take_first(const struct hd_plan *plan, uint32_t pick, uint32_t *best) {
+	if (pick != HD_PLAN_NONE
+	    && (*best == HD_PLAN_NONE || hd_plan_goes_before(plan, pick, *best)))
+		*best = pick;
+}
+
+/* Each tenant's first item. What stands is looked at first: it may spare a look for the others. */
+static int first_of_tenants(struct hd_plan *plan, uint32_t *first) {
+	for (uint32_t t = 0; t < plan->in->tenant_count; t++)
+		first[t] = HD_PLAN_NONE;
+	for (uint32_t j = 0; j < plan->in->job_count; j++)
+		if (pick_stands(plan, &plan->owners[j]))
+			take_first(plan, plan->owners[j].pick, &first[plan->in->jobs[j].tenant]);
+	for (uint32_t j = 0; j < plan->in->job_count; j++) {
+		uint32_t *best = &first[plan->in->jobs[j].tenant];
+
+		if (pick_stands(plan, &plan->owners[j])
+		    || pick_too_late(plan, &plan->owners[j], *best))
+			continue;
+		const int rc = pick_of_job(plan, j);
+		if (rc < 0)
+			return rc;
+		take_first(plan, plan->owners[j].pick, best);
+	}
+	return 0;
+}
+
 /* Each tenant's first item; of these the one whose tenant is owed most. */
 static int choose(struct hd_plan *plan, struct choice *choice) {
 	uint32_t first[HD_JOBS_MAX];
 
-	for (uint32_t t = 0; t < HD_JOBS_MAX; t++)
-		first[t] = HD_PLAN_NONE;
-	for (uint32_t j = 0; j < plan->in->job_count; j++) {
-		uint32_t *best = &first[plan->in->jobs[j].tenant];
-		const int rc = pick_of_job(plan, j);
-
-		if (rc < 0)
-			return rc;
-		const uint32_t pick = plan->owners[j].pick;
-		if (pick != HD_PLAN_NONE
-		    && (*best == HD_PLAN_NONE || hd_plan_goes_before(plan, pick, *best)))
-			*best = pick;
-	}
+	const int rc = first_of_tenants(plan, first);
+	if (rc < 0)
+		return rc;
 	*choice = (struct choice){HD_PLAN_NONE, HD_PLAN_NONE};
 	for (uint32_t t = 0; t < plan->in->tenant_count; t++) {
 		if (first[t] == HD_PLAN_NONE)
@@ -188,30 +223,34 @@ static bool idles(const struct hd_plan *plan, uint32_t g, uint32_t h) {
 
 /* The least finish among what could go instead of `item` (which is out of the pools): its job's pulls
  * and pushes that may go now (when no other may: all), and the other jobs' first items. */
-static uint32_t instead(struct hd_plan *plan, uint32_t item) {
+static int instead(struct hd_plan *plan, uint32_t item, uint32_t *other) {
 	const uint32_t job = plan->in->items[item].job;
 	struct hd_plan_owner *owner = &plan->owners[job];
-	uint32_t best = hd_pool_least(plan, top_pool(owner));
-	const uint32_t pull = hd_pool_least(plan, &owner->pulls);
+	uint32_t best = hd_pool_least(plan, top_pool(owner), INFINITY);
 
 	if (best == HD_PLAN_NONE && owner->pool_count > 1)
-		best = hd_pool_least(plan, &owner->pools[0]);
-
+		best = hd_pool_least(plan, &owner->pools[0], INFINITY);
+	const uint32_t pull = hd_pool_least(plan, &owner->pulls, latest(plan, best));
 	if (best == HD_PLAN_NONE || (pull != HD_PLAN_NONE && hd_plan_before(plan, pull, best)))
 		best = pull;
 	for (uint32_t j = 0; j < plan->in->job_count; j++) {
+		if (j == job || pick_too_late(plan, &plan->owners[j], best))
+			continue;
+		const int rc = pick_of_job(plan, j);
+		if (rc < 0)
+			return rc;
 		const uint32_t pick = plan->owners[j].pick;
-
-		if (j != job && pick != HD_PLAN_NONE
+		if (pick != HD_PLAN_NONE
 		    && (best == HD_PLAN_NONE || hd_plan_before(plan, pick, best)))
 			best = pick;
 	}
-	return best;
+	*other = best;
+	return 0;
 }
 
 static int step(struct hd_plan *plan) {
 	struct choice choice;
-	const int rc = choose(plan, &choice);
+	int rc = choose(plan, &choice);
 
 	if (rc < 0)
 		return rc;
@@ -219,7 +258,7 @@ static int step(struct hd_plan *plan) {
 	struct hd_plan_owner *owner = &plan->owners[plan->in->items[item].job];
 	uint32_t unbound = item; /* what would go if there were no deadlines */
 	if (plan->in->items[item].direction == HD_PLAN_PUSH && owner->pool_count > 1)
-		unbound = hd_pool_first(plan, &owner->pools[0]);
+		unbound = hd_pool_first(plan, &owner->pools[0], INFINITY);
 	if (unbound != item && idles(plan, item, unbound)) {
 		hd_plan_decide(plan, item, HD_PLAN_DROP_IDLES, unbound, (int64_t)owner->next);
 		hd_due_drop(&owner->due, plan->states[item].leaf);
@@ -231,7 +270,10 @@ static int step(struct hd_plan *plan) {
 	if (unbound != item)
 		return place(plan, item, HD_PLAN_DEADLINE, unbound);
 	plan->states[item].gone = true;
-	const uint32_t other = instead(plan, item);
+	uint32_t other;
+	rc = instead(plan, item, &other);
+	if (rc < 0)
+		return rc;
 	const bool pushed_in = other != HD_PLAN_NONE && hd_plan_before(plan, other, item);
 	return place(
 		plan,

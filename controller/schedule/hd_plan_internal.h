@@ -87,6 +87,7 @@ struct hd_plan_owner { /* a job while it is planned */
 	uint32_t pending;
 	uint32_t pick; /* HD_PLAN_NONE: to be found */
 	uint64_t pick_stamp;
+	double pick_bound; /* its finish then: the job's next item finishes no earlier */
 };
 
 struct hd_plan {
@@ -162,9 +163,13 @@ int hd_pool_build(
 	uint32_t count,
 	int64_t limit
 );
-/* The item with the least finish, evaluated; HD_PLAN_NONE when all are gone. */
-uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool);
+/* Finishes up to this may be equal by key. */
+static inline double hd_plan_beyond(double finish) {
+	return finish * (1 + 1e-10);
+}
+/* The item with the least finish, evaluated; HD_PLAN_NONE when all are gone or finish after `last`. */
+uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool, double last);
 /* The item that goes first: an aged one, else the least; evaluated. */
-uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool);
+uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool, double last);
 
 #endif

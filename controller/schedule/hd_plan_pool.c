@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHORT_PROFILE 12
+
 void hd_pool_fini(struct hd_pool *pool) {
 	free(pool->items);
 	free(pool->aged);
@@ -107,11 +109,6 @@ struct least {
 	double beyond; /* what cannot finish by then cannot be the least */
 };
 
-/* Finishes up to this may be equal by key. */
-static double beyond(double finish) {
-	return finish * (1 + 1e-10);
-}
-
 static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
 	hd_plan_evaluate(plan, item);
 	if (item == least->item || item == least->second)
@@ -123,7 +120,7 @@ static void consider(struct hd_plan *plan, uint32_t item, struct least *least) {
 	}
 	least->second = least->item;
 	least->item = item;
-	least->beyond = beyond(plan->states[item].finish);
+	least->beyond = hd_plan_beyond(plan->states[item].finish);
 }
 
 /* What a scan knows of the group's link. */
@@ -154,21 +151,66 @@ outdoes(const struct hd_plan *plan,
 		&& is_clear(plan, group, run, shared->from);
 }
 
+/* What the link can carry until `until` at no more than `rate`, where it has `least` left. */
+static double
+link_carries(const struct hd_profile *profile, double rate, double least, double until) {
+	double sum = 0;
+
+	for (const struct hd_profile_piece *piece = profile->pieces; piece->at < until; piece++) {
+		const double end = piece[1].at < until ? piece[1].at : until;
+		const double used = piece->free < rate ? piece->free : rate;
+
+		sum += piece->free < least ? 0 : used * (end - piece->at);
+	}
+	return sum * (1 + 1e-9); /* not less, for all the rounding */
+}
+
+/* The profile of the group's link when a look at all of it costs less than walks do, else NULL. */
+static const struct hd_profile *
+short_profile(const struct hd_plan *plan, const struct hd_pool_group *group) {
+	if (group->link == HD_PLAN_NONE || plan->profiles[group->link].count > SHORT_PROFILE)
+		return NULL;
+	return &plan->profiles[group->link];
+}
+
+/* The greatest amount that a run of the group may finish until `until`. */
+static double
+group_carries(const struct hd_plan *plan, const struct hd_pool_group *group, double until) {
+	const struct hd_profile *profile = short_profile(plan, group);
+
+	return profile == NULL || until == INFINITY ? INFINITY :
+						      link_carries(profile, group->rate, 0, until);
+}
+
+/* Whether the run finishes after `until` even with all links but the shared one to itself. */
+static bool run_late(
+	const struct hd_plan *plan,
+	const struct hd_pool_group *group,
+	const struct hd_pool_run *run,
+	double until
+) {
+	const struct hd_profile *profile = short_profile(plan, group);
+	const double least = plan->in->share_min * run->rate * (1 - 1e-9);
+
+	return profile != NULL && until < INFINITY
+		&& link_carries(profile, run->rate, least, until) < run->amount;
+}
+
 /*
  * By amount, and of each run the first item only. A run is passed over when
  *   - another before it outdoes it;
  *   - it cannot finish in time: not before the link is free and not in less than it would take alone;
- *     nor before a finish that it had when less was promised.
+ *     nor before a finish that it had when less was promised; nor faster than the shared link allows.
  */
 static void
 scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, struct least *least) {
 	const struct shared shared = look_at_link(plan, group);
-	double fastest = -1;
+	double fastest = -1, most = group_carries(plan, group, least->beyond);
 
 	for (uint32_t r = 0; r < group->run_count && fastest < group->rate;) {
 		struct hd_pool_run *run = &group->runs[r];
 
-		if (shared.from + run->quick > least->beyond)
+		if (shared.from + run->quick > least->beyond || run->amount > most)
 			return;
 		if (run->stale > least->beyond || shared.from + run->alone > least->beyond
 		    || run->rate <= fastest) {
@@ -179,11 +221,18 @@ scan(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_group *group, st
 			renew(plan, pool, group, r);
 			continue;
 		}
-		r++;
+		if (run_late(plan, group, run, least->beyond)) {
+			r++;
+			continue;
+		}
+		const double before = least->beyond;
 		consider(plan, run->item, least);
+		if (least->beyond < before)
+			most = group_carries(plan, group, least->beyond);
 		run->stale = plan->states[run->item].finish;
 		if (outdoes(plan, group, run, &shared))
 			fastest = run->rate;
+		r++;
 	}
 }
 
@@ -211,10 +260,9 @@ static void search(struct hd_plan *plan, struct hd_pool *pool, struct hd_pool_gr
 	group->stamp = plan->states[least.item].stamp;
 }
 
-uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool) {
+uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool, double last) {
 	const uint32_t hint = pool->hint;
 	uint32_t best = HD_PLAN_NONE;
-	double last = INFINITY;
 
 	for (uint32_t g = 0; g < pool->group_count; g++) {
 		/* That of the last time first, in the place of group 0. */
@@ -225,21 +273,21 @@ uint32_t hd_pool_least(struct hd_plan *plan, struct hd_pool *pool) {
 			continue;
 		if (!settled(plan, group))
 			search(plan, pool, group);
-		if (group->least == HD_PLAN_NONE
+		if (group->least == HD_PLAN_NONE || group->bound > last
 		    || (best != HD_PLAN_NONE && !hd_plan_before(plan, group->least, best)))
 			continue;
 		best = group->least;
-		last = beyond(group->bound);
+		last = hd_plan_beyond(group->bound);
 		pool->hint = at;
 	}
 	return best;
 }
 
-uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool) {
+uint32_t hd_pool_first(struct hd_plan *plan, struct hd_pool *pool, double last) {
 	while (pool->aged_next < pool->aged_count && plan->states[pool->aged[pool->aged_next]].gone)
 		pool->aged_next++;
 	if (pool->aged_next == pool->aged_count)
-		return hd_pool_least(plan, pool);
+		return hd_pool_least(plan, pool, last);
 	hd_plan_evaluate(plan, pool->aged[pool->aged_next]);
 	return pool->aged[pool->aged_next];
 }

@@ -299,6 +299,9 @@ static inline const struct hd_profile_piece *
 leap(const struct hd_profile_piece *piece, const struct hd_profile_piece *end, double at) {
 	ptrdiff_t step = 1;
 
+	for (int near = 0; near < 6; near++, piece++)
+		if (piece[1].at > at) /* the sentinel's is INFINITY */
+			return piece;
 	while (step < end - piece && piece[step].at <= at) {
 		piece += step;
 		step *= 2;
@@ -339,6 +342,11 @@ finish_over(struct hd_profile_path *path, const uint8_t count, double amount) {
 		}
 		if (blocked > 0) {
 			at = blocked;
+			for (uint8_t k = 0; k < count; k++) {
+				piece[k] = leap(piece[k], end[k], at);
+				for (; piece[k]->free < least; piece[k]++)
+					at = piece[k][1].at;
+			}
 			for (uint8_t k = 0; k < count; k++)
 				piece[k] = leap(piece[k], end[k], at);
 			continue;
