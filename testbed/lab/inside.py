@@ -61,10 +61,15 @@ def save(options, records):
 def run_all(options, setting, base):
     programs = modes.Programs(options["build"])
     records, pictures = [], {}
-    star = network.Star(setting)
+    has = modes.drivers(programs)
+    driver = options["driver"] or has[0]
+    if driver not in has:
+        raise run.RunError(f"driver: this build has no {driver}")
+    star = network.Star(setting, driver)
     try:
         todo = list(jobs(options, setting))
         report.headline(setting, todo)
+        print(f"   controller and server on driver {driver}")
         for number, job in enumerate(todo, 1):
             directory = base / f"{number:03d}-{job[0]}-seed{job[1]}"
             print(f"== {number} of {len(todo)}: {job[0]}, seed {job[1]}, learning rate {job[2]}", flush=True)

@@ -41,6 +41,8 @@ def parse(arguments):
     parser.add_argument("--lr", type=float, metavar="X", help="this learning rate for every mode")
     parser.add_argument("--grid", action="store_true",
                         help=f"search each mode's best learning rate in {list(rates.GRID)}, and store it")
+    parser.add_argument("--driver", choices=("dpdk", "udp"),
+                        help="what controller and server run on (dpdk where this build has it)")
     parser.add_argument("--keep", metavar="DIR", help="keep logs and events of every run")
     parser.add_argument("--build", default="build/gcc", help=argparse.SUPPRESS)
     options = vars(parser.parse_args(arguments))

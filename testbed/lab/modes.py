@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import secrets
+import subprocess
 
 MODES = ("unscheduled", "tcp-ps", "scheduled")
 OBSERVE_MS = 250  # between two evaluations
@@ -27,6 +28,13 @@ class Programs:
         if name not in self.paths:
             raise FileNotFoundError(f"{name} is not built in {self.build}")
         return self.paths[name]
+
+
+def drivers(programs):
+    """Which drivers this build has, the demo's choice first. Without a port it refuses, and says why."""
+    done = subprocess.run([programs["heddle-controller"], "--driver", "dpdk", "--key-file", "/dev/stdin"],
+                          input=f"1 {secrets.token_hex(32)}\n", capture_output=True, text=True)
+    return ["dpdk", "udp"] if "port: missing" in done.stderr else ["udp"]
 
 
 def model_of(job):
@@ -52,6 +60,12 @@ class Plan:
     def events(self, node):
         return self.directory / f"events-{node}.jsonl"
 
+    def driver(self, name):
+        """The words that put a node on its driver."""
+        if self.star.driver != "dpdk":
+            return ["--listen", self.star.ip(name)]
+        return ["--driver", "dpdk", "--port", "net_af_packet0,iface=fab1", "--address", f"{self.star.node_ip(name)}/16"]
+
     def infrastructure(self):
         """[(name, host, command)] in the order to start them."""
         if self.mode == "tcp-ps":
@@ -62,12 +76,12 @@ class Plan:
                 "--weight-decay", str(job["weight_decay"]),
                 "--name", "ps", "--events", str(self.events("ps"))])]
         controller = [
-            self.programs["heddle-controller"], "--listen", self.star.ip("ctl"), "--key-file", str(self.keys),
+            self.programs["heddle-controller"], *self.driver("ctl"), "--key-file", str(self.keys),
             "--topology", str(self.topology), "--events", str(self.events("ctl"))]
         if self.mode == "unscheduled":
             controller.append("--unscheduled")
         return [("ctl", "ctl", controller), ("ps", "ps", [
-            self.programs["heddle-server"], "--listen", self.star.ip("ps"), "--controller", self.star.ip("ctl"),
+            self.programs["heddle-server"], *self.driver("ps"), "--controller", self.star.node_ip("ctl"),
             "--host", "ps", "--key-file", str(self.keys), "--events", str(self.events("ps"))])]
 
     def job_words(self):
@@ -83,7 +97,7 @@ class Plan:
                 "--rank", str(rank), "--world", str(self.scenario["workers"]),
                 "--name", name, "--events", str(events)], {}
         environment = {
-            "HEDDLE_CONTROLLER": self.star.ip("ctl"), "HEDDLE_KEY_FILE": str(self.keys),
+            "HEDDLE_CONTROLLER": self.star.node_ip("ctl"), "HEDDLE_KEY_FILE": str(self.keys),
             "HEDDLE_JOB": self.scenario["name"], "HEDDLE_TENANT": "demo", "HEDDLE_RANK": str(rank),
             "HEDDLE_WORLD_SIZE": str(self.scenario["workers"]), "HEDDLE_HOST": host,
             "HEDDLE_BIND": self.star.ip(host), "HEDDLE_EVENTS": str(events)}
@@ -111,5 +125,5 @@ class Plan:
         return host, command, environment
 
     def heddlectl(self, table):
-        return [*self.star.enter("ctl"), self.programs["heddlectl"], "--controller", self.star.ip("ctl"),
+        return [*self.star.enter("ctl"), self.programs["heddlectl"], "--controller", self.star.node_ip("ctl"),
                 "--key-file", str(self.keys), "show", table, "--json"]

@@ -4,6 +4,11 @@
     h1 ---[tbf]   [tbf]--- s1 ---[tbf]   [tbf]--- ps      each direction is shaped where it leaves
       h1>s1 leaves h1, s1>h1 leaves the switch's port      ctl is not shaped
 
+A node without the kernel (controller, server) has a veth of its own, on a bridge inside its host:
+
+    ctl-eth0 --- br0 --- fab0 === fab1     the host's kernel has its address on br0, and reaches the node by
+                                           it; to the switch both share the host's one link
+
 Everything lives in this process's network and PID namespaces (see sandbox.py), so that nothing
 of it can outlive the run, and no name can meet another's.
 """
@@ -14,6 +19,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.nodelib import LinuxBridge
 
+NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are
 BURST_BYTES = 15000  # tbf: a few frames, so that an estimate can be right soon
 PORT_BYTES = 1514  # of a full frame as tbf counts it
 CHUNK_BYTES = 1408  # of it what a data chunk carries: payload share of a link
@@ -28,8 +34,9 @@ def host_of(place):
 
 
 class Star:
-    def __init__(self, scenario):
+    def __init__(self, scenario, driver="udp"):
         self.scenario = scenario
+        self.driver = driver
         self.rates = {}  # directed link -> Mbit/s now
         self.truth = []  # (at_s of CLOCK_MONOTONIC, link, Mbit/s)
         setLogLevel("error")
@@ -46,9 +53,32 @@ class Star:
         for name in self.shaped:
             rate = scenario["server_link_mbps"] if name == "ps" else scenario["link_mbps"]
             self.shape(name, rate, "add")
+        if driver == "dpdk":
+            for name in NODES:
+                self.add_port(name)
+
+    def add_port(self, name):
+        """The host's link becomes a bridge's, which its kernel and the node's port share."""
+        address = f"{self.ip(name)}/16"
+        for command in (
+                ["ip", "link", "add", "br0", "type", "bridge"],
+                ["ip", "link", "add", "fab0", "type", "veth", "peer", "name", "fab1"],
+                ["ip", "addr", "flush", "dev", f"{name}-eth0"],
+                ["ip", "link", "set", f"{name}-eth0", "master", "br0"],
+                ["ip", "link", "set", "fab0", "master", "br0"],
+                ["ip", "addr", "add", address, "dev", "br0"],
+                # Superframes would arrive in one piece, truncated.
+                ["ethtool", "-K", "fab0", "tx-udp-segmentation", "off"],
+                *(["ip", "link", "set", device, "up"] for device in ("fab0", "fab1", "br0"))):
+            subprocess.run([*self.enter(name), *command], check=True, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL)
 
     def ip(self, name):
         return self.net[name].IP()
+
+    def node_ip(self, name):
+        """Where the fabric's node on a host is."""
+        return NODES.get(name, self.ip(name)) if self.driver == "dpdk" else self.ip(name)
 
     def enter(self, name):
         """The command words that run the rest of a command on a host."""

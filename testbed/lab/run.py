@@ -53,7 +53,9 @@ class Run:
         out = open(self.directory / f"{name}.out", "wb")
         process = subprocess.Popen(
             [*self.star.enter(host), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-            cwd=self.directory, env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **(environment or {})})
+            cwd=self.directory, env={
+                **os.environ, "OPENBLAS_NUM_THREADS": "1", "RUNTIME_DIRECTORY": str(self.directory),
+                **(environment or {})})
         out.close()
         self.processes[name] = process
         return process
@@ -293,6 +295,7 @@ class Run:
         granted, credited = self.shares(log)
         record = {
             "mode": mode, "scenario": self.scenario["name"], "seed": self.options["seed"],
+            "driver": "tcp" if mode == "tcp-ps" else self.star.driver,
             "learning_rate": self.options["learning_rate"],
             "target_accuracy": job["target_accuracy"], "final_accuracy": measure.final_accuracy(self.evaluations),
             "time_to_accuracy_s": hit["t"] if hit else None, "updates_to_accuracy": hit["version"] if hit else None,

@@ -7,7 +7,8 @@ import sys
 import tempfile
 
 import demo_run
-import pen
+import pen  # also makes the demo's own modules known
+from lab import modes
 
 NUMBER = (int, float)
 MODES = ["unscheduled", "tcp-ps", "scheduled"]
@@ -49,6 +50,7 @@ def check_scheduled(record, directory):
 
 def main():
     pen.need_namespaces()
+    drivers = modes.drivers(modes.Programs(sys.argv[1]))
     with tempfile.TemporaryDirectory(prefix="heddle-demo-test-") as folder:
         status, records, kept = demo_run.run(sys.argv[1], folder, "--scenario", "star", "--quick",
                                              "--modes", ",".join(MODES))
@@ -61,6 +63,7 @@ def main():
             assert demo_run.problems(record) == [], demo_run.problems(record)
             assert record["valid"] == (not record["problems"])
         check_scheduled(records[2], kept[2])
+        assert [r["driver"] for r in records] == [drivers[0], "tcp", drivers[0]], records
         check_pictures(demo_run.pathlib.Path(folder) / "pictures")
         assert status == (0 if all(r["valid"] for r in records) else 1), status
     return 0

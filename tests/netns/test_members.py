@@ -19,7 +19,8 @@ SURVIVORS = (0, 2, 3)
 def main():
     pen.need_namespaces()
     with tempfile.TemporaryDirectory(prefix="heddle-members-") as folder:
-        _, records, kept = demo_run.run(sys.argv[1], folder, "--scenario", SCENARIO, "--modes", "scheduled", "--full")
+        _, records, kept = demo_run.run(sys.argv[1], folder, "--scenario", SCENARIO, "--modes", "scheduled", "--full",
+                                        "--driver", "udp")
         record, directory = records[0], kept[0]
         demo_run.check_counts(record, directory, killed={1})
         demo_run.check_granted(record)
