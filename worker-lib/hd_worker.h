@@ -147,6 +147,7 @@ struct hd_worker_stats {
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
 	bool joined, direct, left;
 	bool controller, server; /* has a session with it; knows where it is */
+	uint32_t push_round; /* of the newest push, this rank's former lives included; 0: none */
 	/* Messages about attempts or tickets that are no more; chunks refused by cause. */
 	uint64_t late_messages, asked_again, fallbacks;
 	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;

@@ -71,18 +71,23 @@ static hd_ns go_slack(const struct hd_session *session, const struct hd_segs *se
 	return clock.valid ? slack + hd_ns_min(clock.error_ns, GO_SLACK_MAX_MS * HD_MS) : slack;
 }
 
-/* Multiplies by the first grant's weight, into a copy of our own. -ENOMEM. */
+/* Multiplies by this grant's weight, into a copy of our own: the commit log has the weight of the grant that was
+ * carried out, and says what was added. -ENOMEM. */
 static int apply_weight(struct ticket *ticket, float weight) {
 	uint64_t values = ticket->pub.bytes / sizeof(float);
 
-	if (ticket->weight > 0.0f)
+	if (ticket->weight == weight)
 		return 0;
-	if (weight != 1.0f) {
+	if (weight == 1.0f) {
+		free(ticket->scaled);
+		ticket->scaled = NULL;
+	} else if (!ticket->scaled) {
 		ticket->scaled = malloc(ticket->pub.bytes);
 		if (!ticket->scaled)
 			return -ENOMEM;
-		hd_scale_f32(ticket->scaled, ticket->data, values, weight);
 	}
+	if (ticket->scaled)
+		hd_scale_f32(ticket->scaled, ticket->data, values, weight);
 	ticket->weight = weight;
 	return 0;
 }

@@ -206,6 +206,7 @@ static void on_joined(
 	/* Rounds continue those that the server has seen of this rank's former lives. */
 	if (!worker->joined_once && message->last_round >= worker->next_round[HD_PUSH])
 		worker->next_round[HD_PUSH] = message->last_round + 1;
+	worker->stats.push_round = worker->next_round[HD_PUSH] - 1;
 	worker->joined_once = true;
 	worker->server_boot = boot;
 	worker->stats.joined = true;

@@ -427,13 +427,23 @@ void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {
 
 /* --- the owner's calls ---------------------------------------------------------------------- */
 
-static int check_call(const struct hd_worker *worker, uint8_t direction, uint64_t values) {
+/* A push that is only kept until it is durable gives its place up to a new one: training does not wait for
+ * a checkpoint that cannot be written. */
+static void free_slot(struct hd_worker *worker, struct ticket *ticket) {
+	if (!ticket || ticket->pub.direction != HD_PUSH || ticket->pub.state != HD_TICKET_APPLIED)
+		return;
+	worker->kept_bytes -= ticket->pub.bytes;
+	retire(worker, ticket);
+}
+
+static int check_call(struct hd_worker *worker, uint8_t direction, uint64_t values) {
 	uint32_t slot = worker->next_round[direction] % HD_TICKETS_MAX;
 
 	if (worker->refused || worker->leaving)
 		return -ESHUTDOWN;
 	if (values != hd_jobspec_values(&worker->spec))
 		return -EINVAL;
+	free_slot(worker, worker->ring[direction][slot]);
 	return worker->ring[direction][slot] ? -ENOBUFS : 0;
 }
 
@@ -450,6 +460,7 @@ static int open_ticket(
 	if (!ticket)
 		return -ENOMEM;
 	ticket->pub.round = worker->next_round[direction]++;
+	worker->stats.push_round = worker->next_round[HD_PUSH] - 1;
 	ticket->pub.direction = direction;
 	ticket->pub.bytes = worker->model_bytes;
 	ticket->pub.user = user;
@@ -469,7 +480,7 @@ int hd_worker_push(
 ) {
 	struct context ctx = {now, sink};
 	struct hd_event event = {.kind = HD_EVENT_PUSHED};
-	struct ticket *ticket;
+	struct ticket *ticket = NULL;
 	double norm;
 	int rc = check_call(worker, HD_PUSH, args->values);
 
@@ -503,7 +514,7 @@ int hd_worker_pull(
 ) {
 	struct context ctx = {now, sink};
 	struct hd_event event = {.kind = HD_EVENT_PULLED};
-	struct ticket *ticket;
+	struct ticket *ticket = NULL;
 	int rc = check_call(worker, HD_PULL, args->values);
 
 	if (rc == 0)

@@ -385,6 +385,7 @@ int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats) {
 		.fallbacks = now->fallbacks,
 		.joined = now->joined,
 		.direct = now->direct,
+		.push_round = now->push_round,
 	};
 	pthread_mutex_unlock(&fabric->lock);
 	return 0;

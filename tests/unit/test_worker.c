@@ -106,7 +106,7 @@ static void test_scheduled_push_and_pull(void **state) {
 	destroy(world);
 }
 
-static void test_weight_scales_once(void **state) {
+static void test_weight_is_the_grants(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 	float before = world->data[0][7];
 
@@ -115,7 +115,7 @@ static void test_weight_scales_once(void **state) {
 	world->server.deaf = true; /* the first attempt stalls */
 	assert_int_equal(push(world, 0, 1), 1);
 	run_ms(world, 100);
-	world->controller.weight = 0.25f; /* a later attempt keeps the first weight */
+	world->server.weight = 0.25f; /* a later attempt has a weight of its own */
 	run_ms(world, 3000);
 	world->server.deaf = false;
 	run_ms(world, 3000);
@@ -125,7 +125,7 @@ static void test_weight_scales_once(void **state) {
 	assert_true(peer_last(&world->server, HD_MSG_REQUEST)->request.attempt >= 2);
 	assert_float_equal(world->data[0][7], before, 0);
 	for (int i = 0; i < VALUES; i++)
-		assert_float_equal(world->server.model[i], 0.5f * world->data[0][i], 0);
+		assert_float_equal(world->server.model[i], 0.25f * world->data[0][i], 0);
 	assert_int_equal(world->ends[HD_PUSH][1], 1);
 	destroy(world);
 }
@@ -360,7 +360,7 @@ int main(void) {
 		cmocka_unit_test(test_direct_push_and_pull),
 		cmocka_unit_test(test_refuses_bad_calls),
 		cmocka_unit_test(test_scheduled_push_and_pull),
-		cmocka_unit_test(test_weight_scales_once),
+		cmocka_unit_test(test_weight_is_the_grants),
 		cmocka_unit_test(test_drop),
 		cmocka_unit_test(test_go),
 		cmocka_unit_test(test_void),

@@ -337,10 +337,11 @@ struct heddle_stats {
 	uint64_t asked_again, fallbacks;
 	int joined;
 	int direct; /* no controller at present */
+	uint32_t push_round; /* of the newest push taken up, this rank's former lives included; 0: none */
 };
 #ifdef __cplusplus
 #define HEDDLE_STATS_INIT                                                                          \
-	{ sizeof(struct heddle_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct heddle_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #else
 #define HEDDLE_STATS_INIT                                                                          \
 	{ .size = sizeof(struct heddle_stats) }
