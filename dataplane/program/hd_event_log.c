@@ -2,7 +2,8 @@
 /*
  * The event log. The node's thread fills one buffer while the log's thread writes the other, so that a
  * slow disk delays no packet; only when a whole buffer has filled within 200 ms is the node's thread
- * made to wait. Events are never lost.
+ * made to wait. Events are lost only when the disk takes none (it is full): they are counted, their owner is told
+ * once, and an event in their place says how many once there is room again. Lines stay whole.
  */
 #include "hd_limits.h"
 #include "hd_program.h"
@@ -10,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,28 +32,129 @@ struct hd_event_log {
 	size_t front_bytes;
 	char *back; // writer: the log's thread, while `writing`
 	bool closing, full;
-	int error;
+	int error; // the first
+	uint64_t added, ended; // bytes given, and written or given up
+	uint64_t lost, lost_since; // events: ever, and since the last write that went well
+	void (*trouble)(void *owner, const char *sentence);
+	void *owner;
+	// the log's thread alone
+	uint64_t offset; // in the file
+	bool ragged; // its last line is not whole
 };
 
-static int write_all(int fd, const char *data, size_t bytes) {
-	while (bytes > 0) {
-		ssize_t n = write(fd, data, bytes);
+/* Writes what it can: the bytes written, with -errno of what stopped it in *error. */
+static size_t write_some(int fd, const char *data, size_t bytes, int *error) {
+	size_t done = 0;
+
+	*error = 0;
+	while (done < bytes) {
+		ssize_t n = write(fd, data + done, bytes - done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		data += n;
-		bytes -= (size_t)n;
+		if (n <= 0) {
+			*error = n < 0 ? -errno : -EIO;
+			break;
+		}
+		done += (size_t)n;
 	}
-	return 0;
+	return done;
+}
+
+static uint64_t count_lines(const char *data, size_t bytes) {
+	uint64_t lines = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		lines += data[i] == '\n';
+	return lines;
+}
+
+/* Takes a line back of which only a part was written. */
+static void mend(struct hd_event_log *log, const char *data, size_t written) {
+	size_t whole = written;
+
+	while (whole > 0 && data[whole - 1] != '\n')
+		whole--;
+	log->offset += whole;
+	if (whole == written)
+		return;
+	if (ftruncate(log->fd, (off_t)log->offset) < 0
+	    || lseek(log->fd, (off_t)log->offset, SEEK_SET) < 0) {
+		log->offset += written - whole;
+		log->ragged = true;
+	}
+}
+
+/* The event that stands for `lost` others. */
+static size_t gap_line(const struct hd_event_log *log, uint64_t lost, char *line) {
+	struct hd_event event = {.kind = HD_EVENT_LOG_GAP, .aux = lost};
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	event.at = (hd_ns)now.tv_sec * HD_SECOND + (hd_ns)now.tv_nsec;
+	return hd_event_json(&event, log->node, line);
+}
+
+/* Without the lock. Returns how many of the lines were lost. */
+static uint64_t
+write_lines(struct hd_event_log *log, const char *data, size_t bytes, uint64_t lost, int *error) {
+	char gap[HD_EVENT_JSON_BYTES + 1];
+	size_t gap_bytes = 0, written;
+
+	if (log->ragged)
+		gap[gap_bytes++] = '\n';
+	if (lost > 0)
+		gap_bytes += gap_line(log, lost, gap + gap_bytes);
+	if (gap_bytes > 0) {
+		written = write_some(log->fd, gap, gap_bytes, error);
+		mend(log, gap, written);
+		if (*error < 0)
+			return count_lines(data, bytes);
+		log->ragged = false;
+	}
+	written = write_some(log->fd, data, bytes, error);
+	mend(log, data, written);
+	return count_lines(data + written, bytes - written);
+}
+
+/* With the lock. */
+static void account(struct hd_event_log *log, uint64_t lost, int error) {
+	char text[128];
+
+	if (error == 0) {
+		if (log->lost_since > 0 && log->trouble) {
+			(void)snprintf(
+				text,
+				sizeof(text),
+				"events are written again; %llu were lost",
+				(unsigned long long)log->lost_since
+			);
+			log->trouble(log->owner, text);
+		}
+		log->lost_since = 0;
+		return;
+	}
+	if (log->lost_since == 0 && log->trouble) {
+		(void)snprintf(
+			text,
+			sizeof(text),
+			"%s: events are lost until there is room",
+			strerror(-error)
+		);
+		log->trouble(log->owner, text);
+	}
+	log->lost += lost;
+	log->lost_since += lost;
+	if (log->error == 0)
+		log->error = error;
 }
 
 /* Called with the lock; releases it while writing. */
 static void write_front(struct hd_event_log *log) {
 	char *data = log->front;
 	size_t bytes = log->front_bytes;
-	int code;
+	uint64_t lost = log->lost_since;
+	int error;
 
 	log->front = log->back;
 	log->front_bytes = 0;
@@ -59,10 +162,11 @@ static void write_front(struct hd_event_log *log) {
 	log->full = false;
 	pthread_cond_broadcast(&log->written);
 	pthread_mutex_unlock(&log->lock);
-	code = write_all(log->fd, data, bytes);
+	lost = write_lines(log, data, bytes, lost, &error);
 	pthread_mutex_lock(&log->lock);
-	if (code < 0 && log->error == 0)
-		log->error = code;
+	log->ended += bytes;
+	account(log, lost, error);
+	pthread_cond_broadcast(&log->written);
 }
 
 static void gather(struct hd_event_log *log) {
@@ -142,6 +246,7 @@ free_log:
 
 void hd_event_log_add(void *argument, const struct hd_event *event) {
 	struct hd_event_log *log = argument;
+	size_t bytes;
 
 	if (!log)
 		return;
@@ -153,8 +258,55 @@ void hd_event_log_add(void *argument, const struct hd_event *event) {
 	}
 	if (log->front_bytes == 0)
 		pthread_cond_signal(&log->filled);
-	log->front_bytes += hd_event_json(event, log->node, log->front + log->front_bytes);
+	bytes = hd_event_json(event, log->node, log->front + log->front_bytes);
+	log->front_bytes += bytes;
+	log->added += bytes;
 	pthread_mutex_unlock(&log->lock);
+}
+
+int hd_event_log_sync(struct hd_event_log *log) {
+	uint64_t until, lost;
+	bool well;
+
+	if (!log)
+		return 0;
+	pthread_mutex_lock(&log->lock);
+	until = log->added;
+	lost = log->lost;
+	while (log->ended < until) {
+		log->full = true;
+		pthread_cond_signal(&log->filled);
+		pthread_cond_signal(&log->hurry);
+		pthread_cond_wait(&log->written, &log->lock);
+	}
+	well = log->lost == lost;
+	pthread_mutex_unlock(&log->lock);
+	if (!well)
+		return -ENOSPC;
+	/* EINVAL: a pipe, a terminal. */
+	return fdatasync(log->fd) < 0 && errno != EINVAL ? -errno : 0;
+}
+
+void hd_event_log_on_trouble(
+	struct hd_event_log *log,
+	void (*trouble)(void *owner, const char *sentence),
+	void *owner
+) {
+	pthread_mutex_lock(&log->lock);
+	log->trouble = trouble;
+	log->owner = owner;
+	pthread_mutex_unlock(&log->lock);
+}
+
+uint64_t hd_event_log_lost(struct hd_event_log *log) {
+	uint64_t lost;
+
+	if (!log)
+		return 0;
+	pthread_mutex_lock(&log->lock);
+	lost = log->lost;
+	pthread_mutex_unlock(&log->lock);
+	return lost;
 }
 
 int hd_event_log_close(struct hd_event_log *log) {

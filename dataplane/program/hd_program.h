@@ -31,9 +31,21 @@ struct hd_event_log;
 /* Opens (truncates) a log whose lines carry this node's name. A thread of the log's own writes what
  * has gathered every 200 ms, and sleeps when nothing has. 0 or -errno. */
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log);
+/* Calls `trouble` with a sentence, from the log's thread, when events begin to be lost (a full disk) and when they
+ * are written again: once each time, and not for each event. It must not call the log. */
+void hd_event_log_on_trouble(
+	struct hd_event_log *log,
+	void (*trouble)(void *owner, const char *sentence),
+	void *owner
+);
 /* Adds a line: no system call unless 1 MiB has gathered. Any thread. `log` may be NULL. The signature
  * is that of hd_driver_config.event with the log as owner. */
 void hd_event_log_add(void *log, const struct hd_event *event);
+/* Waits until everything added so far is in the file, and on its disk. Any thread but the node's. 0, -ENOSPC (some
+ * of it was lost) or -errno of fdatasync(). NULL: 0. */
+int hd_event_log_sync(struct hd_event_log *log);
+/* Events lost so far: a LOG_GAP event stands in the place of each run of them. NULL: 0. */
+uint64_t hd_event_log_lost(struct hd_event_log *log);
 /* Writes what is left and frees. Returns the first error of any write, -errno, else 0. NULL: 0. */
 int hd_event_log_close(struct hd_event_log *log);
 

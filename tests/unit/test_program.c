@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -148,6 +149,103 @@ static void test_event_log_errors(void **state) {
 	assert_int_equal(hd_event_log_close(log), -ENOSPC);
 }
 
+struct said {
+	int count;
+	char last[128];
+};
+
+static void on_trouble(void *owner, const char *sentence) {
+	struct said *said = owner;
+
+	said->count++;
+	(void)snprintf(said->last, sizeof(said->last), "%s", sentence);
+}
+
+/* A full disk is spoken of once, however often it is tried. */
+static void test_event_log_full(void **state) {
+	struct hd_event_log *log = NULL;
+	struct said said = {0};
+
+	if (access("/dev/full", W_OK) < 0)
+		skip();
+	assert_int_equal(hd_event_log_open("/dev/full", "w1", &log), 0);
+	hd_event_log_on_trouble(log, on_trouble, &said);
+	for (uint32_t i = 0; i < 5; i++) {
+		add_events(log, 10 * i + 1, 10 * i + 10);
+		assert_int_equal(hd_event_log_sync(log), -ENOSPC);
+	}
+	assert_int_equal(hd_event_log_lost(log), 50);
+	assert_int_equal(said.count, 1);
+	assert_non_null(strstr(said.last, "events are lost"));
+	assert_int_equal(hd_event_log_close(log), -ENOSPC);
+}
+
+/* The disk fills up within a line: the file ends with a whole one; with room again a line says what is missing. */
+static void test_event_log_gap(void **state) {
+	struct hd_event_log *log = NULL;
+	struct said said = {0};
+	struct rlimit was, little;
+	const char *path = path_of("gap");
+	uint64_t lines, lost;
+	char line[512];
+	FILE *file;
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	little = was;
+	little.rlim_cur = 1000;
+	assert_int_equal(hd_event_log_open(path, "w1", &log), 0);
+	hd_event_log_on_trouble(log, on_trouble, &said);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+	add_events(log, 1, 100);
+	assert_int_equal(hd_event_log_sync(log), -ENOSPC);
+	lost = hd_event_log_lost(log);
+	assert_in_range(lost, 80, 99);
+	add_events(log, 101, 110);
+	assert_int_equal(hd_event_log_sync(log), -ENOSPC);
+	assert_int_equal(hd_event_log_lost(log), lost + 10);
+	assert_int_equal(said.count, 1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	add_events(log, 111, 120);
+	assert_int_equal(hd_event_log_sync(log), 0);
+	assert_int_equal(said.count, 2);
+	(void)hd_event_log_close(log);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	for (lines = 0; fgets(line, sizeof(line), file); lines++) {
+		assert_int_equal(line[0], '{');
+		assert_string_equal(line + strlen(line) - 2, "}\n");
+		if (lines == 100 - lost) {
+			assert_non_null(strstr(line, "log-gap"));
+			assert_int_equal(
+				strtoull(strstr(line, "\"aux\":") + 6, NULL, 10), lost + 10
+			);
+		}
+	}
+	assert_int_equal(lines, 100 - lost + 1 + 10);
+	fclose(file);
+	unlink(path);
+}
+
+/* What was added is in the file when sync returns, not 200 ms later. */
+static void test_event_log_sync(void **state) {
+	struct hd_event_log *log = NULL;
+	const char *path = path_of("sync");
+	uint64_t round;
+
+	assert_int_equal(hd_event_log_open(path, "w1", &log), 0);
+	assert_int_equal(hd_event_log_sync(log), 0);
+	for (uint32_t i = 0; i < 20; i++) {
+		round = 0;
+		add_events(log, i + 1, i + 1);
+		assert_int_equal(hd_event_log_sync(log), 0);
+		assert_int_equal(count_lines(path, &round), i + 1);
+	}
+	assert_int_equal(hd_event_log_close(log), 0);
+	assert_int_equal(hd_event_log_sync(NULL), 0);
+	unlink(path);
+}
+
 static void test_keys(void **state) {
 	static char big[70000];
 	struct hd_keyring ring = {0};
@@ -230,6 +328,9 @@ int main(void) {
 		cmocka_unit_test(test_event_json),
 		cmocka_unit_test(test_event_log),
 		cmocka_unit_test(test_event_log_errors),
+		cmocka_unit_test(test_event_log_full),
+		cmocka_unit_test(test_event_log_gap),
+		cmocka_unit_test(test_event_log_sync),
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_entropy),
 		cmocka_unit_test(test_signals),
