@@ -311,6 +311,31 @@ static int hd_read_file(
 	return rc;
 }
 
+/* What a server that was killed in the middle of a write left: it would fill the disk in time. */
+static void hd_remove_unfinished(const char *directory, uint32_t job) {
+	char path[PATH_MAX], name[64];
+	DIR *dir = opendir(directory);
+	struct dirent *entry;
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		size_t bytes = strlen(entry->d_name);
+
+		if (entry->d_name[0] != '.' || bytes < sizeof(".new") || bytes >= sizeof(name)
+		    || strcmp(entry->d_name + bytes - 4, ".new") != 0) {
+			continue;
+		}
+		(void)snprintf(name, sizeof(name), "%.*s", (int)(bytes - 5), entry->d_name + 1);
+		if (hd_file_is_of(name, job)
+		    && snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name)
+			    < (int)sizeof(path)) {
+			(void)unlink(path);
+		}
+	}
+	if (dir != NULL) {
+		closedir(dir);
+	}
+}
+
 int hd_checkpoint_read(
 	const char *directory,
 	uint32_t job,
@@ -324,6 +349,7 @@ int hd_checkpoint_read(
 	if (rc < 0 || files == NULL) {
 		return rc;
 	}
+	hd_remove_unfinished(directory, job);
 	rc = -ENOENT;
 	for (size_t i = 0; i < files->count && rc != 0; i++) {
 		if (snprintf(path, sizeof(path), "%s/%s", directory, files->name[i])

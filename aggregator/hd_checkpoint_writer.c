@@ -20,6 +20,7 @@ struct hd_write {
 /* A ring: first..written are to be taken, written..given are to be written. */
 struct hd_checkpoint_writer {
 	const char *directory;
+	void (*before)(void *owner);
 	void (*ended)(void *owner);
 	void *owner;
 	pthread_t thread;
@@ -52,6 +53,9 @@ static void *hd_writer_run(void *argument) {
 
 	/* An entry between `written` and `given` is this thread's alone. */
 	while ((write = hd_writer_wait(writer)) != NULL) {
+		if (writer->before != NULL) {
+			writer->before(writer->owner);
+		}
 		write->status = hd_checkpoint_write(
 			writer->directory, write->checkpoint, write->error, sizeof(write->error)
 		);
@@ -65,6 +69,7 @@ static void *hd_writer_run(void *argument) {
 
 int hd_checkpoint_writer_open(
 	const char *directory,
+	void (*before)(void *owner),
 	void (*ended)(void *owner),
 	void *owner,
 	struct hd_checkpoint_writer **out
@@ -76,6 +81,7 @@ int hd_checkpoint_writer_open(
 		return -ENOMEM;
 	}
 	writer->directory = directory;
+	writer->before = before;
 	writer->ended = ended;
 	writer->owner = owner;
 	pthread_mutex_init(&writer->lock, NULL);

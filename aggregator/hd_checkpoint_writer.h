@@ -7,10 +7,12 @@
 
 struct hd_checkpoint_writer;
 
-/* `ended` is called from the writer's thread after each write: it wakes the server's thread, which
- * then calls hd_checkpoint_writer_take(). 0, -ENOMEM, -EAGAIN. */
+/* Called from the writer's thread. `before` each write (may be NULL): what must be on the disk before the checkpoint
+ * is. `ended` after each write: it wakes the server's thread, which then calls hd_checkpoint_writer_take().
+ * 0, -ENOMEM, -EAGAIN. */
 int hd_checkpoint_writer_open(
 	const char *directory,
+	void (*before)(void *owner),
 	void (*ended)(void *owner),
 	void *owner,
 	struct hd_checkpoint_writer **writer

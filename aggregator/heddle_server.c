@@ -38,6 +38,8 @@ struct program {
 	struct hd_server *server;
 	struct hd_driver *driver;
 	bool draining, drained;
+	int failing; /* status of the last checkpoint that could not be written, until one is */
+	uint32_t failing_job;
 };
 
 static const char usage_text[]
@@ -235,9 +237,26 @@ static const struct hd_server_ops checkpoint_ops = {
 };
 static const struct hd_server_ops report_ops = {.report = tell_report};
 
-/* From the writer's thread. */
+/* From the writer's thread: the log has every commit that a checkpoint holds. A log that cannot be written (it has
+ * said so) holds no checkpoint up. */
+static void before_checkpoint(void *owner) {
+	(void)hd_event_log_sync(((struct program *)owner)->log);
+}
+
 static void checkpoint_ended(void *owner) {
 	hd_driver_wake(((struct program *)owner)->driver);
+}
+
+/* A disk that stays full is spoken of once, and once more when it takes checkpoints again. */
+static void say_checkpoint(struct program *program, uint32_t job, int status, const char *error) {
+	if (status < 0 && status != program->failing) {
+		(void)fail(0, "checkpoint: %s; nothing becomes durable, it is tried again", error);
+		program->failing = status;
+		program->failing_job = job;
+	} else if (status == 0 && program->failing != 0 && job == program->failing_job) {
+		say("written again");
+		program->failing = 0;
+	}
 }
 
 static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink *sink) {
@@ -246,9 +265,7 @@ static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink 
 	int status;
 
 	while (hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof(error))) {
-		if (status < 0) {
-			say(error);
-		}
+		say_checkpoint(program, job, status, error);
 		hd_server_checkpoint_done(program->server, now, job, status, sink);
 	}
 }
@@ -280,7 +297,7 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 	}
 	program->reports = program->reports != NULL ? program->reports : program->directory;
 	rc = hd_checkpoint_writer_open(
-		program->directory, checkpoint_ended, program, &program->writer
+		program->directory, before_checkpoint, checkpoint_ended, program, &program->writer
 	);
 	if (rc < 0) {
 		return fail(EX_OSERR, "--checkpoint-dir: no thread: %s", strerror(-rc));
@@ -309,6 +326,10 @@ static void on_event(void *owner, const struct hd_event *event) {
 	else
 		hd_log_event(program_log, event);
 	hd_event_log_add(program->log, event);
+}
+
+static void say_log(void *owner, const char *sentence) {
+	(void)fail(0, "--events: %s", sentence);
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
@@ -452,6 +473,7 @@ static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 		if (status < 0) {
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
 		}
+		hd_event_log_on_trouble(program.log, say_log, NULL);
 	}
 	status = open_driver(&program, o);
 	if (status == 0) {

@@ -320,7 +320,9 @@ static void test_writer_thread(void **state) {
 	uint32_t job;
 	int status;
 
-	assert_int_equal(hd_checkpoint_writer_open(f->directory, on_ended, &ended, &writer), 0);
+	assert_int_equal(
+		hd_checkpoint_writer_open(f->directory, NULL, on_ended, &ended, &writer), 0
+	);
 	assert_false(hd_checkpoint_writer_take(writer, &job, &status, error, sizeof(error)));
 	assert_int_equal(hd_checkpoint_writer_give(writer, &f->checkpoint), 0);
 	while (atomic_load(&ended) == 0) {
