@@ -357,7 +357,7 @@ void ctl_void(
 	struct hd_sink *sink
 ) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
-	struct ctl_node *server = t->job->server;
+	struct ctl_node *server = t->job->server, *worker = ctl_worker(t->job, t->worker);
 
 	message.void_.job = t->job->id;
 	message.void_.position = t->position;
@@ -371,6 +371,9 @@ void ctl_void(
 	/* A pull takes no position from anybody: it goes on, or ends with the worker's session. */
 	if (server && message.void_.position)
 		ctl_send(c, server, &message, sink);
+	/* The EXPECT may be lost with the server's session: the worker need not find out by waiting. */
+	if (worker && message.void_.position && reason == HD_REASON_NO_SERVER)
+		ctl_send(c, worker, &message, sink);
 	if (c->pending_count)
 		ctl_plan_soon(c);
 }

@@ -434,6 +434,10 @@ static int with_driver(struct program *program) {
 	return status;
 }
 
+static void say_log(void *owner, const char *sentence) {
+	(void)fail(0, "--events: %s", sentence);
+}
+
 static int with_log(struct program *program) {
 	const struct options *o = program->options;
 	int status;
@@ -442,6 +446,7 @@ static int with_log(struct program *program) {
 		status = hd_event_log_open(o->events, o->name, &program->events);
 		if (status)
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
+		hd_event_log_on_trouble(program->events, say_log, NULL);
 	}
 	status = with_driver(program);
 	if (hd_event_log_close(program->events) && !status)

@@ -193,6 +193,7 @@ void worker_on_grant(
 void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
 /* The server ended this transfer, not its round: it is asked for again. */
 void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+void worker_on_controller_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);
 void worker_on_sack(
 	struct hd_worker *worker,
 	const struct context *ctx,

@@ -237,6 +237,19 @@ void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_
 	worker_ask(worker, ctx, ticket);
 }
 
+/* The controller has lost the server for a moment. A transfer of which something was acknowledged goes on: the
+ * server knows it. */
+void worker_on_controller_void(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	uint64_t token
+) {
+	const struct ticket *ticket = find_send(worker, token);
+
+	if (ticket && hd_send_stats(ticket->send)->bytes_acked == 0)
+		worker_on_void(worker, ctx, token);
+}
+
 void worker_on_sack(
 	struct hd_worker *worker,
 	const struct context *ctx,

@@ -287,6 +287,8 @@ static void on_message(
 		on_registered(worker, &ctx, &message->registered);
 	else if (message->kind == HD_MSG_EXPECT)
 		worker_on_expect(worker, &ctx, &message->expect);
+	else if (message->kind == HD_MSG_VOID && message->void_.job == worker->job)
+		worker_on_controller_void(worker, &ctx, message->void_.token);
 	else
 		worker->stats.late_messages++;
 }

@@ -64,7 +64,7 @@
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */
 #define HD_LEASE_US 1000000 /* a node that is silent for this long is gone */
 #define HD_KEEPALIVE_US 250000
-#define HD_FALLBACK_US 1500000 /* without a controller for this long: go direct */
+#define HD_FALLBACK_US HD_LEASE_US /* without a controller for this long: go direct */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
 #define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written */
 #define HD_RTO_MIN_US 2000

@@ -82,6 +82,7 @@ static void test_server_restart(void **state) {
 	/* Its transfers are void, the request waits, and no other server gets the job. */
 	assert_int_equal(net.controller->open_count, 0);
 	assert_int_equal(net.controller->pending_count, 1);
+	assert_int_equal(peer_count(worker, HD_MSG_VOID), 2);
 	assert_int_equal(peer_count(other, HD_MSG_EXPECT), 0);
 	assert_int_equal(net.controller->jobs[0]->state, CTL_JOB_WAITING);
 	say(server, net_register_server(server));

@@ -52,9 +52,9 @@ static void test_fallback_with_pending(void **state) {
 	run_ms(world, 20);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_REQUESTED);
 	peer_stop(&world->controller);
-	run_ms(world, 1200);
+	run_ms(world, 700);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 0);
-	run_ms(world, 800);
+	run_ms(world, 500); /* a lease after its last word */
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(hd_worker_stats(world->worker)->fallbacks, 1);
@@ -193,6 +193,56 @@ static void test_cancelled_too_late(void **state) {
 	destroy(world);
 }
 
+/* Checkpoints do not come (a full disk): what is kept for them gives its place in the ring up to new pushes. */
+static void test_kept_give_way(void **state) {
+	struct hd_worker_config config = {.keep_bytes_max = UINT64_MAX};
+	struct world *world = build(DIRECT, &config);
+	struct hd_message outcome = {.kind = HD_MSG_OUTCOME};
+
+	run_ms(world, 20);
+	world->server.silent = true;
+	for (int k = 0; k < HD_TICKETS_MAX; k++)
+		assert_int_equal(push(world, 0, 1), k + 1);
+	outcome.outcome.job = hd_job_id("t", "job");
+	outcome.outcome.worker = 3;
+	outcome.outcome.round = 1;
+	outcome.outcome.outcome = HD_OUTCOME_APPLIED;
+	outcome.outcome.version = hd_version_make(1, 1);
+	peer_say(&world->server, &outcome);
+	run_ms(world, 20);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->released, 0);
+	assert_int_equal(push(world, 0, 1), HD_TICKETS_MAX + 1);
+	assert_int_equal(world->released, 1);
+	/* The next place is held by one that has no outcome yet. */
+	assert_int_equal(push(world, 0, 1), -ENOBUFS);
+	assert_int_equal(hd_worker_stats(world->worker)->push_round, HD_TICKETS_MAX + 1);
+	destroy(world);
+}
+
+/* The controller lost the server for a moment, and its EXPECT with it: the worker asks again at once. */
+static void test_controller_voids(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+	struct hd_message message = {.kind = HD_MSG_VOID};
+
+	run_ms(world, 20);
+	world->server.deaf = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_SENDING);
+	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 0);
+	world->server.deaf = false;
+	message.void_.job = hd_job_id("t", "job");
+	message.void_.reason = HD_REASON_NO_SERVER;
+	message.void_.token = 1000 + world->controller.next_token;
+	peer_say(&world->controller, &message);
+	run_ms(world, 50);
+	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 1);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->server.applied[1], 1);
+	destroy(world);
+}
+
 static void test_keep_limit(void **state) {
 	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)2 * VALUES * 4};
 	struct world *world = build(DIRECT, &config);
@@ -255,6 +305,8 @@ int main(void) {
 		cmocka_unit_test(test_keeps_until_durable),
 		cmocka_unit_test(test_cancelled_too_late),
 		cmocka_unit_test(test_keep_limit),
+		cmocka_unit_test(test_kept_give_way),
+		cmocka_unit_test(test_controller_voids),
 		cmocka_unit_test(test_lossy_and_replayable),
 	};
 
