@@ -183,6 +183,16 @@ static int read_keys(struct heddle *fabric, const struct setup *setup) {
 	return rc < 0 ? heddle_fail(rc, "key file: %s", error) : 0;
 }
 
+static void on_log_trouble(void *owner, const char *sentence) {
+	struct heddle *fabric = owner;
+	char text[HD_TEXT_BYTES_MAX];
+
+	if (!fabric->log)
+		return;
+	(void)snprintf(text, sizeof text, "events: %s", sentence);
+	fabric->log(fabric->log_arg, HEDDLE_LOG_WARNING, text);
+}
+
 static int open_driver(struct heddle *fabric, struct setup *setup) {
 	const char *events = text_or_env(setup->options.events, "HEDDLE_EVENTS");
 	char error[HD_TEXT_BYTES_MAX];
@@ -192,6 +202,7 @@ static int open_driver(struct heddle *fabric, struct setup *setup) {
 		rc = hd_event_log_open(events, setup->name, &fabric->events);
 		if (rc < 0)
 			return heddle_fail(rc, "events: %s: %s", events, heddle_strerror(rc));
+		hd_event_log_on_trouble(fabric->events, on_log_trouble, fabric);
 	}
 	setup->driver.event = events || fabric->log ? heddle_on_event : NULL;
 	setup->driver.woken = heddle_on_woken;

@@ -158,9 +158,9 @@ struct heddle_options {
 	int manual; /* no progress thread: the caller drives with heddle_progress() */
 	uint64_t keep_bytes; /* data kept after APPLIED until DURABLE, for a server's restart */
 	uint32_t chunk_bytes; /* payload of one packet; 0: 1408 */
-	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 1500 */
+	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 1000 */
 	float job_weight; /* for fairness between tenants; 0: 1 */
-	/* Called from the progress thread; must not block or call the library. May be NULL. */
+	/* Called from the library's own threads; must not block or call the library. May be NULL. */
 	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
 	void *log_arg;
 };
@@ -337,7 +337,8 @@ struct heddle_stats {
 	uint64_t asked_again, fallbacks;
 	int joined;
 	int direct; /* no controller at present */
-	uint32_t push_round; /* of the newest push taken up, this rank's former lives included; 0: none */
+	uint32_t
+		push_round; /* of the newest push taken up, this rank's former lives included; 0: none */
 };
 #ifdef __cplusplus
 #define HEDDLE_STATS_INIT                                                                          \
