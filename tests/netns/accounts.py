@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts one by one what became of every update, from the outside: from what each worker was told and from the
+commit logs of each life of the server; and replays the surviving history against the last checkpoint."""
+import json
+import pathlib
+import subprocess
+
+COUNTER_BITS = 48
+
+
+def lines(path):
+    """Whole lines: the last one of a killed program may be cut."""
+    text = path.read_text(errors="replace")
+    return [line for line in text.split("\n")[:-1] if line]
+
+
+def named_version(name):
+    """(incarnation, counter) of a checkpoint's file name."""
+    _, incarnation, counter = name.removesuffix(".safetensors").split("-")
+    return int(incarnation, 16), int(counter, 16)
+
+
+class Life:
+    """What one life of a worker was told."""
+
+    def __init__(self, rank, number, path):
+        self.rank, self.number = rank, number
+        self.pushed, self.outcome, self.final = [], {}, {}
+        self.durable = {}  # round -> version
+        self.times = []  # of outcomes, in s
+        self.end = None
+        for line in lines(path):
+            self.take(line.split())
+
+    def take(self, words):
+        what, at = words[0], int(words[1]) / 1e9
+        if what == "push":
+            self.pushed.append(int(words[2]))
+        elif what == "outcome":
+            self.outcome[int(words[2])] = self.final[int(words[2])] = words[3]
+            self.times.append(at)
+        elif what == "durable":
+            self.durable[int(words[2])] = int(words[3])
+            self.final[int(words[2])] = "applied"
+        elif what == "lost":
+            self.final[int(words[2])] = words[3]
+        elif what == "end":
+            self.end = [int(w) for w in words[2:]]
+
+
+class Accounts:
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.problems = []
+        self.lives = [Life(rank, life, node.file("told", life))
+                      for rank, node in enumerate(cluster.workers)
+                      for life in range(1, node.lives + 1) if node.file("told", life).exists()]
+        self.commits = {}  # incarnation -> {counter: commit}
+        self.parent = {}  # incarnation -> (incarnation, counter) that it was restored from, or None
+        for life in range(1, cluster.server.lives + 1):
+            self.read_server(life)
+
+    def fail(self, text):
+        self.problems.append(text)
+
+    # --- the server's history --------------------------------------------------------------------
+    def read_server(self, life):
+        path = self.cluster.server.file("events", life)
+        found = self.cluster.restored[life]
+        for line in lines(path) if path.exists() else []:
+            event = json.loads(line)
+            if event["event"] != "committed":
+                continue
+            own = self.commits.setdefault(event["incarnation"], {})
+            if event["version"] in own:
+                self.fail(f"version {event['incarnation']}.{event['version']} was given out twice")
+            own[event["version"]] = event
+            self.parent.setdefault(event["incarnation"], named_version(found) if found else None)
+
+    def history(self, incarnation, counter):
+        """The commits that lead to a version, in order."""
+        path = []
+        while True:
+            own = self.commits.get(incarnation, {})
+            parent = self.parent.get(incarnation)
+            if not own and incarnation not in self.parent:
+                # A life that committed nothing: it wrote what it had restored.
+                parent = self.silent_parent(incarnation)
+            first = parent[1] if parent else 0
+            missing = [v for v in range(first + 1, counter + 1) if v not in own]
+            if missing:
+                self.fail(f"the log of incarnation {incarnation} lacks {len(missing)} commits from {missing[0]}")
+            path[:0] = [own[v] for v in range(first + 1, counter + 1) if v in own]
+            if not parent:
+                return path
+            incarnation, counter = parent
+
+    def silent_parent(self, incarnation):
+        older = [named_version(name) for name in self.cluster.restored.values()
+                 if name and named_version(name)[0] < incarnation]
+        return max(older) if older else None
+
+    # --- counting --------------------------------------------------------------------------------
+    def check(self):
+        name = self.cluster.newest_checkpoint()
+        if not name:
+            return self.fail("there is no checkpoint")
+        history = self.history(*named_version(name))
+        where = {}
+        for event in history:
+            key = event.get("worker", 0), event["round"]
+            if key in where:
+                self.fail(f"update {key} is in the model twice")
+            where[key] = event
+        tau = max((e.get("aux", 0) for e in history), default=0)
+        if tau > 16:
+            self.fail(f"a delay of {tau} was committed")
+        for life in self.lives:
+            self.check_life(life, where)
+        self.replay(self.cluster.checkpoints / name, history)
+        return {"commits": len(history), "logged": sum(len(c) for c in self.commits.values()),
+                "pushed": sum(len(life.pushed) for life in self.lives),
+                "durable": sum(len(life.durable) for life in self.lives), "max_delay": tau}
+
+    def check_life(self, life, where):
+        who = f"worker {life.rank}, life {life.number}"
+        if len(set(life.pushed)) != len(life.pushed):
+            self.fail(f"{who}: a round was given out twice")
+        for number, version in life.durable.items():
+            event = where.get((life.rank, number))
+            if not event:
+                self.fail(f"{who}: round {number} was acknowledged as durable and is lost")
+            elif event["version"] != version & ((1 << COUNTER_BITS) - 1):
+                self.fail(f"{who}: round {number} is at {event['version']}, it was told {version:#x}")
+        if life.end is None:
+            return  # killed: what it had not been told is unknown to everybody
+        for number in life.pushed:
+            state = life.final.get(number)
+            if state is None:
+                self.fail(f"{who}: round {number} has no outcome")
+            elif (state == "applied") != ((life.rank, number) in where):
+                self.fail(f"{who}: round {number} ended as {state}, and the model says otherwise")
+        count = [len(life.pushed), *(sum(s == state for s in life.final.values())
+                                     for state in ("applied", "dropped", "failed"))]
+        if life.end[0] != sum(life.end[1:]) or life.end != count:
+            self.fail(f"{who}: pushed, applied, dropped, failed: {life.end} by its counters, {count} by its outcomes")
+
+    # --- bit for bit -----------------------------------------------------------------------------
+    def replay(self, checkpoint, history):
+        import survive
+        log = "".join(f"{e.get('worker', 0)} {e['round']} {e.get('value', 0)!r}\n" for e in history)
+        done = subprocess.run([str(self.cluster.build / "tests/netns/survive_replay"), str(checkpoint),
+                               str(survive.VALUES)], input=log, text=True, capture_output=True)
+        print("replay:", done.stdout.strip().replace("\n", "; "))
+        if done.returncode != 0:
+            self.fail(f"the model is not what its commit log says: {done.stdout} {done.stderr}")
+
+
+def stalls(cluster, accounts, until):
+    """(longest time without any outcome, longest of one worker), in s: without the time for which what they need
+    (the server; for one worker, also itself) was taken away, and counted from its return."""
+    def gaps(times, outages):
+        times = sorted(times)
+        longest = (0.0, 0.0)
+        for a, b in zip(times, times[1:]):
+            begins = max([a] + [end for begin, end in outages if begin < b and end < b and end > a])
+            covered = any(begin <= b <= end for begin, end in outages)
+            if not covered and b - begins > longest[0]:
+                longest = (b - begins, begins)
+        return longest
+    server = [(f["began"], f["ended"]) for f in cluster.faults if "ps" in f["nodes"]]
+    everybody = gaps([t for life in accounts.lives for t in life.times], server)
+    alone = (0.0, 0.0, "")
+    for life in accounts.lives:
+        node = cluster.workers[life.rank].name
+        own = [(f["began"], f["ended"]) for f in cluster.faults if node in f["nodes"]]
+        gap = gaps(life.times, server + own)
+        alone = max(alone, (*gap, node))
+    return everybody, alone
+
+
+def crashed(cluster):
+    """Outputs that speak of a bug: a sanitizer, an assertion, a status of our own."""
+    bad = []
+    for path in sorted(pathlib.Path(cluster.path).glob("out-*")):
+        text = path.read_text(errors="replace")
+        if any(word in text for word in ("ssertion", "ERROR: AddressSanitizer", "runtime error", "Segmentation")):
+            bad.append(f"{path.name}: {text[-400:]}")
+    return bad

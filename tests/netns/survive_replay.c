@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replays a commit log with the scalar reference of the server's arithmetic and compares every bit with a
+ * checkpoint. Standard input: a commit a line, in their order: WORKER ROUND WEIGHT.
+ *
+ * usage: survive_replay CHECKPOINT VALUES      prints what differs; 0: nothing does
+ */
+#include "hd_kernels.h"
+#include "survive_update.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replay {
+	size_t values;
+	float *model, *momentum, *update, *stored;
+	uint64_t commits;
+};
+
+static int read_log(struct replay *replay) {
+	const struct hd_sgd sgd = {SURVIVE_RATE, SURVIVE_MOMENTUM, SURVIVE_DECAY};
+	uint32_t worker, round;
+	float weight;
+	int n;
+
+	while ((n = scanf("%" SCNu32 " %" SCNu32 " %f", &worker, &round, &weight)) == 3) {
+		survive_update(worker, round, replay->update, replay->values);
+		/* What libheddle does with a weight of 1. */
+		if (weight != 1.0f)
+			hd_scale_f32_scalar(replay->update, replay->update, replay->values, weight);
+		(void)hd_sgd_apply_scalar(
+			replay->model, replay->momentum, replay->update, replay->values, &sgd
+		);
+		replay->commits++;
+	}
+	return n == EOF ? 0 : -1;
+}
+
+static size_t compare(struct replay *replay, FILE *file, const float *expected, const char *what) {
+	size_t differ = 0;
+
+	if (fread(replay->stored, sizeof(float), replay->values, file) != replay->values) {
+		printf("%s: the file is too short\n", what);
+		return 1;
+	}
+	for (size_t i = 0; i < replay->values; i++) {
+		if (memcmp(&replay->stored[i], &expected[i], sizeof(float)) == 0)
+			continue;
+		if (differ++ == 0)
+			printf("%s[%zu] is %a, replayed %a\n",
+			       what,
+			       i,
+			       (double)replay->stored[i],
+			       (double)expected[i]);
+	}
+	return differ;
+}
+
+int main(int argc, char **argv) {
+	struct replay replay = {0};
+	uint8_t length[8];
+	uint64_t header = 0;
+	size_t differ;
+	FILE *file = argc == 3 ? fopen(argv[1], "rb") : NULL;
+
+	if (!file || fread(length, 1, sizeof length, file) != sizeof length)
+		return fprintf(stderr, "usage: survive_replay CHECKPOINT VALUES < LOG\n"), 64;
+	for (size_t i = sizeof length; i-- > 0;)
+		header = header << 8 | length[i];
+	replay.values = strtoull(argv[2], NULL, 10);
+	replay.model = calloc(replay.values, sizeof(float));
+	replay.momentum = calloc(replay.values, sizeof(float));
+	replay.update = calloc(replay.values, sizeof(float));
+	replay.stored = calloc(replay.values, sizeof(float));
+	if (!replay.model || !replay.momentum || !replay.update || !replay.stored)
+		return 71;
+	if (read_log(&replay) < 0 || fseek(file, (long)header, SEEK_CUR) != 0)
+		return 65;
+	differ = compare(&replay, file, replay.model, "model");
+	differ += compare(&replay, file, replay.momentum, "momentum");
+	(void)fclose(file);
+	printf("%" PRIu64 " commits replayed, %zu values differ\n", replay.commits, differ);
+	return differ ? 1 : 0;
+}

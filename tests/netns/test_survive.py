@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every kind of node dies under load: killed, stopped for longer than a lease, cut off, restarted, and all at once.
+Nothing acknowledged as durable may be lost, no update applied twice, every update accounted for, and the model must be,
+bit for bit, what the commit log says.
+
+usage: test_survive.py BUILD [--faults N] [--seed N] [--workers N] [--minutes M] [--keep DIR]
+       1,000 faults take about 40 minutes; --faults 0 --minutes 60 looks at memory alone"""
+import argparse
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+import accounts
+import pen
+import survive
+
+LIMIT_S = 210  # of the faults in CI, whatever their number
+STALL_S = 2 * survive.LEASE_S  # one lease is wanted; the machine may be busy with other tests
+RSS_AGE_S = 20  # a process is grown up
+RSS_GROWTH_KB = 2048  # event buffers, the allocator's arenas
+
+
+def parse():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build")
+    parser.add_argument("--faults", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--minutes", type=float, default=0)
+    parser.add_argument("--keep")
+    parser.add_argument("--quiet", action="store_true")
+    return parser.parse_args()
+
+
+def draw(dice, cluster):
+    """(kind, victims, how long)"""
+    pick = dice.random()
+    if pick < 0.05:
+        return "power", cluster.nodes(), dice.uniform(0, 0.5)
+    node = (cluster.server if pick < 0.30 else cluster.controller if pick < 0.50 else dice.choice(cluster.workers))
+    kind = dice.choices(("kill", "stop", "cut", "restart"), (5, 3, 2, 1))[0]
+    if kind in ("stop", "cut"):
+        # Around the lease: half of them shorter, half longer.
+        return kind, [node], dice.choice((dice.uniform(0.05, 0.9), dice.uniform(1.1, 2.5))) * survive.LEASE_S
+    return kind, [node], dice.choice((0, dice.uniform(0, 0.4), dice.uniform(1.1, 2.2)))
+
+
+def torment(cluster, dice, args):
+    """Plays the faults; one in four begins before the last one is over for everybody."""
+    began = time.monotonic()
+    for number in range(args.faults):
+        if args.faults <= 50 and time.monotonic() - began > LIMIT_S:
+            break
+        kind, victims, length = draw(dice, cluster)
+        for node in cluster.nodes():
+            node.sample()
+        fault = cluster.begin(kind, victims)
+        time.sleep(length)
+        cluster.finish(fault)
+        if dice.random() < 0.25 and number + 1 < args.faults:
+            time.sleep(dice.uniform(0, 0.5))
+        else:
+            cluster.progressed()
+            time.sleep(dice.uniform(0, 0.3))
+        fault["back"] = time.monotonic()
+        if not args.quiet:
+            print(f"{number + 1:4} {kind:7} {','.join(fault['nodes']) if len(victims) == 1 else 'all':4} "
+                  f"{length:4.2f} s, everybody goes on after {fault['back'] - fault['ended']:4.2f} s", flush=True)
+    cluster.progressed()
+    return time.monotonic() - began
+
+
+def load(cluster, minutes):
+    """Nothing happens but work."""
+    end = time.monotonic() + 60 * minutes
+    while time.monotonic() < end:
+        for node in cluster.nodes():
+            node.sample()
+        time.sleep(min(10, max(0.1, end - time.monotonic())))
+    cluster.progressed()
+
+
+def check_memory(cluster):
+    """Growth of each life that lived long enough to be judged: (name, kB, hours) of the greatest."""
+    worst, bad = ("-", 0, 0.0), []
+    for node in cluster.nodes():
+        for life in {s[0] for s in node.rss}:
+            samples = [s for s in node.rss if s[0] == life and s[1] > RSS_AGE_S]
+            if len(samples) < 2:
+                continue
+            growth = samples[-1][2] - samples[0][2]
+            if growth > worst[1]:
+                worst = (f"{node.name} (life {life})", growth, (samples[-1][1] - samples[0][1]) / 3600)
+            if growth > RSS_GROWTH_KB:
+                bad.append(f"{node.name} grew by {growth} kB in {samples[-1][1] - samples[0][1]:.0f} s")
+    return worst, bad
+
+
+def play(args, path):
+    dice = random.Random(args.seed)
+    cluster = survive.Cluster(args.build, path, args.workers)
+    cluster.start_all()
+    cluster.progressed()
+    took = torment(cluster, dice, args)
+    if args.minutes:
+        load(cluster, args.minutes)
+    problems = [f"{n.name} is gone: {n.output()[-500:]}" for n in cluster.nodes() if not n.alive()]
+    until = time.monotonic()
+    problems += cluster.end()
+    books = accounts.Accounts(cluster)
+    counts = books.check()
+    everybody, alone = accounts.stalls(cluster, books, until)
+    worst, grown = check_memory(cluster)
+    problems += books.problems + accounts.crashed(cluster) + grown
+    print(f"seed {args.seed}: {len(cluster.faults)} faults in {took:.0f} s; {counts}")
+    print(f"longest stall: {everybody[0]:.2f} s of everybody, {alone[0]:.2f} s of {alone[2]} "
+          f"(a lease: {survive.LEASE_S:.0f} s); most memory gained: {worst[1]} kB by {worst[0]} in {worst[2]:.2f} h")
+    if everybody[0] > STALL_S:
+        problems.append(f"nobody went on for {everybody[0]:.2f} s at {everybody[1]:.3f}")
+    return problems
+
+
+def main():
+    pen.enter()
+    args = parse()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="heddle-survive-"))
+    try:
+        problems = play(args, folder)
+        for problem in problems[:40]:
+            print("PROBLEM:", problem)
+        return 1 if problems else 0
+    finally:
+        if args.keep:
+            shutil.copytree(folder, args.keep, dirs_exist_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
