@@ -189,6 +189,17 @@ class Loopback(unittest.TestCase):
         for line in lines:  # 0.99^500 of the way is left at most
             self.assertAlmostEqual(float(line[11:]), 9.0, delta=0.07)
 
+    def test_example_refused(self):
+        self.start_server()
+        self.assertEqual(self.run_job(1, ["--steps", 1, "--quiet"], scheduled=False)[0], 0)
+        done = subprocess.run(
+            [str(a) for a in (RUN, "-n", 1, "--server", self.server, "--key-file", self.key, "--job", "digits",
+                              BUILD / "worker-lib/minimal")],
+            env=self.env, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("[0] ", done.stderr)
+        self.assertNotIn("w[9]", done.stdout)
+
     # --- what goes wrong --------------------------------------------------------------------------
     def test_controller_dies(self):
         controller, server = self.start_fabric()

@@ -9,19 +9,24 @@ int main(void) {
 	struct heddle *fabric;
 	float w[10], g[10];
 	uint64_t version;
+	int rc = 0;
 
 	if (heddle_spec_create(NULL, NULL, &spec) < 0
 	    || heddle_spec_tensor(spec, "w", &ten, 1, HEDDLE_INIT_ZERO, 0) < 0
 	    || heddle_open(spec, NULL, &fabric) < 0)
 		return fprintf(stderr, "%s\n", heddle_last_error()), 1;
 	for (int step = 0; step < 500; step++) {
-		if (heddle_pull(fabric, w, NULL, -1, &version) < 0)
+		rc = heddle_pull(fabric, w, NULL, -1, &version);
+		if (rc < 0)
 			break;
 		for (int i = 0; i < 10; i++)
 			g[i] = w[i] - (float)i; /* of |w - target|^2 / 2 */
-		if (heddle_push_wait(fabric, g, version, NULL, -1, NULL) < 0)
+		rc = heddle_push_wait(fabric, g, version, NULL, -1, NULL);
+		if (rc < 0) /* 1: dropped, too old to help */
 			break;
 	}
+	if (rc < 0)
+		return fprintf(stderr, "%s\n", heddle_last_error()), 1;
 	printf("w[9] = %.3f\n", w[9]);
 	heddle_spec_destroy(spec);
 	return heddle_close(fabric, 1000) < 0;
