@@ -358,6 +358,11 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 	struct hd_peer *peer;
 	struct hd_job *job;
 
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		if (!server->draining && job->retry.place != 0) {
+			hd_timer_set(&server->timers, &job->retry, now);
+		}
+	}
 	server->draining = true;
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		hd_checkpoint_consider(&turn, job, true);

@@ -143,6 +143,16 @@ static void hd_checkpoint_event(
 	hd_turn_event(turn, &event);
 }
 
+/* A full disk may stay full: fewer and fewer tries, and lines in logs. Not at the end: time is short. */
+static hd_ns hd_checkpoint_pause(const struct hd_server *server, struct hd_job *job) {
+	hd_ns pause = HD_CHECKPOINT_RETRY_US * HD_US << job->checkpoint_failures;
+
+	if (job->checkpoint_failures < HD_CHECKPOINT_BACKOFF_MAX) {
+		job->checkpoint_failures++;
+	}
+	return server->draining ? HD_CHECKPOINT_RETRY_US * HD_US : pause;
+}
+
 static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int error) {
 	job->checkpointing = false;
 	turn->server->stats.checkpoint_errors++;
@@ -151,7 +161,7 @@ static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int e
 	hd_timer_set(
 		&turn->server->timers,
 		&job->retry,
-		hd_ns_add(turn->now, HD_CHECKPOINT_RETRY_US * HD_US)
+		hd_ns_add(turn->now, hd_checkpoint_pause(turn->server, job))
 	);
 }
 
@@ -217,6 +227,7 @@ void hd_server_checkpoint_done(
 		return;
 	}
 	job->checkpointing = false;
+	job->checkpoint_failures = 0;
 	job->durable = job->checkpoint.version;
 	hd_checkpoint_fini(server, job);
 	hd_checkpoint_event(&turn, job, HD_EVENT_DURABLE, 0);

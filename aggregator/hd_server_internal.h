@@ -228,6 +228,7 @@ struct hd_job {
 	/* hd_server_checkpoint.c */
 	bool checkpointing, restoring;
 	bool checkpoint_asked; /* and not begun yet */
+	uint32_t checkpoint_failures; /* in a row, at most HD_CHECKPOINT_BACKOFF_MAX */
 	uint64_t commits_since;
 	struct hd_checkpoint checkpoint;
 	struct hd_buffer *checkpoint_model, *checkpoint_momentum;

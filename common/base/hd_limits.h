@@ -66,7 +66,8 @@
 #define HD_KEEPALIVE_US 250000
 #define HD_FALLBACK_US HD_LEASE_US /* without a controller for this long: go direct */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
-#define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written */
+#define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written, */
+#define HD_CHECKPOINT_BACKOFF_MAX 6 /* doubled so many times */
 #define HD_RTO_MIN_US 2000
 #define HD_RTO_MAX_US 1000000
 #define HD_RTO_INITIAL_US 20000

@@ -214,9 +214,33 @@ static void test_a_failed_checkpoint_is_tried_again(void **state) {
 	disk_end(disk, -EIO); /* begun, and then not */
 	assert_int_equal(hd_server_stats(f->net.server)->checkpoint_errors, 2);
 	assert_int_equal(fake_count(f->worker, HD_MSG_DURABLE), 0);
-	net_run(&f->net, 1100 * HD_MS);
+	net_run(&f->net, 1900 * HD_MS); /* twice as long as before */
+	assert_int_equal(disk->begun, 1);
+	net_run(&f->net, 200 * HD_MS);
 	disk_end(disk, 0);
 	assert_int_equal(fake_wait(f->worker, HD_MSG_DURABLE, 0)->durable.version, f->base + 5);
+}
+
+/* A disk that stays full is asked less and less often, but once more at the end. */
+static void test_a_full_disk_is_asked_less_often(void **state) {
+	struct fixture *f = *state;
+	const struct hd_server_stats *stats = hd_server_stats(f->net.server);
+	uint64_t errors;
+
+	f->disk.fail = -ENOSPC;
+	for (uint32_t round = 1; round <= 3; round++) {
+		push(f, round);
+	}
+	net_run(&f->net, 64 * HD_SECOND); /* after 0, 1, 3, 7, 15, 31, 63 s */
+	assert_int_equal(stats->checkpoint_errors, 7);
+	errors = stats->checkpoint_errors;
+	assert_false(hd_server_drain(f->net.server, f->net.now, &f->net.server_node.sink));
+	f->disk.fail = 0;
+	net_run(&f->net, 10 * HD_MS);
+	assert_int_equal(f->disk.begun, 1);
+	assert_int_equal(stats->checkpoint_errors, errors);
+	disk_end(&f->disk, 0);
+	assert_true(hd_server_drain(f->net.server, f->net.now, &f->net.server_node.sink));
 }
 
 static void test_restart_goes_on_from_the_checkpoint(void **state) {
@@ -400,6 +424,9 @@ int main(void) {
 		),
 		cmocka_unit_test_setup_teardown(
 			test_a_failed_checkpoint_is_tried_again, setup, teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_a_full_disk_is_asked_less_often, setup, teardown
 		),
 		cmocka_unit_test_setup_teardown(
 			test_restart_goes_on_from_the_checkpoint, setup, teardown
