@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-controller: the controller core on a driver. */
 #include "hd_controller.h"
+#include "hd_journal.h"
 #include "hd_program.h"
 #include "hd_service.h"
 #include "hd_topology.h"
@@ -21,12 +22,12 @@
 #define TOPOLOGY_BYTES_MAX (16 << 20)
 
 struct options {
-	const char *listen, *key_file, *topology, *state_dir, *events, *name;
+	const char *listen, *key_file, *topology, *state_dir, *events, *name, *journal;
 	struct hd_driver_options driver;
 	struct hd_service_options service;
 	bool unscheduled;
 	double theta, initial_mbps;
-	uint32_t interval_us, lease_ms, horizon_us;
+	uint32_t interval_us, lease_ms, horizon_us, journal_rows, journal_mb;
 };
 
 static const char usage_text[]
@@ -46,6 +47,9 @@ static const char usage_text[]
 	  "  --horizon-us N      grant what starts within this; 0: adaptive (0)\n"
 	  "  --lease-ms N        a node that is silent for this long is gone (1000)\n"
 	  "  --initial-mbps X    what a link is believed to carry before anything ran on it (1000)\n"
+	  "  --journal FILE      keep what was decided and what came of it, in SQLite\n"
+	  "  --journal-rows N    at most so many rows of each kind, the oldest go (1000000)\n"
+	  "  --journal-mb N      at most so big (512)\n"
 	  "  --events FILE       write what happens as JSON lines\n" HD_SERVICE_USAGE
 		  HD_DRIVER_USAGE "  --help              this text\n";
 
@@ -54,6 +58,7 @@ struct program {
 	const struct options *options;
 	struct hd_service service;
 	struct hd_event_log *events;
+	struct hd_journal *journal;
 	struct hd_controller *controller;
 	struct hd_driver *driver;
 	uint16_t epoch;
@@ -111,6 +116,9 @@ enum option_id {
 	OPT_LEASE,
 	OPT_INITIAL,
 	OPT_EVENTS,
+	OPT_JOURNAL,
+	OPT_JOURNAL_ROWS,
+	OPT_JOURNAL_MB,
 	OPT_HELP
 };
 
@@ -127,6 +135,9 @@ static const struct option long_options[] = {
 	{"lease-ms", required_argument, NULL, OPT_LEASE},
 	{"initial-mbps", required_argument, NULL, OPT_INITIAL},
 	{"events", required_argument, NULL, OPT_EVENTS},
+	{"journal", required_argument, NULL, OPT_JOURNAL},
+	{"journal-rows", required_argument, NULL, OPT_JOURNAL_ROWS},
+	{"journal-mb", required_argument, NULL, OPT_JOURNAL_MB},
 	{"help", no_argument, NULL, OPT_HELP},
 	HD_SERVICE_LONG_OPTIONS HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
@@ -154,6 +165,13 @@ static int take_option(struct options *o, int id, const char *value) {
 	case OPT_UNSCHEDULED:
 		o->unscheduled = true;
 		return 0;
+	case OPT_JOURNAL:
+		o->journal = value;
+		return 0;
+	case OPT_JOURNAL_ROWS:
+		return whole("journal-rows", value, 100, 1e9, &o->journal_rows);
+	case OPT_JOURNAL_MB:
+		return whole("journal-mb", value, 1, 1e6, &o->journal_mb);
 	case OPT_THETA:
 		return number("theta", value, 1e-6, 1e9, &o->theta);
 	case OPT_INITIAL:
@@ -314,7 +332,26 @@ static int next_epoch(const struct options *o, uint16_t *epoch) {
 /* --- what the core is offered --- */
 
 static void gather(void *owner, struct hd_stats *stats) {
-	hd_service_gather(&((struct program *)owner)->service, stats);
+	struct program *program = owner;
+
+	hd_service_gather(&program->service, stats);
+	hd_journal_gather(program->journal, stats);
+}
+
+static void record(void *owner, const struct hd_record *r) {
+	hd_journal_add(((struct program *)owner)->journal, r);
+}
+
+/* From the journal's thread. */
+static void say_journal(void *owner, bool good, const char *text) {
+	hd_log_say(
+		&((struct program *)owner)->service.log,
+		good ? HD_LOG_INFO : HD_LOG_ERROR,
+		"journal",
+		NULL,
+		"--journal: %s",
+		text
+	);
 }
 
 static const char *log_level(void *owner) {
@@ -352,6 +389,7 @@ static void commanded(
 
 static const struct hd_controller_ops controller_ops = {
 	.gather = gather,
+	.record = record,
 	.commanded = commanded,
 	.log_level = log_level,
 	.set_log_level = set_log_level,
@@ -438,6 +476,36 @@ static void say_log(void *owner, const char *sentence) {
 	(void)fail(0, "--events: %s", sentence);
 }
 
+static int with_journal(struct program *program) {
+	const struct options *o = program->options;
+	struct hd_journal_config config = {
+		.path = o->journal,
+		.epoch = program->epoch,
+		.rows_max = o->journal_rows,
+		.bytes_max = (uint64_t)o->journal_mb << 20,
+		.say = say_journal,
+		.owner = program,
+	};
+	char error[256];
+	int status;
+
+	if (o->journal) {
+		status = hd_journal_open(&config, &program->journal, error, sizeof(error));
+		if (status)
+			return fail(
+				status == -EPROTO ? EX_DATAERR : EX_CANTCREAT,
+				"--journal: %s: %s",
+				o->journal,
+				error
+			);
+	}
+	status = with_driver(program);
+	if (hd_journal_close(program->journal) && !status)
+		status = fail(EX_IOERR, "--journal: %s: not all could be written", o->journal);
+	program->journal = NULL;
+	return status;
+}
+
 static int with_log(struct program *program) {
 	const struct options *o = program->options;
 	int status;
@@ -448,7 +516,7 @@ static int with_log(struct program *program) {
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
 		hd_event_log_on_trouble(program->events, say_log, NULL);
 	}
-	status = with_driver(program);
+	status = with_journal(program);
 	if (hd_event_log_close(program->events) && !status)
 		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
 	return status;

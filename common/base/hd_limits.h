@@ -48,6 +48,7 @@
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
 /* --- operators ---------------------------------------------------------------------------- */
+#define HD_JOURNAL_RECORDS_MAX 32768 /* of the controller's history that wait for the disk */
 #define HD_STATS_ROWS_MAX 65536 /* of one snapshot of the counters, all groups together */
 
 /* --- network and plan --------------------------------------------------------------------- */

@@ -242,6 +242,22 @@ static bool offered(char seen[][32], size_t *count, const char *word) {
 	return false;
 }
 
+/* What the word at `index` leads to: the help of the form that ends with it, or "..." */
+static const char *word_help(const bool *keep, int index, const char *word) {
+	for (size_t f = 0; f < shell_form_count; f++) {
+		size_t bytes, after;
+		const char *own = keep[f] ? form_word(&shell_forms[f], index, &bytes) : NULL;
+		const char *next;
+
+		if (!own || bytes != strlen(word) || memcmp(own, word, bytes) != 0)
+			continue;
+		next = form_word(&shell_forms[f], index + 1, &after);
+		if (!next || !is_literal(next))
+			return shell_forms[f].help;
+	}
+	return "...";
+}
+
 void shell_next(
 	int count,
 	char **words,
@@ -254,9 +270,8 @@ void shell_next(
 
 	narrow(count, words, keep);
 	for (size_t f = 0; f < shell_form_count; f++) {
-		size_t bytes, after;
+		size_t bytes;
 		const char *word = keep[f] ? form_word(&shell_forms[f], count, &bytes) : NULL;
-		bool last;
 		char one[32];
 
 		if (keep[f] && !word && complete(&shell_forms[f], count)) {
@@ -267,10 +282,8 @@ void shell_next(
 		if (!word)
 			continue;
 		(void)snprintf(one, sizeof(one), "%.*s", (int)bytes, word);
-		last = !form_word(&shell_forms[f], count + 1, &after)
-			|| !is_literal(form_word(&shell_forms[f], count + 1, &after));
 		if (!offered(seen, &seen_count, one))
-			add(owner, one, last ? shell_forms[f].help : "...");
+			add(owner, one, word_help(keep, count, one));
 	}
 }
 

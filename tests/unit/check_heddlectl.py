@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -55,6 +56,8 @@ def bad_options(where, keys):
             (65, "line 1", ["--key-file", keys, "--topology", bad_map]),
             (65, "not an epoch", ["--key-file", keys, "--state-dir", bad_state]),
             (73, "--state-dir", ["--key-file", keys, "--state-dir", where + "/none/deep"]),
+            (73, "--journal", ["--key-file", keys, "--journal", where + "/none/x"]),
+            (64, "--journal-mb", ["--key-file", keys, "--journal-mb", "0"]),
             (73, "--events", ["--key-file", keys, "--events", where + "/none/x"]),
             (64, "--listen", ["--key-file", keys, "--listen", "nowhere:x"]),
             (64, "--theta", ["--key-file", keys, "--theta", "-1"]),
@@ -89,6 +92,51 @@ def tables(address, keys):
     check(bad.returncode == 64 and "'secrets': not expected" in bad.stderr, f"an unknown table: {bad.stderr}")
 
 
+def steer(address, keys):
+    """Commands as an operator types them: done, wrong, abbreviated, as JSON."""
+    def command(*words):
+        return run(SHELL, *words, env={"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
+
+    for words, code, text in (
+            ("set theta 2", 0, "theta is 2"),
+            ("set theta x", 65, "theta: 'x' (a number from 1e-06 to 1000000000, or off)"),
+            ("set tau nobody 3", 65, "job: 'nobody': no such job"),
+            ("set warp 9", 64, "'warp': not expected here"),
+            ("set log-level debug", 0, "log-level is debug"),
+            ("set log-level loud", 65, "log-level: 'loud'"),
+            ("pa all", 0, "nothing is granted any more"),
+            ("res all", 0, "grants go on"),
+            ("drain host h1", 65, "host: 'h1': nobody is registered there"),
+            ("evict worker x 99999", 65, "job: 'x': no such job"),
+            ("show p", 64, "'p': ambiguous: plan, ports"),
+            ("show", 64, "incomplete"),
+            ("watch nodes --count 2 --interval-s 0.05", 0, "heddlectl"),
+            ("watch nodes --interval-s 0", 64, "--interval-s: '0' (a number from 0.05 to 86400)")):
+        done = command(*words.split())
+        check(done.returncode == code and text in done.stdout + done.stderr,
+              f"{words}: {done.returncode} {done.stdout} {done.stderr}")
+    check(json.loads(command("resume", "all", "json").stdout)["done"] is True, "a command as JSON")
+    settings = json.loads(command("show", "settings", "json").stdout)["rows"]
+    check({r["setting"]: r["value"] for r in settings}["theta"] == "2", "a setting that was set")
+
+
+def piped(address, keys):
+    """Commands from a file: the shell reads lines where there is no terminal."""
+    done = run(SHELL, input="show nodes\n\n# a remark\nset theta 'off'\nshow bugs\n"
+               "show counters counter=commands json\nexit\nshow nodes\n", env={"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
+    check(done.stdout.count("heddlectl  shell") == 1 and "theta is off" in done.stdout, done.stdout)
+    check("'bugs': not expected here" in done.stderr and '"table": "counters"' in done.stdout, done.stderr)
+
+
+def history(path):
+    """What the journal has of all this, after the controller ended."""
+    with sqlite3.connect(path) as database:
+        commands = dict(database.execute("SELECT trim(words), result FROM commands"))
+        lives = list(database.execute("SELECT epoch FROM lives"))
+    check(commands["set theta  2"] == "none" and commands["set theta  x"] == "refused", commands)
+    check(lives == [(1,)], lives)
+
+
 def main():
     with tempfile.TemporaryDirectory() as where:
         keys, other = os.path.join(where, "keys"), os.path.join(where, "other")
@@ -98,12 +146,17 @@ def main():
         bad_options(where, keys)
         events = os.path.join(where, "events")
         state = os.path.join(where, "made")  # made when it is missing
-        process, address, epoch = start("--key-file", keys, "--state-dir", state, "--events", events)
+        journal = os.path.join(where, "journal.db")
+        process, address, epoch = start("--key-file", keys, "--state-dir", state, "--events", events,
+                                        "--journal", journal)
         check(epoch == 1, "the first epoch is 1")
         tables(address, keys)
+        steer(address, keys)
+        piped(address, keys)
         wrong = ask(address, other, "nodes")
         check(wrong.returncode == 77 and "key" in wrong.stderr, f"a wrong key: {wrong.stderr}")
         stop(process)
+        history(journal)
         begin = time.monotonic()
         silent = run(SHELL, "--controller", address, "--key-file", keys, "show", "nodes")
         took = time.monotonic() - begin
