@@ -50,7 +50,8 @@ static int sweep(struct hd_profile *profile, struct edge *edges, uint32_t count)
 		const double at = edges[k].at;
 		uint32_t by = HD_PLAN_NONE;
 
-		for (; k < count && edges[k].at == at; k++) {
+		/* Ends that differ by rounding are one moment. */
+		for (; k < count && edges[k].at - at <= HD_PROFILE_EQUAL * at; k++) {
 			used += edges[k].rate;
 			active += edges[k].rate > 0 ? 1 : -1;
 			by = later_of(by, edges[k].by);

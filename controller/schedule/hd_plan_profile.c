@@ -394,6 +394,9 @@ struct stairs {
 static void stairs_add(struct stairs *stairs, const struct walk *walk) {
 	double start = walk->at;
 
+	/* Ends of different links that differ by rounding: no interval is broken there. */
+	if (walk->until - walk->at <= HD_PROFILE_EQUAL * walk->at)
+		return;
 	while (stairs->count > 0 && stairs->step[stairs->count - 1].rate >= walk->rate)
 		start = stairs->step[--stairs->count].start;
 	if (walk->rate > 0 && stairs->count < HD_PLAN_CANDIDATES_MAX)

@@ -167,6 +167,8 @@ widen(struct reference *r, const struct hd_plan_item *item, double from, double 
 		if (r->times[s] < from)
 			continue;
 		for (uint32_t e = s; e + 1 < r->time_count; e++) {
+			if (r->times[e + 1] - r->times[e] <= 1e-12 * r->times[e])
+				continue; /* of no length, as in fill() */
 			rate = fmin(rate, path_residual(r, item, r->times[e]));
 			if (rate <= 0)
 				break;

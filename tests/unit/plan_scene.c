@@ -34,6 +34,7 @@ fill_items(struct scene *scene, const struct scene_shape *shape, struct hd_rando
 			= hd_random_chance(random, shape->pulls) ? HD_PLAN_PULL : HD_PLAN_PUSH;
 		item->version = scene->jobs[item->job].v_init - below(random, 8);
 		item->amount = 1 + (shape->fine ? 12 * hd_random_unit(random) : below(random, 12));
+		item->amount *= shape->tenths ? 0.1 : 1;
 		item->waited = below(random, 4);
 		item->keep = hd_random_chance(random, 0.2);
 		fill_path(scene, item, random);
@@ -44,6 +45,8 @@ void scene_fill(struct scene *scene, const struct scene_shape *shape, struct hd_
 	static const double capacities[] = {1, 2, 2.5, 3, 5, 10};
 	static const double share_mins[] = {0, 0, 0.25, 0.5, 1};
 	static const double thetas[] = {0, 0.5, 1, 3};
+
+	const double unit = shape->tenths ? 0.1 : 1;
 
 	*scene = (struct scene){
 		.in = {
@@ -62,13 +65,13 @@ void scene_fill(struct scene *scene, const struct scene_shape *shape, struct hd_
 		},
 	};
 	for (uint32_t l = 0; l < shape->links; l++)
-		scene->capacity[l] = capacities[below(random, 6)];
+		scene->capacity[l] = capacities[below(random, 6)] * unit;
 	for (uint32_t b = 0; b < shape->busy; b++) {
 		struct hd_plan_busy *busy = &scene->busy[b];
 
 		busy->link = below(random, shape->links);
-		busy->start = (double)below(random, 6) - 1;
-		busy->end = busy->start + below(random, 4);
+		busy->start = (double)below(random, 6) * unit - unit;
+		busy->end = busy->start + below(random, 4) * unit;
 		busy->rate = scene->capacity[busy->link] / (1 + below(random, 3));
 		busy->token = 100 + below(random, 4);
 	}

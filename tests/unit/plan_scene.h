@@ -15,6 +15,7 @@ struct scene_shape {
 	uint32_t links, items, busy, jobs, tenants;
 	double pulls; /* share of the items */
 	bool theta, ageing;
+	bool tenths; /* of everything: what is equal on paper differs by rounding */
 	bool fine; /* amounts that are not whole: finishes rarely tie, profiles get many pieces */
 };
 

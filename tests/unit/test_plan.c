@@ -232,6 +232,27 @@ static void equals_reference(void **state) {
 	hd_plan_destroy(plan);
 }
 
+static struct scene_shape tenths_shape(struct hd_random *random) {
+	struct scene_shape shape = random_shape(random);
+
+	shape.tenths = true;
+	return shape;
+}
+
+/* Ends that meet on paper and differ by rounding, here and on other links. */
+static void tenths_equal_reference(void **state) {
+	const uint32_t count = count_from("HD_TEST_PLANS", 20000);
+	struct seen seen = {{0}, 0};
+	struct hd_plan *plan;
+
+	(void)state;
+	assert_int_equal(hd_plan_create(&plan), 0);
+	for (uint32_t seed = 1; seed <= count; seed++)
+		compare(plan, tenths_shape, seed, &seen);
+	assert_true(seen.followed > 0);
+	hd_plan_destroy(plan);
+}
+
 static void large_equals_reference(void **state) {
 	const uint32_t count = count_from("HD_TEST_PLANS_LARGE", 30);
 	struct seen seen = {{0}, 0};
@@ -248,6 +269,7 @@ static void large_equals_reference(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equals_reference),
+		cmocka_unit_test(tenths_equal_reference),
 		cmocka_unit_test(large_equals_reference),
 	};
 
