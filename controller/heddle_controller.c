@@ -5,21 +5,18 @@
 #include "hd_program.h"
 #include "hd_service.h"
 #include "hd_topology.h"
+#include "heddle_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #define PROGRAM "heddle-controller"
-#define TOPOLOGY_BYTES_MAX (16 << 20)
 
 struct options {
 	const char *listen, *key_file, *topology, *state_dir, *events, *name, *journal;
@@ -209,124 +206,6 @@ static int parse_options(int argc, char **argv, struct options *o) {
 	if (!o->key_file)
 		return fail(EX_USAGE, "--key-file: missing");
 	return 0;
-}
-
-/* --- files --- */
-
-static char *read_file(const char *path, size_t most, const char **what) {
-	FILE *file = fopen(path, "re");
-	char *text = NULL;
-	size_t bytes = 0;
-
-	if (!file) {
-		*what = strerror(errno);
-		return NULL;
-	}
-	text = malloc(most + 1);
-	if (text)
-		bytes = fread(text, 1, most + 1, file);
-	*what = !text        ? "no memory" :
-		ferror(file) ? "cannot be read" :
-		bytes > most ? "too long" :
-			       NULL;
-	(void)fclose(file);
-	if (*what) {
-		free(text);
-		return NULL;
-	}
-	text[bytes] = '\0';
-	return text;
-}
-
-static int make_topology(const struct options *o, struct hd_topology **topology) {
-	char error[256];
-	const char *what;
-	char *text;
-	int status;
-
-	if (!o->topology) {
-		if (hd_topology_create_star(topology))
-			return fail(EX_OSERR, "no memory");
-		return 0;
-	}
-	text = read_file(o->topology, TOPOLOGY_BYTES_MAX, &what);
-	if (!text)
-		return fail(EX_NOINPUT, "--topology: %s: %s", o->topology, what);
-	status = hd_topology_parse(text, topology, error, sizeof(error));
-	free(text);
-	return status ? fail(EX_DATAERR, "--topology: %s: %s", o->topology, error) : 0;
-}
-
-static int read_epoch(const char *path, uint32_t *epoch) {
-	const char *what;
-	char *text, *end;
-	unsigned long value;
-
-	*epoch = 0;
-	if (access(path, F_OK) != 0 && errno == ENOENT)
-		return 0;
-	text = read_file(path, 32, &what);
-	if (!text)
-		return fail(EX_NOINPUT, "--state-dir: %s: %s", path, what);
-	value = strtoul(text, &end, 10);
-	what = end == text || (*end && *end != '\n') || value > UINT16_MAX ? "not an epoch" : NULL;
-	free(text);
-	if (what)
-		return fail(EX_DATAERR, "--state-dir: %s: %s (a number up to 65535)", path, what);
-	if (value == UINT16_MAX)
-		return fail(
-			EX_DATAERR,
-			"--state-dir: %s: epochs are used up (65535): stop every node, remove it",
-			path
-		);
-	*epoch = (uint32_t)value;
-	return 0;
-}
-
-/* Written whole and synced before it is used: no two lives may have one epoch. */
-static int write_epoch(const char *path, uint32_t epoch) {
-	char temporary[4096], text[16];
-	int fd, length = snprintf(text, sizeof(text), "%u\n", epoch);
-	bool good;
-
-	if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
-		return fail(EX_USAGE, "--state-dir: too long");
-	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return fail(EX_CANTCREAT, "--state-dir: %s: %s", temporary, strerror(errno));
-	good = write(fd, text, (size_t)length) == length && fsync(fd) == 0;
-	good = close(fd) == 0 && good && rename(temporary, path) == 0;
-	if (!good)
-		return fail(EX_IOERR, "--state-dir: %s: %s", path, strerror(errno));
-	return 0;
-}
-
-static int next_epoch(const struct options *o, uint16_t *epoch) {
-	char path[4000];
-	uint32_t last;
-	int status;
-
-	*epoch = 1;
-	if (!o->state_dir) {
-		hd_log_say(
-			program_log,
-			HD_LOG_WARNING,
-			"state-dir",
-			NULL,
-			"no --state-dir: nodes cannot tell a restart from a first start"
-		);
-		return 0;
-	}
-	if (snprintf(path, sizeof(path), "%s/epoch", o->state_dir) >= (int)sizeof(path))
-		return fail(EX_USAGE, "--state-dir: too long");
-	if (mkdir(o->state_dir, 0755) < 0 && errno != EEXIST)
-		return fail(EX_CANTCREAT, "--state-dir: %s: %s", o->state_dir, strerror(errno));
-	status = read_epoch(path, &last);
-	if (!status)
-		status = write_epoch(path, last + 1);
-	if (!status)
-		*epoch = (uint16_t)(last + 1);
-	return status;
 }
 
 /* --- what the core is offered --- */
@@ -537,11 +416,11 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 		.ops = &controller_ops,
 		.owner = program,
 	};
-	int status = make_topology(o, &config.topology);
+	int status = heddle_topology(program_log, o->topology, &config.topology);
 
 	if (status)
 		return status;
-	status = next_epoch(o, &config.epoch);
+	status = heddle_next_epoch(program_log, o->state_dir, &config.epoch);
 	if (!status && hd_program_entropy(config.seed))
 		status = fail(EX_OSERR, "no entropy");
 	if (!status && hd_controller_create(&config, &program->controller))

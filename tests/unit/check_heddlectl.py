@@ -123,7 +123,8 @@ def steer(address, keys):
 def piped(address, keys):
     """Commands from a file: the shell reads lines where there is no terminal."""
     done = run(SHELL, input="show nodes\n\n# a remark\nset theta 'off'\nshow bugs\n"
-               "show counters counter=commands json\nexit\nshow nodes\n", env={"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
+               "show counters counter=commands json\nexit\nshow nodes\n",
+               env={"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
     check(done.stdout.count("heddlectl  shell") == 1 and "theta is off" in done.stdout, done.stdout)
     check("'bugs': not expected here" in done.stderr and '"table": "counters"' in done.stdout, done.stderr)
 
