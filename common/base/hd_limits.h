@@ -31,7 +31,7 @@
 
 /* --- transfers ----------------------------------------------------------------------------- */
 #define HD_INFLIGHT_PACKETS_MAX 16384 /* of one transfer */
-#define HD_SACK_PACKETS 32 /* at the latest after this many packets an acknowledgement leaves */
+#define HD_SACK_PACKETS 128 /* at the latest after this many packets an acknowledgement leaves */
 #define HD_TRANSFERS_MAX 16384 /* that one node tracks at once */
 #define HD_TICKETS_MAX 1024 /* rounds of one direction that one worker has open at once */
 #define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */

@@ -197,7 +197,7 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 		n = udp_receive(udp, node);
 		if (n < 0)
 			return n;
-		readable = n == UDP_RECV_BUFFERS;
+		readable = n > 0;
 	}
 	if (hd_wait_woken(&udp->wait) && udp->config.woken) {
 		udp->config.woken(udp->config.owner, hd_udp_now(), &udp->sink);

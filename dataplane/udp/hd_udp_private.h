@@ -17,6 +17,10 @@
 #include <sys/uio.h>
 
 #define UDP_RECV_BUFFERS 32
+/* Trains fill whole buffers: so many at once that they are still in the second-level cache when the core
+ * copies from them. */
+#define UDP_RECV_TRAINS 8
+#define UDP_RECV_TRAIN_BYTES 16384 /* mean size of messages that are trains */
 #define UDP_RECV_BUFFER_BYTES 65536
 #define UDP_RECV_PACKETS_MAX 2048 /* handed to the core at once */
 #define UDP_RECV_ROUNDS_MAX 4 /* recvmmsg calls before the core's timers get their turn */
@@ -57,6 +61,7 @@ struct udp_sender {
 struct udp_receiver {
 	int fd;
 	uint32_t overflow_seen; /* the socket's counter, as last reported */
+	bool trains; /* what came last were long GRO trains */
 	struct mmsghdr message[UDP_RECV_BUFFERS];
 	struct iovec iovec[UDP_RECV_BUFFERS];
 	struct sockaddr_in name[UDP_RECV_BUFFERS];
@@ -93,7 +98,7 @@ void udp_flush(struct hd_udp *udp);
 
 int udp_receiver_init(struct udp_receiver *receiver, int fd);
 void udp_receiver_fini(struct udp_receiver *receiver);
-/* Receives once and hands what came to the node. Returns messages received (0: the socket is empty). */
+/* Receives once and hands what came to the node. 1: there may be more, 0: the socket is empty, or -errno. */
 int udp_receive(struct hd_udp *udp, struct hd_node node);
 
 #endif

@@ -23,8 +23,9 @@ void udp_receiver_fini(struct udp_receiver *receiver) {
 	receiver->buffers = NULL;
 }
 
-static void prepare(struct udp_receiver *receiver) {
-	for (size_t i = 0; i < UDP_RECV_BUFFERS; i++) {
+/* The kernel overwrites the lengths of what it received. */
+static void prepare(struct udp_receiver *receiver, size_t count) {
+	for (size_t i = 0; i < count; i++) {
 		struct msghdr *header = &receiver->message[i].msg_hdr;
 
 		receiver->iovec[i] = (struct iovec){
@@ -104,6 +105,8 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 
 		if (burst->count == UDP_RECV_PACKETS_MAX)
 			hand_over(udp, burst);
+		__builtin_prefetch(data);
+		__builtin_prefetch(data + 64);
 		receiver->packets[burst->count++]
 			= (struct hd_packet){.peer = peer, .data = data, .bytes = bytes};
 		udp->stats.received_packets++;
@@ -115,10 +118,12 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	struct udp_receiver *receiver = &udp->receiver;
 	struct burst burst = {.node = node};
+	unsigned int count = receiver->trains ? UDP_RECV_TRAINS : UDP_RECV_BUFFERS;
+	uint64_t before = udp->stats.received_bytes;
 	int n;
 
-	prepare(receiver);
-	n = recvmmsg(receiver->fd, receiver->message, UDP_RECV_BUFFERS, MSG_DONTWAIT, NULL);
+	prepare(receiver, count);
+	n = recvmmsg(receiver->fd, receiver->message, count, MSG_DONTWAIT, NULL);
 	udp->stats.receive_calls++;
 	if (n <= 0)
 		return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : 0;
@@ -126,5 +131,6 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	for (int i = 0; i < n; i++)
 		take_message(udp, &burst, (size_t)i);
 	hand_over(udp, &burst);
-	return n;
+	receiver->trains = udp->stats.received_bytes - before > (uint64_t)n * UDP_RECV_TRAIN_BYTES;
+	return (unsigned int)n == count;
 }

@@ -102,7 +102,7 @@ static void test_ranges_difference(void **state) {
 
 /* --- receiver --------------------------------------------------------------------------- */
 
-static uint8_t into[100 * CHUNK];
+static uint8_t into[(HD_SACK_PACKETS + 100) * CHUNK];
 
 static struct hd_recv_config receiving(uint64_t bytes, uint32_t chunk_bytes) {
 	return (struct hd_recv_config){
@@ -240,7 +240,7 @@ static void test_recv_learns(void **state) {
 }
 
 static void test_recv_acknowledges(void **state) {
-	struct hd_recv *recv = make_recv(40 * CHUNK, CHUNK);
+	struct hd_recv *recv = make_recv((HD_SACK_PACKETS + 8) * CHUNK, CHUNK);
 	struct hd_msg_sack sack;
 
 	(void)state;
