@@ -18,6 +18,7 @@
 #define BURST_BYTES_MAX 65536
 #define LATE_BURSTS 2 /* a late wake-up is made up for by at most this many more bursts, */
 #define LATE_NS HD_MS /* or by what was due in this time */
+#define LATE_MAX_NS (10 * HD_MS) /* or in a round trip up to this */
 #define PEER_WINDOW_UNKNOWN 65536
 #define ASKS_A_WINDOW 6
 #define PACKETS_RESERVE 100000 /* packet numbers that one poll cannot use up */
@@ -369,12 +370,25 @@ static bool limited_by_grant(const struct hd_send *send, hd_ns now, uint64_t rat
 		&& (path->full_at == 0 || now - path->full_at > path->srtt);
 }
 
+/* Where the round trip is long, our own wake-ups late among them, a millisecond would not do: what a grant
+ * is short of then would pass for the network's limit, the next grant would be less, and so on. The
+ * window bounds what leaves at once. */
+static hd_ns late_ns(const struct hd_path *path) {
+	return hd_ns_max(LATE_NS, hd_ns_min(path->srtt, LATE_MAX_NS));
+}
+
+/* Before this there was nothing to send: the transfer's start, or the end of a hole between segments. */
+static hd_ns paused_until(const struct hd_send *send) {
+	if (send->config.segments.count == 0)
+		return send->stats.started;
+	return hd_ns_max(send->stats.started, segment_start(send, send->segment));
+}
+
 static bool
 send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
 	struct hd_path *path = send->config.path;
 	uint64_t before = send->inflight_bytes, bytes, rate;
 	double per_byte, quantum;
-	bool idle = path->inflight_bytes == 0 && path->release_at + LATE_NS < now;
 	bool blocked = false;
 	hd_ns late;
 
@@ -395,7 +409,8 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 	if (bytes == 0)
 		return false;
 	/* A wake-up or an acknowledgement that came late is made up for, a pause is not. */
-	late = idle ? 0 : hd_ns_max((hd_ns)(quantum * per_byte * LATE_BURSTS), LATE_NS);
+	late = hd_ns_max((hd_ns)(quantum * per_byte * LATE_BURSTS), late_ns(path));
+	late = hd_ns_min(late, now - hd_ns_min(paused_until(send), now));
 	path->release_at = hd_ns_max(path->release_at, now > late ? now - late : 0);
 	path->release_at = hd_ns_add(path->release_at, (hd_ns)((double)bytes * per_byte));
 	if (send->paced && !blocked)
