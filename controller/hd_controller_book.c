@@ -243,7 +243,8 @@ int ctl_book_project(struct hd_controller *c) {
 	s->busy_count = 0;
 	for (uint32_t i = 0; i < s->link_capacity; i++) {
 		s->link_busy[i] = HD_PLAN_NONE;
-		s->capacity[i] = ctl_estimate_bytes(c, i);
+		s->capacity[i]
+			= i == CTL_LINK_LOCAL ? CTL_LOCAL_BYTES_PER_S : ctl_estimate_bytes(c, i);
 	}
 	TAILQ_FOREACH (t, &c->open, entry) {
 		status = project(c, t);

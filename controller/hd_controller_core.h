@@ -50,6 +50,7 @@
 #define CTL_STUCK_FACTOR 64 /* ... and this many times its planned duration */
 #define CTL_CHECK_NS (50 * HD_MS) /* how often slow timers are looked at while any may run */
 #define CTL_LINK_LOCAL 0 /* both ends on one host; link l of the topology is l + 1 here */
+#define CTL_LOCAL_BYTES_PER_S 1e15 /* what the planner takes it for: nobody waits there */
 #define CTL_FIT_STEPS_MAX 256 /* positions that the books try for one transfer */
 #define CTL_CC_WEIGHT_MAX 256
 #define CTL_WEIGHT_MAX 1000.0 /* of a job, against 1 */
@@ -326,6 +327,9 @@ void ctl_refuse(
 	struct hd_sink *sink
 );
 /* A round soon (as the interval allows), or at the end of this call. */
+static inline bool ctl_transfer_local(const struct ctl_transfer *t) {
+	return t->path_count == 1 && t->path[0] == CTL_LINK_LOCAL;
+}
 void ctl_plan_soon(struct hd_controller *c);
 void ctl_plan_now(struct hd_controller *c);
 void ctl_check_by(struct hd_controller *c, hd_ns at);

@@ -137,6 +137,19 @@ int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sin
 	return status ? status : say_grant(c, t, sink);
 }
 
+/* Between two nodes of one host there is no link to share: the processors are the limit. The transfer goes at
+ * once, as fast as congestion control lets it; what it got shows as the estimate of `local`. */
+static void
+take_local(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
+	double took = (double)t->bytes / ctl_estimate_bytes(c, CTL_LINK_LOCAL);
+
+	t->segments.count = t->book_count = 0;
+	t->after = 0;
+	t->cc_weight = 1;
+	t->start = c->now;
+	t->finish = c->now + (hd_ns)llround(fmax(took, e->finish) * 1e9);
+}
+
 /* The plan's segments in bytes and ns, exactly `bytes` in all; and the same in the books. */
 static void
 take_segments(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
@@ -218,7 +231,10 @@ int ctl_grant(
 	}
 	t->cc_weight = 1 + (float)(behind < CTL_CC_WEIGHT_MAX ? behind : CTL_CC_WEIGHT_MAX);
 	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));
-	take_segments(c, t, entry);
+	if (ctl_transfer_local(t))
+		take_local(c, t, entry);
+	else
+		take_segments(c, t, entry);
 	grant_count(c, t, sink);
 	record_decision(c, t, &t->why, "granted", HD_REASON_NONE);
 	/* A message that does not fit dooms its node, and with it this transfer. */

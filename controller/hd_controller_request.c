@@ -213,6 +213,8 @@ static void transfer_fill(struct ctl_transfer *t, const struct hd_msg_request *m
 
 /* True when nothing of ours runs or waits on any link of the path: no reason to wait for a batch. */
 static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *t) {
+	if (ctl_transfer_local(t))
+		return true;
 	for (uint8_t i = 0; i < t->path_count; i++)
 		if (c->link_use[t->path[i]] > 1)
 			return false;

@@ -206,6 +206,36 @@ static void test_grant_at_once(void **state) {
 	net_close(&net);
 }
 
+/* Server and workers on one host: nobody waits for anybody, and no rate is set; positions are given all the same. */
+static void test_local(void **state) {
+	struct peer *worker, *server;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &net_plain);
+	server = net_server(&net, "h1");
+	worker = net_worker(&net, "t", "j", 0, 8);
+	net_run(&net, SETTLED);
+	for (uint32_t round = 1; round <= 5; round++)
+		say(worker, net_push(worker, round, MB, 0));
+	net_run(&net, 2 * NET_LATENCY);
+	for (uint32_t round = 1; round <= 5; round++) {
+		const struct hd_msg_grant *grant = peer_grant(worker, 0, round);
+
+		assert_non_null(grant);
+		assert_int_equal(grant->segments.count, 0);
+		assert_int_equal(grant->after, 0);
+		assert_int_equal(grant->position, round);
+		assert_true(grant->cc_weight == 1);
+	}
+	/* What one got is what `local` shows, and the next is granted as freely. */
+	say(server, net_report(peer_grant(worker, 0, 1), 1, 80000000));
+	say(worker, net_push(worker, 6, MB, 0));
+	net_run(&net, 2 * NET_LATENCY);
+	assert_int_equal(peer_grant(worker, 0, 6)->segments.count, 0);
+	net_close(&net);
+}
+
 static void test_pull(void **state) {
 	struct peer *worker, *server;
 	const struct hd_msg_expect *e;
@@ -504,6 +534,7 @@ int main(void) {
 		cmocka_unit_test(test_unscheduled),
 		cmocka_unit_test(test_order_and_horizon),
 		cmocka_unit_test(test_grant_at_once),
+		cmocka_unit_test(test_local),
 		cmocka_unit_test(test_pull),
 		cmocka_unit_test(test_idempotent),
 		cmocka_unit_test(test_cancel),
