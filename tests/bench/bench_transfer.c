@@ -50,6 +50,7 @@ struct bench {
 	struct hd_path path;
 	struct hd_send_stats sum;
 	uint32_t created;
+	uint64_t gone_to; /* the last transfer that was sent GO, which may come before it exists */
 	/* receiver */
 	struct hd_recv *recv[AHEAD];
 	uint32_t gone; /* GO was sent up to this transfer */
@@ -102,6 +103,8 @@ static void create_send(struct bench *bench, hd_ns now) {
 		config.segments = (struct hd_segs){1, {{now, bench->rate_bps, bench->bytes}}};
 	if (hd_send_create(&config, now, &bench->send[index % AHEAD]) < 0)
 		abort();
+	if (bench->gone_to == index + 1)
+		hd_send_go(bench->send[index % AHEAD], now);
 	bench->created++;
 }
 
@@ -141,6 +144,8 @@ static void sender_message(struct bench *bench, hd_ns now, const struct hd_messa
 	uint64_t token = message->kind == HD_MSG_SACK ? message->sack.token : message->go.token;
 	struct hd_send **send = &bench->send[(token - 1) % AHEAD];
 
+	if (message->kind == HD_MSG_GO)
+		bench->gone_to = token;
 	if (!*send || hd_send_token(*send) != token)
 		return;
 	if (message->kind == HD_MSG_SACK)
