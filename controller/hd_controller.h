@@ -15,6 +15,10 @@
 struct hd_topology;
 struct hd_controller;
 
+/* A command as it was typed, cut where it does not fit. Returns its bytes. */
+#define HD_COMMAND_BYTES (2 * HD_NAME_BYTES_MAX + 2 * HD_TEXT_BYTES_MAX + 8)
+size_t hd_command_words(const struct hd_msg_command *command, char *text, size_t bytes);
+
 /* What the program around the core does for it. Each may be NULL; all are called on the core's thread. */
 struct hd_controller_ops {
 	/* Adds what the core cannot see: ports, queues, cores, the process, the journal. */

@@ -479,18 +479,27 @@ static void carry_out(struct order *o) {
 	}
 }
 
-static void record(const struct order *o) {
-	char words[3 * HD_NAME_BYTES_MAX + 2 * HD_TEXT_BYTES_MAX];
+size_t hd_command_words(const struct hd_msg_command *m, char *text, size_t bytes) {
+	const char *const words[] = {hd_verb_name(m->verb), m->object, m->target, m->value};
+	size_t used = 0;
 
-	(void)snprintf(
-		words,
-		sizeof(words),
-		"%s %s %s %s",
-		hd_verb_name(o->m->verb),
-		o->m->object,
-		o->m->target,
-		o->m->value
-	);
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		int more = words[i][0] ?
+			snprintf(text + used, bytes - used, "%s%s", used ? " " : "", words[i]) :
+			0;
+
+		if (more < 0 || used + (size_t)more >= bytes)
+			break;
+		used += (size_t)more;
+	}
+	return used;
+}
+
+static void record(const struct order *o) {
+	char words[HD_COMMAND_BYTES];
+
+	hd_command_words(o->m, words, sizeof(words));
 	ctl_record(
 		o->c,
 		(struct hd_record){

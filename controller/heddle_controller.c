@@ -248,20 +248,18 @@ static void commanded(
 	const struct hd_msg_done *done
 ) {
 	struct program *program = owner;
-	char address[HD_ADDR_TEXT_BYTES];
+	char address[HD_ADDR_TEXT_BYTES], words[HD_COMMAND_BYTES];
 
 	hd_driver_print_addr(from, address);
+	hd_command_words(command, words, sizeof(words));
 	hd_log_say(
 		&program->service.log,
 		done->reason ? HD_LOG_WARNING : HD_LOG_INFO,
 		"command",
 		NULL,
-		"%s: %s %s %s %s: %s",
+		"%s: %s: %s",
 		address,
-		hd_verb_name(command->verb),
-		command->object,
-		command->target,
-		command->value,
+		words,
 		done->text
 	);
 }

@@ -132,9 +132,9 @@ def piped(address, keys):
 def history(path):
     """What the journal has of all this, after the controller ended."""
     with sqlite3.connect(path) as database:
-        commands = dict(database.execute("SELECT trim(words), result FROM commands"))
+        commands = dict(database.execute("SELECT words, result FROM commands"))
         lives = list(database.execute("SELECT epoch FROM lives"))
-    check(commands["set theta  2"] == "none" and commands["set theta  x"] == "refused", commands)
+    check(commands["set theta 2"] == "none" and commands["set theta x"] == "refused", commands)
     check(lives == [(1,)], lives)
 
 
