@@ -208,6 +208,20 @@ static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct 
 	ctl_event(sink, event);
 }
 
+/*
+ * How many flows a transfer stands for: itself and those that wait for it. That is whoever stands behind it on
+ * the link; and of a push that must be committed soon the workers whose updates may not overtake it, as
+ * otherwise they would run beside it, take most of what other tenants leave, and wait for it all the same.
+ */
+static float
+weight_of(const struct ctl_transfer *t, const struct hd_plan_entry *entry, uint32_t behind) {
+	double waiting = behind;
+
+	if (t->direction == HD_PUSH)
+		waiting = fmax(waiting, (double)t->job->worker_count - 1 - entry->why.slack);
+	return (float)(1 + fmin(waiting, CTL_CC_WEIGHT_MAX));
+}
+
 int ctl_grant(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
@@ -229,7 +243,7 @@ int ctl_grant(
 		t->position = ++t->job->position;
 		t->weight = commit_weight(t);
 	}
-	t->cc_weight = 1 + (float)(behind < CTL_CC_WEIGHT_MAX ? behind : CTL_CC_WEIGHT_MAX);
+	t->cc_weight = weight_of(t, entry, behind);
 	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));
 	if (ctl_transfer_local(t))
 		take_local(c, t, entry);
