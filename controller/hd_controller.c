@@ -160,7 +160,7 @@ static void on_leave(
 	ctl_job_forget(c, job, sink);
 }
 
-/* Messages that need a registered worker or server. */
+/* Messages that need a registered node. */
 static void dispatch(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -180,6 +180,8 @@ static void dispatch(
 		ctl_state(c, node, &m->state, s);
 	else if (m->kind == HD_MSG_INFLIGHT && server)
 		ctl_inflight(c, node, &m->inflight, s);
+	else if (m->kind == HD_MSG_LOAD && node->role == HD_ROLE_MONITOR)
+		ctl_load(c, node, &m->load, s);
 	else if (m->kind == HD_MSG_LEAVE && (worker || server))
 		on_leave(c, node, &m->leave, s);
 	else
@@ -221,6 +223,7 @@ static void on_message(
 	case HD_MSG_STATE:
 	case HD_MSG_INFLIGHT:
 	case HD_MSG_LEAVE:
+	case HD_MSG_LOAD:
 		dispatch(c, node, message, sink);
 		break;
 	default:
@@ -452,6 +455,10 @@ double hd_controller_reserved_bps(const struct hd_controller *c, uint32_t link, 
 	return sum;
 }
 
-double hd_controller_estimate_bps(const struct hd_controller *c, uint32_t link) {
+double hd_controller_estimate_bps(const struct hd_controller *c, uint32_t link, double weight) {
+	return link < ctl_link_count(c) ? hd_view_share(c->view, link, c->now, weight) : 0;
+}
+
+double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
 	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
 }

@@ -25,7 +25,9 @@
 #define FIT_TOLERANCE (1 + 1e-6)
 
 double ctl_estimate_bytes(const struct hd_controller *c, uint32_t link) {
-	return fmax(hd_view_estimate(c->view, link).capacity_bps / 8, 1);
+	double weight = ctl_link_weight(c, link);
+
+	return fmax(hd_view_share(c->view, link, c->now, weight) / 8, 1);
 }
 
 static double seconds(hd_ns span) {

@@ -10,6 +10,8 @@
  *   hd_controller_book.c       the books: what of each link is promised from now on
  *   hd_controller_grant.c      grants, drops, voids
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
+ *   hd_controller_sample.c     ended transfers, and what ran beside them, into the view
+ *   hd_controller_load.c       link monitors' messages into the view
  *   hd_controller_table.c      the shell's tables: filters and pages
  *   hd_controller_rows.c       their rows: nodes, jobs, links, transfers, drops
  *   hd_controller_show.c       and: estimates, staleness, plan, settings, counters
@@ -37,7 +39,8 @@
 #define CTL_DROPS_KEPT 256
 #define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
 #define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
-#define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: got it */
+#define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: below, the network was the limit ... */
+#define CTL_SAMPLE_PACED 1.15 /* ... and above, its own pacing; between, partly */
 #define CTL_SAMPLE_PROBE 1.25 /* a sender paces at most at so many times its grant */
 #define CTL_SAMPLE_LOWER_NS (2 * HD_MS) /* shorter transfers never lower an estimate */
 #define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
@@ -234,6 +237,7 @@ struct ctl_past {
 	C(overruns, "transfers", "transfers later than their reservation")                         \
 	C(replaced, "reservations", "moved in the books: late, early, or a lower estimate")        \
 	C(samples, "samples", "completed transfers fed to the estimate")                           \
+	C(loads, "messages", "reports of link monitors taken")                                     \
 	C(shows, "messages", "tables asked for by shells")                                         \
 	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
 	C(commands_refused, "messages", "of these, wrong: nothing was changed")                    \
@@ -294,7 +298,6 @@ struct hd_controller {
 	struct ctl_transfers pending, open;
 	struct ctl_bucket *by_key, *by_token; /* [CTL_BUCKETS] */
 	uint32_t *link_use; /* pending and open transfers on each link */
-	uint32_t link_use_count;
 	hd_ns plan_at, last_plan, check_at;
 	const char *plan_error; /* the planner's last refusal */
 	bool paused; /* by the operator: nothing is granted */
@@ -441,6 +444,7 @@ hd_ns ctl_interval(const struct hd_controller *c);
 /* --- hd_controller_book.c ------------------------------------------------------------------- */
 /* Brings every open transfer's reservation up to date and fills scratch.busy. 0 or -ENOMEM. */
 int ctl_book_project(struct hd_controller *c);
+/* What planning takes a link for: its share at the weight of the transfers that want it now, bytes a second. */
 double ctl_estimate_bytes(const struct hd_controller *c, uint32_t link);
 /* Bytes that [from, to) holds of the spans. */
 double ctl_span_bytes(const struct ctl_span *spans, uint32_t count, hd_ns from, hd_ns to);
@@ -494,6 +498,16 @@ void ctl_sample_add(
 );
 /* Hands the view every sample whose companions have ended too. */
 void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink);
+
+/* --- hd_controller_load.c -------------------------------------------------------------------- */
+void ctl_load(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_load *message,
+	struct hd_sink *sink
+);
+/* How many flows ours stand for on a link: the transfers that want it now, at least 1. */
+double ctl_link_weight(const struct hd_controller *c, uint32_t link);
 
 /* --- hd_controller_report.c ----------------------------------------------------------------- */
 void ctl_report(

@@ -238,8 +238,8 @@ static const char *common_wrong(
 	const struct ctl_node *node,
 	const struct hd_msg_register_ *m
 ) {
-	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER)
-		return "role: only workers and servers register";
+	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER && m->role != HD_ROLE_MONITOR)
+		return "role: only workers, servers and monitors register";
 	if (m->role != hd_session_peer_role(node->session))
 		return "role: not that of the session";
 	if (!m->host[0])
@@ -270,7 +270,7 @@ static bool repeated(
 		ctl_node_down(c, node, HD_REASON_CLOSED, sink);
 		return false;
 	}
-	if (m->role == HD_ROLE_SERVER)
+	if (m->role != HD_ROLE_WORKER)
 		ctl_say_registered(c, node, NULL, sink);
 	else if (node->job->server)
 		ctl_say_registered(c, node, node->job, sink);
@@ -320,8 +320,10 @@ void ctl_register(
 	);
 	if (job)
 		attach_worker(c, node, job, m, sink);
-	else
+	else if (m->role == HD_ROLE_SERVER)
 		attach_server(c, node, sink);
+	else
+		ctl_say_registered(c, node, NULL, sink);
 	record_node(c, node, "up", HD_REASON_NONE);
 }
 

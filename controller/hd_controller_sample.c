@@ -176,6 +176,14 @@ static bool has_companion(const struct hd_controller *c, const struct ctl_past *
 	return false;
 }
 
+/* Whether a monitor on the path has yet to report of the transfer's time. */
+static bool is_covered(const struct hd_controller *c, const struct ctl_past *past) {
+	for (uint8_t i = 0; i < past->path_count; i++)
+		if (!hd_view_covers(c->view, past->path[i], past->end, c->now))
+			return false;
+	return true;
+}
+
 static void take(struct hd_controller *c, const struct ctl_past *past, struct hd_sink *sink) {
 	double beside[HD_PLAN_PATH_MAX];
 	struct hd_view_sample sample = {
@@ -190,7 +198,8 @@ static void take(struct hd_controller *c, const struct ctl_past *past, struct hd
 	};
 
 	for (uint8_t i = 0; i < past->path_count; i++)
-		beside[i] = beside_bps(c, past, past->path[i]);
+		beside[i] = beside_bps(c, past, past->path[i])
+			+ hd_view_others_bps(c->view, past->path[i], past->start, past->end);
 	hd_view_sample(c->view, &sample);
 	c->counters.samples++;
 	for (uint8_t i = 0; i < past->path_count; i++)
@@ -201,7 +210,7 @@ static void take(struct hd_controller *c, const struct ctl_past *past, struct hd
 				.kind = HD_EVENT_ESTIMATE,
 				.token = past->token,
 				.aux = past->path[i],
-				.value = hd_view_estimate(c->view, past->path[i]).capacity_bps,
+				.value = hd_view_share(c->view, past->path[i], c->now, 1),
 			}
 		);
 }
@@ -234,7 +243,11 @@ static double limited(const struct ctl_transfer *t, const struct hd_msg_report *
 	if (m->duration_ns < CTL_SAMPLE_LOWER_NS)
 		return 1;
 	if (granted > 0)
-		return (double)m->rate_bps >= CTL_SAMPLE_GRANTED * granted ? 1 : 0;
+		return fmin(
+			fmax((double)m->rate_bps / granted - CTL_SAMPLE_GRANTED, 0)
+				/ (CTL_SAMPLE_PACED - CTL_SAMPLE_GRANTED),
+			1
+		);
 	return m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1;
 }
 
@@ -275,7 +288,8 @@ void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink) {
 	while (c->sampled < c->past_count) {
 		const struct ctl_past *past = past_at(c, c->sampled);
 
-		if (c->now < hd_ns_add(past->end, CTL_SAMPLE_WAIT_NS) && has_companion(c, past))
+		if (c->now < hd_ns_add(past->end, CTL_SAMPLE_WAIT_NS)
+		    && (has_companion(c, past) || !is_covered(c, past)))
 			return;
 		take(c, past, sink);
 		c->sampled++;

@@ -16,7 +16,7 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct ctl_rows *rows
 			continue;
 		e = hd_view_estimate(c->view, link);
 		ctl_row_text(rows, "link", ctl_link_name(c, link));
-		ctl_row_real(rows, "estimate_mbps", e.capacity_bps / 1e6);
+		ctl_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
 		ctl_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
 		ctl_row_real(
 			rows,
@@ -26,7 +26,7 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct ctl_rows *rows
 		ctl_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
 		ctl_row_count(rows, "samples", e.samples);
 		/* What the latest plan was made with. */
-		ctl_row_real(rows, "planned_mbps", hd_controller_estimate_bps(c, link) / 1e6);
+		ctl_row_real(rows, "planned_mbps", hd_controller_planned_bps(c, link) / 1e6);
 		ctl_row_end(rows);
 	}
 	return ctl_link_count(c);

@@ -186,7 +186,7 @@ static void add_links(const struct hd_controller *c, struct hd_stats *stats) {
 		struct hd_estimate e = hd_view_estimate(c->view, i);
 		const char *label = ctl_link_name(c, i);
 		struct ctl_link_stats s = {
-			.estimate_bps = e.capacity_bps,
+			.estimate_bps = hd_view_share(c->view, i, c->now, 1),
 			.spread_bps = e.spread_bps,
 			.reserved_bps = use[i].reserved_bps,
 			.age_seconds = e.samples ? (double)(c->now - e.updated) / 1e9 : NAN,

@@ -33,6 +33,7 @@ local messages = {
 	[43] = { "report", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "outcome:u8", "reason:u8", "bytes:u64", "duration_ns:u64", "rate_bps:u64", "limited_permille:u16", "version:u64", "position:u64" } },
 	[44] = { "state", { "job:u32", "version:u64", "position:u64", "tau_max:u32", "model_bytes:u64", "inflight:u32" } },
 	[45] = { "inflight", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "position:u64", "base:u64", "bytes:u64", "held_bytes:u64" } },
+	[54] = { "load", { "interval_ns:u64", "out_ours:u64", "out_others:u64", "out_busy_ns:u64", "out_busy_ours:u64", "out_busy_others:u64", "out_steady_bps:u64", "out_elastic_bps:u64", "out_flows:u16", "in_ours:u64", "in_others:u64", "in_busy_ns:u64", "in_busy_ours:u64", "in_busy_others:u64", "in_steady_bps:u64", "in_elastic_bps:u64", "in_flows:u16" } },
 	[64] = { "show", { "table:name", "filter:text" } },
 	[65] = { "table", { "table:name", "json:blob" } },
 	[66] = { "command", { "request:u32", "verb:u8", "object:name", "target:text", "value:text" } },

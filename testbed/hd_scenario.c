@@ -407,6 +407,7 @@ static const struct hd_field scenario_fields[] = {
 	{"latency_us", HD_FIELD_NUMBER, AT(hd_scenario, latency_us), 0, 1000000, false, NULL},
 	{"queue_kb", HD_FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
 	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
+	{"monitors", HD_FIELD_U32, AT(hd_scenario, monitors), 0, 1, false, NULL},
 	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, read_job},
 	{"compute", HD_FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_compute},
 	{"links", HD_FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_links},

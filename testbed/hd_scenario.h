@@ -101,6 +101,7 @@ struct hd_scenario {
 	double latency_us; /* one way, host to host */
 	double queue_kb;
 	double duration_s;
+	uint32_t monitors; /* 1: a link monitor on each host */
 	struct hd_scenario_job job;
 	struct hd_variation compute, links;
 	uint32_t tenant_count;

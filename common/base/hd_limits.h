@@ -63,6 +63,7 @@
 
 /* --- times --------------------------------------------------------------------------------- */
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */
+#define HD_LOAD_INTERVAL_US 100000 /* between two LOAD messages of a link monitor */
 #define HD_LEASE_US 1000000 /* a node that is silent for this long is gone */
 #define HD_KEEPALIVE_US 250000
 #define HD_FALLBACK_US HD_LEASE_US /* without a controller for this long: go direct */

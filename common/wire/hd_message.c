@@ -400,6 +400,7 @@ const char *hd_role_name(uint8_t role) {
 		[HD_ROLE_AGGREGATOR] = "aggregator",
 		[HD_ROLE_REPLICA] = "replica",
 		[HD_ROLE_SWITCH] = "switch",
+		[HD_ROLE_MONITOR] = "monitor",
 	};
 
 	return role < HD_ROLE_COUNT ? names[role] : "unknown";

@@ -20,6 +20,7 @@
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
+ *   monitor -> C  REGISTER -> REGISTERED;  LOAD (unnumbered)
  *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
  */
 #ifndef HD_MESSAGE_H
@@ -34,9 +35,10 @@ enum hd_role {
 	HD_ROLE_SERVER = 2,
 	HD_ROLE_WORKER = 3,
 	HD_ROLE_SHELL = 4,
-	HD_ROLE_AGGREGATOR = 5, /* reserved, as all below */
+	HD_ROLE_AGGREGATOR = 5, /* reserved, as the next two */
 	HD_ROLE_REPLICA = 6,
 	HD_ROLE_SWITCH = 7,
+	HD_ROLE_MONITOR = 8, /* counts what other tenants send and receive on a host's link */
 	HD_ROLE_COUNT
 };
 
@@ -186,6 +188,14 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_INFLIGHT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)
+/* What passed a host's network card in the last `interval_ns`, both ways: `out` leaves the host. Bytes of
+ * frames: the fabric's own, everybody else's, and of both what passed while ours flowed, for `busy_ns` in all. `elastic`: the sum and number of others' fast flows (at least a quarter of
+ * the fastest), each at its recent peak; `steady`: the rest. Unnumbered: the next one makes up for a loss. */
+#define HD_FIELDS_LOAD(F) \
+	F(u64, interval_ns) F(u64, out_ours) F(u64, out_others) F(u64, out_busy_ns) F(u64, out_busy_ours) \
+	F(u64, out_busy_others) \
+	F(u64, out_steady_bps) F(u64, out_elastic_bps) F(u16, out_flows) F(u64, in_ours) F(u64, in_others) \
+	F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) F(u64, in_steady_bps) F(u64, in_elastic_bps) F(u16, in_flows)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
@@ -203,8 +213,8 @@ typedef struct hd_ranges hd_ranges;
 	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
-	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(SHOW, show, 64) \
-	M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
+	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(LOAD, load, 54) \
+	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
 /* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 51 PROBE, 52 SLOTS, 53 COPY. */
 
 /* clang-format on */

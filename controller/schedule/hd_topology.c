@@ -264,6 +264,24 @@ int hd_topology_host(struct hd_topology *topology, const char *name) {
 	return rc < 0 ? rc : added;
 }
 
+int hd_topology_links_of(
+	const struct hd_topology *topology,
+	int host,
+	uint32_t *away,
+	uint32_t *towards
+) {
+	const struct hd_topology_node *node;
+
+	if (host < 0 || (uint32_t)host >= topology->node_count)
+		return -ENOENT;
+	node = &topology->nodes[host];
+	if (node->is_switch || node->link_count != 1)
+		return -ENOENT;
+	*away = node->up;
+	*towards = node->down;
+	return 0;
+}
+
 int hd_topology_path(
 	const struct hd_topology *topology,
 	int from,

@@ -26,6 +26,14 @@ uint32_t hd_topology_link_count(const struct hd_topology *topology);
 const char *hd_topology_link_name(const struct hd_topology *topology, uint32_t link);
 /* Index of a host, or -ENOENT; a star adds it (-ENOSPC at the limit). */
 int hd_topology_host(struct hd_topology *topology, const char *name);
+/* The two directed links of a host that has one link: away from it, and towards it. -ENOENT: no such host,
+ * or it has none or several. */
+int hd_topology_links_of(
+	const struct hd_topology *topology,
+	int host,
+	uint32_t *away,
+	uint32_t *towards
+);
 /* Directed links of the shortest path; deterministic between equal ones. Returns the number of links
  * (0: same host), -ENETUNREACH, -E2BIG. */
 int hd_topology_path(

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_limits.h"
 #include "hd_view.h"
+#include "hd_view_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,6 +20,10 @@
 #define VIEW_BYTES_MIN 32768
 /* Samples within 10 % of what was predicted are explained by the prediction. */
 #define VIEW_TOLERANCE 0.9
+/* Up to here above the estimate a sample only smooths it. */
+#define VIEW_JITTER 1.15
+/* A shortfall of less than this is a small one. */
+#define VIEW_SMALL 0.75
 /* Transfers that share a link use it less well than one alone: full with this much of its estimate. */
 #define VIEW_FULL 0.85
 /* A link that carried its estimate beside a full one may well carry more: tried by so much. */
@@ -30,7 +35,9 @@ struct link_state {
 	hd_ns updated;
 	hd_ns carried; /* when it last carried about its estimate */
 	uint32_t samples;
+	double short_bps; /* what the last of these saw on it */
 	uint32_t short_count; /* unexplained shortfalls on paths over it since then */
+	struct hd_view_loads *loads; /* NULL: no monitor has reported */
 	bool known; /* a network-limited sample was put down to it */
 };
 
@@ -56,6 +63,8 @@ int hd_view_create(double initial_bps, struct hd_view **view) {
 void hd_view_destroy(struct hd_view *view) {
 	if (view == NULL)
 		return;
+	for (uint32_t l = 0; l < view->count; l++)
+		free(view->links[l].loads);
 	free(view->links);
 	free(view);
 }
@@ -120,13 +129,21 @@ static uint8_t least_residual(const struct hd_view *view, const struct hd_view_s
 /* Whom to blame for a shortfall that the estimates do not explain: the link with the most shortfalls
  * since it last carried what it should. A slow uplink is told from the server's link so, because the
  * other hosts' transfers keep clearing the server's link; a slow server's link, because every
- * host's transfers accuse it. First offence on both: the one whose last good moment is older. */
-static uint8_t suspect(const struct hd_view *view, const struct hd_view_sample *sample) {
-	uint8_t worst = 0;
+ * host's transfers accuse it. First offence on both: the one whose last good moment is older. Only links that
+ * had no more than `within_bps` left come into question; `least` is one of them. */
+static uint8_t
+suspect(const struct hd_view *view,
+	const struct hd_view_sample *sample,
+	uint8_t least,
+	double within_bps) {
+	uint8_t worst = least;
 
-	for (uint8_t k = 1; k < sample->path_count; k++) {
+	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const struct link_state *a = &view->links[sample->path[k]];
 		const struct link_state *b = &view->links[sample->path[worst]];
+
+		if (believed(view, sample->path[k]) - sample->beside_bps[k] > within_bps)
+			continue;
 
 		if (a->short_count > b->short_count
 		    || (a->short_count == b->short_count && a->carried < b->carried))
@@ -135,21 +152,41 @@ static uint8_t suspect(const struct hd_view *view, const struct hd_view_sample *
 	return worst;
 }
 
+/* What was seen on a link: the transfer, and what ran beside it. Where a monitor counted, no more than that,
+ * as what ran beside is only reckoned. */
+static double seen_on(const struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
+	const double reckoned = sample->rate_bps + sample->beside_bps[k];
+	const double counted
+		= hd_view_total_bps(view, sample->path[k], sample->started, sample->at);
+
+	return counted > 0 ? fmax(sample->rate_bps, fmin(reckoned, counted)) : reckoned;
+}
+
+/* A little more than the estimate may be jitter, as a queue that drains brings a transfer together. */
+static double raise_gain(const struct link_state *state, double seen) {
+	if (state->samples == 0)
+		return 1;
+	return seen > VIEW_JITTER * state->capacity_bps ? VIEW_GAIN_BESIDE : VIEW_GAIN_NEAR;
+}
+
 /* Every link carried what was seen on it; our own goodput is certain, the rest a mean. */
 static void raise_carried(struct hd_view *view, const struct hd_view_sample *sample) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const uint32_t link = sample->path[k];
 		struct link_state *state = &view->links[link];
-		const double seen = sample->rate_bps + sample->beside_bps[k];
+		const double seen = seen_on(view, sample, k);
 		const double before = believed(view, link), floor = state->capacity_bps;
-		const double gain = state->samples == 0 ? 1 : VIEW_GAIN_BESIDE;
+		const double gain = raise_gain(state, seen);
 
 		state->spread_bps += VIEW_GAIN_NEAR * (fabs(seen - before) - state->spread_bps);
 		state->samples += state->samples < UINT32_MAX;
 		if (seen > floor)
 			set(view,
 			    link,
-			    fmax(sample->rate_bps, floor + gain * (seen - floor)),
+			    fmax(state->samples == 0 || sample->rate_bps > VIEW_JITTER * floor ?
+					 sample->rate_bps :
+					 0,
+				 floor + gain * (seen - floor)),
 			    sample->at);
 		if (seen >= VIEW_TOLERANCE * before) {
 			state->carried = sample->at;
@@ -160,10 +197,10 @@ static void raise_carried(struct hd_view *view, const struct hd_view_sample *sam
 
 /* A network-limited sample put down to one link. */
 static void
-limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, double gain) {
+limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, double seen, double gain
+) {
 	const uint32_t link = sample->path[k];
 	struct link_state *state = &view->links[link];
-	const double seen = sample->rate_bps + sample->beside_bps[k];
 	/* The very first of all replaces an assumption. */
 	const double before = view->any_known ? believed(view, link) : seen;
 
@@ -188,14 +225,18 @@ static uint8_t shared_full(const struct hd_view *view, const struct hd_view_samp
 	double most = VIEW_FULL;
 
 	for (uint8_t k = 0; k < sample->path_count; k++) {
-		const double share = (sample->rate_bps + sample->beside_bps[k])
-			/ believed(view, sample->path[k]);
+		const double share = seen_on(view, sample, k) / believed(view, sample->path[k]);
 
 		if (sample->beside_bps[k] > 0 && share >= most) {
 			most = share;
 			full = k;
 		}
 	}
+	/* Unless a link that it had alone was fuller: then that one was the limit. */
+	for (uint8_t k = 0; k < sample->path_count && full < sample->path_count; k++)
+		if (sample->beside_bps[k] <= 0
+		    && sample->rate_bps / believed(view, sample->path[k]) > most)
+			return sample->path_count;
 	return full;
 }
 
@@ -205,11 +246,36 @@ static void try_more(struct hd_view *view, const struct hd_view_sample *sample, 
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const uint32_t link = sample->path[k];
 		const double before = believed(view, link);
-		const double seen = sample->rate_bps + sample->beside_bps[k];
+		const double seen = seen_on(view, sample, k);
 
 		if (k != full && view->links[link].known && seen >= VIEW_TOLERANCE * before
 		    && before < view->best_bps)
 			set(view, link, fmin(VIEW_TRY * before, view->best_bps), sample->at);
+	}
+}
+
+/* A shortfall that nothing explains. A small one smooths a link that had about what was predicted. Of others the second in a row is believed, but as little of the two as it can be: one transfer that was very unlucky beside one that was a little is no fallen link. */
+static void fall_short(
+	struct hd_view *view,
+	const struct hd_view_sample *sample,
+	uint8_t least,
+	double predicted
+) {
+	const bool small = sample->rate_bps >= VIEW_SMALL * predicted;
+	const uint8_t guilty
+		= suspect(view, sample, least, small ? predicted / VIEW_TOLERANCE : INFINITY);
+	const struct link_state *state = &view->links[sample->path[guilty]];
+	const double seen = seen_on(view, sample, guilty);
+	double gain = small ? VIEW_GAIN_NEAR : VIEW_GAIN_FIRST, believe = seen;
+
+	if (state->short_count > 0 && !small) {
+		gain = 1;
+		believe = fmax(seen, state->short_bps);
+	}
+	limit(view, sample, guilty, believe, gain * (1 - sample->limited));
+	for (uint8_t k = 0; k < sample->path_count; k++) {
+		view->links[sample->path[k]].short_count++;
+		view->links[sample->path[k]].short_bps = seen_on(view, sample, k);
 	}
 }
 
@@ -230,18 +296,40 @@ void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 	if (sample->limited >= VIEW_PACED || sample->bytes < VIEW_BYTES_MIN)
 		return;
 	if (full < sample->path_count) {
-		limit(view, sample, full, VIEW_GAIN_NEAR * (1 - sample->limited));
+		limit(view,
+		      sample,
+		      full,
+		      seen_on(view, sample, full),
+		      VIEW_GAIN_NEAR * (1 - sample->limited));
 		return;
 	}
 	if (sample->rate_bps >= VIEW_TOLERANCE * predicted) {
-		limit(view, sample, least, VIEW_GAIN_NEAR * (1 - sample->limited));
+		limit(view,
+		      sample,
+		      least,
+		      seen_on(view, sample, least),
+		      VIEW_GAIN_NEAR * (1 - sample->limited));
 		return;
 	}
-	for (uint8_t k = 0; k < sample->path_count; k++)
-		view->links[sample->path[k]].short_count++;
-	const uint8_t guilty = suspect(view, sample);
-	const bool again = view->links[sample->path[guilty]].short_count > 1;
-	limit(view, sample, guilty, (again ? 1 : VIEW_GAIN_FIRST) * (1 - sample->limited));
+	fall_short(view, sample, least, predicted);
+}
+
+struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool make) {
+	struct link_state *state;
+
+	if (!make && link >= view->count)
+		return NULL;
+	if (!cover(view, link))
+		return NULL;
+	state = &view->links[link];
+	if (!state->loads && make)
+		state->loads = calloc(1, sizeof(*state->loads));
+	return state->loads;
+}
+
+void hd_view_carried(struct hd_view *view, uint32_t link, double bps, hd_ns at) {
+	if (cover(view, link) && bps > view->links[link].capacity_bps)
+		set(view, link, bps, at);
 }
 
 struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link) {

@@ -14,6 +14,8 @@
  *     at first, the second in a row fully.
  * A link that no network-limited sample was put down to has the estimate of the best link seen (a new
  * link is tried, not feared), or `initial_bps` as long as there is none.
+ * Where a monitor reports what others take of a link, the estimate is what the link carries of both, and
+ * hd_view_share() what that leaves us; a sample then counts others' traffic as running beside it.
  * Estimates do not age: an idle link that was slow is tried at what it had, and as transfers probe up to
  * 1.25 times their rate it gains a quarter with each.
  */
@@ -42,9 +44,33 @@ struct hd_view_sample {
 		beside_bps; /* [path_count]: mean rate of our other transfers on each link meanwhile */
 };
 
+/* What passed a link in one interval, from a monitor at one of its ends, as bits of payload that ours could
+ * have been in its place. */
+struct hd_view_load {
+	hd_ns at, span; /* the end of the interval, and its length */
+	double ours_bps, others_bps; /* means over it */
+	double pressing_bps; /* ours, in the part of it in which ours flowed; 0: it did not */
+	double total_bps; /* the most of both that the link is seen to carry at once */
+	double weight; /* of ours then: how many flows we stand for */
+	double beside_ours_bps; /* others', in the part of it in which ours flowed; < 0: unknown */
+	double steady_bps; /* others' that would not give way */
+	double elastic_bps; /* sum over the flows that would, each at its recent peak ... */
+	uint32_t flows; /* ... and their number */
+};
+
 int hd_view_create(double initial_bps, struct hd_view **view);
 void hd_view_destroy(struct hd_view *view);
 void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample);
 struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link);
+
+/* Takes a monitor's report; an older one than the newest, or nonsense, is ignored. */
+void hd_view_load(struct hd_view *view, uint32_t link, const struct hd_view_load *load);
+/* False while a report that is soon to come will tell more about what passed the link up to `at`. */
+bool hd_view_covers(const struct hd_view *view, uint32_t link, hd_ns at, hd_ns now);
+/* Mean of what others had on a link while ours flowed in [from, to), as far as reports cover that; else 0. */
+double hd_view_others_bps(const struct hd_view *view, uint32_t link, hd_ns from, hd_ns to);
+/* What a link gives us at a weight of so many flows: the max-min share beside the others that were reported
+ * in the last 1.5 s, or the whole estimate where nobody reports. */
+double hd_view_share(const struct hd_view *view, uint32_t link, hd_ns now, double weight);
 
 #endif

@@ -52,6 +52,17 @@ struct hd_sim_link_stats {
 const struct hd_sim_link_stats *
 hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way);
 
+/* Bytes of frames that a host's network card has sent (UP) or delivered (DOWN) since the start: the nodes' own,
+ * and each flow's (its acknowledgements too) in flows[index % count]. */
+void hd_sim_card_counts(
+	const struct hd_sim *sim,
+	int host,
+	enum hd_sim_way way,
+	uint64_t *nodes,
+	uint64_t *flows,
+	uint32_t count
+);
+
 /* What befalls each packet of nodes (not of flows) at the switch. */
 struct hd_sim_faults {
 	double loss, duplicate, reorder; /* probabilities */

@@ -39,6 +39,7 @@ struct sim_flow {
 	hd_ns heard;
 	uint32_t backoff;
 	uint64_t delivered_bytes;
+	uint64_t passed[2][2]; /* bytes of frames at cards: by way, then 1 for acknowledgements */
 	uint8_t done[WINDOW_MAX]; /* by segment modulo: acknowledged or lost */
 };
 
@@ -62,6 +63,31 @@ int hd_sim_flow(struct hd_sim *sim, int from_host, int to_host) {
 
 uint64_t hd_sim_flow_delivered(const struct hd_sim *sim, int index) {
 	return sim->flows[index]->delivered_bytes;
+}
+
+void sim_flow_count(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_way way) {
+	sim->flows[packet->flow]->passed[way][packet->ack] += packet->frame_bytes;
+}
+
+void hd_sim_card_counts(
+	const struct hd_sim *sim,
+	int host,
+	enum hd_sim_way way,
+	uint64_t *nodes,
+	uint64_t *flows,
+	uint32_t count
+) {
+	*nodes = sim->hosts[host].card[way];
+	memset(flows, 0, count * sizeof(*flows));
+	for (uint32_t i = 0; i < sim->flow_count; i++) {
+		const struct sim_flow *flow = sim->flows[i];
+		bool sends = flow->from == (uint32_t)host, receives = flow->to == (uint32_t)host;
+
+		if (sends)
+			flows[i % count] += flow->passed[way][way == HD_SIM_DOWN];
+		if (receives)
+			flows[i % count] += flow->passed[way][way == HD_SIM_UP];
+	}
 }
 
 static hd_ns timeout(const struct sim_flow *flow) {

@@ -110,6 +110,15 @@ void sim_packet_put(struct hd_sim *sim, struct sim_packet *packet) {
 	sim->free_packets[packet->size] = packet;
 }
 
+static void count_card(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_way way) {
+	uint32_t host = way == HD_SIM_UP ? packet->from_host : packet->to_host;
+
+	if (packet->flow >= 0)
+		sim_flow_count(sim, packet, way);
+	else
+		sim->hosts[host].card[way] += packet->frame_bytes;
+}
+
 static void arm(struct hd_sim *sim, struct sim_link *link) {
 	struct sim_entry entry = {
 		.at = link->head->at,
@@ -136,6 +145,8 @@ static void enter(struct hd_sim *sim, struct sim_link *link, struct sim_packet *
 		return;
 	}
 	link->busy_until = start + span;
+	if (link == &sim->hosts[packet->from_host].link[HD_SIM_UP])
+		count_card(sim, packet, HD_SIM_UP);
 	link->stats.packets++;
 	link->stats.bytes += packet->frame_bytes;
 	packet->at = start + span + link->config.latency;
@@ -211,6 +222,8 @@ static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 }
 
 static void deliver(struct hd_sim *sim, struct sim_packet *packet) {
+	if (packet->from_host != packet->to_host)
+		count_card(sim, packet, HD_SIM_DOWN);
 	if (packet->flow >= 0)
 		sim_flow_deliver(sim, packet);
 	else

@@ -51,6 +51,7 @@ struct sim_node;
 struct sim_host {
 	struct sim_link link[2]; /* by enum hd_sim_way */
 	bool cut;
+	uint64_t card[2]; /* bytes of nodes' frames at the card, by enum hd_sim_way */
 	struct sim_node *nodes; /* few */
 };
 
@@ -117,6 +118,8 @@ void sim_node_deliver(struct hd_sim *sim, struct sim_packet *packet);
 void sim_node_event(struct hd_sim *sim, struct sim_node *node);
 
 /* hd_sim_flow.c */
+/* A frame of the flow passed a card. */
+void sim_flow_count(struct hd_sim *sim, const struct sim_packet *packet, enum hd_sim_way way);
 void sim_flow_deliver(struct hd_sim *sim, const struct sim_packet *packet);
 void sim_flow_event(struct hd_sim *sim, struct sim_flow *flow);
 

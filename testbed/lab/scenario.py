@@ -221,6 +221,7 @@ SCENARIO = record({
     "faults": (FAULTS, {}),  # and `sim`: heddle-sim's alone; checked here, not played
     "sim": (SIM, {}),
     "duration_s": (number(1, 86400), 60),
+    "monitors": (number(0, 1, True), 0),
 })
 
 

@@ -84,6 +84,8 @@ static int create_parts(struct hd_cluster *cluster) {
 		code = cluster_add_processes(cluster);
 	if (code == 0)
 		code = cluster_plan_faults(cluster);
+	if (code == 0)
+		code = cluster_add_monitors(cluster);
 	return code;
 }
 
@@ -139,6 +141,7 @@ void hd_cluster_destroy(struct hd_cluster *cluster) {
 	if (!cluster)
 		return;
 	cluster_remove_processes(cluster);
+	cluster_remove_monitors(cluster);
 	free_steps(&cluster->steps);
 	free_steps(&cluster->spare);
 	hd_sim_destroy(cluster->sim);
@@ -206,6 +209,15 @@ static void run_quiet(struct hd_cluster *cluster) {
 			"%llu pulls have not ended although faults stopped",
 			(unsigned long long)pulling(cluster)
 		);
+}
+
+bool hd_cluster_advance(struct hd_cluster *cluster, hd_ns until) {
+	run_until(cluster, until);
+	return !cluster_failed(cluster);
+}
+
+struct hd_controller *hd_cluster_controller(const struct hd_cluster *cluster) {
+	return cluster->controller.core;
 }
 
 int hd_cluster_run(struct hd_cluster *cluster) {

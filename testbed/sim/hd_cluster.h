@@ -79,6 +79,13 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 
 /* Moves the accuracy over time, of training, to *curve; free it with hd_curve_fini(). */
 void hd_cluster_take_curve(struct hd_cluster *cluster, struct hd_curve *curve);
+/* For judging estimates: what a directed link ("h1>s1") gives a job of weight 1 beside the other tenants' flows
+ * now, max-min fair, in bits of payload a second; 0: no such link, or not shaped. And the controller's core
+ * (NULL while it is down) with the simulation's time, between calls of hd_cluster_advance(). */
+double hd_cluster_truth(const struct hd_cluster *cluster, const char *link);
+struct hd_controller *hd_cluster_controller(const struct hd_cluster *cluster);
+/* Runs the scenario up to a time, as hd_cluster_run() would. False: an invariant was violated. */
+bool hd_cluster_advance(struct hd_cluster *cluster, hd_ns until);
 
 /* A scenario drawn from a seed for the fault matrix: few workers, small updates, many faults. */
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode);

@@ -7,6 +7,7 @@
 #include "hd_jobspec.h"
 #include "hd_keys.h"
 #include "hd_message.h"
+#include "hd_monitor.h"
 #include "hd_random.h"
 #include "hd_server.h"
 #include "hd_trainer.h"
@@ -89,6 +90,13 @@ struct controller_process {
 	struct hd_controller *core;
 };
 
+/* On a host, beside its worker or server; never crashes. */
+struct monitor_process {
+	struct hd_cluster *cluster;
+	int host;
+	struct hd_monitor *core;
+};
+
 /* A step planned for later: carries what it must still find when it comes. */
 struct step {
 	LIST_ENTRY(step) link; /* cluster->steps: planned; or spare */
@@ -137,6 +145,7 @@ struct hd_cluster {
 	struct server_process server;
 	uint32_t worker_count;
 	struct worker_process *workers;
+	struct monitor_process *monitors; /* the server's, then one a worker; NULL: none */
 	int *flows; /* by tenant, then flow */
 	double *link_factor; /* by worker */
 	bool stopping; /* no new pushes */
@@ -169,6 +178,10 @@ struct process *cluster_process(struct hd_cluster *cluster, struct hd_place plac
 int cluster_host(const struct hd_cluster *cluster, struct hd_place place);
 int cluster_add_processes(struct hd_cluster *cluster);
 void cluster_remove_processes(struct hd_cluster *cluster);
+
+/* --- hd_cluster_monitor.c --- */
+int cluster_add_monitors(struct hd_cluster *cluster);
+void cluster_remove_monitors(struct hd_cluster *cluster);
 
 /* --- hd_cluster_app.c: what a worker does --- */
 extern const struct hd_worker_ops app_ops;

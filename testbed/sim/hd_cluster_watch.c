@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define RESERVED_SLACK 1.000001 /* of rounding in sums of rates */
-#define PAYLOAD_SHARE (1408.0 / 1506.0) /* of a full chunk's frame on the simulated link */
 #define LOOK_AHEAD 16 /* moments at which reservations are summed */
 #define LOOK_STEP (2 * HD_MS)
 
@@ -19,26 +18,13 @@ static void keep(struct hd_cluster *cluster, const char *node, const struct hd_e
 	kept->event = *event;
 }
 
-/* What a directed link can carry of ours now, bit/s; 0: unknown or unshaped. */
-static double truth(const struct hd_cluster *cluster, const char *link) {
-	const struct hd_scenario *scenario = &cluster->scenario;
-	const char *host = strncmp(link, "s1>", 3) == 0 ? link + 3 : link;
-	unsigned rank;
-
-	if (strncmp(host, "ps", 2) == 0)
-		return scenario->server_link_mbps * 1e6 * PAYLOAD_SHARE;
-	if (sscanf(host, "h%u", &rank) != 1 || rank == 0 || rank > cluster->worker_count)
-		return 0;
-	return scenario->link_mbps * 1e6 * PAYLOAD_SHARE * cluster->link_factor[rank - 1];
-}
-
 static void on_estimate(struct hd_cluster *cluster, const struct hd_event *event) {
 	struct hd_controller *controller = cluster->controller.core;
 	double real;
 
 	if (!controller || event->aux >= hd_controller_link_count(controller))
 		return;
-	real = truth(cluster, hd_controller_link_name(controller, (uint32_t)event->aux));
+	real = hd_cluster_truth(cluster, hd_controller_link_name(controller, (uint32_t)event->aux));
 	if (real <= 0)
 		return;
 	cluster->error_sum += fabs(event->value - real) / real;
@@ -50,7 +36,7 @@ static void check_reservations(struct hd_cluster *cluster) {
 	hd_ns now = hd_sim_node_now(cluster->sim, cluster->controller.process.node);
 
 	for (uint32_t link = 0; link < hd_controller_link_count(controller); link++) {
-		double estimate = hd_controller_estimate_bps(controller, link);
+		double estimate = hd_controller_planned_bps(controller, link);
 
 		for (hd_ns ahead = 0; estimate > 0 && ahead < LOOK_AHEAD; ahead++) {
 			double sum = hd_controller_reserved_bps(

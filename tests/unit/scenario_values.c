@@ -129,7 +129,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 
 static json_t *show(const struct hd_scenario *s) {
 	json_t *out = json_pack(
-		"{s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f}",
+		"{s:s, s:s, s:I, s:i, s:f, s:f, s:f, s:f, s:f, s:i}",
 		"name",
 		s->name,
 		"about",
@@ -147,7 +147,9 @@ static json_t *show(const struct hd_scenario *s) {
 		"queue_kb",
 		s->queue_kb,
 		"duration_s",
-		s->duration_s
+		s->duration_s,
+		"monitors",
+		(int)s->monitors
 	);
 
 	json_object_set_new(out, "job", job(&s->job));

@@ -79,7 +79,7 @@ static void test_register_refused(void **state) {
 	} while (0)
 	REFUSED(m.register_.job++, "job: not the id");
 	REFUSED(m.register_.role = HD_ROLE_SERVER, "role: not that of the session");
-	REFUSED(m.register_.role = HD_ROLE_SHELL, "role: only workers and servers");
+	REFUSED(m.register_.role = HD_ROLE_SHELL, "role: only workers, servers");
 	REFUSED((void)snprintf(m.register_.host, sizeof(m.register_.host), "h9"),
 		"host: 'h9' is not in the topology");
 	REFUSED(m.register_.host[0] = '\0', "host: empty");

@@ -209,7 +209,7 @@ static void test_overrun(void **state) {
 		for (hd_ns at = net.now; at < net.now + HD_SECOND; at += HD_MS)
 			assert_true(
 				hd_controller_reserved_bps(net.controller, link, at)
-				<= hd_controller_estimate_bps(net.controller, link) * 1.00001
+				<= hd_controller_planned_bps(net.controller, link) * 1.00001
 			);
 	/* a ends at last: b moves up. */
 	say(server, net_report(peer_grant(a, 0, 1), 1, 0));

@@ -206,7 +206,7 @@ static void check_reservations(struct net *net) {
 			for (uint8_t j = 0; j < t->path_count; j++) {
 				uint32_t link = t->path[j];
 				hd_ns at = hd_ns_max(t->book[i].start, c->last_plan);
-				double most = hd_controller_estimate_bps(c, link) * 1.00001;
+				double most = hd_controller_planned_bps(c, link) * 1.00001;
 
 				if (at < t->book[i].end)
 					assert_true(

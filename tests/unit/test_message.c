@@ -169,7 +169,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 29);
+	assert_int_equal(kinds, 30);
 }
 
 static void test_every_truncation_is_refused(void **state) {

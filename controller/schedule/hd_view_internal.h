@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the view's files share. Not for users. */
+#ifndef HD_VIEW_INTERNAL_H
+#define HD_VIEW_INTERNAL_H
+
+#include "hd_view.h"
+
+#define HD_VIEW_LOADS_KEPT 32 /* newest reports of one link: 3 s at ten a second */
+
+struct hd_view_loads {
+	uint64_t count; /* all that came */
+	struct hd_view_load ring[HD_VIEW_LOADS_KEPT];
+};
+
+/* The link's reports; NULL when it has none (make: when there is no memory or no such link). */
+struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool make);
+/* The most that passed the link in any interval that touches [from, to); 0: no report covers all of that. */
+double hd_view_total_bps(const struct hd_view *view, uint32_t link, hd_ns from, hd_ns to);
+/* The link has carried this much: an estimate below it rises. */
+void hd_view_carried(struct hd_view *view, uint32_t link, double bps, hd_ns at);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_endpoint.h"
+#include "hd_limits.h"
+#include "hd_monitor.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_ACTIVE_NS (10 * HD_MS) /* between readings while ours flows */
+#define READ_IDLE_NS (50 * HD_MS)
+#define QUIET_LOADS                                                                                \
+	5 /* with nothing to tell every fifth message still leaves: it says that we live */
+#define SLOTS_MAX 64 /* readings of one interval */
+#define BUSY_SHARE 0.5 /* ours flows in a slot that has so much of the fastest slot's rate */
+#define ELASTIC_SHARE 0.25 /* of the fastest flow's rate */
+#define PEAK_SPAN_NS (1 * HD_SECOND) /* a peak fades by a factor of e in this time */
+
+struct slot {
+	hd_ns span;
+	uint64_t ours, others;
+};
+
+struct way {
+	struct hd_monitor_counts last;
+	uint64_t flow_bytes[HD_COUNTS_FLOWS]; /* of this interval */
+	double peak[HD_COUNTS_FLOWS]; /* bit/s */
+	bool alive[HD_COUNTS_FLOWS]; /* had bytes in the interval before */
+	uint32_t slot_count;
+	struct slot slot[SLOTS_MAX];
+};
+
+struct hd_monitor {
+	struct hd_monitor_config config;
+	char host[HD_NAME_BYTES_MAX + 1];
+	struct hd_endpoint *endpoint;
+	struct hd_session *session;
+	bool connected, seen;
+	hd_ns read_at, load_at; /* next */
+	hd_ns last_read, interval_began;
+	uint32_t quiet; /* intervals in which nothing passed */
+	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
+	struct way way[HD_COUNTS_WAYS];
+	struct hd_monitor_stats stats;
+};
+
+/* --- the session --- */
+
+static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
+	struct hd_monitor *m = owner;
+	struct hd_message message = {.kind = HD_MSG_REGISTER};
+
+	m->stats.registered = false;
+	message.register_.role = HD_ROLE_MONITOR;
+	memcpy(message.register_.host, m->host, sizeof(m->host));
+	/* A full queue is impossible here: the session is new. */
+	(void)hd_session_send(session, &message, now, sink);
+}
+
+static void on_message(
+	void *owner,
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_monitor *m = owner;
+
+	(void)session;
+	(void)now;
+	(void)sink;
+	if (message->kind == HD_MSG_REGISTERED)
+		m->stats.registered = true;
+	else if (message->kind == HD_MSG_REFUSE)
+		memcpy(m->stats.refused, message->refuse.text, sizeof(m->stats.refused));
+}
+
+static void on_closed(
+	void *owner,
+	struct hd_session *session,
+	enum hd_reason reason,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_monitor *m = owner;
+
+	(void)session;
+	(void)now;
+	(void)sink;
+	m->stats.registered = false;
+	if (text && text[0])
+		memcpy(m->stats.refused, text, strnlen(text, HD_TEXT_BYTES_MAX) + 1);
+	if (reason == HD_REASON_REFUSED)
+		m->session = NULL; /* freed: for good */
+}
+
+static const struct hd_endpoint_ops endpoint_ops = {
+	.opened = on_opened,
+	.message = on_message,
+	.closed = on_closed,
+};
+
+int hd_monitor_create(const struct hd_monitor_config *config, struct hd_monitor **monitor) {
+	struct hd_endpoint_config endpoint = {
+		.name = config->name,
+		.role = HD_ROLE_MONITOR,
+		.key_id = config->key_id,
+		.keys = config->keys,
+		.ops = &endpoint_ops,
+	};
+	struct hd_monitor *m;
+	int status;
+
+	if (!config->name || !config->host || !config->host[0] || !config->keys || !config->source
+	    || config->controller.ipv4 == 0 || strlen(config->host) > HD_NAME_BYTES_MAX)
+		return -EINVAL;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->config = *config;
+	if (m->config.interval_us == 0)
+		m->config.interval_us = HD_LOAD_INTERVAL_US;
+	memcpy(m->host, config->host, strlen(config->host));
+	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
+	endpoint.owner = m;
+	status = hd_endpoint_create(&endpoint, &m->endpoint);
+	if (status < 0) {
+		free(m);
+		return status;
+	}
+	*monitor = m;
+	return 0;
+}
+
+void hd_monitor_destroy(struct hd_monitor *monitor) {
+	if (!monitor)
+		return;
+	hd_endpoint_destroy(monitor->endpoint);
+	free(monitor);
+}
+
+const struct hd_monitor_stats *hd_monitor_stats(const struct hd_monitor *monitor) {
+	return &monitor->stats;
+}
+
+/* --- readings --- */
+
+static uint64_t grown(uint64_t now, uint64_t before) {
+	return now >= before ? now - before : 0;
+}
+
+static void add_slot(struct way *way, const struct hd_monitor_counts *counts, hd_ns span) {
+	struct slot slot = {.span = span, .ours = grown(counts->ours, way->last.ours)};
+
+	for (uint32_t i = 0; i < HD_COUNTS_FLOWS; i++) {
+		uint64_t bytes = grown(counts->flows[i], way->last.flows[i]);
+
+		way->flow_bytes[i] += bytes;
+		slot.others += bytes;
+	}
+	way->last = *counts;
+	if (way->slot_count < SLOTS_MAX) {
+		way->slot[way->slot_count++] = slot;
+		return;
+	}
+	way->slot[SLOTS_MAX - 1].span += slot.span;
+	way->slot[SLOTS_MAX - 1].ours += slot.ours;
+	way->slot[SLOTS_MAX - 1].others += slot.others;
+}
+
+static void read_counts(struct hd_monitor *m, hd_ns now) {
+	bool ours = false;
+
+	m->stats.readings++;
+	if (m->config.source->read(m->config.owner, m->counts) < 0) {
+		m->stats.failures++;
+		m->read_at = now + READ_IDLE_NS;
+		return;
+	}
+	for (int w = 0; w < HD_COUNTS_WAYS; w++) {
+		if (!m->seen)
+			m->way[w].last = m->counts[w];
+		ours = ours || m->counts[w].ours != m->way[w].last.ours;
+		if (m->seen && now > m->last_read)
+			add_slot(&m->way[w], &m->counts[w], now - m->last_read);
+	}
+	if (!m->seen) {
+		m->interval_began = now;
+		m->load_at = now + m->config.interval_us * HD_US;
+	}
+	m->seen = true;
+	m->last_read = now;
+	m->read_at = now + (ours ? READ_ACTIVE_NS : READ_IDLE_NS);
+}
+
+/* --- one message --- */
+
+struct report {
+	uint64_t ours, others, busy_ns, busy_ours, busy_others, steady_bps, elastic_bps;
+	uint16_t flows;
+};
+
+static double rate(const struct slot *slot) {
+	return (double)slot->ours / (double)slot->span;
+}
+
+static void report_bytes(const struct way *way, struct report *report) {
+	double fastest = 0;
+
+	for (uint32_t i = 0; i < way->slot_count; i++) {
+		report->ours += way->slot[i].ours;
+		report->others += way->slot[i].others;
+		fastest = fmax(fastest, rate(&way->slot[i]));
+	}
+	for (uint32_t i = 0; i < way->slot_count && fastest > 0; i++)
+		if (rate(&way->slot[i]) >= BUSY_SHARE * fastest) {
+			report->busy_ns += way->slot[i].span;
+			report->busy_ours += way->slot[i].ours;
+			report->busy_others += way->slot[i].others;
+		}
+}
+
+/* Two intervals without a byte end a flow; its peak fades otherwise. */
+static double flow_peak(struct way *way, uint32_t flow, hd_ns span) {
+	double now = (double)way->flow_bytes[flow] * 8e9 / (double)span;
+	bool alive = way->flow_bytes[flow] > 0;
+	double faded = way->peak[flow] * exp(-(double)span / (double)PEAK_SPAN_NS);
+
+	way->peak[flow] = alive || way->alive[flow] ? fmax(now, faded) : 0;
+	way->alive[flow] = alive;
+	way->flow_bytes[flow] = 0;
+	return way->peak[flow];
+}
+
+static void report_flows(struct way *way, hd_ns span, struct report *report) {
+	double fastest = 0, steady = 0, elastic = 0;
+
+	for (uint32_t i = 0; i < HD_COUNTS_FLOWS; i++)
+		fastest = fmax(fastest, flow_peak(way, i, span));
+	for (uint32_t i = 0; i < HD_COUNTS_FLOWS && fastest > 0; i++) {
+		if (way->peak[i] < ELASTIC_SHARE * fastest) {
+			steady += way->peak[i];
+			continue;
+		}
+		elastic += way->peak[i];
+		report->flows++;
+	}
+	report->steady_bps = (uint64_t)steady;
+	report->elastic_bps = (uint64_t)elastic;
+}
+
+static void say_load(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_LOAD};
+	struct report report[HD_COUNTS_WAYS] = {0};
+	hd_ns span = m->last_read - m->interval_began;
+	bool quiet = true;
+
+	for (int w = 0; w < HD_COUNTS_WAYS; w++) {
+		report_bytes(&m->way[w], &report[w]);
+		report_flows(&m->way[w], span, &report[w]);
+		quiet = quiet && report[w].ours + report[w].others == 0 && report[w].flows == 0;
+		m->way[w].slot_count = 0;
+	}
+	m->interval_began = m->last_read;
+	m->quiet = quiet ? m->quiet + 1 : 0;
+	if (!m->session || !m->stats.registered || m->quiet % QUIET_LOADS > 1)
+		return;
+	message.load = (struct hd_msg_load){
+		.interval_ns = span,
+		.out_ours = report[HD_COUNTS_OUT].ours,
+		.out_others = report[HD_COUNTS_OUT].others,
+		.out_busy_ns = report[HD_COUNTS_OUT].busy_ns,
+		.out_busy_ours = report[HD_COUNTS_OUT].busy_ours,
+		.out_busy_others = report[HD_COUNTS_OUT].busy_others,
+		.out_steady_bps = report[HD_COUNTS_OUT].steady_bps,
+		.out_elastic_bps = report[HD_COUNTS_OUT].elastic_bps,
+		.out_flows = report[HD_COUNTS_OUT].flows,
+		.in_ours = report[HD_COUNTS_IN].ours,
+		.in_others = report[HD_COUNTS_IN].others,
+		.in_busy_ns = report[HD_COUNTS_IN].busy_ns,
+		.in_busy_ours = report[HD_COUNTS_IN].busy_ours,
+		.in_busy_others = report[HD_COUNTS_IN].busy_others,
+		.in_steady_bps = report[HD_COUNTS_IN].steady_bps,
+		.in_elastic_bps = report[HD_COUNTS_IN].elastic_bps,
+		.in_flows = report[HD_COUNTS_IN].flows,
+	};
+	if (hd_session_send_once(m->session, &message, now, sink) == 0)
+		m->stats.loads++;
+}
+
+/* --- the core --- */
+
+static void monitor_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	struct hd_monitor *m = core;
+
+	for (size_t i = 0; i < count; i++)
+		hd_endpoint_receive(m->endpoint, now, &packets[i], sink);
+}
+
+static void monitor_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	struct hd_monitor *m = core;
+
+	if (!m->connected)
+		m->connected
+			= hd_endpoint_connect(m->endpoint, m->config.controller, now, &m->session)
+			== 0;
+	if (now >= m->read_at || (m->seen && now >= m->load_at))
+		read_counts(m, now);
+	if (m->seen && now >= m->load_at) {
+		m->load_at = now + m->config.interval_us * HD_US;
+		if (m->last_read > m->interval_began)
+			say_load(m, now, sink);
+	}
+	hd_endpoint_tick(m->endpoint, now, sink);
+}
+
+static hd_ns monitor_deadline(const void *core) {
+	const struct hd_monitor *m = core;
+	hd_ns at = hd_ns_min(m->read_at, hd_endpoint_deadline(m->endpoint));
+
+	if (!m->connected)
+		return 0;
+	return m->seen ? hd_ns_min(at, m->load_at) : at;
+}
+
+const struct hd_core_ops hd_monitor_ops = {
+	.receive = monitor_receive,
+	.tick = monitor_tick,
+	.deadline = monitor_deadline,
+};
