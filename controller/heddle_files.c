@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_epoch_file.h"
 #include "heddle_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #define TOPOLOGY_BYTES_MAX (16 << 20)
 
@@ -67,56 +65,23 @@ int heddle_topology(struct hd_log *log, const char *path, struct hd_topology **t
 	return status ? fail(log, EX_DATAERR, "--topology: %s: %s", path, error) : 0;
 }
 
-static int read_epoch(struct hd_log *log, const char *path, uint32_t *epoch) {
-	const char *what;
-	char *text, *end;
-	unsigned long value;
-
-	*epoch = 0;
-	if (access(path, F_OK) != 0 && errno == ENOENT)
-		return 0;
-	text = read_file(path, 32, &what);
-	if (!text)
-		return fail(log, EX_NOINPUT, "--state-dir: %s: %s", path, what);
-	value = strtoul(text, &end, 10);
-	what = end == text || (*end && *end != '\n') || value > UINT16_MAX ? "not an epoch" : NULL;
-	free(text);
-	if (what)
-		return fail(
-			log, EX_DATAERR, "--state-dir: %s: %s (a number up to 65535)", path, what
-		);
-	if (value == UINT16_MAX)
-		return fail(
-			log,
-			EX_DATAERR,
-			"--state-dir: %s: epochs are used up (65535): stop every node, remove it",
-			path
-		);
-	*epoch = (uint32_t)value;
-	return 0;
-}
-
-/* Written whole and synced before it is used: no two lives may have one epoch. */
-static int write_epoch(struct hd_log *log, const char *path, uint32_t epoch) {
-	char temporary[4096], text[16];
-	int fd, length = snprintf(text, sizeof(text), "%u\n", epoch);
-	bool good;
-
-	if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
-		return fail(log, EX_USAGE, "--state-dir: too long");
-	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return fail(log, EX_CANTCREAT, "--state-dir: %s: %s", temporary, strerror(errno));
-	good = write(fd, text, (size_t)length) == length && fsync(fd) == 0;
-	good = close(fd) == 0 && good && rename(temporary, path) == 0;
-	if (!good)
-		return fail(log, EX_IOERR, "--state-dir: %s: %s", path, strerror(errno));
-	return 0;
+static int exit_code(int status) {
+	switch (status) {
+	case -EBADMSG:
+	case -ERANGE:
+		return EX_DATAERR;
+	case -ENAMETOOLONG:
+		return EX_USAGE;
+	case -EIO:
+	case -ENOSPC:
+		return EX_IOERR;
+	default:
+		return EX_CANTCREAT;
+	}
 }
 
 int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch) {
-	char path[4000];
-	uint32_t last;
+	char error[512];
 	int status;
 
 	*epoch = 1;
@@ -130,14 +95,8 @@ int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch
 		);
 		return 0;
 	}
-	if (snprintf(path, sizeof(path), "%s/epoch", state_dir) >= (int)sizeof(path))
-		return fail(log, EX_USAGE, "--state-dir: too long");
-	if (mkdir(state_dir, 0755) < 0 && errno != EEXIST)
-		return fail(log, EX_CANTCREAT, "--state-dir: %s: %s", state_dir, strerror(errno));
-	status = read_epoch(log, path, &last);
-	if (!status)
-		status = write_epoch(log, path, last + 1);
-	if (!status)
-		*epoch = (uint16_t)(last + 1);
-	return status;
+	status = hd_epoch_file_next(state_dir, epoch, error, sizeof(error));
+	if (status == 0)
+		return 0;
+	return fail(log, exit_code(status), "--state-dir: %s", error);
 }

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The controller's one piece of state: DIR/epoch, a number that grows with every start. */
+#ifndef HD_EPOCH_FILE_H
+#define HD_EPOCH_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Takes the next epoch: it is on the disk, synced, before it is handed out, so no two lives have the same one, also
+ * when the power fails in between. On a full disk the old file is overwritten in place. The directory is made when
+ * it is missing. 0; -EBADMSG (not an epoch), -ERANGE (they are used up), -ENAMETOOLONG, or -errno; error says which
+ * file and what. */
+int hd_epoch_file_next(const char *directory, uint16_t *epoch, char *error, size_t error_bytes);
+
+#endif
