@@ -323,7 +323,8 @@ static void on_event(void *owner, const struct hd_event *event) {
 			"controller: %s: workers come directly",
 			hd_reason_name(event->reason)
 		);
-	else
+	/* One that fails has been spoken of. */
+	else if (event->kind != HD_EVENT_CHECKPOINT || program->failing == 0)
 		hd_log_event(program_log, event);
 	hd_event_log_add(program->log, event);
 }
@@ -474,6 +475,7 @@ static int with_keys(const struct options *o, const struct hd_keyring *keys) {
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
 		}
 		hd_event_log_on_trouble(program.log, say_log, NULL);
+		program.service.events = program.log;
 	}
 	status = open_driver(&program, o);
 	if (status == 0) {

@@ -392,6 +392,7 @@ static int with_log(struct program *program) {
 		if (status)
 			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
 		hd_event_log_on_trouble(program->events, say_log, NULL);
+		program->service.events = program->events;
 	}
 	status = with_journal(program);
 	if (hd_event_log_close(program->events) && !status)

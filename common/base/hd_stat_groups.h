@@ -45,6 +45,7 @@
 	S(log_lines, "lines", "lines logged", COUNTER, U64) \
 	S(log_errors, "lines", "of these, errors", COUNTER, U64) \
 	S(log_lost, "lines", "that could not be written: nobody reads the pipe, or the disk is full", COUNTER, U64) \
+	S(events_lost, "events", "that the event log could not take: the disk is full", COUNTER, U64) \
 	S(gathers, "snapshots", "times that these numbers were gathered", COUNTER, U64) \
 	S(gather_seconds, "seconds", "processor time spent on gathering them", COUNTER, F64)
 /* clang-format on */

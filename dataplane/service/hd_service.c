@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_program.h"
 #include "hd_service.h"
 
 #include <dirent.h>
@@ -171,6 +172,7 @@ void hd_service_gather(struct hd_service *s, struct hd_stats *stats) {
 		.log_lines = atomic_load(&s->log.lines),
 		.log_errors = atomic_load(&s->log.errors),
 		.log_lost = atomic_load(&s->log.lost),
+		.events_lost = hd_event_log_lost(s->events),
 		.gathers = ++s->gathers,
 		.gather_seconds = s->gather_seconds,
 	};

@@ -7,6 +7,7 @@
 #include "hd_driver.h"
 #include "hd_log.h"
 #include "hd_metrics.h"
+#include "hd_program.h"
 #include "hd_stat_groups.h"
 
 struct hd_service_options {
@@ -19,6 +20,7 @@ struct hd_service {
 	struct hd_log log;
 	struct hd_service_options options;
 	struct hd_driver *driver;
+	struct hd_event_log *events; /* the program's; NULL: none */
 	struct hd_desk *desk;
 	struct hd_metrics *metrics;
 	hd_ns started;
