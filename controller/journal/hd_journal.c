@@ -143,12 +143,22 @@ static void tell(struct hd_journal *j, int code) {
 			sizeof(text),
 			"%s: %s; records wait for it, %d at most",
 			j->file.path,
-			sqlite3_errmsg(j->file.db),
+			j->file.db ? sqlite3_errmsg(j->file.db) : sqlite3_errstr(code),
 			HD_JOURNAL_RECORDS_MAX
 		);
 	else
 		(void)snprintf(text, sizeof(text), "%s: can be written again", j->file.path);
 	j->config.say(j->config.owner, !j->bad, text);
+}
+
+/* A file that could not be opened for lack of room is opened with the first records that it has room for. */
+static int ensure_open(struct hd_journal *j) {
+	char error[256];
+
+	if (j->file.db || journal_file_open(&j->file, &j->config, error, sizeof(error)) == 0)
+		return SQLITE_OK;
+	journal_file_close(&j->file);
+	return SQLITE_FULL;
 }
 
 /* Writes the oldest records, which stay in the ring until that is done. With the lock; releases it. */
@@ -160,7 +170,9 @@ static void write_batch(struct hd_journal *j) {
 	for (size_t i = 0; i < count; i++)
 		j->batch[i] = slot(j, i);
 	pthread_mutex_unlock(&j->lock);
-	code = journal_file_write(&j->file, j->batch, count, calendar_offset_s());
+	code = ensure_open(j);
+	if (code == SQLITE_OK)
+		code = journal_file_write(&j->file, j->batch, count, calendar_offset_s());
 	if (code == SQLITE_OK && ++j->transactions % PRUNE_EVERY == 0)
 		(void)journal_file_prune(&j->file);
 	tell(j, code);
@@ -248,6 +260,11 @@ int hd_journal_open(
 	j->batch = calloc(BATCH_MAX, sizeof(const struct hd_record *));
 	if (j->ring && j->batch)
 		code = journal_file_open(&j->file, &j->config, error, error_bytes);
+	if (code == -ENOSPC) { /* a full disk stops no controller */
+		journal_file_close(&j->file);
+		tell(j, SQLITE_FULL);
+		code = 0;
+	}
 	if (code == 0) {
 		j->stats.file_bytes = journal_file_bytes(&j->file);
 		code = -pthread_create(&j->thread, NULL, run, j);

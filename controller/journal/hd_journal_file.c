@@ -288,6 +288,8 @@ uint64_t journal_file_bytes(const struct journal_file *file) {
 	sqlite3_stmt *statement;
 	uint64_t bytes = 0;
 
+	if (!file->db)
+		return 0;
 	if (sqlite3_prepare_v2(
 		    file->db,
 		    "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
@@ -423,7 +425,7 @@ static int to_errno(int code, int system) {
 		return -EPROTO;
 	if (code == SQLITE_CANTOPEN || code == SQLITE_PERM || code == SQLITE_READONLY)
 		return system ? -system : -EACCES;
-	return code == SQLITE_FULL ? -ENOSPC : -EIO;
+	return code == SQLITE_FULL || system == ENOSPC || system == EDQUOT ? -ENOSPC : -EIO;
 }
 
 int journal_file_open(

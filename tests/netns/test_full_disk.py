@@ -3,13 +3,15 @@
 """A full disk stops neither training nor the controller, and is reported: once in words, as events, in a counter. With
 room again everything becomes durable; nothing was lost, and the model is what the log says.
 
-    one small tmpfs: checkpoints, the controller's state, their event logs
+    one small tmpfs: checkpoints, the controller's state and journal, their event logs
 
 usage: test_full_disk.py BUILD"""
+import contextlib
 import json
 import pathlib
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,8 @@ class Small(survive.Cluster):
         if node in (self.controller, self.server):
             command[command.index("--events") + 1] = self.disk / f"events-{node.name}-{node.lives}"
             command += ["--metrics", METRICS]
+        if node is self.controller:
+            command += ["--journal", self.disk / "journal.sqlite"]
         return command
 
     def free(self):
@@ -118,6 +122,9 @@ def main():
         failed = [e for e in log if e["event"] == "checkpoint" and e.get("aux")]
         assert gaps and sum(gaps) > done, (gaps, done)
         print(f"{sum(gaps)} events lost in {len(gaps)} gaps, {len(failed)} failed checkpoints in the log")
+        with contextlib.closing(sqlite3.connect(disk / "journal.sqlite")) as journal:
+            lives = [row[0] for row in journal.execute("SELECT epoch FROM lives ORDER BY epoch")]
+        assert lives == [1, 2], lives
         problems += check_updates(cluster)
         for problem in problems:
             print("PROBLEM:", problem)
