@@ -44,7 +44,7 @@ static uint32_t number(const char *devargs, const char *key, uint32_t otherwise)
 	return n > 0 && n < UINT32_MAX ? (uint32_t)n : otherwise;
 }
 
-static int complete(struct dpdk_port *port, const char *key, const char *text) {
+int dpdk_complete_devargs(struct dpdk_port *port, const char *key, const char *text) {
 	size_t used = strlen(port->devargs), bytes;
 	int n;
 
@@ -54,11 +54,17 @@ static int complete(struct dpdk_port *port, const char *key, const char *text) {
 	return n < (int)(sizeof(port->devargs) - used) ? 0 : -E2BIG;
 }
 
+bool dpdk_has_devarg(const struct dpdk_port *port, const char *key) {
+	size_t bytes;
+
+	return find(port->devargs, key, &bytes) != NULL;
+}
+
 static int complete_number(struct dpdk_port *port, const char *key, uint32_t value) {
 	char text[16];
 
 	(void)snprintf(text, sizeof(text), "%u", value);
-	return complete(port, key, text);
+	return dpdk_complete_devargs(port, key, text);
 }
 
 /* The MTU of the interface behind a virtual port. */
@@ -81,8 +87,10 @@ static int read_mtu(struct dpdk_port *port, char *error, size_t error_bytes) {
 	}
 	if (fd >= 0)
 		close(fd);
-	if (code == 0)
+	if (code == 0) {
 		port->mtu = (uint32_t)request.ifr_mtu;
+		port->interface = (int)if_nametoindex(request.ifr_name);
+	}
 	return code;
 }
 
@@ -104,7 +112,7 @@ static int set_packet_ring(struct dpdk_port *port) {
 		code = complete_number(port, "blocksz", frame > BLOCK_BYTES ? frame : BLOCK_BYTES);
 	/* Without it frames would pass by the interface's queue: no shaping, no fairness. */
 	if (code == 0)
-		code = complete(port, "qdisc_bypass", "0");
+		code = dpdk_complete_devargs(port, "qdisc_bypass", "0");
 	port->ring_frames = count;
 	port->buffer_bytes = (uint16_t)(frame + RTE_PKTMBUF_HEADROOM);
 	port->buffers
@@ -129,7 +137,7 @@ static int set_xdp_ring(struct dpdk_port *port, char *error, size_t error_bytes)
 	if (port->mtu > 1500)
 		port->buffer_bytes = XDP_BUFFER_BYTES;
 	/* Busy polling makes the socket's own wake-ups come late or never (veth has none to poll). */
-	return complete(port, "busy_budget", "0");
+	return dpdk_complete_devargs(port, "busy_budget", "0");
 }
 
 static bool begins(const char *text, const char *with) {

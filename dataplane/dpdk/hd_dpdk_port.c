@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Probing, configuring and starting the port. */
 #include "hd_dpdk_private.h"
+#include "hd_dpdk_xdp.h"
 
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SEND_DESCRIPTORS 1024
 
@@ -189,8 +191,60 @@ static int choose_sleep(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]) {
 	return code;
 }
 
-int dpdk_open_port(struct hd_dpdk *d, char *error, size_t error_bytes) {
-	static bool before[DPDK_FDS_MAX]; /* under EAL's one-port-at-a-time lock below */
+/* --- the XDP program of an af_xdp port --- */
+
+/* Hands our program over, unless the devargs name another. Returns its descriptor, -1: none, or -errno. */
+static int offer_program(struct dpdk_port *port, char *error, size_t error_bytes) {
+#ifdef HD_WITH_BPF
+	char who[64] = "the interface", path[32];
+	int fd, code = dpdk_xdp_clear(port->interface, who, sizeof(who));
+
+	if (code < 0)
+		return fail(code, error, error_bytes, "port: %s: %s", port->devargs, who);
+	fd = dpdk_xdp_file();
+	if (fd < 0)
+		return fail(fd, error, error_bytes, "port: the XDP program");
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	code = dpdk_complete_devargs(port, "xdp_prog", path);
+	if (code < 0) {
+		close(fd);
+		return fail(code, error, error_bytes, "port");
+	}
+	port->steers = true;
+	return fd;
+#else
+	(void)port;
+	(void
+	)snprintf(error, error_bytes, "port: this build has no BPF program: add xdp_prog=FILE");
+	return -ENOTSUP;
+#endif
+}
+
+static int steer(struct hd_dpdk *d, char *error, size_t error_bytes) {
+	int code = 0;
+
+#ifdef HD_WITH_BPF
+	if (d->port.steers)
+		code = dpdk_xdp_steer(d->port.interface, d->self.ipv4, d->self.port);
+#endif
+	return code < 0 ? fail(code, error, error_bytes, "port: steering") : 0;
+}
+
+static void take_program_off(struct dpdk_port *port) {
+#ifdef HD_WITH_BPF
+	char who[64];
+
+	/* DPDK does it, but not after every failure. */
+	if (port->steers)
+		(void)dpdk_xdp_clear(port->interface, who, sizeof(who));
+#endif
+	port->steers = false;
+}
+
+/* --- all of it --- */
+
+static int set_up(struct hd_dpdk *d, char *error, size_t error_bytes) {
+	bool before[DPDK_FDS_MAX];
 	struct dpdk_port *port = &d->port;
 	int code;
 
@@ -200,11 +254,26 @@ int dpdk_open_port(struct hd_dpdk *d, char *error, size_t error_bytes) {
 		code = make_pool(port, error, error_bytes);
 	if (code == 0)
 		code = start(d, error, error_bytes);
-	if (code == 0) {
-		code = choose_sleep(d, before);
-		if (code < 0)
-			(void)fail(code, error, error_bytes, "port: %s: epoll", port->devargs);
+	if (code < 0)
+		return code;
+	code = choose_sleep(d, before);
+	if (code < 0)
+		return fail(code, error, error_bytes, "port: %s: epoll", port->devargs);
+	return steer(d, error, error_bytes);
+}
+
+int dpdk_open_port(struct hd_dpdk *d, char *error, size_t error_bytes) {
+	struct dpdk_port *port = &d->port;
+	int program = -1, code;
+
+	if (port->kind == DPDK_AF_XDP && !dpdk_has_devarg(port, "xdp_prog")) {
+		program = offer_program(port, error, error_bytes);
+		if (program < 0)
+			return program;
 	}
+	code = set_up(d, error, error_bytes);
+	if (program >= 0)
+		close(program);
 	if (code < 0)
 		dpdk_close_port(d);
 	return code;
@@ -221,6 +290,7 @@ void dpdk_close_port(struct hd_dpdk *d) {
 		if (info.device)
 			(void)rte_dev_remove(info.device);
 	}
+	take_program_off(port);
 	rte_mempool_free(port->pool);
 	port->pool = NULL;
 	port->probed = port->started = false;

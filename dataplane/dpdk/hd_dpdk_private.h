@@ -98,6 +98,8 @@ struct dpdk_port {
 	enum dpdk_sleep sleep;
 	uint16_t id;
 	bool probed, started;
+	int interface; /* behind a virtual port; 0: none */
+	bool steers; /* with our XDP program */
 	uint16_t queues;
 	uint32_t mtu;
 	uint32_t ring_frames;
@@ -147,6 +149,10 @@ int dpdk_start_eal(
 /* --- hd_dpdk_devargs.c ----------------------------------------------------------------------- */
 /* Completes the devargs, and sets what follows from them. 0 or -errno. */
 int dpdk_read_devargs(const char *devargs, struct dpdk_port *port, char *error, size_t error_bytes);
+
+/* Adds key=text unless the devargs have the key. 0 or -E2BIG. */
+int dpdk_complete_devargs(struct dpdk_port *port, const char *key, const char *text);
+bool dpdk_has_devarg(const struct dpdk_port *port, const char *key);
 
 /* --- hd_dpdk_port.c -------------------------------------------------------------------------- */
 /* Probes, configures and starts. On failure everything of it is gone again. 0 or -errno. */

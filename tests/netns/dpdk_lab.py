@@ -15,20 +15,27 @@ KERNEL = "10.79.0.77"  # of that host's kernel, on the same interface
 HERE = "10.79.0.2"  # ours
 
 
-def has_dpdk(program):
-    """Whether this build has the driver: it says so in words."""
-    done = subprocess.run([program, "--driver", "dpdk", "recv", "--listen", FABRIC], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=20)
-    return "this build has no dpdk" not in done.stderr
+def missing(program, kind):
+    """None, or why a node cannot be on such a port: the program says so in words."""
+    words = [program, "--driver", "dpdk", "recv", "--listen", FABRIC]
+    if kind == "af_xdp":
+        words += ["--port", "net_af_xdp0,iface=lo", "--address", f"{FABRIC}/24", "--eal", "--no-such-word"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    for why in ("this build has no dpdk", "this build has no BPF"):
+        if why in done.stderr:
+            return why
+    return None
 
 
 class Node:
     """A namespace with the interface v1, the other end of our v0, on which a node of dpdk's will live."""
 
-    def __init__(self, mtu=1500):
+    def __init__(self, kind="af_packet", mtu=1500):
+        self.kind = kind
         self.host = pen.Host()
-        subprocess.run(["ip", "link", "add", "name", "v0", "mtu", str(mtu), "type", "veth", "peer", "name", "v1",
-                        "mtu", str(mtu), "netns", str(self.host.holder.pid)], check=True)
+        one = ["numrxqueues", "1", "numtxqueues", "1"]  # af_xdp's socket has one queue
+        subprocess.run(["ip", "link", "add", "name", "v0", "mtu", str(mtu), *one, "type", "veth", "peer", "name", "v1",
+                        "mtu", str(mtu), *one, "netns", str(self.host.holder.pid)], check=True)
         subprocess.run(["ip", "addr", "add", f"{HERE}/24", "dev", "v0"], check=True)
         # Superframes that a kernel leaves for hardware to cut would arrive in one piece, truncated.
         subprocess.run(["ethtool", "-K", "v0", "tx-udp-segmentation", "off"], check=True, stdout=subprocess.DEVNULL)
@@ -37,9 +44,8 @@ class Node:
         self.host.run("ip", "link", "set", "v1", "up")
         self.host.run("ip", "link", "set", "lo", "up")
 
-    @staticmethod
-    def words(devargs="net_af_packet0,iface=v1", address=FABRIC):
-        return ["--driver", "dpdk", "--port", devargs, "--address", f"{address}/24"]
+    def words(self, interface="v1", address=FABRIC):
+        return ["--driver", "dpdk", "--port", f"net_{self.kind}0,iface={interface}", "--address", f"{address}/24"]
 
     def start(self, *command, **more):
         return subprocess.Popen(self.host.enter(*command), text=True, stdin=subprocess.DEVNULL,
@@ -52,6 +58,10 @@ class Node:
 
     def mac(self):
         return bytes.fromhex(self.link()["address"].replace(":", ""))
+
+    def program(self):
+        """The name of the XDP program on v1, None: there is none."""
+        return self.link().get("xdp", {}).get("prog", {}).get("name")
 
     def kernel_sockets(self):
         """Local ports of the kernel's UDP sockets in that namespace."""
@@ -68,8 +78,7 @@ class Telemetry:
     """rte_telemetry of a node, as dpdk-telemetry.py reads it."""
 
     def __init__(self, address=FABRIC, port=PORT):
-        base = "/var/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/tmp")
-        self.path = f"{base}/dpdk/heddle-{address}-{port}/dpdk_telemetry.v2"
+        self.path = f"{os.environ['RUNTIME_DIRECTORY']}/dpdk/heddle-{address}-{port}/dpdk_telemetry.v2"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pen.until(self.connects, f"telemetry at {self.path}")
         self.hello = json.loads(self.socket.recv(65536))

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The dpdk driver on af_packet, between namespaces: transfers in every pairing of drivers, with the port's
-counters equal to the messages; ARP and echo; a kernel that keeps its own traffic on the same interface and has
-no socket on the fabric's port; hostile frames dropped and counted one by one; silence that costs nothing.
+"""The dpdk driver on af_packet and on af_xdp, between namespaces: transfers in every pairing of drivers, with the
+port's counters equal to the messages; ARP and echo; a kernel that keeps its own traffic on the same interface and
+has no socket on the fabric's port; hostile frames dropped and counted one by one; silence that costs nothing.
 
-usage: test_dpdk.py BENCH_TRANSFER HEDDLE_CONTROLLER HEDDLECTL"""
+usage: test_dpdk.py af_packet|af_xdp BENCH_TRANSFER HEDDLE_CONTROLLER HEDDLECTL"""
 import json
+import os
 import pathlib
 import re
 import signal
@@ -78,15 +79,16 @@ def test_transfers(node, bench):
 
 def test_both(node, bench):
     """dpdk to dpdk: no kernel in between has an address of either."""
-    subprocess.run(["ip", "link", "add", "name", "w0", "type", "veth", "peer", "name", "w1", "netns",
+    one = ["numrxqueues", "1", "numtxqueues", "1"]
+    subprocess.run(["ip", "link", "add", "name", "w0", *one, "type", "veth", "peer", "name", "w1", *one, "netns",
                     str(node.host.holder.pid)], check=True)
     subprocess.run(["ip", "link", "set", "w0", "up"], check=True)
     node.host.run("ip", "link", "set", "w1", "up")
     sizes = ["--bytes", str(BYTES), "--count", str(COUNT)]
     receiver = started(node.start(bench, "recv", "--listen", "10.80.0.1", *sizes,
-                                  *node.words("net_af_packet0,iface=w1", "10.80.0.1")))
+                                  *node.words("w1", "10.80.0.1")))
     sender = subprocess.run([bench, "send", "--peer", "10.80.0.1", *sizes,
-                             *node.words("net_af_packet0,iface=w0", "10.80.0.2")],
+                             *node.words("w0", "10.80.0.2")],
                             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
     sent, got = json.loads(sender.stdout.splitlines()[-1]), finish(receiver)
     print("dpdk to dpdk:", sent, got, sep="\n   ")
@@ -122,31 +124,34 @@ def test_neighbourhood(node, telemetry):
     assert sum(after[n] - now[n] for n in after if n.startswith("drop_")) == 0, "the kernel's traffic was looked at"
 
 
-def hostile(wire):
-    """[(counter, function that sends one such frame)]. Not fragments: af_packet has the kernel put them together."""
+def hostile(wire, kind):
+    """[(counter, function that sends one such frame)]. Not fragments: af_packet has the kernel put them together. What
+    is not for the fabric's port never comes to af_xdp's socket: it is the kernel's."""
     mac, peer = wire.mac, wire.peer
     good = lab.udp(b"x" * 30)
 
     def ip(*body, **fields):
         return lambda: wire.send(0x0800, lab.ipv4(*body, **fields))
 
-    return [
+    kernels = [] if kind == "af_xdp" else [
+        ("ip_header", ip(17, good, first=0x44)),
+        ("protocol", ip(6, b"\0" * 20)),
+        ("udp_port", ip(17, lab.udp(b"x", port=53))),
+        ("icmp_type", ip(1, b"\5\0" + b"\0" * 30)),
+    ]
+    return kernels + [
         ("other_mac", lambda: wire.send(0x0800, lab.ipv4(17, good), target=b"\xff" * 6)),
         ("source_mac", lambda: wire.send(0x0800, lab.ipv4(17, good), source=b"\1\0\x5e\0\0\1")),
-        ("ip_header", ip(17, good, first=0x44)),
         ("ip_header", ip(17, good, total=10)),
         ("truncated", ip(17, good, total=1400)),
         ("ip_checksum", ip(17, good, checksum=0x1234)),
         ("source_ip", ip(17, good, source="224.0.0.1")),
         ("source_ip", ip(17, good, source="127.0.0.1")),
         ("source_ip", ip(17, good, source=lab.FABRIC)),
-        ("protocol", ip(6, b"\0" * 20)),
         ("udp_length", ip(17, lab.udp(b"x" * 30, length=500))),
         ("udp_length", ip(17, lab.udp(b"x" * 30, length=3))),
-        ("udp_port", ip(17, lab.udp(b"x", port=53))),
         ("udp_port", ip(17, lab.udp(b"x", source_port=0))),
         ("udp_checksum", ip(17, lab.udp(b"x" * 30, check=0x7777))),
-        ("icmp_type", ip(1, b"\5\0" + b"\0" * 30)),
         ("icmp_checksum", ip(1, b"\x08\0\x12\x34" + b"\0" * 30)),
         ("arp_form", lambda: wire.send(0x0806, lab.arp(1, mac, lab.HERE, b"\0" * 6, lab.FABRIC, kind=6))),
         ("arp_sender", lambda: wire.send(0x0806, lab.arp(2, peer, lab.HERE, peer, lab.FABRIC))),
@@ -156,7 +161,7 @@ def hostile(wire):
 
 def test_hostile(node, telemetry):
     wire = lab.Wire(node.mac())
-    for name, send in hostile(wire):
+    for name, send in hostile(wire, node.kind):
         before = telemetry.driver()
         send()
         pen.until(lambda: telemetry.driver()[f"drop_{name}"] == before[f"drop_{name}"] + 1, f"drop_{name}", 5)
@@ -231,22 +236,46 @@ def test_controller(node, controller, shell):
         test_neighbourhood(node, telemetry)
         test_hostile(node, telemetry)
         lab.check_identity(telemetry.driver(), telemetry.port())
-        test_link_down(node, telemetry)
+        if node.kind == "af_packet":
+            test_link_down(node, telemetry)
         heddlectl(shell, folder)
+        if node.kind == "af_xdp":
+            process = test_program(node, process, [controller, "--key-file", f"{folder}/key", *node.words()])
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         assert process.returncode == 0, process.returncode
+        assert node.program() is None, "an XDP program stays behind"
+
+
+def test_program(node, process, command):
+    """One node an interface; what a killed one leaves is taken off by the next. Returns that."""
+    assert node.program() == "heddle_steer", node.link()
+    second = node.start(*command, stderr=subprocess.PIPE)
+    _, error = second.communicate(timeout=20)
+    assert second.returncode == 69 and f"process {process.pid}" in error, (second.returncode, error)
+    # (The flood before it may have used up the echoes of a second.)
+    pen.until(lambda: ping(lab.FABRIC) == 5, "echo beside the second one", 10)
+    process.kill()
+    process.communicate()
+    assert node.program() == "heddle_steer", "the kernel took it off by itself: the rest says nothing"
+    process = node.start(*command)
+    assert lab.FABRIC in process.stdout.readline()
+    assert ping(lab.FABRIC) == 5, "the next one gets no frames"
+    return process
 
 
 def main():
     pen.enter()
-    bench, controller, shell = sys.argv[1:4]
-    if not lab.has_dpdk(bench):
-        pen.skip("built without dpdk")
-    node = lab.Node()
-    test_transfers(node, bench)
-    test_both(node, bench)
-    test_controller(node, controller, shell)
+    kind, bench, controller, shell = sys.argv[1:5]
+    why = lab.missing(bench, kind)
+    if why:
+        pen.skip(why)
+    with tempfile.TemporaryDirectory(prefix="heddle-dpdk-") as folder:
+        os.environ["RUNTIME_DIRECTORY"] = folder  # EAL's: other tests have nodes of the same address
+        node = lab.Node(kind)
+        test_transfers(node, bench)
+        test_both(node, bench)
+        test_controller(node, controller, shell)
     return 0
 
 
