@@ -165,6 +165,7 @@ struct hd_server_stats {
 const struct hd_server_stats *hd_server_stats(const struct hd_server *server);
 /* Adds these, the endpoint's and where each job stands, with what each means. */
 extern const struct hd_stat_group hd_server_group, hd_server_job_group;
+extern const struct hd_stat_group *const hd_server_groups[]; /* NULL after the last */
 void hd_server_gather(const struct hd_server *server, struct hd_stats *stats);
 
 /* Copies the newest entries of the commit log, oldest of them first; returns how many. */

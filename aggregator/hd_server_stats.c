@@ -83,6 +83,9 @@ const struct hd_stat_group hd_server_job_group = {
 	.count = sizeof(job_stats) / sizeof(job_stats[0]),
 };
 
+const struct hd_stat_group *const hd_server_groups[]
+	= {&hd_server_group, &hd_endpoint_group, &hd_server_job_group, NULL};
+
 void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 	const struct hd_job *job;
 

@@ -441,7 +441,9 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 
 static int serve(struct program *program, const struct options *o) {
 	char error[256];
-	int status = hd_service_start(&program->service, program->driver, error, sizeof(error));
+	int status = hd_service_start(
+		&program->service, program->driver, hd_server_groups, error, sizeof(error)
+	);
 
 	if (status < 0) {
 		status

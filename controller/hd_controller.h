@@ -76,6 +76,8 @@ char *hd_controller_table(
 	const char **error
 );
 
+/* Its own groups, NULL after the last. */
+extern const struct hd_stat_group *const hd_controller_groups[];
 /* Adds every counter and gauge: the core's own groups, and what ops->gather adds. */
 void hd_controller_stats(const struct hd_controller *controller, struct hd_stats *stats);
 

@@ -122,6 +122,16 @@ const struct hd_stat_group ctl_ended_group = {
 	.count = COUNT(ended_stats),
 };
 
+const struct hd_stat_group *const hd_controller_groups[] = {
+	&ctl_gauge_group,
+	&ctl_counter_group,
+	&ctl_ended_group,
+	&hd_endpoint_group,
+	&ctl_job_group,
+	&ctl_link_group,
+	NULL,
+};
+
 static void add_gauges(const struct hd_controller *c, struct hd_stats *stats) {
 	struct ctl_gauges g = {
 		.nodes = c->node_count,

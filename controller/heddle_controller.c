@@ -329,12 +329,20 @@ static int open_driver(struct program *program) {
 }
 
 static int with_driver(struct program *program) {
+	const struct hd_stat_group *groups[HD_STAT_VALUES_MAX];
+	size_t count = 0;
 	char error[256];
 	int status = open_driver(program);
 
+	while (hd_controller_groups[count]) {
+		groups[count] = hd_controller_groups[count];
+		count++;
+	}
+	groups[count] = &hd_journal_group;
+	groups[count + 1] = NULL;
 	if (status)
 		return status;
-	status = hd_service_start(&program->service, program->driver, error, sizeof(error));
+	status = hd_service_start(&program->service, program->driver, groups, error, sizeof(error));
 	if (status)
 		status
 			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,

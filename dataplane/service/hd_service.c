@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_program.h"
 #include "hd_service.h"
+#ifdef HD_WITH_DPDK
+#include "hd_telemetry.h"
+#endif
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,6 +13,8 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#define GROUPS_MAX 32
 
 bool hd_service_take_option(struct hd_service_options *options, int id, const char *value) {
 	switch (id) {
@@ -45,23 +50,10 @@ static void wake_driver(void *owner) {
 	hd_driver_wake(((struct hd_service *)owner)->driver);
 }
 
-int hd_service_start(
-	struct hd_service *s,
-	struct hd_driver *driver,
-	char *error,
-	size_t error_bytes
-) {
+static int start_metrics(struct hd_service *s, char *error, size_t error_bytes) {
 	char bound[HD_ADDR_TEXT_BYTES];
 	int status;
 
-	s->driver = driver;
-	if (!s->options.metrics)
-		return 0;
-	s->desk = hd_desk_open(wake_driver, s);
-	if (!s->desk) {
-		(void)snprintf(error, error_bytes, "no memory");
-		return -ENOMEM;
-	}
 	status = hd_metrics_open(s->options.metrics, s->desk, &s->metrics, error, error_bytes);
 	if (status)
 		return status;
@@ -70,7 +62,60 @@ int hd_service_start(
 	return 0;
 }
 
+/* A nicety: whoever cannot have it works without. */
+static void start_telemetry(struct hd_service *s, const struct hd_stat_group *const *groups) {
+#ifdef HD_WITH_DPDK
+	const struct hd_stat_group *all[GROUPS_MAX] = {
+		&hd_process_group,
+		&hd_core_group,
+		&hd_port_group,
+		&hd_queue_group,
+	};
+	size_t count = 4;
+	int status;
+
+	if (strcmp(hd_driver_name(s->driver), "dpdk") != 0)
+		return;
+	while (*groups && count + 1 < GROUPS_MAX)
+		all[count++] = *groups++;
+	all[count] = NULL;
+	status = hd_telemetry_start(s->desk, all);
+	if (status)
+		hd_log_say(
+			&s->log,
+			HD_LOG_WARNING,
+			"telemetry",
+			NULL,
+			"telemetry: %s",
+			strerror(-status)
+		);
+#else
+	(void)s;
+	(void)groups;
+#endif
+}
+
+int hd_service_start(
+	struct hd_service *s,
+	struct hd_driver *driver,
+	const struct hd_stat_group *const *groups,
+	char *error,
+	size_t error_bytes
+) {
+	s->driver = driver;
+	s->desk = hd_desk_open(wake_driver, s);
+	if (!s->desk) {
+		(void)snprintf(error, error_bytes, "no memory");
+		return -ENOMEM;
+	}
+	start_telemetry(s, groups);
+	return s->options.metrics ? start_metrics(s, error, error_bytes) : 0;
+}
+
 void hd_service_stop(struct hd_service *s) {
+#ifdef HD_WITH_DPDK
+	hd_telemetry_stop();
+#endif
 	hd_metrics_close(s->metrics);
 	hd_desk_close(s->desk);
 	s->metrics = NULL;

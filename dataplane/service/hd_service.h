@@ -39,10 +39,12 @@ int hd_service_init(
 	const char *node,
 	const struct hd_service_options *options
 );
-/* Begins to listen, when that was asked for. 0 or -errno, said with an error in words. */
+/* Begins to listen, when that was asked for, and to answer telemetry on a driver that has it. groups: those
+ * of the core, NULL after the last. 0 or -errno with error in words. */
 int hd_service_start(
 	struct hd_service *service,
 	struct hd_driver *driver,
+	const struct hd_stat_group *const *groups,
 	char *error,
 	size_t error_bytes
 );

@@ -85,10 +85,11 @@ def main():
                                     "--listen", "127.0.0.1:0")
         server, _ = start(program("aggregator/heddle-server"), "--key-file", keys, "--listen", "127.0.0.1:0",
                           "--controller", address, "--host", "ps")
-        job = subprocess.Popen([program("worker-lib/heddle-run"), "-n", "3", "--controller", address, "--key-file", keys,
-                                "--job", "digits", "--tenant", "unit", "--", program("worker-lib/heddle-train"),
-                                "--compute-ms", "30", "--model", "mlp:512", "--quiet"], stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        job = subprocess.Popen([program("worker-lib/heddle-run"), "-n", "3", "--controller", address,
+                                "--key-file", keys, "--job", "digits", "--tenant", "unit", "--",
+                                program("worker-lib/heddle-train"), "--compute-ms", "30", "--model", "mlp:512",
+                                "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               stdin=subprocess.DEVNULL)
         shell = Shell({"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
         end = time.monotonic() + DEADLINE_S
         while not any(row["applied"] > 20 for row in shell.rows("jobs")["rows"]):

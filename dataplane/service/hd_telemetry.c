@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_telemetry.h"
+
+#include <rte_telemetry.h>
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PREFIX "/heddle/"
+#define GROUPS_MAX 32
+#define TIMEOUT_MS 2000
+
+/* A callback of telemetry has no argument for its owner: these are the process's. */
+static struct {
+	pthread_rwlock_t lock; // write: start, stop; read: the callbacks, while they ask
+	struct hd_desk *desk;
+	size_t count;
+	struct {
+		char command[64];
+		const char *name, *help;
+	} groups[GROUPS_MAX];
+} telemetry = {.lock = PTHREAD_RWLOCK_INITIALIZER};
+
+struct question {
+	const char *group; /* its name */
+	const char *text; /* part of a label; "" any */
+	struct rte_tel_data *data;
+	int status;
+};
+
+static void
+add_value(struct rte_tel_data *data, const struct hd_stat *stat, const union hd_stat_value *value) {
+	char text[32];
+
+	if (stat->type == HD_STAT_U64) {
+		(void)rte_tel_data_add_dict_u64(data, stat->name, value->u64);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "%.9g", value->f64);
+	(void)rte_tel_data_add_dict_string(data, stat->name, text);
+}
+
+static void add_row(struct rte_tel_data *data, const struct hd_stats_row *row) {
+	const struct hd_stat_group *group = row->group;
+
+	(void)rte_tel_data_start_dict(data);
+	for (int i = 0; i < HD_STAT_LABELS_MAX && group->label[i]; i++)
+		(void)rte_tel_data_add_dict_string(data, group->label[i], row->label[i]);
+	for (uint16_t i = 0; i < group->count; i++)
+		add_value(data, &group->stats[i], &row->value[i]);
+}
+
+static bool wanted(const struct hd_stats_row *row, const char *text) {
+	if (!text[0])
+		return true;
+	for (int i = 0; i < HD_STAT_LABELS_MAX && row->group->label[i]; i++)
+		if (strstr(row->label[i], text))
+			return true;
+	return false;
+}
+
+/* One row of a list; telemetry frees it with the list. False: the list is full. */
+static bool append(struct rte_tel_data *list, const struct hd_stats_row *row) {
+	struct rte_tel_data *item = rte_tel_data_alloc();
+
+	if (!item)
+		return false;
+	add_row(item, row);
+	if (rte_tel_data_add_array_container(list, item, 0) == 0)
+		return true;
+	rte_tel_data_free(item);
+	return false;
+}
+
+static void visit(void *owner, const struct hd_stats *stats) {
+	struct question *q = owner;
+
+	for (size_t i = 0; i < hd_stats_count(stats); i++) {
+		struct hd_stats_row row = hd_stats_row(stats, i);
+
+		if (strcmp(row.group->name, q->group) != 0)
+			continue;
+		if (!row.group->label[0]) {
+			add_row(q->data, &row);
+			q->status = 0;
+			return;
+		}
+		if (q->status)
+			(void)rte_tel_data_start_array(q->data, RTE_TEL_CONTAINER);
+		q->status = 0;
+		if (wanted(&row, q->text) && !append(q->data, &row))
+			return;
+	}
+}
+
+static const char *group_of(const char *command) {
+	for (size_t i = 0; i < telemetry.count; i++)
+		if (strcmp(telemetry.groups[i].command, command) == 0)
+			return telemetry.groups[i].name;
+	return NULL;
+}
+
+static int on_group(const char *command, const char *parameters, struct rte_tel_data *data) {
+	struct question q = {.text = parameters ? parameters : "", .data = data, .status = -ENOENT};
+	int status = -ENOENT;
+
+	pthread_rwlock_rdlock(&telemetry.lock);
+	q.group = group_of(command);
+	if (q.group && telemetry.desk)
+		status = hd_desk_read(telemetry.desk, TIMEOUT_MS, visit, &q);
+	pthread_rwlock_unlock(&telemetry.lock);
+	return status ? status : q.status;
+}
+
+static int on_groups(const char *command, const char *parameters, struct rte_tel_data *data) {
+	(void)command;
+	(void)parameters;
+	(void)rte_tel_data_start_dict(data);
+	pthread_rwlock_rdlock(&telemetry.lock);
+	for (size_t i = 0; i < telemetry.count; i++)
+		(void)rte_tel_data_add_dict_string(
+			data, telemetry.groups[i].name, telemetry.groups[i].help
+		);
+	pthread_rwlock_unlock(&telemetry.lock);
+	return 0;
+}
+
+static int register_group(const struct hd_stat_group *group) {
+	char *command = telemetry.groups[telemetry.count].command;
+	char help[RTE_TEL_MAX_STRING_LEN];
+
+	(void)snprintf(command, sizeof(telemetry.groups[0].command), PREFIX "%s", group->name);
+	(void)snprintf(
+		help,
+		sizeof(help),
+		"Counters of %s%s",
+		group->help,
+		group->label[0] ? ". Parameter: part of a name" : ""
+	);
+	telemetry.groups[telemetry.count].name = group->name;
+	telemetry.groups[telemetry.count].help = group->help;
+	telemetry.count++;
+	return rte_telemetry_register_cmd(command, on_group, help);
+}
+
+int hd_telemetry_start(struct hd_desk *desk, const struct hd_stat_group *const *groups) {
+	int status = 0;
+
+	pthread_rwlock_wrlock(&telemetry.lock);
+	telemetry.desk = desk;
+	if (telemetry.count == 0)
+		status = rte_telemetry_register_cmd(
+			PREFIX "groups",
+			on_groups,
+			"Groups of Heddle's counters. Takes no parameters"
+		);
+	/* A second service of this process has the same groups. */
+	for (bool first = telemetry.count == 0; first && *groups && status == 0; groups++)
+		status = telemetry.count < GROUPS_MAX ? register_group(*groups) : -ENOSPC;
+	pthread_rwlock_unlock(&telemetry.lock);
+	return status;
+}
+
+void hd_telemetry_stop(void) {
+	pthread_rwlock_wrlock(&telemetry.lock);
+	telemetry.desk = NULL;
+	pthread_rwlock_unlock(&telemetry.lock);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The node's numbers through DPDK's telemetry socket, for dpdk-telemetry.py and what else reads it:
+ *   /heddle/groups           names and meanings of the groups
+ *   /heddle/<group>          {stat: value}, or a list with one of them for each port, job, link ...
+ *   /heddle/<group>,TEXT     those of which some label contains TEXT
+ * Values that are no whole numbers are texts, as telemetry has none. An answer is 16 KiB at most: of long
+ * lists the beginning. The driver itself has /heddle/driver.
+ */
+#ifndef HD_TELEMETRY_H
+#define HD_TELEMETRY_H
+
+#include "hd_desk.h"
+
+/* Registers a command for each of the groups (NULL after the last), once a process, after EAL came up.
+ * The desk answers until hd_telemetry_stop(). 0 or -errno. */
+int hd_telemetry_start(struct hd_desk *desk, const struct hd_stat_group *const *groups);
+void hd_telemetry_stop(void);
+
+#endif
