@@ -62,14 +62,29 @@ static bool wanted(const struct hd_stats_row *row, const char *text) {
 	return false;
 }
 
-/* One row of a list; telemetry frees it with the list. False: the list is full. */
-static bool append(struct rte_tel_data *list, const struct hd_stats_row *row) {
+/* The row's labels, as telemetry allows names: letters, digits, '_' and '/'. */
+static void row_name(const struct hd_stats_row *row, char *name, size_t bytes) {
+	size_t used = 0;
+
+	for (int i = 0; i < HD_STAT_LABELS_MAX && row->group->label[i]; i++) {
+		if (used && used + 1 < bytes)
+			name[used++] = '/';
+		for (const char *at = row->label[i]; *at && used + 1 < bytes; at++)
+			name[used++] = isalnum((unsigned char)*at) ? *at : '_';
+	}
+	name[used] = '\0';
+}
+
+/* One row under its name; telemetry frees it with the rest. False: there is no more room. */
+static bool append(struct rte_tel_data *rows, const struct hd_stats_row *row) {
 	struct rte_tel_data *item = rte_tel_data_alloc();
+	char name[RTE_TEL_MAX_STRING_LEN];
 
 	if (!item)
 		return false;
 	add_row(item, row);
-	if (rte_tel_data_add_array_container(list, item, 0) == 0)
+	row_name(row, name, sizeof(name));
+	if (rte_tel_data_add_dict_container(rows, name, item, 0) == 0)
 		return true;
 	rte_tel_data_free(item);
 	return false;
@@ -89,7 +104,7 @@ static void visit(void *owner, const struct hd_stats *stats) {
 			return;
 		}
 		if (q->status)
-			(void)rte_tel_data_start_array(q->data, RTE_TEL_CONTAINER);
+			(void)rte_tel_data_start_dict(q->data);
 		q->status = 0;
 		if (wanted(&row, q->text) && !append(q->data, &row))
 			return;

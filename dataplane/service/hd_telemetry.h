@@ -2,7 +2,8 @@
 /*
  * The node's numbers through DPDK's telemetry socket, for dpdk-telemetry.py and what else reads it:
  *   /heddle/groups           names and meanings of the groups
- *   /heddle/<group>          {stat: value}, or a list with one of them for each port, job, link ...
+ *   /heddle/<group>          {stat: value}, or one of these for each port, job, link ... under its name,
+ *                            in which what is no letter or digit is '_'
  *   /heddle/<group>,TEXT     those of which some label contains TEXT
  * Values that are no whole numbers are texts, as telemetry has none. An answer is 16 KiB at most: of long
  * lists the beginning. The driver itself has /heddle/driver.
