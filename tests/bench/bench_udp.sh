@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The udp driver over an unshaped veth pair, with and without GSO and GRO, beside iperf3's TCP.
+# The udp driver over an unshaped veth pair, with and without GSO and GRO, beside iperf3 with CUBIC.
 # usage: bench_udp.sh BENCH_UDP
 set -eu
 [ "$(id -u)" = 0 ] || { echo "needs root for network namespaces"; exit 77; }
@@ -24,6 +24,6 @@ done
 ip netns exec "$b" iperf3 -s -1 >/dev/null 2>&1 &
 server=$!
 sleep 0.3
-ip netns exec "$a" iperf3 -c 10.77.0.2 -t 2 -f g |
-	awk '/receiver/ { print "iperf3 TCP received            " $7, "Gbit/s" }'
+ip netns exec "$a" iperf3 -C cubic -c 10.77.0.2 -t 2 -f g |
+	awk '/receiver/ { print "iperf3 CUBIC received          " $7, "Gbit/s" }'
 wait $server
