@@ -353,6 +353,24 @@ read_partitions(struct hd_reader *reader, const json_t *value, const char *path,
 	);
 }
 
+static void
+read_stops(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario *scenario = into;
+
+	hd_read_array(
+		reader,
+		value,
+		path,
+		&(struct hd_field_array){
+			scenario->stops,
+			&scenario->stop_count,
+			HD_SCENARIO_EVENTS_MAX,
+			sizeof(scenario->stops[0]),
+			partition_fields,
+		}
+	);
+}
+
 static const struct hd_field fault_fields[] = {
 	{"loss", HD_FIELD_NUMBER, AT(hd_scenario, loss), 0, 1, false, NULL},
 	{"duplicate", HD_FIELD_NUMBER, AT(hd_scenario, duplicate), 0, 1, false, NULL},
@@ -360,6 +378,7 @@ static const struct hd_field fault_fields[] = {
 	{"skew_ppm", HD_FIELD_U32, AT(hd_scenario, skew_ppm), 0, 100000, false, NULL},
 	{"crash", HD_FIELD_OTHER, 0, 0, 0, false, read_crashes},
 	{"partition", HD_FIELD_OTHER, 0, 0, 0, false, read_partitions},
+	{"stop", HD_FIELD_OTHER, 0, 0, 0, false, read_stops},
 	{0},
 };
 
@@ -487,6 +506,8 @@ static void check_together(struct hd_reader *reader, const struct hd_scenario *s
 		check_place(
 			reader, "faults.partition", i, "node", s->partitions[i].node, s->workers
 		);
+	for (uint32_t i = 0; i < s->stop_count; i++)
+		check_place(reader, "faults.stop", i, "node", s->stops[i].node, s->workers);
 	if (s->name[strspn(s->name, NAME_CHARACTERS)] || !*s->name)
 		hd_reader_fail(reader, "name", "must be 1..64 letters, digits, . _ -");
 }

@@ -74,7 +74,7 @@ enum hd_scenario_do {
 	HD_DO_LEAVE /* gracefully; simulator only */
 };
 
-/* A crash (down for so long) or a partition (cut off for so long). */
+/* A crash (down for so long), a partition (cut off) or a stop (SIGSTOP until then). */
 struct hd_scenario_fault {
 	double at_s, for_s;
 	struct hd_place node;
@@ -110,9 +110,10 @@ struct hd_scenario {
 	struct hd_scenario_event events[HD_SCENARIO_EVENTS_MAX];
 	double loss, duplicate, reorder;
 	uint32_t skew_ppm;
-	uint32_t crash_count, partition_count;
+	uint32_t crash_count, partition_count, stop_count;
 	struct hd_scenario_fault crashes[HD_SCENARIO_EVENTS_MAX];
 	struct hd_scenario_fault partitions[HD_SCENARIO_EVENTS_MAX];
+	struct hd_scenario_fault stops[HD_SCENARIO_EVENTS_MAX];
 	struct hd_scenario_sim sim;
 };
 

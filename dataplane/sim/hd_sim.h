@@ -80,6 +80,9 @@ struct hd_sim_stats {
 };
 const struct hd_sim_stats *hd_sim_stats(const struct hd_sim *sim);
 
+#define HD_SIM_SOCKET_BYTES                                                                        \
+	425984 /* twice Linux's net.core.rmem_max, which is what SO_RCVBUF gets at most */
+
 /* --- nodes --------------------------------------------------------------------------------- */
 struct hd_sim_clock {
 	int64_t offset_ns; /* >= 0 at time 0, so that node time never underflows */
@@ -101,6 +104,10 @@ int hd_sim_node(struct hd_sim *sim, const struct hd_sim_node_config *config);
 void hd_sim_node_start(struct hd_sim *sim, int node, struct hd_node core);
 /* Stops it at once, as a crash does: the caller destroys the core. */
 void hd_sim_node_stop(struct hd_sim *sim, int node);
+/* Freezes it, as SIGSTOP does: its clock goes on, its socket takes HD_SIM_SOCKET_BYTES and then drops, nothing else
+ * happens. Thawed, it finds its packets and its timers at once. */
+void hd_sim_node_freeze(struct hd_sim *sim, int node, bool frozen);
+bool hd_sim_node_frozen(const struct hd_sim *sim, int node);
 bool hd_sim_node_runs(const struct hd_sim *sim, int node);
 struct hd_addr hd_sim_node_address(const struct hd_sim *sim, int node);
 /* For calls into the core from outside (a push): its sink and its clock. Call hd_sim_node_poke()

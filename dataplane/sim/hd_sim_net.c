@@ -224,10 +224,11 @@ static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 static void deliver(struct hd_sim *sim, struct sim_packet *packet) {
 	if (packet->from_host != packet->to_host)
 		count_card(sim, packet, HD_SIM_DOWN);
-	if (packet->flow >= 0)
-		sim_flow_deliver(sim, packet);
-	else
+	if (packet->flow < 0) {
 		sim_node_deliver(sim, packet);
+		return;
+	}
+	sim_flow_deliver(sim, packet);
 	sim_packet_put(sim, packet);
 }
 

@@ -141,6 +141,7 @@ int hd_sim_node(struct hd_sim *sim, const struct hd_sim_node_config *config) {
 		.wake_at = HD_NEVER,
 		.next = sim->hosts[config->host].nodes,
 	};
+	node->held_end = &node->held;
 	sim->hosts[config->host].nodes = node;
 	sim->nodes[sim->node_count++] = node;
 	return node->index;
@@ -166,9 +167,24 @@ void hd_sim_node_start(struct hd_sim *sim, int index, struct hd_node core) {
 	schedule(sim, node);
 }
 
+static void drop_held(struct hd_sim *sim, struct sim_node *node) {
+	struct sim_packet *packet;
+
+	while ((packet = node->held) != NULL) {
+		node->held = packet->next;
+		sim_packet_put(sim, packet);
+	}
+	node->held_end = &node->held;
+	node->held_bytes = 0;
+}
+
 void hd_sim_node_stop(struct hd_sim *sim, int index) {
-	sim->nodes[index]->runs = false;
-	sim->nodes[index]->core = (struct hd_node){0};
+	struct sim_node *node = sim->nodes[index];
+
+	node->runs = false;
+	node->frozen = false;
+	drop_held(sim, node);
+	node->core = (struct hd_node){0};
 }
 
 bool hd_sim_node_runs(const struct hd_sim *sim, int index) {
@@ -184,26 +200,71 @@ struct hd_sink *hd_sim_node_sink(struct hd_sim *sim, int index) {
 }
 
 void hd_sim_node_poke(struct hd_sim *sim, int index) {
-	if (sim->nodes[index]->runs)
+	if (sim->nodes[index]->runs && !sim->nodes[index]->frozen)
 		schedule(sim, sim->nodes[index]);
 }
 
-void sim_node_deliver(struct hd_sim *sim, struct sim_packet *packet) {
-	struct sim_node *node = find_node(sim, packet->to);
+static void give(struct hd_sim *sim, struct sim_node *node, struct sim_packet *packet) {
 	struct hd_packet given = {
 		.peer = packet->from,
 		.data = packet->data,
 		.bytes = packet->bytes,
 	};
 
-	if (!node || !node->runs) {
-		sim->stats.no_node++;
-		return;
-	}
 	sim->stats.delivered++;
 	node->core.ops->receive(
 		node->core.core, node_time(&node->config.clock, sim->now), &given, 1, &node->sink
 	);
+	sim_packet_put(sim, packet);
+}
+
+static void hold(struct hd_sim *sim, struct sim_node *node, struct sim_packet *packet) {
+	if (node->held_bytes + packet->frame_bytes > HD_SIM_SOCKET_BYTES) {
+		sim->stats.overflow++;
+		sim_packet_put(sim, packet);
+		return;
+	}
+	node->held_bytes += packet->frame_bytes;
+	packet->next = NULL;
+	*node->held_end = packet;
+	node->held_end = &packet->next;
+}
+
+void sim_node_deliver(struct hd_sim *sim, struct sim_packet *packet) {
+	struct sim_node *node = find_node(sim, packet->to);
+
+	if (!node || !node->runs) {
+		sim->stats.no_node++;
+		sim_packet_put(sim, packet);
+		return;
+	}
+	if (node->frozen) {
+		hold(sim, node, packet);
+		return;
+	}
+	give(sim, node, packet);
+	if (node->runs)
+		schedule(sim, node);
+}
+
+bool hd_sim_node_frozen(const struct hd_sim *sim, int index) {
+	return sim->nodes[index]->frozen;
+}
+
+void hd_sim_node_freeze(struct hd_sim *sim, int index, bool frozen) {
+	struct sim_node *node = sim->nodes[index];
+	struct sim_packet *packet;
+
+	if (!node->runs || node->frozen == frozen)
+		return;
+	node->frozen = frozen;
+	if (frozen)
+		return;
+	while (node->runs && (packet = node->held) != NULL) {
+		node->held = packet->next;
+		give(sim, node, packet);
+	}
+	drop_held(sim, node);
 	if (node->runs)
 		schedule(sim, node);
 }
@@ -223,7 +284,7 @@ void sim_node_event(struct hd_sim *sim, struct sim_node *node) {
 	if (node->wake_at != sim->now)
 		return; /* an earlier event has taken over */
 	node->wake_at = HD_NEVER;
-	if (!node->runs)
+	if (!node->runs || node->frozen)
 		return;
 	if (node->core.ops->deadline(node->core.core) <= now) {
 		sim->stats.ticks++;

@@ -63,6 +63,9 @@ struct sim_node {
 	struct hd_sim_node_config config;
 	struct hd_addr address;
 	bool runs;
+	bool frozen;
+	struct sim_packet *held, **held_end; /* while frozen: in the socket's buffer */
+	uint32_t held_bytes;
 	struct hd_node core;
 	hd_ns wake_at; /* sim time of the event that counts */
 	hd_ns spin_at;
@@ -114,6 +117,7 @@ void sim_link_event(struct hd_sim *sim, struct sim_link *link);
 void sim_packet_event(struct hd_sim *sim, struct sim_packet *packet);
 
 /* hd_sim_node.c */
+/* Consumes the packet. */
 void sim_node_deliver(struct hd_sim *sim, struct sim_packet *packet);
 void sim_node_event(struct hd_sim *sim, struct sim_node *node);
 

@@ -203,6 +203,8 @@ FAULTS = record({
                             "down_s": (number(0, 86400), REQUIRED)}), 1000), []),
     "partition": (array(record({"at_s": (number(0, 86400), REQUIRED), "node": (NODE, REQUIRED),
                                 "for_s": (number(0, 86400), REQUIRED)}), 1000), []),
+    "stop": (array(record({"at_s": (number(0, 86400), REQUIRED), "node": (NODE, REQUIRED),
+                           "for_s": (number(0, 86400), REQUIRED)}), 1000), []),
 })
 SCENARIO = record({
     "name": (text(r"[A-Za-z0-9_.-]{1,64}", "1..64 letters, digits, . _ -"), REQUIRED),
@@ -251,7 +253,7 @@ def cross_checks(scenario, tree, fail):
         if event["worker"] >= scenario["workers"]:
             fail(at("workers_events", index, "worker"), f"workers_events[{index}].worker",
                  f"there are {scenario['workers']} workers")
-    for kind in ("crash", "partition"):
+    for kind in ("crash", "partition", "stop"):
         for index, fault in enumerate(scenario["faults"].get(kind, [])):
             match = re.fullmatch(WORKER_OR, fault["node"])
             if match and int(fault["node"][7:]) >= scenario["workers"]:

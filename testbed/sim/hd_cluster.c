@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SETTLE_STEP (10 * HD_MS)
+#define FROZEN_STEP HD_MS /* how often a stopped process's steps are looked at */
 
 bool cluster_failed(const struct hd_cluster *cluster) {
 	return hd_check_failure(cluster->check) != NULL;
@@ -24,7 +25,10 @@ static void run_step(void *owner, hd_ns now) {
 	struct step *step = owner;
 	struct hd_cluster *cluster = step->cluster;
 
-	step->call(step, now);
+	if (step->own && hd_sim_node_frozen(cluster->sim, step->process->node))
+		cluster_at(cluster, now + FROZEN_STEP, *step);
+	else
+		step->call(step, now);
 	LIST_REMOVE(step, link);
 	LIST_INSERT_HEAD(&cluster->spare, step, link);
 }

@@ -87,6 +87,8 @@ struct hd_controller *hd_cluster_controller(const struct hd_cluster *cluster);
 /* Runs the scenario up to a time, as hd_cluster_run() would. False: an invariant was violated. */
 bool hd_cluster_advance(struct hd_cluster *cluster, hd_ns until);
 
+/* Seeds from here on also stop processes (SIGSTOP) and cut the power of all at once. */
+#define HD_CLUSTER_HARD (UINT64_C(1) << 40)
 /* A scenario drawn from a seed for the fault matrix: few workers, small updates, many faults. */
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode);
 

@@ -39,6 +39,7 @@ plan(struct worker_process *worker,
 			.process = &worker->process,
 			.serial = worker->serial,
 			.number = number,
+			.own = true,
 			.call = call,
 		}
 	);

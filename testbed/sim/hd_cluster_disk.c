@@ -111,7 +111,13 @@ static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
 	cluster_at(
 		cluster,
 		hd_sim_now(cluster->sim) + cluster_ns(cluster->scenario.sim.disk_ms * 1e-3),
-		(struct step){.cluster = cluster, .serial = disk->serial, .call = finish_write}
+		(struct step){
+			.cluster = cluster,
+			.process = &server->process,
+			.serial = disk->serial,
+			.own = true,
+			.call = finish_write,
+		}
 	);
 	return 0;
 }

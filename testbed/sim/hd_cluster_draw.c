@@ -111,6 +111,29 @@ static void draw_job(struct hd_random *random, struct hd_scenario *scenario) {
 		sim->disk_error = 0.2;
 }
 
+/* Every process goes down at one moment; each comes back by itself. */
+static void draw_power_cut(struct hd_random *random, struct hd_scenario *scenario) {
+	double at_s = between(random, 0.2, scenario->duration_s);
+
+	for (uint32_t i = 0; i < scenario->workers + 2; i++)
+		scenario->crashes[scenario->crash_count++] = (struct hd_scenario_fault){
+			.at_s = at_s,
+			.for_s = between(random, 0.001, 2),
+			.node = {
+				.kind = i == 0 ? HD_PLACE_SERVER :
+					i == 1 ? HD_PLACE_CONTROLLER :
+						 HD_PLACE_WORKER,
+				.worker = i < 2 ? 0 : i - 2,
+			},
+		};
+}
+
+static void draw_hard(struct hd_random *random, struct hd_scenario *scenario) {
+	scenario->stop_count = draw_outages(random, scenario, scenario->stops);
+	if (hd_random_chance(random, 0.3))
+		draw_power_cut(random, scenario);
+}
+
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode) {
 	struct hd_random random;
 	uint64_t pick;
@@ -131,4 +154,6 @@ void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluste
 	scenario->crash_count = draw_outages(&random, scenario, scenario->crashes);
 	scenario->partition_count = draw_outages(&random, scenario, scenario->partitions);
 	draw_changes(&random, scenario);
+	if (seed >= HD_CLUSTER_HARD)
+		draw_hard(&random, scenario);
 }

@@ -31,6 +31,39 @@ static void reconnect(struct step *step, hd_ns now) {
 	hd_sim_set_cut(step->cluster->sim, (int)step->number, false);
 }
 
+static void stop(struct step *step, hd_ns now) {
+	if (step->cluster->quiet)
+		return;
+	step->process->stops++;
+	hd_sim_node_freeze(step->cluster->sim, step->process->node, true);
+}
+
+static void go_on(struct step *step, hd_ns now) {
+	if (step->process->stops == 0)
+		return; /* killed meanwhile, or the end of faults let it go on */
+	if (--step->process->stops == 0)
+		hd_sim_node_freeze(step->cluster->sim, step->process->node, false);
+}
+
+static void plan_stops(struct hd_cluster *cluster) {
+	const struct hd_scenario *scenario = &cluster->scenario;
+
+	for (uint32_t i = 0; i < scenario->stop_count; i++) {
+		const struct hd_scenario_fault *fault = &scenario->stops[i];
+		struct step step = {
+			.cluster = cluster,
+			.process = cluster_process(cluster, fault->node),
+			.call = stop,
+		};
+
+		if (!step.process)
+			continue;
+		cluster_at(cluster, cluster_ns(fault->at_s), step);
+		step.call = go_on;
+		cluster_at(cluster, cluster_ns(fault->at_s + fault->for_s), step);
+	}
+}
+
 static void plan_outages(struct hd_cluster *cluster) {
 	const struct hd_scenario *scenario = &cluster->scenario;
 
@@ -234,6 +267,7 @@ int cluster_plan_faults(struct hd_cluster *cluster) {
 	process_settle(&cluster->server.process);
 	start_workers(cluster);
 	plan_outages(cluster);
+	plan_stops(cluster);
 	for (uint32_t i = 0; code == 0 && i < scenario->tenant_count; i++)
 		code = plan_tenant(cluster, &scenario->tenants[i]);
 	return cluster_failed(cluster) ? -EINVAL : code;
@@ -241,7 +275,8 @@ int cluster_plan_faults(struct hd_cluster *cluster) {
 
 static void end_outage(struct hd_cluster *cluster, struct process *process) {
 	hd_sim_set_cut(cluster->sim, process->host, false);
-	process->crashes = 0;
+	process->crashes = process->stops = 0;
+	hd_sim_node_freeze(cluster->sim, process->node, false);
 	process_settle(process);
 }
 

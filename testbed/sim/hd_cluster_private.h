@@ -31,6 +31,7 @@ struct process {
 	bool runs;
 	bool wanted; /* by the scenario: kill and join */
 	uint32_t crashes; /* nested outages */
+	uint32_t stops; /* nested SIGSTOPs */
 };
 
 enum worker_phase {
@@ -104,6 +105,7 @@ struct step {
 	struct process *process;
 	uint64_t serial;
 	uint32_t number; /* round, index or direction, by kind */
+	bool own; /* the process's own doing: waits while it is stopped */
 	void (*call)(struct step *step, hd_ns now);
 };
 

@@ -174,6 +174,7 @@ void process_start(struct process *process) {
 		return;
 	process->runs = true;
 	process->lives++;
+	process->stops = 0; /* a new process is not stopped */
 	hd_sim_node_start(cluster->sim, process->node, node);
 }
 

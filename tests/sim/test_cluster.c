@@ -286,6 +286,54 @@ static void test_partitions(void **state) {
 	expect(&run, 300);
 }
 
+static void stop(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.stops[run->scenario.stop_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+/* SIGSTOP, shorter and longer than a lease: a node that comes back believes that it was never away. */
+static void test_stops(void **state) {
+	struct run run;
+
+	prepare(&run);
+	stop(&run, worker1, 0.5, 0.3);
+	stop(&run, server, 1.5, 0.3);
+	stop(&run, controller, 2.5, 0.3);
+	expect(&run, 300);
+	assert_int_equal(run.kinds[HD_EVENT_FALLBACK], 0);
+	prepare(&run);
+	run.scenario.sim.checkpoint_commits = 10;
+	stop(&run, worker1, 0.5, 1.5);
+	stop(&run, server, 0.8, 2);
+	expect(&run, 100);
+	prepare(&run);
+	stop(&run, controller, 0.5, 2.5);
+	expect(&run, 150);
+	assert_true(run.kinds[HD_EVENT_FALLBACK] >= 4);
+	/* Killed while it is stopped. */
+	prepare(&run);
+	run.scenario.sim.checkpoint_commits = 10;
+	stop(&run, server, 0.5, 2);
+	crash(&run, server, 1, 0.2);
+	expect(&run, 150);
+	assert_int_equal(run.result.crashes, 1);
+}
+
+/* The power of all at once: what a checkpoint holds is all that is left. */
+static void test_power_cut(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.sim.checkpoint_commits = 10;
+	for (uint32_t w = 0; w < run.scenario.workers; w++)
+		crash(&run, (struct hd_place){.kind = HD_PLACE_WORKER, .worker = w}, 2, 0.1);
+	crash(&run, server, 2, 0.3);
+	crash(&run, controller, 2, 0.2);
+	expect(&run, 200);
+	assert_int_equal(run.result.crashes, run.scenario.workers + 2);
+	assert_true(run.result.pushes.rolled_back <= 10 + run.scenario.workers);
+}
+
 static void test_cancels(void **state) {
 	struct run run;
 
@@ -469,6 +517,8 @@ int main(void) {
 		cmocka_unit_test(test_controller_crash),
 		cmocka_unit_test(test_controller_gone),
 		cmocka_unit_test(test_partitions),
+		cmocka_unit_test(test_stops),
+		cmocka_unit_test(test_power_cut),
 		cmocka_unit_test(test_cancels),
 		cmocka_unit_test(test_cancels_across_partitions),
 		cmocka_unit_test(test_come_and_go),

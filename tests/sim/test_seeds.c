@@ -2,12 +2,14 @@
 /*
  * The fault matrix: a cluster drawn from each seed, every invariant checked at every step.
  * HEDDLE_SIM_SEEDS: how many (default 400, at most a minute's worth); HEDDLE_SIM_FIRST: the first.
+ * With an argument, `hard`: those that also stop processes and cut the power of all at once.
  * A violation names the seed; `heddle-sim --random --seed N --trace FILE` replays it exactly.
  */
 #include "hd_cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define SEEDS_DEFAULT 400
@@ -62,14 +64,16 @@ static bool run(uint64_t seed, struct hd_cluster_result *total) {
 	return well;
 }
 
-int main(void) {
+int main(int argc, char **argv) {
 	bool limited = !getenv("HEDDLE_SIM_SEEDS");
 	uint64_t count = environment("HEDDLE_SIM_SEEDS", SEEDS_DEFAULT);
-	uint64_t first = environment("HEDDLE_SIM_FIRST", 1), done = 0, bad = 0;
+	bool hard = argc > 1 && strcmp(argv[1], "hard") == 0;
+	uint64_t first = environment("HEDDLE_SIM_FIRST", 1) + (hard ? HD_CLUSTER_HARD : 0);
+	uint64_t done = 0, bad = 0;
 	struct hd_cluster_result total = {0};
 	double start = seconds();
 
-	for (size_t i = 0; limited && i < KNOWN; i++)
+	for (size_t i = 0; limited && !hard && i < KNOWN; i++)
 		bad += !run(known[i], &total);
 	while (done < count && !(limited && seconds() - start > SECONDS_DEFAULT))
 		bad += !run(first + done++, &total);
