@@ -48,12 +48,17 @@ void hd_turn_event(struct hd_turn *turn, struct hd_event *event) {
 	}
 }
 
+void hd_peer_break(struct hd_server *server, struct hd_peer *peer, const char *why) {
+	peer->broken = why;
+	server->breaking = true;
+}
+
 void hd_peer_send(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message) {
 	if (peer->broken != NULL) {
 		return;
 	}
 	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
-		peer->broken = "too many messages wait for an acknowledgement";
+		hd_peer_break(turn->server, peer, "too many messages wait for an acknowledgement");
 		turn->server->stats.sends_broken++;
 	}
 }
@@ -82,6 +87,10 @@ void hd_controller_send(struct hd_turn *turn, const struct hd_message *message) 
 static void hd_server_close_broken(struct hd_turn *turn) {
 	struct hd_peer *peer = TAILQ_FIRST(&turn->server->peers), *next;
 
+	if (!turn->server->breaking) {
+		return; /* there may be thousands of peers, and this is each packet's way */
+	}
+	turn->server->breaking = false;
 	for (; peer != NULL; peer = next) {
 		next = TAILQ_NEXT(peer, link);
 		if (peer->broken == NULL) {

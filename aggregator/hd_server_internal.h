@@ -260,6 +260,7 @@ struct hd_server {
 	struct hd_timers timers, sends;
 	struct hd_incoming_list touched, starved;
 	struct hd_outgoing_list starved_pulls, ended_pulls;
+	bool breaking; /* a peer's session is to be closed at the end of the call */
 	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
 	uint64_t step_left; /* values that this call may still apply */
 	bool unfinished; /* it was not enough: the next tick goes on */
@@ -280,6 +281,8 @@ int hd_handle_add(struct hd_server *server, struct hd_handle *handle);
 void hd_handle_remove(struct hd_server *server, struct hd_handle *handle);
 /* Sends reliably; a session whose queue is full is given up: its worker joins and asks again. */
 void hd_peer_send(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message);
+/* Its session is closed at the end of the call; `why` lives on. */
+void hd_peer_break(struct hd_server *server, struct hd_peer *peer, const char *why);
 void hd_member_send(
 	struct hd_turn *turn,
 	const struct hd_member *member,

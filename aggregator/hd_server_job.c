@@ -384,7 +384,7 @@ static void hd_peer_attach(
 
 	if (older != NULL && older != peer) {
 		hd_peer_detach(turn, older, HD_REASON_DUPLICATE);
-		older->broken = "a newer session joined as this worker";
+		hd_peer_break(turn->server, older, "a newer session joined as this worker");
 	}
 	member->peer = peer;
 	member->left = false;
