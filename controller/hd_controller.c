@@ -459,6 +459,14 @@ double hd_controller_estimate_bps(const struct hd_controller *c, uint32_t link, 
 	return link < ctl_link_count(c) ? hd_view_share(c->view, link, c->now, weight) : 0;
 }
 
+void hd_controller_mark_reserved(const struct hd_controller *c, bool *marked) {
+	const struct ctl_transfer *t;
+
+	TAILQ_FOREACH (t, &c->open, entry)
+		for (uint8_t i = 0; i < t->path_count; i++)
+			marked[t->path[i]] = true;
+}
+
 double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
 	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
 }

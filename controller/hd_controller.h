@@ -88,6 +88,8 @@ void hd_controller_stats(const struct hd_controller *controller, struct hd_stats
 uint32_t hd_controller_link_count(const struct hd_controller *controller);
 const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
 double hd_controller_reserved_bps(const struct hd_controller *controller, uint32_t link, hd_ns at);
+/* Sets marked[link] of each link on which anything is reserved; the array has one for each link. */
+void hd_controller_mark_reserved(const struct hd_controller *controller, bool *marked);
 double hd_controller_planned_bps(const struct hd_controller *controller, uint32_t link);
 /* What the link is believed to give a job of this weight now, when nothing else of ours wants it. */
 double

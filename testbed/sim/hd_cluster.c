@@ -154,6 +154,7 @@ void hd_cluster_destroy(struct hd_cluster *cluster) {
 	free(cluster->workers);
 	free(cluster->flows);
 	free(cluster->link_factor);
+	free(cluster->reserved);
 	free(cluster);
 }
 

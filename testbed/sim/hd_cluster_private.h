@@ -153,6 +153,7 @@ struct hd_cluster {
 	bool stopping; /* no new pushes */
 	bool quiet; /* faults have stopped */
 	bool planned; /* the controller planned in this step */
+	bool *reserved; /* by link: room for looking at the controller's books */
 	struct step_list steps, spare;
 	uint64_t pushed;
 	uint64_t crashes;
