@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulator on one core: bare events of its network, and a cluster of 100 workers that push
- * 100,000 updates of 64 KiB with every invariant checked (target: 60 s; BENCH_SIM_UPDATES for fewer).
+ * The simulator on one core: bare events of its network, and clusters of 100 and of 1,000 workers that
+ * push 100,000 updates of 64 KiB, packet by packet, with every invariant checked (BENCH_SIM_UPDATES for fewer).
  */
 #include "hd_cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define HOSTS 100
 #define BURST 16
 #define PACKET_BYTES 1464
 #define UPDATES 100000
-#define TARGET_S 60.0
 #define TARGET_EVENTS 5e6
 
 static double now_s(void) {
@@ -87,7 +87,22 @@ static int bench_events(void) {
 	return EXIT_SUCCESS;
 }
 
-static int bench_cluster(uint64_t updates) {
+struct size {
+	uint32_t workers;
+	double compute_ms; /* so that the server's link is equally busy */
+	uint32_t tau_max;
+	double target_s; /* for UPDATES */
+};
+
+/* Of the process so far: clusters come smallest first. */
+static double peak_mib(void) {
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_maxrss / 1024;
+}
+
+static int bench_cluster(const struct size *size, uint64_t updates) {
 	static struct hd_scenario scenario;
 	struct hd_cluster_config config = {.scenario = &scenario, .seed = 1, .explain = true};
 	struct hd_cluster_result result;
@@ -97,15 +112,15 @@ static int bench_cluster(uint64_t updates) {
 	int code;
 
 	hd_scenario_init(&scenario);
-	scenario.workers = 100;
+	scenario.workers = size->workers;
 	scenario.link_mbps = 1000;
 	scenario.server_link_mbps = 10000;
 	scenario.latency_us = 50;
 	scenario.queue_kb = 1024;
 	scenario.duration_s = 86400;
 	scenario.job.update_bytes = 65536;
-	scenario.job.compute_ms = 50;
-	scenario.job.tau_max = 400;
+	scenario.job.compute_ms = size->compute_ms;
+	scenario.job.tau_max = size->tau_max;
 	scenario.sim.updates = updates;
 	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0) {
 		printf("cluster: %s\n", error);
@@ -114,13 +129,15 @@ static int bench_cluster(uint64_t updates) {
 	code = hd_cluster_run(cluster);
 	took = now_s() - start;
 	hd_cluster_result(cluster, &result);
-	printf("simulated cluster: 100 workers, 64 KiB, %llu updates applied in %.1f s "
-	       "(target %.1f s), %.0f a second, %.1f M packets, all invariants checked\n",
+	printf("simulated cluster: %u workers, 64 KiB, %llu updates applied in %.1f s "
+	       "(target %.1f s), %.0f a second, %.1f M packets, %.0f MiB, all invariants checked\n",
+	       size->workers,
 	       (unsigned long long)result.pushes.applied,
 	       took,
-	       TARGET_S * (double)updates / UPDATES,
+	       size->target_s * (double)updates / UPDATES,
 	       (double)result.pushes.applied / took,
-	       (double)result.network.packets * 1e-6);
+	       (double)result.network.packets * 1e-6,
+	       peak_mib());
 	if (code < 0)
 		printf("violated: %s\n", hd_cluster_failure(cluster));
 	hd_cluster_destroy(cluster);
@@ -128,8 +145,12 @@ static int bench_cluster(uint64_t updates) {
 }
 
 int main(void) {
+	static const struct size sizes[] = {{100, 50, 400, 60}, {1000, 500, 4000, 600}};
 	const char *text = getenv("BENCH_SIM_UPDATES");
+	uint64_t updates = text ? strtoull(text, NULL, 10) : UPDATES;
 	int code = bench_events();
 
-	return code ? code : bench_cluster(text ? strtoull(text, NULL, 10) : UPDATES);
+	for (size_t i = 0; code == EXIT_SUCCESS && i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		code = bench_cluster(&sizes[i], updates);
+	return code;
 }
