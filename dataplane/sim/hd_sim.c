@@ -64,6 +64,7 @@ int hd_sim_create(uint64_t seed, struct hd_sim **sim) {
 		hd_sim_destroy(s);
 		return -ENOMEM;
 	}
+	s->switch_count = 1;
 	hd_random_init(&s->random, seed);
 	*sim = s;
 	return 0;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sim driver: any number of nodes in one process, in virtual time, over a simulated star.
+ * The sim driver: any number of nodes in one process, in virtual time, over a simulated network: a
+ * star, or several switches with trunks between them.
  *
- *   node -- host -- up link --\          /-- down link -- host -- node
- *                              [ switch ]
- *   flow -- host -- up link --/          \-- down link -- host -- flow (other tenants)
+ *   node -- host -- up link --\                                /-- down link -- host -- node
+ *                              [ switch ] -- trunk -- [ switch ]
+ *   flow -- host -- up link --/                                \-- down link -- host -- flow (other tenants)
  *
- * A link is a FIFO of `queue_bytes` drained at `rate_bps`, then a delay of `latency`. Packets and the
+ * A link is a FIFO of `queue_bytes` drained at `rate_bps`, then a delay of `latency`; a trunk is two,
+ * one each way. Packets take the way of the fewest trunks. They and the
  * flows of other tenants share the same queues. Everything is a function of the configuration and the
  * seed: events run by (time, insertion), and no pointer, clock or address decides anything.
- * One thread. Cost: two events a packet, no allocation a packet, each payload is copied once.
+ * One thread. Cost: an event a packet and link, no allocation a packet, each payload is copied once.
  */
 #ifndef HD_SIM_H
 #define HD_SIM_H
@@ -19,6 +21,8 @@
 
 #define HD_SIM_HOSTS_MAX 8192
 #define HD_SIM_FLOWS_MAX 4096
+#define HD_SIM_SWITCHES_MAX 64
+#define HD_SIM_TRUNKS_MAX 256
 #define HD_SIM_FRAME_BYTES 42 /* Ethernet, IPv4 and UDP headers of a packet on a link */
 
 struct hd_sim;
@@ -39,8 +43,14 @@ struct hd_sim_link {
 	hd_ns latency;
 };
 
-/* Adds a host with equal links up and down. Returns its index or -ENOSPC, -ENOMEM. */
+/* Adds a switch; switch 0 is there from the start. Returns its index or -ENOSPC. */
+int hd_sim_switch(struct hd_sim *sim);
+/* Joins two switches, with equal links each way. Returns the trunk's index or -ENOSPC. Before the first packet. */
+int hd_sim_trunk(struct hd_sim *sim, int a, int b, const struct hd_sim_link *link);
+/* Adds a host with equal links up and down, on switch 0. Returns its index or -ENOSPC. */
 int hd_sim_host(struct hd_sim *sim, const struct hd_sim_link *link);
+/* The same on another switch. */
+int hd_sim_host_at(struct hd_sim *sim, int at, const struct hd_sim_link *link);
 /* Takes effect for packets that come to the queue from now on. */
 void hd_sim_set_rate(struct hd_sim *sim, int host, enum hd_sim_way way, uint64_t rate_bps);
 struct hd_addr hd_sim_address(int host, uint16_t port);
@@ -51,6 +61,9 @@ struct hd_sim_link_stats {
 };
 const struct hd_sim_link_stats *
 hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way);
+/* Of a trunk, towards its switch b or a. */
+const struct hd_sim_link_stats *
+hd_sim_trunk_stats(const struct hd_sim *sim, int trunk, bool towards_b);
 
 /* Bytes of frames that a host's network card has sent (UP) or delivered (DOWN) since the start: the nodes' own,
  * and each flow's (its acknowledgements too) in flows[index % count]. */
@@ -63,7 +76,7 @@ void hd_sim_card_counts(
 	uint32_t count
 );
 
-/* What befalls each packet of nodes (not of flows) at the switch. */
+/* What befalls each packet of nodes (not of flows) at the first switch. */
 struct hd_sim_faults {
 	double loss, duplicate, reorder; /* probabilities */
 	hd_ns reorder_delay; /* a reordered packet is late by up to this, uniform; 0: 1 ms */
@@ -76,7 +89,7 @@ int hd_sim_set_cut_pair(struct hd_sim *sim, int a, int b, bool cut);
 
 struct hd_sim_stats {
 	uint64_t events, packets, delivered, ticks;
-	uint64_t lost, duplicated, reordered, cut, overflow, no_node;
+	uint64_t lost, duplicated, reordered, cut, overflow, no_node, no_way;
 };
 const struct hd_sim_stats *hd_sim_stats(const struct hd_sim *sim);
 

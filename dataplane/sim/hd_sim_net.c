@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hosts, links and packets.
+ * Links and packets.
  *
- *   send: t0         at the switch: t1                     at the host: t2
+ *   send: t0         at the first switch: t1    (trunks)   at the host: t2
  *   | wait | frame | latency |  faults  | wait | frame | latency |
  *
  * When a packet enters a FIFO its departure is known (nothing overtakes), so a link needs one event a
@@ -14,47 +14,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-
-#define FIRST_ADDRESS 0x0a000001u /* 10.0.0.1 */
-
-struct hd_addr hd_sim_address(int host, uint16_t port) {
-	return (struct hd_addr){.ipv4 = FIRST_ADDRESS + (uint32_t)host, .port = port};
-}
-
-static void set_rate(struct sim_link *link, uint64_t rate_bps) {
-	link->config.rate_bps = rate_bps;
-	link->queue_ns = HD_NEVER;
-	if (rate_bps > 0 && link->config.queue_bytes > 0)
-		link->queue_ns = (hd_ns
-		)((unsigned __int128)link->config.queue_bytes * 8 * HD_SECOND / rate_bps);
-}
-
-int hd_sim_host(struct hd_sim *sim, const struct hd_sim_link *link) {
-	struct sim_host *host;
-
-	if (sim->host_count == HD_SIM_HOSTS_MAX)
-		return -ENOSPC;
-	host = &sim->hosts[sim->host_count];
-	for (int way = 0; way < 2; way++) {
-		host->link[way].config = *link;
-		set_rate(&host->link[way], link->rate_bps);
-	}
-	return (int)sim->host_count++;
-}
-
-static struct sim_link *link_of(const struct hd_sim *sim, int host, enum hd_sim_way way) {
-	assert(host >= 0 && (uint32_t)host < sim->host_count);
-	return &sim->hosts[host].link[way];
-}
-
-void hd_sim_set_rate(struct hd_sim *sim, int host, enum hd_sim_way way, uint64_t rate_bps) {
-	set_rate(link_of(sim, host, way), rate_bps);
-}
-
-const struct hd_sim_link_stats *
-hd_sim_link_stats(const struct hd_sim *sim, int host, enum hd_sim_way way) {
-	return &link_of(sim, host, way)->stats;
-}
 
 void hd_sim_set_cut(struct hd_sim *sim, int host, bool cut) {
 	assert(host >= 0 && (uint32_t)host < sim->host_count);
@@ -145,7 +104,7 @@ static void enter(struct hd_sim *sim, struct sim_link *link, struct sim_packet *
 		return;
 	}
 	link->busy_until = start + span;
-	if (link == &sim->hosts[packet->from_host].link[HD_SIM_UP])
+	if (link->first)
 		count_card(sim, packet, HD_SIM_UP);
 	link->stats.packets++;
 	link->stats.bytes += packet->frame_bytes;
@@ -177,8 +136,21 @@ void sim_transmit(struct hd_sim *sim, struct sim_packet *packet) {
 	enter(sim, &sim->hosts[packet->from_host].link[HD_SIM_UP], packet);
 }
 
-static void down(struct hd_sim *sim, struct sim_packet *packet) {
-	enter(sim, &sim->hosts[packet->to_host].link[HD_SIM_DOWN], packet);
+/* From a switch on. */
+static void route(struct hd_sim *sim, struct sim_packet *packet, int32_t at) {
+	struct sim_link *link = sim_link_from(sim, at, packet);
+
+	if (link) {
+		enter(sim, link, packet);
+		return;
+	}
+	sim->stats.no_way++;
+	sim_packet_put(sim, packet);
+}
+
+/* From the first switch on. */
+static void go_on(struct hd_sim *sim, struct sim_packet *packet) {
+	route(sim, packet, sim->hosts[packet->from_host].at);
 }
 
 static void duplicate(struct hd_sim *sim, const struct sim_packet *packet) {
@@ -188,10 +160,10 @@ static void duplicate(struct hd_sim *sim, const struct sim_packet *packet) {
 		return;
 	memcpy(copy, packet, sizeof(*copy) + packet->bytes); /* of the same size class */
 	sim->stats.duplicated++;
-	down(sim, copy);
+	go_on(sim, copy);
 }
 
-/* At the switch. A reordered packet waits beside the FIFO: its event brings it to down(). */
+/* At the first switch. A reordered packet waits beside the FIFO: its event brings it to go_on(). */
 static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 	const struct hd_sim_faults *faults = &sim->faults;
 
@@ -201,7 +173,7 @@ static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 		return;
 	}
 	if (!sim->faulty || packet->flow >= 0) {
-		down(sim, packet);
+		go_on(sim, packet);
 		return;
 	}
 	if (hd_random_chance(&sim->random, faults->loss)) {
@@ -218,7 +190,7 @@ static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 		sim_push(sim, sim->now + delay, SIM_EVENT_PACKET, packet);
 		return;
 	}
-	down(sim, packet);
+	go_on(sim, packet);
 }
 
 static void deliver(struct hd_sim *sim, struct sim_packet *packet) {
@@ -234,15 +206,15 @@ static void deliver(struct hd_sim *sim, struct sim_packet *packet) {
 
 void sim_link_event(struct hd_sim *sim, struct sim_link *link) {
 	struct sim_packet *packet = link->head;
-	/* A link lies inside its host's array of two. */
-	bool up = link == &sim->hosts[packet->from_host].link[HD_SIM_UP];
 
 	link->head = packet->next;
 	link->armed = false;
 	if (link->head)
 		arm(sim, link);
-	if (up)
+	if (link->first)
 		forward(sim, packet);
+	else if (link->leads >= 0)
+		route(sim, packet, link->leads);
 	else if (sim->hosts[packet->to_host].cut) {
 		sim->stats.cut++;
 		sim_packet_put(sim, packet);
@@ -255,5 +227,5 @@ void sim_packet_event(struct hd_sim *sim, struct sim_packet *packet) {
 	if (packet->from_host == packet->to_host)
 		deliver(sim, packet);
 	else
-		down(sim, packet);
+		go_on(sim, packet);
 }

@@ -42,14 +42,24 @@ struct sim_link {
 	hd_ns busy_until;
 	hd_ns queue_ns; /* queue_bytes at the present rate */
 	struct sim_packet *head, *tail; /* in the queue or under way, by arrival */
+	int32_t leads; /* to this switch; -1: to a host */
+	bool first; /* of a way: up from a host */
 	bool armed; /* an event for the head is in the queue */
 	struct hd_sim_link_stats stats;
 };
 
 struct sim_node;
 
+struct sim_trunk {
+	int32_t ends[2];
+	struct sim_link link[2]; /* towards that end */
+};
+
+#define SIM_NO_WAY UINT16_MAX
+
 struct sim_host {
 	struct sim_link link[2]; /* by enum hd_sim_way */
+	int32_t at; /* its switch */
 	bool cut;
 	uint64_t card[2]; /* bytes of nodes' frames at the card, by enum hd_sim_way */
 	struct sim_node *nodes; /* few */
@@ -89,6 +99,10 @@ struct hd_sim {
 	bool faulty;
 	struct sim_host *hosts;
 	uint32_t host_count;
+	uint32_t switch_count, trunk_count;
+	struct sim_trunk trunks[HD_SIM_TRUNKS_MAX];
+	/* The first link of the way between two switches: trunk * 2 + end, or SIM_NO_WAY. */
+	uint16_t ways[HD_SIM_SWITCHES_MAX][HD_SIM_SWITCHES_MAX];
 	struct sim_node **nodes;
 	uint32_t node_count, node_capacity;
 	struct sim_flow **flows;
@@ -107,6 +121,10 @@ struct hd_sim {
 /* hd_sim.c */
 void *sim_allocate(struct hd_sim *sim, size_t bytes); /* lives as long as the simulation */
 void sim_push(struct hd_sim *sim, hd_ns at, enum sim_event_kind kind, void *subject);
+
+/* hd_sim_topology.c */
+/* The link on which a packet goes on from a switch; NULL: there is no way. */
+struct sim_link *sim_link_from(struct hd_sim *sim, int32_t at, const struct sim_packet *packet);
 
 /* hd_sim_net.c */
 struct sim_packet *sim_packet_get(struct hd_sim *sim, size_t bytes);
