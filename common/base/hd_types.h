@@ -43,7 +43,8 @@ static inline hd_ns hd_ns_add(hd_ns at, hd_ns span) {
 	return span > HD_NEVER - at ? HD_NEVER : at + span;
 }
 
-/* Numbers of the element types, as on the wire. Only FP32 is carried today; the rest are reserved. */
+/* Numbers of the element types, as on the wire. Models are FP32; updates travel as FP32, FP16 or BF16;
+ * the rest are reserved. */
 enum hd_dtype {
 	HD_DTYPE_FP32 = 0,
 	HD_DTYPE_FP16 = 1,
@@ -79,6 +80,11 @@ static inline uint16_t hd_version_incarnation(hd_version version) {
 
 static inline uint64_t hd_version_counter(hd_version version) {
 	return version & HD_VERSION_COUNTER_MAX;
+}
+
+/* True for the 16-bit floats. */
+static inline bool hd_dtype_is_half(uint8_t dtype) {
+	return dtype == HD_DTYPE_FP16 || dtype == HD_DTYPE_BF16;
 }
 
 /* Bytes of one value of this type (sparse: of one index-value pair), 0 when unknown. */

@@ -11,6 +11,18 @@
 #include <string.h>
 
 #define HD_KERNELS_TABLES 3
+#define HD_HALF_BLOCK 2048 /* values: 8 KiB of converted ones stay in the first cache */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Not among the names that every compiler's __builtin_cpu_supports() knows. */
+static bool hd_cpu_has_f16c(void) {
+	unsigned a = 0, b = 0, c = 0, d = 0;
+
+	return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
 
 /* writer: whoever calls first, always the same value; readers: any thread */
 static _Atomic(const struct hd_kernels *) hd_kernels_chosen;
@@ -23,7 +35,7 @@ const struct hd_kernels *hd_kernels_supported(size_t index) {
 	if (__builtin_cpu_supports("avx512f")) {
 		found[count++] = &hd_kernels_avx512;
 	}
-	if (__builtin_cpu_supports("avx2")) {
+	if (__builtin_cpu_supports("avx2") && hd_cpu_has_f16c()) {
 		found[count++] = &hd_kernels_avx2;
 	}
 #endif
@@ -70,6 +82,64 @@ double hd_norm2_f32(const float *x, size_t count) {
 
 size_t hd_find_not_finite_f32(const float *x, size_t count) {
 	return hd_kernels_get()->find_not_finite_f32(x, count);
+}
+
+void hd_half_from_f32(uint8_t dtype, uint16_t *y, const float *x, size_t count, float a) {
+	if (dtype == HD_DTYPE_BF16) {
+		hd_kernels_get()->bf16_from_f32(y, x, count, a);
+	} else {
+		hd_kernels_get()->f16_from_f32(y, x, count, a);
+	}
+}
+
+void hd_half_to_f32(uint8_t dtype, float *y, const uint16_t *x, size_t count) {
+	if (dtype == HD_DTYPE_BF16) {
+		hd_kernels_get()->f32_from_bf16(y, x, count);
+	} else {
+		hd_kernels_get()->f32_from_f16(y, x, count);
+	}
+}
+
+size_t hd_find_not_finite_half(uint8_t dtype, const uint16_t *x, size_t count) {
+	return hd_kernels_get()->find_mask_16(x, count, dtype == HD_DTYPE_BF16 ? 0x7f80 : 0x7c00);
+}
+
+size_t hd_find_not_finite_as(uint8_t dtype, const float *x, size_t count) {
+	uint16_t block[HD_HALF_BLOCK];
+
+	if (!hd_dtype_is_half(dtype)) {
+		return hd_find_not_finite_f32(x, count);
+	}
+	for (size_t at = 0; at < count; at += HD_HALF_BLOCK) {
+		size_t left = count - at < HD_HALF_BLOCK ? count - at : HD_HALF_BLOCK, found;
+
+		hd_half_from_f32(dtype, block, x + at, left, 1);
+		found = hd_find_not_finite_half(dtype, block, left);
+		if (found < left) {
+			return at + found;
+		}
+	}
+	return count;
+}
+
+double hd_sgd_apply_half(
+	uint8_t dtype,
+	float *w,
+	float *h,
+	const uint16_t *g,
+	size_t count,
+	const struct hd_sgd *sgd
+) {
+	float block[HD_HALF_BLOCK];
+	double norm2 = 0;
+
+	for (size_t at = 0; at < count; at += HD_HALF_BLOCK) {
+		size_t left = count - at < HD_HALF_BLOCK ? count - at : HD_HALF_BLOCK;
+
+		hd_half_to_f32(dtype, block, g + at, left);
+		norm2 += hd_sgd_apply(w + at, h + at, block, left, sgd);
+	}
+	return norm2;
 }
 
 const char *hd_kernels_name(void) {

@@ -40,6 +40,31 @@ double hd_norm2_f32_scalar(const float *x, size_t count);
 size_t hd_find_not_finite_f32(const float *x, size_t count);
 size_t hd_find_not_finite_f32_scalar(const float *x, size_t count);
 
+/*
+ * 16-bit floats: dtype is HD_DTYPE_FP16 (IEEE 754 binary16: 11 bits of precision, largest 65504) or
+ * HD_DTYPE_BF16 (the upper half of a binary32: 8 bits of precision, its range). Every version gives the
+ * same bits as the scalar reference, subnormal numbers and the payloads of NaN included.
+ */
+
+/* y[i] = a * x[i], the product rounded to fp32 and then to 16 bits, both to nearest, ties to even. What is
+ * beyond the type's range becomes Inf; a NaN stays one (quiet, the payload's upper bits kept). */
+void hd_half_from_f32(uint8_t dtype, uint16_t *y, const float *x, size_t count, float a);
+/* y[i] = x[i], which is exact; a signalling NaN of fp16 becomes quiet. */
+void hd_half_to_f32(uint8_t dtype, float *y, const uint16_t *x, size_t count);
+/* Index of the first NaN or Inf, or count. */
+size_t hd_find_not_finite_half(uint8_t dtype, const uint16_t *x, size_t count);
+/* The same for fp32 values as they will be once rounded to dtype (HD_DTYPE_FP32: as they are). */
+size_t hd_find_not_finite_as(uint8_t dtype, const float *x, size_t count);
+/* hd_sgd_apply() with the values of g converted, a block that fits the first cache at a time. */
+double hd_sgd_apply_half(
+	uint8_t dtype,
+	float *w,
+	float *h,
+	const uint16_t *g,
+	size_t count,
+	const struct hd_sgd *sgd
+);
+
 /* "avx512", "avx2" or "scalar": what the dispatch chose; HEDDLE_SIMD in the environment lowers it. */
 const char *hd_kernels_name(void);
 

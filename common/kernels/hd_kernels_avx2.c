@@ -100,5 +100,10 @@ const struct hd_kernels hd_kernels_avx2 = {
 	.scale_f32 = hd_scale_f32_avx2,
 	.norm2_f32 = hd_norm2_f32_avx2,
 	.find_not_finite_f32 = hd_find_not_finite_f32_avx2,
+	.f16_from_f32 = hd_f16_from_f32_avx2,
+	.f32_from_f16 = hd_f32_from_f16_avx2,
+	.bf16_from_f32 = hd_bf16_from_f32_avx2,
+	.f32_from_bf16 = hd_f32_from_bf16_avx2,
+	.find_mask_16 = hd_find_mask_16_avx2,
 };
 #endif

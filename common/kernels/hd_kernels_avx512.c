@@ -122,5 +122,11 @@ const struct hd_kernels hd_kernels_avx512 = {
 	.scale_f32 = hd_scale_f32_avx512,
 	.norm2_f32 = hd_norm2_f32_avx512,
 	.find_not_finite_f32 = hd_find_not_finite_f32_avx512,
+	.f16_from_f32 = hd_f16_from_f32_avx512,
+	.f32_from_f16 = hd_f32_from_f16_avx512,
+	.bf16_from_f32 = hd_bf16_from_f32_avx512,
+	.f32_from_bf16 = hd_f32_from_bf16_avx512,
+	/* Comparing 16-bit lanes takes AVX-512BW; the search is bound by memory as it is. */
+	.find_mask_16 = hd_find_mask_16_avx2,
 };
 #endif

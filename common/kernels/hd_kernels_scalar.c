@@ -60,4 +60,9 @@ const struct hd_kernels hd_kernels_scalar = {
 	.scale_f32 = hd_scale_f32_scalar,
 	.norm2_f32 = hd_norm2_f32_scalar,
 	.find_not_finite_f32 = hd_find_not_finite_f32_scalar,
+	.f16_from_f32 = hd_f16_from_f32_scalar,
+	.f32_from_f16 = hd_f32_from_f16_scalar,
+	.bf16_from_f32 = hd_bf16_from_f32_scalar,
+	.f32_from_bf16 = hd_f32_from_bf16_scalar,
+	.find_mask_16 = hd_find_mask_16_scalar,
 };

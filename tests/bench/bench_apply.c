@@ -3,6 +3,7 @@
  * One step of SGD with momentum on one core beside what memory allows: a loop over three arrays of the
  * same size that reads three streams and writes two of them back, as the step does, and computes
  * nothing (best of several rounds for both, alternating, so that a slow moment hits both).
+ * Conversions to and from 16 bits likewise, beside memcpy() of the same bytes.
  */
 #include "hd_kernels_impl.h"
 
@@ -118,9 +119,68 @@ static void measure(size_t values) {
 	free(g);
 }
 
+/* A conversion moves 6 bytes a value: so does a copy of 3 bytes of it. */
+static void
+convert(const struct hd_kernels *table, int which, float *wide, uint16_t *half, size_t n) {
+	switch (which) {
+	case 0:
+		table->f16_from_f32(half, wide, n, 0.5F);
+		break;
+	case 1:
+		table->f32_from_f16(wide, half, n);
+		break;
+	case 2:
+		table->bf16_from_f32(half, wide, n, 0.5F);
+		break;
+	case 3:
+		table->f32_from_bf16(wide, half, n);
+		break;
+	default:
+		memcpy(half, wide, 3 * n);
+	}
+}
+
+static void measure_conversions(size_t values) {
+	static const char *const names[]
+		= {"fp32 -> fp16", "fp16 -> fp32", "fp32 -> bf16", "bf16 -> fp32"};
+	float *wide = array(values);
+	uint16_t *half = (void *)array(values);
+	const struct hd_kernels *table;
+	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
+
+	passes = passes == 0 ? 1 : passes;
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		double best[5] = {0};
+
+		for (int round = 0; round < ROUNDS * 5; round++) {
+			double began = now_s(), rate;
+
+			for (size_t i = 0; i < passes; i++) {
+				convert(table, round % 5, wide, half, values);
+			}
+			rate = (double)(values * passes) * 6e-9 / (now_s() - began);
+			best[round % 5] = rate > best[round % 5] ? rate : best[round % 5];
+		}
+		for (int which = 0; which < 4; which++) {
+			(void
+			)printf("%s %6.1f MB of fp32, %-6s: %6.2f GB/s; memcpy %6.2f GB/s: %5.1f %%\n",
+				names[which],
+				(double)values * 4e-6,
+				table->name,
+				best[which],
+				best[4],
+				100 * best[which] / best[4]);
+		}
+	}
+	free(wide);
+	free(half);
+}
+
 int main(void) {
 	measure(UINT64_C(256) * 1024);
 	measure(UINT64_C(1024) * 1024);
 	measure(UINT64_C(25) * 1000 * 1000);
+	measure_conversions(UINT64_C(256) * 1024);
+	measure_conversions(UINT64_C(25) * 1000 * 1000);
 	return 0;
 }
