@@ -15,6 +15,13 @@ void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in) {
 	}
 }
 
+bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes) {
+	if (dtype != HD_DTYPE_FP32 && !hd_dtype_is_half(dtype)) {
+		return false;
+	}
+	return bytes == job->values * hd_dtype_bytes(dtype);
+}
+
 int hd_incoming_open(struct hd_server *server, struct hd_incoming *in) {
 	struct hd_recv_config config = {
 		.token = in->handle.token,
@@ -22,8 +29,8 @@ int hd_incoming_open(struct hd_server *server, struct hd_incoming *in) {
 		.round = in->round,
 		.worker = in->member->rank,
 		.attempt = in->attempt,
-		.dtype = HD_DTYPE_FP32,
-		.bytes = in->job->bytes,
+		.dtype = in->dtype,
+		.bytes = in->bytes,
 	};
 	int rc;
 
@@ -53,7 +60,7 @@ static void hd_incoming_started(struct hd_turn *turn, struct hd_incoming *in) {
 		.token = in->handle.token,
 		.position = in->direct ? 0 : in->position,
 		.base = in->base,
-		.bytes = in->job->bytes,
+		.bytes = in->bytes,
 	};
 
 	in->started = true;
@@ -62,12 +69,16 @@ static void hd_incoming_started(struct hd_turn *turn, struct hd_incoming *in) {
 
 /* Chunk by chunk, while it is in the cache: nobody has to read the whole update once more. */
 static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_header *header) {
-	const float *values = hd_recv_chunk_data(in->recv, header->chunk);
+	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
+	size_t found;
 
-	if (!in->job->spec.allow_not_finite
-	    && hd_find_not_finite_f32(values, header->count) < header->count) {
-		in->not_finite = true;
+	if (in->job->spec.allow_not_finite) {
+		return;
 	}
+	found = hd_dtype_is_half(in->dtype) ?
+		hd_find_not_finite_half(in->dtype, values, header->count) :
+		hd_find_not_finite_f32(values, header->count);
+	in->not_finite |= found < header->count;
 }
 
 static void hd_incoming_chunk(

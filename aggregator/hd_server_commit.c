@@ -111,7 +111,7 @@ void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in) {
 		.token = in->handle.token,
 		.position = in->direct ? 0 : in->position,
 		.base = in->base,
-		.bytes = job->bytes,
+		.bytes = in->bytes,
 		.value = hd_recv_rate_bps(in->recv),
 	};
 
@@ -136,7 +136,7 @@ static void hd_commit_log(struct hd_turn *turn, const struct hd_incoming *in, ui
 		.position = in->direct ? 0 : in->position,
 		.version = job->version,
 		.base = in->base,
-		.bytes = job->bytes,
+		.bytes = in->bytes,
 		.aux = delay,
 		.value = (double)in->weight,
 	};
@@ -149,7 +149,7 @@ static void hd_commit_log(struct hd_turn *turn, const struct hd_incoming *in, ui
 		.round = in->round,
 		.delay = delay,
 		.weight = in->weight,
-		.bytes = job->bytes,
+		.bytes = in->bytes,
 	};
 	hd_turn_event(turn, &event);
 }
@@ -193,7 +193,13 @@ static bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
 	if (apply->momentum != job->momentum) {
 		memcpy(momentum, job->momentum->data + at, count * sizeof(float));
 	}
-	hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
+	if (hd_dtype_is_half(apply->in->dtype)) {
+		const uint16_t *half = (const void *)apply->in->buffer->data;
+
+		hd_sgd_apply_half(apply->in->dtype, model, momentum, half + at, count, &sgd);
+	} else {
+		hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
+	}
 	server->stats.steps++;
 	server->step_left -= count;
 	apply->done += count;

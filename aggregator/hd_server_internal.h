@@ -127,6 +127,8 @@ struct hd_incoming {
 	bool starved;
 	bool not_finite; /* a NaN or an Inf came where the job allows none */
 	bool pending; /* the controller was told that it is held and waits */
+	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
+	uint64_t bytes; /* that it has on the wire: not more than the model's */
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
 	hd_version base;
 	float weight;
@@ -356,6 +358,8 @@ void hd_assembly_timer(struct hd_turn *turn, struct hd_incoming *in);
 void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in);
 /* Has it looked at before the call ends. */
 void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in);
+/* Whether an update of this job may come as so many bytes of this type. */
+bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes);
 /* Gives it a buffer and a receiver. 0 or -ENOMEM. */
 int hd_incoming_open(struct hd_server *server, struct hd_incoming *in);
 

@@ -164,7 +164,7 @@ hd_incoming_event(struct hd_turn *turn, const struct hd_incoming *in, enum hd_re
 		.position = in->direct ? 0 : in->position,
 		.version = in->job->version,
 		.base = in->base,
-		.bytes = in->job->bytes,
+		.bytes = in->bytes,
 	};
 
 	turn->server->stats.voided += event.kind == HD_EVENT_VOIDED ? 1 : 0;
@@ -326,8 +326,8 @@ static enum hd_reason hd_expect_check(
 	if (job == NULL || hd_job_member(job, expect->worker) == NULL || job->restoring) {
 		return HD_REASON_NO_SERVER;
 	}
-	if (expect->direction != HD_PUSH || expect->dtype != HD_DTYPE_FP32
-	    || expect->bytes != job->bytes || expect->token == 0 || expect->position == 0) {
+	if (expect->direction != HD_PUSH || !hd_payload_fits(job, expect->dtype, expect->bytes)
+	    || expect->token == 0 || expect->position == 0) {
 		return HD_REASON_REFUSED;
 	}
 	return HD_REASON_NONE;
@@ -350,6 +350,8 @@ static void hd_expect_accept(
 	turn->server->stats.expected++;
 	in->round = expect->round;
 	in->attempt = expect->attempt;
+	in->dtype = expect->dtype;
+	in->bytes = expect->bytes;
 	in->position = expect->position;
 	in->base = expect->base;
 	in->weight = expect->weight;
@@ -424,7 +426,7 @@ static void hd_push_grant(struct hd_turn *turn, const struct hd_incoming *in) {
 		.round = in->round,
 		.token = in->handle.token,
 		.base = in->base,
-		.bytes = in->job->bytes,
+		.bytes = in->bytes,
 	};
 
 	message.grant = (struct hd_msg_grant){
@@ -438,7 +440,7 @@ static void hd_push_grant(struct hd_turn *turn, const struct hd_incoming *in) {
 		.cc_weight = 1,
 		.peer_ipv4 = turn->server->config.data.ipv4,
 		.peer_port = turn->server->config.data.port,
-		.bytes = in->job->bytes,
+		.bytes = in->bytes,
 	};
 	hd_turn_event(turn, &event);
 	hd_member_send(turn, in->member, &message);
@@ -483,6 +485,8 @@ static void hd_request_accept(
 	in->direct = true;
 	in->round = request->round;
 	in->attempt = request->attempt;
+	in->dtype = request->dtype;
+	in->bytes = request->bytes;
 	in->base = request->base;
 	in->weight = hd_push_weight(job, request->base);
 	in->starved = true;
@@ -517,7 +521,7 @@ void hd_push_request(
 	struct hd_round round = {.round = request->round};
 	struct hd_incoming *in;
 
-	if (request->dtype != HD_DTYPE_FP32 || request->bytes != job->bytes) {
+	if (!hd_payload_fits(job, request->dtype, request->bytes)) {
 		round.outcome = HD_OUTCOME_FAILED;
 		round.reason = HD_REASON_REFUSED;
 		round.version = job->version;

@@ -35,7 +35,7 @@ static void hd_server_inflight_push(struct hd_turn *turn, const struct hd_incomi
 		.token = in->handle.token,
 		.position = in->direct ? 0 : in->position,
 		.base = in->base,
-		.bytes = in->job->bytes,
+		.bytes = in->bytes,
 		.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,
 	};
 	hd_controller_send(turn, &message);

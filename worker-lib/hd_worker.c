@@ -146,7 +146,7 @@ void hd_worker_destroy(struct hd_worker *worker) {
 	while ((ticket = TAILQ_FIRST(&worker->tickets))) {
 		TAILQ_REMOVE(&worker->tickets, ticket, link);
 		worker_off_wire(worker, ticket);
-		free(ticket->scaled);
+		free(ticket->payload);
 		free(ticket);
 	}
 	hd_endpoint_destroy(worker->endpoint);

@@ -97,11 +97,14 @@ struct hd_push_args {
 	const float *data; /* only read; must stay unchanged until released() */
 	uint64_t values; /* the whole model's */
 	hd_version base; /* v(g): the version that it was computed from */
+	/* How it travels: HD_DTYPE_FP32, FP16 or BF16. The grant's weight is multiplied in fp32 before the
+	 * values are rounded to 16 bits. */
+	uint8_t dtype;
 	void *user; /* comes back in the ticket */
 };
 
-/* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, and the job does not allow it), -EINVAL
- * (values), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
+/* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, or beyond the range of dtype, and the job
+ * does not allow it), -EINVAL (values, dtype), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
  * that the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
 int hd_worker_push(
 	struct hd_worker *worker,

@@ -52,7 +52,9 @@ struct ticket {
 	uint64_t progress_bytes;
 	/* push */
 	const float *data;
-	float *scaled; /* data times weight, when that is not 1 */
+	uint64_t values;
+	uint8_t dtype; /* in which it travels */
+	void *payload; /* data times weight in that type; NULL: data itself is what is sent */
 	float weight; /* of the first grant; 0 = none yet */
 	float norm;
 	struct hd_send *send;

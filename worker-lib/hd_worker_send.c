@@ -71,25 +71,40 @@ static hd_ns go_slack(const struct hd_session *session, const struct hd_segs *se
 	return clock.valid ? slack + hd_ns_min(clock.error_ns, GO_SLACK_MAX_MS * HD_MS) : slack;
 }
 
-/* Multiplies by this grant's weight, into a copy of our own: the commit log has the weight of the grant that was
- * carried out, and says what was added. -ENOMEM. */
-static int apply_weight(struct ticket *ticket, float weight) {
-	uint64_t values = ticket->pub.bytes / sizeof(float);
+/* Multiplies by this grant's weight and rounds to the type in which it travels, into a copy of our own: the commit
+ * log has the weight of the grant that was carried out, and says what was added. -ENOMEM, -EDOM (the
+ * weight led beyond the type's range). */
+static int make_payload(const struct hd_worker *worker, struct ticket *ticket, float weight) {
+	bool half = hd_dtype_is_half(ticket->dtype);
 
 	if (ticket->weight == weight)
 		return 0;
-	if (weight == 1.0f) {
-		free(ticket->scaled);
-		ticket->scaled = NULL;
-	} else if (!ticket->scaled) {
-		ticket->scaled = malloc(ticket->pub.bytes);
-		if (!ticket->scaled)
+	if (!half && weight == 1.0f) {
+		free(ticket->payload);
+		ticket->payload = NULL;
+	} else if (!ticket->payload) {
+		ticket->payload = malloc(ticket->pub.bytes);
+		if (!ticket->payload)
 			return -ENOMEM;
 	}
-	if (ticket->scaled)
-		hd_scale_f32(ticket->scaled, ticket->data, values, weight);
+	if (half)
+		hd_half_from_f32(
+			ticket->dtype, ticket->payload, ticket->data, ticket->values, weight
+		);
+	else if (ticket->payload)
+		hd_scale_f32(ticket->payload, ticket->data, ticket->values, weight);
+	if (half && !worker->spec.allow_not_finite
+	    && hd_find_not_finite_half(ticket->dtype, ticket->payload, ticket->values)
+		    < ticket->values)
+		return -EDOM;
 	ticket->weight = weight;
 	return 0;
+}
+
+static enum hd_reason reason_of(int code) {
+	if (code == -EDOM)
+		return HD_REASON_NOT_FINITE;
+	return code == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED;
 }
 
 static void remember_early(struct hd_worker *worker, uint64_t token, bool ended) {
@@ -120,7 +135,7 @@ static int begin_send(
 		.peer = { grant->peer_ipv4, grant->peer_port },
 		.header = {
 			.attempt = ticket->attempt,
-			.dtype = HD_DTYPE_FP32,
+			.dtype = ticket->dtype,
 			.job = worker->job,
 			.epoch = grant->epoch,
 			.worker = worker->config.rank,
@@ -129,7 +144,7 @@ static int begin_send(
 			.key_id = worker->config.key_id,
 			.token = grant->token,
 		},
-		.data = ticket->scaled ? ticket->scaled : ticket->data,
+		.data = ticket->payload ? ticket->payload : ticket->data,
 		.bytes = ticket->pub.bytes,
 		.chunk_bytes = worker->config.chunk_bytes,
 		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,
@@ -196,12 +211,11 @@ void worker_on_grant(
 		give_up(worker, ctx, ticket, HD_REASON_REFUSED);
 		return;
 	}
-	rc = apply_weight(ticket, grant->weight);
+	rc = make_payload(worker, ticket, grant->weight);
 	if (rc == 0)
 		rc = begin_send(worker, ctx, session, grant, ticket);
 	if (rc < 0) {
-		give_up(worker, ctx, ticket, rc == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED
-		);
+		give_up(worker, ctx, ticket, reason_of(rc));
 		return;
 	}
 	ticket->progress_at = ctx->now;

@@ -56,7 +56,7 @@ void worker_collect(struct hd_worker *worker) {
 		if (!ticket->ended)
 			continue;
 		TAILQ_REMOVE(&worker->tickets, ticket, link);
-		free(ticket->scaled);
+		free(ticket->payload);
 		free(ticket);
 	}
 }
@@ -137,7 +137,7 @@ void worker_end(
 	if (ticket->ended)
 		return;
 	if (ticket->pub.direction == HD_PUSH && ticket->pub.state == HD_TICKET_APPLIED)
-		worker->kept_bytes -= ticket->pub.bytes;
+		worker->kept_bytes -= worker->model_bytes;
 	ticket->pub.reason = reason;
 	count_outcome(worker, ctx, ticket, state);
 	worker_off_wire(worker, ticket);
@@ -162,7 +162,7 @@ void worker_trim_kept(struct hd_worker *worker, uint64_t bytes) {
 		if (ticket->ended || ticket->pub.direction != HD_PUSH
 		    || ticket->pub.state != HD_TICKET_APPLIED)
 			continue;
-		worker->kept_bytes -= ticket->pub.bytes;
+		worker->kept_bytes -= worker->model_bytes;
 		retire(worker, ticket);
 	}
 }
@@ -175,7 +175,7 @@ push_applied(struct hd_worker *worker, const struct context *ctx, struct ticket 
 	count_outcome(worker, ctx, ticket, HD_TICKET_APPLIED);
 	worker_off_wire(worker, ticket);
 	if (worker->config.keep_bytes_max > 0)
-		worker->kept_bytes += ticket->pub.bytes;
+		worker->kept_bytes += worker->model_bytes;
 	worker_set_state(worker, ticket, HD_TICKET_APPLIED);
 	if (worker->config.keep_bytes_max == 0)
 		retire(worker, ticket);
@@ -276,7 +276,7 @@ static struct hd_message request_of(const struct hd_worker *worker, const struct
 	request->round = ticket->pub.round;
 	request->direction = ticket->pub.direction;
 	request->attempt = ticket->attempt;
-	request->dtype = HD_DTYPE_FP32;
+	request->dtype = ticket->dtype;
 	request->bytes = ticket->pub.bytes;
 	request->norm = ticket->norm;
 	request->base = ticket->pub.base;
@@ -345,7 +345,7 @@ void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct 
 	/* One that was withdrawn too late may be in the model: the server is asked, as for any other. When
 	 * it grants instead of telling the outcome, it never had it whole. */
 	if (ticket->pub.direction == HD_PUSH && ticket->pub.state == HD_TICKET_APPLIED)
-		worker->kept_bytes -= ticket->pub.bytes;
+		worker->kept_bytes -= worker->model_bytes;
 	ticket->route = ROUTE_NONE;
 	ticket->pub.state = HD_TICKET_QUEUED;
 }
@@ -432,7 +432,7 @@ void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {
 static void free_slot(struct hd_worker *worker, struct ticket *ticket) {
 	if (!ticket || ticket->pub.direction != HD_PUSH || ticket->pub.state != HD_TICKET_APPLIED)
 		return;
-	worker->kept_bytes -= ticket->pub.bytes;
+	worker->kept_bytes -= worker->model_bytes;
 	retire(worker, ticket);
 }
 
@@ -471,6 +471,14 @@ static int open_ticket(
 	return 0;
 }
 
+/* Also once it is rounded. */
+static bool is_finite(const struct hd_push_args *args, double norm) {
+	if (!isfinite(norm))
+		return false;
+	return !hd_dtype_is_half(args->dtype)
+		|| hd_find_not_finite_as(args->dtype, args->data, args->values) == args->values;
+}
+
 int hd_worker_push(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -486,15 +494,20 @@ int hd_worker_push(
 
 	if (rc < 0)
 		return rc;
+	if (args->dtype != HD_DTYPE_FP32 && !hd_dtype_is_half(args->dtype))
+		return -EINVAL;
 	if (!worker->joined_once)
 		return -EAGAIN;
 	norm = sqrt(hd_norm2_f32(args->data, args->values));
-	if (!isfinite(norm) && !worker->spec.allow_not_finite)
+	if (!worker->spec.allow_not_finite && !is_finite(args, norm))
 		return -EDOM;
 	rc = open_ticket(worker, now, HD_PUSH, args->user, &ticket);
 	if (rc < 0)
 		return rc;
 	ticket->data = args->data;
+	ticket->values = args->values;
+	ticket->dtype = args->dtype;
+	ticket->pub.bytes = args->values * hd_dtype_bytes(args->dtype);
 	ticket->pub.base = args->base;
 	ticket->norm = norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
 	worker->stats.pushed++;

@@ -38,6 +38,7 @@ struct heddle_ticket {
 	const float *data; /* push: what is sent: the copy, or what was borrowed */
 	float *copy;
 	float *into; /* pull */
+	uint8_t dtype; /* push: in which it travels */
 	uint64_t have;
 	bool conditional;
 };

@@ -11,6 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+static_assert(
+	(int)HD_DTYPE_FP16 == (int)HEDDLE_PAYLOAD_FP16
+		&& (int)HD_DTYPE_BF16 == (int)HEDDLE_PAYLOAD_BF16,
+	"payload types are the wire's"
+);
 static_assert((int)HD_TICKET_FAILED == (int)HEDDLE_FAILED, "states are the core's");
 static_assert((int)HD_TICKET_APPLIED == (int)HEDDLE_APPLIED, "states are the core's");
 static_assert((int)HD_TICKET_HELD == (int)HEDDLE_HELD, "states are the core's");
@@ -150,6 +155,7 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 		.data = ticket->data,
 		.values = fabric->values,
 		.base = ticket->status.base,
+		.dtype = ticket->dtype,
 		.user = ticket,
 	};
 	struct hd_pull_args pull = {

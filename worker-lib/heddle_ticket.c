@@ -4,6 +4,7 @@
 #include "heddle_private.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,6 +74,13 @@ static int check_memory(enum heddle_memory memory, const void *stream) {
 	return 0;
 }
 
+static int check_payload(enum heddle_payload payload) {
+	if (payload == HEDDLE_PAYLOAD_FP32 || payload == HEDDLE_PAYLOAD_FP16
+	    || payload == HEDDLE_PAYLOAD_BF16)
+		return 0;
+	return heddle_fail(-EINVAL, "payload: type %d is unknown", (int)payload);
+}
+
 /* Which value is NaN or Inf, by the tensor that it is in. */
 static int say_not_finite(const struct heddle *fabric, uint64_t index, float value) {
 	const struct hd_jobspec *job = &fabric->spec->job;
@@ -87,22 +95,23 @@ static int say_not_finite(const struct heddle *fabric, uint64_t index, float val
 		if (index < first + values)
 			return heddle_fail(
 				-EDOM,
-				"tensor %s: value %llu is %f",
+				"tensor %s: value %llu is %g%s",
 				tensor->name,
 				(unsigned long long)(index - first),
-				(double)value
+				(double)value,
+				isfinite(value) ? ": beyond the payload type's range" : ""
 			);
 		first += values;
 	}
 	return heddle_fail(-EDOM, "value %llu", (unsigned long long)index);
 }
 
-static int check_finite(const struct heddle *fabric, const float *data) {
+static int check_finite(const struct heddle *fabric, const float *data, uint8_t dtype) {
 	uint64_t index;
 
 	if (fabric->spec->job.allow_not_finite)
 		return 0;
-	index = hd_find_not_finite_f32(data, fabric->values);
+	index = hd_find_not_finite_as(dtype, data, fabric->values);
 	return index == fabric->values ? 0 : say_not_finite(fabric, index, data[index]);
 }
 
@@ -171,19 +180,23 @@ int heddle_push(
 	given = options ? *options : given;
 	rc = check_memory(given.memory, given.stream);
 	if (rc == 0)
-		rc = check_finite(fabric, data);
+		rc = check_payload(given.payload);
+	if (rc == 0)
+		rc = check_finite(fabric, data, (uint8_t)given.payload);
 	if (rc < 0)
 		return rc;
 	ticket = new_ticket(fabric, 0);
 	if (ticket && !given.borrow)
-		ticket->copy = malloc(ticket->status.bytes);
+		ticket->copy = malloc(fabric->values * sizeof(float));
 	if (!ticket || (!given.borrow && !ticket->copy)) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");
 	}
 	if (ticket->copy)
-		memcpy(ticket->copy, data, ticket->status.bytes);
+		memcpy(ticket->copy, data, fabric->values * sizeof(float));
 	ticket->data = ticket->copy ? ticket->copy : data;
+	ticket->dtype = (uint8_t)given.payload;
+	ticket->status.bytes = fabric->values * hd_dtype_bytes(ticket->dtype);
 	ticket->status.base = base;
 	rc = enqueue(fabric, ticket);
 	if (rc == 0)

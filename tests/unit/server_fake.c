@@ -321,6 +321,7 @@ void fake_request_push(
 		.round = round,
 		.attempt = attempt,
 		.direction = HD_PUSH,
+		.dtype = fake->dtype,
 		.bytes = bytes,
 		.base = base,
 	};
@@ -347,7 +348,7 @@ struct hd_send *fake_push(
 	uint64_t token,
 	uint32_t round,
 	uint8_t attempt,
-	const float *data,
+	const void *data,
 	uint64_t values
 ) {
 	struct net *net = fake->node.net;
@@ -358,9 +359,10 @@ struct hd_send *fake_push(
 		   .worker = fake->rank,
 		   .round = round,
 		   .attempt = attempt,
+		   .dtype = fake->dtype,
 		   .token = token},
 		.data = data,
-		.bytes = values * sizeof(float),
+		.bytes = values * hd_dtype_bytes(fake->dtype),
 		.chunk_bytes = HD_CHUNK_BYTES_DEFAULT,
 		.cc_weight = 1,
 		.path = &fake->path,
@@ -401,13 +403,13 @@ const struct hd_msg_outcome *fake_push_direct(
 	struct fake *fake,
 	uint32_t round,
 	hd_version base,
-	const float *data,
+	const void *data,
 	uint64_t values
 ) {
 	size_t grants = fake_count(fake, HD_MSG_GRANT);
 	const struct hd_msg_grant *grant;
 
-	fake_request_push(fake, round, 1, base, values * sizeof(float));
+	fake_request_push(fake, round, 1, base, values * hd_dtype_bytes(fake->dtype));
 	grant = &fake_wait(fake, HD_MSG_GRANT, grants)->grant;
 	assert_int_equal(grant->round, round);
 	fake_push(fake, grant->token, round, grant->attempt, data, values);

@@ -70,6 +70,7 @@ struct fake {
 	uint64_t sacks;
 	char refused[HD_TEXT_BYTES_MAX + 1];
 	struct hd_path path;
+	uint8_t dtype; /* of its pushes, as data of fake_push() has them */
 	uint64_t granted_bps; /* of its pushes; 0: as fast as the path allows */
 	struct hd_send *sends[FAKE_SENDS_MAX];
 	struct hd_recv *recv; /* of one pull at a time */
@@ -127,7 +128,7 @@ struct hd_send *fake_push(
 	uint64_t token,
 	uint32_t round,
 	uint8_t attempt,
-	const float *data,
+	const void *data,
 	uint64_t values
 );
 /* Room for the data of the next pull. */
@@ -138,7 +139,7 @@ const struct hd_msg_outcome *fake_push_direct(
 	struct fake *fake,
 	uint32_t round,
 	hd_version base,
-	const float *data,
+	const void *data,
 	uint64_t values
 );
 /* The outcome of a round, waited for. */

@@ -285,6 +285,7 @@ static void test_manual_descriptor(void **state) {
 static void test_not_finite(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle *fabric = open_job(fixture, "finite", 0);
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
 	struct heddle_ticket *ticket = NULL;
 	float kept = fixture->a[123];
 
@@ -293,6 +294,16 @@ static void test_not_finite(void **state) {
 	fixture->a[123] = kept;
 	assert_null(ticket);
 	assert_string_equal(heddle_last_error(), "tensor w: value 123 is nan");
+	options.payload = HEDDLE_PAYLOAD_FP16;
+	fixture->a[123] = -65520;
+	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EDOM);
+	fixture->a[123] = kept;
+	assert_string_equal(
+		heddle_last_error(),
+		"tensor w: value 123 is -65520: beyond the payload type's range"
+	);
+	options.payload = (enum heddle_payload)3;
+	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EINVAL);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }
 

@@ -130,6 +130,33 @@ static void test_weight_is_the_grants(void **state) {
 	destroy(world);
 }
 
+/* What is weighed first and rounded then may leave the type's range only then. */
+static void test_weight_beyond_16_bits(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	world->dtype = HD_DTYPE_FP16;
+	run_ms(world, 20);
+	world->data[0][7] = 65520;
+	assert_int_equal(push(world, 0, 1), -EDOM);
+	world->data[0][7] = 40000;
+	world->controller.weight = 2;
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 200);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_FAILED);
+	assert_int_equal(world->ticket[HD_PUSH][1].reason, HD_REASON_NOT_FINITE);
+	assert_int_equal(
+		peer_last(&world->controller, HD_MSG_REQUEST)->request.dtype, HD_DTYPE_FP16
+	);
+	assert_int_equal(peer_last(&world->controller, HD_MSG_REQUEST)->request.bytes, 2 * VALUES);
+	assert_int_equal(
+		peer_last(&world->controller, HD_MSG_CANCEL)->cancel.reason, HD_REASON_NOT_FINITE
+	);
+	world->dtype = HD_DTYPE_FIXED32;
+	assert_int_equal(push(world, 0, 1), -EINVAL);
+	check_sums(world, 0);
+	destroy(world);
+}
+
 static void test_drop(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
@@ -361,6 +388,7 @@ int main(void) {
 		cmocka_unit_test(test_refuses_bad_calls),
 		cmocka_unit_test(test_scheduled_push_and_pull),
 		cmocka_unit_test(test_weight_is_the_grants),
+		cmocka_unit_test(test_weight_beyond_16_bits),
 		cmocka_unit_test(test_drop),
 		cmocka_unit_test(test_go),
 		cmocka_unit_test(test_void),

@@ -131,7 +131,8 @@ void run_ms(struct world *world, unsigned ms) {
 }
 
 int push(struct world *world, int which, hd_version base) {
-	struct hd_push_args args = {.data = world->data[which], .values = VALUES, .base = base};
+	struct hd_push_args args = {
+		.data = world->data[which], .values = VALUES, .base = base, .dtype = world->dtype};
 	uint32_t round = 0;
 	int rc = hd_worker_push(
 		world->worker,

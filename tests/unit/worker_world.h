@@ -9,6 +9,7 @@
 #define LOG_MAX 4096
 
 struct world {
+	uint8_t dtype; /* of pushes */
 	struct hd_sim *sim;
 	struct peer server, controller;
 	struct hd_worker *worker;

@@ -197,11 +197,22 @@ int heddle_world_size(const struct heddle *fabric);
 
 /* --- pushes and pulls ---------------------------------------------------------------------- */
 
+/* In which type an update's values travel; the caller's and the server's are fp32. */
+enum heddle_payload {
+	HEDDLE_PAYLOAD_FP32 = 0,
+	HEDDLE_PAYLOAD_FP16 = 1, /* IEEE 754 binary16: 11 bits of precision, up to 65504 */
+	HEDDLE_PAYLOAD_BF16 = 2 /* the upper half of fp32: 8 bits of precision, the same range */
+};
+
 struct heddle_push_options {
 	size_t size;
 	enum heddle_memory memory;
 	void *stream; /* of the memory's kind; NULL for HOST */
 	int borrow; /* no copy: data stays untouched by the caller until status.released */
+	/* FP16 and BF16 halve what the network carries. The staleness weight that the update was granted is
+	 * multiplied in fp32 first, then the product is rounded to nearest, ties to even; the server
+	 * applies it in fp32. */
+	enum heddle_payload payload;
 };
 struct heddle_pull_options {
 	size_t size;
@@ -212,7 +223,7 @@ struct heddle_pull_options {
 };
 #ifdef __cplusplus
 #define HEDDLE_PUSH_OPTIONS_INIT                                                                   \
-	{ sizeof(struct heddle_push_options), HEDDLE_MEMORY_HOST, 0, 0 }
+	{ sizeof(struct heddle_push_options), HEDDLE_MEMORY_HOST, 0, 0, HEDDLE_PAYLOAD_FP32 }
 #define HEDDLE_PULL_OPTIONS_INIT                                                                   \
 	{ sizeof(struct heddle_pull_options), HEDDLE_MEMORY_HOST, 0, 0, 0 }
 #else
@@ -226,8 +237,9 @@ struct heddle_pull_options {
 
 /*
  * Hands over one update: the whole model's values, computed from version `base`. Returns at once; the
- * ticket tells the rest, and must be freed. options may be NULL (host memory, copied).
- * -EDOM (NaN or Inf; heddle_last_error() says where), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait),
+ * ticket tells the rest, and must be freed. options may be NULL (host memory, copied, fp32).
+ * -EDOM (NaN or Inf, or beyond the payload type's range; heddle_last_error() says where; a weight above 1 may
+ * still lead beyond it: then the push fails as not-finite), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait),
  * -ENOTSUP (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ECHILD.
  */
 int heddle_push(
@@ -257,7 +269,7 @@ struct heddle_status {
 	uint32_t delay; /* push: commits since base, this one included */
 	uint64_t base;
 	uint64_t version; /* push: after the commit; pull: what was delivered */
-	uint64_t bytes;
+	uint64_t bytes; /* that travel: of the payload type */
 	uint64_t asked_ns, ended_ns; /* CLOCK_MONOTONIC; ended 0: not yet */
 };
 #ifdef __cplusplus
