@@ -190,6 +190,21 @@ static void read_rule(struct hd_reader *reader, const json_t *value, const char 
 		hd_reader_fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
 }
 
+static void
+read_payload(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	static const char *const types[] = {"fp32", "fp16", "bf16"};
+	const char *text = json_string_value(value);
+	uint8_t *payload = into;
+
+	for (uint8_t i = 0; text && i < 3; i++) {
+		if (strcmp(text, types[i]) == 0) {
+			*payload = i;
+			return;
+		}
+	}
+	hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16");
+}
+
 static const struct hd_field staleness_fields[] = {
 	{"rule", HD_FIELD_OTHER, AT(hd_scenario_job, staleness_rule), 0, 0, false, read_rule},
 	{"c", HD_FIELD_NUMBER, AT(hd_scenario_job, staleness_c), 1e-6, 1e6, false, NULL},
@@ -219,6 +234,7 @@ static const struct hd_field job_fields[] = {
 	{"momentum", HD_FIELD_NUMBER, AT(hd_scenario_job, momentum), 0, 0.999999, false, NULL},
 	{"weight_decay", HD_FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
 	{"staleness", HD_FIELD_OTHER, 0, 0, 0, false, read_staleness},
+	{"payload", HD_FIELD_OTHER, AT(hd_scenario_job, payload), 0, 0, false, read_payload},
 	{"target_accuracy",
 	 HD_FIELD_NUMBER,
 	 AT(hd_scenario_job, target_accuracy),

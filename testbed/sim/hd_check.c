@@ -205,6 +205,7 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		.base = push->base,
 		.life = push->life,
 		.salt = push->salt,
+		.dtype = push->dtype,
 		.state = RECORD_PENDING,
 	};
 	hd_check_keep(check, record, push->data);
@@ -279,7 +280,7 @@ static bool may_commit(
 			event->aux,
 			check->tau_max
 		);
-	else if (event->bytes != check->values * sizeof(float))
+	else if (event->bytes != check->values * hd_dtype_bytes(record->dtype))
 		hd_check_fail(
 			check, "worker %u round %u: %" PRIu64 " bytes committed", w, r, event->bytes
 		);

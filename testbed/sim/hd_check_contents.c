@@ -84,6 +84,21 @@ static void apply_trained(struct hd_check *check, struct hd_check_record *record
 
 	if (check->blind)
 		return;
+	if (hd_dtype_is_half(record->dtype)) {
+		uint16_t *half = (void *)check->scratch;
+
+		hd_half_from_f32(record->dtype, half, update, check->values, weight);
+		(void)hd_sgd_apply_half(
+			record->dtype,
+			check->shadow,
+			check->momentum,
+			half,
+			check->values,
+			&check->sgd
+		);
+		hd_check_forget(record);
+		return;
+	}
 	if (!(weight >= 1.0f && weight <= 1.0f)) {
 		hd_scale_f32(check->scratch, update, check->values, weight);
 		update = check->scratch;

@@ -110,6 +110,7 @@ static void after_push(struct worker_process *worker, uint32_t round, uint64_t s
 			.life = worker->process.lives,
 			.salt = salt,
 			.base = worker->base,
+			.dtype = cluster->scenario.job.payload,
 			.data = worker->ready->data,
 		}
 	);
@@ -145,6 +146,7 @@ static void do_push(struct step *step, hd_ns now) {
 		.data = buffer->data,
 		.values = cluster->values,
 		.base = worker->base,
+		.dtype = cluster->scenario.job.payload,
 		.user = buffer,
 	};
 	code = hd_worker_push(

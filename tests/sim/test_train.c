@@ -200,6 +200,22 @@ static void test_weights_and_faults(void **state) {
 	hd_curve_fini(&run.curve);
 }
 
+/* The same in 16 bits: weighted, then rounded, then applied in fp32. */
+static void test_half_payloads(void **state) {
+	for (uint8_t dtype = HD_DTYPE_FP16; dtype <= HD_DTYPE_BF16; dtype++) {
+		struct run run;
+
+		prepare(&run);
+		run.scenario.job.payload = dtype;
+		run.scenario.job.staleness_rule = HD_STALENESS_ADADELAY;
+		run.scenario.job.staleness_c = 2;
+		run.scenario.loss = 0.01;
+		run.scenario.sim.depth = 2;
+		expect(&run, 0.15);
+		hd_curve_fini(&run.curve);
+	}
+}
+
 static void test_server_comes_back(void **state) {
 	struct run run;
 
@@ -300,6 +316,7 @@ int main(void) {
 		cmocka_unit_test(test_same_seed_same_curve),
 		cmocka_unit_test(test_one_worker_is_plain_sgd),
 		cmocka_unit_test(test_weights_and_faults),
+		cmocka_unit_test(test_half_payloads),
 		cmocka_unit_test(test_server_comes_back),
 		cmocka_unit_test(test_until_target),
 		cmocka_unit_test(test_lies_are_seen),

@@ -119,9 +119,9 @@ class Loopback(unittest.TestCase):
         self.assertLessEqual(summary["staleness"]["max"], summary["staleness"]["bound"])
 
     # --- one worker is the reference, bit for bit -------------------------------------------------
-    def check_same(self, scheduled):
+    def check_same(self, scheduled, *more):
         train = ["--model", "mlp:32", "--steps", 60, "--lr", 0.1, "--momentum", 0.9, "--weight-decay", 1e-3,
-                 "--seed", 5, "--json", "-", "--quiet"]
+                 "--seed", 5, "--json", "-", "--quiet", *more]
         local = subprocess.run([str(a) for a in (TRAIN, "--local", *train)], env=self.env, text=True,
                                stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
         status, summaries, _ = self.run_job(1, ["--synchronous", *train], scheduled=scheduled)
@@ -138,6 +138,19 @@ class Loopback(unittest.TestCase):
     def test_same_as_local_scheduled(self):
         self.start_fabric()
         self.check_same(scheduled=True)
+
+    def check_same_in_16_bits(self, payload):
+        _, server = self.start_fabric()
+        self.check_same(True, "--payload", payload)
+        self.end(server)
+        sizes = {event["bytes"] for event in self.events("ps", "committed")}
+        self.assertEqual(sizes, {2 * (64 * 32 + 32 + 32 * 10 + 10)})
+
+    def test_same_as_local_in_fp16(self):
+        self.check_same_in_16_bits("fp16")
+
+    def test_same_as_local_in_bf16(self):
+        self.check_same_in_16_bits("bf16")
 
     # --- several workers --------------------------------------------------------------------------
     def test_reaches_target(self):

@@ -93,6 +93,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 		[HD_STALENESS_INV_SQRT] = "inverse-sqrt",
 		[HD_STALENESS_ADADELAY] = "adadelay",
 	};
+	static const char *const payloads[] = {"fp32", "fp16", "bf16"};
 	json_t *hidden = json_array();
 	json_t *out;
 
@@ -118,6 +119,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 		j->weight_decay
 	);
 	json_object_set_new(out, "target_accuracy", json_real(j->target_accuracy));
+	json_object_set_new(out, "payload", json_string(payloads[j->payload]));
 	json_object_set_new(out, "update_bytes", json_integer((json_int_t)j->update_bytes));
 	json_object_set_new(
 		out,

@@ -21,6 +21,7 @@ static const char help[]
 	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
 	  "  --tau-max N                    bound of an update's delay (16)\n"
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
+	  "  --payload fp32|fp16|bf16       type in which updates travel (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
 	  "  --compute-schedule FILE        lines `t_s factor` that scale it; a file or a FIFO\n"
@@ -50,6 +51,7 @@ enum {
 	OPT_DECAY,
 	OPT_TAU,
 	OPT_STALENESS,
+	OPT_PAYLOAD,
 	OPT_EVAL,
 	OPT_SEED,
 	OPT_COMPUTE,
@@ -79,6 +81,7 @@ static const struct option names[] = {
 	{"weight-decay", required_argument, NULL, OPT_DECAY},
 	{"tau-max", required_argument, NULL, OPT_TAU},
 	{"staleness", required_argument, NULL, OPT_STALENESS},
+	{"payload", required_argument, NULL, OPT_PAYLOAD},
 	{"eval-every", required_argument, NULL, OPT_EVAL},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
@@ -182,6 +185,19 @@ static bool parse_staleness(struct train_options *options, const char *text) {
 	return false;
 }
 
+static bool parse_payload(struct train_options *options, const char *text) {
+	static const char *const types[] = {"fp32", "fp16", "bf16"};
+
+	for (int i = 0; i < 3; i++) {
+		if (strcmp(text, types[i]) != 0)
+			continue;
+		options->payload = (enum heddle_payload)i;
+		return true;
+	}
+	(void)train_fail(EX_USAGE, "payload: '%.32s' is not fp32, fp16 or bf16", text);
+	return false;
+}
+
 static void set_number(struct train_options *options, int option, double value) {
 	switch (option) {
 	case OPT_BATCH:
@@ -250,6 +266,8 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		break;
 	case OPT_STALENESS:
 		return parse_staleness(options, text);
+	case OPT_PAYLOAD:
+		return parse_payload(options, text);
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;

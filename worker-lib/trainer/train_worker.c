@@ -59,15 +59,29 @@ static int compute(struct train *train, float *grad, struct train_report *report
 
 /* --- local ---------------------------------------------------------------------------------- */
 
-int train_local(struct train *train) {
+/* What the server does with an update that has travelled. */
+static void step(struct train *train, float *momentum, const float *grad, uint16_t *half) {
 	const struct train_options *options = &train->options;
 	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
+	uint8_t dtype = (uint8_t)options->payload;
+
+	if (!hd_dtype_is_half(dtype)) {
+		(void)hd_sgd_apply(train->params, momentum, grad, train->values, &sgd);
+		return;
+	}
+	hd_half_from_f32(dtype, half, grad, train->values, 1);
+	(void)hd_sgd_apply_half(dtype, train->params, momentum, half, train->values, &sgd);
+}
+
+int train_local(struct train *train) {
+	const struct train_options *options = &train->options;
 	struct train_report report = {.role = "local"};
 	float *grad = malloc(train->values * sizeof(float));
 	float *momentum = calloc(train->values, sizeof(float));
+	uint16_t *half = malloc(train->values * sizeof(uint16_t));
 	int status = EX_OK;
 
-	if (!grad || !momentum
+	if (!grad || !momentum || !half
 	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
 		    < 0)
 		status = train_fail(EX_OSERR, "no memory");
@@ -75,12 +89,13 @@ int train_local(struct train *train) {
 		status = train_fail(EX_USAGE, "%s", heddle_last_error());
 	while (status == EX_OK && !train_enough(train, report.steps)) {
 		status = compute(train, grad, &report);
-		(void)hd_sgd_apply(train->params, momentum, grad, train->values, &sgd);
+		step(train, momentum, grad, half);
 	}
 	report.version = report.steps;
 	if (status == EX_OK)
 		status = train_report_write(train, &report);
 	hd_sampler_fini(&train->sampler);
+	free(half);
 	free(momentum);
 	free(grad);
 	return status;
@@ -207,6 +222,7 @@ static int push(struct worker *worker, uint32_t slot) {
 	int rc;
 
 	lend.borrow = 1;
+	lend.payload = worker->train->options.payload;
 	rc = heddle_push(
 		worker->fabric, worker->grad[slot], worker->version, &lend, &worker->ticket[slot]
 	);
