@@ -251,7 +251,7 @@ static void set_number(struct order *o, const struct ctl_setting *s) {
 	if (!take_number(o, s, &value))
 		return;
 	/* Applied updates keep the bound that the job was given: no more than that can be promised. */
-	if (s->apply == apply_tau && value > job->tau_max) {
+	if (job && s->apply == apply_tau && value > job->tau_max) {
 		wrong(o,
 		      "tau: '%s' (a whole number from 1 to the job's tau_max, %u)",
 		      o->m->value,

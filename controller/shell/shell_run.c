@@ -193,9 +193,9 @@ static int send_command(struct shell_context *context, struct hd_msg_command *co
 }
 
 static uint8_t verb_of(const char *word) {
-	for (uint8_t verb = 1; verb < HD_VERB_COUNT; verb++)
-		if (strcmp(hd_verb_name(verb), word) == 0)
-			return verb;
+	for (unsigned verb = 1; verb < HD_VERB_COUNT; verb++)
+		if (strcmp(hd_verb_name((uint8_t)verb), word) == 0)
+			return (uint8_t)verb;
 	return HD_VERB_NONE;
 }
 

@@ -71,7 +71,8 @@ answer_metrics(struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	return result;
 }
 
-static enum MHD_Result
+/* The library's signature. */
+static enum MHD_Result /* NOLINTNEXTLINE(readability-function-size) */
 answer(void *owner,
        struct MHD_Connection *connection,
        const char *url,

@@ -264,7 +264,7 @@ static void test_disk_fails(void **state) {
 	struct hd_record record = decision(1);
 
 	(void)state;
-	signal(SIGXFSZ, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN);
 	place_open(&place);
 	journal = open_journal(&place);
 	hd_journal_add(journal, &record);
@@ -296,7 +296,7 @@ static void test_disk_stays_full(void **state) {
 	struct hd_record record = decision(1);
 
 	(void)state;
-	signal(SIGXFSZ, SIG_IGN);
+	(void)signal(SIGXFSZ, SIG_IGN);
 	place_open(&place);
 	journal = open_journal(&place);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
