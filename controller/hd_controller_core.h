@@ -124,6 +124,7 @@ struct ctl_job {
 	struct ctl_node *server;
 	char server_host[HD_NAME_BYTES_MAX + 1]; /* it waits for this host's server; "" = any */
 	hd_version version; /* newest commit reported */
+	hd_version newest; /* the same, kept while there is no server */
 	uint64_t position; /* last one given out */
 	uint32_t open_pushes; /* granted, neither reported nor void */
 	uint32_t pending, open;
@@ -230,6 +231,9 @@ struct ctl_past {
 	C(stuck, "transfers", "of these: never reported, long after their planned end")            \
 	C(reports, "messages", "reports of transfers that were open")                              \
 	C(reports_unknown, "messages", "reports of transfers that were not (direct or void)")      \
+	C(rolled_back,                                                                             \
+	  "commits",                                                                               \
+	  "lost by restarts of servers: reported once, not in the checkpoint")                     \
 	C(restored, "transfers", "open transfers learnt from servers after a restart")             \
 	C(plans, "rounds", "planning rounds")                                                      \
 	C(plan_items, "requests", "requests planned, all rounds together")                         \

@@ -12,6 +12,33 @@
 static void job_version(struct ctl_job *job, hd_version version) {
 	if (version > job->version)
 		job->version = version; /* incarnation in the high bits: a later life is greater */
+	if (version > job->newest)
+		job->newest = version;
+}
+
+/* A new life of the server begins behind what the last one had reported. */
+static void tell_rolled_back(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	hd_version version,
+	struct hd_sink *sink
+) {
+	uint64_t had = hd_version_counter(job->newest), has = hd_version_counter(version);
+
+	if (hd_version_incarnation(version) == hd_version_incarnation(job->newest) || has >= had)
+		return;
+	c->counters.rolled_back += had - has;
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_ROLLED_BACK,
+			.job = job->id,
+			.version = version,
+			.base = job->newest,
+			.aux = had - has,
+		}
+	);
 }
 
 /* --- reports --- */
@@ -178,6 +205,7 @@ void ctl_state(
 	if (!job->tau_max)
 		job->tau_max = m->tau_max;
 	ctl_job_claim(c, job, node, sink);
+	tell_rolled_back(c, job, m->version, sink);
 	job_version(job, m->version);
 	if (m->position > job->position)
 		job->position = m->position;

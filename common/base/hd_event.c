@@ -38,6 +38,7 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_NODE_DOWN] = "node-down",
 	[HD_EVENT_FALLBACK] = "fallback",
 	[HD_EVENT_COMMAND] = "command",
+	[HD_EVENT_ROLLED_BACK] = "rolled-back",
 	[HD_EVENT_LOG_GAP] = "log-gap",
 };
 

@@ -73,6 +73,7 @@ enum hd_event_kind {
 	HD_EVENT_NODE_DOWN, /* lease or session ended; reason */
 	HD_EVENT_FALLBACK, /* worker: no controller, goes direct */
 	HD_EVENT_COMMAND, /* controller: an operator's; aux = enum hd_verb, value = affected, reason */
+	HD_EVENT_ROLLED_BACK, /* controller: a restart of the server lost aux commits, after `version` up to `base` */
 	HD_EVENT_LOG_GAP, /* the event log itself: aux events could not be written here */
 	HD_EVENT_COUNT
 };

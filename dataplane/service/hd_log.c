@@ -175,6 +175,7 @@ static enum hd_log_level level_of(const struct hd_event *event) {
 	case HD_EVENT_CHECKPOINT:
 		return HD_LOG_INFO;
 	case HD_EVENT_FALLBACK:
+	case HD_EVENT_ROLLED_BACK:
 		return HD_LOG_WARNING;
 	default:
 		return HD_LOG_DEBUG;
@@ -191,6 +192,16 @@ static void who(const struct hd_event *event, char *text, size_t bytes) {
 			);
 		else
 			(void)snprintf(text, bytes, "%s", role);
+	} else if (event->kind == HD_EVENT_ROLLED_BACK) {
+		(void)snprintf(
+			text,
+			bytes,
+			"job %08x lost %llu commits, goes on from %u.%llu",
+			event->job,
+			(unsigned long long)event->aux,
+			hd_version_incarnation(event->version),
+			(unsigned long long)hd_version_counter(event->version)
+		);
 	} else if (event->job && event->round) {
 		(void)snprintf(
 			text,

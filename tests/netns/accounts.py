@@ -179,6 +179,36 @@ def stalls(cluster, accounts, until):
     return everybody, alone
 
 
+ROLES = {"ctl": "controller", "ps": "server"}
+
+
+def by_kind(cluster, accounts):
+    """{(kind, role): (n, medians and maxima of the others' longest pause, of the time until everybody goes on)} of the
+    faults that no other one overlapped. The server's absence is not counted as the others' pause."""
+    found = {}
+    for fault, before, after in zip(cluster.faults, [None, *cluster.faults], [*cluster.faults[1:], None]):
+        if not fault["alone"] or (before and not before["alone"]):
+            continue
+        role = "all" if len(fault["nodes"]) > 1 else ROLES.get(fault["nodes"][0], "worker")
+        since = fault["ended"] if role in ("server", "all") else fault["began"]
+        times = sorted(t for life in accounts.lives if cluster.workers[life.rank].name not in fault["nodes"] or role == "all"
+                       for t in life.times if since <= t <= fault["back"])
+        pause = max((b - a for a, b in zip([since, *times], times)), default=0.0)
+        found.setdefault((fault["kind"], role), []).append((pause, fault["back"] - fault["ended"]))
+    table = {}
+    for key, pairs in sorted(found.items()):
+        columns = [sorted(column) for column in zip(*pairs)]
+        table[key] = len(pairs), *((column[len(column) // 2], column[-1]) for column in columns)
+    return table
+
+
+def rolled_back(cluster):
+    """Commits that controllers reported as lost by restarts of the server."""
+    return sum(json.loads(line).get("aux", 0)
+               for life in range(1, cluster.controller.lives + 1)
+               for line in lines(cluster.controller.file("events", life)) if '"rolled-back"' in line)
+
+
 def crashed(cluster):
     """Outputs that speak of a bug: a sanitizer, an assertion, a status of our own."""
     bad = []

@@ -162,10 +162,17 @@ class Cluster:
         told = {node: node.file("told") for node in workers or self.workers}
         before = {node: path.read_bytes().count(b"outcome ") if path.exists() else 0 for node, path in told.items()}
 
-        def all_did():
-            return all(path.exists() and path.read_bytes().count(b"outcome ") > before[node]
-                       for node, path in told.items())
-        pen.until(all_did, "progress of every worker", patience_s)
+        def waiting():
+            return [node for node, path in told.items()
+                    if not path.exists() or path.read_bytes().count(b"outcome ") <= before[node]]
+        try:
+            pen.until(lambda: not waiting() or not all(n.alive() for n in self.nodes()), "progress", patience_s)
+        except TimeoutError:
+            pass
+        stuck = [n for n in self.nodes() if not n.alive()] or waiting()
+        if stuck:
+            raise AssertionError("; ".join(f"{n.name} {'stands still' if n.alive() else 'is gone'}: {n.output()[-300:]}"
+                                           for n in stuck))
 
     # --- faults --------------------------------------------------------------------------------
     def begin(self, kind, nodes):

@@ -61,12 +61,11 @@ def torment(cluster, dice, args):
         fault = cluster.begin(kind, victims)
         time.sleep(length)
         cluster.finish(fault)
-        if dice.random() < 0.25 and number + 1 < args.faults:
-            time.sleep(dice.uniform(0, 0.5))
-        else:
+        fault["alone"] = number + 1 == args.faults or dice.random() >= 0.25
+        if fault["alone"]:
             cluster.progressed()
-            time.sleep(dice.uniform(0, 0.3))
         fault["back"] = time.monotonic()
+        time.sleep(dice.uniform(0, 0.3))
         if not args.quiet:
             print(f"{number + 1:4} {kind:7} {','.join(fault['nodes']) if len(victims) == 1 else 'all':4} "
                   f"{length:4.2f} s, everybody goes on after {fault['back'] - fault['ended']:4.2f} s", flush=True)
@@ -119,6 +118,10 @@ def play(args, path):
     print(f"seed {args.seed}: {len(cluster.faults)} faults in {took:.0f} s; {counts}")
     print(f"longest stall: {everybody[0]:.2f} s of everybody, {alone[0]:.2f} s of {alone[2]} "
           f"(a lease: {survive.LEASE_S:.0f} s); most memory gained: {worst[1]} kB by {worst[0]} in {worst[2]:.2f} h")
+    print(f"rolled back, as controllers reported: {accounts.rolled_back(cluster)} commits")
+    for (kind, role), (count, pause, back) in accounts.by_kind(cluster, books).items():
+        print(f"{kind:8}{role:11}{count:4} times: the others pause {pause[0]:.2f} s ({pause[1]:.2f} at most), "
+              f"{back[0]:.2f} s ({back[1]:.2f}) from its end until everybody goes on")
     if everybody[0] > STALL_S:
         problems.append(f"nobody went on for {everybody[0]:.2f} s at {everybody[1]:.3f}")
     return problems

@@ -94,6 +94,41 @@ static void test_server_restart(void **state) {
 	net_close(&net);
 }
 
+/* What the new life of a server lacks of what the old one had reported is said and counted, once. */
+static void test_rolled_back(void **state) {
+	struct peer *server, *worker;
+	struct hd_message m;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &net_plain);
+	server = net_server(&net, "ps");
+	worker = net_worker(&net, "t", "j", 0, 8);
+	net_run(&net, SETTLED);
+	m = server_state(worker, 30, 40, 0);
+	say(server, m);
+	net_run(&net, 5 * HD_MS);
+	/* Its session alone was new: nothing is lost. */
+	peer_restart(server);
+	net_run(&net, 200 * HD_MS);
+	say(server, net_register_server(server));
+	say(server, m);
+	net_run(&net, 5 * HD_MS);
+	assert_int_equal(counters(&net)->rolled_back, 0);
+	peer_restart(server);
+	net_run(&net, 200 * HD_MS);
+	say(server, net_register_server(server));
+	m.state.version = hd_version_make(2, 23);
+	say(server, m);
+	net_run(&net, 5 * HD_MS);
+	assert_int_equal(counters(&net)->rolled_back, 7);
+	assert_int_equal(net_count_events(&net, HD_EVENT_ROLLED_BACK), 1);
+	say(server, m);
+	net_run(&net, 5 * HD_MS);
+	assert_int_equal(counters(&net)->rolled_back, 7);
+	net_close(&net);
+}
+
 static struct hd_message
 inflight(const struct peer *worker, uint32_t round, uint64_t token, uint64_t position) {
 	struct hd_message m = {.kind = HD_MSG_INFLIGHT};
@@ -429,6 +464,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worker_lease),
 		cmocka_unit_test(test_server_restart),
+		cmocka_unit_test(test_rolled_back),
 		cmocka_unit_test(test_controller_restart),
 		cmocka_unit_test(test_overrun),
 		cmocka_unit_test(test_limits),
