@@ -433,10 +433,6 @@ static struct hd_job *hd_job_agree(
 		);
 		return NULL;
 	}
-	if (turn->server->draining) {
-		(void)snprintf(text, HD_TEXT_BYTES_MAX, "the server ends");
-		return NULL;
-	}
 	job = hd_job_find(turn->server, join->job);
 	if (job == NULL) {
 		return hd_job_create(turn, spec, text);
@@ -454,6 +450,10 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	struct hd_member *member;
 	struct hd_job *job;
 
+	/* A refusal would be for good; the session ends with the server, and its next life is asked. */
+	if (turn->server->draining) {
+		return;
+	}
 	if (peer->job != NULL
 	    && (peer->job->id != join->job || peer->member->rank != join->worker)) {
 		hd_peer_refuse(

@@ -369,6 +369,27 @@ static void test_drain_writes_a_last_one(void **state) {
 	assert_int_equal(f->worker->closed, 1); /* and said so */
 }
 
+/* Who comes while the server ends is not refused, which would be for good: it asks the next life. */
+static void test_join_while_draining(void **state) {
+	struct fixture *f = *state;
+	struct hd_sink *sink = &f->net.server_node.sink;
+	struct fake *late = fake_worker(&f->net, 1);
+
+	net_run(&f->net, 10 * HD_MS);
+	assert_true(late->open);
+	push(f, 1);
+	assert_false(hd_server_drain(f->net.server, f->net.now, sink));
+	fake_join(late, &f->spec);
+	net_run(&f->net, 50 * HD_MS);
+	assert_int_equal(fake_count(late, HD_MSG_REFUSE), 0);
+	disk_end(&f->disk, 0);
+	assert_true(hd_server_drain(f->net.server, f->net.now, sink));
+	net_run(&f->net, 10 * HD_MS);
+	assert_int_equal(late->closed, 1);
+	assert_int_equal(fake_count(late, HD_MSG_JOINED), 0);
+	fake_close(late);
+}
+
 /* Who leaves last while one is being written leaves commits that are not in it: another follows. */
 static void test_left_while_one_is_written(void **state) {
 	struct fixture *f = *state;
@@ -435,6 +456,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_a_life_without_checkpoint, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_restore_refuses_what_differs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drain_writes_a_last_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_join_while_draining, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_while_one_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_jobs_give_way, setup, teardown),
 	};
