@@ -66,6 +66,20 @@ struct hd_dpdk_counter {
 
 #define HD_DPDK_COUNTERS_MAX 64
 
+/* One queue of the port, as the port counts it, headers included. */
+struct hd_dpdk_queue {
+	uint64_t packets, bytes;
+	uint64_t limit_bytes; /* what its ring holds at the MTU */
+};
+
+/* Any thread. How many queues there are each way; in and out are filled for at most `capacity` of them. */
+uint16_t hd_dpdk_queues(
+	const struct hd_dpdk *dpdk,
+	struct hd_dpdk_queue *in,
+	struct hd_dpdk_queue *out,
+	uint16_t capacity
+);
+
 /* Any thread. Returns how many were filled in. */
 size_t
 hd_dpdk_counters(const struct hd_dpdk *dpdk, struct hd_dpdk_counter counters[HD_DPDK_COUNTERS_MAX]);

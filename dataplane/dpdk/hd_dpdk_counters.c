@@ -37,6 +37,7 @@ static const struct row rows[] = {
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
+_Static_assert(DPDK_QUEUES_MAX <= RTE_ETHDEV_QUEUE_STAT_CNTRS, "each queue is counted");
 _Static_assert(ROWS <= HD_DPDK_COUNTERS_MAX, "a caller's array holds them all");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -61,6 +62,24 @@ hd_dpdk_counters(const struct hd_dpdk *d, struct hd_dpdk_counter counters[HD_DPD
 		};
 	}
 	return ROWS;
+}
+
+uint16_t hd_dpdk_queues(
+	const struct hd_dpdk *d,
+	struct hd_dpdk_queue *in,
+	struct hd_dpdk_queue *out,
+	uint16_t capacity
+) {
+	const uint64_t limit = (uint64_t)d->port.ring_frames * d->port.mtu;
+	struct rte_eth_stats stats;
+
+	if (rte_eth_stats_get(d->port.id, &stats) < 0)
+		return 0;
+	for (uint16_t q = 0; q < RTE_MIN(d->port.queues, capacity); q++) {
+		in[q] = (struct hd_dpdk_queue){stats.q_ipackets[q], stats.q_ibytes[q], limit};
+		out[q] = (struct hd_dpdk_queue){stats.q_opackets[q], stats.q_obytes[q], limit};
+	}
+	return d->port.queues;
 }
 
 static int on_driver(const char *command, const char *parameters, struct rte_tel_data *data) {

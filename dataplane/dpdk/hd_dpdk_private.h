@@ -42,6 +42,7 @@
 /* Counters: X(field, unit, help). Those of dropped frames follow from HD_FRAME_REASONS. */
 #define DPDK_COUNTERS(X)                                                                           \
 	X(received_frames, "frames", "taken from the port")                                        \
+	X(receive_calls, "bursts", "bursts that brought something")                                \
 	X(received_packets, "packets", "UDP packets handed to the node")                           \
 	X(received_bytes, "bytes", "payload of these")                                             \
 	X(unfinished_sums, "packets", "of these, with a checksum left to absent hardware")         \
@@ -56,11 +57,12 @@
 	X(arp_asked, "frames", "ARP questions sent")                                               \
 	X(arp_answered, "frames", "ARP answers sent")                                              \
 	X(echo_answered, "frames", "ICMP echo replies sent")                                       \
+	X(send_calls, "bursts", "bursts given to the port")                                        \
 	X(send_errors, "packets", "not sent: the port's ring stayed full")                         \
 	X(send_too_long, "packets", "not sent: beyond the MTU")                                    \
 	X(send_no_route, "packets", "not sent: beyond our network, and no gateway")                \
 	X(send_unresolved, "packets", "not sent: nobody answered for the address")                 \
-	X(send_no_buffer, "frames", "not sent: no buffer left")                                    \
+	X(no_buffer, "frames", "not sent: no buffer left")                                         \
 	X(ring_kicks, "calls", "tries to get a full qdisc to take more")                           \
 	X(port_errors, "errors", "of the port's descriptors: the link went down")                  \
 	X(receive_overflow, "frames", "lost to a full receive ring")

@@ -92,6 +92,7 @@ static uint16_t take_burst(struct hd_dpdk *d, struct hd_node node, uint16_t queu
 	if (count == 0)
 		return 0;
 	d->now = hd_wait_now();
+	dpdk_count(&d->counters.receive_calls, 1);
 	dpdk_count(&d->counters.received_frames, count);
 	packets = sort(d, count);
 	if (packets > 0)

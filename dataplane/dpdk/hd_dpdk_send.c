@@ -36,6 +36,7 @@ static uint16_t burst(struct hd_dpdk *d, uint16_t queue, uint16_t first) {
 		packets += payload[i] != UINT32_MAX;
 		bytes += payload[i] != UINT32_MAX ? payload[i] : 0;
 	}
+	dpdk_count(&d->counters.send_calls, 1);
 	dpdk_count(&d->counters.sent_frames, taken);
 	dpdk_count(&d->counters.sent_packets, packets);
 	dpdk_count(&d->counters.sent_bytes, bytes);
@@ -103,7 +104,7 @@ static struct rte_mbuf *take_buffer(struct hd_dpdk *d, size_t bytes) {
 
 	if (!frame || !rte_pktmbuf_append(frame, (uint16_t)bytes)) {
 		rte_pktmbuf_free(frame);
-		dpdk_count(&d->counters.send_no_buffer, 1);
+		dpdk_count(&d->counters.no_buffer, 1);
 		return NULL;
 	}
 	return frame;

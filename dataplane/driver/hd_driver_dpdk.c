@@ -3,6 +3,7 @@
 #include "hd_dpdk.h"
 #include "hd_driver_private.h"
 #include "hd_limits.h"
+#include "hd_stat_groups.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -139,6 +140,36 @@ static size_t dpdk_counters(const void *self, struct hd_driver_counter *counters
 	return count;
 }
 
+#define QUEUES_MAX 16
+
+static void add_queue(
+	const char *direction,
+	uint16_t number,
+	const struct hd_dpdk_queue *queue,
+	struct hd_stats *stats
+) {
+	const struct hd_queue_stats row = {
+		.packets = queue->packets,
+		.bytes = queue->bytes,
+		.limit_bytes = queue->limit_bytes,
+	};
+	char name[8];
+	const char *labels[] = {"0", direction, name};
+
+	(void)snprintf(name, sizeof(name), "%u", number);
+	hd_stats_add(stats, &hd_queue_group, labels, &row);
+}
+
+static void dpdk_stats(const void *self, struct hd_stats *stats) {
+	struct hd_dpdk_queue in[QUEUES_MAX], out[QUEUES_MAX];
+	uint16_t count = hd_dpdk_queues(self, in, out, QUEUES_MAX);
+
+	for (uint16_t q = 0; q < count && q < QUEUES_MAX; q++)
+		add_queue("in", q, &in[q], stats);
+	for (uint16_t q = 0; q < count && q < QUEUES_MAX; q++)
+		add_queue("out", q, &out[q], stats);
+}
+
 const struct hd_driver_ops hd_driver_dpdk = {
 	.name = "dpdk",
 	.open = dpdk_open,
@@ -152,4 +183,5 @@ const struct hd_driver_ops hd_driver_dpdk = {
 	.wake = dpdk_wake,
 	.fd = dpdk_fd,
 	.counters = dpdk_counters,
+	.stats = dpdk_stats,
 };

@@ -5,6 +5,12 @@
  * the server reports the end at once, and the worker asks again after a random pause: the controller
  * is active, the path mostly idle. Beside it: the round trip of the bare sockets (the same threads
  * and drivers, one packet there and back, no controller).
+ *
+ *     bench_grant                                        controller in this process
+ *     bench_grant --controller ADDR[:PORT] [--workers N] [--asks N] [--pause-ms N]
+ *
+ * With --controller that one is asked (its first key must be the bench's), from sockets on any address, N times
+ * by each worker with pauses of N/2 to 3N/2 ms; prints JSON. bench_dpdk.py uses it.
  */
 #include "hd_controller.h"
 #include "hd_endpoint.h"
@@ -13,17 +19,24 @@
 #include "hd_topology.h"
 #include "hd_udp.h"
 
+#include <getopt.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WORKERS_MAX 8
-#define ASKS 400 /* of each worker */
+#define ASKS_MAX 400 /* of each worker */
 #define UPDATE_BYTES 1000000
 #define WAIT_LIMIT (20 * HD_SECOND)
 
 static struct hd_keyring keys;
+static struct {
+	struct hd_addr controller; /* none: our own */
+	uint32_t asks;
+	double pause_ms;
+	uint16_t workers;
+} options = {.asks = ASKS_MAX, .pause_ms = 3, .workers = 1};
 
 struct party {
 	uint8_t role;
@@ -36,7 +49,7 @@ struct party {
 	bool ready;
 	hd_ns next_at, asked_at, ends_at;
 	uint32_t asked, count;
-	hd_ns took[ASKS];
+	hd_ns took[ASKS_MAX];
 };
 
 static void need(bool good, const char *what) {
@@ -67,11 +80,13 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 }
 
 static void on_granted(struct party *p, hd_ns now) {
-	if (!p->asked_at || p->count == ASKS)
+	hd_ns pause = (hd_ns)(options.pause_ms * 1e6);
+
+	if (!p->asked_at || p->count == options.asks)
 		return;
 	p->took[p->count++] = now - p->asked_at;
 	p->asked_at = 0;
-	p->next_at = now + HD_MS + hd_random_below(&p->random, 4 * HD_MS);
+	p->next_at = now + pause / 2 + hd_random_below(&p->random, pause);
 }
 
 /* The transfer is taken to end as soon as it was announced. */
@@ -169,7 +184,7 @@ static void party_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	hd_endpoint_tick(p->endpoint, now, sink);
 	if (now >= p->next_at)
 		ask(p, now, sink);
-	if (p->count == ASKS || now >= p->ends_at)
+	if (p->count == options.asks || now >= p->ends_at)
 		hd_udp_stop(p->udp);
 }
 
@@ -177,7 +192,7 @@ static hd_ns party_deadline(const void *core) {
 	const struct party *p = core;
 	hd_ns at = hd_ns_min(p->next_at, p->ends_at);
 
-	return p->count == ASKS ? 0 : hd_ns_min(at, hd_endpoint_deadline(p->endpoint));
+	return p->count == options.asks ? 0 : hd_ns_min(at, hd_endpoint_deadline(p->endpoint));
 }
 
 static const struct hd_core_ops party_ops = {
@@ -193,6 +208,8 @@ static struct hd_udp *open_udp(void) {
 	struct hd_udp *udp;
 	char error[256];
 
+	if (!hd_addr_is_none(options.controller))
+		config.bind.ipv4 = 0;
 	need(hd_udp_open(&config, &udp, error, sizeof(error)) == 0, "socket");
 	return udp;
 }
@@ -212,7 +229,7 @@ static void party_open(struct party *p, uint8_t role, uint16_t number, struct hd
 	p->role = role;
 	p->worker = number;
 	p->next_at = HD_NEVER;
-	p->ends_at = hd_udp_now() + WAIT_LIMIT;
+	p->ends_at = hd_udp_now() + WAIT_LIMIT + (hd_ns)(options.asks * options.pause_ms * 1.5e6);
 	hd_random_init(&p->random, number + 1);
 	p->udp = open_udp();
 	need(hd_endpoint_create(&config, &p->endpoint) == 0, "endpoint");
@@ -276,42 +293,70 @@ static void print(const char *what, hd_ns *took, uint32_t count, const char *bes
 		beside);
 }
 
-static void measure(uint16_t workers) {
-	struct party *party = calloc(WORKERS_MAX + 1, sizeof(*party));
-	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS, sizeof(*took));
-	struct controller c;
+/* Server and workers ask until they have enough; returns how many answers `took` has. */
+static uint32_t
+run_parties(struct party *party, uint16_t workers, struct hd_addr controller, hd_ns *took) {
 	uint32_t count = 0;
-	char what[64];
 
-	need(party && took, "memory");
-	controller_open(&c);
-	party_open(&party[workers], HD_ROLE_SERVER, workers, hd_udp_bound(c.udp));
+	party_open(&party[workers], HD_ROLE_SERVER, workers, controller);
 	need(pthread_create(&party[workers].thread, NULL, party_run, &party[workers]) == 0,
 	     "thread");
 	for (uint16_t i = 0; i < workers; i++) {
-		party_open(&party[i], HD_ROLE_WORKER, i, hd_udp_bound(c.udp));
+		party_open(&party[i], HD_ROLE_WORKER, i, controller);
 		need(pthread_create(&party[i].thread, NULL, party_run, &party[i]) == 0, "thread");
 	}
 	for (uint16_t i = 0; i < workers; i++) {
 		pthread_join(party[i].thread, NULL);
-		need(party[i].count == ASKS, "not every request was granted");
-		memcpy(took + count, party[i].took, ASKS * sizeof(took[0]));
-		count += ASKS;
+		need(party[i].count == options.asks, "not every request was granted");
+		memcpy(took + count, party[i].took, options.asks * sizeof(took[0]));
+		count += options.asks;
 	}
 	hd_udp_stop(party[workers].udp);
 	pthread_join(party[workers].thread, NULL);
+	for (uint16_t i = 0; i <= workers; i++) {
+		hd_endpoint_destroy(party[i].endpoint);
+		hd_udp_close(party[i].udp);
+	}
+	return count;
+}
+
+static void measure(uint16_t workers) {
+	struct party *party = calloc(WORKERS_MAX + 1, sizeof(*party));
+	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof(*took));
+	struct controller c;
+	uint32_t count;
+	char what[64];
+
+	need(party && took, "memory");
+	controller_open(&c);
+	count = run_parties(party, workers, hd_udp_bound(c.udp), took);
 	hd_udp_stop(c.udp);
 	pthread_join(c.thread, NULL);
 	(void)snprintf(
 		what, sizeof(what), "request to grant, %u worker%s", workers, workers > 1 ? "s" : ""
 	);
 	print(what, took, count, "  (target: median 300 us)");
-	for (uint16_t i = 0; i <= workers; i++) {
-		hd_endpoint_destroy(party[i].endpoint);
-		hd_udp_close(party[i].udp);
-	}
 	hd_controller_destroy(c.core);
 	hd_udp_close(c.udp);
+	free(party);
+	free(took);
+}
+
+/* Somebody else's controller. */
+static void measure_other(void) {
+	struct party *party = calloc(WORKERS_MAX + 1, sizeof(*party));
+	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof(*took));
+	uint32_t count;
+
+	need(party && took, "memory");
+	count = run_parties(party, options.workers, options.controller, took);
+	qsort(took, count, sizeof(took[0]), by_value);
+	(void
+	)printf("{\"asked\": %u, \"median_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
+		count,
+		(double)took[count / 2] / 1e3,
+		(double)took[count - 1 - count / 100] / 1e3,
+		(double)took[count - 1] / 1e3);
 	free(party);
 	free(took);
 }
@@ -324,7 +369,7 @@ struct echo {
 	pthread_t thread;
 	hd_ns next_at, sent_at;
 	uint32_t count;
-	hd_ns took[ASKS];
+	hd_ns took[ASKS_MAX];
 };
 
 static void echo_receive(
@@ -339,7 +384,7 @@ static void echo_receive(
 	for (size_t i = 0; i < count; i++) {
 		if (hd_addr_is_none(e->peer)) {
 			s->send(s, packets[i].peer, packets[i].data, packets[i].bytes, NULL, 0);
-		} else if (e->count < ASKS) {
+		} else if (e->count < ASKS_MAX) {
 			e->took[e->count++] = hd_udp_now() - e->sent_at;
 			e->next_at = now + 2 * HD_MS;
 		}
@@ -350,7 +395,7 @@ static void echo_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct echo *e = core;
 	uint8_t packet[128] = {0};
 
-	if (e->count == ASKS)
+	if (e->count == ASKS_MAX)
 		hd_udp_stop(e->udp);
 	if (hd_addr_is_none(e->peer) || now < e->next_at)
 		return;
@@ -362,7 +407,7 @@ static void echo_tick(void *core, hd_ns now, struct hd_sink *sink) {
 static hd_ns echo_deadline(const void *core) {
 	const struct echo *e = core;
 
-	return e->count == ASKS ? 0 : hd_addr_is_none(e->peer) ? HD_NEVER : e->next_at;
+	return e->count == ASKS_MAX ? 0 : hd_addr_is_none(e->peer) ? HD_NEVER : e->next_at;
 }
 
 static const struct hd_core_ops echo_ops = {
@@ -390,15 +435,43 @@ static void measure_sockets(void) {
 	pthread_join(pair[1].thread, NULL);
 	hd_udp_stop(pair[0].udp);
 	pthread_join(pair[0].thread, NULL);
-	print("bare sockets, there and back", pair[1].took, ASKS, "");
+	print("bare sockets, there and back", pair[1].took, ASKS_MAX, "");
 	for (int i = 0; i < 2; i++)
 		hd_udp_close(pair[i].udp);
 	free(pair);
 }
 
-int main(void) {
+static void parse(int argc, char **argv) {
+	static const struct option long_options[] = {
+		{"controller", required_argument, NULL, 'c'},
+		{"workers", required_argument, NULL, 'w'},
+		{"asks", required_argument, NULL, 'a'},
+		{"pause-ms", required_argument, NULL, 'p'},
+		{0},
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (c == 'c')
+			need(hd_udp_resolve(optarg, &options.controller) == 0, "--controller");
+		else if (c == 'w')
+			options.workers = (uint16_t)strtoul(optarg, NULL, 10);
+		else if (c == 'a')
+			options.asks = (uint32_t)strtoul(optarg, NULL, 10);
+		else if (c == 'p')
+			options.pause_ms = strtod(optarg, NULL);
+		else
+			exit(64);
+	}
+	need(options.workers >= 1 && options.workers <= WORKERS_MAX, "--workers: 1 to 8");
+	need(options.asks >= 1 && options.asks <= ASKS_MAX, "--asks: 1 to 400");
+	need(options.pause_ms >= 0 && options.pause_ms <= 10000, "--pause-ms: at most 10000");
+}
+
+int main(int argc, char **argv) {
 	char error[128];
 
+	parse(argc, argv);
 	need(hd_keyring_parse(
 		     "1 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
 		     &keys,
@@ -406,9 +479,13 @@ int main(void) {
 		     sizeof(error)
 	     ) == 0,
 	     "keys");
-	measure_sockets();
-	measure(1);
-	measure(8);
+	if (!hd_addr_is_none(options.controller)) {
+		measure_other();
+	} else {
+		measure_sockets();
+		measure(1);
+		measure(8);
+	}
 	hd_keyring_fini(&keys);
 	return 0;
 }
