@@ -333,58 +333,39 @@ read_events(struct hd_reader *reader, const json_t *value, const char *path, voi
 	);
 }
 
+static void read_list(
+	struct hd_reader *reader,
+	const json_t *value,
+	const char *path,
+	const struct hd_field *fields,
+	struct hd_scenario_fault *faults,
+	uint32_t *count
+) {
+	struct hd_field_array array
+		= {faults, count, HD_SCENARIO_EVENTS_MAX, sizeof(faults[0]), fields};
+
+	hd_read_array(reader, value, path, &array);
+}
+
 static void
 read_crashes(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	struct hd_scenario *scenario = into;
+	struct hd_scenario *s = into;
 
-	hd_read_array(
-		reader,
-		value,
-		path,
-		&(struct hd_field_array){
-			scenario->crashes,
-			&scenario->crash_count,
-			HD_SCENARIO_EVENTS_MAX,
-			sizeof(scenario->crashes[0]),
-			crash_fields,
-		}
-	);
+	read_list(reader, value, path, crash_fields, s->crashes, &s->crash_count);
 }
 
 static void
 read_partitions(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	struct hd_scenario *scenario = into;
+	struct hd_scenario *s = into;
 
-	hd_read_array(
-		reader,
-		value,
-		path,
-		&(struct hd_field_array){
-			scenario->partitions,
-			&scenario->partition_count,
-			HD_SCENARIO_EVENTS_MAX,
-			sizeof(scenario->partitions[0]),
-			partition_fields,
-		}
-	);
+	read_list(reader, value, path, partition_fields, s->partitions, &s->partition_count);
 }
 
 static void
 read_stops(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	struct hd_scenario *scenario = into;
+	struct hd_scenario *s = into;
 
-	hd_read_array(
-		reader,
-		value,
-		path,
-		&(struct hd_field_array){
-			scenario->stops,
-			&scenario->stop_count,
-			HD_SCENARIO_EVENTS_MAX,
-			sizeof(scenario->stops[0]),
-			partition_fields,
-		}
-	);
+	read_list(reader, value, path, partition_fields, s->stops, &s->stop_count);
 }
 
 static const struct hd_field fault_fields[] = {

@@ -191,8 +191,9 @@ def by_kind(cluster, accounts):
             continue
         role = "all" if len(fault["nodes"]) > 1 else ROLES.get(fault["nodes"][0], "worker")
         since = fault["ended"] if role in ("server", "all") else fault["began"]
-        times = sorted(t for life in accounts.lives if cluster.workers[life.rank].name not in fault["nodes"] or role == "all"
-                       for t in life.times if since <= t <= fault["back"])
+        others = [life for life in accounts.lives
+                  if role == "all" or cluster.workers[life.rank].name not in fault["nodes"]]
+        times = sorted(t for life in others for t in life.times if since <= t <= fault["back"])
         pause = max((b - a for a, b in zip([since, *times], times)), default=0.0)
         found.setdefault((fault["kind"], role), []).append((pause, fault["back"] - fault["ended"]))
     table = {}

@@ -5,6 +5,7 @@
          \\   |  /  /
           [ br0 ]              a fault: kill, stop (SIGSTOP), cut (the switch drops), power (all killed at once)
 """
+import json
 import os
 import pathlib
 import signal
@@ -203,10 +204,31 @@ class Cluster:
     def end(self):
         """Workers leave, the server writes its last checkpoint, the controller ends. Exit statuses must be 0."""
         bad = []
-        for node in self.workers:
-            node.process.send_signal(signal.SIGTERM)
-        for node in (*self.workers, self.server, self.controller):
+
+        def end(node):
             status = node.end()
             if status != 0:
                 bad.append(f"{node.name} ended with {status}: {node.output()[-500:]}")
+        for node in self.workers:
+            node.process.send_signal(signal.SIGTERM)
+        for node in self.workers:
+            end(node)
+        bad += self.leftovers()
+        end(self.server)
+        end(self.controller)
+        return bad
+
+    def show(self, table):
+        """Rows of one of the controller's tables."""
+        done = subprocess.run(
+            [str(word) for word in self.controller.host.enter(
+                self.build / "controller/heddlectl", "--controller", self.controller.address, "--key-file", self.key,
+                "show", table, "--json")], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["rows"]
+
+    def leftovers(self):
+        """What is still promised although no worker is left: nothing."""
+        bad = [f"transfer left at the controller: {row}" for row in self.show("transfers")]
+        bad += [f"still reserved: {row}" for row in self.show("links") if row["reserved_mbps"] or row["running"]]
         return bad

@@ -64,7 +64,8 @@ METRICS = "127.0.0.1:9109"
 
 def counter(node, name):
     """One of the program's counters, over HTTP."""
-    read = f"import urllib.request; print(urllib.request.urlopen('http://{METRICS}/metrics', timeout=10).read().decode())"
+    read = ("import urllib.request as u;"
+            f"print(u.urlopen('http://{METRICS}/metrics', timeout=10).read().decode())")
     text = subprocess.run(node.host.enter(sys.executable, "-c", read), capture_output=True, text=True, check=True,
                           stdin=subprocess.DEVNULL).stdout
     found = [float(line.split()[-1]) for line in text.splitlines() if line.startswith(f"heddle_{name}")]
@@ -115,7 +116,8 @@ def main():
         pen.until(lambda: count_said(cluster.server, "written again") == 2, "the server's word that it writes again")
         cluster.progressed()
         # A program whose event log is not whole says so in the end, and in its exit status.
-        problems = [p for p in cluster.end() if not re.match("(ps|ctl) ended with 74:.*not all could be written", p, re.S)]
+        not_whole = re.compile("(ps|ctl) ended with 74:.*not all could be written", re.S)
+        problems = [p for p in cluster.end() if not not_whole.match(p)]
         # What the log could not hold stands in it as a number: the workers know the rest.
         log = events(disk / "events-ps-1")
         gaps = [e["aux"] for e in log if e["event"] == "log-gap"]

@@ -78,7 +78,7 @@ static int resolve(const char *name, int count, unsigned mask) {
 	int entries = 0, unsafe = 0;
 
 	for (int i = 0; i < disk.base_files; i++) {
-		strcpy(entry[entries].name, disk.base_name[i]);
+		memcpy(entry[entries].name, disk.base_name[i], NAME_BYTES);
 		entry[entries++].file = i;
 	}
 	for (int i = 0; i < count; i++) {
@@ -94,7 +94,7 @@ static int resolve(const char *name, int count, unsigned mask) {
 				entry[k].name[0] = '\0';
 		if (op->kind == UNLINK)
 			continue;
-		strcpy(entry[entries].name, op->kind == RENAME ? op->to : op->name);
+		memcpy(entry[entries].name, op->kind == RENAME ? op->to : op->name, NAME_BYTES);
 		entry[entries++].file = op->file;
 	}
 	for (int k = 0; k < entries; k++)

@@ -535,63 +535,6 @@ static void test_flows_fill_and_share(void **state) {
 	}
 }
 
-/* SIGSTOP: nothing runs, the socket holds what it can, and all of it is there at once afterwards. */
-static void test_frozen(void **state) {
-	struct star star;
-
-	make_star(&star, 1, 2, (struct hd_sim_link){.rate_bps = 1000000000});
-	star.probe[0]->deadline = 0;
-	star.probe[0]->period = HD_MS;
-	star.probe[0]->burst = 1;
-	star.probe[0]->bytes = PAYLOAD;
-	star.probe[1]->deadline = 5 * HD_MS;
-	start_star(&star);
-	hd_sim_run(star.sim, 2500 * HD_US);
-	assert_int_equal(star.probe[1]->seen, 3);
-	hd_sim_node_freeze(star.sim, 1, true);
-	assert_true(hd_sim_node_frozen(star.sim, 1));
-	hd_sim_run(star.sim, 9500 * HD_US);
-	assert_int_equal(star.probe[1]->seen, 3);
-	assert_int_equal(star.probe[1]->ticks, 0);
-	hd_sim_node_freeze(star.sim, 1, false);
-	assert_int_equal(star.probe[1]->seen, 10);
-	for (uint32_t i = 0; i < 10; i++)
-		assert_int_equal(star.probe[1]->numbers[i], i);
-	assert_int_equal(star.probe[1]->at[9], 9500 * HD_US);
-	hd_sim_run(star.sim, 9600 * HD_US);
-	assert_int_equal(star.probe[1]->ticks, 1); /* late, by the clock that went on */
-	assert_int_equal(star.probe[1]->ticked, 9500 * HD_US);
-	free_star(&star);
-}
-
-static void test_frozen_overflows_and_dies(void **state) {
-	struct star star;
-	uint32_t held = HD_SIM_SOCKET_BYTES / 1000;
-
-	make_star(&star, 1, 2, (struct hd_sim_link){.rate_bps = 1000000000});
-	star.probe[0]->deadline = 0;
-	star.probe[0]->burst = held + 50;
-	star.probe[0]->bytes = PAYLOAD;
-	start_star(&star);
-	hd_sim_node_freeze(star.sim, 1, true);
-	hd_sim_run(star.sim, HD_SECOND);
-	assert_int_equal(hd_sim_stats(star.sim)->overflow, 50);
-	hd_sim_node_freeze(star.sim, 1, false);
-	assert_int_equal(star.probe[1]->seen, held);
-	/* Killed while it is stopped: what its socket held is gone with it. */
-	hd_sim_node_freeze(star.sim, 1, true);
-	star.probe[0]->deadline = 0;
-	star.probe[0]->burst = 3;
-	hd_sim_node_poke(star.sim, 0);
-	hd_sim_run(star.sim, 2 * HD_SECOND);
-	hd_sim_node_stop(star.sim, 1);
-	hd_sim_node_freeze(star.sim, 1, false);
-	hd_sim_node_start(star.sim, 1, (struct hd_node){&probe_ops, star.probe[1]});
-	hd_sim_run(star.sim, 3 * HD_SECOND);
-	assert_int_equal(star.probe[1]->seen, held);
-	free_star(&star);
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exact_times),
@@ -607,8 +550,6 @@ int main(void) {
 		cmocka_unit_test(test_same_seed_same_run),
 		cmocka_unit_test(test_cut),
 		cmocka_unit_test(test_crash_and_restart),
-		cmocka_unit_test(test_frozen),
-		cmocka_unit_test(test_frozen_overflows_and_dies),
 		cmocka_unit_test(test_clocks),
 		cmocka_unit_test(test_calls_in_order),
 		cmocka_unit_test(test_events_and_ports),
