@@ -412,6 +412,8 @@ static const struct hd_field scenario_fields[] = {
 	{"about", HD_FIELD_TEXT, AT(hd_scenario, about), 0, HD_SCENARIO_TEXT_BYTES, false, NULL},
 	{"seed", HD_FIELD_U64, AT(hd_scenario, seed), 0, 9.2e18, false, NULL},
 	{"workers", HD_FIELD_U32, AT(hd_scenario, workers), 1, HD_SCENARIO_WORKERS_MAX, true, NULL},
+	{"racks", HD_FIELD_U32, AT(hd_scenario, racks), 1, HD_SCENARIO_RACKS_MAX, false, NULL},
+	{"trunk_mbps", HD_FIELD_NUMBER, AT(hd_scenario, trunk_mbps), 0.1, 100000, false, NULL},
 	{"link_mbps", HD_FIELD_NUMBER, AT(hd_scenario, link_mbps), 0.1, 100000, true, NULL},
 	{"server_link_mbps",
 	 HD_FIELD_NUMBER,
@@ -437,6 +439,7 @@ static const struct hd_field scenario_fields[] = {
 void hd_scenario_init(struct hd_scenario *scenario) {
 	*scenario = (struct hd_scenario){
 		.seed = 1,
+		.racks = 1,
 		.queue_kb = 128,
 		.duration_s = 60,
 		.job = {
@@ -505,6 +508,12 @@ static void check_together(struct hd_reader *reader, const struct hd_scenario *s
 		);
 	for (uint32_t i = 0; i < s->stop_count; i++)
 		check_place(reader, "faults.stop", i, "node", s->stops[i].node, s->workers);
+	if (s->racks > s->workers)
+		hd_reader_fail(reader, "racks", "there are %u workers", s->workers);
+	if (s->racks > 1 && s->trunk_mbps == 0)
+		hd_reader_fail(reader, "racks", "%u racks need trunk_mbps", s->racks);
+	if (s->racks == 1 && s->trunk_mbps > 0)
+		hd_reader_fail(reader, "trunk_mbps", "there is one rack");
 	if (s->name[strspn(s->name, NAME_CHARACTERS)] || !*s->name)
 		hd_reader_fail(reader, "name", "must be 1..64 letters, digits, . _ -");
 }
@@ -559,35 +568,4 @@ int hd_scenario_parse(
 	free(read);
 	json_decref(tree);
 	return reader.failed ? -EINVAL : 0;
-}
-
-int hd_scenario_read(
-	const char *path,
-	struct hd_scenario *scenario,
-	char *error,
-	size_t error_bytes
-) {
-	FILE *file = fopen(path, "r");
-	char *text = NULL;
-	size_t bytes;
-	int code = -errno;
-
-	if (!file) {
-		(void)snprintf(error, error_bytes, "%s: %s", path, strerror(-code));
-		return code;
-	}
-	text = malloc(HD_SCENARIO_BYTES_MAX + 1);
-	bytes = text ? fread(text, 1, HD_SCENARIO_BYTES_MAX + 1, file) : 0;
-	code = -EINVAL;
-	if (!text || ferror(file)) {
-		(void)snprintf(error, error_bytes, "%s: cannot be read", path);
-	} else if (bytes > HD_SCENARIO_BYTES_MAX) {
-		(void)snprintf(error, error_bytes, "%s: is larger than 1 MiB", path);
-	} else {
-		text[bytes] = '\0';
-		code = hd_scenario_parse(text, path, scenario, error, error_bytes);
-	}
-	free(text);
-	(void)fclose(file);
-	return code;
 }

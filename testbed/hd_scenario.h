@@ -14,6 +14,7 @@
 #define HD_SCENARIO_LAYERS_MAX 16
 #define HD_SCENARIO_WORKERS_MAX 4096
 #define HD_SCENARIO_TEXT_BYTES 201
+#define HD_SCENARIO_RACKS_MAX 8
 
 enum hd_place_kind {
 	HD_PLACE_WORKER,
@@ -98,7 +99,9 @@ struct hd_scenario {
 	char about[HD_SCENARIO_TEXT_BYTES];
 	uint64_t seed;
 	uint32_t workers;
+	uint32_t racks; /* switches in a row; 1: a star */
 	double link_mbps, server_link_mbps;
+	double trunk_mbps; /* between neighbouring racks */
 	double latency_us; /* one way, host to host */
 	double queue_kb;
 	double duration_s;
@@ -117,6 +120,11 @@ struct hd_scenario {
 	struct hd_scenario_fault stops[HD_SCENARIO_EVENTS_MAX];
 	struct hd_scenario_sim sim;
 };
+
+/* The rack that a worker is in, from 0: the ranks in equal runs. Everybody else is in rack 0. */
+static inline uint32_t hd_scenario_rack(const struct hd_scenario *scenario, uint32_t worker) {
+	return worker * scenario->racks / scenario->workers;
+}
 
 /* Every field at its default. */
 void hd_scenario_init(struct hd_scenario *scenario);

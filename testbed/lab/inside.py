@@ -34,9 +34,9 @@ def jobs(options, setting):
                 yield mode, seed, options["lr"] or rates.best(setting["name"], mode, fallback)
 
 
-def one(star, programs, setting, options, job, directory):
+def one(net, programs, setting, options, job, directory):
     mode, seed, rate = job
-    runner = run.Run(programs, star, setting, {
+    runner = run.Run(programs, net, setting, {
         "mode": mode, "seed": seed, "learning_rate": rate, "full": options["full"] or options["quick"],
         "directory": directory, "say": lambda line: print(f"   {line}", flush=True)})
     try:
@@ -65,7 +65,7 @@ def run_all(options, setting, base):
     driver = options["driver"] or has[0]
     if driver not in has:
         raise run.RunError(f"driver: this build has no {driver}")
-    star = network.Star(setting, driver)
+    net = network.Network(setting, driver)
     try:
         todo = list(jobs(options, setting))
         report.headline(setting, todo)
@@ -73,13 +73,13 @@ def run_all(options, setting, base):
         for number, job in enumerate(todo, 1):
             directory = base / f"{number:03d}-{job[0]}-seed{job[1]}"
             print(f"== {number} of {len(todo)}: {job[0]}, seed {job[1]}, learning rate {job[2]}", flush=True)
-            runner, record = one(star, programs, setting, options, job, directory)
+            runner, record = one(net, programs, setting, options, job, directory)
             records.append(record)
             pictures.setdefault(job[0], runner)  # the first run of each mode is drawn
             shutil.rmtree(directory)
             save(options, records)
     finally:
-        star.close()
+        net.close()
     return records, pictures
 
 

@@ -44,9 +44,9 @@ def model_of(job):
 class Plan:
     """What one run starts: `infrastructure` first, then a worker a rank."""
 
-    def __init__(self, programs, star, scenario, mode, seed, learning_rate, directory):
+    def __init__(self, programs, net, scenario, mode, seed, learning_rate, directory):
         self.programs = programs
-        self.star = star
+        self.network = net
         self.scenario = scenario
         self.mode = mode
         self.seed = seed
@@ -55,23 +55,24 @@ class Plan:
         self.keys = self.directory / "keys"
         self.keys.write_text(f"1 {secrets.token_hex(32)}\n")
         self.topology = self.directory / "topology.json"
-        self.topology.write_text(json.dumps(star.topology()))
+        self.topology.write_text(json.dumps(net.topology()))
 
     def events(self, node):
         return self.directory / f"events-{node}.jsonl"
 
     def driver(self, name):
         """The words that put a node on its driver."""
-        if self.star.driver != "dpdk":
-            return ["--listen", self.star.ip(name)]
-        return ["--driver", "dpdk", "--port", "net_af_packet0,iface=fab1", "--address", f"{self.star.node_ip(name)}/16"]
+        if self.network.driver != "dpdk":
+            return ["--listen", self.network.ip(name)]
+        return ["--driver", "dpdk", "--port", "net_af_packet0,iface=fab1",
+                "--address", f"{self.network.node_ip(name)}/16"]
 
     def infrastructure(self):
         """[(name, host, command)] in the order to start them."""
         if self.mode == "tcp-ps":
             job = self.scenario["job"]
             return [("ps", "ps", [
-                self.programs["heddle-tcp-ps"], "--serve", "--address", self.star.ip("ps"), *self.job_words(),
+                self.programs["heddle-tcp-ps"], "--serve", "--address", self.network.ip("ps"), *self.job_words(),
                 "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
                 "--weight-decay", str(job["weight_decay"]),
                 "--name", "ps", "--events", str(self.events("ps"))])]
@@ -81,7 +82,7 @@ class Plan:
         if self.mode == "unscheduled":
             controller.append("--unscheduled")
         return [("ctl", "ctl", controller), ("ps", "ps", [
-            self.programs["heddle-server"], *self.driver("ps"), "--controller", self.star.node_ip("ctl"),
+            self.programs["heddle-server"], *self.driver("ps"), "--controller", self.network.node_ip("ctl"),
             "--host", "ps", "--key-file", str(self.keys), "--events", str(self.events("ps"))])]
 
     def job_words(self):
@@ -93,14 +94,14 @@ class Plan:
         job = self.scenario["job"]
         if self.mode == "tcp-ps":
             return host, [
-                self.programs["heddle-tcp-ps"], "--address", self.star.ip("ps"), *self.job_words(), *words,
+                self.programs["heddle-tcp-ps"], "--address", self.network.ip("ps"), *self.job_words(), *words,
                 "--rank", str(rank), "--world", str(self.scenario["workers"]),
                 "--name", name, "--events", str(events)], {}
         environment = {
-            "HEDDLE_CONTROLLER": self.star.node_ip("ctl"), "HEDDLE_KEY_FILE": str(self.keys),
+            "HEDDLE_CONTROLLER": self.network.node_ip("ctl"), "HEDDLE_KEY_FILE": str(self.keys),
             "HEDDLE_JOB": self.scenario["name"], "HEDDLE_TENANT": "demo", "HEDDLE_RANK": str(rank),
             "HEDDLE_WORLD_SIZE": str(self.scenario["workers"]), "HEDDLE_HOST": host,
-            "HEDDLE_BIND": self.star.ip(host), "HEDDLE_EVENTS": str(events)}
+            "HEDDLE_BIND": self.network.ip(host), "HEDDLE_EVENTS": str(events)}
         return host, [
             self.programs["heddle-train"], *self.job_words(), *words,
             "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
@@ -126,5 +127,5 @@ class Plan:
         return host, command, environment
 
     def heddlectl(self, table):
-        return [*self.star.enter("ctl"), self.programs["heddlectl"], "--controller", self.star.node_ip("ctl"),
+        return [*self.network.enter("ctl"), self.programs["heddlectl"], "--controller", self.network.node_ip("ctl"),
                 "--key-file", str(self.keys), "show", table, "--json"]

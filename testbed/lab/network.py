@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The emulated cluster: a Mininet star with shaped links, inside namespaces of our own.
+"""The emulated cluster: a Mininet star with shaped links, or racks in a row, inside namespaces of our own.
 
     h1 ---[tbf]   [tbf]--- s1 ---[tbf]   [tbf]--- ps      each direction is shaped where it leaves
       h1>s1 leaves h1, s1>h1 leaves the switch's port      ctl is not shaped
+
+    s1 ---[tbf]   [tbf]--- s2 ---[tbf]   [tbf]--- s3      racks: a switch each, a shaped trunk between neighbours;
+                                                          workers in equal runs, everybody else on s1
 
 A node without the kernel (controller, server) has a veth of its own, on a bridge inside its host:
 
@@ -33,7 +36,14 @@ def host_of(place):
     return {"server": "ps", "extra": "x1"}[place]
 
 
-class Star:
+def rack_of(name, scenario):
+    """A host's rack, from 0."""
+    if not name.startswith("h"):
+        return 0
+    return (int(name[1:]) - 1) * scenario["racks"] // scenario["workers"]
+
+
+class Network:
     def __init__(self, scenario, driver="udp"):
         self.scenario = scenario
         self.driver = driver
@@ -44,15 +54,23 @@ class Star:
         self.net = Mininet(switch=LinuxBridge, controller=None, build=False, autoSetMacs=True)
         workers = [f"h{i + 1}" for i in range(scenario["workers"])]
         self.shaped = [*workers, "ps", "x1"]
-        switch = self.net.addSwitch("s1")
+        self.trunks = [(f"s{i}", f"s{i + 1}") for i in range(1, scenario["racks"])]
+        switches = [self.net.addSwitch(f"s{i + 1}") for i in range(scenario["racks"])]
         for number, name in enumerate([*self.shaped, "ctl"], 1):
             host = self.net.addHost(name, ip=f"10.77.{number // 250}.{number % 250 + 1}/16")
-            self.net.addLink(host, switch, intfName1=f"{name}-eth0", intfName2=f"s1-{name}")
+            switch = switches[rack_of(name, scenario)]
+            self.net.addLink(host, switch, intfName1=f"{name}-eth0", intfName2=f"{switch}-{name}")
+        for one, other in self.trunks:
+            self.net.addLink(self.net[one], self.net[other], intfName1=f"{one}-{other}", intfName2=f"{other}-{one}")
         self.net.build()
         self.net.start()
         for name in self.shaped:
             rate = scenario["server_link_mbps"] if name == "ps" else scenario["link_mbps"]
             self.shape(name, rate, "add")
+        for one, other in self.trunks:
+            for link, device in ((f"{one}>{other}", f"{one}-{other}"), (f"{other}>{one}", f"{other}-{one}")):
+                subprocess.run(self.tbf(device, scenario["trunk_mbps"], "add"), check=True, stdin=subprocess.DEVNULL)
+                self.rates[link] = scenario["trunk_mbps"]
         if driver == "dpdk":
             for name in NODES:
                 self.add_port(name)
@@ -86,9 +104,10 @@ class Star:
 
     def shape(self, name, mbps, how="change"):
         """Sets both directions of a host's link."""
+        switch = self.switch_of(name)
         for link, prefix, device in (
-                (f"{name}>s1", self.enter(name), f"{name}-eth0"),
-                (f"s1>{name}", [], f"s1-{name}")):
+                (f"{name}>{switch}", self.enter(name), f"{name}-eth0"),
+                (f"{switch}>{name}", [], f"{switch}-{name}")):
             if self.rates.get(link) == mbps:
                 continue
             subprocess.run([*prefix, *self.tbf(device, mbps, how)], check=True, stdin=subprocess.DEVNULL)
@@ -97,6 +116,16 @@ class Star:
                 subprocess.run([*prefix, "tc", "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:",
                                 "netem", "delay", delay, "limit", self.packets()], check=True)
             self.rates[link] = mbps
+
+    def switch_of(self, name):
+        return f"s{rack_of(name, self.scenario) + 1}"
+
+    def path(self, source, sink):
+        """The directed links between two hosts, in order."""
+        rack, last = rack_of(source, self.scenario), rack_of(sink, self.scenario)
+        step = 1 if rack <= last else -1
+        stops = [source, *(f"s{i + 1}" for i in range(rack, last + step, step)), sink]
+        return [f"{one}>{other}" for one, other in zip(stops, stops[1:])]
 
     def packets(self):
         return str(max(16, int(self.scenario["queue_kb"] * 1024 / PORT_BYTES)))
@@ -107,9 +136,10 @@ class Star:
                 "limit", str(self.scenario["queue_kb"] * 1024)]
 
     def topology(self):
-        """What the operator would write: hosts, switch, links, and no capacity."""
+        """What the operator would write: hosts, switches, links, and no capacity."""
         names = [*self.shaped, "ctl"]
-        return {"hosts": names, "switches": ["s1"], "links": [[name, "s1"] for name in names]}
+        return {"hosts": names, "switches": [f"s{i + 1}" for i in range(self.scenario["racks"])],
+                "links": [[name, self.switch_of(name)] for name in names] + [list(trunk) for trunk in self.trunks]}
 
     def payload_bps(self, link):
         """What the link carries of ours when nobody else is on it."""

@@ -22,27 +22,29 @@ def save(figure, out, name):
     return paths
 
 
-def rows_of(workers):
-    """Links from top to bottom: the server's two, then each worker's two."""
-    return ["s1>ps", "ps>s1"] + [link for i in range(workers) for link in (f"h{i + 1}>s1", f"s1>h{i + 1}")]
+def rows_of(network, workers):
+    """Links from top to bottom: the server's two, the trunks', then each worker's two. And how many are shared."""
+    shared = ["s1>ps", "ps>s1"] + [link for a, b in network.trunks for link in (f"{b}>{a}", f"{a}>{b}")]
+    own = [link for i in range(workers) for link in (
+        network.path(f"h{i + 1}", "ps")[0], network.path("ps", f"h{i + 1}")[-1])]
+    return shared + own, len(shared)
 
 
 def draw_transfers(axes, runner, workers, start):
-    rows = rows_of(workers)
+    rows, shared = rows_of(runner.network, workers)
     palette = plt.get_cmap("tab20" if workers > 10 else "tab10")
     for worker, direction, begin, end in runner.log.transfers():
         if end < start or begin > start + WINDOW_S:
             continue
         host = f"h{worker + 1}"
-        links = (f"{host}>s1", "s1>ps") if direction == "push" else ("ps>s1", f"s1>{host}")
-        for link in links:
+        for link in runner.network.path(*((host, "ps") if direction == "push" else ("ps", host))):
             axes.broken_barh([(begin, end - begin)], (rows.index(link) - 0.42, 0.84),
                              facecolor=palette(worker % palette.N), alpha=0.6, linewidth=0)
     axes.set_yticks(range(len(rows)), rows, fontsize=7)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(start, start + WINDOW_S)
     axes.set_xlabel("seconds")
-    axes.axhline(1.5, color="black", linewidth=0.6)
+    axes.axhline(shared - 0.5, color="black", linewidth=0.6)
 
 
 def links_picture(setting, runners, out):

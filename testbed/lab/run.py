@@ -23,14 +23,14 @@ class RunError(Exception):
 
 
 class Run:
-    def __init__(self, programs, star, scenario, options):
+    def __init__(self, programs, net, scenario, options):
         """options: mode, seed, learning_rate, directory, say (function of a line), full (no early end)."""
-        self.star = star
+        self.network = net
         self.scenario = scenario
         self.options = options
         self.directory = pathlib.Path(options["directory"])
         self.directory.mkdir(parents=True)
-        self.plan = modes.Plan(programs, star, scenario, options["mode"], options["seed"],
+        self.plan = modes.Plan(programs, net, scenario, options["mode"], options["seed"],
                                options["learning_rate"], self.directory)
         self.links = scenarios.draws(scenario, "links", options["seed"])
         self.compute = scenarios.draws(scenario, "compute", options["seed"])
@@ -52,7 +52,7 @@ class Run:
     def start(self, name, host, command, environment=None):
         out = open(self.directory / f"{name}.out", "wb")
         process = subprocess.Popen(
-            [*self.star.enter(host), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+            [*self.network.enter(host), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             cwd=self.directory, env={
                 **os.environ, "OPENBLAS_NUM_THREADS": "1", "RUNTIME_DIRECTORY": str(self.directory),
                 **(environment or {})})
@@ -115,9 +115,9 @@ class Run:
 
     def shape(self, factors):
         for rank, factor in factors.items():
-            self.star.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
+            self.network.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
         now = self.now()
-        self.truth += [(now, link, rate) for link, rate in self.star.rates.items()]
+        self.truth += [(now, link, rate) for link, rate in self.network.rates.items()]
 
     def start_tenant(self, index, tenant):
         source, sink = network.host_of(tenant["from"]), network.host_of(tenant["to"])
@@ -126,9 +126,9 @@ class Run:
         self.wait_for_port(sink, int(port))
         seconds = max(1, int(min(tenant["stop_s"], self.scenario["duration_s"]) - tenant["start_s"]))
         self.start(f"tenant{index}-source", source, [
-            "iperf3", "-c", self.star.ip(sink), "-C", "cubic", "-p", port,  # Debian's default
+            "iperf3", "-c", self.network.ip(sink), "-C", "cubic", "-p", port,  # Debian's default
             "-P", str(tenant["flows"]), "-t", str(seconds)])
-        self.tenants_now[index] = {f"{source}>s1", f"s1>{sink}"}
+        self.tenants_now[index] = set(self.network.path(source, sink))
         self.note_tenants()
 
     def stop_tenant(self, index):
@@ -144,8 +144,8 @@ class Run:
         entry = f":{port:04X} "
         ends = time.monotonic() + 2
         while time.monotonic() < ends:
-            with open(f"/proc/{self.star.net[host].pid}/net/tcp6") as v6, \
-                    open(f"/proc/{self.star.net[host].pid}/net/tcp") as v4:
+            with open(f"/proc/{self.network.net[host].pid}/net/tcp6") as v6, \
+                    open(f"/proc/{self.network.net[host].pid}/net/tcp") as v4:
                 if any(entry in line and " 0A " in line for line in [*v6, *v4]):
                     return
             time.sleep(0.01)
@@ -191,7 +191,7 @@ class Run:
             shown = json.loads(done.stdout)
         except (subprocess.TimeoutExpired, json.JSONDecodeError):
             return
-        truth = {link: self.star.payload_bps(link) for link in self.star.rates}
+        truth = {link: self.network.payload_bps(link) for link in self.network.rates}
         self.samples.append((self.now(), shown["rows"], truth))
 
     def progress(self):
@@ -227,7 +227,7 @@ class Run:
         """Returns the record of the run."""
         self.tenants_now = {}
         for rank, factor in self.links[0][1].items():
-            self.star.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
+            self.network.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
         try:
             for name, host, command in self.plan.infrastructure():
                 self.start(name, host, command)
@@ -295,7 +295,7 @@ class Run:
         granted, credited = self.shares(log)
         record = {
             "mode": mode, "scenario": self.scenario["name"], "seed": self.options["seed"],
-            "driver": "tcp" if mode == "tcp-ps" else self.star.driver,
+            "driver": "tcp" if mode == "tcp-ps" else self.network.driver,
             "learning_rate": self.options["learning_rate"],
             "target_accuracy": job["target_accuracy"], "final_accuracy": measure.final_accuracy(self.evaluations),
             "time_to_accuracy_s": hit["t"] if hit else None, "updates_to_accuracy": hit["version"] if hit else None,

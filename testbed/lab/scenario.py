@@ -10,6 +10,7 @@ import re
 
 SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios"
 FILE_BYTES_MAX = 1 << 20
+RACKS_MAX = 8
 WORKERS_MAX = 250  # hosts of one emulated star; heddle-sim takes more
 
 REQUIRED = object()
@@ -212,6 +213,8 @@ SCENARIO = record({
     "about": (text(r"[^\n]{0,200}", "one line"), ""),
     "seed": (number(0, 2**63 - 1, True), 1),
     "workers": (number(1, WORKERS_MAX, True), REQUIRED),
+    "racks": (number(1, RACKS_MAX, True), 1),
+    "trunk_mbps": (number(0.1, 100000), 0),
     "link_mbps": (number(0.1, 100000), REQUIRED),
     "server_link_mbps": (number(0.1, 100000), None),
     "latency_us": (number(0, 1000000), 0),
@@ -236,6 +239,12 @@ def cross_checks(scenario, tree, fail):
             node = node.value[step]
         return node
 
+    if scenario["racks"] > scenario["workers"]:
+        fail(at("racks"), "racks", f"there are {scenario['workers']} workers")
+    if scenario["racks"] > 1 and not scenario["trunk_mbps"]:
+        fail(at("racks"), "racks", f"{scenario['racks']} racks need trunk_mbps")
+    if scenario["racks"] == 1 and scenario["trunk_mbps"]:
+        fail(at("trunk_mbps"), "trunk_mbps", "there is one rack")
     for part in ("compute", "links"):
         if scenario[part]["kind"] == "redraw" and scenario[part]["low"] > scenario[part]["high"]:
             fail(at(part, "low"), f"{part}.low", f"{scenario[part]['low']} is above high")

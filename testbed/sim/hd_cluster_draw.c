@@ -137,6 +137,19 @@ static void draw_hard(struct hd_random *random, struct hd_scenario *scenario) {
 		draw_power_cut(random, scenario);
 }
 
+/* Racks came later: the seeds without them mean what they meant. */
+static void draw_racks(uint64_t seed, struct hd_scenario *scenario) {
+	static const double rates[] = {20, 50, 200, 1000};
+	struct hd_random random;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x7261636b73));
+	scenario->racks = 2 + (uint32_t)hd_random_below(&random, 3);
+	if (scenario->racks > scenario->workers)
+		scenario->racks = scenario->workers;
+	if (scenario->racks > 1)
+		scenario->trunk_mbps = rates[hd_random_below(&random, 4)];
+}
+
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode) {
 	struct hd_random random;
 	uint64_t pick;
@@ -157,6 +170,8 @@ void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluste
 	scenario->crash_count = draw_outages(&random, scenario, scenario->crashes);
 	scenario->partition_count = draw_outages(&random, scenario, scenario->partitions);
 	draw_changes(&random, scenario);
+	if (seed % 5 == 4)
+		draw_racks(seed, scenario);
 	if (seed >= HD_CLUSTER_HARD)
 		draw_hard(&random, scenario);
 }

@@ -186,6 +186,14 @@ void cluster_remove_processes(struct hd_cluster *cluster);
 int cluster_add_monitors(struct hd_cluster *cluster);
 void cluster_remove_monitors(struct hd_cluster *cluster);
 
+/* --- hd_cluster_network.c: switches, links and what the controller is told of them --- */
+struct hd_topology;
+int cluster_add_racks(struct hd_cluster *cluster);
+/* A host's index in the simulator, or -errno. 0 Mbit/s: not shaped. */
+int cluster_add_host(struct hd_cluster *cluster, uint32_t rack, double mbps);
+/* Anew, for a controller that frees it; NULL: the check has failed. */
+struct hd_topology *cluster_topology(struct hd_cluster *cluster);
+
 /* --- hd_cluster_app.c: what a worker does --- */
 extern const struct hd_worker_ops app_ops;
 void app_reset(struct worker_process *worker);

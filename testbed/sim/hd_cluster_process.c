@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes: hosts and nodes once, cores anew in each life. */
 #include "hd_cluster_private.h"
-#include "hd_topology.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,34 +27,6 @@ static struct hd_addr controller_address(const struct hd_cluster *cluster) {
 
 /* --- the three roles ----------------------------------------------------------------------- */
 
-static size_t topology_text(const struct hd_cluster *cluster, char *text, size_t bytes) {
-	size_t n = (size_t)snprintf(text, bytes, "{\"hosts\":[\"ps\",\"ctl\",\"x1\"");
-
-	for (uint32_t i = 1; i <= cluster->worker_count; i++)
-		n += (size_t)snprintf(text + n, bytes - n, ",\"h%u\"", i);
-	n += (size_t)snprintf(
-		text + n,
-		bytes - n,
-		"],\"switches\":[\"s1\"],\"links\":[[\"ps\",\"s1\"],[\"ctl\",\"s1\"],[\"x1\",\"s1\"]"
-	);
-	for (uint32_t i = 1; i <= cluster->worker_count; i++)
-		n += (size_t)snprintf(text + n, bytes - n, ",[\"h%u\",\"s1\"]", i);
-	n += (size_t)snprintf(text + n, bytes - n, "]}");
-	return n;
-}
-
-static struct hd_topology *make_topology(struct hd_cluster *cluster) {
-	size_t bytes = 256 + 32 * (size_t)cluster->worker_count;
-	struct hd_topology *topology = NULL;
-	char *text = malloc(bytes), error[256];
-
-	if (text && topology_text(cluster, text, bytes) < bytes
-	    && hd_topology_parse(text, &topology, error, sizeof(error)) < 0)
-		hd_check_fail(cluster->check, "topology: %s", error);
-	free(text);
-	return topology;
-}
-
 static struct hd_node start_controller(struct hd_cluster *cluster) {
 	struct controller_process *controller = &cluster->controller;
 	struct hd_controller_config config = {
@@ -63,7 +34,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.keys = &cluster->keys,
 		.key_id = cluster->key.id,
 		.epoch = (uint16_t)(controller->process.lives + 1),
-		.topology = make_topology(cluster),
+		.topology = cluster_topology(cluster),
 		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
 	};
 	int code = -ENOMEM;
@@ -237,17 +208,12 @@ static struct hd_sim_clock draw_clock(struct hd_cluster *cluster) {
 	};
 }
 
-static int add_process(struct hd_cluster *cluster, struct process *process, double mbps) {
-	const struct hd_scenario *scenario = &cluster->scenario;
-	struct hd_sim_link link = {
-		.rate_bps = (uint64_t)(mbps * 1e6),
-		.queue_bytes = mbps > 0 ? (uint32_t)(scenario->queue_kb * 1024) : 0,
-		.latency = (hd_ns)(scenario->latency_us * 500), /* half on each of two links */
-	};
+static int
+add_process(struct hd_cluster *cluster, struct process *process, uint32_t rack, double mbps) {
 	struct hd_sim_node_config config = {.event = cluster_event, .owner = process};
 
 	process->cluster = cluster;
-	process->host = hd_sim_host(cluster->sim, &link);
+	process->host = cluster_add_host(cluster, rack, mbps);
 	if (process->host < 0)
 		return process->host;
 	config.host = process->host;
@@ -269,7 +235,12 @@ static int add_worker(struct hd_cluster *cluster, uint32_t rank) {
 		&worker->random,
 		cluster->config.seed ^ ((uint64_t)rank + 1) * UINT64_C(0x9e3779b97f4a7c15)
 	);
-	code = add_process(cluster, &worker->process, cluster->scenario.link_mbps);
+	code = add_process(
+		cluster,
+		&worker->process,
+		hd_scenario_rack(&cluster->scenario, rank),
+		cluster->scenario.link_mbps
+	);
 	worker->model = calloc(cluster->values, sizeof(float));
 	return worker->model ? code : -ENOMEM;
 }
@@ -277,7 +248,6 @@ static int add_worker(struct hd_cluster *cluster, uint32_t rank) {
 int cluster_add_processes(struct hd_cluster *cluster) {
 	struct process *controller = &cluster->controller.process;
 	struct process *server = &cluster->server.process;
-	struct hd_sim_link extra = {.rate_bps = (uint64_t)(cluster->scenario.link_mbps * 1e6)};
 	int code;
 
 	(void)snprintf(controller->name, CLUSTER_NAME_BYTES, "controller");
@@ -285,16 +255,16 @@ int cluster_add_processes(struct hd_cluster *cluster) {
 	(void)snprintf(server->name, CLUSTER_NAME_BYTES, "server");
 	(void)snprintf(server->host_name, CLUSTER_NAME_BYTES, "ps");
 	cluster->workers = calloc(cluster->worker_count, sizeof(*cluster->workers));
-	code = cluster->workers ? add_process(cluster, controller, 0) : -ENOMEM;
+	code = cluster->workers ? cluster_add_racks(cluster) : -ENOMEM;
 	if (code == 0)
-		code = add_process(cluster, server, cluster->scenario.server_link_mbps);
+		code = add_process(cluster, controller, 0, 0);
+	if (code == 0)
+		code = add_process(cluster, server, 0, cluster->scenario.server_link_mbps);
 	for (uint32_t i = 0; code == 0 && i < cluster->worker_count; i++)
 		code = add_worker(cluster, i);
 	if (code < 0)
 		return code;
-	extra.queue_bytes = (uint32_t)(cluster->scenario.queue_kb * 1024);
-	extra.latency = (hd_ns)(cluster->scenario.latency_us * 500);
-	cluster->extra_host = hd_sim_host(cluster->sim, &extra);
+	cluster->extra_host = cluster_add_host(cluster, 0, cluster->scenario.link_mbps);
 	controller->wanted = cluster->config.mode != HD_CLUSTER_DIRECT;
 	return cluster->extra_host < 0 ? cluster->extra_host : 0;
 }

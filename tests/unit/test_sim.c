@@ -143,86 +143,6 @@ static void test_slower_link_queues(void **state) {
 	free_star(&star);
 }
 
-/* Host 0 on the first switch of a chain of three, host 1 on the last, host 2 beside host 0. The first trunk is
- * a quarter as fast as the rest. */
-static void make_chain(struct star *chain) {
-	struct hd_sim_link link = {.rate_bps = 1000000000}, slow = {.rate_bps = 250000000};
-	const int at[3] = {0, 2, 0};
-
-	assert_int_equal(hd_sim_create(1, &chain->sim), 0);
-	assert_int_equal(hd_sim_switch(chain->sim), 1);
-	assert_int_equal(hd_sim_switch(chain->sim), 2);
-	assert_int_equal(hd_sim_trunk(chain->sim, 0, 1, &slow), 0);
-	assert_int_equal(hd_sim_trunk(chain->sim, 2, 1, &link), 1);
-	chain->count = 3;
-	for (uint32_t i = 0; i < 3; i++) {
-		struct hd_sim_node_config config = {
-			.host = hd_sim_host_at(chain->sim, at[i], &link),
-		};
-
-		chain->node[i] = hd_sim_node(chain->sim, &config);
-		chain->probe[i] = calloc(1, sizeof(*chain->probe[i]));
-		assert_non_null(chain->probe[i]);
-		chain->probe[i]->deadline = HD_NEVER;
-	}
-}
-
-static void test_trunks(void **state) {
-	struct star chain;
-
-	make_chain(&chain);
-	for (uint32_t i = 0; i < 3; i += 2) { /* both senders share the trunk */
-		chain.probe[i]->peer = hd_sim_node_address(chain.sim, 1);
-		chain.probe[i]->deadline = 0;
-		chain.probe[i]->burst = 2;
-		chain.probe[i]->bytes = PAYLOAD;
-	}
-	start_star(&chain);
-	hd_sim_run(chain.sim, HD_SECOND);
-	assert_int_equal(chain.probe[1]->seen, 4);
-	/* Up, then one behind the other through the slow trunk, the fast one, and down. */
-	for (uint32_t i = 0; i < 4; i++)
-		assert_int_equal(chain.probe[1]->at[i], FRAME_NS * (1 + 4 * (i + 1) + 2));
-	assert_int_equal(hd_sim_trunk_stats(chain.sim, 0, true)->packets, 4);
-	assert_int_equal(hd_sim_trunk_stats(chain.sim, 0, false)->packets, 0);
-	assert_int_equal(hd_sim_trunk_stats(chain.sim, 1, false)->bytes, 4000);
-	assert_int_equal(hd_sim_trunk_stats(chain.sim, 1, true)->packets, 0);
-	free_star(&chain);
-}
-
-static void test_neighbours_cross_no_trunk(void **state) {
-	struct star chain;
-
-	make_chain(&chain);
-	chain.probe[0]->peer = hd_sim_node_address(chain.sim, 2);
-	chain.probe[0]->deadline = 0;
-	chain.probe[0]->burst = 1;
-	chain.probe[0]->bytes = PAYLOAD;
-	start_star(&chain);
-	hd_sim_run(chain.sim, HD_SECOND);
-	assert_int_equal(chain.probe[2]->at[0], 2 * FRAME_NS);
-	assert_int_equal(hd_sim_trunk_stats(chain.sim, 0, true)->packets, 0);
-	free_star(&chain);
-}
-
-static void test_no_way(void **state) {
-	struct hd_sim_link link = {0};
-	struct star star;
-
-	make_star(&star, 1, 2, link);
-	assert_int_equal(hd_sim_switch(star.sim), 1);
-	assert_int_equal(hd_sim_host_at(star.sim, 1, &link), 2);
-	star.probe[0]->peer = hd_sim_address(2, HD_PORT);
-	star.probe[0]->deadline = 0;
-	star.probe[0]->burst = 3;
-	star.probe[0]->bytes = PAYLOAD;
-	start_star(&star);
-	hd_sim_run(star.sim, HD_SECOND);
-	assert_int_equal(hd_sim_stats(star.sim)->no_way, 3);
-	assert_int_equal(hd_sim_stats(star.sim)->delivered, 0);
-	free_star(&star);
-}
-
 static void test_drop_tail(void **state) {
 	struct star star;
 
@@ -539,9 +459,6 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_exact_times),
 		cmocka_unit_test(test_slower_link_queues),
-		cmocka_unit_test(test_trunks),
-		cmocka_unit_test(test_neighbours_cross_no_trunk),
-		cmocka_unit_test(test_no_way),
 		cmocka_unit_test(test_drop_tail),
 		cmocka_unit_test(test_rate_changes),
 		cmocka_unit_test(test_loss),

@@ -1,0 +1,54 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Two racks with a shaped trunk between them, real processes: who sits behind the trunk gets what it carries and
+no more, all of it planned by a controller that was told of the trunk but not what it carries.
+
+usage: test_racks.py BUILD_DIR"""
+import json
+import sys
+import tempfile
+
+import demo_run
+import pen  # also makes the demo's own modules known
+from lab import network, scenario
+
+WORKERS = 4  # of --quick: two a rack
+SLACK = 1.1  # tbf's burst, and what was queued before the first chunk was seen
+
+
+def goodput(directory):
+    """{rank: the fastest push in bit/s}."""
+    best = {}
+    for event in demo_run.events(directory, "events-ps.jsonl", "recv-end"):
+        if event.get("direction", "push") == "push":
+            rank = event.get("worker", 0)
+            best[rank] = max(best.get(rank, 0), event["value"])
+    return best
+
+
+def check_trunk(setting, directory):
+    carries = setting["trunk_mbps"] * 1e6 * network.CHUNK_BYTES / network.PORT_BYTES
+    best = goodput(directory)
+    assert sorted(best) == list(range(WORKERS)), best
+    for rank, bps in best.items():
+        behind = rank * setting["racks"] // WORKERS > 0
+        print(f"worker {rank}, {'behind the trunk' if behind else 'in the rack of the server'}: {bps / 1e6:.0f} Mbit/s")
+        assert bps < carries * SLACK if behind else bps > 0, (rank, bps, carries)
+    assert max(best[0], best[1]) > carries * SLACK, "the trunk is not what holds the others back"
+
+
+def main():
+    pen.need_namespaces()
+    setting = scenario.load("two-racks")
+    with tempfile.TemporaryDirectory(prefix="heddle-racks-test-") as folder:
+        _, (record,), (directory,) = demo_run.run(sys.argv[1], folder, "--scenario", "two-racks", "--quick",
+                                                  "--modes", "scheduled")
+        topology = json.loads((directory / "topology.json").read_text())
+        assert topology["switches"] == ["s1", "s2"] and ["s1", "s2"] in topology["links"], topology
+        demo_run.check_counts(record, directory)
+        demo_run.check_granted(record)
+        check_trunk(setting, directory)
+
+
+if __name__ == "__main__":
+    main()
