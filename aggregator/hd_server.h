@@ -85,6 +85,9 @@ struct hd_job_report {
 };
 
 struct hd_server_ops {
+	/* Adds what the core cannot see to the numbers that shells ask for: ports, queues, cores. May be
+	 * NULL. */
+	void (*gather)(void *owner, struct hd_stats *stats);
 	/* Begin writing. Everything in *checkpoint stays unchanged until hd_server_checkpoint_done().
 	 * Returns 0 or -errno: then no done call follows, the server retries later and reports it. */
 	int (*checkpoint)(void *owner, const struct hd_checkpoint *checkpoint);
@@ -167,6 +170,15 @@ const struct hd_server_stats *hd_server_stats(const struct hd_server *server);
 extern const struct hd_stat_group hd_server_group, hd_server_job_group;
 extern const struct hd_stat_group *const hd_server_groups[]; /* NULL after the last */
 void hd_server_gather(const struct hd_server *server, struct hd_stats *stats);
+/* What a shell gets by message: the tables models, ports, queues, cores and counters, as hd_rows.h has them;
+ * malloc'ed. NULL with *error set: no such table, bad filter. */
+char *hd_server_table(
+	const struct hd_server *server,
+	hd_ns now,
+	const char *table,
+	const char *filter,
+	const char **error
+);
 
 /* Copies the newest entries of the commit log, oldest of them first; returns how many. */
 size_t hd_server_log(

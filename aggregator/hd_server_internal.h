@@ -11,6 +11,8 @@
  *   hd_server_commit.c      the commit rule, hold, apply, outcomes, the log
  *   hd_server_pull.c        snapshots and sending them
  *   hd_server_checkpoint.c  durable
+ *   hd_server_stats.c       what is counted
+ *   hd_server_show.c        tables for shells
  *   hd_server_report.c      how a job went
  *
  * During one receive() or tick(): first whatever arrived changes state, then commits run, and only
@@ -298,6 +300,10 @@ extern const struct hd_endpoint_ops hd_server_endpoint_ops;
 /* Tells the controller where a job stands, and what is open. */
 void hd_server_announce(struct hd_turn *turn, const struct hd_job *job);
 void hd_peer_destroy(struct hd_server *server, struct hd_peer *peer);
+
+/* --- hd_server_show.c ----------------------------------------------------------------------- */
+void hd_server_refuse_command(struct hd_turn *turn, struct hd_peer *peer);
+void hd_server_show(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_show *show);
 
 /* --- hd_server_job.c ------------------------------------------------------------------------ */
 struct hd_job *hd_job_find(const struct hd_server *server, uint32_t id);

@@ -201,6 +201,21 @@ static void hd_server_from_worker(
 	}
 }
 
+static void
+hd_server_from_shell(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message) {
+	switch (message->kind) {
+	case HD_MSG_SHOW:
+		hd_server_show(turn, peer, &message->show);
+		break;
+	case HD_MSG_COMMAND:
+		hd_server_refuse_command(turn, peer);
+		break;
+	default:
+		turn->server->stats.refused_messages++;
+		break;
+	}
+}
+
 /* --- endpoint callbacks ---------------------------------------------------------------------- */
 
 static void
@@ -250,6 +265,10 @@ static void hd_server_message(
 		return;
 	}
 	peer = hd_session_user(session);
+	if (peer != NULL && hd_session_peer_role(session) == HD_ROLE_SHELL) {
+		hd_server_from_shell(&turn, peer, message);
+		return;
+	}
 	if (peer == NULL || hd_session_peer_role(session) != HD_ROLE_WORKER) {
 		server->stats.refused_messages++;
 		return;

@@ -230,12 +230,17 @@ static void tell_report(void *owner, const struct hd_job_report *report) {
 	}
 }
 
+static void gather(void *owner, struct hd_stats *stats) {
+	hd_service_gather(&((struct program *)owner)->service, stats);
+}
+
 static const struct hd_server_ops checkpoint_ops = {
+	.gather = gather,
 	.checkpoint = begin_checkpoint,
 	.restore = restore_checkpoint,
 	.report = tell_report,
 };
-static const struct hd_server_ops report_ops = {.report = tell_report};
+static const struct hd_server_ops report_ops = {.gather = gather, .report = tell_report};
 
 /* From the writer's thread: the log has every commit that a checkpoint holds. A log that cannot be written (it has
  * said so) holds no checkpoint up. */

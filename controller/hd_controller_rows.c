@@ -12,7 +12,7 @@ double ctl_ms_from(hd_ns from, hd_ns to) {
 	return to >= from ? (double)(to - from) / 1e6 : -(double)(from - to) / 1e6;
 }
 
-static void row_addr(struct ctl_rows *rows, const char *key, struct hd_addr addr) {
+static void row_addr(struct hd_rows *rows, const char *key, struct hd_addr addr) {
 	char text[32];
 
 	(void)snprintf(
@@ -25,10 +25,10 @@ static void row_addr(struct ctl_rows *rows, const char *key, struct hd_addr addr
 		addr.ipv4 & 255,
 		addr.port
 	);
-	ctl_row_text(rows, key, text);
+	hd_row_text(rows, key, text);
 }
 
-void ctl_row_version(struct ctl_rows *rows, const char *key, hd_version version) {
+void ctl_row_version(struct hd_rows *rows, const char *key, hd_version version) {
 	char text[32];
 
 	(void)snprintf(
@@ -38,7 +38,7 @@ void ctl_row_version(struct ctl_rows *rows, const char *key, hd_version version)
 		hd_version_incarnation(version),
 		(unsigned long long)hd_version_counter(version)
 	);
-	ctl_row_text(rows, key, text);
+	hd_row_text(rows, key, text);
 }
 
 static const char *job_name(const struct hd_controller *c, uint32_t id) {
@@ -50,41 +50,41 @@ static const char *job_name(const struct hd_controller *c, uint32_t id) {
 /* --- nodes --- */
 
 static void
-node_row(const struct hd_controller *c, const struct ctl_node *node, struct ctl_rows *rows) {
+node_row(const struct hd_controller *c, const struct ctl_node *node, struct hd_rows *rows) {
 	struct hd_clock clock = hd_session_clock(node->session);
 	bool worker = node->role == HD_ROLE_WORKER;
 
-	ctl_row_text(rows, "name", hd_session_peer_name(node->session));
-	ctl_row_text(rows, "role", hd_role_name(hd_session_peer_role(node->session)));
-	ctl_row_text(rows, "host", node->host);
-	ctl_row_text(rows, "job", worker ? node->job->name : "");
-	ctl_row_text(rows, "tenant", worker ? node->job->tenant_name : "");
+	hd_row_text(rows, "name", hd_session_peer_name(node->session));
+	hd_row_text(rows, "role", hd_role_name(hd_session_peer_role(node->session)));
+	hd_row_text(rows, "host", node->host);
+	hd_row_text(rows, "job", worker ? node->job->name : "");
+	hd_row_text(rows, "tenant", worker ? node->job->tenant_name : "");
 	if (worker)
-		ctl_row_count(rows, "worker", node->worker);
+		hd_row_count(rows, "worker", node->worker);
 	else
-		ctl_row_null(rows, "worker");
+		hd_row_null(rows, "worker");
 	row_addr(rows, "address", hd_session_peer(node->session));
-	ctl_row_real(rows, "up_s", node->role ? ctl_ms_from(node->registered, c->now) / 1e3 : 0);
-	ctl_row_real(rows, "heard_ms", ctl_ms_from(hd_session_heard(node->session), c->now));
-	ctl_row_real(rows, "rtt_us", (double)hd_session_rtt(node->session) / 1e3);
-	ctl_row_real(rows, "clock_offset_us", clock.valid ? (double)clock.offset_ns / 1e3 : NAN);
-	ctl_row_real(rows, "clock_error_us", clock.valid ? (double)clock.error_ns / 1e3 : NAN);
-	ctl_row_count(rows, "incarnation", node->incarnation);
-	ctl_row_count(rows, "memory_bytes", node->memory_bytes);
-	ctl_row_count(rows, "transfers", node->tracked);
-	ctl_row_bool(rows, "draining", node->draining);
+	hd_row_real(rows, "up_s", node->role ? ctl_ms_from(node->registered, c->now) / 1e3 : 0);
+	hd_row_real(rows, "heard_ms", ctl_ms_from(hd_session_heard(node->session), c->now));
+	hd_row_real(rows, "rtt_us", (double)hd_session_rtt(node->session) / 1e3);
+	hd_row_real(rows, "clock_offset_us", clock.valid ? (double)clock.offset_ns / 1e3 : NAN);
+	hd_row_real(rows, "clock_error_us", clock.valid ? (double)clock.error_ns / 1e3 : NAN);
+	hd_row_count(rows, "incarnation", node->incarnation);
+	hd_row_count(rows, "memory_bytes", node->memory_bytes);
+	hd_row_count(rows, "transfers", node->tracked);
+	hd_row_bool(rows, "draining", node->draining);
 }
 
-uint64_t ctl_rows_nodes(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
 	const struct ctl_node *node;
 
 	TAILQ_FOREACH (node, &c->nodes, entry) {
 		if (rows->full)
 			break;
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
 		node_row(c, node, rows);
-		ctl_row_end(rows);
+		hd_row_end(rows);
 	}
 	return c->node_count;
 }
@@ -105,48 +105,48 @@ static const char *job_state(const struct hd_controller *c, const struct ctl_job
 	return states[job->state];
 }
 
-static void job_numbers(const struct ctl_job *job, struct ctl_rows *rows) {
+static void job_numbers(const struct ctl_job *job, struct hd_rows *rows) {
 	ctl_row_version(rows, "version", job->version);
-	ctl_row_count(rows, "position", job->position);
-	ctl_row_count(rows, "planned_version", ctl_job_v_init(job));
-	ctl_row_count(rows, "tau_max", job->tau_max);
-	ctl_row_count(rows, "tau", ctl_job_tau(job));
-	ctl_row_count(rows, "pending", job->pending);
-	ctl_row_count(rows, "running", job->open);
-	ctl_row_count(rows, "granted", job->granted);
-	ctl_row_count(rows, "applied", job->applied);
-	ctl_row_count(rows, "dropped", job->dropped);
-	ctl_row_count(rows, "failed", job->failed);
-	ctl_row_count(rows, "voided", job->voided);
-	ctl_row_count(rows, "pulls_granted", job->pulls_granted);
-	ctl_row_count(rows, "pulls_delivered", job->pulls_delivered);
-	ctl_row_count(rows, "granted_bytes", job->granted_bytes);
-	ctl_row_count(rows, "model_bytes", job->model_bytes);
+	hd_row_count(rows, "position", job->position);
+	hd_row_count(rows, "planned_version", ctl_job_v_init(job));
+	hd_row_count(rows, "tau_max", job->tau_max);
+	hd_row_count(rows, "tau", ctl_job_tau(job));
+	hd_row_count(rows, "pending", job->pending);
+	hd_row_count(rows, "running", job->open);
+	hd_row_count(rows, "granted", job->granted);
+	hd_row_count(rows, "applied", job->applied);
+	hd_row_count(rows, "dropped", job->dropped);
+	hd_row_count(rows, "failed", job->failed);
+	hd_row_count(rows, "voided", job->voided);
+	hd_row_count(rows, "pulls_granted", job->pulls_granted);
+	hd_row_count(rows, "pulls_delivered", job->pulls_delivered);
+	hd_row_count(rows, "granted_bytes", job->granted_bytes);
+	hd_row_count(rows, "model_bytes", job->model_bytes);
 }
 
-uint64_t ctl_rows_jobs(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->job_count && !rows->full; i++) {
 		const struct ctl_job *job = c->jobs[i];
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
-		ctl_row_text(rows, "tenant", job->tenant_name);
-		ctl_row_text(rows, "job", job->name);
-		ctl_row_count(rows, "id", job->id);
-		ctl_row_text(rows, "state", job_state(c, job));
-		ctl_row_text(rows, "server", job->server_host);
-		ctl_row_count(rows, "workers", job->worker_count);
+		hd_row_text(rows, "tenant", job->tenant_name);
+		hd_row_text(rows, "job", job->name);
+		hd_row_count(rows, "id", job->id);
+		hd_row_text(rows, "state", job_state(c, job));
+		hd_row_text(rows, "server", job->server_host);
+		hd_row_count(rows, "workers", job->worker_count);
 		job_numbers(job, rows);
-		ctl_row_real(rows, "weight", ctl_job_weight(job));
-		ctl_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
-		ctl_row_text(
+		hd_row_real(rows, "weight", ctl_job_weight(job));
+		hd_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
+		hd_row_text(
 			rows,
 			"warning",
 			ctl_job_tau(job) < job->worker_count ?
 				"tau_max is below the number of workers" :
 				""
 		);
-		ctl_row_end(rows);
+		hd_row_end(rows);
 	}
 	return c->job_count;
 }
@@ -180,25 +180,25 @@ struct ctl_link_use *ctl_links_use(const struct hd_controller *c) {
 	return use;
 }
 
-uint64_t ctl_rows_links(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_links(const struct hd_controller *c, struct hd_rows *rows) {
 	struct ctl_link_use *use = ctl_links_use(c);
 
 	for (uint32_t link = 0; use && link < ctl_link_count(c) && !rows->full; link++) {
 		struct hd_estimate e;
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
 		e = hd_view_estimate(c->view, link);
-		ctl_row_text(rows, "link", ctl_link_name(c, link));
-		ctl_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
-		ctl_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
-		ctl_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
-		ctl_row_count(rows, "samples", e.samples);
-		ctl_row_real(rows, "reserved_mbps", use[link].reserved_bps / 1e6);
-		ctl_row_count(rows, "running", use[link].running);
-		ctl_row_count(rows, "queued", use[link].queued);
-		ctl_row_count(rows, "pending", use[link].pending);
-		ctl_row_end(rows);
+		hd_row_text(rows, "link", ctl_link_name(c, link));
+		hd_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
+		hd_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
+		hd_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
+		hd_row_count(rows, "samples", e.samples);
+		hd_row_real(rows, "reserved_mbps", use[link].reserved_bps / 1e6);
+		hd_row_count(rows, "running", use[link].running);
+		hd_row_count(rows, "queued", use[link].queued);
+		hd_row_count(rows, "pending", use[link].pending);
+		hd_row_end(rows);
 	}
 	free(use);
 	return ctl_link_count(c);
@@ -206,7 +206,7 @@ uint64_t ctl_rows_links(const struct hd_controller *c, struct ctl_rows *rows) {
 
 /* --- transfers and drops --- */
 
-void ctl_row_why(struct ctl_rows *rows, const struct ctl_why *why, hd_ns now) {
+void ctl_row_why(struct hd_rows *rows, const struct ctl_why *why, hd_ns now) {
 	double since = ctl_ms_from(why->decided, now);
 	char text[64] = "";
 
@@ -214,18 +214,16 @@ void ctl_row_why(struct ctl_rows *rows, const struct ctl_why *why, hd_ns now) {
 		(void)snprintf(
 			text, sizeof(text), "w%u/%u", why->runner_up_worker, why->runner_up_round
 		);
-	ctl_row_text(rows, "rule", why->decided ? hd_plan_rule_name(why->plan.rule) : "");
-	ctl_row_real(
-		rows, "planned_finish_ms", why->decided ? why->plan.finish * 1e3 - since : NAN
-	);
-	ctl_row_text(rows, "runner_up", text);
-	ctl_row_real(
+	hd_row_text(rows, "rule", why->decided ? hd_plan_rule_name(why->plan.rule) : "");
+	hd_row_real(rows, "planned_finish_ms", why->decided ? why->plan.finish * 1e3 - since : NAN);
+	hd_row_text(rows, "runner_up", text);
+	hd_row_real(
 		rows,
 		"runner_up_finish_ms",
 		why->runner_up_round ? why->plan.runner_up_finish * 1e3 - since : NAN
 	);
-	ctl_row_count(rows, "deadline", why->plan.deadline);
-	ctl_row_real(rows, "slack", why->plan.slack);
+	hd_row_count(rows, "deadline", why->plan.deadline);
+	hd_row_real(rows, "slack", why->plan.slack);
 }
 
 static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
@@ -239,72 +237,72 @@ static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 }
 
 static void
-transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct ctl_rows *rows) {
+transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct hd_rows *rows) {
 	bool open = t->state == CTL_OPEN;
 
-	ctl_row_count(rows, "id", t->id);
-	ctl_row_text(rows, "job", t->job->name);
-	ctl_row_count(rows, "worker", t->worker);
-	ctl_row_text(rows, "direction", t->direction == HD_PUSH ? "push" : "pull");
-	ctl_row_count(rows, "round", t->round);
-	ctl_row_count(rows, "attempt", t->attempt);
-	ctl_row_text(rows, "state", transfer_state(t, c->now));
-	ctl_row_text(rows, "waits_for", open ? "" : ctl_waits_for(c, t));
-	ctl_row_count(rows, "bytes", t->bytes);
+	hd_row_count(rows, "id", t->id);
+	hd_row_text(rows, "job", t->job->name);
+	hd_row_count(rows, "worker", t->worker);
+	hd_row_text(rows, "direction", t->direction == HD_PUSH ? "push" : "pull");
+	hd_row_count(rows, "round", t->round);
+	hd_row_count(rows, "attempt", t->attempt);
+	hd_row_text(rows, "state", transfer_state(t, c->now));
+	hd_row_text(rows, "waits_for", open ? "" : ctl_waits_for(c, t));
+	hd_row_count(rows, "bytes", t->bytes);
 	ctl_row_version(rows, "base", t->direction == HD_PUSH ? t->base : t->have);
-	ctl_row_count(rows, "position", t->position);
-	ctl_row_real(rows, "waited_ms", ctl_ms_from(t->asked, open ? t->granted : c->now));
-	ctl_row_real(rows, "start_ms", open ? ctl_ms_from(c->now, t->start) : NAN);
-	ctl_row_real(rows, "finish_ms", open ? ctl_ms_from(c->now, t->finish) : NAN);
-	ctl_row_real(
+	hd_row_count(rows, "position", t->position);
+	hd_row_real(rows, "waited_ms", ctl_ms_from(t->asked, open ? t->granted : c->now));
+	hd_row_real(rows, "start_ms", open ? ctl_ms_from(c->now, t->start) : NAN);
+	hd_row_real(rows, "finish_ms", open ? ctl_ms_from(c->now, t->finish) : NAN);
+	hd_row_real(
 		rows,
 		"rate_mbps",
 		open && t->segments.count ? (double)t->segments.item[0].rate_bps / 1e6 : NAN
 	);
-	ctl_row_real(rows, "weight", (double)t->weight);
-	ctl_row_real(rows, "cc_weight", (double)t->cc_weight);
+	hd_row_real(rows, "weight", (double)t->weight);
+	hd_row_real(rows, "cc_weight", (double)t->cc_weight);
 	ctl_row_why(rows, &t->why, c->now);
 }
 
 static void
-list_rows(const struct hd_controller *c, const struct ctl_transfers *list, struct ctl_rows *rows) {
+list_rows(const struct hd_controller *c, const struct ctl_transfers *list, struct hd_rows *rows) {
 	const struct ctl_transfer *t;
 
 	TAILQ_FOREACH (t, list, entry) {
 		if (rows->full)
 			break;
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
 		transfer_row(c, t, rows);
-		ctl_row_end(rows);
+		hd_row_end(rows);
 	}
 }
 
-uint64_t ctl_rows_transfers(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_transfers(const struct hd_controller *c, struct hd_rows *rows) {
 	list_rows(c, &c->open, rows);
 	list_rows(c, &c->pending, rows);
 	return (uint64_t)c->open_count + c->pending_count;
 }
 
-uint64_t ctl_rows_drops(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_drops(const struct hd_controller *c, struct hd_rows *rows) {
 	uint64_t kept = c->drop_count < CTL_DROPS_KEPT ? c->drop_count : CTL_DROPS_KEPT;
 
 	for (uint64_t i = 1; i <= kept && !rows->full; i++) {
 		const struct ctl_drop *drop = &c->drops[(c->drop_count - i) % CTL_DROPS_KEPT];
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
-		ctl_row_real(rows, "ago_s", ctl_ms_from(drop->at, c->now) / 1e3);
-		ctl_row_text(rows, "job", job_name(c, drop->job));
-		ctl_row_count(rows, "worker", drop->worker);
-		ctl_row_text(rows, "direction", drop->direction == HD_PUSH ? "push" : "pull");
-		ctl_row_count(rows, "round", drop->round);
-		ctl_row_count(rows, "attempt", drop->attempt);
-		ctl_row_text(rows, "reason", hd_reason_name(drop->reason));
-		ctl_row_count(rows, "bytes", drop->bytes);
+		hd_row_real(rows, "ago_s", ctl_ms_from(drop->at, c->now) / 1e3);
+		hd_row_text(rows, "job", job_name(c, drop->job));
+		hd_row_count(rows, "worker", drop->worker);
+		hd_row_text(rows, "direction", drop->direction == HD_PUSH ? "push" : "pull");
+		hd_row_count(rows, "round", drop->round);
+		hd_row_count(rows, "attempt", drop->attempt);
+		hd_row_text(rows, "reason", hd_reason_name(drop->reason));
+		hd_row_count(rows, "bytes", drop->bytes);
 		ctl_row_version(rows, "base", drop->base);
 		ctl_row_why(rows, &drop->why, c->now);
-		ctl_row_end(rows);
+		hd_row_end(rows);
 	}
 	return kept;
 }

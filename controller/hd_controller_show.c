@@ -8,26 +8,26 @@
 
 /* --- estimates --- */
 
-uint64_t ctl_rows_estimates(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t link = 0; link < ctl_link_count(c) && !rows->full; link++) {
 		struct hd_estimate e;
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
 		e = hd_view_estimate(c->view, link);
-		ctl_row_text(rows, "link", ctl_link_name(c, link));
-		ctl_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
-		ctl_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
-		ctl_row_real(
+		hd_row_text(rows, "link", ctl_link_name(c, link));
+		hd_row_real(rows, "estimate_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
+		hd_row_real(rows, "spread_mbps", e.spread_bps / 1e6);
+		hd_row_real(
 			rows,
 			"spread_percent",
 			e.samples ? 100 * e.spread_bps / e.capacity_bps : NAN
 		);
-		ctl_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
-		ctl_row_count(rows, "samples", e.samples);
+		hd_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
+		hd_row_count(rows, "samples", e.samples);
 		/* What the latest plan was made with. */
-		ctl_row_real(rows, "planned_mbps", hd_controller_planned_bps(c, link) / 1e6);
-		ctl_row_end(rows);
+		hd_row_real(rows, "planned_mbps", hd_controller_planned_bps(c, link) / 1e6);
+		hd_row_end(rows);
 	}
 	return ctl_link_count(c);
 }
@@ -46,32 +46,32 @@ static uint32_t quantile(const struct ctl_staleness *s, double share) {
 	return s->max;
 }
 
-uint64_t ctl_rows_staleness(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_staleness(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->job_count && !rows->full; i++) {
 		const struct ctl_job *job = c->jobs[i];
 		const struct ctl_staleness *s = &job->staleness;
 		double mean = s->count ? s->sum / (double)s->count : NAN;
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
-		ctl_row_text(rows, "tenant", job->tenant_name);
-		ctl_row_text(rows, "job", job->name);
-		ctl_row_count(rows, "workers", job->worker_count);
-		ctl_row_count(rows, "updates", s->count);
-		ctl_row_real(rows, "mean", mean);
-		ctl_row_real(
+		hd_row_text(rows, "tenant", job->tenant_name);
+		hd_row_text(rows, "job", job->name);
+		hd_row_count(rows, "workers", job->worker_count);
+		hd_row_count(rows, "updates", s->count);
+		hd_row_real(rows, "mean", mean);
+		hd_row_real(
 			rows,
 			"variance",
 			s->count ? fmax(s->squares / (double)s->count - mean * mean, 0) : NAN
 		);
-		ctl_row_count(rows, "p50", quantile(s, 0.5));
-		ctl_row_count(rows, "p90", quantile(s, 0.9));
-		ctl_row_count(rows, "p99", quantile(s, 0.99));
-		ctl_row_count(rows, "max", s->max);
-		ctl_row_count(rows, "bound", job->tau_max);
-		ctl_row_count(rows, "dropped_bound", job->dropped_for[HD_REASON_BOUND]);
-		ctl_row_count(rows, "dropped_late", job->dropped_for[HD_REASON_LATE]);
-		ctl_row_end(rows);
+		hd_row_count(rows, "p50", quantile(s, 0.5));
+		hd_row_count(rows, "p90", quantile(s, 0.9));
+		hd_row_count(rows, "p99", quantile(s, 0.99));
+		hd_row_count(rows, "max", s->max);
+		hd_row_count(rows, "bound", job->tau_max);
+		hd_row_count(rows, "dropped_bound", job->dropped_for[HD_REASON_BOUND]);
+		hd_row_count(rows, "dropped_late", job->dropped_for[HD_REASON_LATE]);
+		hd_row_end(rows);
 	}
 	return c->job_count;
 }
@@ -154,21 +154,21 @@ say_why(const struct hd_controller *c,
 }
 
 static void
-plan_times(const struct hd_controller *c, const struct hd_plan_entry *e, struct ctl_rows *rows) {
+plan_times(const struct hd_controller *c, const struct hd_plan_entry *e, struct hd_rows *rows) {
 	double since = ctl_ms_from(c->scratch.planned_at, c->now);
 
-	ctl_row_real(rows, "start_ms", e->start * 1e3 - since);
-	ctl_row_real(rows, "finish_ms", e->finish * 1e3 - since);
-	ctl_row_real(rows, "commit_ms", e->position ? e->commit * 1e3 - since : NAN);
-	ctl_row_real(rows, "rate_mbps", e->segment_count ? e->segment[0].rate * 8 / 1e6 : NAN);
-	ctl_row_text(rows, "bottleneck", ctl_link_name(c, e->bottleneck));
+	hd_row_real(rows, "start_ms", e->start * 1e3 - since);
+	hd_row_real(rows, "finish_ms", e->finish * 1e3 - since);
+	hd_row_real(rows, "commit_ms", e->position ? e->commit * 1e3 - since : NAN);
+	hd_row_real(rows, "rate_mbps", e->segment_count ? e->segment[0].rate * 8 / 1e6 : NAN);
+	hd_row_text(rows, "bottleneck", ctl_link_name(c, e->bottleneck));
 }
 
 static void plan_row(
 	const struct hd_controller *c,
 	uint32_t index,
 	const struct ctl_transfer *t,
-	struct ctl_rows *rows
+	struct hd_rows *rows
 ) {
 	const struct hd_plan_entry *e = &c->scratch.entries[index];
 	char runner_up[48], after[48], why[200];
@@ -182,164 +182,103 @@ static void plan_row(
 		after,
 		sizeof(after));
 	say_why(c, e, runner_up, why, sizeof(why));
-	ctl_row_count(rows, "order", (uint64_t)index + 1);
-	ctl_row_text(rows, "job", t->job->name);
-	ctl_row_count(rows, "worker", t->worker);
-	ctl_row_text(rows, "direction", t->direction == HD_PUSH ? "push" : "pull");
-	ctl_row_count(rows, "round", t->round);
-	ctl_row_text(rows, "decision", t->state == CTL_OPEN ? "granted" : "waits");
-	ctl_row_count(rows, "bytes", t->bytes);
-	ctl_row_count(rows, "version", e->position);
+	hd_row_count(rows, "order", (uint64_t)index + 1);
+	hd_row_text(rows, "job", t->job->name);
+	hd_row_count(rows, "worker", t->worker);
+	hd_row_text(rows, "direction", t->direction == HD_PUSH ? "push" : "pull");
+	hd_row_count(rows, "round", t->round);
+	hd_row_text(rows, "decision", t->state == CTL_OPEN ? "granted" : "waits");
+	hd_row_count(rows, "bytes", t->bytes);
+	hd_row_count(rows, "version", e->position);
 	plan_times(c, e, rows);
-	ctl_row_text(rows, "after", after);
-	ctl_row_text(rows, "rule", hd_plan_rule_name(e->why.rule));
-	ctl_row_text(rows, "runner_up", runner_up);
-	ctl_row_real(
+	hd_row_text(rows, "after", after);
+	hd_row_text(rows, "rule", hd_plan_rule_name(e->why.rule));
+	hd_row_text(rows, "runner_up", runner_up);
+	hd_row_real(
 		rows, "runner_up_finish_ms", runner_up[0] ? e->why.runner_up_finish * 1e3 : NAN
 	);
-	ctl_row_count(rows, "deadline", e->why.deadline);
-	ctl_row_real(rows, "slack", e->why.slack);
-	ctl_row_text(rows, "why", why);
+	hd_row_count(rows, "deadline", e->why.deadline);
+	hd_row_real(rows, "slack", e->why.slack);
+	hd_row_text(rows, "why", why);
 }
 
 /* What the latest round planned, less what has ended since and what it dropped (that is in `drops`). */
-uint64_t ctl_rows_plan(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->scratch.entry_count && !rows->full; i++) {
 		const struct ctl_transfer *t = entry_transfer(c, i);
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
 		if (!t || c->scratch.entries[i].dropped) {
-			ctl_row_skip(rows);
+			hd_row_skip(rows);
 			continue;
 		}
 		plan_row(c, i, t, rows);
-		ctl_row_end(rows);
+		hd_row_end(rows);
 	}
 	return c->scratch.entry_count;
 }
 
 /* --- settings --- */
 
-uint64_t ctl_rows_settings(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) {
 	const struct ctl_setting *setting;
 	uint64_t count = 0;
 
 	for (; (setting = ctl_setting(count)) != NULL; count++) {
 		char value[64];
 
-		if (!ctl_row_begin(rows))
+		if (!hd_row_begin(rows))
 			continue;
 		setting->read(c, value, sizeof(value));
-		ctl_row_text(rows, "setting", setting->name);
-		ctl_row_text(rows, "value", value);
-		ctl_row_text(rows, "unit", setting->unit);
-		ctl_row_exact(rows, "least", setting->least);
-		ctl_row_exact(rows, "most", setting->most);
-		ctl_row_bool(rows, "of_a_job", setting->of_a_job);
-		ctl_row_text(rows, "help", setting->help);
-		ctl_row_end(rows);
+		hd_row_text(rows, "setting", setting->name);
+		hd_row_text(rows, "value", value);
+		hd_row_text(rows, "unit", setting->unit);
+		hd_row_exact(rows, "least", setting->least);
+		hd_row_exact(rows, "most", setting->most);
+		hd_row_bool(rows, "of_a_job", setting->of_a_job);
+		hd_row_text(rows, "help", setting->help);
+		hd_row_end(rows);
 	}
 	return count;
 }
 
 /* --- what is counted --- */
 
-static void put_value(
-	struct ctl_rows *rows,
-	const char *key,
-	const struct hd_stat *stat,
-	union hd_stat_value v
-) {
-	if (stat->type == HD_STAT_F64)
-		ctl_row_real(rows, key, v.f64);
-	else
-		ctl_row_count(rows, key, v.u64);
-}
-
-/* One row for each of the group's. */
-static uint64_t group_rows(
-	const struct hd_controller *c,
-	const struct hd_stat_group *group,
-	struct ctl_rows *rows
-) {
+static uint64_t
+group_rows(const struct hd_controller *c, const struct hd_stat_group *group, struct hd_rows *rows) {
 	struct hd_stats *stats = hd_stats_create();
 	uint64_t count = 0;
 
-	if (!stats)
-		return 0;
-	ctl_stats_own(c, stats);
-	for (size_t i = 0; i < hd_stats_count(stats); i++) {
-		struct hd_stats_row row = hd_stats_row(stats, i);
-
-		if (row.group != group)
-			continue;
-		count++;
-		if (!ctl_row_begin(rows))
-			continue;
-		for (int j = 0; j < HD_STAT_LABELS_MAX && group->label[j]; j++)
-			ctl_row_text(rows, group->label[j], row.label[j]);
-		for (uint16_t j = 0; j < group->count; j++)
-			put_value(rows, group->stats[j].name, &group->stats[j], row.value[j]);
-		ctl_row_end(rows);
+	if (stats) {
+		ctl_stats_own(c, stats);
+		count = hd_rows_group(rows, stats, group);
 	}
 	hd_stats_destroy(stats);
 	return count;
 }
 
-uint64_t ctl_rows_ports(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_ports(const struct hd_controller *c, struct hd_rows *rows) {
 	return group_rows(c, &hd_port_group, rows);
 }
 
-uint64_t ctl_rows_queues(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_queues(const struct hd_controller *c, struct hd_rows *rows) {
 	return group_rows(c, &hd_queue_group, rows);
 }
 
-uint64_t ctl_rows_cores(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_cores(const struct hd_controller *c, struct hd_rows *rows) {
 	return group_rows(c, &hd_core_group, rows);
 }
 
-/* The controller's own counters stand under their plain names, the others' under group_name. */
-static void counter_row(const struct hd_stats_row *row, uint16_t index, struct ctl_rows *rows) {
-	const struct hd_stat *stat = &row->group->stats[index];
-	bool own = row->group == &ctl_counter_group || row->group == &ctl_gauge_group;
-	char name[96];
-
-	if (!ctl_row_begin(rows))
-		return;
-	if (row->group->label[0])
-		(void)snprintf(name, sizeof(name), "%s_%s", stat->name, row->label[0]);
-	else
-		(void)snprintf(
-			name,
-			sizeof(name),
-			"%s%s%s",
-			own ? "" : row->group->name,
-			own ? "" : "_",
-			stat->name
-		);
-	ctl_row_text(rows, "counter", name);
-	put_value(rows, "value", stat, row->value[index]);
-	ctl_row_text(rows, "unit", stat->unit);
-	ctl_row_text(rows, "kind", stat->kind == HD_STAT_COUNTER ? "counter" : "gauge");
-	ctl_row_text(rows, "help", stat->help);
-	ctl_row_end(rows);
-}
-
-uint64_t ctl_rows_counters(const struct hd_controller *c, struct ctl_rows *rows) {
+uint64_t ctl_rows_counters(const struct hd_controller *c, struct hd_rows *rows) {
+	static const struct hd_stat_group *const own[]
+		= {&ctl_counter_group, &ctl_gauge_group, NULL};
 	struct hd_stats *stats = hd_stats_create();
 	uint64_t count = 0;
 
-	if (!stats)
-		return 0;
-	ctl_stats_own(c, stats);
-	for (size_t i = 0; i < hd_stats_count(stats); i++) {
-		struct hd_stats_row row = hd_stats_row(stats, i);
-
-		if (row.group->label[0] && row.group != &ctl_ended_group)
-			continue;
-		for (uint16_t j = 0; j < row.group->count; j++, count++)
-			counter_row(&row, j, rows);
+	if (stats) {
+		ctl_stats_own(c, stats);
+		count = hd_rows_counters(rows, stats, own, &ctl_ended_group);
 	}
 	hd_stats_destroy(stats);
 	return count;

@@ -22,6 +22,7 @@
  *   receiver -> sender  SACK
  *   monitor -> C  REGISTER -> REGISTERED;  LOAD (unnumbered)
  *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
+ *   T -> S        SHOW -> TABLE | REFUSE
  */
 #ifndef HD_MESSAGE_H
 #define HD_MESSAGE_H

@@ -19,6 +19,7 @@ static const char usage_text[]
 static const char options_text[]
 	= "\n"
 	  "  --controller ADDR[:PORT]  (HEDDLE_CONTROLLER, else 127.0.0.1:4773)\n"
+	  "  --server ADDR[:PORT]      ask a server instead: show models, ports, queues, cores, counters\n"
 	  "  --key-file FILE           keys of the cluster (HEDDLE_KEY_FILE)\n"
 	  "  --json                    the whole table as JSON\n"
 	  "  --wide                    all columns\n"
@@ -32,6 +33,7 @@ static const char options_text[]
 
 static const struct option long_options[] = {
 	{"controller", required_argument, NULL, 'c'},
+	{"server", required_argument, NULL, 's'},
 	{"key-file", required_argument, NULL, 'k'},
 	{"json", no_argument, NULL, 'j'},
 	{"wide", no_argument, NULL, 'w'},
@@ -60,6 +62,10 @@ static int take_option(struct shell_context *o, int id, const char *text) {
 	switch (id) {
 	case 'c':
 		o->controller = text;
+		break;
+	case 's':
+		o->controller = text;
+		o->of_server = true;
 		break;
 	case 'k':
 		o->key_file = text;

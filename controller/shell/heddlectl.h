@@ -25,6 +25,7 @@
 /* What the options said. */
 struct shell_context {
 	const char *controller; /* ADDR[:PORT] */
+	bool of_server; /* it is a server's */
 	const char *key_file;
 	struct hd_keyring keys;
 	bool keys_read;

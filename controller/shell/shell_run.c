@@ -61,7 +61,13 @@ static int print_table(
 	int status = shell_fetch(shell, table, filter, &document, error, sizeof(error));
 
 	if (status)
-		return shell_error(status, "controller %s: %s", context->controller, error);
+		return shell_error(
+			status,
+			"%s %s: %s",
+			context->of_server ? "server" : "controller",
+			context->controller,
+			error
+		);
 	if (context->json) {
 		(void)json_dumpf(document, stdout, JSON_INDENT(2));
 		(void)fputc('\n', stdout);
@@ -185,7 +191,13 @@ static int send_command(struct shell_context *context, struct hd_msg_command *co
 	status = shell_command(shell, command, &done, error, sizeof(error));
 	shell_close(shell);
 	if (status)
-		return shell_error(status, "controller %s: %s", context->controller, error);
+		return shell_error(
+			status,
+			"%s %s: %s",
+			context->of_server ? "server" : "controller",
+			context->controller,
+			error
+		);
 	if (done.reason != HD_REASON_NONE)
 		return shell_error(EX_DATAERR, "%s", done.text);
 	print_done(context, &done);

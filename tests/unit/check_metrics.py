@@ -3,7 +3,7 @@
 """Controller and server as Prometheus scrapes them: parsed by prometheus_client's OpenMetrics parser, which is strict
 about TYPE, HELP, UNIT, suffixes, order and EOF. Also: wrong paths and methods, silent connections; JSON logs.
 
-usage: check_metrics.py HEDDLE_CONTROLLER HEDDLE_SERVER"""
+usage: check_metrics.py HEDDLE_CONTROLLER HEDDLE_SERVER HEDDLECTL"""
 import http.client
 import json
 import os
@@ -17,7 +17,7 @@ import time
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-CONTROLLER, SERVER = map(os.path.abspath, sys.argv[1:3])
+CONTROLLER, SERVER, SHELL = map(os.path.abspath, sys.argv[1:4])
 DEADLINE_S = 10
 
 
@@ -97,6 +97,26 @@ def check_http(node):
     check(value(node.families(), "heddle_process_gathers") >= 2, "still there")
 
 
+def check_shell(address, keys):
+    """A server answers a shell, too."""
+    def ask(*words):
+        return subprocess.run([SHELL, "--server", address, "--key-file", keys, *words], capture_output=True, text=True,
+                              timeout=DEADLINE_S)
+
+    ports = json.loads(ask("show", "ports", "json").stdout)["rows"]
+    check(ports[0]["driver"] == "udp" and ports[0]["rx_packets"] > 0, ports)
+    counters = {row["counter"]: row["value"] for row in json.loads(ask("show", "counters", "json").stdout)["rows"]}
+    check(counters["committed"] == 0 and counters["endpoint_opened"] > 0 and "process_uptime_seconds" in counters,
+          counters)
+    check("user_seconds" in ask("show", "cores").stdout and "no models" in ask("show", "models").stdout, "tables")
+    filtered = ask("show", "queues", "direction=in").stdout.splitlines()
+    check(len(filtered) == 2, filtered)
+    wrong = ask("show", "transfers")
+    check(wrong.returncode == 64 and "of a server: models, ports" in wrong.stderr, wrong.stderr)
+    wrong = ask("pause", "all")
+    check(wrong.returncode == 64 and "a server takes no commands" in wrong.stderr, wrong.stderr)
+
+
 def check_stopped(node):
     """A node that does not answer: 503 in time, and everything is well afterwards."""
     node.process.send_signal(signal.SIGSTOP)
@@ -152,6 +172,7 @@ def main():
         check(value(again, "heddle_process_gathers") > value(families, "heddle_process_gathers"), "counters grow")
         of_server = server.families()
         check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
+        check_shell(re.search(r"ready ([\d.:]+)", server.first)[1], keys)
         check_http(controller)
         check_stopped(server)
         server.stop()

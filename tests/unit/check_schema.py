@@ -35,15 +35,16 @@ def start(*command, **more):
 
 
 class Shell:
-    def __init__(self, environment):
-        self.environment = environment
+    def __init__(self, server, environment):
+        self.server, self.environment = server, environment
         with open(SCHEMA, encoding="utf-8") as file:
             self.schema = json.load(file)
         jsonschema.Draft7Validator.check_schema(self.schema)
         self.validator = jsonschema.Draft7Validator(self.schema)
 
     def run(self, *words, codes=(0,)):
-        done = subprocess.run([program("controller/heddlectl"), *words, "--json"], env=self.environment,
+        server = ["--server", self.server] if words[1:2] == ("models",) else []
+        done = subprocess.run([program("controller/heddlectl"), *server, *words, "--json"], env=self.environment,
                               capture_output=True, text=True, timeout=DEADLINE_S, check=False)
         check(done.returncode in codes, f"{words}: {done.returncode} {done.stderr}")
         document = json.loads(done.stdout)
@@ -83,14 +84,14 @@ def main():
             file.write("1 " + "42" * 32 + "\n")
         controller, address = start(program("controller/heddle-controller"), "--key-file", keys,
                                     "--listen", "127.0.0.1:0")
-        server, _ = start(program("aggregator/heddle-server"), "--key-file", keys, "--listen", "127.0.0.1:0",
+        server, server_address = start(program("aggregator/heddle-server"), "--key-file", keys, "--listen", "127.0.0.1:0",
                           "--controller", address, "--host", "ps")
         job = subprocess.Popen([program("worker-lib/heddle-run"), "-n", "3", "--controller", address,
                                 "--key-file", keys, "--job", "digits", "--tenant", "unit", "--",
                                 program("worker-lib/heddle-train"), "--compute-ms", "30", "--model", "mlp:512",
                                 "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                stdin=subprocess.DEVNULL)
-        shell = Shell({"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
+        shell = Shell(server_address, {"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
         end = time.monotonic() + DEADLINE_S
         while not any(row["applied"] > 20 for row in shell.rows("jobs")["rows"]):
             check(time.monotonic() < end, "the job trains")

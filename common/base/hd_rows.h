@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tables for the operator's shell: each a JSON document
+ *   { "table": name, "at_s": s, "epoch": e, "rows": [...], "total": rows of the table, "from": n,
+ *     "next": m or null }
+ * A filter is words apart by spaces, all of which must hold: `from=N`; `field=value`; or a word that
+ * some text of the row contains. A document is one message; the next page is asked for with from=m.
+ *
+ * Rows are flat objects, written straight into the page, and taken back when the filter does not hold: a
+ * table of 10,000 rows is walked in milliseconds, and the node is held up for one page at a time.
+ */
+#ifndef HD_ROWS_H
+#define HD_ROWS_H
+
+#include "hd_limits.h"
+#include "hd_stats.h"
+
+#define HD_FILTER_TERMS_MAX 16
+#define HD_ROW_FIELDS_MAX (HD_STAT_VALUES_MAX + HD_STAT_LABELS_MAX)
+
+struct hd_filter {
+	char text[HD_TEXT_BYTES_MAX + 1];
+	int count;
+	char *term[HD_FILTER_TERMS_MAX];
+	uint64_t from; /* first row of the table to look at */
+};
+
+/* One field of the row that is being written: where its value stands in the text. */
+struct hd_row_field {
+	const char *key;
+	size_t at, bytes;
+	bool text;
+};
+
+/* Where rows go. A page begins at row `from` of the table (before the filter) and takes rows until one
+ * message is full; the next page begins at the row that did not fit. */
+struct hd_rows {
+	struct hd_filter filter;
+	struct hd_out out;
+	uint64_t index; /* of the next row to come */
+	uint64_t next; /* the row that did not fit; valid when full */
+	size_t row_at; /* where the row under way begins */
+	uint32_t kept,
+		looked; /* rows on this page; rows that were written to see whether they belong there */
+	bool full;
+	int field_count;
+	struct hd_row_field field[HD_ROW_FIELDS_MAX];
+};
+
+/* Begins a document. NULL, or what is wrong with the filter (which may be NULL). */
+const char *hd_rows_begin(
+	struct hd_rows *rows,
+	const char *table,
+	const char *filter,
+	hd_ns now,
+	uint16_t epoch
+);
+/* Ends it: the document, NUL-terminated and the caller's to free; NULL: no memory. total: rows of the table,
+ * whatever filter and page. */
+char *hd_rows_end(struct hd_rows *rows, uint64_t total);
+
+/* Whether the next row is to be written. Once `full`, a table may stop. */
+bool hd_row_begin(struct hd_rows *rows);
+void hd_row_text(struct hd_rows *rows, const char *key, const char *text);
+void hd_row_count(struct hd_rows *rows, const char *key, uint64_t value);
+void hd_row_real(struct hd_rows *rows, const char *key, double value); /* not finite: null */
+void hd_row_exact(struct hd_rows *rows, const char *key, double value); /* not rounded */
+void hd_row_null(struct hd_rows *rows, const char *key);
+void hd_row_bool(struct hd_rows *rows, const char *key, bool value);
+/* Takes back a row that was begun and is none. */
+void hd_row_skip(struct hd_rows *rows);
+/* Keeps the row if the filter holds and it fits. */
+void hd_row_end(struct hd_rows *rows);
+
+/* --- hd_rows_stats.c: tables of counters. Each returns how many rows the table has. --- */
+/* One row for each of the group's. */
+uint64_t hd_rows_group(
+	struct hd_rows *rows,
+	const struct hd_stats *stats,
+	const struct hd_stat_group *group
+);
+/* One row for each counter of the groups without labels, called group_name; of `own` (NULL after the last)
+ * name alone; of `listed`, a group with one stat and one label, stat_label. */
+uint64_t hd_rows_counters(
+	struct hd_rows *rows,
+	const struct hd_stats *stats,
+	const struct hd_stat_group *const *own,
+	const struct hd_stat_group *listed
+);
+
+#endif
