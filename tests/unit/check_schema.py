@@ -84,8 +84,8 @@ def main():
             file.write("1 " + "42" * 32 + "\n")
         controller, address = start(program("controller/heddle-controller"), "--key-file", keys,
                                     "--listen", "127.0.0.1:0")
-        server, server_address = start(program("aggregator/heddle-server"), "--key-file", keys, "--listen", "127.0.0.1:0",
-                          "--controller", address, "--host", "ps")
+        server, server_address = start(program("aggregator/heddle-server"), "--key-file", keys,
+                                       "--listen", "127.0.0.1:0", "--controller", address, "--host", "ps")
         job = subprocess.Popen([program("worker-lib/heddle-run"), "-n", "3", "--controller", address,
                                 "--key-file", keys, "--job", "digits", "--tenant", "unit", "--",
                                 program("worker-lib/heddle-train"), "--compute-ms", "30", "--model", "mlp:512",
