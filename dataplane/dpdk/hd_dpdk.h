@@ -16,8 +16,8 @@ struct hd_dpdk;
 
 struct hd_dpdk_config {
 	/*
-	 * The port as EAL writes it. Completed where that is silent: net_af_packet gets a ring of 8 MiB
-	 * of frames that hold the interface's MTU, and qdisc_bypass=0; net_af_xdp busy_budget=0.
+	 * The port as EAL writes it. Completed where that is silent: net_af_packet gets rings of at least
+	 * 8 MiB and 1,024 frames that hold the interface's MTU, and qdisc_bypass=0; net_af_xdp busy_budget=0.
 	 */
 	const char *port;
 	const char *eal; /* further EAL arguments between blanks, NULL */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define RING_BYTES (8u << 20) /* of frames, in each direction */
+#define RING_FRAMES_MIN 1024u /* small packets take whole frames, too */
 #define BLOCK_BYTES 65536
 #define FRAME_BYTES_MAX 32768u
 #define PACKET_HEADER_BYTES 128 /* of a frame in the ring: tpacket2_hdr, address and alignment */
@@ -104,7 +105,7 @@ static int set_packet_ring(struct dpdk_port *port) {
 	frame = number(port->devargs, "framesz", frame);
 	if (frame > FRAME_BYTES_MAX)
 		return -E2BIG;
-	count = number(port->devargs, "framecnt", RING_BYTES / frame);
+	count = number(port->devargs, "framecnt", RTE_MAX(RING_BYTES / frame, RING_FRAMES_MIN));
 	code = complete_number(port, "framesz", frame);
 	if (code == 0)
 		code = complete_number(port, "framecnt", count);

@@ -101,13 +101,28 @@ class Telemetry:
         return self.ask("/ethdev/stats,0")
 
 
-def check_identity(driver, port):
-    """Every frame that the port counts is accounted for, in both directions."""
+def settled(telemetry):
+    """(driver's counters, port's), of a moment between two packets: an acknowledgement may still be due."""
+    found = []
+
+    def same():
+        before, port = telemetry.driver(), telemetry.port()
+        found[:] = [telemetry.driver(), port]
+        return before == found[0]
+
+    pen.until(same, "a moment without packets", 10)
+    return found
+
+
+def check_identity(telemetry):
+    """Every frame that the port counts is accounted for, in both directions. Returns (driver's counters, port's)."""
+    driver, port = settled(telemetry)
     drops = sum(n for name, n in driver.items() if name.startswith("drop_"))
     kinds = sum(driver[name] for name in ("received_packets", "arp_requests", "arp_answers", "echo_requests"))
     assert port["ipackets"] == driver["received_frames"] == kinds + drops, (port, driver)
     sent = sum(driver[name] for name in ("sent_packets", "arp_asked", "arp_answered", "echo_answered"))
     assert port["opackets"] == driver["sent_frames"] == sent, (port, driver)
+    return driver, port
 
 
 # --- frames --------------------------------------------------------------------------------------
