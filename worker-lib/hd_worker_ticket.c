@@ -280,7 +280,8 @@ static struct hd_message request_of(const struct hd_worker *worker, const struct
 	request->bytes = ticket->pub.bytes;
 	request->norm = ticket->norm;
 	request->base = ticket->pub.base;
-	request->have = ticket->have;
+	/* Of a push: the version that it made, as this worker was told; whether it stands, the server says. */
+	request->have = ticket->pub.direction == HD_PUSH ? ticket->pub.version : ticket->have;
 	request->conditional = ticket->conditional;
 	return message;
 }

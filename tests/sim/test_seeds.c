@@ -31,6 +31,8 @@ static double seconds(void) {
 /* Seeds that found something once come first. */
 static const uint64_t known[] = {10, 1408, 5112, 101000};
 #define KNOWN (sizeof(known) / sizeof(known[0]))
+static const uint64_t known_hard[] = {HD_CLUSTER_HARD + 12442};
+#define KNOWN_HARD (sizeof(known_hard) / sizeof(known_hard[0]))
 
 static bool run(uint64_t seed, struct hd_cluster_result *total) {
 	static struct hd_scenario scenario;
@@ -75,6 +77,8 @@ int main(int argc, char **argv) {
 
 	for (size_t i = 0; limited && !hard && i < KNOWN; i++)
 		bad += !run(known[i], &total);
+	for (size_t i = 0; limited && hard && i < KNOWN_HARD; i++)
+		bad += !run(known_hard[i], &total);
 	while (done < count && !(limited && seconds() - start > SECONDS_DEFAULT))
 		bad += !run(first + done++, &total);
 	printf("%llu seeds from %llu, %llu bad: %llu pushes, %llu applied, %llu dropped, %llu failed, "

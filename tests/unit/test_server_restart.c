@@ -369,6 +369,50 @@ static void test_drain_writes_a_last_one(void **state) {
 	assert_int_equal(f->worker->closed, 1); /* and said so */
 }
 
+static const struct hd_msg_outcome *
+ask_again(struct fixture *f, uint32_t round, uint64_t told, size_t index) {
+	struct hd_message message = {.kind = HD_MSG_REQUEST};
+
+	message.request = (struct hd_msg_request){
+		.job = f->worker->job,
+		.round = round,
+		.direction = HD_PUSH,
+		.attempt = 2,
+		.bytes = BYTES,
+		.base = f->base + round - 1,
+		.have = told,
+	};
+	fake_send(f->worker, &message);
+	return &fake_wait(f->worker, HD_MSG_OUTCOME, index)->outcome;
+}
+
+/* A worker that was away from before the last checkpoint until after the restart asks about a round that is older
+ * than those remembered: it is in the model, as the version that it was told is in this history. */
+static void test_old_rounds_stand(void **state) {
+	struct fixture *f = *state;
+	const struct hd_msg_outcome *outcome;
+	uint32_t last = HD_ROUNDS_KEPT + 20;
+
+	f->disk.at_once = true;
+	for (uint32_t round = 1; round <= last; round++)
+		fake_push_direct(f->worker, round, f->base + round - 1, f->g, VALUES);
+	f->disk.at_once = false;
+	fake_push_direct(f->worker, last + 1, f->base + last, f->g, VALUES);
+	restart(f);
+	f->disk.at_once = true;
+	fake_joined(f->worker, &f->spec);
+	outcome = ask_again(f, 2, f->base + 2, 0);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
+	assert_int_equal(outcome->version, f->base + 2);
+	assert_int_equal(outcome->delay, 1);
+	/* What was not told, or lost with the restart, or cannot be. */
+	outcome = ask_again(f, 3, 0, 1);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_FAILED);
+	assert_int_equal(outcome->reason, HD_REASON_DUPLICATE);
+	assert_int_equal(ask_again(f, 4, f->base + last + 1, 2)->outcome, HD_OUTCOME_FAILED);
+	assert_int_equal(ask_again(f, 5, f->base + 4, 3)->outcome, HD_OUTCOME_FAILED);
+}
+
 /* Who comes while the server ends is not refused, which would be for good: it asks the next life. */
 static void test_join_while_draining(void **state) {
 	struct fixture *f = *state;
@@ -457,6 +501,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_restore_refuses_what_differs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_drain_writes_a_last_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_join_while_draining, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_old_rounds_stand, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_while_one_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_jobs_give_way, setup, teardown),
 	};
