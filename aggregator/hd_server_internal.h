@@ -323,6 +323,13 @@ void hd_member_record(struct hd_member *member, const struct hd_round *round);
 bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers);
 /* True when `base` is in this job's history. */
 bool hd_job_knows(const struct hd_job *job, hd_version base);
+/* A round older than those that are remembered, whose worker was told the version that it made: when that is in
+ * this history, it stands. */
+bool hd_round_stands(
+	const struct hd_job *job,
+	const struct hd_msg_request *request,
+	struct hd_round *round
+);
 
 /* --- hd_server_memory.c --------------------------------------------------------------------- */
 /* Allocates until the job owns `count` buffers: its floor. 0 or -ENOMEM (beyond memory_bytes). */

@@ -67,6 +67,26 @@ bool hd_job_knows(const struct hd_job *job, hd_version base) {
 	return false;
 }
 
+bool hd_round_stands(
+	const struct hd_job *job,
+	const struct hd_msg_request *request,
+	struct hd_round *round
+) {
+	uint64_t counter = hd_version_counter(request->have);
+
+	if (round->reason != HD_REASON_DUPLICATE || counter == 0
+	    || counter <= hd_version_counter(request->base) || !hd_job_knows(job, request->have)) {
+		return false;
+	}
+	*round = (struct hd_round){
+		.round = request->round,
+		.outcome = HD_OUTCOME_APPLIED,
+		.delay = (uint32_t)(counter - hd_version_counter(request->base)),
+		.version = request->have,
+	};
+	return true;
+}
+
 /* --- creating -------------------------------------------------------------------------------- */
 
 void hd_job_destroy(struct hd_server *server, struct hd_job *job) {

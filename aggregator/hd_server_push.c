@@ -512,28 +512,6 @@ void hd_push_feed(struct hd_turn *turn) {
 	}
 }
 
-/* A round older than those that are remembered, whose worker was told the version that it made: when that is in
- * this history, it stands. */
-static bool hd_push_stands(
-	const struct hd_job *job,
-	const struct hd_msg_request *request,
-	struct hd_round *round
-) {
-	uint64_t counter = hd_version_counter(request->have);
-
-	if (round->reason != HD_REASON_DUPLICATE || counter == 0
-	    || counter <= hd_version_counter(request->base) || !hd_job_knows(job, request->have)) {
-		return false;
-	}
-	*round = (struct hd_round){
-		.round = request->round,
-		.outcome = HD_OUTCOME_APPLIED,
-		.delay = (uint32_t)(counter - hd_version_counter(request->base)),
-		.version = request->have,
-	};
-	return true;
-}
-
 void hd_push_request(
 	struct hd_turn *turn,
 	struct hd_member *member,
@@ -552,7 +530,7 @@ void hd_push_request(
 		return;
 	}
 	if (hd_push_is_over(job, member, request->base, &round)) {
-		if (hd_push_stands(job, request, &round)) {
+		if (hd_round_stands(job, request, &round)) {
 			hd_commit_outcome(turn, job, member, &round);
 		} else {
 			hd_push_answer(turn, job, member, &round);
