@@ -152,9 +152,9 @@ static void disarm_interrupts(struct hd_dpdk *d) {
 	}
 }
 
-/* Naps grow with the silence: an eighth of it, so that what comes after it waits little longer. */
+/* Naps grow with the silence: a 64th of it, so that what comes after it waits little longer. */
 static hd_ns nap_until(const struct hd_dpdk *d, hd_ns now) {
-	hd_ns nap = now > d->busy_at ? (now - d->busy_at) / 8 : 0;
+	hd_ns nap = now > d->busy_at ? (now - d->busy_at) / 64 : 0;
 
 	nap = hd_ns_max(nap, DPDK_NAP_MIN_US * HD_US);
 	return hd_ns_add(now, hd_ns_min(nap, DPDK_NAP_MAX_US * HD_US));

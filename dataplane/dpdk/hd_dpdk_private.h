@@ -34,7 +34,7 @@
 #define DPDK_SEND_WAIT_US 5000 /* for room in a full ring, before what is left is given up */
 #define DPDK_KICK_US 100 /* between two tries to get a full qdisc to take what the ring holds */
 #define DPDK_NAP_MIN_US 20 /* without descriptors */
-#define DPDK_NAP_MAX_US 3000
+#define DPDK_NAP_MAX_US 10000
 #define DPDK_ECHO_PER_S 1000
 #define DPDK_DESCRIPTORS_MAX (2 * DPDK_QUEUES_MAX)
 #define DPDK_DEVARGS_BYTES 512
