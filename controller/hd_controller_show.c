@@ -25,6 +25,8 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 		);
 		hd_row_real(rows, "age_s", e.samples ? ctl_ms_from(e.updated, c->now) / 1e3 : NAN);
 		hd_row_count(rows, "samples", e.samples);
+		/* Beside the others that a monitor sees. */
+		hd_row_real(rows, "share_mbps", hd_view_share(c->view, link, c->now, 1) / 1e6);
 		/* What the latest plan was made with. */
 		hd_row_real(rows, "planned_mbps", hd_controller_planned_bps(c, link) / 1e6);
 		hd_row_end(rows);

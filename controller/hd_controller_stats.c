@@ -38,6 +38,7 @@
 #define CTL_LINK_STATS(S) \
 	S(estimate_bps, "bit/s", "what it is believed to carry for us", GAUGE, F64) \
 	S(spread_bps, "bit/s", "mean absolute deviation of the samples", GAUGE, F64) \
+	S(share_bps, "bit/s", "what one flow of ours gets beside those that a monitor sees", GAUGE, F64) \
 	S(reserved_bps, "bit/s", "promised now", GAUGE, F64) \
 	S(age_seconds, "seconds", "since the estimate last changed; NaN: never measured", GAUGE, F64) \
 	S(samples, "samples", "transfers that the estimate has learnt from", COUNTER, U64) \
@@ -198,6 +199,7 @@ static void add_links(const struct hd_controller *c, struct hd_stats *stats) {
 		struct ctl_link_stats s = {
 			.estimate_bps = hd_view_share(c->view, i, c->now, 1),
 			.spread_bps = e.spread_bps,
+			.share_bps = hd_view_share(c->view, i, c->now, 1),
 			.reserved_bps = use[i].reserved_bps,
 			.age_seconds = e.samples ? (double)(c->now - e.updated) / 1e9 : NAN,
 			.samples = e.samples,

@@ -18,7 +18,8 @@ static const char *const usual[][2] = {
 	 "failed voided owed_bytes warning"},
 	{"links",
 	 "link estimate_mbps spread_mbps age_s samples reserved_mbps running queued pending"},
-	{"estimates", "link estimate_mbps spread_mbps spread_percent age_s samples planned_mbps"},
+	{"estimates",
+	 "link estimate_mbps share_mbps spread_mbps spread_percent age_s samples planned_mbps"},
 	{"transfers",
 	 "job worker direction round state waits_for bytes base position waited_ms start_ms "
 	 "finish_ms rate_mbps rule runner_up deadline slack"},

@@ -8,12 +8,14 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -125,6 +127,44 @@ def check_stopped(node):
     node.families()
 
 
+def check_prometheus(where, nodes):
+    """Prometheus itself, where it is installed (it is 96 MB: the parser above reads the same by the same rules)."""
+    if not shutil.which("prometheus"):
+        return
+    config = os.path.join(where, "prometheus.yml")
+    with open(config, "w", encoding="ascii") as file:
+        json.dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [{"job_name": "heddle", "static_configs": [
+            {"targets": [f"127.0.0.1:{node.port}" for node in nodes]}]}]}, file)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={where}/tsdb",
+                                f"--web.listen-address=127.0.0.1:{port}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+
+    def query(path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{path}", timeout=5) as answer:
+            return json.load(answer)["data"]
+
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        time.sleep(0.5)
+        try:
+            targets = query("targets")["activeTargets"]
+            opened = query("query?query=heddle_endpoint_opened_total")["result"]
+        except OSError:
+            continue
+        if len(opened) == len(nodes):
+            break
+    check([t["health"] for t in targets] == ["up"] * len(nodes), [t["lastError"] for t in targets])
+    check(all(float(sample["value"][1]) >= 1 for sample in opened), opened)
+    meta = query("metadata?metric=heddle_endpoint_opened")  # of an OpenMetrics counter: without _total
+    check("sessions" in str(meta) and "counter" in str(meta), meta)
+    process.terminate()
+    process.wait(DEADLINE_S)
+    print("metrics: scraped by Prometheus")
+
+
 def check_log(node, program):
     lines = node.lines()
     for line in lines:
@@ -173,6 +213,7 @@ def main():
         of_server = server.families()
         check(value(of_server, "heddle_endpoint_opened") >= 1 and "heddle_server_committed" in of_server, "server")
         check_shell(re.search(r"ready ([\d.:]+)", server.first)[1], keys)
+        check_prometheus(where, [controller, server])
         check_http(controller)
         check_stopped(server)
         server.stop()
