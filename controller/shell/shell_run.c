@@ -37,6 +37,11 @@ static int join_filter(int from, int count, char **words, char filter[HD_TEXT_BY
 	for (int i = from; i < count; i++) {
 		size_t length = strlen(words[i]);
 
+		/* The shell's own word for the next page. */
+		if (strncmp(words[i], "from=", 5) == 0)
+			return shell_error(
+				EX_USAGE, "filter: '%s': no field is called so", words[i]
+			);
 		if (bytes + length + 2 > HD_TEXT_BYTES_MAX - 16)
 			return shell_error(
 				EX_USAGE, "filter: too long (%d bytes)", HD_TEXT_BYTES_MAX - 16
