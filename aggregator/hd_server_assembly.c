@@ -16,10 +16,7 @@ void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in) {
 }
 
 bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes) {
-	if (dtype != HD_DTYPE_FP32 && !hd_dtype_is_half(dtype)) {
-		return false;
-	}
-	return bytes == job->values * hd_dtype_bytes(dtype);
+	return hd_dtype_is_model(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
 }
 
 int hd_incoming_open(struct hd_server *server, struct hd_incoming *in) {

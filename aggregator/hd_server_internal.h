@@ -9,7 +9,8 @@
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
  *   hd_server_commit.c      the commit rule, hold, apply, outcomes, the log
- *   hd_server_pull.c        snapshots and sending them
+ *   hd_server_snapshot.c    pinned versions, in fp32 and 16 bits
+ *   hd_server_pull.c        sending them
  *   hd_server_checkpoint.c  durable
  *   hd_server_stats.c       what is counted
  *   hd_server_show.c        tables for shells
@@ -147,10 +148,17 @@ struct hd_incoming {
 	TAILQ_ENTRY(hd_incoming) open_link, queue_link, touched_link, starved_link;
 };
 
+/* A version in 16 bits: the first values of it, so far. */
+struct hd_rounded {
+	struct hd_buffer *buffer; /* NULL: nobody asked */
+	uint64_t done; /* values */
+};
+
 struct hd_snapshot {
 	uint32_t refs;
 	hd_version version;
 	struct hd_buffer *buffer;
+	struct hd_rounded half[2]; /* fp16, bf16 */
 	LIST_ENTRY(hd_snapshot) link;
 };
 
@@ -396,6 +404,29 @@ void hd_commit_report(
 	struct hd_turn *turn,
 	const struct hd_incoming *in,
 	const struct hd_round *round
+);
+
+/* --- hd_server_snapshot.c ------------------------------------------------------------------- */
+/* The present version, shared with whoever pinned it; else, when no more can be held, the newest
+ * pinned one if it is no older than what the worker has. NULL: wait. */
+struct hd_snapshot *
+hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_msg_grant *grant);
+void hd_snapshot_unpin(struct hd_server *server, struct hd_job *job, struct hd_snapshot *snapshot);
+/* Gives it a buffer for this type when it needs one. 0, -ENOMEM. */
+int hd_snapshot_prepare(
+	struct hd_server *server,
+	struct hd_job *job,
+	struct hd_snapshot *snapshot,
+	uint8_t dtype
+);
+/* What is to be sent in this type; of 16 bits only as much is there as hd_snapshot_round() was told. */
+const void *hd_snapshot_data(struct hd_snapshot *snapshot, uint8_t dtype);
+/* Rounds up to so many bytes of the version in this type. */
+void hd_snapshot_round(
+	const struct hd_job *job,
+	struct hd_snapshot *snapshot,
+	uint8_t dtype,
+	uint64_t bytes
 );
 
 /* --- hd_server_pull.c ----------------------------------------------------------------------- */

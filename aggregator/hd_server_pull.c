@@ -1,71 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pulls read pinned versions. A snapshot is the model's own buffer until a commit comes: then the
- * commit works on a copy (into a buffer set aside at the pin), and the snapshot keeps the old one.
- * While an update is being applied, only a version that is pinned already can be pinned.
+ * Pulls read pinned versions (hd_server_snapshot.c).
  *
  *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
 #include "hd_server_internal.h"
 
 #include <errno.h>
-
-/* --- snapshots ------------------------------------------------------------------------------- */
-
-/* The present version, shared with whoever pinned it; else, when no more can be held, the newest
- * pinned one if it is no older than what the worker has. NULL: wait. */
-static struct hd_snapshot *
-hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_msg_grant *grant) {
-	struct hd_snapshot *newest = LIST_FIRST(&job->snapshots);
-	struct hd_snapshot *snapshot = NULL;
-
-	if (newest != NULL && newest->version == job->version) {
-		newest->refs++;
-		return newest;
-	}
-	if (job->apply.in != NULL) {
-		return NULL; /* fed when it has been applied */
-	}
-	if (job->spare[0] == NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
-		job->spare[0] = hd_buffer_get(server, job);
-	}
-	if (job->spare[0] != NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
-		snapshot = calloc(1, sizeof(*snapshot));
-	}
-	if (snapshot != NULL) {
-		snapshot->refs = 1;
-		snapshot->version = job->version;
-		snapshot->buffer = job->model;
-		snapshot->buffer->refs++;
-		LIST_INSERT_HEAD(&job->snapshots, snapshot, link);
-		job->snapshot_count++;
-		server->stats.snapshots++;
-		return snapshot;
-	}
-	if (newest == NULL || (grant->conditional && newest->version == grant->have)
-	    || hd_version_counter(newest->version) < hd_version_counter(grant->have)) {
-		return NULL;
-	}
-	newest->refs++;
-	server->stats.pulls_older++;
-	return newest;
-}
-
-static void
-hd_snapshot_unpin(struct hd_server *server, struct hd_job *job, struct hd_snapshot *snapshot) {
-	server->freed = true;
-	if (--snapshot->refs > 0) {
-		return;
-	}
-	LIST_REMOVE(snapshot, link);
-	job->snapshot_count--;
-	hd_buffer_put(server, job, snapshot->buffer);
-	free(snapshot);
-	if (job->model->refs == 1 && job->spare[0] != NULL) {
-		hd_buffer_put(server, job, job->spare[0]);
-		job->spare[0] = NULL;
-	}
-}
 
 /* --- the life of a pull ---------------------------------------------------------------------- */
 
@@ -84,7 +25,7 @@ static void hd_pull_event(
 		.round = out->grant.round,
 		.token = out->handle.token,
 		.version = out->snapshot != NULL ? out->snapshot->version : out->job->version,
-		.bytes = out->job->bytes,
+		.bytes = out->grant.bytes,
 	};
 
 	hd_turn_event(turn, &event);
@@ -237,14 +178,14 @@ static int hd_pull_open(struct hd_turn *turn, struct hd_outgoing *out) {
 				.worker = out->member->rank,
 				.round = grant->round,
 				.attempt = grant->attempt,
-				.dtype = HD_DTYPE_FP32,
+				.dtype = grant->dtype,
 				.version = out->snapshot->version,
 				.token = grant->token,
 				.epoch = grant->epoch,
 				.key_id = turn->server->config.key_id,
 			},
-		.data = out->snapshot->buffer->data,
-		.bytes = out->job->bytes,
+		.data = hd_snapshot_data(out->snapshot, grant->dtype),
+		.bytes = grant->bytes,
 		.chunk_bytes = turn->server->config.chunk_bytes,
 		.cc_weight = grant->cc_weight >= 1 ? grant->cc_weight : 1,
 		.segments = grant->segments,
@@ -282,6 +223,11 @@ void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out) {
 		return;
 	}
 	out->snapshot = hd_snapshot_pin(server, job, &out->grant);
+	if (out->snapshot != NULL
+	    && hd_snapshot_prepare(server, job, out->snapshot, out->grant.dtype) < 0) {
+		hd_snapshot_unpin(server, job, out->snapshot);
+		out->snapshot = NULL;
+	}
 	if (out->snapshot == NULL) {
 		out->state = HD_OUTGOING_STARVED;
 		TAILQ_INSERT_TAIL(&server->starved_pulls, out, starved_link);
@@ -347,7 +293,7 @@ static void hd_pull_begin(
 		hd_pull_state(turn, member, grant, HD_REASON_NO_MEMORY, job->version);
 		return;
 	}
-	out->grant.bytes = job->bytes;
+	out->grant.bytes = job->values * hd_dtype_bytes(grant->dtype);
 	out->grant.segments = hd_pull_segments(turn, grant);
 	if (grant->after != 0) {
 		after = hd_handle_find(turn->server, grant->after);
@@ -382,6 +328,8 @@ void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
 	}
 	if (grant->epoch < server->epoch) {
 		reason = HD_REASON_EPOCH;
+	} else if (!hd_dtype_is_model(grant->dtype)) {
+		reason = HD_REASON_REFUSED;
 	} else if (member == NULL || member->peer == NULL || !member->peer->joined) {
 		reason = HD_REASON_CLOSED;
 	}
@@ -410,11 +358,16 @@ void hd_pull_request(
 		.attempt = request->attempt,
 		.token = hd_entropy_u64(&turn->server->entropy),
 		.cc_weight = 1,
-		.bytes = job->bytes,
 		.have = request->have,
 		.conditional = request->conditional,
+		.dtype = request->dtype,
 	};
 
+	if (!hd_dtype_is_model(request->dtype)) {
+		turn->server->stats.refused_messages++;
+		hd_pull_state(turn, member, &grant, HD_REASON_REFUSED, job->version);
+		return;
+	}
 	hd_pull_begin(turn, job, member, &grant);
 }
 
@@ -476,9 +429,14 @@ void hd_pull_sack(
 
 /* One transfer's turn. Returns the packets that it sent. */
 static size_t hd_pull_poll(struct hd_turn *turn, struct hd_outgoing *out) {
-	size_t sent = hd_send_poll(out->send, turn->now, HD_POLL_PACKETS, turn->sink);
+	uint64_t reach = hd_send_reached(out->send)
+		+ (uint64_t)HD_POLL_PACKETS * turn->server->config.chunk_bytes;
 	const struct hd_send_stats *stats = hd_send_stats(out->send);
 	hd_ns next = turn->now;
+	size_t sent;
+
+	hd_snapshot_round(out->job, out->snapshot, out->grant.dtype, reach);
+	sent = hd_send_poll(out->send, turn->now, HD_POLL_PACKETS, turn->sink);
 
 	if (sent > 0 && !out->started) {
 		out->started = true;

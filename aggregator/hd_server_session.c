@@ -52,7 +52,7 @@ static void hd_server_inflight_pull(struct hd_turn *turn, const struct hd_outgoi
 		.attempt = out->grant.attempt,
 		.token = out->handle.token,
 		.base = out->snapshot != NULL ? out->snapshot->version : 0,
-		.bytes = out->job->bytes,
+		.bytes = out->grant.bytes,
 		.held_bytes = out->send != NULL ? hd_send_stats(out->send)->bytes_acked : 0,
 	};
 	hd_controller_send(turn, &message);

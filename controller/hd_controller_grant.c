@@ -128,6 +128,7 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 	m->bytes = t->bytes;
 	m->have = t->have;
 	m->conditional = t->conditional;
+	m->dtype = t->dtype;
 	return ctl_send(c, sender, &message, sink);
 }
 

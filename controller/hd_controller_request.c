@@ -192,7 +192,8 @@ static enum hd_reason request_wrong(
 	if (m->direction == HD_PUSH
 	    && (m->bytes == 0 || m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
 		return HD_REASON_REFUSED;
-	if (m->direction == HD_PULL && m->bytes > node->job->model_bytes)
+	if (m->direction == HD_PULL
+	    && (m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
 		return HD_REASON_REFUSED;
 	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
 		return HD_REASON_NO_MEMORY;

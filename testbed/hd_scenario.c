@@ -3,6 +3,7 @@
 #include "hd_fields.h"
 #include "hd_message.h"
 #include "hd_scenario.h"
+#include "hd_scenario_job.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -154,115 +155,6 @@ read_compute(struct hd_reader *reader, const json_t *value, const char *path, vo
 static void
 read_links(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	read_variation(reader, value, path, links_kinds, into);
-}
-
-static void
-read_hidden(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	static const struct hd_field width = {"width", HD_FIELD_U32, 0, 1, 65536, true, NULL};
-	struct hd_scenario_job *job
-		= (void *)((char *)into - offsetof(struct hd_scenario_job, hidden));
-	size_t count = json_array_size(value);
-
-	if (!json_is_array(value) || count > HD_SCENARIO_LAYERS_MAX) {
-		hd_reader_fail(reader, path, "must be an array (limit %d)", HD_SCENARIO_LAYERS_MAX);
-		return;
-	}
-	for (size_t i = 0; i < count; i++) {
-		char where[HD_FIELD_PATH_BYTES];
-
-		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
-		hd_read_field(reader, json_array_get(value, i), where, &width, &job->hidden[i]);
-	}
-	job->hidden_count = (uint32_t)count;
-}
-
-static void read_rule(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	const char *text = json_string_value(value);
-	uint8_t *rule = into;
-
-	if (text && strcmp(text, "constant") == 0)
-		*rule = HD_STALENESS_CONSTANT;
-	else if (text && strcmp(text, "inverse-sqrt") == 0)
-		*rule = HD_STALENESS_INV_SQRT;
-	else if (text && strcmp(text, "adadelay") == 0)
-		*rule = HD_STALENESS_ADADELAY;
-	else
-		hd_reader_fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
-}
-
-static void
-read_payload(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	static const char *const types[] = {"fp32", "fp16", "bf16"};
-	const char *text = json_string_value(value);
-	uint8_t *payload = into;
-
-	for (uint8_t i = 0; text && i < 3; i++) {
-		if (strcmp(text, types[i]) == 0) {
-			*payload = i;
-			return;
-		}
-	}
-	hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16");
-}
-
-static const struct hd_field staleness_fields[] = {
-	{"rule", HD_FIELD_OTHER, AT(hd_scenario_job, staleness_rule), 0, 0, false, read_rule},
-	{"c", HD_FIELD_NUMBER, AT(hd_scenario_job, staleness_c), 1e-6, 1e6, false, NULL},
-	{0},
-};
-
-static void
-read_staleness(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	hd_read_object(reader, value, path, staleness_fields, into);
-}
-
-#define MODEL_BYTES_MAX 1099511627776.0
-
-static const struct hd_field job_fields[] = {
-	{"model", HD_FIELD_TEXT, AT(hd_scenario_job, model), 0, 16, false, NULL},
-	{"hidden", HD_FIELD_OTHER, AT(hd_scenario_job, hidden), 0, 0, false, read_hidden},
-	{"batch", HD_FIELD_U32, AT(hd_scenario_job, batch), 1, 65536, false, NULL},
-	{"compute_ms", HD_FIELD_NUMBER, AT(hd_scenario_job, compute_ms), 0, 600000, false, NULL},
-	{"tau_max", HD_FIELD_U32, AT(hd_scenario_job, tau_max), 1, 1000000, false, NULL},
-	{"learning_rate",
-	 HD_FIELD_NUMBER,
-	 AT(hd_scenario_job, learning_rate),
-	 1e-9,
-	 1e3,
-	 false,
-	 NULL},
-	{"momentum", HD_FIELD_NUMBER, AT(hd_scenario_job, momentum), 0, 0.999999, false, NULL},
-	{"weight_decay", HD_FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
-	{"staleness", HD_FIELD_OTHER, 0, 0, 0, false, read_staleness},
-	{"payload", HD_FIELD_OTHER, AT(hd_scenario_job, payload), 0, 0, false, read_payload},
-	{"target_accuracy",
-	 HD_FIELD_NUMBER,
-	 AT(hd_scenario_job, target_accuracy),
-	 0,
-	 1,
-	 false,
-	 NULL},
-	{"update_bytes",
-	 HD_FIELD_U64,
-	 AT(hd_scenario_job, update_bytes),
-	 4,
-	 MODEL_BYTES_MAX,
-	 false,
-	 NULL},
-	{0},
-};
-
-static void read_job(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	struct hd_scenario_job *job = into;
-	char where[HD_FIELD_PATH_BYTES];
-
-	hd_read_object(reader, value, path, job_fields, job);
-	hd_field_join(where, path, "model");
-	if (strcmp(job->model, "mlp") != 0 && strcmp(job->model, "softmax") != 0)
-		hd_reader_fail(reader, where, "must be one of mlp, softmax");
-	hd_field_join(where, path, "update_bytes");
-	if (job->update_bytes % 4 != 0)
-		hd_reader_fail(reader, where, "must be a multiple of 4");
 }
 
 static const struct hd_field tenant_fields[] = {
@@ -426,7 +318,7 @@ static const struct hd_field scenario_fields[] = {
 	{"queue_kb", HD_FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
 	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
 	{"monitors", HD_FIELD_U32, AT(hd_scenario, monitors), 0, 1, false, NULL},
-	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, read_job},
+	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, hd_scenario_read_job},
 	{"compute", HD_FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_compute},
 	{"links", HD_FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_links},
 	{"tenants", HD_FIELD_OTHER, 0, 0, 0, false, read_tenants},

@@ -52,7 +52,7 @@ struct hd_scenario_job {
 	uint8_t staleness_rule; /* enum hd_staleness_rule */
 	double staleness_c;
 	double target_accuracy;
-	uint8_t payload; /* enum hd_dtype: in which updates travel */
+	uint8_t payload, pull_payload; /* enum hd_dtype: in which updates, models travel */
 	uint64_t
 		update_bytes; /* as fp32, a multiple of 4; from the model on the digits when the file has none: */
 	bool bytes_of_model;

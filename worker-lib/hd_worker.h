@@ -119,6 +119,7 @@ struct hd_pull_args {
 	uint64_t values;
 	hd_version have; /* with conditional: deliver only something newer */
 	bool conditional;
+	uint8_t dtype; /* in which it travels: HD_DTYPE_FP32, FP16 or BF16; data are fp32 */
 	void *user;
 };
 

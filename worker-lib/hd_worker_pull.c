@@ -4,10 +4,13 @@
  * chunks of that token and version are taken, so that what is delivered is one version. EXPECT, the
  * controller's word, may come before or after it.
  */
+#include "hd_kernels.h"
 #include "hd_worker_core.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define WIDEN_BLOCK 2048 /* values */
 
 static bool
 is_ours(struct hd_worker *worker,
@@ -93,6 +96,28 @@ static void end_pull(
 	worker_end(worker, ctx, ticket, state, reason);
 }
 
+/* Values of 16 bits land in the second half of the place where they will be in fp32. */
+static void *landing(const struct ticket *ticket) {
+	uint64_t bytes = ticket->values * sizeof(float);
+
+	return (uint8_t *)ticket->into + (bytes - ticket->pub.bytes);
+}
+
+/* From there to the front: what is written never reaches what is still to be read, but for the block under way,
+ * which is copied first. */
+static void widen(const struct ticket *ticket) {
+	const uint8_t *from = landing(ticket);
+	uint16_t block[WIDEN_BLOCK];
+
+	for (uint64_t at = 0; at < ticket->values; at += WIDEN_BLOCK) {
+		uint64_t left = ticket->values - at;
+		size_t count = left < WIDEN_BLOCK ? (size_t)left : WIDEN_BLOCK;
+
+		memcpy(block, from + at * sizeof(*block), count * sizeof(*block));
+		hd_half_to_f32(ticket->dtype, ticket->into + at, block, count);
+	}
+}
+
 void worker_on_pull_state(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -105,8 +130,6 @@ void worker_on_pull_state(
 		.round = state->round,
 		.worker = worker->config.rank,
 		.attempt = state->attempt,
-		.dtype = HD_DTYPE_FP32,
-		.bytes = worker->model_bytes,
 	};
 	int rc;
 
@@ -126,7 +149,9 @@ void worker_on_pull_state(
 		);
 		return;
 	}
-	config.data = ticket->into;
+	config.dtype = ticket->dtype;
+	config.bytes = ticket->pub.bytes;
+	config.data = landing(ticket);
 	rc = state->bytes == config.bytes ? hd_recv_create(&config, &ticket->recv) : -EINVAL;
 	if (rc < 0) {
 		end_pull(
@@ -194,6 +219,8 @@ static void delivered(struct hd_worker *worker, const struct context *ctx, struc
 	event.value = hd_recv_rate_bps(ticket->recv);
 	worker_emit_ticket(worker, ctx, ticket, event);
 	bury(worker, ticket->token, say_sack(worker, ctx, ticket));
+	if (hd_dtype_is_half(ticket->dtype))
+		widen(ticket);
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
 }
 

@@ -495,7 +495,7 @@ int hd_worker_push(
 
 	if (rc < 0)
 		return rc;
-	if (args->dtype != HD_DTYPE_FP32 && !hd_dtype_is_half(args->dtype))
+	if (!hd_dtype_is_model(args->dtype))
 		return -EINVAL;
 	if (!worker->joined_once)
 		return -EAGAIN;
@@ -531,11 +531,16 @@ int hd_worker_pull(
 	struct ticket *ticket = NULL;
 	int rc = check_call(worker, HD_PULL, args->values);
 
+	if (rc == 0 && !hd_dtype_is_model(args->dtype))
+		rc = -EINVAL;
 	if (rc == 0)
 		rc = open_ticket(worker, now, HD_PULL, args->user, &ticket);
 	if (rc < 0)
 		return rc;
 	ticket->into = args->data;
+	ticket->values = args->values;
+	ticket->dtype = args->dtype;
+	ticket->pub.bytes = args->values * hd_dtype_bytes(args->dtype);
 	ticket->have = args->have;
 	ticket->conditional = args->conditional;
 	worker->stats.pulled++;

@@ -163,6 +163,7 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 		.values = fabric->values,
 		.have = ticket->have,
 		.conditional = ticket->conditional,
+		.dtype = ticket->dtype,
 		.user = ticket,
 	};
 	uint32_t round;

@@ -222,11 +222,15 @@ int heddle_pull_start(
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
 	given = options ? *options : given;
 	rc = check_memory(given.memory, given.stream);
+	if (rc == 0)
+		rc = check_payload(given.payload);
 	if (rc < 0)
 		return rc;
 	ticket = new_ticket(fabric, 1);
 	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
+	ticket->dtype = (uint8_t)given.payload;
+	ticket->status.bytes = fabric->values * hd_dtype_bytes(ticket->dtype);
 	ticket->into = data;
 	ticket->have = given.have;
 	ticket->conditional = given.conditional != 0;

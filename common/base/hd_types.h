@@ -43,7 +43,7 @@ static inline hd_ns hd_ns_add(hd_ns at, hd_ns span) {
 	return span > HD_NEVER - at ? HD_NEVER : at + span;
 }
 
-/* Numbers of the element types, as on the wire. Models are FP32; updates travel as FP32, FP16 or BF16;
+/* Numbers of the element types, as on the wire. Models are FP32; they and updates travel as FP32, FP16 or BF16;
  * the rest are reserved. */
 enum hd_dtype {
 	HD_DTYPE_FP32 = 0,
@@ -85,6 +85,11 @@ static inline uint64_t hd_version_counter(hd_version version) {
 /* True for the 16-bit floats. */
 static inline bool hd_dtype_is_half(uint8_t dtype) {
 	return dtype == HD_DTYPE_FP16 || dtype == HD_DTYPE_BF16;
+}
+
+/* True for the types that have one value for each of a model's. */
+static inline bool hd_dtype_is_model(uint8_t dtype) {
+	return dtype == HD_DTYPE_FP32 || hd_dtype_is_half(dtype);
 }
 
 /* Bytes of one value of this type (sparse: of one index-value pair), 0 when unknown. */

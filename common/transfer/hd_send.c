@@ -479,6 +479,12 @@ const struct hd_send_stats *hd_send_stats(const struct hd_send *send) {
 	return &send->stats;
 }
 
+uint64_t hd_send_reached(const struct hd_send *send) {
+	uint64_t bytes = (uint64_t)send->next_chunk * send->config.chunk_bytes;
+
+	return bytes < send->config.bytes ? bytes : send->config.bytes;
+}
+
 uint64_t hd_send_token(const struct hd_send *send) {
 	return send->config.header.token;
 }

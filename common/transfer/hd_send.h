@@ -68,6 +68,9 @@ struct hd_send_stats {
 	hd_ns limited; /* time spent limited by the granted pacing rather than by the path */
 };
 const struct hd_send_stats *hd_send_stats(const struct hd_send *send);
+/* Every byte below was sent at least once, none from here on: what lies there need not be in place before
+ * the next hd_send_poll() that may reach it. */
+uint64_t hd_send_reached(const struct hd_send *send);
 uint64_t hd_send_token(const struct hd_send *send);
 
 #endif

@@ -149,7 +149,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(f32, weight) F(f32, cc_weight) F(u64, after) \
 	F(u64, origin_ns) F(segs, segments) F(u32, peer_ipv4) F(u16, peer_port) \
-	F(u64, bytes) F(u64, have) F(u8, conditional)
+	F(u64, bytes) F(u64, have) F(u8, conditional) F(u8, dtype)
 /* To the receiver of the transfer: which token to accept, at which position, and whom to send `go`. */
 #define HD_FIELDS_EXPECT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \

@@ -27,10 +27,13 @@ const char *hd_check_failure(const struct hd_check *check) {
 	return check->failed ? check->failure : NULL;
 }
 
-static void life_add(struct hd_check *check, struct hd_check_life *life, uint64_t hash) {
+/* The shadow model is the life's next version. */
+static void life_add(struct hd_check *check, struct hd_check_life *life) {
+	uint64_t hash = hd_check_hash(check->shadow, check->values);
+
 	if (life->count == life->capacity) {
 		size_t capacity = life->capacity ? 2 * life->capacity : 256;
-		uint64_t *grown = realloc(life->hash, capacity * sizeof(*grown));
+		uint64_t *grown = realloc(life->hash, 2 * capacity * sizeof(*grown));
 
 		if (!grown) {
 			hd_check_fail(check, "out of memory");
@@ -39,7 +42,10 @@ static void life_add(struct hd_check *check, struct hd_check_life *life, uint64_
 		life->hash = grown;
 		life->capacity = capacity;
 	}
-	life->hash[life->count++] = hash;
+	life->hash[2 * life->count] = hash;
+	life->hash[2 * life->count + 1]
+		= hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
+	life->count++;
 }
 
 int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) {
@@ -140,7 +146,7 @@ bool hd_check_enter_life(struct hd_check *check, hd_version version) {
 		.parent = check->restored_from,
 		.first = check->restored_counter,
 	};
-	life_add(check, last, hd_check_hash(check->shadow, check->values));
+	life_add(check, last);
 	check->restored = false;
 	return !check->failed;
 }
@@ -156,7 +162,7 @@ const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version versio
 	life = &check->lives[found];
 	if (counter < life->first || counter - life->first >= life->count)
 		return NULL;
-	return &life->hash[counter - life->first];
+	return &life->hash[2 * (counter - life->first)];
 }
 
 /* Whether a base lies on the present history: each later life began at or after it. */
@@ -316,7 +322,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	record->committed = event->version;
 	record->was_committed = event->version;
 	hd_check_apply(check, record, (float)event->value);
-	life_add(check, life, hd_check_hash(check->shadow, check->values));
+	life_add(check, life);
 	check->dirty = true;
 	count_delay(check, event->aux);
 }

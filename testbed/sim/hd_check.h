@@ -34,6 +34,9 @@ void hd_check_destroy(struct hd_check *check);
  * again from workers' memory, of which the checker keeps no copies. 0 or -ENOMEM. */
 int hd_check_train(struct hd_check *check, const float *initial, const struct hd_sgd *sgd);
 
+/* Pulls travel in this type: what is delivered is the model rounded to it. Before anything else. */
+void hd_check_pulls_as(struct hd_check *check, uint8_t dtype);
+
 /* The first violation in words, NULL while there is none. Everything after it is ignored. */
 const char *hd_check_failure(const struct hd_check *check);
 /* Reports a violation that somebody else found. */

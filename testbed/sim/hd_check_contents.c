@@ -55,6 +55,25 @@ int hd_check_train(struct hd_check *check, const float *initial, const struct hd
 	return 0;
 }
 
+void hd_check_pulls_as(struct hd_check *check, uint8_t dtype) {
+	check->pull_dtype = dtype;
+}
+
+uint64_t hd_check_pulled_hash(struct hd_check *check) {
+	uint16_t *half = malloc(check->values * sizeof(*half));
+	uint64_t hash;
+
+	if (!half) {
+		hd_check_fail(check, "out of memory");
+		return 0;
+	}
+	hd_half_from_f32(check->pull_dtype, half, check->shadow, check->values, 1);
+	hd_half_to_f32(check->pull_dtype, check->scratch, half, check->values);
+	hash = hd_check_hash(check->scratch, check->values);
+	free(half);
+	return hash;
+}
+
 void hd_check_contents_fini(struct hd_check *check) {
 	free(check->shadow);
 	free(check->scratch);

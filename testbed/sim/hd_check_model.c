@@ -77,7 +77,7 @@ void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, h
 			hd_version_incarnation(version),
 			hd_version_counter(version)
 		);
-	else if (differs(check, *hash, data))
+	else if (differs(check, hash[1], data))
 		hd_check_fail(
 			check,
 			"worker %u pulled something else than version %u/%" PRIu64,

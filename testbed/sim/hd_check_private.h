@@ -39,7 +39,7 @@ struct hd_check_life {
 	uint16_t incarnation;
 	int parent; /* the life whose checkpoint it began with, -1: none */
 	uint64_t first;
-	uint64_t *hash;
+	uint64_t *hash; /* two for each: of the model, and as it is pulled */
 	size_t count, capacity;
 };
 
@@ -47,6 +47,7 @@ struct hd_check {
 	uint64_t values;
 	uint32_t tau_max;
 	float *shadow, *scratch;
+	uint8_t pull_dtype;
 	/* Of a job that trains. */
 	bool trains;
 	bool blind; /* no longer compares contents */
@@ -73,6 +74,8 @@ void hd_check_forget(struct hd_check_record *record);
 void hd_check_apply(struct hd_check *check, struct hd_check_record *record, float weight);
 /* The shadow model at a restored one (NULL: at the beginning). */
 void hd_check_reset(struct hd_check *check, const float *model);
+/* The hash of the shadow model as a pull delivers it. */
+uint64_t hd_check_pulled_hash(struct hd_check *check);
 void hd_check_contents_fini(struct hd_check *check);
 
 /* The newest incarnation. */
@@ -81,7 +84,7 @@ struct hd_check_life *hd_check_present(struct hd_check *check);
 int hd_check_find_life(const struct hd_check *check, uint16_t incarnation);
 /* Begins a new life when the version is the first of one after a restore. False: a violation. */
 bool hd_check_enter_life(struct hd_check *check, hd_version version);
-/* The model's hash at a version, NULL when it never was. */
+/* The model's hash at a version, and that of what a pull of it delivers; NULL when it never was. */
 const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version);
 
 #endif

@@ -191,6 +191,7 @@ static void do_pull(struct step *step, hd_ns now) {
 		.have = worker->base,
 		.conditional = worker->base != 0
 			&& hd_random_chance(&cluster->random, cluster->scenario.sim.conditional),
+		.dtype = cluster->scenario.job.pull_payload,
 	};
 	worker->phase = WORKER_PULLING;
 	code = hd_worker_pull(

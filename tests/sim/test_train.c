@@ -206,7 +206,7 @@ static void test_half_payloads(void **state) {
 		struct run run;
 
 		prepare(&run);
-		run.scenario.job.payload = dtype;
+		run.scenario.job.payload = run.scenario.job.pull_payload = dtype;
 		run.scenario.job.staleness_rule = HD_STALENESS_ADADELAY;
 		run.scenario.job.staleness_c = 2;
 		run.scenario.loss = 0.01;

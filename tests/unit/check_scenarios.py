@@ -24,7 +24,7 @@ GOOD = """{
  "job": {
   "hidden": [16,
    32],
-  "staleness": {"rule": "adadelay", "c": 2}, "payload": "bf16"
+  "staleness": {"rule": "adadelay", "c": 2}, "payload": "bf16", "pull_payload": "fp16"
  },
  "compute": {"kind": "none"},
  "links": {"kind": "none"},

@@ -153,6 +153,20 @@ class Loopback(unittest.TestCase):
         self.check_same_in_16_bits("bf16")
 
     # --- several workers --------------------------------------------------------------------------
+    def test_reaches_target_in_16_bits(self):
+        """Updates in bf16, models in fp16: half the bytes, and it still learns."""
+        _, server = self.start_fabric()
+        status, _, lines = self.run_job(
+            2, ["--lr", 0.2, "--compute-ms", 2, "--seconds", 40, "--every-ms", 100, "--target", 0.9,
+                "--target-commits", 20, "--quiet", "--model", "mlp:64", "--payload", "bf16",
+                "--pull-payload", "fp16"], run=["--observer"])
+        self.assertEqual(status, 0, lines)
+        self.end(server)
+        half = 2 * (64 * 64 + 64 + 64 * 10 + 10)
+        self.assertEqual({event["bytes"] for event in self.events("ps", "committed")}, {half})
+        workers = [e for e in self.events("ps", "send-end") if e["worker"] < 2]
+        self.assertEqual({event["bytes"] for event in workers}, {half})
+
     def test_reaches_target(self):
         _, server = self.start_fabric()
         status, _, lines = self.run_job(

@@ -120,6 +120,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 	);
 	json_object_set_new(out, "target_accuracy", json_real(j->target_accuracy));
 	json_object_set_new(out, "payload", json_string(payloads[j->payload]));
+	json_object_set_new(out, "pull_payload", json_string(payloads[j->pull_payload]));
 	json_object_set_new(out, "update_bytes", json_integer((json_int_t)j->update_bytes));
 	json_object_set_new(
 		out,

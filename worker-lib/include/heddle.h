@@ -220,12 +220,15 @@ struct heddle_pull_options {
 	void *stream;
 	int conditional; /* deliver only something newer than `have` */
 	uint64_t have;
+	/* FP16 and BF16: the server rounds its fp32 model (to nearest, ties to even), data get the rounded
+	 * values in fp32. What is beyond FP16's range is delivered as Inf. */
+	enum heddle_payload payload;
 };
 #ifdef __cplusplus
 #define HEDDLE_PUSH_OPTIONS_INIT                                                                   \
 	{ sizeof(struct heddle_push_options), HEDDLE_MEMORY_HOST, 0, 0, HEDDLE_PAYLOAD_FP32 }
 #define HEDDLE_PULL_OPTIONS_INIT                                                                   \
-	{ sizeof(struct heddle_pull_options), HEDDLE_MEMORY_HOST, 0, 0, 0 }
+	{ sizeof(struct heddle_pull_options), HEDDLE_MEMORY_HOST, 0, 0, 0, HEDDLE_PAYLOAD_FP32 }
 #else
 #define HEDDLE_PUSH_OPTIONS_INIT                                                                   \
 	{ .size = sizeof(struct heddle_push_options) }

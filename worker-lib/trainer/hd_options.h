@@ -18,7 +18,7 @@ struct train_options {
 	uint64_t seed, steps, target_commits;
 	float rate, momentum, decay, staleness_c;
 	enum heddle_staleness staleness;
-	enum heddle_payload payload;
+	enum heddle_payload payload, pull_payload;
 	double compute_ms, seconds, target;
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;

@@ -22,6 +22,7 @@ static const char help[]
 	  "  --tau-max N                    bound of an update's delay (16)\n"
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
 	  "  --payload fp32|fp16|bf16       type in which updates travel (fp32)\n"
+	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
 	  "  --compute-schedule FILE        lines `t_s factor` that scale it; a file or a FIFO\n"
@@ -52,6 +53,7 @@ enum {
 	OPT_TAU,
 	OPT_STALENESS,
 	OPT_PAYLOAD,
+	OPT_PULL_PAYLOAD,
 	OPT_EVAL,
 	OPT_SEED,
 	OPT_COMPUTE,
@@ -82,6 +84,7 @@ static const struct option names[] = {
 	{"tau-max", required_argument, NULL, OPT_TAU},
 	{"staleness", required_argument, NULL, OPT_STALENESS},
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
+	{"pull-payload", required_argument, NULL, OPT_PULL_PAYLOAD},
 	{"eval-every", required_argument, NULL, OPT_EVAL},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
@@ -185,16 +188,16 @@ static bool parse_staleness(struct train_options *options, const char *text) {
 	return false;
 }
 
-static bool parse_payload(struct train_options *options, const char *text) {
+static bool parse_payload(const char *name, const char *text, enum heddle_payload *payload) {
 	static const char *const types[] = {"fp32", "fp16", "bf16"};
 
 	for (int i = 0; i < 3; i++) {
 		if (strcmp(text, types[i]) != 0)
 			continue;
-		options->payload = (enum heddle_payload)i;
+		*payload = (enum heddle_payload)i;
 		return true;
 	}
-	(void)train_fail(EX_USAGE, "payload: '%.32s' is not fp32, fp16 or bf16", text);
+	(void)train_fail(EX_USAGE, "%s: '%.32s' is not fp32, fp16 or bf16", name, text);
 	return false;
 }
 
@@ -267,7 +270,9 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	case OPT_STALENESS:
 		return parse_staleness(options, text);
 	case OPT_PAYLOAD:
-		return parse_payload(options, text);
+		return parse_payload("payload", text, &options->payload);
+	case OPT_PULL_PAYLOAD:
+		return parse_payload("pull-payload", text, &options->pull_payload);
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;

@@ -171,6 +171,7 @@ static int pull(struct worker *worker) {
 
 	newer.conditional = worker->version != 0;
 	newer.have = worker->version;
+	newer.payload = worker->train->options.pull_payload;
 	rc = heddle_pull_start(worker->fabric, worker->train->params, &newer, &ticket);
 	if (rc < 0)
 		return rc;
