@@ -6,6 +6,7 @@
 #include "hd_limits.h"
 #include "hd_monitor.h"
 #include "hd_program.h"
+#include "hd_service.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -26,7 +27,7 @@ static const char usage_text[]
 	  "  --key-file FILE           keys of the cluster (HEDDLE_KEY_FILE)\n"
 	  "  --controller ADDR[:PORT]  (HEDDLE_CONTROLLER, else 127.0.0.1:4773)\n"
 	  "  --fabric-port N           UDP port whose packets are the fabric's own (4773)\n"
-	  "  --interval-ms N           between two messages to the controller (100)\n"
+	  "  --interval-ms N           between two messages to the controller (100)\n" HD_SERVICE_USAGE
 	  "  --help                    this text\n"
 	  "\n"
 	  "Needs CAP_BPF and CAP_NET_ADMIN. Its programs let every packet pass, and leave the card when it ends.\n";
@@ -34,16 +35,27 @@ static const char usage_text[]
 struct options {
 	const char *host, *interface, *key_file, *controller;
 	unsigned long fabric_port, interval_ms;
+	struct hd_service_options service;
 };
 
+/* What belongs together while it runs. */
+struct program {
+	struct hd_service service;
+	struct hd_counter *counter;
+	struct hd_monitor *monitor;
+};
+
+/* Where errors go; a text on standard error until the options are known. */
+static struct hd_log *program_log;
+
 __attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
+	struct hd_log plain;
 	va_list args;
 
-	(void)fprintf(stderr, PROGRAM ": ");
+	hd_log_init(&plain, PROGRAM, "");
 	va_start(args, format);
-	(void)vfprintf(stderr, format, args);
+	hd_log_vsay(program_log ? program_log : &plain, HD_LOG_ERROR, "failed", NULL, format, args);
 	va_end(args);
-	(void)fprintf(stderr, "\n");
 	return code;
 }
 
@@ -55,7 +67,7 @@ static const struct option long_options[] = {
 	{"fabric-port", required_argument, NULL, 'p'},
 	{"interval-ms", required_argument, NULL, 't'},
 	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+	HD_SERVICE_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
 
 static int
@@ -91,7 +103,8 @@ static int take_option(struct options *o, int id, const char *value) {
 		(void)fputs(usage_text, stdout);
 		return -1;
 	default:
-		return EX_USAGE; /* getopt has said why */
+		/* getopt has said why */
+		return hd_service_take_option(&o->service, id, value) ? 0 : EX_USAGE;
 	}
 }
 
@@ -116,6 +129,89 @@ static int read_counter(void *owner, struct hd_monitor_counts counts[HD_COUNTS_W
 
 static const struct hd_monitor_source source = {.read = read_counter};
 
+/* --- its numbers --- */
+
+struct monitor_values {
+	uint64_t readings, failures, loads, registered;
+};
+
+struct way_values {
+	uint64_t ours_bytes, others_bytes;
+};
+
+#define MONITOR_STAT(name, unit, help, kind)                                                       \
+	{ #name, unit, help, HD_STAT_##kind, HD_STAT_U64, offsetof(struct monitor_values, name) }
+static const struct hd_stat monitor_stats[] = {
+	MONITOR_STAT(readings, "readings", "times that the card's counters were read", COUNTER),
+	MONITOR_STAT(failures, "readings", "that could not be read", COUNTER),
+	MONITOR_STAT(loads, "messages", "sent to the controller", COUNTER),
+	MONITOR_STAT(registered, "", "1 while the controller knows it", GAUGE),
+};
+
+#define WAY_STAT(name, help)                                                                       \
+	{ #name, "bytes", help, HD_STAT_COUNTER, HD_STAT_U64, offsetof(struct way_values, name) }
+static const struct hd_stat way_stats[] = {
+	WAY_STAT(ours_bytes, "frames of the fabric"),
+	WAY_STAT(others_bytes, "frames of everybody else"),
+};
+
+static const struct hd_stat_group monitor_group = {
+	.name = "monitor",
+	.help = "the link monitor",
+	.stats = monitor_stats,
+	.count = sizeof(monitor_stats) / sizeof(monitor_stats[0]),
+};
+
+static const struct hd_stat_group way_group = {
+	.name = "card",
+	.help = "what passes the host's network card",
+	.label = {"direction"},
+	.stats = way_stats,
+	.count = sizeof(way_stats) / sizeof(way_stats[0]),
+};
+
+static void
+add_way(const char *direction, const struct hd_monitor_counts *counts, struct hd_stats *stats) {
+	struct way_values values = {.ours_bytes = counts->ours};
+
+	for (int i = 0; i < HD_COUNTS_FLOWS; i++)
+		values.others_bytes += counts->flows[i];
+	hd_stats_add(stats, &way_group, &direction, &values);
+}
+
+static void fill(void *owner, struct hd_stats *stats) {
+	struct program *program = owner;
+	const struct hd_monitor_stats *s = hd_monitor_stats(program->monitor);
+	const struct monitor_values values = {
+		.readings = s->readings,
+		.failures = s->failures,
+		.loads = s->loads,
+		.registered = s->registered,
+	};
+	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
+
+	hd_stats_add(stats, &monitor_group, NULL, &values);
+	hd_counter_read(program->counter, counts);
+	add_way("out", &counts[HD_COUNTS_OUT], stats);
+	add_way("in", &counts[HD_COUNTS_IN], stats);
+	hd_service_gather(&program->service, stats);
+}
+
+static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
+	struct program *program = owner;
+
+	(void)now;
+	(void)sink;
+	hd_service_woken(&program->service, fill, program);
+}
+
+static void on_event(void *owner, const struct hd_event *event) {
+	(void)owner;
+	hd_log_event(program_log, event);
+}
+
+/* --- running --- */
+
 static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const struct options *o) {
 	const struct hd_monitor_stats *stats = hd_monitor_stats(monitor);
 	int status = hd_program_stop_on_signals(driver);
@@ -131,13 +227,36 @@ static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const str
 		(unsigned long long)stats->failures,
 		(unsigned long long)stats->loads);
 	if (stats->refused[0])
-		(void
-		)fprintf(stderr, PROGRAM ": the controller's last refusal: %s\n", stats->refused);
+		hd_log_say(
+			program_log,
+			HD_LOG_WARNING,
+			"refused",
+			NULL,
+			"the controller's last refusal: %s",
+			stats->refused
+		);
 	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
+static int serve(struct program *program, struct hd_driver *driver, const struct options *o) {
+	static const struct hd_stat_group *const groups[] = {&monitor_group, &way_group, NULL};
+	char error[256];
+	int status = hd_service_start(&program->service, driver, groups, error, sizeof(error));
+
+	if (status)
+		status
+			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
+			       "--metrics: '%s': %s",
+			       o->service.metrics,
+			       error);
+	else
+		status = drive(driver, program->monitor, o);
+	hd_service_stop(&program->service);
+	return status;
+}
+
 static int
-with_counter(const struct options *o, const struct hd_keyring *keys, struct hd_counter *counter) {
+with_counter(const struct options *o, const struct hd_keyring *keys, struct program *program) {
 	struct hd_monitor_config config = {
 		.name = o->host,
 		.host = o->host,
@@ -145,10 +264,10 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct hd_c
 		.key_id = keys->keys[0].id,
 		.interval_us = (uint32_t)o->interval_ms * 1000,
 		.source = &source,
-		.owner = counter,
+		.owner = program->counter,
 	};
-	const struct hd_driver_config ordinary = {0};
-	struct hd_monitor *monitor;
+	const struct hd_driver_config ordinary
+		= {.event = on_event, .woken = on_woken, .owner = program};
 	struct hd_driver *driver;
 	char error[256];
 	int status;
@@ -157,15 +276,15 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct hd_c
 		return fail(EX_NOHOST, "--controller: '%s': no such address", o->controller);
 	if (hd_program_entropy(config.seed))
 		return fail(EX_OSERR, "no entropy");
-	if (hd_monitor_create(&config, &monitor))
+	if (hd_monitor_create(&config, &program->monitor))
 		return fail(EX_OSERR, "no memory");
 	if (hd_driver_open(&ordinary, &driver, error, sizeof(error))) {
-		hd_monitor_destroy(monitor);
+		hd_monitor_destroy(program->monitor);
 		return fail(EX_OSERR, "socket: %s", error);
 	}
-	status = drive(driver, monitor, o);
+	status = serve(program, driver, o);
 	hd_driver_close(driver);
-	hd_monitor_destroy(monitor);
+	hd_monitor_destroy(program->monitor);
 	return status;
 }
 
@@ -175,7 +294,7 @@ int main(int argc, char **argv) {
 		.key_file = getenv("HEDDLE_KEY_FILE"),
 		.fabric_port = HD_PORT,
 	};
-	struct hd_counter *counter;
+	struct program program = {0};
 	struct hd_keyring keys;
 	char error[512];
 	int id, status = 0;
@@ -186,17 +305,24 @@ int main(int argc, char **argv) {
 		status = check_options(&o, argc - optind);
 	if (status)
 		return status < 0 ? 0 : status;
+	if (hd_service_init(&program.service, PROGRAM, o.host, &o.service))
+		return fail(
+			EX_USAGE,
+			"--log-level: '%s' (error, warning, info or debug)",
+			o.service.log_level
+		);
+	program_log = &program.service.log;
 	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
 	if (status)
 		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
 	status = hd_counter_open(
-		o.interface, (uint16_t)o.fabric_port, &counter, error, sizeof(error)
+		o.interface, (uint16_t)o.fabric_port, &program.counter, error, sizeof(error)
 	);
 	if (status) {
 		status = fail(status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error);
 	} else {
-		status = with_counter(&o, &keys, counter);
-		hd_counter_close(counter);
+		status = with_counter(&o, &keys, &program);
+		hd_counter_close(program.counter);
 	}
 	hd_keyring_fini(&keys);
 	return status;
