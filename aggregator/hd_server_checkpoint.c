@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#define HD_UNCLAIMED_SPAN 1023
+
 static bool hd_checkpoint_possible(const struct hd_server *server) {
 	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
 }
@@ -153,6 +155,27 @@ static hd_ns hd_checkpoint_pause(const struct hd_server *server, struct hd_job *
 	return server->draining ? HD_CHECKPOINT_RETRY_US * HD_US : pause;
 }
 
+/* The disk does not take the checkpoint that was to claim this life's incarnation. Nobody waits for it: an incarnation
+ * farther away is drawn, which only a life that could not claim one either might draw again. */
+static void hd_checkpoint_unclaimed(struct hd_turn *turn, struct hd_job *job) {
+	uint16_t incarnation = hd_version_incarnation(job->version);
+	uint16_t room = (uint16_t)(UINT16_MAX - 1 - incarnation);
+	uint16_t span = room < HD_UNCLAIMED_SPAN ? room : HD_UNCLAIMED_SPAN;
+
+	if (span > 0) {
+		incarnation = (uint16_t
+		)(incarnation + 1 + hd_entropy_u64(&turn->server->entropy) % span);
+	}
+	/* What was restored is in a checkpoint, if not in one of this life's. */
+	job->durable = hd_version_make(
+		job->lives[job->life_count - 1].incarnation, job->lives[job->life_count - 1].last
+	);
+	job->version = hd_version_make(incarnation, hd_version_counter(job->version));
+	job->restoring = false;
+	hd_server_announce(turn, job);
+	hd_job_joined(turn, job);
+}
+
 static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int error) {
 	job->checkpointing = false;
 	turn->server->stats.checkpoint_errors++;
@@ -163,6 +186,9 @@ static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int e
 		&job->retry,
 		hd_ns_add(turn->now, hd_checkpoint_pause(turn->server, job))
 	);
+	if (job->restoring) {
+		hd_checkpoint_unclaimed(turn, job);
+	}
 }
 
 void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked) {

@@ -129,8 +129,12 @@ bool hd_check_enter_life(struct hd_check *check, hd_version version) {
 	uint16_t incarnation = hd_version_incarnation(version);
 	struct hd_check_life *last = hd_check_present(check);
 
-	if (!check->restored)
+	if (!check->restored) {
+		/* One that its checkpoint could not claim: another is drawn before anything is given out. */
+		if (last && last->count == 1 && hd_check_find_life(check, incarnation) < 0)
+			last->incarnation = incarnation;
 		return true;
+	}
 	if (last && last->incarnation == incarnation && last->count == 1) {
 		check->life_count--; /* that life ended before it gave out a version */
 		free(last->hash);

@@ -369,6 +369,38 @@ static void test_drain_writes_a_last_one(void **state) {
 	assert_int_equal(f->worker->closed, 1); /* and said so */
 }
 
+/* The disk is full when the server comes back: nobody waits for it, and no version is given out twice. */
+static void test_restart_on_a_full_disk(void **state) {
+	struct fixture *f = *state;
+	const struct hd_msg_joined *joined;
+	hd_version old = f->base, second;
+
+	f->disk.at_once = true;
+	for (uint32_t round = 1; round <= 4; round++) {
+		push(f, round); /* durable: 3 */
+	}
+	f->disk.fail = -ENOSPC;
+	restart(f);
+	joined = fake_joined(f->worker, &f->spec);
+	second = joined->version;
+	assert_int_equal(hd_version_counter(second), 3);
+	assert_true(hd_version_incarnation(second) > hd_version_incarnation(old) + 1);
+	assert_int_equal(joined->durable, old + 3);
+	f->base = second;
+	assert_int_equal(push(f, 4)->version, second + 1);
+	/* So again, with what that life gave out lost. */
+	restart(f);
+	joined = fake_joined(f->worker, &f->spec);
+	assert_int_equal(hd_version_counter(joined->version), 3);
+	assert_true(hd_version_incarnation(joined->version) > hd_version_incarnation(old) + 1);
+	assert_int_not_equal(joined->version, second);
+	/* With room again it becomes durable. */
+	f->disk.fail = 0;
+	f->base = joined->version;
+	push(f, 4);
+	assert_int_equal(fake_wait(f->worker, HD_MSG_DURABLE, 0)->durable.version, f->base + 1);
+}
+
 static const struct hd_msg_outcome *
 ask_again(struct fixture *f, uint32_t round, uint64_t told, size_t index) {
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
@@ -502,6 +534,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_drain_writes_a_last_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_join_while_draining, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_old_rounds_stand, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_restart_on_a_full_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_while_one_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_jobs_give_way, setup, teardown),
 	};
