@@ -74,6 +74,7 @@ int hd_dpdk_open(
 	}
 	d->config = *config;
 	d->config.port = d->config.eal = NULL; /* the caller's, and read below only */
+	d->overflow = &d->counters.receive_overflow;
 	d->sink.send = dpdk_send;
 	d->sink.event = config->event ? dpdk_event : NULL;
 	code = dpdk_read_devargs(config->port, &d->port, error, error_bytes);

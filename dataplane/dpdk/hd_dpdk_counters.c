@@ -47,10 +47,9 @@ static bool registered; // lock
 size_t
 hd_dpdk_counters(const struct hd_dpdk *d, struct hd_dpdk_counter counters[HD_DPDK_COUNTERS_MAX]) {
 	const char *base = (const char *)&d->counters;
-	/* A counter that is kept by who reads it: two readers may meet. */
-	struct hd_dpdk *keeper = (struct hd_dpdk *)(uintptr_t)d;
 
-	atomic_fetch_add(&keeper->counters.receive_overflow, dpdk_take_overflow(d));
+	/* A counter that is kept by who reads it: two readers may meet. */
+	atomic_fetch_add(d->overflow, dpdk_take_overflow(d));
 	for (size_t i = 0; i < ROWS; i++) {
 		const _Atomic uint64_t *value = (const _Atomic uint64_t *)(base + rows[i].offset);
 
@@ -71,11 +70,12 @@ uint16_t hd_dpdk_queues(
 	uint16_t capacity
 ) {
 	const uint64_t limit = (uint64_t)d->port.ring_frames * d->port.mtu;
+	const uint16_t count = RTE_MIN(d->port.queues, capacity);
 	struct rte_eth_stats stats;
 
 	if (rte_eth_stats_get(d->port.id, &stats) < 0)
 		return 0;
-	for (uint16_t q = 0; q < RTE_MIN(d->port.queues, capacity); q++) {
+	for (uint16_t q = 0; q < count; q++) {
 		in[q] = (struct hd_dpdk_queue){stats.q_ipackets[q], stats.q_ibytes[q], limit};
 		out[q] = (struct hd_dpdk_queue){stats.q_opackets[q], stats.q_obytes[q], limit};
 	}

@@ -134,6 +134,7 @@ struct hd_dpdk {
 	uint32_t echo_credit;
 	hd_ns echo_at;
 	struct dpdk_counters counters;
+	_Atomic uint64_t *overflow; /* counters.receive_overflow, for readers of a const driver */
 	struct dpdk_send_queue send[DPDK_QUEUES_MAX];
 	struct rte_mbuf *frames[DPDK_BURST];
 	struct hd_packet packets[DPDK_BURST];

@@ -115,8 +115,8 @@ static uint32_t living_owner(const struct bpf_prog_info *info, const uint32_t *m
 }
 
 int dpdk_xdp_clear(int interface, char *who, size_t who_bytes) {
-	struct bpf_prog_info info;
-	uint32_t maps[MAPS_MAX], owner;
+	struct bpf_prog_info info = {0};
+	uint32_t maps[MAPS_MAX] = {0}, owner;
 	int code = find_program_on(interface, &info, maps);
 
 	if (code < 0)
@@ -141,8 +141,8 @@ int dpdk_xdp_steer(int interface, uint32_t ipv4, uint16_t port) {
 		.owner = (uint32_t)getpid(),
 		.owner_started = started_at((uint32_t)getpid()),
 	};
-	uint32_t maps[MAPS_MAX], first = 0;
-	struct bpf_prog_info info;
+	uint32_t maps[MAPS_MAX] = {0}, first = 0;
+	struct bpf_prog_info info = {0};
 	int fd = find_program_on(interface, &info, maps), map, code;
 
 	if (fd < 0)

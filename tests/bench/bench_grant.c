@@ -346,16 +346,18 @@ static void measure(uint16_t workers) {
 static void measure_other(void) {
 	struct party *party = calloc(WORKERS_MAX + 1, sizeof(*party));
 	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof(*took));
-	uint32_t count;
+	uint32_t count, middle, late;
 
 	need(party && took, "memory");
 	count = run_parties(party, options.workers, options.controller, took);
+	middle = count / 2;
+	late = count - 1 - count / 100;
 	qsort(took, count, sizeof(took[0]), by_value);
 	(void
 	)printf("{\"asked\": %u, \"median_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
 		count,
-		(double)took[count / 2] / 1e3,
-		(double)took[count - 1 - count / 100] / 1e3,
+		(double)took[middle] / 1e3,
+		(double)took[late] / 1e3,
 		(double)took[count - 1] / 1e3);
 	free(party);
 	free(took);

@@ -142,13 +142,11 @@ static int parse(struct end *end, int argc, char **argv) {
 
 int main(int argc, char **argv) {
 	static const struct hd_core_ops ops = {on_receive, on_tick, deadline};
-	struct end end = {0};
+	static struct packet packets[PACKETS_MAX];
+	struct end end = {.packets = packets};
 	char error[256];
 	int rc;
 
-	end.packets = calloc(PACKETS_MAX, sizeof(*end.packets));
-	if (!end.packets)
-		return EX_OSERR;
 	if (parse(&end, argc, argv) < 0)
 		return fail("send --peer ADDR | recv --listen ADDR --count N");
 	if (end.sender && read_packets(&end) < 0)
@@ -160,6 +158,5 @@ int main(int argc, char **argv) {
 	end.ends_at = hd_driver_now() + PATIENCE;
 	rc = hd_driver_run(end.driver, (struct hd_node){&ops, &end});
 	hd_driver_close(end.driver);
-	free(end.packets);
 	return rc == 0 && end.done >= end.count ? 0 : EX_SOFTWARE;
 }
