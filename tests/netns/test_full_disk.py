@@ -90,7 +90,7 @@ def restart(cluster, node):
 def room_again(cluster, words):
     """What was applied becomes durable. A program whose event log is not whole says so in the end."""
     (cluster.disk / "filler").unlink()
-    pen.until(lambda: count_said(cluster.server, "written again") == words, "the server's word that it writes again", 80)
+    pen.until(lambda: count_said(cluster.server, "written again") == words, "a word that it writes again", 80)
     cluster.progressed()
     not_whole = re.compile("(ps|ctl) ended with 74:.*not all could be written", re.S)
     return [problem for problem in cluster.end() if not not_whole.match(problem)]
