@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* One fault at a time on a small cluster: what must come out besides the invariants. */
-#include "hd_cluster.h"
+#include "cluster_run.h"
 #include "hd_message.h"
 
 #include <errno.h>
@@ -11,91 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-struct run {
-	struct hd_scenario scenario;
-	struct hd_cluster_config config;
-	struct hd_cluster_result result;
-	bool violated;
-	char failure[512];
-	uint64_t trace; /* sum over all events */
-	uint64_t events;
-	uint64_t kinds[HD_EVENT_COUNT];
-	uint32_t skip; /* tamper: events to leave alone first */
-};
-
-static uint64_t mix(uint64_t hash, uint64_t word) {
-	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return hash ^ (hash >> 31);
-}
-
-static void watch(void *owner, const char *node, const struct hd_event *event) {
-	struct run *run = owner;
-	uint64_t value;
-
-	memcpy(&value, &event->value, sizeof(value));
-	for (; *node; node++)
-		run->trace = mix(run->trace, (uint8_t)*node);
-	run->trace = mix(run->trace, event->at);
-	run->trace = mix(run->trace, (uint64_t)event->kind << 32 | event->reason);
-	run->trace = mix(run->trace, (uint64_t)event->round << 32 | event->worker);
-	run->trace = mix(run->trace, event->token);
-	run->trace = mix(run->trace, event->position);
-	run->trace = mix(run->trace, event->version);
-	run->trace = mix(run->trace, event->base);
-	run->trace = mix(run->trace, event->bytes);
-	run->trace = mix(run->trace, event->aux);
-	run->trace = mix(run->trace, value);
-	run->events++;
-	run->kinds[event->kind]++;
-}
-
-/* Four workers with 64 KiB updates at 200 Mbit/s: about 150 commits a second. */
-static void prepare(struct run *run) {
-	memset(run, 0, sizeof(*run));
-	hd_scenario_init(&run->scenario);
-	run->scenario.workers = 4;
-	run->scenario.link_mbps = run->scenario.server_link_mbps = 200;
-	run->scenario.latency_us = 50;
-	run->scenario.duration_s = 4;
-	run->scenario.job.update_bytes = 65536;
-	run->scenario.job.compute_ms = 20;
-	run->scenario.job.tau_max = 8;
-	run->config.seed = 1;
-	run->config.event = watch;
-	run->config.owner = run;
-}
-
-static void go(struct run *run) {
-	struct hd_cluster *cluster;
-	char error[256] = "";
-
-	run->config.scenario = &run->scenario;
-	assert_int_equal(hd_cluster_create(&run->config, &cluster, error, sizeof(error)), 0);
-	run->violated = hd_cluster_run(cluster) == -EILSEQ;
-	if (run->violated)
-		(void
-		)snprintf(run->failure, sizeof(run->failure), "%s", hd_cluster_failure(cluster));
-	hd_cluster_result(cluster, &run->result);
-	hd_cluster_destroy(cluster);
-}
-
-/* Runs and expects no violation and at least so many applied updates. */
-static void expect(struct run *run, uint64_t applied) {
-	const struct hd_check_stats *s = &run->result.pushes;
-
-	go(run);
-	if (run->violated)
-		fail_msg("%s", run->failure);
-	assert_int_equal(s->pushed, s->applied + s->dropped + s->failed);
-	if (s->applied < applied)
-		fail_msg(
-			"%llu applied of %llu, %llu expected",
-			(unsigned long long)s->applied,
-			(unsigned long long)s->pushed,
-			(unsigned long long)applied
-		);
-}
 
 static void test_calm(void **state) {
 	struct run run;
@@ -225,182 +140,6 @@ static void test_skew(void **state) {
 	expect(&run, 450);
 }
 
-static void crash(struct run *run, struct hd_place node, double at_s, double for_s) {
-	run->scenario.crashes[run->scenario.crash_count++]
-		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
-}
-
-static void cut(struct run *run, struct hd_place node, double at_s, double for_s) {
-	run->scenario.partitions[run->scenario.partition_count++]
-		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
-}
-
-static const struct hd_place server = {.kind = HD_PLACE_SERVER};
-static const struct hd_place controller = {.kind = HD_PLACE_CONTROLLER};
-static const struct hd_place worker1 = {.kind = HD_PLACE_WORKER, .worker = 1};
-
-static void test_worker_crash(void **state) {
-	struct run run;
-
-	prepare(&run);
-	crash(&run, worker1, 1, 0.5);
-	crash(&run, worker1, 2, 0.01);
-	expect(&run, 400);
-	assert_int_equal(run.result.crashes, 2);
-}
-
-static void test_server_crash_with_checkpoints(void **state) {
-	struct run run;
-
-	prepare(&run);
-	run.scenario.sim.checkpoint_commits = 10;
-	crash(&run, server, 1, 0.2);
-	crash(&run, server, 2.5, 0.2);
-	expect(&run, 150);
-	assert_true(run.result.checkpoints > 5);
-	assert_int_equal(run.result.crashes, 2);
-}
-
-static void test_server_crash_without(void **state) {
-	struct run run;
-
-	prepare(&run);
-	crash(&run, server, 1, 0.2);
-	expect(&run, 200);
-	assert_true(run.result.pushes.rolled_back > 50);
-}
-
-static void test_failing_disk(void **state) {
-	struct run run;
-
-	prepare(&run);
-	run.scenario.sim.checkpoint_commits = 10;
-	run.scenario.sim.disk_error = 0.5;
-	crash(&run, server, 2, 0.2);
-	expect(&run, 150);
-}
-
-static void test_controller_crash(void **state) {
-	struct run run;
-
-	prepare(&run);
-	crash(&run, controller, 1, 0.3);
-	expect(&run, 350);
-	assert_int_equal(run.result.crashes, 1);
-}
-
-static void test_controller_gone(void **state) {
-	struct run run;
-
-	prepare(&run);
-	crash(&run, controller, 1, 60);
-	expect(&run, 150); /* falls back, goes on directly */
-	assert_true(run.kinds[HD_EVENT_FALLBACK] >= 4);
-	assert_true(run.result.credited_bytes > 0);
-}
-
-static void test_partitions(void **state) {
-	struct run run;
-
-	prepare(&run);
-	cut(&run, worker1, 0.5, 0.3);
-	cut(&run, server, 1.5, 0.3);
-	cut(&run, controller, 2.5, 0.3);
-	expect(&run, 150);
-	assert_true(run.result.network.cut > 0);
-	prepare(&run);
-	cut(&run, worker1, 0.5, 2.5); /* longer than a lease */
-	expect(&run, 300);
-}
-
-static void stop(struct run *run, struct hd_place node, double at_s, double for_s) {
-	run->scenario.stops[run->scenario.stop_count++]
-		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
-}
-
-/* SIGSTOP, shorter and longer than a lease: a node that comes back believes that it was never away. */
-static void test_stops(void **state) {
-	struct run run;
-
-	prepare(&run);
-	stop(&run, worker1, 0.5, 0.3);
-	stop(&run, server, 1.5, 0.3);
-	stop(&run, controller, 2.5, 0.3);
-	expect(&run, 300);
-	assert_int_equal(run.kinds[HD_EVENT_FALLBACK], 0);
-	prepare(&run);
-	run.scenario.sim.checkpoint_commits = 10;
-	stop(&run, worker1, 0.5, 1.5);
-	stop(&run, server, 0.8, 2);
-	expect(&run, 100);
-	prepare(&run);
-	stop(&run, controller, 0.5, 2.5);
-	expect(&run, 150);
-	assert_true(run.kinds[HD_EVENT_FALLBACK] >= 4);
-	/* Killed while it is stopped. */
-	prepare(&run);
-	run.scenario.sim.checkpoint_commits = 10;
-	stop(&run, server, 0.5, 2);
-	crash(&run, server, 1, 0.2);
-	expect(&run, 150);
-	assert_int_equal(run.result.crashes, 1);
-}
-
-/* The power of all at once: what a checkpoint holds is all that is left. */
-static void test_power_cut(void **state) {
-	struct run run;
-
-	prepare(&run);
-	run.scenario.sim.checkpoint_commits = 10;
-	for (uint32_t w = 0; w < run.scenario.workers; w++)
-		crash(&run, (struct hd_place){.kind = HD_PLACE_WORKER, .worker = w}, 2, 0.1);
-	crash(&run, server, 2, 0.3);
-	crash(&run, controller, 2, 0.2);
-	expect(&run, 200);
-	assert_int_equal(run.result.crashes, run.scenario.workers + 2);
-	assert_true(run.result.pushes.rolled_back <= 10 + run.scenario.workers);
-}
-
-static void test_cancels(void **state) {
-	struct run run;
-
-	prepare(&run);
-	run.scenario.sim.cancel = 0.3;
-	expect(&run, 300);
-	assert_true(run.result.pushes.reasons[HD_REASON_CANCELLED] > 20);
-}
-
-/* What was withdrawn too late is in the model, although the server's word on it was lost. */
-static void test_cancels_across_partitions(void **state) {
-	struct run run;
-
-	for (uint64_t seed = 1; seed <= 60; seed++) {
-		prepare(&run);
-		run.config.seed = seed;
-		run.scenario.sim.cancel = 0.5;
-		for (int i = 0; i < 3; i++)
-			cut(&run, server, 0.3 + 1.2 * i, 1.1
-			); /* longer than a session's patience */
-		expect(&run, 20);
-	}
-}
-
-static void test_come_and_go(void **state) {
-	struct run run;
-
-	prepare(&run);
-	run.scenario.event_count = 4;
-	run.scenario.events[0]
-		= (struct hd_scenario_event){.at_s = 1, .worker = 3, .what = HD_DO_JOIN};
-	run.scenario.events[1]
-		= (struct hd_scenario_event){.at_s = 1.5, .worker = 1, .what = HD_DO_LEAVE};
-	run.scenario.events[2]
-		= (struct hd_scenario_event){.at_s = 2, .worker = 2, .what = HD_DO_KILL};
-	run.scenario.events[3]
-		= (struct hd_scenario_event){.at_s = 3, .worker = 2, .what = HD_DO_JOIN};
-	expect(&run, 300);
-}
-
 static void test_deep(void **state) {
 	struct run run;
 
@@ -416,9 +155,15 @@ static void test_other_tenants(void **state) {
 	prepare(&run);
 	run.scenario.tenant_count = 2;
 	run.scenario.tenants[0] = (struct hd_scenario_tenant
-	){.flows = 4, .from = {.kind = HD_PLACE_EXTRA}, .to = server, .stop_s = 4};
+	){.flows = 4,
+	  .from = {.kind = HD_PLACE_EXTRA},
+	  .to = {.kind = HD_PLACE_SERVER},
+	  .stop_s = 4};
 	run.scenario.tenants[1] = (struct hd_scenario_tenant
-	){.flows = 2, .from = worker1, .to = {.kind = HD_PLACE_EXTRA}, .stop_s = 4};
+	){.flows = 2,
+	  .from = {.kind = HD_PLACE_WORKER, .worker = 1},
+	  .to = {.kind = HD_PLACE_EXTRA},
+	  .stop_s = 4};
 	expect(&run, 60);
 }
 
@@ -594,18 +339,6 @@ int main(void) {
 		cmocka_unit_test(test_duplicates),
 		cmocka_unit_test(test_reordering),
 		cmocka_unit_test(test_skew),
-		cmocka_unit_test(test_worker_crash),
-		cmocka_unit_test(test_server_crash_with_checkpoints),
-		cmocka_unit_test(test_server_crash_without),
-		cmocka_unit_test(test_failing_disk),
-		cmocka_unit_test(test_controller_crash),
-		cmocka_unit_test(test_controller_gone),
-		cmocka_unit_test(test_partitions),
-		cmocka_unit_test(test_stops),
-		cmocka_unit_test(test_power_cut),
-		cmocka_unit_test(test_cancels),
-		cmocka_unit_test(test_cancels_across_partitions),
-		cmocka_unit_test(test_come_and_go),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_other_tenants),
 		cmocka_unit_test(test_order_pays),

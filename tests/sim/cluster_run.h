@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A small cluster, run to its end and looked at. */
+#ifndef CLUSTER_RUN_H
+#define CLUSTER_RUN_H
+
+#include "hd_cluster.h"
+
+struct run {
+	struct hd_scenario scenario;
+	struct hd_cluster_config config;
+	struct hd_cluster_result result;
+	bool violated;
+	char failure[512];
+	uint64_t trace; /* sum over all events */
+	uint64_t events;
+	uint64_t kinds[HD_EVENT_COUNT];
+	uint32_t skip; /* tamper: events to leave alone first */
+};
+
+/* Four workers with 64 KiB updates at 200 Mbit/s: about 150 commits a second. */
+void prepare(struct run *run);
+void go(struct run *run);
+/* Runs and expects no violation and at least so many applied updates. */
+void expect(struct run *run, uint64_t applied);
+
+#endif
