@@ -496,10 +496,20 @@ size_t hd_command_words(const struct hd_msg_command *m, char *text, size_t bytes
 	return used;
 }
 
-static void record(const struct order *o) {
-	char words[HD_COMMAND_BYTES];
+static void record(const struct order *o, struct hd_addr from) {
+	char words[HD_COMMAND_BYTES], who[32];
 
 	hd_command_words(o->m, words, sizeof(words));
+	(void)snprintf(
+		who,
+		sizeof(who),
+		"%u.%u.%u.%u:%u",
+		from.ipv4 >> 24,
+		from.ipv4 >> 16 & 255,
+		from.ipv4 >> 8 & 255,
+		from.ipv4 & 255,
+		from.port
+	);
 	ctl_record(
 		o->c,
 		(struct hd_record){
@@ -508,6 +518,7 @@ static void record(const struct order *o) {
 			.reason = hd_reason_name((enum hd_reason)o->done->reason),
 			.text = words,
 			.detail = o->done->text,
+			.who = who,
 			.count = o->done->affected,
 		}
 	);
@@ -536,7 +547,7 @@ void ctl_command(
 			.value = answer.done.affected,
 		}
 	);
-	record(&o);
+	record(&o, hd_session_peer(node->session));
 	if (c->config.ops && c->config.ops->commanded)
 		c->config.ops->commanded(
 			c->config.owner, hd_session_peer(node->session), m, &answer.done

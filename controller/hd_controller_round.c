@@ -380,13 +380,19 @@ plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t
 
 static void
 record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, double covers) {
+	uint64_t granted = c->counters.grants - grants;
+	uint64_t dropped = c->counters.drops_bound + c->counters.drops_idles - drops;
+
+	/* While a long transfer runs, round after round decides nothing. */
+	if (!granted && !dropped)
+		return;
 	ctl_record(
 		c,
 		(struct hd_record){
 			.kind = HD_RECORD_PLAN,
 			.count = c->scratch.entry_count,
-			.granted = c->counters.grants - grants,
-			.dropped = c->counters.drops_bound + c->counters.drops_idles - drops,
+			.granted = granted,
+			.dropped = dropped,
 			.finish_s = covers,
 		}
 	);

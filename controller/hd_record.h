@@ -15,7 +15,7 @@ enum hd_record_kind {
 	HD_RECORD_DECISION, /* granted, dropped or voided (what), with the numbers it was made on */
 	HD_RECORD_COMPLETION, /* reported by the receiver */
 	HD_RECORD_NODE, /* what: up or down; text its host */
-	HD_RECORD_COMMAND, /* what: the verb; text the words, detail the answer */
+	HD_RECORD_COMMAND, /* what: the verb; text the words, detail the answer, who its address */
 	HD_RECORD_KINDS
 };
 
@@ -25,7 +25,7 @@ struct hd_record {
 	const char *what; /* static: "granted", "up", "pause", ... */
 	const char *reason; /* static: why not; "none" */
 	const char *rule; /* static: of the plan */
-	const char *text, *detail;
+	const char *text, *detail, *who;
 	uint32_t job, round, deadline;
 	uint16_t worker;
 	uint8_t direction, attempt;

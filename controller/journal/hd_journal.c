@@ -64,6 +64,7 @@ static struct hd_record *slot(const struct hd_journal *j, size_t index) {
 static void free_texts(struct hd_record *record) {
 	free((char *)record->text);
 	free((char *)record->detail);
+	free((char *)record->who);
 }
 
 /* --- the core's thread --- */
@@ -76,6 +77,7 @@ void hd_journal_add(struct hd_journal *j, const struct hd_record *record) {
 	/* Only jobs, nodes and commands have texts: seldom. */
 	copy.text = record->text ? strdup(record->text) : NULL;
 	copy.detail = record->detail ? strdup(record->detail) : NULL;
+	copy.who = record->who ? strdup(record->who) : NULL;
 	pthread_mutex_lock(&j->lock);
 	j->stats.records++;
 	if (j->count == HD_JOURNAL_RECORDS_MAX) {

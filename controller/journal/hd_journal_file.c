@@ -30,7 +30,7 @@ static const char schema[]
 	  " duration_ms REAL, rate_mbps REAL);"
 	  "CREATE TABLE nodes(id INTEGER PRIMARY KEY, life INTEGER, at REAL, what TEXT, role TEXT,"
 	  " host TEXT, job INTEGER, worker INTEGER, reason TEXT);"
-	  "CREATE TABLE commands(id INTEGER PRIMARY KEY, life INTEGER, at REAL, verb TEXT, words TEXT,"
+	  "CREATE TABLE commands(id INTEGER PRIMARY KEY, life INTEGER, at REAL, who TEXT, verb TEXT, words TEXT,"
 	  " result TEXT, affected INTEGER, answer TEXT);"
 	  /* Each transfer with its decision and its end, by name and calendar. */
 	  "CREATE VIEW transfers AS SELECT d.life, datetime(d.at, 'unixepoch', 'localtime') AS granted,"
@@ -54,7 +54,7 @@ static const char *const inserts[HD_RECORD_KINDS] = {
 	= "INSERT INTO completions VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,"
 	  "?12,?13,?14,?15,?16)",
 	[HD_RECORD_NODE] = "INSERT INTO nodes VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8)",
-	[HD_RECORD_COMMAND] = "INSERT INTO commands VALUES(NULL,?1,?2,?3,?4,?5,?6,?7)",
+	[HD_RECORD_COMMAND] = "INSERT INTO commands VALUES(NULL,?1,?2,?3,?4,?5,?6,?7,?8)",
 };
 
 static const char *const bounded[]
@@ -155,6 +155,7 @@ static void bind_others(struct binder *b, const struct hd_record *r) {
 		put_text(b, r->reason);
 		break;
 	default:
+		put_text(b, r->who);
 		put_text(b, r->what);
 		put_text(b, r->text);
 		put_text(b, r->reason);

@@ -3,6 +3,7 @@
 """heddle-controller and heddlectl as an operator uses them: options, exit codes, tables, a restart."""
 import json
 import os
+import pathlib
 import re
 import signal
 import sqlite3
@@ -134,7 +135,14 @@ def history(path):
     """What the journal has of all this, after the controller ended."""
     with sqlite3.connect(path) as database:
         commands = dict(database.execute("SELECT words, result FROM commands"))
+        check(all(row[0].startswith("127.0.0.1:") for row in database.execute("SELECT who FROM commands")), "who")
         lives = list(database.execute("SELECT epoch FROM lives"))
+        # The queries that the documentation offers.
+        document = pathlib.Path(__file__).parents[2] / "docs" / "operations.md"
+        queries = re.findall(r'sqlite3 journal.db "([^"]+)"', document.read_text(encoding="utf-8"))
+        check(len(queries) >= 4, queries)
+        for query in queries:
+            database.execute(query).fetchall()
     check(commands["set theta 2"] == "none" and commands["set theta x"] == "refused", commands)
     check(lives == [(1,)], lives)
 
