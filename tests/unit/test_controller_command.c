@@ -335,6 +335,126 @@ static void test_role(void **state) {
 	net_close(&s.net);
 }
 
+/* --- all of it at once --- */
+
+#define STORM_WORKERS 6
+#define STORM_STEPS 1500
+
+struct storm {
+	struct stage stage;
+	struct peer *worker[STORM_WORKERS];
+	uint32_t asked[STORM_WORKERS], ended[STORM_WORKERS]; /* rounds */
+	uint64_t version;
+	struct hd_random random;
+};
+
+static void storm_command(struct storm *t) {
+	static const struct {
+		uint8_t verb;
+		const char *object, *target, *value;
+	} words[] = {
+		{HD_VERB_PAUSE, "all", "", ""},
+		{HD_VERB_RESUME, "all", "", ""},
+		{HD_VERB_PAUSE, "job", "mnist", ""},
+		{HD_VERB_RESUME, "job", "mnist", ""},
+		{HD_VERB_DRAIN, "host", "ps", ""},
+		{HD_VERB_UNDRAIN, "host", "ps", ""},
+		{HD_VERB_DRAIN, "host", "h2", ""},
+		{HD_VERB_UNDRAIN, "host", "h2", ""},
+		{HD_VERB_SET, "tau", "mnist", "500"},
+		{HD_VERB_SET, "tau", "mnist", "off"},
+		{HD_VERB_SET, "weight", "mnist", "7"},
+		{HD_VERB_SET, "interval-us", "", "200"},
+		{HD_VERB_SET, "horizon-us", "", "50000"},
+		{HD_VERB_SET, "horizon-us", "", "0"},
+		{HD_VERB_SET, "theta", "", "3"},
+		{HD_VERB_SET, "theta", "", "off"},
+	};
+	size_t i = hd_random_below(&t->random, sizeof(words) / sizeof(words[0]));
+
+	(void)command(&t->stage, words[i].verb, words[i].object, words[i].target, words[i].value);
+}
+
+/* A worker's oldest open round: ends it if it was granted or dropped. */
+static void storm_report(struct storm *t, uint16_t w) {
+	uint32_t round = t->ended[w] + 1;
+	const struct hd_msg_grant *grant;
+	const struct hd_message *drop = peer_last(t->worker[w], HD_MSG_DROP);
+
+	if (t->ended[w] == t->asked[w])
+		return;
+	grant = peer_grant(t->worker[w], w, round);
+	if (grant) {
+		say(t->stage.server, net_report(grant, ++t->version, 80000000));
+		t->ended[w]++;
+	} else if (drop && drop->drop.round >= round) {
+		t->ended[w]++;
+	}
+}
+
+static void storm_step(struct storm *t) {
+	const struct hd_controller *c = t->stage.net.controller;
+	uint16_t w = (uint16_t)hd_random_below(&t->random, STORM_WORKERS);
+	bool held = c->paused || c->jobs[0]->paused || c->jobs[0]->server->draining;
+	uint64_t before = c->counters.grants;
+	uint64_t what = hd_random_below(&t->random, 10);
+
+	if (what < 4 && t->asked[w] < t->ended[w] + 20)
+		say(t->worker[w],
+		    net_push(
+			    t->worker[w],
+			    ++t->asked[w],
+			    1000 + hd_random_below(&t->random, 200000),
+			    t->version
+		    ));
+	else if (what == 9 && hd_random_below(&t->random, 4) == 0)
+		storm_command(t);
+	else
+		storm_report(t, w);
+	net_run(&t->stage.net, hd_random_below(&t->random, 4 * HD_MS));
+	/* Still held: nothing was granted meanwhile. */
+	if (held && (c->paused || c->jobs[0]->paused || c->jobs[0]->server->draining)
+	    && !(what == 9))
+		assert_int_equal(c->counters.grants, before);
+}
+
+/* Commands and work in any order: what is held is not granted, and once nothing is, everything ends. */
+static void storm(uint64_t seed) {
+	struct storm *t = calloc(1, sizeof(*t));
+	uint32_t left = 1;
+
+	stage_open(&t->stage, 1000);
+	hd_random_init(&t->random, seed);
+	t->worker[0] = t->stage.a;
+	t->worker[1] = t->stage.b;
+	for (uint16_t i = 2; i < STORM_WORKERS; i++)
+		t->worker[i] = net_worker(&t->stage.net, "team", "mnist", i, 1000);
+	for (int i = 0; i < STORM_STEPS; i++)
+		storm_step(t);
+	did(&t->stage, HD_VERB_RESUME, "all", "", "");
+	(void)command(&t->stage, HD_VERB_UNDRAIN, "host", "ps", "");
+	(void)command(&t->stage, HD_VERB_UNDRAIN, "host", "h2", "");
+	for (int i = 0; i < 3000 && left; i++) {
+		left = 0;
+		net_run(&t->stage.net, 10 * HD_MS);
+		for (uint16_t w = 0; w < STORM_WORKERS; w++) {
+			storm_report(t, w);
+			left += t->asked[w] - t->ended[w];
+		}
+	}
+	assert_int_equal(left, 0);
+	assert_int_equal(t->stage.net.controller->pending_count, 0);
+	assert_true(t->version > 50 && t->stage.net.controller->counters.commands > 15);
+	net_close(&t->stage.net);
+	free(t);
+}
+
+static void test_storm(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++)
+		storm(seed);
+}
+
 /* --- the new tables --- */
 
 static void test_plan_and_staleness(void **state) {
@@ -384,6 +504,7 @@ int main(void) {
 		cmocka_unit_test(test_set_tau_is_planned_with),
 		cmocka_unit_test(test_ambiguous_job),
 		cmocka_unit_test(test_role),
+		cmocka_unit_test(test_storm),
 		cmocka_unit_test(test_plan_and_staleness),
 	};
 
