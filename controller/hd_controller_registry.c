@@ -315,6 +315,7 @@ void ctl_register(
 			.kind = HD_EVENT_NODE_UP,
 			.job = m->job,
 			.worker = m->worker,
+			.position = (uint64_t)host + 1,
 			.aux = m->role,
 		}
 	);

@@ -69,7 +69,8 @@ enum hd_event_kind {
 	HD_EVENT_SNAPSHOT, /* server: pull's version pinned */
 	HD_EVENT_PLAN, /* controller: planned; bytes = pending, value = seconds it covers */
 	HD_EVENT_ESTIMATE, /* controller: link in aux, value = bit/s */
-	HD_EVENT_NODE_UP, /* controller: registered; server and worker: session opened */
+	HD_EVENT_NODE_UP, /* controller: registered, aux = role, position = 1 + its host in the topology; server and
+			     worker: session opened */
 	HD_EVENT_NODE_DOWN, /* lease or session ended; reason */
 	HD_EVENT_FALLBACK, /* worker: no controller, goes direct */
 	HD_EVENT_COMMAND, /* controller: an operator's; aux = enum hd_verb, value = affected, reason */

@@ -21,6 +21,7 @@
 #include "hd_trainer.h"
 
 struct hd_cluster;
+struct hd_topology;
 
 /* The data that a cluster trains on; they outlive it. Model, batch, SGD and target come from the
  * scenario, the initial weights and minibatches from the seed, as the demo's do. */
@@ -89,6 +90,10 @@ bool hd_cluster_advance(struct hd_cluster *cluster, hd_ns until);
 
 /* Seeds from here on also stop processes (SIGSTOP) and cut the power of all at once. */
 #define HD_CLUSTER_HARD (UINT64_C(1) << 40)
+/* What the controller of a scenario's cluster is told of the network; the caller destroys it. NULL: why in error. */
+struct hd_topology *
+hd_cluster_topology(const struct hd_scenario *scenario, char *error, size_t error_bytes);
+
 /* A scenario drawn from a seed for the fault matrix: few workers, small updates, many faults. */
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode);
 

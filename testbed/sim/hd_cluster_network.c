@@ -69,18 +69,27 @@ static void write_topology(const struct hd_scenario *scenario, struct text *text
 	add(text, "]}");
 }
 
-struct hd_topology *cluster_topology(struct hd_cluster *cluster) {
-	struct text text = {.capacity = 1024 + 32 * (size_t)cluster->worker_count};
+struct hd_topology *
+hd_cluster_topology(const struct hd_scenario *scenario, char *error, size_t error_bytes) {
+	struct text text = {.capacity = 1024 + 32 * (size_t)scenario->workers};
 	struct hd_topology *topology = NULL;
-	char error[256] = "out of memory";
 
 	text.data = malloc(text.capacity);
+	(void)snprintf(error, error_bytes, "out of memory");
 	if (text.data) {
-		write_topology(&cluster->scenario, &text);
-		(void)hd_topology_parse(text.data, &topology, error, sizeof(error));
+		write_topology(scenario, &text);
+		(void)hd_topology_parse(text.data, &topology, error, error_bytes);
 	}
+	free(text.data);
+	return topology;
+}
+
+struct hd_topology *cluster_topology(struct hd_cluster *cluster) {
+	char error[256];
+	struct hd_topology *topology
+		= hd_cluster_topology(&cluster->scenario, error, sizeof(error));
+
 	if (!topology)
 		hd_check_fail(cluster->check, "topology: %s", error);
-	free(text.data);
 	return topology;
 }

@@ -9,13 +9,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-static void trace_event(void *owner, const char *node, const struct hd_event *event) {
-	char line[HD_EVENT_JSON_BYTES];
-	size_t bytes = hd_event_json(event, node, line);
-
-	(void)fwrite(line, 1, bytes, owner);
-}
-
 static int
 create(const struct sim_session *session,
        const struct hd_cluster_config *config,
@@ -49,7 +42,7 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 		.explain = true,
 		.training = options->trains ? &training : NULL,
 		.unchecked = options->unchecked,
-		.event = session->trace ? trace_event : NULL,
+		.event = options->trace || options->perfetto ? sim_trace_event : NULL,
 		.owner = session->trace,
 	};
 	struct hd_cluster *cluster;
@@ -62,7 +55,9 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 		scenario.job.target_accuracy = options->target_accuracy;
 	run->trains = options->trains;
 	run->target_accuracy = scenario.job.target_accuracy;
-	code = create(session, &config, &cluster);
+	code = sim_trace_begin(session->trace, &scenario);
+	if (code == EX_OK)
+		code = create(session, &config, &cluster);
 	if (code != EX_OK)
 		return code;
 	code = hd_cluster_run(cluster);
@@ -157,11 +152,10 @@ static int run_seeds(struct sim_session *session) {
 
 static int finish(struct sim_session *session, int code) {
 	const struct sim_options *options = session->options;
-	int written = 0;
+	int written = sim_trace_close(session->trace);
 
-	if (session->trace && fclose(session->trace) != 0)
-		written = -errno;
-	if (options->json)
+	session->trace = NULL;
+	if (written == 0 && options->json)
 		written = hd_report_json(options->json, session->runs, session->count);
 	if (written < 0) {
 		(void)fprintf(stderr, "heddle-sim: output: %s\n", strerror(-written));
@@ -176,13 +170,7 @@ static int open_outputs(struct sim_session *session) {
 	session->runs = calloc(2 * options->seeds + 1, sizeof(*session->runs));
 	if (!session->runs)
 		return EX_OSERR;
-	if (!options->trace)
-		return EX_OK;
-	session->trace = fopen(options->trace, "w");
-	if (session->trace)
-		return EX_OK;
-	(void)fprintf(stderr, "heddle-sim: %s: %s\n", options->trace, strerror(errno));
-	return EX_CANTCREAT;
+	return sim_trace_open(options, &session->trace);
 }
 
 static int read_scenario(struct sim_session *session, struct sim_options *options) {

@@ -27,6 +27,7 @@ static const char usage[]
 	  "    --grid-seeds N          over this many seeds, which follow the measured ones (3)\n"
 	  "  --json FILE    write the runs as a list of records\n"
 	  "  --trace FILE   write every event as a JSON line (one run only)\n"
+	  "  --trace-perfetto FILE   write spans for Perfetto and chrome://tracing (one run only)\n"
 	  "  --unchecked    leave out the comparisons of contents, for speed alone\n"
 	  "  --quiet        print the table only when something is wrong\n"
 	  "  --help\n"
@@ -89,6 +90,7 @@ static const struct option long_options[] = {
 	{"random", no_argument, NULL, 'r'},
 	{"json", required_argument, NULL, 'j'},
 	{"trace", required_argument, NULL, 't'},
+	{"trace-perfetto", required_argument, NULL, 'p'},
 	{"unchecked", no_argument, NULL, 'u'},
 	{"quiet", no_argument, NULL, 'q'},
 	{"train", no_argument, NULL, 'T'},
@@ -153,6 +155,9 @@ static int parse_option(int option, struct sim_options *options) {
 	case 't':
 		options->trace = optarg;
 		break;
+	case 'p':
+		options->perfetto = optarg;
+		break;
 	case 'u':
 		options->unchecked = true;
 		break;
@@ -170,9 +175,9 @@ static int parse_option(int option, struct sim_options *options) {
 
 /* What does not go together. */
 static int check(const struct sim_options *options) {
-	if (options->trace
+	if ((options->trace || options->perfetto)
 	    && (options->seeds > 1 || options->choice == SIM_MODE_BOTH || options->grid))
-		return bad("--trace", "needs a single run");
+		return bad(options->trace ? "--trace" : "--trace-perfetto", "needs a single run");
 	if (options->trains && options->random)
 		return bad("--train", "needs a scenario");
 	if (!options->trains

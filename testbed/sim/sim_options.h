@@ -21,7 +21,7 @@ struct sim_options {
 	uint64_t seed, seeds;
 	enum sim_choice choice;
 	enum hd_cluster_mode mode;
-	const char *json, *trace;
+	const char *json, *trace, *perfetto;
 	bool unchecked, quiet;
 	/* Of training. */
 	bool trains, until_target, grid;
@@ -30,11 +30,13 @@ struct sim_options {
 	uint64_t grid_seeds; /* 0: not given */
 };
 
+struct sim_trace;
+
 struct sim_session {
 	const struct sim_options *options;
 	struct hd_scenario scenario;
 	struct hd_dataset train, test;
-	FILE *trace;
+	struct sim_trace *trace;
 	struct hd_report_run *runs;
 	size_t count;
 	/* What the grid found, by mode; rate 0: not searched. */
@@ -47,6 +49,13 @@ int sim_parse(int argc, char **argv, struct sim_options *options);
 
 /* Runs one cluster with run->seed, mode and learning rate, and fills in the rest. Returns an exit code. */
 int sim_run(const struct sim_session *session, struct hd_report_run *run, bool until_target);
+
+/* The files that the options ask for, for one run. Each returns an exit code, and says what is wrong. */
+int sim_trace_open(const struct sim_options *options, struct sim_trace **trace);
+int sim_trace_begin(struct sim_trace *trace, const struct hd_scenario *scenario);
+void sim_trace_event(void *owner, const char *node, const struct hd_event *event);
+/* 0 or -errno of writing; NULL: 0. */
+int sim_trace_close(struct sim_trace *trace);
 
 /* Searches the learning rate with the least mean time to the target accuracy for the modes that will be
  * measured, over seeds that follow the measured ones. Returns an exit code. */

@@ -202,62 +202,6 @@ static void test_order_pays(void **state) {
 	assert_true(delay_variance(&scheduled) < 0.7 * delay_variance(&unscheduled));
 }
 
-/* The trunk is all that half of the workers can have, and names and numbers of it are the controller's own. */
-static void prepare_racks(struct run *run, enum hd_cluster_mode mode) {
-	prepare_contended(run, mode);
-	run->scenario.compute = (struct hd_variation){0};
-	run->scenario.server_link_mbps = 300;
-	run->scenario.racks = 2;
-	run->scenario.trunk_mbps = 100;
-}
-
-static void test_racks(void **state) {
-	struct run scheduled, unscheduled, star;
-
-	prepare_racks(&scheduled, HD_CLUSTER_SCHEDULED);
-	prepare_racks(&unscheduled, HD_CLUSTER_UNSCHEDULED);
-	prepare_racks(&star, HD_CLUSTER_UNSCHEDULED);
-	star.scenario.racks = 1;
-	star.scenario.trunk_mbps = 0;
-	expect(&scheduled, 300);
-	expect(&unscheduled, 200);
-	expect(&star, 200);
-	assert_int_equal(scheduled.result.credited_bytes, 0);
-	assert_true(scheduled.result.estimate_error < 0.25);
-	assert_true(unscheduled.result.pushes.applied < star.result.pushes.applied);
-	assert_true(
-		(double)scheduled.result.pushes.applied
-		> 1.15 * (double)unscheduled.result.pushes.applied
-	);
-	assert_true(delay_variance(&scheduled) < 0.7 * delay_variance(&unscheduled));
-}
-
-static void test_trunk_truth(void **state) {
-	struct hd_cluster *cluster;
-	char error[256] = "";
-	double share = 1408.0 / 1506.0 * 1e6; /* payload of a Mbit/s of frames */
-	struct run run;
-
-	prepare_racks(&run, HD_CLUSTER_SCHEDULED);
-	run.scenario.racks = 3;
-	run.scenario.tenant_count = 1;
-	run.scenario.tenants[0] = (struct hd_scenario_tenant){
-		.flows = 1,
-		.from = {.kind = HD_PLACE_WORKER, .worker = 7},
-		.to = {.kind = HD_PLACE_SERVER},
-		.stop_s = 100,
-	};
-	run.config.scenario = &run.scenario;
-	assert_int_equal(hd_cluster_create(&run.config, &cluster, error, sizeof(error)), 0);
-	assert_float_equal(hd_cluster_truth(cluster, "s1>s2"), 100 * share, 100);
-	assert_float_equal(hd_cluster_truth(cluster, "s2>s1"), 50 * share, 100);
-	assert_float_equal(hd_cluster_truth(cluster, "s3>s2"), 50 * share, 100);
-	assert_float_equal(hd_cluster_truth(cluster, "h8>s3"), 100 * share, 100);
-	assert_float_equal(hd_cluster_truth(cluster, "s3>h8"), 200 * share, 100);
-	assert_float_equal(hd_cluster_truth(cluster, "s1>ps"), 200 * share, 100);
-	hd_cluster_destroy(cluster);
-}
-
 static void test_tight_bound(void **state) {
 	struct run run;
 
@@ -342,8 +286,6 @@ int main(void) {
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_other_tenants),
 		cmocka_unit_test(test_order_pays),
-		cmocka_unit_test(test_racks),
-		cmocka_unit_test(test_trunk_truth),
 		cmocka_unit_test(test_tight_bound),
 		cmocka_unit_test(test_lies_are_seen),
 	};

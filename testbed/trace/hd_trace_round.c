@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One round of a worker, push or pull: what each node says of it is gathered, and drawn when an attempt or the
+ * round has ended. Lanes are taken and given back when spans begin and end, not when they are drawn.
+ */
+#include "hd_message.h"
+#include "hd_trace_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE (1 * HD_SECOND) /* logs of several nodes need not agree to the millisecond */
+
+struct round_key {
+	uint32_t job, round;
+	uint32_t worker, direction;
+};
+
+/* Times are 0 when there was no such event. */
+struct attempt {
+	uint32_t number;
+	hd_ns requested, granted, refused;
+	hd_ns send_start, send_end, recv_start, recv_end;
+	enum hd_reason reason;
+	double granted_bps, goodput_bps;
+	uint64_t token, position, resent;
+};
+
+struct trace_round {
+	struct round_key key;
+	struct place own, servers, links[TRACE_PATH_MAX];
+	uint32_t link_count;
+	hd_ns opened, ended, committed;
+	bool late;
+	enum hd_outcome outcome;
+	enum hd_reason reason;
+	hd_version base, version;
+	uint64_t delay, bytes;
+	double weight, norm;
+	struct attempt attempt;
+	TAILQ_ENTRY(trace_round) late_link;
+	UT_hash_handle hh;
+};
+
+/* --- finding ------------------------------------------------------------------------------- */
+
+static struct trace_round *find(struct hd_trace *trace, const struct hd_event *event) {
+	struct round_key key = {event->job, event->round, event->worker, event->direction};
+	struct trace_round *round;
+
+	HASH_FIND(hh, trace->rounds, &key, sizeof(key), round);
+	if (round)
+		return round;
+	if (HASH_COUNT(trace->rounds) >= HD_TRACE_OPEN_MAX) {
+		trace->error = trace->error ? trace->error : -ENOSPC;
+		return NULL;
+	}
+	round = calloc(1, sizeof(*round));
+	if (!round) {
+		trace->error = -ENOMEM;
+		return NULL;
+	}
+	round->key = key;
+	HASH_ADD(hh, trace->rounds, key, sizeof(round->key), round);
+	return round;
+}
+
+static struct place take_lane(
+	struct hd_trace *trace,
+	const struct trace_node *node,
+	enum track_kind kind,
+	const struct trace_round *round
+) {
+	bool own = kind == TRACK_PUSH || kind == TRACK_PULL;
+	struct track_key key = {
+		.pid = node->pid,
+		.kind = kind,
+		.job = round->key.job,
+		.index = own ? 0 : round->key.worker,
+	};
+
+	return trace_lane(trace, trace_track(trace, &key));
+}
+
+/* The path's links are busy from the first chunk to the last. */
+static void take_links(struct hd_trace *trace, struct trace_round *round) {
+	int worker = trace->hosts[round->key.worker], server = trace->server_host;
+	bool push = round->key.direction == HD_PUSH;
+	uint32_t links[TRACE_PATH_MAX];
+	int count;
+
+	if (!trace->config.topology || worker < 0 || server < 0 || round->link_count > 0)
+		return;
+	count = hd_topology_path(
+		trace->config.topology,
+		push ? worker : server,
+		push ? server : worker,
+		links,
+		TRACE_PATH_MAX
+	);
+	if (count > 0 && !trace->links)
+		trace->links = trace_node(trace, "links");
+	for (int i = 0; trace->links && i < count; i++) {
+		struct track_key key = {trace->links->pid, TRACK_LINK, 0, links[i]};
+
+		round->links[round->link_count++] = trace_lane(trace, trace_track(trace, &key));
+	}
+}
+
+static void free_links(struct trace_round *round) {
+	for (uint32_t i = 0; i < round->link_count; i++)
+		trace_lane_free(&round->links[i]);
+}
+
+/* --- drawing ------------------------------------------------------------------------------- */
+
+static hd_ns either(hd_ns at, hd_ns otherwise) {
+	return at ? at : otherwise;
+}
+
+/* A part of the worker's span lies within it, whatever the clocks of several machines say. */
+static struct span clip(const struct trace_round *round, struct span span) {
+	if (span.place.track != round->own.track || round->opened == 0)
+		return span;
+	if (span.from < round->opened)
+		span.from = round->opened;
+	if (round->ended && span.from > round->ended)
+		span.from = round->ended;
+	if (round->ended && span.to > round->ended)
+		span.to = round->ended;
+	return span;
+}
+
+/* A span of a round, with what every one of them says. False: it has no place, or never began. */
+static bool open_span(struct hd_trace *trace, const struct trace_round *round, struct span span) {
+	if (!span.place.track || span.from == 0)
+		return false;
+	span = clip(round, span);
+	trace_open_span(trace, &span);
+	trace_arg_u64(trace, "worker", round->key.worker);
+	trace_arg_u64(trace, "round", round->key.round);
+	return true;
+}
+
+static void put_version(struct hd_trace *trace, const char *name, hd_version version) {
+	if (version)
+		trace_arg_u64(trace, name, hd_version_counter(version));
+}
+
+static void put_transfer(struct hd_trace *trace, const struct trace_round *round) {
+	const struct attempt *a = &round->attempt;
+
+	trace_arg_u64(trace, "bytes", round->bytes);
+	if (a->granted_bps > 0)
+		trace_arg_real(trace, "granted_bps", a->granted_bps);
+	if (a->goodput_bps > 0)
+		trace_arg_real(trace, "goodput_bps", a->goodput_bps);
+	if (round->weight > 0)
+		trace_arg_real(trace, "weight", round->weight);
+	if (a->position)
+		trace_arg_u64(trace, "position", a->position);
+	if (a->resent)
+		trace_arg_u64(trace, "packets_resent", a->resent);
+	trace_arg_text(trace, "reason", hd_reason_name(a->reason));
+}
+
+static void draw_transfer(
+	struct hd_trace *trace,
+	const struct trace_round *round,
+	const char *name,
+	struct span span
+) {
+	span.name = name;
+	if (!open_span(trace, round, span))
+		return;
+	put_transfer(trace, round);
+	trace_close(trace);
+}
+
+static void draw_links(struct hd_trace *trace, const struct trace_round *round, hd_ns end) {
+	const struct attempt *a = &round->attempt;
+	char name[64];
+
+	(void)snprintf(
+		name,
+		sizeof(name),
+		"w%u %s %u",
+		round->key.worker,
+		round->key.direction == HD_PUSH ? "push" : "pull",
+		round->key.round
+	);
+	for (uint32_t i = 0; i < round->link_count; i++)
+		draw_transfer(
+			trace,
+			round,
+			name,
+			(struct span
+			){round->links[i], NULL, a->recv_start, either(a->recv_end, end)}
+		);
+}
+
+/* What belongs to one attempt; `end`: of it, for what has no end of its own. */
+static void draw_attempt(struct hd_trace *trace, struct trace_round *round, hd_ns end) {
+	struct attempt *a = &round->attempt;
+	bool push = round->key.direction == HD_PUSH;
+	hd_ns decided = either(a->granted, either(a->refused, end));
+	hd_ns given_up = either(a->refused, end); /* its lanes are another's from then on */
+	struct span sent = {push ? round->own : round->servers, NULL, a->send_start, a->send_end};
+	struct span held = {push ? round->servers : round->own, NULL, a->recv_start, a->recv_end};
+
+	if (open_span(trace, round, (struct span){round->own, "wait", a->requested, decided})) {
+		trace_arg_u64(trace, "attempt", a->number);
+		trace_arg_text(trace, "reason", hd_reason_name(a->reason));
+		trace_close(trace);
+	}
+	sent.to = either(sent.to, push ? end : given_up);
+	held.to = either(held.to, push ? given_up : end);
+	draw_transfer(trace, round, "send", sent);
+	draw_transfer(trace, round, "receive", held);
+	draw_links(trace, round, given_up);
+	round->link_count = 0;
+	*a = (struct attempt){.number = a->number};
+}
+
+/* From the moment that the update was held whole. `commit` is the arrow's end. */
+static bool
+draw_commit(struct hd_trace *trace, const struct trace_round *round, struct span *commit) {
+	*commit = (struct span){
+		round->servers,
+		"commit",
+		either(round->attempt.recv_end, round->committed),
+		round->committed,
+	};
+	hd_ns hold = commit->to > commit->from ? commit->to - commit->from : 0;
+
+	if (round->committed == 0)
+		return false;
+	if (commit->to <= commit->from)
+		commit->to = commit->from + 1; /* an arrow needs something to end in */
+	if (!open_span(trace, round, *commit))
+		return false;
+	put_version(trace, "version", round->version);
+	put_version(trace, "base", round->base);
+	trace_arg_u64(trace, "delay", round->delay);
+	trace_arg_real(trace, "weight", round->weight);
+	trace_arg_u64(trace, "hold_ns", hold);
+	trace_close(trace);
+	return true;
+}
+
+static void draw(struct hd_trace *trace, struct trace_round *round) {
+	bool push = round->key.direction == HD_PUSH;
+	hd_ns end = either(round->ended, trace->now);
+	struct span whole = {round->own, push ? "push" : "pull", round->opened, end}, commit;
+	bool committed = draw_commit(trace, round, &commit);
+
+	if (whole.to <= whole.from)
+		whole.to = whole.from + 1;
+	if (open_span(trace, round, whole)) {
+		trace_arg_text(trace, "outcome", hd_outcome_name(round->outcome));
+		trace_arg_text(trace, "reason", hd_reason_name(round->reason));
+		trace_arg_u64(trace, "bytes", round->bytes);
+		put_version(trace, "version", round->version);
+		put_version(trace, "base", round->base);
+		if (push && round->committed)
+			trace_arg_u64(trace, "delay", round->delay);
+		if (push)
+			trace_arg_real(trace, "norm", round->norm);
+		trace_close(trace);
+		if (committed)
+			trace_flow(trace, &whole, &commit);
+	}
+	draw_attempt(trace, round, end);
+}
+
+static void retire(struct hd_trace *trace, struct trace_round *round) {
+	trace_lane_free(&round->own);
+	trace_lane_free(&round->servers);
+	free_links(round);
+	draw(trace, round);
+	if (round->late)
+		TAILQ_REMOVE(&trace->late, round, late_link);
+	HASH_DEL(trace->rounds, round);
+	free(round);
+}
+
+void trace_round_flush(struct hd_trace *trace, bool all) {
+	struct trace_round *round, *next;
+
+	while ((round = TAILQ_FIRST(&trace->late)) && (all || round->ended + LATE < trace->now))
+		retire(trace, round);
+	if (!all)
+		return;
+	HASH_ITER(hh, trace->rounds, round, next)
+	retire(trace, round);
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+/* Nothing more is expected of it, or only a little while. */
+static void ended(struct hd_trace *trace, struct trace_round *round, hd_ns at) {
+	if (!round->ended)
+		round->ended = at;
+	if (round->late)
+		return;
+	round->late = true;
+	TAILQ_INSERT_TAIL(&trace->late, round, late_link);
+}
+
+static void on_sent_or_held(
+	struct hd_trace *trace,
+	struct trace_node *node,
+	struct trace_round *round,
+	const struct hd_event *event
+) {
+	struct attempt *a = &round->attempt;
+	bool push = round->key.direction == HD_PUSH;
+	bool servers
+		= push == (event->kind == HD_EVENT_RECV_START || event->kind == HD_EVENT_RECV_END);
+
+	bool starts = event->kind == HD_EVENT_SEND_START || event->kind == HD_EVENT_RECV_START;
+
+	if (servers && starts && !round->servers.held)
+		round->servers = take_lane(trace, node, push ? TRACK_FROM : TRACK_TO, round);
+	switch (event->kind) {
+	case HD_EVENT_SEND_START:
+		a->send_start = event->at;
+		break;
+	case HD_EVENT_SEND_END:
+		a->send_end = event->at;
+		a->resent = event->aux;
+		a->reason = event->reason;
+		if (servers)
+			trace_lane_free(&round->servers);
+		if (servers && !round->own.track)
+			ended(trace, round, event->at); /* nobody logs the worker's side */
+		break;
+	case HD_EVENT_RECV_START:
+		a->recv_start = event->at;
+		take_links(trace, round);
+		break;
+	default:
+		a->recv_end = event->at;
+		a->goodput_bps = event->value;
+		free_links(round);
+		break;
+	}
+}
+
+static void
+on_decision(struct hd_trace *trace, struct trace_round *round, const struct hd_event *event) {
+	struct attempt *a = &round->attempt;
+
+	if (event->token)
+		a->token = event->token;
+	if (event->kind == HD_EVENT_GRANTED) {
+		a->granted = event->at;
+		a->granted_bps = event->value;
+		a->position = event->position;
+		return;
+	}
+	a->refused = event->at;
+	a->reason = event->reason;
+	trace_lane_free(&round->servers);
+	free_links(round);
+}
+
+static void
+on_committed(struct hd_trace *trace, struct trace_round *round, const struct hd_event *event) {
+	struct span again;
+
+	if (round->committed)
+		(void)draw_commit(trace, round, &again); /* a restart of the server lost it */
+	round->committed = event->at;
+	round->version = event->version;
+	round->base = event->base;
+	round->delay = event->aux;
+	round->weight = event->value;
+	trace_lane_free(&round->servers);
+	if (!round->own.track)
+		ended(trace, round, event->at);
+}
+
+static void on_worker(
+	struct hd_trace *trace,
+	struct trace_node *node,
+	struct trace_round *round,
+	const struct hd_event *event
+) {
+	bool push = round->key.direction == HD_PUSH;
+
+	if (event->kind != HD_EVENT_OUTCOME && !round->own.held) {
+		round->opened = event->at;
+		round->own = take_lane(trace, node, push ? TRACK_PUSH : TRACK_PULL, round);
+	}
+	switch (event->kind) {
+	case HD_EVENT_REQUESTED:
+		if (round->attempt.requested)
+			draw_attempt(trace, round, event->at);
+		round->attempt.number = (uint32_t)event->aux;
+		round->attempt.requested = event->at;
+		break;
+	case HD_EVENT_OUTCOME:
+		round->outcome = (enum hd_outcome)event->aux;
+		round->reason = event->reason;
+		round->ended = event->at;
+		if (event->version)
+			round->version = event->version;
+		trace_lane_free(&round->own);
+		ended(trace, round, event->at);
+		break;
+	default:
+		round->base = event->base;
+		round->norm = event->value;
+		break;
+	}
+}
+
+/* A round of the worker's last life, or one that a restart of the server lost after it had ended. */
+static bool begins_anew(const struct trace_round *round, const struct hd_event *event) {
+	if (event->kind == HD_EVENT_REQUESTED)
+		return round->ended != 0;
+	return round->opened && (event->kind == HD_EVENT_PUSHED || event->kind == HD_EVENT_PULLED);
+}
+
+bool trace_round_event(
+	struct hd_trace *trace,
+	struct trace_node *node,
+	const struct hd_event *event
+) {
+	struct trace_round *round = event->round ? find(trace, event) : NULL;
+
+	if (round && begins_anew(round, event)) {
+		retire(trace, round);
+		round = find(trace, event);
+	}
+	if (!round)
+		return event->round != 0;
+	if (event->bytes)
+		round->bytes = event->bytes;
+	switch (event->kind) {
+	case HD_EVENT_PUSHED:
+	case HD_EVENT_PULLED:
+	case HD_EVENT_REQUESTED:
+	case HD_EVENT_OUTCOME:
+		on_worker(trace, node, round, event);
+		break;
+	case HD_EVENT_GRANTED:
+	case HD_EVENT_DROPPED:
+	case HD_EVENT_VOIDED:
+		on_decision(trace, round, event);
+		break;
+	case HD_EVENT_SEND_START:
+	case HD_EVENT_SEND_END:
+	case HD_EVENT_RECV_START:
+	case HD_EVENT_RECV_END:
+		on_sent_or_held(trace, node, round, event);
+		break;
+	case HD_EVENT_COMMITTED:
+		on_committed(trace, round, event);
+		break;
+	default:
+		break;
+	}
+	return true;
+}
