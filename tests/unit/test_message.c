@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every message by its field table: random contents there and back, every truncation refused. */
+#include "hd_event.h"
 #include "hd_message.h"
 #include "hd_random.h"
 #include "hd_text.h"
@@ -360,6 +361,43 @@ static void test_text(void **state) {
 	assert_string_equal(field, "");
 }
 
+/* Bytes that were written down once: what an older shell says is understood. */
+static void test_operator_golden(void **state) {
+	static const uint8_t command[] = "\0\0\3\xe8"
+					 "\1"
+					 "\3"
+					 "tau"
+					 "\0\xd"
+					 "vision/resnet"
+					 "\0\2"
+					 "12";
+	static const uint8_t done[] = "\0\0\3\xe8"
+				      "\xb"
+				      "\0\0\0\3"
+				      "\0\x10"
+				      "tau: 12 (1 to 8)";
+	uint8_t data[128];
+	struct hd_message m;
+
+	(void)state;
+	assert_int_equal(hd_message_decode(66, command, sizeof(command) - 1, &m), 0);
+	assert_int_equal(m.command.request, 1000);
+	assert_int_equal(m.command.verb, HD_VERB_SET);
+	assert_string_equal(m.command.object, "tau");
+	assert_string_equal(m.command.target, "vision/resnet");
+	assert_string_equal(m.command.value, "12");
+	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), sizeof(command) - 1);
+	assert_memory_equal(data, command, sizeof(command) - 1);
+	assert_int_equal(hd_message_decode(67, done, sizeof(done) - 1, &m), 0);
+	assert_int_equal(m.done.reason, HD_REASON_REFUSED);
+	assert_int_equal(m.done.affected, 3);
+	assert_string_equal(m.done.text, "tau: 12 (1 to 8)");
+	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), sizeof(done) - 1);
+	assert_memory_equal(data, done, sizeof(done) - 1);
+	assert_string_equal(hd_verb_name(HD_VERB_EVICT), "evict");
+	assert_string_equal(hd_verb_name(99), "unknown");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_message_round_trips),
@@ -369,6 +407,7 @@ int main(void) {
 		cmocka_unit_test(test_counts_beyond_limits_are_refused),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_operator_golden),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
