@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Counts one by one what became of every update, from the outside: from what each worker was told and from the
 commit logs of each life of the server; and replays the surviving history against the last checkpoint."""
+import bisect
 import json
 import pathlib
 import subprocess
@@ -186,14 +187,14 @@ def by_kind(cluster, accounts):
     """{(kind, role): (n, medians and maxima of the others' longest pause, of the time until everybody goes on)} of the
     faults that no other one overlapped. The server's absence is not counted as the others' pause."""
     found = {}
+    every = sorted((t, cluster.workers[life.rank].name) for life in accounts.lives for t in life.times)
     for fault, before, after in zip(cluster.faults, [None, *cluster.faults], [*cluster.faults[1:], None]):
         if not fault["alone"] or (before and not before["alone"]):
             continue
         role = "all" if len(fault["nodes"]) > 1 else ROLES.get(fault["nodes"][0], "worker")
         since = fault["ended"] if role in ("server", "all") else fault["began"]
-        others = [life for life in accounts.lives
-                  if role == "all" or cluster.workers[life.rank].name not in fault["nodes"]]
-        times = sorted(t for life in others for t in life.times if since <= t <= fault["back"])
+        window = every[bisect.bisect(every, (since,)):bisect.bisect(every, (fault["back"],))]
+        times = [t for t, name in window if role == "all" or name not in fault["nodes"]]
         pause = max((b - a for a, b in zip([since, *times], times)), default=0.0)
         found.setdefault((fault["kind"], role), []).append((pause, fault["back"] - fault["ended"]))
     table = {}

@@ -67,8 +67,9 @@ def torment(cluster, dice, args):
         fault["back"] = time.monotonic()
         time.sleep(dice.uniform(0, 0.3))
         if not args.quiet:
-            print(f"{number + 1:4} {kind:7} {','.join(fault['nodes']) if len(victims) == 1 else 'all':4} "
-                  f"{length:4.2f} s, everybody goes on after {fault['back'] - fault['ended']:4.2f} s", flush=True)
+            after = f"{fault['back'] - fault['ended']:4.2f} s" if fault["alone"] else "the next fault"
+            print(f"{number + 1:4} {kind:7} {victims[0].name if len(victims) == 1 else 'all':4} "
+                  f"{length:4.2f} s, everybody goes on after {after}", flush=True)
     cluster.progressed()
     return time.monotonic() - began
 
