@@ -11,11 +11,23 @@
 /* Rows looked at for one page, however few of them pass the filter: about 1.5 ms of the controller's time. */
 #define PAGE_ROWS_MAX 2048
 
+/* As the values stand in the page, which words are compared with. */
+static void escape(const char *text, char *to, size_t bytes) {
+	size_t used = 0;
+
+	for (; *text && used + 2 < bytes; text++) {
+		if (*text == '"' || *text == '\\')
+			to[used++] = '\\';
+		to[used++] = *text;
+	}
+	to[used] = '\0';
+}
+
 static const char *filter_parse(struct hd_filter *filter, const char *text) {
 	char *save = NULL, *word, *end;
 
 	memset(filter, 0, sizeof(*filter));
-	(void)snprintf(filter->text, sizeof(filter->text), "%s", text ? text : "");
+	escape(text ? text : "", filter->text, sizeof(filter->text));
 	for (word = strtok_r(filter->text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		if (strncmp(word, "from=", 5) == 0) {
 			filter->from = strtoull(word + 5, &end, 10);

@@ -19,7 +19,7 @@
 #define HD_ROW_FIELDS_MAX (HD_STAT_VALUES_MAX + HD_STAT_LABELS_MAX)
 
 struct hd_filter {
-	char text[HD_TEXT_BYTES_MAX + 1];
+	char text[2 * HD_TEXT_BYTES_MAX + 1]; /* quotes and backslashes as in JSON */
 	int count;
 	char *term[HD_FILTER_TERMS_MAX];
 	uint64_t from; /* first row of the table to look at */

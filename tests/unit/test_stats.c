@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The table of counters: snapshots and OpenMetrics; and the writer of text under it. */
 #include "hd_limits.h"
+#include "hd_rows.h"
 #include "hd_stat_groups.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,11 +106,118 @@ static void test_limit(void **state) {
 	hd_stats_destroy(stats);
 }
 
+/* --- tables --- */
+
+#define ROWS 5000
+
+/* One page of a table of numbers with names; returns its document. */
+static json_t *page_of(const char *words, uint64_t from) {
+	struct hd_rows rows;
+	char filter[128], name[32], *text;
+	json_t *document;
+
+	(void)snprintf(filter, sizeof(filter), "from=%llu %s", (unsigned long long)from, words);
+	assert_null(hd_rows_begin(&rows, "numbers", filter, HD_SECOND, 2));
+	for (unsigned i = 0; i < ROWS && !rows.full; i++) {
+		if (!hd_row_begin(&rows))
+			continue;
+		if (i % 7 == 6) {
+			hd_row_skip(&rows);
+			continue;
+		}
+		(void)snprintf(name, sizeof(name), "n\"%u", i);
+		hd_row_text(&rows, "name", name);
+		hd_row_count(&rows, "number", i);
+		hd_row_real(&rows, "half", i / 2.0);
+		hd_row_bool(&rows, "even", i % 2 == 0);
+		hd_row_null(&rows, "nothing");
+		hd_row_end(&rows);
+	}
+	text = hd_rows_end(&rows, ROWS);
+	assert_non_null(text);
+	assert_true(strlen(text) < HD_MESSAGE_BYTES_MAX);
+	document = json_loads(text, 0, NULL);
+	assert_non_null(document);
+	free(text);
+	return document;
+}
+
+/* Rows on all pages, each once and in order. */
+static unsigned count_rows(const char *words, unsigned *pages) {
+	json_int_t last = -1, from = 0;
+	unsigned count = 0;
+
+	for (*pages = 1;; ++*pages) {
+		json_t *document = page_of(words, (uint64_t)from), *row, *next;
+		size_t index;
+
+		json_array_foreach(json_object_get(document, "rows"), index, row) {
+			json_int_t number = json_integer_value(json_object_get(row, "number"));
+
+			assert_true(number > last);
+			last = number;
+			count++;
+		}
+		next = json_object_get(document, "next");
+		if (json_is_null(next)) {
+			json_decref(document);
+			return count;
+		}
+		assert_true(json_integer_value(next) > from);
+		from = json_integer_value(next);
+		json_decref(document);
+	}
+}
+
+static void test_rows(void **state) {
+	unsigned pages;
+
+	(void)state;
+	assert_int_equal(count_rows("", &pages), ROWS - ROWS / 7);
+	assert_true(pages > 3);
+	/* A filter that few rows pass is answered in parts, too: nobody is held up for all of them. */
+	assert_int_equal(count_rows("number=4000", &pages), 1);
+	assert_true(pages > 1);
+	assert_int_equal(count_rows("half=2000.0", &pages), 1);
+	assert_int_equal(count_rows("half=2e3", &pages), 1);
+	assert_int_equal(count_rows("name=n\"5", &pages), 1);
+	assert_int_equal(
+		count_rows("\\", &pages), 0
+	); /* JSON's backslashes are no part of the text */
+	assert_int_equal(count_rows("even=true number=5", &pages), 0);
+	assert_int_equal(count_rows("nothing=null number=5", &pages), 1);
+	assert_int_equal(count_rows("none=5", &pages), 0);
+	assert_int_equal(count_rows("1234", &pages), 1); /* a part of a text, not of a number */
+}
+
+static void test_filters(void **state) {
+	static const char *const wrong[] = {
+		"from=x",
+		"from=",
+		"from=-1",
+		"from=4294967296",
+		"a b c d e f g h i j k l m n o p q",
+	};
+	struct hd_rows rows;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		const char *why = hd_rows_begin(&rows, "t", wrong[i], 0, 1);
+
+		assert_non_null(why);
+		assert_non_null(strstr(why, "filter: "));
+	}
+	assert_null(hd_rows_begin(&rows, "t", NULL, 0, 1));
+	free(hd_rows_end(&rows, 0));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_out),
 		cmocka_unit_test(test_openmetrics),
 		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_filters),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
