@@ -88,12 +88,12 @@ choose_offloads(struct dpdk_port *port, const struct rte_eth_dev_info *info) {
 	return conf;
 }
 
-/* One thread serves all queues: virtual ports get as many as their devargs ask for, a NIC one. */
+/* One thread serves all queues: as many as the devargs of a kernel's interface ask for, of others one. */
 static uint16_t choose_queues(const struct dpdk_port *port, const struct rte_eth_dev_info *info) {
 	uint16_t queues = RTE_MIN(info->max_rx_queues, info->max_tx_queues);
 
-	if (strncmp(port->devargs, "net_", 4) != 0 && strncmp(port->devargs, "eth_", 4) != 0)
-		queues = 1;
+	if (port->kind == DPDK_OTHER)
+		return 1;
 	return RTE_MAX(1, RTE_MIN(queues, DPDK_QUEUES_MAX));
 }
 
