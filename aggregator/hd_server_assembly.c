@@ -4,6 +4,7 @@
  * once a call for each update that was touched, not once a packet.
  */
 #include "hd_kernels.h"
+#include "hd_runs.h"
 #include "hd_server_internal.h"
 
 #include <errno.h>
@@ -16,6 +17,9 @@ void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in) {
 }
 
 bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes) {
+	if (dtype == HD_DTYPE_SPARSE32) {
+		return bytes >= HD_RUN_BYTES_MIN && bytes % 4 == 0 && bytes <= job->bytes;
+	}
 	return hd_dtype_is_model(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
 }
 
@@ -64,11 +68,30 @@ static void hd_incoming_started(struct hd_turn *turn, struct hd_incoming *in) {
 	hd_turn_event(turn, &event);
 }
 
+static void hd_incoming_check_runs(struct hd_incoming *in, const uint8_t *chunk, size_t bytes) {
+	struct hd_runs_cursor cursor;
+	struct hd_run run;
+	const float *x;
+	int more;
+
+	hd_runs_begin(&cursor, chunk, bytes, in->job->values);
+	while ((more = hd_runs_next(&cursor, &run, &x)) > 0) {
+		if (!in->job->spec.allow_not_finite) {
+			in->not_finite |= hd_find_not_finite_f32(x, run.count) < run.count;
+		}
+	}
+	in->broken |= more < 0;
+}
+
 /* Chunk by chunk, while it is in the cache: nobody has to read the whole update once more. */
 static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_header *header) {
 	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
 	size_t found;
 
+	if (in->dtype == HD_DTYPE_SPARSE32) {
+		hd_incoming_check_runs(in, values, header->count * hd_dtype_bytes(in->dtype));
+		return;
+	}
 	if (in->job->spec.allow_not_finite) {
 		return;
 	}
@@ -246,6 +269,10 @@ static void hd_incoming_settle(struct hd_turn *turn, struct hd_incoming *in) {
 		return;
 	}
 	hd_incoming_sack(turn, in);
+	if (in->broken) {
+		hd_incoming_fail(turn, in, HD_REASON_REFUSED);
+		return;
+	}
 	if (in->not_finite) {
 		hd_incoming_fail(turn, in, HD_REASON_NOT_FINITE); /* at once: its sender may stop */
 		return;

@@ -7,10 +7,7 @@
  *
  * A position that shows no life for hold_us while a complete update waits behind it is given up.
  */
-#include "hd_kernels.h"
 #include "hd_server_internal.h"
-
-#include <assert.h>
 
 enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base) {
 	uint64_t next = hd_version_counter(job->version) + 1;
@@ -154,83 +151,6 @@ static void hd_commit_log(struct hd_turn *turn, const struct hd_incoming *in, ui
 	hd_turn_event(turn, &event);
 }
 
-/* Who reads the buffer goes on reading it: then the step goes into the spare one. */
-static struct hd_buffer *hd_apply_target(struct hd_buffer *buffer, struct hd_buffer **spare) {
-	struct hd_buffer *copy = *spare;
-
-	if (buffer->refs == 1) {
-		return buffer;
-	}
-	assert(copy != NULL);
-	*spare = NULL;
-	return copy;
-}
-
-static void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
-	assert(hd_commit_bound(job, in->base) == HD_REASON_NONE);
-	job->apply = (struct hd_apply){
-		.in = in,
-		.model = hd_apply_target(job->model, &job->spare[0]),
-		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
-	};
-}
-
-/* Applies as much as the call has left. True when that was all of it. */
-static bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
-	struct hd_apply *apply = &job->apply;
-	uint64_t at = apply->done, count = job->values - at;
-	float *model = apply->model->data + at, *momentum = apply->momentum->data + at;
-	const struct hd_sgd sgd = {
-		.learning_rate = job->spec.learning_rate,
-		.momentum = job->spec.momentum,
-		.decay = job->spec.weight_decay,
-	};
-
-	count = count < server->step_left ? count : server->step_left;
-	if (apply->model != job->model) {
-		memcpy(model, job->model->data + at, count * sizeof(float));
-	}
-	if (apply->momentum != job->momentum) {
-		memcpy(momentum, job->momentum->data + at, count * sizeof(float));
-	}
-	if (hd_dtype_is_half(apply->in->dtype)) {
-		const uint16_t *half = (const void *)apply->in->buffer->data;
-
-		hd_sgd_apply_half(apply->in->dtype, model, momentum, half + at, count, &sgd);
-	} else {
-		hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
-	}
-	server->stats.steps++;
-	server->step_left -= count;
-	apply->done += count;
-	return apply->done == job->values;
-}
-
-static void hd_apply_swap(
-	struct hd_server *server,
-	struct hd_job *job,
-	struct hd_buffer **buffer,
-	struct hd_buffer *written
-) {
-	if (*buffer != written) {
-		hd_buffer_put(server, job, *buffer);
-		*buffer = written;
-		server->stats.copies++;
-	}
-}
-
-void hd_apply_fini(struct hd_server *server, struct hd_job *job) {
-	struct hd_apply *apply = &job->apply;
-
-	if (apply->model != NULL && apply->model != job->model) {
-		hd_buffer_put(server, job, apply->model);
-	}
-	if (apply->momentum != NULL && apply->momentum != job->momentum) {
-		hd_buffer_put(server, job, apply->momentum);
-	}
-	*apply = (struct hd_apply){0};
-}
-
 /* The whole step is in the buffers: from here on it is the model. */
 static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_server *server = turn->server;
@@ -242,9 +162,7 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 		.delay = (uint32_t)(counter - hd_version_counter(in->base)),
 	};
 
-	hd_apply_swap(server, job, &job->model, job->apply.model);
-	hd_apply_swap(server, job, &job->momentum, job->apply.momentum);
-	job->apply = (struct hd_apply){0};
+	hd_apply_take(server, job);
 	job->version = hd_version_make(hd_version_incarnation(job->version), counter);
 	job->commits_since++;
 	round.version = job->version;

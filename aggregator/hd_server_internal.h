@@ -8,7 +8,8 @@
  *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
- *   hd_server_commit.c      the commit rule, hold, apply, outcomes, the log
+ *   hd_server_commit.c      the commit rule, hold, outcomes, the log
+ *   hd_server_apply.c       steps of the optimizer on the model
  *   hd_server_snapshot.c    pinned versions, in fp32 and 16 bits
  *   hd_server_pull.c        sending them
  *   hd_server_checkpoint.c  durable
@@ -128,6 +129,7 @@ struct hd_incoming {
 	bool queued;
 	bool touched;
 	bool starved;
+	bool broken; /* a chunk of a sparse one that is no runs of this model */
 	bool not_finite; /* a NaN or an Inf came where the job allows none */
 	bool pending; /* the controller was told that it is held and waits */
 	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
@@ -203,7 +205,8 @@ struct hd_apply {
 	struct hd_incoming *in; /* NULL: none */
 	struct hd_buffer *model,
 		*momentum; /* written to: the job's own, or copies while others read */
-	uint64_t done; /* values */
+	uint64_t done; /* values; of a sparse one: copied into the buffers that are written to */
+	uint64_t read; /* bytes of a sparse one */
 };
 
 struct hd_job {
@@ -391,6 +394,12 @@ void hd_commit_queue(struct hd_incoming *in);
 void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in);
 /* Applies what is due, as far as the call's step reaches. */
 void hd_commit_run(struct hd_turn *turn, struct hd_job *job);
+/* --- hd_server_apply.c ---------------------------------------------------------------------- */
+void hd_apply_begin(struct hd_job *job, struct hd_incoming *in);
+/* Applies as much as the call has left. True when that was all of it. */
+bool hd_apply_step(struct hd_server *server, struct hd_job *job);
+/* The whole step is in the buffers: they are the model from here on. */
+void hd_apply_take(struct hd_server *server, struct hd_job *job);
 /* Gives back what an unfinished update holds, at the end. */
 void hd_apply_fini(struct hd_server *server, struct hd_job *job);
 void hd_commit_outcome(

@@ -45,19 +45,33 @@ static void read_rule(struct hd_reader *reader, const json_t *value, const char 
 		hd_reader_fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
 }
 
-static void
-read_payload(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+static bool type_of(const char *text, uint8_t *dtype) {
 	static const char *const types[] = {"fp32", "fp16", "bf16"};
-	const char *text = json_string_value(value);
-	uint8_t *payload = into;
 
 	for (uint8_t i = 0; text && i < 3; i++) {
 		if (strcmp(text, types[i]) == 0) {
-			*payload = i;
-			return;
+			*dtype = i;
+			return true;
 		}
 	}
-	hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16");
+	return false;
+}
+
+static void
+read_payload(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	const char *text = json_string_value(value);
+	uint8_t *dtype = into;
+
+	if (text && strcmp(text, "sparse") == 0)
+		*dtype = HD_DTYPE_SPARSE32;
+	else if (!type_of(text, dtype))
+		hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16, sparse");
+}
+
+static void
+read_pull_payload(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	if (!type_of(json_string_value(value), into))
+		hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16");
 }
 
 static const struct hd_field staleness_fields[] = {
@@ -96,7 +110,7 @@ static const struct hd_field job_fields[] = {
 	 0,
 	 0,
 	 false,
-	 read_payload},
+	 read_pull_payload},
 	{"target_accuracy",
 	 HD_FIELD_NUMBER,
 	 AT(hd_scenario_job, target_accuracy),

@@ -242,6 +242,10 @@ const struct hd_core_ops hd_worker_ops = {
 	.deadline = worker_deadline,
 };
 
+uint32_t hd_worker_chunk_bytes(const struct hd_worker *worker) {
+	return worker->config.chunk_bytes;
+}
+
 const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker) {
 	return &worker->stats;
 }

@@ -14,6 +14,7 @@
 #include "hd_jobspec.h"
 #include "hd_keys.h"
 #include "hd_node.h"
+#include "hd_runs.h"
 
 struct hd_worker;
 
@@ -95,16 +96,19 @@ extern const struct hd_core_ops hd_worker_ops;
 
 struct hd_push_args {
 	const float *data; /* only read; must stay unchanged until released() */
-	uint64_t values; /* the whole model's */
+	uint64_t values; /* the whole model's; of a sparse one those of its runs */
+	/* Sparse (dtype HD_DTYPE_SPARSE32): which values data are, ascending; must stay as long as data. */
+	const struct hd_run *runs;
+	size_t run_count;
 	hd_version base; /* v(g): the version that it was computed from */
-	/* How it travels: HD_DTYPE_FP32, FP16 or BF16. The grant's weight is multiplied in fp32 before the
+	/* How it travels: HD_DTYPE_FP32, FP16, BF16 or SPARSE32. The grant's weight is multiplied in fp32 before the
 	 * values are rounded to 16 bits. */
 	uint8_t dtype;
 	void *user; /* comes back in the ticket */
 };
 
 /* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, or beyond the range of dtype, and the job
- * does not allow it), -EINVAL (values, dtype), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
+ * does not allow it), -EINVAL (values, dtype, runs), -E2BIG (a sparse one that is bigger than a dense one), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
  * that the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
 int hd_worker_push(
 	struct hd_worker *worker,
@@ -156,6 +160,8 @@ struct hd_worker_stats {
 	uint64_t late_messages, asked_again, fallbacks;
 	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;
 };
+/* Payload of a full packet, as configured: sparse updates are cut by it. */
+uint32_t hd_worker_chunk_bytes(const struct hd_worker *worker);
 const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker);
 
 #endif

@@ -5,6 +5,7 @@
  *   hd_worker.c          the node's face: receive, tick, deadline; create, destroy
  *   hd_worker_session.c  controller and server: register, join, fallback, leave
  *   hd_worker_ticket.c   pushes and pulls: asking, asking again, ends
+ *   hd_worker_payload.c  what an update is on the wire
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
  *
@@ -54,6 +55,8 @@ struct ticket {
 	const float *data;
 	uint64_t values;
 	uint8_t dtype; /* in which it travels */
+	const struct hd_run *runs; /* sparse: which values data are */
+	size_t run_count;
 	void *payload; /* data times weight in that type; NULL: data itself is what is sent */
 	float weight; /* of the first grant; 0 = none yet */
 	float norm;
@@ -184,6 +187,20 @@ void worker_activate(struct hd_worker *worker, struct ticket *ticket);
 void worker_off_wire(struct hd_worker *worker, struct ticket *ticket);
 void worker_collect(struct hd_worker *worker);
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx);
+
+/* --- hd_worker_payload.c --------------------------------------------------------------------- */
+/* Bytes of an update on the wire. -EINVAL (values, dtype, runs), -E2BIG (sparse, but not smaller than the model). */
+int worker_payload_bytes(
+	const struct hd_worker *worker,
+	const struct hd_push_args *args,
+	uint64_t *bytes
+);
+/* Also once it is rounded. */
+bool worker_is_finite(const struct hd_push_args *args, double norm);
+/* Multiplies by this grant's weight and writes it as it travels, into a copy of our own: the commit log has
+ * the weight of the grant that was carried out, and says what was added. -ENOMEM, -EDOM (the weight led
+ * beyond the type's range). */
+int worker_make_payload(const struct hd_worker *worker, struct ticket *ticket, float weight);
 
 /* --- hd_worker_send.c ------------------------------------------------------------------------ */
 void worker_on_grant(

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes on the wire: grant -> (go or start time) -> chunks -> held by the server. */
-#include "hd_kernels.h"
 #include "hd_worker_core.h"
 
 #include <errno.h>
@@ -69,36 +68,6 @@ static hd_ns go_slack(const struct hd_session *session, const struct hd_segs *se
 	slack = seconds < 1.0 ? (hd_ns)(seconds * 0.5e9) : GO_SLACK_MAX_MS * HD_MS;
 	slack = hd_ns_min(hd_ns_max(slack, GO_SLACK_MIN_MS * HD_MS), GO_SLACK_MAX_MS * HD_MS);
 	return clock.valid ? slack + hd_ns_min(clock.error_ns, GO_SLACK_MAX_MS * HD_MS) : slack;
-}
-
-/* Multiplies by this grant's weight and rounds to the type in which it travels, into a copy of our own: the commit
- * log has the weight of the grant that was carried out, and says what was added. -ENOMEM, -EDOM (the
- * weight led beyond the type's range). */
-static int make_payload(const struct hd_worker *worker, struct ticket *ticket, float weight) {
-	bool half = hd_dtype_is_half(ticket->dtype);
-
-	if (ticket->weight == weight)
-		return 0;
-	if (!half && weight == 1.0f) {
-		free(ticket->payload);
-		ticket->payload = NULL;
-	} else if (!ticket->payload) {
-		ticket->payload = malloc(ticket->pub.bytes);
-		if (!ticket->payload)
-			return -ENOMEM;
-	}
-	if (half)
-		hd_half_from_f32(
-			ticket->dtype, ticket->payload, ticket->data, ticket->values, weight
-		);
-	else if (ticket->payload)
-		hd_scale_f32(ticket->payload, ticket->data, ticket->values, weight);
-	if (half && !worker->spec.allow_not_finite
-	    && hd_find_not_finite_half(ticket->dtype, ticket->payload, ticket->values)
-		    < ticket->values)
-		return -EDOM;
-	ticket->weight = weight;
-	return 0;
 }
 
 static enum hd_reason reason_of(int code) {
@@ -211,7 +180,7 @@ void worker_on_grant(
 		give_up(worker, ctx, ticket, HD_REASON_REFUSED);
 		return;
 	}
-	rc = make_payload(worker, ticket, grant->weight);
+	rc = worker_make_payload(worker, ticket, grant->weight);
 	if (rc == 0)
 		rc = begin_send(worker, ctx, session, grant, ticket);
 	if (rc < 0) {

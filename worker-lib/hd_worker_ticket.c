@@ -127,6 +127,11 @@ static void retire(struct hd_worker *worker, struct ticket *ticket) {
 		);
 }
 
+/* What a push costs the program's memory while it is kept. */
+static uint64_t kept_by(const struct ticket *ticket) {
+	return ticket->values * sizeof(float) + ticket->run_count * sizeof(struct hd_run);
+}
+
 void worker_end(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -137,7 +142,7 @@ void worker_end(
 	if (ticket->ended)
 		return;
 	if (ticket->pub.direction == HD_PUSH && ticket->pub.state == HD_TICKET_APPLIED)
-		worker->kept_bytes -= worker->model_bytes;
+		worker->kept_bytes -= kept_by(ticket);
 	ticket->pub.reason = reason;
 	count_outcome(worker, ctx, ticket, state);
 	worker_off_wire(worker, ticket);
@@ -162,7 +167,7 @@ void worker_trim_kept(struct hd_worker *worker, uint64_t bytes) {
 		if (ticket->ended || ticket->pub.direction != HD_PUSH
 		    || ticket->pub.state != HD_TICKET_APPLIED)
 			continue;
-		worker->kept_bytes -= worker->model_bytes;
+		worker->kept_bytes -= kept_by(ticket);
 		retire(worker, ticket);
 	}
 }
@@ -175,7 +180,7 @@ push_applied(struct hd_worker *worker, const struct context *ctx, struct ticket 
 	count_outcome(worker, ctx, ticket, HD_TICKET_APPLIED);
 	worker_off_wire(worker, ticket);
 	if (worker->config.keep_bytes_max > 0)
-		worker->kept_bytes += worker->model_bytes;
+		worker->kept_bytes += kept_by(ticket);
 	worker_set_state(worker, ticket, HD_TICKET_APPLIED);
 	if (worker->config.keep_bytes_max == 0)
 		retire(worker, ticket);
@@ -346,7 +351,7 @@ void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct 
 	/* One that was withdrawn too late may be in the model: the server is asked, as for any other. When
 	 * it grants instead of telling the outcome, it never had it whole. */
 	if (ticket->pub.direction == HD_PUSH && ticket->pub.state == HD_TICKET_APPLIED)
-		worker->kept_bytes -= worker->model_bytes;
+		worker->kept_bytes -= kept_by(ticket);
 	ticket->route = ROUTE_NONE;
 	ticket->pub.state = HD_TICKET_QUEUED;
 }
@@ -433,17 +438,15 @@ void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {
 static void free_slot(struct hd_worker *worker, struct ticket *ticket) {
 	if (!ticket || ticket->pub.direction != HD_PUSH || ticket->pub.state != HD_TICKET_APPLIED)
 		return;
-	worker->kept_bytes -= worker->model_bytes;
+	worker->kept_bytes -= kept_by(ticket);
 	retire(worker, ticket);
 }
 
-static int check_call(struct hd_worker *worker, uint8_t direction, uint64_t values) {
+static int check_call(struct hd_worker *worker, uint8_t direction) {
 	uint32_t slot = worker->next_round[direction] % HD_TICKETS_MAX;
 
 	if (worker->refused || worker->leaving)
 		return -ESHUTDOWN;
-	if (values != hd_jobspec_values(&worker->spec))
-		return -EINVAL;
 	free_slot(worker, worker->ring[direction][slot]);
 	return worker->ring[direction][slot] ? -ENOBUFS : 0;
 }
@@ -472,14 +475,6 @@ static int open_ticket(
 	return 0;
 }
 
-/* Also once it is rounded. */
-static bool is_finite(const struct hd_push_args *args, double norm) {
-	if (!isfinite(norm))
-		return false;
-	return !hd_dtype_is_half(args->dtype)
-		|| hd_find_not_finite_as(args->dtype, args->data, args->values) == args->values;
-}
-
 int hd_worker_push(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -491,24 +486,27 @@ int hd_worker_push(
 	struct hd_event event = {.kind = HD_EVENT_PUSHED};
 	struct ticket *ticket = NULL;
 	double norm;
-	int rc = check_call(worker, HD_PUSH, args->values);
+	uint64_t bytes;
+	int rc = check_call(worker, HD_PUSH);
 
+	if (rc == 0)
+		rc = worker_payload_bytes(worker, args, &bytes);
 	if (rc < 0)
 		return rc;
-	if (!hd_dtype_is_model(args->dtype))
-		return -EINVAL;
 	if (!worker->joined_once)
 		return -EAGAIN;
 	norm = sqrt(hd_norm2_f32(args->data, args->values));
-	if (!worker->spec.allow_not_finite && !is_finite(args, norm))
+	if (!worker->spec.allow_not_finite && !worker_is_finite(args, norm))
 		return -EDOM;
 	rc = open_ticket(worker, now, HD_PUSH, args->user, &ticket);
 	if (rc < 0)
 		return rc;
 	ticket->data = args->data;
 	ticket->values = args->values;
+	ticket->runs = args->runs;
+	ticket->run_count = args->run_count;
 	ticket->dtype = args->dtype;
-	ticket->pub.bytes = args->values * hd_dtype_bytes(args->dtype);
+	ticket->pub.bytes = bytes;
 	ticket->pub.base = args->base;
 	ticket->norm = norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
 	worker->stats.pushed++;
@@ -529,9 +527,11 @@ int hd_worker_pull(
 	struct context ctx = {now, sink};
 	struct hd_event event = {.kind = HD_EVENT_PULLED};
 	struct ticket *ticket = NULL;
-	int rc = check_call(worker, HD_PULL, args->values);
+	int rc = check_call(worker, HD_PULL);
 
-	if (rc == 0 && !hd_dtype_is_model(args->dtype))
+	if (rc == 0
+	    && (!hd_dtype_is_model(args->dtype) || args->values != hd_jobspec_values(&worker->spec)
+	    ))
 		rc = -EINVAL;
 	if (rc == 0)
 		rc = open_ticket(worker, now, HD_PULL, args->user, &ticket);

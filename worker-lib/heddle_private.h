@@ -36,7 +36,10 @@ struct heddle_ticket {
 	struct heddle_status status; // lock
 	/* Set before it is queued, then the progress thread's. */
 	const float *data; /* push: what is sent: the copy, or what was borrowed */
-	float *copy;
+	void *copy; /* of the runs, if any, and the data */
+	const struct hd_run *runs; /* sparse; NULL: dense */
+	size_t run_count;
+	uint64_t values; /* of data */
 	float *into; /* pull */
 	uint8_t dtype; /* push: in which it travels */
 	uint64_t have;

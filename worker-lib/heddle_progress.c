@@ -16,6 +16,11 @@ static_assert(
 		&& (int)HD_DTYPE_BF16 == (int)HEDDLE_PAYLOAD_BF16,
 	"payload types are the wire's"
 );
+static_assert(
+	sizeof(struct hd_run) == sizeof(struct heddle_run)
+		&& offsetof(struct hd_run, count) == offsetof(struct heddle_run, count),
+	"runs are the core's"
+);
 static_assert((int)HD_TICKET_FAILED == (int)HEDDLE_FAILED, "states are the core's");
 static_assert((int)HD_TICKET_APPLIED == (int)HEDDLE_APPLIED, "states are the core's");
 static_assert((int)HD_TICKET_HELD == (int)HEDDLE_HELD, "states are the core's");
@@ -153,7 +158,9 @@ static int
 begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_sink *sink) {
 	struct hd_push_args push = {
 		.data = ticket->data,
-		.values = fabric->values,
+		.values = ticket->values,
+		.runs = ticket->runs,
+		.run_count = ticket->run_count,
 		.base = ticket->status.base,
 		.dtype = ticket->dtype,
 		.user = ticket,

@@ -160,6 +160,77 @@ static int enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
 	return 0;
 }
 
+/* What a push hands over, checked. */
+struct update {
+	const struct hd_run *runs; /* NULL: dense */
+	size_t run_count;
+	const float *data;
+	uint64_t values;
+	uint8_t dtype;
+	bool borrow;
+};
+
+static int check_options(
+	const struct heddle_push_options *options,
+	struct heddle_push_options *given,
+	const float *data,
+	struct heddle_ticket **out
+) {
+	static const struct heddle_push_options plain = HEDDLE_PUSH_OPTIONS_INIT;
+	int rc;
+
+	if (options && options->size < sizeof plain)
+		return heddle_fail(-EINVAL, "push options: size");
+	if (!data || !out)
+		return heddle_fail(-EINVAL, "data or ticket: NULL");
+	*given = options ? *options : plain;
+	rc = check_memory(given->memory, given->stream);
+	return rc < 0 ? rc : check_payload(given->payload);
+}
+
+/* Runs and data in one piece, unless they are borrowed. */
+static bool take(struct heddle_ticket *ticket, const struct update *update) {
+	size_t runs = update->run_count * sizeof(struct hd_run);
+	size_t data = update->values * sizeof(float);
+
+	ticket->runs = update->runs;
+	ticket->run_count = update->run_count;
+	ticket->data = update->data;
+	ticket->values = update->values;
+	ticket->dtype = update->dtype;
+	if (update->borrow)
+		return true;
+	ticket->copy = malloc(runs + data);
+	if (!ticket->copy)
+		return false;
+	if (update->runs)
+		ticket->runs = memcpy(ticket->copy, update->runs, runs);
+	ticket->data = memcpy((char *)ticket->copy + runs, update->data, data);
+	return true;
+}
+
+static int
+push(struct heddle *fabric, const struct update *update, uint64_t base, struct heddle_ticket **out
+) {
+	struct heddle_ticket *ticket = new_ticket(fabric, 0);
+	int rc;
+
+	if (!ticket || !take(ticket, update)) {
+		free(ticket);
+		return heddle_fail(-ENOMEM, "no memory");
+	}
+	ticket->status.bytes = fabric->values * hd_dtype_bytes(update->dtype);
+	if (update->runs)
+		ticket->status.bytes = hd_runs_bytes(
+			update->runs, update->run_count, hd_worker_chunk_bytes(fabric->worker)
+		);
+	ticket->status.base = base;
+	rc = enqueue(fabric, ticket);
+	if (rc == 0)
+		*out = ticket;
+	return rc;
+}
+
 int heddle_push(
 	struct heddle *fabric,
 	const float *data,
@@ -167,41 +238,76 @@ int heddle_push(
 	const struct heddle_push_options *options,
 	struct heddle_ticket **out
 ) {
-	struct heddle_push_options given = HEDDLE_PUSH_OPTIONS_INIT;
-	struct heddle_ticket *ticket;
+	struct update update = {.data = data, .values = fabric ? fabric->values : 0};
+	struct heddle_push_options given;
 	int rc = heddle_check(fabric);
 
-	if (rc < 0)
-		return rc;
-	if (options && (options->size < sizeof given || !data))
-		return heddle_fail(-EINVAL, "push options: size");
-	if (!data || !out)
-		return heddle_fail(-EINVAL, "data or ticket: NULL");
-	given = options ? *options : given;
-	rc = check_memory(given.memory, given.stream);
 	if (rc == 0)
-		rc = check_payload(given.payload);
+		rc = check_options(options, &given, data, out);
 	if (rc == 0)
 		rc = check_finite(fabric, data, (uint8_t)given.payload);
 	if (rc < 0)
 		return rc;
-	ticket = new_ticket(fabric, 0);
-	if (ticket && !given.borrow)
-		ticket->copy = malloc(fabric->values * sizeof(float));
-	if (!ticket || (!given.borrow && !ticket->copy)) {
-		free(ticket);
-		return heddle_fail(-ENOMEM, "no memory");
+	update.dtype = (uint8_t)given.payload;
+	update.borrow = given.borrow != 0;
+	return push(fabric, &update, base, out);
+}
+
+/* The values of the runs, and what they are to be. */
+static int check_sparse(struct heddle *fabric, struct update *update) {
+	uint32_t chunk_bytes = hd_worker_chunk_bytes(fabric->worker);
+	uint64_t at;
+	float value;
+
+	if (!update->runs || chunk_bytes < HD_RUN_BYTES_MIN
+	    || hd_runs_check(update->runs, update->run_count, fabric->values, &update->values) < 0)
+		return heddle_fail(
+			-EINVAL,
+			"runs: they must ascend within the model's %llu values, disjoint, none empty",
+			(unsigned long long)fabric->values
+		);
+	if (hd_runs_bytes(update->runs, update->run_count, chunk_bytes)
+	    > fabric->values * sizeof(float))
+		return heddle_fail(-E2BIG, "runs: more bytes than a dense update");
+	if (fabric->spec->job.allow_not_finite)
+		return 0;
+	at = hd_find_not_finite_f32(update->data, update->values);
+	if (at == update->values)
+		return 0;
+	value = update->data[at];
+	for (size_t i = 0; i < update->run_count; i++) {
+		if (at < update->runs[i].count)
+			return say_not_finite(fabric, update->runs[i].first + at, value);
+		at -= update->runs[i].count;
 	}
-	if (ticket->copy)
-		memcpy(ticket->copy, data, fabric->values * sizeof(float));
-	ticket->data = ticket->copy ? ticket->copy : data;
-	ticket->dtype = (uint8_t)given.payload;
-	ticket->status.bytes = fabric->values * hd_dtype_bytes(ticket->dtype);
-	ticket->status.base = base;
-	rc = enqueue(fabric, ticket);
+	return -EDOM;
+}
+
+int heddle_push_sparse(
+	struct heddle *fabric,
+	const struct heddle_sparse *sparse,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	struct heddle_ticket **out
+) {
+	struct update update = {.dtype = HD_DTYPE_SPARSE32};
+	struct heddle_push_options given;
+	int rc = heddle_check(fabric);
+
+	if (rc == 0 && !sparse)
+		rc = heddle_fail(-EINVAL, "update: NULL");
 	if (rc == 0)
-		*out = ticket;
-	return rc;
+		rc = check_options(options, &given, sparse->data, out);
+	if (rc == 0 && given.payload != HEDDLE_PAYLOAD_FP32)
+		rc = heddle_fail(-EINVAL, "payload: sparse updates are fp32");
+	if (rc < 0)
+		return rc;
+	update.runs = (const struct hd_run *)(const void *)sparse->runs;
+	update.run_count = sparse->run_count;
+	update.data = sparse->data;
+	update.borrow = given.borrow != 0;
+	rc = check_sparse(fabric, &update);
+	return rc < 0 ? rc : push(fabric, &update, base, out);
 }
 
 int heddle_pull_start(

@@ -43,8 +43,8 @@ static inline hd_ns hd_ns_add(hd_ns at, hd_ns span) {
 	return span > HD_NEVER - at ? HD_NEVER : at + span;
 }
 
-/* Numbers of the element types, as on the wire. Models are FP32; they and updates travel as FP32, FP16 or BF16;
- * the rest are reserved. */
+/* Numbers of the element types, as on the wire. Models are FP32; they and updates travel as FP32, FP16 or BF16,
+ * updates as SPARSE32 too; FIXED32 is reserved. */
 enum hd_dtype {
 	HD_DTYPE_FP32 = 0,
 	HD_DTYPE_FP16 = 1,
@@ -92,9 +92,9 @@ static inline bool hd_dtype_is_model(uint8_t dtype) {
 	return dtype == HD_DTYPE_FP32 || hd_dtype_is_half(dtype);
 }
 
-/* Bytes of one value of this type (sparse: of one index-value pair), 0 when unknown. */
+/* Bytes of one value of this type (sparse: of a unit of its runs, hd_runs.h), 0 when unknown. */
 static inline size_t hd_dtype_bytes(uint8_t dtype) {
-	static const uint8_t bytes[HD_DTYPE_COUNT] = {4, 2, 2, 4, 8};
+	static const uint8_t bytes[HD_DTYPE_COUNT] = {4, 2, 2, 4, 4};
 
 	return dtype < HD_DTYPE_COUNT ? bytes[dtype] : 0;
 }

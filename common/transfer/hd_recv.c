@@ -35,6 +35,8 @@ static bool is_done(const struct hd_recv *recv) {
 static int set_chunk_bytes(struct hd_recv *recv, uint64_t chunk_bytes) {
 	uint64_t count = (recv->config.bytes - 1) / chunk_bytes + 1;
 
+	if (chunk_bytes % hd_dtype_bytes(recv->config.dtype) != 0)
+		return -EINVAL;
 	if (count > UINT32_MAX / 2)
 		return -EFBIG;
 	recv->have = calloc((count + 63) / 64, sizeof *recv->have);
@@ -204,6 +206,10 @@ enum hd_recv_result hd_recv_chunk(
 
 const void *hd_recv_chunk_data(const struct hd_recv *recv, uint32_t chunk) {
 	return (const uint8_t *)recv->config.data + (uint64_t)chunk * recv->chunk_bytes;
+}
+
+uint32_t hd_recv_chunk_bytes(const struct hd_recv *recv) {
+	return recv->chunk_bytes;
 }
 
 bool hd_recv_sack_due(const struct hd_recv *recv, hd_ns now) {

@@ -53,6 +53,8 @@ enum hd_recv_result hd_recv_chunk(
 );
 /* Where the payload of a chunk that was taken (HD_RECV_NEW or HD_RECV_DONE) lies. */
 const void *hd_recv_chunk_data(const struct hd_recv *recv, uint32_t chunk);
+/* Payload of a full chunk; 0 before the first chunk was taken. */
+uint32_t hd_recv_chunk_bytes(const struct hd_recv *recv);
 /* True when an acknowledgement should leave: call after each burst. */
 bool hd_recv_sack_due(const struct hd_recv *recv, hd_ns now);
 /* Fills the acknowledgement and clears the due state. window_bytes is the driver's receive room. */

@@ -216,6 +216,7 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		.life = push->life,
 		.salt = push->salt,
 		.dtype = push->dtype,
+		.bytes = push->bytes,
 		.state = RECORD_PENDING,
 	};
 	hd_check_keep(check, record, push->data);
@@ -290,7 +291,7 @@ static bool may_commit(
 			event->aux,
 			check->tau_max
 		);
-	else if (event->bytes != check->values * hd_dtype_bytes(record->dtype))
+	else if (event->bytes != record->bytes)
 		hd_check_fail(
 			check, "worker %u round %u: %" PRIu64 " bytes committed", w, r, event->bytes
 		);

@@ -19,6 +19,7 @@
 
 #include "hd_event.h"
 #include "hd_kernels.h"
+#include "hd_runs.h"
 
 #define HD_CHECK_DELAYS 256 /* counted one by one; the last counts all above */
 
@@ -43,6 +44,11 @@ const char *hd_check_failure(const struct hd_check *check);
 __attribute__((format(printf, 2, 3))) void
 hd_check_fail(struct hd_check *check, const char *format, ...);
 
+#define HD_CHECK_RUNS_MAX 24
+/* The runs of a sparse update with this salt, within the model; its contents are hd_check_fill()'s at these
+ * indices. Returns how many. */
+size_t hd_check_runs(uint64_t salt, uint64_t values, struct hd_run runs[HD_CHECK_RUNS_MAX]);
+
 /* The contents of an update: any number serves that no other push of the run has. */
 void hd_check_fill(uint64_t salt, float *data, uint64_t values);
 
@@ -51,7 +57,8 @@ struct hd_check_pushed {
 	uint32_t life; /* tells apart processes of one rank */
 	uint64_t salt;
 	hd_version base;
-	uint8_t dtype; /* in which it travels */
+	uint8_t dtype; /* in which it travels; sparse: of the salt's runs */
+	uint64_t bytes; /* that travel */
 	const float *data; /* what it carries, when the job trains; copied */
 };
 

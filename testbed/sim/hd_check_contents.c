@@ -20,6 +20,24 @@ void hd_check_fill(uint64_t salt, float *data, uint64_t values) {
 		data[i] = (float)(1 + (((uint32_t)i * 2654435761u + start) >> 30));
 }
 
+size_t hd_check_runs(uint64_t salt, uint64_t values, struct hd_run runs[HD_CHECK_RUNS_MAX]) {
+	uint32_t draw = mix((uint32_t)salt + 77);
+	uint64_t count = 1 + draw % HD_CHECK_RUNS_MAX;
+	uint64_t part;
+
+	count = count < values ? count : values;
+	part = values / count;
+	/* One in each of as many equal parts: first anywhere, up to half of what is left. */
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t skip = (draw = mix(draw + 1)) % part;
+		uint64_t most = (part - skip + 1) / 2;
+
+		runs[i].first = i * part + skip;
+		runs[i].count = 1 + (draw = mix(draw + 1)) % most;
+	}
+	return count;
+}
+
 uint64_t hd_check_hash(const float *data, uint64_t values) {
 	uint64_t lane[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 	uint64_t hash = values;
@@ -98,11 +116,39 @@ void hd_check_forget(struct hd_check_record *record) {
 	record->data = NULL;
 }
 
+/* As the server does: what the runs do not name stays, momentum included. */
+static void
+apply_trained_runs(struct hd_check *check, const struct hd_check_record *record, float weight) {
+	struct hd_run runs[HD_CHECK_RUNS_MAX];
+	size_t count = hd_check_runs(record->salt, check->values, runs);
+
+	for (size_t i = 0; i < count; i++) {
+		hd_scale_f32(check->scratch, record->data + runs[i].first, runs[i].count, weight);
+		(void)hd_sgd_apply(
+			check->shadow + runs[i].first,
+			check->momentum + runs[i].first,
+			check->scratch,
+			runs[i].count,
+			&check->sgd
+		);
+	}
+}
+
+static void subtract(struct hd_check *check, uint64_t first, uint64_t count) {
+	for (uint64_t i = first; i < first + count; i++)
+		check->shadow[i] -= check->scratch[i];
+}
+
 static void apply_trained(struct hd_check *check, struct hd_check_record *record, float weight) {
 	const float *update = record->data;
 
 	if (check->blind)
 		return;
+	if (record->dtype == HD_DTYPE_SPARSE32) {
+		apply_trained_runs(check, record, weight);
+		hd_check_forget(record);
+		return;
+	}
 	if (hd_dtype_is_half(record->dtype)) {
 		uint16_t *half = (void *)check->scratch;
 
@@ -127,13 +173,18 @@ static void apply_trained(struct hd_check *check, struct hd_check_record *record
 }
 
 void hd_check_apply(struct hd_check *check, struct hd_check_record *record, float weight) {
+	struct hd_run runs[HD_CHECK_RUNS_MAX] = {{0, check->values}};
+	size_t count = 1;
+
 	if (check->trains) {
 		apply_trained(check, record, weight);
 		return;
 	}
 	hd_check_fill(record->salt, check->scratch, check->values);
-	for (uint64_t i = 0; i < check->values; i++)
-		check->shadow[i] -= check->scratch[i];
+	if (record->dtype == HD_DTYPE_SPARSE32)
+		count = hd_check_runs(record->salt, check->values, runs);
+	for (size_t i = 0; i < count; i++)
+		subtract(check, runs[i].first, runs[i].count);
 }
 
 void hd_check_reset(struct hd_check *check, const float *model) {

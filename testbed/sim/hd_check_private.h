@@ -23,6 +23,7 @@ struct hd_check_record {
 	uint32_t life;
 	uint64_t salt; /* of its contents, unless it trains: */
 	uint8_t dtype;
+	uint64_t bytes;
 	float *data; /* a copy, until its outcome */
 	uint8_t state; /* enum hd_check_state */
 	uint8_t outcome; /* enum hd_outcome, once ended */

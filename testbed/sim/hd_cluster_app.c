@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define RETRY (10 * HD_MS)
 #define CANCEL_WITHIN (8 * HD_MS)
@@ -55,7 +56,9 @@ static struct buffer *free_buffer(struct worker_process *worker) {
 			continue;
 		if (!buffer->data)
 			buffer->data = calloc(values, sizeof(float));
-		return buffer->data ? buffer : NULL;
+		if (!buffer->packed)
+			buffer->packed = calloc(values, sizeof(float));
+		return buffer->data && buffer->packed ? buffer : NULL;
 	}
 	return NULL;
 }
@@ -96,24 +99,45 @@ static struct buffer *fill_buffer(struct worker_process *worker, uint64_t salt) 
 	return buffer;
 }
 
-static void after_push(struct worker_process *worker, uint32_t round, uint64_t salt) {
+/* Makes a push sparse, when the scenario wants it and that is smaller. Returns the bytes that travel. */
+static uint64_t
+pack(const struct hd_cluster *cluster,
+     struct buffer *buffer,
+     uint64_t salt,
+     struct hd_push_args *args) {
+	uint64_t dense = cluster->values * sizeof(float), bytes;
+	float *to = buffer->packed;
+
+	args->dtype = cluster->scenario.job.payload;
+	if (args->dtype != HD_DTYPE_SPARSE32)
+		return cluster->values * hd_dtype_bytes(args->dtype);
+	args->run_count = hd_check_runs(salt, cluster->values, buffer->runs);
+	bytes = hd_runs_bytes(buffer->runs, args->run_count, HD_CHUNK_BYTES_DEFAULT);
+	if (bytes > dense) {
+		args->dtype = HD_DTYPE_FP32;
+		args->run_count = 0;
+		return dense;
+	}
+	for (size_t i = 0; i < args->run_count; i++) {
+		const struct hd_run *run = &buffer->runs[i];
+
+		memcpy(to, buffer->data + run->first, run->count * sizeof(float));
+		to += run->count;
+	}
+	args->runs = buffer->runs;
+	args->data = buffer->packed;
+	args->values = (uint64_t)(to - buffer->packed);
+	return bytes;
+}
+
+static void
+after_push(struct worker_process *worker, uint32_t round, const struct hd_check_pushed *pushed) {
 	struct hd_cluster *cluster = worker->process.cluster;
 	const struct hd_scenario_sim *how = &cluster->scenario.sim;
 
 	cluster->pushed++;
 	worker->under_way++;
-	hd_check_push(
-		cluster->check,
-		&(struct hd_check_pushed){
-			.worker = worker->rank,
-			.round = round,
-			.life = worker->process.lives,
-			.salt = salt,
-			.base = worker->base,
-			.dtype = cluster->scenario.job.payload,
-			.data = worker->ready->data,
-		}
-	);
+	hd_check_push(cluster->check, pushed);
 	worker->ready = NULL;
 	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
 		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
@@ -126,7 +150,7 @@ static void do_push(struct step *step, hd_ns now) {
 	struct worker_process *worker = worker_of(step);
 	struct hd_cluster *cluster = step->cluster;
 	int node = step->process->node, code;
-	uint64_t salt = cluster->pushed + 1;
+	uint64_t salt = cluster->pushed + 1, bytes;
 	struct buffer *buffer;
 	struct hd_push_args args;
 	uint32_t round;
@@ -146,9 +170,9 @@ static void do_push(struct step *step, hd_ns now) {
 		.data = buffer->data,
 		.values = cluster->values,
 		.base = worker->base,
-		.dtype = cluster->scenario.job.payload,
 		.user = buffer,
 	};
+	bytes = pack(cluster, buffer, salt, &args);
 	code = hd_worker_push(
 		worker->core,
 		hd_sim_node_now(cluster->sim, node),
@@ -159,7 +183,20 @@ static void do_push(struct step *step, hd_ns now) {
 	if (code == 0) {
 		buffer->used = true;
 		buffer->ended = false;
-		after_push(worker, round, salt);
+		after_push(
+			worker,
+			round,
+			&(struct hd_check_pushed){
+				.worker = worker->rank,
+				.round = round,
+				.life = worker->process.lives,
+				.salt = salt,
+				.base = worker->base,
+				.dtype = args.dtype,
+				.bytes = bytes,
+				.data = buffer->data,
+			}
+		);
 	} else if (code == -ENOBUFS || code == -EAGAIN) {
 		plan(worker, RETRY, 0, do_push);
 	} else {
@@ -311,8 +348,10 @@ void app_reset(struct worker_process *worker) {
 }
 
 void app_free(struct worker_process *worker) {
-	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
+	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
+		free(worker->buffers[i].packed);
 		free(worker->buffers[i].data);
+	}
 	free(worker->model);
 }
 

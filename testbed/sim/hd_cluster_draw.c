@@ -112,6 +112,8 @@ static void draw_job(struct hd_random *random, struct hd_scenario *scenario) {
 	/* After everything else, so that the seeds of before draw the rest as they did. */
 	if (hd_random_chance(random, 0.4))
 		job->payload = hd_random_chance(random, 0.5) ? HD_DTYPE_FP16 : HD_DTYPE_BF16;
+	if (hd_random_chance(random, 0.25))
+		job->payload = HD_DTYPE_SPARSE32;
 	if (hd_random_chance(random, 0.4))
 		job->pull_payload = hd_random_chance(random, 0.5) ? HD_DTYPE_FP16 : HD_DTYPE_BF16;
 }

@@ -43,6 +43,8 @@ enum worker_phase {
 
 struct buffer {
 	float *data;
+	float *packed; /* of a sparse push: the values of its runs */
+	struct hd_run runs[HD_CHECK_RUNS_MAX];
 	bool used; /* the library reads it */
 	bool ended; /* its push has had its first outcome */
 };

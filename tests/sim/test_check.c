@@ -49,7 +49,11 @@ static void push_at(struct story *story, uint32_t worker, uint32_t round, hd_ver
 	hd_check_push(
 		story->check,
 		&(struct hd_check_pushed
-		){.worker = worker, .round = round, .salt = ++story->salt, .base = base}
+		){.worker = worker,
+		  .round = round,
+		  .salt = ++story->salt,
+		  .base = base,
+		  .bytes = VALUES * sizeof(float)}
 	);
 }
 

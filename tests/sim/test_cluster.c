@@ -24,33 +24,6 @@ static void test_calm(void **state) {
 	assert_int_equal(run.kinds[HD_EVENT_FALLBACK], 0);
 }
 
-/* Where the network is the limit, updates and models of half the size make twice as many. */
-static void test_half_payloads_double_the_rate(void **state) {
-	uint64_t applied[3];
-
-	for (uint8_t dtype = HD_DTYPE_FP32; dtype <= HD_DTYPE_BF16; dtype++) {
-		struct run run;
-
-		prepare(&run);
-		run.scenario.workers = 8;
-		run.scenario.server_link_mbps = 100;
-		run.scenario.job.update_bytes = 262144;
-		run.scenario.job.compute_ms = 1;
-		run.scenario.job.tau_max = 32;
-		run.scenario.job.payload = run.scenario.job.pull_payload = dtype;
-		expect(&run, 20);
-		applied[dtype] = run.result.pushes.applied;
-	}
-	print_message(
-		"applied: %llu in fp32, %llu in fp16, %llu in bf16\n",
-		(unsigned long long)applied[0],
-		(unsigned long long)applied[1],
-		(unsigned long long)applied[2]
-	);
-	assert_true(applied[1] > applied[0] * 17 / 10);
-	assert_true(applied[2] > applied[0] * 17 / 10);
-}
-
 static void test_unscheduled_and_direct(void **state) {
 	struct run run;
 
@@ -275,7 +248,6 @@ static void test_lies_are_seen(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calm),
-		cmocka_unit_test(test_half_payloads_double_the_rate),
 		cmocka_unit_test(test_unscheduled_and_direct),
 		cmocka_unit_test(test_same_seed_same_trace),
 		cmocka_unit_test(test_drawn_seeds_replay),

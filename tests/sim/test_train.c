@@ -216,6 +216,20 @@ static void test_half_payloads(void **state) {
 	}
 }
 
+/* A random part of each gradient: the rest of the model and of its momentum stays as it is. */
+static void test_sparse_payloads(void **state) {
+	struct run run;
+
+	prepare(&run);
+	run.scenario.job.payload = HD_DTYPE_SPARSE32;
+	run.scenario.job.staleness_rule = HD_STALENESS_ADADELAY;
+	run.scenario.job.staleness_c = 2;
+	run.scenario.loss = 0.01;
+	run.scenario.sim.depth = 2;
+	expect(&run, 0.1);
+	hd_curve_fini(&run.curve);
+}
+
 static void test_server_comes_back(void **state) {
 	struct run run;
 
@@ -317,6 +331,7 @@ int main(void) {
 		cmocka_unit_test(test_one_worker_is_plain_sgd),
 		cmocka_unit_test(test_weights_and_faults),
 		cmocka_unit_test(test_half_payloads),
+		cmocka_unit_test(test_sparse_payloads),
 		cmocka_unit_test(test_server_comes_back),
 		cmocka_unit_test(test_until_target),
 		cmocka_unit_test(test_lies_are_seen),

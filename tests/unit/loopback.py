@@ -153,6 +153,13 @@ class Loopback(unittest.TestCase):
         self.check_same_in_16_bits("bf16")
 
     # --- several workers --------------------------------------------------------------------------
+    def test_same_as_local_sparse(self):
+        _, server = self.start_fabric()
+        self.check_same(True, "--payload", "sparse", "--batch", 1)
+        self.end(server)
+        sizes = {event["bytes"] for event in self.events("ps", "committed")}
+        self.assertLess(max(sizes), 4 * (64 * 32 + 32 + 32 * 10 + 10))  # dark pixels, dead units
+
     def test_reaches_target_in_16_bits(self):
         """Updates in bf16, models in fp16: half the bytes, and it still learns."""
         _, server = self.start_fabric()

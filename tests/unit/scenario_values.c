@@ -93,7 +93,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 		[HD_STALENESS_INV_SQRT] = "inverse-sqrt",
 		[HD_STALENESS_ADADELAY] = "adadelay",
 	};
-	static const char *const payloads[] = {"fp32", "fp16", "bf16"};
+	static const char *const payloads[] = {"fp32", "fp16", "bf16", "fixed32", "sparse"};
 	json_t *hidden = json_array();
 	json_t *out;
 

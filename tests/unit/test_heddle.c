@@ -307,6 +307,42 @@ static void test_not_finite(void **state) {
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }
 
+static void test_sparse(void **state) {
+	struct fixture *fixture = *state;
+	struct heddle *fabric = open_job(fixture, "sparse", 0);
+	const struct heddle_run runs[] = {{1, 2}, {VALUES - 1, 1}}, wrong[] = {{1, 2}, {2, 1}};
+	float data[] = {1, 2, 4};
+	struct heddle_sparse update = {runs, 2, data};
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_ticket *ticket = NULL;
+	uint64_t version;
+
+	assert_int_equal(heddle_pull(fabric, fixture->a, NULL, 5000, &version), 0);
+	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), 0);
+	data[0] = 99; /* it was copied */
+	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, 5000, &status), 0);
+	assert_int_equal(status.state, HEDDLE_APPLIED);
+	assert_int_equal(status.bytes, 2 * 8 + 3 * 4);
+	heddle_ticket_free(ticket);
+	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	for (uint64_t i = 0; i < VALUES; i++) {
+		bool touched = i == 1 || i == 2 || i == VALUES - 1;
+
+		assert_int_equal(fixture->a[i] != fixture->b[i], touched);
+	}
+	assert_true(fixture->b[1] - fixture->a[1] > -1.5F * (fixture->a[2] - fixture->b[2]));
+	update.runs = wrong;
+	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), -EINVAL);
+	update.runs = runs;
+	data[2] = NAN;
+	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), -EDOM);
+	assert_non_null(strstr(heddle_last_error(), "is nan"));
+	options.payload = HEDDLE_PAYLOAD_BF16;
+	assert_int_equal(heddle_push_sparse(fabric, &update, version, &options, &ticket), -EINVAL);
+	assert_int_equal(heddle_close(fabric, 2000), 0);
+}
+
 static void test_bad_options(void **state) {
 	struct fixture *fixture = *state;
 	struct heddle_options options = options_of(fixture);
@@ -490,6 +526,7 @@ int main(void) {
 		cmocka_unit_test(test_descriptor),
 		cmocka_unit_test(test_manual_descriptor),
 		cmocka_unit_test(test_not_finite),
+		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_bad_calls),
 		cmocka_unit_test(test_description_differs),

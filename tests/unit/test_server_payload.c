@@ -2,8 +2,10 @@
 /* The server and the types in which updates travel. */
 #include "hd_kernels.h"
 #include "hd_random.h"
+#include "hd_runs.h"
 #include "server_net.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -92,9 +94,95 @@ static void test_half_payloads(void **state) {
 	fake_close(one);
 }
 
+/* Touches what its runs name, the momentum included, and nothing else. */
+static void test_sparse_payloads(void **state) {
+	struct fixture *f = *state;
+	struct fake *one = fake_worker(&f->net, 0);
+	hd_version base = fake_joined(one, &f->spec)->version;
+	const struct hd_sgd sgd = {f->spec.learning_rate, f->spec.momentum, f->spec.weight_decay};
+	/* The second is longer than a chunk. */
+	static const struct hd_run runs[2][2] = {{{0, 1}, {7, 1000}}, {{5, 2}, {2990, 11}}};
+	float *w = malloc(BYTES), *h = calloc(VALUES, sizeof(float)), *g = malloc(BYTES);
+	uint8_t *wire = malloc(BYTES);
+	uint64_t values;
+
+	one->dtype = HD_DTYPE_SPARSE32;
+	hd_jobspec_initialize(&f->spec, w);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t bytes = hd_runs_bytes(runs[i], 2, HD_CHUNK_BYTES_DEFAULT);
+		const float *x = g;
+
+		update(g, 0, i + 1);
+		hd_runs_encode(runs[i], 2, g, 1, HD_CHUNK_BYTES_DEFAULT, wire);
+		assert_int_equal(
+			fake_push_direct(one, i + 1, base, wire, bytes / 4)->outcome,
+			HD_OUTCOME_APPLIED
+		);
+		assert_int_equal(net_event(&f->net, HD_EVENT_COMMITTED, i)->bytes, bytes);
+		for (size_t k = 0; k < 2; k++) {
+			uint64_t first = runs[i][k].first, count = runs[i][k].count;
+
+			hd_sgd_apply_scalar(w + first, h + first, x, count, &sgd);
+			x += count;
+		}
+	}
+	assert_memory_equal(hd_server_model(f->net.server, one->job, &values), w, BYTES);
+	assert_memory_equal(hd_server_momentum(f->net.server, one->job), h, BYTES);
+	free(w);
+	free(h);
+	free(g);
+	free(wire);
+	fake_close(one);
+}
+
+static void
+fails(struct fake *one, uint32_t round, hd_version base, const void *wire, enum hd_reason reason) {
+	const struct hd_msg_outcome *outcome;
+
+	one->dtype = HD_DTYPE_SPARSE32;
+	outcome = fake_push_direct(one, round, base, wire, 4);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_FAILED);
+	assert_int_equal(outcome->reason, reason);
+}
+
+static void test_broken_sparse_payloads(void **state) {
+	struct fixture *f = *state;
+	struct fake *one = fake_worker(&f->net, 0);
+	hd_version base = fake_joined(one, &f->spec)->version;
+	float *initial = malloc(BYTES);
+	uint64_t values;
+	struct {
+		uint64_t header;
+		float x[2];
+	} wire = {VALUES | UINT64_C(2) << 40, {1, 2}};
+
+	hd_jobspec_initialize(&f->spec, initial);
+	fails(one, 1, base, &wire, HD_REASON_REFUSED); /* beyond the model */
+	wire.header = 5 | UINT64_C(3) << 40;
+	fails(one, 2, base, &wire, HD_REASON_REFUSED); /* more values than there are */
+	wire.header = 0;
+	fails(one, 3, base, &wire, HD_REASON_REFUSED);
+	wire.header = 5 | UINT64_C(2) << 40;
+	wire.x[1] = INFINITY;
+	fails(one, 4, base, &wire, HD_REASON_NOT_FINITE);
+	/* Sizes that no sparse update has. */
+	fake_request_push(one, 5, 1, base, 8);
+	assert_int_equal(fake_outcome(one, 5)->reason, HD_REASON_REFUSED);
+	fake_request_push(one, 6, 1, base, 14);
+	assert_int_equal(fake_outcome(one, 6)->reason, HD_REASON_REFUSED);
+	fake_request_push(one, 7, 1, base, BYTES + 4);
+	assert_int_equal(fake_outcome(one, 7)->reason, HD_REASON_REFUSED);
+	assert_memory_equal(hd_server_model(f->net.server, one->job, &values), initial, BYTES);
+	assert_int_equal(net_events(&f->net, HD_EVENT_COMMITTED), 0);
+	free(initial);
+	fake_close(one);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_half_payloads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sparse_payloads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_broken_sparse_payloads, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("server-payload", tests, NULL, NULL);

@@ -252,6 +252,29 @@ int heddle_push(
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 );
+/* Values first .. first + count - 1 of the model, tensor after tensor. */
+struct heddle_run {
+	uint64_t first, count;
+};
+/* An update of some values: those of the runs, which ascend and are disjoint; data has them run after run. */
+struct heddle_sparse {
+	const struct heddle_run *runs;
+	size_t run_count;
+	const float *data;
+};
+
+/*
+ * Hands over a sparse update. Only the values that it names are touched at the server: the momentum and the weights of the others
+ * neither move nor decay. Errors as heddle_push(), and -EINVAL (runs; payload other than FP32), -E2BIG (more
+ * bytes than a dense update: push that instead). Borrowed data and runs stay until status.released.
+ */
+int heddle_push_sparse(
+	struct heddle *fabric,
+	const struct heddle_sparse *update,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	struct heddle_ticket **ticket
+);
 /* Fetches the model, exactly one version of it, into data, whose contents are undefined until the
  * ticket has ended. Errors as heddle_push() but -EDOM. */
 int heddle_pull_start(

@@ -20,6 +20,7 @@ struct train_options {
 	enum heddle_staleness staleness;
 	enum heddle_payload payload, pull_payload;
 	double compute_ms, seconds, target;
+	bool sparse; /* pushes what is not 0 of a gradient */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;
 };

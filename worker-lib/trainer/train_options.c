@@ -21,7 +21,7 @@ static const char help[]
 	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
 	  "  --tau-max N                    bound of an update's delay (16)\n"
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
-	  "  --payload fp32|fp16|bf16       type in which updates travel (fp32)\n"
+	  "  --payload fp32|fp16|bf16|sparse  type in which updates travel; sparse: what is not 0 (fp32)\n"
 	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
@@ -270,7 +270,8 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	case OPT_STALENESS:
 		return parse_staleness(options, text);
 	case OPT_PAYLOAD:
-		return parse_payload("payload", text, &options->payload);
+		options->sparse = strcmp(text, "sparse") == 0;
+		return options->sparse || parse_payload("payload", text, &options->payload);
 	case OPT_PULL_PAYLOAD:
 		return parse_payload("pull-payload", text, &options->pull_payload);
 	case OPT_SYNCHRONOUS:

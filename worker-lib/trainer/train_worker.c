@@ -9,6 +9,7 @@
  */
 #include "hd_kernels.h"
 #include "train_report.h"
+#include "train_sparse.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct worker {
 	struct heddle *fabric;
 	uint64_t version; /* of params; 0: none yet */
 	float *grad[PUSHES_MAX];
+	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 };
@@ -60,11 +62,32 @@ static int compute(struct train *train, float *grad, struct train_report *report
 /* --- local ---------------------------------------------------------------------------------- */
 
 /* What the server does with an update that has travelled. */
-static void step(struct train *train, float *momentum, const float *grad, uint16_t *half) {
+static void
+step(struct train *train,
+     float *momentum,
+     const float *grad,
+     uint16_t *half,
+     struct train_sparse *sparse) {
 	const struct train_options *options = &train->options;
+	const float *x = sparse->data;
 	const struct hd_sgd sgd = {options->rate, options->momentum, options->decay};
 	uint8_t dtype = (uint8_t)options->payload;
 
+	if (options->sparse && train_sparse_pack(sparse, grad, train->values)) {
+		for (size_t i = 0; i < sparse->run_count; i++) {
+			const struct heddle_run *run = &sparse->runs[i];
+
+			(void)hd_sgd_apply(
+				train->params + run->first,
+				momentum + run->first,
+				x,
+				run->count,
+				&sgd
+			);
+			x += run->count;
+		}
+		return;
+	}
 	if (!hd_dtype_is_half(dtype)) {
 		(void)hd_sgd_apply(train->params, momentum, grad, train->values, &sgd);
 		return;
@@ -76,12 +99,13 @@ static void step(struct train *train, float *momentum, const float *grad, uint16
 int train_local(struct train *train) {
 	const struct train_options *options = &train->options;
 	struct train_report report = {.role = "local"};
+	struct train_sparse sparse = {0};
 	float *grad = malloc(train->values * sizeof(float));
 	float *momentum = calloc(train->values, sizeof(float));
 	uint16_t *half = malloc(train->values * sizeof(uint16_t));
 	int status = EX_OK;
 
-	if (!grad || !momentum || !half
+	if (!grad || !momentum || !half || train_sparse_init(&sparse, train->values) < 0
 	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
 		    < 0)
 		status = train_fail(EX_OSERR, "no memory");
@@ -89,12 +113,13 @@ int train_local(struct train *train) {
 		status = train_fail(EX_USAGE, "%s", heddle_last_error());
 	while (status == EX_OK && !train_enough(train, report.steps)) {
 		status = compute(train, grad, &report);
-		step(train, momentum, grad, half);
+		step(train, momentum, grad, half, &sparse);
 	}
 	report.version = report.steps;
 	if (status == EX_OK)
 		status = train_report_write(train, &report);
 	hd_sampler_fini(&train->sampler);
+	train_sparse_fini(&sparse);
 	free(half);
 	free(momentum);
 	free(grad);
@@ -217,6 +242,27 @@ static void progress(struct worker *worker) {
 		report->delay_mean);
 }
 
+static int
+begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_options *options) {
+	struct train_sparse *sparse = &worker->sparse[slot];
+	const float *grad = worker->grad[slot];
+	struct heddle_sparse update = {.runs = sparse->runs, .data = sparse->data};
+	int rc = -E2BIG;
+
+	if (worker->train->options.sparse
+	    && train_sparse_pack(sparse, grad, worker->train->values)) {
+		update.run_count = sparse->run_count;
+		rc = heddle_push_sparse(
+			worker->fabric, &update, worker->version, options, &worker->ticket[slot]
+		);
+	}
+	if (rc == -E2BIG)
+		rc = heddle_push(
+			worker->fabric, grad, worker->version, options, &worker->ticket[slot]
+		);
+	return rc;
+}
+
 static int push(struct worker *worker, uint32_t slot) {
 	struct heddle_push_options lend = HEDDLE_PUSH_OPTIONS_INIT;
 	struct heddle_status status = HEDDLE_STATUS_INIT;
@@ -224,9 +270,7 @@ static int push(struct worker *worker, uint32_t slot) {
 
 	lend.borrow = 1;
 	lend.payload = worker->train->options.payload;
-	rc = heddle_push(
-		worker->fabric, worker->grad[slot], worker->version, &lend, &worker->ticket[slot]
-	);
+	rc = begin_push(worker, slot, &lend);
 	if (rc < 0)
 		return rc;
 	worker->report.pushed++;
@@ -337,6 +381,8 @@ static int begin(struct worker *worker) {
 		worker->grad[i] = malloc(train->values * sizeof(float));
 		if (!worker->grad[i])
 			return train_fail(EX_OSERR, "no memory for gradients");
+		if (options->sparse && train_sparse_init(&worker->sparse[i], train->values) < 0)
+			return train_fail(EX_OSERR, "no memory for gradients");
 	}
 	return EX_OK;
 }
@@ -357,6 +403,7 @@ int train_worker(struct train *train) {
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
 		if (worker.ticket[i])
 			take_result(&worker, i);
+		train_sparse_fini(&worker.sparse[i]);
 		free(worker.grad[i]);
 	}
 	worker.report.version = HEDDLE_VERSION_COUNTER(worker.version);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps of the optimizer on the model, a call's share at a time. */
+#include "hd_kernels.h"
+#include "hd_runs.h"
+#include "hd_server_internal.h"
+
+#include <assert.h>
+
+#define HD_RUN_WORK 16 /* values that could be applied in the time that a run's start costs */
+
+/* Who reads the buffer goes on reading it: then the step goes into the spare one. */
+static struct hd_buffer *hd_apply_target(struct hd_buffer *buffer, struct hd_buffer **spare) {
+	struct hd_buffer *copy = *spare;
+
+	if (buffer->refs == 1) {
+		return buffer;
+	}
+	assert(copy != NULL);
+	*spare = NULL;
+	return copy;
+}
+
+void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
+	assert(hd_commit_bound(job, in->base) == HD_REASON_NONE);
+	job->apply = (struct hd_apply){
+		.in = in,
+		.model = hd_apply_target(job->model, &job->spare[0]),
+		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
+	};
+}
+
+/* Values of the old model come along where the step goes into other buffers. */
+static void hd_apply_copy(struct hd_job *job, uint64_t at, uint64_t count) {
+	struct hd_apply *apply = &job->apply;
+
+	if (apply->model != job->model) {
+		memcpy(apply->model->data + at, job->model->data + at, count * sizeof(float));
+	}
+	if (apply->momentum != job->momentum) {
+		memcpy(apply->momentum->data + at, job->momentum->data + at, count * sizeof(float));
+	}
+}
+
+static struct hd_sgd hd_apply_sgd(const struct hd_job *job) {
+	return (struct hd_sgd){
+		.learning_rate = job->spec.learning_rate,
+		.momentum = job->spec.momentum,
+		.decay = job->spec.weight_decay,
+	};
+}
+
+static void hd_spend(struct hd_server *server, uint64_t values) {
+	server->step_left -= values < server->step_left ? values : server->step_left;
+}
+
+/* One chunk's runs, which were checked when it came. Returns the values that it was as much work as. */
+static uint64_t hd_apply_chunk(struct hd_job *job, const uint8_t *chunk, size_t bytes) {
+	const struct hd_sgd sgd = hd_apply_sgd(job);
+	struct hd_apply *apply = &job->apply;
+	struct hd_runs_cursor cursor;
+	uint64_t work = 0;
+	struct hd_run run;
+	const float *x;
+
+	hd_runs_begin(&cursor, chunk, bytes, job->values);
+	while (hd_runs_next(&cursor, &run, &x) > 0) {
+		hd_sgd_apply(
+			apply->model->data + run.first,
+			apply->momentum->data + run.first,
+			x,
+			run.count,
+			&sgd
+		);
+		work += run.count + HD_RUN_WORK;
+	}
+	return work;
+}
+
+/* Only what the runs name is touched: neither the momentum nor the weights of the rest decay. */
+static bool hd_apply_runs(struct hd_server *server, struct hd_job *job) {
+	struct hd_apply *apply = &job->apply;
+	bool copies = apply->model != job->model || apply->momentum != job->momentum;
+	uint64_t count = job->values - apply->done;
+
+	if (copies && count > 0) {
+		count = count < server->step_left ? count : server->step_left;
+		hd_apply_copy(job, apply->done, count);
+		hd_spend(server, count);
+		apply->done += count;
+	}
+	while (server->step_left > 0 && apply->read < apply->in->bytes) {
+		const uint8_t *chunk = (const uint8_t *)apply->in->buffer->data + apply->read;
+		uint64_t left = apply->in->bytes - apply->read;
+		uint32_t full = hd_recv_chunk_bytes(apply->in->recv);
+		size_t bytes = left < full ? (size_t)left : full;
+
+		hd_spend(server, hd_apply_chunk(job, chunk, bytes));
+		apply->read += bytes;
+	}
+	return apply->read == apply->in->bytes;
+}
+
+bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
+	struct hd_apply *apply = &job->apply;
+	uint64_t at = apply->done, count = job->values - at;
+	float *model = apply->model->data + at, *momentum = apply->momentum->data + at;
+	const struct hd_sgd sgd = hd_apply_sgd(job);
+
+	server->stats.steps++;
+	if (apply->in->dtype == HD_DTYPE_SPARSE32) {
+		return hd_apply_runs(server, job);
+	}
+	count = count < server->step_left ? count : server->step_left;
+	hd_apply_copy(job, at, count);
+	if (hd_dtype_is_half(apply->in->dtype)) {
+		const uint16_t *half = (const void *)apply->in->buffer->data;
+
+		hd_sgd_apply_half(apply->in->dtype, model, momentum, half + at, count, &sgd);
+	} else {
+		hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
+	}
+	hd_spend(server, count);
+	apply->done += count;
+	return apply->done == job->values;
+}
+
+static void hd_apply_swap(
+	struct hd_server *server,
+	struct hd_job *job,
+	struct hd_buffer **buffer,
+	struct hd_buffer *written
+) {
+	if (*buffer != written) {
+		hd_buffer_put(server, job, *buffer);
+		*buffer = written;
+		server->stats.copies++;
+	}
+}
+
+void hd_apply_fini(struct hd_server *server, struct hd_job *job) {
+	struct hd_apply *apply = &job->apply;
+
+	if (apply->model != NULL && apply->model != job->model) {
+		hd_buffer_put(server, job, apply->model);
+	}
+	if (apply->momentum != NULL && apply->momentum != job->momentum) {
+		hd_buffer_put(server, job, apply->momentum);
+	}
+	*apply = (struct hd_apply){0};
+}
+
+void hd_apply_take(struct hd_server *server, struct hd_job *job) {
+	hd_apply_swap(server, job, &job->model, job->apply.model);
+	hd_apply_swap(server, job, &job->momentum, job->apply.momentum);
+	job->apply = (struct hd_apply){0};
+}
