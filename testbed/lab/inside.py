@@ -41,6 +41,8 @@ def one(net, programs, setting, options, job, directory):
         "directory": directory, "say": lambda line: print(f"   {line}", flush=True)})
     try:
         record = runner.execute()
+        if options["trace"]:
+            write_trace(programs, directory, options["trace_path"])
     finally:
         if options["keep"]:
             shutil.copytree(directory, pathlib.Path(options["keep"]) / directory.name, dirs_exist_ok=True)
@@ -49,6 +51,21 @@ def one(net, programs, setting, options, job, directory):
         record["valid"] = not record["problems"]
     report.line(record)
     return runner, record
+
+
+def trace_path(path, job, alone):
+    """FILE, or for one of several runs FILE with mode and seed before its ending."""
+    path = pathlib.Path(path)
+    return path if alone else path.with_name(f"{path.stem}-{job[0]}-seed{job[1]}{path.suffix}")
+
+
+def write_trace(programs, directory, path):
+    """The run's event logs as spans."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    logs = sorted(str(log) for log in directory.glob("events-*.jsonl"))
+    subprocess.run([programs["heddle-trace"], "--topology", str(directory / "topology.json"), "--output", str(path), *logs],
+                   check=True, stdin=subprocess.DEVNULL)
+    print(f"   trace: {path}")
 
 
 def save(options, records):
@@ -73,6 +90,8 @@ def run_all(options, setting, base):
         for number, job in enumerate(todo, 1):
             directory = base / f"{number:03d}-{job[0]}-seed{job[1]}"
             print(f"== {number} of {len(todo)}: {job[0]}, seed {job[1]}, learning rate {job[2]}", flush=True)
+            if options["trace"]:
+                options = {**options, "trace_path": trace_path(options["trace"], job, len(todo) == 1)}
             runner, record = one(net, programs, setting, options, job, directory)
             records.append(record)
             pictures.setdefault(job[0], runner)  # the first run of each mode is drawn

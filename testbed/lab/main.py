@@ -43,6 +43,8 @@ def parse(arguments):
                         help=f"search each mode's best learning rate in {list(rates.GRID)}, and store it")
     parser.add_argument("--driver", choices=("dpdk", "udp"),
                         help="what controller and server run on (dpdk where this build has it)")
+    parser.add_argument("--trace", metavar="FILE", help="write spans for Perfetto and chrome://tracing; of several runs "
+                        "each has its mode and seed in the file's name")
     parser.add_argument("--keep", metavar="DIR", help="keep logs and events of every run")
     parser.add_argument("--build", default="build/gcc", help=argparse.SUPPRESS)
     options = vars(parser.parse_args(arguments))
@@ -64,11 +66,11 @@ def main():
     if why:
         print(f"demo: {why}", file=sys.stderr)
         return EX_UNAVAILABLE
-    for field in ("json", "out", "keep", "build"):
+    for field in ("json", "out", "trace", "keep", "build"):
         if options[field]:
             options[field] = os.path.abspath(options[field])
     pathlib.Path(options["out"]).mkdir(parents=True, exist_ok=True)
-    used = [options[field] for field in ("json", "out", "keep", "build") if options[field]]
+    used = [options[field] for field in ("json", "out", "trace", "keep", "build") if options[field]]
     return sandbox.run([sys.executable, "-m", "lab.inside", json.dumps(options)], [*used, __file__])
 
 

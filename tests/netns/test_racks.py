@@ -5,12 +5,17 @@ no more, all of it planned by a controller that was told of the trunk but not wh
 
 usage: test_racks.py BUILD_DIR"""
 import json
+import pathlib
 import sys
 import tempfile
 
 import demo_run
 import pen  # also makes the demo's own modules known
 from lab import network, scenario
+
+sys.path.insert(0, str(pen.ROOT / "tests/unit"))
+
+import trace_format  # noqa: E402
 
 WORKERS = 4  # of --quick: two a rack
 SLACK = 1.1  # tbf's burst, and what was queued before the first chunk was seen
@@ -37,17 +42,33 @@ def check_trunk(setting, directory):
     assert max(best[0], best[1]) > carries * SLACK, "the trunk is not what holds the others back"
 
 
+def check_trace(path, directory):
+    """Spans of real processes: each of an event, on the links that the transfer crossed."""
+    by_phase = trace_format.check(json.loads(path.read_text()))
+    events = trace_format.read_log(directory.glob("events-*.jsonl"))
+    counts = trace_format.counts(events)
+    names = [e["name"] for e in by_phase["X"]]
+    assert names.count("push") == counts["pushed"] and names.count("commit") == counts["committed"]
+    assert len(by_phase["s"]) == counts["committed"] > 0
+    tracks = {e["tid"]: e["args"]["name"] for e in by_phase["M"] if e["name"] == "thread_name"}
+    crossed = {e["args"]["worker"] for e in by_phase["X"]
+               if tracks[e["tid"]].startswith("s2>s1") and " push " in e["name"]}
+    assert crossed == {2, 3}, crossed
+
+
 def main():
     pen.need_namespaces()
     setting = scenario.load("two-racks")
     with tempfile.TemporaryDirectory(prefix="heddle-racks-test-") as folder:
+        trace = pathlib.Path(folder) / "trace.json"
         _, (record,), (directory,) = demo_run.run(sys.argv[1], folder, "--scenario", "two-racks", "--quick",
-                                                  "--modes", "scheduled")
+                                                  "--modes", "scheduled", "--trace", trace)
         topology = json.loads((directory / "topology.json").read_text())
         assert topology["switches"] == ["s1", "s2"] and ["s1", "s2"] in topology["links"], topology
         demo_run.check_counts(record, directory)
         demo_run.check_granted(record)
         check_trunk(setting, directory)
+        check_trace(trace, directory)
 
 
 if __name__ == "__main__":
