@@ -180,6 +180,16 @@ static void hd_server_settle(struct hd_turn *turn) {
 	hd_pulls_poll(turn);
 }
 
+static void hd_server_train(struct hd_turn *turn, const struct hd_packet *packet) {
+	struct hd_server *server = turn->server;
+	struct hd_message message = {.kind = HD_MSG_PROBED};
+
+	if (hd_trains_packet(&server->trains, turn->now, packet, &message.probed)
+	    && server->controller != NULL) {
+		hd_controller_send(turn, &message);
+	}
+}
+
 static void hd_server_packet(struct hd_turn *turn, const struct hd_packet *packet) {
 	struct hd_server *server = turn->server;
 	uint8_t version;
@@ -187,6 +197,9 @@ static void hd_server_packet(struct hd_turn *turn, const struct hd_packet *packe
 	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
 	case HD_PACKET_CHUNK:
 		hd_assembly_chunk(turn, packet);
+		break;
+	case HD_PACKET_TRAIN:
+		hd_server_train(turn, packet);
 		break;
 	case HD_PACKET_CONTROL:
 	case HD_PACKET_HELLO:

@@ -28,6 +28,7 @@
 #include "hd_send.h"
 #include "hd_server.h"
 #include "hd_server_timers.h"
+#include "hd_train.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -279,6 +280,7 @@ struct hd_server {
 	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
 	uint64_t step_left; /* values that this call may still apply */
 	bool unfinished; /* it was not enough: the next tick goes on */
+	struct hd_trains trains;
 	struct hd_server_stats stats;
 };
 

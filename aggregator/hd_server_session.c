@@ -123,6 +123,9 @@ static void hd_server_from_controller(struct hd_turn *turn, const struct hd_mess
 	case HD_MSG_VOID:
 		hd_push_void(turn, &message->void_);
 		break;
+	case HD_MSG_PROBE:
+		hd_trains_probe(&turn->server->trains, turn->now, &message->probe, turn->sink);
+		break;
 	default:
 		turn->server->stats.refused_messages++;
 		break;

@@ -180,6 +180,8 @@ static void dispatch(
 		ctl_state(c, node, &m->state, s);
 	else if (m->kind == HD_MSG_INFLIGHT && server)
 		ctl_inflight(c, node, &m->inflight, s);
+	else if (m->kind == HD_MSG_PROBED && (worker || server))
+		ctl_probed(c, node, &m->probed);
 	else if (m->kind == HD_MSG_LOAD && node->role == HD_ROLE_MONITOR)
 		ctl_load(c, node, &m->load, s);
 	else if (m->kind == HD_MSG_LEAVE && (worker || server))
@@ -224,6 +226,7 @@ static void on_message(
 	case HD_MSG_INFLIGHT:
 	case HD_MSG_LEAVE:
 	case HD_MSG_LOAD:
+	case HD_MSG_PROBED:
 		dispatch(c, node, message, sink);
 		break;
 	default:
@@ -293,7 +296,7 @@ int hd_controller_create(
 	config_defaults(&c->config);
 	(void)snprintf(c->name, sizeof(c->name), "%s", config->name);
 	c->config.name = c->name;
-	c->plan_at = c->check_at = HD_NEVER;
+	c->plan_at = c->check_at = c->probe_at = HD_NEVER;
 	TAILQ_INIT(&c->nodes);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->open);
@@ -379,6 +382,8 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		if (c->open_count)
 			ctl_check_by(c, c->now + CTL_CHECK_NS);
 	}
+	if (c->now >= c->probe_at)
+		ctl_probe(c, sink);
 	if (c->now >= c->plan_at)
 		ctl_round(c, sink);
 	while (c->doomed_count)
@@ -418,7 +423,7 @@ static void controller_tick(void *core, hd_ns now, struct hd_sink *sink) {
 
 static hd_ns controller_deadline(const void *core) {
 	const struct hd_controller *c = core;
-	hd_ns at = hd_ns_min(c->plan_at, c->check_at);
+	hd_ns at = hd_ns_min(hd_ns_min(c->plan_at, c->check_at), c->probe_at);
 
 	return hd_ns_min(at, hd_endpoint_deadline(c->endpoint));
 }

@@ -12,6 +12,7 @@
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
  *   hd_controller_sample.c     ended transfers, and what ran beside them, into the view
  *   hd_controller_load.c       link monitors' messages into the view
+ *   hd_controller_probe.c      packet trains over idle links, and what they measured
  *   hd_controller_table.c      the shell's tables: filters and pages
  *   hd_controller_rows.c       their rows: nodes, jobs, links, transfers, drops
  *   hd_controller_show.c       and: estimates, staleness, plan, settings, counters
@@ -25,6 +26,7 @@
 #define HD_CONTROLLER_CORE_H
 
 #include "hd_controller.h"
+#include "hd_controller_probe.h"
 #include "hd_endpoint.h"
 #include "hd_plan.h"
 #include "hd_stat_groups.h"
@@ -241,6 +243,8 @@ struct ctl_past {
 	C(overruns, "transfers", "transfers later than their reservation")                         \
 	C(replaced, "reservations", "moved in the books: late, early, or a lower estimate")        \
 	C(samples, "samples", "completed transfers fed to the estimate")                           \
+	C(probes, "trains", "packet trains asked for")                                             \
+	C(probed, "trains", "of these, reported")                                                  \
 	C(loads, "messages", "reports of link monitors taken")                                     \
 	C(shows, "messages", "tables asked for by shells")                                         \
 	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
@@ -262,6 +266,7 @@ struct ctl_scratch {
 	uint32_t item_capacity, busy_capacity, link_capacity;
 	struct hd_plan_item *items;
 	struct ctl_transfer **item_transfer;
+	struct ctl_link_probe *link_probe; /* [link_capacity] */
 	bool *grant; /* [item_capacity] by entry */
 	uint32_t *behind; /* [item_capacity] by entry: transfers of ours queued behind it */
 	struct hd_plan_busy *busy;
@@ -302,7 +307,9 @@ struct hd_controller {
 	struct ctl_transfers pending, open;
 	struct ctl_bucket *by_key, *by_token; /* [CTL_BUCKETS] */
 	uint32_t *link_use; /* pending and open transfers on each link */
-	hd_ns plan_at, last_plan, check_at;
+	hd_ns plan_at, last_plan, check_at, probe_at;
+	uint32_t probe_count, probe_turn;
+	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */
 	const char *plan_error; /* the planner's last refusal */
 	bool paused; /* by the operator: nothing is granted */
 	uint32_t drained_count;
@@ -503,14 +510,14 @@ void ctl_sample_add(
 /* Hands the view every sample whose companions have ended too. */
 void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink);
 
-/* --- hd_controller_load.c -------------------------------------------------------------------- */
+/* --- hd_controller_load.c --------------------------------------------- */
 void ctl_load(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct hd_msg_load *message,
 	struct hd_sink *sink
 );
-/* How many flows ours stand for on a link: the transfers that want it now, at least 1. */
+/* The flows that ours stand for on a link: transfers that want it, >= 1. */
 double ctl_link_weight(const struct hd_controller *c, uint32_t link);
 
 /* --- hd_controller_report.c ----------------------------------------------------------------- */

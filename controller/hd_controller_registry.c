@@ -307,6 +307,7 @@ void ctl_register(
 	}
 	node_common(c, node, m);
 	node->host_index = host;
+	c->probe_at = hd_ns_min(c->probe_at, c->now);
 	c->counters.registered++;
 	ctl_event(
 		sink,

@@ -97,6 +97,7 @@ void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t
 
 static void path_use(struct hd_controller *c, const struct ctl_transfer *t, bool add) {
 	for (uint8_t i = 0; i < t->path_count; i++) {
+		c->scratch.link_probe[t->path[i]].used = c->now;
 		if (add)
 			c->link_use[t->path[i]]++;
 		else

@@ -51,12 +51,14 @@ int ctl_scratch_links(struct hd_controller *c) {
 	    || grow((void **)&s->link_queued, count, sizeof(*s->link_queued))
 	    || grow((void **)&s->link_behind, count, sizeof(*s->link_behind))
 	    || grow((void **)&s->capacity, count, sizeof(*s->capacity))
+	    || grow((void **)&s->link_probe, count, sizeof(*s->link_probe))
 	    || grow((void **)&c->link_use, count, sizeof(*c->link_use)))
 		return -ENOMEM;
 	for (uint32_t i = old; i < count; i++) {
 		s->link_busy[i] = HD_PLAN_NONE;
 		s->capacity[i] = 0;
 		c->link_use[i] = 0;
+		s->link_probe[i] = (struct ctl_link_probe){.partner = -1};
 	}
 	s->link_capacity = count;
 	return 0;
@@ -86,6 +88,7 @@ void ctl_scratch_fini(struct ctl_scratch *s) {
 	free(s->link_busy);
 	free(s->link_queued);
 	free(s->link_behind);
+	free(s->link_probe);
 	free(s->capacity);
 }
 

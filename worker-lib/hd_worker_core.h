@@ -21,6 +21,7 @@
 #include "hd_endpoint.h"
 #include "hd_recv.h"
 #include "hd_send.h"
+#include "hd_train.h"
 #include "hd_worker.h"
 
 #include <sys/queue.h>
@@ -106,6 +107,7 @@ struct hd_worker {
 	hd_ns linger_until;
 	bool observe_due;
 
+	struct hd_trains trains;
 	struct hd_path path; /* to path_peer */
 	struct hd_addr path_peer;
 
@@ -238,6 +240,11 @@ void worker_on_pull_state(
 	const struct hd_msg_pull_state *state
 );
 void worker_on_chunk(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_packet *packet
+);
+void worker_on_train(
 	struct hd_worker *worker,
 	const struct context *ctx,
 	const struct hd_packet *packet

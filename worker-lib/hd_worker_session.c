@@ -285,12 +285,27 @@ static void on_message(
 		on_server_message(worker, &ctx, message);
 	else if (message->kind == HD_MSG_REGISTERED)
 		on_registered(worker, &ctx, &message->registered);
+	else if (message->kind == HD_MSG_PROBE)
+		hd_trains_probe(&worker->trains, now, &message->probe, sink);
 	else if (message->kind == HD_MSG_EXPECT)
 		worker_on_expect(worker, &ctx, &message->expect);
 	else if (message->kind == HD_MSG_VOID && message->void_.job == worker->job)
 		worker_on_controller_void(worker, &ctx, message->void_.token);
 	else
 		worker->stats.late_messages++;
+}
+
+void worker_on_train(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_packet *packet
+) {
+	struct hd_message message = {.kind = HD_MSG_PROBED};
+
+	/* A full queue loses the measurement, and whoever wants it asks again. */
+	if (hd_trains_packet(&worker->trains, ctx->now, packet, &message.probed)
+	    && worker->controller)
+		(void)hd_session_send(worker->controller, &message, ctx->now, ctx->sink);
 }
 
 const struct hd_endpoint_ops worker_endpoint_ops = {

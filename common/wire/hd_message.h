@@ -20,6 +20,7 @@
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
+ *   C -> W,S      PROBE;  receiver of the train -> C  PROBED
  *   monitor -> C  REGISTER -> REGISTERED;  LOAD (unnumbered)
  *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
  *   T -> S        SHOW -> TABLE | REFUSE
@@ -189,6 +190,13 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_INFLIGHT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)
+/* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
+ * sender. */
+#define HD_FIELDS_PROBE(F) \
+	F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
+/* The receiver of a train: `packets` came in `duration_ns` after the first that counts,
+ * at so many different `moments`: few mean that the receiver was asleep, or the way is fast. */
+#define HD_FIELDS_PROBED(F) F(u64, token) F(u16, packets) F(u16, moments) F(u64, duration_ns)
 /* What passed a host's network card in the last `interval_ns`, both ways: `out` leaves the host. Bytes of
  * frames: the fabric's own, everybody else's, and of both what passed while ours flowed, for `busy_ns` in all. `elastic`: the sum and number of others' fast flows (at least a quarter of
  * the fastest), each at its recent peak; `steady`: the rest. Unnumbered: the next one makes up for a loss. */
@@ -214,9 +222,10 @@ typedef struct hd_ranges hd_ranges;
 	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
-	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(LOAD, load, 54) \
+	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(PROBE, probe, 51) M(LOAD, load, 54) \
+	M(PROBED, probed, 55) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
-/* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 51 PROBE, 52 SLOTS, 53 COPY. */
+/* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 52 SLOTS, 53 COPY. */
 
 /* clang-format on */
 

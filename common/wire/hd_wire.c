@@ -130,6 +130,29 @@ int hd_chunk_decode(
 	return 0;
 }
 
+void hd_train_encode(const struct hd_train_header *header, uint8_t *data) {
+	put_prefix(data, HD_PACKET_TRAIN, 0);
+	hd_put16(data + 4, header->index);
+	hd_put16(data + 6, header->count);
+	hd_put64(data + 8, header->token);
+}
+
+int hd_train_decode(const uint8_t *data, size_t bytes, struct hd_train_header *header) {
+	struct hd_train_header h;
+	uint8_t version;
+
+	if (bytes < HD_TRAIN_HEADER_BYTES
+	    || hd_packet_classify(data, bytes, &version) != HD_PACKET_TRAIN)
+		return -EBADMSG;
+	h.index = hd_get16(data + 4);
+	h.count = hd_get16(data + 6);
+	h.token = hd_get64(data + 8);
+	if (h.index >= h.count || h.token == 0)
+		return -EBADMSG;
+	*header = h;
+	return 0;
+}
+
 void hd_control_encode(const struct hd_control_header *header, uint8_t *data) {
 	put_prefix(data, header->type, header->flags);
 	hd_put32(data + AT_CONTROL(session), header->session);

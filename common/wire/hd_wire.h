@@ -29,13 +29,14 @@
 #define HD_CHUNK_HEADER_BYTES 56
 #define HD_CONTROL_HEADER_BYTES 32
 #define HD_TAG_BYTES 16
+#define HD_TRAIN_HEADER_BYTES 16
 
 enum hd_packet_type {
 	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
 	HD_PACKET_RESULT = 2, /* reserved: switch or aggregator -> worker */
 	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
 	HD_PACKET_HELLO = 4, /* HELLO, WELCOME and REFUSE, authenticated with the node key */
-	HD_PACKET_TRAIN = 5 /* reserved: bandwidth probe */
+	HD_PACKET_TRAIN = 5 /* of a packet train: worker or server -> worker or server */
 };
 
 enum hd_chunk_flag {
@@ -88,6 +89,12 @@ struct hd_control_header {
 	uint32_t ack_mask;
 };
 
+/* magic:16 version:4 type:4 flags:8, index:16 count:16, token:64, then anything. */
+struct hd_train_header {
+	uint16_t index, count; /* index < count */
+	uint64_t token;
+};
+
 /* Looks at the first bytes only. Returns the type, -EBADMSG (not ours: magic, length) or
  * -EPROTONOSUPPORT (ours, of another version: *version is set then too). */
 int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version);
@@ -104,6 +111,11 @@ int hd_chunk_decode(
 	const uint8_t **payload,
 	size_t *payload_bytes
 );
+
+/* Writes HD_TRAIN_HEADER_BYTES. */
+void hd_train_encode(const struct hd_train_header *header, uint8_t *data);
+/* 0 with *header set, or -EBADMSG: short, wrong type, index beyond count, token 0. */
+int hd_train_decode(const uint8_t *data, size_t bytes, struct hd_train_header *header);
 
 /* Writes HD_CONTROL_HEADER_BYTES. */
 void hd_control_encode(const struct hd_control_header *header, uint8_t *data);

@@ -20,8 +20,6 @@
 #define VIEW_BYTES_MIN 32768
 /* Samples within 10 % of what was predicted are explained by the prediction. */
 #define VIEW_TOLERANCE 0.9
-/* Up to here above the estimate a sample only smooths it. */
-#define VIEW_JITTER 1.15
 /* A shortfall of less than this is a small one. */
 #define VIEW_SMALL 0.75
 /* Transfers that share a link use it less well than one alone: full with this much of its estimate. */
@@ -33,8 +31,10 @@ struct link_state {
 	double capacity_bps; /* known: the estimate; else the most that it was seen to carry */
 	double spread_bps;
 	hd_ns updated;
+	hd_ns proven; /* when it last was the limit */
 	hd_ns carried; /* when it last carried about its estimate */
 	uint32_t samples;
+	struct hd_view_passages passages;
 	double short_bps; /* what the last of these saw on it */
 	uint32_t short_count; /* unexplained shortfalls on paths over it since then */
 	struct hd_view_loads *loads; /* NULL: no monitor has reported */
@@ -159,14 +159,7 @@ static double seen_on(const struct hd_view *view, const struct hd_view_sample *s
 	const double counted
 		= hd_view_total_bps(view, sample->path[k], sample->started, sample->at);
 
-	return counted > 0 ? fmax(sample->rate_bps, fmin(reckoned, counted)) : reckoned;
-}
-
-/* A little more than the estimate may be jitter, as a queue that drains brings a transfer together. */
-static double raise_gain(const struct link_state *state, double seen) {
-	if (state->samples == 0)
-		return 1;
-	return seen > VIEW_JITTER * state->capacity_bps ? VIEW_GAIN_BESIDE : VIEW_GAIN_NEAR;
+	return counted >= 0 ? fmax(sample->rate_bps, fmin(reckoned, counted)) : reckoned;
 }
 
 /* Every link carried what was seen on it; our own goodput is certain, the rest a mean. */
@@ -176,17 +169,14 @@ static void raise_carried(struct hd_view *view, const struct hd_view_sample *sam
 		struct link_state *state = &view->links[link];
 		const double seen = seen_on(view, sample, k);
 		const double before = believed(view, link), floor = state->capacity_bps;
-		const double gain = raise_gain(state, seen);
+		const double gain = state->samples == 0 ? 1 : VIEW_GAIN_BESIDE;
 
 		state->spread_bps += VIEW_GAIN_NEAR * (fabs(seen - before) - state->spread_bps);
 		state->samples += state->samples < UINT32_MAX;
 		if (seen > floor)
 			set(view,
 			    link,
-			    fmax(state->samples == 0 || sample->rate_bps > VIEW_JITTER * floor ?
-					 sample->rate_bps :
-					 0,
-				 floor + gain * (seen - floor)),
+			    fmax(sample->rate_bps, floor + gain * (seen - floor)),
 			    sample->at);
 		if (seen >= VIEW_TOLERANCE * before) {
 			state->carried = sample->at;
@@ -205,6 +195,7 @@ limit(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k, doub
 	const double before = view->any_known ? believed(view, link) : seen;
 
 	state->known = view->any_known = true;
+	state->proven = sample->at;
 	set(view, link, before + gain * (seen - before), sample->at);
 }
 
@@ -330,6 +321,27 @@ struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool ma
 void hd_view_carried(struct hd_view *view, uint32_t link, double bps, hd_ns at) {
 	if (cover(view, link) && bps > view->links[link].capacity_bps)
 		set(view, link, bps, at);
+}
+
+struct hd_view_passages *hd_view_passages(struct hd_view *view, uint32_t link) {
+	return cover(view, link) ? &view->links[link].passages : NULL;
+}
+
+void hd_view_measured(struct hd_view *view, uint32_t link, double bps, hd_ns at) {
+	struct link_state *state;
+
+	if (!cover(view, link))
+		return;
+	state = &view->links[link];
+	state->known = view->any_known = true;
+	state->proven = state->carried = at;
+	state->short_count = 0;
+	state->samples += state->samples < UINT32_MAX;
+	set(view, link, bps, at);
+}
+
+hd_ns hd_view_proven(const struct hd_view *view, uint32_t link) {
+	return link < view->count ? view->links[link].proven : 0;
 }
 
 struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link) {

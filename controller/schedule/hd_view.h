@@ -58,13 +58,34 @@ struct hd_view_load {
 	uint32_t flows; /* ... and their number */
 };
 
+/* A packet train over an idle path: what its narrowest link carries. */
+struct hd_view_train {
+	hd_ns at;
+	double rate_bps;
+	bool exact; /* false: it carried at least this much */
+	bool hub; /* everybody's ways lead over the target */
+	uint8_t path_count;
+	const uint32_t *path;
+	uint32_t target; /* the link of the path that it was sent for */
+};
+
 int hd_view_create(double initial_bps, struct hd_view **view);
 void hd_view_destroy(struct hd_view *view);
 void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample);
 struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link);
 
+enum hd_view_word {
+	HD_VIEW_SETTLED,
+	HD_VIEW_LOWER /* less than what is known: the next train, better over another way, decides */
+};
+enum hd_view_word hd_view_train(struct hd_view *view, const struct hd_view_train *train);
+/* When a link was last seen to be the limit of something, or a train measured it; 0: never. */
+hd_ns hd_view_proven(const struct hd_view *view, uint32_t link);
+
 /* Takes a monitor's report; an older one than the newest, or nonsense, is ignored. */
 void hd_view_load(struct hd_view *view, uint32_t link, const struct hd_view_load *load);
+/* Whether a monitor has reported of the link lately. */
+bool hd_view_is_watched(const struct hd_view *view, uint32_t link, hd_ns now);
 /* False while a report that is soon to come will tell more about what passed the link up to `at`. */
 bool hd_view_covers(const struct hd_view *view, uint32_t link, hd_ns at, hd_ns now);
 /* Mean of what others had on a link while ours flowed in [from, to), as far as reports cover that; else 0. */

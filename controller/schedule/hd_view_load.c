@@ -82,24 +82,22 @@ double hd_view_others_bps(const struct hd_view *view, uint32_t link, hd_ns from,
 
 double hd_view_total_bps(const struct hd_view *view, uint32_t link, hd_ns from, hd_ns to) {
 	const struct hd_view_loads *loads = hd_view_loads((struct hd_view *)view, link, false);
-	hd_ns first = HD_NEVER, last = 0;
 	double most = 0;
 
-	if (!loads || from >= to)
-		return 0;
+	if (!loads || loads->count == 0 || from >= to
+	    || from > hd_ns_add(
+		       loads->ring[(loads->count - 1) % HD_VIEW_LOADS_KEPT].at, VIEW_LOAD_FRESH_NS
+	       ))
+		return -1;
 	for (uint64_t i = loads->count; i > 0 && loads->count - i < HD_VIEW_LOADS_KEPT; i--) {
 		const struct hd_view_load *load = &loads->ring[(i - 1) % HD_VIEW_LOADS_KEPT];
-		hd_ns begin = load->at > load->span ? load->at - load->span : 0;
 
 		if (load->at <= from)
 			break;
-		if (begin >= to)
-			continue;
-		first = hd_ns_min(first, begin);
-		last = hd_ns_max(last, load->at);
-		most = fmax(most, load->total_bps);
+		if (load->at < hd_ns_add(to, load->span))
+			most = fmax(most, load->total_bps);
 	}
-	return first <= from && last >= to ? most : 0;
+	return most;
 }
 
 static const struct hd_view_load *newest(const struct hd_view *view, uint32_t link, hd_ns now) {
@@ -110,6 +108,10 @@ static const struct hd_view_load *newest(const struct hd_view *view, uint32_t li
 		return NULL;
 	load = &loads->ring[(loads->count - 1) % HD_VIEW_LOADS_KEPT];
 	return now > hd_ns_add(load->at, VIEW_LOAD_FRESH_NS) ? NULL : load;
+}
+
+bool hd_view_is_watched(const struct hd_view *view, uint32_t link, hd_ns now) {
+	return newest(view, link, now) != NULL;
 }
 
 bool hd_view_covers(const struct hd_view *view, uint32_t link, hd_ns at, hd_ns now) {

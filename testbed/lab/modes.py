@@ -85,6 +85,15 @@ class Plan:
             self.programs["heddle-server"], *self.driver("ps"), "--controller", self.network.node_ip("ctl"),
             "--host", "ps", "--key-file", str(self.keys), "--events", str(self.events("ps"))])]
 
+    def monitors(self):
+        """[(name, host, command)] of the link monitors, where the scenario wants them and the build has them."""
+        if self.mode != "scheduled" or not self.scenario["monitors"]:
+            return []
+        hosts = ["ps", *(f"h{rank + 1}" for rank in range(self.scenario["workers"]))]
+        return [(f"monitor-{host}", host, [
+            self.programs["heddle-monitor"], "--host", host, "--interface", f"{host}-eth0",
+            "--controller", self.star.ip("ctl"), "--key-file", str(self.keys)]) for host in hosts]
+
     def job_words(self):
         job = self.scenario["job"]
         return ["--model", model_of(job), "--batch", str(job["batch"]), "--seed", str(self.seed)]

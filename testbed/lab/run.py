@@ -229,7 +229,7 @@ class Run:
         for rank, factor in self.links[0][1].items():
             self.network.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
         try:
-            for name, host, command in self.plan.infrastructure():
+            for name, host, command in [*self.plan.infrastructure(), *self.plan.monitors()]:
                 self.start(name, host, command)
             time.sleep(0.3)  # nothing depends on it: workers retry until the server answers
             self.t0_ns = time.monotonic_ns()
@@ -250,7 +250,7 @@ class Run:
             workers = [n for n in {**self.processes, **self.leaving} if n.startswith("w")]
             self.stop([*workers, "observer"])
             self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
-            self.stop(["ps"])
+            self.stop(["ps", *(n for n in self.processes if n.startswith("monitor"))])
             self.stop(["ctl"])
             if self.observed:
                 self.observed.close()

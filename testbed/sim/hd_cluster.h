@@ -85,6 +85,8 @@ void hd_cluster_take_curve(struct hd_cluster *cluster, struct hd_curve *curve);
  * (NULL while it is down) with the simulation's time, between calls of hd_cluster_advance(). */
 double hd_cluster_truth(const struct hd_cluster *cluster, const char *link);
 struct hd_controller *hd_cluster_controller(const struct hd_cluster *cluster);
+/* Bytes of frames, of ours and others, that have entered the link so far. */
+uint64_t hd_cluster_link_bytes(const struct hd_cluster *cluster, const char *link);
 /* Runs the scenario up to a time, as hd_cluster_run() would. False: an invariant was violated. */
 bool hd_cluster_advance(struct hd_cluster *cluster, hd_ns until);
 

@@ -170,3 +170,12 @@ double hd_cluster_truth(const struct hd_cluster *cluster, const char *link) {
 	fill(cluster, groups, count);
 	return groups[count - 1].rate;
 }
+
+uint64_t hd_cluster_link_bytes(const struct hd_cluster *cluster, const char *link) {
+	uint32_t index;
+
+	if (!find_link(cluster, link, &index) || index >= TRUNKS_FROM)
+		return 0;
+	return hd_sim_link_stats(cluster->sim, (int)(index / 2), (enum hd_sim_way)(index % 2))
+		->bytes;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to controller/: packet trains over idle links, and what they measured. */
+#ifndef HD_CONTROLLER_PROBE_H
+#define HD_CONTROLLER_PROBE_H
+
+#include "hd_message.h"
+#include "hd_node.h"
+#include "hd_plan.h"
+
+#define CTL_PROBES_KEPT 32 /* trains under way */
+
+struct hd_controller;
+struct hd_session;
+struct ctl_node;
+
+/* Trains on one link. */
+struct ctl_link_probe {
+	hd_ns used; /* when a transfer last wanted or left the link; 0: never */
+	hd_ns probed; /* when a train last crossed it */
+	int partner; /* host at the other end of the last one for it */
+	uint8_t again; /* enum hd_view_word */
+};
+
+/* A train that was asked for. */
+struct ctl_probe {
+	uint64_t token; /* 0: reported */
+	const struct hd_session *receiver;
+	hd_ns sent;
+	uint32_t target; /* the link that it is for */
+	bool hub; /* a server's */
+	uint8_t path_count;
+	uint32_t path[HD_PLAN_PATH_MAX];
+};
+
+/* Looks for links to probe; sets probe_at. */
+void ctl_probe(struct hd_controller *c, struct hd_sink *sink);
+void ctl_probed(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_probed *message
+);
+
+#endif

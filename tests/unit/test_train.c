@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Packet trains: both ends, and what the view makes of them. */
+#include "hd_train.h"
+#include "hd_view.h"
+#include "hd_wire.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MBIT 1e6
+
+struct kept {
+	struct hd_sink sink; /* first: send casts back */
+	uint32_t count;
+	uint8_t data[HD_TRAIN_PACKETS][HD_TRAIN_PACKET_BYTES];
+	struct hd_addr to;
+};
+
+static void keep_packet(
+	struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *head,
+	size_t head_bytes,
+	const void *payload,
+	size_t payload_bytes
+) {
+	struct kept *kept = (struct kept *)sink;
+
+	assert_true(kept->count < HD_TRAIN_PACKETS);
+	assert_int_equal(head_bytes + payload_bytes, HD_TRAIN_PACKET_BYTES);
+	memcpy(kept->data[kept->count], head, head_bytes);
+	memcpy(kept->data[kept->count++] + head_bytes, payload, payload_bytes);
+	kept->to = peer;
+}
+
+static const struct hd_msg_probe go
+	= {.token = 77, .send = 1, .peer_ipv4 = 9, .peer_port = 4773, .packets = HD_TRAIN_PACKETS};
+static const struct hd_msg_probe expect_it = {.token = 77, .packets = HD_TRAIN_PACKETS};
+
+static struct kept sent_train(void) {
+	struct kept kept = {.sink.send = keep_packet};
+	struct hd_trains trains = {0};
+
+	hd_trains_probe(&trains, HD_SECOND, &go, &kept.sink);
+	assert_int_equal(kept.count, HD_TRAIN_PACKETS);
+	assert_int_equal(trains.sent, 1);
+	return kept;
+}
+
+static bool
+arrives(struct hd_trains *trains,
+	const struct kept *kept,
+	uint32_t index,
+	hd_ns at,
+	struct hd_msg_probed *probed) {
+	const struct hd_packet packet = {{1, 2}, kept->data[index], HD_TRAIN_PACKET_BYTES};
+
+	return hd_trains_packet(trains, at, &packet, probed);
+}
+
+/* What a shaper's bucket lets through at once is skipped; then one packet every 120 us. */
+static void measures_spacing(void **state) {
+	const struct kept kept = sent_train();
+	struct hd_trains trains = {0};
+	struct hd_msg_probed probed = {0};
+	hd_ns at = HD_SECOND;
+	bool ended = false;
+
+	(void)state;
+	assert_int_equal(kept.to.ipv4, 9);
+	hd_trains_probe(&trains, 0, &expect_it, NULL);
+	for (uint32_t i = 0; i < HD_TRAIN_PACKETS; i++) {
+		assert_false(ended);
+		ended = arrives(&trains, &kept, i, at, &probed);
+		at += i < 10 ? HD_US : 120 * HD_US;
+	}
+	assert_true(ended);
+	assert_int_equal(probed.token, 77);
+	assert_int_equal(probed.packets, HD_TRAIN_PACKETS - HD_TRAIN_SKIP - 1);
+	assert_int_equal(probed.moments, probed.packets);
+	assert_int_equal(probed.duration_ns, probed.packets * 120 * HD_US);
+	/* It is over: nobody expects its packets any more. */
+	assert_false(arrives(&trains, &kept, HD_TRAIN_PACKETS - 1, at, &probed));
+	assert_int_equal(trains.dropped, 1);
+	assert_int_equal(trains.received, 1);
+}
+
+/* A receiver that slept finds all of it at one moment, and says so. */
+static void found_at_once(void **state) {
+	const struct kept kept = sent_train();
+	struct hd_trains trains = {0};
+	struct hd_msg_probed probed = {0};
+	bool ended = false;
+
+	(void)state;
+	hd_trains_probe(&trains, 0, &expect_it, NULL);
+	for (uint32_t i = 0; i < HD_TRAIN_PACKETS; i++)
+		ended = arrives(&trains, &kept, i, HD_SECOND, &probed);
+	assert_true(ended);
+	assert_int_equal(probed.moments, 0);
+	assert_int_equal(probed.packets, 0);
+	assert_int_equal(probed.duration_ns, 0);
+}
+
+static void losses_and_strangers(void **state) {
+	struct kept kept = sent_train();
+	struct hd_trains trains = {0};
+	struct hd_msg_probed probed = {0};
+	struct hd_packet cut = {{1, 2}, kept.data[0], HD_TRAIN_PACKET_BYTES - 1};
+
+	(void)state;
+	/* Not expected. */
+	assert_false(arrives(&trains, &kept, 0, 1, &probed));
+	hd_trains_probe(&trains, 0, &expect_it, NULL);
+	assert_false(hd_trains_packet(&trains, 1, &cut, &probed));
+	cut.bytes = 3;
+	assert_false(hd_trains_packet(&trains, 1, &cut, &probed));
+	assert_int_equal(trains.dropped, 3);
+	/* A copy counts once; without the last packet there is no report. */
+	assert_false(arrives(&trains, &kept, 20, 10 * HD_US, &probed));
+	assert_false(arrives(&trains, &kept, 20, 20 * HD_US, &probed));
+	assert_int_equal(trains.dropped, 4);
+	assert_false(arrives(&trains, &kept, HD_TRAIN_PACKETS - 2, 30 * HD_US, &probed));
+	assert_int_equal(trains.received, 0);
+	assert_true(arrives(&trains, &kept, HD_TRAIN_PACKETS - 1, 40 * HD_US, &probed));
+	assert_int_equal(probed.packets, 2);
+}
+
+/* Nobody makes a node send more than its bound, or the impossible. */
+static void refusals(void **state) {
+	static struct kept kept;
+	struct hd_trains trains = {0};
+	struct hd_msg_probe probe = go;
+
+	(void)state;
+	kept = (struct kept){.sink.send = keep_packet};
+	probe.packets = HD_TRAIN_PACKETS + 1;
+	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	probe.packets = HD_TRAIN_SKIP;
+	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	probe = go;
+	probe.token = 0;
+	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	probe = go;
+	probe.peer_ipv4 = 0;
+	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	assert_int_equal(kept.count, 0);
+	assert_int_equal(trains.refused, 4);
+	hd_trains_probe(&trains, HD_SECOND, &go, &kept.sink);
+	hd_trains_probe(&trains, HD_SECOND + HD_TRAIN_GAP_NS - 1, &go, &kept.sink);
+	assert_int_equal(kept.count, HD_TRAIN_PACKETS);
+	assert_int_equal(trains.refused, 5);
+	kept.count = 0;
+	hd_trains_probe(&trains, HD_SECOND + HD_TRAIN_GAP_NS, &go, &kept.sink);
+	assert_int_equal(kept.count, HD_TRAIN_PACKETS);
+}
+
+/* --- the view: a star of links 0.. towards hubs 10.. --- */
+
+static enum hd_view_word
+train(struct hd_view *view, hd_ns at, uint32_t target, uint32_t other, double mbps) {
+	const uint32_t path[2] = {target, other};
+
+	return hd_view_train(
+		view,
+		&(struct hd_view_train){
+			.at = at,
+			.rate_bps = mbps * MBIT,
+			.exact = true,
+			.path_count = 2,
+			.path = path,
+			.target = target,
+			.hub = target >= 10,
+		}
+	);
+}
+
+static void assert_estimate(const struct hd_view *view, uint32_t link, double mbps) {
+	double is = hd_view_estimate(view, link).capacity_bps / MBIT;
+
+	if (fabs(is - mbps) > 0.001 * mbps)
+		fail_msg("link %u: %g instead of %g", link, is, mbps);
+}
+
+static void raises_at_once(void **state) {
+	struct hd_view *view = NULL;
+
+	(void)state;
+	assert_int_equal(hd_view_create(200 * MBIT, &view), 0);
+	train(view, HD_SECOND, 0, 10, 100);
+	train(view, HD_SECOND, 0, 11, 100);
+	train(view, HD_SECOND, 0, 12, 100);
+	assert_estimate(view, 0, 100);
+	assert_int_equal(train(view, 2 * HD_SECOND, 0, 10, 180), HD_VIEW_SETTLED);
+	assert_estimate(view, 0, 180);
+	assert_true(hd_view_proven(view, 0) == 2 * HD_SECOND);
+	/* One that only says "at least" raises, and proves nothing. */
+	const uint32_t path[1] = {0};
+	hd_view_train(
+		view,
+		&(struct hd_view_train
+		){.at = 3 * HD_SECOND, .rate_bps = 250 * MBIT, .path_count = 1, .path = path}
+	);
+	assert_estimate(view, 0, 250);
+	assert_true(hd_view_proven(view, 0) == 2 * HD_SECOND);
+	hd_view_destroy(view);
+}
+
+/* Slow over every way, and two ways alike: it is the link. Two narrow others leave a hub what it is. */
+static void who_is_slow(void **state) {
+	struct hd_view *view = NULL;
+	hd_ns at = HD_SECOND;
+
+	(void)state;
+	assert_int_equal(hd_view_create(200 * MBIT, &view), 0);
+	for (uint32_t link = 0; link < 3; link++)
+		train(view, at, link, 10, 200);
+	assert_estimate(view, 0, 200);
+	assert_int_equal(train(view, at += HD_SECOND, 0, 11, 90), HD_VIEW_LOWER);
+	assert_int_equal(train(view, at += HD_SECOND, 0, 12, 50), HD_VIEW_LOWER);
+	assert_estimate(view, 0, 200);
+	assert_int_equal(train(view, at += HD_SECOND, 0, 13, 90), HD_VIEW_SETTLED);
+	assert_estimate(view, 0, 90);
+	/* The hub: each way as slow as the host at its other end. */
+	at += 20 * HD_SECOND;
+	train(view, at, 10, 1, 60);
+	train(view, at, 10, 2, 120);
+	train(view, at, 10, 0, 90);
+	assert_estimate(view, 10, 200);
+	hd_view_destroy(view);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(measures_spacing),
+		cmocka_unit_test(found_at_once),
+		cmocka_unit_test(losses_and_strangers),
+		cmocka_unit_test(refusals),
+		cmocka_unit_test(raises_at_once),
+		cmocka_unit_test(who_is_slow),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
