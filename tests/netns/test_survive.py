@@ -123,6 +123,10 @@ def play(args, path):
     for (kind, role), (count, pause, back) in accounts.by_kind(cluster, books).items():
         print(f"{kind:8}{role:11}{count:4} times: the others pause {pause[0]:.2f} s ({pause[1]:.2f} at most), "
               f"{back[0]:.2f} s ({back[1]:.2f}) from its end until everybody goes on")
+    if args.minutes:
+        for node in cluster.nodes():
+            last = [kb for life, _, kb in node.rss if life == node.lives]
+            print(f"{node.name}: {' '.join(str(last[i * (len(last) - 1) // 8]) for i in range(9))} kB, in equal steps")
     if everybody[0] > STALL_S:
         problems.append(f"nobody went on for {everybody[0]:.2f} s at {everybody[1]:.3f}")
     return problems
