@@ -297,6 +297,7 @@ int hd_controller_create(
 	(void)snprintf(c->name, sizeof(c->name), "%s", config->name);
 	c->config.name = c->name;
 	c->plan_at = c->check_at = c->probe_at = HD_NEVER;
+	c->probe_load = CTL_PROBE_LOAD;
 	TAILQ_INIT(&c->nodes);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->open);

@@ -92,6 +92,13 @@ READ(ageing, "%g", c->config.ageing_s)
 READ(permille, "%u", c->config.drop_permille_max)
 READ(of_jobs, "%s", (c ? "(show jobs)" : ""))
 
+static void read_probes(const struct hd_controller *c, char *text, size_t bytes) {
+	if (c->probe_load > 0)
+		(void)snprintf(text, bytes, "%g", c->probe_load * 100);
+	else
+		(void)snprintf(text, bytes, "off");
+}
+
 static void read_level(const struct hd_controller *c, char *text, size_t bytes) {
 	const struct hd_controller_ops *ops = c->config.ops;
 
@@ -122,6 +129,13 @@ static void apply_ageing(struct hd_controller *c, struct ctl_job *job, double va
 static void apply_permille(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->config.drop_permille_max = (uint32_t)value;
+}
+
+/* Trains begin again at once, or at the next look. */
+static void apply_probes(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->probe_load = value / 100;
+	c->probe_at = hd_ns_min(c->probe_at, c->now);
 }
 
 static void apply_tau(struct hd_controller *c, struct ctl_job *job, double value) {
@@ -175,6 +189,14 @@ static const struct ctl_setting settings[] = {
 	 .whole = true,
 	 .read = read_permille,
 	 .apply = apply_permille},
+	{"probe-percent",
+	 "%",
+	 "at most so much of an idle link goes into packet trains that measure it; off: none",
+	 0.001,
+	 1,
+	 .off = true,
+	 .read = read_probes,
+	 .apply = apply_probes},
 	{"tau",
 	 "updates",
 	 "plan with a stricter bound than the job's tau_max; off: the job's",

@@ -59,6 +59,7 @@
 #define CTL_FIT_STEPS_MAX 256 /* positions that the books try for one transfer */
 #define CTL_CC_WEIGHT_MAX 256
 #define CTL_WEIGHT_MAX 1000.0 /* of a job, against 1 */
+#define CTL_PROBE_LOAD 0.009 /* of a link at most, in packet trains */
 #define CTL_DRAINED_MAX 256 /* hosts drained at once */
 #define CTL_DELAYS 1025 /* delays of applied updates that are told apart; the last one: or more */
 
@@ -312,6 +313,7 @@ struct hd_controller {
 	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */
 	const char *plan_error; /* the planner's last refusal */
 	bool paused; /* by the operator: nothing is granted */
+	double probe_load; /* share of a link that packet trains may take; 0: none are sent */
 	uint32_t drained_count;
 	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
 	struct ctl_scratch scratch;

@@ -24,7 +24,6 @@
 #define PROBE_AGAIN_NS                                                                             \
 	(300 * HD_MS) /* after a train that says something new: before the second one */
 #define PROBE_PATIENCE_NS (500 * HD_MS) /* a train that is not reported by then is lost */
-#define PROBE_LOAD 0.009 /* of a link, at most */
 #define PROBE_A_LOOK 4 /* trains at most */
 #define PROBE_RECENT_NS (6 * HD_SECOND) /* a partner that was proven within this ... */
 #define PROBE_DOUBT 0.25 /* ... counts so many times as much as another */
@@ -42,7 +41,7 @@
 /* How long a link rests after a train, for its load's sake. */
 static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
 	return (hd_ns
-	)(TRAIN_BITS * 1e9 / (PROBE_LOAD * hd_view_estimate(c->view, link).capacity_bps));
+	)(TRAIN_BITS * 1e9 / (c->probe_load * hd_view_estimate(c->view, link).capacity_bps));
 }
 
 /* A burst takes more of a link that others use than a transfer gets: where no monitor tells of others, and
@@ -219,7 +218,7 @@ void ctl_probe(struct hd_controller *c, struct hd_sink *sink) {
 	uint32_t sent = 0, index = 0, first;
 
 	c->probe_at = HD_NEVER;
-	if (c->config.unscheduled || c->node_count < 2)
+	if (c->config.unscheduled || c->node_count < 2 || !(c->probe_load > 0))
 		return;
 	c->probe_at = c->now + PROBE_LOOK_NS;
 	/* Another begins each time. */

@@ -306,6 +306,41 @@ static void test_set_tau_is_planned_with(void **state) {
 	net_close(&s.net);
 }
 
+/* Trains measure idle links that were used before, until they are told not to. */
+static void test_set_probes(void **state) {
+	struct stage s;
+	uint64_t before;
+
+	(void)state;
+	stage_open(&s, 8);
+	say(s.a, net_push(s.a, 1, MB, 0));
+	net_run(&s.net, 5 * HD_MS);
+	say(s.server, net_report(peer_grant(s.a, 0, 1), 1, 80000000));
+	net_run(&s.net, 5 * HD_MS);
+	say(s.b, net_pull(s.b, 1));
+	net_run(&s.net, 5 * HD_MS);
+	say(s.b, net_report(peer_grant(s.server, 1, 1), 1, 80000000));
+	did(&s, HD_VERB_SET, "probe-percent", "", "off");
+	is_shown(&s, "settings", "setting=probe-percent", "value", "off");
+	net_run(&s.net, 10 * HD_SECOND);
+	assert_int_equal(s.net.controller->counters.probes, 0);
+	did(&s, HD_VERB_SET, "probe-percent", "", "0.5");
+	is_shown(&s, "settings", "setting=probe-percent", "value", "0.5");
+	net_run(&s.net, 10 * HD_SECOND);
+	before = s.net.controller->counters.probes;
+	assert_true(before > 0);
+	did(&s, HD_VERB_SET, "probe-percent", "", "off");
+	net_run(&s.net, 10 * HD_SECOND);
+	assert_int_equal(s.net.controller->counters.probes, before);
+	refused(&s,
+		HD_VERB_SET,
+		"probe-percent",
+		"",
+		"2",
+		"probe-percent: '2' (a number from 0.001 to 1, or off)");
+	net_close(&s.net);
+}
+
 /* Two tenants with jobs of one name. */
 static void test_ambiguous_job(void **state) {
 	struct stage s;
@@ -502,6 +537,7 @@ int main(void) {
 		cmocka_unit_test(test_evict),
 		cmocka_unit_test(test_set),
 		cmocka_unit_test(test_set_tau_is_planned_with),
+		cmocka_unit_test(test_set_probes),
 		cmocka_unit_test(test_ambiguous_job),
 		cmocka_unit_test(test_role),
 		cmocka_unit_test(test_storm),
