@@ -527,6 +527,37 @@ static void test_theta_and_guard(void **state) {
 	net_close(&net);
 }
 
+/* Nobody may overtake a push that is due: it carries those that wait for it. One with time to spare carries itself. */
+static void test_due_push_weighs(void **state) {
+	const struct net_config config = {.epoch = 1, .initial_bps = 100e6};
+	static const struct {
+		uint32_t tau_max;
+		float weight;
+	} cases[] = {{2, 3}, {8, 1}};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct peer *workers[4];
+		struct hd_message push;
+		struct net net;
+
+		net_open(&net, &config);
+		(void)net_server(&net, "ps");
+		for (uint16_t w = 0; w < 4; w++)
+			workers[w] = net_worker(&net, "t", "j", w, cases[i].tau_max);
+		net_run(&net, 200 * HD_MS);
+		push = net_push(workers[0], 1, NET_MODEL_BYTES, 0);
+		assert_int_equal(peer_say(workers[0], &push), 0);
+		net_run(&net, 5 * HD_MS);
+		assert_non_null(peer_grant(workers[0], 0, 1));
+		/* At position 1 it has tau_max - 1 to spare; of the three others so many may pass. */
+		assert_true(
+			fabsf(peer_grant(workers[0], 0, 1)->cc_weight - cases[i].weight) < 1e-6f
+		);
+		net_close(&net);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_worker_waits_for_server),
@@ -541,6 +572,7 @@ int main(void) {
 		cmocka_unit_test(test_drop_bound),
 		cmocka_unit_test(test_implausible_samples),
 		cmocka_unit_test(test_theta_and_guard),
+		cmocka_unit_test(test_due_push_weighs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
