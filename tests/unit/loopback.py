@@ -160,6 +160,34 @@ class Loopback(unittest.TestCase):
         sizes = {event["bytes"] for event in self.events("ps", "committed")}
         self.assertLess(max(sizes), 4 * (64 * 32 + 32 + 32 * 10 + 10))  # dark pixels, dead units
 
+    def test_svmlight_sparse(self):
+        """Softmax regression on sparse rows: bit for bit the reference, in a small part of the bytes, and it learns."""
+        rows = []
+        for i in range(400):  # 2000 features; the class is which third of them a row's come from
+            features = sorted({(7919 * i + 613 * k) % 660 + 660 * (i % 3) + 1 for k in range(12)})
+            rows.append(f"{i % 3 - 1} " + " ".join(f"{f}:{0.5 + (f * i) % 7 / 7:.3f}" for f in features))
+        (self.path / "rows.svm").write_text("# 400 rows\n" + "\n".join(rows) + "\n")
+        _, server = self.start_fabric()
+        train = ["--data", f"svmlight:{self.path}/rows.svm", "--model", "softmax", "--steps", 150, "--lr", 0.5,
+                 "--batch", 8, "--payload", "sparse", "--synchronous", "--seed", 5, "--json", "-", "--quiet"]
+        local = subprocess.run([str(a) for a in (TRAIN, "--local", *train)], env=self.env, text=True,
+                               stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
+        status, summaries, _ = self.run_job(1, train)
+        self.assertEqual(status, 0)
+        self.assertEqual(summaries[0]["applied"], 150)
+        self.assertEqual(summaries[0]["model_crc32"], json.loads(local.stdout)["model_crc32"])
+        self.assertGreater(summaries[0]["accuracy"], 0.9)
+        self.end(server)
+        sizes = [event["bytes"] for event in self.events("ps", "committed")]
+        self.assertLess(max(sizes), 4 * (1980 + 1) * 3 / 5)
+
+    def test_svmlight_errors(self):
+        (self.path / "bad.svm").write_text("1 1:1\n0 2:1 1:1\n")
+        done = subprocess.run([str(TRAIN), "--local", "--steps", "1", "--data", f"svmlight:{self.path}/bad.svm"],
+                              env=self.env, text=True, stderr=subprocess.PIPE, timeout=DEADLINE_S)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("bad.svm: line 2: field 3: the index is not above the one before", done.stderr)
+
     def test_reaches_target_in_16_bits(self):
         """Updates in bf16, models in fp16: half the bytes, and it still learns."""
         _, server = self.start_fabric()

@@ -15,7 +15,23 @@
 void hd_dataset_fini(struct hd_dataset *dataset) {
 	free(dataset->x);
 	free(dataset->y);
+	free(dataset->start);
+	free(dataset->index);
+	free(dataset->value);
+	free(dataset->labels);
 	memset(dataset, 0, sizeof *dataset);
+}
+
+void hd_dataset_row(const struct hd_dataset *dataset, uint32_t row, float *x) {
+	size_t features = dataset->features;
+
+	if (dataset->x) {
+		memcpy(x, dataset->x + row * features, sizeof(float) * features);
+		return;
+	}
+	memset(x, 0, sizeof(float) * features);
+	for (uint64_t i = dataset->start[row]; i < dataset->start[row + 1]; i++)
+		x[dataset->index[i]] = dataset->value[i];
 }
 
 struct cursor {
@@ -255,9 +271,7 @@ void hd_sampler_next(struct hd_sampler *sampler) {
 		if (sampler->next == sampler->count)
 			shuffle(sampler);
 		row = sampler->rows[sampler->next++];
-		memcpy(sampler->x + i * features,
-		       sampler->dataset->x + row * features,
-		       sizeof(float) * features);
+		hd_dataset_row(sampler->dataset, row, sampler->x + i * features);
 		sampler->y[i] = sampler->dataset->y[row];
 	}
 }

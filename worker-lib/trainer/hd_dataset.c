@@ -299,6 +299,108 @@ static int open_idx_dir(
 	return 0;
 }
 
+static int read_svmlight(
+	struct file *file,
+	const struct hd_dataset *like,
+	struct hd_dataset *dataset,
+	char *error,
+	size_t error_bytes
+) {
+	char what[HD_TEXT_BYTES_MAX];
+	int rc = file_read(file, error, error_bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = hd_svmlight_decode(
+		(const char *)file->data, file->bytes, like, dataset, what, sizeof what
+	);
+	if (rc < 0)
+		name_file(file->path, what, error, error_bytes);
+	free(file->data);
+	return rc;
+}
+
+/* Every fifth row is put aside: files are often sorted by label. */
+static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool aside) {
+	struct hd_dataset result = {.features = all->features, .classes = all->classes};
+	uint64_t values = all->start[all->rows];
+
+	result.y = malloc(all->rows);
+	result.start = calloc((size_t)all->rows + 1, sizeof(*result.start));
+	result.index = malloc((values + 1) * sizeof(*result.index));
+	result.value = malloc((values + 1) * sizeof(*result.value));
+	result.labels = malloc(HD_DATA_LABELS_MAX * sizeof(*result.labels));
+	if (!result.y || !result.start || !result.index || !result.value || !result.labels) {
+		hd_dataset_fini(&result);
+		return -ENOMEM;
+	}
+	memcpy(result.labels, all->labels, HD_DATA_LABELS_MAX * sizeof(*result.labels));
+	for (uint32_t row = 0; row < all->rows; row++) {
+		uint64_t first = all->start[row], count = all->start[row + 1] - first;
+		uint64_t to = result.start[result.rows];
+
+		if ((row % 5 == 4) != aside)
+			continue;
+		memcpy(result.index + to, all->index + first, count * sizeof(*result.index));
+		memcpy(result.value + to, all->value + first, count * sizeof(*result.value));
+		result.y[result.rows++] = all->y[row];
+		result.start[result.rows] = to + count;
+	}
+	*part = result;
+	return 0;
+}
+
+static int
+split_svmlight(const struct hd_dataset *all, struct hd_dataset *train, struct hd_dataset *test) {
+	int rc = put_aside(all, train, false);
+
+	if (rc == 0) {
+		rc = put_aside(all, test, true);
+		if (rc < 0)
+			hd_dataset_fini(train);
+	}
+	return rc;
+}
+
+static int open_svmlight(
+	const char *names,
+	struct hd_dataset *train,
+	struct hd_dataset *test,
+	char *error,
+	size_t error_bytes
+) {
+	struct file first = {.data = NULL}, second = {.data = NULL};
+	const char *comma = strchr(names, ',');
+	size_t length = comma ? (size_t)(comma - names) : strlen(names);
+	struct hd_dataset all = {0};
+	int rc;
+
+	(void)snprintf(first.path, sizeof first.path, "%.*s", (int)length, names);
+	rc = read_svmlight(&first, NULL, &all, error, error_bytes);
+	if (rc < 0)
+		return rc;
+	if (comma) {
+		(void)snprintf(second.path, sizeof second.path, "%s", comma + 1);
+		rc = read_svmlight(&second, &all, test, error, error_bytes);
+		if (rc == 0)
+			*train = all;
+		else
+			hd_dataset_fini(&all);
+		return rc;
+	}
+	rc = all.rows < 5 ? -EINVAL : split_svmlight(&all, train, test);
+	if (rc < 0)
+		hd_trainer_say(
+			error,
+			error_bytes,
+			"%s: %s",
+			first.path,
+			rc == -EINVAL ? "less than 5 rows, and no test set" : "no memory"
+		);
+	hd_dataset_fini(&all);
+	return rc;
+}
+
 int hd_dataset_open(
 	const char *name,
 	struct hd_dataset *train,
@@ -310,5 +412,7 @@ int hd_dataset_open(
 		return open_digits(DIGITS_FILE, train, test, error, error_bytes);
 	if (strncmp(name, "digits:", 7) == 0)
 		return open_digits(name + 7, train, test, error, error_bytes);
+	if (strncmp(name, "svmlight:", 9) == 0)
+		return open_svmlight(name + 9, train, test, error, error_bytes);
 	return open_idx_dir(name, train, test, error, error_bytes);
 }

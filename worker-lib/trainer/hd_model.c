@@ -28,6 +28,7 @@ struct hd_model {
 	uint32_t layer_count;
 	struct layer layer[HD_LAYERS_MAX + 1];
 	float *delta[2]; /* batch_max x widest layer: dz of this layer and of the one before */
+	float *dense; /* batch_max x features: rows of a sparse data set; else NULL */
 	struct hd_tensor *tensors;
 	uint64_t values;
 };
@@ -165,6 +166,10 @@ int hd_model_create(
 		model->layer[i].out = i == hidden ? like->classes : width[i];
 	}
 	rc = allocate(model);
+	if (rc == 0 && !like->x) {
+		model->dense = malloc(sizeof(float) * (size_t)batch_max * like->features);
+		rc = model->dense ? 0 : -ENOMEM;
+	}
 	if (rc < 0) {
 		hd_trainer_say(error, error_bytes, "model: no memory for %s", text);
 		hd_model_destroy(model);
@@ -181,6 +186,7 @@ void hd_model_destroy(struct hd_model *model) {
 		free(model->layer[i].activation);
 	free(model->delta[0]);
 	free(model->delta[1]);
+	free(model->dense);
 	free(model->tensors);
 	free(model);
 }
@@ -336,6 +342,17 @@ double hd_model_gradient(
 	return loss / (double)rows;
 }
 
+static const float *
+rows_of(struct hd_model *model, const struct hd_dataset *dataset, uint32_t first, uint32_t rows) {
+	size_t features = dataset->features;
+
+	if (dataset->x)
+		return dataset->x + first * features;
+	for (uint32_t i = 0; i < rows; i++)
+		hd_dataset_row(dataset, first + i, model->dense + i * features);
+	return model->dense;
+}
+
 void hd_model_evaluate(
 	struct hd_model *model,
 	const float *params,
@@ -351,7 +368,7 @@ void hd_model_evaluate(
 		uint32_t left = dataset->rows - at;
 		uint32_t rows = left < model->batch_max ? left : model->batch_max;
 
-		forward(model, params, dataset->x + (size_t)at * dataset->features, rows);
+		forward(model, params, rows_of(model, dataset, at, rows), rows);
 		for (uint32_t r = 0; r < rows; r++) {
 			const float *score = last->activation + (size_t)r * last->out;
 			uint8_t label = dataset->y[at + r];

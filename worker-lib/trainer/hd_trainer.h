@@ -22,6 +22,7 @@ hd_trainer_say(char *error, size_t error_bytes, const char *format, ...);
 #define HD_DATA_BYTES_MAX (UINT64_C(1) << 30) /* of one data file, decompressed */
 #define HD_DATA_ROWS_MAX 10000000
 #define HD_DATA_FEATURES_MAX 1048576
+#define HD_DATA_LABELS_MAX 256 /* different ones of an SVMlight file */
 #define HD_LAYERS_MAX 16 /* hidden layers of an MLP */
 #define HD_LAYER_WIDTH_MAX 65536
 #define HD_BATCH_MAX 65536
@@ -31,15 +32,23 @@ hd_trainer_say(char *error, size_t error_bytes, const char *format, ...);
 
 struct hd_dataset {
 	uint32_t rows, features, classes;
-	float *x; /* rows x features, in [0, 1] */
+	float *x; /* rows x features, in [0, 1]; NULL: sparse */
 	uint8_t *y; /* rows, < classes */
+	/* Sparse: row r has value[i] at feature index[i], start[r] <= i < start[r + 1], ascending. */
+	uint64_t *start;
+	uint32_t *index;
+	float *value;
+	int32_t *labels; /* of the classes, as the text has them, ascending */
 };
+/* Writes one row, with all its features. */
+void hd_dataset_row(const struct hd_dataset *dataset, uint32_t row, float *x);
 
 /*
  * Opens a data set by name: "digits" (the UCI optical digits, 8x8, of Debian's python3-sklearn;
  * "digits:FILE" names the file), or a directory with the four IDX files of MNIST and its like
  * (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images..., t10k-labels..., each also with
- * .gz). The digits' last 360 rows are the test set, as they are of other writers.
+ * .gz); or "svmlight:TRAIN[,TEST]", two files in SVMlight's format, plain or gzipped (without TEST every
+ * fifth row, from the fifth on, is the test set). The digits' last 360 rows are the test set, as they are of other writers.
  * Returns 0, -ENOENT, -EINVAL, -E2BIG, -ENOMEM with "file: line: what (limit)" in error.
  */
 int hd_dataset_open(
@@ -56,6 +65,17 @@ void hd_dataset_fini(struct hd_dataset *dataset);
 int hd_digits_decode(
 	const char *text,
 	size_t bytes,
+	struct hd_dataset *dataset,
+	char *error,
+	size_t error_bytes
+);
+
+/* SVMlight's text. like: NULL, or the training set, whose labels and features these rows are to have (features
+ * beyond its are left out, a label that it lacks is an error). Errors say "line N: field M: what (limit)". */
+int hd_svmlight_decode(
+	const char *text,
+	size_t bytes,
+	const struct hd_dataset *like,
 	struct hd_dataset *dataset,
 	char *error,
 	size_t error_bytes
