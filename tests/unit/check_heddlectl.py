@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """heddle-controller and heddlectl as an operator uses them: options, exit codes, tables, a restart."""
+import atexit
 import json
 import os
 import pathlib
@@ -29,6 +30,7 @@ def run(*command, **more):
 def start(*options):
     process = subprocess.Popen([CONTROLLER, "--listen", "127.0.0.1:0", *options],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    atexit.register(process.kill)  # also when a check fails
     match = re.search(r"listening on (\S+), epoch (\d+)", process.stdout.readline())
     check(match, "it says where it listens")
     return process, match[1], int(match[2])

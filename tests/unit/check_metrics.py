@@ -4,6 +4,7 @@
 about TYPE, HELP, UNIT, suffixes, order and EOF. Also: wrong paths and methods, silent connections; JSON logs.
 
 usage: check_metrics.py HEDDLE_CONTROLLER HEDDLE_SERVER HEDDLECTL"""
+import atexit
 import http.client
 import json
 import os
@@ -36,6 +37,7 @@ class Node:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen([*command, "--metrics", "127.0.0.1:0", "--log-json"],
                                             stdout=subprocess.PIPE, stderr=log, text=True)
+        atexit.register(self.process.kill)  # also when a check fails
         self.first = self.process.stdout.readline()
         self.port = int(re.search(r":(\d+)/", self.wait_for("metrics")["message"])[1])
 

@@ -4,6 +4,7 @@
 every table, with rows in each.
 
 usage: check_schema.py BUILD_DIR SCHEMA"""
+import atexit
 import copy
 import json
 import os
@@ -31,6 +32,7 @@ def program(name):
 
 def start(*command, **more):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **more)
+    atexit.register(process.kill)  # also when a check fails
     return process, re.search(r"([\d.]+:\d+)", process.stdout.readline())[1]
 
 
@@ -91,6 +93,7 @@ def main():
                                 program("worker-lib/heddle-train"), "--compute-ms", "30", "--model", "mlp:512",
                                 "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                stdin=subprocess.DEVNULL)
+        atexit.register(job.terminate)
         shell = Shell(server_address, {"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
         end = time.monotonic() + DEADLINE_S
         while not any(row["applied"] > 20 for row in shell.rows("jobs")["rows"]):

@@ -3,6 +3,7 @@
 """heddlectl as somebody uses it who sits before a terminal: completion, `?`, history, Ctrl-C, Ctrl-D.
 
 usage: check_shell_line.py HEDDLE_CONTROLLER HEDDLECTL HEDDLE_SERVER"""
+import atexit
 import os
 import pty
 import re
@@ -88,6 +89,7 @@ class Terminal:
 
 def start(*command):
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    atexit.register(process.kill)  # also when a check fails
     return process, re.search(r"([\d.]+:\d+)", process.stdout.readline())[1]
 
 
