@@ -2,8 +2,8 @@
 -- Wireshark dissector of Heddle's wire (docs/wire.md). Use:
 --     tshark -X lua_script:docs/heddle.lua -r capture.pcap
 --     or copy it into Wireshark's folder of personal plugins. Filters: heddle.token == ..., heddle.grant.weight
--- It takes UDP port 4773 and whatever begins with the magic. Tags are shown, not verified; a fragment
--- of a longer message is shown as bytes.
+-- It takes UDP port 4773 and whatever begins with the magic. Tags are shown, not verified. A message that came in
+-- several fragments is shown with its last one, when the capture has them all.
 
 -- The messages as the code has them (tests/unit/check_wire_doc.py compares): kind, name, fields.
 local messages = {
@@ -42,6 +42,20 @@ local messages = {
 	[67] = { "done", { "request:u32", "reason:u8", "affected:u32", "text:text" } },
 }
 
+-- Codes and their names (tests/unit/check_dissector.py compares them with wire.md).
+local names = {
+	reason = { [0] = "none", "bound", "idles", "late", "lost-base", "void", "hold", "lease", "cancelled", "left",
+		"not-finite", "refused", "no-memory", "duplicate", "not-modified", "epoch", "closed", "no-server", "timeout",
+		"unknown-key", "version-mismatch" },
+	outcome = { [0] = "pending", "applied", "dropped", "failed" },
+	verb = { [0] = "none", "set", "pause", "resume", "drain", "undrain", "evict" },
+	role = { [0] = "none", "controller", "server", "worker", "shell", "aggregator", "replica", "switch",
+		"monitor" },
+	direction = { [0] = "push", "pull" },
+	dtype = { [0] = "fp32", "fp16", "bf16", "fixed32", "sparse32" },
+	staleness_rule = { [0] = "constant", "inverse-sqrt", "adadelay" },
+}
+
 local proto = Proto("heddle", "Heddle")
 local types = { [1] = "chunk", [2] = "result", [3] = "control", [4] = "hello", [5] = "train" }
 local kinds = { [0] = "ack" }
@@ -56,8 +70,7 @@ local f = {
 	worker = ProtoField.uint16("heddle.worker", "Worker"),
 	round = ProtoField.uint32("heddle.round", "Round"),
 	attempt = ProtoField.uint8("heddle.attempt", "Attempt"),
-	dtype = ProtoField.uint8("heddle.dtype", "Element type", base.DEC,
-		{ [0] = "fp32", [1] = "fp16", [2] = "bf16", [3] = "fixed32", [4] = "sparse32" }),
+	dtype = ProtoField.uint8("heddle.dtype", "Element type", base.DEC, names.dtype),
 	exponent = ProtoField.int16("heddle.exponent", "Exponent"),
 	shard = ProtoField.uint16("heddle.shard", "Shard"),
 	slot = ProtoField.uint16("heddle.slot", "Slot"),
@@ -78,7 +91,34 @@ local f = {
 	body = ProtoField.bytes("heddle.body", "Body"),
 	tag = ProtoField.bytes("heddle.tag", "Tag"),
 }
+-- Bits of the flags, by family.
+local function bit(name, text, mask) return ProtoField.bool("heddle.flags." .. name, text, 8, nil, mask) end
+local chunk_flags = {
+	bit("resend", "Sent again", 0x01), bit("ecn", "Congestion was seen", 0x02),
+	bit("not_finite", "NaN or Inf in it", 0x04), bit("last", "Highest chunk", 0x08),
+	bit("scaled", "Scaled", 0x10), bit("partial", "A partial sum", 0x20),
+	bit("ask", "Asks for an acknowledgement", 0x40), bit("paced", "Held back by its pacing", 0x80),
+}
+local control_flags = {
+	bit("more", "The message goes on", 0x01), bit("answerer", "From the side that answered HELLO", 0x02),
+}
+-- Pieces of segments and ranges.
+local pieces = {
+	segs = { name = "segment", { "start_ns", 8 }, { "rate_bps", 8 }, { "bytes", 8 } },
+	ranges = { name = "range", { "first", 4 }, { "last", 4 } },
+}
+
 local fields = {}
+for _, list in ipairs({ chunk_flags, control_flags }) do
+	for _, field in ipairs(list) do table.insert(fields, field) end
+end
+for _, piece in pairs(pieces) do
+	for _, part in ipairs(piece) do
+		local maker = part[2] == 8 and ProtoField.uint64 or ProtoField.uint32
+		part.field = maker("heddle." .. piece.name .. "." .. part[1], part[1])
+		table.insert(fields, part.field)
+	end
+end
 for _, field in pairs(f) do table.insert(fields, field) end
 
 local makers = {
@@ -91,13 +131,25 @@ for kind, message in pairs(messages) do
 	body_fields[kind] = {}
 	for i, spec in ipairs(message[2]) do
 		local name, kind_of_field = spec:match("([%w_]+):(%w+)")
-		local maker = makers[kind_of_field]
-		local field = maker("heddle." .. message[1] .. "." .. name, name)
-		body_fields[kind][i] = { field = field, type = kind_of_field }
+		local filter = "heddle." .. message[1] .. "." .. name
+		local field
+		if names[name] then
+			field = ProtoField.uint8(filter, name, base.DEC, names[name])
+		elseif name:match("_ipv4$") then
+			field = ProtoField.ipv4(filter, name)
+		elseif name == "token" or name == "job" or name == "session" then
+			field = makers[kind_of_field](filter, name, base.HEX)
+		else
+			field = makers[kind_of_field](filter, name)
+		end
+		body_fields[kind][i] = { field = field, type = kind_of_field, name = name }
 		table.insert(fields, field)
 	end
 end
 proto.fields = fields
+local short_body = ProtoExpert.new("heddle.short", "The body is not what its kind has", expert.group.MALFORMED,
+	expert.severity.ERROR)
+proto.experts = { short_body }
 
 local fixed = { u8 = 1, u16 = 2, u32 = 4, u64 = 8, f32 = 4, f64 = 8, nonce = 16 }
 
@@ -112,21 +164,76 @@ local function extent(body, at, kind)
 	return at + prefix, count * unit, left - prefix >= count * unit
 end
 
+-- Segments of a grant, ranges of an acknowledgement: each a line, its parts beneath.
+local function dissect_pieces(kind, buffer, tree)
+	local piece, at = pieces[kind], 0
+	while at < buffer:len() do
+		local size = 0
+		for _, part in ipairs(piece) do size = size + part[2] end
+		local line = tree:add(buffer(at, size), piece.name)
+		for _, part in ipairs(piece) do
+			line:add(part.field, buffer(at, part[2]))
+			at = at + part[2]
+		end
+	end
+end
+
+-- A model version: incarnation and counter.
+local function explain(item, name, range)
+	if name == "version" or name == "base" or name == "have" or name == "durable" then
+		item:append_text(string.format(" (incarnation %u, counter %s)", range(0, 2):uint(), range(2, 6):uint64()))
+	end
+end
+
 local function dissect_body(kind, body, tree)
 	local at = 0
 	for _, entry in ipairs(body_fields[kind]) do
 		local from, length, whole = extent(body, at, entry.type)
 		if not whole then
-			tree:add(f.body, body(at)):append_text(" (part of a longer message)")
+			tree:add(f.body, body(math.min(at, body:len() - 1))):append_text(" (cut short, or of another version)")
+			tree:add_proto_expert_info(short_body)
 			return
 		end
 		if length > 0 and (entry.type == "name" or entry.type == "text") then
 			tree:add_packet_field(entry.field, body(from, length), ENC_UTF_8)
 		elseif length > 0 then
-			tree:add(entry.field, body(from, length))
+			local item = tree:add(entry.field, body(from, length))
+			if pieces[entry.type] then dissect_pieces(entry.type, body(from, length), item) end
+			if entry.type == "u64" then explain(item, entry.name, body(from, length)) end
 		end
 		at = from + length
 	end
+	if at < body:len() then
+		tree:add(f.body, body(at)):append_text(" (beyond the last field)")
+		tree:add_proto_expert_info(short_body)
+	end
+end
+
+-- Fragments by sender, receiver, session and number, as the first pass over the capture finds them.
+local fragments = {}
+function proto.init() fragments = {} end
+
+local function stream_of(pinfo, buffer)
+	return string.format("%s:%u>%s:%u/%u", pinfo.src, pinfo.src_port, pinfo.dst, pinfo.dst_port, buffer(4, 4):uint())
+end
+
+-- The whole body whose last fragment this is, or nil. Fragments of one kind, each but the last with MORE.
+local function whole_body(pinfo, buffer, body, more)
+	local number, stream = buffer(16, 4):uint(), stream_of(pinfo, buffer)
+	local mine = fragments[stream] or {}
+	fragments[stream] = mine
+	if number > 0 then
+		mine[number] = { bytes = body and body:bytes() or ByteArray.new(), more = more, kind = buffer(28, 1):uint() }
+	end
+	if more then return nil end
+	local first = number
+	while mine[first - 1] and mine[first - 1].more and mine[first - 1].kind == buffer(28, 1):uint() do
+		first = first - 1
+	end
+	if first == number or number == 0 then return body and body:tvb() end
+	local bytes = ByteArray.new()
+	for i = first, number do bytes:append(mine[i].bytes) end
+	return bytes:tvb("Message"), first
 end
 
 local function dissect_chunk(buffer, pinfo, tree)
@@ -136,6 +243,7 @@ local function dissect_chunk(buffer, pinfo, tree)
 	tree:add(f.round, buffer(12, 4))
 	tree:add(f.attempt, buffer(16, 1))
 	tree:add(f.dtype, buffer(17, 1))
+	for _, flag in ipairs(chunk_flags) do tree:add(flag, buffer(3, 1)) end
 	tree:add(f.exponent, buffer(18, 2))
 	tree:add(f.shard, buffer(20, 2))
 	tree:add(f.slot, buffer(22, 2))
@@ -160,17 +268,50 @@ local function dissect_control(buffer, pinfo, tree)
 	tree:add(f.ack_mask, buffer(24, 4))
 	tree:add(f.kind, buffer(28, 1))
 	tree:add(f.key, buffer(29, 2))
+	for _, flag in ipairs(control_flags) do tree:add(flag, buffer(3, 1)) end
 	local length = buffer:len() - 48
-	if length > 0 then
-		local body = buffer(32, length):tvb()
-		if more or not body_fields[kind] then
-			tree:add(f.body, body())
-		else
-			dissect_body(kind, body, tree)
-		end
+	local body = length > 0 and buffer(32, length) or nil
+	local whole, first = whole_body(pinfo, buffer, body, more)
+	if whole and body_fields[kind] then
+		dissect_body(kind, whole, first and tree:add(proto, whole(), "Message of fragments from " .. first) or tree)
+	elseif body then
+		tree:add(f.body, body):append_text(more and " (part of a longer message)" or "")
 	end
 	tree:add(f.tag, buffer(buffer:len() - 16, 16))
 	pinfo.cols.info = (kinds[kind] or "kind " .. kind) .. (more and " (part)" or "")
+end
+
+-- A packet of ours may begin there.
+local function begins(buffer, at)
+	if at + 48 > buffer:len() or buffer(at, 2):uint() ~= 0x4844 then return false end
+	local kind = buffer(at + 2, 1):uint() % 16
+	return kind == 1 or kind == 2 or kind == 3 or kind == 4
+end
+
+-- Where a capture was made before a host cut its packets apart (UDP_SEGMENT), many equally long ones, of which the
+-- last may be shorter, are one frame. The length of each; that of all when there is but one.
+local function segment_bytes(buffer)
+	local length = buffer:len()
+	for size = 48, length - 48 do
+		if begins(buffer, size) then
+			local all = true
+			for at = 2 * size, length - 1, size do all = all and begins(buffer, at) end
+			if all then return size end
+		end
+	end
+	return length
+end
+
+local function dissect_one(buffer, pinfo, root)
+	local packet_type = buffer(2, 1):uint() % 16
+	local chunk = packet_type == 1 or packet_type == 2
+	local control = packet_type == 3 or packet_type == 4
+	local tree = root:add(proto, buffer())
+	tree:add(f.version, buffer(2, 1))
+	tree:add(f.type, buffer(2, 1))
+	tree:add(f.flags, buffer(3, 1))
+	if chunk then dissect_chunk(buffer, pinfo, tree) end
+	if control then dissect_control(buffer, pinfo, tree) end
 end
 
 function proto.dissector(buffer, pinfo, root)
@@ -180,12 +321,12 @@ function proto.dissector(buffer, pinfo, root)
 	local control = packet_type == 3 or packet_type == 4
 	if (chunk and buffer:len() < 56) or (control and buffer:len() < 48) then return 0 end
 	pinfo.cols.protocol = "Heddle"
-	local tree = root:add(proto, buffer())
-	tree:add(f.version, buffer(2, 1))
-	tree:add(f.type, buffer(2, 1))
-	tree:add(f.flags, buffer(3, 1))
-	if chunk then dissect_chunk(buffer, pinfo, tree) end
-	if control then dissect_control(buffer, pinfo, tree) end
+	local size, at = segment_bytes(buffer), 0
+	while at < buffer:len() do
+		dissect_one(buffer(at, math.min(size, buffer:len() - at)):tvb(), pinfo, root)
+		at = at + size
+	end
+	if size < buffer:len() then pinfo.cols.info:append(string.format(" (%d in one frame)", math.ceil(at / size))) end
 	return buffer:len()
 end
 

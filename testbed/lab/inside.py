@@ -63,8 +63,8 @@ def write_trace(programs, directory, path):
     """The run's event logs as spans."""
     path.parent.mkdir(parents=True, exist_ok=True)
     logs = sorted(str(log) for log in directory.glob("events-*.jsonl"))
-    subprocess.run([programs["heddle-trace"], "--topology", str(directory / "topology.json"), "--output", str(path), *logs],
-                   check=True, stdin=subprocess.DEVNULL)
+    subprocess.run([programs["heddle-trace"], "--topology", str(directory / "topology.json"),
+                    "--output", str(path), *logs], check=True, stdin=subprocess.DEVNULL)
     print(f"   trace: {path}")
 
 

@@ -43,8 +43,9 @@ def parse(arguments):
                         help=f"search each mode's best learning rate in {list(rates.GRID)}, and store it")
     parser.add_argument("--driver", choices=("dpdk", "udp"),
                         help="what controller and server run on (dpdk where this build has it)")
-    parser.add_argument("--trace", metavar="FILE", help="write spans for Perfetto and chrome://tracing; of several runs "
-                        "each has its mode and seed in the file's name")
+    parser.add_argument("--trace", metavar="FILE",
+                        help="write spans for Perfetto and chrome://tracing; with several runs mode and seed are added "
+                        "to the file's name")
     parser.add_argument("--keep", metavar="DIR", help="keep logs and events of every run")
     parser.add_argument("--build", default="build/gcc", help=argparse.SUPPRESS)
     options = vars(parser.parse_args(arguments))

@@ -22,7 +22,12 @@ class Programs:
     def __init__(self, build):
         self.build = pathlib.Path(build).resolve()
         self.paths = {p.name: str(p) for p in sorted(self.build.glob("**/heddle*"))
-                      if p.is_file() and os.access(p, os.X_OK) and p.suffix == ""}
+                      if p.is_file() and os.access(p, os.X_OK) and p.suffix == "" and self.is_ours(p)}
+
+    def is_ours(self, path):
+        """Not of another build within this one."""
+        return not any((folder / "build.ninja").exists() for folder in path.parents
+                       if folder.is_relative_to(self.build) and folder != self.build)
 
     def __getitem__(self, name):
         if name not in self.paths:
