@@ -55,7 +55,8 @@ class Cluster:
         return self.folder / f"events-{name}.jsonl"
 
     def train(self, rank):
-        self.start(f"w{rank}", self.programs["heddle-train"], "--model", "mlp:128", "--compute-ms", "10", "--synchronous",
+        self.start(f"w{rank}", self.programs["heddle-train"], "--model", "mlp:128", "--compute-ms", "10",
+                   "--synchronous",
                    HEDDLE_CONTROLLER=CONTROLLER, HEDDLE_KEY_FILE=str(self.keys), HEDDLE_JOB="seen", HEDDLE_TENANT="t",
                    HEDDLE_RANK=str(rank), HEDDLE_WORLD_SIZE=str(len(WORKERS)), HEDDLE_HOST=f"h{rank + 1}",
                    HEDDLE_BIND=WORKERS[rank], HEDDLE_EVENTS=str(self.log(f"w{rank}")))

@@ -230,6 +230,32 @@ class Loopback(unittest.TestCase):
             self.assertEqual(len(outcomes), 50)
             self.assertEqual(len({e["round"] for e in outcomes}), 50)
 
+    def check_line(self, line, rank):
+        """A line of --log-json, as the services write them."""
+        self.assertRegex(line.pop("time"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
+        self.assertEqual({"error": 3, "warning": 4, "info": 6}[line.pop("level")], line.pop("priority"))
+        self.assertEqual((line.pop("program"), line.pop("node")), ("heddle-train", f"w{rank}"))
+        self.assertGreater(line.pop("pid"), 0)
+        self.assertLessEqual(line.keys(), {"event", "message", "detail"})
+
+    def test_log_json(self):
+        self.start_fabric()
+        status, _, lines = self.run_job(2, ["--steps", 40, "--compute-ms", 5, "--log-json"])
+        self.assertEqual(status, 0, lines)
+        for rank in range(2):
+            said = [json.loads(line) for line in lines[rank]]
+            for line in said:
+                self.check_line(line, rank)
+            progress = [line["detail"] for line in said if line["event"] == "progress"]
+            self.assertTrue(progress and progress[0]["steps"] >= 1, said)
+            self.assertTrue([line for line in said if line["event"] == "fabric"], said)  # connected, joined
+        status, _, lines = self.run_job(1, ["--log-json", "--steps", 1, "--data", self.path / "none\u00e9"])
+        self.assertEqual(status, 66)
+        (line,) = [json.loads(line) for line in lines[0]]
+        self.check_line(line, 0)
+        self.assertEqual(line["event"], "failed")
+        self.assertIn("none\u00e9", line["message"])
+
     def test_worker_evaluates(self):
         self.start_server()
         train = ["--steps", 20, "--eval-every", 5, "--synchronous", "--quiet"]

@@ -50,6 +50,18 @@ int train_evaluate(struct train *train);
 
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);
+
+/* From now on everything that is said is a JSON line on stderr, as docs/operations.md has them. */
+void train_log_json(void);
+/* Then also what the library says. */
+void train_log_options(struct heddle_options *options);
+
+struct train_progress {
+	uint64_t steps, version, applied, dropped;
+	double loss, delay_mean;
+};
+void train_log_progress(const struct train_progress *progress);
+
 /* Enough steps or seconds, or a signal. */
 bool train_enough(const struct train *train, uint64_t steps);
 /* Writes {"at_ns", "version", "accuracy", "loss"} of params as one line; `more` is put behind them. */

@@ -9,7 +9,6 @@
 #include "hd_options.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,17 +18,6 @@ volatile sig_atomic_t train_stop;
 
 static void on_signal(int number) {
 	train_stop = number;
-}
-
-int train_fail(int status, const char *format, ...) {
-	va_list arguments;
-
-	va_start(arguments, format);
-	(void)fputs("heddle-train: ", stderr);
-	(void)vfprintf(stderr, format, arguments);
-	(void)fputc('\n', stderr);
-	va_end(arguments);
-	return status;
 }
 
 int train_heddle_error(const char *what, int code) {

@@ -34,6 +34,7 @@ static const char help[]
 	  "  --join-ms N                    how long to wait for the job (30000)\n"
 	  "  --json FILE                    a summary at the end ('-': standard output)\n"
 	  "  --quiet                        no progress lines\n"
+	  "  --log-json                     progress, errors and the library's log as JSON lines on stderr\n"
 	  "\n"
 	  "  --local                        trains in this process alone: the reference\n"
 	  "\n"
@@ -66,6 +67,7 @@ enum {
 	OPT_JOIN,
 	OPT_JSON,
 	OPT_QUIET,
+	OPT_LOG_JSON,
 	OPT_LOCAL,
 	OPT_EVALUATE,
 	OPT_EVERY,
@@ -97,6 +99,7 @@ static const struct option names[] = {
 	{"join-ms", required_argument, NULL, OPT_JOIN},
 	{"json", required_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, OPT_QUIET},
+	{"log-json", no_argument, NULL, OPT_LOG_JSON},
 	{"local", no_argument, NULL, OPT_LOCAL},
 	{"evaluate", no_argument, NULL, OPT_EVALUATE},
 	{"every-ms", required_argument, NULL, OPT_EVERY},
@@ -280,6 +283,9 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		break;
 	case OPT_QUIET:
 		options->quiet = true;
+		break;
+	case OPT_LOG_JSON:
+		train_log_json();
 		break;
 	case OPT_LOCAL:
 		options->local = true;

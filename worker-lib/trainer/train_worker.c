@@ -232,14 +232,14 @@ static void progress(struct worker *worker) {
 	if (worker->train->options.quiet || now < worker->printed + PROGRESS_NS)
 		return;
 	worker->printed = now;
-	(void
-	)printf("step %llu: version %llu, loss %.4f, applied %llu, dropped %llu, delay %.1f\n",
-		(unsigned long long)report->steps,
-		(unsigned long long)HEDDLE_VERSION_COUNTER(worker->version),
-		report->steps ? report->loss_sum / (double)report->steps : 0.0,
-		(unsigned long long)report->applied,
-		(unsigned long long)report->dropped,
-		report->delay_mean);
+	train_log_progress(&(struct train_progress){
+		.steps = report->steps,
+		.version = HEDDLE_VERSION_COUNTER(worker->version),
+		.loss = report->steps ? report->loss_sum / (double)report->steps : 0.0,
+		.applied = report->applied,
+		.dropped = report->dropped,
+		.delay_mean = report->delay_mean,
+	});
 }
 
 static int
@@ -357,7 +357,10 @@ static int begin(struct worker *worker) {
 	struct train *train = worker->train;
 	const struct train_options *options = &train->options;
 	struct heddle_options fabric = HEDDLE_OPTIONS_INIT;
-	int rc = heddle_open(train->spec, &fabric, &worker->fabric);
+	int rc;
+
+	train_log_options(&fabric);
+	rc = heddle_open(train->spec, &fabric, &worker->fabric);
 
 	if (rc < 0)
 		return train_heddle_error("fabric", rc);
