@@ -81,7 +81,7 @@ HD_AVX2 size_t hd_find_mask_16_avx2(const uint16_t *x, size_t count, uint16_t ma
 	const __m256i wanted = _mm256_set1_epi16((short)mask);
 	size_t i = 0;
 
-	for (; i + 2 * HD_LANES <= count; i += 2 * HD_LANES) {
+	for (; i + (size_t)2 * HD_LANES <= count; i += (size_t)2 * HD_LANES) {
 		__m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
 		__m256i found = _mm256_cmpeq_epi16(_mm256_and_si256(bits, wanted), wanted);
 		unsigned bytes = (unsigned)_mm256_movemask_epi8(found);

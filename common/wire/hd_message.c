@@ -409,7 +409,7 @@ const char *hd_role_name(uint8_t role) {
 const char *hd_verb_name(uint8_t verb) {
 	static const char *const names[HD_VERB_COUNT]
 		= {[HD_VERB_NONE] = "none",
-#define VERB_ROW(upper, text, number) [HD_VERB_##upper] = text,
+#define VERB_ROW(upper, text, number) [HD_VERB_##upper] = (text),
 		   HD_VERBS(VERB_ROW)
 #undef VERB_ROW
 		};

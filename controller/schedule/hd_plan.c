@@ -155,7 +155,7 @@ static int first_of_tenants(struct hd_plan *plan, uint32_t *first) {
 
 /* Each tenant's first item; of these the one whose tenant is owed most. */
 static int choose(struct hd_plan *plan, struct choice *choice) {
-	uint32_t first[HD_JOBS_MAX];
+	uint32_t first[HD_JOBS_MAX] = {0};
 
 	const int rc = first_of_tenants(plan, first);
 	if (rc < 0)

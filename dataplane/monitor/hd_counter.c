@@ -23,7 +23,7 @@ struct hd_counter {
 	bool attached[HD_COUNTS_WAYS];
 	int processors;
 	size_t bytes; /* of the mapping */
-	volatile const uint64_t *values; /* [processors][HD_COUNTS_ALL]; writer: the BPF program */
+	volatile uint64_t *values; /* [processors][HD_COUNTS_ALL]; writer: the BPF program */
 };
 
 static const enum bpf_tc_attach_point points[HD_COUNTS_WAYS] = {
@@ -104,8 +104,8 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 }
 
 static int map_counts(struct hd_counter *counter) {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	size_t bytes = (size_t)counter->processors * HD_COUNTS_ALL * sizeof(uint64_t);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const size_t bytes = (size_t)counter->processors * sizeof(uint64_t[HD_COUNTS_ALL]);
 	void *at;
 
 	counter->bytes = (bytes + page - 1) / page * page;
@@ -179,7 +179,7 @@ void hd_counter_close(struct hd_counter *counter) {
 	detach(counter);
 	monitor_bpf__destroy(counter->skeleton);
 	if (counter->values)
-		(void)munmap((void *)(uintptr_t)counter->values, counter->bytes);
+		(void)munmap((void *)counter->values, counter->bytes);
 	free(counter);
 }
 
@@ -187,7 +187,7 @@ static uint64_t sum(const struct hd_counter *counter, size_t index) {
 	uint64_t total = 0;
 
 	for (int i = 0; i < counter->processors; i++)
-		total += counter->values[(size_t)i * HD_COUNTS_ALL + index];
+		total += counter->values[(size_t)i * (size_t)HD_COUNTS_ALL + index];
 	return total;
 }
 

@@ -77,7 +77,7 @@ static int check_sizes(struct hd_cluster *cluster, char *error, size_t error_byt
 			error_bytes,
 			"job.update_bytes: %llu, but the model has %llu (leave it out to train)",
 			(unsigned long long)job->update_bytes,
-			(unsigned long long)(values * sizeof(float))
+			(unsigned long long)values * sizeof(float)
 		);
 		return -EINVAL;
 	}

@@ -64,7 +64,7 @@ static uint64_t token(const json_t *line, struct fault *fault) {
 }
 
 static enum hd_event_kind kind_of(const char *name) {
-	for (int i = 0; i < HD_EVENT_COUNT; i++)
+	for (int i = 0; name && i < HD_EVENT_COUNT; i++)
 		if (strcmp(name, hd_event_name((enum hd_event_kind)i)) == 0)
 			return (enum hd_event_kind)i;
 	return HD_EVENT_COUNT;

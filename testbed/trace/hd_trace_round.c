@@ -49,6 +49,7 @@ static struct trace_round *find(struct hd_trace *trace, const struct hd_event *e
 	struct round_key key = {event->job, event->round, event->worker, event->direction};
 	struct trace_round *round;
 
+	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): it hashes all 16 bytes */
 	HASH_FIND(hh, trace->rounds, &key, sizeof(key), round);
 	if (round)
 		return round;

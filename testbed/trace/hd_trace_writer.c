@@ -217,7 +217,6 @@ static void name_lane(struct hd_trace *trace, const struct trace_track *track, u
 			"%s",
 			hd_topology_link_name(trace->config.topology, key->index)
 		);
-		n = strlen(name);
 	} else {
 		(void)snprintf(name, sizeof(name), "%s", track_names[key->kind]);
 		n = strlen(name);

@@ -6,7 +6,6 @@
 #include "hd_plan.h"
 #include "hd_random.h"
 
-#include <assert.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -117,8 +116,9 @@ static uint32_t fill_busy(const struct setting *setting, struct hd_random *rando
 
 static struct hd_plan_input
 make(const struct setting *setting, uint32_t count, struct hd_random *random) {
-	assert(setting->tenants > 0 && setting->jobs > 0 && setting->servers > 0);
 	fill_links(setting, random);
+	if (setting->tenants == 0 || setting->jobs == 0 || setting->servers == 0)
+		abort();
 	for (uint32_t t = 0; t < setting->tenants; t++)
 		tenants[t] = (struct hd_plan_tenant){.weight = 1 + t};
 	for (uint32_t j = 0; j < setting->jobs; j++)

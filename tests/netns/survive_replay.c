@@ -38,6 +38,13 @@ static int read_log(struct replay *replay) {
 	return n == EOF ? 0 : -1;
 }
 
+static uint32_t bits_of(float value) {
+	uint32_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
 static size_t compare(struct replay *replay, FILE *file, const float *expected, const char *what) {
 	size_t differ = 0;
 
@@ -46,7 +53,7 @@ static size_t compare(struct replay *replay, FILE *file, const float *expected, 
 		return 1;
 	}
 	for (size_t i = 0; i < replay->values; i++) {
-		if (memcmp(&replay->stored[i], &expected[i], sizeof(float)) == 0)
+		if (bits_of(replay->stored[i]) == bits_of(expected[i]))
 			continue;
 		if (differ++ == 0)
 			printf("%s[%zu] is %a, replayed %a\n",

@@ -228,6 +228,7 @@ static int run(struct worker *worker) {
 int main(int argc, char **argv) {
 	struct worker worker = {0};
 	struct sigaction action = {.sa_handler = on_signal};
+	int status = 71;
 
 	if (argc != 4)
 		return fprintf(stderr, "usage: survive_worker VALUES COMPUTE_MS LOG\n"), 64;
@@ -237,7 +238,9 @@ int main(int argc, char **argv) {
 	worker.log = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	worker.model = calloc(worker.values, sizeof(float));
 	worker.update = calloc(worker.values, sizeof(float));
-	if (worker.log < 0 || !worker.model || !worker.update)
-		return 71;
-	return run(&worker);
+	if (worker.log >= 0 && worker.model && worker.update)
+		status = run(&worker);
+	free(worker.update);
+	free(worker.model);
+	return status;
 }

@@ -165,8 +165,8 @@ static void test_one_worker_is_plain_sgd(void **state) {
 			)hd_sgd_apply(params, momentum, gradient, hd_model_values(model), &sgd);
 		}
 		hd_model_evaluate(model, params, &test, &accuracy, &loss);
-		assert_true(memcmp(&accuracy, &e->accuracy, sizeof(accuracy)) == 0);
-		assert_true(memcmp(&loss, &e->loss, sizeof(loss)) == 0);
+		assert_true(accuracy == e->accuracy);
+		assert_true(loss == e->loss);
 	}
 	assert_true(steps > 40);
 	hd_sampler_fini(&sampler);
@@ -202,11 +202,11 @@ static void test_weights_and_faults(void **state) {
 
 /* The same in 16 bits: weighted, then rounded, then applied in fp32. */
 static void test_half_payloads(void **state) {
-	for (uint8_t dtype = HD_DTYPE_FP16; dtype <= HD_DTYPE_BF16; dtype++) {
+	for (int dtype = HD_DTYPE_FP16; dtype <= HD_DTYPE_BF16; dtype++) {
 		struct run run;
 
 		prepare(&run);
-		run.scenario.job.payload = run.scenario.job.pull_payload = dtype;
+		run.scenario.job.payload = run.scenario.job.pull_payload = (uint8_t)dtype;
 		run.scenario.job.staleness_rule = HD_STALENESS_ADADELAY;
 		run.scenario.job.staleness_c = 2;
 		run.scenario.loss = 0.01;
@@ -311,7 +311,7 @@ static void test_curve(void **state) {
 			hd_curve_add(
 				&curve,
 				&(struct hd_evaluation
-				){.at_s = i, .updates = 10 * i, .accuracy = accuracies[i]}
+				){.at_s = i, .updates = (uint64_t)10 * i, .accuracy = accuracies[i]}
 			),
 			0
 		);

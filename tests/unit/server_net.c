@@ -163,14 +163,16 @@ void net_open(struct net *net) {
 }
 
 void net_server(struct net *net, struct hd_server_config *config) {
+	const char *step = getenv("HEDDLE_TEST_STEP");
+
 	config->name = "ps";
 	config->host = "ps";
 	config->keys = &net->keys;
 	config->key_id = 7;
 	config->data = (struct hd_addr){SERVER_IP, HD_PORT};
 	/* The same tests once more, with updates that take many calls to apply. */
-	if (config->step_values == 0 && getenv("HEDDLE_TEST_STEP") != NULL) {
-		config->step_values = strtoull(getenv("HEDDLE_TEST_STEP"), NULL, 10);
+	if (config->step_values == 0 && step != NULL) {
+		config->step_values = strtoull(step, NULL, 10);
 	}
 	memset(config->seed, 1 + net->lives++, sizeof(config->seed));
 	if (net->server != NULL) {

@@ -66,7 +66,7 @@ static void test_every_value_both_ways(void **state) {
 
 	for (size_t i = 0; i < ALL; i++)
 		all[i] = (uint16_t)i;
-	for (size_t t = 0; t < 2 * 3; t++) {
+	for (size_t t = 0; t < 6; t++) {
 		const struct type *type = &types[t % 2];
 
 		table = hd_kernels_supported(t / 2);

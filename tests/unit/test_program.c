@@ -223,7 +223,7 @@ static void test_event_log_gap(void **state) {
 		}
 	}
 	assert_int_equal(lines, 100 - lost + 1 + 10);
-	fclose(file);
+	assert_int_equal(fclose(file), 0);
 	unlink(path);
 }
 
