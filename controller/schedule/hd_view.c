@@ -9,10 +9,10 @@
 #include <string.h>
 
 /* Of an unexplained shortfall a quarter is believed: one transfer that was unlucky must not make the
- * planner put others beside the next. Of a second one in a row all. */
-#define VIEW_GAIN_FIRST 0.25
-/* Samples near the estimate smooth it, and what runs beside is a mean of ours, not a measurement. */
-#define VIEW_GAIN_NEAR 0.25
+ * planner put others beside the next. Of a second one in a row all. Samples near the estimate smooth it
+ * by as much. */
+#define VIEW_GAIN 0.25
+/* What runs beside is a mean of ours, not a measurement. */
 #define VIEW_GAIN_BESIDE 0.5
 /* A transfer that its own pacing held back for this share of its time says nothing about the limit. */
 #define VIEW_PACED 0.5
@@ -171,7 +171,7 @@ static void raise_carried(struct hd_view *view, const struct hd_view_sample *sam
 		const double before = believed(view, link), floor = state->capacity_bps;
 		const double gain = state->samples == 0 ? 1 : VIEW_GAIN_BESIDE;
 
-		state->spread_bps += VIEW_GAIN_NEAR * (fabs(seen - before) - state->spread_bps);
+		state->spread_bps += VIEW_GAIN * (fabs(seen - before) - state->spread_bps);
 		state->samples += state->samples < UINT32_MAX;
 		if (seen > floor)
 			set(view,
@@ -257,7 +257,7 @@ static void fall_short(
 		= suspect(view, sample, least, small ? predicted / VIEW_TOLERANCE : INFINITY);
 	const struct link_state *state = &view->links[sample->path[guilty]];
 	const double seen = seen_on(view, sample, guilty);
-	double gain = small ? VIEW_GAIN_NEAR : VIEW_GAIN_FIRST, believe = seen;
+	double gain = VIEW_GAIN, believe = seen;
 
 	if (state->short_count > 0 && !small) {
 		gain = 1;
@@ -291,7 +291,7 @@ void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 		      sample,
 		      full,
 		      seen_on(view, sample, full),
-		      VIEW_GAIN_NEAR * (1 - sample->limited));
+		      VIEW_GAIN * (1 - sample->limited));
 		return;
 	}
 	if (sample->rate_bps >= VIEW_TOLERANCE * predicted) {
@@ -299,7 +299,7 @@ void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 		      sample,
 		      least,
 		      seen_on(view, sample, least),
-		      VIEW_GAIN_NEAR * (1 - sample->limited));
+		      VIEW_GAIN * (1 - sample->limited));
 		return;
 	}
 	fall_short(view, sample, least, predicted);
