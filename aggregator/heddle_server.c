@@ -371,10 +371,13 @@ static int open_driver(struct program *program, const struct options *o) {
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);
 	}
-	if (hd_driver_open(&config, &program->driver, error, sizeof(error)) < 0) {
-		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
+	if (hd_driver_open(&config, &program->driver, error, sizeof(error)) == 0) {
+		return 0;
 	}
-	return 0;
+	if (hd_driver_was_chosen(&o->driver)) {
+		return fail(EX_UNAVAILABLE, "--%s", error);
+	}
+	return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
 }
 
 /* A last checkpoint of every job, and a word to everybody. */

@@ -323,9 +323,11 @@ static int open_driver(struct program *program) {
 		return fail(
 			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
 		);
-	if (hd_driver_open(&config, &program->driver, error, sizeof(error)))
-		return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
-	return 0;
+	if (!hd_driver_open(&config, &program->driver, error, sizeof(error)))
+		return 0;
+	if (hd_driver_was_chosen(&o->driver))
+		return fail(EX_UNAVAILABLE, "--%s", error);
+	return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
 }
 
 static int with_driver(struct program *program) {

@@ -37,7 +37,8 @@ struct hd_driver_config {
 	void *owner;
 };
 
-/* 0 or -errno (-ENOTSUP: built without this driver, -EINVAL: the options); error says what in words. */
+/* 0 or -errno (-ENOTSUP: built without this driver, -EINVAL: the options); error says what in words. With
+ * another driver than udp it begins with the option that is meant ("port: ..."). */
 int hd_driver_open(
 	const struct hd_driver_config *config,
 	struct hd_driver **driver,
@@ -116,6 +117,8 @@ enum hd_driver_option {
 
 /* True when the option was one of these. */
 bool hd_driver_take_option(struct hd_driver_options *options, int id, const char *value);
+/* Whether it is another driver than udp: the words of a failure then name the option. */
+bool hd_driver_was_chosen(const struct hd_driver_options *options);
 /* The same from HEDDLE_DRIVER, HEDDLE_PORT, HEDDLE_ADDRESS, HEDDLE_GATEWAY, HEDDLE_EAL and
  * HEDDLE_BUSY_POLL (set and not empty). */
 void hd_driver_options_from_environment(struct hd_driver_options *options);

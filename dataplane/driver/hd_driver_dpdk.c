@@ -77,7 +77,9 @@ static int read_config(
 	if (o->gateway && parse_ipv4(o->gateway, &dpdk->gateway) < 0)
 		return refuse(error, error_bytes, "gateway: '%s' (as in 10.0.0.254)", o->gateway);
 	if (config->bind.ipv4 != 0 && config->bind.ipv4 != dpdk->ipv4)
-		return refuse(error, error_bytes, "not this port's address (%s)", o->address);
+		return refuse(
+			error, error_bytes, "address: %s is not where --listen asks for", o->address
+		);
 	return 0;
 }
 

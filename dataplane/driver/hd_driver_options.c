@@ -33,6 +33,10 @@ bool hd_driver_take_option(struct hd_driver_options *options, int id, const char
 	}
 }
 
+bool hd_driver_was_chosen(const struct hd_driver_options *options) {
+	return options->driver && strcmp(options->driver, "udp") != 0;
+}
+
 static const char *from_environment(const char *name) {
 	const char *value = getenv(name);
 
