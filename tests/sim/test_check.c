@@ -120,6 +120,51 @@ static void whole(struct story *story, uint32_t worker) {
 	outcome(story, worker, HD_OUTCOME_APPLIED, version_of(story));
 }
 
+/* Pulls in 16 bits deliver the model rounded; the model itself is then another. */
+static void test_rounded_pulls(void **state) {
+	struct story story;
+	uint16_t half[VALUES];
+	float rounded[VALUES];
+
+	begin(&story);
+	hd_check_pulls_as(story.check, HD_DTYPE_BF16);
+	for (uint32_t i = 0; i < 200; i++) /* sums that 8 bits do not hold */
+		whole(&story, i % 3);
+	hd_half_from_f32(HD_DTYPE_BF16, half, story.model, VALUES, 1);
+	hd_half_to_f32(HD_DTYPE_BF16, rounded, half, VALUES);
+	hd_check_pull(story.check, 1, rounded, version_of(&story));
+	expect(&story, NULL);
+	begin(&story);
+	hd_check_pulls_as(story.check, HD_DTYPE_BF16);
+	for (uint32_t i = 0; i < 200; i++)
+		whole(&story, i % 3);
+	hd_check_pull(story.check, 1, story.model, version_of(&story));
+	expect(&story, "pulled something else");
+}
+
+/* A sparse update that the server took for a dense one. */
+static void test_sparse_taken_for_dense(void **state) {
+	struct story story;
+	hd_version base;
+
+	begin(&story);
+	base = version_of(&story);
+	hd_check_push(
+		story.check,
+		&(struct hd_check_pushed){
+			.worker = 0,
+			.round = 1,
+			.salt = 1,
+			.base = base,
+			.dtype = HD_DTYPE_SPARSE32,
+			.bytes = VALUES * sizeof(float),
+		}
+	);
+	story.round[0] = 1;
+	commit(&story, 0, 1, base);
+	expect(&story, "is not the sum of its updates");
+}
+
 static void test_truth_passes(void **state) {
 	struct story story;
 
@@ -440,6 +485,8 @@ static void test_hash_sees_every_bit(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rounded_pulls),
+		cmocka_unit_test(test_sparse_taken_for_dense),
 		cmocka_unit_test(test_truth_passes),
 		cmocka_unit_test(test_applied_twice),
 		cmocka_unit_test(test_never_pushed),
