@@ -20,9 +20,10 @@ int hd_checkpoint_write(
 	size_t error_bytes
 );
 
-/* Removes what a killed server left unfinished, and reads the newest readable checkpoint of a job: 0 with malloc'ed arrays (hd_safetensors_free()); -ENOENT: none
- * there; -EBADMSG: there are some, and all are damaged; else -errno. `say` is called with a sentence for
- * each damaged file, and for the one that is used instead. */
+/* Removes what a killed server left unfinished, and reads the newest readable checkpoint of a job:
+ * 0 with malloc'ed arrays (hd_safetensors_free()); -ENOENT: none there; -EBADMSG: there are some,
+ * and all are damaged; else -errno. `say` is called with a sentence for each damaged file, and for
+ * the one that is used instead. */
 int hd_checkpoint_read(
 	const char *directory,
 	uint32_t job,

@@ -197,14 +197,17 @@ typedef struct hd_ranges hd_ranges;
 /* The receiver of a train: `packets` came in `duration_ns` after the first that counts,
  * at so many different `moments`: few mean that the receiver was asleep, or the way is fast. */
 #define HD_FIELDS_PROBED(F) F(u64, token) F(u16, packets) F(u16, moments) F(u64, duration_ns)
-/* What passed a host's network card in the last `interval_ns`, both ways: `out` leaves the host. Bytes of
- * frames: the fabric's own, everybody else's, and of both what passed while ours flowed, for `busy_ns` in all. `elastic`: the sum and number of others' fast flows (at least a quarter of
- * the fastest), each at its recent peak; `steady`: the rest. Unnumbered: the next one makes up for a loss. */
+/* What passed a host's network card in the last `interval_ns`, both ways: `out` leaves the host.
+ * Bytes of frames: the fabric's own, everybody else's, and of both what passed while ours flowed,
+ * for `busy_ns` in all. `elastic`: the sum and number of others' fast flows (at least a quarter of
+ * the fastest), each at its recent peak; `steady`: the rest. Unnumbered: the next one makes up for
+ * a loss. */
 #define HD_FIELDS_LOAD(F) \
 	F(u64, interval_ns) F(u64, out_ours) F(u64, out_others) F(u64, out_busy_ns) F(u64, out_busy_ours) \
 	F(u64, out_busy_others) \
 	F(u64, out_steady_bps) F(u64, out_elastic_bps) F(u16, out_flows) F(u64, in_ours) F(u64, in_others) \
-	F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) F(u64, in_steady_bps) F(u64, in_elastic_bps) F(u16, in_flows)
+	F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) \
+	F(u64, in_steady_bps) F(u64, in_elastic_bps) F(u16, in_flows)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
@@ -261,8 +264,8 @@ struct hd_message {
 int hd_message_encode(const struct hd_message *message, uint8_t *data, size_t capacity);
 
 /* Decodes a whole body. Blobs point into data. Every count is checked, names and texts are valid
- * UTF-8 without control characters, floats and
- * enumerations may be anything (their users check); bytes after the last known field are refused. Returns 0 or -EBADMSG with *message undefined. */
+ * UTF-8 without control characters, floats and enumerations may be anything (their users check);
+ * bytes after the last known field are refused. Returns 0 or -EBADMSG with *message undefined. */
 int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd_message *message);
 
 /* "grant", "request", ...; "unknown" otherwise. */

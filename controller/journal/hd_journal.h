@@ -32,8 +32,9 @@ struct hd_journal_config {
 #define HD_JOURNAL_BYTES (UINT64_C(512) << 20)
 #define HD_JOURNAL_BYTES_MIN (UINT64_C(1) << 20)
 
-/* Opens or creates the file; one that is damaged is moved aside to PATH.damaged-<time>, said, and begun
- * anew; without room for it, it is opened later. 0, or -errno with error in words: -EACCES and the like, -EPROTO (made by a newer version). */
+/* Opens or creates the file; one that is damaged is moved aside to PATH.damaged-<time>, said, and
+ * begun anew; without room for it, it is opened later. 0, or -errno with error in words: -EACCES
+ * and the like, -EPROTO (made by a newer version). */
 int hd_journal_open(
 	const struct hd_journal_config *config,
 	struct hd_journal **journal,

@@ -245,7 +245,9 @@ static void try_more(struct hd_view *view, const struct hd_view_sample *sample, 
 	}
 }
 
-/* A shortfall that nothing explains. A small one smooths a link that had about what was predicted. Of others the second in a row is believed, but as little of the two as it can be: one transfer that was very unlucky beside one that was a little is no fallen link. */
+/* A shortfall that nothing explains. A small one smooths a link that had about what was predicted.
+ * Of others the second in a row is believed, but as little of the two as it can be: one transfer
+ * that was very unlucky beside one that was a little is no fallen link. */
 static void fall_short(
 	struct hd_view *view,
 	const struct hd_view_sample *sample,

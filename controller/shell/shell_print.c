@@ -47,6 +47,13 @@ struct column {
 	bool number;
 };
 
+/* Reads well with one digit after the point. */
+static bool is_plain(const json_t *value) {
+	const double size = fabs(json_real_value(value));
+
+	return json_is_real(value) && size < 1e15 && (size >= 0.05 || fpclassify(size) == FP_ZERO);
+}
+
 static void cell_text(const json_t *value, char *text, size_t bytes) {
 	if (json_is_string(value))
 		(void)snprintf(text, bytes, "%s", json_string_value(value));
@@ -54,7 +61,7 @@ static void cell_text(const json_t *value, char *text, size_t bytes) {
 		(void)snprintf(text, bytes, "%lld", (long long)json_integer_value(value));
 	else if (json_is_boolean(value))
 		(void)snprintf(text, bytes, "%s", json_is_true(value) ? "yes" : "no");
-	else if (json_is_real(value) && fabs(json_real_value(value)) < 1e15 && (fabs(json_real_value(value)) >= 0.05 || fpclassify(json_real_value(value)) == FP_ZERO))
+	else if (is_plain(value))
 		(void)snprintf(text, bytes, "%.1f", json_real_value(value));
 	else if (json_is_real(value))
 		(void)snprintf(text, bytes, "%g", json_real_value(value));

@@ -29,10 +29,11 @@ struct hd_check;
 int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check);
 void hd_check_destroy(struct hd_check *check);
 
-/* The job trains: its model begins at `initial` (copied), updates are what pushes carry, and commits
- * are steps of `sgd` on them, scaled by the weight that the commit names and rounded as they travel. To be called before anything
- * else. After a crash of the server contents are not compared any more: what was rolled back comes
- * again from workers' memory, of which the checker keeps no copies. 0 or -ENOMEM. */
+/* The job trains: its model begins at `initial` (copied), updates are what pushes carry, and
+ * commits are steps of `sgd` on them, scaled by the weight that the commit names and rounded as
+ * they travel. To be called before anything else. After a crash of the server contents are not
+ * compared any more: what was rolled back comes again from workers' memory, of which the checker
+ * keeps no copies. 0 or -ENOMEM. */
 int hd_check_train(struct hd_check *check, const float *initial, const struct hd_sgd *sgd);
 
 /* Pulls travel in this type: what is delivered is the model rounded to it. Before anything else. */
