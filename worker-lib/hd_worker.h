@@ -108,8 +108,9 @@ struct hd_push_args {
 };
 
 /* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, or beyond the range of dtype, and the job
- * does not allow it), -EINVAL (values, dtype, runs), -E2BIG (a sparse one that is bigger than a dense one), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those
- * that the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
+ * does not allow it), -EINVAL (values, dtype, runs), -E2BIG (a sparse one that is bigger than a dense
+ * one), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those that
+ * the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
 int hd_worker_push(
 	struct hd_worker *worker,
 	hd_ns now,

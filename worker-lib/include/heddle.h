@@ -264,9 +264,10 @@ struct heddle_sparse {
 };
 
 /*
- * Hands over a sparse update. Only the values that it names are touched at the server: the momentum and the weights of the others
- * neither move nor decay. Errors as heddle_push(), and -EINVAL (runs; payload other than FP32), -E2BIG (more
- * bytes than a dense update: push that instead). Borrowed data and runs stay until status.released.
+ * Hands over a sparse update. Only the values that it names are touched at the server: the momentum and
+ * the weights of the others neither move nor decay. Errors as heddle_push(), and -EINVAL (runs; payload
+ * other than FP32), -E2BIG (more bytes than a dense update: push that instead). Borrowed data and runs
+ * stay until status.released.
  */
 int heddle_push_sparse(
 	struct heddle *fabric,
@@ -333,8 +334,8 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket);
 /* The push or pull goes on; only the caller's view of it is given up. NULL: nothing. */
 void heddle_ticket_free(struct heddle_ticket *ticket);
 
-/* Pushes and waits for the outcome (borrowed data: until it is released): 0 = applied, 1 = dropped (status says why), -EIO = failed,
- * -ETIMEDOUT (it goes on; borrowed data must stay), or as heddle_push(). status may be NULL. */
+/* Pushes and waits for the outcome (borrowed data: until it is released): 0 = applied, 1 = dropped
+ * (status says why), -EIO = failed, -ETIMEDOUT (it goes on; borrowed data must stay), or as heddle_push(). status may be NULL. */
 int heddle_push_wait(
 	struct heddle *fabric,
 	const float *data,

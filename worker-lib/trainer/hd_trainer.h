@@ -48,8 +48,8 @@ void hd_dataset_row(const struct hd_dataset *dataset, uint32_t row, float *x);
  * "digits:FILE" names the file), or a directory with the four IDX files of MNIST and its like
  * (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images..., t10k-labels..., each also with
  * .gz); or "svmlight:TRAIN[,TEST]", two files in SVMlight's format, plain or gzipped (without TEST every
- * fifth row, from the fifth on, is the test set). The digits' last 360 rows are the test set, as they are of other writers.
- * Returns 0, -ENOENT, -EINVAL, -E2BIG, -ENOMEM with "file: line: what (limit)" in error.
+ * fifth row, from the fifth on, is the test set). The digits' last 360 rows are the test set, as they
+ * are of other writers. Returns 0, -ENOENT, -EINVAL, -E2BIG, -ENOMEM with "file: line: what (limit)" in error.
  */
 int hd_dataset_open(
 	const char *name,
