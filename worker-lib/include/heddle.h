@@ -335,7 +335,8 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket);
 void heddle_ticket_free(struct heddle_ticket *ticket);
 
 /* Pushes and waits for the outcome (borrowed data: until it is released): 0 = applied, 1 = dropped
- * (status says why), -EIO = failed, -ETIMEDOUT (it goes on; borrowed data must stay), or as heddle_push(). status may be NULL. */
+ * (status says why), -EIO = failed, -ETIMEDOUT (it goes on; borrowed data must stay), or as
+ * heddle_push(). status may be NULL. */
 int heddle_push_wait(
 	struct heddle *fabric,
 	const float *data,
