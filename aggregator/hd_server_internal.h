@@ -419,17 +419,11 @@ void hd_commit_report(
 
 /* --- hd_server_snapshot.c ------------------------------------------------------------------- */
 /* The present version, shared with whoever pinned it; else, when no more can be held, the newest
- * pinned one if it is no older than what the worker has. NULL: wait. */
+ * pinned one if it is no older than what the worker has; with a buffer for the type in which it is
+ * wanted. NULL: wait. */
 struct hd_snapshot *
 hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_msg_grant *grant);
 void hd_snapshot_unpin(struct hd_server *server, struct hd_job *job, struct hd_snapshot *snapshot);
-/* Gives it a buffer for this type when it needs one. 0, -ENOMEM. */
-int hd_snapshot_prepare(
-	struct hd_server *server,
-	struct hd_job *job,
-	struct hd_snapshot *snapshot,
-	uint8_t dtype
-);
 /* What is to be sent in this type; of 16 bits only as much is there as hd_snapshot_round() was told. */
 const void *hd_snapshot_data(struct hd_snapshot *snapshot, uint8_t dtype);
 /* Rounds up to so many bytes of the version in this type. */

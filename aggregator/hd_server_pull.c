@@ -223,11 +223,6 @@ void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out) {
 		return;
 	}
 	out->snapshot = hd_snapshot_pin(server, job, &out->grant);
-	if (out->snapshot != NULL
-	    && hd_snapshot_prepare(server, job, out->snapshot, out->grant.dtype) < 0) {
-		hd_snapshot_unpin(server, job, out->snapshot);
-		out->snapshot = NULL;
-	}
 	if (out->snapshot == NULL) {
 		out->state = HD_OUTGOING_STARVED;
 		TAILQ_INSERT_TAIL(&server->starved_pulls, out, starved_link);

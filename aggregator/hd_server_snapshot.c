@@ -14,8 +14,11 @@
 
 #include <errno.h>
 
-struct hd_snapshot *
-hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_msg_grant *grant) {
+static struct hd_snapshot *hd_snapshot_pin_version(
+	struct hd_server *server,
+	struct hd_job *job,
+	const struct hd_msg_grant *grant
+) {
 	struct hd_snapshot *newest = LIST_FIRST(&job->snapshots);
 	struct hd_snapshot *snapshot = NULL;
 
@@ -74,7 +77,7 @@ static struct hd_rounded *hd_snapshot_rounded(struct hd_snapshot *snapshot, uint
 	return &snapshot->half[dtype == HD_DTYPE_BF16 ? 1 : 0];
 }
 
-int hd_snapshot_prepare(
+static int hd_snapshot_prepare(
 	struct hd_server *server,
 	struct hd_job *job,
 	struct hd_snapshot *snapshot,
@@ -87,6 +90,20 @@ int hd_snapshot_prepare(
 	}
 	rounded->buffer = hd_buffer_get(server, job);
 	return rounded->buffer != NULL ? 0 : -ENOMEM;
+}
+
+struct hd_snapshot *
+hd_snapshot_pin(struct hd_server *server, struct hd_job *job, const struct hd_msg_grant *grant) {
+	struct hd_snapshot *snapshot = hd_snapshot_pin_version(server, job, grant);
+	bool freed = server->freed;
+
+	if (snapshot == NULL || hd_snapshot_prepare(server, job, snapshot, grant->dtype) == 0) {
+		return snapshot;
+	}
+	/* Nobody gained anything by this: to try again at once would go round. */
+	hd_snapshot_unpin(server, job, snapshot);
+	server->freed = freed;
+	return NULL;
 }
 
 const void *hd_snapshot_data(struct hd_snapshot *snapshot, uint8_t dtype) {

@@ -337,6 +337,7 @@ void fake_request_pull(struct fake *fake, uint32_t round, hd_version have, bool 
 		.round = round,
 		.attempt = 1,
 		.direction = HD_PULL,
+		.dtype = fake->pull_dtype,
 		.have = have,
 		.conditional = conditional,
 	};

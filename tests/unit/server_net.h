@@ -70,6 +70,7 @@ struct fake {
 	uint64_t sacks;
 	char refused[HD_TEXT_BYTES_MAX + 1];
 	struct hd_path path;
+	uint8_t pull_dtype; /* that it asks for */
 	uint8_t dtype; /* of its pushes, as data of fake_push() has them */
 	uint64_t granted_bps; /* of its pushes; 0: as fast as the path allows */
 	struct hd_send *sends[FAKE_SENDS_MAX];

@@ -178,9 +178,46 @@ static void test_broken_sparse_payloads(void **state) {
 	fake_close(one);
 }
 
+/* A pull in 16 bits waits for its buffer without spinning, and gets the one that a push gives back. */
+static void test_half_pull_waits_for_memory(void **state) {
+	struct fixture *f = *state;
+	struct hd_message cancel = {.kind = HD_MSG_CANCEL};
+	struct fake *one;
+	hd_version base;
+	hd_ns began;
+
+	f->config.memory_bytes = 4 * (BYTES + 64); /* model, momentum, two more */
+	net_server(&f->net, &f->config);
+	one = fake_worker(&f->net, 0);
+	base = fake_joined(one, &f->spec)->version;
+	one->pull_dtype = HD_DTYPE_BF16;
+	fake_request_push(one, 1, 1, base, BYTES);
+	(void)fake_wait(one, HD_MSG_GRANT, 0); /* one of the two is the push's now */
+	fake_request_pull(one, 1, 0, false);
+	net_run(&f->net, 20 * HD_MS);
+	assert_int_equal(fake_count(one, HD_MSG_PULL_STATE), 0);
+	began = f->net.now;
+	assert_true(hd_server_ops.deadline(f->net.server) > began);
+	cancel.cancel.job = one->job;
+	cancel.cancel.worker = one->rank;
+	cancel.cancel.round = 1;
+	cancel.cancel.attempt = 1;
+	cancel.cancel.direction = HD_PUSH;
+	fake_send(one, &cancel);
+	assert_int_equal(fake_wait(one, HD_MSG_PULL_STATE, 0)->pull_state.bytes, BYTES / 2);
+	/* A type in which no model travels. */
+	one->pull_dtype = HD_DTYPE_SPARSE32;
+	fake_request_pull(one, 2, 0, false);
+	assert_int_equal(
+		fake_wait(one, HD_MSG_PULL_STATE, 1)->pull_state.reason, HD_REASON_REFUSED
+	);
+	fake_close(one);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_half_payloads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_half_pull_waits_for_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sparse_payloads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_broken_sparse_payloads, setup, teardown),
 	};
