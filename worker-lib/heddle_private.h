@@ -84,7 +84,8 @@ struct heddle {
 };
 
 /* Sets heddle_last_error() and returns the code. */
-__attribute__((format(printf, 2, 3))) int heddle_fail(int code, const char *format, ...);
+#define heddle_fail(code, ...) (heddle_say(__VA_ARGS__), (code))
+__attribute__((format(printf, 1, 2))) void heddle_say(const char *format, ...);
 
 /* 0, or -ECHILD in another process than the one that opened it. */
 int heddle_check(const struct heddle *fabric);

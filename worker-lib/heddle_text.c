@@ -10,13 +10,12 @@
 /* Like errno: each thread has its own. */
 static _Thread_local char last_error[HD_TEXT_BYTES_MAX + 1];
 
-int heddle_fail(int code, const char *format, ...) {
+void heddle_say(const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
 	(void)vsnprintf(last_error, sizeof last_error, format, arguments);
 	va_end(arguments);
-	return code;
 }
 
 const char *heddle_last_error(void) {

@@ -238,16 +238,19 @@ int heddle_push(
 	const struct heddle_push_options *options,
 	struct heddle_ticket **out
 ) {
-	struct update update = {.data = data, .values = fabric ? fabric->values : 0};
+	struct update update = {.data = data};
 	struct heddle_push_options given;
 	int rc = heddle_check(fabric);
 
-	if (rc == 0)
-		rc = check_options(options, &given, data, out);
-	if (rc == 0)
-		rc = check_finite(fabric, data, (uint8_t)given.payload);
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
+	rc = check_options(options, &given, data, out);
+	if (rc != 0)
+		return rc;
+	rc = check_finite(fabric, data, (uint8_t)given.payload);
+	if (rc != 0)
+		return rc;
+	update.values = fabric->values;
 	update.dtype = (uint8_t)given.payload;
 	update.borrow = given.borrow != 0;
 	return push(fabric, &update, base, out);
@@ -294,14 +297,15 @@ int heddle_push_sparse(
 	struct heddle_push_options given;
 	int rc = heddle_check(fabric);
 
-	if (rc == 0 && !sparse)
-		rc = heddle_fail(-EINVAL, "update: NULL");
-	if (rc == 0)
-		rc = check_options(options, &given, sparse->data, out);
-	if (rc == 0 && given.payload != HEDDLE_PAYLOAD_FP32)
-		rc = heddle_fail(-EINVAL, "payload: sparse updates are fp32");
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
+	if (!sparse)
+		return heddle_fail(-EINVAL, "update: NULL");
+	rc = check_options(options, &given, sparse->data, out);
+	if (rc != 0)
+		return rc;
+	if (given.payload != HEDDLE_PAYLOAD_FP32)
+		return heddle_fail(-EINVAL, "payload: sparse updates are fp32");
 	update.runs = (const struct hd_run *)(const void *)sparse->runs;
 	update.run_count = sparse->run_count;
 	update.data = sparse->data;

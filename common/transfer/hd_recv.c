@@ -33,10 +33,12 @@ static bool is_done(const struct hd_recv *recv) {
 
 /* Fixes the chunk size and makes the bitmap. */
 static int set_chunk_bytes(struct hd_recv *recv, uint64_t chunk_bytes) {
-	uint64_t count = (recv->config.bytes - 1) / chunk_bytes + 1;
+	const size_t unit = hd_dtype_bytes(recv->config.dtype);
+	uint64_t count;
 
-	if (chunk_bytes % hd_dtype_bytes(recv->config.dtype) != 0)
+	if (unit == 0 || chunk_bytes == 0 || chunk_bytes % unit != 0)
 		return -EINVAL;
+	count = (recv->config.bytes - 1) / chunk_bytes + 1;
 	if (count > UINT32_MAX / 2)
 		return -EFBIG;
 	recv->have = calloc((count + 63) / 64, sizeof *recv->have);

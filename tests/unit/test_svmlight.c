@@ -151,7 +151,7 @@ static void test_trains_like_dense(void **state) {
 	assert_int_equal(sparse.features, FEATURES);
 	dense = (struct hd_dataset
 	){.rows = ROWS, .features = FEATURES, .classes = 3, .y = sparse.y};
-	dense.x = malloc(ROWS * FEATURES * sizeof(float));
+	dense.x = malloc((size_t)ROWS * FEATURES * sizeof(float));
 	for (uint32_t i = 0; i < ROWS; i++)
 		hd_dataset_row(&sparse, i, dense.x + (size_t)i * FEATURES);
 	assert_int_equal(hd_model_create("softmax", &sparse, BATCH, &one, error, 200), 0);

@@ -82,7 +82,7 @@ static void measures_spacing(void **state) {
 	assert_int_equal(probed.token, 77);
 	assert_int_equal(probed.packets, HD_TRAIN_PACKETS - HD_TRAIN_SKIP - 1);
 	assert_int_equal(probed.moments, probed.packets);
-	assert_int_equal(probed.duration_ns, probed.packets * 120 * HD_US);
+	assert_int_equal(probed.duration_ns, (hd_ns)probed.packets * 120 * HD_US);
 	/* It is over: nobody expects its packets any more. */
 	assert_false(arrives(&trains, &kept, HD_TRAIN_PACKETS - 1, at, &probed));
 	assert_int_equal(trains.dropped, 1);
