@@ -72,7 +72,8 @@ class Terminal:
         self.wait(PROMPT)
 
     def end(self, keys):
-        """Types until it has ended: Ctrl-D is lost on a terminal that is just being set up."""
+        """Types until it has ended. Keys that come while libedit sets up the terminal may be lost, and Ctrl-D may
+        become a character of the line, which the next ones then do not end: Ctrl-U first."""
         end, pid = time.monotonic() + DEADLINE_S, 0
         while not pid:
             check(time.monotonic() < end, f"it ends: {self.text}")
@@ -80,6 +81,7 @@ class Terminal:
                 self.type(keys)
                 while select.select([self.fd], [], [], 0.3)[0]:
                     self.text += os.read(self.fd, 65536).decode(errors="replace")
+                keys = "\x15" + keys.lstrip("\x15")
             except OSError:
                 pass  # the other end is closed
             pid, status = os.waitpid(self.pid, os.WNOHANG)
