@@ -131,7 +131,8 @@ void hd_sim_node_poke(struct hd_sim *sim, int node);
 
 /* --- other tenants' elastic flows ---------------------------------------------------------- */
 /* An endless flow under CUBIC (RFC 9438) with 1,448-byte segments, acknowledged packet by packet,
- * loss found by three later arrivals or a timeout. Returns its index, -ENOSPC, -ENOMEM. */
+ * loss found by three later arrivals or a timeout. Its frames leave their host late by up to eight frames' time,
+ * drawn, in order. Returns its index, -ENOSPC, -ENOMEM. */
 int hd_sim_flow(struct hd_sim *sim, int from_host, int to_host);
 void hd_sim_flow_start(struct hd_sim *sim, int flow);
 void hd_sim_flow_stop(struct hd_sim *sim, int flow);

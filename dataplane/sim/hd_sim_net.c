@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define FLOW_LATE_FRAMES 8 /* 12 kB: about a shaper's bucket */
+
 void hd_sim_set_cut(struct hd_sim *sim, int host, bool cut) {
 	assert(host >= 0 && (uint32_t)host < sim->host_count);
 	sim->hosts[host].cut = cut;
@@ -90,6 +92,22 @@ static void arm(struct hd_sim *sim, struct sim_link *link) {
 		sim->failure = "out of memory";
 }
 
+/* A host is no clock: shapers with buckets and trains of segments let each frame of a flow leave late by up to
+ * this. Without it, flows that fill their host's link reach a full queue of the same rate behind it just as each
+ * frame leaves that queue, and what comes from any other host never finds room: the port blackout of "The TCP
+ * Outcast Problem" (Prakash et al., NSDI 2012) without an end. The remedy is Floyd and Jacobson's ("Traffic Phase
+ * Effects", 1992), its size what makes a fifth flow get what it gets on Linux (docs/benchmarks.md). */
+static hd_ns lateness(
+	struct hd_sim *sim,
+	const struct sim_link *link,
+	const struct sim_packet *packet,
+	hd_ns span
+) {
+	if (!link->first || packet->flow < 0 || packet->ack)
+		return 0;
+	return hd_random_below(&sim->random, FLOW_LATE_FRAMES * span + 1);
+}
+
 /* Puts a packet into a link's FIFO, or drops it. */
 static void enter(struct hd_sim *sim, struct sim_link *link, struct sim_packet *packet) {
 	hd_ns start = hd_ns_max(sim->now, link->busy_until);
@@ -108,7 +126,9 @@ static void enter(struct hd_sim *sim, struct sim_link *link, struct sim_packet *
 		count_card(sim, packet, HD_SIM_UP);
 	link->stats.packets++;
 	link->stats.bytes += packet->frame_bytes;
-	packet->at = start + span + link->config.latency;
+	packet->at = start + span + link->config.latency + lateness(sim, link, packet, span);
+	if (link->head)
+		packet->at = hd_ns_max(packet->at, link->tail->at);
 	packet->order = sim->order++;
 	packet->next = NULL;
 	if (link->head)
