@@ -97,7 +97,7 @@ class Plan:
         hosts = ["ps", *(f"h{rank + 1}" for rank in range(self.scenario["workers"]))]
         return [(f"monitor-{host}", host, [
             self.programs["heddle-monitor"], "--host", host, "--interface", f"{host}-eth0",
-            "--controller", self.star.ip("ctl"), "--key-file", str(self.keys)]) for host in hosts]
+            "--controller", self.network.node_ip("ctl"), "--key-file", str(self.keys)]) for host in hosts]
 
     def job_words(self):
         job = self.scenario["job"]

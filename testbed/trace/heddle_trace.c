@@ -195,7 +195,8 @@ static int convert(FILE *out, const struct hd_topology *topology) {
 
 	if (code < 0)
 		return bad("memory", strerror(-code), EX_OSERR);
-	qsort(tool.entries, tool.count, sizeof(*tool.entries), compare);
+	if (tool.count > 0)
+		qsort(tool.entries, tool.count, sizeof(*tool.entries), compare);
 	for (size_t i = 0; i < tool.count; i++)
 		(void
 		)hd_trace_event(trace, tool.nodes[tool.entries[i].node], &tool.entries[i].event);

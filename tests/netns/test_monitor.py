@@ -4,6 +4,7 @@
 the links follows the max-min share within 2 s.
 
 usage: test_monitor.py BUILD_DIR"""
+import json
 import pathlib
 import subprocess
 import sys
@@ -19,11 +20,10 @@ GOOD_MIN = 0.75  # of the judgements beside the tenant
 ALONE_OFF_MAX = 0.3  # a receiver that wakes late on a busy machine sees transfers faster than they were
 
 SETTING = {
-    "name": "monitor", "about": "", "seed": 1, "workers": WORKERS, "link_mbps": MBPS, "server_link_mbps": MBPS,
+    "name": "monitor", "about": "monitored links, another tenant for a while", "seed": 1, "workers": WORKERS, "link_mbps": MBPS, "server_link_mbps": MBPS,
     "latency_us": 50, "queue_kb": 128, "duration_s": END_S, "monitors": 1,
     "job": {"model": "mlp", "hidden": [256], "batch": 32, "compute_ms": 60, "tau_max": 16, "learning_rate": 0.01,
             "momentum": 0.9, "weight_decay": 1e-4, "target_accuracy": 1.0, "staleness": {"rule": "constant", "c": 1.0}},
-    "compute": {"kind": "none"}, "links": {"kind": "none"}, "workers_events": [], "faults": {}, "sim": {},
     "tenants": [{"flows": FLOWS, "from": "extra", "to": "server", "start_s": BUSY_FROM_S, "stop_s": BUSY_UNTIL_S}],
 }
 
@@ -48,17 +48,20 @@ def main():
     if not (build / "dataplane/monitor/heddle-monitor").exists():
         pen.skip("the build has no heddle-monitor (libbpf, clang, bpftool)")
     pen.enter()
-    from lab import inside, modes, network, run  # Mininet is there only where it is installed
+    from lab import inside, modes, network, run, scenario  # Mininet is there only where it is installed
     with tempfile.TemporaryDirectory(prefix="heddle-monitor-test-") as folder:
         inside.prepare(pathlib.Path(folder))
-        star = network.Star(SETTING)
+        path = pathlib.Path(folder) / "monitor.json"
+        path.write_text(json.dumps(SETTING))
+        setting = scenario.load(str(path))
+        net = network.Network(setting)
         try:
-            runner = run.Run(modes.Programs(build), star, SETTING, {
+            runner = run.Run(modes.Programs(build), net, setting, {
                 "mode": "scheduled", "seed": 1, "learning_rate": 0.01, "full": True,
                 "directory": pathlib.Path(folder) / "run", "say": print})
             record = runner.execute()
         finally:
-            star.close()
+            net.close()
         print({k: record[k] for k in ("applied", "dropped", "failed", "cpu")})
         words = [(pathlib.Path(folder) / "run" / f"monitor-{h}.out").read_text() for h in ("ps", "h1")]
         subprocess.run(["umount", folder], check=True)
