@@ -35,7 +35,7 @@
 	S(system_seconds, "seconds", "processor time in the kernel on its behalf", COUNTER, F64) \
 	S(wakeups, "wakeups", "times that it slept and was woken", COUNTER, U64) \
 	S(preempted, "switches", "times that the kernel took the processor away", COUNTER, U64) \
-	S(polls, "polls", "rounds of its loop, where the driver counts them", COUNTER, U64) \
+	S(polls, "polls", "rounds of its loop", COUNTER, U64) \
 	S(idle_polls, "polls", "of these, with nothing to do", COUNTER, U64)
 
 #define HD_PROCESS_STATS(S) \

@@ -206,6 +206,8 @@ static void register_thread(struct hd_dpdk *d) {
 
 int hd_dpdk_step(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
 	hd_ns now = hd_wait_now(), wait;
+	uint64_t received = atomic_load(&d->counters.received_frames);
+	bool busy = false;
 	int code = 0;
 
 	if (!d->registered)
@@ -227,13 +229,18 @@ int hd_dpdk_step(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
 		d->now = hd_wait_now();
 		d->config.woken(d->config.owner, d->now, &d->sink);
 		dpdk_flush(d);
+		busy = true;
 	}
 	d->now = hd_wait_now();
 	tend_neighbours(d, d->now);
 	if (node.ops->deadline(node.core) <= d->now) {
 		node.ops->tick(node.core, d->now, &d->sink);
 		dpdk_flush(d);
+		busy = true;
 	}
+	dpdk_count(&d->counters.polls, 1);
+	if (!busy && atomic_load(&d->counters.received_frames) == received)
+		dpdk_count(&d->counters.idle_polls, 1);
 	return 0;
 }
 

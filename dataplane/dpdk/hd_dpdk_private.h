@@ -64,6 +64,8 @@
 	X(send_unresolved, "packets", "not sent: nobody answered for the address")                 \
 	X(no_buffer, "frames", "not sent: no buffer left")                                         \
 	X(ring_kicks, "calls", "tries to get a full qdisc to take more")                           \
+	X(polls, "polls", "rounds of the driver's loop")                                           \
+	X(idle_polls, "polls", "of these, with nothing to do")                                     \
 	X(port_errors, "errors", "of the port's descriptors: the link went down")                  \
 	X(receive_overflow, "frames", "lost to a full receive ring")
 

@@ -80,6 +80,8 @@ static size_t udp_counters(const void *self, struct hd_driver_counter *counters)
 		{"sent_bytes", "bytes", "payload of these", s->sent_bytes},
 		{"send_calls", "calls", "system calls that sent", s->send_calls},
 		{"send_errors", "packets", "that could not leave", s->send_errors},
+		{"polls", "polls", "rounds of the driver's loop", s->polls},
+		{"idle_polls", "polls", "of these, with nothing to do", s->idle_polls},
 	};
 	const size_t count = sizeof(all) / sizeof(all[0]);
 

@@ -162,7 +162,19 @@ static double seconds(const struct timeval *time) {
 	return (double)time->tv_sec + (double)time->tv_usec / 1e6;
 }
 
-static void add_core(struct hd_stats *stats) {
+/* The driver's loop runs on the core's thread, and counts its rounds among what it counts. */
+static void take_polls(const struct hd_driver *driver, struct hd_core_stats *core) {
+	struct hd_driver_counter counters[HD_DRIVER_COUNTERS_MAX];
+	size_t count = hd_driver_counters(driver, counters);
+
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(counters[i].name, "polls") == 0)
+			core->polls = counters[i].value;
+		else if (strcmp(counters[i].name, "idle_polls") == 0)
+			core->idle_polls = counters[i].value;
+}
+
+static void add_core(const struct hd_driver *driver, struct hd_stats *stats) {
 	const char *label = "main";
 	struct hd_core_stats core = {0};
 	struct rusage usage;
@@ -173,6 +185,8 @@ static void add_core(struct hd_stats *stats) {
 	core.system_seconds = seconds(&usage.ru_stime);
 	core.wakeups = (uint64_t)usage.ru_nvcsw;
 	core.preempted = (uint64_t)usage.ru_nivcsw;
+	if (driver)
+		take_polls(driver, &core);
 	hd_stats_add(stats, &hd_core_group, &label, &core);
 }
 
@@ -223,7 +237,7 @@ void hd_service_gather(struct hd_service *s, struct hd_stats *stats) {
 	};
 
 	hd_stats_add(stats, &hd_process_group, NULL, &process);
-	add_core(stats);
+	add_core(s->driver, stats);
 	if (s->driver)
 		add_driver(s, stats);
 	s->gather_seconds += thread_seconds() - begin;

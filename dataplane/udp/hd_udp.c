@@ -187,6 +187,8 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 	hd_ns now = hd_udp_now();
 	hd_ns wait = hd_ns_min(node.ops->deadline(node.core), until);
 	bool readable = wait <= now; /* busy: look at the socket without asking epoll first */
+	uint64_t received = udp->stats.received_packets;
+	bool busy = false;
 	int code = 0, n;
 
 	if (!readable)
@@ -202,12 +204,16 @@ int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
 	if (hd_wait_woken(&udp->wait) && udp->config.woken) {
 		udp->config.woken(udp->config.owner, hd_udp_now(), &udp->sink);
 		udp_flush(udp);
+		busy = true;
 	}
 	now = hd_udp_now();
 	if (node.ops->deadline(node.core) <= now) {
 		node.ops->tick(node.core, now, &udp->sink);
 		udp_flush(udp);
+		busy = true;
 	}
+	udp->stats.polls++;
+	udp->stats.idle_polls += !busy && udp->stats.received_packets == received;
 	return 0;
 }
 

@@ -52,6 +52,7 @@ struct hd_udp_stats {
 	uint64_t received_packets, received_bytes, receive_calls;
 	uint64_t sent_packets, sent_bytes, send_calls;
 	uint64_t send_errors, receive_overflow, truncated;
+	uint64_t polls, idle_polls; /* rounds; of these, with nothing to do */
 };
 const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp);
 /* What waits in the socket's buffers now, as the kernel accounts it, and what they hold. */

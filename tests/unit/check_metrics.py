@@ -210,6 +210,7 @@ def main():
         check(links >= {"local", "ps>star", "star>ps"}, links)
         check("reason" in families["heddle_updates_ended"].samples[0].labels, "reasons")
         check(value(families, "heddle_core_user_seconds") >= 0, "cores")
+        check(value(families, "heddle_core_polls") > value(families, "heddle_core_idle_polls"), "polls")
         again = controller.families()
         check(value(again, "heddle_process_gathers") > value(families, "heddle_process_gathers"), "counters grow")
         of_server = server.families()
