@@ -2,6 +2,7 @@
 /* Who is there. A session is a lease: the node is gone when its session is. */
 #include "hd_controller_core.h"
 #include "hd_jobspec.h"
+#include "hd_out.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -52,6 +53,8 @@ static bool job_agrees(
 	char *text,
 	size_t bytes
 ) {
+	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];
+
 	if (job->model_bytes != m->model_bytes)
 		(void)snprintf(
 			text,
@@ -75,12 +78,18 @@ static bool job_agrees(
 		(void)snprintf(
 			text,
 			bytes,
-			"staleness_c: %g, the job has %g",
-			(double)m->staleness_c,
-			(double)job->staleness_c
+			"staleness_c: %s, the job has %s",
+			hd_float_text((double)m->staleness_c, mine),
+			hd_float_text((double)job->staleness_c, theirs)
 		);
 	else if (job->weight < weight || job->weight > weight)
-		(void)snprintf(text, bytes, "job_weight: %g, the job has %g", weight, job->weight);
+		(void)snprintf(
+			text,
+			bytes,
+			"job_weight: %s, the job has %s",
+			hd_float_text(weight, mine),
+			hd_float_text(job->weight, theirs)
+		);
 	else
 		return true;
 	return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_jobspec.h"
+#include "hd_out.h"
 #include "hd_random.h"
 #include "hd_text.h"
 
@@ -268,13 +269,13 @@ static bool tensor_equal(
 		return differ(
 			difference,
 			bytes,
-			"tensor %u (%s): init %u scale %.9g, the job has %u scale %.9g",
+			"tensor %u (%s): init %u scale %s, the job has %u scale %s",
 			i,
 			a->name,
 			a->init,
-			(double)a->init_scale,
+			hd_float_text((double)a->init_scale, mine),
 			b->init,
-			(double)b->init_scale
+			hd_float_text((double)b->init_scale, theirs)
 		);
 	return true;
 }
@@ -299,6 +300,7 @@ static bool numbers_equal(
 		{"allow_not_finite", a->allow_not_finite, b->allow_not_finite},
 		{"tensors", a->tensor_count, b->tensor_count},
 	};
+	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];
 
 	if (a->seed != b->seed)
 		return differ(
@@ -313,10 +315,10 @@ static bool numbers_equal(
 			return differ(
 				difference,
 				bytes,
-				"%s: %.9g, the job has %.9g",
+				"%s: %s, the job has %s",
 				rows[i].name,
-				rows[i].mine,
-				rows[i].theirs
+				hd_float_text(rows[i].mine, mine),
+				hd_float_text(rows[i].theirs, theirs)
 			);
 	return true;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_out.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,18 @@ void hd_out_real(struct hd_out *out, double value) {
 	if (strtod(text, NULL) < value || strtod(text, NULL) > value)
 		(void)snprintf(text, sizeof(text), "%.17g", value);
 	hd_out_text(out, text);
+}
+
+const char *hd_float_text(double value, char text[HD_FLOAT_TEXT_BYTES]) {
+	for (int digits = FLT_DIG; digits <= FLT_DECIMAL_DIG; digits++) {
+		float back;
+
+		(void)snprintf(text, HD_FLOAT_TEXT_BYTES, "%.*g", digits, value);
+		back = strtof(text, NULL);
+		if (!(back < (float)value || back > (float)value))
+			break;
+	}
+	return text;
 }
 
 void hd_out_json(struct hd_out *out, const char *text) {

@@ -22,6 +22,9 @@ void hd_out_i64(struct hd_out *out, int64_t value);
 void hd_out_milli(struct hd_out *out, double value);
 /* As many digits as say the same number again. Not finite: NaN, +Inf, -Inf (as OpenMetrics has them). */
 void hd_out_real(struct hd_out *out, double value);
+/* For sentences: the fewest digits that say the same float again (0.06, not 0.0599999987). Returns text. */
+#define HD_FLOAT_TEXT_BYTES 32
+const char *hd_float_text(double value, char text[HD_FLOAT_TEXT_BYTES]);
 /* A JSON string with its quotes. text is UTF-8. */
 void hd_out_json(struct hd_out *out, const char *text);
 /* Appends a NUL (not counted in bytes) and returns the text, or NULL when memory failed. */
