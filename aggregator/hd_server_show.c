@@ -31,7 +31,6 @@ char *hd_server_table(
 	struct hd_stats *stats;
 	struct hd_rows rows;
 	uint64_t total;
-	char *document;
 	size_t i = 0;
 
 	while (i < count && strcmp(tables[i].name, table) != 0) {
@@ -57,8 +56,7 @@ char *hd_server_table(
 	total = tables[i].group != NULL ? hd_rows_group(&rows, stats, tables[i].group) :
 					  hd_rows_counters(&rows, stats, own, NULL);
 	hd_stats_destroy(stats);
-	document = hd_rows_end(&rows, total);
-	return document;
+	return hd_rows_end(&rows, total, error);
 }
 
 void hd_server_refuse_command(struct hd_turn *turn, struct hd_peer *peer) {

@@ -43,7 +43,6 @@ char *hd_controller_table(
 	const struct table *table = table_find(name);
 	struct hd_rows rows;
 	const char *wrong = "no such table";
-	char *document;
 
 	if (table)
 		wrong = hd_rows_begin(&rows, name, filter, c->now, c->config.epoch);
@@ -51,10 +50,7 @@ char *hd_controller_table(
 		*error = wrong;
 		return NULL;
 	}
-	document = hd_rows_end(&rows, table->rows(c, &rows));
-	if (!document)
-		*error = "no memory";
-	return document;
+	return hd_rows_end(&rows, table->rows(c, &rows), error);
 }
 
 void ctl_show(

@@ -137,22 +137,44 @@ value_is(const struct hd_rows *rows, const struct hd_row_field *field, const cha
 	return strtod(number, &end) == wanted && end != number;
 }
 
+static const struct hd_row_field *
+find_field(const struct hd_rows *rows, const char *term, const char *equals) {
+	size_t bytes = (size_t)(equals - term);
+
+	for (int i = 0; i < rows->field_count; i++)
+		if (strlen(rows->field[i].key) == bytes
+		    && memcmp(rows->field[i].key, term, bytes) == 0)
+			return &rows->field[i];
+	return NULL;
+}
+
 static bool term_holds(const struct hd_rows *rows, const char *term) {
 	const char *equals = strchr(term, '=');
-	size_t key_bytes = equals ? (size_t)(equals - term) : 0;
 
+	if (equals) {
+		const struct hd_row_field *field = find_field(rows, term, equals);
+
+		return field && value_is(rows, field, equals + 1);
+	}
 	for (int i = 0; i < rows->field_count; i++) {
 		const struct hd_row_field *field = &rows->field[i];
+		const char *text = rows->out.data + field->at + 1;
 
-		if (equals) {
-			if (strlen(field->key) == key_bytes
-			    && memcmp(field->key, term, key_bytes) == 0)
-				return value_is(rows, field, equals + 1);
-		} else if (field->text && memmem(rows->out.data + field->at + 1, field->bytes - 2, term, strlen(term))) {
+		if (field->text && memmem(text, field->bytes - 2, term, strlen(term)))
 			return true;
-		}
 	}
 	return false;
+}
+
+/* A word that could hold for no row is a mistake, and no table without rows. */
+static void check_filter(struct hd_rows *rows) {
+	rows->checked = true;
+	for (int i = 0; i < rows->filter.count && !rows->unknown; i++) {
+		const char *equals = strchr(rows->filter.term[i], '=');
+
+		if (equals && !find_field(rows, rows->filter.term[i], equals))
+			rows->full = rows->unknown = true;
+	}
 }
 
 static bool row_passes(const struct hd_rows *rows) {
@@ -171,6 +193,8 @@ void hd_row_skip(struct hd_rows *rows) {
 
 void hd_row_end(struct hd_rows *rows) {
 	hd_out_char(&rows->out, '}');
+	if (!rows->checked)
+		check_filter(rows);
 	if (!row_passes(rows)) {
 		rows->out.bytes = rows->row_at;
 	} else if (rows->out.bytes > PAGE_BYTES) {
@@ -208,7 +232,7 @@ const char *hd_rows_begin(
 	return NULL;
 }
 
-char *hd_rows_end(struct hd_rows *rows, uint64_t total) {
+char *hd_rows_end(struct hd_rows *rows, uint64_t total, const char **error) {
 	hd_out_text(&rows->out, "],\"total\":");
 	hd_out_u64(&rows->out, total);
 	hd_out_text(&rows->out, ",\"from\":");
@@ -219,7 +243,9 @@ char *hd_rows_end(struct hd_rows *rows, uint64_t total) {
 	else
 		hd_out_text(&rows->out, "null");
 	hd_out_char(&rows->out, '}');
-	if (!hd_out_string(&rows->out)) {
+	if (rows->unknown || !hd_out_string(&rows->out)) {
+		*error = rows->unknown ? "filter: field=value: no field of the table is called so" :
+					 "no memory";
 		hd_out_fini(&rows->out);
 		return NULL;
 	}

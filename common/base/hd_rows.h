@@ -43,6 +43,8 @@ struct hd_rows {
 	uint32_t kept,
 		looked; /* rows on this page; rows that were written to see whether they belong there */
 	bool full;
+	bool checked; /* against the filter: every row of a table has the same fields */
+	bool unknown; /* the filter names a field that they have not */
 	int field_count;
 	struct hd_row_field field[HD_ROW_FIELDS_MAX];
 };
@@ -55,9 +57,9 @@ const char *hd_rows_begin(
 	hd_ns now,
 	uint16_t epoch
 );
-/* Ends it: the document, NUL-terminated and the caller's to free; NULL: no memory. total: rows of the table,
- * whatever filter and page. */
-char *hd_rows_end(struct hd_rows *rows, uint64_t total);
+/* Ends it: the document, NUL-terminated and the caller's to free; NULL: *error (static) says why. total: rows
+ * of the table, whatever filter and page. */
+char *hd_rows_end(struct hd_rows *rows, uint64_t total, const char **error);
 
 /* Whether the next row is to be written. Once `full`, a table may stop. */
 bool hd_row_begin(struct hd_rows *rows);

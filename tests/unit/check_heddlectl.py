@@ -114,6 +114,7 @@ def steer(address, keys):
             ("show p", 64, "'p': ambiguous: plan, ports"),
             ("show", 64, "incomplete"),
             ("show nodes from=3", 64, "filter: 'from=3': no field is called so"),
+            ("show counters bogus=1", 64, "filter: field=value: no field of the table is called so"),
             ("watch nodes --count 2 --interval-s 0.05", 0, "heddlectl"),
             ("watch nodes --interval-s 0", 64, "--interval-s: '0' (a number from 0.05 to 86400)")):
         done = command(*words.split())
