@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the controller hands to whoever keeps its history (controller/journal): one flat record for each
+ * What the controller hands to whoever keeps its history (hd_journal.h): one flat record for each
  * job, plan, decision, completion, node and command. A field that a kind does not use is 0. Times are
  * the core's clock. Texts belong to the core and are valid during the call.
  */
