@@ -104,12 +104,16 @@ def main():
         refuses(shell, shell.rows("nodes", 5))
         for table in sorted(names):
             if table == "plan":
-                # While it is paused requests gather; resumed, they are planned at once.
+                # While it is paused requests gather; resumed, they are planned at once, and what was planned is
+                # shown until it has ended, which it cannot without the server.
                 while not shell.run("show", "plan")["rows"]:
+                    server.send_signal(signal.SIGCONT)
                     shell.run("pause", "all")
                     shell.rows("transfers")
+                    server.send_signal(signal.SIGSTOP)
                     shell.run("resume", "all")
                     check(time.monotonic() < end + DEADLINE_S, "a plan")
+                server.send_signal(signal.SIGCONT)
             elif table == "transfers":
                 shell.run("pause", "all")
                 shell.rows(table)
