@@ -20,7 +20,8 @@ GOOD_MIN = 0.75  # of the judgements beside the tenant
 ALONE_OFF_MAX = 0.3  # a receiver that wakes late on a busy machine sees transfers faster than they were
 
 SETTING = {
-    "name": "monitor", "about": "monitored links, another tenant for a while", "seed": 1, "workers": WORKERS, "link_mbps": MBPS, "server_link_mbps": MBPS,
+    "name": "monitor", "about": "monitored links, another tenant for a while", "seed": 1,
+    "workers": WORKERS, "link_mbps": MBPS, "server_link_mbps": MBPS,
     "latency_us": 50, "queue_kb": 128, "duration_s": END_S, "monitors": 1,
     "job": {"model": "mlp", "hidden": [256], "batch": 32, "compute_ms": 60, "tau_max": 16, "learning_rate": 0.01,
             "momentum": 0.9, "weight_decay": 1e-4, "target_accuracy": 1.0, "staleness": {"rule": "constant", "c": 1.0}},
