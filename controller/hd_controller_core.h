@@ -25,6 +25,7 @@
 #ifndef HD_CONTROLLER_CORE_H
 #define HD_CONTROLLER_CORE_H
 
+#include "hd_cc.h"
 #include "hd_controller.h"
 #include "hd_controller_probe.h"
 #include "hd_endpoint.h"
@@ -58,6 +59,9 @@
 #define CTL_LOCAL_BYTES_PER_S 1e15 /* what the planner takes it for: nobody waits there */
 #define CTL_FIT_STEPS_MAX 256 /* positions that the books try for one transfer */
 #define CTL_CC_WEIGHT_MAX 256
+/* Of a frame's bytes on a link, what a data chunk of ours carries in their place. */
+#define CTL_PAYLOAD_SHARE                                                                          \
+	((double)HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_OVERHEAD_BYTES))
 #define CTL_WEIGHT_MAX 1000.0 /* of a job, against 1 */
 #define CTL_PROBE_LOAD 0.009 /* of a link at most, in packet trains */
 #define CTL_DRAINED_MAX 256 /* hosts drained at once */

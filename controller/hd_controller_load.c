@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Link monitors: what other tenants take of a host's link, into the view. */
-#include "hd_cc.h"
 #include "hd_controller_core.h"
 
 #include <math.h>
 
-/* Of a frame's bytes on a link, what a data chunk of ours would carry in their place. */
-#define PAYLOAD_SHARE                                                                              \
-	((double)HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_OVERHEAD_BYTES))
 #define LOAD_SPAN_MAX (60 * HD_SECOND)
 #define LOAD_BPS_MAX 1e13
 
 static double bps(uint64_t bytes, uint64_t span_ns) {
-	return span_ns ? (double)bytes * 8e9 / (double)span_ns * PAYLOAD_SHARE : 0;
+	return span_ns ? (double)bytes * 8e9 / (double)span_ns * CTL_PAYLOAD_SHARE : 0;
 }
 
 static bool possible(const struct hd_view_load *load) {
@@ -40,8 +36,8 @@ void ctl_load(
 		.others_bps = bps(m->out_others, m->interval_ns),
 		.beside_ours_bps = m->out_busy_ns ? bps(m->out_busy_others, m->out_busy_ns) : -1,
 		.pressing_bps = bps(m->out_busy_ours, m->out_busy_ns),
-		.steady_bps = (double)m->out_steady_bps * PAYLOAD_SHARE,
-		.elastic_bps = (double)m->out_elastic_bps * PAYLOAD_SHARE,
+		.steady_bps = (double)m->out_steady_bps * CTL_PAYLOAD_SHARE,
+		.elastic_bps = (double)m->out_elastic_bps * CTL_PAYLOAD_SHARE,
 		.flows = m->out_flows,
 	};
 	struct hd_view_load in = {
@@ -51,8 +47,8 @@ void ctl_load(
 		.others_bps = bps(m->in_others, m->interval_ns),
 		.beside_ours_bps = m->in_busy_ns ? bps(m->in_busy_others, m->in_busy_ns) : -1,
 		.pressing_bps = bps(m->in_busy_ours, m->in_busy_ns),
-		.steady_bps = (double)m->in_steady_bps * PAYLOAD_SHARE,
-		.elastic_bps = (double)m->in_elastic_bps * PAYLOAD_SHARE,
+		.steady_bps = (double)m->in_steady_bps * CTL_PAYLOAD_SHARE,
+		.elastic_bps = (double)m->in_elastic_bps * CTL_PAYLOAD_SHARE,
 		.flows = m->in_flows,
 	};
 	uint32_t up, down;

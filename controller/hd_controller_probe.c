@@ -9,7 +9,6 @@
  * So a hub that is always busy keeps nobody's link from being measured. A link gets at most 1 % of what it
  * is believed to carry in trains.
  */
-#include "hd_cc.h"
 #include "hd_controller_core.h"
 #include "hd_train.h"
 
@@ -34,8 +33,6 @@
 /* A train that came in one piece: the link may well carry so much more. */
 #define PROBE_TRY 1.25
 
-#define PAYLOAD_SHARE                                                                              \
-	((double)HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_OVERHEAD_BYTES))
 #define TRAIN_BITS (8.0 * HD_TRAIN_PACKETS * HD_TRAIN_FRAME_BYTES)
 
 /* How long a link rests after a train, for its load's sake. */
@@ -261,10 +258,10 @@ void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_
 	/* It came faster than can be told. */
 	train.rate_bps
 		= fmin(PROBE_TRY * hd_view_estimate(c->view, probe->target).capacity_bps,
-		       TRAIN_BITS * PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
+		       TRAIN_BITS * CTL_PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
 	if (m->duration_ns >= PROBE_SHORT_NS && m->moments >= PROBE_MOMENTS) {
 		train.rate_bps = m->packets * HD_TRAIN_FRAME_BYTES * 8e9 / (double)m->duration_ns
-			* PAYLOAD_SHARE;
+			* CTL_PAYLOAD_SHARE;
 		train.exact = !among_others(c, probe);
 	}
 	if (c->now < probe->sent + PROBE_PATIENCE_NS)
