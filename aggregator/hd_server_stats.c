@@ -4,48 +4,43 @@
 
 #include <assert.h>
 
-#define STAT(name, unit, help)                                                                     \
-	{#name, unit, help, HD_STAT_COUNTER, HD_STAT_U64, offsetof(struct hd_server_stats, name)},
+/* clang-format off */
+#define STAT(name, unit, help, kind) \
+	{#name, unit, help, kind, HD_STAT_U64, offsetof(struct hd_server_stats, name)}
 
 static const struct hd_stat server_stats[] = {
-	STAT(chunks, "packets", "data chunks received"
-	) STAT(chunk_bytes, "bytes", "values in them"
-	) STAT(drop_malformed, "packets", "dropped: not decodable"
-	) STAT(drop_version, "packets", "dropped: other wire version"
-	) STAT(drop_type, "packets", "dropped: a type that a server does not take"
-	) STAT(drop_token,
-	       "packets",
-	       "dropped: no such transfer: forged, late, or ahead of its EXPECT"
-	) STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the grant"
-	) STAT(drop_memory, "packets", "dropped: no buffer free for the update just then"
-	) STAT(duplicates, "packets", "chunks that were held already"
-	) STAT(refused_messages, "messages", "out of place: role, job, worker, epoch"
-	) STAT(granted, "updates", "pushes granted directly"
-	) STAT(expected, "updates", "pushes announced by the controller"
-	) STAT(committed, "updates", "applied"
-	) STAT(dropped, "updates", "dropped at the commit"
-	) STAT(failed, "updates", "failed"
-	) STAT(voided, "updates", "positions given up"
-	) STAT(overtaken, "updates", "committed ahead of an earlier position"
-	) STAT(replaced, "updates", "transfers replaced by a newer attempt"
-	) STAT(pulls, "pulls", "pulls begun"
-	) STAT(pulls_delivered, "pulls", "models delivered"
-	) STAT(pulls_not_modified, "pulls", "conditional pulls that found nothing newer"
-	) STAT(pulls_failed, "pulls", "pulls that ended otherwise"
-	) STAT(pulls_older, "pulls", "pulls that were given an older version than the newest"
-	) STAT(snapshots, "snapshots", "versions pinned for pulls"
-	) STAT(copies, "copies", "models copied because a commit came while one was pinned"
-	) STAT(steps, "steps", "parts of commits; more than commits where big updates took several"
-	) STAT(checkpoints, "checkpoints", "checkpoints written")
-		STAT(checkpoint_errors, "checkpoints", "that could not be written")
-			STAT(sends_broken, "sessions", "given up because their queue was full"
-			){"memory_bytes",
-			  "bytes",
-			  "held for models, snapshots and updates",
-			  HD_STAT_GAUGE,
-			  HD_STAT_U64,
-			  offsetof(struct hd_server_stats, memory_bytes)},
+	STAT(chunks, "packets", "data chunks received", HD_STAT_COUNTER),
+	STAT(chunk_bytes, "bytes", "values in them", HD_STAT_COUNTER),
+	STAT(drop_malformed, "packets", "dropped: not decodable", HD_STAT_COUNTER),
+	STAT(drop_version, "packets", "dropped: other wire version", HD_STAT_COUNTER),
+	STAT(drop_type, "packets", "dropped: a type that a server does not take", HD_STAT_COUNTER),
+	STAT(drop_token, "packets", "dropped: no such transfer: forged, late, or ahead of its EXPECT", HD_STAT_COUNTER),
+	STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the grant", HD_STAT_COUNTER),
+	STAT(drop_memory, "packets", "dropped: no buffer free for the update just then", HD_STAT_COUNTER),
+	STAT(duplicates, "packets", "chunks that were held already", HD_STAT_COUNTER),
+	STAT(refused_messages, "messages", "out of place: role, job, worker, epoch", HD_STAT_COUNTER),
+	STAT(granted, "updates", "pushes granted directly", HD_STAT_COUNTER),
+	STAT(expected, "updates", "pushes announced by the controller", HD_STAT_COUNTER),
+	STAT(committed, "updates", "applied", HD_STAT_COUNTER),
+	STAT(dropped, "updates", "dropped at the commit", HD_STAT_COUNTER),
+	STAT(failed, "updates", "failed", HD_STAT_COUNTER),
+	STAT(voided, "updates", "positions given up", HD_STAT_COUNTER),
+	STAT(overtaken, "updates", "committed ahead of an earlier position", HD_STAT_COUNTER),
+	STAT(replaced, "updates", "transfers replaced by a newer attempt", HD_STAT_COUNTER),
+	STAT(pulls, "pulls", "pulls begun", HD_STAT_COUNTER),
+	STAT(pulls_delivered, "pulls", "models delivered", HD_STAT_COUNTER),
+	STAT(pulls_not_modified, "pulls", "conditional pulls that found nothing newer", HD_STAT_COUNTER),
+	STAT(pulls_failed, "pulls", "pulls that ended otherwise", HD_STAT_COUNTER),
+	STAT(pulls_older, "pulls", "pulls that were given an older version than the newest", HD_STAT_COUNTER),
+	STAT(snapshots, "snapshots", "versions pinned for pulls", HD_STAT_COUNTER),
+	STAT(copies, "copies", "models copied because a commit came while one was pinned", HD_STAT_COUNTER),
+	STAT(steps, "steps", "parts of commits; more than commits where big updates took several", HD_STAT_COUNTER),
+	STAT(checkpoints, "checkpoints", "checkpoints written", HD_STAT_COUNTER),
+	STAT(checkpoint_errors, "checkpoints", "that could not be written", HD_STAT_COUNTER),
+	STAT(sends_broken, "sessions", "given up because their queue was full", HD_STAT_COUNTER),
+	STAT(memory_bytes, "bytes", "held for models, snapshots and updates", HD_STAT_GAUGE),
 };
+/* clang-format on */
 
 static_assert(
 	sizeof(server_stats) / sizeof(server_stats[0]) == sizeof(struct hd_server_stats) / 8,
