@@ -406,10 +406,6 @@ hd_ns hd_session_rtt(const struct hd_session *session) {
 	return session->out.srtt;
 }
 
-uint64_t hd_endpoint_boot(const struct hd_endpoint *endpoint) {
-	return endpoint->boot;
-}
-
 const struct hd_endpoint_stats *hd_endpoint_stats(const struct hd_endpoint *endpoint) {
 	return &endpoint->stats;
 }

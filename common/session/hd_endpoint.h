@@ -147,8 +147,6 @@ struct hd_clock hd_session_clock(const struct hd_session *session);
 /* A time of the peer's clock on ours; `fallback` when the clock is not known yet. */
 hd_ns hd_session_from_peer_time(const struct hd_session *session, hd_ns peer_time, hd_ns fallback);
 
-uint64_t hd_endpoint_boot(const struct hd_endpoint *endpoint);
-
 /* Counters of the endpoint: all since creation. */
 struct hd_endpoint_stats {
 	uint64_t received, sent, resent;
