@@ -65,16 +65,6 @@ void hd_out_u64(struct hd_out *out, uint64_t value) {
 	hd_out_bytes(out, digits + at, sizeof(digits) - at);
 }
 
-void hd_out_i64(struct hd_out *out, int64_t value) {
-	uint64_t size = (uint64_t)value;
-
-	if (value < 0) {
-		hd_out_char(out, '-');
-		size = 0 - size;
-	}
-	hd_out_u64(out, size);
-}
-
 void hd_out_milli(struct hd_out *out, double value) {
 	uint64_t thousandths;
 	char decimals[4];

@@ -17,7 +17,6 @@ void hd_out_bytes(struct hd_out *out, const char *data, size_t bytes);
 void hd_out_char(struct hd_out *out, char c);
 void hd_out_text(struct hd_out *out, const char *text);
 void hd_out_u64(struct hd_out *out, uint64_t value);
-void hd_out_i64(struct hd_out *out, int64_t value);
 /* Rounded to three decimals, at least one of them written: what an eye can use. Not finite: `null`. */
 void hd_out_milli(struct hd_out *out, double value);
 /* As many digits as say the same number again. Not finite: NaN, +Inf, -Inf (as OpenMetrics has them). */
