@@ -32,23 +32,23 @@ static const char usage_text[]
 	  "\n"
 	  "Decides when every transfer of the fabric runs.\n"
 	  "\n"
-	  "  --key-file FILE     keys of the cluster: lines of `<id> <64 hex digits>`\n"
-	  "  --listen ADDR[:PORT]  where to listen (0.0.0.0:4773)\n"
-	  "  --topology FILE     hosts, switches and links as JSON (a star of the hosts that register)\n"
-	  "  --state-dir DIR     keeps the epoch across restarts; without it a restart is a first start\n"
-	  "  --name NAME         shown to peers and in the event log (controller)\n"
-	  "  --unscheduled       register everybody, schedule nobody: for comparison\n"
-	  "  --theta X           drop rule: an update that would delay the next one by more than X times\n"
-	  "                      its own time is dropped (off)\n"
-	  "  --interval-us N     plan at most this often while requests wait (1000)\n"
-	  "  --horizon-us N      grant what starts within this; 0: adaptive (0)\n"
-	  "  --lease-ms N        a node that is silent for this long is gone (1000)\n"
-	  "  --initial-mbps X    what a link is believed to carry before anything ran on it (1000)\n"
-	  "  --journal FILE      keep what was decided and what came of it, in SQLite\n"
-	  "  --journal-rows N    at most so many rows of each kind, the oldest go (1000000)\n"
-	  "  --journal-mb N      at most so big (512)\n"
-	  "  --events FILE       write what happens as JSON lines\n" HD_SERVICE_USAGE
-		  HD_DRIVER_USAGE "  --help              this text\n";
+	  "  --key-file FILE        keys of the cluster: lines of `<id> <64 hex digits>`\n"
+	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773)\n"
+	  "  --topology FILE        hosts, switches and links as JSON (a star of the hosts that register)\n"
+	  "  --state-dir DIR        keeps the epoch across restarts; without it a restart is a first start\n"
+	  "  --name NAME            shown to peers and in the event log (controller)\n"
+	  "  --unscheduled          register everybody, schedule nobody: for comparison\n"
+	  "  --theta X              drop rule: an update that would delay the next one by more than X times\n"
+	  "                         its own time is dropped (off)\n"
+	  "  --interval-us N        plan at most this often while requests wait (1000)\n"
+	  "  --horizon-us N         grant what starts within this; 0: adaptive (0)\n"
+	  "  --lease-ms N           a node that is silent for this long is gone (1000)\n"
+	  "  --initial-mbps X       what a link is believed to carry before anything ran on it (1000)\n"
+	  "  --journal FILE         keep what was decided and what came of it, in SQLite\n"
+	  "  --journal-rows N       at most so many rows of each kind, the oldest go (1000000)\n"
+	  "  --journal-mb N         at most so big (512)\n"
+	  "  --events FILE          write what happens as JSON lines\n" HD_SERVICE_USAGE
+		  HD_DRIVER_USAGE "  --help                 this text\n";
 
 /* What belongs together while it runs. */
 struct program {

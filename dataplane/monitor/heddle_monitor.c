@@ -22,13 +22,13 @@ static const char usage_text[]
 	= "usage: heddle-monitor --host NAME --interface IF --key-file F [options]\n"
 	  "Counts the bytes of other tenants on this host's link, both ways, for the controller.\n"
 	  "\n"
-	  "  --host NAME               of this host in the controller's topology\n"
-	  "  --interface IF            the network card that the fabric's packets take\n"
-	  "  --key-file FILE           keys of the cluster (HEDDLE_KEY_FILE)\n"
+	  "  --host NAME            of this host in the controller's topology\n"
+	  "  --interface IF         the network card that the fabric's packets take\n"
+	  "  --key-file FILE        keys of the cluster (HEDDLE_KEY_FILE)\n"
 	  "  --controller ADDR[:PORT]  (HEDDLE_CONTROLLER, else 127.0.0.1:4773)\n"
-	  "  --fabric-port N           UDP port whose packets are the fabric's own (4773)\n"
-	  "  --interval-ms N           between two messages to the controller (100)\n" HD_SERVICE_USAGE
-	  "  --help                    this text\n"
+	  "  --fabric-port N        UDP port whose packets are the fabric's own (4773)\n"
+	  "  --interval-ms N        between two messages to the controller (100)\n" HD_SERVICE_USAGE
+	  "  --help                 this text\n"
 	  "\n"
 	  "Needs CAP_BPF and CAP_NET_ADMIN. Its programs let every packet pass, and leave the card when it ends.\n";
 
