@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One sender and one receiver over a driver (udp, or with --driver dpdk): what the transfer
- * machinery makes of a real path. tests/bench/bench_transfer.py builds the paths and compares.
+ * machinery makes of a real path. tests/netns/bench_transfer.py builds the paths and compares.
  *
  *   bench_transfer recv --listen ADDR --bytes N --count K
  *   bench_transfer send --peer ADDR  --bytes N --count K [--weight W] [--rate-mbps R] [--seconds S]
