@@ -4,7 +4,9 @@
  *
  *   hd_worker.c          the node's face: receive, tick, deadline; create, destroy
  *   hd_worker_session.c  controller and server: register, join, fallback, leave
- *   hd_worker_ticket.c   pushes and pulls: asking, asking again, ends
+ *   hd_worker_call.c     the owner's calls: push, pull, cancel
+ *   hd_worker_ask.c      asking for them, and asking again
+ *   hd_worker_ticket.c   their state and their ends
  *   hd_worker_payload.c  what an update is on the wire
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
@@ -155,14 +157,6 @@ enum route worker_route(const struct hd_worker *worker);
 
 /* --- hd_worker_ticket.c ---------------------------------------------------------------------- */
 struct ticket *worker_find(const struct hd_worker *worker, uint8_t direction, uint32_t round);
-void worker_ask(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
-void worker_ask_queued(struct hd_worker *worker, const struct context *ctx);
-/* Takes a ticket off the wire and back to QUEUED. */
-void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
-/* A controller session that ends takes its unanswered requests with it. */
-void worker_requeue_route(struct hd_worker *worker, const struct context *ctx, enum route route);
-/* The server's session ended, or another life of it came: nothing on the wire counts any more. */
-void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bool new_life);
 void worker_set_state(struct hd_worker *worker, struct ticket *ticket, enum hd_ticket_state state);
 void worker_end(
 	struct hd_worker *worker,
@@ -188,6 +182,20 @@ void worker_trim_kept(struct hd_worker *worker, uint64_t bytes);
 void worker_activate(struct hd_worker *worker, struct ticket *ticket);
 void worker_off_wire(struct hd_worker *worker, struct ticket *ticket);
 void worker_collect(struct hd_worker *worker);
+/* Forgets the ticket and gives its data back. */
+void worker_retire(struct hd_worker *worker, struct ticket *ticket);
+/* An applied push that is kept until it is durable no longer counts as such. False: it is none. */
+bool worker_unkeep(struct hd_worker *worker, const struct ticket *ticket);
+
+/* --- hd_worker_ask.c -------------------------------------------------------------------------- */
+void worker_ask(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
+void worker_ask_queued(struct hd_worker *worker, const struct context *ctx);
+/* Takes a ticket off the wire and back to QUEUED. */
+void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
+/* A controller session that ends takes its unanswered requests with it. */
+void worker_requeue_route(struct hd_worker *worker, const struct context *ctx, enum route route);
+/* The server's session ended, or another life of it came: nothing on the wire counts any more. */
+void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bool new_life);
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx);
 
 /* --- hd_worker_payload.c --------------------------------------------------------------------- */
