@@ -340,7 +340,8 @@ int hd_checkpoint_read(
 	const char *directory,
 	uint32_t job,
 	struct hd_checkpoint *checkpoint,
-	void (*say)(const char *sentence)
+	void (*say)(void *owner, const char *sentence),
+	void *owner
 ) {
 	char path[PATH_MAX], error[128], sentence[HD_SENTENCE_BYTES];
 	struct hd_files *files = NULL;
@@ -363,10 +364,10 @@ int hd_checkpoint_read(
 		}
 		if (rc < 0) {
 			(void)snprintf(sentence, sizeof(sentence), "%s: %s: not used", path, error);
-			say(sentence);
+			say(owner, sentence);
 		} else if (i > 0) {
 			(void)snprintf(sentence, sizeof(sentence), "%s: used instead", path);
-			say(sentence);
+			say(owner, sentence);
 		}
 	}
 	if (rc == 0) {

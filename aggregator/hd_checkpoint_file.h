@@ -28,7 +28,8 @@ int hd_checkpoint_read(
 	const char *directory,
 	uint32_t job,
 	struct hd_checkpoint *checkpoint,
-	void (*say)(const char *sentence)
+	void (*say)(void *owner, const char *sentence),
+	void *owner
 );
 
 #endif

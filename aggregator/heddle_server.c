@@ -4,15 +4,12 @@
 #include "hd_checkpoint_writer.h"
 #include "hd_job_report.h"
 #include "hd_message.h"
-#include "hd_program.h"
 #include "hd_server.h"
-#include "hd_service.h"
+#include "hd_setup.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -24,6 +21,7 @@
 #define DRAIN_NAP_NS 2000000
 
 struct options {
+	struct hd_log *log; /* where errors go */
 	const char *listen, *controller, *host, *key_file, *directory, *reports, *events;
 	struct hd_driver_options driver;
 	struct hd_service_options service;
@@ -32,7 +30,6 @@ struct options {
 
 struct program {
 	struct hd_service service;
-	struct hd_event_log *log;
 	struct hd_checkpoint_writer *writer;
 	const char *directory, *reports;
 	struct hd_server *server;
@@ -60,48 +57,7 @@ static const char usage_text[]
 	  "  --events FILE          write what happens as JSON lines\n" HD_SERVICE_USAGE
 		  HD_DRIVER_USAGE "  --help                 this text\n";
 
-/* Where errors go; a text on standard error until the options are known. */
-static struct hd_log *program_log;
-
-__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
-	struct hd_log plain;
-	va_list args;
-
-	hd_log_init(&plain, PROGRAM, "");
-	va_start(args, format);
-	hd_log_vsay(program_log ? program_log : &plain, HD_LOG_ERROR, "failed", NULL, format, args);
-	va_end(args);
-	return code;
-}
-
 /* --- options --------------------------------------------------------------------------------- */
-
-/* A whole number, with K, M or G (1024 each) when `sizes`. */
-static int number(const char *field, const char *text, bool sizes, uint64_t most, uint64_t *value) {
-	static const char units[] = "KMG";
-	const char *unit = NULL;
-	uint64_t factor = 1;
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	if (sizes && *end != '\0' && (unit = strchr(units, *end)) != NULL) {
-		factor = UINT64_C(1) << (10 * (unit - units + 1));
-		end++;
-	}
-	if (errno != 0 || end == text || *end != '\0' || *text == '-' || *value == 0
-	    || *value > most / factor) {
-		return fail(
-			EX_USAGE,
-			"--%s: '%s' (a whole number from 1 to %llu)",
-			field,
-			text,
-			(unsigned long long)most
-		);
-	}
-	*value *= factor;
-	return 0;
-}
 
 enum option_id {
 	OPT_LISTEN = 256,
@@ -156,11 +112,13 @@ static int take_option(struct options *o, int id, const char *value) {
 		o->events = value;
 		return 0;
 	case OPT_COMMITS:
-		return number("checkpoint-commits", value, false, UINT32_MAX, &o->commits);
+		return hd_setup_whole(
+			o->log, "checkpoint-commits", value, 1, UINT32_MAX, &o->commits
+		);
 	case OPT_MEMORY:
-		return number("memory", value, true, HD_MODEL_BYTES_MAX, &o->memory);
+		return hd_setup_bytes(o->log, "memory", value, HD_MODEL_BYTES_MAX, &o->memory);
 	case OPT_HOLD:
-		return number("hold-us", value, false, 3600000000U, &o->hold_us);
+		return hd_setup_whole(o->log, "hold-us", value, 1, 3600000000U, &o->hold_us);
 	default:
 		/* getopt has said why */
 		return hd_driver_take_option(&o->driver, id, value)
@@ -185,21 +143,28 @@ static int parse_options(int argc, char **argv, struct options *o) {
 		}
 	}
 	if (optind < argc) {
-		return fail(EX_USAGE, "'%s': takes no arguments", argv[optind]);
+		return hd_log_fail(o->log, EX_USAGE, "'%s': takes no arguments", argv[optind]);
 	}
 	if (o->key_file == NULL) {
-		return fail(EX_USAGE, "--key-file: missing");
+		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing");
 	}
 	if (strlen(o->host) == 0 || strlen(o->host) > HD_NAME_BYTES_MAX) {
-		return fail(EX_USAGE, "--host: '%s' (1 to 64 bytes)", o->host);
+		return hd_log_fail(o->log, EX_USAGE, "--host: '%s' (1 to 64 bytes)", o->host);
 	}
 	return 0;
 }
 
 /* --- checkpoints ----------------------------------------------------------------------------- */
 
-static void say(const char *sentence) {
-	hd_log_say(program_log, HD_LOG_WARNING, "checkpoint", NULL, "checkpoint: %s", sentence);
+static void say(void *owner, const char *sentence) {
+	hd_log_say(
+		&((struct program *)owner)->service.log,
+		HD_LOG_WARNING,
+		"checkpoint",
+		NULL,
+		"checkpoint: %s",
+		sentence
+	);
 }
 
 static int begin_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
@@ -209,24 +174,26 @@ static int begin_checkpoint(void *owner, const struct hd_checkpoint *checkpoint)
 }
 
 static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *checkpoint) {
-	const struct program *program = owner;
-	int rc = hd_checkpoint_read(program->directory, job, checkpoint, say);
+	struct program *program = owner;
+	int rc = hd_checkpoint_read(program->directory, job, checkpoint, say, program);
 
 	if (rc == -EBADMSG) {
-		say("all of this job are damaged: it is refused; remove them to begin anew");
+		say(program,
+		    "all of this job are damaged: it is refused; remove them to begin anew");
 	}
 	return rc;
 }
 
 static void tell_report(void *owner, const struct hd_job_report *report) {
-	const struct program *program = owner;
+	struct program *program = owner;
+	struct hd_log *log = &program->service.log;
 	char text[HD_TEXT_BYTES_MAX];
 
 	hd_job_report_say(report, text, sizeof(text));
-	hd_log_say(program_log, HD_LOG_INFO, "report", NULL, "%s", text);
+	hd_log_say(log, HD_LOG_INFO, "report", NULL, "%s", text);
 	if (program->reports != NULL
 	    && hd_job_report_write(program->reports, report, text, sizeof(text)) < 0) {
-		(void)fail(0, "report: %s", text);
+		(void)hd_log_fail(log, 0, "report: %s", text);
 	}
 }
 
@@ -245,7 +212,7 @@ static const struct hd_server_ops report_ops = {.gather = gather, .report = tell
 /* From the writer's thread: the log has every commit that a checkpoint holds. A log that cannot be written (it has
  * said so) holds no checkpoint up. */
 static void before_checkpoint(void *owner) {
-	(void)hd_event_log_sync(((struct program *)owner)->log);
+	(void)hd_event_log_sync(((struct program *)owner)->service.events);
 }
 
 static void checkpoint_ended(void *owner) {
@@ -255,11 +222,16 @@ static void checkpoint_ended(void *owner) {
 /* A disk that stays full is spoken of once, and once more when it takes checkpoints again. */
 static void say_checkpoint(struct program *program, uint32_t job, int status, const char *error) {
 	if (status < 0 && status != program->failing) {
-		(void)fail(0, "checkpoint: %s; nothing becomes durable, it is tried again", error);
+		(void)hd_log_fail(
+			&program->service.log,
+			0,
+			"checkpoint: %s; nothing becomes durable, it is tried again",
+			error
+		);
 		program->failing = status;
 		program->failing_job = job;
 	} else if (status == 0 && program->failing != 0 && job == program->failing_job) {
-		say("written again");
+		say(program, "written again");
 		program->failing = 0;
 	}
 }
@@ -275,20 +247,23 @@ static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink 
 	}
 }
 
-static int open_directory(const char *option, const char *path) {
+static int open_directory(struct hd_log *log, const char *option, const char *path) {
 	if ((mkdir(path, 0755) < 0 && errno != EEXIST) || access(path, R_OK | W_OK | X_OK) < 0) {
-		return fail(EX_CANTCREAT, "--%s: %s: %s", option, path, strerror(errno));
+		return hd_log_fail(
+			log, EX_CANTCREAT, "--%s: %s: %s", option, path, strerror(errno)
+		);
 	}
 	return 0;
 }
 
 static int open_checkpoints(struct program *program, struct hd_server_config *config) {
+	struct hd_log *log = &program->service.log;
 	int rc;
 
 	config->ops = &report_ops;
 	config->owner = program;
 	if (program->reports != NULL) {
-		rc = open_directory("report-dir", program->reports);
+		rc = open_directory(log, "report-dir", program->reports);
 		if (rc != 0) {
 			return rc;
 		}
@@ -296,7 +271,7 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 	if (program->directory == NULL) {
 		return 0;
 	}
-	rc = open_directory("checkpoint-dir", program->directory);
+	rc = open_directory(log, "checkpoint-dir", program->directory);
 	if (rc != 0) {
 		return rc;
 	}
@@ -305,7 +280,7 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 		program->directory, before_checkpoint, checkpoint_ended, program, &program->writer
 	);
 	if (rc < 0) {
-		return fail(EX_OSERR, "--checkpoint-dir: no thread: %s", strerror(-rc));
+		return hd_log_fail(log, EX_OSERR, "--checkpoint-dir: no thread: %s", strerror(-rc));
 	}
 	config->ops = &checkpoint_ops;
 	return 0;
@@ -315,13 +290,14 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 
 static void on_event(void *owner, const struct hd_event *event) {
 	struct program *program = owner;
+	struct hd_log *log = &program->service.log;
 	bool controller = event->aux == HD_ROLE_CONTROLLER;
 
 	if (event->kind == HD_EVENT_NODE_UP && controller)
-		hd_log_say(program_log, HD_LOG_INFO, "controller", event, "controller: connected");
+		hd_log_say(log, HD_LOG_INFO, "controller", event, "controller: connected");
 	else if (event->kind == HD_EVENT_NODE_DOWN && controller)
 		hd_log_say(
-			program_log,
+			log,
 			HD_LOG_WARNING,
 			"controller",
 			event,
@@ -330,12 +306,8 @@ static void on_event(void *owner, const struct hd_event *event) {
 		);
 	/* One that fails has been spoken of. */
 	else if (event->kind != HD_EVENT_CHECKPOINT || program->failing == 0)
-		hd_log_event(program_log, event);
-	hd_event_log_add(program->log, event);
-}
-
-static void say_log(void *owner, const char *sentence) {
-	(void)fail(0, "--events: %s", sentence);
+		hd_log_event(log, event);
+	hd_event_log_add(program->service.events, event);
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
@@ -357,29 +329,6 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	}
 }
 
-static int open_driver(struct program *program, const struct options *o) {
-	struct hd_driver_config config = {
-		.options = o->driver,
-		.event = on_event,
-		.woken = on_woken,
-		.owner = program,
-	};
-	char error[256];
-
-	if (hd_driver_resolve_own(o->listen, &config.bind) < 0) {
-		return fail(
-			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
-		);
-	}
-	if (hd_driver_open(&config, &program->driver, error, sizeof(error)) == 0) {
-		return 0;
-	}
-	if (hd_driver_was_chosen(&o->driver)) {
-		return fail(EX_UNAVAILABLE, "--%s", error);
-	}
-	return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
-}
-
 /* A last checkpoint of every job, and a word to everybody. */
 static int drain(struct program *program, struct hd_node node) {
 	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NS};
@@ -393,25 +342,31 @@ static int drain(struct program *program, struct hd_node node) {
 			(void)nanosleep(&nap, NULL);
 		}
 	}
-	return program->drained ? 0 : fail(EX_IOERR, "the last checkpoint could not be written");
+	if (program->drained) {
+		return 0;
+	}
+	return hd_log_fail(
+		&program->service.log, EX_IOERR, "the last checkpoint could not be written"
+	);
 }
 
 static int run(struct program *program) {
 	struct hd_node node = {&hd_server_ops, program->server};
 	char bound[HD_ADDR_TEXT_BYTES];
-	int status = hd_program_stop_on_signals(program->driver);
+	struct hd_log *log = &program->service.log;
+	int status = hd_setup_signals(log, program->driver);
 
-	if (status < 0) {
-		return fail(EX_OSERR, "signals: %s", strerror(-status));
+	if (status != 0) {
+		return status;
 	}
 	hd_driver_print_addr(hd_driver_bound(program->driver), bound);
 	(void)printf("ready %s\n", bound);
 	if (fflush(stdout) != 0) {
-		return fail(EX_IOERR, "standard output: %s", strerror(errno));
+		return hd_log_fail(log, EX_IOERR, "standard output: %s", strerror(errno));
 	}
 	status = hd_driver_run(program->driver, node);
 	if (status < 0) {
-		return fail(EX_OSERR, "%s", strerror(-status));
+		return hd_log_fail(log, EX_OSERR, "%s", strerror(-status));
 	}
 	return drain(program, node);
 }
@@ -432,81 +387,67 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 	/* Bound to any address: peers take the one that they reach us at. */
 	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
 	if (o->controller != NULL && hd_driver_resolve(o->controller, &config->controller) < 0) {
-		return fail(
-			EX_NOHOST, "--controller: '%s' (an address, with :port)", o->controller
+		return hd_log_fail(
+			o->log,
+			EX_NOHOST,
+			"--controller: '%s' (an address, with :port)",
+			o->controller
 		);
 	}
 	if (hd_program_entropy(config->seed) < 0) {
-		return fail(EX_OSERR, "no entropy");
+		return hd_log_fail(o->log, EX_OSERR, "no entropy");
 	}
 	rc = open_checkpoints(program, config);
 	if (rc != 0) {
 		return rc;
 	}
 	rc = hd_server_create(config, &program->server);
-	return rc < 0 ? fail(EX_OSERR, "server: %s", strerror(-rc)) : 0;
+	return rc < 0 ? hd_log_fail(o->log, EX_OSERR, "server: %s", strerror(-rc)) : 0;
 }
 
-static int serve(struct program *program, const struct options *o) {
-	char error[256];
-	int status = hd_service_start(
-		&program->service, program->driver, hd_server_groups, error, sizeof(error)
-	);
+static int serve(struct program *program) {
+	int status = hd_setup_service(&program->service, program->driver, hd_server_groups);
 
-	if (status < 0) {
-		status
-			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
-			       "--metrics: '%s': %s",
-			       o->service.metrics,
-			       error);
-	} else {
+	if (status == 0) {
 		status = run(program);
 	}
 	hd_service_stop(&program->service);
 	return status;
 }
 
-static int with_keys(const struct options *o, const struct hd_keyring *keys) {
+static int
+with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
 	struct hd_server_config config = {.keys = keys, .key_id = keys->keys[0].id};
-	struct program program = {.directory = o->directory, .reports = o->reports};
-	int status = 0;
+	struct hd_driver_config driver = {
+		.options = o->driver,
+		.event = on_event,
+		.woken = on_woken,
+		.owner = program,
+	};
+	int status = hd_setup_events(&program->service, o->events, o->host);
 
-	if (hd_service_init(&program.service, PROGRAM, o->host, &o->service) < 0) {
-		return fail(
-			EX_USAGE,
-			"--log-level: '%s' (error, warning, info or debug)",
-			o->service.log_level
-		);
+	if (status != 0) {
+		return status;
 	}
-	program_log = &program.service.log;
-	if (o->events != NULL) {
-		status = hd_event_log_open(o->events, o->host, &program.log);
-		if (status < 0) {
-			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
-		}
-		hd_event_log_on_trouble(program.log, say_log, NULL);
-		program.service.events = program.log;
-	}
-	status = open_driver(&program, o);
+	status = hd_setup_driver(o->log, o->listen, &driver, &program->driver);
 	if (status == 0) {
-		status = make_server(&program, o, &config);
+		status = make_server(program, o, &config);
 	}
 	if (status == 0) {
-		status = serve(&program, o);
+		status = serve(program);
 	}
 	/* The writer reads the server's memory and wakes the driver: it ends first. */
-	hd_checkpoint_writer_close(program.writer);
-	hd_server_destroy(program.server);
-	hd_driver_close(program.driver);
-	if (hd_event_log_close(program.log) < 0 && status == 0) {
-		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
-	}
-	return status;
+	hd_checkpoint_writer_close(program->writer);
+	hd_server_destroy(program->server);
+	hd_driver_close(program->driver);
+	return hd_setup_end_events(&program->service, o->events, status);
 }
 
 int main(int argc, char **argv) {
 	char host[HD_NAME_BYTES_MAX + 1] = "server";
+	struct program program = {0};
 	struct options o = {
+		.log = &program.service.log,
 		.listen = "0.0.0.0",
 		.host = host,
 		.memory = UINT64_C(1) << 30,
@@ -514,19 +455,24 @@ int main(int argc, char **argv) {
 		.hold_us = HD_HOLD_US,
 	};
 	struct hd_keyring keys;
-	char error[512];
 	int status;
 
 	(void)gethostname(host, sizeof(host) - 1);
+	hd_log_init(o.log, PROGRAM, "");
 	status = parse_options(argc, argv, &o);
 	if (status != 0) {
 		return status < 0 ? 0 : status;
 	}
-	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
-	if (status < 0) {
-		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
+	program.directory = o.directory;
+	program.reports = o.reports;
+	status = hd_setup_log(&program.service, PROGRAM, o.host, &o.service);
+	if (status == 0) {
+		status = hd_setup_keys(o.log, o.key_file, &keys);
 	}
-	status = with_keys(&o, &keys);
+	if (status != 0) {
+		return status;
+	}
+	status = with_keys(&program, &o, &keys);
 	hd_keyring_fini(&keys);
 	return status;
 }

@@ -2,15 +2,12 @@
 /* heddle-controller: the controller core on a driver. */
 #include "hd_controller.h"
 #include "hd_journal.h"
-#include "hd_program.h"
-#include "hd_service.h"
+#include "hd_setup.h"
 #include "hd_topology.h"
 #include "heddle_files.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +16,7 @@
 #define PROGRAM "heddle-controller"
 
 struct options {
+	struct hd_log *log; /* where errors go */
 	const char *listen, *key_file, *topology, *state_dir, *events, *name, *journal;
 	struct hd_driver_options driver;
 	struct hd_service_options service;
@@ -54,51 +52,13 @@ static const char usage_text[]
 struct program {
 	const struct options *options;
 	struct hd_service service;
-	struct hd_event_log *events;
 	struct hd_journal *journal;
 	struct hd_controller *controller;
 	struct hd_driver *driver;
 	uint16_t epoch;
 };
 
-/* Where errors go; a text on standard error until the options are known. */
-static struct hd_log *program_log;
-
-__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
-	struct hd_log plain;
-	va_list args;
-
-	hd_log_init(&plain, PROGRAM, "");
-	va_start(args, format);
-	hd_log_vsay(program_log ? program_log : &plain, HD_LOG_ERROR, "failed", NULL, format, args);
-	va_end(args);
-	return code;
-}
-
 /* --- options --- */
-
-static int number(const char *field, const char *text, double least, double most, double *value) {
-	char *end;
-
-	errno = 0;
-	*value = strtod(text, &end);
-	if (errno || end == text || *end || !(*value >= least && *value <= most))
-		return fail(
-			EX_USAGE, "--%s: '%s' (a number from %g to %g)", field, text, least, most
-		);
-	return 0;
-}
-
-static int whole(const char *field, const char *text, double least, double most, uint32_t *value) {
-	double real = 0;
-	int status = number(field, text, least, most, &real);
-
-	if (!status && real != floor(real))
-		status = fail(EX_USAGE, "--%s: '%s' (a whole number)", field, text);
-	if (!status)
-		*value = (uint32_t)real;
-	return status;
-}
 
 enum option_id {
 	OPT_LISTEN = 256,
@@ -166,19 +126,21 @@ static int take_option(struct options *o, int id, const char *value) {
 		o->journal = value;
 		return 0;
 	case OPT_JOURNAL_ROWS:
-		return whole("journal-rows", value, 100, 1e9, &o->journal_rows);
+		return hd_setup_u32(
+			o->log, "journal-rows", value, 100, 1000000000, &o->journal_rows
+		);
 	case OPT_JOURNAL_MB:
-		return whole("journal-mb", value, 1, 1e6, &o->journal_mb);
+		return hd_setup_u32(o->log, "journal-mb", value, 1, 1000000, &o->journal_mb);
 	case OPT_THETA:
-		return number("theta", value, 1e-6, 1e9, &o->theta);
+		return hd_setup_real(o->log, "theta", value, 1e-6, 1e9, &o->theta);
 	case OPT_INITIAL:
-		return number("initial-mbps", value, 0.001, 1e7, &o->initial_mbps);
+		return hd_setup_real(o->log, "initial-mbps", value, 0.001, 1e7, &o->initial_mbps);
 	case OPT_INTERVAL:
-		return whole("interval-us", value, 1, 1e6, &o->interval_us);
+		return hd_setup_u32(o->log, "interval-us", value, 1, 1000000, &o->interval_us);
 	case OPT_HORIZON:
-		return whole("horizon-us", value, 0, 1e7, &o->horizon_us);
+		return hd_setup_u32(o->log, "horizon-us", value, 0, 10000000, &o->horizon_us);
 	case OPT_LEASE:
-		return whole("lease-ms", value, 10, 3.6e6, &o->lease_ms);
+		return hd_setup_u32(o->log, "lease-ms", value, 10, 3600000, &o->lease_ms);
 	default:
 		/* getopt has said why */
 		return hd_driver_take_option(&o->driver, id, value)
@@ -202,9 +164,9 @@ static int parse_options(int argc, char **argv, struct options *o) {
 			return status;
 	}
 	if (optind < argc)
-		return fail(EX_USAGE, "'%s': takes no arguments", argv[optind]);
+		return hd_log_fail(o->log, EX_USAGE, "'%s': takes no arguments", argv[optind]);
 	if (!o->key_file)
-		return fail(EX_USAGE, "--key-file: missing");
+		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing");
 	return 0;
 }
 
@@ -277,7 +239,7 @@ static void on_event(void *owner, const struct hd_event *event) {
 
 	if (event->kind != HD_EVENT_COMMAND)
 		hd_log_event(&program->service.log, event);
-	hd_event_log_add(program->events, event);
+	hd_event_log_add(program->service.events, event);
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
@@ -296,19 +258,20 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 
 static int run(struct program *program) {
 	struct hd_node node = {&hd_controller_ops, program->controller};
+	struct hd_log *log = &program->service.log;
 	char bound[HD_ADDR_TEXT_BYTES];
-	int status = hd_program_stop_on_signals(program->driver);
+	int status = hd_setup_signals(log, program->driver);
 
 	if (status)
-		return fail(EX_OSERR, "signals: %s", strerror(-status));
+		return status;
 	hd_driver_print_addr(hd_driver_bound(program->driver), bound);
 	(void)printf(PROGRAM ": listening on %s, epoch %u\n", bound, program->epoch);
 	(void)fflush(stdout);
 	status = hd_driver_run(program->driver, node);
-	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
+	return status ? hd_log_fail(log, EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
-static int open_driver(struct program *program) {
+static int with_driver(struct program *program) {
 	const struct options *o = program->options;
 	struct hd_driver_config config = {
 		.options = o->driver,
@@ -316,25 +279,9 @@ static int open_driver(struct program *program) {
 		.woken = on_woken,
 		.owner = program,
 	};
-	char error[256];
-
-	/* Port 0: the kernel chooses, and the first line of output says which. */
-	if (hd_driver_resolve_own(o->listen, &config.bind))
-		return fail(
-			EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", o->listen
-		);
-	if (!hd_driver_open(&config, &program->driver, error, sizeof(error)))
-		return 0;
-	if (hd_driver_was_chosen(&o->driver))
-		return fail(EX_UNAVAILABLE, "--%s", error);
-	return fail(EX_UNAVAILABLE, "--listen: %s: %s", o->listen, error);
-}
-
-static int with_driver(struct program *program) {
 	const struct hd_stat_group *groups[HD_STAT_VALUES_MAX];
 	size_t count = 0;
-	char error[256];
-	int status = open_driver(program);
+	int status = hd_setup_driver(o->log, o->listen, &config, &program->driver);
 
 	while (hd_controller_groups[count]) {
 		groups[count] = hd_controller_groups[count];
@@ -344,23 +291,13 @@ static int with_driver(struct program *program) {
 	groups[count + 1] = NULL;
 	if (status)
 		return status;
-	status = hd_service_start(&program->service, program->driver, groups, error, sizeof(error));
-	if (status)
-		status
-			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
-			       "--metrics: '%s': %s",
-			       program->options->service.metrics,
-			       error);
-	else
+	status = hd_setup_service(&program->service, program->driver, groups);
+	if (!status)
 		status = run(program);
 	hd_service_stop(&program->service);
 	hd_driver_close(program->driver);
 	program->driver = program->service.driver = NULL;
 	return status;
-}
-
-static void say_log(void *owner, const char *sentence) {
-	(void)fail(0, "--events: %s", sentence);
 }
 
 static int with_journal(struct program *program) {
@@ -379,7 +316,8 @@ static int with_journal(struct program *program) {
 	if (o->journal) {
 		status = hd_journal_open(&config, &program->journal, error, sizeof(error));
 		if (status)
-			return fail(
+			return hd_log_fail(
+				o->log,
 				status == -EPROTO ? EX_DATAERR : EX_CANTCREAT,
 				"--journal: %s: %s",
 				o->journal,
@@ -388,26 +326,20 @@ static int with_journal(struct program *program) {
 	}
 	status = with_driver(program);
 	if (hd_journal_close(program->journal) && !status)
-		status = fail(EX_IOERR, "--journal: %s: not all could be written", o->journal);
+		status = hd_log_fail(
+			o->log, EX_IOERR, "--journal: %s: not all could be written", o->journal
+		);
 	program->journal = NULL;
 	return status;
 }
 
 static int with_log(struct program *program) {
 	const struct options *o = program->options;
-	int status;
+	int status = hd_setup_events(&program->service, o->events, o->name);
 
-	if (o->events) {
-		status = hd_event_log_open(o->events, o->name, &program->events);
-		if (status)
-			return fail(EX_CANTCREAT, "--events: %s: %s", o->events, strerror(-status));
-		hd_event_log_on_trouble(program->events, say_log, NULL);
-		program->service.events = program->events;
-	}
-	status = with_journal(program);
-	if (hd_event_log_close(program->events) && !status)
-		status = fail(EX_IOERR, "--events: %s: not all could be written", o->events);
-	return status;
+	if (!status)
+		status = with_journal(program);
+	return hd_setup_end_events(&program->service, o->events, status);
 }
 
 static int with_keys(struct program *program, const struct hd_keyring *keys) {
@@ -425,15 +357,15 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 		.ops = &controller_ops,
 		.owner = program,
 	};
-	int status = heddle_topology(program_log, o->topology, &config.topology);
+	int status = heddle_topology(o->log, o->topology, &config.topology);
 
 	if (status)
 		return status;
-	status = heddle_next_epoch(program_log, o->state_dir, &config.epoch);
+	status = heddle_next_epoch(o->log, o->state_dir, &config.epoch);
 	if (!status && hd_program_entropy(config.seed))
-		status = fail(EX_OSERR, "no entropy");
+		status = hd_log_fail(o->log, EX_OSERR, "no entropy");
 	if (!status && hd_controller_create(&config, &program->controller))
-		status = fail(EX_USAGE, "--name: '%s' (at most 64 bytes)", o->name);
+		status = hd_log_fail(o->log, EX_USAGE, "--name: '%s' (at most 64 bytes)", o->name);
 	if (status) {
 		hd_topology_destroy(config.topology);
 		return status;
@@ -445,28 +377,26 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 }
 
 int main(int argc, char **argv) {
+	struct program program = {0};
 	struct options o = {
+		.log = &program.service.log,
 		.listen = "0.0.0.0",
 		.name = "controller",
 		.initial_mbps = 1000,
 	};
-	struct program program = {.options = &o};
 	struct hd_keyring keys;
-	char error[512];
-	int status = parse_options(argc, argv, &o);
+	int status;
 
+	program.options = &o;
+	hd_log_init(o.log, PROGRAM, "");
+	status = parse_options(argc, argv, &o);
 	if (status)
 		return status < 0 ? 0 : status;
-	if (hd_service_init(&program.service, PROGRAM, o.name, &o.service))
-		return fail(
-			EX_USAGE,
-			"--log-level: '%s' (error, warning, info or debug)",
-			o.service.log_level
-		);
-	program_log = &program.service.log;
-	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
+	status = hd_setup_log(&program.service, PROGRAM, o.name, &o.service);
+	if (!status)
+		status = hd_setup_keys(o.log, o.key_file, &keys);
 	if (status)
-		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
+		return status;
 	status = with_keys(&program, &keys);
 	hd_keyring_fini(&keys);
 	return status;

@@ -3,23 +3,12 @@
 #include "heddle_files.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
 #define TOPOLOGY_BYTES_MAX (16 << 20)
-
-__attribute__((format(printf, 3, 4))) static int
-fail(struct hd_log *log, int code, const char *format, ...) {
-	va_list args;
-
-	va_start(args, format);
-	hd_log_vsay(log, HD_LOG_ERROR, "failed", NULL, format, args);
-	va_end(args);
-	return code;
-}
 
 static char *read_file(const char *path, size_t most, const char **what) {
 	FILE *file = fopen(path, "re");
@@ -54,15 +43,15 @@ int heddle_topology(struct hd_log *log, const char *path, struct hd_topology **t
 
 	if (!path) {
 		if (hd_topology_create_star(topology))
-			return fail(log, EX_OSERR, "no memory");
+			return hd_log_fail(log, EX_OSERR, "no memory");
 		return 0;
 	}
 	text = read_file(path, TOPOLOGY_BYTES_MAX, &what);
 	if (!text)
-		return fail(log, EX_NOINPUT, "--topology: %s: %s", path, what);
+		return hd_log_fail(log, EX_NOINPUT, "--topology: %s: %s", path, what);
 	status = hd_topology_parse(text, topology, error, sizeof(error));
 	free(text);
-	return status ? fail(log, EX_DATAERR, "--topology: %s: %s", path, error) : 0;
+	return status ? hd_log_fail(log, EX_DATAERR, "--topology: %s: %s", path, error) : 0;
 }
 
 static int exit_code(int status) {
@@ -98,5 +87,5 @@ int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch
 	status = hd_epoch_file_next(state_dir, epoch, error, sizeof(error));
 	if (status == 0)
 		return 0;
-	return fail(log, exit_code(status), "--state-dir: %s", error);
+	return hd_log_fail(log, exit_code(status), "--state-dir: %s", error);
 }

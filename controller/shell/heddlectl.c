@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddlectl: shows an operator what the controller does and why, and lets her steer it. Talks by messages
  * only. */
+#include "hd_number.h"
 #include "heddlectl.h"
 
 #include <getopt.h>
@@ -45,10 +46,7 @@ static const struct option long_options[] = {
 };
 
 static int number(const char *field, const char *text, double least, double most, double *value) {
-	char *end;
-
-	*value = strtod(text, &end);
-	if (end == text || *end || !(*value >= least && *value <= most))
+	if (hd_number_real(text, least, most, value))
 		return shell_error(
 			EX_USAGE, "--%s: '%s' (a number from %g to %g)", field, text, least, most
 		);

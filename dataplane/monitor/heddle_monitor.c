@@ -5,12 +5,10 @@
 #include "hd_driver.h"
 #include "hd_limits.h"
 #include "hd_monitor.h"
-#include "hd_program.h"
-#include "hd_service.h"
+#include "hd_setup.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +31,9 @@ static const char usage_text[]
 	  "Needs CAP_BPF and CAP_NET_ADMIN. Its programs let every packet pass, and leave the card when it ends.\n";
 
 struct options {
+	struct hd_log *log; /* where errors go */
 	const char *host, *interface, *key_file, *controller;
-	unsigned long fabric_port, interval_ms;
+	uint32_t fabric_port, interval_ms;
 	struct hd_service_options service;
 };
 
@@ -44,20 +43,6 @@ struct program {
 	struct hd_counter *counter;
 	struct hd_monitor *monitor;
 };
-
-/* Where errors go; a text on standard error until the options are known. */
-static struct hd_log *program_log;
-
-__attribute__((format(printf, 2, 3))) static int fail(int code, const char *format, ...) {
-	struct hd_log plain;
-	va_list args;
-
-	hd_log_init(&plain, PROGRAM, "");
-	va_start(args, format);
-	hd_log_vsay(program_log ? program_log : &plain, HD_LOG_ERROR, "failed", NULL, format, args);
-	va_end(args);
-	return code;
-}
 
 static const struct option long_options[] = {
 	{"host", required_argument, NULL, 'n'},
@@ -69,17 +54,6 @@ static const struct option long_options[] = {
 	{"help", no_argument, NULL, 'h'},
 	HD_SERVICE_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
-
-static int
-take_number(const char *field, const char *text, unsigned long limit, unsigned long *value) {
-	char *end;
-
-	errno = 0;
-	*value = strtoul(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || *value < 1 || *value > limit)
-		return fail(EX_USAGE, "%s: '%s' (1 to %lu)", field, text, limit);
-	return 0;
-}
 
 static int take_option(struct options *o, int id, const char *value) {
 	switch (id) {
@@ -96,9 +70,9 @@ static int take_option(struct options *o, int id, const char *value) {
 		o->controller = value;
 		return 0;
 	case 'p':
-		return take_number("--fabric-port", value, UINT16_MAX, &o->fabric_port);
+		return hd_setup_u32(o->log, "fabric-port", value, 1, UINT16_MAX, &o->fabric_port);
 	case 't':
-		return take_number("--interval-ms", value, 10000, &o->interval_ms);
+		return hd_setup_u32(o->log, "interval-ms", value, 1, 10000, &o->interval_ms);
 	case 'h':
 		(void)fputs(usage_text, stdout);
 		return -1;
@@ -110,13 +84,17 @@ static int take_option(struct options *o, int id, const char *value) {
 
 static int check_options(struct options *o, int left) {
 	if (left > 0)
-		return fail(EX_USAGE, "arguments: %d too many (see --help)", left);
+		return hd_log_fail(o->log, EX_USAGE, "arguments: %d too many (see --help)", left);
 	if (!o->host || !o->host[0] || strlen(o->host) > HD_NAME_BYTES_MAX)
-		return fail(EX_USAGE, "--host: missing, or longer than %d", HD_NAME_BYTES_MAX);
+		return hd_log_fail(
+			o->log, EX_USAGE, "--host: missing, or longer than %d", HD_NAME_BYTES_MAX
+		);
 	if (!o->interface || !o->interface[0])
-		return fail(EX_USAGE, "--interface: missing");
+		return hd_log_fail(o->log, EX_USAGE, "--interface: missing");
 	if (!o->key_file || !o->key_file[0])
-		return fail(EX_USAGE, "--key-file: missing (or set HEDDLE_KEY_FILE)");
+		return hd_log_fail(
+			o->log, EX_USAGE, "--key-file: missing (or set HEDDLE_KEY_FILE)"
+		);
 	if (!o->controller || !o->controller[0])
 		o->controller = "127.0.0.1";
 	return 0;
@@ -206,18 +184,17 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 }
 
 static void on_event(void *owner, const struct hd_event *event) {
-	(void)owner;
-	hd_log_event(program_log, event);
+	hd_log_event(&((struct program *)owner)->service.log, event);
 }
 
 /* --- running --- */
 
 static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const struct options *o) {
 	const struct hd_monitor_stats *stats = hd_monitor_stats(monitor);
-	int status = hd_program_stop_on_signals(driver);
+	int status = hd_setup_signals(o->log, driver);
 
 	if (status)
-		return fail(EX_OSERR, "signals: %s", strerror(-status));
+		return status;
 	(void)printf(PROGRAM ": counting on %s for %s\n", o->interface, o->host);
 	(void)fflush(stdout);
 	status = hd_driver_run(driver, (struct hd_node){&hd_monitor_ops, monitor});
@@ -228,28 +205,21 @@ static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const str
 		(unsigned long long)stats->loads);
 	if (stats->refused[0])
 		hd_log_say(
-			program_log,
+			o->log,
 			HD_LOG_WARNING,
 			"refused",
 			NULL,
 			"the controller's last refusal: %s",
 			stats->refused
 		);
-	return status ? fail(EX_OSERR, "%s", strerror(-status)) : 0;
+	return status ? hd_log_fail(o->log, EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
 static int serve(struct program *program, struct hd_driver *driver, const struct options *o) {
 	static const struct hd_stat_group *const groups[] = {&monitor_group, &way_group, NULL};
-	char error[256];
-	int status = hd_service_start(&program->service, driver, groups, error, sizeof(error));
+	int status = hd_setup_service(&program->service, driver, groups);
 
-	if (status)
-		status
-			= fail(status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
-			       "--metrics: '%s': %s",
-			       o->service.metrics,
-			       error);
-	else
+	if (!status)
 		status = drive(driver, program->monitor, o);
 	hd_service_stop(&program->service);
 	return status;
@@ -262,7 +232,7 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 		.host = o->host,
 		.keys = keys,
 		.key_id = keys->keys[0].id,
-		.interval_us = (uint32_t)o->interval_ms * 1000,
+		.interval_us = o->interval_ms * 1000,
 		.source = &source,
 		.owner = program->counter,
 	};
@@ -273,14 +243,16 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 	int status;
 
 	if (hd_driver_resolve(o->controller, &config.controller))
-		return fail(EX_NOHOST, "--controller: '%s': no such address", o->controller);
+		return hd_log_fail(
+			o->log, EX_NOHOST, "--controller: '%s': no such address", o->controller
+		);
 	if (hd_program_entropy(config.seed))
-		return fail(EX_OSERR, "no entropy");
+		return hd_log_fail(o->log, EX_OSERR, "no entropy");
 	if (hd_monitor_create(&config, &program->monitor))
-		return fail(EX_OSERR, "no memory");
+		return hd_log_fail(o->log, EX_OSERR, "no memory");
 	if (hd_driver_open(&ordinary, &driver, error, sizeof(error))) {
 		hd_monitor_destroy(program->monitor);
-		return fail(EX_OSERR, "socket: %s", error);
+		return hd_log_fail(o->log, EX_OSERR, "socket: %s", error);
 	}
 	status = serve(program, driver, o);
 	hd_driver_close(driver);
@@ -288,42 +260,46 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 	return status;
 }
 
+static int
+with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
+	char error[512];
+	int status = hd_counter_open(
+		o->interface, (uint16_t)o->fabric_port, &program->counter, error, sizeof(error)
+	);
+
+	if (status)
+		return hd_log_fail(
+			o->log, status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error
+		);
+	status = with_counter(o, keys, program);
+	hd_counter_close(program->counter);
+	return status;
+}
+
 int main(int argc, char **argv) {
+	struct program program = {0};
 	struct options o = {
+		.log = &program.service.log,
 		.controller = getenv("HEDDLE_CONTROLLER"),
 		.key_file = getenv("HEDDLE_KEY_FILE"),
 		.fabric_port = HD_PORT,
 	};
-	struct program program = {0};
 	struct hd_keyring keys;
-	char error[512];
 	int id, status = 0;
 
+	hd_log_init(o.log, PROGRAM, "");
 	while (!status && (id = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		status = take_option(&o, id, optarg);
 	if (!status)
 		status = check_options(&o, argc - optind);
 	if (status)
 		return status < 0 ? 0 : status;
-	if (hd_service_init(&program.service, PROGRAM, o.host, &o.service))
-		return fail(
-			EX_USAGE,
-			"--log-level: '%s' (error, warning, info or debug)",
-			o.service.log_level
-		);
-	program_log = &program.service.log;
-	status = hd_program_read_keys(o.key_file, &keys, error, sizeof(error));
+	status = hd_setup_log(&program.service, PROGRAM, o.host, &o.service);
+	if (!status)
+		status = hd_setup_keys(o.log, o.key_file, &keys);
 	if (status)
-		return fail(status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error);
-	status = hd_counter_open(
-		o.interface, (uint16_t)o.fabric_port, &program.counter, error, sizeof(error)
-	);
-	if (status) {
-		status = fail(status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error);
-	} else {
-		status = with_counter(&o, &keys, &program);
-		hd_counter_close(program.counter);
-	}
+		return status;
+	status = with_keys(&program, &o, &keys);
 	hd_keyring_fini(&keys);
 	return status;
 }

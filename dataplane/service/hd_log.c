@@ -166,6 +166,15 @@ void hd_log_say(
 	va_end(args);
 }
 
+int hd_log_fail(struct hd_log *log, int code, const char *format, ...) {
+	va_list args;
+
+	va_start(args, format);
+	hd_log_vsay(log, HD_LOG_ERROR, "failed", NULL, format, args);
+	va_end(args);
+	return code;
+}
+
 /* --- events of the core ---------------------------------------------------------------------- */
 
 static enum hd_log_level level_of(const struct hd_event *event) {

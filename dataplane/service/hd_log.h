@@ -54,6 +54,9 @@ void hd_log_vsay(
 	const char *format,
 	va_list args
 );
+/* Says an error (event "failed") and returns `code`, as in `return hd_log_fail(log, EX_USAGE, "--x: missing")`. */
+__attribute__((format(printf, 3, 4))) int
+hd_log_fail(struct hd_log *log, int code, const char *format, ...);
 /* An event of the core, in words, at the level that it deserves: nodes that come and go are info,
  * decisions debug. */
 void hd_log_event(struct hd_log *log, const struct hd_event *event);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-sim's command line. */
+#include "hd_number.h"
 #include "sim_options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,11 +39,7 @@ static int bad(const char *field, const char *what) {
 }
 
 static int parse_number(const char *field, const char *text, uint64_t limit, uint64_t *value) {
-	char *end;
-
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	if (errno || *end || *text < '0' || *text > '9' || *value > limit) {
+	if (hd_number_whole(text, 0, limit, value)) {
 		(void)fprintf(
 			stderr,
 			"heddle-sim: %s: '%s' is not a whole number (limit %llu)\n",
@@ -57,10 +53,7 @@ static int parse_number(const char *field, const char *text, uint64_t limit, uin
 }
 
 static int parse_real(const char *field, const char *text, double low, double high, double *value) {
-	char *end;
-
-	*value = strtod(text, &end);
-	if (end != text && *end == '\0' && *value >= low && *value <= high)
+	if (hd_number_real(text, low, high, value) == 0)
 		return 0;
 	(void)fprintf(
 		stderr, "heddle-sim: %s: '%s' is not a number in %g..%g\n", field, text, low, high

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_kernels.h"
+#include "hd_number.h"
 #include "hd_program.h"
 #include "tcp_ps.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <signal.h>
@@ -92,10 +92,8 @@ static const struct option long_options[] = {
 
 /* Exits with EX_USAGE and the field, the value and the limits when it is not a number within them. */
 static double number(const char *field, const char *text, double low, double high) {
-	char *end;
-	errno = 0;
-	double value = strtod(text, &end);
-	if (end == text || *end != '\0' || errno != 0 || !(value >= low && value <= high)) {
+	double value = 0;
+	if (hd_number_real(text, low, high, &value) != 0) {
 		(void)fprintf(
 			stderr,
 			"heddle-tcp-ps: %s: \"%s\" is no number in %.12g..%.12g\n",

@@ -31,7 +31,8 @@ struct fixture {
 
 static char said[4096];
 
-static void listen_to(const char *sentence) {
+static void listen_to(void *owner, const char *sentence) {
+	(void)owner;
 	strncat(said, sentence, sizeof(said) - strlen(said) - 1);
 	strncat(said, "\n", sizeof(said) - strlen(said) - 1);
 }
@@ -151,7 +152,7 @@ static void assert_same_checkpoint(const struct hd_checkpoint *a, const struct h
 }
 
 static int read_back(struct fixture *f, struct hd_checkpoint *found) {
-	return hd_checkpoint_read(f->directory, f->checkpoint.job, found, listen_to);
+	return hd_checkpoint_read(f->directory, f->checkpoint.job, found, listen_to, NULL);
 }
 
 static void test_round_trip(void **state) {
@@ -168,9 +169,10 @@ static void test_round_trip(void **state) {
 	assert_string_equal(said, "");
 	hd_safetensors_free(&found);
 	assert_int_equal(
-		hd_checkpoint_read(f->directory, f->checkpoint.job ^ 1, &found, listen_to), -ENOENT
+		hd_checkpoint_read(f->directory, f->checkpoint.job ^ 1, &found, listen_to, NULL),
+		-ENOENT
 	);
-	assert_int_equal(hd_checkpoint_read("/nonexistent", 1, &found, listen_to), -ENOENT);
+	assert_int_equal(hd_checkpoint_read("/nonexistent", 1, &found, listen_to, NULL), -ENOENT);
 }
 
 static void test_two_are_kept(void **state) {

@@ -76,7 +76,8 @@ static int write_version(const char *directory, uint64_t counter) {
 	return hd_checkpoint_write(directory, &checkpoint, error, sizeof(error));
 }
 
-static void hush(const char *sentence) {
+static void hush(void *owner, const char *sentence) {
+	(void)owner;
 	(void)sentence;
 }
 
@@ -84,7 +85,7 @@ static void hush(const char *sentence) {
 static int64_t restored(const char *directory) {
 	struct hd_checkpoint found = {0};
 	uint64_t counter;
-	int code = hd_checkpoint_read(directory, hd_job_id("t", "j"), &found, hush);
+	int code = hd_checkpoint_read(directory, hd_job_id("t", "j"), &found, hush, NULL);
 
 	if (code < 0)
 		return code;

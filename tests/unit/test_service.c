@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Logs in text and JSON, and the desk where other threads read a node's numbers. */
+/* Logs in text and JSON, the desk where other threads read a node's numbers, and options of programs. */
 #include "hd_desk.h"
 #include "hd_log.h"
+#include "hd_number.h"
+#include "hd_setup.h"
 #include "hd_stat_groups.h"
 
 #include <errno.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -189,12 +192,80 @@ static void test_desk(void **state) {
 	hd_desk_close(node.desk);
 }
 
+static void test_numbers(void **state) {
+	static const char *const not_whole[]
+		= {"", " 1", "+1", "-1", "1 ", "1.0", "1e3", "0x1", "18446744073709551616", "1K"};
+	static const char *const not_bytes[]
+		= {"", "K", "1KK", "1k", "-1K", "1 K", "17179869184G", "0"};
+	static const char *const not_real[] = {"", "x", "1x", "nan", "inf", "-1", "1e999", "11"};
+	uint64_t whole = 7;
+	double real = 7;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(not_whole) / sizeof(not_whole[0]); i++)
+		assert_int_equal(hd_number_whole(not_whole[i], 0, UINT64_MAX, &whole), -EINVAL);
+	for (size_t i = 0; i < sizeof(not_bytes) / sizeof(not_bytes[0]); i++)
+		assert_int_equal(hd_number_bytes(not_bytes[i], 1, UINT64_MAX, &whole), -EINVAL);
+	for (size_t i = 0; i < sizeof(not_real) / sizeof(not_real[0]); i++)
+		assert_int_equal(hd_number_real(not_real[i], 0, 10, &real), -EINVAL);
+	assert_int_equal(hd_number_whole("9", 10, 20, &whole), -EINVAL);
+	assert_int_equal(hd_number_whole("21", 10, 20, &whole), -EINVAL);
+	assert_int_equal(hd_number_bytes("2K", 1, 2047, &whole), -EINVAL);
+	assert_int_equal(whole, 7); /* as it was */
+	assert_true(real == 7);
+	assert_int_equal(hd_number_whole("18446744073709551615", 0, UINT64_MAX, &whole), 0);
+	assert_true(whole == UINT64_MAX);
+	assert_int_equal(hd_number_bytes("17179869183G", 1, UINT64_MAX, &whole), 0);
+	assert_true(whole == UINT64_C(17179869183) << 30);
+	assert_int_equal(hd_number_bytes("2K", 1, 2048, &whole), 0);
+	assert_true(whole == 2048);
+	assert_int_equal(hd_number_real("1e-3", 0, 10, &real), 0);
+	assert_true(real == 1e-3);
+}
+
+/* Each step of a program says on its log which option is wrong, and with which code to exit. */
+static void test_setup(void **state) {
+	struct hd_driver_config config = {0};
+	struct hd_driver *driver = NULL;
+	struct hd_keyring keys;
+	uint32_t value = 7;
+	struct tap tap;
+
+	(void)state;
+	tap_open(&tap);
+	assert_int_equal(hd_setup_u32(&tap.log, "n", "0", 1, 9, &value), EX_USAGE);
+	assert_string_equal(tap_read(&tap), "prog: --n: '0' (a whole number from 1 to 9)\n");
+	assert_int_equal(value, 7);
+	assert_int_equal(hd_setup_u32(&tap.log, "n", "9", 1, 9, &value), 0);
+	assert_int_equal(value, 9);
+	assert_int_equal(hd_setup_keys(&tap.log, "/nonexistent/keys", &keys), EX_NOINPUT);
+	assert_non_null(strstr(tap_read(&tap), "--key-file: /nonexistent/keys: No such file"));
+	assert_int_equal(hd_setup_keys(&tap.log, "/proc/self/cmdline", &keys), EX_DATAERR);
+	assert_non_null(strstr(tap_read(&tap), "not a text file"));
+	assert_int_equal(hd_setup_driver(&tap.log, "1.2.3.4:x", &config, &driver), EX_USAGE);
+	assert_non_null(strstr(tap_read(&tap), "--listen: '1.2.3.4:x' (an address"));
+	/* TEST-NET-1 is no address of this host. */
+	assert_int_equal(
+		hd_setup_driver(&tap.log, "192.0.2.1:0", &config, &driver), EX_UNAVAILABLE
+	);
+	assert_non_null(strstr(tap_read(&tap), "--listen: 192.0.2.1:0: "));
+	config.options.driver = "token-ring";
+	assert_int_equal(
+		hd_setup_driver(&tap.log, "127.0.0.1:0", &config, &driver), EX_UNAVAILABLE
+	);
+	assert_string_equal(tap_read(&tap), "prog: --driver: 'token-ring' (udp or dpdk)\n");
+	assert_null(driver);
+	tap_close(&tap);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_log_text),
 		cmocka_unit_test(test_log_json),
 		cmocka_unit_test(test_log_never_blocks),
 		cmocka_unit_test(test_desk),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
