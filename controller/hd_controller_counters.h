@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to controller/: what the controller core counts. */
+#ifndef HD_CONTROLLER_COUNTERS_H
+#define HD_CONTROLLER_COUNTERS_H
+
+#include <stdint.h>
+
+#define CTL_COUNTERS(C)                                                                            \
+	C(registered, "nodes", "registrations accepted")                                           \
+	C(register_refused, "messages", "registrations refused, with the reason in words")         \
+	C(leases_ended, "nodes", "registered nodes that went silent or closed")                    \
+	C(requests, "messages", "requests taken into the table")                                   \
+	C(requests_repeated, "messages", "requests already known: ignored or answered again")      \
+	C(requests_stale, "messages", "requests of an attempt older than the known one")           \
+	C(requests_refused, "messages", "requests refused: size, type, limits")                    \
+	C(cancels, "messages", "requests and grants withdrawn by their worker")                    \
+	C(grants, "transfers", "transfers granted")                                                \
+	C(granted_bytes, "bytes", "bytes of granted transfers")                                    \
+	C(drops_bound, "updates", "dropped: their delay would break tau_max")                      \
+	C(drops_idles, "updates", "dropped: their place would idle the network (theta)")           \
+	C(voids, "transfers", "granted transfers given up")                                        \
+	C(stuck, "transfers", "of these: never reported, long after their planned end")            \
+	C(reports, "messages", "reports of transfers that were open")                              \
+	C(reports_unknown, "messages", "reports of transfers that were not (direct or void)")      \
+	C(rolled_back,                                                                             \
+	  "commits",                                                                               \
+	  "lost by restarts of servers: reported once, not in the checkpoint")                     \
+	C(restored, "transfers", "open transfers learnt from servers after a restart")             \
+	C(plans, "rounds", "planning rounds")                                                      \
+	C(plan_items, "requests", "requests planned, all rounds together")                         \
+	C(plan_errors, "rounds", "rounds that the planner refused")                                \
+	C(overruns, "transfers", "transfers later than their reservation")                         \
+	C(replaced, "reservations", "moved in the books: late, early, or a lower estimate")        \
+	C(samples, "samples", "completed transfers fed to the estimate")                           \
+	C(probes, "trains", "packet trains asked for")                                             \
+	C(probed, "trains", "of these, reported")                                                  \
+	C(loads, "messages", "reports of link monitors taken")                                     \
+	C(shows, "messages", "tables asked for by shells")                                         \
+	C(commands, "messages", "commands of operators: set, pause, drain, evict")                 \
+	C(commands_refused, "messages", "of these, wrong: nothing was changed")                    \
+	C(hostile_role, "messages", "messages that their sender's role may not send")              \
+	C(hostile_owner, "messages", "messages about another's job or transfer")                   \
+	C(hostile_value, "messages", "messages with impossible values")                            \
+	C(hostile_kind, "messages", "messages that a controller never receives")                   \
+	C(queue_overflow, "nodes", "sessions closed because their queue was full")
+
+struct ctl_counters {
+#define CTL_COUNTER_FIELD(name, unit, help) uint64_t name;
+	CTL_COUNTERS(CTL_COUNTER_FIELD)
+#undef CTL_COUNTER_FIELD
+};
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to controller/: what the controller core knows of nodes, tenants, jobs, transfers, and its
+ * limits. */
+#ifndef HD_CONTROLLER_STATE_H
+#define HD_CONTROLLER_STATE_H
+
+#include "hd_cc.h"
+#include "hd_endpoint.h"
+#include "hd_plan.h"
+
+#include <sys/queue.h>
+
+/* Limits of this core; each bounds a table or a wait. */
+#define CTL_BUCKETS 16384 /* of each hash over transfers; a power of two */
+#define CTL_WORKER_PENDING_MAX 256 /* requests of one worker that wait or run */
+#define CTL_DROPS_KEPT 256
+#define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
+#define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
+#define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: below, the network was the limit ... */
+#define CTL_SAMPLE_PACED 1.15 /* ... and above, its own pacing; between, partly */
+#define CTL_SAMPLE_PROBE 1.25 /* a sender paces at most at so many times its grant */
+#define CTL_SAMPLE_LOWER_NS (2 * HD_MS) /* shorter transfers never lower an estimate */
+#define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
+#define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */
+#define CTL_HORIZON_NS (2 * HD_MS) /* least look-ahead of grants */
+#define CTL_REPLAN_MAX_NS (50 * HD_MS) /* the longest time that pending requests go unplanned */
+#define CTL_ITEM_NS (4 * HD_US) /* a round's cost for each item, twice over: spaces the rounds */
+#define CTL_EAGER_PENDING_MAX 64 /* an idle path plans at once only below this many pending */
+#define CTL_STUCK_NS (10 * HD_SECOND) /* a granted transfer is void when it is this late ... */
+#define CTL_STUCK_FACTOR 64 /* ... and this many times its planned duration */
+#define CTL_CHECK_NS (50 * HD_MS) /* how often slow timers are looked at while any may run */
+#define CTL_LINK_LOCAL 0 /* both ends on one host; link l of the topology is l + 1 here */
+#define CTL_LOCAL_BYTES_PER_S 1e15 /* what the planner takes it for: nobody waits there */
+#define CTL_FIT_STEPS_MAX 256 /* positions that the books try for one transfer */
+#define CTL_CC_WEIGHT_MAX 256
+/* Of a frame's bytes on a link, what a data chunk of ours carries in their place. */
+#define CTL_PAYLOAD_SHARE                                                                          \
+	((double)HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_OVERHEAD_BYTES))
+#define CTL_WEIGHT_MAX 1000.0 /* of a job, against 1 */
+#define CTL_PROBE_LOAD 0.009 /* of a link at most, in packet trains */
+#define CTL_DRAINED_MAX 256 /* hosts drained at once */
+#define CTL_DELAYS 1025 /* delays of applied updates that are told apart; the last one: or more */
+
+struct ctl_job;
+
+/* One session's peer. Registered: role and the fields below are set. */
+struct ctl_node {
+	TAILQ_ENTRY(ctl_node) entry;
+	struct hd_session *session;
+	uint8_t role; /* enum hd_role; HD_ROLE_NONE until it registers */
+	bool doomed; /* its queue overflowed: closed at the end of the call */
+	bool draining; /* its host is drained: no new grants to or from it */
+	char host[HD_NAME_BYTES_MAX + 1];
+	int host_index;
+	struct hd_addr data; /* where chunks for it go */
+	hd_ns registered;
+	/* server */
+	uint64_t memory_bytes;
+	uint16_t incarnation;
+	/* worker */
+	struct ctl_job *job;
+	uint16_t worker;
+	uint32_t tracked; /* its transfers, pending and open */
+	uint64_t pushes_decided, pushes_idles; /* the guard: theta drops among its pushes */
+	bool last_was_idles;
+	struct hd_msg_drop last_drop[2]; /* by direction: repeated for a repeated request */
+};
+TAILQ_HEAD(ctl_nodes, ctl_node);
+
+struct ctl_tenant {
+	char name[HD_NAME_BYTES_MAX + 1];
+	uint32_t jobs;
+	double weight; /* the greatest of its jobs' */
+	double deficit; /* bytes owed; the tenants' sum is 0 while all are busy */
+	uint64_t granted_bytes;
+};
+
+enum ctl_job_state {
+	CTL_JOB_WAITING, /* no server */
+	CTL_JOB_SETTLING, /* the server is there; STATE or INFLIGHT may still come */
+	CTL_JOB_READY
+};
+
+/* Delays of a job's applied updates, as reported. */
+struct ctl_staleness {
+	uint64_t count;
+	double sum, squares;
+	uint32_t max;
+	uint64_t delays[CTL_DELAYS];
+};
+
+struct ctl_job {
+	uint32_t id;
+	char tenant_name[HD_NAME_BYTES_MAX + 1];
+	char name[HD_NAME_BYTES_MAX + 1];
+	struct ctl_tenant *tenant; /* NULL until a worker registered: known from STATE only */
+	double weight;
+	uint64_t model_bytes;
+	uint32_t tau_max;
+	uint8_t staleness_rule;
+	float staleness_c;
+	enum ctl_job_state state;
+	hd_ns settled_at; /* SETTLING: READY at this time at the latest */
+	uint32_t inflight_expected; /* INFLIGHT messages still to come */
+	struct ctl_node *server;
+	char server_host[HD_NAME_BYTES_MAX + 1]; /* it waits for this host's server; "" = any */
+	hd_version version; /* newest commit reported */
+	hd_version newest; /* the same, kept while there is no server */
+	uint64_t position; /* last one given out */
+	uint32_t open_pushes; /* granted, neither reported nor void */
+	uint32_t pending, open;
+	uint32_t worker_count;
+	struct ctl_node **workers; /* [HD_WORKERS_MAX] by rank */
+	uint64_t granted, applied, dropped, failed, voided, granted_bytes;
+	uint64_t pulls_granted, pulls_delivered;
+	uint64_t dropped_for[HD_REASON_COUNT];
+	struct ctl_staleness staleness;
+	/* the operator's */
+	bool paused;
+	uint32_t tau_set; /* stricter than tau_max; 0: none */
+	double weight_set; /* 0: none */
+};
+
+struct ctl_span {
+	hd_ns start, end;
+	double rate; /* bytes a second */
+};
+
+enum ctl_transfer_state {
+	CTL_PENDING,
+	CTL_OPEN
+};
+
+/* A decision and the numbers that it was made with, for the shell and the DROP message. */
+struct ctl_why {
+	struct hd_plan_why plan;
+	hd_ns decided;
+	uint32_t runner_up_round;
+	uint16_t runner_up_worker;
+};
+
+struct ctl_transfer {
+	TAILQ_ENTRY(ctl_transfer) entry; /* pending: by arrival; open: by grant */
+	LIST_ENTRY(ctl_transfer) by_key, by_token;
+	enum ctl_transfer_state state;
+	uint64_t id; /* by arrival; ties in the plan go to the older */
+	struct ctl_job *job;
+	uint16_t worker;
+	uint32_t round;
+	uint8_t direction, attempt, dtype;
+	bool conditional;
+	uint64_t bytes;
+	float norm;
+	hd_version base, have;
+	hd_ns asked;
+	uint8_t path_count; /* 0: not known yet (no server, or rebuilt before its worker came) */
+	uint32_t path[HD_PLAN_PATH_MAX];
+	uint32_t item; /* its place in the input of round `item_round` */
+	uint64_t item_round;
+	/* from the grant on */
+	uint64_t token, position, after;
+	uint64_t planned; /* version counter that its commit should make */
+	float weight, cc_weight;
+	hd_ns granted, start, finish; /* as granted */
+	struct hd_segs segments; /* relative to `granted` */
+	struct ctl_why why;
+	bool tracked; /* counted in its worker's node */
+	bool restored; /* known from INFLIGHT: granted by an earlier life, or directly */
+	bool held; /* every byte has arrived; only the commit is awaited */
+	uint8_t book_count;
+	struct ctl_span book[HD_SEGMENTS_MAX]; /* what it still takes, as seen now */
+	hd_ns overrun_since; /* 0: on time */
+};
+TAILQ_HEAD(ctl_transfers, ctl_transfer);
+LIST_HEAD(ctl_bucket, ctl_transfer);
+
+/* A decision against an update, kept for the shell. */
+struct ctl_drop {
+	hd_ns at;
+	uint32_t job;
+	uint16_t worker;
+	uint8_t direction, attempt, reason;
+	uint32_t round;
+	uint64_t bytes;
+	hd_version base;
+	struct ctl_why why;
+};
+
+struct ctl_past {
+	hd_ns start, end;
+	double rate; /* bytes a second */
+	uint64_t token, bytes;
+	double limited; /* share of its time that its own pacing was the limit */
+	uint8_t path_count;
+	uint32_t path[HD_PLAN_PATH_MAX];
+};
+
+#endif
