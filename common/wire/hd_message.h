@@ -17,6 +17,7 @@
  *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID
+ *   C -> aggregator  GROUP   C -> receiver of a sum  MEMBERS
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
@@ -37,8 +38,8 @@ enum hd_role {
 	HD_ROLE_SERVER = 2,
 	HD_ROLE_WORKER = 3,
 	HD_ROLE_SHELL = 4,
-	HD_ROLE_AGGREGATOR = 5, /* reserved, as the next two */
-	HD_ROLE_REPLICA = 6,
+	HD_ROLE_AGGREGATOR = 5,
+	HD_ROLE_REPLICA = 6, /* reserved, as the next one */
 	HD_ROLE_SWITCH = 7,
 	HD_ROLE_MONITOR = 8, /* counts what other tenants send and receive on a host's link */
 	HD_ROLE_COUNT
@@ -138,24 +139,27 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
 #define HD_FIELDS_LEAVE(F) F(u32, job) F(u16, worker) F(u8, reason)
 
-/* Asks for one transfer. push: bytes, norm (L2), base = v(g). pull: have = version held (0 none),
+/* Asks for one transfer. push: bytes, norm (L2), peak (largest absolute value),
+ * base = v(g). pull: have = version held (0 none),
  * conditional: deliver only something newer than `have`. `attempt` counts from 1 for each round. */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
-	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional)
+	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock.
  * `after`: token of the transfer whose end is this one's start (0: start by the clock, or at once
- * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h. */
+ * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h.
+ * `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's complement). */
 #define HD_FIELDS_GRANT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(f32, weight) F(f32, cc_weight) F(u64, after) \
 	F(u64, origin_ns) F(segs, segments) F(u32, peer_ipv4) F(u16, peer_port) \
-	F(u64, bytes) F(u64, have) F(u8, conditional) F(u8, dtype)
-/* To the receiver of the transfer: which token to accept, at which position, and whom to send `go`. */
+	F(u64, bytes) F(u64, have) F(u8, conditional) F(u8, dtype) F(u16, exponent)
+/* To the receiver of the transfer: which token to accept, at which position, and whom to send `go`.
+ * `peer`: the aggregator that the chunks come from; port 0: the server or worker themselves. */
 #define HD_FIELDS_EXPECT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(u64, base) F(u64, bytes) F(f32, weight) F(u8, dtype) \
-	F(u64, after)
+	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port)
 /* The request is refused by policy; the numbers are those of hd_plan_why (hd_plan.h). */
 #define HD_FIELDS_DROP(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, reason) \
@@ -190,6 +194,17 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_INFLIGHT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)
+/* An aggregator adds its `inputs` and sends the sum to the `outputs` (lists: hd_group.h). `group` names it in
+ * VOID and REPORT. One input is relayed: `version` then says which model it is, 0 until PULL_STATE does. */
+#define HD_FIELDS_GROUP(F) \
+	F(u32, job) F(u64, group) F(u16, epoch) F(u8, dtype) F(u8, order) F(u16, exponent) F(u64, bytes) \
+	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs)
+/* To the receiver of a sum: instead of one EXPECT for each of its `members` (hd_group.h). They stand at
+ * `position` and after, are committed together or not at all, and make one step of the optimizer. `weight`
+ * is the sum of theirs; `peer` is the aggregator. */
+#define HD_FIELDS_MEMBERS(F) \
+	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \
+	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members)
 /* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
  * sender. */
 #define HD_FIELDS_PROBE(F) \
@@ -225,10 +240,11 @@ typedef struct hd_ranges hd_ranges;
 	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
-	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(PROBE, probe, 51) M(LOAD, load, 54) \
+	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(GROUP, group, 49) \
+	M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
 	M(PROBED, probed, 55) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
-/* Reserved kinds: 48 CREDIT, 49 GROUP, 50 MEMBERS, 52 SLOTS, 53 COPY. */
+/* Reserved kinds: 48 CREDIT, 52 SLOTS, 53 COPY. */
 
 /* clang-format on */
 

@@ -170,7 +170,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 32);
+	assert_int_equal(kinds, 34);
 }
 
 static void test_every_truncation_is_refused(void **state) {
@@ -292,8 +292,8 @@ static void test_counts_beyond_limits_are_refused(void **state) {
 	bytes = hd_message_encode(&grant, data, sizeof(data));
 	for (uint8_t count = HD_SEGMENTS_MAX; count <= HD_SEGMENTS_MAX + 1; count++) {
 		memset(data, 0, sizeof(data));
-		/* after the segments: peer:48 bytes:64 have:64 conditional:8 dtype:8 */
-		data[bytes - 25] = count;
+		/* after the segments: peer:48 bytes:64 have:64 conditional:8 dtype:8 exponent:16 */
+		data[bytes - 27] = count;
 		assert_int_equal(
 			hd_message_decode(
 				HD_MSG_GRANT, data, (size_t)bytes + 24 * (size_t)count, &out

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lists in GROUP and MEMBERS: records of a fixed size, one after the other (docs/wire.md).
+ *
+ *      GROUP    inputs  whom an aggregator takes chunks from, in the order of their ranks
+ *               outputs where the sum of them goes
+ *      MEMBERS  members whose updates are in a sum, in the order of their positions
+ *
+ * Decoders are total: any bytes are a list within its limit, or an error.
+ */
+#ifndef HD_GROUP_H
+#define HD_GROUP_H
+
+#include "hd_limits.h"
+#include "hd_message.h"
+
+#define HD_GROUP_INPUT_BYTES 23
+#define HD_GROUP_OUTPUT_BYTES 50
+#define HD_GROUP_MEMBER_BYTES 31
+#define HD_GROUP_BLOB_BYTES_MAX (HD_GROUP_MEMBERS_MAX * HD_GROUP_OUTPUT_BYTES)
+
+/* GROUP.order: how the members' values are added. */
+enum hd_group_order {
+	HD_GROUP_ARRIVAL = 0, /* as they come: the fastest; fp32 sums differ in their last bits */
+	HD_GROUP_RANKED = 1 /* in the order of the list: always the same bits */
+};
+
+/* A transfer that ends at the aggregator. */
+struct hd_group_input {
+	uint64_t token;
+	uint64_t after; /* token of the transfer whose end is this one's start; 0: none */
+	uint16_t worker;
+	uint32_t round;
+	uint8_t attempt;
+};
+
+/* A transfer of the sum. `start_ns` counts from GROUP.origin_ns, on the controller's clock. */
+struct hd_group_output {
+	uint64_t token;
+	uint64_t after; /* not 0: it waits for go, or its start */
+	hd_ns start_ns;
+	uint64_t rate_bps; /* 0: what congestion control allows */
+	uint8_t role; /* enum hd_role of the receiver */
+	uint16_t worker; /* of a relayed pull */
+	uint32_t round;
+	uint8_t attempt;
+	uint32_t ipv4;
+	uint16_t port;
+	float cc_weight;
+};
+
+/* One update of a sum. */
+struct hd_group_member {
+	uint64_t token; /* of its transfer to the aggregator: names it in VOID and REPORT */
+	hd_version base;
+	uint16_t worker;
+	uint32_t round;
+	uint8_t attempt;
+	float weight; /* by which its worker multiplied it */
+	float norm; /* L2, before that */
+};
+
+/* Each writes `count` records. Returns the bytes, or -EMSGSIZE (beyond capacity), -E2BIG
+ * (HD_GROUP_MEMBERS_MAX). */
+int hd_group_put_inputs(
+	const struct hd_group_input *inputs,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+);
+int hd_group_put_outputs(
+	const struct hd_group_output *outputs,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+);
+int hd_group_put_members(
+	const struct hd_group_member *members,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+);
+
+/* How many records a list has: 1 .. HD_GROUP_MEMBERS_MAX, or -EBADMSG (none, too many, part of one).
+ * record_bytes: HD_GROUP_..._BYTES. */
+int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes);
+/* The record at index, which hd_group_count() has seen. Values may be anything: their users check. */
+struct hd_group_input hd_group_get_input(const struct hd_blob *inputs, uint32_t index);
+struct hd_group_output hd_group_get_output(const struct hd_blob *outputs, uint32_t index);
+struct hd_group_member hd_group_get_member(const struct hd_blob *members, uint32_t index);
+
+#endif
