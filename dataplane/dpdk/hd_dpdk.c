@@ -9,6 +9,104 @@
 #include <string.h>
 #include <unistd.h>
 
+/* --- the driver's part of a round ---------------------------------------------------------- */
+
+/* A receive interrupt fires once after it was enabled, and its descriptor counts. */
+static void arm_interrupts(struct hd_dpdk *d) {
+	for (uint16_t q = 0; q < d->port.queues; q++)
+		(void)rte_eth_dev_rx_intr_enable(d->port.id, q);
+}
+
+static void disarm_interrupts(struct hd_dpdk *d) {
+	for (uint16_t q = 0; q < d->port.queues; q++) {
+		uint64_t fired;
+
+		(void)rte_eth_dev_rx_intr_disable(d->port.id, q);
+		if (read(d->port.descriptor[q], &fired, sizeof(fired)) < 0) {
+			/* EAGAIN: it was not this queue. */
+		}
+	}
+}
+
+/* Naps grow with the silence: a 64th of it, so that what comes after it waits little longer. */
+static hd_ns nap_until(const struct hd_dpdk *d, hd_ns now) {
+	hd_ns nap = now > d->busy_at ? (now - d->busy_at) / 64 : 0;
+
+	nap = hd_ns_max(nap, DPDK_NAP_MIN_US * HD_US);
+	return hd_ns_add(now, hd_ns_min(nap, DPDK_NAP_MAX_US * HD_US));
+}
+
+static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns until) {
+	bool readable = false, came = false;
+	int code;
+
+	if (d->backlog)
+		until = hd_ns_min(until, hd_ns_add(now, DPDK_KICK_US * HD_US));
+	if (d->port.sleep == DPDK_NAPS)
+		until = hd_ns_min(until, nap_until(d, now));
+	if (d->port.sleep == DPDK_INTERRUPTS) {
+		arm_interrupts(d);
+		/* What came before they were armed fires none. */
+		came = dpdk_receive(d, node) > 0;
+		if (came)
+			until = now;
+	}
+	code = hd_wait_sleep(&d->loop.wait, now, until, &readable);
+	if (d->port.sleep == DPDK_INTERRUPTS)
+		disarm_interrupts(d);
+	if (code < 0)
+		return code;
+	if (d->backlog)
+		dpdk_kick(d);
+	came |= dpdk_receive(d, node) > 0;
+	if (came)
+		d->busy_at = hd_wait_now();
+	else if (readable)
+		dpdk_clear_errors(d);
+	return came;
+}
+
+/* A thread that EAL did not start gets no mempool cache until it is registered. */
+static void register_thread(struct hd_dpdk *d) {
+	d->registered = true;
+	if (rte_lcore_id() == LCORE_ID_ANY)
+		(void)rte_thread_register();
+}
+
+static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
+	struct hd_dpdk *d = driver;
+
+	if (!d->registered)
+		register_thread(d);
+	/* The ring is memory: looking at it costs less than asking epoll. */
+	if (dpdk_receive(d, node) > 0) {
+		d->busy_at = now;
+		return 1;
+	}
+	if (until > now && !d->config.busy_poll)
+		return sleep_until(d, node, now, until);
+	if (d->backlog)
+		dpdk_kick(d);
+	return 0;
+}
+
+static void flush(void *driver) {
+	dpdk_flush(driver);
+}
+
+static hd_ns deadline(const void *driver) {
+	return hd_neighbours_deadline(((const struct hd_dpdk *)driver)->neighbours);
+}
+
+static void tick(void *driver, hd_ns now) {
+	hd_neighbours_tick(((struct hd_dpdk *)driver)->neighbours, now);
+}
+
+static const struct hd_loop_ops loop_ops
+	= {.receive = receive, .flush = flush, .deadline = deadline, .tick = tick};
+
+/* --- open and close ------------------------------------------------------------------------ */
+
 static void dpdk_event(struct hd_sink *sink, const struct hd_event *event) {
 	struct hd_dpdk *d = (struct hd_dpdk *)sink;
 
@@ -42,7 +140,7 @@ static int set_up(struct hd_dpdk *d, char *error, size_t error_bytes) {
 		(void)snprintf(error, error_bytes, "no memory");
 		return code;
 	}
-	code = hd_wait_init(&d->wait);
+	code = hd_wait_init(&d->loop.wait);
 	if (code < 0) {
 		(void)snprintf(error, error_bytes, "epoll: %s", strerror(-code));
 		hd_neighbours_destroy(d->neighbours);
@@ -50,7 +148,7 @@ static int set_up(struct hd_dpdk *d, char *error, size_t error_bytes) {
 	}
 	code = dpdk_open_port(d, error, error_bytes);
 	if (code < 0) {
-		hd_wait_fini(&d->wait);
+		hd_wait_fini(&d->loop.wait);
 		hd_neighbours_destroy(d->neighbours);
 	}
 	return code;
@@ -77,6 +175,13 @@ int hd_dpdk_open(
 	d->overflow = &d->counters.receive_overflow;
 	d->sink.send = dpdk_send;
 	d->sink.event = config->event ? dpdk_event : NULL;
+	d->loop = (struct hd_loop){
+		.ops = &loop_ops,
+		.driver = d,
+		.sink = &d->sink,
+		.woken = config->woken,
+		.owner = config->owner,
+	};
 	code = dpdk_read_devargs(config->port, &d->port, error, error_bytes);
 	if (code == 0)
 		code = dpdk_start_eal(config, &d->port, error, error_bytes);
@@ -98,7 +203,7 @@ void hd_dpdk_close(struct hd_dpdk *d) {
 	dpdk_free_unsent(d);
 	hd_neighbours_destroy(d->neighbours);
 	dpdk_close_port(d);
-	hd_wait_fini(&d->wait);
+	hd_wait_fini(&d->loop.wait);
 	free(d);
 }
 
@@ -108,7 +213,7 @@ void hd_dpdk_abandon(struct hd_dpdk *d) {
 		return;
 	for (uint32_t i = 0; i < d->port.descriptor_count; i++)
 		close(d->port.descriptor[i]);
-	hd_wait_fini(&d->wait);
+	hd_wait_fini(&d->loop.wait);
 	free(d);
 }
 
@@ -123,131 +228,29 @@ uint32_t hd_dpdk_receive_window(const struct hd_dpdk *d) {
 }
 
 int hd_dpdk_fd(const struct hd_dpdk *d) {
-	return d->wait.epoll_fd;
+	return d->loop.wait.epoll_fd;
 }
 
 void hd_dpdk_stop(struct hd_dpdk *d) {
-	hd_wait_stop(&d->wait);
+	hd_wait_stop(&d->loop.wait);
 }
 
 void hd_dpdk_wake(struct hd_dpdk *d) {
-	hd_wait_wake(&d->wait);
-}
-
-/* --- one round ----------------------------------------------------------------------------- */
-
-/* A receive interrupt fires once after it was enabled, and its descriptor counts. */
-static void arm_interrupts(struct hd_dpdk *d) {
-	for (uint16_t q = 0; q < d->port.queues; q++)
-		(void)rte_eth_dev_rx_intr_enable(d->port.id, q);
-}
-
-static void disarm_interrupts(struct hd_dpdk *d) {
-	for (uint16_t q = 0; q < d->port.queues; q++) {
-		uint64_t fired;
-
-		(void)rte_eth_dev_rx_intr_disable(d->port.id, q);
-		if (read(d->port.descriptor[q], &fired, sizeof(fired)) < 0) {
-			/* EAGAIN: it was not this queue. */
-		}
-	}
-}
-
-/* Naps grow with the silence: a 64th of it, so that what comes after it waits little longer. */
-static hd_ns nap_until(const struct hd_dpdk *d, hd_ns now) {
-	hd_ns nap = now > d->busy_at ? (now - d->busy_at) / 64 : 0;
-
-	nap = hd_ns_max(nap, DPDK_NAP_MIN_US * HD_US);
-	return hd_ns_add(now, hd_ns_min(nap, DPDK_NAP_MAX_US * HD_US));
-}
-
-static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns until) {
-	bool readable = false;
-	int code;
-
-	if (d->backlog)
-		until = hd_ns_min(until, hd_ns_add(now, DPDK_KICK_US * HD_US));
-	if (d->port.sleep == DPDK_NAPS)
-		until = hd_ns_min(until, nap_until(d, now));
-	if (d->port.sleep == DPDK_INTERRUPTS) {
-		arm_interrupts(d);
-		/* What came before they were armed fires none. */
-		if (dpdk_receive(d, node) > 0)
-			until = now;
-	}
-	code = hd_wait_sleep(&d->wait, now, until, &readable);
-	if (d->port.sleep == DPDK_INTERRUPTS)
-		disarm_interrupts(d);
-	if (code < 0)
-		return code;
-	if (d->backlog)
-		dpdk_kick(d);
-	if (dpdk_receive(d, node) > 0)
-		d->busy_at = hd_wait_now();
-	else if (readable)
-		dpdk_clear_errors(d);
-	return 0;
-}
-
-/* Between a core's rounds: what ARP has to say. */
-static void tend_neighbours(struct hd_dpdk *d, hd_ns now) {
-	if (hd_neighbours_deadline(d->neighbours) > now)
-		return;
-	hd_neighbours_tick(d->neighbours, now);
-	dpdk_flush(d);
-}
-
-/* A thread that EAL did not start gets no mempool cache until it is registered. */
-static void register_thread(struct hd_dpdk *d) {
-	d->registered = true;
-	if (rte_lcore_id() == LCORE_ID_ANY)
-		(void)rte_thread_register();
+	hd_wait_wake(&d->loop.wait);
 }
 
 int hd_dpdk_step(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
-	hd_ns now = hd_wait_now(), wait;
-	uint64_t received = atomic_load(&d->counters.received_frames);
-	bool busy = false;
-	int code = 0;
+	int code = hd_loop_step(&d->loop, node, until);
 
-	if (!d->registered)
-		register_thread(d);
-	/* The ring is memory: looking at it costs less than asking epoll. */
-	if (dpdk_receive(d, node) > 0) {
-		d->busy_at = now;
-	} else if (!d->config.busy_poll) {
-		wait = hd_ns_min(node.ops->deadline(node.core), until);
-		wait = hd_ns_min(wait, hd_neighbours_deadline(d->neighbours));
-		if (wait > now)
-			code = sleep_until(d, node, now, wait);
-	} else if (d->backlog) {
-		dpdk_kick(d);
-	}
-	if (code < 0)
-		return code;
-	if (hd_wait_woken(&d->wait) && d->config.woken) {
-		d->now = hd_wait_now();
-		d->config.woken(d->config.owner, d->now, &d->sink);
-		dpdk_flush(d);
-		busy = true;
-	}
-	d->now = hd_wait_now();
-	tend_neighbours(d, d->now);
-	if (node.ops->deadline(node.core) <= d->now) {
-		node.ops->tick(node.core, d->now, &d->sink);
-		dpdk_flush(d);
-		busy = true;
-	}
-	dpdk_count(&d->counters.polls, 1);
-	if (!busy && atomic_load(&d->counters.received_frames) == received)
-		dpdk_count(&d->counters.idle_polls, 1);
-	return 0;
+	atomic_store_explicit(&d->counters.polls, d->loop.polls, memory_order_relaxed);
+	atomic_store_explicit(&d->counters.idle_polls, d->loop.idle_polls, memory_order_relaxed);
+	return code;
 }
 
 int hd_dpdk_run(struct hd_dpdk *d, struct hd_node node) {
 	int code = 0;
 
-	while (!hd_wait_stopped(&d->wait) && code == 0)
+	while (!hd_wait_stopped(&d->loop.wait) && code == 0)
 		code = hd_dpdk_step(d, node, HD_NEVER);
 	return code;
 }

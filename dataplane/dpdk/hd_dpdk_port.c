@@ -164,7 +164,7 @@ static bool watch_interrupts(struct hd_dpdk *d) {
 		int fd = rte_eth_dev_rx_intr_ctl_q_get_fd(port->id, q);
 
 		if (fd < 0 || rte_eth_dev_rx_intr_enable(port->id, q) < 0
-		    || hd_wait_watch(&d->wait, fd) < 0) {
+		    || hd_wait_watch(&d->loop.wait, fd) < 0) {
 			port->descriptor_count = 0;
 			return false;
 		}
@@ -185,7 +185,7 @@ static int choose_sleep(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]) {
 	}
 	dpdk_adopt_sockets(d, before);
 	for (uint32_t i = 0; i < port->descriptor_count && code == 0; i++)
-		code = hd_wait_watch(&d->wait, port->descriptor[i]);
+		code = hd_wait_watch(&d->loop.wait, port->descriptor[i]);
 	if (code == 0 && port->descriptor_count > 0)
 		port->sleep = DPDK_DESCRIPTORS;
 	return code;

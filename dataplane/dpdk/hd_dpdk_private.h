@@ -19,8 +19,8 @@
 #include "hd_dpdk.h"
 #include "hd_frame.h"
 #include "hd_limits.h"
+#include "hd_loop.h"
 #include "hd_neighbours.h"
-#include "hd_wait.h"
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -124,12 +124,11 @@ struct dpdk_send_queue {
 struct hd_dpdk {
 	struct hd_sink sink; /* first: the sink's functions cast back */
 	struct hd_dpdk_config config;
-	struct hd_wait wait;
+	struct hd_loop loop;
 	struct dpdk_port port;
 	struct hd_frame_self self;
 	uint32_t network, mask;
 	struct hd_neighbours *neighbours;
-	hd_ns now; /* of the call into the core that is under way */
 	hd_ns busy_at; /* when something last arrived */
 	bool backlog; /* the ring holds frames that a full qdisc did not take */
 	bool registered; /* this thread with EAL */

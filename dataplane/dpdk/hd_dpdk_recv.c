@@ -19,15 +19,15 @@ static void take_arp(struct hd_dpdk *d, const struct hd_frame *frame) {
 	/* Who is not of our network cannot be a neighbour. */
 	if ((frame->source & d->mask) != d->network)
 		return;
-	hd_neighbours_learn(d->neighbours, d->now, frame->source, &frame->source_mac, for_us);
+	hd_neighbours_learn(d->neighbours, d->loop.now, frame->source, &frame->source_mac, for_us);
 	if (for_us)
 		dpdk_answer_arp(d, frame);
 }
 
 static void take_echo(struct hd_dpdk *d, const struct hd_frame *frame) {
 	dpdk_count(&d->counters.echo_requests, 1);
-	if (d->now >= hd_ns_add(d->echo_at, HD_SECOND)) {
-		d->echo_at = d->now;
+	if (d->loop.now >= hd_ns_add(d->echo_at, HD_SECOND)) {
+		d->echo_at = d->loop.now;
 		d->echo_credit = DPDK_ECHO_PER_S;
 	}
 	if (d->echo_credit == 0) {
@@ -91,12 +91,12 @@ static uint16_t take_burst(struct hd_dpdk *d, struct hd_node node, uint16_t queu
 
 	if (count == 0)
 		return 0;
-	d->now = hd_wait_now();
+	d->loop.now = hd_wait_now();
 	dpdk_count(&d->counters.receive_calls, 1);
 	dpdk_count(&d->counters.received_frames, count);
 	packets = sort(d, count);
 	if (packets > 0)
-		node.ops->receive(node.core, d->now, d->packets, packets, &d->sink);
+		node.ops->receive(node.core, d->loop.now, d->packets, packets, &d->sink);
 	dpdk_flush(d);
 	rte_pktmbuf_free_bulk(d->frames, count);
 	return count;

@@ -222,7 +222,7 @@ void dpdk_send(
 		memcpy(data + HD_FRAME_UDP_BYTES + head_bytes, payload, payload_bytes);
 	set_offloads(d, frame);
 	frame->hash.usr = queue_of(d, hop);
-	known = hd_neighbours_resolve(d->neighbours, d->now, hop, &to.mac);
+	known = hd_neighbours_resolve(d->neighbours, d->loop.now, hop, &to.mac);
 	hd_frame_put_udp(&d->self, &to, data, bytes, d->port.offload);
 	if (known)
 		enqueue(d, (uint16_t)frame->hash.usr, frame);

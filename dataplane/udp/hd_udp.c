@@ -85,6 +85,35 @@ static void udp_event(struct hd_sink *sink, const struct hd_event *event) {
 	udp->config.event(udp->config.owner, event);
 }
 
+/* --- the driver's part of a round ----------------------------------------------------------- */
+
+static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
+	struct hd_udp *udp = driver;
+	bool readable = until <= now; /* busy: look at the socket without asking epoll first */
+	uint64_t before = udp->stats.received_packets;
+	int code = 0;
+
+	if (!readable)
+		code = hd_wait_sleep(&udp->loop.wait, now, until, &readable);
+	if (code < 0)
+		return code;
+	for (int round = 0; readable && round < UDP_RECV_ROUNDS_MAX; round++) {
+		code = udp_receive(udp, node);
+		if (code < 0)
+			return code;
+		readable = code > 0;
+	}
+	return udp->stats.received_packets != before;
+}
+
+static void flush(void *driver) {
+	udp_flush(driver);
+}
+
+static const struct hd_loop_ops loop_ops = {.receive = receive, .flush = flush};
+
+/* --- open and close -------------------------------------------------------------------------- */
+
 int hd_udp_open(
 	const struct hd_udp_config *config,
 	struct hd_udp **udp,
@@ -100,6 +129,13 @@ int hd_udp_open(
 	u->config = *config;
 	u->sink.send = udp_send;
 	u->sink.event = config->event ? udp_event : NULL;
+	u->loop = (struct hd_loop){
+		.ops = &loop_ops,
+		.driver = u,
+		.sink = &u->sink,
+		.woken = config->woken,
+		.owner = config->owner,
+	};
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
 		code = fail(error, error_bytes, "socket");
@@ -110,13 +146,13 @@ int hd_udp_open(
 		code = fail(error, error_bytes, "bind");
 		goto close_socket;
 	}
-	code = hd_wait_init(&u->wait);
+	code = hd_wait_init(&u->loop.wait);
 	if (code < 0) {
 		errno = -code;
 		code = fail(error, error_bytes, "epoll");
 		goto close_socket;
 	}
-	code = hd_wait_watch(&u->wait, fd);
+	code = hd_wait_watch(&u->loop.wait, fd);
 	if (code == 0)
 		code = udp_receiver_init(&u->receiver, fd);
 	if (code < 0) {
@@ -129,7 +165,7 @@ int hd_udp_open(
 	return 0;
 
 fini_wait:
-	hd_wait_fini(&u->wait);
+	hd_wait_fini(&u->loop.wait);
 close_socket:
 	close(fd);
 free_udp:
@@ -140,7 +176,7 @@ free_udp:
 void hd_udp_close(struct hd_udp *udp) {
 	if (!udp)
 		return;
-	hd_wait_fini(&udp->wait);
+	hd_wait_fini(&udp->loop.wait);
 	close(udp->sender.fd);
 	udp_receiver_fini(&udp->receiver);
 	free(udp);
@@ -172,55 +208,29 @@ const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp) {
 }
 
 int hd_udp_fd(const struct hd_udp *udp) {
-	return udp->wait.epoll_fd;
+	return udp->loop.wait.epoll_fd;
 }
 
 void hd_udp_stop(struct hd_udp *udp) {
-	hd_wait_stop(&udp->wait);
+	hd_wait_stop(&udp->loop.wait);
 }
 
 void hd_udp_wake(struct hd_udp *udp) {
-	hd_wait_wake(&udp->wait);
+	hd_wait_wake(&udp->loop.wait);
 }
 
 int hd_udp_step(struct hd_udp *udp, struct hd_node node, hd_ns until) {
-	hd_ns now = hd_udp_now();
-	hd_ns wait = hd_ns_min(node.ops->deadline(node.core), until);
-	bool readable = wait <= now; /* busy: look at the socket without asking epoll first */
-	uint64_t received = udp->stats.received_packets;
-	bool busy = false;
-	int code = 0, n;
+	int code = hd_loop_step(&udp->loop, node, until);
 
-	if (!readable)
-		code = hd_wait_sleep(&udp->wait, now, wait, &readable);
-	if (code < 0)
-		return code;
-	for (int round = 0; readable && round < UDP_RECV_ROUNDS_MAX; round++) {
-		n = udp_receive(udp, node);
-		if (n < 0)
-			return n;
-		readable = n > 0;
-	}
-	if (hd_wait_woken(&udp->wait) && udp->config.woken) {
-		udp->config.woken(udp->config.owner, hd_udp_now(), &udp->sink);
-		udp_flush(udp);
-		busy = true;
-	}
-	now = hd_udp_now();
-	if (node.ops->deadline(node.core) <= now) {
-		node.ops->tick(node.core, now, &udp->sink);
-		udp_flush(udp);
-		busy = true;
-	}
-	udp->stats.polls++;
-	udp->stats.idle_polls += !busy && udp->stats.received_packets == received;
-	return 0;
+	udp->stats.polls = udp->loop.polls;
+	udp->stats.idle_polls = udp->loop.idle_polls;
+	return code;
 }
 
 int hd_udp_run(struct hd_udp *udp, struct hd_node node) {
 	int code = 0;
 
-	while (!hd_wait_stopped(&udp->wait) && code == 0)
+	while (!hd_wait_stopped(&udp->loop.wait) && code == 0)
 		code = hd_udp_step(udp, node, HD_NEVER);
 	return code;
 }

@@ -9,8 +9,8 @@
 #define HD_UDP_PRIVATE_H
 
 #include "hd_limits.h"
+#include "hd_loop.h"
 #include "hd_udp.h"
-#include "hd_wait.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -76,7 +76,7 @@ struct udp_receiver {
 struct hd_udp {
 	struct hd_sink sink; /* first: the sink's functions cast back */
 	struct hd_udp_config config;
-	struct hd_wait wait;
+	struct hd_loop loop;
 	struct hd_addr bound;
 	uint32_t receive_window;
 	struct hd_udp_stats stats;
