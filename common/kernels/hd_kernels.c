@@ -6,6 +6,7 @@
  */
 #include "hd_kernels_impl.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,37 @@ double hd_sgd_apply_half(
 		norm2 += hd_sgd_apply(w + at, h + at, block, left, sgd);
 	}
 	return norm2;
+}
+
+void hd_add_half(uint8_t dtype, float *sum, const uint16_t *x, size_t count) {
+	if (dtype == HD_DTYPE_BF16) {
+		hd_kernels_get()->add_bf16(sum, x, count);
+	} else {
+		hd_kernels_get()->add_f16(sum, x, count);
+	}
+}
+
+bool hd_add_fixed(uint32_t *sum, const uint32_t *x, size_t count) {
+	return hd_kernels_get()->add_fixed(sum, x, count);
+}
+
+bool hd_fixed_from_f32(uint32_t *y, const float *x, size_t count, float a, int exponent) {
+	return hd_kernels_get()->fixed_from_f32(y, x, count, a, ldexpf(1, -exponent));
+}
+
+void hd_fixed_to_f32(float *y, const uint32_t *x, size_t count, int exponent) {
+	hd_kernels_get()->f32_from_fixed(y, x, count, ldexpf(1, exponent));
+}
+
+/* Each lane is at most its value / 2^exponent, after two roundings to fp32, and a half for the third. */
+int hd_fixed_exponent(double peaks, uint32_t members) {
+	double lanes = 2147483647.0 - members, most = fabs(peaks) * (1 + 0x1p-22);
+	int exponent = HD_FIXED_EXPONENT_MIN;
+
+	while (exponent <= HD_FIXED_EXPONENT_MAX && !(most <= ldexp(lanes, exponent))) {
+		exponent++;
+	}
+	return exponent;
 }
 
 const char *hd_kernels_name(void) {

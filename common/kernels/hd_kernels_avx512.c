@@ -128,5 +128,10 @@ const struct hd_kernels hd_kernels_avx512 = {
 	.f32_from_bf16 = hd_f32_from_bf16_avx512,
 	/* Comparing 16-bit lanes takes AVX-512BW; the search is bound by memory as it is. */
 	.find_mask_16 = hd_find_mask_16_avx2,
+	.add_f16 = hd_add_f16_avx512,
+	.add_bf16 = hd_add_bf16_avx512,
+	.add_fixed = hd_add_fixed_avx512,
+	.fixed_from_f32 = hd_fixed_from_f32_avx512,
+	.f32_from_fixed = hd_f32_from_fixed_avx512,
 };
 #endif

@@ -19,6 +19,11 @@ struct hd_kernels {
 	void (*f32_from_bf16)(float *y, const uint16_t *x, size_t count);
 	/* The first whose bits under the mask are all set: the exponent of a NaN or an Inf. */
 	size_t (*find_mask_16)(const uint16_t *x, size_t count, uint16_t mask);
+	void (*add_f16)(float *sum, const uint16_t *x, size_t count);
+	void (*add_bf16)(float *sum, const uint16_t *x, size_t count);
+	bool (*add_fixed)(uint32_t *sum, const uint32_t *x, size_t count);
+	bool (*fixed_from_f32)(uint32_t *y, const float *x, size_t count, float a, float scale);
+	void (*f32_from_fixed)(float *y, const uint32_t *x, size_t count, float scale);
 };
 
 extern const struct hd_kernels hd_kernels_scalar;
@@ -43,6 +48,26 @@ void hd_f16_from_f32_avx512(uint16_t *y, const float *x, size_t count, float a);
 void hd_f32_from_f16_avx512(float *y, const uint16_t *x, size_t count);
 void hd_bf16_from_f32_avx512(uint16_t *y, const float *x, size_t count, float a);
 void hd_f32_from_bf16_avx512(float *y, const uint16_t *x, size_t count);
+#endif
+
+/* hd_sum_scalar.c, hd_sum_avx2.c, hd_sum_avx512.c */
+#define HD_FIXED_LIMIT 2147483520.0F /* the greatest fp32 below 2^31 */
+void hd_add_f16_scalar(float *sum, const uint16_t *x, size_t count);
+void hd_add_bf16_scalar(float *sum, const uint16_t *x, size_t count);
+bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count);
+bool hd_fixed_from_f32_scalar(uint32_t *y, const float *x, size_t count, float a, float scale);
+void hd_f32_from_fixed_scalar(float *y, const uint32_t *x, size_t count, float scale);
+#if defined(__x86_64__)
+void hd_add_f16_avx2(float *sum, const uint16_t *x, size_t count);
+void hd_add_bf16_avx2(float *sum, const uint16_t *x, size_t count);
+bool hd_add_fixed_avx2(uint32_t *sum, const uint32_t *x, size_t count);
+bool hd_fixed_from_f32_avx2(uint32_t *y, const float *x, size_t count, float a, float scale);
+void hd_f32_from_fixed_avx2(float *y, const uint32_t *x, size_t count, float scale);
+void hd_add_f16_avx512(float *sum, const uint16_t *x, size_t count);
+void hd_add_bf16_avx512(float *sum, const uint16_t *x, size_t count);
+bool hd_add_fixed_avx512(uint32_t *sum, const uint32_t *x, size_t count);
+bool hd_fixed_from_f32_avx512(uint32_t *y, const float *x, size_t count, float a, float scale);
+void hd_f32_from_fixed_avx512(float *y, const uint32_t *x, size_t count, float scale);
 #endif
 
 /* What this CPU can run, best first, ending with the scalar reference: index 0..2, NULL past it. */

@@ -21,7 +21,10 @@ hd_sgd_apply_scalar(float *w, float *h, const float *g, size_t count, const stru
 
 void hd_add_f32_scalar(float *sum, const float *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
-		sum[i] += x[i];
+		float xi;
+
+		memcpy(&xi, x + i, sizeof(xi)); /* in a packet it is not aligned */
+		sum[i] += xi;
 	}
 }
 
@@ -65,4 +68,9 @@ const struct hd_kernels hd_kernels_scalar = {
 	.bf16_from_f32 = hd_bf16_from_f32_scalar,
 	.f32_from_bf16 = hd_f32_from_bf16_scalar,
 	.find_mask_16 = hd_find_mask_16_scalar,
+	.add_f16 = hd_add_f16_scalar,
+	.add_bf16 = hd_add_bf16_scalar,
+	.add_fixed = hd_add_fixed_scalar,
+	.fixed_from_f32 = hd_fixed_from_f32_scalar,
+	.f32_from_fixed = hd_f32_from_fixed_scalar,
 };

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The reference for sums of what packets carry: any alignment, one element at a time. */
+#include "hd_bytes.h"
+#include "hd_kernels_impl.h"
+
+#include <math.h>
+
+void hd_add_f16_scalar(float *sum, const uint16_t *x, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		uint16_t half;
+		float wide;
+
+		memcpy(&half, x + i, sizeof(half));
+		hd_f32_from_f16_scalar(&wide, &half, 1);
+		sum[i] += wide;
+	}
+}
+
+void hd_add_bf16_scalar(float *sum, const uint16_t *x, size_t count) {
+	for (size_t i = 0; i < count; i++) {
+		uint16_t half;
+		uint32_t bits;
+		float wide;
+
+		memcpy(&half, x + i, sizeof(half));
+		bits = (uint32_t)half << 16;
+		memcpy(&wide, &bits, sizeof(wide));
+		sum[i] += wide;
+	}
+}
+
+bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count) {
+	uint32_t overflow = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t a = be32toh(sum[i]), b = hd_get32((const uint8_t *)(x + i)), s = a + b;
+
+		overflow |= (s ^ a) & (s ^ b); /* both have the sign that the sum has not */
+		sum[i] = htobe32(s);
+	}
+	return overflow >> 31 != 0;
+}
+
+bool hd_fixed_from_f32_scalar(uint32_t *y, const float *x, size_t count, float a, float scale) {
+	bool unfit = false;
+
+	for (size_t i = 0; i < count; i++) {
+		float scaled = a * x[i] * scale;
+
+		if (!(fabsf(scaled) <= HD_FIXED_LIMIT)) {
+			unfit = true;
+			scaled = isnan(scaled) ? 0 : copysignf(HD_FIXED_LIMIT, scaled);
+		}
+		y[i] = htobe32((uint32_t)(int32_t)lrintf(scaled));
+	}
+	return unfit;
+}
+
+void hd_f32_from_fixed_scalar(float *y, const uint32_t *x, size_t count, float scale) {
+	for (size_t i = 0; i < count; i++) {
+		int32_t lane = (int32_t)hd_get32((const uint8_t *)(x + i));
+
+		y[i] = (float)lane * scale;
+	}
+}
