@@ -14,6 +14,10 @@
 #include "hd_limits.h"
 #include "hd_message.h"
 
+/* Whose a sum is: HD_CHUNK's and an event's worker, where it is nobody's alone. Its round and attempt say nothing,
+ * the token does. */
+#define HD_GROUP_WORKER UINT16_MAX
+
 #define HD_GROUP_INPUT_BYTES 23
 #define HD_GROUP_OUTPUT_BYTES 50
 #define HD_GROUP_MEMBER_BYTES 31
