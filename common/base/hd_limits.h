@@ -38,6 +38,7 @@
 #define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */
 #define HD_ROUNDS_KEPT 64 /* newest rounds of a worker whose outcome the server knows */
 #define HD_COMMITS_KEPT 1024 /* newest entries of a job's commit log in memory */
+#define HD_REPLICA_LAG_MAX 1024 /* commits between a server and its replica */
 #define HD_STEP_VALUES                                                                             \
 	524288 /* of a model that a server changes before it looks at packets again: 1 ms */
 #define HD_LIVES_MAX 64 /* former incarnations that a job remembers */
