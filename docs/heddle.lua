@@ -30,9 +30,10 @@ local messages = {
 	[40] = { "outcome", { "job:u32", "worker:u16", "round:u32", "outcome:u8", "reason:u8", "version:u64", "delay:u32", "durable:u64" } },
 	[41] = { "durable", { "job:u32", "version:u64" } },
 	[42] = { "pull_state", { "job:u32", "worker:u16", "round:u32", "attempt:u8", "token:u64", "reason:u8", "version:u64", "bytes:u64" } },
-	[43] = { "report", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "outcome:u8", "reason:u8", "bytes:u64", "duration_ns:u64", "rate_bps:u64", "limited_permille:u16", "version:u64", "position:u64" } },
+	[43] = { "report", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "outcome:u8", "reason:u8", "bytes:u64", "duration_ns:u64", "rate_bps:u64", "limited_permille:u16", "version:u64", "position:u64", "base:u64", "norm:f32", "credited:u8" } },
 	[44] = { "state", { "job:u32", "version:u64", "position:u64", "tau_max:u32", "model_bytes:u64", "inflight:u32" } },
 	[45] = { "inflight", { "job:u32", "worker:u16", "round:u32", "direction:u8", "attempt:u8", "token:u64", "position:u64", "base:u64", "bytes:u64", "held_bytes:u64" } },
+	[48] = { "credit", { "job:u32", "worker:u16", "round:u32", "attempt:u8", "epoch:u16", "token:u64", "position:u64", "weight:f32", "bytes:u64", "pull_bytes:u64", "expires_us:u32", "peer_ipv4:u32", "peer_port:u16" } },
 	[49] = { "group", { "job:u32", "group:u64", "epoch:u16", "dtype:u8", "order:u8", "exponent:u16", "bytes:u64", "version:u64", "origin_ns:u64", "inputs:blob", "outputs:blob" } },
 	[50] = { "members", { "job:u32", "token:u64", "epoch:u16", "position:u64", "bytes:u64", "weight:f32", "dtype:u8", "after:u64", "peer_ipv4:u32", "peer_port:u16", "members:blob" } },
 	[51] = { "probe", { "token:u64", "send:u8", "peer_ipv4:u32", "peer_port:u16", "packets:u16" } },
@@ -48,7 +49,7 @@ local messages = {
 local names = {
 	reason = { [0] = "none", "bound", "idles", "late", "lost-base", "void", "hold", "lease", "cancelled", "left",
 		"not-finite", "refused", "no-memory", "duplicate", "not-modified", "epoch", "closed", "no-server", "timeout",
-		"unknown-key", "version-mismatch" },
+		"unknown-key", "version-mismatch", "expired" },
 	outcome = { [0] = "pending", "applied", "dropped", "failed" },
 	verb = { [0] = "none", "set", "pause", "resume", "drain", "undrain", "evict" },
 	role = { [0] = "none", "controller", "server", "worker", "shell", "aggregator", "replica", "switch",
@@ -82,6 +83,7 @@ local f = {
 	counter = ProtoField.uint64("heddle.counter", "Model version, counter"),
 	count = ProtoField.uint16("heddle.count", "Values"),
 	key = ProtoField.uint16("heddle.key", "Key id"),
+	total = ProtoField.uint32("heddle.total", "Bytes of the transfer (on a credit)"),
 	token = ProtoField.uint64("heddle.token", "Token", base.HEX),
 	values = ProtoField.bytes("heddle.values", "Values"),
 	session = ProtoField.uint32("heddle.session", "Session", base.HEX),
@@ -255,6 +257,7 @@ local function dissect_chunk(buffer, pinfo, tree)
 	tree:add(f.counter, buffer(34, 6))
 	tree:add(f.count, buffer(40, 2))
 	tree:add(f.key, buffer(42, 2))
+	if buffer(44, 4):uint() > 0 then tree:add(f.total, buffer(44, 4)) end
 	tree:add(f.token, buffer(48, 8))
 	if buffer:len() > 56 then tree:add(f.values, buffer(56)) end
 	pinfo.cols.info = string.format("chunk %u packet %u of worker %u round %u", buffer(24, 4):uint(),

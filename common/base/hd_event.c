@@ -40,6 +40,7 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_COMMAND] = "command",
 	[HD_EVENT_ROLLED_BACK] = "rolled-back",
 	[HD_EVENT_LOG_GAP] = "log-gap",
+	[HD_EVENT_CREDITED] = "credited",
 };
 
 const char *hd_reason_name(enum hd_reason reason) {

@@ -31,7 +31,8 @@
 	R(NO_SERVER, "no-server") /* no server for the job */                                      \
 	R(TIMEOUT, "timeout")                                                                      \
 	R(UNKNOWN_KEY, "unknown-key")                                                              \
-	R(VERSION_MISMATCH, "version-mismatch")
+	R(VERSION_MISMATCH, "version-mismatch")                                                    \
+	R(EXPIRED, "expired") /* a credit that was not spent in time, or was taken back */
 
 enum hd_reason {
 #define HD_REASON_ENUM(name, text) HD_REASON_##name,
@@ -76,6 +77,7 @@ enum hd_event_kind {
 	HD_EVENT_COMMAND, /* controller: an operator's; aux = enum hd_verb, value = affected, reason */
 	HD_EVENT_ROLLED_BACK, /* controller: a restart of the server lost aux commits, after `version` up to `base` */
 	HD_EVENT_LOG_GAP, /* the event log itself: aux events could not be written here */
+	HD_EVENT_CREDITED, /* controller: granted in advance: token, round, position, bytes at most */
 	HD_EVENT_COUNT
 };
 

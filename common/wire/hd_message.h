@@ -16,7 +16,7 @@
  *   W,S -> C      REGISTER -> REGISTERED | REFUSE;  LEAVE
  *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
- *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID
+ *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
  *   C -> aggregator  GROUP   C -> receiver of a sum  MEMBERS
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
@@ -183,17 +183,25 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u64, token) F(u8, reason) \
 	F(u64, version) F(u64, bytes)
 /* The receiver of a transfer tells the controller how it went. `limited_permille`: share of the time
- * in which the sender's own pacing, not the network, was the limit. */
+ * in which the sender's own pacing, not the network, was the limit. Nobody asked the controller for what went
+ * on a credit (`credited`): a push's `base` and `norm` (L2, as received, the weight included) are told here. */
 #define HD_FIELDS_REPORT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u8, outcome) F(u8, reason) F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) \
-	F(u16, limited_permille) F(u64, version) F(u64, position)
+	F(u16, limited_permille) F(u64, version) F(u64, position) F(u64, base) F(f32, norm) F(u8, credited)
 /* A server tells a new controller where a job stands, then one INFLIGHT for each open transfer. */
 #define HD_FIELDS_STATE(F) \
 	F(u32, job) F(u64, version) F(u64, position) F(u32, tau_max) F(u64, model_bytes) F(u32, inflight)
 #define HD_FIELDS_INFLIGHT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)
+/* A grant in advance of a worker's next push: to the server, then to the worker. It may send this round without
+ * asking, if it has at most `bytes`, within `expires_us`; base, type and bytes come with its chunks. The push took
+ * its position with the credit. Meanwhile the worker may also ask the server itself for one pull of at most
+ * `pull_bytes`. VOID ends it; the server ends one that nobody spends. */
+#define HD_FIELDS_CREDIT(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u64, token) F(u64, position) \
+	F(f32, weight) F(u64, bytes) F(u64, pull_bytes) F(u32, expires_us) F(u32, peer_ipv4) F(u16, peer_port)
 /* An aggregator adds its `inputs` and sends the sum to the `outputs` (lists: hd_group.h). `group` names it in
  * VOID and REPORT. One input is relayed: `version` then says which model it is, 0 until PULL_STATE does. */
 #define HD_FIELDS_GROUP(F) \
@@ -240,11 +248,11 @@ typedef struct hd_ranges hd_ranges;
 	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
-	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(GROUP, group, 49) \
-	M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
+	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
+	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
 	M(PROBED, probed, 55) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
-/* Reserved kinds: 48 CREDIT, 52 SLOTS, 53 COPY. */
+/* Reserved kinds: 52 SLOTS, 53 COPY. */
 
 /* clang-format on */
 

@@ -13,7 +13,7 @@ struct wire_chunk {
 	uint8_t magic[2], version_type, flags, job[4];
 	uint8_t epoch[2], worker[2], round[4];
 	uint8_t attempt, dtype, exponent[2], shard[2], slot[2];
-	uint8_t chunk[4], packet[4], version[8], count[2], key[2], reserved[4], token[8];
+	uint8_t chunk[4], packet[4], version[8], count[2], key[2], total[4], token[8];
 };
 
 struct wire_control {
@@ -30,7 +30,7 @@ static_assert(AT_CHUNK(job) == 4 && AT_CHUNK(epoch) == 8 && AT_CHUNK(worker) == 
 static_assert(AT_CHUNK(round) == 12 && AT_CHUNK(attempt) == 16 && AT_CHUNK(dtype) == 17, "");
 static_assert(AT_CHUNK(exponent) == 18 && AT_CHUNK(shard) == 20 && AT_CHUNK(slot) == 22, "");
 static_assert(AT_CHUNK(chunk) == 24 && AT_CHUNK(packet) == 28 && AT_CHUNK(version) == 32, "");
-static_assert(AT_CHUNK(count) == 40 && AT_CHUNK(key) == 42 && AT_CHUNK(reserved) == 44, "");
+static_assert(AT_CHUNK(count) == 40 && AT_CHUNK(key) == 42 && AT_CHUNK(total) == 44, "");
 static_assert(AT_CHUNK(token) == 48, "the token ends the chunk header");
 static_assert(sizeof(struct wire_control) == HD_CONTROL_HEADER_BYTES, "control header is 32 bytes");
 static_assert(AT_CONTROL(session) == 4 && AT_CONTROL(sequence) == 8, "control layout");
@@ -86,7 +86,7 @@ void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
 	hd_put64(data + AT_CHUNK(version), header->version);
 	hd_put16(data + AT_CHUNK(count), header->count);
 	hd_put16(data + AT_CHUNK(key), header->key_id);
-	hd_put32(data + AT_CHUNK(reserved), 0);
+	hd_put32(data + AT_CHUNK(total), header->total);
 	hd_put64(data + AT_CHUNK(token), header->token);
 }
 
@@ -124,6 +124,7 @@ int hd_chunk_decode(
 	header->version = hd_get64(data + AT_CHUNK(version));
 	header->count = count;
 	header->key_id = hd_get16(data + AT_CHUNK(key));
+	header->total = hd_get32(data + AT_CHUNK(total));
 	header->token = hd_get64(data + AT_CHUNK(token));
 	*payload = data + HD_CHUNK_HEADER_BYTES;
 	*payload_bytes = body;

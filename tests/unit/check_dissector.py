@@ -114,6 +114,8 @@ def check_packets(folder):
                                     ("count", 40, 2), ("key", 42, 2), ("token", 48, 8)):
                 value = int.from_bytes(payload[at:at + size], "big")
                 assert int(packet[f"heddle.{field}"][0], 0) == value, (field, packet)
+            total = [str(int.from_bytes(payload[44:48], "big"))]
+            assert packet.get("heddle.total", ["0"]) == total, packet
             assert dissect.as_value(packet["heddle.values"][0], b"") == payload[56:]
             for flag, mask in (("resend", 1), ("not_finite", 4), ("last", 8), ("ask", 64), ("paced", 128)):
                 assert packet[f"heddle.flags.{flag}"] == [str(int(bool(payload[3] & mask)))], (flag, packet)

@@ -170,7 +170,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 34);
+	assert_int_equal(kinds, 35);
 }
 
 static void test_every_truncation_is_refused(void **state) {
