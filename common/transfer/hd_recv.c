@@ -54,7 +54,7 @@ int hd_recv_create(const struct hd_recv_config *config, struct hd_recv **out) {
 	struct hd_recv *recv;
 	int rc;
 
-	if (!config->data || config->bytes == 0 || value == 0)
+	if (!config->data != config->consumed || config->bytes == 0 || value == 0)
 		return -EINVAL;
 	if (config->bytes % value != 0 || config->chunk_bytes % value != 0)
 		return -EINVAL;
@@ -156,8 +156,11 @@ static void advance_held(struct hd_recv *recv) {
 static void
 store(struct hd_recv *recv, const struct hd_chunk_header *header, const uint8_t *from, size_t bytes
 ) {
-	uint8_t *to = (uint8_t *)recv->config.data + (uint64_t)header->chunk * recv->chunk_bytes;
+	uint8_t *to;
 
+	if (recv->config.consumed)
+		return;
+	to = (uint8_t *)recv->config.data + (uint64_t)header->chunk * recv->chunk_bytes;
 	if (recv->config.bytes < STREAM_BYTES) {
 		memcpy(to, from, bytes);
 		return;
@@ -204,6 +207,10 @@ enum hd_recv_result hd_recv_chunk(
 		advance_held(recv);
 	note_packet(recv, now, header);
 	return is_done(recv) ? HD_RECV_DONE : HD_RECV_NEW;
+}
+
+bool hd_recv_has(const struct hd_recv *recv, uint32_t chunk) {
+	return chunk < recv->chunk_count && (recv->have[chunk / 64] >> (chunk % 64) & 1) != 0;
 }
 
 const void *hd_recv_chunk_data(const struct hd_recv *recv, uint32_t chunk) {

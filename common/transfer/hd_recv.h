@@ -27,11 +27,12 @@ struct hd_recv_config {
 	uint64_t bytes;
 	uint32_t chunk_bytes; /* must equal the sender's: 0 = learn from the first chunk */
 	void *data; /* bytes long; outlives the transfer */
+	bool consumed; /* the owner takes each payload itself, as it comes: data is NULL */
 };
 
 struct hd_recv;
 
-/* Returns 0, -EINVAL (no bytes, no data, dtype unknown, bytes or chunk_bytes not a multiple of its
+/* Returns 0, -EINVAL (no bytes, no data, or data though it is consumed, dtype unknown, bytes or chunk_bytes not a multiple of its
  * size), -EFBIG (more chunks than the wire can number), -ENOMEM. Memory: one bit a chunk. */
 int hd_recv_create(const struct hd_recv_config *config, struct hd_recv **recv);
 void hd_recv_destroy(struct hd_recv *recv);
@@ -43,7 +44,7 @@ enum hd_recv_result {
 	HD_RECV_MISMATCH /* header disagrees with the transfer: nothing was written */
 };
 /* Takes one chunk whose token is this transfer's. The version in the header is the owner's to check.
- * Cost: one copy of the payload. */
+ * Cost: one copy of the payload, none when it is consumed. */
 enum hd_recv_result hd_recv_chunk(
 	struct hd_recv *recv,
 	hd_ns now,
@@ -51,7 +52,9 @@ enum hd_recv_result hd_recv_chunk(
 	const uint8_t *payload,
 	size_t payload_bytes
 );
-/* Where the payload of a chunk that was taken (HD_RECV_NEW or HD_RECV_DONE) lies. */
+/* True when this chunk was taken; false too for what is none of this transfer's. */
+bool hd_recv_has(const struct hd_recv *recv, uint32_t chunk);
+/* Where the payload of a chunk that was taken (HD_RECV_NEW or HD_RECV_DONE) lies; not when it is consumed. */
 const void *hd_recv_chunk_data(const struct hd_recv *recv, uint32_t chunk);
 /* Payload of a full chunk; 0 before the first chunk was taken. */
 uint32_t hd_recv_chunk_bytes(const struct hd_recv *recv);

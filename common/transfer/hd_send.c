@@ -37,6 +37,8 @@ static int check(const struct hd_send_config *config) {
 		return -EINVAL;
 	if (config->bytes % value != 0 || config->chunk_bytes % value != 0)
 		return -EINVAL;
+	if (config->stride_bytes != 0 && config->stride_bytes < config->chunk_bytes)
+		return -EINVAL;
 	if (config->segments.count > HD_SEGMENTS_MAX)
 		return -EINVAL;
 	/* Packet numbers are never reused: half of them are kept for what is sent again. */
@@ -53,7 +55,11 @@ int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_sen
 	if (!send)
 		return -ENOMEM;
 	send->config = *config;
+	if (config->stride_bytes == 0)
+		send->config.stride_bytes = config->chunk_bytes;
 	send->chunk_count = (uint32_t)((config->bytes - 1) / config->chunk_bytes + 1);
+	send->available = config->grows ? 0 : send->chunk_count;
+	send->hungry = config->grows;
 	send->capacity = RING_INITIAL;
 	send->ring = calloc(send->capacity, sizeof *send->ring);
 	send->lost = calloc(send->capacity, sizeof *send->lost);
@@ -190,7 +196,7 @@ void hd_send_go(struct hd_send *send, hd_ns now) {
 /* --- transmission ----------------------------------------------------------------------- */
 
 static bool has_new(const struct hd_send *send) {
-	return send->next_chunk < send->chunk_count;
+	return send->next_chunk < send->available;
 }
 
 /* Drops from the queue what has arrived after all. */
@@ -219,6 +225,21 @@ static bool window_open(const struct hd_send *send) {
 	if (path->inflight_bytes + packet <= window)
 		return true;
 	return path->transfers > 1 && send->inflight_bytes + packet <= window / path->transfers;
+}
+
+void hd_send_available(struct hd_send *send, hd_ns now, uint64_t bytes) {
+	uint64_t chunks = bytes / send->config.chunk_bytes;
+	bool starved = send->lost_count == 0 && send->next_chunk == send->available;
+
+	if (bytes >= send->config.bytes)
+		chunks = send->chunk_count;
+	if (chunks <= send->available)
+		return;
+	send->available = (uint32_t)chunks;
+	if (!starved)
+		return;
+	send->fed_at = now;
+	send->hungry = send->hungry || window_open(send);
 }
 
 /* Doubles ring and queue. False at the maximum or without memory: the sender then waits. */
@@ -276,9 +297,10 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	struct hd_chunk_header header = config->header;
 	size_t value = hd_dtype_bytes(header.dtype);
 	const uint8_t *payload
-		= (const uint8_t *)config->data + (uint64_t)chunk * config->chunk_bytes;
+		= (const uint8_t *)config->data + (uint64_t)chunk * config->stride_bytes;
 	uint8_t head[HD_CHUNK_HEADER_BYTES];
-	bool more = has_new(send) || send->lost_count > 0;
+	/* Also what is still to come: no acknowledgement for each chunk of a sum that trickles in. */
+	bool more = send->next_chunk < send->chunk_count || send->lost_count > 0;
 
 	assert(value > 0); /* checked at the start */
 	*hd_send_entry(send, send->next) = (struct hd_sent){now, chunk, HD_SENT_FLYING};
@@ -377,11 +399,13 @@ static hd_ns late_ns(const struct hd_path *path) {
 	return hd_ns_max(LATE_NS, hd_ns_min(path->srtt, LATE_MAX_NS));
 }
 
-/* Before this there was nothing to send: the transfer's start, or the end of a hole between segments. */
+/* Before this there was nothing to send: the transfer's start, the end of a hole between segments, or data. */
 static hd_ns paused_until(const struct hd_send *send) {
+	hd_ns from = hd_ns_max(send->stats.started, send->fed_at);
+
 	if (send->config.segments.count == 0)
-		return send->stats.started;
-	return hd_ns_max(send->stats.started, segment_start(send, send->segment));
+		return from;
+	return hd_ns_max(from, segment_start(send, send->segment));
 }
 
 static bool
@@ -394,7 +418,7 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 
 	follow_segments(send, now);
 	rate = hd_path_pacing_bps(path, now, send->rate_bps);
-	send->paced = limited_by_grant(send, now, rate);
+	send->paced = send->hungry || limited_by_grant(send, now, rate);
 	per_byte = 8e9 / (double)rate;
 	quantum = burst_bytes(send, (double)rate);
 	while (*sent < budget && (double)(send->inflight_bytes - before) < quantum) {
@@ -403,8 +427,10 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 			break;
 		(*sent)++;
 	}
-	if (blocked)
+	if (blocked) {
 		path->full_at = now;
+		send->hungry = false;
+	}
 	bytes = send->inflight_bytes - before;
 	if (bytes == 0)
 		return false;

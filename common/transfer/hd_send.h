@@ -39,16 +39,22 @@ struct hd_send_config {
 	hd_ns go_slack; /* how much later than its start time (without segments: than now) it
 			 * starts without go; HD_NEVER: not without */
 	struct hd_path *path; /* shared, outlives the transfer */
+	uint32_t stride_bytes; /* from one chunk in data to the next; 0: chunk_bytes */
+	bool grows; /* data comes while it is sent: nothing is there before hd_send_available() */
 };
 
 struct hd_send;
 
 /* Returns 0, -EINVAL (no data, path or bytes; sizes not multiples of the dtype's; chunk_bytes beyond
- * HD_CHUNK_BYTES_MAX; count of segments), -ENOMEM, -EFBIG (more chunks than the wire can number). */
+ * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOMEM, -EFBIG (more chunks than the wire can number). */
 int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **send);
 void hd_send_destroy(struct hd_send *send);
 
 void hd_send_go(struct hd_send *send, hd_ns now);
+/* Of a transfer that grows: so many bytes from the start are in place and do not change any more. Only whole
+ * chunks leave, and the last one. A sender that has run out of data is no measure of the path: what it
+ * sends until the window holds it back again is marked as HD_CHUNK_PACED. Ask for the deadline anew. */
+void hd_send_available(struct hd_send *send, hd_ns now, uint64_t bytes);
 /* Feeds an acknowledgement for this token. Ranges that were never sent are ignored and counted. */
 void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack);
 /* Stops at once; nothing more is sent. State FAILED. */
@@ -65,7 +71,7 @@ struct hd_send_stats {
 	uint64_t bytes_total, bytes_acked;
 	uint64_t packets_sent, packets_resent, packets_lost, timeouts, bogus_acks;
 	hd_ns started, ended;
-	hd_ns limited; /* time spent limited by the granted pacing rather than by the path */
+	hd_ns limited; /* time spent limited by the granted pacing, or by data to come, rather than by the path */
 };
 const struct hd_send_stats *hd_send_stats(const struct hd_send *send);
 /* Every byte below was sent at least once, none from here on: what lies there need not be in place before

@@ -31,6 +31,7 @@ struct hd_send {
 	struct hd_send_stats stats;
 	uint32_t chunk_count;
 	uint32_t next_chunk; /* the first that was never sent */
+	uint32_t available; /* chunks that may be: all, unless data is still to come */
 
 	struct hd_sent *ring;
 	uint32_t capacity; /* of the ring: a power of 2 */
@@ -61,7 +62,9 @@ struct hd_send {
 	uint64_t segment_bytes; /* payload already sent of this segment */
 	hd_ns shift; /* segments start this much earlier than planned */
 	uint64_t rate_bps; /* granted, on the link, or 0 */
-	bool paced; /* what leaves now is limited by the grant */
+	bool paced; /* what leaves now is limited by the grant, or by the data that had come */
+	bool hungry; /* ran out of data, and no window has held it back since */
+	hd_ns fed_at; /* when it last had run out and got more */
 };
 
 static inline uint32_t hd_send_chunk_bytes(const struct hd_send *send, uint32_t chunk) {

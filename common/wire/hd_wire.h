@@ -47,7 +47,8 @@ enum hd_chunk_flag {
 	HD_CHUNK_SCALED = 1 << 4, /* reserved: fixed point */
 	HD_CHUNK_PARTIAL = 1 << 5, /* reserved: not every member is in the sum */
 	HD_CHUNK_ASK = 1 << 6, /* the sender asks for an acknowledgement now */
-	/* Sent while the granted pacing was the limit, not what the path or the peer can take. */
+	/* Sent while the granted pacing, or data that had yet to come, was the limit, not what the path or the
+	 * peer can take. */
 	HD_CHUNK_PACED = 1 << 7
 };
 

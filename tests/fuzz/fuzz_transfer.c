@@ -140,7 +140,7 @@ static void poll_send(struct world *world) {
 }
 
 static void step(struct world *world) {
-	switch (take(world, 1) % 8) {
+	switch (take(world, 1) % 9) {
 	case 0:
 		world->now += take(world, 3) * HD_US / 16;
 		break;
@@ -160,6 +160,9 @@ static void step(struct world *world) {
 		hd_send_go(world->send, world->now);
 		break;
 	case 6:
+		hd_send_available(world->send, world->now, take(world, 2));
+		break;
+	case 7:
 		if (take(world, 1) == 0xff)
 			hd_send_cancel(world->send, HD_REASON_CANCELLED);
 		break;
@@ -197,6 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		.path = &world.path,
 		.wait_go = shape & 4,
 		.go_slack = HD_MS,
+		.grows = shape & 64,
 	};
 	struct hd_recv_config receiving = {
 		.token = 1,
@@ -210,6 +214,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	memset(to, 0xa5, sizeof to);
 	hd_path_init(&world.path, CHUNK + HD_CHUNK_OVERHEAD_BYTES);
+	if (shape & 128) {
+		receiving.data = NULL;
+		receiving.consumed = true;
+	}
 	sending.segments.count = shape >> 4 & 3;
 	for (size_t i = 0; i < sending.segments.count; i++)
 		sending.segments.item[i] = (struct hd_segment

@@ -164,6 +164,9 @@ static void test_recv_refuses(void **state) {
 	config.data = NULL;
 	assert_int_equal(hd_recv_create(&config, &recv), -EINVAL);
 	config.data = into;
+	config.consumed = true;
+	assert_int_equal(hd_recv_create(&config, &recv), -EINVAL);
+	config.consumed = false;
 	config.bytes = UINT64_C(1) << 40;
 	config.chunk_bytes = 4;
 	assert_int_equal(hd_recv_create(&config, &recv), -EFBIG);
@@ -314,6 +317,32 @@ static void test_recv_rate(void **state) {
 }
 
 /* What share of the chunks left at the grant's limit; copies of a chunk count once. */
+/* Without a buffer it knows as much, and writes nowhere. */
+static void test_recv_consumed(void **state) {
+	struct hd_recv_config config = receiving(2 * CHUNK + 40, 0);
+	struct hd_msg_sack sack;
+	struct hd_recv *recv;
+
+	(void)state;
+	config.data = NULL;
+	config.consumed = true;
+	assert_int_equal(hd_recv_create(&config, &recv), 0);
+	assert_false(hd_recv_has(recv, 0));
+	assert_int_equal(give(recv, 1, 0, CHUNK, 0), HD_RECV_NEW);
+	assert_true(hd_recv_has(recv, 1));
+	assert_false(hd_recv_has(recv, 0));
+	assert_int_equal(give(recv, 1, 1, CHUNK, 0), HD_RECV_DUPLICATE);
+	assert_int_equal(give(recv, 0, 2, CHUNK, 0), HD_RECV_NEW);
+	assert_int_equal(give(recv, 2, 3, 40, HD_CHUNK_LAST), HD_RECV_DONE);
+	assert_true(hd_recv_has(recv, 2));
+	assert_false(hd_recv_has(recv, 3));
+	assert_false(hd_recv_has(recv, UINT32_MAX));
+	hd_recv_sack(recv, T0, 0, &sack);
+	assert_int_equal(sack.done, 1);
+	assert_int_equal(sack.held, 3);
+	hd_recv_destroy(recv);
+}
+
 static void test_recv_limited(void **state) {
 	struct hd_recv *recv = make_recv(8 * CHUNK, CHUNK);
 
@@ -409,6 +438,7 @@ int main(void) {
 		cmocka_unit_test(test_recv_acknowledges),
 		cmocka_unit_test(test_recv_rate),
 		cmocka_unit_test(test_recv_limited),
+		cmocka_unit_test(test_recv_consumed),
 		cmocka_unit_test(test_recv_after_done),
 		cmocka_unit_test(test_recv_long),
 	};
