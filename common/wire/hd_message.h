@@ -15,9 +15,11 @@
  *   any <-> any   HELLO WELCOME REFUSE (node key); PING PONG CLOSE
  *   W,S -> C      REGISTER -> REGISTERED | REFUSE;  LEAVE
  *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
+ *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
- *   C -> aggregator  GROUP   C -> receiver of a sum  MEMBERS
+ *   C -> aggregator  GROUP, VOID   C -> receiver of a sum  MEMBERS
+ *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
@@ -203,10 +205,11 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u64, token) F(u64, position) \
 	F(f32, weight) F(u64, bytes) F(u64, pull_bytes) F(u32, expires_us) F(u32, peer_ipv4) F(u16, peer_port)
 /* An aggregator adds its `inputs` and sends the sum to the `outputs` (lists: hd_group.h). `group` names it in
- * VOID and REPORT. One input is relayed: `version` then says which model it is, 0 until PULL_STATE does. */
+ * VOID and REPORT. One input is relayed: `version` then says which model it is, 0 until PULL_STATE does. `peer`:
+ * the server that this one comes from, with which the aggregator opens a session; port 0: others open theirs. */
 #define HD_FIELDS_GROUP(F) \
 	F(u32, job) F(u64, group) F(u16, epoch) F(u8, dtype) F(u8, order) F(u16, exponent) F(u64, bytes) \
-	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs)
+	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs) F(u32, peer_ipv4) F(u16, peer_port)
 /* To the receiver of a sum: instead of one EXPECT for each of its `members` (hd_group.h). They stand at
  * `position` and after, are committed together or not at all, and make one step of the optimizer. `weight`
  * is the sum of theirs; `peer` is the aggregator. */
