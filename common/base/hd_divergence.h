@@ -16,9 +16,9 @@
  *   H_j = gamma H_(j-1) + x_j,   E_j = E_(j-1) + H_j,   bound = E_n
  *
  * Weight decay makes u = -lr (g + decay w): the step has a part that follows the weights, at most
- * lambda (||w_0|| + E_(j-1)) with lambda = lr decay. So H_j = gamma H_(j-1) + lambda (||w_0|| + E_(j-1)) + x_j, where
- * x_j = lr ||g_j|| as without decay. Sparse updates touch only the values that they name, which moves those no more than
- * a dense update of the same norm would: the bound holds for them as it is.
+ * lambda (||w_0|| + E_(j-1)) with lambda = lr decay. So H_j = gamma H_(j-1) + lambda (||w_0|| + E_(j-1)) + x_j,
+ * where x_j = lr ||g_j|| as without decay. Sparse updates touch only the values that they name, which moves those
+ * no more than a dense update of the same norm would: the bound holds for them as it is.
  *
  * The arithmetic is exact up to double's rounding; the models are fp32, whose own rounding is not in it (less than
  * n 2^-23 (||w|| + ||h||)).

@@ -25,6 +25,8 @@
  *   receiver -> sender  SACK
  *   C -> W,S      PROBE;  receiver of the train -> C  PROBED
  *   monitor -> C  REGISTER -> REGISTERED;  LOAD (unnumbered)
+ *   C -> S        REPLICA;  S -> replica  SEED, LOG;  replica -> S, S -> C  FOLLOW
+ *   replica -> C  REQUEST (a copy) -> EXPECT | DROP
  *   T -> C        SHOW -> TABLE | REFUSE;  COMMAND -> DONE
  *   T -> S        SHOW -> TABLE | REFUSE
  */
@@ -41,15 +43,35 @@ enum hd_role {
 	HD_ROLE_WORKER = 3,
 	HD_ROLE_SHELL = 4,
 	HD_ROLE_AGGREGATOR = 5,
-	HD_ROLE_REPLICA = 6, /* reserved, as the next one */
-	HD_ROLE_SWITCH = 7,
+	HD_ROLE_REPLICA = 6, /* a server that keeps copies of the jobs of others */
+	HD_ROLE_SWITCH = 7, /* reserved */
 	HD_ROLE_MONITOR = 8, /* counts what other tenants send and receive on a host's link */
 	HD_ROLE_COUNT
 };
 
 enum hd_direction {
 	HD_PUSH = 0,
-	HD_PULL = 1
+	HD_PULL = 1,
+	HD_COPY = 2 /* of a push, to the replica of the job's server; worker and round are the push's */
+};
+
+/* What REPLICA tells a server to do with a job. */
+enum hd_replica_order {
+	HD_REPLICA_ALONE = 0, /* it has no replica (any more): durable means in a checkpoint */
+	HD_REPLICA_KEEP = 1, /* `peer` keeps a copy from now on: seed it and tell it the log */
+	HD_REPLICA_SERVE = 2, /* be the job's server, with the copy that you hold */
+	HD_REPLICA_RETIRE = 3, /* another node is the job's server, or keeps its copy: forget it */
+	HD_REPLICA_ORDER_COUNT
+};
+
+/* How a replica follows. */
+enum hd_follow_state {
+	HD_FOLLOW_NONE = 0, /* it has no copy */
+	HD_FOLLOW_SEEDING = 1, /* its first state is on the way */
+	HD_FOLLOW_STEP = 2, /* it has a state and applies the log */
+	HD_FOLLOW_HOLE = 3, /* as before, but an update will not come: it needs a newer state */
+	HD_FOLLOW_FENCED = 4, /* it is the job's server itself: the sender is not any more */
+	HD_FOLLOW_STATE_COUNT
 };
 
 /* What COMMAND asks for. */
@@ -234,6 +256,26 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, out_steady_bps) F(u64, out_elastic_bps) F(u16, out_flows) F(u64, in_ours) F(u64, in_others) \
 	F(u64, in_busy_ns) F(u64, in_busy_ours) F(u64, in_busy_others) \
 	F(u64, in_steady_bps) F(u64, in_elastic_bps) F(u16, in_flows)
+/* What a server is to do with a job (enum hd_replica_order). `generation` counts such assignments, over all lives of
+ * the controller: words of an older one have no effect. KEEP: `rate_bps` at most for states, 0: what congestion control
+ * allows; `div_max`: 0 none, < 0 the job's own; `every` > 0: no log, but a state every so many commits. */
+#define HD_FIELDS_REPLICA(F) \
+	F(u32, job) F(u64, generation) F(u16, epoch) F(u8, order) F(u32, peer_ipv4) F(u16, peer_port) \
+	F(u64, rate_bps) F(f64, div_max) F(u32, every)
+/* A state for the replica: model and momentum at `version`, `bytes` each, come as chunks under these tokens, and what
+ * follows in the log as LOG. `lives`: incarnation:16 last:64 of each former life, oldest first. */
+#define HD_FIELDS_SEED(F) \
+	F(u32, job) F(u64, generation) F(u64, version) F(u64, model_token) F(u64, momentum_token) F(u64, bytes) \
+	F(u32, every) F(blob, lives) F(blob, spec)
+/* Commits, in their order (hd_entry.h). `past`: they are in the state that SEED announced, and only the rounds
+ * matter. */
+#define HD_FIELDS_LOG(F) F(u32, job) F(u64, generation) F(u8, past) F(blob, entries)
+/* How a replica follows (enum hd_follow_state): the replica to its server, the server to the controller. `version`:
+ * the newest that the replica has whole; `behind`: entries of the log that it has not applied; the server adds the
+ * bound of the distance (< 0: not known), and whether commits wait for it (`held`). `peer`: the replica. */
+#define HD_FIELDS_FOLLOW(F) \
+	F(u32, job) F(u64, generation) F(u8, state) F(u64, version) F(u32, behind) F(f64, divergence) \
+	F(u8, held) F(u32, peer_ipv4) F(u16, peer_port)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
@@ -253,9 +295,9 @@ typedef struct hd_ranges hd_ranges;
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
 	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
 	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
-	M(PROBED, probed, 55) \
+	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
-/* Reserved kinds: 52 SLOTS, 53 COPY. */
+/* Reserved kinds: 52 SLOTS. */
 
 /* clang-format on */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every message by its field table: random contents there and back, every truncation refused. */
+#include "hd_entry.h"
 #include "hd_event.h"
 #include "hd_message.h"
 #include "hd_random.h"
@@ -170,7 +171,7 @@ static void test_every_message_round_trips(void **state) {
 			);
 		}
 	}
-	assert_int_equal(kinds, 35);
+	assert_int_equal(kinds, 39);
 }
 
 static void test_every_truncation_is_refused(void **state) {
@@ -398,6 +399,61 @@ static void test_operator_golden(void **state) {
 	assert_string_equal(hd_verb_name(99), "unknown");
 }
 
+/* Of a replica: that it follows, and the log's entries. */
+static void test_replica_golden(void **state) {
+	static const uint8_t follow[] = "\0\0\0\x7"
+					"\0\0\0\1\0\0\0\2"
+					"\2"
+					"\0\3\0\0\0\0\0\x9"
+					"\0\0\0\4"
+					"\x3f\xe0\0\0\0\0\0\0"
+					"\1"
+					"\x0a\0\0\1"
+					"\x12\xa5";
+	static const uint8_t bytes[] = "\0\3\0\0\0\0\0\x9"
+				       "\0\0\0\0\0\0\1\x90"
+				       "\x3f\xd0\0\0\0\0\0\0"
+				       "\x3f\x80\0\0"
+				       "\0"
+				       "\0\1"
+				       "\0\3\0\0\0\0\0\x7"
+				       "\0\0\0\0\0\0\0\x0c"
+				       "\0\0\0\5"
+				       "\0\0\0\2"
+				       "\0\1";
+	struct hd_blob entries = {bytes, sizeof(bytes) - 1};
+	struct hd_entry_member member;
+	struct hd_entry entry;
+	uint8_t data[128];
+	uint32_t at = 0;
+	struct hd_message m;
+
+	(void)state;
+	assert_int_equal(hd_message_decode(59, follow, sizeof(follow) - 1, &m), 0);
+	assert_int_equal(m.follow.state, HD_FOLLOW_STEP);
+	assert_int_equal(m.follow.behind, 4);
+	assert_true(m.follow.divergence >= 0.5 && m.follow.divergence <= 0.5);
+	assert_int_equal(m.follow.peer_port, HD_PORT);
+	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), sizeof(follow) - 1);
+	assert_memory_equal(data, follow, sizeof(follow) - 1);
+
+	assert_int_equal(hd_entry_next(&entries, &at, &entry), 1);
+	assert_int_equal(entry.bytes, 400);
+	assert_int_equal(entry.member_count, 1);
+	member = hd_entry_member(&entry, 0);
+	assert_int_equal(member.round, 5);
+	assert_int_equal(member.delay, 2);
+	assert_int_equal(member.position, 12);
+	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof(data)), sizeof(bytes) - 1);
+	assert_memory_equal(data, bytes, sizeof(bytes) - 1);
+	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof(bytes) - 2), -EMSGSIZE);
+	assert_int_equal(hd_entry_next(&entries, &at, &entry), 0);
+	at = 1;
+	assert_int_equal(hd_entry_next(&entries, &at, &entry), -EBADMSG);
+	entry.member_count = 0;
+	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof(data)), -EINVAL);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_message_round_trips),
@@ -408,6 +464,7 @@ int main(void) {
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_operator_golden),
+		cmocka_unit_test(test_replica_golden),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
