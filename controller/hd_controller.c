@@ -267,7 +267,7 @@ static int endpoint_create(struct hd_controller *c) {
 		.key_id = c->config.key_id,
 		.keys = c->config.keys,
 		.accepts = true,
-		.dead_us = c->config.lease_us,
+		.dead_us = (uint32_t)(ctl_silence(c) / HD_US),
 		.keepalive_us = c->config.lease_us / 4 < HD_KEEPALIVE_US ? c->config.lease_us / 4 :
 									   HD_KEEPALIVE_US,
 		.ops = &endpoint_ops,

@@ -122,6 +122,10 @@ static inline bool ctl_transfer_local(const struct ctl_transfer *t) {
 void ctl_plan_soon(struct hd_controller *c);
 void ctl_plan_now(struct hd_controller *c);
 void ctl_check_by(struct hd_controller *c, hd_ns at);
+/* Who is silent for this long is gone: a share of the lease, as nodes take it too. */
+static inline hd_ns ctl_silence(const struct hd_controller *c) {
+	return (uint64_t)c->config.lease_us * HD_SILENCE_US / HD_LEASE_US * HD_US;
+}
 uint32_t ctl_link_count(const struct hd_controller *c);
 const char *ctl_link_name(const struct hd_controller *c, uint32_t link);
 

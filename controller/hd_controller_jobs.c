@@ -246,7 +246,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 		return;
 	/* After a restart a server that has the job may still be on its way: it says so by STATE. */
 	if (c->config.epoch > 1 && !job->server_host[0]) {
-		hd_ns grace = hd_ns_add(c->started, c->config.lease_us * HD_US);
+		hd_ns grace = hd_ns_add(c->started, ctl_silence(c));
 
 		if (c->now < grace) {
 			ctl_check_by(c, grace);

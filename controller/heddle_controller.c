@@ -40,7 +40,7 @@ static const char usage_text[]
 	  "                         its own time is dropped (off)\n"
 	  "  --interval-us N        plan at most this often while requests wait (1000)\n"
 	  "  --horizon-us N         grant what starts within this; 0: adaptive (0)\n"
-	  "  --lease-ms N           a node that is silent for this long is gone (1000)\n"
+	  "  --lease-ms N           within this time the others go on without a silent node (1000)\n"
 	  "  --initial-mbps X       what a link is believed to carry before anything ran on it (1000)\n"
 	  "  --journal FILE         keep what was decided and what came of it, in SQLite\n"
 	  "  --journal-rows N       at most so many rows of each kind, the oldest go (1000000)\n"

@@ -118,6 +118,18 @@ static uint64_t progress_of(const struct ticket *ticket) {
 	return ticket->recv ? hd_recv_stats(ticket->recv)->bytes_held : 0;
 }
 
+void worker_requeue_unproven(struct hd_worker *worker, const struct context *ctx) {
+	struct ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		bool on_way = ticket->pub.state == HD_TICKET_GRANTED
+			|| ticket->pub.state == HD_TICKET_SENDING;
+
+		if (on_way && ticket->route == ROUTE_CONTROLLER && progress_of(ticket) == 0)
+			worker_requeue(worker, ctx, ticket);
+	}
+}
+
 /*
  * Whether somebody else's word is overdue. What waits at the controller waits by its policy; a push
  * that the server holds waits for its turn. The rest moves or is asked for again: a grant whose EXPECT

@@ -99,6 +99,7 @@ struct hd_worker {
 	struct hd_session *controller, *server;
 	struct hd_addr server_addr;
 	uint64_t server_boot; /* of the life that we joined last; 0 = none */
+	uint64_t controller_boot; /* of the life that registered us last */
 	hd_ns controller_heard; /* for the fallback */
 	hd_ns register_at; /* when to ask for a server again, or HD_NEVER */
 	hd_ns retry_at; /* when to ask for what is queued again, or HD_NEVER */
@@ -196,6 +197,9 @@ void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct 
 void worker_requeue_route(struct hd_worker *worker, const struct context *ctx, enum route route);
 /* The server's session ended, or another life of it came: nothing on the wire counts any more. */
 void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bool new_life);
+/* What a controller granted that is gone, and of which nothing got through yet: its word to the server may
+ * be lost with it. */
+void worker_requeue_unproven(struct hd_worker *worker, const struct context *ctx);
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx);
 
 /* --- hd_worker_payload.c --------------------------------------------------------------------- */

@@ -175,9 +175,13 @@ static void on_registered(
 	const struct hd_msg_registered *message
 ) {
 	struct hd_addr server = {message->server_ipv4, message->server_port};
+	uint64_t boot = hd_session_peer_boot(worker->controller);
 
 	if (message->job != worker->job)
 		return;
+	if (worker->controller_boot != boot)
+		worker_requeue_unproven(worker, ctx);
+	worker->controller_boot = boot;
 	worker->registered = true;
 	worker->scheduled = message->scheduled != 0;
 	worker->fallback = false;
@@ -332,6 +336,7 @@ static void go_direct(struct hd_worker *worker, const struct context *ctx) {
 	worker_emit(worker, ctx, &event);
 	if (!worker->server)
 		connect_server(worker, ctx, worker->config.server);
+	worker_requeue_unproven(worker, ctx);
 	worker_ask_queued(worker, ctx);
 }
 

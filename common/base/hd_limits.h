@@ -66,9 +66,12 @@
 /* --- times --------------------------------------------------------------------------------- */
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */
 #define HD_LOAD_INTERVAL_US 100000 /* between two LOAD messages of a link monitor */
-#define HD_LEASE_US 1000000 /* a node that is silent for this long is gone */
+/* Within a lease of a node's last word everybody else goes on without it. Three quarters of it are silence,
+ * in which it is asked eight times; one is left to reach somebody else and to ask again. */
+#define HD_LEASE_US 1000000
+#define HD_SILENCE_US (HD_LEASE_US / 4 * 3) /* who is silent for this long is gone */
 #define HD_KEEPALIVE_US 250000
-#define HD_FALLBACK_US HD_LEASE_US /* without a controller for this long: go direct */
+#define HD_FALLBACK_US HD_SILENCE_US /* without a controller for this long: go direct */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
 #define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written, */
 #define HD_CHECKPOINT_BACKOFF_MAX 6 /* doubled so many times */
@@ -77,7 +80,7 @@
 #define HD_RTO_INITIAL_US 20000
 #define HD_SACK_DELAY_US 300 /* an acknowledgement that nobody asked for may wait this long */
 #define HD_HELLO_RETRY_US 50000
-#define HD_HELLO_RETRY_MAX_US 1000000
+#define HD_HELLO_RETRY_MAX_US 200000 /* who comes back is found within a quarter of a lease */
 #define HD_CANDIDATE_US 5000000 /* how long a candidate session waits for its first packet */
 #define HD_ACK_DELAY_US 500 /* an acknowledgement waits this long for something to ride on */
 

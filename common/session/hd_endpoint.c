@@ -296,7 +296,7 @@ int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoi
 	e->slots_max = e->config.sessions_max + (config->accepts ? HD_CANDIDATES_MAX : 0);
 	e->free_slot = UINT32_MAX;
 	e->keepalive = hd_ns_max(span(config->keepalive_us, HD_KEEPALIVE_US), HD_MS);
-	e->dead = hd_ns_max(span(config->dead_us, HD_LEASE_US), e->keepalive);
+	e->dead = hd_ns_max(span(config->dead_us, HD_SILENCE_US), e->keepalive);
 	e->welcomes = (struct bucket){.per_s = HD_WELCOMES_PER_S, .credit = HD_SECOND};
 	e->refusals = (struct bucket){.per_s = HD_REFUSALS_PER_S, .credit = HD_SECOND};
 	e->hello_sequence = 1;

@@ -71,7 +71,7 @@ struct hd_endpoint_config {
 	bool accepts; /* answers HELLO */
 	uint32_t sessions_max; /* 0: HD_SESSIONS_MAX */
 	uint32_t keepalive_us; /* 0: HD_KEEPALIVE_US; PING when nothing was heard for this long */
-	uint32_t dead_us; /* 0: HD_LEASE_US */
+	uint32_t dead_us; /* 0: HD_SILENCE_US */
 	const struct hd_endpoint_ops *ops;
 	void *owner;
 };

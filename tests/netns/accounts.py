@@ -180,6 +180,29 @@ def stalls(cluster, accounts, until):
     return everybody, alone
 
 
+def around(cluster, stall):
+    """In words: the faults that a stall may come from."""
+    length, began = stall[0], stall[1]
+    near = [f for f in cluster.faults if f["began"] < began + length and f["ended"] > began - 1]
+    return ", ".join(f"{f['kind']} {'+'.join(f['nodes']) if len(f['nodes']) < 4 else 'all'} from "
+                     f"{f['began'] - began:+.2f} to {f['ended'] - began:+.2f} s" for f in near) or "no fault"
+
+
+def false_alarms(cluster, margin_s=1.0):
+    """Sessions that ended by silence although no fault was, or had been within the margin: somebody was only slow."""
+    count = 0
+    for path in sorted(cluster.path.glob("events-*")):
+        for line in lines(path):
+            if '"node-down"' not in line:
+                continue
+            event = json.loads(line)
+            at = event["at_ns"] / 1e9
+            if event.get("reason") in ("timeout", "lease") and not any(
+                    f["began"] <= at <= f["ended"] + margin_s for f in cluster.faults):
+                count += 1
+    return count
+
+
 ROLES = {"ctl": "controller", "ps": "server"}
 
 

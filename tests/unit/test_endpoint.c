@@ -368,14 +368,17 @@ static void test_silence_ends_both_sides(void **state) {
 	net_run(&net, net.now + HD_SECOND);
 	cut = net.now;
 	client->cut = true;
-	net_run(&net, cut + 700 * HD_MS);
+	net_run(&net, cut + HD_SILENCE_US * HD_US - HD_KEEPALIVE_US * HD_US);
 	assert_int_equal(client->closed + server->closed, 0);
+	/* What a lease promises leaves a quarter of it for whoever goes on without the other. */
+	net_run(&net, cut + HD_SILENCE_US * HD_US + HD_MS);
+	assert_int_equal(client->closed + server->closed, 2);
 	net_run(&net, cut + 2 * HD_SECOND);
 	assert_int_equal(server->reason, HD_REASON_TIMEOUT);
 	assert_int_equal(client->reason, HD_REASON_TIMEOUT);
 	assert_int_equal(client->closed, 1);
-	client->cut = false; /* ours says HELLO again by itself */
-	net_run(&net, net.now + 3 * HD_SECOND);
+	client->cut = false; /* ours says HELLO again by itself, and soon also after a long while */
+	net_run(&net, net.now + HD_LEASE_US * HD_US / 4 + HD_MS);
 	assert_int_equal(client->opened, 2);
 	assert_int_equal(server->opened, 2);
 	assert_string_equal(client->order, "oco");

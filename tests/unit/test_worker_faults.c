@@ -52,9 +52,9 @@ static void test_fallback_with_pending(void **state) {
 	run_ms(world, 20);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_REQUESTED);
 	peer_stop(&world->controller);
-	run_ms(world, 700);
+	run_ms(world, 500);
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 0);
-	run_ms(world, 500); /* a lease after its last word */
+	run_ms(world, 450); /* less than a lease after its last word */
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
 	assert_int_equal(hd_worker_stats(world->worker)->fallbacks, 1);
@@ -81,6 +81,41 @@ static void test_controller_restart(void **state) {
 	assert_int_equal(peer_last(&world->controller, HD_MSG_REQUEST)->request.attempt, 2);
 	assert_int_equal(world->server.applied[1], 1);
 	destroy(world);
+}
+
+/* A controller dies between its two words: the worker knows of its grant, the server never will. It is asked
+ * again as soon as that is clear, not when the transfer has stood still for HD_STALL_US. */
+static void test_controller_dies_between_words(void **state) {
+	for (int comes_back = 0; comes_back < 2; comes_back++) {
+		struct world *world = build(SCHEDULED, &plain);
+		struct hd_message expect = {.kind = HD_MSG_EXPECT};
+		const struct hd_msg_request *request;
+
+		run_ms(world, 20);
+		world->controller.silent = true;
+		assert_int_equal(pull(world, 2, 0, false), 1);
+		run_ms(world, 20);
+		request = &peer_last(&world->controller, HD_MSG_REQUEST)->request;
+		expect.expect.job = request->job;
+		expect.expect.worker = request->worker;
+		expect.expect.round = 1;
+		expect.expect.direction = HD_PULL;
+		expect.expect.attempt = request->attempt;
+		expect.expect.token = 77;
+		expect.expect.bytes = request->bytes;
+		assert_int_equal(peer_say(&world->controller, &expect), 0);
+		run_ms(world, 5);
+		assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_GRANTED);
+		peer_stop(&world->controller);
+		world->controller.silent = false;
+		if (comes_back)
+			peer_start(&world->controller);
+		run_ms(world, comes_back ? 400 : 950);
+		assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
+		assert_int_equal(world->ticket[HD_PULL][1].granted, comes_back);
+		assert_int_equal(world->ends[HD_PULL][1], 1);
+		destroy(world);
+	}
 }
 
 static void test_unscheduled(void **state) {
@@ -300,6 +335,7 @@ int main(void) {
 		cmocka_unit_test(test_fallback_without_answer),
 		cmocka_unit_test(test_fallback_with_pending),
 		cmocka_unit_test(test_controller_restart),
+		cmocka_unit_test(test_controller_dies_between_words),
 		cmocka_unit_test(test_unscheduled),
 		cmocka_unit_test(test_server_restart),
 		cmocka_unit_test(test_keeps_until_durable),

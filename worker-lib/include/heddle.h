@@ -158,7 +158,7 @@ struct heddle_options {
 	int manual; /* no progress thread: the caller drives with heddle_progress() */
 	uint64_t keep_bytes; /* data kept after APPLIED until DURABLE, for a server's restart */
 	uint32_t chunk_bytes; /* payload of one packet; 0: 1408 */
-	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 1000 */
+	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 750 */
 	float job_weight; /* for fairness between tenants; 0: 1 */
 	/* Called from the library's own threads; must not block or call the library. May be NULL. */
 	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
