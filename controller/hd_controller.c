@@ -389,6 +389,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_round(c, sink);
 	while (c->doomed_count)
 		close_doomed(c, sink);
+	ctl_keep(c);
 }
 
 static void set_now(struct hd_controller *c, hd_ns now) {

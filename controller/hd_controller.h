@@ -31,6 +31,8 @@ struct hd_controller_ops {
 	  struct hd_addr from,
 	  const struct hd_msg_command *command,
 	  const struct hd_msg_done *done);
+	/* What must outlive this controller is different now: hd_controller_kept()'s text, to be freed. */
+	void (*keep)(void *owner, char *text);
 	const char *(*log_level)(void *owner);
 	int (*set_log_level)(void *owner, const char *text); /* 0, or -EINVAL */
 };
@@ -62,6 +64,17 @@ int hd_controller_create(
 );
 void hd_controller_destroy(struct hd_controller *controller);
 extern const struct hd_core_ops hd_controller_ops;
+
+/* What operators set, and which host's server has which job, as JSON (docs/operations.md); malloc'ed, NULL: no memory. */
+char *hd_controller_kept(const struct hd_controller *controller);
+/* Takes what an earlier life gave to ops->keep, before the first event: settings go before those of the
+ * configuration. 0; -EINVAL with "line L: field: what" in error, and nothing has changed; -ENOMEM. */
+int hd_controller_restore(
+	struct hd_controller *controller,
+	const char *text,
+	char *error,
+	size_t error_bytes
+);
 
 /* One of the shell's tables (nodes jobs links transfers drops estimates staleness plan settings ports
  * queues cores counters) as JSON, malloc'ed; the shell gets the same by message:

@@ -210,7 +210,7 @@ static const struct ctl_setting settings[] = {
 	{"weight",
 	 "",
 	 "the job's weight against other tenants' jobs; off: as it was registered",
-	 1e-3,
+	 CTL_WEIGHT_MIN,
 	 CTL_WEIGHT_MAX,
 	 .off = true,
 	 .of_a_job = true,
@@ -254,8 +254,11 @@ static void set_level(struct order *o) {
 		wrong(o, "log-level: this controller keeps no log");
 	else if (ops->set_log_level(o->c->config.owner, o->m->value))
 		wrong(o, "log-level: '%s' (error, warning, info or debug)", o->m->value);
-	else
+	else {
+		hd_text_copy(o->c->kept.log_level, sizeof(o->c->kept.log_level), o->m->value);
+		ctl_kept_changed(o->c);
 		say(o, "log-level is %s", o->m->value);
+	}
 }
 
 static void set_number(struct order *o, const struct ctl_setting *s) {
@@ -281,6 +284,10 @@ static void set_number(struct order *o, const struct ctl_setting *s) {
 		return;
 	}
 	s->apply(o->c, job, value);
+	if (job)
+		ctl_kept_changed(o->c);
+	else
+		ctl_kept_setting(o->c, s, value);
 	o->done->affected = 1;
 	say(o, "%s%s%s is %s", s->name, job ? " of " : "", job ? job->name : "", o->m->value);
 	if (o->c->pending_count)
@@ -311,6 +318,7 @@ static void pause_job(struct order *o, bool pause) {
 		return;
 	o->done->affected = job->paused != pause;
 	job->paused = pause;
+	ctl_kept_changed(o->c);
 	say(o,
 	    "job %s %s: %u wait, %u run",
 	    job->name,
@@ -329,6 +337,7 @@ static void pause_all(struct order *o, bool pause) {
 			c->jobs[i]->paused = false;
 	}
 	c->paused = pause;
+	ctl_kept_changed(c);
 	say(o,
 	    "%s: %u wait, %u run",
 	    pause ? "nothing is granted any more" : "grants go on",
@@ -391,6 +400,7 @@ static void drain(struct order *o) {
 		}
 		hd_text_copy(c->drained[c->drained_count++], sizeof(c->drained[0]), o->m->target);
 	}
+	ctl_kept_changed(c);
 	mark_nodes(o, true);
 	say(o, "host %s takes no new grants: %u nodes", o->m->target, o->done->affected);
 }
@@ -402,6 +412,7 @@ static void undrain(struct order *o) {
 		if (strcmp(c->drained[i], o->m->target) != 0)
 			continue;
 		memmove(c->drained[i], c->drained[--c->drained_count], sizeof(c->drained[0]));
+		ctl_kept_changed(c);
 		mark_nodes(o, false);
 		say(o, "host %s takes grants again: %u nodes", o->m->target, o->done->affected);
 		ctl_check_by(c, c->now); /* jobs that wait for a server */
@@ -476,6 +487,9 @@ static void do_evict(struct order *o) {
 		if (job->workers[i])
 			evict_worker(o, job->workers[i]);
 	say(o, "job %s: %u workers are evicted", job->name, o->done->affected);
+	/* Where it lived is gone for good, perhaps: it may begin anew elsewhere. */
+	if (!job->server)
+		ctl_job_forget(o->c, job, o->sink);
 }
 
 /* --- the message --- */

@@ -18,6 +18,7 @@
  *   hd_controller_show.c       and: estimates, staleness, plan, settings, counters
  *   hd_controller_stats.c      counters and gauges, by group
  *   hd_controller_command.c    what an operator changes: set, pause, drain, evict
+ *   hd_controller_kept.c       what of it, and of where jobs live, outlives the controller
  *
  *   REQUEST --> pending --(round)--> open (granted) --(REPORT, VOID, lease)--> past
  *                  \--(round)--> DROP
@@ -86,6 +87,7 @@ struct hd_controller {
 	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */
 	const char *plan_error; /* the planner's last refusal */
 	bool paused; /* by the operator: nothing is granted */
+	struct ctl_kept kept;
 	double probe_load; /* share of a link that packet trains may take; 0: none are sent */
 	uint32_t drained_count;
 	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
@@ -337,6 +339,13 @@ struct ctl_setting {
 	void (*apply)(struct hd_controller *c, struct ctl_job *job, double value); /* off: 0 */
 };
 const struct ctl_setting *ctl_setting(uint64_t index); /* NULL past the last */
+
+/* --- hd_controller_kept.c ------------------------------------------------------------------- */
+/* Something of what outlives this controller is different now: at the end of the call ops->keep gets it. */
+void ctl_kept_changed(struct hd_controller *c);
+void ctl_keep(struct hd_controller *c);
+/* An operator set this one, which is not of a job. */
+void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value);
 
 /* --- hd_controller_stats.c ------------------------------------------------------------------ */
 extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_group;

@@ -7,6 +7,7 @@
  *   any --(its server goes)--> WAITING for a server on the same host
  */
 #include "hd_controller_core.h"
+#include "hd_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -174,7 +175,9 @@ static void job_take(
 	struct hd_sink *sink
 ) {
 	job->server = server;
-	(void)snprintf(job->server_host, sizeof(job->server_host), "%s", server->host);
+	if (strcmp(job->server_host, server->host) != 0)
+		ctl_kept_changed(c);
+	hd_text_copy(job->server_host, sizeof(job->server_host), server->host);
 	job_settle(c, job, sink);
 }
 
@@ -276,6 +279,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
 	job->server_host[0] = '\0';
+	ctl_kept_changed(c);
 	if (!job->worker_count && !job->pending)
 		job_free(c, job);
 }

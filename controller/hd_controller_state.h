@@ -38,6 +38,8 @@
 	((double)HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_OVERHEAD_BYTES))
 #define CTL_WEIGHT_MAX 1000.0 /* of a job, against 1 */
 #define CTL_PROBE_LOAD 0.009 /* of a link at most, in packet trains */
+#define CTL_WEIGHT_MIN 1e-3
+#define CTL_SETTINGS_MAX 16
 #define CTL_DRAINED_MAX 256 /* hosts drained at once */
 #define CTL_DELAYS 1025 /* delays of applied updates that are told apart; the last one: or more */
 
@@ -79,6 +81,14 @@ enum ctl_job_state {
 	CTL_JOB_WAITING, /* no server */
 	CTL_JOB_SETTLING, /* the server is there; STATE or INFLIGHT may still come */
 	CTL_JOB_READY
+};
+
+/* What operators set that is not of a job, and whether the next life must be told. */
+struct ctl_kept {
+	bool changed;
+	uint32_t set; /* bit i: setting i, by an operator */
+	double value[CTL_SETTINGS_MAX];
+	char log_level[16];
 };
 
 /* Delays of a job's applied updates, as reported. */

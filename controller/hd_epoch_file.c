@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_epoch_file.h"
+#include "hd_state_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,13 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of one width, so that overwriting it in place leaves nothing of the old one. */
-#define EPOCH_BYTES 6
+#define FILE_NAME "epoch"
 #define FILE_BYTES_MAX 32
 
 struct where {
 	const char *directory;
-	char file[PATH_MAX], temporary[PATH_MAX];
+	char file[PATH_MAX];
 	char *error;
 	size_t error_bytes;
 };
@@ -63,61 +63,16 @@ static int read_last(struct where *where, unsigned long *last) {
 	return 0;
 }
 
-/* Writes and syncs; -errno. */
-static int write_synced(int fd, const char *text) {
-	int code = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (write(fd, text, EPOCH_BYTES) != EPOCH_BYTES)
-		code = errno ? -errno : -ENOSPC;
-	if (code == 0 && fsync(fd) < 0)
-		code = -errno;
-	if (close(fd) < 0 && code == 0)
-		code = -errno;
-	return code;
-}
-
-static int sync_directory(const char *directory) {
-	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int code = fd < 0 ? -errno : 0;
-
-	if (code == 0 && fsync(fd) < 0)
-		code = -errno;
-	if (fd >= 0)
-		close(fd);
-	return code;
-}
-
-static int replace(const struct where *where, const char *text) {
-	int code;
-
-	errno = 0;
-	code = write_synced(
-		open(where->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), text
-	);
-	if (code == 0 && rename(where->temporary, where->file) < 0)
-		code = -errno;
-	if (code < 0)
-		(void)unlink(where->temporary);
-	/* A name that is not on the disk may be the old one again after a power cut. */
-	return code == 0 ? sync_directory(where->directory) : code;
-}
-
-/* Needs no room on most file systems: the file has its block, and six bytes lie in one sector. */
-static int overwrite(const struct where *where, const char *text) {
-	errno = 0;
-	return write_synced(open(where->file, O_WRONLY | O_CLOEXEC), text);
-}
-
 static int write_next(struct where *where, unsigned long epoch) {
 	char text[16];
 	int code;
 
+	/* Of one width, so that overwriting it in place leaves nothing of the old one. */
 	(void)snprintf(text, sizeof(text), "%05lu\n", epoch);
-	code = replace(where, text);
+	code = hd_state_file_replace(where->directory, FILE_NAME, text);
+	/* Needs no room on most file systems: the file has its block. */
 	if ((code == -ENOSPC || code == -EDQUOT) && epoch > 1)
-		code = overwrite(where, text);
+		code = hd_state_file_overwrite(where->directory, FILE_NAME, text);
 	return code == 0 ? 0 : refuse(where, code, "%s: %s", where->file, strerror(-code));
 }
 
@@ -126,8 +81,7 @@ int hd_epoch_file_next(const char *directory, uint16_t *epoch, char *error, size
 	unsigned long last;
 	int code;
 
-	if (snprintf(where.file, PATH_MAX, "%s/epoch", directory) >= PATH_MAX
-	    || snprintf(where.temporary, PATH_MAX, "%s/epoch.new", directory) >= PATH_MAX)
+	if (snprintf(where.file, PATH_MAX, "%s/%s", directory, FILE_NAME) >= PATH_MAX)
 		return refuse(&where, -ENAMETOOLONG, "too long (PATH_MAX)");
 	if (mkdir(directory, 0755) < 0 && errno != EEXIST)
 		return refuse(&where, -errno, "%s: %s", directory, strerror(errno));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The controller's one piece of state: DIR/epoch, a number that grows with every start. */
+/* DIR/epoch, a number that grows with every start. */
 #ifndef HD_EPOCH_FILE_H
 #define HD_EPOCH_FILE_H
 

@@ -2,6 +2,7 @@
 /* heddle-controller: the controller core on a driver. */
 #include "hd_controller.h"
 #include "hd_journal.h"
+#include "hd_keeper.h"
 #include "hd_setup.h"
 #include "hd_topology.h"
 #include "heddle_files.h"
@@ -53,6 +54,7 @@ struct program {
 	const struct options *options;
 	struct hd_service service;
 	struct hd_journal *journal;
+	struct hd_keeper *keeper;
 	struct hd_controller *controller;
 	struct hd_driver *driver;
 	uint16_t epoch;
@@ -195,6 +197,22 @@ static void say_journal(void *owner, bool good, const char *text) {
 	);
 }
 
+static void keep(void *owner, char *text) {
+	hd_keeper_put(((struct program *)owner)->keeper, text);
+}
+
+/* From the keeper's thread. */
+static void say_keeper(void *owner, bool good, const char *text) {
+	hd_log_say(
+		&((struct program *)owner)->service.log,
+		good ? HD_LOG_INFO : HD_LOG_ERROR,
+		"state-dir",
+		NULL,
+		"--state-dir: %s",
+		text
+	);
+}
+
 static const char *log_level(void *owner) {
 	return hd_log_level_name(&((struct program *)owner)->service.log);
 }
@@ -230,6 +248,7 @@ static const struct hd_controller_ops controller_ops = {
 	.gather = gather,
 	.record = record,
 	.commanded = commanded,
+	.keep = keep,
 	.log_level = log_level,
 	.set_log_level = set_log_level,
 };
@@ -333,13 +352,57 @@ static int with_journal(struct program *program) {
 	return status;
 }
 
+static int with_keeper(struct program *program) {
+	const struct options *o = program->options;
+	const struct hd_keeper_config config = {
+		.directory = o->state_dir,
+		.name = HEDDLE_KEPT_NAME,
+		.say = say_keeper,
+		.owner = program,
+	};
+	int status = o->state_dir ? hd_keeper_open(&config, &program->keeper) : 0;
+
+	if (status)
+		return hd_log_fail(o->log, EX_OSERR, "--state-dir: %s", strerror(-status));
+	status = with_journal(program);
+	if (hd_keeper_close(program->keeper) && !status)
+		status = hd_log_fail(
+			o->log,
+			EX_IOERR,
+			"--state-dir: %s: what operators set could not be written",
+			o->state_dir
+		);
+	program->keeper = NULL;
+	return status;
+}
+
 static int with_log(struct program *program) {
 	const struct options *o = program->options;
 	int status = hd_setup_events(&program->service, o->events, o->name);
 
 	if (!status)
-		status = with_journal(program);
+		status = with_keeper(program);
 	return hd_setup_end_events(&program->service, o->events, status);
+}
+
+static int restore(struct program *program, const char *kept) {
+	const struct options *o = program->options;
+	char error[512];
+	int status;
+
+	if (!kept)
+		return 0;
+	status = hd_controller_restore(program->controller, kept, error, sizeof(error));
+	if (status)
+		return heddle_refuse_kept(o->log, o->state_dir, status, error);
+	hd_log_say(
+		o->log,
+		HD_LOG_INFO,
+		"state-dir",
+		NULL,
+		"what operators set in former lives holds (show settings, show jobs)"
+	);
+	return 0;
 }
 
 static int with_keys(struct program *program, const struct hd_keyring *keys) {
@@ -357,21 +420,28 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 		.ops = &controller_ops,
 		.owner = program,
 	};
+	char *kept = NULL;
 	int status = heddle_topology(o->log, o->topology, &config.topology);
 
 	if (status)
 		return status;
 	status = heddle_next_epoch(o->log, o->state_dir, &config.epoch);
+	if (!status)
+		status = heddle_read_kept(o->log, o->state_dir, &kept);
 	if (!status && hd_program_entropy(config.seed))
 		status = hd_log_fail(o->log, EX_OSERR, "no entropy");
 	if (!status && hd_controller_create(&config, &program->controller))
 		status = hd_log_fail(o->log, EX_USAGE, "--name: '%s' (at most 64 bytes)", o->name);
 	if (status) {
+		free(kept);
 		hd_topology_destroy(config.topology);
 		return status;
 	}
 	program->epoch = config.epoch;
-	status = with_log(program);
+	status = restore(program, kept);
+	free(kept);
+	if (!status)
+		status = with_log(program);
 	hd_controller_destroy(program->controller);
 	return status;
 }

@@ -3,12 +3,15 @@
 #include "heddle_files.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #define TOPOLOGY_BYTES_MAX (16 << 20)
+#define KEPT_BYTES_MAX (1 << 20)
 
 static char *read_file(const char *path, size_t most, const char **what) {
 	FILE *file = fopen(path, "re");
@@ -88,4 +91,30 @@ int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch
 	if (status == 0)
 		return 0;
 	return hd_log_fail(log, exit_code(status), "--state-dir: %s", error);
+}
+
+int heddle_read_kept(struct hd_log *log, const char *state_dir, char **text) {
+	char path[PATH_MAX];
+	const char *what;
+
+	*text = NULL;
+	if (!state_dir)
+		return 0;
+	if (snprintf(path, sizeof(path), "%s/%s", state_dir, HEDDLE_KEPT_NAME) >= (int)sizeof(path))
+		return hd_log_fail(log, EX_USAGE, "--state-dir: too long (PATH_MAX)");
+	if (access(path, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	*text = read_file(path, KEPT_BYTES_MAX, &what);
+	return *text ? 0 : hd_log_fail(log, EX_NOINPUT, "--state-dir: %s: %s", path, what);
+}
+
+int heddle_refuse_kept(struct hd_log *log, const char *state_dir, int status, const char *error) {
+	return hd_log_fail(
+		log,
+		status == -ENOMEM ? EX_OSERR : EX_DATAERR,
+		"--state-dir: %s/%s: %s; mend it, or remove it to begin without what operators set",
+		state_dir,
+		HEDDLE_KEPT_NAME,
+		error
+	);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of heddle-controller: the topology, and the epoch that it keeps. Each returns 0 or a sysexits code, and
+/* Files of heddle-controller: the topology, the epoch, and what its former life kept. Each returns 0 or a sysexits code, and
  * has said on the log which option and file are wrong. */
 #ifndef HEDDLE_FILES_H
 #define HEDDLE_FILES_H
@@ -11,5 +11,12 @@
 int heddle_topology(struct hd_log *log, const char *path, struct hd_topology **topology);
 /* Keeps STATE_DIR/epoch, greater than ever before; the folder is made when it is missing. NULL: 1. */
 int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch);
+
+/* What the former life kept (STATE_DIR/state.json), for hd_controller_restore(); NULL: nothing. free() it. */
+int heddle_read_kept(struct hd_log *log, const char *state_dir, char **text);
+/* error is hd_controller_restore()'s. */
+int heddle_refuse_kept(struct hd_log *log, const char *state_dir, int status, const char *error);
+
+#define HEDDLE_KEPT_NAME "state.json"
 
 #endif

@@ -2,6 +2,7 @@
 #include "controller_net.h"
 #include "hd_jobspec.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +278,28 @@ const struct hd_msg_expect *peer_expect(const struct peer *peer, uint16_t worker
 
 /* --- life --- */
 
+static void net_keep(void *owner, char *text) {
+	struct net *net = owner;
+
+	free(net->kept);
+	net->kept = text;
+	net->keeps++;
+}
+
+static int net_set_log_level(void *owner, const char *text) {
+	(void)snprintf(
+		((struct net *)owner)->log_level,
+		sizeof(((struct net *)owner)->log_level),
+		"%s",
+		text
+	);
+	return strcmp(text, "loud") == 0 ? -EINVAL : 0;
+}
+
+static const struct hd_controller_ops net_ops = {.keep = net_keep};
+static const struct hd_controller_ops net_ops_logs
+	= {.keep = net_keep, .set_log_level = net_set_log_level};
+
 static void controller_start(struct net *net, const struct net_config *config) {
 	struct hd_controller_config c = {
 		.name = "controller",
@@ -290,6 +313,8 @@ static void controller_start(struct net *net, const struct net_config *config) {
 		.interval_us = config->interval_us,
 		.drop_permille_max = config->drop_permille_max,
 		.unscheduled = config->unscheduled,
+		.ops = config->logs ? &net_ops_logs : &net_ops,
+		.owner = net,
 	};
 	char error[256];
 
@@ -339,6 +364,7 @@ void net_close(struct net *net) {
 		free(packet);
 	}
 	free(net->events);
+	free(net->kept);
 	hd_keyring_fini(&net->keys);
 }
 

@@ -48,6 +48,9 @@ struct net {
 	struct hd_random random;
 	struct hd_event *events; /* the controller's */
 	uint32_t event_count, event_capacity;
+	char *kept; /* what the controller leaves to its next life */
+	unsigned keeps; /* times that it said so */
+	char log_level[16];
 	void (*on_event)(struct net *net, const struct hd_event *event);
 	void *user;
 };
@@ -58,6 +61,7 @@ struct net_config {
 	double theta, initial_bps, ageing_s;
 	uint32_t interval_us, drop_permille_max;
 	bool unscheduled;
+	bool logs; /* its log level can be set */
 };
 
 /* Links of 10 MB/s. */

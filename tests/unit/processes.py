@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the check_*.py share: programs that are started, asked and ended, one way for all of them."""
+import atexit
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+DEADLINE_S = 10  # only guards against hangs
+KEY = "1 " + "42" * 32
+
+
+def check(good, what):
+    if not good:
+        sys.exit(f"FAILED: {what}")
+
+
+def until(holds, what, patience_s=DEADLINE_S):
+    """Returns what `holds` returned once that is true."""
+    end = time.monotonic() + patience_s
+    while True:
+        found = holds()
+        if found:
+            return found
+        check(time.monotonic() < end, what() if callable(what) else what)
+        time.sleep(0.02)
+
+
+def run(*command, **more):
+    return subprocess.run([str(word) for word in command],
+                          **{"capture_output": True, "text": True, "timeout": DEADLINE_S, "check": False, **more})
+
+
+def write_keys(where, name="keys", text=KEY):
+    path = os.path.join(where, name)
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text + "\n")
+    return path
+
+
+class Program:
+    """A service on a free port of the loopback interface; `first` is the line in which it says so."""
+
+    def __init__(self, *command, stderr=subprocess.DEVNULL, **more):
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, text=True,
+                                        stdout=subprocess.PIPE, stderr=stderr, **more)
+        atexit.register(self.process.kill)  # also when a check fails
+        self.first = self.process.stdout.readline()
+        found = re.search(r"([\d.]+:\d+)", self.first)
+        check(found, f"{command[0]} says where it listens: {self.first!r}")
+        self.address = found[1]
+
+    def stop(self, number=signal.SIGTERM):
+        """Returns what it wrote to standard error, if that is a pipe."""
+        self.process.send_signal(number)
+        _, errors = self.process.communicate(timeout=DEADLINE_S)
+        wanted = -signal.SIGKILL if number == signal.SIGKILL else 0
+        check(self.process.returncode == wanted, f"it ends cleanly: {self.process.returncode} {errors}")
+        return errors
+
+
+class Shell:
+    """heddlectl, one-shot."""
+
+    def __init__(self, program, address, keys):
+        self.base = [program, "--controller", address, "--key-file", keys]
+
+    def run(self, *words):
+        return run(*self.base, *words)
+
+    def does(self, *words):
+        done = self.run(*words)
+        check(done.returncode == 0, f"{words}: {done.returncode} {done.stderr}")
+        return done.stdout
+
+    def rows(self, table, *words):
+        return json.loads(self.does("show", table, *words, "--json"))["rows"]

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What operators set, and where jobs live, in the next life of the controller; and texts that are not of ours. */
+#include "controller_net.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct net_config first = {.epoch = 1, .initial_bps = 80e6, .theta = 3, .logs = true};
+static const struct net_config second = {.epoch = 2, .initial_bps = 80e6, .theta = 3, .logs = true};
+
+static void
+command(struct net *net,
+	struct peer *shell,
+	uint8_t verb,
+	const char *object,
+	const char *target,
+	const char *value) {
+	struct hd_message m = {.kind = HD_MSG_COMMAND};
+
+	m.command.verb = verb;
+	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
+	(void)snprintf(m.command.target, sizeof(m.command.target), "%s", target);
+	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	say(shell, m);
+	net_run(net, 5 * HD_MS);
+	if (peer_last(shell, HD_MSG_DONE)->done.reason != HD_REASON_NONE)
+		fail_msg("%s", peer_last(shell, HD_MSG_DONE)->done.text);
+}
+
+/* The controller dies; its next life gets what it kept, or nothing. Everybody's session is open again. */
+static void restart(struct net *net, bool with_kept) {
+	char *kept = net->kept, error[256];
+
+	net->kept = NULL;
+	net_restart(net, &second);
+	if (with_kept && hd_controller_restore(net->controller, kept, error, sizeof(error)))
+		fail_msg("%s", error);
+	free(kept);
+	net_run(net, 400 * HD_MS);
+}
+
+static struct ctl_job *job_of(struct net *net, const char *name) {
+	for (uint32_t i = 0; i < net->controller->job_count; i++)
+		if (strcmp(net->controller->jobs[i]->name, name) == 0)
+			return net->controller->jobs[i];
+	return NULL;
+}
+
+static void test_settings_survive(void **state) {
+	struct peer *worker, *shell;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	net_server(&net, "ps");
+	worker = net_worker(&net, "team", "mnist", 0, 8);
+	net_worker(&net, "team", "cifar", 0, 8);
+	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
+	net_run(&net, SETTLED);
+	command(&net, shell, HD_VERB_SET, "theta", "", "0.5");
+	command(&net, shell, HD_VERB_SET, "interval-us", "", "250");
+	command(&net, shell, HD_VERB_SET, "probe-percent", "", "off");
+	command(&net, shell, HD_VERB_SET, "log-level", "", "debug");
+	command(&net, shell, HD_VERB_SET, "tau", "mnist", "4");
+	command(&net, shell, HD_VERB_SET, "weight", "mnist", "2.5");
+	command(&net, shell, HD_VERB_PAUSE, "job", "cifar", "");
+	command(&net, shell, HD_VERB_DRAIN, "host", worker->host, "");
+	command(&net, shell, HD_VERB_PAUSE, "all", "", "");
+	net.log_level[0] = '\0';
+	restart(&net, true);
+	assert_true(net.controller->config.theta == 0.5);
+	assert_int_equal(net.controller->config.interval_us, 250);
+	assert_int_equal(net.controller->config.horizon_us, 0);
+	assert_true(net.controller->probe_load == 0);
+	assert_string_equal(net.log_level, "debug");
+	assert_true(net.controller->paused);
+	assert_int_equal(job_of(&net, "mnist")->tau_set, 4);
+	assert_true(job_of(&net, "mnist")->weight_set == 2.5);
+	assert_false(job_of(&net, "mnist")->paused);
+	assert_true(job_of(&net, "cifar")->paused);
+	assert_string_equal(job_of(&net, "cifar")->tenant_name, "team");
+	/* A drained host's nodes are drained when they come. */
+	say(worker, net_register_worker(worker, 8, 1));
+	net_run(&net, 5 * HD_MS);
+	assert_true(ctl_worker(job_of(&net, "mnist"), 0)->draining);
+	assert_true(job_of(&net, "mnist")->tenant->weight == 2.5);
+	/* What is taken back is not there the next time. */
+	command(&net, shell, HD_VERB_RESUME, "all", "", "");
+	command(&net, shell, HD_VERB_UNDRAIN, "host", worker->host, "");
+	command(&net, shell, HD_VERB_SET, "tau", "mnist", "off");
+	restart(&net, true);
+	assert_false(net.controller->paused);
+	assert_false(job_of(&net, "cifar")->paused);
+	assert_int_equal(net.controller->drained_count, 0);
+	assert_int_equal(job_of(&net, "mnist")->tau_set, 0);
+	assert_true(net.controller->config.theta == 0.5);
+	net_close(&net);
+}
+
+/* A job whose server is known from before has it at once, and no other server gets it meanwhile. */
+static void test_jobs_come_home(void **state) {
+	for (int with_kept = 0; with_kept < 2; with_kept++) {
+		struct peer *ps, *other, *worker;
+		struct net net;
+		unsigned lives;
+
+		net_open(&net, &first);
+		ps = net_server(&net, "ps");
+		worker = net_worker(&net, "team", "mnist", 0, 8);
+		net_run(&net, SETTLED);
+		other = net_peer(&net, HD_ROLE_SERVER, "ps2");
+		net_run(&net, SETTLED);
+		restart(&net, with_kept);
+		lives = peer_count(worker, HD_MSG_REGISTERED);
+		say(other, net_register_server(other));
+		say(worker, net_register_worker(worker, 8, 1));
+		net_run(&net, 100 * HD_MS);
+		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), lives);
+		say(ps, net_register_server(ps));
+		net_run(&net, 5 * HD_MS);
+		/* Without knowing, it waits for servers that may say that they have it. */
+		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), lives + with_kept);
+		net_run(&net, HD_SECOND);
+		assert_int_equal(peer_count(worker, HD_MSG_REGISTERED), lives + 1);
+		if (with_kept)
+			assert_string_equal(job_of(&net, "mnist")->server_host, "ps");
+		net_close(&net);
+	}
+	(void)state;
+}
+
+/* Only what must be kept is said, and only when it changes. */
+static void test_said_when_changed(void **state) {
+	struct peer *server, *worker, *shell;
+	struct net net;
+	unsigned before;
+
+	(void)state;
+	net_open(&net, &first);
+	server = net_server(&net, "ps");
+	worker = net_worker(&net, "team", "mnist", 0, 8);
+	shell = net_peer(&net, HD_ROLE_SHELL, "ctl");
+	net_run(&net, SETTLED);
+	assert_int_equal(net.keeps, 1);
+	assert_non_null(strstr(net.kept, "\"server\": \"ps\""));
+	for (uint32_t round = 1; round < 5; round++) {
+		say(worker, net_push(worker, round, MB, 0));
+		net_run(&net, 200 * HD_MS);
+	}
+	peer_restart(server);
+	net_run(&net, 2 * HD_SECOND);
+	say(server, net_register_server(server));
+	net_run(&net, 500 * HD_MS);
+	assert_int_equal(net.keeps, 1);
+	before = net.keeps;
+	command(&net, shell, HD_VERB_PAUSE, "all", "", "");
+	assert_int_equal(net.keeps, before + 1);
+	/* A job whose server is gone begins anew elsewhere when an operator says so. */
+	server->cut = true;
+	net_run(&net, 2 * HD_SECOND);
+	assert_string_equal(job_of(&net, "mnist")->server_host, "ps");
+	command(&net, shell, HD_VERB_EVICT, "job", "mnist", "");
+	assert_null(strstr(net.kept, "mnist"));
+	net_close(&net);
+}
+
+static void test_wrong_texts(void **state) {
+	static const struct {
+		const char *text, *error;
+	} wrong[] = {
+		{"", "line 1: syntax"},
+		{"{\"version\": 1,", "line 1: syntax"},
+		{"[]", "line 1: file: must be an object"},
+		{"{}", "line 1: version: is missing"},
+		{"{\n\"version\": 2}", "line 2: version: must be from 1 to 1"},
+		{"{\"version\": 1,\n\"pause\": true}", "line 2: pause: unknown field"},
+		{"{\"version\": 1,\n\"paused\": 1}", "line 2: paused: must be true or false"},
+		{"{\"version\": 1,\n\"log-level\": \"loud\"}", "line 2: log-level: must be error"},
+		{"{\"version\": 1, \"settings\": {\n\"theta\": -1}}", "line 2: settings.theta"},
+		{"{\"version\": 1, \"settings\": {\n\"theta\": 1e-9}}", "line 2: settings.theta"},
+		{"{\"version\": 1, \"settings\": {\n\"interval-us\": 0.5}}",
+		 "line 2: settings.interval-us: must be a whole number"},
+		{"{\"version\": 1, \"settings\": {\n\"tau\": 3}}",
+		 "line 2: settings.tau: unknown field"},
+		{"{\"version\": 1, \"settings\": {\n\"log-level\": 3}}",
+		 "line 2: settings.log-level: unknown field"},
+		{"{\"version\": 1, \"settings\": 7}", "line 1: settings: must be an object"},
+		{"{\"version\": 1, \"drained\": [\"a\",\n\"\"]}",
+		 "line 2: drained[1]: must be a host"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\"}]}", "jobs[0].job: is missing"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"tau\": 0}]}",
+		 "line 2: jobs[0].tau: must be from 1 to 1000000"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"weight\": 1e9}]}",
+		 "line 2: jobs[0].weight"},
+		/* All but the last of it is right: nothing of it is done. */
+		{"{\"version\": 1, \"paused\": true, \"settings\": {\"theta\": 9}, \"drained\": [\"h\"],\n"
+		 " \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\", \"paused\": true}, 3]}",
+		 "line 2: jobs[1]: must be an object"},
+	};
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char error[256] = "";
+
+		assert_int_equal(
+			hd_controller_restore(net.controller, wrong[i].text, error, sizeof(error)),
+			-EINVAL
+		);
+		if (!strstr(error, wrong[i].error))
+			fail_msg("%s: got '%s', wanted '%s'", wrong[i].text, error, wrong[i].error);
+		assert_false(net.controller->paused);
+		assert_int_equal(net.controller->job_count + net.controller->drained_count, 0);
+		assert_true(net.controller->config.theta == 3);
+	}
+	net_close(&net);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_settings_survive),
+		cmocka_unit_test(test_jobs_come_home),
+		cmocka_unit_test(test_said_when_changed),
+		cmocka_unit_test(test_wrong_texts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
