@@ -65,7 +65,8 @@ int hd_controller_create(
 void hd_controller_destroy(struct hd_controller *controller);
 extern const struct hd_core_ops hd_controller_ops;
 
-/* What operators set, and which host's server has which job, as JSON (docs/operations.md); malloc'ed, NULL: no memory. */
+/* What operators set, and which host's server has which job, as JSON (docs/operations.md);
+ * malloc'ed, NULL: no memory. */
 char *hd_controller_kept(const struct hd_controller *controller);
 /* Takes what an earlier life gave to ops->keep, before the first event: settings go before those of the
  * configuration. 0; -EINVAL with "line L: field: what" in error, and nothing has changed; -ENOMEM. */

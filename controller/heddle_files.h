@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of heddle-controller: the topology, the epoch, and what its former life kept. Each returns 0 or a sysexits code, and
- * has said on the log which option and file are wrong. */
+/* Files of heddle-controller: the topology, the epoch, and what its former life kept. Each returns 0 or a
+ * sysexits code, and has said on the log which option and file are wrong. */
 #ifndef HEDDLE_FILES_H
 #define HEDDLE_FILES_H
 
