@@ -247,8 +247,9 @@ static const char *common_wrong(
 	const struct ctl_node *node,
 	const struct hd_msg_register_ *m
 ) {
-	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER && m->role != HD_ROLE_MONITOR)
-		return "role: only workers, servers and monitors register";
+	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER && m->role != HD_ROLE_MONITOR
+	    && m->role != HD_ROLE_AGGREGATOR)
+		return "role: only workers, servers, aggregators and monitors register";
 	if (m->role != hd_session_peer_role(node->session))
 		return "role: not that of the session";
 	if (!m->host[0])

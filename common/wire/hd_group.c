@@ -88,6 +88,25 @@ int hd_group_put_members(
 	return bytes;
 }
 
+int hd_group_put_shards(
+	const struct hd_group_shard *shards,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+) {
+	int bytes = list_bytes(count, HD_GROUP_SHARD_BYTES, capacity);
+
+	for (uint32_t i = 0; bytes >= 0 && i < count; i++, data += HD_GROUP_SHARD_BYTES) {
+		hd_put64(data, shards[i].out_token);
+		hd_put64(data + 8, shards[i].in_token);
+		hd_put64(data + 16, shards[i].bytes);
+		hd_put32(data + 24, shards[i].ipv4);
+		hd_put16(data + 28, shards[i].port);
+		put_float(data + 30, shards[i].cc_weight);
+	}
+	return bytes;
+}
+
 int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes) {
 	uint32_t count = blob->bytes / record_bytes;
 
@@ -138,5 +157,18 @@ struct hd_group_member hd_group_get_member(const struct hd_blob *members, uint32
 		.attempt = data[22],
 		.weight = get_float(data + 23),
 		.norm = get_float(data + 27),
+	};
+}
+
+struct hd_group_shard hd_group_get_shard(const struct hd_blob *shards, uint32_t index) {
+	const uint8_t *data = shards->data + (size_t)index * HD_GROUP_SHARD_BYTES;
+
+	return (struct hd_group_shard){
+		.out_token = hd_get64(data),
+		.in_token = hd_get64(data + 8),
+		.bytes = hd_get64(data + 16),
+		.ipv4 = hd_get32(data + 24),
+		.port = hd_get16(data + 28),
+		.cc_weight = get_float(data + 30),
 	};
 }

@@ -5,6 +5,7 @@
  *      GROUP    inputs  whom an aggregator takes chunks from, in the order of their ranks
  *               outputs where the sum of them goes
  *      MEMBERS  members whose updates are in a sum, in the order of their positions
+ *      REDUCE   shards  pieces of a worker's values, one after the other, each with its aggregator
  *
  * Decoders are total: any bytes are a list within its limit, or an error.
  */
@@ -21,6 +22,7 @@
 #define HD_GROUP_INPUT_BYTES 23
 #define HD_GROUP_OUTPUT_BYTES 50
 #define HD_GROUP_MEMBER_BYTES 31
+#define HD_GROUP_SHARD_BYTES 34
 #define HD_GROUP_BLOB_BYTES_MAX (HD_GROUP_MEMBERS_MAX * HD_GROUP_OUTPUT_BYTES)
 
 /* GROUP.order: how the members' values are added. */
@@ -64,6 +66,15 @@ struct hd_group_member {
 	float norm; /* L2, before that */
 };
 
+/* A piece of an all-reduce; it begins where the one before ends. */
+struct hd_group_shard {
+	uint64_t out_token, in_token; /* under which it leaves, and under which the sum comes */
+	uint64_t bytes;
+	uint32_t ipv4; /* of the aggregator */
+	uint16_t port;
+	float cc_weight;
+};
+
 /* Each writes `count` records. Returns the bytes, or -EMSGSIZE (beyond capacity), -E2BIG
  * (HD_GROUP_MEMBERS_MAX). */
 int hd_group_put_inputs(
@@ -84,6 +95,12 @@ int hd_group_put_members(
 	uint8_t *data,
 	size_t capacity
 );
+int hd_group_put_shards(
+	const struct hd_group_shard *shards,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+);
 
 /* How many records a list has: 1 .. HD_GROUP_MEMBERS_MAX, or -EBADMSG (none, too many, part of one).
  * record_bytes: HD_GROUP_..._BYTES. */
@@ -92,5 +109,6 @@ int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes);
 struct hd_group_input hd_group_get_input(const struct hd_blob *inputs, uint32_t index);
 struct hd_group_output hd_group_get_output(const struct hd_blob *outputs, uint32_t index);
 struct hd_group_member hd_group_get_member(const struct hd_blob *members, uint32_t index);
+struct hd_group_shard hd_group_get_shard(const struct hd_blob *shards, uint32_t index);
 
 #endif

@@ -18,7 +18,7 @@
  *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
- *   C -> aggregator  GROUP, VOID   C -> receiver of a sum  MEMBERS
+ *   C -> aggregator  GROUP, VOID   C -> receiver of a sum  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays
  *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
@@ -52,7 +52,8 @@ enum hd_role {
 enum hd_direction {
 	HD_PUSH = 0,
 	HD_PULL = 1,
-	HD_COPY = 2 /* of a push, to the replica of the job's server; worker and round are the push's */
+	HD_COPY = 2, /* of a push, to the replica of the job's server; worker and round are the push's */
+	HD_REDUCE = 3 /* all-reduce: out to the aggregators and back */
 };
 
 /* What REPLICA tells a server to do with a job. */
@@ -148,14 +149,17 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_PONG(F) F(u64, sent_ns) F(u64, received_ns) F(u64, replied_ns)
 #define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
 
-/* A node tells the controller that it exists. Worker: job, rank, model, bound. Server: memory. */
+/* A node tells the controller that it exists. Worker: job, rank, model, bound, and how many workers the job
+ * begins with (`world`, 0: it does not say; all-reduces wait for them). Server, aggregator: memory. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
-	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation)
+	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
+	F(u16, world)
+/* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
-	F(u16, server_port) F(u8, scheduled)
+	F(u16, server_port) F(u8, scheduled) F(u32, reduce_round)
 /* `spec` is an encoded struct hd_jobspec (hd_jobspec.h). `last_round` lets both sides find out
  * which pushes the server has seen. */
 #define HD_FIELDS_JOIN(F) F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec)
@@ -238,6 +242,11 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_MEMBERS(F) \
 	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \
 	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members)
+/* To a worker of an all-reduce, when all `workers` of them have asked: where each shard of its values goes, and
+ * comes back from (list: hd_group.h). */
+#define HD_FIELDS_REDUCE(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
+	F(u64, bytes) F(u16, workers) F(blob, shards)
 /* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
  * sender. */
 #define HD_FIELDS_PROBE(F) \
@@ -296,6 +305,7 @@ typedef struct hd_ranges hd_ranges;
 	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
 	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
+	M(REDUCE, reduce, 60) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
 /* Reserved kinds: 52 SLOTS. */
 

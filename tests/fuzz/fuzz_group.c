@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of GROUP and MEMBERS: an error, or records that, written again, are the same bytes. The first byte
+/* Lists of GROUP, MEMBERS and REDUCE: an error, or records that, written again, are the same bytes. The first byte
  * chooses the kind of list. Signalling NaNs stay as they are: they are only moved. */
 #include "fuzz.h"
 #include "hd_group.h"
@@ -12,6 +12,7 @@ static int rewrite(uint8_t kind, const struct hd_blob *blob, uint32_t index, uin
 	struct hd_group_input input;
 	struct hd_group_output output;
 	struct hd_group_member member;
+	struct hd_group_shard shard;
 
 	switch (kind) {
 	case 0:
@@ -20,15 +21,21 @@ static int rewrite(uint8_t kind, const struct hd_blob *blob, uint32_t index, uin
 	case 1:
 		output = hd_group_get_output(blob, index);
 		return hd_group_put_outputs(&output, 1, data, HD_GROUP_OUTPUT_BYTES);
-	default:
+	case 2:
 		member = hd_group_get_member(blob, index);
 		return hd_group_put_members(&member, 1, data, HD_GROUP_MEMBER_BYTES);
+	default:
+		shard = hd_group_get_shard(blob, index);
+		return hd_group_put_shards(&shard, 1, data, HD_GROUP_SHARD_BYTES);
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	static const uint32_t record[]
-		= {HD_GROUP_INPUT_BYTES, HD_GROUP_OUTPUT_BYTES, HD_GROUP_MEMBER_BYTES};
+		= {HD_GROUP_INPUT_BYTES,
+		   HD_GROUP_OUTPUT_BYTES,
+		   HD_GROUP_MEMBER_BYTES,
+		   HD_GROUP_SHARD_BYTES};
 	struct hd_blob blob;
 	uint8_t kind;
 	int count;
@@ -36,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	if (bytes == 0 || bytes > sizeof(again)) {
 		return 0;
 	}
-	kind = data[0] % 3;
+	kind = data[0] % 4;
 	blob = (struct hd_blob){data + 1, (uint32_t)bytes - 1};
 	count = hd_group_count(&blob, record[kind]);
 	if (count < 0) {
