@@ -62,6 +62,7 @@
 #define HD_PLAN_BUSY_MAX 524288 /* promised pieces of links given to the planner */
 #define HD_PLAN_CANDIDATES_MAX 16 /* rates weighed for the last segment of a grant */
 #define HD_PLAN_POOLS_MAX 16 /* nested sets of due updates that are kept ordered */
+#define HD_PLAN_AGGREGATORS_MAX 16 /* that grouping chooses among */
 
 /* --- times --------------------------------------------------------------------------------- */
 #define HD_BATCH_INTERVAL_US 1000 /* the controller plans this often while requests wait */

@@ -51,6 +51,7 @@ struct hd_plan_item {
 	double amount; /* > 0 */
 	double waited; /* s since it was first asked for: ageing */
 	bool keep; /* guard: must not be dropped by the theta rule */
+	uint8_t kind; /* a group holds one kind and one amount (hd_plan_group.h) */
 	uint8_t path_count;
 	uint32_t path[HD_PLAN_PATH_MAX]; /* indices of links */
 };

@@ -102,23 +102,23 @@ collect(const struct promises *promises, uint32_t first, struct edge *edges, uin
 	return k;
 }
 
-int hd_plan_load_busy(struct hd_plan *plan) {
-	const uint32_t count = plan->in->busy_count;
+int hd_plan_load_busy(const struct hd_plan_input *in, struct hd_profile *profiles) {
+	const uint32_t count = in->busy_count;
 	uint32_t *order = malloc((count + 1) * sizeof *order);
 	struct edge *edges = malloc((2 * (size_t)count + 1) * sizeof *edges);
-	const struct promises promises = {plan->in->busy, order, count};
+	const struct promises promises = {in->busy, order, count};
 	int rc = order == NULL || edges == NULL ? -ENOMEM : 0;
 
 	for (uint32_t b = 0; rc == 0 && b < count; b++)
 		order[b] = b;
 	if (rc == 0 && count > 1)
-		qsort_r(order, count, sizeof *order, compare_promise, (void *)plan->in->busy);
+		qsort_r(order, count, sizeof *order, compare_promise, (void *)in->busy);
 	for (uint32_t first = 0; rc == 0 && first < count;) {
-		const uint32_t link = plan->in->busy[order[first]].link;
+		const uint32_t link = in->busy[order[first]].link;
 		uint32_t edge_count;
 
 		first = collect(&promises, first, edges, &edge_count);
-		rc = sweep(&plan->profiles[link], edges, edge_count);
+		rc = sweep(&profiles[link], edges, edge_count);
 	}
 	free(order);
 	free(edges);

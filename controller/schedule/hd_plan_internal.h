@@ -128,7 +128,7 @@ int hd_plan_check(struct hd_plan *plan, const struct hd_plan_input *in);
 int hd_plan_setup(struct hd_plan *plan);
 void hd_plan_fini(struct hd_plan *plan);
 /* hd_plan_busy.c: what is promised already into the profiles. 0, -ENOMEM. */
-int hd_plan_load_busy(struct hd_plan *plan);
+int hd_plan_load_busy(const struct hd_plan_input *in, struct hd_profile *profiles);
 /* hd_plan_lost.c: drops what no order can save, builds the look-ahead trees and pools. 0, -ENOMEM. */
 int hd_plan_open_jobs(struct hd_plan *plan);
 
@@ -149,6 +149,13 @@ struct hd_plan_entry *hd_plan_decide(
 	uint8_t rule,
 	uint32_t runner_up,
 	int64_t place
+);
+/* The link that made a placed entry wait until its start or, when none did, the slowest at the start (of
+ * several the most loaded, then the lowest index), and whose end it waited for. Before its own promises. */
+void hd_plan_find_bottleneck(
+	const struct hd_profile_path *path,
+	const struct hd_plan_busy *busy,
+	struct hd_plan_entry *entry
 );
 /* Segments, bottleneck, promises on the links. 0, -ENOMEM. */
 int hd_plan_place(struct hd_plan *plan, struct hd_plan_entry *entry);

@@ -109,9 +109,8 @@ struct hop {
 	double load;
 };
 
-static struct hop
-look(const struct hd_plan *plan, const struct hd_profile_path *path, uint32_t link, double start) {
-	const struct hd_profile *profile = &plan->profiles[link];
+static struct hop look(const struct hd_profile_path *path, uint32_t link, double start) {
+	const struct hd_profile *profile = &path->profiles[link];
 	const double rounding = HD_PROFILE_EQUAL * start;
 	const uint32_t k = hd_profile_find(profile, start + rounding);
 	const struct hd_profile_piece *piece = &profile->pieces[k];
@@ -129,14 +128,15 @@ look(const struct hd_plan *plan, const struct hd_profile_path *path, uint32_t li
 	};
 }
 
-/* The link that made the entry wait until its start or, when none did, the slowest at the start. Of
- * several the most loaded, then the lowest index. */
-static void find_bottleneck(struct hd_plan *plan, struct hd_plan_entry *entry) {
-	const struct hd_profile_path path = path_of(plan, entry->item);
+void hd_plan_find_bottleneck(
+	const struct hd_profile_path *path,
+	const struct hd_plan_busy *busy,
+	struct hd_plan_entry *entry
+) {
 	struct hop best = {.link = HD_PLAN_NONE};
 
-	for (uint8_t k = 0; k < path.count; k++) {
-		const struct hop hop = look(plan, &path, path.links[k], entry->start);
+	for (uint8_t k = 0; k < path->count; k++) {
+		const struct hop hop = look(path, path->links[k], entry->start);
 		const bool waited = hop.earlier <= 0, best_waited = best.earlier <= 0;
 
 		if (best.link != HD_PLAN_NONE) {
@@ -154,7 +154,7 @@ static void find_bottleneck(struct hd_plan *plan, struct hd_plan_entry *entry) {
 	if (best.link == HD_PLAN_NONE || best.earlier > 0 || best.by == HD_PLAN_NONE)
 		return;
 	if ((best.by & HD_PROFILE_BUSY) != 0)
-		entry->after_token = plan->in->busy[best.by & ~HD_PROFILE_BUSY].token;
+		entry->after_token = busy[best.by & ~HD_PROFILE_BUSY].token;
 	else
 		entry->after = best.by;
 }
@@ -187,7 +187,7 @@ int hd_plan_place(struct hd_plan *plan, struct hd_plan_entry *entry) {
 		entry->start = entry->segment[0].start;
 		entry->finish = entry->segment[entry->segment_count - 1].end;
 	}
-	find_bottleneck(plan, entry);
+	hd_plan_find_bottleneck(&path, plan->in->busy, entry);
 	for (uint8_t s = 0; s < entry->segment_count; s++) {
 		const uint32_t by = s + 1 == entry->segment_count ? index : HD_PLAN_NONE;
 

@@ -228,5 +228,5 @@ int hd_plan_setup(struct hd_plan *plan) {
 	classify(plan);
 	rank_items(plan);
 	rc = list_classes(plan);
-	return rc < 0 ? rc : hd_plan_load_busy(plan);
+	return rc < 0 ? rc : hd_plan_load_busy(in, plan->profiles);
 }

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pushes: how many go direct before the first group is searched; from there on each next group takes what
+ * its aggregator can have received when the server's link comes free, and what no group takes goes direct.
+ */
+#include "hd_plan_group_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What the longest group at one aggregator would be. */
+struct offer {
+	uint32_t aggregator, count;
+	double collected, limit;
+};
+
+static struct hd_group_transfer trunk_of(const struct hd_plan_way *trunk, double amount) {
+	return (struct hd_group_transfer){trunk->links, trunk->count, HD_PLAN_NONE, amount, 0};
+}
+
+static bool same_kind(const struct hd_plan_grouper *g, uint32_t a, uint32_t b) {
+	const struct hd_plan_item *x = hd_group_item(g, a), *y = hd_group_item(g, b);
+
+	return x->kind == y->kind && !(x->amount < y->amount) && !(x->amount > y->amount);
+}
+
+/* Members from `first` on that can be there at `offer->limit`. Takes everything back. */
+static void
+collect(struct hd_plan_grouper *g,
+	const struct hd_group_list *list,
+	uint32_t first,
+	struct offer *offer) {
+	const struct hd_plan_way *trunk = hd_group_trunk(g, list, offer->aggregator);
+	const struct hd_group_mark mark = hd_group_mark(g);
+	const double limit = hd_plan_beyond(offer->limit);
+	const double amount = hd_group_item(g, list->entries[first])->amount;
+
+	offer->count = 0;
+	offer->collected = 0;
+	for (uint32_t i = first; i < list->count && offer->count < HD_GROUP_MEMBERS_MAX; i++) {
+		const struct hd_plan_way *way = hd_group_way(g, list, i, offer->aggregator);
+		struct hd_plan_entry entry;
+
+		if (way == NULL || !hd_group_may_work(g)
+		    || !same_kind(g, list->entries[first], list->entries[i]))
+			break;
+		const struct hd_group_transfer t
+			= {way->links, way->count, list->entries[i], amount, 0};
+		if (!g->in->streaming && hd_group_finish(g, &t) > limit)
+			break;
+		hd_group_place(g, &t, false, &entry);
+		const double ready = hd_group_ready(g, &entry, trunk, amount);
+		if (ready > limit)
+			break;
+		offer->collected = fmax(offer->collected, ready);
+		offer->count++;
+	}
+	hd_group_undo(g, mark);
+}
+
+/* The longest group that may begin with the member at `first`; of equal ones what is collected first. */
+static struct offer
+best_offer(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t first) {
+	const double amount = hd_group_item(g, list->entries[first])->amount;
+	struct offer best = {.aggregator = HD_PLAN_NONE, .count = 1};
+
+	for (uint32_t a = 0; a < g->in->aggregator_count && hd_group_may_work(g); a++) {
+		const struct hd_plan_way *trunk = hd_group_trunk(g, list, a);
+		struct offer offer = {.aggregator = a};
+
+		if (trunk == NULL || g->memory[a] < amount)
+			continue;
+		struct hd_group_transfer sum = trunk_of(trunk, amount);
+		sum.from = g->commit[list->job];
+		offer.limit = hd_group_start(g, &sum);
+		collect(g, list, first, &offer);
+		if (offer.count > best.count
+		    || (offer.count == best.count && best.aggregator != HD_PLAN_NONE
+			&& hd_plan_key(offer.collected) < hd_plan_key(best.collected)))
+			best = offer;
+	}
+	return best;
+}
+
+/* The same members one after the other on their own ways. */
+static double
+all_direct(struct hd_plan_grouper *g, const struct hd_group_list *list, struct hd_group_choice of) {
+	const struct hd_group_mark mark = hd_group_mark(g);
+	double last = g->commit[list->job];
+
+	for (uint32_t i = of.first; i < of.first + of.count; i++) {
+		const struct hd_group_transfer t = hd_group_direct(g, list->entries[i]);
+		struct hd_plan_entry entry;
+
+		hd_group_place(g, &t, false, &entry);
+		last = fmax(last, entry.finish);
+	}
+	hd_group_undo(g, mark);
+	return last;
+}
+
+/* Places a group that begins at `first`, if one gains. Returns its members, 0: none. */
+static uint32_t
+take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t first) {
+	const struct offer offer = best_offer(g, list, first);
+	struct hd_group_choice choice = {offer.aggregator, first, offer.count, offer.limit, 0};
+
+	if (offer.aggregator == HD_PLAN_NONE)
+		return 0;
+	choice.direct = all_direct(g, list, choice);
+	const struct hd_group_mark mark = hd_group_mark(g);
+	struct hd_group_try try = {
+		.entries = &list->entries[first],
+		.ways = hd_group_way(g, list, first, offer.aggregator),
+		.count = offer.count,
+		.trunk = hd_group_trunk(g, list, offer.aggregator),
+		.label = HD_PLAN_NONE,
+	};
+	const double commit = hd_group_place_all(g, &try, HD_PLAN_PUSH, g->commit[list->job]);
+	if (hd_plan_key(commit) >= hd_plan_key(choice.direct)) {
+		hd_group_undo(g, mark);
+		return 0;
+	}
+	g->commit[list->job] = commit;
+	g->memory[offer.aggregator] -= hd_group_item(g, list->entries[first])->amount;
+	g->score.own += commit * offer.count;
+	g->choices[g->choice_count++] = choice;
+	return offer.count;
+}
+
+static uint32_t entry_after(const struct hd_group_list *list, uint32_t index) {
+	return index < list->count ? list->entries[index] : list->end;
+}
+
+/* The member at `index` goes direct, then what the plan has between it and the next. */
+static void
+send_direct(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t index) {
+	hd_group_replay(g, list->entries[index], entry_after(list, index + 1), false);
+}
+
+/* From here on, with the list's next at `first`. False when nothing begins there that was not looked at. */
+static bool try_from(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t first) {
+	uint32_t taken;
+
+	g->choice_count = 0;
+	for (uint32_t i = first; i < list->count && hd_group_may_work(g); i += taken) {
+		taken = take_group(g, list, i);
+		if (taken == 0 && i == first)
+			return false;
+		if (taken == 0) {
+			send_direct(g, list, i);
+			taken = 1;
+			continue;
+		}
+		/* Whatever stands between and after its members. */
+		for (uint32_t m = i; m < i + taken; m++)
+			hd_group_replay(g, list->entries[m] + 1, entry_after(list, m + 1), false);
+	}
+	g->score.last = g->commit[list->job];
+	return hd_group_may_work(g);
+}
+
+void hd_group_search_pushes(struct hd_plan_grouper *g, const struct hd_group_list *list) {
+	struct hd_group_score best;
+	double commit[HD_JOBS_MAX], memory[HD_PLAN_AGGREGATORS_MAX];
+	const struct hd_group_mark empty = hd_group_mark(g);
+
+	g->best_count = 0;
+	hd_group_rewind(g);
+	hd_group_replay(g, 0, list->end, false);
+	g->score.last = g->commit[list->job];
+	best = g->score;
+	const struct hd_group_score direct = best;
+	hd_group_undo(g, empty);
+	hd_group_rewind(g);
+	hd_group_replay(g, 0, list->entries[0], false);
+	for (uint32_t k = 0; k + 1 < list->count && hd_group_may_work(g); k++) {
+		const struct hd_group_mark mark = hd_group_mark(g);
+		const struct hd_group_score so_far = g->score;
+
+		/* What is committed already cannot be bettered. */
+		if (hd_plan_key(g->commit[list->job]) >= hd_plan_key(best.last))
+			break;
+		memcpy(commit, g->commit, sizeof commit);
+		memcpy(memory, g->memory, sizeof memory);
+		if (try_from(g, list, k) && hd_group_better(g->score, best, direct)) {
+			best = g->score;
+			g->best_count = g->choice_count;
+			memcpy(g->best, g->choices, g->choice_count * sizeof *g->best);
+		}
+		hd_group_undo(g, mark);
+		memcpy(g->commit, commit, sizeof commit);
+		memcpy(g->memory, memory, sizeof memory);
+		g->score = so_far;
+		send_direct(g, list, k);
+	}
+	hd_group_undo(g, empty);
+}
