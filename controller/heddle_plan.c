@@ -14,7 +14,7 @@ static const char usage_text[]
 	= "Usage: heddle-plan [--table] [FILE]\n"
 	  "Plans the updates of one snapshot (JSON, from FILE or standard input) as the controller\n"
 	  "would, and prints the plan as JSON: the order with start, finish and commit times, the\n"
-	  "drops with their reasons. docs/schedule.md describes both formats.\n"
+	  "groups that go over an aggregator, the drops with their reasons. docs/schedule.md describes both formats.\n"
 	  "\n"
 	  "  -t, --table  print tables instead of JSON\n"
 	  "  -h, --help   print this\n";
@@ -71,9 +71,43 @@ static double number_of(const json_t *object, const char *key) {
 	return json_number_value(json_object_get(object, key));
 }
 
+static void print_groups(const json_t *groups) {
+	const json_t *row, *id;
+	char a[32];
+	size_t i, k;
+
+	(void
+	)printf("\n%-8s %-16s %12s %12s %12s %12s %12s  %s\n",
+		"GROUP",
+		"AGGREGATOR",
+		"COLLECTED",
+		"START",
+		"FINISH",
+		"COMMIT",
+		"DIRECT",
+		"MEMBERS");
+	json_array_foreach(groups, i, row) {
+		const json_t *why = json_object_get(row, "why");
+
+		(void
+		)printf("%-8zu %-16s %12.6g %12.6g %12.6g %12.6g %12.6g ",
+			i + 1,
+			json_string_value(json_object_get(row, "aggregator")),
+			number_of(why, "collected"),
+			number_of(row, "start"),
+			number_of(row, "finish"),
+			number_of(row, "commit"),
+			number_of(why, "direct"));
+		json_array_foreach(json_object_get(row, "members"), k, id)(void)
+			printf(" %s", text_of(id, a, sizeof a));
+		(void)printf("\n");
+	}
+}
+
 static void print_table(const json_t *plan) {
 	const json_t *order = json_object_get(plan, "order"),
-		     *drops = json_object_get(plan, "drops");
+		     *drops = json_object_get(plan, "drops"),
+		     *groups = json_object_get(plan, "groups");
 	char a[32], b[32], c[32];
 	const json_t *row;
 	size_t i;
@@ -102,6 +136,8 @@ static void print_table(const json_t *plan) {
 			text_of(json_object_get(why, "runner_up"), c, sizeof c));
 		(void)printf("%s\n", text_of(json_object_get(row, "bottleneck"), a, sizeof a));
 	}
+	if (json_array_size(groups) > 0)
+		print_groups(groups);
 	if (json_array_size(drops) > 0)
 		(void
 		)printf("\n%-16s %-8s %12s %8s %8s\n",
@@ -123,13 +159,42 @@ static void print_table(const json_t *plan) {
 	}
 }
 
-static int print_plan(const struct hd_snapshot *snapshot, struct hd_plan *plan, bool table) {
+/* Groups what the snapshot's aggregators can take; NULL in *used without aggregators. 0, -errno. */
+static int run_groups(
+	const struct hd_snapshot *snapshot,
+	const struct hd_plan_entry *entries,
+	uint32_t count,
+	struct hd_plan_grouper *grouper,
+	struct hd_plan_grouped *grouped,
+	const struct hd_plan_grouped **used
+) {
+	struct hd_plan_group_input input;
+
+	*used = NULL;
+	if (!hd_snapshot_group_input(snapshot, entries, count, &input))
+		return 0;
+	*used = grouped;
+	return hd_plan_group_run(grouper, &input, grouped);
+}
+
+static int print_plan(
+	const struct hd_snapshot *snapshot,
+	struct hd_plan *plan,
+	struct hd_plan_grouper *grouper,
+	bool table
+) {
 	const struct hd_plan_entry *entries;
 	const char *error = "out of memory";
+	struct hd_plan_grouped grouped;
+	const struct hd_plan_grouped *used;
 	uint32_t count;
-	const int rc = hd_plan_run(plan, hd_snapshot_input(snapshot), &entries, &count, &error);
-	json_t *json = rc == 0 ? hd_snapshot_plan(snapshot, entries, count) : NULL;
+	int rc = hd_plan_run(plan, hd_snapshot_input(snapshot), &entries, &count, &error);
+	json_t *json = NULL;
 
+	if (rc == 0)
+		rc = run_groups(snapshot, entries, count, grouper, &grouped, &used);
+	if (rc == 0)
+		json = hd_snapshot_plan(snapshot, entries, count, used);
 	if (json == NULL) {
 		(void)fprintf(stderr, "heddle-plan: %s\n", error);
 		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
@@ -149,7 +214,8 @@ static int print_plan(const struct hd_snapshot *snapshot, struct hd_plan *plan, 
 static int plan_file(const char *path, bool table) {
 	char error[512] = "out of memory";
 	struct hd_snapshot *snapshot;
-	struct hd_plan *plan;
+	struct hd_plan_grouper *grouper = NULL;
+	struct hd_plan *plan = NULL;
 	int status;
 	char *text = read_all(path, &status);
 
@@ -166,13 +232,14 @@ static int plan_file(const char *path, bool table) {
 		);
 		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
 	}
-	if (hd_plan_create(&plan) < 0) {
+	if (hd_plan_create(&plan) < 0 || hd_plan_grouper_create(&grouper) < 0) {
 		(void)fprintf(stderr, "heddle-plan: out of memory\n");
 		status = EX_OSERR;
 	} else {
-		status = print_plan(snapshot, plan, table);
-		hd_plan_destroy(plan);
+		status = print_plan(snapshot, plan, grouper, table);
 	}
+	hd_plan_destroy(plan);
+	hd_plan_grouper_destroy(grouper);
 	hd_snapshot_destroy(snapshot);
 	return status;
 }

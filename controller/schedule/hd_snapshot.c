@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_json.h"
 #include "hd_snapshot_internal.h"
 
 #include <errno.h>
@@ -8,143 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECONDS_MAX 1e9
-#define UNITS_MAX 1e18
-
-struct reader {
-	struct hd_json_reader json;
-	struct hd_snapshot *snapshot;
-};
-
-#define READ_NUMBERS(in, wanted) hd_json_numbers(in, wanted, sizeof(wanted) / sizeof *(wanted))
-
 /* Adds a name; its index is the number of names so far. -EEXIST, -ENOMEM. */
 static int add_name(json_t *index, const char *name) {
+	const json_int_t next = (json_int_t)json_object_size(index);
+
 	if (json_object_get(index, name) != NULL)
 		return -EEXIST;
-	return json_object_set_new(index, name, json_integer((json_int_t)json_object_size(index)))
-			== 0 ?
-		0 :
-		-ENOMEM;
+	return json_object_set_new(index, name, json_integer(next)) == 0 ? 0 : -ENOMEM;
 }
 
-static int find_name(const json_t *index, const char *name) {
+int hd_snapshot_find_name(const json_t *index, const char *name) {
 	const json_t *found = json_object_get(index, name);
 
 	return found == NULL ? -ENOENT : (int)json_integer_value(found);
 }
 
-static int twice(const struct reader *reader, const char *prefix, const char *name, int rc) {
+int hd_snapshot_add_name(
+	const struct hd_snapshot_reader *reader,
+	const char *prefix,
+	json_t *index,
+	const char *name
+) {
+	const int rc = add_name(index, name);
+
 	if (rc != -EEXIST)
 		return rc;
 	return hd_json_fail(&reader->json, prefix, "\"%s\" is named twice", name);
 }
 
-static int read_link(const struct reader *reader, json_t *object, size_t index) {
-	static const char *const keys[] = {"name", "capacity", NULL};
-	struct hd_snapshot *s = reader->snapshot;
-	char prefix[64];
-	const struct hd_json_object in = {&reader->json, object, prefix};
-	const char *name = NULL;
-
-	(void)snprintf(prefix, sizeof prefix, "links[%zu]", index);
-	const struct hd_json_wanted wanted[] = {
-		{"capacity",
-		 {.least = 1e-9, .most = UNITS_MAX, .required = true},
-		 &s->capacity[index]},
-	};
-	int rc = hd_json_known(&in, keys);
-	if (rc == 0)
-		rc = hd_json_name(&in, "name", true, &name);
-	if (rc == 0)
-		rc = READ_NUMBERS(&in, wanted);
-	if (rc < 0)
-		return rc;
-	return twice(reader, prefix, name, add_name(s->links, name));
-}
-
-static int read_links(const struct reader *reader, const struct hd_json_object *root) {
-	struct hd_snapshot *s = reader->snapshot;
-	json_t *list = NULL, *object;
-	size_t i;
-	int rc = hd_json_array(root, "links", true, HD_LINKS_MAX, &list);
-
-	if (rc < 0)
-		return rc;
-	s->capacity = calloc(json_array_size(list) + 1, sizeof *s->capacity);
-	if (s->capacity == NULL)
-		return -ENOMEM;
-	s->input.capacity = s->capacity;
-	s->input.link_count = (uint32_t)json_array_size(list);
-	json_array_foreach(list, i, object) {
-		rc = read_link(reader, object, i);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static int link_of(const struct reader *reader, const char *field, const json_t *value) {
-	const char *name = json_string_value(value);
-	const int link = name == NULL ? -ENOENT : find_name(reader->snapshot->links, name);
-
-	if (link < 0)
-		return hd_json_fail(&reader->json, field, "must be the name of a link");
-	return link;
-}
-
-static int read_busy_one(const struct reader *reader, json_t *object, size_t index) {
-	static const char *const keys[] = {"link", "start", "end", "rate", "token", NULL};
-	struct hd_plan_busy *busy = &reader->snapshot->busy[index];
-	char prefix[64], field[80];
-	const struct hd_json_object in = {&reader->json, object, prefix};
-	double token = 0;
-
-	(void)snprintf(prefix, sizeof prefix, "busy[%zu]", index);
-	(void)snprintf(field, sizeof field, "%s.link", prefix);
-	const struct hd_json_wanted wanted[] = {
-		{"start", {.least = -SECONDS_MAX, .most = SECONDS_MAX}, &busy->start},
-		{"end", {.least = -SECONDS_MAX, .most = SECONDS_MAX, .required = true}, &busy->end},
-		{"rate", {.least = 0, .most = UNITS_MAX, .required = true}, &busy->rate},
-		{"token", {.least = 0, .most = 9007199254740992.0, .whole = true}, &token},
-	};
-	int rc = hd_json_known(&in, keys);
-	if (rc == 0)
-		rc = READ_NUMBERS(&in, wanted);
-	if (rc < 0)
-		return rc;
-	if (busy->end < busy->start)
-		return hd_json_fail(&reader->json, prefix, "ends before it starts");
-	rc = link_of(reader, field, json_object_get(object, "link"));
-	if (rc < 0)
-		return rc;
-	busy->link = (uint32_t)rc;
-	busy->token = (uint64_t)token;
-	return 0;
-}
-
-static int read_busy(const struct reader *reader, const struct hd_json_object *root) {
-	struct hd_snapshot *s = reader->snapshot;
-	json_t *list = NULL, *object;
-	size_t i;
-	int rc = hd_json_array(root, "busy", false, HD_PLAN_BUSY_MAX, &list);
-
-	if (rc < 0 || list == NULL)
-		return rc;
-	s->busy = calloc(json_array_size(list) + 1, sizeof *s->busy);
-	if (s->busy == NULL)
-		return -ENOMEM;
-	s->input.busy = s->busy;
-	s->input.busy_count = (uint32_t)json_array_size(list);
-	json_array_foreach(list, i, object) {
-		rc = read_busy_one(reader, object, i);
-		if (rc < 0)
-			return rc;
-	}
-	return 0;
-}
-
-static int read_tenant(const struct reader *reader, json_t *object, size_t index) {
+static int read_tenant(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[] = {"name", "weight", "deficit", NULL};
 	struct hd_plan_tenant *tenant = &reader->snapshot->tenant[index];
 	char prefix[64];
@@ -163,10 +54,11 @@ static int read_tenant(const struct reader *reader, json_t *object, size_t index
 		rc = READ_NUMBERS(&in, wanted);
 	if (rc < 0)
 		return rc;
-	return twice(reader, prefix, name, add_name(reader->snapshot->tenants, name));
+	return hd_snapshot_add_name(reader, prefix, reader->snapshot->tenants, name);
 }
 
-static int read_tenants(const struct reader *reader, const struct hd_json_object *root) {
+static int
+read_tenants(const struct hd_snapshot_reader *reader, const struct hd_json_object *root) {
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "tenants", false, HD_JOBS_MAX, &list);
@@ -183,9 +75,10 @@ static int read_tenants(const struct reader *reader, const struct hd_json_object
 }
 
 /* Index of a tenant. One that is not listed is made, with weight 1, unless there is a list. */
-static int tenant_of(const struct reader *reader, const char *prefix, const char *name) {
+static int
+tenant_of(const struct hd_snapshot_reader *reader, const char *prefix, const char *name) {
 	struct hd_snapshot *s = reader->snapshot;
-	const int found = find_name(s->tenants, name);
+	const int found = hd_snapshot_find_name(s->tenants, name);
 	const size_t count = json_object_size(s->tenants);
 
 	if (found >= 0)
@@ -238,7 +131,7 @@ static int read_bounds(
 	return 0;
 }
 
-static int read_job(const struct reader *reader, json_t *object, size_t index) {
+static int read_job(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[]
 		= {"name", "tenant", "v_init", "tau_max", "theta", "server_free", NULL};
 	struct hd_snapshot *s = reader->snapshot;
@@ -262,10 +155,10 @@ static int read_job(const struct reader *reader, json_t *object, size_t index) {
 	if (rc < 0)
 		return rc;
 	job->tenant = (uint32_t)rc;
-	return twice(reader, prefix, name, add_name(s->jobs, name));
+	return hd_snapshot_add_name(reader, prefix, s->jobs, name);
 }
 
-static int read_jobs(const struct reader *reader, const struct hd_json_object *root) {
+static int read_jobs(const struct hd_snapshot_reader *reader, const struct hd_json_object *root) {
 	json_t *list = NULL, *object;
 	size_t i;
 	int rc = hd_json_array(root, "jobs", false, HD_JOBS_MAX, &list);
@@ -287,7 +180,7 @@ static int read_jobs(const struct reader *reader, const struct hd_json_object *r
 }
 
 /* The job of an update. Without a list of jobs it is made, with the root's bounds. */
-static int job_of(const struct reader *reader, const struct hd_json_object *in) {
+static int job_of(const struct hd_snapshot_reader *reader, const struct hd_json_object *in) {
 	struct hd_snapshot *s = reader->snapshot;
 	const char *name = NULL, *tenant = NULL;
 	int rc = hd_json_name(in, "job", false, &name);
@@ -302,7 +195,7 @@ static int job_of(const struct reader *reader, const struct hd_json_object *in) 
 		name = json_object_iter_key(json_object_iter(s->jobs));
 	if (name == NULL)
 		name = tenant == NULL ? "default" : tenant;
-	const int found = find_name(s->jobs, name);
+	const int found = hd_snapshot_find_name(s->jobs, name);
 	if (found < 0 && s->listed_jobs)
 		return hd_json_fail(
 			in->reader, in->prefix, "job \"%s\" is not among the jobs", name
@@ -326,8 +219,11 @@ static int job_of(const struct reader *reader, const struct hd_json_object *in) 
 	return add_name(s->jobs, name) < 0 ? -ENOMEM : (int)count;
 }
 
-static int
-read_path(const struct reader *reader, const struct hd_json_object *in, struct hd_plan_item *item) {
+static int read_path(
+	const struct hd_snapshot_reader *reader,
+	const struct hd_json_object *in,
+	struct hd_plan_item *item
+) {
 	json_t *list = NULL, *value;
 	size_t k;
 	int rc = hd_json_array(in, "path", true, HD_PLAN_PATH_MAX, &list);
@@ -338,7 +234,7 @@ read_path(const struct reader *reader, const struct hd_json_object *in, struct h
 		char field[96];
 
 		(void)snprintf(field, sizeof field, "%s.path[%zu]", in->prefix, k);
-		rc = link_of(reader, field, value);
+		rc = hd_snapshot_link(reader, field, value);
 		if (rc < 0)
 			return rc;
 		for (uint8_t o = 0; o < item->path_count; o++)
@@ -377,7 +273,7 @@ static int read_keep(const struct hd_json_object *in, struct hd_plan_item *item)
 	return 0;
 }
 
-static int read_update(const struct reader *reader, json_t *object, size_t index) {
+static int read_update(const struct hd_snapshot_reader *reader, json_t *object, size_t index) {
 	static const char *const keys[]
 		= {"id",
 		   "bytes",
@@ -388,11 +284,12 @@ static int read_update(const struct reader *reader, json_t *object, size_t index
 		   "job",
 		   "waited",
 		   "keep",
+		   "kind",
 		   NULL};
 	struct hd_plan_item *item = &reader->snapshot->items[index];
 	char prefix[64], field[80];
 	const struct hd_json_object in = {&reader->json, object, prefix};
-	double version = 0;
+	double version = 0, kind = 0;
 
 	(void)snprintf(prefix, sizeof prefix, "updates[%zu]", index);
 	int rc = hd_json_known(&in, keys);
@@ -408,6 +305,7 @@ static int read_update(const struct reader *reader, json_t *object, size_t index
 		  .required = item->direction == HD_PLAN_PUSH},
 		 &version},
 		{"waited", {.most = SECONDS_MAX}, &item->waited},
+		{"kind", {.most = UINT8_MAX, .whole = true}, &kind},
 	};
 	const json_t *id = json_object_get(object, "id");
 	if (!json_is_integer(id) && json_string_length(id) == 0) {
@@ -426,6 +324,7 @@ static int read_update(const struct reader *reader, json_t *object, size_t index
 		return rc;
 	item->job = (uint32_t)rc;
 	item->version = (uint64_t)version;
+	item->kind = (uint8_t)kind;
 	return 0;
 }
 
@@ -447,7 +346,7 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 /* The planner's ids are the ranks, from 1. */
-static int number_ids(const struct reader *reader) {
+static int number_ids(const struct hd_snapshot_reader *reader) {
 	struct hd_snapshot *s = reader->snapshot;
 	const size_t count = s->input.item_count;
 	struct named *all = calloc(count + 1, sizeof *all);
@@ -479,7 +378,8 @@ static int number_ids(const struct reader *reader) {
 	return rc;
 }
 
-static int read_updates(const struct reader *reader, const struct hd_json_object *root) {
+static int
+read_updates(const struct hd_snapshot_reader *reader, const struct hd_json_object *root) {
 	struct hd_snapshot *s = reader->snapshot;
 	json_t *list = NULL, *object;
 	size_t i;
@@ -501,7 +401,7 @@ static int read_updates(const struct reader *reader, const struct hd_json_object
 	return number_ids(reader);
 }
 
-static int read_root(const struct reader *reader) {
+static int read_root(const struct hd_snapshot_reader *reader) {
 	static const char *const keys[]
 		= {"links",
 		   "updates",
@@ -513,6 +413,8 @@ static int read_root(const struct reader *reader) {
 		   "jobs",
 		   "tenants",
 		   "busy",
+		   "aggregators",
+		   "streaming",
 		   "about",
 		   NULL};
 	struct hd_snapshot *s = reader->snapshot;
@@ -527,15 +429,17 @@ static int read_root(const struct reader *reader) {
 	if (rc == 0)
 		rc = READ_NUMBERS(&root, wanted);
 	if (rc == 0)
-		rc = read_links(reader, &root);
+		rc = hd_snapshot_read_links(reader, &root);
 	if (rc == 0)
-		rc = read_busy(reader, &root);
+		rc = hd_snapshot_read_busy(reader, &root);
 	if (rc == 0)
 		rc = read_tenants(reader, &root);
 	if (rc == 0)
 		rc = read_jobs(reader, &root);
 	if (rc == 0)
 		rc = read_updates(reader, &root);
+	if (rc == 0)
+		rc = hd_snapshot_read_aggregators(reader, &root);
 	s->input.tenants = s->tenant;
 	s->input.tenant_count = (uint32_t)json_object_size(s->tenants);
 	s->input.jobs = s->job;
@@ -549,7 +453,7 @@ int hd_snapshot_parse(
 	char *error,
 	size_t error_bytes
 ) {
-	struct reader reader = {.json = {text, error, error_bytes}};
+	struct hd_snapshot_reader reader = {.json = {text, error, error_bytes}};
 	json_t *root = hd_json_load(&reader.json);
 
 	if (root == NULL)
@@ -563,6 +467,7 @@ int hd_snapshot_parse(
 	reader.snapshot->links = json_object();
 	reader.snapshot->jobs = json_object();
 	reader.snapshot->tenants = json_object();
+	reader.snapshot->aggregator_names = json_object();
 	const int rc = read_root(&reader);
 	if (rc < 0) {
 		hd_snapshot_destroy(reader.snapshot);
@@ -579,6 +484,7 @@ void hd_snapshot_destroy(struct hd_snapshot *snapshot) {
 	json_decref(snapshot->links);
 	json_decref(snapshot->jobs);
 	json_decref(snapshot->tenants);
+	json_decref(snapshot->aggregator_names);
 	free(snapshot->capacity);
 	free(snapshot->busy);
 	free(snapshot->items);

@@ -6,7 +6,7 @@
 #ifndef HD_SNAPSHOT_H
 #define HD_SNAPSHOT_H
 
-#include "hd_plan.h"
+#include "hd_plan_group.h"
 
 #include <jansson.h>
 
@@ -22,11 +22,20 @@ int hd_snapshot_parse(
 void hd_snapshot_destroy(struct hd_snapshot *snapshot);
 /* Lives as long as the snapshot. */
 const struct hd_plan_input *hd_snapshot_input(const struct hd_snapshot *snapshot);
-/* The plan as a JSON document, or NULL without memory; json_decref it. */
+/* What grouping gets, of this plan. False: the snapshot has no aggregators. */
+bool hd_snapshot_group_input(
+	const struct hd_snapshot *snapshot,
+	const struct hd_plan_entry *entries,
+	uint32_t count,
+	struct hd_plan_group_input *input
+);
+/* The plan as a JSON document, or NULL without memory; json_decref it. grouped: what grouping made of it, NULL
+ * without aggregators. */
 json_t *hd_snapshot_plan(
 	const struct hd_snapshot *snapshot,
 	const struct hd_plan_entry *entries,
-	uint32_t count
+	uint32_t count,
+	const struct hd_plan_grouped *grouped
 );
 
 #endif

@@ -3,10 +3,20 @@
 #ifndef HD_SNAPSHOT_INTERNAL_H
 #define HD_SNAPSHOT_INTERNAL_H
 
+#include "hd_json.h"
 #include "hd_snapshot.h"
+
+#define SECONDS_MAX 1e9
+#define UNITS_MAX 1e18
+#define READ_NUMBERS(in, wanted) hd_json_numbers(in, wanted, sizeof(wanted) / sizeof *(wanted))
 
 struct hd_snapshot_id {
 	const json_t *value;
+};
+
+/* An aggregator by the links of its host. */
+struct hd_snapshot_aggregator {
+	struct hd_plan_way in, out; /* towards it, away from it */
 };
 
 struct hd_snapshot {
@@ -22,6 +32,62 @@ struct hd_snapshot {
 	struct hd_plan_job job[HD_JOBS_MAX];
 	struct hd_plan_job defaults; /* what the root says */
 	bool listed_jobs, listed_tenants;
+	json_t *aggregator_names; /* name -> index */
+	uint32_t aggregator_count;
+	bool streaming;
+	struct hd_snapshot_aggregator aggregator[HD_PLAN_AGGREGATORS_MAX];
+	double memory[HD_PLAN_AGGREGATORS_MAX];
 };
+
+struct hd_snapshot_reader {
+	struct hd_json_reader json;
+	struct hd_snapshot *snapshot;
+};
+
+/* --- hd_snapshot.c: what reading shares --- */
+/* Adds a name; its index is the number of names so far. 0, -ENOMEM, -EINVAL in words when it is there. */
+int hd_snapshot_add_name(
+	const struct hd_snapshot_reader *reader,
+	const char *prefix,
+	json_t *index,
+	const char *name
+);
+/* Its index, or -ENOENT. */
+int hd_snapshot_find_name(const json_t *index, const char *name);
+
+/* --- hd_snapshot_links.c --- */
+int hd_snapshot_read_links(
+	const struct hd_snapshot_reader *reader,
+	const struct hd_json_object *root
+);
+int hd_snapshot_read_busy(
+	const struct hd_snapshot_reader *reader,
+	const struct hd_json_object *root
+);
+/* Index of the link that the value names, or -EINVAL in words. */
+int hd_snapshot_link(
+	const struct hd_snapshot_reader *reader,
+	const char *field,
+	const json_t *value
+);
+
+/* --- hd_snapshot_group.c --- */
+int hd_snapshot_read_aggregators(
+	const struct hd_snapshot_reader *reader,
+	const struct hd_json_object *root
+);
+json_t *
+hd_snapshot_groups(const struct hd_snapshot *snapshot, const struct hd_plan_grouped *grouped);
+const char *hd_snapshot_aggregator_name(const struct hd_snapshot *snapshot, uint32_t aggregator);
+/* --- hd_snapshot_plan.c --- */
+json_t *hd_snapshot_id_of(const struct hd_snapshot *snapshot, uint64_t id);
+json_t *hd_snapshot_segments_of(const struct hd_plan_entry *entry);
+/* after, after_group or after_token, if it waits for one. */
+void hd_snapshot_tell_after(
+	const struct hd_snapshot *snapshot,
+	const struct hd_plan_entry *entries,
+	const struct hd_plan_entry *entry,
+	json_t *json
+);
 
 #endif

@@ -5,7 +5,7 @@ const struct hd_plan_input *hd_snapshot_input(const struct hd_snapshot *snapshot
 	return &snapshot->input;
 }
 
-static json_t *id_of(const struct hd_snapshot *snapshot, uint64_t id) {
+json_t *hd_snapshot_id_of(const struct hd_snapshot *snapshot, uint64_t id) {
 	return id == 0 ? json_null() : json_deep_copy(snapshot->ids[id - 1].value);
 }
 
@@ -22,7 +22,7 @@ static json_t *why_of(const struct hd_snapshot *snapshot, const struct hd_plan_e
 	const bool pull = snapshot->items[entry->item].direction == HD_PLAN_PULL;
 	json_t *json = json_pack("{s:f}", "finish", why->finish);
 
-	json_object_set_new(json, "runner_up", id_of(snapshot, why->runner_up));
+	json_object_set_new(json, "runner_up", hd_snapshot_id_of(snapshot, why->runner_up));
 	if (why->runner_up != 0)
 		json_object_set_new(json, "runner_up_finish", json_real(why->runner_up_finish));
 	if (!pull) {
@@ -32,7 +32,7 @@ static json_t *why_of(const struct hd_snapshot *snapshot, const struct hd_plan_e
 	return json;
 }
 
-static json_t *segments_of(const struct hd_plan_entry *entry) {
+json_t *hd_snapshot_segments_of(const struct hd_plan_entry *entry) {
 	json_t *list = json_array();
 
 	for (uint8_t s = 0; s < entry->segment_count; s++)
@@ -54,7 +54,9 @@ static json_t *segments_of(const struct hd_plan_entry *entry) {
 static json_t *drop_of(const struct hd_snapshot *snapshot, const struct hd_plan_entry *entry) {
 	json_t *json = json_object();
 
-	json_object_set_new(json, "id", id_of(snapshot, snapshot->items[entry->item].id));
+	json_object_set_new(
+		json, "id", hd_snapshot_id_of(snapshot, snapshot->items[entry->item].id)
+	);
 	json_object_set_new(
 		json,
 		"reason",
@@ -64,15 +66,47 @@ static json_t *drop_of(const struct hd_snapshot *snapshot, const struct hd_plan_
 	return json;
 }
 
+void hd_snapshot_tell_after(
+	const struct hd_snapshot *snapshot,
+	const struct hd_plan_entry *entries,
+	const struct hd_plan_entry *entry,
+	json_t *json
+) {
+	const uint32_t after = entry->after;
+
+	if (entry->after_token != 0)
+		json_object_set_new(
+			json, "after_token", json_integer((json_int_t)entry->after_token)
+		);
+	if (after == HD_PLAN_NONE)
+		return;
+	if ((after & HD_PLAN_AFTER_GROUP) != 0)
+		json_object_set_new(
+			json,
+			"after_group",
+			json_integer((json_int_t)(after & ~HD_PLAN_AFTER_GROUP) + 1)
+		);
+	else
+		json_object_set_new(
+			json,
+			"after",
+			hd_snapshot_id_of(snapshot, snapshot->items[entries[after].item].id)
+		);
+}
+
 static json_t *order_of(
 	const struct hd_snapshot *snapshot,
 	const struct hd_plan_entry *entries,
-	const struct hd_plan_entry *entry
+	const struct hd_plan_entry *entry,
+	const struct hd_plan_grouped *grouped
 ) {
+	const uint32_t group = grouped == NULL || grouped->group_of == NULL ?
+		HD_PLAN_NONE :
+		grouped->group_of[entry - entries];
 	const struct hd_plan_item *item = &snapshot->items[entry->item];
 	json_t *json = json_object();
 
-	json_object_set_new(json, "id", id_of(snapshot, item->id));
+	json_object_set_new(json, "id", hd_snapshot_id_of(snapshot, item->id));
 	json_object_set_new(
 		json,
 		"position",
@@ -89,29 +123,33 @@ static json_t *order_of(
 	json_object_set_new(json, "rule", json_string(hd_plan_rule_name(entry->why.rule)));
 	json_object_set_new(json, "why", why_of(snapshot, entry));
 	json_object_set_new(json, "bottleneck", link_name(snapshot, entry->bottleneck));
-	if (entry->after != HD_PLAN_NONE)
+	hd_snapshot_tell_after(snapshot, entries, entry, json);
+	if (group != HD_PLAN_NONE) {
+		json_object_set_new(json, "group", json_integer((json_int_t)group + 1));
 		json_object_set_new(
 			json,
-			"after",
-			id_of(snapshot, snapshot->items[entries[entry->after].item].id)
+			"aggregator",
+			json_string(hd_snapshot_aggregator_name(
+				snapshot, grouped->groups[group].aggregator
+			))
 		);
-	if (entry->after_token != 0)
-		json_object_set_new(
-			json, "after_token", json_integer((json_int_t)entry->after_token)
-		);
-	json_object_set_new(json, "segments", segments_of(entry));
+	}
+	json_object_set_new(json, "segments", hd_snapshot_segments_of(entry));
 	return json;
 }
 
 json_t *hd_snapshot_plan(
 	const struct hd_snapshot *snapshot,
 	const struct hd_plan_entry *entries,
-	uint32_t count
+	uint32_t count,
+	const struct hd_plan_grouped *grouped
 ) {
 	json_t *order = json_array(), *drops = json_array(), *plan = json_object();
 	double sum = 0;
 	uint32_t pushes = 0;
 
+	if (grouped != NULL)
+		entries = grouped->entries;
 	for (uint32_t e = 0; e < count; e++) {
 		const struct hd_plan_entry *entry = &entries[e];
 
@@ -119,7 +157,7 @@ json_t *hd_snapshot_plan(
 			json_array_append_new(drops, drop_of(snapshot, entry));
 			continue;
 		}
-		json_array_append_new(order, order_of(snapshot, entries, entry));
+		json_array_append_new(order, order_of(snapshot, entries, entry, grouped));
 		if (snapshot->items[entry->item].direction == HD_PLAN_PUSH) {
 			sum += entry->commit;
 			pushes++;
@@ -130,5 +168,7 @@ json_t *hd_snapshot_plan(
 	json_object_set_new(
 		plan, "mean_commit", pushes == 0 ? json_null() : json_real(sum / pushes)
 	);
+	if (grouped != NULL)
+		json_object_set_new(plan, "groups", hd_snapshot_groups(snapshot, grouped));
 	return plan;
 }

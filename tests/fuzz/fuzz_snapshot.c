@@ -15,12 +15,20 @@ static void plan_it(const struct hd_snapshot *snapshot) {
 	CHECK(hd_plan_create(&plan) == 0);
 	CHECK(hd_plan_run(plan, input, &entries, &count, &error) == 0);
 	CHECK(count == input->item_count);
-	json_t *json = hd_snapshot_plan(snapshot, entries, count);
+	struct hd_plan_grouper *grouper;
+	struct hd_plan_group_input group;
+	struct hd_plan_grouped grouped;
+	CHECK(hd_plan_grouper_create(&grouper) == 0);
+	const bool any = hd_snapshot_group_input(snapshot, entries, count, &group);
+	if (any)
+		CHECK(hd_plan_group_run(grouper, &group, &grouped) == 0);
+	json_t *json = hd_snapshot_plan(snapshot, entries, count, any ? &grouped : NULL);
 	CHECK(json != NULL);
 	CHECK(json_array_size(json_object_get(json, "order"))
 		      + json_array_size(json_object_get(json, "drops"))
 	      == count);
 	json_decref(json);
+	hd_plan_grouper_destroy(grouper);
 	hd_plan_destroy(plan);
 }
 
