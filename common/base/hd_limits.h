@@ -32,6 +32,8 @@
 
 /* --- transfers ----------------------------------------------------------------------------- */
 #define HD_INFLIGHT_PACKETS_MAX 16384 /* of one transfer */
+#define HD_REDUCE_CHUNK_BYTES_MIN                                                                  \
+	256 /* payload of a sum's full chunks: bounds what is kept for each */
 #define HD_SACK_PACKETS 128 /* at the latest after this many packets an acknowledgement leaves */
 #define HD_TRANSFERS_MAX 16384 /* that one node tracks at once */
 #define HD_TICKETS_MAX 1024 /* rounds of one direction that one worker has open at once */

@@ -209,6 +209,10 @@ enum hd_recv_result hd_recv_chunk(
 	return is_done(recv) ? HD_RECV_DONE : HD_RECV_NEW;
 }
 
+uint32_t hd_recv_held(const struct hd_recv *recv) {
+	return recv->held < recv->chunk_count ? recv->held : recv->chunk_count;
+}
+
 bool hd_recv_has(const struct hd_recv *recv, uint32_t chunk) {
 	return chunk < recv->chunk_count && (recv->have[chunk / 64] >> (chunk % 64) & 1) != 0;
 }
@@ -235,7 +239,7 @@ void hd_recv_sack(
 
 	*sack = (struct hd_msg_sack){
 		.token = recv->config.token,
-		.held = recv->held < recv->chunk_count ? recv->held : recv->chunk_count,
+		.held = hd_recv_held(recv),
 		.done = is_done(recv),
 		.delay_us = delay < UINT32_MAX ? (uint32_t)delay : UINT32_MAX,
 		.window_bytes = window_bytes,

@@ -32,8 +32,9 @@ struct hd_recv_config {
 
 struct hd_recv;
 
-/* Returns 0, -EINVAL (no bytes, no data, or data though it is consumed, dtype unknown, bytes or chunk_bytes not a multiple of its
- * size), -EFBIG (more chunks than the wire can number), -ENOMEM. Memory: one bit a chunk. */
+/* Returns 0, -EINVAL (no bytes, no data, or data though it is consumed, dtype unknown, bytes or chunk_bytes
+ * not a multiple of its size), -EFBIG (more chunks than the wire can number), -ENOMEM. Memory: one bit a
+ * chunk. */
 int hd_recv_create(const struct hd_recv_config *config, struct hd_recv **recv);
 void hd_recv_destroy(struct hd_recv *recv);
 
@@ -52,6 +53,8 @@ enum hd_recv_result hd_recv_chunk(
 	const uint8_t *payload,
 	size_t payload_bytes
 );
+/* Chunks below this index were all taken. */
+uint32_t hd_recv_held(const struct hd_recv *recv);
 /* True when this chunk was taken; false too for what is none of this transfer's. */
 bool hd_recv_has(const struct hd_recv *recv, uint32_t chunk);
 /* Where the payload of a chunk that was taken (HD_RECV_NEW or HD_RECV_DONE) lies; not when it is consumed. */

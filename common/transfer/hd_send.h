@@ -46,7 +46,8 @@ struct hd_send_config {
 struct hd_send;
 
 /* Returns 0, -EINVAL (no data, path or bytes; sizes not multiples of the dtype's; chunk_bytes beyond
- * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOMEM, -EFBIG (more chunks than the wire can number). */
+ * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOMEM, -EFBIG (more
+ * chunks than the wire can number). */
 int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **send);
 void hd_send_destroy(struct hd_send *send);
 
@@ -71,7 +72,7 @@ struct hd_send_stats {
 	uint64_t bytes_total, bytes_acked;
 	uint64_t packets_sent, packets_resent, packets_lost, timeouts, bogus_acks;
 	hd_ns started, ended;
-	hd_ns limited; /* time spent limited by the granted pacing, or by data to come, rather than by the path */
+	hd_ns limited; /* time limited by the granted pacing, or by data to come, rather than by the path */
 };
 const struct hd_send_stats *hd_send_stats(const struct hd_send *send);
 /* Every byte below was sent at least once, none from here on: what lies there need not be in place before

@@ -175,6 +175,20 @@ static hd_ns sample_rtt(struct harvest *h, const struct hd_msg_sack *sack) {
 	return rtt > delay ? rtt - delay : 1;
 }
 
+/* A receiver that had no room has some again: what went unanswered meanwhile is no silence. */
+static void hear_room(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack) {
+	struct hd_path *path = send->config.path;
+
+	if (!send->any_acked || sack->packets.count == 0
+	    || sack->packets.item[0].last != send->largest
+	    || sack->window_bytes <= path->peer_window_bytes)
+		return;
+	path->peer_window_bytes = sack->window_bytes;
+	send->probes_sent = 0;
+	send->probes_due = 0;
+	send->probe_from = now;
+}
+
 void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack) {
 	struct harvest h = {.send = send, .now = now};
 	hd_ns rtt;
@@ -194,6 +208,8 @@ void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sac
 		send->largest = sack->packets.item[0].last;
 		send->any_acked = true;
 		send->config.path->peer_window_bytes = sack->window_bytes;
+	} else {
+		hear_room(send, now, sack);
 	}
 	settle(&h);
 	if (h.acked_bytes > 0) {

@@ -170,93 +170,6 @@ static void test_limited(void **state) {
 	assert_true(goodput > 100e6);
 }
 
-/* A transfer whose data comes at a rate of its own, in pieces that are no whole chunks, with a gap between two
- * chunks in memory. Returns how long it took against what link and data allow. */
-static double growing(const struct link_config *config, double feed_bps, uint16_t *limited) {
-	const size_t chunks = 4000, bytes = (chunks - 1) * CHUNK + 40, stride = CHUNK + 64;
-	struct buffer truth = buffer_make(bytes, config->seed);
-	uint8_t *spread = calloc(chunks, stride);
-	struct hd_send_config sending = {
-		.header = {.job = 7, .worker = 2, .round = 5, .attempt = 1, .token = 9},
-		.data = spread,
-		.bytes = bytes,
-		.chunk_bytes = CHUNK,
-		.stride_bytes = (uint32_t)stride,
-		.cc_weight = 1,
-		.grows = true,
-	};
-	struct hd_recv_config receiving = {
-		.token = 9,
-		.job = 7,
-		.worker = 2,
-		.round = 5,
-		.attempt = 1,
-		.bytes = bytes,
-		.data = truth.to,
-	};
-	double least = (double)bytes * 8
-		/ (feed_bps < config->rate_bps ? feed_bps : config->rate_bps * CHUNK / PACKET);
-	struct hd_path path;
-	struct hd_send *send;
-	struct hd_recv *recv;
-	struct link link;
-	size_t fed = 0;
-	double took;
-
-	link_init(&link, config);
-	hd_path_init(&path, PACKET);
-	sending.path = &path;
-	assert_int_equal(hd_send_create(&sending, link.now, &send), 0);
-	assert_int_equal(hd_recv_create(&receiving, &recv), 0);
-	link_add(&link, send, recv);
-	link_run(&link, link.now + HD_MS);
-	assert_int_equal(hd_send_stats(send)->packets_sent, 0);
-	while (!link_all_ended(&link) && link.now < 100 * HD_SECOND) {
-		size_t to = fed + (size_t)(feed_bps / 8 * 100e-6);
-
-		for (to = to < bytes ? to : bytes; fed < to; fed++)
-			spread[fed / CHUNK * stride + fed % CHUNK] = truth.from[fed];
-		hd_send_available(send, link.now, fed);
-		link_run(&link, link.now + 100 * HD_US);
-		assert_true(hd_send_reached(send) <= fed);
-	}
-	assert_int_equal(hd_send_stats(send)->state, HD_SEND_DONE);
-	assert_int_equal(path.inflight_bytes, 0);
-	*limited = hd_recv_limited_permille(recv);
-	took = (double)(link.flow[0].done_at - HD_SECOND - HD_MS) / 1e9;
-	printf("fed %.0f of %.0f Mbit/s: %.2f of the least time, %u permille limited, "
-	       "%lu packets, %lu acks\n",
-	       feed_bps / 1e6,
-	       config->rate_bps / 1e6,
-	       took / least,
-	       *limited,
-	       hd_send_stats(send)->packets_sent,
-	       link.flow[0].acks);
-	link_fini(&link);
-	free(spread);
-	buffer_check(&truth);
-	return took / least;
-}
-
-static void test_growing(void **state) {
-	struct link_config config = gigabit;
-	uint16_t limited;
-
-	(void)state;
-	/* Data is the limit: the sender keeps up, and says that it was not the path. */
-	assert_true(growing(&config, 300e6, &limited) < 1.02);
-	assert_true(limited > 950);
-	/* The path is. */
-	assert_true(growing(&config, 10e9, &limited) < 1.08);
-	assert_true(limited < 50);
-	config.loss = config.ack_loss = 0.01;
-	config.reorder = 0.02;
-	config.reorder_by = 300 * HD_US;
-	config.duplicate = 0.01;
-	for (config.seed = 1; config.seed <= 5; config.seed++)
-		assert_true(growing(&config, 300e6, &limited) < 1.1);
-}
-
 static void test_no_loss(void **state) {
 	(void)state;
 	assert_true(efficiency(&gigabit, 20 << 20, "no loss") >= 0.93);
@@ -593,7 +506,6 @@ static void test_short_shares(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_limited),
-		cmocka_unit_test(test_growing),
 		cmocka_unit_test(test_no_loss),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_long_path),

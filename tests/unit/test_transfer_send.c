@@ -131,6 +131,7 @@ static void test_send_refuses(void **state) {
 	REFUSED(config.chunk_bytes = 0, -EINVAL);
 	REFUSED(config.chunk_bytes = 1407, -EINVAL);
 	REFUSED(config.chunk_bytes = HD_CHUNK_BYTES_MAX + 4, -EINVAL);
+	REFUSED(config.stride_bytes = CHUNK - 4, -EINVAL);
 	REFUSED(config.header.dtype = HD_DTYPE_COUNT, -EINVAL);
 	REFUSED(config.segments.count = HD_SEGMENTS_MAX + 1, -EINVAL);
 	REFUSED((config.bytes = UINT64_C(1) << 40, config.chunk_bytes = 4), -EFBIG);
