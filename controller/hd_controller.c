@@ -174,7 +174,7 @@ static void dispatch(
 		ctl_request(c, node, &m->request, s);
 	else if (m->kind == HD_MSG_CANCEL && worker)
 		ctl_cancel(c, node, &m->cancel, s);
-	else if (m->kind == HD_MSG_REPORT && (worker || server))
+	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
 		ctl_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_STATE && server)
 		ctl_state(c, node, &m->state, s);

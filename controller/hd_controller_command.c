@@ -356,6 +356,8 @@ static void do_pause(struct order *o) {
 		wrong(o, "object: '%s' (all, or job JOB)", o->m->object);
 	if (!pause && o->c->pending_count)
 		ctl_plan_now(o->c);
+	for (uint32_t i = 0; !pause && i < o->c->job_count; i++)
+		ctl_reduce_joined(o->c, o->c->jobs[i], o->sink);
 }
 
 /* --- drain --- */

@@ -9,6 +9,8 @@
  *   hd_controller_round.c      one planning round: input, planner, what of it is granted now
  *   hd_controller_book.c       the books: what of each link is promised from now on
  *   hd_controller_grant.c      grants, drops, voids
+ *   hd_controller_reduce.c     all-reduces: who has asked, shards, ends
+ *   hd_controller_shards.c     their values over the aggregators
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
  *   hd_controller_sample.c     ended transfers, and what ran beside them, into the view
  *   hd_controller_load.c       link monitors' messages into the view
@@ -29,6 +31,7 @@
 #include "hd_controller.h"
 #include "hd_controller_counters.h"
 #include "hd_controller_probe.h"
+#include "hd_controller_reduce.h"
 #include "hd_controller_state.h"
 #include "hd_endpoint.h"
 #include "hd_plan.h"

@@ -80,6 +80,7 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 		ctl_tenant_weigh(c, job->tenant);
 		tenant_put(c, job->tenant);
 	}
+	ctl_reduce_fini(job);
 	free(job->workers);
 	free(job);
 }
@@ -114,6 +115,7 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
 		return NULL;
 	}
 	job->id = id;
+	TAILQ_INIT(&job->reduces);
 	job->weight = 1;
 	c->jobs[c->job_count++] = job;
 	return job;
@@ -134,6 +136,9 @@ void ctl_say_registered(
 	m->scheduled = !c->config.unscheduled;
 	if (job) {
 		m->job = job->id;
+		m->reduce_round = job->reduce_round;
+	}
+	if (job && job->server) {
 		m->server_ipv4 = job->server->data.ipv4;
 		m->server_port = job->server->data.port;
 	}
@@ -245,7 +250,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	struct ctl_node *node, *best = NULL;
 	uint64_t best_free = 0;
 
-	if (job->server)
+	if (job->server || job->model_bytes == 0)
 		return;
 	/* After a restart a server that has the job may still be on its way: it says so by STATE. */
 	if (c->config.epoch > 1 && !job->server_host[0]) {

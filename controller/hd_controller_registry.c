@@ -32,8 +32,8 @@ static const char *worker_fields_wrong(const struct hd_msg_register_ *m) {
 		return "job: not the id of tenant/job_name";
 	if (m->worker >= HD_WORKERS_MAX)
 		return "worker: 4096 or more (HD_WORKERS_MAX)";
-	if (m->model_bytes == 0 || m->model_bytes > HD_MODEL_BYTES_MAX)
-		return "model_bytes: 0, or more than HD_MODEL_BYTES_MAX";
+	if (m->model_bytes > HD_MODEL_BYTES_MAX)
+		return "model_bytes: more than HD_MODEL_BYTES_MAX";
 	if (m->tau_max == 0 || m->tau_max > HD_TAU_MAX_LIMIT)
 		return "tau_max: 0, or more than HD_TAU_MAX_LIMIT";
 	if (m->staleness_rule >= HD_STALENESS_COUNT)
@@ -212,10 +212,13 @@ static void attach_worker(
 	TAILQ_FOREACH (t, &c->open, entry)
 		if (t->job == job && t->worker == m->worker)
 			ctl_transfer_route(c, t);
-	if (job->server)
+	if (m->world > job->world)
+		job->world = m->world;
+	if (job->server || job->model_bytes == 0)
 		ctl_say_registered(c, node, job, sink);
 	else
 		ctl_job_place(c, job, sink);
+	ctl_reduce_joined(c, job, sink);
 }
 
 static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
@@ -282,7 +285,7 @@ static bool repeated(
 	}
 	if (m->role != HD_ROLE_WORKER)
 		ctl_say_registered(c, node, NULL, sink);
-	else if (node->job->server)
+	else if (node->job->server || node->job->model_bytes == 0)
 		ctl_say_registered(c, node, node->job, sink);
 	return true;
 }
@@ -364,6 +367,7 @@ static void worker_down(
 	job->workers[node->worker] = NULL;
 	job->worker_count--;
 	node->job = NULL;
+	ctl_reduce_worker_down(c, job, node->worker, sink);
 }
 
 void ctl_node_down(
@@ -397,6 +401,8 @@ void ctl_node_down(
 			sink
 		);
 	node->role = HD_ROLE_NONE;
+	if (role == HD_ROLE_AGGREGATOR)
+		ctl_reduce_aggregator_down(c, node, sink);
 	for (uint32_t i = 0; role == HD_ROLE_SERVER && i < c->job_count; i++)
 		if (c->jobs[i]->server == node)
 			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);

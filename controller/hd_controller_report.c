@@ -142,6 +142,15 @@ void ctl_report(
 	struct ctl_job *job = ctl_job_find(c, m->job);
 	struct ctl_transfer *t;
 
+	if (node->role == HD_ROLE_AGGREGATOR) {
+		if (!ctl_reduce_group_failed(c, node, m, sink))
+			c->counters.reports_unknown++;
+		return;
+	}
+	if (m->direction == HD_REDUCE) {
+		ctl_reduce_report(c, node, m, sink);
+		return;
+	}
 	if (!may_report(node, job, m)) {
 		c->counters.hostile_owner++;
 		return;

@@ -285,9 +285,13 @@ void ctl_request(
 		ctl_refuse(c, node, m->job, "request: of another job or worker", sink);
 		return;
 	}
+	if (m->direction == HD_REDUCE) {
+		ctl_reduce_request(c, node, m, sink);
+		return;
+	}
 	if (m->direction > HD_PULL) {
 		c->counters.hostile_value++;
-		ctl_refuse(c, node, m->job, "request: direction: neither push nor pull", sink);
+		ctl_refuse(c, node, m->job, "request: direction: no push, pull or reduce", sink);
 		return;
 	}
 	if (request_known(c, node, m, sink))
@@ -317,6 +321,10 @@ void ctl_cancel(
 
 	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
 		c->counters.hostile_owner++;
+		return;
+	}
+	if (m->direction == HD_REDUCE) {
+		ctl_reduce_cancel(c, node, m, sink);
 		return;
 	}
 	t = ctl_transfer_find(c, node->job, m->worker, m->direction, m->round);

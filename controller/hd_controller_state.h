@@ -105,7 +105,7 @@ struct ctl_job {
 	char name[HD_NAME_BYTES_MAX + 1];
 	struct ctl_tenant *tenant; /* NULL until a worker registered: known from STATE only */
 	double weight;
-	uint64_t model_bytes;
+	uint64_t model_bytes; /* 0: a job of all-reduces, which needs no server */
 	uint32_t tau_max;
 	uint8_t staleness_rule;
 	float staleness_c;
@@ -125,6 +125,11 @@ struct ctl_job {
 	uint64_t pulls_granted, pulls_delivered;
 	uint64_t dropped_for[HD_REASON_COUNT];
 	struct ctl_staleness staleness;
+	/* all-reduces: hd_controller_reduce.c */
+	TAILQ_HEAD(ctl_reduces, ctl_reduce) reduces;
+	uint32_t reduce_count, reduce_round; /* under way; the newest that has begun */
+	uint16_t world; /* workers that it begins with */
+	bool formed; /* it had as many at once */
 	/* the operator's */
 	bool paused;
 	uint32_t tau_set; /* stricter than tau_max; 0: none */

@@ -73,6 +73,23 @@ static double least_seconds(const struct job *job) {
 	return high;
 }
 
+/* What rounding left goes to the last one that has a shard, or of a job of less than a grain to who could do the
+ * most. */
+static void give_rest(const struct job *job, uint64_t rest, double seconds) {
+	struct hd_shards_host *to = NULL;
+	double range[2], most = 0;
+
+	for (uint32_t i = 0; i < job->count; i++) {
+		(void)bounds(job, &job->hosts[i], seconds, range);
+		if (job->hosts[i].bytes > 0 || ((!to || to->bytes == 0) && range[1] > most)) {
+			to = &job->hosts[i];
+			most = range[1];
+		}
+	}
+	if (to)
+		to->bytes += rest;
+}
+
 /* Shards between their bounds, all the same way between, in whole grains. */
 static void cut(const struct job *job, uint64_t bytes, uint64_t grain, double seconds) {
 	double sums[2], range[2], part, end = 0;
@@ -91,12 +108,7 @@ static void cut(const struct job *job, uint64_t bytes, uint64_t grain, double se
 		job->hosts[i].bytes = range[1] > 0 && to > given ? to - given : 0;
 		given += job->hosts[i].bytes;
 	}
-	for (uint32_t i = job->count; given < bytes && i-- > 0;) {
-		if (job->hosts[i].bytes > 0) {
-			job->hosts[i].bytes += bytes - given;
-			given = bytes;
-		}
-	}
+	give_rest(job, bytes - given, seconds);
 }
 
 int hd_shards_cut(

@@ -93,6 +93,21 @@ static void test_one_host(void **state) {
 	assert_true(seconds < 1e-3);
 }
 
+/* Less than a grain: one shard. */
+static void test_small(void **state) {
+	struct hd_shards_host hosts[3]
+		= {host(100, 1, true), host(100, 1, true), host(100, 1, true)};
+	double seconds;
+	int shards = 0;
+
+	assert_int_equal(hd_shards_cut(hosts, 3, 12, 10000, &seconds), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_true(hosts[i].bytes == 0 || hosts[i].bytes == 12);
+		shards += hosts[i].bytes > 0;
+	}
+	assert_int_equal(shards, 1);
+}
+
 static void test_refused(void **state) {
 	struct hd_shards_host hosts[2] = {host(1, 1, true), host(0, 1, true)};
 	double seconds;
@@ -183,6 +198,7 @@ int main(void) {
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_one_host),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_small),
 		cmocka_unit_test(test_no_cut_is_better),
 	};
 

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_controller_core.h"
+#include "hd_controller_reduce.h"
+#include "hd_group.h"
+
+#include <stdlib.h>
+
+/* GROUP names each worker twice, in a message of at most HD_MESSAGE_BYTES_MAX. */
+#define WORKERS_MAX ((HD_MESSAGE_BYTES_MAX - 256) / (HD_GROUP_INPUT_BYTES + HD_GROUP_OUTPUT_BYTES))
+
+/* --- the table --- */
+
+static struct ctl_reduce *find(const struct ctl_job *job, uint32_t round) {
+	struct ctl_reduce *r;
+
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		if (r->round == round)
+			return r;
+	return NULL;
+}
+
+static void set_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) {
+	r->count[r->part[worker]]--;
+	r->part[worker] = (uint8_t)part;
+	r->count[part]++;
+}
+
+static struct ctl_reduce *add(struct ctl_job *job, const struct hd_msg_request *m) {
+	struct ctl_reduce *r;
+
+	if (job->reduce_count >= CTL_REDUCES_MAX)
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	r->round = m->round;
+	r->dtype = m->dtype;
+	r->order = m->order;
+	r->bytes = m->bytes;
+	TAILQ_INSERT_TAIL(&job->reduces, r, entry);
+	job->reduce_count++;
+	return r;
+}
+
+static void forget(struct ctl_job *job, struct ctl_reduce *r) {
+	TAILQ_REMOVE(&job->reduces, r, entry);
+	job->reduce_count--;
+	free(r->shards);
+	free(r);
+}
+
+void ctl_reduce_fini(struct ctl_job *job) {
+	struct ctl_reduce *r;
+
+	while ((r = TAILQ_FIRST(&job->reduces)))
+		forget(job, r);
+}
+
+static void tell_event(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	enum hd_event_kind kind,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = kind,
+			.reason = reason,
+			.job = job->id,
+			.direction = HD_REDUCE,
+			.round = r->round,
+			.bytes = r->bytes,
+			.aux = r->shard_count,
+		}
+	);
+}
+
+/* --- beginning --- */
+
+/* The two tokens of each worker for each shard. */
+static struct hd_group_shard *
+draw_tokens(struct hd_controller *c, const struct ctl_reduce *r, uint32_t workers) {
+	struct hd_group_shard *tokens = calloc((size_t)workers * r->shard_count, sizeof(*tokens));
+
+	for (size_t i = 0; tokens && i < (size_t)workers * r->shard_count; i++) {
+		const struct ctl_shard *shard = &r->shards[i % r->shard_count];
+
+		tokens[i] = (struct hd_group_shard){
+			.out_token = hd_entropy_u64(&c->entropy),
+			.in_token = hd_entropy_u64(&c->entropy),
+			.bytes = shard->bytes,
+			.ipv4 = shard->aggregator->data.ipv4,
+			.port = shard->aggregator->data.port,
+			.cc_weight = 1,
+		};
+	}
+	return tokens;
+}
+
+/* What a round is told with. */
+struct telling {
+	struct hd_controller *c;
+	const struct ctl_job *job;
+	struct ctl_reduce *r;
+	const struct hd_group_shard *tokens; /* of each worker's shards in turn */
+	uint8_t *blob[2]; /* HD_MESSAGE_BYTES_MAX each */
+	struct hd_sink *sink;
+};
+
+static void say_group(const struct telling *t, uint32_t which) {
+	const struct ctl_reduce *r = t->r;
+	const struct hd_group_shard *token = t->tokens + which;
+	struct hd_message message = {.kind = HD_MSG_GROUP};
+	struct hd_msg_group *m = &message.group;
+
+	m->inputs.data = t->blob[0];
+	m->outputs.data = t->blob[1];
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
+		const struct ctl_node *worker = t->job->workers[i];
+		struct hd_group_input input = {
+			.token = token->out_token,
+			.worker = i,
+			.round = r->round,
+			.attempt = r->attempt[i],
+		};
+		struct hd_group_output output = {
+			.token = token->in_token,
+			.role = HD_ROLE_WORKER,
+			.worker = i,
+			.round = r->round,
+			.attempt = r->attempt[i],
+			.cc_weight = 1,
+		};
+
+		if (r->part[i] != CTL_PART_TOLD)
+			continue;
+		output.ipv4 = worker->data.ipv4;
+		output.port = worker->data.port;
+		m->inputs.bytes += (uint32_t
+		)hd_group_put_inputs(&input, 1, t->blob[0] + m->inputs.bytes, HD_GROUP_INPUT_BYTES);
+		m->outputs.bytes += (uint32_t)hd_group_put_outputs(
+			&output, 1, t->blob[1] + m->outputs.bytes, HD_GROUP_OUTPUT_BYTES
+		);
+		token += r->shard_count;
+	}
+	m->job = t->job->id;
+	m->group = r->shards[which].group;
+	m->epoch = t->c->config.epoch;
+	m->dtype = r->dtype;
+	m->order = r->order;
+	m->bytes = r->shards[which].bytes;
+	m->origin_ns = t->c->now;
+	(void)ctl_send(t->c, r->shards[which].aggregator, &message, t->sink);
+}
+
+static void
+say_reduce(const struct telling *t, const struct hd_group_shard *shards, uint16_t worker) {
+	const struct ctl_reduce *r = t->r;
+	struct hd_message message = {.kind = HD_MSG_REDUCE};
+	struct hd_msg_reduce *m = &message.reduce;
+
+	m->job = t->job->id;
+	m->worker = worker;
+	m->round = r->round;
+	m->attempt = r->attempt[worker];
+	m->epoch = t->c->config.epoch;
+	m->dtype = r->dtype;
+	m->bytes = r->bytes;
+	m->workers = (uint16_t)r->count[CTL_PART_TOLD];
+	m->shards.data = t->blob[0];
+	m->shards.bytes = (uint32_t
+	)hd_group_put_shards(shards, r->shard_count, t->blob[0], HD_MESSAGE_BYTES_MAX);
+	(void)ctl_send(t->c, t->job->workers[worker], &message, t->sink);
+}
+
+/* Aggregators first: chunks that overtake their GROUP are repaired as loss. */
+static void say_all(const struct telling *t) {
+	const struct hd_group_shard *tokens = t->tokens;
+
+	for (uint32_t i = 0; i < t->r->shard_count; i++)
+		say_group(t, i);
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (t->r->part[i] != CTL_PART_TOLD)
+			continue;
+		t->r->token[i] = tokens->out_token;
+		say_reduce(t, tokens, i);
+		tokens += t->r->shard_count;
+	}
+}
+
+static void say_drop(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	uint16_t worker,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_msg_request request = {
+		.job = job->id,
+		.worker = worker,
+		.round = r->round,
+		.direction = HD_REDUCE,
+		.attempt = r->attempt[worker],
+		.bytes = r->bytes,
+	};
+
+	if (job->workers[worker])
+		ctl_drop_request(c, job->workers[worker], &request, reason, sink);
+}
+
+static void drop_all(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_ASKED || r->part[i] == CTL_PART_TOLD)
+			say_drop(c, job, r, i, reason, sink);
+	forget(job, r);
+}
+
+static void
+begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
+	enum hd_reason reason = r->count[CTL_PART_ASKED] > WORKERS_MAX ? HD_REASON_REFUSED :
+									 ctl_reduce_cut(c, job, r);
+	uint8_t *blobs = malloc(2 * HD_MESSAGE_BYTES_MAX);
+	struct hd_group_shard *tokens = reason ? NULL : draw_tokens(c, r, r->count[CTL_PART_ASKED]);
+	struct telling telling = {c, job, r, tokens, {blobs, blobs + HD_MESSAGE_BYTES_MAX}, sink};
+
+	if (!reason && (!tokens || !blobs))
+		reason = HD_REASON_NO_MEMORY;
+	if (reason) {
+		drop_all(c, job, r, reason, sink);
+		free(blobs);
+		free(tokens);
+		return;
+	}
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_ASKED)
+			set_part(r, i, CTL_PART_TOLD);
+	r->begun = true;
+	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
+	c->counters.reduces++;
+	say_all(&telling);
+	free(blobs);
+	free(tokens);
+	tell_event(c, job, r, HD_EVENT_GRANTED, HD_REASON_NONE, sink);
+}
+
+/* Whether everybody has asked. */
+static void
+consider(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
+	if (!r->begun && job->formed && r->count[CTL_PART_ASKED] > 0
+	    && r->count[CTL_PART_ASKED] == job->worker_count && !c->paused && !job->paused)
+		begin(c, job, r, sink);
+}
+
+void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_reduce *r, *next;
+
+	if (job->worker_count >= job->world)
+		job->formed = true;
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		consider(c, job, r, sink);
+	}
+}
+
+/* --- ends --- */
+
+static void say_void(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *node,
+	uint64_t token,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+
+	message.void_.job = job->id;
+	message.void_.token = token;
+	message.void_.reason = (uint8_t)reason;
+	(void)ctl_send(c, node, &message, sink);
+}
+
+/* Everybody who is under way stops, and asks again; but when somebody has the sum and will not give its values
+ * a second time, the others cannot get it any more. */
+static void
+fail(struct hd_controller *c,
+     struct ctl_job *job,
+     struct ctl_reduce *r,
+     enum hd_reason reason,
+     struct hd_sink *sink) {
+	bool lost = r->count[CTL_PART_DONE] > 0;
+
+	c->counters.reduces_failed++;
+	tell_event(c, job, r, HD_EVENT_VOIDED, reason, sink);
+	for (uint32_t i = 0; i < r->shard_count; i++)
+		if (ctl_may_add(r->shards[i].aggregator))
+			say_void(c, job, r->shards[i].aggregator, r->shards[i].group, reason, sink);
+	r->shard_count = 0;
+	r->begun = false;
+	if (lost) {
+		drop_all(c, job, r, HD_REASON_LATE, sink);
+		return;
+	}
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (r->part[i] != CTL_PART_TOLD)
+			continue;
+		set_part(r, i, CTL_PART_NONE);
+		if (job->workers[i])
+			say_void(c, job, job->workers[i], r->token[i], reason, sink);
+	}
+}
+
+static void
+settle(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
+	if (r->begun && r->count[CTL_PART_TOLD] == 0)
+		forget(job, r);
+	else
+		consider(c, job, r, sink);
+}
+
+void ctl_reduce_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
+
+	if (!r || m->worker != node->worker || m->attempt != r->attempt[m->worker]
+	    || r->part[m->worker] != CTL_PART_TOLD) {
+		c->counters.reports_unknown++;
+		return;
+	}
+	c->counters.reports++;
+	if (m->outcome != HD_OUTCOME_APPLIED) {
+		fail(c, node->job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink
+		);
+		return;
+	}
+	set_part(r, m->worker, CTL_PART_DONE);
+	settle(c, node->job, r, sink);
+}
+
+bool ctl_reduce_group_failed(
+	struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = ctl_job_find(c, m->job);
+	struct ctl_reduce *r;
+
+	if (!job)
+		return false;
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		for (uint32_t i = 0; i < r->shard_count; i++)
+			if (r->shards[i].group == m->token
+			    && r->shards[i].aggregator == aggregator) {
+				fail(c,
+				     job,
+				     r,
+				     m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE,
+				     sink);
+				return true;
+			}
+	return false;
+}
+
+/* Its values may be in the sums already: whether they are, the aggregators say. */
+void ctl_reduce_worker_down(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->part[worker] == CTL_PART_ASKED || r->part[worker] == CTL_PART_TOLD)
+			set_part(r, worker, CTL_PART_NONE);
+		if (r->count[CTL_PART_ASKED] + r->count[CTL_PART_TOLD] == 0)
+			forget(job, r);
+		else
+			settle(c, job, r, sink);
+	}
+}
+
+void ctl_reduce_aggregator_down(
+	struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	struct hd_sink *sink
+) {
+	for (uint32_t k = 0; k < c->job_count; k++) {
+		struct ctl_reduce *r, *next;
+
+		for (r = TAILQ_FIRST(&c->jobs[k]->reduces); r; r = next) {
+			bool has = false;
+
+			next = TAILQ_NEXT(r, entry);
+			for (uint32_t i = 0; i < r->shard_count; i++)
+				has = has || r->shards[i].aggregator == aggregator;
+			if (has)
+				fail(c, c->jobs[k], r, HD_REASON_LEASE, sink);
+		}
+	}
+}
+
+/* --- asking --- */
+
+/* NONE, or why this never begins. */
+static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_request *m) {
+	const struct ctl_reduce *r = find(job, m->round);
+
+	if (m->round == 0 || m->attempt == 0 || m->order > HD_GROUP_RANKED)
+		return HD_REASON_REFUSED;
+	if (!hd_dtype_is_model(m->dtype) || m->bytes == 0 || m->bytes > HD_MODEL_BYTES_MAX
+	    || m->bytes % hd_dtype_bytes(m->dtype) != 0)
+		return HD_REASON_REFUSED;
+	if (r && (r->bytes != m->bytes || r->dtype != m->dtype || r->order != m->order))
+		return HD_REASON_REFUSED;
+	/* Everybody else has it: its values are gone. */
+	if (!r && m->round <= job->reduce_round)
+		return HD_REASON_LATE;
+	if (r && r->begun && r->part[m->worker] == CTL_PART_NONE)
+		return HD_REASON_LATE;
+	return HD_REASON_NONE;
+}
+
+void ctl_reduce_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = node->job;
+	enum hd_reason reason = wrong(job, m);
+	struct ctl_reduce *r = find(job, m->round);
+
+	if (!reason && !r) {
+		r = add(job, m);
+		reason = r ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
+	}
+	if (reason) {
+		c->counters.requests_refused++;
+		ctl_drop_request(c, node, m, reason, sink);
+		return;
+	}
+	if (m->attempt <= r->attempt[m->worker]) {
+		c->counters.requests_repeated++;
+		return;
+	}
+	c->counters.requests++;
+	/* Who asks again has given up what was under way, and with it the others have. */
+	if (r->part[m->worker] == CTL_PART_TOLD)
+		fail(c, job, r, HD_REASON_VOID, sink);
+	r = find(job, m->round);
+	if (!r) {
+		ctl_drop_request(c, node, m, HD_REASON_LATE, sink);
+		return;
+	}
+	r->attempt[m->worker] = m->attempt;
+	set_part(r, m->worker, CTL_PART_ASKED);
+	consider(c, job, r, sink);
+}
+
+void ctl_reduce_cancel(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_cancel *m,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
+
+	if (!r || m->worker != node->worker || r->part[m->worker] == CTL_PART_NONE)
+		return;
+	c->counters.cancels++;
+	if (r->part[m->worker] == CTL_PART_TOLD)
+		fail(c, node->job, r, HD_REASON_CANCELLED, sink);
+	else
+		set_part(r, m->worker, CTL_PART_NONE);
+}

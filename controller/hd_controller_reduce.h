@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Private to controller/: all-reduces. A round begins when every worker of the job has asked for it; its values
+ * are cut into shards over the aggregators (hd_shards.h), each a group whose inputs and outputs are the workers.
+ *
+ *   REQUEST(reduce) of each worker --> GROUP to the aggregators, REDUCE to the workers --> REPORT of each worker
+ *
+ * A job that said how many workers it begins with waits for them once. After that whoever is registered counts:
+ * a worker that is gone is not waited for. When an aggregator or a member is lost under way the whole round is
+ * void and everybody asks again; who has its sum already is not asked to repeat it, and those that have not are
+ * told that it is lost.
+ */
+#ifndef HD_CONTROLLER_REDUCE_H
+#define HD_CONTROLLER_REDUCE_H
+
+#include "hd_controller_state.h"
+
+#define CTL_REDUCES_MAX 64 /* of one job under way */
+
+enum ctl_part {
+	CTL_PART_NONE,
+	CTL_PART_ASKED,
+	CTL_PART_TOLD, /* under way */
+	CTL_PART_DONE
+};
+
+struct ctl_shard {
+	uint64_t group;
+	struct ctl_node *aggregator;
+	uint64_t bytes;
+};
+
+struct ctl_reduce {
+	TAILQ_ENTRY(ctl_reduce) entry;
+	uint32_t round;
+	uint8_t dtype, order;
+	uint64_t bytes;
+	bool begun;
+	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
+	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
+	uint64_t token[HD_WORKERS_MAX]; /* one of those that its worker knows it by */
+	uint32_t shard_count;
+	struct ctl_shard *shards;
+};
+
+struct hd_controller;
+
+/* Whether groups may be given to this node. */
+bool ctl_may_add(const struct ctl_node *node);
+/* Cuts the values over the aggregators: sets r->shards. */
+enum hd_reason
+ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r);
+
+void ctl_reduce_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	struct hd_sink *sink
+);
+void ctl_reduce_cancel(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_cancel *cancel,
+	struct hd_sink *sink
+);
+/* A worker has its sum, or could not get it. */
+void ctl_reduce_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *report,
+	struct hd_sink *sink
+);
+/* An aggregator lost a group. True when it was one of these. */
+bool ctl_reduce_group_failed(
+	struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	const struct hd_msg_report *report,
+	struct hd_sink *sink
+);
+/* After a worker was attached, and after a node went down. */
+void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+void ctl_reduce_worker_down(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	struct hd_sink *sink
+);
+void ctl_reduce_aggregator_down(
+	struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	struct hd_sink *sink
+);
+void ctl_reduce_fini(struct ctl_job *job);
+
+#endif

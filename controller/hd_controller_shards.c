@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which aggregators add which part of an all-reduce: hosts and what their links can carry now (hd_shards.h). */
+#include "hd_controller_core.h"
+#include "hd_shards.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* A shard is worth its messages when it has this many packets; a small all-reduce has one shard. */
+#define GRAIN_BYTES (8 * HD_CHUNK_BYTES_DEFAULT)
+#define LINK_FREE 1e15 /* bytes/s of a host that has no link of its own: it is not the limit */
+
+/* The hosts of an all-reduce, and which aggregator each has. */
+struct field {
+	struct hd_shards_host *hosts;
+	int *index; /* in the topology */
+	struct ctl_node **aggregator;
+	uint32_t count;
+};
+
+static uint32_t field_host(struct field *f, const struct hd_controller *c, int index) {
+	struct hd_shards_host *host = &f->hosts[f->count];
+	uint32_t away, towards;
+
+	for (uint32_t i = 0; i < f->count; i++)
+		if (f->index[i] == index)
+			return i;
+	*host = (struct hd_shards_host){.out = LINK_FREE, .in = LINK_FREE};
+	/* Links of the view are counted from 1; 0 is what is inside a host. */
+	if (hd_topology_links_of(c->config.topology, index, &away, &towards) == 0) {
+		host->out = ctl_estimate_bytes(c, away + 1);
+		host->in = ctl_estimate_bytes(c, towards + 1);
+	}
+	f->index[f->count] = index;
+	return f->count++;
+}
+
+bool ctl_may_add(const struct ctl_node *node) {
+	return node->role == HD_ROLE_AGGREGATOR && !node->doomed && !node->draining;
+}
+
+static int field_make(struct field *f, const struct hd_controller *c, const struct ctl_job *job) {
+	uint32_t most = c->node_count;
+	struct ctl_node *node;
+
+	f->count = 0;
+	f->hosts = calloc(most, sizeof(*f->hosts));
+	f->index = calloc(most, sizeof(*f->index));
+	f->aggregator = calloc(most, sizeof(*f->aggregator));
+	if (!f->hosts || !f->index || !f->aggregator)
+		return -ENOMEM;
+	TAILQ_FOREACH (node, &c->nodes, entry) {
+		bool worker = node->role == HD_ROLE_WORKER && node->job == job;
+		struct hd_shards_host *host;
+
+		if (!worker && !ctl_may_add(node))
+			continue;
+		host = &f->hosts[field_host(f, c, node->host_index)];
+		host->workers += worker;
+		if (worker || (double)node->memory_bytes <= host->room)
+			continue;
+		/* Of several on one host the one with the most memory. */
+		host->aggregator = true;
+		host->room = (double)node->memory_bytes;
+		f->aggregator[host - f->hosts] = node;
+	}
+	return 0;
+}
+
+static void field_fini(struct field *f) {
+	free(f->hosts);
+	free(f->index);
+	free(f->aggregator);
+}
+
+enum hd_reason
+ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
+	struct field f = {0};
+	double seconds;
+	int rc = field_make(&f, c, job);
+
+	if (rc == 0)
+		rc = hd_shards_cut(f.hosts, f.count, r->bytes, GRAIN_BYTES, &seconds);
+	if (rc == 0) {
+		free(r->shards);
+		r->shard_count = 0;
+		r->shards = calloc(f.count, sizeof(*r->shards));
+		rc = r->shards ? 0 : -ENOMEM;
+	}
+	for (uint32_t i = 0; rc == 0 && i < f.count; i++) {
+		if (f.hosts[i].bytes == 0)
+			continue;
+		r->shards[r->shard_count++] = (struct ctl_shard){
+			.group = hd_entropy_u64(&c->entropy),
+			.aggregator = f.aggregator[i],
+			.bytes = f.hosts[i].bytes,
+		};
+	}
+	field_fini(&f);
+	if (rc == -ENOSPC)
+		return HD_REASON_NO_SERVER;
+	return rc == 0 ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
+}

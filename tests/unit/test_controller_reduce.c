@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All-reduces at the controller, by messages: who is waited for, shards, and what a loss ends. */
+#include "controller_net.h"
+#include "hd_group.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define WORKERS 3
+#define BYTES (3 * 64 * 11264)
+
+struct scene {
+	struct net net;
+	struct peer *workers[WORKERS], *aggregators[WORKERS];
+};
+
+static struct hd_message registration(const struct peer *worker, uint16_t world) {
+	struct hd_message m = net_register_worker(worker, 8, 1);
+
+	m.register_.model_bytes = 0;
+	m.register_.world = world;
+	return m;
+}
+
+static struct peer *aggregator(struct net *net, const char *host, uint64_t memory) {
+	struct peer *peer = net_peer(net, HD_ROLE_AGGREGATOR, host);
+	struct hd_message m = net_register_server(peer);
+
+	m.register_.role = HD_ROLE_AGGREGATOR;
+	m.register_.memory_bytes = memory;
+	say(peer, m);
+	net_run(net, HD_MS);
+	assert_non_null(peer_last(peer, HD_MSG_REGISTERED));
+	return peer;
+}
+
+static struct peer *worker(struct net *net, uint16_t rank, uint16_t world) {
+	char host[8];
+	struct peer *peer;
+
+	(void)snprintf(host, sizeof(host), "h%u", rank + 1);
+	peer = net_peer(net, HD_ROLE_WORKER, host);
+	peer->worker = rank;
+	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
+	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	say(peer, registration(peer, world));
+	net_run(net, HD_MS);
+	return peer;
+}
+
+/* Workers and aggregators on the same hosts, no server. */
+static void open_scene(struct scene *s) {
+	memset(s, 0, sizeof(*s));
+	net_open(&s->net, &net_plain);
+	for (uint16_t i = 0; i < WORKERS; i++) {
+		char host[8];
+
+		s->workers[i] = worker(&s->net, i, WORKERS);
+		assert_non_null(peer_last(s->workers[i], HD_MSG_REGISTERED));
+		(void)snprintf(host, sizeof(host), "h%u", i + 1);
+		s->aggregators[i] = aggregator(&s->net, host, 100 * MB);
+	}
+}
+
+static void ask(struct scene *s, uint16_t rank, uint32_t round, uint8_t attempt) {
+	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
+
+	m.request.direction = HD_REDUCE;
+	m.request.attempt = attempt;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+static const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank) {
+	const struct hd_message *m = peer_last(s->workers[rank], HD_MSG_REDUCE);
+
+	return m ? &m->reduce : NULL;
+}
+
+static void done(struct scene *s, uint16_t rank, uint8_t outcome) {
+	const struct hd_msg_reduce *reduce = told(s, rank);
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = reduce->job;
+	m.report.worker = rank;
+	m.report.round = reduce->round;
+	m.report.direction = HD_REDUCE;
+	m.report.attempt = reduce->attempt;
+	m.report.outcome = outcome;
+	m.report.reason = outcome == HD_OUTCOME_APPLIED ? HD_REASON_NONE : HD_REASON_TIMEOUT;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+static uint32_t drops(const struct scene *s, uint16_t rank, uint8_t reason) {
+	const struct hd_message *m = peer_last(s->workers[rank], HD_MSG_DROP);
+
+	return m && m->drop.reason == reason && m->drop.direction == HD_REDUCE ?
+		peer_count(s->workers[rank], HD_MSG_DROP) :
+		0;
+}
+
+/* What the aggregators and the workers are told fits together. */
+static void check_agreement(const struct scene *s) {
+	for (uint32_t k = 0; k < WORKERS; k++) {
+		const struct hd_msg_group *group
+			= &peer_last(s->aggregators[k], HD_MSG_GROUP)->group;
+
+		assert_int_equal(hd_group_count(&group->inputs, HD_GROUP_INPUT_BYTES), WORKERS);
+		assert_int_equal(hd_group_count(&group->outputs, HD_GROUP_OUTPUT_BYTES), WORKERS);
+		assert_int_equal(group->bytes, BYTES / WORKERS);
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			struct hd_group_input in = hd_group_get_input(&group->inputs, i);
+			struct hd_group_output out = hd_group_get_output(&group->outputs, i);
+			const struct hd_msg_reduce *reduce = told(s, i);
+			struct hd_group_shard shard;
+			int which = -1;
+
+			assert_int_equal(
+				hd_group_count(&reduce->shards, HD_GROUP_SHARD_BYTES), WORKERS
+			);
+			for (uint32_t j = 0; j < WORKERS; j++) {
+				shard = hd_group_get_shard(&reduce->shards, j);
+				if (shard.out_token != in.token)
+					continue;
+				which = (int)j;
+				assert_int_equal(shard.in_token, out.token);
+				assert_int_equal(shard.bytes, group->bytes);
+				assert_int_equal(shard.ipv4, s->aggregators[k]->addr.ipv4);
+				assert_int_equal(shard.port, s->aggregators[k]->addr.port);
+			}
+			assert_true(which >= 0);
+			assert_int_equal(in.worker, i);
+			assert_int_equal(in.round, reduce->round);
+			assert_int_equal(in.attempt, reduce->attempt);
+			assert_int_equal(out.role, HD_ROLE_WORKER);
+			assert_int_equal(out.ipv4, s->workers[i]->addr.ipv4);
+		}
+	}
+}
+
+static void test_round(void **state) {
+	struct scene s;
+
+	open_scene(&s);
+	ask(&s, 0, 1, 1);
+	ask(&s, 1, 1, 1);
+	assert_null(told(&s, 0));
+	ask(&s, 2, 1, 1);
+	check_agreement(&s);
+	assert_int_equal(told(&s, 1)->workers, WORKERS);
+	/* Asking once more changes nothing; rounds may overlap. */
+	ask(&s, 0, 1, 1);
+	ask(&s, 0, 2, 1);
+	assert_int_equal(peer_count(s.workers[0], HD_MSG_REDUCE), 1);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		done(&s, i, HD_OUTCOME_APPLIED);
+	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 1);
+	ask(&s, 1, 2, 1);
+	ask(&s, 2, 2, 1);
+	check_agreement(&s);
+	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(counters(&s.net)->reduces, 2);
+	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	net_close(&s.net);
+}
+
+/* Who is not there yet is waited for once; who is gone is not. */
+static void test_who_is_waited_for(void **state) {
+	struct scene s;
+
+	memset(&s, 0, sizeof(s));
+	net_open(&s.net, &net_plain);
+	s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
+	s.workers[0] = worker(&s.net, 0, 2);
+	ask(&s, 0, 1, 1);
+	assert_null(told(&s, 0));
+	s.workers[1] = worker(&s.net, 1, 2);
+	assert_int_equal(peer_last(s.workers[1], HD_MSG_REGISTERED)->registered.reduce_round, 0);
+	assert_null(told(&s, 0));
+	ask(&s, 1, 1, 1);
+	assert_int_equal(told(&s, 0)->workers, 2);
+	done(&s, 0, HD_OUTCOME_APPLIED);
+	done(&s, 1, HD_OUTCOME_APPLIED);
+	ask(&s, 0, 2, 1);
+	s.workers[1]->cut = true;
+	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(told(&s, 0)->workers, 1);
+	done(&s, 0, HD_OUTCOME_APPLIED);
+	/* A late one goes on from where the job is. */
+	s.workers[2] = worker(&s.net, 2, 2);
+	assert_int_equal(peer_last(s.workers[2], HD_MSG_REGISTERED)->registered.reduce_round, 2);
+	ask(&s, 0, 3, 1);
+	assert_int_equal(told(&s, 0)->round, 2);
+	ask(&s, 2, 3, 1);
+	assert_int_equal(told(&s, 0)->round, 3);
+	net_close(&s.net);
+}
+
+static void test_refused(void **state) {
+	struct hd_message m;
+	struct scene s;
+
+	open_scene(&s);
+	ask(&s, 0, 1, 1);
+	m = net_push(s.workers[1], 1, BYTES + 4, 0);
+	m.request.direction = HD_REDUCE;
+	say(s.workers[1], m);
+	net_run(&s.net, HD_MS);
+	assert_int_equal(drops(&s, 1, HD_REASON_REFUSED), 1);
+	m = net_push(s.workers[2], 1, 3, 0);
+	m.request.direction = HD_REDUCE;
+	say(s.workers[2], m);
+	net_run(&s.net, HD_MS);
+	assert_int_equal(drops(&s, 2, HD_REASON_REFUSED), 1);
+	/* Nobody to add. */
+	for (uint32_t k = 0; k < WORKERS; k++)
+		s.aggregators[k]->cut = true;
+	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	ask(&s, 1, 1, 2);
+	ask(&s, 2, 1, 2);
+	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 1);
+	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+	net_close(&s.net);
+}
+
+/* The aggregator's word that a group is lost: all ask again. */
+static void test_group_lost(void **state) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	m.report.job = told(&s, 0)->job;
+	m.report.outcome = HD_OUTCOME_FAILED;
+	m.report.reason = HD_REASON_LEASE;
+	m.report.token = peer_last(s.aggregators[1], HD_MSG_GROUP)->group.group;
+	say(s.aggregators[0], m); /* not its own */
+	net_run(&s.net, HD_MS);
+	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	say(s.aggregators[1], m);
+	net_run(&s.net, HD_MS);
+	assert_int_equal(counters(&s.net)->reduces_failed, 1);
+	for (uint32_t k = 0; k < WORKERS; k++) {
+		assert_int_equal(
+			peer_last(s.aggregators[k], HD_MSG_VOID)->void_.token,
+			peer_last(s.aggregators[k], HD_MSG_GROUP)->group.group
+		);
+		assert_non_null(peer_last(s.workers[k], HD_MSG_VOID));
+	}
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 2);
+	check_agreement(&s);
+	assert_int_equal(told(&s, 2)->attempt, 2);
+	net_close(&s.net);
+}
+
+/* An aggregator dies: as above while nobody has the sum. Once somebody has, the others are told that it is lost. */
+static void test_aggregator_dies(void **state) {
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	s.aggregators[2]->cut = true;
+	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	assert_int_equal(counters(&s.net)->reduces_failed, 1);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 2);
+	assert_int_equal(hd_group_count(&told(&s, 0)->shards, HD_GROUP_SHARD_BYTES), WORKERS - 1);
+	done(&s, 0, HD_OUTCOME_APPLIED);
+	done(&s, 1, HD_OUTCOME_FAILED);
+	assert_int_equal(drops(&s, 1, 0), 0); /* it gave up itself */
+	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+	ask(&s, 2, 1, 3);
+	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 2);
+	net_close(&s.net);
+}
+
+/* A worker that dies under way: the aggregators say whether its values are in. */
+static void test_worker_dies(void **state) {
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	s.workers[2]->cut = true;
+	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	done(&s, 0, HD_OUTCOME_APPLIED);
+	done(&s, 1, HD_OUTCOME_APPLIED);
+	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+	ask(&s, 0, 2, 1);
+	ask(&s, 1, 2, 1);
+	assert_int_equal(told(&s, 0)->workers, 2);
+	net_close(&s.net);
+}
+
+/* Who asks again, or withdraws, takes the round along. */
+static void test_asks_again(void **state) {
+	struct hd_message m = {.kind = HD_MSG_CANCEL};
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	ask(&s, 1, 1, 2);
+	assert_int_equal(counters(&s.net)->reduces_failed, 1);
+	assert_non_null(peer_last(s.workers[0], HD_MSG_VOID));
+	ask(&s, 0, 1, 2);
+	m.cancel.job = told(&s, 0)->job;
+	m.cancel.worker = 0;
+	m.cancel.round = 1;
+	m.cancel.direction = HD_REDUCE;
+	say(s.workers[0], m);
+	ask(&s, 2, 1, 2);
+	assert_int_equal(told(&s, 1)->attempt, 1);
+	ask(&s, 0, 1, 3);
+	assert_int_equal(told(&s, 1)->attempt, 2);
+	check_agreement(&s);
+	net_close(&s.net);
+}
+
+static void test_paused(void **state) {
+	struct hd_message m = {.kind = HD_MSG_COMMAND};
+	struct scene s;
+	struct peer *shell;
+
+	open_scene(&s);
+	shell = net_peer(&s.net, HD_ROLE_SHELL, "h1");
+	m.command.verb = HD_VERB_PAUSE;
+	(void)snprintf(m.command.object, sizeof(m.command.object), "all");
+	say(shell, m);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	assert_null(told(&s, 0));
+	m.command.verb = HD_VERB_RESUME;
+	say(shell, m);
+	net_run(&s.net, HD_MS);
+	check_agreement(&s);
+	net_close(&s.net);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_who_is_waited_for),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_group_lost),
+		cmocka_unit_test(test_aggregator_dies),
+		cmocka_unit_test(test_worker_dies),
+		cmocka_unit_test(test_asks_again),
+		cmocka_unit_test(test_paused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
