@@ -145,6 +145,7 @@ struct hd_commit {
 	uint32_t delay;
 	float weight; /* that the worker multiplied it by */
 	uint64_t bytes;
+	uint16_t more; /* of the same step, a sum's, after this one */
 };
 
 /* All since creation. A dropped chunk has no other effect than its counter. */
@@ -158,6 +159,7 @@ struct hd_server_stats {
 	uint64_t refused_messages; /* out of place: role, job, worker, epoch */
 	uint64_t granted, expected; /* pushes */
 	uint64_t committed, dropped, failed, voided, overtaken, replaced;
+	uint64_t sums; /* steps that were sums; their parts count as committed */
 	uint64_t pulls, pulls_delivered, pulls_not_modified, pulls_failed, pulls_older;
 	uint64_t snapshots, copies; /* pinned; copied because a commit came */
 	uint64_t steps; /* calls' parts of commits; more than commits: some took several */

@@ -21,7 +21,7 @@ static struct hd_buffer *hd_apply_target(struct hd_buffer *buffer, struct hd_buf
 }
 
 void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
-	assert(hd_commit_bound(job, in->base) == HD_REASON_NONE);
+	assert(hd_commit_bounds(job, in, 0) == HD_REASON_NONE);
 	job->apply = (struct hd_apply){
 		.in = in,
 		.model = hd_apply_target(job->model, &job->spare[0]),

@@ -3,6 +3,7 @@
  * Chunks go straight into their place. Everything else (acknowledgement, completion, go) is looked at
  * once a call for each update that was touched, not once a packet.
  */
+#include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_runs.h"
 #include "hd_server_internal.h"
@@ -23,13 +24,18 @@ bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes) {
 	return hd_dtype_is_model(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
 }
 
-int hd_incoming_open(struct hd_server *server, struct hd_incoming *in) {
+int hd_incoming_open(
+	struct hd_server *server,
+	struct hd_incoming *in,
+	const struct hd_chunk_header *header
+) {
+	const struct hd_part *part = &in->parts[0];
 	struct hd_recv_config config = {
 		.token = in->handle.token,
 		.job = in->job->id,
-		.round = in->round,
-		.worker = in->member->rank,
-		.attempt = in->attempt,
+		.round = in->sum ? header->round : part->round,
+		.worker = in->sum ? header->worker : part->member->rank,
+		.attempt = in->sum ? header->attempt : part->attempt,
 		.dtype = in->dtype,
 		.bytes = in->bytes,
 	};
@@ -52,17 +58,7 @@ int hd_incoming_open(struct hd_server *server, struct hd_incoming *in) {
 /* --- chunks ---------------------------------------------------------------------------------- */
 
 static void hd_incoming_started(struct hd_turn *turn, struct hd_incoming *in) {
-	struct hd_event event = {
-		.kind = HD_EVENT_RECV_START,
-		.job = in->job->id,
-		.worker = in->member->rank,
-		.direction = HD_PUSH,
-		.round = in->round,
-		.token = in->handle.token,
-		.position = in->direct ? 0 : in->position,
-		.base = in->base,
-		.bytes = in->bytes,
-	};
+	struct hd_event event = hd_incoming_event(in, HD_EVENT_RECV_START);
 
 	in->started = true;
 	hd_turn_event(turn, &event);
@@ -114,7 +110,7 @@ static void hd_incoming_chunk(
 		stats->drop_token++;
 		return;
 	}
-	if (in->recv == NULL && hd_incoming_open(turn->server, in) < 0) {
+	if (in->recv == NULL && hd_incoming_open(turn->server, in, header) < 0) {
 		stats->drop_memory++;
 		return;
 	}
@@ -144,18 +140,31 @@ static void hd_incoming_chunk(
 	hd_incoming_touch(turn->server, in);
 }
 
+/* Who may be told how the transfer under this tombstone ended; NULL: nobody. */
+static struct hd_peer *
+hd_tombstone_peer(const struct hd_server *server, const struct hd_tombstone *tomb) {
+	const struct hd_job *job;
+	const struct hd_member *member;
+
+	if (tomb->worker == HD_GROUP_WORKER) {
+		return hd_aggregator_find(server, tomb->sender);
+	}
+	job = hd_job_find(server, tomb->job);
+	member = job != NULL ? hd_job_member(job, tomb->worker) : NULL;
+	return member != NULL ? member->peer : NULL;
+}
+
 /* A sender that has not heard that we hold everything is told again. */
 static void hd_tombstone_chunk(
 	struct hd_turn *turn,
 	struct hd_tombstone *tomb,
 	const struct hd_chunk_header *header
 ) {
-	const struct hd_job *job = hd_job_find(turn->server, tomb->job);
-	const struct hd_member *member = job != NULL ? hd_job_member(job, tomb->worker) : NULL;
+	const struct hd_peer *peer = hd_tombstone_peer(turn->server, tomb);
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
-	if (!tomb->done || member == NULL || member->peer == NULL || header->job != tomb->job
-	    || header->worker != tomb->worker) {
+	if (!tomb->done || peer == NULL || header->job != tomb->job
+	    || (header->worker != tomb->worker && tomb->worker != HD_GROUP_WORKER)) {
 		turn->server->stats.drop_token++;
 		return;
 	}
@@ -170,7 +179,7 @@ static void hd_tombstone_chunk(
 	message.sack.window_bytes = turn->server->config.receive_window_bytes;
 	message.sack.packets.count = 1;
 	message.sack.packets.item[0] = (struct hd_range){header->packet, header->packet};
-	(void)hd_session_send_once(member->peer->session, &message, turn->now, turn->sink);
+	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
 }
 
 void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
@@ -186,7 +195,8 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 	}
 	stats->chunks++;
 	handle = hd_handle_find(turn->server, header.token);
-	if (handle == NULL || handle->kind == HD_HANDLE_OUTGOING) {
+	if (handle == NULL || handle->kind == HD_HANDLE_OUTGOING
+	    || handle->kind == HD_HANDLE_PART) {
 		stats->drop_token++;
 	} else if (handle->kind == HD_HANDLE_TOMBSTONE) {
 		hd_tombstone_chunk(turn, (struct hd_tombstone *)(void *)handle, &header);
@@ -201,36 +211,33 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 
 void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_GO};
-	struct hd_event event = {
-		.kind = HD_EVENT_GO,
-		.job = in->job->id,
-		.worker = in->member->rank,
-		.direction = HD_PUSH,
-		.round = in->round,
-		.token = in->handle.token,
-		.position = in->position,
-	};
+	struct hd_event event = hd_incoming_event(in, HD_EVENT_GO);
+	struct hd_peer *peer = hd_incoming_peer(in);
 
 	if (in->predecessor != NULL) {
 		LIST_REMOVE(in, successor_link);
 		in->predecessor = NULL;
 	}
 	in->active = turn->now;
+	in->went = true;
 	message.go.job = in->job->id;
 	message.go.token = in->handle.token;
 	hd_turn_event(turn, &event);
-	hd_member_send(turn, in->member, &message);
+	if (peer != NULL) {
+		hd_peer_send(turn, peer, &message);
+	}
 }
 
 /* What is on the wire during the round trip to the successor: its first chunk then arrives as the
  * predecessor's last one does. */
 static uint64_t hd_incoming_window(const struct hd_incoming *in, const struct hd_incoming *next) {
 	uint64_t least = 2 * (uint64_t)in->packet_bytes;
+	const struct hd_peer *peer = hd_incoming_peer(next);
 	double flight = 0;
 
-	if (next->member->peer != NULL) {
+	if (peer != NULL) {
 		flight = hd_recv_rate_bps(in->recv) / 8 * 1e-9
-			* (double)hd_session_rtt(next->member->peer->session);
+			* (double)hd_session_rtt(peer->session);
 	}
 	return flight > (double)least ? (uint64_t)flight : least;
 }
@@ -253,36 +260,41 @@ static void hd_incoming_release(struct hd_turn *turn, struct hd_incoming *in) {
 
 /* --- once a call ----------------------------------------------------------------------------- */
 
-static void hd_incoming_sack(struct hd_turn *turn, struct hd_incoming *in) {
+static void
+hd_incoming_sack(struct hd_turn *turn, struct hd_incoming *in, const struct hd_peer *peer) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
-	if (in->member->peer == NULL || !hd_recv_sack_due(in->recv, turn->now)) {
+	if (peer == NULL || !hd_recv_sack_due(in->recv, turn->now)) {
 		return;
 	}
 	hd_recv_sack(in->recv, turn->now, turn->server->config.receive_window_bytes, &message.sack);
 	in->chunks = message.sack.held;
-	(void)hd_session_send_once(in->member->peer->session, &message, turn->now, turn->sink);
+	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
 }
 
 static void hd_incoming_settle(struct hd_turn *turn, struct hd_incoming *in) {
+	const struct hd_peer *peer = hd_incoming_peer(in);
+
 	if (in->recv == NULL) {
 		return;
 	}
-	hd_incoming_sack(turn, in);
+	hd_incoming_sack(turn, in, peer);
 	if (in->broken) {
-		hd_incoming_fail(turn, in, HD_REASON_REFUSED);
+		hd_incoming_fail(turn, in, HD_REASON_REFUSED, NULL);
 		return;
 	}
 	if (in->not_finite) {
-		hd_incoming_fail(turn, in, HD_REASON_NOT_FINITE); /* at once: its sender may stop */
+		hd_incoming_fail(
+			turn, in, HD_REASON_NOT_FINITE, NULL
+		); /* at once: its sender may stop */
 		return;
 	}
 	hd_incoming_release(turn, in);
-	/* Without a session nobody can be told what is held: the worker's next chunk in a new one asks. */
+	/* Without a session nobody can be told what is held: the sender's next chunk in a new one asks. */
 	hd_timer_set(
 		&turn->server->timers,
 		&in->timer,
-		in->member->peer != NULL ? hd_recv_deadline(in->recv) : HD_NEVER
+		peer != NULL ? hd_recv_deadline(in->recv) : HD_NEVER
 	);
 	if (in->complete && in->completed_at == 0) {
 		in->completed_at = turn->now;

@@ -5,18 +5,31 @@
  *     C1 C2 o3 C4 o5      C1, C2 are committed; C4 goes ahead of o3 only if o3 still meets its bound
  *                         when it comes right after: counter + 1 (C4) + k (before o3) + 1 - v(o3)
  *
+ * A sum of k counts as k: each of its parts has a version of its own, and the same bound.
+ *
  * A position that shows no life for hold_us while a complete update waits behind it is given up.
  */
+#include "hd_group.h"
 #include "hd_server_internal.h"
 
-enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base) {
-	uint64_t next = hd_version_counter(job->version) + 1;
+enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64_t ahead) {
+	uint64_t next = hd_version_counter(job->version) + 1 + ahead;
 
 	if (!hd_job_knows(job, base)) {
 		return HD_REASON_LOST_BASE;
 	}
 	return next - hd_version_counter(base) > job->spec.tau_max ? HD_REASON_LATE :
 								     HD_REASON_NONE;
+}
+
+enum hd_reason
+hd_commit_bounds(const struct hd_job *job, const struct hd_incoming *in, uint64_t ahead) {
+	enum hd_reason reason = HD_REASON_NONE;
+
+	for (uint16_t i = 0; reason == HD_REASON_NONE && i < in->part_count; i++) {
+		reason = hd_commit_bound(job, in->parts[i].base, ahead + i);
+	}
+	return reason;
 }
 
 /* After all with positions that are not greater. Positions grow, so the place is near the tail. */
@@ -61,29 +74,30 @@ void hd_commit_outcome(
 	hd_member_send(turn, member, &message);
 }
 
-void hd_commit_report(
+static void hd_commit_say_report(
 	struct hd_turn *turn,
 	const struct hd_incoming *in,
+	const struct hd_part *part,
 	const struct hd_round *round
 ) {
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 	struct hd_msg_report *report = &message.report;
 
-	if (turn->server->controller == NULL) {
-		return;
-	}
 	*report = (struct hd_msg_report){
 		.job = in->job->id,
-		.worker = in->member->rank,
-		.round = in->round,
+		.worker = part != NULL ? part->member->rank : HD_GROUP_WORKER,
+		.round = part != NULL ? part->round : 0,
 		.direction = HD_PUSH,
-		.attempt = in->attempt,
-		.token = in->handle.token,
+		.attempt = part != NULL ? part->attempt : 0,
+		.token = part != NULL && in->sum ? part->handle.token : in->handle.token,
 		.outcome = round->outcome,
 		.reason = round->reason,
 		.version = in->job->version,
 		.position = in->direct ? 0 : in->position,
 	};
+	if (part != NULL && in->sum) {
+		report->position += (uint64_t)(part - in->parts);
+	}
 	if (in->recv != NULL) {
 		const struct hd_recv_stats *stats = hd_recv_stats(in->recv);
 
@@ -95,82 +109,105 @@ void hd_commit_report(
 	hd_controller_send(turn, &message);
 }
 
+void hd_commit_report(
+	struct hd_turn *turn,
+	const struct hd_incoming *in,
+	const struct hd_round *round
+) {
+	if (turn->server->controller == NULL) {
+		return;
+	}
+	if (in->sum && !in->apart) {
+		hd_commit_say_report(turn, in, NULL, round);
+		return;
+	}
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		hd_commit_say_report(turn, in, &in->parts[i], round);
+	}
+}
+
 /* --- completing ------------------------------------------------------------------------------ */
 
 void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in) {
-	struct hd_job *job = in->job;
-	struct hd_event event = {
-		.kind = HD_EVENT_RECV_END,
-		.job = job->id,
-		.worker = in->member->rank,
-		.direction = HD_PUSH,
-		.round = in->round,
-		.token = in->handle.token,
-		.position = in->direct ? 0 : in->position,
-		.base = in->base,
-		.bytes = in->bytes,
-		.value = hd_recv_rate_bps(in->recv),
-	};
+	struct hd_event event = hd_incoming_event(in, HD_EVENT_RECV_END);
 
+	event.value = hd_recv_rate_bps(in->recv);
 	hd_turn_event(turn, &event);
 	if (!in->queued) {
 		hd_commit_queue(in);
 	}
-	job->dirty = true;
+	in->job->dirty = true;
 }
 
 /* --- committing ------------------------------------------------------------------------------ */
 
-static void hd_commit_log(struct hd_turn *turn, const struct hd_incoming *in, uint32_t delay) {
+/* `round` is how the part's ended. */
+static void hd_commit_log(
+	struct hd_turn *turn,
+	const struct hd_part *part,
+	const struct hd_round *round,
+	uint16_t more
+) {
+	const struct hd_incoming *in = part->in;
 	struct hd_job *job = in->job;
-	struct hd_event event = {
-		.kind = HD_EVENT_COMMITTED,
-		.job = job->id,
-		.worker = in->member->rank,
-		.direction = HD_PUSH,
-		.round = in->round,
-		.token = in->handle.token,
-		.position = in->direct ? 0 : in->position,
-		.version = job->version,
-		.base = in->base,
-		.bytes = in->bytes,
-		.aux = delay,
-		.value = (double)in->weight,
-	};
+	struct hd_event event = hd_incoming_event(in, HD_EVENT_COMMITTED);
 
+	event.worker = part->member->rank;
+	event.round = part->round;
+	event.token = in->sum ? part->handle.token : in->handle.token;
+	event.position += event.position != 0 ? (uint64_t)(part - in->parts) : 0;
+	event.version = round->version;
+	event.base = part->base;
+	event.aux = round->delay;
+	event.value = (double)part->weight;
+	event.more = more;
 	job->log[job->log_count++ % HD_COMMITS_KEPT] = (struct hd_commit){
 		.position = event.position,
-		.version = job->version,
-		.base = in->base,
-		.worker = in->member->rank,
-		.round = in->round,
-		.delay = delay,
-		.weight = in->weight,
+		.version = round->version,
+		.base = part->base,
+		.worker = part->member->rank,
+		.round = part->round,
+		.delay = round->delay,
+		.weight = part->weight,
 		.bytes = in->bytes,
+		.more = more,
 	};
 	hd_turn_event(turn, &event);
 }
 
-/* The whole step is in the buffers: from here on it is the model. */
+static void hd_part_applied(struct hd_turn *turn, const struct hd_part *part, uint64_t counter) {
+	const struct hd_incoming *in = part->in;
+	struct hd_job *job = in->job;
+	uint16_t index = (uint16_t)(part - in->parts);
+	struct hd_round round = {
+		.round = part->round,
+		.outcome = HD_OUTCOME_APPLIED,
+		.delay = (uint32_t)(counter - hd_version_counter(part->base)),
+		.version = hd_version_make(hd_version_incarnation(job->version), counter),
+	};
+
+	hd_commit_log(turn, part, &round, (uint16_t)(in->part_count - 1 - index));
+	hd_report_applied(job, part->member, round.delay, in->direct);
+	hd_member_record(part->member, &round);
+	hd_commit_outcome(turn, job, part->member, &round);
+}
+
+/* The whole step is in the buffers: from here on it is the model. One step, whose version is that of the last part. */
 static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_server *server = turn->server;
 	struct hd_incoming *in = job->apply.in;
-	uint64_t counter = hd_version_counter(job->version) + 1;
-	struct hd_round round = {
-		.round = in->round,
-		.outcome = HD_OUTCOME_APPLIED,
-		.delay = (uint32_t)(counter - hd_version_counter(in->base)),
-	};
+	uint64_t counter = hd_version_counter(job->version);
+	const struct hd_round round = {.outcome = HD_OUTCOME_APPLIED};
 
 	hd_apply_take(server, job);
-	job->version = hd_version_make(hd_version_incarnation(job->version), counter);
-	job->commits_since++;
-	round.version = job->version;
-	server->stats.committed++;
-	hd_commit_log(turn, in, round.delay);
-	hd_report_applied(job, in->member, round.delay, in->direct);
-	hd_member_record(in->member, &round);
-	hd_commit_outcome(turn, job, in->member, &round);
+	job->version
+		= hd_version_make(hd_version_incarnation(job->version), counter + in->part_count);
+	job->commits_since += in->part_count;
+	server->stats.committed += in->part_count;
+	server->stats.sums += in->sum ? 1 : 0;
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		hd_part_applied(turn, &in->parts[i], counter + 1 + i);
+	}
 	hd_commit_report(turn, in, &round);
 	hd_incoming_end(turn, in, true);
 }
@@ -178,21 +215,20 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 /* True when every incomplete update before `candidate` may still come right after it. Those that
  * could not be applied even if they came next have nothing to lose. */
 static bool hd_commit_may_overtake(const struct hd_job *job, const struct hd_incoming *candidate) {
-	uint64_t counter = hd_version_counter(job->version);
 	const struct hd_incoming *in;
-	uint64_t before = 0;
+	uint64_t before = candidate->part_count; /* versions */
 
 	TAILQ_FOREACH (in, &job->queue, queue_link) {
 		if (in == candidate) {
 			return true;
 		}
-		if (in->complete || hd_commit_bound(job, in->base) != HD_REASON_NONE) {
+		if (in->complete || hd_commit_bounds(job, in, 0) != HD_REASON_NONE) {
 			continue;
 		}
-		if (counter + 1 + before + 1 - hd_version_counter(in->base) > job->spec.tau_max) {
+		if (hd_commit_bounds(job, in, before) != HD_REASON_NONE) {
 			return false;
 		}
-		before++;
+		before += in->part_count;
 	}
 	return true;
 }
@@ -217,11 +253,11 @@ static void hd_commit_drop_late(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_incoming *in = TAILQ_FIRST(&job->open), *next;
 
 	for (; in != NULL; in = next) {
-		enum hd_reason reason = hd_commit_bound(job, in->base);
+		enum hd_reason reason = hd_commit_bounds(job, in, 0);
 
 		next = TAILQ_NEXT(in, open_link);
 		if (reason != HD_REASON_NONE) {
-			hd_incoming_fail(turn, in, reason);
+			hd_incoming_fail(turn, in, reason, NULL);
 		}
 	}
 }
@@ -252,7 +288,7 @@ static hd_ns hd_commit_hold(struct hd_turn *turn, struct hd_job *job, bool *void
 		}
 		if (until <= turn->now) {
 			*voided = true;
-			hd_incoming_fail(turn, in, HD_REASON_HOLD);
+			hd_incoming_fail(turn, in, HD_REASON_HOLD, NULL);
 		} else {
 			again = hd_ns_min(again, until);
 		}

@@ -6,7 +6,9 @@
  *   hd_server_session.c     endpoint callbacks: who may say what; the controller's session
  *   hd_server_job.c         JOIN, LEAVE, admission, restore, members and their rounds
  *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
+ *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
+ *   hd_server_sum.c         MEMBERS: which sums may come, and the aggregators that send them
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
  *   hd_server_commit.c      the commit rule, hold, outcomes, the log
  *   hd_server_apply.c       steps of the optimizer on the model
@@ -61,6 +63,7 @@ struct hd_buffer {
 /* What a token stands for. */
 enum hd_handle_kind {
 	HD_HANDLE_INCOMING,
+	HD_HANDLE_PART, /* of a sum: its transfer ends at an aggregator */
 	HD_HANDLE_OUTGOING,
 	HD_HANDLE_TOMBSTONE
 };
@@ -72,12 +75,20 @@ struct hd_handle {
 };
 
 struct hd_job;
+struct hd_part;
 struct hd_incoming;
 struct hd_outgoing;
+
+LIST_HEAD(hd_peer_sums, hd_incoming);
+LIST_HEAD(hd_peer_outgoing, hd_outgoing);
 
 /* One session that somebody opened with us. */
 struct hd_peer {
 	struct hd_session *session;
+	bool aggregates; /* it is an aggregator's: in the server's list of those */
+	LIST_ENTRY(hd_peer) aggregator_link;
+	struct hd_peer_sums sums; /* that it sends */
+	struct hd_peer_outgoing outgoing; /* pulls of its worker, or that it relays to several */
 	struct hd_job *job; /* NULL until JOIN */
 	struct hd_member *member;
 	bool joined; /* JOINED was sent */
@@ -95,8 +106,7 @@ struct hd_round {
 	hd_version version;
 };
 
-LIST_HEAD(hd_member_incoming, hd_incoming);
-LIST_HEAD(hd_member_outgoing, hd_outgoing);
+LIST_HEAD(hd_member_parts, hd_part);
 
 /* A worker of a job; outlives its sessions. */
 struct hd_member {
@@ -108,8 +118,7 @@ struct hd_member {
 	uint32_t first_round; /* the newest before this life */
 	struct hd_worker_report tally;
 	struct hd_round rounds[HD_ROUNDS_KEPT]; /* rounds[round % HD_ROUNDS_KEPT] */
-	struct hd_member_incoming incoming;
-	struct hd_member_outgoing outgoing;
+	struct hd_member_parts parts; /* its pushes that come */
 };
 
 LIST_HEAD(hd_incoming_successors, hd_incoming);
@@ -117,14 +126,28 @@ LIST_HEAD(hd_outgoing_successors, hd_outgoing);
 TAILQ_HEAD(hd_incoming_list, hd_incoming);
 TAILQ_HEAD(hd_outgoing_list, hd_outgoing);
 
-/* An update that may come, comes, or waits for its commit. */
-struct hd_incoming {
-	struct hd_handle handle; /* first */
-	struct hd_job *job;
+/* One push of a transfer. */
+struct hd_part {
+	struct hd_handle handle; /* first; of a sum's: its token at the aggregator */
+	struct hd_incoming *in;
 	struct hd_member *member;
 	uint32_t round;
 	uint8_t attempt;
+	hd_version base;
+	float weight; /* by which its worker multiplied it */
+	LIST_ENTRY(hd_part) member_link;
+};
+
+/*
+ * A transfer that may come, comes, or waits for its commit: one worker's update, or the sum of several that an
+ * aggregator sends. The parts of a sum are committed together or not at all, as one step; part i is at
+ * position + i and makes the i-th version from there.
+ */
+struct hd_incoming {
+	struct hd_handle handle; /* first */
+	struct hd_job *job;
 	bool direct;
+	bool sum; /* told by MEMBERS */
 	bool started; /* its first chunk was taken */
 	bool complete;
 	bool queued;
@@ -133,11 +156,11 @@ struct hd_incoming {
 	bool broken; /* a chunk of a sparse one that is no runs of this model */
 	bool not_finite; /* a NaN or an Inf came where the job allows none */
 	bool pending; /* the controller was told that it is held and waits */
+	bool went; /* go was said, or would have been if the aggregator had a session */
+	bool apart; /* a controller that does not know the sum was told of its parts one by one */
 	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
 	uint64_t bytes; /* that it has on the wire: not more than the model's */
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
-	hd_version base;
-	float weight;
 	uint32_t packet_bytes; /* biggest payload seen */
 	uint32_t chunks; /* set at the end */
 	hd_ns active; /* when it last showed that it will come */
@@ -145,10 +168,14 @@ struct hd_incoming {
 	struct hd_buffer *buffer; /* NULL: no chunk yet */
 	struct hd_recv *recv;
 	struct hd_timer timer;
+	struct hd_addr sender; /* of a sum */
+	struct hd_peer *aggregator; /* its session; NULL: none with that address */
 	struct hd_incoming *predecessor; /* whose end frees this one's start */
 	struct hd_incoming_successors successors;
-	LIST_ENTRY(hd_incoming) successor_link, member_link;
+	LIST_ENTRY(hd_incoming) successor_link, aggregator_link;
 	TAILQ_ENTRY(hd_incoming) open_link, queue_link, touched_link, starved_link;
+	uint16_t part_count; /* from 1; 1 unless it is a sum */
+	struct hd_part parts[];
 };
 
 /* A version in 16 bits: the first values of it, so far. */
@@ -172,11 +199,11 @@ enum hd_outgoing_state {
 	HD_OUTGOING_ENDED /* while sending: freed at the next call, the sink may still read */
 };
 
-/* A pull. */
+/* A pull of one worker, or one that an aggregator relays to several. It ends with the session. */
 struct hd_outgoing {
 	struct hd_handle handle; /* first */
 	struct hd_job *job;
-	struct hd_member *member;
+	struct hd_peer *peer;
 	struct hd_msg_grant grant;
 	enum hd_outgoing_state state;
 	struct hd_snapshot *snapshot;
@@ -185,7 +212,7 @@ struct hd_outgoing {
 	struct hd_timer start_timer, poll_timer;
 	struct hd_outgoing *predecessor;
 	struct hd_outgoing_successors successors;
-	LIST_ENTRY(hd_outgoing) successor_link, member_link;
+	LIST_ENTRY(hd_outgoing) successor_link, peer_link;
 	TAILQ_ENTRY(hd_outgoing) open_link, starved_link;
 };
 
@@ -195,7 +222,8 @@ struct hd_tombstone {
 	bool used;
 	bool done; /* it was held whole: chunks that still come are answered so */
 	uint32_t job;
-	uint16_t worker;
+	uint16_t worker; /* HD_GROUP_WORKER: a sum, of */
+	struct hd_addr sender;
 	uint32_t chunks;
 	hd_ns answered; /* one answer a call is enough */
 };
@@ -269,6 +297,7 @@ struct hd_server {
 	struct hd_jobs jobs;
 	uint32_t job_count;
 	struct hd_peers peers;
+	LIST_HEAD(hd_aggregators, hd_peer) aggregators; /* of the peers */
 	struct hd_handle *handles; /* uthash by token */
 	uint32_t transfer_count;
 	struct hd_tombstone *tombstones; /* HD_TOMBSTONES_MAX, a ring */
@@ -352,6 +381,45 @@ void hd_buffer_put(struct hd_server *server, struct hd_job *job, struct hd_buffe
 void hd_memory_fini(struct hd_server *server, struct hd_job *job);
 uint64_t hd_memory_left(const struct hd_server *server);
 
+/* --- hd_server_incoming.c ------------------------------------------------------------------- */
+struct hd_incoming *
+hd_incoming_create(struct hd_turn *turn, struct hd_job *job, uint64_t token, uint16_t part_count);
+/* Says whose push the part at index is. */
+void hd_incoming_part(struct hd_incoming *in, uint16_t index, const struct hd_part *part);
+void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in);
+/* The session of whoever sends it; NULL: there is none. */
+struct hd_peer *hd_incoming_peer(const struct hd_incoming *in);
+/* An event of this transfer: whose it is, which it is. */
+struct hd_event hd_incoming_event(const struct hd_incoming *in, enum hd_event_kind kind);
+/* Forgets an update, its successors may go. `done` says whether late chunks are answered so. */
+void hd_incoming_end(struct hd_turn *turn, struct hd_incoming *in, bool done);
+/* A transfer ends without being applied: told, recorded when that is final, counted. Of a sum the reason is that of
+ * `cause`, one of its parts (NULL: nobody's); the other parts' workers may ask again. */
+void hd_incoming_fail(
+	struct hd_turn *turn,
+	struct hd_incoming *in,
+	enum hd_reason reason,
+	const struct hd_part *cause
+);
+uint8_t hd_reason_outcome(enum hd_reason reason);
+/* A round ends without being applied; recorded and told unless only its transfer has ended. */
+void hd_round_fail(
+	struct hd_turn *turn,
+	struct hd_job *job,
+	struct hd_member *member,
+	const struct hd_round *round
+);
+/* A transfer ended, but not its round: told at once, its worker need not find out by waiting. */
+void hd_push_withdraw(
+	struct hd_turn *turn,
+	const struct hd_job *job,
+	const struct hd_member *member,
+	uint64_t token,
+	enum hd_reason reason
+);
+struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t token, bool done);
+void hd_tombstone_add(struct hd_server *server, const struct hd_tombstone *like);
+
 /* --- hd_server_push.c ----------------------------------------------------------------------- */
 void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect);
 void hd_push_request(
@@ -367,13 +435,40 @@ void hd_push_cancel(
 );
 /* Direct updates that waited for memory. */
 void hd_push_feed(struct hd_turn *turn);
-/* Forgets an update, its successors may go. `done` says whether late chunks are answered so. */
-void hd_incoming_end(struct hd_turn *turn, struct hd_incoming *in, bool done);
-/* An update ends without being applied: told, recorded when that is final, counted. */
-void hd_incoming_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason);
-void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in);
-struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t token, bool done);
-void hd_tombstone_add(struct hd_server *server, const struct hd_tombstone *like);
+/* The round has ended already, or an update on `base` cannot be applied any more, `ahead` others first: how, in
+ * *round. Ended rounds keep the outcome that they had. */
+bool hd_push_is_over(
+	const struct hd_job *job,
+	const struct hd_member *member,
+	hd_version base,
+	uint64_t ahead,
+	struct hd_round *round
+);
+/* Answers a push that is over; one that is decided only now is recorded and counted. */
+void hd_push_answer(
+	struct hd_turn *turn,
+	struct hd_job *job,
+	struct hd_member *member,
+	const struct hd_round *round
+);
+/* The member's push of this round that comes, or NULL. */
+struct hd_part *hd_member_part(const struct hd_member *member, uint32_t round);
+/* Whether a new grant of the round takes the place of this one: its attempt is newer, or the same and not under way,
+ * and this one is not held whole. */
+bool hd_part_gives_way(const struct hd_part *older, uint8_t attempt);
+/* It does. */
+void hd_part_replace(struct hd_turn *turn, const struct hd_part *older);
+/* `after` has ended: the transfer goes; else it waits for that. */
+void hd_incoming_follow(struct hd_turn *turn, struct hd_incoming *in, uint64_t after);
+
+/* --- hd_server_sum.c ------------------------------------------------------------------------ */
+void hd_sum_members(struct hd_turn *turn, const struct hd_msg_members *members);
+/* An aggregator gives its sum up. */
+void hd_sum_void(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_void_ *void_);
+/* Its session begins, ends: sums of its address are its own; those that are not held whole have failed. */
+void hd_aggregator_attach(struct hd_turn *turn, struct hd_peer *peer);
+void hd_aggregator_detach(struct hd_turn *turn, struct hd_peer *peer);
+struct hd_peer *hd_aggregator_find(const struct hd_server *server, struct hd_addr address);
 
 /* --- hd_server_assembly.c ------------------------------------------------------------------- */
 void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet);
@@ -386,12 +481,20 @@ void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in);
 void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in);
 /* Whether an update of this job may come as so many bytes of this type. */
 bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes);
-/* Gives it a buffer and a receiver. 0 or -ENOMEM. */
-int hd_incoming_open(struct hd_server *server, struct hd_incoming *in);
+/* Gives it a buffer and a receiver. 0 or -ENOMEM. What a sum's chunks call themselves says the first of them
+ * (NULL for all others). */
+int hd_incoming_open(
+	struct hd_server *server,
+	struct hd_incoming *in,
+	const struct hd_chunk_header *header
+);
 
 /* --- hd_server_commit.c --------------------------------------------------------------------- */
-/* HD_REASON_NONE when an update on `base` could still be applied next, else LOST_BASE or LATE. */
-enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base);
+/* HD_REASON_NONE when an update on `base` could still be applied after `ahead` others, else LOST_BASE or LATE. */
+enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64_t ahead);
+/* The same of all parts of a transfer. */
+enum hd_reason
+hd_commit_bounds(const struct hd_job *job, const struct hd_incoming *in, uint64_t ahead);
 void hd_commit_queue(struct hd_incoming *in);
 void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in);
 /* Applies what is due, as far as the call's step reaches. */

@@ -366,11 +366,11 @@ hd_peer_refuse(struct hd_turn *turn, struct hd_peer *peer, uint32_t job, const c
 static void hd_peer_joined(struct hd_turn *turn, struct hd_peer *peer) {
 	struct hd_message message = {.kind = HD_MSG_JOINED};
 	const struct hd_job *job = peer->job;
-	const struct hd_incoming *in;
+	const struct hd_part *part;
 	uint32_t last_round = peer->member->newest_round;
 
-	LIST_FOREACH (in, &peer->member->incoming, member_link) {
-		last_round = in->round > last_round ? in->round : last_round;
+	LIST_FOREACH (part, &peer->member->parts, member_link) {
+		last_round = part->round > last_round ? part->round : last_round;
 	}
 	message.joined = (struct hd_msg_joined){
 		.job = job->id,
@@ -507,9 +507,13 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 
 void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason reason) {
 	struct hd_member *member = peer->member;
-	struct hd_incoming *in, *next_in;
+	struct hd_part *part, *next;
 	struct hd_outgoing *out;
 
+	while ((out = LIST_FIRST(&peer->outgoing)) != NULL) {
+		hd_pull_end(turn, out, reason);
+	}
+	hd_aggregator_detach(turn, peer);
 	if (member == NULL) {
 		return;
 	}
@@ -518,16 +522,13 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 	peer->member = NULL;
 	peer->job = NULL;
 	peer->joined = false;
-	while ((out = LIST_FIRST(&member->outgoing)) != NULL) {
-		hd_pull_end(turn, out, reason);
-	}
-	/* What is held whole is still committed. */
-	for (in = LIST_FIRST(&member->incoming); in != NULL; in = next_in) {
-		next_in = LIST_NEXT(in, member_link);
-		if (!in->complete) {
-			hd_incoming_fail(
-				turn, in, reason == HD_REASON_LEFT ? reason : HD_REASON_LEASE
-			);
+	/* What is held whole is still committed; so are sums: whether this worker's part is in one whole knows its
+	 * aggregator, who gives it up if not. */
+	for (part = LIST_FIRST(&member->parts); part != NULL; part = next) {
+		next = LIST_NEXT(part, member_link);
+		if (!part->in->complete && !part->in->sum) {
+			reason = reason == HD_REASON_LEFT ? reason : HD_REASON_LEASE;
+			hd_incoming_fail(turn, part->in, reason, NULL);
 		}
 	}
 }

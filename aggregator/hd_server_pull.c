@@ -20,7 +20,7 @@ static void hd_pull_event(
 		.kind = kind,
 		.reason = reason,
 		.job = out->job->id,
-		.worker = out->member->rank,
+		.worker = out->grant.worker,
 		.direction = HD_PULL,
 		.round = out->grant.round,
 		.token = out->handle.token,
@@ -34,7 +34,7 @@ static void hd_pull_event(
 static struct hd_outgoing *hd_outgoing_create(
 	struct hd_turn *turn,
 	struct hd_job *job,
-	struct hd_member *member,
+	struct hd_peer *peer,
 	const struct hd_msg_grant *grant
 ) {
 	struct hd_server *server = turn->server;
@@ -48,7 +48,7 @@ static struct hd_outgoing *hd_outgoing_create(
 	out->start_timer.kind = HD_TIMER_PULL_START;
 	out->poll_timer.kind = HD_TIMER_PULL_SEND;
 	out->job = job;
-	out->member = member;
+	out->peer = peer;
 	out->grant = *grant;
 	if (hd_timers_reserve(&server->timers) < 0) {
 		goto fail_out;
@@ -59,7 +59,7 @@ static struct hd_outgoing *hd_outgoing_create(
 	if (hd_handle_add(server, &out->handle) < 0) {
 		goto fail_both;
 	}
-	LIST_INSERT_HEAD(&member->outgoing, out, member_link);
+	LIST_INSERT_HEAD(&peer->outgoing, out, peer_link);
 	TAILQ_INSERT_TAIL(&job->pulls, out, open_link);
 	job->pull_count++;
 	server->stats.pulls++;
@@ -88,7 +88,7 @@ void hd_outgoing_destroy(struct hd_server *server, struct hd_outgoing *out) {
 	} else if (out->state == HD_OUTGOING_ENDED) {
 		TAILQ_REMOVE(&server->ended_pulls, out, starved_link);
 	}
-	LIST_REMOVE(out, member_link);
+	LIST_REMOVE(out, peer_link);
 	TAILQ_REMOVE(&out->job->pulls, out, open_link);
 	out->job->pull_count--;
 	hd_handle_remove(server, &out->handle);
@@ -103,7 +103,7 @@ void hd_outgoing_destroy(struct hd_server *server, struct hd_outgoing *out) {
 
 static void hd_pull_state(
 	struct hd_turn *turn,
-	const struct hd_member *member,
+	struct hd_peer *peer,
 	const struct hd_msg_grant *grant,
 	enum hd_reason reason,
 	hd_version version
@@ -120,7 +120,9 @@ static void hd_pull_state(
 		.version = version,
 		.bytes = reason == HD_REASON_NONE ? grant->bytes : 0,
 	};
-	hd_member_send(turn, member, &message);
+	if (peer != NULL) {
+		hd_peer_send(turn, peer, &message);
+	}
 }
 
 void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason reason) {
@@ -169,13 +171,13 @@ static struct hd_segs hd_pull_segments(struct hd_turn *turn, const struct hd_msg
 
 static int hd_pull_open(struct hd_turn *turn, struct hd_outgoing *out) {
 	const struct hd_msg_grant *grant = &out->grant;
-	struct hd_peer *peer = out->member->peer;
+	struct hd_peer *peer = out->peer;
 	struct hd_send_config config = {
 		.peer = {grant->peer_ipv4, grant->peer_port},
 		.header =
 			{
 				.job = out->job->id,
-				.worker = out->member->rank,
+				.worker = grant->worker,
 				.round = grant->round,
 				.attempt = grant->attempt,
 				.dtype = grant->dtype,
@@ -218,7 +220,7 @@ void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out) {
 		out->predecessor = NULL;
 	}
 	if (out->grant.conditional && out->grant.have == job->version) {
-		hd_pull_state(turn, out->member, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
+		hd_pull_state(turn, out->peer, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
 		hd_pull_end(turn, out, HD_REASON_NOT_MODIFIED);
 		return;
 	}
@@ -229,13 +231,13 @@ void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out) {
 		return;
 	}
 	if (hd_pull_open(turn, out) < 0) {
-		hd_pull_state(turn, out->member, &out->grant, HD_REASON_NO_MEMORY, job->version);
+		hd_pull_state(turn, out->peer, &out->grant, HD_REASON_NO_MEMORY, job->version);
 		hd_pull_end(turn, out, HD_REASON_NO_MEMORY);
 		return;
 	}
 	out->state = HD_OUTGOING_SENDING;
 	hd_pull_event(turn, out, HD_EVENT_SNAPSHOT, HD_REASON_NONE);
-	hd_pull_state(turn, out->member, &out->grant, HD_REASON_NONE, out->snapshot->version);
+	hd_pull_state(turn, out->peer, &out->grant, HD_REASON_NONE, out->snapshot->version);
 	hd_timer_set(&server->sends, &out->poll_timer, turn->now);
 }
 
@@ -255,10 +257,14 @@ void hd_pull_feed(struct hd_turn *turn) {
 
 /* --- granted and asked for ------------------------------------------------------------------- */
 
-static struct hd_outgoing *hd_member_outgoing(const struct hd_member *member, uint32_t round) {
+/* A worker's pull of this round. Those that an aggregator relays are told apart by their tokens. */
+static struct hd_outgoing *hd_peer_pull(const struct hd_peer *peer, uint32_t round) {
 	struct hd_outgoing *out;
 
-	LIST_FOREACH (out, &member->outgoing, member_link) {
+	if (peer->aggregates) {
+		return NULL;
+	}
+	LIST_FOREACH (out, &peer->outgoing, peer_link) {
 		if (out->grant.round == round) {
 			return out;
 		}
@@ -270,10 +276,10 @@ static struct hd_outgoing *hd_member_outgoing(const struct hd_member *member, ui
 static void hd_pull_begin(
 	struct hd_turn *turn,
 	struct hd_job *job,
-	struct hd_member *member,
+	struct hd_peer *peer,
 	const struct hd_msg_grant *grant
 ) {
-	struct hd_outgoing *out = hd_member_outgoing(member, grant->round);
+	struct hd_outgoing *out = hd_peer_pull(peer, grant->round);
 	const struct hd_handle *after = NULL;
 	hd_ns start = turn->now;
 
@@ -283,9 +289,9 @@ static void hd_pull_begin(
 	if (out != NULL) {
 		hd_pull_end(turn, out, HD_REASON_CANCELLED);
 	}
-	out = hd_outgoing_create(turn, job, member, grant);
+	out = hd_outgoing_create(turn, job, peer, grant);
 	if (out == NULL) {
-		hd_pull_state(turn, member, grant, HD_REASON_NO_MEMORY, job->version);
+		hd_pull_state(turn, peer, grant, HD_REASON_NO_MEMORY, job->version);
 		return;
 	}
 	out->grant.bytes = job->values * hd_dtype_bytes(grant->dtype);
@@ -308,10 +314,26 @@ static void hd_pull_begin(
 	hd_timer_set(&turn->server->timers, &out->start_timer, start);
 }
 
+/* Who takes a granted pull: the aggregator whose address it names, else the worker; NULL: neither has a session. */
+static struct hd_peer *hd_pull_receiver(
+	const struct hd_server *server,
+	const struct hd_job *job,
+	const struct hd_msg_grant *grant
+) {
+	struct hd_peer *aggregator
+		= hd_aggregator_find(server, (struct hd_addr){grant->peer_ipv4, grant->peer_port});
+	const struct hd_member *member = hd_job_member(job, grant->worker);
+
+	if (aggregator != NULL) {
+		return aggregator;
+	}
+	return member != NULL ? member->peer : NULL;
+}
+
 void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
 	struct hd_server *server = turn->server;
 	struct hd_job *job = hd_job_find(server, grant->job);
-	struct hd_member *member = job != NULL ? hd_job_member(job, grant->worker) : NULL;
+	struct hd_peer *peer = job != NULL ? hd_pull_receiver(server, job, grant) : NULL;
 	enum hd_reason reason = HD_REASON_NONE;
 
 	if (hd_handle_find(server, grant->token) != NULL) {
@@ -325,18 +347,18 @@ void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
 		reason = HD_REASON_EPOCH;
 	} else if (!hd_dtype_is_model(grant->dtype)) {
 		reason = HD_REASON_REFUSED;
-	} else if (member == NULL || member->peer == NULL || !member->peer->joined) {
+	} else if (peer == NULL || !(peer->joined || peer->aggregates) || job->restoring) {
 		reason = HD_REASON_CLOSED;
 	}
 	if (reason != HD_REASON_NONE) {
 		server->stats.refused_messages++;
-		if (member != NULL) {
-			hd_pull_state(turn, member, grant, reason, job->version);
+		if (job != NULL) {
+			hd_pull_state(turn, peer, grant, reason, job->version);
 		}
 		return;
 	}
 	server->epoch = grant->epoch;
-	hd_pull_begin(turn, job, member, grant);
+	hd_pull_begin(turn, job, peer, grant);
 }
 
 void hd_pull_request(
@@ -360,10 +382,10 @@ void hd_pull_request(
 
 	if (!hd_dtype_is_model(request->dtype)) {
 		turn->server->stats.refused_messages++;
-		hd_pull_state(turn, member, &grant, HD_REASON_REFUSED, job->version);
+		hd_pull_state(turn, member->peer, &grant, HD_REASON_REFUSED, job->version);
 		return;
 	}
-	hd_pull_begin(turn, job, member, &grant);
+	hd_pull_begin(turn, job, member->peer, &grant);
 }
 
 void hd_pull_cancel(
@@ -371,7 +393,7 @@ void hd_pull_cancel(
 	struct hd_member *member,
 	const struct hd_msg_cancel *cancel
 ) {
-	struct hd_outgoing *out = hd_member_outgoing(member, cancel->round);
+	struct hd_outgoing *out = hd_peer_pull(member->peer, cancel->round);
 
 	if (out != NULL && cancel->attempt >= out->grant.attempt) {
 		hd_pull_end(turn, out, HD_REASON_CANCELLED);
@@ -383,7 +405,7 @@ void hd_pull_cancel(
 /* Successors start when all that is left is on the wire. */
 static void hd_pull_release(struct hd_turn *turn, const struct hd_outgoing *out) {
 	const struct hd_send_stats *stats = hd_send_stats(out->send);
-	const struct hd_path *path = &out->member->peer->path;
+	const struct hd_path *path = &out->peer->path;
 	double window = path->delivery_bps / 8 * 1e-9 * (double)path->srtt;
 	double least = 2.0 * turn->server->config.chunk_bytes;
 	struct hd_outgoing *successor;
@@ -409,7 +431,7 @@ void hd_pull_sack(
 		return; /* it ended: late acknowledgements are normal */
 	}
 	out = (struct hd_outgoing *)(void *)handle;
-	if (out->member->peer != peer || out->send == NULL || out->state == HD_OUTGOING_ENDED) {
+	if (out->peer != peer || out->send == NULL || out->state == HD_OUTGOING_ENDED) {
 		turn->server->stats.refused_messages++;
 		return;
 	}

@@ -7,226 +7,28 @@
 
 #include <errno.h>
 
-/* --- the life of an incoming update ---------------------------------------------------------- */
-
-static struct hd_incoming *hd_incoming_create(
-	struct hd_turn *turn,
-	struct hd_job *job,
-	struct hd_member *member,
-	uint64_t token
-) {
-	struct hd_server *server = turn->server;
-	struct hd_incoming *in = calloc(1, sizeof(*in));
-
-	if (in == NULL) {
-		return NULL;
-	}
-	if (hd_timers_reserve(&server->timers) < 0) {
-		free(in);
-		return NULL;
-	}
-	in->handle.kind = HD_HANDLE_INCOMING;
-	in->handle.token = token;
-	if (hd_handle_add(server, &in->handle) < 0) {
-		hd_timers_release(&server->timers, &in->timer);
-		free(in);
-		return NULL;
-	}
-	in->timer.kind = HD_TIMER_INCOMING;
-	in->job = job;
-	in->member = member;
-	in->active = turn->now;
-	LIST_INSERT_HEAD(&member->incoming, in, member_link);
-	TAILQ_INSERT_TAIL(&job->open, in, open_link);
-	job->open_count++;
-	return in;
-}
-
-void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in) {
-	struct hd_incoming *successor;
-
-	while ((successor = LIST_FIRST(&in->successors)) != NULL) {
-		LIST_REMOVE(successor, successor_link);
-		successor->predecessor = NULL;
-	}
-	if (in->predecessor != NULL) {
-		LIST_REMOVE(in, successor_link);
-	}
-	if (in->queued) {
-		TAILQ_REMOVE(&in->job->queue, in, queue_link);
-	}
-	if (in->touched) {
-		TAILQ_REMOVE(&server->touched, in, touched_link);
-	}
-	if (in->starved) {
-		TAILQ_REMOVE(&server->starved, in, starved_link);
-	}
-	LIST_REMOVE(in, member_link);
-	TAILQ_REMOVE(&in->job->open, in, open_link);
-	in->job->open_count--;
-	in->job->dirty = true; /* what stood behind it may go on */
-	hd_handle_remove(server, &in->handle);
-	hd_timers_release(&server->timers, &in->timer);
-	hd_recv_destroy(in->recv);
-	hd_buffer_put(server, in->job, in->buffer);
-	free(in);
-}
-
-struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t token, bool done) {
-	return (struct hd_tombstone){
-		.handle = {.token = token, .kind = HD_HANDLE_TOMBSTONE},
-		.done = done,
-		.job = in->job->id,
-		.worker = in->member->rank,
-		.chunks = in->chunks,
-	};
-}
-
-void hd_tombstone_add(struct hd_server *server, const struct hd_tombstone *like) {
-	struct hd_tombstone *tomb = &server->tombstones[server->tombstone_next];
-
-	server->tombstone_next = (server->tombstone_next + 1) % HD_TOMBSTONES_MAX;
-	if (tomb->used) {
-		hd_handle_remove(server, &tomb->handle);
-	}
-	*tomb = *like;
-	tomb->used = hd_handle_add(server, &tomb->handle) == 0;
-}
-
-void hd_incoming_end(struct hd_turn *turn, struct hd_incoming *in, bool done) {
-	struct hd_tombstone tomb = hd_incoming_epitaph(in, in->handle.token, done);
-	struct hd_incoming *successor;
-
-	while ((successor = LIST_FIRST(&in->successors)) != NULL) {
-		hd_incoming_go(turn, successor);
-	}
-	hd_incoming_destroy(turn->server, in);
-	hd_tombstone_add(turn->server, &tomb);
-}
-
-/* Reasons that end a transfer, not the round: its worker may ask for that round again. */
-static bool hd_reason_is_transient(enum hd_reason reason) {
-	return reason == HD_REASON_LEASE || reason == HD_REASON_CLOSED || reason == HD_REASON_EPOCH
-		|| reason == HD_REASON_NO_MEMORY || reason == HD_REASON_TIMEOUT
-		|| reason == HD_REASON_LEFT;
-}
-
-static uint8_t hd_reason_outcome(enum hd_reason reason) {
-	switch (reason) {
-	case HD_REASON_LATE:
-	case HD_REASON_LOST_BASE:
-	case HD_REASON_VOID:
-	case HD_REASON_HOLD:
-	case HD_REASON_BOUND:
-	case HD_REASON_IDLES:
-		return HD_OUTCOME_DROPPED;
-	default:
-		return HD_OUTCOME_FAILED;
-	}
-}
-
-static void hd_round_fail(
-	struct hd_turn *turn,
-	struct hd_job *job,
-	struct hd_member *member,
-	const struct hd_round *round
-) {
-	if (round->outcome == HD_OUTCOME_DROPPED) {
-		turn->server->stats.dropped++;
-	} else {
-		turn->server->stats.failed++;
-	}
-	if (hd_reason_is_transient(round->reason)) {
-		hd_report_interrupted(job, round->reason);
-		return;
-	}
-	hd_report_ended(job, member, round);
-	hd_member_record(member, round);
-	hd_commit_outcome(turn, job, member, round);
-}
-
-/* Decided on the update itself, at or before its commit; the rest is a position given up. */
-static bool hd_reason_is_decision(enum hd_reason reason) {
-	return reason == HD_REASON_LATE || reason == HD_REASON_LOST_BASE
-		|| reason == HD_REASON_NOT_FINITE;
-}
-
-static void
-hd_incoming_event(struct hd_turn *turn, const struct hd_incoming *in, enum hd_reason reason) {
-	struct hd_event event = {
-		.kind = hd_reason_is_decision(reason) ? HD_EVENT_DROPPED : HD_EVENT_VOIDED,
-		.reason = reason,
-		.job = in->job->id,
-		.worker = in->member->rank,
-		.direction = HD_PUSH,
-		.round = in->round,
-		.token = in->handle.token,
-		.position = in->direct ? 0 : in->position,
-		.version = in->job->version,
-		.base = in->base,
-		.bytes = in->bytes,
-	};
-
-	turn->server->stats.voided += event.kind == HD_EVENT_VOIDED ? 1 : 0;
-	hd_turn_event(turn, &event);
-}
-
-/* A transfer ended, but not its round: told at once, its worker need not find out by waiting. */
-static void hd_push_withdraw(
-	struct hd_turn *turn,
-	const struct hd_job *job,
-	const struct hd_member *member,
-	uint64_t token,
-	enum hd_reason reason
-) {
-	struct hd_message message = {.kind = HD_MSG_VOID};
-
-	message.void_.job = job->id;
-	message.void_.token = token;
-	message.void_.reason = (uint8_t)reason;
-	hd_member_send(turn, member, &message);
-}
-
-void hd_incoming_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason) {
-	struct hd_round round = {
-		.round = in->round,
-		.outcome = hd_reason_outcome(reason),
-		.reason = (uint8_t)reason,
-		.version = in->job->version,
-	};
-
-	hd_incoming_event(turn, in, reason);
-	hd_commit_report(turn, in, &round);
-	hd_round_fail(turn, in->job, in->member, &round);
-	if (hd_reason_is_transient(reason)) {
-		hd_push_withdraw(turn, in->job, in->member, in->handle.token, reason);
-	}
-	hd_incoming_end(turn, in, in->complete);
-}
-
 /* --- may it come? ---------------------------------------------------------------------------- */
 
-static struct hd_incoming *hd_member_incoming(const struct hd_member *member, uint32_t round) {
-	struct hd_incoming *in;
+struct hd_part *hd_member_part(const struct hd_member *member, uint32_t round) {
+	struct hd_part *part;
 
-	LIST_FOREACH (in, &member->incoming, member_link) {
-		if (in->round == round) {
-			return in;
+	LIST_FOREACH (part, &member->parts, member_link) {
+		if (part->round == round) {
+			return part;
 		}
 	}
 	return NULL;
 }
 
-/* The round has ended already, or cannot be applied any more: how, in *round. Ended rounds keep the
- * outcome that they had. */
-static bool hd_push_is_over(
+bool hd_push_is_over(
 	const struct hd_job *job,
 	const struct hd_member *member,
 	hd_version base,
+	uint64_t ahead,
 	struct hd_round *round
 ) {
 	const struct hd_round *ended = hd_member_round(member, round->round);
-	enum hd_reason reason = hd_commit_bound(job, base);
+	enum hd_reason reason = hd_commit_bound(job, base, ahead);
 
 	round->version = job->version;
 	if (ended != NULL) {
@@ -241,8 +43,7 @@ static bool hd_push_is_over(
 	return reason != HD_REASON_NONE;
 }
 
-/* Answers a push that is over; one that is decided only now is recorded and counted. */
-static void hd_push_answer(
+void hd_push_answer(
 	struct hd_turn *turn,
 	struct hd_job *job,
 	struct hd_member *member,
@@ -263,26 +64,40 @@ static void hd_push_answer(
 	hd_round_fail(turn, job, member, round);
 }
 
-/* Makes place for a new grant of a round. False: the older one stands: its attempt is newer, or the same
- * and under way, or it is held whole already. The same attempt is granted twice when a grant was lost
- * together with the controller that gave it. */
+/* The same attempt is granted twice when a grant was lost together with the controller that gave it. */
+bool hd_part_gives_way(const struct hd_part *older, uint8_t attempt) {
+	const struct hd_incoming *in = older->in;
+
+	return !in->complete
+		&& (older->attempt < attempt || (older->attempt == attempt && !in->started));
+}
+
+void hd_part_replace(struct hd_turn *turn, const struct hd_part *older) {
+	turn->server->stats.replaced++;
+	if (older->in->sum) {
+		/* The others of a sum learn it at once, and its aggregator. */
+		hd_incoming_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
+		return;
+	}
+	hd_incoming_end(turn, older->in, false);
+}
+
+/* Makes place for a new grant of a round. False: the older one stands. */
 static bool hd_push_replace(
 	struct hd_turn *turn,
 	const struct hd_member *member,
 	uint32_t round,
 	uint8_t attempt
 ) {
-	struct hd_incoming *older = hd_member_incoming(member, round);
+	const struct hd_part *older = hd_member_part(member, round);
 
 	if (older == NULL) {
 		return true;
 	}
-	if (older->complete || older->attempt > attempt
-	    || (older->attempt == attempt && older->started)) {
+	if (!hd_part_gives_way(older, attempt)) {
 		return false;
 	}
-	turn->server->stats.replaced++;
-	hd_incoming_end(turn, older, false);
+	hd_part_replace(turn, older);
 	return true;
 }
 
@@ -339,8 +154,14 @@ static void hd_expect_accept(
 	struct hd_member *member,
 	const struct hd_msg_expect *expect
 ) {
-	struct hd_incoming *in = hd_incoming_create(turn, job, member, expect->token);
-	struct hd_handle *after;
+	struct hd_incoming *in = hd_incoming_create(turn, job, expect->token, 1);
+	const struct hd_part part = {
+		.member = member,
+		.round = expect->round,
+		.attempt = expect->attempt,
+		.base = expect->base,
+		.weight = expect->weight,
+	};
 
 	if (in == NULL) {
 		hd_expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
@@ -348,19 +169,22 @@ static void hd_expect_accept(
 		return;
 	}
 	turn->server->stats.expected++;
-	in->round = expect->round;
-	in->attempt = expect->attempt;
+	hd_incoming_part(in, 0, &part);
 	in->dtype = expect->dtype;
 	in->bytes = expect->bytes;
 	in->position = expect->position;
-	in->base = expect->base;
-	in->weight = expect->weight;
 	job->position = expect->position > job->position ? expect->position : job->position;
 	hd_commit_queue(in);
-	if (expect->after == 0) {
+	hd_incoming_follow(turn, in, expect->after);
+}
+
+void hd_incoming_follow(struct hd_turn *turn, struct hd_incoming *in, uint64_t token) {
+	struct hd_handle *after;
+
+	if (token == 0) {
 		return;
 	}
-	after = hd_handle_find(turn->server, expect->after);
+	after = hd_handle_find(turn->server, token);
 	if (after == NULL || after->kind != HD_HANDLE_INCOMING
 	    || ((struct hd_incoming *)(void *)after)->complete) {
 		hd_incoming_go(turn, in);
@@ -377,7 +201,7 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 	struct hd_round round = {.round = expect->round};
 	struct hd_member *member = job != NULL ? hd_job_member(job, expect->worker) : NULL;
 	struct hd_tombstone tomb;
-	struct hd_incoming *held;
+	const struct hd_part *held;
 
 	if (hd_handle_find(turn->server, expect->token) != NULL) {
 		return; /* told already */
@@ -391,7 +215,7 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 		return;
 	}
 	turn->server->epoch = expect->epoch;
-	if (hd_push_is_over(job, member, expect->base, &round)) {
+	if (hd_push_is_over(job, member, expect->base, 0, &round)) {
 		hd_push_answer(turn, job, member, &round);
 		hd_expect_report(
 			turn,
@@ -406,9 +230,10 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 		return;
 	}
 	/* A copy that is held whole is the one that counts: the newer grant's chunks are all `done`. */
-	held = hd_member_incoming(member, expect->round);
-	if (held->complete) {
-		tomb = hd_incoming_epitaph(held, expect->token, true);
+	held = hd_member_part(member, expect->round);
+	if (held->in->complete) {
+		tomb = hd_incoming_epitaph(held->in, expect->token, true);
+		tomb.worker = member->rank;
 		hd_tombstone_add(turn->server, &tomb);
 	}
 	hd_expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_DUPLICATE);
@@ -418,32 +243,24 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 
 static void hd_push_grant(struct hd_turn *turn, const struct hd_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_GRANT};
-	struct hd_event event = {
-		.kind = HD_EVENT_GRANTED,
-		.job = in->job->id,
-		.worker = in->member->rank,
-		.direction = HD_PUSH,
-		.round = in->round,
-		.token = in->handle.token,
-		.base = in->base,
-		.bytes = in->bytes,
-	};
+	struct hd_event event = hd_incoming_event(in, HD_EVENT_GRANTED);
+	const struct hd_part *part = &in->parts[0];
 
 	message.grant = (struct hd_msg_grant){
 		.job = in->job->id,
-		.worker = in->member->rank,
-		.round = in->round,
+		.worker = part->member->rank,
+		.round = part->round,
 		.direction = HD_PUSH,
-		.attempt = in->attempt,
+		.attempt = part->attempt,
 		.token = in->handle.token,
-		.weight = in->weight,
+		.weight = part->weight,
 		.cc_weight = 1,
 		.peer_ipv4 = turn->server->config.data.ipv4,
 		.peer_port = turn->server->config.data.port,
 		.bytes = in->bytes,
 	};
 	hd_turn_event(turn, &event);
-	hd_member_send(turn, in->member, &message);
+	hd_member_send(turn, part->member, &message);
 }
 
 /* The weight at the delay that it will have when it is committed next. */
@@ -467,8 +284,14 @@ static void hd_request_accept(
 ) {
 	struct hd_server *server = turn->server;
 	struct hd_job *job = member->peer->job;
-	struct hd_incoming *in
-		= hd_incoming_create(turn, job, member, hd_entropy_u64(&server->entropy));
+	struct hd_incoming *in = hd_incoming_create(turn, job, hd_entropy_u64(&server->entropy), 1);
+	const struct hd_part part = {
+		.member = member,
+		.round = request->round,
+		.attempt = request->attempt,
+		.base = request->base,
+		.weight = hd_push_weight(job, request->base),
+	};
 
 	if (in == NULL) {
 		struct hd_round round = {
@@ -482,13 +305,10 @@ static void hd_request_accept(
 		hd_commit_outcome(turn, job, member, &round);
 		return;
 	}
+	hd_incoming_part(in, 0, &part);
 	in->direct = true;
-	in->round = request->round;
-	in->attempt = request->attempt;
 	in->dtype = request->dtype;
 	in->bytes = request->bytes;
-	in->base = request->base;
-	in->weight = hd_push_weight(job, request->base);
 	in->starved = true;
 	TAILQ_INSERT_TAIL(&server->starved, in, starved_link);
 	server->freed = true; /* looked at before the call ends, after those that wait longer */
@@ -501,7 +321,7 @@ void hd_push_feed(struct hd_turn *turn) {
 	/* All are looked at: one job's lack of memory does not hold another's updates up. */
 	for (; in != NULL; in = next) {
 		next = TAILQ_NEXT(in, starved_link);
-		if (hd_incoming_open(server, in) < 0) {
+		if (hd_incoming_open(server, in, NULL) < 0) {
 			continue;
 		}
 		TAILQ_REMOVE(&server->starved, in, starved_link);
@@ -519,7 +339,7 @@ void hd_push_request(
 ) {
 	struct hd_job *job = member->peer->job;
 	struct hd_round round = {.round = request->round};
-	struct hd_incoming *in;
+	const struct hd_part *part;
 
 	if (!hd_payload_fits(job, request->dtype, request->bytes)) {
 		round.outcome = HD_OUTCOME_FAILED;
@@ -529,7 +349,7 @@ void hd_push_request(
 		hd_commit_outcome(turn, job, member, &round);
 		return;
 	}
-	if (hd_push_is_over(job, member, request->base, &round)) {
+	if (hd_push_is_over(job, member, request->base, 0, &round)) {
 		if (hd_round_stands(job, request, &round)) {
 			hd_commit_outcome(turn, job, member, &round);
 		} else {
@@ -537,11 +357,11 @@ void hd_push_request(
 		}
 		return;
 	}
-	in = hd_member_incoming(member, request->round);
-	if (in != NULL && in->direct && in->attempt == request->attempt) {
+	part = hd_member_part(member, request->round);
+	if (part != NULL && part->in->direct && part->attempt == request->attempt) {
 		/* Asked twice: the answer is the same, once it is due and while it matters. */
-		if (!in->complete && !in->starved) {
-			hd_push_grant(turn, in);
+		if (!part->in->complete && !part->in->starved) {
+			hd_push_grant(turn, part->in);
 		}
 		return;
 	}
@@ -552,20 +372,31 @@ void hd_push_request(
 
 /* --- withdrawn ------------------------------------------------------------------------------- */
 
+/* What is named by a token: a transfer, or a part of a sum. */
+static struct hd_incoming *
+hd_incoming_named(const struct hd_server *server, uint64_t token, const struct hd_part **part) {
+	struct hd_handle *handle = hd_handle_find((struct hd_server *)server, token);
+
+	*part = NULL;
+	if (handle != NULL && handle->kind == HD_HANDLE_PART) {
+		*part = (const struct hd_part *)(const void *)handle;
+		return (*part)->in;
+	}
+	return handle != NULL && handle->kind == HD_HANDLE_INCOMING ?
+		(struct hd_incoming *)(void *)handle :
+		NULL;
+}
+
 void hd_push_void(struct hd_turn *turn, const struct hd_msg_void_ *void_) {
-	struct hd_handle *handle = hd_handle_find(turn->server, void_->token);
-	struct hd_incoming *in;
+	const struct hd_part *part;
+	struct hd_incoming *in = hd_incoming_named(turn->server, void_->token, &part);
 	enum hd_reason reason = void_->reason < HD_REASON_COUNT && void_->reason != HD_REASON_NONE ?
 		(enum hd_reason)void_->reason :
 		HD_REASON_VOID;
 
-	if (handle == NULL || handle->kind != HD_HANDLE_INCOMING) {
-		return;
-	}
-	in = (struct hd_incoming *)(void *)handle;
 	/* What is held whole needs nobody's help any more: it is committed. */
-	if (in->job->id == void_->job && !in->complete) {
-		hd_incoming_fail(turn, in, reason);
+	if (in != NULL && in->job->id == void_->job && !in->complete) {
+		hd_incoming_fail(turn, in, reason, part);
 	}
 }
 
@@ -574,12 +405,17 @@ void hd_push_cancel(
 	struct hd_member *member,
 	const struct hd_msg_cancel *cancel
 ) {
-	struct hd_incoming *in = hd_member_incoming(member, cancel->round);
+	const struct hd_part *part = hd_member_part(member, cancel->round);
+	uint64_t token;
 
-	/* A word on an older grant is not about this one. */
-	if (in == NULL || in->complete || cancel->attempt < in->attempt
-	    || (cancel->token != 0 && cancel->token != in->handle.token)) {
+	if (part == NULL) {
 		return;
 	}
-	hd_incoming_fail(turn, in, HD_REASON_CANCELLED);
+	token = part->in->sum ? part->handle.token : part->in->handle.token;
+	/* A word on an older grant is not about this one. */
+	if (part->in->complete || cancel->attempt < part->attempt
+	    || (cancel->token != 0 && cancel->token != token)) {
+		return;
+	}
+	hd_incoming_fail(turn, part->in, HD_REASON_CANCELLED, part);
 }

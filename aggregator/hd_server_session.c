@@ -23,22 +23,28 @@ static void hd_server_register(struct hd_turn *turn) {
 	hd_controller_send(turn, &message);
 }
 
-static void hd_server_inflight_push(struct hd_turn *turn, const struct hd_incoming *in) {
+/* A sum part by part, as they are granted: that is also how this controller hears of its end. */
+static void hd_server_inflight_push(struct hd_turn *turn, struct hd_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
 
-	message.inflight = (struct hd_msg_inflight){
-		.job = in->job->id,
-		.worker = in->member->rank,
-		.round = in->round,
-		.direction = HD_PUSH,
-		.attempt = in->attempt,
-		.token = in->handle.token,
-		.position = in->direct ? 0 : in->position,
-		.base = in->base,
-		.bytes = in->bytes,
-		.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,
-	};
-	hd_controller_send(turn, &message);
+	in->apart = in->sum;
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		const struct hd_part *part = &in->parts[i];
+
+		message.inflight = (struct hd_msg_inflight){
+			.job = in->job->id,
+			.worker = part->member->rank,
+			.round = part->round,
+			.direction = HD_PUSH,
+			.attempt = part->attempt,
+			.token = in->sum ? part->handle.token : in->handle.token,
+			.position = in->direct ? 0 : in->position + i,
+			.base = part->base,
+			.bytes = in->bytes,
+			.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,
+		};
+		hd_controller_send(turn, &message);
+	}
 }
 
 static void hd_server_inflight_pull(struct hd_turn *turn, const struct hd_outgoing *out) {
@@ -46,7 +52,7 @@ static void hd_server_inflight_pull(struct hd_turn *turn, const struct hd_outgoi
 
 	message.inflight = (struct hd_msg_inflight){
 		.job = out->job->id,
-		.worker = out->member->rank,
+		.worker = out->grant.worker,
 		.round = out->grant.round,
 		.direction = HD_PULL,
 		.attempt = out->grant.attempt,
@@ -60,11 +66,15 @@ static void hd_server_inflight_pull(struct hd_turn *turn, const struct hd_outgoi
 
 void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 	struct hd_message message = {.kind = HD_MSG_STATE};
+	uint32_t inflight = job->pull_count;
 	const struct hd_outgoing *out;
-	const struct hd_incoming *in;
+	struct hd_incoming *in;
 
 	if (!turn->server->registered) {
 		return;
+	}
+	TAILQ_FOREACH (in, &job->open, open_link) {
+		inflight += in->part_count;
 	}
 	message.state = (struct hd_msg_state){
 		.job = job->id,
@@ -72,7 +82,7 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 		.position = job->position,
 		.tau_max = job->spec.tau_max,
 		.model_bytes = job->bytes,
-		.inflight = job->open_count + job->pull_count,
+		.inflight = inflight,
 	};
 	hd_controller_send(turn, &message);
 	TAILQ_FOREACH (in, &job->open, open_link) {
@@ -116,6 +126,9 @@ static void hd_server_from_controller(struct hd_turn *turn, const struct hd_mess
 		break;
 	case HD_MSG_EXPECT:
 		hd_push_expect(turn, &message->expect);
+		break;
+	case HD_MSG_MEMBERS:
+		hd_sum_members(turn, &message->members);
 		break;
 	case HD_MSG_GRANT:
 		hd_pull_grant(turn, &message->grant);
@@ -204,6 +217,24 @@ static void hd_server_from_worker(
 	}
 }
 
+static void hd_server_from_aggregator(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	const struct hd_message *message
+) {
+	switch (message->kind) {
+	case HD_MSG_VOID:
+		hd_sum_void(turn, peer, &message->void_);
+		break;
+	case HD_MSG_SACK:
+		hd_pull_sack(turn, peer, &message->sack);
+		break;
+	default:
+		turn->server->stats.refused_messages++;
+		break;
+	}
+}
+
 static void
 hd_server_from_shell(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message) {
 	switch (message->kind) {
@@ -245,6 +276,9 @@ hd_server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_s
 	);
 	hd_session_set_user(session, peer);
 	TAILQ_INSERT_TAIL(&server->peers, peer, link);
+	if (hd_session_peer_role(session) == HD_ROLE_AGGREGATOR) {
+		hd_aggregator_attach(&turn, peer);
+	}
 }
 
 void hd_peer_destroy(struct hd_server *server, struct hd_peer *peer) {
@@ -268,15 +302,20 @@ static void hd_server_message(
 		return;
 	}
 	peer = hd_session_user(session);
-	if (peer != NULL && hd_session_peer_role(session) == HD_ROLE_SHELL) {
+	switch (peer != NULL ? hd_session_peer_role(session) : HD_ROLE_NONE) {
+	case HD_ROLE_SHELL:
 		hd_server_from_shell(&turn, peer, message);
-		return;
-	}
-	if (peer == NULL || hd_session_peer_role(session) != HD_ROLE_WORKER) {
+		break;
+	case HD_ROLE_AGGREGATOR:
+		hd_server_from_aggregator(&turn, peer, message);
+		break;
+	case HD_ROLE_WORKER:
+		hd_server_from_worker(&turn, peer, message);
+		break;
+	default:
 		server->stats.refused_messages++;
-		return;
+		break;
 	}
-	hd_server_from_worker(&turn, peer, message);
 }
 
 static void hd_server_closed(

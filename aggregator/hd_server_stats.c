@@ -27,6 +27,7 @@ static const struct hd_stat server_stats[] = {
 	STAT(voided, "updates", "positions given up", HD_STAT_COUNTER),
 	STAT(overtaken, "updates", "committed ahead of an earlier position", HD_STAT_COUNTER),
 	STAT(replaced, "updates", "transfers replaced by a newer attempt", HD_STAT_COUNTER),
+	STAT(sums, "sums", "applied; their updates are among those committed", HD_STAT_COUNTER),
 	STAT(pulls, "pulls", "pulls begun", HD_STAT_COUNTER),
 	STAT(pulls_delivered, "pulls", "models delivered", HD_STAT_COUNTER),
 	STAT(pulls_not_modified, "pulls", "conditional pulls that found nothing newer", HD_STAT_COUNTER),

@@ -63,7 +63,8 @@ enum hd_event_kind {
 	HD_EVENT_SEND_END, /* sender: everything acknowledged, or cancelled (reason) */
 	HD_EVENT_RECV_START, /* receiver: first chunk arrived */
 	HD_EVENT_RECV_END, /* receiver: everything held; value = goodput in bit/s */
-	HD_EVENT_COMMITTED, /* server: position, version (after), delay in aux, base in base */
+	HD_EVENT_COMMITTED, /* server: position, version (after), delay in aux, base in base; of a sum one for each
+			     part, the parts still to come in more: they are one step */
 	HD_EVENT_OUTCOME, /* worker: the one outcome in aux, reason */
 	HD_EVENT_DURABLE, /* server: everything up to version is durable */
 	HD_EVENT_CHECKPOINT, /* server: checkpoint begun at version */
@@ -96,6 +97,7 @@ struct hd_event {
 	uint64_t bytes;
 	uint64_t aux;
 	double value;
+	uint16_t more; /* committed: further parts of the same sum, told next */
 };
 
 /* Stable lower-case names, as in the shell, traces and JSON. Never NULL. */

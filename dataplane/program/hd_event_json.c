@@ -91,6 +91,7 @@ hd_event_json(const struct hd_event *event, const char *node, char out[HD_EVENT_
 	put_field(&w, ",\"bytes\":", event->bytes);
 	put_field(&w, ",\"aux\":", event->aux);
 	put_value(&w, event->value);
+	put_field(&w, ",\"more\":", event->more);
 	put_text(&w, "}\n");
 	assert((size_t)(w.at - out) < HD_EVENT_JSON_BYTES);
 	return (size_t)(w.at - out);

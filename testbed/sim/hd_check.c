@@ -27,9 +27,9 @@ const char *hd_check_failure(const struct hd_check *check) {
 	return check->failed ? check->failure : NULL;
 }
 
-/* The shadow model is the life's next version. */
+/* The shadow model is the life's next version; within a sum there is a version, but no model. */
 static void life_add(struct hd_check *check, struct hd_check_life *life) {
-	uint64_t hash = hd_check_hash(check->shadow, check->values);
+	uint64_t hash = check->more ? 0 : hd_check_hash(check->shadow, check->values);
 
 	if (life->count == life->capacity) {
 		size_t capacity = life->capacity ? 2 * life->capacity : 256;
@@ -44,7 +44,7 @@ static void life_add(struct hd_check *check, struct hd_check_life *life) {
 	}
 	life->hash[2 * life->count] = hash;
 	life->hash[2 * life->count + 1]
-		= hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
+		= hash && hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
 	life->count++;
 }
 
@@ -160,13 +160,15 @@ const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version versio
 	int found = hd_check_find_life(check, hd_version_incarnation(version));
 	uint64_t counter = hd_version_counter(version);
 	const struct hd_check_life *life;
+	const uint64_t *life_hash;
 
 	if (found < 0)
 		return NULL;
 	life = &check->lives[found];
 	if (counter < life->first || counter - life->first >= life->count)
 		return NULL;
-	return &life->hash[2 * (counter - life->first)];
+	life_hash = &life->hash[2 * (counter - life->first)];
+	return *life_hash ? life_hash : NULL;
 }
 
 /* Whether a base lies on the present history: each later life began at or after it. */
@@ -300,12 +302,27 @@ static bool may_commit(
 	return false;
 }
 
+/* The parts of a sum are told one after the other, the last with nothing more to come. */
+static bool follows(struct hd_check *check, const struct hd_event *event) {
+	if (check->more == 0 || event->more + 1 == check->more)
+		return true;
+	hd_check_fail(
+		check,
+		"worker %u round %u: %u more parts of its sum, where %u were to come",
+		event->worker,
+		event->round,
+		event->more,
+		check->more - 1u
+	);
+	return false;
+}
+
 static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	struct hd_check_record *record = find(check, event->worker, event->round);
 	struct hd_check_life *life;
 	uint64_t next;
 
-	if (!hd_check_enter_life(check, event->version))
+	if (!follows(check, event) || !hd_check_enter_life(check, event->version))
 		return;
 	life = hd_check_present(check);
 	assert(life);
@@ -326,7 +343,8 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 		return;
 	record->committed = event->version;
 	record->was_committed = event->version;
-	hd_check_apply(check, record, (float)event->value);
+	hd_check_apply(check, record, (float)event->value, event->more);
+	check->more = event->more;
 	life_add(check, life);
 	check->dirty = true;
 	count_delay(check, event->aux);

@@ -97,6 +97,7 @@ void hd_check_contents_fini(struct hd_check *check) {
 	free(check->scratch);
 	free(check->initial);
 	free(check->momentum);
+	free(check->sum);
 }
 
 void hd_check_keep(struct hd_check *check, struct hd_check_record *record, const float *data) {
@@ -139,45 +140,84 @@ static void subtract(struct hd_check *check, uint64_t first, uint64_t count) {
 		check->shadow[i] -= check->scratch[i];
 }
 
-static void apply_trained(struct hd_check *check, struct hd_check_record *record, float weight) {
-	const float *update = record->data;
+/* What travels: in scratch. */
+static void
+make_travel(struct hd_check *check, const struct hd_check_record *record, float weight) {
+	if (hd_dtype_is_half(record->dtype))
+		hd_half_from_f32(
+			record->dtype, (void *)check->scratch, record->data, check->values, weight
+		);
+	else if (weight >= 1.0f && weight <= 1.0f)
+		memcpy(check->scratch, record->data, check->values * sizeof(float));
+	else
+		hd_scale_f32(check->scratch, record->data, check->values, weight);
+}
 
+static void step(struct hd_check *check, uint8_t dtype, const void *update) {
+	if (hd_dtype_is_half(dtype))
+		(void)hd_sgd_apply_half(
+			dtype, check->shadow, check->momentum, update, check->values, &check->sgd
+		);
+	else
+		(void
+		)hd_sgd_apply(check->shadow, check->momentum, update, check->values, &check->sgd);
+}
+
+/* A part of a sum: added as aggregators add in the order of ranks. The last one makes the step. */
+static void add_part(struct hd_check *check, const struct hd_check_record *record, uint16_t more) {
+	size_t bytes = check->values * sizeof(float);
+
+	if (!check->sum) {
+		check->sum = malloc(bytes);
+		if (!check->sum) {
+			hd_check_fail(check, "out of memory");
+			return;
+		}
+		memcpy(check->sum, check->scratch, bytes);
+		check->sum_dtype = record->dtype;
+	} else if (record->dtype != check->sum_dtype) {
+		hd_check_fail(check, "parts of one sum travelled in two types");
+	} else if (hd_dtype_is_half(record->dtype)) {
+		hd_add_half(
+			record->dtype, (void *)check->sum, (void *)check->scratch, check->values
+		);
+	} else {
+		hd_add_f32(check->sum, check->scratch, check->values);
+	}
+	if (more > 0)
+		return;
+	step(check, check->sum_dtype, check->sum);
+	free(check->sum);
+	check->sum = NULL;
+}
+
+static void
+apply_trained(struct hd_check *check, struct hd_check_record *record, float weight, uint16_t more) {
 	if (check->blind)
 		return;
 	if (record->dtype == HD_DTYPE_SPARSE32) {
 		apply_trained_runs(check, record, weight);
-		hd_check_forget(record);
-		return;
+	} else {
+		make_travel(check, record, weight);
+		if (more > 0 || check->more > 0)
+			add_part(check, record, more);
+		else
+			step(check, record->dtype, check->scratch);
 	}
-	if (hd_dtype_is_half(record->dtype)) {
-		uint16_t *half = (void *)check->scratch;
-
-		hd_half_from_f32(record->dtype, half, update, check->values, weight);
-		(void)hd_sgd_apply_half(
-			record->dtype,
-			check->shadow,
-			check->momentum,
-			half,
-			check->values,
-			&check->sgd
-		);
-		hd_check_forget(record);
-		return;
-	}
-	if (!(weight >= 1.0f && weight <= 1.0f)) {
-		hd_scale_f32(check->scratch, update, check->values, weight);
-		update = check->scratch;
-	}
-	(void)hd_sgd_apply(check->shadow, check->momentum, update, check->values, &check->sgd);
 	hd_check_forget(record);
 }
 
-void hd_check_apply(struct hd_check *check, struct hd_check_record *record, float weight) {
+void hd_check_apply(
+	struct hd_check *check,
+	struct hd_check_record *record,
+	float weight,
+	uint16_t more
+) {
 	struct hd_run runs[HD_CHECK_RUNS_MAX] = {{0, check->values}};
 	size_t count = 1;
 
 	if (check->trains) {
-		apply_trained(check, record, weight);
+		apply_trained(check, record, weight, more);
 		return;
 	}
 	hd_check_fill(record->salt, check->scratch, check->values);
@@ -191,6 +231,8 @@ void hd_check_reset(struct hd_check *check, const float *model) {
 	size_t bytes = check->values * sizeof(float);
 
 	check->blind = check->trains && check->life_count > 0;
+	free(check->sum);
+	check->sum = NULL;
 	if (model)
 		memcpy(check->shadow, model, bytes);
 	else if (check->trains)

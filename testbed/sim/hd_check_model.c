@@ -36,6 +36,10 @@ void hd_check_model(struct hd_check *check, const float *model, hd_version versi
 	check->dirty = false;
 	if (check->failed || !hd_check_enter_life(check, version))
 		return;
+	if (check->more > 0) {
+		hd_check_fail(check, "a sum was committed without its last %u parts", check->more);
+		return;
+	}
 	life = hd_check_present(check);
 	assert(life);
 	if (version != hd_version_make(life->incarnation, life->first + life->count - 1)) {
@@ -135,6 +139,7 @@ void hd_check_restore(struct hd_check *check, const float *model, hd_version ver
 	}
 	hd_check_reset(check, model);
 	roll_back(check, hd_version_counter(version));
+	check->more = 0;
 	check->restored = true;
 	check->restored_counter = hd_version_counter(version);
 	check->restored_from

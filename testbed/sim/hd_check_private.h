@@ -40,7 +40,8 @@ struct hd_check_life {
 	uint16_t incarnation;
 	int parent; /* the life whose checkpoint it began with, -1: none */
 	uint64_t first;
-	uint64_t *hash; /* two for each: of the model, and as it is pulled */
+	uint64_t *
+		hash; /* two for each: of the model, and as it is pulled; 0: nobody ever sees that version */
 	size_t count, capacity;
 };
 
@@ -54,6 +55,8 @@ struct hd_check {
 	bool blind; /* no longer compares contents */
 	struct hd_sgd sgd;
 	float *initial, *momentum;
+	float *sum; /* of the parts of a sum, so far; NULL: there is none */
+	uint8_t sum_dtype;
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
@@ -61,6 +64,7 @@ struct hd_check {
 	uint64_t restored_counter;
 	int restored_from;
 	bool dirty;
+	uint16_t more; /* parts of the sum under way that are still to be told of */
 	uint64_t pending;
 	bool failed;
 	char failure[512];
@@ -71,8 +75,14 @@ struct hd_check {
 /* Keeps a copy of what is pushed when the job trains. */
 void hd_check_keep(struct hd_check *check, struct hd_check_record *record, const float *data);
 void hd_check_forget(struct hd_check_record *record);
-/* Adds a committed update to the shadow model. */
-void hd_check_apply(struct hd_check *check, struct hd_check_record *record, float weight);
+/* Adds a committed update to the shadow model. Parts of a sum (`more`: how many follow) make one step, in the order
+ * in which they are told. */
+void hd_check_apply(
+	struct hd_check *check,
+	struct hd_check_record *record,
+	float weight,
+	uint16_t more
+);
 /* The shadow model at a restored one (NULL: at the beginning). */
 void hd_check_reset(struct hd_check *check, const float *model);
 /* The hash of the shadow model as a pull delivers it. */

@@ -102,6 +102,7 @@ static void read_fields(const json_t *line, struct hd_event *event, struct fault
 	event->bytes = number(line, "bytes", INT64_MAX, fault);
 	event->aux = number(line, "aux", INT64_MAX, fault);
 	event->value = json_number_value(json_object_get(line, "value"));
+	event->more = (uint16_t)number(line, "more", UINT16_MAX, fault);
 	if (!json_object_get(line, "at_ns"))
 		blame(fault, "at_ns: is missing");
 }

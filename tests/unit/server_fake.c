@@ -176,7 +176,7 @@ static struct fake *fake_make(struct net *net, uint8_t role, uint32_t ipv4) {
 	static uint8_t seeds = 100; /* every fake of the program has its own boot id */
 	struct fake *fake = calloc(1, sizeof(*fake));
 	struct hd_endpoint_config config = {
-		.name = role == HD_ROLE_WORKER ? "worker" : "controller",
+		.name = hd_role_name(role),
 		.role = role,
 		.key_id = 7,
 		.keys = &net->keys,
@@ -211,6 +211,20 @@ struct fake *fake_controller(struct net *net, uint16_t epoch) {
 
 	fake->epoch = epoch;
 	return fake;
+}
+
+struct fake *fake_aggregator(struct net *net, uint16_t index) {
+	struct fake *fake = fake_make(net, HD_ROLE_AGGREGATOR, 0x0a000200U + index);
+	struct hd_addr server = {SERVER_IP, HD_PORT};
+
+	fake->rank = HD_GROUP_WORKER;
+	assert_int_equal(hd_endpoint_connect(fake->endpoint, server, net->now, &fake->session), 0);
+	net_run_until(net, fake_is_open, fake, HD_SECOND);
+	return fake;
+}
+
+struct hd_addr fake_address(const struct fake *fake) {
+	return fake->node.addr;
 }
 
 void fake_kill(struct fake *fake) {
@@ -397,6 +411,22 @@ void fake_expect(struct fake *controller, const struct hd_msg_expect *expect) {
 	struct hd_message message = {.kind = HD_MSG_EXPECT};
 
 	message.expect = *expect;
+	fake_send(controller, &message);
+}
+
+void fake_members(
+	struct fake *controller,
+	const struct hd_msg_members *members,
+	const struct hd_group_member *list,
+	uint32_t count
+) {
+	uint8_t data[HD_GROUP_MEMBERS_MAX * HD_GROUP_MEMBER_BYTES];
+	struct hd_message message = {.kind = HD_MSG_MEMBERS};
+	int bytes = hd_group_put_members(list, count, data, sizeof(data));
+
+	assert_true(bytes >= 0);
+	message.members = *members;
+	message.members.members = (struct hd_blob){data, (uint32_t)bytes};
 	fake_send(controller, &message);
 }
 

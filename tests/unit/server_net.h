@@ -8,6 +8,7 @@
 #define SERVER_NET_H
 
 #include "hd_endpoint.h"
+#include "hd_group.h"
 #include "hd_recv.h"
 #include "hd_send.h"
 #include "hd_server.h"
@@ -104,6 +105,9 @@ const struct hd_event *net_event(const struct net *net, enum hd_event_kind kind,
 
 struct fake *fake_worker(struct net *net, uint16_t rank);
 struct fake *fake_controller(struct net *net, uint16_t epoch);
+/* An aggregator that has a session with the server; fake_push() sends its sums. */
+struct fake *fake_aggregator(struct net *net, uint16_t index);
+struct hd_addr fake_address(const struct fake *fake);
 void fake_close(struct fake *fake);
 /* Vanishes without a word. */
 void fake_kill(struct fake *fake);
@@ -135,6 +139,13 @@ struct hd_send *fake_push(
 /* Room for the data of the next pull. */
 void fake_pull_into(struct fake *fake, float *data, uint64_t values, uint32_t round);
 void fake_expect(struct fake *controller, const struct hd_msg_expect *expect);
+/* MEMBERS with this list. */
+void fake_members(
+	struct fake *controller,
+	const struct hd_msg_members *members,
+	const struct hd_group_member *list,
+	uint32_t count
+);
 /* The whole of a direct push: request, grant, chunks, outcome (returned). */
 const struct hd_msg_outcome *fake_push_direct(
 	struct fake *fake,
