@@ -132,10 +132,16 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 	return ctl_send(c, sender, &message, sink);
 }
 
+/* The worker waits for it, so it is told first; the server in the same burst, far ahead of what the worker sends. */
 int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
-	int status = say_expect(c, t, sink);
+	int status;
 
-	return status ? status : say_grant(c, t, sink);
+	if (t->direction == HD_PULL) {
+		status = say_expect(c, t, sink);
+		return status ? status : say_grant(c, t, sink);
+	}
+	status = say_grant(c, t, sink);
+	return status ? status : say_expect(c, t, sink);
 }
 
 /* Between two nodes of one host there is no link to share: the processors are the limit. The transfer goes at

@@ -11,19 +11,7 @@
 #define UDP_GRO 104
 #endif
 
-int udp_receiver_init(struct udp_receiver *receiver, int fd) {
-	receiver->fd = fd;
-	receiver->overflow_seen = 0;
-	receiver->buffers = aligned_alloc(4096, (size_t)UDP_RECV_BUFFERS * UDP_RECV_BUFFER_BYTES);
-	return receiver->buffers ? 0 : -ENOMEM;
-}
-
-void udp_receiver_fini(struct udp_receiver *receiver) {
-	free(receiver->buffers);
-	receiver->buffers = NULL;
-}
-
-/* The kernel overwrites the lengths of what it received. */
+/* Makes the first `count` messages ready to receive. */
 static void prepare(struct udp_receiver *receiver, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		struct msghdr *header = &receiver->message[i].msg_hdr;
@@ -41,6 +29,21 @@ static void prepare(struct udp_receiver *receiver, size_t count) {
 			.msg_controllen = sizeof(receiver->control[i].bytes),
 		};
 	}
+}
+
+int udp_receiver_init(struct udp_receiver *receiver, int fd) {
+	receiver->fd = fd;
+	receiver->overflow_seen = 0;
+	receiver->buffers = aligned_alloc(4096, (size_t)UDP_RECV_BUFFERS * UDP_RECV_BUFFER_BYTES);
+	if (!receiver->buffers)
+		return -ENOMEM;
+	prepare(receiver, UDP_RECV_BUFFERS);
+	return 0;
+}
+
+void udp_receiver_fini(struct udp_receiver *receiver) {
+	free(receiver->buffers);
+	receiver->buffers = NULL;
 }
 
 /* Returns the size of the train's packets, 0 when the message is one packet. */
@@ -122,7 +125,6 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	uint64_t before = udp->stats.received_bytes;
 	int n;
 
-	prepare(receiver, count);
 	n = recvmmsg(receiver->fd, receiver->message, count, MSG_DONTWAIT, NULL);
 	udp->stats.receive_calls++;
 	if (n <= 0)
@@ -131,6 +133,9 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	for (int i = 0; i < n; i++)
 		take_message(udp, &burst, (size_t)i);
 	hand_over(udp, &burst);
+	/* The kernel has overwritten the lengths of these, and has not touched the others: nor do we, as all of them
+	 * are out of the caches when one packet comes after silence. */
+	prepare(receiver, (size_t)n);
 	receiver->trains = udp->stats.received_bytes - before > (uint64_t)n * UDP_RECV_TRAIN_BYTES;
 	return (unsigned int)n == count;
 }

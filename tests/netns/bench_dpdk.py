@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Numbers of the dpdk driver in network namespaces, each beside what it must reach.
 
-    tests/netns/bench_dpdk.py BENCH_TRANSFER BENCH_GRANT HEDDLE_CONTROLLER [--runs N] [--json FILE] [CASE...]
+    tests/netns/bench_dpdk.py BENCH_TRANSFER BENCH_GRANT BENCH_PING HEDDLE_CONTROLLER [--runs N] [--json FILE] [CASE...]
 
 Cases: shaped grant idle (default: all). Needs root, iproute2 and ethtool. Prints minimum, median, maximum.
 
@@ -28,6 +28,7 @@ ADDRESSES = "10.79.0.1", "10.79.0.2"  # the nodes'
 KERNELS = "10.79.0.101", "10.79.0.102"  # those hosts' kernels'
 KEY = bytes(range(32)).hex()  # bench_grant's
 KINDS = "af_packet", "af_xdp"
+SILENCE = "--asks", "30", "--pause-ms", "200"
 results = []
 
 
@@ -132,15 +133,36 @@ def asked(hosts, programs, driver, *options):
     return json.loads(done.stdout)
 
 
+def pinged(hosts, programs, *options):
+    """One packet there and back between blocking kernel sockets over the same way: what the machine takes."""
+    echo = subprocess.Popen(hosts[1].enter(programs["ping"], "echo", KERNELS[1]), text=True, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE)
+    port = echo.stdout.readline().split()[1]
+    done = subprocess.run(hosts[0].enter(programs["ping"], f"{KERNELS[1]}:{port}", *options), text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=200)
+    echo.kill()
+    echo.wait(timeout=20)
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)["median_us"]
+
+
 def case_grant(hosts, programs, runs):
     """From a worker's REQUEST to its GRANT; the worker is on kernel sockets in another namespace."""
+    pings = []
     for driver in (*KINDS, "udp"):
         active = [asked(hosts, programs, driver, "--workers", "8", "--asks", "300") for _ in range(runs)]
-        idle = [asked(hosts, programs, driver, "--asks", "30", "--pause-ms", "200") for _ in range(runs)]
+        idle, ping = [], []
+        for _ in range(runs):
+            ping.append(pinged(hosts, programs, *SILENCE))
+            idle.append(asked(hosts, programs, driver, *SILENCE))
+        pings += ping
         say(f"request to grant, 8 workers, controller on {driver}", [a["median_us"] for a in active], "us",
             None if driver == "udp" else "<= 100", lambda v: v <= 100, f"p99 {active[-1]['p99_us']:.0f} us")
         say(f"request to grant after 100-300 ms of silence, {driver}", [a["median_us"] for a in idle], "us",
-            None if driver == "udp" else "<= 200", lambda v: v <= 200, f"p99 {idle[-1]['p99_us']:.0f} us")
+            None if driver == "udp" else "<= 200", lambda v: v <= 200,
+            f"p99 {idle[-1]['p99_us']:.0f} us; bare sockets {statistics.median(ping):.0f}, "
+            f"{statistics.median(i['median_us'] / p for i, p in zip(idle, ping)):.2f} times that")
+    say("bare sockets there and back after as much silence", pings, "us", None, None)
 
 
 def used_ns(pid):
@@ -163,7 +185,7 @@ def case_idle(hosts, programs, runs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("transfer", "grant", "controller"):
+    for name in ("transfer", "grant", "ping", "controller"):
         parser.add_argument(name, type=lambda p: str(pathlib.Path(p).resolve()))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--json", type=lambda p: str(pathlib.Path(p).resolve()))
