@@ -16,8 +16,8 @@
 	C(cancels, "messages", "requests and grants withdrawn by their worker")                    \
 	C(grants, "transfers", "transfers granted")                                                \
 	C(granted_bytes, "bytes", "bytes of granted transfers")                                    \
-	C(reduces, "rounds", "all-reduces begun")                                                \
-	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")         \
+	C(reduces, "rounds", "all-reduces begun")                                                  \
+	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \
 	C(drops_bound, "updates", "dropped: their delay would break tau_max")                      \
 	C(drops_idles, "updates", "dropped: their place would idle the network (theta)")           \
 	C(voids, "transfers", "granted transfers given up")                                        \

@@ -167,9 +167,9 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
 #define HD_FIELDS_LEAVE(F) F(u32, job) F(u16, worker) F(u8, reason)
 
-/* Asks for one transfer, or of an all-reduce (bytes, order: enum hd_group_order) to take part in it. push: bytes, norm (L2), peak (largest absolute value),
- * base = v(g). pull: have = version held (0 none),
- * conditional: deliver only something newer than `have`. `attempt` counts from 1 for each round. */
+/* Asks for one transfer, or to take part in an all-reduce. push: bytes, norm (L2), peak (largest absolute
+ * value), base = v(g). pull: have = version held (0 none), conditional: deliver only something newer than
+ * `have`. reduce: bytes, order (enum hd_group_order). `attempt` counts from 1 for each round. */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
