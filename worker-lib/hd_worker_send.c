@@ -32,7 +32,9 @@ static struct hd_path *path_to(struct hd_worker *worker, struct hd_addr peer) {
 			return &worker->path;
 	}
 	worker->path_peer = peer;
-	hd_path_init(&worker->path, worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + 28);
+	hd_path_init(
+		&worker->path, worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + PACKET_OVERHEAD
+	);
 	return &worker->path;
 }
 
