@@ -75,7 +75,7 @@ static int create_endpoint(struct hd_worker *worker) {
 		.role = HD_ROLE_WORKER,
 		.key_id = worker->config.key_id,
 		.keys = worker->config.keys,
-		.sessions_max = 4 + PEERS_MAX,
+		.sessions_max = 4,
 		.ops = &worker_endpoint_ops,
 		.owner = worker,
 	};

@@ -3,7 +3,6 @@
  * What the worker core's files share. Nothing outside worker-lib's core includes this.
  *
  *   hd_worker.c          the node's face: receive, tick, deadline; create, destroy
- *   hd_worker_peer.c     sessions with aggregators
  *   hd_worker_session.c  controller and server: register, join, fallback, leave
  *   hd_worker_call.c     the owner's calls: push, pull, cancel
  *   hd_worker_ask.c      asking for them, and asking again
@@ -32,9 +31,6 @@
 #define EARLY_MAX 64 /* go that came before its grant */
 #define TOMBSTONES_MAX 64 /* pulls that are complete, whose sender may not know yet */
 #define ATTEMPTS_MAX 255
-#define PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
-#define PEERS_MAX 64 /* aggregators at once */
-#define PEER_IDLE_US 30000000 /* a session with one that is not used is closed after this */
 #define RETRY_US 10000 /* a message that did not fit is tried again */
 #define REGISTER_RETRY_US 250000 /* no server for the job yet */
 
@@ -90,15 +86,6 @@ struct early {
 	bool ended; /* VOID; else go */
 };
 
-/* An aggregator. */
-struct peer {
-	struct hd_addr addr; /* none: a free place */
-	struct hd_session *session;
-	struct hd_path path;
-	uint32_t users; /* transfers to it and from it */
-	hd_ns used;
-};
-
 struct hd_worker {
 	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
 	struct hd_worker_config config; /* strings and spec point into this struct */
@@ -123,8 +110,6 @@ struct hd_worker {
 	hd_ns linger_until;
 	bool observe_due;
 
-	struct peer peers[PEERS_MAX];
-	uint32_t peers_used; /* those from here on never were */
 	struct hd_trains trains;
 	struct hd_path path; /* to path_peer */
 	struct hd_addr path_peer;
@@ -162,25 +147,6 @@ int worker_tell(
 	const struct context *ctx,
 	const struct hd_message *message
 );
-
-/* --- hd_worker_peer.c ------------------------------------------------------------------------ */
-/* The aggregator at this address, with a session that is open or opening; counts one user more. NULL: no address,
- * PEERS_MAX are in use, no memory. */
-struct peer *
-worker_peer_get(struct hd_worker *worker, const struct context *ctx, struct hd_addr addr);
-void worker_peer_put(struct peer *peer, const struct context *ctx);
-bool worker_peer_is_open(const struct peer *peer);
-/* Whose session this is, NULL: no aggregator's. */
-struct peer *worker_peer_of(struct hd_worker *worker, const struct hd_session *session);
-void worker_peer_opened(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	const struct peer *peer
-);
-void worker_peer_closed(struct peer *peer, enum hd_reason reason);
-void worker_peers_tick(struct hd_worker *worker, const struct context *ctx);
-hd_ns worker_peers_deadline(const struct hd_worker *worker);
-void worker_peers_close(struct hd_worker *worker, const struct context *ctx);
 
 /* --- hd_worker_session.c --------------------------------------------------------------------- */
 extern const struct hd_endpoint_ops worker_endpoint_ops;

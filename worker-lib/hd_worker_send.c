@@ -32,9 +32,7 @@ static struct hd_path *path_to(struct hd_worker *worker, struct hd_addr peer) {
 			return &worker->path;
 	}
 	worker->path_peer = peer;
-	hd_path_init(
-		&worker->path, worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + PACKET_OVERHEAD
-	);
+	hd_path_init(&worker->path, worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + 28);
 	return &worker->path;
 }
 

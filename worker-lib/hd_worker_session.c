@@ -119,8 +119,6 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 		say_register(worker, &ctx);
 	} else if (session == worker->server) {
 		say_join(worker, &ctx);
-	} else if (worker_peer_of(worker, session)) {
-		worker_peer_opened(worker, &ctx, worker_peer_of(worker, session));
 	}
 }
 
@@ -146,7 +144,6 @@ static void on_closed(
 ) {
 	struct hd_worker *worker = owner;
 	struct context ctx = {now, sink};
-	struct peer *peer = worker_peer_of(worker, session);
 
 	emit_node(worker, &ctx, HD_EVENT_NODE_DOWN, reason, hd_session_peer_role(session));
 	if (session == worker->controller) {
@@ -159,10 +156,6 @@ static void on_closed(
 	} else if (session == worker->server) {
 		worker->stats.joined = false;
 		worker_requeue_wire(worker, &ctx, false);
-	}
-	if (peer) {
-		worker_peer_closed(peer, reason);
-		return;
 	}
 	if (reason == HD_REASON_REFUSED) {
 		/* The endpoint frees the session when this returns. */
@@ -267,22 +260,6 @@ static void on_server_message(
 	}
 }
 
-/* What an aggregator may say. */
-static void on_peer_message(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	const struct hd_message *message
-) {
-	if (message->kind == HD_MSG_SACK)
-		worker_on_sack(worker, ctx, &message->sack);
-	else if (message->kind == HD_MSG_GO && message->go.job == worker->job)
-		worker_on_go(worker, ctx, message->go.token);
-	else if (message->kind == HD_MSG_VOID && message->void_.job == worker->job)
-		worker_on_void(worker, ctx, message->void_.token);
-	else
-		worker->stats.late_messages++;
-}
-
 static void on_message(
 	void *owner,
 	struct hd_session *session,
@@ -293,10 +270,6 @@ static void on_message(
 	struct hd_worker *worker = owner;
 	struct context ctx = {now, sink};
 
-	if (worker_peer_of(worker, session)) {
-		on_peer_message(worker, &ctx, message);
-		return;
-	}
 	if (session != worker->controller && session != worker->server)
 		return;
 	switch (message->kind) {
@@ -374,7 +347,6 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 		worker->register_at = hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US);
 		say_register(worker, ctx);
 	}
-	worker_peers_tick(worker, ctx);
 	if (worker->leaving)
 		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 }
@@ -382,7 +354,6 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 hd_ns worker_session_deadline(const struct hd_worker *worker) {
 	hd_ns deadline = hd_ns_min(fallback_at(worker), worker->register_at);
 
-	deadline = hd_ns_min(deadline, worker_peers_deadline(worker));
 	if (worker->said_leave && !worker->stats.left)
 		deadline = hd_ns_min(deadline, worker->linger_until);
 	return deadline;
@@ -440,7 +411,6 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->stats.joined = false;
 	worker->refused = true;
 	worker_trim_kept(worker, 0);
-	worker_peers_close(worker, &ctx);
 	close_session(&worker->server, &ctx);
 	close_session(&worker->controller, &ctx);
 	return true;
