@@ -158,6 +158,7 @@ struct hd_server_stats {
 	uint64_t duplicates; /* chunks that were held already */
 	uint64_t refused_messages; /* out of place: role, job, worker, epoch */
 	uint64_t granted, expected; /* pushes */
+	uint64_t credits, credits_spent, credits_unspent;
 	uint64_t committed, dropped, failed, voided, overtaken, replaced;
 	uint64_t sums; /* steps that were sums; their parts count as committed */
 	uint64_t pulls, pulls_delivered, pulls_not_modified, pulls_failed, pulls_older;

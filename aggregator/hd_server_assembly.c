@@ -84,6 +84,9 @@ static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_head
 	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
 	size_t found;
 
+	if (in->credit) {
+		hd_credit_measure(in, header);
+	}
 	if (in->dtype == HD_DTYPE_SPARSE32) {
 		hd_incoming_check_runs(in, values, header->count * hd_dtype_bytes(in->dtype));
 		return;
@@ -110,6 +113,10 @@ static void hd_incoming_chunk(
 		stats->drop_token++;
 		return;
 	}
+	if (in->credit && !hd_credit_takes(in, header)) {
+		stats->drop_mismatch++;
+		return;
+	}
 	if (in->recv == NULL && hd_incoming_open(turn->server, in, header) < 0) {
 		stats->drop_memory++;
 		return;
@@ -127,10 +134,14 @@ static void hd_incoming_chunk(
 		break;
 	case HD_RECV_MISMATCH:
 		stats->drop_mismatch++;
+		hd_credit_untake(turn->server, in);
 		return;
 	}
 	if (!in->started) {
 		hd_incoming_started(turn, in);
+		if (in->credit && !hd_credit_spend(turn, in)) {
+			return;
+		}
 	}
 	if (payload_bytes > in->packet_bytes) {
 		in->packet_bytes = (uint32_t)payload_bytes;
@@ -314,5 +325,9 @@ void hd_assembly_settle(struct hd_turn *turn) {
 }
 
 void hd_assembly_timer(struct hd_turn *turn, struct hd_incoming *in) {
+	if (hd_credit_unspent(in)) {
+		hd_credit_end(turn, in, HD_REASON_EXPIRED, true);
+		return;
+	}
 	hd_incoming_touch(turn->server, in);
 }

@@ -12,6 +12,9 @@
 #include "hd_group.h"
 #include "hd_server_internal.h"
 
+#include <float.h>
+#include <math.h>
+
 enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64_t ahead) {
 	uint64_t next = hd_version_counter(job->version) + 1 + ahead;
 
@@ -94,6 +97,9 @@ static void hd_commit_say_report(
 		.reason = round->reason,
 		.version = in->job->version,
 		.position = in->direct ? 0 : in->position,
+		.base = part != NULL ? part->base : 0,
+		.norm = (float)fmin(sqrt(in->norm2), (double)FLT_MAX),
+		.credited = in->credit,
 	};
 	if (part != NULL && in->sum) {
 		report->position += (uint64_t)(part - in->parts);
@@ -256,7 +262,8 @@ static void hd_commit_drop_late(struct hd_turn *turn, struct hd_job *job) {
 		enum hd_reason reason = hd_commit_bounds(job, in, 0);
 
 		next = TAILQ_NEXT(in, open_link);
-		if (reason != HD_REASON_NONE) {
+		/* The base of an unspent credit is not known yet. */
+		if (reason != HD_REASON_NONE && !hd_credit_unspent(in)) {
 			hd_incoming_fail(turn, in, reason, NULL);
 		}
 	}

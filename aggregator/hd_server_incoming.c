@@ -158,7 +158,7 @@ void hd_incoming_end(struct hd_turn *turn, struct hd_incoming *in, bool done) {
 static bool hd_reason_is_transient(enum hd_reason reason) {
 	return reason == HD_REASON_LEASE || reason == HD_REASON_CLOSED || reason == HD_REASON_EPOCH
 		|| reason == HD_REASON_NO_MEMORY || reason == HD_REASON_TIMEOUT
-		|| reason == HD_REASON_LEFT;
+		|| reason == HD_REASON_LEFT || reason == HD_REASON_EXPIRED;
 }
 
 uint8_t hd_reason_outcome(enum hd_reason reason) {
@@ -283,6 +283,10 @@ void hd_incoming_fail(
 		.reason = (uint8_t)reason,
 	};
 
+	if (hd_credit_unspent(in) && reason != HD_REASON_CANCELLED) {
+		hd_credit_end(turn, in, reason, true);
+		return;
+	}
 	hd_incoming_tell(turn, in, reason);
 	hd_commit_report(turn, in, &round);
 	for (uint16_t i = 0; i < in->part_count; i++) {

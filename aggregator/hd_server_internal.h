@@ -9,6 +9,7 @@
  *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
  *   hd_server_sum.c         MEMBERS: which sums may come, and the aggregators that send them
+ *   hd_server_credit.c      updates that were granted in advance: they come without having been asked for
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
  *   hd_server_commit.c      the commit rule, hold, outcomes, the log
  *   hd_server_apply.c       steps of the optimizer on the model
@@ -157,9 +158,12 @@ struct hd_incoming {
 	bool not_finite; /* a NaN or an Inf came where the job allows none */
 	bool pending; /* the controller was told that it is held and waits */
 	bool went; /* go was said, or would have been if the aggregator had a session */
+	bool credit; /* granted in advance: dtype, bytes and base are known from its first chunk on */
 	bool apart; /* a controller that does not know the sum was told of its parts one by one */
 	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
 	uint64_t bytes; /* that it has on the wire: not more than the model's */
+	uint64_t limit; /* of a credit: bytes */
+	double norm2; /* of a credit: squared, of what has come */
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
 	uint32_t packet_bytes; /* biggest payload seen */
 	uint32_t chunks; /* set at the end */
@@ -469,6 +473,27 @@ void hd_sum_void(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 void hd_aggregator_attach(struct hd_turn *turn, struct hd_peer *peer);
 void hd_aggregator_detach(struct hd_turn *turn, struct hd_peer *peer);
 struct hd_peer *hd_aggregator_find(const struct hd_server *server, struct hd_addr address);
+
+/* --- hd_server_credit.c ----------------------------------------------------------------------- */
+void hd_credit_offer(struct hd_turn *turn, const struct hd_msg_credit *credit);
+bool hd_credit_unspent(const struct hd_incoming *in);
+/* Whether this chunk may belong to it. The first one says what the whole is: taken back by untake when it is
+ * refused after all. */
+bool hd_credit_takes(struct hd_incoming *in, const struct hd_chunk_header *header);
+void hd_credit_untake(struct hd_server *server, struct hd_incoming *in);
+/* Its first chunk is here: queued. False: its base is too old, and it has ended. */
+bool hd_credit_spend(struct hd_turn *turn, struct hd_incoming *in);
+/* Adds a chunk that was taken to the norm. */
+void hd_credit_measure(struct hd_incoming *in, const struct hd_chunk_header *header);
+/* Nobody spends it any more: its worker is told, the controller when it does not know. */
+void hd_credit_end(
+	struct hd_turn *turn,
+	struct hd_incoming *in,
+	enum hd_reason reason,
+	bool report
+);
+/* All of a job's that nobody has spent. */
+void hd_credit_end_all(struct hd_turn *turn, struct hd_job *job, enum hd_reason reason);
 
 /* --- hd_server_assembly.c ------------------------------------------------------------------- */
 void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet);

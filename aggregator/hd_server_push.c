@@ -79,6 +79,10 @@ void hd_part_replace(struct hd_turn *turn, const struct hd_part *older) {
 		hd_incoming_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
 		return;
 	}
+	if (hd_credit_unspent(older->in)) {
+		hd_credit_end(turn, older->in, HD_REASON_CLOSED, true);
+		return;
+	}
 	hd_incoming_end(turn, older->in, false);
 }
 
@@ -394,6 +398,9 @@ void hd_push_void(struct hd_turn *turn, const struct hd_msg_void_ *void_) {
 		(enum hd_reason)void_->reason :
 		HD_REASON_VOID;
 
+	if (in != NULL && in->started && reason == HD_REASON_EXPIRED) {
+		return; /* a credit that was taken back, but spent before */
+	}
 	/* What is held whole needs nobody's help any more: it is committed. */
 	if (in != NULL && in->job->id == void_->job && !in->complete) {
 		hd_incoming_fail(turn, in, reason, part);

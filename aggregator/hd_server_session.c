@@ -96,7 +96,12 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_registered *registered) {
 	struct hd_server *server = turn->server;
 	const struct hd_job *job;
+	struct hd_job *open;
 
+	/* A session that begins: the controller has forgotten them, or is another one. */
+	TAILQ_FOREACH (open, &server->jobs, link) {
+		hd_credit_end_all(turn, open, HD_REASON_EPOCH);
+	}
 	server->registered = true;
 	server->epoch = registered->epoch > server->epoch ? registered->epoch : server->epoch;
 	TAILQ_FOREACH (job, &server->jobs, link) {
@@ -129,6 +134,9 @@ static void hd_server_from_controller(struct hd_turn *turn, const struct hd_mess
 		break;
 	case HD_MSG_MEMBERS:
 		hd_sum_members(turn, &message->members);
+		break;
+	case HD_MSG_CREDIT:
+		hd_credit_offer(turn, &message->credit);
 		break;
 	case HD_MSG_GRANT:
 		hd_pull_grant(turn, &message->grant);

@@ -307,6 +307,9 @@ int hd_controller_create(
 	c->config.name = c->name;
 	c->plan_at = c->check_at = c->probe_at = HD_NEVER;
 	c->probe_load = CTL_PROBE_LOAD;
+	c->credit_bytes = config->credit_bytes ? config->credit_bytes : HD_CREDIT_BYTES;
+	if (config->no_credits)
+		c->credit_bytes = 0;
 	TAILQ_INIT(&c->nodes);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->open);

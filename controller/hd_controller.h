@@ -52,6 +52,9 @@ struct hd_controller_config {
 	double ageing_s; /* 0: 5 s */
 	uint32_t
 		drop_permille_max; /* guard: at most this share of a worker's pushes by the theta rule; 0: 100 */
+	uint64_t
+		credit_bytes; /* pushes and pulls of at most so many need not ask; 0: HD_CREDIT_BYTES */
+	bool no_credits; /* all ask */
 	bool unscheduled; /* registers everybody, tells workers to go direct (for comparison) */
 	const struct hd_controller_ops *ops; /* may be NULL */
 	void *owner;

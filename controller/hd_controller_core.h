@@ -11,6 +11,7 @@
  *   hd_controller_grant.c      grants, drops, voids
  *   hd_controller_reduce.c     all-reduces: who has asked, shards, ends
  *   hd_controller_shards.c     their values over the aggregators
+ *   hd_controller_credit.c     small pushes and pulls that need not ask
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
  *   hd_controller_sample.c     ended transfers, and what ran beside them, into the view
  *   hd_controller_load.c       link monitors' messages into the view
@@ -20,6 +21,7 @@
  *   hd_controller_show.c       and: estimates, staleness, plan, settings, counters
  *   hd_controller_stats.c      counters and gauges, by group
  *   hd_controller_command.c    what an operator changes: set, pause, drain, evict
+ *   hd_controller_setting.c    what `set` can change
  *   hd_controller_kept.c       what of it, and of where jobs live, outlives the controller
  *
  *   REQUEST --> pending --(round)--> open (granted) --(REPORT, VOID, lease)--> past
@@ -89,6 +91,7 @@ struct hd_controller {
 	uint32_t probe_count, probe_turn;
 	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */
 	const char *plan_error; /* the planner's last refusal */
+	uint64_t credit_bytes; /* at most, of a push without asking; 0: all ask */
 	bool paused; /* by the operator: nothing is granted */
 	struct ctl_kept kept;
 	double probe_load; /* share of a link that packet trains may take; 0: none are sent */
@@ -284,6 +287,38 @@ void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop);
 /* Open transfers that are hopelessly late. */
 void ctl_void_stuck(struct hd_controller *c, struct hd_sink *sink);
 
+/* --- hd_controller_credit.c ------------------------------------------------------------------ */
+/* A push of this worker (NULL: gone) was applied: its next one may be granted in advance. */
+void ctl_credit_next(
+	struct hd_controller *c,
+	struct ctl_node *worker,
+	uint64_t pushed_bytes,
+	struct hd_sink *sink
+);
+/* A worker that registers may ask the server for its first pull, if the model is small. */
+void ctl_credit_joins(struct hd_controller *c, struct ctl_node *worker, struct hd_sink *sink);
+/* It pulls: it has joined the job, and its first push may be granted in advance. */
+void ctl_credit_begins(struct hd_controller *c, struct ctl_node *worker, struct hd_sink *sink);
+/* A report about a credit: what only the server knew is known now. False: it was not spent. */
+bool ctl_credit_reported(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_msg_report *message
+);
+/* It leaves the table. */
+void ctl_credit_freed(struct ctl_transfer *t);
+/* A pull that the server was asked for on a credit has ended. */
+void ctl_credit_pulled(
+	struct hd_controller *c,
+	struct ctl_node *worker,
+	const struct hd_msg_report *message,
+	struct hd_sink *sink
+);
+/* Takes back what would not be given any more, after an operator changed something. */
+void ctl_credits_review(struct hd_controller *c, struct hd_sink *sink);
+/* Takes back the job's unspent credits, for a request that would be dropped for its bound. False: none. */
+bool ctl_credits_make_room(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+
 /* --- hd_controller_sample.c ------------------------------------------------------------------ */
 /* Remembers an ended transfer. */
 void ctl_sample_add(
@@ -333,11 +368,13 @@ void ctl_command(
 );
 bool ctl_host_drained(const struct hd_controller *c, const char *host);
 
+/* --- hd_controller_setting.c ---------------------------------------------------------------- */
 /* What `set` can change. */
 struct ctl_setting {
 	const char *name, *unit, *help;
 	double least, most;
 	bool whole, off, of_a_job;
+	bool to_tau_max; /* at most the job's */
 	void (*read)(const struct hd_controller *c, char *text, size_t bytes);
 	void (*apply)(struct hd_controller *c, struct ctl_job *job, double value); /* off: 0 */
 };

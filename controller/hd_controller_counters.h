@@ -22,6 +22,11 @@
 	C(drops_idles, "updates", "dropped: their place would idle the network (theta)")           \
 	C(voids, "transfers", "granted transfers given up")                                        \
 	C(stuck, "transfers", "of these: never reported, long after their planned end")            \
+	C(credits, "updates", "pushes granted in advance")                                         \
+	C(credits_spent, "updates", "of these, that came")                                         \
+	C(credits_unspent, "updates", "of these, that did not: late, asked for, taken back")       \
+	C(credited_pulls, "pulls", "asked of the server itself, as a credit allows")               \
+	C(credited_bytes, "bytes", "bytes of pushes and pulls that nobody asked for")              \
 	C(reports, "messages", "reports of transfers that were open")                              \
 	C(reports_unknown, "messages", "reports of transfers that were not (direct or void)")      \
 	C(rolled_back,                                                                             \

@@ -394,15 +394,21 @@ void ctl_void(
 	struct hd_sink *sink
 ) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
+	struct hd_event event = transfer_event(c, t, HD_EVENT_VOIDED, reason);
 	struct ctl_node *server = t->job->server, *worker = ctl_worker(t->job, t->worker);
 
 	message.void_.job = t->job->id;
 	message.void_.position = t->position;
 	message.void_.token = t->token;
 	message.void_.reason = (uint8_t)reason;
-	c->counters.voids++;
-	t->job->voided++;
-	ctl_event(sink, transfer_event(c, t, HD_EVENT_VOIDED, reason));
+	event.aux = t->credit && !t->spent;
+	if (event.aux) {
+		c->counters.credits_unspent++;
+	} else {
+		c->counters.voids++;
+		t->job->voided++;
+	}
+	ctl_event(sink, event);
 	record_decision(c, t, &t->why, "voided", reason);
 	ctl_transfer_free(c, t);
 	/* A pull takes no position from anybody: it goes on, or ends with the worker's session. */
@@ -418,6 +424,9 @@ void ctl_void(
 static bool is_stuck(const struct hd_controller *c, const struct ctl_transfer *t) {
 	hd_ns planned = t->finish - t->start, patience;
 
+	/* Its server ends one that nobody spends. */
+	if (t->credit)
+		return c->now > hd_ns_add(t->finish, CTL_STUCK_NS);
 	/* Its worker has not come back since the restart. */
 	if (t->restored && !ctl_worker(t->job, t->worker))
 		return c->now > hd_ns_add(t->granted, c->config.lease_us * HD_US);

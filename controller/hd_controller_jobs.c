@@ -148,13 +148,15 @@ void ctl_say_registered(
 void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_transfer *t;
 
-	(void)sink;
 	job->state = CTL_JOB_READY;
 	job->settled_at = HD_NEVER;
 	/* Paths could not be known while there was no server. */
 	TAILQ_FOREACH (t, &c->pending, entry)
 		if (t->job == job)
 			ctl_transfer_route(c, t);
+	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
+		if (job->workers[i])
+			ctl_credit_joins(c, job->workers[i], sink);
 	if (job->pending)
 		ctl_plan_soon(c);
 }

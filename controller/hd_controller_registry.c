@@ -218,6 +218,8 @@ static void attach_worker(
 		ctl_say_registered(c, node, job, sink);
 	else
 		ctl_job_place(c, job, sink);
+	if (job->server)
+		ctl_credit_joins(c, node, sink);
 	ctl_reduce_joined(c, job, sink);
 }
 

@@ -133,6 +133,20 @@ may_report(const struct ctl_node *node, const struct ctl_job *job, const struct 
 	return node->job && node->job == job && node->worker == m->worker;
 }
 
+static void push_ended(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_node *worker = ctl_worker(job, m->worker);
+
+	if (worker && m->round > worker->push_round)
+		worker->push_round = m->round;
+	if (m->outcome == HD_OUTCOME_APPLIED)
+		ctl_credit_next(c, worker, m->bytes, sink);
+}
+
 void ctl_report(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -162,11 +176,21 @@ void ctl_report(
 	if (m->direction == HD_PUSH && m->outcome != HD_OUTCOME_PENDING)
 		job_version(job, m->version);
 	t = ctl_transfer_by_token(c, m->token);
+	if (!t && m->direction == HD_PULL && m->credited) {
+		ctl_credit_pulled(c, node, m, sink);
+		ctl_samples_take(c, sink);
+		return;
+	}
 	if (!t || t->job != job || t->direction != m->direction || t->worker != m->worker) {
 		c->counters.reports_unknown++;
 		return;
 	}
 	c->counters.reports++;
+	if (t->credit && !ctl_credit_reported(c, t, m)) {
+		c->counters.credits_unspent++;
+		ctl_transfer_free(c, t);
+		return;
+	}
 	record_completion(c, t, m);
 	if (!t->held)
 		ctl_sample_add(c, t, m);
@@ -178,6 +202,8 @@ void ctl_report(
 		count_outcome(job, t, m);
 		log_drop(c, t, m);
 		ctl_transfer_free(c, t);
+		if (m->direction == HD_PUSH)
+			push_ended(c, job, m, sink);
 	}
 	ctl_samples_take(c, sink);
 	if (c->pending_count)

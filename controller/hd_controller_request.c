@@ -161,6 +161,8 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 	}
 	if (node && t->tracked)
 		node->tracked--;
+	if (t->credit)
+		ctl_credit_freed(t);
 	if (t->item_round && t->item_round == c->scratch.round)
 		c->scratch.item_transfer[t->item] = NULL; /* the latest plan shows it no more */
 	path_use(c, t, false);
@@ -251,6 +253,10 @@ static bool request_known(
 	}
 	if (!t)
 		return false;
+	if (t->credit) { /* it does not fit, or came too late: as if it had not been */
+		ctl_void(c, t, HD_REASON_CLOSED, sink);
+		return false;
+	}
 	/* Who asks again counts on; only a new life of the worker begins below what a server told us
 	 * of, and it knows nothing of that transfer. */
 	if (m->attempt < t->attempt && !t->restored) {
@@ -294,6 +300,8 @@ void ctl_request(
 		ctl_refuse(c, node, m->job, "request: direction: no push, pull or reduce", sink);
 		return;
 	}
+	if (m->direction == HD_PUSH && m->round > node->push_round)
+		node->push_round = m->round;
 	if (request_known(c, node, m, sink))
 		return;
 	reason = request_wrong(c, node, m);
@@ -308,6 +316,8 @@ void ctl_request(
 	transfer_fill(t, m);
 	c->counters.requests++;
 	ctl_transfer_route(c, t);
+	if (m->direction == HD_PULL)
+		ctl_credit_begins(c, node, sink);
 	plan_for(c, t);
 }
 

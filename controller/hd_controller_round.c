@@ -316,7 +316,7 @@ static void mark_busy_tenants(struct hd_controller *c) {
 		s->tenant_busy[i] = false;
 		for (uint32_t j = 0; j < c->job_count; j++)
 			if (c->jobs[j]->tenant == c->tenants[i]
-			    && (c->jobs[j]->pending || c->jobs[j]->open))
+			    && (c->jobs[j]->pending || c->jobs[j]->open > c->jobs[j]->credits))
 				s->tenant_busy[i] = true;
 		if (!s->tenant_busy[i])
 			c->tenants[i]->deficit = 0;
@@ -350,6 +350,9 @@ static void carry_out(
 		const struct hd_plan_entry *e = &entries[i];
 		struct ctl_transfer *t = s->item_transfer[e->item];
 
+		if (e->dropped && e->why.rule == HD_PLAN_DROP_BOUND
+		    && ctl_credits_make_room(c, t->job, sink))
+			continue;
 		if (e->dropped) {
 			ctl_drop(c, t, e, sink);
 			s->item_transfer[e->item] = NULL;

@@ -113,6 +113,7 @@ static void job_numbers(const struct ctl_job *job, struct hd_rows *rows) {
 	hd_row_count(rows, "tau", ctl_job_tau(job));
 	hd_row_count(rows, "pending", job->pending);
 	hd_row_count(rows, "running", job->open);
+	hd_row_count(rows, "credits", job->credits);
 	hd_row_count(rows, "granted", job->granted);
 	hd_row_count(rows, "applied", job->applied);
 	hd_row_count(rows, "dropped", job->dropped);
@@ -229,6 +230,8 @@ void ctl_row_why(struct hd_rows *rows, const struct ctl_why *why, hd_ns now) {
 static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 	if (t->state == CTL_PENDING)
 		return "pending";
+	if (t->credit && !t->spent)
+		return "credit";
 	if (t->held)
 		return "held";
 	if (t->book_count && t->book[0].start > now)
@@ -252,7 +255,9 @@ transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct
 	ctl_row_version(rows, "base", t->direction == HD_PUSH ? t->base : t->have);
 	hd_row_count(rows, "position", t->position);
 	hd_row_real(rows, "waited_ms", ctl_ms_from(t->asked, open ? t->granted : c->now));
-	hd_row_real(rows, "start_ms", open ? ctl_ms_from(c->now, t->start) : NAN);
+	hd_row_real(
+		rows, "start_ms", open && t->start < HD_NEVER ? ctl_ms_from(c->now, t->start) : NAN
+	);
 	hd_row_real(rows, "finish_ms", open ? ctl_ms_from(c->now, t->finish) : NAN);
 	hd_row_real(
 		rows,

@@ -33,6 +33,8 @@
 #define CTL_LOCAL_BYTES_PER_S 1e15 /* what the planner takes it for: nobody waits there */
 #define CTL_FIT_STEPS_MAX 256 /* positions that the books try for one transfer */
 #define CTL_CC_WEIGHT_MAX 256
+#define CTL_CREDIT_TAU 2 /* credits need a bound of so many times the workers */
+#define CTL_CREDIT_REST_NS HD_SECOND /* no new ones after they stood in the way of a request */
 /* Of a frame's bytes on a link, what a data chunk of ours carries in their place. */
 #define CTL_PAYLOAD_SHARE                                                                          \
 	((double)HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_OVERHEAD_BYTES))
@@ -65,6 +67,10 @@ struct ctl_node {
 	uint32_t tracked; /* its transfers, pending and open */
 	uint64_t pushes_decided, pushes_idles; /* the guard: theta drops among its pushes */
 	bool last_was_idles;
+	uint32_t push_round; /* newest that was asked for, granted in advance or reported */
+	hd_ns push_ended; /* 0: none was applied yet */
+	struct ctl_transfer *credit; /* its next push, granted in advance; NULL: it asks */
+	uint8_t pull_credits; /* pulls that it may report without having asked for them */
 	struct hd_msg_drop last_drop[2]; /* by direction: repeated for a repeated request */
 };
 TAILQ_HEAD(ctl_nodes, ctl_node);
@@ -119,6 +125,8 @@ struct ctl_job {
 	uint64_t position; /* last one given out */
 	uint32_t open_pushes; /* granted, neither reported nor void */
 	uint32_t pending, open;
+	uint32_t credits; /* open pushes that were granted in advance */
+	hd_ns credits_after; /* none before: they stood in the way */
 	uint32_t worker_count;
 	struct ctl_node **workers; /* [HD_WORKERS_MAX] by rank */
 	uint64_t granted, applied, dropped, failed, voided, granted_bytes;
@@ -182,6 +190,8 @@ struct ctl_transfer {
 	bool tracked; /* counted in its worker's node */
 	bool restored; /* known from INFLIGHT: granted by an earlier life, or directly */
 	bool held; /* every byte has arrived; only the commit is awaited */
+	bool credit,
+		spent; /* granted in advance; reported since, so that base and bytes are known */
 	uint8_t book_count;
 	struct ctl_span book[HD_SEGMENTS_MAX]; /* what it still takes, as seen now */
 	hd_ns overrun_since; /* 0: on time */

@@ -292,6 +292,7 @@ static const struct hd_field sim_fields[] = {
 	{"updates", HD_FIELD_U64, AT(hd_scenario_sim, updates), 0, 1e12, false, NULL},
 	{"settle_s", HD_FIELD_NUMBER, AT(hd_scenario_sim, settle_s), 0.1, 3600, false, NULL},
 	{"hold_ms", HD_FIELD_U32, AT(hd_scenario_sim, hold_ms), 0, 60000, false, NULL},
+	{"credit_kb", HD_FIELD_U32, AT(hd_scenario_sim, credit_kb), 0, 1 << 20, false, NULL},
 	{0},
 };
 
@@ -347,7 +348,7 @@ void hd_scenario_init(struct hd_scenario *scenario) {
 			.staleness_c = 1,
 			.target_accuracy = 0.95,
 		},
-		.sim = {.depth = 1, .disk_ms = 5, .settle_s = 60},
+		.sim = {.depth = 1, .disk_ms = 5, .settle_s = 60, .credit_kb = HD_CREDIT_BYTES / 1024},
 	};
 }
 

@@ -92,6 +92,7 @@ struct hd_scenario_sim {
 	uint64_t updates; /* stop after so many pushes; 0: by time only */
 	double settle_s; /* what everything pending may take once faults and pushes stop */
 	uint32_t hold_ms; /* 0: HD_HOLD_US */
+	uint32_t credit_kb; /* pushes and pulls up to so many KiB need not ask; 0: all ask */
 };
 
 struct hd_scenario {

@@ -42,7 +42,7 @@ struct hd_ticket {
 	hd_version version; /* after the commit; pull: the version delivered */
 	uint32_t delay;
 	uint64_t bytes;
-	bool granted; /* by the controller (else direct) */
+	bool granted; /* by the controller, also in advance (else direct) */
 	void *user;
 	hd_ns asked, ended;
 };
@@ -154,6 +154,7 @@ struct hd_worker_stats {
 		failed; /* pushed = applied + dropped + failed + pending */
 	uint64_t pulled, delivered;
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
+	uint64_t credited_bytes; /* of the granted ones: in advance */
 	bool joined, direct, left;
 	bool controller, server; /* has a session with it; knows where it is */
 	uint32_t push_round; /* of the newest push, this rank's former lives included; 0: none */

@@ -31,6 +31,11 @@ static enum route route_of(const struct hd_worker *worker, const struct ticket *
 	return route;
 }
 
+void worker_watch_stalls(struct hd_worker *worker, const struct context *ctx) {
+	if (worker->stall_at == HD_NEVER)
+		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
+}
+
 void worker_ask(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
 	enum route route = route_of(worker, ticket);
 	struct hd_event event = {.kind = HD_EVENT_REQUESTED, .aux = ticket->attempt + 1u};
@@ -38,6 +43,11 @@ void worker_ask(struct hd_worker *worker, const struct context *ctx, struct tick
 
 	if (route == ROUTE_NONE || ticket->ended || ticket->pub.state != HD_TICKET_QUEUED)
 		return;
+	if (worker_spend(worker, ctx, ticket))
+		return;
+	ticket->credited = route == ROUTE_CONTROLLER && worker_spend_pull(worker, ctx, ticket);
+	if (ticket->credited)
+		route = ROUTE_SERVER;
 	if (ticket->attempt == ATTEMPTS_MAX) {
 		worker_end(worker, ctx, ticket, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
 		return;
@@ -63,8 +73,7 @@ void worker_ask(struct hd_worker *worker, const struct context *ctx, struct tick
 	ticket->progress_bytes = 0;
 	worker_emit_ticket(worker, ctx, ticket, event);
 	worker_set_state(worker, ticket, HD_TICKET_REQUESTED);
-	if (worker->stall_at == HD_NEVER)
-		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
+	worker_watch_stalls(worker, ctx);
 }
 
 void worker_ask_queued(struct hd_worker *worker, const struct context *ctx) {
@@ -97,6 +106,7 @@ void worker_requeue_route(struct hd_worker *worker, const struct context *ctx, e
 void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bool new_life) {
 	struct ticket *ticket;
 
+	(void)worker_credit_void(worker, worker->credit.token);
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
 		bool asked_server
 			= ticket->pub.state == HD_TICKET_REQUESTED && ticket->route == ROUTE_SERVER;

@@ -7,6 +7,7 @@
  *   hd_worker_call.c     the owner's calls: push, pull, cancel
  *   hd_worker_ask.c      asking for them, and asking again
  *   hd_worker_ticket.c   their state and their ends
+ *   hd_worker_credit.c   pushes and pulls that need not be asked for
  *   hd_worker_payload.c  what an update is on the wire
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
@@ -48,6 +49,7 @@ struct ticket {
 	bool ended; /* freed at the next collect */
 	bool counted; /* its outcome was told once */
 	bool cancelling; /* the server's word is awaited */
+	bool credited; /* nobody asked the controller for it */
 	uint8_t attempt; /* of the newest request; 0 = not asked yet */
 	uint8_t route; /* where it was asked */
 	uint16_t epoch;
@@ -86,6 +88,12 @@ struct early {
 	bool ended; /* VOID; else go */
 };
 
+/* The server may be asked for one pull of so many bytes. */
+struct pull_credit {
+	uint64_t bytes; /* 0: none */
+	hd_ns until;
+};
+
 struct hd_worker {
 	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
 	struct hd_worker_config config; /* strings and spec point into this struct */
@@ -120,6 +128,9 @@ struct hd_worker {
 	uint64_t kept_bytes;
 	hd_version durable;
 
+	struct hd_msg_credit credit; /* token 0: none */
+	hd_ns credit_until;
+	struct pull_credit pull_credit;
 	struct early early[EARLY_MAX];
 	uint32_t early_next;
 	struct tombstone tombstones[TOMBSTONES_MAX];
@@ -200,7 +211,28 @@ void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bo
 /* What a controller granted that is gone, and of which nothing got through yet: its word to the server may
  * be lost with it. */
 void worker_requeue_unproven(struct hd_worker *worker, const struct context *ctx);
+/* Has stalls looked for while something is under way. */
+void worker_watch_stalls(struct hd_worker *worker, const struct context *ctx);
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx);
+
+/* --- hd_worker_credit.c ----------------------------------------------------------------------- */
+void worker_on_credit(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_credit *message
+);
+/* Whether that was the one that waits to be spent: it is gone. */
+bool worker_credit_void(struct hd_worker *worker, uint64_t token);
+/* The controller's session has ended: it knows of nothing any more. */
+void worker_credit_clear(struct hd_worker *worker);
+/* Sends a push on the credit. False: it is to be asked for. */
+bool worker_spend(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
+/* Whether this pull may be asked of the server now. */
+bool worker_spend_pull(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket
+);
 
 /* --- hd_worker_payload.c --------------------------------------------------------------------- */
 /* Bytes of an update on the wire. -EINVAL (values, dtype, runs), -E2BIG (sparse, but not smaller than the model). */
@@ -223,6 +255,16 @@ void worker_on_grant(
 	struct hd_session *session,
 	const struct hd_msg_grant *grant
 );
+/* Begins to send what this grant allows. 0 or -errno: then nothing has begun. */
+int worker_begin_push(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_grant *grant,
+	struct ticket *ticket
+);
+/* Whether the server's go (ended: VOID) for this token came before its grant; forgotten then. */
+bool worker_take_early(struct hd_worker *worker, uint64_t token, bool ended);
 void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
 /* The server ended this transfer, not its round: it is asked for again. */
 void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);

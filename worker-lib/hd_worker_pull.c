@@ -59,7 +59,7 @@ void worker_report_pull(
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 	struct hd_msg_report *report = &message.report;
 
-	if (ticket->route != ROUTE_CONTROLLER)
+	if (ticket->route != ROUTE_CONTROLLER && !ticket->credited)
 		return;
 	report->job = worker->job;
 	report->worker = worker->config.rank;
@@ -70,6 +70,7 @@ void worker_report_pull(
 	report->outcome = (uint8_t)outcome;
 	report->reason = (uint8_t)reason;
 	report->version = ticket->pub.version;
+	report->credited = ticket->credited;
 	if (ticket->recv) {
 		const struct hd_recv_stats *stats = hd_recv_stats(ticket->recv);
 
@@ -136,7 +137,7 @@ void worker_on_pull_state(
 	if (!is_ours(worker, ticket, state->job, state->worker, state->attempt) || ticket->recv)
 		return;
 	ticket->token = state->token;
-	ticket->pub.granted = ticket->route == ROUTE_CONTROLLER;
+	ticket->pub.granted = ticket->route == ROUTE_CONTROLLER || ticket->credited;
 	ticket->pub.version = state->version;
 	if (state->reason != HD_REASON_NONE) {
 		end_pull(

@@ -83,7 +83,7 @@ static void remember_early(struct hd_worker *worker, uint64_t token, bool ended)
 	worker->early_next = (worker->early_next + 1) % EARLY_MAX;
 }
 
-static bool take_early(struct hd_worker *worker, uint64_t token, bool ended) {
+bool worker_take_early(struct hd_worker *worker, uint64_t token, bool ended) {
 	for (uint32_t i = 0; i < EARLY_MAX; i++) {
 		if (worker->early[i].token != token || worker->early[i].ended != ended)
 			continue;
@@ -111,6 +111,7 @@ static int begin_send(
 			.round = ticket->pub.round,
 			.version = ticket->pub.base,
 			.key_id = worker->config.key_id,
+			.total = ticket->credited ? (uint32_t)ticket->pub.bytes : 0,
 			.token = grant->token,
 		},
 		.data = ticket->payload ? ticket->payload : ticket->data,
@@ -127,7 +128,7 @@ static int begin_send(
 	config.go_slack = go_slack(session, &config.segments);
 	config.path = path_to(worker, config.peer);
 	rc = hd_send_create(&config, ctx->now, &ticket->send);
-	if (rc == 0 && take_early(worker, grant->token, false))
+	if (rc == 0 && worker_take_early(worker, grant->token, false))
 		hd_send_go(ticket->send, ctx->now);
 	return rc;
 }
@@ -152,6 +153,33 @@ give_up(struct hd_worker *worker,
 	worker_end(worker, ctx, ticket, HD_TICKET_FAILED, reason);
 }
 
+int worker_begin_push(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session,
+	const struct hd_msg_grant *grant,
+	struct ticket *ticket
+) {
+	int rc = -EINVAL;
+
+	ticket->token = grant->token;
+	ticket->position = grant->position;
+	ticket->epoch = grant->epoch;
+	ticket->pub.granted = session == worker->controller;
+	if (isfinite(grant->weight) && grant->weight > 0.0f)
+		rc = worker_make_payload(worker, ticket, grant->weight);
+	if (rc == 0)
+		rc = begin_send(worker, ctx, session, grant, ticket);
+	if (rc < 0)
+		return rc;
+	ticket->progress_at = ctx->now;
+	ticket->progress_bytes = 0;
+	worker_activate(worker, ticket);
+	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+	worker_watch_stalls(worker, ctx);
+	return 0;
+}
+
 void worker_on_grant(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -168,30 +196,17 @@ void worker_on_grant(
 		worker->stats.late_messages += grant->direction == HD_PUSH;
 		return;
 	}
-	ticket->token = grant->token;
-	ticket->position = grant->position;
-	ticket->epoch = grant->epoch;
-	ticket->pub.granted = session == worker->controller;
 	if (ticket->cancelling) {
+		ticket->token = grant->token;
 		give_up(worker, ctx, ticket, HD_REASON_CANCELLED);
 		return;
 	}
-	if (!isfinite(grant->weight) || !(grant->weight > 0.0f)) {
-		give_up(worker, ctx, ticket, HD_REASON_REFUSED);
-		return;
-	}
-	rc = worker_make_payload(worker, ticket, grant->weight);
-	if (rc == 0)
-		rc = begin_send(worker, ctx, session, grant, ticket);
+	rc = worker_begin_push(worker, ctx, session, grant, ticket);
 	if (rc < 0) {
 		give_up(worker, ctx, ticket, reason_of(rc));
 		return;
 	}
-	ticket->progress_at = ctx->now;
-	ticket->progress_bytes = 0;
-	worker_activate(worker, ticket);
-	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
-	if (take_early(worker, grant->token, true)) {
+	if (worker_take_early(worker, grant->token, true)) {
 		worker_requeue(worker, ctx, ticket);
 		worker_ask(worker, ctx, ticket);
 	}
@@ -212,6 +227,8 @@ void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t 
 void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token) {
 	struct ticket *ticket = find_send(worker, token);
 
+	if (!ticket && worker_credit_void(worker, token))
+		return;
 	if (!ticket) {
 		remember_early(worker, token, true);
 		return;
@@ -229,6 +246,7 @@ void worker_on_controller_void(
 ) {
 	const struct ticket *ticket = find_send(worker, token);
 
+	(void)worker_credit_void(worker, token);
 	if (ticket && hd_send_stats(ticket->send)->bytes_acked == 0)
 		worker_on_void(worker, ctx, token);
 }

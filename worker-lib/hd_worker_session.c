@@ -152,6 +152,7 @@ static void on_closed(
 		worker->registered = false;
 		worker->stats.controller = false;
 		worker->register_at = HD_NEVER;
+		worker_credit_clear(worker);
 		worker_requeue_route(worker, &ctx, ROUTE_CONTROLLER);
 	} else if (session == worker->server) {
 		worker->stats.joined = false;
@@ -291,6 +292,8 @@ static void on_message(
 		on_registered(worker, &ctx, &message->registered);
 	else if (message->kind == HD_MSG_PROBE)
 		hd_trains_probe(&worker->trains, now, &message->probe, sink);
+	else if (message->kind == HD_MSG_CREDIT)
+		worker_on_credit(worker, &ctx, &message->credit);
 	else if (message->kind == HD_MSG_EXPECT)
 		worker_on_expect(worker, &ctx, &message->expect);
 	else if (message->kind == HD_MSG_VOID && message->void_.job == worker->job)

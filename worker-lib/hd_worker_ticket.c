@@ -104,6 +104,8 @@ static void count_outcome(
 		worker->stats.granted_bytes += ticket->pub.bytes;
 	else if (outcome == HD_OUTCOME_APPLIED)
 		worker->stats.direct_bytes += ticket->pub.bytes;
+	if (outcome == HD_OUTCOME_APPLIED && ticket->credited)
+		worker->stats.credited_bytes += ticket->pub.bytes;
 	ticket->counted = true;
 	ticket->pub.ended = ctx->now;
 	worker_emit_ticket(worker, ctx, ticket, event);

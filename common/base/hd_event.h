@@ -57,7 +57,7 @@ enum hd_event_kind {
 	HD_EVENT_REQUESTED, /* worker: request sent to the controller or directly to the server */
 	HD_EVENT_GRANTED, /* controller (server when direct): token, position, value = rate bps */
 	HD_EVENT_DROPPED, /* controller: reason, value = planned finish in s from now; server: not applied */
-	HD_EVENT_VOIDED, /* controller or server: position given up */
+	HD_EVENT_VOIDED, /* controller or server: position given up; aux = 1: of a credit that nobody had spent */
 	HD_EVENT_GO, /* receiver sent go to a successor: token */
 	HD_EVENT_SEND_START, /* sender: first chunk left */
 	HD_EVENT_SEND_END, /* sender: everything acknowledged, or cancelled (reason) */

@@ -75,6 +75,9 @@
 #define HD_SILENCE_US (HD_LEASE_US / 4 * 3) /* who is silent for this long is gone */
 #define HD_KEEPALIVE_US 250000
 #define HD_FALLBACK_US HD_SILENCE_US /* without a controller for this long: go direct */
+#define HD_CREDIT_BYTES 131072 /* what goes on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */
+#define HD_CREDIT_BYTES_MAX (1 << 30) /* that an operator can set */
+#define HD_CREDIT_US 2000000 /* how long a worker may wait before it spends one */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
 #define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written, */
 #define HD_CHECKPOINT_BACKOFF_MAX 6 /* doubled so many times */

@@ -227,7 +227,7 @@ typedef struct hd_ranges hd_ranges;
 /* A grant in advance of a worker's next push: to the server, then to the worker. It may send this round without
  * asking, if it has at most `bytes`, within `expires_us`; base, type and bytes come with its chunks. The push took
  * its position with the credit. Meanwhile the worker may also ask the server itself for one pull of at most
- * `pull_bytes`. VOID ends it; the server ends one that nobody spends. */
+ * `pull_bytes`; with token 0 the credit is of that alone. VOID ends it; the server ends one that nobody spends. */
 #define HD_FIELDS_CREDIT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u64, token) F(u64, position) \
 	F(f32, weight) F(u64, bytes) F(u64, pull_bytes) F(u32, expires_us) F(u32, peer_ipv4) F(u16, peer_port)

@@ -39,7 +39,7 @@ COLUMNS = (
     ("delay mean", "{:.2f}", lambda r: r["staleness"]["mean"]),
     ("var", "{:.2f}", lambda r: r["staleness"]["variance"]),
     ("max", "{:.0f}", lambda r: r["staleness"]["max"]),
-    ("granted %", "{:.0f}", lambda r: 100 * r["granted_bytes"] / max(1, r["granted_bytes"] + r["credited_bytes"])),
+    ("granted %", "{:.0f}", lambda r: 100 * r["granted_bytes"] / max(1, r["granted_bytes"] + r["direct_bytes"])),
     ("est. error", "{:.2f}", lambda r: r["estimate_error"]),
     ("cpu %", "{:.0f}", lambda r: 100 * r["cpu"]),
     ("valid", "{}", lambda r: "yes" if r["valid"] else "NO"),

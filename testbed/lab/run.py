@@ -270,19 +270,24 @@ class Run:
         return (errors[len(errors) // 2] if errors else None), len(errors)
 
     def shares(self, log):
-        """Bytes that arrived under a grant of the controller's, and without."""
-        by_controller = {}
-        granted = credited = 0
+        """Bytes that arrived under a grant of the controller's, of these in advance, and without a grant."""
+        by_controller, ahead = {}, set()
+        granted = credited = direct = 0
         for event in log.events:
             key = (event.get("worker", 0), event.get("direction", "push"), event.get("round", 0))
             if event["event"] == "granted":
                 by_controller[key] = event["node"] not in ("ps",)
+                ahead.discard(key)
+            elif event["event"] == "credited":
+                by_controller[key] = True
+                ahead.add(key)
             elif event["event"] == "recv-end":
                 if by_controller.get(key):
                     granted += event.get("bytes", 0)
+                    credited += event.get("bytes", 0) if key in ahead else 0
                 else:
-                    credited += event.get("bytes", 0)
-        return granted, credited
+                    direct += event.get("bytes", 0)
+        return granted, credited, direct
 
     def record(self):
         mode, job = self.options["mode"], self.scenario["job"]
@@ -292,7 +297,7 @@ class Run:
         bound = None if mode == "tcp-ps" else job["tau_max"]
         delays, histogram = measure.staleness(log, bound)
         error, error_samples = self.estimate_error()
-        granted, credited = self.shares(log)
+        granted, credited, direct = self.shares(log)
         record = {
             "mode": mode, "scenario": self.scenario["name"], "seed": self.options["seed"],
             "driver": "tcp" if mode == "tcp-ps" else self.network.driver,
@@ -300,7 +305,7 @@ class Run:
             "target_accuracy": job["target_accuracy"], "final_accuracy": measure.final_accuracy(self.evaluations),
             "time_to_accuracy_s": hit["t"] if hit else None, "updates_to_accuracy": hit["version"] if hit else None,
             "seconds": self.seconds, **counts, "applied_per_s": counts["applied"] / self.seconds,
-            "granted_bytes": granted, "credited_bytes": credited,
+            "granted_bytes": granted, "credited_bytes": credited, "direct_bytes": direct,
             "staleness": delays, "staleness_histogram": histogram,
             "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
             "evaluations": self.evaluations}
@@ -322,7 +327,7 @@ def judge(record):
     bound = record["staleness"]["bound"]
     if bound and (record["staleness"]["max"] or 0) > bound:
         problems.append(f"an applied update's delay is {record['staleness']['max']} (bound {bound})")
-    total = record["granted_bytes"] + record["credited_bytes"]
+    total = record["granted_bytes"] + record["direct_bytes"]
     if record["mode"] == "scheduled" and record["granted_bytes"] < GRANTED_MIN * total:
         problems.append(f"only {100 * record['granted_bytes'] / max(1, total):.0f} % of the bytes were granted "
                         f"(at least {GRANTED_MIN * 100:.0f} %)")

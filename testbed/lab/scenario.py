@@ -198,7 +198,7 @@ SIM = record({
     "depth": (number(1, 16, True), 1), "cancel": (SHARE, 0), "conditional": (SHARE, 0),
     "checkpoint_commits": (number(0, 10**9, True), 0), "disk_ms": (number(0, 60000), 5), "disk_error": (SHARE, 0),
     "updates": (number(0, 10**12, True), 0), "settle_s": (number(0.1, 3600), 60),
-    "hold_ms": (number(0, 60000, True), 0),
+    "hold_ms": (number(0, 60000, True), 0), "credit_kb": (number(0, 2**20, True), 128),
 })
 FAULTS = record({
     "loss": (SHARE, 0), "duplicate": (SHARE, 0), "reorder": (SHARE, 0), "skew_ppm": (number(0, 100000, True), 0),

@@ -68,6 +68,9 @@ struct hd_check_pushed {
 void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push);
 /* Takes an event of any node; looks at COMMITTED (of the server) and push OUTCOMEs (of workers). */
 void hd_check_event(struct hd_check *check, const struct hd_event *event);
+/* The same event, for what goes on credits: CREDITED of the controller, COMMITTED and VOIDED of the server (then
+ * `servers`). */
+void hd_check_credits(struct hd_check *check, const struct hd_event *event, bool servers);
 /* Whether a COMMITTED came since the last hd_check_model(). */
 bool hd_check_dirty(const struct hd_check *check);
 /* The server's model between two steps. */
@@ -91,6 +94,8 @@ struct hd_check_stats {
 	uint64_t pushed, applied, dropped, failed; /* failed counts those of ended processes too */
 	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
 	uint64_t commits, rolled_back, pulls;
+	uint64_t credits, credits_spent,
+		credits_ended; /* given; committed; given up by the server */
 	double delay_sum, delay_squares;
 	uint64_t delay_max;
 	uint64_t delays[HD_CHECK_DELAYS];

@@ -7,6 +7,7 @@
 
 #define HD_CHECK_WORKERS_MAX 4096
 #define HD_CHECK_LIVES_MAX 4096
+#define HD_CHECK_CREDITS_KEPT 8 /* of a worker; more are never under way */
 
 enum hd_check_state {
 	RECORD_NONE,
@@ -30,9 +31,18 @@ struct hd_check_record {
 	bool rolled_back; /* since its last outcome */
 };
 
+/* A push that was granted in advance. */
+struct hd_check_credit {
+	uint64_t token, position, bytes;
+	uint32_t round;
+	bool ended; /* committed, or given up by the server */
+};
+
 struct hd_check_worker {
 	struct hd_check_record *records; /* by round - 1 */
 	uint32_t count, capacity;
+	struct hd_check_credit credits[HD_CHECK_CREDITS_KEPT]; /* the newest: a ring */
+	uint64_t credit_count;
 };
 
 /* One incarnation of the server: counters first.. and the model's hash at each. */

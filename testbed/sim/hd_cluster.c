@@ -274,10 +274,12 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 		const struct worker_process *worker = &cluster->workers[i];
 
 		result->granted_bytes += worker->granted_bytes;
-		result->credited_bytes += worker->direct_bytes;
+		result->direct_bytes += worker->direct_bytes;
+		result->credited_bytes += worker->credited_bytes;
 		if (!worker->core)
 			continue;
 		result->granted_bytes += hd_worker_stats(worker->core)->granted_bytes;
-		result->credited_bytes += hd_worker_stats(worker->core)->direct_bytes;
+		result->direct_bytes += hd_worker_stats(worker->core)->direct_bytes;
+		result->credited_bytes += hd_worker_stats(worker->core)->credited_bytes;
 	}
 }

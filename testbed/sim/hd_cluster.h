@@ -68,7 +68,8 @@ struct hd_cluster_result {
 	double duration_s; /* in which workers pushed */
 	double settle_s; /* from the end of faults until nothing was pending */
 	struct hd_check_stats pushes;
-	uint64_t granted_bytes, credited_bytes; /* credited: sent without a grant (direct) */
+	uint64_t granted_bytes, direct_bytes; /* direct: without a grant */
+	uint64_t credited_bytes; /* of the granted: in advance */
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
 	struct hd_sim_stats network;

@@ -65,7 +65,7 @@ struct worker_process {
 	struct buffer *ready; /* computed, but not yet taken by the library */
 	bool leaving;
 	struct buffer buffers[CLUSTER_PUSHES_MAX];
-	uint64_t granted_bytes, direct_bytes; /* of former lives */
+	uint64_t granted_bytes, direct_bytes, credited_bytes; /* of former lives */
 };
 
 /* One file that is replaced whole, as a rename does. */

@@ -36,6 +36,8 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.epoch = (uint16_t)(controller->process.lives + 1),
 		.topology = cluster_topology(cluster),
 		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
+		.credit_bytes = (uint64_t)cluster->scenario.sim.credit_kb * 1024,
+		.no_credits = cluster->scenario.sim.credit_kb == 0,
 	};
 	int code = -ENOMEM;
 
@@ -123,6 +125,7 @@ static void destroy_core(struct process *process) {
 
 		worker->granted_bytes += hd_worker_stats(worker->core)->granted_bytes;
 		worker->direct_bytes += hd_worker_stats(worker->core)->direct_bytes;
+		worker->credited_bytes += hd_worker_stats(worker->core)->credited_bytes;
 		hd_worker_destroy(worker->core);
 		worker->core = NULL;
 		app_reset(worker);

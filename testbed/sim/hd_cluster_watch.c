@@ -85,6 +85,7 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 	if (event.kind == HD_EVENT_PLAN)
 		cluster->planned = true;
 	hd_check_event(cluster->check, &event);
+	hd_check_credits(cluster->check, &event, process == &cluster->server.process);
 }
 
 void cluster_inspect(struct hd_cluster *cluster) {

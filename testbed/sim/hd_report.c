@@ -27,7 +27,7 @@ double hd_report_applied_s(const struct hd_report_run *run) {
 }
 
 static double granted_share(const struct hd_cluster_result *r) {
-	double all = (double)(r->granted_bytes + r->credited_bytes);
+	double all = (double)(r->granted_bytes + r->direct_bytes);
 
 	return all > 0 ? (double)r->granted_bytes / all : 0;
 }

@@ -137,7 +137,7 @@ static json_t *record(const struct hd_report_run *run) {
 	json_t *estimate = r->estimate_error < 0 ? json_null() : json_real(r->estimate_error);
 
 	json_t *json = json_pack(
-		"{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:o, "
+		"{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o, "
 		"s:o, s:n, s:f, s:f, s:f, s:I, s:I, s:I, s:f}",
 		"mode",
 		hd_report_mode(run->mode),
@@ -163,6 +163,8 @@ static json_t *record(const struct hd_report_run *run) {
 		(json_int_t)r->granted_bytes,
 		"credited_bytes",
 		(json_int_t)r->credited_bytes,
+		"direct_bytes",
+		(json_int_t)r->direct_bytes,
 		"staleness",
 		staleness(run),
 		"estimate_error",

@@ -361,7 +361,9 @@ on_decision(struct hd_trace *trace, struct trace_round *round, const struct hd_e
 		a->position = event->position;
 		return;
 	}
-	a->refused = event->at;
+	a->refused = either(
+		a->refused, event->at
+	); /* controller and server say it: its lanes were free from the first */
 	a->reason = event->reason;
 	trace_lane_free(&round->servers);
 	free_links(round);
@@ -383,6 +385,11 @@ on_committed(struct hd_trace *trace, struct trace_round *round, const struct hd_
 		ended(trace, round, event->at);
 }
 
+/* On a credit nobody asks. */
+static bool has_begun(const struct attempt *a) {
+	return a->requested || a->send_start || a->recv_start;
+}
+
 static void on_worker(
 	struct hd_trace *trace,
 	struct trace_node *node,
@@ -397,7 +404,7 @@ static void on_worker(
 	}
 	switch (event->kind) {
 	case HD_EVENT_REQUESTED:
-		if (round->attempt.requested)
+		if (has_begun(&round->attempt))
 			draw_attempt(trace, round, event->at);
 		round->attempt.number = (uint32_t)event->aux;
 		round->attempt.requested = event->at;
@@ -425,12 +432,21 @@ static bool begins_anew(const struct trace_round *round, const struct hd_event *
 	return round->opened && (event->kind == HD_EVENT_PUSHED || event->kind == HD_EVENT_PULLED);
 }
 
+/* Of a credit before it is spent: its round may not have begun, or was asked for instead. */
+static bool is_ahead(const struct hd_event *event) {
+	return event->kind == HD_EVENT_CREDITED || (event->kind == HD_EVENT_VOIDED && event->aux);
+}
+
 bool trace_round_event(
 	struct hd_trace *trace,
 	struct trace_node *node,
 	const struct hd_event *event
 ) {
-	struct trace_round *round = event->round ? find(trace, event) : NULL;
+	struct trace_round *round;
+
+	if (is_ahead(event))
+		return true;
+	round = event->round ? find(trace, event) : NULL;
 
 	if (round && begins_anew(round, event)) {
 		retire(trace, round);

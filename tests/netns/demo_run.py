@@ -61,7 +61,7 @@ def check_counts(record, directory, killed=()):
 
 
 def check_granted(record):
-    total = record["granted_bytes"] + record["credited_bytes"]
+    total = record["granted_bytes"] + record["direct_bytes"]
     assert total > 0 and record["granted_bytes"] >= 0.8 * total, (record["granted_bytes"], total)
 
 

@@ -16,8 +16,8 @@ MODES = ["unscheduled", "tcp-ps", "scheduled"]
 FIELDS = {
     "mode": str, "scenario": str, "target_accuracy": NUMBER, "final_accuracy": NUMBER,
     "time_to_accuracy_s": (*NUMBER, type(None)), "pushed": int, "applied": int, "dropped": int, "failed": int,
-    "granted_bytes": int, "credited_bytes": int, "staleness": dict, "estimate_error": (*NUMBER, type(None)),
-    "cpu": NUMBER,
+    "granted_bytes": int, "credited_bytes": int, "direct_bytes": int, "staleness": dict,
+    "estimate_error": (*NUMBER, type(None)), "cpu": NUMBER,
 }
 
 

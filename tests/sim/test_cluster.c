@@ -18,7 +18,7 @@ static void test_calm(void **state) {
 	prepare(&run);
 	expect(&run, 500);
 	assert_int_equal(run.result.pushes.applied, run.result.pushes.pushed);
-	assert_int_equal(run.result.credited_bytes, 0);
+	assert_int_equal(run.result.direct_bytes, 0);
 	assert_true(run.result.estimate_error >= 0 && run.result.estimate_error < 0.2);
 	assert_true(run.kinds[HD_EVENT_PLAN] > 0);
 	assert_int_equal(run.kinds[HD_EVENT_FALLBACK], 0);

@@ -80,7 +80,7 @@ static void test_controller_gone(void **state) {
 	crash(&run, controller, 1, 60);
 	expect(&run, 150); /* falls back, goes on directly */
 	assert_true(run.kinds[HD_EVENT_FALLBACK] >= 4);
-	assert_true(run.result.credited_bytes > 0);
+	assert_true(run.result.direct_bytes > 0);
 }
 
 static void test_partitions(void **state) {

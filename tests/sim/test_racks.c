@@ -62,7 +62,7 @@ static void test_order_pays_on_a_trunk(void **state) {
 	star = run(&scenario, HD_CLUSTER_UNSCHEDULED);
 	assert_true(unscheduled.pushes.applied > 200);
 	assert_true(unscheduled.pushes.applied < star.pushes.applied);
-	assert_int_equal(scheduled.credited_bytes, 0);
+	assert_int_equal(scheduled.direct_bytes, 0);
 	assert_true(scheduled.estimate_error < 0.25); /* the trunk's is among them */
 	assert_true((double)scheduled.pushes.applied > 1.15 * (double)unscheduled.pushes.applied);
 	assert_true(variance(&scheduled.pushes) < 0.7 * variance(&unscheduled.pushes));

@@ -14,6 +14,7 @@
 
 #define SEEDS_DEFAULT 400
 #define SECONDS_DEFAULT 60
+#define ENOUGH 100 /* seeds among which there is something of everything */
 
 static uint64_t environment(const char *name, uint64_t otherwise) {
 	const char *text = getenv(name);
@@ -60,6 +61,9 @@ static bool run(uint64_t seed, struct hd_cluster_result *total) {
 	total->pushes.dropped += result.pushes.dropped;
 	total->pushes.failed += result.pushes.failed;
 	total->pushes.rolled_back += result.pushes.rolled_back;
+	total->pushes.credits += result.pushes.credits;
+	total->pushes.credits_spent += result.pushes.credits_spent;
+	total->pushes.credits_ended += result.pushes.credits_ended;
 	total->crashes += result.crashes;
 	total->network.packets += result.network.packets;
 	hd_cluster_destroy(cluster);
@@ -82,7 +86,7 @@ int main(int argc, char **argv) {
 	while (done < count && !(limited && seconds() - start > SECONDS_DEFAULT))
 		bad += !run(first + done++, &total);
 	printf("%llu seeds from %llu, %llu bad: %llu pushes, %llu applied, %llu dropped, %llu failed, "
-	       "%llu rolled back, %llu crashes, %llu packets, %.1f s\n",
+	       "%llu rolled back, %llu credits, %llu spent, %llu given up, %llu crashes, %llu packets, %.1f s\n",
 	       (unsigned long long)done,
 	       (unsigned long long)first,
 	       (unsigned long long)bad,
@@ -91,8 +95,15 @@ int main(int argc, char **argv) {
 	       (unsigned long long)total.pushes.dropped,
 	       (unsigned long long)total.pushes.failed,
 	       (unsigned long long)total.pushes.rolled_back,
+	       (unsigned long long)total.pushes.credits,
+	       (unsigned long long)total.pushes.credits_spent,
+	       (unsigned long long)total.pushes.credits_ended,
 	       (unsigned long long)total.crashes,
 	       (unsigned long long)total.network.packets,
 	       seconds() - start);
+	if (done >= ENOUGH && (!total.pushes.credits_spent || !total.pushes.credits_ended)) {
+		printf("no seed spent a credit, or none was given up: nothing is known of them\n");
+		bad++;
+	}
 	return bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }

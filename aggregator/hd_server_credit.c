@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Updates that come without having been asked for: the controller granted them in advance.
+ *
+ *   CREDIT --> unspent --(first chunk: type, bytes, base)--> queued at its position, as any other
+ *                 \--(nobody came in time, VOID, another epoch)--> its worker is told: VOID
+ *
+ * The worker stops spending it before we give it up, so that its chunks hardly ever come too late; when
+ * they do, it hears VOID and asks.
+ */
+#include "hd_kernels.h"
+#include "hd_runs.h"
+#include "hd_server_internal.h"
+
+#include <math.h>
+
+#define HD_CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
+#define HD_NORM_BLOCK 256 /* values that are widened at a time */
+
+/* --- offered --------------------------------------------------------------------------------- */
+
+static void
+hd_credit_report(struct hd_turn *turn, const struct hd_msg_credit *credit, enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+
+	message.report = (struct hd_msg_report){
+		.job = credit->job,
+		.worker = credit->worker,
+		.round = credit->round,
+		.direction = HD_PUSH,
+		.attempt = credit->attempt,
+		.token = credit->token,
+		.outcome = HD_OUTCOME_FAILED,
+		.reason = (uint8_t)reason,
+		.position = credit->position,
+		.credited = 1,
+	};
+	hd_controller_send(turn, &message);
+}
+
+static enum hd_reason hd_credit_check(
+	struct hd_turn *turn,
+	const struct hd_msg_credit *credit,
+	const struct hd_job *job
+) {
+	const struct hd_member *member;
+
+	if (credit->epoch < turn->server->epoch) {
+		return HD_REASON_EPOCH;
+	}
+	if (turn->server->draining) {
+		return HD_REASON_CLOSED;
+	}
+	if (job == NULL || job->restoring) {
+		return HD_REASON_NO_SERVER;
+	}
+	member = hd_job_member(job, credit->worker);
+	if (member == NULL || member->peer == NULL) {
+		return HD_REASON_LEFT;
+	}
+	if (credit->token == 0 || credit->position == 0 || credit->bytes == 0
+	    || credit->expires_us == 0 || !isfinite(credit->weight) || credit->weight <= 0) {
+		return HD_REASON_REFUSED;
+	}
+	if (credit->round == 0 || hd_member_round(member, credit->round) != NULL
+	    || hd_member_forgot(member, credit->round)
+	    || hd_member_part(member, credit->round) != NULL) {
+		return HD_REASON_DUPLICATE;
+	}
+	return HD_REASON_NONE;
+}
+
+void hd_credit_offer(struct hd_turn *turn, const struct hd_msg_credit *credit) {
+	struct hd_server *server = turn->server;
+	struct hd_job *job = hd_job_find(server, credit->job);
+	enum hd_reason reason = hd_credit_check(turn, credit, job);
+	struct hd_member *member = job != NULL ? hd_job_member(job, credit->worker) : NULL;
+	struct hd_incoming *in = NULL;
+	hd_ns life = credit->expires_us * HD_US;
+
+	if (hd_handle_find(server, credit->token) != NULL) {
+		return; /* told already */
+	}
+	if (reason == HD_REASON_NONE) {
+		in = hd_incoming_create(turn, job, credit->token, 1);
+		reason = in == NULL ? HD_REASON_NO_MEMORY : HD_REASON_NONE;
+	}
+	if (reason != HD_REASON_NONE) {
+		server->stats.credits_unspent++;
+		hd_credit_report(turn, credit, reason);
+		if (member != NULL) {
+			hd_push_withdraw(turn, job, member, credit->token, reason);
+		}
+		return;
+	}
+	server->epoch = credit->epoch;
+	server->stats.credits++;
+	in->credit = true;
+	in->limit = credit->bytes;
+	in->position = credit->position;
+	hd_incoming_part(
+		in,
+		0,
+		&(struct hd_part){
+			.member = member,
+			.round = credit->round,
+			.attempt = credit->attempt,
+			.weight = credit->weight,
+		}
+	);
+	job->position = credit->position > job->position ? credit->position : job->position;
+	hd_timer_set(&server->timers, &in->timer, turn->now + life + life / HD_CREDIT_GRACE);
+}
+
+/* --- spent ----------------------------------------------------------------------------------- */
+
+bool hd_credit_unspent(const struct hd_incoming *in) {
+	return in->credit && !in->started;
+}
+
+/* What the first chunk says of the whole, and each later one must say too. */
+bool hd_credit_takes(struct hd_incoming *in, const struct hd_chunk_header *header) {
+	struct hd_part *part = &in->parts[0];
+
+	if (in->recv != NULL) {
+		return header->version == part->base && header->total == in->bytes;
+	}
+	if (header->job != in->job->id || header->worker != part->member->rank
+	    || header->round != part->round || header->attempt != part->attempt
+	    || header->total > in->limit
+	    || !hd_payload_fits(in->job, header->dtype, header->total)) {
+		return false;
+	}
+	in->dtype = header->dtype;
+	in->bytes = header->total;
+	part->base = header->version;
+	return true;
+}
+
+void hd_credit_untake(struct hd_server *server, struct hd_incoming *in) {
+	if (!hd_credit_unspent(in)) {
+		return;
+	}
+	hd_recv_destroy(in->recv);
+	in->recv = NULL;
+	hd_buffer_put(server, in->job, in->buffer);
+	in->buffer = NULL;
+}
+
+bool hd_credit_spend(struct hd_turn *turn, struct hd_incoming *in) {
+	enum hd_reason reason = hd_commit_bounds(in->job, in, 0);
+
+	turn->server->stats.credits_spent++;
+	if (reason != HD_REASON_NONE) {
+		hd_incoming_fail(turn, in, reason, NULL);
+		return false;
+	}
+	hd_commit_queue(in);
+	return true;
+}
+
+static double hd_norm2_half(uint8_t dtype, const uint16_t *values, size_t count) {
+	float wide[HD_NORM_BLOCK];
+	double sum = 0;
+
+	for (size_t at = 0; at < count; at += HD_NORM_BLOCK) {
+		size_t n = count - at < HD_NORM_BLOCK ? count - at : HD_NORM_BLOCK;
+
+		hd_half_to_f32(dtype, wide, values + at, n);
+		sum += hd_norm2_f32(wide, n);
+	}
+	return sum;
+}
+
+static double hd_norm2_runs(const uint8_t *chunk, size_t bytes, uint64_t values) {
+	struct hd_runs_cursor cursor;
+	struct hd_run run;
+	const float *x;
+	double sum = 0;
+
+	hd_runs_begin(&cursor, chunk, bytes, values);
+	while (hd_runs_next(&cursor, &run, &x) > 0) {
+		sum += hd_norm2_f32(x, run.count);
+	}
+	return sum;
+}
+
+void hd_credit_measure(struct hd_incoming *in, const struct hd_chunk_header *header) {
+	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
+
+	if (in->dtype == HD_DTYPE_SPARSE32) {
+		size_t bytes = header->count * hd_dtype_bytes(in->dtype);
+
+		in->norm2 += hd_norm2_runs(values, bytes, in->job->values);
+	} else if (hd_dtype_is_half(in->dtype)) {
+		in->norm2 += hd_norm2_half(in->dtype, values, header->count);
+	} else {
+		in->norm2 += hd_norm2_f32(values, header->count);
+	}
+}
+
+/* --- not spent ------------------------------------------------------------------------------- */
+
+void hd_credit_end(
+	struct hd_turn *turn,
+	struct hd_incoming *in,
+	enum hd_reason reason,
+	bool report
+) {
+	const struct hd_part *part = &in->parts[0];
+	struct hd_event event = hd_incoming_event(in, HD_EVENT_VOIDED);
+	const struct hd_msg_credit credit = {
+		.job = in->job->id,
+		.worker = part->member->rank,
+		.round = part->round,
+		.attempt = part->attempt,
+		.token = in->handle.token,
+		.position = in->position,
+	};
+
+	event.reason = reason;
+	event.version = in->job->version;
+	event.aux = 1;
+	turn->server->stats.credits_unspent++;
+	hd_turn_event(turn, &event);
+	if (report) {
+		hd_credit_report(turn, &credit, reason);
+	}
+	hd_push_withdraw(turn, in->job, part->member, credit.token, reason);
+	hd_incoming_end(turn, in, false);
+}
+
+void hd_credit_end_all(struct hd_turn *turn, struct hd_job *job, enum hd_reason reason) {
+	struct hd_incoming *in = TAILQ_FIRST(&job->open), *next;
+
+	for (; in != NULL; in = next) {
+		next = TAILQ_NEXT(in, open_link);
+		if (hd_credit_unspent(in)) {
+			hd_credit_end(turn, in, reason, false);
+		}
+	}
+}
