@@ -173,6 +173,7 @@ int hd_dpdk_open(
 	d->config = *config;
 	d->config.port = d->config.eal = NULL; /* the caller's, and read below only */
 	d->overflow = &d->counters.receive_overflow;
+	d->queue_counters = d->queue;
 	d->sink.send = dpdk_send;
 	d->sink.event = config->event ? dpdk_event : NULL;
 	d->loop = (struct hd_loop){
@@ -239,11 +240,22 @@ void hd_dpdk_wake(struct hd_dpdk *d) {
 	hd_wait_wake(&d->loop.wait);
 }
 
+/* The table's own counters are the driver's thread's alone. */
+static void publish_neighbours(struct hd_dpdk *d) {
+	const struct hd_neighbour_stats *s = hd_neighbours_stats(d->neighbours);
+
+	atomic_store_explicit(&d->counters.arp_given_up, s->given_up, memory_order_relaxed);
+	atomic_store_explicit(&d->counters.arp_evicted, s->evicted, memory_order_relaxed);
+	atomic_store_explicit(&d->counters.arp_moved, s->moved, memory_order_relaxed);
+	atomic_store_explicit(&d->counters.arp_ignored, s->ignored, memory_order_relaxed);
+}
+
 int hd_dpdk_step(struct hd_dpdk *d, struct hd_node node, hd_ns until) {
 	int code = hd_loop_step(&d->loop, node, until);
 
 	atomic_store_explicit(&d->counters.polls, d->loop.polls, memory_order_relaxed);
 	atomic_store_explicit(&d->counters.idle_polls, d->loop.idle_polls, memory_order_relaxed);
+	publish_neighbours(d);
 	return code;
 }
 

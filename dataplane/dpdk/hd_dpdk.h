@@ -69,6 +69,10 @@ struct hd_dpdk_counter {
 /* One queue of the port, as the port counts it, headers included. */
 struct hd_dpdk_queue {
 	uint64_t packets, bytes;
+	uint64_t drops; /* lost to a full ring; what is sent: given up */
+	/* In: what the driver found in it when it last looked. Out: what the kernel holds of it, as the kernel accounts
+	 * it; 0 for a port without a socket, which does not say. */
+	uint64_t backlog_bytes;
 	uint64_t limit_bytes; /* what its ring holds at the MTU */
 };
 

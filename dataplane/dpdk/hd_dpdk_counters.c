@@ -48,8 +48,11 @@ size_t
 hd_dpdk_counters(const struct hd_dpdk *d, struct hd_dpdk_counter counters[HD_DPDK_COUNTERS_MAX]) {
 	const char *base = (const char *)&d->counters;
 
-	/* A counter that is kept by who reads it: two readers may meet. */
-	atomic_fetch_add(d->overflow, dpdk_take_overflow(d));
+	uint64_t lost = 0;
+
+	for (uint16_t queue = 0; queue < d->port.queues; queue++)
+		lost += dpdk_lost(d, queue);
+	atomic_store(d->overflow, lost);
 	for (size_t i = 0; i < ROWS; i++) {
 		const _Atomic uint64_t *value = (const _Atomic uint64_t *)(base + rows[i].offset);
 
@@ -76,8 +79,21 @@ uint16_t hd_dpdk_queues(
 	if (rte_eth_stats_get(d->port.id, &stats) < 0)
 		return 0;
 	for (uint16_t q = 0; q < count; q++) {
-		in[q] = (struct hd_dpdk_queue){stats.q_ipackets[q], stats.q_ibytes[q], limit};
-		out[q] = (struct hd_dpdk_queue){stats.q_opackets[q], stats.q_obytes[q], limit};
+		in[q] = (struct hd_dpdk_queue){
+			.packets = stats.q_ipackets[q],
+			.bytes = stats.q_ibytes[q],
+			.drops = dpdk_lost(d, q),
+			.backlog_bytes
+			= atomic_load_explicit(&d->queue[q].found_bytes, memory_order_relaxed),
+			.limit_bytes = limit,
+		};
+		out[q] = (struct hd_dpdk_queue){
+			.packets = stats.q_opackets[q],
+			.bytes = stats.q_obytes[q],
+			.drops = atomic_load_explicit(&d->queue[q].given_up, memory_order_relaxed),
+			.backlog_bytes = dpdk_backlog_bytes(d, q),
+			.limit_bytes = limit,
+		};
 	}
 	return d->port.queues;
 }

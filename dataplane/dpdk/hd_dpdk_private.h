@@ -57,6 +57,10 @@
 	X(arp_asked, "frames", "ARP questions sent")                                               \
 	X(arp_answered, "frames", "ARP answers sent")                                              \
 	X(echo_answered, "frames", "ICMP echo replies sent")                                       \
+	X(arp_given_up, "addresses", "that nobody answered for")                                   \
+	X(arp_evicted, "addresses", "forgotten because the table was full")                        \
+	X(arp_moved, "addresses", "that another station has now")                                  \
+	X(arp_ignored, "answers", "not learnt: unasked for, or a move too soon after the last")    \
 	X(send_calls, "bursts", "bursts given to the port")                                        \
 	X(send_errors, "packets", "not sent: the port's ring stayed full")                         \
 	X(send_too_long, "packets", "not sent: beyond the MTU")                                    \
@@ -83,6 +87,13 @@ static inline void dpdk_count(_Atomic uint64_t *counter, uint64_t n) {
 
 	atomic_store_explicit(counter, value + n, memory_order_relaxed);
 }
+
+/* Of each queue. */
+struct dpdk_queue_counters {
+	_Atomic uint64_t lost; // frames lost to a full receive ring; writer: who reads it
+	_Atomic uint64_t found_bytes; // by the last look; writer: the driver's thread
+	_Atomic uint64_t given_up; // frames not sent; writer: the driver's thread
+};
 
 enum dpdk_kind {
 	DPDK_OTHER,
@@ -135,7 +146,10 @@ struct hd_dpdk {
 	uint32_t echo_credit;
 	hd_ns echo_at;
 	struct dpdk_counters counters;
-	_Atomic uint64_t *overflow; /* counters.receive_overflow, for readers of a const driver */
+	struct dpdk_queue_counters queue[DPDK_QUEUES_MAX];
+	/* counters.receive_overflow and queue[], for readers of a const driver */
+	_Atomic uint64_t *overflow;
+	struct dpdk_queue_counters *queue_counters;
 	struct dpdk_send_queue send[DPDK_QUEUES_MAX];
 	struct rte_mbuf *frames[DPDK_BURST];
 	struct hd_packet packets[DPDK_BURST];
@@ -173,8 +187,10 @@ void dpdk_adopt_sockets(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]);
 void dpdk_kick(struct hd_dpdk *d);
 /* Reads and clears errors that would keep a descriptor readable. */
 void dpdk_clear_errors(struct hd_dpdk *d);
-/* Frames lost to full rings since the last call. */
-uint64_t dpdk_take_overflow(const struct hd_dpdk *d);
+/* Frames that a queue lost to a full receive ring since the port was opened. Any thread. */
+uint64_t dpdk_lost(const struct hd_dpdk *d, uint16_t queue);
+/* What the kernel holds of a queue's sent frames, 0 when it has none to say it of. Any thread. */
+uint64_t dpdk_backlog_bytes(const struct hd_dpdk *d, uint16_t queue);
 
 /* --- hd_dpdk_recv.c -------------------------------------------------------------------------- */
 /* Takes what the port has and hands it to the node. Returns how many frames. */

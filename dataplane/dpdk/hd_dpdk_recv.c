@@ -85,7 +85,16 @@ static size_t sort(struct hd_dpdk *d, uint16_t count) {
 	return packets;
 }
 
-static uint16_t take_burst(struct hd_dpdk *d, struct hd_node node, uint16_t queue) {
+static uint64_t bytes_of(struct rte_mbuf *const *frames, uint16_t count) {
+	uint64_t bytes = 0;
+
+	for (uint16_t i = 0; i < count; i++)
+		bytes += frames[i]->pkt_len;
+	return bytes;
+}
+
+static uint16_t
+take_burst(struct hd_dpdk *d, struct hd_node node, uint16_t queue, uint64_t *found_bytes) {
 	uint16_t count = rte_eth_rx_burst(d->port.id, queue, d->frames, DPDK_BURST);
 	size_t packets;
 
@@ -94,6 +103,7 @@ static uint16_t take_burst(struct hd_dpdk *d, struct hd_node node, uint16_t queu
 	d->loop.now = hd_wait_now();
 	dpdk_count(&d->counters.receive_calls, 1);
 	dpdk_count(&d->counters.received_frames, count);
+	*found_bytes += bytes_of(d->frames, count);
 	packets = sort(d, count);
 	if (packets > 0)
 		node.ops->receive(node.core, d->loop.now, d->packets, packets, &d->sink);
@@ -103,13 +113,14 @@ static uint16_t take_burst(struct hd_dpdk *d, struct hd_node node, uint16_t queu
 }
 
 uint32_t dpdk_receive(struct hd_dpdk *d, struct hd_node node) {
+	uint64_t found[DPDK_QUEUES_MAX] = {0};
 	uint32_t total = 0;
 
 	for (int round = 0; round < DPDK_ROUNDS_MAX; round++) {
 		bool more = false;
 
 		for (uint16_t queue = 0; queue < d->port.queues; queue++) {
-			uint16_t count = take_burst(d, node, queue);
+			uint16_t count = take_burst(d, node, queue, &found[queue]);
 
 			total += count;
 			more |= count == DPDK_BURST;
@@ -117,5 +128,9 @@ uint32_t dpdk_receive(struct hd_dpdk *d, struct hd_node node) {
 		if (!more)
 			break;
 	}
+	for (uint16_t queue = 0; queue < d->port.queues; queue++)
+		atomic_store_explicit(
+			&d->queue[queue].found_bytes, found[queue], memory_order_relaxed
+		);
 	return total;
 }

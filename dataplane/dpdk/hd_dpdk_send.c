@@ -66,6 +66,7 @@ static void flush_queue(struct hd_dpdk *d, uint16_t queue) {
 	}
 	if (done < send->count) {
 		dpdk_count(&d->counters.send_errors, send->count - done);
+		dpdk_count(&d->queue[queue].given_up, send->count - done);
 		rte_pktmbuf_free_bulk(send->frames + done, send->count - done);
 	}
 	send->count = 0;

@@ -12,11 +12,16 @@
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/if_xdp.h>
+#include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #ifndef AF_XDP
 #define AF_XDP 44
+#endif
+#ifndef SOL_XDP
+#define SOL_XDP 283
 #endif
 #define SEND_BUFFER_BYTES (64 << 20) /* above what the ring holds, skbs being bigger than frames */
 
@@ -125,19 +130,50 @@ void dpdk_clear_errors(struct hd_dpdk *d) {
 	}
 }
 
-uint64_t dpdk_take_overflow(const struct hd_dpdk *d) {
-	uint64_t lost = 0;
+/* Each queue of af_packet and af_xdp is one socket, and both PMDs open them in the queues' order. */
+static int socket_of(const struct hd_dpdk *d, uint16_t queue) {
+	bool socket = d->port.kind == DPDK_AF_PACKET || d->port.kind == DPDK_AF_XDP;
 
-	if (d->port.kind != DPDK_AF_PACKET)
+	return socket && queue < d->port.descriptor_count ? d->port.descriptor[queue] : -1;
+}
+
+/* Reading sets the kernel's counter to 0, so it is kept by who reads it: two readers may meet. */
+static uint64_t packet_lost(_Atomic uint64_t *lost, int fd) {
+	struct tpacket_stats stats = {0};
+	socklen_t bytes = sizeof(stats);
+
+	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &bytes) < 0)
+		stats.tp_drops = 0;
+	return atomic_fetch_add(lost, stats.tp_drops) + stats.tp_drops;
+}
+
+static uint64_t xdp_lost(int fd) {
+	struct xdp_statistics stats = {0};
+	socklen_t bytes = sizeof(stats);
+
+	if (getsockopt(fd, SOL_XDP, XDP_STATISTICS, &stats, &bytes) < 0)
 		return 0;
-	for (uint32_t i = 0; i < d->port.descriptor_count; i++) {
-		struct tpacket_stats stats = {0};
-		socklen_t bytes = sizeof(stats);
+	return stats.rx_dropped + stats.rx_ring_full;
+}
 
-		/* Reading sets the kernel's counter to 0. */
-		if (getsockopt(d->port.descriptor[i], SOL_PACKET, PACKET_STATISTICS, &stats, &bytes)
-		    == 0)
-			lost += stats.tp_drops;
-	}
-	return lost;
+uint64_t dpdk_lost(const struct hd_dpdk *d, uint16_t queue) {
+	int fd = socket_of(d, queue);
+	struct rte_eth_stats stats;
+
+	if (fd >= 0)
+		return d->port.kind == DPDK_AF_PACKET ?
+			packet_lost(&d->queue_counters[queue].lost, fd) :
+			xdp_lost(fd);
+	/* Another port has one queue. */
+	return rte_eth_stats_get(d->port.id, &stats) == 0 ? stats.imissed : 0;
+}
+
+uint64_t dpdk_backlog_bytes(const struct hd_dpdk *d, uint16_t queue) {
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t bytes = sizeof(info);
+	int fd = socket_of(d, queue);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &bytes) < 0)
+		return 0;
+	return info[SK_MEMINFO_WMEM_ALLOC];
 }

@@ -153,6 +153,8 @@ static void add_queue(
 	const struct hd_queue_stats row = {
 		.packets = queue->packets,
 		.bytes = queue->bytes,
+		.drops = queue->drops,
+		.backlog_bytes = queue->backlog_bytes,
 		.limit_bytes = queue->limit_bytes,
 	};
 	char name[8];

@@ -4,6 +4,7 @@
 dpdk driver, and each ethdev's own counters agree with the port's.
 
 usage: test_telemetry.py BENCH_TRANSFER HEDDLE_CONTROLLER HEDDLECTL"""
+import functools
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -21,6 +23,8 @@ import pen
 
 METRICS = f"{lab.KERNEL}:9477"
 GROUPS = {"process", "core", "port", "queue", "fabric", "controller", "updates", "endpoint", "job", "link", "journal"}
+
+
 
 
 def scrape():
@@ -74,6 +78,56 @@ def check_lists_of_rows(telemetry):
     assert not telemetry.ask("/heddle/job"), "there is no job"
 
 
+def queue(telemetry, direction):
+    return telemetry.ask(f"/heddle/queue,{direction}")[f"0/{direction}/0"]
+
+
+def check_neighbours(node, telemetry, ask_shell):
+    """What became of ARP's table: answers that nobody asked for, a station that moves, once a second at most."""
+    wire, others = lab.Wire(node.mac()), b"\2\0\0\0\0\7"
+
+    def say(sender, mac):
+        """Who asks for the node's address is learnt; an answer that nobody asked for is not."""
+        wire.send(0x0806, lab.arp(1, mac, sender, b"\0" * 6, lab.FABRIC), source=mac)
+
+    def grows(name, what):
+        before = telemetry.driver()[name]
+        what()
+        pen.until(lambda: telemetry.driver()[name] == before + 1, name, 5)
+
+    grows("arp_ignored", lambda: wire.send(0x0806, lab.arp(2, wire.mac, "10.79.0.50", wire.peer, lab.FABRIC)))
+    grows("arp_answered", lambda: say("10.79.0.51", wire.mac))
+    grows("arp_ignored", lambda: say("10.79.0.51", others))
+    time.sleep(1.1)
+    grows("arp_moved", lambda: say("10.79.0.51", others))
+    told = {row["counter"] for row in ask_shell("counters")}
+    assert {f"driver_{name}" for name in ("arp_given_up", "arp_evicted", "arp_moved", "arp_ignored")} <= told, told
+
+
+def check_queues(node, telemetry, ask_shell, process):
+    """A node that does not run loses what its ring does not hold; what a slow interface has not taken waits."""
+    assert queue(telemetry, "in")["drops"] == 0, queue(telemetry, "in")
+    limit = queue(telemetry, "in")["limit_bytes"]
+    process.send_signal(signal.SIGSTOP)
+    wire = lab.Wire(node.mac())
+    for _ in range(limit // 1500 + 500):
+        wire.send(0x0800, lab.ipv4(17, lab.udp(b"x" * 1000)))
+    process.send_signal(signal.SIGCONT)
+    pen.until(lambda: queue(telemetry, "in")["drops"] >= 400, "frames that the ring did not hold", 10)
+    lab.settled(telemetry)
+    lost = telemetry.driver()["receive_overflow"]
+    shown = next(row for row in ask_shell("queues") if row["direction"] == "in")
+    assert lost == shown["drops"] == queue(telemetry, "in")["drops"] == telemetry.ask("/heddle/port")["0/dpdk"]["rx_missed"]
+    node.host.run("tc", "qdisc", "add", "dev", "v1", "root", "tbf", "rate", "200kbit", "burst", "1540",
+                  "limit", "1000000")
+    body = b"\x08\0\0\0" + b"\0" * 1400
+    for _ in range(10):
+        wire.send(0x0800, lab.ipv4(1, body[:2] + lab.checksum(body).to_bytes(2, "big") + body[4:]))
+    pen.until(lambda: queue(telemetry, "out")["backlog_bytes"] >= 5 * 1400, "echoes that wait", 5)
+    pen.until(lambda: queue(telemetry, "out")["backlog_bytes"] == 0, "echoes gone", 5)
+    node.host.run("tc", "qdisc", "del", "dev", "v1", "root")
+
+
 def check_script():
     """Debian's own reader of that socket."""
     done = subprocess.run(["dpdk-telemetry.py", "-f", f"heddle-{lab.FABRIC}-{lab.PORT}"], text=True, timeout=20,
@@ -98,13 +152,16 @@ def main():
                              "--journal", f"{folder}/journal.db", *node.words(), stderr=subprocess.PIPE)
         assert re.search("listening on", process.stdout.readline())
         environment = {"HEDDLE_CONTROLLER": lab.FABRIC, "HEDDLE_KEY_FILE": str(keys)}
-        assert show(shell, "ports", **environment)[0]["driver"] == "dpdk"
+        ask_shell = functools.partial(show, shell, **environment)
+        assert ask_shell("ports")[0]["driver"] == "dpdk"
         telemetry = lab.Telemetry()
         check_lists(telemetry)
         check_same(telemetry, shell, environment)
         check_port(telemetry)
         check_lists_of_rows(telemetry)
         check_script()
+        check_neighbours(node, telemetry, ask_shell)
+        check_queues(node, telemetry, ask_shell, process)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0, errors
