@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_number.h"
 #include "hd_telemetry.h"
 
 #include <rte_telemetry.h>
@@ -12,6 +13,10 @@
 #define PREFIX "/heddle/"
 #define GROUPS_MAX 32
 #define TIMEOUT_MS 2000
+/* An answer of telemetry's ends at 16 KiB, silently; the command is in it, too. */
+#define ROWS_BYTES_MAX (15 << 10)
+#define ROWS_MAX (RTE_TEL_MAX_DICT_ENTRIES - 1) /* and next_row */
+#define WORDS_BYTES 256
 
 /* A callback of telemetry has no argument for its owner: these are the process's. */
 static struct {
@@ -27,6 +32,9 @@ static struct {
 struct question {
 	const char *group; /* its name */
 	const char *text; /* part of a label; "" any */
+	uint64_t from; /* the first of these rows that is wanted */
+	uint64_t index; /* of the next row that is looked at */
+	size_t rows, bytes; /* of the answer */
 	struct rte_tel_data *data;
 	int status;
 };
@@ -75,19 +83,50 @@ static void row_name(const struct hd_stats_row *row, char *name, size_t bytes) {
 	name[used] = '\0';
 }
 
-/* One row under its name; telemetry frees it with the rest. False: there is no more room. */
-static bool append(struct rte_tel_data *rows, const struct hd_stats_row *row) {
-	struct rte_tel_data *item = rte_tel_data_alloc();
-	char name[RTE_TEL_MAX_STRING_LEN];
+/* At most so many bytes of JSON: each label twice, its characters perhaps escaped; numbers of 20 digits. */
+static size_t row_bytes(const struct hd_stats_row *row) {
+	const struct hd_stat_group *group = row->group;
+	size_t bytes = 8;
 
+	for (int i = 0; i < HD_STAT_LABELS_MAX && group->label[i]; i++)
+		bytes += strlen(group->label[i]) + 3 * strlen(row->label[i]) + 8;
+	for (uint16_t i = 0; i < group->count; i++)
+		bytes += strlen(group->stats[i].name) + 26;
+	return bytes;
+}
+
+/* One row under its name; telemetry frees it with the rest. False: there is no more room. */
+static bool append(struct question *q, const struct hd_stats_row *row) {
+	size_t bytes = row_bytes(row);
+	char name[RTE_TEL_MAX_STRING_LEN];
+	struct rte_tel_data *item;
+
+	if (q->rows == ROWS_MAX || q->bytes + bytes > ROWS_BYTES_MAX)
+		return false;
+	item = rte_tel_data_alloc();
 	if (!item)
 		return false;
 	add_row(item, row);
 	row_name(row, name, sizeof(name));
-	if (rte_tel_data_add_dict_container(rows, name, item, 0) == 0)
+	if (rte_tel_data_add_dict_container(q->data, name, item, 0) < 0) {
+		rte_tel_data_free(item);
+		return false;
+	}
+	q->rows++;
+	q->bytes += bytes;
+	return true;
+}
+
+/* False: the answer is full, and says where to go on. */
+static bool visit_row(struct question *q, const struct hd_stats_row *row) {
+	if (!wanted(row, q->text))
 		return true;
-	rte_tel_data_free(item);
-	return false;
+	if (q->index >= q->from && !append(q, row)) {
+		(void)rte_tel_data_add_dict_u64(q->data, "next_row", q->index);
+		return false;
+	}
+	q->index++;
+	return true;
 }
 
 static void visit(void *owner, const struct hd_stats *stats) {
@@ -106,7 +145,7 @@ static void visit(void *owner, const struct hd_stats *stats) {
 		if (q->status)
 			(void)rte_tel_data_start_dict(q->data);
 		q->status = 0;
-		if (wanted(&row, q->text) && !append(q->data, &row))
+		if (!visit_row(q, &row))
 			return;
 	}
 }
@@ -118,9 +157,26 @@ static const char *group_of(const char *command) {
 	return NULL;
 }
 
+/* "TEXT", "from=N", or both between blanks, as heddlectl has them. words is cut up. 0 or -EINVAL. */
+static int read_words(char words[WORDS_BYTES], struct question *q) {
+	char *save = NULL;
+
+	for (char *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save))
+		if (strncmp(word, "from=", 5) != 0)
+			q->text = word;
+		else if (hd_number_whole(word + 5, 0, UINT32_MAX, &q->from) < 0)
+			return -EINVAL;
+	return 0;
+}
+
 static int on_group(const char *command, const char *parameters, struct rte_tel_data *data) {
-	struct question q = {.text = parameters ? parameters : "", .data = data, .status = -ENOENT};
+	struct question q = {.text = "", .data = data, .status = -ENOENT};
+	char words[WORDS_BYTES];
 	int status = -ENOENT;
+
+	if (snprintf(words, sizeof(words), "%s", parameters ? parameters : "") >= WORDS_BYTES
+	    || read_words(words, &q) < 0)
+		return -EINVAL;
 
 	pthread_rwlock_rdlock(&telemetry.lock);
 	q.group = group_of(command);
@@ -153,7 +209,7 @@ static int register_group(const struct hd_stat_group *group) {
 		sizeof(help),
 		"Counters of %s%s",
 		group->help,
-		group->label[0] ? ". Parameter: part of a name" : ""
+		group->label[0] ? ". Parameters: part of a name, from=ROW" : ""
 	);
 	telemetry.groups[telemetry.count].name = group->name;
 	telemetry.groups[telemetry.count].help = group->help;

@@ -5,8 +5,9 @@
  *   /heddle/<group>          {stat: value}, or one of these for each port, job, link ... under its name,
  *                            in which what is no letter or digit is '_'
  *   /heddle/<group>,TEXT     those of which some label contains TEXT
- * Values that are no whole numbers are texts, as telemetry has none. An answer is 16 KiB at most: of long
- * lists the beginning. The driver itself has /heddle/driver.
+ *   /heddle/<group>,from=N   from the N-th on; also with a TEXT, between blanks
+ * Values that are no whole numbers are texts, as telemetry has none. An answer of telemetry's is 16 KiB at most:
+ * longer lists end with "next_row": N, from which the next question goes on. The driver itself has /heddle/driver.
  */
 #ifndef HD_TELEMETRY_H
 #define HD_TELEMETRY_H

@@ -25,6 +25,7 @@ METRICS = f"{lab.KERNEL}:9477"
 GROUPS = {"process", "core", "port", "queue", "fabric", "controller", "updates", "endpoint", "job", "link", "journal"}
 
 
+HOSTS = 200
 
 
 def scrape():
@@ -117,7 +118,8 @@ def check_queues(node, telemetry, ask_shell, process):
     lab.settled(telemetry)
     lost = telemetry.driver()["receive_overflow"]
     shown = next(row for row in ask_shell("queues") if row["direction"] == "in")
-    assert lost == shown["drops"] == queue(telemetry, "in")["drops"] == telemetry.ask("/heddle/port")["0/dpdk"]["rx_missed"]
+    missed = telemetry.ask("/heddle/port")["0/dpdk"]["rx_missed"]
+    assert lost == missed == shown["drops"] == queue(telemetry, "in")["drops"], (lost, missed, shown)
     node.host.run("tc", "qdisc", "add", "dev", "v1", "root", "tbf", "rate", "200kbit", "burst", "1540",
                   "limit", "1000000")
     body = b"\x08\0\0\0" + b"\0" * 1400
@@ -126,6 +128,31 @@ def check_queues(node, telemetry, ask_shell, process):
     pen.until(lambda: queue(telemetry, "out")["backlog_bytes"] >= 5 * 1400, "echoes that wait", 5)
     pen.until(lambda: queue(telemetry, "out")["backlog_bytes"] == 0, "echoes gone", 5)
     node.host.run("tc", "qdisc", "del", "dev", "v1", "root")
+
+
+def check_pages(node, controller, keys, folder):
+    """Lists beyond an answer's 16 KiB come in pieces that make the whole."""
+    hosts = [f"host{i}" for i in range(HOSTS)]
+    pathlib.Path(folder, "topology.json").write_text(json.dumps({
+        "hosts": hosts, "switches": ["s"], "links": [[h, "s"] for h in hosts]}))
+    process = node.start(controller, "--key-file", keys, "--listen", lab.FABRIC, "--topology",
+                         f"{folder}/topology.json", *node.words())
+    assert re.search("listening on", process.stdout.readline())
+    telemetry, rows, pages, more = lab.Telemetry(), {}, 0, 0
+    while more is not None:
+        answer = telemetry.ask(f"/heddle/link,from={more}")
+        more = answer.pop("next_row", None)
+        assert answer and not answer.keys() & rows.keys(), (pages, more)
+        rows.update(answer)
+        pages += 1
+    links = {row["link"] for row in rows.values()}
+    assert links == {"local"} | {f"{h}>s" for h in hosts} | {f"s>{h}" for h in hosts}, links
+    assert pages > 3, pages
+    assert set(telemetry.ask("/heddle/link,host17>s from=0")) == {"host17_s"}
+    assert not telemetry.ask("/heddle/link,host17>s from=1") and not telemetry.ask("/heddle/link,from=99999")
+    process.terminate()
+    process.communicate(timeout=20)
+    return pages
 
 
 def check_script():
@@ -165,7 +192,8 @@ def main():
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0, errors
-    print(f"telemetry: {len(GROUPS)} groups")
+        pages = check_pages(node, controller, keys, folder)
+    print(f"telemetry: {len(GROUPS)} groups, {2 * HOSTS + 1} links on {pages} pages")
     return 0
 
 
