@@ -6,6 +6,7 @@
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_runs.h"
+#include "hd_server_credit.h"
 #include "hd_server_internal.h"
 
 #include <errno.h>

@@ -10,6 +10,7 @@
  * A position that shows no life for hold_us while a complete update waits behind it is given up.
  */
 #include "hd_group.h"
+#include "hd_server_credit.h"
 #include "hd_server_internal.h"
 
 #include <float.h>

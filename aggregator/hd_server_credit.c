@@ -10,7 +10,7 @@
  */
 #include "hd_kernels.h"
 #include "hd_runs.h"
-#include "hd_server_internal.h"
+#include "hd_server_credit.h"
 
 #include <math.h>
 

@@ -8,6 +8,7 @@
  *                                       withdrawn: their workers ask again
  */
 #include "hd_group.h"
+#include "hd_server_credit.h"
 #include "hd_server_internal.h"
 
 #include <errno.h>

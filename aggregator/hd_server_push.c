@@ -3,6 +3,7 @@
  * Which updates may come: those that the controller told us to expect, and those that a worker asked
  * us for directly. Each is checked before a byte of it is taken, with the same rules.
  */
+#include "hd_server_credit.h"
 #include "hd_server_internal.h"
 
 #include <errno.h>

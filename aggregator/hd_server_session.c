@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: who may say what, and what the controller is told about us. */
+#include "hd_server_credit.h"
 #include "hd_server_internal.h"
 
 /* --- the controller's session ---------------------------------------------------------------- */
