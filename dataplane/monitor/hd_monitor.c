@@ -2,6 +2,7 @@
 #include "hd_endpoint.h"
 #include "hd_limits.h"
 #include "hd_monitor.h"
+#include "hd_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -36,7 +37,10 @@ struct hd_monitor {
 	char host[HD_NAME_BYTES_MAX + 1];
 	struct hd_endpoint *endpoint;
 	struct hd_session *session;
-	bool connected, seen;
+	bool seen;
+	bool troubled; /* stats.refused was told */
+	hd_ns connect_at, register_at; /* next, or HD_NEVER */
+	hd_ns retry;
 	hd_ns read_at, load_at; /* next */
 	hd_ns last_read, interval_began;
 	uint32_t quiet; /* intervals in which nothing passed */
@@ -47,15 +51,45 @@ struct hd_monitor {
 
 /* --- the session --- */
 
-static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
-	struct hd_monitor *m = owner;
+static void tell(struct hd_monitor *m, bool good, const char *text) {
+	if (m->config.told)
+		m->config.told(m->config.owner, good, text);
+}
+
+/* Told once, and again when the words are others. */
+static void trouble(struct hd_monitor *m, const char *text) {
+	if (m->troubled && strcmp(m->stats.refused, text) == 0)
+		return;
+	m->troubled = true;
+	hd_text_copy(m->stats.refused, sizeof(m->stats.refused), text);
+	tell(m, false, m->stats.refused);
+}
+
+/* When to try again. */
+static hd_ns back_off(struct hd_monitor *m, hd_ns now) {
+	hd_ns at = now + m->retry;
+
+	m->retry = hd_ns_min(2 * m->retry, HD_MONITOR_RETRY_MAX_US * HD_US);
+	return at;
+}
+
+static void say_register(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_REGISTER};
 
-	m->stats.registered = false;
+	m->register_at = HD_NEVER;
 	message.register_.role = HD_ROLE_MONITOR;
 	memcpy(message.register_.host, m->host, sizeof(m->host));
-	/* A full queue is impossible here: the session is new. */
-	(void)hd_session_send(session, &message, now, sink);
+	/* A full queue is impossible here: one message at a time. */
+	(void)hd_session_send(m->session, &message, now, sink);
+	m->stats.asked++;
+}
+
+static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
+	struct hd_monitor *m = owner;
+
+	(void)session;
+	m->stats.registered = false;
+	say_register(m, now, sink);
 }
 
 static void on_message(
@@ -68,12 +102,19 @@ static void on_message(
 	struct hd_monitor *m = owner;
 
 	(void)session;
-	(void)now;
 	(void)sink;
-	if (message->kind == HD_MSG_REGISTERED)
+	if (message->kind == HD_MSG_REGISTERED) {
 		m->stats.registered = true;
-	else if (message->kind == HD_MSG_REFUSE)
-		memcpy(m->stats.refused, message->refuse.text, sizeof(m->stats.refused));
+		m->register_at = HD_NEVER;
+		m->retry = HD_MONITOR_RETRY_US * HD_US;
+		if (m->troubled)
+			tell(m, true, "the controller takes what is counted");
+		m->troubled = false;
+	} else if (message->kind == HD_MSG_REFUSE) {
+		m->stats.registered = false;
+		m->register_at = back_off(m, now);
+		trouble(m, message->refuse.text);
+	}
 }
 
 static void on_closed(
@@ -87,13 +128,15 @@ static void on_closed(
 	struct hd_monitor *m = owner;
 
 	(void)session;
-	(void)now;
 	(void)sink;
 	m->stats.registered = false;
-	if (text && text[0])
-		memcpy(m->stats.refused, text, strnlen(text, HD_TEXT_BYTES_MAX) + 1);
-	if (reason == HD_REASON_REFUSED)
-		m->session = NULL; /* freed: for good */
+	m->register_at = HD_NEVER;
+	/* The endpoint frees it when this returns; else it says HELLO again by itself. */
+	if (reason == HD_REASON_REFUSED) {
+		m->session = NULL;
+		m->connect_at = back_off(m, now);
+	}
+	trouble(m, text && text[0] ? text : hd_reason_name(reason));
 }
 
 static const struct hd_endpoint_ops endpoint_ops = {
@@ -122,6 +165,8 @@ int hd_monitor_create(const struct hd_monitor_config *config, struct hd_monitor 
 	m->config = *config;
 	if (m->config.interval_us == 0)
 		m->config.interval_us = HD_LOAD_INTERVAL_US;
+	m->register_at = HD_NEVER;
+	m->retry = HD_MONITOR_RETRY_US * HD_US;
 	memcpy(m->host, config->host, strlen(config->host));
 	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
 	endpoint.owner = m;
@@ -308,10 +353,14 @@ static void monitor_receive(
 static void monitor_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct hd_monitor *m = core;
 
-	if (!m->connected)
-		m->connected
+	if (now >= m->connect_at)
+		m->connect_at
 			= hd_endpoint_connect(m->endpoint, m->config.controller, now, &m->session)
-			== 0;
+				== 0 ?
+			HD_NEVER :
+			back_off(m, now);
+	if (now >= m->register_at)
+		say_register(m, now, sink);
 	if (now >= m->read_at || (m->seen && now >= m->load_at))
 		read_counts(m, now);
 	if (m->seen && now >= m->load_at) {
@@ -326,8 +375,7 @@ static hd_ns monitor_deadline(const void *core) {
 	const struct hd_monitor *m = core;
 	hd_ns at = hd_ns_min(m->read_at, hd_endpoint_deadline(m->endpoint));
 
-	if (!m->connected)
-		return 0;
+	at = hd_ns_min(at, hd_ns_min(m->connect_at, m->register_at));
 	return m->seen ? hd_ns_min(at, m->load_at) : at;
 }
 

@@ -20,6 +20,10 @@
 
 struct hd_monitor;
 
+/* A refused monitor asks again after this, twice as long each time up to the maximum: a topology may be mended. */
+#define HD_MONITOR_RETRY_US 1000000
+#define HD_MONITOR_RETRY_MAX_US 64000000
+
 /* Bytes of frames since some fixed moment. A counter that falls begins anew. */
 struct hd_monitor_counts {
 	uint64_t ours;
@@ -41,6 +45,9 @@ struct hd_monitor_config {
 	struct hd_addr controller;
 	uint32_t interval_us; /* between messages; 0: HD_LOAD_INTERVAL_US */
 	const struct hd_monitor_source *source;
+	/* What people should read in a log: why the controller does not take what we count, once for each
+	 * reason; and that it does again. May be NULL. */
+	void (*told)(void *owner, bool good, const char *text);
 	void *owner;
 };
 
@@ -51,6 +58,7 @@ extern const struct hd_core_ops hd_monitor_ops;
 
 struct hd_monitor_stats {
 	uint64_t readings, failures, loads; /* counters read, not to be read; messages sent */
+	uint64_t asked; /* registrations sent */
 	bool registered;
 	char refused[HD_TEXT_BYTES_MAX + 1]; /* the controller's last words against us */
 };

@@ -101,8 +101,19 @@ static int check_options(struct options *o, int left) {
 }
 
 static int read_counter(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
-	hd_counter_read(owner, counts);
+	hd_counter_read(((struct program *)owner)->counter, counts);
 	return 0;
+}
+
+static void told(void *owner, bool good, const char *text) {
+	hd_log_say(
+		&((struct program *)owner)->service.log,
+		good ? HD_LOG_INFO : HD_LOG_WARNING,
+		good ? "registered" : "refused",
+		NULL,
+		good ? "%s" : "the controller: %s; asking again",
+		text
+	);
 }
 
 static const struct hd_monitor_source source = {.read = read_counter};
@@ -110,7 +121,7 @@ static const struct hd_monitor_source source = {.read = read_counter};
 /* --- its numbers --- */
 
 struct monitor_values {
-	uint64_t readings, failures, loads, registered;
+	uint64_t readings, failures, loads, asked, registered;
 };
 
 struct way_values {
@@ -123,6 +134,7 @@ static const struct hd_stat monitor_stats[] = {
 	MONITOR_STAT(readings, "readings", "times that the card's counters were read", COUNTER),
 	MONITOR_STAT(failures, "readings", "that could not be read", COUNTER),
 	MONITOR_STAT(loads, "messages", "sent to the controller", COUNTER),
+	MONITOR_STAT(asked, "messages", "registrations asked of the controller", COUNTER),
 	MONITOR_STAT(registered, "", "1 while the controller knows it", GAUGE),
 };
 
@@ -164,6 +176,7 @@ static void fill(void *owner, struct hd_stats *stats) {
 		.readings = s->readings,
 		.failures = s->failures,
 		.loads = s->loads,
+		.asked = s->asked,
 		.registered = s->registered,
 	};
 	struct hd_monitor_counts counts[HD_COUNTS_WAYS];
@@ -203,15 +216,6 @@ static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const str
 		(unsigned long long)stats->readings,
 		(unsigned long long)stats->failures,
 		(unsigned long long)stats->loads);
-	if (stats->refused[0])
-		hd_log_say(
-			o->log,
-			HD_LOG_WARNING,
-			"refused",
-			NULL,
-			"the controller's last refusal: %s",
-			stats->refused
-		);
 	return status ? hd_log_fail(o->log, EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
@@ -234,7 +238,8 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 		.key_id = keys->keys[0].id,
 		.interval_us = o->interval_ms * 1000,
 		.source = &source,
-		.owner = program->counter,
+		.told = told,
+		.owner = program,
 	};
 	const struct hd_driver_config ordinary
 		= {.event = on_event, .woken = on_woken, .owner = program};

@@ -27,6 +27,10 @@ struct world {
 	uint32_t packets, loads;
 	struct hd_msg_load load;
 	struct hd_msg_register_ registered;
+	uint32_t registers;
+	const char *refuse; /* the controller's answer to REGISTER; NULL: it takes it */
+	uint32_t told_bad, told_good;
+	char told[HD_TEXT_BYTES_MAX + 1];
 	hd_ns now;
 };
 
@@ -81,6 +85,12 @@ static void on_message(
 		w->loads++;
 	} else if (message->kind == HD_MSG_REGISTER) {
 		w->registered = message->register_;
+		w->registers++;
+		if (w->refuse) {
+			answer.kind = HD_MSG_REFUSE;
+			(void
+			)snprintf(answer.refuse.text, sizeof(answer.refuse.text), "%s", w->refuse);
+		}
 		assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
 	}
 }
@@ -147,6 +157,14 @@ static const struct hd_key key = {.id = 1, .secret = {7}};
 static const struct hd_keyring keys = {.count = 1, .keys = (struct hd_key *)&key};
 static const struct hd_monitor_source source = {read_counts};
 
+static void told(void *owner, bool good, const char *text) {
+	struct world *w = owner;
+
+	w->told_good += good;
+	w->told_bad += !good;
+	(void)snprintf(w->told, sizeof(w->told), "%s", text);
+}
+
 static void open_world(struct world *w) {
 	struct hd_endpoint_config endpoint = {
 		.name = "c",
@@ -166,6 +184,7 @@ static void open_world(struct world *w) {
 		.seed = {2},
 		.controller = controller_addr,
 		.source = &source,
+		.told = told,
 		.owner = w,
 	};
 
@@ -184,6 +203,64 @@ static void open_world(struct world *w) {
 static void close_world(struct world *w) {
 	hd_monitor_destroy(w->monitor);
 	hd_endpoint_destroy(w->controller);
+}
+
+static void steps_ms(struct world *w, uint32_t ms) {
+	while (ms-- > 0)
+		step(w, 0, NULL, 0);
+}
+
+/* Refused: told at once and once, asked again after 1, 2, 4 s, and taken when the topology is mended. */
+static void refused_asks_again(void **state) {
+	static struct world w;
+	uint32_t before;
+
+	(void)state;
+	open_world(&w);
+	assert_int_equal(w.told_bad + w.told_good, 0);
+	w.refuse = "host: 'h1' is not in the topology";
+	before = w.registers;
+	hd_session_close(w.session, HD_REASON_CLOSED, "restart", w.now, &w.sink);
+	w.sender = controller_addr;
+	steps_ms(&w, 500);
+	assert_int_equal(w.registers, before + 1);
+	assert_int_equal(w.told_bad, 2); /* gone; refused */
+	assert_string_equal(w.told, w.refuse);
+	assert_false(hd_monitor_stats(w.monitor)->registered);
+	/* 0.5 s are over; it asked at 0, and does so at 1, 3 and 7 s. */
+	for (uint32_t ask = 2; ask <= 4; ask++) {
+		steps_ms(&w, (500u << (ask - 1)) - 600);
+		assert_int_equal(w.registers, before + ask - 1);
+		steps_ms(&w, 600);
+		assert_int_equal(w.registers, before + ask);
+	}
+	assert_int_equal(w.told_bad, 2);
+	before = w.loads;
+	w.refuse = NULL;
+	steps_ms(&w, 8500);
+	assert_true(hd_monitor_stats(w.monitor)->registered);
+	assert_int_equal(w.told_good, 1);
+	assert_true(w.loads > before);
+	close_world(&w);
+}
+
+/* Refused for good ends the session, not the monitor. */
+static void refused_for_good_connects_again(void **state) {
+	static struct world w;
+
+	(void)state;
+	open_world(&w);
+	hd_session_close(w.session, HD_REASON_REFUSED, "not today", w.now, &w.sink);
+	w.sender = controller_addr;
+	steps_ms(&w, 100);
+	assert_int_equal(w.told_bad, 1);
+	assert_string_equal(w.told, "not today");
+	assert_int_equal(w.registers, 1);
+	steps_ms(&w, 1200);
+	assert_int_equal(w.registers, 2);
+	assert_true(hd_monitor_stats(w.monitor)->registered);
+	assert_int_equal(w.told_good, 1);
+	close_world(&w);
 }
 
 static void assert_about(uint64_t value, double wanted) {
@@ -344,6 +421,8 @@ static void controller_listens(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refused_asks_again),
+		cmocka_unit_test(refused_for_good_connects_again),
 		cmocka_unit_test(flows_by_kind),
 		cmocka_unit_test(beside_ours),
 		cmocka_unit_test(quiet_and_broken),
