@@ -179,6 +179,7 @@ static void control_receive(
 	struct hd_session *s;
 	const uint8_t *body;
 	size_t bytes;
+	bool silent;
 
 	if (hd_control_decode(packet->data, packet->bytes, &header, &body, &bytes) < 0) {
 		e->stats.drop_malformed++;
@@ -187,8 +188,11 @@ static void control_receive(
 	s = session_of(e, &header, packet, now, sink);
 	if (!s || (s->state == SESSION_CANDIDATE && !hello_promote(s, now, sink)))
 		return;
+	silent = now > hd_ns_add(s->heard, e->keepalive);
 	liveness_heard(s, now);
 	session_receive(s, &header, body, bytes, now, sink);
+	if (s->state == SESSION_OPEN && silent)
+		stream_revive(s, now, sink);
 	if (s->state == SESSION_OPEN)
 		session_schedule(s);
 }

@@ -257,6 +257,8 @@ void stream_receive(
 	hd_ns now,
 	struct hd_sink *sink
 );
+/* The peer is heard again after a silence: what timed out meanwhile need not wait for its backoff. */
+void stream_revive(struct hd_session *s, hd_ns now, struct hd_sink *sink);
 void stream_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink);
 hd_ns stream_deadline(const struct hd_session *s);
 /* An acknowledgement has just left with some packet. */

@@ -507,6 +507,13 @@ void stream_receive(
 
 /* --- time ------------------------------------------------------------------------------------ */
 
+void stream_revive(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
+	if (s->out.backoff == 0)
+		return;
+	s->out.backoff = 0;
+	resend_oldest(s, now, sink);
+}
+
 void stream_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	if (now >= s->out.rto_at)
 		resend_oldest(s, now, sink);

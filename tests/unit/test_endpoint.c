@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions over a network that loses, repeats and reorders: every message once, in order; clocks;
- * fragments; limits; silence. */
+ * fragments; limits. */
 #include "endpoint_net.h"
 
 #include <errno.h>
@@ -336,73 +336,6 @@ static void test_clock_unknown_before_first_pong(void **state) {
 	net_fini(&net);
 }
 
-static void test_idle_session_is_quiet_and_lives(void **state) {
-	struct net net;
-	struct node *server, *client;
-	unsigned before;
-
-	(void)state;
-	net_init(&net, 1);
-	server = net_add(&net, &server_config);
-	client = net_add(&net, &client_config);
-	net_connect(client, server);
-	net_run(&net, net.now + HD_SECOND);
-	before = client->sent_packets;
-	net_run(&net, net.now + 10 * HD_SECOND);
-	assert_int_equal(client->closed + server->closed, 0);
-	/* Four PINGs a second, and an answer to one a second of the server's. */
-	assert_in_range(client->sent_packets - before, 40, 60);
-	net_fini(&net);
-}
-
-static void test_silence_ends_both_sides(void **state) {
-	struct net net;
-	struct node *server, *client;
-	hd_ns cut;
-
-	(void)state;
-	net_init(&net, 1);
-	server = net_add(&net, &server_config);
-	client = net_add(&net, &client_config);
-	net_connect(client, server);
-	net_run(&net, net.now + HD_SECOND);
-	client->cut = true;
-	cut = net.now;
-	net_run(&net, cut + HD_SILENCE_US * HD_US - HD_KEEPALIVE_US * HD_US);
-	assert_int_equal(client->closed + server->closed, 0);
-	net_run(&net, cut + HD_SILENCE_US * HD_US + HD_MS);
-	assert_int_equal(client->closed + server->closed, 2);
-	assert_int_equal(server->reason, HD_REASON_TIMEOUT);
-	assert_int_equal(client->reason, HD_REASON_TIMEOUT);
-	assert_int_equal(client->closed, 1);
-	client->cut = false; /* ours says HELLO again by itself, and soon also after a long while */
-	net_run(&net, net.now + HD_LEASE_US * HD_US / 4 + HD_MS);
-	assert_int_equal(client->opened, 2);
-	assert_int_equal(server->opened, 2);
-	assert_string_equal(client->order, "oco");
-	assert_string_equal(server->order, "oco");
-	net_fini(&net);
-}
-
-/* A node that was stopped itself (a laptop's lid) finds all silent: it asks before it gives up. */
-static void test_stopped_node_asks_first(void **state) {
-	struct net_node_config patient = server_config;
-	struct net net;
-	struct node *server, *client;
-
-	(void)state;
-	patient.dead_us = 60000000;
-	net_init(&net, 1);
-	server = net_add(&net, &patient);
-	client = net_add(&net, &client_config);
-	net_connect(client, server);
-	net_run(&net, net.now + HD_SECOND);
-	net.now += 10 * HD_SECOND; /* nobody ticks */
-	net_run(&net, net.now + HD_SECOND);
-	assert_int_equal(client->closed + server->closed, 0);
-	net_fini(&net);
-}
-
 static void test_close_is_told(void **state) {
 	struct net net;
 	struct node *server, *client;
@@ -586,9 +519,6 @@ int main(void) {
 		cmocka_unit_test(test_timeouts_back_off),
 		cmocka_unit_test(test_clock_error_grows_with_age),
 		cmocka_unit_test(test_clock_unknown_before_first_pong),
-		cmocka_unit_test(test_idle_session_is_quiet_and_lives),
-		cmocka_unit_test(test_silence_ends_both_sides),
-		cmocka_unit_test(test_stopped_node_asks_first),
 		cmocka_unit_test(test_close_is_told),
 		cmocka_unit_test(test_failing_send_changes_nothing),
 		cmocka_unit_test(test_unsolicited_data_is_acknowledged_soon),

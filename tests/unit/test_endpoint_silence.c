@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers that are silent: quiet, gone, stopped, back. */
+#include "endpoint_net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static const struct net_node_config server_config = {
+	.name = "server",
+	.role = HD_ROLE_SERVER,
+	.accepts = true,
+};
+static const struct net_node_config client_config = {.name = "client", .role = HD_ROLE_WORKER};
+
+static void test_idle_session_is_quiet_and_lives(void **state) {
+	struct net net;
+	struct node *server, *client;
+	unsigned before;
+
+	(void)state;
+	net_init(&net, 1);
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + HD_SECOND);
+	before = client->sent_packets;
+	net_run(&net, net.now + 10 * HD_SECOND);
+	assert_int_equal(client->closed + server->closed, 0);
+	/* Four PINGs a second, and an answer to one a second of the server's. */
+	assert_in_range(client->sent_packets - before, 40, 60);
+	net_fini(&net);
+}
+
+static void test_silence_ends_both_sides(void **state) {
+	struct net net;
+	struct node *server, *client;
+	hd_ns cut;
+
+	(void)state;
+	net_init(&net, 1);
+	server = net_add(&net, &server_config);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + HD_SECOND);
+	client->cut = true;
+	cut = net.now;
+	net_run(&net, cut + HD_SILENCE_US * HD_US - HD_KEEPALIVE_US * HD_US);
+	assert_int_equal(client->closed + server->closed, 0);
+	net_run(&net, cut + HD_SILENCE_US * HD_US + HD_MS);
+	assert_int_equal(client->closed + server->closed, 2);
+	assert_int_equal(server->reason, HD_REASON_TIMEOUT);
+	assert_int_equal(client->reason, HD_REASON_TIMEOUT);
+	assert_int_equal(client->closed, 1);
+	client->cut = false; /* ours says HELLO again by itself, and soon also after a long while */
+	net_run(&net, net.now + HD_LEASE_US * HD_US / 4 + HD_MS);
+	assert_int_equal(client->opened, 2);
+	assert_int_equal(server->opened, 2);
+	assert_string_equal(client->order, "oco");
+	assert_string_equal(server->order, "oco");
+	net_fini(&net);
+}
+
+/* A node that was stopped itself (a laptop's lid) finds all silent: it asks before it gives up. */
+static void test_stopped_node_asks_first(void **state) {
+	struct net_node_config patient = server_config;
+	struct net net;
+	struct node *server, *client;
+
+	(void)state;
+	patient.dead_us = 60000000;
+	net_init(&net, 1);
+	server = net_add(&net, &patient);
+	client = net_add(&net, &client_config);
+	net_connect(client, server);
+	net_run(&net, net.now + HD_SECOND);
+	net.now += 10 * HD_SECOND; /* nobody ticks */
+	net_run(&net, net.now + HD_SECOND);
+	assert_int_equal(client->closed + server->closed, 0);
+	net_fini(&net);
+}
+
+/* What was said while the way was cut arrives soon after it is there again: the timeout has doubled to half of the
+ * cut's length and more by then, and is not waited for. */
+static void test_said_while_cut(void **state) {
+	(void)state;
+	for (unsigned ms = 300; ms <= 460; ms += 20) {
+		for (int down = 0; down < 2; down++) {
+			struct hd_message message = {.kind = HD_MSG_GO};
+			struct node *server, *client, *from, *to;
+			struct net net;
+
+			net_init(&net, ms);
+			server = net_add(&net, &server_config);
+			client = net_add(&net, &client_config);
+			net_connect(client, server);
+			net_run(&net, net.now + HD_SECOND);
+			from = down ? server : client;
+			to = down ? client : server;
+			client->cut = true;
+			assert_int_equal(
+				hd_session_send(
+					from->session, &message, node_now(from), &from->sink
+				),
+				0
+			);
+			net_run(&net, net.now + ms * HD_MS);
+			assert_int_equal(to->messages, 0);
+			client->cut = false;
+			/* Asked again every 62.5 ms. */
+			net_run(&net, net.now + 70 * HD_MS);
+			assert_int_equal(to->messages, 1);
+			assert_int_equal(client->closed + server->closed, 0);
+			net_fini(&net);
+		}
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_idle_session_is_quiet_and_lives),
+		cmocka_unit_test(test_silence_ends_both_sides),
+		cmocka_unit_test(test_stopped_node_asks_first),
+		cmocka_unit_test(test_said_while_cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
