@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 
 struct hd_metrics {
 	struct hd_desk *desk;
+	const char *token;
 	struct MHD_Daemon *daemon;
 	struct hd_addr bound;
 };
@@ -35,6 +38,8 @@ static enum MHD_Result say(struct MHD_Connection *connection, unsigned code, con
 	(void)MHD_add_response_header(response, "Content-Type", "text/plain; charset=utf-8");
 	if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
 		(void)MHD_add_response_header(response, "Allow", "GET, HEAD");
+	if (code == MHD_HTTP_UNAUTHORIZED)
+		(void)MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
 	result = MHD_queue_response(connection, code, response);
 	MHD_destroy_response(response);
 	return result;
@@ -71,6 +76,21 @@ answer_metrics(struct hd_metrics *metrics, struct MHD_Connection *connection) {
 	return result;
 }
 
+/* As long to say of a wrong token as of another one. */
+static bool is_allowed(const struct hd_metrics *metrics, struct MHD_Connection *connection) {
+	static const char scheme[] = "Bearer ";
+	const char *said = MHD_lookup_connection_value(
+		connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION
+	);
+	size_t bytes = strlen(metrics->token);
+
+	if (bytes == 0)
+		return true;
+	return said && strncasecmp(said, scheme, sizeof(scheme) - 1) == 0
+		&& strlen(said) == sizeof(scheme) - 1 + bytes
+		&& sodium_memcmp(said + sizeof(scheme) - 1, metrics->token, bytes) == 0;
+}
+
 /* The library's signature. */
 static enum MHD_Result /* NOLINTNEXTLINE(readability-function-size) */
 answer(void *owner,
@@ -94,6 +114,8 @@ answer(void *owner,
 		*state = &seen;
 		return MHD_YES;
 	}
+	if (!is_allowed(owner, connection))
+		return say(connection, MHD_HTTP_UNAUTHORIZED, "a bearer token is needed\n");
 	if (strcmp(url, "/metrics") == 0)
 		return answer_metrics(owner, connection);
 	if (strcmp(url, "/") == 0)
@@ -108,8 +130,16 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	socklen_t bytes = sizeof(name);
 	int fd, on = 1;
 
-	*what = "an address with a port: ADDR:PORT";
-	if (!strchr(text, ':') || hd_driver_resolve_own(text, &addr))
+	char local[32];
+
+	*what = "a port, or an address with one: [ADDR:]PORT";
+	if (!strchr(text, ':')) {
+		if (!text[0] || strlen(text) != strspn(text, "0123456789") || strlen(text) > 5)
+			return -EINVAL;
+		(void)snprintf(local, sizeof(local), "127.0.0.1:%s", text);
+		text = local;
+	}
+	if (hd_driver_resolve_own(text, &addr))
 		return -EINVAL;
 	name.sin_port = htons(addr.port);
 	name.sin_addr.s_addr = htonl(addr.ipv4);
@@ -129,8 +159,40 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	return fd;
 }
 
+int hd_metrics_read_token(
+	const char *path,
+	char token[HD_METRICS_TOKEN_MAX + 1],
+	const char **what
+) {
+	static const char allowed[]
+		= "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~+/=";
+	char line[HD_METRICS_TOKEN_MAX + 2] = "";
+	FILE *file = fopen(path, "re");
+	size_t bytes;
+
+	*what = strerror(errno);
+	if (!file)
+		return -errno;
+	bytes = fread(line, 1, sizeof(line) - 1, file);
+	*what = strerror(errno);
+	if (ferror(file)) {
+		(void)fclose(file);
+		return -EIO;
+	}
+	(void)fclose(file);
+	if (bytes > 0 && line[bytes - 1] == '\n')
+		line[--bytes] = '\0';
+	*what = "not a token: one line of 16 to 256 letters, digits and -._~+/=";
+	if (bytes < HD_METRICS_TOKEN_MIN || bytes > HD_METRICS_TOKEN_MAX
+	    || strspn(line, allowed) != bytes)
+		return -EBADMSG;
+	memcpy(token, line, bytes + 1);
+	return 0;
+}
+
 int hd_metrics_open(
 	const char *listen,
+	const char *token,
 	struct hd_desk *desk,
 	struct hd_metrics **metrics,
 	char *error,
@@ -146,6 +208,7 @@ int hd_metrics_open(
 		return fd;
 	}
 	m->desk = desk;
+	m->token = token;
 	m->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD,
 		0,

@@ -11,9 +11,24 @@
 
 struct hd_metrics;
 
-/* listen: ADDR:PORT (port 0: any). 0 or -errno; error says what in words. The desk outlives it. */
+/* Fewer characters can be guessed; more are no token. */
+#define HD_METRICS_TOKEN_MIN 16
+#define HD_METRICS_TOKEN_MAX 256
+
+/* A token is the file's one line, of letters, digits and -._~+/= (RFC 6750, section 2.1). 0; -EBADMSG with *what in
+ * words, or -errno. */
+int hd_metrics_read_token(
+	const char *path,
+	char token[HD_METRICS_TOKEN_MAX + 1],
+	const char **what
+);
+
+/* listen: [ADDR:]PORT (none: the loopback interface; port 0: any). token: who asks must say it as
+ * `Authorization: Bearer TOKEN`; "": nobody needs to. 0 or -errno; error says what in words. The desk and the token
+ * outlive it. */
 int hd_metrics_open(
 	const char *listen,
+	const char *token,
 	struct hd_desk *desk,
 	struct hd_metrics **metrics,
 	char *error,

@@ -21,6 +21,9 @@ bool hd_service_take_option(struct hd_service_options *options, int id, const ch
 	case HD_OPTION_METRICS:
 		options->metrics = value;
 		return true;
+	case HD_OPTION_METRICS_TOKEN:
+		options->metrics_token_file = value;
+		return true;
 	case HD_OPTION_LOG_LEVEL:
 		options->log_level = value;
 		return true;
@@ -54,10 +57,21 @@ static int start_metrics(struct hd_service *s, char *error, size_t error_bytes) 
 	char bound[HD_ADDR_TEXT_BYTES];
 	int status;
 
-	status = hd_metrics_open(s->options.metrics, s->desk, &s->metrics, error, error_bytes);
+	status = hd_metrics_open(
+		s->options.metrics, s->metrics_token, s->desk, &s->metrics, error, error_bytes
+	);
 	if (status)
 		return status;
 	hd_driver_print_addr(hd_metrics_bound(s->metrics), bound);
+	if (!s->metrics_token[0] && hd_metrics_bound(s->metrics).ipv4 >> 24 != 127)
+		hd_log_say(
+			&s->log,
+			HD_LOG_WARNING,
+			"metrics",
+			NULL,
+			"metrics at %s for everybody who reaches it: see --metrics-token-file",
+			bound
+		);
 	hd_log_say(&s->log, HD_LOG_INFO, "metrics", NULL, "metrics at http://%s/metrics", bound);
 	return 0;
 }

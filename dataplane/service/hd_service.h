@@ -11,7 +11,8 @@
 #include "hd_stat_groups.h"
 
 struct hd_service_options {
-	const char *metrics; /* ADDR:PORT; NULL: none */
+	const char *metrics; /* [ADDR:]PORT; NULL: none */
+	const char *metrics_token_file; /* NULL: who reaches it may read */
 	const char *log_level; /* NULL: info */
 	bool log_json;
 };
@@ -23,6 +24,7 @@ struct hd_service {
 	struct hd_event_log *events; /* the program's; NULL: none */
 	struct hd_desk *desk;
 	struct hd_metrics *metrics;
+	char metrics_token[HD_METRICS_TOKEN_MAX + 1]; /* "": none; set before hd_service_start() */
 	hd_ns started;
 	uint64_t gathers;
 	double gather_seconds;
@@ -62,17 +64,20 @@ void hd_service_gather(struct hd_service *service, struct hd_stats *stats);
 /* --- command lines --------------------------------------------------------------------------- */
 enum hd_service_option {
 	HD_OPTION_METRICS = 2048,
+	HD_OPTION_METRICS_TOKEN,
 	HD_OPTION_LOG_LEVEL,
 	HD_OPTION_LOG_JSON
 };
 
 #define HD_SERVICE_LONG_OPTIONS                                                                    \
 	{"metrics", required_argument, NULL, HD_OPTION_METRICS},                                   \
+		{"metrics-token-file", required_argument, NULL, HD_OPTION_METRICS_TOKEN},          \
 		{"log-level", required_argument, NULL, HD_OPTION_LOG_LEVEL},                       \
 		{"log-json", no_argument, NULL, HD_OPTION_LOG_JSON},
 
 #define HD_SERVICE_USAGE                                                                           \
-	"  --metrics ADDR:PORT    serve OpenMetrics at http://ADDR:PORT/metrics (no)\n"            \
+	"  --metrics [ADDR:]PORT  serve OpenMetrics at http://ADDR:PORT/metrics (no; 127.0.0.1)\n" \
+	"  --metrics-token-file F who asks must say this token (nobody needs to)\n"                \
 	"  --log-level LEVEL      error, warning, info or debug (info)\n"                          \
 	"  --log-json             log JSON lines, for journald and the like\n"
 

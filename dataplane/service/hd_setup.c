@@ -151,13 +151,32 @@ int hd_setup_driver(
 	return hd_log_fail(log, EX_UNAVAILABLE, "--listen: %s: %s", listen, error);
 }
 
+static int read_token(struct hd_service *service) {
+	const char *path = service->options.metrics_token_file, *what = "";
+	int status = path ? hd_metrics_read_token(path, service->metrics_token, &what) : 0;
+
+	if (status == 0)
+		return 0;
+	return hd_log_fail(
+		&service->log,
+		status == -EBADMSG ? EX_DATAERR : EX_NOINPUT,
+		"--metrics-token-file: %s: %s",
+		path,
+		what
+	);
+}
+
 int hd_setup_service(
 	struct hd_service *service,
 	struct hd_driver *driver,
 	const struct hd_stat_group *const *groups
 ) {
 	char error[256];
-	int status = hd_service_start(service, driver, groups, error, sizeof(error));
+	int status = read_token(service);
+
+	if (status)
+		return status;
+	status = hd_service_start(service, driver, groups, error, sizeof(error));
 
 	if (status == 0)
 		return 0;

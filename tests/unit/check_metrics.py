@@ -35,9 +35,10 @@ class Node:
     def __init__(self, where, name, *command):
         self.log = os.path.join(where, name + ".log")
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen([*command, "--metrics", "127.0.0.1:0", "--log-json"],
+            self.process = subprocess.Popen([*command, "--metrics", "0", "--log-json"],
                                             stdout=subprocess.PIPE, stderr=log, text=True)
         atexit.register(self.process.kill)  # also when a check fails
+        self.token = None
         self.first = self.process.stdout.readline()
         self.port = int(re.search(r":(\d+)/", self.wait_for("metrics")["message"])[1])
 
@@ -56,7 +57,7 @@ class Node:
 
     def get(self, path="/metrics", method="GET"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
-        connection.request(method, path)
+        connection.request(method, path, headers={"Authorization": self.token} if self.token else {})
         answer = connection.getresponse()
         body = answer.read().decode()
         connection.close()
@@ -99,6 +100,27 @@ def check_http(node):
         raw.sendall(b"\xff\x00nonsense\r\n\r\n" * 10)
         raw.recv(1000)
     check(value(node.families(), "heddle_process_gathers") >= 2, "still there")
+
+
+def check_token(where, keys):
+    """Who does not say the token is told nothing but that."""
+    secret = "s3cret-" + "0123456789abcdef"
+    path = os.path.join(where, "token")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(secret + "\n")
+    node = Node(where, "guarded", CONTROLLER, "--key-file", keys, "--listen", "127.0.0.1:0",
+                "--metrics-token-file", path)
+    for wrong in (None, "Bearer", "Bearer ", f"Basic {secret}", f"Bearer {secret[:-1]}", f"Bearer {secret}0", secret,
+                  f"Bearer {'x' * len(secret)}"):
+        node.token = wrong
+        for where_to in ("/metrics", "/", "/secrets"):
+            status, headers, body = node.get(where_to)
+            check(status == 401 and headers["WWW-Authenticate"] == "Bearer" and "heddle_" not in body, (wrong, status))
+    for right in (f"Bearer {secret}", f"bearer {secret}"):
+        node.token = right
+        check(value(node.families(), "heddle_process_gathers") >= 1, right)
+    check("warning" not in {line["level"] for line in node.lines() if line["event"] == "metrics"}, "of loopback")
+    node.stop()
 
 
 def check_shell(address, keys):
@@ -179,7 +201,10 @@ def check_log(node, program):
 def check_bad_options(where, keys):
     for code, word, options in (
             (69, "--metrics", ["--metrics", "127.0.0.1:1", "--listen", "127.0.0.1:0"]),
-            (64, "ADDR:PORT", ["--metrics", "9477", "--listen", "127.0.0.1:0"]),
+            (64, "[ADDR:]PORT", ["--metrics", "94770000", "--listen", "127.0.0.1:0"]),
+            (64, "[ADDR:]PORT", ["--metrics", "http", "--listen", "127.0.0.1:0"]),
+            (66, "--metrics-token-file: none: No such", ["--metrics-token-file", "none", "--listen", "127.0.0.1:0"]),
+            (65, "--metrics-token-file: keys: not a token", ["--metrics-token-file", "keys", "--listen", "127.0.0.1:0"]),
             (64, "--log-level", ["--log-level", "loud"])):
         if options[1] == "127.0.0.1:1" and os.geteuid() == 0:
             continue
@@ -195,6 +220,7 @@ def main():
         with open(keys, "w", encoding="ascii") as file:
             file.write("1 " + "42" * 32 + "\n")
         check_bad_options(where, keys)
+        check_token(where, keys)
         controller = Node(where, "controller", CONTROLLER, "--key-file", keys, "--listen", "127.0.0.1:0")
         address = re.search(r"listening on ([\d.:]+)", controller.first)[1]
         server = Node(where, "server", SERVER, "--key-file", keys, "--listen", "127.0.0.1:0",
