@@ -115,14 +115,18 @@ def main():
         print(f"demo: {error}", file=sys.stderr)
         return 70
     if options["grid"]:
-        chosen = rates.choose(records, setting["duration_s"])
+        chosen, words = rates.choose(records, setting["duration_s"])
         rates.store(setting["name"], chosen)
+        for line in words:
+            print(f"   {line}")
         print(f"best learning rates of {list(rates.GRID)}: {chosen}, stored")
     report.table(records)
     from . import plots  # takes a second to load: not before it is needed
     for path in plots.draw(setting, pictures, records, pathlib.Path(options["out"])):
         print(f"   picture: {path}")
-    return 0 if all(record["valid"] for record in records) or options["grid"] else 1
+    if options["grid"]:
+        return 0 if len(chosen) == len({record["mode"] for record in records}) else 1
+    return 0 if all(record["valid"] for record in records) else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """The learning rates: one small grid for every mode, and what won it (learning-rates.json).
 
 `testbed/demo --scenario S --grid` recomputes and stores: the rate whose runs have the least mean time to
-the target accuracy; a run that does not reach it counts with twice the scenario's duration.
+the target accuracy; a run that does not reach it counts with twice the scenario's duration, and an invalid one (a
+busy machine, say) does not count.
 """
 import json
 import pathlib
@@ -20,13 +21,32 @@ def best(name, mode, fallback):
     return stored().get(name, {}).get(mode, fallback)
 
 
+def counts(record):
+    """Whether a run says something of its rate: not when the machine was too busy, or anything broke. One that did
+    not reach the accuracy does."""
+    return all(problem.startswith("accuracy ") for problem in record["problems"])
+
+
 def choose(records, duration_s):
-    """{mode: rate} of grid runs."""
-    times = {}
+    """({mode: rate}, [what was left out, in words]) of grid runs. Rates are compared over the same seeds: one in which a
+    run does not count is left out for all rates of its mode, and a mode without a whole seed gets no rate."""
+    times, bad = {}, {}
     for record in records:
-        cost = record["time_to_accuracy_s"] or 2 * duration_s
-        times.setdefault(record["mode"], {}).setdefault(record["learning_rate"], []).append(cost)
-    return {mode: min(by_rate, key=lambda rate: statistics.fmean(by_rate[rate])) for mode, by_rate in times.items()}
+        mode, seed = record["mode"], record["seed"]
+        by_seed = times.setdefault(mode, {}).setdefault(record["learning_rate"], {})
+        by_seed[seed] = record["time_to_accuracy_s"] or 2 * duration_s
+        if not counts(record):
+            bad.setdefault(mode, {}).setdefault(seed, []).append(record["learning_rate"])
+    chosen, words = {}, []
+    for mode, by_rate in times.items():
+        seeds = set.intersection(*(set(by_seed) for by_seed in by_rate.values())) - set(bad.get(mode, {}))
+        for seed, rates in sorted(bad.get(mode, {}).items()):
+            words.append(f"{mode}, seed {seed}: left out, invalid at {', '.join(map(str, rates))}")
+        if not seeds:
+            words.append(f"{mode}: no seed has a run that counts at every rate: nothing is chosen, run it again")
+            continue
+        chosen[mode] = min(by_rate, key=lambda rate, of=by_rate: statistics.fmean(of[rate][seed] for seed in seeds))
+    return chosen, words
 
 
 def store(name, chosen):
