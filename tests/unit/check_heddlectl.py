@@ -1,45 +1,24 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """heddle-controller and heddlectl as an operator uses them: options, exit codes, tables, a restart."""
-import atexit
 import json
 import os
 import pathlib
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 
+from processes import KEY, Program, check, run, write_keys
+
 CONTROLLER, SHELL = sys.argv[1:3]
-KEY = "1 " + "42" * 32
-DEADLINE_S = 10
-
-
-def check(good, what):
-    if not good:
-        sys.exit(f"FAILED: {what}")
-
-
-def run(*command, **more):
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, **more)
 
 
 def start(*options):
-    process = subprocess.Popen([CONTROLLER, "--listen", "127.0.0.1:0", *options],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    atexit.register(process.kill)  # also when a check fails
-    match = re.search(r"listening on (\S+), epoch (\d+)", process.stdout.readline())
-    check(match, "it says where it listens")
-    return process, match[1], int(match[2])
-
-
-def stop(process):
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=DEADLINE_S)
-    check(process.returncode == 0, f"it ends cleanly on SIGTERM: {process.returncode} {errors}")
+    program = Program(CONTROLLER, "--listen", "127.0.0.1:0", *options, stderr=subprocess.PIPE)
+    return program, program.address, int(re.search(r", epoch (\d+)", program.first)[1])
 
 
 def bad_options(where, keys):
@@ -152,10 +131,7 @@ def history(path):
 
 def main():
     with tempfile.TemporaryDirectory() as where:
-        keys, other = os.path.join(where, "keys"), os.path.join(where, "other")
-        for path, text in ((keys, KEY), (other, KEY.replace("4", "5"))):
-            with open(path, "w", encoding="ascii") as file:
-                file.write(text + "\n")
+        keys, other = write_keys(where), write_keys(where, "other", KEY.replace("4", "5"))
         bad_options(where, keys)
         events = os.path.join(where, "events")
         state = os.path.join(where, "made")  # made when it is missing
@@ -168,7 +144,7 @@ def main():
         piped(address, keys)
         wrong = ask(address, other, "nodes")
         check(wrong.returncode == 77 and "key" in wrong.stderr, f"a wrong key: {wrong.stderr}")
-        stop(process)
+        process.stop()
         history(journal)
         begin = time.monotonic()
         silent = run(SHELL, "--controller", address, "--key-file", keys, "show", "nodes")
@@ -177,7 +153,7 @@ def main():
         check(1.9 < took < 4, f"which takes 2 s, not {took}")
         process, _, epoch = start("--key-file", keys, "--state-dir", state)
         check(epoch == 2, "a restart has the next epoch")
-        stop(process)
+        process.stop()
 
 
 main()

@@ -6,9 +6,10 @@ the header, the library and the pkg-config file, and nothing else.
 usage: check_install.py BUILD_DIR SOURCE_DIR"""
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
+
+import processes
 
 BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
 PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-train", "heddle-run",
@@ -18,8 +19,7 @@ FILES = ["include/heddle.h", "share/doc/heddle/wire.md", "share/doc/heddle/heddl
 
 
 def run(*command, **more):
-    done = subprocess.run([str(c) for c in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=60, **more)
+    done = processes.run(*command, timeout=60, **more)
     assert done.returncode == 0, f"{command}: {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
 
@@ -47,7 +47,7 @@ def main():
             "-o", minimal)
         # Nobody to talk to: it must say so, which it can only when it found its library.
         bare = {k: v for k, v in here.items() if not k.startswith("HEDDLE_")}
-        done = subprocess.run([minimal], env=bare, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        done = processes.run(minimal, env=bare, timeout=60)
         assert done.returncode == 1 and "HEDDLE_" in done.stderr, done
         symbols = run("nm", "-D", "--defined-only", library / "libheddle.so.0").splitlines()
         names = [line.split()[-1] for line in symbols]

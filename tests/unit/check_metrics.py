@@ -20,13 +20,9 @@ import urllib.request
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from processes import DEADLINE_S, check, run, until, write_keys
+
 CONTROLLER, SERVER, SHELL = map(os.path.abspath, sys.argv[1:4])
-DEADLINE_S = 10
-
-
-def check(good, what):
-    if not good:
-        sys.exit(f"FAILED: {what}")
 
 
 class Node:
@@ -47,13 +43,8 @@ class Node:
             return [json.loads(line) for line in log if line.endswith("\n")]
 
     def wait_for(self, event):
-        end = time.monotonic() + DEADLINE_S
-        while time.monotonic() < end:
-            for line in self.lines():
-                if line["event"] == event:
-                    return line
-            time.sleep(0.02)
-        sys.exit(f"FAILED: no {event} in {self.log}: {open(self.log, encoding='utf-8').read()}")
+        return until(lambda: next((line for line in self.lines() if line["event"] == event), None),
+                     lambda: f"no {event} in {self.log}: {open(self.log, encoding='utf-8').read()}")
 
     def get(self, path="/metrics", method="GET"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)
@@ -126,8 +117,7 @@ def check_token(where, keys):
 def check_shell(address, keys):
     """A server answers a shell, too."""
     def ask(*words):
-        return subprocess.run([SHELL, "--server", address, "--key-file", keys, *words], capture_output=True, text=True,
-                              timeout=DEADLINE_S)
+        return run(SHELL, "--server", address, "--key-file", keys, *words)
 
     ports = json.loads(ask("show", "ports", "json").stdout)["rows"]
     check(ports[0]["driver"] == "udp" and ports[0]["rx_packets"] > 0, ports)
@@ -209,16 +199,13 @@ def check_bad_options(where, keys):
         if options[1] == "127.0.0.1:1" and os.geteuid() == 0:
             continue
         for program in (CONTROLLER, SERVER):
-            done = subprocess.run([program, "--key-file", keys, *options], capture_output=True, text=True,
-                                  timeout=DEADLINE_S, cwd=where)
+            done = run(program, "--key-file", keys, *options, cwd=where)
             check(done.returncode == code and word in done.stderr, f"{options}: {done.returncode} {done.stderr}")
 
 
 def main():
     with tempfile.TemporaryDirectory() as where:
-        keys = os.path.join(where, "keys")
-        with open(keys, "w", encoding="ascii") as file:
-            file.write("1 " + "42" * 32 + "\n")
+        keys = write_keys(where)
         check_bad_options(where, keys)
         check_token(where, keys)
         controller = Node(where, "controller", CONTROLLER, "--key-file", keys, "--listen", "127.0.0.1:0")

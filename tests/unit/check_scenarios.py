@@ -7,7 +7,6 @@ usage: check_scenarios.py SOURCE_DIR HEDDLE_SIM SCENARIO_VALUES"""
 import json
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -15,6 +14,7 @@ ROOT, SIM, VALUES = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 sys.path.insert(0, str(ROOT / "testbed"))
 
 from lab import scenario  # noqa: E402
+from processes import run  # noqa: E402
 
 EX_DATAERR, EX_NOINPUT = 65, 66
 GOOD = """{
@@ -103,14 +103,13 @@ TENANT = '{"flows": 2, "from": "server", "to": "worker:1"}'
 
 
 def demo(path):
-    done = subprocess.run([sys.executable, "-m", "lab.main", "--scenario", str(path)], cwd=path.parent,
-                          env={**os.environ, "PYTHONPATH": str(ROOT / "testbed")}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60)
+    done = run(sys.executable, "-m", "lab.main", "--scenario", path, cwd=path.parent, timeout=60,
+               env={**os.environ, "PYTHONPATH": str(ROOT / "testbed")})
     return done.returncode, done.stderr.strip()
 
 
 def simulator(path):
-    done = subprocess.run([SIM, str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = run(SIM, path, timeout=60)
     return done.returncode, done.stderr.strip()
 
 
@@ -159,7 +158,7 @@ def without_defaults(read):
 def check_alike(path):
     """The same values on both sides, those that the file leaves out included."""
     ours = without_defaults(scenario.load(str(path)))
-    done = subprocess.run([VALUES, str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = run(VALUES, path, timeout=60)
     assert done.returncode == 0, done.stderr
     theirs = json.loads(done.stdout)
     if ours["job"]["update_bytes"] is None:  # only the simulator derives it from the model

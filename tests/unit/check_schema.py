@@ -8,7 +8,6 @@ import atexit
 import copy
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,23 +16,14 @@ import time
 
 import jsonschema
 
+from processes import Program, check, write_keys
+
 BUILD, SCHEMA = sys.argv[1:3]
 DEADLINE_S = 30
 
 
-def check(good, what):
-    if not good:
-        sys.exit(f"FAILED: {what}")
-
-
 def program(name):
     return os.path.join(os.path.abspath(BUILD), name)
-
-
-def start(*command, **more):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **more)
-    atexit.register(process.kill)  # also when a check fails
-    return process, re.search(r"([\d.]+:\d+)", process.stdout.readline())[1]
 
 
 class Shell:
@@ -81,20 +71,18 @@ def refuses(shell, document):
 
 def main():
     with tempfile.TemporaryDirectory() as where:
-        keys = os.path.join(where, "keys")
-        with open(keys, "w", encoding="ascii") as file:
-            file.write("1 " + "42" * 32 + "\n")
-        controller, address = start(program("controller/heddle-controller"), "--key-file", keys,
-                                    "--listen", "127.0.0.1:0")
-        server, server_address = start(program("aggregator/heddle-server"), "--key-file", keys,
-                                       "--listen", "127.0.0.1:0", "--controller", address, "--host", "ps")
+        keys = write_keys(where)
+        controller = Program(program("controller/heddle-controller"), "--key-file", keys, "--listen", "127.0.0.1:0")
+        address = controller.address
+        server = Program(program("aggregator/heddle-server"), "--key-file", keys, "--listen", "127.0.0.1:0",
+                         "--controller", address, "--host", "ps")
         job = subprocess.Popen([program("worker-lib/heddle-run"), "-n", "3", "--controller", address,
                                 "--key-file", keys, "--job", "digits", "--tenant", "unit", "--",
                                 program("worker-lib/heddle-train"), "--compute-ms", "30", "--model", "mlp:512",
                                 "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                stdin=subprocess.DEVNULL)
         atexit.register(job.terminate)
-        shell = Shell(server_address, {"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
+        shell = Shell(server.address, {"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
         end = time.monotonic() + DEADLINE_S
         while not any(row["applied"] > 20 for row in shell.rows("jobs")["rows"]):
             check(time.monotonic() < end, "the job trains")
@@ -107,13 +95,13 @@ def main():
                 # While it is paused requests gather; resumed, they are planned at once, and what was planned is
                 # shown until it has ended, which it cannot without the server.
                 while not shell.run("show", "plan")["rows"]:
-                    server.send_signal(signal.SIGCONT)
+                    server.process.send_signal(signal.SIGCONT)
                     shell.run("pause", "all")
                     shell.rows("transfers")
-                    server.send_signal(signal.SIGSTOP)
+                    server.process.send_signal(signal.SIGSTOP)
                     shell.run("resume", "all")
                     check(time.monotonic() < end + DEADLINE_S, "a plan")
-                server.send_signal(signal.SIGCONT)
+                server.process.send_signal(signal.SIGCONT)
             elif table == "transfers":
                 shell.run("pause", "all")
                 shell.rows(table)
@@ -121,7 +109,7 @@ def main():
             else:
                 shell.rows(table)
         shell.run("check", codes=(0, 78))
-        for process in (job, server, controller):
+        for process in (job, server.process, controller.process):
             process.send_signal(signal.SIGTERM)
             process.wait(DEADLINE_S)
         print(f"schema: {len(names)} tables")

@@ -16,31 +16,25 @@ import sys
 import tempfile
 import time
 
+from processes import Program, run
+
 SERVER, LIBRARY, SANITIZE = sys.argv[1:4]
 VALUES = 5000
 EX_USAGE, EX_DATAERR, EX_NOINPUT, EX_UNAVAILABLE, EX_CANTCREAT = 64, 65, 66, 69, 73
 
 
 def fails_with(code, words, *arguments):
-    done = subprocess.run([SERVER, *arguments], capture_output=True, text=True, timeout=20)
+    done = run(SERVER, *arguments)
     assert done.returncode == code, f"{arguments}: exit code {done.returncode}, not {code}: {done.stderr}"
     assert done.stderr.startswith("heddle-server: ") or code == EX_USAGE, done.stderr
     assert words in done.stderr, f"{arguments}: '{words}' is not in: {done.stderr}"
 
 
 def start(directory, *arguments):
-    process = subprocess.Popen([SERVER, "--listen", "127.0.0.1:0", "--key-file", f"{directory}/key",
-                                "--checkpoint-dir", f"{directory}/checkpoints", "--host", "ps", *arguments],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    line = process.stdout.readline().split()
-    assert line[:1] == ["ready"] and line[1].startswith("127.0.0.1:"), line
-    return process, line[1]
-
-
-def stop(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
-    return process.returncode, errors
+    program = Program(SERVER, "--listen", "127.0.0.1:0", "--key-file", f"{directory}/key", "--checkpoint-dir",
+                      f"{directory}/checkpoints", "--host", "ps", *arguments, stderr=subprocess.PIPE)
+    assert program.first.startswith("ready 127.0.0.1:"), program.first
+    return program, program.address
 
 
 class Worker:
@@ -79,7 +73,7 @@ class Worker:
 
 def check_words(directory):
     key = f"{directory}/key"
-    done = subprocess.run([SERVER, "--help"], capture_output=True, text=True, timeout=20)
+    done = run(SERVER, "--help")
     assert done.returncode == 0 and "--checkpoint-dir" in done.stdout and not done.stderr
     fails_with(EX_USAGE, "--key-file", "--listen", "127.0.0.1")
     fails_with(EX_USAGE, "no-such", "--no-such")
@@ -126,9 +120,8 @@ def main():
     counter, incarnation = worker.pull()
     model = bytes(worker.model)
     assert counter == 5
-    check_idle(process)
-    code, errors = stop(process)
-    assert code == 0, errors
+    check_idle(process.process)
+    errors = process.stop()
     worker.close()
     events = [json.loads(line) for line in pathlib.Path(f"{directory}/events").read_text().splitlines()]
     assert sum(e["event"] == "committed" for e in events) == 5
@@ -153,7 +146,7 @@ def main():
     assert worker.pull() == (5, incarnation + 1)
     assert bytes(worker.model) == model
     assert worker.push(0.02) == 0
-    assert stop(process)[0] == 0
+    process.stop()
     worker.close()
 
     # Damage to the newest: said, and the one before it is used.
@@ -166,8 +159,8 @@ def main():
     worker = Worker(directory, address)
     assert worker.pull() == (5, incarnation + 2)
     worker.close()
-    code, errors = stop(process, signal.SIGINT)
-    assert code == 0 and files[-1].name in errors and "used instead" in errors, errors
+    errors = process.stop(signal.SIGINT)
+    assert files[-1].name in errors and "used instead" in errors, errors
 
     # All damaged: the job is refused in words, the server goes on.
     for file in pathlib.Path(f"{directory}/checkpoints").glob("*.safetensors"):
@@ -176,8 +169,8 @@ def main():
     worker = Worker(directory, address)
     assert worker.joined < 0 and "restored" in worker.error(), worker.error()
     worker.close()
-    code, errors = stop(process)
-    assert code == 0 and "all of this job are damaged" in errors, errors
+    errors = process.stop()
+    assert "all of this job are damaged" in errors, errors
     shutil.rmtree(directory)
     print("heddle-server: words, life, restart and damage are as they should be")
 

@@ -3,25 +3,18 @@
 """heddlectl as somebody uses it who sits before a terminal: completion, `?`, history, Ctrl-C, Ctrl-D.
 
 usage: check_shell_line.py HEDDLE_CONTROLLER HEDDLECTL HEDDLE_SERVER"""
-import atexit
 import os
 import pty
 import re
 import select
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 
+from processes import DEADLINE_S, Program, check, until, write_keys
+
 CONTROLLER, SHELL, SERVER = map(os.path.abspath, sys.argv[1:4])
-DEADLINE_S = 10
 PROMPT = "heddle> "
-
-
-def check(good, what):
-    if not good:
-        sys.exit(f"FAILED: {what}")
 
 
 class Terminal:
@@ -89,12 +82,6 @@ class Terminal:
         check(os.waitstatus_to_exitcode(status) == 0, f"it ends with 0: {status} {self.text}")
 
 
-def start(*command):
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    atexit.register(process.kill)  # also when a check fails
-    return process, re.search(r"([\d.]+:\d+)", process.stdout.readline())[1]
-
-
 def type_and_complete(t):
     """What was completed is seen by what the line does: the editor moves the cursor as it likes."""
     check("no plan" in t.run("sh\tpla\tw\t"), "show plan why")
@@ -121,16 +108,12 @@ def ask_for_help(t):
 
 def main():
     with tempfile.TemporaryDirectory() as where:
-        keys = os.path.join(where, "keys")
-        with open(keys, "w", encoding="ascii") as file:
-            file.write("1 " + "42" * 32 + "\n")
-        controller, address = start(CONTROLLER, "--key-file", keys, "--listen", "127.0.0.1:0")
-        server, _ = start(SERVER, "--key-file", keys, "--listen", "127.0.0.1:0", "--controller", address, "--host",
-                          "ps")
+        keys = write_keys(where)
+        controller = Program(CONTROLLER, "--key-file", keys, "--listen", "127.0.0.1:0")
+        address = controller.address
+        server = Program(SERVER, "--key-file", keys, "--listen", "127.0.0.1:0", "--controller", address, "--host", "ps")
         t = Terminal(address, keys, where)
-        end = time.monotonic() + DEADLINE_S
-        while "server" not in t.run("show nodes"):
-            check(time.monotonic() < end, "the server registers")
+        until(lambda: "server" in t.run("show nodes"), "the server registers")
         type_and_complete(t)
         ask_for_help(t)
         check("'bugs': not expected" in t.run("show bugs"), "an error does not end the shell")
@@ -146,9 +129,8 @@ def main():
         t = Terminal(address, keys, where)
         t.expect("\x10\x10", "horizon-us")  # before `exit`, in the history of the last time
         t.end("\x04")  # Ctrl-D
-        for process in (server, controller):
-            process.send_signal(signal.SIGTERM)
-            check(process.wait(DEADLINE_S) == 0, "ends cleanly")
+        server.stop()
+        controller.stop()
 
 
 main()

@@ -30,8 +30,9 @@ def until(holds, what, patience_s=DEADLINE_S):
 
 
 def run(*command, **more):
-    return subprocess.run([str(word) for word in command],
-                          **{"capture_output": True, "text": True, "timeout": DEADLINE_S, "check": False, **more})
+    words = {} if "input" in more else {"stdin": subprocess.DEVNULL}
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                          **{**words, "timeout": DEADLINE_S, **more})
 
 
 def write_keys(where, name="keys", text=KEY):
