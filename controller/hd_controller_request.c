@@ -327,6 +327,8 @@ void ctl_cancel(
 	const struct hd_msg_cancel *m,
 	struct hd_sink *sink
 ) {
+	/* Only this transfer is withdrawn, the round is asked for again. */
+	bool unreached = m->reason == HD_REASON_TIMEOUT || m->reason == HD_REASON_CLOSED;
 	struct ctl_transfer *t;
 
 	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
@@ -342,7 +344,7 @@ void ctl_cancel(
 		return;
 	c->counters.cancels++;
 	if (t->state == CTL_OPEN)
-		ctl_void(c, t, HD_REASON_CANCELLED, sink);
+		ctl_void(c, t, unreached ? (enum hd_reason)m->reason : HD_REASON_CANCELLED, sink);
 	else
 		ctl_transfer_free(c, t);
 	if (c->pending_count)

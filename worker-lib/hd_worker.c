@@ -75,7 +75,7 @@ static int create_endpoint(struct hd_worker *worker) {
 		.role = HD_ROLE_WORKER,
 		.key_id = worker->config.key_id,
 		.keys = worker->config.keys,
-		.sessions_max = 4,
+		.sessions_max = 4 + HD_WAYS_MAX,
 		.ops = &worker_endpoint_ops,
 		.owner = worker,
 	};
@@ -210,6 +210,7 @@ static void worker_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	begin_call(worker, &ctx);
 	hd_endpoint_tick(worker->endpoint, now, sink);
 	worker_session_tick(worker, &ctx);
+	worker_way_tick(worker, &ctx);
 	worker_stall_tick(worker, &ctx);
 	if (worker->retry_at <= now) {
 		worker->retry_at = HD_NEVER;
@@ -229,8 +230,9 @@ static hd_ns worker_deadline(const void *core) {
 		hd_endpoint_deadline(worker->endpoint), worker_session_deadline(worker)
 	);
 	deadline = hd_ns_min(deadline, hd_ns_min(worker->retry_at, worker->stall_at));
+	deadline = hd_ns_min(deadline, worker_way_deadline(worker));
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
-		if (ticket->send)
+		if (ticket->send && worker_way_session(worker, ticket->way))
 			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->send));
 		if (ticket->recv)
 			deadline = hd_ns_min(deadline, hd_recv_deadline(ticket->recv));

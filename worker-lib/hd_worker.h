@@ -160,6 +160,8 @@ struct hd_worker_stats {
 	uint32_t push_round; /* of the newest push, this rank's former lives included; 0: none */
 	/* Messages about attempts or tickets that are no more; chunks refused by cause. */
 	uint64_t late_messages, asked_again, fallbacks;
+	uint64_t aggregated_bytes; /* of the granted ones: that went by an aggregator */
+	uint64_t ways_lost; /* transfers whose aggregator was lost, or could not be reached */
 	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;
 };
 /* Payload of a full packet, as configured: sparse updates are cut by it. */

@@ -26,7 +26,7 @@ static struct hd_message request_of(const struct hd_worker *worker, const struct
 static enum route route_of(const struct hd_worker *worker, const struct ticket *ticket) {
 	enum route route = worker_route(worker);
 
-	if (route == ROUTE_CONTROLLER && ticket->pub.direction == HD_PUSH && ticket->weight != 0)
+	if (route == ROUTE_CONTROLLER && ticket->ask_server)
 		return ROUTE_SERVER;
 	return route;
 }
@@ -91,6 +91,7 @@ void worker_requeue(struct hd_worker *worker, const struct context *ctx, struct 
 	 * it grants instead of telling the outcome, it never had it whole. */
 	(void)worker_unkeep(worker, ticket);
 	ticket->route = ROUTE_NONE;
+	ticket->way = NULL;
 	ticket->pub.state = HD_TICKET_QUEUED;
 }
 
@@ -157,6 +158,10 @@ static bool may_stall(const struct ticket *ticket) {
 	}
 }
 
+static bool waits_for_way(const struct hd_worker *worker, const struct ticket *ticket) {
+	return worker_by_aggregator(ticket) && !worker_way_session(worker, ticket->way);
+}
+
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {
 	struct ticket *ticket;
 	bool watch = false;
@@ -174,8 +179,14 @@ void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {
 			ticket->progress_at = ctx->now;
 			continue;
 		}
+		if (waits_for_way(worker, ticket)
+		    && ctx->now >= hd_ns_add(ticket->progress_at, HD_WAY_OPEN_US * HD_US)) {
+			worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+			continue;
+		}
 		if (ctx->now < hd_ns_add(ticket->progress_at, HD_STALL_US * HD_US))
 			continue;
+		ticket->ask_server |= worker_by_aggregator(ticket);
 		worker_requeue(worker, ctx, ticket);
 		worker_ask(worker, ctx, ticket);
 	}

@@ -161,6 +161,8 @@ int hd_worker_cancel(
 		say_cancel(worker, &ctx, worker->controller, ticket);
 	if (ticket->route == ROUTE_SERVER || ticket->pub.state >= HD_TICKET_GRANTED)
 		say_cancel(worker, &ctx, worker->server, ticket);
+	if (worker_by_aggregator(ticket))
+		say_cancel(worker, &ctx, ticket->way->session, ticket);
 	/* The last chunk may have made the update whole: then it is applied, and the server says so. */
 	if (ticket->send && hd_send_stats(ticket->send)->packets_sent > 0) {
 		hd_send_cancel(ticket->send, HD_REASON_CANCELLED);

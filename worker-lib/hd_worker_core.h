@@ -4,6 +4,7 @@
  *
  *   hd_worker.c          the node's face: receive, tick, deadline; create, destroy
  *   hd_worker_session.c  controller and server: register, join, fallback, leave
+ *   hd_worker_way.c      where chunks go and come from: the server, aggregators
  *   hd_worker_call.c     the owner's calls: push, pull, cancel
  *   hd_worker_ask.c      asking for them, and asking again
  *   hd_worker_ticket.c   their state and their ends
@@ -32,6 +33,7 @@
 #define EARLY_MAX 64 /* go that came before its grant */
 #define TOMBSTONES_MAX 64 /* pulls that are complete, whose sender may not know yet */
 #define ATTEMPTS_MAX 255
+#define WORKER_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
 #define RETRY_US 10000 /* a message that did not fit is tried again */
 #define REGISTER_RETRY_US 250000 /* no server for the job yet */
 
@@ -39,6 +41,16 @@ enum route {
 	ROUTE_NONE,
 	ROUTE_CONTROLLER,
 	ROUTE_SERVER
+};
+
+/* To a node that chunks go to or come from. */
+struct way {
+	struct hd_addr address; /* none: not in use */
+	bool server; /* its session is the worker's; others have one of their own */
+	struct hd_session *session;
+	bool opened;
+	hd_ns used_at; /* when it was last known to be needed */
+	struct hd_path path;
 };
 
 struct ticket {
@@ -54,8 +66,11 @@ struct ticket {
 	uint8_t route; /* where it was asked */
 	uint16_t epoch;
 	uint64_t token, position;
+	struct way *way; /* of a transfer that is granted; NULL: the server's, of a pull */
 	hd_ns progress_at;
 	uint64_t progress_bytes;
+	bool ask_server; /* not the controller: a push that was granted may be in the model, which only the
+			  * server knows; or an aggregator could not be reached */
 	/* push */
 	const float *data;
 	uint64_t values;
@@ -77,6 +92,7 @@ TAILQ_HEAD(ticket_list, ticket);
 
 struct tombstone {
 	uint64_t token;
+	struct hd_addr from; /* none: the server */
 	uint32_t held; /* chunks */
 	uint32_t packet; /* newest that came */
 	bool due;
@@ -119,8 +135,7 @@ struct hd_worker {
 	bool observe_due;
 
 	struct hd_trains trains;
-	struct hd_path path; /* to path_peer */
-	struct hd_addr path_peer;
+	struct way ways[HD_WAYS_MAX];
 
 	struct ticket_list tickets, active;
 	struct ticket *ring[2][HD_TICKETS_MAX]; /* by round */
@@ -166,6 +181,43 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx);
 hd_ns worker_session_deadline(const struct hd_worker *worker);
 /* Where to ask now. */
 enum route worker_route(const struct hd_worker *worker);
+
+/* --- hd_worker_way.c ------------------------------------------------------------------------- */
+/* The way to this node, opened if it is a new one; NULL: HD_WAYS_MAX are in use, or no memory. */
+struct way *worker_way_to(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_addr address,
+	bool server
+);
+/* True for the server's addresses, and for none. */
+bool worker_is_server(const struct hd_worker *worker, struct hd_addr address);
+/* Its session (NULL: that with the server), if that is open, else NULL. */
+struct hd_session *worker_way_session(const struct hd_worker *worker, const struct way *way);
+/* The aggregator that this session is with; NULL: none. */
+struct way *worker_way_of(struct hd_worker *worker, const struct hd_session *session);
+bool worker_by_aggregator(const struct ticket *ticket);
+/* The one to this aggregator, if there is one. */
+struct way *worker_way_at(struct hd_worker *worker, struct hd_addr address);
+/* The aggregator cannot be reached: the controller hears it, and the server is asked. */
+void worker_leave_way(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket,
+	enum hd_reason reason
+);
+void worker_way_opened(struct hd_worker *worker, const struct context *ctx, struct way *way);
+void worker_way_closed(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct way *way,
+	enum hd_reason reason
+);
+/* Another server is the worker's from now on; nothing is under way. */
+void worker_ways_forget_server(struct hd_worker *worker);
+void worker_ways_close(struct hd_worker *worker, const struct context *ctx);
+void worker_way_tick(struct hd_worker *worker, const struct context *ctx);
+hd_ns worker_way_deadline(const struct hd_worker *worker);
 
 /* --- hd_worker_ticket.c ---------------------------------------------------------------------- */
 struct ticket *worker_find(const struct hd_worker *worker, uint8_t direction, uint32_t round);
@@ -266,12 +318,17 @@ int worker_begin_push(
 /* Whether the server's go (ended: VOID) for this token came before its grant; forgotten then. */
 bool worker_take_early(struct hd_worker *worker, uint64_t token, bool ended);
 void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
-/* The server ended this transfer, not its round: it is asked for again. */
-void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+/* Whoever takes the chunks, or the server, ended this transfer, not its round: it is asked for again. */
+void worker_on_void(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_void_ *void_
+);
 void worker_on_controller_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);
 void worker_on_sack(
 	struct hd_worker *worker,
 	const struct context *ctx,
+	const struct hd_session *session,
 	const struct hd_msg_sack *sack
 );
 /* Sees what became of a send since the last look. */
@@ -288,9 +345,11 @@ void worker_on_expect(
 	const struct context *ctx,
 	const struct hd_msg_expect *expect
 );
+/* `way`: the aggregator that says it; NULL: the server. */
 void worker_on_pull_state(
 	struct hd_worker *worker,
 	const struct context *ctx,
+	struct way *way,
 	const struct hd_msg_pull_state *state
 );
 void worker_on_chunk(

@@ -32,6 +32,7 @@ void worker_on_expect(
 	const struct hd_msg_expect *expect
 ) {
 	struct ticket *ticket = worker_find(worker, HD_PULL, expect->round);
+	struct hd_addr peer = {expect->peer_ipv4, expect->peer_port};
 
 	if (expect->direction != HD_PULL) {
 		worker->stats.late_messages++;
@@ -46,7 +47,15 @@ void worker_on_expect(
 	ticket->epoch = expect->epoch;
 	ticket->pub.granted = true;
 	ticket->progress_at = ctx->now;
-	worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+	if (worker_is_server(worker, peer)) {
+		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+		return;
+	}
+	ticket->way = worker_way_to(worker, ctx, peer, false);
+	if (ticket->way)
+		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+	else
+		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
 }
 
 void worker_report_pull(
@@ -122,6 +131,7 @@ static void widen(const struct ticket *ticket) {
 void worker_on_pull_state(
 	struct hd_worker *worker,
 	const struct context *ctx,
+	struct way *way,
 	const struct hd_msg_pull_state *state
 ) {
 	struct ticket *ticket = worker_find(worker, HD_PULL, state->round);
@@ -136,9 +146,18 @@ void worker_on_pull_state(
 
 	if (!is_ours(worker, ticket, state->job, state->worker, state->attempt) || ticket->recv)
 		return;
+	if (ticket->pub.state == HD_TICKET_GRANTED && ticket->way != way) {
+		worker->stats.late_messages++;
+		return;
+	}
+	ticket->way = way;
 	ticket->token = state->token;
 	ticket->pub.granted = ticket->route == ROUTE_CONTROLLER || ticket->credited;
 	ticket->pub.version = state->version;
+	if (way && state->reason != HD_REASON_NONE && state->reason != HD_REASON_NOT_MODIFIED) {
+		worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
+		return;
+	}
 	if (state->reason != HD_REASON_NONE) {
 		end_pull(
 			worker,
@@ -173,10 +192,16 @@ void worker_on_pull_state(
 
 /* --- chunks --------------------------------------------------------------------------------- */
 
-static void
-say_once(struct hd_worker *worker, const struct context *ctx, const struct hd_message *message) {
-	if (worker->server && hd_session_is_open(worker->server))
-		(void)hd_session_send_once(worker->server, message, ctx->now, ctx->sink);
+static void say_once(
+	const struct hd_worker *worker,
+	const struct context *ctx,
+	const struct way *way,
+	const struct hd_message *message
+) {
+	struct hd_session *session = worker_way_session(worker, way);
+
+	if (session)
+		(void)hd_session_send_once(session, message, ctx->now, ctx->sink);
 }
 
 /* Returns the chunks held without a gap. */
@@ -185,14 +210,17 @@ say_sack(struct hd_worker *worker, const struct context *ctx, struct ticket *tic
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
 	hd_recv_sack(ticket->recv, ctx->now, worker->config.receive_window_bytes, &message.sack);
-	say_once(worker, ctx, &message);
+	say_once(worker, ctx, ticket->way, &message);
 	return message.sack.held;
 }
 
 /* The last acknowledgement may be lost: the sender then repeats chunks of a pull that has ended. */
-static void bury(struct hd_worker *worker, uint64_t token, uint32_t held) {
-	worker->tombstones[worker->tombstone_next]
-		= (struct tombstone){.token = token, .held = held};
+static void bury(struct hd_worker *worker, const struct ticket *ticket, uint32_t held) {
+	struct tombstone *tombstone = &worker->tombstones[worker->tombstone_next];
+
+	*tombstone = (struct tombstone){.token = ticket->token, .held = held};
+	if (worker_by_aggregator(ticket))
+		tombstone->from = ticket->way->address;
 	worker->tombstone_next = (worker->tombstone_next + 1) % TOMBSTONES_MAX;
 }
 
@@ -219,7 +247,7 @@ static void delivered(struct hd_worker *worker, const struct context *ctx, struc
 
 	event.value = hd_recv_rate_bps(ticket->recv);
 	worker_emit_ticket(worker, ctx, ticket, event);
-	bury(worker, ticket->token, say_sack(worker, ctx, ticket));
+	bury(worker, ticket, say_sack(worker, ctx, ticket));
 	if (hd_dtype_is_half(ticket->dtype))
 		widen(ticket);
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
@@ -279,10 +307,16 @@ static void repeat_ends(struct hd_worker *worker, const struct context *ctx) {
 
 	for (uint32_t i = 0; i < TOMBSTONES_MAX; i++) {
 		struct tombstone *tombstone = &worker->tombstones[i];
+		const struct way *way = NULL;
 
 		if (!tombstone->due)
 			continue;
 		tombstone->due = false;
+		if (!hd_addr_is_none(tombstone->from)) {
+			way = worker_way_at(worker, tombstone->from);
+			if (!way)
+				continue;
+		}
 		message.sack.token = tombstone->token;
 		message.sack.held = tombstone->held;
 		message.sack.done = 1;
@@ -290,7 +324,7 @@ static void repeat_ends(struct hd_worker *worker, const struct context *ctx) {
 		message.sack.packets.count = 1;
 		message.sack.packets.item[0]
 			= (struct hd_range){tombstone->packet, tombstone->packet};
-		say_once(worker, ctx, &message);
+		say_once(worker, ctx, way, &message);
 	}
 }
 

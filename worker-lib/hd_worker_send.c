@@ -21,21 +21,6 @@ static struct ticket *find_send(const struct hd_worker *worker, uint64_t token) 
 	return NULL;
 }
 
-/* The path's memory (RTT, window) outlives transfers; another peer begins without one. */
-static struct hd_path *path_to(struct hd_worker *worker, struct hd_addr peer) {
-	const struct ticket *ticket;
-
-	if (hd_addr_equal(peer, worker->path_peer))
-		return &worker->path;
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
-		if (ticket->send)
-			return &worker->path;
-	}
-	worker->path_peer = peer;
-	hd_path_init(&worker->path, worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + 28);
-	return &worker->path;
-}
-
 /* Segments on our clock. Without a clock for the controller the grant counts from its arrival. */
 static struct hd_segs our_segments(
 	const struct hd_session *session,
@@ -121,13 +106,20 @@ static int begin_send(
 		.segments = our_segments(session, ctx, grant),
 		.wait_go = grant->after != 0,
 	};
+	bool server = session == worker->server || worker_is_server(worker, config.peer);
 	int rc;
 
 	if (hd_addr_is_none(config.peer))
 		config.peer = hd_session_peer(worker->server);
+	ticket->way = worker_way_to(worker, ctx, config.peer, server);
+	if (!ticket->way)
+		return -EMFILE;
 	config.go_slack = go_slack(session, &config.segments);
-	config.path = path_to(worker, config.peer);
+	config.path = &ticket->way->path;
 	rc = hd_send_create(&config, ctx->now, &ticket->send);
+	if (rc < 0)
+		ticket->way = NULL;
+	ticket->ask_server |= rc == 0;
 	if (rc == 0 && worker_take_early(worker, grant->token, false))
 		hd_send_go(ticket->send, ctx->now);
 	return rc;
@@ -202,6 +194,10 @@ void worker_on_grant(
 		return;
 	}
 	rc = worker_begin_push(worker, ctx, session, grant, ticket);
+	if (rc == -EMFILE) {
+		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+		return;
+	}
 	if (rc < 0) {
 		give_up(worker, ctx, ticket, reason_of(rc));
 		return;
@@ -223,42 +219,77 @@ void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t 
 	remember_early(worker, token, false);
 }
 
-/* So that the controller's grant may come last, and nobody waits for a stall to be noticed. */
-void worker_on_void(struct hd_worker *worker, const struct context *ctx, uint64_t token) {
-	struct ticket *ticket = find_send(worker, token);
+/* A transfer that was granted and has not ended, wherever its bytes are. */
+static struct ticket *find_granted(const struct hd_worker *worker, uint64_t token) {
+	struct ticket *ticket;
 
-	if (!ticket && worker_credit_void(worker, token))
-		return;
-	if (!ticket) {
-		remember_early(worker, token, true);
-		return;
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		if (!ticket->ended && ticket->token == token && token != 0
+		    && ticket->pub.state >= HD_TICKET_GRANTED
+		    && ticket->pub.state <= HD_TICKET_HELD)
+			return ticket;
 	}
+	return NULL;
+}
+
+/* Reasons for which a sum ends that was never whole: nothing of it is in the model, and the controller may plan its
+ * members anew. With others its aggregator may have been lost after the last byte. */
+static bool came_to_nothing(uint8_t reason) {
+	return reason == HD_REASON_TIMEOUT || reason == HD_REASON_LEASE || reason == HD_REASON_LEFT
+		|| reason == HD_REASON_NO_MEMORY;
+}
+
+static void ask_anew(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
 	worker_requeue(worker, ctx, ticket);
 	worker_ask(worker, ctx, ticket);
 }
 
+/* So that the controller's grant may come last, and nobody waits for a stall to be noticed. What the server holds
+ * whole it commits; what an aggregator does, it may lose. */
+void worker_on_void(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_void_ *void_
+) {
+	struct ticket *ticket = find_granted(worker, void_->token);
+
+	if (!ticket && worker_credit_void(worker, void_->token))
+		return;
+	if (!ticket || (!ticket->send && !worker_by_aggregator(ticket))) {
+		remember_early(worker, void_->token, true);
+		return;
+	}
+	if (worker_by_aggregator(ticket) && came_to_nothing(void_->reason))
+		ticket->ask_server = false;
+	ask_anew(worker, ctx, ticket);
+}
+
 /* The controller has lost the server for a moment. A transfer of which something was acknowledged goes on: the
- * server knows it. */
+ * server knows it; not so an aggregator, whose others may be lost. */
 void worker_on_controller_void(
 	struct hd_worker *worker,
 	const struct context *ctx,
 	uint64_t token
 ) {
-	const struct ticket *ticket = find_send(worker, token);
+	struct ticket *ticket = find_granted(worker, token);
 
 	(void)worker_credit_void(worker, token);
-	if (ticket && hd_send_stats(ticket->send)->bytes_acked == 0)
-		worker_on_void(worker, ctx, token);
+	if (!ticket)
+		return;
+	if (worker_by_aggregator(ticket)
+	    || (ticket->send && hd_send_stats(ticket->send)->bytes_acked == 0))
+		ask_anew(worker, ctx, ticket);
 }
 
 void worker_on_sack(
 	struct hd_worker *worker,
 	const struct context *ctx,
+	const struct hd_session *session,
 	const struct hd_msg_sack *sack
 ) {
 	struct ticket *ticket = find_send(worker, sack->token);
 
-	if (!ticket) {
+	if (!ticket || session != worker_way_session(worker, ticket->way)) {
 		worker->stats.late_messages++;
 		return;
 	}
@@ -299,7 +330,7 @@ void worker_pump_sends(struct hd_worker *worker, const struct context *ctx) {
 	struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
-		if (!ticket->send || ticket->cancelling)
+		if (!ticket->send || ticket->cancelling || !worker_way_session(worker, ticket->way))
 			continue;
 		(void)hd_send_poll(ticket->send, ctx->now, POLL_BUDGET, ctx->sink);
 		/* What begins or fails here is told in the next call, which is due at once. */

@@ -24,10 +24,11 @@ connect_server(struct hd_worker *worker, const struct context *ctx, struct hd_ad
 		worker->server = NULL;
 		worker->stats.joined = false;
 		worker_requeue_wire(worker, ctx, false);
+		worker_ways_forget_server(worker);
 	}
 	worker->server_addr = address;
 	worker->stats.server = true;
-	/* Sessions are at most two: the endpoint has room. */
+	/* The endpoint has room for these two and HD_WAYS_MAX others. */
 	if (hd_endpoint_connect(worker->endpoint, address, ctx->now, &worker->server) < 0)
 		worker->server_addr = (struct hd_addr){0};
 }
@@ -111,8 +112,11 @@ static void emit_node(
 static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct hd_worker *worker = owner;
 	struct context ctx = {now, sink};
+	struct way *way = worker_way_of(worker, session);
 
 	emit_node(worker, &ctx, HD_EVENT_NODE_UP, HD_REASON_NONE, hd_session_peer_role(session));
+	if (way)
+		worker_way_opened(worker, &ctx, way);
 	if (session == worker->controller) {
 		worker->registered = false;
 		worker->stats.controller = true;
@@ -144,8 +148,13 @@ static void on_closed(
 ) {
 	struct hd_worker *worker = owner;
 	struct context ctx = {now, sink};
+	struct way *way = worker_way_of(worker, session);
 
 	emit_node(worker, &ctx, HD_EVENT_NODE_DOWN, reason, hd_session_peer_role(session));
+	if (way) {
+		worker_way_closed(worker, &ctx, way, reason);
+		return;
+	}
 	if (session == worker->controller) {
 		if (worker->registered)
 			worker->controller_heard = hd_session_heard(session);
@@ -241,10 +250,10 @@ static void on_server_message(
 		break;
 	case HD_MSG_VOID:
 		if (message->void_.job == worker->job)
-			worker_on_void(worker, ctx, message->void_.token);
+			worker_on_void(worker, ctx, &message->void_);
 		break;
 	case HD_MSG_SACK:
-		worker_on_sack(worker, ctx, &message->sack);
+		worker_on_sack(worker, ctx, worker->server, &message->sack);
 		break;
 	case HD_MSG_OUTCOME:
 		worker_on_outcome(worker, ctx, &message->outcome);
@@ -254,7 +263,34 @@ static void on_server_message(
 			worker_on_durable(worker, ctx, message->durable.version);
 		break;
 	case HD_MSG_PULL_STATE:
-		worker_on_pull_state(worker, ctx, &message->pull_state);
+		worker_on_pull_state(worker, ctx, NULL, &message->pull_state);
+		break;
+	default:
+		worker->stats.late_messages++;
+	}
+}
+
+/* What the aggregator of a transfer may say. */
+static void on_aggregator_message(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct way *way,
+	const struct hd_message *message
+) {
+	switch (message->kind) {
+	case HD_MSG_GO:
+		if (message->go.job == worker->job)
+			worker_on_go(worker, ctx, message->go.token);
+		break;
+	case HD_MSG_VOID:
+		if (message->void_.job == worker->job)
+			worker_on_void(worker, ctx, &message->void_);
+		break;
+	case HD_MSG_SACK:
+		worker_on_sack(worker, ctx, way->session, &message->sack);
+		break;
+	case HD_MSG_PULL_STATE:
+		worker_on_pull_state(worker, ctx, way, &message->pull_state);
 		break;
 	default:
 		worker->stats.late_messages++;
@@ -270,7 +306,12 @@ static void on_message(
 ) {
 	struct hd_worker *worker = owner;
 	struct context ctx = {now, sink};
+	struct way *way = worker_way_of(worker, session);
 
+	if (way) {
+		on_aggregator_message(worker, &ctx, way, message);
+		return;
+	}
 	if (session != worker->controller && session != worker->server)
 		return;
 	switch (message->kind) {
@@ -414,6 +455,7 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->stats.joined = false;
 	worker->refused = true;
 	worker_trim_kept(worker, 0);
+	worker_ways_close(worker, &ctx);
 	close_session(&worker->server, &ctx);
 	close_session(&worker->controller, &ctx);
 	return true;

@@ -106,6 +106,8 @@ static void count_outcome(
 		worker->stats.direct_bytes += ticket->pub.bytes;
 	if (outcome == HD_OUTCOME_APPLIED && ticket->credited)
 		worker->stats.credited_bytes += ticket->pub.bytes;
+	if (outcome == HD_OUTCOME_APPLIED && worker_by_aggregator(ticket))
+		worker->stats.aggregated_bytes += ticket->pub.bytes;
 	ticket->counted = true;
 	ticket->pub.ended = ctx->now;
 	worker_emit_ticket(worker, ctx, ticket, event);

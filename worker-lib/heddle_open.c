@@ -397,6 +397,7 @@ int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats) {
 		.joined = now->joined,
 		.direct = now->direct,
 		.push_round = now->push_round,
+		.aggregated_bytes = now->aggregated_bytes,
 	};
 	pthread_mutex_unlock(&fabric->lock);
 	return 0;

@@ -36,6 +36,7 @@
 	256 /* payload of a sum's full chunks: bounds what is kept for each */
 #define HD_SACK_PACKETS 128 /* at the latest after this many packets an acknowledgement leaves */
 #define HD_TRANSFERS_MAX 16384 /* that one node tracks at once */
+#define HD_WAYS_MAX 64 /* nodes that one worker exchanges chunks with at once */
 #define HD_TICKETS_MAX 1024 /* rounds of one direction that one worker has open at once */
 #define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */
 #define HD_ROUNDS_KEPT 64 /* newest rounds of a worker whose outcome the server knows */
@@ -78,6 +79,8 @@
 #define HD_CREDIT_BYTES 131072 /* what goes on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */
 #define HD_CREDIT_BYTES_MAX (1 << 30) /* that an operator can set */
 #define HD_CREDIT_US 2000000 /* how long a worker may wait before it spends one */
+#define HD_WAY_OPEN_US 500000 /* how long a transfer waits for a session with its aggregator, */
+#define HD_WAY_IDLE_US 30000000 /* and how long one without transfers is kept */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
 #define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written, */
 #define HD_CHECKPOINT_BACKOFF_MAX 6 /* doubled so many times */

@@ -217,7 +217,7 @@ static void server_chunk(struct peer *server, hd_ns now, const struct hd_packet 
 		return;
 	say_sack(server, transfer, now);
 	round = transfer->request.round;
-	if (!server->applied[round] && !server->silent)
+	if (!server->applied[round] && !server->silent && server->role == HD_ROLE_SERVER)
 		apply(server, transfer);
 }
 
@@ -250,6 +250,8 @@ void peer_grant(struct peer *peer, const struct hd_msg_request *request, uint64_
 	grant->cc_weight = 1.0f;
 	grant->after = peer->after;
 	grant->bytes = request->bytes;
+	grant->peer_ipv4 = peer->via_addr.ipv4;
+	grant->peer_port = peer->via_addr.port;
 	if (peer->after) {
 		grant->segments.count = 1;
 		grant->segments.item[0] = (struct hd_segment){HD_SECOND, 100000000, request->bytes};
@@ -280,11 +282,15 @@ static void controller_request(struct peer *peer, const struct hd_msg_request *r
 		message.expect.attempt = request->attempt;
 		message.expect.token = token;
 		message.expect.bytes = request->bytes;
+		message.expect.peer_ipv4 = peer->via_addr.ipv4;
+		message.expect.peer_port = peer->via_addr.port;
 		peer_say(peer, &message);
-		if (peer->server && peer->server->session)
+		if (hd_addr_is_none(peer->via_addr) && peer->server && peer->server->session)
 			peer_serve(peer->server, token, request);
 	} else {
-		if (peer->server)
+		if (peer->via)
+			peer_expect(peer->via, token, request);
+		else if (peer->server && hd_addr_is_none(peer->via_addr))
 			peer_expect(peer->server, token, request);
 		peer_grant(peer, request, token);
 	}
@@ -330,7 +336,7 @@ static void on_message(
 	}
 	if (peer->seen_count < PEER_MESSAGES_MAX)
 		peer->seen[peer->seen_count++] = *message;
-	if (message->kind == HD_MSG_JOIN)
+	if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER)
 		server_join(peer, &message->join);
 	else if (message->kind == HD_MSG_REGISTER)
 		controller_register(peer, &message->register_);
@@ -424,7 +430,7 @@ void peer_init(struct peer *peer, struct hd_sim *sim, uint8_t role, uint64_t val
 
 void peer_start(struct peer *peer) {
 	struct hd_endpoint_config config = {
-		.name = peer->role == HD_ROLE_SERVER ? "s" : "c",
+		.name = hd_role_name(peer->role),
 		.role = peer->role,
 		.key_id = 1,
 		.keys = &keys,

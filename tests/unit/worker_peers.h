@@ -13,7 +13,7 @@
 #include "hd_worker.h"
 
 #define PEER_MESSAGES_MAX 512
-#define PEER_TRANSFERS_MAX 64
+#define PEER_TRANSFERS_MAX 128
 #define PEER_ROUNDS_MAX 256
 
 struct peer_transfer {
@@ -57,9 +57,13 @@ struct peer {
 	/* controller */
 	struct peer *server;
 	struct hd_addr server_addr;
+	struct peer
+		*via; /* an aggregator that takes pushes and serves pulls instead; NULL: nobody, */
+	struct hd_addr via_addr; /* and none */
 };
 
-/* Host and node stay; start and stop are lives. */
+/* Host and node stay; start and stop are lives. An aggregator takes chunks and says nothing of what becomes of
+ * them. */
 void peer_init(struct peer *peer, struct hd_sim *sim, uint8_t role, uint64_t values);
 void peer_start(struct peer *peer);
 void peer_stop(struct peer *peer);

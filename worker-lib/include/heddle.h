@@ -379,10 +379,11 @@ struct heddle_stats {
 	int direct; /* no controller at present */
 	uint32_t
 		push_round; /* of the newest push taken up, this rank's former lives included; 0: none */
+	uint64_t aggregated_bytes; /* of granted_bytes: that an aggregator added up or relayed */
 };
 #ifdef __cplusplus
 #define HEDDLE_STATS_INIT                                                                          \
-	{ sizeof(struct heddle_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct heddle_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #else
 #define HEDDLE_STATS_INIT                                                                          \
 	{ .size = sizeof(struct heddle_stats) }

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The nodes that chunks go to and come from: the server, and the aggregators that grants and expectations name.
+ *
+ *   grant, peer = server ------> the session with the server, which hd_worker_session.c keeps
+ *   grant, peer = aggregator --> a session of its own, opened the first time, closed when idle for long
+ *
+ * A way has the memory of its path (RTT, window), which outlives transfers. What an aggregator's session says counts
+ * for the transfers that go its way; when it ends, or does not come about in time, they are asked for anew.
+ */
+#include "hd_text.h"
+#include "hd_worker_core.h"
+
+static bool is_free(const struct way *way) {
+	return hd_addr_is_none(way->address);
+}
+
+/* Transfers that go this way, also those that an aggregator holds whole. */
+static bool is_used(const struct hd_worker *worker, const struct way *way) {
+	const struct ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		if (ticket->way == way && !ticket->ended)
+			return true;
+	}
+	return false;
+}
+
+static void clear_way(struct way *way, const struct context *ctx) {
+	if (way->session)
+		hd_session_close(
+			way->session, HD_REASON_CLOSED, "no longer needed", ctx->now, ctx->sink
+		);
+	*way = (struct way){0};
+}
+
+/* A free place, or that of whoever was idle the longest. */
+static struct way *take_place(struct hd_worker *worker, const struct context *ctx) {
+	struct way *oldest = NULL;
+
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		struct way *way = &worker->ways[i];
+
+		if (is_free(way))
+			return way;
+		if ((!oldest || way->used_at < oldest->used_at) && !is_used(worker, way))
+			oldest = way;
+	}
+	if (oldest)
+		clear_way(oldest, ctx);
+	return oldest;
+}
+
+struct way *worker_way_to(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_addr address,
+	bool server
+) {
+	struct way *way;
+
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		way = &worker->ways[i];
+		if (hd_addr_equal(way->address, address) && way->server == server) {
+			way->used_at = ctx->now;
+			return way;
+		}
+	}
+	way = take_place(worker, ctx);
+	if (!way)
+		return NULL;
+	if (!server
+	    && hd_endpoint_connect(worker->endpoint, address, ctx->now, &way->session) < 0) {
+		way->session = NULL;
+		return NULL;
+	}
+	way->address = address;
+	way->server = server;
+	way->used_at = ctx->now;
+	hd_path_init(
+		&way->path,
+		worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + WORKER_PACKET_OVERHEAD
+	);
+	return way;
+}
+
+bool worker_is_server(const struct hd_worker *worker, struct hd_addr address) {
+	return hd_addr_is_none(address) || hd_addr_equal(address, worker->server_addr)
+		|| (worker->server && hd_addr_equal(address, hd_session_peer(worker->server)));
+}
+
+struct hd_session *worker_way_session(const struct hd_worker *worker, const struct way *way) {
+	struct hd_session *session = !way || way->server ? worker->server : way->session;
+
+	return session && hd_session_is_open(session) ? session : NULL;
+}
+
+struct way *worker_way_of(struct hd_worker *worker, const struct hd_session *session) {
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		if (worker->ways[i].session == session && session)
+			return &worker->ways[i];
+	}
+	return NULL;
+}
+
+struct way *worker_way_at(struct hd_worker *worker, struct hd_addr address) {
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		struct way *way = &worker->ways[i];
+
+		if (!is_free(way) && !way->server && hd_addr_equal(way->address, address))
+			return way;
+	}
+	return NULL;
+}
+
+bool worker_by_aggregator(const struct ticket *ticket) {
+	return ticket->way && !ticket->way->server;
+}
+
+/* It knows members by job and rank: it is told whose session this is. */
+void worker_way_opened(struct hd_worker *worker, const struct context *ctx, struct way *way) {
+	struct hd_message message = {.kind = HD_MSG_JOIN};
+
+	way->opened = true; /* what waited for it leaves in this call */
+	message.join.job = worker->job;
+	message.join.worker = worker->config.rank;
+	hd_text_copy(message.join.host, sizeof message.join.host, worker->host);
+	(void)worker_tell(worker, way->session, ctx, &message);
+}
+
+/* --- ends ----------------------------------------------------------------------------------- */
+
+/* The controller may not know that this worker and that aggregator do not reach each other. */
+static void say_unreached(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket,
+	enum hd_reason reason
+) {
+	struct hd_message message = {.kind = HD_MSG_CANCEL};
+
+	message.cancel.job = worker->job;
+	message.cancel.worker = worker->config.rank;
+	message.cancel.round = ticket->pub.round;
+	message.cancel.direction = ticket->pub.direction;
+	message.cancel.attempt = ticket->attempt;
+	message.cancel.token = ticket->token;
+	message.cancel.reason = (uint8_t)reason;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+}
+
+void worker_leave_way(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket,
+	enum hd_reason reason
+) {
+	say_unreached(worker, ctx, ticket, reason);
+	worker->stats.ways_lost++;
+	ticket->ask_server = true;
+	worker_requeue(worker, ctx, ticket);
+	worker_ask(worker, ctx, ticket);
+}
+
+void worker_way_closed(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct way *way,
+	enum hd_reason reason
+) {
+	bool refused = reason == HD_REASON_REFUSED;
+	/* Before it was open this is a hint, while HELLO goes on. */
+	bool lost = way->opened || refused;
+	struct ticket *ticket;
+
+	way->opened = false;
+	if (refused) /* the endpoint frees it */
+		way->session = NULL;
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		if (lost && ticket->way == way && !ticket->ended)
+			worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
+	}
+	if (refused)
+		*way = (struct way){0};
+}
+
+void worker_ways_forget_server(struct hd_worker *worker) {
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		if (worker->ways[i].server)
+			worker->ways[i] = (struct way){0};
+	}
+}
+
+void worker_ways_close(struct hd_worker *worker, const struct context *ctx) {
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		if (!is_free(&worker->ways[i]))
+			clear_way(&worker->ways[i], ctx);
+	}
+}
+
+/* --- time ----------------------------------------------------------------------------------- */
+
+void worker_way_tick(struct hd_worker *worker, const struct context *ctx) {
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		struct way *way = &worker->ways[i];
+
+		if (is_free(way) || way->server
+		    || ctx->now < hd_ns_add(way->used_at, HD_WAY_IDLE_US * HD_US))
+			continue;
+		if (is_used(worker, way))
+			way->used_at = ctx->now;
+		else
+			clear_way(way, ctx);
+	}
+}
+
+hd_ns worker_way_deadline(const struct hd_worker *worker) {
+	hd_ns deadline = HD_NEVER;
+
+	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+		const struct way *way = &worker->ways[i];
+
+		if (!is_free(way) && !way->server)
+			deadline = hd_ns_min(
+				deadline, hd_ns_add(way->used_at, HD_WAY_IDLE_US * HD_US)
+			);
+	}
+	return deadline;
+}
