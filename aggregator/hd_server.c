@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "hd_server_internal.h"
+#include "hd_replica.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -106,6 +106,7 @@ static void hd_server_close_broken(struct hd_turn *turn) {
 }
 
 static void hd_server_timer(struct hd_turn *turn, struct hd_timer *timer) {
+	struct hd_follow *follow;
 	struct hd_job *job;
 
 	switch (timer->kind) {
@@ -124,6 +125,19 @@ static void hd_server_timer(struct hd_turn *turn, struct hd_timer *timer) {
 		job = (struct hd_job *)(void *)((char *)timer - offsetof(struct hd_job, retry));
 		hd_checkpoint_consider(turn, job, true);
 		break;
+	case HD_TIMER_FOLLOW:
+		follow = (struct hd_follow
+				  *)(void *)((char *)timer - offsetof(struct hd_follow, timer));
+		hd_seed_check(turn, follow);
+		hd_follow_consider(turn, follow->job);
+		break;
+	case HD_TIMER_MIRROR:
+		hd_mirror_timer(
+			turn,
+			(struct hd_mirror
+				 *)(void *)((char *)timer - offsetof(struct hd_mirror, timer))
+		);
+		break;
 	default:
 		hd_pull_start(
 			turn,
@@ -140,10 +154,10 @@ static void hd_server_commit(struct hd_turn *turn) {
 	struct hd_job *stopped = NULL, *job;
 
 	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job->dirty) {
+		if (job->dirty && !job->retired) {
 			hd_commit_run(turn, job);
 		}
-		if (stopped == NULL && job->dirty) {
+		if (stopped == NULL && job->dirty && !job->retired) {
 			stopped = job;
 		}
 	}
@@ -154,6 +168,27 @@ static void hd_server_commit(struct hd_turn *turn) {
 	if (stopped != NULL) {
 		TAILQ_REMOVE(&server->jobs, stopped, link);
 		TAILQ_INSERT_TAIL(&server->jobs, stopped, link);
+	}
+}
+
+/* Jobs that another node serves. What is being written of one is written to its end. */
+static void hd_server_forget(struct hd_turn *turn) {
+	struct hd_server *server = turn->server;
+	struct hd_job *job, *next;
+
+	if (!server->retiring) {
+		return;
+	}
+	server->retiring = false;
+	for (job = TAILQ_FIRST(&server->jobs); job != NULL; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->retired && job->checkpointing) {
+			server->retiring = true;
+		} else if (job->retired) {
+			server->stats.retired++;
+			hd_job_destroy(server, job);
+			server->freed = true;
+		}
 	}
 }
 
@@ -170,7 +205,9 @@ static void hd_server_settle(struct hd_turn *turn) {
 		hd_server_timer(turn, timer);
 	}
 	hd_assembly_settle(turn);
+	hd_mirrors_settle(turn);
 	hd_server_commit(turn);
+	hd_server_forget(turn);
 	if (server->freed) {
 		server->freed = false;
 		hd_pull_feed(turn);
@@ -272,7 +309,10 @@ static hd_ns hd_server_deadline(const void *core) {
 	}
 	return hd_ns_min(
 		hd_endpoint_deadline(server->endpoint),
-		hd_ns_min(hd_timers_next(&server->timers), hd_timers_next(&server->sends))
+		hd_ns_min(
+			hd_mirrors_deadline(server),
+			hd_ns_min(hd_timers_next(&server->timers), hd_timers_next(&server->sends))
+		)
 	);
 }
 
@@ -300,7 +340,7 @@ static int hd_server_open_endpoint(struct hd_server *server) {
 	const struct hd_server_config *config = &server->config;
 	struct hd_endpoint_config endpoint = {
 		.name = config->name,
-		.role = HD_ROLE_SERVER,
+		.role = config->replica ? HD_ROLE_REPLICA : HD_ROLE_SERVER,
 		.key_id = config->key_id,
 		.keys = config->keys,
 		.accepts = true,
@@ -336,6 +376,8 @@ int hd_server_create(const struct hd_server_config *config, struct hd_server **o
 	TAILQ_INIT(&server->starved);
 	TAILQ_INIT(&server->starved_pulls);
 	TAILQ_INIT(&server->ended_pulls);
+	TAILQ_INIT(&server->links);
+	TAILQ_INIT(&server->mirrors);
 	server->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof(*server->tombstones));
 	if (server->tombstones == NULL) {
 		goto fail_server;

@@ -105,6 +105,7 @@ struct hd_server_ops {
 struct hd_server_config {
 	const char *name;
 	const char *host; /* its name in the topology */
+	bool replica; /* keeps copies of jobs of other hosts' servers, and begins none by itself */
 	const struct hd_keyring *keys;
 	uint16_t key_id;
 	uint8_t seed[32];
@@ -165,6 +166,10 @@ struct hd_server_stats {
 	uint64_t snapshots, copies; /* pinned; copied because a commit came */
 	uint64_t steps; /* calls' parts of commits; more than commits: some took several */
 	uint64_t checkpoints, checkpoint_errors;
+	uint64_t states_sent, log_messages; /* to replicas */
+	uint64_t commits_held; /* waited for the replica */
+	uint64_t replicated, copies_asked, copies_lost, states_taken; /* as a replica */
+	uint64_t promoted, retired; /* jobs */
 	uint64_t sends_broken; /* sessions given up because their queue was full */
 	uint64_t memory_bytes; /* held now */
 };

@@ -24,6 +24,8 @@ void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
 	assert(hd_commit_bounds(job, in, 0) == HD_REASON_NONE);
 	job->apply = (struct hd_apply){
 		.in = in,
+		.momentum2 = in->dtype == HD_DTYPE_SPARSE32 ? job->momentum2 : 0,
+		.weights2 = in->dtype == HD_DTYPE_SPARSE32 ? job->weights2 : 0,
 		.model = hd_apply_target(job->model, &job->spare[0]),
 		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
 	};
@@ -64,13 +66,15 @@ static uint64_t hd_apply_chunk(struct hd_job *job, const uint8_t *chunk, size_t 
 
 	hd_runs_begin(&cursor, chunk, bytes, job->values);
 	while (hd_runs_next(&cursor, &run, &x) > 0) {
-		hd_sgd_apply(
-			apply->model->data + run.first,
-			apply->momentum->data + run.first,
-			x,
-			run.count,
-			&sgd
-		);
+		float *model = apply->model->data + run.first;
+		float *momentum = apply->momentum->data + run.first;
+
+		if (job->follow != NULL) {
+			apply->momentum2 -= hd_norm2_f32(momentum, run.count);
+			apply->weights2 -= hd_norm2_f32(model, run.count);
+		}
+		apply->momentum2 += hd_sgd_apply(model, momentum, x, run.count, &sgd);
+		apply->weights2 += job->follow != NULL ? hd_norm2_f32(model, run.count) : 0;
 		work += run.count + HD_RUN_WORK;
 	}
 	return work;
@@ -115,9 +119,16 @@ bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
 	if (hd_dtype_is_half(apply->in->dtype)) {
 		const uint16_t *half = (const void *)apply->in->buffer->data;
 
-		hd_sgd_apply_half(apply->in->dtype, model, momentum, half + at, count, &sgd);
+		apply->momentum2 += hd_sgd_apply_half(
+			apply->in->dtype, model, momentum, half + at, count, &sgd
+		);
 	} else {
-		hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
+		apply->momentum2
+			+= hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
+	}
+	/* Only decay lets the bound depend on the weights. */
+	if (job->follow != NULL && sgd.decay > 0) {
+		apply->weights2 += hd_norm2_f32(model, count);
 	}
 	hd_spend(server, count);
 	apply->done += count;
@@ -152,5 +163,7 @@ void hd_apply_fini(struct hd_server *server, struct hd_job *job) {
 void hd_apply_take(struct hd_server *server, struct hd_job *job) {
 	hd_apply_swap(server, job, &job->model, job->apply.model);
 	hd_apply_swap(server, job, &job->momentum, job->apply.momentum);
+	job->momentum2 = job->apply.momentum2 > 0 ? job->apply.momentum2 : 0;
+	job->weights2 = job->apply.weights2 > 0 ? job->apply.weights2 : 0;
 	job->apply = (struct hd_apply){0};
 }

@@ -5,9 +5,9 @@
  */
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "hd_replica.h"
 #include "hd_runs.h"
 #include "hd_server_credit.h"
-#include "hd_server_internal.h"
 
 #include <errno.h>
 
@@ -53,6 +53,7 @@ int hd_incoming_open(
 		hd_buffer_put(server, in->job, in->buffer);
 		in->buffer = NULL;
 	}
+	in->normed = rc == 0 && (in->credit || in->job->follow != NULL);
 	return rc;
 }
 
@@ -85,7 +86,7 @@ static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_head
 	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
 	size_t found;
 
-	if (in->credit) {
+	if (in->normed) {
 		hd_credit_measure(in, header);
 	}
 	if (in->dtype == HD_DTYPE_SPARSE32) {
@@ -118,7 +119,8 @@ static void hd_incoming_chunk(
 		stats->drop_mismatch++;
 		return;
 	}
-	if (in->recv == NULL && hd_incoming_open(turn->server, in, header) < 0) {
+	if (in->recv == NULL && hd_incoming_open(turn->server, in, header) < 0
+	    && !(hd_copy_make_room(turn, in) && hd_incoming_open(turn->server, in, header) == 0)) {
 		stats->drop_memory++;
 		return;
 	}
@@ -170,9 +172,11 @@ hd_tombstone_peer(const struct hd_server *server, const struct hd_tombstone *tom
 static void hd_tombstone_chunk(
 	struct hd_turn *turn,
 	struct hd_tombstone *tomb,
-	const struct hd_chunk_header *header
+	const struct hd_chunk_header *header,
+	struct hd_addr from
 ) {
-	const struct hd_peer *peer = hd_tombstone_peer(turn->server, tomb);
+	const struct hd_peer *peer = tomb->copy ? hd_peer_at(turn->server, from) :
+						  hd_tombstone_peer(turn->server, tomb);
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
 	if (!tomb->done || peer == NULL || header->job != tomb->job
@@ -198,6 +202,7 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 	struct hd_server_stats *stats = &turn->server->stats;
 	struct hd_chunk_header header;
 	struct hd_handle *handle;
+	struct hd_incoming *in;
 	const uint8_t *payload;
 	size_t payload_bytes;
 
@@ -207,15 +212,29 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 	}
 	stats->chunks++;
 	handle = hd_handle_find(turn->server, header.token);
-	if (handle == NULL || handle->kind == HD_HANDLE_OUTGOING
-	    || handle->kind == HD_HANDLE_PART) {
+	switch (handle != NULL ? handle->kind : HD_HANDLE_OUTGOING) {
+	case HD_HANDLE_PART:
+	case HD_HANDLE_OUTGOING:
+	case HD_HANDLE_SEED_OUT:
 		stats->drop_token++;
-	} else if (handle->kind == HD_HANDLE_TOMBSTONE) {
-		hd_tombstone_chunk(turn, (struct hd_tombstone *)(void *)handle, &header);
-	} else {
-		hd_incoming_chunk(
-			turn, (struct hd_incoming *)(void *)handle, &header, payload, payload_bytes
+		break;
+	case HD_HANDLE_TOMBSTONE:
+		hd_tombstone_chunk(
+			turn, (struct hd_tombstone *)(void *)handle, &header, packet->peer
 		);
+		break;
+	case HD_HANDLE_SEED_IN:
+		hd_mirror_chunk(
+			turn, (struct hd_seed_in *)(void *)handle, &header, payload, payload_bytes
+		);
+		break;
+	case HD_HANDLE_INCOMING:
+		in = (struct hd_incoming *)(void *)handle;
+		if (in->entry != NULL && in->source == NULL) {
+			in->source = hd_peer_at(turn->server, packet->peer);
+		}
+		hd_incoming_chunk(turn, in, &header, payload, payload_bytes);
+		break;
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Durable means in a checkpoint. The core says what is to be written and keeps it unchanged; commits
+/* The core says what is to be written and keeps it unchanged; commits
  * go on meanwhile, on copies. */
-#include "hd_server_internal.h"
+#include "hd_replica.h"
 
 #include <errno.h>
 
@@ -16,7 +16,7 @@ bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *
 		return false;
 	}
 	return !hd_checkpoint_possible(server)
-		|| (!job->checkpointing && job->durable == job->version);
+		|| (!job->checkpointing && job->saved == job->version) || job->mirror != NULL;
 }
 
 /* --- what is held while one is written ------------------------------------------------------- */
@@ -25,42 +25,12 @@ void hd_checkpoint_fini(struct hd_server *server, struct hd_job *job) {
 	free(job->checkpoint.rounds);
 	free(job->checkpoint.lives);
 	job->checkpoint = (struct hd_checkpoint){0};
-	hd_buffer_put(server, job, job->checkpoint_model);
-	hd_buffer_put(server, job, job->checkpoint_momentum);
-	job->checkpoint_model = NULL;
-	job->checkpoint_momentum = NULL;
-	if (job->spare[0] != NULL && job->model->refs == 1) {
-		hd_buffer_put(server, job, job->spare[0]);
-		job->spare[0] = NULL;
-	}
-	if (job->spare[1] != NULL && job->momentum->refs == 1) {
-		hd_buffer_put(server, job, job->spare[1]);
-		job->spare[1] = NULL;
-	}
+	hd_state_release(server, job, job->checkpoint_state);
 }
 
-/* Both copies that a commit may have to make while the file is written are set aside now. */
-static int hd_checkpoint_hold(struct hd_server *server, struct hd_job *job) {
-	for (uint32_t i = 0; i < 2; i++) {
-		if (job->spare[i] == NULL) {
-			job->spare[i] = hd_buffer_get(server, job);
-		}
-		if (job->spare[i] == NULL) {
-			return -ENOMEM;
-		}
-	}
-	job->checkpoint_model = job->model;
-	job->checkpoint_momentum = job->momentum;
-	job->model->refs++;
-	job->momentum->refs++;
-	return 0;
-}
-
-/* Fills rows with the worker's applied rounds, oldest first; NULL only counts. */
-static uint32_t hd_member_applied(const struct hd_member *member, struct hd_last_round *rows) {
-	uint32_t first = member->newest_round > HD_ROUNDS_KEPT ?
-		member->newest_round - HD_ROUNDS_KEPT + 1 :
-		1;
+uint32_t
+hd_member_applied(const struct hd_member *member, uint32_t most, struct hd_last_round *rows) {
+	uint32_t first = member->newest_round > most ? member->newest_round - most + 1 : 1;
 	uint32_t count = 0;
 
 	for (uint32_t round = first; round <= member->newest_round && round != 0; round++) {
@@ -87,7 +57,9 @@ static int hd_checkpoint_rounds(const struct hd_job *job, struct hd_checkpoint *
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
-		count += job->members[i] != NULL ? hd_member_applied(job->members[i], NULL) : 0;
+		count += job->members[i] != NULL ?
+			hd_member_applied(job->members[i], HD_ROUNDS_KEPT, NULL) :
+			0;
 	}
 	checkpoint->rounds = calloc(count + 1, sizeof(*checkpoint->rounds));
 	if (checkpoint->rounds == NULL) {
@@ -97,7 +69,8 @@ static int hd_checkpoint_rounds(const struct hd_job *job, struct hd_checkpoint *
 		struct hd_last_round *rows = checkpoint->rounds + checkpoint->round_count;
 
 		if (job->members[i] != NULL) {
-			checkpoint->round_count += hd_member_applied(job->members[i], rows);
+			checkpoint->round_count
+				+= hd_member_applied(job->members[i], HD_ROUNDS_KEPT, rows);
 		}
 	}
 	return 0;
@@ -105,7 +78,7 @@ static int hd_checkpoint_rounds(const struct hd_job *job, struct hd_checkpoint *
 
 static int hd_checkpoint_fill(struct hd_server *server, struct hd_job *job) {
 	struct hd_checkpoint *checkpoint = &job->checkpoint;
-	int rc = hd_checkpoint_hold(server, job);
+	int rc = hd_state_hold(server, job, job->checkpoint_state);
 
 	if (rc < 0) {
 		return rc;
@@ -127,17 +100,12 @@ static int hd_checkpoint_fill(struct hd_server *server, struct hd_job *job) {
 
 /* --- beginning and ending -------------------------------------------------------------------- */
 
-static void hd_checkpoint_event(
-	struct hd_turn *turn,
-	const struct hd_job *job,
-	enum hd_event_kind kind,
-	int error
-) {
+static void hd_checkpoint_event(struct hd_turn *turn, const struct hd_job *job, int error) {
 	struct hd_event event = {
-		.kind = kind,
+		.kind = HD_EVENT_CHECKPOINT,
 		.reason = error != 0 ? HD_REASON_REFUSED : HD_REASON_NONE,
 		.job = job->id,
-		.version = kind == HD_EVENT_DURABLE ? job->durable : job->version,
+		.version = job->version,
 		.bytes = 2 * job->bytes,
 		.aux = (uint64_t)-error,
 	};
@@ -167,9 +135,10 @@ static void hd_checkpoint_unclaimed(struct hd_turn *turn, struct hd_job *job) {
 		)(incarnation + 1 + hd_entropy_u64(&turn->server->entropy) % span);
 	}
 	/* What was restored is in a checkpoint, if not in one of this life's. */
-	job->durable = hd_version_make(
+	job->saved = hd_version_make(
 		job->lives[job->life_count - 1].incarnation, job->lives[job->life_count - 1].last
 	);
+	job->durable = job->saved;
 	job->version = hd_version_make(incarnation, hd_version_counter(job->version));
 	job->restoring = false;
 	hd_server_announce(turn, job);
@@ -180,7 +149,7 @@ static void hd_checkpoint_failed(struct hd_turn *turn, struct hd_job *job, int e
 	job->checkpointing = false;
 	turn->server->stats.checkpoint_errors++;
 	hd_checkpoint_fini(turn->server, job);
-	hd_checkpoint_event(turn, job, HD_EVENT_CHECKPOINT, error);
+	hd_checkpoint_event(turn, job, error);
 	hd_timer_set(
 		&turn->server->timers,
 		&job->retry,
@@ -199,10 +168,10 @@ void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked
 
 	job->checkpoint_asked = job->checkpoint_asked || asked;
 	if (!hd_checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
-	    || job->apply.in != NULL) {
+	    || job->apply.in != NULL || job->mirror != NULL || job->retired) {
 		return; /* looked at again when that has ended */
 	}
-	due = job->checkpoint_asked ? job->durable != job->version :
+	due = job->checkpoint_asked ? job->saved != job->version :
 				      every != 0 && job->commits_since >= every;
 	job->checkpoint_asked = false;
 	if (!due) {
@@ -213,7 +182,7 @@ void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked
 		hd_checkpoint_failed(turn, job, rc);
 		return;
 	}
-	hd_checkpoint_event(turn, job, HD_EVENT_CHECKPOINT, 0);
+	hd_checkpoint_event(turn, job, 0);
 	job->checkpointing = true; /* before the call: it may end within it */
 	job->commits_since = 0;
 	server->stats.checkpoints++;
@@ -223,7 +192,7 @@ void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked
 	}
 }
 
-static void hd_checkpoint_tell(struct hd_turn *turn, const struct hd_job *job) {
+void hd_durable_tell(struct hd_turn *turn, const struct hd_job *job) {
 	struct hd_message message = {.kind = HD_MSG_DURABLE};
 	struct hd_peer *peer;
 
@@ -254,10 +223,9 @@ void hd_server_checkpoint_done(
 	}
 	job->checkpointing = false;
 	job->checkpoint_failures = 0;
-	job->durable = job->checkpoint.version;
+	job->saved = job->checkpoint.version;
 	hd_checkpoint_fini(server, job);
-	hd_checkpoint_event(&turn, job, HD_EVENT_DURABLE, 0);
-	hd_checkpoint_tell(&turn, job);
+	hd_durable_update(&turn, job);
 	if (job->restoring) {
 		job->restoring = false;
 		hd_job_joined(&turn, job);

@@ -10,8 +10,8 @@
  * A position that shows no life for hold_us while a complete update waits behind it is given up.
  */
 #include "hd_group.h"
+#include "hd_replica.h"
 #include "hd_server_credit.h"
-#include "hd_server_internal.h"
 
 #include <float.h>
 #include <math.h>
@@ -91,7 +91,7 @@ static void hd_commit_say_report(
 		.job = in->job->id,
 		.worker = part != NULL ? part->member->rank : HD_GROUP_WORKER,
 		.round = part != NULL ? part->round : 0,
-		.direction = HD_PUSH,
+		.direction = in->entry != NULL ? HD_COPY : HD_PUSH,
 		.attempt = part != NULL ? part->attempt : 0,
 		.token = part != NULL && in->sum ? part->handle.token : in->handle.token,
 		.outcome = round->outcome,
@@ -140,10 +140,14 @@ void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in) {
 
 	event.value = hd_recv_rate_bps(in->recv);
 	hd_turn_event(turn, &event);
+	in->job->dirty = true;
+	if (in->entry != NULL) {
+		hd_copy_complete(turn, in);
+		return;
+	}
 	if (!in->queued) {
 		hd_commit_queue(in);
 	}
-	in->job->dirty = true;
 }
 
 /* --- committing ------------------------------------------------------------------------------ */
@@ -214,6 +218,9 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	server->stats.sums += in->sum ? 1 : 0;
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		hd_part_applied(turn, &in->parts[i], counter + 1 + i);
+	}
+	if (job->follow != NULL) {
+		hd_follow_committed(turn, job, in);
 	}
 	hd_commit_report(turn, in, &round);
 	hd_incoming_end(turn, in, true);
@@ -325,7 +332,7 @@ static bool hd_commit_all(struct hd_turn *turn, struct hd_job *job) {
 
 	while (job->apply.in != NULL || !server->draining) {
 		in = job->apply.in != NULL ? job->apply.in : hd_commit_next(job);
-		if (in == NULL) {
+		if (in == NULL || (job->apply.in == NULL && !hd_follow_permits(turn, job, in))) {
 			return true;
 		}
 		if (server->step_left == 0) {
@@ -341,6 +348,7 @@ static bool hd_commit_all(struct hd_turn *turn, struct hd_job *job) {
 		hd_apply_end(turn, job);
 		hd_commit_drop_late(turn, job);
 		hd_checkpoint_consider(turn, job, false);
+		hd_follow_consider(turn, job);
 		if (!TAILQ_EMPTY(&server->starved_pulls)) {
 			hd_pull_feed(turn); /* who waited for a whole version gets this one */
 		}
@@ -352,6 +360,10 @@ void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 	hd_ns again = HD_NEVER;
 	bool voided = true;
 
+	if (job->mirror != NULL) {
+		job->dirty = !hd_mirror_run(turn, job);
+		return;
+	}
 	while (voided) {
 		voided = false;
 		if (!hd_commit_all(turn, job)) {
@@ -363,6 +375,7 @@ void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 		}
 	}
 	hd_commit_report_pending(turn, job);
+	hd_follow_consider(turn, job); /* whether a commit is held */
 	hd_timer_set(&turn->server->timers, &job->hold, again);
 	job->dirty = false;
 }

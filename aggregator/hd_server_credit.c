@@ -51,7 +51,7 @@ static enum hd_reason hd_credit_check(
 	if (turn->server->draining) {
 		return HD_REASON_CLOSED;
 	}
-	if (job == NULL || job->restoring) {
+	if (job == NULL || hd_job_away(job)) {
 		return HD_REASON_NO_SERVER;
 	}
 	member = hd_job_member(job, credit->worker);
@@ -185,18 +185,21 @@ static double hd_norm2_runs(const uint8_t *chunk, size_t bytes, uint64_t values)
 	return sum;
 }
 
-void hd_credit_measure(struct hd_incoming *in, const struct hd_chunk_header *header) {
-	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
-
-	if (in->dtype == HD_DTYPE_SPARSE32) {
-		size_t bytes = header->count * hd_dtype_bytes(in->dtype);
-
-		in->norm2 += hd_norm2_runs(values, bytes, in->job->values);
-	} else if (hd_dtype_is_half(in->dtype)) {
-		in->norm2 += hd_norm2_half(in->dtype, values, header->count);
-	} else {
-		in->norm2 += hd_norm2_f32(values, header->count);
+double hd_payload_norm2(const struct hd_job *job, uint8_t dtype, const void *values, size_t bytes) {
+	if (dtype == HD_DTYPE_SPARSE32) {
+		return hd_norm2_runs(values, bytes, job->values);
 	}
+	return hd_dtype_is_half(dtype) ? hd_norm2_half(dtype, values, bytes / sizeof(uint16_t)) :
+					 hd_norm2_f32(values, bytes / sizeof(float));
+}
+
+void hd_credit_measure(struct hd_incoming *in, const struct hd_chunk_header *header) {
+	in->norm2 += hd_payload_norm2(
+		in->job,
+		in->dtype,
+		hd_recv_chunk_data(in->recv, header->chunk),
+		header->count * hd_dtype_bytes(in->dtype)
+	);
 }
 
 /* --- not spent ------------------------------------------------------------------------------- */

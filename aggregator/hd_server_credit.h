@@ -13,6 +13,8 @@ bool hd_credit_takes(struct hd_incoming *in, const struct hd_chunk_header *heade
 void hd_credit_untake(struct hd_server *server, struct hd_incoming *in);
 /* Its first chunk is here: queued. False: its base is too old, and it has ended. */
 bool hd_credit_spend(struct hd_turn *turn, struct hd_incoming *in);
+/* Squared L2 norm of values as they travel; of a sparse update: of one chunk's. */
+double hd_payload_norm2(const struct hd_job *job, uint8_t dtype, const void *values, size_t bytes);
 /* Adds a chunk that was taken to the norm. */
 void hd_credit_measure(struct hd_incoming *in, const struct hd_chunk_header *header);
 /* Nobody spends it any more: its worker is told, the controller when it does not know. */

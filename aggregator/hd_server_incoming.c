@@ -8,8 +8,8 @@
  *                                       withdrawn: their workers ask again
  */
 #include "hd_group.h"
+#include "hd_replica.h"
 #include "hd_server_credit.h"
-#include "hd_server_internal.h"
 
 #include <errno.h>
 
@@ -99,6 +99,9 @@ void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in) {
 }
 
 struct hd_peer *hd_incoming_peer(const struct hd_incoming *in) {
+	if (in->entry != NULL) {
+		return in->source;
+	}
 	return in->sum ? in->aggregator : in->parts[0].member->peer;
 }
 
@@ -109,7 +112,7 @@ struct hd_event hd_incoming_event(const struct hd_incoming *in, enum hd_event_ki
 		.kind = kind,
 		.job = in->job->id,
 		.worker = in->sum ? HD_GROUP_WORKER : part->member->rank,
-		.direction = HD_PUSH,
+		.direction = in->entry != NULL ? HD_COPY : HD_PUSH,
 		.round = in->sum ? 0 : part->round,
 		.token = in->handle.token,
 		.position = in->direct ? 0 : in->position,
@@ -124,6 +127,7 @@ struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t t
 	return (struct hd_tombstone){
 		.handle = {.token = token, .kind = HD_HANDLE_TOMBSTONE},
 		.done = done,
+		.copy = in->entry != NULL,
 		.job = in->job->id,
 		.worker = in->sum ? HD_GROUP_WORKER : in->parts[0].member->rank,
 		.sender = in->sender,
@@ -284,6 +288,10 @@ void hd_incoming_fail(
 		.reason = (uint8_t)reason,
 	};
 
+	if (in->entry != NULL) {
+		hd_copy_fail(turn, in, reason);
+		return;
+	}
 	if (hd_credit_unspent(in) && reason != HD_REASON_CANCELLED) {
 		hd_credit_end(turn, in, reason, true);
 		return;

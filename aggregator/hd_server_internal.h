@@ -19,6 +19,7 @@
  *   hd_server_stats.c       what is counted
  *   hd_server_show.c        tables for shells
  *   hd_server_report.c      how a job went
+ *   hd_server_follow.c      a job's replica: its log, states, and what may be committed; more in hd_replica.h
  *
  * During one receive() or tick(): first whatever arrived changes state, then commits run, and only
  * then does hd_pulls_poll() hand model bytes to the sink, which may read them until the call returns.
@@ -30,6 +31,7 @@
 #include "hd_recv.h"
 #include "hd_send.h"
 #include "hd_server.h"
+#include "hd_server_keep.h"
 #include "hd_server_timers.h"
 #include "hd_train.h"
 
@@ -51,7 +53,10 @@ enum hd_timer_kind {
 	HD_TIMER_HOLD,
 	HD_TIMER_CHECKPOINT,
 	HD_TIMER_PULL_START,
-	HD_TIMER_PULL_SEND
+	HD_TIMER_PULL_SEND,
+	HD_TIMER_SEED_SEND, /* beside PULL_SEND: of a state for a replica */
+	HD_TIMER_FOLLOW, /* a state is to be sent once there is memory */
+	HD_TIMER_MIRROR /* a replica looks after what it waits for */
 };
 
 /* 64-byte aligned memory for one model's values: model, momentum, snapshot or update. */
@@ -66,6 +71,8 @@ enum hd_handle_kind {
 	HD_HANDLE_INCOMING,
 	HD_HANDLE_PART, /* of a sum: its transfer ends at an aggregator */
 	HD_HANDLE_OUTGOING,
+	HD_HANDLE_SEED_OUT, /* hd_replica.h */
+	HD_HANDLE_SEED_IN,
 	HD_HANDLE_TOMBSTONE
 };
 
@@ -79,6 +86,9 @@ struct hd_job;
 struct hd_part;
 struct hd_incoming;
 struct hd_outgoing;
+struct hd_follow;
+struct hd_mirror;
+struct hd_mirror_entry;
 
 LIST_HEAD(hd_peer_sums, hd_incoming);
 LIST_HEAD(hd_peer_outgoing, hd_outgoing);
@@ -159,11 +169,12 @@ struct hd_incoming {
 	bool pending; /* the controller was told that it is held and waits */
 	bool went; /* go was said, or would have been if the aggregator had a session */
 	bool credit; /* granted in advance: dtype, bytes and base are known from its first chunk on */
+	bool normed; /* norm2 counts all that is held */
 	bool apart; /* a controller that does not know the sum was told of its parts one by one */
 	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
 	uint64_t bytes; /* that it has on the wire: not more than the model's */
 	uint64_t limit; /* of a credit: bytes */
-	double norm2; /* of a credit: squared, of what has come */
+	double norm2; /* squared, of what has come: of a credit, and where a replica follows */
 	uint64_t position; /* key in the job's queue; direct: that of the tail when it completed */
 	uint32_t packet_bytes; /* biggest payload seen */
 	uint32_t chunks; /* set at the end */
@@ -171,6 +182,8 @@ struct hd_incoming {
 	hd_ns completed_at;
 	struct hd_buffer *buffer; /* NULL: no chunk yet */
 	struct hd_recv *recv;
+	struct hd_mirror_entry *entry; /* a copy for this entry of the log; NULL: a push */
+	struct hd_peer *source; /* of a copy: who sends it, once a chunk has come */
 	struct hd_timer timer;
 	struct hd_addr sender; /* of a sum */
 	struct hd_peer *aggregator; /* its session; NULL: none with that address */
@@ -225,6 +238,7 @@ struct hd_tombstone {
 	struct hd_handle handle; /* first */
 	bool used;
 	bool done; /* it was held whole: chunks that still come are answered so */
+	bool copy;
 	uint32_t job;
 	uint16_t worker; /* HD_GROUP_WORKER: a sum, of */
 	struct hd_addr sender;
@@ -240,13 +254,16 @@ struct hd_apply {
 		*momentum; /* written to: the job's own, or copies while others read */
 	uint64_t done; /* values; of a sparse one: copied into the buffers that are written to */
 	uint64_t read; /* bytes of a sparse one */
+	double momentum2, weights2; /* as the job's, after the step */
 };
 
 struct hd_job {
 	uint32_t id;
 	struct hd_jobspec spec;
 	uint64_t values, bytes;
-	hd_version version, durable;
+	hd_version version;
+	hd_version durable; /* workers were told; on the replica, without one in a checkpoint */
+	hd_version saved; /* in a checkpoint */
 	uint32_t life_count;
 	struct hd_life lives[HD_LIVES_MAX];
 	struct hd_member **members; /* HD_WORKERS_MAX, by rank */
@@ -279,8 +296,14 @@ struct hd_job {
 	uint32_t checkpoint_failures; /* in a row, at most HD_CHECKPOINT_BACKOFF_MAX */
 	uint64_t commits_since;
 	struct hd_checkpoint checkpoint;
-	struct hd_buffer *checkpoint_model, *checkpoint_momentum;
+	struct hd_buffer *checkpoint_state[2]; /* model, momentum */
 	struct hd_timer retry;
+
+	/* hd_replica.h: at most one of them. Norms are kept while a replica follows. */
+	struct hd_follow *follow; /* its replica; NULL: none */
+	struct hd_mirror *mirror; /* this is a copy of another server's job */
+	double momentum2, weights2; /* squared L2 norms */
+	bool retired; /* another node is its server: it goes */
 
 	/* hd_server_report.c */
 	bool emptied; /* somebody left; if nobody is here, the report is due */
@@ -288,6 +311,11 @@ struct hd_job {
 	TAILQ_ENTRY(hd_job) link;
 };
 TAILQ_HEAD(hd_jobs, hd_job);
+
+/* Nobody may push or pull here (yet): it waits for its checkpoint, is a copy, or is another node's by now. */
+static inline bool hd_job_away(const struct hd_job *job) {
+	return job->restoring || job->mirror != NULL || job->retired;
+}
 
 struct hd_server {
 	struct hd_server_config config;
@@ -313,6 +341,11 @@ struct hd_server {
 	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
 	uint64_t step_left; /* values that this call may still apply */
 	bool unfinished; /* it was not enough: the next tick goes on */
+	TAILQ_HEAD(hd_links, hd_link) links; /* sessions that we opened, with replicas */
+	TAILQ_HEAD(hd_mirrors, hd_mirror) mirrors; /* copies of others' jobs */
+	bool retiring; /* a job is to be forgotten at the end of the call */
+	uint32_t may_serve_count;
+	uint32_t may_serve[HD_JOBS_MAX]; /* a replica's: jobs that may begin here */
 	struct hd_trains trains;
 	struct hd_server_stats stats;
 };
@@ -346,6 +379,8 @@ extern const struct hd_endpoint_ops hd_server_endpoint_ops;
 /* Tells the controller where a job stands, and what is open. */
 void hd_server_announce(struct hd_turn *turn, const struct hd_job *job);
 void hd_peer_destroy(struct hd_server *server, struct hd_peer *peer);
+/* The session whose packets come from this address; NULL: none. */
+struct hd_peer *hd_peer_at(const struct hd_server *server, struct hd_addr addr);
 
 /* --- hd_server_show.c ----------------------------------------------------------------------- */
 void hd_server_refuse_command(struct hd_turn *turn, struct hd_peer *peer);
@@ -377,13 +412,13 @@ bool hd_round_stands(
 	struct hd_round *round
 );
 
-/* --- hd_server_memory.c --------------------------------------------------------------------- */
-/* Allocates until the job owns `count` buffers: its floor. 0 or -ENOMEM (beyond memory_bytes). */
-int hd_memory_guarantee(struct hd_server *server, struct hd_job *job, uint32_t count);
-struct hd_buffer *hd_buffer_get(struct hd_server *server, struct hd_job *job);
-void hd_buffer_put(struct hd_server *server, struct hd_job *job, struct hd_buffer *buffer);
-void hd_memory_fini(struct hd_server *server, struct hd_job *job);
-uint64_t hd_memory_left(const struct hd_server *server);
+/* The worker's place in the job, made if it is new. NULL: no memory. */
+struct hd_member *hd_job_enter(struct hd_job *job, uint16_t rank);
+/* A job without contents for a copy of another server's; takes *spec over only on success. NULL: text says why. */
+struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spec, char *text);
+/* Fills rows with the worker's newest applied rounds, at most so many, oldest first; NULL only counts. */
+uint32_t
+hd_member_applied(const struct hd_member *member, uint32_t most, struct hd_last_round *rows);
 
 /* --- hd_server_incoming.c ------------------------------------------------------------------- */
 struct hd_incoming *
@@ -560,14 +595,6 @@ void hd_pull_feed(struct hd_turn *turn);
 void hd_pulls_poll(struct hd_turn *turn);
 void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason reason);
 void hd_outgoing_destroy(struct hd_server *server, struct hd_outgoing *out);
-
-/* --- hd_server_checkpoint.c ----------------------------------------------------------------- */
-/* Begins one when it is due, or `now` when asked. */
-void hd_checkpoint_consider(struct hd_turn *turn, struct hd_job *job, bool asked);
-/* True when nothing of this job is left to write. */
-bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *job);
-/* Gives what begun checkpoints hold back, at the end. */
-void hd_checkpoint_fini(struct hd_server *server, struct hd_job *job);
 
 /* --- hd_server_report.c --------------------------------------------------------------------- */
 void hd_report_applied(struct hd_job *job, struct hd_member *member, uint32_t delay, bool direct);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs begin with a JOIN: compared with what is there, restored, or created within the memory. */
-#include "hd_server_internal.h"
+#include "hd_replica.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -99,6 +99,8 @@ void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
 	while ((in = TAILQ_FIRST(&job->open)) != NULL) {
 		hd_incoming_destroy(server, in);
 	}
+	hd_follow_free(server, job);
+	hd_mirror_free(server, job);
 	hd_checkpoint_fini(server, job);
 	hd_apply_fini(server, job);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -176,8 +178,9 @@ static bool hd_job_evict(struct hd_server *server, const struct hd_job *keep) {
 	struct hd_job *job;
 
 	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job != keep && job->durable == job->version && !job->checkpointing
-		    && TAILQ_EMPTY(&job->open) && hd_job_empty(job, &server->peers)) {
+		if (job != keep && job->saved == job->version && !job->checkpointing
+		    && job->follow == NULL && job->mirror == NULL && TAILQ_EMPTY(&job->open)
+		    && hd_job_empty(job, &server->peers)) {
 			hd_job_destroy(server, job);
 			return true;
 		}
@@ -349,6 +352,30 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 	return job;
 }
 
+struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spec, char *text) {
+	struct hd_server *server = turn->server;
+	struct hd_job *job = server->job_count < HD_JOBS_MAX ? hd_job_allocate(server, spec) : NULL;
+
+	if (job == NULL) {
+		(void)snprintf(text, HD_TEXT_BYTES_MAX, "jobs or memory: none left for a copy");
+		return NULL;
+	}
+	if (hd_memory_guarantee(server, job, HD_MIRROR_BUFFERS) < 0) {
+		(void)snprintf(
+			text,
+			HD_TEXT_BYTES_MAX,
+			"memory: a copy needs %" PRIu64 " bytes (limit memory_bytes %" PRIu64 ")",
+			job->bytes * HD_MIRROR_BUFFERS,
+			server->config.memory_bytes
+		);
+		hd_job_destroy(server, job);
+		return NULL;
+	}
+	job->model = hd_buffer_get(server, job);
+	job->momentum = hd_buffer_get(server, job);
+	return job;
+}
+
 /* --- joining --------------------------------------------------------------------------------- */
 
 static void
@@ -417,12 +444,12 @@ static void hd_peer_attach(
 	}
 	peer->job = job;
 	peer->member = member;
-	if (!job->restoring) {
+	if (!hd_job_away(job)) {
 		hd_peer_joined(turn, peer);
 	}
 }
 
-static struct hd_member *hd_job_enter(struct hd_job *job, uint16_t rank) {
+struct hd_member *hd_job_enter(struct hd_job *job, uint16_t rank) {
 	struct hd_member *member = job->members[rank];
 
 	if (member != NULL) {
@@ -468,10 +495,11 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	char text[HD_TEXT_BYTES_MAX + 1] = "";
 	struct hd_jobspec spec = {0};
 	struct hd_member *member;
-	struct hd_job *job;
+	struct hd_job *job = hd_job_find(turn->server, join->job);
 
 	/* A refusal would be for good; the session ends with the server, and its next life is asked. */
-	if (turn->server->draining) {
+	if (turn->server->draining || (job != NULL && job->retired)
+	    || (job == NULL && !hd_mirror_may_begin(turn->server, join->job))) {
 		return;
 	}
 	if (peer->job != NULL

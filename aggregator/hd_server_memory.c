@@ -104,6 +104,39 @@ void hd_buffer_put(struct hd_server *server, struct hd_job *job, struct hd_buffe
 	server->freed = true;
 }
 
+/* Both copies that a commit may have to make meanwhile are set aside now. */
+int hd_state_hold(struct hd_server *server, struct hd_job *job, struct hd_buffer *held[2]) {
+	for (uint32_t i = 0; i < 2; i++) {
+		if (job->spare[i] == NULL) {
+			job->spare[i] = hd_buffer_get(server, job);
+		}
+		if (job->spare[i] == NULL) {
+			hd_state_release(server, job, held);
+			return -ENOMEM;
+		}
+	}
+	held[0] = job->model;
+	held[1] = job->momentum;
+	job->model->refs++;
+	job->momentum->refs++;
+	return 0;
+}
+
+void hd_state_release(struct hd_server *server, struct hd_job *job, struct hd_buffer *held[2]) {
+	hd_buffer_put(server, job, held[0]);
+	hd_buffer_put(server, job, held[1]);
+	held[0] = NULL;
+	held[1] = NULL;
+	if (job->spare[0] != NULL && job->model->refs == 1) {
+		hd_buffer_put(server, job, job->spare[0]);
+		job->spare[0] = NULL;
+	}
+	if (job->spare[1] != NULL && job->momentum->refs == 1) {
+		hd_buffer_put(server, job, job->spare[1]);
+		job->spare[1] = NULL;
+	}
+}
+
 void hd_memory_fini(struct hd_server *server, struct hd_job *job) {
 	while (job->pool != NULL) {
 		struct hd_buffer *idle = job->pool;

@@ -4,7 +4,7 @@
  *
  *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
-#include "hd_server_internal.h"
+#include "hd_replica.h"
 
 #include <errno.h>
 
@@ -347,7 +347,7 @@ void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
 		reason = HD_REASON_EPOCH;
 	} else if (!hd_dtype_is_model(grant->dtype)) {
 		reason = HD_REASON_REFUSED;
-	} else if (peer == NULL || !(peer->joined || peer->aggregates) || job->restoring) {
+	} else if (peer == NULL || !(peer->joined || peer->aggregates) || hd_job_away(job)) {
 		reason = HD_REASON_CLOSED;
 	}
 	if (reason != HD_REASON_NONE) {
@@ -427,6 +427,14 @@ void hd_pull_sack(
 	struct hd_handle *handle = hd_handle_find(turn->server, sack->token);
 	struct hd_outgoing *out;
 
+	if (handle != NULL && handle->kind == HD_HANDLE_SEED_OUT) {
+		struct hd_seed_part *part = (struct hd_seed_part *)(void *)handle;
+
+		if (part->follow->link->peer == peer) {
+			hd_seed_sack(turn, part, sack);
+		}
+		return;
+	}
 	if (handle == NULL || handle->kind != HD_HANDLE_OUTGOING) {
 		return; /* it ended: late acknowledgements are normal */
 	}
@@ -476,11 +484,17 @@ void hd_pulls_poll(struct hd_turn *turn) {
 	struct hd_timer *timer;
 
 	while (budget > 0 && (timer = hd_timers_pop(&turn->server->sends, turn->now)) != NULL) {
-		struct hd_outgoing *out
-			= (struct hd_outgoing
-				   *)(void *)((char *)timer - offsetof(struct hd_outgoing, poll_timer));
-		size_t sent = hd_pull_poll(turn, out);
+		size_t sent;
 
+		if (timer->kind == HD_TIMER_SEED_SEND) {
+			sent = hd_seed_poll(turn, timer);
+		} else {
+			sent = hd_pull_poll(
+				turn,
+				(struct hd_outgoing
+					 *)(void *)((char *)timer - offsetof(struct hd_outgoing, poll_timer))
+			);
+		}
 		sent = sent > 0 ? sent : 1;
 		budget -= sent < budget ? sent : budget;
 	}

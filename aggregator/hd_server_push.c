@@ -3,8 +3,8 @@
  * Which updates may come: those that the controller told us to expect, and those that a worker asked
  * us for directly. Each is checked before a byte of it is taken, with the same rules.
  */
+#include "hd_replica.h"
 #include "hd_server_credit.h"
-#include "hd_server_internal.h"
 
 #include <errno.h>
 
@@ -143,7 +143,7 @@ static enum hd_reason hd_expect_check(
 	if (turn->server->draining) {
 		return HD_REASON_CLOSED;
 	}
-	if (job == NULL || hd_job_member(job, expect->worker) == NULL || job->restoring) {
+	if (job == NULL || hd_job_member(job, expect->worker) == NULL || hd_job_away(job)) {
 		return HD_REASON_NO_SERVER;
 	}
 	if (expect->direction != HD_PUSH || !hd_payload_fits(job, expect->dtype, expect->bytes)
@@ -210,6 +210,10 @@ void hd_push_expect(struct hd_turn *turn, const struct hd_msg_expect *expect) {
 
 	if (hd_handle_find(turn->server, expect->token) != NULL) {
 		return; /* told already */
+	}
+	if (expect->direction == HD_COPY) {
+		hd_copy_expect(turn, expect);
+		return;
 	}
 	if (reason != HD_REASON_NONE) {
 		turn->server->stats.refused_messages++;

@@ -82,7 +82,7 @@ void hd_report_tell(struct hd_turn *turn, struct hd_job *job) {
 }
 
 void hd_report_consider(struct hd_turn *turn, struct hd_job *job) {
-	if (!job->emptied) {
+	if (!job->emptied || job->mirror != NULL || job->retired) {
 		return;
 	}
 	if (!hd_job_empty(job, &turn->server->peers)) {
@@ -92,7 +92,7 @@ void hd_report_consider(struct hd_turn *turn, struct hd_job *job) {
 	if (!TAILQ_EMPTY(&job->open)) {
 		return; /* held whole: it is still committed */
 	}
-	if (job->durable != job->version) {
+	if (job->saved != job->version) {
 		hd_checkpoint_consider(turn, job, true);
 	}
 	if (!job->checkpointing) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: who may say what, and what the controller is told about us. */
+#include "hd_replica.h"
 #include "hd_server_credit.h"
-#include "hd_server_internal.h"
 
 /* --- the controller's session ---------------------------------------------------------------- */
 
@@ -11,7 +11,7 @@ static void hd_server_register(struct hd_turn *turn) {
 	struct hd_msg_register_ *reg = &message.register_;
 	const struct hd_job *job;
 
-	reg->role = HD_ROLE_SERVER;
+	reg->role = config->replica ? HD_ROLE_REPLICA : HD_ROLE_SERVER;
 	memcpy(reg->host, turn->server->host, sizeof(reg->host));
 	reg->data_ipv4 = config->data.ipv4;
 	reg->data_port = config->data.port;
@@ -71,7 +71,7 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 	const struct hd_outgoing *out;
 	struct hd_incoming *in;
 
-	if (!turn->server->registered) {
+	if (!turn->server->registered || (hd_job_away(job) && !job->restoring)) {
 		return;
 	}
 	TAILQ_FOREACH (in, &job->open, open_link) {
@@ -86,6 +86,7 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 		.inflight = inflight,
 	};
 	hd_controller_send(turn, &message);
+	hd_follow_announce(turn, job);
 	TAILQ_FOREACH (in, &job->open, open_link) {
 		hd_server_inflight_push(turn, in);
 	}
@@ -108,6 +109,7 @@ static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_regis
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		hd_server_announce(turn, job);
 	}
+	hd_copies_ask_again(turn);
 }
 
 /* REGISTER was refused. The session stays, in case that the controller thinks better of it. */
@@ -144,6 +146,12 @@ static void hd_server_from_controller(struct hd_turn *turn, const struct hd_mess
 		break;
 	case HD_MSG_VOID:
 		hd_push_void(turn, &message->void_);
+		break;
+	case HD_MSG_REPLICA:
+		hd_follow_order(turn, &message->replica);
+		break;
+	case HD_MSG_DROP:
+		hd_copy_drop(turn, &message->drop);
 		break;
 	case HD_MSG_PROBE:
 		hd_trains_probe(&turn->server->trains, turn->now, &message->probe, turn->sink);
@@ -244,6 +252,31 @@ static void hd_server_from_aggregator(
 	}
 }
 
+/* A server whose jobs we copy, or a replica of ours. */
+static void hd_server_from_server(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	const struct hd_message *message
+) {
+	switch (message->kind) {
+	case HD_MSG_SEED:
+		hd_mirror_seed(turn, peer, &message->seed);
+		break;
+	case HD_MSG_LOG:
+		hd_mirror_log(turn, peer, &message->log);
+		break;
+	case HD_MSG_FOLLOW:
+		hd_follow_message(turn, peer, &message->follow);
+		break;
+	case HD_MSG_SACK:
+		hd_pull_sack(turn, peer, &message->sack);
+		break;
+	default:
+		turn->server->stats.refused_messages++;
+		break;
+	}
+}
+
 static void
 hd_server_from_shell(struct hd_turn *turn, struct hd_peer *peer, const struct hd_message *message) {
 	switch (message->kind) {
@@ -288,9 +321,22 @@ hd_server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_s
 	if (hd_session_peer_role(session) == HD_ROLE_AGGREGATOR) {
 		hd_aggregator_attach(&turn, peer);
 	}
+	hd_link_opened(&turn, peer);
+}
+
+struct hd_peer *hd_peer_at(const struct hd_server *server, struct hd_addr addr) {
+	struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (hd_addr_equal(hd_session_peer(peer->session), addr)) {
+			return peer;
+		}
+	}
+	return NULL;
 }
 
 void hd_peer_destroy(struct hd_server *server, struct hd_peer *peer) {
+	hd_copies_detach(server, peer);
 	TAILQ_REMOVE(&server->peers, peer, link);
 	free(peer);
 }
@@ -317,6 +363,10 @@ static void hd_server_message(
 		break;
 	case HD_ROLE_AGGREGATOR:
 		hd_server_from_aggregator(&turn, peer, message);
+		break;
+	case HD_ROLE_SERVER:
+	case HD_ROLE_REPLICA:
+		hd_server_from_server(&turn, peer, message);
 		break;
 	case HD_ROLE_WORKER:
 		hd_server_from_worker(&turn, peer, message);
@@ -358,6 +408,7 @@ static void hd_server_closed(
 	event.job = peer->job != NULL ? peer->job->id : 0;
 	event.worker = peer->member != NULL ? peer->member->rank : 0;
 	hd_turn_event(&turn, &event);
+	hd_link_closed(&turn, peer);
 	hd_peer_detach(&turn, peer, reason);
 	hd_session_set_user(session, NULL);
 	hd_peer_destroy(server, peer);

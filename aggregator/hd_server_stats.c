@@ -41,6 +41,15 @@ static const struct hd_stat server_stats[] = {
 	STAT(steps, "steps", "parts of commits; more than commits where big updates took several", HD_STAT_COUNTER),
 	STAT(checkpoints, "checkpoints", "checkpoints written", HD_STAT_COUNTER),
 	STAT(checkpoint_errors, "checkpoints", "that could not be written", HD_STAT_COUNTER),
+	STAT(states_sent, "states", "models and momenta sent to replicas", HD_STAT_COUNTER),
+	STAT(log_messages, "messages", "of the commit log, to replicas", HD_STAT_COUNTER),
+	STAT(commits_held, "updates", "that waited, as the replica would have been too far behind", HD_STAT_COUNTER),
+	STAT(replicated, "updates", "applied as a replica", HD_STAT_COUNTER),
+	STAT(copies_asked, "updates", "copies that a replica asked for", HD_STAT_COUNTER),
+	STAT(copies_lost, "updates", "of these, that nobody has any more: a state is sent instead", HD_STAT_COUNTER),
+	STAT(states_taken, "states", "models and momenta received as a replica", HD_STAT_COUNTER),
+	STAT(promoted, "jobs", "that this replica became the server of", HD_STAT_COUNTER),
+	STAT(retired, "jobs", "that another node became the server of", HD_STAT_COUNTER),
 	STAT(sends_broken, "sessions", "given up because their queue was full", HD_STAT_COUNTER),
 	STAT(memory_bytes, "bytes", "held for models, snapshots and updates", HD_STAT_GAUGE),
 };
@@ -68,11 +77,12 @@ struct job_stats {
 static const struct hd_stat job_stats[]
 	= {JOB(members, "nodes", "workers that have joined, also those that left"
 	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
-	) JOB(pulls, "pulls", "pulls under way") JOB(version, "updates", "commits in this history")
-		   JOB(durable, "updates", "of these, in a checkpoint")
-			   JOB(incarnation, "", "life of the server that it is in")
-				   JOB(position, "positions", "highest told")
-					   JOB(model_bytes, "bytes", "size of the model")};
+	) JOB(pulls, "pulls", "pulls under way"
+	) JOB(version, "updates", "commits in this history"
+	) JOB(durable, "updates", "of these, durable: on the replica, without one in a checkpoint")
+		   JOB(incarnation, "", "life of the server that it is in")
+			   JOB(position, "positions", "highest told")
+				   JOB(model_bytes, "bytes", "size of the model")};
 
 const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",

@@ -117,7 +117,8 @@ static void hd_sum_refuse(struct hd_turn *turn, const struct hd_sum *sum, enum h
 		if (member == NULL) {
 			continue;
 		}
-		if (!sum->job->restoring && hd_push_is_over(sum->job, member, at.base, 0, &round)) {
+		if (!hd_job_away(sum->job)
+		    && hd_push_is_over(sum->job, member, at.base, 0, &round)) {
 			hd_push_answer(turn, sum->job, member, &round);
 		} else {
 			hd_push_withdraw(turn, sum->job, member, at.token, reason);
@@ -195,7 +196,7 @@ static enum hd_reason hd_sum_check(struct hd_turn *turn, const struct hd_sum *su
 	if (turn->server->draining) {
 		return HD_REASON_CLOSED;
 	}
-	if (sum->job == NULL || sum->job->restoring) {
+	if (sum->job == NULL || hd_job_away(sum->job)) {
 		return HD_REASON_NO_SERVER;
 	}
 	if (sum->count == 0 || message->token == 0 || message->position == 0

@@ -41,6 +41,9 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_ROLLED_BACK] = "rolled-back",
 	[HD_EVENT_LOG_GAP] = "log-gap",
 	[HD_EVENT_CREDITED] = "credited",
+	[HD_EVENT_SEEDED] = "seeded",
+	[HD_EVENT_REPLICATED] = "replicated",
+	[HD_EVENT_PROMOTED] = "promoted",
 };
 
 const char *hd_reason_name(enum hd_reason reason) {

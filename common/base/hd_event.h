@@ -79,6 +79,10 @@ enum hd_event_kind {
 	HD_EVENT_ROLLED_BACK, /* controller: a restart of the server lost aux commits, after `version` up to `base` */
 	HD_EVENT_LOG_GAP, /* the event log itself: aux events could not be written here */
 	HD_EVENT_CREDITED, /* controller: granted in advance: token, round, position, bytes at most */
+	HD_EVENT_SEEDED, /* replica: has the state of `version` */
+	HD_EVENT_REPLICATED, /* replica: applied what made `version`, as the server's COMMITTED says it */
+	HD_EVENT_PROMOTED, /* replica: is the server now, at `version`, with the state of `base`; aux commits that it knew
+			      of could not be applied; value = the server was at most so far from it, < 0: unknown */
 	HD_EVENT_COUNT
 };
 

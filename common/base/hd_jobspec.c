@@ -134,6 +134,8 @@ static int check_optimizer(const struct hd_jobspec *spec, char *error, size_t by
 		return refuse(error, bytes, "momentum: must be >= 0 and < 1");
 	if (!at_least_zero(spec->weight_decay))
 		return refuse(error, bytes, "weight_decay: must be finite, >= 0");
+	if (!at_least_zero(spec->div_max))
+		return refuse(error, bytes, "div_max: must be finite, >= 0 (0: no bound)");
 	if (spec->staleness_rule >= HD_STALENESS_COUNT)
 		return refuse(error, bytes, "staleness_rule: %u is unknown", spec->staleness_rule);
 	if (!at_least_zero(spec->staleness_c)
@@ -298,6 +300,7 @@ static bool numbers_equal(
 		{"staleness_c", (double)a->staleness_c, (double)b->staleness_c},
 		{"tau_max", a->tau_max, b->tau_max},
 		{"allow_not_finite", a->allow_not_finite, b->allow_not_finite},
+		{"div_max", (double)a->div_max, (double)b->div_max},
 		{"tensors", a->tensor_count, b->tensor_count},
 	};
 	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];

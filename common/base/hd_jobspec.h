@@ -41,6 +41,8 @@ struct hd_jobspec {
 	float staleness_c; /* C; ignored by CONSTANT */
 	uint32_t tau_max; /* >= 1 */
 	bool allow_not_finite;
+	/* How far a replica may be from the server: ||w_s - w_r||; 0: as far as it happens to be. */
+	float div_max;
 	uint32_t tensor_count;
 	struct hd_tensor *tensors;
 };

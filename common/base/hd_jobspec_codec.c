@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JOBSPEC_VERSION 1
+#define JOBSPEC_VERSION 1 /* without div_max, and so when it is 0 */
+#define JOBSPEC_VERSION_DIV 2
 
 /* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
  * stays set and nothing more is touched, so that callers check once at the end. */
@@ -87,10 +88,11 @@ static void get_name(struct cursor *c, char name[HD_NAME_BYTES_MAX + 1]) {
 
 int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity) {
 	struct cursor c = {.out = data, .bytes = capacity};
+	bool bounded = spec->div_max > 0;
 
 	if (capacity > HD_MESSAGE_BYTES_MAX)
 		c.bytes = HD_MESSAGE_BYTES_MAX;
-	put(&c, JOBSPEC_VERSION, 2);
+	put(&c, bounded ? JOBSPEC_VERSION_DIV : JOBSPEC_VERSION, 2);
 	put_name(&c, spec->tenant);
 	put_name(&c, spec->name);
 	put(&c, spec->seed, 8);
@@ -102,6 +104,8 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 	put_float(&c, spec->staleness_c);
 	put(&c, spec->tau_max, 4);
 	put(&c, spec->allow_not_finite, 1);
+	if (bounded)
+		put_float(&c, spec->div_max);
 	put(&c, spec->tensor_count, 4);
 	for (uint32_t i = 0; i < spec->tensor_count && !c.bad; i++) {
 		const struct hd_tensor *t = &spec->tensors[i];
@@ -132,9 +136,10 @@ static void get_tensor(struct cursor *c, struct hd_tensor *tensor) {
 }
 
 static void get_head(struct cursor *c, struct hd_jobspec *spec) {
+	uint64_t version = get(c, 2);
 	uint8_t boolean;
 
-	if (get(c, 2) != JOBSPEC_VERSION)
+	if (version != JOBSPEC_VERSION && version != JOBSPEC_VERSION_DIV)
 		c->bad = true;
 	get_name(c, spec->tenant);
 	get_name(c, spec->name);
@@ -148,6 +153,9 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	spec->tau_max = (uint32_t)get(c, 4);
 	boolean = (uint8_t)get(c, 1);
 	spec->allow_not_finite = boolean == 1;
+	spec->div_max = version == JOBSPEC_VERSION_DIV ? get_float(c) : 0;
+	if (version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
+		c->bad = true; /* one encoding for each description */
 	spec->tensor_count = (uint32_t)get(c, 4);
 	if (boolean > 1 || spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)
 		c->bad = true;

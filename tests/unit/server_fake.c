@@ -196,21 +196,29 @@ static struct fake *fake_make(struct net *net, uint8_t role, uint32_t ipv4) {
 	return fake;
 }
 
-struct fake *fake_worker(struct net *net, uint16_t rank) {
-	struct fake *fake = fake_make(net, HD_ROLE_WORKER, 0x0a000100U + rank);
-	struct hd_addr server = {SERVER_IP, HD_PORT};
+struct fake *fake_worker_at(struct net *net, uint16_t rank, uint32_t ipv4, struct hd_addr server) {
+	struct fake *fake = fake_make(net, HD_ROLE_WORKER, ipv4);
 
 	fake->rank = rank;
+	fake->server = server;
 	assert_int_equal(hd_endpoint_connect(fake->endpoint, server, net->now, &fake->session), 0);
 	net_run_until(net, fake_is_open, fake, HD_SECOND);
 	return fake;
 }
 
-struct fake *fake_controller(struct net *net, uint16_t epoch) {
-	struct fake *fake = fake_make(net, HD_ROLE_CONTROLLER, 0x0a000002);
+struct fake *fake_worker(struct net *net, uint16_t rank) {
+	return fake_worker_at(net, rank, 0x0a000100U + rank, (struct hd_addr){SERVER_IP, HD_PORT});
+}
+
+struct fake *fake_controller_at(struct net *net, uint16_t epoch, uint32_t ipv4) {
+	struct fake *fake = fake_make(net, HD_ROLE_CONTROLLER, ipv4);
 
 	fake->epoch = epoch;
 	return fake;
+}
+
+struct fake *fake_controller(struct net *net, uint16_t epoch) {
+	return fake_controller_at(net, epoch, 0x0a000002);
 }
 
 struct fake *fake_aggregator(struct net *net, uint16_t index) {
@@ -218,6 +226,7 @@ struct fake *fake_aggregator(struct net *net, uint16_t index) {
 	struct hd_addr server = {SERVER_IP, HD_PORT};
 
 	fake->rank = HD_GROUP_WORKER;
+	fake->server = server;
 	assert_int_equal(hd_endpoint_connect(fake->endpoint, server, net->now, &fake->session), 0);
 	net_run_until(net, fake_is_open, fake, HD_SECOND);
 	return fake;
@@ -368,7 +377,7 @@ struct hd_send *fake_push(
 ) {
 	struct net *net = fake->node.net;
 	struct hd_send_config config = {
-		.peer = net->server_node.addr,
+		.peer = fake->server,
 		.header
 		= {.job = fake->job,
 		   .worker = fake->rank,

@@ -61,6 +61,7 @@ struct fake {
 	struct net_node node; /* first */
 	struct hd_endpoint *endpoint;
 	struct hd_session *session; /* with the server */
+	struct hd_addr server; /* where its pushes go */
 	uint8_t role;
 	uint16_t rank, epoch;
 	uint32_t job;
@@ -105,6 +106,9 @@ const struct hd_event *net_event(const struct net *net, enum hd_event_kind kind,
 
 struct fake *fake_worker(struct net *net, uint16_t rank);
 struct fake *fake_controller(struct net *net, uint16_t epoch);
+/* The same for a server that is not net's own. */
+struct fake *fake_worker_at(struct net *net, uint16_t rank, uint32_t ipv4, struct hd_addr server);
+struct fake *fake_controller_at(struct net *net, uint16_t epoch, uint32_t ipv4);
 /* An aggregator that has a session with the server; fake_push() sends its sums. */
 struct fake *fake_aggregator(struct net *net, uint16_t index);
 struct hd_addr fake_address(const struct fake *fake);

@@ -64,6 +64,32 @@ static void test_round_trip_and_truncation(void **state) {
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), -EBADMSG);
 }
 
+/* A bound for the replica makes it the second version of the description; none is still the first. */
+static void test_bounded(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t plain[1000], bounded[1000];
+	int bytes = hd_jobspec_encode(&spec, plain, sizeof(plain)), more;
+	char difference[200];
+
+	(void)state;
+	spec.div_max = 2.5F;
+	more = hd_jobspec_encode(&spec, bounded, sizeof(bounded));
+	assert_int_equal(more, bytes + 4);
+	assert_int_equal(plain[1], 1);
+	assert_int_equal(bounded[1], 2);
+	assert_int_equal(hd_jobspec_decode(bounded, (size_t)more, &out), 0);
+	assert_true(out.div_max >= 2.5F && out.div_max <= 2.5F);
+	assert_true(hd_jobspec_equal(&spec, &out, difference, sizeof(difference)));
+	hd_jobspec_fini(&out);
+	assert_int_equal(hd_jobspec_decode(plain, (size_t)bytes, &out), 0);
+	assert_true(out.div_max <= 0);
+	assert_false(hd_jobspec_equal(&spec, &out, difference, sizeof(difference)));
+	assert_string_equal(difference, "div_max: 2.5, the job has 0");
+	hd_jobspec_fini(&out);
+	spec.div_max = -1;
+	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
+}
+
 static void test_changed_bytes_are_checked(void **state) {
 	struct hd_jobspec spec = sample(), out;
 	uint8_t data[1000];
@@ -280,6 +306,7 @@ static void test_job_ids(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip_and_truncation),
+		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_changed_bytes_are_checked),
 		cmocka_unit_test(test_checks_of_the_job),
 		cmocka_unit_test(test_checks_of_tensors),

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replication, shared by the server core's files only. A job that has a replica has a hd_follow at its server and a
+ * hd_mirror at the replica, which is the same core (docs/architecture.md, Replica).
+ *
+ *   server                                       replica
+ *   hd_server_follow.c   orders, permits, confirmed      hd_replica.c         orders, the log's queue, applying
+ *   hd_server_seed.c     -- SEED, chunks, LOG(past) -->   hd_replica_seed.c    a state in the making
+ *                        -- LOG ---------------------->   hd_replica_copy.c    copies, from workers
+ *                        <------------------- FOLLOW --
+ */
+#ifndef HD_REPLICA_H
+#define HD_REPLICA_H
+
+#include "hd_divergence.h"
+#include "hd_entry.h"
+#include "hd_server_internal.h"
+
+#define HD_LOG_BYTES_MAX 32768 /* of the entries in one LOG */
+#define HD_LIFE_BYTES 10 /* of one in SEED.lives */
+#define HD_FOLLOW_RETRY_US 100000 /* a state that found no memory; between two after a hole */
+#define HD_FOLLOW_TELL_US 100000 /* the controller hears of progress so often */
+#define HD_ROUNDS_SEEDED_MANY 512 /* of more workers than this, */
+#define HD_ROUNDS_SEEDED_FEW 16 /* only so many rounds travel with a state */
+#define HD_MIRROR_BUFFERS 6 /* model, momentum, both once more on their way, two copies */
+#define HD_MIRROR_ASKED_MAX 32 /* entries whose copies are asked for at once */
+#define HD_MIRROR_QUEUE_MAX 4096 /* entries */
+#define HD_MIRROR_LOOK_US 50000
+#define HD_MIRROR_AGAIN_US 200000 /* a copy that ended without its bytes is asked for again */
+#define HD_MIRROR_SILENT_US 5000000 /* one that moves no more, too */
+#define HD_MIRROR_ATTEMPTS_MAX 8
+#define HD_STAGED_MAX 262144 /* rounds that come with a state */
+#define HD_SERVE_SPAN                                                                              \
+	255 /* incarnations skipped at most: two lives that cannot ask each other differ */
+
+/* --- the server's side ----------------------------------------------------------------------- */
+
+/* A session with a replica's node, shared by the jobs that it keeps. */
+struct hd_link {
+	struct hd_addr addr;
+	struct hd_session *session;
+	struct hd_peer *peer; /* NULL: not open */
+	uint32_t users;
+	TAILQ_ENTRY(hd_link) link;
+};
+
+/* Model or momentum on its way to the replica. */
+struct hd_seed_part {
+	struct hd_handle handle; /* first */
+	struct hd_follow *follow;
+	struct hd_send *send; /* NULL: none under way */
+	struct hd_timer timer;
+};
+
+struct hd_follow {
+	struct hd_job *job;
+	struct hd_link *link;
+	uint64_t generation, rate_bps;
+	double div_set; /* as REPLICA says it */
+	uint32_t every;
+	uint8_t state; /* enum hd_follow_state, as the replica said last */
+	bool logs; /* a state is there or on its way: entries are sent */
+	bool active; /* the replica has a state: it may be promoted, and durable means there */
+	bool due; /* a state is to be sent as soon as that is possible */
+	bool held; /* a commit waits for the replica */
+	hd_version confirmed; /* the newest that the replica has whole */
+	uint32_t behind;
+	/* A state under way. */
+	bool seeding;
+	hd_version seed;
+	struct hd_buffer *held_state[2];
+	struct hd_seed_part part[2];
+	hd_ns again_at; /* not before this */
+	hd_ns seed_at; /* the last one began */
+	struct hd_timer timer;
+	/* The bound of the distance, from `origin` on. It is the replica's once that has come so far. */
+	hd_version origin;
+	hd_version versions[HD_REPLICA_LAG_MAX]; /* of divergence.steps */
+	struct hd_divergence divergence;
+	/* What the controller heard. */
+	hd_ns told_at;
+	hd_version told_version;
+	uint8_t told_state;
+	bool told_held, told_active;
+};
+
+void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order);
+void hd_follow_fini(struct hd_turn *turn, struct hd_job *job);
+/* Without a turn, when the job ends with the server. */
+void hd_follow_free(struct hd_server *server, struct hd_job *job);
+void hd_follow_message(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	const struct hd_msg_follow *message
+);
+void hd_link_opened(struct hd_turn *turn, struct hd_peer *peer);
+void hd_link_closed(struct hd_turn *turn, const struct hd_peer *peer);
+/* Whether this update may be committed next; notes that one waits. */
+bool hd_follow_permits(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in);
+/* The job's newest version was made by `in`: tells the replica. */
+void hd_follow_committed(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in);
+/* Between two commits: sends a state when one is due; tells the controller. */
+void hd_follow_consider(struct hd_turn *turn, struct hd_job *job);
+/* All that a new controller should know. */
+void hd_follow_announce(struct hd_turn *turn, const struct hd_job *job);
+/* Job's newest durable version after something changed; tells. */
+void hd_durable_update(struct hd_turn *turn, struct hd_job *job);
+double hd_follow_divergence(const struct hd_follow *follow); /* < 0: not known */
+
+/* --- hd_server_seed.c --- */
+void hd_seed_begin(struct hd_turn *turn, struct hd_follow *follow);
+void hd_seed_end(struct hd_server *server, struct hd_follow *follow);
+/* Ends what has ended. */
+void hd_seed_check(struct hd_turn *turn, struct hd_follow *follow);
+void hd_seed_sack(struct hd_turn *turn, struct hd_seed_part *part, const struct hd_msg_sack *sack);
+/* One part's turn: returns the packets that it sent. */
+size_t hd_seed_poll(struct hd_turn *turn, struct hd_timer *timer);
+/* Sends an entry of k members. */
+void hd_log_send(
+	struct hd_turn *turn,
+	struct hd_follow *follow,
+	const struct hd_entry *entry,
+	const struct hd_entry_member *members
+);
+
+/* --- the replica's side ---------------------------------------------------------------------- */
+
+/* An entry of the log that is not applied yet. */
+struct hd_mirror_entry {
+	TAILQ_ENTRY(hd_mirror_entry) link;
+	struct hd_mirror *mirror;
+	struct hd_entry head; /* without records */
+	struct hd_incoming *copy; /* NULL: not granted yet */
+	bool asked;
+	bool lost; /* its copy will never come */
+	uint8_t attempt; /* newest asked for */
+	hd_ns since; /* told of, or asked for last */
+	struct hd_entry_member members[]; /* head.member_count */
+};
+TAILQ_HEAD(hd_mirror_entries, hd_mirror_entry);
+
+struct hd_seed_in {
+	struct hd_handle handle; /* first */
+	struct hd_mirror *mirror;
+	struct hd_buffer *buffer;
+	struct hd_recv *recv; /* NULL: none */
+	bool whole;
+};
+
+struct hd_mirror {
+	struct hd_job *job;
+	uint64_t generation;
+	struct hd_peer *source; /* the server's session; NULL: gone */
+	bool seeded; /* job->model is a version */
+	bool serve; /* as soon as nothing more can be applied */
+	uint32_t every; /* states only */
+	hd_version told;
+	uint8_t told_state;
+	struct hd_mirror_entries entries;
+	uint32_t entry_count;
+	struct hd_timer timer;
+	/* A state on its way. */
+	bool seeding;
+	hd_version seed;
+	struct hd_seed_in part[2];
+	uint32_t life_count;
+	struct hd_life lives[HD_LIVES_MAX];
+	uint32_t staged_count, staged_capacity;
+	struct hd_last_round *staged;
+	TAILQ_ENTRY(hd_mirror) link;
+};
+
+/* --- hd_replica.c --- */
+void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_log *log);
+/* Applies what can be applied. False: the call's step was used up before that. */
+bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job);
+void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order);
+/* May this replica begin a job that somebody joins? */
+bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job);
+void hd_mirror_timer(struct hd_turn *turn, struct hd_mirror *mirror);
+void hd_mirror_free(struct hd_server *server, struct hd_job *job);
+struct hd_mirror *hd_mirror_of(const struct hd_server *server, uint32_t job);
+void hd_mirror_entry_free(struct hd_server *server, struct hd_mirror_entry *entry);
+void hd_mirror_tell(struct hd_turn *turn, struct hd_mirror *mirror, bool always);
+/* Says FOLLOW about a job that is no mirror of ours. */
+void hd_mirror_answer(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	uint32_t job,
+	uint64_t generation,
+	enum hd_follow_state state
+);
+void hd_mirror_event(
+	struct hd_turn *turn,
+	const struct hd_job *job,
+	enum hd_event_kind kind,
+	const struct hd_mirror_entry *entry
+);
+
+/* --- hd_replica_seed.c --- */
+void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_seed *seed);
+void hd_mirror_stage(struct hd_mirror *mirror, const struct hd_msg_log *log);
+void hd_mirror_chunk(
+	struct hd_turn *turn,
+	struct hd_seed_in *part,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t bytes
+);
+/* Acknowledges; takes a whole state for the job's, unless an update is half applied. Once a call. */
+void hd_mirrors_settle(struct hd_turn *turn);
+void hd_mirror_seed_drop(struct hd_server *server, struct hd_mirror *mirror);
+hd_ns hd_mirrors_deadline(const struct hd_server *server);
+
+/* --- hd_replica_copy.c --- */
+/* Asks the controller for the copies that are missing; finds those that will never come. */
+void hd_copies_look(struct hd_turn *turn, struct hd_mirror *mirror);
+/* A new controller knows nothing of what was asked for. */
+void hd_copies_ask_again(struct hd_turn *turn);
+void hd_copy_expect(struct hd_turn *turn, const struct hd_msg_expect *expect);
+void hd_copy_drop(struct hd_turn *turn, const struct hd_msg_drop *drop);
+/* One that came whole. */
+void hd_copy_complete(struct hd_turn *turn, struct hd_incoming *in);
+/* One that ends without having come whole: told and, unless it can never come, asked for again. */
+void hd_copy_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason);
+/* Frees a buffer for the copy that is needed first. */
+bool hd_copy_make_room(struct hd_turn *turn, struct hd_incoming *in);
+/* A session ends: nobody hears acknowledgements of these any more. */
+void hd_copies_detach(struct hd_server *server, const struct hd_peer *peer);
+
+#endif

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job's replica, as its server sees it.
+ *
+ *   KEEP (controller) --> link open --> state sent --> FOLLOW(version): active --> log, confirmations
+ *                                          ^-- hole, restart of either, too far behind --'
+ *   ALONE --> forgotten
+ *
+ * While it is active the controller may promote it at any moment. So from then on, and until the controller's word
+ * that it is no longer so, durable means on the replica, and no commit may lead further from it than div_max.
+ */
+#include "hd_kernels.h"
+#include "hd_replica.h"
+#include "hd_server_credit.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* --- links ------------------------------------------------------------------------------------ */
+
+static struct hd_link *hd_link_get(struct hd_turn *turn, struct hd_addr addr) {
+	struct hd_server *server = turn->server;
+	struct hd_link *link;
+
+	TAILQ_FOREACH (link, &server->links, link) {
+		if (hd_addr_equal(link->addr, addr)) {
+			link->users++;
+			return link;
+		}
+	}
+	link = calloc(1, sizeof(*link));
+	if (link == NULL) {
+		return NULL;
+	}
+	link->addr = addr;
+	link->users = 1;
+	if (hd_endpoint_connect(server->endpoint, addr, turn->now, &link->session) < 0) {
+		free(link);
+		return NULL;
+	}
+	TAILQ_INSERT_TAIL(&server->links, link, link);
+	return link;
+}
+
+/* Without a turn (at the server's end) the endpoint closes the session by itself. */
+static void hd_link_put(struct hd_server *server, struct hd_turn *turn, struct hd_link *link) {
+	if (--link->users > 0) {
+		return;
+	}
+	TAILQ_REMOVE(&server->links, link, link);
+	if (turn != NULL && link->session != NULL) {
+		hd_session_set_user(link->session, NULL);
+		hd_session_close(
+			link->session, HD_REASON_LEFT, "no replica any more", turn->now, turn->sink
+		);
+		if (link->peer != NULL) {
+			hd_peer_destroy(server, link->peer);
+		}
+	}
+	free(link);
+}
+
+static struct hd_link *
+hd_link_of(const struct hd_server *server, const struct hd_session *session) {
+	struct hd_link *link;
+
+	TAILQ_FOREACH (link, &server->links, link) {
+		if (link->session == session) {
+			return link;
+		}
+	}
+	return NULL;
+}
+
+void hd_link_opened(struct hd_turn *turn, struct hd_peer *peer) {
+	struct hd_link *link = hd_link_of(turn->server, peer->session);
+	struct hd_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->peer = peer;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->follow != NULL && job->follow->link == link) {
+			job->follow->due = true;
+			hd_follow_consider(turn, job);
+		}
+	}
+}
+
+void hd_link_closed(struct hd_turn *turn, const struct hd_peer *peer) {
+	struct hd_link *link = hd_link_of(turn->server, peer->session);
+	struct hd_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->peer = NULL;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->follow == NULL || job->follow->link != link) {
+			continue;
+		}
+		hd_seed_end(turn->server, job->follow);
+		job->follow->logs = false;
+	}
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static void hd_follow_new(
+	struct hd_turn *turn,
+	struct hd_job *job,
+	const struct hd_msg_replica *order,
+	struct hd_link *link
+) {
+	struct hd_server *server = turn->server;
+	struct hd_follow *follow = calloc(1, sizeof(*follow));
+
+	if (follow == NULL) {
+		hd_link_put(server, turn, link);
+		return;
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		follow->part[i].handle.kind = HD_HANDLE_SEED_OUT;
+		follow->part[i].follow = follow;
+		follow->part[i].timer.kind = HD_TIMER_SEED_SEND;
+	}
+	follow->timer.kind = HD_TIMER_FOLLOW;
+	follow->job = job;
+	follow->link = link;
+	/* Three timers; without room for them there is no replica, and the controller hears of none. */
+	if (hd_timers_reserve(&server->sends) < 0) {
+		goto fail_follow;
+	}
+	if (hd_timers_reserve(&server->sends) < 0) {
+		goto fail_first;
+	}
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_second;
+	}
+	hd_divergence_init(
+		&follow->divergence,
+		(double)job->spec.momentum,
+		(double)job->spec.learning_rate * (double)job->spec.weight_decay,
+		0,
+		0
+	);
+	job->follow = follow;
+	return;
+fail_second:
+	hd_timers_release(&server->sends, &follow->part[1].timer);
+fail_first:
+	hd_timers_release(&server->sends, &follow->part[0].timer);
+fail_follow:
+	hd_link_put(server, turn, link);
+	free(follow);
+}
+
+static void hd_follow_end(struct hd_server *server, struct hd_turn *turn, struct hd_job *job) {
+	struct hd_follow *follow = job->follow;
+
+	if (follow == NULL) {
+		return;
+	}
+	hd_seed_end(server, follow);
+	hd_timers_release(&server->sends, &follow->part[0].timer);
+	hd_timers_release(&server->sends, &follow->part[1].timer);
+	hd_timers_release(&server->timers, &follow->timer);
+	job->follow = NULL;
+	job->dirty = true; /* nothing holds commits any more */
+	hd_link_put(server, turn, follow->link);
+	free(follow);
+}
+
+void hd_follow_fini(struct hd_turn *turn, struct hd_job *job) {
+	hd_follow_end(turn->server, turn, job);
+}
+
+void hd_follow_free(struct hd_server *server, struct hd_job *job) {
+	hd_follow_end(server, NULL, job);
+}
+
+/* Norms from here on; one pass, and nobody sees the model between two steps. */
+static void hd_follow_norms(struct hd_job *job) {
+	job->momentum2 = hd_norm2_f32(job->momentum->data, job->values);
+	job->weights2 = hd_norm2_f32(job->model->data, job->values);
+}
+
+static void
+hd_follow_keep(struct hd_turn *turn, struct hd_job *job, const struct hd_msg_replica *order) {
+	struct hd_addr addr = {order->peer_ipv4, order->peer_port};
+	struct hd_follow *follow = job->follow;
+	struct hd_link *link;
+
+	if (hd_addr_is_none(addr) || isnan(order->div_max)) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	/* The same replica, and new settings. */
+	if (follow == NULL || !hd_addr_equal(follow->link->addr, addr)
+	    || follow->generation != order->generation) {
+		link = hd_link_get(turn, addr);
+		if (link == NULL) {
+			return;
+		}
+		hd_follow_fini(turn, job);
+		hd_follow_new(turn, job, order, link);
+		if (job->follow == NULL) {
+			return;
+		}
+	}
+	follow = job->follow;
+	follow->generation = order->generation;
+	follow->rate_bps = order->rate_bps;
+	follow->div_set = order->div_max;
+	follow->due = follow->due || !follow->logs || follow->every != order->every;
+	follow->every = order->every;
+	job->dirty = true;
+	hd_follow_consider(turn, job);
+}
+
+/* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
+static void hd_job_retire(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_peer *peer;
+
+	hd_follow_fini(turn, job);
+	job->retired = true;
+	turn->server->retiring = true;
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job) {
+			hd_peer_detach(turn, peer, HD_REASON_CLOSED);
+			hd_peer_break(turn->server, peer, "another node is the job's server");
+		}
+	}
+	job->emptied = false;
+}
+
+void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order) {
+	struct hd_job *job = hd_job_find(turn->server, order->job);
+
+	if (order->epoch < turn->server->epoch || order->order >= HD_REPLICA_ORDER_COUNT) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	if (order->order == HD_REPLICA_SERVE) {
+		hd_mirror_serve(turn, order);
+		return;
+	}
+	if (job == NULL || job->retired) {
+		return;
+	}
+	if (order->order == HD_REPLICA_RETIRE) {
+		/* A copy of an assignment that is newer than this word stays. */
+		if (job->mirror == NULL || job->mirror->generation <= order->generation) {
+			hd_job_retire(turn, job);
+		}
+		return;
+	}
+	if (job->mirror != NULL
+	    || (job->follow != NULL && job->follow->generation > order->generation)) {
+		return;
+	}
+	if (order->order == HD_REPLICA_KEEP) {
+		hd_follow_keep(turn, job, order);
+		return;
+	}
+	hd_follow_fini(turn, job);
+	hd_durable_update(turn, job);
+}
+
+/* --- durable ---------------------------------------------------------------------------------- */
+
+void hd_durable_update(struct hd_turn *turn, struct hd_job *job) {
+	bool followed = job->follow != NULL && job->follow->active;
+	hd_version durable = followed ? job->follow->confirmed : job->saved;
+	struct hd_event event = {.kind = HD_EVENT_DURABLE, .job = job->id};
+
+	if (durable <= job->durable) {
+		return;
+	}
+	job->durable = durable;
+	event.version = durable;
+	event.bytes = 2 * job->bytes;
+	hd_turn_event(turn, &event);
+	hd_durable_tell(turn, job);
+}
+
+/* --- how far the replica may be ----------------------------------------------------------------- */
+
+static double hd_follow_div_max(const struct hd_follow *follow) {
+	double own = (double)follow->job->spec.div_max;
+
+	return follow->div_set < 0 ? own : follow->div_set;
+}
+
+double hd_follow_divergence(const struct hd_follow *follow) {
+	return follow->confirmed != 0 && follow->confirmed >= follow->origin ?
+		hd_divergence_bound(&follow->divergence) :
+		-1;
+}
+
+/* Counted as it came; what came before there was a replica, now. */
+static double hd_follow_update(struct hd_incoming *in) {
+	uint32_t full = hd_recv_chunk_bytes(in->recv);
+	const uint8_t *data = (const uint8_t *)in->buffer->data;
+
+	if (!in->normed) {
+		in->norm2 = 0;
+		for (uint64_t at = 0; at < in->bytes; at += full) {
+			uint64_t left = in->bytes - at;
+
+			in->norm2 += hd_payload_norm2(
+				in->job, in->dtype, data + at, left < full ? (size_t)left : full
+			);
+		}
+		in->normed = true;
+	}
+	return (double)in->job->spec.learning_rate * sqrt(in->norm2);
+}
+
+/* Its own step may be more than div_max allows: then it goes when the replica is at the very version, as waiting longer
+ * would help nobody. */
+static bool hd_follow_allows(const struct hd_follow *follow, struct hd_incoming *in) {
+	double most = hd_follow_div_max(follow);
+
+	if (!follow->active || !(most > 0) || follow->confirmed == in->job->version) {
+		return true;
+	}
+	if (hd_follow_divergence(follow) < 0 || follow->divergence.count == HD_REPLICA_LAG_MAX) {
+		return false;
+	}
+	return hd_divergence_after(&follow->divergence, hd_follow_update(in)) <= most;
+}
+
+bool hd_follow_permits(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in) {
+	struct hd_follow *follow = job->follow;
+	bool allows;
+
+	if (follow == NULL) {
+		return true;
+	}
+	allows = hd_follow_allows(follow, in);
+	if (!allows && !follow->held) {
+		turn->server->stats.commits_held++;
+	}
+	follow->held = !allows;
+	return allows;
+}
+
+/* --- commits ---------------------------------------------------------------------------------- */
+
+static void hd_follow_origin(struct hd_follow *follow, struct hd_job *job) {
+	follow->origin = job->version;
+	hd_divergence_reset(&follow->divergence, sqrt(job->momentum2), sqrt(job->weights2));
+}
+
+static void hd_follow_step(struct hd_follow *follow, struct hd_job *job, double update) {
+	struct hd_divergence *d = &follow->divergence;
+	struct hd_divergence_step step = {update, sqrt(job->momentum2), sqrt(job->weights2)};
+
+	if (follow->origin == 0) {
+		return; /* no state is on its way yet */
+	}
+	if (d->count == HD_REPLICA_LAG_MAX) {
+		/* Out of sight, which only a job without a bound permits. A newer state brings it back. */
+		hd_follow_origin(follow, job);
+		follow->due = true;
+		return;
+	}
+	follow->versions[(d->first + d->count) % HD_REPLICA_LAG_MAX] = job->version;
+	(void)hd_divergence_add(d, &step);
+}
+
+static struct hd_entry_member hd_follow_member(const struct hd_part *part, hd_version version) {
+	const struct hd_incoming *in = part->in;
+	uint64_t index = (uint64_t)(part - in->parts);
+	uint64_t counter = hd_version_counter(version) - in->part_count + 1 + index;
+
+	return (struct hd_entry_member){
+		.base = part->base,
+		.position = in->direct ? 0 : in->position + index,
+		.round = part->round,
+		.delay = (uint32_t)(counter - hd_version_counter(part->base)),
+		.worker = part->member->rank,
+	};
+}
+
+static void
+hd_follow_log(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in, double x) {
+	struct hd_entry_member one, *members = &one;
+	const struct hd_entry entry = {
+		.version = job->version,
+		.bytes = in->bytes,
+		.update = x,
+		.weight = in->sum ? 0 : in->parts[0].weight,
+		.dtype = in->dtype,
+		.member_count = in->part_count,
+	};
+
+	if (in->part_count > 1) {
+		members = calloc(in->part_count, sizeof(*members));
+	}
+	if (members == NULL) {
+		job->follow->due = true; /* a state instead */
+		return;
+	}
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		members[i] = hd_follow_member(&in->parts[i], job->version);
+	}
+	hd_log_send(turn, job->follow, &entry, members);
+	if (members != &one) {
+		free(members);
+	}
+}
+
+void hd_follow_committed(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in) {
+	struct hd_follow *follow = job->follow;
+	uint64_t counter = hd_version_counter(job->version);
+	double update = hd_follow_update(in);
+
+	hd_follow_step(follow, job, update);
+	if (follow->logs && follow->every == 0 && follow->link->peer != NULL) {
+		hd_follow_log(turn, job, in, update);
+	}
+	if (follow->every > 0 && !follow->seeding
+	    && counter - hd_version_counter(follow->seed) >= follow->every) {
+		follow->due = true;
+	}
+}
+
+/* --- the replica's words ------------------------------------------------------------------------ */
+
+static void hd_follow_confirm(struct hd_turn *turn, struct hd_follow *follow, hd_version version) {
+	struct hd_divergence *d = &follow->divergence;
+	uint32_t count = 0;
+
+	if (version <= follow->confirmed) {
+		return;
+	}
+	follow->confirmed = version;
+	if (follow->seeding && version >= follow->seed) {
+		hd_seed_end(turn->server, follow); /* also when its last acknowledgement was lost */
+	}
+	while (count < d->count
+	       && follow->versions[(d->first + count) % HD_REPLICA_LAG_MAX] <= version) {
+		count++;
+	}
+	hd_divergence_confirm(d, count);
+	follow->job->dirty = true;
+	hd_durable_update(turn, follow->job);
+}
+
+static bool hd_follow_plausible(const struct hd_follow *follow, hd_version version) {
+	hd_version now = follow->job->version;
+
+	return hd_version_incarnation(version) == hd_version_incarnation(now) && version <= now;
+}
+
+static void hd_follow_state(
+	struct hd_turn *turn,
+	struct hd_follow *follow,
+	const struct hd_msg_follow *message
+) {
+	struct hd_job *job = follow->job;
+	bool has = message->state == HD_FOLLOW_STEP || message->state == HD_FOLLOW_HOLE;
+
+	follow->state = message->state;
+	follow->behind = message->behind;
+	if (has && hd_follow_plausible(follow, message->version)) {
+		/* Before it is active it must have what workers were told to be durable. */
+		if (!follow->active && follow->origin != 0 && message->version >= follow->origin
+		    && message->version >= job->durable) {
+			follow->active = true;
+		}
+		hd_follow_confirm(turn, follow, message->version);
+	}
+	if ((message->state == HD_FOLLOW_HOLE && !follow->seeding)
+	    || (message->state == HD_FOLLOW_NONE && follow->logs)) {
+		hd_seed_end(turn->server, follow);
+		follow->due = true;
+		follow->again_at = hd_ns_add(follow->seed_at, HD_FOLLOW_RETRY_US * HD_US);
+	}
+	hd_follow_consider(turn, job);
+}
+
+void hd_follow_message(
+	struct hd_turn *turn,
+	struct hd_peer *peer,
+	const struct hd_msg_follow *message
+) {
+	struct hd_job *job = hd_job_find(turn->server, message->job);
+
+	if (job == NULL || job->follow == NULL || job->follow->link->peer != peer
+	    || job->follow->generation != message->generation
+	    || message->state >= HD_FOLLOW_STATE_COUNT) {
+		turn->server->stats.refused_messages += job != NULL ? 1 : 0;
+		return;
+	}
+	if (message->state == HD_FOLLOW_FENCED) {
+		hd_job_retire(turn, job);
+		return;
+	}
+	hd_follow_state(turn, job->follow, message);
+}
+
+/* --- the controller ------------------------------------------------------------------------------ */
+
+static void hd_follow_say(struct hd_turn *turn, const struct hd_follow *follow) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+
+	message.follow = (struct hd_msg_follow){
+		.job = follow->job->id,
+		.generation = follow->generation,
+		/* In step for the controller is what may be promoted. */
+		.state = follow->active                 ? (uint8_t)HD_FOLLOW_STEP :
+			follow->logs || follow->seeding ? (uint8_t)HD_FOLLOW_SEEDING :
+							  (uint8_t)HD_FOLLOW_NONE,
+		.version = follow->confirmed,
+		.behind = follow->behind,
+		.divergence = hd_follow_divergence(follow),
+		.held = follow->held,
+		.peer_ipv4 = follow->link->addr.ipv4,
+		.peer_port = follow->link->addr.port,
+	};
+	hd_controller_send(turn, &message);
+}
+
+static void hd_follow_tell(struct hd_turn *turn, struct hd_follow *follow) {
+	hd_ns due = hd_ns_add(follow->told_at, HD_FOLLOW_TELL_US * HD_US);
+	bool same = follow->told_state == follow->state && follow->told_held == follow->held
+		&& follow->told_active == follow->active;
+
+	if (!turn->server->registered || (same && follow->told_version == follow->confirmed)) {
+		return;
+	}
+	if (same && turn->now < due) {
+		hd_timer_set(&turn->server->timers, &follow->timer, due);
+		return;
+	}
+	follow->told_at = turn->now;
+	follow->told_version = follow->confirmed;
+	follow->told_state = follow->state;
+	follow->told_held = follow->held;
+	follow->told_active = follow->active;
+	hd_follow_say(turn, follow);
+}
+
+void hd_follow_announce(struct hd_turn *turn, const struct hd_job *job) {
+	if (job->follow != NULL) {
+		hd_follow_say(turn, job->follow);
+	}
+}
+
+/* --- between two commits -------------------------------------------------------------------------- */
+
+void hd_follow_consider(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_follow *follow = job->follow;
+
+	if (follow == NULL) {
+		return;
+	}
+	if (follow->due && !follow->seeding && follow->link->peer != NULL && job->apply.in == NULL
+	    && !job->restoring && !job->retired) {
+		if (turn->now < follow->again_at) {
+			hd_timer_set(&turn->server->timers, &follow->timer, follow->again_at);
+		} else {
+			if (follow->origin == 0) {
+				hd_follow_norms(job);
+				hd_follow_origin(follow, job);
+			}
+			hd_seed_begin(turn, follow);
+		}
+	}
+	hd_follow_tell(turn, follow);
+}

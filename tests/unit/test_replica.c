@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The replica has the server's bits at every version that it says it has, is never further away than div_max, and goes
+ * on as the server when it must. */
+#include "replica_scene.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* --- tests ----------------------------------------------------------------------------------------- */
+
+static void test_follows(void **state) {
+	static const uint8_t dtypes[]
+		= {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_SPARSE32, HD_DTYPE_FP16};
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	push(s, HD_DTYPE_FP32, 1); /* before there is a replica */
+	assert_false(told_durable(s, 1));
+	follow(s, -1);
+	assert_true(replica_at(s, s->base));
+	run_until(s, told_durable, s->base);
+	for (int i = 0; i < 16; i++)
+		push(s, dtypes[i % 4], 1);
+	run_until(s, told_durable, s->base);
+	assert_true(replica_at(s, s->base));
+	assert_int_equal(hd_server_stats(s->replica)->replicated, 16);
+	assert_int_equal(hd_server_stats(s->replica)->states_taken, 1);
+	assert_int_equal(hd_server_stats(s->replica)->copies_lost, 0);
+	run_for(s, HD_SECOND);
+	assert_true(last_follow(s)->version == s->base);
+	assert_true(fabs(last_follow(s)->divergence) < 1e-12);
+	scene_close(s);
+}
+
+static bool lose_some(struct net *net, const struct net_packet *packet) {
+	(void)packet;
+	return net->sent % 13 == 5;
+}
+
+static void test_follows_over_a_bad_network(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	s->net.lose = lose_some;
+	follow(s, -1);
+	for (int i = 0; i < 12; i++)
+		push(s, i % 3 ? HD_DTYPE_FP32 : HD_DTYPE_BF16, 1);
+	run_until(s, replica_at, s->base);
+	run_until(s, told_durable, s->base);
+	scene_close(s);
+}
+
+/* The next commit would lead too far: it waits until the replica has caught up, and not longer. */
+static void test_div_max_holds_commits(void **state) {
+	struct scene *s = scene_open(0);
+	uint64_t held;
+	double step;
+
+	(void)state;
+	follow(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	/* With momentum a step becomes seven times its update: one is within the bound, two are not. */
+	step = 3 * distance(s->history->model[0], s->history->model[1]);
+	order(s, s->minds, HD_REPLICA_KEEP, s->generation, 4 * step);
+	run_for(s, 20 * HD_MS);
+	s->farthest = 0;
+	for (int i = 0; i < 12; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	assert_true(s->farthest <= 4 * step * (1 + 1e-5));
+	assert_true(s->farthest > 0.5 * step);
+
+	/* No copies come: commits stop before the bound, and the controller hears of it. */
+	s->deaf = true;
+	held = hd_server_stats(s->net.server)->commits_held;
+	make_update(s, HD_DTYPE_FP32, 1);
+	while (hd_server_stats(s->net.server)->commits_held == held) {
+		grant_push(s);
+		run_for(s, 50 * HD_MS);
+		if (has_outcome(s, s->round)) {
+			s->base = fake_outcome(s->worker, s->round)->version;
+			make_update(s, HD_DTYPE_FP32, 1);
+		}
+	}
+	run_for(s, 2 * HD_SECOND);
+	assert_false(has_outcome(s, s->round));
+	assert_true(last_follow(s)->held);
+	assert_true(last_follow(s)->divergence <= 4 * step);
+	assert_true(s->farthest <= 4 * step * (1 + 1e-5));
+	s->deaf = false;
+	run_until(s, has_outcome, s->round);
+	assert_true(s->farthest <= 4 * step * (1 + 1e-5));
+
+	/* A step that is bigger than the bound goes alone, from where both are equal. */
+	s->base = fake_outcome(s->worker, s->round)->version;
+	run_until(s, replica_at, s->base);
+	push(s, HD_DTYPE_FP32, 500);
+	run_until(s, replica_at, s->base);
+	scene_close(s);
+}
+
+static void test_alone_again(void **state) {
+	struct scene *s = scene_open(0);
+	hd_version durable;
+
+	(void)state;
+	follow(s, 1e-6); /* so near that nothing goes without the replica */
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	durable = s->base;
+	s->replica_node.down = true;
+	push(s, HD_DTYPE_FP32, 1);
+	make_update(s, HD_DTYPE_FP32, 1);
+	grant_push(s);
+	run_for(s, 3 * HD_SECOND);
+	assert_false(has_outcome(s, s->round)); /* only the controller's word lets it go on */
+	order(s, s->minds, HD_REPLICA_ALONE, s->generation, 0);
+	run_until(s, has_outcome, s->round);
+	s->base = fake_outcome(s->worker, s->round)->version;
+	push(s, HD_DTYPE_FP32, 1);
+	assert_false(told_durable(s, durable + 1));
+	/* A word about an assignment that is over changes nothing; a new one begins with a state. */
+	s->replica_node.down = false;
+	order(s, s->minds, HD_REPLICA_ALONE, s->generation - 1, 0);
+	follow(s, 0);
+	run_until(s, replica_at, s->base);
+	run_until(s, told_durable, s->base);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	scene_close(s);
+}
+
+/* What nobody has any more comes as a state, while training goes on. */
+static void test_holes(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	follow(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	s->lost = true;
+	for (int i = 0; i < 6; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	assert_true(hd_server_stats(s->replica)->states_taken >= 2);
+	assert_true(hd_server_stats(s->replica)->copies_lost >= 1);
+	s->lost = false;
+	for (int i = 0; i < 4; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	scene_close(s);
+}
+
+/* The link between the two breaks: entries are lost with it, a state makes up for them. */
+static void test_cut(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	follow(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	s->replica_node.down = true;
+	for (int i = 0; i < 5; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_for(s, 3 * HD_SECOND);
+	push(s, HD_DTYPE_FP32, 1);
+	s->replica_node.down = false;
+	run_until(s, replica_at, s->base);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	scene_close(s);
+}
+
+/* Another process at the replica's place knows nothing: it gets a state. */
+static void test_replica_dies(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	follow(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	net_remove(&s->net, &s->replica_node);
+	hd_server_destroy(s->replica);
+	replica_start(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	push(s, HD_DTYPE_SPARSE32, 1);
+	run_until(s, replica_at, s->base);
+	scene_close(s);
+}
+
+static void test_too_little_memory(void **state) {
+	struct scene *s = scene_open(5 * VALUES * sizeof(float));
+
+	(void)state;
+	order(s, s->minds, HD_REPLICA_KEEP, ++s->generation, 0);
+	for (int i = 0; i < 4; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_for(s, HD_SECOND);
+	assert_false(in_step(s, 0));
+	assert_true(hd_server_version(s->replica, s->worker->job) == 0);
+	scene_close(s);
+}
+
+/* States every so many commits, and no log: the paper's comparison. */
+static void test_chain(void **state) {
+	struct scene *s = scene_open(0);
+	struct hd_message message = {.kind = HD_MSG_REPLICA};
+
+	(void)state;
+	message.replica = (struct hd_msg_replica){
+		.job = s->worker->job,
+		.generation = ++s->generation,
+		.epoch = 1,
+		.order = HD_REPLICA_KEEP,
+		.peer_ipv4 = REPLICA_IP,
+		.peer_port = HD_PORT,
+		.every = 4,
+	};
+	fake_send(s->minds, &message);
+	run_until(s, in_step, 0);
+	for (int i = 0; i < 12; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_until(s, replica_at, s->base);
+	assert_int_equal(hd_server_stats(s->replica)->states_taken, 4);
+	assert_int_equal(hd_server_stats(s->replica)->copies_asked, 0);
+	scene_close(s);
+}
+
+static bool carrier_joined(struct scene *s, uint64_t number) {
+	(void)number;
+	return fake_count(s->carrier, HD_MSG_JOINED) > 0;
+}
+
+/* The server is gone: what was durable is there, what was not is pushed again, the old one is not heard. */
+static void test_promotion(void **state) {
+	struct scene *s = scene_open(0);
+	const struct hd_msg_joined *joined;
+	const struct hd_msg_outcome *outcome;
+	uint32_t durable_round;
+	hd_version last;
+
+	(void)state;
+	follow(s, 0);
+	fake_join(s->carrier, &s->spec); /* waits until this is the server */
+	for (int i = 0; i < 5; i++)
+		push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	last = s->base;
+	durable_round = s->round;
+	s->deaf = true;
+	push(s, HD_DTYPE_FP32, 1); /* applied, and not durable */
+	run_for(s, 50 * HD_MS);
+	assert_int_equal(fake_count(s->carrier, HD_MSG_JOINED), 0);
+	s->net.server_node.down = true;
+
+	order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
+	run_until(s, carrier_joined, 0);
+	joined = &fake_wait(s->carrier, HD_MSG_JOINED, 0)->joined;
+	assert_true(hd_version_counter(joined->version) == hd_version_counter(last));
+	assert_true(hd_version_incarnation(joined->version) > hd_version_incarnation(last));
+	assert_true(joined->durable == last);
+	assert_int_equal(joined->last_round, durable_round);
+	assert_int_equal(hd_server_stats(s->replica)->promoted, 1);
+
+	/* A round that is in the model is known; one that is not is taken. */
+	fake_request_push(s->carrier, durable_round, 2, 0, VALUES * sizeof(float));
+	outcome = fake_outcome(s->carrier, durable_round);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
+	assert_true(outcome->version == last);
+	s->carrier->dtype = HD_DTYPE_FP32;
+	outcome = fake_push_direct(
+		s->carrier, durable_round + 1, last, s->updates[durable_round + 1], VALUES
+	);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
+	assert_true(
+		outcome->version
+		== hd_version_make(
+			hd_version_incarnation(joined->version), hd_version_counter(last) + 1
+		)
+	);
+	/* What was computed on the history that is lost is not. */
+	outcome = fake_push_direct(
+		s->carrier, durable_round + 2, outcome->version, s->updates[1], VALUES
+	);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
+	fake_request_push(s->carrier, durable_round + 3, 1, s->base, VALUES * sizeof(float));
+	outcome = fake_outcome(s->carrier, durable_round + 3);
+	assert_int_equal(outcome->reason, HD_REASON_LOST_BASE);
+
+	/* The old server comes back, and learns that it is none any more. */
+	s->net.server_node.down = false;
+	run_for(s, 3 * HD_SECOND);
+	assert_int_equal(hd_server_stats(s->net.server)->retired, 1);
+	assert_true(hd_server_version(s->net.server, s->worker->job) == 0);
+	scene_close(s);
+}
+
+/* Order SERVE without a copy: the job may begin here, as at any server; before, nobody may join. */
+static void test_begins_when_told(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	fake_join(s->carrier, &s->spec);
+	run_for(s, 100 * HD_MS);
+	assert_int_equal(fake_count(s->carrier, HD_MSG_JOINED), 0);
+	order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
+	run_for(s, 100 * HD_MS);
+	assert_true(fake_joined(s->carrier, &s->spec)->version != 0);
+	scene_close(s);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_follows),
+		cmocka_unit_test(test_follows_over_a_bad_network),
+		cmocka_unit_test(test_div_max_holds_commits),
+		cmocka_unit_test(test_alone_again),
+		cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_replica_dies),
+		cmocka_unit_test(test_too_little_memory),
+		cmocka_unit_test(test_chain),
+		cmocka_unit_test(test_promotion),
+		cmocka_unit_test(test_begins_when_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
