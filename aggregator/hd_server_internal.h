@@ -337,6 +337,8 @@ struct hd_server {
 	struct hd_timers timers, sends;
 	struct hd_incoming_list touched, starved;
 	struct hd_outgoing_list starved_pulls, ended_pulls;
+	struct hd_msg_grant relays[HD_RELAYS_WAITING_MAX]; /* for their session; token 0: none */
+	uint32_t relay_next;
 	bool breaking; /* a peer's session is to be closed at the end of the call */
 	bool freed; /* a buffer or snapshot came free: somebody starved may go on */
 	uint64_t step_left; /* values that this call may still apply */
@@ -591,6 +593,8 @@ void hd_pull_cancel(
 void hd_pull_sack(struct hd_turn *turn, const struct hd_peer *peer, const struct hd_msg_sack *sack);
 void hd_pull_start(struct hd_turn *turn, struct hd_outgoing *out);
 void hd_pull_feed(struct hd_turn *turn);
+/* What was granted to this aggregator before its session was there. */
+void hd_pull_relays(struct hd_turn *turn, const struct hd_peer *peer);
 /* Sends what pacing and windows permit, in turns. The last thing of a call. */
 void hd_pulls_poll(struct hd_turn *turn);
 void hd_pull_end(struct hd_turn *turn, struct hd_outgoing *out, enum hd_reason reason);

@@ -4,6 +4,7 @@
  *
  *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
+#include "hd_group.h"
 #include "hd_replica.h"
 
 #include <errno.h>
@@ -330,6 +331,29 @@ static struct hd_peer *hd_pull_receiver(
 	return member != NULL ? member->peer : NULL;
 }
 
+/* Its session may come a little later: the grant waits, the oldest such give way. */
+static void hd_pull_wait(struct hd_server *server, const struct hd_msg_grant *grant) {
+	server->relays[server->relay_next] = *grant;
+	server->relay_next = (server->relay_next + 1) % HD_RELAYS_WAITING_MAX;
+}
+
+void hd_pull_relays(struct hd_turn *turn, const struct hd_peer *peer) {
+	struct hd_addr address = hd_session_peer(peer->session);
+
+	for (uint32_t i = 0; i < HD_RELAYS_WAITING_MAX; i++) {
+		struct hd_msg_grant grant = turn->server->relays[i];
+
+		if (grant.token == 0
+		    || !hd_addr_equal(
+			    (struct hd_addr){grant.peer_ipv4, grant.peer_port}, address
+		    )) {
+			continue;
+		}
+		turn->server->relays[i].token = 0;
+		hd_pull_grant(turn, &grant);
+	}
+}
+
 void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
 	struct hd_server *server = turn->server;
 	struct hd_job *job = hd_job_find(server, grant->job);
@@ -347,6 +371,9 @@ void hd_pull_grant(struct hd_turn *turn, const struct hd_msg_grant *grant) {
 		reason = HD_REASON_EPOCH;
 	} else if (!hd_dtype_is_model(grant->dtype)) {
 		reason = HD_REASON_REFUSED;
+	} else if (peer == NULL && job != NULL && grant->worker == HD_GROUP_WORKER) {
+		hd_pull_wait(server, grant);
+		return;
 	} else if (peer == NULL || !(peer->joined || peer->aggregates) || hd_job_away(job)) {
 		reason = HD_REASON_CLOSED;
 	}

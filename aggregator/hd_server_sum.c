@@ -63,6 +63,7 @@ void hd_aggregator_attach(struct hd_turn *turn, struct hd_peer *peer) {
 			}
 		}
 	}
+	hd_pull_relays(turn, peer);
 }
 
 void hd_aggregator_detach(struct hd_turn *turn, struct hd_peer *peer) {

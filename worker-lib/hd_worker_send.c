@@ -232,13 +232,6 @@ static struct ticket *find_granted(const struct hd_worker *worker, uint64_t toke
 	return NULL;
 }
 
-/* Reasons for which a sum ends that was never whole: nothing of it is in the model, and the controller may plan its
- * members anew. With others its aggregator may have been lost after the last byte. */
-static bool came_to_nothing(uint8_t reason) {
-	return reason == HD_REASON_TIMEOUT || reason == HD_REASON_LEASE || reason == HD_REASON_LEFT
-		|| reason == HD_REASON_NO_MEMORY;
-}
-
 static void ask_anew(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
 	worker_requeue(worker, ctx, ticket);
 	worker_ask(worker, ctx, ticket);
@@ -259,7 +252,9 @@ void worker_on_void(
 		remember_early(worker, void_->token, true);
 		return;
 	}
-	if (worker_by_aggregator(ticket) && came_to_nothing(void_->reason))
+	/* The controller may plan the survivors of a sum anew. Was it in the model after all, the server says so
+	 * when the next grant comes to it, or when the controller would drop it: worker_on_drop(). */
+	if (worker_by_aggregator(ticket))
 		ticket->ask_server = false;
 	ask_anew(worker, ctx, ticket);
 }

@@ -263,6 +263,14 @@ void worker_on_drop(
 		worker->stats.late_messages++;
 		return;
 	}
+	/* One that was granted may be in the model: what became of it the server knows. */
+	if (ticket->pub.direction == HD_PUSH && ticket->weight != 0
+	    && ticket->route == ROUTE_CONTROLLER) {
+		ticket->ask_server = true;
+		worker_requeue(worker, ctx, ticket);
+		worker_ask(worker, ctx, ticket);
+		return;
+	}
 	worker_end(
 		worker,
 		ctx,

@@ -38,6 +38,7 @@
 #define HD_TRANSFERS_MAX 16384 /* that one node tracks at once */
 #define HD_WAYS_MAX 64 /* nodes that one worker exchanges chunks with at once */
 #define HD_TICKETS_MAX 1024 /* rounds of one direction that one worker has open at once */
+#define HD_RELAYS_WAITING_MAX 64 /* pulls granted to aggregators whose session is not there yet */
 #define HD_SNAPSHOTS_MAX 16 /* live pinned model versions of one job */
 #define HD_ROUNDS_KEPT 64 /* newest rounds of a worker whose outcome the server knows */
 #define HD_COMMITS_KEPT 1024 /* newest entries of a job's commit log in memory */

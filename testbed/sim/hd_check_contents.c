@@ -163,30 +163,32 @@ static void step(struct hd_check *check, uint8_t dtype, const void *update) {
 		)hd_sgd_apply(check->shadow, check->momentum, update, check->values, &check->sgd);
 }
 
-/* A part of a sum: added as aggregators add in the order of ranks. The last one makes the step. */
+/* A part of a sum: added as aggregators add in the order of ranks, 16 bits in fp32. The last one makes the step. */
 static void add_part(struct hd_check *check, const struct hd_check_record *record, uint16_t more) {
-	size_t bytes = check->values * sizeof(float);
+	bool half = hd_dtype_is_half(record->dtype), first = !check->sum;
+	uint8_t dtype = record->dtype;
 
-	if (!check->sum) {
-		check->sum = malloc(bytes);
-		if (!check->sum) {
-			hd_check_fail(check, "out of memory");
-			return;
-		}
-		memcpy(check->sum, check->scratch, bytes);
-		check->sum_dtype = record->dtype;
-	} else if (record->dtype != check->sum_dtype) {
-		hd_check_fail(check, "parts of one sum travelled in two types");
-	} else if (hd_dtype_is_half(record->dtype)) {
-		hd_add_half(
-			record->dtype, (void *)check->sum, (void *)check->scratch, check->values
-		);
-	} else {
-		hd_add_f32(check->sum, check->scratch, check->values);
+	if (first) {
+		check->sum = malloc(check->values * sizeof(float));
+		check->sum_dtype = dtype;
 	}
+	if (!check->sum || dtype != check->sum_dtype) {
+		hd_check_fail(check, "a sum of two types, or out of memory");
+		return;
+	}
+	if (first && half)
+		hd_half_to_f32(dtype, check->sum, (void *)check->scratch, check->values);
+	else if (first)
+		memcpy(check->sum, check->scratch, check->values * sizeof(float));
+	else if (half)
+		hd_add_half(dtype, check->sum, (void *)check->scratch, check->values);
+	else
+		hd_add_f32(check->sum, check->scratch, check->values);
 	if (more > 0)
 		return;
-	step(check, check->sum_dtype, check->sum);
+	if (half)
+		hd_half_from_f32(dtype, (void *)check->scratch, check->sum, check->values, 1);
+	step(check, dtype, half ? check->scratch : check->sum);
 	free(check->sum);
 	check->sum = NULL;
 }

@@ -405,6 +405,20 @@ static void test_pull_to_an_aggregator(void **state) {
 	assert_int_equal(fake_count(s->worker[2], HD_MSG_PULL_STATE), 0);
 	sums_run_ms(s, 50);
 	assert_int_equal(hd_server_stats(s->net.server)->pulls_delivered, 1);
+	/* Granted before its session is there, it waits for that. */
+	fake_kill(s->aggregator);
+	s->aggregator = NULL;
+	sums_run_ms(s, 3000);
+	grant.grant.token = 0x4445;
+	grant.grant.worker = HD_GROUP_WORKER;
+	fake_send(s->controller, &grant);
+	sums_run_ms(s, 20);
+	s->aggregator = fake_aggregator(&s->net, 1);
+	told = &fake_wait(s->aggregator, HD_MSG_PULL_STATE, 0)->pull_state;
+	assert_int_equal(told->token, 0x4445);
+	assert_int_equal(told->worker, HD_GROUP_WORKER);
+	fake_pull_into(s->aggregator, into, SUM_VALUES, 9);
+	net_run_until(&s->net, is_pulled, s->aggregator, HD_SECOND);
 	/* Its session ends: so do its pulls. */
 	grant.grant.token = 0x5555;
 	fake_send(s->controller, &grant);

@@ -223,7 +223,7 @@ static void test_deaf(void **state) {
 	close_relayed(r);
 }
 
-/* Its group failed while incomplete: nothing is in the model, the controller plans anew. */
+/* Its group failed: the controller plans anew. Would that drop it, the server is asked: it may be in the model. */
 static void test_void_plans_anew(void **state) {
 	struct relayed *r = open_relayed(true);
 
@@ -237,11 +237,19 @@ static void test_void_plans_anew(void **state) {
 	assert_int_equal(peer_last(&r->world->controller, HD_MSG_REQUEST)->request.attempt, 2);
 	assert_int_equal(peer_count(&r->world->server, HD_MSG_REQUEST), 0);
 	assert_non_null(held(r, 1002));
-	/* An aggregator that lost the server cannot know. */
+	r->world->controller.drop_reason = HD_REASON_BOUND;
+	r->world->server.applied[1] = 1;
+	r->world->server.applied_version[1] = ++r->world->server.version;
 	say_void(&r->aggregator, 1002, HD_REASON_CLOSED);
 	run_ms(r->world, 100);
+	assert_int_equal(peer_count(&r->world->controller, HD_MSG_REQUEST), 3);
 	assert_int_equal(peer_count(&r->world->server, HD_MSG_REQUEST), 1);
 	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_APPLIED);
+	assert_int_equal(r->world->server.applied[1], 1);
+	/* A push that was never granted is dropped. */
+	assert_int_equal(push(r->world, 1, 1), 2);
+	run_ms(r->world, 100);
+	assert_int_equal(ticket(r, HD_PUSH, 2)->state, HD_TICKET_DROPPED);
 	check_sums(r->world, 0);
 	close_relayed(r);
 }
