@@ -28,8 +28,8 @@ def counts(record):
 
 
 def choose(records, duration_s):
-    """({mode: rate}, [what was left out, in words]) of grid runs. Rates are compared over the same seeds: one in which a
-    run does not count is left out for all rates of its mode, and a mode without a whole seed gets no rate."""
+    """({mode: rate}, [what was left out, in words]) of grid runs. Rates are compared over the same seeds: one in which
+    a run does not count is left out for all rates of its mode, and a mode without a whole seed gets no rate."""
     times, bad = {}, {}
     for record in records:
         mode, seed = record["mode"], record["seed"]

@@ -4,8 +4,7 @@
 Nothing acknowledged as durable may be lost, no update applied twice, every update accounted for, and the model must be,
 bit for bit, what the commit log says.
 
-usage: test_survive.py BUILD [--faults N] [--seed N] [--workers N] [--minutes M] [--keep DIR]
-       1,000 faults take about 40 minutes; --faults 0 --minutes 60 looks at memory alone"""
+usage: test_survive.py BUILD [--faults N] [--seed N] [--workers N] [--keep DIR]     1,000 faults take 20 minutes"""
 import argparse
 import pathlib
 import random
@@ -30,7 +29,6 @@ def parse():
     parser.add_argument("--faults", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--minutes", type=float, default=0)
     parser.add_argument("--keep")
     parser.add_argument("--quiet", action="store_true")
     return parser.parse_args()
@@ -74,16 +72,6 @@ def torment(cluster, dice, args):
     return time.monotonic() - began
 
 
-def load(cluster, minutes):
-    """Nothing happens but work."""
-    end = time.monotonic() + 60 * minutes
-    while time.monotonic() < end:
-        for node in cluster.nodes():
-            node.sample()
-        time.sleep(min(10, max(0.1, end - time.monotonic())))
-    cluster.progressed()
-
-
 def check_memory(cluster):
     """Growth of each life that lived long enough to be judged: (name, kB, hours) of the greatest."""
     worst, bad = ("-", 0, 0.0), []
@@ -106,8 +94,6 @@ def play(args, path):
     cluster.start_all()
     cluster.progressed()
     took = torment(cluster, dice, args)
-    if args.minutes:
-        load(cluster, args.minutes)
     problems = [f"{n.name} is gone: {n.output()[-500:]}" for n in cluster.nodes() if not n.alive()]
     until = time.monotonic()
     problems += cluster.end()
@@ -125,10 +111,6 @@ def play(args, path):
     for (kind, role), (count, pause, back) in accounts.by_kind(cluster, books).items():
         print(f"{kind:8}{role:11}{count:4} times: the others pause {pause[0]:.2f} s ({pause[1]:.2f} at most), "
               f"{back[0]:.2f} s ({back[1]:.2f}) from its end until everybody goes on")
-    if args.minutes:
-        for node in cluster.nodes():
-            last = [kb for life, _, kb in node.rss if life == node.lives]
-            print(f"{node.name}: {' '.join(str(last[i * (len(last) - 1) // 8]) for i in range(9))} kB, in equal steps")
     if everybody[0] > STALL_S:
         problems.append(f"nobody went on for {everybody[0]:.2f} s at {everybody[1]:.3f}")
     if alone[0] > STALL_S:

@@ -194,7 +194,8 @@ def check_bad_options(where, keys):
             (64, "[ADDR:]PORT", ["--metrics", "94770000", "--listen", "127.0.0.1:0"]),
             (64, "[ADDR:]PORT", ["--metrics", "http", "--listen", "127.0.0.1:0"]),
             (66, "--metrics-token-file: none: No such", ["--metrics-token-file", "none", "--listen", "127.0.0.1:0"]),
-            (65, "--metrics-token-file: keys: not a token", ["--metrics-token-file", "keys", "--listen", "127.0.0.1:0"]),
+            (65, "--metrics-token-file: keys: not a token",
+             ["--metrics-token-file", "keys", "--listen", "127.0.0.1:0"]),
             (64, "--log-level", ["--log-level", "loud"])):
         if options[1] == "127.0.0.1:1" and os.geteuid() == 0:
             continue
