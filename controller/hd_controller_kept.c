@@ -159,6 +159,19 @@ static int take_flag(const struct hd_json_object *in, const char *key, bool *val
 	return hd_json_fail(in->reader, field, "must be true or false");
 }
 
+/* A name as it could have come by message. */
+static int
+take_name(const struct hd_json_object *in, const char *key, bool required, const char **value) {
+	char field[2 * HD_NAME_BYTES_MAX];
+
+	if (hd_json_name(in, key, required, value) < 0)
+		return -EINVAL;
+	if (!*value || hd_text_valid(*value, strlen(*value)))
+		return 0;
+	(void)snprintf(field, sizeof(field), "%s%s%s", in->prefix, *in->prefix ? "." : "", key);
+	return hd_json_fail(in->reader, field, "control characters in it");
+}
+
 static int take_setting(struct restore *r, const struct hd_json_object *in, uint64_t index) {
 	const struct ctl_setting *s = ctl_setting(index);
 	struct hd_json_range range = {.least = s->off ? 0 : s->least, .most = s->most};
@@ -212,7 +225,8 @@ static int take_drained(struct restore *r) {
 		char field[32];
 
 		(void)snprintf(field, sizeof(field), "drained[%zu]", i);
-		if (!host || !host[0] || strlen(host) > HD_NAME_BYTES_MAX)
+		if (!host || !host[0] || strlen(host) > HD_NAME_BYTES_MAX
+		    || !hd_text_valid(host, strlen(host)))
 			return hd_json_fail(
 				&r->reader,
 				field,
@@ -258,9 +272,9 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 		{"weight", {.least = CTL_WEIGHT_MIN, .most = CTL_WEIGHT_MAX}, &kept.weight},
 	};
 
-	if (hd_json_known(&in, keys) < 0 || hd_json_name(&in, "tenant", true, &kept.tenant) < 0
-	    || hd_json_name(&in, "job", true, &kept.name) < 0
-	    || hd_json_name(&in, "server", false, &kept.server) < 0
+	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
+	    || take_name(&in, "job", true, &kept.name) < 0
+	    || take_name(&in, "server", false, &kept.server) < 0
 	    || take_flag(&in, "paused", &kept.paused) < 0 || hd_json_numbers(&in, numbers, 2) < 0)
 		return -EINVAL;
 	return r->apply ? apply_job(r, &kept) : 0;

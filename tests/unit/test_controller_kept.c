@@ -198,6 +198,8 @@ static void test_wrong_texts(void **state) {
 		 "line 2: jobs[0].tau: must be from 1 to 1000000"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"weight\": 1e9}]}",
 		 "line 2: jobs[0].weight"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\":\n\"j\\u0007\"}]}",
+		 "line 2: jobs[0].job: control characters"},
 		/* All but the last of it is right: nothing of it is done. */
 		{"{\"version\": 1, \"paused\": true, \"settings\": {\"theta\": 9}, \"drained\": [\"h\"],\n"
 		 " \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\", \"paused\": true}, 3]}",
