@@ -415,6 +415,11 @@ uint32_t hd_reduce_window(const struct hd_reduce *reduce, uint32_t index, uint32
 	return room < most ? (uint32_t)room : most;
 }
 
+bool hd_reduce_is_full(const struct hd_reduce *reduce, uint32_t index) {
+	return is_ranked(&reduce->config) && index > 0 && reduce->chunk_bytes > 0
+		&& reduce->inputs[index].kept >= reduce->quota;
+}
+
 bool hd_reduce_relieved(struct hd_reduce *reduce, uint32_t index) {
 	struct input *input = &reduce->inputs[index];
 

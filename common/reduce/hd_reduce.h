@@ -80,6 +80,8 @@ struct hd_recv *hd_reduce_recv(const struct hd_reduce *reduce, uint32_t index);
 /* What this input may send beyond what is acknowledged: `most`, or less while it runs ahead of its turn; at least a
  * chunk. Cost: RANKED: O(index). */
 uint32_t hd_reduce_window(const struct hd_reduce *reduce, uint32_t index, uint32_t most);
+/* True while this input is ahead of its turn and its share is used up: it has been told to wait. */
+bool hd_reduce_is_full(const struct hd_reduce *reduce, uint32_t index);
 /* True once after an input whose chunk was dropped as EARLY has room again: its sender is to be told. */
 bool hd_reduce_relieved(struct hd_reduce *reduce, uint32_t index);
 

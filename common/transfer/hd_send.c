@@ -193,6 +193,10 @@ void hd_send_go(struct hd_send *send, hd_ns now) {
 		send->start_at = hd_ns_min(send->start_at, now);
 }
 
+void hd_send_flag(struct hd_send *send, uint8_t flags) {
+	send->config.header.flags |= flags;
+}
+
 /* --- transmission ----------------------------------------------------------------------- */
 
 static bool has_new(const struct hd_send *send) {

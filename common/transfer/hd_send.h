@@ -52,6 +52,8 @@ int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_sen
 void hd_send_destroy(struct hd_send *send);
 
 void hd_send_go(struct hd_send *send, hd_ns now);
+/* Sets flags (enum hd_chunk_flag) in the headers of the chunks that leave from here on. */
+void hd_send_flag(struct hd_send *send, uint8_t flags);
 /* Of a transfer that grows: so many bytes from the start are in place and do not change any more. Only whole
  * chunks leave, and the last one. A sender that has run out of data is no measure of the path: what it
  * sends until the window holds it back again is marked as HD_CHUNK_PACED. Ask for the deadline anew. */

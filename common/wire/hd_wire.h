@@ -42,7 +42,7 @@ enum hd_packet_type {
 enum hd_chunk_flag {
 	HD_CHUNK_RESEND = 1 << 0,
 	HD_CHUNK_ECN = 1 << 1, /* reserved: congestion experienced, set by a switch */
-	HD_CHUNK_NOT_FINITE = 1 << 2, /* reserved: a lane of the sum was NaN or Inf */
+	HD_CHUNK_NOT_FINITE = 1 << 2, /* a lane of the sum, so far, is NaN or Inf, or overflowed */
 	HD_CHUNK_LAST = 1 << 3, /* the chunk with the highest index of the part */
 	HD_CHUNK_SCALED = 1 << 4, /* reserved: fixed point */
 	HD_CHUNK_PARTIAL = 1 << 5, /* reserved: not every member is in the sum */

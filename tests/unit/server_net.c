@@ -59,6 +59,11 @@ void net_add(struct net *net, struct net_node *node, uint32_t ipv4) {
 	net->nodes[net->node_count++] = node;
 }
 
+void net_watch(struct net *net, struct net_node *node) {
+	assert_ptr_equal(node->net, net);
+	node->sink.event = net_event_sink;
+}
+
 void net_remove(struct net *net, struct net_node *node) {
 	for (size_t i = 0; i < net->node_count; i++) {
 		if (net->nodes[i] == node) {

@@ -91,6 +91,8 @@ void spec_make(struct hd_jobspec *spec, struct hd_tensor tensors[2], uint64_t va
 
 void net_add(struct net *net, struct net_node *node, uint32_t ipv4);
 void net_remove(struct net *net, struct net_node *node);
+/* Its events are kept. net_server() does that for the server's. */
+void net_watch(struct net *net, struct net_node *node);
 void net_open(struct net *net);
 /* Starts a life of the server. `config` may set what the test is about. */
 void net_server(struct net *net, struct hd_server_config *config);

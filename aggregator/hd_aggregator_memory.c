@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Buffers of sums. All jobs share one budget; while another job is here (it has a group, or a worker's session), no
+ * job may take what the other's equal share has left:
+ *
+ *      |<------------------------- memory_bytes ------------------------->|
+ *      | job A: used .......... | may grow | job B's share: used .... free |
+ *
+ * Freed buffers are kept: fresh memory costs a page fault every 4 KiB, more than the sum that is written there.
+ */
+#include "hd_aggregator_internal.h"
+
+#define POOL_SLACK 2 /* a buffer up to so many times too big is used */
+
+struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
+	struct agg_job *job;
+
+	HASH_FIND(hh, aggregator->jobs, &id, sizeof(id), job);
+	if (job != NULL) {
+		return job;
+	}
+	if (HASH_COUNT(aggregator->jobs) >= HD_JOBS_MAX) {
+		return NULL;
+	}
+	job = calloc(1, sizeof(*job));
+	if (job == NULL) {
+		return NULL;
+	}
+	job->id = id;
+	HASH_ADD(hh, aggregator->jobs, id, sizeof(job->id), job);
+	if (job->hh.tbl == NULL) {
+		free(job);
+		return NULL;
+	}
+	aggregator->stats.jobs++;
+	return job;
+}
+
+void agg_job_put(struct hd_aggregator *aggregator, struct agg_job *job) {
+	if (job->groups > 0 || job->peers > 0) {
+		return;
+	}
+	HASH_DELETE(hh, aggregator->jobs, job);
+	aggregator->stats.jobs--;
+	free(job);
+}
+
+bool agg_memory_admits(
+	const struct hd_aggregator *aggregator,
+	const struct agg_job *job,
+	uint64_t bytes
+) {
+	uint64_t memory = aggregator->config.memory_bytes, used = aggregator->stats.memory_bytes;
+	uint64_t share = memory / HASH_COUNT(aggregator->jobs), reserved = 0;
+	const struct agg_job *other;
+
+	if (bytes > memory - used) {
+		return false;
+	}
+	if (job->used + bytes <= share) {
+		return true;
+	}
+	for (other = aggregator->jobs; other != NULL; other = other->hh.next) {
+		reserved += other != job && other->used < share ? share - other->used : 0;
+	}
+	return reserved <= memory - used && bytes <= memory - used - reserved;
+}
+
+static void pool_free(struct hd_aggregator *aggregator, struct agg_buffer **link) {
+	struct agg_buffer *buffer = *link;
+
+	*link = buffer->next;
+	aggregator->pooled -= buffer->bytes;
+	free(buffer->data);
+	free(buffer);
+}
+
+/* The smallest that will do. */
+static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t bytes) {
+	struct agg_buffer **best = NULL, *buffer;
+
+	for (struct agg_buffer **link = &aggregator->pool; *link != NULL; link = &(*link)->next) {
+		if ((*link)->bytes >= bytes && (*link)->bytes / POOL_SLACK <= bytes
+		    && (best == NULL || (*link)->bytes < (*best)->bytes)) {
+			best = link;
+		}
+	}
+	if (best == NULL) {
+		return NULL;
+	}
+	buffer = *best;
+	*best = buffer->next;
+	aggregator->pooled -= buffer->bytes;
+	return buffer;
+}
+
+/* The caller has asked agg_memory_admits(); what is in the pool gives way. */
+struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t bytes) {
+	uint64_t rounded = (bytes + 63) / 64 * 64;
+	struct agg_buffer *buffer = pool_take(aggregator, rounded);
+
+	if (buffer != NULL) {
+		return buffer;
+	}
+	while (aggregator->pool != NULL
+	       && aggregator->pooled + aggregator->stats.memory_bytes + rounded
+		       > aggregator->config.memory_bytes) {
+		pool_free(aggregator, &aggregator->pool);
+	}
+	buffer = calloc(1, sizeof(*buffer));
+	if (buffer == NULL) {
+		return NULL;
+	}
+	buffer->bytes = rounded;
+	buffer->data = aligned_alloc(64, rounded);
+	if (buffer->data == NULL) {
+		free(buffer);
+		return NULL;
+	}
+	return buffer;
+}
+
+void agg_buffer_put(struct hd_aggregator *aggregator, struct agg_buffer *buffer) {
+	if (buffer == NULL) {
+		return;
+	}
+	buffer->next = aggregator->pool;
+	aggregator->pool = buffer;
+	aggregator->pooled += buffer->bytes;
+}
+
+void agg_memory_fini(struct hd_aggregator *aggregator) {
+	struct agg_job *job;
+
+	while (aggregator->pool != NULL) {
+		pool_free(aggregator, &aggregator->pool);
+	}
+	while ((job = aggregator->jobs) != NULL) {
+		HASH_DELETE(hh, aggregator->jobs, job);
+		free(job);
+	}
+}
