@@ -313,6 +313,8 @@ int hd_controller_create(
 	TAILQ_INIT(&c->nodes);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->open);
+	TAILQ_INIT(&c->groups);
+	c->aggregation = true;
 	status = -ENOMEM;
 	c->by_key = calloc(CTL_BUCKETS, sizeof(*c->by_key));
 	c->by_token = calloc(CTL_BUCKETS, sizeof(*c->by_token));
@@ -359,6 +361,7 @@ void hd_controller_destroy(struct hd_controller *c) {
 	hd_view_destroy(c->view);
 	hd_topology_destroy(c->config.topology);
 	ctl_scratch_fini(&c->scratch);
+	ctl_grouping_fini(&c->grouping);
 	free(c->link_use);
 	free(c->by_key);
 	free(c->by_token);
@@ -390,6 +393,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 	/* A node that goes down is told of to others, whose queues may overflow in turn. */
 	while (c->doomed_count)
 		close_doomed(c, sink);
+	ctl_groups_settle(c, sink);
 	if (c->now >= c->check_at) {
 		c->check_at = HD_NEVER;
 		ctl_void_stuck(c, sink);
@@ -403,6 +407,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_round(c, sink);
 	while (c->doomed_count)
 		close_doomed(c, sink);
+	ctl_groups_settle(c, sink);
 	ctl_keep(c);
 }
 

@@ -80,7 +80,7 @@ int hd_controller_restore(
 	size_t error_bytes
 );
 
-/* One of the shell's tables (nodes jobs links transfers drops estimates staleness plan settings ports
+/* One of the shell's tables (nodes jobs links transfers drops estimates staleness plan groups settings ports
  * queues cores counters) as JSON, malloc'ed; the shell gets the same by message:
  *   {"table", "at_s", "epoch", "rows": [flat objects], "total", "from", "next": row or null}
  * filter (may be NULL): words apart by spaces that must all hold for a row: `field=value`, or a part

@@ -79,6 +79,14 @@ static bool take_number(struct order *o, const struct ctl_setting *s, double *va
 	const char *text = o->m->value;
 	char *end;
 
+	if (s->on && (strcmp(text, "on") == 0 || strcmp(text, "off") == 0)) {
+		*value = strcmp(text, "on") == 0;
+		return true;
+	}
+	if (s->on) {
+		wrong(o, "%s: '%s' (on or off)", s->name, text);
+		return false;
+	}
 	if (s->off && strcmp(text, "off") == 0) {
 		*value = 0;
 		return true;

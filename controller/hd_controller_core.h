@@ -9,6 +9,10 @@
  *   hd_controller_round.c      one planning round: input, planner, what of it is granted now
  *   hd_controller_book.c       the books: what of each link is promised from now on
  *   hd_controller_grant.c      grants, drops, voids
+ *   hd_controller_group.c      groups: sums of updates, relayed models
+ *   hd_controller_group_plan.c which of a plan go over an aggregator
+ *   hd_controller_group_say.c  what aggregators and servers hear of them
+ *   hd_controller_group_show.c what operators see of them
  *   hd_controller_reduce.c     all-reduces: who has asked, shards, ends
  *   hd_controller_shards.c     their values over the aggregators
  *   hd_controller_credit.c     small pushes and pulls that need not ask
@@ -32,6 +36,7 @@
 
 #include "hd_controller.h"
 #include "hd_controller_counters.h"
+#include "hd_controller_group.h"
 #include "hd_controller_probe.h"
 #include "hd_controller_reduce.h"
 #include "hd_controller_state.h"
@@ -97,6 +102,12 @@ struct hd_controller {
 	double probe_load; /* share of a link that packet trains may take; 0: none are sent */
 	uint32_t drained_count;
 	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
+	bool aggregation; /* by the operator: transfers may go over aggregators */
+	bool groups_failed; /* some have to be settled */
+	uint32_t aggregator_count; /* registered */
+	uint32_t group_count, group_number;
+	struct ctl_groups groups; /* open */
+	struct ctl_grouping grouping;
 	struct ctl_scratch scratch;
 	struct ctl_drop drops[CTL_DROPS_KEPT];
 	uint64_t drop_count;
@@ -222,6 +233,14 @@ struct ctl_transfer *ctl_transfer_add(
 	uint32_t round
 );
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *transfer, uint64_t token);
+/* Links of the planner between two hosts: at least 1 (CTL_LINK_LOCAL), or < 0. [HD_PLAN_PATH_MAX] */
+int ctl_path(const struct hd_controller *c, int from, int to, uint32_t *links);
+/* Gives it another path. */
+void ctl_transfer_reroute(
+	struct hd_controller *c,
+	struct ctl_transfer *transfer,
+	const struct hd_plan_way *way
+);
 /* Works out the path once both ends are known; false while they are not. */
 bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *transfer);
 void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *transfer);
@@ -248,14 +267,32 @@ double ctl_estimate_bytes(const struct hd_controller *c, uint32_t link);
 double ctl_span_bytes(const struct ctl_span *spans, uint32_t count, hd_ns from, hd_ns to);
 
 /* --- hd_controller_grant.c ------------------------------------------------------------------ */
+/* What a grant is given with besides its entry. */
+struct ctl_grant_with {
+	uint64_t after; /* token of what it waits for; 0: nothing */
+	uint32_t behind; /* transfers of ours that wait for it */
+};
 /* Grants one entry of the latest plan. 0, or -errno: then it stays pending. */
 int ctl_grant(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
 	const struct hd_plan_entry *entry,
-	uint64_t after,
-	uint32_t behind,
+	const struct ctl_grant_with *with,
 	struct hd_sink *sink
+);
+/* Opens it and counts it; says nothing. */
+void ctl_grant_open(
+	struct hd_controller *c,
+	struct ctl_transfer *transfer,
+	const struct hd_plan_entry *entry,
+	const struct ctl_grant_with *with,
+	struct hd_sink *sink
+);
+/* The entry's times into the books. */
+void ctl_grant_book(
+	struct hd_controller *c,
+	struct ctl_transfer *transfer,
+	const struct hd_plan_entry *entry
 );
 /* Why the operator or the job's state keeps it waiting: "paused", "draining", "no-server",
  * "settling"; "" when the planner may have it. */
@@ -278,6 +315,13 @@ void ctl_drop_request(
 );
 /* Gives up an open transfer: tells the server, frees it. */
 void ctl_void(
+	struct hd_controller *c,
+	struct ctl_transfer *transfer,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* The same of one of a group, which is told of by the group's other ends. */
+void ctl_void_quietly(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
 	enum hd_reason reason,
@@ -346,6 +390,13 @@ void ctl_report(
 	const struct hd_msg_report *message,
 	struct hd_sink *sink
 );
+/* It is held whole: the network is free again, and what it took is a sample. */
+void ctl_report_held(
+	struct hd_controller *c,
+	struct ctl_transfer *transfer,
+	const struct hd_msg_report *message,
+	struct hd_sink *sink
+);
 void ctl_state(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -375,6 +426,7 @@ struct ctl_setting {
 	double least, most;
 	bool whole, off, of_a_job;
 	bool to_tau_max; /* at most the job's */
+	bool on; /* the words on (1) and off (0), no number */
 	void (*read)(const struct hd_controller *c, char *text, size_t bytes);
 	void (*apply)(struct hd_controller *c, struct ctl_job *job, double value); /* off: 0 */
 };

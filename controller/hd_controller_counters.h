@@ -14,6 +14,13 @@
 	C(requests_stale, "messages", "requests of an attempt older than the known one")           \
 	C(requests_refused, "messages", "requests refused: size, type, limits")                    \
 	C(cancels, "messages", "requests and grants withdrawn by their worker")                    \
+	C(groups,                                                                                  \
+	  "groups",                                                                                \
+	  "transfers over an aggregator granted: sums of updates, relayed models")                 \
+	C(grouped, "updates", "of granted updates, those that are in sums")                        \
+	C(relayed, "models", "of granted pulls, those that come from an aggregator")               \
+	C(sums, "sums", "applied; their updates are among those applied")                          \
+	C(groups_voided, "groups", "given up whole: their members ask again")                      \
 	C(grants, "transfers", "transfers granted")                                                \
 	C(granted_bytes, "bytes", "bytes of granted transfers")                                    \
 	C(reduces, "rounds", "all-reduces begun")                                                  \

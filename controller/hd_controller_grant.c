@@ -3,6 +3,7 @@
  * worker, VOID to the server. */
 #include "hd_controller_core.h"
 #include "hd_jobspec.h"
+#include "hd_kernels.h"
 
 #include <errno.h>
 #include <math.h>
@@ -79,9 +80,15 @@ static void record_decision(
 
 /* --- grants --- */
 
+/* The aggregator of a transfer that begins or ends at one, NULL: none. */
+static const struct ctl_node *aggregator_of(const struct ctl_transfer *t) {
+	return t->group ? t->group->aggregator : NULL;
+}
+
 static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_EXPECT};
 	struct hd_msg_expect *m = &message.expect;
+	const struct ctl_node *aggregator = aggregator_of(t);
 	struct ctl_node *receiver
 		= t->direction == HD_PUSH ? t->job->server : ctl_worker(t->job, t->worker);
 
@@ -98,7 +105,20 @@ static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, str
 	m->weight = t->weight;
 	m->dtype = t->dtype;
 	m->after = t->after;
+	if (aggregator) {
+		m->peer_ipv4 = aggregator->data.ipv4;
+		m->peer_port = aggregator->data.port;
+	}
 	return receiver ? ctl_send(c, receiver, &message, sink) : -ENOTCONN;
+}
+
+/* What a lane of fixed point is worth: a group's are all worth the same. */
+static uint16_t exponent_of(const struct ctl_transfer *t) {
+	if (t->group)
+		return t->group->exponent;
+	if (t->dtype != HD_DTYPE_FIXED32 || t->direction != HD_PUSH)
+		return 0;
+	return (uint16_t)(int16_t)hd_fixed_exponent(fabs((double)t->weight * (double)t->peak), 1);
 }
 
 static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
@@ -106,8 +126,10 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 	struct hd_msg_grant *m = &message.grant;
 	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
 	struct ctl_node *sender = t->direction == HD_PUSH ? worker : server;
-	struct ctl_node *receiver = t->direction == HD_PUSH ? server : worker;
+	const struct ctl_node *receiver = t->direction == HD_PUSH ? server : worker;
 
+	if (t->direction == HD_PUSH && aggregator_of(t))
+		receiver = aggregator_of(t);
 	if (!sender || !receiver)
 		return -ENOTCONN;
 	m->job = t->job->id;
@@ -129,12 +151,17 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 	m->have = t->have;
 	m->conditional = t->conditional;
 	m->dtype = t->dtype;
+	m->exponent = exponent_of(t);
 	return ctl_send(c, sender, &message, sink);
 }
 
 /* The worker waits for it, so it is told first; the server in the same burst, far ahead of what the worker sends. */
 int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	int status;
+
+	/* What GROUP and MEMBERS say to aggregator and server stands for the rest. */
+	if (t->group)
+		return t->direction == HD_PUSH ? say_grant(c, t, sink) : say_expect(c, t, sink);
 
 	if (t->direction == HD_PULL) {
 		status = say_expect(c, t, sink);
@@ -180,6 +207,17 @@ take_segments(struct hd_controller *c, struct ctl_transfer *t, const struct hd_p
 	}
 	t->start = t->book_count ? t->book[0].start : c->now;
 	t->finish = t->book_count ? t->book[t->book_count - 1].end : c->now;
+}
+
+void ctl_grant_book(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry
+) {
+	if (ctl_transfer_local(t))
+		take_local(c, t, entry);
+	else
+		take_segments(c, t, entry);
 }
 
 static float commit_weight(const struct ctl_transfer *t) {
@@ -229,35 +267,41 @@ weight_of(const struct ctl_transfer *t, const struct hd_plan_entry *entry, uint3
 	return (float)(1 + fmin(waiting, CTL_CC_WEIGHT_MAX));
 }
 
-int ctl_grant(
+void ctl_grant_open(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
 	const struct hd_plan_entry *entry,
-	uint64_t after,
-	uint32_t behind,
+	const struct ctl_grant_with *with,
 	struct hd_sink *sink
 ) {
-	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
-
-	if (!worker || !server || worker->doomed || server->doomed)
-		return -ENOTCONN;
 	t->why = why_of(c, entry);
 	t->planned = entry->position;
-	t->after = after;
+	t->after = with->after;
 	t->position = 0;
 	t->weight = 1;
 	if (t->direction == HD_PUSH) {
 		t->position = ++t->job->position;
 		t->weight = commit_weight(t);
 	}
-	t->cc_weight = weight_of(t, entry, behind);
+	t->cc_weight = weight_of(t, entry, with->behind);
 	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));
-	if (ctl_transfer_local(t))
-		take_local(c, t, entry);
-	else
-		take_segments(c, t, entry);
+	ctl_grant_book(c, t, entry);
 	grant_count(c, t, sink);
 	record_decision(c, t, &t->why, "granted", HD_REASON_NONE);
+}
+
+int ctl_grant(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry,
+	const struct ctl_grant_with *with,
+	struct hd_sink *sink
+) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
+
+	if (!worker || !server || worker->doomed || server->doomed)
+		return -ENOTCONN;
+	ctl_grant_open(c, t, entry, with, sink);
 	/* A message that does not fit dooms its node, and with it this transfer. */
 	ctl_grant_say(c, t, sink);
 	return 0;
@@ -387,6 +431,31 @@ void ctl_drop_request(
 
 /* --- voids --- */
 
+void ctl_void_quietly(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+	struct ctl_node *server = t->job->server;
+
+	if (!t->is_sum) {
+		c->counters.voids++;
+		t->job->voided++;
+		ctl_event(sink, transfer_event(c, t, HD_EVENT_VOIDED, reason));
+		record_decision(c, t, &t->why, "voided", reason);
+	}
+	/* The server tells the workers of a sum, and voids all its positions. */
+	message.void_.job = t->job->id;
+	message.void_.position = t->position;
+	message.void_.token = t->token;
+	message.void_.reason = (uint8_t)reason;
+	if (server && t->is_sum && t->direction == HD_PUSH)
+		ctl_send(c, server, &message, sink);
+	ctl_transfer_free(c, t);
+}
+
 void ctl_void(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
@@ -401,6 +470,13 @@ void ctl_void(
 	message.void_.position = t->position;
 	message.void_.token = t->token;
 	message.void_.reason = (uint8_t)reason;
+	/* A sum is nothing without one of its updates; a relayed model is without one of its readers. */
+	if (t->group && (t->is_sum || t->direction == HD_PUSH))
+		ctl_group_fail(c, t->group, reason);
+	if (t->is_sum) {
+		ctl_void_quietly(c, t, reason, sink);
+		return;
+	}
 	event.aux = t->credit && !t->spent;
 	if (event.aux) {
 		c->counters.credits_unspent++;

@@ -202,6 +202,7 @@ static void job_void(
 		if (t->job == job)
 			ctl_void(c, t, reason, sink);
 	}
+	ctl_groups_settle(c, sink);
 }
 
 /* The server is gone: what it knew of positions is gone with it, until it or its next life says
@@ -318,6 +319,7 @@ void ctl_registry_fini(struct hd_controller *c) {
 		next = TAILQ_NEXT(t, entry);
 		ctl_transfer_free(c, t);
 	}
+	ctl_groups_fini(c);
 	while (c->job_count)
 		job_free(c, c->jobs[c->job_count - 1]);
 	for (uint32_t i = 0; i < c->tenant_count; i++)

@@ -324,6 +324,7 @@ void ctl_register(
 	node->host_index = host;
 	c->probe_at = hd_ns_min(c->probe_at, c->now);
 	c->counters.registered++;
+	c->aggregator_count += m->role == HD_ROLE_AGGREGATOR;
 	ctl_event(
 		sink,
 		(struct hd_event){
@@ -403,9 +404,13 @@ void ctl_node_down(
 			sink
 		);
 	node->role = HD_ROLE_NONE;
-	if (role == HD_ROLE_AGGREGATOR)
+	if (role == HD_ROLE_AGGREGATOR) {
+		c->aggregator_count--;
+		ctl_group_aggregator_down(c, node);
 		ctl_reduce_aggregator_down(c, node, sink);
+	}
 	for (uint32_t i = 0; role == HD_ROLE_SERVER && i < c->job_count; i++)
 		if (c->jobs[i]->server == node)
 			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);
+	ctl_groups_settle(c, sink);
 }

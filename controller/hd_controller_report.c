@@ -147,6 +147,78 @@ static void push_ended(
 		ctl_credit_next(c, worker, m->bytes, sink);
 }
 
+void ctl_report_held(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct hd_msg_report seen = *m;
+
+	/* What an aggregator passes on comes no faster than it came there. */
+	if (t->group && t->is_sum == (t->direction == HD_PUSH))
+		seen.limited_permille = 1000;
+	if (!t->held)
+		ctl_sample_add(c, t, &seen);
+	t->held = true;
+	t->book_count = 0;
+	ctl_samples_take(c, sink);
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}
+
+static void report_end(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	const struct ctl_job *job = t->job;
+
+	record_completion(c, t, m);
+	count_outcome(t->job, t, m);
+	log_drop(c, t, m);
+	ctl_transfer_free(c, t);
+	if (m->direction == HD_PUSH)
+		push_ended(c, job, m, sink);
+}
+
+/* A sum ended: so have all its updates. The i-th of k has made the i-th of the k versions. */
+static void report_sum(
+	struct hd_controller *c,
+	struct ctl_transfer *sum,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_group *group = sum->group;
+	uint64_t counter = hd_version_counter(m->version), alive = group->alive, i = 0;
+
+	if (m->outcome == HD_OUTCOME_APPLIED)
+		c->counters.sums++;
+	group->sum = NULL;
+	sum->group = NULL;
+	ctl_transfer_free(c, sum);
+	/* The last one that is freed takes the group along. */
+	for (uint32_t k = 0, count = group->count; k < count && i < alive; k++) {
+		struct ctl_transfer *t = group->members[k];
+		struct hd_msg_report own = *m;
+
+		if (!t)
+			continue;
+		own.worker = t->worker;
+		own.round = t->round;
+		own.attempt = t->attempt;
+		own.token = t->token;
+		if (m->outcome == HD_OUTCOME_APPLIED && counter + ++i >= alive)
+			own.version = hd_version_make(
+				hd_version_incarnation(m->version), counter + i - alive
+			);
+		else if (m->outcome != HD_OUTCOME_APPLIED)
+			i++;
+		report_end(c, t, &own, sink);
+	}
+}
+
 void ctl_report(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -157,7 +229,8 @@ void ctl_report(
 	struct ctl_transfer *t;
 
 	if (node->role == HD_ROLE_AGGREGATOR) {
-		if (!ctl_reduce_group_failed(c, node, m, sink))
+		if (!ctl_group_report(c, node, m, sink)
+		    && !ctl_reduce_group_failed(c, node, m, sink))
 			c->counters.reports_unknown++;
 		return;
 	}
@@ -191,23 +264,16 @@ void ctl_report(
 		ctl_transfer_free(c, t);
 		return;
 	}
-	record_completion(c, t, m);
-	if (!t->held)
-		ctl_sample_add(c, t, m);
-	if (m->outcome == HD_OUTCOME_PENDING) {
-		/* Held whole, waiting for its commit: the network is free again. */
-		t->held = true;
-		t->book_count = 0;
-	} else {
-		count_outcome(job, t, m);
-		log_drop(c, t, m);
-		ctl_transfer_free(c, t);
-		if (m->direction == HD_PUSH)
-			push_ended(c, job, m, sink);
-	}
-	ctl_samples_take(c, sink);
-	if (c->pending_count)
-		ctl_plan_soon(c);
+	if (m->outcome == HD_OUTCOME_PENDING)
+		record_completion(c, t, m);
+	/* Held whole, waiting for its commit: the network is free again. */
+	ctl_report_held(c, t, m, sink);
+	if (m->outcome == HD_OUTCOME_PENDING)
+		return;
+	if (t->is_sum)
+		report_sum(c, t, m, sink);
+	else
+		report_end(c, t, m, sink);
 }
 
 /* --- after a restart --- */

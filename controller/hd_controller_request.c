@@ -90,7 +90,7 @@ void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t
 	LIST_INSERT_HEAD(&c->by_token[mix(token)], t, by_token);
 	c->open_count++;
 	t->job->open++;
-	if (t->direction == HD_PUSH)
+	if (t->direction == HD_PUSH && !t->is_sum)
 		t->job->open_pushes++;
 	ctl_check_by(c, c->now + CTL_CHECK_NS);
 }
@@ -110,6 +110,27 @@ void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *t) {
 	t->path_count = 0;
 }
 
+int ctl_path(const struct hd_controller *c, int from, int to, uint32_t *links) {
+	int count = hd_topology_path(c->config.topology, from, to, links, HD_PLAN_PATH_MAX);
+
+	for (int i = 0; i < count; i++)
+		links[i]++;
+	if (count == 0)
+		links[count++] = CTL_LINK_LOCAL;
+	return count;
+}
+
+void ctl_transfer_reroute(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_way *way
+) {
+	ctl_transfer_unroute(c, t);
+	t->path_count = way->count;
+	memcpy(t->path, way->links, way->count * sizeof(t->path[0]));
+	path_use(c, t, true);
+}
+
 bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *t) {
 	const struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
 	int count;
@@ -118,26 +139,11 @@ bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *t) {
 		return true;
 	if (!worker || !server)
 		return false;
-	count = t->direction == HD_PUSH ? hd_topology_path(
-			c->config.topology,
-			worker->host_index,
-			server->host_index,
-			t->path,
-			HD_PLAN_PATH_MAX
-		) :
-					  hd_topology_path(
-						  c->config.topology,
-						  server->host_index,
-						  worker->host_index,
-						  t->path,
-						  HD_PLAN_PATH_MAX
-					  );
+	count = t->direction == HD_PUSH ?
+		ctl_path(c, worker->host_index, server->host_index, t->path) :
+		ctl_path(c, server->host_index, worker->host_index, t->path);
 	if (count < 0)
 		return false;
-	for (int i = 0; i < count; i++)
-		t->path[i]++;
-	if (count == 0)
-		t->path[count++] = CTL_LINK_LOCAL;
 	t->path_count = (uint8_t)count;
 	path_use(c, t, true);
 	return true;
@@ -156,7 +162,7 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		TAILQ_REMOVE(&c->open, t, entry);
 		c->open_count--;
 		t->job->open--;
-		if (t->direction == HD_PUSH)
+		if (t->direction == HD_PUSH && !t->is_sum)
 			t->job->open_pushes--;
 	}
 	if (node && t->tracked)
@@ -166,6 +172,8 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 	if (t->item_round && t->item_round == c->scratch.round)
 		c->scratch.item_transfer[t->item] = NULL; /* the latest plan shows it no more */
 	path_use(c, t, false);
+	if (t->group)
+		ctl_group_detach(c, t);
 	free(t);
 }
 
@@ -211,6 +219,7 @@ static void transfer_fill(struct ctl_transfer *t, const struct hd_msg_request *m
 	t->conditional = m->conditional != 0;
 	t->bytes = m->bytes ? m->bytes : t->job->model_bytes;
 	t->norm = m->norm;
+	t->peak = m->peak;
 	t->base = m->base;
 	t->have = m->have;
 }

@@ -118,6 +118,7 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 		.amount = (double)t->bytes,
 		.waited = (double)(c->now - t->asked) / 1e9,
 		.keep = !node || guarded(c, node),
+		.kind = t->dtype,
 		.path_count = t->path_count,
 	};
 	memcpy(item->path, t->path, t->path_count * sizeof(t->path[0]));
@@ -219,73 +220,150 @@ static void count_queued(struct hd_controller *c) {
 				c->scratch.link_queued[t->path[i]]++;
 }
 
-/* Whether any link of the path has a successor in its queue already. */
-static bool path_queued(const struct hd_controller *c, const struct ctl_transfer *t) {
-	for (uint8_t i = 0; i < t->path_count; i++)
-		if (c->scratch.link_queued[t->path[i]])
+/* Whether any link of the way has a successor in its queue already. */
+static bool way_queued(const struct hd_controller *c, const struct hd_plan_way *way) {
+	for (uint8_t i = 0; i < way->count; i++)
+		if (c->scratch.link_queued[way->links[i]])
 			return true;
 	return false;
 }
 
-static void
-choose_grants(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t count) {
+/* Whether an entry is granted now: it starts soon, or is the next on its way. */
+static bool is_due(const struct hd_controller *c, uint32_t index, double horizon) {
+	const struct hd_plan_way way = ctl_entry_way(c, index);
+
+	return c->scratch.entries[index].start <= horizon || !way_queued(c, &way);
+}
+
+static void queue_way(struct hd_controller *c, const struct hd_plan_way *way, double start) {
+	for (uint8_t i = 0; start > 0 && i < way->count; i++)
+		c->scratch.link_queued[way->links[i]]++;
+}
+
+static void choose_entry(struct hd_controller *c, uint32_t index) {
 	struct ctl_scratch *s = &c->scratch;
+	const struct hd_plan_item *item = &s->items[s->entries[index].item];
+	const struct hd_plan_way way = ctl_entry_way(c, index);
+
+	s->grant[index] = true;
+	queue_way(c, &way, s->entries[index].start);
+	if (item->direction == HD_PUSH && index > s->job_last[item->job])
+		s->job_last[item->job] = index;
+}
+
+/* A group is granted whole, when any of it is due: its members collect while the server's link is busy. */
+static void
+choose_group(struct hd_controller *c, const struct hd_plan_group *group, double horizon) {
+	const uint32_t *members = &c->grouping.plan.members[group->first];
+	bool due = group->direction == HD_PLAN_PULL
+		&& (group->sum.start <= horizon || !way_queued(c, &group->trunk));
+
+	for (uint32_t m = 0; group->direction == HD_PLAN_PUSH && m < group->count; m++)
+		due = due || is_due(c, members[m], horizon);
+	if (!due)
+		return;
+	queue_way(c, &group->trunk, group->sum.start);
+	for (uint32_t m = 0; m < group->count; m++)
+		choose_entry(c, members[m]);
+}
+
+/* What a granted entry needs before it. True: something was added. */
+static bool choose_before(struct hd_controller *c, uint32_t index) {
+	struct ctl_scratch *s = &c->scratch;
+	const struct hd_plan_entry *e = &s->entries[index];
+	const struct hd_plan_item *item = &s->items[e->item];
+	const struct hd_plan_group *group = ctl_group_of(c, index);
+	const uint32_t before = ctl_entry_before(c, e);
+	bool added = false;
+
+	if (e->dropped)
+		return false;
+	if (item->direction == HD_PUSH && index < s->job_last[item->job] && !s->grant[index])
+		added = s->grant[index] = true;
+	if (!s->grant[index])
+		return added;
+	if (before != HD_PLAN_NONE && before < index && !s->entries[before].dropped
+	    && !s->grant[before])
+		added = s->grant[before] = true;
+	if (item->direction == HD_PUSH && index > s->job_last[item->job])
+		s->job_last[item->job] = index;
+	for (uint32_t m = 0; group && m < group->count; m++) {
+		const uint32_t member = c->grouping.plan.members[group->first + m];
+
+		added = added || !s->grant[member];
+		s->grant[member] = true;
+	}
+	return added;
+}
+
+static void choose_grants(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	bool more = true;
 
 	count_queued(c);
 	for (uint32_t i = 0; i < c->job_count; i++)
 		s->job_last[i] = 0;
-	for (uint32_t i = 0; i < count; i++) {
-		struct ctl_transfer *t = s->item_transfer[entries[i].item];
-
+	for (uint32_t i = 0; i < s->entry_count; i++)
 		s->grant[i] = false;
-		if (entries[i].dropped)
-			continue;
-		s->grant[i] = entries[i].start <= horizon_s(c, t) || !path_queued(c, t);
-		if (!s->grant[i])
-			continue;
-		if (entries[i].start > 0)
-			for (uint8_t j = 0; j < t->path_count; j++)
-				s->link_queued[t->path[j]]++;
-		if (t->direction == HD_PUSH)
-			s->job_last[s->items[entries[i].item].job] = i;
-	}
-	/* Positions are given in the order of commits: what stands before goes with it. */
-	for (uint32_t i = count; i-- > 0;) {
-		const struct hd_plan_item *item = &s->items[entries[i].item];
+	for (uint32_t i = 0; i < s->entry_count; i++) {
+		const struct hd_plan_group *group = ctl_group_of(c, i);
+		double horizon;
 
-		if (entries[i].dropped)
+		if (s->entries[i].dropped || (group && !ctl_group_leads(c, i)))
 			continue;
-		if (item->direction == HD_PUSH && i < s->job_last[item->job])
-			s->grant[i] = true;
-		if (s->grant[i] && entries[i].after != HD_PLAN_NONE && entries[i].after < i)
-			s->grant[entries[i].after] = !entries[entries[i].after].dropped;
-		if (s->grant[i] && item->direction == HD_PUSH && i > s->job_last[item->job])
-			s->job_last[item->job] = i;
+		horizon = horizon_s(c, s->item_transfer[s->entries[i].item]);
+		if (group)
+			choose_group(c, group, horizon);
+		else if (is_due(c, i, horizon))
+			choose_entry(c, i);
+	}
+	/* Positions are given in the order of commits: what stands before goes with it. Only groups make a second
+	 * look necessary: each takes along members that were passed already. */
+	while (more) {
+		more = false;
+		for (uint32_t i = s->entry_count; i-- > 0;)
+			more = choose_before(c, i) || more;
+		more = more && c->grouping.plan.group_count > 0;
 	}
 }
 
-/* For each entry: how many transfers of ours stand behind it on a link that limits it. */
-static void
-count_behind(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t count) {
+static uint32_t behind_on(
+	struct hd_controller *c,
+	const struct hd_plan_entry *entry,
+	const struct hd_plan_way *way
+) {
+	struct ctl_scratch *s = &c->scratch;
+	uint32_t behind = 0;
+	double rate = 0;
+
+	for (uint8_t j = 0; j < entry->segment_count; j++)
+		rate = fmax(rate, entry->segment[j].rate);
+	for (uint8_t j = 0; j < way->count; j++) {
+		uint32_t link = way->links[j];
+
+		if (rate >= 0.8 * s->capacity[link] && s->link_behind[link] > behind)
+			behind = s->link_behind[link];
+		s->link_behind[link]++;
+	}
+	return behind;
+}
+
+/* For each entry, and each group's sum: how many transfers of ours stand behind it on a link that limits it. */
+static void count_behind(struct hd_controller *c) {
 	struct ctl_scratch *s = &c->scratch;
 
 	memset(s->link_behind, 0, s->link_capacity * sizeof(uint32_t));
-	for (uint32_t i = count; i-- > 0;) {
-		const struct hd_plan_item *item = &s->items[entries[i].item];
-		double rate = 0;
+	for (uint32_t i = s->entry_count; i-- > 0;) {
+		const struct hd_plan_group *group = ctl_group_of(c, i);
+		const struct hd_plan_way way = ctl_entry_way(c, i);
 
 		s->behind[i] = 0;
-		if (entries[i].dropped)
+		if (s->entries[i].dropped)
 			continue;
-		for (uint8_t j = 0; j < entries[i].segment_count; j++)
-			rate = fmax(rate, entries[i].segment[j].rate);
-		for (uint8_t j = 0; j < item->path_count; j++) {
-			uint32_t link = item->path[j];
-
-			if (rate >= 0.8 * s->capacity[link] && s->link_behind[link] > s->behind[i])
-				s->behind[i] = s->link_behind[link];
-			s->link_behind[link]++;
-		}
+		s->behind[i] = behind_on(c, &s->entries[i], &way);
+		if (group && ctl_group_leads(c, i))
+			c->grouping.sum_behind[group - c->grouping.plan.groups]
+				= behind_on(c, &group->sum, &group->trunk);
 	}
 }
 
@@ -325,29 +403,40 @@ static void mark_busy_tenants(struct hd_controller *c) {
 
 /* --- the round --- */
 
-static uint64_t after_token(
-	const struct hd_controller *c,
-	const struct hd_plan_entry *e,
-	const struct hd_plan_entry *all
-) {
+static uint64_t after_token(const struct hd_controller *c, const struct hd_plan_entry *e) {
 	const struct ctl_transfer *before;
 
+	if (c->group_count || c->grouping.plan.group_count)
+		return ctl_entry_after(c, e, HD_PLAN_NONE);
 	if (e->after == HD_PLAN_NONE)
 		return e->after_token;
-	before = c->scratch.item_transfer[all[e->after].item];
+	before = c->scratch.item_transfer[c->scratch.entries[e->after].item];
 	return before && before->state == CTL_OPEN ? before->token : 0;
 }
 
-static void carry_out(
-	struct hd_controller *c,
-	const struct hd_plan_entry *entries,
-	uint32_t count,
-	struct hd_sink *sink
-) {
+/* Grants an entry, or the group that begins with it. 0: done; what the server's link carries is to be paid. */
+static int grant(struct hd_controller *c, uint32_t index, struct hd_sink *sink) {
+	const struct hd_plan_entry *e = &c->scratch.entries[index];
+	const struct hd_plan_group *group = ctl_group_of(c, index);
+
+	if (group && !ctl_group_leads(c, index))
+		return -EALREADY;
+	if (group)
+		return ctl_group_grant(c, (uint32_t)(group - c->grouping.plan.groups), sink);
+	return ctl_grant(
+		c,
+		c->scratch.item_transfer[e->item],
+		e,
+		&(struct ctl_grant_with){after_token(c, e), c->scratch.behind[index]},
+		sink
+	);
+}
+
+static void carry_out(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_scratch *s = &c->scratch;
 
-	for (uint32_t i = 0; i < count; i++) {
-		const struct hd_plan_entry *e = &entries[i];
+	for (uint32_t i = 0; i < s->entry_count; i++) {
+		const struct hd_plan_entry *e = &s->entries[i];
 		struct ctl_transfer *t = s->item_transfer[e->item];
 
 		if (e->dropped && e->why.rule == HD_PLAN_DROP_BOUND
@@ -358,8 +447,7 @@ static void carry_out(
 			s->item_transfer[e->item] = NULL;
 			continue;
 		}
-		if (s->grant[i]
-		    && ctl_grant(c, t, e, after_token(c, e, entries), s->behind[i], sink) == 0)
+		if (s->grant[i] && grant(c, i, sink) == 0)
 			charge(c, t);
 	}
 }
@@ -434,6 +522,8 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	}
 	s->entries = entries;
 	s->entry_count = count;
+	ctl_group_round(c);
+	entries = s->entries;
 	for (uint32_t i = 0; i < count; i++)
 		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].finish);
 	ctl_event(
@@ -445,9 +535,9 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 			.value = covers,
 		}
 	);
-	choose_grants(c, entries, count);
-	count_behind(c, entries, count);
-	carry_out(c, entries, count, sink);
+	choose_grants(c);
+	count_behind(c);
+	carry_out(c, sink);
 	record_plan(c, grants, drops, covers);
 	plan_next(c, entries, count);
 }

@@ -239,6 +239,12 @@ static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 	return t->overrun_since ? "late" : "running";
 }
 
+static const char *transfer_kind(const struct ctl_transfer *t) {
+	if (t->is_sum)
+		return t->direction == HD_PUSH ? "sum" : "copy";
+	return t->direction == HD_PUSH ? "push" : "pull";
+}
+
 static void
 transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct hd_rows *rows) {
 	bool open = t->state == CTL_OPEN;
@@ -246,7 +252,7 @@ transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct
 	hd_row_count(rows, "id", t->id);
 	hd_row_text(rows, "job", t->job->name);
 	hd_row_count(rows, "worker", t->worker);
-	hd_row_text(rows, "direction", t->direction == HD_PUSH ? "push" : "pull");
+	hd_row_text(rows, "direction", transfer_kind(t));
 	hd_row_count(rows, "round", t->round);
 	hd_row_count(rows, "attempt", t->attempt);
 	hd_row_text(rows, "state", transfer_state(t, c->now));
@@ -267,6 +273,12 @@ transfer_row(const struct hd_controller *c, const struct ctl_transfer *t, struct
 	hd_row_real(rows, "weight", (double)t->weight);
 	hd_row_real(rows, "cc_weight", (double)t->cc_weight);
 	ctl_row_why(rows, &t->why, c->now);
+	hd_row_count(rows, "group", t->group ? t->group->number : 0);
+	hd_row_text(
+		rows,
+		"aggregator",
+		t->group && t->group->aggregator ? t->group->aggregator->host : ""
+	);
 }
 
 static void

@@ -38,6 +38,10 @@ static void read_credits(const struct hd_controller *c, char *text, size_t bytes
 		(void)snprintf(text, bytes, "off");
 }
 
+static void read_aggregation(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->aggregation ? "on" : "off");
+}
+
 static void read_level(const struct hd_controller *c, char *text, size_t bytes) {
 	const struct hd_controller_ops *ops = c->config.ops;
 
@@ -80,6 +84,11 @@ static void apply_probes(struct hd_controller *c, struct ctl_job *job, double va
 static void apply_credits(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->credit_bytes = (uint64_t)value;
+}
+
+static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->aggregation = value > 0;
 }
 
 static void apply_tau(struct hd_controller *c, struct ctl_job *job, double value) {
@@ -150,6 +159,15 @@ static const struct ctl_setting settings[] = {
 	 .off = true,
 	 .read = read_credits,
 	 .apply = apply_credits},
+	{"aggregation",
+	 "",
+	 "updates are added up, and models relayed, by registered aggregators where that helps: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_aggregation,
+	 .apply = apply_aggregation},
 	{"tau",
 	 "updates",
 	 "plan with a stricter bound than the job's tau_max; off: the job's",

@@ -107,6 +107,21 @@ static void name_of(const struct ctl_transfer *t, char *text, size_t bytes) {
 		(void)snprintf(text, bytes, "w%u/%u", t->worker, t->round);
 }
 
+/* What it waits for: a transfer, or the sum of a group of this plan. */
+static void
+name_after(const struct hd_controller *c, const struct hd_plan_entry *e, char *text, size_t bytes) {
+	const uint32_t after = e->after;
+
+	if (after != HD_PLAN_NONE && (after & HD_PLAN_AFTER_GROUP) != 0)
+		(void)snprintf(text, bytes, "group %u", (after & ~HD_PLAN_AFTER_GROUP) + 1);
+	else
+		name_of(after != HD_PLAN_NONE  ? entry_transfer(c, after) :
+				e->after_token ? ctl_transfer_by_token(c, e->after_token) :
+						 NULL,
+			text,
+			bytes);
+}
+
 /* The decision as a sentence. */
 static void
 say_why(const struct hd_controller *c,
@@ -173,17 +188,17 @@ static void plan_row(
 	struct hd_rows *rows
 ) {
 	const struct hd_plan_entry *e = &c->scratch.entries[index];
-	char runner_up[48], after[48], why[200];
+	const struct hd_plan_group *group = ctl_group_of(c, index);
+	char runner_up[48], after[48], why[256];
 
 	name_of(e->why.runner_up ? find_item(c, e->why.runner_up) : NULL,
 		runner_up,
 		sizeof(runner_up));
-	name_of(e->after != HD_PLAN_NONE ? entry_transfer(c, e->after) :
-			e->after_token   ? ctl_transfer_by_token(c, e->after_token) :
-					   NULL,
-		after,
-		sizeof(after));
-	say_why(c, e, runner_up, why, sizeof(why));
+	name_after(c, e, after, sizeof(after));
+	if (group)
+		ctl_group_why(c, group, why, sizeof(why));
+	else
+		say_why(c, e, runner_up, why, sizeof(why));
 	hd_row_count(rows, "order", (uint64_t)index + 1);
 	hd_row_text(rows, "job", t->job->name);
 	hd_row_count(rows, "worker", t->worker);
@@ -202,6 +217,10 @@ static void plan_row(
 	hd_row_count(rows, "deadline", e->why.deadline);
 	hd_row_real(rows, "slack", e->why.slack);
 	hd_row_text(rows, "why", why);
+	hd_row_count(rows, "group", group ? (uint64_t)(group - c->grouping.plan.groups) + 1 : 0);
+	hd_row_text(
+		rows, "aggregator", group ? c->grouping.aggregator_host[group->aggregator] : ""
+	);
 }
 
 /* What the latest round planned, less what has ended since and what it dropped (that is in `drops`). */

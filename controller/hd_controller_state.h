@@ -173,7 +173,7 @@ struct ctl_transfer {
 	uint8_t direction, attempt, dtype;
 	bool conditional;
 	uint64_t bytes;
-	float norm;
+	float norm, peak;
 	hd_version base, have;
 	hd_ns asked;
 	uint8_t path_count; /* 0: not known yet (no server, or rebuilt before its worker came) */
@@ -187,6 +187,9 @@ struct ctl_transfer {
 	hd_ns granted, start, finish; /* as granted */
 	struct hd_segs segments; /* relative to `granted` */
 	struct ctl_why why;
+	struct ctl_group *group; /* that it belongs to, NULL: none */
+	uint32_t group_slot; /* among its members */
+	bool is_sum; /* a group's, or its copy: of no worker */
 	bool tracked; /* counted in its worker's node */
 	bool restored; /* known from INFLIGHT: granted by an earlier life, or directly */
 	bool held; /* every byte has arrived; only the commit is awaited */

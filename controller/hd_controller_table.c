@@ -20,6 +20,7 @@ static const struct table tables[] = {
 	{"estimates", ctl_rows_estimates},
 	{"staleness", ctl_rows_staleness},
 	{"plan", ctl_rows_plan},
+	{"groups", ctl_rows_groups},
 	{"settings", ctl_rows_settings},
 	{"ports", ctl_rows_ports},
 	{"queues", ctl_rows_queues},

@@ -285,6 +285,7 @@ int hd_plan_group_run(
 	result->groups = g->groups;
 	result->group_count = g->group_count;
 	result->members = g->members;
+	result->member_ways = g->member_ways;
 	result->group_of = g->group_of;
 	return 0;
 }

@@ -73,6 +73,7 @@ struct hd_plan_grouped {
 	uint32_t group_count;
 	const struct hd_plan_group *groups;
 	const uint32_t *members; /* entries, each group's in planned order */
+	const struct hd_plan_way *member_ways; /* between each and the aggregator */
 	const uint32_t *group_of; /* [entry_count] HD_PLAN_NONE: direct; NULL without groups */
 	uint32_t work; /* transfers placed */
 };

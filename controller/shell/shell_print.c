@@ -28,8 +28,11 @@ static const char *const usual[][2] = {
 	 "runner_up_finish_ms deadline slack"},
 	{"plan",
 	 "order job worker direction round decision bytes start_ms finish_ms bottleneck after rule "
-	 "runner_up deadline slack"},
+	 "runner_up deadline slack group aggregator"},
 	{"plan-why", "order job worker direction round decision start_ms finish_ms why"},
+	{"groups",
+	 "group job kind aggregator state size open bytes position age_ms collected_ms limit_ms finish_ms "
+	 "direct_ms members"},
 	{"staleness",
 	 "tenant job workers updates mean variance p50 p90 p99 max bound dropped_bound dropped_late"},
 	{"settings", "setting value unit least most help"},

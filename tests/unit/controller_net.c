@@ -158,6 +158,30 @@ static void on_closed(
 	peer->open = false;
 }
 
+/* The blob outlives the call. */
+static void keep_blob(struct hd_blob *blob) {
+	uint8_t *data = malloc(blob->bytes + 1);
+
+	need(data, "memory");
+	if (blob->bytes)
+		memcpy(data, blob->data, blob->bytes);
+	blob->data = data;
+}
+
+static void log_clear(struct peer *peer) {
+	for (uint32_t i = 0; i < peer->count; i++) {
+		struct hd_message *m = &peer->log[i];
+
+		if (m->kind == HD_MSG_GROUP) {
+			free((void *)m->group.inputs.data);
+			free((void *)m->group.outputs.data);
+		} else if (m->kind == HD_MSG_MEMBERS) {
+			free((void *)m->members.members.data);
+		}
+	}
+	peer->count = 0;
+}
+
 static void on_message(
 	void *owner,
 	struct hd_session *session,
@@ -175,7 +199,14 @@ static void on_message(
 		peer->log = realloc(peer->log, peer->capacity * sizeof(peer->log[0]));
 		need(peer->log, "memory");
 	}
-	peer->log[peer->count++] = *message;
+	peer->log[peer->count] = *message;
+	if (message->kind == HD_MSG_GROUP) {
+		keep_blob(&peer->log[peer->count].group.inputs);
+		keep_blob(&peer->log[peer->count].group.outputs);
+	} else if (message->kind == HD_MSG_MEMBERS) {
+		keep_blob(&peer->log[peer->count].members.members);
+	}
+	peer->count++;
 	if (message->kind == HD_MSG_REFUSE)
 		(void)snprintf(peer->refused, sizeof(peer->refused), "%s", message->refuse.text);
 	if (message->kind == HD_MSG_TABLE) {
@@ -209,7 +240,7 @@ static void peer_start(struct peer *peer) {
 		     == 0,
 	     "connect");
 	peer->open = false;
-	peer->count = 0;
+	log_clear(peer);
 }
 
 struct peer *net_peer(struct net *net, uint8_t role, const char *host) {
@@ -354,6 +385,7 @@ void net_close(struct net *net) {
 	hd_controller_destroy(net->controller);
 	for (uint32_t i = 0; i < net->peer_count; i++) {
 		hd_endpoint_destroy(net->peers[i].endpoint);
+		log_clear(&net->peers[i]);
 		free(net->peers[i].log);
 		free(net->peers[i].json);
 	}
@@ -381,6 +413,14 @@ struct hd_message net_register_server(const struct peer *peer) {
 	m.register_.memory_bytes = UINT64_C(1) << 30;
 	m.register_.incarnation = 1;
 	(void)snprintf(m.register_.host, sizeof(m.register_.host), "%s", peer->host);
+	return m;
+}
+
+struct hd_message net_register_aggregator(const struct peer *peer, uint64_t memory_bytes) {
+	struct hd_message m = net_register_server(peer);
+
+	m.register_.role = HD_ROLE_AGGREGATOR;
+	m.register_.memory_bytes = memory_bytes;
 	return m;
 }
 
@@ -443,6 +483,15 @@ net_report(const struct hd_msg_grant *grant, uint64_t version, uint64_t rate_bps
 struct peer *net_server(struct net *net, const char *host) {
 	struct peer *peer = net_peer(net, HD_ROLE_SERVER, host);
 	struct hd_message m = net_register_server(peer);
+
+	need(peer_say(peer, &m) == 0, "register");
+	net_run(net, HD_MS);
+	return peer;
+}
+
+struct peer *net_aggregator(struct net *net, const char *host, uint64_t memory_bytes) {
+	struct peer *peer = net_peer(net, HD_ROLE_AGGREGATOR, host);
+	struct hd_message m = net_register_aggregator(peer, memory_bytes);
 
 	need(peer_say(peer, &m) == 0, "register");
 	net_run(net, HD_MS);

@@ -28,7 +28,7 @@ struct peer {
 	struct hd_session *session;
 	bool open, cut; /* cut: nothing goes to it or comes from it */
 	unsigned lives;
-	struct hd_message *log; /* what it received */
+	struct hd_message *log; /* what it received; lists of GROUP and MEMBERS are copies */
 	uint32_t count, capacity;
 	char *json; /* of the newest TABLE */
 	char refused[HD_TEXT_BYTES_MAX + 1]; /* of the newest REFUSE */
@@ -90,6 +90,7 @@ const struct hd_msg_grant *peer_grant(const struct peer *peer, uint16_t worker, 
 const struct hd_msg_expect *peer_expect(const struct peer *peer, uint16_t worker, uint32_t round);
 
 /* Ready-made messages. */
+struct hd_message net_register_aggregator(const struct peer *peer, uint64_t memory_bytes);
 #define NET_MODEL_BYTES UINT64_C(4000000)
 struct hd_message net_register_server(const struct peer *peer);
 struct hd_message net_register_worker(const struct peer *peer, uint32_t tau_max, float weight);
@@ -102,6 +103,7 @@ struct hd_message net_report(const struct hd_msg_grant *grant, uint64_t version,
 struct peer *net_server(struct net *net, const char *host);
 struct peer *
 net_worker(struct net *net, const char *tenant, const char *job, uint16_t worker, uint32_t tau_max);
+struct peer *net_aggregator(struct net *net, const char *host, uint64_t memory_bytes);
 struct ctl_counters *counters(struct net *net);
 uint32_t net_count_events(const struct net *net, enum hd_event_kind kind);
 uint32_t net_job(const struct peer *peer);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: granted whole, reported by their aggregator and the server, voided whole. */
+#include "hd_controller_core.h"
+#include "hd_group.h"
+#include "hd_kernels.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator) {
+	const struct ctl_group *group;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH (group, &c->groups, entry)
+		if (group->aggregator == aggregator)
+			bytes += group->bytes;
+	return bytes;
+}
+
+/* --- for the journal and the shell --- */
+
+static void record_group(
+	const struct hd_controller *c,
+	const struct ctl_group *group,
+	const char *what,
+	enum hd_reason reason
+) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_DECISION,
+			.what = what,
+			.reason = hd_reason_name(reason),
+			.rule = "group",
+			.text = group->aggregator ? group->aggregator->host : "",
+			.job = group->job->id,
+			.direction = group->direction,
+			.round = group->number,
+			.count = group->count,
+			.bytes = group->bytes,
+			.position = group->sum ? group->sum->position : 0,
+			.start_s = group->collected_s,
+			.finish_s
+			= group->sum ? (double)(group->sum->finish - group->made) / 1e9 : 0,
+			.runner_up_s = group->direct_s,
+		}
+	);
+}
+
+/* --- making one --- */
+
+static void group_free(struct hd_controller *c, struct ctl_group *group) {
+	TAILQ_REMOVE(&c->groups, group, entry);
+	c->group_count--;
+	free(group->members);
+	free(group);
+}
+
+/* Nobody hears of it yet. NULL: limit or memory. */
+static struct ctl_group *
+group_make(struct hd_controller *c, const struct hd_plan_group *plan, struct ctl_job *job) {
+	struct ctl_group *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		return NULL;
+	group->members = calloc(plan->count, sizeof(struct ctl_transfer *));
+	if (!group->members) {
+		free(group);
+		return NULL;
+	}
+	group->number = ++c->group_number;
+	group->job = job;
+	group->aggregator = c->grouping.aggregator[plan->aggregator];
+	group->direction = plan->direction;
+	group->made = c->now;
+	group->collected_s = plan->collected;
+	group->limit_s = plan->limit;
+	group->direct_s = plan->direct;
+	TAILQ_INSERT_TAIL(&c->groups, group, entry);
+	c->group_count++;
+	group->sum = ctl_transfer_add(c, job, HD_GROUP_WORKER, plan->direction, group->number);
+	if (!group->sum) {
+		group_free(c, group);
+		return NULL;
+	}
+	group->sum->is_sum = true;
+	group->sum->attempt = 1;
+	group->sum->group = group;
+	return group;
+}
+
+static struct ctl_transfer *
+planned_member(const struct hd_controller *c, const struct hd_plan_group *plan, uint32_t index) {
+	const uint32_t entry = c->grouping.plan.members[plan->first + index];
+
+	return c->scratch.item_transfer[c->scratch.entries[entry].item];
+}
+
+/* Whether everybody is there. */
+static bool may_grant(const struct hd_controller *c, const struct hd_plan_group *plan) {
+	const struct ctl_node *aggregator = c->grouping.aggregator[plan->aggregator];
+
+	if (!ctl_may_add(aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX)
+		return false;
+	for (uint32_t m = 0; m < plan->count; m++) {
+		const struct ctl_transfer *t = planned_member(c, plan, m);
+		const struct ctl_node *worker = t ? ctl_worker(t->job, t->worker) : NULL;
+
+		if (!worker || worker->doomed || !t->job->server || t->job->server->doomed
+		    || t->state != CTL_PENDING)
+			return false;
+	}
+	return true;
+}
+
+/* The transfer between aggregator and server, in the books. */
+static void open_sum(
+	struct hd_controller *c,
+	struct ctl_group *group,
+	const struct hd_plan_group *plan,
+	uint32_t index
+) {
+	struct ctl_transfer *sum = group->sum;
+
+	sum->dtype = group->dtype;
+	sum->bytes = group->bytes;
+	sum->position = group->direction == HD_PUSH ? group->members[0]->position : 0;
+	sum->weight = 0;
+	for (uint32_t m = 0; m < group->count; m++)
+		sum->weight += group->members[m]->weight;
+	sum->after = ctl_entry_after(c, &plan->sum, index);
+	sum->cc_weight = 1 + (float)fmin(c->grouping.sum_behind[index], CTL_CC_WEIGHT_MAX);
+	ctl_transfer_reroute(c, sum, &plan->trunk);
+	ctl_transfer_open(c, sum, hd_entropy_u64(&c->entropy));
+	ctl_grant_book(c, sum, &plan->sum);
+	c->grouping.sum_token[index] = sum->token;
+}
+
+/* What a lane of fixed point is worth: nothing that the members can hold overflows their sum. */
+static void set_exponent(struct ctl_group *group) {
+	double peaks = 0;
+
+	if (group->dtype != HD_DTYPE_FIXED32 || group->direction != HD_PUSH)
+		return;
+	for (uint32_t m = 0; m < group->count; m++)
+		peaks += fabs((double)group->members[m]->weight * group->members[m]->peak);
+	group->exponent = (uint16_t)(int16_t)hd_fixed_exponent(peaks, group->count);
+}
+
+static void open_members(
+	struct hd_controller *c,
+	struct ctl_group *group,
+	const struct hd_plan_group *plan,
+	struct hd_sink *sink
+) {
+	group->count = group->alive = plan->count;
+	for (uint32_t m = 0; m < plan->count; m++) {
+		const uint32_t e = c->grouping.plan.members[plan->first + m];
+		const struct hd_plan_entry *entry = &c->scratch.entries[e];
+		struct ctl_transfer *t = planned_member(c, plan, m);
+
+		group->members[m] = t;
+		t->group = group;
+		t->group_slot = m;
+		ctl_transfer_reroute(c, t, &c->grouping.plan.member_ways[plan->first + m]);
+		ctl_grant_open(
+			c,
+			t,
+			entry,
+			&(struct ctl_grant_with){
+				.after = ctl_entry_after(c, entry, HD_PLAN_NONE),
+				.behind = c->scratch.behind[e],
+			},
+			sink
+		);
+	}
+}
+
+int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sink) {
+	const struct hd_plan_group *plan = &c->grouping.plan.groups[index];
+	const struct ctl_transfer *first = planned_member(c, plan, 0);
+	struct ctl_group *group;
+
+	if (!first || !may_grant(c, plan))
+		return -ENOTCONN;
+	group = group_make(c, plan, first->job);
+	if (!group)
+		return -ENOMEM;
+	group->token = hd_entropy_u64(&c->entropy);
+	group->dtype = first->dtype;
+	group->bytes = first->bytes;
+	open_members(c, group, plan, sink);
+	set_exponent(group);
+	open_sum(c, group, plan, index);
+	c->counters.groups++;
+	if (group->direction == HD_PUSH)
+		c->counters.grouped += group->count;
+	else
+		c->counters.relayed += group->count;
+	record_group(c, group, "granted", HD_REASON_NONE);
+	/* Receivers first. A message that does not fit dooms its node, and with it the group. */
+	ctl_group_say(c, group, sink);
+	for (uint32_t m = 0; m < group->count; m++)
+		ctl_grant_say(c, group->members[m], sink);
+	return 0;
+}
+
+/* --- ends --- */
+
+void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_reason reason) {
+	if (group->failed)
+		return;
+	group->failed = true;
+	group->reason = reason;
+	c->groups_failed = true;
+}
+
+void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
+	struct ctl_group *group = t->group;
+
+	t->group = NULL;
+	if (t == group->sum) {
+		group->sum = NULL;
+	} else {
+		group->members[t->group_slot] = NULL;
+		group->alive--;
+	}
+	if (group->failed)
+		return; /* ctl_groups_settle() has more to say */
+	if (!group->alive && !group->sum)
+		group_free(c, group);
+	else if (!group->alive)
+		ctl_group_fail(c, group, HD_REASON_CANCELLED);
+}
+
+static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
+	c->counters.groups_voided++;
+	record_group(c, group, "voided", group->reason);
+	ctl_group_say_void(c, group, group->reason, sink);
+	if (group->sum)
+		ctl_void_quietly(c, group->sum, HD_REASON_CLOSED, sink);
+	for (uint32_t m = 0; m < group->count; m++)
+		if (group->members[m])
+			ctl_void_quietly(c, group->members[m], HD_REASON_CLOSED, sink);
+	group_free(c, group);
+}
+
+void ctl_groups_settle(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_group *group, *next;
+
+	while (c->groups_failed) {
+		c->groups_failed = false;
+		for (group = TAILQ_FIRST(&c->groups); group; group = next) {
+			next = TAILQ_NEXT(group, entry);
+			if (group->failed)
+				settle(c, group, sink);
+		}
+		if (c->pending_count)
+			ctl_plan_soon(c);
+	}
+}
+
+void ctl_group_aggregator_down(struct hd_controller *c, const struct ctl_node *aggregator) {
+	struct ctl_group *group;
+
+	TAILQ_FOREACH (group, &c->groups, entry)
+		if (group->aggregator == aggregator) {
+			group->aggregator = NULL;
+			ctl_group_fail(c, group, HD_REASON_LEASE);
+		}
+}
+
+void ctl_groups_fini(struct hd_controller *c) {
+	struct ctl_group *group;
+
+	while ((group = TAILQ_FIRST(&c->groups)))
+		group_free(c, group);
+}
+
+/* --- reports --- */
+
+bool ctl_group_report(
+	struct hd_controller *c,
+	struct ctl_node *aggregator,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE;
+	struct ctl_transfer *t = ctl_transfer_by_token(c, m->token);
+	struct ctl_group *group;
+
+	TAILQ_FOREACH (group, &c->groups, entry)
+		if (group->token == m->token && group->aggregator == aggregator)
+			break;
+	if (!group && (!t || !t->group || t->group->aggregator != aggregator))
+		return false;
+	c->counters.reports++;
+	if (group || m->outcome != HD_OUTCOME_PENDING) {
+		group = group ? group : t->group;
+		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
+		return true;
+	}
+	/* It holds this one whole: the way to it is free again. */
+	ctl_report_held(c, t, m, sink);
+	/* Its aggregator has the model: the rest is between it and the workers. */
+	if (t->is_sum)
+		ctl_transfer_free(c, t);
+	return true;
+}

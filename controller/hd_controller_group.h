@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Private to controller/: groups, the transfers that go over an aggregator (hd_plan_group.h).
+ *
+ *   pushes   workers --members--> aggregator --sum--> server      GROUP, MEMBERS, a GRANT to each worker
+ *   pulls    server --copy--> aggregator --members--> workers     GROUP, a GRANT to the server, an EXPECT each
+ *
+ * Members and sum (or copy) are open transfers like others, each on its own way. What a group holds is fixed: when a
+ * member of a sum is voided, or its aggregator or server is lost, all of it is, and the others ask again. A relayed
+ * pull may end alone.
+ */
+#ifndef HD_CONTROLLER_GROUP_H
+#define HD_CONTROLLER_GROUP_H
+
+#include "hd_controller_state.h"
+#include "hd_plan_group.h"
+
+#define CTL_GROUP_WINDOW 64 /* pushes and pulls of a job that are looked at for groups */
+#define CTL_GROUP_WORK 3000 /* transfers placed at most while searching: about a millisecond */
+
+struct ctl_group {
+	TAILQ_ENTRY(ctl_group) entry;
+	uint64_t token; /* names it to its aggregator */
+	uint32_t number;
+	struct ctl_job *job;
+	struct ctl_node *aggregator; /* NULL: gone */
+	uint8_t direction, dtype;
+	uint16_t exponent; /* of fixed point */
+	uint64_t bytes;
+	uint32_t count, alive; /* members, and how many of them are not ended */
+	struct ctl_transfer **members; /* [count] in planned order; NULL: ended */
+	struct ctl_transfer *sum; /* or copy; NULL: ended */
+	bool failed; /* what is left of it is voided at the end of the call */
+	enum hd_reason reason;
+	hd_ns made;
+	double collected_s, limit_s, direct_s; /* as in hd_plan_group, from `made` */
+};
+TAILQ_HEAD(ctl_groups, ctl_group);
+
+struct hd_controller;
+
+/* What grouping needs besides the planner's scratch, and what it found in the latest round. */
+struct ctl_grouping {
+	struct hd_plan_grouper *grouper;
+	uint32_t aggregator_count;
+	struct ctl_node *aggregator[HD_PLAN_AGGREGATORS_MAX];
+	double memory[HD_PLAN_AGGREGATORS_MAX];
+	char aggregator_host[HD_PLAN_AGGREGATORS_MAX][HD_NAME_BYTES_MAX + 1]; /* they may go */
+	struct hd_plan_grouped plan;
+	uint64_t *sum_token; /* [room] by group of the plan: of its sum, 0: not granted */
+	uint32_t *sum_behind; /* [room] transfers of ours queued behind its sum */
+	uint32_t room;
+};
+
+/* --- hd_controller_group_plan.c: in a round --- */
+/* Groups what was planned; the entries of c->scratch are then those of the groups. */
+void ctl_group_round(struct hd_controller *c);
+/* The plan's group of an entry, NULL: direct. */
+const struct hd_plan_group *ctl_group_of(const struct hd_controller *c, uint32_t entry);
+/* Whether it is the first member of its group in the plan. */
+bool ctl_group_leads(const struct hd_controller *c, uint32_t entry);
+/* The links of an entry's transfer: its item's, or those of its way between worker and aggregator. */
+struct hd_plan_way ctl_entry_way(const struct hd_controller *c, uint32_t entry);
+/* The entry that this one waits for: of a sum its group's first member. HD_PLAN_NONE: none. */
+uint32_t ctl_entry_before(const struct hd_controller *c, const struct hd_plan_entry *entry);
+/* The token that it waits for, 0: none that the node in question knows. `group`: HD_PLAN_NONE, or of which it is the
+ * sum. */
+uint64_t
+ctl_entry_after(const struct hd_controller *c, const struct hd_plan_entry *entry, uint32_t group);
+void ctl_grouping_fini(struct ctl_grouping *grouping);
+
+/* --- hd_controller_group.c: their life --- */
+/* Grants a group of the latest plan whole. 0, or -errno: all of it stays pending. */
+int ctl_group_grant(struct hd_controller *c, uint32_t group, struct hd_sink *sink);
+/* A transfer of a group ends: it is the group's no more. */
+void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t);
+/* It cannot be kept. What is left of it is voided by ctl_groups_settle(). */
+void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_reason reason);
+void ctl_groups_settle(struct hd_controller *c, struct hd_sink *sink);
+void ctl_group_aggregator_down(struct hd_controller *c, const struct ctl_node *aggregator);
+/* An aggregator's report. False: of no group of these. */
+bool ctl_group_report(
+	struct hd_controller *c,
+	struct ctl_node *aggregator,
+	const struct hd_msg_report *report,
+	struct hd_sink *sink
+);
+/* Bytes that open groups hold at an aggregator. */
+uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator);
+void ctl_groups_fini(struct hd_controller *c);
+
+/* --- hd_controller_group_say.c: their messages --- */
+/* GROUP, and MEMBERS or the copy's GRANT; members are told by ctl_grant_say(). */
+int ctl_group_say(struct hd_controller *c, const struct ctl_group *group, struct hd_sink *sink);
+void ctl_group_say_void(
+	struct hd_controller *c,
+	const struct ctl_group *group,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+
+#endif

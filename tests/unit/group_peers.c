@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "group_peers.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+void open_scene(struct scene *s, uint64_t memory_bytes) {
+	net_open(&s->net, &net_plain);
+	s->server = net_server(&s->net, "ps");
+	s->aggregator = net_aggregator(&s->net, "a1", memory_bytes);
+	for (uint16_t w = 0; w < WORKERS; w++)
+		s->workers[w] = net_worker(&s->net, "t", "j", w, 64);
+	net_run(&s->net, SETTLED);
+}
+
+void push_all(struct scene *s, uint32_t round) {
+	for (uint16_t w = 0; w < WORKERS; w++)
+		say(s->workers[w], net_push(s->workers[w], round, MB, 0));
+	net_run(&s->net, 5 * HD_MS);
+}
+
+const struct hd_msg_group *newest_group(const struct scene *s) {
+	const struct hd_message *m = peer_last(s->aggregator, HD_MSG_GROUP);
+
+	return m ? &m->group : NULL;
+}
+
+const struct hd_msg_members *newest_members(const struct scene *s) {
+	const struct hd_message *m = peer_last(s->server, HD_MSG_MEMBERS);
+
+	return m ? &m->members : NULL;
+}
+
+int inputs_of(const struct hd_msg_group *group) {
+	return hd_group_count(&group->inputs, HD_GROUP_INPUT_BYTES);
+}
+
+void say_held(struct scene *s, const struct hd_group_input *input) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = net_job(s->workers[0]);
+	m.report.worker = input->worker;
+	m.report.round = input->round;
+	m.report.attempt = input->attempt;
+	m.report.token = input->token;
+	m.report.outcome = HD_OUTCOME_PENDING;
+	m.report.bytes = MB;
+	m.report.duration_ns = 100 * HD_MS;
+	m.report.rate_bps = 80000000;
+	say(s->aggregator, m);
+}
+
+void say_sum(
+	struct scene *s,
+	const struct hd_msg_members *members,
+	uint8_t outcome,
+	uint64_t version
+) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = members->job;
+	m.report.worker = HD_GROUP_WORKER;
+	m.report.token = members->token;
+	m.report.outcome = outcome;
+	m.report.reason = outcome == HD_OUTCOME_APPLIED ? HD_REASON_NONE : HD_REASON_LATE;
+	m.report.version = hd_version_make(1, version);
+	m.report.position = members->position;
+	m.report.bytes = members->bytes;
+	m.report.duration_ns = 100 * HD_MS;
+	m.report.rate_bps = 80000000;
+	say(s->server, m);
+}
+
+void say_group_failed(struct scene *s, const struct hd_msg_group *group) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = group->job;
+	m.report.worker = HD_GROUP_WORKER;
+	m.report.token = group->group;
+	m.report.outcome = HD_OUTCOME_FAILED;
+	m.report.reason = HD_REASON_NO_MEMORY;
+	say(s->aggregator, m);
+}
+
+bool has_void(const struct peer *peer, uint64_t token, uint8_t *reason) {
+	for (uint32_t i = peer->count; i-- > 0;)
+		if (peer->log[i].kind == HD_MSG_VOID && peer->log[i].void_.token == token) {
+			*reason = peer->log[i].void_.reason;
+			return true;
+		}
+	return false;
+}
+
+uint32_t open_count(struct scene *s) {
+	return s->net.controller->open_count;
+}
+
+struct made make_group(struct scene *s) {
+	struct made made = {0};
+
+	push_all(s, 1);
+	const struct hd_msg_group *group = newest_group(s);
+	assert_non_null(group);
+	made.group = group->group;
+	made.sum = hd_group_get_output(&group->outputs, 0).token;
+	made.count = (uint32_t)inputs_of(group);
+	made.open = open_count(s);
+	for (uint32_t i = 0; i < made.count; i++) {
+		made.inputs[i] = hd_group_get_input(&group->inputs, i);
+		made.workers[i] = made.inputs[i].worker;
+	}
+	return made;
+}
