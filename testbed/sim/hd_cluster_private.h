@@ -91,6 +91,7 @@ struct server_process {
 struct controller_process {
 	struct process process;
 	struct hd_controller *core;
+	char *kept; /* its state directory: what outlives it */
 };
 
 /* On a host, beside its worker or server; never crashes. */

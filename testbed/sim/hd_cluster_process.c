@@ -27,7 +27,16 @@ static struct hd_addr controller_address(const struct hd_cluster *cluster) {
 
 /* --- the three roles ----------------------------------------------------------------------- */
 
+/* On its disk at once: a program's takes some milliseconds. */
+static void keep(void *owner, char *text) {
+	struct hd_cluster *cluster = owner;
+
+	free(cluster->controller.kept);
+	cluster->controller.kept = text;
+}
+
 static struct hd_node start_controller(struct hd_cluster *cluster) {
+	static const struct hd_controller_ops ops = {.keep = keep};
 	struct controller_process *controller = &cluster->controller;
 	struct hd_controller_config config = {
 		.name = controller->process.name,
@@ -35,10 +44,13 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.key_id = cluster->key.id,
 		.epoch = (uint16_t)(controller->process.lives + 1),
 		.topology = cluster_topology(cluster),
+		.ops = &ops,
+		.owner = cluster,
 		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
 		.credit_bytes = (uint64_t)cluster->scenario.sim.credit_kb * 1024,
 		.no_credits = cluster->scenario.sim.credit_kb == 0,
 	};
+	char error[256];
 	int code = -ENOMEM;
 
 	draw_seed(cluster, config.seed);
@@ -46,6 +58,8 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		code = hd_controller_create(&config, &controller->core);
 	if (code < 0)
 		hd_check_fail(cluster->check, "controller: %s", strerror(-code));
+	else if (controller->kept && hd_controller_restore(controller->core, controller->kept, error, sizeof(error)) < 0)
+		hd_check_fail(cluster->check, "what the controller kept: %s", error);
 	return (struct hd_node){&hd_controller_ops, controller->core};
 }
 
@@ -284,5 +298,6 @@ void cluster_remove_processes(struct hd_cluster *cluster) {
 		hd_server_destroy(cluster->server.core);
 	if (cluster->controller.core)
 		hd_controller_destroy(cluster->controller.core);
+	free(cluster->controller.kept);
 	disk_free(&cluster->server.disk);
 }
