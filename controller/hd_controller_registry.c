@@ -214,12 +214,12 @@ static void attach_worker(
 			ctl_transfer_route(c, t);
 	if (m->world > job->world)
 		job->world = m->world;
-	if (job->server || job->model_bytes == 0)
+	if (job->server || job->model_bytes == 0) {
 		ctl_say_registered(c, node, job, sink);
-	else
-		ctl_job_place(c, job, sink);
-	if (job->server)
 		ctl_credit_joins(c, node, sink);
+	} else {
+		ctl_job_place(c, job, sink);
+	}
 	ctl_reduce_joined(c, job, sink);
 }
 

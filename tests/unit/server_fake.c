@@ -384,6 +384,8 @@ struct hd_send *fake_push(
 		   .round = round,
 		   .attempt = attempt,
 		   .dtype = fake->dtype,
+		   .version = fake->base,
+		   .total = fake->total,
 		   .token = token},
 		.data = data,
 		.bytes = values * hd_dtype_bytes(fake->dtype),

@@ -74,6 +74,8 @@ struct fake {
 	struct hd_path path;
 	uint8_t pull_dtype; /* that it asks for */
 	uint8_t dtype; /* of its pushes, as data of fake_push() has them */
+	hd_version base; /* of pushes on credits, */
+	uint32_t total; /* and their bytes; 0: they were granted */
 	uint64_t granted_bps; /* of its pushes; 0: as fast as the path allows */
 	struct hd_send *sends[FAKE_SENDS_MAX];
 	struct hd_recv *recv; /* of one pull at a time */
