@@ -210,6 +210,7 @@ static void server_chunk(struct peer *server, hd_ns now, const struct hd_packet 
 	if (server->deaf
 	    || hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &bytes) < 0)
 		return;
+	server->chunk = header;
 	transfer = find_transfer(server, header.token);
 	if (!transfer || !transfer->recv || header.token == 0)
 		return;

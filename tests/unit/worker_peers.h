@@ -52,6 +52,7 @@ struct peer {
 	hd_version applied_version[PEER_ROUNDS_MAX];
 	struct peer_transfer transfers[PEER_TRANSFERS_MAX];
 	uint64_t next_token;
+	struct hd_chunk_header chunk; /* newest that came */
 	struct hd_path path;
 	uint64_t granted_bps; /* of pulls that it serves; 0: as fast as the path allows */
 	/* controller */
