@@ -105,8 +105,8 @@ def check_neighbours(node, telemetry, ask_shell):
     assert {f"driver_{name}" for name in ("arp_given_up", "arp_evicted", "arp_moved", "arp_ignored")} <= told, told
 
 
-def check_queues(node, telemetry, ask_shell, process):
-    """A node that does not run loses what its ring does not hold; what a slow interface has not taken waits."""
+def check_lost(node, telemetry, ask_shell, process):
+    """A node that does not run loses what its ring does not hold."""
     assert queue(telemetry, "in")["drops"] == 0, queue(telemetry, "in")
     limit = queue(telemetry, "in")["limit_bytes"]
     process.send_signal(signal.SIGSTOP)
@@ -120,6 +120,11 @@ def check_queues(node, telemetry, ask_shell, process):
     shown = next(row for row in ask_shell("queues") if row["direction"] == "in")
     missed = telemetry.ask("/heddle/port")["0/dpdk"]["rx_missed"]
     assert lost == missed == shown["drops"] == queue(telemetry, "in")["drops"], (lost, missed, shown)
+
+
+def check_waiting(node, telemetry):
+    """What a slow interface has not taken yet."""
+    wire = lab.Wire(node.mac())
     node.host.run("tc", "qdisc", "add", "dev", "v1", "root", "tbf", "rate", "200kbit", "burst", "1540",
                   "limit", "1000000")
     body = b"\x08\0\0\0" + b"\0" * 1400
@@ -128,6 +133,16 @@ def check_queues(node, telemetry, ask_shell, process):
     pen.until(lambda: queue(telemetry, "out")["backlog_bytes"] >= 5 * 1400, "echoes that wait", 5)
     pen.until(lambda: queue(telemetry, "out")["backlog_bytes"] == 0, "echoes gone", 5)
     node.host.run("tc", "qdisc", "del", "dev", "v1", "root")
+
+
+def check_xdp(node, controller, keys, ask_shell):
+    """af_xdp counts its losses elsewhere."""
+    node.kind = "af_xdp"
+    process = node.start(controller, "--key-file", keys, "--listen", lab.FABRIC, *node.words())
+    assert re.search("listening on", process.stdout.readline())
+    check_lost(node, lab.Telemetry(), ask_shell, process)
+    process.terminate()
+    process.communicate(timeout=20)
 
 
 def check_pages(node, controller, keys, folder):
@@ -188,11 +203,14 @@ def main():
         check_lists_of_rows(telemetry)
         check_script()
         check_neighbours(node, telemetry, ask_shell)
-        check_queues(node, telemetry, ask_shell, process)
+        check_lost(node, telemetry, ask_shell, process)
+        check_waiting(node, telemetry)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0, errors
         pages = check_pages(node, controller, keys, folder)
+        if not lab.missing(bench, "af_xdp"):
+            check_xdp(node, controller, keys, ask_shell)
     print(f"telemetry: {len(GROUPS)} groups, {2 * HOSTS + 1} links on {pages} pages")
     return 0
 
