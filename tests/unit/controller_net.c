@@ -376,6 +376,10 @@ void net_open(struct net *net, const struct net_config *config) {
 	controller_start(net, config);
 }
 
+struct hd_addr net_next(const struct net *net) {
+	return net->queue ? net->queue->to : (struct hd_addr){0};
+}
+
 void net_restart(struct net *net, const struct net_config *config) {
 	hd_controller_destroy(net->controller);
 	controller_start(net, config);

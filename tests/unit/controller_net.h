@@ -72,6 +72,8 @@ void net_open(struct net *net, const struct net_config *config);
 void net_restart(struct net *net, const struct net_config *config);
 void net_close(struct net *net);
 void net_run(struct net *net, hd_ns span);
+/* Whom the first of the packets that are under way is for; nobody: none is. */
+struct hd_addr net_next(const struct net *net);
 
 /* Peers connect at once; their messages are up to the caller. */
 struct peer *net_peer(struct net *net, uint8_t role, const char *host);

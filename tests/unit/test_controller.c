@@ -206,6 +206,26 @@ static void test_grant_at_once(void **state) {
 	net_close(&net);
 }
 
+/* The worker waits for the answer: its packet leaves before the server's, of a push and of a pull. */
+static void test_worker_is_told_first(void **state) {
+	struct peer *worker;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &net_plain);
+	net_server(&net, "ps");
+	worker = net_worker(&net, "t", "j", 0, 8);
+	for (int pull = 0; pull < 2; pull++) {
+		net_run(&net, SETTLED);
+		say(worker, pull ? net_pull(worker, 1) : net_push(worker, 1, MB, 0));
+		net_run(&net, NET_LATENCY);
+		assert_true(hd_addr_equal(net_next(&net), worker->addr));
+		net_run(&net, NET_LATENCY);
+		assert_true(pull ? !!peer_expect(worker, 0, 1) : !!peer_grant(worker, 0, 1));
+	}
+	net_close(&net);
+}
+
 /* Server and workers on one host: nobody waits for anybody, and no rate is set; positions are given all the same. */
 static void test_local(void **state) {
 	struct peer *worker, *server;
@@ -565,6 +585,7 @@ int main(void) {
 		cmocka_unit_test(test_unscheduled),
 		cmocka_unit_test(test_order_and_horizon),
 		cmocka_unit_test(test_grant_at_once),
+		cmocka_unit_test(test_worker_is_told_first),
 		cmocka_unit_test(test_local),
 		cmocka_unit_test(test_pull),
 		cmocka_unit_test(test_idempotent),
