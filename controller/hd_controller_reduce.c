@@ -258,7 +258,8 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 static void
 consider(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
 	if (!r->begun && job->formed && r->count[CTL_PART_ASKED] > 0
-	    && r->count[CTL_PART_ASKED] == job->worker_count && !c->paused && !job->paused)
+	    && r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] == job->worker_count && !c->paused
+	    && !job->paused)
 		begin(c, job, r, sink);
 }
 
@@ -323,7 +324,8 @@ fail(struct hd_controller *c,
 
 static void
 settle(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
-	if (r->begun && r->count[CTL_PART_TOLD] == 0)
+	if (r->begun ? r->count[CTL_PART_TOLD] == 0 :
+		       r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] == 0)
 		forget(job, r);
 	else
 		consider(c, job, r, sink);
@@ -388,12 +390,9 @@ void ctl_reduce_worker_down(
 
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if (r->part[worker] == CTL_PART_ASKED || r->part[worker] == CTL_PART_TOLD)
+		if (r->part[worker] != CTL_PART_DONE)
 			set_part(r, worker, CTL_PART_NONE);
-		if (r->count[CTL_PART_ASKED] + r->count[CTL_PART_TOLD] == 0)
-			forget(job, r);
-		else
-			settle(c, job, r, sink);
+		settle(c, job, r, sink);
 	}
 }
 
@@ -486,8 +485,12 @@ void ctl_reduce_cancel(
 	if (!r || m->worker != node->worker || r->part[m->worker] == CTL_PART_NONE)
 		return;
 	c->counters.cancels++;
-	if (r->part[m->worker] == CTL_PART_TOLD)
+	if (r->part[m->worker] == CTL_PART_TOLD) {
 		fail(c, node->job, r, HD_REASON_CANCELLED, sink);
-	else
-		set_part(r, m->worker, CTL_PART_NONE);
+		r = find(node->job, m->round);
+	}
+	if (!r)
+		return;
+	set_part(r, m->worker, CTL_PART_OUT);
+	settle(c, node->job, r, sink);
 }

@@ -19,6 +19,7 @@
 
 enum ctl_part {
 	CTL_PART_NONE,
+	CTL_PART_OUT, /* withdrew: not waited for */
 	CTL_PART_ASKED,
 	CTL_PART_TOLD, /* under way */
 	CTL_PART_DONE

@@ -214,6 +214,8 @@ static void attach_worker(
 			ctl_transfer_route(c, t);
 	if (m->world > job->world)
 		job->world = m->world;
+	if (m->reduce_round > job->reduce_round)
+		job->reduce_round = m->reduce_round;
 	if (job->server || job->model_bytes == 0) {
 		ctl_say_registered(c, node, job, sink);
 		ctl_credit_joins(c, node, sink);

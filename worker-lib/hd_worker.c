@@ -50,9 +50,18 @@ int worker_tell(
 }
 
 static int copy_spec(struct hd_worker *worker, const struct hd_jobspec *spec) {
-	uint8_t *blob = malloc(HD_MESSAGE_BYTES_MAX);
+	uint8_t *blob;
 	int bytes, rc;
 
+	worker->config.spec = &worker->spec;
+	worker->job = hd_job_id(spec->tenant, spec->name);
+	worker->model_bytes = hd_jobspec_model_bytes(spec);
+	if (worker->model_bytes == 0) {
+		worker->spec = *spec; /* no server is told */
+		worker->spec.tensors = NULL;
+		return 0;
+	}
+	blob = malloc(HD_MESSAGE_BYTES_MAX);
 	if (!blob)
 		return -ENOMEM;
 	bytes = hd_jobspec_encode(spec, blob, HD_MESSAGE_BYTES_MAX);
@@ -63,9 +72,6 @@ static int copy_spec(struct hd_worker *worker, const struct hd_jobspec *spec) {
 	}
 	worker->spec_blob = blob;
 	worker->spec_bytes = (uint32_t)bytes;
-	worker->config.spec = &worker->spec;
-	worker->job = hd_job_id(spec->tenant, spec->name);
-	worker->model_bytes = hd_jobspec_model_bytes(spec);
 	return 0;
 }
 
@@ -103,6 +109,7 @@ static void set_defaults(struct hd_worker *worker) {
 	worker->next_round[HD_PUSH] = worker->next_round[HD_PULL] = 1;
 	TAILQ_INIT(&worker->tickets);
 	TAILQ_INIT(&worker->active);
+	TAILQ_INIT(&worker->reduces);
 }
 
 int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **out) {
@@ -149,6 +156,7 @@ void hd_worker_destroy(struct hd_worker *worker) {
 		free(ticket->payload);
 		free(ticket);
 	}
+	worker_reduce_destroy(worker);
 	hd_endpoint_destroy(worker->endpoint);
 	hd_jobspec_fini(&worker->spec);
 	free(worker->spec_blob);
@@ -159,6 +167,7 @@ void hd_worker_destroy(struct hd_worker *worker) {
 
 static void begin_call(struct hd_worker *worker, const struct context *ctx) {
 	worker_collect(worker);
+	worker_reduce_collect(worker, ctx);
 	if (!worker->started)
 		worker_start(worker, ctx);
 }
@@ -174,6 +183,7 @@ static void end_call(struct hd_worker *worker, const struct context *ctx) {
 	}
 	worker_pump_sacks(worker, ctx);
 	worker_pump_sends(worker, ctx);
+	worker_reduce_pump(worker, ctx);
 }
 
 static void worker_receive(
@@ -215,6 +225,7 @@ static void worker_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	if (worker->retry_at <= now) {
 		worker->retry_at = HD_NEVER;
 		worker_ask_queued(worker, &ctx);
+		worker_reduce_ask_queued(worker, &ctx);
 	}
 	end_call(worker, &ctx);
 }
@@ -231,6 +242,7 @@ static hd_ns worker_deadline(const void *core) {
 	);
 	deadline = hd_ns_min(deadline, hd_ns_min(worker->retry_at, worker->stall_at));
 	deadline = hd_ns_min(deadline, worker_way_deadline(worker));
+	deadline = hd_ns_min(deadline, worker_reduce_deadline(worker));
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		if (ticket->send && worker_way_session(worker, ticket->way))
 			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->send));

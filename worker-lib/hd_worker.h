@@ -80,6 +80,7 @@ struct hd_worker_config {
 	struct hd_addr data; /* own address as the server reaches it; port 0: unknown */
 	const struct hd_jobspec *spec; /* copied */
 	float job_weight; /* for fairness between tenants; 0: 1 */
+	uint16_t world; /* workers that the job begins with; 0: unknown */
 	uint32_t chunk_bytes; /* 0: HD_CHUNK_BYTES_DEFAULT */
 	uint32_t receive_window_bytes;
 	uint32_t fallback_us; /* 0: HD_FALLBACK_US */
@@ -136,6 +137,32 @@ int hd_worker_pull(
 	struct hd_sink *sink,
 	uint32_t *round
 );
+/* All-reduces under way at once. */
+#define HD_REDUCES_MAX 64
+
+struct hd_reduce_args {
+	const float *in; /* only read; must stay unchanged until released() */
+	float *out; /* not in; undefined until APPLIED, must stay as long as in */
+	uint64_t values;
+	uint8_t dtype; /* in which they travel: HD_DTYPE_FP32, FP16 or BF16 */
+	uint8_t order; /* enum hd_group_order */
+	bool average; /* divided by the number of workers */
+	void *user;
+};
+
+/* Takes part in an all-reduce: rounds count the calls, and those of one round are added. Its ticket (direction
+ * HD_REDUCE) goes QUEUED -> REQUESTED -> SENDING -> APPLIED | FAILED; `delay` says how many workers are in the
+ * sum. Errors: -ESHUTDOWN, -EDESTADDRREQ (no controller is configured), -EINVAL (values, dtype, order, in is
+ * out), -EAGAIN (not registered yet), -ENOBUFS (HD_REDUCES_MAX), -ENOMEM. */
+int hd_worker_reduce(
+	struct hd_worker *worker,
+	hd_ns now,
+	const struct hd_reduce_args *args,
+	struct hd_sink *sink,
+	uint32_t *round
+);
+/* True when no controller is configured. */
+bool hd_worker_is_direct(const struct hd_worker *worker);
 /* Withdraws a push or pull: -ENOENT when it has ended, -EALREADY when it is held (too late). A push of
  * which something was sent ends when the server says how. */
 int hd_worker_cancel(
@@ -153,6 +180,7 @@ struct hd_worker_stats {
 	uint64_t pushed, applied, dropped,
 		failed; /* pushed = applied + dropped + failed + pending */
 	uint64_t pulled, delivered;
+	uint64_t reduced, reduce_failed;
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
 	uint64_t credited_bytes; /* of the granted ones: in advance */
 	bool joined, direct, left;

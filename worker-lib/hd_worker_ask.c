@@ -164,10 +164,11 @@ static bool waits_for_way(const struct hd_worker *worker, const struct ticket *t
 
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {
 	struct ticket *ticket;
-	bool watch = false;
+	bool watch;
 
 	if (worker->stall_at > ctx->now)
 		return;
+	watch = worker_reduce_stalls(worker, ctx);
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
 		uint64_t bytes = progress_of(ticket);
 

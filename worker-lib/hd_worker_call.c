@@ -151,6 +151,8 @@ int hd_worker_cancel(
 	struct context ctx = {now, sink};
 	struct ticket *ticket = worker_find(worker, direction, round);
 
+	if (direction == HD_REDUCE)
+		return worker_reduce_cancel(worker, &ctx, round);
 	if (!ticket || (ticket->pub.direction == HD_PUSH && ticket->counted))
 		return -ENOENT;
 	if (ticket->pub.state == HD_TICKET_HELD)

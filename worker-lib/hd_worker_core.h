@@ -12,6 +12,7 @@
  *   hd_worker_payload.c  what an update is on the wire
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
+ *   hd_worker_reduce.c   all-reduces
  *
  * Order within one receive() or tick():
  *   collect (frees what ended in the call before) -> packets, timers (messages, callbacks)
@@ -31,7 +32,7 @@
 #include <sys/queue.h>
 
 #define EARLY_MAX 64 /* go that came before its grant */
-#define TOMBSTONES_MAX 64 /* pulls that are complete, whose sender may not know yet */
+#define TOMBSTONES_MAX 512 /* pulls and sums that are complete, whose sender may not know yet */
 #define ATTEMPTS_MAX 255
 #define WORKER_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
 #define RETRY_US 10000 /* a message that did not fit is tried again */
@@ -89,6 +90,7 @@ struct ticket {
 };
 
 TAILQ_HEAD(ticket_list, ticket);
+TAILQ_HEAD(reduce_list, reduce);
 
 struct tombstone {
 	uint64_t token;
@@ -129,7 +131,7 @@ struct hd_worker {
 	hd_ns retry_at; /* when to ask for what is queued again, or HD_NEVER */
 	hd_ns stall_at; /* when to look for stalls, or HD_NEVER */
 	bool started, registered, scheduled, fallback, refused;
-	bool joined_once;
+	bool joined_once, registered_once;
 	bool leaving, said_leave;
 	hd_ns linger_until;
 	bool observe_due;
@@ -140,6 +142,9 @@ struct hd_worker {
 	struct ticket_list tickets, active;
 	struct ticket *ring[2][HD_TICKETS_MAX]; /* by round */
 	uint32_t next_round[2];
+	struct reduce_list reduces;
+	uint32_t reduce_count, reduce_round; /* not ended; the newest */
+	uint32_t reduce_done; /* the newest that ended with its sum */
 	uint64_t kept_bytes;
 	hd_version durable;
 
@@ -362,6 +367,8 @@ void worker_on_train(
 	const struct context *ctx,
 	const struct hd_packet *packet
 );
+/* The last acknowledgement may be lost: `from` (none: the server) then repeats chunks of what has ended. */
+void worker_bury(struct hd_worker *worker, struct hd_addr from, uint64_t token, uint32_t held);
 void worker_pump_sacks(struct hd_worker *worker, const struct context *ctx);
 /* Tells the controller how a pull that it granted ended. */
 void worker_report_pull(
@@ -371,5 +378,53 @@ void worker_report_pull(
 	enum hd_outcome outcome,
 	enum hd_reason reason
 );
+
+/* --- hd_worker_reduce.c ---------------------------------------------------------------------- */
+void worker_on_reduce(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_reduce *message
+);
+void worker_reduce_drop(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_drop *drop
+);
+/* Each: true when the token is an all-reduce's. */
+bool worker_reduce_void(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+bool worker_reduce_sack(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_sack *sack
+);
+bool worker_reduce_chunk(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+);
+/* 0, -ENOENT, -EALREADY. */
+int worker_reduce_cancel(struct hd_worker *worker, const struct context *ctx, uint32_t round);
+void worker_reduce_way_closed(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct way *way
+);
+/* Whether chunks of one go this way. */
+bool worker_reduce_uses(const struct hd_worker *worker, const struct way *way);
+void worker_reduce_ask_queued(struct hd_worker *worker, const struct context *ctx);
+void worker_reduce_requeue(struct hd_worker *worker);
+void worker_reduce_fail_all(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	enum hd_reason reason
+);
+void worker_reduce_collect(struct hd_worker *worker, const struct context *ctx);
+/* True while there is something to watch. */
+bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx);
+void worker_reduce_pump(struct hd_worker *worker, const struct context *ctx);
+hd_ns worker_reduce_deadline(const struct hd_worker *worker);
+void worker_reduce_destroy(struct hd_worker *worker);
 
 #endif

@@ -215,12 +215,9 @@ say_sack(struct hd_worker *worker, const struct context *ctx, struct ticket *tic
 }
 
 /* The last acknowledgement may be lost: the sender then repeats chunks of a pull that has ended. */
-static void bury(struct hd_worker *worker, const struct ticket *ticket, uint32_t held) {
-	struct tombstone *tombstone = &worker->tombstones[worker->tombstone_next];
-
-	*tombstone = (struct tombstone){.token = ticket->token, .held = held};
-	if (worker_by_aggregator(ticket))
-		tombstone->from = ticket->way->address;
+void worker_bury(struct hd_worker *worker, struct hd_addr from, uint64_t token, uint32_t held) {
+	worker->tombstones[worker->tombstone_next]
+		= (struct tombstone){.token = token, .from = from, .held = held};
 	worker->tombstone_next = (worker->tombstone_next + 1) % TOMBSTONES_MAX;
 }
 
@@ -247,7 +244,12 @@ static void delivered(struct hd_worker *worker, const struct context *ctx, struc
 
 	event.value = hd_recv_rate_bps(ticket->recv);
 	worker_emit_ticket(worker, ctx, ticket, event);
-	bury(worker, ticket, say_sack(worker, ctx, ticket));
+	worker_bury(
+		worker,
+		worker_by_aggregator(ticket) ? ticket->way->address : (struct hd_addr){0},
+		ticket->token,
+		say_sack(worker, ctx, ticket)
+	);
 	if (hd_dtype_is_half(ticket->dtype))
 		widen(ticket);
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
@@ -281,6 +283,8 @@ void worker_on_chunk(
 		return;
 	}
 	ticket = find_recv(worker, header.token);
+	if (!ticket && worker_reduce_chunk(worker, ctx, &header, payload, payload_bytes))
+		return;
 	if (!ticket) {
 		without_ticket(worker, &header);
 		return;

@@ -79,6 +79,8 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->staleness_rule = worker->spec.staleness_rule;
 	body->staleness_c = worker->spec.staleness_c;
 	body->job_weight = worker->config.job_weight;
+	body->world = worker->config.world;
+	body->reduce_round = worker->reduce_done;
 	body->data_ipv4 = worker->config.data.ipv4;
 	body->data_port = worker->config.data.port;
 	(void)worker_tell(worker, worker->controller, ctx, &message);
@@ -134,6 +136,7 @@ refuse(struct hd_worker *worker, const struct context *ctx, enum hd_reason reaso
 	worker->refused = true;
 	worker->stats.joined = false;
 	worker_fail_all(worker, ctx, HD_REASON_REFUSED);
+	worker_reduce_fail_all(worker, ctx, HD_REASON_REFUSED);
 	if (worker->config.ops && worker->config.ops->refused)
 		worker->config.ops->refused(worker->config.owner, reason, text);
 }
@@ -163,6 +166,7 @@ static void on_closed(
 		worker->register_at = HD_NEVER;
 		worker_credit_clear(worker);
 		worker_requeue_route(worker, &ctx, ROUTE_CONTROLLER);
+		worker_reduce_requeue(worker);
 	} else if (session == worker->server) {
 		worker->stats.joined = false;
 		worker_requeue_wire(worker, &ctx, false);
@@ -177,6 +181,24 @@ static void on_closed(
 	} else if (worker->config.ops && worker->config.ops->trouble) {
 		worker->config.ops->trouble(worker->config.owner, reason, text ? text : "");
 	}
+}
+
+/* All-reduces need no more than that. A worker that comes later goes on from where the others are. */
+static void on_registered_once(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_registered *message
+) {
+	if (!worker->registered_once && message->reduce_round > worker->reduce_round)
+		worker->reduce_round = message->reduce_round;
+	worker->registered_once = true;
+	if (worker->model_bytes > 0)
+		return;
+	worker->register_at = HD_NEVER;
+	worker->stats.joined = true;
+	if (worker->config.ops && worker->config.ops->joined)
+		worker->config.ops->joined(worker->config.owner, 0, worker->spec.tau_max);
+	(void)ctx;
 }
 
 static void on_registered(
@@ -205,6 +227,8 @@ static void on_registered(
 	if (!worker->scheduled)
 		worker_requeue_route(worker, ctx, ROUTE_CONTROLLER);
 	worker_ask_queued(worker, ctx);
+	on_registered_once(worker, ctx, message);
+	worker_reduce_ask_queued(worker, ctx);
 }
 
 static void on_joined(
@@ -283,11 +307,13 @@ static void on_aggregator_message(
 			worker_on_go(worker, ctx, message->go.token);
 		break;
 	case HD_MSG_VOID:
-		if (message->void_.job == worker->job)
+		if (message->void_.job == worker->job
+		    && !worker_reduce_void(worker, ctx, message->void_.token))
 			worker_on_void(worker, ctx, &message->void_);
 		break;
 	case HD_MSG_SACK:
-		worker_on_sack(worker, ctx, way->session, &message->sack);
+		if (!worker_reduce_sack(worker, ctx, &message->sack))
+			worker_on_sack(worker, ctx, way->session, &message->sack);
 		break;
 	case HD_MSG_PULL_STATE:
 		worker_on_pull_state(worker, ctx, way, &message->pull_state);
@@ -322,7 +348,10 @@ static void on_message(
 		worker_on_grant(worker, &ctx, session, &message->grant);
 		return;
 	case HD_MSG_DROP:
-		worker_on_drop(worker, &ctx, &message->drop);
+		if (message->drop.direction == HD_REDUCE && session == worker->controller)
+			worker_reduce_drop(worker, &ctx, &message->drop);
+		else
+			worker_on_drop(worker, &ctx, &message->drop);
 		return;
 	default:
 		break;
@@ -337,6 +366,11 @@ static void on_message(
 		worker_on_credit(worker, &ctx, &message->credit);
 	else if (message->kind == HD_MSG_EXPECT)
 		worker_on_expect(worker, &ctx, &message->expect);
+	else if (message->kind == HD_MSG_REDUCE)
+		worker_on_reduce(worker, &ctx, &message->reduce);
+	else if (message->kind == HD_MSG_VOID && message->void_.job == worker->job
+		 && worker_reduce_void(worker, &ctx, message->void_.token))
+		return;
 	else if (message->kind == HD_MSG_VOID && message->void_.job == worker->job)
 		worker_on_controller_void(worker, &ctx, message->void_.token);
 	else
@@ -427,7 +461,7 @@ static bool under_way(const struct hd_worker *worker) {
 		if (!ticket->ended && ticket->pub.state != HD_TICKET_APPLIED)
 			return true;
 	}
-	return false;
+	return worker->reduce_count > 0;
 }
 
 bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) {

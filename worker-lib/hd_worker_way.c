@@ -23,7 +23,7 @@ static bool is_used(const struct hd_worker *worker, const struct way *way) {
 		if (ticket->way == way && !ticket->ended)
 			return true;
 	}
-	return false;
+	return worker_reduce_uses(worker, way);
 }
 
 static void clear_way(struct way *way, const struct context *ctx) {
@@ -180,6 +180,8 @@ void worker_way_closed(
 		if (lost && ticket->way == way && !ticket->ended)
 			worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
 	}
+	if (lost)
+		worker_reduce_way_closed(worker, ctx, way);
 	if (refused)
 		*way = (struct way){0};
 }

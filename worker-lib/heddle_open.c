@@ -82,6 +82,7 @@ static int set_rank(struct heddle *fabric, struct setup *setup) {
 			"HEDDLE_WORLD_SIZE", 1, HD_WORKERS_MAX, 1, &fabric->world_size
 		);
 	setup->worker.rank = (uint16_t)fabric->rank;
+	setup->worker.world = (uint16_t)fabric->world_size;
 	(void)snprintf(setup->name, sizeof setup->name, "w%d", fabric->rank);
 	setup->worker.name = setup->name;
 	return rc;

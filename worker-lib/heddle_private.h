@@ -44,6 +44,8 @@ struct heddle_ticket {
 	uint8_t dtype; /* push: in which it travels */
 	uint64_t have;
 	bool conditional;
+	bool reduce, average; /* all-reduce: data, into and values */
+	uint8_t order;
 };
 
 TAILQ_HEAD(heddle_ticket_list, heddle_ticket);
@@ -106,6 +108,15 @@ int heddle_wait_until(
 	int timeout_ms
 );
 
+/* --- heddle_reduce.c ------------------------------------------------------------------------ */
+/* The progress thread's: hands an all-reduce to the core. */
+int heddle_reduce_begin(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	hd_ns now,
+	struct hd_sink *sink
+);
+
 /* --- heddle_ticket.c ------------------------------------------------------------------------ */
 /* All with the lock held. */
 void heddle_ticket_end(
@@ -115,6 +126,11 @@ void heddle_ticket_end(
 );
 void heddle_ticket_let_go(struct heddle_ticket *ticket);
 void heddle_ticket_unref(struct heddle_ticket *ticket);
+/* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
+struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
+int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
+int heddle_check_memory(enum heddle_memory memory, const void *stream);
+int heddle_check_payload(enum heddle_payload payload);
 /* Drops one reference and unlocks; frees when it was the last. */
 void heddle_unlock_unref(struct heddle *fabric, unsigned references);
 

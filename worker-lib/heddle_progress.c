@@ -175,6 +175,8 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 	};
 	uint32_t round;
 
+	if (ticket->reduce)
+		return heddle_reduce_begin(fabric, ticket, now, sink);
 	return ticket->into ? hd_worker_pull(fabric->worker, now, &pull, sink, &round) :
 			      hd_worker_push(fabric->worker, now, &push, sink, &round);
 }

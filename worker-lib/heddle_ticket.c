@@ -64,7 +64,7 @@ void heddle_unlock_unref(struct heddle *fabric, unsigned references) {
 
 /* --- beginning ------------------------------------------------------------------------------ */
 
-static int check_memory(enum heddle_memory memory, const void *stream) {
+int heddle_check_memory(enum heddle_memory memory, const void *stream) {
 	if (memory == HEDDLE_MEMORY_CUDA)
 		return heddle_fail(-ENOTSUP, "memory: this build has no CUDA");
 	if (memory != HEDDLE_MEMORY_HOST)
@@ -74,7 +74,7 @@ static int check_memory(enum heddle_memory memory, const void *stream) {
 	return 0;
 }
 
-static int check_payload(enum heddle_payload payload) {
+int heddle_check_payload(enum heddle_payload payload) {
 	if (payload == HEDDLE_PAYLOAD_FP32 || payload == HEDDLE_PAYLOAD_FP16
 	    || payload == HEDDLE_PAYLOAD_BF16)
 		return 0;
@@ -115,7 +115,7 @@ static int check_finite(const struct heddle *fabric, const float *data, uint8_t 
 	return index == fabric->values ? 0 : say_not_finite(fabric, index, data[index]);
 }
 
-static struct heddle_ticket *new_ticket(struct heddle *fabric, int direction) {
+struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
 	struct heddle_ticket *ticket = calloc(1, sizeof *ticket);
 
 	if (!ticket)
@@ -129,7 +129,7 @@ static struct heddle_ticket *new_ticket(struct heddle *fabric, int direction) {
 }
 
 /* Puts it into the queue, or frees it. */
-static int enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
+int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
 	struct ticket_ring *ring = &fabric->commands;
 	int rc = 0;
 
@@ -184,8 +184,8 @@ static int check_options(
 	if (!data || !out)
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
 	*given = options ? *options : plain;
-	rc = check_memory(given->memory, given->stream);
-	return rc < 0 ? rc : check_payload(given->payload);
+	rc = heddle_check_memory(given->memory, given->stream);
+	return rc < 0 ? rc : heddle_check_payload(given->payload);
 }
 
 /* Runs and data in one piece, unless they are borrowed. */
@@ -212,7 +212,7 @@ static bool take(struct heddle_ticket *ticket, const struct update *update) {
 static int
 push(struct heddle *fabric, const struct update *update, uint64_t base, struct heddle_ticket **out
 ) {
-	struct heddle_ticket *ticket = new_ticket(fabric, 0);
+	struct heddle_ticket *ticket = heddle_ticket_new(fabric, 0);
 	int rc;
 
 	if (!ticket || !take(ticket, update)) {
@@ -225,7 +225,7 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 			update->runs, update->run_count, hd_worker_chunk_bytes(fabric->worker)
 		);
 	ticket->status.base = base;
-	rc = enqueue(fabric, ticket);
+	rc = heddle_ticket_enqueue(fabric, ticket);
 	if (rc == 0)
 		*out = ticket;
 	return rc;
@@ -331,12 +331,12 @@ int heddle_pull_start(
 	if (!data || !out)
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
 	given = options ? *options : given;
-	rc = check_memory(given.memory, given.stream);
+	rc = heddle_check_memory(given.memory, given.stream);
 	if (rc == 0)
-		rc = check_payload(given.payload);
+		rc = heddle_check_payload(given.payload);
 	if (rc < 0)
 		return rc;
-	ticket = new_ticket(fabric, 1);
+	ticket = heddle_ticket_new(fabric, 1);
 	if (!ticket)
 		return heddle_fail(-ENOMEM, "no memory");
 	ticket->dtype = (uint8_t)given.payload;
@@ -344,7 +344,7 @@ int heddle_pull_start(
 	ticket->into = data;
 	ticket->have = given.have;
 	ticket->conditional = given.conditional != 0;
-	rc = enqueue(fabric, ticket);
+	rc = heddle_ticket_enqueue(fabric, ticket);
 	if (rc == 0)
 		*out = ticket;
 	return rc;

@@ -108,11 +108,11 @@ static int check_unique(const struct hd_jobspec *spec, char *error, size_t bytes
 static int check_tensors(const struct hd_jobspec *spec, char *error, size_t bytes) {
 	int result;
 
-	if (spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)
+	if (spec->tensor_count > HD_TENSORS_MAX)
 		return refuse(
 			error,
 			bytes,
-			"tensors: %u of them (1..HD_TENSORS_MAX 1024)",
+			"tensors: %u of them (at most HD_TENSORS_MAX 1024)",
 			spec->tensor_count
 		);
 	for (uint32_t i = 0; i < spec->tensor_count; i++) {
@@ -120,7 +120,7 @@ static int check_tensors(const struct hd_jobspec *spec, char *error, size_t byte
 		if (result < 0)
 			return result;
 	}
-	if (hd_jobspec_values(spec) == 0)
+	if (spec->tensor_count > 0 && hd_jobspec_values(spec) == 0)
 		return refuse(error, bytes, "tensors: together beyond HD_MODEL_BYTES_MAX (2^40)");
 	return check_unique(spec, error, bytes);
 }
@@ -180,7 +180,7 @@ uint64_t hd_jobspec_values(const struct hd_jobspec *spec) {
 uint64_t hd_jobspec_model_bytes(const struct hd_jobspec *spec) {
 	uint64_t bytes = 0;
 
-	if (hd_jobspec_values(spec) == 0)
+	if (spec->tensor_count > 0 && hd_jobspec_values(spec) == 0)
 		return 0;
 	for (uint32_t i = 0; i < spec->tensor_count; i++)
 		bytes += tensor_values(&spec->tensors[i]) * hd_dtype_bytes(spec->tensors[i].dtype);

@@ -43,7 +43,7 @@ struct hd_jobspec {
 	bool allow_not_finite;
 	/* How far a replica may be from the server: ||w_s - w_r||; 0: as far as it happens to be. */
 	float div_max;
-	uint32_t tensor_count;
+	uint32_t tensor_count; /* 0: a job of all-reduces, which has no model; no server takes it */
 	struct hd_tensor *tensors;
 };
 

@@ -149,13 +149,14 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_PONG(F) F(u64, sent_ns) F(u64, received_ns) F(u64, replied_ns)
 #define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
 
-/* A node tells the controller that it exists. Worker: job, rank, model, bound, and how many workers the job
- * begins with (`world`, 0: it does not say; all-reduces wait for them). Server, aggregator: memory. */
+/* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
+ * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of.
+ * Server, aggregator: memory. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
-	F(u16, world)
+	F(u16, world) F(u32, reduce_round)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \

@@ -289,11 +289,12 @@ struct heddle_status {
 	size_t size;
 	enum heddle_state state;
 	enum heddle_reason reason;
-	int direction; /* 0 push, 1 pull */
+	int direction; /* 0 push, 1 pull, 3 all-reduce */
 	int released; /* the library does not touch the data any more */
 	int granted; /* by the controller; else directly with the server */
 	uint32_t round; /* counts this worker's pushes, or pulls; 0 until it was taken up */
-	uint32_t delay; /* push: commits since base, this one included */
+	uint32_t
+		delay; /* push: commits since base, this one included; all-reduce: workers in the sum */
 	uint64_t base;
 	uint64_t version; /* push: after the commit; pull: what was delivered */
 	uint64_t bytes; /* that travel: of the payload type */
@@ -353,6 +354,73 @@ int heddle_pull(
 	const struct heddle_pull_options *options,
 	int timeout_ms,
 	uint64_t *version
+);
+
+/* --- all-reduce ----------------------------------------------------------------------------- */
+
+enum heddle_reduce {
+	HEDDLE_REDUCE_SUM = 0,
+	HEDDLE_REDUCE_AVERAGE = 1 /* the sum by the number of workers in it */
+};
+
+struct heddle_allreduce_options {
+	size_t size;
+	enum heddle_memory memory;
+	void *stream; /* of the memory's kind; NULL for HOST */
+	int borrow; /* no copy: in stays untouched by the caller until the ticket has ended */
+	enum heddle_payload
+		payload; /* in which the values travel; sums of 16-bit ones are made in fp32 */
+	enum heddle_reduce operation;
+	/* Adds in the order of ranks: the same bits each time. Else as values come, which is faster; in both cases
+	 * every worker gets the same bits. */
+	int ranked;
+};
+#ifdef __cplusplus
+#define HEDDLE_ALLREDUCE_OPTIONS_INIT                                                              \
+	{                                                                                          \
+		sizeof(struct heddle_allreduce_options), HEDDLE_MEMORY_HOST, 0, 0,                 \
+			HEDDLE_PAYLOAD_FP32, HEDDLE_REDUCE_SUM, 0                                  \
+	}
+#else
+#define HEDDLE_ALLREDUCE_OPTIONS_INIT                                                              \
+	{ .size = sizeof(struct heddle_allreduce_options) }
+#endif
+
+#define HEDDLE_ALLREDUCES_MAX 64
+
+/*
+ * Adds `count` values of every worker of the job, in the order of the calls: the k-th call of one worker is
+ * added to the k-th of the others, which must agree in count, payload and order. It begins when all registered
+ * workers have called (the first one when HEDDLE_WORLD_SIZE are there); out has the sum when the ticket is
+ * APPLIED, and is undefined until then. in may be out. At most HEDDLE_ALLREDUCES_MAX run at once, later
+ * ones wait. The values go to the aggregators (heddle-aggregator) in shards that fit what each host's link can
+ * carry; a job that only does this needs no model (a description without tensors) and no server.
+ *
+ * A worker that dies is left out of what begins after its lease. When it or an aggregator dies in the middle the
+ * round is made again without it; FAILED with HEDDLE_REASON_LATE says that others have the sum and
+ * this worker cannot get it any more: it must take its state from one of them. HEDDLE_REASON_NO_SERVER:
+ * there is no aggregator with room; HEDDLE_REASON_REFUSED: count, payload or order are not the others'.
+ *
+ * options may be NULL (host memory, copied, fp32, sum). -EDESTADDRREQ (no controller is configured), -EAGAIN
+ * (HEDDLE_COMMANDS_MAX calls wait), -ENOTSUP (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ECHILD.
+ */
+int heddle_allreduce_start(
+	struct heddle *fabric,
+	const float *in,
+	float *out,
+	uint64_t count,
+	const struct heddle_allreduce_options *options,
+	struct heddle_ticket **ticket
+);
+/* In place, and waits: 0 = data has the sum; -EIO = failed (status says why), -ETIMEDOUT (withdrawn if it had not
+ * begun; data is undefined and the library's until heddle_close()), or as heddle_allreduce_start(). */
+int heddle_allreduce(
+	struct heddle *fabric,
+	float *data,
+	uint64_t count,
+	const struct heddle_allreduce_options *options,
+	int timeout_ms,
+	struct heddle_status *status
 );
 
 /* --- event loops ---------------------------------------------------------------------------- */

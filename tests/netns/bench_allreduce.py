@@ -1,0 +1,263 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""All-reduce side by side in one run: Heddle's, Gloo's (PyTorch) and Open MPI's, on the same shaped links.
+
+    tests/netns/bench_allreduce.py BUILD [--workers 2,4,8] [--mbps N] [--bytes N] [--rounds N] [--flows N]
+                                   [--only heddle,gloo,mpi] [--json FILE]
+
+A star: n hosts (network namespaces) around a bridge, every link shaped to --mbps both ways. With --flows, so many
+TCP flows of others run into the second host meanwhile. The floor is what a ring or shards need at line rate:
+2 (n - 1) / n of the bytes through each link, headers counted. Prints median (min-max) ms and ratios; needs root,
+iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and said).
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import pen
+
+HERE = pathlib.Path(__file__).resolve().parent
+QUEUE_KB = 256
+CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
+CONTROLLER = "10.80.0.250"
+GLOO = """
+import os, sys, time, torch, torch.distributed as dist
+count, rounds = int(sys.argv[1]), int(sys.argv[2])
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+rank, size = dist.get_rank(), dist.get_world_size()
+i = torch.arange(count, dtype=torch.int64) * 7
+for r in range(rounds):
+    x = ((i + rank * 3 + r) % 64).float()
+    dist.barrier()
+    began = time.monotonic()
+    dist.all_reduce(x)
+    took = torch.tensor([time.monotonic() - began])
+    assert torch.equal(x, sum(((i + k * 3 + r) % 64).float() for k in range(size)))
+    dist.all_reduce(took)
+    if rank == 0:
+        print(f"{took.item() / size:.6f}", flush=True)
+"""
+
+
+def sh(*command):
+    subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def shape(mbps):
+    return ["root", "tbf", "rate", f"{mbps}mbit", "burst", "15kb", "limit", str(QUEUE_KB * 1024)]
+
+
+class Star:
+    def __init__(self, count, mbps):
+        sh("ip", "link", "add", "br0", "type", "bridge")
+        sh("ip", "addr", "add", f"{CONTROLLER}/24", "dev", "br0")
+        sh("ip", "link", "set", "br0", "up")
+        self.hosts = [pen.Host() for _ in range(count)]
+        for k, host in enumerate(self.hosts):
+            sh("ip", "link", "add", f"p{k}", "type", "veth", "peer", "name", "e0", "netns", host.holder.pid)
+            sh("ip", "link", "set", f"p{k}", "master", "br0", "up")
+            host.address = f"10.80.0.{k + 1}"
+            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
+            host.run("ip", "link", "set", "lo", "up")
+            host.run("ip", "link", "set", "e0", "up")
+            sh("tc", "qdisc", "add", "dev", f"p{k}", *shape(mbps))
+            host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps))
+
+    def close(self):
+        for host in self.hosts:
+            host.holder.kill()
+            host.holder.wait()
+        subprocess.run(["ip", "link", "del", "br0"], check=False, stderr=subprocess.DEVNULL)
+
+
+def times(process, what):
+    out, err = process.communicate(timeout=600)
+    if process.returncode != 0:
+        raise RuntimeError(f"{what}: status {process.returncode}: {err.strip()[-600:]}")
+    return [float(line) for line in out.split()]
+
+
+def start(host, *command, env=None, out=subprocess.DEVNULL):
+    return subprocess.Popen(host.enter(*command), env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
+                            stdout=out, stderr=subprocess.PIPE, text=True)
+
+
+def ranks(hosts, command, env_of, what):
+    """One process a host; rank 0's lines."""
+    running = [start(host, *command, env=env_of(k, host), out=subprocess.PIPE) for k, host in enumerate(hosts)]
+    lines = times(running[0], what)
+    for process in running[1:]:
+        times(process, what)
+    return lines
+
+
+class Heddle:
+    """The controller, an aggregator on every host, and monitors where others' flows are."""
+
+    def __init__(self, star, build, folder, monitors):
+        self.build, self.folder, self.running = build, folder, []
+        self.key = folder / "key"
+        self.key.write_text("1 " + os.urandom(32).hex() + "\n")
+        self.key.chmod(0o600)
+        self.running.append(subprocess.Popen(
+            [build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", self.key],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(folder / "controller.log", "w")))
+        for k, host in enumerate(star.hosts):
+            self.running.append(start(
+                host, build / "aggregator/heddle-aggregator", "--listen", f"{host.address}:4774", "--controller",
+                CONTROLLER, "--host", f"h{k + 1}", "--key-file", self.key))
+            if monitors:
+                self.running.append(start(
+                    host, build / "dataplane/monitor/heddle-monitor", "--interface", "e0", "--controller", CONTROLLER,
+                    "--host", f"h{k + 1}", "--key-file", self.key))
+        pen.until(lambda: self.count("nodes") >= len(self.running) - 1, "the aggregators")
+
+    def count(self, table):
+        done = subprocess.run([self.build / "controller/shell/heddlectl", "--controller", CONTROLLER, "--key-file",
+                               self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
+        try:
+            return len(json.loads(done.stdout)["rows"])
+        except (ValueError, KeyError):
+            return 0
+
+    def run(self, hosts, count, rounds):
+        def env(k, host):
+            return {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
+                    "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(hosts)), "HEDDLE_HOST": f"h{k + 1}",
+                    "HEDDLE_BIND": host.address}
+        return ranks(hosts, [self.build / "tests/bench/bench_allreduce", count, rounds], env, "heddle")
+
+    def close(self):
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            process.wait()
+
+
+def run_gloo(hosts, count, rounds):
+    def env(k, _):
+        return {"RANK": str(k), "WORLD_SIZE": str(len(hosts)), "MASTER_ADDR": hosts[0].address,
+                "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": "e0"}
+    return ranks(hosts, ["/usr/bin/python3", "-c", GLOO, count, rounds], env, "gloo")
+
+
+def run_mpi(hosts, count, rounds, folder):
+    """One daemon a namespace: mpirun reaches the others by an agent that enters them."""
+    program, agent = folder / "mpi", folder / "agent"
+    if not program.exists():
+        sh("mpicc", "-O2", "-DWITH_MPI", HERE.parent / "bench/bench_allreduce.c", "-o", program, "-lm")
+    cases = "\n".join(f"{h.address}) pid={h.holder.pid} name=h{k + 1};;" for k, h in enumerate(hosts))
+    agent.write_text(f'#!/bin/sh\ncase "$1" in\n{cases}\nesac\nshift\n'
+                     'exec nsenter -t $pid --net unshare -u sh -c "hostname $name; $*"\n')
+    agent.chmod(0o755)
+    words = ["mpirun", "--allow-run-as-root", "--host", ",".join(h.address for h in hosts),
+             "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--mca", "pml", "ob1",
+             "--mca", "btl_tcp_if_include", "10.80.0.0/24", "--mca", "oob_tcp_if_include", "10.80.0.0/24",
+             "--mca", "mpi_yield_when_idle", "1", program, str(count), str(rounds)]
+    line = " ".join(map(str, words))
+    return times(start(hosts[0], "unshare", "-u", "sh", "-c", f"hostname h1; exec {line}", out=subprocess.PIPE), "mpi")
+
+
+def have(mode):
+    if mode == "gloo":
+        return subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed"], check=False,
+                              stderr=subprocess.DEVNULL).returncode == 0
+    return mode != "mpi" or (shutil.which("mpirun") and shutil.which("mpicc"))
+
+
+class Flows:
+    """TCP flows of others, from the bridge's host into the second host, on cubic."""
+
+    def __init__(self, star, count):
+        self.running = []
+        if count == 0:
+            return
+        host = star.hosts[1]
+        self.running.append(start(host, "iperf3", "-s", "-p", "5201", "-B", host.address))
+        time.sleep(0.5)
+        self.running.append(subprocess.Popen(
+            ["iperf3", "-c", host.address, "-p", "5201", "-P", str(count), "-t", "600", "-C", "cubic"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        time.sleep(3)
+
+    def close(self):
+        for process in reversed(self.running):
+            process.kill()
+            process.wait()
+
+
+def busy():
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(x) for x in stat.readline().split()[1:]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def measure(options, count, folder):
+    star = Star(count, options.mbps)
+    values = options.bytes // 4
+    rows = {}
+    try:
+        heddle = Heddle(star, options.build, folder, options.flows > 0) if "heddle" in options.only else None
+        flows = Flows(star, options.flows)
+        for mode in options.only:
+            before = busy()
+            if mode == "heddle":
+                lines = heddle.run(star.hosts, values, options.rounds)
+            elif mode == "gloo":
+                lines = run_gloo(star.hosts, values, options.rounds)
+            else:
+                lines = run_mpi(star.hosts, values, options.rounds, folder)
+            after = busy()
+            rows[mode] = {"ms": [1e3 * x for x in lines[1:]],  # the first one opens sessions
+                          "cpu": (after[0] - before[0]) / max(1, after[1] - before[1])}
+        flows.close()
+        if heddle:
+            heddle.close()
+    finally:
+        star.close()
+    return rows
+
+
+def main():
+    pen.enter()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--workers", default="2,4,8")
+    parser.add_argument("--mbps", type=int, default=200)
+    parser.add_argument("--bytes", type=int, default=4 << 20)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--flows", type=int, default=0)
+    parser.add_argument("--only", default="heddle,gloo,mpi")
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.only = [m for m in options.only.split(",") if have(m) or print(f"{m}: not installed, left out")]
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for count in map(int, options.workers.split(",")):
+            rows = measure(options, count, pathlib.Path(folder))
+            floor = 8e3 * options.bytes * 2 * (count - 1) / count * (CHUNK + OVERHEAD) / CHUNK / (options.mbps * 1e6)
+            ours = statistics.median(rows["heddle"]["ms"]) if "heddle" in rows else None
+            print(f"{count} workers, {options.bytes / 1e6:.1f} MB, {options.mbps} Mbit/s, "
+                  f"{options.flows} flows of others; floor {floor:.1f} ms")
+            for mode, row in rows.items():
+                median = statistics.median(row["ms"])
+                ratio = f"  {median / ours:.2f} of Heddle's time" if ours and mode != "heddle" else ""
+                print(f"  {mode:7} {median:8.1f} ms ({min(row['ms']):.1f}-{max(row['ms']):.1f})  "
+                      f"{median / floor:.2f} of the floor, CPU {100 * row['cpu']:.0f} %{ratio}", flush=True)
+            results.append({"workers": count, "bytes": options.bytes, "mbps": options.mbps, "flows": options.flows,
+                            "floor_ms": floor, "modes": rows})
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-reduces: asked for, begun, void, ended. What is sent and what is received are apart, so that a round that
+ * is void can be asked for again. A round ends with its last sum: every aggregator has our values then, whatever
+ * acknowledgements are still under way.
+ */
+#include "hd_group.h"
+#include "hd_kernels.h"
+#include "hd_worker_reduce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static void set_state(struct hd_worker *worker, struct reduce *r, enum hd_ticket_state state) {
+	r->pub.state = state;
+	if (worker->config.ops && worker->config.ops->ticket)
+		worker->config.ops->ticket(worker->config.owner, &r->pub);
+}
+
+void reduce_emit(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct reduce *r,
+	struct hd_event event
+) {
+	event.direction = HD_REDUCE;
+	event.round = r->pub.round;
+	event.bytes = r->pub.bytes;
+	worker_emit(worker, ctx, &event);
+}
+
+static struct reduce *find_round(const struct hd_worker *worker, uint32_t round) {
+	struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		if (r->pub.round == round && !r->ended)
+			return r;
+	}
+	return NULL;
+}
+
+static void
+report(struct hd_worker *worker,
+       const struct context *ctx,
+       const struct reduce *r,
+       enum hd_outcome outcome,
+       enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+	struct hd_msg_report *body = &message.report;
+
+	body->job = worker->job;
+	body->worker = worker->config.rank;
+	body->round = r->pub.round;
+	body->direction = HD_REDUCE;
+	body->attempt = r->attempt;
+	body->outcome = (uint8_t)outcome;
+	body->reason = (uint8_t)reason;
+	body->bytes = r->pub.bytes;
+	body->duration_ns = ctx->now - r->began;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+}
+
+/* Its callbacks may begin others: the memory goes at the next collect. */
+static void
+end(struct hd_worker *worker,
+    const struct context *ctx,
+    struct reduce *r,
+    enum hd_ticket_state state,
+    enum hd_reason reason) {
+	bool applied = state == HD_TICKET_APPLIED;
+
+	if (r->ended)
+		return;
+	r->ended = true;
+	r->pub.reason = reason;
+	r->pub.ended = ctx->now;
+	worker->reduce_count--;
+	if (applied && r->pub.round > worker->reduce_done)
+		worker->reduce_done = r->pub.round;
+	worker->stats.reduced += applied;
+	worker->stats.reduce_failed += !applied;
+	reduce_emit(
+		worker,
+		ctx,
+		r,
+		(struct hd_event){
+			.kind = HD_EVENT_OUTCOME,
+			.reason = reason,
+			.aux = applied ? HD_OUTCOME_APPLIED : HD_OUTCOME_FAILED,
+		}
+	);
+	set_state(worker, r, state);
+	if (worker->config.ops && worker->config.ops->released)
+		worker->config.ops->released(worker->config.owner, r->pub.round, r->pub.user);
+}
+
+void worker_reduce_fail_all(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	enum hd_reason reason
+) {
+	struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		end(worker, ctx, r, HD_TICKET_FAILED, reason);
+}
+
+void reduce_applied(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
+	reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_RECV_END});
+	report(worker, ctx, r, HD_OUTCOME_APPLIED, HD_REASON_NONE);
+	end(worker, ctx, r, HD_TICKET_APPLIED, HD_REASON_NONE);
+}
+
+/* --- asking --------------------------------------------------------------------------------- */
+
+static void ask(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
+	struct hd_message message = {.kind = HD_MSG_REQUEST};
+	struct hd_msg_request *request = &message.request;
+
+	if (r->ended || r->pub.state != HD_TICKET_QUEUED || !worker->registered || worker->refused)
+		return;
+	if (r->attempt == ATTEMPTS_MAX) {
+		end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
+		return;
+	}
+	request->job = worker->job;
+	request->worker = worker->config.rank;
+	request->round = r->pub.round;
+	request->direction = HD_REDUCE;
+	request->attempt = r->attempt + 1;
+	request->dtype = r->args.dtype;
+	request->bytes = r->pub.bytes;
+	request->order = r->args.order;
+	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
+		worker->retry_at = hd_ns_add(ctx->now, RETRY_US * HD_US);
+		return;
+	}
+	r->attempt++;
+	worker->stats.asked_again += r->attempt > 1;
+	set_state(worker, r, HD_TICKET_REQUESTED);
+}
+
+void worker_reduce_ask_queued(struct hd_worker *worker, const struct context *ctx) {
+	struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		ask(worker, ctx, r);
+}
+
+/* What waited at a controller that is gone is asked for anew; what is under way goes on without it. */
+void worker_reduce_requeue(struct hd_worker *worker) {
+	struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		if (!r->ended && r->pub.state == HD_TICKET_REQUESTED)
+			r->pub.state = HD_TICKET_QUEUED;
+	}
+}
+
+static void again(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
+	reduce_drop_shards(r);
+	r->pub.state = HD_TICKET_QUEUED;
+	ask(worker, ctx, r);
+}
+
+void worker_reduce_collect(struct hd_worker *worker, const struct context *ctx) {
+	struct reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&worker->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (!r->ended && reduce_is_dead(r))
+			again(worker, ctx, r);
+		if (!r->ended)
+			continue;
+		TAILQ_REMOVE(&worker->reduces, r, link);
+		reduce_drop_shards(r);
+		free(r->half);
+		free(r);
+	}
+}
+
+bool hd_worker_is_direct(const struct hd_worker *worker) {
+	return hd_addr_is_none(worker->config.controller);
+}
+
+int hd_worker_reduce(
+	struct hd_worker *worker,
+	hd_ns now,
+	const struct hd_reduce_args *args,
+	struct hd_sink *sink,
+	uint32_t *round
+) {
+	struct context ctx = {now, sink};
+	struct reduce *r;
+
+	if (worker->refused || worker->leaving)
+		return -ESHUTDOWN;
+	if (hd_worker_is_direct(worker))
+		return -EDESTADDRREQ;
+	if (!hd_dtype_is_model(args->dtype) || args->values == 0 || args->in == args->out
+	    || args->values > HD_MODEL_BYTES_MAX / sizeof(float) || args->order > HD_GROUP_RANKED)
+		return -EINVAL;
+	if (!worker->registered_once)
+		return -EAGAIN;
+	if (worker->reduce_count == HD_REDUCES_MAX)
+		return -ENOBUFS;
+	r = calloc(1, sizeof *r);
+	if (r && hd_dtype_is_half(args->dtype))
+		r->half = malloc(2 * args->values * sizeof(*r->half));
+	if (!r || (hd_dtype_is_half(args->dtype) && !r->half)) {
+		free(r);
+		return -ENOMEM;
+	}
+	r->args = *args;
+	r->pub.round = ++worker->reduce_round;
+	r->pub.direction = HD_REDUCE;
+	r->pub.bytes = args->values * hd_dtype_bytes(args->dtype);
+	r->pub.user = args->user;
+	r->pub.asked = now;
+	r->pub.granted = true;
+	if (r->half)
+		hd_half_from_f32(args->dtype, r->half, args->in, args->values, 1);
+	TAILQ_INSERT_TAIL(&worker->reduces, r, link);
+	worker->reduce_count++;
+	*round = r->pub.round;
+	ask(worker, &ctx, r);
+	return 0;
+}
+
+/* --- what others say ------------------------------------------------------------------------ */
+
+void worker_on_reduce(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_reduce *message
+) {
+	struct reduce *r = find_round(worker, message->round);
+	int rc;
+
+	if (message->job != worker->job || message->worker != worker->config.rank || !r
+	    || r->attempt != message->attempt || r->pub.state != HD_TICKET_REQUESTED
+	    || message->workers == 0) {
+		worker->stats.late_messages++;
+		return;
+	}
+	r->epoch = message->epoch;
+	r->scale = r->args.average ? 1.0F / (float)message->workers : 1;
+	r->pub.delay = message->workers;
+	r->began = r->progress_at = ctx->now;
+	r->progress_bytes = 0;
+	rc = message->bytes == r->pub.bytes ? reduce_open_shards(worker, ctx, r, message) : -EINVAL;
+	if (rc < 0) {
+		enum hd_reason reason = rc == -EINVAL ? HD_REASON_REFUSED : HD_REASON_NO_MEMORY;
+
+		reduce_drop_shards(r);
+		report(worker, ctx, r, HD_OUTCOME_FAILED, reason);
+		end(worker, ctx, r, HD_TICKET_FAILED, reason);
+		return;
+	}
+	if (worker->stall_at == HD_NEVER)
+		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
+	reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_SEND_START});
+	set_state(worker, r, HD_TICKET_SENDING);
+}
+
+/* The controller refuses, or says that the others have the sum and their values are gone. */
+void worker_reduce_drop(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_drop *drop
+) {
+	struct reduce *r = find_round(worker, drop->round);
+
+	if (drop->job != worker->job || drop->worker != worker->config.rank || !r
+	    || r->attempt != drop->attempt) {
+		worker->stats.late_messages++;
+		return;
+	}
+	reduce_drop_shards(r);
+	end(worker,
+	    ctx,
+	    r,
+	    HD_TICKET_FAILED,
+	    drop->reason < HD_REASON_COUNT ? drop->reason : HD_REASON_REFUSED);
+}
+
+int worker_reduce_cancel(struct hd_worker *worker, const struct context *ctx, uint32_t round) {
+	struct hd_message message = {.kind = HD_MSG_CANCEL};
+	struct reduce *r = find_round(worker, round);
+
+	if (!r)
+		return -ENOENT;
+	if (r->pub.state == HD_TICKET_SENDING)
+		return -EALREADY; /* others count on it */
+	message.cancel.job = worker->job;
+	message.cancel.worker = worker->config.rank;
+	message.cancel.round = round;
+	message.cancel.direction = HD_REDUCE;
+	message.cancel.attempt = r->attempt;
+	message.cancel.reason = HD_REASON_CANCELLED;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+	end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_CANCELLED);
+	return 0;
+}
+
+bool worker_reduce_void(struct hd_worker *worker, const struct context *ctx, uint64_t token) {
+	struct reduce *r;
+
+	if (!reduce_find_shard(worker, token, &r))
+		return false;
+	if (!r->ended)
+		again(worker, ctx, r);
+	return true;
+}
+
+bool worker_reduce_uses(const struct hd_worker *worker, const struct way *way) {
+	const struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		for (uint32_t i = 0; i < r->shard_count; i++) {
+			if (r->shards[i].way == way && !r->ended)
+				return true;
+		}
+	}
+	return false;
+}
+
+void worker_reduce_way_closed(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct way *way
+) {
+	struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		bool uses = false;
+
+		for (uint32_t i = 0; i < r->shard_count; i++)
+			uses |= r->shards[i].way == way;
+		if (uses && !r->ended)
+			again(worker, ctx, r);
+	}
+}
+
+/* --- time and end ---------------------------------------------------------------------------- */
+
+bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx) {
+	struct reduce *r;
+	bool watch = false;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		uint64_t bytes = reduce_progress(r);
+
+		if (r->ended || r->pub.state != HD_TICKET_SENDING)
+			continue;
+		watch = true;
+		if (bytes != r->progress_bytes) {
+			r->progress_bytes = bytes;
+			r->progress_at = ctx->now;
+		} else if (ctx->now >= hd_ns_add(r->progress_at, HD_STALL_US * HD_US)) {
+			again(worker, ctx, r);
+		}
+	}
+	return watch;
+}
+
+void worker_reduce_destroy(struct hd_worker *worker) {
+	struct reduce *r;
+
+	while ((r = TAILQ_FIRST(&worker->reduces))) {
+		TAILQ_REMOVE(&worker->reduces, r, link);
+		reduce_drop_shards(r);
+		free(r->half);
+		free(r);
+	}
+}
