@@ -85,16 +85,26 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 	free(job);
 }
 
-/* At the limit a job that nobody has any more gives way. */
+static bool is_left(const struct ctl_job *job) {
+	return !job->worker_count && !job->server && !job->pending && !job->open;
+}
+
+/* At the limit a job that nobody has any more gives way: of these first one of which operators have set nothing. */
 static void job_make_room(struct hd_controller *c) {
+	struct ctl_job *found = NULL;
+
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		struct ctl_job *job = c->jobs[i];
+		bool set = job->paused || job->tau_set || job->weight_set > 0;
 
-		if (!job->worker_count && !job->server && !job->pending && !job->open) {
-			job_free(c, job);
-			return;
-		}
+		if (!is_left(job) || (set && found))
+			continue;
+		found = job;
+		if (!set)
+			break;
 	}
+	if (found)
+		job_free(c, found);
 }
 
 struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {

@@ -225,12 +225,48 @@ static void test_wrong_texts(void **state) {
 	net_close(&net);
 }
 
+/* At the limit of jobs one that is kept gives way: what operators set of it is the last to be forgotten. */
+static void test_limit_of_jobs(void **state) {
+	char text[32 * HD_JOBS_MAX * 4], name[16], error[256];
+	size_t used = 0;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	used += (size_t)snprintf(text, sizeof(text), "{\"version\": 1, \"jobs\": [");
+	for (int i = 0; i < HD_JOBS_MAX; i++)
+		used += (size_t)snprintf(
+			text + used,
+			sizeof(text) - used,
+			"%s{\"tenant\": \"t\", \"job\": \"j%d\", %s}",
+			i ? "," : "",
+			i,
+			i < HD_JOBS_MAX - 1 ? "\"paused\": true" : "\"server\": \"ps\""
+		);
+	(void)snprintf(text + used, sizeof(text) - used, "]}");
+	assert_int_equal(hd_controller_restore(net.controller, text, error, sizeof(error)), 0);
+	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
+	(void)snprintf(name, sizeof(name), "j%d", HD_JOBS_MAX - 1);
+	assert_non_null(ctl_job_get(net.controller, 12345));
+	assert_null(job_of(&net, name));
+	assert_non_null(job_of(&net, "j0"));
+	/* The new one has nothing of an operator's either: it is the next. */
+	assert_non_null(ctl_job_get(net.controller, 12346));
+	assert_null(ctl_job_find(net.controller, 12345));
+	ctl_job_find(net.controller, 12346)->paused = true;
+	assert_non_null(ctl_job_get(net.controller, 12347));
+	assert_null(job_of(&net, "j0"));
+	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
+	net_close(&net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_settings_survive),
 		cmocka_unit_test(test_jobs_come_home),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
+		cmocka_unit_test(test_limit_of_jobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
