@@ -164,6 +164,8 @@ def stalls(cluster, accounts, until):
         times = sorted(times)
         longest = (0.0, 0.0)
         for a, b in zip(times, times[1:]):
+            if b - a <= longest[0]:
+                continue  # outages only shorten it
             begins = max([a] + [end for begin, end in outages if begin < b and end < b and end > a])
             covered = any(begin <= b <= end for begin, end in outages)
             if not covered and b - begins > longest[0]:
