@@ -271,8 +271,26 @@ take_back(struct hd_controller *c, const struct ctl_job *job, struct hd_sink *si
 	return count;
 }
 
+/* A credit that allows nothing replaces the one that a worker has. */
+static void take_back_pulls(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_node *worker;
+
+	TAILQ_FOREACH (worker, &c->nodes, entry) {
+		struct hd_message message;
+
+		if (!worker->pull_credits || !worker->job || worker->job->state != CTL_JOB_READY
+		    || is_allowed(c, worker))
+			continue;
+		message = message_of(c, worker, NULL);
+		message.credit.pull_bytes = 0;
+		worker->pull_credits = 0;
+		ctl_send(c, worker, &message, sink);
+	}
+}
+
 void ctl_credits_review(struct hd_controller *c, struct hd_sink *sink) {
 	take_back(c, NULL, sink);
+	take_back_pulls(c, sink);
 }
 
 bool ctl_credits_make_room(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {

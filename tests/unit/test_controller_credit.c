@@ -274,6 +274,8 @@ static void test_operator_takes_them_back(void **state) {
 	command(&s, HD_VERB_PAUSE, "all", "");
 	assert_int_equal(job_of(&s)->credits, 0);
 	assert_int_equal(peer_last(s.server, HD_MSG_VOID)->void_.reason, HD_REASON_EXPIRED);
+	assert_int_equal(credit(s.worker[0])->token, 0);
+	assert_int_equal(credit(s.worker[0])->pull_bytes, 0);
 	command(&s, HD_VERB_RESUME, "all", "");
 	push(&s, 0, 2, SMALL);
 	assert_int_equal(job_of(&s)->credits, 1);

@@ -133,6 +133,14 @@ static void test_pull_alone(void **state) {
 	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 1);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_REQUEST), 1);
 	assert_int_equal(hd_worker_stats(world->worker)->late_messages, 0);
+	/* And one that takes it back. */
+	assert_true(peer_say(&world->controller, &m) >= 0);
+	m.credit.pull_bytes = 0;
+	assert_true(peer_say(&world->controller, &m) >= 0);
+	run_ms(world, 5);
+	assert_int_equal(pull(world, 3, 0, false), 2);
+	run_ms(world, 100);
+	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 1);
 	destroy(world);
 }
 
