@@ -2,7 +2,7 @@
 /*
  * A group's life:
  *
- *   GROUP --> admitted --> chunks in, sum out --> all delivered: REPORT(group, pending), memory free
+ *   GROUP --> admitted --> chunks in, sum out --> all delivered: memory free; the receivers tell
  *        \--> refused         \--> failed: VOID to members and receivers, REPORT(culprit), REPORT(group)
  */
 #include "hd_aggregator_internal.h"
@@ -11,36 +11,19 @@
 
 /* --- telling --------------------------------------------------------------------------------- */
 
+/* That there is no such group, or not any more. That it was delivered its receivers say. */
 static void
-report(struct agg_turn *turn,
-       const struct hd_msg_group *group,
-       enum hd_outcome outcome,
-       enum hd_reason reason) {
+report_failure(struct agg_turn *turn, uint32_t job, uint64_t group, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 
 	message.report = (struct hd_msg_report){
-		.job = group->job,
+		.job = job,
 		.worker = HD_GROUP_WORKER,
-		.token = group->group,
-		.outcome = (uint8_t)outcome,
+		.token = group,
+		.outcome = HD_OUTCOME_FAILED,
 		.reason = (uint8_t)reason,
-		.bytes = group->bytes,
 	};
 	agg_controller_send(turn, &message);
-}
-
-static void
-report_end(struct agg_turn *turn, const struct agg_group *group, enum hd_reason reason) {
-	const struct hd_msg_group named = {
-		.job = group->job->id,
-		.group = group->token,
-		.bytes = group->bytes,
-	};
-
-	report(turn,
-	       &named,
-	       reason == HD_REASON_NONE ? HD_OUTCOME_PENDING : HD_OUTCOME_FAILED,
-	       reason);
 }
 
 static void
@@ -379,7 +362,7 @@ void agg_group_make(struct agg_turn *turn, const struct hd_msg_group *message) {
 	reason = make(turn, message, &lists);
 	if (reason != HD_REASON_NONE) {
 		turn->aggregator->stats.groups_refused++;
-		report(turn, message, HD_OUTCOME_FAILED, reason);
+		report_failure(turn, message->job, message->group, reason);
 	}
 	lists_fini(&lists);
 }
@@ -439,7 +422,7 @@ static void tell_failure(
 	if (culprit != NULL) {
 		agg_report_input(turn, culprit, HD_OUTCOME_FAILED, reason);
 	}
-	report_end(turn, group, reason);
+	report_failure(turn, group->job->id, group->token, reason);
 }
 
 void agg_group_fail(
@@ -463,7 +446,6 @@ static void group_delivered(struct agg_turn *turn, struct agg_group *group) {
 
 	stats->groups_delivered++;
 	stats->groups_not_finite += hd_reduce_not_finite(group->reduce) ? 1 : 0;
-	report_end(turn, group, HD_REASON_NONE);
 	for (uint32_t i = 0; i < group->input_count; i++) {
 		agg_input_end(turn, &group->inputs[i], true);
 	}

@@ -277,9 +277,7 @@ static void completed(struct agg_turn *turn, struct agg_input *in) {
 	turn->aggregator->stats.inputs_held++;
 	event.value = hd_recv_rate_bps(recv);
 	agg_event(turn, &event);
-	agg_report_input(
-		turn, in, in->group->relay ? HD_OUTCOME_APPLIED : HD_OUTCOME_PENDING, HD_REASON_NONE
-	);
+	agg_report_input(turn, in, HD_OUTCOME_PENDING, HD_REASON_NONE);
 }
 
 /* Ranked: this one's chunks may have made room for those behind it. */

@@ -16,16 +16,18 @@
 #define DIGITS_CLASSES 10
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
-static bool parse_worker(const char *text, uint32_t *worker) {
+/* "worker:3" and the like; prefix ends in the colon. */
+static bool parse_numbered(const char *text, const char *prefix, uint32_t *number) {
+	size_t bytes = strlen(prefix);
+	unsigned long n;
 	char *end;
-	unsigned long rank;
 
-	if (strncmp(text, "worker:", 7) != 0 || text[7] < '0' || text[7] > '9')
+	if (strncmp(text, prefix, bytes) != 0 || text[bytes] < '0' || text[bytes] > '9')
 		return false;
-	rank = strtoul(text + 7, &end, 10);
-	if (*end != '\0' || rank >= HD_SCENARIO_WORKERS_MAX)
+	n = strtoul(text + bytes, &end, 10);
+	if (*end != '\0' || n >= HD_SCENARIO_WORKERS_MAX)
 		return false;
-	*worker = (uint32_t)rank;
+	*number = (uint32_t)n;
 	return true;
 }
 
@@ -41,14 +43,22 @@ static void read_place(
 	const char *name = other == HD_PLACE_EXTRA ? "extra" : "controller";
 
 	place->worker = 0;
-	if (text && parse_worker(text, &place->worker))
+	if (text && parse_numbered(text, "worker:", &place->worker))
 		place->kind = HD_PLACE_WORKER;
+	else if (text && other == HD_PLACE_CONTROLLER && parse_numbered(text, "aggregator:", &place->worker))
+		place->kind = HD_PLACE_AGGREGATOR;
 	else if (text && strcmp(text, "server") == 0)
 		place->kind = HD_PLACE_SERVER;
 	else if (text && strcmp(text, name) == 0)
 		place->kind = (uint8_t)other;
 	else
-		hd_reader_fail(reader, path, "must be worker:N, server or %s", name);
+		hd_reader_fail(
+			reader,
+			path,
+			"must be worker:N, server%s or %s",
+			other == HD_PLACE_CONTROLLER ? ", aggregator:N" : "",
+			name
+		);
 }
 
 static void read_end(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
@@ -315,6 +325,20 @@ static const struct hd_field scenario_fields[] = {
 	 100000,
 	 false,
 	 NULL},
+	{"aggregators",
+	 HD_FIELD_U32,
+	 AT(hd_scenario, aggregators),
+	 0,
+	 HD_SCENARIO_AGGREGATORS_MAX,
+	 false,
+	 NULL},
+	{"aggregator_link_mbps",
+	 HD_FIELD_NUMBER,
+	 AT(hd_scenario, aggregator_link_mbps),
+	 0.1,
+	 100000,
+	 false,
+	 NULL},
 	{"latency_us", HD_FIELD_NUMBER, AT(hd_scenario, latency_us), 0, 1000000, false, NULL},
 	{"queue_kb", HD_FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
 	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
@@ -352,20 +376,22 @@ void hd_scenario_init(struct hd_scenario *scenario) {
 	};
 }
 
-/* `list[index].member` names a worker that there is. */
+/* `list[index].member` names a worker or aggregator that there is. */
 static void check_place(
 	struct hd_reader *reader,
 	const char *list,
 	uint32_t index,
 	const char *member,
 	struct hd_place place,
-	uint32_t workers
+	const struct hd_scenario *s
 ) {
 	char path[HD_FIELD_PATH_BYTES];
 
 	(void)snprintf(path, sizeof(path), "%s[%u].%s", list, index, member);
-	if (place.kind == HD_PLACE_WORKER && place.worker >= workers)
-		hd_reader_fail(reader, path, "there are %u workers", workers);
+	if (place.kind == HD_PLACE_WORKER && place.worker >= s->workers)
+		hd_reader_fail(reader, path, "there are %u workers", s->workers);
+	if (place.kind == HD_PLACE_AGGREGATOR && place.worker >= s->aggregators)
+		hd_reader_fail(reader, path, "there are %u aggregators", s->aggregators);
 }
 
 static void check_tenant(struct hd_reader *reader, uint32_t i, const struct hd_scenario_tenant *t) {
@@ -384,23 +410,21 @@ static void check_tenant(struct hd_reader *reader, uint32_t i, const struct hd_s
 /* What one field must be because of another. */
 static void check_together(struct hd_reader *reader, const struct hd_scenario *s) {
 	for (uint32_t i = 0; i < s->tenant_count; i++) {
-		check_place(reader, "tenants", i, "from", s->tenants[i].from, s->workers);
-		check_place(reader, "tenants", i, "to", s->tenants[i].to, s->workers);
+		check_place(reader, "tenants", i, "from", s->tenants[i].from, s);
+		check_place(reader, "tenants", i, "to", s->tenants[i].to, s);
 		check_tenant(reader, i, &s->tenants[i]);
 	}
 	for (uint32_t i = 0; i < s->event_count; i++) {
 		struct hd_place worker = {HD_PLACE_WORKER, s->events[i].worker};
 
-		check_place(reader, "workers_events", i, "worker", worker, s->workers);
+		check_place(reader, "workers_events", i, "worker", worker, s);
 	}
 	for (uint32_t i = 0; i < s->crash_count; i++)
-		check_place(reader, "faults.crash", i, "node", s->crashes[i].node, s->workers);
+		check_place(reader, "faults.crash", i, "node", s->crashes[i].node, s);
 	for (uint32_t i = 0; i < s->partition_count; i++)
-		check_place(
-			reader, "faults.partition", i, "node", s->partitions[i].node, s->workers
-		);
+		check_place(reader, "faults.partition", i, "node", s->partitions[i].node, s);
 	for (uint32_t i = 0; i < s->stop_count; i++)
-		check_place(reader, "faults.stop", i, "node", s->stops[i].node, s->workers);
+		check_place(reader, "faults.stop", i, "node", s->stops[i].node, s);
 	if (s->racks > s->workers)
 		hd_reader_fail(reader, "racks", "there are %u workers", s->workers);
 	if (s->racks > 1 && s->trunk_mbps == 0)
@@ -452,6 +476,8 @@ int hd_scenario_parse(
 		check_together(&reader, read);
 		if (read->server_link_mbps == 0)
 			read->server_link_mbps = read->link_mbps;
+		if (read->aggregator_link_mbps == 0)
+			read->aggregator_link_mbps = read->link_mbps;
 		read->job.bytes_of_model = read->job.update_bytes == 0;
 		if (read->job.bytes_of_model)
 			read->job.update_bytes = model_bytes(&read->job);

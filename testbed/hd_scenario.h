@@ -15,17 +15,19 @@
 #define HD_SCENARIO_WORKERS_MAX 4096
 #define HD_SCENARIO_TEXT_BYTES 201
 #define HD_SCENARIO_RACKS_MAX 8
+#define HD_SCENARIO_AGGREGATORS_MAX 16
 
 enum hd_place_kind {
 	HD_PLACE_WORKER,
 	HD_PLACE_SERVER,
 	HD_PLACE_CONTROLLER,
-	HD_PLACE_EXTRA
+	HD_PLACE_EXTRA,
+	HD_PLACE_AGGREGATOR
 };
 
 struct hd_place {
 	uint8_t kind; /* enum hd_place_kind */
-	uint32_t worker; /* rank */
+	uint32_t worker; /* rank, or which aggregator */
 };
 
 /* What is redrawn or scaled: compute times or link rates. */
@@ -102,6 +104,8 @@ struct hd_scenario {
 	uint32_t workers;
 	uint32_t racks; /* switches in a row; 1: a star */
 	double link_mbps, server_link_mbps;
+	uint32_t aggregators; /* each on a host of its own in rack 0 */
+	double aggregator_link_mbps;
 	double trunk_mbps; /* between neighbouring racks */
 	double latency_us; /* one way, host to host */
 	double queue_kb;

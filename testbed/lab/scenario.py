@@ -11,6 +11,7 @@ import re
 SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios"
 FILE_BYTES_MAX = 1 << 20
 RACKS_MAX = 8
+AGGREGATORS_MAX = 16
 WORKERS_MAX = 250  # hosts of one emulated star; heddle-sim takes more
 
 REQUIRED = object()
@@ -193,7 +194,8 @@ WORKER_EVENT = record({
     "do": (one_of("kill", "join", "leave"), REQUIRED),
 })
 SHARE = number(0, 1)
-NODE = text(rf"{WORKER_OR}|server|controller", "worker:N, server or controller")
+AGGREGATOR_OR = r"aggregator:[0-9]{1,4}"
+NODE = text(rf"{WORKER_OR}|server|{AGGREGATOR_OR}|controller", "worker:N, server, aggregator:N or controller")
 SIM = record({
     "depth": (number(1, 16, True), 1), "cancel": (SHARE, 0), "conditional": (SHARE, 0),
     "checkpoint_commits": (number(0, 10**9, True), 0), "disk_ms": (number(0, 60000), 5), "disk_error": (SHARE, 0),
@@ -218,6 +220,8 @@ SCENARIO = record({
     "trunk_mbps": (number(0.1, 100000), 0),
     "link_mbps": (number(0.1, 100000), REQUIRED),
     "server_link_mbps": (number(0.1, 100000), None),
+    "aggregators": (number(0, AGGREGATORS_MAX, True), 0),  # heddle-sim's alone, for now
+    "aggregator_link_mbps": (number(0.1, 100000), None),
     "latency_us": (number(0, 1000000), 0),
     "queue_kb": (number(16, 65536), 128),
     "job": (JOB, REQUIRED),
@@ -270,6 +274,10 @@ def cross_checks(scenario, tree, fail):
             if match and int(fault["node"][7:]) >= scenario["workers"]:
                 fail(at("faults", kind, index, "node"), f"faults.{kind}[{index}].node",
                      f"there are {scenario['workers']} workers")
+            match = re.fullmatch(AGGREGATOR_OR, fault["node"])
+            if match and int(fault["node"][11:]) >= scenario["aggregators"]:
+                fail(at("faults", kind, index, "node"), f"faults.{kind}[{index}].node",
+                     f"there are {scenario['aggregators']} aggregators")
     if (scenario["job"]["update_bytes"] or 0) % 4:
         fail(at("job", "update_bytes"), "job.update_bytes", "must be a multiple of 4")
 
@@ -291,6 +299,8 @@ def parse(source, name):
     scenario = SCENARIO(tree, "", fail)
     if scenario["server_link_mbps"] is None:
         scenario["server_link_mbps"] = scenario["link_mbps"]
+    if scenario["aggregator_link_mbps"] is None:
+        scenario["aggregator_link_mbps"] = scenario["link_mbps"]
     cross_checks(scenario, tree, fail)
     return scenario
 

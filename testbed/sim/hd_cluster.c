@@ -89,6 +89,8 @@ static int create_parts(struct hd_cluster *cluster) {
 	if (code == 0)
 		code = cluster_add_processes(cluster);
 	if (code == 0)
+		code = cluster_add_aggregators(cluster);
+	if (code == 0)
 		code = cluster_plan_faults(cluster);
 	if (code == 0)
 		code = cluster_add_monitors(cluster);
@@ -147,6 +149,7 @@ void hd_cluster_destroy(struct hd_cluster *cluster) {
 	if (!cluster)
 		return;
 	cluster_remove_processes(cluster);
+	cluster_remove_aggregators(cluster);
 	cluster_remove_monitors(cluster);
 	free_steps(&cluster->steps);
 	free_steps(&cluster->spare);
@@ -269,6 +272,7 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->crashes = cluster->crashes;
 	result->checkpoints = cluster->server.checkpoints;
 	result->network = *hd_sim_stats(cluster->sim);
+	cluster_aggregator_stats(cluster, &result->aggregation);
 	judge_training(cluster, result);
 	for (uint32_t i = 0; i < cluster->worker_count; i++) {
 		const struct worker_process *worker = &cluster->workers[i];

@@ -4,7 +4,7 @@
  * star, a disk, the job's workers, and the faults of a scenario, with the invariants checked at each
  * step.
  *
- *   h1 .. hN  workers     ps  server     ctl  controller (unshaped)     x1  other tenants
+ *   h1 .. hN  workers     ps  server     ctl  controller (unshaped)     x1  other tenants     a1 ..  aggregators
  *
  * Either the job's updates and learning rate are the checker's (hd_check.h): then only bytes, times
  * and bounds matter. Or its workers really train the scenario's model: a step of theirs computes the
@@ -64,6 +64,11 @@ int hd_cluster_run(struct hd_cluster *cluster);
 /* The violation in words, or NULL. */
 const char *hd_cluster_failure(const struct hd_cluster *cluster);
 
+/* What the aggregators did, all of them in all their lives. */
+struct hd_cluster_aggregation {
+	uint64_t groups, delivered, failed, refused, inputs_held, bytes_in;
+};
+
 struct hd_cluster_result {
 	double duration_s; /* in which workers pushed */
 	double settle_s; /* from the end of faults until nothing was pending */
@@ -73,6 +78,7 @@ struct hd_cluster_result {
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
 	struct hd_sim_stats network;
+	struct hd_cluster_aggregation aggregation;
 	/* Of training. */
 	double time_to_accuracy_s, final_accuracy; /* < 0: not reached, none */
 	uint64_t updates_to_accuracy;
@@ -93,6 +99,8 @@ bool hd_cluster_advance(struct hd_cluster *cluster, hd_ns until);
 
 /* Seeds from here on also stop processes (SIGSTOP) and cut the power of all at once. */
 #define HD_CLUSTER_HARD (UINT64_C(1) << 40)
+/* Seeds from here on have aggregators, which crash like everybody; the odd ones are hard besides. */
+#define HD_CLUSTER_GROUPS (UINT64_C(1) << 41)
 /* What the controller of a scenario's cluster is told of the network; the caller destroys it. NULL: why in error. */
 struct hd_topology *
 hd_cluster_topology(const struct hd_scenario *scenario, char *error, size_t error_bytes);

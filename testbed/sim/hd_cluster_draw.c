@@ -154,6 +154,36 @@ static void draw_racks(uint64_t seed, struct hd_scenario *scenario) {
 		scenario->trunk_mbps = rates[hd_random_below(&random, 4)];
 }
 
+static void draw_aggregators(uint64_t seed, struct hd_scenario *scenario) {
+	struct hd_random random;
+	uint32_t outages;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x61676772));
+	scenario->aggregators = 1 + (uint32_t)hd_random_below(&random, 2);
+	scenario->aggregator_link_mbps
+		= scenario->link_mbps * (hd_random_chance(&random, 0.7) ? 8 : 1);
+	/* Several updates that wait at a time, which may all be late by as much: something to add up. */
+	scenario->workers += 2;
+	scenario->job.tau_max += 2 * scenario->workers;
+	if (hd_random_chance(&random, 0.5))
+		scenario->job.compute_ms = between(&random, 0, 2);
+	outages = (uint32_t)hd_random_below(&random, OUTAGES_MAX);
+	for (uint32_t i = 0; i < outages; i++) {
+		struct hd_scenario_fault fault = {
+			.at_s = between(&random, 0.05, scenario->duration_s),
+			.for_s = between(&random, 0.001, 2),
+			.node
+			= {HD_PLACE_AGGREGATOR,
+			   (uint32_t)hd_random_below(&random, scenario->aggregators)},
+		};
+
+		if (hd_random_chance(&random, 0.6))
+			scenario->crashes[scenario->crash_count++] = fault;
+		else
+			scenario->partitions[scenario->partition_count++] = fault;
+	}
+}
+
 void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluster_mode *mode) {
 	struct hd_random random;
 	uint64_t pick;
@@ -176,6 +206,10 @@ void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluste
 	draw_changes(&random, scenario);
 	if (seed % 5 == 4)
 		draw_racks(seed, scenario);
-	if (seed >= HD_CLUSTER_HARD)
+	if (seed >= HD_CLUSTER_GROUPS) {
+		*mode = HD_CLUSTER_SCHEDULED;
+		draw_aggregators(seed, scenario);
+	}
+	if (seed >= HD_CLUSTER_GROUPS ? seed % 2 == 1 : seed >= HD_CLUSTER_HARD)
 		draw_hard(&random, scenario);
 }

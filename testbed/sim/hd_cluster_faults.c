@@ -265,6 +265,8 @@ int cluster_plan_faults(struct hd_cluster *cluster) {
 	vary(cluster);
 	process_settle(&cluster->controller.process);
 	process_settle(&cluster->server.process);
+	for (uint32_t i = 0; i < scenario->aggregators; i++)
+		process_settle(&cluster->aggregators[i].process);
 	start_workers(cluster);
 	plan_outages(cluster);
 	plan_stops(cluster);
@@ -284,6 +286,8 @@ void cluster_stop_faults(struct hd_cluster *cluster) {
 	hd_sim_set_faults(cluster->sim, &(struct hd_sim_faults){0});
 	end_outage(cluster, &cluster->controller.process);
 	end_outage(cluster, &cluster->server.process);
+	for (uint32_t i = 0; i < cluster->scenario.aggregators; i++)
+		end_outage(cluster, &cluster->aggregators[i].process);
 	for (uint32_t w = 0; w < cluster->worker_count; w++)
 		end_outage(cluster, &cluster->workers[w].process);
 }

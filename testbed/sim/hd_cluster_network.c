@@ -58,12 +58,16 @@ static void write_topology(const struct hd_scenario *scenario, struct text *text
 	add(text, "{\"hosts\":[\"ps\",\"ctl\",\"x1\"");
 	for (uint32_t i = 1; i <= scenario->workers; i++)
 		add(text, ",\"h%u\"", i);
+	for (uint32_t i = 1; i <= scenario->aggregators; i++)
+		add(text, ",\"a%u\"", i);
 	add(text, "],\"switches\":[\"s1\"");
 	for (uint32_t i = 2; i <= racks; i++)
 		add(text, ",\"s%u\"", i);
 	add(text, "],\"links\":[[\"ps\",\"s1\"],[\"ctl\",\"s1\"],[\"x1\",\"s1\"]");
 	for (uint32_t i = 0; i < scenario->workers; i++)
 		add(text, ",[\"h%u\",\"s%u\"]", i + 1, hd_scenario_rack(scenario, i) + 1);
+	for (uint32_t i = 1; i <= scenario->aggregators; i++)
+		add(text, ",[\"a%u\",\"s1\"]", i);
 	for (uint32_t i = 1; i < racks; i++)
 		add(text, ",[\"s%u\",\"s%u\"]", i, i + 1);
 	add(text, "]}");

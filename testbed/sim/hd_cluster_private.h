@@ -2,6 +2,7 @@
 #ifndef HD_CLUSTER_PRIVATE_H
 #define HD_CLUSTER_PRIVATE_H
 
+#include "hd_aggregator.h"
 #include "hd_cluster.h"
 #include "hd_controller.h"
 #include "hd_jobspec.h"
@@ -94,6 +95,12 @@ struct controller_process {
 	char *kept; /* its state directory: what outlives it */
 };
 
+struct aggregator_process {
+	struct process process;
+	struct hd_aggregator *core;
+	struct hd_aggregator_stats past; /* of former lives */
+};
+
 /* On a host, beside its worker or server; never crashes. */
 struct monitor_process {
 	struct hd_cluster *cluster;
@@ -150,6 +157,7 @@ struct hd_cluster {
 	struct server_process server;
 	uint32_t worker_count;
 	struct worker_process *workers;
+	struct aggregator_process *aggregators; /* scenario.aggregators of them */
 	struct monitor_process *monitors; /* the server's, then one a worker; NULL: none */
 	int *flows; /* by tenant, then flow */
 	double *link_factor; /* by worker */
@@ -184,6 +192,28 @@ struct process *cluster_process(struct hd_cluster *cluster, struct hd_place plac
 int cluster_host(const struct hd_cluster *cluster, struct hd_place place);
 int cluster_add_processes(struct hd_cluster *cluster);
 void cluster_remove_processes(struct hd_cluster *cluster);
+
+int cluster_add_process(
+	struct hd_cluster *cluster,
+	struct process *process,
+	uint32_t rack,
+	double mbps
+);
+void cluster_draw_seed(struct hd_cluster *cluster, uint8_t seed[32]);
+struct hd_addr cluster_controller_address(const struct hd_cluster *cluster);
+
+/* --- hd_cluster_aggregator.c --- */
+int cluster_add_aggregators(struct hd_cluster *cluster);
+void cluster_remove_aggregators(struct hd_cluster *cluster);
+/* The aggregator that this process is, NULL: none. */
+struct aggregator_process *as_aggregator(struct process *process);
+struct hd_node start_aggregator(struct aggregator_process *aggregator);
+void destroy_aggregator(struct aggregator_process *aggregator);
+/* Of all, in all their lives. */
+void cluster_aggregator_stats(
+	const struct hd_cluster *cluster,
+	struct hd_cluster_aggregation *aggregation
+);
 
 /* --- hd_cluster_monitor.c --- */
 int cluster_add_monitors(struct hd_cluster *cluster);

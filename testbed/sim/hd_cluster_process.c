@@ -11,7 +11,7 @@
 #define RECEIVE_WINDOW (4u << 20)
 #define CLOCK_OFFSET_MAX (10 * HD_SECOND)
 
-static void draw_seed(struct hd_cluster *cluster, uint8_t seed[32]) {
+void cluster_draw_seed(struct hd_cluster *cluster, uint8_t seed[32]) {
 	for (size_t i = 0; i < 4; i++) {
 		uint64_t word = hd_random_u64(&cluster->seeds);
 
@@ -19,7 +19,7 @@ static void draw_seed(struct hd_cluster *cluster, uint8_t seed[32]) {
 	}
 }
 
-static struct hd_addr controller_address(const struct hd_cluster *cluster) {
+struct hd_addr cluster_controller_address(const struct hd_cluster *cluster) {
 	if (cluster->config.mode == HD_CLUSTER_DIRECT)
 		return (struct hd_addr){0};
 	return hd_sim_node_address(cluster->sim, cluster->controller.process.node);
@@ -53,7 +53,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 	char error[256];
 	int code = -ENOMEM;
 
-	draw_seed(cluster, config.seed);
+	cluster_draw_seed(cluster, config.seed);
 	if (config.topology)
 		code = hd_controller_create(&config, &controller->core);
 	if (code < 0)
@@ -70,7 +70,7 @@ static struct hd_node start_server(struct hd_cluster *cluster) {
 		.host = server->process.host_name,
 		.keys = &cluster->keys,
 		.key_id = cluster->key.id,
-		.controller = controller_address(cluster),
+		.controller = cluster_controller_address(cluster),
 		.data = hd_sim_node_address(cluster->sim, server->process.node),
 		.memory_bytes = SERVER_MEMORY,
 		.receive_window_bytes = RECEIVE_WINDOW,
@@ -81,7 +81,7 @@ static struct hd_node start_server(struct hd_cluster *cluster) {
 	};
 	int code;
 
-	draw_seed(cluster, config.seed);
+	cluster_draw_seed(cluster, config.seed);
 	/* In most lives an update takes several calls to apply, as a big one does. */
 	if (!cluster->config.unchecked)
 		config.step_values = cluster->values / (1 + config.seed[0] % 8) + 1;
@@ -98,7 +98,7 @@ static struct hd_node start_worker(struct hd_cluster *cluster, struct worker_pro
 		.rank = (uint16_t)worker->rank,
 		.keys = &cluster->keys,
 		.key_id = cluster->key.id,
-		.controller = controller_address(cluster),
+		.controller = cluster_controller_address(cluster),
 		.server = hd_sim_node_address(cluster->sim, cluster->server.process.node),
 		.data = hd_sim_node_address(cluster->sim, worker->process.node),
 		.spec = &cluster->spec,
@@ -110,7 +110,7 @@ static struct hd_node start_worker(struct hd_cluster *cluster, struct worker_pro
 	};
 	int code;
 
-	draw_seed(cluster, config.seed);
+	cluster_draw_seed(cluster, config.seed);
 	app_reset(worker);
 	code = cluster->training ? training_start_worker(worker) : 0;
 	if (code == 0)
@@ -134,6 +134,8 @@ static void destroy_core(struct process *process) {
 		hd_server_destroy(cluster->server.core);
 		cluster->server.core = NULL;
 		disk_crash(&cluster->server);
+	} else if (as_aggregator(process)) {
+		destroy_aggregator(as_aggregator(process));
 	} else {
 		struct worker_process *worker = as_worker(process);
 
@@ -156,6 +158,8 @@ void process_start(struct process *process) {
 		node = start_controller(cluster);
 	else if (process == &cluster->server.process)
 		node = start_server(cluster);
+	else if (as_aggregator(process))
+		node = start_aggregator(as_aggregator(process));
 	else
 		node = start_worker(cluster, as_worker(process));
 	if (cluster_failed(cluster))
@@ -175,7 +179,8 @@ void process_stop(struct process *process) {
 	cluster->crashes++;
 	hd_sim_node_stop(cluster->sim, process->node);
 	destroy_core(process);
-	if (process != &cluster->controller.process && process != &cluster->server.process)
+	if (process != &cluster->controller.process && process != &cluster->server.process
+	    && !as_aggregator(process))
 		hd_check_worker_gone(cluster->check, as_worker(process)->rank);
 }
 
@@ -194,6 +199,8 @@ struct process *cluster_process(struct hd_cluster *cluster, struct hd_place plac
 		return &cluster->controller.process;
 	case HD_PLACE_WORKER:
 		return &cluster->workers[place.worker].process;
+	case HD_PLACE_AGGREGATOR:
+		return &cluster->aggregators[place.worker].process;
 	default:
 		return NULL;
 	}
@@ -207,6 +214,8 @@ int cluster_host(const struct hd_cluster *cluster, struct hd_place place) {
 		return cluster->controller.process.host;
 	case HD_PLACE_WORKER:
 		return cluster->workers[place.worker].process.host;
+	case HD_PLACE_AGGREGATOR:
+		return cluster->aggregators[place.worker].process.host;
 	default:
 		return cluster->extra_host;
 	}
@@ -225,8 +234,12 @@ static struct hd_sim_clock draw_clock(struct hd_cluster *cluster) {
 	};
 }
 
-static int
-add_process(struct hd_cluster *cluster, struct process *process, uint32_t rack, double mbps) {
+int cluster_add_process(
+	struct hd_cluster *cluster,
+	struct process *process,
+	uint32_t rack,
+	double mbps
+) {
 	struct hd_sim_node_config config = {.event = cluster_event, .owner = process};
 
 	process->cluster = cluster;
@@ -252,7 +265,7 @@ static int add_worker(struct hd_cluster *cluster, uint32_t rank) {
 		&worker->random,
 		cluster->config.seed ^ ((uint64_t)rank + 1) * UINT64_C(0x9e3779b97f4a7c15)
 	);
-	code = add_process(
+	code = cluster_add_process(
 		cluster,
 		&worker->process,
 		hd_scenario_rack(&cluster->scenario, rank),
@@ -274,9 +287,9 @@ int cluster_add_processes(struct hd_cluster *cluster) {
 	cluster->workers = calloc(cluster->worker_count, sizeof(*cluster->workers));
 	code = cluster->workers ? cluster_add_racks(cluster) : -ENOMEM;
 	if (code == 0)
-		code = add_process(cluster, controller, 0, 0);
+		code = cluster_add_process(cluster, controller, 0, 0);
 	if (code == 0)
-		code = add_process(cluster, server, 0, cluster->scenario.server_link_mbps);
+		code = cluster_add_process(cluster, server, 0, cluster->scenario.server_link_mbps);
 	for (uint32_t i = 0; code == 0 && i < cluster->worker_count; i++)
 		code = add_worker(cluster, i);
 	if (code < 0)

@@ -84,6 +84,8 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		on_estimate(cluster, &event);
 	if (event.kind == HD_EVENT_PLAN)
 		cluster->planned = true;
+	if (as_aggregator(process))
+		return; /* what comes of its sums is the server's to commit */
 	hd_check_event(cluster->check, &event);
 	hd_check_credits(cluster->check, &event, process == &cluster->server.process);
 }

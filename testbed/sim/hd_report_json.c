@@ -131,6 +131,24 @@ static void put_training(json_t *json, const struct hd_report_run *run) {
 		json_object_set_new(json, "grid", tried(run->tried, run->tried_count));
 }
 
+static json_t *aggregation(const struct hd_cluster_aggregation *a) {
+	return json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I}",
+		"groups",
+		(json_int_t)a->groups,
+		"delivered",
+		(json_int_t)a->delivered,
+		"failed",
+		(json_int_t)a->failed,
+		"refused",
+		(json_int_t)a->refused,
+		"inputs_held",
+		(json_int_t)a->inputs_held,
+		"bytes_in",
+		(json_int_t)a->bytes_in
+	);
+}
+
 static json_t *record(const struct hd_report_run *run) {
 	const struct hd_cluster_result *r = &run->result;
 	const struct hd_check_stats *s = &r->pushes;
@@ -186,6 +204,7 @@ static json_t *record(const struct hd_report_run *run) {
 		run->wall_s
 	);
 
+	json_object_set_new(json, "aggregation", aggregation(&r->aggregation));
 	json_object_set_new(json, "staleness_histogram", histogram(s));
 	put_training(json, run);
 	return json;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The aggregator core on one core of the processor, in memory: bursts of packets as a driver hands them over, the sum
- * streamed out to a sink that only counts, acknowledgements both ways. Only the core's calls are timed, in processor time. Beside it
- * what memory allows: the same payloads added to a sum of the same size in the same order, and nothing else.
+ * streamed out to a sink that only counts, acknowledgements both ways. Only the core's calls are timed, in processor
+ * time. Beside it what memory allows: the same payloads added to a sum of the same size in the same order, and
+ * nothing else.
  */
 #include "aggregator_net.h"
 #include "hd_kernels.h"

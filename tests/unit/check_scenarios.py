@@ -51,6 +51,9 @@ BAD = [
     ('"workers": 4', '"workers": 4, "racks": 5, "trunk_mbps": 10', 3, "racks", "there are 4 workers"),
     ('"workers": 4', '"workers": 4, "racks": 2', 3, "racks", "2 racks need trunk_mbps"),
     ('"workers": 4', '"workers": 4, "trunk_mbps": 10', 3, "trunk_mbps", "there is one rack"),
+    ('"workers": 4', '"workers": 4, "aggregators": 17', 3, "aggregators", "17 is outside 0..16"),
+    ('"crash": [{"at_s": 1, "node": "server"', '"crash": [{"at_s": 1, "node": "aggregator:1"', 17,
+     "faults.crash[0].node", "there are 0 aggregators"),
     ('"link_mbps": 100', '"link_mbps": 0.01', 4, "link_mbps", "0.01 is outside 0.1..100000"),
     ('"link_mbps": 100', '"link_mbps": null', 4, "link_mbps", "number"),
     ('"name": "base"', '"name": "a b"', 2, "name", "letters, digits"),
@@ -87,7 +90,7 @@ BAD = [
     ('"do": "kill"', '"do": "hide"', 16, "workers_events[0].do", "one of kill, join, leave"),
     ('"loss": 0.1', '"loss": 1.5', 17, "faults.loss", "1.5 is outside 0..1"),
     ('"node": "server"', '"node": "worker:9"', 17, "faults.crash[0].node", "there are 4 workers"),
-    ('"node": "server"', '"node": "extra"', 17, "faults.crash[0].node", "worker:N, server or controller"),
+    ('"node": "server"', '"node": "extra"', 17, "faults.crash[0].node", "worker:N, server, aggregator:N or controller"),
     ('"duration_s": 20', '"duration_s": 0', 18, "duration_s", "0 is outside 1..86400"),
     ('"duration_s": 20', '"sim": {"depth": 17}', 18, "sim.depth", "17 is outside 1..16"),
 ]

@@ -157,6 +157,8 @@ static json_t *show(const struct hd_scenario *s) {
 
 	json_object_set_new(out, "racks", json_integer(s->racks));
 	json_object_set_new(out, "trunk_mbps", json_real(s->trunk_mbps));
+	json_object_set_new(out, "aggregators", json_integer(s->aggregators));
+	json_object_set_new(out, "aggregator_link_mbps", json_real(s->aggregator_link_mbps));
 	json_object_set_new(out, "job", job(&s->job));
 	json_object_set_new(out, "compute", variation(&s->compute, "slow-fraction"));
 	json_object_set_new(out, "links", variation(&s->links, "scale-fraction"));

@@ -115,7 +115,7 @@ static void test_relay(void **state) {
 		assert_memory_equal(got->data, update[0], BYTES);
 	}
 	assert_int_equal(
-		end_report(world->controller, plan.inputs[0].token)->outcome, HD_OUTCOME_APPLIED
+		end_report(world->controller, plan.inputs[0].token)->outcome, HD_OUTCOME_PENDING
 	);
 	assert_int_equal(end_report(world->controller, plan.inputs[0].token)->direction, HD_PULL);
 	assert_int_equal(world_stats(world)->groups_delivered, 1);
