@@ -22,7 +22,7 @@ bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes) {
 	if (dtype == HD_DTYPE_SPARSE32) {
 		return bytes >= HD_RUN_BYTES_MIN && bytes % 4 == 0 && bytes <= job->bytes;
 	}
-	return hd_dtype_is_model(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
+	return hd_dtype_is_dense(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
 }
 
 int hd_incoming_open(
@@ -81,11 +81,30 @@ static void hd_incoming_check_runs(struct hd_incoming *in, const uint8_t *chunk,
 	in->broken |= more < 0;
 }
 
+/* Lanes become fp32 where they are: both have 4 bytes. Each chunk has its exponent; a lane that overflowed on the
+ * way makes the whole update worthless. */
+static void hd_incoming_widen(struct hd_incoming *in, const struct hd_chunk_header *header) {
+	uint64_t first = (uint64_t)header->chunk * hd_recv_chunk_bytes(in->recv) / sizeof(float);
+	float *values = in->buffer->data + first;
+	uint32_t lanes[HD_CHUNK_BYTES_MAX / sizeof(uint32_t)];
+
+	if (header->exponent < HD_FIXED_EXPONENT_MIN || header->exponent > HD_FIXED_EXPONENT_MAX) {
+		in->broken = true;
+		return;
+	}
+	in->not_finite |= (header->flags & HD_CHUNK_NOT_FINITE) != 0;
+	memcpy(lanes, values, header->count * sizeof(*lanes));
+	hd_fixed_to_f32(values, lanes, header->count, header->exponent);
+}
+
 /* Chunk by chunk, while it is in the cache: nobody has to read the whole update once more. */
 static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_header *header) {
 	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
 	size_t found;
 
+	if (in->dtype == HD_DTYPE_FIXED32) {
+		hd_incoming_widen(in, header);
+	}
 	if (in->normed) {
 		hd_credit_measure(in, header);
 	}

@@ -172,6 +172,7 @@ struct hd_incoming {
 	bool normed; /* norm2 counts all that is held */
 	bool apart; /* a controller that does not know the sum was told of its parts one by one */
 	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
+	int16_t exponent; /* of fixed point, granted directly */
 	uint64_t bytes; /* that it has on the wire: not more than the model's */
 	uint64_t limit; /* of a credit: bytes */
 	double norm2; /* squared, of what has come: of a credit, and where a replica follows */

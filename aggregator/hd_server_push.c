@@ -3,10 +3,12 @@
  * Which updates may come: those that the controller told us to expect, and those that a worker asked
  * us for directly. Each is checked before a byte of it is taken, with the same rules.
  */
+#include "hd_kernels.h"
 #include "hd_replica.h"
 #include "hd_server_credit.h"
 
 #include <errno.h>
+#include <math.h>
 
 /* --- may it come? ---------------------------------------------------------------------------- */
 
@@ -267,6 +269,8 @@ static void hd_push_grant(struct hd_turn *turn, const struct hd_incoming *in) {
 		.peer_ipv4 = turn->server->config.data.ipv4,
 		.peer_port = turn->server->config.data.port,
 		.bytes = in->bytes,
+		.dtype = in->dtype,
+		.exponent = (uint16_t)in->exponent,
 	};
 	hd_turn_event(turn, &event);
 	hd_member_send(turn, part->member, &message);
@@ -284,6 +288,16 @@ static float hd_push_weight(const struct hd_job *job, hd_version base) {
 		t,
 		tau > UINT32_MAX ? UINT32_MAX : (uint32_t)tau
 	);
+}
+
+/* So that the greatest value, weighed, just fits a lane; a worker for whom none fits says so. */
+static int16_t hd_push_exponent(const struct hd_msg_request *request, float weight) {
+	double peak = fabs((double)request->peak * (double)weight);
+
+	if (request->dtype != HD_DTYPE_FIXED32 || !isfinite(peak)) {
+		return 0;
+	}
+	return (int16_t)hd_fixed_exponent(peak, 1);
 }
 
 static void hd_request_accept(
@@ -317,6 +331,7 @@ static void hd_request_accept(
 	hd_incoming_part(in, 0, &part);
 	in->direct = true;
 	in->dtype = request->dtype;
+	in->exponent = hd_push_exponent(request, part.weight);
 	in->bytes = request->bytes;
 	in->starved = true;
 	TAILQ_INSERT_TAIL(&server->starved, in, starved_link);

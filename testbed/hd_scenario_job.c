@@ -64,8 +64,10 @@ read_payload(struct hd_reader *reader, const json_t *value, const char *path, vo
 
 	if (text && strcmp(text, "sparse") == 0)
 		*dtype = HD_DTYPE_SPARSE32;
+	else if (text && strcmp(text, "fixed32") == 0)
+		*dtype = HD_DTYPE_FIXED32;
 	else if (!type_of(text, dtype))
-		hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16, sparse");
+		hd_reader_fail(reader, path, "must be one of fp32, fp16, bf16, fixed32, sparse");
 }
 
 static void

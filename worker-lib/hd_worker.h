@@ -102,8 +102,9 @@ struct hd_push_args {
 	const struct hd_run *runs;
 	size_t run_count;
 	hd_version base; /* v(g): the version that it was computed from */
-	/* How it travels: HD_DTYPE_FP32, FP16, BF16 or SPARSE32. The grant's weight is multiplied in fp32 before the
-	 * values are rounded to 16 bits. */
+	/* How it travels: HD_DTYPE_FP32, FP16, BF16, FIXED32 or SPARSE32. The grant's weight is multiplied in fp32
+	 * before the values are rounded to 16 bits, or to multiples of the power of two that the grant names
+	 * (FIXED32: a sum of such updates does not depend on the order in which they are added). */
 	uint8_t dtype;
 	void *user; /* comes back in the ticket */
 };

@@ -14,6 +14,7 @@ static struct hd_message request_of(const struct hd_worker *worker, const struct
 	request->dtype = ticket->dtype;
 	request->bytes = ticket->pub.bytes;
 	request->norm = ticket->norm;
+	request->peak = ticket->peak;
 	request->base = ticket->pub.base;
 	/* Of a push: the version that it made, as this worker was told; whether it stands, the server says. */
 	request->have = ticket->pub.direction == HD_PUSH ? ticket->pub.version : ticket->have;

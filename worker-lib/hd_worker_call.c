@@ -69,7 +69,8 @@ int hd_worker_push(
 	if (!worker->joined_once)
 		return -EAGAIN;
 	norm = sqrt(hd_norm2_f32(args->data, args->values));
-	if (!worker->spec.allow_not_finite && !worker_is_finite(args, norm))
+	if ((!worker->spec.allow_not_finite || args->dtype == HD_DTYPE_FIXED32)
+	    && !worker_is_finite(args, norm))
 		return -EDOM;
 	rc = open_ticket(worker, now, HD_PUSH, args->user, &ticket);
 	if (rc < 0)
@@ -81,6 +82,8 @@ int hd_worker_push(
 	ticket->dtype = args->dtype;
 	ticket->pub.bytes = bytes;
 	ticket->pub.base = args->base;
+	if (args->dtype == HD_DTYPE_FIXED32)
+		ticket->peak = worker_peak(args);
 	ticket->norm = norm < (double)FLT_MAX ? (float)norm : FLT_MAX;
 	worker->stats.pushed++;
 	*round = ticket->pub.round;

@@ -80,7 +80,8 @@ struct ticket {
 	size_t run_count;
 	void *payload; /* data times weight in that type; NULL: data itself is what is sent */
 	float weight; /* of the first grant; 0 = none yet */
-	float norm;
+	int16_t exponent; /* that fixed point was made with */
+	float norm, peak; /* peak: of fixed point */
 	struct hd_send *send;
 	/* pull */
 	float *into;
@@ -302,8 +303,17 @@ int worker_payload_bytes(
 bool worker_is_finite(const struct hd_push_args *args, double norm);
 /* Multiplies by this grant's weight and writes it as it travels, into a copy of our own: the commit log has
  * the weight of the grant that was carried out, and says what was added. -ENOMEM, -EDOM (the weight led
- * beyond the type's range). */
-int worker_make_payload(const struct hd_worker *worker, struct ticket *ticket, float weight);
+ * beyond the type's range). `exponent`: of fixed point. */
+int worker_make_payload(
+	const struct hd_worker *worker,
+	struct ticket *ticket,
+	float weight,
+	int16_t exponent
+);
+/* The largest absolute value. */
+float worker_peak(const struct hd_push_args *args);
+/* Of fixed point that nobody else adds to; 0 of other types. */
+int16_t worker_exponent(const struct ticket *ticket, float weight);
 
 /* --- hd_worker_send.c ------------------------------------------------------------------------ */
 void worker_on_grant(

@@ -66,6 +66,7 @@ bool worker_spend(struct hd_worker *worker, const struct context *ctx, struct ti
 		.peer_port = credit.peer_port,
 		.bytes = ticket->pub.bytes,
 		.dtype = ticket->dtype,
+		.exponent = (uint16_t)worker_exponent(ticket, credit.weight),
 	};
 
 	if (!fits(worker, ctx, ticket))

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an update is on the wire: fp32, 16 bits, or runs. */
+/* What an update is on the wire: fp32, 16 bits, fixed point, or runs. */
 #include "hd_kernels.h"
 #include "hd_worker_core.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int worker_payload_bytes(
 	const struct hd_worker *worker,
@@ -17,7 +18,7 @@ int worker_payload_bytes(
 
 	if (args->dtype != HD_DTYPE_SPARSE32) {
 		*bytes = values * hd_dtype_bytes(args->dtype);
-		return hd_dtype_is_model(args->dtype) && args->values == values && !args->runs ?
+		return hd_dtype_is_dense(args->dtype) && args->values == values && !args->runs ?
 			0 :
 			-EINVAL;
 	}
@@ -27,6 +28,28 @@ int worker_payload_bytes(
 		return -EINVAL;
 	*bytes = hd_runs_bytes(args->runs, args->run_count, chunk_bytes);
 	return *bytes <= worker->model_bytes ? 0 : -E2BIG;
+}
+
+/* The bits of a float's absolute value grow with it. */
+float worker_peak(const struct hd_push_args *args) {
+	uint32_t most = 0, bits;
+	float peak;
+
+	for (uint64_t i = 0; i < args->values; i++) {
+		memcpy(&bits, &args->data[i], sizeof bits);
+		bits &= 0x7fffffff;
+		most = bits > most ? bits : most;
+	}
+	memcpy(&peak, &most, sizeof peak);
+	return peak;
+}
+
+int16_t worker_exponent(const struct ticket *ticket, float weight) {
+	double peak = fabs((double)ticket->peak * (double)weight);
+
+	return ticket->dtype == HD_DTYPE_FIXED32 && isfinite(peak) ?
+		(int16_t)hd_fixed_exponent(peak, 1) :
+		0;
 }
 
 bool worker_is_finite(const struct hd_push_args *args, double norm) {
@@ -47,11 +70,25 @@ static int make_half(const struct hd_worker *worker, const struct ticket *ticket
 		0;
 }
 
-int worker_make_payload(const struct hd_worker *worker, struct ticket *ticket, float weight) {
+static int make_fixed(const struct ticket *ticket, float weight, int16_t exponent) {
+	if (exponent < HD_FIXED_EXPONENT_MIN || exponent > HD_FIXED_EXPONENT_MAX)
+		return -EDOM;
+	return hd_fixed_from_f32(ticket->payload, ticket->data, ticket->values, weight, exponent) ?
+		-EDOM :
+		0;
+}
+
+int worker_make_payload(
+	const struct hd_worker *worker,
+	struct ticket *ticket,
+	float weight,
+	int16_t exponent
+) {
 	bool as_it_is = ticket->dtype == HD_DTYPE_FP32 && weight == 1.0f;
 	int rc = 0;
 
-	if (ticket->weight == weight)
+	if (ticket->weight == weight
+	    && (ticket->dtype != HD_DTYPE_FIXED32 || ticket->exponent == exponent))
 		return 0;
 	if (as_it_is) {
 		free(ticket->payload);
@@ -72,9 +109,13 @@ int worker_make_payload(const struct hd_worker *worker, struct ticket *ticket, f
 		);
 	else if (hd_dtype_is_half(ticket->dtype))
 		rc = make_half(worker, ticket, weight);
+	else if (ticket->dtype == HD_DTYPE_FIXED32)
+		rc = make_fixed(ticket, weight, exponent);
 	else if (!as_it_is)
 		hd_scale_f32(ticket->payload, ticket->data, ticket->values, weight);
-	if (rc == 0)
+	if (rc == 0) {
 		ticket->weight = weight;
+		ticket->exponent = exponent;
+	}
 	return rc;
 }

@@ -90,6 +90,7 @@ static int begin_send(
 		.header = {
 			.attempt = ticket->attempt,
 			.dtype = ticket->dtype,
+			.exponent = ticket->dtype == HD_DTYPE_FIXED32 ? ticket->exponent : 0,
 			.job = worker->job,
 			.epoch = grant->epoch,
 			.worker = worker->config.rank,
@@ -159,7 +160,7 @@ int worker_begin_push(
 	ticket->epoch = grant->epoch;
 	ticket->pub.granted = session == worker->controller;
 	if (isfinite(grant->weight) && grant->weight > 0.0f)
-		rc = worker_make_payload(worker, ticket, grant->weight);
+		rc = worker_make_payload(worker, ticket, grant->weight, (int16_t)grant->exponent);
 	if (rc == 0)
 		rc = begin_send(worker, ctx, session, grant, ticket);
 	if (rc < 0)

@@ -13,7 +13,8 @@
 
 static_assert(
 	(int)HD_DTYPE_FP16 == (int)HEDDLE_PAYLOAD_FP16
-		&& (int)HD_DTYPE_BF16 == (int)HEDDLE_PAYLOAD_BF16,
+		&& (int)HD_DTYPE_BF16 == (int)HEDDLE_PAYLOAD_BF16
+		&& (int)HD_DTYPE_FIXED32 == (int)HEDDLE_PAYLOAD_FIXED32,
 	"payload types are the wire's"
 );
 static_assert(

@@ -109,7 +109,7 @@ static int say_not_finite(const struct heddle *fabric, uint64_t index, float val
 static int check_finite(const struct heddle *fabric, const float *data, uint8_t dtype) {
 	uint64_t index;
 
-	if (fabric->spec->job.allow_not_finite)
+	if (fabric->spec->job.allow_not_finite && dtype != HD_DTYPE_FIXED32)
 		return 0;
 	index = hd_find_not_finite_as(dtype, data, fabric->values);
 	return index == fabric->values ? 0 : say_not_finite(fabric, index, data[index]);
@@ -185,7 +185,9 @@ static int check_options(
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
 	*given = options ? *options : plain;
 	rc = heddle_check_memory(given->memory, given->stream);
-	return rc < 0 ? rc : heddle_check_payload(given->payload);
+	if (rc < 0 || given->payload == HEDDLE_PAYLOAD_FIXED32)
+		return rc;
+	return heddle_check_payload(given->payload);
 }
 
 /* Runs and data in one piece, unless they are borrowed. */

@@ -44,7 +44,7 @@ static inline hd_ns hd_ns_add(hd_ns at, hd_ns span) {
 }
 
 /* Numbers of the element types, as on the wire. Models are FP32; they and updates travel as FP32, FP16 or BF16,
- * updates as SPARSE32 too; FIXED32 is reserved. */
+ * updates as SPARSE32 and FIXED32 too. */
 enum hd_dtype {
 	HD_DTYPE_FP32 = 0,
 	HD_DTYPE_FP16 = 1,
@@ -90,6 +90,11 @@ static inline bool hd_dtype_is_half(uint8_t dtype) {
 /* True for the types that have one value for each of a model's. */
 static inline bool hd_dtype_is_model(uint8_t dtype) {
 	return dtype == HD_DTYPE_FP32 || hd_dtype_is_half(dtype);
+}
+
+/* True for those in which an update may have one value for each of the model's. */
+static inline bool hd_dtype_is_dense(uint8_t dtype) {
+	return hd_dtype_is_model(dtype) || dtype == HD_DTYPE_FIXED32;
 }
 
 /* Bytes of one value of this type (sparse: of a unit of its runs, hd_runs.h), 0 when unknown. */

@@ -164,7 +164,7 @@ JOB = record({
     "weight_decay": (number(0, 1), 1e-4),
     "staleness": (STALENESS, {"rule": "constant", "c": 1.0}),
     "target_accuracy": (number(0, 1), 0.95),
-    "payload": (one_of("fp32", "fp16", "bf16", "sparse"), "fp32"),
+    "payload": (one_of("fp32", "fp16", "bf16", "fixed32", "sparse"), "fp32"),
     "pull_payload": (one_of("fp32", "fp16", "bf16"), "fp32"),
     "update_bytes": (number(4, 1 << 40, True), None),
 })

@@ -116,6 +116,8 @@ static void draw_job(struct hd_random *random, struct hd_scenario *scenario) {
 		job->payload = HD_DTYPE_SPARSE32;
 	if (hd_random_chance(random, 0.4))
 		job->pull_payload = hd_random_chance(random, 0.5) ? HD_DTYPE_FP16 : HD_DTYPE_BF16;
+	if (hd_random_chance(random, 0.2))
+		job->payload = HD_DTYPE_FIXED32;
 }
 
 /* Every process goes down at one moment; each comes back by itself. */

@@ -61,6 +61,14 @@ static int check_sizes(struct hd_cluster *cluster, char *error, size_t error_byt
 	uint64_t values = hd_model_values(cluster->training->model);
 	uint32_t rows = cluster->config.training->train->rows;
 
+	if (job->payload == HD_DTYPE_FIXED32) {
+		(void)snprintf(
+			error,
+			error_bytes,
+			"job.payload: fixed32 cannot be replayed: not with --train"
+		);
+		return -EINVAL;
+	}
 	if (rows < cluster->worker_count) {
 		(void)snprintf(
 			error,

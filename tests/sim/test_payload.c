@@ -53,6 +53,19 @@ static void test_half_payloads_double_the_rate(void **state) {
 	assert_true(bf16 > fp32 * 17 / 10);
 }
 
+/* Fixed point is as big as fp32, and as exact where it can be. */
+static void test_fixed_payloads(void **state) {
+	uint64_t fp32 = applied_with(HD_DTYPE_FP32, HD_DTYPE_FP32);
+	uint64_t fixed = applied_with(HD_DTYPE_FIXED32, HD_DTYPE_FP32);
+
+	print_message(
+		"applied: %llu in fp32, %llu in fixed point\n",
+		(unsigned long long)fp32,
+		(unsigned long long)fixed
+	);
+	assert_in_range(fixed, fp32 * 95 / 100, fp32 * 105 / 100);
+}
+
 /* Sparse updates leave the pulls' direction as the only limit. */
 static void test_sparse_payloads(void **state) {
 	uint64_t dense = applied_with(HD_DTYPE_FP32, HD_DTYPE_BF16);
@@ -69,6 +82,7 @@ static void test_sparse_payloads(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_half_payloads_double_the_rate),
+		cmocka_unit_test(test_fixed_payloads),
 		cmocka_unit_test(test_sparse_payloads),
 	};
 

@@ -62,7 +62,7 @@ BAD = [
     ("   32", "   0", 7, "job.hidden[1]", "0 is outside 1..65536"),
     ("[16,\n   32]", "16", 6, "job.hidden", "array"),
     ('"adadelay"', '"newest"', 8, "job.staleness.rule", "one of constant, inverse-sqrt, adadelay"),
-    ('"bf16"', '"fp8"', 8, "job.payload", "one of fp32, fp16, bf16, sparse"),
+    ('"bf16"', '"fp8"', 8, "job.payload", "one of fp32, fp16, bf16, fixed32, sparse"),
     ('"c": 2', '"c": -1', 8, "job.staleness.c", "-1 is outside 1e-06..1000000"),
     ('"hidden": [16,\n   32],', '"model": "cnn",', 6, "job.model", "one of mlp, softmax"),
     ('"hidden": [16,\n   32],', '"tau_max": 0,', 6, "job.tau_max", "0 is outside 1..1000000"),

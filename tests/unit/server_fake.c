@@ -347,6 +347,7 @@ void fake_request_push(
 		.dtype = fake->dtype,
 		.bytes = bytes,
 		.base = base,
+		.peak = fake->peak,
 	};
 	fake_send(fake, &message);
 }
@@ -386,6 +387,8 @@ struct hd_send *fake_push(
 		   .dtype = fake->dtype,
 		   .version = fake->base,
 		   .total = fake->total,
+		   .flags = fake->flags,
+		   .exponent = fake->exponent,
 		   .token = token},
 		.data = data,
 		.bytes = values * hd_dtype_bytes(fake->dtype),

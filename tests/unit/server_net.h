@@ -76,6 +76,9 @@ struct fake {
 	uint8_t dtype; /* of its pushes, as data of fake_push() has them */
 	hd_version base; /* of pushes on credits, */
 	uint32_t total; /* and their bytes; 0: they were granted */
+	float peak; /* and their largest value, as it says */
+	int16_t exponent; /* of its chunks */
+	uint8_t flags;
 	uint64_t granted_bps; /* of its pushes; 0: as fast as the path allows */
 	struct hd_send *sends[FAKE_SENDS_MAX];
 	struct hd_recv *recv; /* of one pull at a time */

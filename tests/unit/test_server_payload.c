@@ -84,13 +84,63 @@ static void test_half_payloads(void **state) {
 	/* A size or a type that is none of a job's updates. */
 	fake_request_push(one, 5, 1, base, BYTES);
 	assert_int_equal(fake_outcome(one, 5)->reason, HD_REASON_REFUSED);
-	one->dtype = HD_DTYPE_FIXED32;
+	one->dtype = HD_DTYPE_COUNT;
 	fake_request_push(one, 6, 1, base, BYTES);
 	assert_int_equal(fake_outcome(one, 6)->reason, HD_REASON_REFUSED);
 	free(w);
 	free(h);
 	free(g);
 	free(half);
+	fake_close(one);
+}
+
+/* Lanes become floats as they come; the server chooses the exponent, a chunk names its own. */
+static void test_fixed_payloads(void **state) {
+	struct fixture *f = *state;
+	struct fake *one = fake_worker(&f->net, 0);
+	hd_version base = fake_joined(one, &f->spec)->version;
+	const struct hd_sgd sgd = {f->spec.learning_rate, f->spec.momentum, f->spec.weight_decay};
+	float *w = malloc(BYTES), *h = calloc(VALUES, sizeof(float)), *g = malloc(BYTES);
+	uint32_t *lanes = malloc(BYTES);
+	const struct hd_msg_grant *grant;
+	uint64_t values;
+	int exponent;
+
+	hd_jobspec_initialize(&f->spec, w);
+	update(g, 0, 1);
+	one->dtype = HD_DTYPE_FIXED32;
+	one->peak = 0.5F;
+	fake_request_push(one, 1, 1, base, BYTES);
+	grant = &fake_wait(one, HD_MSG_GRANT, 0)->grant;
+	exponent = hd_fixed_exponent(0.5 * (double)grant->weight, 1);
+	assert_int_equal((int16_t)grant->exponent, exponent);
+	assert_true(exponent < -20);
+	assert_false(hd_fixed_from_f32(lanes, g, VALUES, 1, exponent));
+	one->exponent = (int16_t)exponent;
+	fake_push(one, grant->token, 1, 1, lanes, VALUES);
+	assert_int_equal(fake_outcome(one, 1)->outcome, HD_OUTCOME_APPLIED);
+	hd_fixed_to_f32(g, lanes, VALUES, exponent);
+	hd_sgd_apply_scalar(w, h, g, VALUES, &sgd);
+	assert_memory_equal(hd_server_model(f->net.server, one->job, &values), w, BYTES);
+	/* A lane overflowed on the way, where sums were made; an exponent that is none. */
+	one->flags = HD_CHUNK_NOT_FINITE;
+	assert_int_equal(
+		fake_push_direct(one, 2, base, lanes, VALUES)->reason, HD_REASON_NOT_FINITE
+	);
+	one->flags = 0;
+	one->exponent = HD_FIXED_EXPONENT_MAX + 1;
+	assert_int_equal(fake_push_direct(one, 3, base, lanes, VALUES)->reason, HD_REASON_REFUSED);
+	assert_memory_equal(hd_server_model(f->net.server, one->job, &values), w, BYTES);
+	/* Models do not travel so. */
+	one->pull_dtype = HD_DTYPE_FIXED32;
+	fake_request_pull(one, 1, 0, false);
+	assert_int_equal(
+		fake_wait(one, HD_MSG_PULL_STATE, 0)->pull_state.reason, HD_REASON_REFUSED
+	);
+	free(w);
+	free(h);
+	free(g);
+	free(lanes);
 	fake_close(one);
 }
 
@@ -217,6 +267,7 @@ static void test_half_pull_waits_for_memory(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_half_payloads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_fixed_payloads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_half_pull_waits_for_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sparse_payloads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_broken_sparse_payloads, setup, teardown),

@@ -151,7 +151,7 @@ static void test_weight_beyond_16_bits(void **state) {
 	assert_int_equal(
 		peer_last(&world->controller, HD_MSG_CANCEL)->cancel.reason, HD_REASON_NOT_FINITE
 	);
-	world->dtype = HD_DTYPE_FIXED32;
+	world->dtype = HD_DTYPE_COUNT;
 	assert_int_equal(push(world, 0, 1), -EINVAL);
 	check_sums(world, 0);
 	destroy(world);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes and pulls by way of an aggregator: its session, its words, and what happens when it is lost. */
+#include "hd_kernels.h"
 #include "worker_world.h"
 
 #include <setjmp.h>
@@ -106,6 +107,38 @@ static void test_push_by_an_aggregator(void **state) {
 	assert_int_equal(ticket(r, HD_PUSH, 3)->state, HD_TICKET_APPLIED);
 	assert_int_equal(stats->aggregated_bytes, 2 * VALUES * sizeof(float));
 	check_sums(r->world, 0);
+	close_relayed(r);
+}
+
+/* Fixed point: the request says the peak, the grant the exponent of the whole sum. */
+static void test_fixed_point(void **state) {
+	struct relayed *r = open_relayed(true);
+	const struct hd_msg_request *request;
+	const uint32_t *lanes;
+	float back[VALUES];
+
+	r->world->dtype = HD_DTYPE_FIXED32;
+	r->world->data[0][77] = -1000;
+	r->world->controller.weight = 0.5f;
+	r->world->controller.exponent = -10;
+	assert_int_equal(push(r->world, 0, 1), 1);
+	run_ms(r->world, 100);
+	request = &peer_last(&r->world->controller, HD_MSG_REQUEST)->request;
+	assert_float_equal(request->peak, 1000, 0);
+	assert_int_equal(request->dtype, HD_DTYPE_FIXED32);
+	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_HELD);
+	lanes = (const void *)held(r, 1001);
+	assert_non_null(lanes);
+	hd_fixed_to_f32(back, lanes, VALUES, -10);
+	for (int i = 0; i < VALUES; i++)
+		assert_float_equal(back[i], 0.5f * r->world->data[0][i], 0x1p-11);
+	assert_float_equal(back[77], -500, 0);
+	/* Too small a power: a value is beyond the lane, and the push fails. */
+	r->world->controller.exponent = -24;
+	assert_int_equal(push(r->world, 0, 1), 2);
+	run_ms(r->world, 100);
+	assert_int_equal(ticket(r, HD_PUSH, 2)->state, HD_TICKET_FAILED);
+	assert_int_equal(ticket(r, HD_PUSH, 2)->reason, HD_REASON_NOT_FINITE);
 	close_relayed(r);
 }
 
@@ -465,6 +498,7 @@ static void test_state_from_another(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_push_by_an_aggregator),
+		cmocka_unit_test(test_fixed_point),
 		cmocka_unit_test(test_idle_session),
 		cmocka_unit_test(test_no_session_in_time),
 		cmocka_unit_test(test_session_comes_late),

@@ -78,6 +78,7 @@ void peer_expect(struct peer *server, uint64_t token, const struct hd_msg_reques
 		.round = request->round,
 		.worker = request->worker,
 		.attempt = request->attempt,
+		.dtype = request->dtype,
 		.bytes = request->bytes,
 		.data = transfer->data,
 	};
@@ -251,6 +252,7 @@ void peer_grant(struct peer *peer, const struct hd_msg_request *request, uint64_
 	grant->cc_weight = 1.0f;
 	grant->after = peer->after;
 	grant->bytes = request->bytes;
+	grant->exponent = (uint16_t)peer->exponent;
 	grant->peer_ipv4 = peer->via_addr.ipv4;
 	grant->peer_port = peer->via_addr.port;
 	if (peer->after) {

@@ -39,6 +39,7 @@ struct peer {
 	bool deaf; /* server: drops every chunk */
 	uint8_t drop_reason; /* controller: DROP instead of GRANT */
 	float weight; /* of grants */
+	int16_t exponent; /* of grants of fixed point */
 	uint64_t after; /* of grants */
 	/* What it saw. */
 	struct hd_message seen[PEER_MESSAGES_MAX];

@@ -201,7 +201,8 @@ int heddle_world_size(const struct heddle *fabric);
 enum heddle_payload {
 	HEDDLE_PAYLOAD_FP32 = 0,
 	HEDDLE_PAYLOAD_FP16 = 1, /* IEEE 754 binary16: 11 bits of precision, up to 65504 */
-	HEDDLE_PAYLOAD_BF16 = 2 /* the upper half of fp32: 8 bits of precision, the same range */
+	HEDDLE_PAYLOAD_BF16 = 2, /* the upper half of fp32: 8 bits of precision, the same range */
+	HEDDLE_PAYLOAD_FIXED32 = 3 /* of updates: 32-bit multiples of a power of two */
 };
 
 struct heddle_push_options {
@@ -211,7 +212,9 @@ struct heddle_push_options {
 	int borrow; /* no copy: data stays untouched by the caller until status.released */
 	/* FP16 and BF16 halve what the network carries. The staleness weight that the update was granted is
 	 * multiplied in fp32 first, then the product is rounded to nearest, ties to even; the server
-	 * applies it in fp32. */
+	 * applies it in fp32. FIXED32 is rounded to a multiple of the least power of two with which no
+	 * sum that the update is part of overflows: such a sum has the same bits in whatever order aggregators
+	 * and switches add. */
 	enum heddle_payload payload;
 };
 struct heddle_pull_options {

@@ -22,7 +22,8 @@ static const char help[]
 	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
 	  "  --tau-max N                    bound of an update's delay (16)\n"
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
-	  "  --payload fp32|fp16|bf16|sparse  type in which updates travel; sparse: what is not 0 (fp32)\n"
+	  "  --payload fp32|fp16|bf16|fixed32|sparse\n"
+	  "                                 type in which updates travel; sparse: what is not 0 (fp32)\n"
 	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
@@ -192,16 +193,24 @@ static bool parse_staleness(struct train_options *options, const char *text) {
 	return false;
 }
 
-static bool parse_payload(const char *name, const char *text, enum heddle_payload *payload) {
-	static const char *const types[] = {"fp32", "fp16", "bf16"};
+/* The first `count` of them. */
+static bool
+parse_payload(const char *name, int count, const char *text, enum heddle_payload *payload) {
+	static const char *const types[] = {"fp32", "fp16", "bf16", "fixed32"};
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < count; i++) {
 		if (strcmp(text, types[i]) != 0)
 			continue;
 		*payload = (enum heddle_payload)i;
 		return true;
 	}
-	(void)train_fail(EX_USAGE, "%s: '%.32s' is not fp32, fp16 or bf16", name, text);
+	(void)train_fail(
+		EX_USAGE,
+		"%s: '%.32s' is not fp32, fp16%s",
+		name,
+		text,
+		count > 3 ? ", bf16, fixed32 or sparse" : " or bf16"
+	);
 	return false;
 }
 
@@ -275,9 +284,9 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		return parse_staleness(options, text);
 	case OPT_PAYLOAD:
 		options->sparse = strcmp(text, "sparse") == 0;
-		return options->sparse || parse_payload("payload", text, &options->payload);
+		return options->sparse || parse_payload("payload", 4, text, &options->payload);
 	case OPT_PULL_PAYLOAD:
-		return parse_payload("pull-payload", text, &options->pull_payload);
+		return parse_payload("pull-payload", 3, text, &options->pull_payload);
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;
