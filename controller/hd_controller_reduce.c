@@ -354,29 +354,32 @@ void ctl_reduce_report(
 	settle(c, node->job, r, sink);
 }
 
-bool ctl_reduce_group_failed(
+static struct ctl_reduce *
+find_group(const struct ctl_job *job, const struct ctl_node *aggregator, uint64_t group) {
+	struct ctl_reduce *r;
+
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		for (uint32_t i = 0; i < r->shard_count; i++)
+			if (r->shards[i].group == group && r->shards[i].aggregator == aggregator)
+				return r;
+	return NULL;
+}
+
+bool ctl_reduce_group_report(
 	struct hd_controller *c,
 	const struct ctl_node *aggregator,
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
 	struct ctl_job *job = ctl_job_find(c, m->job);
-	struct ctl_reduce *r;
+	struct ctl_reduce *r = job ? find_group(job, aggregator, m->token) : NULL;
 
-	if (!job)
+	if (!r)
 		return false;
-	TAILQ_FOREACH (r, &job->reduces, entry)
-		for (uint32_t i = 0; i < r->shard_count; i++)
-			if (r->shards[i].group == m->token
-			    && r->shards[i].aggregator == aggregator) {
-				fail(c,
-				     job,
-				     r,
-				     m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE,
-				     sink);
-				return true;
-			}
-	return false;
+	/* That a sum was delivered its receivers say. */
+	if (m->outcome == HD_OUTCOME_FAILED)
+		fail(c, job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink);
+	return true;
 }
 
 /* Its values may be in the sums already: whether they are, the aggregators say. */

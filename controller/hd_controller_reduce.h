@@ -71,8 +71,8 @@ void ctl_reduce_report(
 	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );
-/* An aggregator lost a group. True when it was one of these. */
-bool ctl_reduce_group_failed(
+/* An aggregator's word on a group. True when it was one of these. */
+bool ctl_reduce_group_report(
 	struct hd_controller *c,
 	const struct ctl_node *aggregator,
 	const struct hd_msg_report *report,

@@ -230,7 +230,7 @@ void ctl_report(
 
 	if (node->role == HD_ROLE_AGGREGATOR) {
 		if (!ctl_group_report(c, node, m, sink)
-		    && !ctl_reduce_group_failed(c, node, m, sink))
+		    && !ctl_reduce_group_report(c, node, m, sink))
 			c->counters.reports_unknown++;
 		return;
 	}

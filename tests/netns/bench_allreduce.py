@@ -121,7 +121,7 @@ class Heddle:
         pen.until(lambda: self.count("nodes") >= len(self.running) - 1, "the aggregators")
 
     def count(self, table):
-        done = subprocess.run([self.build / "controller/shell/heddlectl", "--controller", CONTROLLER, "--key-file",
+        done = subprocess.run([self.build / "controller/heddlectl", "--controller", CONTROLLER, "--key-file",
                                self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
         try:
             return len(json.loads(done.stdout)["rows"])

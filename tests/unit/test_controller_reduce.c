@@ -245,6 +245,11 @@ static void test_group_lost(void **state) {
 	say(s.aggregators[0], m); /* not its own */
 	net_run(&s.net, HD_MS);
 	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	m.report.outcome = HD_OUTCOME_PENDING; /* delivered */
+	say(s.aggregators[1], m);
+	net_run(&s.net, HD_MS);
+	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	m.report.outcome = HD_OUTCOME_FAILED;
 	say(s.aggregators[1], m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(counters(&s.net)->reduces_failed, 1);
