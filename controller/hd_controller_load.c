@@ -17,6 +17,14 @@ static bool possible(const struct hd_view_load *load) {
 		&& load->steady_bps <= LOAD_BPS_MAX && load->elastic_bps <= LOAD_BPS_MAX;
 }
 
+/* The most of both at once: the mean of the interval, or of the part in which ours flowed. */
+static double total_bps(const struct hd_view_load *load) {
+	return fmax(
+		load->ours_bps + load->others_bps,
+		load->pressing_bps + fmax(load->beside_ours_bps, 0)
+	);
+}
+
 double ctl_link_weight(const struct hd_controller *c, uint32_t link) {
 	uint32_t wanted = link < c->scratch.link_capacity ? c->link_use[link] : 0;
 
@@ -62,10 +70,8 @@ void ctl_load(
 	/* A host with several links: which of them the monitor's card is on is not known. */
 	if (hd_topology_links_of(c->config.topology, node->host_index, &up, &down) < 0)
 		return;
-	/* What leaves is counted before the queue: over short times more may go in than comes out. */
-	out.total_bps = out.ours_bps + out.others_bps;
-	in.total_bps
-		= fmax(in.ours_bps + in.others_bps, in.pressing_bps + fmax(in.beside_ours_bps, 0));
+	out.total_bps = total_bps(&out);
+	in.total_bps = total_bps(&in);
 	out.weight = ctl_link_weight(c, up + 1);
 	in.weight = ctl_link_weight(c, down + 1);
 	hd_view_load(c->view, up + 1, &out);

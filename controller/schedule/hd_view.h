@@ -7,11 +7,15 @@
  *   - A sample limited by its own pacing can do no more than that.
  *   - One limited by the network, and near what the estimates predict (the least residual on the path),
  *     smooths the estimate of the link that predicted it.
- *   - One that falls short of the prediction is put down to the link with the most such shortfalls
- *     since it last carried its estimate; of equal ones, to the one whose last good moment is older.
- *     So a slow uplink is told from the server's link by the other hosts' transfers, which keep clearing
- *     the latter, and a slow server's link by the second host that falls short. A quarter is believed
- *     at first, the second in a row fully.
+ *   - Transfers that agree within 3 % are held back by one thing. On a link that each of them had alone it is that
+ *     link, when the other link of their way had room, or what passed there varied: its estimate is what they had.
+ *   - One that falls short of the prediction is put down to the link about which most of the last transfers
+ *     agree with it: its host's on the host's own link, other hosts' on one that is shared. When none agrees, to the
+ *     link with the most such shortfalls since it last carried its estimate; of equal ones, to the one whose last good
+ *     moment is older; and then a quarter is believed, which is given back when another link turns out to be
+ *     the limit.
+ *   - Beside a full link, a link that carried its estimate is tried with 8 % more than it carried.
+ *   - Two in a row that their pacing held back: the next is tried with a quarter more than that.
  * A link that no network-limited sample was put down to has the estimate of the best link seen (a new
  * link is tried, not feared), or `initial_bps` as long as there is none.
  * Where a monitor reports what others take of a link, the estimate is what the link carries of both, and

@@ -34,4 +34,48 @@ struct hd_view_passages *hd_view_passages(struct hd_view *view, uint32_t link);
 /* The link carries this much and no more. */
 void hd_view_measured(struct hd_view *view, uint32_t link, double bps, hd_ns at);
 
+/* What the last transfers that the network held back saw on a link. */
+#define HD_VIEW_MARKS 4
+struct hd_view_mark {
+	hd_ns at;
+	double seen_bps;
+	double rest_bps; /* then on the busiest other link of its path */
+	uint32_t way; /* that link: whose transfer it was */
+	bool open; /* this link was its limit, or none was found */
+};
+struct hd_view_marks {
+	uint32_t count; /* all */
+	struct hd_view_mark last[HD_VIEW_MARKS]; /* a ring */
+};
+
+struct hd_view_link {
+	double capacity_bps; /* known: the estimate; else the most that it was seen to carry */
+	double spread_bps;
+	hd_ns updated;
+	hd_ns proven; /* when it last was the limit */
+	hd_ns carried; /* when it last carried about its estimate */
+	uint32_t samples;
+	struct hd_view_passages passages;
+	struct hd_view_marks marks;
+	double doubted_bps; /* the estimate before one transfer alone lowered it; 0: none did */
+	double short_bps; /* what the last of the shortfalls saw on it */
+	uint32_t short_count; /* unexplained ones on paths over it, since it last carried that */
+	uint32_t strides; /* transfers in a row that its estimate held back */
+	struct hd_view_loads *loads; /* NULL: no monitor has reported */
+	bool known; /* a network-limited sample was put down to it */
+};
+
+struct hd_view {
+	double initial_bps;
+	double best_bps; /* greatest capacity_bps of all links; 0: none */
+	bool any_known;
+	struct hd_view_link *links;
+	uint32_t count;
+};
+
+/* Makes room for a link; false: no such link, no memory. */
+bool hd_view_cover(struct hd_view *view, uint32_t link);
+double hd_view_believed(const struct hd_view *view, uint32_t link);
+void hd_view_set(struct hd_view *view, uint32_t link, double capacity_bps, hd_ns at);
+
 #endif

@@ -266,7 +266,7 @@ static void recovers_after_idling(void **state) {
 	assert_within(estimate(&w, 5), 40 * MBIT, 0.1);
 	w.truth[5] = 200 * MBIT;
 	w.now += 3600 * HD_SECOND;
-	for (int n = 0; n < 8; n++)
+	for (int n = 0; n < 6; n++)
 		push(&w, 5, 0);
 	assert_within(estimate(&w, 5), 200 * MBIT, 0.1);
 	hd_view_destroy(w.view);
@@ -368,6 +368,74 @@ static void redrawn(void **state) {
 	hd_view_destroy(w.view);
 }
 
+/* Several hosts' links fall at once, while their transfers overlap on the server's: each one's transfers agree with
+ * each other whatever else passed the server's, which is not to blame, and gets back what a single one took. */
+static void several_fall_at_once(void **state) {
+	static const double fallen[4] = {57 * MBIT, 97 * MBIT, 118 * MBIT, 73 * MBIT};
+	static const double others[4] = {20 * MBIT, 47 * MBIT, 9 * MBIT, 0};
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	rounds(&w, 2);
+	for (uint32_t r = 0; r < 3; r++)
+		for (uint32_t h = 0; h < 4; h++)
+			sample_of(&w, h, fallen[h], others[(h + r) % 4]);
+	for (uint32_t h = 0; h < 4; h++)
+		assert_within(estimate(&w, h), fallen[h], 0.03);
+	assert_within(estimate(&w, SERVER), 200 * MBIT, 0.03);
+	hd_view_destroy(w.view);
+}
+
+/* On a full link equal parts say nothing about the hosts' own links. */
+static void equal_parts_blame_no_host(void **state) {
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	rounds(&w, 2);
+	for (uint32_t n = 0; n < 12; n++)
+		sample_of(&w, n % 4, 50 * MBIT, 148 * MBIT);
+	for (uint32_t h = 0; h < 4; h++)
+		assert_within(estimate(&w, h), 200 * MBIT, 0.03);
+	hd_view_destroy(w.view);
+}
+
+/* What is tried beside a full link stays near what was seen. */
+static void tries_stay_near(void **state) {
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	w.truth[0] = 60 * MBIT;
+	rounds(&w, 4);
+	for (uint32_t n = 0; n < 20; n++)
+		sample_of(&w, 0, 60 * MBIT, 130 * MBIT + (n % 3) * 5 * MBIT);
+	assert_within(estimate(&w, 0), 60 * MBIT, 0.081);
+	hd_view_destroy(w.view);
+}
+
+/* Two transfers in a row that their grants held back: the next is allowed more than a quarter above. */
+static void strides(void **state) {
+	double before[3];
+	struct world w;
+
+	(void)state;
+	world_init(&w, 1000 * MBIT, 200 * MBIT);
+	w.truth[5] = 40 * MBIT;
+	rounds(&w, 4);
+	w.truth[5] = 200 * MBIT;
+	for (uint32_t n = 0; n < 3; n++) {
+		before[n] = estimate(&w, 5);
+		push(&w, 5, 0);
+	}
+	assert_within(before[1], PROBE * before[0], 0.01);
+	assert_within(before[2], PROBE * PROBE * before[1], 0.01);
+	assert_true(estimate(&w, 5) > 120 * MBIT);
+	assert_true(estimate(&w, 5) <= 200.1 * MBIT);
+	hd_view_destroy(w.view);
+}
+
 static void nonsense(void **state) {
 	const uint32_t path[2] = {0, SERVER}, far[1] = {UINT32_MAX};
 	const double none[2] = {0, 0}, odd[2] = {0, NAN};
@@ -417,6 +485,10 @@ int main(void) {
 		cmocka_unit_test(sharing_blames_no_host),
 		cmocka_unit_test(one_shortfall),
 		cmocka_unit_test(redrawn),
+		cmocka_unit_test(several_fall_at_once),
+		cmocka_unit_test(equal_parts_blame_no_host),
+		cmocka_unit_test(tries_stay_near),
+		cmocka_unit_test(strides),
 		cmocka_unit_test(nonsense),
 	};
 
