@@ -106,6 +106,8 @@ static void on_expect(
 	m.report.outcome = HD_OUTCOME_APPLIED;
 	m.report.version = hd_version_make(1, e->position);
 	m.report.position = e->position;
+	m.report.bytes
+		= e->bytes; /* else they pass for small ones, and the next is granted in advance */
 	need(hd_session_send(session, &m, now, sink) == 0, "report");
 }
 
