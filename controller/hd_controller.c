@@ -315,6 +315,7 @@ int hd_controller_create(
 	TAILQ_INIT(&c->open);
 	TAILQ_INIT(&c->groups);
 	c->aggregation = true;
+	c->ranked_sums = config->ranked_sums;
 	status = -ENOMEM;
 	c->by_key = calloc(CTL_BUCKETS, sizeof(*c->by_key));
 	c->by_token = calloc(CTL_BUCKETS, sizeof(*c->by_token));

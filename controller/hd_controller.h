@@ -55,6 +55,7 @@ struct hd_controller_config {
 	uint64_t
 		credit_bytes; /* pushes and pulls of at most so many need not ask; 0: HD_CREDIT_BYTES */
 	bool no_credits; /* all ask */
+	bool ranked_sums; /* aggregators add in the order of positions: the same bits in every run */
 	bool unscheduled; /* registers everybody, tells workers to go direct (for comparison) */
 	const struct hd_controller_ops *ops; /* may be NULL */
 	void *owner;

@@ -103,6 +103,7 @@ struct hd_controller {
 	uint32_t drained_count;
 	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
 	bool aggregation; /* by the operator: transfers may go over aggregators */
+	bool ranked_sums; /* and are added in the order of positions */
 	bool groups_failed; /* some have to be settled */
 	uint32_t aggregator_count; /* registered */
 	uint32_t group_count, group_number;

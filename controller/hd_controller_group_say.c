@@ -89,7 +89,7 @@ static int say_group(struct hd_controller *c, const struct ctl_group *group, str
 	m->group = group->token;
 	m->epoch = c->config.epoch;
 	m->dtype = group->dtype;
-	m->order = HD_GROUP_ARRIVAL;
+	m->order = c->ranked_sums ? HD_GROUP_RANKED : HD_GROUP_ARRIVAL;
 	m->exponent = group->exponent;
 	m->bytes = group->bytes;
 	m->origin_ns = group->made;

@@ -42,6 +42,10 @@ static void read_aggregation(const struct hd_controller *c, char *text, size_t b
 	(void)snprintf(text, bytes, "%s", c->aggregation ? "on" : "off");
 }
 
+static void read_ranked(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->ranked_sums ? "on" : "off");
+}
+
 static void read_level(const struct hd_controller *c, char *text, size_t bytes) {
 	const struct hd_controller_ops *ops = c->config.ops;
 
@@ -89,6 +93,11 @@ static void apply_credits(struct hd_controller *c, struct ctl_job *job, double v
 static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->aggregation = value > 0;
+}
+
+static void apply_ranked(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->ranked_sums = value > 0;
 }
 
 static void apply_tau(struct hd_controller *c, struct ctl_job *job, double value) {
@@ -168,6 +177,15 @@ static const struct ctl_setting settings[] = {
 	 .on = true,
 	 .read = read_aggregation,
 	 .apply = apply_aggregation},
+	{"ranked-sums",
+	 "",
+	 "aggregators add in the order of positions, for sums of the same bits in every run: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_ranked,
+	 .apply = apply_ranked},
 	{"tau",
 	 "updates",
 	 "plan with a stricter bound than the job's tau_max; off: the job's",

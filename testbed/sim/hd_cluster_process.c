@@ -49,6 +49,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
 		.credit_bytes = (uint64_t)cluster->scenario.sim.credit_kb * 1024,
 		.no_credits = cluster->scenario.sim.credit_kb == 0,
+		.ranked_sums = cluster->training != NULL, /* the checker adds as they do */
 	};
 	char error[256];
 	int code = -ENOMEM;

@@ -32,6 +32,12 @@ static void watch(void *owner, const char *node, const struct hd_event *event) {
 	run->trace = mix(run->trace, event->bytes);
 	run->trace = mix(run->trace, event->aux);
 	run->trace = mix(run->trace, value);
+	run->trace = mix(run->trace, event->more);
+	if (event->kind == HD_EVENT_COMMITTED) {
+		run->parts += run->in_sum || event->more > 0;
+		run->sums += run->in_sum && event->more == 0;
+		run->in_sum = event->more > 0;
+	}
 	run->events++;
 	run->kinds[event->kind]++;
 }

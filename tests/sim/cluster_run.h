@@ -14,6 +14,8 @@ struct run {
 	uint64_t trace; /* sum over all events */
 	uint64_t events;
 	uint64_t kinds[HD_EVENT_COUNT];
+	uint64_t sums, parts; /* committed steps of several updates, and these */
+	bool in_sum;
 	uint32_t skip; /* tamper: events to leave alone first */
 };
 
