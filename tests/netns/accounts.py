@@ -149,7 +149,7 @@ class Accounts:
     # --- bit for bit -----------------------------------------------------------------------------
     def replay(self, checkpoint, history):
         import survive
-        log = "".join(f"{e.get('worker', 0)} {e['round']} {e.get('value', 0)!r}\n" for e in history)
+        log = "".join(f"{e.get('worker', 0)} {e['round']} {e.get('value', 0)!r} {e.get('more', 0)}\n" for e in history)
         done = subprocess.run([str(self.cluster.build / "tests/netns/survive_replay"), str(checkpoint),
                                str(survive.VALUES)], input=log, text=True, capture_output=True)
         print("replay:", done.stdout.strip().replace("\n", "; "))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Replays a commit log with the scalar reference of the server's arithmetic and compares every bit with a
- * checkpoint. Standard input: a commit a line, in their order: WORKER ROUND WEIGHT.
+ * checkpoint. Standard input: a commit a line, in their order: WORKER ROUND WEIGHT MORE, where MORE is how many that
+ * follow are in the same step: a sum, added in this order.
  *
  * usage: survive_replay CHECKPOINT VALUES      prints what differs; 0: nothing does
  */
@@ -15,27 +16,33 @@
 
 struct replay {
 	size_t values;
-	float *model, *momentum, *update, *stored;
+	float *model, *momentum, *update, *sum, *stored;
 	uint64_t commits;
 };
 
 static int read_log(struct replay *replay) {
 	const struct hd_sgd sgd = {SURVIVE_RATE, SURVIVE_MOMENTUM, SURVIVE_DECAY};
-	uint32_t worker, round;
+	uint32_t worker, round, more, in_sum = 0;
 	float weight;
 	int n;
 
-	while ((n = scanf("%" SCNu32 " %" SCNu32 " %f", &worker, &round, &weight)) == 3) {
+	while ((n = scanf("%" SCNu32 " %" SCNu32 " %f %" SCNu32, &worker, &round, &weight, &more))
+	       == 4) {
 		survive_update(worker, round, replay->update, replay->values);
 		/* What libheddle does with a weight of 1. */
 		if (weight != 1.0f)
 			hd_scale_f32_scalar(replay->update, replay->update, replay->values, weight);
-		(void)hd_sgd_apply_scalar(
-			replay->model, replay->momentum, replay->update, replay->values, &sgd
-		);
+		for (size_t i = 0; i < replay->values; i++)
+			replay->sum[i]
+				= in_sum ? replay->sum[i] + replay->update[i] : replay->update[i];
 		replay->commits++;
+		in_sum = more;
+		if (more == 0)
+			(void)hd_sgd_apply_scalar(
+				replay->model, replay->momentum, replay->sum, replay->values, &sgd
+			);
 	}
-	return n == EOF ? 0 : -1;
+	return n == EOF && in_sum == 0 ? 0 : -1;
 }
 
 static uint32_t bits_of(float value) {
@@ -80,8 +87,9 @@ int main(int argc, char **argv) {
 	replay.model = calloc(replay.values, sizeof(float));
 	replay.momentum = calloc(replay.values, sizeof(float));
 	replay.update = calloc(replay.values, sizeof(float));
+	replay.sum = calloc(replay.values, sizeof(float));
 	replay.stored = calloc(replay.values, sizeof(float));
-	if (!replay.model || !replay.momentum || !replay.update || !replay.stored)
+	if (!replay.model || !replay.momentum || !replay.update || !replay.sum || !replay.stored)
 		return 71;
 	if (read_log(&replay) < 0 || fseek(file, (long)header, SEEK_CUR) != 0)
 		return 65;

@@ -23,6 +23,7 @@ struct run {
 	struct hd_curve curve;
 	char failure[512];
 	uint64_t trace; /* sum over all events */
+	uint64_t many; /* sums of three and more */
 };
 
 static uint64_t mix(uint64_t hash, uint64_t word) {
@@ -38,6 +39,7 @@ static void watch(void *owner, const char *node, const struct hd_event *event) {
 	run->trace = mix(run->trace, (uint64_t)event->reason << 32 | event->round);
 	run->trace = mix(run->trace, event->version);
 	run->trace = mix(run->trace, event->token);
+	run->many += event->kind == HD_EVENT_COMMITTED && event->more == 2;
 }
 
 /* Four workers and a small network: about 100 commits a second. */
@@ -126,6 +128,41 @@ static void test_same_seed_same_curve(void **state) {
 	hd_curve_fini(&a.curve);
 	hd_curve_fini(&b.curve);
 	hd_curve_fini(&c.curve);
+}
+
+/* Sums of several updates are one step each: what aggregators added, the checker adds in the same order, and the
+ * model is that, bit for bit. */
+static void test_sums_are_replayed(void **state) {
+	static const uint8_t types[] = {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_FP16};
+
+	for (size_t i = 0; i < sizeof(types); i++) {
+		struct run run;
+
+		prepare(&run);
+		run.scenario.workers = 12;
+		run.scenario.link_mbps = 400;
+		run.scenario.server_link_mbps = 50;
+		run.scenario.aggregators = 1;
+		run.scenario.aggregator_link_mbps = 2000;
+		run.scenario.loss = 0.002;
+		run.scenario.duration_s = 2;
+		run.scenario.job.hidden[0] = 256;
+		run.scenario.job.payload = types[i];
+		run.scenario.job.compute_ms = 5;
+		run.scenario.job.tau_max = 64;
+		run.scenario.job.learning_rate = 0.005;
+		run.scenario.sim.credit_kb = 0;
+		run.scenario.sim.depth = 2;
+		run.scenario.sim.conditional = 1;
+		expect(&run, 0.1);
+		print_message(
+			"%llu applied, %llu sums of three and more\n",
+			(unsigned long long)run.result.pushes.applied,
+			(unsigned long long)run.many
+		);
+		assert_true(run.many >= 5);
+		hd_curve_fini(&run.curve);
+	}
 }
 
 /* One worker that waits for each of its updates is plain SGD: the same losses, to the last bit. */
@@ -328,6 +365,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reaches_an_accuracy),
 		cmocka_unit_test(test_same_seed_same_curve),
+		cmocka_unit_test(test_sums_are_replayed),
 		cmocka_unit_test(test_one_worker_is_plain_sgd),
 		cmocka_unit_test(test_weights_and_faults),
 		cmocka_unit_test(test_half_payloads),
