@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_replica.h"
+#include "hd_server_pull.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -12,6 +12,7 @@
 #include "hd_group.h"
 #include "hd_replica.h"
 #include "hd_server_credit.h"
+#include "hd_server_pull.h"
 
 #include <float.h>
 #include <math.h>

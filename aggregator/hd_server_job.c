@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs begin with a JOIN: compared with what is there, restored, or created within the memory. */
 #include "hd_replica.h"
+#include "hd_server_pull.h"
 
 #include <errno.h>
 #include <inttypes.h>

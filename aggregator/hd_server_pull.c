@@ -6,6 +6,7 @@
  */
 #include "hd_group.h"
 #include "hd_replica.h"
+#include "hd_server_pull.h"
 
 #include <errno.h>
 

@@ -2,6 +2,7 @@
 /* Sessions: who may say what, and what the controller is told about us. */
 #include "hd_replica.h"
 #include "hd_server_credit.h"
+#include "hd_server_pull.h"
 
 /* --- the controller's session ---------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@
  *      | rounded, sent by A and B | rounded, sent by A | rounded | not yet |
  */
 #include "hd_kernels.h"
-#include "hd_server_internal.h"
+#include "hd_server_pull.h"
 
 #include <errno.h>
 

@@ -10,7 +10,7 @@
  * ended, the others are asked to ask again.
  */
 #include "hd_group.h"
-#include "hd_server_internal.h"
+#include "hd_server_pull.h"
 
 #include <math.h>
 
