@@ -302,7 +302,7 @@ static void test_not_finite(void **state) {
 		heddle_last_error(),
 		"tensor w: value 123 is -65520: beyond the payload type's range"
 	);
-	options.payload = (enum heddle_payload)3;
+	options.payload = (enum heddle_payload)(HEDDLE_PAYLOAD_FIXED32 + 1);
 	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EINVAL);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
 }
