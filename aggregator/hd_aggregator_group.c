@@ -117,6 +117,25 @@ check(struct agg_turn *turn, const struct hd_msg_group *message, const struct li
 	return HD_REASON_NONE;
 }
 
+/* Room for what comes before its turn is a luxury: when memory is short it is a chunk for each member. */
+static bool
+admit(const struct hd_aggregator *aggregator,
+      struct agg_group *group,
+      struct hd_reduce_config *config,
+      uint64_t sum_bytes) {
+	uint64_t need = sum_bytes + hd_reduce_state_bytes(config);
+
+	if (!agg_memory_admits(aggregator, group->job, need)) {
+		config->early_bytes = 0;
+		need = sum_bytes + hd_reduce_state_bytes(config);
+		if (!agg_memory_admits(aggregator, group->job, need)) {
+			return false;
+		}
+	}
+	group->charged = need;
+	return true;
+}
+
 /* Its own memory: lists, sum, combiner. */
 static enum hd_reason
 allocate(struct agg_turn *turn, struct agg_group *group, const struct lists *lists) {
@@ -137,9 +156,7 @@ allocate(struct agg_turn *turn, struct agg_group *group, const struct lists *lis
 	if (group->bytes == 0 || group->bytes > HD_MODEL_BYTES_MAX) {
 		return HD_REASON_REFUSED;
 	}
-	group->charged = (sum + 63) / 64 * 64 + hd_reduce_state_bytes(&config);
-	if (!agg_memory_admits(aggregator, group->job, group->charged)) {
-		group->charged = 0;
+	if (!admit(aggregator, group, &config, (sum + 63) / 64 * 64)) {
 		return HD_REASON_NO_MEMORY;
 	}
 	aggregator->stats.memory_bytes += group->charged;
@@ -216,6 +233,7 @@ fill(struct agg_turn *turn,
 		}
 		out->group = group;
 		out->is = lists->outputs[group->output_count++];
+		out->active = turn->now;
 		out->start = local_time(turn, message->origin_ns, out->is.start_ns);
 		aggregator->transfer_count++;
 		rc = agg_output_bind(turn, out);
@@ -519,6 +537,12 @@ void agg_group_watch(struct agg_turn *turn, struct agg_group *group) {
 	if (in != NULL) {
 		agg_group_fail(turn, group, HD_REASON_HOLD, in);
 		return;
+	}
+	if (turn->now > AGG_PATIENCE_HOLDS * hold) {
+		agg_outputs_watch(turn, group, turn->now - AGG_PATIENCE_HOLDS * hold);
+		if (agg_group_consider(turn, group)) {
+			return;
+		}
 	}
 	if (turn->now - group->active >= idle) {
 		agg_group_fail(turn, group, HD_REASON_TIMEOUT, NULL);

@@ -109,6 +109,7 @@ took(struct agg_turn *turn, struct agg_input *in, const struct hd_packet *packet
 	}
 	in->active = turn->now;
 	in->group->active = turn->now;
+	in->group->final_at = turn->now;
 	turn->aggregator->stats.chunk_bytes += bytes;
 	agg_input_touch(turn->aggregator, in);
 }
@@ -382,14 +383,15 @@ void agg_input_end(struct agg_turn *turn, struct agg_input *in, bool done) {
 
 void agg_input_cancel(
 	struct agg_turn *turn,
-	const struct agg_peer *peer,
+	struct agg_peer *peer,
 	const struct hd_msg_cancel *cancel
 ) {
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, cancel->token);
 	struct agg_input *in = (struct agg_input *)(void *)handle;
 
 	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
-		return; /* it has ended */
+		agg_output_cancel(turn, peer, cancel);
+		return;
 	}
 	if (in->peer != peer || in->group->job->id != cancel->job
 	    || in->is.worker != cancel->worker) {

@@ -37,6 +37,8 @@
 #define AGG_POLL_BUDGET 512 /* packets of one receive() or tick() */
 #define AGG_GO_SLACK_US 20000 /* after its start time an output no longer waits for go */
 #define AGG_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
+#define AGG_PATIENCE_HOLDS                                                                         \
+	4 /* a receiver of what is final may be silent for so many times hold_us */
 #define AGG_IDLE_US 10000000 /* a group in which nothing came and nothing went for so long fails */
 
 enum agg_timer_kind {
@@ -124,6 +126,7 @@ struct agg_output {
 	struct agg_peer *peer; /* NULL: it is among the homeless, or it ended */
 	struct hd_send *send;
 	hd_ns start; /* on our clock */
+	hd_ns active; /* when its receiver last showed that it is there */
 	uint64_t fed; /* bytes that the send knows to be final */
 	bool started, went, homeless;
 	struct hd_timer timer; /* of sends */
@@ -154,6 +157,7 @@ struct agg_group {
 	bool doomed; /* an output without which it has no use was lost */
 	uint8_t lost_reason; /* of the last output that was lost */
 	hd_ns active; /* a chunk came, or an output moved on */
+	hd_ns final_at; /* the last chunk came */
 	uint32_t input_count, complete, output_count, delivered, lost;
 	struct agg_input *inputs;
 	struct agg_output *outputs;
@@ -266,7 +270,7 @@ void agg_input_end(struct agg_turn *turn, struct agg_input *in, bool done);
 void agg_input_drop(struct hd_aggregator *aggregator, struct agg_input *in);
 void agg_input_cancel(
 	struct agg_turn *turn,
-	const struct agg_peer *peer,
+	struct agg_peer *peer,
 	const struct hd_msg_cancel *cancel
 );
 void agg_report_input(
@@ -288,6 +292,14 @@ void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reas
 void agg_output_drop(struct hd_aggregator *aggregator, struct agg_output *out);
 struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token);
 void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack);
+/* Its worker does without it. */
+void agg_output_cancel(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	const struct hd_msg_cancel *cancel
+);
+/* Gives up receivers that have not been heard since `before` although all of it is final. */
+void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before);
 void agg_output_go(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_go *go);
 /* What a relayed model is, to whom it is relayed. */
 void agg_output_state(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason);

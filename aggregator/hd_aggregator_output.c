@@ -23,6 +23,7 @@ static void leave_peer(struct hd_aggregator *aggregator, struct agg_output *out)
 static void attach(struct agg_turn *turn, struct agg_output *out, struct agg_peer *peer) {
 	leave_peer(turn->aggregator, out);
 	out->peer = peer;
+	out->active = turn->now;
 	LIST_INSERT_HEAD(&peer->outputs, out, peer_link);
 	if (out->group->relay && out->group->version != 0) {
 		agg_output_state(turn, out, HD_REASON_NONE);
@@ -238,6 +239,7 @@ void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct 
 	if (out == NULL || out->state != AGG_OUTPUT_SENDING) {
 		return; /* it ended: late acknowledgements are normal */
 	}
+	out->active = turn->now;
 	out->group->active = turn->now;
 	hd_send_sack(out->send, turn->now, sack);
 	if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
@@ -257,9 +259,40 @@ void agg_output_go(struct agg_turn *turn, struct agg_peer *peer, const struct hd
 		return;
 	}
 	out->went = true;
+	out->active = turn->now;
 	if (out->state == AGG_OUTPUT_SENDING) {
 		hd_send_go(out->send, turn->now);
 		hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
+	}
+}
+
+void agg_output_cancel(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	const struct hd_msg_cancel *cancel
+) {
+	struct agg_output *out = agg_peer_output(peer, cancel->token);
+	struct agg_group *group;
+
+	if (out == NULL || out->is.role != HD_ROLE_WORKER) {
+		return; /* it has ended */
+	}
+	group = out->group;
+	agg_output_lose(turn, out, HD_REASON_CANCELLED);
+	(void)agg_group_consider(turn, group);
+}
+
+void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {
+	if (hd_reduce_final(group->reduce) < group->bytes) {
+		return;
+	}
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		struct agg_output *out = &group->outputs[i];
+
+		if ((out->state == AGG_OUTPUT_WAITING || out->state == AGG_OUTPUT_SENDING)
+		    && hd_ns_max(out->active, group->final_at) <= before) {
+			agg_output_lose(turn, out, HD_REASON_TIMEOUT);
+		}
 	}
 }
 

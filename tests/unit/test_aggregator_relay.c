@@ -123,6 +123,35 @@ static void test_relay(void **state) {
 	world_close(world);
 }
 
+/* One reader withdraws, one does not answer: the third has its model, and memory is not kept for the others. */
+static void test_relay_that_nobody_reads(void **state) {
+	struct world *world = world_open(3, NULL);
+	struct hd_message message = {.kind = HD_MSG_CANCEL};
+	struct plan plan;
+
+	(void)state;
+	relay_make(world, &plan, 3);
+	end_expect(world->worker[0], 0x700, BYTES);
+	plan_say(world, &plan);
+	world_run(world, 50 * HD_MS);
+	relay_state(world, &plan, HD_REASON_NONE);
+	world_run(world, HD_MS);
+	relay_send(world, &plan);
+	message.cancel = (struct hd_msg_cancel
+	){.job = JOB, .worker = 2, .round = 9, .direction = HD_PULL, .attempt = 1, .token = 0x702};
+	end_say(world->worker[2], &message);
+	world_run(world, HD_SECOND);
+	assert_memory_equal(end_received(world->worker[0], 0x700)->data, update[0], BYTES);
+	assert_int_equal(world_stats(world)->outputs_delivered, 1);
+	assert_int_equal(world_stats(world)->outputs_lost, 1);
+	assert_int_equal(world_stats(world)->groups_open, 1);
+	world_run(world, 2 * HD_SECOND);
+	assert_int_equal(world_stats(world)->outputs_lost, 2);
+	assert_int_equal(world_stats(world)->groups_delivered, 1);
+	assert_empty(world);
+	world_close(world);
+}
+
 /* The server has nothing newer, or can not: everybody hears it as if from the server. */
 static void test_relay_of_nothing(void **state) {
 	struct world *world = world_open(2, NULL);
@@ -193,6 +222,7 @@ static void test_all_reduce(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_relay),
+		cmocka_unit_test(test_relay_that_nobody_reads),
 		cmocka_unit_test(test_relay_of_nothing),
 		cmocka_unit_test(test_relay_without_its_server),
 		cmocka_unit_test(test_all_reduce),
