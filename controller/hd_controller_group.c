@@ -9,13 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* 16-bit floats are added in fp32; and a sixteenth for what goes with each chunk. */
+uint64_t ctl_group_sum_bytes(uint8_t dtype, uint64_t bytes) {
+	return (hd_dtype_is_half(dtype) ? 2 * bytes : bytes) / 16 * 17 + 65536;
+}
+
 uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator) {
 	const struct ctl_group *group;
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->aggregator == aggregator)
-			bytes += group->bytes;
+		if (group->aggregator == aggregator && !group->delivered)
+			bytes += ctl_group_sum_bytes(group->dtype, group->bytes);
 	return bytes;
 }
 
@@ -281,6 +286,12 @@ void ctl_groups_fini(struct hd_controller *c) {
 
 /* --- reports --- */
 
+/* It would not take the next one either. */
+static bool refuses(enum hd_reason reason) {
+	return reason == HD_REASON_NO_MEMORY || reason == HD_REASON_REFUSED
+		|| reason == HD_REASON_CLOSED;
+}
+
 bool ctl_group_report(
 	struct hd_controller *c,
 	struct ctl_node *aggregator,
@@ -289,6 +300,8 @@ bool ctl_group_report(
 ) {
 	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE;
 	struct ctl_transfer *t = ctl_transfer_by_token(c, m->token);
+	/* Of updates an aggregator cannot say more; a model it has for good. */
+	bool held = m->outcome == HD_OUTCOME_PENDING || m->outcome == HD_OUTCOME_APPLIED;
 	struct ctl_group *group;
 
 	TAILQ_FOREACH (group, &c->groups, entry)
@@ -297,8 +310,14 @@ bool ctl_group_report(
 	if (!group && (!t || !t->group || t->group->aggregator != aggregator))
 		return false;
 	c->counters.reports++;
-	if (group || m->outcome != HD_OUTCOME_PENDING) {
+	if (group && held) {
+		group->delivered = true; /* its receivers say how it ends */
+		return true;
+	}
+	if (!held) {
 		group = group ? group : t->group;
+		if (refuses(reason))
+			aggregator->no_groups_until = hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS);
 		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
 		return true;
 	}

@@ -16,6 +16,10 @@
 #include "hd_plan_group.h"
 
 #define CTL_GROUP_WINDOW 64 /* pushes and pulls of a job that are looked at for groups */
+#define CTL_GATHER_INTERVALS 16 /* who takes longer than this waits one for others to be grouped with */
+#define CTL_GROUP_MARGIN 8 /* of a sum's time is left when its members are granted at the latest */
+#define CTL_GROUP_BACKOFF_NS                                                                       \
+	HD_SECOND /* an aggregator that refused a group gets none for so long */
 #define CTL_GROUP_WORK 3000 /* transfers placed at most while searching: about a millisecond */
 
 struct ctl_group {
@@ -30,6 +34,7 @@ struct ctl_group {
 	uint32_t count, alive; /* members, and how many of them are not ended */
 	struct ctl_transfer **members; /* [count] in planned order; NULL: ended */
 	struct ctl_transfer *sum; /* or copy; NULL: ended */
+	bool delivered; /* the aggregator has no more to do with it: it holds nothing of its memory */
 	bool failed; /* what is left of it is voided at the end of the call */
 	enum hd_reason reason;
 	hd_ns made;
@@ -85,6 +90,8 @@ bool ctl_group_report(
 	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );
+/* What a group of such updates takes of an aggregator's memory, at most. */
+uint64_t ctl_group_sum_bytes(uint8_t dtype, uint64_t bytes);
 /* Bytes that open groups hold at an aggregator. */
 uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator);
 void ctl_groups_fini(struct hd_controller *c);

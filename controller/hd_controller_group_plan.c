@@ -49,7 +49,8 @@ static void find_aggregators(struct hd_controller *c) {
 	if (!c->aggregation || !c->aggregator_count)
 		return;
 	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (ctl_may_add(node) && memory_left(c, node) > 0)
+		if (ctl_may_add(node) && c->now >= node->no_groups_until
+		    && memory_left(c, node) > 0)
 			consider(c, node);
 	for (uint32_t a = 0; a < g->aggregator_count; a++) {
 		g->memory[a] = memory_left(c, g->aggregator[a]);
@@ -69,7 +70,9 @@ static bool way_between(const struct hd_controller *c, int from, int to, struct 
 }
 
 /* What cannot be added stays direct; so does a pull that may turn out to need nothing. */
-static bool may_share(const struct ctl_transfer *t) {
+static bool may_share(const struct ctl_transfer *t, double memory) {
+	if ((double)ctl_group_sum_bytes(t->dtype, t->bytes) > memory)
+		return false;
 	if (t->direction == HD_PUSH)
 		return t->dtype != HD_DTYPE_SPARSE32;
 	return !t->conditional || t->have < t->job->version;
@@ -82,7 +85,7 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 	const struct ctl_node *worker = ctl_worker(t->job, t->worker);
 	const struct ctl_node *node = c->grouping.aggregator[aggregator];
 
-	if (!worker || worker->doomed || !may_share(t))
+	if (!worker || worker->doomed || !may_share(t, c->grouping.memory[aggregator]))
 		return false;
 	return t->direction == HD_PUSH ? way_between(c, worker->host_index, node->host_index, way) :
 					 way_between(c, node->host_index, worker->host_index, way);

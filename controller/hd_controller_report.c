@@ -229,8 +229,10 @@ void ctl_report(
 	struct ctl_transfer *t;
 
 	if (node->role == HD_ROLE_AGGREGATOR) {
+		/* Delivered is not failed: of groups that have ended it is old news. */
 		if (!ctl_group_report(c, node, m, sink)
-		    && !ctl_reduce_group_report(c, node, m, sink))
+		    && !ctl_reduce_group_report(c, node, m, sink)
+		    && m->outcome == HD_OUTCOME_FAILED)
 			c->counters.reports_unknown++;
 		return;
 	}

@@ -234,10 +234,19 @@ static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *
 	return t->path_count > 0;
 }
 
+/* A group may come of it if it waits for others that ask in the same moment, and the interval is little beside the
+ * time that it takes. */
+static bool may_gather(const struct hd_controller *c, const struct ctl_transfer *t) {
+	double rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
+
+	return c->aggregation && c->aggregator_count > 0
+		&& (double)t->bytes / rate * 1e6 > CTL_GATHER_INTERVALS * c->config.interval_us;
+}
+
 static void plan_for(struct hd_controller *c, const struct ctl_transfer *t) {
 	if (ctl_waits_for(c, t)[0])
 		return;
-	if (c->pending_count <= CTL_EAGER_PENDING_MAX && path_idle(c, t))
+	if (c->pending_count <= CTL_EAGER_PENDING_MAX && path_idle(c, t) && !may_gather(c, t))
 		ctl_plan_now(c);
 	else
 		ctl_plan_soon(c);

@@ -232,7 +232,10 @@ static bool way_queued(const struct hd_controller *c, const struct hd_plan_way *
 static bool is_due(const struct hd_controller *c, uint32_t index, double horizon) {
 	const struct hd_plan_way way = ctl_entry_way(c, index);
 
-	return c->scratch.entries[index].start <= horizon || !way_queued(c, &way);
+	if (c->scratch.entries[index].start <= horizon)
+		return true;
+	/* What is not granted may still be grouped with what comes. */
+	return c->grouping.aggregator_count == 0 && !way_queued(c, &way);
 }
 
 static void queue_way(struct hd_controller *c, const struct hd_plan_way *way, double start) {
@@ -251,6 +254,14 @@ static void choose_entry(struct hd_controller *c, uint32_t index) {
 		s->job_last[item->job] = index;
 }
 
+/* How long a sum's members may still wait before they have to be on their way: others that ask meanwhile go with them.
+ * An eighth of a transfer is kept for what the plan does not know. */
+static double group_spare(const struct hd_plan_group *group, double horizon) {
+	const double margin = (group->sum.finish - group->sum.start) / CTL_GROUP_MARGIN;
+
+	return group->limit - group->collected - margin - horizon;
+}
+
 /* A group is granted whole, when any of it is due: its members collect while the server's link is busy. */
 static void
 choose_group(struct hd_controller *c, const struct hd_plan_group *group, double horizon) {
@@ -260,6 +271,8 @@ choose_group(struct hd_controller *c, const struct hd_plan_group *group, double 
 
 	for (uint32_t m = 0; group->direction == HD_PLAN_PUSH && m < group->count; m++)
 		due = due || is_due(c, members[m], horizon);
+	if (group->direction == HD_PLAN_PUSH && group_spare(group, horizon) > 0)
+		due = false;
 	if (!due)
 		return;
 	queue_way(c, &group->trunk, group->sum.start);
@@ -461,9 +474,14 @@ plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t
 
 	for (uint32_t i = 0; i < count; i++) {
 		const struct ctl_transfer *t = s->item_transfer[entries[i].item];
+		const struct hd_plan_group *group = ctl_group_of(c, i);
+		double at = entries[i].start;
 
-		if (t && t->state == CTL_PENDING)
-			least = fmin(least, entries[i].start - horizon_s(c, t));
+		if (!t || t->state != CTL_PENDING)
+			continue;
+		if (group && group->direction == HD_PLAN_PUSH)
+			at = fmax(at, group_spare(group, 0));
+		least = fmin(least, at - horizon_s(c, t));
 	}
 	if (isinf(least))
 		return;

@@ -61,6 +61,8 @@ struct ctl_node {
 	/* server */
 	uint64_t memory_bytes;
 	uint16_t incarnation;
+	/* aggregator */
+	hd_ns no_groups_until; /* it refused one */
 	/* worker */
 	struct ctl_job *job;
 	uint16_t worker;

@@ -50,7 +50,11 @@ bool hd_group_better(
 	if (hd_plan_key(a.others) > hd_plan_key(direct.others)
 	    && hd_plan_key(a.others + a.own) > hd_plan_key(direct.others + direct.own))
 		return false;
-	return x != y ? x < y : hd_plan_key(a.own) < hd_plan_key(b.own);
+	if (x != y)
+		return x < y;
+	if (hd_plan_key(a.own) != hd_plan_key(b.own))
+		return hd_plan_key(a.own) < hd_plan_key(b.own);
+	return a.server < b.server;
 }
 
 void hd_group_rewind(struct hd_plan_grouper *g) {
@@ -77,6 +81,7 @@ static void place_group(struct hd_plan_grouper *g, uint32_t index, bool explain)
 
 	if (group->direction == HD_PLAN_PUSH)
 		g->commit[job] = last;
+	g->score.server += job == g->job && group->direction == g->direction;
 	for (uint32_t m = 0; m < group->count; m++)
 		hd_group_count_done(g, hd_group_item(g, members[m]), g->entries[members[m]].commit);
 	try.sum.item = g->in->entries[members[0]].item;
@@ -98,6 +103,7 @@ static void place_direct(struct hd_plan_grouper *g, uint32_t e, bool explain) {
 		g->commit[item->job] = entry->commit;
 	}
 	hd_group_count_done(g, item, entry->commit);
+	g->score.server += item->job == g->job && item->direction == g->direction;
 }
 
 void hd_group_replay(struct hd_plan_grouper *g, uint32_t from, uint32_t end, bool explain) {

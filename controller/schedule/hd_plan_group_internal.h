@@ -25,6 +25,7 @@ struct hd_group_score {
 	double last; /* when the list's last is done */
 	double own; /* sum of the moments at which the list's transfers are done */
 	double others; /* and of the others' in the window */
+	uint32_t server; /* transfers of the list on the server's link: direct ones, and one a group */
 };
 
 /* The transfers of one job and direction that are looked at together. */
@@ -149,8 +150,8 @@ void hd_group_undecide(struct hd_plan_grouper *g, uint32_t groups);
 void hd_group_replay(struct hd_plan_grouper *g, uint32_t from, uint32_t end, bool explain);
 /* Commits and score from the beginning. */
 void hd_group_rewind(struct hd_plan_grouper *g);
-/* Whether a is better than b: the last, then the mean; what differs by rounding is equal. It must not cost
- * the others more than it gains against all direct. */
+/* Whether a is better than b: the last, then the mean, then what the server's link carries; what differs by
+ * rounding is equal. It must not cost the others more than it gains against all direct. */
 bool hd_group_better(
 	struct hd_group_score a,
 	struct hd_group_score b,

@@ -117,13 +117,14 @@ take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 		.label = HD_PLAN_NONE,
 	};
 	const double commit = hd_group_place_all(g, &try, HD_PLAN_PUSH, g->commit[list->job]);
-	if (hd_plan_key(commit) >= hd_plan_key(choice.direct)) {
+	if (hd_plan_key(commit) > hd_plan_key(choice.direct)) {
 		hd_group_undo(g, mark);
 		return 0;
 	}
 	g->commit[list->job] = commit;
 	g->memory[offer.aggregator] -= hd_group_item(g, list->entries[first])->amount;
 	g->score.own += commit * offer.count;
+	g->score.server++;
 	g->choices[g->choice_count++] = choice;
 	return offer.count;
 }

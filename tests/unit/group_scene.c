@@ -295,7 +295,7 @@ static void check_group(const struct group_scene *scene, uint32_t index) {
 		if (scene->items[i].job != first->job)
 			return;
 	if (group->direction == HD_PLAN_PUSH) {
-		assert_true(group->sum.commit < group->direct);
+		assert_true(group->sum.commit <= group->direct + NEAR);
 		assert_true(scene->group.streaming || group->collected <= group->limit + NEAR);
 	}
 }

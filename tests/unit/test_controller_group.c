@@ -160,7 +160,7 @@ static void test_no_groups(void **state) {
 
 	(void)state;
 	/* Memory for less than one update. */
-	open_scene(&s, MB - 1);
+	open_scene(&s, MB);
 	push_all(&s, 1);
 	assert_null(newest_group(&s));
 	net_close(&s.net);
@@ -244,7 +244,7 @@ static void test_a_model_is_relayed(void **state) {
 	m.report.round = copy.round;
 	m.report.direction = HD_PULL;
 	m.report.token = copy.token;
-	m.report.outcome = HD_OUTCOME_PENDING;
+	m.report.outcome = HD_OUTCOME_APPLIED;
 	m.report.bytes = NET_MODEL_BYTES;
 	m.report.duration_ns = 400 * HD_MS;
 	m.report.rate_bps = 80000000;
