@@ -24,7 +24,7 @@ import time
 import pen
 
 HERE = pathlib.Path(__file__).resolve().parent
-QUEUE_KB = 256
+QUEUE_KB = 128
 CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
 CONTROLLER = "10.80.0.250"
 GLOO = """
