@@ -6,7 +6,8 @@
  *                                       monitor: not used for 3 s); the partner
  *        is another node whose own link is idle, and best of a few known to be wide
  *
- * So a hub that is always busy keeps nobody's link from being measured. A link gets at most 1 % of what it
+ * So a hub that is always busy keeps nobody's link from being measured. A trunk between switches has nobody to
+ * probe it: partners behind one that is due are chosen first (hd_view_train.c says what that tells). A link gets at most 1 % of what it
  * is believed to carry in trains.
  */
 #include "hd_controller_core.h"
@@ -26,6 +27,7 @@
 #define PROBE_A_LOOK 4 /* trains at most */
 #define PROBE_RECENT_NS (6 * HD_SECOND) /* a partner that was proven within this ... */
 #define PROBE_DOUBT 0.25 /* ... counts so many times as much as another */
+#define PROBE_TRUNK_FIRST 4 /* so much better is one behind a trunk that is due */
 #define PROBE_PARTNERS 16 /* that are weighed for one link */
 #define PROBE_MOMENTS 4 /* fewer arrivals say that the way is fast, or the receiver slept */
 #define PROBE_SHORT_NS (200 * HD_US)
@@ -43,27 +45,30 @@ static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
 
 /* A burst takes more of a link that others use than a transfer gets: where no monitor tells of others, and
  * transfers do tell what they get, it would do harm. */
-static bool is_free(const struct hd_controller *c, uint32_t link) {
+static bool is_free(const struct hd_controller *c, uint32_t link, bool trunk) {
 	hd_ns used = c->scratch.link_probe[link].used;
 
 	if (c->link_use[link])
 		return false;
+	/* Nobody can watch a trunk. */
+	if (trunk)
+		return !used || c->now >= used + PROBE_UNUSED_NS;
 	return hd_view_is_watched(c->view, link, c->now)
 		|| (used && c->now >= used + PROBE_UNUSED_NS);
 }
 
 static bool is_idle(const struct hd_controller *c, const uint32_t *path, int count) {
 	for (int i = 0; i < count; i++)
-		if (!is_free(c, path[i])
+		if (!is_free(c, path[i], i > 0 && i + 1 < count)
 		    || c->now < c->scratch.link_probe[path[i]].probed + load_rest(c, path[i]))
 			return false;
 	return true;
 }
 
-static bool is_stale(const struct hd_controller *c, uint32_t link) {
+static bool is_stale(const struct hd_controller *c, uint32_t link, bool trunk) {
 	hd_ns since = c->scratch.link_probe[link].probed, load = load_rest(c, link);
 
-	if (!is_free(c, link) || c->now < since + load)
+	if (!is_free(c, link, trunk) || c->now < since + load)
 		return false;
 	if (c->scratch.link_probe[link].again)
 		return c->now >= since + PROBE_AGAIN_NS;
@@ -107,6 +112,13 @@ rest_bps(const struct hd_controller *c, const uint32_t *path, int count, uint32_
 	return least;
 }
 
+/* The same of the hosts' links alone. */
+static double ends_bps(const struct hd_controller *c, const struct ctl_probe *plan) {
+	const uint32_t ends[2] = {plan->path[0], plan->path[plan->path_count - 1]};
+
+	return rest_bps(c, ends, 2, plan->target);
+}
+
 static bool say_probe(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -146,18 +158,30 @@ static void start_probe(
 		c->counters.probes++;
 }
 
-/* How good a partner is for probing a link: 0 when the way is in use. After a train that was too slow, another
+/* Whether the way leads over a trunk of which nobody has told lately: only trains that happen to cross it do. */
+static bool is_trunk_due(const struct hd_controller *c, const struct ctl_probe *plan) {
+	for (int i = 1; i + 1 < plan->path_count; i++)
+		if (is_stale(c, plan->path[i], true))
+			return true;
+	return false;
+}
+
+/* How good a partner is for probing a link: 0 when the way is in use. A way over a trunk that is due goes first, but
+ * not while it is open whether the link itself is slow. After a train that was too slow, another
  * partner than before tells more, unless that one is known to be wide. */
 static double partner_worth(
 	const struct hd_controller *c,
 	const struct ctl_node *partner,
 	const struct ctl_probe *plan
 ) {
-	bool again = c->scratch.link_probe[plan->target].again == HD_VIEW_LOWER
-		&& c->scratch.link_probe[plan->target].partner == partner->host_index;
+	const struct ctl_link_probe *link = &c->scratch.link_probe[plan->target];
+	bool lower = link->again == HD_VIEW_LOWER;
+	bool again = lower && link->partner == partner->host_index;
 
 	if (plan->path_count == 0 || !is_idle(c, plan->path, plan->path_count))
 		return 0;
+	if (!lower && is_trunk_due(c, plan))
+		return PROBE_TRUNK_FIRST * ends_bps(c, plan);
 	return rest_bps(c, plan->path, plan->path_count, plan->target) * (again ? 0.5 : 1);
 }
 
@@ -203,9 +227,9 @@ static uint32_t probe_node(struct hd_controller *c, struct ctl_node *node, struc
 	if (!takes_part(node)
 	    || hd_topology_links_of(c->config.topology, node->host_index, &away, &towards))
 		return 0;
-	if (is_stale(c, away + 1))
+	if (is_stale(c, away + 1, false))
 		sent += probe_link(c, node, away + 1, true, sink);
-	if (is_stale(c, towards + 1))
+	if (is_stale(c, towards + 1, false))
 		sent += probe_link(c, node, towards + 1, false, sink);
 	return sent;
 }

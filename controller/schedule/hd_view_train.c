@@ -7,6 +7,10 @@
  *   more than known          believed at once
  *   about as much            that is what it carries
  *   less, three in a row     believed when two ways agree, or the rest of one is known to be wider
+ *
+ * A trunk between switches is nobody's own link and nobody's target. The trains that cross it tell of it when every
+ * other link of their way has been proven to be wider lately; hosts' links are often alike, so that two
+ * ways that agree prove nothing here.
  */
 #include "hd_view.h"
 #include "hd_view_internal.h"
@@ -74,10 +78,25 @@ static bool may_raise(const struct hd_view *view, uint32_t link, hd_ns at) {
 		|| at > hd_ns_add(hd_view_proven(view, link), TRAIN_STANDS_NS);
 }
 
-/* Remembers it on each link of the way. Returns the target's passages; NULL: no memory. */
+/* Whether a trunk on the way may have been what held it up. */
+static bool is_blurred(const struct hd_view *view, const struct hd_view_train *train) {
+	for (uint8_t k = 1; k + 1 < train->path_count; k++) {
+		const uint32_t trunk = train->path[k];
+
+		if (trunk != train->target
+		    && (hd_view_estimate(view, trunk).capacity_bps
+				<= (1 + TRAIN_LIKE) * train->rate_bps
+			|| train->at > hd_ns_add(hd_view_proven(view, trunk), TRAIN_RECENT_NS)))
+			return true;
+	}
+	return false;
+}
+
+/* Remembers it on each link of the way, of hosts' links unless a trunk may have been the limit. Returns the target's passages; NULL: no memory. */
 static const struct hd_view_passages *
 remember(struct hd_view *view, const struct hd_view_train *train) {
 	struct hd_view_passage passage = {.at = train->at, .bps = train->rate_bps};
+	const bool blurred = is_blurred(view, train);
 	struct hd_view_passages *passages = NULL;
 
 	for (uint8_t k = 0; k < train->path_count; k++) {
@@ -85,11 +104,43 @@ remember(struct hd_view *view, const struct hd_view_train *train) {
 		if (!passages)
 			return NULL;
 		passage.other = narrowest_other(view, train, k);
-		passages->last[passages->count++ % HD_VIEW_PASSAGES] = passage;
+		if (!blurred || (k > 0 && k + 1 < train->path_count))
+			passages->last[passages->count++ % HD_VIEW_PASSAGES] = passage;
 		if (train->path[k] == train->target || may_raise(view, train->path[k], train->at))
 			hd_view_carried(view, train->path[k], train->rate_bps, train->at);
 	}
 	return hd_view_passages(view, train->target);
+}
+
+static bool
+is_wider_rest(const struct hd_view *view, const struct hd_view_train *train, uint8_t trunk) {
+	for (uint8_t k = 0; k < train->path_count; k++)
+		if (k != trunk
+		    && (hd_view_estimate(view, train->path[k]).capacity_bps
+				<= (1 + TRAIN_LIKE) * train->rate_bps
+			|| train->at
+				> hd_ns_add(hd_view_proven(view, train->path[k]), TRAIN_RECENT_NS)))
+			return false;
+	return true;
+}
+
+/* The trunks on a train's way: about what is known is what they carry, less is believed the third time. */
+static void judge_trunks(struct hd_view *view, const struct hd_view_train *train) {
+	for (uint8_t k = 1; k + 1 < train->path_count; k++) {
+		const uint32_t trunk = train->path[k];
+		const struct hd_view_passages *own = hd_view_passages(view, trunk);
+		const double known = hd_view_estimate(view, trunk).capacity_bps;
+		double most = 0;
+
+		if (trunk == train->target || !own || !is_wider_rest(view, train, k))
+			continue;
+		for (uint32_t i = 0; i < HD_VIEW_PASSAGES; i++)
+			most = fmax(most, i < own->count ? own->last[i].bps : INFINITY);
+		if (train->rate_bps >= (1 - TRAIN_LIKE) * known)
+			hd_view_measured(view, trunk, train->rate_bps, train->at);
+		else if (most < (1 - TRAIN_LIKE) * known)
+			hd_view_measured(view, trunk, most, train->at);
+	}
 }
 
 enum hd_view_word hd_view_train(struct hd_view *view, const struct hd_view_train *train) {
@@ -106,11 +157,14 @@ enum hd_view_word hd_view_train(struct hd_view *view, const struct hd_view_train
 	own = remember(view, train);
 	if (!own)
 		return HD_VIEW_SETTLED;
+	judge_trunks(view, train);
 	known = hd_view_estimate(view, train->target).capacity_bps;
 	if (train->rate_bps >= (1 - TRAIN_LIKE) * known) {
 		hd_view_measured(view, train->target, train->rate_bps, train->at);
 		return HD_VIEW_SETTLED;
 	}
+	if (is_blurred(view, train))
+		return HD_VIEW_LOWER;
 	for (uint32_t i = 0; i < HD_VIEW_PASSAGES && i < own->count; i++) {
 		low += own->last[i].bps < (1 - TRAIN_LIKE) * known;
 		fastest = own->last[i].bps > own->last[fastest].bps ? i : fastest;

@@ -234,6 +234,57 @@ static void who_is_slow(void **state) {
 	hd_view_destroy(view);
 }
 
+/* From host 0 over the trunk 5 to a host's link. */
+static void cross(struct hd_view *view, hd_ns at, uint32_t towards, double mbps) {
+	const uint32_t path[3] = {0, 5, towards};
+
+	hd_view_train(
+		view,
+		&(struct hd_view_train){
+			.at = at,
+			.rate_bps = mbps * MBIT,
+			.exact = true,
+			.path_count = 3,
+			.path = path,
+			.target = 0,
+		}
+	);
+}
+
+/* What trains that cross it tell of a trunk: three slow ones between hosts whose links were proven to be wide. */
+static void trunks(void **state) {
+	struct hd_view *view = NULL;
+	hd_ns at = 100 * HD_SECOND;
+
+	(void)state;
+	assert_int_equal(hd_view_create(200 * MBIT, &view), 0);
+	/* Nothing is known of the other end: it may be that. */
+	train(view, at, 0, 10, 200);
+	for (int i = 0; i < 3; i++)
+		cross(view, at += HD_SECOND, 11, 90);
+	assert_estimate(view, 5, 200);
+	train(view, at += HD_SECOND, 0, 10, 200);
+	train(view, at += HD_SECOND, 11, 12, 200);
+	cross(view, at += HD_SECOND, 11, 90);
+	assert_estimate(view, 5, 90);
+	assert_true(hd_view_proven(view, 5) == at);
+	assert_estimate(view, 0, 200);
+	/* It grows with the first that carries more, and falls with the third. */
+	cross(view, at += HD_SECOND, 11, 150);
+	assert_estimate(view, 5, 150);
+	cross(view, at += HD_SECOND, 11, 60);
+	cross(view, at += HD_SECOND, 11, 62);
+	assert_estimate(view, 5, 150);
+	cross(view, at += HD_SECOND, 11, 61);
+	assert_estimate(view, 5, 62);
+	/* What was proven long ago may have changed since. */
+	at += 20 * HD_SECOND;
+	for (int i = 0; i < 3; i++)
+		cross(view, at += HD_SECOND, 11, 30);
+	assert_estimate(view, 5, 62);
+	hd_view_destroy(view);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(measures_spacing),
@@ -242,6 +293,7 @@ int main(void) {
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(raises_at_once),
 		cmocka_unit_test(who_is_slow),
+		cmocka_unit_test(trunks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
