@@ -7,8 +7,8 @@
  *        is another node whose own link is idle, and best of a few known to be wide
  *
  * So a hub that is always busy keeps nobody's link from being measured. A trunk between switches has nobody to
- * probe it: partners behind one that is due are chosen first (hd_view_train.c says what that tells). A link gets at most 1 % of what it
- * is believed to carry in trains.
+ * probe it: partners behind one that is due are chosen first (hd_view_train.c says what that tells). A link gets at
+ * most 1 % of what it is believed to carry in trains.
  */
 #include "hd_controller_core.h"
 #include "hd_train.h"

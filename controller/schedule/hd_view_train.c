@@ -92,7 +92,8 @@ static bool is_blurred(const struct hd_view *view, const struct hd_view_train *t
 	return false;
 }
 
-/* Remembers it on each link of the way, of hosts' links unless a trunk may have been the limit. Returns the target's passages; NULL: no memory. */
+/* Remembers it on each link of the way, of hosts' links unless a trunk may have been the limit. Returns the target's
+ * passages; NULL: no memory. */
 static const struct hd_view_passages *
 remember(struct hd_view *view, const struct hd_view_train *train) {
 	struct hd_view_passage passage = {.at = train->at, .bps = train->rate_bps};
