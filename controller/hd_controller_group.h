@@ -16,7 +16,8 @@
 #include "hd_plan_group.h"
 
 #define CTL_GROUP_WINDOW 64 /* pushes and pulls of a job that are looked at for groups */
-#define CTL_GATHER_INTERVALS 16 /* who takes longer than this waits one for others to be grouped with */
+#define CTL_GATHER_INTERVALS                                                                       \
+	16 /* who takes longer than this waits one for others to be grouped with */
 #define CTL_GROUP_MARGIN 8 /* of a sum's time is left when its members are granted at the latest */
 #define CTL_GROUP_BACKOFF_NS                                                                       \
 	HD_SECOND /* an aggregator that refused a group gets none for so long */
