@@ -105,8 +105,8 @@ char *hd_aggregator_table(
 	while (i < count && strcmp(tables[i].name, table) != 0) {
 		i++;
 	}
-	if (i == count && strcmp(table, "groups") != 0) {
-		wrong = "no such table (of an aggregator: groups, ports, queues, cores, counters)";
+	if (i == count && strcmp(table, "sums") != 0) {
+		wrong = "no such table (of an aggregator: sums, ports, queues, cores, counters)";
 	} else {
 		wrong = hd_rows_begin(&rows, table, filter, now, aggregator->epoch);
 	}

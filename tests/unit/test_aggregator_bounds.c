@@ -354,7 +354,7 @@ static void test_tables(void **state) {
 
 	(void)state;
 	say_group(world, 0xabc, JOB, BYTES);
-	json = hd_aggregator_table(world->aggregator, world->net.now, "groups", NULL, &error);
+	json = hd_aggregator_table(world->aggregator, world->net.now, "sums", NULL, &error);
 	assert_non_null(json);
 	assert_non_null(strstr(json, "\"group\":\"0000000000000abc\""));
 	assert_non_null(strstr(json, "\"inputs\":2"));
@@ -365,9 +365,9 @@ static void test_tables(void **state) {
 	assert_non_null(strstr(json, "groups_failed"));
 	free(json);
 	assert_null(hd_aggregator_table(world->aggregator, world->net.now, "jobs", NULL, &error));
-	assert_non_null(strstr(error, "groups"));
+	assert_non_null(strstr(error, "sums"));
 	end_connect(world, shell);
-	memcpy(message.show.table, "groups", 7);
+	memcpy(message.show.table, "sums", 5);
 	end_say(shell, &message);
 	message = (struct hd_message){.kind = HD_MSG_COMMAND};
 	end_say(shell, &message);
