@@ -399,6 +399,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		c->check_at = HD_NEVER;
 		ctl_void_stuck(c, sink);
 		ctl_check_by(c, ctl_registry_check(c, sink));
+		ctl_reduce_check(c, sink);
 		if (c->open_count)
 			ctl_check_by(c, c->now + CTL_CHECK_NS);
 	}

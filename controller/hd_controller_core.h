@@ -14,6 +14,7 @@
  *   hd_controller_group_say.c  what aggregators and servers hear of them
  *   hd_controller_group_show.c what operators see of them
  *   hd_controller_reduce.c     all-reduces: who has asked, shards, ends
+ *   hd_controller_form.c       when its workers are together
  *   hd_controller_shards.c     their values over the aggregators
  *   hd_controller_credit.c     small pushes and pulls that need not ask
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart

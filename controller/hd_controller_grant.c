@@ -395,6 +395,8 @@ void ctl_drop_request(
 	m->direction = request->direction;
 	m->attempt = request->attempt;
 	m->reason = (uint8_t)reason;
+	if (request->direction == HD_REDUCE)
+		m->deadline = node->job->reduce_round;
 	if (request->direction == HD_PUSH) {
 		node->job->dropped++;
 		node->job->dropped_for[reason]++;

@@ -25,6 +25,14 @@ static void set_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) 
 	r->count[part]++;
 }
 
+/* Whoever has ended this round already, and those that came later, are not waited for. */
+static void leave_out(const struct ctl_job *job, struct ctl_reduce *r) {
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (job->workers[i] && r->part[i] == CTL_PART_NONE
+		    && job->workers[i]->reduce_from > r->round)
+			set_part(r, i, CTL_PART_OUT);
+}
+
 static struct ctl_reduce *add(struct ctl_job *job, const struct hd_msg_request *m) {
 	struct ctl_reduce *r;
 
@@ -39,6 +47,7 @@ static struct ctl_reduce *add(struct ctl_job *job, const struct hd_msg_request *
 	r->bytes = m->bytes;
 	TAILQ_INSERT_TAIL(&job->reduces, r, entry);
 	job->reduce_count++;
+	leave_out(job, r);
 	return r;
 }
 
@@ -257,21 +266,32 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 /* Whether everybody has asked. */
 static void
 consider(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
-	if (!r->begun && job->formed && r->count[CTL_PART_ASKED] > 0
-	    && r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] == job->worker_count && !c->paused
-	    && !job->paused)
+	hd_ns patience = hd_ns_add(c->started, ctl_silence(c));
+
+	if (r->begun || !job->formed || r->count[CTL_PART_ASKED] == 0
+	    || r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] != job->worker_count || c->paused
+	    || job->paused)
+		return;
+	if (c->aggregator_count == 0 && c->now < patience)
+		ctl_check_by(c, patience);
+	else
 		begin(c, job, r, sink);
 }
 
 void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_reduce *r, *next;
 
-	if (job->worker_count >= job->world)
-		job->formed = true;
+	ctl_reduce_form(c, job);
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		consider(c, job, r, sink);
 	}
+}
+
+void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink) {
+	for (uint32_t k = 0; k < c->job_count; k++)
+		if (c->jobs[k]->worker_count > 0)
+			ctl_reduce_joined(c, c->jobs[k], sink);
 }
 
 /* --- ends --- */
@@ -320,15 +340,67 @@ fail(struct hd_controller *c,
 		if (job->workers[i])
 			say_void(c, job, job->workers[i], r->token[i], reason, sink);
 	}
+	leave_out(job, r);
 }
 
 static void
 settle(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
-	if (r->begun ? r->count[CTL_PART_TOLD] == 0 :
-		       r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] == 0)
+	bool nobody = r->count[CTL_PART_OUT] == 0 || r->count[CTL_PART_OUT] == job->worker_count;
+
+	if (r->begun ? r->count[CTL_PART_TOLD] == 0 : r->count[CTL_PART_ASKED] == 0 && nobody)
 		forget(job, r);
 	else
 		consider(c, job, r, sink);
+}
+
+/* This worker has ended the round without its sum: nobody waits for it there. */
+static void drop_out(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint32_t round,
+	uint16_t worker,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r = find(job, round);
+
+	if (!r || r->part[worker] == CTL_PART_DONE)
+		return;
+	set_part(r, worker, CTL_PART_OUT);
+	settle(c, job, r, sink);
+}
+
+/* The worker has the sums of all rounds up to this one, or gave them up; others can not get them without it. */
+static void done_up_to(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->round > m->reduce_round)
+			continue;
+		if (r->begun)
+			set_part(r, m->worker, CTL_PART_DONE);
+		else
+			drop_all(c, job, r, HD_REASON_LATE, sink);
+	}
+}
+
+void ctl_reduce_attach(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	if (job->worker_count == 1)
+		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
+	job->goes_on = job->goes_on || m->reduce_round > 0;
+	if (m->reduce_round > job->reduce_round)
+		job->reduce_round = m->reduce_round;
+	done_up_to(c, job, m, sink);
 }
 
 void ctl_reduce_report(
@@ -339,8 +411,9 @@ void ctl_reduce_report(
 ) {
 	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
 
-	if (!r || m->worker != node->worker || m->attempt != r->attempt[m->worker]
-	    || r->part[m->worker] != CTL_PART_TOLD) {
+	/* NONE: it was lost meanwhile, and is back. */
+	if (!r || m->worker != node->worker || m->attempt != r->attempt[m->worker] || !r->begun
+	    || (r->part[m->worker] != CTL_PART_TOLD && r->part[m->worker] != CTL_PART_NONE)) {
 		c->counters.reports_unknown++;
 		return;
 	}
@@ -348,6 +421,7 @@ void ctl_reduce_report(
 	if (m->outcome != HD_OUTCOME_APPLIED) {
 		fail(c, node->job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink
 		);
+		drop_out(c, node->job, m->round, m->worker, sink);
 		return;
 	}
 	set_part(r, m->worker, CTL_PART_DONE);
@@ -391,6 +465,10 @@ void ctl_reduce_worker_down(
 ) {
 	struct ctl_reduce *r, *next;
 
+	if (job->worker_count == 0) { /* who comes next begins anew */
+		job->formed = job->goes_on = false;
+		job->world = 0;
+	}
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (r->part[worker] != CTL_PART_DONE)
@@ -440,6 +518,23 @@ static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_reque
 	return HD_REASON_NONE;
 }
 
+/* Rounds that it has ended, of which we may not have heard. */
+static void forget_before(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->round < job->workers[m->worker]->reduce_from && !r->begun
+		    && r->part[m->worker] != CTL_PART_OUT)
+			drop_out(c, job, r->round, m->worker, sink);
+	}
+}
+
 void ctl_reduce_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -447,9 +542,13 @@ void ctl_reduce_request(
 	struct hd_sink *sink
 ) {
 	struct ctl_job *job = node->job;
-	enum hd_reason reason = wrong(job, m);
-	struct ctl_reduce *r = find(job, m->round);
+	enum hd_reason reason;
+	struct ctl_reduce *r;
 
+	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
+	forget_before(c, job, m, sink);
+	reason = wrong(job, m);
+	r = find(job, m->round);
 	if (!reason && !r) {
 		r = add(job, m);
 		reason = r ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
@@ -457,9 +556,12 @@ void ctl_reduce_request(
 	if (reason) {
 		c->counters.requests_refused++;
 		ctl_drop_request(c, node, m, reason, sink);
+		if (reason == HD_REASON_LATE)
+			drop_out(c, job, m->round, m->worker, sink);
 		return;
 	}
-	if (m->attempt <= r->attempt[m->worker]) {
+	/* Another life of it begins to count anew. */
+	if (m->attempt <= r->attempt[m->worker] && r->part[m->worker] != CTL_PART_NONE) {
 		c->counters.requests_repeated++;
 		return;
 	}

@@ -6,9 +6,12 @@
  *   REQUEST(reduce) of each worker --> GROUP to the aggregators, REDUCE to the workers --> REPORT of each worker
  *
  * A job that said how many workers it begins with waits for them once. After that whoever is registered counts:
- * a worker that is gone is not waited for. When an aggregator or a member is lost under way the whole round is
- * void and everybody asks again; who has its sum already is not asked to repeat it, and those that have not are
- * told that it is lost.
+ * a worker that is gone is not waited for. A new controller waits for as many as were in the newest sum, but not
+ * longer than they need to notice that the old one is gone; and it gives aggregators as long to register. Who has
+ * ended a round, with its sum or without, says so with the next request, should the word have been lost.
+ *
+ * When an aggregator or a member is lost under way the whole round is void and everybody asks again; who has its
+ * sum already is not asked to repeat it, and those that have not are told that it is lost.
  */
 #ifndef HD_CONTROLLER_REDUCE_H
 #define HD_CONTROLLER_REDUCE_H
@@ -46,6 +49,8 @@ struct ctl_reduce {
 
 struct hd_controller;
 
+/* Sets job->formed when everybody is there who belongs to it: hd_controller_form.c. */
+void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job);
 /* Whether groups may be given to this node. */
 bool ctl_may_add(const struct ctl_node *node);
 /* Cuts the values over the aggregators: sets r->shards. */
@@ -78,6 +83,15 @@ bool ctl_reduce_group_report(
 	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );
+/* A worker registers: what it has the sum of is over for the others, too. Before it is answered. */
+void ctl_reduce_attach(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+);
+/* Rounds that waited for a time or for an aggregator. */
+void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink);
 /* After a worker was attached, and after a node went down. */
 void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 void ctl_reduce_worker_down(

@@ -214,8 +214,7 @@ static void attach_worker(
 			ctl_transfer_route(c, t);
 	if (m->world > job->world)
 		job->world = m->world;
-	if (m->reduce_round > job->reduce_round)
-		job->reduce_round = m->reduce_round;
+	ctl_reduce_attach(c, job, m, sink);
 	if (job->server || job->model_bytes == 0) {
 		ctl_say_registered(c, node, job, sink);
 		ctl_credit_joins(c, node, sink);
@@ -242,6 +241,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->data.port = m->data_port ? m->data_port : peer.port;
 	node->memory_bytes = m->memory_bytes;
 	node->incarnation = m->incarnation;
+	node->reduce_from = 0;
 	node->draining = ctl_host_drained(c, m->host);
 	node->pushes_decided = node->pushes_idles = 0;
 	node->last_was_idles = false;
@@ -344,6 +344,8 @@ void ctl_register(
 		attach_server(c, node, sink);
 	else
 		ctl_say_registered(c, node, NULL, sink);
+	if (m->role == HD_ROLE_AGGREGATOR)
+		ctl_reduce_check(c, sink);
 	record_node(c, node, "up", HD_REASON_NONE);
 }
 

@@ -66,6 +66,7 @@ struct ctl_node {
 	/* worker */
 	struct ctl_job *job;
 	uint16_t worker;
+	uint32_t reduce_from; /* its oldest all-reduce that has not ended, as it said last */
 	uint32_t tracked; /* its transfers, pending and open */
 	uint64_t pushes_decided, pushes_idles; /* the guard: theta drops among its pushes */
 	bool last_was_idles;
@@ -140,6 +141,8 @@ struct ctl_job {
 	uint32_t reduce_count, reduce_round; /* under way; the newest that has begun */
 	uint16_t world; /* workers that it begins with */
 	bool formed; /* it had as many at once */
+	bool goes_on; /* one of its workers has a sum: it was formed in an earlier life, and those that do not */
+	hd_ns gathered_at; /* come again until then are not waited for */
 	/* the operator's */
 	bool paused;
 	uint32_t tau_set; /* stricter than tau_max; 0: none */

@@ -145,7 +145,8 @@ struct hd_worker {
 	uint32_t next_round[2];
 	struct reduce_list reduces;
 	uint32_t reduce_count, reduce_round; /* not ended; the newest */
-	uint32_t reduce_done; /* the newest that ended with its sum */
+	uint32_t reduce_done; /* the newest that ended with its sum, */
+	uint16_t reduce_members; /* of so many workers */
 	uint64_t kept_bytes;
 	hd_version durable;
 

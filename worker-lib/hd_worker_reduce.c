@@ -75,8 +75,10 @@ end(struct hd_worker *worker,
 	r->pub.reason = reason;
 	r->pub.ended = ctx->now;
 	worker->reduce_count--;
-	if (applied && r->pub.round > worker->reduce_done)
+	if (applied && r->pub.round > worker->reduce_done) {
 		worker->reduce_done = r->pub.round;
+		worker->reduce_members = (uint16_t)r->pub.delay;
+	}
 	worker->stats.reduced += applied;
 	worker->stats.reduce_failed += !applied;
 	reduce_emit(
@@ -113,6 +115,17 @@ void reduce_applied(struct hd_worker *worker, const struct context *ctx, struct 
 
 /* --- asking --------------------------------------------------------------------------------- */
 
+/* The controller does not wait for us in rounds below it, whatever it missed. */
+static uint32_t oldest_open(const struct hd_worker *worker) {
+	const struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		if (!r->ended)
+			return r->pub.round;
+	}
+	return worker->reduce_round + 1;
+}
+
 static void ask(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
 	struct hd_msg_request *request = &message.request;
@@ -131,6 +144,7 @@ static void ask(struct hd_worker *worker, const struct context *ctx, struct redu
 	request->dtype = r->args.dtype;
 	request->bytes = r->pub.bytes;
 	request->order = r->args.order;
+	request->have = oldest_open(worker);
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
 		worker->retry_at = hd_ns_add(ctx->now, RETRY_US * HD_US);
 		return;
@@ -277,6 +291,8 @@ void worker_reduce_drop(
 		return;
 	}
 	reduce_drop_shards(r);
+	if (drop->deadline > worker->reduce_round) /* the others went on meanwhile */
+		worker->reduce_round = drop->deadline;
 	end(worker,
 	    ctx,
 	    r,

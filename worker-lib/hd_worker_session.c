@@ -79,7 +79,7 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->staleness_rule = worker->spec.staleness_rule;
 	body->staleness_c = worker->spec.staleness_c;
 	body->job_weight = worker->config.job_weight;
-	body->world = worker->config.world;
+	body->world = worker->reduce_done ? worker->reduce_members : worker->config.world;
 	body->reduce_round = worker->reduce_done;
 	body->data_ipv4 = worker->config.data.ipv4;
 	body->data_port = worker->config.data.port;
@@ -183,13 +183,13 @@ static void on_closed(
 	}
 }
 
-/* All-reduces need no more than that. A worker that comes later goes on from where the others are. */
+/* All-reduces need no more than that. A worker that comes later, or was away, goes on from where the others are. */
 static void on_registered_once(
 	struct hd_worker *worker,
 	const struct context *ctx,
 	const struct hd_msg_registered *message
 ) {
-	if (!worker->registered_once && message->reduce_round > worker->reduce_round)
+	if (message->reduce_round > worker->reduce_round)
 		worker->reduce_round = message->reduce_round;
 	worker->registered_once = true;
 	if (worker->model_bytes > 0)

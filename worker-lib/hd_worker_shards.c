@@ -132,7 +132,8 @@ int reduce_open_shards(
 	for (uint32_t i = 0; rc == 0 && i < r->shard_count; i++) {
 		struct hd_group_shard told = hd_group_get_shard(&message->shards, i);
 
-		if (told.bytes == 0 || told.bytes > r->pub.bytes - first)
+		if (told.bytes == 0 || told.bytes > r->pub.bytes - first
+		    || told.bytes % hd_dtype_bytes(r->args.dtype) != 0)
 			return -EINVAL;
 		rc = open_shard(worker, ctx, r, &told, first, &r->shards[i]);
 		first += told.bytes;

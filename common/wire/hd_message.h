@@ -150,7 +150,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
 
 /* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
- * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of.
+ * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
+ * (`world` then is how many were in that).
  * Server, aggregator: memory. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
@@ -170,7 +171,8 @@ typedef struct hd_ranges hd_ranges;
 
 /* Asks for one transfer, or to take part in an all-reduce. push: bytes, norm (L2), peak (largest absolute
  * value), base = v(g). pull: have = version held (0 none), conditional: deliver only something newer than
- * `have`. reduce: bytes, order (enum hd_group_order). `attempt` counts from 1 for each round. */
+ * `have`. reduce: bytes, order (enum hd_group_order), have = its oldest round that has not ended: nobody waits
+ * for it in those before. `attempt` counts from 1 for each round. */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
@@ -190,7 +192,8 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(u64, base) F(u64, bytes) F(f32, weight) F(u8, dtype) \
 	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port)
-/* The request is refused by policy; the numbers are those of hd_plan_why (hd_plan.h). */
+/* The request is refused by policy; the numbers are those of hd_plan_why (hd_plan.h). Of an all-reduce `deadline`
+ * is the job's newest round that has begun: the worker goes on from there. */
 #define HD_FIELDS_DROP(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, reason) \
 	F(f64, finish_s) F(u64, runner_up) F(u32, deadline) F(f64, slack_s)
