@@ -89,7 +89,7 @@ struct world *build(enum mode mode, const struct hd_worker_config *more) {
 		= (struct hd_tensor){.name = "w", .dimension_count = 1, .dimension = {VALUES}};
 	world->spec.tau_max = 7;
 	world->spec.learning_rate = 0.1f;
-	world->spec.tensor_count = 1;
+	world->spec.tensor_count = mode != REDUCES;
 	world->spec.tensors = &world->tensor;
 	config.name = "w3";
 	config.host = "h4";
@@ -100,7 +100,9 @@ struct world *build(enum mode mode, const struct hd_worker_config *more) {
 	config.spec = &world->spec;
 	config.ops = &ops;
 	config.owner = world;
-	if (mode == SCHEDULED)
+	if (mode == REDUCES)
+		world->controller.server_addr = (struct hd_addr){0};
+	if (mode != DIRECT)
 		config.controller = hd_sim_node_address(world->sim, world->controller.node);
 	else
 		config.server = world->controller.server_addr;
@@ -109,7 +111,7 @@ struct world *build(enum mode mode, const struct hd_worker_config *more) {
 		for (int i = 0; i < VALUES; i++)
 			world->data[k][i] = (float)(k + 1) + (float)i * 0x1p-12f;
 	peer_start(&world->server);
-	if (mode == SCHEDULED)
+	if (mode != DIRECT)
 		peer_start(&world->controller);
 	hd_sim_node_start(world->sim, world->node, (struct hd_node){&hd_worker_ops, world->worker});
 	return world;

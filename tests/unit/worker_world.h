@@ -20,15 +20,16 @@ struct world {
 	/* What the worker told. */
 	unsigned joined, refused, trouble, released, events;
 	char text[128];
-	struct hd_ticket ticket[2][64]; /* newest word, by direction and round */
-	unsigned ends[2][64]; /* OUTCOME events */
+	struct hd_ticket ticket[HD_REDUCE + 1][64]; /* newest word, by direction and round */
+	unsigned ends[HD_REDUCE + 1][64]; /* OUTCOME events */
 	enum hd_event_kind log[LOG_MAX];
 	uint64_t trace; /* a sum over every event */
 };
 
 enum mode {
 	DIRECT,
-	SCHEDULED
+	SCHEDULED,
+	REDUCES /* a job without a model: no server */
 };
 
 struct world *build(enum mode mode, const struct hd_worker_config *more);
