@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "allreduce_world.h"
+#include "hd_controller_core.h"
+#include "hd_group.h"
+#include "hd_worker_core.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICE (2 * HD_MS)
+#define WEAK (3 * HD_SECOND) /* so long before and after it was cut off */
+
+void allreduce_fail(struct allreduce_world *w, const char *format, ...) {
+	va_list args;
+
+	if (w->failure[0])
+		return;
+	va_start(args, format);
+	(void)vsnprintf(w->failure, sizeof w->failure, format, args);
+	va_end(args);
+}
+
+/* --- what a round is ------------------------------------------------------------------------- */
+
+struct kind {
+	uint64_t values;
+	uint8_t dtype, order;
+	bool average;
+	uint32_t period; /* of the values: what the members' sum still is exact with */
+};
+
+/* The same for every worker: a function of seed and round. */
+static struct kind kind_of(const struct allreduce_world *w, uint32_t round) {
+	static const uint8_t dtypes[]
+		= {HD_DTYPE_FP32, HD_DTYPE_FP32, HD_DTYPE_FP16, HD_DTYPE_BF16};
+	struct hd_random random;
+	struct kind kind;
+
+	hd_random_init(&random, w->plan.seed * 1000003 + round);
+	kind.values
+		= 1 + hd_random_below(&random, hd_random_chance(&random, 0.3) ? 50 : VALUES_MAX);
+	kind.dtype = w->plan.ranked ? HD_DTYPE_FP32 : dtypes[hd_random_below(&random, 4)];
+	kind.order = w->plan.ranked || hd_random_chance(&random, 0.3) ? HD_GROUP_RANKED :
+									HD_GROUP_ARRIVAL;
+	kind.average = hd_random_chance(&random, 0.3);
+	/* 127 times 7 is exact in 11 bits, 127 in 8. */
+	kind.period = kind.dtype == HD_DTYPE_BF16 ? 1 : 7;
+	return kind;
+}
+
+static float factor(const struct kind *kind, uint32_t round, uint64_t i) {
+	return (float)(1 + (i + round) % kind->period);
+}
+
+static float
+value(const struct allreduce_world *w,
+      const struct kind *kind,
+      unsigned rank,
+      uint32_t round,
+      uint64_t i) {
+	if (w->plan.ranked) /* what rounding makes depend on the order of adding */
+		return (float)(1 + rank) / 3.0F
+			+ (float)(i % 97) * 1e-4F * (float)(rank * rank + 1);
+	return (float)(1U << rank) * factor(kind, round, i);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+static struct call *find_call(struct allreduce_worker *worker, uint32_t round) {
+	for (int k = 0; k < DEPTH_MAX; k++)
+		if (worker->calls[k].used && worker->calls[k].round == round)
+			return &worker->calls[k];
+	return NULL;
+}
+
+static void mix(struct allreduce_world *w, const float *values, uint64_t count) {
+	uint64_t sum = 0;
+	uint32_t word;
+
+	for (uint64_t i = 0; i < count; i++) {
+		memcpy(&word, &values[i], sizeof word);
+		sum = (sum ^ word) * UINT64_C(0x100000001b3);
+	}
+	w->bits += sum; /* whoever ends first */
+}
+
+/* Which members the sum has: from its first value; the others must agree. */
+static void check_sum(struct allreduce_worker *worker, const struct call *call) {
+	struct allreduce_world *w = worker->world;
+	struct kind kind = kind_of(w, call->round);
+	float scale = kind.average ? 1.0F / (float)call->ticket.delay : 1;
+	unsigned members = 0;
+	float want;
+
+	for (unsigned m = 1; m < 1U << w->plan.workers; m++)
+		if ((unsigned)__builtin_popcount(m) == call->ticket.delay
+		    && call->out[0] == (float)m * factor(&kind, call->round, 0) * scale)
+			members = m;
+	/* A half is rounded before it is divided, which is exact: the sum is. */
+	for (uint64_t i = 0; members && i < kind.values; i++) {
+		want = (float)members * factor(&kind, call->round, i) * scale;
+		if (call->out[i] != want) {
+			allreduce_fail(
+				w,
+				"rank %u, round %u: value %llu is %g, not %g",
+				worker->rank,
+				call->round,
+				(unsigned long long)i,
+				(double)call->out[i],
+				(double)want
+			);
+			return;
+		}
+	}
+	if (!members)
+		allreduce_fail(
+			w,
+			"rank %u, round %u: %g is no sum of %u workers",
+			worker->rank,
+			call->round,
+			(double)call->out[0],
+			call->ticket.delay
+		);
+	else if (!(members >> worker->rank & 1))
+		allreduce_fail(
+			w, "rank %u, round %u: it is not in its sum", worker->rank, call->round
+		);
+	else if (call->round >= ROUNDS_MAX)
+		allreduce_fail(w, "too many rounds");
+	else
+		w->endings[call->round][worker->rank] = (struct ending
+		){.members = (uint8_t)members, .weak = worker->apart, .at = hd_sim_now(w->sim)};
+}
+
+/* As one processor adds them, in the order of ranks. */
+static void check_ranked(struct allreduce_worker *worker, const struct call *call) {
+	struct allreduce_world *w = worker->world;
+	struct kind kind = kind_of(w, call->round);
+
+	for (uint64_t i = 0; i < kind.values; i++) {
+		float sum = value(w, &kind, 0, call->round, i);
+
+		for (unsigned rank = 1; rank < w->plan.workers; rank++)
+			sum += value(w, &kind, rank, call->round, i);
+		if (kind.average)
+			sum *= 1.0F / (float)w->plan.workers;
+		if (memcmp(&sum, &call->out[i], sizeof sum) != 0) {
+			allreduce_fail(
+				w, "rank %u, round %u: not in order", worker->rank, call->round
+			);
+			return;
+		}
+	}
+}
+
+static void ended(struct allreduce_worker *worker, struct call *call) {
+	struct allreduce_world *w = worker->world;
+	hd_ns now = hd_sim_now(w->sim);
+	struct kind kind = kind_of(w, call->round);
+	bool applied = call->ticket.state == HD_TICKET_APPLIED;
+
+	call->used = false;
+	w->applied += applied;
+	w->failed += !applied;
+	w->late += call->ticket.reason == HD_REASON_LATE;
+	w->formed = w->formed || applied;
+	if (w->quiet)
+		w->longest = hd_ns_max(w->longest, now - hd_ns_max(call->asked, w->quiet_at));
+	for (uint64_t i = 0; i < kind.values; i++)
+		if (call->in[i] != value(w, &kind, worker->rank, call->round, i)) {
+			allreduce_fail(
+				w,
+				"rank %u, round %u: its values were changed",
+				worker->rank,
+				call->round
+			);
+			return;
+		}
+	if (applied && w->plan.ranked) {
+		check_ranked(worker, call);
+		mix(w, call->out, kind.values);
+	}
+	if (applied && !w->plan.ranked)
+		check_sum(worker, call);
+}
+
+static void on_ticket(void *owner, const struct hd_ticket *ticket) {
+	struct allreduce_worker *worker = owner;
+	struct call *call = find_call(worker, ticket->round);
+
+	if (ticket->direction != HD_REDUCE)
+		allreduce_fail(worker->world, "a ticket of direction %u", ticket->direction);
+	else if (call)
+		call->ticket = *ticket;
+}
+
+static void on_released(void *owner, uint32_t round, void *user) {
+	struct allreduce_worker *worker = owner;
+	struct call *call = find_call(worker, round);
+
+	(void)user;
+	if (!call || call->ticket.state < HD_TICKET_APPLIED)
+		allreduce_fail(worker->world, "rank %u: released in the middle", worker->rank);
+	else
+		ended(worker, call);
+}
+
+const struct hd_worker_ops allreduce_worker_ops = {.ticket = on_ticket, .released = on_released};
+
+static struct call *free_call(struct allreduce_worker *worker) {
+	for (uint32_t k = 0; k < worker->world->plan.depth; k++)
+		if (!worker->calls[k].used)
+			return &worker->calls[k];
+	return NULL;
+}
+
+static void begin_call(struct allreduce_worker *worker, struct call *call) {
+	struct allreduce_world *w = worker->world;
+	uint32_t round = worker->core->reduce_round + 1;
+	struct kind kind = kind_of(w, round);
+	struct hd_reduce_args args = {
+		.in = call->in,
+		.out = call->out,
+		.values = kind.values,
+		.dtype = kind.dtype,
+		.order = kind.order,
+		.average = kind.average,
+	};
+
+	for (uint64_t i = 0; i < kind.values; i++)
+		call->in[i] = value(w, &kind, worker->rank, round, i);
+	memset(call->out, 0xff, kind.values * sizeof(float));
+	call->round = round;
+	call->ticket = (struct hd_ticket){0};
+	call->asked = hd_sim_now(w->sim);
+	call->used = true;
+	if (hd_worker_reduce(
+		    worker->core,
+		    hd_sim_node_now(w->sim, worker->node),
+		    &args,
+		    hd_sim_node_sink(w->sim, worker->node),
+		    &round
+	    )
+	    < 0)
+		call->used = false;
+	else
+		worker->made++;
+	if (call->used && round != call->round)
+		allreduce_fail(
+			w, "rank %u: round %u instead of %u", worker->rank, round, call->round
+		);
+	hd_sim_node_poke(w->sim, worker->node);
+	worker->next = hd_sim_now(w->sim) + hd_random_below(&w->random, 100) * HD_MS;
+}
+
+/* --- a run ----------------------------------------------------------------------------------- */
+
+void allreduce_draw(uint64_t seed, struct allreduce_plan *plan) {
+	struct hd_random random;
+
+	hd_random_init(&random, seed);
+	*plan = (struct allreduce_plan){.seed = seed, .faults = true};
+	plan->workers = 1 + (uint32_t)hd_random_below(&random, WORKERS_MAX);
+	plan->aggregators = 1 + (uint32_t)hd_random_below(&random, AGGREGATORS_MAX);
+	plan->depth = hd_random_chance(&random, 0.3) ? 2 : 1;
+	plan->world = hd_random_chance(&random, 0.7) ? plan->workers : 0;
+	plan->shared = hd_random_chance(&random, 0.5) && plan->aggregators <= plan->workers;
+	plan->until = (2 + hd_random_below(&random, 3)) * HD_SECOND;
+}
+
+static void build(struct allreduce_world *w) {
+	struct hd_sim_node_config node = {0};
+
+	(void)snprintf(w->spec.tenant, sizeof w->spec.tenant, "t");
+	(void)snprintf(w->spec.name, sizeof w->spec.name, "job");
+	w->spec.tau_max = 1;
+	w->spec.learning_rate = 0.1F;
+	w->controller_host = hd_sim_host(w->sim, &(struct hd_sim_link){.latency = 50000});
+	node.host = w->controller_host;
+	w->controller_node = hd_sim_node(w->sim, &node);
+	for (uint32_t k = 0; k < w->plan.workers; k++) {
+		struct allreduce_worker *worker = &w->workers[k];
+		struct hd_sim_link link = {
+			.rate_bps = (20 + hd_random_below(&w->random, 180)) * 1000000,
+			.queue_bytes = 1U << (15 + hd_random_below(&w->random, 4)),
+			.latency = 20000 + hd_random_below(&w->random, 400000),
+		};
+
+		worker->world = w;
+		worker->rank = (uint16_t)k;
+		worker->host = node.host = hd_sim_host(w->sim, &link);
+		node.clock.offset_ns = (int64_t)hd_random_below(&w->random, 10 * HD_SECOND);
+		node.clock.skew_ppm = (int32_t)hd_random_below(&w->random, 100);
+		worker->node = hd_sim_node(w->sim, &node);
+		for (int c = 0; c < DEPTH_MAX; c++) {
+			worker->calls[c].in = worker->memory[2 * c];
+			worker->calls[c].out = worker->memory[2 * c + 1];
+		}
+	}
+	for (uint32_t k = 0; k < w->plan.aggregators; k++) {
+		struct hd_sim_link link
+			= {.rate_bps = 200000000, .queue_bytes = 1 << 18, .latency = 50000};
+
+		w->aggregators[k].host = node.host
+			= w->plan.shared ? w->workers[k].host : hd_sim_host(w->sim, &link);
+		w->aggregators[k].node = hd_sim_node(w->sim, &node);
+		w->aggregators[k].wanted = true;
+	}
+	w->controller_wanted = true;
+	for (uint32_t k = 0; k < w->plan.workers; k++)
+		w->workers[k].wanted = true;
+}
+
+/* Sums of a worker that was cut off: the others may have begun anew without it. */
+static void weaken(struct allreduce_worker *worker) {
+	struct allreduce_world *w = worker->world;
+	hd_ns now = hd_sim_now(w->sim);
+
+	for (uint32_t r = 0; worker->apart && r < ROUNDS_MAX; r++) {
+		struct ending *ending = &w->endings[r][worker->rank];
+
+		if (ending->members && ending->at + WEAK >= now)
+			ending->weak = true;
+	}
+}
+
+static void act(struct allreduce_world *w, struct allreduce_worker *worker) {
+	hd_ns now = hd_sim_now(w->sim);
+	struct call *call = free_call(worker);
+
+	weaken(worker);
+	if (w->stopping) {
+		worker->leaving = true;
+		if (hd_worker_leave(
+			    worker->core,
+			    hd_sim_node_now(w->sim, worker->node),
+			    hd_sim_node_sink(w->sim, worker->node)
+		    )) {
+			worker->wanted = false;
+			hd_sim_node_stop(w->sim, worker->node);
+			w->asked_again += hd_worker_stats(worker->core)->asked_again;
+			hd_worker_destroy(worker->core);
+			worker->core = NULL;
+			return;
+		}
+		hd_sim_node_poke(w->sim, worker->node);
+	} else if (call && now >= worker->next && (w->plan.calls == 0 || worker->made < w->plan.calls)) {
+		begin_call(worker, call);
+	}
+}
+
+static void advance(struct allreduce_world *w, hd_ns until) {
+	while (!w->failure[0] && hd_sim_now(w->sim) < until) {
+		hd_sim_run(w->sim, hd_sim_now(w->sim) + SLICE);
+		allreduce_settle(w);
+		for (uint32_t k = 0; k < w->plan.workers; k++)
+			if (w->workers[k].core)
+				act(w, &w->workers[k]);
+		if (hd_sim_failure(w->sim))
+			allreduce_fail(w, "simulator: %s", hd_sim_failure(w->sim));
+	}
+}
+
+static void check_same(struct allreduce_world *w) {
+	for (uint32_t r = 1; r < ROUNDS_MAX; r++) {
+		const struct ending *first = NULL;
+
+		for (uint32_t k = 0; k < w->plan.workers; k++) {
+			const struct ending *ending = &w->endings[r][k];
+
+			if (!ending->members)
+				continue;
+			if (first && ending->members != first->members && !ending->weak
+			    && !first->weak)
+				allreduce_fail(
+					w,
+					"round %u: sums of %x and of %x (rank %u)",
+					r,
+					first->members,
+					ending->members,
+					k
+				);
+			w->torn += first && ending->members != first->members;
+			first = !first || first->weak ? ending : first;
+		}
+	}
+}
+
+/* What the controller waits for. */
+static void explain(const struct allreduce_world *w) {
+	const struct ctl_job *job
+		= w->controller && w->controller->job_count > 0 ? w->controller->jobs[0] : NULL;
+	const struct ctl_reduce *r;
+
+	if (!job)
+		return;
+	(void
+	)printf("  %u workers of %u, formed %d, goes on %d, %u aggregators, newest round %u\n",
+		job->worker_count,
+		job->world,
+		job->formed,
+		job->goes_on,
+		w->controller->aggregator_count,
+		job->reduce_round);
+	TAILQ_FOREACH (r, &job->reduces, entry) {
+		(void)printf("  round %u, begun %d, parts", r->round, r->begun);
+		for (uint32_t k = 0; k < w->plan.workers; k++)
+			(void)printf(" %u%s", r->part[k], w->workers[k].core ? "" : "(down)");
+		(void)printf("\n");
+	}
+}
+
+/* A call that began before `since` and goes on. */
+static void check_blocked(struct allreduce_world *w, hd_ns since, const char *when) {
+	for (uint32_t k = 0; k < w->plan.workers; k++)
+		for (int c = 0; c < DEPTH_MAX; c++) {
+			const struct call *call = &w->workers[k].calls[c];
+
+			if (call->used && call->asked <= since)
+				allreduce_fail(
+					w,
+					"rank %u is blocked in round %u, state %d, %s",
+					k,
+					call->round,
+					(int)call->ticket.state,
+					when
+				);
+		}
+}
+
+/* Faults end; nobody is blocked for longer than HD_LEASE_US + HD_STALL_US and what a session needs to come
+ * about; then everybody goes on, and leaves. */
+static void finish(struct allreduce_world *w) {
+	hd_ns bound = (HD_LEASE_US + HD_STALL_US) * HD_US + 3 * HD_SECOND;
+	uint64_t before;
+
+	allreduce_mend(w);
+	w->quiet = true;
+	w->quiet_at = hd_sim_now(w->sim);
+	advance(w, w->quiet_at + bound);
+	check_blocked(w, w->quiet_at, "after faults");
+	if (w->failure[0])
+		explain(w);
+	before = w->applied;
+	advance(w, hd_sim_now(w->sim) + HD_SECOND);
+	if (w->applied == before && w->plan.calls == 0)
+		allreduce_fail(w, "nothing is added after faults");
+	w->stopping = w->failure[0] == 0;
+	advance(w, hd_sim_now(w->sim) + bound);
+	for (uint32_t k = 0; k < w->plan.workers; k++)
+		if (w->workers[k].core)
+			allreduce_fail(w, "rank %u does not leave", k);
+	check_same(w);
+}
+
+const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan *plan) {
+	memset(w, 0, sizeof *w);
+	w->plan = *plan;
+	hd_random_init(&w->random, (plan->seed ^ 0x5eed) + plan->delays);
+	if (hd_sim_create(plan->seed + plan->delays, &w->sim) < 0)
+		return "no memory";
+	build(w);
+	if (plan->faults)
+		allreduce_plan_faults(w);
+	else
+		hd_sim_set_faults(
+			w->sim,
+			&(struct hd_sim_faults){.loss = 0.01, .duplicate = 0.01, .reorder = 0.05}
+		);
+	allreduce_settle(w);
+	advance(w, plan->until);
+	finish(w);
+	for (uint32_t k = 0; k < plan->workers; k++)
+		if (w->workers[k].core)
+			allreduce_crash_worker(&w->workers[k]);
+	for (uint32_t k = 0; k < plan->aggregators; k++)
+		hd_aggregator_destroy(w->aggregators[k].core);
+	if (w->controller)
+		hd_controller_destroy(w->controller);
+	free(w->kept);
+	hd_sim_destroy(w->sim);
+	return w->failure[0] ? w->failure : NULL;
+}

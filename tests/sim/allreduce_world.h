@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-reduces of whole cores in virtual time: n workers, a controller and aggregators, drawn from a seed, with
+ * faults. Rank r contributes 1 << r times something small, so that a sum names its members.
+ */
+#ifndef ALLREDUCE_WORLD_H
+#define ALLREDUCE_WORLD_H
+
+#include "hd_aggregator.h"
+#include "hd_controller.h"
+#include "hd_jobspec.h"
+#include "hd_random.h"
+#include "hd_sim.h"
+#include "hd_worker.h"
+
+#define WORKERS_MAX 7
+#define AGGREGATORS_MAX 4
+#define ROUNDS_MAX 4096
+#define VALUES_MAX 12000
+#define DEPTH_MAX 2 /* rounds that a worker has under way */
+
+/* A call that is under way. */
+struct call {
+	bool used;
+	uint32_t round;
+	hd_ns asked;
+	float *in, *out;
+	struct hd_ticket ticket;
+};
+
+struct allreduce_worker {
+	struct allreduce_world *world;
+	int host, node;
+	uint16_t rank;
+	struct hd_worker *core;
+	bool wanted, leaving;
+	bool apart; /* cut off */
+	hd_ns next; /* when it calls again */
+	uint32_t made; /* calls */
+	struct call calls[DEPTH_MAX];
+	float memory[2 * DEPTH_MAX][VALUES_MAX];
+};
+
+struct allreduce_node {
+	int host, node;
+	bool wanted;
+	struct hd_aggregator *core;
+};
+
+/* How a round ended for a worker that still lives. */
+struct ending {
+	uint8_t members; /* 0: it has no sum */
+	bool weak; /* the worker was cut off from the controller about then */
+	hd_ns at;
+};
+
+struct allreduce_plan {
+	uint64_t seed;
+	uint32_t workers, aggregators, depth, world;
+	bool shared; /* aggregators on the workers' hosts */
+	bool faults;
+	bool ranked; /* every round, and values whose sum depends on the order of adding */
+	hd_ns until; /* faults and calls until then */
+	uint64_t delays; /* another network for the same rounds */
+	uint32_t calls; /* of each worker; 0: until the end */
+};
+
+struct allreduce_world {
+	struct allreduce_plan plan;
+	struct hd_sim *sim;
+	struct hd_random random;
+	int controller_host, controller_node;
+	struct hd_controller *controller;
+	uint16_t epoch;
+	char *kept;
+	bool controller_wanted;
+	struct allreduce_node aggregators[AGGREGATORS_MAX];
+	struct allreduce_worker workers[WORKERS_MAX];
+	struct ending endings[ROUNDS_MAX][WORKERS_MAX];
+	struct hd_jobspec spec;
+	bool quiet, stopping;
+	hd_ns quiet_at, longest; /* longest: a call since then */
+	bool formed;
+	uint64_t applied, failed, torn, crashes, asked_again, late;
+	uint64_t bits; /* a sum over every result, for comparing runs */
+	char failure[256];
+};
+
+/* Draws a plan; runs it. NULL, or what is wrong. The world is zeroed by run and can be looked at. */
+void allreduce_draw(uint64_t seed, struct allreduce_plan *plan);
+const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan *plan);
+
+extern const struct hd_worker_ops allreduce_worker_ops;
+
+/* allreduce_faults.c */
+void allreduce_plan_faults(struct allreduce_world *w);
+void allreduce_mend(struct allreduce_world *w);
+/* allreduce_process.c: runs what is wanted, stops what is not. */
+void allreduce_settle(struct allreduce_world *w);
+void allreduce_fail(struct allreduce_world *w, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void allreduce_crash_worker(struct allreduce_worker *worker);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-reduces under faults, a world from each seed: test_allreduce [--seeds N] [--first N]. Workers that have a
+ * sum have the same one, it is exactly that of the members it names, nobody is blocked once faults have ended,
+ * and nothing is left when all have left. In ranked order two runs with different delays give the same bits.
+ */
+#include "allreduce_world.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define SEEDS_DEFAULT 150
+#define SECONDS_DEFAULT 8
+#define ENOUGH 30 /* seeds among which there is something of everything */
+
+static double seconds(void) {
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+struct totals {
+	uint64_t seeds, bad, applied, failed, late, torn, crashes, again;
+	hd_ns longest;
+};
+
+static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
+	struct allreduce_plan plan;
+	const char *wrong;
+
+	allreduce_draw(seed, &plan);
+	wrong = allreduce_run(w, &plan);
+	t->seeds++;
+	t->applied += w->applied;
+	t->failed += w->failed;
+	t->late += w->late;
+	t->torn += w->torn;
+	t->crashes += w->crashes;
+	t->again += w->asked_again;
+	t->longest = hd_ns_max(t->longest, w->longest);
+	if (!wrong)
+		return;
+	t->bad++;
+	(void)printf("seed %llu: %s\n", (unsigned long long)seed, wrong);
+}
+
+/* Other delays, other losses: the same bits. */
+static uint64_t check_ranked(struct allreduce_world *w) {
+	struct allreduce_plan plan = {
+		.seed = 77,
+		.workers = 5,
+		.aggregators = 3,
+		.depth = 2,
+		.world = 5,
+		.ranked = true,
+		.calls = 12,
+		.until = 2 * HD_SECOND,
+	};
+	uint64_t bits[2], bad = 0;
+
+	for (int k = 0; k < 2; k++) {
+		const char *wrong;
+
+		plan.delays = 1000 * (uint64_t)k;
+		wrong = allreduce_run(w, &plan);
+		bits[k] = w->bits;
+		if (!wrong && w->applied != (uint64_t)plan.workers * plan.calls)
+			wrong = "not every call had its sum";
+		if (wrong)
+			(void)printf("ranked, run %d: %s\n", k, wrong);
+		bad += wrong != NULL;
+	}
+	if (bits[0] != bits[1])
+		(void)printf("ranked: the bits of two runs differ\n");
+	return bad + (bits[0] != bits[1]);
+}
+
+int main(int argc, char **argv) {
+	static const struct option options[]
+		= {{"seeds", required_argument, NULL, 's'},
+		   {"first", required_argument, NULL, 'f'},
+		   {0}};
+	static struct allreduce_world world;
+	uint64_t count = SEEDS_DEFAULT, first = 1;
+	bool limited = true;
+	struct totals t = {0};
+	double start = seconds();
+	int option;
+
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (option == '?')
+			return 64;
+		limited = limited && option != 's';
+		*(option == 's' ? &count : &first) = strtoull(optarg, NULL, 10);
+	}
+	while (t.seeds < count && !(limited && seconds() - start > SECONDS_DEFAULT))
+		run(&world, first + t.seeds, &t);
+	(void
+	)printf("%llu seeds from %llu, %llu bad: %llu sums, %llu failed (%llu late), %llu asked again, %llu torn, "
+		"%llu crashes, longest after faults %.2f s; %.1f s\n",
+		(unsigned long long)t.seeds,
+		(unsigned long long)first,
+		(unsigned long long)t.bad,
+		(unsigned long long)t.applied,
+		(unsigned long long)t.failed,
+		(unsigned long long)t.late,
+		(unsigned long long)t.again,
+		(unsigned long long)t.torn,
+		(unsigned long long)t.crashes,
+		1e-9 * (double)t.longest,
+		seconds() - start);
+	if (t.seeds >= ENOUGH && (!t.failed || !t.again)) {
+		(void)printf("no round failed or was asked for again: nothing is known of them\n");
+		t.bad++;
+	}
+	t.bad += check_ranked(&world);
+	return t.bad ? EXIT_FAILURE : EXIT_SUCCESS;
+}
