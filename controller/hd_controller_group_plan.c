@@ -148,8 +148,10 @@ void ctl_group_round(struct hd_controller *c) {
 		g->plan.group_count = 0; /* without memory all go direct */
 		return;
 	}
-	memset(g->sum_token, 0, g->plan.group_count * sizeof(*g->sum_token));
-	memset(g->sum_behind, 0, g->plan.group_count * sizeof(*g->sum_behind));
+	if (g->plan.group_count > 0) {
+		memset(g->sum_token, 0, g->plan.group_count * sizeof(*g->sum_token));
+		memset(g->sum_behind, 0, g->plan.group_count * sizeof(*g->sum_behind));
+	}
 	c->scratch.entries = g->plan.entries;
 }
 

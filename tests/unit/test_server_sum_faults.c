@@ -498,9 +498,20 @@ static void *copy_of(const void *data, size_t bytes) {
 	return copy;
 }
 
+static void disk_drop(struct disk *disk) {
+	if (disk->exists) {
+		free(disk->saved.model);
+		free(disk->saved.momentum);
+		free(disk->saved.rounds);
+		free(disk->saved.lives);
+	}
+	disk->exists = false;
+}
+
 static int disk_write(void *owner, const struct hd_checkpoint *checkpoint) {
 	struct disk *disk = owner;
 
+	disk_drop(disk);
 	disk->saved = *checkpoint;
 	disk->saved.model = copy_of(checkpoint->model, SUM_BYTES);
 	disk->saved.momentum = copy_of(checkpoint->momentum, SUM_BYTES);
@@ -559,6 +570,7 @@ static void test_rounds_survive(void **state) {
 	(void)fake_wait(s->worker[2], HD_MSG_GRANT, 0);
 	assert_int_equal(counter(s), 2);
 	sums_close(s);
+	disk_drop(&disk);
 }
 
 int main(void) {

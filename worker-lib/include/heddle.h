@@ -316,7 +316,7 @@ struct heddle_status {
 
 /* How far to wait. */
 enum heddle_wait {
-	HEDDLE_WAIT_HELD = 0, /* held by the server, or ended */
+	HEDDLE_WAIT_HELD = 0, /* held by the server, or by an aggregator on the way; or ended */
 	HEDDLE_WAIT_OUTCOME = 1, /* APPLIED, DROPPED or FAILED */
 	HEDDLE_WAIT_RELEASED = 2, /* the data is the caller's again */
 	HEDDLE_WAIT_DURABLE = 3 /* DURABLE, or never will be: the library has let go of it */
