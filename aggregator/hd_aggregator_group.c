@@ -500,8 +500,9 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 
 /* --- silence --------------------------------------------------------------------------------- */
 
-/* The longest silent of those whom others wait for: somebody has sent more. An input whose predecessor is under way
- * here does not start by itself, and one that was told to wait for its turn waits. */
+/* The longest silent of those whom others wait for: somebody has sent more. Only of those that have begun, or were
+ * told to: when the others are to begin is between the controller and them, and should they never, their sessions
+ * end, or the controller's patience does. One that was told to wait for its turn waits. */
 static struct agg_input *silent(const struct agg_group *group, hd_ns before) {
 	struct agg_input *found = NULL;
 	uint64_t most = 0;
@@ -517,7 +518,7 @@ static struct agg_input *silent(const struct agg_group *group, hd_ns before) {
 		const struct hd_recv *recv = hd_reduce_recv(group->reduce, i);
 		uint64_t held = recv != NULL ? hd_recv_stats(recv)->bytes_held : 0;
 
-		if (in->predecessor == NULL && held < most && in->active <= before
+		if ((in->started || in->went) && held < most && in->active <= before
 		    && !hd_reduce_is_full(group->reduce, i)
 		    && (found == NULL || in->active < found->active)) {
 			found = in;

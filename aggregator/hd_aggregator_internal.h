@@ -39,7 +39,7 @@
 #define AGG_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
 #define AGG_PATIENCE_HOLDS                                                                         \
 	4 /* a receiver of what is final may be silent for so many times hold_us */
-#define AGG_IDLE_US 10000000 /* a group in which nothing came and nothing went for so long fails */
+#define AGG_IDLE_US 120000000 /* a group in which nothing came and nothing went for so long fails */
 
 enum agg_timer_kind {
 	AGG_TIMER_INPUT, /* a delayed acknowledgement */

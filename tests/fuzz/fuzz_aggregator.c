@@ -177,7 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	for (size_t i = 0; i < STEPS_MAX && input.left > 0; i++)
 		step(world, &input);
-	world_run(world, 60 * HD_SECOND);
+	world_run(world, 200 * HD_SECOND);
 	CHECK(world_stats(world)->groups_open == 0);
 	CHECK(world_stats(world)->memory_bytes == 0);
 	world_close(world);

@@ -297,6 +297,29 @@ static void test_silent_member(void **state) {
 	world_close(world);
 }
 
+/* Who has not begun yet, and was not told to, may have been planned for later. */
+static void test_late_member(void **state) {
+	struct hd_aggregator_config config = slow_hold();
+	struct world *world = world_open(2, &config);
+	struct end_recv *got;
+	struct plan plan;
+
+	(void)state;
+	fill("01");
+	plan_make(&plan, GROUP, 2, BYTES);
+	plan_to(&plan, world->server, SUM_TOKEN);
+	got = end_expect(world->server, SUM_TOKEN, BYTES);
+	plan_say(world, &plan);
+	plan_push(world, &plan, 0, update[0]);
+	world_run(world, 3 * HD_SECOND);
+	assert_int_equal(world_stats(world)->groups_open, 1);
+	plan_push(world, &plan, 1, update[1]);
+	world_run(world, HD_SECOND);
+	assert_true(got->done);
+	assert_memory_equal(got->data, sum, BYTES);
+	world_close(world);
+}
+
 static void test_cancelled_member(void **state) {
 	struct hd_message message = {.kind = HD_MSG_CANCEL};
 	struct plan plan;
@@ -475,6 +498,7 @@ int main(void) {
 		cmocka_unit_test(test_killed_member),
 		cmocka_unit_test(test_closed_member),
 		cmocka_unit_test(test_silent_member),
+		cmocka_unit_test(test_late_member),
 		cmocka_unit_test(test_cancelled_member),
 		cmocka_unit_test(test_voided_by_the_controller),
 		cmocka_unit_test(test_dead_after_the_last_chunk),

@@ -141,7 +141,7 @@ static void test_idle_group(void **state) {
 
 	(void)state;
 	say_group(world, 1, JOB, BYTES);
-	world_run(world, 9 * HD_SECOND);
+	world_run(world, 119 * HD_SECOND);
 	assert_int_equal(world_stats(world)->groups_open, 1);
 	world_run(world, 2 * HD_SECOND);
 	assert_int_equal(refusal(world, 1), HD_REASON_TIMEOUT);
