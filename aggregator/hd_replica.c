@@ -187,7 +187,8 @@ void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_m
 			peer,
 			log->job,
 			log->generation,
-			job != NULL ? HD_FOLLOW_FENCED : HD_FOLLOW_NONE
+			job != NULL && job->generation > log->generation ? HD_FOLLOW_FENCED :
+									   HD_FOLLOW_NONE
 		);
 		return;
 	}
@@ -353,6 +354,7 @@ static void hd_mirror_promote(struct hd_turn *turn, struct hd_mirror *mirror) {
 			turn, mirror->source, job->id, mirror->generation, HD_FOLLOW_FENCED
 		);
 	}
+	job->generation = mirror->serve_generation;
 	hd_mirror_free(turn->server, job);
 	turn->server->stats.promoted++;
 	event.version = job->version;
@@ -378,24 +380,45 @@ bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job) {
 }
 
 bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job) {
-	for (uint32_t i = 0; i < server->may_serve_count; i++) {
-		if (server->may_serve[i] == job) {
-			return true;
+	for (uint32_t i = 0; i < server->told_count; i++) {
+		if (server->told[i].job == job) {
+			return server->told[i].may;
 		}
 	}
 	return !server->config.replica;
+}
+
+uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job) {
+	for (uint32_t i = 0; i < server->told_count; i++) {
+		if (server->told[i].job == job) {
+			return server->told[i].generation;
+		}
+	}
+	return 0;
+}
+
+void hd_mirror_may(struct hd_server *server, uint32_t job, bool may, uint64_t generation) {
+	uint32_t i = 0;
+
+	while (i < server->told_count && server->told[i].job != job) {
+		i++;
+	}
+	if (i == HD_JOBS_MAX) {
+		memmove(server->told, server->told + 1, (HD_JOBS_MAX - 1) * sizeof(server->told[0])
+		);
+		i--;
+	}
+	server->told_count = i + 1 > server->told_count ? i + 1 : server->told_count;
+	server->told[i] = (struct hd_told){job, may, generation};
 }
 
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	struct hd_server *server = turn->server;
 	struct hd_mirror *mirror = hd_mirror_of(server, order->job);
 
+	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
+	hd_mirror_may(server, order->job, true, order->generation);
 	if (mirror == NULL) {
-		/* The controller has no other: it may begin, with a checkpoint if there is one. */
-		if (!hd_mirror_may_begin(server, order->job)
-		    && server->may_serve_count < HD_JOBS_MAX) {
-			server->may_serve[server->may_serve_count++] = order->job;
-		}
 		return;
 	}
 	if (!mirror->seeded || order->generation <= mirror->generation) {
@@ -404,6 +427,7 @@ void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	}
 	hd_mirror_seed_drop(server, mirror);
 	mirror->serve = true;
+	mirror->serve_generation = order->generation;
 	mirror->job->dirty = true;
 }
 

@@ -60,7 +60,8 @@ struct hd_follow {
 	uint32_t every;
 	uint8_t state; /* enum hd_follow_state, as the replica said last */
 	bool logs; /* a state is there or on its way: entries are sent */
-	bool active; /* the replica has a state: it may be promoted, and durable means there */
+	bool stepping; /* the replica has a state: commits stay near it */
+	bool active; /* and was near enough once: it may be promoted, and durable means there */
 	bool due; /* a state is to be sent as soon as that is possible */
 	bool held; /* a commit waits for the replica */
 	hd_version confirmed; /* the newest that the replica has whole */
@@ -84,6 +85,8 @@ struct hd_follow {
 	bool told_held, told_active;
 };
 
+/* Another node is the job's server: it goes, and its workers' sessions with it. */
+void hd_job_retire(struct hd_turn *turn, struct hd_job *job);
 void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order);
 void hd_follow_fini(struct hd_turn *turn, struct hd_job *job);
 /* Without a turn, when the job ends with the server. */
@@ -153,6 +156,7 @@ struct hd_mirror {
 	struct hd_peer *source; /* the server's session; NULL: gone */
 	bool seeded; /* job->model is a version */
 	bool serve; /* as soon as nothing more can be applied */
+	uint64_t serve_generation;
 	uint32_t every; /* states only */
 	hd_version told;
 	uint8_t told_state;
@@ -177,6 +181,9 @@ bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job);
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order);
 /* May this replica begin a job that somebody joins? */
 bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job);
+void hd_mirror_may(struct hd_server *server, uint32_t job, bool may, uint64_t generation);
+/* Of the newest word about a job that is not here; 0: none. */
+uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job);
 void hd_mirror_timer(struct hd_turn *turn, struct hd_mirror *mirror);
 void hd_mirror_free(struct hd_server *server, struct hd_job *job);
 struct hd_mirror *hd_mirror_of(const struct hd_server *server, uint32_t job);

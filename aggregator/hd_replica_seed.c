@@ -213,8 +213,14 @@ void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 	if (turn->server->draining || (job != NULL && job->retired)) {
 		return; /* it says it again */
 	}
-	if (job != NULL && job->mirror == NULL) {
+	if (job != NULL && job->mirror == NULL && job->generation > seed->generation) {
 		hd_mirror_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_FENCED);
+		return;
+	}
+	if (job != NULL && job->mirror == NULL) {
+		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
+		hd_job_retire(turn, job);
+		hd_mirror_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
 		return;
 	}
 	mirror = hd_mirror_get(turn, seed);

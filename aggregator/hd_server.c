@@ -471,6 +471,12 @@ hd_version hd_server_version(const struct hd_server *server, uint32_t job) {
 	return found != NULL ? found->version : 0;
 }
 
+bool hd_server_replicated(const struct hd_server *server, uint32_t job) {
+	const struct hd_job *found = hd_job_find(server, job);
+
+	return found != NULL && found->follow != NULL && found->follow->active;
+}
+
 const struct hd_server_stats *hd_server_stats(const struct hd_server *server) {
 	return &server->stats;
 }

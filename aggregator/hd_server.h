@@ -201,5 +201,7 @@ size_t hd_server_log(
 const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values);
 const float *hd_server_momentum(const struct hd_server *server, uint32_t job);
 hd_version hd_server_version(const struct hd_server *server, uint32_t job);
+/* Whether the job has a replica that may be promoted. */
+bool hd_server_replicated(const struct hd_server *server, uint32_t job);
 
 #endif

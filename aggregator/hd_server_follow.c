@@ -102,6 +102,11 @@ void hd_link_closed(struct hd_turn *turn, const struct hd_peer *peer) {
 		}
 		hd_seed_end(turn->server, job->follow);
 		job->follow->logs = false;
+		if (!job->follow->active && job->follow->stepping) {
+			job->follow->stepping
+				= false; /* nobody waits for one that was never near */
+			job->dirty = true;
+		}
 	}
 }
 
@@ -210,6 +215,7 @@ hd_follow_keep(struct hd_turn *turn, struct hd_job *job, const struct hd_msg_rep
 		}
 	}
 	follow = job->follow;
+	job->generation = order->generation;
 	follow->generation = order->generation;
 	follow->rate_bps = order->rate_bps;
 	follow->div_set = order->div_max;
@@ -220,10 +226,12 @@ hd_follow_keep(struct hd_turn *turn, struct hd_job *job, const struct hd_msg_rep
 }
 
 /* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
-static void hd_job_retire(struct hd_turn *turn, struct hd_job *job) {
+void hd_job_retire(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_peer *peer;
 
 	hd_follow_fini(turn, job);
+	/* Who joins all the same must not begin it from an old checkpoint. */
+	hd_mirror_may(turn->server, job->id, false, job->generation);
 	job->retired = true;
 	turn->server->retiring = true;
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
@@ -264,6 +272,7 @@ void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order) {
 		hd_follow_keep(turn, job, order);
 		return;
 	}
+	job->generation = order->generation;
 	hd_follow_fini(turn, job);
 	hd_durable_update(turn, job);
 }
@@ -323,7 +332,7 @@ static double hd_follow_update(struct hd_incoming *in) {
 static bool hd_follow_allows(const struct hd_follow *follow, struct hd_incoming *in) {
 	double most = hd_follow_div_max(follow);
 
-	if (!follow->active || !(most > 0) || follow->confirmed == in->job->version) {
+	if (!follow->stepping || !(most > 0) || follow->confirmed == in->job->version) {
 		return true;
 	}
 	if (hd_follow_divergence(follow) < 0 || follow->divergence.count == HD_REPLICA_LAG_MAX) {
@@ -344,6 +353,8 @@ bool hd_follow_permits(struct hd_turn *turn, struct hd_job *job, struct hd_incom
 		turn->server->stats.commits_held++;
 	}
 	follow->held = !allows;
+	/* Without a log only a state brings it nearer. */
+	follow->due = follow->due || (!allows && follow->every > 0 && !follow->seeding);
 	return allows;
 }
 
@@ -456,6 +467,19 @@ static bool hd_follow_plausible(const struct hd_follow *follow, hd_version versi
 	return hd_version_incarnation(version) == hd_version_incarnation(now) && version <= now;
 }
 
+/* It must have what workers were told to be durable, and be as near as it is to stay. */
+static void hd_follow_activate(struct hd_turn *turn, struct hd_follow *follow) {
+	double most = hd_follow_div_max(follow), now = hd_follow_divergence(follow);
+	struct hd_job *job = follow->job;
+
+	if (follow->active || !follow->stepping || follow->confirmed < job->durable
+	    || (most > 0 && follow->confirmed != job->version && !(now >= 0 && now <= most))) {
+		return;
+	}
+	follow->active = true;
+	hd_durable_update(turn, job);
+}
+
 static void hd_follow_state(
 	struct hd_turn *turn,
 	struct hd_follow *follow,
@@ -467,12 +491,10 @@ static void hd_follow_state(
 	follow->state = message->state;
 	follow->behind = message->behind;
 	if (has && hd_follow_plausible(follow, message->version)) {
-		/* Before it is active it must have what workers were told to be durable. */
-		if (!follow->active && follow->origin != 0 && message->version >= follow->origin
-		    && message->version >= job->durable) {
-			follow->active = true;
-		}
 		hd_follow_confirm(turn, follow, message->version);
+		follow->stepping = follow->stepping
+			|| (follow->origin != 0 && follow->confirmed >= follow->origin);
+		hd_follow_activate(turn, follow);
 	}
 	if ((message->state == HD_FOLLOW_HOLE && !follow->seeding)
 	    || (message->state == HD_FOLLOW_NONE && follow->logs)) {

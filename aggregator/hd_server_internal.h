@@ -304,6 +304,7 @@ struct hd_job {
 	struct hd_follow *follow; /* its replica; NULL: none */
 	struct hd_mirror *mirror; /* this is a copy of another server's job */
 	double momentum2, weights2; /* squared L2 norms */
+	uint64_t generation; /* the newest assignment that the controller told of */
 	bool retired; /* another node is its server: it goes */
 
 	/* hd_server_report.c */
@@ -347,8 +348,12 @@ struct hd_server {
 	TAILQ_HEAD(hd_links, hd_link) links; /* sessions that we opened, with replicas */
 	TAILQ_HEAD(hd_mirrors, hd_mirror) mirrors; /* copies of others' jobs */
 	bool retiring; /* a job is to be forgotten at the end of the call */
-	uint32_t may_serve_count;
-	uint32_t may_serve[HD_JOBS_MAX]; /* a replica's: jobs that may begin here */
+	uint32_t told_count; /* jobs of which the controller said whether they may begin here: */
+	struct hd_told {
+		uint32_t job;
+		bool may;
+		uint64_t generation;
+	} told[HD_JOBS_MAX];
 	struct hd_trains trains;
 	struct hd_server_stats stats;
 };
@@ -562,13 +567,5 @@ void hd_commit_report(
 	const struct hd_round *round
 );
 
-/* --- hd_server_report.c --------------------------------------------------------------------- */
-void hd_report_applied(struct hd_job *job, struct hd_member *member, uint32_t delay, bool direct);
-/* A round ended, dropped or failed. */
-void hd_report_ended(struct hd_job *job, struct hd_member *member, const struct hd_round *round);
-void hd_report_interrupted(struct hd_job *job, enum hd_reason reason);
-/* Tells the report when it is due; asks for the last checkpoint before. Once a call. */
-void hd_report_consider(struct hd_turn *turn, struct hd_job *job);
-void hd_report_tell(struct hd_turn *turn, struct hd_job *job);
 
 #endif

@@ -94,14 +94,14 @@ void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
 	struct hd_outgoing *out;
 	struct hd_incoming *in;
 
+	hd_follow_free(server, job);
+	hd_mirror_free(server, job);
 	while ((out = TAILQ_FIRST(&job->pulls)) != NULL) {
 		hd_outgoing_destroy(server, out);
 	}
 	while ((in = TAILQ_FIRST(&job->open)) != NULL) {
 		hd_incoming_destroy(server, in);
 	}
-	hd_follow_free(server, job);
-	hd_mirror_free(server, job);
 	hd_checkpoint_fini(server, job);
 	hd_apply_fini(server, job);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -342,6 +342,7 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "memory: none left for the job's tables");
 		return NULL;
 	}
+	job->generation = hd_mirror_generation(server, job->id);
 	if (hd_job_admit(server, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
 		hd_job_destroy(server, job);
 		return NULL;
@@ -498,8 +499,9 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	struct hd_member *member;
 	struct hd_job *job = hd_job_find(turn->server, join->job);
 
-	/* A refusal would be for good; the session ends with the server, and its next life is asked. */
-	if (turn->server->draining || (job != NULL && job->retired)
+	/* Without a description it is from a worker that has copies for us: its packets say who it is.
+	 * A refusal would be for good; the session ends with the server, and its next life is asked. */
+	if (turn->server->draining || join->spec.bytes == 0 || (job != NULL && job->retired)
 	    || (job == NULL && !hd_mirror_may_begin(turn->server, join->job))) {
 		return;
 	}

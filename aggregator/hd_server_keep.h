@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the server core keeps for a job: memory, and checkpoints. Private to aggregator/. */
+/* What the server core keeps for a job: memory, checkpoints, how it went. Private to aggregator/. */
 #ifndef HD_SERVER_KEEP_H
 #define HD_SERVER_KEEP_H
 
-#include "hd_types.h"
+#include "hd_event.h"
 
 struct hd_buffer;
 struct hd_job;
+struct hd_member;
+struct hd_round;
 struct hd_server;
 struct hd_turn;
 
@@ -31,5 +33,14 @@ bool hd_checkpoint_settled(const struct hd_server *server, const struct hd_job *
 void hd_durable_tell(struct hd_turn *turn, const struct hd_job *job);
 /* Gives what begun checkpoints hold back, at the end. */
 void hd_checkpoint_fini(struct hd_server *server, struct hd_job *job);
+
+/* --- hd_server_report.c --------------------------------------------------------------------- */
+void hd_report_applied(struct hd_job *job, struct hd_member *member, uint32_t delay, bool direct);
+/* A round ended, dropped or failed. */
+void hd_report_ended(struct hd_job *job, struct hd_member *member, const struct hd_round *round);
+void hd_report_interrupted(struct hd_job *job, enum hd_reason reason);
+/* Tells the report when it is due; asks for the last checkpoint before. Once a call. */
+void hd_report_consider(struct hd_turn *turn, struct hd_job *job);
+void hd_report_tell(struct hd_turn *turn, struct hd_job *job);
 
 #endif

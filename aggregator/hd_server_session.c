@@ -106,6 +106,9 @@ static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_regis
 		hd_credit_end_all(turn, open, HD_REASON_EPOCH);
 	}
 	server->registered = true;
+	if (registered->epoch != server->epoch) {
+		server->told_count = 0; /* what another life of the controller said is void */
+	}
 	server->epoch = registered->epoch > server->epoch ? registered->epoch : server->epoch;
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		hd_server_announce(turn, job);

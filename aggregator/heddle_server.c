@@ -25,6 +25,7 @@ struct options {
 	const char *listen, *controller, *host, *key_file, *directory, *reports, *events;
 	struct hd_driver_options driver;
 	struct hd_service_options service;
+	bool replica;
 	uint64_t memory, commits, hold_us;
 };
 
@@ -49,6 +50,8 @@ static const char usage_text[]
 	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773); port 0: any free one\n"
 	  "  --controller ADDR[:PORT]  who schedules; without it workers come directly\n"
 	  "  --host NAME            this host's name in the topology (its host name)\n"
+	  "  --replica              keep copies of the jobs of other hosts' servers, and take the place of one that\n"
+	  "                         is lost; begins no jobs by itself\n"
 	  "  --checkpoint-dir DIR   keep and restore checkpoints here; without it nothing is durable\n"
 	  "  --checkpoint-commits N write one after every N commits (200); one is written at the end too\n"
 	  "  --report-dir DIR       where a job's report goes when everybody has left (--checkpoint-dir)\n"
@@ -70,6 +73,7 @@ enum option_id {
 	OPT_MEMORY,
 	OPT_HOLD,
 	OPT_EVENTS,
+	OPT_REPLICA,
 	OPT_HELP
 };
 
@@ -84,6 +88,7 @@ static const struct option long_options[] = {
 	{"memory", required_argument, NULL, OPT_MEMORY},
 	{"hold-us", required_argument, NULL, OPT_HOLD},
 	{"events", required_argument, NULL, OPT_EVENTS},
+	{"replica", no_argument, NULL, OPT_REPLICA},
 	{"help", no_argument, NULL, OPT_HELP},
 	HD_SERVICE_LONG_OPTIONS HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
 };
@@ -110,6 +115,9 @@ static int take_option(struct options *o, int id, const char *value) {
 		return 0;
 	case OPT_EVENTS:
 		o->events = value;
+		return 0;
+	case OPT_REPLICA:
+		o->replica = true;
 		return 0;
 	case OPT_COMMITS:
 		return hd_setup_whole(
@@ -147,6 +155,13 @@ static int parse_options(int argc, char **argv, struct options *o) {
 	}
 	if (o->key_file == NULL) {
 		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing");
+	}
+	if (o->replica && o->controller == NULL) {
+		return hd_log_fail(
+			o->log,
+			EX_USAGE,
+			"--replica: of what the controller says: --controller is missing"
+		);
 	}
 	if (strlen(o->host) == 0 || strlen(o->host) > HD_NAME_BYTES_MAX) {
 		return hd_log_fail(o->log, EX_USAGE, "--host: '%s' (1 to 64 bytes)", o->host);
@@ -382,6 +397,7 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 	config->host = o->host;
 	config->memory_bytes = o->memory;
 	config->hold_us = (uint32_t)o->hold_us;
+	config->replica = o->replica;
 	config->checkpoint_commits = (uint32_t)o->commits;
 	config->receive_window_bytes = hd_driver_receive_window(program->driver);
 	/* Bound to any address: peers take the one that they reach us at. */
