@@ -168,10 +168,16 @@ static void dispatch(
 	struct hd_sink *s
 ) {
 	bool worker = node->role == HD_ROLE_WORKER;
-	bool server = node->role == HD_ROLE_SERVER;
+	bool server = node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA;
 
 	if (m->kind == HD_MSG_REQUEST && worker)
 		ctl_request(c, node, &m->request, s);
+	else if (m->kind == HD_MSG_REQUEST && server && m->request.direction == HD_COPY)
+		ctl_copy_request(c, node, &m->request, s);
+	else if (m->kind == HD_MSG_FOLLOW && server)
+		ctl_replica_follow(c, node, &m->follow, s);
+	else if (m->kind == HD_MSG_REPORT && server && m->report.direction == HD_COPY)
+		ctl_copy_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_CANCEL && worker)
 		ctl_cancel(c, node, &m->cancel, s);
 	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
@@ -223,6 +229,7 @@ static void on_message(
 	case HD_MSG_CANCEL:
 	case HD_MSG_REPORT:
 	case HD_MSG_STATE:
+	case HD_MSG_FOLLOW:
 	case HD_MSG_INFLIGHT:
 	case HD_MSG_LEAVE:
 	case HD_MSG_LOAD:
@@ -341,6 +348,7 @@ destroy_view:
 free_tables:
 	ctl_scratch_fini(&c->scratch);
 	free(c->link_use);
+	free(c->link_copies);
 	free(c->by_key);
 	free(c->by_token);
 	free(c);
@@ -364,6 +372,7 @@ void hd_controller_destroy(struct hd_controller *c) {
 	ctl_scratch_fini(&c->scratch);
 	ctl_grouping_fini(&c->grouping);
 	free(c->link_use);
+	free(c->link_copies);
 	free(c->by_key);
 	free(c->by_token);
 	free(c);
@@ -465,6 +474,12 @@ uint32_t hd_controller_link_count(const struct hd_controller *c) {
 
 const char *hd_controller_link_name(const struct hd_controller *c, uint32_t link) {
 	return link < ctl_link_count(c) ? ctl_link_name(c, link) : "";
+}
+
+struct hd_addr hd_controller_server(const struct hd_controller *c, uint32_t id) {
+	const struct ctl_job *job = ctl_job_find(c, id);
+
+	return job && job->server ? job->server->data : (struct hd_addr){0};
 }
 
 double hd_controller_reserved_bps(const struct hd_controller *c, uint32_t link, hd_ns at) {

@@ -48,6 +48,7 @@ struct hd_controller_config {
 	uint32_t interval_us; /* 0: HD_BATCH_INTERVAL_US */
 	uint32_t lease_us; /* 0: HD_LEASE_US */
 	uint32_t horizon_us; /* grants are given to transfers that start within this; 0: adaptive */
+	uint32_t replicate_every; /* replicas get a state every so many commits; 0: every update */
 	double theta; /* drop rule; 0: off (infinity) */
 	double ageing_s; /* 0: 5 s */
 	uint32_t
@@ -105,6 +106,8 @@ void hd_controller_stats(const struct hd_controller *controller, struct hd_stats
  * events. Reservations are brought up to date in each planning round (hd_controller_book.c). */
 uint32_t hd_controller_link_count(const struct hd_controller *controller);
 const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
+/* Who serves the job; none: nobody. */
+struct hd_addr hd_controller_server(const struct hd_controller *controller, uint32_t job);
 double hd_controller_reserved_bps(const struct hd_controller *controller, uint32_t link, hd_ns at);
 /* Sets marked[link] of each link on which anything is reserved; the array has one for each link. */
 void hd_controller_mark_reserved(const struct hd_controller *controller, bool *marked);

@@ -18,6 +18,8 @@
  *   hd_controller_shards.c     their values over the aggregators
  *   hd_controller_credit.c     small pushes and pulls that need not ask
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
+ *   hd_controller_replica.c    a job's replica: who keeps it, promotion
+ *   hd_controller_copy.c       copies of updates, to replicas
  *   hd_controller_sample.c     ended transfers, and what ran beside them, into the view
  *   hd_controller_load.c       link monitors' messages into the view
  *   hd_controller_probe.c      packet trains over idle links, and what they measured
@@ -93,6 +95,8 @@ struct hd_controller {
 	struct ctl_transfers pending, open;
 	struct ctl_bucket *by_key, *by_token; /* [CTL_BUCKETS] */
 	uint32_t *link_use; /* pending and open transfers on each link */
+	uint32_t *link_copies; /* of these, for replicas */
+	uint64_t generations; /* of replicas, given out so far */
 	hd_ns plan_at, last_plan, check_at, probe_at;
 	uint32_t probe_count, probe_turn;
 	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */
@@ -243,6 +247,9 @@ void ctl_transfer_reroute(
 	struct ctl_transfer *transfer,
 	const struct hd_plan_way *way
 );
+/* Whose bytes go where; NULL: not there. */
+struct ctl_node *ctl_sender(const struct ctl_transfer *transfer);
+struct ctl_node *ctl_receiver(const struct ctl_transfer *transfer);
 /* Works out the path once both ends are known; false while they are not. */
 bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *transfer);
 void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *transfer);

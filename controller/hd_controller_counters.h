@@ -23,6 +23,9 @@
 	C(groups_voided, "groups", "given up whole: their members ask again")                      \
 	C(grants, "transfers", "transfers granted")                                                \
 	C(granted_bytes, "bytes", "bytes of granted transfers")                                    \
+	C(copies, "transfers", "copies that replicas asked for")                                   \
+	C(copies_void, "transfers", "of these, given up once granted")                             \
+	C(promotions, "jobs", "whose replica took the place of a server that was lost")            \
 	C(reduces, "rounds", "all-reduces begun")                                                  \
 	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \
 	C(drops_bound, "updates", "dropped: their delay would break tau_max")                      \

@@ -89,8 +89,7 @@ static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, str
 	struct hd_message message = {.kind = HD_MSG_EXPECT};
 	struct hd_msg_expect *m = &message.expect;
 	const struct ctl_node *aggregator = aggregator_of(t);
-	struct ctl_node *receiver
-		= t->direction == HD_PUSH ? t->job->server : ctl_worker(t->job, t->worker);
+	struct ctl_node *receiver = ctl_receiver(t);
 
 	m->job = t->job->id;
 	m->worker = t->worker;
@@ -124,9 +123,8 @@ static uint16_t exponent_of(const struct ctl_transfer *t) {
 static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_GRANT};
 	struct hd_msg_grant *m = &message.grant;
-	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
-	struct ctl_node *sender = t->direction == HD_PUSH ? worker : server;
-	const struct ctl_node *receiver = t->direction == HD_PUSH ? server : worker;
+	struct ctl_node *sender = ctl_sender(t);
+	const struct ctl_node *receiver = ctl_receiver(t);
 
 	if (t->direction == HD_PUSH && aggregator_of(t))
 		receiver = aggregator_of(t);
@@ -163,7 +161,7 @@ int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sin
 	if (t->group)
 		return t->direction == HD_PUSH ? say_grant(c, t, sink) : say_expect(c, t, sink);
 
-	if (t->direction == HD_PULL) {
+	if (t->direction != HD_PUSH) {
 		status = say_expect(c, t, sink);
 		return status ? status : say_grant(c, t, sink);
 	}
@@ -244,7 +242,7 @@ static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct 
 		t->job->granted++;
 		worker->pushes_decided++;
 		worker->last_was_idles = false;
-	} else {
+	} else if (t->direction == HD_PULL) {
 		t->job->pulls_granted++;
 	}
 	event.version = hd_version_make(hd_version_incarnation(t->job->version), t->planned);
@@ -274,11 +272,18 @@ void ctl_grant_open(
 	const struct ctl_grant_with *with,
 	struct hd_sink *sink
 ) {
+	const struct ctl_transfer *before
+		= with->after ? ctl_transfer_by_token(c, with->after) : NULL;
+
 	t->why = why_of(c, entry);
 	t->planned = entry->position;
-	t->after = with->after;
+	/* Nobody sees the end of both a copy and something else: the clock starts it. */
+	t->after = t->direction == HD_COPY || (before && before->direction == HD_COPY) ?
+		0 :
+		with->after;
 	t->position = 0;
-	t->weight = 1;
+	if (t->direction != HD_COPY)
+		t->weight = 1;
 	if (t->direction == HD_PUSH) {
 		t->position = ++t->job->position;
 		t->weight = commit_weight(t);
@@ -297,9 +302,9 @@ int ctl_grant(
 	const struct ctl_grant_with *with,
 	struct hd_sink *sink
 ) {
-	struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
+	const struct ctl_node *from = ctl_sender(t), *to = ctl_receiver(t);
 
-	if (!worker || !server || worker->doomed || server->doomed)
+	if (!from || !to || from->doomed || to->doomed)
 		return -ENOTCONN;
 	ctl_grant_open(c, t, entry, with, sink);
 	/* A message that does not fit dooms its node, and with it this transfer. */
@@ -468,6 +473,10 @@ void ctl_void(
 	struct hd_event event = transfer_event(c, t, HD_EVENT_VOIDED, reason);
 	struct ctl_node *server = t->job->server, *worker = ctl_worker(t->job, t->worker);
 
+	if (t->direction == HD_COPY) {
+		ctl_copy_end(c, t, reason, sink);
+		return;
+	}
 	message.void_.job = t->job->id;
 	message.void_.position = t->position;
 	message.void_.token = t->token;

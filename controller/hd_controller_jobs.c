@@ -126,6 +126,7 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
 	}
 	job->id = id;
 	TAILQ_INIT(&job->reduces);
+	ctl_replica_init(&job->replica);
 	job->weight = 1;
 	c->jobs[c->job_count++] = job;
 	return job;
@@ -160,6 +161,8 @@ void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 
 	job->state = CTL_JOB_READY;
 	job->settled_at = HD_NEVER;
+	job->replica.assign_at = c->now + CTL_SETTLE_NS;
+	ctl_check_by(c, job->replica.assign_at);
 	/* Paths could not be known while there was no server. */
 	TAILQ_FOREACH (t, &c->pending, entry)
 		if (t->job == job)
@@ -172,7 +175,9 @@ void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 }
 
 static void job_settle(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	hd_ns until = hd_ns_add(job->server->registered, CTL_SETTLE_NS);
+	hd_ns until = hd_ns_max(
+		hd_ns_add(job->server->registered, CTL_SETTLE_NS), job->replica.settles_at
+	);
 
 	job->state = CTL_JOB_SETTLING;
 	job->settled_at = until;
@@ -225,6 +230,7 @@ void ctl_job_lose_server(
 ) {
 	struct ctl_transfer *t;
 
+	ctl_replica_forget(c, job, sink);
 	job->server = NULL;
 	job_void(c, job, reason, sink);
 	job->state = CTL_JOB_WAITING;
@@ -275,9 +281,10 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 		}
 	}
 	TAILQ_FOREACH (node, &c->nodes, entry) {
+		bool own = node->role == HD_ROLE_REPLICA && job->server_host[0];
 		uint64_t room;
 
-		if (node->role != HD_ROLE_SERVER || node->doomed)
+		if ((node->role != HD_ROLE_SERVER && !own) || node->doomed)
 			continue;
 		/* The model is where the job was: nowhere else does it go by itself. */
 		if (job->server_host[0] && strcmp(job->server_host, node->host) != 0)
@@ -290,8 +297,10 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 			best_free = room;
 		}
 	}
-	if (best)
-		job_take(c, job, best, sink);
+	if (!best)
+		return;
+	ctl_replica_may_serve(c, job, best, sink);
+	job_take(c, job, best, sink);
 }
 
 void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
@@ -315,7 +324,7 @@ hd_ns ctl_registry_check(struct hd_controller *c, struct hd_sink *sink) {
 		if (job->state == CTL_JOB_SETTLING)
 			next = hd_ns_min(next, job->settled_at);
 	}
-	return next;
+	return hd_ns_min(next, ctl_replica_check(c, sink));
 }
 
 void ctl_registry_fini(struct hd_controller *c) {

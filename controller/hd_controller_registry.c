@@ -228,6 +228,7 @@ static void attach_server(struct hd_controller *c, struct ctl_node *node, struct
 	ctl_say_registered(c, node, NULL, sink);
 	for (uint32_t i = 0; i < c->job_count; i++)
 		ctl_job_place(c, c->jobs[i], sink);
+	ctl_check_by(c, c->now); /* for jobs without a replica */
 }
 
 static void
@@ -255,8 +256,8 @@ static const char *common_wrong(
 	const struct hd_msg_register_ *m
 ) {
 	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER && m->role != HD_ROLE_MONITOR
-	    && m->role != HD_ROLE_AGGREGATOR)
-		return "role: only workers, servers, aggregators and monitors register";
+	    && m->role != HD_ROLE_AGGREGATOR && m->role != HD_ROLE_REPLICA)
+		return "role: only workers, servers, replicas, aggregators and monitors register";
 	if (m->role != hd_session_peer_role(node->session))
 		return "role: not that of the session";
 	if (!m->host[0])
@@ -340,7 +341,7 @@ void ctl_register(
 	);
 	if (job)
 		attach_worker(c, node, job, m, sink);
-	else if (m->role == HD_ROLE_SERVER)
+	else if (m->role == HD_ROLE_SERVER || m->role == HD_ROLE_REPLICA)
 		attach_server(c, node, sink);
 	else
 		ctl_say_registered(c, node, NULL, sink);
@@ -363,7 +364,11 @@ static void worker_down(
 	assert(job);
 	for (t = TAILQ_FIRST(&c->pending); t && node->tracked; t = next) {
 		next = TAILQ_NEXT(t, entry);
-		if (t->job == job && t->worker == node->worker)
+		if (t->job != job || t->worker != node->worker)
+			continue;
+		if (t->direction == HD_COPY)
+			ctl_copy_end(c, t, reason, sink);
+		else
 			ctl_transfer_free(c, t);
 	}
 	for (t = TAILQ_FIRST(&c->open); t; t = next) {
@@ -413,8 +418,11 @@ void ctl_node_down(
 		ctl_group_aggregator_down(c, node);
 		ctl_reduce_aggregator_down(c, node, sink);
 	}
-	for (uint32_t i = 0; role == HD_ROLE_SERVER && i < c->job_count; i++)
-		if (c->jobs[i]->server == node)
+	for (uint32_t i = 0;
+	     (role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA) && i < c->job_count;
+	     i++)
+		if (c->jobs[i]->server == node && !ctl_replica_promote(c, c->jobs[i], sink))
 			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);
+	ctl_replica_lost(c, node, sink);
 	ctl_groups_settle(c, sink);
 }

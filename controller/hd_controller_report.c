@@ -297,6 +297,8 @@ void ctl_state(
 		ctl_refuse(c, node, m->job, "state: jobs: at most 256 (HD_JOBS_MAX)", sink);
 		return;
 	}
+	if (ctl_replica_fence(c, job, node, m->version, sink))
+		return;
 	/* Another server has it and works: the first one keeps it. */
 	if (job->server && job->server != node && job->position > 0) {
 		c->counters.hostile_owner++;

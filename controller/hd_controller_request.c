@@ -102,6 +102,10 @@ static void path_use(struct hd_controller *c, const struct ctl_transfer *t, bool
 			c->link_use[t->path[i]]++;
 		else
 			c->link_use[t->path[i]]--;
+		if (t->direction == HD_COPY && add)
+			c->link_copies[t->path[i]]++;
+		else if (t->direction == HD_COPY)
+			c->link_copies[t->path[i]]--;
 	}
 }
 
@@ -131,17 +135,25 @@ void ctl_transfer_reroute(
 	path_use(c, t, true);
 }
 
+struct ctl_node *ctl_sender(const struct ctl_transfer *t) {
+	return t->direction == HD_PULL ? t->job->server : ctl_worker(t->job, t->worker);
+}
+
+struct ctl_node *ctl_receiver(const struct ctl_transfer *t) {
+	if (t->direction == HD_COPY)
+		return t->job->replica.node;
+	return t->direction == HD_PULL ? ctl_worker(t->job, t->worker) : t->job->server;
+}
+
 bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *t) {
-	const struct ctl_node *worker = ctl_worker(t->job, t->worker), *server = t->job->server;
+	const struct ctl_node *from = ctl_sender(t), *to = ctl_receiver(t);
 	int count;
 
 	if (t->path_count)
 		return true;
-	if (!worker || !server)
+	if (!from || !to)
 		return false;
-	count = t->direction == HD_PUSH ?
-		ctl_path(c, worker->host_index, server->host_index, t->path) :
-		ctl_path(c, server->host_index, worker->host_index, t->path);
+	count = ctl_path(c, from->host_index, to->host_index, t->path);
 	if (count < 0)
 		return false;
 	t->path_count = (uint8_t)count;
@@ -363,6 +375,8 @@ void ctl_cancel(
 	c->counters.cancels++;
 	if (t->state == CTL_OPEN)
 		ctl_void(c, t, unreached ? (enum hd_reason)m->reason : HD_REASON_CANCELLED, sink);
+	else if (t->direction == HD_COPY)
+		ctl_copy_end(c, t, HD_REASON_CANCELLED, sink);
 	else
 		ctl_transfer_free(c, t);
 	if (c->pending_count)

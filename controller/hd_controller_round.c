@@ -52,12 +52,14 @@ int ctl_scratch_links(struct hd_controller *c) {
 	    || grow((void **)&s->link_behind, count, sizeof(*s->link_behind))
 	    || grow((void **)&s->capacity, count, sizeof(*s->capacity))
 	    || grow((void **)&s->link_probe, count, sizeof(*s->link_probe))
-	    || grow((void **)&c->link_use, count, sizeof(*c->link_use)))
+	    || grow((void **)&c->link_use, count, sizeof(*c->link_use))
+	    || grow((void **)&c->link_copies, count, sizeof(*c->link_copies)))
 		return -ENOMEM;
 	for (uint32_t i = old; i < count; i++) {
 		s->link_busy[i] = HD_PLAN_NONE;
 		s->capacity[i] = 0;
 		c->link_use[i] = 0;
+		c->link_copies[i] = 0;
 		s->link_probe[i] = (struct ctl_link_probe){.partner = -1};
 	}
 	s->link_capacity = count;
@@ -110,13 +112,16 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 	*item = (struct hd_plan_item){
 		.id = t->id,
 		.job = ctl_job_index(c, t->job),
-		.direction = t->direction,
+		.direction = t->direction == HD_PUSH ? HD_PLAN_PUSH : HD_PLAN_PULL,
 		/* A base of the future is nonsense; it is no older than what is. */
 		.version = hd_version_counter(t->base) < ctl_job_v_init(t->job) ?
 			hd_version_counter(t->base) :
 			ctl_job_v_init(t->job),
 		.amount = (double)t->bytes,
-		.waited = (double)(c->now - t->asked) / 1e9,
+		/* What the server waits for goes ahead. */
+		.waited = t->direction == HD_COPY && t->job->replica.held ?
+			c->config.ageing_s + 1 :
+			(double)(c->now - t->asked) / 1e9,
 		.keep = !node || guarded(c, node),
 		.kind = t->dtype,
 		.path_count = t->path_count,
@@ -178,7 +183,7 @@ static int build_input(struct hd_controller *c) {
 	input_jobs(c);
 	input_server_free(c);
 	TAILQ_FOREACH (t, &c->pending, entry)
-		if (!ctl_waits_for(c, t)[0] && ctl_transfer_route(c, t))
+		if (!ctl_waits_for(c, t)[0] && ctl_transfer_route(c, t) && ctl_copy_may_go(c, t))
 			input_item(c, t, count++);
 	s->input = (struct hd_plan_input){
 		.link_count = s->link_capacity,
@@ -528,8 +533,11 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_plan_soon(c);
 		return;
 	}
-	if (!s->input.item_count)
+	if (!s->input.item_count) {
+		/* Copies that wait for an idle link. */
+		c->plan_at = c->now + CTL_REPLAN_MAX_NS;
 		return;
+	}
 	c->counters.plans++;
 	c->counters.plan_items += s->input.item_count;
 	if (hd_plan_run(c->plan, &s->input, &entries, &count, &error)) {

@@ -111,6 +111,13 @@ static void apply_weight(struct hd_controller *c, struct ctl_job *job, double va
 		ctl_tenant_weigh(c, job->tenant);
 }
 
+/* The server hears of it in the next check, which is due at once. */
+static void apply_div_max(struct hd_controller *c, struct ctl_job *job, double value) {
+	job->replica.div_set = value;
+	job->replica.changed = true;
+	ctl_check_by(c, c->now);
+}
+
 static const struct ctl_setting settings[] = {
 	{"theta",
 	 "",
@@ -206,6 +213,15 @@ static const struct ctl_setting settings[] = {
 	 .of_a_job = true,
 	 .read = read_of_jobs,
 	 .apply = apply_weight},
+	{"div-max",
+	 "",
+	 "how far the job's replica may be from its server, ||w_s - w_r||; off: however far",
+	 1e-12,
+	 1e12,
+	 .off = true,
+	 .of_a_job = true,
+	 .read = read_of_jobs,
+	 .apply = apply_div_max},
 	{"log-level", "", "error, warning, info or debug", NAN, NAN, .read = read_level},
 };
 

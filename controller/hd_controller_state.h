@@ -5,6 +5,7 @@
 #define HD_CONTROLLER_STATE_H
 
 #include "hd_cc.h"
+#include "hd_controller_replica.h"
 #include "hd_endpoint.h"
 #include "hd_plan.h"
 
@@ -143,6 +144,7 @@ struct ctl_job {
 	bool formed; /* it had as many at once */
 	bool goes_on; /* one of its workers has a sum: it was formed in an earlier life, and those that do not */
 	hd_ns gathered_at; /* come again until then are not waited for */
+	struct ctl_replica replica;
 	/* the operator's */
 	bool paused;
 	uint32_t tau_set; /* stricter than tau_max; 0: none */

@@ -23,7 +23,7 @@ struct options {
 	struct hd_service_options service;
 	bool unscheduled;
 	double theta, initial_mbps;
-	uint32_t interval_us, lease_ms, horizon_us, journal_rows, journal_mb;
+	uint32_t interval_us, lease_ms, replicate_every, horizon_us, journal_rows, journal_mb;
 };
 
 static const char usage_text[]
@@ -42,6 +42,8 @@ static const char usage_text[]
 	  "  --interval-us N        plan at most this often while requests wait (1000)\n"
 	  "  --horizon-us N         grant what starts within this; 0: adaptive (0)\n"
 	  "  --lease-ms N           within this time the others go on without a silent node (1000)\n"
+	  "  --replicate-every N    replicas get a state from their server after every N commits; without it\n"
+	  "                         every update, from the worker that pushed it\n"
 	  "  --initial-mbps X       what a link is believed to carry before anything ran on it (1000)\n"
 	  "  --journal FILE         keep what was decided and what came of it, in SQLite\n"
 	  "  --journal-rows N       at most so many rows of each kind, the oldest go (1000000)\n"
@@ -74,6 +76,7 @@ enum option_id {
 	OPT_HORIZON,
 	OPT_LEASE,
 	OPT_INITIAL,
+	OPT_EVERY,
 	OPT_EVENTS,
 	OPT_JOURNAL,
 	OPT_JOURNAL_ROWS,
@@ -93,6 +96,7 @@ static const struct option long_options[] = {
 	{"horizon-us", required_argument, NULL, OPT_HORIZON},
 	{"lease-ms", required_argument, NULL, OPT_LEASE},
 	{"initial-mbps", required_argument, NULL, OPT_INITIAL},
+	{"replicate-every", required_argument, NULL, OPT_EVERY},
 	{"events", required_argument, NULL, OPT_EVENTS},
 	{"journal", required_argument, NULL, OPT_JOURNAL},
 	{"journal-rows", required_argument, NULL, OPT_JOURNAL_ROWS},
@@ -135,6 +139,10 @@ static int take_option(struct options *o, int id, const char *value) {
 		return hd_setup_u32(o->log, "journal-mb", value, 1, 1000000, &o->journal_mb);
 	case OPT_THETA:
 		return hd_setup_real(o->log, "theta", value, 1e-6, 1e9, &o->theta);
+	case OPT_EVERY:
+		return hd_setup_u32(
+			o->log, "replicate-every", value, 1, 1000000000, &o->replicate_every
+		);
 	case OPT_INITIAL:
 		return hd_setup_real(o->log, "initial-mbps", value, 0.001, 1e7, &o->initial_mbps);
 	case OPT_INTERVAL:
@@ -416,6 +424,7 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 		.lease_us = o->lease_ms * 1000,
 		.horizon_us = o->horizon_us,
 		.theta = o->theta,
+		.replicate_every = o->replicate_every,
 		.unscheduled = o->unscheduled,
 		.ops = &controller_ops,
 		.owner = program,

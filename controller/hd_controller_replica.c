@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which node keeps a copy of which job, and what happens when either of the two is gone. */
+#include "hd_controller_core.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SEED_SHARE 0.25 /* of the way's estimate, for states: training goes on beside them */
+#define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to say STATE */
+
+void ctl_replica_init(struct ctl_replica *replica) {
+	*replica = (struct ctl_replica
+	){.divergence = -1, .div_set = -1, .promoted_divergence = -1, .assign_at = HD_NEVER};
+}
+
+static uint64_t next_generation(struct hd_controller *c) {
+	return (uint64_t)c->config.epoch << 48 | ++c->generations;
+}
+
+static int
+say(struct hd_controller *c,
+    const struct ctl_job *job,
+    struct ctl_node *to,
+    enum hd_replica_order order,
+    struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_REPLICA};
+
+	message.replica.job = job->id;
+	message.replica.generation = job->replica.generation;
+	message.replica.epoch = c->config.epoch;
+	message.replica.order = (uint8_t)order;
+	return ctl_send(c, to, &message, sink);
+}
+
+/* --- who keeps what ----------------------------------------------------------------------------- */
+
+static bool may_keep(const struct ctl_job *job, const struct ctl_node *node) {
+	uint8_t wanted = job->server->role == HD_ROLE_REPLICA ? HD_ROLE_SERVER : HD_ROLE_REPLICA;
+
+	return node->role == wanted && !node->doomed && !node->draining
+		&& strcmp(node->host, job->server->host) != 0;
+}
+
+static uint64_t free_bytes(const struct hd_controller *c, const struct ctl_node *node) {
+	uint64_t used = 0;
+
+	for (uint32_t i = 0; i < c->job_count; i++)
+		if (c->jobs[i]->server == node || c->jobs[i]->replica.node == node)
+			used += 4 * c->jobs[i]->model_bytes;
+	return used < node->memory_bytes ? node->memory_bytes - used : 0;
+}
+
+static struct ctl_node *best_node(const struct hd_controller *c, const struct ctl_job *job) {
+	struct ctl_node *node, *best = NULL;
+
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (may_keep(job, node) && (!best || free_bytes(c, node) > free_bytes(c, best)))
+			best = node;
+	return best;
+}
+
+/* What a state may take of the way. 0: within one host, as fast as congestion control lets it. */
+static uint64_t seed_rate(const struct hd_controller *c, const struct ctl_job *job) {
+	uint32_t path[HD_PLAN_PATH_MAX];
+	double least = INFINITY;
+	int count = hd_topology_path(
+		c->config.topology,
+		job->server->host_index,
+		job->replica.node->host_index,
+		path,
+		HD_PLAN_PATH_MAX
+	);
+
+	for (int i = 0; i < count; i++)
+		least = fmin(least, ctl_estimate_bytes(c, path[i] + 1) * 8);
+	return count > 0 ? (uint64_t)(SEED_SHARE * least) + 1 : 0;
+}
+
+static void say_keep(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_REPLICA};
+
+	message.replica = (struct hd_msg_replica){
+		.job = job->id,
+		.generation = job->replica.generation,
+		.epoch = c->config.epoch,
+		.order = HD_REPLICA_KEEP,
+		.peer_ipv4 = job->replica.node->data.ipv4,
+		.peer_port = job->replica.node->data.port,
+		.rate_bps = seed_rate(c, job),
+		.div_max = job->replica.div_set,
+		.every = c->config.replicate_every,
+	};
+	ctl_send(c, job->server, &message, sink);
+}
+
+static void
+assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
+	job->replica.node = node;
+	job->replica.generation = next_generation(c);
+	job->replica.in_step = job->replica.held = false;
+	job->replica.state = HD_FOLLOW_NONE;
+	job->replica.version = 0;
+	job->replica.divergence = -1;
+	say_keep(c, job, sink);
+}
+
+hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
+	hd_ns next = HD_NEVER;
+
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		struct ctl_job *job = c->jobs[i];
+		struct ctl_node *node;
+
+		if (job->replica.changed && job->server && job->replica.node)
+			say_keep(c, job, sink);
+		job->replica.changed = false;
+		if (job->state != CTL_JOB_READY || job->replica.node || !job->server
+		    || job->model_bytes == 0)
+			continue;
+		if (c->now < job->replica.assign_at) {
+			next = hd_ns_min(next, job->replica.assign_at);
+			continue;
+		}
+		node = best_node(c, job);
+		if (node)
+			assign(c, job, node, sink);
+	}
+	ctl_copies_look(c, sink);
+	return next;
+}
+
+/* Everything that is known of the present one. */
+static void replica_end(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	ctl_copies_end(c, job, reason, sink);
+	job->replica.node = NULL;
+	job->replica.in_step = job->replica.held = false;
+	job->replica.state = HD_FOLLOW_NONE;
+	job->replica.divergence = -1;
+	job->replica.behind = 0;
+}
+
+void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, struct hd_sink *sink) {
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		struct ctl_job *job = c->jobs[i];
+
+		if (job->replica.node != node)
+			continue;
+		/* From here on it is not promoted; only then the server hears that it is alone. */
+		replica_end(c, job, HD_REASON_CLOSED, sink);
+		if (job->server)
+			say(c, job, job->server, HD_REPLICA_ALONE, sink);
+		ctl_check_by(c, c->now);
+	}
+}
+
+void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_node *node = job->replica.node;
+
+	if (!node)
+		return;
+	replica_end(c, job, HD_REASON_CLOSED, sink);
+	say(c, job, node, HD_REPLICA_RETIRE, sink);
+}
+
+/* --- FOLLOW -------------------------------------------------------------------------------------- */
+
+/* After a restart of ours: the server says whom it has. */
+static bool adopt(struct hd_controller *c, struct ctl_job *job, const struct hd_msg_follow *m) {
+	struct ctl_node *node;
+
+	if (job->replica.node || m->generation >> 48 >= c->config.epoch)
+		return false;
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (node->data.ipv4 == m->peer_ipv4 && node->data.port == m->peer_port
+		    && may_keep(job, node)) {
+			job->replica.node = node;
+			job->replica.generation = m->generation;
+			return true;
+		}
+	return false;
+}
+
+void ctl_replica_follow(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_follow *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = ctl_job_find(c, m->job);
+	struct ctl_replica *replica;
+
+	if (!job || job->server != node) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	replica = &job->replica;
+	if (replica->generation != m->generation || !replica->node) {
+		if (!adopt(c, job, m)) {
+			/* Of one that is over, or that has not registered with us yet: it may come. */
+			replica->assign_at = c->now + CTL_SETTLE_NS;
+			ctl_check_by(c, replica->assign_at);
+			return;
+		}
+	}
+	replica->in_step = m->state == HD_FOLLOW_STEP;
+	replica->state = m->state;
+	replica->version = m->version;
+	replica->behind = m->behind;
+	replica->divergence = m->divergence;
+	if (m->held && !replica->held && c->pending_count)
+		ctl_plan_now(c); /* its copies go ahead of what else waits */
+	replica->held = m->held != 0;
+	(void)sink;
+}
+
+/* --- taking the server's place --------------------------------------------------------------------- */
+
+void ctl_replica_may_serve(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *node,
+	struct hd_sink *sink
+) {
+	/* Also to a server: the word that promoted it may have been lost with its session. */
+	if (node->role == HD_ROLE_REPLICA || job->replica.promotions > 0)
+		say(c, job, node, HD_REPLICA_SERVE, sink);
+}
+
+static void tell_promoted(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_node *node,
+	struct hd_sink *sink
+) {
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_PROMOTED,
+			.job = job->id,
+			.base = job->replica.version,
+			.version = job->replica.version,
+			.aux = job->replica.behind,
+			.value = job->replica.divergence,
+			.position = (uint64_t)node->host_index + 1,
+		}
+	);
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_NODE,
+			.what = "promoted",
+			.reason = hd_reason_name(HD_REASON_NO_SERVER),
+			.rule = hd_role_name(node->role),
+			.text = node->host,
+			.job = job->id,
+		}
+	);
+}
+
+bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_node *node = job->replica.node;
+
+	if (!node || !job->replica.in_step || node->doomed || node->role == HD_ROLE_NONE)
+		return false;
+	tell_promoted(c, job, node, sink);
+	job->replica.promotions++;
+	job->replica.promoted_divergence = job->replica.divergence;
+	c->counters.promotions++;
+	replica_end(c, job, HD_REASON_CLOSED, sink);
+	ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
+	job->replica.generation = next_generation(c);
+	say(c, job, node, HD_REPLICA_SERVE, sink);
+	job->replica.settles_at = c->now + SERVE_WAIT_NS;
+	ctl_job_claim(c, job, node, sink);
+	return true;
+}
+
+static void
+retire(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
+	uint64_t present = job->replica.generation;
+
+	job->replica.generation = next_generation(c);
+	say(c, job, node, HD_REPLICA_RETIRE, sink);
+	job->replica.generation = present;
+}
+
+bool ctl_replica_fence(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_node *node,
+	hd_version version,
+	struct hd_sink *sink
+) {
+	struct ctl_node *other = job->server;
+
+	if (!other || other == node
+	    || (other->role != HD_ROLE_REPLICA && node->role != HD_ROLE_REPLICA))
+		return false;
+	/* A promotion takes a later incarnation; until that one's STATE is here, who was promoted counts. */
+	if (job->version == 0 || job->state != CTL_JOB_READY
+	    || hd_version_incarnation(version) <= hd_version_incarnation(job->version)) {
+		retire(c, job, node, sink);
+		return true;
+	}
+	ctl_replica_forget(c, job, sink);
+	ctl_job_claim(c, job, node, sink);
+	retire(c, job, other, sink);
+	return false;
+}

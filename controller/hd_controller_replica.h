@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Private to controller/: a job's replica, and the copies of updates that go to it.
+ *
+ *   job READY, a node of the other kind --KEEP--> server --FOLLOW(in step)--> the node may be promoted
+ *   the server is gone: in step --SERVE--> its node is the server;  not in step: the job waits, as without
+ *   the replica is gone: --ALONE--> server
+ *
+ * Replicas (heddle-server --replica) keep the jobs of servers, and servers those of promoted replicas.
+ */
+#ifndef HD_CONTROLLER_REPLICA_H
+#define HD_CONTROLLER_REPLICA_H
+
+#include "hd_event.h"
+#include "hd_message.h"
+
+struct ctl_job;
+struct ctl_node;
+struct ctl_transfer;
+struct hd_controller;
+
+struct ctl_replica {
+	struct ctl_node *node; /* NULL: none */
+	uint64_t generation; /* of this assignment */
+	bool in_step; /* it may be promoted */
+	bool held; /* the server's commits wait for it: copies go ahead */
+	uint8_t state; /* enum hd_follow_state */
+	hd_version version; /* that it has */
+	uint32_t behind; /* commits */
+	double divergence; /* bound; < 0: not known */
+	hd_ns settles_at; /* nobody plans before this: a promoted one says STATE first */
+	hd_ns assign_at; /* not before: the server may say that it has one */
+	double div_set; /* by the operator; < 0: the job's own */
+	bool changed; /* the server has not heard of it */
+	uint64_t promotions;
+	double promoted_divergence; /* bound at the last promotion */
+	uint64_t copies, copied_bytes;
+};
+
+void ctl_replica_init(struct ctl_replica *replica);
+/* FOLLOW, from the job's server. */
+void ctl_replica_follow(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_follow *message,
+	struct hd_sink *sink
+);
+/* A node that may keep jobs is there or gone, a job has a server: finds replicas for those that have none. Returns when
+ * to look again. */
+hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink);
+/* This node keeps nothing any more. */
+void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, struct hd_sink *sink);
+/* The job's server is gone: its replica takes its place. False: there is none in step. */
+bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* Another node said STATE of a job that has a server. True: that was settled, one of them is told that it is none. */
+bool ctl_replica_fence(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_node *node,
+	hd_version version,
+	struct hd_sink *sink
+);
+/* A replica may serve jobs that were its own before. */
+void ctl_replica_may_serve(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *node,
+	struct hd_sink *sink
+);
+/* The job is forgotten, or its server is another one: no replica belongs to it. */
+void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+
+/* --- copies (hd_controller_copy.c) --- */
+void ctl_copy_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *message,
+	struct hd_sink *sink
+);
+void ctl_copy_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *message,
+	struct hd_sink *sink
+);
+/* Whether a copy's time has come: when nothing else wants its links, or the server waits for it. */
+bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t);
+/* Ends a copy, pending or open; the replica hears why, and the worker stops. */
+void ctl_copy_end(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* All of the job's. */
+void ctl_copies_end(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* Copies whose worker is not there; false: none wait. */
+void ctl_copies_look(struct hd_controller *c, struct hd_sink *sink);
+
+#endif
