@@ -153,6 +153,7 @@ void hd_worker_destroy(struct hd_worker *worker) {
 	while ((ticket = TAILQ_FIRST(&worker->tickets))) {
 		TAILQ_REMOVE(&worker->tickets, ticket, link);
 		worker_off_wire(worker, ticket);
+		worker_copy_end(ticket);
 		free(ticket->payload);
 		free(ticket);
 	}
@@ -180,6 +181,8 @@ static void end_call(struct hd_worker *worker, const struct context *ctx) {
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		if (ticket->send && !ticket->ended)
 			worker_observe_send(worker, ctx, ticket);
+		if (ticket->copy)
+			worker_observe_copy(worker, ctx, ticket);
 	}
 	worker_pump_sacks(worker, ctx);
 	worker_pump_sends(worker, ctx);
@@ -246,6 +249,8 @@ static hd_ns worker_deadline(const void *core) {
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		if (ticket->send && worker_way_session(worker, ticket->way))
 			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->send));
+		if (ticket->copy && worker_way_session(worker, ticket->copy_way))
+			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->copy));
 		if (ticket->recv)
 			deadline = hd_ns_min(deadline, hd_recv_deadline(ticket->recv));
 	}

@@ -13,6 +13,7 @@
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
  *   hd_worker_reduce.c   all-reduces
+ *   hd_worker_copy.c     pushes once more, to the server's replica
  *
  * Order within one receive() or tick():
  *   collect (frees what ended in the call before) -> packets, timers (messages, callbacks)
@@ -83,6 +84,10 @@ struct ticket {
 	int16_t exponent; /* that fixed point was made with */
 	float norm, peak; /* peak: of fixed point */
 	struct hd_send *send;
+	struct hd_send *copy; /* the same bytes, to the replica; NULL: none under way */
+	struct way *copy_way;
+	uint64_t copy_token;
+	uint8_t copy_attempt;
 	/* pull */
 	float *into;
 	hd_version have;
@@ -222,6 +227,8 @@ void worker_way_closed(
 );
 /* Another server is the worker's from now on; nothing is under way. */
 void worker_ways_forget_server(struct hd_worker *worker);
+/* Copies' way to a node that becomes the worker's server: that session takes its place. */
+void worker_way_drop(struct hd_worker *worker, const struct context *ctx, struct hd_addr address);
 void worker_ways_close(struct hd_worker *worker, const struct context *ctx);
 void worker_way_tick(struct hd_worker *worker, const struct context *ctx);
 hd_ns worker_way_deadline(const struct hd_worker *worker);
@@ -354,6 +361,40 @@ void worker_observe_send(
 	struct ticket *ticket
 );
 void worker_pump_sends(struct hd_worker *worker, const struct context *ctx);
+
+/* A grant's segments on our clock. */
+struct hd_segs worker_segments(
+	const struct hd_session *session,
+	const struct context *ctx,
+	const struct hd_msg_grant *grant
+);
+
+/* --- hd_worker_copy.c ------------------------------------------------------------------------ */
+void worker_on_copy_grant(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_grant *grant
+);
+void worker_copy_end(struct ticket *ticket);
+/* False: the token is not that of a copy. */
+bool worker_copy_void(struct hd_worker *worker, uint64_t token);
+bool worker_copy_sack(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_session *session,
+	const struct hd_msg_sack *sack
+);
+void worker_observe_copy(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket
+);
+/* The way's session has ended, or it is to be closed. */
+void worker_copies_leave(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct way *way
+);
 
 /* --- hd_worker_pull.c ------------------------------------------------------------------------ */
 void worker_on_expect(

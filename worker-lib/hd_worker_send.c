@@ -22,7 +22,7 @@ static struct ticket *find_send(const struct hd_worker *worker, uint64_t token) 
 }
 
 /* Segments on our clock. Without a clock for the controller the grant counts from its arrival. */
-static struct hd_segs our_segments(
+struct hd_segs worker_segments(
 	const struct hd_session *session,
 	const struct context *ctx,
 	const struct hd_msg_grant *grant
@@ -104,7 +104,7 @@ static int begin_send(
 		.bytes = ticket->pub.bytes,
 		.chunk_bytes = worker->config.chunk_bytes,
 		.cc_weight = grant->cc_weight >= 1.0f ? grant->cc_weight : 1.0f,
-		.segments = our_segments(session, ctx, grant),
+		.segments = worker_segments(session, ctx, grant),
 		.wait_go = grant->after != 0,
 	};
 	bool server = session == worker->server || worker_is_server(worker, config.peer);
@@ -182,6 +182,10 @@ void worker_on_grant(
 	struct ticket *ticket = worker_find(worker, grant->direction, grant->round);
 	int rc;
 
+	if (grant->direction == HD_COPY && session == worker->controller) {
+		worker_on_copy_grant(worker, ctx, grant);
+		return;
+	}
 	/* The grant of a pull is the server's; direct, it may tell the worker as well. */
 	if (grant->job != worker->job || grant->worker != worker->config.rank || !ticket
 	    || grant->attempt != ticket->attempt || ticket->pub.state != HD_TICKET_REQUESTED
@@ -269,6 +273,8 @@ void worker_on_controller_void(
 ) {
 	struct ticket *ticket = find_granted(worker, token);
 
+	if (worker_copy_void(worker, token))
+		return;
 	(void)worker_credit_void(worker, token);
 	if (!ticket)
 		return;
@@ -285,6 +291,8 @@ void worker_on_sack(
 ) {
 	struct ticket *ticket = find_send(worker, sack->token);
 
+	if (!ticket && worker_copy_sack(worker, ctx, session, sack))
+		return;
 	if (!ticket || session != worker_way_session(worker, ticket->way)) {
 		worker->stats.late_messages++;
 		return;
@@ -326,6 +334,10 @@ void worker_pump_sends(struct hd_worker *worker, const struct context *ctx) {
 	struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->copy && worker_way_session(worker, ticket->copy_way)) {
+			(void)hd_send_poll(ticket->copy, ctx->now, POLL_BUDGET, ctx->sink);
+			worker->observe_due |= hd_send_stats(ticket->copy)->state == HD_SEND_FAILED;
+		}
 		if (!ticket->send || ticket->cancelling || !worker_way_session(worker, ticket->way))
 			continue;
 		(void)hd_send_poll(ticket->send, ctx->now, POLL_BUDGET, ctx->sink);

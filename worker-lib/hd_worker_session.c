@@ -26,6 +26,7 @@ connect_server(struct hd_worker *worker, const struct context *ctx, struct hd_ad
 		worker_requeue_wire(worker, ctx, false);
 		worker_ways_forget_server(worker);
 	}
+	worker_way_drop(worker, ctx, address);
 	worker->server_addr = address;
 	worker->stats.server = true;
 	/* The endpoint has room for these two and HD_WAYS_MAX others. */

@@ -41,7 +41,7 @@ void worker_collect(struct hd_worker *worker) {
 
 	for (ticket = TAILQ_FIRST(&worker->active); ticket; ticket = next) {
 		next = TAILQ_NEXT(ticket, active_link);
-		if (ticket->send || ticket->recv)
+		if (ticket->send || ticket->recv || ticket->copy)
 			continue;
 		TAILQ_REMOVE(&worker->active, ticket, active_link);
 		ticket->active = false;
@@ -118,6 +118,7 @@ void worker_retire(struct hd_worker *worker, struct ticket *ticket) {
 		return;
 	ticket->ended = true;
 	worker_off_wire(worker, ticket);
+	worker_copy_end(ticket);
 	worker->ring[ticket->pub.direction][ticket->pub.round % HD_TICKETS_MAX] = NULL;
 	if (ticket->pub.direction == HD_PUSH && worker->config.ops && worker->config.ops->released)
 		worker->config.ops->released(

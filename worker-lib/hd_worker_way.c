@@ -20,7 +20,7 @@ static bool is_used(const struct hd_worker *worker, const struct way *way) {
 	const struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
-		if (ticket->way == way && !ticket->ended)
+		if ((ticket->way == way || ticket->copy_way == way) && !ticket->ended)
 			return true;
 	}
 	return worker_reduce_uses(worker, way);
@@ -174,6 +174,8 @@ void worker_way_closed(
 	struct ticket *ticket;
 
 	way->opened = false;
+	if (lost)
+		worker_copies_leave(worker, ctx, way);
 	if (refused) /* the endpoint frees it */
 		way->session = NULL;
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
@@ -191,6 +193,16 @@ void worker_ways_forget_server(struct hd_worker *worker) {
 		if (worker->ways[i].server)
 			worker->ways[i] = (struct way){0};
 	}
+}
+
+void worker_way_drop(struct hd_worker *worker, const struct context *ctx, struct hd_addr address) {
+	struct way *way = worker_way_at(worker, address);
+
+	if (!way)
+		return;
+	worker_copies_leave(worker, ctx, way);
+	if (!is_used(worker, way))
+		clear_way(way, ctx);
 }
 
 void worker_ways_close(struct hd_worker *worker, const struct context *ctx) {
