@@ -71,7 +71,8 @@ static bool way_between(const struct hd_controller *c, int from, int to, struct 
 
 /* What cannot be added stays direct; so does a pull that may turn out to need nothing. */
 static bool may_share(const struct ctl_transfer *t, double memory) {
-	if ((double)ctl_group_sum_bytes(t->dtype, t->bytes) > memory)
+	/* A copy is of another update each. */
+	if (t->direction == HD_COPY || (double)ctl_group_sum_bytes(t->dtype, t->bytes) > memory)
 		return false;
 	if (t->direction == HD_PUSH)
 		return t->dtype != HD_DTYPE_SPARSE32;

@@ -49,6 +49,8 @@ static void read_place(
 		place->kind = HD_PLACE_AGGREGATOR;
 	else if (text && strcmp(text, "server") == 0)
 		place->kind = HD_PLACE_SERVER;
+	else if (text && strcmp(text, "replica") == 0 && other == HD_PLACE_CONTROLLER)
+		place->kind = HD_PLACE_REPLICA;
 	else if (text && strcmp(text, name) == 0)
 		place->kind = (uint8_t)other;
 	else
@@ -56,7 +58,7 @@ static void read_place(
 			reader,
 			path,
 			"must be worker:N, server%s or %s",
-			other == HD_PLACE_CONTROLLER ? ", aggregator:N" : "",
+			other == HD_PLACE_CONTROLLER ? ", replica, aggregator:N" : "",
 			name
 		);
 }
@@ -302,6 +304,15 @@ static const struct hd_field sim_fields[] = {
 	{"updates", HD_FIELD_U64, AT(hd_scenario_sim, updates), 0, 1e12, false, NULL},
 	{"settle_s", HD_FIELD_NUMBER, AT(hd_scenario_sim, settle_s), 0.1, 3600, false, NULL},
 	{"hold_ms", HD_FIELD_U32, AT(hd_scenario_sim, hold_ms), 0, 60000, false, NULL},
+	{"replica", HD_FIELD_U32, AT(hd_scenario_sim, replica), 0, 1, false, NULL},
+	{"div_max", HD_FIELD_NUMBER, AT(hd_scenario_sim, div_max), 0, 1e12, false, NULL},
+	{"replicate_every",
+	 HD_FIELD_U32,
+	 AT(hd_scenario_sim, replicate_every),
+	 0,
+	 1e9,
+	 false,
+	 NULL},
 	{"credit_kb", HD_FIELD_U32, AT(hd_scenario_sim, credit_kb), 0, 1 << 20, false, NULL},
 	{0},
 };

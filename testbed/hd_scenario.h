@@ -22,7 +22,8 @@ enum hd_place_kind {
 	HD_PLACE_SERVER,
 	HD_PLACE_CONTROLLER,
 	HD_PLACE_EXTRA,
-	HD_PLACE_AGGREGATOR
+	HD_PLACE_AGGREGATOR,
+	HD_PLACE_REPLICA
 };
 
 struct hd_place {
@@ -94,6 +95,10 @@ struct hd_scenario_sim {
 	uint64_t updates; /* stop after so many pushes; 0: by time only */
 	double settle_s; /* what everything pending may take once faults and pushes stop */
 	uint32_t hold_ms; /* 0: HD_HOLD_US */
+	uint32_t replica; /* 1: a replica of the server, on the host "rp" */
+	double div_max; /* how far it may be; 0: however far */
+	uint32_t
+		replicate_every; /* a state after so many commits, instead of each update; 0: each update */
 	uint32_t credit_kb; /* pushes and pulls up to so many KiB need not ask; 0: all ask */
 };
 

@@ -201,6 +201,7 @@ SIM = record({
     "checkpoint_commits": (number(0, 10**9, True), 0), "disk_ms": (number(0, 60000), 5), "disk_error": (SHARE, 0),
     "updates": (number(0, 10**12, True), 0), "settle_s": (number(0.1, 3600), 60),
     "hold_ms": (number(0, 60000, True), 0), "credit_kb": (number(0, 2**20, True), 128),
+    "replica": (number(0, 1, True), 0), "div_max": (number(0, 1e12), 0), "replicate_every": (number(0, 10**9, True), 0),
 })
 FAULTS = record({
     "loss": (SHARE, 0), "duplicate": (SHARE, 0), "reorder": (SHARE, 0), "skew_ppm": (number(0, 100000, True), 0),

@@ -441,6 +441,19 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event) {
 		on_outcome(check, event);
 }
 
+void hd_check_lost(struct hd_check *check, const struct hd_event *event) {
+	struct hd_check_record *record = find(check, event->worker, event->round);
+
+	if (check->failed || event->kind != HD_EVENT_COMMITTED)
+		return;
+	check->split = true;
+	if (!record || record->committed != 0)
+		return;
+	record->was_committed = event->version;
+	record->rolled_back = true;
+	check->stats.rolled_back++;
+}
+
 void hd_check_worker_gone(struct hd_check *check, uint32_t worker) {
 	struct hd_check_worker *w = &check->workers[worker];
 

@@ -73,6 +73,9 @@ void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, h
 		return;
 	check->stats.pulls++;
 	hash = hd_check_hash_at(check, version);
+	if (!hash && check->split
+	    && hd_version_incarnation(version) != hd_check_present(check)->incarnation)
+		return;
 	if (!hash)
 		hd_check_fail(
 			check,
@@ -89,6 +92,12 @@ void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, h
 			hd_version_incarnation(version),
 			hd_version_counter(version)
 		);
+}
+
+bool hd_check_is(const struct hd_check *check, const float *model, hd_version version) {
+	const uint64_t *hash = hd_check_hash_at(check, version);
+
+	return hash && !differs(check, *hash, model);
 }
 
 void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version) {

@@ -73,6 +73,7 @@ static void describe_job(struct hd_cluster *cluster) {
 		.tensor_count = 1,
 		.tensors = cluster->tensors,
 	};
+	spec->div_max = (float)cluster->scenario.sim.div_max;
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
 
@@ -271,6 +272,9 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 		= cluster->error_count ? cluster->error_sum / (double)cluster->error_count : -1;
 	result->crashes = cluster->crashes;
 	result->checkpoints = cluster->server.checkpoints;
+	result->promotions = cluster->promotions;
+	result->followed = cluster->followed;
+	result->farthest = cluster->farthest;
 	result->network = *hd_sim_stats(cluster->sim);
 	cluster_aggregator_stats(cluster, &result->aggregation);
 	judge_training(cluster, result);

@@ -77,6 +77,8 @@ struct hd_cluster_result {
 	uint64_t credited_bytes; /* of the granted: in advance */
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
+	uint64_t promotions, followed; /* versions of replicas that were compared */
+	double farthest; /* that a replica was from its server, while there was a bound */
 	struct hd_sim_stats network;
 	struct hd_cluster_aggregation aggregation;
 	/* Of training. */

@@ -72,7 +72,7 @@ static uint64_t hash_checkpoint(const struct hd_checkpoint *checkpoint) {
 
 static void finish_write(struct step *step, hd_ns now) {
 	struct hd_cluster *cluster = step->cluster;
-	struct server_process *server = &cluster->server;
+	struct server_process *server = as_server(step->process);
 	struct disk *disk = &server->disk;
 	int node = server->process.node;
 	bool fails = hd_random_chance(&cluster->random, cluster->scenario.sim.disk_error);
@@ -104,7 +104,9 @@ static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
 		hd_check_fail(cluster->check, "a second checkpoint was begun during the first");
 		return -EBUSY;
 	}
-	hd_check_checkpoint(cluster->check, checkpoint->model, checkpoint->version);
+	if (cluster_is_present(&server->process
+	    )) /* else one that is the server no more, and does not know */
+		hd_check_checkpoint(cluster->check, checkpoint->model, checkpoint->version);
 	disk->writing = true;
 	disk->source = checkpoint;
 	disk->source_hash = hash_checkpoint(checkpoint);
@@ -129,8 +131,11 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 	struct hd_checkpoint copy;
 	int code;
 
+	bool present = cluster_may_begin(server);
+
 	if (!disk->present) {
-		hd_check_restore(cluster->check, NULL, 0);
+		if (present)
+			hd_check_restore(cluster->check, NULL, 0);
 		return -ENOENT;
 	}
 	if (!copy_checkpoint(&disk->file, &copy)) {
@@ -143,7 +148,8 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 		free_copy(&copy);
 		return code;
 	}
-	hd_check_restore(cluster->check, copy.model, copy.version);
+	if (present)
+		hd_check_restore(cluster->check, copy.model, copy.version);
 	*checkpoint = copy;
 	return 0;
 }

@@ -267,6 +267,8 @@ int cluster_plan_faults(struct hd_cluster *cluster) {
 	process_settle(&cluster->server.process);
 	for (uint32_t i = 0; i < scenario->aggregators; i++)
 		process_settle(&cluster->aggregators[i].process);
+	if (cluster->scenario.sim.replica)
+		process_settle(&cluster->replica.process);
 	start_workers(cluster);
 	plan_outages(cluster);
 	plan_stops(cluster);
@@ -288,6 +290,8 @@ void cluster_stop_faults(struct hd_cluster *cluster) {
 	end_outage(cluster, &cluster->server.process);
 	for (uint32_t i = 0; i < cluster->scenario.aggregators; i++)
 		end_outage(cluster, &cluster->aggregators[i].process);
+	if (cluster->scenario.sim.replica)
+		end_outage(cluster, &cluster->replica.process);
 	for (uint32_t w = 0; w < cluster->worker_count; w++)
 		end_outage(cluster, &cluster->workers[w].process);
 }

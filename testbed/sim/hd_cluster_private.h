@@ -154,7 +154,12 @@ struct hd_cluster {
 	uint64_t values;
 	int extra_host;
 	struct controller_process controller;
-	struct server_process server;
+	struct server_process server, replica; /* the replica: only when the scenario has one */
+	struct server_process *present; /* of these two, the job's server */
+	uint64_t durable; /* newest counter that workers were told */
+	uint64_t promotions, followed; /* versions of the replica that were compared */
+	hd_version seen[2];
+	double farthest;
 	uint32_t worker_count;
 	struct worker_process *workers;
 	struct aggregator_process *aggregators; /* scenario.aggregators of them */
@@ -214,6 +219,15 @@ void cluster_aggregator_stats(
 	const struct hd_cluster *cluster,
 	struct hd_cluster_aggregation *aggregation
 );
+/* --- hd_cluster_replica.c: two processes that may be the server --- */
+struct server_process *as_server(struct process *process); /* NULL: another role */
+/* Whether it is the job's server, as far as promotions go. */
+bool cluster_is_present(const struct process *process);
+/* It begins the job, from its disk or anew: whether it is the server that the controller names. */
+bool cluster_may_begin(struct server_process *server);
+void cluster_promoted(struct server_process *server, const struct hd_event *event);
+void cluster_durable(struct hd_cluster *cluster, hd_version version);
+void cluster_inspect_replica(struct hd_cluster *cluster);
 
 /* --- hd_cluster_monitor.c --- */
 int cluster_add_monitors(struct hd_cluster *cluster);

@@ -48,6 +48,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.owner = cluster,
 		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
 		.credit_bytes = (uint64_t)cluster->scenario.sim.credit_kb * 1024,
+		.replicate_every = cluster->scenario.sim.replicate_every,
 		.no_credits = cluster->scenario.sim.credit_kb == 0,
 		.ranked_sums = cluster->training != NULL, /* the checker adds as they do */
 	};
@@ -64,11 +65,11 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 	return (struct hd_node){&hd_controller_ops, controller->core};
 }
 
-static struct hd_node start_server(struct hd_cluster *cluster) {
-	struct server_process *server = &cluster->server;
+static struct hd_node start_server(struct hd_cluster *cluster, struct server_process *server) {
 	struct hd_server_config config = {
 		.name = server->process.name,
 		.host = server->process.host_name,
+		.replica = server == &cluster->replica,
 		.keys = &cluster->keys,
 		.key_id = cluster->key.id,
 		.controller = cluster_controller_address(cluster),
@@ -105,7 +106,9 @@ static struct hd_node start_worker(struct hd_cluster *cluster, struct worker_pro
 		.spec = &cluster->spec,
 		.receive_window_bytes = RECEIVE_WINDOW,
 		.keep_bytes_max
-		= cluster->scenario.sim.checkpoint_commits ? (UINT64_C(1) << 40) : 0,
+		= cluster->scenario.sim.checkpoint_commits || cluster->scenario.sim.replica ?
+			UINT64_C(1) << 40 :
+			0,
 		.ops = &app_ops,
 		.owner = worker,
 	};
@@ -131,10 +134,10 @@ static void destroy_core(struct process *process) {
 	if (process == &cluster->controller.process) {
 		hd_controller_destroy(cluster->controller.core);
 		cluster->controller.core = NULL;
-	} else if (process == &cluster->server.process) {
-		hd_server_destroy(cluster->server.core);
-		cluster->server.core = NULL;
-		disk_crash(&cluster->server);
+	} else if (as_server(process)) {
+		hd_server_destroy(as_server(process)->core);
+		as_server(process)->core = NULL;
+		disk_crash(as_server(process));
 	} else if (as_aggregator(process)) {
 		destroy_aggregator(as_aggregator(process));
 	} else {
@@ -157,8 +160,8 @@ void process_start(struct process *process) {
 		return;
 	if (process == &cluster->controller.process)
 		node = start_controller(cluster);
-	else if (process == &cluster->server.process)
-		node = start_server(cluster);
+	else if (as_server(process))
+		node = start_server(cluster, as_server(process));
 	else if (as_aggregator(process))
 		node = start_aggregator(as_aggregator(process));
 	else
@@ -180,7 +183,7 @@ void process_stop(struct process *process) {
 	cluster->crashes++;
 	hd_sim_node_stop(cluster->sim, process->node);
 	destroy_core(process);
-	if (process != &cluster->controller.process && process != &cluster->server.process
+	if (process != &cluster->controller.process && !as_server(process)
 	    && !as_aggregator(process))
 		hd_check_worker_gone(cluster->check, as_worker(process)->rank);
 }
@@ -196,6 +199,8 @@ struct process *cluster_process(struct hd_cluster *cluster, struct hd_place plac
 	switch (place.kind) {
 	case HD_PLACE_SERVER:
 		return &cluster->server.process;
+	case HD_PLACE_REPLICA:
+		return cluster->scenario.sim.replica ? &cluster->replica.process : NULL;
 	case HD_PLACE_CONTROLLER:
 		return &cluster->controller.process;
 	case HD_PLACE_WORKER:
@@ -211,6 +216,8 @@ int cluster_host(const struct hd_cluster *cluster, struct hd_place place) {
 	switch (place.kind) {
 	case HD_PLACE_SERVER:
 		return cluster->server.process.host;
+	case HD_PLACE_REPLICA:
+		return cluster->replica.process.host;
 	case HD_PLACE_CONTROLLER:
 		return cluster->controller.process.host;
 	case HD_PLACE_WORKER:
@@ -279,12 +286,16 @@ static int add_worker(struct hd_cluster *cluster, uint32_t rank) {
 int cluster_add_processes(struct hd_cluster *cluster) {
 	struct process *controller = &cluster->controller.process;
 	struct process *server = &cluster->server.process;
+	struct process *replica = &cluster->replica.process;
 	int code;
 
 	(void)snprintf(controller->name, CLUSTER_NAME_BYTES, "controller");
 	(void)snprintf(controller->host_name, CLUSTER_NAME_BYTES, "ctl");
 	(void)snprintf(server->name, CLUSTER_NAME_BYTES, "server");
 	(void)snprintf(server->host_name, CLUSTER_NAME_BYTES, "ps");
+	(void)snprintf(replica->name, CLUSTER_NAME_BYTES, "replica");
+	(void)snprintf(replica->host_name, CLUSTER_NAME_BYTES, "rp");
+	cluster->present = &cluster->server;
 	cluster->workers = calloc(cluster->worker_count, sizeof(*cluster->workers));
 	code = cluster->workers ? cluster_add_racks(cluster) : -ENOMEM;
 	if (code == 0)
@@ -297,6 +308,11 @@ int cluster_add_processes(struct hd_cluster *cluster) {
 		return code;
 	cluster->extra_host = cluster_add_host(cluster, 0, cluster->scenario.link_mbps);
 	controller->wanted = cluster->config.mode != HD_CLUSTER_DIRECT;
+	/* After everything else, so that seeds without one draw as they did. */
+	if (cluster->extra_host >= 0 && cluster->scenario.sim.replica)
+		code = cluster_add_process(cluster, replica, 0, cluster->scenario.server_link_mbps);
+	if (code < 0)
+		return code;
 	return cluster->extra_host < 0 ? cluster->extra_host : 0;
 }
 
@@ -310,6 +326,9 @@ void cluster_remove_processes(struct hd_cluster *cluster) {
 	}
 	if (cluster->server.core)
 		hd_server_destroy(cluster->server.core);
+	if (cluster->replica.core)
+		hd_server_destroy(cluster->replica.core);
+	disk_free(&cluster->replica.disk);
 	if (cluster->controller.core)
 		hd_controller_destroy(cluster->controller.core);
 	free(cluster->controller.kept);

@@ -194,11 +194,11 @@ void training_watch(struct hd_cluster *cluster) {
 	const float *model;
 	uint64_t values;
 
-	if (!training || hd_sim_now(cluster->sim) < training->next || !cluster->server.core)
+	if (!training || hd_sim_now(cluster->sim) < training->next || !cluster->present->core)
 		return;
 	training->next = hd_sim_now(cluster->sim) + HD_CURVE_EVERY_MS * HD_MS;
-	model = hd_server_model(cluster->server.core, cluster->job, &values);
-	version = hd_server_version(cluster->server.core, cluster->job);
+	model = hd_server_model(cluster->present->core, cluster->job, &values);
+	version = hd_server_version(cluster->present->core, cluster->job);
 	if (!model || (training->evaluated && version == training->version))
 		return; /* the observer, too, looks at what is new only */
 	training->evaluated = true;

@@ -49,7 +49,8 @@ static double capacity(const struct hd_cluster *cluster, uint32_t link) {
 
 	if (link >= TRUNKS_FROM)
 		mbps = scenario->trunk_mbps;
-	else if (host == cluster->server.process.host)
+	else if (host == cluster->server.process.host
+		 || (cluster->scenario.sim.replica && host == cluster->replica.process.host))
 		mbps = scenario->server_link_mbps;
 	else if (rank != UINT32_MAX)
 		mbps *= cluster->link_factor[rank];

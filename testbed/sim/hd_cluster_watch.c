@@ -86,8 +86,15 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		cluster->planned = true;
 	if (as_aggregator(process))
 		return; /* what comes of its sums is the server's to commit */
-	hd_check_event(cluster->check, &event);
-	hd_check_credits(cluster->check, &event, process == &cluster->server.process);
+	if (event.kind == HD_EVENT_PROMOTED && as_server(process))
+		cluster_promoted(as_server(process), &event);
+	else if (as_server(process) && !cluster_is_present(process))
+		hd_check_lost(cluster->check, &event);
+	else
+		hd_check_event(cluster->check, &event);
+	if (event.kind == HD_EVENT_DURABLE && cluster_is_present(process))
+		cluster_durable(cluster, event.version);
+	hd_check_credits(cluster->check, &event, cluster_is_present(process));
 }
 
 void cluster_inspect(struct hd_cluster *cluster) {
@@ -97,13 +104,14 @@ void cluster_inspect(struct hd_cluster *cluster) {
 	if (cluster->planned && cluster->controller.core)
 		check_reservations(cluster);
 	cluster->planned = false;
-	if (!hd_check_dirty(cluster->check) || !cluster->server.core)
+	cluster_inspect_replica(cluster);
+	if (!hd_check_dirty(cluster->check) || !cluster->present->core)
 		return;
-	model = hd_server_model(cluster->server.core, cluster->job, &values);
-	if (!model && hd_server_version(cluster->server.core, cluster->job))
+	model = hd_server_model(cluster->present->core, cluster->job, &values);
+	if (!model && hd_server_version(cluster->present->core, cluster->job))
 		return; /* the next update is half applied: looked at after it */
 	hd_check_model(
-		cluster->check, model, hd_server_version(cluster->server.core, cluster->job)
+		cluster->check, model, hd_server_version(cluster->present->core, cluster->job)
 	);
 }
 

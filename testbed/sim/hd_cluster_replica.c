@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A cluster with a replica: two processes that may be the job's server, one of them at a time. What the other one
+ * holds must be a version of the present one's history, bit for bit, and no further away than div_max; and what was
+ * durable must be there after the death of either.
+ */
+#include "hd_cluster_private.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#define DISTANCE_SLACK 1.0001 /* the models are fp32, the bound is not */
+#define CALM_S 3.0 /* between two deaths: the replica that is left finds another */
+
+struct server_process *as_server(struct process *process) {
+	struct hd_cluster *cluster = process->cluster;
+
+	if (process == &cluster->server.process)
+		return &cluster->server;
+	return process == &cluster->replica.process ? &cluster->replica : NULL;
+}
+
+bool cluster_is_present(const struct process *process) {
+	return as_server((struct process *)process) == process->cluster->present;
+}
+
+static struct server_process *other_of(struct hd_cluster *cluster) {
+	return cluster->present == &cluster->server ? &cluster->replica : &cluster->server;
+}
+
+/* --- one death at a time ------------------------------------------------------------------------ */
+
+static bool is_of_two(struct hd_place place) {
+	return place.kind == HD_PLACE_SERVER || place.kind == HD_PLACE_REPLICA;
+}
+
+/* Whether this scenario kills no more than one of the two at a time, and nothing else befalls them: only then is
+ * durable what it says. */
+static bool one_at_a_time(const struct hd_scenario *scenario) {
+	if (scenario->partition_count > 0 || scenario->stop_count > 0)
+		return false;
+	for (uint32_t i = 0; i < scenario->crash_count; i++) {
+		const struct hd_scenario_fault *a = &scenario->crashes[i];
+
+		if (a->node.kind == HD_PLACE_CONTROLLER)
+			return false;
+		for (uint32_t j = 0; is_of_two(a->node) && j < scenario->crash_count; j++) {
+			const struct hd_scenario_fault *b = &scenario->crashes[j];
+
+			if (i != j && is_of_two(b->node) && b->at_s >= a->at_s
+			    && b->at_s < a->at_s + a->for_s + CALM_S)
+				return false;
+		}
+	}
+	return true;
+}
+
+/* --- events ------------------------------------------------------------------------------------- */
+
+bool cluster_may_begin(struct server_process *server) {
+	struct hd_cluster *cluster = server->process.cluster;
+	struct hd_controller *controller = cluster->controller.core;
+
+	if (cluster_is_present(&server->process) || !controller
+	    || !hd_addr_equal(
+		    hd_controller_server(controller, cluster->job),
+		    hd_sim_node_address(cluster->sim, server->process.node)
+	    ))
+		return cluster_is_present(&server->process);
+	cluster->present = server;
+	return true;
+}
+
+void cluster_promoted(struct server_process *server, const struct hd_event *event) {
+	struct hd_cluster *cluster = server->process.cluster;
+	uint64_t values;
+	const float *model = hd_server_model(server->core, cluster->job, &values);
+
+	if (cluster->durable > hd_version_counter(event->base) && one_at_a_time(&cluster->scenario))
+		hd_check_fail(
+			cluster->check,
+			"version %" PRIu64 " was durable, and the replica took over at %" PRIu64,
+			cluster->durable,
+			hd_version_counter(event->base)
+		);
+	cluster->present = server;
+	cluster->promotions++;
+	cluster->durable = hd_version_counter(event->base);
+	hd_check_restore(cluster->check, model, event->base);
+}
+
+void cluster_durable(struct hd_cluster *cluster, hd_version version) {
+	if (hd_version_counter(version) > cluster->durable)
+		cluster->durable = hd_version_counter(version);
+}
+
+/* --- after each step ------------------------------------------------------------------------------ */
+
+static double distance(const float *a, const float *b, uint64_t values) {
+	double sum = 0;
+
+	for (uint64_t i = 0; i < values; i++)
+		sum += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+	return sqrt(sum);
+}
+
+static void check_distance(struct hd_cluster *cluster, const float *theirs, uint64_t behind) {
+	double most = cluster->scenario.sim.div_max, real;
+	uint64_t values;
+	const float *ours = hd_server_model(cluster->present->core, cluster->job, &values);
+
+	if (!ours || !(most > 0) || !hd_server_replicated(cluster->present->core, cluster->job))
+		return;
+	real = distance(ours, theirs, values);
+	if (real > cluster->farthest)
+		cluster->farthest = real;
+	/* One step goes from where both are equal, however big it is. */
+	if (real > most * DISTANCE_SLACK && behind > 1)
+		hd_check_fail(
+			cluster->check,
+			"the replica is %" PRIu64
+			" commits and %g away from the server, more than %g",
+			behind,
+			real,
+			most
+		);
+}
+
+void cluster_inspect_replica(struct hd_cluster *cluster) {
+	struct server_process *other = other_of(cluster);
+	hd_version version, present;
+	const float *model;
+	uint64_t values;
+
+	if (!cluster->scenario.sim.replica || !other->core || !cluster->present->core)
+		return;
+	version = hd_server_version(other->core, cluster->job);
+	present = hd_server_version(cluster->present->core, cluster->job);
+	if (version == cluster->seen[0] && present == cluster->seen[1])
+		return;
+	model = hd_server_model(other->core, cluster->job, &values);
+	if (version == 0 || !model)
+		return; /* nothing yet, or an update is half applied */
+	cluster->seen[0] = version;
+	cluster->seen[1] = present;
+	/* A server that is none any more, and does not know it yet. */
+	if (hd_version_incarnation(version) != hd_version_incarnation(present))
+		return;
+	if (!hd_check_is(cluster->check, model, version)) {
+		hd_check_fail(
+			cluster->check,
+			"the replica says version %u/%" PRIu64 ", and it is not that",
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
+		return;
+	}
+	cluster->followed++;
+	check_distance(cluster, model, hd_version_counter(present) - hd_version_counter(version));
+}

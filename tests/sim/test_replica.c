@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whole clusters with a replica: it follows bit for bit within div_max, takes the place of a server that dies, and no
+ * durable update goes with either of the two. What befalls them comes one at a time, then at random.
+ */
+#include "cluster_run.h"
+#include "hd_message.h"
+#include "hd_random.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define SEEDS 40
+
+static const struct hd_place server = {.kind = HD_PLACE_SERVER};
+static const struct hd_place replica = {.kind = HD_PLACE_REPLICA};
+static const struct hd_place worker1 = {.kind = HD_PLACE_WORKER, .worker = 1};
+
+static void prepare_replica(struct run *run) {
+	prepare(run);
+	run->scenario.sim.replica = 1;
+}
+
+static void crash(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.crashes[run->scenario.crash_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+static void cut(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.partitions[run->scenario.partition_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+static void test_follows(void **state) {
+	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_SPARSE32};
+	struct run run;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(payloads); i++) {
+		prepare_replica(&run);
+		run.scenario.job.payload = payloads[i];
+		expect(&run, 400);
+		assert_int_equal(run.result.promotions, 0);
+		assert_true(run.result.followed > 200);
+		/* Every update came by itself, but for those before the replica had a state. */
+		assert_true(run.kinds[HD_EVENT_REPLICATED] > 300);
+		assert_int_equal(run.kinds[HD_EVENT_SEEDED], 1);
+		assert_true(run.kinds[HD_EVENT_DURABLE] > 100);
+	}
+}
+
+/* Steps are whole numbers of a known size here; the bound lets a few of them wait. */
+static void test_bound(void **state) {
+	struct run near, far;
+
+	(void)state;
+	prepare_replica(&far);
+	far.scenario.sim.div_max = 1e9;
+	expect(&far, 300);
+	assert_true(far.result.farthest > 0);
+	prepare_replica(&near);
+	near.scenario.sim.div_max = far.result.farthest * 0.8;
+	expect(&near, 100);
+	assert_true(near.result.farthest > 0);
+	assert_true(near.result.farthest <= near.scenario.sim.div_max * 1.0001);
+}
+
+static void test_server_dies(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	crash(&run, server, 1.5, 0.3);
+	expect(&run, 200);
+	assert_int_equal(run.result.promotions, 1);
+	/* Few were lost with it: those that the replica had not got yet. */
+	assert_true(run.result.pushes.rolled_back < 12);
+}
+
+/* The one that was killed comes back as the other's replica, and takes over in its turn. */
+static void test_there_and_back(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	run.scenario.duration_s = 12;
+	crash(&run, server, 1.5, 0.3);
+	crash(&run, replica, 6, 0.3);
+	crash(&run, server, 10.5, 0.3);
+	expect(&run, 600);
+	assert_int_equal(run.result.promotions, 3);
+}
+
+static void test_replica_dies(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	run.scenario.sim.div_max = 1;
+	crash(&run, replica, 1.5, 0.5);
+	expect(&run, 100);
+	assert_int_equal(run.result.promotions, 0);
+	assert_true(run.kinds[HD_EVENT_SEEDED] >= 2);
+}
+
+/* Who holds the bytes dies before they are copied: a state makes up for them. */
+static void test_worker_dies(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	crash(&run, worker1, 1, 0.5);
+	crash(&run, worker1, 2, 0.5);
+	expect(&run, 250);
+	assert_int_equal(run.result.promotions, 0);
+}
+
+static void test_cut_off(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	run.scenario.duration_s = 8;
+	cut(&run, replica, 1, 2);
+	cut(&run, server, 5, 1.5);
+	expect(&run, 200);
+}
+
+static void test_loss(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	run.scenario.loss = 0.02;
+	run.scenario.reorder = 0.02;
+	run.scenario.duplicate = 0.02;
+	crash(&run, server, 2, 0.3);
+	expect(&run, 50);
+	assert_int_equal(run.result.promotions, 1);
+}
+
+static void test_states_only(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	run.scenario.sim.replicate_every = 20;
+	crash(&run, server, 2.5, 0.3);
+	expect(&run, 150);
+	assert_int_equal(run.kinds[HD_EVENT_REPLICATED], 0);
+	assert_true(run.kinds[HD_EVENT_SEEDED] >= 4);
+	assert_int_equal(run.result.promotions, 1);
+}
+
+static struct hd_place draw_place(struct hd_random *random, uint32_t workers) {
+	switch (hd_random_below(random, 3)) {
+	case 0:
+		return server;
+	case 1:
+		return replica;
+	default:
+		return (struct hd_place){
+			.kind = HD_PLACE_WORKER,
+			.worker = (uint32_t)hd_random_below(random, workers),
+		};
+	}
+}
+
+static void draw(uint64_t seed, struct run *run) {
+	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_FP16, HD_DTYPE_SPARSE32};
+	struct hd_scenario *s = &run->scenario;
+	struct hd_random random;
+
+	prepare_replica(run);
+	hd_random_init(&random, seed ^ UINT64_C(0x7265706c696361));
+	run->config.seed = seed;
+	s->workers = 1 + (uint32_t)hd_random_below(&random, 6);
+	s->duration_s = 3 + 3 * hd_random_unit(&random);
+	s->job.update_bytes = 4 * (1 + hd_random_below(&random, 20000));
+	s->job.payload = payloads[hd_random_below(&random, 3)];
+	s->job.tau_max = s->workers + 1 + (uint32_t)hd_random_below(&random, 8);
+	s->job.compute_ms = 30 * hd_random_unit(&random);
+	s->sim.depth = 1 + (uint32_t)hd_random_below(&random, 2);
+	if (hd_random_chance(&random, 0.5))
+		s->sim.checkpoint_commits = 5 + (uint32_t)hd_random_below(&random, 30);
+	if (hd_random_chance(&random, 0.5))
+		s->sim.div_max = 1 + 5000 * hd_random_unit(&random);
+	if (hd_random_chance(&random, 0.2))
+		s->sim.replicate_every = 1 + (uint32_t)hd_random_below(&random, 30);
+	if (hd_random_chance(&random, 0.5))
+		s->loss = 0.03 * hd_random_unit(&random);
+	for (uint64_t i = hd_random_below(&random, 3); i > 0; i--)
+		crash(run,
+		      draw_place(&random, s->workers),
+		      s->duration_s * hd_random_unit(&random),
+		      0.01 + 1.5 * hd_random_unit(&random));
+	for (uint64_t i = hd_random_below(&random, 3); i > 0; i--)
+		cut(run,
+		    draw_place(&random, s->workers),
+		    s->duration_s * hd_random_unit(&random),
+		    0.01 + 2 * hd_random_unit(&random));
+}
+
+/* HEDDLE_SIM_SEEDS: how many; HEDDLE_SIM_SEED: only this one. */
+static void test_random(void **state) {
+	const char *count = getenv("HEDDLE_SIM_SEEDS"), *only = getenv("HEDDLE_SIM_SEED");
+	uint64_t seeds = count ? strtoull(count, NULL, 10) : SEEDS;
+	uint64_t first = only ? strtoull(only, NULL, 10) : 1, promotions = 0;
+	struct run run;
+
+	(void)state;
+	seeds = only ? 1 : seeds;
+	for (uint64_t seed = first; seed < first + seeds; seed++) {
+		draw(seed, &run);
+		run.config.explain = only != NULL;
+		go(&run);
+		promotions += run.result.promotions;
+		if (run.violated)
+			fail_msg("HEDDLE_SIM_SEED=%" PRIu64 ": %s", seed, run.failure);
+	}
+	if (!only)
+		assert_true(promotions > 0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_follows),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_server_dies),
+		cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_replica_dies),
+		cmocka_unit_test(test_worker_dies),
+		cmocka_unit_test(test_cut_off),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_states_only),
+		cmocka_unit_test(test_random),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
