@@ -567,5 +567,4 @@ void hd_commit_report(
 	const struct hd_round *round
 );
 
-
 #endif

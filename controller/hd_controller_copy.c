@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of updates, from the workers that pushed them to the replica of their job's server. The replica asks for what its
- * log names; a copy is planned like a pull, but only over links that nobody else wants, until the server waits for it
- * or it has waited for ageing_s.
+ * Copies of updates, from the workers that pushed them to the replica of their job's server. The replica asks for
+ * what its log names; a copy is planned like a pull, but only over links that nobody else wants, until the server
+ * waits for it or it has waited for ageing_s.
  */
 #include "hd_controller_core.h"
 

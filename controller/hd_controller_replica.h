@@ -18,6 +18,7 @@ struct ctl_job;
 struct ctl_node;
 struct ctl_transfer;
 struct hd_controller;
+struct hd_sink;
 
 struct ctl_replica {
 	struct ctl_node *node; /* NULL: none */

@@ -195,7 +195,8 @@ WORKER_EVENT = record({
 })
 SHARE = number(0, 1)
 AGGREGATOR_OR = r"aggregator:[0-9]{1,4}"
-NODE = text(rf"{WORKER_OR}|server|{AGGREGATOR_OR}|controller", "worker:N, server, aggregator:N or controller")
+NODE = text(rf"{WORKER_OR}|server|replica|{AGGREGATOR_OR}|controller",
+            "worker:N, server, replica, aggregator:N or controller")
 SIM = record({
     "depth": (number(1, 16, True), 1), "cancel": (SHARE, 0), "conditional": (SHARE, 0),
     "checkpoint_commits": (number(0, 10**9, True), 0), "disk_ms": (number(0, 60000), 5), "disk_error": (SHARE, 0),

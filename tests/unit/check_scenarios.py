@@ -90,7 +90,8 @@ BAD = [
     ('"do": "kill"', '"do": "hide"', 16, "workers_events[0].do", "one of kill, join, leave"),
     ('"loss": 0.1', '"loss": 1.5', 17, "faults.loss", "1.5 is outside 0..1"),
     ('"node": "server"', '"node": "worker:9"', 17, "faults.crash[0].node", "there are 4 workers"),
-    ('"node": "server"', '"node": "extra"', 17, "faults.crash[0].node", "worker:N, server, aggregator:N or controller"),
+    ('"node": "server"', '"node": "extra"', 17, "faults.crash[0].node",
+     "worker:N, server, replica, aggregator:N or controller"),
     ('"duration_s": 20', '"duration_s": 0', 18, "duration_s", "0 is outside 1..86400"),
     ('"duration_s": 20', '"sim": {"depth": 17}', 18, "sim.depth", "17 is outside 1..16"),
 ]
