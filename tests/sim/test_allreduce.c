@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
 	double start = seconds();
 	int option;
 
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (option == '?')
 			return 64;

@@ -1,0 +1,75 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""All-reduces of real processes on the loopback interface: a controller, three aggregators, four workers; one
+aggregator is killed in the middle, and training goes on.
+
+usage: check_allreduce.py HEDDLE_CONTROLLER HEDDLE_AGGREGATOR HEDDLECTL REDUCE_WORKER"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from processes import Program, Shell, check, until, write_keys
+
+CONTROLLER, AGGREGATOR, HEDDLECTL, WORKER = sys.argv[1:5]
+WORKERS, AGGREGATORS, ROUNDS, VALUES = 4, 3, 150, 40000
+PATIENCE_S = 20
+
+
+def start_workers(address, keys):
+    running = []
+    for rank in range(WORKERS):
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")},
+               "HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys, "HEDDLE_JOB": "sums", "HEDDLE_RANK": str(rank),
+               "HEDDLE_WORLD_SIZE": str(WORKERS), "HEDDLE_HOST": f"h{rank + 1}", "HEDDLE_BIND": "127.0.0.1"}
+        running.append(subprocess.Popen([WORKER, str(VALUES), str(ROUNDS)], env=env, text=True,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    return running
+
+
+def ending(worker):
+    out, errors = worker.communicate(timeout=PATIENCE_S)
+    check(worker.returncode == 0, f"a worker ends well: {worker.returncode} {errors}")
+    return json.loads(out.splitlines()[-1])
+
+
+def main():
+    with tempfile.TemporaryDirectory() as where:
+        keys = write_keys(where)
+        controller = Program(CONTROLLER, "--listen", "127.0.0.1:0", "--key-file", keys, "--state-dir", where)
+        shell = Shell(HEDDLECTL, controller.address, keys)
+        aggregators = [Program(AGGREGATOR, "--listen", "127.0.0.1:0", "--controller", controller.address, "--host",
+                               f"h{k + 1}", "--key-file", keys) for k in range(AGGREGATORS)]
+        until(lambda: len(shell.rows("nodes", "role=aggregator")) == AGGREGATORS, "the aggregators register")
+        workers = start_workers(controller.address, keys)
+        try:
+            while "round 20" not in (line := workers[0].stdout.readline()):
+                check(line, f"rounds begin: {workers[0].stderr.read() if not line else ''}")
+            aggregators[1].stop(signal.SIGKILL)
+            killed = time.monotonic()
+            said = [ending(worker) for worker in workers]
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+        print(f"{time.monotonic() - killed:.1f} s after the kill: {said}")
+        for one in said:
+            check(one["sums"] + one["late"] == ROUNDS, f"each call ends: {one}")
+            check(one["late"] <= 1, f"one death ends one round at most: {one}")
+            check(one["longest_s"] > 0.2, f"the aggregator was needed: {one}")
+        # Workers end one after the other: who is last may be alone in its last sums.
+        check(min(one["all"] for one in said) >= ROUNDS - 12, f"sums are of all workers: {said}")
+        check(any(one["late"] == 0 for one in said), f"who has the sum is not late: {said}")
+        counters = {row["counter"]: row["value"] for row in shell.rows("counters")}
+        check(counters["reduces_failed"] >= 1, f"the controller saw a round fail: {counters}")
+        roles = [row["role"] for row in shell.rows("nodes")]
+        check(roles.count("aggregator") == AGGREGATORS - 1, f"two are left: {roles}")
+        for k in (0, 2):
+            aggregators[k].stop()
+        controller.stop()
+
+
+main()

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One worker of a job of all-reduces: reduce_worker COUNT ROUNDS. Says `joined`, then `round N` after each tenth,
+ * and at the end how many sums it has had, how many it came too late for, and its longest wait, as JSON. Every value
+ * of every sum is checked: a sum may have fewer workers than the job, never other values than theirs.
+ */
+#include "heddle.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMEOUT_MS 15000
+#define PAUSE_US 5000
+
+static void die(const char *what, const char *why) {
+	(void)fprintf(stderr, "reduce_worker: %s: %s\n", what, why);
+	exit(1);
+}
+
+static double now(void) {
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Rank r gives 1 << r times this: whole numbers, so that a sum says who is in it. */
+static float factor(long round, uint64_t i) {
+	return (float)(1 + (i + (uint64_t)round) % 7);
+}
+
+static void check(const float *x, uint64_t count, long round, int rank, uint32_t workers) {
+	unsigned members = (unsigned)(x[0] / factor(round, 0));
+
+	if (!(members >> rank & 1) || (unsigned)__builtin_popcount(members) != workers)
+		die("sum", "not of the workers that it names");
+	for (uint64_t i = 0; i < count; i++) {
+		float want = (float)members * factor(round, i);
+
+		if (x[i] < want || x[i] > want)
+			die("sum", "wrong");
+	}
+}
+
+int main(int argc, char **argv) {
+	uint64_t count = argc > 2 ? strtoull(argv[1], NULL, 10) : 0;
+	long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 0, sums = 0, late = 0, all = 0;
+	struct heddle *fabric;
+	struct heddle_spec *spec;
+	float *x = malloc(count * sizeof *x);
+	double longest = 0;
+	int rank;
+
+	if (!count || rounds <= 0 || !x)
+		die("usage", "reduce_worker COUNT ROUNDS");
+	if (heddle_spec_create(NULL, NULL, &spec) < 0 || heddle_open(spec, NULL, &fabric) < 0
+	    || heddle_wait_joined(fabric, TIMEOUT_MS, NULL, NULL) < 0)
+		die("open", heddle_last_error());
+	heddle_spec_destroy(spec);
+	rank = heddle_rank(fabric);
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	(void)printf("joined\n");
+	for (long round = 0; round < rounds; round++) {
+		struct heddle_status status = HEDDLE_STATUS_INIT;
+		double began = now(), took;
+		int rc;
+
+		for (uint64_t i = 0; i < count; i++)
+			x[i] = (float)(1U << rank) * factor(round, i);
+		rc = heddle_allreduce(fabric, x, count, NULL, TIMEOUT_MS, &status);
+		took = now() - began;
+		longest = took > longest ? took : longest;
+		if (rc == -EIO && status.reason == HEDDLE_REASON_LATE)
+			late++;
+		else if (rc < 0)
+			die("all-reduce", heddle_last_error());
+		else
+			check(x, count, round, rank, status.delay);
+		sums += rc == 0;
+		all += rc == 0 && status.delay == (uint32_t)heddle_world_size(fabric);
+		if (round % 10 == 9)
+			(void)printf("round %ld\n", round + 1);
+		(void)usleep(PAUSE_US);
+	}
+	(void
+	)printf("{\"sums\": %ld, \"all\": %ld, \"late\": %ld, \"longest_s\": %.3f}\n",
+		sums,
+		all,
+		late,
+		longest);
+	free(x);
+	(void)heddle_close(fabric, 2000);
+	return 0;
+}
