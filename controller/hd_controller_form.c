@@ -18,3 +18,9 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 	else if (!job->formed && (job->goes_on || anew))
 		ctl_check_by(c, hd_ns_max(c->now + 1, job->gathered_at));
 }
+
+void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink) {
+	for (uint32_t k = 0; k < c->job_count; k++)
+		if (c->jobs[k]->worker_count > 0)
+			ctl_reduce_joined(c, c->jobs[k], sink);
+}

@@ -288,12 +288,6 @@ void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_s
 	}
 }
 
-void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink) {
-	for (uint32_t k = 0; k < c->job_count; k++)
-		if (c->jobs[k]->worker_count > 0)
-			ctl_reduce_joined(c, c->jobs[k], sink);
-}
-
 /* --- ends --- */
 
 static void say_void(
@@ -369,24 +363,19 @@ static void drop_out(
 	settle(c, job, r, sink);
 }
 
-/* The worker has the sums of all rounds up to this one, or gave them up; others can not get them without it. */
-static void done_up_to(
-	struct hd_controller *c,
+/* It has its sum: the others can not get theirs without it any more. */
+static void
+has_sum(struct hd_controller *c,
 	struct ctl_job *job,
-	const struct hd_msg_register_ *m,
-	struct hd_sink *sink
-) {
-	struct ctl_reduce *r, *next;
-
-	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
-		next = TAILQ_NEXT(r, entry);
-		if (r->round > m->reduce_round)
-			continue;
-		if (r->begun)
-			set_part(r, m->worker, CTL_PART_DONE);
-		else
-			drop_all(c, job, r, HD_REASON_LATE, sink);
+	struct ctl_reduce *r,
+	uint16_t worker,
+	struct hd_sink *sink) {
+	if (!r->begun) {
+		drop_all(c, job, r, HD_REASON_LATE, sink);
+		return;
 	}
+	set_part(r, worker, CTL_PART_DONE);
+	settle(c, job, r, sink);
 }
 
 void ctl_reduce_attach(
@@ -395,12 +384,18 @@ void ctl_reduce_attach(
 	const struct hd_msg_register_ *m,
 	struct hd_sink *sink
 ) {
+	struct ctl_reduce *r, *next;
+
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
 	job->goes_on = job->goes_on || m->reduce_round > 0;
 	if (m->reduce_round > job->reduce_round)
 		job->reduce_round = m->reduce_round;
-	done_up_to(c, job, m, sink);
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->round <= m->reduce_round)
+			has_sum(c, job, r, m->worker, sink);
+	}
 }
 
 void ctl_reduce_report(
@@ -411,21 +406,21 @@ void ctl_reduce_report(
 ) {
 	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
 
-	/* NONE: it was lost meanwhile, and is back. */
-	if (!r || m->worker != node->worker || m->attempt != r->attempt[m->worker] || !r->begun
+	/* NONE: it was lost meanwhile and is back, or the word that the round is void crossed this one. */
+	if (!r || m->worker != node->worker || m->attempt != r->attempt[m->worker]
 	    || (r->part[m->worker] != CTL_PART_TOLD && r->part[m->worker] != CTL_PART_NONE)) {
 		c->counters.reports_unknown++;
 		return;
 	}
 	c->counters.reports++;
-	if (m->outcome != HD_OUTCOME_APPLIED) {
-		fail(c, node->job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink
-		);
-		drop_out(c, node->job, m->round, m->worker, sink);
+	if (m->outcome == HD_OUTCOME_APPLIED) {
+		has_sum(c, node->job, r, m->worker, sink);
 		return;
 	}
-	set_part(r, m->worker, CTL_PART_DONE);
-	settle(c, node->job, r, sink);
+	if (r->begun)
+		fail(c, node->job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink
+		);
+	drop_out(c, node->job, m->round, m->worker, sink);
 }
 
 static struct ctl_reduce *
@@ -522,16 +517,16 @@ static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_reque
 static void forget_before(
 	struct hd_controller *c,
 	struct ctl_job *job,
-	const struct hd_msg_request *m,
+	const struct ctl_node *node,
 	struct hd_sink *sink
 ) {
 	struct ctl_reduce *r, *next;
 
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if (r->round < job->workers[m->worker]->reduce_from && !r->begun
-		    && r->part[m->worker] != CTL_PART_OUT)
-			drop_out(c, job, r->round, m->worker, sink);
+		if (r->round < node->reduce_from && !r->begun
+		    && r->part[node->worker] != CTL_PART_OUT)
+			drop_out(c, job, r->round, node->worker, sink);
 	}
 }
 
@@ -546,7 +541,7 @@ void ctl_reduce_request(
 	struct ctl_reduce *r;
 
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
-	forget_before(c, job, m, sink);
+	forget_before(c, job, node, sink);
 	reason = wrong(job, m);
 	r = find(job, m->round);
 	if (!reason && !r) {

@@ -335,6 +335,55 @@ static void test_asks_again(void **state) {
 	net_close(&s.net);
 }
 
+/* The word that a round is void and the one that somebody has its sum cross: it is not made again without him. */
+static void test_void_crosses_sum(void **state) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	m.report.job = told(&s, 0)->job;
+	m.report.outcome = HD_OUTCOME_FAILED;
+	m.report.token = peer_last(s.aggregators[1], HD_MSG_GROUP)->group.group;
+	say(s.aggregators[1], m);
+	net_run(&s.net, HD_MS);
+	ask(&s, 1, 1, 2);
+	done(&s, 0, HD_OUTCOME_APPLIED);
+	assert_int_equal(drops(&s, 1, HD_REASON_LATE), 1);
+	ask(&s, 2, 1, 2);
+	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+	/* There they meet again. */
+	assert_int_equal(peer_last(s.workers[2], HD_MSG_DROP)->drop.deadline, 1);
+	net_close(&s.net);
+}
+
+/* Who says that the round is over for him is not waited for, and another life of a rank begins to count anew. */
+static void test_passed(void **state) {
+	struct hd_message m;
+	struct scene s;
+
+	open_scene(&s);
+	ask(&s, 1, 1, 3);
+	m = net_push(s.workers[0], 2, BYTES, 0);
+	m.request.direction = HD_REDUCE;
+	m.request.attempt = 1;
+	m.request.have = 2;
+	say(s.workers[0], m);
+	s.workers[1]->cut = true;
+	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	ask(&s, 2, 1, 1);
+	assert_int_equal(told(&s, 2)->workers, 1);
+	done(&s, 2, HD_OUTCOME_APPLIED);
+	s.workers[1] = worker(&s.net, 1, WORKERS);
+	ask(&s, 1, 2, 1);
+	ask(&s, 2, 2, 1);
+	assert_int_equal(told(&s, 1)->round, 2);
+	assert_int_equal(told(&s, 1)->workers, WORKERS);
+	net_close(&s.net);
+}
+
 static void test_paused(void **state) {
 	struct hd_message m = {.kind = HD_MSG_COMMAND};
 	struct scene s;
@@ -364,6 +413,8 @@ int main(void) {
 		cmocka_unit_test(test_aggregator_dies),
 		cmocka_unit_test(test_worker_dies),
 		cmocka_unit_test(test_asks_again),
+		cmocka_unit_test(test_void_crosses_sum),
+		cmocka_unit_test(test_passed),
 		cmocka_unit_test(test_paused),
 	};
 
