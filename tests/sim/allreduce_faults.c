@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What befalls the workers, aggregators and the controller of an all-reduce. */
 #include "allreduce_world.h"
+#include "hd_worker_core.h"
 
 #include <stdlib.h>
 
@@ -121,9 +122,17 @@ void allreduce_plan_faults(struct allreduce_world *w) {
 	}
 }
 
+/* When nobody who lives has one the job begins anew, and waits for all. */
+static bool anybody_has_a_sum(const struct allreduce_world *w) {
+	for (uint32_t k = 0; k < w->plan.workers; k++)
+		if (w->workers[k].core && w->workers[k].core->reduce_done > 0)
+			return true;
+	return false;
+}
+
 /* Everything comes back; of the workers of a job that was whole once, some do not. */
 void allreduce_mend(struct allreduce_world *w) {
-	bool formed = w->formed || w->plan.world == 0;
+	bool formed = w->plan.world == 0 || anybody_has_a_sum(w);
 
 	hd_sim_set_faults(w->sim, &(struct hd_sim_faults){0});
 	for (uint32_t k = 0; k < FAULTS_MAX && w->plan.faults; k++) {

@@ -166,7 +166,6 @@ static void ended(struct allreduce_worker *worker, struct call *call) {
 	w->applied += applied;
 	w->failed += !applied;
 	w->late += call->ticket.reason == HD_REASON_LATE;
-	w->formed = w->formed || applied;
 	if (w->quiet)
 		w->longest = hd_ns_max(w->longest, now - hd_ns_max(call->asked, w->quiet_at));
 	for (uint64_t i = 0; i < kind.values; i++)

@@ -80,7 +80,6 @@ struct allreduce_world {
 	struct hd_jobspec spec;
 	bool quiet, stopping;
 	hd_ns quiet_at, longest; /* longest: a call since then */
-	bool formed;
 	uint64_t applied, failed, torn, crashes, asked_again, late;
 	uint64_t bits; /* a sum over every result, for comparing runs */
 	char failure[256];
