@@ -60,7 +60,7 @@ report(struct hd_worker *worker,
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-/* Its callbacks may begin others: the memory goes at the next collect. */
+/* Its callbacks may begin others: the rest of its memory goes at the next collect. */
 static void
 end(struct hd_worker *worker,
     const struct context *ctx,
@@ -71,6 +71,7 @@ end(struct hd_worker *worker,
 
 	if (r->ended)
 		return;
+	reduce_drop_shards(r); /* nothing reads in or writes out once they are released */
 	r->ended = true;
 	r->pub.reason = reason;
 	r->pub.ended = ctx->now;
@@ -187,7 +188,6 @@ void worker_reduce_collect(struct hd_worker *worker, const struct context *ctx) 
 		if (!r->ended)
 			continue;
 		TAILQ_REMOVE(&worker->reduces, r, link);
-		reduce_drop_shards(r);
 		free(r->half);
 		free(r);
 	}
@@ -266,7 +266,6 @@ void worker_on_reduce(
 	if (rc < 0) {
 		enum hd_reason reason = rc == -EINVAL ? HD_REASON_REFUSED : HD_REASON_NO_MEMORY;
 
-		reduce_drop_shards(r);
 		report(worker, ctx, r, HD_OUTCOME_FAILED, reason);
 		end(worker, ctx, r, HD_TICKET_FAILED, reason);
 		return;
@@ -290,7 +289,6 @@ void worker_reduce_drop(
 		worker->stats.late_messages++;
 		return;
 	}
-	reduce_drop_shards(r);
 	if (drop->deadline > worker->reduce_round) /* the others went on meanwhile */
 		worker->reduce_round = drop->deadline;
 	end(worker,

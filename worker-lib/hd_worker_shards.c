@@ -178,10 +178,6 @@ say_sack(struct hd_worker *worker, const struct context *ctx, const struct reduc
 static void deliver(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
 	float *out = r->args.out;
 
-	for (uint32_t i = 0; i < r->shard_count; i++) {
-		hd_send_destroy(r->shards[i].send);
-		r->shards[i].send = NULL;
-	}
 	if (r->half) {
 		hd_half_to_f32(r->args.dtype, out, r->half + r->args.values, r->args.values);
 		if (r->args.average)
