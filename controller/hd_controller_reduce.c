@@ -405,15 +405,22 @@ void ctl_reduce_report(
 	struct hd_sink *sink
 ) {
 	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
+	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
-	/* NONE: it was lost meanwhile and is back, or the word that the round is void crossed this one. */
-	if (!r || m->worker != node->worker || m->attempt != r->attempt[m->worker]
-	    || (r->part[m->worker] != CTL_PART_TOLD && r->part[m->worker] != CTL_PART_NONE)) {
+	/* NONE: it was lost meanwhile and is back, or the word that the round is void crossed this one, or an
+	 * earlier controller began it. */
+	if (r && m->worker == node->worker)
+		known = m->attempt == r->attempt[m->worker] ?
+			r->part[m->worker] == CTL_PART_TOLD || r->part[m->worker] == CTL_PART_NONE :
+			has && !r->begun && r->part[m->worker] == CTL_PART_NONE;
+	if (!known) {
 		c->counters.reports_unknown++;
+		if (!r && has && node->job && m->round > node->job->reduce_round)
+			node->job->reduce_round = m->round;
 		return;
 	}
 	c->counters.reports++;
-	if (m->outcome == HD_OUTCOME_APPLIED) {
+	if (has) {
 		has_sum(c, node->job, r, m->worker, sink);
 		return;
 	}
@@ -513,23 +520,6 @@ static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_reque
 	return HD_REASON_NONE;
 }
 
-/* Rounds that it has ended, of which we may not have heard. */
-static void forget_before(
-	struct hd_controller *c,
-	struct ctl_job *job,
-	const struct ctl_node *node,
-	struct hd_sink *sink
-) {
-	struct ctl_reduce *r, *next;
-
-	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
-		next = TAILQ_NEXT(r, entry);
-		if (r->round < node->reduce_from && !r->begun
-		    && r->part[node->worker] != CTL_PART_OUT)
-			drop_out(c, job, r->round, node->worker, sink);
-	}
-}
-
 void ctl_reduce_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -538,10 +528,15 @@ void ctl_reduce_request(
 ) {
 	struct ctl_job *job = node->job;
 	enum hd_reason reason;
-	struct ctl_reduce *r;
+	struct ctl_reduce *r, *next;
 
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
-	forget_before(c, job, node, sink);
+	/* Rounds that it has ended, of which we may not have heard. */
+	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, entry);
+		if (r->round < node->reduce_from && !r->begun && r->part[m->worker] != CTL_PART_OUT)
+			drop_out(c, job, r->round, m->worker, sink);
+	}
 	reason = wrong(job, m);
 	r = find(job, m->round);
 	if (!reason && !r) {

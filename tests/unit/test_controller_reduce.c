@@ -359,6 +359,30 @@ static void test_void_crosses_sum(void **state) {
 	net_close(&s.net);
 }
 
+/* A sum of a round that another controller began: nobody makes it again, asked for before or after. */
+static void test_sum_of_another_life(void **state) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+	struct scene s;
+
+	open_scene(&s);
+	ask(&s, 1, 5, 2);
+	m.report.job = s.net.controller->jobs[0]->id;
+	m.report.worker = 0;
+	m.report.round = 5;
+	m.report.direction = HD_REDUCE;
+	m.report.attempt = 3;
+	m.report.outcome = HD_OUTCOME_APPLIED;
+	say(s.workers[0], m);
+	net_run(&s.net, HD_MS);
+	assert_int_equal(drops(&s, 1, HD_REASON_LATE), 1);
+	m.report.round = 6;
+	say(s.workers[0], m);
+	net_run(&s.net, HD_MS);
+	ask(&s, 2, 6, 1);
+	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+	net_close(&s.net);
+}
+
 /* Who says that the round is over for him is not waited for, and another life of a rank begins to count anew. */
 static void test_passed(void **state) {
 	struct hd_message m;
@@ -414,6 +438,7 @@ int main(void) {
 		cmocka_unit_test(test_worker_dies),
 		cmocka_unit_test(test_asks_again),
 		cmocka_unit_test(test_void_crosses_sum),
+		cmocka_unit_test(test_sum_of_another_life),
 		cmocka_unit_test(test_passed),
 		cmocka_unit_test(test_paused),
 	};
