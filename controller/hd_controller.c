@@ -58,7 +58,11 @@ void ctl_refuse(
 }
 
 hd_ns ctl_interval(const struct hd_controller *c) {
-	return c->config.interval_us * HD_US + c->pending_count * CTL_ITEM_NS;
+	hd_ns cost = c->pending_count * CTL_ITEM_NS;
+
+	if (c->aggregation && c->aggregator_count)
+		cost += hd_ns_min(c->pending_count, CTL_GROUP_WINDOW) * CTL_GROUP_ITEM_NS;
+	return c->config.interval_us * HD_US + cost;
 }
 
 void ctl_record(const struct hd_controller *c, struct hd_record record) {

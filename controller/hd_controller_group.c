@@ -315,9 +315,10 @@ bool ctl_group_report(
 		return true;
 	}
 	if (!held) {
-		group = group ? group : t->group;
-		if (refuses(reason))
+		/* Of a member that failed it says so before. */
+		if (group && refuses(reason))
 			aggregator->no_groups_until = hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS);
+		group = group ? group : t->group;
 		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
 		return true;
 	}

@@ -21,6 +21,7 @@
 #define CTL_GROUP_MARGIN 8 /* of a sum's time is left when its members are granted at the latest */
 #define CTL_GROUP_BACKOFF_NS                                                                       \
 	HD_SECOND /* an aggregator that refused a group gets none for so long */
+#define CTL_GROUP_ITEM_NS (20 * HD_US) /* a look for groups costs half of it for each */
 #define CTL_GROUP_WORK 3000 /* transfers placed at most while searching: about a millisecond */
 
 struct ctl_group {

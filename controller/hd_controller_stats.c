@@ -13,6 +13,8 @@
 	S(jobs, "jobs", "jobs known", GAUGE, U64) \
 	S(pending, "transfers", "requests that wait", GAUGE, U64) \
 	S(open, "transfers", "transfers granted and not reported", GAUGE, U64) \
+	S(aggregators, "nodes", "aggregators registered", GAUGE, U64) \
+	S(groups, "groups", "sums and relayed models under way", GAUGE, U64) \
 	S(epoch, "", "this life's number", GAUGE, U64) \
 	S(paused, "", "1 while nothing is granted", GAUGE, U64) \
 	S(drained_hosts, "hosts", "hosts that are drained", GAUGE, U64)
@@ -140,6 +142,8 @@ static void add_gauges(const struct hd_controller *c, struct hd_stats *stats) {
 		.pending = c->pending_count,
 		.open = c->open_count,
 		.epoch = c->config.epoch,
+		.aggregators = c->aggregator_count,
+		.groups = c->group_count,
 		.paused = c->paused,
 		.drained_hosts = c->drained_count,
 	};

@@ -25,7 +25,8 @@ struct hd_group_score {
 	double last; /* when the list's last is done */
 	double own; /* sum of the moments at which the list's transfers are done */
 	double others; /* and of the others' in the window */
-	uint32_t server; /* transfers of the list on the server's link: direct ones, and one a group */
+	uint32_t
+		server; /* transfers of the list on the server's link: direct ones, and one a group */
 };
 
 /* The transfers of one job and direction that are looked at together. */
