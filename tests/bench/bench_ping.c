@@ -85,7 +85,7 @@ static int ping(const char *text, uint32_t asks, double pause_ms, size_t bytes) 
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	uint8_t packet[BYTES_MAX] = {0};
 	struct hd_random random;
-	struct hd_addr addr;
+	struct hd_addr addr = {0};
 	struct sockaddr_in name;
 
 	need(took && fd >= 0 && hd_udp_resolve(text, &addr) == 0, text);
