@@ -215,16 +215,20 @@ static int open_driver(struct heddle *fabric, struct setup *setup) {
 
 static int open_worker(struct heddle *fabric, struct setup *setup) {
 	struct hd_worker_config *config = &setup->worker;
-	int rc = hd_program_entropy(config->seed);
+	int rc = hd_program_entropy(config->seed), keep_mb;
 
 	if (rc < 0)
 		return heddle_fail(rc, "random numbers: %s", heddle_strerror(rc));
+	rc = number_from_env("HEDDLE_KEEP_MB", 0, 1 << 24, 0, &keep_mb);
+	if (rc < 0)
+		return rc;
 	config->keys = &fabric->keys;
 	config->key_id = fabric->keys.keys[0].id;
 	config->spec = &fabric->spec->job;
 	config->job_weight = setup->options.job_weight;
 	config->chunk_bytes = setup->options.chunk_bytes;
-	config->keep_bytes_max = setup->options.keep_bytes;
+	config->keep_bytes_max = setup->options.keep_bytes > 0 ? setup->options.keep_bytes :
+								 (uint64_t)keep_mb << 20;
 	config->fallback_us = setup->options.fallback_ms > UINT32_MAX / 1000 ?
 		UINT32_MAX :
 		setup->options.fallback_ms * 1000;

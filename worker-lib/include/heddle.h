@@ -156,7 +156,9 @@ struct heddle_options {
 	const char *events; /* HEDDLE_EVENTS: file for a log of events, one JSON object a line */
 	int rank; /* HEDDLE_RANK: this worker's number (0); negative: from there */
 	int manual; /* no progress thread: the caller drives with heddle_progress() */
-	uint64_t keep_bytes; /* data kept after APPLIED until DURABLE, for a server's restart */
+	uint64_t
+		keep_bytes; /* HEDDLE_KEEP_MB (MiB): data kept after APPLIED until DURABLE, for a server's restart
+				or its replica (0: none) */
 	uint32_t chunk_bytes; /* payload of one packet; 0: 1408 */
 	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 750 */
 	float job_weight; /* for fairness between tenants; 0: 1 */
