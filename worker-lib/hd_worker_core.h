@@ -144,6 +144,7 @@ struct hd_worker {
 
 	struct hd_trains trains;
 	struct way ways[HD_WAYS_MAX];
+	uint32_t way_count; /* those from here on never were in use */
 
 	struct ticket_list tickets, active;
 	struct ticket *ring[2][HD_TICKETS_MAX]; /* by round */

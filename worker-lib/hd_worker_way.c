@@ -38,7 +38,7 @@ static void clear_way(struct way *way, const struct context *ctx) {
 static struct way *take_place(struct hd_worker *worker, const struct context *ctx) {
 	struct way *oldest = NULL;
 
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		struct way *way = &worker->ways[i];
 
 		if (is_free(way))
@@ -46,6 +46,8 @@ static struct way *take_place(struct hd_worker *worker, const struct context *ct
 		if ((!oldest || way->used_at < oldest->used_at) && !is_used(worker, way))
 			oldest = way;
 	}
+	if (worker->way_count < HD_WAYS_MAX)
+		return &worker->ways[worker->way_count++];
 	if (oldest)
 		clear_way(oldest, ctx);
 	return oldest;
@@ -59,7 +61,7 @@ struct way *worker_way_to(
 ) {
 	struct way *way;
 
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		way = &worker->ways[i];
 		if (hd_addr_equal(way->address, address) && way->server == server) {
 			way->used_at = ctx->now;
@@ -96,7 +98,7 @@ struct hd_session *worker_way_session(const struct hd_worker *worker, const stru
 }
 
 struct way *worker_way_of(struct hd_worker *worker, const struct hd_session *session) {
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		if (worker->ways[i].session == session && session)
 			return &worker->ways[i];
 	}
@@ -104,7 +106,7 @@ struct way *worker_way_of(struct hd_worker *worker, const struct hd_session *ses
 }
 
 struct way *worker_way_at(struct hd_worker *worker, struct hd_addr address) {
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		struct way *way = &worker->ways[i];
 
 		if (!is_free(way) && !way->server && hd_addr_equal(way->address, address))
@@ -189,7 +191,7 @@ void worker_way_closed(
 }
 
 void worker_ways_forget_server(struct hd_worker *worker) {
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		if (worker->ways[i].server)
 			worker->ways[i] = (struct way){0};
 	}
@@ -206,7 +208,7 @@ void worker_way_drop(struct hd_worker *worker, const struct context *ctx, struct
 }
 
 void worker_ways_close(struct hd_worker *worker, const struct context *ctx) {
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		if (!is_free(&worker->ways[i]))
 			clear_way(&worker->ways[i], ctx);
 	}
@@ -215,7 +217,7 @@ void worker_ways_close(struct hd_worker *worker, const struct context *ctx) {
 /* --- time ----------------------------------------------------------------------------------- */
 
 void worker_way_tick(struct hd_worker *worker, const struct context *ctx) {
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		struct way *way = &worker->ways[i];
 
 		if (is_free(way) || way->server
@@ -231,7 +233,7 @@ void worker_way_tick(struct hd_worker *worker, const struct context *ctx) {
 hd_ns worker_way_deadline(const struct hd_worker *worker) {
 	hd_ns deadline = HD_NEVER;
 
-	for (uint32_t i = 0; i < HD_WAYS_MAX; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++) {
 		const struct way *way = &worker->ways[i];
 
 		if (!is_free(way) && !way->server)
