@@ -38,6 +38,13 @@ struct ctl_replica {
 	uint64_t copies, copied_bytes;
 };
 
+/* As shells say it; what aggregators are sent is told apart elsewhere. */
+static inline const char *ctl_direction_name(uint8_t direction) {
+	if (direction == HD_COPY)
+		return "replicate";
+	return direction == HD_PUSH ? "push" : "pull";
+}
+
 void ctl_replica_init(struct ctl_replica *replica);
 /* FOLLOW, from the job's server. */
 void ctl_replica_follow(

@@ -125,6 +125,24 @@ static void job_numbers(const struct ctl_job *job, struct hd_rows *rows) {
 	hd_row_count(rows, "model_bytes", job->model_bytes);
 }
 
+static void job_replica(const struct ctl_replica *replica, struct hd_rows *rows) {
+	double divergence = replica->node ? replica->divergence : -1;
+	const char *state = "";
+
+	if (replica->node)
+		state = replica->held ? "held" : replica->in_step ? "in-step" : "seeding";
+	hd_row_text(rows, "replica", replica->node ? replica->node->host : "");
+	hd_row_text(rows, "replica_state", state);
+	hd_row_count(rows, "replica_behind", replica->behind);
+	hd_row_real(rows, "divergence", divergence >= 0 ? divergence : NAN);
+	hd_row_count(rows, "promotions", replica->promotions);
+	hd_row_real(
+		rows,
+		"promoted_divergence",
+		replica->promoted_divergence >= 0 ? replica->promoted_divergence : NAN
+	);
+}
+
 uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->job_count && !rows->full; i++) {
 		const struct ctl_job *job = c->jobs[i];
@@ -138,6 +156,7 @@ uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 		hd_row_text(rows, "server", job->server_host);
 		hd_row_count(rows, "workers", job->worker_count);
 		job_numbers(job, rows);
+		job_replica(&job->replica, rows);
 		hd_row_real(rows, "weight", ctl_job_weight(job));
 		hd_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
 		hd_row_text(
@@ -242,7 +261,7 @@ static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 static const char *transfer_kind(const struct ctl_transfer *t) {
 	if (t->is_sum)
 		return t->direction == HD_PUSH ? "sum" : "copy";
-	return t->direction == HD_PUSH ? "push" : "pull";
+	return ctl_direction_name(t->direction);
 }
 
 static void
@@ -312,7 +331,7 @@ uint64_t ctl_rows_drops(const struct hd_controller *c, struct hd_rows *rows) {
 		hd_row_real(rows, "ago_s", ctl_ms_from(drop->at, c->now) / 1e3);
 		hd_row_text(rows, "job", job_name(c, drop->job));
 		hd_row_count(rows, "worker", drop->worker);
-		hd_row_text(rows, "direction", drop->direction == HD_PUSH ? "push" : "pull");
+		hd_row_text(rows, "direction", ctl_direction_name(drop->direction));
 		hd_row_count(rows, "round", drop->round);
 		hd_row_count(rows, "attempt", drop->attempt);
 		hd_row_text(rows, "reason", hd_reason_name(drop->reason));

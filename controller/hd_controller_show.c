@@ -202,7 +202,7 @@ static void plan_row(
 	hd_row_count(rows, "order", (uint64_t)index + 1);
 	hd_row_text(rows, "job", t->job->name);
 	hd_row_count(rows, "worker", t->worker);
-	hd_row_text(rows, "direction", t->direction == HD_PUSH ? "push" : "pull");
+	hd_row_text(rows, "direction", ctl_direction_name(t->direction));
 	hd_row_count(rows, "round", t->round);
 	hd_row_text(rows, "decision", t->state == CTL_OPEN ? "granted" : "waits");
 	hd_row_count(rows, "bytes", t->bytes);

@@ -93,7 +93,7 @@ static void put_worker(struct binder *b, const struct hd_record *r) {
 static void put_which(struct binder *b, const struct hd_record *r) {
 	put_integer(b, r->job);
 	put_worker(b, r);
-	put_text(b, r->direction ? "pull" : "push");
+	put_text(b, r->direction == 2 ? "replicate" : r->direction ? "pull" : "push");
 	put_integer(b, r->round);
 	put_integer(b, r->attempt);
 	put_integer(b, r->bytes);

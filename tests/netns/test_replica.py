@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server is killed while workers train, real processes all of them: its replica takes over, nobody's durable update is
-lost, and the one that comes back is the other's replica.
+"""A server is killed while workers train, real processes all of them: its replica takes over, nobody's durable
+update is lost, and the one that comes back is the other's replica.
 
 usage: test_replica.py BUILD_DIR"""
 import json
