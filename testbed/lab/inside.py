@@ -86,7 +86,7 @@ def run_all(options, setting, base):
     try:
         todo = list(jobs(options, setting))
         report.headline(setting, todo)
-        print(f"   controller and server on driver {driver}")
+        print(f"   controller, server and aggregators on driver {driver}")
         for number, job in enumerate(todo, 1):
             directory = base / f"{number:03d}-{job[0]}-seed{job[1]}"
             print(f"== {number} of {len(todo)}: {job[0]}, seed {job[1]}, learning rate {job[2]}", flush=True)

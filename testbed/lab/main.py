@@ -9,7 +9,7 @@ import sys
 from . import modes, rates, sandbox, scenario
 
 EX_USAGE, EX_UNAVAILABLE = 64, 69
-HELP = """Trains a real model over an emulated, contended network in three modes, and shows what came out:
+HELP = """Trains a real model over an emulated, contended network in up to four modes, and shows what came out:
 a table, pictures, and with --json every number."""
 
 
@@ -31,7 +31,8 @@ def parse(arguments):
     known = " ".join(sorted(p.stem for p in scenario.SCENARIOS.glob("*.json")))
     parser = Parser(prog="testbed/demo", description=HELP)
     parser.add_argument("--scenario", default="star", metavar="NAME|FILE", help=f"one of: {known}; or a file (star)")
-    parser.add_argument("--modes", default=",".join(modes.MODES), help="comma-separated (%(default)s)")
+    parser.add_argument("--modes", help="comma-separated, of " + ",".join(modes.MODES) + " (all; aggregated where the "
+                        "scenario has aggregators)")
     parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="runs of each mode (1)")
     parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
     parser.add_argument("--json", metavar="FILE", help="write the list of runs")
@@ -49,17 +50,25 @@ def parse(arguments):
     parser.add_argument("--keep", metavar="DIR", help="keep logs and events of every run")
     parser.add_argument("--build", default="build/gcc", help=argparse.SUPPRESS)
     options = vars(parser.parse_args(arguments))
-    options["modes"] = options["modes"].split(",")
+    options["modes"] = options["modes"].split(",") if options["modes"] else []
     for mode in options["modes"]:
         if mode not in modes.MODES:
             parser.error(f"modes: {mode}: not one of {', '.join(modes.MODES)}")
     return options
 
 
+def choose_modes(asked, setting):
+    """Those asked for, or all that the scenario can show. Raises ScenarioError."""
+    if "aggregated" in asked and not setting["aggregators"]:
+        raise scenario.ScenarioError(f"modes: aggregated: scenario {setting['name']} has no aggregators")
+    return asked or [mode for mode in modes.MODES if mode != "aggregated" or setting["aggregators"]]
+
+
 def main():
     options = parse(sys.argv[1:])
     try:
         options["setting"] = scenario.load(options["scenario"])
+        options["modes"] = choose_modes(options["modes"], options["setting"])
     except scenario.ScenarioError as error:
         print(f"demo: {error}", file=sys.stderr)
         return error.code

@@ -5,6 +5,7 @@ import json
 import statistics
 
 EVALUATIONS_MEAN = 3  # accuracy counts as reached when the mean of this many evaluations has it
+SUM = 0xffff  # whose transfers sums and relayed models are
 
 
 class Cpu:
@@ -58,16 +59,44 @@ class Log:
         return (e for e in self.events if e["event"] == kind)
 
     def transfers(self):
-        """[(worker, direction, start, end)] as the receivers saw them."""
+        """[Transfer] as the receivers saw them. A sum and a relayed model have worker SUM."""
+        senders = {e["token"]: e["node"] for e in self.of("send-start") if "token" in e}
         open_at = {}
         done = []
         for event in self.events:
-            key = (event.get("worker", 0), event.get("direction", "push"), event.get("round", 0))
+            if event["event"] not in ("recv-start", "recv-end"):
+                continue
+            worker, node = event.get("worker", 0), event["node"]
+            # A sum's round is its aggregator's affair.
+            key = (node, worker, event.get("direction", "push"), event.get("token", event.get("round", 0)))
             if event["event"] == "recv-start":
                 open_at[key] = event["t"]
-            elif event["event"] == "recv-end" and key in open_at:
-                done.append((key[0], key[1], open_at.pop(key), event["t"]))
+            elif key in open_at:
+                push = key[2] == "push"
+                sender = senders.get(event.get("token"), f"w{worker}" if push else "ps")
+                done.append(Transfer(worker, key[2], host_of(sender), host_of(node), open_at.pop(key), event["t"]))
         return done
+
+
+Transfer = collections.namedtuple("Transfer", "worker direction source sink start end")
+
+
+def host_of(node):
+    """Where a node of the event logs is: workers' are named after their ranks."""
+    return f"h{int(node[1:]) + 1}" if node[0] == "w" and node[1:].isdigit() else node
+
+
+def groups(log):
+    """How many of the applied updates came in sums, and in how many."""
+    grouped = sums = parts = 0
+    for event in log.of("committed"):
+        parts += 1
+        if event.get("more", 0):
+            continue
+        grouped += parts if parts > 1 else 0
+        sums += parts > 1
+        parts = 0
+    return {"grouped": grouped, "sums": sums}
 
 
 def staleness(log, bound):

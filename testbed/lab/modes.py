@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The three modes: which programs run on which host, with which arguments.
+"""The four modes: which programs run on which host, with which arguments.
 
     unscheduled   heddle-controller --unscheduled: every worker sends at will, same congestion control
     tcp-ps        the plain TCP parameter server
     scheduled     the controller orders every transfer
+    aggregated    and heddle-aggregator, on the scenario's hosts for it, adds updates up and relays models
 """
 import json
 import os
@@ -11,7 +12,9 @@ import pathlib
 import secrets
 import subprocess
 
-MODES = ("unscheduled", "tcp-ps", "scheduled")
+MODES = ("unscheduled", "tcp-ps", "scheduled", "aggregated")
+SCHEDULED = ("scheduled", "aggregated")
+AGGREGATOR_MEMORY = "256M"
 OBSERVE_MS = 250  # between two evaluations
 STALENESS = {"constant": "constant", "inverse-sqrt": "inv-sqrt", "adadelay": "adadelay"}
 
@@ -86,13 +89,23 @@ class Plan:
             "--topology", str(self.topology), "--events", str(self.events("ctl"))]
         if self.mode == "unscheduled":
             controller.append("--unscheduled")
-        return [("ctl", "ctl", controller), ("ps", "ps", [
+        server = [
             self.programs["heddle-server"], *self.driver("ps"), "--controller", self.network.node_ip("ctl"),
-            "--host", "ps", "--key-file", str(self.keys), "--events", str(self.events("ps"))])]
+            "--host", "ps", "--key-file", str(self.keys), "--events", str(self.events("ps"))]
+        return [("ctl", "ctl", controller), ("ps", "ps", server), *self.aggregators()]
+
+    def aggregators(self):
+        """The same of the aggregators: in no other mode is there one, so nothing is added up there."""
+        if self.mode != "aggregated":
+            return []
+        return [(name, name, [
+            self.programs["heddle-aggregator"], *self.driver(name), "--controller", self.network.node_ip("ctl"),
+            "--host", name, "--key-file", str(self.keys), "--memory", AGGREGATOR_MEMORY,
+            "--events", str(self.events(name))]) for name in self.network.aggregators]
 
     def monitors(self):
         """[(name, host, command)] of the link monitors, where the scenario wants them and the build has them."""
-        if self.mode != "scheduled" or not self.scenario["monitors"]:
+        if self.mode not in SCHEDULED or not self.scenario["monitors"]:
             return []
         hosts = ["ps", *(f"h{rank + 1}" for rank in range(self.scenario["workers"]))]
         return [(f"monitor-{host}", host, [

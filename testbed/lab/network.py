@@ -2,12 +2,12 @@
 """The emulated cluster: a Mininet star with shaped links, or racks in a row, inside namespaces of our own.
 
     h1 ---[tbf]   [tbf]--- s1 ---[tbf]   [tbf]--- ps      each direction is shaped where it leaves
-      h1>s1 leaves h1, s1>h1 leaves the switch's port      ctl is not shaped
+      h1>s1 leaves h1, s1>h1 leaves the switch's port      ctl is not shaped; a1 .. are aggregators'
 
     s1 ---[tbf]   [tbf]--- s2 ---[tbf]   [tbf]--- s3      racks: a switch each, a shaped trunk between neighbours;
                                                           workers in equal runs, everybody else on s1
 
-A node without the kernel (controller, server) has a veth of its own, on a bridge inside its host:
+A node without the kernel (controller, server, aggregator) has a veth of its own, on a bridge inside its host:
 
     ctl-eth0 --- br0 --- fab0 === fab1     the host's kernel has its address on br0, and reaches the node by
                                            it; to the switch both share the host's one link
@@ -16,13 +16,14 @@ Everything lives in this process's network and PID namespaces (see sandbox.py), 
 of it can outlive the run, and no name can meet another's.
 """
 import logging
+import pathlib
 import subprocess
 
 from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.nodelib import LinuxBridge
 
-NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are
+NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are, and aggregators from .3 on
 BURST_BYTES = 15000  # tbf: a few frames, so that an estimate can be right soon
 PORT_BYTES = 1514  # of a full frame as tbf counts it
 CHUNK_BYTES = 1408  # of it what a data chunk carries: payload share of a link
@@ -34,6 +35,11 @@ def host_of(place):
     if place.startswith("worker:"):
         return f"h{int(place[7:]) + 1}"
     return {"server": "ps", "extra": "x1"}[place]
+
+
+def aggregators_of(scenario):
+    """The hosts that have one, of mode aggregated."""
+    return [f"a{i + 1}" for i in range(scenario["aggregators"])]
 
 
 def rack_of(name, scenario):
@@ -53,7 +59,9 @@ class Network:
         Mininet.inited = True  # its init() would change the machine's sysctls
         self.net = Mininet(switch=LinuxBridge, controller=None, build=False, autoSetMacs=True)
         workers = [f"h{i + 1}" for i in range(scenario["workers"])]
-        self.shaped = [*workers, "ps", "x1"]
+        self.aggregators = aggregators_of(scenario)
+        self.nodes = {**NODES, **{name: f"10.77.200.{3 + i}" for i, name in enumerate(self.aggregators)}}
+        self.shaped = [*workers, "ps", "x1", *self.aggregators]
         self.trunks = [(f"s{i}", f"s{i + 1}") for i in range(1, scenario["racks"])]
         switches = [self.net.addSwitch(f"s{i + 1}") for i in range(scenario["racks"])]
         for number, name in enumerate([*self.shaped, "ctl"], 1):
@@ -65,14 +73,13 @@ class Network:
         self.net.build()
         self.net.start()
         for name in self.shaped:
-            rate = scenario["server_link_mbps"] if name == "ps" else scenario["link_mbps"]
-            self.shape(name, rate, "add")
+            self.shape(name, self.rate_of(name), "add")
         for one, other in self.trunks:
             for link, device in ((f"{one}>{other}", f"{one}-{other}"), (f"{other}>{one}", f"{other}-{one}")):
                 subprocess.run(self.tbf(device, scenario["trunk_mbps"], "add"), check=True, stdin=subprocess.DEVNULL)
                 self.rates[link] = scenario["trunk_mbps"]
         if driver == "dpdk":
-            for name in NODES:
+            for name in self.nodes:
                 self.add_port(name)
 
     def add_port(self, name):
@@ -98,7 +105,7 @@ class Network:
 
     def node_ip(self, name):
         """Where the fabric's node on a host is."""
-        return NODES.get(name, self.ip(name)) if self.driver == "dpdk" else self.ip(name)
+        return self.nodes.get(name, self.ip(name)) if self.driver == "dpdk" else self.ip(name)
 
     def enter(self, name):
         """The command words that run the rest of a command on a host."""
@@ -118,6 +125,17 @@ class Network:
                 subprocess.run([*prefix, "tc", "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:",
                                 "netem", "delay", delay, "limit", self.packets()], check=True)
             self.rates[link] = mbps
+
+    def rate_of(self, name):
+        """What the scenario gives a host's link, in Mbit/s."""
+        if name in self.aggregators:
+            return self.scenario["aggregator_link_mbps"]
+        return self.scenario["server_link_mbps" if name == "ps" else "link_mbps"]
+
+    def port_bytes(self, name):
+        """Bytes that have passed a host's port, all traffic: (towards it, away from it)."""
+        folder = pathlib.Path(f"/sys/class/net/{self.switch_of(name)}-{name}/statistics")
+        return tuple(int((folder / f"{way}_bytes").read_text()) for way in ("tx", "rx"))
 
     def switch_of(self, name):
         return f"s{rack_of(name, self.scenario) + 1}"

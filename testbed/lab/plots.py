@@ -8,8 +8,10 @@ os.environ.setdefault("MPLCONFIGDIR", "/tmp")
 import matplotlib  # noqa: E402
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
+from .measure import SUM  # noqa: E402
 
-COLORS = {"unscheduled": "#c44e52", "tcp-ps": "#8c8c8c", "scheduled": "#2a7ab9"}
+COLORS = {"unscheduled": "#c44e52", "tcp-ps": "#8c8c8c", "scheduled": "#2a7ab9", "aggregated": "#3a923a"}
+SHARED = "#222222"  # a sum, or a model that several get
 WINDOW_S = 6.0  # of the run that the picture of the transfers shows
 WINDOW_FROM_S = 8.0
 
@@ -23,8 +25,10 @@ def save(figure, out, name):
 
 
 def rows_of(network, workers):
-    """Links from top to bottom: the server's two, the trunks', then each worker's two. And how many are shared."""
-    shared = ["s1>ps", "ps>s1"] + [link for a, b in network.trunks for link in (f"{b}>{a}", f"{a}>{b}")]
+    """Links from top to bottom: the server's two, the aggregators', the trunks', then each worker's two. And how many
+    are shared."""
+    hosts = [("s1", name) for name in ("ps", *network.aggregators)]
+    shared = [link for a, b in [*hosts, *((b, a) for a, b in network.trunks)] for link in (f"{a}>{b}", f"{b}>{a}")]
     own = [link for i in range(workers) for link in (
         network.path(f"h{i + 1}", "ps")[0], network.path("ps", f"h{i + 1}")[-1])]
     return shared + own, len(shared)
@@ -33,13 +37,13 @@ def rows_of(network, workers):
 def draw_transfers(axes, runner, workers, start):
     rows, shared = rows_of(runner.network, workers)
     palette = plt.get_cmap("tab20" if workers > 10 else "tab10")
-    for worker, direction, begin, end in runner.log.transfers():
-        if end < start or begin > start + WINDOW_S:
+    for transfer in runner.log.transfers():
+        if transfer.end < start or transfer.start > start + WINDOW_S:
             continue
-        host = f"h{worker + 1}"
-        for link in runner.network.path(*((host, "ps") if direction == "push" else ("ps", host))):
-            axes.broken_barh([(begin, end - begin)], (rows.index(link) - 0.42, 0.84),
-                             facecolor=palette(worker % palette.N), alpha=0.6, linewidth=0)
+        color = SHARED if transfer.worker == SUM else palette(transfer.worker % palette.N)
+        for link in runner.network.path(transfer.source, transfer.sink):
+            axes.broken_barh([(transfer.start, transfer.end - transfer.start)], (rows.index(link) - 0.42, 0.84),
+                             facecolor=color, alpha=0.6, linewidth=0)
     axes.set_yticks(range(len(rows)), rows, fontsize=7)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlim(start, start + WINDOW_S)
@@ -54,7 +58,8 @@ def links_picture(setting, runners, out):
         start = min(WINDOW_FROM_S, max(0.0, runner.seconds - WINDOW_S))
         draw_transfers(axes, runner, setting["workers"], start)
         axes.set_title(mode, color=COLORS[mode])
-    figure.suptitle(f"{setting['name']}: transfers on each link (a colour is a worker; darker: several at once)")
+    figure.suptitle(f"{setting['name']}: transfers on each link (a colour is a worker, black a sum or a model for "
+                    "several; darker: several at once)")
     return save(figure, out, f"{setting['name']}-links")
 
 

@@ -18,7 +18,9 @@ def stored():
 
 
 def best(name, mode, fallback):
-    return stored().get(name, {}).get(mode, fallback)
+    """Aggregation changes what an update costs, not what it is: without a rate of its own it has scheduled's."""
+    rates = stored().get(name, {})
+    return rates.get(mode, rates.get("scheduled", fallback) if mode == "aggregated" else fallback)
 
 
 def counts(record):

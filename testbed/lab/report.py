@@ -3,11 +3,17 @@
 import statistics
 
 
+def aggregators(setting):
+    if not setting["aggregators"]:
+        return ""
+    return f", {setting['aggregators']} aggregators at {setting['aggregator_link_mbps']:g} Mbit/s"
+
+
 def headline(setting, todo):
     job = setting["job"]
     print(f"== scenario {setting['name']}: {setting['about']}")
     print(f"   {setting['workers']} workers at {setting['link_mbps']:g} Mbit/s, server at "
-          f"{setting['server_link_mbps']:g} Mbit/s; {job['model']} {job['hidden']}, a gradient step lasts "
+          f"{setting['server_link_mbps']:g} Mbit/s{aggregators(setting)}; {job['model']} {job['hidden']}, a gradient step lasts "
           f"{job['compute_ms']:g} ms; bound on the delay {job['tau_max']}")
     seconds = len(todo) * (setting["duration_s"] + 3)
     print(f"   {len(todo)} runs to test accuracy {job['target_accuracy']}, at most {seconds / 60:.1f} minutes",
@@ -40,6 +46,9 @@ COLUMNS = (
     ("var", "{:.2f}", lambda r: r["staleness"]["variance"]),
     ("max", "{:.0f}", lambda r: r["staleness"]["max"]),
     ("granted %", "{:.0f}", lambda r: 100 * r["granted_bytes"] / max(1, r["granted_bytes"] + r["direct_bytes"])),
+    ("grouped %", "{:.0f}", lambda r: 100 * r["grouped"] / r["applied"] if r["applied"] else None),
+    ("group size", "{:.2f}", lambda r: r["grouped"] / r["sums"] if r["sums"] else None),
+    ("server MB/update", "{:.2f}", lambda r: r["server_link_bytes"] / 1e6 / r["applied"] if r["applied"] else None),
     ("est. error", "{:.2f}", lambda r: r["estimate_error"]),
     ("cpu %", "{:.0f}", lambda r: 100 * r["cpu"]),
     ("valid", "{}", lambda r: "yes" if r["valid"] else "NO"),

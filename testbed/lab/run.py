@@ -214,7 +214,7 @@ class Run:
             if self.now() >= next_sample:
                 next_sample += 1.0
                 self.check_alive()
-                if self.options["mode"] == "scheduled":
+                if self.options["mode"] in modes.SCHEDULED:
                     self.sample_links()
             if self.now() >= next_progress:
                 next_progress += 5.0
@@ -242,14 +242,17 @@ class Run:
             self.observed = open(self.directory / "observer.out")
             self.cpu = measure.Cpu()
             self.cpu_start = self.cpu.last
+            port = self.network.port_bytes("ps")
             self.watch()
             self.seconds = self.now()
             self.cpu_share = self.cpu.since(self.cpu_start)
+            self.server_bytes = sum(self.network.port_bytes("ps")) - sum(port)
             self.read_evaluations()
         finally:
             workers = [n for n in {**self.processes, **self.leaving} if n.startswith("w")]
             self.stop([*workers, "observer"])
             self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
+            self.stop(self.network.aggregators)
             self.stop(["ps", *(n for n in self.processes if n.startswith("monitor"))])
             self.stop(["ctl"])
             if self.observed:
@@ -276,13 +279,13 @@ class Run:
         for event in log.events:
             key = (event.get("worker", 0), event.get("direction", "push"), event.get("round", 0))
             if event["event"] == "granted":
-                by_controller[key] = event["node"] not in ("ps",)
+                by_controller[key] = event["node"] != "ps"
                 ahead.discard(key)
             elif event["event"] == "credited":
                 by_controller[key] = True
                 ahead.add(key)
             elif event["event"] == "recv-end":
-                if by_controller.get(key):
+                if by_controller.get(key) or key[0] == measure.SUM:  # there is no sum but by the controller
                     granted += event.get("bytes", 0)
                     credited += event.get("bytes", 0) if key in ahead else 0
                 else:
@@ -306,6 +309,7 @@ class Run:
             "time_to_accuracy_s": hit["t"] if hit else None, "updates_to_accuracy": hit["version"] if hit else None,
             "seconds": self.seconds, **counts, "applied_per_s": counts["applied"] / self.seconds,
             "granted_bytes": granted, "credited_bytes": credited, "direct_bytes": direct,
+            **measure.groups(log), "server_link_bytes": self.server_bytes,
             "staleness": delays, "staleness_histogram": histogram,
             "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
             "evaluations": self.evaluations}
@@ -324,11 +328,13 @@ def judge(record):
         problems.append("pushed is not applied + dropped + failed")
     if not record["applied"]:
         problems.append("nothing was applied")
+    if record["mode"] == "aggregated" and not record["grouped"]:
+        problems.append("no update came in a sum")
     bound = record["staleness"]["bound"]
     if bound and (record["staleness"]["max"] or 0) > bound:
         problems.append(f"an applied update's delay is {record['staleness']['max']} (bound {bound})")
     total = record["granted_bytes"] + record["direct_bytes"]
-    if record["mode"] == "scheduled" and record["granted_bytes"] < GRANTED_MIN * total:
+    if record["mode"] in modes.SCHEDULED and record["granted_bytes"] < GRANTED_MIN * total:
         problems.append(f"only {100 * record['granted_bytes'] / max(1, total):.0f} % of the bytes were granted "
                         f"(at least {GRANTED_MIN * 100:.0f} %)")
     if record["time_to_accuracy_s"] is None:

@@ -222,7 +222,7 @@ SCENARIO = record({
     "trunk_mbps": (number(0.1, 100000), 0),
     "link_mbps": (number(0.1, 100000), REQUIRED),
     "server_link_mbps": (number(0.1, 100000), None),
-    "aggregators": (number(0, AGGREGATORS_MAX, True), 0),  # heddle-sim's alone, for now
+    "aggregators": (number(0, AGGREGATORS_MAX, True), 0),
     "aggregator_link_mbps": (number(0.1, 100000), None),
     "latency_us": (number(0, 1000000), 0),
     "queue_kb": (number(16, 65536), 128),

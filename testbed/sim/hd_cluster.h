@@ -31,9 +31,10 @@ struct hd_cluster_training {
 };
 
 enum hd_cluster_mode {
-	HD_CLUSTER_SCHEDULED,
+	HD_CLUSTER_SCHEDULED, /* with the scenario's aggregators, if it has any */
 	HD_CLUSTER_UNSCHEDULED, /* a controller that sends everybody directly */
-	HD_CLUSTER_DIRECT /* no controller at all */
+	HD_CLUSTER_DIRECT, /* no controller at all */
+	HD_CLUSTER_ALONE /* scheduled, and the scenario's aggregators stay off */
 };
 
 struct hd_cluster_config {

@@ -70,7 +70,7 @@ int cluster_add_aggregators(struct hd_cluster *cluster) {
 	for (uint32_t i = 0; code == 0 && i < scenario->aggregators; i++) {
 		struct process *process = &cluster->aggregators[i].process;
 
-		(void)snprintf(process->name, CLUSTER_NAME_BYTES, "aggregator%u", i);
+		(void)snprintf(process->name, CLUSTER_NAME_BYTES, "a%u", i + 1);
 		(void)snprintf(process->host_name, CLUSTER_NAME_BYTES, "a%u", i + 1);
 		code = cluster_add_process(cluster, process, 0, scenario->aggregator_link_mbps);
 		/* Without a controller there is nothing that it could do. */

@@ -17,6 +17,7 @@
 struct trace_node {
 	char name[TRACE_NAME_BYTES]; /* JSON-safe */
 	uint32_t pid;
+	int host; /* of the same name, in the topology; < 0: none */
 	UT_hash_handle hh;
 };
 

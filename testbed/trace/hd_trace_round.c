@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One round of a worker, push or pull: what each node says of it is gathered, and drawn when an attempt or the
+ * One round of a worker, push or pull, or the transfer of a sum or of a model for several: what each node says of it is gathered, and drawn when an attempt or the
  * round has ended. Lanes are taken and given back when spans begin and end, not when they are drawn.
  */
+#include "hd_group.h"
 #include "hd_message.h"
 #include "hd_trace_private.h"
 
@@ -29,6 +30,8 @@ struct attempt {
 
 struct trace_round {
 	struct round_key key;
+	uint32_t number; /* of the round, or of its aggregator's group */
+	int from, to; /* hosts, counted from 1, of sender and receiver where a host has the node's name; 0: none has */
 	struct place own, servers, links[TRACE_PATH_MAX];
 	uint32_t link_count;
 	hd_ns opened, ended, committed;
@@ -45,8 +48,14 @@ struct trace_round {
 
 /* --- finding ------------------------------------------------------------------------------- */
 
+/* Of the members of a group together. Only its aggregator knows its number, so the token tells it. */
+static bool is_of_group(const struct hd_event *event) {
+	return event->worker == HD_GROUP_WORKER && event->token != 0;
+}
+
 static struct trace_round *find(struct hd_trace *trace, const struct hd_event *event) {
-	struct round_key key = {event->job, event->round, event->worker, event->direction};
+	const uint32_t name = is_of_group(event) ? (uint32_t)event->token : event->round;
+	struct round_key key = {event->job, name, event->worker, event->direction};
 	struct trace_round *round;
 
 	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): it hashes all 16 bytes */
@@ -88,18 +97,14 @@ static struct place take_lane(
 static void take_links(struct hd_trace *trace, struct trace_round *round) {
 	int worker = trace->hosts[round->key.worker], server = trace->server_host;
 	bool push = round->key.direction == HD_PUSH;
+	int from = round->from > 0 ? round->from - 1 : push ? worker : server;
+	int to = round->to > 0 ? round->to - 1 : push ? server : worker;
 	uint32_t links[TRACE_PATH_MAX];
 	int count;
 
-	if (!trace->config.topology || worker < 0 || server < 0 || round->link_count > 0)
+	if (!trace->config.topology || from < 0 || to < 0 || round->link_count > 0)
 		return;
-	count = hd_topology_path(
-		trace->config.topology,
-		push ? worker : server,
-		push ? server : worker,
-		links,
-		TRACE_PATH_MAX
-	);
+	count = hd_topology_path(trace->config.topology, from, to, links, TRACE_PATH_MAX);
 	if (count > 0 && !trace->links)
 		trace->links = trace_node(trace, "links");
 	for (int i = 0; trace->links && i < count; i++) {
@@ -139,8 +144,12 @@ static bool open_span(struct hd_trace *trace, const struct trace_round *round, s
 		return false;
 	span = clip(round, span);
 	trace_open_span(trace, &span);
+	if (round->key.worker == HD_GROUP_WORKER) {
+		trace_arg_u64(trace, "group", round->number);
+		return true;
+	}
 	trace_arg_u64(trace, "worker", round->key.worker);
-	trace_arg_u64(trace, "round", round->key.round);
+	trace_arg_u64(trace, "round", round->number);
 	return true;
 }
 
@@ -181,16 +190,22 @@ static void draw_transfer(
 
 static void draw_links(struct hd_trace *trace, const struct trace_round *round, hd_ns end) {
 	const struct attempt *a = &round->attempt;
+	const bool push = round->key.direction == HD_PUSH;
 	char name[64];
 
-	(void)snprintf(
-		name,
-		sizeof(name),
-		"w%u %s %u",
-		round->key.worker,
-		round->key.direction == HD_PUSH ? "push" : "pull",
-		round->key.round
-	);
+	if (round->key.worker == HD_GROUP_WORKER)
+		(void)snprintf(
+			name, sizeof(name), "%s %u", push ? "sum" : "model for several", round->number
+		);
+	else
+		(void)snprintf(
+			name,
+			sizeof(name),
+			"w%u %s %u",
+			round->key.worker,
+			push ? "push" : "pull",
+			round->number
+		);
 	for (uint32_t i = 0; i < round->link_count; i++)
 		draw_transfer(
 			trace,
@@ -327,6 +342,7 @@ static void on_sent_or_held(
 	switch (event->kind) {
 	case HD_EVENT_SEND_START:
 		a->send_start = event->at;
+		round->from = node->host + 1;
 		break;
 	case HD_EVENT_SEND_END:
 		a->send_end = event->at;
@@ -339,12 +355,17 @@ static void on_sent_or_held(
 		break;
 	case HD_EVENT_RECV_START:
 		a->recv_start = event->at;
+		round->to = node->host + 1;
 		take_links(trace, round);
 		break;
 	default:
 		a->recv_end = event->at;
 		a->goodput_bps = event->value;
 		free_links(round);
+		if (is_of_group(event)) { /* its members' rounds say what became of it */
+			trace_lane_free(&round->servers);
+			ended(trace, round, event->at);
+		}
 		break;
 	}
 }
@@ -446,7 +467,7 @@ bool trace_round_event(
 
 	if (is_ahead(event))
 		return true;
-	round = event->round ? find(trace, event) : NULL;
+	round = event->round || is_of_group(event) ? find(trace, event) : NULL;
 
 	if (round && begins_anew(round, event)) {
 		retire(trace, round);
@@ -456,6 +477,8 @@ bool trace_round_event(
 		return event->round != 0;
 	if (event->bytes)
 		round->bytes = event->bytes;
+	if (event->round)
+		round->number = event->round;
 	switch (event->kind) {
 	case HD_EVENT_PUSHED:
 	case HD_EVENT_PULLED:

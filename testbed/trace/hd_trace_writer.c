@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Processes, tracks and their lanes, and how events are written. */
+#include "hd_group.h"
 #include "hd_trace_private.h"
 
 #include <errno.h>
@@ -182,6 +183,7 @@ struct trace_node *trace_node(struct hd_trace *trace, const char *name) {
 	}
 	memcpy(node->name, name, strlen(name) + 1);
 	node->pid = ++trace->node_count;
+	node->host = trace->config.topology ? hd_topology_host(trace->config.topology, name) : -1;
 	HASH_ADD_STR(trace->nodes, name, node);
 	put_meta(trace, "process_name", node->pid, 0, node->name);
 	put_order(trace, "process_sort_index", node->pid, 0);
@@ -220,7 +222,11 @@ static void name_lane(struct hd_trace *trace, const struct trace_track *track, u
 	} else {
 		(void)snprintf(name, sizeof(name), "%s", track_names[key->kind]);
 		n = strlen(name);
-		if (key->kind == TRACK_FROM || key->kind == TRACK_TO)
+		if (key->kind >= TRACK_FROM && key->kind <= TRACK_TO && key->index == HD_GROUP_WORKER)
+			(void)snprintf(
+				name, sizeof(name), key->kind == TRACK_FROM ? "sums" : "models for several"
+			);
+		else if (key->kind == TRACK_FROM || key->kind == TRACK_TO)
 			(void)snprintf(name + n, sizeof(name) - n, "%u", key->index);
 	}
 	n = strlen(name);

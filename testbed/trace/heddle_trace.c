@@ -188,7 +188,7 @@ static int compare(const void *a, const void *b) {
 	return one->order < other->order ? -1 : 1;
 }
 
-static int convert(FILE *out, const struct hd_topology *topology) {
+static int convert(FILE *out, struct hd_topology *topology) {
 	struct hd_trace_config config = {.out = out, .topology = topology};
 	struct hd_trace *trace;
 	int code = hd_trace_create(&config, &trace);
@@ -205,7 +205,7 @@ static int convert(FILE *out, const struct hd_topology *topology) {
 			  EX_OK;
 }
 
-static int write_trace(const struct hd_topology *topology) {
+static int write_trace(struct hd_topology *topology) {
 	FILE *out = tool.output ? fopen(tool.output, "w") : stdout;
 	int code;
 
