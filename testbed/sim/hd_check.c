@@ -341,6 +341,8 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	}
 	if (!may_commit(check, event, record))
 		return;
+	check->stats.sums += event->more > 0 && check->more == 0;
+	check->stats.grouped += event->more > 0 || check->more > 0;
 	record->committed = event->version;
 	record->was_committed = event->version;
 	hd_check_apply(check, record, (float)event->value, event->more);

@@ -99,6 +99,7 @@ struct hd_check_stats {
 	uint64_t pushed, applied, dropped, failed; /* failed counts those of ended processes too */
 	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
 	uint64_t commits, rolled_back, pulls;
+	uint64_t sums, grouped; /* commits of several updates in one, and these updates */
 	uint64_t credits, credits_spent,
 		credits_ended; /* given; committed; given up by the server */
 	double delay_sum, delay_squares;

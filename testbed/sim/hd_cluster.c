@@ -277,6 +277,8 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->farthest = cluster->farthest;
 	result->network = *hd_sim_stats(cluster->sim);
 	cluster_aggregator_stats(cluster, &result->aggregation);
+	result->server_link_bytes
+		= hd_cluster_link_bytes(cluster, "s1>ps") + hd_cluster_link_bytes(cluster, "ps>s1");
 	judge_training(cluster, result);
 	for (uint32_t i = 0; i < cluster->worker_count; i++) {
 		const struct worker_process *worker = &cluster->workers[i];

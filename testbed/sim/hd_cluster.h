@@ -76,6 +76,7 @@ struct hd_cluster_result {
 	struct hd_check_stats pushes;
 	uint64_t granted_bytes, direct_bytes; /* direct: without a grant */
 	uint64_t credited_bytes; /* of the granted: in advance */
+	uint64_t server_link_bytes; /* frames, both ways, other tenants' too */
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
 	uint64_t promotions, followed; /* versions of replicas that were compared */

@@ -4,10 +4,10 @@
 
 #include <math.h>
 
-const char *hd_report_mode(enum hd_cluster_mode mode) {
-	static const char *const names[] = {"scheduled", "unscheduled", "direct"};
+const char *hd_report_mode(enum hd_cluster_mode mode, uint32_t aggregators) {
+	static const char *const names[] = {"scheduled", "unscheduled", "direct", "scheduled"};
 
-	return names[mode];
+	return mode == HD_CLUSTER_SCHEDULED && aggregators > 0 ? "aggregated" : names[mode];
 }
 
 double hd_report_mean(const struct hd_check_stats *s) {
@@ -35,7 +35,7 @@ static double granted_share(const struct hd_cluster_result *r) {
 void hd_report_head(FILE *out, bool trains) {
 	(void)fprintf(
 		out,
-		"%-12s %-12s %6s %8s %8s %9s %8s %8s %8s %6s %6s %6s %6s %5s %6s %7s%s\n",
+		"%-12s %-12s %6s %8s %8s %9s %8s %8s %8s %6s %6s %6s %6s %5s %5s %5s %6s %6s %7s%s\n",
 		"scenario",
 		"mode",
 		"seed",
@@ -50,6 +50,9 @@ void hd_report_head(FILE *out, bool trains) {
 		"max",
 		"bound",
 		"gr. %",
+		"sum %",
+		"size",
+		"MB/up",
 		"est.er",
 		"wall s",
 		trains ? "   rate  acc. s  updates  final" : ""
@@ -82,7 +85,7 @@ void hd_report_row(FILE *out, const struct hd_report_run *run) {
 		out,
 		"%-12s %-12s %6llu %8.2f %8llu %9.2f %8llu %8llu %8llu %6.2f %6.2f %6llu %6u %5.0f",
 		run->scenario,
-		hd_report_mode(run->mode),
+		hd_report_mode(run->mode, run->aggregators),
 		(unsigned long long)run->seed,
 		r->duration_s,
 		(unsigned long long)s->applied,
@@ -95,6 +98,17 @@ void hd_report_row(FILE *out, const struct hd_report_run *run) {
 		(unsigned long long)s->delay_max,
 		run->tau_max,
 		100 * granted_share(r)
+	);
+	(void
+	)fprintf(out, " %5.0f", s->commits ? 100 * (double)s->grouped / (double)s->commits : 0);
+	if (s->sums > 0)
+		(void)fprintf(out, " %5.2f", (double)s->grouped / (double)s->sums);
+	else
+		(void)fprintf(out, " %5s", "-");
+	(void)fprintf(
+		out,
+		" %6.2f",
+		s->applied ? (double)r->server_link_bytes * 1e-6 / (double)s->applied : 0
 	);
 	if (r->estimate_error >= 0)
 		(void)fprintf(out, " %6.2f", r->estimate_error);
@@ -142,12 +156,22 @@ static void print_ratio(FILE *out, const char *what, const struct spread *s) {
 	);
 }
 
-static void print_accuracy_pairs(FILE *out, const struct hd_report_run *runs, size_t count) {
+/* Two modes: the first run of each, and how many runs further their next is. */
+struct pairs {
+	const struct hd_report_run *ours, *theirs;
+	size_t count, step;
+};
+
+static const char *name_of(const struct hd_report_run *run) {
+	return hd_report_mode(run->mode, run->aggregators);
+}
+
+static void print_accuracy_pairs(FILE *out, const struct pairs *pairs) {
 	struct spread times[2] = {0}, ratio = {0};
 
-	for (size_t i = 0; i + 1 < count; i += 2) {
-		double ours = runs[i].result.time_to_accuracy_s;
-		double theirs = runs[i + 1].result.time_to_accuracy_s;
+	for (size_t i = 0; i < pairs->count; i++) {
+		double ours = pairs->ours[i * pairs->step].result.time_to_accuracy_s;
+		double theirs = pairs->theirs[i * pairs->step].result.time_to_accuracy_s;
 
 		if (ours <= 0 || theirs <= 0)
 			continue;
@@ -158,17 +182,19 @@ static void print_accuracy_pairs(FILE *out, const struct hd_report_run *runs, si
 	(void)fprintf(
 		out,
 		"%s: accuracy %g reached by both in %llu of %zu pairs",
-		runs[0].scenario,
-		runs[0].target_accuracy,
+		pairs->ours->scenario,
+		pairs->ours->target_accuracy,
 		(unsigned long long)ratio.count,
-		count / 2
+		pairs->count
 	);
 	if (ratio.count > 0) {
 		(void)fprintf(
 			out,
-			": scheduled after %.2f s (sd %.2f), unscheduled after %.2f s (sd %.2f), ",
+			": %s after %.2f s (sd %.2f), %s after %.2f s (sd %.2f), ",
+			name_of(pairs->ours),
 			mean_of(&times[0]),
 			deviation_of(&times[0]),
+			name_of(pairs->theirs),
 			mean_of(&times[1]),
 			deviation_of(&times[1])
 		);
@@ -177,20 +203,23 @@ static void print_accuracy_pairs(FILE *out, const struct hd_report_run *runs, si
 	(void)fputc('\n', out);
 }
 
-void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count) {
+static void print_pairs(FILE *out, const struct pairs *pairs) {
 	struct spread ratio = {0}, variances[2] = {0};
 
-	for (size_t i = 0; i + 1 < count; i += 2) {
-		take(&ratio, hd_report_applied_s(&runs[i]) / hd_report_applied_s(&runs[i + 1]));
-		take(&variances[0], hd_report_variance(&runs[i].result.pushes));
-		take(&variances[1], hd_report_variance(&runs[i + 1].result.pushes));
+	for (size_t i = 0; i < pairs->count; i++) {
+		const struct hd_report_run *ours = &pairs->ours[i * pairs->step];
+		const struct hd_report_run *theirs = &pairs->theirs[i * pairs->step];
+
+		take(&ratio, hd_report_applied_s(ours) / hd_report_applied_s(theirs));
+		take(&variances[0], hd_report_variance(&ours->result.pushes));
+		take(&variances[1], hd_report_variance(&theirs->result.pushes));
 	}
-	if (ratio.count == 0)
-		return;
 	(void)fprintf(
 		out,
-		"%s: scheduled / unscheduled over %llu paired seeds:",
-		runs[0].scenario,
+		"%s: %s / %s over %llu paired seeds:",
+		pairs->ours->scenario,
+		name_of(pairs->ours),
+		name_of(pairs->theirs),
 		(unsigned long long)ratio.count
 	);
 	print_ratio(out, " applied/s", &ratio);
@@ -200,6 +229,14 @@ void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count) 
 		mean_of(&variances[0]),
 		mean_of(&variances[1])
 	);
-	if (runs[0].trains)
-		print_accuracy_pairs(out, runs, count);
+	if (pairs->ours->trains)
+		print_accuracy_pairs(out, pairs);
+}
+
+void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count, size_t modes) {
+	if (count < modes)
+		return;
+	for (size_t a = 0; a < modes; a++)
+		for (size_t b = a + 1; b < modes; b++)
+			print_pairs(out, &(struct pairs){&runs[a], &runs[b], count / modes, modes});
 }

@@ -18,6 +18,7 @@ struct hd_report_rate {
 struct hd_report_run {
 	const char *scenario;
 	enum hd_cluster_mode mode;
+	uint32_t aggregators; /* of the scenario */
 	uint64_t seed;
 	uint32_t tau_max;
 	double wall_s;
@@ -30,7 +31,8 @@ struct hd_report_run {
 	size_t tried_count;
 };
 
-const char *hd_report_mode(enum hd_cluster_mode mode);
+/* The demo's name of a mode; with aggregators scheduled is called aggregated. */
+const char *hd_report_mode(enum hd_cluster_mode mode, uint32_t aggregators);
 double hd_report_mean(const struct hd_check_stats *s);
 double hd_report_variance(const struct hd_check_stats *s);
 /* Applied a second. */
@@ -39,7 +41,7 @@ void hd_report_head(FILE *out, bool trains);
 void hd_report_row(FILE *out, const struct hd_report_run *run);
 /* A JSON list. 0 or -errno. */
 int hd_report_json(const char *path, const struct hd_report_run *runs, size_t count);
-/* Compares two modes over paired seeds: runs come as scheduled, unscheduled, scheduled, ... */
-void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count);
+/* Compares each two of so many modes over paired seeds; runs come seed by seed, in the same order of modes. */
+void hd_report_pairs(FILE *out, const struct hd_report_run *runs, size_t count, size_t modes);
 
 #endif

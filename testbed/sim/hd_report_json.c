@@ -158,7 +158,7 @@ static json_t *record(const struct hd_report_run *run) {
 		"{s:s, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:o, "
 		"s:o, s:n, s:f, s:f, s:f, s:I, s:I, s:I, s:f}",
 		"mode",
-		hd_report_mode(run->mode),
+		hd_report_mode(run->mode, run->aggregators),
 		"scenario",
 		run->scenario,
 		"simulated",
@@ -205,6 +205,11 @@ static json_t *record(const struct hd_report_run *run) {
 	);
 
 	json_object_set_new(json, "aggregation", aggregation(&r->aggregation));
+	json_object_set_new(json, "grouped", json_integer((json_int_t)s->grouped));
+	json_object_set_new(json, "sums", json_integer((json_int_t)s->sums));
+	json_object_set_new(
+		json, "server_link_bytes", json_integer((json_int_t)r->server_link_bytes)
+	);
 	json_object_set_new(json, "staleness_histogram", histogram(s));
 	put_training(json, run);
 	return json;

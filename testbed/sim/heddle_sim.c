@@ -70,7 +70,7 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 			"heddle-sim: violated: %s\nreplay: heddle-sim %s --mode %s --seed %llu%s",
 			hd_cluster_failure(cluster),
 			options->random ? "--random" : options->path,
-			hd_report_mode(run->mode),
+			hd_report_mode(run->mode, scenario.aggregators),
 			(unsigned long long)run->seed,
 			options->trains ? "" : "\n"
 		);
@@ -95,6 +95,7 @@ static int run_mode(struct sim_session *session, uint64_t seed, enum hd_cluster_
 	*run = (struct hd_report_run){
 		.scenario = session->options->random ? "random" : session->scenario.name,
 		.mode = mode,
+		.aggregators = session->scenario.aggregators,
 		.seed = seed,
 		.tau_max = session->scenario.job.tau_max,
 		.learning_rate = rate_of(session, mode),
@@ -112,23 +113,40 @@ static int run_mode(struct sim_session *session, uint64_t seed, enum hd_cluster_
 	return code;
 }
 
+size_t sim_modes(const struct sim_session *session, enum hd_cluster_mode modes[SIM_MODES]) {
+	const struct sim_options *options = session->options;
+	size_t count = 0;
+
+	if (options->choice < SIM_MODE_BOTH) {
+		modes[count++] = options->mode;
+		return count;
+	}
+	if (options->choice == SIM_MODE_ALL && session->scenario.aggregators > 0)
+		modes[count++] = HD_CLUSTER_SCHEDULED;
+	modes[count++] = HD_CLUSTER_ALONE;
+	modes[count++] = HD_CLUSTER_UNSCHEDULED;
+	return count;
+}
+
 static int run_seed(struct sim_session *session, uint64_t seed) {
 	const struct sim_options *options = session->options;
-	enum hd_cluster_mode mode = options->mode;
-	int code;
+	enum hd_cluster_mode drawn = HD_CLUSTER_SCHEDULED, modes[SIM_MODES];
+	size_t count;
+	int code = EX_OK;
 
 	if (options->random)
-		hd_cluster_draw(seed, &session->scenario, &mode);
-	if (options->choice == SIM_MODE_ONE)
-		mode = options->mode;
-	if (options->choice != SIM_MODE_BOTH)
-		return run_mode(session, seed, mode);
-	code = run_mode(session, seed, HD_CLUSTER_SCHEDULED);
-	return code ? code : run_mode(session, seed, HD_CLUSTER_UNSCHEDULED);
+		hd_cluster_draw(seed, &session->scenario, &drawn);
+	count = sim_modes(session, modes);
+	if (options->random && options->choice == SIM_MODE_DEFAULT)
+		modes[0] = drawn;
+	for (size_t i = 0; code == EX_OK && i < count; i++)
+		code = run_mode(session, seed, modes[i]);
+	return code;
 }
 
 static int run_seeds(struct sim_session *session) {
 	const struct sim_options *options = session->options;
+	enum hd_cluster_mode modes[SIM_MODES];
 	int worst = EX_OK;
 
 	if (options->grid)
@@ -145,8 +163,8 @@ static int run_seeds(struct sim_session *session) {
 		if (code == EX_OSERR || code == EX_DATAERR)
 			return code;
 	}
-	if (options->choice == SIM_MODE_BOTH)
-		hd_report_pairs(stdout, session->runs, session->count);
+	if (options->choice >= SIM_MODE_BOTH)
+		hd_report_pairs(stdout, session->runs, session->count, sim_modes(session, modes));
 	return worst;
 }
 
@@ -167,7 +185,7 @@ static int finish(struct sim_session *session, int code) {
 static int open_outputs(struct sim_session *session) {
 	const struct sim_options *options = session->options;
 
-	session->runs = calloc(2 * options->seeds + 1, sizeof(*session->runs));
+	session->runs = calloc(SIM_MODES * options->seeds + 1, sizeof(*session->runs));
 	if (!session->runs)
 		return EX_OSERR;
 	return sim_trace_open(options, &session->trace);

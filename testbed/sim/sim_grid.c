@@ -78,7 +78,7 @@ static void show(const struct sim_session *session, enum hd_cluster_mode mode, s
 	(void
 	)printf("grid: %s, %s, learning rate %g: %s%.2f s to accuracy (%u of %u seeds)\n",
 		session->scenario.name,
-		hd_report_mode(mode),
+		hd_report_mode(mode, session->scenario.aggregators),
 		tried->rate,
 		tried->lost ? "more than " : "",
 		tried->mean_s,
@@ -110,11 +110,11 @@ static int search(struct sim_session *session, enum hd_cluster_mode mode) {
 }
 
 int sim_grid(struct sim_session *session) {
-	const struct sim_options *options = session->options;
-	int code;
+	enum hd_cluster_mode modes[SIM_MODES];
+	size_t count = sim_modes(session, modes);
+	int code = EX_OK;
 
-	if (options->choice != SIM_MODE_BOTH)
-		return search(session, options->mode);
-	code = search(session, HD_CLUSTER_SCHEDULED);
-	return code ? code : search(session, HD_CLUSTER_UNSCHEDULED);
+	for (size_t i = 0; code == EX_OK && i < count; i++)
+		code = search(session, modes[i]);
+	return code;
 }

@@ -16,7 +16,8 @@ static const char usage[]
 	  "Runs a scenario with the shipped cores in virtual time and checks the invariants at each step.\n"
 	  "  --seed N       seed (default: the scenario's)\n"
 	  "  --seeds N      run this many seeds, counting up\n"
-	  "  --mode MODE    scheduled (default), unscheduled, direct, or both (paired)\n"
+	  "  --mode MODE    aggregated (scheduled, with the scenario's aggregators; default), scheduled, unscheduled,\n"
+	  "                 direct, both (scheduled and unscheduled, paired) or all (and aggregated)\n"
 	  "  --random       draw the scenario, its faults and mode from the seed\n"
 	  "  --train        workers train the scenario's model on real data (see docs/scenarios.md)\n"
 	  "    --data NAME             digits, digits:FILE or a directory of IDX files (digits)\n"
@@ -63,16 +64,23 @@ static int parse_real(const char *field, const char *text, double low, double hi
 
 static int parse_mode(const char *text, struct sim_options *options) {
 	options->choice = SIM_MODE_ONE;
-	if (strcmp(text, "scheduled") == 0)
+	if (strcmp(text, "aggregated") == 0)
 		options->mode = HD_CLUSTER_SCHEDULED;
+	else if (strcmp(text, "scheduled") == 0)
+		options->mode = HD_CLUSTER_ALONE;
 	else if (strcmp(text, "unscheduled") == 0)
 		options->mode = HD_CLUSTER_UNSCHEDULED;
 	else if (strcmp(text, "direct") == 0)
 		options->mode = HD_CLUSTER_DIRECT;
 	else if (strcmp(text, "both") == 0)
 		options->choice = SIM_MODE_BOTH;
+	else if (strcmp(text, "all") == 0)
+		options->choice = SIM_MODE_ALL;
 	else
-		return bad("--mode", "must be one of scheduled, unscheduled, direct, both");
+		return bad(
+			"--mode",
+			"must be one of aggregated, scheduled, unscheduled, direct, both, all"
+		);
 	return 0;
 }
 
@@ -169,8 +177,10 @@ static int parse_option(int option, struct sim_options *options) {
 /* What does not go together. */
 static int check(const struct sim_options *options) {
 	if ((options->trace || options->perfetto)
-	    && (options->seeds > 1 || options->choice == SIM_MODE_BOTH || options->grid))
+	    && (options->seeds > 1 || options->choice >= SIM_MODE_BOTH || options->grid))
 		return bad(options->trace ? "--trace" : "--trace-perfetto", "needs a single run");
+	if (options->choice == SIM_MODE_ALL && options->random)
+		return bad("--mode", "all needs a scenario");
 	if (options->trains && options->random)
 		return bad("--train", "needs a scenario");
 	if (!options->trains

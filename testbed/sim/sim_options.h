@@ -5,13 +5,14 @@
 
 #include "hd_report.h"
 
-#define SIM_MODES 3 /* enum hd_cluster_mode */
+#define SIM_MODES 4 /* enum hd_cluster_mode */
 #define SIM_RATES 4 /* of the grid */
 
 enum sim_choice {
 	SIM_MODE_DEFAULT,
 	SIM_MODE_ONE,
-	SIM_MODE_BOTH
+	SIM_MODE_BOTH, /* scheduled, unscheduled */
+	SIM_MODE_ALL /* and aggregated before them, where there are aggregators */
 };
 
 struct sim_options {
@@ -46,6 +47,9 @@ struct sim_session {
 
 /* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
 int sim_parse(int argc, char **argv, struct sim_options *options);
+
+/* The modes to measure, of each seed in this order. */
+size_t sim_modes(const struct sim_session *session, enum hd_cluster_mode modes[SIM_MODES]);
 
 /* Runs one cluster with run->seed, mode and learning rate, and fills in the rest. Returns an exit code. */
 int sim_run(const struct sim_session *session, struct hd_report_run *run, bool until_target);

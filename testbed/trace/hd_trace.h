@@ -30,7 +30,8 @@ struct hd_trace;
 
 struct hd_trace_config {
 	FILE *out; /* written as events come; the caller closes it */
-	struct hd_topology *topology; /* of a file, not grown; names links and paths; NULL: neither are shown */
+	struct hd_topology *
+		topology; /* of a file, not grown; names links and paths; NULL: neither are shown */
 };
 
 /* 0 or -ENOMEM. */

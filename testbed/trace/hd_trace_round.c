@@ -31,7 +31,8 @@ struct attempt {
 struct trace_round {
 	struct round_key key;
 	uint32_t number; /* of the round, or of its aggregator's group */
-	int from, to; /* hosts, counted from 1, of sender and receiver where a host has the node's name; 0: none has */
+	int from,
+		to; /* hosts, counted from 1, of sender and receiver where a host has the node's name; 0: none has */
 	struct place own, servers, links[TRACE_PATH_MAX];
 	uint32_t link_count;
 	hd_ns opened, ended, committed;
@@ -195,7 +196,11 @@ static void draw_links(struct hd_trace *trace, const struct trace_round *round, 
 
 	if (round->key.worker == HD_GROUP_WORKER)
 		(void)snprintf(
-			name, sizeof(name), "%s %u", push ? "sum" : "model for several", round->number
+			name,
+			sizeof(name),
+			"%s %u",
+			push ? "sum" : "model for several",
+			round->number
 		);
 	else
 		(void)snprintf(

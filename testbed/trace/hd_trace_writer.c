@@ -222,9 +222,12 @@ static void name_lane(struct hd_trace *trace, const struct trace_track *track, u
 	} else {
 		(void)snprintf(name, sizeof(name), "%s", track_names[key->kind]);
 		n = strlen(name);
-		if (key->kind >= TRACK_FROM && key->kind <= TRACK_TO && key->index == HD_GROUP_WORKER)
+		if (key->kind >= TRACK_FROM && key->kind <= TRACK_TO
+		    && key->index == HD_GROUP_WORKER)
 			(void)snprintf(
-				name, sizeof(name), key->kind == TRACK_FROM ? "sums" : "models for several"
+				name,
+				sizeof(name),
+				key->kind == TRACK_FROM ? "sums" : "models for several"
 			);
 		else if (key->kind == TRACK_FROM || key->kind == TRACK_TO)
 			(void)snprintf(name + n, sizeof(name) - n, "%u", key->index);

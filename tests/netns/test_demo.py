@@ -1,23 +1,27 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo's three modes, shortly: every promised field, counts that agree with the logs, pictures.
+"""The demo's four modes, shortly: every promised field, counts that agree with the logs, pictures.
 
 usage: test_demo.py BUILD_DIR"""
+import json
 import sys
 import tempfile
 
 import demo_run
 import pen  # also makes the demo's own modules known
-from lab import modes
+from lab import measure, modes
 
 NUMBER = (int, float)
+# As star, and updates wait for the server's link, so that there are sums with four workers, too.
+SHORT = {**json.loads((pen.ROOT / "testbed/scenarios/star.json").read_text()), "server_link_mbps": 50}
+SHORT["job"]["compute_ms"] = 50
 MODES = ["unscheduled", "tcp-ps", "scheduled"]
 # field: types; None only where it may be unknown
 FIELDS = {
     "mode": str, "scenario": str, "target_accuracy": NUMBER, "final_accuracy": NUMBER,
     "time_to_accuracy_s": (*NUMBER, type(None)), "pushed": int, "applied": int, "dropped": int, "failed": int,
     "granted_bytes": int, "credited_bytes": int, "direct_bytes": int, "staleness": dict,
-    "estimate_error": (*NUMBER, type(None)), "cpu": NUMBER,
+    "estimate_error": (*NUMBER, type(None)), "cpu": NUMBER, "grouped": int, "sums": int, "server_link_bytes": int,
 }
 
 
@@ -48,6 +52,31 @@ def check_scheduled(record, directory):
     assert demo_run.events(directory, "events-ctl.jsonl", "plan"), "the controller planned nothing"
 
 
+def check_aggregated(build):
+    """What the aggregators say agrees with what the server does; they ended when they were told to."""
+    with tempfile.TemporaryDirectory(prefix="heddle-demo-test-") as folder:
+        path = demo_run.pathlib.Path(folder) / "short.json"
+        path.write_text(json.dumps(SHORT))
+        trace = demo_run.pathlib.Path(folder) / "trace.json"
+        _, (record,), (directory,) = demo_run.run(build, folder, "--scenario", path, "--quick", "--modes", "aggregated",
+                                                  "--trace", trace)
+        print("aggregated", {f: record[f] for f in FIELDS if f != "mode"})
+        check_fields(record)
+        demo_run.check_counts(record, directory)
+        demo_run.check_granted(record)
+        assert demo_run.problems(record) == [], demo_run.problems(record)
+        delivered = [e for e in demo_run.events(directory, "events-a*.jsonl", "send-end")
+                     if e.get("worker") == measure.SUM and e.get("direction", "push") == "push"
+                     and e.get("reason", "none") == "none"]
+        # The last may not have been committed.
+        assert 0 < record["sums"] <= len(delivered), (record["sums"], len(delivered))
+        assert 2 * record["sums"] <= record["grouped"] <= record["applied"], record
+        assert sorted(p.name for p in directory.glob("a?.out")) == ["a1.out", "a2.out"]
+        drawn = {e["name"].split(" ")[0] for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"}
+        assert "sum" in drawn, "the trace shows no sum"
+        check_pictures(demo_run.pathlib.Path(folder) / "pictures")
+
+
 def main():
     pen.need_namespaces()
     drivers = modes.drivers(modes.Programs(sys.argv[1]))
@@ -65,7 +94,9 @@ def main():
         check_scheduled(records[2], kept[2])
         assert [r["driver"] for r in records] == [drivers[0], "tcp", drivers[0]], records
         check_pictures(demo_run.pathlib.Path(folder) / "pictures")
+        assert all(r["grouped"] == r["sums"] == 0 for r in records), "sums without an aggregator"
         assert status == (0 if all(r["valid"] for r in records) else 1), status
+    check_aggregated(sys.argv[1])
     return 0
 
 

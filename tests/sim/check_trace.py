@@ -19,6 +19,7 @@ WORKERS, RACKS = 6, 2
 JOB = {"update_bytes": 200000, "compute_ms": 20, "tau_max": 12}
 CALM = {"name": "calm", "workers": WORKERS, "racks": RACKS, "trunk_mbps": 100, "link_mbps": 200, "latency_us": 50,
         "job": JOB, "duration_s": 2, "sim": {"conditional": 0.3}}
+SUMS = {**CALM, "name": "sums", "server_link_mbps": 50, "aggregators": 2}
 FAULTS = {**CALM, "name": "faults", "duration_s": 4,
           "workers_events": [{"at_s": 1, "worker": 2, "do": "kill"}, {"at_s": 1.2, "worker": 2, "do": "join"},
                              {"at_s": 2, "worker": 1, "do": "leave"}],
@@ -59,6 +60,29 @@ def check_same(some, others):
             real = isinstance(value, float) or name.endswith("_bps")  # 9 digits may be a whole number
             alike = math.isclose(value, other_args[name], rel_tol=1e-8) if real else value == other_args[name]
             assert alike, (one, name, value, other_args[name])
+
+
+def check_sums(folder):
+    """What goes over an aggregator is drawn on the links that carry it, and on no others."""
+    events, text, _ = play(folder, SUMS, "aggregated")
+    by_phase = trace_format.check(json.loads(text))
+    tracks = {e["tid"]: e["args"]["name"] for e in by_phase["M"] if e["name"] == "thread_name"}
+    carried = {}
+    for event in by_phase["X"]:
+        name = event["name"].rsplit(" ", 1)[0]
+        if name in ("sum", "model for several"):
+            carried.setdefault((name, event["args"]["group"]), []).append(tracks[event["tid"]].split(" ")[0])
+    starts = {e["token"]: e for e in events if e["event"] == "send-start" and e.get("worker") == 65535}
+    ended = {e["token"] for e in events if e["event"] == "recv-end"}
+    whole = [e for token, e in starts.items() if token in ended]
+    assert len(whole) > 10, len(whole)
+    for event in whole:
+        name = "sum" if event["direction"] == "push" else "model for several"
+        links = carried[name, event["round"]]
+        if name == "sum":
+            assert links == [f"{event['node']}>s1", "s1>ps"], (event, links)
+        else:
+            assert len(links) == 2 and links[0] == "ps>s1" and links[1] in ("s1>a1", "s1>a2"), (event, links)
 
 
 def check_calm(folder, mode):
@@ -175,6 +199,7 @@ def check_refusals(folder):
 def main():
     with tempfile.TemporaryDirectory(prefix="heddle-trace-") as name:
         folder = pathlib.Path(name)
+        check_sums(folder)
         check_calm(folder, "scheduled")
         check_calm(folder, "unscheduled")
         for seed in range(1, 6):
