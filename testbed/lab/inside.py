@@ -47,7 +47,7 @@ def one(net, programs, setting, options, job, directory):
         if options["keep"]:
             shutil.copytree(directory, pathlib.Path(options["keep"]) / directory.name, dirs_exist_ok=True)
     if options["quick"]:
-        record["problems"] = [p for p in record["problems"] if not p.startswith("accuracy")]
+        record["problems"] = [p for p in record["problems"] if not p.startswith(("accuracy", run.NO_SUM))]
         record["valid"] = not record["problems"]
     report.line(record)
     return runner, record
