@@ -422,7 +422,7 @@ static void tell_failure(
 	enum hd_reason reason,
 	const struct agg_input *culprit
 ) {
-	for (uint32_t i = 0; i < group->input_count; i++) {
+	for (uint32_t i = 0; group->inputs != NULL && i < group->input_count; i++) {
 		struct agg_input *in = &group->inputs[i];
 
 		/* Who withdrew need not be told. */

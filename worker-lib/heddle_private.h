@@ -37,6 +37,7 @@ struct heddle_ticket {
 	/* Set before it is queued, then the progress thread's. */
 	const float *data; /* push: what is sent: the copy, or what was borrowed */
 	void *copy; /* of the runs, if any, and the data */
+	size_t copy_bytes;
 	const struct hd_run *runs; /* sparse; NULL: dense */
 	size_t run_count;
 	uint64_t values; /* of data */
@@ -81,6 +82,8 @@ struct heddle {
 	uint64_t version; // lock: of the last JOINED
 	uint32_t tau_max; // lock
 	uint64_t ends, ends_seen; // lock
+	void *spare; // lock: the last copy that was given back: its pages are there already
+	size_t spare_bytes; // lock
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
 	struct hd_worker_stats stats; // lock; writer: the progress thread
 };
@@ -129,6 +132,8 @@ void heddle_ticket_unref(struct heddle_ticket *ticket);
 /* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
 struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
 int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
+/* Without the lock: room for the ticket's copy. -ENOMEM. */
+int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes);
 int heddle_check_memory(enum heddle_memory memory, const void *stream);
 int heddle_check_payload(enum heddle_payload payload);
 /* Drops one reference and unlocks; frees when it was the last. */

@@ -53,6 +53,7 @@ int heddle_allreduce_start(
 ) {
 	struct heddle_allreduce_options given;
 	struct heddle_ticket *ticket;
+	bool copies;
 	int rc = heddle_check(fabric);
 
 	if (rc != 0)
@@ -71,9 +72,8 @@ int heddle_allreduce_start(
 	if (hd_worker_is_direct(fabric->worker))
 		return heddle_fail(-EDESTADDRREQ, "controller: all-reduces need one");
 	ticket = heddle_ticket_new(fabric, HD_REDUCE);
-	if (ticket && (!given.borrow || in == out))
-		ticket->copy = malloc(count * sizeof(float));
-	if (!ticket || (!ticket->copy && (!given.borrow || in == out))) {
+	copies = !given.borrow || in == out;
+	if (!ticket || (copies && heddle_ticket_copy(fabric, ticket, count * sizeof(float)) < 0)) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");
 	}

@@ -38,13 +38,44 @@ void heddle_ticket_unref(struct heddle_ticket *ticket) {
 	free(ticket);
 }
 
+/* The next update has the same size, and fresh pages cost more than the copy. */
+static void give_back(struct heddle_ticket *ticket) {
+	struct heddle *fabric = ticket->fabric;
+
+	if (ticket->copy_bytes > fabric->spare_bytes) {
+		free(fabric->spare);
+		fabric->spare = ticket->copy;
+		fabric->spare_bytes = ticket->copy_bytes;
+	} else {
+		free(ticket->copy);
+	}
+	ticket->copy = NULL;
+	ticket->copy_bytes = 0;
+}
+
+int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes) {
+	pthread_mutex_lock(&fabric->lock);
+	/* One that is far too big stays for whoever needs it. */
+	if (fabric->spare_bytes >= bytes && fabric->spare_bytes / 2 <= bytes) {
+		ticket->copy = fabric->spare;
+		ticket->copy_bytes = fabric->spare_bytes;
+		fabric->spare = NULL;
+		fabric->spare_bytes = 0;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	if (ticket->copy)
+		return 0;
+	ticket->copy = malloc(bytes);
+	ticket->copy_bytes = ticket->copy ? bytes : 0;
+	return ticket->copy ? 0 : -ENOMEM;
+}
+
 void heddle_ticket_let_go(struct heddle_ticket *ticket) {
 	if (ticket->let_go)
 		return;
 	ticket->let_go = true;
 	ticket->status.released = 1;
-	free(ticket->copy);
-	ticket->copy = NULL;
+	give_back(ticket);
 	TAILQ_REMOVE(&ticket->fabric->tickets, ticket, link);
 	heddle_ticket_unref(ticket);
 }
@@ -59,6 +90,7 @@ void heddle_unlock_unref(struct heddle *fabric, unsigned references) {
 		return;
 	pthread_cond_destroy(&fabric->changed);
 	pthread_mutex_destroy(&fabric->lock);
+	free(fabric->spare);
 	free(fabric);
 }
 
@@ -191,7 +223,7 @@ static int check_options(
 }
 
 /* Runs and data in one piece, unless they are borrowed. */
-static bool take(struct heddle_ticket *ticket, const struct update *update) {
+static bool take(struct heddle *fabric, struct heddle_ticket *ticket, const struct update *update) {
 	size_t runs = update->run_count * sizeof(struct hd_run);
 	size_t data = update->values * sizeof(float);
 
@@ -202,8 +234,7 @@ static bool take(struct heddle_ticket *ticket, const struct update *update) {
 	ticket->dtype = update->dtype;
 	if (update->borrow)
 		return true;
-	ticket->copy = malloc(runs + data);
-	if (!ticket->copy)
+	if (heddle_ticket_copy(fabric, ticket, runs + data) < 0)
 		return false;
 	if (update->runs)
 		ticket->runs = memcpy(ticket->copy, update->runs, runs);
@@ -217,7 +248,7 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 	struct heddle_ticket *ticket = heddle_ticket_new(fabric, 0);
 	int rc;
 
-	if (!ticket || !take(ticket, update)) {
+	if (!ticket || !take(fabric, ticket, update)) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");
 	}
