@@ -123,6 +123,10 @@ void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float
 	spec->job.weight_decay = decay;
 }
 
+void heddle_spec_div_max(struct heddle_spec *spec, float div_max) {
+	spec->job.div_max = div_max;
+}
+
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max) {
 	spec->job.tau_max = tau_max;
 }

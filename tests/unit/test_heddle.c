@@ -375,6 +375,17 @@ static void test_bad_options(void **state) {
 	heddle_spec_tau_max(spec, 0);
 	options = options_of(fixture);
 	assert_int_equal(heddle_open(spec, &options, &fabric), -EINVAL);
+	heddle_spec_tau_max(spec, 16);
+	heddle_spec_div_max(spec, -1.0f);
+	assert_int_equal(heddle_open(spec, &options, &fabric), -EINVAL);
+	heddle_spec_div_max(spec, 2.0f);
+	options = options_of(fixture);
+	assert_int_equal(setenv("HEDDLE_KEEP_MB", "much", 1), 0);
+	assert_int_equal(heddle_open(spec, &options, &fabric), -EINVAL);
+	assert_string_equal(
+		heddle_last_error(), "HEDDLE_KEEP_MB: 'much' is not a whole number in 0..16777216"
+	);
+	assert_int_equal(unsetenv("HEDDLE_KEEP_MB"), 0);
 	assert_ptr_equal(fabric, (void *)1);
 	heddle_spec_destroy(spec);
 }

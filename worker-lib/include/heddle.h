@@ -123,6 +123,9 @@ void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float
 /* An update may be applied at most tau_max commits after the version that it was computed from;
  * later ones are dropped. Default 16. */
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max);
+/* How far a replica may be from the server, as the L2 norm of the difference of their models: commits that might lead
+ * further wait for it. 0: however far it is. Default 0. */
+void heddle_spec_div_max(struct heddle_spec *spec, float div_max);
 
 enum heddle_staleness {
 	HEDDLE_STALENESS_CONSTANT = 0, /* every update counts alike */
