@@ -13,8 +13,8 @@ def headline(setting, todo):
     job = setting["job"]
     print(f"== scenario {setting['name']}: {setting['about']}")
     print(f"   {setting['workers']} workers at {setting['link_mbps']:g} Mbit/s, server at "
-          f"{setting['server_link_mbps']:g} Mbit/s{aggregators(setting)}; {job['model']} {job['hidden']}, a gradient step lasts "
-          f"{job['compute_ms']:g} ms; bound on the delay {job['tau_max']}")
+          f"{setting['server_link_mbps']:g} Mbit/s{aggregators(setting)}; {job['model']} {job['hidden']}, "
+          f"a gradient step lasts {job['compute_ms']:g} ms; bound on the delay {job['tau_max']}")
     seconds = len(todo) * (setting["duration_s"] + 3)
     print(f"   {len(todo)} runs to test accuracy {job['target_accuracy']}, at most {seconds / 60:.1f} minutes",
           flush=True)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One round of a worker, push or pull, or the transfer of a sum or of a model for several: what each node says of it is gathered, and drawn when an attempt or the
- * round has ended. Lanes are taken and given back when spans begin and end, not when they are drawn.
+ * One round of a worker, push or pull, or the transfer of a sum or of a model for several: what each node says of
+ * it is gathered, and drawn when an attempt or the round has ended. Lanes are taken and given back when spans begin
+ * and end, not when they are drawn.
  */
 #include "hd_group.h"
 #include "hd_message.h"
