@@ -131,13 +131,11 @@ static void say_group(const struct telling *t, uint32_t which) {
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		const struct ctl_node *worker = t->job->workers[i];
 		struct hd_group_input input = {
-			.token = token->out_token,
 			.worker = i,
 			.round = r->round,
 			.attempt = r->attempt[i],
 		};
 		struct hd_group_output output = {
-			.token = token->in_token,
 			.role = HD_ROLE_WORKER,
 			.worker = i,
 			.round = r->round,
@@ -147,6 +145,8 @@ static void say_group(const struct telling *t, uint32_t which) {
 
 		if (r->part[i] != CTL_PART_TOLD)
 			continue;
+		input.token = token->out_token;
+		output.token = token->in_token;
 		output.ipv4 = worker->data.ipv4;
 		output.port = worker->data.port;
 		m->inputs.bytes += (uint32_t
