@@ -60,6 +60,7 @@ static void start_controller(struct allreduce_world *w) {
 	};
 	char error[128];
 
+	w->begun_at = hd_sim_now(w->sim);
 	draw_seed(w, config.seed);
 	if (!config.topology || hd_controller_create(&config, &w->controller) < 0
 	    || (w->kept && hd_controller_restore(w->controller, w->kept, error, sizeof error) < 0
@@ -74,7 +75,7 @@ static void start_controller(struct allreduce_world *w) {
 
 static void start_aggregator(struct allreduce_world *w, uint32_t k) {
 	struct allreduce_node *node = &w->aggregators[k];
-	char name[16], host[16];
+	char name[32], host[32];
 	struct hd_aggregator_config config = {
 		.name = name,
 		.host = host,
@@ -99,7 +100,7 @@ static void start_aggregator(struct allreduce_world *w, uint32_t k) {
 
 static void start_worker(struct allreduce_worker *worker) {
 	struct allreduce_world *w = worker->world;
-	char name[16], host[16];
+	char name[32], host[32];
 	struct hd_worker_config config = {
 		.name = name,
 		.host = host,

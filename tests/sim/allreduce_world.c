@@ -313,15 +313,17 @@ static void build(struct allreduce_world *w) {
 		w->workers[k].wanted = true;
 }
 
-/* Sums of a worker that was cut off: the others may have begun anew without it. */
+/* Sums of a worker that was cut off: the others may have begun anew without it; all of them when it can not tell
+ * a new controller. */
 static void weaken(struct allreduce_worker *worker) {
 	struct allreduce_world *w = worker->world;
 	hd_ns now = hd_sim_now(w->sim);
+	bool forgotten = w->begun_at > 0 && now < w->begun_at + WEAK;
 
 	for (uint32_t r = 0; worker->apart && r < ROUNDS_MAX; r++) {
 		struct ending *ending = &w->endings[r][worker->rank];
 
-		if (ending->members && ending->at + WEAK >= now)
+		if (ending->members && (ending->at + WEAK >= now || forgotten))
 			ending->weak = true;
 	}
 }

@@ -74,6 +74,7 @@ struct allreduce_world {
 	uint16_t epoch;
 	char *kept;
 	bool controller_wanted;
+	hd_ns begun_at; /* of the controller's life */
 	struct allreduce_node aggregators[AGGREGATORS_MAX];
 	struct allreduce_worker workers[WORKERS_MAX];
 	struct ending endings[ROUNDS_MAX][WORKERS_MAX];
