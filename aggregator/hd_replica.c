@@ -108,18 +108,6 @@ void hd_mirror_event(
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-void hd_mirror_entry_free(struct hd_server *server, struct hd_mirror_entry *entry) {
-	struct hd_mirror *mirror = entry->mirror;
-
-	if (entry->copy != NULL) {
-		entry->copy->entry = NULL;
-		hd_incoming_destroy(server, entry->copy);
-	}
-	TAILQ_REMOVE(&mirror->entries, entry, link);
-	mirror->entry_count--;
-	free(entry);
-}
-
 void hd_mirror_free(struct hd_server *server, struct hd_job *job) {
 	struct hd_mirror *mirror = job->mirror;
 	struct hd_mirror_entry *entry;

@@ -27,6 +27,7 @@
 #define HD_MIRROR_QUEUE_MAX 4096 /* entries */
 #define HD_MIRROR_LOOK_US 50000
 #define HD_MIRROR_AGAIN_US 200000 /* a copy that ended without its bytes is asked for again */
+#define HD_MIRROR_FALLBACK_US 1000000 /* nobody plans: states instead */
 #define HD_MIRROR_SILENT_US 5000000 /* one that moves no more, too */
 #define HD_MIRROR_ATTEMPTS_MAX 8
 #define HD_STAGED_MAX 262144 /* rounds that come with a state */
@@ -187,7 +188,6 @@ uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job);
 void hd_mirror_timer(struct hd_turn *turn, struct hd_mirror *mirror);
 void hd_mirror_free(struct hd_server *server, struct hd_job *job);
 struct hd_mirror *hd_mirror_of(const struct hd_server *server, uint32_t job);
-void hd_mirror_entry_free(struct hd_server *server, struct hd_mirror_entry *entry);
 void hd_mirror_tell(struct hd_turn *turn, struct hd_mirror *mirror, bool always);
 /* Says FOLLOW about a job that is no mirror of ours. */
 void hd_mirror_answer(
@@ -220,6 +220,7 @@ void hd_mirror_seed_drop(struct hd_server *server, struct hd_mirror *mirror);
 hd_ns hd_mirrors_deadline(const struct hd_server *server);
 
 /* --- hd_replica_copy.c --- */
+void hd_mirror_entry_free(struct hd_server *server, struct hd_mirror_entry *entry);
 /* Asks the controller for the copies that are missing; finds those that will never come. */
 void hd_copies_look(struct hd_turn *turn, struct hd_mirror *mirror);
 /* A new controller knows nothing of what was asked for. */

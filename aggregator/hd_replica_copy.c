@@ -28,6 +28,18 @@ hd_copy_entry(const struct hd_mirror *mirror, uint16_t worker, uint32_t round) {
 	return NULL;
 }
 
+void hd_mirror_entry_free(struct hd_server *server, struct hd_mirror_entry *entry) {
+	struct hd_mirror *mirror = entry->mirror;
+
+	if (entry->copy != NULL) {
+		entry->copy->entry = NULL;
+		hd_incoming_destroy(server, entry->copy);
+	}
+	TAILQ_REMOVE(&mirror->entries, entry, link);
+	mirror->entry_count--;
+	free(entry);
+}
+
 static void hd_copy_lose(struct hd_turn *turn, struct hd_mirror_entry *entry) {
 	entry->lost = true;
 	entry->mirror->job->dirty = true; /* a hole is told of */
@@ -65,7 +77,7 @@ static void hd_copy_ask(struct hd_turn *turn, struct hd_mirror_entry *entry) {
 
 /* One entry whose turn it may be. */
 static void hd_copy_look(struct hd_turn *turn, struct hd_mirror_entry *entry) {
-	hd_ns fallback = hd_ns_add(entry->since, HD_FALLBACK_US * HD_US);
+	hd_ns fallback = hd_ns_add(entry->since, HD_MIRROR_FALLBACK_US * HD_US);
 	hd_ns again = hd_ns_add(entry->since, HD_MIRROR_AGAIN_US * HD_US);
 	struct hd_incoming *copy = entry->copy;
 
