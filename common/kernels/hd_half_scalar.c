@@ -80,8 +80,11 @@ void hd_f16_from_f32_scalar(uint16_t *y, const float *x, size_t count, float a) 
 }
 
 void hd_f32_from_f16_scalar(float *y, const uint16_t *x, size_t count) {
+	uint16_t half;
+
 	for (size_t i = 0; i < count; i++) {
-		y[i] = f32_of_f16(x[i]);
+		memcpy(&half, &x[i], sizeof(half)); /* a payload is not aligned */
+		y[i] = f32_of_f16(half);
 	}
 }
 
@@ -93,8 +96,11 @@ void hd_bf16_from_f32_scalar(uint16_t *y, const float *x, size_t count, float a)
 
 void hd_f32_from_bf16_scalar(float *y, const uint16_t *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
-		uint32_t bits = (uint32_t)x[i] << 16;
+		uint16_t half;
+		uint32_t bits;
 
+		memcpy(&half, &x[i], sizeof(half));
+		bits = (uint32_t)half << 16;
 		memcpy(&y[i], &bits, sizeof(bits));
 	}
 }
