@@ -177,6 +177,8 @@ static void log_clear(struct peer *peer) {
 			free((void *)m->group.outputs.data);
 		} else if (m->kind == HD_MSG_MEMBERS) {
 			free((void *)m->members.members.data);
+		} else if (m->kind == HD_MSG_REDUCE) {
+			free((void *)m->reduce.shards.data);
 		}
 	}
 	peer->count = 0;
@@ -205,6 +207,8 @@ static void on_message(
 		keep_blob(&peer->log[peer->count].group.outputs);
 	} else if (message->kind == HD_MSG_MEMBERS) {
 		keep_blob(&peer->log[peer->count].members.members);
+	} else if (message->kind == HD_MSG_REDUCE) {
+		keep_blob(&peer->log[peer->count].reduce.shards);
 	}
 	peer->count++;
 	if (message->kind == HD_MSG_REFUSE)
