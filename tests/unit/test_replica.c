@@ -195,7 +195,7 @@ static void test_replica_dies(void **state) {
 }
 
 static void test_too_little_memory(void **state) {
-	struct scene *s = scene_open(5 * VALUES * sizeof(float));
+	struct scene *s = scene_open((uint64_t)5 * VALUES * sizeof(float));
 
 	(void)state;
 	order(s, s->minds, HD_REPLICA_KEEP, ++s->generation, 0);
