@@ -158,7 +158,7 @@ full_chunk(const struct hd_reduce *reduce, const struct hd_chunk_header *header,
 			return 0;
 		full = (total - bytes) / header->chunk;
 	}
-	if (full > HD_CHUNK_BYTES_MAX || full % value != 0)
+	if (full > HD_CHUNK_BYTES_MAX || value == 0 || full % value != 0)
 		return 0;
 	return full >= HD_REDUCE_CHUNK_BYTES_MIN || full == total ? (uint32_t)full : 0;
 }
