@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* A shard is worth its messages when it has this many packets; a small all-reduce has one shard. */
-#define GRAIN_BYTES (8 * HD_CHUNK_BYTES_DEFAULT)
+#define GRAIN_BYTES (UINT64_C(8) * HD_CHUNK_BYTES_DEFAULT)
 #define LINK_FREE 1e15 /* bytes/s of a host that has no link of its own: it is not the limit */
 
 /* The hosts of an all-reduce, and which aggregator each has. */
@@ -46,7 +46,7 @@ static int field_make(struct field *f, const struct hd_controller *c, const stru
 	f->count = 0;
 	f->hosts = calloc(most, sizeof(*f->hosts));
 	f->index = calloc(most, sizeof(*f->index));
-	f->aggregator = calloc(most, sizeof(*f->aggregator));
+	f->aggregator = calloc(most, sizeof(struct ctl_node *));
 	if (!f->hosts || !f->index || !f->aggregator)
 		return -ENOMEM;
 	TAILQ_FOREACH (node, &c->nodes, entry) {

@@ -236,9 +236,9 @@ static int search_all(struct hd_plan_grouper *g) {
 
 		count[item->direction][item->job] += !g->in->entries[e].dropped;
 	}
-	for (uint8_t direction = HD_PLAN_PUSH; direction <= HD_PLAN_PULL; direction++)
+	for (int direction = HD_PLAN_PUSH; direction <= HD_PLAN_PULL; direction++)
 		for (uint32_t j = 0; rc == 0 && j < g->in->plan->job_count; j++) {
-			struct hd_group_list list = {.job = j, .direction = direction};
+			struct hd_group_list list = {.job = j, .direction = (uint8_t)direction};
 
 			if (count[direction][j] >= 2 && hd_group_may_work(g))
 				rc = search(g, &list);
