@@ -81,7 +81,7 @@ ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_re
 
 	if (rc == 0)
 		rc = hd_shards_cut(f.hosts, f.count, r->bytes, GRAIN_BYTES, &seconds);
-	if (rc == 0) {
+	if (rc == 0 && f.count > 0) {
 		free(r->shards);
 		r->shard_count = 0;
 		r->shards = calloc(f.count, sizeof(*r->shards));

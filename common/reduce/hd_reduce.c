@@ -197,6 +197,8 @@ static int set_chunk_bytes(struct hd_reduce *reduce, uint32_t chunk_bytes) {
 	int rc = 0;
 
 	reduce->chunk_count = (uint32_t)((reduce->config.bytes - 1) / chunk_bytes + 1);
+	if (reduce->chunk_count == 0)
+		return -EINVAL; /* more than the wire can number */
 	reduce->quota = slot_quota(&reduce->config, chunk_bytes);
 	reduce->in = calloc(reduce->chunk_count, sizeof *reduce->in);
 	if (!reduce->in)
@@ -253,7 +255,7 @@ static void add(struct hd_reduce *reduce, void *sum, const uint8_t *payload, siz
  * NaN or an Inf of any member is still there. */
 static void seal(struct hd_reduce *reduce, void *sum, size_t bytes) {
 	uint8_t dtype = reduce->config.dtype;
-	size_t count = bytes / hd_dtype_bytes(dtype);
+	size_t value = hd_dtype_bytes(dtype), count = value > 0 ? bytes / value : 0;
 	float block[HD_CHUNK_BYTES_MAX / sizeof(uint16_t)];
 
 	if (hd_dtype_is_half(dtype)) {
