@@ -47,9 +47,9 @@ float worker_peak(const struct hd_push_args *args) {
 int16_t worker_exponent(const struct ticket *ticket, float weight) {
 	double peak = fabs((double)ticket->peak * (double)weight);
 
-	return ticket->dtype == HD_DTYPE_FIXED32 && isfinite(peak) ?
-		(int16_t)hd_fixed_exponent(peak, 1) :
-		0;
+	if (ticket->dtype != HD_DTYPE_FIXED32 || !isfinite(peak))
+		return 0;
+	return (int16_t)hd_fixed_exponent(peak, 1);
 }
 
 bool worker_is_finite(const struct hd_push_args *args, double norm) {
@@ -116,7 +116,9 @@ int worker_make_payload(
 		hd_scale_f32(ticket->payload, ticket->data, ticket->values, weight);
 	if (rc == 0) {
 		ticket->weight = weight;
-		ticket->exponent = exponent;
+		ticket->exponent = 0;
+		if (ticket->dtype == HD_DTYPE_FIXED32)
+			ticket->exponent = exponent;
 	}
 	return rc;
 }

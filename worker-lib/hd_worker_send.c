@@ -90,7 +90,7 @@ static int begin_send(
 		.header = {
 			.attempt = ticket->attempt,
 			.dtype = ticket->dtype,
-			.exponent = ticket->dtype == HD_DTYPE_FIXED32 ? ticket->exponent : 0,
+			.exponent = ticket->exponent, /* 0 but of fixed point */
 			.job = worker->job,
 			.epoch = grant->epoch,
 			.worker = worker->config.rank,

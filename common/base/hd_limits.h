@@ -74,7 +74,7 @@
 /* Within a lease of a node's last word everybody else goes on without it. Three quarters of it are silence,
  * in which it is asked eight times; one is left to reach somebody else and to ask again. */
 #define HD_LEASE_US 1000000
-#define HD_SILENCE_US (HD_LEASE_US / 4 * 3) /* who is silent for this long is gone */
+#define HD_SILENCE_US 750000 /* who is silent for this long is gone */
 #define HD_KEEPALIVE_US 250000
 #define HD_FALLBACK_US HD_SILENCE_US /* without a controller for this long: go direct */
 #define HD_CREDIT_BYTES 131072 /* what goes on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */

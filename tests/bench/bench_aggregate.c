@@ -112,7 +112,7 @@ static void fill_burst(
 	uint32_t first,
 	uint32_t chunks
 ) {
-	size_t n = 0;
+	size_t n = 0, bytes = hd_dtype_bytes(plan->message.dtype), value = bytes > 0 ? bytes : 1;
 
 	for (uint32_t i = 0; i < plan->input_count; i++) {
 		for (uint32_t c = first; c < first + chunks; c++, n++) {
@@ -125,7 +125,7 @@ static void fill_burst(
 				.token = plan->inputs[i].token,
 				.chunk = c,
 				.packet = c,
-				.count = (uint16_t)(CHUNK / hd_dtype_bytes(plan->message.dtype)),
+				.count = (uint16_t)(CHUNK / value),
 				.flags = c == CHUNKS - 1 ? HD_CHUNK_LAST : 0,
 			};
 
@@ -202,7 +202,8 @@ static double bound(uint32_t inputs, uint8_t dtype, const uint8_t *data, uint8_t
 static void measure(uint32_t inputs, uint8_t dtype, const char *name) {
 	struct hd_aggregator_config config = {.memory_bytes = UINT64_C(1) << 30};
 	struct world *world = world_open(inputs, &config);
-	uint8_t *data = calloc(INPUTS_MAX * RUN, PACKET), *sum = aligned_alloc(64, 2 * BYTES + 64);
+	uint8_t *data = calloc((size_t)INPUTS_MAX * RUN, PACKET),
+		*sum = aligned_alloc(64, (size_t)2 * BYTES + 64);
 	double best = 1e9, least = 1e9, gbits = (double)BYTES * inputs * 8e-9;
 
 	if (!data || !sum)

@@ -85,6 +85,7 @@ static int ping(const char *text, uint32_t asks, double pause_ms, size_t bytes) 
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	uint8_t packet[BYTES_MAX] = {0};
 	struct hd_random random;
+	uint32_t median, late;
 	struct hd_addr addr = {0};
 	struct sockaddr_in name;
 
@@ -104,12 +105,14 @@ static int ping(const char *text, uint32_t asks, double pause_ms, size_t bytes) 
 		need(recv(fd, packet, sizeof(packet), 0) == (ssize_t)bytes, "recv");
 		took[i] = hd_udp_now() - asked_at;
 	}
+	median = asks / 2;
+	late = asks - 1 - asks / 100;
 	qsort(took, asks, sizeof(took[0]), by_value);
 	(void
 	)printf("{\"asked\": %u, \"median_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
 		asks,
-		(double)took[asks / 2] / 1e3,
-		(double)took[asks - 1 - asks / 100] / 1e3,
+		(double)took[median] / 1e3,
+		(double)took[late] / 1e3,
 		(double)took[asks - 1] / 1e3);
 	free(took);
 	return 0;

@@ -169,7 +169,7 @@ static void measure(size_t values, enum kind kind) {
 
 int main(void) {
 	for (enum kind kind = 0; kind < KINDS; kind++) {
-		measure(64 * 1024, kind);
+		measure(UINT64_C(64) * 1024, kind);
 		measure((size_t)25 * 1000 * 1000 / 16 * 16, kind);
 	}
 	return 0;

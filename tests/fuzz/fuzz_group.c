@@ -52,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		return 0;
 	}
 	for (uint32_t i = 0; i < (uint32_t)count; i++) {
-		CHECK(rewrite(kind, &blob, i, again + i * record[kind]) == (int)record[kind]);
+		CHECK(rewrite(kind, &blob, i, again + (size_t)i * record[kind]) == (int)record[kind]
+		);
 	}
 	CHECK(memcmp(again, blob.data, blob.bytes) == 0);
 	return 0;

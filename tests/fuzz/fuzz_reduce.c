@@ -43,6 +43,7 @@ static struct hd_chunk_header
 true_header(const struct world *world, uint32_t index, uint32_t chunk) {
 	uint64_t from = (uint64_t)chunk * 512;
 	uint64_t bytes = from + 512 < BYTES ? 512 : BYTES - from;
+	size_t value = hd_dtype_bytes(world->config.dtype);
 
 	return (struct hd_chunk_header){
 		.job = 7,
@@ -53,7 +54,7 @@ true_header(const struct world *world, uint32_t index, uint32_t chunk) {
 		.exponent = world->config.exponent,
 		.chunk = chunk,
 		.flags = from + bytes == BYTES ? HD_CHUNK_LAST : 0,
-		.count = (uint16_t)(bytes / hd_dtype_bytes(world->config.dtype)),
+		.count = (uint16_t)(value > 0 ? bytes / value : 0),
 	};
 }
 

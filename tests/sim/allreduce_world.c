@@ -135,6 +135,13 @@ static void check_sum(struct allreduce_worker *worker, const struct call *call) 
 		){.members = (uint8_t)members, .weak = worker->apart, .at = hd_sim_now(w->sim)};
 }
 
+static uint32_t bits_of(float x) {
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
 /* As one processor adds them, in the order of ranks. */
 static void check_ranked(struct allreduce_worker *worker, const struct call *call) {
 	struct allreduce_world *w = worker->world;
@@ -147,7 +154,7 @@ static void check_ranked(struct allreduce_worker *worker, const struct call *cal
 			sum += value(w, &kind, rank, call->round, i);
 		if (kind.average)
 			sum *= 1.0F / (float)w->plan.workers;
-		if (memcmp(&sum, &call->out[i], sizeof sum) != 0) {
+		if (bits_of(sum) != bits_of(call->out[i])) {
 			allreduce_fail(
 				w, "rank %u, round %u: not in order", worker->rank, call->round
 			);
@@ -295,8 +302,8 @@ static void build(struct allreduce_world *w) {
 		node.clock.skew_ppm = (int32_t)hd_random_below(&w->random, 100);
 		worker->node = hd_sim_node(w->sim, &node);
 		for (int c = 0; c < DEPTH_MAX; c++) {
-			worker->calls[c].in = worker->memory[2 * c];
-			worker->calls[c].out = worker->memory[2 * c + 1];
+			worker->calls[c].in = worker->memory[(size_t)2 * c];
+			worker->calls[c].out = worker->memory[(size_t)2 * c + 1];
 		}
 	}
 	for (uint32_t k = 0; k < w->plan.aggregators; k++) {

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #define WORKERS 3
-#define BYTES (3 * 64 * 11264)
+#define BYTES (UINT64_C(3) * 64 * 11264)
 
 struct scene {
 	struct net net;
@@ -189,7 +189,7 @@ static void test_who_is_waited_for(void **state) {
 	done(&s, 1, HD_OUTCOME_APPLIED);
 	ask(&s, 0, 2, 1);
 	s.workers[1]->cut = true;
-	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
 	assert_int_equal(told(&s, 0)->round, 2);
 	assert_int_equal(told(&s, 0)->workers, 1);
 	done(&s, 0, HD_OUTCOME_APPLIED);
@@ -222,7 +222,7 @@ static void test_refused(void **state) {
 	/* Nobody to add. */
 	for (uint32_t k = 0; k < WORKERS; k++)
 		s.aggregators[k]->cut = true;
-	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
 	ask(&s, 1, 1, 2);
 	ask(&s, 2, 1, 2);
 	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 1);
@@ -275,7 +275,7 @@ static void test_aggregator_dies(void **state) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	s.aggregators[2]->cut = true;
-	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
 	assert_int_equal(counters(&s.net)->reduces_failed, 1);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 2);
@@ -298,7 +298,7 @@ static void test_worker_dies(void **state) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);
 	s.workers[2]->cut = true;
-	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
 	assert_int_equal(counters(&s.net)->reduces_failed, 0);
 	done(&s, 0, HD_OUTCOME_APPLIED);
 	done(&s, 1, HD_OUTCOME_APPLIED);
@@ -396,7 +396,7 @@ static void test_passed(void **state) {
 	m.request.have = 2;
 	say(s.workers[0], m);
 	s.workers[1]->cut = true;
-	net_run(&s.net, 2 * HD_LEASE_US * HD_US);
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
 	ask(&s, 2, 1, 1);
 	assert_int_equal(told(&s, 2)->workers, 1);
 	done(&s, 2, HD_OUTCOME_APPLIED);

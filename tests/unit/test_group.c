@@ -67,7 +67,7 @@ static void test_fullest_message(void **state) {
 		outputs[i] = (struct hd_group_output){
 			.token = i + 1,
 			.after = i,
-			.start_ns = 5 * i,
+			.start_ns = (hd_ns)5 * i,
 			.rate_bps = 7,
 			.role = HD_ROLE_WORKER,
 			.worker = (uint16_t)i,
@@ -95,7 +95,7 @@ static void test_fullest_message(void **state) {
 	for (uint32_t i = 0; i < HD_GROUP_MEMBERS_MAX; i++) {
 		back = hd_group_get_output(&decoded.group.outputs, i);
 		assert_true(
-			back.token == i + 1 && back.after == i && back.start_ns == 5 * i
+			back.token == i + 1 && back.after == i && back.start_ns == (hd_ns)5 * i
 			&& back.rate_bps == 7 && back.role == HD_ROLE_WORKER && back.worker == i
 			&& back.round == 3 * i && back.attempt == 1 && back.ipv4 == ~i
 			&& back.port == 9 && back.cc_weight == (float)i

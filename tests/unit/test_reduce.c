@@ -39,6 +39,12 @@ struct scene {
 	uint64_t early;
 };
 
+static size_t values_of(size_t bytes, uint8_t dtype) {
+	size_t value = hd_dtype_bytes(dtype);
+
+	return value > 0 ? bytes / value : 0;
+}
+
 static uint32_t bytes_of(const struct scene *scene, uint32_t chunk) {
 	uint64_t left = scene->config.bytes - (uint64_t)chunk * scene->chunk_bytes;
 
@@ -84,11 +90,12 @@ static void open_scene(struct scene *scene, uint64_t seed) {
 		= HD_REDUCE_CHUNK_BYTES_MIN + 4 * (uint32_t)hd_random_below(&scene->random, 30);
 	scene->chunks = 1 + (uint32_t)hd_random_below(&scene->random, CHUNKS_MAX);
 	bytes = (uint64_t)scene->chunk_bytes * (scene->chunks - 1);
-	bytes += value * (1 + hd_random_below(&scene->random, scene->chunk_bytes / value));
+	bytes += value
+		* (1 + hd_random_below(&scene->random, value > 0 ? scene->chunk_bytes / value : 1));
 	scene->config.bytes = bytes;
 	scene->config.early_bytes = hd_random_below(&scene->random, 30000);
-	scene->sum = aligned_alloc(64, 2 * GUARD + (2 * bytes + 63) / 64 * 64);
-	memset(scene->sum, 0xa5, 2 * GUARD + (2 * bytes + 63) / 64 * 64);
+	scene->sum = aligned_alloc(64, (size_t)2 * GUARD + (2 * bytes + 63) / 64 * 64);
+	memset(scene->sum, 0xa5, (size_t)2 * GUARD + (2 * bytes + 63) / 64 * 64);
 	scene->config.sum = scene->sum + GUARD;
 	for (uint32_t i = 0; i < scene->config.input_count; i++) {
 		scene->inputs[i] = (struct hd_reduce_input){100 + i, 5 + i, (uint16_t)(20 + i), 1};
@@ -213,7 +220,7 @@ header_of(const struct scene *scene, uint32_t member, uint32_t chunk, uint32_t p
 		.exponent = -12,
 		.chunk = chunk,
 		.packet = packet,
-		.count = (uint16_t)(bytes_of(scene, chunk) / hd_dtype_bytes(scene->config.dtype)),
+		.count = (uint16_t)values_of(bytes_of(scene, chunk), scene->config.dtype),
 		.token = scene->inputs[member].token,
 	};
 }
@@ -297,8 +304,8 @@ static void give_wrong(struct scene *scene, uint32_t member, uint32_t chunk) {
 		header.flags = 0;
 		break;
 	default:
-		bytes = 4 * (HD_CHUNK_BYTES_MAX / 4); /* more than a chunk that was seen */
-		header.count = (uint16_t)(bytes / hd_dtype_bytes(header.dtype));
+		bytes = (size_t)4 * (HD_CHUNK_BYTES_MAX / 4); /* more than a chunk that was seen */
+		header.count = (uint16_t)values_of(bytes, header.dtype);
 		header.flags = 0;
 		break;
 	}

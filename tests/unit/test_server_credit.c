@@ -123,7 +123,7 @@ static void test_spent(void **state) {
 	assert_int_equal(stats(f)->credits_spent, 1);
 	assert_int_equal(stats(f)->credits_unspent, 0);
 	/* It has ended: its time comes to nothing. */
-	net_run(&f->net, 2 * LIFE_US * HD_US);
+	net_run(&f->net, (hd_ns)2 * LIFE_US * HD_US);
 	assert_int_equal(stats(f)->credits_unspent, 0);
 	assert_int_equal(fake_count(f->worker[1], HD_MSG_VOID), 0);
 	close_fixture(f);

@@ -159,7 +159,7 @@ static void test_no_cut_is_better(void **state) {
 	hd_random_init(&random, 5);
 	for (int round = 0; round < 300; round++) {
 		uint32_t count = 1 + (uint32_t)hd_random_below(&random, HOSTS_MAX);
-		uint64_t bytes = 4800 * PARTS, sum = 0;
+		uint64_t bytes = UINT64_C(4800) * PARTS, sum = 0;
 		struct hd_shards_host hosts[HOSTS_MAX];
 		double seconds, best;
 		int error;
@@ -170,8 +170,8 @@ static void test_no_cut_is_better(void **state) {
 				       (uint32_t)hd_random_below(&random, 4),
 				       hd_random_below(&random, 3) > 0);
 			if (hd_random_below(&random, 4) == 0)
-				hosts[i].room
-					= (double)(bytes / PARTS * hd_random_below(&random, PARTS));
+				hosts[i].room = (double
+				)(UINT64_C(4800) * hd_random_below(&random, PARTS));
 		}
 		error = hd_shards_cut(hosts, count, bytes, 4, &seconds);
 		best = search(hosts, count, bytes);

@@ -50,8 +50,8 @@ static void random_bytes(struct hd_random *random, void *to, size_t bytes) {
 /* --- 16-bit floats ------------------------------------------------------------------------------ */
 
 static void test_halves_alike(void **state) {
-	uint8_t *packet = malloc(VALUES * 2 + 8);
-	float *one = malloc(VALUES * 4), *two = malloc(VALUES * 4), wide;
+	uint8_t *packet = malloc(VALUES * sizeof(uint16_t) + 8);
+	float *one = malloc(VALUES * sizeof(float)), *two = malloc(VALUES * sizeof(float)), wide;
 	const struct hd_kernels *table;
 	struct hd_random random;
 
@@ -59,21 +59,21 @@ static void test_halves_alike(void **state) {
 	for (size_t round = 0; round < SIZES * 8; round++) {
 		size_t count = sizes[round % SIZES];
 		/* a payload behind an Ethernet header is aligned to 2 only */
-		const uint16_t *x = (const void *)(packet + 2 * (round % 4));
+		const uint16_t *x = (const void *)(packet + (size_t)2 * (round % 4));
 
-		random_bytes(&random, packet, VALUES * 2 + 8);
+		random_bytes(&random, packet, VALUES * sizeof(uint16_t) + 8);
 		for (size_t k = 0; k < 2; k++) {
 			uint8_t dtype = k ? HD_DTYPE_BF16 : HD_DTYPE_FP16;
-			float *sum = malloc(VALUES * 4);
+			float *sum = malloc(VALUES * sizeof(float));
 
-			random_bytes(&random, sum, VALUES * 4);
-			memcpy(one, sum, VALUES * 4);
+			random_bytes(&random, sum, VALUES * sizeof(float));
+			memcpy(one, sum, VALUES * sizeof(float));
 			for (size_t i = 0; i < count; i++) {
 				hd_half_to_f32(dtype, &wide, x + i, 1);
 				one[i] = sum[i] + wide;
 			}
 			for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-				memcpy(two, sum, VALUES * 4);
+				memcpy(two, sum, VALUES * sizeof(float));
 				(k ? table->add_bf16 : table->add_f16)(two, x, count);
 				assert_same(one, two, VALUES);
 			}

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define BYTES (VALUES * 4)
+#define BYTES (UINT64_C(4) * VALUES)
 #define TOKEN 7000
 
 static const struct hd_worker_config plain;

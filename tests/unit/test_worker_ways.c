@@ -98,14 +98,14 @@ static void test_push_by_an_aggregator(void **state) {
 	run_ms(r->world, 20);
 	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_APPLIED);
 	assert_int_equal(ticket(r, HD_PUSH, 2)->state, HD_TICKET_APPLIED);
-	assert_int_equal(stats->aggregated_bytes, 2 * VALUES * sizeof(float));
-	assert_int_equal(stats->granted_bytes, 2 * VALUES * sizeof(float));
+	assert_int_equal(stats->aggregated_bytes, sizeof(float) * 2 * VALUES);
+	assert_int_equal(stats->granted_bytes, sizeof(float) * 2 * VALUES);
 	/* The same worker's next one goes to the server itself. */
 	name_server(r);
 	assert_int_equal(push(r->world, 2, 1), 3);
 	run_ms(r->world, 100);
 	assert_int_equal(ticket(r, HD_PUSH, 3)->state, HD_TICKET_APPLIED);
-	assert_int_equal(stats->aggregated_bytes, 2 * VALUES * sizeof(float));
+	assert_int_equal(stats->aggregated_bytes, sizeof(float) * 2 * VALUES);
 	check_sums(r->world, 0);
 	close_relayed(r);
 }
