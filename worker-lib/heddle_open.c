@@ -163,12 +163,15 @@ static int copy_spec(struct heddle *fabric, const struct heddle_spec *spec) {
 	if (!fabric->spec)
 		return heddle_fail(-ENOMEM, "no memory");
 	fabric->spec->job = spec->job;
-	fabric->spec->job.tensors = calloc(spec->job.tensor_count, sizeof *spec->job.tensors);
-	if (!fabric->spec->job.tensors)
-		return heddle_fail(-ENOMEM, "no memory");
-	memcpy(fabric->spec->job.tensors,
-	       spec->job.tensors,
-	       spec->job.tensor_count * sizeof *spec->job.tensors);
+	fabric->spec->job.tensors = NULL;
+	if (spec->job.tensor_count > 0) {
+		size_t bytes = spec->job.tensor_count * sizeof *spec->job.tensors;
+
+		fabric->spec->job.tensors = malloc(bytes);
+		if (!fabric->spec->job.tensors)
+			return heddle_fail(-ENOMEM, "no memory");
+		memcpy(fabric->spec->job.tensors, spec->job.tensors, bytes);
+	}
 	fabric->values = hd_jobspec_values(&spec->job);
 	return 0;
 }

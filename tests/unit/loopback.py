@@ -357,7 +357,9 @@ class Loopback(unittest.TestCase):
         rounds = [c["round"] for c in self.events("ps", "committed")]
         self.assertGreater(len(rounds), 60)
         self.assertEqual(len(rounds), len(set(rounds)))
-        self.assertEqual(rounds, sorted(rounds))
+        self.assertLess(max(rounds[:-50]), min(rounds[-50:]))
+        # One that had to ask may be overtaken by the next, on a credit.
+        self.assertLessEqual(max(abs(a - b) for a, b in zip(rounds, sorted(rounds))), 1)
 
     def test_worker_killed(self):
         self.start_fabric()
