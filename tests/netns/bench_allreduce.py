@@ -6,7 +6,7 @@
                                    [--only heddle,gloo,mpi] [--json FILE]
 
 A star: n hosts (network namespaces) around a bridge, every link shaped to --mbps both ways. With --flows, so many
-TCP flows of others run into the second host meanwhile. The floor is what a ring or shards need at line rate:
+TCP flows of others run into the second host meanwhile; all TCP is CUBIC. The floor is what a ring or shards need at line rate:
 2 (n - 1) / n of the bytes through each link, headers counted. Prints median (min-max) ms and ratios; needs root,
 iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and said).
 """
@@ -68,6 +68,8 @@ class Star:
             host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
             host.run("ip", "link", "set", "lo", "up")
             host.run("ip", "link", "set", "e0", "up")
+            # Everybody's TCP is CUBIC: a kernel whose default is BBR would let the rivals push the others' flows aside.
+            host.run("ip", "route", "replace", "10.80.0.0/24", "dev", "e0", "src", host.address, "congctl", "cubic")
             sh("tc", "qdisc", "add", "dev", f"p{k}", *shape(mbps))
             host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps))
 
