@@ -6,9 +6,10 @@
                                    [--only heddle,gloo,mpi] [--json FILE]
 
 A star: n hosts (network namespaces) around a bridge, every link shaped to --mbps both ways. With --flows, so many
-TCP flows of others run into the second host meanwhile; all TCP is CUBIC. The floor is what a ring or shards need at line rate:
-2 (n - 1) / n of the bytes through each link, headers counted. Prints median (min-max) ms and ratios; needs root,
-iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and said).
+TCP flows of others run into the second host meanwhile; all TCP is CUBIC. The floor is what a ring or shards need at
+line rate: 2 (n - 1) / n of the bytes through each link, headers counted. Prints median (min-max) ms and ratios; needs
+root, iproute2, python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and
+said).
 """
 import argparse
 import json
