@@ -44,6 +44,8 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_SEEDED] = "seeded",
 	[HD_EVENT_REPLICATED] = "replicated",
 	[HD_EVENT_PROMOTED] = "promoted",
+	[HD_EVENT_NOTICE] = "notice",
+	[HD_EVENT_ROSTER] = "roster",
 };
 
 const char *hd_reason_name(enum hd_reason reason) {

@@ -32,7 +32,8 @@
 	R(TIMEOUT, "timeout")                                                                      \
 	R(UNKNOWN_KEY, "unknown-key")                                                              \
 	R(VERSION_MISMATCH, "version-mismatch")                                                    \
-	R(EXPIRED, "expired") /* a credit that was not spent in time, or was taken back */
+	R(EXPIRED, "expired") /* a credit that was not spent in time, or was taken back */         \
+	R(PREEMPTED, "preempted") /* its worker is preempted before it could be applied */
 
 enum hd_reason {
 #define HD_REASON_ENUM(name, text) HD_REASON_##name,
@@ -83,6 +84,8 @@ enum hd_event_kind {
 	HD_EVENT_REPLICATED, /* replica: applied what made `version`, as the server's COMMITTED says it */
 	HD_EVENT_PROMOTED, /* replica: is the server now, at `version`, with the state of `base`; aux commits that it knew
 			      of could not be applied; value = the server was at most so far from it, < 0: unknown */
+	HD_EVENT_NOTICE, /* worker, controller, server: the worker is preempted in `value` s */
+	HD_EVENT_ROSTER, /* controller, server: the job has aux workers from change `version` on */
 	HD_EVENT_COUNT
 };
 

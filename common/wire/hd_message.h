@@ -17,6 +17,7 @@
  *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
  *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
+ *   W -> C, S     NOTICE;  C -> W, S  ROSTER;  S -> W  ROSTER (S: where there is no controller)
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
  *   C -> aggregator  GROUP, VOID   C -> receiver of a sum  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays
@@ -290,6 +291,11 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_FOLLOW(F) \
 	F(u32, job) F(u64, generation) F(u8, state) F(u64, version) F(u32, behind) F(f64, divergence) \
 	F(u8, held) F(u32, peer_ipv4) F(u16, peer_port)
+/* A worker's machine is taken away in `left_us`, as a cloud does with spot instances. */
+#define HD_FIELDS_NOTICE(F) F(u32, job) F(u16, worker) F(u32, left_us)
+/* The workers that take part in the job now: `count` of them, `ranks` as a set of bits (hd_roster.h). `change` grows
+ * with every difference: epoch:16 of who says it, changes:48. */
+#define HD_FIELDS_ROSTER(F) F(u32, job) F(u64, change) F(u16, count) F(blob, ranks)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
@@ -310,7 +316,7 @@ typedef struct hd_ranges hd_ranges;
 	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
 	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
-	M(REDUCE, reduce, 60) \
+	M(REDUCE, reduce, 60) M(NOTICE, notice, 61) M(ROSTER, roster, 62) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
 /* Reserved kinds: 52 SLOTS. */
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_roster.h"
+
+#include <errno.h>
+#include <string.h>
+
+static uint8_t bit_of(uint16_t rank) {
+	return (uint8_t)(1u << rank % 8);
+}
+
+bool hd_roster_has(const struct hd_roster *roster, uint16_t rank) {
+	return rank < HD_WORKERS_MAX && (roster->ranks[rank / 8] & bit_of(rank)) != 0;
+}
+
+bool hd_roster_set(struct hd_roster *roster, uint16_t rank, bool there) {
+	if (hd_roster_has(roster, rank) == there)
+		return false;
+	roster->ranks[rank / 8] ^= bit_of(rank);
+	if (there)
+		roster->count++;
+	else
+		roster->count--;
+	return true;
+}
+
+size_t hd_roster_bytes(const struct hd_roster *roster) {
+	size_t bytes = HD_ROSTER_BYTES;
+
+	while (bytes > 0 && roster->ranks[bytes - 1] == 0)
+		bytes--;
+	return bytes;
+}
+
+int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data, size_t bytes) {
+	unsigned found = 0;
+
+	if (bytes > HD_ROSTER_BYTES || (bytes > 0 && data[bytes - 1] == 0))
+		return -EBADMSG;
+	*roster = (struct hd_roster){.count = count};
+	for (size_t i = 0; i < bytes; i++) {
+		roster->ranks[i] = data[i];
+		found += (unsigned)__builtin_popcount(data[i]);
+	}
+	return found == count ? 0 : -EBADMSG;
+}
+
+size_t hd_roster_list(const struct hd_roster *roster, uint16_t *ranks, size_t capacity) {
+	size_t count = 0;
+
+	for (uint16_t rank = 0; rank < HD_WORKERS_MAX; rank++) {
+		if (!hd_roster_has(roster, rank))
+			continue;
+		if (count < capacity)
+			ranks[count] = rank;
+		count++;
+	}
+	return count;
+}

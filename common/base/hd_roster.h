@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who takes part in a job, by rank, and which version of that this is. One node says it (the controller; where there
+ * is none the server), all others go by its word.
+ *
+ *      ranks 0, 1, 3, 9        byte 0     byte 1
+ *                              00001011   00000010      bit r % 8 of byte r / 8; no zero byte at the end
+ *
+ * Decoders are total: any bytes are a set of ranks within the limits, or an error.
+ */
+#ifndef HD_ROSTER_H
+#define HD_ROSTER_H
+
+#include "hd_limits.h"
+#include "hd_types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HD_ROSTER_BYTES (HD_WORKERS_MAX / 8)
+
+struct hd_roster {
+	uint64_t
+		change; /* its version: epoch:16 of who says it, changes:48; 0: none was told yet */
+	uint16_t count;
+	uint8_t ranks[HD_ROSTER_BYTES];
+};
+
+/* rank < HD_WORKERS_MAX. True when that was a change. */
+bool hd_roster_set(struct hd_roster *roster, uint16_t rank, bool there);
+/* False also for ranks beyond the limit. */
+bool hd_roster_has(const struct hd_roster *roster, uint16_t rank);
+/* The bytes of `ranks` that a message carries. */
+size_t hd_roster_bytes(const struct hd_roster *roster);
+/* Reads them. 0; -EBADMSG (too many, a zero byte at the end, not `count` ranks) with *roster undefined. */
+int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data, size_t bytes);
+/* The ranks, ascending, at most `capacity` of them. Returns how many there are. */
+size_t hd_roster_list(const struct hd_roster *roster, uint16_t *ranks, size_t capacity);
+
+#endif
