@@ -5,6 +5,7 @@
  *
  *   server                                       replica
  *   hd_server_follow.c   orders, permits, confirmed      hd_replica.c         orders, the log's queue, applying
+ *   hd_server_link.c     the session between the two
  *   hd_server_seed.c     -- SEED, chunks, LOG(past) -->   hd_replica_seed.c    a state in the making
  *                        -- LOG ---------------------->   hd_replica_copy.c    copies, from workers
  *                        <------------------- FOLLOW --
@@ -19,6 +20,7 @@
 #define HD_LOG_BYTES_MAX 32768 /* of the entries in one LOG */
 #define HD_LIFE_BYTES 10 /* of one in SEED.lives */
 #define HD_FOLLOW_RETRY_US 100000 /* a state that found no memory; between two after a hole */
+#define HD_LINK_AGAIN_US 1000000 /* to a replica that refused the session */
 #define HD_FOLLOW_TELL_US 100000 /* the controller hears of progress so often */
 #define HD_ROUNDS_SEEDED_MANY 512 /* of more workers than this, */
 #define HD_ROUNDS_SEEDED_FEW 16 /* only so many rounds travel with a state */
@@ -39,7 +41,8 @@
 /* A session with a replica's node, shared by the jobs that it keeps. */
 struct hd_link {
 	struct hd_addr addr;
-	struct hd_session *session;
+	struct hd_session *session; /* NULL: refused, or given up; opened anew at */
+	hd_ns again_at;
 	struct hd_peer *peer; /* NULL: not open */
 	uint32_t users;
 	TAILQ_ENTRY(hd_link) link;
@@ -97,8 +100,6 @@ void hd_follow_message(
 	struct hd_peer *peer,
 	const struct hd_msg_follow *message
 );
-void hd_link_opened(struct hd_turn *turn, struct hd_peer *peer);
-void hd_link_closed(struct hd_turn *turn, const struct hd_peer *peer);
 /* Whether this update may be committed next; notes that one waits. */
 bool hd_follow_permits(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in);
 /* The job's newest version was made by `in`: tells the replica. */
@@ -110,6 +111,17 @@ void hd_follow_announce(struct hd_turn *turn, const struct hd_job *job);
 /* Job's newest durable version after something changed; tells. */
 void hd_durable_update(struct hd_turn *turn, struct hd_job *job);
 double hd_follow_divergence(const struct hd_follow *follow); /* < 0: not known */
+
+/* --- hd_server_link.c --- */
+/* The session with this address, opened if there is none; one user more. NULL: no memory. */
+struct hd_link *hd_link_get(struct hd_turn *turn, struct hd_addr addr);
+void hd_link_put(struct hd_server *server, struct hd_turn *turn, struct hd_link *link);
+void hd_link_opened(struct hd_turn *turn, struct hd_peer *peer);
+void hd_link_closed(struct hd_turn *turn, const struct hd_peer *peer);
+/* This session will not open again by itself: the endpoint frees it. Any session. */
+void hd_link_lost(struct hd_turn *turn, const struct hd_session *session);
+/* Opens it anew when that is due. Returns when to call again; HD_NEVER: there is a session. */
+hd_ns hd_link_again(struct hd_turn *turn, struct hd_link *link);
 
 /* --- hd_server_seed.c --- */
 void hd_seed_begin(struct hd_turn *turn, struct hd_follow *follow);

@@ -219,8 +219,8 @@ void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 	}
 	if (job != NULL && job->mirror == NULL) {
 		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
-		hd_job_retire(turn, job);
 		hd_mirror_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
+		hd_job_retire(turn, job); /* last: the session may go with it */
 		return;
 	}
 	mirror = hd_mirror_get(turn, seed);

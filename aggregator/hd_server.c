@@ -85,6 +85,15 @@ void hd_controller_send(struct hd_turn *turn, const struct hd_message *message) 
 
 /* --- node face ------------------------------------------------------------------------------- */
 
+static void hd_server_close(struct hd_turn *turn, struct hd_peer *peer, const char *why) {
+	hd_link_closed(turn, peer);
+	hd_link_lost(turn, peer->session);
+	hd_peer_detach(turn, peer, HD_REASON_CLOSED);
+	hd_session_set_user(peer->session, NULL);
+	hd_session_close(peer->session, HD_REASON_CLOSED, why, turn->now, turn->sink);
+	hd_peer_destroy(turn->server, peer);
+}
+
 static void hd_server_close_broken(struct hd_turn *turn) {
 	struct hd_peer *peer = TAILQ_FIRST(&turn->server->peers), *next;
 
@@ -94,15 +103,9 @@ static void hd_server_close_broken(struct hd_turn *turn) {
 	turn->server->breaking = false;
 	for (; peer != NULL; peer = next) {
 		next = TAILQ_NEXT(peer, link);
-		if (peer->broken == NULL) {
-			continue;
+		if (peer->broken != NULL) {
+			hd_server_close(turn, peer, peer->broken);
 		}
-		hd_peer_detach(turn, peer, HD_REASON_CLOSED);
-		hd_session_set_user(peer->session, NULL);
-		hd_session_close(
-			peer->session, HD_REASON_CLOSED, peer->broken, turn->now, turn->sink
-		);
-		hd_peer_destroy(turn->server, peer);
 	}
 }
 
@@ -434,10 +437,7 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 		settled = settled && hd_checkpoint_settled(server, job);
 	}
 	while (settled && (peer = TAILQ_FIRST(&server->peers)) != NULL) {
-		hd_peer_detach(&turn, peer, HD_REASON_CLOSED);
-		hd_session_set_user(peer->session, NULL);
-		hd_session_close(peer->session, HD_REASON_CLOSED, "the server ends", now, sink);
-		hd_peer_destroy(server, peer);
+		hd_server_close(&turn, peer, "the server ends");
 	}
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		if (settled && job->emptied) {

@@ -16,100 +16,6 @@
 #include <errno.h>
 #include <math.h>
 
-/* --- links ------------------------------------------------------------------------------------ */
-
-static struct hd_link *hd_link_get(struct hd_turn *turn, struct hd_addr addr) {
-	struct hd_server *server = turn->server;
-	struct hd_link *link;
-
-	TAILQ_FOREACH (link, &server->links, link) {
-		if (hd_addr_equal(link->addr, addr)) {
-			link->users++;
-			return link;
-		}
-	}
-	link = calloc(1, sizeof(*link));
-	if (link == NULL) {
-		return NULL;
-	}
-	link->addr = addr;
-	link->users = 1;
-	if (hd_endpoint_connect(server->endpoint, addr, turn->now, &link->session) < 0) {
-		free(link);
-		return NULL;
-	}
-	TAILQ_INSERT_TAIL(&server->links, link, link);
-	return link;
-}
-
-/* Without a turn (at the server's end) the endpoint closes the session by itself. */
-static void hd_link_put(struct hd_server *server, struct hd_turn *turn, struct hd_link *link) {
-	if (--link->users > 0) {
-		return;
-	}
-	TAILQ_REMOVE(&server->links, link, link);
-	if (turn != NULL && link->session != NULL) {
-		hd_session_set_user(link->session, NULL);
-		hd_session_close(
-			link->session, HD_REASON_LEFT, "no replica any more", turn->now, turn->sink
-		);
-		if (link->peer != NULL) {
-			hd_peer_destroy(server, link->peer);
-		}
-	}
-	free(link);
-}
-
-static struct hd_link *
-hd_link_of(const struct hd_server *server, const struct hd_session *session) {
-	struct hd_link *link;
-
-	TAILQ_FOREACH (link, &server->links, link) {
-		if (link->session == session) {
-			return link;
-		}
-	}
-	return NULL;
-}
-
-void hd_link_opened(struct hd_turn *turn, struct hd_peer *peer) {
-	struct hd_link *link = hd_link_of(turn->server, peer->session);
-	struct hd_job *job;
-
-	if (link == NULL) {
-		return;
-	}
-	link->peer = peer;
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->follow != NULL && job->follow->link == link) {
-			job->follow->due = true;
-			hd_follow_consider(turn, job);
-		}
-	}
-}
-
-void hd_link_closed(struct hd_turn *turn, const struct hd_peer *peer) {
-	struct hd_link *link = hd_link_of(turn->server, peer->session);
-	struct hd_job *job;
-
-	if (link == NULL) {
-		return;
-	}
-	link->peer = NULL;
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->follow == NULL || job->follow->link != link) {
-			continue;
-		}
-		hd_seed_end(turn->server, job->follow);
-		job->follow->logs = false;
-		if (!job->follow->active && job->follow->stepping) {
-			job->follow->stepping
-				= false; /* nobody waits for one that was never near */
-			job->dirty = true;
-		}
-	}
-}
-
 /* --- orders ----------------------------------------------------------------------------------- */
 
 static void hd_follow_new(
@@ -577,9 +483,14 @@ void hd_follow_announce(struct hd_turn *turn, const struct hd_job *job) {
 
 void hd_follow_consider(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_follow *follow = job->follow;
+	hd_ns again;
 
 	if (follow == NULL) {
 		return;
+	}
+	again = hd_link_again(turn, follow->link);
+	if (again != HD_NEVER) {
+		hd_timer_set(&turn->server->timers, &follow->timer, again);
 	}
 	if (follow->due && !follow->seeding && follow->link->peer != NULL && job->apply.in == NULL
 	    && !job->restoring && !job->retired) {

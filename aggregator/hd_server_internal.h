@@ -19,6 +19,7 @@
  *   hd_server_stats.c       what is counted
  *   hd_server_show.c        tables for shells
  *   hd_server_report.c      how a job went
+ *   hd_server_link.c        sessions with replicas
  *   hd_server_follow.c      a job's replica: its log, states, and what may be committed; more in hd_replica.h
  *
  * During one receive() or tick(): first whatever arrived changes state, then commits run, and only

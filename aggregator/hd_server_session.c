@@ -313,6 +313,7 @@ hd_server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_s
 	}
 	peer = calloc(1, sizeof(*peer));
 	if (peer == NULL) {
+		hd_link_lost(&turn, session);
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
 		return;
 	}
@@ -405,6 +406,12 @@ static void hd_server_closed(
 		return;
 	}
 	peer = hd_session_user(session);
+	if (peer != NULL) {
+		hd_link_closed(&turn, peer);
+	}
+	if (reason == HD_REASON_REFUSED) {
+		hd_link_lost(&turn, session);
+	}
 	if (peer == NULL) {
 		return;
 	}
@@ -412,7 +419,6 @@ static void hd_server_closed(
 	event.job = peer->job != NULL ? peer->job->id : 0;
 	event.worker = peer->member != NULL ? peer->member->rank : 0;
 	hd_turn_event(&turn, &event);
-	hd_link_closed(&turn, peer);
 	hd_peer_detach(&turn, peer, reason);
 	hd_session_set_user(session, NULL);
 	hd_peer_destroy(server, peer);

@@ -146,7 +146,8 @@ void run_for(struct scene *s, hd_ns span) {
 	net_run_until(&s->net, until_done, &u, span + HD_SECOND);
 }
 
-void order(struct scene *s, struct fake *mind, uint8_t what, uint64_t generation, double div_max) {
+static struct hd_message
+order_of(const struct scene *s, uint8_t what, uint64_t generation, double div_max) {
 	struct hd_message message = {.kind = HD_MSG_REPLICA};
 
 	message.replica = (struct hd_msg_replica){
@@ -158,7 +159,20 @@ void order(struct scene *s, struct fake *mind, uint8_t what, uint64_t generation
 		.peer_port = HD_PORT,
 		.div_max = div_max,
 	};
+	return message;
+}
+
+void order(struct scene *s, struct fake *mind, uint8_t what, uint64_t generation, double div_max) {
+	struct hd_message message = order_of(s, what, generation, div_max);
+
 	fake_send(mind, &message);
+}
+
+void order_to(struct scene *s, uint32_t ipv4, uint64_t generation) {
+	struct hd_message message = order_of(s, HD_REPLICA_KEEP, generation, -1);
+
+	message.replica.peer_ipv4 = ipv4;
+	fake_send(s->minds, &message);
 }
 
 /* --- setting up ------------------------------------------------------------------------------------ */

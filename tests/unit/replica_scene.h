@@ -57,6 +57,8 @@ void run_for(struct scene *s, hd_ns span);
 
 /* REPLICA, from the controller of one of the two. */
 void order(struct scene *s, struct fake *mind, uint8_t what, uint64_t generation, double div_max);
+/* KEEP at another address than the replica's. */
+void order_to(struct scene *s, uint32_t ipv4, uint64_t generation);
 /* KEEP, and waits until the replica follows. */
 void follow(struct scene *s, double div_max);
 
