@@ -109,6 +109,7 @@ struct hd_controller {
 	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
 	bool aggregation; /* by the operator: transfers may go over aggregators */
 	bool ranked_sums; /* and are added in the order of positions */
+	bool spare_server; /* and are grouped so that servers' links carry little, if a tenth later */
 	bool groups_failed; /* some have to be settled */
 	uint32_t aggregator_count; /* registered */
 	uint32_t group_count, group_number;

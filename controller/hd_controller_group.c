@@ -3,6 +3,7 @@
 #include "hd_controller_core.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "hd_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -47,9 +48,52 @@ static void record_group(
 			.bytes = group->bytes,
 			.position = group->sum ? group->sum->position : 0,
 			.start_s = group->collected_s,
-			.finish_s
-			= group->sum ? (double)(group->sum->finish - group->made) / 1e9 : 0,
+			.finish_s = group->finish_s,
 			.runner_up_s = group->direct_s,
+		}
+	);
+}
+
+void ctl_group_ended(
+	struct hd_controller *c,
+	const struct ctl_group *group,
+	enum hd_reason reason
+) {
+	struct ctl_group_past *past = &c->grouping.past[c->grouping.past_count++ % CTL_GROUPS_KEPT];
+
+	*past = (struct ctl_group_past){
+		.number = group->number,
+		.count = group->count,
+		.direction = group->direction,
+		.reason = reason,
+		.bytes = group->bytes,
+		.made = group->made,
+		.ended = c->now,
+		.collected_s = group->collected_s,
+		.limit_s = group->limit_s,
+		.direct_s = group->direct_s,
+		.finish_s = group->finish_s,
+	};
+	hd_text_copy(past->job, sizeof(past->job), group->job->name);
+	hd_text_copy(
+		past->aggregator,
+		sizeof(past->aggregator),
+		group->aggregator ? group->aggregator->host : ""
+	);
+	/* Of no worker: its decision, of the same number, has what was planned. */
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_COMPLETION,
+			.what = hd_outcome_name(
+				reason == HD_REASON_NONE ? HD_OUTCOME_APPLIED : HD_OUTCOME_FAILED
+			),
+			.reason = hd_reason_name(reason),
+			.job = group->job->id,
+			.direction = group->direction,
+			.round = group->number,
+			.bytes = group->bytes,
+			.duration_s = (double)(c->now - group->made) / 1e9,
 		}
 	);
 }
@@ -180,6 +224,7 @@ static void open_members(
 			},
 			sink
 		);
+		group->finish_s = fmax(group->finish_s, entry->commit);
 	}
 }
 
@@ -234,15 +279,20 @@ void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
 	}
 	if (group->failed)
 		return; /* ctl_groups_settle() has more to say */
-	if (!group->alive && !group->sum)
+	if (!group->alive && !group->sum) {
+		if (group->direction == HD_PULL)
+			ctl_group_ended(c, group, HD_REASON_NONE);
 		group_free(c, group);
-	else if (!group->alive)
+	} else if (!group->alive)
 		ctl_group_fail(c, group, HD_REASON_CANCELLED);
 }
 
 static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
 	c->counters.groups_voided++;
 	record_group(c, group, "voided", group->reason);
+	ctl_group_ended(
+		c, group, group->reason == HD_REASON_NONE ? HD_REASON_CLOSED : group->reason
+	);
 	ctl_group_say_void(c, group, group->reason, sink);
 	if (group->sum)
 		ctl_void_quietly(c, group->sum, HD_REASON_CLOSED, sink);

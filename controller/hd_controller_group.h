@@ -21,6 +21,7 @@
 #define CTL_GROUP_MARGIN 8 /* of a sum's time is left when its members are granted at the latest */
 #define CTL_GROUP_BACKOFF_NS                                                                       \
 	HD_SECOND /* an aggregator that refused a group gets none for so long */
+#define CTL_GROUPS_KEPT 32 /* ended ones, for the shell */
 #define CTL_GROUP_ITEM_NS (20 * HD_US) /* a look for groups costs half of it for each */
 #define CTL_GROUP_WORK 3000 /* transfers placed at most while searching: about a millisecond */
 
@@ -41,8 +42,20 @@ struct ctl_group {
 	enum hd_reason reason;
 	hd_ns made;
 	double collected_s, limit_s, direct_s; /* as in hd_plan_group, from `made` */
+	double finish_s; /* the same: when its last member was to be committed, or had the model */
 };
 TAILQ_HEAD(ctl_groups, ctl_group);
+
+/* One that has ended: what the plan said, and what came of it. */
+struct ctl_group_past {
+	uint32_t number, count;
+	uint8_t direction;
+	enum hd_reason reason; /* NONE: applied, or relayed */
+	uint64_t bytes;
+	hd_ns made, ended;
+	double collected_s, limit_s, direct_s, finish_s;
+	char job[HD_NAME_BYTES_MAX + 1], aggregator[HD_NAME_BYTES_MAX + 1];
+};
 
 struct hd_controller;
 
@@ -57,6 +70,8 @@ struct ctl_grouping {
 	uint64_t *sum_token; /* [room] by group of the plan: of its sum, 0: not granted */
 	uint32_t *sum_behind; /* [room] transfers of ours queued behind its sum */
 	uint32_t room;
+	uint64_t past_count; /* all that have ended */
+	struct ctl_group_past past[CTL_GROUPS_KEPT]; /* a ring */
 };
 
 /* --- hd_controller_group_plan.c: in a round --- */
@@ -79,6 +94,8 @@ void ctl_grouping_fini(struct ctl_grouping *grouping);
 /* --- hd_controller_group.c: their life --- */
 /* Grants a group of the latest plan whole. 0, or -errno: all of it stays pending. */
 int ctl_group_grant(struct hd_controller *c, uint32_t group, struct hd_sink *sink);
+/* It has ended as planned (NONE) or not: remembered, and recorded. */
+void ctl_group_ended(struct hd_controller *c, const struct ctl_group *group, enum hd_reason reason);
 /* A transfer of a group ends: it is the group's no more. */
 void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t);
 /* It cannot be kept. What is left of it is voided by ctl_groups_settle(). */

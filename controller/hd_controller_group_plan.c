@@ -135,6 +135,7 @@ void ctl_group_round(struct hd_controller *c) {
 		.memory = g->memory,
 		.ways = {c, member, trunk},
 		.streaming = true,
+		.spare = c->spare_server,
 		.window = CTL_GROUP_WINDOW,
 		.work = CTL_GROUP_WORK,
 	};

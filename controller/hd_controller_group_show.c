@@ -42,6 +42,42 @@ static void name_members(const struct ctl_group *group, char *text, size_t bytes
 	}
 }
 
+static void row_past(const struct ctl_group_past *past, struct hd_rows *rows) {
+	const bool push = past->direction == HD_PUSH, fine = past->reason == HD_REASON_NONE;
+
+	if (!hd_row_begin(rows))
+		return;
+	hd_row_count(rows, "group", past->number);
+	hd_row_text(rows, "job", past->job);
+	hd_row_text(rows, "kind", push ? "sum" : "relay");
+	hd_row_text(rows, "aggregator", past->aggregator);
+	hd_row_text(
+		rows, "state", fine ? push ? "applied" : "relayed" : hd_reason_name(past->reason)
+	);
+	hd_row_count(rows, "size", past->count);
+	hd_row_count(rows, "open", 0);
+	hd_row_count(rows, "bytes", past->bytes);
+	hd_row_count(rows, "position", 0);
+	hd_row_real(rows, "age_ms", NAN);
+	hd_row_real(rows, "collected_ms", past->collected_s * 1e3);
+	hd_row_real(rows, "limit_ms", push ? past->limit_s * 1e3 : NAN);
+	hd_row_real(rows, "direct_ms", past->direct_s * 1e3);
+	hd_row_real(rows, "finish_ms", past->finish_s * 1e3);
+	hd_row_real(rows, "took_ms", ctl_ms_from(past->made, past->ended));
+	hd_row_text(rows, "members", "");
+	hd_row_end(rows);
+}
+
+/* The last ones that have ended, the newest first. */
+static uint64_t rows_past(const struct hd_controller *c, struct hd_rows *rows) {
+	const struct ctl_grouping *g = &c->grouping;
+	const uint64_t kept = g->past_count < CTL_GROUPS_KEPT ? g->past_count : CTL_GROUPS_KEPT;
+
+	for (uint64_t i = 1; i <= kept && !rows->full; i++)
+		row_past(&g->past[(g->past_count - i) % CTL_GROUPS_KEPT], rows);
+	return kept;
+}
+
 uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows) {
 	const struct ctl_group *group;
 
@@ -69,15 +105,12 @@ uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows) {
 			rows, "limit_ms", group->direction == HD_PUSH ? group->limit_s * 1e3 : NAN
 		);
 		hd_row_real(rows, "direct_ms", group->direct_s * 1e3);
-		hd_row_real(
-			rows,
-			"finish_ms",
-			group->sum ? ctl_ms_from(group->made, group->sum->finish) : NAN
-		);
+		hd_row_real(rows, "finish_ms", group->finish_s * 1e3);
+		hd_row_real(rows, "took_ms", NAN);
 		hd_row_text(rows, "members", members);
 		hd_row_end(rows);
 	}
-	return c->group_count;
+	return c->group_count + rows_past(c, rows);
 }
 
 const char *ctl_group_why(

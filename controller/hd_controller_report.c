@@ -195,6 +195,13 @@ static void report_sum(
 
 	if (m->outcome == HD_OUTCOME_APPLIED)
 		c->counters.sums++;
+	ctl_group_ended(
+		c,
+		group,
+		m->outcome == HD_OUTCOME_APPLIED                 ? HD_REASON_NONE :
+			m->reason < HD_REASON_COUNT && m->reason ? m->reason :
+								   HD_REASON_CLOSED
+	);
 	group->sum = NULL;
 	sum->group = NULL;
 	ctl_transfer_free(c, sum);

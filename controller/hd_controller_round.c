@@ -551,7 +551,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	ctl_group_round(c);
 	entries = s->entries;
 	for (uint32_t i = 0; i < count; i++)
-		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].finish);
+		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].commit);
 	ctl_event(
 		sink,
 		(struct hd_event){

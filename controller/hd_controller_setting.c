@@ -46,6 +46,10 @@ static void read_ranked(const struct hd_controller *c, char *text, size_t bytes)
 	(void)snprintf(text, bytes, "%s", c->ranked_sums ? "on" : "off");
 }
 
+static void read_spare(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->spare_server ? "on" : "off");
+}
+
 static void read_level(const struct hd_controller *c, char *text, size_t bytes) {
 	const struct hd_controller_ops *ops = c->config.ops;
 
@@ -98,6 +102,11 @@ static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, doub
 static void apply_ranked(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->ranked_sums = value > 0;
+}
+
+static void apply_spare(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->spare_server = value > 0;
 }
 
 static void apply_tau(struct hd_controller *c, struct ctl_job *job, double value) {
@@ -193,6 +202,15 @@ static const struct ctl_setting settings[] = {
 	 .on = true,
 	 .read = read_ranked,
 	 .apply = apply_ranked},
+	{"spare-server",
+	 "",
+	 "of all ways that end at most a tenth later than without sums, the one that loads servers' links least: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_spare,
+	 .apply = apply_spare},
 	{"tau",
 	 "updates",
 	 "plan with a stricter bound than the job's tau_max; off: the job's",

@@ -47,6 +47,9 @@ struct hd_plan_group_input {
 	/* The sum leaves while the last members still arrive: it may be collected as late as it arrives at
 	 * the server. Otherwise an aggregator stores and forwards (MLfabric). */
 	bool streaming;
+	/* The server's link is to be spared: of all ways that end at most a tenth later than all direct, the one with
+	 * the fewest transfers there. A group may be collected after that link has come free. */
+	bool spare;
 	uint32_t window; /* pushes and pulls of each job that are looked at; the rest goes direct */
 	uint32_t work; /* transfers placed at most while searching */
 };

@@ -8,6 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+/* How much later than all direct a way may end that spares the server's link. */
+#define SPARE_LATER 1.1
+
 /* What the longest group at one aggregator would be. */
 struct offer {
 	uint32_t aggregator, count;
@@ -72,8 +75,11 @@ best_offer(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 			continue;
 		struct hd_group_transfer sum = trunk_of(trunk, amount);
 		sum.from = g->commit[list->job];
-		offer.limit = hd_group_start(g, &sum);
+		const double free_at = hd_group_start(g, &sum);
+		offer.limit = g->in->spare ? INFINITY : free_at;
 		collect(g, list, first, &offer);
+		if (g->in->spare)
+			offer.limit = fmax(free_at, offer.collected);
 		if (offer.count > best.count
 		    || (offer.count == best.count && best.aggregator != HD_PLAN_NONE
 			&& hd_plan_key(offer.collected) < hd_plan_key(best.collected)))
@@ -117,7 +123,7 @@ take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 		.label = HD_PLAN_NONE,
 	};
 	const double commit = hd_group_place_all(g, &try, HD_PLAN_PUSH, g->commit[list->job]);
-	if (hd_plan_key(commit) > hd_plan_key(choice.direct)) {
+	if (hd_plan_key(commit) > hd_plan_key(choice.direct * (g->in->spare ? SPARE_LATER : 1))) {
 		hd_group_undo(g, mark);
 		return 0;
 	}
@@ -161,6 +167,17 @@ static bool try_from(struct hd_plan_grouper *g, const struct hd_group_list *list
 	return hd_group_may_work(g);
 }
 
+static bool is_better(
+	const struct hd_plan_grouper *g,
+	struct hd_group_score a,
+	struct hd_group_score b,
+	struct hd_group_score direct
+) {
+	if (g->in->spare && a.server != b.server && a.last <= SPARE_LATER * direct.last)
+		return a.server < b.server;
+	return hd_group_better(a, b, direct);
+}
+
 void hd_group_search_pushes(struct hd_plan_grouper *g, const struct hd_group_list *list) {
 	struct hd_group_score best;
 	double commit[HD_JOBS_MAX], memory[HD_PLAN_AGGREGATORS_MAX];
@@ -184,7 +201,7 @@ void hd_group_search_pushes(struct hd_plan_grouper *g, const struct hd_group_lis
 			break;
 		memcpy(commit, g->commit, sizeof commit);
 		memcpy(memory, g->memory, sizeof memory);
-		if (try_from(g, list, k) && hd_group_better(g->score, best, direct)) {
+		if (try_from(g, list, k) && is_better(g, g->score, best, direct)) {
 			best = g->score;
 			g->best_count = g->choice_count;
 			memcpy(g->best, g->choices, g->choice_count * sizeof *g->best);

@@ -317,6 +317,42 @@ static void test_shown(void **state) {
 	net_close(&s.net);
 }
 
+/* What the plan said of one that has ended stands beside what came of it. */
+static void test_ended_is_shown(void **state) {
+	uint64_t version = 0;
+	struct scene s;
+	char words[96];
+
+	(void)state;
+	open_scene(&s, MEMORY);
+	struct peer *shell = net_peer(&s.net, HD_ROLE_SHELL, "x");
+	push_all(&s, 1);
+	const struct ctl_group *group = TAILQ_FIRST(&s.net.controller->groups);
+	const hd_ns made = group->made;
+	const double planned = group->finish_s * 1e3;
+	const uint32_t number = group->number, count = group->count;
+	assert_true(planned > 0);
+	finish_round(&s, &version);
+	net_run(&s.net, HD_MS);
+	const struct ctl_group_past *past = &s.net.controller->grouping.past[0];
+	assert_int_equal(s.net.controller->grouping.past_count, 1);
+	assert_int_equal(past->number, number);
+	assert_int_equal(past->made, made);
+	assert_true(past->ended > made);
+	const char *json = show(&s, shell, "groups");
+	(void)snprintf(words, sizeof(words), "\"state\":\"applied\",\"size\":%u,\"open\":0", count);
+	assert_non_null(strstr(json, words));
+	(void)snprintf(
+		words,
+		sizeof(words),
+		"\"finish_ms\":%.3f,\"took_ms\":%.3f",
+		planned,
+		(double)(past->ended - made) / 1e6
+	);
+	assert_non_null(strstr(json, words));
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_group_is_told),
@@ -325,6 +361,7 @@ int main(void) {
 		cmocka_unit_test(test_no_groups),
 		cmocka_unit_test(test_a_model_is_relayed),
 		cmocka_unit_test(test_shown),
+		cmocka_unit_test(test_ended_is_shown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

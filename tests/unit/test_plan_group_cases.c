@@ -101,6 +101,29 @@ static void test_seven_and_a_slow_aggregator(void **state) {
 	group_scene_fini(&scene);
 }
 
+/* Asked to spare the server's link, it adds up what it can without being a tenth later than all direct. */
+static void test_the_servers_link_is_spared(void **state) {
+	struct group_scene scene;
+
+	(void)state;
+	pushes(&scene, 4, 1);
+	scene.group.streaming = scene.group.spare = true;
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 4);
+	EXACT(group_scene_last(&scene, scene.out.entries), 4);
+	EXACT(scene.out.groups[0].sum.start, 3);
+	group_scene_check(&scene);
+	group_scene_fini(&scene);
+	/* Half as fast, one sum of all would take twice as long. */
+	pushes(&scene, 4, 1);
+	scene.group.streaming = scene.group.spare = true;
+	scene.capacity[GROUP_INTO(0)] = 0.5;
+	group_scene_run(&scene);
+	assert_true(group_scene_last(&scene, scene.out.entries) <= 4.4);
+	group_scene_check(&scene);
+	group_scene_fini(&scene);
+}
+
 /* The second of two is free at once: it is taken although it stands last. */
 static void test_the_aggregator_with_more_left(void **state) {
 	struct group_scene scene;
@@ -275,6 +298,7 @@ int main(void) {
 		cmocka_unit_test(test_five_and_one_aggregator),
 		cmocka_unit_test(test_seven_and_two_aggregators),
 		cmocka_unit_test(test_seven_and_a_slow_aggregator),
+		cmocka_unit_test(test_the_servers_link_is_spared),
 		cmocka_unit_test(test_the_aggregator_with_more_left),
 		cmocka_unit_test(test_a_busy_server),
 		cmocka_unit_test(test_a_colocated_aggregator),

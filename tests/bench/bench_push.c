@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One worker that pushes when it is told: bench_push VALUES. For each line on stdin it pushes an update of so many
+ * fp32 values and prints when it was applied and which version it made, "ENDED_NS VERSION" (CLOCK_MONOTONIC), or
+ * "lost REASON".
+ */
+#include "heddle.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PATIENCE_MS 120000
+#define TAU_MAX 1000
+
+static void die(const char *what) {
+	(void)fprintf(stderr, "bench_push: %s: %s\n", what, heddle_last_error());
+	exit(1);
+}
+
+static struct heddle *join(uint64_t values, uint64_t *version) {
+	struct heddle *heddle = NULL;
+	struct heddle_spec *spec;
+
+	if (heddle_spec_create(NULL, NULL, &spec) < 0
+	    || heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0) < 0)
+		die("description");
+	heddle_spec_tau_max(spec, TAU_MAX);
+	if (heddle_open(spec, NULL, &heddle) < 0
+	    || heddle_wait_joined(heddle, PATIENCE_MS, version, NULL) < 0)
+		die("join");
+	heddle_spec_destroy(spec);
+	return heddle;
+}
+
+int main(int argc, char **argv) {
+	const struct heddle_push_options options = {.size = sizeof options, .borrow = 1};
+	const uint64_t values = argc == 2 ? strtoull(argv[1], NULL, 10) : 0;
+	float *update = values ? calloc(values, sizeof *update) : NULL;
+	uint64_t version = 0;
+	struct heddle *heddle;
+	int c;
+
+	if (update == NULL) {
+		(void)fprintf(stderr, "usage: bench_push VALUES\n");
+		return 64;
+	}
+	heddle = join(values, &version);
+	for (uint64_t i = 0; i < values; i++)
+		update[i] = (float)(i % 8);
+	(void)printf("joined\n");
+	(void)fflush(stdout);
+	while ((c = getchar()) != EOF) {
+		struct heddle_status status = HEDDLE_STATUS_INIT;
+
+		if (c != '\n')
+			continue;
+		if (heddle_push_wait(heddle, update, version, &options, PATIENCE_MS, &status)
+		    == 0) {
+			version = status.version;
+			(void)printf("%" PRIu64 " %" PRIu64 "\n", status.ended_ns, version);
+		} else {
+			(void)printf("lost %d\n", (int)status.reason);
+		}
+		(void)fflush(stdout);
+	}
+	(void)heddle_close(heddle, 2000);
+	free(update);
+	return 0;
+}

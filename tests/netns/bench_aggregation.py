@@ -1,0 +1,228 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Updates of several workers added up on the way, by the real programs on shaped links: what the server's link
+carries, how long it takes, and how long the plan said that it would.
+
+    tests/netns/bench_aggregation.py BUILD [--workers 4,8] [--mbps 1000] [--wide 1,8] [--bytes N] [--rounds N]
+                                     [--json FILE]
+
+A star of network namespaces around a bridge: every link shaped to --mbps both ways, the aggregator's to --wide times
+as much. All workers' updates wait (`pause`), then are planned at once (`resume`): the plan's prediction is the moment
+at which the last of them is committed; the outcome, when the last worker is told that it is. In the mode `one sum`
+the controller is asked to spare the server's link (`set spare-server on`); `free` is its own choice; `direct` goes
+without the aggregator. Prints for each round the bytes on the server's link (counters of its bridge's port) in updates.
+Needs root and iproute2.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import pen
+
+QUEUE_KB = 256
+CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
+CONTROLLER = "10.81.0.250"
+MODES = {"direct": ("off", "off"), "free": ("on", "off"), "one sum": ("on", "on")}
+PATIENCE_S = 120
+
+
+def sh(*command):
+    subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def shape(mbps):
+    burst = max(15000, int(mbps * 1e6 / 8 * 50e-6))
+    return ["root", "tbf", "rate", f"{mbps}mbit", "burst", burst, "limit", QUEUE_KB * 1024]
+
+
+class Star:
+    """Hosts by name, and the bridge's port of each."""
+
+    def __init__(self, rates):
+        sh("ip", "link", "add", "br0", "type", "bridge")
+        sh("ip", "addr", "add", f"{CONTROLLER}/24", "dev", "br0")
+        sh("ip", "link", "set", "br0", "up")
+        self.hosts = {}
+        for k, (name, mbps) in enumerate(rates.items()):
+            host = self.hosts[name] = pen.Host()
+            sh("ip", "link", "add", f"p-{name}", "type", "veth", "peer", "name", "e0", "netns", host.holder.pid)
+            sh("ip", "link", "set", f"p-{name}", "master", "br0", "up")
+            host.address = f"10.81.0.{k + 1}"
+            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
+            host.run("ip", "link", "set", "lo", "up")
+            host.run("ip", "link", "set", "e0", "up")
+            sh("tc", "qdisc", "add", "dev", f"p-{name}", *shape(mbps))
+            host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps))
+
+    def towards(self, name):
+        """Bytes that have left the bridge for a host."""
+        told = subprocess.run(["ip", "-json", "-statistics", "link", "show", "dev", f"p-{name}"], capture_output=True,
+                              check=True, stdin=subprocess.DEVNULL).stdout
+        return json.loads(told)[0]["stats64"]["tx"]["bytes"]
+
+    def close(self):
+        for host in self.hosts.values():
+            host.holder.kill()
+            host.holder.wait()
+        sh("ip", "link", "del", "br0")
+
+
+class Fabric:
+    """Controller, server, aggregator, and the workers."""
+
+    def __init__(self, star, build, folder, options):
+        self.build, self.folder, self.star, self.values = build, folder, star, options.bytes // 4
+        self.events = folder / "events"
+        self.key = folder / "key"
+        self.key.write_text("1 " + os.urandom(32).hex() + "\n")
+        self.key.chmod(0o600)
+        self.running, self.workers = [], []
+        self.start("ctl", None, build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", self.key,
+                   "--events", self.events)
+        joins = ["--controller", CONTROLLER, "--key-file", self.key]
+        for name, program in (("ps", "heddle-server"), ("agg", "heddle-aggregator")):
+            self.start(name, star.hosts[name], build / "aggregator" / program, "--listen", star.hosts[name].address,
+                       "--host", name, *joins)
+        pen.until(lambda: len(self.rows("nodes")) >= 2, "server and aggregator")
+        names = [name for name in star.hosts if name.startswith("h")]
+        for rank, name in enumerate(names):
+            env = {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
+                   "HEDDLE_RANK": str(rank), "HEDDLE_WORLD_SIZE": str(len(names)), "HEDDLE_HOST": name,
+                   "HEDDLE_BIND": star.hosts[name].address}
+            self.workers.append(self.start(name, star.hosts[name], build / "tests/bench/bench_push", self.values,
+                                           env=env, pipes=True))
+        for worker in self.workers:
+            assert worker.stdout.readline().strip() == "joined", "a worker did not join"
+
+    def start(self, name, host, *command, env=None, pipes=False):
+        words = [str(c) for c in command]
+        log = open(self.folder / f"{name}.log", "w", encoding="utf-8")
+        process = subprocess.Popen(host.enter(*words) if host else words, env={**os.environ, **(env or {})},
+                                   stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE if pipes else log, stderr=log, text=True)
+        log.close()
+        self.running.append(process)
+        return process
+
+    def ctl(self, *words):
+        return subprocess.run([self.build / "controller/heddlectl", "--controller", CONTROLLER, "--key-file", self.key,
+                               *map(str, words)], capture_output=True, text=True, check=True).stdout
+
+    def rows(self, table):
+        try:
+            return json.loads(self.ctl("show", table, "--json"))["rows"]
+        except (subprocess.CalledProcessError, ValueError):
+            return []
+
+    def plans(self):
+        """The controller's planning rounds, as (moment, s that they cover, requests)."""
+        found = []
+        for line in self.events.read_text(encoding="utf-8").splitlines():
+            if '"plan"' in line and line.endswith("}"):
+                event = json.loads(line)
+                found.append((event["at_ns"], event["value"], event["bytes"]))
+        return found
+
+    def round(self):
+        """All push at once. Returns the outcome."""
+        self.ctl("pause", "all")
+        for worker in self.workers:
+            worker.stdin.write("\n")
+            worker.stdin.flush()
+        pen.until(lambda: sum(row["state"] == "pending" for row in self.rows("transfers")) == len(self.workers),
+                  "everybody's requests")
+        before, planned = self.star.towards("ps"), len(self.plans())
+        self.ctl("resume", "all")
+        ended = [worker.stdout.readline().split() for worker in self.workers]
+        assert all(words and words[0] != "lost" for words in ended), f"not everything was applied: {ended}"
+        time.sleep(0.2)  # the last acknowledgements
+        carried = self.star.towards("ps") - before
+        at, covers, _ = next(plan for plan in self.plans()[planned:] if plan[2] == len(self.workers))
+        took = max(int(words[0]) for words in ended) - at
+        return {"predicted_ms": 1e3 * covers, "took_ms": took / 1e6, "server_bytes": carried}
+
+    def close(self):
+        for worker in self.workers:
+            worker.stdin.close()
+        for process in self.running[::-1]:
+            if process not in self.workers:
+                process.terminate()
+            process.wait(timeout=30)
+
+
+def busy():
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(x) for x in stat.readline().split()[1:]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def measure(options, workers, wide, folder):
+    star = Star({"ps": options.mbps, "agg": options.mbps * wide,
+                 **{f"h{k + 1}": options.mbps for k in range(workers)}})
+    results = {}
+    try:
+        fabric = Fabric(star, options.build, folder, options)
+        for mode in options.modes:
+            aggregation, spare = MODES[mode]
+            fabric.ctl("set", "aggregation", aggregation)
+            fabric.ctl("set", "spare-server", spare)
+            began = busy()
+            rounds = [fabric.round() for _ in range(options.rounds)]
+            ended = busy()
+            results[mode] = {"rounds": rounds, "cpu": (ended[0] - began[0]) / max(1, ended[1] - began[1])}
+        fabric.close()
+    finally:
+        star.close()
+    return results
+
+
+def show(options, workers, wide, results):
+    one = options.bytes * (CHUNK + OVERHEAD) / CHUNK
+    print(f"{workers} workers, {options.bytes / 1e6:.0f} MB, {options.mbps} Mbit/s, aggregator {wide}x: one update "
+          f"takes {8e-3 * one / options.mbps:.0f} ms of such a link")
+    for mode, result in results.items():
+        for r in result["rounds"]:
+            r["ratio"] = r["took_ms"] / r["predicted_ms"]
+            r["updates"] = r["server_bytes"] / one
+        last = result["rounds"][-3:]
+        median = {key: statistics.median(r[key] for r in last) for key in ("took_ms", "ratio", "updates")}
+        rounds = "  ".join(f"{r['took_ms']:.0f}/{r['predicted_ms']:.0f}" for r in result["rounds"])
+        print(f"  {mode:8} {median['took_ms']:7.0f} ms, {median['ratio']:.3f} of the prediction; the server's link "
+              f"carried {median['updates']:.2f} updates of {workers}; CPU {100 * result['cpu']:.0f} %\n"
+              f"           took/predicted by round: {rounds}", flush=True)
+
+
+def main():
+    pen.enter()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--workers", default="4,8")
+    parser.add_argument("--mbps", type=int, default=1000)
+    parser.add_argument("--wide", default="1,8")
+    parser.add_argument("--bytes", type=int, default=25000000)
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--modes", default="direct,free,one sum")
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.modes = options.modes.split(",")
+    everything = []
+    for workers in map(int, options.workers.split(",")):
+        for wide in map(int, options.wide.split(",")):
+            with tempfile.TemporaryDirectory() as folder:
+                results = measure(options, workers, wide, pathlib.Path(folder))
+            show(options, workers, wide, results)
+            everything.append({"workers": workers, "bytes": options.bytes, "mbps": options.mbps, "wide": wide,
+                               "modes": results})
+    if options.json:
+        options.json.write_text(json.dumps(everything, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
