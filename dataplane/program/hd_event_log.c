@@ -4,6 +4,9 @@
  * slow disk delays no packet; only when a whole buffer has filled within 200 ms is the node's thread
  * made to wait. Events are lost only when the disk takes none (it is full): they are counted, their owner is told
  * once, and an event in their place says how many once there is room again. Lines stay whole.
+ *
+ *      | LOG_KEEP_BYTES |                          |    each of the two, of LOG_BUFFER_BYTES
+ *        what 200 ms fill   only while a disk stalls: its pages are given back once they are written
  */
 #include "hd_limits.h"
 #include "hd_program.h"
@@ -14,14 +17,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LOG_BUFFER_BYTES (1u << 20)
+#define LOG_KEEP_BYTES (128u << 10) /* whole pages: Linux has them of up to 64 KiB */
 #define LOG_INTERVAL_MS 200
 
 struct hd_event_log {
 	int fd;
+	char *buffers; // the two
 	char node[2 * HD_NAME_BYTES_MAX + 1];
 	pthread_t thread;
 	pthread_mutex_t lock; // guards everything below
@@ -149,6 +155,12 @@ static void account(struct hd_event_log *log, uint64_t lost, int error) {
 		log->error = error;
 }
 
+/* Without this every stall that is longer than those before it would leave the process that much bigger. */
+static void give_back(char *data, size_t used) {
+	if (used > LOG_KEEP_BYTES)
+		(void)madvise(data + LOG_KEEP_BYTES, used - LOG_KEEP_BYTES, MADV_DONTNEED);
+}
+
 /* Called with the lock; releases it while writing. */
 static void write_front(struct hd_event_log *log) {
 	char *data = log->front;
@@ -163,6 +175,7 @@ static void write_front(struct hd_event_log *log) {
 	pthread_cond_broadcast(&log->written);
 	pthread_mutex_unlock(&log->lock);
 	lost = write_lines(log, data, bytes, lost, &error);
+	give_back(data, bytes);
 	pthread_mutex_lock(&log->lock);
 	log->ended += bytes;
 	account(log, lost, error);
@@ -211,21 +224,40 @@ static void init_locks(struct hd_event_log *log) {
 	pthread_condattr_destroy(&monotonic);
 }
 
+static int map_buffers(struct hd_event_log *log) {
+	void *pages
+		= mmap(NULL,
+		       2 * LOG_BUFFER_BYTES,
+		       PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1,
+		       0);
+
+	if (pages == MAP_FAILED)
+		return -ENOMEM;
+	log->buffers = pages;
+	log->front = log->buffers;
+	log->back = log->buffers + LOG_BUFFER_BYTES;
+	return 0;
+}
+
+static void unmap_buffers(struct hd_event_log *log) {
+	(void)munmap(log->buffers, 2 * LOG_BUFFER_BYTES);
+}
+
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log) {
 	struct hd_event_log *l = calloc(1, sizeof(*l));
 	int code;
 
 	if (!l)
 		return -ENOMEM;
-	l->front = malloc(LOG_BUFFER_BYTES);
-	l->back = malloc(LOG_BUFFER_BYTES);
-	code = -ENOMEM;
-	if (!l->front || !l->back)
+	code = map_buffers(l);
+	if (code < 0)
 		goto free_log;
 	l->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (l->fd < 0) {
 		code = -errno;
-		goto free_log;
+		goto unmap;
 	}
 	hd_event_json_name(node, l->node, sizeof(l->node));
 	init_locks(l);
@@ -237,9 +269,9 @@ int hd_event_log_open(const char *path, const char *node, struct hd_event_log **
 
 close_file:
 	close(l->fd);
+unmap:
+	unmap_buffers(l);
 free_log:
-	free(l->front);
-	free(l->back);
 	free(l);
 	return code;
 }
@@ -327,8 +359,7 @@ int hd_event_log_close(struct hd_event_log *log) {
 	pthread_cond_destroy(&log->hurry);
 	pthread_cond_destroy(&log->written);
 	pthread_mutex_destroy(&log->lock);
-	free(log->front);
-	free(log->back);
+	unmap_buffers(log);
 	free(log);
 	return code;
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -135,6 +137,80 @@ static void test_event_log(void **state) {
 	unlink(path);
 	assert_int_equal(hd_event_log_close(NULL), 0);
 	hd_event_log_add(NULL, &(struct hd_event){0});
+}
+
+/* kB that the process has. */
+static long resident(void) {
+	FILE *file = fopen("/proc/self/smaps_rollup", "r");
+	char line[128];
+	long kb = -1;
+
+	assert_non_null(file);
+	while (kb < 0 && fgets(line, sizeof(line), file))
+		(void)sscanf(line, "Rss: %ld", &kb);
+	(void)fclose(file);
+	return kb;
+}
+
+static size_t drain(int fd, size_t bytes) {
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
+	char data[4096];
+	size_t done = 0;
+
+	while (done < bytes && poll(&ready, 1, 10000) == 1) {
+		ssize_t n = read(fd, data, sizeof(data));
+
+		assert_true(n > 0);
+		done += (size_t)n;
+	}
+	return done;
+}
+
+/* Its shadow of pages that are given back stays. */
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#define THREAD_SANITIZER __has_feature(thread_sanitizer)
+#else
+#define THREAD_SANITIZER 0
+#endif
+
+/* What is kept while nothing can be written is memory only as long. */
+static void test_event_log_stall(void **state) {
+	struct timespec pause = {.tv_nsec = 20000000};
+	struct hd_event_log *log = NULL;
+	char line[HD_EVENT_JSON_BYTES + 1];
+	size_t bytes = 0;
+	const char *path = path_of("stall");
+	long before, after;
+	int fd;
+
+	if (THREAD_SANITIZER)
+		skip();
+	for (uint32_t i = 1; i <= 8000; i++)
+		bytes += hd_event_json(
+			&(struct hd_event){.at = i, .kind = HD_EVENT_PUSHED, .job = 1, .round = i},
+			"w1",
+			line
+		);
+	assert_in_range(bytes, 600000, 1000000);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(hd_event_log_open(path, "w1", &log), 0);
+	before = resident();
+	add_events(log, 1, 8000);
+	assert_true(resident() >= before + 550);
+	assert_int_equal(drain(fd, bytes), bytes);
+	after = resident();
+	for (int i = 0; i < 500 && after > before + 350; i++) {
+		nanosleep(&pause, NULL);
+		after = resident();
+	}
+	assert_true(after <= before + 350);
+	assert_int_equal(hd_event_log_close(log), 0);
+	close(fd);
+	unlink(path);
 }
 
 static void test_event_log_errors(void **state) {
@@ -327,6 +403,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_event_json),
 		cmocka_unit_test(test_event_log),
+		cmocka_unit_test(test_event_log_stall),
 		cmocka_unit_test(test_event_log_errors),
 		cmocka_unit_test(test_event_log_full),
 		cmocka_unit_test(test_event_log_gap),
