@@ -22,6 +22,8 @@ import subprocess
 import sys
 import time
 
+import seeds
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 SUITES = ["house", "unit", "sim", "fuzz", "golden", "netns", "bench"]
@@ -272,9 +274,21 @@ def report(results):
     return 1 if counts[1] or not counts[0] else 0
 
 
+def run_seeds(arguments):
+    """tests/run seeds N: the simulator's worlds from so many random seeds."""
+    if {"-h", "--help"} & set(arguments):
+        return seeds.main(["build", "--help"])
+    results = Results()
+    if not build("gcc", results):
+        return report(results)
+    return seeds.main([str(BUILD / "gcc"), *arguments])
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.splitlines()[0])
     parser.add_argument("suite", nargs="*", help=f"{' '.join(SUITES)} (default: all but bench)")
+    if sys.argv[1:2] == ["seeds"]:
+        return run_seeds(sys.argv[2:])
     wanted = parser.parse_args().suite or DEFAULT
     unknown = [s for s in wanted if s not in SUITES]
     if unknown:

@@ -86,3 +86,21 @@ void expect(struct run *run, uint64_t applied) {
 			(unsigned long long)applied
 		);
 }
+
+static uint64_t number_of(const char *name, uint64_t otherwise) {
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+uint64_t run_seeds(uint64_t otherwise) {
+	return number_of("HEDDLE_SIM_SEEDS", otherwise);
+}
+
+uint64_t run_first_seed(void) {
+	return number_of("HEDDLE_SIM_FIRST", 1);
+}
+
+bool run_only_seeds(void) {
+	return getenv("HEDDLE_SIM_SEEDS") != NULL;
+}

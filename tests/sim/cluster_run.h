@@ -25,4 +25,10 @@ void go(struct run *run);
 /* Runs and expects no violation and at least so many applied updates. */
 void expect(struct run *run, uint64_t applied);
 
+/* Seeds to run: HEDDLE_SIM_SEEDS of them, or `otherwise`, from HEDDLE_SIM_FIRST on, or 1. Who says how many wants
+ * nothing but those. */
+uint64_t run_seeds(uint64_t otherwise);
+uint64_t run_first_seed(void);
+bool run_only_seeds(void);
+
 #endif

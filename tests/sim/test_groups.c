@@ -208,13 +208,12 @@ static void test_tight_bound(void **state) {
 	}
 }
 
-/* Different seeds, everything at once; HEDDLE_SIM_SEEDS of them. */
+/* Different seeds, everything at once; HEDDLE_SIM_SEEDS of them from HEDDLE_SIM_FIRST on. */
 static void test_storms(void **state) {
-	const char *wanted = getenv("HEDDLE_SIM_SEEDS");
-	uint64_t seeds = wanted ? strtoull(wanted, NULL, 10) : 25;
+	uint64_t seeds = run_seeds(25), first = run_first_seed();
 	struct run run;
 
-	for (uint64_t seed = 1; seed <= seeds; seed++) {
+	for (uint64_t seed = first; seed < first + seeds; seed++) {
 		prepare_groups(&run);
 		run.config.seed = seed;
 		run.scenario.duration_s = 3;
@@ -251,6 +250,8 @@ int main(void) {
 		cmocka_unit_test(test_tight_bound),
 		cmocka_unit_test(test_storms),
 	};
+	const struct CMUnitTest storms[] = {cmocka_unit_test(test_storms)};
 
-	return cmocka_run_group_tests_name("groups", tests, NULL, NULL);
+	return run_only_seeds() ? cmocka_run_group_tests_name("groups", storms, NULL, NULL) :
+				  cmocka_run_group_tests_name("groups", tests, NULL, NULL);
 }

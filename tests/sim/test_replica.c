@@ -227,22 +227,19 @@ static void draw(uint64_t seed, struct run *run) {
 		    0.01 + 2 * hd_random_unit(&random));
 }
 
-/* HEDDLE_SIM_SEEDS: how many; HEDDLE_SIM_SEED: only this one. */
+/* HEDDLE_SIM_SEEDS: how many; HEDDLE_SIM_FIRST: the first. */
 static void test_random(void **state) {
-	const char *count = getenv("HEDDLE_SIM_SEEDS"), *only = getenv("HEDDLE_SIM_SEED");
-	uint64_t seeds = count ? strtoull(count, NULL, 10) : SEEDS;
-	uint64_t first = only ? strtoull(only, NULL, 10) : 1, promotions = 0;
+	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed(), promotions = 0;
 	struct run run;
 
 	(void)state;
-	seeds = only ? 1 : seeds;
 	for (uint64_t seed = first; seed < first + seeds; seed++) {
 		draw(seed, &run);
-		run.config.explain = only != NULL;
+		run.config.explain = seeds == 1;
 		go(&run);
 		promotions += run.result.promotions;
 		if (run.violated)
-			fail_msg("HEDDLE_SIM_SEED=%" PRIu64 ": %s", seed, run.failure);
+			fail_msg("seed %" PRIu64 ": %s", seed, run.failure);
 	}
 	if (seeds >= SEEDS)
 		assert_true(promotions > 0);
@@ -262,6 +259,8 @@ int main(void) {
 		cmocka_unit_test(test_states_only),
 		cmocka_unit_test(test_random),
 	};
+	const struct CMUnitTest random[] = {cmocka_unit_test(test_random)};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return run_only_seeds() ? cmocka_run_group_tests(random, NULL, NULL) :
+				  cmocka_run_group_tests(tests, NULL, NULL);
 }
