@@ -14,6 +14,7 @@ import subprocess
 
 MODES = ("unscheduled", "tcp-ps", "scheduled", "aggregated")
 SCHEDULED = ("scheduled", "aggregated")
+HEDDLE = ("unscheduled", *SCHEDULED)
 AGGREGATOR_MEMORY = "256M"
 OBSERVE_MS = 250  # between two evaluations
 STALENESS = {"constant": "constant", "inverse-sqrt": "inv-sqrt", "adadelay": "adadelay"}
@@ -51,6 +52,10 @@ def model_of(job):
 
 class Plan:
     """What one run starts: `infrastructure` first, then a worker a rank."""
+
+    gate = False  # whether workers wait for each other before their first step
+    watcher = "observer"  # whose output has the evaluations
+    gradients = 1  # that make an update
 
     def __init__(self, programs, net, scenario, mode, seed, learning_rate, directory):
         self.programs = programs

@@ -10,7 +10,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from .measure import SUM  # noqa: E402
 
-COLORS = {"unscheduled": "#c44e52", "tcp-ps": "#8c8c8c", "scheduled": "#2a7ab9", "aggregated": "#3a923a"}
+COLORS = {"unscheduled": "#c44e52", "tcp-ps": "#8c8c8c", "scheduled": "#2a7ab9", "aggregated": "#3a923a",
+          "ps-lite": "#8c8c8c", "ddp-gloo": "#dd8452"}
 SHARED = "#222222"  # a sum, or a model that several get
 WINDOW_S = 6.0  # of the run that the picture of the transfers shows
 WINDOW_FROM_S = 8.0

@@ -67,12 +67,12 @@ def cell(form, values):
     return text + ("*" if len(known) < len(values) else "")
 
 
-def table(records):
-    rows = [[name for name, _, _ in COLUMNS]]
+def table(records, columns=COLUMNS):
+    rows = [[name for name, _, _ in columns]]
     for mode in dict.fromkeys(r["mode"] for r in records):
         mine = [r for r in records if r["mode"] == mode]
-        rows.append([cell(form, [get(r) for r in mine]) for _, form, get in COLUMNS])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+        rows.append([cell(form, [get(r) for r in mine]) for _, form, get in columns])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(columns))]
     print()
     for row in rows:
         print("  ".join(text.ljust(width) if i == 0 else text.rjust(width)
