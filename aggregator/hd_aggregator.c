@@ -68,16 +68,10 @@ static void close_broken(struct agg_turn *turn) {
 	}
 	turn->aggregator->breaking = false;
 	for (; peer != NULL; peer = next) {
-		struct hd_session *session = peer->session;
-		const char *why = peer->broken;
-
 		next = TAILQ_NEXT(peer, link);
-		if (why == NULL) {
-			continue;
+		if (peer->broken != NULL) {
+			agg_peer_close(turn, peer, HD_REASON_CLOSED, peer->broken);
 		}
-		agg_peer_end(turn, peer, HD_REASON_CLOSED);
-		hd_session_set_user(session, NULL);
-		hd_session_close(session, HD_REASON_CLOSED, why, turn->now, turn->sink);
 	}
 }
 
@@ -88,6 +82,12 @@ static void on_timer(struct agg_turn *turn, struct hd_timer *timer) {
 		agg_input_touch(
 			turn->aggregator,
 			(struct agg_input *)(void *)(at - offsetof(struct agg_input, timer))
+		);
+		return;
+	}
+	if (timer->kind == AGG_TIMER_PEER) {
+		agg_peer_unreached(
+			turn, (struct agg_peer *)(void *)(at - offsetof(struct agg_peer, timer))
 		);
 		return;
 	}
@@ -312,11 +312,7 @@ void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_
 		agg_group_fail(&turn, group, HD_REASON_CLOSED, NULL);
 	}
 	while ((peer = TAILQ_FIRST(&aggregator->peers)) != NULL) {
-		struct hd_session *session = peer->session;
-
-		agg_peer_end(&turn, peer, HD_REASON_CLOSED);
-		hd_session_set_user(session, NULL);
-		hd_session_close(session, HD_REASON_CLOSED, "the aggregator ends", now, sink);
+		agg_peer_close(&turn, peer, HD_REASON_CLOSED, "the aggregator ends");
 	}
 	if (aggregator->controller != NULL) {
 		hd_session_close(

@@ -320,9 +320,11 @@ static void begin(struct agg_turn *turn, struct agg_group *group, const struct l
 	if (group->relay && group->source.port != 0) {
 		struct agg_peer *peer = agg_peer_connect(turn, group->source);
 
-		if (peer != NULL) {
-			agg_input_bind(turn, &group->inputs[0], peer);
+		if (peer == NULL) {
+			agg_group_fail(turn, group, HD_REASON_NO_MEMORY, NULL);
+			return;
 		}
+		agg_input_bind(turn, &group->inputs[0], peer);
 	}
 	for (uint32_t i = 0; group->relay && group->version != 0 && i < group->output_count; i++) {
 		agg_output_state(turn, &group->outputs[i], HD_REASON_NONE);
@@ -351,7 +353,7 @@ make(struct agg_turn *turn, const struct hd_msg_group *message, struct lists *li
 	if (group == NULL) {
 		return HD_REASON_NO_MEMORY;
 	}
-	reason = allocate(turn, group, lists);
+	reason = group->hh.tbl != NULL ? allocate(turn, group, lists) : HD_REASON_NO_MEMORY;
 	if (reason == HD_REASON_NONE) {
 		rc = fill(turn, group, message, lists);
 		reason = rc == 0      ? HD_REASON_NONE :

@@ -43,7 +43,8 @@
 
 enum agg_timer_kind {
 	AGG_TIMER_INPUT, /* a delayed acknowledgement */
-	AGG_TIMER_WATCH /* silence in a group */
+	AGG_TIMER_WATCH, /* silence in a group */
+	AGG_TIMER_PEER /* one of ours that does not open */
 };
 
 /* What an incoming chunk's token stands for. */
@@ -86,6 +87,7 @@ struct agg_peer {
 	bool ours, open;
 	bool by_addr, by_who; /* it is in that table: not when a newer one took its place */
 	uint64_t addr, who; /* keys */
+	struct hd_timer timer; /* of ours */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* to it */
 	struct agg_peer_inputs inputs;
@@ -237,6 +239,15 @@ struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr);
 /* Its session has ended, or ends: what needs it fails; then it is freed. */
 void agg_peer_end(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason);
 void agg_peer_destroy(struct hd_aggregator *aggregator, struct agg_peer *peer);
+/* The same, and its session is closed. */
+void agg_peer_close(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	enum hd_reason reason,
+	const char *why
+);
+/* One of ours has not opened in time. */
+void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer);
 
 /* --- hd_aggregator_group.c ------------------------------------------------------------------ */
 void agg_group_make(struct agg_turn *turn, const struct hd_msg_group *message);
@@ -285,6 +296,8 @@ void agg_report_input(
 int agg_output_bind(struct agg_turn *turn, struct agg_output *out);
 /* A session opened: outputs to this address that waited for one. */
 void agg_outputs_opened(struct agg_turn *turn, struct agg_peer *peer);
+/* Nobody answers at this address: outputs that waited for a session with it. */
+void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr);
 /* Tells the output how far the sum is final. */
 void agg_output_feed(struct agg_turn *turn, struct agg_output *out);
 /* It can not be delivered. */

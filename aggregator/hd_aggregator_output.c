@@ -74,6 +74,29 @@ void agg_outputs_opened(struct agg_turn *turn, struct agg_peer *peer) {
 	}
 }
 
+static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, uint64_t addr) {
+	struct agg_output *out;
+
+	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link) {
+		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr) {
+			return out;
+		}
+	}
+	return NULL;
+}
+
+/* Looked for anew each time: with one that is lost its group may end, and others of it. */
+void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
+	struct agg_output *out;
+
+	while ((out = homeless_at(turn->aggregator, addr)) != NULL) {
+		struct agg_group *group = out->group;
+
+		agg_output_lose(turn, out, HD_REASON_TIMEOUT);
+		(void)agg_group_consider(turn, group);
+	}
+}
+
 struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) {
 	struct agg_output *out;
 

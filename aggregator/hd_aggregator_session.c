@@ -4,6 +4,9 @@
  *
  * A sender's chunks come from the address of its session: that is how a session is found for acknowledgements. A
  * worker says JOIN besides, so that it can be told to go before its first chunk.
+ *
+ * Sessions that we open are for the groups at hand: one that ends, or does not open in time, is forgotten, and opened
+ * anew when a group needs it. Else a server that is gone for good would be greeted for ever.
  */
 #include "hd_aggregator_internal.h"
 
@@ -134,6 +137,9 @@ void agg_peer_destroy(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	if (peer->by_addr) {
 		HASH_DELETE(addr_hh, aggregator->peers_by_addr, peer);
 	}
+	if (peer->ours) {
+		hd_timers_release(&aggregator->timers, &peer->timer);
+	}
 	TAILQ_REMOVE(&aggregator->peers, peer, link);
 	free(peer);
 }
@@ -146,16 +152,28 @@ struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr) {
 	if (peer != NULL) {
 		return peer;
 	}
-	if (hd_endpoint_connect(aggregator->endpoint, addr, turn->now, &session) < 0) {
+	if (hd_timers_reserve(&aggregator->timers) < 0) {
 		return NULL;
+	}
+	if (hd_endpoint_connect(aggregator->endpoint, addr, turn->now, &session) < 0) {
+		goto fail_timer;
 	}
 	peer = peer_create(aggregator, session, addr);
 	if (peer == NULL) {
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", turn->now, turn->sink);
-		return NULL;
+		goto fail_timer;
 	}
 	peer->ours = true;
+	peer->timer.kind = AGG_TIMER_PEER;
+	hd_timer_set(
+		&aggregator->timers,
+		&peer->timer,
+		turn->now + AGG_PATIENCE_HOLDS * aggregator->config.hold_us * HD_US
+	);
 	return peer;
+fail_timer:
+	hd_timers_release(&aggregator->timers, &(struct hd_timer){0});
+	return NULL;
 }
 
 /* What needs the session can not go on: inputs that are not held whole, outputs that are not delivered. */
@@ -184,6 +202,27 @@ void agg_peer_end(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason r
 	agg_peer_destroy(turn->aggregator, peer);
 }
 
+void agg_peer_close(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	enum hd_reason reason,
+	const char *why
+) {
+	struct hd_session *session = peer->session;
+
+	agg_peer_end(turn, peer, reason);
+	hd_session_set_user(session, NULL);
+	hd_session_close(session, reason, why, turn->now, turn->sink);
+}
+
+void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer) {
+	if (peer->open) {
+		return;
+	}
+	agg_outputs_unreached(turn, peer->addr);
+	agg_peer_close(turn, peer, HD_REASON_TIMEOUT, "no answer");
+}
+
 /* --- what peers say -------------------------------------------------------------------------- */
 
 /* Inputs of this worker that came before its session. */
@@ -203,10 +242,13 @@ static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
 
 static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_join *join) {
 	struct hd_aggregator *aggregator = turn->aggregator;
-	struct agg_job *job = agg_job_get(aggregator, join->job);
+	struct agg_job *job = NULL;
 	struct agg_peer *older;
 
-	if (job == NULL || join->worker == HD_GROUP_WORKER) {
+	if (join->worker != HD_GROUP_WORKER) {
+		job = agg_job_get(aggregator, join->job);
+	}
+	if (job == NULL) {
 		aggregator->stats.refused_messages++;
 		return;
 	}
@@ -367,7 +409,7 @@ static void on_closed(
 	event.worker = peer->worker;
 	agg_event(&turn, &event);
 	if (peer->ours && reason != HD_REASON_REFUSED) {
-		detach(&turn, peer, reason); /* the session says HELLO again by itself */
+		agg_peer_close(&turn, peer, reason, "it ended"); /* else it says HELLO again */
 		return;
 	}
 	hd_session_set_user(session, NULL);

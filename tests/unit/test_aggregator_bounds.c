@@ -45,6 +45,24 @@ static uint8_t refusal(const struct world *world, uint64_t group) {
 	return report->reason;
 }
 
+static struct hd_addr greeted;
+static uint64_t hellos;
+
+static bool count_hello(struct net *net, const struct net_packet *packet) {
+	(void)net;
+	hellos += hd_addr_equal(packet->to, greeted);
+	return false;
+}
+
+/* Packets to this address in the next five seconds. */
+static uint64_t greetings(struct world *world, struct hd_addr addr) {
+	greeted = addr;
+	hellos = 0;
+	world->net.lose = count_hello;
+	world_run(world, 5 * HD_SECOND);
+	return hellos;
+}
+
 static void test_memory_is_shared(void **state) {
 	struct hd_aggregator_config config = {.memory_bytes = 100 << 20, .early_bytes = 1 << 20};
 	struct world *world = world_open(0, &config);
@@ -150,6 +168,50 @@ static void test_idle_group(void **state) {
 	world_close(world);
 }
 
+/* A receiver that does not answer: its groups fail, and it is not greeted for ever. One that comes back is. */
+static void test_unreachable(void **state) {
+	struct world *world = world_open(2, NULL);
+	struct hd_addr nobody = {0x0a0000ee, HD_PORT};
+	struct plan plan;
+
+	(void)state;
+	for (uint64_t group = 1; group <= 3; group++) {
+		plan_make(&plan, group, 2, BYTES);
+		plan_to(&plan, world->server, group);
+		plan.outputs[0].ipv4 = nobody.ipv4 + (group == 3);
+		plan_say(world, &plan);
+	}
+	plan_make(&plan, 4, 1, BYTES); /* a model from nobody */
+	plan.inputs[0].worker = HD_GROUP_WORKER;
+	plan.message.peer_ipv4 = nobody.ipv4;
+	plan.message.peer_port = nobody.port;
+	plan_to(&plan, world->worker[0], 4);
+	plan_say(world, &plan);
+	assert_int_equal(world_stats(world)->groups_open, 4);
+	world_run(world, 1900 * HD_MS);
+	assert_int_equal(world_stats(world)->groups_open, 4);
+	world_run(world, 200 * HD_MS);
+	for (uint64_t group = 1; group <= 4; group++)
+		assert_int_equal(refusal(world, group), HD_REASON_TIMEOUT);
+	assert_int_equal(world_stats(world)->groups_open, 0);
+	assert_int_equal(greetings(world, nobody), 0);
+	/* The same for one that was there once; it is found again when it is needed. */
+	world->server->node.down = true;
+	world_run(world, 2 * HD_SECOND);
+	assert_int_equal(greetings(world, world->server->node.addr), 0);
+	world->server->node.down = false;
+	fill(2);
+	plan_make(&plan, 5, 2, BYTES);
+	plan_to(&plan, world->server, 5);
+	end_expect(world->server, 5, BYTES);
+	plan_say(world, &plan);
+	for (uint32_t i = 0; i < 2; i++)
+		plan_push(world, &plan, i, update[i]);
+	world_run(world, 2 * HD_SECOND);
+	assert_true(end_received(world->server, 5)->done);
+	world_close(world);
+}
+
 /* --- hostile ------------------------------------------------------------------------------------ */
 
 static void deliver(struct world *world, const void *data, size_t bytes) {
@@ -246,6 +308,14 @@ static void test_hostile_member(void **state) {
 	assert_memory_equal(got->data, sum, BYTES);
 	assert_true(world_stats(world)->drop_mismatch > 0);
 	assert_int_equal(world_stats(world)->refused_messages, 1);
+	message = (struct hd_message){.kind = HD_MSG_JOIN}; /* as nobody: that is no job here */
+	for (uint32_t job = 0; job < 2 * HD_JOBS_MAX; job++) {
+		message.join.job = 1000 + job;
+		message.join.worker = HD_GROUP_WORKER;
+		end_say(world->worker[3], &message);
+	}
+	world_run(world, 10 * HD_MS);
+	assert_int_equal(world_stats(world)->jobs, 2);
 	world_close(world);
 }
 
@@ -401,6 +471,7 @@ int main(void) {
 		cmocka_unit_test(test_memory_is_shared),
 		cmocka_unit_test(test_refuses_groups),
 		cmocka_unit_test(test_idle_group),
+		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_hostile_packets),
 		cmocka_unit_test(test_hostile_member),
 		cmocka_unit_test(test_not_finite_is_flagged),
