@@ -117,22 +117,26 @@ check(struct agg_turn *turn, const struct hd_msg_group *message, const struct li
 	return HD_REASON_NONE;
 }
 
-/* Room for what comes before its turn is a luxury: when memory is short it is a chunk for each member. */
+/* Room for what comes before its turn is a luxury: without it, it is a chunk for each member. */
 static bool
 admit(const struct hd_aggregator *aggregator,
       struct agg_group *group,
-      struct hd_reduce_config *config,
-      uint64_t sum_bytes) {
-	uint64_t need = sum_bytes + hd_reduce_state_bytes(config);
+      struct hd_reduce_config *config) {
+	uint64_t early = config->early_bytes, most;
 
-	if (!agg_memory_admits(aggregator, group->job, need)) {
-		config->early_bytes = 0;
-		need = sum_bytes + hd_reduce_state_bytes(config);
-		if (!agg_memory_admits(aggregator, group->job, need)) {
-			return false;
-		}
+	config->early_bytes = 0;
+	group->charged = hd_reduce_memory_bytes(config);
+	if (!agg_memory_admits(aggregator, group->job, group->charged)) {
+		group->charged = 0;
+		return false;
 	}
-	group->charged = need;
+	config->early_bytes = early;
+	most = hd_reduce_memory_bytes(config) - group->charged;
+	if (most <= agg_memory_early(aggregator) - aggregator->early) {
+		group->early = most;
+	} else {
+		config->early_bytes = 0;
+	}
 	return true;
 }
 
@@ -150,20 +154,20 @@ allocate(struct agg_turn *turn, struct agg_group *group, const struct lists *lis
 		.inputs = lists->ranks,
 		.early_bytes = aggregator->config.early_bytes,
 	};
-	uint64_t sum = hd_reduce_sum_bytes(group->dtype, group->bytes, lists->input_count);
 	int rc;
 
 	if (group->bytes == 0 || group->bytes > HD_MODEL_BYTES_MAX) {
 		return HD_REASON_REFUSED;
 	}
-	if (!admit(aggregator, group, &config, (sum + 63) / 64 * 64)) {
+	if (!admit(aggregator, group, &config)) {
 		return HD_REASON_NO_MEMORY;
 	}
-	aggregator->stats.memory_bytes += group->charged;
-	group->job->used += group->charged;
+	agg_memory_take(aggregator, group);
 	group->inputs = calloc(lists->input_count, sizeof(*group->inputs));
 	group->outputs = calloc(lists->output_count, sizeof(*group->outputs));
-	group->buffer = agg_buffer_get(aggregator, sum);
+	group->buffer = agg_buffer_get(
+		aggregator, hd_reduce_buffer_bytes(group->dtype, group->bytes, lists->input_count)
+	);
 	if (group->inputs == NULL || group->outputs == NULL || group->buffer == NULL) {
 		return HD_REASON_NO_MEMORY;
 	}
@@ -293,8 +297,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 	TAILQ_REMOVE(&aggregator->group_list, group, link);
 	hd_reduce_destroy(group->reduce);
 	agg_buffer_put(aggregator, group->buffer);
-	aggregator->stats.memory_bytes -= group->charged;
-	group->job->used -= group->charged;
+	agg_memory_give(aggregator, group);
 	group->job->groups--;
 	agg_job_put(aggregator, group->job);
 	aggregator->stats.groups_open--;

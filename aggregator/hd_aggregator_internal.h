@@ -39,6 +39,7 @@
 #define AGG_PACKET_OVERHEAD 28 /* IPv4 and UDP headers */
 #define AGG_PATIENCE_HOLDS                                                                         \
 	4 /* a receiver of what is final may be silent for so many times hold_us */
+#define AGG_EARLY_PART 8 /* one part of so many of the memory is for chunks before their turn */
 #define AGG_IDLE_US 120000000 /* a group in which nothing came and nothing went for so long fails */
 
 enum agg_timer_kind {
@@ -75,7 +76,7 @@ TAILQ_HEAD(agg_group_list, agg_group);
 struct agg_job {
 	uint32_t id;
 	uint32_t groups, peers;
-	uint64_t used; /* memory of its groups */
+	uint64_t used; /* memory of its groups, without what is early */
 	UT_hash_handle hh;
 };
 
@@ -155,6 +156,7 @@ struct agg_group {
 	struct hd_reduce *reduce;
 	struct agg_buffer *buffer;
 	uint64_t charged; /* of the job's memory */
+	uint64_t early; /* of that for chunks before their turn */
 	bool touched;
 	bool doomed; /* an output without which it has no use was lost */
 	uint8_t lost_reason; /* of the last output that was lost */
@@ -200,6 +202,8 @@ struct hd_aggregator {
 	struct agg_output_list homeless, ended;
 	struct hd_timers timers, sends;
 	struct agg_buffer *pool;
+	uint64_t summed,
+		early; /* memory of groups: what they must have, and room for early chunks */
 	uint64_t pooled; /* bytes in the pool: not in use, but allocated */
 	struct hd_trains trains;
 	struct hd_aggregator_stats stats;
@@ -330,12 +334,23 @@ void agg_outputs_poll(struct agg_turn *turn);
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id);
 /* Forgets it when nothing of it is left. */
 void agg_job_put(struct hd_aggregator *aggregator, struct agg_job *job);
+/* What groups may have without room for early chunks, and for that. */
+static inline uint64_t agg_memory_early(const struct hd_aggregator *aggregator) {
+	return aggregator->config.memory_bytes / AGG_EARLY_PART;
+}
+static inline uint64_t agg_memory_sums(const struct hd_aggregator *aggregator) {
+	return aggregator->config.memory_bytes - agg_memory_early(aggregator);
+}
 /* Whether a group of this job may take so much now. */
 bool agg_memory_admits(
 	const struct hd_aggregator *aggregator,
 	const struct agg_job *job,
 	uint64_t bytes
 );
+/* Takes what the group is charged with, or gives it back. */
+void agg_memory_take(struct hd_aggregator *aggregator, struct agg_group *group);
+void agg_memory_give(struct hd_aggregator *aggregator, struct agg_group *group);
+/* bytes: hd_reduce_buffer_bytes(). */
 struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t bytes);
 void agg_buffer_put(struct hd_aggregator *aggregator, struct agg_buffer *buffer);
 void agg_memory_fini(struct hd_aggregator *aggregator);

@@ -3,14 +3,16 @@
  * Buffers of sums. All jobs share one budget; while another job is here (it has a group, or a worker's session), no
  * job may take what the other's equal share has left:
  *
- *      |<------------------------- memory_bytes ------------------------->|
- *      | job A: used .......... | may grow | job B's share: used .... free |
+ *      |<--------------------------------- memory_bytes --------------------------------->|
+ *      | job A: used .......... | may grow | job B's share: used .... free | early chunks |
+ *      |<------------------- told to the controller ---------------------->|
+ *
+ * The controller counts with the same function (hd_reduce_memory_bytes()). Room for early chunks is given as long as
+ * there is some, apart, so that a group that the controller counts with is not refused for it.
  *
  * Freed buffers are kept: fresh memory costs a page fault every 4 KiB, more than the sum that is written there.
  */
 #include "hd_aggregator_internal.h"
-
-#define POOL_SLACK 2 /* a buffer up to so many times too big is used */
 
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
 	struct agg_job *job;
@@ -50,7 +52,7 @@ bool agg_memory_admits(
 	const struct agg_job *job,
 	uint64_t bytes
 ) {
-	uint64_t memory = aggregator->config.memory_bytes, used = aggregator->stats.memory_bytes;
+	uint64_t memory = agg_memory_sums(aggregator), used = aggregator->summed;
 	uint64_t share = memory / HASH_COUNT(aggregator->jobs), reserved = 0;
 	const struct agg_job *other;
 
@@ -75,35 +77,44 @@ static void pool_free(struct hd_aggregator *aggregator, struct agg_buffer **link
 	free(buffer);
 }
 
-/* The smallest that will do. */
-static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t bytes) {
-	struct agg_buffer **best = NULL, *buffer;
+void agg_memory_take(struct hd_aggregator *aggregator, struct agg_group *group) {
+	aggregator->summed += group->charged;
+	aggregator->early += group->early;
+	group->job->used += group->charged;
+	aggregator->stats.memory_bytes = aggregator->summed + aggregator->early;
+}
 
-	for (struct agg_buffer **link = &aggregator->pool; *link != NULL; link = &(*link)->next) {
-		if ((*link)->bytes >= bytes && (*link)->bytes / POOL_SLACK <= bytes
-		    && (best == NULL || (*link)->bytes < (*best)->bytes)) {
-			best = link;
-		}
+void agg_memory_give(struct hd_aggregator *aggregator, struct agg_group *group) {
+	aggregator->summed -= group->charged;
+	aggregator->early -= group->early;
+	group->job->used -= group->charged;
+	aggregator->stats.memory_bytes = aggregator->summed + aggregator->early;
+}
+
+/* One of this very size: a bigger one would be memory that nobody counts. */
+static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t bytes) {
+	struct agg_buffer **link = &aggregator->pool, *buffer;
+
+	while (*link != NULL && (*link)->bytes != bytes) {
+		link = &(*link)->next;
 	}
-	if (best == NULL) {
-		return NULL;
+	buffer = *link;
+	if (buffer != NULL) {
+		*link = buffer->next;
+		aggregator->pooled -= bytes;
 	}
-	buffer = *best;
-	*best = buffer->next;
-	aggregator->pooled -= buffer->bytes;
 	return buffer;
 }
 
-/* The caller has asked agg_memory_admits(); what is in the pool gives way. */
+/* The caller has taken its memory; what is in the pool gives way. */
 struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t bytes) {
-	uint64_t rounded = (bytes + 63) / 64 * 64;
-	struct agg_buffer *buffer = pool_take(aggregator, rounded);
+	struct agg_buffer *buffer = pool_take(aggregator, bytes);
 
 	if (buffer != NULL) {
 		return buffer;
 	}
 	while (aggregator->pool != NULL
-	       && aggregator->pooled + aggregator->stats.memory_bytes + rounded
+	       && aggregator->pooled + aggregator->stats.memory_bytes
 		       > aggregator->config.memory_bytes) {
 		pool_free(aggregator, &aggregator->pool);
 	}
@@ -111,8 +122,8 @@ struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t byt
 	if (buffer == NULL) {
 		return NULL;
 	}
-	buffer->bytes = rounded;
-	buffer->data = aligned_alloc(64, rounded);
+	buffer->bytes = bytes;
+	buffer->data = aligned_alloc(64, bytes);
 	if (buffer->data == NULL) {
 		free(buffer);
 		return NULL;

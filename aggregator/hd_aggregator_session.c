@@ -21,7 +21,7 @@ static void say_register(struct agg_turn *turn) {
 	memcpy(reg->host, aggregator->host, sizeof(reg->host));
 	reg->data_ipv4 = aggregator->config.data.ipv4;
 	reg->data_port = aggregator->config.data.port;
-	reg->memory_bytes = aggregator->config.memory_bytes;
+	reg->memory_bytes = agg_memory_sums(aggregator);
 	agg_controller_send(turn, &message);
 }
 

@@ -3,6 +3,7 @@
 #include "hd_controller_core.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "hd_reduce.h"
 #include "hd_text.h"
 
 #include <errno.h>
@@ -10,9 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 16-bit floats are added in fp32; and a sixteenth for what goes with each chunk. */
-uint64_t ctl_group_sum_bytes(uint8_t dtype, uint64_t bytes) {
-	return (hd_dtype_is_half(dtype) ? 2 * bytes : bytes) / 16 * 17 + 65536;
+uint64_t
+ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count) {
+	const struct hd_reduce_config config = {
+		.dtype = t->dtype,
+		.order = c->ranked_sums ? HD_GROUP_RANKED : HD_GROUP_ARRIVAL,
+		.bytes = t->bytes,
+		.input_count = t->direction == HD_PUSH ? count : 1,
+	};
+
+	return t->bytes > 0 ? hd_reduce_memory_bytes(&config) : 0;
 }
 
 uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator) {
@@ -20,8 +28,8 @@ uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_no
 	uint64_t bytes = 0;
 
 	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->aggregator == aggregator && !group->delivered)
-			bytes += ctl_group_sum_bytes(group->dtype, group->bytes);
+		if (group->aggregator == aggregator)
+			bytes += group->memory;
 	return bytes;
 }
 
@@ -147,11 +155,15 @@ planned_member(const struct hd_controller *c, const struct hd_plan_group *plan, 
 	return c->scratch.item_transfer[c->scratch.entries[entry].item];
 }
 
-/* Whether everybody is there. */
+/* Whether everybody is there, and room. The planner counts with updates; an earlier group of the same round may have
+ * taken more than that. */
 static bool may_grant(const struct hd_controller *c, const struct hd_plan_group *plan) {
 	const struct ctl_node *aggregator = c->grouping.aggregator[plan->aggregator];
+	const struct ctl_transfer *first = planned_member(c, plan, 0);
 
-	if (!ctl_may_add(aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX)
+	if (!ctl_may_add(aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX || !first
+	    || ctl_group_held_bytes(c, aggregator) + ctl_group_memory(c, first, plan->count)
+		    > aggregator->memory_bytes)
 		return false;
 	for (uint32_t m = 0; m < plan->count; m++) {
 		const struct ctl_transfer *t = planned_member(c, plan, m);
@@ -233,7 +245,7 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
 	struct ctl_group *group;
 
-	if (!first || !may_grant(c, plan))
+	if (!may_grant(c, plan))
 		return -ENOTCONN;
 	group = group_make(c, plan, first->job);
 	if (!group)
@@ -241,6 +253,7 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	group->token = hd_entropy_u64(&c->entropy);
 	group->dtype = first->dtype;
 	group->bytes = first->bytes;
+	group->memory = ctl_group_memory(c, first, plan->count);
 	open_members(c, group, plan, sink);
 	set_exponent(group);
 	open_sum(c, group, plan, index);
@@ -360,10 +373,8 @@ bool ctl_group_report(
 	if (!group && (!t || !t->group || t->group->aggregator != aggregator))
 		return false;
 	c->counters.reports++;
-	if (group && held) {
-		group->delivered = true; /* its receivers say how it ends */
-		return true;
-	}
+	if (group && held)
+		return true; /* its receivers say how it ends */
 	if (!held) {
 		/* Of a member that failed it says so before. */
 		if (group && refuses(reason))

@@ -37,7 +37,7 @@ struct ctl_group {
 	uint32_t count, alive; /* members, and how many of them are not ended */
 	struct ctl_transfer **members; /* [count] in planned order; NULL: ended */
 	struct ctl_transfer *sum; /* or copy; NULL: ended */
-	bool delivered; /* the aggregator has no more to do with it: it holds nothing of its memory */
+	uint64_t memory; /* that it takes there */
 	bool failed; /* what is left of it is voided at the end of the call */
 	enum hd_reason reason;
 	hd_ns made;
@@ -109,8 +109,9 @@ bool ctl_group_report(
 	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );
-/* What a group of such updates takes of an aggregator's memory, at most. */
-uint64_t ctl_group_sum_bytes(uint8_t dtype, uint64_t bytes);
+/* What a group of so many such updates, or a model relayed, takes of an aggregator's memory (hd_reduce.h). */
+uint64_t
+ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count);
 /* Bytes that open groups hold at an aggregator. */
 uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator);
 void ctl_groups_fini(struct hd_controller *c);

@@ -70,9 +70,9 @@ static bool way_between(const struct hd_controller *c, int from, int to, struct 
 }
 
 /* What cannot be added stays direct; so does a pull that may turn out to need nothing. */
-static bool may_share(const struct ctl_transfer *t, double memory) {
+static bool may_share(const struct hd_controller *c, const struct ctl_transfer *t, double memory) {
 	/* A copy is of another update each. */
-	if (t->direction == HD_COPY || (double)ctl_group_sum_bytes(t->dtype, t->bytes) > memory)
+	if (t->direction == HD_COPY || (double)ctl_group_memory(c, t, CTL_GROUP_WINDOW) > memory)
 		return false;
 	if (t->direction == HD_PUSH)
 		return t->dtype != HD_DTYPE_SPARSE32;
@@ -86,7 +86,7 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 	const struct ctl_node *worker = ctl_worker(t->job, t->worker);
 	const struct ctl_node *node = c->grouping.aggregator[aggregator];
 
-	if (!worker || worker->doomed || !may_share(t, c->grouping.memory[aggregator]))
+	if (!worker || worker->doomed || !may_share(c, t, c->grouping.memory[aggregator]))
 		return false;
 	return t->direction == HD_PUSH ? way_between(c, worker->host_index, node->host_index, way) :
 					 way_between(c, node->host_index, worker->host_index, way);

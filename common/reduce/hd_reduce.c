@@ -48,6 +48,14 @@ uint64_t hd_reduce_sum_bytes(uint8_t dtype, uint64_t bytes, uint32_t input_count
 	return hd_dtype_is_half(dtype) && !is_raw(input_count) ? 2 * bytes : bytes;
 }
 
+uint64_t hd_reduce_buffer_bytes(uint8_t dtype, uint64_t bytes, uint32_t input_count) {
+	uint64_t sum = hd_reduce_sum_bytes(dtype, bytes, input_count), step = 64;
+
+	while (step < sum / 16)
+		step *= 2;
+	return (sum + step - 1) / step * step;
+}
+
 static bool is_ranked(const struct hd_reduce_config *config) {
 	return config->order == HD_GROUP_RANKED && !is_raw(config->input_count);
 }
@@ -79,6 +87,11 @@ uint64_t hd_reduce_state_bytes(const struct hd_reduce_config *config) {
 	uint64_t big = state_bytes(config, HD_CHUNK_BYTES_MAX); /* of slots each has one */
 
 	return (small > big ? small : big) + config->input_count * sizeof(struct input);
+}
+
+uint64_t hd_reduce_memory_bytes(const struct hd_reduce_config *config) {
+	return hd_reduce_buffer_bytes(config->dtype, config->bytes, config->input_count)
+		+ hd_reduce_state_bytes(config);
 }
 
 static int check(const struct hd_reduce_config *config) {

@@ -49,8 +49,14 @@ struct hd_reduce;
 
 /* Memory for the sum. */
 uint64_t hd_reduce_sum_bytes(uint8_t dtype, uint64_t bytes, uint32_t input_count);
+/* The same as an aggregator allocates it: rounded up by an eighth at most, so that sums of about the same size use the
+ * same buffers again. */
+uint64_t hd_reduce_buffer_bytes(uint8_t dtype, uint64_t bytes, uint32_t input_count);
 /* The most that a group takes beside that, whatever chunks come. */
 uint64_t hd_reduce_state_bytes(const struct hd_reduce_config *config);
+/* What a group counts with, at its aggregator and in the controller's plans: its buffer, and its state with early_bytes
+ * as they are in `config`, of which dtype, order, bytes (from 1) and input_count are looked at besides. */
+uint64_t hd_reduce_memory_bytes(const struct hd_reduce_config *config);
 
 /* Returns 0, -EINVAL (no inputs, no sum, type, order, bytes no multiple of the type's), -E2BIG (inputs), -ENOMEM. */
 int hd_reduce_create(const struct hd_reduce_config *config, struct hd_reduce **reduce);

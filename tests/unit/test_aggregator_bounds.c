@@ -3,6 +3,7 @@
 #include "aggregator_net.h"
 #include "hd_limits.h"
 #include "hd_random.h"
+#include "hd_reduce.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +89,7 @@ static void test_memory_is_shared(void **state) {
 	assert_int_equal(world_stats(world)->groups_open, 1);
 	say_group(world, 4, JOB, 40 << 20);
 	assert_int_equal(refusal(world, 4), HD_REASON_NO_MEMORY);
-	say_group(world, 5, JOB + 1, 45 << 20);
+	say_group(world, 5, JOB + 1, 40 << 20);
 	assert_int_equal(refusal(world, 5), HD_REASON_NONE);
 	say_group(world, 6, JOB, 20 << 20);
 	assert_int_equal(refusal(world, 6), HD_REASON_NONE);
@@ -96,6 +97,54 @@ static void test_memory_is_shared(void **state) {
 	assert_int_equal(refusal(world, 7), HD_REASON_NO_MEMORY);
 	assert_true(world_stats(world)->memory_bytes <= config.memory_bytes);
 	assert_int_equal(world_stats(world)->jobs, 2);
+	world_close(world);
+}
+
+/* What a group of two updates of so many bytes counts with. */
+static uint64_t memory_of(uint64_t bytes, uint64_t early_bytes) {
+	const struct hd_reduce_config config = {
+		.order = HD_GROUP_RANKED,
+		.bytes = bytes,
+		.input_count = 2,
+		.early_bytes = early_bytes,
+	};
+
+	return hd_reduce_memory_bytes(&config);
+}
+
+/* A controller that counts with what was told, by the same function, is never refused: neither for early chunks of
+ * groups before, nor for buffers that are used again. */
+static void test_memory_is_as_told(void **state) {
+	const uint64_t each = memory_of(BYTES, 0);
+	struct hd_aggregator_config config = {
+		.memory_bytes = 9 * each * 8 / 7,
+		.early_bytes = 300000,
+	};
+	struct world *world = world_open(0, &config);
+	uint64_t told = end_message(world->controller, HD_MSG_REGISTER, 0)->register_.memory_bytes;
+	struct hd_message message = {.kind = HD_MSG_VOID};
+	uint64_t group = 0;
+
+	(void)state;
+	assert_true(told >= 9 * each && told < 10 * each);
+	for (int times = 0; times < 2; times++) {
+		while (group < 9U + 10U * times)
+			say_group(world, ++group, JOB, BYTES);
+		assert_int_equal(world_stats(world)->groups_open, 9);
+		say_group(world, ++group, JOB, BYTES);
+		assert_int_equal(refusal(world, group), HD_REASON_NO_MEMORY);
+		assert_true(
+			world_stats(world)->memory_bytes > 9 * each
+		); /* some have early chunks */
+		assert_true(world_stats(world)->memory_bytes <= config.memory_bytes);
+		/* Others take their place, and their buffers. */
+		for (uint64_t t = 1; times == 0 && t <= 9; t++) {
+			message.void_ = (struct hd_msg_void_
+			){.job = JOB, .token = t, .reason = HD_REASON_LEASE};
+			end_say(world->controller, &message);
+		}
+		world_run(world, 10 * HD_MS);
+	}
 	world_close(world);
 }
 
@@ -469,6 +518,7 @@ static void test_drain(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_shared),
+		cmocka_unit_test(test_memory_is_as_told),
 		cmocka_unit_test(test_refuses_groups),
 		cmocka_unit_test(test_idle_group),
 		cmocka_unit_test(test_unreachable),

@@ -2,6 +2,7 @@
 /* Groups at the controller: what aggregators, server and workers are told, and what an operator sees. */
 #include "group_peers.h"
 #include "hd_group.h"
+#include "hd_reduce.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -155,14 +156,25 @@ static void test_books(void **state) {
 }
 
 static void test_no_groups(void **state) {
+	const struct hd_reduce_config sum = {
+		.order = HD_GROUP_ARRIVAL,
+		.bytes = MB,
+		.input_count = CTL_GROUP_WINDOW,
+	};
+	const uint64_t memory = hd_reduce_memory_bytes(&sum);
 	struct hd_message m = {.kind = HD_MSG_COMMAND};
 	struct scene s;
 
 	(void)state;
-	/* Memory for less than one update. */
-	open_scene(&s, MB);
+	/* Memory for less than one sum, as its aggregator counts it; and for just one. */
+	open_scene(&s, memory - 1);
 	push_all(&s, 1);
 	assert_null(newest_group(&s));
+	net_close(&s.net);
+	open_scene(&s, memory);
+	push_all(&s, 1);
+	assert_non_null(newest_group(&s));
+	assert_int_equal(s.net.controller->group_count, 1);
 	net_close(&s.net);
 	/* Its host is drained. */
 	open_scene(&s, MEMORY);
