@@ -22,6 +22,8 @@
 #define UDP_RECV_TRAINS 8
 #define UDP_RECV_TRAIN_BYTES 16384 /* mean size of messages that are trains */
 #define UDP_RECV_BUFFER_BYTES 65536
+#define UDP_RECV_KEEP                                                                              \
+	(10 * HD_SECOND) /* how long buffers keep the pages that trains have touched */
 #define UDP_RECV_PACKETS_MAX 2048 /* handed to the core at once */
 #define UDP_RECV_ROUNDS_MAX 4 /* recvmmsg calls before the core's timers get their turn */
 
@@ -62,6 +64,7 @@ struct udp_receiver {
 	int fd;
 	uint32_t overflow_seen; /* the socket's counter, as last reported */
 	bool trains; /* what came last were long GRO trains */
+	hd_ns give_back_at;
 	struct mmsghdr message[UDP_RECV_BUFFERS];
 	struct iovec iovec[UDP_RECV_BUFFERS];
 	struct sockaddr_in name[UDP_RECV_BUFFERS];

@@ -6,10 +6,13 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
+
+#define UDP_RECV_BYTES ((size_t)UDP_RECV_BUFFERS * UDP_RECV_BUFFER_BYTES)
 
 /* Makes the first `count` messages ready to receive. */
 static void prepare(struct udp_receiver *receiver, size_t count) {
@@ -34,7 +37,7 @@ static void prepare(struct udp_receiver *receiver, size_t count) {
 int udp_receiver_init(struct udp_receiver *receiver, int fd) {
 	receiver->fd = fd;
 	receiver->overflow_seen = 0;
-	receiver->buffers = aligned_alloc(4096, (size_t)UDP_RECV_BUFFERS * UDP_RECV_BUFFER_BYTES);
+	receiver->buffers = aligned_alloc(UDP_RECV_BUFFER_BYTES, UDP_RECV_BYTES);
 	if (!receiver->buffers)
 		return -ENOMEM;
 	prepare(receiver, UDP_RECV_BUFFERS);
@@ -118,6 +121,15 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 	} while (left > 0);
 }
 
+/* Each buffer would for ever be as big as the biggest train that it has ever held: now and then all of them begin
+ * anew, with what comes in these days. */
+static void give_back(struct udp_receiver *receiver, hd_ns now) {
+	if (now < receiver->give_back_at)
+		return;
+	receiver->give_back_at = now + UDP_RECV_KEEP;
+	(void)madvise(receiver->buffers, UDP_RECV_BYTES, MADV_DONTNEED);
+}
+
 int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	struct udp_receiver *receiver = &udp->receiver;
 	struct burst burst = {.node = node};
@@ -133,6 +145,7 @@ int udp_receive(struct hd_udp *udp, struct hd_node node) {
 	for (int i = 0; i < n; i++)
 		take_message(udp, &burst, (size_t)i);
 	hand_over(udp, &burst);
+	give_back(receiver, burst.now);
 	/* The kernel has overwritten the lengths of these, and has not touched the others: nor do we, as all of them
 	 * are out of the caches when one packet comes after silence. */
 	prepare(receiver, (size_t)n);

@@ -3,10 +3,14 @@
 """Memory under load stays flat: a cluster trains for a while with journal, checkpoints, event logs, scrapes and an
 operator who looks around; a line is fitted through each process's resident memory once it is grown up.
 
-usage: test_memory.py BUILD [--minutes M] [--workers N]     60 minutes are the claim, 2 are CI's"""
+usage: test_memory.py BUILD [--minutes M] [--workers N] [--aggregate]     60 minutes are the claim, 2 are CI's
+
+--aggregate: with an aggregator, and a link of the server's that is worth sums"""
 import argparse
+import json
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +24,8 @@ WARM_SHARE, WARM_MIN_S = 0.25, 20  # of the time: until buffers and the allocato
 # byte, in an hour.
 RISE_KB = 1024
 METRICS = 9109
+SERVER_IN_MBPS = 60
+SUM = 65535  # whose chunks a sum's are
 
 
 def parse():
@@ -27,11 +33,40 @@ def parse():
     parser.add_argument("build")
     parser.add_argument("--minutes", type=float, default=2)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--aggregate", action="store_true")
     return parser.parse_args()
 
 
 class Cluster(survive.Cluster):
+    aggregator = None
+
+    def aggregate(self):
+        self.aggregator = survive.Node(self, "agg", "10.78.0.4")
+        subprocess.run(["tc", "qdisc", "add", "dev", "br-ps", "root", "tbf", "rate", f"{SERVER_IN_MBPS}mbit",
+                        "burst", "15k", "limit", "128k"], check=True, stdin=subprocess.DEVNULL)
+
+    def nodes(self):
+        return [*super().nodes(), *([self.aggregator] if self.aggregator else [])]
+
+    def sums(self):
+        with open(self.aggregator.file("events")) as log:
+            ends = (json.loads(line) for line in log if '"send-end"' in line)
+            return sum(e.get("worker") == SUM and e.get("reason", "none") == "none" for e in ends)
+
+    def end(self):
+        problems = super().end()
+        if self.aggregator:
+            status, sums = self.aggregator.end(), self.sums()
+            print(f"{sums} sums delivered")
+            if status != 0 or sums == 0:
+                problems.append(f"agg: ended with {status}, {sums} sums: {self.aggregator.output()[-500:]}")
+        return problems
+
     def command(self, node):
+        if node is self.aggregator:
+            return [self.build / "aggregator/heddle-aggregator", "--listen", node.address, "--host", "agg",
+                    "--controller", self.controller.address, "--key-file", self.key, "--memory", "256M", "--events",
+                    node.file("events")]
         words = super().command(node)
         if node is self.controller:
             words += ["--journal", self.path / "journal.db", "--journal-rows", 10000]
@@ -80,6 +115,8 @@ def main():
     args = parse()
     with tempfile.TemporaryDirectory(prefix="heddle-memory-") as folder:
         cluster = Cluster(args.build, pathlib.Path(folder), args.workers)
+        if args.aggregate:
+            cluster.aggregate()
         cluster.start_all()
         cluster.progressed()
         before, began = cluster.outcomes(), time.monotonic()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The udp driver on the loopback device: two nodes in one thread, or one in a thread of its own. */
 #include "hd_limits.h"
-#include "hd_udp.h"
+#include "hd_udp_private.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -485,6 +486,54 @@ static void test_resolve(void **state) {
 	assert_int_equal(addr.port, 2);
 }
 
+#define RING_BYTES ((size_t)UDP_RECV_BUFFERS * UDP_RECV_BUFFER_BYTES)
+
+/* Bytes of the receiver's buffers that are in memory. */
+static size_t ring_resident(const struct hd_udp *udp) {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), held = 0;
+	unsigned char *there = calloc(RING_BYTES / page, 1);
+
+	assert_non_null(there);
+	assert_int_equal(mincore(udp->receiver.buffers, RING_BYTES, there), 0);
+	for (size_t i = 0; i < RING_BYTES / page; i++)
+		held += there[i] & 1 ? page : 0;
+	free(there);
+	return held;
+}
+
+static void send_small(struct probe *probe, struct hd_sink *sink) {
+	static uint8_t data[8];
+
+	send_packet(sink, probe->peer, 0, 8, 8, data);
+}
+
+static void exchange_small(struct pair *pair) {
+	uint32_t seen = pair->receiver->seen;
+
+	pair->sender->on_tick = send_small;
+	step_sender(pair);
+	receive_until(pair, seen + 1);
+	assert_int_equal(pair->receiver->seen, seen + 1);
+}
+
+/* What long trains have touched is not kept for ever. */
+static void test_pages_are_given_back(void **state) {
+	struct pair pair = {0};
+
+	open_pair(&pair, (struct hd_udp_config){0});
+	memset(pair.to->receiver.buffers, 1, RING_BYTES);
+	assert_int_equal(ring_resident(pair.to), RING_BYTES);
+	pair.to->receiver.give_back_at = hd_udp_now() + HD_SECOND;
+	exchange_small(&pair);
+	assert_int_equal(ring_resident(pair.to), RING_BYTES);
+	pair.to->receiver.give_back_at = hd_udp_now();
+	exchange_small(&pair);
+	assert_in_range(ring_resident(pair.to), 0, UDP_RECV_BUFFER_BYTES);
+	assert_true(pair.to->receiver.give_back_at > hd_udp_now());
+	exchange_small(&pair);
+	close_pair(&pair);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mixed_sizes),
@@ -492,6 +541,7 @@ int main(void) {
 		cmocka_unit_test(test_mixed_sizes_without_gro),
 		cmocka_unit_test(test_mixed_sizes_plain),
 		cmocka_unit_test(test_trains),
+		cmocka_unit_test(test_pages_are_given_back),
 		cmocka_unit_test(test_failed_message_alone),
 		cmocka_unit_test(test_full_socket),
 		cmocka_unit_test(test_overflow_is_counted),
