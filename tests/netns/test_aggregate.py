@@ -16,10 +16,10 @@ import pen
 import survive
 
 WORKERS = 5
-VALUES = 600000  # 2.4 MB: of an update two thirds of a second, thrice what is not in the event log yet
+VALUES = 200000  # 0.8 MB: 250 ms of a worker's link, longer than it takes to be seen in the event log
 COMPUTE_MS = 5
-OUT_MBPS, IN_MBPS = 30, 200  # of workers
-FAST_MBPS, SERVER_IN_MBPS = 1000, 40  # updates wait for the server's link, models do not: there are sums
+OUT_MBPS, IN_MBPS = 25, 200  # of workers
+FAST_MBPS, SERVER_IN_MBPS = 1000, 13  # updates wait for the server's link, models do not: there are sums
 SUM = 65535  # whose chunks a sum's are
 SUMS = 5  # to be delivered before and after each fault
 PATIENCE_S = 90
