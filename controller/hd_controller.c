@@ -182,6 +182,8 @@ static void dispatch(
 		ctl_replica_follow(c, node, &m->follow, s);
 	else if (m->kind == HD_MSG_REPORT && server && m->report.direction == HD_COPY)
 		ctl_copy_report(c, node, &m->report, s);
+	else if (m->kind == HD_MSG_NOTICE && worker)
+		ctl_notice(c, node, &m->notice, s);
 	else if (m->kind == HD_MSG_CANCEL && worker)
 		ctl_cancel(c, node, &m->cancel, s);
 	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
@@ -231,6 +233,7 @@ static void on_message(
 		break;
 	case HD_MSG_REQUEST:
 	case HD_MSG_CANCEL:
+	case HD_MSG_NOTICE:
 	case HD_MSG_REPORT:
 	case HD_MSG_STATE:
 	case HD_MSG_FOLLOW:
@@ -411,7 +414,9 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 	if (c->now >= c->check_at) {
 		c->check_at = HD_NEVER;
 		ctl_void_stuck(c, sink);
+		ctl_check_by(c, ctl_notice_check(c, sink));
 		ctl_check_by(c, ctl_registry_check(c, sink));
+		ctl_check_by(c, ctl_roster_check(c, sink));
 		ctl_reduce_check(c, sink);
 		if (c->open_count)
 			ctl_check_by(c, c->now + CTL_CHECK_NS);

@@ -9,6 +9,8 @@
  *   hd_controller_round.c      one planning round: input, planner, what of it is granted now
  *   hd_controller_book.c       the books: what of each link is promised from now on
  *   hd_controller_grant.c      grants, drops, voids
+ *   hd_controller_notice.c     workers that will be preempted
+ *   hd_controller_roster.c     who takes part in a job, said to all
  *   hd_controller_group.c      groups: sums of updates, relayed models
  *   hd_controller_group_plan.c which of a plan go over an aggregator
  *   hd_controller_group_say.c  what aggregators and servers hear of them
@@ -87,6 +89,7 @@ struct hd_controller {
 	bool clock_seen;
 	struct ctl_nodes nodes;
 	uint32_t node_count, doomed_count;
+	uint32_t noticed; /* workers that will be preempted */
 	uint32_t tenant_count, job_count;
 	struct ctl_tenant *tenants[HD_JOBS_MAX];
 	struct ctl_job *jobs[HD_JOBS_MAX];
@@ -165,6 +168,13 @@ void ctl_register(
 	const struct hd_msg_register_ *message,
 	struct hd_sink *sink
 );
+/* "up", "down", ...: into the journal. */
+void ctl_record_node(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const char *what,
+	enum hd_reason reason
+);
 /* Everything that hangs on a registered node ends; the node itself stays (role NONE). */
 void ctl_node_down(
 	struct hd_controller *c,
@@ -172,6 +182,35 @@ void ctl_node_down(
 	enum hd_reason reason,
 	struct hd_sink *sink
 );
+
+/* --- hd_controller_notice.c ----------------------------------------------------------------- */
+void ctl_notice(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_notice *message,
+	struct hd_sink *sink
+);
+/* Seconds until the worker's machine is taken away; INFINITY: no notice of it. */
+double ctl_time_left(const struct hd_controller *c, const struct ctl_node *node);
+/* How much longer than the ageing bound a push counts as having waited, in s, as its worker's time runs out: the less
+ * is left the more. 0: it does not. */
+double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *transfer);
+/* Planned so, it arrives when its worker is gone. */
+bool ctl_too_late(
+	const struct hd_controller *c,
+	const struct ctl_transfer *transfer,
+	const struct hd_plan_entry *entry
+);
+/* The node goes: it is not warned any more. */
+void ctl_notice_over(struct hd_controller *c, struct ctl_node *node);
+/* Those whose time is over are gone. Returns when to look again. */
+hd_ns ctl_notice_check(struct hd_controller *c, struct hd_sink *sink);
+
+/* --- hd_controller_roster.c ----------------------------------------------------------------- */
+void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool there);
+/* Somebody has to be told, though nothing changed. */
+void ctl_roster_due(struct hd_controller *c, struct ctl_job *job);
+hd_ns ctl_roster_check(struct hd_controller *c, struct hd_sink *sink);
 
 /* --- hd_controller_jobs.c ------------------------------------------------------------------- */
 /* Finds or makes; NULL at the limit. */
@@ -282,6 +321,8 @@ struct ctl_grant_with {
 	uint64_t after; /* token of what it waits for; 0: nothing */
 	uint32_t behind; /* transfers of ours that wait for it */
 };
+/* Why a plan dropped an entry. */
+enum hd_reason ctl_drop_reason(const struct hd_plan_entry *entry);
 /* Grants one entry of the latest plan. 0, or -errno: then it stays pending. */
 int ctl_grant(
 	struct hd_controller *c,
@@ -313,6 +354,7 @@ void ctl_drop(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
 	const struct hd_plan_entry *entry,
+	enum hd_reason reason,
 	struct hd_sink *sink
 );
 /* Answers a request that never came into the table. */

@@ -30,6 +30,9 @@
 	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \
 	C(drops_bound, "updates", "dropped: their delay would break tau_max")                      \
 	C(drops_idles, "updates", "dropped: their place would idle the network (theta)")           \
+	C(drops_preempted, "updates", "dropped: their worker is preempted before they arrive")     \
+	C(notices, "nodes", "workers that said that they will be preempted")                       \
+	C(preempted, "nodes", "of these, still here when their time was over")                     \
 	C(voids, "transfers", "granted transfers given up")                                        \
 	C(stuck, "transfers", "of these: never reported, long after their planned end")            \
 	C(credits, "updates", "pushes granted in advance")                                         \

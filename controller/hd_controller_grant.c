@@ -318,8 +318,8 @@ void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop) {
 	c->drops[c->drop_count++ % CTL_DROPS_KEPT] = *drop;
 }
 
-static enum hd_reason drop_reason(uint8_t rule) {
-	return rule == HD_PLAN_DROP_IDLES ? HD_REASON_IDLES : HD_REASON_BOUND;
+enum hd_reason ctl_drop_reason(const struct hd_plan_entry *entry) {
+	return entry->why.rule == HD_PLAN_DROP_IDLES ? HD_REASON_IDLES : HD_REASON_BOUND;
 }
 
 static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_reason reason) {
@@ -330,6 +330,8 @@ static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_
 	t->job->dropped_for[reason]++;
 	if (idles)
 		c->counters.drops_idles++;
+	else if (reason == HD_REASON_PREEMPTED)
+		c->counters.drops_preempted++;
 	else
 		c->counters.drops_bound++;
 	worker->pushes_decided++;
@@ -341,10 +343,10 @@ void ctl_drop(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
 	const struct hd_plan_entry *entry,
+	enum hd_reason reason,
 	struct hd_sink *sink
 ) {
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
-	enum hd_reason reason = drop_reason(entry->why.rule);
 	struct hd_message message = {.kind = HD_MSG_DROP};
 	struct hd_event event = transfer_event(c, t, HD_EVENT_DROPPED, reason);
 	struct hd_msg_drop *m = &message.drop;

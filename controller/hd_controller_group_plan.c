@@ -88,6 +88,9 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 
 	if (!worker || worker->doomed || !may_share(c, t, c->grouping.memory[aggregator]))
 		return false;
+	/* It has no time to wait for others. */
+	if (t->direction == HD_PUSH && worker->preempted_at)
+		return false;
 	return t->direction == HD_PUSH ? way_between(c, worker->host_index, node->host_index, way) :
 					 way_between(c, node->host_index, worker->host_index, way);
 }

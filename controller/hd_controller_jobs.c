@@ -197,6 +197,8 @@ static void job_take(
 	struct hd_sink *sink
 ) {
 	job->server = server;
+	job->server_told = 0;
+	ctl_roster_due(c, job);
 	if (strcmp(job->server_host, server->host) != 0)
 		ctl_kept_changed(c);
 	hd_text_copy(job->server_host, sizeof(job->server_host), server->host);

@@ -148,7 +148,7 @@ static struct ctl_job *job_describe(
 	return job;
 }
 
-static void record_node(
+void ctl_record_node(
 	const struct hd_controller *c,
 	const struct ctl_node *node,
 	const char *what,
@@ -208,6 +208,7 @@ static void attach_worker(
 	node->worker = m->worker;
 	job->workers[m->worker] = node;
 	job->worker_count++;
+	ctl_roster_set(c, job, node->worker, true);
 	/* Transfers that a server told of before this worker came. */
 	TAILQ_FOREACH (t, &c->open, entry)
 		if (t->job == job && t->worker == m->worker)
@@ -243,6 +244,8 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->memory_bytes = m->memory_bytes;
 	node->incarnation = m->incarnation;
 	node->reduce_from = 0;
+	node->preempted_at = 0;
+	node->roster_told = 0;
 	node->draining = ctl_host_drained(c, m->host);
 	node->pushes_decided = node->pushes_idles = 0;
 	node->last_was_idles = false;
@@ -347,7 +350,7 @@ void ctl_register(
 		ctl_say_registered(c, node, NULL, sink);
 	if (m->role == HD_ROLE_AGGREGATOR)
 		ctl_reduce_check(c, sink);
-	record_node(c, node, "up", HD_REASON_NONE);
+	ctl_record_node(c, node, "up", HD_REASON_NONE);
 }
 
 /* --- the end of a node --- */
@@ -378,6 +381,8 @@ static void worker_down(
 	}
 	job->workers[node->worker] = NULL;
 	job->worker_count--;
+	ctl_notice_over(c, node);
+	ctl_roster_set(c, job, node->worker, false);
 	node->job = NULL;
 	ctl_reduce_worker_down(c, job, node->worker, sink);
 }
@@ -403,7 +408,7 @@ void ctl_node_down(
 	c->counters.leases_ended++;
 	event.job = node->job ? node->job->id : 0;
 	ctl_event(sink, event);
-	record_node(c, node, "down", why);
+	ctl_record_node(c, node, "down", why);
 	/* The server takes these for the end of a transfer; its round may be asked for again. */
 	if (role == HD_ROLE_WORKER)
 		worker_down(

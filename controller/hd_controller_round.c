@@ -105,6 +105,13 @@ static bool guarded(const struct hd_controller *c, const struct ctl_node *node) 
 	return after > (node->pushes_decided + 1) * c->config.drop_permille_max;
 }
 
+/* What the server waits for goes ahead, and what could not go later. */
+static double waited(const struct hd_controller *c, const struct ctl_transfer *t) {
+	double ahead = t->direction == HD_COPY && t->job->replica.held ? 1 : ctl_urgency(c, t);
+
+	return ahead > 0 ? c->config.ageing_s + ahead : (double)(c->now - t->asked) / 1e9;
+}
+
 static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t index) {
 	struct hd_plan_item *item = &c->scratch.items[index];
 	const struct ctl_node *node = ctl_worker(t->job, t->worker);
@@ -118,10 +125,7 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 			hd_version_counter(t->base) :
 			ctl_job_v_init(t->job),
 		.amount = (double)t->bytes,
-		/* What the server waits for goes ahead. */
-		.waited = t->direction == HD_COPY && t->job->replica.held ?
-			c->config.ageing_s + 1 :
-			(double)(c->now - t->asked) / 1e9,
+		.waited = waited(c, t),
 		.keep = !node || guarded(c, node),
 		.kind = t->dtype,
 		.path_count = t->path_count,
@@ -460,8 +464,11 @@ static void carry_out(struct hd_controller *c, struct hd_sink *sink) {
 		if (e->dropped && e->why.rule == HD_PLAN_DROP_BOUND
 		    && ctl_credits_make_room(c, t->job, sink))
 			continue;
-		if (e->dropped) {
-			ctl_drop(c, t, e, sink);
+		if (e->dropped || ctl_too_late(c, t, e)) {
+			enum hd_reason reason
+				= e->dropped ? ctl_drop_reason(e) : HD_REASON_PREEMPTED;
+
+			ctl_drop(c, t, e, reason, sink);
 			s->item_transfer[e->item] = NULL;
 			continue;
 		}
@@ -495,10 +502,14 @@ plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t
 	c->plan_at = hd_ns_min(c->plan_at, c->now + hd_ns_max(wait, ctl_interval(c)));
 }
 
+static uint64_t all_drops(const struct hd_controller *c) {
+	return c->counters.drops_bound + c->counters.drops_idles + c->counters.drops_preempted;
+}
+
 static void
 record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, double covers) {
 	uint64_t granted = c->counters.grants - grants;
-	uint64_t dropped = c->counters.drops_bound + c->counters.drops_idles - drops;
+	uint64_t dropped = all_drops(c) - drops;
 
 	/* While a long transfer runs, round after round decides nothing. */
 	if (!granted && !dropped)
@@ -519,8 +530,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_scratch *s = &c->scratch;
 	const struct hd_plan_entry *entries = NULL;
 	const char *error = NULL;
-	uint64_t grants = c->counters.grants,
-		 drops = c->counters.drops_bound + c->counters.drops_idles;
+	uint64_t grants = c->counters.grants, drops = all_drops(c);
 	uint32_t count = 0;
 	double covers = 0;
 

@@ -73,6 +73,10 @@ node_row(const struct hd_controller *c, const struct ctl_node *node, struct hd_r
 	hd_row_count(rows, "memory_bytes", node->memory_bytes);
 	hd_row_count(rows, "transfers", node->tracked);
 	hd_row_bool(rows, "draining", node->draining);
+	if (node->preempted_at)
+		hd_row_real(rows, "preempted_in_s", ctl_ms_from(c->now, node->preempted_at) / 1e3);
+	else
+		hd_row_null(rows, "preempted_in_s");
 }
 
 uint64_t ctl_rows_nodes(const struct hd_controller *c, struct hd_rows *rows) {
@@ -155,6 +159,8 @@ uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 		hd_row_text(rows, "state", job_state(c, job));
 		hd_row_text(rows, "server", job->server_host);
 		hd_row_count(rows, "workers", job->worker_count);
+		hd_row_count(rows, "preempted", job->noticed);
+		ctl_row_version(rows, "roster", job->roster.change);
 		job_numbers(job, rows);
 		job_replica(&job->replica, rows);
 		hd_row_real(rows, "weight", ctl_job_weight(job));

@@ -8,6 +8,7 @@
 #include "hd_controller_replica.h"
 #include "hd_endpoint.h"
 #include "hd_plan.h"
+#include "hd_roster.h"
 
 #include <sys/queue.h>
 
@@ -69,6 +70,8 @@ struct ctl_node {
 	uint16_t worker;
 	uint32_t reduce_from; /* its oldest all-reduce that has not ended, as it said last */
 	uint32_t tracked; /* its transfers, pending and open */
+	hd_ns preempted_at; /* its machine is taken away then; 0: no notice of it */
+	uint64_t roster_told; /* the change that it was told of last */
 	uint64_t pushes_decided, pushes_idles; /* the guard: theta drops among its pushes */
 	bool last_was_idles;
 	uint32_t push_round; /* newest that was asked for, granted in advance or reported */
@@ -145,6 +148,13 @@ struct ctl_job {
 	bool goes_on; /* one of its workers has a sum: it was formed in an earlier life, and those that do not */
 	hd_ns gathered_at; /* come again until then are not waited for */
 	struct ctl_replica replica;
+	/* who takes part: hd_controller_roster.c */
+	struct hd_roster roster; /* now; its change is that of what was said last: */
+	uint8_t roster_ranks[HD_ROSTER_BYTES];
+	uint64_t roster_changes, server_told;
+	bool roster_due;
+	hd_ns roster_at, roster_said;
+	uint32_t noticed; /* of the workers: will be preempted */
 	/* the operator's */
 	bool paused;
 	uint32_t tau_set; /* stricter than tau_max; 0: none */

@@ -21,6 +21,8 @@
 
 #define CTL_JOB_STATS(S) \
 	S(workers, "nodes", "workers registered", GAUGE, U64) \
+	S(preempted, "nodes", "of these, those that will be preempted", GAUGE, U64) \
+	S(roster_changes, "changes", "of who takes part, said by this life", COUNTER, U64) \
 	S(pending, "transfers", "requests that wait", GAUGE, U64) \
 	S(open, "transfers", "transfers granted and not reported", GAUGE, U64) \
 	S(version, "updates", "the server's newest reported commit", GAUGE, U64) \
@@ -173,6 +175,8 @@ static void add_jobs(const struct hd_controller *c, struct hd_stats *stats) {
 		const char *labels[] = {job->tenant_name, job->name};
 		struct ctl_job_stats s = {
 			.workers = job->worker_count,
+			.preempted = job->noticed,
+			.roster_changes = job->roster_changes,
 			.pending = job->pending,
 			.open = job->open,
 			.version = hd_version_counter(job->version),

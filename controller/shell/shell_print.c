@@ -12,7 +12,7 @@
 /* What an operator looks at first; --wide and --json have the rest. */
 static const char *const usual[][2] = {
 	{"nodes",
-	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers draining"},
+	 "name role host job worker address up_s heard_ms rtt_us clock_offset_us transfers draining preempted_in_s"},
 	{"jobs",
 	 "tenant job state server workers version tau_max pending running granted applied dropped "
 	 "failed voided owed_bytes warning"},

@@ -179,6 +179,8 @@ static void log_clear(struct peer *peer) {
 			free((void *)m->members.members.data);
 		} else if (m->kind == HD_MSG_REDUCE) {
 			free((void *)m->reduce.shards.data);
+		} else if (m->kind == HD_MSG_ROSTER) {
+			free((void *)m->roster.ranks.data);
 		}
 	}
 	peer->count = 0;
@@ -209,6 +211,8 @@ static void on_message(
 		keep_blob(&peer->log[peer->count].members.members);
 	} else if (message->kind == HD_MSG_REDUCE) {
 		keep_blob(&peer->log[peer->count].reduce.shards);
+	} else if (message->kind == HD_MSG_ROSTER) {
+		keep_blob(&peer->log[peer->count].roster.ranks);
 	}
 	peer->count++;
 	if (message->kind == HD_MSG_REFUSE)
