@@ -129,6 +129,11 @@ static void hd_server_timer(struct hd_turn *turn, struct hd_timer *timer) {
 		job = (struct hd_job *)(void *)((char *)timer - offsetof(struct hd_job, retry));
 		hd_checkpoint_consider(turn, job, true);
 		break;
+	case HD_TIMER_ROSTER:
+		job = (struct hd_job
+			       *)(void *)((char *)timer - offsetof(struct hd_job, roster_timer));
+		hd_roster_say(turn, job);
+		break;
 	case HD_TIMER_FOLLOW:
 		follow = (struct hd_follow
 				  *)(void *)((char *)timer - offsetof(struct hd_follow, timer));

@@ -170,6 +170,7 @@ struct hd_server_stats {
 	uint64_t commits_held; /* waited for the replica */
 	uint64_t replicated, copies_asked, copies_lost, states_taken; /* as a replica */
 	uint64_t promoted, retired; /* jobs */
+	uint64_t notices; /* workers without a controller that said that they will be preempted */
 	uint64_t sends_broken; /* sessions given up because their queue was full */
 	uint64_t memory_bytes; /* held now */
 };

@@ -5,6 +5,7 @@
  *   hd_server.c             node face: packets in, deadlines, life
  *   hd_server_session.c     endpoint callbacks: who may say what; the controller's session
  *   hd_server_job.c         JOIN, LEAVE, admission, restore, members and their rounds
+ *   hd_server_roster.c      who takes part in a job
  *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
  *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
@@ -30,6 +31,7 @@
 
 #include "hd_endpoint.h"
 #include "hd_recv.h"
+#include "hd_roster.h"
 #include "hd_send.h"
 #include "hd_server.h"
 #include "hd_server_keep.h"
@@ -53,6 +55,7 @@ enum hd_timer_kind {
 	HD_TIMER_INCOMING, /* a delayed acknowledgement */
 	HD_TIMER_HOLD,
 	HD_TIMER_CHECKPOINT,
+	HD_TIMER_ROSTER, /* who takes part has changed: it is to be said */
 	HD_TIMER_PULL_START,
 	HD_TIMER_PULL_SEND,
 	HD_TIMER_SEED_SEND, /* beside PULL_SEND: of a state for a replica */
@@ -104,6 +107,7 @@ struct hd_peer {
 	struct hd_job *job; /* NULL until JOIN */
 	struct hd_member *member;
 	bool joined; /* JOINED was sent */
+	uint64_t roster_told; /* the change that it was told of last */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* of pulls */
 	TAILQ_ENTRY(hd_peer) link;
@@ -308,6 +312,12 @@ struct hd_job {
 	uint64_t generation; /* the newest assignment that the controller told of */
 	bool retired; /* another node is its server: it goes */
 
+	/* hd_server_roster.c: who takes part, by the controller's word, or as we say it: */
+	struct hd_roster roster;
+	uint8_t roster_ranks[HD_ROSTER_BYTES]; /* as was said last */
+	uint64_t roster_changes;
+	struct hd_timer roster_timer;
+
 	/* hd_server_report.c */
 	bool emptied; /* somebody left; if nobody is here, the report is due */
 	struct hd_job_report report;
@@ -428,6 +438,19 @@ struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spe
 /* Fills rows with the worker's newest applied rounds, at most so many, oldest first; NULL only counts. */
 uint32_t
 hd_member_applied(const struct hd_member *member, uint32_t most, struct hd_last_round *rows);
+
+/* --- hd_server_roster.c --------------------------------------------------------------------- */
+/* A worker has joined, or is gone. */
+void hd_roster_change(struct hd_turn *turn, struct hd_job *job, uint16_t rank, bool there);
+void hd_roster_say(struct hd_turn *turn, struct hd_job *job);
+/* The controller's word. */
+void hd_roster_told(struct hd_turn *turn, const struct hd_msg_roster *message);
+/* A worker without a controller will be preempted. */
+void hd_roster_notice(
+	struct hd_turn *turn,
+	const struct hd_member *member,
+	const struct hd_msg_notice *notice
+);
 
 /* --- hd_server_incoming.c ------------------------------------------------------------------- */
 struct hd_incoming *

@@ -112,6 +112,7 @@ void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
 	hd_memory_fini(server, job);
 	hd_timers_release(&server->timers, &job->hold);
 	hd_timers_release(&server->timers, &job->retry);
+	hd_timers_release(&server->timers, &job->roster_timer);
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		free(job->members[i]);
 	}
@@ -141,8 +142,12 @@ static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspe
 	if (hd_timers_reserve(&server->timers) < 0) {
 		goto fail_timer;
 	}
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_retry;
+	}
 	job->hold.kind = HD_TIMER_HOLD;
 	job->retry.kind = HD_TIMER_CHECKPOINT;
+	job->roster_timer.kind = HD_TIMER_ROSTER;
 	job->id = hd_job_id(spec->tenant, spec->name);
 	job->values = hd_jobspec_values(spec);
 	job->bytes = hd_jobspec_model_bytes(spec);
@@ -154,6 +159,8 @@ static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspe
 	TAILQ_INSERT_TAIL(&server->jobs, job, link);
 	server->job_count++;
 	return job;
+fail_retry:
+	hd_timers_release(&server->timers, &job->retry);
 fail_timer:
 	hd_timers_release(&server->timers, &job->hold);
 fail_arrays:
@@ -410,6 +417,7 @@ static void hd_peer_joined(struct hd_turn *turn, struct hd_peer *peer) {
 	};
 	peer->joined = true;
 	hd_peer_send(turn, peer, &message);
+	hd_roster_change(turn, peer->job, peer->member->rank, true);
 }
 
 void hd_job_joined(struct hd_turn *turn, struct hd_job *job) {
@@ -549,6 +557,7 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 		return;
 	}
 	peer->job->emptied = true;
+	hd_roster_change(turn, peer->job, member->rank, false);
 	member->peer = NULL;
 	peer->member = NULL;
 	peer->job = NULL;

@@ -157,6 +157,9 @@ static void hd_server_from_controller(struct hd_turn *turn, const struct hd_mess
 	case HD_MSG_DROP:
 		hd_copy_drop(turn, &message->drop);
 		break;
+	case HD_MSG_ROSTER:
+		hd_roster_told(turn, &message->roster);
+		break;
 	case HD_MSG_PROBE:
 		hd_trains_probe(&turn->server->trains, turn->now, &message->probe, turn->sink);
 		break;
@@ -209,6 +212,15 @@ hd_server_cancel(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	}
 }
 
+static void
+hd_server_notice(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_notice *notice) {
+	const struct hd_member *member = hd_peer_speaks(turn, peer, notice->job, notice->worker);
+
+	if (member != NULL) {
+		hd_roster_notice(turn, member, notice);
+	}
+}
+
 static void hd_server_from_worker(
 	struct hd_turn *turn,
 	struct hd_peer *peer,
@@ -222,6 +234,9 @@ static void hd_server_from_worker(
 		if (hd_peer_speaks(turn, peer, message->leave.job, message->leave.worker) != NULL) {
 			hd_job_leave(turn, peer);
 		}
+		break;
+	case HD_MSG_NOTICE:
+		hd_server_notice(turn, peer, &message->notice);
 		break;
 	case HD_MSG_REQUEST:
 		hd_server_request(turn, peer, &message->request);

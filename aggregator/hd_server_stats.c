@@ -48,6 +48,7 @@ static const struct hd_stat server_stats[] = {
 	STAT(copies_asked, "updates", "copies that a replica asked for", HD_STAT_COUNTER),
 	STAT(copies_lost, "updates", "of these, that nobody has any more: a state is sent instead", HD_STAT_COUNTER),
 	STAT(states_taken, "states", "models and momenta received as a replica", HD_STAT_COUNTER),
+	STAT(notices, "nodes", "workers without a controller that will be preempted", HD_STAT_COUNTER),
 	STAT(promoted, "jobs", "that this replica became the server of", HD_STAT_COUNTER),
 	STAT(retired, "jobs", "that another node became the server of", HD_STAT_COUNTER),
 	STAT(sends_broken, "sessions", "given up because their queue was full", HD_STAT_COUNTER),
@@ -68,7 +69,8 @@ const struct hd_stat_group hd_server_group = {
 };
 
 struct job_stats {
-	uint64_t members, open, pulls, version, durable, incarnation, position, model_bytes;
+	uint64_t members, workers, open, pulls, version, durable, incarnation, position,
+		model_bytes;
 };
 
 #define JOB(name, unit, help)                                                                      \
@@ -76,6 +78,7 @@ struct job_stats {
 
 static const struct hd_stat job_stats[]
 	= {JOB(members, "nodes", "workers that have joined, also those that left"
+	) JOB(workers, "nodes", "that take part now"
 	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
 	) JOB(pulls, "pulls", "pulls under way"
 	) JOB(version, "updates", "commits in this history"
@@ -104,6 +107,7 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 		const char *labels[] = {job->spec.tenant, job->spec.name};
 		struct job_stats s = {
 			.members = job->member_count,
+			.workers = job->roster.count,
 			.open = job->open_count,
 			.pulls = job->pull_count,
 			.version = hd_version_counter(job->version),

@@ -184,6 +184,9 @@ static void end_call(struct hd_worker *worker, const struct context *ctx) {
 		if (ticket->copy)
 			worker_observe_copy(worker, ctx, ticket);
 	}
+	/* What was waited for may have ended. */
+	if (worker->leaving && !worker->said_leave)
+		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 	worker_pump_sacks(worker, ctx);
 	worker_pump_sends(worker, ctx);
 	worker_reduce_pump(worker, ctx);

@@ -14,6 +14,7 @@
 #include "hd_jobspec.h"
 #include "hd_keys.h"
 #include "hd_node.h"
+#include "hd_roster.h"
 #include "hd_runs.h"
 
 struct hd_worker;
@@ -66,6 +67,8 @@ struct hd_worker_ops {
 	/* The library no longer reads this push's data, and says nothing more about it: follows the
 	 * last call of `ticket`, or makes APPLIED the last state (keep_bytes_max). */
 	void (*released)(void *owner, uint32_t round, void *user);
+	/* Who takes part has changed: by the controller's word (none is configured: the server's). */
+	void (*members)(void *owner, const struct hd_roster *roster);
 };
 
 struct hd_worker_config {
@@ -177,6 +180,16 @@ int hd_worker_cancel(
  * are closed. Call again (or look at stats.left) after later events. */
 bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink);
 
+/* This worker's machine is taken away in `left`. The controller (none is configured: the server) is told, and the
+ * worker leaves by itself in time: pushes and pulls are taken until hd_worker_flush_at(), what is under way then ends,
+ * and what has not ended shortly before the end has FAILED preempted. 0 (also: said before, of less time), -EINVAL (0, more
+ * than HD_NOTICE_US_MAX), -ESHUTDOWN (left or refused). */
+int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_sink *sink);
+/* Until when it takes pushes; HD_NEVER without a notice. */
+hd_ns hd_worker_flush_at(const struct hd_worker *worker);
+/* Who takes part, as it was told last; change 0: it was not yet. */
+const struct hd_roster *hd_worker_roster(const struct hd_worker *worker);
+
 struct hd_worker_stats {
 	uint64_t pushed, applied, dropped,
 		failed; /* pushed = applied + dropped + failed + pending */
@@ -186,6 +199,7 @@ struct hd_worker_stats {
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
 	uint64_t credited_bytes; /* of the granted ones: in advance */
 	bool joined, direct, left;
+	bool preempted; /* it was told that its machine is taken away */
 	bool controller, server; /* has a session with it; knows where it is */
 	uint32_t push_round; /* of the newest push, this rank's former lives included; 0: none */
 	/* Messages about attempts or tickets that are no more; chunks refused by cause. */

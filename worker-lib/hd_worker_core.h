@@ -13,6 +13,7 @@
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
  *   hd_worker_reduce.c   all-reduces
+ *   hd_worker_members.c  who else takes part; the end when the machine is taken away
  *   hd_worker_copy.c     pushes once more, to the server's replica
  *
  * Order within one receive() or tick():
@@ -139,6 +140,10 @@ struct hd_worker {
 	bool started, registered, scheduled, fallback, refused;
 	bool joined_once, registered_once;
 	bool leaving, said_leave;
+	hd_ns preempted_at,
+		notice_span; /* the machine is taken away then (0: no notice), said so long before */
+	hd_ns push_took; /* lately, from the call to its outcome */
+	struct hd_roster roster;
 	hd_ns linger_until;
 	bool observe_due;
 
@@ -369,6 +374,18 @@ struct hd_segs worker_segments(
 	const struct context *ctx,
 	const struct hd_msg_grant *grant
 );
+
+/* --- hd_worker_members.c --------------------------------------------------------------------- */
+/* Says it, if there is something to say. */
+void worker_say_notice(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session
+);
+void worker_push_took(struct hd_worker *worker, hd_ns took);
+void worker_members_tick(struct hd_worker *worker, const struct context *ctx);
+hd_ns worker_members_deadline(const struct hd_worker *worker);
+void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *message);
 
 /* --- hd_worker_copy.c ------------------------------------------------------------------------ */
 void worker_on_copy_grant(

@@ -124,6 +124,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 		worker->registered = false;
 		worker->stats.controller = true;
 		say_register(worker, &ctx);
+		worker_say_notice(worker, &ctx, session);
 	} else if (session == worker->server) {
 		say_join(worker, &ctx);
 	}
@@ -257,6 +258,8 @@ static void on_joined(
 		);
 	worker_on_durable(worker, ctx, message->durable);
 	worker_ask_queued(worker, ctx);
+	if (hd_addr_is_none(worker->config.controller))
+		worker_say_notice(worker, ctx, worker->server);
 }
 
 /* What only the server may say. */
@@ -289,6 +292,10 @@ static void on_server_message(
 		break;
 	case HD_MSG_PULL_STATE:
 		worker_on_pull_state(worker, ctx, NULL, &message->pull_state);
+		break;
+	case HD_MSG_ROSTER:
+		if (hd_addr_is_none(worker->config.controller))
+			worker_on_roster(worker, &message->roster);
 		break;
 	default:
 		worker->stats.late_messages++;
@@ -363,6 +370,8 @@ static void on_message(
 		on_registered(worker, &ctx, &message->registered);
 	else if (message->kind == HD_MSG_PROBE)
 		hd_trains_probe(&worker->trains, now, &message->probe, sink);
+	else if (message->kind == HD_MSG_ROSTER)
+		worker_on_roster(worker, &message->roster);
 	else if (message->kind == HD_MSG_CREDIT)
 		worker_on_credit(worker, &ctx, &message->credit);
 	else if (message->kind == HD_MSG_EXPECT)
@@ -426,6 +435,7 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 		worker->register_at = hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US);
 		say_register(worker, ctx);
 	}
+	worker_members_tick(worker, ctx);
 	if (worker->leaving)
 		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 }
@@ -433,6 +443,7 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 hd_ns worker_session_deadline(const struct hd_worker *worker) {
 	hd_ns deadline = hd_ns_min(fallback_at(worker), worker->register_at);
 
+	deadline = hd_ns_min(deadline, worker_members_deadline(worker));
 	if (worker->said_leave && !worker->stats.left)
 		deadline = hd_ns_min(deadline, worker->linger_until);
 	return deadline;

@@ -180,6 +180,8 @@ static void
 push_applied(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
 	ticket->pub.reason = HD_REASON_NONE;
 	ticket->cancelling = false; /* too late: it was whole, and is in the model */
+	if (!ticket->counted)
+		worker_push_took(worker, ctx->now - ticket->pub.asked);
 	count_outcome(worker, ctx, ticket, HD_TICKET_APPLIED);
 	worker_off_wire(worker, ticket);
 	if (worker->config.keep_bytes_max > 0)

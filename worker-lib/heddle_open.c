@@ -315,6 +315,7 @@ int heddle_open(
 		return heddle_fail(-ENOMEM, "no memory");
 	fabric->pid = getpid();
 	fabric->ended_fd = -1;
+	fabric->flush_at = HD_NEVER;
 	fabric->references = 1;
 	TAILQ_INIT(&fabric->tickets);
 	rc = init_lock(fabric);
@@ -424,6 +425,20 @@ static void empty_ring(struct ticket_ring *ring) {
 		heddle_ticket_unref(ring->item[ring->head]);
 		ring->head = (ring->head + 1) % HEDDLE_COMMANDS_MAX;
 		ring->count--;
+	}
+}
+
+void heddle_end_commands(struct heddle *fabric, enum heddle_reason reason) {
+	while (fabric->commands.count > 0) {
+		struct heddle_ticket *ticket = fabric->commands.item[fabric->commands.head];
+
+		if (!ticket->ended) {
+			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
+			heddle_ticket_let_go(ticket);
+		}
+		heddle_ticket_unref(ticket);
+		fabric->commands.head = (fabric->commands.head + 1) % HEDDLE_COMMANDS_MAX;
+		fabric->commands.count--;
 	}
 }
 

@@ -19,6 +19,7 @@
 #include "heddle.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
@@ -81,7 +82,11 @@ struct heddle {
 	int socket_error; // lock
 	uint64_t version; // lock: of the last JOINED
 	uint32_t tau_max; // lock
-	uint64_t ends, ends_seen; // lock
+	uint64_t ends, ends_seen; // lock; changes of the members count too
+	struct hd_roster roster; // lock
+	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
+	hd_ns notice_taken; /* the progress thread's */
+	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	void *spare; // lock: the last copy that was given back: its pages are there already
 	size_t spare_bytes; // lock
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
@@ -111,6 +116,15 @@ int heddle_wait_until(
 	int timeout_ms
 );
 
+/* --- heddle_members.c ----------------------------------------------------------------------- */
+void heddle_on_members(void *owner, const struct hd_roster *roster);
+/* The progress thread's: tells the core of a notice. */
+void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink);
+
+/* --- heddle_open.c -------------------------------------------------------------------------- */
+/* With the lock held: what waits in the queues has failed, as the fabric was left. */
+void heddle_end_commands(struct heddle *fabric, enum heddle_reason reason);
+
 /* --- heddle_reduce.c ------------------------------------------------------------------------ */
 /* The progress thread's: hands an all-reduce to the core. */
 int heddle_reduce_begin(
@@ -127,6 +141,8 @@ void heddle_ticket_end(
 	enum heddle_state state,
 	enum heddle_reason reason
 );
+/* Has heddle_fd() readable. */
+void heddle_count_end(struct heddle *fabric);
 void heddle_ticket_let_go(struct heddle_ticket *ticket);
 void heddle_ticket_unref(struct heddle_ticket *ticket);
 /* Without the lock: a ticket with references, and into the queue with it (or it is freed). */

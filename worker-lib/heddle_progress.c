@@ -27,7 +27,8 @@ static_assert((int)HD_TICKET_APPLIED == (int)HEDDLE_APPLIED, "states are the cor
 static_assert((int)HD_TICKET_HELD == (int)HEDDLE_HELD, "states are the core's");
 static_assert(
 	(int)HD_REASON_VERSION_MISMATCH == (int)HEDDLE_REASON_VERSION_MISMATCH
-		&& (int)HD_REASON_NOT_MODIFIED == (int)HEDDLE_REASON_NOT_MODIFIED,
+		&& (int)HD_REASON_NOT_MODIFIED == (int)HEDDLE_REASON_NOT_MODIFIED
+		&& (int)HD_REASON_PREEMPTED == (int)HEDDLE_REASON_PREEMPTED,
 	"reasons are the core's"
 );
 
@@ -132,6 +133,7 @@ const struct hd_worker_ops heddle_worker_ops = {
 	.trouble = on_trouble,
 	.ticket = on_ticket,
 	.released = on_released,
+	.members = heddle_on_members,
 };
 
 void heddle_on_event(void *owner, const struct hd_event *event) {
@@ -187,6 +189,8 @@ static enum heddle_reason reason_of(const struct heddle *fabric, int code) {
 		return HEDDLE_REASON_NOT_FINITE;
 	if (code == -ENOMEM)
 		return HEDDLE_REASON_NO_MEMORY;
+	if (fabric->notice_taken)
+		return HEDDLE_REASON_PREEMPTED;
 	return fabric->refused ? HEDDLE_REASON_REFUSED : HEDDLE_REASON_CLOSED;
 }
 
@@ -243,6 +247,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	struct heddle_ticket *ticket;
 	bool leave;
 
+	heddle_take_notice(fabric, now, sink);
 	pthread_mutex_lock(&fabric->lock);
 	do {
 		run_cancels(fabric, now, sink);
@@ -265,8 +270,11 @@ static void drive(struct heddle *fabric, hd_ns until) {
 	fabric->stats = *hd_worker_stats(fabric->worker);
 	if (rc < 0)
 		fabric->socket_error = rc;
+	fabric->flush_at = hd_worker_flush_at(fabric->worker);
 	if (fabric->stats.left)
 		fabric->left = true;
+	if (fabric->left && !fabric->closing)
+		heddle_end_commands(fabric, HEDDLE_REASON_PREEMPTED);
 	if (rc < 0 || fabric->left)
 		pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);

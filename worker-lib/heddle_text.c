@@ -56,6 +56,8 @@ const char *heddle_strerror(int error) {
 		return "too many calls wait (HEDDLE_COMMANDS_MAX)";
 	case ECONNREFUSED:
 		return "refused by the server or the controller";
+	case ESHUTDOWN:
+		return "this worker is leaving: its machine is taken away";
 	case ETIMEDOUT:
 		return "not in time";
 	case ECHILD:

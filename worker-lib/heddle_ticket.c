@@ -11,24 +11,27 @@
 
 /* --- under the lock ------------------------------------------------------------------------- */
 
+void heddle_count_end(struct heddle *fabric) {
+	uint64_t one = 1;
+
+	fabric->ends++;
+	if (fabric->ended_fd >= 0 && write(fabric->ended_fd, &one, sizeof one) < 0) {
+		/* EAGAIN: the counter is full, so the descriptor is readable. */
+	}
+}
+
 void heddle_ticket_end(
 	struct heddle_ticket *ticket,
 	enum heddle_state state,
 	enum heddle_reason reason
 ) {
-	struct heddle *fabric = ticket->fabric;
-	uint64_t one = 1;
-
 	ticket->status.state = state;
 	ticket->status.reason = reason;
 	if (ticket->ended)
 		return;
 	ticket->ended = true;
 	ticket->status.ended_ns = hd_driver_now();
-	fabric->ends++;
-	if (fabric->ended_fd >= 0 && write(fabric->ended_fd, &one, sizeof one) < 0) {
-		/* EAGAIN: the counter is full, so the descriptor is readable. */
-	}
+	heddle_count_end(ticket->fabric);
 }
 
 void heddle_ticket_unref(struct heddle_ticket *ticket) {
@@ -172,6 +175,8 @@ int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
 		rc = heddle_fail(
 			fabric->socket_error, "socket: %s", heddle_strerror(fabric->socket_error)
 		);
+	else if (fabric->left || hd_driver_now() >= fabric->flush_at)
+		rc = heddle_fail(-ESHUTDOWN, "preempted: no time is left for it");
 	else if (ring->count == HEDDLE_COMMANDS_MAX)
 		rc = heddle_fail(
 			-EAGAIN, "%d calls wait (HEDDLE_COMMANDS_MAX)", HEDDLE_COMMANDS_MAX

@@ -42,12 +42,19 @@ static void on_released(void *owner, uint32_t round, void *user) {
 	world->released++;
 }
 
+static void on_members(void *owner, const struct hd_roster *roster) {
+	struct world *world = owner;
+
+	world->rosters++;
+}
+
 static const struct hd_worker_ops ops = {
 	.joined = on_joined,
 	.refused = on_refused,
 	.trouble = on_trouble,
 	.ticket = on_ticket,
 	.released = on_released,
+	.members = on_members,
 };
 
 static void on_event(void *owner, int node, const struct hd_event *event) {

@@ -18,7 +18,7 @@ struct world {
 	struct hd_tensor tensor;
 	float data[4][VALUES];
 	/* What the worker told. */
-	unsigned joined, refused, trouble, released, events;
+	unsigned joined, refused, trouble, released, events, rosters;
 	char text[128];
 	struct hd_ticket ticket[HD_REDUCE + 1][64]; /* newest word, by direction and round */
 	unsigned ends[HD_REDUCE + 1][64]; /* OUTCOME events */

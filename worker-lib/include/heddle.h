@@ -87,7 +87,8 @@ enum heddle_reason {
 	HEDDLE_REASON_NO_SERVER = 17,
 	HEDDLE_REASON_TIMEOUT = 18,
 	HEDDLE_REASON_UNKNOWN_KEY = 19,
-	HEDDLE_REASON_VERSION_MISMATCH = 20
+	HEDDLE_REASON_VERSION_MISMATCH = 20,
+	HEDDLE_REASON_PREEMPTED = 22 /* this worker's machine is taken away before it could end */
 };
 
 /* A model version: how many updates the server has applied (lower 48 bits), and which of the server's
@@ -251,7 +252,8 @@ struct heddle_pull_options {
  * ticket tells the rest, and must be freed. options may be NULL (host memory, copied, fp32).
  * -EDOM (NaN or Inf, or beyond the payload type's range; heddle_last_error() says where; a weight above 1 may
  * still lead beyond it: then the push fails as not-finite), -EAGAIN (HEDDLE_COMMANDS_MAX calls wait),
- * -ENOTSUP (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ECHILD.
+ * -ENOTSUP (memory), -ESHUTDOWN (heddle_preempt_notice(): no time is left for it), -EINVAL, -ENOMEM, -ECONNREFUSED,
+ * -ECHILD.
  */
 int heddle_push(
 	struct heddle *fabric,
@@ -432,9 +434,73 @@ int heddle_allreduce(
 	struct heddle_status *status
 );
 
+/* --- who takes part ------------------------------------------------------------------------- */
+
+#define HEDDLE_WORKERS_MAX 4096 /* ranks of one job are less than this */
+
+/* The workers that take part in the job. One node says it, the controller (where none is configured: the server), and
+ * all workers hear the same, a moment after one another. A worker is in it from joining until it has left, or until its
+ * lease has ended. */
+struct heddle_members {
+	size_t size;
+	uint64_t
+		change; /* another number for each different set, growing; 0: nothing was said yet */
+	uint32_t count;
+	uint16_t rank[HEDDLE_WORKERS_MAX]; /* `count` of them, ascending */
+};
+#ifdef __cplusplus
+#define HEDDLE_MEMBERS_INIT                                                                        \
+	{                                                                                          \
+		sizeof(struct heddle_members), 0, 0, {                                             \
+			0                                                                          \
+		}                                                                                  \
+	}
+#else
+#define HEDDLE_MEMBERS_INIT                                                                        \
+	{ .size = sizeof(struct heddle_members) }
+#endif
+/* -EINVAL (size), -ECHILD. */
+int heddle_members(struct heddle *fabric, struct heddle_members *members);
+/* Only the number, to look whether anything changed. heddle_fd() becomes readable with a change, too. */
+uint64_t heddle_members_change(struct heddle *fabric);
+
+/*
+ * Which rows of a data set of `dataset_size` (up to 2^47) are the worker's, when the members share it: the same answer
+ * everywhere, from nothing but the arguments. Fills ranges, ascending and disjoint, and returns how many there are, also
+ * beyond `capacity` (at most 65,536; ranges may be NULL with capacity 0). It guarantees:
+ *   - each row is exactly one member's;
+ *   - nobody has more than its share by more than a quarter or four square roots of it, whichever is more, and a block
+ *     (rows are dealt in at most 65,536 blocks, as equal as may be);
+ *   - when a member goes only its rows move, 1 / n of all on average, and when one comes only those that it gets, but for what
+ *     the bound above moves besides, which is hardly anything.
+ * Costs 2 ns for each block and member. Needs no handle. -EINVAL (members), -ENOENT (rank is no member), -E2BIG
+ * (dataset_size), -ENOMEM.
+ */
+long heddle_shard(
+	const struct heddle_members *members,
+	uint64_t dataset_size,
+	int rank,
+	struct heddle_run *ranges,
+	size_t capacity
+);
+
+/*
+ * This worker's machine is taken away in so many seconds, at most an hour (a cloud's notice to a spot instance). The
+ * controller plans its pushes before all others from then on, and directly; what cannot arrive in time is DROPPED
+ * preempted. The worker leaves by itself in time: it takes pushes and pulls until heddle_time_left_ms() is 0, then waits for
+ * what is under way, fails what has not ended 100 ms before the end (preempted), and says LEAVE. Close the handle as
+ * ever, earlier or later. Nobody waits for a worker beyond the time that it named.
+ *
+ * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
+ */
+int heddle_preempt_notice(struct heddle *fabric, double seconds);
+/* -1: no notice was given. Else for how long pushes are taken yet, in ms: what cannot be computed in that is not
+ * worth beginning. */
+int heddle_time_left_ms(struct heddle *fabric);
+
 /* --- event loops ---------------------------------------------------------------------------- */
 
-/* A descriptor for poll() and epoll: readable when a ticket has ended (manual: when there may be work);
+/* A descriptor for poll() and epoll: readable when a ticket has ended or the members have changed (manual: when there may be work);
  * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. */
 int heddle_fd(const struct heddle *fabric);
 /* With a progress thread: waits for any ticket to end. Manual: drives the fabric, waiting at most

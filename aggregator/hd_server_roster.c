@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who takes part in a job. With a controller it says so, and the server goes by its word; without one the server says
+ * it to its workers: who has joined, and whose session has not ended. Changes that come together are said together.
+ */
+#include "hd_server_internal.h"
+
+static bool hd_roster_is_ours(const struct hd_server *server) {
+	return hd_addr_is_none(server->config.controller);
+}
+
+static void hd_roster_due(struct hd_turn *turn, struct hd_job *job) {
+	hd_ns gap = (HD_ROSTER_US + (hd_ns)job->roster.count * HD_ROSTER_WORKER_US) * HD_US;
+
+	if (job->roster_timer.place != 0) {
+		return;
+	}
+	/* A restored job's workers have the time to come back: nobody's data move meanwhile. */
+	if (job->life_count > 0 && job->roster.change == 0) {
+		gap = HD_SILENCE_US * HD_US;
+	}
+	hd_timer_set(&turn->server->timers, &job->roster_timer, hd_ns_add(turn->now, gap));
+}
+
+void hd_roster_change(struct hd_turn *turn, struct hd_job *job, uint16_t rank, bool there) {
+	if (!hd_roster_is_ours(turn->server)) {
+		return;
+	}
+	(void)hd_roster_set(&job->roster, rank, there);
+	hd_roster_due(turn, job);
+}
+
+static void hd_roster_event(struct hd_turn *turn, const struct hd_job *job) {
+	struct hd_event event = {
+		.kind = HD_EVENT_ROSTER,
+		.job = job->id,
+		.aux = job->roster.count,
+		.version = job->roster.change,
+	};
+
+	hd_turn_event(turn, &event);
+}
+
+void hd_roster_say(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_message message = {.kind = HD_MSG_ROSTER};
+	struct hd_peer *peer;
+
+	/* Another set, another number. */
+	if (job->roster.change == 0
+	    || memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) != 0) {
+		memcpy(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks));
+		job->roster.change = hd_version_make(
+			hd_version_incarnation(job->version), ++job->roster_changes
+		);
+		hd_roster_event(turn, job);
+	}
+	message.roster = (struct hd_msg_roster){
+		.job = job->id,
+		.change = job->roster.change,
+		.count = job->roster.count,
+		.ranks = {job->roster.ranks, (uint32_t)hd_roster_bytes(&job->roster)},
+	};
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && peer->joined && peer->roster_told != job->roster.change) {
+			peer->roster_told = job->roster.change;
+			hd_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+void hd_roster_told(struct hd_turn *turn, const struct hd_msg_roster *message) {
+	struct hd_job *job = hd_job_find(turn->server, message->job);
+	struct hd_roster roster;
+
+	if (job == NULL || message->change == 0
+	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
+		    < 0) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	roster.change = message->change;
+	job->roster = roster;
+	hd_roster_event(turn, job);
+}
+
+void hd_roster_notice(
+	struct hd_turn *turn,
+	const struct hd_member *member,
+	const struct hd_msg_notice *notice
+) {
+	struct hd_event event = {
+		.kind = HD_EVENT_NOTICE,
+		.job = notice->job,
+		.worker = member->rank,
+		.value = notice->left_us * 1e-6,
+	};
+
+	turn->server->stats.notices++;
+	hd_turn_event(turn, &event);
+}

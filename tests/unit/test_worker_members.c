@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The worker core: rosters that it is told, and leaving in time when its machine is taken away. */
+#include "worker_world.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct hd_worker_config plain;
+
+static int notice(struct world *world, hd_ns left) {
+	int rc = hd_worker_notice(
+		world->worker,
+		hd_sim_node_now(world->sim, world->node),
+		left,
+		hd_sim_node_sink(world->sim, world->node)
+	);
+
+	hd_sim_node_poke(world->sim, world->node);
+	return rc;
+}
+
+static const struct hd_worker_stats *stats(const struct world *world) {
+	return hd_worker_stats(world->worker);
+}
+
+/* A push that is under way at the notice ends, one that is begun later too; then it leaves by itself, in time, and
+ * both, who told it what, hear LEAVE. */
+static void test_flushes_and_leaves(void **state) {
+	for (int direct = 0; direct < 2; direct++) {
+		struct world *world = build(direct ? DIRECT : SCHEDULED, &plain);
+		struct peer *told = direct ? &world->server : &world->controller;
+
+		run_ms(world, 20);
+		assert_int_equal(push(world, 0, 1), 1);
+		assert_int_equal(notice(world, 2 * HD_SECOND), 0);
+		run_ms(world, 2);
+		assert_int_equal(peer_count(told, HD_MSG_NOTICE), 1);
+		assert_in_range(peer_last(told, HD_MSG_NOTICE)->notice.left_us, 1990000, 2000000);
+		assert_int_equal(peer_last(told, HD_MSG_NOTICE)->notice.worker, 3);
+		assert_true(logged(world, HD_EVENT_NOTICE));
+		run_ms(world, 1000);
+		assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+		assert_int_equal(push(world, 1, 1), 2);
+		assert_false(stats(world)->left);
+		/* 2 s - 100 ms - 100 ms: that is the flush. */
+		run_ms(world, 805);
+		assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
+		assert_int_equal(push(world, 2, 1), -ESHUTDOWN);
+		run_ms(world, 180);
+		assert_true(stats(world)->left);
+		assert_int_equal(peer_count(&world->server, HD_MSG_LEAVE), 1);
+		if (!direct)
+			assert_int_equal(peer_count(&world->controller, HD_MSG_LEAVE), 1);
+		assert_int_equal(world->server.applied[1] + world->server.applied[2], 2);
+		check_sums(world, 0);
+		assert_int_equal(stats(world)->failed, 0);
+		destroy(world);
+	}
+}
+
+/* What does not end in time has failed before the end, and it leaves nevertheless. */
+static void test_gives_up_in_time(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	run_ms(world, 20);
+	world->controller.silent = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	assert_int_equal(notice(world, HD_SECOND), 0);
+	run_ms(world, 890);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_REQUESTED);
+	run_ms(world, 20);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_FAILED);
+	assert_int_equal(world->ticket[HD_PUSH][1].reason, HD_REASON_PREEMPTED);
+	run_ms(world, 70);
+	assert_true(stats(world)->left);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_LEAVE), 1);
+	check_sums(world, 0);
+	destroy(world);
+}
+
+/* Slow pushes get a longer flush: twice what they took. */
+static void test_flush_is_as_long_as_pushes_take(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+	hd_ns now, left;
+
+	run_ms(world, 20);
+	world->server.no_outcome = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 400);
+	peer_outcome(&world->server, 1, HD_OUTCOME_APPLIED, HD_REASON_NONE);
+	run_ms(world, 5);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(notice(world, 10 * HD_SECOND), 0);
+	now = hd_sim_node_now(world->sim, world->node);
+	left = hd_worker_flush_at(world->worker) - now;
+	assert_in_range(left, 9000 * HD_MS, 9120 * HD_MS);
+	destroy(world);
+}
+
+/* Shorter counts, longer does not; impossible ones are refused, also after the end. */
+static void test_words(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+	hd_ns at;
+
+	run_ms(world, 20);
+	assert_true(hd_worker_flush_at(world->worker) == HD_NEVER);
+	assert_int_equal(notice(world, 0), -EINVAL);
+	assert_int_equal(notice(world, HD_NOTICE_US_MAX * HD_US + 1), -EINVAL);
+	assert_int_equal(notice(world, 3 * HD_SECOND), 0);
+	at = hd_worker_flush_at(world->worker);
+	assert_int_equal(notice(world, 5 * HD_SECOND), 0);
+	assert_true(hd_worker_flush_at(world->worker) == at);
+	assert_int_equal(notice(world, HD_SECOND), 0);
+	assert_true(hd_worker_flush_at(world->worker) < at);
+	run_ms(world, 1000);
+	assert_true(stats(world)->left);
+	assert_int_equal(notice(world, HD_SECOND), -ESHUTDOWN);
+	destroy(world);
+}
+
+/* A controller that is new hears of it too. */
+static void test_said_again(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	run_ms(world, 20);
+	assert_int_equal(notice(world, 10 * HD_SECOND), 0);
+	run_ms(world, 5);
+	peer_stop(&world->controller);
+	run_ms(world, 300);
+	peer_start(&world->controller);
+	run_ms(world, 1500);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_NOTICE), 2);
+	assert_in_range(
+		peer_last(&world->controller, HD_MSG_NOTICE)->notice.left_us, 8000000, 9900000
+	);
+	destroy(world);
+}
+
+/* A notice of a time that is over nearly: it leaves at once. */
+static void test_no_time(void **state) {
+	struct world *world = build(SCHEDULED, &plain);
+
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	assert_int_equal(notice(world, 1), 0);
+	run_ms(world, 30);
+	assert_true(stats(world)->left);
+	check_sums(world, 0);
+	destroy(world);
+}
+
+/* --- rosters --- */
+
+static void say_roster(struct peer *peer, uint64_t change, uint16_t count, const char *ranks) {
+	struct hd_message message = {.kind = HD_MSG_ROSTER};
+
+	message.roster.job = hd_job_id("t", "job");
+	message.roster.change = change;
+	message.roster.count = count;
+	message.roster.ranks = (struct hd_blob){(const uint8_t *)ranks, (uint32_t)strlen(ranks)};
+	assert_int_equal(peer_say(peer, &message), 0);
+}
+
+static void test_roster(void **state) {
+	for (int direct = 0; direct < 2; direct++) {
+		struct world *world = build(direct ? DIRECT : SCHEDULED, &plain);
+		struct peer *says = direct ? &world->server : &world->controller;
+		const struct hd_roster *roster = hd_worker_roster(world->worker);
+		uint64_t late;
+
+		run_ms(world, 20);
+		assert_int_equal(roster->change, 0);
+		say_roster(says, 7, 2, "\x09");
+		run_ms(world, 5);
+		assert_int_equal(roster->change, 7);
+		assert_int_equal(roster->count, 2);
+		assert_true(hd_roster_has(roster, 0) && hd_roster_has(roster, 3));
+		assert_int_equal(world->rosters, 1);
+		say_roster(says, 7, 2, "\x09");
+		run_ms(world, 5);
+		assert_int_equal(world->rosters, 1);
+		/* What is none changes nothing. */
+		late = stats(world)->late_messages;
+		say_roster(says, 8, 3, "\x09");
+		say_roster(says, 0, 2, "\x09");
+		run_ms(world, 5);
+		assert_int_equal(stats(world)->late_messages, late + 2);
+		/* With a controller the server has no say. */
+		if (!direct)
+			say_roster(&world->server, 9, 1, "\x08");
+		run_ms(world, 5);
+		assert_int_equal(roster->change, 7);
+		assert_int_equal(roster->count, 2);
+		say_roster(says, 9, 1, "\x08");
+		run_ms(world, 5);
+		assert_int_equal(roster->change, 9);
+		assert_int_equal(world->rosters, 2);
+		destroy(world);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_flushes_and_leaves),
+		cmocka_unit_test(test_gives_up_in_time),
+		cmocka_unit_test(test_flush_is_as_long_as_pushes_take),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_said_again),
+		cmocka_unit_test(test_no_time),
+		cmocka_unit_test(test_roster),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who else takes part in the job, and the end of this worker's own part when its machine is taken away:
+ *
+ *    notice              flush_at                        give_up_at        preempted_at
+ *      |--- as ever, first ---|--- no new pushes; what is -----|--- LEAVE, ------|
+ *      |    in the plan       |    under way ends              |    lingering    |
+ *
+ * The flush is given twice what a push took lately.
+ */
+#include "hd_worker_core.h"
+
+#include <errno.h>
+
+#define FLUSH_LEAST (100 * HD_MS)
+#define LEAVE_SPAN (100 * HD_MS) /* for LEAVE and its repetition */
+
+void worker_say_notice(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_session *session
+) {
+	struct hd_message message = {.kind = HD_MSG_NOTICE};
+
+	if (worker->preempted_at <= ctx->now)
+		return; /* also without one */
+	message.notice.job = worker->job;
+	message.notice.worker = worker->config.rank;
+	message.notice.left_us = (uint32_t)((worker->preempted_at - ctx->now + HD_US - 1) / HD_US);
+	(void)worker_tell(worker, session, ctx, &message);
+}
+
+int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_sink *sink) {
+	struct context ctx = {now, sink};
+	struct hd_event event = {.kind = HD_EVENT_NOTICE, .value = (double)left * 1e-9};
+
+	if (left == 0 || left > HD_NOTICE_US_MAX * HD_US)
+		return -EINVAL;
+	if (worker->stats.left || worker->refused)
+		return -ESHUTDOWN;
+	if (worker->preempted_at && worker->preempted_at <= now + left)
+		return 0;
+	worker->preempted_at = now + left;
+	worker->notice_span = left;
+	worker->stats.preempted = true;
+	worker_emit(worker, &ctx, &event);
+	if (hd_addr_is_none(worker->config.controller))
+		worker_say_notice(worker, &ctx, worker->server);
+	else if (worker->registered)
+		worker_say_notice(worker, &ctx, worker->controller);
+	return 0;
+}
+
+static hd_ns before_end(const struct hd_worker *worker, hd_ns span) {
+	return worker->preempted_at > span ? worker->preempted_at - span : 1;
+}
+
+static hd_ns give_up_at(const struct hd_worker *worker) {
+	return before_end(worker, hd_ns_min(LEAVE_SPAN, worker->notice_span / 4));
+}
+
+hd_ns hd_worker_flush_at(const struct hd_worker *worker) {
+	hd_ns span = LEAVE_SPAN + hd_ns_max(2 * worker->push_took, FLUSH_LEAST);
+
+	if (!worker->preempted_at)
+		return HD_NEVER;
+	return before_end(worker, hd_ns_min(span, worker->notice_span / 2));
+}
+
+void worker_push_took(struct hd_worker *worker, hd_ns took) {
+	worker->push_took = hd_ns_max(took, worker->push_took - worker->push_took / 8);
+}
+
+void worker_members_tick(struct hd_worker *worker, const struct context *ctx) {
+	if (!worker->preempted_at || worker->stats.left || worker->said_leave)
+		return;
+	if (ctx->now >= give_up_at(worker)) {
+		worker_fail_all(worker, ctx, HD_REASON_PREEMPTED);
+		worker_reduce_fail_all(worker, ctx, HD_REASON_PREEMPTED);
+	}
+	if (ctx->now >= hd_worker_flush_at(worker))
+		worker->leaving = true; /* the session's tick goes on with it */
+}
+
+hd_ns worker_members_deadline(const struct hd_worker *worker) {
+	if (!worker->preempted_at || worker->stats.left || worker->said_leave)
+		return HD_NEVER;
+	return worker->leaving ? give_up_at(worker) : hd_worker_flush_at(worker);
+}
+
+void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *message) {
+	struct hd_roster roster;
+
+	if (message->job != worker->job || message->change == 0
+	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
+		    < 0) {
+		worker->stats.late_messages++;
+		return;
+	}
+	if (message->change == worker->roster.change)
+		return;
+	roster.change = message->change;
+	worker->roster = roster;
+	if (worker->config.ops && worker->config.ops->members)
+		worker->config.ops->members(worker->config.owner, &worker->roster);
+}
+
+const struct hd_roster *hd_worker_roster(const struct hd_worker *worker) {
+	return &worker->roster;
+}

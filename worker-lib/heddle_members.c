@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who takes part in the job, and notices of preemption. */
+#include "heddle_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static_assert(HEDDLE_WORKERS_MAX == HD_WORKERS_MAX, "ranks are the core's");
+
+int heddle_members(struct heddle *fabric, struct heddle_members *members) {
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (!members || members->size != sizeof *members)
+		return heddle_fail(-EINVAL, "members: size");
+	pthread_mutex_lock(&fabric->lock);
+	members->change = fabric->roster.change;
+	members->count
+		= (uint32_t)hd_roster_list(&fabric->roster, members->rank, HEDDLE_WORKERS_MAX);
+	pthread_mutex_unlock(&fabric->lock);
+	return 0;
+}
+
+uint64_t heddle_members_change(struct heddle *fabric) {
+	uint64_t change;
+
+	if (heddle_check(fabric) < 0)
+		return 0;
+	pthread_mutex_lock(&fabric->lock);
+	change = fabric->roster.change;
+	pthread_mutex_unlock(&fabric->lock);
+	return change;
+}
+
+/* More workers than the bound makes a closed loop of them drop updates: said once each time that it comes to that. */
+static void say_tau(struct heddle *fabric, uint32_t count, uint32_t tau_max) {
+	char text[HD_TEXT_BYTES_MAX];
+
+	if (!fabric->log || tau_max == 0 || count <= tau_max)
+		return;
+	(void)snprintf(
+		text,
+		sizeof text,
+		"tau_max is below the number of workers (%u, %u): updates will be dropped",
+		tau_max,
+		count
+	);
+	fabric->log(fabric->log_arg, HEDDLE_LOG_WARNING, text);
+}
+
+void heddle_on_members(void *owner, const struct hd_roster *roster) {
+	struct heddle *fabric = owner;
+	uint32_t before, tau_max;
+
+	pthread_mutex_lock(&fabric->lock);
+	before = fabric->roster.count;
+	tau_max = fabric->spec->job.tau_max;
+	fabric->roster = *roster;
+	heddle_count_end(fabric);
+	pthread_cond_broadcast(&fabric->changed);
+	pthread_mutex_unlock(&fabric->lock);
+	if (before <= tau_max)
+		say_tau(fabric, roster->count, tau_max);
+}
+
+/* --- preemption ----------------------------------------------------------------------------- */
+
+/* Also from a signal handler: no lock, and nothing but an atomic word, the clock and a write(). */
+int heddle_preempt_notice(struct heddle *fabric, double seconds) {
+	int before = errno;
+
+	if (!fabric || !(seconds > 0) || seconds > HD_NOTICE_US_MAX * 1e-6)
+		return -EINVAL;
+	if (getpid() != fabric->pid)
+		return -ECHILD;
+	atomic_store(&fabric->preempted_at, hd_driver_now() + (hd_ns)(seconds * 1e9));
+	hd_driver_wake(fabric->driver);
+	errno = before;
+	return 0;
+}
+
+void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink) {
+	hd_ns at = atomic_load(&fabric->preempted_at);
+
+	if (at == 0 || at == fabric->notice_taken)
+		return;
+	fabric->notice_taken = at;
+	(void)hd_worker_notice(fabric->worker, now, at > now ? at - now : 1, sink);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->flush_at = hd_worker_flush_at(fabric->worker);
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+int heddle_time_left_ms(struct heddle *fabric) {
+	hd_ns at, now = hd_driver_now();
+
+	if (heddle_check(fabric) < 0 || atomic_load(&fabric->preempted_at) == 0)
+		return -1;
+	pthread_mutex_lock(&fabric->lock);
+	at = fabric->flush_at;
+	pthread_mutex_unlock(&fabric->lock);
+	/* Said just now, and not taken up yet. */
+	if (at == HD_NEVER)
+		at = atomic_load(&fabric->preempted_at);
+	return at > now ? (int)((at - now) / HD_MS) : 0;
+}
