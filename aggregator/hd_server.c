@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_replica.h"
 #include "hd_server_pull.h"
+#include "hd_server_roster.h"
 
 #include <assert.h>
 #include <errno.h>

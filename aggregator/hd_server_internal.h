@@ -439,19 +439,6 @@ struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spe
 uint32_t
 hd_member_applied(const struct hd_member *member, uint32_t most, struct hd_last_round *rows);
 
-/* --- hd_server_roster.c --------------------------------------------------------------------- */
-/* A worker has joined, or is gone. */
-void hd_roster_change(struct hd_turn *turn, struct hd_job *job, uint16_t rank, bool there);
-void hd_roster_say(struct hd_turn *turn, struct hd_job *job);
-/* The controller's word. */
-void hd_roster_told(struct hd_turn *turn, const struct hd_msg_roster *message);
-/* A worker without a controller will be preempted. */
-void hd_roster_notice(
-	struct hd_turn *turn,
-	const struct hd_member *member,
-	const struct hd_msg_notice *notice
-);
-
 /* --- hd_server_incoming.c ------------------------------------------------------------------- */
 struct hd_incoming *
 hd_incoming_create(struct hd_turn *turn, struct hd_job *job, uint64_t token, uint16_t part_count);

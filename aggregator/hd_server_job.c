@@ -2,6 +2,7 @@
 /* Jobs begin with a JOIN: compared with what is there, restored, or created within the memory. */
 #include "hd_replica.h"
 #include "hd_server_pull.h"
+#include "hd_server_roster.h"
 
 #include <errno.h>
 #include <inttypes.h>

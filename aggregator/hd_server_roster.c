@@ -3,7 +3,7 @@
  * Who takes part in a job. With a controller it says so, and the server goes by its word; without one the server says
  * it to its workers: who has joined, and whose session has not ended. Changes that come together are said together.
  */
-#include "hd_server_internal.h"
+#include "hd_server_roster.h"
 
 static bool hd_roster_is_ours(const struct hd_server *server) {
 	return hd_addr_is_none(server->config.controller);

@@ -3,6 +3,7 @@
 #include "hd_replica.h"
 #include "hd_server_credit.h"
 #include "hd_server_pull.h"
+#include "hd_server_roster.h"
 
 /* --- the controller's session ---------------------------------------------------------------- */
 

@@ -181,9 +181,9 @@ int hd_worker_cancel(
 bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink);
 
 /* This worker's machine is taken away in `left`. The controller (none is configured: the server) is told, and the
- * worker leaves by itself in time: pushes and pulls are taken until hd_worker_flush_at(), what is under way then ends,
- * and what has not ended shortly before the end has FAILED preempted. 0 (also: said before, of less time), -EINVAL (0, more
- * than HD_NOTICE_US_MAX), -ESHUTDOWN (left or refused). */
+ * worker leaves by itself in time: pushes and pulls are taken until hd_worker_flush_at(), what is under way then
+ * ends, and what has not ended shortly before the end has FAILED preempted. 0 (also: said before, of less time),
+ * -EINVAL (0, more than HD_NOTICE_US_MAX), -ESHUTDOWN (left or refused). */
 int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_sink *sink);
 /* Until when it takes pushes; HD_NEVER without a notice. */
 hd_ns hd_worker_flush_at(const struct hd_worker *worker);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Notices of preemption and rosters: who goes first, what is dropped, when nobody waits any more, who is told of whom. */
+/* Notices of preemption and rosters: who goes first, what is dropped, when nobody waits any more, who is told of
+ * whom. */
 #include "controller_net.h"
 
 #include <jansson.h>

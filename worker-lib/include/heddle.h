@@ -438,9 +438,9 @@ int heddle_allreduce(
 
 #define HEDDLE_WORKERS_MAX 4096 /* ranks of one job are less than this */
 
-/* The workers that take part in the job. One node says it, the controller (where none is configured: the server), and
- * all workers hear the same, a moment after one another. A worker is in it from joining until it has left, or until its
- * lease has ended. */
+/* The workers that take part in the job. One node says it, the controller (where none is configured: the server),
+ * and all workers hear the same, a moment after one another. A worker is in it from joining until it has left, or
+ * until its lease has ended. */
 struct heddle_members {
 	size_t size;
 	uint64_t
@@ -466,13 +466,13 @@ uint64_t heddle_members_change(struct heddle *fabric);
 
 /*
  * Which rows of a data set of `dataset_size` (up to 2^47) are the worker's, when the members share it: the same answer
- * everywhere, from nothing but the arguments. Fills ranges, ascending and disjoint, and returns how many there are, also
- * beyond `capacity` (at most 65,536; ranges may be NULL with capacity 0). It guarantees:
+ * everywhere, from nothing but the arguments. Fills ranges, ascending and disjoint, and returns how many there are,
+ * also beyond `capacity` (at most 65,536; ranges may be NULL with capacity 0). It guarantees:
  *   - each row is exactly one member's;
  *   - nobody has more than its share by more than a quarter or four square roots of it, whichever is more, and a block
  *     (rows are dealt in at most 65,536 blocks, as equal as may be);
- *   - when a member goes only its rows move, 1 / n of all on average, and when one comes only those that it gets, but for what
- *     the bound above moves besides, which is hardly anything.
+ *   - when a member goes only its rows move, 1 / n of all on average, and when one comes only those that it gets, but
+ *     for what the bound above moves besides, which is hardly anything.
  * Costs 2 ns for each block and member. Needs no handle. -EINVAL (members), -ENOENT (rank is no member), -E2BIG
  * (dataset_size), -ENOMEM.
  */
@@ -487,9 +487,9 @@ long heddle_shard(
 /*
  * This worker's machine is taken away in so many seconds, at most an hour (a cloud's notice to a spot instance). The
  * controller plans its pushes before all others from then on, and directly; what cannot arrive in time is DROPPED
- * preempted. The worker leaves by itself in time: it takes pushes and pulls until heddle_time_left_ms() is 0, then waits for
- * what is under way, fails what has not ended 100 ms before the end (preempted), and says LEAVE. Close the handle as
- * ever, earlier or later. Nobody waits for a worker beyond the time that it named.
+ * preempted. The worker leaves by itself in time: it takes pushes and pulls until heddle_time_left_ms() is 0, then
+ * waits for what is under way, fails what has not ended 100 ms before the end (preempted), and says LEAVE. Close the handle
+ * as ever, earlier or later. Nobody waits for a worker beyond the time that it named.
  *
  * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
  */
@@ -500,7 +500,8 @@ int heddle_time_left_ms(struct heddle *fabric);
 
 /* --- event loops ---------------------------------------------------------------------------- */
 
-/* A descriptor for poll() and epoll: readable when a ticket has ended or the members have changed (manual: when there may be work);
+/* A descriptor for poll() and epoll: readable when a ticket has ended or the members have changed (manual: when
+ * there may be work);
  * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. */
 int heddle_fd(const struct heddle *fabric);
 /* With a progress thread: waits for any ticket to end. Manual: drives the fabric, waiting at most
