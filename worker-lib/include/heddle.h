@@ -488,8 +488,8 @@ long heddle_shard(
  * This worker's machine is taken away in so many seconds, at most an hour (a cloud's notice to a spot instance). The
  * controller plans its pushes before all others from then on, and directly; what cannot arrive in time is DROPPED
  * preempted. The worker leaves by itself in time: it takes pushes and pulls until heddle_time_left_ms() is 0, then
- * waits for what is under way, fails what has not ended 100 ms before the end (preempted), and says LEAVE. Close the handle
- * as ever, earlier or later. Nobody waits for a worker beyond the time that it named.
+ * waits for what is under way, fails what has not ended 100 ms before the end (preempted), and says LEAVE. Close the
+ * handle as ever, earlier or later. Nobody waits for a worker beyond the time that it named.
  *
  * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
  */
