@@ -5,9 +5,6 @@
 
 #include <stdlib.h>
 
-/* GROUP names each worker twice, in a message of at most HD_MESSAGE_BYTES_MAX. */
-#define WORKERS_MAX ((HD_MESSAGE_BYTES_MAX - 256) / (HD_GROUP_INPUT_BYTES + HD_GROUP_OUTPUT_BYTES))
-
 /* --- the table --- */
 
 static struct ctl_reduce *find(const struct ctl_job *job, uint32_t round) {
@@ -88,119 +85,6 @@ static void tell_event(
 	);
 }
 
-/* --- beginning --- */
-
-/* The two tokens of each worker for each shard. */
-static struct hd_group_shard *
-draw_tokens(struct hd_controller *c, const struct ctl_reduce *r, uint32_t workers) {
-	struct hd_group_shard *tokens = calloc((size_t)workers * r->shard_count, sizeof(*tokens));
-
-	for (size_t i = 0; tokens && i < (size_t)workers * r->shard_count; i++) {
-		const struct ctl_shard *shard = &r->shards[i % r->shard_count];
-
-		tokens[i] = (struct hd_group_shard){
-			.out_token = hd_entropy_u64(&c->entropy),
-			.in_token = hd_entropy_u64(&c->entropy),
-			.bytes = shard->bytes,
-			.ipv4 = shard->aggregator->data.ipv4,
-			.port = shard->aggregator->data.port,
-			.cc_weight = 1,
-		};
-	}
-	return tokens;
-}
-
-/* What a round is told with. */
-struct telling {
-	struct hd_controller *c;
-	const struct ctl_job *job;
-	struct ctl_reduce *r;
-	const struct hd_group_shard *tokens; /* of each worker's shards in turn */
-	uint8_t *blob[2]; /* HD_MESSAGE_BYTES_MAX each */
-	struct hd_sink *sink;
-};
-
-static void say_group(const struct telling *t, uint32_t which) {
-	const struct ctl_reduce *r = t->r;
-	const struct hd_group_shard *token = t->tokens + which;
-	struct hd_message message = {.kind = HD_MSG_GROUP};
-	struct hd_msg_group *m = &message.group;
-
-	m->inputs.data = t->blob[0];
-	m->outputs.data = t->blob[1];
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
-		const struct ctl_node *worker = t->job->workers[i];
-		struct hd_group_input input = {
-			.worker = i,
-			.round = r->round,
-			.attempt = r->attempt[i],
-		};
-		struct hd_group_output output = {
-			.role = HD_ROLE_WORKER,
-			.worker = i,
-			.round = r->round,
-			.attempt = r->attempt[i],
-			.cc_weight = 1,
-		};
-
-		if (r->part[i] != CTL_PART_TOLD)
-			continue;
-		input.token = token->out_token;
-		output.token = token->in_token;
-		output.ipv4 = worker->data.ipv4;
-		output.port = worker->data.port;
-		m->inputs.bytes += (uint32_t
-		)hd_group_put_inputs(&input, 1, t->blob[0] + m->inputs.bytes, HD_GROUP_INPUT_BYTES);
-		m->outputs.bytes += (uint32_t)hd_group_put_outputs(
-			&output, 1, t->blob[1] + m->outputs.bytes, HD_GROUP_OUTPUT_BYTES
-		);
-		token += r->shard_count;
-	}
-	m->job = t->job->id;
-	m->group = r->shards[which].group;
-	m->epoch = t->c->config.epoch;
-	m->dtype = r->dtype;
-	m->order = r->order;
-	m->bytes = r->shards[which].bytes;
-	m->origin_ns = t->c->now;
-	(void)ctl_send(t->c, r->shards[which].aggregator, &message, t->sink);
-}
-
-static void
-say_reduce(const struct telling *t, const struct hd_group_shard *shards, uint16_t worker) {
-	const struct ctl_reduce *r = t->r;
-	struct hd_message message = {.kind = HD_MSG_REDUCE};
-	struct hd_msg_reduce *m = &message.reduce;
-
-	m->job = t->job->id;
-	m->worker = worker;
-	m->round = r->round;
-	m->attempt = r->attempt[worker];
-	m->epoch = t->c->config.epoch;
-	m->dtype = r->dtype;
-	m->bytes = r->bytes;
-	m->workers = (uint16_t)r->count[CTL_PART_TOLD];
-	m->shards.data = t->blob[0];
-	m->shards.bytes = (uint32_t
-	)hd_group_put_shards(shards, r->shard_count, t->blob[0], HD_MESSAGE_BYTES_MAX);
-	(void)ctl_send(t->c, t->job->workers[worker], &message, t->sink);
-}
-
-/* Aggregators first: chunks that overtake their GROUP are repaired as loss. */
-static void say_all(const struct telling *t) {
-	const struct hd_group_shard *tokens = t->tokens;
-
-	for (uint32_t i = 0; i < t->r->shard_count; i++)
-		say_group(t, i);
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
-		if (t->r->part[i] != CTL_PART_TOLD)
-			continue;
-		t->r->token[i] = tokens->out_token;
-		say_reduce(t, tokens, i);
-		tokens += t->r->shard_count;
-	}
-}
-
 static void say_drop(
 	struct hd_controller *c,
 	const struct ctl_job *job,
@@ -222,6 +106,16 @@ static void say_drop(
 		ctl_drop_request(c, job->workers[worker], &request, reason, sink);
 }
 
+/* Nobody else will have another sum of this round than those that are in doubt. */
+static void believe(struct ctl_job *job, const struct ctl_reduce *r) {
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_DONE && job->doubt[i] != r->round)
+			return;
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (job->doubt[i] == r->round)
+			job->doubt[i] = 0;
+}
+
 static void drop_all(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -235,20 +129,17 @@ static void drop_all(
 	forget(job, r);
 }
 
+/* --- beginning --- */
+
 static void
 begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
-	enum hd_reason reason = r->count[CTL_PART_ASKED] > WORKERS_MAX ? HD_REASON_REFUSED :
-									 ctl_reduce_cut(c, job, r);
-	uint8_t *blobs = malloc(2 * HD_MESSAGE_BYTES_MAX);
-	struct hd_group_shard *tokens = reason ? NULL : draw_tokens(c, r, r->count[CTL_PART_ASKED]);
-	struct telling telling = {c, job, r, tokens, {blobs, blobs + HD_MESSAGE_BYTES_MAX}, sink};
+	struct ctl_reduce_words words;
+	enum hd_reason reason = ctl_reduce_cut(c, job, r);
 
-	if (!reason && (!tokens || !blobs))
-		reason = HD_REASON_NO_MEMORY;
+	if (!reason)
+		reason = ctl_reduce_prepare(c, r, &words);
 	if (reason) {
 		drop_all(c, job, r, reason, sink);
-		free(blobs);
-		free(tokens);
 		return;
 	}
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
@@ -257,9 +148,7 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 	r->begun = true;
 	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
 	c->counters.reduces++;
-	say_all(&telling);
-	free(blobs);
-	free(tokens);
+	ctl_reduce_say(c, job, r, &words, sink);
 	tell_event(c, job, r, HD_EVENT_GRANTED, HD_REASON_NONE, sink);
 }
 
@@ -319,15 +208,21 @@ fail(struct hd_controller *c,
 	c->counters.reduces_failed++;
 	tell_event(c, job, r, HD_EVENT_VOIDED, reason, sink);
 	for (uint32_t i = 0; i < r->shard_count; i++)
-		if (ctl_may_add(r->shards[i].aggregator))
+		if (r->shards[i].aggregator->role
+		    == HD_ROLE_AGGREGATOR) /* also one that is drained */
 			say_void(c, job, r->shards[i].aggregator, r->shards[i].group, reason, sink);
 	r->shard_count = 0;
 	r->begun = false;
 	if (lost) {
+		believe(job, r);
 		drop_all(c, job, r, HD_REASON_LATE, sink);
 		return;
 	}
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (r->part[i] == CTL_PART_GONE) {
+			set_part(r, i, CTL_PART_NONE);
+			job->doubt[i] = r->round;
+		}
 		if (r->part[i] != CTL_PART_TOLD)
 			continue;
 		set_part(r, i, CTL_PART_NONE);
@@ -370,12 +265,26 @@ has_sum(struct hd_controller *c,
 	struct ctl_reduce *r,
 	uint16_t worker,
 	struct hd_sink *sink) {
+	/* Not that which is made now: it was lost when it got it, and the others began anew. */
+	if (r->begun && r->part[worker] == CTL_PART_NONE)
+		job->doubt[worker] = r->round;
 	if (!r->begun) {
+		believe(job, r);
 		drop_all(c, job, r, HD_REASON_LATE, sink);
 		return;
 	}
 	set_part(r, worker, CTL_PART_DONE);
 	settle(c, job, r, sink);
+}
+
+/* Another life of this worker has nothing of what the one before may have got. */
+static void begins_anew(struct ctl_job *job, uint16_t worker) {
+	struct ctl_reduce *r;
+
+	job->doubt[worker] = 0;
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		if (r->part[worker] == CTL_PART_GONE)
+			set_part(r, worker, CTL_PART_NONE);
 }
 
 void ctl_reduce_attach(
@@ -384,8 +293,12 @@ void ctl_reduce_attach(
 	const struct hd_msg_register_ *m,
 	struct hd_sink *sink
 ) {
+	uint64_t boot = hd_session_peer_boot(job->workers[m->worker]->session);
 	struct ctl_reduce *r, *next;
 
+	if (boot != job->boot[m->worker])
+		begins_anew(job, m->worker);
+	job->boot[m->worker] = boot;
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
 	job->goes_on = job->goes_on || m->reduce_round > 0;
@@ -407,12 +320,14 @@ void ctl_reduce_report(
 	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
 	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
-	/* NONE: it was lost meanwhile and is back, or the word that the round is void crossed this one, or an
-	 * earlier controller began it. */
-	if (r && m->worker == node->worker)
+	/* GONE: it is back. NONE: the word that the round is void crossed this one, or an earlier controller began it. */
+	if (r && m->worker == node->worker) {
+		enum ctl_part part = r->part[m->worker];
+
 		known = m->attempt == r->attempt[m->worker] ?
-			r->part[m->worker] == CTL_PART_TOLD || r->part[m->worker] == CTL_PART_NONE :
-			has && !r->begun && r->part[m->worker] == CTL_PART_NONE;
+			part == CTL_PART_TOLD || part == CTL_PART_GONE || part == CTL_PART_NONE :
+			has && !r->begun && part == CTL_PART_NONE;
+	}
 	if (!known) {
 		c->counters.reports_unknown++;
 		if (!r && has && node->job && m->round > node->job->reduce_round)
@@ -473,7 +388,9 @@ void ctl_reduce_worker_down(
 	}
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if (r->part[worker] != CTL_PART_DONE)
+		if (r->part[worker] == CTL_PART_TOLD)
+			set_part(r, worker, CTL_PART_GONE);
+		else if (r->part[worker] != CTL_PART_DONE && r->part[worker] != CTL_PART_GONE)
 			set_part(r, worker, CTL_PART_NONE);
 		settle(c, job, r, sink);
 	}
@@ -515,9 +432,25 @@ static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_reque
 	/* Everybody else has it: its values are gone. */
 	if (!r && m->round <= job->reduce_round)
 		return HD_REASON_LATE;
-	if (r && r->begun && r->part[m->worker] == CTL_PART_NONE)
+	if (r && r->begun && r->part[m->worker] != CTL_PART_TOLD)
 		return HD_REASON_LATE;
 	return HD_REASON_NONE;
+}
+
+/* It was cut off with the sum of a round that the others made again: it goes other ways than they. */
+static bool is_apart(struct ctl_job *job, const struct hd_msg_request *m) {
+	uint32_t doubt = job->doubt[m->worker];
+	struct ctl_reduce *r;
+
+	if (doubt == m->round)
+		job->doubt[m->worker] = 0; /* it has none */
+	if (doubt == 0 || m->have <= doubt)
+		return false;
+	job->doubt[m->worker] = 0;
+	r = find(job, doubt);
+	if (r && r->part[m->worker] == CTL_PART_DONE)
+		set_part(r, m->worker, CTL_PART_OUT); /* its sum is not theirs */
+	return true;
 }
 
 void ctl_reduce_request(
@@ -538,6 +471,8 @@ void ctl_reduce_request(
 			drop_out(c, job, r->round, m->worker, sink);
 	}
 	reason = wrong(job, m);
+	if (is_apart(job, m) && !reason)
+		reason = HD_REASON_LATE;
 	r = find(job, m->round);
 	if (!reason && !r) {
 		r = add(job, m);
@@ -546,8 +481,10 @@ void ctl_reduce_request(
 	if (reason) {
 		c->counters.requests_refused++;
 		ctl_drop_request(c, node, m, reason, sink);
-		if (reason == HD_REASON_LATE)
+		if (reason == HD_REASON_LATE) {
+			node->reduce_from += node->reduce_from == m->round;
 			drop_out(c, job, m->round, m->worker, sink);
+		}
 		return;
 	}
 	/* Another life of it begins to count anew. */

@@ -11,7 +11,8 @@
  * ended a round, with its sum or without, says so with the next request, should the word have been lost.
  *
  * When an aggregator or a member is lost under way the whole round is void and everybody asks again; who has its
- * sum already is not asked to repeat it, and those that have not are told that it is lost.
+ * sum already is not asked to repeat it, and those that have not are told that it is lost. Who is cut off from here may
+ * have it all the same: the others make it again, and that one is told with its next request (ctl_job.doubt).
  */
 #ifndef HD_CONTROLLER_REDUCE_H
 #define HD_CONTROLLER_REDUCE_H
@@ -25,6 +26,7 @@ enum ctl_part {
 	CTL_PART_OUT, /* withdrew: not waited for */
 	CTL_PART_ASKED,
 	CTL_PART_TOLD, /* under way */
+	CTL_PART_GONE, /* the same, but its lease has ended: it may have its sum, or get it */
 	CTL_PART_DONE
 };
 
@@ -53,6 +55,27 @@ struct hd_controller;
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job);
 /* Whether groups may be given to this node. */
 bool ctl_may_add(const struct ctl_node *node);
+/* --- hd_controller_reduce_say.c --- */
+/* What a round is told with; it cannot fail any more when this is there. */
+struct ctl_reduce_words {
+	struct hd_group_shard *tokens; /* of each worker's shards in turn */
+	uint8_t *blob[2]; /* HD_MESSAGE_BYTES_MAX each */
+};
+/* For those that have asked. NONE, REFUSED (too many workers), NO_MEMORY. */
+enum hd_reason ctl_reduce_prepare(
+	struct hd_controller *c,
+	const struct ctl_reduce *r,
+	struct ctl_reduce_words *words
+);
+/* Tells those that are TOLD and the aggregators; frees the words. */
+void ctl_reduce_say(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_reduce *r,
+	struct ctl_reduce_words *words,
+	struct hd_sink *sink
+);
+
 /* Cuts the values over the aggregators: sets r->shards. */
 enum hd_reason
 ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r);

@@ -147,6 +147,10 @@ struct ctl_job {
 	bool formed; /* it had as many at once */
 	bool goes_on; /* one of its workers has a sum: it was formed in an earlier life, and those that do not */
 	hd_ns gathered_at; /* come again until then are not waited for */
+	/* By rank: its newest life, and a round that others made again after it was lost: it may have another sum of
+	 * it; 0: none. */
+	uint64_t boot[HD_WORKERS_MAX];
+	uint32_t doubt[HD_WORKERS_MAX];
 	struct ctl_replica replica;
 	/* who takes part: hd_controller_roster.c */
 	struct hd_roster roster; /* now; its change is that of what was said last: */

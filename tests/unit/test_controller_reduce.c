@@ -335,6 +335,117 @@ static void test_asks_again(void **state) {
 	net_close(&s.net);
 }
 
+static void group_fails(struct scene *s) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = told(s, 0)->job;
+	m.report.outcome = HD_OUTCOME_FAILED;
+	m.report.token = peer_last(s->aggregators[1], HD_MSG_GROUP)->group.group;
+	say(s->aggregators[1], m);
+	net_run(&s->net, HD_MS);
+}
+
+/* Asks, and has ended all rounds before. */
+static void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
+	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
+
+	m.request.direction = HD_REDUCE;
+	m.request.attempt = 1;
+	m.request.have = round;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
+	struct hd_message m = registration(s->workers[rank], WORKERS);
+
+	s->workers[rank]->cut = false;
+	net_run(&s->net, HD_SECOND);
+	m.register_.reduce_round = has;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+/* Cut off from here, it gets its sum from the aggregators, and the others make another one: it hears so, once, and
+ * they do not wait for it in the round that it asked for. */
+static void test_cut_off_with_a_sum(void **state) {
+	for (int when = 0; when < 3;
+	     when++) { /* it is back before the others ask, while they are told, after */
+		struct scene s;
+
+		(void)state;
+		open_scene(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, 1, 1);
+		s.workers[2]->cut = true;
+		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		group_fails(&s);
+		if (when == 0) {
+			comes_back(&s, 2, 1);
+			assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+			for (uint16_t i = 0; i < 2; i++) {
+				ask(&s, i, 1, 2);
+				assert_int_equal(drops(&s, i, HD_REASON_LATE), 1);
+			}
+			for (uint16_t i = 0; i < WORKERS; i++)
+				ask_next(&s, i, 2);
+			assert_int_equal(told(&s, 2)->round, 2); /* the sum that counts is its */
+			assert_int_equal(told(&s, 2)->workers, WORKERS);
+			net_close(&s.net);
+			continue;
+		}
+		ask(&s, 0, 1, 2);
+		ask(&s, 1, 1, 2);
+		assert_int_equal(told(&s, 0)->workers, 2);
+		if (when == 1)
+			comes_back(&s, 2, 1);
+		done(&s, 0, HD_OUTCOME_APPLIED);
+		done(&s, 1, HD_OUTCOME_APPLIED);
+		if (when == 2)
+			comes_back(&s, 2, 1);
+		ask_next(&s, 2, 2);
+		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+		ask_next(&s, 0, 2);
+		ask_next(&s, 1, 2);
+		assert_int_equal(told(&s, 1)->round, 2);
+		assert_int_equal(told(&s, 1)->workers, 2);
+		done(&s, 0, HD_OUTCOME_APPLIED);
+		done(&s, 1, HD_OUTCOME_APPLIED);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 3);
+		assert_int_equal(told(&s, 2)->round, 3);
+		assert_int_equal(told(&s, 2)->workers, WORKERS);
+		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+		net_close(&s.net);
+	}
+}
+
+/* The same, but it has no sum, or is another life of that worker: nothing is said. */
+static void test_cut_off_without_a_sum(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	s.workers[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	group_fails(&s);
+	comes_back(&s, 2, 0);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 2);
+	assert_int_equal(told(&s, 2)->attempt, 2);
+	s.workers[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	s.workers[2] = worker(&s.net, 2, WORKERS);
+	group_fails(&s);
+	ask(&s, 0, 1, 3);
+	ask(&s, 1, 1, 3);
+	ask_next(&s, 2, 2);
+	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 0);
+	net_close(&s.net);
+}
+
 /* The word that a round is void and the one that somebody has its sum cross: it is not made again without him. */
 static void test_void_crosses_sum(void **state) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
@@ -437,6 +548,8 @@ int main(void) {
 		cmocka_unit_test(test_aggregator_dies),
 		cmocka_unit_test(test_worker_dies),
 		cmocka_unit_test(test_asks_again),
+		cmocka_unit_test(test_cut_off_with_a_sum),
+		cmocka_unit_test(test_cut_off_without_a_sum),
 		cmocka_unit_test(test_void_crosses_sum),
 		cmocka_unit_test(test_sum_of_another_life),
 		cmocka_unit_test(test_passed),

@@ -409,8 +409,9 @@ struct heddle_allreduce_options {
  * A worker that dies is left out of what begins after its lease. When it or an aggregator dies in the middle the
  * round is made again without it; FAILED with HEDDLE_REASON_LATE says that others have the sum and
  * this worker cannot get it any more: it must take its state from one of them, and its next call meets their
- * next. HEDDLE_REASON_NO_SERVER:
- * there is no aggregator with room; HEDDLE_REASON_REFUSED: count, payload or order are not the others'.
+ * next. A worker that was cut off from the controller, and had a sum that the others then made again without it, hears
+ * the same at its next call. HEDDLE_REASON_NO_SERVER: there is no aggregator with room; HEDDLE_REASON_REFUSED: count,
+ * payload or order are not the others'.
  *
  * options may be NULL (host memory, copied, fp32, sum). -EDESTADDRREQ (no controller is configured), -EAGAIN
  * (HEDDLE_COMMANDS_MAX calls wait), -ENOTSUP (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ECHILD.
