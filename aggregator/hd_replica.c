@@ -297,7 +297,11 @@ static double hd_mirror_divergence(const struct hd_mirror *mirror) {
 		sqrt(hd_norm2_f32(job->model->data, job->values))
 	);
 	TAILQ_FOREACH (entry, &mirror->entries, link) {
-		struct hd_divergence_step step = {.update = entry->head.update};
+		/* A bound of one step of the sum, too, which sparse ones are. */
+		const struct hd_divergence_step step = {
+			.update = entry->head.update / entry->head.member_count,
+			.more = entry->head.member_count - 1u,
+		};
 
 		if (step.update < 0 || hd_divergence_add(d, &step) < 0) {
 			free(d);

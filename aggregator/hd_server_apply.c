@@ -106,31 +106,30 @@ static bool hd_apply_runs(struct hd_server *server, struct hd_job *job) {
 
 bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
 	struct hd_apply *apply = &job->apply;
-	uint64_t at = apply->done, count = job->values - at;
+	uint64_t at = apply->done, count = job->values - at, left;
 	float *model = apply->model->data + at, *momentum = apply->momentum->data + at;
-	const struct hd_sgd sgd = hd_apply_sgd(job);
+	const struct hd_sgd_sum how = {
+		.sgd = hd_apply_sgd(job),
+		.steps = apply->in->steps,
+		.dtype = apply->in->dtype,
+	};
+	const uint8_t *update;
 
 	server->stats.steps++;
 	if (apply->in->dtype == HD_DTYPE_SPARSE32) {
 		return hd_apply_runs(server, job);
 	}
-	count = count < server->step_left ? count : server->step_left;
+	left = server->step_left / how.steps;
+	left = left > 0 ? left : 1;
+	count = count < left ? count : left;
 	hd_apply_copy(job, at, count);
-	if (hd_dtype_is_half(apply->in->dtype)) {
-		const uint16_t *half = (const void *)apply->in->buffer->data;
-
-		apply->momentum2 += hd_sgd_apply_half(
-			apply->in->dtype, model, momentum, half + at, count, &sgd
-		);
-	} else {
-		apply->momentum2
-			+= hd_sgd_apply(model, momentum, apply->in->buffer->data + at, count, &sgd);
-	}
+	update = (const uint8_t *)apply->in->buffer->data + at * hd_dtype_bytes(how.dtype);
+	apply->momentum2 += hd_sgd_apply_sum(model, momentum, update, count, &how);
 	/* Only decay lets the bound depend on the weights. */
-	if (job->follow != NULL && sgd.decay > 0) {
+	if (job->follow != NULL && how.sgd.decay > 0) {
 		apply->weights2 += hd_norm2_f32(model, count);
 	}
-	hd_spend(server, count);
+	hd_spend(server, count * how.steps);
 	apply->done += count;
 	return apply->done == job->values;
 }

@@ -204,7 +204,7 @@ static void hd_part_applied(struct hd_turn *turn, const struct hd_part *part, ui
 	hd_commit_outcome(turn, job, part->member, &round);
 }
 
-/* The whole step is in the buffers: from here on it is the model. One step, whose version is that of the last part. */
+/* The whole update is in the buffers: from here on it is the model. The version is that of its last part. */
 static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_server *server = turn->server;
 	struct hd_incoming *in = job->apply.in;

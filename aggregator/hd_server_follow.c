@@ -244,7 +244,8 @@ static bool hd_follow_allows(const struct hd_follow *follow, struct hd_incoming 
 	if (hd_follow_divergence(follow) < 0 || follow->divergence.count == HD_REPLICA_LAG_MAX) {
 		return false;
 	}
-	return hd_divergence_after(&follow->divergence, hd_follow_update(in)) <= most;
+	return hd_divergence_after(&follow->divergence, hd_follow_update(in) / in->steps, in->steps)
+		<= most;
 }
 
 bool hd_follow_permits(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in) {
@@ -271,9 +272,11 @@ static void hd_follow_origin(struct hd_follow *follow, struct hd_job *job) {
 	hd_divergence_reset(&follow->divergence, sqrt(job->momentum2), sqrt(job->weights2));
 }
 
-static void hd_follow_step(struct hd_follow *follow, struct hd_job *job, double update) {
+static void
+hd_follow_step(struct hd_follow *follow, struct hd_job *job, double update, uint32_t steps) {
 	struct hd_divergence *d = &follow->divergence;
-	struct hd_divergence_step step = {update, sqrt(job->momentum2), sqrt(job->weights2)};
+	double momentum = sqrt(job->momentum2), weights = sqrt(job->weights2);
+	struct hd_divergence_step step = {update, steps - 1, momentum, weights};
 
 	if (follow->origin == 0) {
 		return; /* no state is on its way yet */
@@ -335,7 +338,7 @@ void hd_follow_committed(struct hd_turn *turn, struct hd_job *job, struct hd_inc
 	uint64_t counter = hd_version_counter(job->version);
 	double update = hd_follow_update(in);
 
-	hd_follow_step(follow, job, update);
+	hd_follow_step(follow, job, update / in->steps, in->steps);
 	if (follow->logs && follow->every == 0 && follow->link->peer != NULL) {
 		hd_follow_log(turn, job, in, update);
 	}

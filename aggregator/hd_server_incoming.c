@@ -38,6 +38,7 @@ hd_incoming_create(struct hd_turn *turn, struct hd_job *job, uint64_t token, uin
 	in->job = job;
 	in->active = turn->now;
 	in->part_count = part_count;
+	in->steps = 1;
 	TAILQ_INSERT_TAIL(&job->open, in, open_link);
 	job->open_count++;
 	return in;

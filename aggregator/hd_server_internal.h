@@ -156,7 +156,7 @@ struct hd_part {
 
 /*
  * A transfer that may come, comes, or waits for its commit: one worker's update, or the sum of several that an
- * aggregator sends. The parts of a sum are committed together or not at all, as one step; part i is at
+ * aggregator sends. The parts of a sum are committed together or not at all; part i is at
  * position + i and makes the i-th version from there.
  */
 struct hd_incoming {
@@ -198,6 +198,7 @@ struct hd_incoming {
 	LIST_ENTRY(hd_incoming) successor_link, aggregator_link;
 	TAILQ_ENTRY(hd_incoming) open_link, queue_link, touched_link, starved_link;
 	uint16_t part_count; /* from 1; 1 unless it is a sum */
+	uint16_t steps; /* from 1: it is applied as so many steps of its mean */
 	struct hd_part parts[];
 };
 

@@ -268,6 +268,8 @@ static void hd_sum_accept(struct hd_turn *turn, const struct hd_sum *sum) {
 	turn->server->stats.expected += sum->count;
 	in->dtype = message->dtype;
 	in->bytes = message->bytes;
+	/* A value that sparse runs name is one member's as a rule: it takes one step, as alone. */
+	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : sum->count;
 	in->position = message->position;
 	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
 	job->position = last > job->position ? last : job->position;

@@ -3,14 +3,27 @@
 
 #include <errno.h>
 
-/* H_j from H_(j-1) and E_(j-1). */
-static double hd_divergence_speed(const struct hd_divergence *d, double update) {
-	return d->gamma * d->speed + d->lambda * (d->weights + d->distance) + update;
+/* H_j and E_j. */
+struct hd_divergence_point {
+	double speed, distance;
+};
+
+static struct hd_divergence_point
+hd_divergence_ahead(const struct hd_divergence *d, double update, uint32_t steps) {
+	struct hd_divergence_point at = {d->speed, d->distance};
+
+	for (uint32_t i = 0; i < steps; i++) {
+		at.speed = d->gamma * at.speed + d->lambda * (d->weights + at.distance) + update;
+		at.distance += at.speed;
+	}
+	return at;
 }
 
-static void hd_divergence_advance(struct hd_divergence *d, double update) {
-	d->speed = hd_divergence_speed(d, update);
-	d->distance += d->speed;
+static void hd_divergence_advance(struct hd_divergence *d, const struct hd_divergence_step *step) {
+	struct hd_divergence_point at = hd_divergence_ahead(d, step->update, step->more + 1);
+
+	d->speed = at.speed;
+	d->distance = at.distance;
 }
 
 void hd_divergence_reset(struct hd_divergence *d, double momentum, double weights) {
@@ -39,7 +52,7 @@ int hd_divergence_add(struct hd_divergence *d, const struct hd_divergence_step *
 		return -ENOBUFS;
 	}
 	d->steps[(d->first + d->count++) % HD_REPLICA_LAG_MAX] = *step;
-	hd_divergence_advance(d, step->update);
+	hd_divergence_advance(d, step);
 	return 0;
 }
 
@@ -58,7 +71,7 @@ void hd_divergence_confirm(struct hd_divergence *d, uint32_t count) {
 	d->first = (d->first + count) % HD_REPLICA_LAG_MAX;
 	d->count -= count;
 	for (uint32_t i = 0; i < d->count; i++) {
-		hd_divergence_advance(d, d->steps[(d->first + i) % HD_REPLICA_LAG_MAX].update);
+		hd_divergence_advance(d, &d->steps[(d->first + i) % HD_REPLICA_LAG_MAX]);
 	}
 }
 
@@ -66,6 +79,6 @@ double hd_divergence_bound(const struct hd_divergence *d) {
 	return d->distance;
 }
 
-double hd_divergence_after(const struct hd_divergence *d, double update) {
-	return d->distance + hd_divergence_speed(d, update);
+double hd_divergence_after(const struct hd_divergence *d, double update, uint32_t steps) {
+	return hd_divergence_ahead(d, update, steps).distance;
 }

@@ -20,6 +20,8 @@
  * where x_j = lr ||g_j|| as without decay. Sparse updates touch only the values that they name, which moves those
  * no more than a dense update of the same norm would: the bound holds for them as it is.
  *
+ * A sum of k updates is k steps, each of its mean: k times x = lr ||sum|| / k.
+ *
  * The arithmetic is exact up to double's rounding; the models are fp32, whose own rounding is not in it (less than
  * n 2^-23 (||w|| + ||h||)).
  */
@@ -29,9 +31,10 @@
 #include "hd_limits.h"
 #include "hd_types.h"
 
-/* One update that the server has applied and the replica has not. */
+/* One update, or sum, that the server has applied and the replica has not. */
 struct hd_divergence_step {
-	double update; /* x_j: lr times the norm of what was applied */
+	double update; /* x_j: lr times the norm of what was applied; of a sum, of its mean */
+	uint32_t more; /* steps after the first one, as long as that */
 	double momentum, weights; /* ||h||, ||w|| after it */
 };
 
@@ -53,12 +56,13 @@ void hd_divergence_init(
 	double momentum,
 	double weights
 );
-/* The server applied one more. -ENOBUFS: HD_REPLICA_LAG_MAX updates are between them already. */
+/* The server applied one more. -ENOBUFS: HD_REPLICA_LAG_MAX updates and sums are between them already. */
 int hd_divergence_add(struct hd_divergence *d, const struct hd_divergence_step *step);
-/* The replica applied `count` more, at most as many as there are between them. O(those that remain). */
+/* The replica applied `count` more updates and sums, at most as many as there are between them. O(steps that
+ * remain). */
 void hd_divergence_confirm(struct hd_divergence *d, uint32_t count);
-/* The bound now, and what it would be after another update of this norm. */
+/* The bound now, and what it would be after so many more steps of this norm. */
 double hd_divergence_bound(const struct hd_divergence *d);
-double hd_divergence_after(const struct hd_divergence *d, double update);
+double hd_divergence_after(const struct hd_divergence *d, double update, uint32_t steps);
 
 #endif

@@ -65,7 +65,7 @@ enum hd_event_kind {
 	HD_EVENT_RECV_START, /* receiver: first chunk arrived */
 	HD_EVENT_RECV_END, /* receiver: everything held; value = goodput in bit/s */
 	HD_EVENT_COMMITTED, /* server: position, version (after), delay in aux, base in base; of a sum one for each
-			     part, the parts still to come in more: they are one step */
+			     part, the parts still to come in more: one commit */
 	HD_EVENT_OUTCOME, /* worker: the one outcome in aux, reason */
 	HD_EVENT_DURABLE, /* server: everything up to version is durable */
 	HD_EVENT_CHECKPOINT, /* server: checkpoint begun at version */

@@ -143,6 +143,43 @@ double hd_sgd_apply_half(
 	return norm2;
 }
 
+/* `x` is the block's g as it travelled; in place. */
+static double
+hd_sgd_apply_block(float *w, float *h, float *x, size_t count, const struct hd_sgd_sum *how) {
+	double norm2 = 0;
+
+	hd_scale_f32(x, x, count, 1.0f / (float)how->steps);
+	for (uint32_t i = 0; i < how->steps; i++) {
+		norm2 = hd_sgd_apply(w, h, x, count, &how->sgd);
+	}
+	return norm2;
+}
+
+double
+hd_sgd_apply_sum(float *w, float *h, const void *sum, size_t count, const struct hd_sgd_sum *how) {
+	bool remembers
+		= fpclassify(how->sgd.momentum) != FP_ZERO || fpclassify(how->sgd.decay) != FP_ZERO;
+	bool half = hd_dtype_is_half(how->dtype);
+	float block[HD_HALF_BLOCK];
+	double norm2 = 0;
+
+	if (how->steps <= 1 || !remembers) {
+		return half ? hd_sgd_apply_half(how->dtype, w, h, sum, count, &how->sgd) :
+			      hd_sgd_apply(w, h, sum, count, &how->sgd);
+	}
+	for (size_t at = 0; at < count; at += HD_HALF_BLOCK) {
+		size_t left = count - at < HD_HALF_BLOCK ? count - at : HD_HALF_BLOCK;
+
+		if (half) {
+			hd_half_to_f32(how->dtype, block, (const uint16_t *)sum + at, left);
+		} else {
+			memcpy(block, (const float *)sum + at, left * sizeof(float));
+		}
+		norm2 += hd_sgd_apply_block(w + at, h + at, block, left, how);
+	}
+	return norm2;
+}
+
 void hd_add_half(uint8_t dtype, float *sum, const uint16_t *x, size_t count) {
 	if (dtype == HD_DTYPE_BF16) {
 		hd_kernels_get()->add_bf16(sum, x, count);

@@ -24,6 +24,23 @@ double hd_sgd_apply(float *w, float *h, const float *g, size_t count, const stru
 double
 hd_sgd_apply_scalar(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd);
 
+/*
+ * A sum of updates: as `steps` steps of hd_sgd_apply(), each with g = sum / steps. One step of the whole sum would let
+ * the momentum remember steps times as many updates, as it decays once a step.
+ */
+struct hd_sgd_sum {
+	struct hd_sgd sgd;
+	uint32_t steps; /* from 1; 1: exactly hd_sgd_apply() */
+	uint8_t dtype; /* of the sum's values: HD_DTYPE_FP32, _FP16 or _BF16 */
+};
+
+/* Bit for bit what whole arrays give: g = (1.0f / steps) * sum[i] (16 bits: converted before), rounded to fp32, then
+ * the steps one after the other; without momentum and decay, where they are a step of the sum but for rounding, that
+ * one. Each block of the arrays is gone through while the first cache holds it, so that
+ * memory is read and written once. Returns the squared L2 norm of h after the last step. */
+double
+hd_sgd_apply_sum(float *w, float *h, const void *sum, size_t count, const struct hd_sgd_sum *how);
+
 /* sum[i] += x[i]; sum is aligned as its type is, x need not be (a packet's payload), here and below. */
 void hd_add_f32(float *sum, const float *x, size_t count);
 void hd_add_f32_scalar(float *sum, const float *x, size_t count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Entries of a job's commit log, as a server tells them to its replica in LOG (docs/wire.md): one after the other,
- * oldest first. One entry is one step of the optimizer: an update, or a sum of k that made k versions at once.
+ * oldest first. One entry is one commit: an update, or a sum of k that made k versions at once.
  *
  *      version:64 bytes:64 update:f64 weight:f32 dtype:8 members:16
  *      members:  base:64 position:64 round:32 delay:32 worker:16

@@ -243,7 +243,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u64, group) F(u16, epoch) F(u8, dtype) F(u8, order) F(u16, exponent) F(u64, bytes) \
 	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs) F(u32, peer_ipv4) F(u16, peer_port)
 /* To the receiver of a sum: instead of one EXPECT for each of its `members` (hd_group.h). They stand at
- * `position` and after, are committed together or not at all, and make one step of the optimizer. `weight`
+ * `position` and after, are committed together or not at all. `weight`
  * is the sum of theirs; `peer` is the aggregator. */
 #define HD_FIELDS_MEMBERS(F) \
 	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \

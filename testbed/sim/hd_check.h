@@ -10,7 +10,7 @@
  *
  * Updates are vectors of small whole numbers that each push's own number determines, applied with rate
  * 1 and no momentum: the model is the exact negative sum of the committed updates in any order of commits.
- * The parts of a sum are committed as several versions in one step, and no model is any but the last of them.
+ * The parts of a sum are committed as several versions at once, and no model is any but the last of them.
  * A job that really trains (hd_check_train) is replayed from the commits instead, with the same steps
  * of SGD: bit for bit as well, until a server comes back from a checkpoint (below).
  * A checker knows no simulator: it can be fed by hand, and by tests that lie to it.

@@ -163,7 +163,16 @@ static void step(struct hd_check *check, uint8_t dtype, const void *update) {
 		)hd_sgd_apply(check->shadow, check->momentum, update, check->values, &check->sgd);
 }
 
-/* A part of a sum: added as aggregators add in the order of ranks, 16 bits in fp32. The last one makes the step. */
+/* The server does it block by block. */
+static void step_sum(struct hd_check *check, uint16_t steps) {
+	hd_scale_f32(check->sum, check->sum, check->values, 1.0f / (float)steps);
+	for (uint16_t i = 0; i < steps; i++)
+		(void)hd_sgd_apply(
+			check->shadow, check->momentum, check->sum, check->values, &check->sgd
+		);
+}
+
+/* A part of a sum: added as aggregators add in the order of ranks, 16 bits in fp32. The last one makes the steps. */
 static void add_part(struct hd_check *check, const struct hd_check_record *record, uint16_t more) {
 	bool half = hd_dtype_is_half(record->dtype), first = !check->sum;
 	uint8_t dtype = record->dtype;
@@ -171,6 +180,7 @@ static void add_part(struct hd_check *check, const struct hd_check_record *recor
 	if (first) {
 		check->sum = malloc(check->values * sizeof(float));
 		check->sum_dtype = dtype;
+		check->sum_parts = 0;
 	}
 	if (!check->sum || dtype != check->sum_dtype) {
 		hd_check_fail(check, "a sum of two types, or out of memory");
@@ -184,11 +194,14 @@ static void add_part(struct hd_check *check, const struct hd_check_record *recor
 		hd_add_half(dtype, check->sum, (void *)check->scratch, check->values);
 	else
 		hd_add_f32(check->sum, check->scratch, check->values);
+	check->sum_parts++;
 	if (more > 0)
 		return;
-	if (half)
+	if (half) {
 		hd_half_from_f32(dtype, (void *)check->scratch, check->sum, check->values, 1);
-	step(check, dtype, half ? check->scratch : check->sum);
+		hd_half_to_f32(dtype, check->sum, (void *)check->scratch, check->values);
+	}
+	step_sum(check, check->sum_parts);
 	free(check->sum);
 	check->sum = NULL;
 }

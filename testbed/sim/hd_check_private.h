@@ -66,6 +66,7 @@ struct hd_check {
 	struct hd_sgd sgd;
 	float *initial, *momentum;
 	float *sum; /* of the parts of a sum, so far; NULL: there is none */
+	uint16_t sum_parts; /* that it has */
 	uint8_t sum_dtype;
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
@@ -86,8 +87,8 @@ struct hd_check {
 /* Keeps a copy of what is pushed when the job trains. */
 void hd_check_keep(struct hd_check *check, struct hd_check_record *record, const float *data);
 void hd_check_forget(struct hd_check_record *record);
-/* Adds a committed update to the shadow model. Parts of a sum (`more`: how many follow) make one step, in the order
- * in which they are told. */
+/* Adds a committed update to the shadow model. Parts of a sum (`more`: how many follow) are added in the order in
+ * which they are told, and make as many steps of their mean. */
 void hd_check_apply(
 	struct hd_check *check,
 	struct hd_check_record *record,

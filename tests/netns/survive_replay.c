@@ -2,7 +2,7 @@
 /*
  * Replays a commit log with the scalar reference of the server's arithmetic and compares every bit with a
  * checkpoint. Standard input: a commit a line, in their order: WORKER ROUND WEIGHT MORE, where MORE is how many that
- * follow are in the same step: a sum, added in this order.
+ * follow are in the same commit: a sum, added in this order, and applied as one step of its mean for each of them.
  *
  * usage: survive_replay CHECKPOINT VALUES      prints what differs; 0: nothing does
  */
@@ -20,9 +20,19 @@ struct replay {
 	uint64_t commits;
 };
 
-static int read_log(struct replay *replay) {
+static void apply(struct replay *replay, uint32_t parts) {
 	const struct hd_sgd sgd = {SURVIVE_RATE, SURVIVE_MOMENTUM, SURVIVE_DECAY};
-	uint32_t worker, round, more, in_sum = 0;
+
+	if (parts > 1)
+		hd_scale_f32_scalar(replay->sum, replay->sum, replay->values, 1.0f / (float)parts);
+	for (uint32_t i = 0; i < parts; i++)
+		(void)hd_sgd_apply_scalar(
+			replay->model, replay->momentum, replay->sum, replay->values, &sgd
+		);
+}
+
+static int read_log(struct replay *replay) {
+	uint32_t worker, round, more, in_sum = 0, parts = 0;
 	float weight;
 	int n;
 
@@ -37,10 +47,11 @@ static int read_log(struct replay *replay) {
 				= in_sum ? replay->sum[i] + replay->update[i] : replay->update[i];
 		replay->commits++;
 		in_sum = more;
-		if (more == 0)
-			(void)hd_sgd_apply_scalar(
-				replay->model, replay->momentum, replay->sum, replay->values, &sgd
-			);
+		parts++;
+		if (more == 0) {
+			apply(replay, parts);
+			parts = 0;
+		}
 	}
 	return n == EOF && in_sum == 0 ? 0 : -1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checkers know sums: several updates that are committed as one step. */
+/* The checkers know sums: several updates that are committed as one. */
 #include "check_story.h"
 #include "hd_message.h"
 

@@ -130,8 +130,8 @@ static void test_same_seed_same_curve(void **state) {
 	hd_curve_fini(&c.curve);
 }
 
-/* Sums of several updates are one step each: what aggregators added, the checker adds in the same order, and the
- * model is that, bit for bit. */
+/* Sums of several updates are as many steps of their mean: what aggregators added, the checker adds in the same
+ * order, and the model is that, bit for bit. */
 static void test_sums_are_replayed(void **state) {
 	static const uint8_t types[] = {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_FP16};
 

@@ -37,11 +37,11 @@ static void test_case_by_hand(void **state) {
 	(void)state;
 	hd_divergence_init(&d, 0.9, 0, 0, 0);
 	near(hd_divergence_bound(&d), 0);
-	near(hd_divergence_after(&d, 1), 1);
+	near(hd_divergence_after(&d, 1, 1), 1);
 	add(1, 1); /* h = (1, 0) */
 	near(hd_divergence_bound(&d), 1);
 	/* With Div_max 2 the second commit must wait. */
-	near(hd_divergence_after(&d, 1), 2.9);
+	near(hd_divergence_after(&d, 1, 1), 2.9);
 	add(1, sqrt(0.81 + 1)); /* h = (0.9, 1) */
 	near(hd_divergence_bound(&d), 2.9);
 	assert_true(hd_divergence_bound(&d) > 2.147091);
@@ -51,7 +51,7 @@ static void test_case_by_hand(void **state) {
 	assert_true(hd_divergence_bound(&d) > 1.345362);
 	hd_divergence_confirm(&d, 1);
 	near(hd_divergence_bound(&d), 0);
-	near(hd_divergence_after(&d, 0), 0.9 * sqrt(1.81));
+	near(hd_divergence_after(&d, 0, 1), 0.9 * sqrt(1.81));
 }
 
 static double closed_form(double gamma, double h, const double *x, int n) {
@@ -77,10 +77,42 @@ static void test_closed_form(void **state) {
 		hd_divergence_init(&d, gamma, 0, h, 5);
 		for (int n = 0; n < STEPS; n++) {
 			x[n] = hd_random_unit(&r);
-			near(hd_divergence_after(&d, x[n]), closed_form(gamma, h, x, n + 1));
+			near(hd_divergence_after(&d, x[n], 1), closed_form(gamma, h, x, n + 1));
 			add(x[n], 1);
 			near(hd_divergence_bound(&d), closed_form(gamma, h, x, n + 1));
 		}
+	}
+}
+
+/* Sums are steps like others, and confirmed whole. */
+static void test_sums(void **state) {
+	struct hd_random r;
+	double x[STEPS];
+
+	(void)state;
+	hd_random_init(&r, 12);
+	for (int i = 0; i < CASES; i++) {
+		double gamma = 0.99 * hd_random_unit(&r), h = 3 * hd_random_unit(&r);
+		struct hd_divergence_step step = {.momentum = 7};
+		int n = 0;
+
+		hd_divergence_init(&d, gamma, 0, h, 5);
+		while (n + 4 <= STEPS) {
+			uint32_t steps = 1 + (uint32_t)hd_random_below(&r, 4);
+
+			step.update = hd_random_unit(&r);
+			step.more = steps - 1;
+			for (uint32_t k = 0; k < steps; k++)
+				x[n++] = step.update;
+			near(hd_divergence_after(&d, step.update, steps),
+			     closed_form(gamma, h, x, n));
+			assert_int_equal(hd_divergence_add(&d, &step), 0);
+			near(hd_divergence_bound(&d), closed_form(gamma, h, x, n));
+		}
+		hd_divergence_confirm(&d, d.count - 1);
+		for (uint32_t k = 0; k <= step.more; k++)
+			x[k] = step.update;
+		near(hd_divergence_bound(&d), closed_form(gamma, 7, x, (int)step.more + 1));
 	}
 }
 
@@ -107,17 +139,20 @@ struct node {
 struct update {
 	float g[VALUES];
 	uint32_t from, to; /* values that it names; all of them: dense */
+	uint32_t steps; /* of a sum: one for each member */
 };
 
 static double norm(const float *x) {
 	return sqrt(hd_norm2_f32(x, VALUES));
 }
 
+/* Returns the norm of each step. */
 static double apply(struct node *node, const struct update *u, const struct hd_sgd *sgd) {
+	const struct hd_sgd_sum how = {*sgd, u->steps, HD_DTYPE_FP32};
 	size_t count = u->to - u->from;
 
-	hd_sgd_apply(node->w + u->from, node->h + u->from, u->g + u->from, count, sgd);
-	return (double)sgd->learning_rate * sqrt(hd_norm2_f32(u->g + u->from, count));
+	hd_sgd_apply_sum(node->w + u->from, node->h + u->from, u->g + u->from, count, &how);
+	return (double)sgd->learning_rate * sqrt(hd_norm2_f32(u->g + u->from, count)) / u->steps;
 }
 
 static double distance(const struct node *a, const struct node *b) {
@@ -136,6 +171,7 @@ static void draw(struct hd_random *r, struct update *u) {
 		)(size * (hd_random_unit(r) - 0.3)); /* updates that agree: the worst */
 	u->from = 0;
 	u->to = VALUES;
+	u->steps = 1 + (uint32_t)(hd_random_below(r, 2) * hd_random_below(r, 5));
 	if (hd_random_below(r, 3) == 0) {
 		u->from = (uint32_t)hd_random_below(r, VALUES - 1);
 		u->to = u->from + 1 + (uint32_t)hd_random_below(r, VALUES - u->from);
@@ -167,9 +203,10 @@ static void follow(struct hd_random *r, const struct hd_sgd *sgd, double *tighte
 
 		draw(r, &updates[i]);
 		step.update = apply(&server, &updates[i], sgd);
+		step.more = updates[i].steps - 1;
 		step.momentum = norm(server.h);
 		step.weights = norm(server.w);
-		said = hd_divergence_after(&d, step.update);
+		said = hd_divergence_after(&d, step.update, step.more + 1);
 		assert_int_equal(hd_divergence_add(&d, &step), 0);
 		near(hd_divergence_bound(&d), said);
 		real = distance(&server, &replica);
@@ -212,6 +249,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_case_by_hand),
 		cmocka_unit_test(test_closed_form),
+		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_true_distance),
 	};

@@ -128,6 +128,61 @@ static void test_apply_known_values(void **state) {
 	assert_true(norm2 == 1.0 + 2.25);
 }
 
+#define SUM_VALUES 5003 /* some blocks, and a rest */
+
+/* A sum in blocks is what its mean, step after step, makes of whole arrays. */
+static void test_sum_is_steps_of_its_mean(void **state) {
+	static const struct hd_sgd settings[]
+		= {{0.05F, 0.9F, 1e-4F}, {0.1F, 0, 0.01F}, {0.1F, 0.5F, 0}};
+	static const uint8_t types[] = {HD_DTYPE_FP32, HD_DTYPE_FP16, HD_DTYPE_BF16};
+	static float w[2][SUM_VALUES], h[2][SUM_VALUES], g[SUM_VALUES], mean[SUM_VALUES];
+	static uint16_t half[SUM_VALUES];
+	struct hd_random random;
+
+	hd_random_init(&random, 15);
+	for (uint32_t i = 0; i < 3 * 3 * 8; i++) {
+		struct hd_sgd_sum how = {settings[i % 3], 1 + i / 9, types[i / 3 % 3]};
+		bool is_half = how.dtype != HD_DTYPE_FP32;
+		double norm2 = 0, reference = 0;
+
+		for (size_t k = 0; k < SUM_VALUES; k++) {
+			w[0][k] = w[1][k] = (float)(hd_random_unit(&random) - 0.5);
+			h[0][k] = h[1][k] = (float)(hd_random_unit(&random) - 0.5);
+			mean[k] = g[k] = (float)(hd_random_unit(&random) - 0.5);
+		}
+		if (is_half) {
+			hd_half_from_f32(how.dtype, half, g, SUM_VALUES, 1);
+			hd_half_to_f32(how.dtype, mean, half, SUM_VALUES);
+		}
+		hd_scale_f32_scalar(mean, mean, SUM_VALUES, 1.0F / (float)how.steps);
+		for (uint32_t k = 0; k < how.steps; k++) {
+			reference = hd_sgd_apply_scalar(w[0], h[0], mean, SUM_VALUES, &how.sgd);
+		}
+		norm2 = hd_sgd_apply_sum(
+			w[1], h[1], is_half ? (const void *)half : g, SUM_VALUES, &how
+		);
+		assert_same(w[0], w[1], SUM_VALUES);
+		assert_same(h[0], h[1], SUM_VALUES);
+		assert_near(reference, norm2);
+	}
+}
+
+/* h' = gamma^k h - lr mean (1 - gamma^k) / (1 - gamma); without momentum and decay it is one step of the
+ * sum: 10 / 3 would be rounded. */
+static void test_sum_known_values(void **state) {
+	struct hd_sgd_sum how = {{0.5F, 0.5F, 0}, 3, HD_DTYPE_FP32};
+	float w = 1, h = 4, sum = 6;
+
+	hd_sgd_apply_sum(&w, &h, &sum, 1, &how);
+	/* mean 2: h = 2 - 1 = 1, 0.5 - 1 = -0.5, -0.25 - 1 = -1.25;  w = 1 + 1 - 0.5 - 1.25 */
+	assert_true(h == -1.25F && w == 0.25F);
+	how.sgd.momentum = 0;
+	w = 0;
+	sum = 10;
+	hd_sgd_apply_sum(&w, &h, &sum, 1, &how);
+	assert_true(h == -5 && w == -5);
+}
+
 static void test_add_and_scale(void **state) {
 	const struct hd_kernels *table;
 	struct hd_random random;
@@ -220,6 +275,8 @@ int main(void) {
 		cmocka_unit_test(test_apply_is_bit_identical),
 		cmocka_unit_test(test_apply_rounds_each_operation),
 		cmocka_unit_test(test_apply_known_values),
+		cmocka_unit_test(test_sum_is_steps_of_its_mean),
+		cmocka_unit_test(test_sum_known_values),
 		cmocka_unit_test(test_add_and_scale),
 		cmocka_unit_test(test_norm),
 		cmocka_unit_test(test_find_not_finite),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums at the server: one transfer, one step, several rounds; their bounds, their order, what is told of them. */
+/* Sums at the server: one transfer, one commit, several rounds; their bounds, their order, what is told of them. */
 #include "hd_kernels.h"
 #include "server_sums.h"
 
@@ -44,26 +44,36 @@ static uint64_t counter(const struct sums *s) {
 	return hd_version_counter(hd_server_version(s->net.server, s->job));
 }
 
-/* The model after steps of these updates, bit for bit. */
-static void assert_model(const struct sums *s, const float *steps[], size_t count) {
+struct commit {
+	const float *update;
+	uint32_t parts; /* steps of its mean */
+};
+
+/* The model after these commits, bit for bit. */
+static void assert_model(const struct sums *s, const struct commit *commits, size_t count) {
+	float *mean = malloc(SUM_BYTES);
 	const struct hd_sgd sgd = {s->spec.learning_rate, s->spec.momentum, s->spec.weight_decay};
 	float *model = malloc(SUM_BYTES), *momentum = calloc(SUM_VALUES, sizeof(float));
 	uint64_t values;
 
 	hd_jobspec_initialize(&s->spec, model);
 	for (size_t i = 0; i < count; i++) {
-		hd_sgd_apply(model, momentum, steps[i], SUM_VALUES, &sgd);
+		hd_scale_f32(mean, commits[i].update, SUM_VALUES, 1.0F / (float)commits[i].parts);
+		for (uint32_t k = 0; k < commits[i].parts; k++) {
+			hd_sgd_apply_scalar(model, momentum, mean, SUM_VALUES, &sgd);
+		}
 	}
 	assert_memory_equal(hd_server_model(s->net.server, s->job, &values), model, SUM_BYTES);
 	assert_memory_equal(hd_server_momentum(s->net.server, s->job), momentum, SUM_BYTES);
 	free(model);
 	free(momentum);
+	free(mean);
 }
 
 /* The whole story of one sum. */
-static void test_one_step_for_all(void **state) {
+static void test_one_commit_for_all(void **state) {
 	struct sums *s = sums_open(16, &plain);
-	const float *steps[] = {s->sum};
+	const struct commit commits[] = {{s->sum, 3}};
 	const struct hd_msg_report *report;
 	struct hd_commit log[4];
 
@@ -89,7 +99,7 @@ static void test_one_step_for_all(void **state) {
 	}
 	sums_run_ms(s, 5);
 	assert_int_equal(counter(s), 3);
-	assert_model(s, steps, 1);
+	assert_model(s, commits, 1);
 	assert_int_equal(hd_server_stats(s->net.server)->committed, 3);
 	assert_int_equal(hd_server_stats(s->net.server)->sums, 1);
 	report = report_of(s, SUM_TOKEN + 5, HD_OUTCOME_APPLIED);
@@ -126,7 +136,7 @@ static void test_among_others(void **state) {
 		.weight = 1,
 	};
 	float *first = malloc(SUM_BYTES);
-	const float *steps[] = {first, s->g[3], s->sum};
+	const struct commit commits[] = {{first, 2}, {s->g[3], 1}, {s->sum, 1}};
 
 	sums_tell(s, "01", 2);
 	fake_expect(s->controller, &single);
@@ -138,7 +148,7 @@ static void test_among_others(void **state) {
 	sums_push_whole(s, "2", 5);
 	(void)fake_outcome(s->worker[2], 1);
 	assert_int_equal(counter(s), 4);
-	assert_model(s, steps, 3);
+	assert_model(s, commits, 3);
 	free(first);
 	sums_close(s);
 }
@@ -277,11 +287,12 @@ static void test_is_overtaken(void **state) {
 	sum_before(3, false);
 }
 
-/* In the types that have no addition of their own it is a matter of the aggregator; here they are one step. */
+/* 16 bits are a matter of the aggregator; here a sum of them is like any other. */
 static void test_half(void **state) {
 	struct sums *s = sums_open(16, &plain);
 	const struct hd_sgd sgd = {s->spec.learning_rate, s->spec.momentum, s->spec.weight_decay};
 	float *model = malloc(SUM_BYTES), *momentum = calloc(SUM_VALUES, sizeof(float));
+	float mean[SUM_VALUES];
 	uint16_t half[SUM_VALUES];
 	uint64_t values;
 
@@ -294,7 +305,10 @@ static void test_half(void **state) {
 	fake_push(s->aggregator, SUM_TOKEN + 1, 77, 3, half, SUM_VALUES); /* whatever it calls it */
 	assert_int_equal(fake_outcome(s->worker[1], 1)->delay, 2);
 	hd_jobspec_initialize(&s->spec, model);
-	hd_sgd_apply_half(HD_DTYPE_BF16, model, momentum, half, SUM_VALUES, &sgd);
+	hd_half_to_f32(HD_DTYPE_BF16, mean, half, SUM_VALUES);
+	hd_scale_f32(mean, mean, SUM_VALUES, 0.5F);
+	hd_sgd_apply_scalar(model, momentum, mean, SUM_VALUES, &sgd);
+	hd_sgd_apply_scalar(model, momentum, mean, SUM_VALUES, &sgd);
 	assert_memory_equal(hd_server_model(s->net.server, s->job, &values), model, SUM_BYTES);
 	free(model);
 	free(momentum);
@@ -433,7 +447,7 @@ static void test_pull_to_an_aggregator(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_step_for_all),
+		cmocka_unit_test(test_one_commit_for_all),
 		cmocka_unit_test(test_among_others),
 		cmocka_unit_test(test_bound_of_each),
 		cmocka_unit_test(test_late_part),
