@@ -46,6 +46,11 @@ static void copy_stop(
 	worker_copy_end(ticket);
 }
 
+void worker_copy_gone(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
+	if (ticket->copy)
+		copy_stop(worker, ctx, ticket, HD_REASON_CANCELLED);
+}
+
 static int copy_begin(
 	struct hd_worker *worker,
 	const struct context *ctx,

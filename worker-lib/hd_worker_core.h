@@ -394,6 +394,8 @@ void worker_on_copy_grant(
 	const struct hd_msg_grant *grant
 );
 void worker_copy_end(struct ticket *ticket);
+/* Ends one under way and says that its bytes are no more: its replica would wait until it takes them for stuck. */
+void worker_copy_gone(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket);
 /* False: the token is not that of a copy. */
 bool worker_copy_void(struct hd_worker *worker, uint64_t token);
 bool worker_copy_sack(

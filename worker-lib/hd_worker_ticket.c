@@ -233,6 +233,8 @@ void worker_on_durable(struct hd_worker *worker, const struct context *ctx, hd_v
 		if (ticket->ended || ticket->pub.direction != HD_PUSH
 		    || ticket->pub.state != HD_TICKET_APPLIED || ticket->pub.version > durable)
 			continue;
+		/* In a checkpoint, while a new replica still wants it: a state must bring it. */
+		worker_copy_gone(worker, ctx, ticket);
 		worker_end(worker, ctx, ticket, HD_TICKET_DURABLE, HD_REASON_NONE);
 	}
 }
