@@ -185,6 +185,26 @@ static const struct hd_field event_fields[] = {
 	{0},
 };
 
+static void
+read_node_do(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	const char *text = json_string_value(value);
+	uint8_t *what = into;
+
+	if (text && strcmp(text, "kill") == 0)
+		*what = HD_DO_KILL;
+	else if (text && strcmp(text, "start") == 0)
+		*what = HD_DO_JOIN;
+	else
+		hd_reader_fail(reader, path, "must be one of kill, start");
+}
+
+static const struct hd_field node_event_fields[] = {
+	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_node_event, at_s), 0, 86400, true, NULL},
+	{"node", HD_FIELD_OTHER, AT(hd_scenario_node_event, node), 0, 0, true, read_node},
+	{"do", HD_FIELD_OTHER, AT(hd_scenario_node_event, what), 0, 0, true, read_node_do},
+	{0},
+};
+
 static const struct hd_field crash_fields[] = {
 	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_fault, at_s), 0, 86400, true, NULL},
 	{"node", HD_FIELD_OTHER, AT(hd_scenario_fault, node), 0, 0, true, read_node},
@@ -233,6 +253,24 @@ read_events(struct hd_reader *reader, const json_t *value, const char *path, voi
 			HD_SCENARIO_EVENTS_MAX,
 			sizeof(scenario->events[0]),
 			event_fields,
+		}
+	);
+}
+
+static void
+read_node_events(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario *scenario = into;
+
+	hd_read_array(
+		reader,
+		value,
+		path,
+		&(struct hd_field_array){
+			scenario->node_events,
+			&scenario->node_event_count,
+			HD_SCENARIO_EVENTS_MAX,
+			sizeof(scenario->node_events[0]),
+			node_event_fields,
 		}
 	);
 }
@@ -304,15 +342,6 @@ static const struct hd_field sim_fields[] = {
 	{"updates", HD_FIELD_U64, AT(hd_scenario_sim, updates), 0, 1e12, false, NULL},
 	{"settle_s", HD_FIELD_NUMBER, AT(hd_scenario_sim, settle_s), 0.1, 3600, false, NULL},
 	{"hold_ms", HD_FIELD_U32, AT(hd_scenario_sim, hold_ms), 0, 60000, false, NULL},
-	{"replica", HD_FIELD_U32, AT(hd_scenario_sim, replica), 0, 1, false, NULL},
-	{"div_max", HD_FIELD_NUMBER, AT(hd_scenario_sim, div_max), 0, 1e12, false, NULL},
-	{"replicate_every",
-	 HD_FIELD_U32,
-	 AT(hd_scenario_sim, replicate_every),
-	 0,
-	 1e9,
-	 false,
-	 NULL},
 	{"credit_kb", HD_FIELD_U32, AT(hd_scenario_sim, credit_kb), 0, 1 << 20, false, NULL},
 	{0},
 };
@@ -354,11 +383,15 @@ static const struct hd_field scenario_fields[] = {
 	{"queue_kb", HD_FIELD_NUMBER, AT(hd_scenario, queue_kb), 16, 65536, false, NULL},
 	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
 	{"monitors", HD_FIELD_U32, AT(hd_scenario, monitors), 0, 1, false, NULL},
+	{"replica", HD_FIELD_U32, AT(hd_scenario, replica), 0, 1, false, NULL},
+	{"div_max", HD_FIELD_NUMBER, AT(hd_scenario, div_max), 0, 1e12, false, NULL},
+	{"replicate_every", HD_FIELD_U32, AT(hd_scenario, replicate_every), 0, 1e9, false, NULL},
 	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, hd_scenario_read_job},
 	{"compute", HD_FIELD_OTHER, AT(hd_scenario, compute), 0, 0, false, read_compute},
 	{"links", HD_FIELD_OTHER, AT(hd_scenario, links), 0, 0, false, read_links},
 	{"tenants", HD_FIELD_OTHER, 0, 0, 0, false, read_tenants},
 	{"workers_events", HD_FIELD_OTHER, 0, 0, 0, false, read_events},
+	{"nodes_events", HD_FIELD_OTHER, 0, 0, 0, false, read_node_events},
 	{"faults", HD_FIELD_OTHER, 0, 0, 0, false, read_faults},
 	{"sim", HD_FIELD_OTHER, AT(hd_scenario, sim), 0, 0, false, read_sim},
 	{0},
@@ -405,6 +438,23 @@ static void check_place(
 		hd_reader_fail(reader, path, "there are %u aggregators", s->aggregators);
 }
 
+/* Workers have events of their own; a replica must be there to die. */
+static void check_node_event(
+	struct hd_reader *reader,
+	uint32_t i,
+	struct hd_place node,
+	const struct hd_scenario *s
+) {
+	char path[HD_FIELD_PATH_BYTES];
+
+	check_place(reader, "nodes_events", i, "node", node, s);
+	(void)snprintf(path, sizeof(path), "nodes_events[%u].node", i);
+	if (node.kind == HD_PLACE_WORKER)
+		hd_reader_fail(reader, path, "is a worker (workers_events)");
+	if (node.kind == HD_PLACE_REPLICA && !s->replica)
+		hd_reader_fail(reader, path, "there is no replica");
+}
+
 static void check_tenant(struct hd_reader *reader, uint32_t i, const struct hd_scenario_tenant *t) {
 	char path[HD_FIELD_PATH_BYTES];
 
@@ -430,6 +480,8 @@ static void check_together(struct hd_reader *reader, const struct hd_scenario *s
 
 		check_place(reader, "workers_events", i, "worker", worker, s);
 	}
+	for (uint32_t i = 0; i < s->node_event_count; i++)
+		check_node_event(reader, i, s->node_events[i].node, s);
 	for (uint32_t i = 0; i < s->crash_count; i++)
 		check_place(reader, "faults.crash", i, "node", s->crashes[i].node, s);
 	for (uint32_t i = 0; i < s->partition_count; i++)

@@ -73,6 +73,14 @@ struct hd_scenario_event {
 	uint8_t what; /* enum hd_scenario_do */
 };
 
+/* What befalls a process that is no worker: killed, and started again (a server as the replica of whoever took its
+ * place). */
+struct hd_scenario_node_event {
+	double at_s;
+	struct hd_place node;
+	uint8_t what; /* HD_DO_KILL, HD_DO_JOIN */
+};
+
 enum hd_scenario_do {
 	HD_DO_KILL,
 	HD_DO_JOIN,
@@ -95,10 +103,6 @@ struct hd_scenario_sim {
 	uint64_t updates; /* stop after so many pushes; 0: by time only */
 	double settle_s; /* what everything pending may take once faults and pushes stop */
 	uint32_t hold_ms; /* 0: HD_HOLD_US */
-	uint32_t replica; /* 1: a replica of the server, on the host "rp" */
-	double div_max; /* how far it may be; 0: however far */
-	uint32_t
-		replicate_every; /* a state after so many commits, instead of each update; 0: each update */
 	uint32_t credit_kb; /* pushes and pulls up to so many KiB need not ask; 0: all ask */
 };
 
@@ -116,12 +120,19 @@ struct hd_scenario {
 	double queue_kb;
 	double duration_s;
 	uint32_t monitors; /* 1: a link monitor on each host */
+	uint32_t
+		replica; /* 1: a replica of the server, on the host "rp", whose link is as the server's */
+	double div_max; /* how far it may be; 0: however far */
+	uint32_t
+		replicate_every; /* a state after so many commits, instead of each update; 0: each update */
 	struct hd_scenario_job job;
 	struct hd_variation compute, links;
 	uint32_t tenant_count;
 	struct hd_scenario_tenant tenants[HD_SCENARIO_TENANTS_MAX];
 	uint32_t event_count;
 	struct hd_scenario_event events[HD_SCENARIO_EVENTS_MAX];
+	uint32_t node_event_count;
+	struct hd_scenario_node_event node_events[HD_SCENARIO_EVENTS_MAX];
 	double loss, duplicate, reorder;
 	uint32_t skew_ppm;
 	uint32_t crash_count, partition_count, stop_count;

@@ -8,7 +8,7 @@ import sys
 
 from . import modes, network, rates, report, run
 
-QUICK = {"workers": 4, "duration_s": 12.0, "tenants": [], "workers_events": []}
+QUICK = {"workers": 4, "duration_s": 12.0, "tenants": [], "workers_events": [], "nodes_events": []}
 
 
 def prepare(base):

@@ -61,7 +61,11 @@ def choose_modes(asked, setting):
     """Those asked for, or all that the scenario can show. Raises ScenarioError."""
     if "aggregated" in asked and not setting["aggregators"]:
         raise scenario.ScenarioError(f"modes: aggregated: scenario {setting['name']} has no aggregators")
-    return asked or [mode for mode in modes.MODES if mode != "aggregated" or setting["aggregators"]]
+    if "tcp-ps" in asked and setting["nodes_events"]:
+        raise scenario.ScenarioError(f"modes: tcp-ps: nodes of scenario {setting['name']} die, and it has no replica")
+    without = {"aggregated"} if not setting["aggregators"] else set()
+    without |= {"tcp-ps"} if setting["nodes_events"] or setting["replica"] else set()
+    return asked or [mode for mode in modes.MODES if mode not in without]
 
 
 def main():

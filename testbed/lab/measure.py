@@ -41,7 +41,8 @@ def read_jsonl(path, wanted=None):
 
 
 WANTED = {"pushed", "outcome", "committed", "recv-start", "recv-end", "send-start", "estimate", "dropped",
-          "granted", "fallback"}
+          "granted", "credited", "fallback", "promoted", "replicated"}
+COUNTER = 2**48 - 1  # of a version; above it the incarnation
 
 
 class Log:
@@ -54,9 +55,17 @@ class Log:
                 event["t"] = (event["at_ns"] - t0_ns) / 1e9
                 self.events.append(event)
         self.events.sort(key=lambda e: e["t"])
+        self.kept = None
 
     def of(self, kind):
         return (e for e in self.events if e["event"] == kind)
+
+    def commits(self):
+        """What was committed and stayed: a replica that takes over has what it knew of its server's commits (and knows
+        some that the other's log lost when it was killed); those beyond it are made again."""
+        if self.kept is None:
+            self.kept = history(self.events)
+        return self.kept
 
     def transfers(self):
         """[Transfer] as the receivers saw them. A sum and a relayed model have worker SUM."""
@@ -86,10 +95,51 @@ def host_of(node):
     return f"h{int(node[1:]) + 1}" if node[0] == "w" and node[1:].isdigit() else node
 
 
+def count_of(event, field="version"):
+    return event.get(field, 0) & COUNTER
+
+
+def history(events):
+    """The committed events of a run's log that stayed, in order."""
+    kept, copied = [], {}
+    for event in events:
+        if event["event"] == "committed":
+            kept.append(event)
+        elif event["event"] == "replicated":
+            copied.setdefault(event["node"], {})[count_of(event)] = event
+        elif event["event"] == "promoted" and event["node"] in copied:
+            base = count_of(event, "base")
+            kept = [e for e in kept if count_of(e) <= base]
+            known = {push_of(e) for e in kept}
+            kept += [e for count, e in sorted(copied.get(event["node"], {}).items(), key=lambda item: item[0])
+                     if count <= base and push_of(e) not in known]
+    return kept
+
+
+def failovers(log, happened):
+    """Each kill of the present server: who took its place, when, how far the other was at most, and how many of its
+    commits were not taken over."""
+    found, server = [], "ps"
+    promotions = [e for e in log.of("promoted") if e["node"] != "controller"]  # who says what it has
+    for t, what, name in happened:
+        if what != "killed" or name != server:
+            continue
+        heir = next((e for e in promotions if e["t"] >= t), None)
+        entry = {"killed": name, "killed_s": t, "heir": None, "promoted_s": None, "version": None,
+                 "rolled_back": None, "divergence": None}
+        if heir:
+            base, server = count_of(heir, "base"), heir["node"]
+            made = [count_of(e) for e in log.of("committed") if e["node"] == name and e["t"] <= heir["t"]]
+            entry.update(heir=server, promoted_s=heir["t"], version=base, divergence=heir.get("value", 0.0),
+                         rolled_back=max([0, *(count - base for count in made)]))
+        found.append(entry)
+    return found
+
+
 def groups(log):
     """How many of the applied updates came in sums, and in how many."""
     grouped = sums = parts = 0
-    for event in log.of("committed"):
+    for event in log.commits():
         parts += 1
         if event.get("more", 0):
             continue
@@ -100,7 +150,7 @@ def groups(log):
 
 
 def staleness(log, bound):
-    delays = [e.get("aux", 0) for e in log.of("committed")]
+    delays = [e.get("aux", 0) for e in log.commits()]
     if not delays:
         return {"mean": None, "variance": None, "max": None, "bound": bound}, {}
     return {"mean": statistics.fmean(delays), "variance": statistics.pvariance(delays), "max": max(delays),
@@ -118,7 +168,7 @@ def outcomes(log, killed=()):
     """Every push ends in one outcome; what a killed worker or the end of the run cut off has failed. Of the
     workers `killed` the last lines are lost, but what the server committed of theirs was pushed."""
     known = [push_of(e) for e in log.of("pushed")]
-    lost = {push_of(e) for e in log.of("committed") if e.get("worker", 0) in killed} - set(known)
+    lost = {push_of(e) for e in log.commits() if e.get("worker", 0) in killed} - set(known)
     pushed = len(known) + len(lost)
     counts = collections.Counter()
     reasons = collections.Counter()
@@ -129,7 +179,7 @@ def outcomes(log, killed=()):
         counts[outcome] += 1
         if outcome != "applied":
             reasons[f"{outcome}: {event.get('reason', 'none')}"] += 1
-    applied = sum(1 for _ in log.of("committed"))
+    applied = len(log.commits())
     cut = pushed - applied - counts["dropped"] - counts["failed"]
     if cut > 0:
         reasons["failed: cut off by the end of its worker"] += cut

@@ -16,6 +16,8 @@ MODES = ("unscheduled", "tcp-ps", "scheduled", "aggregated")
 SCHEDULED = ("scheduled", "aggregated")
 HEDDLE = ("unscheduled", *SCHEDULED)
 AGGREGATOR_MEMORY = "256M"
+KEEP_MB = "64"  # of a worker's applied updates, for the replica
+CHECKPOINT_COMMITS = "4"  # what is durable while there is no replica; less than workers have under way
 OBSERVE_MS = 250  # between two evaluations
 STALENESS = {"constant": "constant", "inverse-sqrt": "inv-sqrt", "adadelay": "adadelay"}
 
@@ -69,9 +71,14 @@ class Plan:
         self.keys.write_text(f"1 {secrets.token_hex(32)}\n")
         self.topology = self.directory / "topology.json"
         self.topology.write_text(json.dumps(net.topology()))
+        self.lives = {}  # of nodes, each with a log of its own
 
     def events(self, node):
         return self.directory / f"events-{node}.jsonl"
+
+    def events_of_life(self, node):
+        life = self.lives[node] = self.lives.get(node, 0) + 1
+        return self.events(node if life == 1 else f"{node}-{life}")
 
     def driver(self, name):
         """The words that put a node on its driver."""
@@ -89,24 +96,36 @@ class Plan:
                 "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
                 "--weight-decay", str(job["weight_decay"]),
                 "--name", "ps", "--events", str(self.events("ps"))])]
-        controller = [
-            self.programs["heddle-controller"], *self.driver("ctl"), "--key-file", str(self.keys),
-            "--topology", str(self.topology), "--events", str(self.events("ctl"))]
-        if self.mode == "unscheduled":
-            controller.append("--unscheduled")
-        server = [
-            self.programs["heddle-server"], *self.driver("ps"), "--controller", self.network.node_ip("ctl"),
-            "--host", "ps", "--key-file", str(self.keys), "--events", str(self.events("ps"))]
-        return [("ctl", "ctl", controller), ("ps", "ps", server), *self.aggregators()]
+        return [self.node(name) for name in ("ctl", *self.network.servers, *self.aggregators())]
+
+    def node(self, name):
+        """(name, host, command) of a node's next life."""
+        if name == "ctl":
+            command = [self.programs["heddle-controller"], *self.driver(name), "--topology", str(self.topology)]
+            command += ["--unscheduled"] if self.mode == "unscheduled" else []
+            every = self.scenario["replicate_every"]
+            command += ["--replicate-every", str(every)] if every else []
+            # Its next life must know that it is one.
+            command += ["--state-dir", str(self.directory)] if self.scenario["nodes_events"] else []
+        else:
+            program = "heddle-server" if name in self.network.servers else "heddle-aggregator"
+            command = [self.programs[program], *self.driver(name), "--controller", self.network.node_ip("ctl"),
+                       "--host", name]
+            command += ["--replica"] if name == "rp" else []
+            if program == "heddle-server" and self.scenario["replica"]:
+                command += ["--checkpoint-dir", str(self.disk(name)), "--checkpoint-commits", CHECKPOINT_COMMITS]
+            command += ["--memory", AGGREGATOR_MEMORY] if program == "heddle-aggregator" else []
+        return name, name, [*command, "--key-file", str(self.keys), "--events", str(self.events_of_life(name))]
+
+    def disk(self, name):
+        """Where a server keeps its checkpoints from life to life."""
+        path = self.directory / f"{name}-disk"
+        path.mkdir(exist_ok=True)
+        return path
 
     def aggregators(self):
-        """The same of the aggregators: in no other mode is there one, so nothing is added up there."""
-        if self.mode != "aggregated":
-            return []
-        return [(name, name, [
-            self.programs["heddle-aggregator"], *self.driver(name), "--controller", self.network.node_ip("ctl"),
-            "--host", name, "--key-file", str(self.keys), "--memory", AGGREGATOR_MEMORY,
-            "--events", str(self.events(name))]) for name in self.network.aggregators]
+        """In no other mode is there one, so nothing is added up there."""
+        return self.network.aggregators if self.mode == "aggregated" else []
 
     def monitors(self):
         """[(name, host, command)] of the link monitors, where the scenario wants them and the build has them."""
@@ -134,10 +153,13 @@ class Plan:
             "HEDDLE_JOB": self.scenario["name"], "HEDDLE_TENANT": "demo", "HEDDLE_RANK": str(rank),
             "HEDDLE_WORLD_SIZE": str(self.scenario["workers"]), "HEDDLE_HOST": host,
             "HEDDLE_BIND": self.network.ip(host), "HEDDLE_EVENTS": str(events)}
+        if self.scenario["replica"]:
+            environment["HEDDLE_KEEP_MB"] = KEEP_MB
         return host, [
             self.programs["heddle-train"], *self.job_words(), *words,
             "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
             "--weight-decay", str(job["weight_decay"]), "--tau-max", str(job["tau_max"]),
+            "--div-max", str(self.scenario["div_max"]),
             "--payload", job["payload"], "--pull-payload", job["pull_payload"],
             "--staleness", f"{STALENESS[job['staleness']['rule']]}:{job['staleness']['c']}"], environment
 
@@ -148,12 +170,12 @@ class Plan:
             words += ["--synchronous", "--quiet"]  # as the TCP worker: pull, compute, push, wait
         return self.member(f"w{rank}", f"h{rank + 1}", rank, words, self.events(f"w{rank}-{life}"))
 
-    def observer(self):
+    def observer(self, host="ps"):
         """The same of the observer: it sits on the server's host, so that its pulls cross no link."""
         words = ["--observe-ms" if self.mode == "tcp-ps" else "--every-ms", str(OBSERVE_MS)]
         if self.mode != "tcp-ps":
             words.append("--evaluate")
-        host, command, environment = self.member("observer", "ps", self.scenario["workers"], words,
+        host, command, environment = self.member("observer", host, self.scenario["workers"], words,
                                                  self.directory / "observer.jsonl")
         environment = {key: value for key, value in environment.items() if key != "HEDDLE_EVENTS"}
         return host, command, environment

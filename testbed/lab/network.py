@@ -24,6 +24,7 @@ from mininet.net import Mininet
 from mininet.nodelib import LinuxBridge
 
 NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are, and aggregators from .3 on
+REPLICA = {"rp": "10.77.200.100"}  # of a scenario that has one
 BURST_BYTES = 15000  # tbf: a few frames, so that an estimate can be right soon
 PORT_BYTES = 1514  # of a full frame as tbf counts it
 CHUNK_BYTES = 1408  # of it what a data chunk carries: payload share of a link
@@ -31,10 +32,11 @@ log = logging.getLogger("lab.network")
 
 
 def host_of(place):
-    """Host name of a scenario's place: worker:N, server, extra."""
-    if place.startswith("worker:"):
-        return f"h{int(place[7:]) + 1}"
-    return {"server": "ps", "extra": "x1"}[place]
+    """Host name of a scenario's place: worker:N, aggregator:N, server, replica, controller, extra."""
+    kind, _, number = place.partition(":")
+    if number:
+        return f"{'h' if kind == 'worker' else 'a'}{int(number) + 1}"
+    return {"server": "ps", "replica": "rp", "controller": "ctl", "extra": "x1"}[place]
 
 
 def aggregators_of(scenario):
@@ -61,7 +63,9 @@ class Network:
         workers = [f"h{i + 1}" for i in range(scenario["workers"])]
         self.aggregators = aggregators_of(scenario)
         self.nodes = {**NODES, **{name: f"10.77.200.{3 + i}" for i, name in enumerate(self.aggregators)}}
-        self.shaped = [*workers, "ps", "x1", *self.aggregators]
+        self.servers = ["ps", *(REPLICA if scenario["replica"] else {})]
+        self.nodes |= {name: address for name, address in REPLICA.items() if name in self.servers}
+        self.shaped = [*workers, *self.servers, "x1", *self.aggregators]
         self.trunks = [(f"s{i}", f"s{i + 1}") for i in range(1, scenario["racks"])]
         switches = [self.net.addSwitch(f"s{i + 1}") for i in range(scenario["racks"])]
         for number, name in enumerate([*self.shaped, "ctl"], 1):
@@ -130,7 +134,7 @@ class Network:
         """What the scenario gives a host's link, in Mbit/s."""
         if name in self.aggregators:
             return self.scenario["aggregator_link_mbps"]
-        return self.scenario["server_link_mbps" if name == "ps" else "link_mbps"]
+        return self.scenario["server_link_mbps" if name in self.servers else "link_mbps"]
 
     def port_bytes(self, name):
         """Bytes that have passed a host's port, all traffic: (towards it, away from it)."""

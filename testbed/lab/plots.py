@@ -28,7 +28,7 @@ def save(figure, out, name):
 def rows_of(network, workers):
     """Links from top to bottom: the server's two, the aggregators', the trunks', then each worker's two. And how many
     are shared."""
-    hosts = [("s1", name) for name in ("ps", *network.aggregators)]
+    hosts = [("s1", name) for name in (*network.servers, *network.aggregators)]
     shared = [link for a, b in [*hosts, *((b, a) for a, b in network.trunks)] for link in (f"{a}>{b}", f"{b}>{a}")]
     own = [link for i in range(workers) for link in (
         network.path(f"h{i + 1}", "ps")[0], network.path("ps", f"h{i + 1}")[-1])]
@@ -50,14 +50,28 @@ def draw_transfers(axes, runner, workers, start):
     axes.set_xlim(start, start + WINDOW_S)
     axes.set_xlabel("seconds")
     axes.axhline(shared - 0.5, color="black", linewidth=0.6)
+    mark(axes, runner.failovers)
+
+
+def mark(axes, failovers):
+    """Dashed where a server is killed, a line where its replica takes over."""
+    for failover in failovers:
+        axes.axvline(failover["killed_s"], color="black", linewidth=0.9, linestyle=(0, (2, 2)))
+        if failover["promoted_s"] is not None:
+            axes.axvline(failover["promoted_s"], color="black", linewidth=0.9)
+
+
+def window(runner):
+    """Where the pictures of the transfers begin: around the first death of a server, if there is one."""
+    begin = runner.failovers[0]["killed_s"] - WINDOW_S / 3 if runner.failovers else WINDOW_FROM_S
+    return max(0.0, min(begin, runner.seconds - WINDOW_S))
 
 
 def links_picture(setting, runners, out):
     figure, panels = plt.subplots(1, len(runners), figsize=(5.2 * len(runners), 5.2), sharey=True, squeeze=False,
                                   layout="constrained")
     for axes, (mode, runner) in zip(panels[0], runners.items()):
-        start = min(WINDOW_FROM_S, max(0.0, runner.seconds - WINDOW_S))
-        draw_transfers(axes, runner, setting["workers"], start)
+        draw_transfers(axes, runner, setting["workers"], window(runner))
         axes.set_title(mode, color=COLORS[mode])
     figure.suptitle(f"{setting['name']}: transfers on each link (a colour is a worker, black a sum or a model for "
                     "several; darker: several at once)")
@@ -74,6 +88,7 @@ def draw_accuracy(axes, setting, records):
                   label=None if mode in labelled else mode)
         if record["time_to_accuracy_s"] is not None:
             axes.axvline(record["time_to_accuracy_s"], color=COLORS[mode], linewidth=0.8, linestyle=":")
+        mark(axes, record.get("failovers", []))
         labelled.add(mode)
     axes.axhline(setting["job"]["target_accuracy"], color="black", linewidth=0.6, linestyle="--")
     axes.set_xlabel("seconds")
@@ -113,8 +128,7 @@ def overview(setting, runners, records, out):
     top, bottom = figure.subfigures(2, 1, height_ratios=[1.35, 1])
     panels = top.subplots(1, len(runners), sharey=True, squeeze=False)[0]
     for axes, (mode, runner) in zip(panels, runners.items()):
-        start = min(WINDOW_FROM_S, max(0.0, runner.seconds - WINDOW_S))
-        draw_transfers(axes, runner, setting["workers"], start)
+        draw_transfers(axes, runner, setting["workers"], window(runner))
         axes.set_title(f"{mode}: transfers on each link", color=COLORS[mode])
     left, right = bottom.subplots(1, 2)
     draw_accuracy(left, setting, records)

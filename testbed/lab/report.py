@@ -29,10 +29,22 @@ def line(record):
           f"{show(record['time_to_accuracy_s'], '{:.1f} s', 'never')}, {record['applied']} of {record['pushed']} "
           f"pushes applied ({record['applied_per_s']:.1f}/s), {record['dropped']} dropped, "
           f"{record['failed']} failed", flush=True)
+    for failover in record["failovers"]:
+        if failover["heir"]:
+            print(f"   {failover['killed']} killed at {failover['killed_s']:.1f} s: {failover['heir']} is the server "
+                  f"from {failover['promoted_s']:.1f} s on, at version {failover['version']} "
+                  f"({failover['rolled_back']} commits not taken over), at most {failover['divergence']:.3g} away "
+                  f"(bound {show(record['div_max'] or None, '{:g}', 'none')})", flush=True)
     for problem in record["problems"]:
         print(f"   !! {problem}", flush=True)
 
 
+def of_failovers(record, value):
+    """The most of a run's failovers."""
+    return max((value(f) for f in record["failovers"] if f["heir"]), default=None)
+
+
+OF_FAILOVERS = ("no server s", "away", "of at most")
 COLUMNS = (
     ("mode", "{}", lambda r: r["mode"]),
     ("rate", "{:g}", lambda r: r["learning_rate"]),
@@ -50,6 +62,9 @@ COLUMNS = (
     ("group size", "{:.2f}", lambda r: r["grouped"] / r["sums"] if r["sums"] else None),
     ("server MB/update", "{:.2f}", lambda r: r["server_link_bytes"] / 1e6 / r["applied"] if r["applied"] else None),
     ("est. error", "{:.2f}", lambda r: r["estimate_error"]),
+    ("no server s", "{:.2f}", lambda r: of_failovers(r, lambda f: f["promoted_s"] - f["killed_s"])),
+    ("away", "{:.3g}", lambda r: of_failovers(r, lambda f: f["divergence"])),
+    ("of at most", "{:g}", lambda r: r["div_max"] or None),
     ("cpu %", "{:.0f}", lambda r: 100 * r["cpu"]),
     ("valid", "{}", lambda r: "yes" if r["valid"] else "NO"),
 )
@@ -68,6 +83,8 @@ def cell(form, values):
 
 
 def table(records, columns=COLUMNS):
+    if not any(record["failovers"] for record in records):
+        columns = [column for column in columns if column[0] not in OF_FAILOVERS]
     rows = [[name for name, _, _ in columns]]
     for mode in dict.fromkeys(r["mode"] for r in records):
         mine = [r for r in records if r["mode"] == mode]

@@ -46,6 +46,7 @@ class Run:
         self.truth = []  # (t, link, Mbit/s): for the pictures
         self.busy_links = []  # (t, {links that carry a tenant's flows})
         self.problems = []
+        self.happened = []  # (t, what the scenario did to a node, host)
 
     def now(self):
         return time.monotonic() - self.t0
@@ -53,7 +54,7 @@ class Run:
     # --- processes ---------------------------------------------------------------------------
 
     def start(self, name, host, command, environment=None):
-        out = open(self.directory / f"{name}.out", "wb")
+        out = open(self.directory / f"{name}.out", "ab")
         process = subprocess.Popen(
             [*self.network.enter(host), *command], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
             cwd=self.directory, env={
@@ -81,6 +82,29 @@ class Run:
         if process:
             process.kill()
             process.wait()
+
+    def kill_node(self, place):
+        """The observer goes on beside the one that takes a server's place, if any."""
+        name = network.host_of(place)
+        process = self.processes.pop(name, None)
+        if process:
+            process.kill()
+            process.wait()
+            self.happened.append((self.now(), "killed", name))
+        others = [other for other in self.network.servers if other != name]
+        if name not in self.network.servers or not others or self.watched_on != name:
+            return
+        self.watched_on = others[0]
+        observer = self.processes.pop("observer")
+        observer.kill()
+        observer.wait()
+        self.start("observer", *self.plan.observer(self.watched_on))
+
+    def start_node(self, place):
+        name = network.host_of(place)
+        if name not in self.processes:
+            self.start(*self.plan.node(name))
+            self.happened.append((self.now(), "started", name))
 
     def leave_worker(self, rank):
         """It ends what is under way and leaves the job; the run goes on meanwhile."""
@@ -162,6 +186,9 @@ class Run:
         for event in self.scenario["workers_events"]:
             action = {"kill": self.kill_worker, "leave": self.leave_worker, "join": self.start_worker}[event["do"]]
             todo.append((event["at_s"], action, (event["worker"],)))
+        for event in self.scenario["nodes_events"]:
+            action = {"kill": self.kill_node, "start": self.start_node}[event["do"]]
+            todo.append((event["at_s"], action, (event["node"],)))
         return sorted(todo, key=lambda item: item[0])
 
     def absent_at_start(self):
@@ -255,6 +282,7 @@ class Run:
     def execute(self):
         """Returns the record of the run."""
         self.tenants_now = {}
+        self.watched_on = "ps"
         for rank, factor in self.links[0][1].items():
             self.network.shape(f"h{rank + 1}", round(self.scenario["link_mbps"] * factor, 3))
         try:
@@ -279,7 +307,7 @@ class Run:
             self.stop([*workers, "observer"])
             self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
             self.stop(self.network.aggregators)
-            self.stop(["ps", *(n for n in self.processes if n.startswith("monitor"))])
+            self.stop([*self.network.servers, *(n for n in self.processes if n.startswith("monitor"))])
             self.stop(["ctl"])
             if self.observed:
                 self.observed.close()
@@ -305,7 +333,7 @@ class Run:
         for event in log.events:
             key = (event.get("worker", 0), event.get("direction", "push"), event.get("round", 0))
             if event["event"] == "granted":
-                by_controller[key] = event["node"] != "ps"
+                by_controller[key] = event["node"] not in self.network.servers
                 ahead.discard(key)
             elif event["event"] == "credited":
                 by_controller[key] = True
@@ -321,6 +349,7 @@ class Run:
     def record(self):
         mode, job = self.options["mode"], self.scenario["job"]
         self.log = log = measure.Log(sorted(self.directory.glob("events-*.jsonl")), self.t0_ns)
+        self.failovers = measure.failovers(log, self.happened)
         hit = measure.reached(self.evaluations, job["target_accuracy"])
         counts = measure.outcomes(log, {e["worker"] for e in self.scenario["workers_events"] if e["do"] == "kill"})
         bound = job["tau_max"] if mode in modes.HEDDLE else None
@@ -339,10 +368,21 @@ class Run:
             **measure.groups(log), "server_link_bytes": self.server_bytes,
             "staleness": delays, "staleness_histogram": histogram,
             "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
+            "failovers": self.failovers, "div_max": self.scenario["div_max"],
             "evaluations": self.evaluations}
         record["problems"] = self.problems + judge(record)
         record["valid"] = not record["problems"]
         return record
+
+
+def judge_failover(failover, most):
+    """Of a server that was killed."""
+    if failover["promoted_s"] is None:
+        return [f"{failover['killed']} was killed and nothing took its place"]
+    # One step goes from where both are equal, however big it is.
+    if most and failover["rolled_back"] > 1 and not 0 <= failover["divergence"] <= most:
+        return [f"{failover['heir']} was {failover['divergence']:.3g} away at its promotion (bound {most:g})"]
+    return []
 
 
 def judge(record):
@@ -360,6 +400,8 @@ def judge(record):
     bound = record["staleness"]["bound"]
     if bound and (record["staleness"]["max"] or 0) > bound:
         problems.append(f"an applied update's delay is {record['staleness']['max']} (bound {bound})")
+    for failover in record["failovers"]:
+        problems += judge_failover(failover, record["div_max"])
     total = record["granted_bytes"] + record["direct_bytes"]
     if record["mode"] in modes.SCHEDULED and record["granted_bytes"] < GRANTED_MIN * total:
         problems.append(f"only {100 * record['granted_bytes'] / max(1, total):.0f} % of the bytes were granted "

@@ -202,7 +202,11 @@ SIM = record({
     "checkpoint_commits": (number(0, 10**9, True), 0), "disk_ms": (number(0, 60000), 5), "disk_error": (SHARE, 0),
     "updates": (number(0, 10**12, True), 0), "settle_s": (number(0.1, 3600), 60),
     "hold_ms": (number(0, 60000, True), 0), "credit_kb": (number(0, 2**20, True), 128),
-    "replica": (number(0, 1, True), 0), "div_max": (number(0, 1e12), 0), "replicate_every": (number(0, 10**9, True), 0),
+})
+NODE_EVENT = record({
+    "at_s": (number(0, 86400), REQUIRED),
+    "node": (NODE, REQUIRED),
+    "do": (one_of("kill", "start"), REQUIRED),
 })
 FAULTS = record({
     "loss": (SHARE, 0), "duplicate": (SHARE, 0), "reorder": (SHARE, 0), "skew_ppm": (number(0, 100000, True), 0),
@@ -231,11 +235,22 @@ SCENARIO = record({
     "links": (LINKS, {"kind": "none"}),
     "tenants": (array(TENANT, 64), []),
     "workers_events": (array(WORKER_EVENT, 1000), []),
+    "nodes_events": (array(NODE_EVENT, 1000), []),
+    "replica": (number(0, 1, True), 0),
+    "div_max": (number(0, 1e12), 0),
+    "replicate_every": (number(0, 10**9, True), 0),
     "faults": (FAULTS, {}),  # and `sim`: heddle-sim's alone; checked here, not played
     "sim": (SIM, {}),
     "duration_s": (number(1, 86400), 60),
     "monitors": (number(0, 1, True), 0),
 })
+
+
+def check_node(scenario, name, fail):
+    """A worker or aggregator that there is."""
+    kind, _, number_of = name.partition(":")
+    if number_of and int(number_of) >= scenario[f"{kind}s"]:
+        fail(f"there are {scenario[f'{kind}s']} {kind}s")
 
 
 def cross_checks(scenario, tree, fail):
@@ -270,16 +285,17 @@ def cross_checks(scenario, tree, fail):
         if event["worker"] >= scenario["workers"]:
             fail(at("workers_events", index, "worker"), f"workers_events[{index}].worker",
                  f"there are {scenario['workers']} workers")
+    for index, event in enumerate(scenario["nodes_events"]):
+        node, path = at("nodes_events", index, "node"), f"nodes_events[{index}].node"
+        check_node(scenario, event["node"], lambda what, node=node, path=path: fail(node, path, what))
+        if event["node"].startswith("worker:"):
+            fail(node, path, "is a worker (workers_events)")
+        if event["node"] == "replica" and not scenario["replica"]:
+            fail(node, path, "there is no replica")
     for kind in ("crash", "partition", "stop"):
         for index, fault in enumerate(scenario["faults"].get(kind, [])):
-            match = re.fullmatch(WORKER_OR, fault["node"])
-            if match and int(fault["node"][7:]) >= scenario["workers"]:
-                fail(at("faults", kind, index, "node"), f"faults.{kind}[{index}].node",
-                     f"there are {scenario['workers']} workers")
-            match = re.fullmatch(AGGREGATOR_OR, fault["node"])
-            if match and int(fault["node"][11:]) >= scenario["aggregators"]:
-                fail(at("faults", kind, index, "node"), f"faults.{kind}[{index}].node",
-                     f"there are {scenario['aggregators']} aggregators")
+            node, path = at("faults", kind, index, "node"), f"faults.{kind}[{index}].node"
+            check_node(scenario, fault["node"], lambda what, node=node, path=path: fail(node, path, what))
     if (scenario["job"]["update_bytes"] or 0) % 4:
         fail(at("job", "update_bytes"), "job.update_bytes", "must be a multiple of 4")
 

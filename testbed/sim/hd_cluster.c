@@ -73,7 +73,7 @@ static void describe_job(struct hd_cluster *cluster) {
 		.tensor_count = 1,
 		.tensors = cluster->tensors,
 	};
-	spec->div_max = (float)cluster->scenario.sim.div_max;
+	spec->div_max = (float)cluster->scenario.div_max;
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
 

@@ -95,6 +95,24 @@ static void plan_outages(struct hd_cluster *cluster) {
 	}
 }
 
+/* --- nodes that are killed, and started again ---------------------------------------------- */
+
+static void plan_node_events(struct hd_cluster *cluster) {
+	const struct hd_scenario *scenario = &cluster->scenario;
+
+	for (uint32_t i = 0; i < scenario->node_event_count; i++) {
+		const struct hd_scenario_node_event *event = &scenario->node_events[i];
+		struct step step = {
+			.cluster = cluster,
+			.process = cluster_process(cluster, event->node),
+			.call = event->what == HD_DO_KILL ? go_down : come_back,
+		};
+
+		if (step.process)
+			cluster_at(cluster, cluster_ns(event->at_s), step);
+	}
+}
+
 /* --- workers that come and go -------------------------------------------------------------- */
 
 static void change_worker(struct step *step, hd_ns now) {
@@ -267,10 +285,11 @@ int cluster_plan_faults(struct hd_cluster *cluster) {
 	process_settle(&cluster->server.process);
 	for (uint32_t i = 0; i < scenario->aggregators; i++)
 		process_settle(&cluster->aggregators[i].process);
-	if (cluster->scenario.sim.replica)
+	if (cluster->scenario.replica)
 		process_settle(&cluster->replica.process);
 	start_workers(cluster);
 	plan_outages(cluster);
+	plan_node_events(cluster);
 	plan_stops(cluster);
 	for (uint32_t i = 0; code == 0 && i < scenario->tenant_count; i++)
 		code = plan_tenant(cluster, &scenario->tenants[i]);
@@ -290,7 +309,7 @@ void cluster_stop_faults(struct hd_cluster *cluster) {
 	end_outage(cluster, &cluster->server.process);
 	for (uint32_t i = 0; i < cluster->scenario.aggregators; i++)
 		end_outage(cluster, &cluster->aggregators[i].process);
-	if (cluster->scenario.sim.replica)
+	if (cluster->scenario.replica)
 		end_outage(cluster, &cluster->replica.process);
 	for (uint32_t w = 0; w < cluster->worker_count; w++)
 		end_outage(cluster, &cluster->workers[w].process);

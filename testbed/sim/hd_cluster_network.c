@@ -55,7 +55,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
 static void write_topology(const struct hd_scenario *scenario, struct text *text) {
 	uint32_t racks = scenario->racks > 1 ? scenario->racks : 1;
 
-	add(text, "{\"hosts\":[\"ps\",\"ctl\",\"x1\"%s", scenario->sim.replica ? ",\"rp\"" : "");
+	add(text, "{\"hosts\":[\"ps\",\"ctl\",\"x1\"%s", scenario->replica ? ",\"rp\"" : "");
 	for (uint32_t i = 1; i <= scenario->workers; i++)
 		add(text, ",\"h%u\"", i);
 	for (uint32_t i = 1; i <= scenario->aggregators; i++)
@@ -64,7 +64,7 @@ static void write_topology(const struct hd_scenario *scenario, struct text *text
 	for (uint32_t i = 2; i <= racks; i++)
 		add(text, ",\"s%u\"", i);
 	add(text, "],\"links\":[[\"ps\",\"s1\"],[\"ctl\",\"s1\"],[\"x1\",\"s1\"]");
-	if (scenario->sim.replica)
+	if (scenario->replica)
 		add(text, ",[\"rp\",\"s1\"]");
 	for (uint32_t i = 0; i < scenario->workers; i++)
 		add(text, ",[\"h%u\",\"s%u\"]", i + 1, hd_scenario_rack(scenario, i) + 1);

@@ -48,7 +48,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		.owner = cluster,
 		.unscheduled = cluster->config.mode == HD_CLUSTER_UNSCHEDULED,
 		.credit_bytes = (uint64_t)cluster->scenario.sim.credit_kb * 1024,
-		.replicate_every = cluster->scenario.sim.replicate_every,
+		.replicate_every = cluster->scenario.replicate_every,
 		.no_credits = cluster->scenario.sim.credit_kb == 0,
 		.ranked_sums = cluster->training != NULL, /* the checker adds as they do */
 	};
@@ -106,7 +106,7 @@ static struct hd_node start_worker(struct hd_cluster *cluster, struct worker_pro
 		.spec = &cluster->spec,
 		.receive_window_bytes = RECEIVE_WINDOW,
 		.keep_bytes_max
-		= cluster->scenario.sim.checkpoint_commits || cluster->scenario.sim.replica ?
+		= cluster->scenario.sim.checkpoint_commits || cluster->scenario.replica ?
 			UINT64_C(1) << 40 :
 			0,
 		.ops = &app_ops,
@@ -200,7 +200,7 @@ struct process *cluster_process(struct hd_cluster *cluster, struct hd_place plac
 	case HD_PLACE_SERVER:
 		return &cluster->server.process;
 	case HD_PLACE_REPLICA:
-		return cluster->scenario.sim.replica ? &cluster->replica.process : NULL;
+		return cluster->scenario.replica ? &cluster->replica.process : NULL;
 	case HD_PLACE_CONTROLLER:
 		return &cluster->controller.process;
 	case HD_PLACE_WORKER:
@@ -309,7 +309,7 @@ int cluster_add_processes(struct hd_cluster *cluster) {
 	cluster->extra_host = cluster_add_host(cluster, 0, cluster->scenario.link_mbps);
 	controller->wanted = cluster->config.mode != HD_CLUSTER_DIRECT;
 	/* After everything else, so that seeds without one draw as they did. */
-	if (cluster->extra_host >= 0 && cluster->scenario.sim.replica)
+	if (cluster->extra_host >= 0 && cluster->scenario.replica)
 		code = cluster_add_process(cluster, replica, 0, cluster->scenario.server_link_mbps);
 	if (code < 0)
 		return code;

@@ -37,7 +37,18 @@ static bool is_of_two(struct hd_place place) {
 /* Whether this scenario kills no more than one of the two at a time, and nothing else befalls them: only then is
  * durable what it says. */
 static bool one_at_a_time(const struct hd_scenario *scenario) {
+	uint32_t killed = 0;
+
 	if (scenario->partition_count > 0 || scenario->stop_count > 0)
+		return false;
+	for (uint32_t i = 0; i < scenario->node_event_count; i++) {
+		const struct hd_scenario_node_event *event = &scenario->node_events[i];
+
+		if (event->node.kind == HD_PLACE_CONTROLLER)
+			return false;
+		killed += is_of_two(event->node) && event->what == HD_DO_KILL;
+	}
+	if (killed > 1 || (killed == 1 && scenario->crash_count > 0))
 		return false;
 	for (uint32_t i = 0; i < scenario->crash_count; i++) {
 		const struct hd_scenario_fault *a = &scenario->crashes[i];
@@ -105,7 +116,7 @@ static double distance(const float *a, const float *b, uint64_t values) {
 }
 
 static void check_distance(struct hd_cluster *cluster, const float *theirs, uint64_t behind) {
-	double most = cluster->scenario.sim.div_max, real;
+	double most = cluster->scenario.div_max, real;
 	uint64_t values;
 	const float *ours = hd_server_model(cluster->present->core, cluster->job, &values);
 
@@ -132,7 +143,7 @@ void cluster_inspect_replica(struct hd_cluster *cluster) {
 	const float *model;
 	uint64_t values;
 
-	if (!cluster->scenario.sim.replica || !other->core || !cluster->present->core)
+	if (!cluster->scenario.replica || !other->core || !cluster->present->core)
 		return;
 	version = hd_server_version(other->core, cluster->job);
 	present = hd_server_version(cluster->present->core, cluster->job);

@@ -50,7 +50,7 @@ static double capacity(const struct hd_cluster *cluster, uint32_t link) {
 	if (link >= TRUNKS_FROM)
 		mbps = scenario->trunk_mbps;
 	else if (host == cluster->server.process.host
-		 || (cluster->scenario.sim.replica && host == cluster->replica.process.host))
+		 || (cluster->scenario.replica && host == cluster->replica.process.host))
 		mbps = scenario->server_link_mbps;
 	else if (rank != UINT32_MAX)
 		mbps *= cluster->link_factor[rank];

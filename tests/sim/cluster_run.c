@@ -37,6 +37,9 @@ static void watch(void *owner, const char *node, const struct hd_event *event) {
 		run->parts += run->in_sum || event->more > 0;
 		run->sums += run->in_sum && event->more == 0;
 		run->in_sum = event->more > 0;
+		if (run->committed)
+			run->stall = hd_ns_max(run->stall, event->at - run->committed);
+		run->committed = event->at;
 	}
 	run->events++;
 	run->kinds[event->kind]++;

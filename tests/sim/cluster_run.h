@@ -16,6 +16,7 @@ struct run {
 	uint64_t kinds[HD_EVENT_COUNT];
 	uint64_t sums, parts; /* committed steps of several updates, and these */
 	bool in_sum;
+	hd_ns committed, stall; /* the last one; the longest time between two */
 	uint32_t skip; /* tamper: events to leave alone first */
 };
 

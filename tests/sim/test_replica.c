@@ -23,7 +23,7 @@ static const struct hd_place worker1 = {.kind = HD_PLACE_WORKER, .worker = 1};
 
 static void prepare_replica(struct run *run) {
 	prepare(run);
-	run->scenario.sim.replica = 1;
+	run->scenario.replica = 1;
 }
 
 static void crash(struct run *run, struct hd_place node, double at_s, double for_s) {
@@ -60,14 +60,14 @@ static void test_bound(void **state) {
 
 	(void)state;
 	prepare_replica(&far);
-	far.scenario.sim.div_max = 1e9;
+	far.scenario.div_max = 1e9;
 	expect(&far, 300);
 	assert_true(far.result.farthest > 0);
 	prepare_replica(&near);
-	near.scenario.sim.div_max = far.result.farthest * 0.8;
+	near.scenario.div_max = far.result.farthest * 0.8;
 	expect(&near, 100);
 	assert_true(near.result.farthest > 0);
-	assert_true(near.result.farthest <= near.scenario.sim.div_max * 1.0001);
+	assert_true(near.result.farthest <= near.scenario.div_max * 1.0001);
 }
 
 static void test_server_dies(void **state) {
@@ -96,12 +96,40 @@ static void test_there_and_back(void **state) {
 	assert_int_equal(run.result.promotions, 3);
 }
 
+/* What is in a checkpoint no worker keeps, also not for a replica that comes later and has begun to copy it: it must
+ * hear so at once, as commits that div_max holds wait for it. */
+static void test_comes_back_beside_checkpoints(void **state) {
+	const struct hd_scenario_node_event kill = {3, server, HD_DO_KILL},
+					    start = {5, server, HD_DO_JOIN};
+	struct run run;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		prepare_replica(&run);
+		run.config.seed = seed;
+		run.scenario.workers = 8;
+		run.scenario.duration_s = 12;
+		run.scenario.job.update_bytes = 1204264;
+		run.scenario.job.tau_max = 16;
+		run.scenario.job.compute_ms = 150;
+		run.scenario.div_max = 3000;
+		run.scenario.sim.checkpoint_commits = 4;
+		run.scenario.node_events[run.scenario.node_event_count++] = kill;
+		run.scenario.node_events[run.scenario.node_event_count++] = start;
+		expect(&run, 100);
+		assert_int_equal(run.result.promotions, 1);
+		assert_true(run.kinds[HD_EVENT_SEEDED] >= 2);
+		/* Three quarters of a lease until the server counts as dead; 5 s until a copy counts as stuck. */
+		assert_true(run.stall < 2 * HD_SECOND);
+	}
+}
+
 static void test_replica_dies(void **state) {
 	struct run run;
 
 	(void)state;
 	prepare_replica(&run);
-	run.scenario.sim.div_max = 1;
+	run.scenario.div_max = 1;
 	crash(&run, replica, 1.5, 0.5);
 	expect(&run, 100);
 	assert_int_equal(run.result.promotions, 0);
@@ -170,7 +198,7 @@ static void test_states_only(void **state) {
 
 	(void)state;
 	prepare_replica(&run);
-	run.scenario.sim.replicate_every = 20;
+	run.scenario.replicate_every = 20;
 	crash(&run, server, 2.5, 0.3);
 	expect(&run, 150);
 	assert_int_equal(run.kinds[HD_EVENT_REPLICATED], 0);
@@ -210,9 +238,9 @@ static void draw(uint64_t seed, struct run *run) {
 	if (hd_random_chance(&random, 0.5))
 		s->sim.checkpoint_commits = 5 + (uint32_t)hd_random_below(&random, 30);
 	if (hd_random_chance(&random, 0.5))
-		s->sim.div_max = 1 + 5000 * hd_random_unit(&random);
+		s->div_max = 1 + 5000 * hd_random_unit(&random);
 	if (hd_random_chance(&random, 0.2))
-		s->sim.replicate_every = 1 + (uint32_t)hd_random_below(&random, 30);
+		s->replicate_every = 1 + (uint32_t)hd_random_below(&random, 30);
 	if (hd_random_chance(&random, 0.5))
 		s->loss = 0.03 * hd_random_unit(&random);
 	for (uint64_t i = hd_random_below(&random, 3); i > 0; i--)
@@ -251,6 +279,7 @@ int main(void) {
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_server_dies),
 		cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_comes_back_beside_checkpoints),
 		cmocka_unit_test(test_replica_dies),
 		cmocka_unit_test(test_worker_dies),
 		cmocka_unit_test(test_cut_off),

@@ -33,6 +33,7 @@ GOOD = """{
   {"flows": 2, "from": "extra", "to": "worker:3"}
  ],
  "workers_events": [{"at_s": 1, "worker": 3, "do": "kill"}, {"at_s": 2, "worker": 0, "do": "leave"}],
+ "replica": 1, "div_max": 0.5, "nodes_events": [{"at_s": 3, "node": "replica", "do": "kill"}],
  "faults": {"loss": 0.1, "crash": [{"at_s": 1, "node": "server", "down_s": 1}]},
  "duration_s": 20
 }
@@ -52,7 +53,7 @@ BAD = [
     ('"workers": 4', '"workers": 4, "racks": 2', 3, "racks", "2 racks need trunk_mbps"),
     ('"workers": 4', '"workers": 4, "trunk_mbps": 10', 3, "trunk_mbps", "there is one rack"),
     ('"workers": 4', '"workers": 4, "aggregators": 17', 3, "aggregators", "17 is outside 0..16"),
-    ('"crash": [{"at_s": 1, "node": "server"', '"crash": [{"at_s": 1, "node": "aggregator:1"', 17,
+    ('"crash": [{"at_s": 1, "node": "server"', '"crash": [{"at_s": 1, "node": "aggregator:1"', 18,
      "faults.crash[0].node", "there are 0 aggregators"),
     ('"link_mbps": 100', '"link_mbps": 0.01', 4, "link_mbps", "0.01 is outside 0.1..100000"),
     ('"link_mbps": 100', '"link_mbps": null', 4, "link_mbps", "number"),
@@ -87,13 +88,22 @@ BAD = [
     ('{"flows": 2, "from": "extra"', '{"flows": 65, "from": "extra"', 14, "tenants[1].flows", "65 is outside 1..64"),
     ('{"flows": 2, "from": "extra"', '{"from": "extra"', 14, "tenants[1].flows", "is missing"),
     ('"worker": 3', '"worker": 4', 16, "workers_events[0].worker", "there are 4 workers"),
-    ('"do": "kill"', '"do": "hide"', 16, "workers_events[0].do", "one of kill, join, leave"),
-    ('"loss": 0.1', '"loss": 1.5', 17, "faults.loss", "1.5 is outside 0..1"),
-    ('"node": "server"', '"node": "worker:9"', 17, "faults.crash[0].node", "there are 4 workers"),
-    ('"node": "server"', '"node": "extra"', 17, "faults.crash[0].node",
+    ('"worker": 3, "do": "kill"', '"worker": 3, "do": "hide"', 16, "workers_events[0].do", "one of kill, join, leave"),
+    ('"node": "replica", "do": "kill"', '"node": "replica", "do": "leave"', 17, "nodes_events[0].do",
+     "one of kill, start"),
+    ('"node": "replica", "do"', '"node": "extra", "do"', 17, "nodes_events[0].node",
      "worker:N, server, replica, aggregator:N or controller"),
-    ('"duration_s": 20', '"duration_s": 0', 18, "duration_s", "0 is outside 1..86400"),
-    ('"duration_s": 20', '"sim": {"depth": 17}', 18, "sim.depth", "17 is outside 1..16"),
+    ('"node": "replica", "do"', '"node": "worker:1", "do"', 17, "nodes_events[0].node", "is a worker"),
+    ('"node": "replica", "do"', '"node": "aggregator:0", "do"', 17, "nodes_events[0].node", "there are 0 aggregators"),
+    ('"replica": 1,', "", 17, "nodes_events[0].node", "there is no replica"),
+    ('"replica": 1', '"replica": 2', 17, "replica", "2 is outside 0..1"),
+    ('"div_max": 0.5', '"div_max": -1', 17, "div_max", "-1 is outside 0.."),
+    ('"loss": 0.1', '"loss": 1.5', 18, "faults.loss", "1.5 is outside 0..1"),
+    ('"node": "server"', '"node": "worker:9"', 18, "faults.crash[0].node", "there are 4 workers"),
+    ('"node": "server"', '"node": "extra"', 18, "faults.crash[0].node",
+     "worker:N, server, replica, aggregator:N or controller"),
+    ('"duration_s": 20', '"duration_s": 0', 19, "duration_s", "0 is outside 1..86400"),
+    ('"duration_s": 20', '"sim": {"depth": 17}', 19, "sim.depth", "17 is outside 1..16"),
 ]
 # no JSON at all: what is replaced, by what, the line that both name
 BROKEN = [
@@ -101,7 +111,7 @@ BROKEN = [
     ('"workers": 4,', '"workers": ,', 3),
     ('"workers": 4,', '"workers": 4, "workers": 5,', 3),
     ('"name": "base"', '"name": "base', 2),
-    ('"duration_s": 20\n}', '"duration_s": 20\n} 7', 19),
+    ('"duration_s": 20\n}', '"duration_s": 20\n} 7', 20),
 ]
 TENANT = '{"flows": 2, "from": "server", "to": "worker:1"}'
 

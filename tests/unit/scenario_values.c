@@ -34,10 +34,11 @@ static json_t *variation(const struct hd_variation *v, const char *fraction) {
 }
 
 static json_t *place(struct hd_place p) {
-	static const char *const names[] = {"worker", "server", "controller", "extra"};
+	static const char *const names[]
+		= {"worker", "server", "controller", "extra", "aggregator", "replica"};
 
-	if (p.kind == HD_PLACE_WORKER)
-		return json_sprintf("worker:%u", p.worker);
+	if (p.kind == HD_PLACE_WORKER || p.kind == HD_PLACE_AGGREGATOR)
+		return json_sprintf("%s:%u", names[p.kind], p.worker);
 	return json_string(names[p.kind]);
 }
 
@@ -82,6 +83,25 @@ static json_t *events(const struct hd_scenario *s) {
 				(int)s->events[i].worker,
 				"do",
 				words[s->events[i].what]
+			)
+		);
+	return list;
+}
+
+static json_t *node_events(const struct hd_scenario *s) {
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < s->node_event_count; i++)
+		json_array_append_new(
+			list,
+			json_pack(
+				"{s:f, s:o, s:s}",
+				"at_s",
+				s->node_events[i].at_s,
+				"node",
+				place(s->node_events[i].node),
+				"do",
+				s->node_events[i].what == HD_DO_KILL ? "kill" : "start"
 			)
 		);
 	return list;
@@ -164,6 +184,10 @@ static json_t *show(const struct hd_scenario *s) {
 	json_object_set_new(out, "links", variation(&s->links, "scale-fraction"));
 	json_object_set_new(out, "tenants", tenants(s));
 	json_object_set_new(out, "workers_events", events(s));
+	json_object_set_new(out, "nodes_events", node_events(s));
+	json_object_set_new(out, "replica", json_integer(s->replica));
+	json_object_set_new(out, "div_max", json_real(s->div_max));
+	json_object_set_new(out, "replicate_every", json_integer(s->replicate_every));
 	return out;
 }
 

@@ -16,7 +16,7 @@ struct train_options {
 	const char *data, *model, *schedule, *json;
 	uint32_t batch, tau_max, inflight, eval_every;
 	uint64_t seed, steps, target_commits;
-	float rate, momentum, decay, staleness_c;
+	float rate, momentum, decay, staleness_c, div_max;
 	enum heddle_staleness staleness;
 	enum heddle_payload payload, pull_payload;
 	double compute_ms, seconds, target;

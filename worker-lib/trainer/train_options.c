@@ -21,6 +21,7 @@ static const char help[]
 	  "  --batch N                      rows of a minibatch (32)\n"
 	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
 	  "  --tau-max N                    bound of an update's delay (16)\n"
+	  "  --div-max X                    how far a replica may be from the server (0: however far)\n"
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
 	  "  --payload fp32|fp16|bf16|fixed32|sparse\n"
 	  "                                 type in which updates travel; sparse: what is not 0 (fp32)\n"
@@ -54,6 +55,7 @@ enum {
 	OPT_MOMENTUM,
 	OPT_DECAY,
 	OPT_TAU,
+	OPT_DIV,
 	OPT_STALENESS,
 	OPT_PAYLOAD,
 	OPT_PULL_PAYLOAD,
@@ -86,6 +88,7 @@ static const struct option names[] = {
 	{"momentum", required_argument, NULL, OPT_MOMENTUM},
 	{"weight-decay", required_argument, NULL, OPT_DECAY},
 	{"tau-max", required_argument, NULL, OPT_TAU},
+	{"div-max", required_argument, NULL, OPT_DIV},
 	{"staleness", required_argument, NULL, OPT_STALENESS},
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
 	{"pull-payload", required_argument, NULL, OPT_PULL_PAYLOAD},
@@ -123,6 +126,7 @@ static const struct number numbers[] = {
 	{0, 1, OPT_MOMENTUM, false},
 	{0, 1e6, OPT_DECAY, false},
 	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
+	{0, 1e12, OPT_DIV, false},
 	{0, 1e9, OPT_EVAL, true},
 	{0, 9007199254740992.0, OPT_SEED, true},
 	{0, 1e6, OPT_COMPUTE, false},
@@ -230,6 +234,9 @@ static void set_number(struct train_options *options, int option, double value) 
 		break;
 	case OPT_TAU:
 		options->tau_max = (uint32_t)value;
+		break;
+	case OPT_DIV:
+		options->div_max = (float)value;
 		break;
 	case OPT_EVAL:
 		options->eval_every = (uint32_t)value;
