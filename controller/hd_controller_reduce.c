@@ -22,11 +22,15 @@ static void set_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) 
 	r->count[part]++;
 }
 
+/* Has asked for nothing, or not again. */
+static bool is_idle(const struct ctl_reduce *r, uint16_t worker) {
+	return r->part[worker] == CTL_PART_NONE || r->part[worker] == CTL_PART_VOID;
+}
+
 /* Whoever has ended this round already, and those that came later, are not waited for. */
 static void leave_out(const struct ctl_job *job, struct ctl_reduce *r) {
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (job->workers[i] && r->part[i] == CTL_PART_NONE
-		    && job->workers[i]->reduce_from > r->round)
+		if (job->workers[i] && is_idle(r, i) && job->workers[i]->reduce_from > r->round)
 			set_part(r, i, CTL_PART_OUT);
 }
 
@@ -225,7 +229,7 @@ fail(struct hd_controller *c,
 		}
 		if (r->part[i] != CTL_PART_TOLD)
 			continue;
-		set_part(r, i, CTL_PART_NONE);
+		set_part(r, i, CTL_PART_VOID);
 		if (job->workers[i])
 			say_void(c, job, job->workers[i], r->token[i], reason, sink);
 	}
@@ -236,7 +240,8 @@ static void
 settle(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
 	bool nobody = r->count[CTL_PART_OUT] == 0 || r->count[CTL_PART_OUT] == job->worker_count;
 
-	if (r->begun ? r->count[CTL_PART_TOLD] == 0 : r->count[CTL_PART_ASKED] == 0 && nobody)
+	nobody = nobody && r->count[CTL_PART_ASKED] == 0 && r->count[CTL_PART_VOID] == 0;
+	if (r->begun ? r->count[CTL_PART_TOLD] == 0 : nobody)
 		forget(job, r);
 	else
 		consider(c, job, r, sink);
@@ -320,13 +325,13 @@ void ctl_reduce_report(
 	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
 	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
-	/* GONE: it is back. NONE: the word that the round is void crossed this one, or an earlier controller began it. */
+	/* GONE: it is back. VOID: that word crossed this one. NONE: an earlier controller began it. */
 	if (r && m->worker == node->worker) {
 		enum ctl_part part = r->part[m->worker];
 
 		known = m->attempt == r->attempt[m->worker] ?
-			part == CTL_PART_TOLD || part == CTL_PART_GONE || part == CTL_PART_NONE :
-			has && !r->begun && part == CTL_PART_NONE;
+			part == CTL_PART_TOLD || part == CTL_PART_GONE || is_idle(r, m->worker) :
+			has && !r->begun && is_idle(r, m->worker);
 	}
 	if (!known) {
 		c->counters.reports_unknown++;
@@ -388,10 +393,13 @@ void ctl_reduce_worker_down(
 	}
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if (r->part[worker] == CTL_PART_TOLD)
+		if (r->part[worker] == CTL_PART_TOLD) {
 			set_part(r, worker, CTL_PART_GONE);
-		else if (r->part[worker] != CTL_PART_DONE && r->part[worker] != CTL_PART_GONE)
+		} else if (r->part[worker] != CTL_PART_DONE && r->part[worker] != CTL_PART_GONE) {
+			if (r->part[worker] == CTL_PART_VOID)
+				job->doubt[worker] = r->round;
 			set_part(r, worker, CTL_PART_NONE);
+		}
 		settle(c, job, r, sink);
 	}
 }
@@ -488,7 +496,7 @@ void ctl_reduce_request(
 		return;
 	}
 	/* Another life of it begins to count anew. */
-	if (m->attempt <= r->attempt[m->worker] && r->part[m->worker] != CTL_PART_NONE) {
+	if (m->attempt <= r->attempt[m->worker] && !is_idle(r, m->worker)) {
 		c->counters.requests_repeated++;
 		return;
 	}

@@ -14,6 +14,7 @@ enum fault_kind {
 	CUT_WORKER,
 	CUT_AGGREGATOR,
 	CUT_PAIR, /* a worker and an aggregator */
+	CUT_CONTROLLER, /* from a worker, and another worker from an aggregator: that round fails */
 	FAULT_KINDS
 };
 
@@ -52,6 +53,13 @@ static void apply(struct fault *f, bool on) {
 		hd_sim_set_cut(w->sim, aggregator->host, on);
 		if (w->plan.shared)
 			w->workers[f->other % w->plan.aggregators].apart = on;
+		break;
+	case CUT_CONTROLLER:
+		(void)hd_sim_set_cut_pair(w->sim, worker->host, w->controller_host, on);
+		worker->apart = on;
+		worker = &w->workers[(f->which + 1) % w->plan.workers];
+		if (worker->host != aggregator->host)
+			(void)hd_sim_set_cut_pair(w->sim, worker->host, aggregator->host, on);
 		break;
 	default:
 		if (worker->host != aggregator->host)

@@ -173,6 +173,8 @@ static void ended(struct allreduce_worker *worker, struct call *call) {
 	w->applied += applied;
 	w->failed += !applied;
 	w->late += call->ticket.reason == HD_REASON_LATE;
+	if (call->ticket.reason == HD_REASON_LATE)
+		worker->late_at = now;
 	if (w->quiet)
 		w->longest = hd_ns_max(w->longest, now - hd_ns_max(call->asked, w->quiet_at));
 	for (uint64_t i = 0; i < kind.values; i++)
@@ -372,6 +374,16 @@ static void advance(struct allreduce_world *w, hd_ns until) {
 	}
 }
 
+/* Another sum than the others': it has heard so since, unless the controller was another one by then. */
+static void check_told(struct allreduce_world *w, uint32_t round, uint32_t rank) {
+	const struct ending *ending = &w->endings[round][rank];
+
+	if (w->workers[rank].late_at < ending->at && w->begun_at < ending->at)
+		allreduce_fail(
+			w, "round %u: rank %u has another sum, and was not told", round, rank
+		);
+}
+
 static void check_same(struct allreduce_world *w) {
 	for (uint32_t r = 1; r < ROUNDS_MAX; r++) {
 		const struct ending *first = NULL;
@@ -392,6 +404,11 @@ static void check_same(struct allreduce_world *w) {
 					k
 				);
 			w->torn += first && ending->members != first->members;
+			if (first && ending->members != first->members
+			    && ending->weak != first->weak)
+				check_told(
+					w, r, ending->weak ? k : (uint32_t)(first - w->endings[r])
+				);
 			first = !first || first->weak ? ending : first;
 		}
 	}

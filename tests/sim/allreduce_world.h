@@ -35,6 +35,7 @@ struct allreduce_worker {
 	struct hd_worker *core;
 	bool wanted, leaving;
 	bool apart; /* cut off */
+	hd_ns late_at; /* it was told that others have another sum */
 	hd_ns next; /* when it calls again */
 	uint32_t made; /* calls */
 	struct call calls[DEPTH_MAX];

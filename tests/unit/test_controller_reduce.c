@@ -290,6 +290,26 @@ static void test_aggregator_dies(void **state) {
 	net_close(&s.net);
 }
 
+/* An aggregator dies, and a worker before anybody has asked again: nobody has the sum, so the others make it. */
+static void test_host_dies(void **state) {
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	s.aggregators[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	assert_int_equal(counters(&s.net)->reduces_failed, 1);
+	s.workers[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	ask(&s, 0, 1, 2);
+	ask(&s, 1, 1, 2);
+	assert_int_equal(drops(&s, 0, HD_REASON_LATE), 0);
+	assert_int_equal(told(&s, 1)->attempt, 2);
+	assert_int_equal(told(&s, 1)->workers, 2);
+	net_close(&s.net);
+}
+
 /* A worker that dies under way: the aggregators say whether its values are in. */
 static void test_worker_dies(void **state) {
 	struct scene s;
@@ -369,8 +389,9 @@ static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
 /* Cut off from here, it gets its sum from the aggregators, and the others make another one: it hears so, once, and
  * they do not wait for it in the round that it asked for. */
 static void test_cut_off_with_a_sum(void **state) {
-	for (int when = 0; when < 3;
-	     when++) { /* it is back before the others ask, while they are told, after */
+	/* It is back before the others ask, while they are told, after; its lease ends before the round does, or then. */
+	for (int each = 0; each < 6; each++) {
+		const int when = each % 3;
 		struct scene s;
 
 		(void)state;
@@ -378,8 +399,11 @@ static void test_cut_off_with_a_sum(void **state) {
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask(&s, i, 1, 1);
 		s.workers[2]->cut = true;
+		if (each >= 3)
+			group_fails(&s);
 		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
-		group_fails(&s);
+		if (each < 3)
+			group_fails(&s);
 		if (when == 0) {
 			comes_back(&s, 2, 1);
 			assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
@@ -546,6 +570,7 @@ int main(void) {
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_group_lost),
 		cmocka_unit_test(test_aggregator_dies),
+		cmocka_unit_test(test_host_dies),
 		cmocka_unit_test(test_worker_dies),
 		cmocka_unit_test(test_asks_again),
 		cmocka_unit_test(test_cut_off_with_a_sum),
