@@ -19,8 +19,8 @@ import pen
 import survive
 
 WARM_SHARE, WARM_MIN_S = 0.25, 20  # of the time: until buffers and the allocator's arenas are what they mostly stay
-# What a line may rise by over the fitted time, whatever its length. The server's heap takes steps of 160 to 320 kB,
-# rarer and rarer (it writes several checkpoints a second here). A leak of 32 bytes an update is 1 MB in 2 minutes; one
+# What a line may rise by over the fitted time, whatever its length. The server's heap takes a step of 64 kB whenever
+# more updates are under way than ever before, rarer and rarer. A leak of 32 bytes an update is 1 MB in 2 minutes; one
 # byte, in an hour.
 RISE_KB = 1024
 METRICS = 9109
