@@ -237,6 +237,36 @@ static int project(struct hd_controller *c, struct ctl_transfer *t) {
 	return place(c, t);
 }
 
+/* Links that many hosts' transfers pass may be wider than any of them shows: not those of hosts where workers are
+ * alone. */
+static void reach(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	const struct ctl_node *node;
+	uint32_t links[2];
+
+	for (uint32_t i = 0; i < s->link_capacity; i++)
+		s->link_gathers[i] = i != CTL_LINK_LOCAL;
+	for (int pass = 0; pass < 2; pass++)
+		TAILQ_FOREACH (node, &c->nodes, entry) {
+			const bool gathers
+				= node->role == HD_ROLE_SERVER || node->role == HD_ROLE_AGGREGATOR;
+
+			if (gathers != (pass == 1)
+			    || hd_topology_links_of(
+				       c->config.topology, node->host_index, &links[0], &links[1]
+			       ) < 0)
+				continue;
+			s->link_gathers[links[0] + 1] = gathers;
+			s->link_gathers[links[1] + 1] = gathers;
+		}
+	for (uint32_t i = 0; i < s->link_capacity; i++)
+		if (s->link_gathers[i])
+			s->capacity[i]
+				= fmax(s->capacity[i],
+				       hd_view_reach(c->view, i, c->now, ctl_link_weight(c, i)) / 8
+				);
+}
+
 int ctl_book_project(struct hd_controller *c) {
 	struct ctl_scratch *s = &c->scratch;
 	struct ctl_transfer *t;
@@ -248,6 +278,7 @@ int ctl_book_project(struct hd_controller *c) {
 		s->capacity[i]
 			= i == CTL_LINK_LOCAL ? CTL_LOCAL_BYTES_PER_S : ctl_estimate_bytes(c, i);
 	}
+	reach(c);
 	TAILQ_FOREACH (t, &c->open, entry) {
 		status = project(c, t);
 		if (status)

@@ -41,6 +41,7 @@ struct ctl_group {
 	bool failed; /* what is left of it is voided at the end of the call */
 	enum hd_reason reason;
 	hd_ns made;
+	hd_ns collected; /* when the aggregator had the last of what it has so far; 0: nothing */
 	double collected_s, limit_s, direct_s; /* as in hd_plan_group, from `made` */
 	double finish_s; /* the same: when its last member was to be committed, or had the model */
 };

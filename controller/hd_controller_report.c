@@ -153,13 +153,10 @@ void ctl_report_held(
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
-	struct hd_msg_report seen = *m;
-
-	/* What an aggregator passes on comes no faster than it came there. */
-	if (t->group && t->is_sum == (t->direction == HD_PUSH))
-		seen.limited_permille = 1000;
 	if (!t->held)
-		ctl_sample_add(c, t, &seen);
+		ctl_sample_add(c, t, m);
+	if (t->group && t->is_sum != (t->direction == HD_PUSH))
+		t->group->collected = c->now;
 	t->held = true;
 	t->book_count = 0;
 	ctl_samples_take(c, sink);

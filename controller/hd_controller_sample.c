@@ -162,6 +162,35 @@ static double beside_bps(const struct hd_controller *c, const struct ctl_past *o
 	return bytes * 8 * 1e9 / (double)(own->end - own->start);
 }
 
+/*
+ * What passed a link in an ended transfer's time at least, bit/s: it, and of each other one what it cannot have
+ * sent before or after, at its fastest.
+ *
+ *      |== own ==|
+ *   |== other ==|        its bytes but for so much as fits into what sticks out
+ */
+static double
+carried_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t link) {
+	const uint64_t kept = c->past_count < CTL_PAST_KEPT ? c->past_count : CTL_PAST_KEPT;
+	const double seconds = (double)(own->end - own->start) / 1e9;
+	double bytes = own->rate * seconds;
+
+	if (own->end - own->start < CTL_SAMPLE_LOWER_NS)
+		return 0;
+	for (uint64_t i = 0; i < kept; i++) {
+		const struct ctl_past *p = &c->past[i];
+		const hd_ns start = hd_ns_max(p->start, own->start);
+		const hd_ns end = hd_ns_min(p->end, own->end);
+
+		if (p == own || start >= end || !path_has(p->path, p->path_count, link))
+			continue;
+		const double whole = (double)(p->end - p->start) / 1e9;
+		const double outside = whole - (double)(end - start) / 1e9;
+		bytes += fmax(p->rate * whole - p->most * outside, 0);
+	}
+	return bytes * 8 / seconds;
+}
+
 /* Whether an open transfer may have run beside this one. */
 static bool has_companion(const struct hd_controller *c, const struct ctl_past *past) {
 	const struct ctl_transfer *t;
@@ -185,7 +214,7 @@ static bool is_covered(const struct hd_controller *c, const struct ctl_past *pas
 }
 
 static void take(struct hd_controller *c, const struct ctl_past *past, struct hd_sink *sink) {
-	double beside[HD_PLAN_PATH_MAX];
+	double beside[HD_PLAN_PATH_MAX], ours[HD_PLAN_PATH_MAX], carried[HD_PLAN_PATH_MAX];
 	struct hd_view_sample sample = {
 		.at = past->end,
 		.started = past->start,
@@ -195,11 +224,16 @@ static void take(struct hd_controller *c, const struct ctl_past *past, struct hd
 		.path_count = past->path_count,
 		.path = past->path,
 		.beside_bps = beside,
+		.ours_bps = ours,
+		.carried_bps = carried,
 	};
 
-	for (uint8_t i = 0; i < past->path_count; i++)
-		beside[i] = beside_bps(c, past, past->path[i])
+	for (uint8_t i = 0; i < past->path_count; i++) {
+		ours[i] = beside_bps(c, past, past->path[i]);
+		beside[i] = ours[i]
 			+ hd_view_others_bps(c->view, past->path[i], past->start, past->end);
+		carried[i] = carried_bps(c, past, past->path[i]);
+	}
 	hd_view_sample(c->view, &sample);
 	c->counters.samples++;
 	for (uint8_t i = 0; i < past->path_count; i++)
@@ -231,14 +265,26 @@ static double granted_bps(const struct ctl_transfer *t) {
 	return seconds > 0 ? bits / seconds : 0;
 }
 
+/* What an aggregator passes on: a sum to the server, a model to a worker. */
+static bool passes_on(const struct ctl_transfer *t) {
+	return t->group && t->is_sum == (t->direction == HD_PUSH);
+}
+
 /*
  * A transfer that got what it was granted was held back by its own pacing, if by anything. One that got
  * less was not, whatever its packets say: small ones leave whole into the first queue, paced at their
  * grant, and drain from there as slowly as the link is.
  */
-static double limited(const struct ctl_transfer *t, const struct hd_msg_report *m) {
+static double
+limited(const struct hd_controller *c, const struct ctl_transfer *t, const struct hd_msg_report *m
+) {
 	double granted = granted_bps(t);
 
+	/* It came no faster than the aggregator had it: the same. */
+	if (passes_on(t)
+	    && (!t->group->collected || c->now < hd_ns_add(t->group->collected, m->duration_ns / 4)
+	    ))
+		return 1;
 	/* Wake-ups and latency: it may raise an estimate, not lower one. */
 	if (m->duration_ns < CTL_SAMPLE_LOWER_NS)
 		return 1;
@@ -251,14 +297,21 @@ static double limited(const struct ctl_transfer *t, const struct hd_msg_report *
 	return m->limited_permille < 1000 ? m->limited_permille / 1000.0 : 1;
 }
 
-/* The reported rate. A receiver that was not running finds the transfer in its socket's buffer and sees
- * it arrive at the speed of memory: no transfer is faster than its sender's pacing. */
-static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_report *m) {
+/* At most this, by its pacing; 0: it has none. */
+static double fastest_bps(const struct ctl_transfer *t) {
 	double most = 0;
 
 	for (uint8_t i = 0; i < t->segments.count; i++)
-		most = fmax(most, (double)t->segments.item[i].rate_bps);
-	return most > 0 ? fmin((double)m->rate_bps, CTL_SAMPLE_PROBE * most) : (double)m->rate_bps;
+		most = fmax(most, CTL_SAMPLE_PROBE * (double)t->segments.item[i].rate_bps);
+	return most;
+}
+
+/* The reported rate. A receiver that was not running finds the transfer in its socket's buffer and sees
+ * it arrive at the speed of memory: no transfer is faster than its sender's pacing. */
+static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_report *m) {
+	const double most = fastest_bps(t);
+
+	return most > 0 ? fmin((double)m->rate_bps, most) : (double)m->rate_bps;
 }
 
 void ctl_sample_add(
@@ -277,9 +330,11 @@ void ctl_sample_add(
 	past->start = c->now - m->duration_ns;
 	past->end = c->now;
 	past->rate = plausible_bps(t, m) / 8;
+	/* Who paces itself may have had all of it in any part of its time. */
+	past->most = fastest_bps(t) > 0 ? fastest_bps(t) / 8 : CTL_SAMPLE_FASTEST;
 	past->token = t->token;
 	past->bytes = m->bytes;
-	past->limited = limited(t, m);
+	past->limited = limited(c, t, m);
 	past->path_count = t->path_count;
 	memcpy(past->path, t->path, sizeof(past->path));
 }

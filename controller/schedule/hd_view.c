@@ -48,23 +48,31 @@ bool hd_view_cover(struct hd_view *view, uint32_t link) {
 double hd_view_believed(const struct hd_view *view, uint32_t link) {
 	if (link < view->count && view->links[link].known)
 		return view->links[link].capacity_bps;
-	return view->any_known ? view->best_bps : fmax(view->initial_bps, view->best_bps);
+	const double best = link < view->count ?
+		fmax(view->best_bps, view->links[link].capacity_bps) :
+		view->best_bps;
+	return view->any_known ? best : fmax(view->initial_bps, best);
+}
+
+/* As far as one transfer can tell. */
+static double shown_bps(const struct hd_view_link *state) {
+	return state->summed ? fmin(state->alone_bps, state->capacity_bps) : state->capacity_bps;
 }
 
 static void find_best(struct hd_view *view) {
 	view->best_bps = 0;
 	for (uint32_t l = 0; l < view->count; l++)
-		view->best_bps = fmax(view->best_bps, view->links[l].capacity_bps);
+		view->best_bps = fmax(view->best_bps, shown_bps(&view->links[l]));
 }
 
 void hd_view_set(struct hd_view *view, uint32_t link, double capacity_bps, hd_ns at) {
 	struct hd_view_link *state = &view->links[link];
-	const double before = state->capacity_bps;
+	const double before = shown_bps(state);
 
 	state->capacity_bps = capacity_bps;
 	state->updated = at;
-	if (capacity_bps >= view->best_bps)
-		view->best_bps = capacity_bps;
+	if (shown_bps(state) >= view->best_bps)
+		view->best_bps = shown_bps(state);
 	else if (before >= view->best_bps)
 		find_best(view);
 }

@@ -16,8 +16,11 @@
  *     the limit.
  *   - Beside a full link, a link that carried its estimate is tried with 8 % more than it carried.
  *   - Two in a row that their pacing held back: the next is tried with a quarter more than that.
- * A link that no network-limited sample was put down to has the estimate of the best link seen (a new
- * link is tried, not feared), or `initial_bps` as long as there is none.
+ *   - What transfers had at once, summed over the time of one of them, their link carried: believed at once. A link
+ *     that many hosts' transfers pass is planned with twice what is known of it until that shows to be too
+ *     much.
+ * A link that no network-limited sample was put down to has the estimate of the best link seen, as far as one
+ * transfer has shown it (a new link is tried, not feared), or `initial_bps` as long as there is none.
  * Where a monitor reports what others take of a link, the estimate is what the link carries of both, and
  * hd_view_share() what that leaves us; a sample then counts others' traffic as running beside it.
  * Estimates do not age: an idle link that was slow is tried at what it had, and as transfers probe up to
@@ -46,6 +49,9 @@ struct hd_view_sample {
 	const uint32_t *path;
 	const double *
 		beside_bps; /* [path_count]: mean rate of our other transfers on each link meanwhile */
+	/* [path_count] What of that was ours, and what passed the link of ours at least: this transfer, and what
+	 * others must have had in its time. NULL: not known. */
+	const double *ours_bps, *carried_bps;
 };
 
 /* What passed a link in one interval, from a monitor at one of its ends, as bits of payload that ours could
@@ -97,5 +103,8 @@ double hd_view_others_bps(const struct hd_view *view, uint32_t link, hd_ns from,
 /* What a link gives us at a weight of so many flows: the max-min share beside the others that were reported
  * in the last 1.5 s, or the whole estimate where nobody reports. */
 double hd_view_share(const struct hd_view *view, uint32_t link, hd_ns now, double weight);
+/* What to plan a link with that many hosts' transfers pass: its share, or twice as much while it may carry more than is
+ * known (hd_view_reach.c). */
+double hd_view_reach(const struct hd_view *view, uint32_t link, hd_ns now, double weight);
 
 #endif

@@ -61,6 +61,10 @@ struct hd_view_link {
 	double short_bps; /* what the last of the shortfalls saw on it */
 	uint32_t short_count; /* unexplained ones on paths over it, since it last carried that */
 	uint32_t strides; /* transfers in a row that its estimate held back */
+	double alone_bps; /* the most that one transfer had on it */
+	bool summed; /* its estimate is of what several had at once */
+	hd_ns reach_again; /* it is not planned with more than is known before */
+	uint32_t reach_failed; /* tries in a row that were too far */
 	struct hd_view_loads *loads; /* NULL: no monitor has reported */
 	bool known; /* a network-limited sample was put down to it */
 };
@@ -73,6 +77,9 @@ struct hd_view {
 	uint32_t count;
 };
 
+/* What a transfer shows of how wide its links are; held_back: by the network. Bit k: the path's link k carried all
+ * that it can, and several had parts of it. */
+uint32_t hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool held_back);
 /* Makes room for a link; false: no such link, no memory. */
 bool hd_view_cover(struct hd_view *view, uint32_t link);
 double hd_view_believed(const struct hd_view *view, uint32_t link);

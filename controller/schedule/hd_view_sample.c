@@ -186,8 +186,10 @@ static void acquit(struct hd_view *view, const struct hd_view_sample *sample, ui
 
 /* --- one transfer --- */
 
-/* Every link carried what was seen on it; our own goodput is certain, the rest a mean. */
-static void raise_carried(struct hd_view *view, const struct hd_view_sample *sample) {
+/* Every link carried what was seen on it; our own goodput is certain, the rest a mean. Of one that is `full` by what
+ * each had of it that mean says nothing new. */
+static void
+raise_carried(struct hd_view *view, const struct hd_view_sample *sample, uint32_t full) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const uint32_t link = sample->path[k];
 		struct hd_view_link *state = &view->links[link];
@@ -197,7 +199,7 @@ static void raise_carried(struct hd_view *view, const struct hd_view_sample *sam
 
 		state->spread_bps += VIEW_GAIN * (fabs(seen - before) - state->spread_bps);
 		state->samples += state->samples < UINT32_MAX;
-		if (seen > floor)
+		if (seen > floor && !(full >> k & 1))
 			hd_view_set(
 				view,
 				link,
@@ -347,7 +349,9 @@ static bool sound(const struct hd_view_sample *sample) {
 	    || !(sample->limited >= 0))
 		return false;
 	for (uint8_t k = 0; k < sample->path_count; k++)
-		if (!(sample->beside_bps[k] >= 0) || !isfinite(sample->beside_bps[k]))
+		if (!(sample->beside_bps[k] >= 0) || !isfinite(sample->beside_bps[k])
+		    || (sample->ours_bps && !isfinite(sample->ours_bps[k]))
+		    || (sample->carried_bps && !isfinite(sample->carried_bps[k])))
 			return false;
 	return true;
 }
@@ -402,9 +406,12 @@ void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample) {
 	const double predicted
 		= hd_view_believed(view, sample->path[least]) - sample->beside_bps[least];
 	const uint8_t full = shared_full(view, sample);
+	uint32_t shared = 0;
 	uint8_t limiting;
 
-	raise_carried(view, sample);
+	if (sample->bytes >= VIEW_BYTES_MIN)
+		shared = hd_view_reached(view, sample, sample->limited < VIEW_PACED);
+	raise_carried(view, sample, shared);
 	stride(view, sample, least);
 	if (full < sample->path_count)
 		try_more(view, sample, full);

@@ -144,6 +144,19 @@ static void judge_trunks(struct hd_view *view, const struct hd_view_train *train
 	}
 }
 
+/* Whether the target has carried more than one host can send, and the rest of the way no more than was seen: that it was
+ * the rest is no news. */
+static bool is_narrow_rest(const struct hd_view *view, const struct hd_view_train *train) {
+	if (!view->links[train->target].summed)
+		return false;
+	for (uint8_t k = 0; k < train->path_count; k++)
+		if (train->path[k] != train->target
+		    && hd_view_estimate(view, train->path[k]).capacity_bps
+			    <= (1 + TRAIN_LIKE) * train->rate_bps)
+			return true;
+	return false;
+}
+
 enum hd_view_word hd_view_train(struct hd_view *view, const struct hd_view_train *train) {
 	const struct hd_view_passages *own;
 	uint32_t low = 0, fastest = 0;
@@ -166,6 +179,8 @@ enum hd_view_word hd_view_train(struct hd_view *view, const struct hd_view_train
 	}
 	if (is_blurred(view, train))
 		return HD_VIEW_LOWER;
+	if (is_narrow_rest(view, train))
+		return HD_VIEW_SETTLED;
 	for (uint32_t i = 0; i < HD_VIEW_PASSAGES && i < own->count; i++) {
 		low += own->last[i].bps < (1 - TRAIN_LIKE) * known;
 		fastest = own->last[i].bps > own->last[fastest].bps ? i : fastest;

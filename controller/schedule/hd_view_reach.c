@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Links that carry more than one transfer shows. Hosts' own links hold each transfer to what they carry, and a link
+ * that is planned to be full with one of them never carries two: an aggregator's, a server's or a trunk's width
+ * shows only in what passes it at once.
+ *
+ *   carried    |==A==|             what each of them had, summed over the time of one of them: a lower bound of
+ *              |==B==|             what the link carries, and believed at once
+ *              |==C==|
+ *   reach      twice the estimate  what it is planned with, so that twice as many go side by side as are known to
+ *                                  fit
+ *   too far    |==A======|         each had less than its own links give, and together they had what is known: that
+ *              |==B======|         is what the link carries. The next try is in a while, and in twice that after
+ *                                  each that fails.
+ */
+#include "hd_view.h"
+#include "hd_view_internal.h"
+
+#include <math.h>
+
+#define REACH_FACTOR 2.0
+/* What others have of a link beyond this makes more of it a guess. */
+#define REACH_OURS 0.95
+/* Reports come late by what stands in queues: a sum counts as more than is known ... */
+#define REACH_MORE 1.25
+/* ... and one that is less than this is no more. */
+#define REACH_FULL 1.15
+/* One of two flows on a full link has so much less than its own links give. */
+#define REACH_SHORT 0.8
+/* What runs beside a transfer is another one when it has this much of its rate. */
+#define REACH_BESIDE 0.25
+/* Others than ours: less than this of it. */
+#define REACH_OTHERS 0.05
+/* How soon it is tried again: at least, and in times of the transfer that was too slow. */
+#define REACH_AGAIN_NS (2 * HD_SECOND)
+#define REACH_AGAIN_TIMES 8
+#define REACH_DOUBLINGS 5
+
+double hd_view_reach(const struct hd_view *view, uint32_t link, hd_ns now, double weight) {
+	const double share = hd_view_share(view, link, now, weight);
+	const struct hd_view_link *state;
+
+	if (link >= view->count)
+		return share;
+	state = &view->links[link];
+	if (state->samples == 0 || now < state->reach_again
+	    || share < REACH_OURS * hd_view_believed(view, link))
+		return share;
+	return REACH_FACTOR * share;
+}
+
+/* Whether it shared a link with others of ours, and with nobody else. */
+static bool is_shared(const struct hd_view_sample *sample, uint8_t k) {
+	return sample->ours_bps[k] >= REACH_BESIDE * sample->rate_bps
+		&& sample->beside_bps[k] - sample->ours_bps[k] <= REACH_OTHERS * sample->rate_bps;
+}
+
+/* What the links give it that it did not share; 0: there is none. */
+static double own_bps(const struct hd_view *view, const struct hd_view_sample *sample) {
+	double own = INFINITY;
+
+	for (uint8_t k = 0; k < sample->path_count; k++)
+		if (sample->beside_bps[k] < REACH_BESIDE * sample->rate_bps)
+			own = fmin(own, hd_view_believed(view, sample->path[k]));
+	return isinf(own) ? 0 : own;
+}
+
+static void too_far(struct hd_view_link *state, const struct hd_view_sample *sample) {
+	const hd_ns took = sample->at - sample->started;
+	hd_ns wait = hd_ns_max(REACH_AGAIN_NS, REACH_AGAIN_TIMES * took);
+
+	/* Others of the same try have said so already. */
+	if (sample->started >= state->reach_again) {
+		state->reach_failed += state->reach_failed < REACH_DOUBLINGS;
+		wait <<= state->reach_failed;
+	}
+	state->reach_again = hd_ns_max(state->reach_again, hd_ns_add(sample->at, wait));
+}
+
+/* The sum is certain, so it is believed; new links are not taken to be as wide for it. */
+static void carried(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
+	struct hd_view_link *state = &view->links[sample->path[k]];
+
+	if (sample->carried_bps[k] < REACH_MORE * hd_view_believed(view, sample->path[k]))
+		return;
+	state->summed = true;
+	state->reach_again = 0;
+	state->reach_failed /= 2;
+	hd_view_carried(view, sample->path[k], sample->carried_bps[k], sample->at);
+}
+
+uint32_t
+hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool held_back) {
+	uint32_t full = 0;
+
+	if (!sample->ours_bps || !sample->carried_bps)
+		return 0;
+	const double own = own_bps(view, sample);
+
+	for (uint8_t k = 0; k < sample->path_count; k++) {
+		struct hd_view_link *state = &view->links[sample->path[k]];
+		const double seen = sample->rate_bps + sample->beside_bps[k];
+
+		state->alone_bps = fmax(state->alone_bps, sample->rate_bps);
+		if (!is_shared(sample, k))
+			continue;
+		if (held_back && sample->rate_bps < REACH_SHORT * own
+		    && seen <= REACH_FULL * hd_view_believed(view, sample->path[k]))
+			full |= UINT32_C(1) << k;
+		else
+			carried(view, sample, k);
+		if (full >> k & 1)
+			too_far(state, sample);
+	}
+	return full;
+}
