@@ -2,6 +2,7 @@
 /* Clusters with aggregators: what they gain where the server's link is the bottleneck, and what becomes of their
  * groups when nodes fail. Every run is checked: each update once, sums whole, bounds kept, nothing left pending. */
 #include "hd_cluster.h"
+#include "hd_controller.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,6 +91,93 @@ static void test_what_it_gains(void **state) {
 	assert_true((double)four.applied > 1.5 * (double)unscheduled.applied);
 }
 
+/* What the controller believes of an aggregator's link, by the number of sums that have been made. */
+struct learnt {
+	struct hd_cluster *cluster;
+	uint64_t sums, found; /* made; when the estimate had grown to more than two workers send */
+	bool in_sum;
+};
+
+static void on_learnt(void *owner, const char *node, const struct hd_event *event) {
+	struct learnt *learnt = owner;
+
+	if (event->kind != HD_EVENT_COMMITTED || strcmp(node, "server") != 0)
+		return;
+	learnt->sums += event->more > 0 && !learnt->in_sum;
+	learnt->in_sum = event->more > 0;
+}
+
+static double estimate_bps(const struct learnt *learnt, const char *name) {
+	struct hd_controller *controller = hd_cluster_controller(learnt->cluster);
+
+	for (uint32_t l = 0; l < hd_controller_link_count(controller); l++)
+		if (strcmp(hd_controller_link_name(controller, l), name) == 0)
+			return hd_controller_estimate_bps(controller, l, 1);
+	return 0;
+}
+
+/* Eight workers that are one update ahead, and an aggregator whose links are so many times as wide as everybody
+ * else's. */
+static uint64_t
+run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t seed) {
+	static struct hd_scenario scenario;
+	struct hd_cluster_config config
+		= {.scenario = &scenario, .seed = seed, .event = on_learnt, .owner = learnt};
+	struct hd_cluster_result result;
+	char error[256] = "";
+
+	prepare(&scenario, 8, aggregators);
+	scenario.aggregator_link_mbps = scenario.link_mbps * wide;
+	scenario.sim.depth = 2;
+	*learnt = (struct learnt){0};
+	assert_int_equal(hd_cluster_create(&config, &learnt->cluster, error, sizeof(error)), 0);
+	for (hd_ns at = 10 * HD_MS; (double)at < scenario.duration_s * 1e9; at += 10 * HD_MS) {
+		assert_true(hd_cluster_advance(learnt->cluster, at));
+		/* Before the first sum it is what everything begins with. */
+		if (learnt->sums > 0 && !learnt->found
+		    && estimate_bps(learnt, "s1>a1") > 2.5 * scenario.link_mbps * 1e6)
+			learnt->found = learnt->sums;
+	}
+	print_message(
+		"seed %llu, aggregator %ux: estimates s1>a1 %.0f, s1>ps %.0f, ps>s1 %.0f Mbit/s\n",
+		(unsigned long long)seed,
+		wide,
+		estimate_bps(learnt, "s1>a1") / 1e6,
+		estimate_bps(learnt, "s1>ps") / 1e6,
+		estimate_bps(learnt, "ps>s1") / 1e6
+	);
+	/* What is as narrow as it looks stays so. */
+	assert_true(estimate_bps(learnt, "s1>ps") < 1.2 * scenario.server_link_mbps * 1e6);
+	assert_true(estimate_bps(learnt, "ps>s1") < 1.2 * scenario.server_link_mbps * 1e6);
+	hd_cluster_result(learnt->cluster, &result);
+	hd_cluster_destroy(learnt->cluster);
+	return result.pushes.applied;
+}
+
+static void test_a_wide_aggregator(void **state) {
+	struct learnt learnt;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		const uint64_t without = run_wide(&learnt, 0, 1, seed);
+		const uint64_t narrow = run_wide(&learnt, 1, 1, seed);
+		const uint64_t with = run_wide(&learnt, 1, 8, seed);
+
+		print_message(
+			"8 workers: %llu applied in 8 s, aggregator 1x %.2f times, 8x %.2f times as many; "
+			"its link found after %llu of %llu sums\n",
+			(unsigned long long)without,
+			(double)narrow / (double)without,
+			(double)with / (double)without,
+			(unsigned long long)learnt.found,
+			(unsigned long long)learnt.sums
+		);
+		assert_in_range(learnt.found, 1, 20);
+		assert_true((double)with > 1.8 * (double)without);
+		assert_true((double)with > 1.4 * (double)narrow);
+	}
+}
+
 static void add_fault(
 	struct hd_scenario_fault *list,
 	uint32_t *count,
@@ -136,6 +224,7 @@ static void test_faults(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_it_gains),
+		cmocka_unit_test(test_a_wide_aggregator),
 		cmocka_unit_test(test_faults),
 	};
 

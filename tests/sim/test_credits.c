@@ -49,7 +49,7 @@ static void test_pays(void **state) {
 	assert_int_equal(without.kinds[HD_EVENT_CREDITED], 0);
 	assert_int_equal(unscheduled.result.credited_bytes, 0);
 	if (with.result.pushes.applied * 100 < unscheduled.result.pushes.applied * 99
-	    || with.result.pushes.applied * 10 < without.result.pushes.applied * 11)
+	    || with.result.pushes.applied * 20 < without.result.pushes.applied * 21)
 		fail_msg(
 			"%llu applied with credits, %llu without, %llu unscheduled",
 			(unsigned long long)with.result.pushes.applied,
