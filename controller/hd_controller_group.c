@@ -23,7 +23,7 @@ ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, ui
 	return t->bytes > 0 ? hd_reduce_memory_bytes(&config) : 0;
 }
 
-uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator) {
+static uint64_t held_by_groups(const struct hd_controller *c, const struct ctl_node *aggregator) {
 	const struct ctl_group *group;
 	uint64_t bytes = 0;
 
@@ -31,6 +31,12 @@ uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_no
 		if (group->aggregator == aggregator)
 			bytes += group->memory;
 	return bytes;
+}
+
+uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator) {
+	uint64_t held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator);
+
+	return aggregator->memory_bytes > held ? aggregator->memory_bytes - held : 0;
 }
 
 /* --- for the journal and the shell --- */
@@ -162,8 +168,7 @@ static bool may_grant(const struct hd_controller *c, const struct hd_plan_group 
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
 
 	if (!ctl_may_add(aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX || !first
-	    || ctl_group_held_bytes(c, aggregator) + ctl_group_memory(c, first, plan->count)
-		    > aggregator->memory_bytes)
+	    || ctl_memory_left(c, aggregator) < ctl_group_memory(c, first, plan->count))
 		return false;
 	for (uint32_t m = 0; m < plan->count; m++) {
 		const struct ctl_transfer *t = planned_member(c, plan, m);
@@ -350,9 +355,10 @@ void ctl_groups_fini(struct hd_controller *c) {
 /* --- reports --- */
 
 /* It would not take the next one either. */
-static bool refuses(enum hd_reason reason) {
-	return reason == HD_REASON_NO_MEMORY || reason == HD_REASON_REFUSED
-		|| reason == HD_REASON_CLOSED;
+void ctl_group_refused(struct hd_controller *c, struct ctl_node *aggregator, uint8_t reason) {
+	if (reason == HD_REASON_NO_MEMORY || reason == HD_REASON_REFUSED
+	    || reason == HD_REASON_CLOSED)
+		aggregator->no_groups_until = hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS);
 }
 
 bool ctl_group_report(
@@ -377,8 +383,8 @@ bool ctl_group_report(
 		return true; /* its receivers say how it ends */
 	if (!held) {
 		/* Of a member that failed it says so before. */
-		if (group && refuses(reason))
-			aggregator->no_groups_until = hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS);
+		if (group)
+			ctl_group_refused(c, aggregator, reason);
 		group = group ? group : t->group;
 		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
 		return true;

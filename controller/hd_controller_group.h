@@ -113,8 +113,10 @@ bool ctl_group_report(
 /* What a group of so many such updates, or a model relayed, takes of an aggregator's memory (hd_reduce.h). */
 uint64_t
 ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count);
-/* Bytes that open groups hold at an aggregator. */
-uint64_t ctl_group_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator);
+/* What open groups and all-reduces leave of an aggregator's memory. */
+uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator);
+/* Why it did not make, or keep, a group: it may get none for a while. */
+void ctl_group_refused(struct hd_controller *c, struct ctl_node *aggregator, uint8_t reason);
 void ctl_groups_fini(struct hd_controller *c);
 
 /* --- hd_controller_group_say.c: their messages --- */

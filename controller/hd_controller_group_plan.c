@@ -10,12 +10,6 @@
 
 /* --- aggregators --- */
 
-static double memory_left(const struct hd_controller *c, const struct ctl_node *node) {
-	uint64_t held = ctl_group_held_bytes(c, node);
-
-	return node->memory_bytes > held ? (double)(node->memory_bytes - held) : 0;
-}
-
 /* Transfers that want the host's links. */
 static uint32_t use_of(const struct hd_controller *c, const struct ctl_node *node) {
 	uint32_t away, towards;
@@ -50,10 +44,10 @@ static void find_aggregators(struct hd_controller *c) {
 		return;
 	TAILQ_FOREACH (node, &c->nodes, entry)
 		if (ctl_may_add(node) && c->now >= node->no_groups_until
-		    && memory_left(c, node) > 0)
+		    && ctl_memory_left(c, node) > 0)
 			consider(c, node);
 	for (uint32_t a = 0; a < g->aggregator_count; a++) {
-		g->memory[a] = memory_left(c, g->aggregator[a]);
+		g->memory[a] = (double)ctl_memory_left(c, g->aggregator[a]);
 		hd_text_copy(
 			g->aggregator_host[a], sizeof(g->aggregator_host[a]), g->aggregator[a]->host
 		);

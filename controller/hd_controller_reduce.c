@@ -140,6 +140,10 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 	struct ctl_reduce_words words;
 	enum hd_reason reason = ctl_reduce_cut(c, job, r);
 
+	if (reason == HD_REASON_HOLD) {
+		ctl_check_by(c, c->now + CTL_REDUCE_WAIT_NS);
+		return;
+	}
 	if (!reason)
 		reason = ctl_reduce_prepare(c, r, &words);
 	if (reason) {
@@ -363,7 +367,7 @@ find_group(const struct ctl_job *job, const struct ctl_node *aggregator, uint64_
 
 bool ctl_reduce_group_report(
 	struct hd_controller *c,
-	const struct ctl_node *aggregator,
+	struct ctl_node *aggregator,
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
@@ -373,8 +377,12 @@ bool ctl_reduce_group_report(
 	if (!r)
 		return false;
 	/* That a sum was delivered its receivers say. */
-	if (m->outcome == HD_OUTCOME_FAILED)
-		fail(c, job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink);
+	if (m->outcome != HD_OUTCOME_FAILED)
+		return true;
+	/* It would refuse the next attempt as well. */
+	if (m->reason == HD_REASON_NO_MEMORY)
+		ctl_group_refused(c, aggregator, m->reason);
+	fail(c, job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink);
 	return true;
 }
 

@@ -34,7 +34,7 @@ enum ctl_part {
 struct ctl_shard {
 	uint64_t group;
 	struct ctl_node *aggregator;
-	uint64_t bytes;
+	uint64_t bytes, memory; /* that it takes there */
 };
 
 struct ctl_reduce {
@@ -77,7 +77,10 @@ void ctl_reduce_say(
 	struct hd_sink *sink
 );
 
-/* Cuts the values over the aggregators: sets r->shards. */
+#define CTL_REDUCE_WAIT_NS (10 * HD_MS) /* for memory at the aggregators */
+/* Bytes that rounds under way hold at an aggregator. */
+uint64_t ctl_reduce_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator);
+/* Cuts the values over the aggregators: sets r->shards. HOLD: not yet, others hold their memory. */
 enum hd_reason
 ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r);
 
@@ -103,7 +106,7 @@ void ctl_reduce_report(
 /* An aggregator's word on a group. True when it was one of these. */
 bool ctl_reduce_group_report(
 	struct hd_controller *c,
-	const struct ctl_node *aggregator,
+	struct ctl_node *aggregator,
 	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );

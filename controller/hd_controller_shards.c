@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which aggregators add which part of an all-reduce: hosts and what their links can carry now (hd_shards.h). */
 #include "hd_controller_core.h"
+#include "hd_reduce.h"
 #include "hd_shards.h"
 
 #include <errno.h>
@@ -39,7 +40,62 @@ bool ctl_may_add(const struct ctl_node *node) {
 	return node->role == HD_ROLE_AGGREGATOR && !node->doomed && !node->draining;
 }
 
-static int field_make(struct field *f, const struct hd_controller *c, const struct ctl_job *job) {
+uint64_t ctl_reduce_held_bytes(const struct hd_controller *c, const struct ctl_node *aggregator) {
+	const struct ctl_reduce *r;
+	uint64_t bytes = 0;
+
+	for (uint32_t k = 0; k < c->job_count; k++)
+		TAILQ_FOREACH (r, &c->jobs[k]->reduces, entry)
+			for (uint32_t i = 0; r->begun && i < r->shard_count; i++)
+				if (r->shards[i].aggregator == aggregator)
+					bytes += r->shards[i].memory;
+	return bytes;
+}
+
+static uint64_t memory_of(const struct ctl_reduce *r, uint64_t bytes) {
+	const struct hd_reduce_config config = {
+		.dtype = r->dtype,
+		.order = r->order,
+		.bytes = bytes,
+		.input_count = r->count[CTL_PART_ASKED],
+	};
+
+	return bytes > 0 ? hd_reduce_memory_bytes(&config) : 0;
+}
+
+/* The biggest shard that so much memory is enough for. */
+static double room_in(const struct ctl_reduce *r, uint64_t memory) {
+	uint64_t low = 0, high = r->bytes < memory ? r->bytes : memory;
+
+	while (low < high) {
+		uint64_t middle = high - (high - low) / 2;
+
+		if (memory_of(r, middle) <= memory)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return (double)low;
+}
+
+/* What the node can take now; `idle`: if it had nothing to do. */
+static double
+room_at(const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct ctl_reduce *r,
+	bool idle) {
+	if (idle)
+		return room_in(r, node->memory_bytes);
+	return c->now < node->no_groups_until ? 0 : room_in(r, ctl_memory_left(c, node));
+}
+
+static int field_make(
+	struct field *f,
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	bool idle
+) {
 	uint32_t most = c->node_count;
 	struct ctl_node *node;
 
@@ -52,16 +108,18 @@ static int field_make(struct field *f, const struct hd_controller *c, const stru
 	TAILQ_FOREACH (node, &c->nodes, entry) {
 		bool worker = node->role == HD_ROLE_WORKER && node->job == job;
 		struct hd_shards_host *host;
+		double room;
 
 		if (!worker && !ctl_may_add(node))
 			continue;
 		host = &f->hosts[field_host(f, c, node->host_index)];
 		host->workers += worker;
-		if (worker || (double)node->memory_bytes <= host->room)
+		room = worker ? 0 : room_at(c, node, r, idle);
+		if (room <= host->room)
 			continue;
 		/* Of several on one host the one with the most memory. */
 		host->aggregator = true;
-		host->room = (double)node->memory_bytes;
+		host->room = room;
 		f->aggregator[host - f->hosts] = node;
 	}
 	return 0;
@@ -73,30 +131,45 @@ static void field_fini(struct field *f) {
 	free(f->aggregator);
 }
 
-enum hd_reason
-ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
-	struct field f = {0};
-	double seconds;
-	int rc = field_make(&f, c, job);
-
-	if (rc == 0)
-		rc = hd_shards_cut(f.hosts, f.count, r->bytes, GRAIN_BYTES, &seconds);
-	if (rc == 0 && f.count > 0) {
-		free(r->shards);
-		r->shard_count = 0;
-		r->shards = calloc(f.count, sizeof(*r->shards));
-		rc = r->shards ? 0 : -ENOMEM;
-	}
-	for (uint32_t i = 0; rc == 0 && i < f.count; i++) {
-		if (f.hosts[i].bytes == 0)
+static int take_shards(struct hd_controller *c, struct ctl_reduce *r, const struct field *f) {
+	free(r->shards);
+	r->shard_count = 0;
+	r->shards = calloc(f->count, sizeof(*r->shards));
+	if (!r->shards)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < f->count; i++) {
+		if (f->hosts[i].bytes == 0)
 			continue;
 		r->shards[r->shard_count++] = (struct ctl_shard){
 			.group = hd_entropy_u64(&c->entropy),
-			.aggregator = f.aggregator[i],
-			.bytes = f.hosts[i].bytes,
+			.aggregator = f->aggregator[i],
+			.bytes = f->hosts[i].bytes,
+			.memory = memory_of(r, f->hosts[i].bytes),
 		};
 	}
+	return 0;
+}
+
+static int
+cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r, bool idle) {
+	struct field f = {0};
+	double seconds;
+	int rc = field_make(&f, c, job, r, idle);
+
+	if (rc == 0)
+		rc = hd_shards_cut(f.hosts, f.count, r->bytes, GRAIN_BYTES, &seconds);
+	if (rc == 0 && !idle)
+		rc = take_shards(c, r, &f);
 	field_fini(&f);
+	return rc;
+}
+
+enum hd_reason
+ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
+	int rc = cut(c, job, r, false);
+
+	if (rc == -ENOSPC && cut(c, job, r, true) == 0)
+		return HD_REASON_HOLD;
 	if (rc == -ENOSPC)
 		return HD_REASON_NO_SERVER;
 	return rc == 0 ? HD_REASON_NONE : HD_REASON_NO_MEMORY;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All-reduces at the controller, by messages: who is waited for, shards, and what a loss ends. */
-#include "controller_net.h"
-#include "hd_group.h"
+#include "reduce_scene.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,100 +9,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define WORKERS 3
-#define BYTES (UINT64_C(3) * 64 * 11264)
-
-struct scene {
-	struct net net;
-	struct peer *workers[WORKERS], *aggregators[WORKERS];
-};
-
-static struct hd_message registration(const struct peer *worker, uint16_t world) {
-	struct hd_message m = net_register_worker(worker, 8, 1);
-
-	m.register_.model_bytes = 0;
-	m.register_.world = world;
-	return m;
-}
-
-static struct peer *aggregator(struct net *net, const char *host, uint64_t memory) {
-	struct peer *peer = net_peer(net, HD_ROLE_AGGREGATOR, host);
-	struct hd_message m = net_register_server(peer);
-
-	m.register_.role = HD_ROLE_AGGREGATOR;
-	m.register_.memory_bytes = memory;
-	say(peer, m);
-	net_run(net, HD_MS);
-	assert_non_null(peer_last(peer, HD_MSG_REGISTERED));
-	return peer;
-}
-
-static struct peer *worker(struct net *net, uint16_t rank, uint16_t world) {
-	char host[8];
-	struct peer *peer;
-
-	(void)snprintf(host, sizeof(host), "h%u", rank + 1);
-	peer = net_peer(net, HD_ROLE_WORKER, host);
-	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-	(void)snprintf(peer->job, sizeof(peer->job), "j");
-	say(peer, registration(peer, world));
-	net_run(net, HD_MS);
-	return peer;
-}
-
-/* Workers and aggregators on the same hosts, no server. */
-static void open_scene(struct scene *s) {
-	memset(s, 0, sizeof(*s));
-	net_open(&s->net, &net_plain);
-	for (uint16_t i = 0; i < WORKERS; i++) {
-		char host[8];
-
-		s->workers[i] = worker(&s->net, i, WORKERS);
-		assert_non_null(peer_last(s->workers[i], HD_MSG_REGISTERED));
-		(void)snprintf(host, sizeof(host), "h%u", i + 1);
-		s->aggregators[i] = aggregator(&s->net, host, 100 * MB);
-	}
-}
-
-static void ask(struct scene *s, uint16_t rank, uint32_t round, uint8_t attempt) {
-	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
-
-	m.request.direction = HD_REDUCE;
-	m.request.attempt = attempt;
-	say(s->workers[rank], m);
-	net_run(&s->net, HD_MS);
-}
-
-static const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank) {
-	const struct hd_message *m = peer_last(s->workers[rank], HD_MSG_REDUCE);
-
-	return m ? &m->reduce : NULL;
-}
-
-static void done(struct scene *s, uint16_t rank, uint8_t outcome) {
-	const struct hd_msg_reduce *reduce = told(s, rank);
-	struct hd_message m = {.kind = HD_MSG_REPORT};
-
-	m.report.job = reduce->job;
-	m.report.worker = rank;
-	m.report.round = reduce->round;
-	m.report.direction = HD_REDUCE;
-	m.report.attempt = reduce->attempt;
-	m.report.outcome = outcome;
-	m.report.reason = outcome == HD_OUTCOME_APPLIED ? HD_REASON_NONE : HD_REASON_TIMEOUT;
-	say(s->workers[rank], m);
-	net_run(&s->net, HD_MS);
-}
-
-static uint32_t drops(const struct scene *s, uint16_t rank, uint8_t reason) {
-	const struct hd_message *m = peer_last(s->workers[rank], HD_MSG_DROP);
-
-	return m && m->drop.reason == reason && m->drop.direction == HD_REDUCE ?
-		peer_count(s->workers[rank], HD_MSG_DROP) :
-		0;
-}
 
 /* What the aggregators and the workers are told fits together. */
 static void check_agreement(const struct scene *s) {
@@ -290,26 +195,6 @@ static void test_aggregator_dies(void **state) {
 	net_close(&s.net);
 }
 
-/* An aggregator dies, and a worker before anybody has asked again: nobody has the sum, so the others make it. */
-static void test_host_dies(void **state) {
-	struct scene s;
-
-	open_scene(&s);
-	for (uint16_t i = 0; i < WORKERS; i++)
-		ask(&s, i, 1, 1);
-	s.aggregators[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
-	assert_int_equal(counters(&s.net)->reduces_failed, 1);
-	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
-	ask(&s, 0, 1, 2);
-	ask(&s, 1, 1, 2);
-	assert_int_equal(drops(&s, 0, HD_REASON_LATE), 0);
-	assert_int_equal(told(&s, 1)->attempt, 2);
-	assert_int_equal(told(&s, 1)->workers, 2);
-	net_close(&s.net);
-}
-
 /* A worker that dies under way: the aggregators say whether its values are in. */
 static void test_worker_dies(void **state) {
 	struct scene s;
@@ -352,121 +237,6 @@ static void test_asks_again(void **state) {
 	assert_int_equal(told(&s, 1)->attempt, 2);
 	assert_int_equal(told(&s, 1)->workers, 2);
 	assert_int_equal(told(&s, 0)->attempt, 1);
-	net_close(&s.net);
-}
-
-static void group_fails(struct scene *s) {
-	struct hd_message m = {.kind = HD_MSG_REPORT};
-
-	m.report.job = told(s, 0)->job;
-	m.report.outcome = HD_OUTCOME_FAILED;
-	m.report.token = peer_last(s->aggregators[1], HD_MSG_GROUP)->group.group;
-	say(s->aggregators[1], m);
-	net_run(&s->net, HD_MS);
-}
-
-/* Asks, and has ended all rounds before. */
-static void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
-	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
-
-	m.request.direction = HD_REDUCE;
-	m.request.attempt = 1;
-	m.request.have = round;
-	say(s->workers[rank], m);
-	net_run(&s->net, HD_MS);
-}
-
-static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
-	struct hd_message m = registration(s->workers[rank], WORKERS);
-
-	s->workers[rank]->cut = false;
-	net_run(&s->net, HD_SECOND);
-	m.register_.reduce_round = has;
-	say(s->workers[rank], m);
-	net_run(&s->net, HD_MS);
-}
-
-/* Cut off from here, it gets its sum from the aggregators, and the others make another one: it hears so, once, and
- * they do not wait for it in the round that it asked for. */
-static void test_cut_off_with_a_sum(void **state) {
-	/* It is back before the others ask, while they are told, after; its lease ends before the round does, or then. */
-	for (int each = 0; each < 6; each++) {
-		const int when = each % 3;
-		struct scene s;
-
-		(void)state;
-		open_scene(&s);
-		for (uint16_t i = 0; i < WORKERS; i++)
-			ask(&s, i, 1, 1);
-		s.workers[2]->cut = true;
-		if (each >= 3)
-			group_fails(&s);
-		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
-		if (each < 3)
-			group_fails(&s);
-		if (when == 0) {
-			comes_back(&s, 2, 1);
-			assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
-			for (uint16_t i = 0; i < 2; i++) {
-				ask(&s, i, 1, 2);
-				assert_int_equal(drops(&s, i, HD_REASON_LATE), 1);
-			}
-			for (uint16_t i = 0; i < WORKERS; i++)
-				ask_next(&s, i, 2);
-			assert_int_equal(told(&s, 2)->round, 2); /* the sum that counts is its */
-			assert_int_equal(told(&s, 2)->workers, WORKERS);
-			net_close(&s.net);
-			continue;
-		}
-		ask(&s, 0, 1, 2);
-		ask(&s, 1, 1, 2);
-		assert_int_equal(told(&s, 0)->workers, 2);
-		if (when == 1)
-			comes_back(&s, 2, 1);
-		done(&s, 0, HD_OUTCOME_APPLIED);
-		done(&s, 1, HD_OUTCOME_APPLIED);
-		if (when == 2)
-			comes_back(&s, 2, 1);
-		ask_next(&s, 2, 2);
-		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
-		ask_next(&s, 0, 2);
-		ask_next(&s, 1, 2);
-		assert_int_equal(told(&s, 1)->round, 2);
-		assert_int_equal(told(&s, 1)->workers, 2);
-		done(&s, 0, HD_OUTCOME_APPLIED);
-		done(&s, 1, HD_OUTCOME_APPLIED);
-		for (uint16_t i = 0; i < WORKERS; i++)
-			ask_next(&s, i, 3);
-		assert_int_equal(told(&s, 2)->round, 3);
-		assert_int_equal(told(&s, 2)->workers, WORKERS);
-		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
-		net_close(&s.net);
-	}
-}
-
-/* The same, but it has no sum, or is another life of that worker: nothing is said. */
-static void test_cut_off_without_a_sum(void **state) {
-	struct scene s;
-
-	(void)state;
-	open_scene(&s);
-	for (uint16_t i = 0; i < WORKERS; i++)
-		ask(&s, i, 1, 1);
-	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
-	group_fails(&s);
-	comes_back(&s, 2, 0);
-	for (uint16_t i = 0; i < WORKERS; i++)
-		ask(&s, i, 1, 2);
-	assert_int_equal(told(&s, 2)->attempt, 2);
-	s.workers[2]->cut = true;
-	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
-	s.workers[2] = worker(&s.net, 2, WORKERS);
-	group_fails(&s);
-	ask(&s, 0, 1, 3);
-	ask(&s, 1, 1, 3);
-	ask_next(&s, 2, 2);
-	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 0);
 	net_close(&s.net);
 }
 
@@ -570,11 +340,8 @@ int main(void) {
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_group_lost),
 		cmocka_unit_test(test_aggregator_dies),
-		cmocka_unit_test(test_host_dies),
 		cmocka_unit_test(test_worker_dies),
 		cmocka_unit_test(test_asks_again),
-		cmocka_unit_test(test_cut_off_with_a_sum),
-		cmocka_unit_test(test_cut_off_without_a_sum),
 		cmocka_unit_test(test_void_crosses_sum),
 		cmocka_unit_test(test_sum_of_another_life),
 		cmocka_unit_test(test_passed),

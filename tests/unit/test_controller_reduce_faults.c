@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All-reduces at the controller when memory is short, nodes die, and workers are cut off. */
+#include "hd_reduce.h"
+#include "reduce_scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/* Memory for one round at a time, as the aggregators count it: the next one waits. More than they have at all is
+ * refused, and one that refuses all the same is not asked again at once. */
+static void test_memory(void **state) {
+	const struct hd_reduce_config shard = {
+		.order = HD_GROUP_ARRIVAL,
+		.bytes = BYTES / WORKERS,
+		.input_count = WORKERS,
+	};
+	const uint64_t memory = hd_reduce_memory_bytes(&shard);
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+	struct scene s;
+
+	open_scene_with(&s, memory * 3 / 2);
+	for (uint32_t round = 1; round <= 2; round++)
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, round, 1);
+	net_run(&s.net, 100 * HD_MS);
+	assert_int_equal(told(&s, 0)->round, 1);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		done(&s, i, HD_OUTCOME_APPLIED);
+	net_run(&s.net, 2 * CTL_REDUCE_WAIT_NS);
+	assert_int_equal(told(&s, 0)->round, 2);
+	m.report.job = told(&s, 0)->job;
+	m.report.outcome = HD_OUTCOME_FAILED;
+	m.report.reason = HD_REASON_NO_MEMORY;
+	m.report.token = peer_last(s.aggregators[1], HD_MSG_GROUP)->group.group;
+	say(s.aggregators[1], m);
+	net_run(&s.net, HD_MS);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 2, 2);
+	net_run(&s.net, 900 * HD_MS);
+	assert_int_equal(told(&s, 0)->attempt, 1);
+	net_run(&s.net, 200 * HD_MS);
+	assert_int_equal(told(&s, 0)->attempt, 2);
+	net_close(&s.net);
+	/* Never enough. */
+	open_scene_with(&s, memory - 1);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	assert_null(told(&s, 0));
+	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 1);
+	net_close(&s.net);
+}
+
+/* An aggregator dies, and a worker before anybody has asked again: nobody has the sum, so the others make it. */
+static void test_host_dies(void **state) {
+	struct scene s;
+
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	s.aggregators[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	assert_int_equal(counters(&s.net)->reduces_failed, 1);
+	s.workers[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	ask(&s, 0, 1, 2);
+	ask(&s, 1, 1, 2);
+	assert_int_equal(drops(&s, 0, HD_REASON_LATE), 0);
+	assert_int_equal(told(&s, 1)->attempt, 2);
+	assert_int_equal(told(&s, 1)->workers, 2);
+	net_close(&s.net);
+}
+
+static void group_fails(struct scene *s) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = told(s, 0)->job;
+	m.report.outcome = HD_OUTCOME_FAILED;
+	m.report.token = peer_last(s->aggregators[1], HD_MSG_GROUP)->group.group;
+	say(s->aggregators[1], m);
+	net_run(&s->net, HD_MS);
+}
+
+/* Asks, and has ended all rounds before. */
+static void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
+	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
+
+	m.request.direction = HD_REDUCE;
+	m.request.attempt = 1;
+	m.request.have = round;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
+	struct hd_message m = registration(s->workers[rank], WORKERS);
+
+	s->workers[rank]->cut = false;
+	net_run(&s->net, HD_SECOND);
+	m.register_.reduce_round = has;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+/* Cut off from here, it gets its sum from the aggregators, and the others make another one: it hears so, once, and
+ * they do not wait for it in the round that it asked for. */
+static void test_cut_off_with_a_sum(void **state) {
+	/* It is back before the others ask, while they are told, after; its lease ends before the round does, or then. */
+	for (int each = 0; each < 6; each++) {
+		const int when = each % 3;
+		struct scene s;
+
+		(void)state;
+		open_scene(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, 1, 1);
+		s.workers[2]->cut = true;
+		if (each >= 3)
+			group_fails(&s);
+		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		if (each < 3)
+			group_fails(&s);
+		if (when == 0) {
+			comes_back(&s, 2, 1);
+			assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+			for (uint16_t i = 0; i < 2; i++) {
+				ask(&s, i, 1, 2);
+				assert_int_equal(drops(&s, i, HD_REASON_LATE), 1);
+			}
+			for (uint16_t i = 0; i < WORKERS; i++)
+				ask_next(&s, i, 2);
+			assert_int_equal(told(&s, 2)->round, 2); /* the sum that counts is its */
+			assert_int_equal(told(&s, 2)->workers, WORKERS);
+			net_close(&s.net);
+			continue;
+		}
+		ask(&s, 0, 1, 2);
+		ask(&s, 1, 1, 2);
+		assert_int_equal(told(&s, 0)->workers, 2);
+		if (when == 1)
+			comes_back(&s, 2, 1);
+		done(&s, 0, HD_OUTCOME_APPLIED);
+		done(&s, 1, HD_OUTCOME_APPLIED);
+		if (when == 2)
+			comes_back(&s, 2, 1);
+		ask_next(&s, 2, 2);
+		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+		ask_next(&s, 0, 2);
+		ask_next(&s, 1, 2);
+		assert_int_equal(told(&s, 1)->round, 2);
+		assert_int_equal(told(&s, 1)->workers, 2);
+		done(&s, 0, HD_OUTCOME_APPLIED);
+		done(&s, 1, HD_OUTCOME_APPLIED);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 3);
+		assert_int_equal(told(&s, 2)->round, 3);
+		assert_int_equal(told(&s, 2)->workers, WORKERS);
+		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+		net_close(&s.net);
+	}
+}
+
+/* The same, but it has no sum, or is another life of that worker: nothing is said. */
+static void test_cut_off_without_a_sum(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	s.workers[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	group_fails(&s);
+	comes_back(&s, 2, 0);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 2);
+	assert_int_equal(told(&s, 2)->attempt, 2);
+	s.workers[2]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	s.workers[2] = worker(&s.net, 2, WORKERS);
+	group_fails(&s);
+	ask(&s, 0, 1, 3);
+	ask(&s, 1, 1, 3);
+	ask_next(&s, 2, 2);
+	assert_int_equal(drops(&s, 2, HD_REASON_LATE), 0);
+	net_close(&s.net);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_host_dies),
+		cmocka_unit_test(test_cut_off_with_a_sum),
+		cmocka_unit_test(test_cut_off_without_a_sum),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
