@@ -72,6 +72,8 @@ struct hd_aggregator_stats {
 	uint64_t duplicates; /* chunks that were held already */
 	uint64_t refused_messages; /* out of place: role, token, epoch */
 	uint64_t groups, groups_delivered, groups_failed, groups_refused, groups_not_finite;
+	uint64_t
+		groups_broken; /* sparse updates that are no ascending runs, or a merged sum beyond its bound */
 	uint64_t inputs_held; /* whole */
 	uint64_t outputs_delivered, outputs_lost;
 	uint64_t sends_broken; /* sessions given up because their queue was full */

@@ -77,8 +77,8 @@ static int lists_decode(const struct hd_msg_group *message, struct lists *lists)
 		struct hd_group_input in = hd_group_get_input(&message->inputs, i);
 
 		lists->inputs[i] = in;
-		lists->ranks[i]
-			= (struct hd_reduce_input){in.token, in.round, in.worker, in.attempt};
+		lists->ranks[i] = (struct hd_reduce_input
+		){in.token, in.round, in.worker, in.attempt, in.bytes};
 	}
 	for (uint32_t i = 0; i < lists->output_count; i++) {
 		lists->outputs[i] = hd_group_get_output(&message->outputs, i);
@@ -505,25 +505,30 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 
 /* --- silence --------------------------------------------------------------------------------- */
 
+/* What of an input is here, of 1. */
+static double share_of(const struct agg_group *group, uint32_t index) {
+	const struct hd_recv *recv = hd_reduce_recv(group->reduce, index);
+	const struct hd_recv_stats *stats = recv != NULL ? hd_recv_stats(recv) : NULL;
+
+	return stats != NULL ? (double)stats->bytes_held / (double)stats->bytes_total : 0;
+}
+
 /* The longest silent of those whom others wait for: somebody has sent more. Only of those that have begun, or were
  * told to: when the others are to begin is between the controller and them, and should they never, their sessions
  * end, or the controller's patience does. One that was told to wait for its turn waits. */
 static struct agg_input *silent(const struct agg_group *group, hd_ns before) {
 	struct agg_input *found = NULL;
-	uint64_t most = 0;
+	double most = 0;
 
 	for (uint32_t i = 0; i < group->input_count; i++) {
-		const struct hd_recv *recv = hd_reduce_recv(group->reduce, i);
-		uint64_t held = recv != NULL ? hd_recv_stats(recv)->bytes_held : 0;
+		double share = share_of(group, i);
 
-		most = held > most ? held : most;
+		most = share > most ? share : most;
 	}
 	for (uint32_t i = 0; i < group->input_count; i++) {
 		struct agg_input *in = &group->inputs[i];
-		const struct hd_recv *recv = hd_reduce_recv(group->reduce, i);
-		uint64_t held = recv != NULL ? hd_recv_stats(recv)->bytes_held : 0;
 
-		if ((in->started || in->went) && held < most && in->active <= before
+		if ((in->started || in->went) && share_of(group, i) < most && in->active <= before
 		    && !hd_reduce_is_full(group->reduce, i)
 		    && (found == NULL || in->active < found->active)) {
 			found = in;

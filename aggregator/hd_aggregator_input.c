@@ -21,7 +21,7 @@ static struct hd_event input_event(const struct agg_input *in, enum hd_event_kin
 		.round = in->is.round,
 		.token = in->handle.token,
 		.version = in->group->version,
-		.bytes = in->group->bytes,
+		.bytes = in->is.bytes != 0 ? in->is.bytes : in->group->bytes,
 	};
 }
 
@@ -114,6 +114,19 @@ took(struct agg_turn *turn, struct agg_input *in, const struct hd_packet *packet
 	agg_input_touch(turn->aggregator, in);
 }
 
+/* Runs that do not ascend, or a sum beyond what was announced: nobody merges these. */
+static void on_broken(struct agg_turn *turn, struct agg_group *group) {
+	uint32_t culprit = hd_reduce_culprit(group->reduce);
+
+	turn->aggregator->stats.groups_broken++;
+	agg_group_fail(
+		turn,
+		group,
+		HD_REASON_REFUSED,
+		culprit < group->input_count ? &group->inputs[culprit] : NULL
+	);
+}
+
 static void on_chunk(
 	struct agg_turn *turn,
 	struct agg_input *in,
@@ -139,6 +152,9 @@ static void on_chunk(
 		break;
 	case HD_REDUCE_MISMATCH:
 		stats->drop_mismatch++;
+		return;
+	case HD_REDUCE_BROKEN:
+		on_broken(turn, in->group);
 		return;
 	case HD_REDUCE_EARLY:
 		stats->drop_early++;
@@ -283,7 +299,9 @@ static void completed(struct agg_turn *turn, struct agg_input *in) {
 
 /* Ranked: this one's chunks may have made room for those behind it. */
 static void relieve(struct agg_turn *turn, struct agg_group *group) {
-	for (uint32_t i = 0; group->order == HD_GROUP_RANKED && i < group->input_count; i++) {
+	bool turns = group->order == HD_GROUP_RANKED || group->dtype == HD_DTYPE_SPARSE32;
+
+	for (uint32_t i = 0; turns && i < group->input_count; i++) {
 		if (hd_reduce_relieved(group->reduce, i)) {
 			acknowledge(turn, &group->inputs[i], true);
 		}

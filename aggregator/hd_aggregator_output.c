@@ -196,6 +196,10 @@ void agg_output_feed(struct agg_turn *turn, struct agg_output *out) {
 	if (hd_reduce_not_finite(group->reduce)) {
 		hd_send_flag(out->send, HD_CHUNK_NOT_FINITE);
 	}
+	/* A merged sum is as long as it turns out to be; here its last chunk is known. */
+	if (hd_reduce_is_final(group->reduce) && final < group->bytes) {
+		(void)hd_send_close(out->send, final);
+	}
 	out->fed = final;
 	hd_send_available(out->send, turn->now, final);
 	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
@@ -306,7 +310,7 @@ void agg_output_cancel(
 }
 
 void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {
-	if (hd_reduce_final(group->reduce) < group->bytes) {
+	if (!hd_reduce_is_final(group->reduce)) {
 		return;
 	}
 	for (uint32_t i = 0; i < group->output_count; i++) {

@@ -25,6 +25,7 @@ static const struct hd_stat stats_of[] = {
 	STAT(groups_failed, "groups", "groups given up: a member or receiver was lost", HD_STAT_COUNTER),
 	STAT(groups_refused, "groups", "groups refused: memory, epoch, or not as they should be", HD_STAT_COUNTER),
 	STAT(groups_not_finite, "groups", "of those delivered, with NaN, Inf or an overflow in the sum", HD_STAT_COUNTER),
+	STAT(groups_broken, "groups", "of those failed, sparse: no ascending runs, or too big", HD_STAT_COUNTER),
 	STAT(inputs_held, "transfers", "members' updates that were held whole", HD_STAT_COUNTER),
 	STAT(outputs_delivered, "transfers", "sums and models delivered, one for each receiver", HD_STAT_COUNTER),
 	STAT(outputs_lost, "transfers", "receivers that a sum or model did not reach", HD_STAT_COUNTER),

@@ -39,6 +39,8 @@ int hd_incoming_open(
 		.attempt = in->sum ? header->attempt : part->attempt,
 		.dtype = in->dtype,
 		.bytes = in->bytes,
+		.open
+		= in->sum && in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
 	};
 	int rc;
 
@@ -149,6 +151,7 @@ static void hd_incoming_chunk(
 		break;
 	case HD_RECV_DONE:
 		in->complete = true;
+		in->bytes = hd_recv_stats(in->recv)->bytes_total;
 		hd_incoming_check(in, header);
 		break;
 	case HD_RECV_DUPLICATE:

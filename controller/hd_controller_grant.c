@@ -287,6 +287,8 @@ void ctl_grant_open(
 	if (t->direction == HD_PUSH) {
 		t->position = ++t->job->position;
 		t->weight = commit_weight(t);
+		if (t->dtype == HD_DTYPE_SPARSE32 && !t->group)
+			t->job->apart += CTL_APART_FORGET * (CTL_APART_UNKNOWN - t->job->apart);
 	}
 	t->cc_weight = weight_of(t, entry, with->behind);
 	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));

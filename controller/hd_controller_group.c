@@ -4,6 +4,7 @@
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_reduce.h"
+#include "hd_runs.h"
 #include "hd_text.h"
 
 #include <errno.h>
@@ -11,16 +12,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t
-ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count) {
+_Static_assert(CTL_GROUP_WINDOW <= HD_MERGE_MEMBERS_MAX, "an aggregator would refuse it");
+
+/* --- sparse updates --- */
+
+double ctl_group_room(const struct ctl_job *job) {
+	double most = fmin((double)job->model_bytes, UINT32_MAX);
+
+	/* hd_runs_merged_bytes() of so much is not more than that; 1: none may be merged. */
+	return fmax((most - 64) * 15 / 16 - 1, 1);
+}
+
+void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *report) {
+	const struct ctl_group *group = sum->group;
+	double most = 0, all = 0, apart;
+
+	if (group->dtype != HD_DTYPE_SPARSE32 || group->direction != HD_PUSH
+	    || group->alive < group->count || report->bytes == 0)
+		return;
+	for (uint32_t m = 0; m < group->count; m++) {
+		most = fmax(most, (double)group->members[m]->bytes);
+		all += (double)group->members[m]->bytes;
+	}
+	if (all <= most)
+		return;
+	apart = fmin(fmax(((double)report->bytes - most) / (all - most), 0), 1);
+	sum->job->apart += CTL_APART_LEARN * (apart - sum->job->apart);
+}
+
+static uint64_t memory_of(
+	const struct hd_controller *c,
+	const struct ctl_transfer *t,
+	uint64_t bytes,
+	uint32_t count
+) {
 	const struct hd_reduce_config config = {
 		.dtype = t->dtype,
 		.order = c->ranked_sums ? HD_GROUP_RANKED : HD_GROUP_ARRIVAL,
-		.bytes = t->bytes,
+		.bytes = bytes,
 		.input_count = t->direction == HD_PUSH ? count : 1,
 	};
 
-	return t->bytes > 0 ? hd_reduce_memory_bytes(&config) : 0;
+	return bytes > 0 ? hd_reduce_memory_bytes(&config) : 0;
+}
+
+uint64_t
+ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count) {
+	return memory_of(c, t, t->bytes, count);
 }
 
 static uint64_t held_by_groups(const struct hd_controller *c, const struct ctl_node *aggregator) {
@@ -161,6 +199,21 @@ planned_member(const struct hd_controller *c, const struct hd_plan_group *plan, 
 	return c->scratch.item_transfer[c->scratch.entries[entry].item];
 }
 
+/* The most that its sum may have. */
+static uint64_t most_bytes(const struct hd_controller *c, const struct hd_plan_group *plan) {
+	const struct ctl_transfer *first = planned_member(c, plan, 0);
+	uint64_t bytes = 0;
+
+	if (first->dtype != HD_DTYPE_SPARSE32)
+		return first->bytes;
+	for (uint32_t m = 0; m < plan->count; m++) {
+		const struct ctl_transfer *t = planned_member(c, plan, m);
+
+		bytes += t ? t->bytes : 0;
+	}
+	return hd_runs_merged_bytes(bytes);
+}
+
 /* Whether everybody is there, and room. The planner counts with updates; an earlier group of the same round may have
  * taken more than that. */
 static bool may_grant(const struct hd_controller *c, const struct hd_plan_group *plan) {
@@ -168,7 +221,8 @@ static bool may_grant(const struct hd_controller *c, const struct hd_plan_group 
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
 
 	if (!ctl_may_add(aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX || !first
-	    || ctl_memory_left(c, aggregator) < ctl_group_memory(c, first, plan->count))
+	    || ctl_memory_left(c, aggregator)
+		    < memory_of(c, first, most_bytes(c, plan), plan->count))
 		return false;
 	for (uint32_t m = 0; m < plan->count; m++) {
 		const struct ctl_transfer *t = planned_member(c, plan, m);
@@ -191,7 +245,7 @@ static void open_sum(
 	struct ctl_transfer *sum = group->sum;
 
 	sum->dtype = group->dtype;
-	sum->bytes = group->bytes;
+	sum->bytes = (uint64_t)plan->amount;
 	sum->position = group->direction == HD_PUSH ? group->members[0]->position : 0;
 	sum->weight = 0;
 	for (uint32_t m = 0; m < group->count; m++)
@@ -257,8 +311,8 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 		return -ENOMEM;
 	group->token = hd_entropy_u64(&c->entropy);
 	group->dtype = first->dtype;
-	group->bytes = first->bytes;
-	group->memory = ctl_group_memory(c, first, plan->count);
+	group->bytes = most_bytes(c, plan);
+	group->memory = memory_of(c, first, group->bytes, plan->count);
 	open_members(c, group, plan, sink);
 	set_exponent(group);
 	open_sum(c, group, plan, index);

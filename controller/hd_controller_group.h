@@ -23,6 +23,9 @@
 	HD_SECOND /* an aggregator that refused a group gets none for so long */
 #define CTL_GROUPS_KEPT 32 /* ended ones, for the shell */
 #define CTL_GROUP_ITEM_NS (20 * HD_US) /* a look for groups costs half of it for each */
+#define CTL_APART_UNKNOWN 0.5 /* how much sparse updates of a job are believed to differ, */
+#define CTL_APART_LEARN 0.25 /* what a sum counts in it, */
+#define CTL_APART_FORGET (1.0 / 64) /* and a push that is granted without having been merged */
 #define CTL_GROUP_WORK 3000 /* transfers placed at most while searching: about a millisecond */
 
 struct ctl_group {
@@ -33,7 +36,7 @@ struct ctl_group {
 	struct ctl_node *aggregator; /* NULL: gone */
 	uint8_t direction, dtype;
 	uint16_t exponent; /* of fixed point */
-	uint64_t bytes;
+	uint64_t bytes; /* of a merged sum: at most */
 	uint32_t count, alive; /* members, and how many of them are not ended */
 	struct ctl_transfer **members; /* [count] in planned order; NULL: ended */
 	struct ctl_transfer *sum; /* or copy; NULL: ended */
@@ -117,6 +120,10 @@ ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, ui
 uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator);
 /* Why it did not make, or keep, a group: it may get none for a while. */
 void ctl_group_refused(struct hd_controller *c, struct ctl_node *aggregator, uint8_t reason);
+/* How big sparse updates may be together, for their sum not to be bigger than a dense one. */
+double ctl_group_room(const struct ctl_job *job);
+/* A merged sum is there: learns how much its members had in common. */
+void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *report);
 void ctl_groups_fini(struct hd_controller *c);
 
 /* --- hd_controller_group_say.c: their messages --- */

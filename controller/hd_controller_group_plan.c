@@ -69,7 +69,7 @@ static bool may_share(const struct hd_controller *c, const struct ctl_transfer *
 	if (t->direction == HD_COPY || (double)ctl_group_memory(c, t, CTL_GROUP_WINDOW) > memory)
 		return false;
 	if (t->direction == HD_PUSH)
-		return t->dtype != HD_DTYPE_SPARSE32;
+		return true;
 	return !t->conditional || t->have < t->job->version;
 }
 

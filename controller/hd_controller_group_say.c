@@ -37,6 +37,7 @@ static struct hd_group_input input_of(const struct ctl_transfer *t) {
 		.worker = t->worker,
 		.round = t->round,
 		.attempt = t->attempt,
+		.bytes = t->bytes,
 	};
 }
 

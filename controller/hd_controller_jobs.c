@@ -128,6 +128,7 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
 	TAILQ_INIT(&job->reduces);
 	ctl_replica_init(&job->replica);
 	job->weight = 1;
+	job->apart = CTL_APART_UNKNOWN;
 	c->jobs[c->job_count++] = job;
 	return job;
 }

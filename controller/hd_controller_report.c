@@ -153,8 +153,11 @@ void ctl_report_held(
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
-	if (!t->held)
+	if (!t->held) {
 		ctl_sample_add(c, t, m);
+		if (t->is_sum && t->group)
+			ctl_group_learn(t, m);
+	}
 	if (t->group && t->is_sum != (t->direction == HD_PUSH))
 		t->group->collected = c->now;
 	t->held = true;

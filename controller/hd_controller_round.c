@@ -130,6 +130,8 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 		.waited = waited(c, t),
 		.keep = !node || guarded(c, node),
 		.kind = t->dtype,
+		.room = t->dtype == HD_DTYPE_SPARSE32 ? ctl_group_room(t->job) : 0,
+		.apart = t->job->apart,
 		.path_count = t->path_count,
 	};
 	memcpy(item->path, t->path, t->path_count * sizeof(t->path[0]));
@@ -396,12 +398,13 @@ static void count_behind(struct hd_controller *c) {
 /* A granted byte is owed to every busy tenant by its weight; the one that got it has paid. */
 static void charge(struct hd_controller *c, const struct ctl_transfer *t) {
 	struct ctl_scratch *s = &c->scratch;
-	double amount = (double)t->bytes, weights = 0;
+	uint64_t bytes = t->group && t->group->sum ? t->group->sum->bytes : t->bytes;
+	double amount = (double)bytes, weights = 0;
 	struct ctl_tenant *tenant = t->job->tenant;
 
 	if (!tenant)
 		return;
-	tenant->granted_bytes += t->bytes;
+	tenant->granted_bytes += bytes;
 	for (uint32_t i = 0; i < c->tenant_count; i++)
 		weights += s->tenant_busy[i] ? c->tenants[i]->weight : 0;
 	for (uint32_t i = 0; i < c->tenant_count && weights > 0; i++)

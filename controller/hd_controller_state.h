@@ -160,6 +160,7 @@ struct ctl_job {
 	bool roster_due;
 	hd_ns roster_at, roster_said;
 	uint32_t noticed; /* of the workers: will be preempted */
+	double apart; /* of what sparse updates could add to a sum, how much they did: hd_plan_item */
 	/* the operator's */
 	bool paused;
 	uint32_t tau_set; /* stricter than tau_max; 0: none */

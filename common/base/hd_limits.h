@@ -23,6 +23,7 @@
 #define HD_WORKERS_MAX 4096 /* of one job */
 #define HD_JOBS_MAX 256
 #define HD_GROUP_MEMBERS_MAX 1024 /* updates in one sum, and receivers of one */
+#define HD_MERGE_MEMBERS_MAX 64 /* sparse ones in one sum: each piece of it looks at all */
 #define HD_TENSORS_MAX 1024 /* of one job's model */
 #define HD_DIMENSIONS_MAX 8
 #define HD_MODEL_BYTES_MAX (UINT64_C(1) << 40)

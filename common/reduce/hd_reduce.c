@@ -2,7 +2,7 @@
 #include "hd_cc.h"
 #include "hd_kernels.h"
 #include "hd_limits.h"
-#include "hd_reduce.h"
+#include "hd_merge.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ struct input {
 
 struct hd_reduce {
 	struct hd_reduce_config config;
+	struct hd_merge *merge; /* of sparse updates: everything is there; else NULL */
 	bool raw; /* passed on as it is */
 	uint32_t chunk_bytes; /* 0: not learnt yet; also whether what follows is there */
 	uint32_t chunk_count;
@@ -56,6 +57,10 @@ uint64_t hd_reduce_buffer_bytes(uint8_t dtype, uint64_t bytes, uint32_t input_co
 	return (sum + step - 1) / step * step;
 }
 
+static bool is_merged(const struct hd_reduce_config *config) {
+	return config->dtype == HD_DTYPE_SPARSE32 && !is_raw(config->input_count);
+}
+
 static bool is_ranked(const struct hd_reduce_config *config) {
 	return config->order == HD_GROUP_RANKED && !is_raw(config->input_count);
 }
@@ -86,6 +91,8 @@ uint64_t hd_reduce_state_bytes(const struct hd_reduce_config *config) {
 	uint64_t small = state_bytes(config, HD_REDUCE_CHUNK_BYTES_MIN);
 	uint64_t big = state_bytes(config, HD_CHUNK_BYTES_MAX); /* of slots each has one */
 
+	if (is_merged(config))
+		return hd_merge_state_bytes(config) + config->input_count * sizeof(struct input);
 	return (small > big ? small : big) + config->input_count * sizeof(struct input);
 }
 
@@ -101,10 +108,7 @@ static int check(const struct hd_reduce_config *config) {
 		return -EINVAL;
 	if (config->input_count > HD_GROUP_MEMBERS_MAX)
 		return -E2BIG;
-	if (config->order > HD_GROUP_RANKED || config->bytes % value != 0)
-		return -EINVAL;
-	/* Runs of several sparse updates are no arrays to add. */
-	return config->dtype == HD_DTYPE_SPARSE32 && config->input_count > 1 ? -EINVAL : 0;
+	return config->order > HD_GROUP_RANKED || config->bytes % value != 0 ? -EINVAL : 0;
 }
 
 int hd_reduce_create(const struct hd_reduce_config *config, struct hd_reduce **out) {
@@ -121,6 +125,12 @@ int hd_reduce_create(const struct hd_reduce_config *config, struct hd_reduce **o
 	reduce->raw = is_raw(config->input_count);
 	for (uint32_t i = 0; i < config->input_count; i++)
 		reduce->inputs[i].is = config->inputs[i];
+	if (is_merged(config))
+		rc = hd_merge_create(config, &reduce->merge);
+	if (rc < 0) {
+		free(reduce);
+		return rc;
+	}
 	*out = reduce;
 	return 0;
 }
@@ -144,6 +154,7 @@ void hd_reduce_destroy(struct hd_reduce *reduce) {
 	if (!reduce)
 		return;
 	fini_chunks(reduce);
+	hd_merge_destroy(reduce->merge);
 	free(reduce);
 }
 
@@ -158,11 +169,14 @@ belongs(const struct hd_reduce *reduce,
 		&& header->dtype == reduce->config.dtype;
 }
 
-/* The payload of a full chunk, as any chunk tells it; 0: it cannot be one of an update of so many bytes. */
-static uint32_t
-full_chunk(const struct hd_reduce *reduce, const struct hd_chunk_header *header, size_t bytes) {
-	uint64_t total = reduce->config.bytes, full = bytes;
-	size_t value = hd_dtype_bytes(reduce->config.dtype);
+uint32_t hd_reduce_full_chunk(
+	uint64_t total,
+	uint8_t dtype,
+	const struct hd_chunk_header *header,
+	size_t bytes
+) {
+	size_t value = hd_dtype_bytes(dtype);
+	uint64_t full = bytes;
 
 	if (bytes == 0 || bytes > total)
 		return 0;
@@ -356,8 +370,11 @@ learn(struct hd_reduce *reduce,
       const struct input *input,
       const struct hd_chunk_header *header,
       size_t bytes) {
-	uint32_t full = belongs(reduce, input, header) ? full_chunk(reduce, header, bytes) : 0;
+	uint32_t full;
 
+	if (!belongs(reduce, input, header))
+		return HD_REDUCE_MISMATCH;
+	full = hd_reduce_full_chunk(reduce->config.bytes, reduce->config.dtype, header, bytes);
 	if (full == 0)
 		return HD_REDUCE_MISMATCH;
 	return set_chunk_bytes(reduce, full) < 0 ? HD_REDUCE_NO_MEMORY : HD_REDUCE_NEW;
@@ -374,6 +391,8 @@ enum hd_reduce_result hd_reduce_chunk(
 	struct input *input = &reduce->inputs[index];
 	enum hd_recv_result result;
 
+	if (reduce->merge)
+		return hd_merge_chunk(reduce->merge, index, now, header, payload, payload_bytes);
 	if (reduce->config.dtype == HD_DTYPE_FIXED32 && header->exponent != reduce->config.exponent)
 		return HD_REDUCE_MISMATCH;
 	if (reduce->chunk_bytes == 0) {
@@ -401,6 +420,8 @@ enum hd_reduce_result hd_reduce_chunk(
 }
 
 struct hd_recv *hd_reduce_recv(const struct hd_reduce *reduce, uint32_t index) {
+	if (reduce->merge)
+		return hd_merge_recv(reduce->merge, index);
 	return reduce->inputs[index].recv;
 }
 
@@ -421,6 +442,8 @@ uint32_t hd_reduce_window(const struct hd_reduce *reduce, uint32_t index, uint32
 	uint32_t end, held;
 	uint64_t room;
 
+	if (reduce->merge)
+		return hd_merge_window(reduce->merge, index, most);
 	if (!is_ranked(&reduce->config) || index == 0 || reduce->chunk_bytes == 0)
 		return most;
 	end = turn_end(reduce, index);
@@ -431,6 +454,8 @@ uint32_t hd_reduce_window(const struct hd_reduce *reduce, uint32_t index, uint32
 }
 
 bool hd_reduce_is_full(const struct hd_reduce *reduce, uint32_t index) {
+	if (reduce->merge)
+		return hd_merge_is_full(reduce->merge, index);
 	return is_ranked(&reduce->config) && index > 0 && reduce->chunk_bytes > 0
 		&& reduce->inputs[index].kept >= reduce->quota;
 }
@@ -438,6 +463,8 @@ bool hd_reduce_is_full(const struct hd_reduce *reduce, uint32_t index) {
 bool hd_reduce_relieved(struct hd_reduce *reduce, uint32_t index) {
 	struct input *input = &reduce->inputs[index];
 
+	if (reduce->merge)
+		return hd_merge_relieved(reduce->merge, index);
 	if (!input->refused
 	    || (input->kept >= reduce->quota && turn_end(reduce, index) <= hd_recv_held(input->recv)
 	    ))
@@ -449,21 +476,33 @@ bool hd_reduce_relieved(struct hd_reduce *reduce, uint32_t index) {
 uint64_t hd_reduce_final(const struct hd_reduce *reduce) {
 	uint64_t bytes = (uint64_t)reduce->final * reduce->chunk_bytes;
 
+	if (reduce->merge)
+		return hd_merge_final(reduce->merge);
 	return bytes < reduce->config.bytes ? bytes : reduce->config.bytes;
 }
 
+uint64_t hd_reduce_total(const struct hd_reduce *reduce) {
+	return reduce->merge ? hd_merge_total(reduce->merge) : reduce->config.bytes;
+}
+
+uint32_t hd_reduce_culprit(const struct hd_reduce *reduce) {
+	return reduce->merge ? hd_merge_culprit(reduce->merge) : HD_MERGE_NOBODY;
+}
+
 uint32_t hd_reduce_chunk_bytes(const struct hd_reduce *reduce) {
-	return reduce->chunk_bytes;
+	return reduce->merge ? hd_merge_chunk_bytes(reduce->merge) : reduce->chunk_bytes;
 }
 
 uint32_t hd_reduce_stride(const struct hd_reduce *reduce) {
-	return reduce->stride;
+	return reduce->merge ? hd_merge_chunk_bytes(reduce->merge) : reduce->stride;
 }
 
 bool hd_reduce_not_finite(const struct hd_reduce *reduce) {
-	return reduce->not_finite;
+	return reduce->merge ? hd_merge_not_finite(reduce->merge) : reduce->not_finite;
 }
 
 uint64_t hd_reduce_early_bytes(const struct hd_reduce *reduce) {
+	if (reduce->merge)
+		return hd_merge_kept_bytes(reduce->merge);
 	return (uint64_t)reduce->kept * reduce->chunk_bytes;
 }

@@ -14,6 +14,8 @@
  * before its turn is kept, a share of early_bytes for each member, and beyond that dropped as if it had been lost
  * (its window says so beforehand: hd_reduce_window()). Fixed point does not depend on the order by itself.
  *
+ * Sparse updates of several inputs are merged instead, see hd_merge.h: what is said of RANKED holds for them.
+ *
  * 16-bit floats are added in fp32 and rounded once, in place, when their chunk is final. A single member is passed on
  * as it is, whatever its type.
  *
@@ -31,17 +33,19 @@ struct hd_reduce_input {
 	uint32_t round;
 	uint16_t worker;
 	uint8_t attempt;
+	uint64_t bytes; /* of a sparse update: each has its own; 0: as the config has it */
 };
 
 struct hd_reduce_config {
 	uint32_t job;
-	uint8_t dtype; /* FP32, FP16, BF16 or FIXED32; a single input: any */
+	uint8_t dtype; /* any; sparse updates of several inputs are merged (hd_merge.h) */
 	uint8_t order; /* enum hd_group_order */
 	int16_t exponent; /* of FIXED32: chunks with another one do not match */
-	uint64_t bytes; /* of an update on the wire */
+	uint64_t bytes; /* of an update on the wire; of a merged one: the most that it may have */
 	uint32_t input_count; /* 1 .. HD_GROUP_MEMBERS_MAX */
 	const struct hd_reduce_input *inputs; /* copied */
-	uint64_t early_bytes; /* RANKED: payloads kept before their turn, all members together */
+	uint64_t
+		early_bytes; /* RANKED, merged: payloads kept before their turn, all members together */
 	void *sum; /* hd_reduce_sum_bytes(), aligned to 64; outlives the group */
 };
 
@@ -67,6 +71,7 @@ enum hd_reduce_result {
 	HD_REDUCE_DUPLICATE,
 	HD_REDUCE_DONE, /* it was the last one of this input */
 	HD_REDUCE_MISMATCH, /* header or size disagree: nothing happened */
+	HD_REDUCE_BROKEN, /* of a merged sum: there will be none, hd_reduce_culprit() */
 	HD_REDUCE_EARLY, /* before its turn, and no room to keep it: dropped as loss */
 	HD_REDUCE_NO_MEMORY /* for what the first chunk needs: dropped as loss */
 };
@@ -81,7 +86,19 @@ enum hd_reduce_result hd_reduce_chunk(
 	size_t payload_bytes
 );
 
-/* The input's receiver, for acknowledgements and samples. NULL before the first chunk of any input. */
+/* The payload of a full chunk, as any chunk tells it of an update of so many bytes; 0: it cannot be one of it, or its
+ * chunks would be smaller than HD_REDUCE_CHUNK_BYTES_MIN. */
+uint32_t hd_reduce_full_chunk(
+	uint64_t total,
+	uint8_t dtype,
+	const struct hd_chunk_header *header,
+	size_t payload_bytes
+);
+/* Who is why a merged sum is broken: an input, UINT32_MAX: none is, it is bigger than was said. */
+uint32_t hd_reduce_culprit(const struct hd_reduce *reduce);
+
+/* The input's receiver, for acknowledgements and samples. NULL before the first chunk of any input (merged: of this
+ * one). */
 struct hd_recv *hd_reduce_recv(const struct hd_reduce *reduce, uint32_t index);
 /* What this input may send beyond what is acknowledged: `most`, or less while it runs ahead of its turn; at least a
  * chunk. Cost: RANKED: O(index). */
@@ -93,6 +110,12 @@ bool hd_reduce_relieved(struct hd_reduce *reduce, uint32_t index);
 
 /* Bytes of the sum on the wire, from its start, that are final. */
 uint64_t hd_reduce_final(const struct hd_reduce *reduce);
+/* Bytes of the sum when all are known: of a merged one at its end; 0 before. */
+uint64_t hd_reduce_total(const struct hd_reduce *reduce);
+/* All of it is final. */
+static inline bool hd_reduce_is_final(const struct hd_reduce *reduce) {
+	return hd_reduce_total(reduce) != 0 && hd_reduce_final(reduce) == hd_reduce_total(reduce);
+}
 /* Where they lie: chunk i of chunk_bytes at sum + i * stride. 0 before the first chunk. */
 uint32_t hd_reduce_chunk_bytes(const struct hd_reduce *reduce);
 uint32_t hd_reduce_stride(const struct hd_reduce *reduce);

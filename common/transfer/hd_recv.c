@@ -15,6 +15,8 @@ struct hd_recv {
 	struct hd_recv_stats stats;
 	uint32_t chunk_bytes; /* 0: not learnt yet */
 	uint32_t chunk_count;
+	uint32_t end; /* no chunk from here on was taken */
+	bool closed; /* an open transfer's end is known */
 	uint32_t held; /* chunks below this index are all held */
 	uint64_t *have; /* one bit a chunk */
 	struct hd_ranges packets;
@@ -100,10 +102,44 @@ learn_chunk_bytes(struct hd_recv *recv, const struct hd_chunk_header *header, si
 	return set_chunk_bytes(recv, (total - bytes) / header->chunk);
 }
 
+/* The last chunk of an open transfer says where it ends; behind everything that was taken. */
+static bool close_at(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
+	uint64_t most = recv->config.bytes, total = header->total ? header->total : most;
+	const size_t unit = hd_dtype_bytes(recv->config.dtype);
+
+	if (unit == 0 || total > most || total % unit != 0 || bytes == 0 || bytes > total
+	    || recv->end > header->chunk)
+		return false;
+	if (recv->chunk_bytes
+	    && ((total - 1) / recv->chunk_bytes != header->chunk
+		|| total - (uint64_t)header->chunk * recv->chunk_bytes != bytes))
+		return false;
+	recv->config.bytes = total;
+	if (recv->chunk_bytes == 0 && learn_chunk_bytes(recv, header, bytes) < 0) {
+		recv->config.bytes = most;
+		return false;
+	}
+	recv->chunk_count = header->chunk + 1;
+	recv->stats.bytes_total = total;
+	recv->closed = true;
+	return true;
+}
+
+/* Whether the size and the flags of a chunk are those of its place. */
+static bool fits(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
+	uint64_t at = (uint64_t)header->chunk * recv->chunk_bytes;
+	bool is_last = (header->flags & HD_CHUNK_LAST) != 0, last;
+
+	if (recv->config.open && !recv->closed)
+		return is_last ? close_at(recv, header, bytes) :
+				 bytes == recv->chunk_bytes && bytes < recv->config.bytes - at;
+	last = header->chunk == recv->chunk_count - 1;
+	return last == is_last && bytes == (last ? recv->config.bytes - at : recv->chunk_bytes);
+}
+
 static bool matches(struct hd_recv *recv, const struct hd_chunk_header *header, size_t bytes) {
 	const struct hd_recv_config *config = &recv->config;
-	uint64_t expected;
-	bool last;
+	bool ends = config->open && (header->flags & HD_CHUNK_LAST);
 
 	if (header->job != config->job || header->worker != config->worker
 	    || header->round != config->round || header->attempt != config->attempt)
@@ -114,14 +150,11 @@ static bool matches(struct hd_recv *recv, const struct hd_chunk_header *header, 
 	if (header->count * hd_dtype_bytes(header->dtype) != bytes
 	    || header->dtype != config->dtype)
 		return false;
-	if (recv->chunk_bytes == 0 && learn_chunk_bytes(recv, header, bytes) < 0)
+	if (recv->chunk_bytes == 0 && !ends && learn_chunk_bytes(recv, header, bytes) < 0)
 		return false;
-	if (header->chunk >= recv->chunk_count)
+	if (recv->chunk_bytes != 0 && header->chunk >= recv->chunk_count)
 		return false;
-	last = header->chunk == recv->chunk_count - 1;
-	expected = last ? config->bytes - (uint64_t)header->chunk * recv->chunk_bytes :
-			  recv->chunk_bytes;
-	return bytes == expected && last == ((header->flags & HD_CHUNK_LAST) != 0);
+	return fits(recv, header, bytes);
 }
 
 /* Every packet that fits wants an acknowledgement, also a duplicate: its sender may have missed ours. */
@@ -198,6 +231,8 @@ enum hd_recv_result hd_recv_chunk(
 	}
 	recv->stats.bytes_held += payload_bytes;
 	recv->stats.last = now;
+	if (header->chunk >= recv->end)
+		recv->end = header->chunk + 1;
 	store(recv, header, payload, payload_bytes);
 	if (recv->stats.bytes_held <= recv->config.bytes / BODY_PARTS * (BODY_PARTS - 1)) {
 		recv->body_bytes = recv->stats.bytes_held;

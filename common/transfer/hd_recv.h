@@ -27,6 +27,8 @@ struct hd_recv_config {
 	uint64_t bytes;
 	uint32_t chunk_bytes; /* must equal the sender's: 0 = learn from the first chunk */
 	void *data; /* bytes long; outlives the transfer */
+	/* Bytes are the most that may come; the last chunk says in `total` how many did (0: all of them). */
+	bool open;
 	bool consumed; /* the owner takes each payload itself, as it comes: data is NULL */
 };
 
@@ -76,14 +78,16 @@ void hd_recv_sack_done(
 hd_ns hd_recv_deadline(const struct hd_recv *recv);
 
 struct hd_recv_stats {
-	uint64_t bytes_held, bytes_total;
+	uint64_t bytes_held;
+	uint64_t bytes_total; /* of an open transfer: at most, until its end is known */
 	uint64_t packets, duplicates, mismatches;
 	uint64_t paced; /* of the packets that were no duplicates: sent at the limit of the grant */
 	hd_ns first,
 		last; /* arrival of the first chunk, and of the one that completed it (else newest) */
 };
 const struct hd_recv_stats *hd_recv_stats(const struct hd_recv *recv);
-/* Bytes not yet held, for "one window before the end". */
+/* Bytes not yet held, for "one window before the end"; of an open transfer before its end is known, those that may
+ * still come. */
 uint64_t hd_recv_missing(const struct hd_recv *recv);
 /* Goodput since the first chunk, bit/s; 0 before two chunks. The last sixteenth does not count where the
  * transfer is big enough: its repair takes a round trip more, and whoever follows is in between. */

@@ -246,6 +246,20 @@ void hd_send_available(struct hd_send *send, hd_ns now, uint64_t bytes) {
 	send->hungry = send->hungry || window_open(send);
 }
 
+int hd_send_close(struct hd_send *send, uint64_t bytes) {
+	uint64_t available = (uint64_t)send->available * send->config.chunk_bytes;
+	size_t value = hd_dtype_bytes(send->config.header.dtype);
+
+	if (!send->config.grows || bytes > send->config.bytes || bytes <= available
+	    || bytes > UINT32_MAX || value == 0 || bytes % value != 0)
+		return -EINVAL;
+	send->config.bytes = bytes;
+	send->chunk_count = (uint32_t)((bytes - 1) / send->config.chunk_bytes + 1);
+	send->stats.bytes_total = bytes;
+	send->total = (uint32_t)bytes;
+	return 0;
+}
+
 /* Doubles ring and queue. False at the maximum or without memory: the sender then waits. */
 static bool grow_ring(struct hd_send *send) {
 	uint32_t capacity = send->capacity * 2;
@@ -322,6 +336,8 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 		header.flags |= HD_CHUNK_RESEND;
 	if (chunk == send->chunk_count - 1)
 		header.flags |= HD_CHUNK_LAST;
+	if (header.flags & HD_CHUNK_LAST && send->total > 0)
+		header.total = send->total;
 	if (send->paced)
 		header.flags |= HD_CHUNK_PACED;
 	if (wants_ack(send, more)) {

@@ -58,6 +58,9 @@ void hd_send_flag(struct hd_send *send, uint8_t flags);
  * chunks leave, and the last one. A sender that has run out of data is no measure of the path: what it
  * sends until the window holds it back again is marked as HD_CHUNK_PACED. Ask for the deadline anew. */
 void hd_send_available(struct hd_send *send, hd_ns now, uint64_t bytes);
+/* Of a transfer that grows: it ends here, before the `bytes` that it may have had, and its last chunk says so
+ * in `total`. To be called before that one is available. Returns 0, -EINVAL (more bytes, or fewer). */
+int hd_send_close(struct hd_send *send, uint64_t bytes);
 /* Feeds an acknowledgement for this token. Ranges that were never sent are ignored and counted. */
 void hd_send_sack(struct hd_send *send, hd_ns now, const struct hd_msg_sack *sack);
 /* Stops at once; nothing more is sent. State FAILED. */

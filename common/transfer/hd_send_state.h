@@ -30,6 +30,7 @@ struct hd_send {
 	struct hd_send_config config;
 	struct hd_send_stats stats;
 	uint32_t chunk_count;
+	uint32_t total; /* that the last chunk says; 0: nothing */
 	uint32_t next_chunk; /* the first that was never sent */
 	uint32_t available; /* chunks that may be: all, unless data is still to come */
 

@@ -40,6 +40,7 @@ int hd_group_put_inputs(
 		hd_put16(data + 16, inputs[i].worker);
 		hd_put32(data + 18, inputs[i].round);
 		data[22] = inputs[i].attempt;
+		hd_put64(data + 23, inputs[i].bytes);
 	}
 	return bytes;
 }
@@ -125,6 +126,7 @@ struct hd_group_input hd_group_get_input(const struct hd_blob *inputs, uint32_t 
 		.worker = hd_get16(data + 16),
 		.round = hd_get32(data + 18),
 		.attempt = data[22],
+		.bytes = hd_get64(data + 23),
 	};
 }
 

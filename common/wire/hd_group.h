@@ -19,7 +19,7 @@
  * the token does. */
 #define HD_GROUP_WORKER UINT16_MAX
 
-#define HD_GROUP_INPUT_BYTES 23
+#define HD_GROUP_INPUT_BYTES 31
 #define HD_GROUP_OUTPUT_BYTES 50
 #define HD_GROUP_MEMBER_BYTES 31
 #define HD_GROUP_SHARD_BYTES 34
@@ -38,6 +38,8 @@ struct hd_group_input {
 	uint16_t worker;
 	uint32_t round;
 	uint8_t attempt;
+	uint64_t
+		bytes; /* of a sparse update; 0: GROUP.bytes, which of a sum of sparse ones is the most that it may have */
 };
 
 /* A transfer of the sum. `start_ns` counts from GROUP.origin_ns, on the controller's clock. */

@@ -27,6 +27,11 @@ struct hd_run {
 int hd_runs_check(const struct hd_run *runs, size_t run_count, uint64_t values, uint64_t *sum);
 /* Bytes of the encoded update; chunk_bytes >= HD_RUN_BYTES_MIN, a multiple of 4. */
 uint64_t hd_runs_bytes(const struct hd_run *runs, size_t run_count, uint32_t chunk_bytes);
+/* The most that the union of several updates, `bytes` of them together, takes whatever its runs and its chunks are (of
+ * 256 bytes or more, or one alone): each chunk may cut a run, and end with zeros. */
+static inline uint64_t hd_runs_merged_bytes(uint64_t bytes) {
+	return (bytes + bytes / 15 + 63) / 64 * 64;
+}
 /* Writes it: so many bytes. x holds the runs' values one after the other; each is multiplied by a. */
 void hd_runs_encode(
 	const struct hd_run *runs,

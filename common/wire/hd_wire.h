@@ -75,7 +75,9 @@ struct hd_chunk_header {
 	hd_version version;
 	uint16_t count; /* values in this packet */
 	uint16_t key_id;
-	uint32_t total; /* bytes of the transfer, on a credit: its receiver was not told; else 0 */
+	uint32_t
+		total; /* bytes of the transfer, where its receiver was not told: on a credit; in the last chunk
+			 * of a merged sum; else 0 */
 	uint64_t token;
 };
 

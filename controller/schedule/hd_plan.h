@@ -51,7 +51,10 @@ struct hd_plan_item {
 	double amount; /* > 0 */
 	double waited; /* s since it was first asked for: ageing */
 	bool keep; /* guard: must not be dropped by the theta rule */
-	uint8_t kind; /* a group holds one kind and one amount (hd_plan_group.h) */
+	uint8_t kind; /* a group holds one kind, and one amount unless it is sparse (hd_plan_group.h) */
+	/* A sparse one, when not 0: all of a group together have at most so much. Their sum is as much as the greatest
+	 * of them, and `apart` (0 .. 1) of what the others add to that: 0: all name the same, 1: no two do. */
+	double room, apart;
 	uint8_t path_count;
 	uint32_t path[HD_PLAN_PATH_MAX]; /* indices of links */
 };

@@ -89,6 +89,7 @@ static void place_group(struct hd_plan_grouper *g, uint32_t index, bool explain)
 		try.sum.commit = try.sum.finish;
 	group->sum = try.sum;
 	group->collected = try.collected;
+	group->amount = try.amount;
 }
 
 static void place_direct(struct hd_plan_grouper *g, uint32_t e, bool explain) {
@@ -146,7 +147,8 @@ void hd_group_decide(struct hd_plan_grouper *g, const struct hd_group_list *list
 		group->at = list->entries[pull ? 0 : choice->first];
 		if (g->group_at[group->at] == HD_PLAN_NONE)
 			g->group_at[group->at] = g->group_count;
-		g->memory[choice->aggregator] -= hd_group_item(g, group->at)->amount;
+		g->memory[choice->aggregator]
+			-= hd_group_kept(g, &g->members[group->first], group->count);
 		g->group_count++;
 	}
 }
@@ -159,7 +161,8 @@ void hd_group_undecide(struct hd_plan_grouper *g, uint32_t groups) {
 			g->group_of[g->members[m]] = HD_PLAN_NONE;
 		g->group_at[group->at] = HD_PLAN_NONE;
 		g->member_count = group->first;
-		g->memory[group->aggregator] += hd_group_item(g, group->at)->amount;
+		g->memory[group->aggregator]
+			+= hd_group_kept(g, &g->members[group->first], group->count);
 	}
 }
 

@@ -63,6 +63,7 @@ struct hd_plan_group {
 	 * when collected, and commits all members; of pulls it finishes when the aggregator has the copy. */
 	struct hd_plan_entry sum;
 	struct hd_plan_way trunk;
+	double amount; /* of the sum, or the copy */
 	/* Why: */
 	double collected; /* when the last member's last unit is at the aggregator (pulls: the copy's) */
 	double limit; /* when it had to be: the server's link comes free from what goes before */

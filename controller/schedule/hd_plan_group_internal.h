@@ -45,6 +45,7 @@ struct hd_group_try {
 	const struct hd_plan_way *trunk;
 	uint32_t label; /* of its sum */
 	bool explain; /* wanted: bottlenecks, and what they wait for */
+	double amount; /* out: of its sum */
 	double collected; /* out */
 	struct hd_plan_entry sum; /* out */
 };
@@ -90,6 +91,16 @@ struct hd_group_mark {
 	size_t pieces;
 };
 
+/* What a group's members are together. */
+struct hd_group_size {
+	double most, all;
+};
+
+/* How much comes, and how much of a sum leaves in the same proportion. */
+struct hd_group_flow {
+	double in, out;
+};
+
 /* One transfer to be placed. */
 struct hd_group_transfer {
 	const uint32_t *links;
@@ -121,7 +132,7 @@ double hd_group_ready(
 	const struct hd_plan_grouper *g,
 	const struct hd_plan_entry *arrival,
 	const struct hd_plan_way *trunk,
-	double amount
+	struct hd_group_flow flow
 );
 
 /* Its members and its sum, or its copy and the members. With the job's commit so far as `since`; returns when
@@ -170,6 +181,34 @@ hd_group_count_done(struct hd_plan_grouper *g, const struct hd_plan_item *item, 
 static inline const struct hd_plan_item *
 hd_group_item(const struct hd_plan_grouper *g, uint32_t entry) {
 	return &g->in->plan->items[g->in->entries[entry].item];
+}
+static inline void hd_group_size_add(struct hd_group_size *size, const struct hd_plan_item *item) {
+	size->most = item->amount > size->most ? item->amount : size->most;
+	size->all += item->amount;
+}
+/* What the sum of such items has. */
+static inline double hd_group_size_sum(struct hd_group_size size, const struct hd_plan_item *item) {
+	return item->room > 0 ? size.most + item->apart * (size.all - size.most) : size.most;
+}
+/* What it takes of an aggregator's memory. */
+static inline double
+hd_group_size_kept(struct hd_group_size size, const struct hd_plan_item *item) {
+	return item->room > 0 ? 2 * size.all : size.most; /* with what is kept of each */
+}
+/* The same of some entries. */
+static inline struct hd_group_size
+hd_group_size_of(const struct hd_plan_grouper *g, const uint32_t *entries, uint32_t count) {
+	struct hd_group_size size = {0, 0};
+
+	for (uint32_t i = 0; i < count; i++)
+		hd_group_size_add(&size, hd_group_item(g, entries[i]));
+	return size;
+}
+static inline double
+hd_group_kept(const struct hd_plan_grouper *g, const uint32_t *entries, uint32_t count) {
+	return hd_group_size_kept(
+		hd_group_size_of(g, entries, count), hd_group_item(g, entries[0])
+	);
 }
 static inline struct hd_group_transfer
 hd_group_direct(const struct hd_plan_grouper *g, uint32_t entry) {

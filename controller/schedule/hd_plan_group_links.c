@@ -183,7 +183,7 @@ double hd_group_ready(
 	const struct hd_plan_grouper *g,
 	const struct hd_plan_entry *arrival,
 	const struct hd_plan_way *trunk,
-	double amount
+	struct hd_group_flow flow
 ) {
 	double rate = INFINITY, ready = 0, arrived = 0;
 
@@ -193,9 +193,10 @@ double hd_group_ready(
 		rate = fmin(rate, g->in->plan->capacity[trunk->links[k]]);
 	for (uint8_t s = 0; s < arrival->segment_count; s++) {
 		const struct hd_plan_segment *segment = &arrival->segment[s];
+		const double came = segment->rate * (segment->end - segment->start);
 
 		ready = fmax(ready, segment->start - arrived / rate);
-		arrived = fmin(arrived + segment->rate * (segment->end - segment->start), amount);
+		arrived = fmin(arrived + came / flow.in * flow.out, flow.out);
 		ready = fmax(ready, segment->end - arrived / rate);
 	}
 	return ready;
@@ -207,11 +208,14 @@ double hd_group_place_all(
 	uint8_t direction,
 	double since
 ) {
-	const double amount = hd_group_item(g, try->entries[0])->amount;
+	const double amount = hd_group_size_sum(
+		hd_group_size_of(g, try->entries, try->count), hd_group_item(g, try->entries[0])
+	);
 	struct hd_group_transfer trunk
 		= {try->trunk->links, try->trunk->count, try->label, amount, 0};
 	double from = 0, last = since;
 
+	try->amount = amount;
 	try->collected = 0;
 	if (direction == HD_PLAN_PULL) {
 		hd_group_place(g, &trunk, try->explain, &try->sum);
@@ -220,14 +224,16 @@ double hd_group_place_all(
 	for (uint32_t m = 0; m < try->count; m++) {
 		const struct hd_plan_way *way = &try->ways[m];
 		struct hd_plan_entry *entry = &g->entries[try->entries[m]];
-		struct hd_group_transfer t = {way->links, way->count, try->entries[m], amount, 0};
+		const double own = hd_group_item(g, try->entries[m])->amount;
+		const struct hd_group_flow flow = {own, amount};
+		struct hd_group_transfer t = {way->links, way->count, try->entries[m], own, 0};
 
 		if (direction == HD_PLAN_PULL)
-			t.from = hd_group_ready(g, &try->sum, way, amount);
+			t.from = hd_group_ready(g, &try->sum, way, flow);
 		hd_group_place(g, &t, try->explain, entry);
 		entry->commit = entry->finish;
 		last = fmax(last, entry->finish);
-		from = fmax(from, hd_group_ready(g, entry, try->trunk, amount));
+		from = fmax(from, hd_group_ready(g, entry, try->trunk, flow));
 		if (direction == HD_PLAN_PUSH)
 			try->collected = fmax(try->collected, entry->finish);
 	}

@@ -76,7 +76,12 @@ draw(struct hd_plan_grouper *g,
 			way->count,
 			list->entries[index],
 			item->amount,
-			hd_group_ready(g, &seeds[s].copy, way, item->amount),
+			hd_group_ready(
+				g,
+				&seeds[s].copy,
+				way,
+				(struct hd_group_flow){item->amount, item->amount}
+			),
 		};
 		const double finish = hd_plan_key(hd_group_finish(g, &relay));
 		/* Of equal ones the relay: the server's link is left to others. */

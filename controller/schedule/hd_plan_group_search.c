@@ -24,7 +24,21 @@ static struct hd_group_transfer trunk_of(const struct hd_plan_way *trunk, double
 static bool same_kind(const struct hd_plan_grouper *g, uint32_t a, uint32_t b) {
 	const struct hd_plan_item *x = hd_group_item(g, a), *y = hd_group_item(g, b);
 
-	return x->kind == y->kind && !(x->amount < y->amount) && !(x->amount > y->amount);
+	if (x->kind != y->kind)
+		return false;
+	return (x->room > 0 && y->room > 0)
+		|| (!(x->amount < y->amount) && !(x->amount > y->amount));
+}
+
+/* Whether an aggregator, and a model, has room for so much. */
+static bool has_room(
+	const struct hd_plan_grouper *g,
+	const struct hd_plan_item *leader,
+	struct hd_group_size size,
+	uint32_t aggregator
+) {
+	return (leader->room <= 0 || size.all <= leader->room)
+		&& hd_group_size_kept(size, leader) <= g->memory[aggregator];
 }
 
 /* Members from `first` on that can be there at `offer->limit`. Takes everything back. */
@@ -36,23 +50,30 @@ collect(struct hd_plan_grouper *g,
 	const struct hd_plan_way *trunk = hd_group_trunk(g, list, offer->aggregator);
 	const struct hd_group_mark mark = hd_group_mark(g);
 	const double limit = hd_plan_beyond(offer->limit);
-	const double amount = hd_group_item(g, list->entries[first])->amount;
+	const struct hd_plan_item *leader = hd_group_item(g, list->entries[first]);
+	struct hd_group_size size = {0, 0};
 
 	offer->count = 0;
 	offer->collected = 0;
 	for (uint32_t i = first; i < list->count && offer->count < HD_GROUP_MEMBERS_MAX; i++) {
 		const struct hd_plan_way *way = hd_group_way(g, list, i, offer->aggregator);
+		const struct hd_plan_item *item = hd_group_item(g, list->entries[i]);
 		struct hd_plan_entry entry;
 
 		if (way == NULL || !hd_group_may_work(g)
 		    || !same_kind(g, list->entries[first], list->entries[i]))
 			break;
+		hd_group_size_add(&size, item);
+		if (!has_room(g, leader, size, offer->aggregator))
+			break;
 		const struct hd_group_transfer t
-			= {way->links, way->count, list->entries[i], amount, 0};
+			= {way->links, way->count, list->entries[i], item->amount, 0};
 		if (!g->in->streaming && hd_group_finish(g, &t) > limit)
 			break;
 		hd_group_place(g, &t, false, &entry);
-		const double ready = hd_group_ready(g, &entry, trunk, amount);
+		/* The more members a sum has, the sooner it may leave: this is no sooner than it will be. */
+		const struct hd_group_flow flow = {item->amount, hd_group_size_sum(size, leader)};
+		const double ready = hd_group_ready(g, &entry, trunk, flow);
 		if (ready > limit)
 			break;
 		offer->collected = fmax(offer->collected, ready);
@@ -128,7 +149,7 @@ take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 		return 0;
 	}
 	g->commit[list->job] = commit;
-	g->memory[offer.aggregator] -= hd_group_item(g, list->entries[first])->amount;
+	g->memory[offer.aggregator] -= hd_group_kept(g, &list->entries[first], offer.count);
 	g->score.own += commit * offer.count;
 	g->score.server++;
 	g->choices[g->choice_count++] = choice;

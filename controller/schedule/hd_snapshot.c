@@ -285,6 +285,8 @@ static int read_update(const struct hd_snapshot_reader *reader, json_t *object, 
 		   "waited",
 		   "keep",
 		   "kind",
+		   "room",
+		   "apart",
 		   NULL};
 	struct hd_plan_item *item = &reader->snapshot->items[index];
 	char prefix[64], field[80];
@@ -306,6 +308,8 @@ static int read_update(const struct hd_snapshot_reader *reader, json_t *object, 
 		 &version},
 		{"waited", {.most = SECONDS_MAX}, &item->waited},
 		{"kind", {.most = UINT8_MAX, .whole = true}, &kind},
+		{"room", {.most = UNITS_MAX}, &item->room},
+		{"apart", {.most = 1}, &item->apart},
 	};
 	const json_t *id = json_object_get(object, "id");
 	if (!json_is_integer(id) && json_string_length(id) == 0) {

@@ -235,6 +235,14 @@ static void count_delay(struct hd_check *check, uint64_t delay) {
 		check->stats.delay_max = delay;
 }
 
+/* A sum of sparse updates has as many bytes as what they name together. */
+static bool
+merges(const struct hd_check *check,
+       const struct hd_event *event,
+       const struct hd_check_record *record) {
+	return record->dtype == HD_DTYPE_SPARSE32 && (event->more > 0 || check->more > 0);
+}
+
 /* Whether the commit of this record may happen; says why not. */
 static bool may_commit(
 	struct hd_check *check,
@@ -293,7 +301,7 @@ static bool may_commit(
 			event->aux,
 			check->tau_max
 		);
-	else if (event->bytes != record->bytes)
+	else if (event->bytes != record->bytes && !merges(check, event, record))
 		hd_check_fail(
 			check, "worker %u round %u: %" PRIu64 " bytes committed", w, r, event->bytes
 		);
@@ -341,6 +349,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	}
 	if (!may_commit(check, event, record))
 		return;
+	check->merged_bytes = event->bytes;
 	check->stats.sums += event->more > 0 && check->more == 0;
 	check->stats.grouped += event->more > 0 || check->more > 0;
 	record->committed = event->version;

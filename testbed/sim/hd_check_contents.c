@@ -97,7 +97,7 @@ void hd_check_contents_fini(struct hd_check *check) {
 	free(check->scratch);
 	free(check->initial);
 	free(check->momentum);
-	free(check->sum);
+	hd_check_merge_end(check);
 }
 
 void hd_check_keep(struct hd_check *check, struct hd_check_record *record, const float *data) {
@@ -211,7 +211,8 @@ apply_trained(struct hd_check *check, struct hd_check_record *record, float weig
 	if (check->blind)
 		return;
 	if (record->dtype == HD_DTYPE_SPARSE32) {
-		apply_trained_runs(check, record, weight);
+		if (more == 0 && check->more == 0)
+			apply_trained_runs(check, record, weight);
 	} else {
 		make_travel(check, record, weight);
 		if (more > 0 || check->more > 0)
@@ -231,6 +232,8 @@ void hd_check_apply(
 	struct hd_run runs[HD_CHECK_RUNS_MAX] = {{0, check->values}};
 	size_t count = 1;
 
+	if (record->dtype == HD_DTYPE_SPARSE32 && (more > 0 || check->more > 0))
+		hd_check_merge(check, record, weight, more);
 	if (check->trains) {
 		apply_trained(check, record, weight, more);
 		return;
@@ -246,8 +249,7 @@ void hd_check_reset(struct hd_check *check, const float *model) {
 	size_t bytes = check->values * sizeof(float);
 
 	check->blind = check->trains && check->life_count > 0;
-	free(check->sum);
-	check->sum = NULL;
+	hd_check_merge_end(check);
 	if (model)
 		memcpy(check->shadow, model, bytes);
 	else if (check->trains)

@@ -68,6 +68,8 @@ struct hd_check {
 	float *sum; /* of the parts of a sum, so far; NULL: there is none */
 	uint16_t sum_parts; /* that it has */
 	uint8_t sum_dtype;
+	bool *named; /* by the parts of a sum of sparse ones, so far; NULL: there is none */
+	uint64_t merged_bytes; /* as the commit of its latest part said */
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
@@ -95,6 +97,14 @@ void hd_check_apply(
 	float weight,
 	uint16_t more
 );
+/* A part of a sum of sparse updates: with the last one it is compared, and of a job that trains stepped. */
+void hd_check_merge(
+	struct hd_check *check,
+	const struct hd_check_record *record,
+	float weight,
+	uint16_t more
+);
+void hd_check_merge_end(struct hd_check *check);
 /* The shadow model at a restored one (NULL: at the beginning). */
 void hd_check_reset(struct hd_check *check, const float *model);
 /* The hash of the shadow model as a pull delivers it. */

@@ -122,7 +122,7 @@ static void check(const struct world *world) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	static const struct hd_reduce_input inputs[INPUTS]
-		= {{1, 1, 0, 1}, {2, 1, 1, 1}, {3, 1, 2, 1}};
+		= {{1, 1, 0, 1, 0}, {2, 1, 1, 1, 0}, {3, 1, 2, 1, 0}};
 	struct world world = {.input = data, .left = bytes};
 	uint8_t shape = (uint8_t)take(&world, 1);
 

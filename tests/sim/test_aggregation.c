@@ -189,20 +189,27 @@ static void add_fault(
 }
 
 /* Each node in turn dies, is cut off, or stops, while packets are lost, doubled and late. */
-static void test_faults(void **state) {
+static void faults_with(uint8_t payload) {
 	static struct hd_scenario scenario;
 	uint64_t voids = 0, sums = 0;
 	struct seen seen;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= 12; seed++) {
 		const struct hd_place aggregator = {HD_PLACE_AGGREGATOR, seed % 2};
 		const struct hd_place other = {(uint8_t)(seed % 3), (uint32_t)(seed % 6)};
 
-		prepare(&scenario, 6, 2);
+		prepare(&scenario, payload == HD_DTYPE_SPARSE32 ? 12 : 6, 2);
 		scenario.duration_s = 3;
 		scenario.job.update_bytes = 120000;
+		scenario.job.payload = payload;
 		scenario.link_mbps = scenario.server_link_mbps = 20;
+		if (payload == HD_DTYPE_SPARSE32) { /* a fifth as big */
+			scenario.job.pull_payload = HD_DTYPE_BF16;
+			scenario.job.update_bytes = 300000;
+			scenario.duration_s = 6;
+			scenario.link_mbps = 100;
+			scenario.aggregator_link_mbps = 200;
+		}
 		scenario.sim.credit_kb = 0;
 		scenario.loss = 0.01;
 		scenario.duplicate = scenario.reorder = 0.005;
@@ -217,8 +224,51 @@ static void test_faults(void **state) {
 		voids += seen.group_voids;
 		sums += seen.sums;
 	}
+	print_message(
+		"members of sums %llu, groups void %llu\n",
+		(unsigned long long)sums,
+		(unsigned long long)voids
+	);
 	assert_true(voids > 5);
 	assert_true(sums > 20);
+}
+
+static void test_faults(void **state) {
+	(void)state;
+	faults_with(HD_DTYPE_FP32);
+}
+
+static void test_faults_with_sparse(void **state) {
+	(void)state;
+	faults_with(HD_DTYPE_SPARSE32);
+}
+
+/* Sparse updates have enough in common for their sum to be smaller than they are; it leaves the server's link to
+ * others, and no update is merged twice or in part. */
+static void test_sparse_sums(void **state) {
+	static struct hd_scenario scenario;
+	struct hd_check_stats without, with;
+	struct seen seen;
+
+	(void)state;
+	prepare(&scenario, 12, 0);
+	scenario.server_link_mbps = 40;
+	scenario.job.payload = HD_DTYPE_SPARSE32;
+	scenario.job.pull_payload = HD_DTYPE_BF16;
+	scenario.job.compute_ms = 5;
+	without = run(&scenario, 1, HD_CLUSTER_SCHEDULED, &seen);
+	assert_int_equal(seen.sums, 0);
+	scenario.aggregators = 2;
+	scenario.aggregator_link_mbps = 400;
+	with = run(&scenario, 1, HD_CLUSTER_SCHEDULED, &seen);
+	print_message(
+		"12 workers, sparse, applied in 8 s: %llu, with 2 aggregators %llu, %llu in sums\n",
+		(unsigned long long)without.applied,
+		(unsigned long long)with.applied,
+		(unsigned long long)with.grouped
+	);
+	assert_true(with.grouped > 20);
+	assert_true((double)with.applied > 1.5 * (double)without.applied);
 }
 
 int main(void) {
@@ -226,6 +276,8 @@ int main(void) {
 		cmocka_unit_test(test_what_it_gains),
 		cmocka_unit_test(test_a_wide_aggregator),
 		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_sparse_sums),
+		cmocka_unit_test(test_faults_with_sparse),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

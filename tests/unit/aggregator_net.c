@@ -76,6 +76,7 @@ static void on_chunk(struct end *end, hd_ns now, const struct hd_packet *packet)
 			.dtype = header.dtype,
 			.bytes = to->bytes,
 			.data = to->data,
+			.open = header.dtype == HD_DTYPE_SPARSE32,
 		};
 
 		assert_int_equal(hd_recv_create(&config, &to->recv), 0);
@@ -391,5 +392,10 @@ plan_push(struct world *world, const struct plan *plan, uint32_t input, const vo
 		.token = in->token,
 	};
 
-	return end_send(world->worker[in->worker], &header, data, plan->message.bytes);
+	return end_send(
+		world->worker[in->worker],
+		&header,
+		data,
+		in->bytes > 0 ? in->bytes : plan->message.bytes
+	);
 }

@@ -12,10 +12,11 @@
 
 static void test_bytes_by_hand(void **state) {
 	static const struct hd_group_input input
-		= {0x0102030405060708, 9, 0x0a0b, 0x0c0d0e0f, 0x10};
+		= {0x0102030405060708, 9, 0x0a0b, 0x0c0d0e0f, 0x10, 0x11};
 	static const struct hd_group_member member = {1, 2, 3, 4, 5, 0.5F, -2};
 	static const uint8_t in[HD_GROUP_INPUT_BYTES] = {
-		1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 9, 10, 11, 12, 13, 14, 15, 16,
+		1,  2,  3,  4,  5,  6,  7,  8, 0, 0, 0, 0, 0, 0, 0,  9,
+		10, 11, 12, 13, 14, 15, 16, 0, 0, 0, 0, 0, 0, 0, 17,
 	};
 	static const uint8_t out[HD_GROUP_MEMBER_BYTES] = {
 		[7] = 1,

@@ -292,8 +292,100 @@ static void test_pulls_of_a_slow_server(void **state) {
 	group_scene_fini(&scene);
 }
 
+/* --- sparse updates ------------------------------------------------------------------------------ */
+
+static void sparse(struct group_scene *scene, uint32_t count, double apart, double room) {
+	pushes(scene, count, 1);
+	for (uint32_t i = 0; i < count; i++) {
+		scene->items[i].kind = 4;
+		scene->items[i].apart = apart;
+		scene->items[i].room = room;
+	}
+}
+
+/* All name the same: as if they were dense. None does: nothing is gained. In between: a sum of 1 + 1/2. */
+static void test_sparse_unions(void **state) {
+	struct group_scene scene;
+
+	(void)state;
+	sparse(&scene, 4, 0, 100);
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 1, 1, 2);
+	EXACT(group_scene_last(&scene, scene.out.entries), 3);
+	EXACT(scene.out.groups[0].amount, 1);
+	group_scene_fini(&scene);
+	sparse(&scene, 4, 1, 100);
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 1, 1, 1, 1);
+	group_scene_fini(&scene);
+	sparse(&scene, 4, 0.5, 100);
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 1, 1, 2);
+	EXACT(scene.out.groups[0].amount, 1.5);
+	EXACT(group_scene_last(&scene, scene.out.entries), 3.5);
+	group_scene_fini(&scene);
+}
+
+/* Members of any size; all of them together within the model, and within the memory of the aggregator. */
+static void test_sparse_limits(void **state) {
+	struct group_scene scene;
+
+	(void)state;
+	sparse(&scene, 4, 0, 100);
+	scene.capacity[GROUP_INTO(0)] = 2;
+	scene.items[0].amount = 2;
+	scene.items[1].amount = 0.75;
+	scene.items[2].amount = 1.5;
+	scene.items[3].amount = 1.25;
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 1, 1, 2); /* 3/4, 5/4, then 3/2 and 2 in parallel: 2 more */
+	EXACT(scene.out.groups[0].amount, 2);
+	EXACT(group_scene_last(&scene, scene.out.entries), 4);
+	group_scene_fini(&scene);
+	sparse(&scene, 7, 0, 2);
+	group_scene_run(&scene);
+	for (uint32_t g = 0; g < scene.out.group_count; g++)
+		assert_int_equal(scene.out.groups[g].count, 2);
+	group_scene_fini(&scene);
+	sparse(&scene, 4, 0, 1.9);
+	group_scene_run(&scene);
+	assert_int_equal(scene.out.group_count, 0);
+	group_scene_fini(&scene);
+	sparse(&scene, 4, 0, 100);
+	scene.memory[0] = 3.9; /* what is kept of each beside them */
+	group_scene_run(&scene);
+	assert_int_equal(scene.out.group_count, 0);
+	group_scene_fini(&scene);
+}
+
+/* Streaming: a sum that is half as much again leaves in proportion to what of its members came. */
+static void test_sparse_streaming(void **state) {
+	struct group_scene scene;
+
+	(void)state;
+	sparse(&scene, 4, 0.5, 100);
+	scene.group.streaming = true;
+	group_scene_run(&scene);
+	assert_true(scene.out.group_count >= 1);
+	assert_true(group_scene_last(&scene, scene.out.entries) < 4);
+	for (uint32_t g = 0; g < scene.out.group_count; g++) {
+		const struct hd_plan_group *group = &scene.out.groups[g];
+		/* No unit of the sum before its members' share has come. */
+		for (uint32_t m = 0; m < group->count; m++)
+			assert_true(
+				group->sum.finish
+				>= scene.out.entries[scene.out.members[group->first + m]].finish
+					- 1e-9
+			);
+	}
+	group_scene_fini(&scene);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sparse_unions),
+		cmocka_unit_test(test_sparse_limits),
+		cmocka_unit_test(test_sparse_streaming),
 		cmocka_unit_test(test_four_and_one_aggregator),
 		cmocka_unit_test(test_five_and_one_aggregator),
 		cmocka_unit_test(test_seven_and_two_aggregators),

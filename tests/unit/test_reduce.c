@@ -98,7 +98,8 @@ static void open_scene(struct scene *scene, uint64_t seed) {
 	memset(scene->sum, 0xa5, (size_t)2 * GUARD + (2 * bytes + 63) / 64 * 64);
 	scene->config.sum = scene->sum + GUARD;
 	for (uint32_t i = 0; i < scene->config.input_count; i++) {
-		scene->inputs[i] = (struct hd_reduce_input){100 + i, 5 + i, (uint16_t)(20 + i), 1};
+		scene->inputs[i]
+			= (struct hd_reduce_input){100 + i, 5 + i, (uint16_t)(20 + i), 1, 0};
 		scene->update[i] = malloc(bytes);
 		fill(scene, scene->update[i]);
 	}
@@ -469,7 +470,7 @@ static void test_fixed_needs_its_exponent(void **state) {
 /* A small first chunk would make the arrays big. */
 static void test_small_chunks_are_refused(void **state) {
 	uint8_t sum[4096] __attribute__((aligned(64))), payload[1024] = {0};
-	struct hd_reduce_input inputs[2] = {{1, 1, 0, 1}, {2, 1, 1, 1}};
+	struct hd_reduce_input inputs[2] = {{1, 1, 0, 1, 0}, {2, 1, 1, 1, 0}};
 	struct hd_reduce_config config
 		= {.job = 7, .bytes = 4096, .input_count = 2, .inputs = inputs, .sum = sum};
 	struct hd_chunk_header header
@@ -494,7 +495,7 @@ static void test_small_chunks_are_refused(void **state) {
 
 static void test_refuses(void **state) {
 	uint8_t sum[64] __attribute__((aligned(64)));
-	struct hd_reduce_input inputs[2] = {{1, 1, 0, 1}, {2, 1, 1, 1}};
+	struct hd_reduce_input inputs[2] = {{1, 1, 0, 1, 0}, {2, 1, 1, 1, 0}};
 	struct hd_reduce_config good
 		= {.job = 7, .bytes = 64, .input_count = 2, .inputs = inputs, .sum = sum};
 	struct hd_reduce *reduce = (void *)sum;
@@ -509,7 +510,7 @@ static void test_refuses(void **state) {
 	BAD(input_count = HD_GROUP_MEMBERS_MAX + 1, -E2BIG)
 	BAD(bytes = 0, -EINVAL)
 	BAD(bytes = 62, -EINVAL)
-	BAD(dtype = HD_DTYPE_SPARSE32, -EINVAL)
+	BAD(dtype = HD_DTYPE_SPARSE32, -EINVAL) /* inputs without a length */
 	BAD(dtype = HD_DTYPE_COUNT, -EINVAL)
 	BAD(order = 2, -EINVAL)
 	BAD(sum = NULL, -EINVAL)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums at the server: one transfer, one commit, several rounds; their bounds, their order, what is told of them. */
 #include "hd_kernels.h"
+#include "hd_runs.h"
 #include "server_sums.h"
 
 #include <setjmp.h>
@@ -445,9 +446,86 @@ static void test_pull_to_an_aggregator(void **state) {
 	sums_close(s);
 }
 
+/* --- merged sums of sparse updates --------------------------------------------------------------- */
+
+/* Room for twice as much was announced; it ends where it ends. Only what it names is stepped. */
+static void test_merged(void **state) {
+	static const struct hd_run runs[3] = {{5, 40}, {700, 900}, {5990, 10}};
+	struct sums *s = sums_open(16, &plain);
+	const struct hd_sgd sgd = {s->spec.learning_rate, s->spec.momentum, s->spec.weight_decay};
+	uint64_t bytes = hd_runs_bytes(runs, 3, HD_CHUNK_BYTES_DEFAULT), values;
+	float *model = malloc(SUM_BYTES), *momentum = calloc(SUM_VALUES, sizeof(float));
+	uint8_t *wire = malloc(bytes);
+	const float *x = s->g[2];
+
+	(void)state;
+	hd_runs_encode(runs, 3, x, 1, HD_CHUNK_BYTES_DEFAULT, wire);
+	sums_make(s, "012", 5);
+	s->message.dtype = HD_DTYPE_SPARSE32;
+	s->message.bytes = 2 * bytes;
+	sums_say(s, "012");
+	s->aggregator->dtype = HD_DTYPE_SPARSE32;
+	s->aggregator->total = (uint32_t)bytes;
+	fake_push(s->aggregator, SUM_TOKEN + 5, 0, 0, wire, bytes / 4);
+	for (uint16_t i = 0; i < 3; i++) {
+		assert_int_equal(fake_outcome(s->worker[i], 1)->outcome, HD_OUTCOME_APPLIED);
+		assert_int_equal(net_event(&s->net, HD_EVENT_COMMITTED, i)->bytes, bytes);
+	}
+	sums_run_ms(s, 5);
+	assert_int_equal(report_of(s, SUM_TOKEN + 5, HD_OUTCOME_APPLIED)->bytes, bytes);
+	hd_jobspec_initialize(&s->spec, model);
+	for (size_t i = 0; i < 3; i++) {
+		hd_sgd_apply(
+			model + runs[i].first, momentum + runs[i].first, x, runs[i].count, &sgd
+		);
+		x += runs[i].count;
+	}
+	assert_memory_equal(hd_server_model(s->net.server, s->job, &values), model, SUM_BYTES);
+	assert_memory_equal(hd_server_momentum(s->net.server, s->job), momentum, SUM_BYTES);
+	free(wire);
+	free(model);
+	free(momentum);
+	sums_close(s);
+}
+
+/* Not what it should be: an end beyond what was announced is no chunk of it; runs outside of the model end it. */
+static void test_broken_merged(void **state) {
+	static const struct hd_run outside = {SUM_VALUES, 10};
+	struct sums *s = sums_open(16, &plain);
+	uint64_t bytes = hd_runs_bytes(&outside, 1, HD_CHUNK_BYTES_DEFAULT);
+	uint8_t wire[64] __attribute__((aligned(8)));
+
+	(void)state;
+	hd_runs_encode(&outside, 1, s->g[0], 1, HD_CHUNK_BYTES_DEFAULT, wire);
+	sums_make(s, "01", 5);
+	s->message.dtype = HD_DTYPE_SPARSE32;
+	s->message.bytes = 48;
+	sums_say(s, "01");
+	s->aggregator->dtype = HD_DTYPE_SPARSE32;
+	s->aggregator->total = 1000;
+	fake_push(s->aggregator, SUM_TOKEN + 5, 0, 0, wire, bytes / 4);
+	sums_run_ms(s, 20);
+	assert_true(hd_server_stats(s->net.server)->drop_mismatch > 0);
+	assert_int_equal(reports(s, SUM_TOKEN + 5), 0);
+	s->aggregator->total = (uint32_t)bytes;
+	fake_push(s->aggregator, SUM_TOKEN + 5, 0, 0, wire, bytes / 4);
+	sums_run_ms(s, 20);
+	assert_int_equal(report_of(s, SUM_TOKEN + 5, HD_OUTCOME_FAILED)->reason, HD_REASON_REFUSED);
+	assert_int_equal(counter(s), 0);
+	/* More than a dense one would have is none. */
+	sums_make(s, "01", 8);
+	s->message.dtype = HD_DTYPE_SPARSE32;
+	s->message.bytes = SUM_BYTES + 4;
+	sums_say(s, "01");
+	assert_int_equal(report_of(s, SUM_TOKEN + 8, HD_OUTCOME_FAILED)->reason, HD_REASON_REFUSED);
+	sums_close(s);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_commit_for_all),
+		cmocka_unit_test(test_merged),
+		cmocka_unit_test(test_broken_merged),
 		cmocka_unit_test(test_among_others),
 		cmocka_unit_test(test_bound_of_each),
 		cmocka_unit_test(test_late_part),
