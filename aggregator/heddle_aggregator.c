@@ -4,7 +4,6 @@
 #include "hd_message.h"
 #include "hd_setup.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -143,24 +142,7 @@ static void gather(void *owner, struct hd_stats *stats) {
 static const struct hd_aggregator_ops core_ops = {.gather = gather};
 
 static void on_event(void *owner, const struct hd_event *event) {
-	struct program *program = owner;
-	struct hd_log *log = &program->service.log;
-	bool controller = event->aux == HD_ROLE_CONTROLLER;
-
-	if (event->kind == HD_EVENT_NODE_UP && controller)
-		hd_log_say(log, HD_LOG_INFO, "controller", event, "controller: connected");
-	else if (event->kind == HD_EVENT_NODE_DOWN && controller)
-		hd_log_say(
-			log,
-			HD_LOG_WARNING,
-			"controller",
-			event,
-			"controller: %s: no new groups",
-			hd_reason_name(event->reason)
-		);
-	else
-		hd_log_event(log, event);
-	hd_event_log_add(program->service.events, event);
+	hd_setup_event(&((struct program *)owner)->service, event, "no new groups");
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
@@ -182,21 +164,10 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 
 static int run(struct program *program) {
 	struct hd_node node = {&hd_aggregator_ops, program->aggregator};
-	char bound[HD_ADDR_TEXT_BYTES];
-	struct hd_log *log = &program->service.log;
-	int status = hd_setup_signals(log, program->driver);
+	int status = hd_setup_run(&program->service.log, program->driver, node);
 
 	if (status != 0) {
 		return status;
-	}
-	hd_driver_print_addr(hd_driver_bound(program->driver), bound);
-	(void)printf("ready %s\n", bound);
-	if (fflush(stdout) != 0) {
-		return hd_log_fail(log, EX_IOERR, "standard output: %s", strerror(errno));
-	}
-	status = hd_driver_run(program->driver, node);
-	if (status < 0) {
-		return hd_log_fail(log, EX_OSERR, "%s", strerror(-status));
 	}
 	/* Members and receivers hear that their groups have ended. */
 	program->draining = true;
@@ -225,13 +196,9 @@ static int make_aggregator(
 	config->owner = program;
 	/* Bound to any address: peers take the one that they reach us at. */
 	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
-	if (hd_driver_resolve(o->controller, &config->controller) < 0) {
-		return hd_log_fail(
-			o->log,
-			EX_NOHOST,
-			"--controller: '%s' (an address, with :port)",
-			o->controller
-		);
+	rc = hd_setup_controller(o->log, o->controller, &config->controller);
+	if (rc != 0) {
+		return rc;
 	}
 	if (hd_program_entropy(config->seed) < 0) {
 		return hd_log_fail(o->log, EX_OSERR, "no entropy");

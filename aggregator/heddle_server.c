@@ -305,24 +305,13 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 
 static void on_event(void *owner, const struct hd_event *event) {
 	struct program *program = owner;
-	struct hd_log *log = &program->service.log;
-	bool controller = event->aux == HD_ROLE_CONTROLLER;
 
-	if (event->kind == HD_EVENT_NODE_UP && controller)
-		hd_log_say(log, HD_LOG_INFO, "controller", event, "controller: connected");
-	else if (event->kind == HD_EVENT_NODE_DOWN && controller)
-		hd_log_say(
-			log,
-			HD_LOG_WARNING,
-			"controller",
-			event,
-			"controller: %s: workers come directly",
-			hd_reason_name(event->reason)
-		);
 	/* One that fails has been spoken of. */
-	else if (event->kind != HD_EVENT_CHECKPOINT || program->failing == 0)
-		hd_log_event(log, event);
-	hd_event_log_add(program->service.events, event);
+	if (event->kind == HD_EVENT_CHECKPOINT && program->failing != 0) {
+		hd_event_log_add(program->service.events, event);
+	} else {
+		hd_setup_event(&program->service, event, "workers come directly");
+	}
 }
 
 static void fill(void *owner, struct hd_stats *stats) {
@@ -367,21 +356,10 @@ static int drain(struct program *program, struct hd_node node) {
 
 static int run(struct program *program) {
 	struct hd_node node = {&hd_server_ops, program->server};
-	char bound[HD_ADDR_TEXT_BYTES];
-	struct hd_log *log = &program->service.log;
-	int status = hd_setup_signals(log, program->driver);
+	int status = hd_setup_run(&program->service.log, program->driver, node);
 
 	if (status != 0) {
 		return status;
-	}
-	hd_driver_print_addr(hd_driver_bound(program->driver), bound);
-	(void)printf("ready %s\n", bound);
-	if (fflush(stdout) != 0) {
-		return hd_log_fail(log, EX_IOERR, "standard output: %s", strerror(errno));
-	}
-	status = hd_driver_run(program->driver, node);
-	if (status < 0) {
-		return hd_log_fail(log, EX_OSERR, "%s", strerror(-status));
 	}
 	return drain(program, node);
 }
@@ -402,13 +380,11 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 	config->receive_window_bytes = hd_driver_receive_window(program->driver);
 	/* Bound to any address: peers take the one that they reach us at. */
 	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
-	if (o->controller != NULL && hd_driver_resolve(o->controller, &config->controller) < 0) {
-		return hd_log_fail(
-			o->log,
-			EX_NOHOST,
-			"--controller: '%s' (an address, with :port)",
-			o->controller
-		);
+	if (o->controller != NULL) {
+		rc = hd_setup_controller(o->log, o->controller, &config->controller);
+		if (rc != 0) {
+			return rc;
+		}
 	}
 	if (hd_program_entropy(config->seed) < 0) {
 		return hd_log_fail(o->log, EX_OSERR, "no entropy");

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_message.h"
 #include "hd_number.h"
 #include "hd_setup.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -193,4 +195,47 @@ int hd_setup_signals(struct hd_log *log, struct hd_driver *driver) {
 	int status = hd_program_stop_on_signals(driver);
 
 	return status ? hd_log_fail(log, EX_OSERR, "signals: %s", strerror(-status)) : 0;
+}
+
+int hd_setup_controller(struct hd_log *log, const char *text, struct hd_addr *controller) {
+	if (hd_driver_resolve(text, controller) == 0)
+		return 0;
+	return hd_log_fail(log, EX_NOHOST, "--controller: '%s' (an address, with :port)", text);
+}
+
+int hd_setup_run(struct hd_log *log, struct hd_driver *driver, struct hd_node node) {
+	char bound[HD_ADDR_TEXT_BYTES];
+	int status = hd_setup_signals(log, driver);
+
+	if (status)
+		return status;
+	hd_driver_print_addr(hd_driver_bound(driver), bound);
+	(void)printf("ready %s\n", bound);
+	if (fflush(stdout))
+		return hd_log_fail(log, EX_IOERR, "standard output: %s", strerror(errno));
+	status = hd_driver_run(driver, node);
+	return status < 0 ? hd_log_fail(log, EX_OSERR, "%s", strerror(-status)) : 0;
+}
+
+void hd_setup_event(struct hd_service *service, const struct hd_event *event, const char *without) {
+	const char *reason = hd_reason_name(event->reason);
+	bool controller = event->aux == HD_ROLE_CONTROLLER;
+
+	if (event->kind == HD_EVENT_NODE_UP && controller)
+		hd_log_say(
+			&service->log, HD_LOG_INFO, "controller", event, "controller: connected"
+		);
+	else if (event->kind == HD_EVENT_NODE_DOWN && controller)
+		hd_log_say(
+			&service->log,
+			HD_LOG_WARNING,
+			"controller",
+			event,
+			"controller: %s: %s",
+			reason,
+			without
+		);
+	else
+		hd_log_event(&service->log, event);
+	hd_event_log_add(service->events, event);
 }

@@ -5,7 +5,7 @@
  *
  *   main: hd_log_init; options (hd_setup_real, ...); hd_setup_log; hd_setup_keys
  *     hd_setup_events; hd_setup_driver
- *       hd_setup_service; hd_setup_signals; hd_driver_run; hd_service_stop
+ *       hd_setup_service; hd_setup_run; hd_service_stop
  *     hd_driver_close; hd_setup_end_events
  */
 #ifndef HD_SETUP_H
@@ -77,5 +77,12 @@ int hd_setup_service(
 	const struct hd_stat_group *const *groups
 );
 int hd_setup_signals(struct hd_log *log, struct hd_driver *driver);
+/* The address of --controller. */
+int hd_setup_controller(struct hd_log *log, const char *text, struct hd_addr *controller);
+/* hd_setup_signals(), `ready ADDR:PORT` on standard output, hd_driver_run(). */
+int hd_setup_run(struct hd_log *log, struct hd_driver *driver, struct hd_node node);
+/* An event of a node that has a controller, to the log and to service->events; `without` says what goes on when the
+ * controller is lost. */
+void hd_setup_event(struct hd_service *service, const struct hd_event *event, const char *without);
 
 #endif
