@@ -106,7 +106,7 @@ def jobs(options, setting):
     """[(mode, seed, rate)]"""
     for seed in range(options["first_seed"], options["first_seed"] + options["seeds"]):
         for mode in options["modes"]:
-            fallback = setting["job"]["learning_rate"]
+            fallback = rates.best("aggregation", mode, setting["job"]["learning_rate"])
             grid = GRIDS.get(mode, rates.GRID)
             yield from ((mode, seed, rate) for rate in (
                 grid if options["grid"] else [rates.best(setting["name"], mode, fallback)]))
