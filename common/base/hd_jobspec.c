@@ -144,6 +144,23 @@ static int check_optimizer(const struct hd_jobspec *spec, char *error, size_t by
 	return 0;
 }
 
+static int check_sync(const struct hd_jobspec *spec, char *error, size_t bytes) {
+	bool counts = spec->sync == HD_SYNC_N || spec->sync == HD_SYNC_N_BATCH;
+
+	if (spec->sync >= HD_SYNC_COUNT)
+		return refuse(error, bytes, "sync: %u is unknown", spec->sync);
+	if (counts && (spec->sync_count == 0 || spec->sync_count > HD_WORKERS_MAX))
+		return refuse(
+			error, bytes, "sync_count: %u (1..HD_WORKERS_MAX 4096)", spec->sync_count
+		);
+	if (!counts && spec->sync_count != 0)
+		return refuse(error, bytes, "sync_count: only of N-sync and N-batch-sync");
+	/* All members of a step have the same age. */
+	if (spec->sync != HD_SYNC_NONE && spec->staleness_rule != HD_STALENESS_CONSTANT)
+		return refuse(error, bytes, "staleness_rule: must be constant with sync");
+	return 0;
+}
+
 int hd_jobspec_check(const struct hd_jobspec *spec, char *error, size_t error_bytes) {
 	int result;
 
@@ -159,6 +176,8 @@ int hd_jobspec_check(const struct hd_jobspec *spec, char *error, size_t error_by
 			spec->tau_max
 		);
 	result = check_optimizer(spec, error, error_bytes);
+	if (result == 0)
+		result = check_sync(spec, error, error_bytes);
 	return result < 0 ? result : check_tensors(spec, error, error_bytes);
 }
 
@@ -301,6 +320,8 @@ static bool numbers_equal(
 		{"tau_max", a->tau_max, b->tau_max},
 		{"allow_not_finite", a->allow_not_finite, b->allow_not_finite},
 		{"div_max", (double)a->div_max, (double)b->div_max},
+		{"sync", a->sync, b->sync},
+		{"sync_count", a->sync_count, b->sync_count},
 		{"tensors", a->tensor_count, b->tensor_count},
 	};
 	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];
@@ -377,6 +398,41 @@ void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values) {
 			*values++ = (float
 			)((2 * hd_random_unit(&random) - 1) * (double)tensor->init_scale);
 	}
+}
+
+const char *hd_sync_name(uint8_t sync) {
+	static const char *const names[] = {
+		[HD_SYNC_NONE] = "async",
+		[HD_SYNC_ALL] = "full",
+		[HD_SYNC_N] = "nsync",
+		[HD_SYNC_N_BATCH] = "nbatch",
+	};
+
+	return sync < HD_SYNC_COUNT ? names[sync] : "unknown";
+}
+
+int hd_sync_parse(const char *text, uint8_t *sync, uint32_t *count) {
+	const char *colon = strchr(text, ':');
+	size_t length = colon ? (size_t)(colon - text) : strlen(text);
+	uint8_t mode = HD_SYNC_NONE;
+	uint32_t n = 0;
+
+	while (mode < HD_SYNC_COUNT
+	       && (strlen(hd_sync_name(mode)) != length
+		   || memcmp(hd_sync_name(mode), text, length) != 0))
+		mode++;
+	if (mode == HD_SYNC_COUNT || !colon != (mode == HD_SYNC_NONE || mode == HD_SYNC_ALL))
+		return -EINVAL;
+	for (const char *digit = colon ? colon + 1 : ""; *digit; digit++) {
+		if (*digit < (n ? '0' : '1') || *digit > '9' || n > HD_WORKERS_MAX)
+			return -EINVAL;
+		n = 10 * n + (uint32_t)(*digit - '0');
+	}
+	if (colon && (n == 0 || n > HD_WORKERS_MAX))
+		return -EINVAL;
+	*sync = mode;
+	*count = n;
+	return 0;
 }
 
 float hd_staleness_weight(uint8_t rule, float c, uint32_t tau_max, uint64_t t, uint32_t tau) {

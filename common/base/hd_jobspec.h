@@ -43,6 +43,10 @@ struct hd_jobspec {
 	bool allow_not_finite;
 	/* How far a replica may be from the server: ||w_s - w_r||; 0: as far as it happens to be. */
 	float div_max;
+	/* When the server makes a step (enum hd_sync): of every update alone, or of several with the same base, as one step
+	 * of their mean. `sync_count`: how many, of N and N_BATCH; else 0. */
+	uint8_t sync;
+	uint32_t sync_count;
 	uint32_t tensor_count; /* 0: a job of all-reduces, which has no model; no server takes it */
 	struct hd_tensor *tensors;
 };
@@ -73,6 +77,12 @@ bool hd_jobspec_equal(
 
 /* Fills values[] of the whole model from the spec's seed: the same on every machine. */
 void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values);
+
+/* "async", "full", "nsync", "nbatch"; "unknown" otherwise. */
+const char *hd_sync_name(uint8_t sync);
+
+/* "async", "full", "nsync:4" or "nbatch:4". 0, or -EINVAL with both untouched. */
+int hd_sync_parse(const char *text, uint8_t *sync, uint32_t *count);
 
 /* The weight of an update applied as the t-th (t >= 1) with delay tau (papers: constant 1,
  * C/sqrt(tau_max t), AdaDelay C/sqrt(t + tau)). Finite and > 0 for any input. */

@@ -9,6 +9,7 @@
 
 #define JOBSPEC_VERSION 1 /* without div_max, and so when it is 0 */
 #define JOBSPEC_VERSION_DIV 2
+#define JOBSPEC_VERSION_SYNC 3 /* with both: of a synchronous job */
 
 /* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
  * stays set and nothing more is touched, so that callers check once at the end. */
@@ -88,11 +89,16 @@ static void get_name(struct cursor *c, char name[HD_NAME_BYTES_MAX + 1]) {
 
 int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity) {
 	struct cursor c = {.out = data, .bytes = capacity};
-	bool bounded = spec->div_max > 0;
+	bool synchronous = spec->sync != HD_SYNC_NONE;
+	bool bounded = spec->div_max > 0 || synchronous;
 
 	if (capacity > HD_MESSAGE_BYTES_MAX)
 		c.bytes = HD_MESSAGE_BYTES_MAX;
-	put(&c, bounded ? JOBSPEC_VERSION_DIV : JOBSPEC_VERSION, 2);
+	put(&c,
+	    synchronous     ? JOBSPEC_VERSION_SYNC :
+		    bounded ? JOBSPEC_VERSION_DIV :
+			      JOBSPEC_VERSION,
+	    2);
 	put_name(&c, spec->tenant);
 	put_name(&c, spec->name);
 	put(&c, spec->seed, 8);
@@ -106,6 +112,10 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 	put(&c, spec->allow_not_finite, 1);
 	if (bounded)
 		put_float(&c, spec->div_max);
+	if (synchronous) {
+		put(&c, spec->sync, 1);
+		put(&c, spec->sync_count, 4);
+	}
 	put(&c, spec->tensor_count, 4);
 	for (uint32_t i = 0; i < spec->tensor_count && !c.bad; i++) {
 		const struct hd_tensor *t = &spec->tensors[i];
@@ -139,7 +149,7 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	uint64_t version = get(c, 2);
 	uint8_t boolean;
 
-	if (version != JOBSPEC_VERSION && version != JOBSPEC_VERSION_DIV)
+	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_SYNC)
 		c->bad = true;
 	get_name(c, spec->tenant);
 	get_name(c, spec->name);
@@ -153,9 +163,15 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	spec->tau_max = (uint32_t)get(c, 4);
 	boolean = (uint8_t)get(c, 1);
 	spec->allow_not_finite = boolean == 1;
-	spec->div_max = version == JOBSPEC_VERSION_DIV ? get_float(c) : 0;
-	if (version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
-		c->bad = true; /* one encoding for each description */
+	spec->div_max = version >= JOBSPEC_VERSION_DIV ? get_float(c) : 0;
+	if (version == JOBSPEC_VERSION_SYNC) {
+		spec->sync = (uint8_t)get(c, 1);
+		spec->sync_count = (uint32_t)get(c, 4);
+	}
+	/* One encoding for each description. */
+	if ((version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
+	    || (version == JOBSPEC_VERSION_SYNC && spec->sync == HD_SYNC_NONE))
+		c->bad = true;
 	spec->tensor_count = (uint32_t)get(c, 4);
 	if (boolean > 1 || spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)
 		c->bad = true;

@@ -63,6 +63,15 @@ enum hd_staleness_rule {
 	HD_STALENESS_COUNT
 };
 
+/* When the server makes a step of a job (docs/architecture.md, Synchronous steps). */
+enum hd_sync {
+	HD_SYNC_NONE = 0, /* of each update */
+	HD_SYNC_ALL = 1, /* of one update of every worker that is there */
+	HD_SYNC_N = 2, /* of the first updates of n different workers */
+	HD_SYNC_N_BATCH = 3, /* of the first n updates, whoever's */
+	HD_SYNC_COUNT
+};
+
 /* A model version: which life of the server (incarnation) and how many updates it has applied.
  * On the wire incarnation:16, counter:48. A version of an older incarnation whose counter is above
  * the restart point lies on a lost history. */

@@ -21,7 +21,7 @@
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
  *   C -> aggregator  GROUP, VOID   C -> receiver of a sum  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays
- *   S -> W        GO, OUTCOME, DURABLE, PULL_STATE
+ *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
  *   C -> W,S      PROBE;  receiver of the train -> C  PROBED
@@ -152,13 +152,13 @@ typedef struct hd_ranges hd_ranges;
 
 /* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
- * (`world` then is how many were in that).
+ * (`world` then is how many were in that), and when the server makes its steps (`sync`: enum hd_sync).
  * Server, aggregator: memory. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
-	F(u16, world) F(u32, reduce_round)
+	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
@@ -168,6 +168,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_JOIN(F) F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec)
 #define HD_FIELDS_JOINED(F) \
 	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
+/* `reason` NONE, of a synchronous job's worker to its server: it pushes no more and waits for the ends of what it has
+ * pushed; no step waits for it. Else it is gone. */
 #define HD_FIELDS_LEAVE(F) F(u32, job) F(u16, worker) F(u8, reason)
 
 /* Asks for one transfer, or to take part in an all-reduce. push: bytes, norm (L2), peak (largest absolute
@@ -212,6 +214,9 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, outcome) F(u8, reason) F(u64, version) \
 	F(u32, delay) F(u64, durable)
 #define HD_FIELDS_DURABLE(F) F(u32, job) F(u64, version)
+/* A synchronous step has ended, and this worker has no update in it: what it computes from an older version would be
+ * late. `version`: the newest. */
+#define HD_FIELDS_STEP(F) F(u32, job) F(u64, version)
 /* The server's word on a pull before its data: the pinned version and its bytes, or NOT_MODIFIED. */
 #define HD_FIELDS_PULL_STATE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u64, token) F(u8, reason) \
@@ -314,7 +319,7 @@ typedef struct hd_ranges hd_ranges;
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
 	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
-	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(LOAD, load, 54) \
+	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(STEP, step, 53) M(LOAD, load, 54) \
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
 	M(REDUCE, reduce, 60) M(NOTICE, notice, 61) M(ROSTER, roster, 62) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)

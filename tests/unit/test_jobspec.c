@@ -60,7 +60,7 @@ static void test_round_trip_and_truncation(void **state) {
 	}
 	data[bytes] = 0;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes + 1, &out), -EBADMSG);
-	data[1] = 2; /* a version that is not known */
+	data[1] = 4; /* a version that is not known */
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), -EBADMSG);
 }
 
@@ -88,6 +88,45 @@ static void test_bounded(void **state) {
 	hd_jobspec_fini(&out);
 	spec.div_max = -1;
 	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
+}
+
+/* The third version says when the server makes its steps. */
+static void test_synchronous(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t data[1000];
+	char text[200];
+	int bytes;
+
+	(void)state;
+	spec.sync = HD_SYNC_N;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "sync_count: 0 (1..HD_WORKERS_MAX 4096)");
+	spec.sync_count = HD_WORKERS_MAX + 1;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	spec.sync_count = 4;
+	spec.staleness_rule = HD_STALENESS_ADADELAY;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "staleness_rule: must be constant with sync");
+	spec.staleness_rule = HD_STALENESS_CONSTANT;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), 0);
+	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_true(bytes > 0);
+	assert_int_equal(data[1], 3);
+	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
+	assert_int_equal(out.sync, HD_SYNC_N);
+	assert_int_equal(out.sync_count, 4);
+	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	spec.sync_count = 3;
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_string_equal(text, "sync_count: 3, the job has 4");
+	hd_jobspec_fini(&out);
+	spec.sync = HD_SYNC_ALL;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	spec.sync_count = 0;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), 0);
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	spec.sync = HD_SYNC_COUNT;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
 }
 
 static void test_changed_bytes_are_checked(void **state) {
@@ -315,6 +354,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip_and_truncation),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_synchronous),
 		cmocka_unit_test(test_changed_bytes_are_checked),
 		cmocka_unit_test(test_checks_of_the_job),
 		cmocka_unit_test(test_checks_of_tensors),
