@@ -154,8 +154,11 @@ hd_mirror_append(struct hd_turn *turn, struct hd_mirror *mirror, const struct hd
 	entry->since = turn->now;
 	for (uint16_t i = 0; i < head->member_count; i++) {
 		entry->members[i] = hd_entry_member(head, i);
-		/* Sums come from aggregators that were told to send them here; without, a state does. */
+		/* Sums come from aggregators that were told to send them here; without, a state does. So it does for the
+		 * steps of several of a synchronous job, and where it has made a dense step of a sparse update. */
 		entry->lost = entry->lost || head->member_count > 1
+			|| (head->dtype == HD_DTYPE_SPARSE32
+			    && mirror->job->spec.sync != HD_SYNC_NONE)
 			|| entry->members[i].worker >= HD_WORKERS_MAX;
 	}
 	TAILQ_INSERT_TAIL(&mirror->entries, entry, link);

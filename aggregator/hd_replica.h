@@ -131,12 +131,12 @@ void hd_seed_check(struct hd_turn *turn, struct hd_follow *follow);
 void hd_seed_sack(struct hd_turn *turn, struct hd_seed_part *part, const struct hd_msg_sack *sack);
 /* One part's turn: returns the packets that it sent. */
 size_t hd_seed_poll(struct hd_turn *turn, struct hd_timer *timer);
-/* Sends an entry of k members. */
-void hd_log_send(
+/* Sends the entry of the job's newest version, which `in` (of a step: its first member) made; `update`: the norm. */
+void hd_log_commit(
 	struct hd_turn *turn,
-	struct hd_follow *follow,
-	const struct hd_entry *entry,
-	const struct hd_entry_member *members
+	struct hd_job *job,
+	const struct hd_incoming *in,
+	double update
 );
 
 /* --- the replica's side ---------------------------------------------------------------------- */

@@ -161,6 +161,7 @@ struct hd_server_stats {
 	uint64_t granted, expected; /* pushes */
 	uint64_t credits, credits_spent, credits_unspent;
 	uint64_t committed, dropped, failed, voided, overtaken, replaced;
+	uint64_t sync_steps; /* of synchronous jobs; their updates count as committed */
 	uint64_t sums; /* steps that were sums; their parts count as committed */
 	uint64_t pulls, pulls_delivered, pulls_not_modified, pulls_failed, pulls_older;
 	uint64_t snapshots, copies; /* pinned; copied because a commit came */

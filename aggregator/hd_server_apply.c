@@ -2,7 +2,7 @@
 /* Steps of the optimizer on the model, a call's share at a time. */
 #include "hd_kernels.h"
 #include "hd_runs.h"
-#include "hd_server_internal.h"
+#include "hd_server_step.h"
 
 #include <assert.h>
 
@@ -21,11 +21,14 @@ static struct hd_buffer *hd_apply_target(struct hd_buffer *buffer, struct hd_buf
 }
 
 void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
+	bool sparse = in->dtype == HD_DTYPE_SPARSE32 && !in->stepped;
+
 	assert(hd_commit_bounds(job, in, 0) == HD_REASON_NONE);
 	job->apply = (struct hd_apply){
 		.in = in,
-		.momentum2 = in->dtype == HD_DTYPE_SPARSE32 ? job->momentum2 : 0,
-		.weights2 = in->dtype == HD_DTYPE_SPARSE32 ? job->weights2 : 0,
+		.momentum2 = sparse ? job->momentum2 : 0,
+		.weights2 = sparse ? job->weights2 : 0,
+		.mean = 1 / (float)hd_commit_parts(in),
 		.model = hd_apply_target(job->model, &job->spare[0]),
 		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
 	};
@@ -104,6 +107,18 @@ static bool hd_apply_runs(struct hd_server *server, struct hd_job *job) {
 	return apply->read == apply->in->bytes;
 }
 
+/* Of the sum the mean, then that as any update. */
+static double
+hd_apply_mean(struct hd_job *job, uint64_t at, uint64_t count, const struct hd_sgd *sgd) {
+	float *sum = job->step.sum->data + at;
+	struct hd_apply *apply = &job->apply;
+
+	if (job->step.count > 1) {
+		hd_scale_f32(sum, sum, count, apply->mean);
+	}
+	return hd_sgd_apply(apply->model->data + at, apply->momentum->data + at, sum, count, sgd);
+}
+
 bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
 	struct hd_apply *apply = &job->apply;
 	uint64_t at = apply->done, count = job->values - at, left;
@@ -116,15 +131,19 @@ bool hd_apply_step(struct hd_server *server, struct hd_job *job) {
 	const uint8_t *update;
 
 	server->stats.steps++;
-	if (apply->in->dtype == HD_DTYPE_SPARSE32) {
+	if (apply->in->dtype == HD_DTYPE_SPARSE32 && !apply->in->stepped) {
 		return hd_apply_runs(server, job);
 	}
 	left = server->step_left / how.steps;
 	left = left > 0 ? left : 1;
 	count = count < left ? count : left;
 	hd_apply_copy(job, at, count);
-	update = (const uint8_t *)apply->in->buffer->data + at * hd_dtype_bytes(how.dtype);
-	apply->momentum2 += hd_sgd_apply_sum(model, momentum, update, count, &how);
+	if (apply->in->stepped) {
+		apply->momentum2 += hd_apply_mean(job, at, count, &how.sgd);
+	} else {
+		update = (const uint8_t *)apply->in->buffer->data + at * hd_dtype_bytes(how.dtype);
+		apply->momentum2 += hd_sgd_apply_sum(model, momentum, update, count, &how);
+	}
 	/* Only decay lets the bound depend on the weights. */
 	if (job->follow != NULL && how.sgd.decay > 0) {
 		apply->weights2 += hd_norm2_f32(model, count);

@@ -13,6 +13,7 @@
 #include "hd_replica.h"
 #include "hd_server_credit.h"
 #include "hd_server_pull.h"
+#include "hd_server_step.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,6 +23,12 @@ enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64
 
 	if (!hd_job_knows(job, base)) {
 		return HD_REASON_LOST_BASE;
+	}
+	if (job->spec.sync != HD_SYNC_NONE) {
+		/* A step that has ended takes no more; another life of the server may have begun with that very model. */
+		return hd_version_counter(base) != hd_version_counter(job->version) ?
+			HD_REASON_LATE :
+			HD_REASON_NONE;
 	}
 	return next - hd_version_counter(base) > job->spec.tau_max ? HD_REASON_LATE :
 								     HD_REASON_NONE;
@@ -187,18 +194,24 @@ static void hd_commit_log(
 	hd_turn_event(turn, &event);
 }
 
-static void hd_part_applied(struct hd_turn *turn, const struct hd_part *part, uint64_t counter) {
+/* Within a synchronous step nobody is late: all were computed from the model that it steps from. */
+uint32_t hd_commit_delay(const struct hd_part *part, uint64_t counter) {
+	return part->in->stepped ? 0 : (uint32_t)(counter - hd_version_counter(part->base));
+}
+
+/* `more` are applied after it in the same step. */
+static void
+hd_part_applied(struct hd_turn *turn, const struct hd_part *part, uint64_t counter, uint32_t more) {
 	const struct hd_incoming *in = part->in;
 	struct hd_job *job = in->job;
-	uint16_t index = (uint16_t)(part - in->parts);
 	struct hd_round round = {
 		.round = part->round,
 		.outcome = HD_OUTCOME_APPLIED,
-		.delay = (uint32_t)(counter - hd_version_counter(part->base)),
+		.delay = hd_commit_delay(part, counter),
 		.version = hd_version_make(hd_version_incarnation(job->version), counter),
 	};
 
-	hd_commit_log(turn, part, &round, (uint16_t)(in->part_count - 1 - index));
+	hd_commit_log(turn, part, &round, (uint16_t)more);
 	hd_report_applied(job, part->member, round.delay, in->direct);
 	hd_member_record(part->member, &round);
 	hd_commit_outcome(turn, job, part->member, &round);
@@ -210,21 +223,32 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_incoming *in = job->apply.in;
 	uint64_t counter = hd_version_counter(job->version);
 	const struct hd_round round = {.outcome = HD_OUTCOME_APPLIED};
+	uint32_t parts = hd_commit_parts(in), done = 0;
+	struct hd_incoming *one, *next;
 
 	hd_apply_take(server, job);
-	job->version
-		= hd_version_make(hd_version_incarnation(job->version), counter + in->part_count);
-	job->commits_since += in->part_count;
-	server->stats.committed += in->part_count;
-	server->stats.sums += in->sum ? 1 : 0;
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		hd_part_applied(turn, &in->parts[i], counter + 1 + i);
+	job->version = hd_version_make(hd_version_incarnation(job->version), counter + parts);
+	job->commits_since += parts;
+	server->stats.committed += parts;
+	for (one = in; one != NULL; one = hd_commit_after(one)) {
+		server->stats.sums += one->sum ? 1 : 0;
+		for (uint16_t i = 0; i < one->part_count; i++, done++) {
+			hd_part_applied(turn, &one->parts[i], counter + 1 + done, parts - 1 - done);
+		}
 	}
 	if (job->follow != NULL) {
 		hd_follow_committed(turn, job, in);
 	}
-	hd_commit_report(turn, in, &round);
-	hd_incoming_end(turn, in, true);
+	if (in->stepped) {
+		server->stats.sync_steps++;
+		hd_step_tell(turn, job);
+	}
+	for (one = in; one != NULL; one = next) {
+		next = hd_commit_after(one);
+		hd_commit_report(turn, one, &round);
+		hd_incoming_end(turn, one, true);
+	}
+	hd_step_end(job);
 }
 
 /* True when every incomplete update before `candidate` may still come right after it. Those that
@@ -280,24 +304,41 @@ static void hd_commit_drop_late(struct hd_turn *turn, struct hd_job *job) {
 
 /* --- hold ------------------------------------------------------------------------------------ */
 
-/* Gives up the silent positions that a complete update waits for. Returns when to look again. */
-static hd_ns hd_commit_hold(struct hd_turn *turn, struct hd_job *job, bool *voided) {
-	hd_ns hold = (hd_ns)turn->server->config.hold_us * HD_US;
-	struct hd_incoming *in, *next, *waits;
-	hd_ns again = HD_NEVER;
+/* The update that is held up, and where the positions end that may hold it up: at a step's none goes first. */
+static const struct hd_incoming *
+hd_commit_waits(const struct hd_job *job, const struct hd_incoming **end) {
+	const struct hd_incoming *waits;
 
+	*end = NULL;
+	if (job->spec.sync != HD_SYNC_NONE) {
+		return TAILQ_FIRST(&job->step.members);
+	}
 	TAILQ_FOREACH (waits, &job->queue, queue_link) {
 		if (waits->complete) {
 			break;
 		}
 	}
+	*end = waits;
+	return waits;
+}
+
+/* Gives up the silent positions that a complete update waits for. Returns when to look again. */
+static hd_ns hd_commit_hold(struct hd_turn *turn, struct hd_job *job, bool *voided) {
+	hd_ns hold = (hd_ns)turn->server->config.hold_us * HD_US;
+	const struct hd_incoming *end, *waits = hd_commit_waits(job, &end);
+	struct hd_incoming *in, *next;
+	hd_ns again = HD_NEVER;
+
 	if (waits == NULL) {
 		return HD_NEVER;
 	}
-	for (in = TAILQ_FIRST(&job->queue); in != waits; in = next) {
+	for (in = TAILQ_FIRST(&job->queue); in != end; in = next) {
 		hd_ns until = hd_ns_add(hd_ns_max(waits->completed_at, in->active), hold);
 
 		next = TAILQ_NEXT(in, queue_link);
+		if (in->complete) {
+			continue;
+		}
 		if (in->predecessor != NULL) {
 			/* Its turn has not come: its predecessor is watched instead. */
 			until = hd_ns_add(turn->now, hold);
@@ -313,10 +354,10 @@ static hd_ns hd_commit_hold(struct hd_turn *turn, struct hd_job *job, bool *void
 }
 
 /* Updates that are held whole but must wait: the network they took is free, and the controller told. */
-static void hd_commit_report_pending(struct hd_turn *turn, struct hd_job *job) {
+static void hd_commit_report_waiting(struct hd_turn *turn, const struct hd_incoming_list *list) {
 	struct hd_incoming *in;
 
-	TAILQ_FOREACH (in, &job->queue, queue_link) {
+	TAILQ_FOREACH (in, list, queue_link) {
 		if (in->complete && !in->pending) {
 			struct hd_round round = {.outcome = HD_OUTCOME_PENDING};
 
@@ -326,13 +367,24 @@ static void hd_commit_report_pending(struct hd_turn *turn, struct hd_job *job) {
 	}
 }
 
+static void hd_commit_report_pending(struct hd_turn *turn, const struct hd_job *job) {
+	hd_commit_report_waiting(turn, &job->queue);
+	hd_commit_report_waiting(turn, &job->step.members);
+}
+
 /* Commits what the rule lets go. False: the call's step was used up before that. */
 static bool hd_commit_all(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_server *server = turn->server;
 	struct hd_incoming *in;
 
 	while (job->apply.in != NULL || !server->draining) {
-		in = job->apply.in != NULL ? job->apply.in : hd_commit_next(job);
+		if (job->apply.in == NULL && job->spec.sync != HD_SYNC_NONE
+		    && !hd_step_gather(turn, job)) {
+			return false;
+		}
+		in = job->apply.in != NULL             ? job->apply.in :
+			job->spec.sync != HD_SYNC_NONE ? hd_step_due(turn, job) :
+							 hd_commit_next(job);
 		if (in == NULL || (job->apply.in == NULL && !hd_follow_permits(turn, job, in))) {
 			return true;
 		}
@@ -340,7 +392,8 @@ static bool hd_commit_all(struct hd_turn *turn, struct hd_job *job) {
 			return false;
 		}
 		if (job->apply.in == NULL) {
-			server->stats.overtaken += in != TAILQ_FIRST(&job->queue) ? 1 : 0;
+			server->stats.overtaken
+				+= !in->stepped && in != TAILQ_FIRST(&job->queue) ? 1 : 0;
 			hd_apply_begin(job, in);
 		}
 		if (!hd_apply_step(server, job)) {

@@ -12,6 +12,7 @@
 #include "hd_kernels.h"
 #include "hd_replica.h"
 #include "hd_server_credit.h"
+#include "hd_server_step.h"
 
 #include <errno.h>
 #include <math.h>
@@ -216,10 +217,16 @@ double hd_follow_divergence(const struct hd_follow *follow) {
 
 /* Counted as it came; what came before there was a replica, now. */
 static double hd_follow_update(struct hd_incoming *in) {
-	uint32_t full = hd_recv_chunk_bytes(in->recv);
-	const uint8_t *data = (const uint8_t *)in->buffer->data;
+	const double rate = (double)in->job->spec.learning_rate;
+	const uint8_t *data;
+	uint32_t full;
 
+	if (in->stepped) {
+		return rate * sqrt(hd_step_norm2(in->job));
+	}
 	if (!in->normed) {
+		full = hd_recv_chunk_bytes(in->recv);
+		data = (const uint8_t *)in->buffer->data;
 		in->norm2 = 0;
 		for (uint64_t at = 0; at < in->bytes; at += full) {
 			uint64_t left = in->bytes - at;
@@ -230,7 +237,7 @@ static double hd_follow_update(struct hd_incoming *in) {
 		}
 		in->normed = true;
 	}
-	return (double)in->job->spec.learning_rate * sqrt(in->norm2);
+	return rate * sqrt(in->norm2);
 }
 
 /* Its own step may be more than div_max allows: then it goes when the replica is at the very version, as waiting longer
@@ -291,48 +298,6 @@ hd_follow_step(struct hd_follow *follow, struct hd_job *job, double update, uint
 	(void)hd_divergence_add(d, &step);
 }
 
-static struct hd_entry_member hd_follow_member(const struct hd_part *part, hd_version version) {
-	const struct hd_incoming *in = part->in;
-	uint64_t index = (uint64_t)(part - in->parts);
-	uint64_t counter = hd_version_counter(version) - in->part_count + 1 + index;
-
-	return (struct hd_entry_member){
-		.base = part->base,
-		.position = in->direct ? 0 : in->position + index,
-		.round = part->round,
-		.delay = (uint32_t)(counter - hd_version_counter(part->base)),
-		.worker = part->member->rank,
-	};
-}
-
-static void
-hd_follow_log(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in, double x) {
-	struct hd_entry_member one, *members = &one;
-	const struct hd_entry entry = {
-		.version = job->version,
-		.bytes = in->bytes,
-		.update = x,
-		.weight = in->sum ? 0 : in->parts[0].weight,
-		.dtype = in->dtype,
-		.member_count = in->part_count,
-	};
-
-	if (in->part_count > 1) {
-		members = calloc(in->part_count, sizeof(*members));
-	}
-	if (members == NULL) {
-		job->follow->due = true; /* a state instead */
-		return;
-	}
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		members[i] = hd_follow_member(&in->parts[i], job->version);
-	}
-	hd_log_send(turn, job->follow, &entry, members);
-	if (members != &one) {
-		free(members);
-	}
-}
-
 void hd_follow_committed(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in) {
 	struct hd_follow *follow = job->follow;
 	uint64_t counter = hd_version_counter(job->version);
@@ -340,7 +305,7 @@ void hd_follow_committed(struct hd_turn *turn, struct hd_job *job, struct hd_inc
 
 	hd_follow_step(follow, job, update / in->steps, in->steps);
 	if (follow->logs && follow->every == 0 && follow->link->peer != NULL) {
-		hd_follow_log(turn, job, in, update);
+		hd_log_commit(turn, job, in, update);
 	}
 	if (follow->every > 0 && !follow->seeding
 	    && counter - hd_version_counter(follow->seed) >= follow->every) {

@@ -60,6 +60,9 @@ static void hd_incoming_unlink(struct hd_server *server, struct hd_incoming *in)
 	if (in->queued) {
 		TAILQ_REMOVE(&in->job->queue, in, queue_link);
 	}
+	if (in->stepped) {
+		TAILQ_REMOVE(&in->job->step.members, in, queue_link);
+	}
 	if (in->touched) {
 		TAILQ_REMOVE(&server->touched, in, touched_link);
 	}

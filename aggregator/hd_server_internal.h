@@ -13,6 +13,7 @@
  *   hd_server_credit.c      updates that were granted in advance: they come without having been asked for
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
  *   hd_server_commit.c      the commit rule, hold, outcomes, the log
+ *   hd_server_step.c        what gathers of a synchronous job's next step
  *   hd_server_apply.c       steps of the optimizer on the model
  *   hd_server_snapshot.c    pinned versions, in fp32 and 16 bits
  *   hd_server_pull.c        sending them
@@ -128,6 +129,7 @@ LIST_HEAD(hd_member_parts, hd_part);
 struct hd_member {
 	uint16_t rank;
 	bool left;
+	bool done; /* it pushes no more, and waits for the ends of what it has pushed */
 	bool joined; /* in this life of the server */
 	struct hd_peer *peer; /* NULL: no session */
 	uint32_t newest_round;
@@ -167,6 +169,7 @@ struct hd_incoming {
 	bool started; /* its first chunk was taken */
 	bool complete;
 	bool queued;
+	bool stepped; /* a member of its job's step: in that list instead of the queue, its values in the sum */
 	bool touched;
 	bool starved;
 	bool broken; /* a chunk of a sparse one that is no runs of this model */
@@ -253,8 +256,8 @@ struct hd_tombstone {
 	hd_ns answered; /* one answer a call is enough */
 };
 
-/* The update that is being applied. A big one takes several calls, a step in each, so that packets are
- * taken in between; nobody sees the model meanwhile: who would pin it waits. */
+/* The update, or a step's first one, that is being applied. A big one takes several calls, a step in each, so that
+ * packets are taken in between; nobody sees the model meanwhile: who would pin it waits. */
 struct hd_apply {
 	struct hd_incoming *in; /* NULL: none */
 	struct hd_buffer *model,
@@ -262,6 +265,19 @@ struct hd_apply {
 	uint64_t done; /* values; of a sparse one: copied into the buffers that are written to */
 	uint64_t read; /* bytes of a sparse one */
 	double momentum2, weights2; /* as the job's, after the step */
+	float mean; /* of a synchronous step: its sum is multiplied by this */
+};
+
+/* A synchronous job's next step: complete updates, added up (hd_server_step.c). */
+struct hd_step {
+	struct hd_incoming_list members; /* by queue_link, in the order of adding */
+	uint32_t count; /* updates in them */
+	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */
+	struct hd_incoming *adding; /* the last member, until all of it is in the sum */
+	uint64_t done, read; /* of that: values; bytes of a sparse one */
+	bool normed;
+	double norm2; /* of the sum */
+	bool formed; /* N different workers were here at once */
 };
 
 struct hd_job {
@@ -293,6 +309,7 @@ struct hd_job {
 	struct hd_timer hold;
 	bool dirty; /* the commit rule is to be looked at */
 	struct hd_apply apply;
+	struct hd_step step;
 
 	struct hd_commit *log; /* HD_COMMITS_KEPT */
 	uint64_t log_count;
@@ -410,7 +427,8 @@ void hd_server_show(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 struct hd_job *hd_job_find(const struct hd_server *server, uint32_t id);
 struct hd_member *hd_job_member(const struct hd_job *job, uint16_t rank);
 void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_join *join);
-void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer);
+/* LEAVE; NONE: it is about to. */
+void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer, uint8_t reason);
 /* JOINED to everybody who waited for the restored job. */
 void hd_job_joined(struct hd_turn *turn, struct hd_job *job);
 void hd_job_destroy(struct hd_server *server, struct hd_job *job);
@@ -555,6 +573,8 @@ enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64
 enum hd_reason
 hd_commit_bounds(const struct hd_job *job, const struct hd_incoming *in, uint64_t ahead);
 void hd_commit_queue(struct hd_incoming *in);
+/* The delay of this part, if it makes the version with that counter. */
+uint32_t hd_commit_delay(const struct hd_part *part, uint64_t counter);
 void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in);
 /* Applies what is due, as far as the call's step reaches. */
 void hd_commit_run(struct hd_turn *turn, struct hd_job *job);

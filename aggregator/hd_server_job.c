@@ -3,6 +3,7 @@
 #include "hd_replica.h"
 #include "hd_server_pull.h"
 #include "hd_server_roster.h"
+#include "hd_server_step.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
  * besides the snapshot. With these a job always goes on, if slowly. */
 #define HD_BUFFERS_NEEDED 4
 #define HD_BUFFERS_CHECKPOINT 1
+#define HD_BUFFERS_SYNC 1 /* the sum of a synchronous step */
 /* First incarnations are drawn below this, so that each restart can count up from there. */
 #define HD_FIRST_INCARNATION_MAX 0x7fff
 
@@ -83,7 +85,9 @@ bool hd_round_stands(
 	*round = (struct hd_round){
 		.round = request->round,
 		.outcome = HD_OUTCOME_APPLIED,
-		.delay = (uint32_t)(counter - hd_version_counter(request->base)),
+		.delay = job->spec.sync != HD_SYNC_NONE ?
+			0 :
+			(uint32_t)(counter - hd_version_counter(request->base)),
 		.version = request->have,
 	};
 	return true;
@@ -105,6 +109,7 @@ void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
 	}
 	hd_checkpoint_fini(server, job);
 	hd_apply_fini(server, job);
+	hd_step_fini(server, job);
 	for (uint32_t i = 0; i < 2; i++) {
 		hd_buffer_put(server, job, job->spare[i]);
 	}
@@ -154,6 +159,7 @@ static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspe
 	job->bytes = hd_jobspec_model_bytes(spec);
 	TAILQ_INIT(&job->open);
 	TAILQ_INIT(&job->queue);
+	TAILQ_INIT(&job->step.members);
 	TAILQ_INIT(&job->pulls);
 	job->spec = *spec;
 	*spec = (struct hd_jobspec){0};
@@ -199,7 +205,9 @@ static bool hd_job_evict(struct hd_server *server, const struct hd_job *keep) {
 
 static int hd_job_admit(struct hd_server *server, struct hd_job *job, char *text) {
 	bool checkpoints = server->config.ops != NULL && server->config.ops->checkpoint != NULL;
-	uint32_t needed = HD_BUFFERS_NEEDED + (checkpoints ? HD_BUFFERS_CHECKPOINT : 0);
+	bool sums = job->spec.sync != HD_SYNC_NONE;
+	uint32_t needed = HD_BUFFERS_NEEDED + (checkpoints ? HD_BUFFERS_CHECKPOINT : 0)
+		+ (sums ? HD_BUFFERS_SYNC : 0);
 	uint64_t left = hd_memory_left(server);
 
 	do {
@@ -211,12 +219,14 @@ static int hd_job_admit(struct hd_server *server, struct hd_job *job, char *text
 		text,
 		HD_TEXT_BYTES_MAX,
 		"memory: the job needs %" PRIu64 " bytes (%" PRIu32 " times its model of %" PRIu64
-		": model, momentum, snapshot, an update in flight%s), %" PRIu64 " are left (limit "
+		": model, momentum, snapshot, an update in flight%s%s), %" PRIu64
+		" are left (limit "
 		"memory_bytes %" PRIu64 ")",
 		job->bytes * needed,
 		needed,
 		job->bytes,
 		checkpoints ? ", checkpoint" : "",
+		sums ? ", a step's sum" : "",
 		left,
 		server->config.memory_bytes
 	);
@@ -417,6 +427,7 @@ static void hd_peer_joined(struct hd_turn *turn, struct hd_peer *peer) {
 		.tau_max = job->spec.tau_max,
 	};
 	peer->joined = true;
+	hd_step_joined(turn->server, peer->job);
 	hd_peer_send(turn, peer, &message);
 	hd_roster_change(turn, peer->job, peer->member->rank, true);
 }
@@ -446,6 +457,7 @@ static void hd_peer_attach(
 	}
 	member->peer = peer;
 	member->left = false;
+	member->done = false;
 	if (!member->joined) {
 		member->joined = true;
 		member->first_round = member->newest_round;
@@ -559,6 +571,7 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 	}
 	peer->job->emptied = true;
 	hd_roster_change(turn, peer->job, member->rank, false);
+	peer->job->dirty = true; /* a step may have waited for this one alone */
 	member->peer = NULL;
 	peer->member = NULL;
 	peer->job = NULL;
@@ -574,7 +587,12 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 	}
 }
 
-void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer) {
+void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer, uint8_t reason) {
+	if (reason == HD_REASON_NONE && peer->job->spec.sync != HD_SYNC_NONE) {
+		peer->member->done = true;
+		peer->job->dirty = true; /* a step may have waited for it */
+		return;
+	}
 	peer->member->left = true;
 	hd_peer_detach(turn, peer, HD_REASON_LEFT);
 }

@@ -8,6 +8,7 @@
  */
 #include "hd_bytes.h"
 #include "hd_replica.h"
+#include "hd_server_step.h"
 
 #include <errno.h>
 
@@ -35,7 +36,7 @@ static void hd_log_flush(
 	turn->server->stats.log_messages++;
 }
 
-void hd_log_send(
+static void hd_log_send(
 	struct hd_turn *turn,
 	struct hd_follow *follow,
 	const struct hd_entry *entry,
@@ -49,6 +50,56 @@ void hd_log_send(
 		return;
 	}
 	hd_log_flush(turn, follow, false, data, (size_t)bytes);
+}
+
+static struct hd_entry_member hd_log_member(const struct hd_part *part, uint64_t counter) {
+	const struct hd_incoming *in = part->in;
+	uint64_t index = (uint64_t)(part - in->parts);
+
+	return (struct hd_entry_member){
+		.base = part->base,
+		.position = in->direct ? 0 : in->position + index,
+		.round = part->round,
+		.delay = hd_commit_delay(part, counter),
+		.worker = part->member->rank,
+	};
+}
+
+void hd_log_commit(
+	struct hd_turn *turn,
+	struct hd_job *job,
+	const struct hd_incoming *in,
+	double update
+) {
+	uint32_t parts = hd_commit_parts(in), done = 0;
+	uint64_t first = hd_version_counter(job->version) - parts + 1;
+	struct hd_entry_member one, *members = &one;
+	bool several = hd_commit_after(in) != NULL;
+	const struct hd_entry entry = {
+		.version = job->version,
+		.bytes = several ? job->bytes : in->bytes,
+		.update = update,
+		.weight = in->sum || several ? 0 : in->parts[0].weight,
+		.dtype = several ? HD_DTYPE_FP32 : in->dtype,
+		.member_count = (uint16_t)parts,
+	};
+
+	if (parts > 1) {
+		members = calloc(parts, sizeof(*members));
+	}
+	if (members == NULL) {
+		job->follow->due = true; /* a state instead */
+		return;
+	}
+	for (const struct hd_incoming *of = in; of != NULL; of = hd_commit_after(of)) {
+		for (uint16_t i = 0; i < of->part_count; i++, done++) {
+			members[done] = hd_log_member(&of->parts[i], first + done);
+		}
+	}
+	hd_log_send(turn, job->follow, &entry, members);
+	if (members != &one) {
+		free(members);
+	}
 }
 
 /* Rounds that are in the state: asked for again at a promoted replica they are recognised. */

@@ -233,7 +233,7 @@ static void hd_server_from_worker(
 		break;
 	case HD_MSG_LEAVE:
 		if (hd_peer_speaks(turn, peer, message->leave.job, message->leave.worker) != NULL) {
-			hd_job_leave(turn, peer);
+			hd_job_leave(turn, peer, message->leave.reason);
 		}
 		break;
 	case HD_MSG_NOTICE:

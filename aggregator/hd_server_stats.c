@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the server's counters mean: its own, and where each job stands. */
-#include "hd_server_internal.h"
+#include "hd_server_step.h"
 
 #include <assert.h>
 
@@ -30,6 +30,7 @@ static const struct hd_stat server_stats[] = {
 	STAT(voided, "updates", "positions given up", HD_STAT_COUNTER),
 	STAT(overtaken, "updates", "committed ahead of an earlier position", HD_STAT_COUNTER),
 	STAT(replaced, "updates", "transfers replaced by a newer attempt", HD_STAT_COUNTER),
+	STAT(sync_steps, "steps", "of synchronous jobs; their updates are among those committed", HD_STAT_COUNTER),
 	STAT(sums, "sums", "applied; their updates are among those committed", HD_STAT_COUNTER),
 	STAT(pulls, "pulls", "pulls begun", HD_STAT_COUNTER),
 	STAT(pulls_delivered, "pulls", "models delivered", HD_STAT_COUNTER),
@@ -70,22 +71,23 @@ const struct hd_stat_group hd_server_group = {
 
 struct job_stats {
 	uint64_t members, workers, open, pulls, version, durable, incarnation, position,
-		model_bytes;
+		model_bytes, gathered, needed;
 };
 
 #define JOB(name, unit, help)                                                                      \
 	{#name, unit, help, HD_STAT_GAUGE, HD_STAT_U64, offsetof(struct job_stats, name)},
 
-static const struct hd_stat job_stats[]
-	= {JOB(members, "nodes", "workers that have joined, also those that left"
+static const struct hd_stat job_stats[] = {
+	JOB(members, "nodes", "workers that have joined, also those that left"
 	) JOB(workers, "nodes", "that take part now"
 	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
 	) JOB(pulls, "pulls", "pulls under way"
 	) JOB(version, "updates", "commits in this history"
-	) JOB(durable, "updates", "of these, durable: on the replica, without one in a checkpoint")
-		   JOB(incarnation, "", "life of the server that it is in")
-			   JOB(position, "positions", "highest told")
-				   JOB(model_bytes, "bytes", "size of the model")};
+	) JOB(durable, "updates", "of these, durable: on the replica, without one in a checkpoint"
+	) JOB(incarnation, "", "life of the server that it is in"
+	) JOB(position, "positions", "highest told") JOB(model_bytes, "bytes", "size of the model")
+		JOB(gathered, "updates", "in the step that a synchronous job gathers"
+		) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous")};
 
 const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",
@@ -115,6 +117,8 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 			.incarnation = hd_version_incarnation(job->version),
 			.position = job->position,
 			.model_bytes = job->bytes,
+			.gathered = job->step.count,
+			.needed = hd_step_needs(server, job),
 		};
 
 		hd_stats_add(stats, &hd_server_job_group, labels, &s);

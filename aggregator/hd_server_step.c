@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Steps of synchronous jobs: several updates with one base, applied as one step of their mean.
+ *
+ *   queue:  w3 complete, w1 comes, w0+w2 (a sum) complete        base 8 = the job's version
+ *             \                        \
+ *              sum = w3             sum += w0+w2     count 3 of 4:  w1 completes:  model 12
+ *                                                                   what else has base 8 is late from here on
+ *
+ * A member is added to the sum as soon as it is complete, and its own buffer is free again: a step costs one buffer,
+ * however many members it has. The order of adding is that of the commit log. Members stay open transfers until
+ * the step is applied, so that whoever asks again for one hears nothing new; an unfinished step is lost with the
+ * server, and its workers push again.
+ */
+#include "hd_kernels.h"
+#include "hd_replica.h"
+#include "hd_runs.h"
+#include "hd_server_step.h"
+
+#define HD_STEP_RETRY_US 10000 /* no memory for the sum */
+
+static bool hd_job_counts(const struct hd_job *job) {
+	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
+}
+
+uint32_t hd_commit_parts(const struct hd_incoming *in) {
+	return in->stepped ? in->job->step.count : in->part_count;
+}
+
+struct hd_incoming *hd_commit_after(const struct hd_incoming *in) {
+	return in->stepped ? TAILQ_NEXT(in, queue_link) : NULL;
+}
+
+/* --- whose it is -------------------------------------------------------------------------------- */
+
+static bool hd_member_stepped(const struct hd_member *member) {
+	const struct hd_part *part;
+
+	LIST_FOREACH (part, &member->parts, member_link) {
+		if (part->in->stepped) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Who is here and pushes on. */
+struct hd_present {
+	uint32_t count;
+	uint32_t missing; /* of these, without an update in the step */
+};
+
+static struct hd_present hd_step_present(const struct hd_server *server, const struct hd_job *job) {
+	struct hd_present present = {0};
+	const struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job == job && peer->joined && !peer->member->done) {
+			present.count++;
+			present.missing += hd_member_stepped(peer->member) ? 0 : 1;
+		}
+	}
+	return present;
+}
+
+/* A part whose worker is in the step already, or in this sum twice; NULL: none. */
+static const struct hd_part *hd_step_repeats(const struct hd_incoming *in) {
+	const struct hd_part *other;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		LIST_FOREACH (other, &in->parts[i].member->parts, member_link) {
+			if (other->in->stepped || (other->in == in && other < &in->parts[i])) {
+				return &in->parts[i];
+			}
+		}
+	}
+	return NULL;
+}
+
+/* Whether this complete update is the next member. One that cannot be in this step ends here, unless the step is
+ * full: then it is late once that is applied. */
+static bool hd_step_admits(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in) {
+	uint32_t room = job->spec.sync_count - job->step.count;
+	enum hd_reason reason = hd_commit_bounds(job, in, 0);
+	const struct hd_part *cause = NULL;
+
+	if (hd_job_counts(job) && room == 0) {
+		return false;
+	}
+	if (reason == HD_REASON_NONE && job->spec.sync != HD_SYNC_N_BATCH) {
+		cause = hd_step_repeats(in);
+		reason = cause != NULL ? HD_REASON_LATE : HD_REASON_NONE;
+	}
+	/* A sum cannot be taken apart: its workers ask again, and the first of them fill the step. */
+	if (reason == HD_REASON_NONE && hd_job_counts(job) && in->part_count > room) {
+		reason = HD_REASON_TIMEOUT;
+	}
+	if (reason != HD_REASON_NONE) {
+		hd_incoming_fail(turn, in, reason, cause);
+	}
+	return reason == HD_REASON_NONE;
+}
+
+static struct hd_incoming *hd_step_next(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_incoming *in = TAILQ_FIRST(&job->queue), *next;
+
+	for (; in != NULL; in = next) {
+		next = TAILQ_NEXT(in, queue_link);
+		if (in->complete && in->completed_at != 0 && hd_step_admits(turn, job, in)) {
+			return in;
+		}
+	}
+	return NULL;
+}
+
+/* --- adding ------------------------------------------------------------------------------------- */
+
+/* False: there is no memory for the sum just now. */
+static bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incoming *in) {
+	struct hd_step *step = &job->step;
+
+	if (step->sum == NULL) {
+		step->sum = hd_buffer_get(server, job);
+	}
+	if (step->sum == NULL) {
+		return false;
+	}
+	TAILQ_REMOVE(&job->queue, in, queue_link);
+	in->queued = false;
+	in->stepped = true;
+	in->steps = 1; /* whatever it is a sum of, the step is one */
+	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
+	step->count += in->part_count;
+	step->adding = in;
+	step->done = 0;
+	step->read = 0;
+	step->normed = false;
+	return true;
+}
+
+static void hd_step_add_dense(struct hd_step *step, uint64_t at, uint64_t count) {
+	const struct hd_incoming *in = step->adding;
+	const uint16_t *half = (const void *)in->buffer->data;
+	bool first = in == TAILQ_FIRST(&step->members);
+	float *sum = step->sum->data + at;
+
+	if (hd_dtype_is_half(in->dtype) && first) {
+		hd_half_to_f32(in->dtype, sum, half + at, count);
+	} else if (hd_dtype_is_half(in->dtype)) {
+		hd_add_half(in->dtype, sum, half + at, count);
+	} else if (first) {
+		memcpy(sum, in->buffer->data + at, count * sizeof(*sum));
+	} else {
+		hd_add_f32(sum, in->buffer->data + at, count);
+	}
+}
+
+/* The chunk's runs, which were checked when it came. */
+static void hd_step_add_runs(struct hd_job *job, const uint8_t *chunk, size_t bytes) {
+	struct hd_runs_cursor cursor;
+	struct hd_run run;
+	const float *x;
+
+	hd_runs_begin(&cursor, chunk, bytes, job->values);
+	while (hd_runs_next(&cursor, &run, &x) > 0) {
+		hd_add_f32(job->step.sum->data + run.first, x, run.count);
+	}
+}
+
+static void hd_step_spend(struct hd_server *server, uint64_t values) {
+	server->step_left -= values < server->step_left ? values : server->step_left;
+}
+
+/* The sum is dense: what no member names stays 0. True: all of it is added. */
+static bool hd_step_add_sparse(struct hd_server *server, struct hd_job *job) {
+	struct hd_step *step = &job->step;
+	const struct hd_incoming *in = step->adding;
+	uint64_t clear = in == TAILQ_FIRST(&step->members) ? job->values - step->done : 0;
+
+	clear = clear < server->step_left ? clear : server->step_left;
+	memset(step->sum->data + step->done, 0, clear * sizeof(float));
+	step->done += clear;
+	hd_step_spend(server, clear);
+	while (server->step_left > 0 && step->read < in->bytes) {
+		const uint8_t *chunk = (const uint8_t *)in->buffer->data + step->read;
+		uint64_t left = in->bytes - step->read;
+		uint32_t full = hd_recv_chunk_bytes(in->recv);
+		size_t bytes = left < full ? (size_t)left : full;
+
+		hd_step_add_runs(job, chunk, bytes);
+		hd_step_spend(server, bytes / sizeof(float) + 1);
+		step->read += bytes;
+	}
+	return step->read == in->bytes;
+}
+
+/* As much of the newest member as the call has left. True: all of it is in the sum. */
+static bool hd_step_add(struct hd_server *server, struct hd_job *job) {
+	struct hd_step *step = &job->step;
+	uint64_t count = job->values - step->done;
+
+	if (step->adding->dtype == HD_DTYPE_SPARSE32) {
+		return hd_step_add_sparse(server, job);
+	}
+	count = count < server->step_left ? count : server->step_left;
+	hd_step_add_dense(step, step->done, count);
+	hd_step_spend(server, count);
+	step->done += count;
+	return step->done == job->values;
+}
+
+bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_step *step = &job->step;
+	struct hd_incoming *in;
+
+	for (;;) {
+		in = step->adding;
+		if (in == NULL) {
+			in = hd_step_next(turn, job);
+			if (in == NULL) {
+				return true;
+			}
+			if (!hd_step_take(turn->server, job, in)) {
+				hd_timer_set(
+					&turn->server->timers,
+					&job->hold,
+					hd_ns_add(turn->now, HD_STEP_RETRY_US * HD_US)
+				);
+				return true;
+			}
+		}
+		if (turn->server->step_left == 0 || !hd_step_add(turn->server, job)) {
+			return false;
+		}
+		step->adding = NULL;
+		hd_buffer_put(turn->server, job, in->buffer);
+		in->buffer = NULL;
+	}
+}
+
+/* --- the step ----------------------------------------------------------------------------------- */
+
+/* N different workers are waited for until so many were here at once; after that a death or a leave lowers the
+ * number, as it does when all are waited for. Whoever is here can fill a step of n updates alone. When nobody
+ * pushes on, what is there is the step. */
+uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job) {
+	const struct hd_present present = hd_step_present(server, job);
+	uint32_t most = job->step.count + present.missing;
+	bool lowers = job->spec.sync == HD_SYNC_ALL || present.count == 0
+		|| (job->spec.sync == HD_SYNC_N && job->step.formed);
+
+	if (job->spec.sync == HD_SYNC_NONE) {
+		return 0;
+	}
+	if (hd_job_counts(job) && (most > job->spec.sync_count || !lowers)) {
+		return job->spec.sync_count;
+	}
+	return most;
+}
+
+void hd_step_joined(const struct hd_server *server, struct hd_job *job) {
+	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
+		job->step.formed = hd_step_present(server, job).count >= job->spec.sync_count;
+	}
+}
+
+struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job *job) {
+	const struct hd_step *step = &job->step;
+
+	if (step->count == 0 || step->adding != NULL
+	    || step->count < hd_step_needs(turn->server, job)) {
+		return NULL;
+	}
+	return TAILQ_FIRST(&step->members);
+}
+
+double hd_step_norm2(struct hd_job *job) {
+	struct hd_step *step = &job->step;
+
+	if (!step->normed) {
+		step->norm2 = hd_norm2_f32(step->sum->data, job->values);
+		step->normed = true;
+	}
+	return step->norm2 / ((double)step->count * step->count);
+}
+
+void hd_step_tell(struct hd_turn *turn, const struct hd_job *job) {
+	struct hd_message message = {.kind = HD_MSG_STEP};
+	struct hd_peer *peer;
+
+	message.step.job = job->id;
+	message.step.version = job->version;
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && peer->joined && !hd_member_stepped(peer->member)) {
+			hd_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+void hd_step_end(struct hd_job *job) {
+	struct hd_step *step = &job->step;
+
+	step->count = 0;
+	step->normed = false;
+}
+
+void hd_step_fini(struct hd_server *server, struct hd_job *job) {
+	hd_buffer_put(server, job, job->step.sum);
+	job->step.sum = NULL;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps of synchronous jobs, for the server core's files only: see hd_server_step.c. */
+#ifndef HD_SERVER_STEP_H
+#define HD_SERVER_STEP_H
+
+#include "hd_server_internal.h"
+
+/* Of what is committed with `in`: the updates in all; the next transfer, NULL after the last. */
+uint32_t hd_commit_parts(const struct hd_incoming *in);
+struct hd_incoming *hd_commit_after(const struct hd_incoming *in);
+/* Adds what is complete. False: the call's step was used up before that. */
+bool hd_step_gather(struct hd_turn *turn, struct hd_job *job);
+/* The first member, when the step has all that it waits for. */
+struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job *job);
+/* Updates that the step will have, as things stand; 0: the job is not synchronous. */
+uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job);
+/* Squared L2 norm of the mean. */
+double hd_step_norm2(struct hd_job *job);
+/* STEP to whoever is not in it. The version is the step's, its members are still there. */
+void hd_step_tell(struct hd_turn *turn, const struct hd_job *job);
+/* Its members have ended. */
+void hd_step_end(struct hd_job *job);
+/* Somebody has joined. */
+void hd_step_joined(const struct hd_server *server, struct hd_job *job);
+void hd_step_fini(struct hd_server *server, struct hd_job *job);
+
+#endif
