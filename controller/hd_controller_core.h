@@ -70,6 +70,7 @@ struct ctl_scratch {
 	struct hd_plan_tenant tenants[HD_JOBS_MAX];
 	struct hd_plan_job jobs[HD_JOBS_MAX];
 	bool tenant_busy[HD_JOBS_MAX];
+	uint32_t room[HD_JOBS_MAX]; /* updates that a job's synchronous step may still be sent */
 	uint32_t job_last[HD_JOBS_MAX]; /* last entry of a job that is granted */
 	struct hd_plan_input input; /* of the latest round */
 	hd_ns planned_at;
@@ -307,6 +308,12 @@ double ctl_job_weight(const struct ctl_job *job);
 /* The version counter that everything granted will have made of the job. */
 uint64_t ctl_job_v_init(const struct ctl_job *job);
 hd_ns ctl_interval(const struct hd_controller *c);
+
+/* --- hd_controller_sync.c ------------------------------------------------------------------- */
+/* Before a round: drops the pushes of synchronous jobs whose step has ended. */
+void ctl_sync_round(struct hd_controller *c, struct hd_sink *sink);
+/* Whether this transfer is planned in this round; asked once for each, in the order of asking. */
+bool ctl_sync_takes(struct hd_controller *c, const struct ctl_transfer *t);
 
 /* --- hd_controller_book.c ------------------------------------------------------------------- */
 /* Brings every open transfer's reservation up to date and fills scratch.busy. 0 or -ENOMEM. */

@@ -53,7 +53,8 @@ static bool is_allowed(const struct hd_controller *c, const struct ctl_node *wor
 		return false;
 	if (c->paused || job->paused || worker->draining || job->server->draining)
 		return false;
-	return job->staleness_rule == HD_STALENESS_CONSTANT
+	/* A step's members are chosen among those that ask. */
+	return job->staleness_rule == HD_STALENESS_CONSTANT && job->sync == HD_SYNC_NONE
 		&& ctl_job_tau(job) >= CTL_CREDIT_TAU * job->worker_count;
 }
 

@@ -40,6 +40,9 @@ static const char *worker_fields_wrong(const struct hd_msg_register_ *m) {
 		return "staleness_rule: unknown";
 	if (!isfinite(m->staleness_c) || m->staleness_c < 0)
 		return "staleness_c: not a finite number >= 0";
+	if (m->sync >= HD_SYNC_COUNT || m->sync_count > HD_WORKERS_MAX
+	    || (m->sync_count > 0) != (m->sync == HD_SYNC_N || m->sync == HD_SYNC_N_BATCH))
+		return "sync, sync_count: unknown, or not 1 to 4096 (HD_WORKERS_MAX) of N";
 	if (!isfinite(m->job_weight) || m->job_weight < 0 || (double)m->job_weight > CTL_WEIGHT_MAX)
 		return "job_weight: not within 0 (default) to 1000";
 	return NULL;
@@ -81,6 +84,16 @@ static bool job_agrees(
 			"staleness_c: %s, the job has %s",
 			hd_float_text((double)m->staleness_c, mine),
 			hd_float_text((double)job->staleness_c, theirs)
+		);
+	else if (job->sync != m->sync || job->sync_count != m->sync_count)
+		(void)snprintf(
+			text,
+			bytes,
+			"sync: %s %u, the job has %s %u",
+			hd_sync_name(m->sync),
+			m->sync_count,
+			hd_sync_name(job->sync),
+			job->sync_count
 		);
 	else if (job->weight < weight || job->weight > weight)
 		(void)snprintf(
@@ -132,6 +145,8 @@ static struct ctl_job *job_describe(
 	job->tau_max = m->tau_max;
 	job->staleness_rule = m->staleness_rule;
 	job->staleness_c = m->staleness_c;
+	job->sync = m->sync;
+	job->sync_count = m->sync_count;
 	ctl_tenant_weigh(c, job->tenant);
 	(void)snprintf(text, sizeof(text), "%s/%s", job->tenant_name, job->name);
 	ctl_record(

@@ -94,7 +94,8 @@ count_outcome(struct ctl_job *job, const struct ctl_transfer *t, const struct hd
 	}
 	if (m->outcome == HD_OUTCOME_APPLIED) {
 		job->applied++;
-		count_delay(&job->staleness, t, m);
+		if (job->sync == HD_SYNC_NONE)
+			count_delay(&job->staleness, t, m);
 	} else if (m->outcome == HD_OUTCOME_DROPPED) {
 		job->dropped++;
 	} else {

@@ -176,6 +176,8 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		t->job->open--;
 		if (t->direction == HD_PUSH && !t->is_sum)
 			t->job->open_pushes--;
+		if (t->job->sync != HD_SYNC_NONE && t->job->pending)
+			ctl_plan_soon(c); /* its place in the step may be another's */
 	}
 	if (node && t->tracked)
 		node->tracked--;

@@ -23,6 +23,8 @@ uint64_t ctl_job_v_init(const struct ctl_job *job) {
 uint32_t ctl_job_tau(const struct ctl_job *job) {
 	uint32_t tau = job->tau_max ? job->tau_max : 1;
 
+	if (job->sync != HD_SYNC_NONE)
+		return HD_TAU_MAX_LIMIT; /* the step is the bound: hd_controller_sync.c */
 	return job->tau_set && job->tau_set < tau ? job->tau_set : tau;
 }
 
@@ -191,7 +193,8 @@ static int build_input(struct hd_controller *c) {
 	input_jobs(c);
 	input_server_free(c);
 	TAILQ_FOREACH (t, &c->pending, entry)
-		if (!ctl_waits_for(c, t)[0] && ctl_transfer_route(c, t) && ctl_copy_may_go(c, t))
+		if (!ctl_waits_for(c, t)[0] && ctl_transfer_route(c, t) && ctl_copy_may_go(c, t)
+		    && ctl_sync_takes(c, t))
 			input_item(c, t, count++);
 	s->input = (struct hd_plan_input){
 		.link_count = s->link_capacity,
@@ -540,6 +543,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	double covers = 0;
 
 	c->plan_at = HD_NEVER;
+	ctl_sync_round(c, sink);
 	if (!c->pending_count)
 		return;
 	c->last_plan = s->planned_at = c->now;
@@ -549,7 +553,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 		return;
 	}
 	if (!s->input.item_count) {
-		/* Copies that wait for an idle link. */
+		/* Copies that wait for an idle link, steps that are full. */
 		c->plan_at = c->now + CTL_REPLAN_MAX_NS;
 		return;
 	}

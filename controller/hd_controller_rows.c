@@ -2,6 +2,7 @@
 /* What an operator sees of nodes, jobs, links, transfers and drops: one flat object each. Times are
  * against the moment of the answer; tokens are secrets and never shown. */
 #include "hd_controller_table.h"
+#include "hd_jobspec.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -147,6 +148,14 @@ static void job_replica(const struct ctl_replica *replica, struct hd_rows *rows)
 	);
 }
 
+static const char *job_warning(const struct ctl_job *job) {
+	if (ctl_job_tau(job) < job->worker_count)
+		return "tau_max is below the number of workers";
+	if (job->sync == HD_SYNC_N && job->worker_count < job->sync_count)
+		return "fewer workers than a step needs";
+	return "";
+}
+
 uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->job_count && !rows->full; i++) {
 		const struct ctl_job *job = c->jobs[i];
@@ -165,13 +174,9 @@ uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 		job_replica(&job->replica, rows);
 		hd_row_real(rows, "weight", ctl_job_weight(job));
 		hd_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
-		hd_row_text(
-			rows,
-			"warning",
-			ctl_job_tau(job) < job->worker_count ?
-				"tau_max is below the number of workers" :
-				""
-		);
+		hd_row_text(rows, "warning", job_warning(job));
+		hd_row_text(rows, "sync", hd_sync_name(job->sync));
+		hd_row_count(rows, "sync_count", job->sync_count);
 		hd_row_end(rows);
 	}
 	return c->job_count;

@@ -123,6 +123,8 @@ struct ctl_job {
 	uint32_t tau_max;
 	uint8_t staleness_rule;
 	float staleness_c;
+	uint8_t sync; /* enum hd_sync */
+	uint32_t sync_count;
 	enum ctl_job_state state;
 	hd_ns settled_at; /* SETTLING: READY at this time at the latest */
 	uint32_t inflight_expected; /* INFLIGHT messages still to come */
