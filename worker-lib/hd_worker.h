@@ -69,6 +69,9 @@ struct hd_worker_ops {
 	void (*released)(void *owner, uint32_t round, void *user);
 	/* Who takes part has changed: by the controller's word (none is configured: the server's). */
 	void (*members)(void *owner, const struct hd_roster *roster);
+	/* Of a synchronous job: `version` is the newest that is known here. Updates on bases with another counter are too
+	 * late. Called when it changes, also by our own pulls and outcomes. */
+	void (*stepped)(void *owner, hd_version version);
 };
 
 struct hd_worker_config {

@@ -44,6 +44,8 @@ void worker_ask(struct hd_worker *worker, const struct context *ctx, struct tick
 
 	if (route == ROUTE_NONE || ticket->ended || ticket->pub.state != HD_TICKET_QUEUED)
 		return;
+	if (worker_waits_for_step(worker, ticket))
+		return;
 	if (worker_spend(worker, ctx, ticket))
 		return;
 	ticket->credited = route == ROUTE_CONTROLLER && worker_spend_pull(worker, ctx, ticket);

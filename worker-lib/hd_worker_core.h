@@ -14,6 +14,7 @@
  *   hd_worker_pull.c     pulls off the wire
  *   hd_worker_reduce.c   all-reduces
  *   hd_worker_members.c  who else takes part; the end when the machine is taken away
+ *   hd_worker_step.c     synchronous jobs: whether a step has ended
  *   hd_worker_copy.c     pushes once more, to the server's replica
  *
  * Order within one receive() or tick():
@@ -144,6 +145,7 @@ struct hd_worker {
 		notice_span; /* the machine is taken away then (0: no notice), said so long before */
 	hd_ns push_took; /* lately, from the call to its outcome */
 	struct hd_roster roster;
+	bool said_done; /* to the server, of a synchronous job: no more pushes */
 	hd_ns linger_until;
 	bool observe_due;
 
@@ -160,6 +162,7 @@ struct hd_worker {
 	uint16_t reduce_members; /* of so many workers */
 	uint64_t kept_bytes;
 	hd_version durable;
+	hd_version newest; /* of a synchronous job: the newest that we heard of */
 
 	struct hd_msg_credit credit; /* token 0: none */
 	hd_ns credit_until;
@@ -286,6 +289,18 @@ void worker_requeue_unproven(struct hd_worker *worker, const struct context *ctx
 /* Has stalls looked for while something is under way. */
 void worker_watch_stalls(struct hd_worker *worker, const struct context *ctx);
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx);
+
+/* --- hd_worker_step.c -------------------------------------------------------------------------- */
+/* Whether the model that this pull is for is still to be made by a step that a push before it is in. */
+bool worker_waits_for_step(const struct hd_worker *worker, const struct ticket *pull);
+/* A push ended: what waited for its step is asked for. */
+void worker_step_ended(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket
+);
+/* The server's version, as it was told; of a new life it may be less than before. */
+void worker_newest(struct hd_worker *worker, hd_version version, bool new_life);
 
 /* --- hd_worker_credit.c ----------------------------------------------------------------------- */
 void worker_on_credit(

@@ -154,6 +154,7 @@ void worker_on_pull_state(
 	ticket->token = state->token;
 	ticket->pub.granted = ticket->route == ROUTE_CONTROLLER || ticket->credited;
 	ticket->pub.version = state->version;
+	worker_newest(worker, state->version, false);
 	if (way && state->reason != HD_REASON_NONE && state->reason != HD_REASON_NOT_MODIFIED) {
 		worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
 		return;

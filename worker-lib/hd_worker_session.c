@@ -77,6 +77,8 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->worker = worker->config.rank;
 	body->model_bytes = worker->model_bytes;
 	body->tau_max = worker->spec.tau_max;
+	body->sync = worker->spec.sync;
+	body->sync_count = worker->spec.sync_count;
 	body->staleness_rule = worker->spec.staleness_rule;
 	body->staleness_c = worker->spec.staleness_c;
 	body->job_weight = worker->config.job_weight;
@@ -250,7 +252,9 @@ static void on_joined(
 	worker->joined_once = true;
 	worker->server_boot = boot;
 	worker->stats.joined = true;
+	worker->said_done = false; /* leaving, it says so again */
 	worker->durable = message->durable;
+	worker_newest(worker, message->version, new_life);
 	worker_requeue_wire(worker, ctx, new_life);
 	if (worker->config.ops && worker->config.ops->joined)
 		worker->config.ops->joined(
@@ -289,6 +293,10 @@ static void on_server_message(
 	case HD_MSG_DURABLE:
 		if (message->durable.job == worker->job)
 			worker_on_durable(worker, ctx, message->durable.version);
+		break;
+	case HD_MSG_STEP:
+		if (message->step.job == worker->job)
+			worker_newest(worker, message->step.version, false);
 		break;
 	case HD_MSG_PULL_STATE:
 		worker_on_pull_state(worker, ctx, NULL, &message->pull_state);
@@ -483,11 +491,16 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->leaving = true;
 	if (worker->stats.left)
 		return true;
-	if (under_way(worker) && !worker->refused)
+	message.leave.job = worker->job;
+	message.leave.worker = worker->config.rank;
+	if (under_way(worker) && !worker->refused) {
+		/* Others' steps, and ours, need not wait for a push that will not come. */
+		if (worker->spec.sync != HD_SYNC_NONE && !worker->said_done)
+			worker->said_done
+				= worker_tell(worker, worker->server, &ctx, &message) == 0;
 		return false;
+	}
 	if (!worker->said_leave) {
-		message.leave.job = worker->job;
-		message.leave.worker = worker->config.rank;
 		message.leave.reason = HD_REASON_LEFT;
 		(void)worker_tell(worker, worker->server, &ctx, &message);
 		(void)worker_tell(worker, worker->controller, &ctx, &message);

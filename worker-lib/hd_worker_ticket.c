@@ -154,6 +154,7 @@ void worker_end(
 	worker_off_wire(worker, ticket);
 	worker_set_state(worker, ticket, state);
 	worker_retire(worker, ticket);
+	worker_step_ended(worker, ctx, ticket);
 }
 
 void worker_fail_all(struct hd_worker *worker, const struct context *ctx, enum hd_reason reason) {
@@ -191,6 +192,7 @@ push_applied(struct hd_worker *worker, const struct context *ctx, struct ticket 
 		worker_retire(worker, ticket);
 	else
 		worker_trim_kept(worker, worker->config.keep_bytes_max);
+	worker_step_ended(worker, ctx, ticket);
 }
 
 void worker_on_outcome(
@@ -207,6 +209,7 @@ void worker_on_outcome(
 	}
 	ticket->pub.version = outcome->version;
 	ticket->pub.delay = outcome->delay;
+	worker_newest(worker, outcome->version, false);
 	if (outcome->outcome == HD_OUTCOME_APPLIED)
 		push_applied(worker, ctx, ticket);
 	else

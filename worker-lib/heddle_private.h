@@ -81,6 +81,7 @@ struct heddle {
 	bool joined, refused, left, closing, stopping; // lock
 	int socket_error; // lock
 	uint64_t version; // lock: of the last JOINED
+	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_superseded()
 	uint32_t tau_max; // lock
 	uint64_t ends, ends_seen; // lock; changes of the members count too
 	struct hd_roster roster; // lock

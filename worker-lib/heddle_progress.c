@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -127,6 +128,18 @@ static void on_released(void *owner, uint32_t round, void *user) {
 		hd_driver_wake(fabric->driver);
 }
 
+static void on_stepped(void *owner, hd_version version) {
+	struct heddle *fabric = owner;
+
+	atomic_store_explicit(&fabric->newest, version, memory_order_relaxed);
+}
+
+int heddle_superseded(const struct heddle *fabric, uint64_t base) {
+	uint64_t newest = atomic_load_explicit(&fabric->newest, memory_order_relaxed);
+
+	return newest != 0 && HEDDLE_VERSION_COUNTER(newest) != HEDDLE_VERSION_COUNTER(base);
+}
+
 const struct hd_worker_ops heddle_worker_ops = {
 	.joined = on_joined,
 	.refused = on_refused,
@@ -134,6 +147,7 @@ const struct hd_worker_ops heddle_worker_ops = {
 	.ticket = on_ticket,
 	.released = on_released,
 	.members = heddle_on_members,
+	.stepped = on_stepped,
 };
 
 void heddle_on_event(void *owner, const struct hd_event *event) {

@@ -127,6 +127,11 @@ void heddle_spec_div_max(struct heddle_spec *spec, float div_max) {
 	spec->job.div_max = div_max;
 }
 
+void heddle_spec_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t n) {
+	spec->job.sync = (uint8_t)mode;
+	spec->job.sync_count = n;
+}
+
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max) {
 	spec->job.tau_max = tau_max;
 }

@@ -124,6 +124,20 @@ void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float
 /* An update may be applied at most tau_max commits after the version that it was computed from;
  * later ones are dropped. Default 16. */
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max);
+/* When the server makes a step of the optimizer: of each update as it comes, or of several that were computed from the
+ * same version, as one step of their mean (their sum divided by their number). A step of k updates makes k versions;
+ * all but the last have no model. What comes for a step that has ended is DROPPED late, at once. The staleness rule
+ * must be constant; tau_max has no effect. */
+enum heddle_sync {
+	HEDDLE_ASYNC = 0,
+	HEDDLE_SYNC
+		= 1, /* of one update of every worker that has joined; a death or a leave lowers the number */
+	HEDDLE_N_SYNC = 2, /* of the first updates of n different workers */
+	HEDDLE_N_BATCH_SYNC = 3 /* of the first n updates, of whichever workers */
+};
+/* n: 1 .. 4096 of N_SYNC and N_BATCH_SYNC, else 0; heddle_open() says what is wrong. With fewer than n workers N_SYNC
+ * waits. Default ASYNC. */
+void heddle_spec_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t n);
 /* How far a replica may be from the server, as the L2 norm of the difference of their models: commits that might lead
  * further wait for it. 0: however far it is. Default 0. */
 void heddle_spec_div_max(struct heddle_spec *spec, float div_max);
@@ -287,13 +301,18 @@ int heddle_push_sparse(
 	struct heddle_ticket **ticket
 );
 /* Fetches the model, exactly one version of it, into data, whose contents are undefined until the
- * ticket has ended. Errors as heddle_push() but -EDOM. */
+ * ticket has ended. In a job with SYNC or N_SYNC it waits first until this worker's earlier pushes have ended,
+ * which they do with their step. Errors as heddle_push() but -EDOM. */
 int heddle_pull_start(
 	struct heddle *fabric,
 	float *data,
 	const struct heddle_pull_options *options,
 	struct heddle_ticket **ticket
 );
+
+/* 1 when a newer version than `base` is known here in a synchronous job: an update that is still being computed from
+ * base would be dropped, stop it. Else 0. Costs one load; from any thread. */
+int heddle_superseded(const struct heddle *fabric, uint64_t base);
 
 struct heddle_status {
 	size_t size;
