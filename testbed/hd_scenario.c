@@ -105,6 +105,7 @@ read_nothing(struct hd_reader *reader, const json_t *value, const char *path, vo
 
 static const struct variation compute_kinds[] = {
 	{"none", HD_VARIATION_NONE, {KIND}},
+	{"exponential", HD_VARIATION_EXPONENTIAL, {KIND}},
 	{"slow-fraction",
 	 HD_VARIATION_FRACTION,
 	 {KIND, VARIATION(fraction, 0, 1), VARIATION(factor, 1, 1000)}},
@@ -116,6 +117,7 @@ static const struct variation compute_kinds[] = {
 	  VARIATION(every_s, 0.1, 3600)}},
 	{0},
 };
+#define COMPUTE_KINDS "none, exponential, slow-fraction, redraw"
 
 static const struct variation links_kinds[] = {
 	{"none", HD_VARIATION_NONE, {KIND}},
@@ -130,12 +132,14 @@ static const struct variation links_kinds[] = {
 	  VARIATION(every_s, 0.1, 3600)}},
 	{0},
 };
+#define LINKS_KINDS "none, scale-fraction, redraw"
 
 static void read_variation(
 	struct hd_reader *reader,
 	const json_t *value,
 	const char *path,
 	const struct variation *kinds,
+	const char *names,
 	struct hd_variation *variation
 ) {
 	const char *kind = json_string_value(json_object_get(value, "kind"));
@@ -146,9 +150,7 @@ static void read_variation(
 		known++;
 	if (!known->name) {
 		hd_field_join(where, path, "kind");
-		hd_reader_fail(
-			reader, where, "must be one of none, %s, %s", kinds[1].name, kinds[2].name
-		);
+		hd_reader_fail(reader, where, "must be one of %s", names);
 		return;
 	}
 	variation->kind = known->kind;
@@ -161,12 +163,12 @@ static void read_variation(
 
 static void
 read_compute(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	read_variation(reader, value, path, compute_kinds, into);
+	read_variation(reader, value, path, compute_kinds, COMPUTE_KINDS, into);
 }
 
 static void
 read_links(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
-	read_variation(reader, value, path, links_kinds, into);
+	read_variation(reader, value, path, links_kinds, LINKS_KINDS, into);
 }
 
 static const struct hd_field tenant_fields[] = {

@@ -35,6 +35,7 @@ struct hd_place {
 enum hd_variation_kind {
 	HD_VARIATION_NONE,
 	HD_VARIATION_FRACTION, /* `fraction` of the workers times `factor` */
+	HD_VARIATION_EXPONENTIAL, /* each step times Exp(1) */
 	HD_VARIATION_REDRAW /* each worker times U[low, high], anew every `every_s` */
 };
 
@@ -54,6 +55,8 @@ struct hd_scenario_job {
 	double learning_rate, momentum, weight_decay;
 	uint8_t staleness_rule; /* enum hd_staleness_rule */
 	double staleness_c;
+	uint8_t sync; /* enum hd_sync */
+	uint32_t sync_count;
 	double target_accuracy;
 	uint8_t payload, pull_payload; /* enum hd_dtype: in which updates, models travel */
 	uint64_t

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job of a scenario file. */
 #include "hd_fields.h"
+#include "hd_jobspec.h"
 #include "hd_scenario.h"
 #include "hd_scenario_job.h"
 
@@ -43,6 +44,21 @@ static void read_rule(struct hd_reader *reader, const json_t *value, const char 
 		*rule = HD_STALENESS_ADADELAY;
 	else
 		hd_reader_fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
+}
+
+/* async, full, nsync:N or nbatch:N. */
+static void read_sync(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	const char *text = json_string_value(value);
+	struct hd_scenario_job *job
+		= (void *)((char *)into - offsetof(struct hd_scenario_job, sync));
+
+	if (!text || hd_sync_parse(text, &job->sync, &job->sync_count) < 0)
+		hd_reader_fail(
+			reader,
+			path,
+			"must be async, full, nsync:N or nbatch:N (N: 1..%d)",
+			HD_WORKERS_MAX
+		);
 }
 
 static bool type_of(const char *text, uint8_t *dtype) {
@@ -105,6 +121,7 @@ static const struct hd_field job_fields[] = {
 	{"momentum", HD_FIELD_NUMBER, AT(hd_scenario_job, momentum), 0, 0.999999, false, NULL},
 	{"weight_decay", HD_FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
 	{"staleness", HD_FIELD_OTHER, 0, 0, 0, false, read_staleness},
+	{"sync", HD_FIELD_OTHER, AT(hd_scenario_job, sync), 0, 0, false, read_sync},
 	{"payload", HD_FIELD_OTHER, AT(hd_scenario_job, payload), 0, 0, false, read_payload},
 	{"pull_payload",
 	 HD_FIELD_OTHER,
@@ -143,6 +160,9 @@ void hd_scenario_read_job(
 	hd_field_join(where, path, "model");
 	if (strcmp(job->model, "mlp") != 0 && strcmp(job->model, "softmax") != 0)
 		hd_reader_fail(reader, where, "must be one of mlp, softmax");
+	hd_field_join(where, path, "staleness.rule");
+	if (job->sync != HD_SYNC_NONE && job->staleness_rule != HD_STALENESS_CONSTANT)
+		hd_reader_fail(reader, where, "must be constant with sync");
 	hd_field_join(where, path, "update_bytes");
 	if (job->update_bytes % 4 != 0)
 		hd_reader_fail(reader, where, "must be a multiple of 4");

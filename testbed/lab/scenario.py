@@ -12,6 +12,7 @@ SCENARIOS = pathlib.Path(__file__).resolve().parent.parent / "scenarios"
 FILE_BYTES_MAX = 1 << 20
 RACKS_MAX = 8
 AGGREGATORS_MAX = 16
+HEDDLE_WORKERS_MAX = 4096
 WORKERS_MAX = 250  # hosts of one emulated star; heddle-sim takes more
 
 REQUIRED = object()
@@ -148,6 +149,14 @@ def variant(kinds):
     return check
 
 
+def synchrony(node, path, fail):
+    what = f"async, full, nsync:N or nbatch:N (N: 1..{HEDDLE_WORKERS_MAX})"
+    value = text(r"async|full|(nsync|nbatch):[1-9][0-9]{0,3}", what)(node, path, fail)
+    if int(value.partition(":")[2] or 1) > HEDDLE_WORKERS_MAX:
+        fail(node, path, f"must be {what}")
+    return value
+
+
 WORKER_OR = r"worker:[0-9]{1,4}"
 STALENESS = record({
     "rule": (one_of("constant", "inverse-sqrt", "adadelay"), "constant"),
@@ -164,12 +173,14 @@ JOB = record({
     "weight_decay": (number(0, 1), 1e-4),
     "staleness": (STALENESS, {"rule": "constant", "c": 1.0}),
     "target_accuracy": (number(0, 1), 0.95),
+    "sync": (synchrony, "async"),
     "payload": (one_of("fp32", "fp16", "bf16", "fixed32", "sparse"), "fp32"),
     "pull_payload": (one_of("fp32", "fp16", "bf16"), "fp32"),
     "update_bytes": (number(4, 1 << 40, True), None),
 })
 COMPUTE = variant({
     "none": {},
+    "exponential": {},
     "slow-fraction": {"fraction": (number(0, 1), REQUIRED), "factor": (number(1, 1000), REQUIRED)},
     "redraw": {"low": (number(0.01, 1000), REQUIRED), "high": (number(0.01, 1000), REQUIRED),
                "every_s": (number(0.1, 3600), REQUIRED)},
@@ -267,6 +278,8 @@ def cross_checks(scenario, tree, fail):
         fail(at("racks"), "racks", f"{scenario['racks']} racks need trunk_mbps")
     if scenario["racks"] == 1 and scenario["trunk_mbps"]:
         fail(at("trunk_mbps"), "trunk_mbps", "there is one rack")
+    if scenario["job"]["sync"] != "async" and scenario["job"]["staleness"]["rule"] != "constant":
+        fail(at("job", "staleness", "rule"), "job.staleness.rule", "must be constant with sync")
     for part in ("compute", "links"):
         if scenario[part]["kind"] == "redraw" and scenario[part]["low"] > scenario[part]["high"]:
             fail(at(part, "low"), f"{part}.low", f"{scenario[part]['low']} is above high")
@@ -350,6 +363,8 @@ def draws(scenario, part, seed):
         count = max(1, round(setting["fraction"] * scenario["workers"])) if setting["fraction"] else 0
         chosen = dice.sample(workers, count)
         return [(0.0, {w: setting["factor"] if w in chosen else 1.0 for w in workers})]
+    if setting["kind"] == "exponential":
+        raise ScenarioError(f"{part}.kind: exponential is heddle-sim's alone")
     if setting["kind"] == "redraw":
         times = []
         at = 0.0

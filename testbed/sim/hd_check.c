@@ -251,7 +251,8 @@ static bool may_commit(
 ) {
 	uint32_t w = event->worker, r = event->round;
 	uint64_t counter = hd_version_counter(event->version);
-	uint64_t delay = counter - hd_version_counter(event->base);
+	uint64_t delay
+		= check->sync != HD_SYNC_NONE ? 0 : counter - hd_version_counter(event->base);
 
 	if (!record)
 		hd_check_fail(check, "worker %u round %u was committed, never pushed", w, r);
@@ -350,8 +351,12 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	if (!may_commit(check, event, record))
 		return;
 	check->merged_bytes = event->bytes;
-	check->stats.sums += event->more > 0 && check->more == 0;
-	check->stats.grouped += event->more > 0 || check->more > 0;
+	if (check->sync != HD_SYNC_NONE && !hd_check_step(check, event))
+		return;
+	if (check->sync == HD_SYNC_NONE) {
+		check->stats.sums += event->more > 0 && check->more == 0;
+		check->stats.grouped += event->more > 0 || check->more > 0;
+	}
 	record->committed = event->version;
 	record->was_committed = event->version;
 	hd_check_apply(check, record, (float)event->value, event->more);

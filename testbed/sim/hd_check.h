@@ -37,6 +37,10 @@ void hd_check_destroy(struct hd_check *check);
  * keeps no copies. 0 or -ENOMEM. */
 int hd_check_train(struct hd_check *check, const float *initial, const struct hd_sgd *sgd);
 
+/* The job is synchronous (enum hd_sync): `count` updates make a step, or as many as there are workers. `exact`: no
+ * aggregator adds any of them, so that a job that trains can be replayed. After hd_check_train(). */
+void hd_check_steps(struct hd_check *check, uint8_t sync, uint32_t count, bool exact);
+
 /* Pulls travel in this type: what is delivered is the model rounded to it. Before anything else. */
 void hd_check_pulls_as(struct hd_check *check, uint8_t dtype);
 
@@ -99,6 +103,7 @@ struct hd_check_stats {
 	uint64_t pushed, applied, dropped, failed; /* failed counts those of ended processes too */
 	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
 	uint64_t commits, rolled_back, pulls;
+	uint64_t steps, steps_short; /* of a synchronous job; of these, of fewer than its count */
 	uint64_t sums, grouped; /* commits of several updates in one, and these updates */
 	uint64_t credits, credits_spent,
 		credits_ended; /* given; committed; given up by the server */

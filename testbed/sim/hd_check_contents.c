@@ -210,7 +210,10 @@ static void
 apply_trained(struct hd_check *check, struct hd_check_record *record, float weight, uint16_t more) {
 	if (check->blind)
 		return;
-	if (record->dtype == HD_DTYPE_SPARSE32) {
+	if (check->sync != HD_SYNC_NONE) {
+		make_travel(check, record, weight);
+		hd_check_step_apply(check, record, more);
+	} else if (record->dtype == HD_DTYPE_SPARSE32) {
 		if (more == 0 && check->more == 0)
 			apply_trained_runs(check, record, weight);
 	} else {
@@ -232,13 +235,18 @@ void hd_check_apply(
 	struct hd_run runs[HD_CHECK_RUNS_MAX] = {{0, check->values}};
 	size_t count = 1;
 
-	if (record->dtype == HD_DTYPE_SPARSE32 && (more > 0 || check->more > 0))
+	if (record->dtype == HD_DTYPE_SPARSE32 && check->sync == HD_SYNC_NONE
+	    && (more > 0 || check->more > 0))
 		hd_check_merge(check, record, weight, more);
 	if (check->trains) {
 		apply_trained(check, record, weight, more);
 		return;
 	}
 	hd_check_fill(record->salt, check->scratch, check->values);
+	if (check->sync != HD_SYNC_NONE) {
+		hd_check_step_apply(check, record, more);
+		return;
+	}
 	if (record->dtype == HD_DTYPE_SPARSE32)
 		count = hd_check_runs(record->salt, check->values, runs);
 	for (size_t i = 0; i < count; i++)
@@ -248,7 +256,7 @@ void hd_check_apply(
 void hd_check_reset(struct hd_check *check, const float *model) {
 	size_t bytes = check->values * sizeof(float);
 
-	check->blind = check->trains && check->life_count > 0;
+	check->blind = check->sync_blind || (check->trains && check->life_count > 0);
 	hd_check_merge_end(check);
 	if (model)
 		memcpy(check->shadow, model, bytes);

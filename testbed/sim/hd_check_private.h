@@ -43,6 +43,7 @@ struct hd_check_worker {
 	uint32_t count, capacity;
 	struct hd_check_credit credits[HD_CHECK_CREDITS_KEPT]; /* the newest: a ring */
 	uint64_t credit_count;
+	uint64_t step; /* the newest that it had an update in */
 };
 
 /* One incarnation of the server: counters first.. and the model's hash at each. */
@@ -70,6 +71,11 @@ struct hd_check {
 	uint8_t sum_dtype;
 	bool *named; /* by the parts of a sum of sparse ones, so far; NULL: there is none */
 	uint64_t merged_bytes; /* as the commit of its latest part said */
+	/* Of a synchronous job. */
+	uint8_t sync; /* enum hd_sync */
+	uint32_t sync_count, step_size;
+	uint64_t step_base; /* counter of the model that the step under way begins with */
+	bool sync_blind;
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
@@ -110,6 +116,16 @@ void hd_check_reset(struct hd_check *check, const float *model);
 /* The hash of the shadow model as a pull delivers it. */
 uint64_t hd_check_pulled_hash(struct hd_check *check);
 void hd_check_contents_fini(struct hd_check *check);
+
+/* --- hd_check_step.c --- */
+/* A commit of a synchronous job. False: a violation. */
+bool hd_check_step(struct hd_check *check, const struct hd_event *event);
+/* Adds what is in scratch to the step; the last one is the step. */
+void hd_check_step_apply(
+	struct hd_check *check,
+	const struct hd_check_record *record,
+	uint16_t more
+);
 
 /* The newest incarnation. */
 struct hd_check_life *hd_check_present(struct hd_check *check);

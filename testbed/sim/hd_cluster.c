@@ -74,6 +74,8 @@ static void describe_job(struct hd_cluster *cluster) {
 		.tensors = cluster->tensors,
 	};
 	spec->div_max = (float)cluster->scenario.div_max;
+	spec->sync = cluster->scenario.job.sync;
+	spec->sync_count = cluster->scenario.job.sync_count;
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
 
@@ -87,6 +89,13 @@ static int create_parts(struct hd_cluster *cluster) {
 		hd_check_pulls_as(cluster->check, scenario->job.pull_payload);
 	if (code == 0 && cluster->training)
 		code = training_tell_check(cluster);
+	if (code == 0)
+		hd_check_steps(
+			cluster->check,
+			scenario->job.sync,
+			scenario->job.sync_count,
+			scenario->aggregators == 0
+		);
 	if (code == 0)
 		code = cluster_add_processes(cluster);
 	if (code == 0)
@@ -210,6 +219,9 @@ static void run_quiet(struct hd_cluster *cluster) {
 	cluster->stopping = true;
 	cluster->quiet = true;
 	cluster_stop_faults(cluster);
+	/* No step waits for a push that will not come. */
+	for (uint32_t i = 0; cluster->spec.sync != HD_SYNC_NONE && i < cluster->worker_count; i++)
+		app_leave(&cluster->workers[i]);
 	while (!cluster_failed(cluster) && !is_settled(cluster) && hd_sim_now(cluster->sim) < end)
 		run_until(cluster, hd_sim_now(cluster->sim) + SETTLE_STEP);
 	cluster->settled_at = hd_sim_now(cluster->sim);

@@ -4,12 +4,16 @@
  *
  *   joined -> pull -> compute (compute_ms x slowness) -> push -> (its outcome) -> pull -> ...
  *
+ * In a synchronous job a step that the model has left behind is given up (stepped()); in one of N-batch it computes on
+ * at the same model until then, while its pushes are under way.
+ *
  * With a depth above 1 it pulls and computes on while up to `depth` pushes are under way. The
  * library's callbacks come from inside the core, so the next call into it is a step of its own.
  */
 #include "hd_cluster_private.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +22,17 @@
 #define JITTER 0.02 /* of the compute time, either way: no two steps take equally long */
 
 static void go_on(struct worker_process *worker);
+static void begin_compute(struct worker_process *worker);
+static void do_pull(struct step *step, hd_ns now);
+
+static bool superseded(const struct worker_process *worker) {
+	return worker->newest != 0
+		&& hd_version_counter(worker->newest) != hd_version_counter(worker->base);
+}
+
+static bool computes_on(const struct worker_process *worker) {
+	return worker->process.cluster->spec.sync == HD_SYNC_N_BATCH && !superseded(worker);
+}
 
 static struct worker_process *worker_of(struct step *step) {
 	struct worker_process *worker = (struct worker_process *)step->process;
@@ -141,9 +156,15 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	worker->ready = NULL;
 	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
 		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
+	if (computes_on(worker) && worker->under_way < CLUSTER_PUSHES_MAX) {
+		begin_compute(worker);
+		return;
+	}
 	worker->phase = worker->under_way < how->depth ? WORKER_IDLE : WORKER_PUSHING;
 	if (worker->phase == WORKER_IDLE)
 		go_on(worker);
+	if (worker->process.cluster->stopping && worker->process.cluster->spec.sync != HD_SYNC_NONE)
+		app_leave(worker);
 }
 
 static void do_push(struct step *step, hd_ns now) {
@@ -155,7 +176,7 @@ static void do_push(struct step *step, hd_ns now) {
 	struct hd_push_args args;
 	uint32_t round;
 
-	if (!worker || worker->phase != WORKER_COMPUTING)
+	if (!worker || worker->phase != WORKER_COMPUTING || step->number != worker->computing)
 		return;
 	if (cluster->stopping || worker->leaving) {
 		worker->phase = WORKER_IDLE;
@@ -163,7 +184,7 @@ static void do_push(struct step *step, hd_ns now) {
 	}
 	buffer = fill_buffer(worker, salt);
 	if (!buffer) {
-		plan(worker, RETRY, 0, do_push);
+		plan(worker, RETRY, worker->computing, do_push);
 		return;
 	}
 	args = (struct hd_push_args){
@@ -198,7 +219,7 @@ static void do_push(struct step *step, hd_ns now) {
 			}
 		);
 	} else if (code == -ENOBUFS || code == -EAGAIN) {
-		plan(worker, RETRY, 0, do_push);
+		plan(worker, RETRY, worker->computing, do_push);
 	} else {
 		hd_check_fail(cluster->check, "%s: push: %d", worker->process.name, code);
 	}
@@ -206,12 +227,24 @@ static void do_push(struct step *step, hd_ns now) {
 }
 
 static void begin_compute(struct worker_process *worker) {
-	struct hd_cluster *cluster = worker->process.cluster;
-	double jitter = 1 + JITTER * (2 * hd_random_unit(&worker->random) - 1);
-	double ms = cluster->scenario.job.compute_ms * worker->slowness * jitter;
+	const struct hd_scenario *scenario = &worker->process.cluster->scenario;
+	double draw = hd_random_unit(&worker->random);
+	double factor = scenario->compute.kind == HD_VARIATION_EXPONENTIAL ?
+		-log1p(-draw) :
+		1 + JITTER * (2 * draw - 1);
+	double ms = scenario->job.compute_ms * worker->slowness * factor;
 
 	worker->phase = WORKER_COMPUTING;
-	plan(worker, cluster_ns(ms * 1e-3), 0, do_push);
+	plan(worker, cluster_ns(ms * 1e-3), ++worker->computing, do_push);
+}
+
+/* What it has pulled, it computes at, unless a step has ended meanwhile. */
+static void pulled(struct worker_process *worker) {
+	worker->phase = WORKER_IDLE;
+	if (superseded(worker))
+		plan(worker, RETRY, 0, do_pull);
+	else
+		begin_compute(worker);
 }
 
 static void do_pull(struct step *step, hd_ns now) {
@@ -288,9 +321,9 @@ static void pull_ended(struct worker_process *worker, const struct hd_ticket *ti
 		worker->base = ticket->version;
 		if (!cluster->config.unchecked)
 			hd_check_pull(cluster->check, worker->rank, worker->model, ticket->version);
-		begin_compute(worker);
+		pulled(worker);
 	} else if (ticket->state == HD_TICKET_DROPPED) {
-		begin_compute(worker); /* not modified: what it has is the newest */
+		pulled(worker); /* not modified: what it has is the newest */
 	} else {
 		worker->phase = WORKER_IDLE;
 		plan(worker, RETRY, 0, do_pull);
@@ -327,11 +360,24 @@ static void on_released(void *owner, uint32_t round, void *user) {
 	buffer->used = false;
 }
 
+static void on_stepped(void *owner, hd_version version) {
+	struct worker_process *worker = owner;
+
+	worker->newest = version;
+	if (worker->phase != WORKER_COMPUTING || !superseded(worker))
+		return;
+	worker->phase = WORKER_IDLE;
+	worker->ready = NULL;
+	worker->process.cluster->given_up++;
+	go_on(worker);
+}
+
 const struct hd_worker_ops app_ops = {
 	.joined = on_joined,
 	.refused = on_refused,
 	.ticket = on_ticket,
 	.released = on_released,
+	.stepped = on_stepped,
 };
 
 /* --- lives --------------------------------------------------------------------------------- */
@@ -340,6 +386,7 @@ void app_reset(struct worker_process *worker) {
 	worker->serial++;
 	worker->phase = WORKER_IDLE;
 	worker->base = 0;
+	worker->newest = 0;
 	worker->under_way = 0;
 	worker->ready = NULL;
 	worker->leaving = false;

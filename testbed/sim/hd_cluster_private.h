@@ -57,6 +57,8 @@ struct worker_process {
 	double slowness; /* of the compute time */
 	enum worker_phase phase;
 	hd_version base; /* of the model held */
+	hd_version newest; /* of a synchronous job: that the library knows of */
+	uint32_t computing; /* counts the steps that were begun, also those that were given up */
 	float *model;
 	uint32_t pull_round;
 	uint32_t under_way; /* pushes without outcome */
@@ -172,6 +174,7 @@ struct hd_cluster {
 	bool *reserved; /* by link: room for looking at the controller's books */
 	struct step_list steps, spare;
 	uint64_t pushed;
+	uint64_t given_up; /* steps of computing that a synchronous job's model had left behind */
 	uint64_t crashes;
 	hd_ns stopped_at, settled_at;
 	double error_sum;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prints what hd_scenario_read() made of a file, as JSON in the shape of the file. */
+#include "hd_jobspec.h"
 #include "hd_scenario.h"
 
 #include <jansson.h>
@@ -115,6 +116,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 	};
 	static const char *const payloads[] = {"fp32", "fp16", "bf16", "fixed32", "sparse"};
 	json_t *hidden = json_array();
+	char sync[16];
 	json_t *out;
 
 	for (uint32_t i = 0; i < j->hidden_count; i++)
@@ -139,6 +141,14 @@ static json_t *job(const struct hd_scenario_job *j) {
 		j->weight_decay
 	);
 	json_object_set_new(out, "target_accuracy", json_real(j->target_accuracy));
+	(void)snprintf(
+		sync,
+		sizeof(sync),
+		j->sync_count > 0 ? "%s:%u" : "%s",
+		hd_sync_name(j->sync),
+		j->sync_count
+	);
+	json_object_set_new(out, "sync", json_string(sync));
 	json_object_set_new(out, "payload", json_string(payloads[j->payload]));
 	json_object_set_new(out, "pull_payload", json_string(payloads[j->pull_payload]));
 	json_object_set_new(out, "update_bytes", json_integer((json_int_t)j->update_bytes));

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Steps of synchronous jobs: every member was computed from the model that the step begins with, none of a worker that
+ * has another in it (but of N-batch), never more than the step is of; and the model moves by their mean.
+ */
+#include "hd_check_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hd_check_steps(struct hd_check *check, uint8_t sync, uint32_t count, bool exact) {
+	check->sync = sync;
+	check->sync_count = count;
+	check->sync_blind = check->trains && !exact;
+	check->blind = check->blind || check->sync_blind;
+}
+
+static void begin(struct hd_check *check, const struct hd_event *event) {
+	struct hd_check_life *life = hd_check_present(check);
+	uint32_t size = event->more + 1u;
+
+	check->step_base = life->first + life->count - 1;
+	check->step_size = size;
+	check->stats.steps++;
+	if (check->sync_count > 0 && size > check->sync_count)
+		hd_check_fail(check, "a step of %u updates, not of %u", size, check->sync_count);
+	check->stats.steps_short += size < check->sync_count;
+}
+
+bool hd_check_step(struct hd_check *check, const struct hd_event *event) {
+	struct hd_check_worker *worker = &check->workers[event->worker];
+
+	if (check->more == 0)
+		begin(check, event);
+	if (hd_version_counter(event->base) != check->step_base || event->aux != 0)
+		hd_check_fail(
+			check,
+			"worker %u round %u: base %" PRIu64 " (delay %" PRIu64
+			") in the step from %" PRIu64,
+			event->worker,
+			event->round,
+			hd_version_counter(event->base),
+			event->aux,
+			check->step_base
+		);
+	else if (check->sync != HD_SYNC_N_BATCH && worker->step == check->stats.steps)
+		hd_check_fail(
+			check,
+			"worker %u round %u: twice in the step from %" PRIu64,
+			event->worker,
+			event->round,
+			check->step_base
+		);
+	worker->step = check->stats.steps;
+	return !check->failed;
+}
+
+static void add_runs(struct hd_check *check, const struct hd_check_record *record) {
+	struct hd_run runs[HD_CHECK_RUNS_MAX];
+	size_t count = hd_check_runs(record->salt, check->values, runs);
+
+	for (size_t i = 0; i < count; i++)
+		hd_add_f32(
+			check->sum + runs[i].first, check->scratch + runs[i].first, runs[i].count
+		);
+}
+
+/* What travelled is in scratch; of 16 bits when the job trains, else whole numbers, which those hold. */
+static void add(struct hd_check *check, const struct hd_check_record *record) {
+	if (record->dtype == HD_DTYPE_SPARSE32)
+		add_runs(check, record);
+	else if (check->trains && hd_dtype_is_half(record->dtype))
+		hd_add_half(record->dtype, check->sum, (void *)check->scratch, check->values);
+	else
+		hd_add_f32(check->sum, check->scratch, check->values);
+}
+
+void hd_check_step_apply(
+	struct hd_check *check,
+	const struct hd_check_record *record,
+	uint16_t more
+) {
+	if (!check->sum)
+		check->sum = calloc(check->values, sizeof(float));
+	if (!check->sum) {
+		hd_check_fail(check, "out of memory");
+		return;
+	}
+	add(check, record);
+	if (more > 0)
+		return;
+	if (check->step_size > 1)
+		hd_scale_f32(check->sum, check->sum, check->values, 1 / (float)check->step_size);
+	if (check->trains)
+		(void)hd_sgd_apply(
+			check->shadow, check->momentum, check->sum, check->values, &check->sgd
+		);
+	for (uint64_t i = 0; !check->trains && i < check->values; i++)
+		check->shadow[i] -= check->sum[i];
+	free(check->sum);
+	check->sum = NULL;
+}
