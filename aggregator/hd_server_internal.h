@@ -427,7 +427,6 @@ void hd_server_show(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 struct hd_job *hd_job_find(const struct hd_server *server, uint32_t id);
 struct hd_member *hd_job_member(const struct hd_job *job, uint16_t rank);
 void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_join *join);
-/* LEAVE; NONE: it is about to. */
 void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer, uint8_t reason);
 /* JOINED to everybody who waited for the restored job. */
 void hd_job_joined(struct hd_turn *turn, struct hd_job *job);

@@ -587,6 +587,7 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 	}
 }
 
+/* With NONE it is about to: no step waits for it. */
 void hd_job_leave(struct hd_turn *turn, struct hd_peer *peer, uint8_t reason) {
 	if (reason == HD_REASON_NONE && peer->job->spec.sync != HD_SYNC_NONE) {
 		peer->member->done = true;

@@ -136,7 +136,7 @@ static void test_server_restarts(void **state) {
 	for (uint8_t sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
 		prepare_sync(&run, sync, sync == HD_SYNC_ALL ? 0 : 3);
 		run.scenario.sim.checkpoint_commits = 8;
-		run.scenario.sim.replica = sync == HD_SYNC_N;
+		run.scenario.replica = sync == HD_SYNC_N;
 		run.scenario.crashes[run.scenario.crash_count++]
 			= (struct hd_scenario_fault){.at_s = 2, .for_s = 0.3, .node = server};
 		expect(&run, 150);
