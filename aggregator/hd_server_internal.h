@@ -275,9 +275,8 @@ struct hd_step {
 	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */
 	struct hd_incoming *adding; /* the last member, until all of it is in the sum */
 	uint64_t done, read; /* of that: values; bytes of a sparse one */
-	bool normed;
-	double norm2; /* of the sum */
-	bool formed; /* N different workers were here at once */
+	bool normed, formed; /* norm2 is that of the sum; N different workers were here at once */
+	double norm2;
 };
 
 struct hd_job {
