@@ -322,8 +322,9 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	else
 		c->counters.relayed += group->count;
 	record_group(c, group, "granted", HD_REASON_NONE);
-	/* Receivers first. A message that does not fit dooms its node, and with it the group. */
-	ctl_group_say(c, group, sink);
+	/* Receivers first. What they do not hear of is void, members' grants and all, at the end of the call. */
+	if (ctl_group_say(c, group, sink) < 0)
+		ctl_group_fail(c, group, HD_REASON_NO_MEMORY);
 	for (uint32_t m = 0; m < group->count; m++)
 		ctl_grant_say(c, group->members[m], sink);
 	return 0;

@@ -312,33 +312,32 @@ static void take(struct hd_reduce *reduce, uint32_t chunk, const uint8_t *payloa
 
 /* --- turns ----------------------------------------------------------------------------------- */
 
+/* Slots of a chunk are in the order of their ranks, so that whose turn comes is found at once. */
 static void
 keep(struct hd_reduce *reduce, uint32_t chunk, uint32_t rank, const uint8_t *payload, size_t bytes
 ) {
-	uint32_t index = reduce->free_slot - 1;
+	uint32_t index = reduce->free_slot - 1, *link = &reduce->early[chunk];
 	struct slot *slot = &reduce->slots[index];
 
+	while (*link != 0 && reduce->slots[*link - 1].rank < rank)
+		link = &reduce->slots[*link - 1].next;
 	reduce->free_slot = slot->next;
-	*slot = (struct slot){reduce->early[chunk], (uint32_t)bytes, rank};
+	*slot = (struct slot){*link, (uint32_t)bytes, rank};
+	*link = index + 1;
 	memcpy(reduce->slot_data + (size_t)index * reduce->chunk_bytes, payload, bytes);
-	reduce->early[chunk] = index + 1;
 	reduce->inputs[rank].kept++;
 	reduce->kept++;
 }
 
 /* Adds what was kept for this chunk and whose turn has come. */
 static void catch_up(struct hd_reduce *reduce, uint32_t chunk) {
-	uint32_t *link = &reduce->early[chunk];
-
-	while (*link != 0) {
-		uint32_t index = *link - 1;
+	while (reduce->early[chunk] != 0) {
+		uint32_t index = reduce->early[chunk] - 1;
 		struct slot *slot = &reduce->slots[index];
 
-		if (slot->rank != reduce->in[chunk]) {
-			link = &slot->next;
-			continue;
-		}
-		*link = slot->next;
+		if (slot->rank != reduce->in[chunk])
+			return;
+		reduce->early[chunk] = slot->next;
 		slot->next = reduce->free_slot;
 		reduce->free_slot = index + 1;
 		reduce->inputs[slot->rank].kept--;
@@ -347,7 +346,6 @@ static void catch_up(struct hd_reduce *reduce, uint32_t chunk) {
 		     chunk,
 		     reduce->slot_data + (size_t)index * reduce->chunk_bytes,
 		     slot->bytes);
-		link = &reduce->early[chunk]; /* the next rank may have come before */
 	}
 }
 
@@ -460,14 +458,22 @@ bool hd_reduce_is_full(const struct hd_reduce *reduce, uint32_t index) {
 		&& reduce->inputs[index].kept >= reduce->quota;
 }
 
+/* Whether somebody before this input has not sent more: most often the first one, which all the others wait for. */
+static bool is_ahead(const struct hd_reduce *reduce, uint32_t index) {
+	uint32_t held = hd_recv_held(reduce->inputs[index].recv);
+
+	for (uint32_t i = 0; i < index; i++)
+		if (hd_recv_held(reduce->inputs[i].recv) <= held)
+			return true;
+	return false;
+}
+
 bool hd_reduce_relieved(struct hd_reduce *reduce, uint32_t index) {
 	struct input *input = &reduce->inputs[index];
 
 	if (reduce->merge)
 		return hd_merge_relieved(reduce->merge, index);
-	if (!input->refused
-	    || (input->kept >= reduce->quota && turn_end(reduce, index) <= hd_recv_held(input->recv)
-	    ))
+	if (!input->refused || (input->kept >= reduce->quota && is_ahead(reduce, index)))
 		return false;
 	input->refused = false;
 	return true;
