@@ -37,6 +37,7 @@ WORLDS = {
     "groups": World("tests/sim/test_seeds", ["groups"], SEED, RANDOM),
     "sums": World("tests/sim/test_groups", [], SEED, ENVIRONMENT),
     "replica": World("tests/sim/test_replica_sim", [], SEED, ENVIRONMENT),
+    "sync": World("tests/sim/test_sync", [], SEED, ENVIRONMENT),
     "allreduce": World("tests/sim/test_allreduce", ["--first", "{first}", "--seeds", "{count}"], SEED,
                        "{program} --first {seed} --seeds 1"),
 }

@@ -144,15 +144,14 @@ static void test_server_restarts(void **state) {
 	}
 }
 
-/* The fault matrix of asynchronous jobs, with steps. */
+/* The fault matrix of asynchronous jobs, with steps; HEDDLE_SIM_SEEDS of them from HEDDLE_SIM_FIRST on. */
 static void test_seeds(void **state) {
-	const char *more = getenv("HEDDLE_SIM_SEEDS");
-	uint64_t seeds = more ? strtoull(more, NULL, 10) : SEEDS;
+	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed();
 	struct hd_random random;
 	struct run run;
 
 	(void)state;
-	for (uint64_t i = 0; i < seeds; i++) {
+	for (uint64_t i = first; i < first + seeds; i++) {
 		uint64_t seed = i % 3 == 0 ? i :
 			i % 3 == 1         ? HD_CLUSTER_HARD + i :
 					     HD_CLUSTER_GROUPS + i;
@@ -169,7 +168,8 @@ static void test_seeds(void **state) {
 		go(&run);
 		if (run.violated)
 			fail_msg(
-				"seed %" PRIu64 " (mode %d, sync %u %u): %s",
+				"seed %" PRIu64 ": drawn from %" PRIu64 ", mode %d, sync %u %u: %s",
+				i,
 				seed,
 				(int)run.config.mode,
 				job->sync,
@@ -204,7 +204,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_deterministic),
 	};
 
-	if (argc > 1)
-		cmocka_set_test_filter(argv[1]);
+	if (argc > 1 || run_only_seeds())
+		cmocka_set_test_filter(argc > 1 ? argv[1] : "test_seeds");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
