@@ -2,22 +2,100 @@
 #include "hd_bytes.h"
 #include "hd_group.h"
 
+#include <assert.h>
 #include <errno.h>
 
-static void put_float(uint8_t *data, float x) {
+/* --- what is in each record, in this order ---------------------------------------------------- */
+
+#define INPUT_FIELDS(F)                                                                            \
+	F(u64, token)                                                                              \
+	F(u64, after)                                                                              \
+	F(u16, worker)                                                                             \
+	F(u32, round)                                                                              \
+	F(u8, attempt)                                                                             \
+	F(u64, bytes)
+#define OUTPUT_FIELDS(F)                                                                           \
+	F(u64, token)                                                                              \
+	F(u64, after)                                                                              \
+	F(u64, start_ns)                                                                           \
+	F(u64, rate_bps)                                                                           \
+	F(u8, role)                                                                                \
+	F(u16, worker)                                                                             \
+	F(u32, round)                                                                              \
+	F(u8, attempt)                                                                             \
+	F(u32, ipv4)                                                                               \
+	F(u16, port)                                                                               \
+	F(f32, cc_weight)
+#define MEMBER_FIELDS(F)                                                                           \
+	F(u64, token)                                                                              \
+	F(u64, base)                                                                               \
+	F(u16, worker)                                                                             \
+	F(u32, round)                                                                              \
+	F(u8, attempt)                                                                             \
+	F(f32, weight)                                                                             \
+	F(f32, norm)
+#define SHARD_FIELDS(F)                                                                            \
+	F(u64, out_token)                                                                          \
+	F(u64, in_token)                                                                           \
+	F(u64, bytes)                                                                              \
+	F(u32, ipv4)                                                                               \
+	F(u16, port)                                                                               \
+	F(f32, cc_weight)
+
+enum {
+	BYTES_u8 = 1,
+	BYTES_u16 = 2,
+	BYTES_u32 = 4,
+	BYTES_u64 = 8,
+	BYTES_f32 = 4
+};
+#define FIELD_BYTES(type, field) +BYTES_##type
+static_assert(INPUT_FIELDS(FIELD_BYTES) == HD_GROUP_INPUT_BYTES, "input");
+static_assert(OUTPUT_FIELDS(FIELD_BYTES) == HD_GROUP_OUTPUT_BYTES, "output");
+static_assert(MEMBER_FIELDS(FIELD_BYTES) == HD_GROUP_MEMBER_BYTES, "member");
+static_assert(SHARD_FIELDS(FIELD_BYTES) == HD_GROUP_SHARD_BYTES, "shard");
+
+/* --- values ------------------------------------------------------------------------------------ */
+
+static void put_u8(uint8_t **at, uint8_t x) {
+	*(*at)++ = x;
+}
+
+static uint8_t get_u8(const uint8_t **at) {
+	return *(*at)++;
+}
+
+#define INTEGER(bits)                                                                              \
+	static void put_u##bits(uint8_t **at, uint##bits##_t x) {                                  \
+		hd_put##bits(*at, x);                                                              \
+		*at += bits / 8;                                                                   \
+	}                                                                                          \
+	static uint##bits##_t get_u##bits(const uint8_t **at) {                                    \
+		uint##bits##_t x = hd_get##bits(*at);                                              \
+                                                                                                   \
+		*at += bits / 8;                                                                   \
+		return x;                                                                          \
+	}
+INTEGER(16)
+INTEGER(32)
+INTEGER(64)
+
+static void put_f32(uint8_t **at, float x) {
 	uint32_t bits;
 
 	memcpy(&bits, &x, sizeof(bits));
-	hd_put32(data, bits);
+	put_u32(at, bits);
 }
 
-static float get_float(const uint8_t *data) {
-	uint32_t bits = hd_get32(data);
+static float get_f32(const uint8_t **at) {
+	uint32_t bits = get_u32(at);
 	float x;
 
 	memcpy(&x, &bits, sizeof(x));
 	return x;
 }
+
+/* --- lists ------------------------------------------------------------------------------------- */
 
 static int list_bytes(uint32_t count, uint32_t record_bytes, size_t capacity) {
 	if (count > HD_GROUP_MEMBERS_MAX) {
@@ -26,87 +104,36 @@ static int list_bytes(uint32_t count, uint32_t record_bytes, size_t capacity) {
 	return (size_t)count * record_bytes <= capacity ? (int)(count * record_bytes) : -EMSGSIZE;
 }
 
-int hd_group_put_inputs(
-	const struct hd_group_input *inputs,
-	uint32_t count,
-	uint8_t *data,
-	size_t capacity
-) {
-	int bytes = list_bytes(count, HD_GROUP_INPUT_BYTES, capacity);
-
-	for (uint32_t i = 0; bytes >= 0 && i < count; i++, data += HD_GROUP_INPUT_BYTES) {
-		hd_put64(data, inputs[i].token);
-		hd_put64(data + 8, inputs[i].after);
-		hd_put16(data + 16, inputs[i].worker);
-		hd_put32(data + 18, inputs[i].round);
-		data[22] = inputs[i].attempt;
-		hd_put64(data + 23, inputs[i].bytes);
+#define PUT_FIELD(type, field) put_##type(&data, record->field);
+#define GET_FIELD(type, field) record.field = get_##type(&data);
+#define LIST(name, FIELDS, record_bytes)                                                           \
+	int hd_group_put_##name##s(                                                                \
+		const struct hd_group_##name *records,                                             \
+		uint32_t count,                                                                    \
+		uint8_t *data,                                                                     \
+		size_t capacity                                                                    \
+	) {                                                                                        \
+		int bytes = list_bytes(count, record_bytes, capacity);                             \
+                                                                                                   \
+		for (uint32_t i = 0; bytes >= 0 && i < count; i++) {                               \
+			const struct hd_group_##name *record = &records[i];                        \
+                                                                                                   \
+			FIELDS(PUT_FIELD)                                                          \
+		}                                                                                  \
+		return bytes;                                                                      \
+	}                                                                                          \
+	struct hd_group_##name hd_group_get_##name(const struct hd_blob *list, uint32_t index) {   \
+		const uint8_t *data = list->data + (size_t)index * (record_bytes);                 \
+		struct hd_group_##name record;                                                     \
+                                                                                                   \
+		FIELDS(GET_FIELD)                                                                  \
+		return record;                                                                     \
 	}
-	return bytes;
-}
 
-int hd_group_put_outputs(
-	const struct hd_group_output *outputs,
-	uint32_t count,
-	uint8_t *data,
-	size_t capacity
-) {
-	int bytes = list_bytes(count, HD_GROUP_OUTPUT_BYTES, capacity);
-
-	for (uint32_t i = 0; bytes >= 0 && i < count; i++, data += HD_GROUP_OUTPUT_BYTES) {
-		hd_put64(data, outputs[i].token);
-		hd_put64(data + 8, outputs[i].after);
-		hd_put64(data + 16, (uint64_t)outputs[i].start_ns);
-		hd_put64(data + 24, outputs[i].rate_bps);
-		data[32] = outputs[i].role;
-		hd_put16(data + 33, outputs[i].worker);
-		hd_put32(data + 35, outputs[i].round);
-		data[39] = outputs[i].attempt;
-		hd_put32(data + 40, outputs[i].ipv4);
-		hd_put16(data + 44, outputs[i].port);
-		put_float(data + 46, outputs[i].cc_weight);
-	}
-	return bytes;
-}
-
-int hd_group_put_members(
-	const struct hd_group_member *members,
-	uint32_t count,
-	uint8_t *data,
-	size_t capacity
-) {
-	int bytes = list_bytes(count, HD_GROUP_MEMBER_BYTES, capacity);
-
-	for (uint32_t i = 0; bytes >= 0 && i < count; i++, data += HD_GROUP_MEMBER_BYTES) {
-		hd_put64(data, members[i].token);
-		hd_put64(data + 8, members[i].base);
-		hd_put16(data + 16, members[i].worker);
-		hd_put32(data + 18, members[i].round);
-		data[22] = members[i].attempt;
-		put_float(data + 23, members[i].weight);
-		put_float(data + 27, members[i].norm);
-	}
-	return bytes;
-}
-
-int hd_group_put_shards(
-	const struct hd_group_shard *shards,
-	uint32_t count,
-	uint8_t *data,
-	size_t capacity
-) {
-	int bytes = list_bytes(count, HD_GROUP_SHARD_BYTES, capacity);
-
-	for (uint32_t i = 0; bytes >= 0 && i < count; i++, data += HD_GROUP_SHARD_BYTES) {
-		hd_put64(data, shards[i].out_token);
-		hd_put64(data + 8, shards[i].in_token);
-		hd_put64(data + 16, shards[i].bytes);
-		hd_put32(data + 24, shards[i].ipv4);
-		hd_put16(data + 28, shards[i].port);
-		put_float(data + 30, shards[i].cc_weight);
-	}
-	return bytes;
-}
+LIST(input, INPUT_FIELDS, HD_GROUP_INPUT_BYTES)
+LIST(output, OUTPUT_FIELDS, HD_GROUP_OUTPUT_BYTES)
+LIST(member, MEMBER_FIELDS, HD_GROUP_MEMBER_BYTES)
+LIST(shard, SHARD_FIELDS, HD_GROUP_SHARD_BYTES)
 
 int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes) {
 	uint32_t count = blob->bytes / record_bytes;
@@ -115,62 +142,4 @@ int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes) {
 		return -EBADMSG;
 	}
 	return (int)count;
-}
-
-struct hd_group_input hd_group_get_input(const struct hd_blob *inputs, uint32_t index) {
-	const uint8_t *data = inputs->data + (size_t)index * HD_GROUP_INPUT_BYTES;
-
-	return (struct hd_group_input){
-		.token = hd_get64(data),
-		.after = hd_get64(data + 8),
-		.worker = hd_get16(data + 16),
-		.round = hd_get32(data + 18),
-		.attempt = data[22],
-		.bytes = hd_get64(data + 23),
-	};
-}
-
-struct hd_group_output hd_group_get_output(const struct hd_blob *outputs, uint32_t index) {
-	const uint8_t *data = outputs->data + (size_t)index * HD_GROUP_OUTPUT_BYTES;
-
-	return (struct hd_group_output){
-		.token = hd_get64(data),
-		.after = hd_get64(data + 8),
-		.start_ns = (hd_ns)hd_get64(data + 16),
-		.rate_bps = hd_get64(data + 24),
-		.role = data[32],
-		.worker = hd_get16(data + 33),
-		.round = hd_get32(data + 35),
-		.attempt = data[39],
-		.ipv4 = hd_get32(data + 40),
-		.port = hd_get16(data + 44),
-		.cc_weight = get_float(data + 46),
-	};
-}
-
-struct hd_group_member hd_group_get_member(const struct hd_blob *members, uint32_t index) {
-	const uint8_t *data = members->data + (size_t)index * HD_GROUP_MEMBER_BYTES;
-
-	return (struct hd_group_member){
-		.token = hd_get64(data),
-		.base = hd_get64(data + 8),
-		.worker = hd_get16(data + 16),
-		.round = hd_get32(data + 18),
-		.attempt = data[22],
-		.weight = get_float(data + 23),
-		.norm = get_float(data + 27),
-	};
-}
-
-struct hd_group_shard hd_group_get_shard(const struct hd_blob *shards, uint32_t index) {
-	const uint8_t *data = shards->data + (size_t)index * HD_GROUP_SHARD_BYTES;
-
-	return (struct hd_group_shard){
-		.out_token = hd_get64(data),
-		.in_token = hd_get64(data + 8),
-		.bytes = hd_get64(data + 16),
-		.ipv4 = hd_get32(data + 24),
-		.port = hd_get16(data + 28),
-		.cc_weight = get_float(data + 30),
-	};
 }
