@@ -20,6 +20,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define EXTEND_MIN_NS (200 * HD_US)
 #define FIT_TOLERANCE (1 + 1e-6)
@@ -278,6 +279,7 @@ int ctl_book_project(struct hd_controller *c) {
 		s->capacity[i]
 			= i == CTL_LINK_LOCAL ? CTL_LOCAL_BYTES_PER_S : ctl_estimate_bytes(c, i);
 	}
+	memcpy(s->flow, s->capacity, s->link_capacity * sizeof(*s->flow));
 	reach(c);
 	TAILQ_FOREACH (t, &c->open, entry) {
 		status = project(c, t);

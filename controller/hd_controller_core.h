@@ -66,6 +66,7 @@ struct ctl_scratch {
 	uint32_t *link_queued; /* [link_capacity] granted, not started */
 	uint32_t *link_behind; /* [link_capacity] counts while going backwards through a plan */
 	double *capacity; /* [link_capacity] bytes a second */
+	double *flow; /* [link_capacity] the same, for one transfer */
 	bool *link_gathers; /* [link_capacity] transfers of many hosts pass it */
 	struct hd_plan_tenant tenants[HD_JOBS_MAX];
 	struct hd_plan_job jobs[HD_JOBS_MAX];

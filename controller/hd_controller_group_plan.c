@@ -131,6 +131,7 @@ void ctl_group_round(struct hd_controller *c) {
 		.entry_count = c->scratch.entry_count,
 		.memory = g->memory,
 		.ways = {c, member, trunk},
+		.flow = c->scratch.flow,
 		.streaming = true,
 		.spare = c->spare_server,
 		.window = CTL_GROUP_WINDOW,

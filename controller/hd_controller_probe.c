@@ -76,8 +76,9 @@ static bool is_stale(const struct hd_controller *c, uint32_t link, bool trunk) {
 }
 
 static bool takes_part(const struct ctl_node *node) {
-	return (node->role == HD_ROLE_WORKER || node->role == HD_ROLE_SERVER) && !node->doomed
-		&& node->data.ipv4;
+	return (node->role == HD_ROLE_WORKER || node->role == HD_ROLE_SERVER
+		|| node->role == HD_ROLE_AGGREGATOR)
+		&& !node->doomed && node->data.ipv4;
 }
 
 static void path_between(
@@ -198,7 +199,7 @@ static uint32_t probe_link(
 	double most = 0;
 
 	for (int tries = 0; tries < PROBE_PARTNERS; tries++) {
-		struct ctl_probe plan = {.target = link, .hub = node->role == HD_ROLE_SERVER};
+		struct ctl_probe plan = {.target = link, .hub = node->role != HD_ROLE_WORKER};
 
 		partner = TAILQ_NEXT(partner, entry) ? TAILQ_NEXT(partner, entry) :
 						       TAILQ_FIRST(&c->nodes);

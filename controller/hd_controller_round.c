@@ -53,6 +53,7 @@ int ctl_scratch_links(struct hd_controller *c) {
 	    || grow((void **)&s->link_queued, count, sizeof(*s->link_queued))
 	    || grow((void **)&s->link_behind, count, sizeof(*s->link_behind))
 	    || grow((void **)&s->capacity, count, sizeof(*s->capacity))
+	    || grow((void **)&s->flow, count, sizeof(*s->flow))
 	    || grow((void **)&s->link_gathers, count, sizeof(*s->link_gathers))
 	    || grow((void **)&s->link_probe, count, sizeof(*s->link_probe))
 	    || grow((void **)&c->link_use, count, sizeof(*c->link_use))
@@ -95,6 +96,7 @@ void ctl_scratch_fini(struct ctl_scratch *s) {
 	free(s->link_behind);
 	free(s->link_probe);
 	free(s->capacity);
+	free(s->flow);
 	free(s->link_gathers);
 }
 

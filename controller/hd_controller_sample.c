@@ -167,7 +167,7 @@ static double beside_bps(const struct hd_controller *c, const struct ctl_past *o
  * sent before or after, at its fastest.
  *
  *      |== own ==|
- *   |== other ==|        its bytes but for so much as fits into what sticks out
+ *   |== other ==|        its bytes but for so much as fits into what sticks out, and into what reports are late
  */
 static double
 carried_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t link) {
@@ -185,7 +185,8 @@ carried_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t 
 		if (p == own || start >= end || !path_has(p->path, p->path_count, link))
 			continue;
 		const double whole = (double)(p->end - p->start) / 1e9;
-		const double outside = whole - (double)(end - start) / 1e9;
+		const double outside
+			= whole - (double)(end - start) / 1e9 + CTL_SAMPLE_LATE * seconds;
 		bytes += fmax(p->rate * whole - p->most * outside, 0);
 	}
 	return bytes * 8 / seconds;

@@ -22,6 +22,7 @@
 #define CTL_SAMPLE_PACED 1.15 /* ... and above, its own pacing; between, partly */
 #define CTL_SAMPLE_PROBE 1.25 /* a sender paces at most at so many times its grant */
 #define CTL_SAMPLE_FASTEST 1e15 /* bytes/s: as fast as can be */
+#define CTL_SAMPLE_LATE 0.04 /* of a transfer's time: reports of others may be so late */
 #define CTL_SAMPLE_LOWER_NS (2 * HD_MS) /* shorter transfers never lower an estimate */
 #define CTL_SAMPLE_WAIT_NS (300 * HD_MS) /* at most, for transfers that overlapped to end */
 #define CTL_SETTLE_NS (100 * HD_MS) /* how long a server that registered may take to say STATE */

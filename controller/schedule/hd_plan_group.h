@@ -44,6 +44,9 @@ struct hd_plan_group_input {
 	uint32_t aggregator_count; /* <= HD_PLAN_AGGREGATORS_MAX */
 	const double *memory; /* [aggregator_count] units that groups may hold there */
 	struct hd_plan_ways ways;
+	/* [link_count] What one transfer is known to get of each link, which may be planned with more than that for
+	 * several; NULL: the links' capacities. */
+	const double *flow;
 	/* The sum leaves while the last members still arrive: it may be collected as late as it arrives at
 	 * the server. Otherwise an aggregator stores and forwards (MLfabric). */
 	bool streaming;

@@ -112,17 +112,26 @@ static int save(struct hd_plan_grouper *g, uint32_t link) {
 
 /* --- transfers --- */
 
-static struct hd_profile_path
-path_of(const struct hd_plan_grouper *g, const struct hd_group_transfer *t) {
+/* The most that one transfer gets of these links. */
+static double best_rate(const struct hd_plan_grouper *g, const uint32_t *links, uint8_t count) {
+	const double *flow = g->in->flow ? g->in->flow : g->in->plan->capacity;
 	double rate = INFINITY;
 
-	for (uint8_t k = 0; k < t->count; k++)
-		rate = fmin(rate, g->in->plan->capacity[t->links[k]]);
+	for (uint8_t k = 0; k < count; k++)
+		rate = fmin(rate, flow[links[k]]);
+	return rate;
+}
+
+static struct hd_profile_path
+path_of(const struct hd_plan_grouper *g, const struct hd_group_transfer *t) {
+	const double rate = best_rate(g, t->links, t->count);
+
 	return (struct hd_profile_path){
 		.profiles = g->profiles,
 		.links = t->links,
 		.count = t->count,
 		.least = t->count == 0 ? 0 : g->in->plan->share_min * rate,
+		.most = t->count == 0 || !g->in->flow ? 0 : rate,
 		.from = t->from,
 	};
 }
@@ -185,12 +194,11 @@ double hd_group_ready(
 	const struct hd_plan_way *trunk,
 	struct hd_group_flow flow
 ) {
-	double rate = INFINITY, ready = 0, arrived = 0;
+	const double rate = best_rate(g, trunk->links, trunk->count);
+	double ready = 0, arrived = 0;
 
 	if (!g->in->streaming || trunk->count == 0)
 		return arrival->finish;
-	for (uint8_t k = 0; k < trunk->count; k++)
-		rate = fmin(rate, g->in->plan->capacity[trunk->links[k]]);
 	for (uint8_t s = 0; s < arrival->segment_count; s++) {
 		const struct hd_plan_segment *segment = &arrival->segment[s];
 		const double came = segment->rate * (segment->end - segment->start);

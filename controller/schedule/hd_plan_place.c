@@ -14,8 +14,13 @@ uint64_t hd_plan_stamp(const struct hd_plan *plan, uint32_t item) {
 
 static struct hd_profile_path
 path_of_class(const struct hd_plan *plan, const struct hd_plan_class *class) {
-	return (struct hd_profile_path
-	){plan->profiles, class->links, class->count, class->least, class->from};
+	return (struct hd_profile_path){
+		.profiles = plan->profiles,
+		.links = class->links,
+		.count = class->count,
+		.least = class->least,
+		.from = class->from,
+	};
 }
 
 static struct hd_profile_path path_of(const struct hd_plan *plan, uint32_t item) {

@@ -222,7 +222,7 @@ struct walk {
 	uint32_t piece[HD_PLAN_PATH_MAX];
 	uint8_t count;
 	double at, until, rate;
-	double least;
+	double least, most;
 };
 
 /* The piece that holds `at`, at or after `piece`: near it more often than not. */
@@ -243,7 +243,7 @@ static uint32_t advance(const struct hd_profile *link, uint32_t piece, double at
 static void walk_look(struct walk *walk) {
 	double blocked = -1;
 
-	walk->rate = INFINITY;
+	walk->rate = walk->most;
 	walk->until = INFINITY;
 	for (uint8_t k = 0; k < walk->count; k++) {
 		const struct hd_profile *link = walk->links[k];
@@ -277,6 +277,7 @@ static void walk_begin(struct walk *walk, const struct hd_profile_path *path) {
 	walk->count = path->count;
 	walk->at = path->from;
 	walk->least = fmax(path->least * (1 - HD_PROFILE_EQUAL), DBL_MIN);
+	walk->most = path->most > 0 ? path->most : INFINITY;
 	for (uint8_t k = 0; k < path->count; k++) {
 		walk->links[k] = &path->profiles[path->links[k]];
 		walk->piece[k] = advance(walk->links[k], 0, walk->at);

@@ -72,6 +72,7 @@ struct hd_profile_path {
 	const uint32_t *links;
 	uint8_t count;
 	double least; /* rates below this count as nothing; 0: none does */
+	double most; /* and no more than this is taken; 0: whatever is left. hd_profile_segments() alone keeps to it */
 	double from; /* nothing can go before: where walks begin */
 };
 

@@ -23,8 +23,9 @@
 #define REACH_OURS 0.95
 /* Reports come late by what stands in queues: a sum counts as more than is known ... */
 #define REACH_MORE 1.25
-/* ... and one that is less than this is no more. */
+/* ... and one within these is what is known. */
 #define REACH_FULL 1.15
+#define REACH_FILLED 0.85
 /* One of two flows on a full link has so much less than its own links give. */
 #define REACH_SHORT 0.8
 /* What runs beside a transfer is another one when it has this much of its rate. */
@@ -100,12 +101,13 @@ hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool 
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		struct hd_view_link *state = &view->links[sample->path[k]];
 		const double seen = sample->rate_bps + sample->beside_bps[k];
+		const double known = hd_view_believed(view, sample->path[k]);
 
 		state->alone_bps = fmax(state->alone_bps, sample->rate_bps);
 		if (!is_shared(sample, k))
 			continue;
-		if (held_back && sample->rate_bps < REACH_SHORT * own
-		    && seen <= REACH_FULL * hd_view_believed(view, sample->path[k]))
+		if (held_back && sample->rate_bps < REACH_SHORT * own && seen <= REACH_FULL * known
+		    && seen >= REACH_FILLED * known)
 			full |= UINT32_C(1) << k;
 		else
 			carried(view, sample, k);

@@ -144,8 +144,8 @@ static void judge_trunks(struct hd_view *view, const struct hd_view_train *train
 	}
 }
 
-/* Whether the target has carried more than one host can send, and the rest of the way no more than was seen: that it was
- * the rest is no news. */
+/* Whether the target has carried more than one host can send, and the rest of the way no more than was seen: that it
+ * was the rest is no news. */
 static bool is_narrow_rest(const struct hd_view *view, const struct hd_view_train *train) {
 	if (!view->links[train->target].summed)
 		return false;

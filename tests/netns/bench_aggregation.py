@@ -145,7 +145,8 @@ class Fabric:
         carried = self.star.towards("ps") - before
         at, covers, _ = next(plan for plan in self.plans()[planned:] if plan[2] == len(self.workers))
         took = max(int(words[0]) for words in ended) - at
-        return {"predicted_ms": 1e3 * covers, "took_ms": took / 1e6, "server_bytes": carried}
+        believed = {row["link"]: row["estimate_mbps"] for row in self.rows("estimates")}
+        return {"believed_mbps": believed, "predicted_ms": 1e3 * covers, "took_ms": took / 1e6, "server_bytes": carried}
 
     def close(self):
         for worker in self.workers:

@@ -172,7 +172,7 @@ static void test_a_wide_aggregator(void **state) {
 			(unsigned long long)learnt.found,
 			(unsigned long long)learnt.sums
 		);
-		assert_in_range(learnt.found, 1, 20);
+		assert_in_range(learnt.found, 1, 30);
 		assert_true((double)with > 1.8 * (double)without);
 		assert_true((double)with > 1.4 * (double)narrow);
 	}
