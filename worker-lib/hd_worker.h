@@ -86,6 +86,7 @@ struct hd_worker_config {
 	struct hd_addr data; /* own address as the server reaches it; port 0: unknown */
 	const struct hd_jobspec *spec; /* copied */
 	float job_weight; /* for fairness between tenants; 0: 1 */
+	bool observes; /* it only pulls: no step of a synchronous job waits for a push of it */
 	uint16_t world; /* workers that the job begins with; 0: unknown */
 	uint32_t chunk_bytes; /* 0: HD_CHUNK_BYTES_DEFAULT */
 	uint32_t receive_window_bytes;

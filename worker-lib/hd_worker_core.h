@@ -299,6 +299,8 @@ void worker_step_ended(
 	const struct context *ctx,
 	const struct ticket *ticket
 );
+/* Tells the server, once a session, that we push no more: steps of others need not wait for that. */
+void worker_say_done(struct hd_worker *worker, const struct context *ctx);
 /* The server's version, as it was told; of a new life it may be less than before. */
 void worker_newest(struct hd_worker *worker, hd_version version, bool new_life);
 

@@ -252,7 +252,9 @@ static void on_joined(
 	worker->joined_once = true;
 	worker->server_boot = boot;
 	worker->stats.joined = true;
-	worker->said_done = false; /* leaving, it says so again */
+	worker->said_done = false; /* of the session before */
+	if (worker->leaving || worker->config.observes)
+		worker_say_done(worker, ctx);
 	worker->durable = message->durable;
 	worker_newest(worker, message->version, new_life);
 	worker_requeue_wire(worker, ctx, new_life);
@@ -491,16 +493,13 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->leaving = true;
 	if (worker->stats.left)
 		return true;
-	message.leave.job = worker->job;
-	message.leave.worker = worker->config.rank;
 	if (under_way(worker) && !worker->refused) {
-		/* Others' steps, and ours, need not wait for a push that will not come. */
-		if (worker->spec.sync != HD_SYNC_NONE && !worker->said_done)
-			worker->said_done
-				= worker_tell(worker, worker->server, &ctx, &message) == 0;
+		worker_say_done(worker, &ctx);
 		return false;
 	}
 	if (!worker->said_leave) {
+		message.leave.job = worker->job;
+		message.leave.worker = worker->config.rank;
 		message.leave.reason = HD_REASON_LEFT;
 		(void)worker_tell(worker, worker->server, &ctx, &message);
 		(void)worker_tell(worker, worker->controller, &ctx, &message);

@@ -35,6 +35,17 @@ void worker_step_ended(
 		worker->retry_at = ctx->now; /* a pull may wait for it */
 }
 
+void worker_say_done(struct hd_worker *worker, const struct context *ctx) {
+	struct hd_message message = {.kind = HD_MSG_LEAVE};
+
+	if (worker->spec.sync == HD_SYNC_NONE || worker->said_done)
+		return;
+	message.leave.job = worker->job;
+	message.leave.worker = worker->config.rank;
+	message.leave.reason = HD_REASON_NONE;
+	worker->said_done = worker_tell(worker, worker->server, ctx, &message) == 0;
+}
+
 void worker_newest(struct hd_worker *worker, hd_version version, bool new_life) {
 	if (worker->spec.sync == HD_SYNC_NONE || (version <= worker->newest && !new_life))
 		return;

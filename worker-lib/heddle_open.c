@@ -229,6 +229,7 @@ static int open_worker(struct heddle *fabric, struct setup *setup) {
 	config->key_id = fabric->keys.keys[0].id;
 	config->spec = &fabric->spec->job;
 	config->job_weight = setup->options.job_weight;
+	config->observes = setup->options.observe || getenv("HEDDLE_OBSERVER") != NULL;
 	config->chunk_bytes = setup->options.chunk_bytes;
 	config->keep_bytes_max = setup->options.keep_bytes > 0 ? setup->options.keep_bytes :
 								 (uint64_t)keep_mb << 20;

@@ -159,6 +159,7 @@ class Plan:
             self.programs["heddle-train"], *self.job_words(), *words,
             "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
             "--weight-decay", str(job["weight_decay"]), "--tau-max", str(job["tau_max"]),
+            "--sync", job["sync"],
             "--div-max", str(self.scenario["div_max"]),
             "--payload", job["payload"], "--pull-payload", job["pull_payload"],
             "--staleness", f"{STALENESS[job['staleness']['rule']]}:{job['staleness']['c']}"], environment

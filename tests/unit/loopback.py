@@ -213,6 +213,37 @@ class Loopback(unittest.TestCase):
         self.assertEqual(sorted(e["version"] for e in evaluations), [e["version"] for e in evaluations])
         self.end(server)
 
+    def check_steps(self, mode, size, distinct):
+        """Every step is of updates of one base, of as many as the mode says; the observer is not waited for."""
+        _, server = self.start_fabric()
+        status, _, lines = self.run_job(
+            3, ["--lr", 0.2, "--compute-ms", 2, "--seconds", 40, "--every-ms", 100, "--target", 0.85,
+                "--target-commits", 40, "--quiet", "--model", "mlp:64", "--sync", mode], run=["--observer"])
+        self.assertEqual(status, 0, lines)
+        self.end(server)
+        steps = {}
+        for event in self.events("ps", "committed"):
+            self.assertEqual(event.get("aux", 0), 0)
+            steps.setdefault(event.get("base", 0), []).append(event.get("worker", 0))
+        sizes = [len(workers) for workers in steps.values()]
+        self.assertLessEqual(max(sizes), size)
+        self.assertGreater(sizes.count(size), 0.8 * len(sizes))  # fewer join first, and leave last
+        if distinct:
+            self.assertTrue(all(len(set(workers)) == len(workers) for workers in steps.values()))
+        at = 0
+        for base, workers in steps.items():
+            self.assertEqual(base & ((1 << 48) - 1), at)
+            at += len(workers)
+
+    def test_steps_of_all(self):
+        self.check_steps("full", 3, True)
+
+    def test_steps_of_two_workers(self):
+        self.check_steps("nsync:2", 2, True)
+
+    def test_steps_of_three_updates(self):
+        self.check_steps("nbatch:3", 3, False)
+
     def test_counts(self):
         _, server = self.start_fabric()
         status, summaries, lines = self.run_job(

@@ -183,10 +183,11 @@ struct heddle_options {
 	/* Called from the library's own threads; must not block or call the library. May be NULL. */
 	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
 	void *log_arg;
+	int observe; /* HEDDLE_OBSERVER (set): it only pulls, no synchronous step waits for a push of it */
 };
 #ifdef __cplusplus
 #define HEDDLE_OPTIONS_INIT                                                                        \
-	{ sizeof(struct heddle_options), 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct heddle_options), 0, 0, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0 }
 #else
 #define HEDDLE_OPTIONS_INIT                                                                        \
 	{ .size = sizeof(struct heddle_options), .rank = -1 }

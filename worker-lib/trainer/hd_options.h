@@ -20,6 +20,8 @@ struct train_options {
 	enum heddle_staleness staleness;
 	enum heddle_payload payload, pull_payload;
 	double compute_ms, seconds, target;
+	uint8_t sync; /* enum hd_sync */
+	uint32_t sync_count;
 	bool sparse; /* pushes what is not 0 of a gradient */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;

@@ -96,6 +96,7 @@ static int make_spec(struct train *train) {
 	heddle_spec_seed(train->spec, options->seed);
 	heddle_spec_sgd(train->spec, options->rate, options->momentum, options->decay);
 	heddle_spec_tau_max(train->spec, options->tau_max);
+	heddle_spec_sync(train->spec, (enum heddle_sync)options->sync, options->sync_count);
 	heddle_spec_div_max(train->spec, options->div_max);
 	heddle_spec_staleness(train->spec, options->staleness, options->staleness_c);
 	return EX_OK;

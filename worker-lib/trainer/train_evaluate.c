@@ -108,6 +108,7 @@ int train_evaluate(struct train *train) {
 	if (!getenv("HEDDLE_RANK"))
 		options.rank = OBSERVER_RANK;
 	train_log_options(&options);
+	options.observe = 1;
 	rc = heddle_open(train->spec, &options, &observer.fabric);
 	if (rc < 0)
 		status = train_heddle_error("fabric", rc);

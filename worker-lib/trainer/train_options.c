@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-train's command line. */
+#include "hd_jobspec.h"
 #include "hd_options.h"
 
 #include <errno.h>
@@ -22,6 +23,8 @@ static const char help[]
 	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
 	  "  --tau-max N                    bound of an update's delay (16)\n"
 	  "  --div-max X                    how far a replica may be from the server (0: however far)\n"
+	  "  --sync async|full|nsync:N|nbatch:N  when the server makes a step: of each update, of one of every\n"
+	  "                                 worker, of the first N workers', of the first N (async)\n"
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
 	  "  --payload fp32|fp16|bf16|fixed32|sparse\n"
 	  "                                 type in which updates travel; sparse: what is not 0 (fp32)\n"
@@ -55,6 +58,7 @@ enum {
 	OPT_MOMENTUM,
 	OPT_DECAY,
 	OPT_TAU,
+	OPT_SYNC,
 	OPT_DIV,
 	OPT_STALENESS,
 	OPT_PAYLOAD,
@@ -88,6 +92,7 @@ static const struct option names[] = {
 	{"momentum", required_argument, NULL, OPT_MOMENTUM},
 	{"weight-decay", required_argument, NULL, OPT_DECAY},
 	{"tau-max", required_argument, NULL, OPT_TAU},
+	{"sync", required_argument, NULL, OPT_SYNC},
 	{"div-max", required_argument, NULL, OPT_DIV},
 	{"staleness", required_argument, NULL, OPT_STALENESS},
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
@@ -287,6 +292,18 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	case OPT_JSON:
 		options->json = text;
 		break;
+	case OPT_SYNC:
+		if (hd_sync_parse(text, &options->sync, &options->sync_count) == 0) {
+			if (options->sync == HD_SYNC_N_BATCH)
+				options->inflight = PUSHES_MAX; /* they wait for their step */
+			break;
+		}
+		(void)train_fail(
+			EX_USAGE,
+			"sync: '%.32s' is not async, full, nsync:N or nbatch:N (N: 1..4096)",
+			text
+		);
+		return false;
 	case OPT_STALENESS:
 		return parse_staleness(options, text);
 	case OPT_PAYLOAD:

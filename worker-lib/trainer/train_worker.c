@@ -293,13 +293,19 @@ static int evaluate(struct worker *worker) {
 	);
 }
 
+/* In a step of the first N updates a worker goes on at the same version until the step has ended. */
+static bool computes_on(const struct worker *worker) {
+	return worker->train->options.sync == HD_SYNC_N_BATCH && worker->report.delivered > 0
+		&& !heddle_superseded(worker->fabric, worker->version);
+}
+
 /* Returns an exit status. */
 static int loop(struct worker *worker) {
 	struct train *train = worker->train;
 
 	while (!train_enough(train, worker->report.steps)) {
 		uint32_t slot;
-		int rc = pull(worker);
+		int rc = computes_on(worker) ? 0 : pull(worker);
 
 		if (rc == -EAGAIN) {
 			pause_ms(50);
@@ -319,6 +325,8 @@ static int loop(struct worker *worker) {
 			return rc;
 		if (train_stop)
 			break;
+		if (heddle_superseded(worker->fabric, worker->version))
+			continue; /* its step has ended */
 		rc = push(worker, slot);
 		if (rc < 0)
 			return train_heddle_error("push", rc);
