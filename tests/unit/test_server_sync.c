@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Steps of synchronous jobs at the server: what is in them, when they are made, and the model that they make, bit for
+ * bit. With an argument the server adds and applies so many values a call. */
+#include "hd_kernels.h"
+#include "server_net.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define VALUES 6000
+#define BYTES (VALUES * sizeof(float))
+#define WORKERS 3
+
+static uint64_t step_values;
+
+struct fixture {
+	struct net net;
+	struct hd_server_config config;
+	struct hd_jobspec spec;
+	struct hd_tensor tensors[2];
+	struct fake *worker[WORKERS];
+	hd_version base;
+	float g[WORKERS][VALUES];
+};
+
+static void join(struct fixture *f, uint16_t rank) {
+	f->worker[rank] = fake_worker(&f->net, rank);
+	f->base = fake_joined(f->worker[rank], &f->spec)->version;
+	for (size_t k = 0; k < VALUES; k++)
+		f->g[rank][k] = (float)(rank + 1) * 0.3F + (float)(k % 17) * 0.7F;
+}
+
+static struct fixture *open_fixture(uint8_t sync, uint32_t count, uint16_t workers) {
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	net_open(&f->net);
+	spec_make(&f->spec, f->tensors, VALUES);
+	f->spec.sync = sync;
+	f->spec.sync_count = count;
+	f->spec.staleness_rule = HD_STALENESS_CONSTANT;
+	f->config.step_values = step_values;
+	net_server(&f->net, &f->config);
+	for (uint16_t i = 0; i < workers; i++)
+		join(f, i);
+	return f;
+}
+
+static void close_fixture(struct fixture *f) {
+	for (uint16_t i = 0; i < WORKERS; i++)
+		if (f->worker[i])
+			fake_close(f->worker[i]);
+	net_close(&f->net);
+	free(f);
+}
+
+static uint64_t counter(const struct fixture *f) {
+	return hd_version_counter(hd_server_version(f->net.server, f->worker[0]->job));
+}
+
+/* A worker's round, directly, as far as the server holds it. */
+static void contribute(struct fixture *f, uint16_t rank, uint32_t round, hd_version base) {
+	struct fake *worker = f->worker[rank];
+	size_t grants = fake_count(worker, HD_MSG_GRANT);
+	uint64_t token;
+
+	fake_request_push(worker, round, 1, base, BYTES);
+	token = fake_wait(worker, HD_MSG_GRANT, grants)->grant.token;
+	(void)fake_push(worker, token, round, 1, f->g[rank], VALUES);
+	net_run(&f->net, 30 * HD_MS);
+}
+
+/* The model after steps of these workers' updates ("012", "01"), NULL after the last. */
+static void assert_model(const struct fixture *f, const char *const *steps) {
+	const struct hd_sgd sgd = {f->spec.learning_rate, f->spec.momentum, f->spec.weight_decay};
+	float *model = malloc(BYTES), *momentum = calloc(VALUES, sizeof(float)),
+	      *sum = malloc(BYTES);
+	uint64_t values;
+
+	hd_jobspec_initialize(&f->spec, model);
+	for (; *steps; steps++) {
+		memcpy(sum, f->g[**steps - '0'], BYTES);
+		for (const char *next = *steps + 1; *next; next++)
+			hd_add_f32_scalar(sum, f->g[*next - '0'], VALUES);
+		if ((*steps)[1])
+			hd_scale_f32_scalar(sum, sum, VALUES, 1 / (float)strlen(*steps));
+		hd_sgd_apply_scalar(model, momentum, sum, VALUES, &sgd);
+	}
+	assert_memory_equal(
+		hd_server_model(f->net.server, f->worker[0]->job, &values), model, BYTES
+	);
+	assert_memory_equal(hd_server_momentum(f->net.server, f->worker[0]->job), momentum, BYTES);
+	free(model);
+	free(momentum);
+	free(sum);
+}
+
+static void assert_outcome(
+	struct fixture *f,
+	uint16_t rank,
+	uint32_t round,
+	uint8_t outcome,
+	uint64_t version
+) {
+	const struct hd_msg_outcome *said = fake_outcome(f->worker[rank], round);
+
+	assert_int_equal(said->outcome, outcome);
+	assert_int_equal(hd_version_counter(said->version), version);
+	assert_int_equal(said->delay, 0);
+	if (outcome != HD_OUTCOME_APPLIED)
+		assert_int_equal(said->reason, HD_REASON_LATE);
+}
+
+static void test_all(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_ALL, 0, 3);
+
+	(void)state;
+	contribute(f, 2, 1, f->base);
+	contribute(f, 0, 1, f->base);
+	assert_int_equal(counter(f), 0);
+	contribute(f, 1, 1, f->base);
+	assert_outcome(f, 2, 1, HD_OUTCOME_APPLIED, 1);
+	assert_outcome(f, 0, 1, HD_OUTCOME_APPLIED, 2);
+	assert_outcome(f, 1, 1, HD_OUTCOME_APPLIED, 3);
+	assert_int_equal(net_event(&f->net, HD_EVENT_COMMITTED, 0)->more, 2);
+	assert_int_equal(net_event(&f->net, HD_EVENT_COMMITTED, 2)->more, 0);
+	assert_int_equal(fake_count(f->worker[0], HD_MSG_STEP), 0);
+	assert_int_equal(hd_server_stats(f->net.server)->sync_steps, 1);
+	assert_model(f, (const char *const[]){"201", NULL});
+	for (uint16_t i = 0; i < 3; i++)
+		contribute(f, i, 2, f->base + 3);
+	assert_int_equal(counter(f), 6);
+	assert_model(f, (const char *const[]){"201", "012", NULL});
+	close_fixture(f);
+}
+
+static void test_first_two(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_N, 2, 3);
+
+	(void)state;
+	contribute(f, 1, 1, f->base);
+	/* Once more of the same worker: not in this step. */
+	contribute(f, 1, 2, f->base);
+	assert_int_equal(counter(f), 0);
+	assert_outcome(f, 1, 2, HD_OUTCOME_DROPPED, 0);
+	contribute(f, 0, 1, f->base);
+	assert_int_equal(counter(f), 2);
+	assert_outcome(f, 1, 1, HD_OUTCOME_APPLIED, 1);
+	assert_int_equal(fake_wait(f->worker[2], HD_MSG_STEP, 0)->step.version, f->base + 2);
+	assert_int_equal(fake_count(f->worker[0], HD_MSG_STEP), 0);
+	fake_request_push(f->worker[2], 1, 1, f->base, BYTES);
+	assert_outcome(f, 2, 1, HD_OUTCOME_DROPPED, 2);
+	assert_model(f, (const char *const[]){"10", NULL});
+	close_fixture(f);
+}
+
+static void test_three_updates(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_N_BATCH, 3, 2);
+
+	(void)state;
+	contribute(f, 1, 1, f->base);
+	contribute(f, 1, 2, f->base);
+	assert_int_equal(counter(f), 0);
+	contribute(f, 0, 1, f->base);
+	assert_int_equal(counter(f), 3);
+	assert_model(f, (const char *const[]){"110", NULL});
+	close_fixture(f);
+}
+
+/* What the dead have contributed stays; what they have not is not waited for. */
+static void test_death(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_ALL, 0, 3);
+
+	(void)state;
+	contribute(f, 0, 1, f->base);
+	contribute(f, 2, 1, f->base);
+	fake_kill(f->worker[1]);
+	fake_kill(f->worker[2]);
+	net_run(&f->net, HD_LEASE_US * HD_US);
+	assert_int_equal(counter(f), 2);
+	assert_model(f, (const char *const[]){"02", NULL});
+	f->worker[1] = f->worker[2] = NULL;
+	close_fixture(f);
+}
+
+/* Who says that it pushes no more is not waited for, and who joins is. */
+static void test_leaving(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_ALL, 0, 2);
+	struct hd_message message = {.kind = HD_MSG_LEAVE};
+
+	(void)state;
+	contribute(f, 0, 1, f->base);
+	join(f, 2);
+	message.leave.job = f->worker[0]->job;
+	message.leave.worker = 1;
+	fake_send(f->worker[1], &message);
+	net_run(&f->net, 30 * HD_MS);
+	assert_int_equal(counter(f), 0);
+	message.leave.worker = 2;
+	fake_send(f->worker[2], &message);
+	net_run(&f->net, 30 * HD_MS);
+	assert_int_equal(counter(f), 1);
+	assert_model(f, (const char *const[]){"0", NULL});
+	close_fixture(f);
+}
+
+/* Three workers are waited for until three were there. */
+static void test_formed(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_N, 3, 2);
+
+	(void)state;
+	contribute(f, 0, 1, f->base);
+	contribute(f, 1, 1, f->base);
+	net_run(&f->net, 3 * HD_SECOND);
+	assert_int_equal(counter(f), 0);
+	join(f, 2);
+	contribute(f, 2, 1, f->base);
+	assert_int_equal(counter(f), 3);
+	fake_kill(f->worker[2]);
+	f->worker[2] = NULL;
+	contribute(f, 0, 2, f->base + 3);
+	contribute(f, 1, 2, f->base + 3);
+	net_run(&f->net, HD_LEASE_US * HD_US);
+	assert_int_equal(counter(f), 5);
+	assert_model(f, (const char *const[]){"012", "01", NULL});
+	close_fixture(f);
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_first_two),
+		cmocka_unit_test(test_death),
+		cmocka_unit_test(test_three_updates),
+		cmocka_unit_test(test_leaving),
+		cmocka_unit_test(test_formed),
+	};
+
+	step_values = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
