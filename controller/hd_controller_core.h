@@ -13,6 +13,7 @@
  *   hd_controller_roster.c     who takes part in a job, said to all
  *   hd_controller_group.c      groups: sums of updates, relayed models
  *   hd_controller_group_plan.c which of a plan go over an aggregator
+ *   hd_controller_company.c    whether what is due waits for others to go with it
  *   hd_controller_group_say.c  what aggregators and servers hear of them
  *   hd_controller_group_show.c what operators see of them
  *   hd_controller_reduce.c     all-reduces: who has asked, shards, ends

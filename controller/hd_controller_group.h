@@ -95,6 +95,15 @@ uint64_t
 ctl_entry_after(const struct hd_controller *c, const struct hd_plan_entry *entry, uint32_t group);
 void ctl_grouping_fini(struct ctl_grouping *grouping);
 
+/* --- hd_controller_company.c: waiting for others --- */
+/* A transfer of this direction ended; its worker asks for one. */
+void ctl_rhythm_ended(struct ctl_node *worker, uint8_t direction, hd_ns now);
+void ctl_rhythm_asked(struct ctl_node *worker, uint8_t direction, hd_ns now);
+/* How long `due`, and what else goes with it (`count` in all), should wait for others, in s; 0: not at all. Together
+ * they take the server's link for takes_s. */
+double
+ctl_company_wait(struct hd_controller *c, struct ctl_transfer *due, uint32_t count, double takes_s);
+
 /* --- hd_controller_group.c: their life --- */
 /* Grants a group of the latest plan whole. 0, or -errno: all of it stays pending. */
 int ctl_group_grant(struct hd_controller *c, uint32_t group, struct hd_sink *sink);

@@ -339,6 +339,8 @@ void ctl_request(
 	reason = request_wrong(c, node, m);
 	if (c->config.unscheduled)
 		reason = HD_REASON_REFUSED;
+	else
+		ctl_rhythm_asked(node, m->direction, c->now);
 	t = reason ? NULL : ctl_transfer_add(c, node->job, m->worker, m->direction, m->round);
 	if (!t) {
 		c->counters.requests_refused++;

@@ -51,6 +51,13 @@
 
 struct ctl_job;
 
+/* Of a worker: how long after the end of a transfer one way it asks for one the other way. */
+struct ctl_rhythm {
+	hd_ns since; /* that end; 0: none, or it has asked since */
+	double pause_s, spread_s; /* mean, and mean deviation */
+	uint32_t seen;
+};
+
 /* One session's peer. Registered: role and the fields below are set. */
 struct ctl_node {
 	TAILQ_ENTRY(ctl_node) entry;
@@ -81,6 +88,7 @@ struct ctl_node {
 	struct ctl_transfer *credit; /* its next push, granted in advance; NULL: it asks */
 	uint8_t pull_credits; /* pulls that it may report without having asked for them */
 	struct hd_msg_drop last_drop[2]; /* by direction: repeated for a repeated request */
+	struct ctl_rhythm rhythm[2]; /* by the direction that it asks for */
 };
 TAILQ_HEAD(ctl_nodes, ctl_node);
 
@@ -224,6 +232,8 @@ struct ctl_transfer {
 	uint8_t book_count;
 	struct ctl_span book[HD_SEGMENTS_MAX]; /* what it still takes, as seen now */
 	hd_ns overrun_since; /* 0: on time */
+	hd_ns company_since; /* it was due, and has waited for company since; 0: it has not */
+	hd_ns company_until;
 };
 TAILQ_HEAD(ctl_transfers, ctl_transfer);
 LIST_HEAD(ctl_bucket, ctl_transfer);
