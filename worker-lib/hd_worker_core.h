@@ -265,7 +265,7 @@ void worker_on_outcome(
 );
 void worker_on_durable(struct hd_worker *worker, const struct context *ctx, hd_version durable);
 /* Lets go of applied pushes, oldest first, until at most this much is kept for the server's restart. */
-void worker_trim_kept(struct hd_worker *worker, uint64_t bytes);
+void worker_trim_kept(struct hd_worker *worker, const struct context *ctx, uint64_t bytes);
 void worker_activate(struct hd_worker *worker, struct ticket *ticket);
 void worker_off_wire(struct hd_worker *worker, struct ticket *ticket);
 void worker_collect(struct hd_worker *worker);

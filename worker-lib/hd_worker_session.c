@@ -512,7 +512,7 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->stats.left = true;
 	worker->stats.joined = false;
 	worker->refused = true;
-	worker_trim_kept(worker, 0);
+	worker_trim_kept(worker, &ctx, 0);
 	worker_ways_close(worker, &ctx);
 	close_session(&worker->server, &ctx);
 	close_session(&worker->controller, &ctx);

@@ -160,19 +160,21 @@ void worker_end(
 void worker_fail_all(struct hd_worker *worker, const struct context *ctx, enum hd_reason reason) {
 	struct ticket *ticket;
 
-	worker_trim_kept(worker, 0);
+	worker_trim_kept(worker, ctx, 0);
 	TAILQ_FOREACH (ticket, &worker->tickets, link)
 		worker_end(worker, ctx, ticket, HD_TICKET_FAILED, reason);
 }
 
-void worker_trim_kept(struct hd_worker *worker, uint64_t bytes) {
+void worker_trim_kept(struct hd_worker *worker, const struct context *ctx, uint64_t bytes) {
 	struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
 		if (worker->kept_bytes <= bytes)
 			return;
-		if (worker_unkeep(worker, ticket))
-			worker_retire(worker, ticket);
+		if (!worker_unkeep(worker, ticket))
+			continue;
+		worker_copy_gone(worker, ctx, ticket);
+		worker_retire(worker, ticket);
 	}
 }
 
@@ -191,7 +193,7 @@ push_applied(struct hd_worker *worker, const struct context *ctx, struct ticket 
 	if (worker->config.keep_bytes_max == 0)
 		worker_retire(worker, ticket);
 	else
-		worker_trim_kept(worker, worker->config.keep_bytes_max);
+		worker_trim_kept(worker, ctx, worker->config.keep_bytes_max);
 	worker_step_ended(worker, ctx, ticket);
 }
 

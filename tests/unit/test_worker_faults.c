@@ -292,6 +292,72 @@ static void test_keep_limit(void **state) {
 	destroy(world);
 }
 
+/* Round 1 once more, to a replica that takes nothing of it. */
+static void say_copy(struct world *world) {
+	struct hd_addr addr = hd_sim_node_address(world->sim, world->server.node);
+	struct hd_message message = {.kind = HD_MSG_GRANT};
+
+	message.grant = (struct hd_msg_grant){
+		.job = hd_job_id("t", "job"),
+		.worker = 3,
+		.round = 1,
+		.direction = HD_COPY,
+		.attempt = 5,
+		.token = 77,
+		.bytes = (uint64_t)VALUES * 4,
+		.dtype = HD_DTYPE_FP32,
+		.weight = 1.0f,
+		.cc_weight = 1.0f,
+		.peer_ipv4 = addr.ipv4,
+		.peer_port = addr.port,
+	};
+	peer_say(&world->controller, &message);
+	run_ms(world, 10);
+	assert_int_equal(hd_worker_stats(world->worker)->copies, 1);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_CANCEL), 0);
+}
+
+static void expect_gone(const struct world *world) {
+	const struct hd_message *last = peer_last(&world->controller, HD_MSG_CANCEL);
+
+	assert_int_equal(world->released, 1);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_CANCEL), 1);
+	assert_int_equal(last->cancel.direction, HD_COPY);
+	assert_int_equal(last->cancel.round, 1);
+	assert_int_equal(last->cancel.attempt, 5);
+	assert_int_equal(last->cancel.reason, HD_REASON_CANCELLED);
+}
+
+/* A copy is under way when its bytes need not, or cannot, be kept any longer: its replica must not wait for them. */
+static void test_copy_ends_with_its_bytes(void **state) {
+	struct hd_worker_config much = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
+	struct hd_worker_config little = {.keep_bytes_max = (uint64_t)VALUES * 4};
+	struct hd_message durable = {.kind = HD_MSG_DURABLE};
+	struct world *world = build(SCHEDULED, &much);
+
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	say_copy(world);
+	durable.durable.job = hd_job_id("t", "job");
+	durable.durable.version = world->server.applied_version[1];
+	peer_say(&world->server, &durable);
+	run_ms(world, 20);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_DURABLE);
+	expect_gone(world);
+	destroy(world);
+
+	world = build(SCHEDULED, &little);
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	say_copy(world);
+	assert_int_equal(push(world, 1, 1), 2);
+	run_ms(world, 100);
+	expect_gone(world);
+	destroy(world);
+}
+
 /* Lost, duplicated and reordered packets: everything ends, once, with the same sums. */
 static void lossy(double loss, uint64_t *trace) {
 	struct world *world = build(SCHEDULED, &plain);
@@ -341,6 +407,7 @@ int main(void) {
 		cmocka_unit_test(test_keeps_until_durable),
 		cmocka_unit_test(test_cancelled_too_late),
 		cmocka_unit_test(test_keep_limit),
+		cmocka_unit_test(test_copy_ends_with_its_bytes),
 		cmocka_unit_test(test_kept_give_way),
 		cmocka_unit_test(test_controller_voids),
 		cmocka_unit_test(test_lossy_and_replayable),
