@@ -101,6 +101,7 @@ assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, stru
 	job->replica.state = HD_FOLLOW_NONE;
 	job->replica.version = 0;
 	job->replica.divergence = -1;
+	job->replica.changed = false;
 	say_keep(c, job, sink);
 }
 
@@ -111,9 +112,10 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
 		struct ctl_job *job = c->jobs[i];
 		struct ctl_node *node;
 
-		if (job->replica.changed && job->server && job->replica.node)
+		if (job->replica.changed && job->server && job->replica.node) {
 			say_keep(c, job, sink);
-		job->replica.changed = false;
+			job->replica.changed = false;
+		}
 		if (job->state != CTL_JOB_READY || job->replica.node || !job->server
 		    || job->model_bytes == 0)
 			continue;

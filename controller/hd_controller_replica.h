@@ -14,6 +14,9 @@
 #include "hd_event.h"
 #include "hd_message.h"
 
+#define CTL_DIV_MAX_LEAST 1e-12 /* that an operator can set, */
+#define CTL_DIV_MAX_MOST 1e12 /* and the most */
+
 struct ctl_job;
 struct ctl_node;
 struct ctl_transfer;

@@ -69,6 +69,7 @@ static void test_settings_survive(void **state) {
 	command(&net, shell, HD_VERB_SET, "log-level", "", "debug");
 	command(&net, shell, HD_VERB_SET, "tau", "mnist", "4");
 	command(&net, shell, HD_VERB_SET, "weight", "mnist", "2.5");
+	command(&net, shell, HD_VERB_SET, "div-max", "mnist", "0.25");
 	command(&net, shell, HD_VERB_PAUSE, "job", "cifar", "");
 	command(&net, shell, HD_VERB_DRAIN, "host", worker->host, "");
 	command(&net, shell, HD_VERB_PAUSE, "all", "", "");
@@ -82,6 +83,9 @@ static void test_settings_survive(void **state) {
 	assert_true(net.controller->paused);
 	assert_int_equal(job_of(&net, "mnist")->tau_set, 4);
 	assert_true(job_of(&net, "mnist")->weight_set == 2.5);
+	assert_true(job_of(&net, "mnist")->replica.div_set == 0.25);
+	assert_true(job_of(&net, "mnist")->replica.changed);
+	assert_true(job_of(&net, "cifar")->replica.div_set < 0);
 	assert_false(job_of(&net, "mnist")->paused);
 	assert_true(job_of(&net, "cifar")->paused);
 	assert_string_equal(job_of(&net, "cifar")->tenant_name, "team");
@@ -94,7 +98,9 @@ static void test_settings_survive(void **state) {
 	command(&net, shell, HD_VERB_RESUME, "all", "", "");
 	command(&net, shell, HD_VERB_UNDRAIN, "host", worker->host, "");
 	command(&net, shell, HD_VERB_SET, "tau", "mnist", "off");
+	command(&net, shell, HD_VERB_SET, "div-max", "mnist", "off");
 	restart(&net, true);
+	assert_true(job_of(&net, "mnist")->replica.div_set == 0); /* off is not the job's own */
 	assert_false(net.controller->paused);
 	assert_false(job_of(&net, "cifar")->paused);
 	assert_int_equal(net.controller->drained_count, 0);
@@ -198,6 +204,8 @@ static void test_wrong_texts(void **state) {
 		 "line 2: jobs[0].tau: must be from 1 to 1000000"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"weight\": 1e9}]}",
 		 "line 2: jobs[0].weight"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"div-max\": 1e-13}]}",
+		 "line 2: jobs[0].div-max: must be 0 (off), or 1e-12 at least"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\":\n\"j\\u0007\"}]}",
 		 "line 2: jobs[0].job: control characters"},
 		/* All but the last of it is right: nothing of it is done. */
