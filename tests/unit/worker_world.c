@@ -48,7 +48,15 @@ static void on_members(void *owner, const struct hd_roster *roster) {
 	world->rosters++;
 }
 
+static void on_stepped(void *owner, hd_version version) {
+	struct world *world = owner;
+
+	world->steps++;
+	world->newest = version;
+}
+
 static const struct hd_worker_ops ops = {
+	.stepped = on_stepped,
 	.joined = on_joined,
 	.refused = on_refused,
 	.trouble = on_trouble,
@@ -96,6 +104,8 @@ struct world *build(enum mode mode, const struct hd_worker_config *more) {
 		= (struct hd_tensor){.name = "w", .dimension_count = 1, .dimension = {VALUES}};
 	world->spec.tau_max = 7;
 	world->spec.learning_rate = 0.1f;
+	world->spec.sync = more->spec ? more->spec->sync : HD_SYNC_NONE;
+	world->spec.sync_count = more->spec ? more->spec->sync_count : 0;
 	world->spec.tensor_count = mode != REDUCES;
 	world->spec.tensors = &world->tensor;
 	config.name = "w3";

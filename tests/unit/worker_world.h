@@ -18,7 +18,8 @@ struct world {
 	struct hd_tensor tensor;
 	float data[4][VALUES];
 	/* What the worker told. */
-	unsigned joined, refused, trouble, released, events, rosters;
+	unsigned joined, refused, trouble, released, events, rosters, steps;
+	hd_version newest; /* of the newest step */
 	char text[128];
 	struct hd_ticket ticket[HD_REDUCE + 1][64]; /* newest word, by direction and round */
 	unsigned ends[HD_REDUCE + 1][64]; /* OUTCOME events */
@@ -32,6 +33,7 @@ enum mode {
 	REDUCES /* a job without a model: no server */
 };
 
+/* Of more->spec (NULL: none) the kind of synchronous job counts. */
 struct world *build(enum mode mode, const struct hd_worker_config *more);
 void destroy(struct world *world);
 void run_ms(struct world *world, unsigned ms);
