@@ -130,6 +130,7 @@ struct hd_member {
 	uint16_t rank;
 	bool left;
 	bool done; /* it pushes no more, and waits for the ends of what it has pushed */
+	bool observer; /* it only pulls, and is in no roster */
 	bool joined; /* in this life of the server */
 	struct hd_peer *peer; /* NULL: no session */
 	uint32_t newest_round;

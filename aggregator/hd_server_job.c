@@ -429,7 +429,7 @@ static void hd_peer_joined(struct hd_turn *turn, struct hd_peer *peer) {
 	peer->joined = true;
 	hd_step_joined(turn->server, peer->job);
 	hd_peer_send(turn, peer, &message);
-	hd_roster_change(turn, peer->job, peer->member->rank, true);
+	hd_roster_change(turn, peer->job, peer->member->rank, !peer->member->observer);
 }
 
 void hd_job_joined(struct hd_turn *turn, struct hd_job *job) {
@@ -552,6 +552,7 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 		hd_peer_refuse(turn, peer, join->job, "memory: none left for another worker");
 		return;
 	}
+	member->observer = join->observer != 0;
 	hd_peer_attach(turn, peer, job, member);
 }
 

@@ -223,7 +223,7 @@ static void attach_worker(
 	node->worker = m->worker;
 	job->workers[m->worker] = node;
 	job->worker_count++;
-	ctl_roster_set(c, job, node->worker, true);
+	ctl_roster_set(c, job, node->worker, !node->observer);
 	/* Transfers that a server told of before this worker came. */
 	TAILQ_FOREACH (t, &c->open, entry)
 		if (t->job == job && t->worker == m->worker)
@@ -261,6 +261,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->reduce_from = 0;
 	node->preempted_at = 0;
 	node->roster_told = 0;
+	node->observer = m->observer != 0;
 	node->draining = ctl_host_drained(c, m->host);
 	node->pushes_decided = node->pushes_idles = 0;
 	node->last_was_idles = false;

@@ -149,9 +149,9 @@ static void job_replica(const struct ctl_replica *replica, struct hd_rows *rows)
 }
 
 static const char *job_warning(const struct ctl_job *job) {
-	if (ctl_job_tau(job) < job->worker_count)
+	if (ctl_job_tau(job) < job->roster.count)
 		return "tau_max is below the number of workers";
-	if (job->sync == HD_SYNC_N && job->worker_count < job->sync_count)
+	if (job->sync == HD_SYNC_N && job->roster.count < job->sync_count)
 		return "fewer workers than a step needs";
 	return "";
 }

@@ -81,6 +81,7 @@ struct ctl_node {
 	uint32_t tracked; /* its transfers, pending and open */
 	hd_ns preempted_at; /* its machine is taken away then; 0: no notice of it */
 	uint64_t roster_told; /* the change that it was told of last */
+	bool observer; /* it only pulls, and is in no roster */
 	uint64_t pushes_decided, pushes_idles; /* the guard: theta drops among its pushes */
 	bool last_was_idles;
 	uint32_t push_round; /* newest that was asked for, granted in advance or reported */

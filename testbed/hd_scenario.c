@@ -81,8 +81,10 @@ static void read_do(struct hd_reader *reader, const json_t *value, const char *p
 		*what = HD_DO_JOIN;
 	else if (text && strcmp(text, "leave") == 0)
 		*what = HD_DO_LEAVE;
+	else if (text && strcmp(text, "preempt") == 0)
+		*what = HD_DO_PREEMPT;
 	else
-		hd_reader_fail(reader, path, "must be one of kill, join, leave");
+		hd_reader_fail(reader, path, "must be one of kill, join, leave, preempt");
 }
 
 #define AT(type, member) offsetof(struct type, member)
@@ -184,6 +186,7 @@ static const struct hd_field event_fields[] = {
 	{"at_s", HD_FIELD_NUMBER, AT(hd_scenario_event, at_s), 0, 86400, true, NULL},
 	{"worker", HD_FIELD_U32, AT(hd_scenario_event, worker), 0, 4095, true, NULL},
 	{"do", HD_FIELD_OTHER, AT(hd_scenario_event, what), 0, 0, true, read_do},
+	{"notice_s", HD_FIELD_NUMBER, AT(hd_scenario_event, notice_s), 0.01, 3600, false, NULL},
 	{0},
 };
 
@@ -245,6 +248,8 @@ static void
 read_events(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	struct hd_scenario *scenario = into;
 
+	for (size_t i = 0; i < HD_SCENARIO_EVENTS_MAX; i++)
+		scenario->events[i].notice_s = HD_SCENARIO_NOTICE_S;
 	hd_read_array(
 		reader,
 		value,

@@ -11,6 +11,7 @@
 #define HD_SCENARIO_BYTES_MAX (1u << 20)
 #define HD_SCENARIO_TENANTS_MAX 64
 #define HD_SCENARIO_EVENTS_MAX 1000
+#define HD_SCENARIO_NOTICE_S 2 /* of a preemption that does not say it */
 #define HD_SCENARIO_LAYERS_MAX 16
 #define HD_SCENARIO_WORKERS_MAX 4096
 #define HD_SCENARIO_TEXT_BYTES 201
@@ -74,6 +75,7 @@ struct hd_scenario_event {
 	double at_s;
 	uint32_t worker;
 	uint8_t what; /* enum hd_scenario_do */
+	double notice_s; /* of a preemption: the machine lives so long yet */
 };
 
 /* What befalls a process that is no worker: killed, and started again (a server as the replica of whoever took its
@@ -87,7 +89,8 @@ struct hd_scenario_node_event {
 enum hd_scenario_do {
 	HD_DO_KILL,
 	HD_DO_JOIN,
-	HD_DO_LEAVE /* gracefully; simulator only */
+	HD_DO_LEAVE, /* gracefully */
+	HD_DO_PREEMPT /* its machine is taken away after a notice */
 };
 
 /* A crash (down for so long), a partition (cut off) or a stop (SIGSTOP until then). */

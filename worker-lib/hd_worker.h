@@ -86,7 +86,7 @@ struct hd_worker_config {
 	struct hd_addr data; /* own address as the server reaches it; port 0: unknown */
 	const struct hd_jobspec *spec; /* copied */
 	float job_weight; /* for fairness between tenants; 0: 1 */
-	bool observes; /* it only pulls: no step of a synchronous job waits for a push of it */
+	bool observes; /* it only pulls: in no roster, and no step of a synchronous job waits for a push of it */
 	uint16_t world; /* workers that the job begins with; 0: unknown */
 	uint32_t chunk_bytes; /* 0: HD_CHUNK_BYTES_DEFAULT */
 	uint32_t receive_window_bytes;
@@ -186,8 +186,9 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink);
 
 /* This worker's machine is taken away in `left`. The controller (none is configured: the server) is told, and the
  * worker leaves by itself in time: pushes and pulls are taken until hd_worker_flush_at(), what is under way then
- * ends, and what has not ended shortly before the end has FAILED preempted. 0 (also: said before, of less time),
- * -EINVAL (0, more than HD_NOTICE_US_MAX), -ESHUTDOWN (left or refused). */
+ * ends, what is not held 120 ms before the end is withdrawn, and 50 ms before it LEAVE is said in any case: tickets
+ * that have not ended then do not end any more. 0 (also: said before, of less time), -EINVAL (0, more than
+ * HD_NOTICE_US_MAX), -ESHUTDOWN (left or refused). */
 int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_sink *sink);
 /* Until when it takes pushes; HD_NEVER without a notice. */
 hd_ns hd_worker_flush_at(const struct hd_worker *worker);

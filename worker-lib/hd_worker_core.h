@@ -140,7 +140,7 @@ struct hd_worker {
 	hd_ns stall_at; /* when to look for stalls, or HD_NEVER */
 	bool started, registered, scheduled, fallback, refused;
 	bool joined_once, registered_once;
-	bool leaving, said_leave;
+	bool leaving, said_leave, withdrawn;
 	hd_ns preempted_at,
 		notice_span; /* the machine is taken away then (0: no notice), said so long before */
 	hd_ns push_took; /* lately, from the call to its outcome */
@@ -401,6 +401,8 @@ void worker_say_notice(
 );
 void worker_push_took(struct hd_worker *worker, hd_ns took);
 void worker_members_tick(struct hd_worker *worker, const struct context *ctx);
+/* When it leaves whatever is under way; HD_NEVER without a notice. */
+hd_ns worker_leave_at(const struct hd_worker *worker);
 hd_ns worker_members_deadline(const struct hd_worker *worker);
 void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *message);
 

@@ -2,18 +2,20 @@
 /*
  * Who else takes part in the job, and the end of this worker's own part when its machine is taken away:
  *
- *    notice              flush_at                        give_up_at        preempted_at
- *      |--- as ever, first ---|--- no new pushes; what is -----|--- LEAVE, ------|
- *      |    in the plan       |    under way ends              |    lingering    |
+ *    notice           flush_at                  withdraw_at          leave_at       preempted_at
+ *      |-- as ever, first --|-- no new pushes; what ---|-- withdrawn, what --|-- LEAVE, ----|
+ *      |   in the plan      |   is under way ends      |   is not held yet   |   lingering  |
  *
- * The flush is given twice what a push took lately.
+ * Each is earlier when nothing is left to wait for. The flush is given twice what a push took lately. How a push
+ * ended that the server has not answered at leave_at is not known: it may be in the model.
  */
 #include "hd_worker_core.h"
 
 #include <errno.h>
 
 #define FLUSH_LEAST (100 * HD_MS)
-#define LEAVE_SPAN (100 * HD_MS) /* for LEAVE and its repetition */
+#define WITHDRAW_SPAN (120 * HD_MS) /* of these the last are for LEAVE and its repetition: */
+#define LEAVE_SPAN (50 * HD_MS)
 
 void worker_say_notice(
 	struct hd_worker *worker,
@@ -55,12 +57,18 @@ static hd_ns before_end(const struct hd_worker *worker, hd_ns span) {
 	return worker->preempted_at > span ? worker->preempted_at - span : 1;
 }
 
-static hd_ns give_up_at(const struct hd_worker *worker) {
-	return before_end(worker, hd_ns_min(LEAVE_SPAN, worker->notice_span / 4));
+static hd_ns withdraw_at(const struct hd_worker *worker) {
+	return before_end(worker, hd_ns_min(WITHDRAW_SPAN, worker->notice_span / 4));
+}
+
+hd_ns worker_leave_at(const struct hd_worker *worker) {
+	if (!worker->preempted_at)
+		return HD_NEVER;
+	return before_end(worker, hd_ns_min(LEAVE_SPAN, worker->notice_span / 8));
 }
 
 hd_ns hd_worker_flush_at(const struct hd_worker *worker) {
-	hd_ns span = LEAVE_SPAN + hd_ns_max(2 * worker->push_took, FLUSH_LEAST);
+	hd_ns span = WITHDRAW_SPAN + hd_ns_max(2 * worker->push_took, FLUSH_LEAST);
 
 	if (!worker->preempted_at)
 		return HD_NEVER;
@@ -71,21 +79,37 @@ void worker_push_took(struct hd_worker *worker, hd_ns took) {
 	worker->push_took = hd_ns_max(took, worker->push_took - worker->push_took / 8);
 }
 
+static void withdraw(struct hd_worker *worker, const struct context *ctx) {
+	const struct ticket *ticket;
+
+	worker->withdrawn = true;
+	TAILQ_FOREACH (ticket, &worker->tickets, link)
+		if (!ticket->ended)
+			(void)hd_worker_cancel(
+				worker,
+				ctx->now,
+				ticket->pub.direction,
+				ticket->pub.round,
+				ctx->sink
+			);
+	worker_reduce_fail_all(worker, ctx, HD_REASON_PREEMPTED);
+}
+
 void worker_members_tick(struct hd_worker *worker, const struct context *ctx) {
-	if (!worker->preempted_at || worker->stats.left || worker->said_leave)
+	if (!worker->preempted_at || worker->said_leave)
 		return;
-	if (ctx->now >= give_up_at(worker)) {
-		worker_fail_all(worker, ctx, HD_REASON_PREEMPTED);
-		worker_reduce_fail_all(worker, ctx, HD_REASON_PREEMPTED);
-	}
 	if (ctx->now >= hd_worker_flush_at(worker))
 		worker->leaving = true; /* the session's tick goes on with it */
+	if (ctx->now >= withdraw_at(worker) && !worker->withdrawn)
+		withdraw(worker, ctx);
 }
 
 hd_ns worker_members_deadline(const struct hd_worker *worker) {
-	if (!worker->preempted_at || worker->stats.left || worker->said_leave)
+	if (!worker->preempted_at || worker->said_leave)
 		return HD_NEVER;
-	return worker->leaving ? give_up_at(worker) : hd_worker_flush_at(worker);
+	if (!worker->leaving)
+		return hd_worker_flush_at(worker);
+	return worker->withdrawn ? worker_leave_at(worker) : withdraw_at(worker);
 }
 
 void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *message) {

@@ -84,6 +84,7 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->job_weight = worker->config.job_weight;
 	body->world = worker->reduce_done ? worker->reduce_members : worker->config.world;
 	body->reduce_round = worker->reduce_done;
+	body->observer = worker->config.observes;
 	body->data_ipv4 = worker->config.data.ipv4;
 	body->data_port = worker->config.data.port;
 	(void)worker_tell(worker, worker->controller, ctx, &message);
@@ -97,6 +98,7 @@ static void say_join(struct hd_worker *worker, const struct context *ctx) {
 	message.join.last_round = worker->next_round[HD_PUSH] - 1;
 	hd_text_copy(message.join.host, sizeof message.join.host, worker->host);
 	message.join.spec = (struct hd_blob){worker->spec_blob, worker->spec_bytes};
+	message.join.observer = worker->config.observes;
 	(void)worker_tell(worker, worker->server, ctx, &message);
 }
 
@@ -471,6 +473,8 @@ static void close_session(struct hd_session **session, const struct context *ctx
 static hd_ns linger(const struct hd_worker *worker, hd_ns now) {
 	hd_ns rtt = worker->server ? hd_session_rtt(worker->server) : 0;
 
+	if (now >= worker_leave_at(worker))
+		return hd_ns_min(now + 10 * HD_MS, worker->preempted_at);
 	if (worker->controller)
 		rtt = hd_ns_max(rtt, hd_session_rtt(worker->controller));
 	return hd_ns_add(now, hd_ns_min(hd_ns_max(4 * rtt, 10 * HD_MS), 200 * HD_MS));
@@ -493,7 +497,7 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->leaving = true;
 	if (worker->stats.left)
 		return true;
-	if (under_way(worker) && !worker->refused) {
+	if (under_way(worker) && !worker->refused && now < worker_leave_at(worker)) {
 		worker_say_done(worker, &ctx);
 		return false;
 	}

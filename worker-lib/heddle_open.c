@@ -429,29 +429,15 @@ static void empty_ring(struct ticket_ring *ring) {
 	}
 }
 
-void heddle_end_commands(struct heddle *fabric, enum heddle_reason reason) {
-	while (fabric->commands.count > 0) {
-		struct heddle_ticket *ticket = fabric->commands.item[fabric->commands.head];
-
-		if (!ticket->ended) {
-			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
-			heddle_ticket_let_go(ticket);
-		}
-		heddle_ticket_unref(ticket);
-		fabric->commands.head = (fabric->commands.head + 1) % HEDDLE_COMMANDS_MAX;
-		fabric->commands.count--;
-	}
-}
-
 /* What has not ended has failed; what is kept for a restart of the server is let go of. */
-static void end_tickets(struct heddle *fabric) {
+void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	struct heddle_ticket *ticket;
 
 	empty_ring(&fabric->commands);
 	empty_ring(&fabric->cancels);
 	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
 		if (!ticket->ended)
-			heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CLOSED);
+			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
 		heddle_ticket_let_go(ticket);
 	}
 	pthread_cond_broadcast(&fabric->changed);
@@ -483,7 +469,7 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 	/* Bytes that are borrowed or pulled into are nobody's concern once the core is gone. */
 	close_parts(fabric);
 	pthread_mutex_lock(&fabric->lock);
-	end_tickets(fabric);
+	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
 	heddle_unlock_unref(fabric, 1);
 	return rc;
 }

@@ -87,6 +87,7 @@ struct heddle {
 	struct hd_roster roster; // lock
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
 	hd_ns notice_taken; /* the progress thread's */
+	bool left_by_itself; /* the same: preempted, and not closed yet */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	void *spare; // lock: the last copy that was given back: its pages are there already
 	size_t spare_bytes; // lock
@@ -123,8 +124,8 @@ void heddle_on_members(void *owner, const struct hd_roster *roster);
 void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink);
 
 /* --- heddle_open.c -------------------------------------------------------------------------- */
-/* With the lock held: what waits in the queues has failed, as the fabric was left. */
-void heddle_end_commands(struct heddle *fabric, enum heddle_reason reason);
+/* With the lock held, the core at rest: what has not ended has failed, as the fabric was left. */
+void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
 
 /* --- heddle_reduce.c ------------------------------------------------------------------------ */
 /* The progress thread's: hands an all-reduce to the core. */

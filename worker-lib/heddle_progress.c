@@ -278,8 +278,11 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 /* One round of the driver, without the lock; then what others want to know. */
 static void drive(struct heddle *fabric, hd_ns until) {
 	struct hd_node node = {&hd_worker_ops, fabric->worker};
-	int rc = hd_driver_step(fabric->driver, node, until);
+	int rc = 0;
 
+	/* What the core still knows of has been ended here: it is not to speak of it. */
+	if (!fabric->left_by_itself)
+		rc = hd_driver_step(fabric->driver, node, until);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->stats = *hd_worker_stats(fabric->worker);
 	if (rc < 0)
@@ -287,8 +290,10 @@ static void drive(struct heddle *fabric, hd_ns until) {
 	fabric->flush_at = hd_worker_flush_at(fabric->worker);
 	if (fabric->stats.left)
 		fabric->left = true;
-	if (fabric->left && !fabric->closing)
-		heddle_end_commands(fabric, HEDDLE_REASON_PREEMPTED);
+	if (fabric->left && !fabric->closing && !fabric->left_by_itself) {
+		fabric->left_by_itself = true;
+		heddle_end_tickets(fabric, HEDDLE_REASON_PREEMPTED);
+	}
 	if (rc < 0 || fabric->left)
 		pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);

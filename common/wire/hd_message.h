@@ -152,20 +152,22 @@ typedef struct hd_ranges hd_ranges;
 
 /* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
- * (`world` then is how many were in that), and when the server makes its steps (`sync`: enum hd_sync).
+ * (`world` then is how many were in that), and when the server makes its steps (`sync`: enum hd_sync). An observer
+ * only pulls: it does not count among those that take part.
  * Server, aggregator: memory. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
-	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count)
+	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, observer)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
 	F(u16, server_port) F(u8, scheduled) F(u32, reduce_round)
 /* `spec` is an encoded struct hd_jobspec (hd_jobspec.h). `last_round` lets both sides find out
  * which pushes the server has seen. */
-#define HD_FIELDS_JOIN(F) F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec)
+#define HD_FIELDS_JOIN(F) \
+	F(u32, job) F(u16, worker) F(u32, last_round) F(name, host) F(blob, spec) F(u8, observer)
 #define HD_FIELDS_JOINED(F) \
 	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
 /* `reason` NONE, of a synchronous job's worker to its server: it pushes no more and waits for the ends of what it has

@@ -39,6 +39,8 @@ class Run:
         self.compute = scenarios.draws(scenario, "compute", options["seed"])
         self.processes = {}  # name -> (Popen, expected to be running)
         self.leaving = {}  # name -> Popen that was told to leave
+        self.preempted = []  # (until when its machine lives, name, Popen)
+        self.overdue = set()  # ranks that were still there then
         self.lives = {}  # rank -> how many
         self.evaluations = []
         self.observed = None  # the observer's output, open to be read
@@ -75,7 +77,24 @@ class Run:
         past = [factor for at, factor in lines if at <= 0][-1:]
         lines = [(0.0, factor) for factor in past] + [line for line in lines if line[0] > 0]
         schedule.write_text("".join(f"{at:.3f} {factor:.4f}\n" for at, factor in lines))
-        self.start(f"w{rank}", *self.plan.worker(rank, schedule, life))
+        host, command, environment = self.plan.worker(rank, schedule, life)
+        notice = self.next_notice(rank, now)
+        if notice:
+            environment = {**environment, "HEDDLE_GRACE": str(notice)}
+        self.start(f"w{rank}", host, command, environment)
+
+    def next_notice(self, rank, after):
+        """The seconds that this worker will be told to have left; 0: it is not preempted."""
+        if self.options["mode"] not in modes.HEDDLE:
+            return 0
+        events = sorted((e for e in self.scenario["workers_events"] if e["worker"] == rank and e["do"] == "preempt"),
+                        key=lambda e: e["at_s"])
+        return next((e["notice_s"] for e in events if e["at_s"] >= after), 0)
+
+    def ending(self, name):
+        """The signal that ends a process: where SIGTERM is a notice of preemption, SIGINT."""
+        warned = {f"w{e['worker']}" for e in self.scenario["workers_events"] if e["do"] == "preempt"}
+        return signal.SIGINT if name in warned and self.options["mode"] in modes.HEDDLE else signal.SIGTERM
 
     def kill_worker(self, rank):
         process = self.processes.pop(f"w{rank}", None)
@@ -110,14 +129,30 @@ class Run:
         """It ends what is under way and leaves the job; the run goes on meanwhile."""
         process = self.processes.pop(f"w{rank}", None)
         if process:
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(self.ending(f"w{rank}"))
             self.leaving[f"w{rank}"] = process
 
-    def stop(self, names, sig=signal.SIGTERM):
+    def preempt_worker(self, rank, notice_s):
+        """Its machine is taken away in notice_s: SIGTERM now, as clouds say it, and SIGKILL then."""
+        process = self.processes.pop(f"w{rank}", None)
+        if process:
+            process.send_signal(signal.SIGTERM)
+            self.leaving[f"w{rank}"] = process
+            self.preempted.append((self.now() + notice_s, f"w{rank}", process))
+
+    def take_away(self):
+        """Machines whose time is over."""
+        for at, name, process in self.preempted:
+            if at <= self.now() and process.poll() is None:
+                process.kill()
+                self.overdue.add(int(name[1:]))
+        self.preempted = [entry for entry in self.preempted if entry[0] > self.now()]
+
+    def stop(self, names, sig=None):
         for name in [name for name in names if name in self.processes]:
             process = self.leaving[name] = self.processes.pop(name)
             if process.poll() is None:
-                process.send_signal(sig)
+                process.send_signal(sig or self.ending(name))
         self.reap(names)
 
     def reap(self, names):
@@ -184,6 +219,9 @@ class Run:
             todo.append((tenant["start_s"], self.start_tenant, (index, tenant)))
             todo.append((tenant["stop_s"], self.stop_tenant, (index,)))
         for event in self.scenario["workers_events"]:
+            if event["do"] == "preempt":
+                todo.append((event["at_s"], self.preempt_worker, (event["worker"], event["notice_s"])))
+                continue
             action = {"kill": self.kill_worker, "leave": self.leave_worker, "join": self.start_worker}[event["do"]]
             todo.append((event["at_s"], action, (event["worker"],)))
         for event in self.scenario["nodes_events"]:
@@ -237,6 +275,7 @@ class Run:
             while todo and todo[0][0] <= self.now():
                 _, action, arguments = todo.pop(0)
                 action(*arguments)
+            self.take_away()
             self.read_evaluations()
             hit = measure.reached(self.evaluations, self.scenario["job"]["target_accuracy"])
             if hit and not self.options.get("full"):
@@ -351,7 +390,8 @@ class Run:
         self.log = log = measure.Log(sorted(self.directory.glob("events-*.jsonl")), self.t0_ns)
         self.failovers = measure.failovers(log, self.happened)
         hit = measure.reached(self.evaluations, job["target_accuracy"])
-        counts = measure.outcomes(log, {e["worker"] for e in self.scenario["workers_events"] if e["do"] == "kill"})
+        killed = {e["worker"] for e in self.scenario["workers_events"] if e["do"] == "kill"}
+        counts = measure.outcomes(log, killed | self.overdue)
         bound = job["tau_max"] if mode in modes.HEDDLE else None
         delays, histogram = measure.staleness(log, bound)
         error, error_samples = self.estimate_error()
@@ -370,6 +410,8 @@ class Run:
             "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
             "failovers": self.failovers, "div_max": self.scenario["div_max"],
             "evaluations": self.evaluations}
+        if self.overdue and mode in modes.HEDDLE:
+            self.problems.append(f"workers {sorted(self.overdue)} had not left when their machines were taken away")
         record["problems"] = self.problems + judge(record)
         record["valid"] = not record["problems"]
         return record

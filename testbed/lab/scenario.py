@@ -202,7 +202,8 @@ TENANT = record({
 WORKER_EVENT = record({
     "at_s": (number(0, 86400), REQUIRED),
     "worker": (number(0, 4095, True), REQUIRED),
-    "do": (one_of("kill", "join", "leave"), REQUIRED),
+    "do": (one_of("kill", "join", "leave", "preempt"), REQUIRED),
+    "notice_s": (number(0.01, 3600), 2),
 })
 SHARE = number(0, 1)
 AGGREGATOR_OR = r"aggregator:[0-9]{1,4}"

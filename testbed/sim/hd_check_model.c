@@ -68,8 +68,11 @@ void hd_check_model(struct hd_check *check, const float *model, hd_version versi
 
 void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version) {
 	const uint64_t *hash;
+	/* A restarted server has shown nothing yet, and this was on the way, or before a stopped process. */
+	bool former = check->restored
+		&& hd_check_find_life(check, hd_version_incarnation(version)) >= 0;
 
-	if (check->failed || !hd_check_enter_life(check, version))
+	if (check->failed || (!former && !hd_check_enter_life(check, version)))
 		return;
 	check->stats.pulls++;
 	hash = hd_check_hash_at(check, version);

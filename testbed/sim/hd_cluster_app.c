@@ -220,6 +220,8 @@ static void do_push(struct step *step, hd_ns now) {
 		);
 	} else if (code == -ENOBUFS || code == -EAGAIN) {
 		plan(worker, RETRY, worker->computing, do_push);
+	} else if (code == -ESHUTDOWN && worker->preempted) {
+		worker->phase = WORKER_IDLE; /* its time is over */
 	} else {
 		hd_check_fail(cluster->check, "%s: push: %d", worker->process.name, code);
 	}
@@ -274,6 +276,8 @@ static void do_pull(struct step *step, hd_ns now) {
 	if (code == -ENOBUFS || code == -EAGAIN) {
 		worker->phase = WORKER_IDLE;
 		plan(worker, RETRY, 0, do_pull);
+	} else if (code == -ESHUTDOWN && worker->preempted) {
+		worker->phase = WORKER_IDLE;
 	} else if (code < 0) {
 		hd_check_fail(cluster->check, "%s: pull: %d", worker->process.name, code);
 	}
@@ -389,7 +393,7 @@ void app_reset(struct worker_process *worker) {
 	worker->newest = 0;
 	worker->under_way = 0;
 	worker->ready = NULL;
-	worker->leaving = false;
+	worker->leaving = worker->preempted = false;
 	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
 		worker->buffers[i].used = false;
 }
@@ -425,4 +429,56 @@ void app_leave(struct worker_process *worker) {
 		return;
 	worker->leaving = true;
 	plan(worker, 0, 0, do_leave);
+}
+
+/* --- preemption ---------------------------------------------------------------------------- */
+
+static void end(struct process *process) {
+	process->wanted = false;
+	process_settle(process);
+}
+
+/* Looks whether the library has left by itself. */
+static void do_look(struct step *step, hd_ns now) {
+	struct worker_process *worker = worker_of(step);
+
+	if (!worker)
+		return;
+	if (hd_worker_stats(worker->core)->left)
+		end(step->process);
+	else
+		plan(worker, RETRY, 0, do_look);
+}
+
+/* The machine goes, whatever its process does. */
+static void take_away(struct step *step, hd_ns now) {
+	if (worker_of(step))
+		end(step->process);
+}
+
+void app_preempt(struct worker_process *worker, hd_ns notice) {
+	struct hd_cluster *cluster = worker->process.cluster;
+	struct hd_sim *sim = cluster->sim;
+	int node = worker->process.node, code;
+
+	if (!worker->core || worker->preempted)
+		return;
+	worker->preempted = true;
+	code = hd_worker_notice(
+		worker->core, hd_sim_node_now(sim, node), notice, hd_sim_node_sink(sim, node)
+	);
+	if (code < 0 && code != -ESHUTDOWN)
+		hd_check_fail(cluster->check, "%s: notice: %d", worker->process.name, code);
+	hd_sim_node_poke(sim, node);
+	plan(worker, RETRY, 0, do_look);
+	cluster_at(
+		cluster,
+		hd_sim_now(sim) + notice,
+		(struct step){
+			.cluster = cluster,
+			.process = &worker->process,
+			.serial = worker->serial,
+			.call = take_away,
+		}
+	);
 }

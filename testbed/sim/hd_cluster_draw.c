@@ -156,6 +156,31 @@ static void draw_racks(uint64_t seed, struct hd_scenario *scenario) {
 		scenario->trunk_mbps = rates[hd_random_below(&random, 4)];
 }
 
+/* So did preemptions. */
+static void draw_preemptions(uint64_t seed, struct hd_scenario *scenario) {
+	struct hd_random random;
+	uint64_t count;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x70726565));
+	count = 1 + hd_random_below(&random, 3);
+	for (uint64_t i = 0; i < count; i++) {
+		struct hd_scenario_event event = {
+			.at_s = between(&random, 0.05, scenario->duration_s),
+			.worker = (uint32_t)hd_random_below(&random, scenario->workers),
+			.what = HD_DO_PREEMPT,
+			.notice_s
+			= between(&random, 0.01, hd_random_chance(&random, 0.5) ? 0.3 : 2),
+		};
+
+		scenario->events[scenario->event_count++] = event;
+		if (hd_random_chance(&random, 0.5))
+			continue;
+		event.at_s += event.notice_s + between(&random, -0.1, 1);
+		event.what = HD_DO_JOIN;
+		scenario->events[scenario->event_count++] = event;
+	}
+}
+
 static void draw_aggregators(uint64_t seed, struct hd_scenario *scenario) {
 	struct hd_random random;
 	uint32_t outages;
@@ -208,6 +233,8 @@ void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluste
 	draw_changes(&random, scenario);
 	if (seed % 5 == 4)
 		draw_racks(seed, scenario);
+	if (seed % 4 == 2)
+		draw_preemptions(seed, scenario);
 	if (seed >= HD_CLUSTER_GROUPS) {
 		*mode = HD_CLUSTER_SCHEDULED;
 		draw_aggregators(seed, scenario);

@@ -124,6 +124,10 @@ static void change_worker(struct step *step, hd_ns now) {
 		app_leave(worker);
 		return;
 	}
+	if (step->number == HD_DO_PREEMPT) {
+		app_preempt(worker, step->serial);
+		return;
+	}
 	step->process->wanted = step->number == HD_DO_JOIN;
 	process_settle(step->process);
 }
@@ -152,6 +156,7 @@ static void start_workers(struct hd_cluster *cluster) {
 				.cluster = cluster,
 				.process = &cluster->workers[event->worker].process,
 				.number = event->what,
+				.serial = cluster_ns(event->notice_s),
 				.call = change_worker,
 			}
 		);

@@ -66,7 +66,7 @@ struct worker_process {
 	struct hd_random
 		random; /* compute times: a stream of its own, so that modes meet the same ones */
 	struct buffer *ready; /* computed, but not yet taken by the library */
-	bool leaving;
+	bool leaving, preempted;
 	struct buffer buffers[CLUSTER_PUSHES_MAX];
 	uint64_t granted_bytes, direct_bytes, credited_bytes; /* of former lives */
 };
@@ -249,6 +249,8 @@ extern const struct hd_worker_ops app_ops;
 void app_reset(struct worker_process *worker);
 void app_free(struct worker_process *worker);
 void app_leave(struct worker_process *worker);
+/* Its machine is taken away after `notice`. */
+void app_preempt(struct worker_process *worker, hd_ns notice);
 
 /* --- hd_cluster_train.c: real training; nothing here takes virtual time --- */
 /* Data, model and job description. 0, -EINVAL with what in error, -ENOMEM. */

@@ -32,7 +32,7 @@ GOOD = """{
   {"flows": 2, "from": "server", "to": "worker:1"},
   {"flows": 2, "from": "extra", "to": "worker:3"}
  ],
- "workers_events": [{"at_s": 1, "worker": 3, "do": "kill"}, {"at_s": 2, "worker": 0, "do": "leave"}],
+ "workers_events": [{"at_s": 1, "worker": 3, "do": "kill"}, {"at_s": 2, "worker": 0, "do": "preempt", "notice_s": 3}],
  "replica": 1, "div_max": 0.5, "nodes_events": [{"at_s": 3, "node": "replica", "do": "kill"}],
  "faults": {"loss": 0.1, "crash": [{"at_s": 1, "node": "server", "down_s": 1}]},
  "duration_s": 20
@@ -94,7 +94,10 @@ BAD = [
     ('{"flows": 2, "from": "extra"', '{"flows": 65, "from": "extra"', 14, "tenants[1].flows", "65 is outside 1..64"),
     ('{"flows": 2, "from": "extra"', '{"from": "extra"', 14, "tenants[1].flows", "is missing"),
     ('"worker": 3', '"worker": 4', 16, "workers_events[0].worker", "there are 4 workers"),
-    ('"worker": 3, "do": "kill"', '"worker": 3, "do": "hide"', 16, "workers_events[0].do", "one of kill, join, leave"),
+    ('"worker": 3, "do": "kill"', '"worker": 3, "do": "hide"', 16, "workers_events[0].do",
+     "one of kill, join, leave, preempt"),
+    ('"worker": 3, "do": "kill"', '"worker": 3, "do": "preempt", "notice_s": 0', 16, "workers_events[0].notice_s",
+     "0 is outside 0.01..3600"),
     ('"node": "replica", "do": "kill"', '"node": "replica", "do": "leave"', 17, "nodes_events[0].do",
      "one of kill, start"),
     ('"node": "replica", "do"', '"node": "extra", "do"', 17, "nodes_events[0].node",

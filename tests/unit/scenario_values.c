@@ -70,16 +70,18 @@ static json_t *tenants(const struct hd_scenario *s) {
 }
 
 static json_t *events(const struct hd_scenario *s) {
-	static const char *const words[] = {"kill", "join", "leave"};
+	static const char *const words[] = {"kill", "join", "leave", "preempt"};
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < s->event_count; i++)
 		json_array_append_new(
 			list,
 			json_pack(
-				"{s:f, s:i, s:s}",
+				"{s:f, s:f, s:i, s:s}",
 				"at_s",
 				s->events[i].at_s,
+				"notice_s",
+				s->events[i].notice_s,
 				"worker",
 				(int)s->events[i].worker,
 				"do",

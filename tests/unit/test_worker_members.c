@@ -46,8 +46,8 @@ static void test_flushes_and_leaves(void **state) {
 		assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
 		assert_int_equal(push(world, 1, 1), 2);
 		assert_false(stats(world)->left);
-		/* 2 s - 100 ms - 100 ms: that is the flush. */
-		run_ms(world, 805);
+		/* 2 s - 120 ms - 100 ms: that is the flush. */
+		run_ms(world, 785);
 		assert_int_equal(world->ticket[HD_PUSH][2].state, HD_TICKET_APPLIED);
 		assert_int_equal(push(world, 2, 1), -ESHUTDOWN);
 		run_ms(world, 180);
@@ -70,15 +70,34 @@ static void test_gives_up_in_time(void **state) {
 	world->controller.silent = true;
 	assert_int_equal(push(world, 0, 1), 1);
 	assert_int_equal(notice(world, HD_SECOND), 0);
-	run_ms(world, 890);
+	run_ms(world, 870);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_REQUESTED);
 	run_ms(world, 20);
 	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_FAILED);
-	assert_int_equal(world->ticket[HD_PUSH][1].reason, HD_REASON_PREEMPTED);
+	assert_int_equal(world->ticket[HD_PUSH][1].reason, HD_REASON_CANCELLED);
 	run_ms(world, 70);
 	assert_true(stats(world)->left);
 	assert_int_equal(peer_count(&world->controller, HD_MSG_LEAVE), 1);
 	check_sums(world, 0);
+	destroy(world);
+}
+
+/* One that the server holds cannot be withdrawn, and its word does not come: nothing is known of it, and it leaves. */
+static void test_leaves_without_an_answer(void **state) {
+	struct world *world = build(DIRECT, &plain);
+
+	run_ms(world, 20);
+	world->server.no_outcome = true;
+	assert_int_equal(push(world, 0, 1), 1);
+	assert_int_equal(notice(world, HD_SECOND), 0);
+	run_ms(world, 945);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_HELD);
+	assert_int_equal(peer_count(&world->server, HD_MSG_LEAVE), 0);
+	run_ms(world, 50);
+	assert_true(stats(world)->left);
+	assert_int_equal(peer_count(&world->server, HD_MSG_LEAVE), 1);
+	assert_int_equal(world->ends[HD_PUSH][1], 0);
+	check_sums(world, 1);
 	destroy(world);
 }
 
@@ -207,6 +226,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flushes_and_leaves),
 		cmocka_unit_test(test_gives_up_in_time),
+		cmocka_unit_test(test_leaves_without_an_answer),
 		cmocka_unit_test(test_flush_is_as_long_as_pushes_take),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_said_again),

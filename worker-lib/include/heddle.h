@@ -88,7 +88,8 @@ enum heddle_reason {
 	HEDDLE_REASON_TIMEOUT = 18,
 	HEDDLE_REASON_UNKNOWN_KEY = 19,
 	HEDDLE_REASON_VERSION_MISMATCH = 20,
-	HEDDLE_REASON_PREEMPTED = 22 /* this worker's machine is taken away before it could end */
+	HEDDLE_REASON_PREEMPTED
+		= 22 /* this worker's machine is taken away: it could not end in time */
 };
 
 /* A model version: how many updates the server has applied (lower 48 bits), and which of the server's
@@ -183,7 +184,7 @@ struct heddle_options {
 	/* Called from the library's own threads; must not block or call the library. May be NULL. */
 	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
 	void *log_arg;
-	int observe; /* HEDDLE_OBSERVER (set): it only pulls, no synchronous step waits for a push of it */
+	int observe; /* HEDDLE_OBSERVER (set): it only pulls: not among the members, no step waits for it */
 };
 #ifdef __cplusplus
 #define HEDDLE_OPTIONS_INIT                                                                        \
@@ -509,8 +510,9 @@ long heddle_shard(
  * This worker's machine is taken away in so many seconds, at most an hour (a cloud's notice to a spot instance). The
  * controller plans its pushes before all others from then on, and directly; what cannot arrive in time is DROPPED
  * preempted. The worker leaves by itself in time: it takes pushes and pulls until heddle_time_left_ms() is 0, then
- * waits for what is under way, fails what has not ended 100 ms before the end (preempted), and says LEAVE. Close the
- * handle as ever, earlier or later. Nobody waits for a worker beyond the time that it named.
+ * waits for what is under way, withdraws what the server does not hold 120 ms before the end (cancelled), and says
+ * LEAVE; what it has no word on by then has FAILED preempted, and may be in the model. Close the handle as ever,
+ * earlier or later. Nobody waits for a worker beyond the time that it named.
  *
  * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
  */

@@ -25,6 +25,7 @@ enum run_variable {
 
 struct run_options {
 	uint32_t count, grace_ms;
+	uint32_t notice_s; /* SIGTERM comes so long before the end; 0: it is no notice */
 	const char *environment[RUN_VARIABLES]; /* NULL: as it is */
 	const char *host, *host_prefix, *events_dir;
 	bool observer, no_prefix;

@@ -35,6 +35,8 @@ static const char help[]
 	  "                          others are stopped and the run has succeeded\n"
 	  "  --no-prefix             prints lines as they come, without [rank]\n"
 	  "  --grace-ms N            between SIGTERM and SIGKILL (3000)\n"
+	  "  --grace SECONDS         the same, and SIGTERM is a notice of preemption: each process is told by\n"
+	  "                          HEDDLE_GRACE how long it has then. Otherwise they are ended by SIGINT\n"
 	  "  --help\n"
 	  "\n"
 	  "The exit status is that of the first process that fails (128 + signal when one killed it); the\n"
@@ -53,6 +55,7 @@ enum {
 	OPT_OBSERVER,
 	OPT_NO_PREFIX,
 	OPT_GRACE,
+	OPT_NOTICE,
 	OPT_HELP
 };
 
@@ -70,6 +73,7 @@ static const struct option names[] = {
 	{"observer", no_argument, NULL, OPT_OBSERVER},
 	{"no-prefix", no_argument, NULL, OPT_NO_PREFIX},
 	{"grace-ms", required_argument, NULL, OPT_GRACE},
+	{"grace", required_argument, NULL, OPT_NOTICE},
 	{"help", no_argument, NULL, OPT_HELP},
 	{0},
 };
@@ -94,8 +98,17 @@ static int number(const char *what, const char *text, long max, uint32_t *value)
 	return 0;
 }
 
+static int set_notice(struct run_options *options) {
+	int rc = number("grace", optarg, HD_NOTICE_US_MAX / 1000000, &options->notice_s);
+
+	options->grace_ms = options->notice_s * 1000;
+	return rc;
+}
+
 static int set_option(struct run_options *options, int option) {
 	switch (option) {
+	case OPT_NOTICE:
+		return set_notice(options);
 	case 'n':
 		return number("count", optarg, RUN_PROCESSES_MAX - 1, &options->count);
 	case OPT_GRACE:
@@ -191,7 +204,8 @@ static void stop(struct run *run, int status) {
 	run->stopping = true;
 	run->status = status;
 	run->kill_at = now_ms() + run->options.grace_ms;
-	signal_all(run, SIGTERM);
+	/* The run is over: that is no notice. */
+	signal_all(run, run->options.notice_s ? SIGINT : SIGTERM);
 }
 
 static void ended(struct run *run, struct run_process *process, int code) {

@@ -52,6 +52,8 @@ static void set_environment(const struct run_options *options, uint32_t rank) {
 		(void)snprintf(text, sizeof text, "%s/w%u.jsonl", options->events_dir, rank);
 		set("HEDDLE_EVENTS", text);
 	}
+	if (options->notice_s)
+		set_number("HEDDLE_GRACE", options->notice_s);
 	if (options->observer && rank == options->count)
 		set("HEDDLE_OBSERVER", "1");
 	/* N processes share the cores: threads of BLAS on top of them only get in the way. */

@@ -243,6 +243,24 @@ int hd_sampler_init(
 	return 0;
 }
 
+int hd_sampler_deal(struct hd_sampler *sampler, const uint32_t *rows, uint32_t count) {
+	uint32_t *copy;
+
+	if (count == 0)
+		return -EINVAL;
+	for (uint32_t i = 0; i < count; i++)
+		if (rows[i] >= sampler->dataset->rows)
+			return -EINVAL;
+	copy = malloc(sizeof(uint32_t) * count);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, rows, sizeof(uint32_t) * count);
+	free(sampler->rows);
+	sampler->rows = copy;
+	sampler->count = sampler->next = count;
+	return 0;
+}
+
 void hd_sampler_fini(struct hd_sampler *sampler) {
 	free(sampler->rows);
 	free(sampler->x);

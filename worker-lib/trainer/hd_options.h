@@ -22,6 +22,8 @@ struct train_options {
 	double compute_ms, seconds, target;
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count;
+	double grace; /* s that SIGTERM leaves; 0: it is no notice */
+	bool live; /* rows are shared by those that take part at the time */
 	bool sparse; /* pushes what is not 0 of a gradient */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;
@@ -41,6 +43,14 @@ struct train {
 
 /* Set by SIGINT and SIGTERM: finish and report. */
 extern volatile sig_atomic_t train_stop;
+/* With --grace SIGTERM is a notice to this one, while it is open; NULL: none is. */
+void train_notice_to(struct heddle *fabric, double grace);
+
+/* Whether this worker's machine is taken away before another step of so many ms could be pushed. */
+bool train_no_time(struct heddle *fabric, double step_ms);
+/* With --shards live: gives the sampler this worker's rows, when others take part than at *change. 0, or an exit
+ * status. */
+int train_follow(struct train *train, struct heddle *fabric, uint64_t *change);
 
 /* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
 int train_parse(int argc, char **argv, struct train_options *options);

@@ -119,6 +119,9 @@ int hd_sampler_init(
 	uint32_t batch,
 	uint64_t seed
 );
+/* Draws from these rows from now on, each once before any comes again. -EINVAL (none, or one that there is not),
+ * -ENOMEM: as before. */
+int hd_sampler_deal(struct hd_sampler *sampler, const uint32_t *rows, uint32_t count);
 void hd_sampler_fini(struct hd_sampler *sampler);
 /* Fills x and y with the next batch. */
 void hd_sampler_next(struct hd_sampler *sampler);

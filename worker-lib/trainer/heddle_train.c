@@ -16,8 +16,20 @@
 
 volatile sig_atomic_t train_stop;
 
+static struct heddle *volatile noticed; /* who hears of SIGTERM */
+static volatile double notice_s;
+
 static void on_signal(int number) {
+	struct heddle *fabric = noticed;
+
+	if (number == SIGTERM && fabric && heddle_preempt_notice(fabric, notice_s) == 0)
+		return;
 	train_stop = number;
+}
+
+void train_notice_to(struct heddle *fabric, double grace) {
+	notice_s = grace;
+	noticed = grace > 0 ? fabric : NULL;
 }
 
 int train_heddle_error(const char *what, int code) {

@@ -37,6 +37,10 @@ static const char help[]
 	  "  --steps N, --seconds X         when to stop (never)\n"
 	  "  --eval-every N                 prints the accuracy after every Nth pull (0: never)\n"
 	  "  --join-ms N                    how long to wait for the job (30000)\n"
+	  "  --grace SECONDS                SIGTERM is a notice of preemption: the machine lives so long yet\n"
+	  "                                 (HEDDLE_GRACE; else SIGTERM ends the run)\n"
+	  "  --shards rank|live             rows of this rank among HEDDLE_WORLD_SIZE, or the share of the\n"
+	  "                                 workers that take part at the time (rank)\n"
 	  "  --json FILE                    a summary at the end ('-': standard output)\n"
 	  "  --quiet                        no progress lines\n"
 	  "  --log-json                     progress, errors and the library's log as JSON lines on stderr\n"
@@ -72,6 +76,8 @@ enum {
 	OPT_STEPS,
 	OPT_SECONDS,
 	OPT_JOIN,
+	OPT_GRACE,
+	OPT_SHARDS,
 	OPT_JSON,
 	OPT_QUIET,
 	OPT_LOG_JSON,
@@ -106,6 +112,8 @@ static const struct option names[] = {
 	{"steps", required_argument, NULL, OPT_STEPS},
 	{"seconds", required_argument, NULL, OPT_SECONDS},
 	{"join-ms", required_argument, NULL, OPT_JOIN},
+	{"grace", required_argument, NULL, OPT_GRACE},
+	{"shards", required_argument, NULL, OPT_SHARDS},
 	{"json", required_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, OPT_QUIET},
 	{"log-json", no_argument, NULL, OPT_LOG_JSON},
@@ -139,6 +147,7 @@ static const struct number numbers[] = {
 	{1, 9007199254740992.0, OPT_STEPS, true},
 	{0, 1e9, OPT_SECONDS, false},
 	{1, 1e9, OPT_JOIN, true},
+	{0, HD_NOTICE_US_MAX * 1e-6, OPT_GRACE, false},
 	{1, 1e9, OPT_EVERY, true},
 	{0, 1, OPT_TARGET, false},
 	{1, 9007199254740992.0, OPT_COMMITS, true},
@@ -264,6 +273,9 @@ static void set_number(struct train_options *options, int option, double value) 
 	case OPT_JOIN:
 		options->join_ms = (uint32_t)value;
 		break;
+	case OPT_GRACE:
+		options->grace = value;
+		break;
 	case OPT_EVERY:
 		options->every_ms = (uint32_t)value;
 		break;
@@ -311,6 +323,12 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		return options->sparse || parse_payload("payload", 4, text, &options->payload);
 	case OPT_PULL_PAYLOAD:
 		return parse_payload("pull-payload", 3, text, &options->pull_payload);
+	case OPT_SHARDS:
+		options->live = strcmp(text, "live") == 0;
+		if (options->live || strcmp(text, "rank") == 0)
+			return true;
+		(void)train_fail(EX_USAGE, "shards: '%.32s' is not rank or live", text);
+		return false;
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;
@@ -341,6 +359,7 @@ static int check(const struct train_options *options) {
 }
 
 int train_parse(int argc, char **argv, struct train_options *options) {
+	const char *grace = getenv("HEDDLE_GRACE");
 	double value = 0.0;
 	int option;
 
@@ -358,6 +377,8 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 		.target_commits = 1,
 		.evaluate = getenv("HEDDLE_OBSERVER") != NULL,
 	};
+	if (grace && *grace && !parse_number(OPT_GRACE, grace, &options->grace))
+		return EX_USAGE;
 	while ((option = getopt_long(argc, argv, "", names, NULL)) != -1) {
 		if (option == OPT_HELP || option == OPT_VERSION) {
 			(void)fputs(option == OPT_HELP ? help : "heddle-train ", stdout);

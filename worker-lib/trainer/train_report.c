@@ -112,7 +112,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 	);
 	return json_pack(
 		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
-		" s:I, s:I, s:I, s:I, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:s}",
+		" s:I, s:I, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -143,6 +143,8 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		(json_int_t)report->asked_again,
 		"fallbacks",
 		(json_int_t)report->fallbacks,
+		"preempted",
+		(int)report->preempted,
 		"staleness",
 		staleness_of(report, train->options.tau_max),
 		"cpu_s",

@@ -15,6 +15,7 @@ struct train_report {
 	uint64_t delivered, not_modified, pulls_failed;
 	uint64_t granted_bytes, direct_bytes;
 	uint64_t asked_again, fallbacks;
+	bool preempted;
 	uint64_t version; /* counter of the last model held */
 	/* Delays of applied pushes (Welford). */
 	double delay_mean, delay_m2;

@@ -32,6 +32,8 @@ struct worker {
 	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
+	double step_ms; /* the last one took */
+	uint64_t change; /* of the members whose rows these are */
 };
 
 static void pause_ms(unsigned ms) {
@@ -304,9 +306,18 @@ static int loop(struct worker *worker) {
 	struct train *train = worker->train;
 
 	while (!train_enough(train, worker->report.steps)) {
+		hd_ns begun = hd_compute_now();
 		uint32_t slot;
-		int rc = computes_on(worker) ? 0 : pull(worker);
+		int rc;
 
+		if (train_no_time(worker->fabric, worker->step_ms))
+			break;
+		rc = train_follow(train, worker->fabric, &worker->change);
+		if (rc != EX_OK)
+			return rc;
+		rc = computes_on(worker) ? 0 : pull(worker);
+		if (rc == -ESHUTDOWN)
+			break;
 		if (rc == -EAGAIN) {
 			pause_ms(50);
 			continue;
@@ -328,6 +339,9 @@ static int loop(struct worker *worker) {
 		if (heddle_superseded(worker->fabric, worker->version))
 			continue; /* its step has ended */
 		rc = push(worker, slot);
+		worker->step_ms = (double)(hd_compute_now() - begun) * 1e-6;
+		if (rc == -ESHUTDOWN)
+			break;
 		if (rc < 0)
 			return train_heddle_error("push", rc);
 		progress(worker);
@@ -353,12 +367,13 @@ static void drain(struct worker *worker) {
 				&status
 			);
 	}
-	if (!train_stop
+	if (!train_stop && heddle_time_left_ms(worker->fabric) < 0
 	    && heddle_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
 	(void)heddle_get_stats(worker->fabric, &stats);
 	worker->report.asked_again = stats.asked_again;
 	worker->report.fallbacks = stats.fallbacks;
+	worker->report.preempted = heddle_time_left_ms(worker->fabric) >= 0;
 }
 
 static int begin(struct worker *worker) {
@@ -372,6 +387,7 @@ static int begin(struct worker *worker) {
 
 	if (rc < 0)
 		return train_heddle_error("fabric", rc);
+	train_notice_to(worker->fabric, options->grace);
 	worker->report.rank = heddle_rank(worker->fabric);
 	rc = heddle_wait_joined(worker->fabric, (int)options->join_ms, NULL, NULL);
 	if (rc < 0)
@@ -408,6 +424,7 @@ int train_worker(struct train *train) {
 		status = loop(&worker);
 		drain(&worker);
 	}
+	train_notice_to(NULL, 0);
 	rc = heddle_close(worker.fabric, train_stop ? STOP_MS : DRAIN_MS);
 	if (rc < 0 && rc != -ETIMEDOUT && status == EX_OK)
 		status = train_heddle_error("leaving", rc);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a worker makes of who takes part: its rows, and the time that it has left. */
+#include "hd_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+bool train_no_time(struct heddle *fabric, double step_ms) {
+	int left = heddle_time_left_ms(fabric);
+
+	return left == 0 || (left > 0 && left < step_ms);
+}
+
+/* The rows of the ranges, for the sampler; a worker that gets none keeps what it has. */
+static int deal(struct train *train, const struct heddle_run *ranges, long count) {
+	uint32_t *rows = malloc(sizeof(*rows) * train->train.rows);
+	uint32_t found = 0;
+	int rc = -ENOMEM;
+
+	for (long i = 0; rows && i < count; i++)
+		for (uint64_t k = 0; k < ranges[i].count; k++)
+			rows[found++] = (uint32_t)(ranges[i].first + k);
+	if (rows)
+		rc = found ? hd_sampler_deal(&train->sampler, rows, found) : 0;
+	free(rows);
+	return rc;
+}
+
+int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
+	struct heddle_members members = HEDDLE_MEMBERS_INIT;
+	uint64_t now = heddle_members_change(fabric);
+	struct heddle_run *ranges;
+	long count;
+	int rc;
+
+	if (!train->options.live || now == *change || heddle_members(fabric, &members) < 0)
+		return EX_OK;
+	*change = members.change;
+	/* At most a range a row. */
+	ranges = malloc(sizeof(*ranges) * train->train.rows);
+	if (!ranges)
+		return train_fail(EX_OSERR, "no memory for the rows");
+	count = heddle_shard(
+		&members, train->train.rows, heddle_rank(fabric), ranges, train->train.rows
+	);
+	/* Not a member (yet, or any more): what it has is as good. */
+	rc = count < 0 ? (int)count : deal(train, ranges, count);
+	free(ranges);
+	return rc == -ENOMEM ? train_fail(EX_OSERR, "no memory for the rows") : EX_OK;
+}
