@@ -19,8 +19,24 @@ void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 		ctl_check_by(c, hd_ns_max(c->now + 1, job->gathered_at));
 }
 
+void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job) {
+	const hd_ns due = hd_ns_add(job->reduce_kept_at, CTL_REDUCE_KEEP_NS);
+
+	if (job->reduce_round <= job->reduce_kept)
+		return;
+	if (job->reduce_kept_at && c->now < due) {
+		ctl_check_by(c, due);
+		return;
+	}
+	job->reduce_kept = job->reduce_round;
+	job->reduce_kept_at = c->now;
+	ctl_kept_changed(c);
+}
+
 void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink) {
 	for (uint32_t k = 0; k < c->job_count; k++)
-		if (c->jobs[k]->worker_count > 0)
+		if (c->jobs[k]->worker_count > 0) {
 			ctl_reduce_joined(c, c->jobs[k], sink);
+			ctl_reduce_keep(c, c->jobs[k]);
+		}
 }

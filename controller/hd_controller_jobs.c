@@ -148,7 +148,8 @@ void ctl_say_registered(
 	m->scheduled = !c->config.unscheduled;
 	if (job) {
 		m->job = job->id;
-		m->reduce_round = job->reduce_round;
+		m->reduce_round = job->reduce_round > job->reduce_kept ? job->reduce_round :
+									 job->reduce_kept;
 	}
 	if (job && job->server) {
 		m->server_ipv4 = job->server->data.ipv4;

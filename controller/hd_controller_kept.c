@@ -5,7 +5,7 @@
  *
  *   {"version": 1, "paused": true, "log-level": "debug", "settings": {"theta": 0.5}, "drained": ["h3"],
  *    "jobs": [{"tenant": "default", "job": "mnist", "server": "ps", "paused": true, "tau": 4, "weight": 2,
- *              "div-max": 0.5}]}
+ *              "div-max": 0.5, "allreduce": 120}]}
  *
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
@@ -66,7 +66,7 @@ static json_t *drained_out(const struct hd_controller *c) {
 static bool is_kept(const struct ctl_job *job) {
 	return job->name[0]
 		&& (job->server_host[0] || job->paused || job->tau_set || job->weight_set > 0
-		    || job->replica.div_set >= 0);
+		    || job->replica.div_set >= 0 || job->reduce_kept > 0);
 }
 
 static json_t *jobs_out(const struct hd_controller *c) {
@@ -89,6 +89,8 @@ static json_t *jobs_out(const struct hd_controller *c) {
 			put_number(object, "weight", job->weight_set);
 		if (job->replica.div_set >= 0)
 			put_number(object, "div-max", job->replica.div_set);
+		if (job->reduce_kept > 0)
+			put_number(object, "allreduce", job->reduce_kept);
 		(void)json_array_append_new(array, object);
 	}
 	return array;
@@ -248,7 +250,7 @@ static int take_drained(struct restore *r) {
 struct kept_job {
 	const char *tenant, *name, *server;
 	bool paused;
-	double tau, weight, div_max;
+	double tau, weight, div_max, allreduce;
 };
 
 static int apply_job(struct restore *r, const struct kept_job *kept) {
@@ -265,25 +267,27 @@ static int apply_job(struct restore *r, const struct kept_job *kept) {
 	job->weight_set = kept->weight;
 	job->replica.div_set = kept->div_max;
 	job->replica.changed = kept->div_max >= 0; /* its server is told, once it is known */
+	job->reduce_kept = (uint32_t)kept->allreduce;
 	return 0;
 }
 
 static int take_job(struct restore *r, json_t *object, const char *prefix) {
-	static const char *const keys[]
-		= {"tenant", "job", "server", "paused", "tau", "weight", "div-max", NULL};
+	static const char *const keys[] = {
+		"tenant", "job", "server", "paused", "tau", "weight", "div-max", "allreduce", NULL};
 	const struct hd_json_object in = {&r->reader, object, prefix};
 	struct kept_job kept = {0};
 	const struct hd_json_wanted numbers[] = {
 		{"tau", {.least = 1, .most = HD_TAU_MAX_LIMIT, .whole = true}, &kept.tau},
 		{"weight", {.least = CTL_WEIGHT_MIN, .most = CTL_WEIGHT_MAX}, &kept.weight},
 		{"div-max", {.most = CTL_DIV_MAX_MOST, .fallback = -1}, &kept.div_max},
+		{"allreduce", {.least = 1, .most = UINT32_MAX, .whole = true}, &kept.allreduce},
 	};
 	char field[2 * HD_NAME_BYTES_MAX];
 
 	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
 	    || take_name(&in, "job", true, &kept.name) < 0
 	    || take_name(&in, "server", false, &kept.server) < 0
-	    || take_flag(&in, "paused", &kept.paused) < 0 || hd_json_numbers(&in, numbers, 3) < 0)
+	    || take_flag(&in, "paused", &kept.paused) < 0 || hd_json_numbers(&in, numbers, 4) < 0)
 		return -EINVAL;
 	if (kept.div_max > 0 && kept.div_max < CTL_DIV_MAX_LEAST) {
 		(void)snprintf(field, sizeof(field), "%s.div-max", prefix);

@@ -155,12 +155,22 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 			set_part(r, i, CTL_PART_TOLD);
 	r->begun = true;
 	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
+	ctl_reduce_keep(c, job);
 	c->counters.reduces++;
 	ctl_reduce_say(c, job, r, &words, sink);
 	tell_event(c, job, r, HD_EVENT_GRANTED, HD_REASON_NONE, sink);
 }
 
-/* Whether everybody has asked. */
+static bool any_aggregator(const struct hd_controller *c) {
+	const struct ctl_node *node;
+
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (ctl_may_add(node))
+			return true;
+	return false;
+}
+
+/* Whether everybody has asked, and there is somebody to add: a late aggregator is waited for. */
 static void
 consider(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
 	hd_ns patience = hd_ns_add(c->started, ctl_silence(c));
@@ -169,10 +179,17 @@ consider(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, str
 	    || r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] != job->worker_count || c->paused
 	    || job->paused)
 		return;
-	if (c->aggregator_count == 0 && c->now < patience)
+	if (any_aggregator(c)) {
+		r->alone_since = 0;
+		begin(c, job, r, sink);
+		return;
+	}
+	r->alone_since = r->alone_since ? r->alone_since : c->now;
+	patience = hd_ns_max(patience, hd_ns_add(r->alone_since, CTL_REDUCE_PATIENCE_NS));
+	if (c->now < patience)
 		ctl_check_by(c, patience);
 	else
-		begin(c, job, r, sink);
+		drop_all(c, job, r, HD_REASON_NO_SERVER, sink);
 }
 
 void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {

@@ -20,6 +20,8 @@
 #include "hd_controller_state.h"
 
 #define CTL_REDUCES_MAX 64 /* of one job under way */
+#define CTL_REDUCE_PATIENCE_NS (10 * HD_SECOND) /* how long a round waits for an aggregator */
+#define CTL_REDUCE_KEEP_NS HD_SECOND /* how often the next life is told which round has begun */
 
 enum ctl_part {
 	CTL_PART_NONE,
@@ -43,6 +45,7 @@ struct ctl_reduce {
 	uint8_t dtype, order;
 	uint64_t bytes;
 	bool begun;
+	hd_ns alone_since; /* everybody has asked, and nobody can add; 0: not so */
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
 	uint64_t token[HD_WORKERS_MAX]; /* one of those that its worker knows it by */
@@ -54,6 +57,8 @@ struct hd_controller;
 
 /* Sets job->formed when everybody is there who belongs to it: hd_controller_form.c. */
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job);
+/* Tells the next life, soon, which round has begun: whoever joins then begins behind it. */
+void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job);
 /* Whether groups may be given to this node. */
 bool ctl_may_add(const struct ctl_node *node);
 /* --- hd_controller_reduce_say.c --- */

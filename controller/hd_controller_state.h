@@ -156,6 +156,8 @@ struct ctl_job {
 	/* all-reduces: hd_controller_reduce.c */
 	TAILQ_HEAD(ctl_reduces, ctl_reduce) reduces;
 	uint32_t reduce_count, reduce_round; /* under way; the newest that has begun */
+	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
+	hd_ns reduce_kept_at;
 	uint16_t world; /* workers that it begins with */
 	bool formed; /* it had as many at once */
 	bool goes_on; /* one of its workers has a sum: it was formed in an earlier life, and those that do not */

@@ -206,6 +206,8 @@ static void test_wrong_texts(void **state) {
 		 "line 2: jobs[0].weight"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"div-max\": 1e-13}]}",
 		 "line 2: jobs[0].div-max: must be 0 (off), or 1e-12 at least"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"allreduce\": -1}]}",
+		 "line 2: jobs[0].allreduce"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\":\n\"j\\u0007\"}]}",
 		 "line 2: jobs[0].job: control characters"},
 		/* All but the last of it is right: nothing of it is done. */

@@ -130,8 +130,43 @@ static void test_refused(void **state) {
 	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
 	ask(&s, 1, 1, 2);
 	ask(&s, 2, 1, 2);
+	net_run(&s.net, CTL_REDUCE_PATIENCE_NS / 2);
+	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 0);
+	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 1);
+	net_run(&s.net, CTL_REDUCE_PATIENCE_NS / 2 + HD_SECOND);
 	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 1);
 	assert_int_equal(s.net.controller->jobs[0]->reduce_count, 0);
+	net_close(&s.net);
+}
+
+/* What everybody has asked for begins when somebody comes who adds. */
+static void test_a_late_aggregator(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint32_t k = 0; k < WORKERS; k++)
+		s.aggregators[k]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(&s, i, 1, 1);
+	net_run(&s.net, HD_SECOND);
+	assert_null(told(&s, 0));
+	struct peer *late = aggregator(&s.net, "late", 100 * MB);
+	net_run(&s.net, HD_MS);
+	assert_non_null(peer_last(late, HD_MSG_GROUP));
+	assert_non_null(told(&s, 0));
+	assert_int_equal(drops(&s, 0, HD_REASON_NO_SERVER), 0);
+	/* Its round is for the next life, too. */
+	char *text = hd_controller_kept(s.net.controller);
+	assert_non_null(strstr(text, "\"allreduce\": 1"));
+	net_close(&s.net);
+	char error[128];
+	net_open(&s.net, &net_plain);
+	assert_int_equal(hd_controller_restore(s.net.controller, text, error, sizeof(error)), 0);
+	free(text);
+	const struct peer *next = worker(&s.net, 0, WORKERS);
+	assert_int_equal(peer_last(next, HD_MSG_REGISTERED)->registered.reduce_round, 1);
 	net_close(&s.net);
 }
 
@@ -338,6 +373,7 @@ int main(void) {
 		cmocka_unit_test(test_round),
 		cmocka_unit_test(test_who_is_waited_for),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_a_late_aggregator),
 		cmocka_unit_test(test_group_lost),
 		cmocka_unit_test(test_aggregator_dies),
 		cmocka_unit_test(test_worker_dies),

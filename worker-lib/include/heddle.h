@@ -431,8 +431,8 @@ struct heddle_allreduce_options {
  * round is made again without it; FAILED with HEDDLE_REASON_LATE says that others have the sum and
  * this worker cannot get it any more: it must take its state from one of them, and its next call meets their
  * next. A worker that was cut off from the controller, and had a sum that the others then made again without it, hears
- * the same at its next call. HEDDLE_REASON_NO_SERVER: there is no aggregator with room; HEDDLE_REASON_REFUSED: count,
- * payload or order are not the others'.
+ * the same at its next call. HEDDLE_REASON_NO_SERVER: there is no aggregator with room, or none at all came within 10 s
+ * (it may be cancelled before); HEDDLE_REASON_REFUSED: count, payload or order are not the others'.
  *
  * options may be NULL (host memory, copied, fp32, sum). -EDESTADDRREQ (no controller is configured), -EAGAIN
  * (HEDDLE_COMMANDS_MAX calls wait), -ENOTSUP (memory), -EINVAL, -ENOMEM, -ECONNREFUSED, -ECHILD.
