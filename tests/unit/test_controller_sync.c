@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Synchronous jobs at the controller, by messages: who may send, who takes a place that is free again, who never sends. */
+/* Synchronous jobs at the controller, by messages: who may send, who takes a place that is free again, who never
+ * sends. */
 #include "controller_net.h"
 
 #include <setjmp.h>
