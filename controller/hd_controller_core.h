@@ -7,6 +7,7 @@
  *   hd_controller_jobs.c       tenants, jobs, which server has which job
  *   hd_controller_request.c    the table of transfers: pending requests and granted ones
  *   hd_controller_round.c      one planning round: input, planner, what of it is granted now
+ *   hd_controller_fair.c       what tenants are owed
  *   hd_controller_book.c       the books: what of each link is promised from now on
  *   hd_controller_grant.c      grants, drops, voids
  *   hd_controller_notice.c     workers that will be preempted
@@ -215,6 +216,12 @@ void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank,
 /* Somebody has to be told, though nothing changed. */
 void ctl_roster_due(struct hd_controller *c, struct ctl_job *job);
 hd_ns ctl_roster_check(struct hd_controller *c, struct hd_sink *sink);
+
+/* --- hd_controller_fair.c ------------------------------------------------------------------- */
+/* A granted byte is owed to every busy tenant by its weight; the one that got it has paid. */
+void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t);
+/* Busy: something of the tenant waits or runs. One that is idle neither saves nor owes. */
+void ctl_tenants_mark(struct hd_controller *c);
 
 /* --- hd_controller_jobs.c ------------------------------------------------------------------- */
 /* Finds or makes; NULL at the limit. */

@@ -416,41 +416,6 @@ static void count_behind(struct hd_controller *c) {
 	}
 }
 
-/* --- fairness between tenants --- */
-
-/* A granted byte is owed to every busy tenant by its weight; the one that got it has paid. */
-static void charge(struct hd_controller *c, const struct ctl_transfer *t) {
-	struct ctl_scratch *s = &c->scratch;
-	uint64_t bytes = t->group && t->group->sum ? t->group->sum->bytes : t->bytes;
-	double amount = (double)bytes, weights = 0;
-	struct ctl_tenant *tenant = t->job->tenant;
-
-	if (!tenant)
-		return;
-	tenant->granted_bytes += bytes;
-	for (uint32_t i = 0; i < c->tenant_count; i++)
-		weights += s->tenant_busy[i] ? c->tenants[i]->weight : 0;
-	for (uint32_t i = 0; i < c->tenant_count && weights > 0; i++)
-		if (s->tenant_busy[i])
-			c->tenants[i]->deficit += amount * c->tenants[i]->weight / weights;
-	tenant->deficit -= amount;
-}
-
-/* Busy: something of the tenant waits or runs. One that is idle neither saves nor owes. */
-static void mark_busy_tenants(struct hd_controller *c) {
-	struct ctl_scratch *s = &c->scratch;
-
-	for (uint32_t i = 0; i < c->tenant_count; i++) {
-		s->tenant_busy[i] = false;
-		for (uint32_t j = 0; j < c->job_count; j++)
-			if (c->jobs[j]->tenant == c->tenants[i]
-			    && (c->jobs[j]->pending || c->jobs[j]->open > c->jobs[j]->credits))
-				s->tenant_busy[i] = true;
-		if (!s->tenant_busy[i])
-			c->tenants[i]->deficit = 0;
-	}
-}
-
 /* --- the round --- */
 
 static uint64_t after_token(const struct hd_controller *c, const struct hd_plan_entry *e) {
@@ -501,7 +466,7 @@ static void carry_out(struct hd_controller *c, struct hd_sink *sink) {
 			continue;
 		}
 		if (s->grant[i] && grant(c, i, sink) == 0)
-			charge(c, t);
+			ctl_tenant_charge(c, t);
 	}
 }
 
@@ -569,7 +534,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	if (!c->pending_count)
 		return;
 	c->last_plan = s->planned_at = c->now;
-	mark_busy_tenants(c);
+	ctl_tenants_mark(c);
 	if (build_input(c)) {
 		ctl_plan_soon(c);
 		return;
