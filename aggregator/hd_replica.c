@@ -407,13 +407,28 @@ void hd_mirror_may(struct hd_server *server, uint32_t job, bool may, uint64_t ge
 	server->told[i] = (struct hd_told){job, may, generation};
 }
 
+/* Who joined while it might not begin had no answer, and says it once a session: so that it says it again. */
+static void hd_mirror_ask_joins(struct hd_server *server) {
+	struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job == NULL && hd_session_peer_role(peer->session) == HD_ROLE_WORKER) {
+			hd_peer_break(server, peer, "jobs may begin here now");
+		}
+	}
+}
+
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	struct hd_server *server = turn->server;
 	struct hd_mirror *mirror = hd_mirror_of(server, order->job);
+	bool might = hd_mirror_may_begin(server, order->job);
 
 	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
 	hd_mirror_may(server, order->job, true, order->generation);
 	if (mirror == NULL) {
+		if (!might && hd_job_find(server, order->job) == NULL) {
+			hd_mirror_ask_joins(server);
+		}
 		return;
 	}
 	if (!mirror->seeded || order->generation <= mirror->generation) {

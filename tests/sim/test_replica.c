@@ -16,6 +16,8 @@
 #include <cmocka.h>
 
 #define SEEDS 40
+#define KNOWN_SEED                                                                                 \
+	20036 /* a promoted replica that is killed: workers are back before the controller's word */
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
 static const struct hd_place replica = {.kind = HD_PLACE_REPLICA};
@@ -261,7 +263,9 @@ static void test_random(void **state) {
 	struct run run;
 
 	(void)state;
-	for (uint64_t seed = first; seed < first + seeds; seed++) {
+	for (uint64_t i = run_only_seeds() ? 1 : 0; i < seeds + 1; i++) {
+		uint64_t seed = i == 0 ? KNOWN_SEED : first + i - 1;
+
 		draw(seed, &run);
 		run.config.explain = seeds == 1;
 		go(&run);
