@@ -201,8 +201,7 @@ struct hd_incoming {
 	struct hd_incoming_successors successors;
 	LIST_ENTRY(hd_incoming) successor_link, aggregator_link;
 	TAILQ_ENTRY(hd_incoming) open_link, queue_link, touched_link, starved_link;
-	uint16_t part_count; /* from 1; 1 unless it is a sum */
-	uint16_t steps; /* from 1: it is applied as so many steps of its mean */
+	uint16_t part_count, steps; /* members; steps of its mean that it makes */
 	struct hd_part parts[];
 };
 

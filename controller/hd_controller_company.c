@@ -134,3 +134,19 @@ double ctl_company_wait(
 		due->company_since = c->now;
 	return wait;
 }
+
+bool ctl_waits_for_company(
+	struct hd_controller *c,
+	const uint32_t *members,
+	uint32_t count,
+	const struct hd_plan_entry *link
+) {
+	struct ctl_scratch *s = &c->scratch;
+	struct ctl_transfer *first = s->item_transfer[s->entries[members[0]].item];
+	double wait = ctl_company_wait(c, first, count, link->finish - link->start);
+
+	for (uint32_t m = 0; wait > 0 && m < count; m++)
+		s->item_transfer[s->entries[members[m]].item]->company_until
+			= c->now + (hd_ns)(wait * 1e9);
+	return wait > 0;
+}

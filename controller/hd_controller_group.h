@@ -104,6 +104,15 @@ void ctl_rhythm_asked(struct ctl_node *worker, uint8_t direction, hd_ns now);
 double
 ctl_company_wait(struct hd_controller *c, struct ctl_transfer *due, uint32_t count, double takes_s);
 
+/* Whether these entries of the plan, which are due, should wait for others to go with them; `link` is what they take of
+ * the server's link. */
+bool ctl_waits_for_company(
+	struct hd_controller *c,
+	const uint32_t *members,
+	uint32_t count,
+	const struct hd_plan_entry *link
+);
+
 /* --- hd_controller_group.c: their life --- */
 /* Grants a group of the latest plan whole. 0, or -errno: all of it stays pending. */
 int ctl_group_grant(struct hd_controller *c, uint32_t group, struct hd_sink *sink);

@@ -280,24 +280,6 @@ static double group_spare(const struct hd_plan_group *group, double horizon) {
 	return group->limit - group->collected - margin - horizon;
 }
 
-/* Whether these entries, which are due, should wait for others to go with them; `link` is what they take of the
- * server's link. */
-static bool waits_for_company(
-	struct hd_controller *c,
-	const uint32_t *members,
-	uint32_t count,
-	const struct hd_plan_entry *link
-) {
-	struct ctl_scratch *s = &c->scratch;
-	struct ctl_transfer *first = s->item_transfer[s->entries[members[0]].item];
-	double wait = ctl_company_wait(c, first, count, link->finish - link->start);
-
-	for (uint32_t m = 0; wait > 0 && m < count; m++)
-		s->item_transfer[s->entries[members[m]].item]->company_until
-			= c->now + (hd_ns)(wait * 1e9);
-	return wait > 0;
-}
-
 /* A group is granted whole, when any of it is due: its members collect while the server's link is busy. */
 static void
 choose_group(struct hd_controller *c, const struct hd_plan_group *group, double horizon) {
@@ -309,7 +291,7 @@ choose_group(struct hd_controller *c, const struct hd_plan_group *group, double 
 		due = due || is_due(c, members[m], horizon);
 	if (group->direction == HD_PLAN_PUSH && group_spare(group, horizon) > 0)
 		due = false;
-	if (!due || waits_for_company(c, members, group->count, &group->sum))
+	if (!due || ctl_waits_for_company(c, members, group->count, &group->sum))
 		return;
 	queue_way(c, &group->trunk, group->sum.start);
 	for (uint32_t m = 0; m < group->count; m++)
@@ -363,7 +345,7 @@ static void choose_grants(struct hd_controller *c) {
 		horizon = horizon_s(c, s->item_transfer[s->entries[i].item]);
 		if (group)
 			choose_group(c, group, horizon);
-		else if (is_due(c, i, horizon) && !waits_for_company(c, &i, 1, &s->entries[i]))
+		else if (is_due(c, i, horizon) && !ctl_waits_for_company(c, &i, 1, &s->entries[i]))
 			choose_entry(c, i);
 	}
 	/* Positions are given in the order of commits: what stands before goes with it. Only groups make a second

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Time to accuracy where the server's link is the bottleneck: unscheduled, scheduled and aggregated over paired seeds in
-the simulator, with real training, each mode at its own best learning rate of one grid over other seeds.
+"""Time to accuracy where the server's link is the bottleneck: unscheduled, scheduled and aggregated over paired seeds
+in the simulator, with real training, each mode at its own best learning rate of one grid over other seeds.
 
 Without --full: 8 workers, two seeds, the rates that --full found."""
 import argparse
@@ -85,7 +85,7 @@ def draw(results, out):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sim", metavar="HEDDLE_SIM")
-    parser.add_argument("--full", action="store_true", help="8 and 16 workers, five seeds, and the learning rates' grid")
+    parser.add_argument("--full", action="store_true", help="8 and 16 workers, five seeds, the learning rates' grid")
     parser.add_argument("--seeds", type=int, metavar="N", help="(full: 5; else 2)")
     parser.add_argument("--json", metavar="FILE", help="the list of runs")
     parser.add_argument("--read", metavar="FILE", action="append", default=[], help="show these runs; run nothing")
