@@ -200,6 +200,11 @@ double ctl_time_left(const struct hd_controller *c, const struct ctl_node *node)
 /* How much longer than the ageing bound a push counts as having waited, in s, as its worker's time runs out: the less
  * is left the more. 0: it does not. */
 double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *transfer);
+/* What the planner is told that it has waited, in s: what the server waits for goes ahead, and what could not go
+ * later. */
+double ctl_waited(const struct hd_controller *c, const struct ctl_transfer *transfer);
+/* By all rounds of planning. */
+uint64_t ctl_drops(const struct hd_controller *c);
 /* Planned so, it arrives when its worker is gone. */
 bool ctl_too_late(
 	const struct hd_controller *c,

@@ -19,6 +19,16 @@ double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *t) 
 	return 1 + HD_NOTICE_US_MAX * 1e-6 - ctl_time_left(c, node);
 }
 
+double ctl_waited(const struct hd_controller *c, const struct ctl_transfer *t) {
+	double ahead = t->direction == HD_COPY && t->job->replica.held ? 1 : ctl_urgency(c, t);
+
+	return ahead > 0 ? c->config.ageing_s + ahead : (double)(c->now - t->asked) / 1e9;
+}
+
+uint64_t ctl_drops(const struct hd_controller *c) {
+	return c->counters.drops_bound + c->counters.drops_idles + c->counters.drops_preempted;
+}
+
 double ctl_time_left(const struct hd_controller *c, const struct ctl_node *node) {
 	if (!node->preempted_at)
 		return INFINITY;

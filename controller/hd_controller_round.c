@@ -111,13 +111,6 @@ static bool guarded(const struct hd_controller *c, const struct ctl_node *node) 
 	return after > (node->pushes_decided + 1) * c->config.drop_permille_max;
 }
 
-/* What the server waits for goes ahead, and what could not go later. */
-static double waited(const struct hd_controller *c, const struct ctl_transfer *t) {
-	double ahead = t->direction == HD_COPY && t->job->replica.held ? 1 : ctl_urgency(c, t);
-
-	return ahead > 0 ? c->config.ageing_s + ahead : (double)(c->now - t->asked) / 1e9;
-}
-
 static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t index) {
 	struct hd_plan_item *item = &c->scratch.items[index];
 	const struct ctl_node *node = ctl_worker(t->job, t->worker);
@@ -131,7 +124,7 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 			hd_version_counter(t->base) :
 			ctl_job_v_init(t->job),
 		.amount = (double)t->bytes,
-		.waited = waited(c, t),
+		.waited = ctl_waited(c, t),
 		.keep = !node || guarded(c, node),
 		.kind = t->dtype,
 		.room = t->dtype == HD_DTYPE_SPARSE32 ? ctl_group_room(t->job) : 0,
@@ -479,14 +472,10 @@ plan_next(struct hd_controller *c, const struct hd_plan_entry *entries, uint32_t
 	c->plan_at = hd_ns_min(c->plan_at, c->now + hd_ns_max(wait, ctl_interval(c)));
 }
 
-static uint64_t all_drops(const struct hd_controller *c) {
-	return c->counters.drops_bound + c->counters.drops_idles + c->counters.drops_preempted;
-}
-
 static void
 record_plan(const struct hd_controller *c, uint64_t grants, uint64_t drops, double covers) {
 	uint64_t granted = c->counters.grants - grants;
-	uint64_t dropped = all_drops(c) - drops;
+	uint64_t dropped = ctl_drops(c) - drops;
 
 	/* While a long transfer runs, round after round decides nothing. */
 	if (!granted && !dropped)
@@ -507,7 +496,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_scratch *s = &c->scratch;
 	const struct hd_plan_entry *entries = NULL;
 	const char *error = NULL;
-	uint64_t grants = c->counters.grants, drops = all_drops(c);
+	uint64_t grants = c->counters.grants, drops = ctl_drops(c);
 	uint32_t count = 0;
 	double covers = 0;
 
