@@ -16,22 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t ctl_job_v_init(const struct ctl_job *job) {
-	return hd_version_counter(job->version) + job->open_pushes;
-}
-
-uint32_t ctl_job_tau(const struct ctl_job *job) {
-	uint32_t tau = job->tau_max ? job->tau_max : 1;
-
-	if (job->sync != HD_SYNC_NONE)
-		return HD_TAU_MAX_LIMIT; /* the step is the bound: hd_controller_sync.c */
-	return job->tau_set && job->tau_set < tau ? job->tau_set : tau;
-}
-
-double ctl_job_weight(const struct ctl_job *job) {
-	return job->weight_set > 0 ? job->weight_set : job->weight;
-}
-
 /* --- scratch memory --- */
 
 static int grow(void **array, uint32_t count, size_t size) {
