@@ -23,8 +23,8 @@
 #define ROUND                                                                                      \
 	(400 * HD_MS                                                                               \
 	) /* computing, pulling, pushing, waiting for others' transfers; 60 ms without */
-/* In a cluster whose links are never idle the planner itself may let one wait, at most for its ageing (5 s): that is not
- * held against who comes and goes. */
+/* In a cluster whose links are never idle the planner itself may let one wait, at most for its ageing (5 s): that is
+ * not held against who comes and goes. */
 #define BUSY_ROUND HD_SECOND
 #define SEEDS 120
 
