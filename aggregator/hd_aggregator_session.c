@@ -168,7 +168,7 @@ struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr) {
 	hd_timer_set(
 		&aggregator->timers,
 		&peer->timer,
-		turn->now + AGG_PATIENCE_HOLDS * aggregator->config.hold_us * HD_US
+		turn->now + (hd_ns)AGG_PATIENCE_HOLDS * aggregator->config.hold_us * HD_US
 	);
 	return peer;
 fail_timer:

@@ -130,7 +130,7 @@ enum hd_reason ctl_reduce_prepare(
 	if (workers > WORKERS_MAX)
 		return HD_REASON_REFUSED;
 	words->tokens = draw_tokens(c, r, workers);
-	words->blob[0] = malloc(2 * HD_MESSAGE_BYTES_MAX);
+	words->blob[0] = malloc((size_t)2 * HD_MESSAGE_BYTES_MAX);
 	if (!words->tokens || !words->blob[0]) {
 		free(words->tokens);
 		free(words->blob[0]);

@@ -227,7 +227,7 @@ static void init_locks(struct hd_event_log *log) {
 static int map_buffers(struct hd_event_log *log) {
 	void *pages
 		= mmap(NULL,
-		       2 * LOG_BUFFER_BYTES,
+		       (size_t)2 * LOG_BUFFER_BYTES,
 		       PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS,
 		       -1,
@@ -242,7 +242,7 @@ static int map_buffers(struct hd_event_log *log) {
 }
 
 static void unmap_buffers(struct hd_event_log *log) {
-	(void)munmap(log->buffers, 2 * LOG_BUFFER_BYTES);
+	(void)munmap(log->buffers, (size_t)2 * LOG_BUFFER_BYTES);
 }
 
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log) {
