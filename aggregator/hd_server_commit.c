@@ -224,6 +224,7 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	uint64_t counter = hd_version_counter(job->version);
 	const struct hd_round round = {.outcome = HD_OUTCOME_APPLIED};
 	uint32_t parts = hd_commit_parts(in), done = 0;
+	bool stepped = in->stepped;
 	struct hd_incoming *one, *next;
 
 	hd_apply_take(server, job);
@@ -239,7 +240,7 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	if (job->follow != NULL) {
 		hd_follow_committed(turn, job, in);
 	}
-	if (in->stepped) {
+	if (stepped) {
 		server->stats.sync_steps++;
 		hd_step_tell(turn, job);
 	}

@@ -134,6 +134,9 @@ static void field_fini(struct field *f) {
 static int take_shards(struct hd_controller *c, struct ctl_reduce *r, const struct field *f) {
 	free(r->shards);
 	r->shard_count = 0;
+	r->shards = NULL;
+	if (f->count == 0)
+		return 0;
 	r->shards = calloc(f->count, sizeof(*r->shards));
 	if (!r->shards)
 		return -ENOMEM;

@@ -32,12 +32,12 @@ static void test_steps(void **state) {
 	struct run run;
 
 	(void)state;
-	for (uint8_t sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
+	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
 		for (int way = 0; way < 4; way++) {
 			uint32_t size = sync == HD_SYNC_ALL ? 4 : 3;
 			const struct hd_check_stats *s = &run.result.pushes;
 
-			prepare_sync(&run, sync, counts[sync]);
+			prepare_sync(&run, (uint8_t)sync, counts[sync]);
 			run.config.mode = way == 0 ? HD_CLUSTER_DIRECT :
 				way == 1           ? HD_CLUSTER_UNSCHEDULED :
 						     HD_CLUSTER_SCHEDULED;
@@ -49,7 +49,7 @@ static void test_steps(void **state) {
 			/* The first before all have joined, the last when they leave. */
 			if (s->commits < size * (s->steps - 6))
 				fail_msg(
-					"sync %u, way %d: %" PRIu64 " commits in %" PRIu64 " steps",
+					"sync %d, way %d: %" PRIu64 " commits in %" PRIu64 " steps",
 					sync,
 					way,
 					s->commits,
@@ -133,8 +133,8 @@ static void test_server_restarts(void **state) {
 	struct run run;
 
 	(void)state;
-	for (uint8_t sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
-		prepare_sync(&run, sync, sync == HD_SYNC_ALL ? 0 : 3);
+	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
+		prepare_sync(&run, (uint8_t)sync, sync == HD_SYNC_ALL ? 0 : 3);
 		run.scenario.sim.checkpoint_commits = 8;
 		run.scenario.replica = sync == HD_SYNC_N;
 		run.scenario.crashes[run.scenario.crash_count++]

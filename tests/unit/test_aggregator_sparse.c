@@ -220,9 +220,9 @@ static void test_a_broken_member(void **state) {
 	(void)state;
 	hd_random_init(&dice, 70);
 	open_scene(&s, 3, 0);
-	memcpy(&word, s.member[2].wire + 4 * HD_CHUNK_BYTES_DEFAULT, sizeof(word));
+	memcpy(&word, s.member[2].wire + (size_t)4 * HD_CHUNK_BYTES_DEFAULT, sizeof(word));
 	word -= word & HD_RUN_FIRST_MAX;
-	memcpy(s.member[2].wire + 4 * HD_CHUNK_BYTES_DEFAULT, &word, sizeof(word));
+	memcpy(s.member[2].wire + (size_t)4 * HD_CHUNK_BYTES_DEFAULT, &word, sizeof(word));
 	for (uint32_t i = 0; i < 3; i++)
 		plan_push(s.world, &s.plan, i, s.member[i].wire);
 	world_run(s.world, HD_SECOND);

@@ -105,8 +105,8 @@ static void open_scene(struct scene *s, uint64_t seed) {
 	}
 	s->config.bytes = hd_runs_merged_bytes(all);
 	room = (s->config.bytes + 63) / 64 * 64;
-	s->sum = aligned_alloc(64, 2 * GUARD + room);
-	memset(s->sum, 0xa5, 2 * GUARD + room);
+	s->sum = aligned_alloc(64, (size_t)2 * GUARD + room);
+	memset(s->sum, 0xa5, (size_t)2 * GUARD + room);
 	s->config.sum = s->sum + GUARD;
 	assert_int_equal(hd_reduce_create(&s->config, &s->reduce), 0);
 }
