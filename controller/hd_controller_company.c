@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#define RHYTHM_SEEN 3 /* pauses, before they are relied on */
+#define RHYTHM_SEEN 8 /* pauses in a row, before they are relied on */
 #define RHYTHM_SHARE 0.25 /* of a new pause in the mean */
 #define COMPANY_MAX 64 /* that are waited for at most */
 
