@@ -439,7 +439,7 @@ bool ctl_group_report(
 	if (!held) {
 		/* Of a member that failed it says so before. */
 		if (group)
-			ctl_group_refused(c, aggregator, reason);
+			ctl_group_refused(c, aggregator, (uint8_t)reason);
 		group = group ? group : t->group;
 		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
 		return true;
