@@ -96,6 +96,7 @@ struct learnt {
 	struct hd_cluster *cluster;
 	uint64_t sums, found; /* made; when the estimate had grown to more than two workers send */
 	bool in_sum;
+	double server; /* the estimate of its links by what they carry, summed over runs */
 };
 
 static void on_learnt(void *owner, const char *node, const struct hd_event *event) {
@@ -129,7 +130,7 @@ run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t se
 	prepare(&scenario, 8, aggregators);
 	scenario.aggregator_link_mbps = scenario.link_mbps * wide;
 	scenario.sim.depth = 2;
-	*learnt = (struct learnt){0};
+	*learnt = (struct learnt){.server = learnt->server};
 	assert_int_equal(hd_cluster_create(&config, &learnt->cluster, error, sizeof(error)), 0);
 	for (hd_ns at = 10 * HD_MS; (double)at < scenario.duration_s * 1e9; at += 10 * HD_MS) {
 		assert_true(hd_cluster_advance(learnt->cluster, at));
@@ -146,36 +147,53 @@ run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t se
 		estimate_bps(learnt, "s1>ps") / 1e6,
 		estimate_bps(learnt, "ps>s1") / 1e6
 	);
-	/* What is as narrow as it looks stays so. */
-	assert_true(estimate_bps(learnt, "s1>ps") < 1.2 * scenario.server_link_mbps * 1e6);
-	assert_true(estimate_bps(learnt, "ps>s1") < 1.2 * scenario.server_link_mbps * 1e6);
+	/* What is as narrow as it looks stays so, give or take what stands in queues at this moment. */
+	assert_true(estimate_bps(learnt, "s1>ps") < 1.4 * scenario.server_link_mbps * 1e6);
+	assert_true(estimate_bps(learnt, "ps>s1") < 1.4 * scenario.server_link_mbps * 1e6);
+	learnt->server += (estimate_bps(learnt, "s1>ps") + estimate_bps(learnt, "ps>s1"))
+		/ (2 * scenario.server_link_mbps * 1e6);
 	hd_cluster_result(learnt->cluster, &result);
 	hd_cluster_destroy(learnt->cluster);
 	return result.pushes.applied;
 }
 
+#define WIDE_SEEDS 7
+
+static int ascending(const void *a, const void *b) {
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Each run's estimates and gains depend on which updates happen to meet: the link is found in each, the rest holds on
+ * the whole. */
 static void test_a_wide_aggregator(void **state) {
-	struct learnt learnt;
+	uint64_t without = 0, narrow = 0, with = 0, found[WIDE_SEEDS];
+	struct learnt learnt = {0};
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= 3; seed++) {
-		const uint64_t without = run_wide(&learnt, 0, 1, seed);
-		const uint64_t narrow = run_wide(&learnt, 1, 1, seed);
-		const uint64_t with = run_wide(&learnt, 1, 8, seed);
-
-		print_message(
-			"8 workers: %llu applied in 8 s, aggregator 1x %.2f times, 8x %.2f times as many; "
-			"its link found after %llu of %llu sums\n",
-			(unsigned long long)without,
-			(double)narrow / (double)without,
-			(double)with / (double)without,
-			(unsigned long long)learnt.found,
-			(unsigned long long)learnt.sums
-		);
-		assert_in_range(learnt.found, 1, 30);
-		assert_true((double)with > 1.8 * (double)without);
-		assert_true((double)with > 1.4 * (double)narrow);
+	for (uint64_t i = 0; i < WIDE_SEEDS; i++) {
+		without += run_wide(&learnt, 0, 1, i + 1);
+		narrow += run_wide(&learnt, 1, 1, i + 1);
+		with += run_wide(&learnt, 1, 8, i + 1);
+		found[i] = learnt.found;
+		assert_in_range(found[i], 1, learnt.sums);
 	}
+	qsort(found, WIDE_SEEDS, sizeof(*found), ascending);
+	print_message(
+		"8 workers: %llu applied in %d times 8 s, aggregator 1x %.2f times, 8x %.2f times as many; "
+		"its link found after %llu sums (median), server's believed %.2f times as wide\n",
+		(unsigned long long)without,
+		WIDE_SEEDS,
+		(double)narrow / (double)without,
+		(double)with / (double)without,
+		(unsigned long long)found[WIDE_SEEDS / 2],
+		learnt.server / (3 * WIDE_SEEDS)
+	);
+	assert_in_range(found[WIDE_SEEDS / 2], 1, 20);
+	assert_true((double)with > 1.8 * (double)without);
+	assert_true((double)with > 1.5 * (double)narrow);
+	assert_true(learnt.server < 1.1 * 3 * WIDE_SEEDS);
 }
 
 static void add_fault(
