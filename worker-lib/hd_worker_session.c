@@ -259,6 +259,9 @@ static void on_joined(
 		worker_say_done(worker, ctx);
 	worker->durable = message->durable;
 	worker_newest(worker, message->version, new_life);
+	/* A server that begins anew while we linger finds us gone, as it would a moment later. */
+	if (new_life && worker->said_leave)
+		worker_trim_kept(worker, ctx, 0);
 	worker_requeue_wire(worker, ctx, new_life);
 	if (worker->config.ops && worker->config.ops->joined)
 		worker->config.ops->joined(
@@ -497,7 +500,8 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	worker->leaving = true;
 	if (worker->stats.left)
 		return true;
-	if (under_way(worker) && !worker->refused && now < worker_leave_at(worker)) {
+	if (!worker->said_leave && under_way(worker) && !worker->refused
+	    && now < worker_leave_at(worker)) {
 		worker_say_done(worker, &ctx);
 		return false;
 	}

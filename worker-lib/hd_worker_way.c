@@ -181,7 +181,9 @@ void worker_way_closed(
 	if (refused) /* the endpoint frees it */
 		way->session = NULL;
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
-		if (lost && ticket->way == way && !ticket->ended)
+		/* An applied one is only kept: it went this way, and needs it no more. */
+		if (lost && ticket->way == way && !ticket->ended
+		    && ticket->pub.state < HD_TICKET_APPLIED)
 			worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
 	}
 	if (lost)

@@ -203,6 +203,41 @@ static void test_keeps_until_durable(void **state) {
 	destroy(world);
 }
 
+/* A new life of the server that is joined after LEAVE is asked for nothing: the worker is gone in time. */
+static void test_server_restarts_while_leaving(void **state) {
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
+	struct world *world = build(DIRECT, &config);
+	struct hd_message joined = {.kind = HD_MSG_JOINED};
+
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	peer_stop(&world->server);
+	world->server.applied[1] = 0;
+	world->server.version = hd_version_make(2, 0);
+	world->server.answers_no_join = true;
+	peer_start(&world->server);
+	run_ms(world, 3000);
+	assert_non_null(world->server.session);
+	(void)hd_worker_leave(
+		world->worker,
+		hd_sim_node_now(world->sim, world->node),
+		hd_sim_node_sink(world->sim, world->node)
+	);
+	joined.joined.job = hd_job_id("t", "job");
+	joined.joined.version = world->server.version;
+	joined.joined.tau_max = 7;
+	peer_say(&world->server, &joined);
+	run_ms(world, 300);
+	assert_true(hd_worker_stats(world->worker)->left);
+	assert_int_equal(world->joined, 2);
+	assert_int_equal(peer_count(&world->server, HD_MSG_REQUEST), 1);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(world->released, 1);
+	destroy(world);
+}
+
 /* Withdrawn too late, and so applied: a new life of the server is asked about it like about any other. */
 static void test_cancelled_too_late(void **state) {
 	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
@@ -405,6 +440,7 @@ int main(void) {
 		cmocka_unit_test(test_unscheduled),
 		cmocka_unit_test(test_server_restart),
 		cmocka_unit_test(test_keeps_until_durable),
+		cmocka_unit_test(test_server_restarts_while_leaving),
 		cmocka_unit_test(test_cancelled_too_late),
 		cmocka_unit_test(test_keep_limit),
 		cmocka_unit_test(test_copy_ends_with_its_bytes),

@@ -32,16 +32,20 @@ static void name_server(struct relayed *r) {
 	r->world->controller.via_addr = (struct hd_addr){0};
 }
 
-static struct relayed *open_relayed(bool runs) {
+static struct relayed *open_configured(bool runs, const struct hd_worker_config *config) {
 	struct relayed *r = calloc(1, sizeof(*r));
 
-	r->world = build(SCHEDULED, &plain);
+	r->world = build(SCHEDULED, config);
 	peer_init(&r->aggregator, r->world->sim, HD_ROLE_AGGREGATOR, VALUES);
 	if (runs)
 		peer_start(&r->aggregator);
 	name_it(r);
 	run_ms(r->world, 20);
 	return r;
+}
+
+static struct relayed *open_relayed(bool runs) {
+	return open_configured(runs, &plain);
 }
 
 static void close_relayed(struct relayed *r) {
@@ -245,6 +249,26 @@ static void test_lost_after_the_sum_was_applied(void **state) {
 }
 
 /* It has a session and takes nothing: a stall, as any. */
+/* One that is applied, and kept until it is durable, has nothing more to do with its aggregator. */
+static void test_lost_after_the_outcome(void **state) {
+	struct hd_worker_config config = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
+	struct relayed *r = open_configured(true, &config);
+
+	r->world->server.applied_version[1] = 1;
+	assert_int_equal(push(r->world, 0, 1), 1);
+	run_ms(r->world, 100);
+	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_HELD);
+	peer_outcome(&r->world->server, 1, HD_OUTCOME_APPLIED, HD_REASON_NONE);
+	run_ms(r->world, 20);
+	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_APPLIED);
+	peer_stop(&r->aggregator);
+	run_ms(r->world, 2000);
+	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_APPLIED);
+	assert_int_equal(peer_count(&r->world->server, HD_MSG_REQUEST), 0);
+	assert_int_equal(hd_worker_stats(r->world->worker)->ways_lost, 0);
+	close_relayed(r);
+}
+
 static void test_deaf(void **state) {
 	struct relayed *r = open_relayed(true);
 
@@ -505,6 +529,7 @@ int main(void) {
 		cmocka_unit_test(test_lost_while_sending),
 		cmocka_unit_test(test_lost_when_it_held_all),
 		cmocka_unit_test(test_lost_after_the_sum_was_applied),
+		cmocka_unit_test(test_lost_after_the_outcome),
 		cmocka_unit_test(test_deaf),
 		cmocka_unit_test(test_void_plans_anew),
 		cmocka_unit_test(test_void_from_others),

@@ -339,7 +339,7 @@ static void on_message(
 	}
 	if (peer->seen_count < PEER_MESSAGES_MAX)
 		peer->seen[peer->seen_count++] = *message;
-	if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER)
+	if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER && !peer->answers_no_join)
 		server_join(peer, &message->join);
 	else if (message->kind == HD_MSG_REGISTER)
 		controller_register(peer, &message->register_);

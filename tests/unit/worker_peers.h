@@ -33,6 +33,7 @@ struct peer {
 	uint64_t life;
 	/* What it does with a request. */
 	bool silent; /* nothing: the test says what */
+	bool answers_no_join;
 	bool refuses; /* JOIN or REGISTER */
 	bool unscheduled; /* controller: REGISTERED.scheduled = 0 */
 	bool no_outcome; /* server: says nothing after the last byte */
