@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ uint64_t heddle_members_change(struct heddle *fabric) {
 	change = fabric->roster.change;
 	pthread_mutex_unlock(&fabric->lock);
 	return change;
+}
+
+float heddle_members_scale(const struct heddle_members *members, uint32_t base, float max) {
+	if (!members || members->count == 0 || base == 0)
+		return 1.0f;
+	return fminf((float)members->count / (float)base, max > 0.0f ? max : HEDDLE_SCALE_MAX);
 }
 
 /* More workers than the bound makes a closed loop of them drop updates: said once each time that it comes to that. */

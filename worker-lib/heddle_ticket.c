@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -141,13 +142,25 @@ static int say_not_finite(const struct heddle *fabric, uint64_t index, float val
 	return heddle_fail(-EDOM, "value %llu", (unsigned long long)index);
 }
 
-static int check_finite(const struct heddle *fabric, const float *data, uint8_t dtype) {
-	uint64_t index;
+/* Of what is sent. */
+static int check_finite(const struct heddle *fabric, const struct heddle_ticket *ticket) {
+	uint64_t at;
+	float value;
 
-	if (fabric->spec->job.allow_not_finite && dtype != HD_DTYPE_FIXED32)
+	if (fabric->spec->job.allow_not_finite && ticket->dtype != HD_DTYPE_FIXED32)
 		return 0;
-	index = hd_find_not_finite_as(dtype, data, fabric->values);
-	return index == fabric->values ? 0 : say_not_finite(fabric, index, data[index]);
+	at = hd_find_not_finite_as(ticket->dtype, ticket->data, ticket->values);
+	if (at == ticket->values)
+		return 0;
+	value = ticket->data[at];
+	for (size_t i = 0; i < ticket->run_count; i++) {
+		if (at < ticket->runs[i].count) {
+			at += ticket->runs[i].first;
+			break;
+		}
+		at -= ticket->runs[i].count;
+	}
+	return say_not_finite(fabric, at, value);
 }
 
 struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction) {
@@ -205,6 +218,7 @@ struct update {
 	uint64_t values;
 	uint8_t dtype;
 	bool borrow;
+	float scale;
 };
 
 static int check_options(
@@ -216,35 +230,53 @@ static int check_options(
 	static const struct heddle_push_options plain = HEDDLE_PUSH_OPTIONS_INIT;
 	int rc;
 
-	if (options && options->size < sizeof plain)
+	if (options && options->size < offsetof(struct heddle_push_options, scale))
 		return heddle_fail(-EINVAL, "push options: size");
 	if (!data || !out)
 		return heddle_fail(-EINVAL, "data or ticket: NULL");
-	*given = options ? *options : plain;
+	*given = plain;
+	if (options)
+		memcpy(given, options, options->size < sizeof plain ? options->size : sizeof plain);
+	if (!(given->scale >= 0.0f) || isinf(given->scale))
+		return heddle_fail(
+			-EINVAL, "scale: %g is not above 0 (0: 1)", (double)given->scale
+		);
 	rc = heddle_check_memory(given->memory, given->stream);
 	if (rc < 0 || given->payload == HEDDLE_PAYLOAD_FIXED32)
 		return rc;
 	return heddle_check_payload(given->payload);
 }
 
-/* Runs and data in one piece, unless they are borrowed. */
+/* Runs and data in one piece, unless they are borrowed and sent as they are. */
 static bool take(struct heddle *fabric, struct heddle_ticket *ticket, const struct update *update) {
 	size_t runs = update->run_count * sizeof(struct hd_run);
 	size_t data = update->values * sizeof(float);
+	bool scaled = update->scale < 1.0f || update->scale > 1.0f;
+	float *copy;
 
 	ticket->runs = update->runs;
 	ticket->run_count = update->run_count;
 	ticket->data = update->data;
 	ticket->values = update->values;
 	ticket->dtype = update->dtype;
-	if (update->borrow)
+	if (update->borrow && !scaled)
 		return true;
 	if (heddle_ticket_copy(fabric, ticket, runs + data) < 0)
 		return false;
 	if (update->runs)
 		ticket->runs = memcpy(ticket->copy, update->runs, runs);
-	ticket->data = memcpy((char *)ticket->copy + runs, update->data, data);
+	copy = (float *)(void *)((char *)ticket->copy + runs);
+	if (scaled)
+		hd_scale_f32(copy, update->data, update->values, update->scale);
+	else
+		memcpy(copy, update->data, data);
+	ticket->data = copy;
 	return true;
+}
+
+static void take_options(struct update *update, const struct heddle_push_options *given) {
+	update->borrow = given->borrow != 0;
+	update->scale = given->scale > 0.0f ? given->scale : 1.0f;
 }
 
 static int
@@ -256,6 +288,12 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 	if (!ticket || !take(fabric, ticket, update)) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");
+	}
+	rc = check_finite(fabric, ticket);
+	if (rc < 0) {
+		free(ticket->copy);
+		free(ticket);
+		return rc;
 	}
 	ticket->status.bytes = fabric->values * hd_dtype_bytes(update->dtype);
 	if (update->runs)
@@ -285,20 +323,15 @@ int heddle_push(
 	rc = check_options(options, &given, data, out);
 	if (rc != 0)
 		return rc;
-	rc = check_finite(fabric, data, (uint8_t)given.payload);
-	if (rc != 0)
-		return rc;
 	update.values = fabric->values;
 	update.dtype = (uint8_t)given.payload;
-	update.borrow = given.borrow != 0;
+	take_options(&update, &given);
 	return push(fabric, &update, base, out);
 }
 
 /* The values of the runs, and what they are to be. */
 static int check_sparse(struct heddle *fabric, struct update *update) {
 	uint32_t chunk_bytes = hd_worker_chunk_bytes(fabric->worker);
-	uint64_t at;
-	float value;
 
 	if (!update->runs || chunk_bytes < HD_RUN_BYTES_MIN
 	    || hd_runs_check(update->runs, update->run_count, fabric->values, &update->values) < 0)
@@ -310,18 +343,7 @@ static int check_sparse(struct heddle *fabric, struct update *update) {
 	if (hd_runs_bytes(update->runs, update->run_count, chunk_bytes)
 	    > fabric->values * sizeof(float))
 		return heddle_fail(-E2BIG, "runs: more bytes than a dense update");
-	if (fabric->spec->job.allow_not_finite)
-		return 0;
-	at = hd_find_not_finite_f32(update->data, update->values);
-	if (at == update->values)
-		return 0;
-	value = update->data[at];
-	for (size_t i = 0; i < update->run_count; i++) {
-		if (at < update->runs[i].count)
-			return say_not_finite(fabric, update->runs[i].first + at, value);
-		at -= update->runs[i].count;
-	}
-	return -EDOM;
+	return 0;
 }
 
 int heddle_push_sparse(
@@ -347,7 +369,7 @@ int heddle_push_sparse(
 	update.runs = (const struct hd_run *)(const void *)sparse->runs;
 	update.run_count = sparse->run_count;
 	update.data = sparse->data;
-	update.borrow = given.borrow != 0;
+	take_options(&update, &given);
 	rc = check_sparse(fabric, &update);
 	return rc < 0 ? rc : push(fabric, &update, base, out);
 }

@@ -302,6 +302,13 @@ static void test_not_finite(void **state) {
 		heddle_last_error(),
 		"tensor w: value 123 is -65520: beyond the payload type's range"
 	);
+	options.scale = 67200; /* the greatest is 999 / 1024 */
+	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EDOM);
+	assert_non_null(strstr(heddle_last_error(), "tensor w: value 999 is 65559.4"));
+	options.size
+		= offsetof(struct heddle_push_options, scale); /* a caller that knows no scale */
+	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), 0);
+	heddle_ticket_free(ticket);
 	options.payload = (enum heddle_payload)(HEDDLE_PAYLOAD_FIXED32 + 1);
 	assert_int_equal(heddle_push(fabric, fixture->a, 0, &options, &ticket), -EINVAL);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
@@ -319,7 +326,8 @@ static void test_sparse(void **state) {
 	uint64_t version;
 
 	assert_int_equal(heddle_pull(fabric, fixture->a, NULL, 5000, &version), 0);
-	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), 0);
+	options.scale = 4;
+	assert_int_equal(heddle_push_sparse(fabric, &update, version, &options, &ticket), 0);
 	data[0] = 99; /* it was copied */
 	assert_int_equal(heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, 5000, &status), 0);
 	assert_int_equal(status.state, HEDDLE_APPLIED);
@@ -331,7 +339,8 @@ static void test_sparse(void **state) {
 
 		assert_int_equal(fixture->a[i] != fixture->b[i], touched);
 	}
-	assert_true(fixture->b[1] - fixture->a[1] > -1.5F * (fixture->a[2] - fixture->b[2]));
+	assert_float_equal(fixture->a[1] - fixture->b[1], 0.5 * 4 * 1, 1e-5);
+	assert_float_equal(fixture->a[2] - fixture->b[2], 0.5 * 4 * 2, 1e-5);
 	update.runs = wrong;
 	assert_int_equal(heddle_push_sparse(fabric, &update, version, NULL, &ticket), -EINVAL);
 	update.runs = runs;
@@ -341,6 +350,37 @@ static void test_sparse(void **state) {
 	options.payload = HEDDLE_PAYLOAD_BF16;
 	assert_int_equal(heddle_push_sparse(fabric, &update, version, &options, &ticket), -EINVAL);
 	assert_int_equal(heddle_close(fabric, 2000), 0);
+}
+
+/* Borrowed: what the server takes off the model is 0.5 x scale x a, and a stays as it is. */
+static void push_scaled(struct fixture *fixture, struct heddle_push_options *options, float near) {
+	struct heddle *fabric = open_job(fixture, "scale", 0);
+	float *before = malloc(VALUES * sizeof(float));
+	uint64_t version;
+
+	options->borrow = 1;
+	assert_int_equal(heddle_pull(fabric, before, NULL, 5000, &version), 0);
+	assert_int_equal(heddle_push_wait(fabric, fixture->a, version, options, 5000, NULL), 0);
+	assert_int_equal(heddle_pull(fabric, fixture->b, NULL, 5000, &version), 0);
+	for (int i = 0; i < VALUES; i++) {
+		float one = (float)(i % 1000) * 0x1p-10f;
+
+		assert_float_equal(fixture->a[i], one, 0);
+		assert_float_equal(before[i] - fixture->b[i], 0.5f * options->scale * one, near);
+	}
+	free(before);
+	assert_int_equal(heddle_close(fabric, 2000), 0);
+}
+
+static void test_scale(void **state) {
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+
+	options.scale = 0.75f;
+	push_scaled(*state, &options, 1e-6f);
+	/* The power of two is that of the scaled values, or they did not fit. */
+	options.payload = HEDDLE_PAYLOAD_FIXED32;
+	options.scale = 1024;
+	push_scaled(*state, &options, 2e-4f);
 }
 
 static void test_bad_options(void **state) {
@@ -406,6 +446,11 @@ static void test_bad_calls(void **state) {
 	push.stream = NULL;
 	push.size = 3;
 	assert_int_equal(heddle_push(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
+	push.size = sizeof push;
+	for (int i = 0; i < 3; i++) {
+		push.scale = (const float[]){-1, NAN, INFINITY}[i];
+		assert_int_equal(heddle_push(fabric, fixture->a, 0, &push, &ticket), -EINVAL);
+	}
 	assert_int_equal(heddle_push(fabric, NULL, 0, NULL, &ticket), -EINVAL);
 	assert_null(ticket);
 	assert_int_equal(heddle_wait_joined(fabric, 0, &version, NULL), 0);
@@ -537,6 +582,7 @@ int main(void) {
 		cmocka_unit_test(test_descriptor),
 		cmocka_unit_test(test_manual_descriptor),
 		cmocka_unit_test(test_not_finite),
+		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_bad_calls),

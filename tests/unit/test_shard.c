@@ -181,6 +181,27 @@ static void test_is_the_same_everywhere(void **state) {
 	assert_true(sum == UINT64_C(0xaa0dbe876d1cda8e));
 }
 
+static void test_scale(void **state) {
+	struct heddle_members members = first(6);
+
+	(void)state;
+	assert_float_equal(heddle_members_scale(&members, 4, 0), 1.5, 0);
+	assert_float_equal(heddle_members_scale(&members, 12, 0), 0.5, 0);
+	assert_float_equal(heddle_members_scale(&members, 4000, 0), 6.0f / 4000.0f, 0);
+	assert_float_equal(heddle_members_scale(&members, 4, 1.25f), 1.25, 0);
+	assert_float_equal(heddle_members_scale(&members, 4, NAN), 1.5, 0);
+	leave(&members, 2);
+	assert_float_equal(heddle_members_scale(&members, 4, 0), 1.25, 0);
+	members = first(40);
+	assert_float_equal(heddle_members_scale(&members, 2, 0), HEDDLE_SCALE_MAX, 0);
+	assert_float_equal(heddle_members_scale(&members, 2, 100), 20, 0);
+	/* Nothing to go by. */
+	assert_float_equal(heddle_members_scale(&members, 0, 0), 1, 0);
+	assert_float_equal(heddle_members_scale(NULL, 2, 0), 1, 0);
+	members = first(0);
+	assert_float_equal(heddle_members_scale(&members, 2, 0), 1, 0);
+}
+
 static void test_errors(void **state) {
 	struct heddle_members members = first(4);
 
@@ -207,6 +228,7 @@ int main(void) {
 		cmocka_unit_test(test_shares_are_even),
 		cmocka_unit_test(test_ranks_and_room),
 		cmocka_unit_test(test_is_the_same_everywhere),
+		cmocka_unit_test(test_scale),
 		cmocka_unit_test(test_errors),
 	};
 

@@ -238,6 +238,11 @@ struct heddle_push_options {
 	 * sum that the update is part of overflows: such a sum has the same bits in whatever order aggregators
 	 * and switches add. */
 	enum heddle_payload payload;
+	/* The update is the values times this, rounded to fp32 before everything else that is done with it (the check for
+	 * NaN and Inf, the staleness weight, the payload's rounding): as if the caller had multiplied them, but what is
+	 * borrowed stays as it is, and costs a copy when this is not 1. 0: 1; negative, NaN, Inf: -EINVAL. See
+	 * heddle_members_scale(). */
+	float scale;
 };
 struct heddle_pull_options {
 	size_t size;
@@ -251,7 +256,7 @@ struct heddle_pull_options {
 };
 #ifdef __cplusplus
 #define HEDDLE_PUSH_OPTIONS_INIT                                                                   \
-	{ sizeof(struct heddle_push_options), HEDDLE_MEMORY_HOST, 0, 0, HEDDLE_PAYLOAD_FP32 }
+	{ sizeof(struct heddle_push_options), HEDDLE_MEMORY_HOST, 0, 0, HEDDLE_PAYLOAD_FP32, 0 }
 #define HEDDLE_PULL_OPTIONS_INIT                                                                   \
 	{ sizeof(struct heddle_pull_options), HEDDLE_MEMORY_HOST, 0, 0, 0, HEDDLE_PAYLOAD_FP32 }
 #else
@@ -505,6 +510,22 @@ long heddle_shard(
 	struct heddle_run *ranges,
 	size_t capacity
 );
+
+#define HEDDLE_SCALE_MAX 16.0f
+
+/*
+ * What to scale updates by (heddle_push_options.scale) when the learning rate is right for `base` workers and others
+ * take part: count / base, at most `max` (0: HEDDLE_SCALE_MAX). 1 while nothing was said, and when base is 0. A pure
+ * function: ask heddle_members() once before a gradient is begun, push with what that says.
+ *
+ * It is meant for synchronous steps, of HEDDLE_SYNC above all: a step is the mean of all members' updates, so the
+ * batch grows with their number and the rate follows it. Its members may have heard of a change a moment apart; the
+ * step then lies between the two scales. In an asynchronous job, and in steps of a fixed number of updates, the batch
+ * of a step is what it was; more workers already make more steps. What scales is the gradient: the decay keeps its
+ * rate, and the momentum keeps each update as it was pushed. (Linear scaling with a changing number of workers: Zhang
+ * et al., arXiv 2003.05649, 7.)
+ */
+float heddle_members_scale(const struct heddle_members *members, uint32_t base, float max);
 
 /*
  * This worker's machine is taken away in so many seconds, at most an hour (a cloud's notice to a spot instance). The
