@@ -271,7 +271,8 @@ class Loopback(unittest.TestCase):
 
     def test_log_json(self):
         self.start_fabric()
-        status, _, lines = self.run_job(2, ["--steps", 40, "--compute-ms", 5, "--log-json"])
+        status, _, lines = self.run_job(
+            2, ["--steps", 40, "--compute-ms", 5, "--log-json", "--scale-rate", "linear:3"])
         self.assertEqual(status, 0, lines)
         for rank in range(2):
             said = [json.loads(line) for line in lines[rank]]
@@ -280,6 +281,12 @@ class Loopback(unittest.TestCase):
             progress = [line["detail"] for line in said if line["event"] == "progress"]
             self.assertTrue(progress and progress[0]["steps"] >= 1, said)
             self.assertTrue([line for line in said if line["event"] == "fabric"], said)  # connected, joined
+            scales = [line["detail"] for line in said if line["event"] == "scale"]
+            self.assertTrue(scales and scales[0]["change"] > 0, said)
+            for scale in scales:
+                self.assertAlmostEqual(scale["scale"], scale["workers"] / 3, delta=1e-6)
+        for wrong in ("linear:0", "linear:4097", "linear:", "linear:2x", "linea", "none:2"):
+            self.assertEqual(self.run_job(1, ["--scale-rate", wrong, "--steps", 1])[0], 64, wrong)
         status, _, lines = self.run_job(1, ["--log-json", "--steps", 1, "--data", self.path / "none\u00e9"])
         self.assertEqual(status, 66)
         (line,) = [json.loads(line) for line in lines[0]]

@@ -23,6 +23,8 @@ struct train_options {
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count;
 	double grace; /* s that SIGTERM leaves; 0: it is no notice */
+	bool scaled; /* updates, with the number of those that take part */
+	uint32_t scale_base; /* the rate is right for so many; 0: as many as were started */
 	bool live; /* rows are shared by those that take part at the time */
 	bool sparse; /* pushes what is not 0 of a gradient */
 	bool evaluate, local, synchronous, quiet;
@@ -39,6 +41,7 @@ struct train {
 	uint64_t values;
 	float *params;
 	hd_ns begun;
+	float scale; /* of updates that are begun now */
 };
 
 /* Set by SIGINT and SIGTERM: finish and report. */
@@ -48,8 +51,8 @@ void train_notice_to(struct heddle *fabric, double grace);
 
 /* Whether this worker's machine is taken away before another step of so many ms could be pushed. */
 bool train_no_time(struct heddle *fabric, double step_ms);
-/* With --shards live: gives the sampler this worker's rows, when others take part than at *change. 0, or an exit
- * status. */
+/* When others take part than at *change: gives the sampler this worker's rows (--shards live), and the next updates
+ * their scale (--scale-rate). 0, or an exit status. */
 int train_follow(struct train *train, struct heddle *fabric, uint64_t *change);
 
 /* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */
@@ -73,6 +76,7 @@ struct train_progress {
 	double loss, delay_mean;
 };
 void train_log_progress(const struct train_progress *progress);
+void train_log_scale(const struct heddle_members *members, float scale);
 
 /* Enough steps or seconds, or a signal. */
 bool train_enough(const struct train *train, uint64_t steps);

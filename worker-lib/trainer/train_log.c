@@ -129,3 +129,29 @@ void train_log_progress(const struct train_progress *p) {
 		)
 	);
 }
+
+void train_log_scale(const struct heddle_members *members, float scale) {
+	char message[96];
+
+	(void)snprintf(
+		message, sizeof(message), "%u workers: scale %.6g", members->count, (double)scale
+	);
+	if (!json_lines) {
+		(void)printf("%s\n", message);
+		return;
+	}
+	put_json(
+		HEDDLE_LOG_INFO,
+		"scale",
+		message,
+		json_pack(
+			"{s:I, s:I, s:f}",
+			"change",
+			(json_int_t)members->change,
+			"workers",
+			(json_int_t)members->count,
+			"scale",
+			(double)scale
+		)
+	);
+}

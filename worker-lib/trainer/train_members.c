@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker makes of who takes part: its rows, and the time that it has left. */
+/* What a worker makes of who takes part: its rows, its updates' scale, and the time that it has left. */
 #include "hd_options.h"
 
 #include <errno.h>
@@ -28,25 +28,44 @@ static int deal(struct train *train, const struct heddle_run *ranges, long count
 	return rc;
 }
 
-int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
-	struct heddle_members members = HEDDLE_MEMBERS_INIT;
-	uint64_t now = heddle_members_change(fabric);
-	struct heddle_run *ranges;
+static int
+deal_share(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
+	/* At most a range a row. */
+	struct heddle_run *ranges = malloc(sizeof(*ranges) * train->train.rows);
 	long count;
 	int rc;
 
-	if (!train->options.live || now == *change || heddle_members(fabric, &members) < 0)
-		return EX_OK;
-	*change = members.change;
-	/* At most a range a row. */
-	ranges = malloc(sizeof(*ranges) * train->train.rows);
 	if (!ranges)
 		return train_fail(EX_OSERR, "no memory for the rows");
 	count = heddle_shard(
-		&members, train->train.rows, heddle_rank(fabric), ranges, train->train.rows
+		members, train->train.rows, heddle_rank(fabric), ranges, train->train.rows
 	);
 	/* Not a member (yet, or any more): what it has is as good. */
 	rc = count < 0 ? (int)count : deal(train, ranges, count);
 	free(ranges);
 	return rc == -ENOMEM ? train_fail(EX_OSERR, "no memory for the rows") : EX_OK;
+}
+
+static void
+follow_scale(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
+	uint32_t base = train->options.scale_base;
+
+	if (base == 0)
+		base = (uint32_t)heddle_world_size(fabric);
+	train->scale = heddle_members_scale(members, base, HEDDLE_SCALE_MAX);
+	if (!train->options.quiet)
+		train_log_scale(members, train->scale);
+}
+
+int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
+	const struct train_options *options = &train->options;
+	struct heddle_members members = HEDDLE_MEMBERS_INIT;
+
+	if ((!options->live && !options->scaled) || heddle_members_change(fabric) == *change
+	    || heddle_members(fabric, &members) < 0)
+		return EX_OK;
+	*change = members.change;
+	if (options->scaled)
+		follow_scale(train, fabric, &members);
+	return options->live ? deal_share(train, fabric, &members) : EX_OK;
 }

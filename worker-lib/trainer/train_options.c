@@ -41,6 +41,8 @@ static const char help[]
 	  "                                 (HEDDLE_GRACE; else SIGTERM ends the run)\n"
 	  "  --shards rank|live             rows of this rank among HEDDLE_WORLD_SIZE, or the share of the\n"
 	  "                                 workers that take part at the time (rank)\n"
+	  "  --scale-rate none|linear[:N]   linear: updates times workers that take part / N, for a rate that\n"
+	  "                                 is right for N (none; N: HEDDLE_WORLD_SIZE; at most 16)\n"
 	  "  --json FILE                    a summary at the end ('-': standard output)\n"
 	  "  --quiet                        no progress lines\n"
 	  "  --log-json                     progress, errors and the library's log as JSON lines on stderr\n"
@@ -78,6 +80,7 @@ enum {
 	OPT_JOIN,
 	OPT_GRACE,
 	OPT_SHARDS,
+	OPT_SCALE,
 	OPT_JSON,
 	OPT_QUIET,
 	OPT_LOG_JSON,
@@ -114,6 +117,7 @@ static const struct option names[] = {
 	{"join-ms", required_argument, NULL, OPT_JOIN},
 	{"grace", required_argument, NULL, OPT_GRACE},
 	{"shards", required_argument, NULL, OPT_SHARDS},
+	{"scale-rate", required_argument, NULL, OPT_SCALE},
 	{"json", required_argument, NULL, OPT_JSON},
 	{"quiet", no_argument, NULL, OPT_QUIET},
 	{"log-json", no_argument, NULL, OPT_LOG_JSON},
@@ -207,6 +211,27 @@ static bool parse_staleness(struct train_options *options, const char *text) {
 		EX_USAGE,
 		"staleness: '%.32s' is not constant, inv-sqrt or adadelay, with :C > 0 or without",
 		text
+	);
+	return false;
+}
+
+static bool parse_scale(struct train_options *options, const char *text) {
+	static const char linear[] = "linear";
+	const char *rest = text + sizeof linear - 1;
+	unsigned long base = 0;
+	char *end = NULL;
+
+	options->scaled = strncmp(text, linear, sizeof linear - 1) == 0;
+	options->scale_base = 0;
+	if (!options->scaled ? strcmp(text, "none") == 0 : *rest == '\0')
+		return true;
+	if (options->scaled && rest[0] == ':' && rest[1] >= '0' && rest[1] <= '9')
+		base = strtoul(rest + 1, &end, 10);
+	options->scale_base = (uint32_t)base;
+	if (base >= 1 && base <= HEDDLE_WORKERS_MAX && *end == '\0')
+		return true;
+	(void)train_fail(
+		EX_USAGE, "scale-rate: '%.32s' is not none, linear or linear:N (N: 1..4096)", text
 	);
 	return false;
 }
@@ -329,6 +354,8 @@ static bool set_other(struct train_options *options, int option, const char *tex
 			return true;
 		(void)train_fail(EX_USAGE, "shards: '%.32s' is not rank or live", text);
 		return false;
+	case OPT_SCALE:
+		return parse_scale(options, text);
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;

@@ -112,7 +112,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 	);
 	return json_pack(
 		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
-		" s:I, s:I, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:s}",
+		" s:I, s:I, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -153,6 +153,8 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		compute_of(&train->compute),
 		"version",
 		(json_int_t)report->version,
+		"scale",
+		(double)train->scale,
 		"training_loss",
 		report->steps > 0 ? report->loss_sum / (double)report->steps : 0.0,
 		"accuracy",

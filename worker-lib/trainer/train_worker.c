@@ -33,7 +33,7 @@ struct worker {
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 	double step_ms; /* the last one took */
-	uint64_t change; /* of the members whose rows these are */
+	uint64_t change; /* of the members whose rows and scale these are */
 };
 
 static void pause_ms(unsigned ms) {
@@ -272,6 +272,7 @@ static int push(struct worker *worker, uint32_t slot) {
 
 	lend.borrow = 1;
 	lend.payload = worker->train->options.payload;
+	lend.scale = worker->train->scale;
 	rc = begin_push(worker, slot, &lend);
 	if (rc < 0)
 		return rc;
@@ -312,9 +313,6 @@ static int loop(struct worker *worker) {
 
 		if (train_no_time(worker->fabric, worker->step_ms))
 			break;
-		rc = train_follow(train, worker->fabric, &worker->change);
-		if (rc != EX_OK)
-			return rc;
 		rc = computes_on(worker) ? 0 : pull(worker);
 		if (rc == -ESHUTDOWN)
 			break;
@@ -331,6 +329,9 @@ static int loop(struct worker *worker) {
 			return rc;
 		if (!free_slot(worker, &slot))
 			break;
+		rc = train_follow(train, worker->fabric, &worker->change);
+		if (rc != EX_OK)
+			return rc;
 		rc = compute(train, worker->grad[slot], &worker->report);
 		if (rc != EX_OK)
 			return rc;
