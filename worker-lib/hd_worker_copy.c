@@ -62,6 +62,7 @@ static int copy_begin(
 		.header = {
 			.attempt = grant->attempt,
 			.dtype = ticket->dtype,
+			.exponent = ticket->exponent,
 			.job = worker->job,
 			.epoch = grant->epoch,
 			.worker = worker->config.rank,
@@ -103,7 +104,7 @@ void worker_on_copy_grant(
 	struct ticket *ticket = worker_find(worker, HD_PUSH, grant->round);
 	bool same = ticket && !ticket->ended && ticket->weight >= grant->weight
 		&& ticket->weight <= grant->weight && ticket->pub.bytes == grant->bytes
-		&& ticket->dtype == grant->dtype;
+		&& ticket->dtype == grant->dtype && !ticket->recast;
 
 	if (grant->job != worker->job || grant->worker != worker->config.rank || grant->token == 0
 	    || (grant->peer_ipv4 == 0 && grant->peer_port == 0)) {

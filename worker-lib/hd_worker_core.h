@@ -84,6 +84,7 @@ struct ticket {
 	void *payload; /* data times weight in that type; NULL: data itself is what is sent */
 	float weight; /* of the first grant; 0 = none yet */
 	int16_t exponent; /* that fixed point was made with */
+	bool recast; /* fixed point was made anew: what was applied may have been the former */
 	float norm, peak; /* peak: of fixed point */
 	struct hd_send *send;
 	struct hd_send *copy; /* the same bytes, to the replica; NULL: none under way */

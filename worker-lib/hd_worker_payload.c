@@ -91,6 +91,7 @@ int worker_make_payload(
 	    && (ticket->dtype != HD_DTYPE_FIXED32 || ticket->exponent == exponent))
 		return 0;
 	worker_copy_end(ticket); /* it reads what is about to change */
+	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->payload;
 	if (as_it_is) {
 		free(ticket->payload);
 		ticket->payload = NULL;

@@ -39,7 +39,8 @@ static void cut(struct run *run, struct hd_place node, double at_s, double for_s
 }
 
 static void test_follows(void **state) {
-	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_SPARSE32};
+	static const uint8_t payloads[]
+		= {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_SPARSE32, HD_DTYPE_FIXED32};
 	struct run run;
 
 	(void)state;
