@@ -144,6 +144,12 @@ static void say_cancel(
 	(void)worker_tell(worker, session, ctx, &message);
 }
 
+/* It was granted before and sent, on a session that was lost perhaps: only the server knows what became of it. */
+static bool may_be_applied(const struct ticket *ticket) {
+	return ticket->pub.direction == HD_PUSH && (ticket->ask_server || ticket->weight != 0)
+		&& (ticket->attempt > 1 || ticket->pub.state < HD_TICKET_GRANTED);
+}
+
 int hd_worker_cancel(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -172,6 +178,12 @@ int hd_worker_cancel(
 	if (ticket->send && hd_send_stats(ticket->send)->packets_sent > 0) {
 		hd_send_cancel(ticket->send, HD_REASON_CANCELLED);
 		ticket->cancelling = true;
+		return 0;
+	}
+	if (may_be_applied(ticket)) {
+		ticket->cancelling = ticket->ask_server = true;
+		worker_requeue(worker, &ctx, ticket);
+		worker_ask(worker, &ctx, ticket);
 		return 0;
 	}
 	worker_end(worker, &ctx, ticket, HD_TICKET_FAILED, HD_REASON_CANCELLED);
