@@ -77,6 +77,7 @@ struct ctl_scratch {
 	uint32_t job_last[HD_JOBS_MAX]; /* last entry of a job that is granted */
 	struct hd_plan_input input; /* of the latest round */
 	hd_ns planned_at;
+	double covers_s; /* the latest plan: until all of it is committed */
 	/* The latest plan, for the shell; item_transfer is NULL for what has ended since. */
 	const struct hd_plan_entry *entries;
 	uint32_t entry_count;

@@ -22,7 +22,12 @@ double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *t) 
 double ctl_waited(const struct hd_controller *c, const struct ctl_transfer *t) {
 	double ahead = t->direction == HD_COPY && t->job->replica.held ? 1 : ctl_urgency(c, t);
 
-	return ahead > 0 ? c->config.ageing_s + ahead : (double)(c->now - t->asked) / 1e9;
+	double waited = (double)(c->now - t->asked) / 1e9;
+
+	if (ahead > 0)
+		return c->config.ageing_s + ahead;
+	/* Copies let others pass, and are not overtaken before the whole bound. */
+	return t->direction == HD_COPY && waited <= c->config.ageing_s ? 0 : waited;
 }
 
 uint64_t ctl_drops(const struct hd_controller *c) {

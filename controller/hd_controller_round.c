@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define AGEING_PLANS 8
+#define AGEING_LEAST_S 0.1
+
 /* --- scratch memory --- */
 
 static int grow(void **array, uint32_t count, size_t size) {
@@ -157,6 +160,14 @@ static void input_server_free(struct hd_controller *c) {
 	}
 }
 
+/* Whoever waits so many times longer than all that is pending takes is overtaken again and again: by what asks later,
+ * and is shorter as far as is known. A link that was thought too slow once would not be tried again. */
+static double ageing_s(const struct hd_controller *c) {
+	if (isinf(c->config.ageing_s))
+		return c->config.ageing_s;
+	return fmin(c->config.ageing_s, fmax(AGEING_PLANS * c->scratch.covers_s, AGEING_LEAST_S));
+}
+
 static int build_input(struct hd_controller *c) {
 	struct ctl_scratch *s = &c->scratch;
 	struct ctl_transfer *t;
@@ -186,7 +197,7 @@ static int build_input(struct hd_controller *c) {
 		.jobs = s->jobs,
 		.item_count = count,
 		.items = s->items,
-		.ageing_s = c->config.ageing_s,
+		.ageing_s = ageing_s(c),
 		.share_min = CTL_SHARE_MIN,
 	};
 	return 0;
@@ -513,6 +524,7 @@ void ctl_round(struct hd_controller *c, struct hd_sink *sink) {
 	entries = s->entries;
 	for (uint32_t i = 0; i < count; i++)
 		covers = fmax(covers, entries[i].dropped ? 0 : entries[i].commit);
+	s->covers_s = covers;
 	ctl_event(
 		sink,
 		(struct hd_event){

@@ -23,9 +23,6 @@
 #define ROUND                                                                                      \
 	(400 * HD_MS                                                                               \
 	) /* computing, pulling, pushing, waiting for others' transfers; 60 ms without */
-/* In a cluster whose links are never idle the planner itself may let one wait, at most for its ageing (5 s): that is
- * not held against who comes and goes. */
-#define BUSY_ROUND HD_SECOND
 #define SEEDS 120
 
 struct life {
@@ -103,7 +100,7 @@ event_at(struct watch *watch, double at_s, uint32_t worker, uint8_t what, double
 
 static void nobody_waited(const struct watch *watch, uint64_t seed) {
 	for (uint32_t w = 0; w < WORKERS_MAX; w++)
-		if (watch->worker[w].longest > LEASE + BUSY_ROUND)
+		if (watch->worker[w].longest > LEASE + ROUND)
 			fail_msg(
 				"seed %llu: worker %u was without an outcome for %.3f s",
 				(unsigned long long)seed,
