@@ -117,7 +117,8 @@ double ctl_company_wait(
 	struct company company = {.count = 0};
 	double saves = 0, best = 0, wait = 0, left;
 
-	if (c->grouping.aggregator_count == 0 || !alone(c, due->job))
+	/* Copies have no rhythm: the log of the server says when. */
+	if (due->direction > HD_PULL || c->grouping.aggregator_count == 0 || !alone(c, due->job))
 		return 0;
 	left = takes_s - (due->company_since ? (double)(c->now - due->company_since) / 1e9 : 0);
 	gather(c, due, fmin(takes_s, left), &company);

@@ -158,7 +158,7 @@ say_why(const struct hd_controller *c,
 		(void)snprintf(
 			text,
 			bytes,
-			"waited longer than the ageing bound of %g s",
+			"waited longer than the ageing bound, at most %g s",
 			c->config.ageing_s
 		);
 		break;
