@@ -146,7 +146,6 @@ static int output_open(struct agg_turn *turn, struct agg_output *out) {
 				.version = group->version,
 				.token = out->is.token,
 				.epoch = group->epoch,
-				.key_id = turn->aggregator->config.key_id,
 			},
 		.data = group->buffer->data,
 		.bytes = group->bytes,

@@ -186,7 +186,6 @@ static int hd_pull_open(struct hd_turn *turn, struct hd_outgoing *out) {
 				.version = out->snapshot->version,
 				.token = grant->token,
 				.epoch = grant->epoch,
-				.key_id = turn->server->config.key_id,
 			},
 		.data = hd_snapshot_data(out->snapshot, grant->dtype),
 		.bytes = grant->bytes,

@@ -183,7 +183,6 @@ static int hd_seed_open(struct hd_turn *turn, struct hd_follow *follow, uint32_t
 				.round = index + 1,
 				.dtype = HD_DTYPE_FP32,
 				.version = job->version,
-				.key_id = server->config.key_id,
 			},
 		.data = follow->held_state[index]->data,
 		.bytes = job->bytes,

@@ -90,6 +90,7 @@ local f = {
 	incarnation = ProtoField.uint16("heddle.incarnation", "Model version, incarnation"),
 	counter = ProtoField.uint64("heddle.counter", "Model version, counter"),
 	count = ProtoField.uint16("heddle.count", "Values"),
+	next_exponent = ProtoField.int16("heddle.next", "Exponent proposed for the slot's next chunk"),
 	key = ProtoField.uint16("heddle.key", "Key id"),
 	total = ProtoField.uint32("heddle.total", "Bytes of the transfer (on a credit)"),
 	token = ProtoField.uint64("heddle.token", "Token", base.HEX),
@@ -264,7 +265,7 @@ local function dissect_chunk(buffer, pinfo, tree)
 	tree:add(f.incarnation, buffer(32, 2))
 	tree:add(f.counter, buffer(34, 6))
 	tree:add(f.count, buffer(40, 2))
-	tree:add(f.key, buffer(42, 2))
+	tree:add(f.next_exponent, buffer(42, 2))
 	if buffer(44, 4):uint() > 0 then tree:add(f.total, buffer(44, 4)) end
 	tree:add(f.token, buffer(48, 8))
 	if buffer:len() > 56 then tree:add(f.values, buffer(56)) end

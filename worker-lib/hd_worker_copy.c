@@ -68,7 +68,6 @@ static int copy_begin(
 			.worker = worker->config.rank,
 			.round = ticket->pub.round,
 			.version = ticket->pub.base,
-			.key_id = worker->config.key_id,
 			.token = grant->token,
 		},
 		.data = ticket->payload ? ticket->payload : ticket->data,

@@ -96,7 +96,6 @@ static int begin_send(
 			.worker = worker->config.rank,
 			.round = ticket->pub.round,
 			.version = ticket->pub.base,
-			.key_id = worker->config.key_id,
 			.total = ticket->credited ? (uint32_t)ticket->pub.bytes : 0,
 			.token = grant->token,
 		},

@@ -83,7 +83,6 @@ static int open_shard(
 			.epoch = r->epoch,
 			.worker = worker->config.rank,
 			.round = r->pub.round,
-			.key_id = worker->config.key_id,
 			.token = told->out_token,
 		},
 		.data = from + first,

@@ -2,6 +2,7 @@
 #include "hd_bytes.h"
 #include "hd_limits.h"
 #include "hd_message.h"
+#include "hd_switch_numbers.h"
 #include "hd_wire.h"
 
 #include <assert.h>
@@ -13,7 +14,7 @@ struct wire_chunk {
 	uint8_t magic[2], version_type, flags, job[4];
 	uint8_t epoch[2], worker[2], round[4];
 	uint8_t attempt, dtype, exponent[2], shard[2], slot[2];
-	uint8_t chunk[4], packet[4], version[8], count[2], key[2], total[4], token[8];
+	uint8_t chunk[4], packet[4], version[8], count[2], next[2], total[4], token[8];
 };
 
 struct wire_control {
@@ -30,13 +31,26 @@ static_assert(AT_CHUNK(job) == 4 && AT_CHUNK(epoch) == 8 && AT_CHUNK(worker) == 
 static_assert(AT_CHUNK(round) == 12 && AT_CHUNK(attempt) == 16 && AT_CHUNK(dtype) == 17, "");
 static_assert(AT_CHUNK(exponent) == 18 && AT_CHUNK(shard) == 20 && AT_CHUNK(slot) == 22, "");
 static_assert(AT_CHUNK(chunk) == 24 && AT_CHUNK(packet) == 28 && AT_CHUNK(version) == 32, "");
-static_assert(AT_CHUNK(count) == 40 && AT_CHUNK(key) == 42 && AT_CHUNK(total) == 44, "");
+static_assert(AT_CHUNK(count) == 40 && AT_CHUNK(next) == 42 && AT_CHUNK(total) == 44, "");
 static_assert(AT_CHUNK(token) == 48, "the token ends the chunk header");
 static_assert(sizeof(struct wire_control) == HD_CONTROL_HEADER_BYTES, "control header is 32 bytes");
 static_assert(AT_CONTROL(session) == 4 && AT_CONTROL(sequence) == 8, "control layout");
 static_assert(AT_CONTROL(message) == 16 && AT_CONTROL(ack) == 20, "");
 static_assert(AT_CONTROL(ack_mask) == 24 && AT_CONTROL(kind) == 28, "");
 static_assert(AT_CONTROL(key) == 29 && AT_CONTROL(reserved) == 31, "");
+/* What the switch program in P4 reads as plain numbers. */
+static_assert(HD_SWITCH_UDP_PORT == HD_PORT && HD_SWITCH_MAGIC == HD_MAGIC, "");
+static_assert(HD_SWITCH_WIRE_VERSION == HD_WIRE_VERSION, "");
+static_assert(HD_SWITCH_TYPE_CHUNK == HD_PACKET_CHUNK, "");
+static_assert(HD_SWITCH_TYPE_RESULT == HD_PACKET_RESULT, "");
+static_assert(HD_SWITCH_CHUNK_HEADER_BYTES == HD_CHUNK_HEADER_BYTES, "");
+static_assert(HD_SWITCH_DTYPE_FIXED32 == HD_DTYPE_FIXED32, "");
+static_assert(HD_SWITCH_FLAG_RESEND == HD_CHUNK_RESEND && HD_SWITCH_FLAG_ECN == HD_CHUNK_ECN, "");
+static_assert(HD_SWITCH_FLAG_NOT_FINITE == HD_CHUNK_NOT_FINITE, "");
+static_assert(HD_SWITCH_FLAG_LAST == HD_CHUNK_LAST, "");
+static_assert(HD_SWITCH_FLAG_PARTIAL == HD_CHUNK_PARTIAL, "");
+static_assert(HD_SWITCH_SLOT_CELLS == 2 * HD_SWITCH_SLOTS, "");
+static_assert(HD_SWITCH_SLOTS <= HD_SWITCH_SLOT_VERSION, "a slot leaves room for its version bit");
 static_assert(
 	HD_CHUNK_HEADER_BYTES + HD_CHUNK_BYTES_MAX <= HD_PACKET_BYTES_MAX,
 	"a full chunk fits"
@@ -85,7 +99,7 @@ void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
 	hd_put32(data + AT_CHUNK(packet), header->packet);
 	hd_put64(data + AT_CHUNK(version), header->version);
 	hd_put16(data + AT_CHUNK(count), header->count);
-	hd_put16(data + AT_CHUNK(key), header->key_id);
+	hd_put16(data + AT_CHUNK(next), (uint16_t)header->next);
 	hd_put32(data + AT_CHUNK(total), header->total);
 	hd_put64(data + AT_CHUNK(token), header->token);
 }
@@ -123,7 +137,7 @@ int hd_chunk_decode(
 	header->packet = hd_get32(data + AT_CHUNK(packet));
 	header->version = hd_get64(data + AT_CHUNK(version));
 	header->count = count;
-	header->key_id = hd_get16(data + AT_CHUNK(key));
+	header->next = (int16_t)hd_get16(data + AT_CHUNK(next));
 	header->total = hd_get32(data + AT_CHUNK(total));
 	header->token = hd_get64(data + AT_CHUNK(token));
 	*payload = data + HD_CHUNK_HEADER_BYTES;

@@ -13,7 +13,7 @@
  *  24  chunk:32       index within the part     28  kind:8 key:16 reserved:8
  *  28  packet:32      never reused in a         32  body ...
  *  32  model version:64         transfer         -16 tag: keyed BLAKE2b-128 over all before it
- *  40  count:16 key:16 total:32
+ *  40  count:16 next:16 total:32
  *  48  token:64       of the grant or credit
  *
  * Decoders are total: any bytes in, a value or a negative errno out, no read past `bytes`.
@@ -74,7 +74,7 @@ struct hd_chunk_header {
 	uint32_t packet;
 	hd_version version;
 	uint16_t count; /* values in this packet */
-	uint16_t key_id;
+	int16_t next; /* of fixed point in a switch's slot: the exponent proposed for the slot's next chunk */
 	uint32_t
 		total; /* bytes of the transfer, where its receiver was not told: on a credit; in the last chunk
 			 * of a merged sum; else 0 */

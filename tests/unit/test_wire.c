@@ -27,7 +27,7 @@ static const struct hd_chunk_header sample_chunk = {
 	.packet = 0x15161718,
 	.version = UINT64_C(0x191a1b1c1d1e1f20),
 	.count = 2,
-	.key_id = 0x2122,
+	.next = 0x2122,
 	.total = 0x2b2c2d2e,
 	.token = UINT64_C(0x232425262728292a),
 };
@@ -133,7 +133,7 @@ static void test_chunks_round_trip(void **state) {
 		in.chunk = (uint32_t)hd_random_u64(&r);
 		in.packet = (uint32_t)hd_random_u64(&r);
 		in.version = hd_random_u64(&r);
-		in.key_id = (uint16_t)hd_random_u64(&r);
+		in.next = (int16_t)hd_random_u64(&r);
 		in.total = (uint32_t)hd_random_u64(&r);
 		in.token = hd_random_u64(&r);
 		in.count = (uint16_t)(1 + hd_random_below(&r, 1000));
