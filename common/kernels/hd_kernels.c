@@ -192,6 +192,14 @@ bool hd_add_fixed(uint32_t *sum, const uint32_t *x, size_t count) {
 	return hd_kernels_get()->add_fixed(sum, x, count);
 }
 
+bool hd_add_fixed_both(uint32_t *sum, uint32_t *x, size_t count) {
+	return hd_kernels_get()->add_fixed_both(sum, x, count);
+}
+
+bool hd_add_f32_both(float *sum, float *x, size_t count) {
+	return hd_kernels_get()->add_f32_both(sum, x, count);
+}
+
 bool hd_fixed_from_f32(uint32_t *y, const float *x, size_t count, float a, int exponent) {
 	return hd_kernels_get()->fixed_from_f32(y, x, count, a, ldexpf(1, -exponent));
 }

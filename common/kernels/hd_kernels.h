@@ -96,6 +96,10 @@ void hd_add_half(uint8_t dtype, float *sum, const uint16_t *x, size_t count);
 
 /* sum[i] += x[i], modulo 2^32. True when a lane overflowed: its sum is wrong. */
 bool hd_add_fixed(uint32_t *sum, const uint32_t *x, size_t count);
+/* The same, and x[i] = sum[i]: the packet that completes a sum carries it on. x need not be aligned. */
+bool hd_add_fixed_both(uint32_t *sum, uint32_t *x, size_t count);
+/* sum[i] += x[i]; x[i] = sum[i] of fp32. True when a sum is NaN or Inf. */
+bool hd_add_f32_both(float *sum, float *x, size_t count);
 /* y[i] = a * x[i] / 2^exponent: rounded to fp32 after each product, then to nearest, ties to even. True when one
  * did not fit: what is beyond 2^31 becomes +-(2^31 - 128), a NaN 0. */
 bool hd_fixed_from_f32(uint32_t *y, const float *x, size_t count, float a, int exponent);

@@ -108,6 +108,8 @@ const struct hd_kernels hd_kernels_avx2 = {
 	.add_f16 = hd_add_f16_avx2,
 	.add_bf16 = hd_add_bf16_avx2,
 	.add_fixed = hd_add_fixed_avx2,
+	.add_fixed_both = hd_add_fixed_both_avx2,
+	.add_f32_both = hd_add_f32_both_avx2,
 	.fixed_from_f32 = hd_fixed_from_f32_avx2,
 	.f32_from_fixed = hd_f32_from_fixed_avx2,
 };

@@ -131,6 +131,8 @@ const struct hd_kernels hd_kernels_avx512 = {
 	.add_f16 = hd_add_f16_avx512,
 	.add_bf16 = hd_add_bf16_avx512,
 	.add_fixed = hd_add_fixed_avx512,
+	.add_fixed_both = hd_add_fixed_both_avx512,
+	.add_f32_both = hd_add_f32_both_avx512,
 	.fixed_from_f32 = hd_fixed_from_f32_avx512,
 	.f32_from_fixed = hd_f32_from_fixed_avx512,
 };

@@ -22,6 +22,8 @@ struct hd_kernels {
 	void (*add_f16)(float *sum, const uint16_t *x, size_t count);
 	void (*add_bf16)(float *sum, const uint16_t *x, size_t count);
 	bool (*add_fixed)(uint32_t *sum, const uint32_t *x, size_t count);
+	bool (*add_fixed_both)(uint32_t *sum, uint32_t *x, size_t count);
+	bool (*add_f32_both)(float *sum, float *x, size_t count);
 	bool (*fixed_from_f32)(uint32_t *y, const float *x, size_t count, float a, float scale);
 	void (*f32_from_fixed)(float *y, const uint32_t *x, size_t count, float scale);
 };
@@ -55,17 +57,23 @@ void hd_f32_from_bf16_avx512(float *y, const uint16_t *x, size_t count);
 void hd_add_f16_scalar(float *sum, const uint16_t *x, size_t count);
 void hd_add_bf16_scalar(float *sum, const uint16_t *x, size_t count);
 bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count);
+bool hd_add_fixed_both_scalar(uint32_t *sum, uint32_t *x, size_t count);
+bool hd_add_f32_both_scalar(float *sum, float *x, size_t count);
 bool hd_fixed_from_f32_scalar(uint32_t *y, const float *x, size_t count, float a, float scale);
 void hd_f32_from_fixed_scalar(float *y, const uint32_t *x, size_t count, float scale);
 #if defined(__x86_64__)
 void hd_add_f16_avx2(float *sum, const uint16_t *x, size_t count);
 void hd_add_bf16_avx2(float *sum, const uint16_t *x, size_t count);
 bool hd_add_fixed_avx2(uint32_t *sum, const uint32_t *x, size_t count);
+bool hd_add_fixed_both_avx2(uint32_t *sum, uint32_t *x, size_t count);
+bool hd_add_f32_both_avx2(float *sum, float *x, size_t count);
 bool hd_fixed_from_f32_avx2(uint32_t *y, const float *x, size_t count, float a, float scale);
 void hd_f32_from_fixed_avx2(float *y, const uint32_t *x, size_t count, float scale);
 void hd_add_f16_avx512(float *sum, const uint16_t *x, size_t count);
 void hd_add_bf16_avx512(float *sum, const uint16_t *x, size_t count);
 bool hd_add_fixed_avx512(uint32_t *sum, const uint32_t *x, size_t count);
+bool hd_add_fixed_both_avx512(uint32_t *sum, uint32_t *x, size_t count);
+bool hd_add_f32_both_avx512(float *sum, float *x, size_t count);
 bool hd_fixed_from_f32_avx512(uint32_t *y, const float *x, size_t count, float a, float scale);
 void hd_f32_from_fixed_avx512(float *y, const uint32_t *x, size_t count, float scale);
 #endif

@@ -71,6 +71,8 @@ const struct hd_kernels hd_kernels_scalar = {
 	.add_f16 = hd_add_f16_scalar,
 	.add_bf16 = hd_add_bf16_scalar,
 	.add_fixed = hd_add_fixed_scalar,
+	.add_fixed_both = hd_add_fixed_both_scalar,
+	.add_f32_both = hd_add_f32_both_scalar,
 	.fixed_from_f32 = hd_fixed_from_f32_scalar,
 	.f32_from_fixed = hd_f32_from_fixed_scalar,
 };

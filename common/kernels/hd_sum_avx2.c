@@ -100,6 +100,42 @@ HD_AVX2 bool hd_add_fixed_avx2(uint32_t *sum, const uint32_t *x, size_t count) {
 	return rest || _mm256_movemask_ps(_mm256_castsi256_ps(overflow)) != 0;
 }
 
+HD_AVX2 bool hd_add_fixed_both_avx2(uint32_t *sum, uint32_t *x, size_t count) {
+	__m256i overflow = _mm256_setzero_si256();
+	size_t i = 0;
+	bool rest;
+
+	for (; i + HD_LANES <= count; i += HD_LANES) {
+		__m256i a = hd_swap(hd_load(sum + i)), b = hd_swap(hd_load(x + i));
+		__m256i s = _mm256_add_epi32(a, b);
+		__m256i wrong = _mm256_and_si256(_mm256_xor_si256(s, a), _mm256_xor_si256(s, b));
+
+		overflow = _mm256_or_si256(overflow, wrong);
+		s = hd_swap(s);
+		hd_store(sum + i, s);
+		hd_store(x + i, s);
+	}
+	rest = hd_add_fixed_both_scalar(sum + i, x + i, count - i);
+	return rest || _mm256_movemask_ps(_mm256_castsi256_ps(overflow)) != 0;
+}
+
+/* NaN and Inf less themselves are NaN, what is finite is 0. */
+HD_AVX2 bool hd_add_f32_both_avx2(float *sum, float *x, size_t count) {
+	__m256 wrong = _mm256_setzero_ps();
+	size_t i = 0;
+	bool rest;
+
+	for (; i + HD_LANES <= count; i += HD_LANES) {
+		__m256 s = _mm256_add_ps(_mm256_loadu_ps(sum + i), _mm256_loadu_ps(x + i));
+
+		wrong = _mm256_or_ps(wrong, _mm256_sub_ps(s, s));
+		_mm256_storeu_ps(sum + i, s);
+		_mm256_storeu_ps(x + i, s);
+	}
+	rest = hd_add_f32_both_scalar(sum + i, x + i, count - i);
+	return rest || _mm256_movemask_ps(_mm256_cmp_ps(wrong, wrong, _CMP_UNORD_Q)) != 0;
+}
+
 HD_AVX2 bool
 hd_fixed_from_f32_avx2(uint32_t *y, const float *x, size_t count, float a, float scale) {
 	const __m256 factor = _mm256_set1_ps(a), unit = _mm256_set1_ps(scale);

@@ -46,22 +46,92 @@ HD_AVX512 void hd_add_bf16_avx512(float *sum, const uint16_t *x, size_t count) {
 	hd_add_bf16_scalar(sum + i, x + i, count - i);
 }
 
+/* One of lanes in network order to another; what overflowed has the sign bit in *overflow. */
+HD_AVX512 static inline __m512i hd_add_swapped(__m512i left, __m512i right, __m512i *overflow) {
+	__m512i a = hd_swap(left), b = hd_swap(right), s = _mm512_add_epi32(a, b);
+
+	*overflow = _mm512_or_si512(
+		*overflow, _mm512_and_si512(_mm512_xor_si512(s, a), _mm512_xor_si512(s, b))
+	);
+	return hd_swap(s);
+}
+
+HD_AVX512 static inline bool hd_is_negative(__m512i lanes) {
+	return _mm512_cmplt_epi32_mask(lanes, _mm512_setzero_si512()) != 0;
+}
+
+/* The lanes that are left after whole registers: a packet's count is rarely a multiple of one. */
+HD_AVX512 static inline __mmask16 hd_rest(size_t count) {
+	return (__mmask16)((1u << count) - 1);
+}
+
 HD_AVX512 bool hd_add_fixed_avx512(uint32_t *sum, const uint32_t *x, size_t count) {
 	__m512i overflow = _mm512_setzero_si512();
 	size_t i = 0;
-	bool rest;
 
 	for (; i + HD_LANES <= count; i += HD_LANES) {
-		__m512i a = hd_swap(_mm512_loadu_si512(sum + i));
-		__m512i b = hd_swap(_mm512_loadu_si512(x + i)), s = _mm512_add_epi32(a, b);
+		__m512i b = _mm512_loadu_si512(x + i);
 
-		overflow = _mm512_or_si512(
-			overflow, _mm512_and_si512(_mm512_xor_si512(s, a), _mm512_xor_si512(s, b))
+		_mm512_storeu_si512(
+			sum + i, hd_add_swapped(_mm512_loadu_si512(sum + i), b, &overflow)
 		);
-		_mm512_storeu_si512(sum + i, hd_swap(s));
 	}
-	rest = hd_add_fixed_scalar(sum + i, x + i, count - i);
-	return rest || _mm512_cmplt_epi32_mask(overflow, _mm512_setzero_si512()) != 0;
+	if (i < count) {
+		__mmask16 rest = hd_rest(count - i);
+		__m512i a = _mm512_maskz_loadu_epi32(rest, sum + i);
+		__m512i b = _mm512_maskz_loadu_epi32(rest, x + i);
+
+		_mm512_mask_storeu_epi32(sum + i, rest, hd_add_swapped(a, b, &overflow));
+	}
+	return hd_is_negative(overflow);
+}
+
+HD_AVX512 bool hd_add_fixed_both_avx512(uint32_t *sum, uint32_t *x, size_t count) {
+	__m512i overflow = _mm512_setzero_si512();
+	size_t i = 0;
+
+	for (; i + HD_LANES <= count; i += HD_LANES) {
+		__m512i b = _mm512_loadu_si512(x + i);
+		__m512i s = hd_add_swapped(_mm512_loadu_si512(sum + i), b, &overflow);
+
+		_mm512_storeu_si512(sum + i, s);
+		_mm512_storeu_si512(x + i, s);
+	}
+	if (i < count) {
+		__mmask16 rest = hd_rest(count - i);
+		__m512i a = _mm512_maskz_loadu_epi32(rest, sum + i);
+		__m512i s = hd_add_swapped(a, _mm512_maskz_loadu_epi32(rest, x + i), &overflow);
+
+		_mm512_mask_storeu_epi32(sum + i, rest, s);
+		_mm512_mask_storeu_epi32(x + i, rest, s);
+	}
+	return hd_is_negative(overflow);
+}
+
+/* NaN and Inf less themselves are NaN, what is finite is 0. */
+HD_AVX512 bool hd_add_f32_both_avx512(float *sum, float *x, size_t count) {
+	unsigned wrong = 0;
+	size_t i = 0;
+
+	for (; i + HD_LANES <= count; i += HD_LANES) {
+		__m512 s = _mm512_add_ps(_mm512_loadu_ps(sum + i), _mm512_loadu_ps(x + i));
+		__m512 none = _mm512_sub_ps(s, s);
+
+		wrong |= _mm512_cmp_ps_mask(none, none, _CMP_UNORD_Q);
+		_mm512_storeu_ps(sum + i, s);
+		_mm512_storeu_ps(x + i, s);
+	}
+	if (i < count) {
+		__mmask16 rest = hd_rest(count - i);
+		__m512 s = _mm512_maskz_loadu_ps(rest, sum + i), none;
+
+		s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(rest, x + i));
+		none = _mm512_sub_ps(s, s);
+		wrong |= _mm512_cmp_ps_mask(none, none, _CMP_UNORD_Q);
+		_mm512_mask_storeu_ps(sum + i, rest, s);
+		_mm512_mask_storeu_ps(x + i, rest, s);
+	}
+	return wrong != 0;
 }
 
 HD_AVX512 bool

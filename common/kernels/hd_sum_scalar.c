@@ -41,6 +41,27 @@ bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count) {
 	return overflow >> 31 != 0;
 }
 
+bool hd_add_fixed_both_scalar(uint32_t *sum, uint32_t *x, size_t count) {
+	bool overflow = hd_add_fixed_scalar(sum, x, count);
+
+	memcpy(x, sum, count * sizeof(*sum));
+	return overflow;
+}
+
+bool hd_add_f32_both_scalar(float *sum, float *x, size_t count) {
+	bool wrong = false;
+
+	for (size_t i = 0; i < count; i++) {
+		float value;
+
+		memcpy(&value, x + i, sizeof(value));
+		sum[i] += value;
+		wrong |= !isfinite(sum[i]);
+	}
+	memcpy(x, sum, count * sizeof(*sum));
+	return wrong;
+}
+
 bool hd_fixed_from_f32_scalar(uint32_t *y, const float *x, size_t count, float a, float scale) {
 	bool unfit = false;
 

@@ -149,10 +149,61 @@ static void test_fixed_sums(void **state) {
 		}
 		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
 			uint32_t sum[VALUES];
+			uint8_t packet[sizeof(x) + 2];
+			void *at = packet + 2;
 
 			memcpy(sum, two, sizeof(sum));
 			assert_int_equal(table->add_fixed(sum, x, count), overflow);
 			assert_memory_equal(sum, one, sizeof(sum));
+			memcpy(sum, two, sizeof(sum));
+			memcpy(at, x, sizeof(x));
+			assert_int_equal(table->add_fixed_both(sum, at, count), overflow);
+			assert_memory_equal(sum, one, sizeof(sum));
+			assert_memory_equal(at, one, count * 4);
+			assert_memory_equal(
+				packet + 2 + count * 4, x + count, sizeof(x) - count * 4
+			);
+		}
+	}
+}
+
+static void test_fp32_sums_that_go_on(void **state) {
+	static const float wrong[] = {NAN, INFINITY, -INFINITY, 3e38F};
+	const struct hd_kernels *table;
+	struct hd_random random;
+
+	hd_random_init(&random, 35);
+	for (size_t round = 0; round < SIZES * 8; round++) {
+		float x[VALUES], one[VALUES], expected[VALUES];
+		size_t count = sizes[round % SIZES];
+		bool odd = round % 3 == 0 && count > 0;
+
+		for (size_t i = 0; i < VALUES; i++) {
+			x[i] = (float)hd_random_unit(&random) - 0.5F;
+			one[i] = (float)hd_random_unit(&random) * 10;
+		}
+		if (odd) {
+			size_t at = hd_random_below(&random, count);
+
+			x[at] = wrong[round / 3 % 4];
+			one[at] = fabsf(x[at]) > 2e38F && !isinf(x[at]) ? x[at] : one[at];
+		}
+		memcpy(expected, one, sizeof(one));
+		for (size_t i = 0; i < count; i++)
+			expected[i] += x[i];
+		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+			float sum[VALUES];
+			uint8_t packet[sizeof(x) + 2];
+			void *at = packet + 2;
+
+			memcpy(sum, one, sizeof(sum));
+			memcpy(at, x, sizeof(x));
+			assert_int_equal(table->add_f32_both(sum, at, count), odd);
+			assert_memory_equal(sum, expected, sizeof(sum));
+			assert_memory_equal(at, expected, count * 4);
+			assert_memory_equal(
+				packet + 2 + count * 4, x + count, sizeof(x) - count * 4
+			);
 		}
 	}
 }
@@ -173,6 +224,9 @@ static void test_one_overflow_is_seen(void **state) {
 			sum[at] = htobe32((uint32_t)INT32_MIN);
 			x[at] = htobe32(INT32_MAX);
 			assert_false(table->add_fixed(sum, x, 35));
+			assert_false(table->add_fixed_both(sum, x, 35));
+			sum[at] = x[at] = htobe32(1 << 30);
+			assert_true(table->add_fixed_both(sum, x, 35));
 		}
 	}
 }
@@ -267,6 +321,7 @@ int main(void) {
 		cmocka_unit_test(test_small_members_count),
 		cmocka_unit_test(test_unaligned_payload),
 		cmocka_unit_test(test_fixed_sums),
+		cmocka_unit_test(test_fp32_sums_that_go_on),
 		cmocka_unit_test(test_one_overflow_is_seen),
 		cmocka_unit_test(test_conversions),
 		cmocka_unit_test(test_exponent_of_a_sum),
