@@ -54,6 +54,11 @@
 #define HD_REFUSALS_PER_S 256 /* answers in words to what could not be authenticated */
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
+/* --- the switch on the path: more in hd_switch_numbers.h ------------------------------------ */
+#define HD_SWITCH_MACS_MAX 16384 /* Ethernet addresses, set or learned */
+#define HD_SWITCH_ROUTES_MAX 1024
+#define HD_SWITCH_BURST_MAX 32 /* packets that are looked up before the first is added */
+
 /* --- operators ---------------------------------------------------------------------------- */
 #define HD_JOURNAL_RECORDS_MAX 32768 /* of the controller's history that wait for the disk */
 #define HD_STATS_ROWS_MAX 65536 /* of one snapshot of the counters, all groups together */
