@@ -213,6 +213,11 @@ int hd_fixed_exponent(double peaks, uint32_t members) {
 	double lanes = 2147483647.0 - members, most = fabs(peaks) * (1 + 0x1p-22);
 	int exponent = HD_FIXED_EXPONENT_MIN;
 
+	if (!isfinite(most))
+		return HD_FIXED_EXPONENT_MAX + 1;
+	/* Lanes are below 2^31: what fits is above this. */
+	if (most > 0 && ilogb(most) - 31 > exponent)
+		exponent = ilogb(most) - 31;
 	while (exponent <= HD_FIXED_EXPONENT_MAX && !(most <= ldexp(lanes, exponent))) {
 		exponent++;
 	}

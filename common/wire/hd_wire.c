@@ -104,25 +104,20 @@ void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
 	hd_put64(data + AT_CHUNK(token), header->token);
 }
 
-int hd_chunk_decode(
-	const uint8_t *data,
-	size_t bytes,
-	struct hd_chunk_header *header,
-	const uint8_t **payload,
-	size_t *payload_bytes
-) {
+/* Of one type, with whole values behind the header. */
+static bool is_whole(const uint8_t *data, size_t bytes, enum hd_packet_type type) {
 	uint8_t version;
-	size_t value_bytes, body;
-	uint16_t count;
+	size_t value_bytes;
 
 	if (bytes < HD_CHUNK_HEADER_BYTES || bytes > HD_PACKET_BYTES_MAX
-	    || hd_packet_classify(data, bytes, &version) != HD_PACKET_CHUNK)
-		return -EBADMSG;
+	    || hd_packet_classify(data, bytes, &version) != (int)type)
+		return false;
 	value_bytes = hd_dtype_bytes(data[AT_CHUNK(dtype)]);
-	count = hd_get16(data + AT_CHUNK(count));
-	body = bytes - HD_CHUNK_HEADER_BYTES;
-	if (value_bytes == 0 || count == 0 || body != count * value_bytes)
-		return -EBADMSG;
+	return value_bytes > 0
+		&& bytes - HD_CHUNK_HEADER_BYTES == hd_get16(data + AT_CHUNK(count)) * value_bytes;
+}
+
+static void decode(const uint8_t *data, struct hd_chunk_header *header) {
 	header->flags = data[AT_CHUNK(flags)];
 	header->attempt = data[AT_CHUNK(attempt)];
 	header->dtype = data[AT_CHUNK(dtype)];
@@ -136,12 +131,39 @@ int hd_chunk_decode(
 	header->chunk = hd_get32(data + AT_CHUNK(chunk));
 	header->packet = hd_get32(data + AT_CHUNK(packet));
 	header->version = hd_get64(data + AT_CHUNK(version));
-	header->count = count;
+	header->count = hd_get16(data + AT_CHUNK(count));
 	header->next = (int16_t)hd_get16(data + AT_CHUNK(next));
 	header->total = hd_get32(data + AT_CHUNK(total));
 	header->token = hd_get64(data + AT_CHUNK(token));
+}
+
+int hd_chunk_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_chunk_header *header,
+	const uint8_t **payload,
+	size_t *payload_bytes
+) {
+	if (!is_whole(data, bytes, HD_PACKET_CHUNK) || hd_get16(data + AT_CHUNK(count)) == 0)
+		return -EBADMSG;
+	decode(data, header);
 	*payload = data + HD_CHUNK_HEADER_BYTES;
-	*payload_bytes = body;
+	*payload_bytes = bytes - HD_CHUNK_HEADER_BYTES;
+	return 0;
+}
+
+int hd_result_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_chunk_header *header,
+	const uint8_t **payload,
+	size_t *payload_bytes
+) {
+	if (!is_whole(data, bytes, HD_PACKET_RESULT))
+		return -EBADMSG;
+	decode(data, header);
+	*payload = data + HD_CHUNK_HEADER_BYTES;
+	*payload_bytes = bytes - HD_CHUNK_HEADER_BYTES;
 	return 0;
 }
 

@@ -33,7 +33,7 @@
 
 enum hd_packet_type {
 	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
-	HD_PACKET_RESULT = 2, /* reserved: switch or aggregator -> worker */
+	HD_PACKET_RESULT = 2, /* switch on the path -> worker; what a receiver answers -> switch */
 	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
 	HD_PACKET_HELLO = 4, /* HELLO, WELCOME and REFUSE, authenticated with the node key */
 	HD_PACKET_TRAIN = 5 /* of a packet train: worker or server -> worker or server */
@@ -71,8 +71,8 @@ struct hd_chunk_header {
 	uint16_t shard;
 	uint16_t slot;
 	uint32_t chunk;
-	uint32_t packet;
-	hd_version version;
+	uint32_t packet; /* in a switch's slot: hd_slots_packet() */
+	hd_version version; /* of a switch's result: the members in it, a bit each */
 	uint16_t count; /* values in this packet */
 	int16_t next; /* of fixed point in a switch's slot: the exponent proposed for the slot's next chunk */
 	uint32_t
@@ -109,6 +109,15 @@ void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data);
 /* Returns 0 with *header set and *payload pointing at header->count values, or -EBADMSG: short,
  * wrong type, unknown dtype, or the payload's length is not that of `count` >= 1 values. */
 int hd_chunk_decode(
+	const uint8_t *data,
+	size_t bytes,
+	struct hd_chunk_header *header,
+	const uint8_t **payload,
+	size_t *payload_bytes
+);
+
+/* The same of a RESULT, whose count may be 0 (an answer). */
+int hd_result_decode(
 	const uint8_t *data,
 	size_t bytes,
 	struct hd_chunk_header *header,

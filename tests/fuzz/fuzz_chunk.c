@@ -12,6 +12,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	size_t payload_bytes;
 	int type = hd_packet_classify(data, bytes, &version);
 
+	if (hd_result_decode(data, bytes, &header, &payload, &payload_bytes) == 0) {
+		CHECK(type == HD_PACKET_RESULT && version == HD_WIRE_VERSION);
+		CHECK(payload == data + HD_CHUNK_HEADER_BYTES);
+		CHECK(payload + payload_bytes == data + bytes);
+		CHECK(payload_bytes == header.count * hd_dtype_bytes(header.dtype));
+		return 0;
+	}
 	if (hd_chunk_decode(data, bytes, &header, &payload, &payload_bytes) < 0)
 		return 0;
 	CHECK(type == HD_PACKET_CHUNK && version == HD_WIRE_VERSION);

@@ -144,6 +144,38 @@ static void test_chunks_round_trip(void **state) {
 	}
 }
 
+/* A result is a chunk of another type, and may be without values. */
+static void test_results(void **state) {
+	uint8_t data[HD_CHUNK_HEADER_BYTES + 8] = {0};
+	struct hd_chunk_header out;
+	const uint8_t *payload;
+	size_t payload_bytes = 0;
+
+	(void)state;
+	memset(&out, 0, sizeof(out));
+	hd_chunk_encode(&sample_chunk, data);
+	assert_int_equal(
+		hd_result_decode(data, sizeof(data), &out, &payload, &payload_bytes), -EBADMSG
+	);
+	data[2] = HD_WIRE_VERSION << 4 | HD_PACKET_RESULT;
+	assert_int_equal(hd_result_decode(data, sizeof(data), &out, &payload, &payload_bytes), 0);
+	assert_memory_equal(&sample_chunk, &out, sizeof(out));
+	assert_ptr_equal(payload, data + HD_CHUNK_HEADER_BYTES);
+	assert_int_equal(payload_bytes, 8);
+	assert_int_equal(
+		hd_chunk_decode(data, sizeof(data), &out, &payload, &payload_bytes), -EBADMSG
+	);
+	for (size_t cut = 0; cut < sizeof(data); cut++)
+		assert_int_equal(
+			hd_result_decode(data, cut, &out, &payload, &payload_bytes), -EBADMSG
+		);
+	data[40] = data[41] = 0;
+	assert_int_equal(
+		hd_result_decode(data, HD_CHUNK_HEADER_BYTES, &out, &payload, &payload_bytes), 0
+	);
+	assert_int_equal(payload_bytes, 0);
+}
+
 static void test_control_is_known_bytes(void **state) {
 	static const uint8_t expected[HD_CONTROL_HEADER_BYTES] = {
 		0x48, 0x44, 0x13, 0x01, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07,
@@ -239,6 +271,7 @@ int main(void) {
 		cmocka_unit_test(test_chunk_is_known_bytes),
 		cmocka_unit_test(test_chunk_refuses),
 		cmocka_unit_test(test_chunks_round_trip),
+		cmocka_unit_test(test_results),
 		cmocka_unit_test(test_control_is_known_bytes),
 		cmocka_unit_test(test_control_refuses),
 		cmocka_unit_test(test_classify),

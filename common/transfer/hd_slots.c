@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What leaves when: chunks whose slot is free, those that are missed, both paced. hd_slots_take.c has what comes. */
+#include "hd_kernels.h"
+#include "hd_limits.h"
+#include "hd_slots.h"
+#include "hd_slots_state.h"
+#include "hd_switch_numbers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BURST_NS (100 * HD_US)
+#define BURST_PACKETS_MIN 2
+#define BURST_BYTES_SHAPER 13600 /* slow rates: what a shaper's bucket of 15 kB takes, */
+#define BURSTS_A_WINDOW 4 /* or this part of the slots */
+#define BURST_BYTES_MAX 65536
+#define LATE_BURSTS 2 /* a late wake-up is made up for by at most this many more bursts, */
+#define LATE_NS HD_MS /* or by what was due in this time */
+#define LATE_MAX_NS (10 * HD_MS) /* or in a round trip up to this */
+#define RTT_UNKNOWN_NS HD_MS
+#define REORDER 3 /* packets that overtake are no loss */
+#define GAP_PART 4 /* of a round trip: for so long a sum may be later than that of a later chunk */
+#define GAP_NEAR 4 /* and so many times that, when fewer than REORDER came */
+#define GAP_MIN_NS (100 * HD_US)
+#define BACKOFF_MAX 6 /* of a chunk's repairs; doublings */
+#define UNPACED_BPS 1e12
+#define PROBES 2 /* packets at a timeout */
+#define PACKETS_RESERVE 65536 /* numbers kept for what is sent again */
+
+static bool possible(const struct hd_slots_config *config) {
+	if (!config->in || !config->out || !config->path || config->values == 0
+	    || config->token == 0)
+		return false;
+	if (config->members == 0 || config->members > HD_SWITCH_MEMBERS_MAX
+	    || config->member >= HD_SWITCH_MEMBERS_MAX)
+		return false;
+	if (config->slots == 0 || config->slots > HD_SWITCH_SLOTS || config->count == 0
+	    || config->count > HD_CHUNK_BYTES_MAX / sizeof(float) || config->round == 0)
+		return false;
+	if (config->dtype == HD_DTYPE_FP32)
+		return config->exponent == 0;
+	return config->dtype == HD_DTYPE_FIXED32 && config->exponent >= HD_FIXED_EXPONENT_MIN
+		&& config->exponent <= HD_FIXED_EXPONENT_MAX;
+}
+
+static int allocate(struct hd_slots *slots) {
+	size_t count = slots->config.slots;
+
+	slots->slot = calloc(count, sizeof(*slots->slot));
+	slots->payload = calloc(count, slots->chunk_bytes);
+	slots->ready.item = calloc(count, sizeof(*slots->ready.item));
+	slots->lost.item = calloc(count, sizeof(*slots->lost.item));
+	return slots->slot && slots->payload && slots->ready.item && slots->lost.item ? 0 : -ENOMEM;
+}
+
+int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_slots **out) {
+	struct hd_slots *slots;
+	uint64_t chunks;
+
+	if (!possible(config))
+		return -EINVAL;
+	chunks = (config->values - 1) / config->count + 1;
+	if (chunks > HD_SLOTS_PACKETS_MAX / 2)
+		return -EFBIG;
+	slots = calloc(1, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	slots->config = *config;
+	slots->chunk_bytes = config->count * (uint32_t)sizeof(float);
+	slots->stats.chunks = (uint32_t)chunks;
+	slots->stats.started = slots->probe_from = now;
+	slots->oldest = slots->newest = HD_SLOT_NONE;
+	slots->share = 1;
+	slots->cut_at = slots->grew_at = now;
+	slots->look_at = slots->least = HD_NEVER;
+	slots->round_at = now;
+	if (allocate(slots) < 0) {
+		hd_slots_destroy(slots);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < config->slots && i < chunks; i++) {
+		slots->slot[i] = (struct hd_slot){.chunk = i, .exponent = config->exponent};
+		slots->slot[i].state = HD_SLOT_READY;
+		hd_slots_push(slots, &slots->ready, now, i);
+	}
+	*out = slots;
+	return 0;
+}
+
+void hd_slots_destroy(struct hd_slots *slots) {
+	if (!slots)
+		return;
+	free(slots->lost.item);
+	free(slots->ready.item);
+	free(slots->payload);
+	free(slots->slot);
+	free(slots);
+}
+
+void hd_slots_end(
+	struct hd_slots *slots,
+	hd_ns now,
+	enum hd_slots_state state,
+	enum hd_reason why
+) {
+	slots->stats.state = state;
+	slots->stats.reason = why;
+	slots->stats.ended = now;
+}
+
+hd_ns hd_slots_rtt(const struct hd_slots *slots) {
+	if (slots->config.path->srtt > 0)
+		return slots->config.path->srtt;
+	return slots->wait > 0 ? slots->wait : RTT_UNKNOWN_NS;
+}
+
+/* --- queues --------------------------------------------------------------------------------- */
+
+void hd_slots_push(struct hd_slots *slots, struct hd_slot_queue *queue, hd_ns now, uint32_t index) {
+	assert(queue->count < slots->config.slots);
+	if (slots->ready.count == 0 && slots->lost.count == 0)
+		slots->fed_at = now;
+	queue->item[(queue->head + queue->count++) % slots->config.slots] = index;
+}
+
+static uint32_t pop(struct hd_slots *slots, struct hd_slot_queue *queue) {
+	uint32_t index = queue->item[queue->head];
+
+	queue->head = (queue->head + 1) % slots->config.slots;
+	queue->count--;
+	return index;
+}
+
+/* The next one that is still missed, or HD_SLOT_NONE. */
+static uint32_t pop_lost(struct hd_slots *slots) {
+	while (slots->lost.count > 0) {
+		uint32_t index = pop(slots, &slots->lost);
+
+		slots->slot[index].queued = false;
+		if (slots->slot[index].lost)
+			return index;
+	}
+	return HD_SLOT_NONE;
+}
+
+static void repair(struct hd_slots *slots, hd_ns now, uint32_t index) {
+	struct hd_slot *slot = &slots->slot[index];
+
+	slot->lost = true;
+	if (slot->queued)
+		return;
+	slot->queued = true;
+	hd_slots_push(slots, &slots->lost, now, index);
+}
+
+void hd_slots_unlink(struct hd_slots *slots, uint32_t index) {
+	struct hd_slot *slot = &slots->slot[index];
+
+	if (slot->older == HD_SLOT_NONE)
+		slots->oldest = slot->newer;
+	else
+		slots->slot[slot->older].newer = slot->newer;
+	if (slot->newer == HD_SLOT_NONE)
+		slots->newest = slot->older;
+	else
+		slots->slot[slot->newer].older = slot->older;
+	slots->flying--;
+}
+
+static void link_newest(struct hd_slots *slots, uint32_t index) {
+	struct hd_slot *slot = &slots->slot[index];
+
+	slot->older = slots->newest;
+	slot->newer = HD_SLOT_NONE;
+	if (slots->newest == HD_SLOT_NONE)
+		slots->oldest = index;
+	else
+		slots->slot[slots->newest].newer = index;
+	slots->newest = index;
+	slots->flying++;
+}
+
+/* --- what is missing ------------------------------------------------------------------------ */
+
+/* Every packet below `largest` should have been answered by now; each is given some time, more every time. */
+static void look_for_gaps(struct hd_slots *slots, hd_ns now) {
+	hd_ns gap = hd_ns_max(hd_slots_rtt(slots) / GAP_PART, GAP_MIN_NS);
+
+	slots->look_at = HD_NEVER;
+	for (uint32_t i = slots->oldest; slots->any && i != HD_SLOT_NONE;
+	     i = slots->slot[i].newer) {
+		struct hd_slot *slot = &slots->slot[i];
+		hd_ns due = gap << (slot->resends < BACKOFF_MAX ? slot->resends : BACKOFF_MAX);
+
+		if (slot->last >= slots->largest)
+			break;
+		if (slot->lost)
+			continue;
+		if (slot->missed_at == 0)
+			slot->missed_at = now;
+		if (slot->last + REORDER > slots->largest)
+			due *= GAP_NEAR;
+		due = hd_ns_add(slot->missed_at, due);
+		if (due <= now)
+			repair(slots, now, i);
+		else
+			slots->look_at = hd_ns_min(slots->look_at, due);
+	}
+}
+
+/* A sum takes as long as the slowest member: its own measure counts beside the path's. */
+static hd_ns timeout(const struct hd_slots *slots) {
+	hd_ns rto = hd_path_rto(slots->config.path);
+	uint32_t shift = slots->timeouts < 10 ? slots->timeouts : 10;
+
+	if (slots->wait > 0 && slots->config.path->srtt == 0)
+		rto = HD_RTO_MIN_US * HD_US;
+	if (slots->wait > 0)
+		rto = hd_ns_max(rto, slots->wait + 4 * slots->wait_var);
+	return hd_ns_min(rto << shift, HD_RTO_MAX_US * HD_US);
+}
+
+static hd_ns timeout_at(const struct hd_slots *slots) {
+	return slots->oldest == HD_SLOT_NONE ? HD_NEVER :
+					       hd_ns_add(slots->probe_from, timeout(slots));
+}
+
+/* Nothing came at all: two packets ask, not the whole window. What they bring shows what else is missing. */
+static void on_timeout(struct hd_slots *slots, hd_ns now) {
+	uint32_t left = PROBES;
+
+	slots->stats.timeouts++;
+	slots->timeouts++;
+	slots->probe_from = now;
+	for (uint32_t i = slots->oldest; i != HD_SLOT_NONE && left > 0; i = slots->slot[i].newer) {
+		repair(slots, now, i);
+		left--;
+	}
+}
+
+/* --- transmission --------------------------------------------------------------------------- */
+
+static const float *values_of(const struct hd_slots *slots, uint32_t chunk) {
+	return slots->config.in + (uint64_t)chunk * slots->config.count;
+}
+
+/* The bits of a float's absolute value grow with it. */
+static float peak_of(const float *values, uint32_t count) {
+	uint32_t most = 0, bits;
+	float peak;
+
+	for (uint32_t i = 0; i < count; i++) {
+		memcpy(&bits, &values[i], sizeof(bits));
+		bits &= 0x7fffffff;
+		most = bits > most ? bits : most;
+	}
+	memcpy(&peak, &most, sizeof(peak));
+	return peak;
+}
+
+/* For the chunk that follows in the slot. What is not finite spoils its sum with any exponent. */
+static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
+	uint32_t next = chunk + slots->config.slots;
+	float peak;
+	int exponent;
+
+	if (slots->config.dtype != HD_DTYPE_FIXED32)
+		return 0;
+	if (next >= slots->stats.chunks)
+		return HD_FIXED_EXPONENT_MIN;
+	peak = peak_of(values_of(slots, next), hd_slots_values(slots, next));
+	if (!isfinite(peak))
+		return HD_FIXED_EXPONENT_MIN;
+	exponent = hd_fixed_exponent((double)peak * slots->config.members, slots->config.members);
+	return (int16_t)(exponent < HD_FIXED_EXPONENT_MAX ? exponent : HD_FIXED_EXPONENT_MAX);
+}
+
+/* Once for a chunk: what is sent again is the same bits. */
+static void prepare(struct hd_slots *slots, uint32_t index) {
+	struct hd_slot *slot = &slots->slot[index];
+	uint8_t *payload = slots->payload + (size_t)index * slots->chunk_bytes;
+	const float *values = values_of(slots, slot->chunk);
+	uint32_t count = hd_slots_values(slots, slot->chunk);
+	size_t bytes = count * sizeof(*values);
+	bool unfit = false;
+
+	if (slots->config.dtype == HD_DTYPE_FIXED32)
+		unfit = hd_fixed_from_f32(
+			(uint32_t *)(void *)payload, values, count, 1, slot->exponent
+		);
+	else if (count < slots->config.count)
+		memcpy(payload, values, bytes);
+	if (count < slots->config.count)
+		memset(payload + bytes, 0, slots->chunk_bytes - bytes);
+	slot->next = propose(slots, slot->chunk);
+	slot->flags = (uint8_t
+	)((unfit ? HD_CHUNK_NOT_FINITE : 0)
+	  | (slot->chunk == slots->stats.chunks - 1 ? HD_CHUNK_LAST : 0));
+}
+
+/* fp32 leaves from where it lies. */
+static const void *payload_of(const struct hd_slots *slots, uint32_t index) {
+	uint32_t chunk = slots->slot[index].chunk;
+
+	if (slots->config.dtype == HD_DTYPE_FP32
+	    && hd_slots_values(slots, chunk) == slots->config.count)
+		return values_of(slots, chunk);
+	return slots->payload + (size_t)index * slots->chunk_bytes;
+}
+
+static void put_header(const struct hd_slots *slots, uint32_t index, uint8_t *head) {
+	const struct hd_slots_config *config = &slots->config;
+	const struct hd_slot *slot = &slots->slot[index];
+	struct hd_chunk_header header = {
+		.flags = (uint8_t)(slot->flags | (slot->resends > 0 ? HD_CHUNK_RESEND : 0)),
+		.attempt = config->attempt,
+		.dtype = config->dtype,
+		.job = config->job,
+		.epoch = config->epoch,
+		.worker = config->worker,
+		.round = config->round,
+		.exponent = slot->exponent,
+		.shard = config->shard,
+		.slot = hd_slots_slot(slots, slot->chunk),
+		.chunk = slot->chunk,
+		.packet = hd_slots_packet(config->member, slot->last),
+		.count = config->count,
+		.next = slot->next,
+		.token = config->token,
+	};
+
+	hd_chunk_encode(&header, head);
+}
+
+static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct hd_sink *sink) {
+	struct hd_slot *slot = &slots->slot[index];
+	uint8_t head[HD_CHUNK_HEADER_BYTES];
+
+	slot->last = slots->next++;
+	slot->last_at = now;
+	if (slot->state == HD_SLOT_READY) {
+		prepare(slots, index);
+		slot->state = HD_SLOT_FLYING;
+		slot->resends = 0;
+		slot->first = slot->last;
+		slot->first_at = slots->probe_from = now;
+	} else {
+		hd_slots_unlink(slots, index);
+		if (slot->resends < UINT8_MAX)
+			slot->resends++;
+		slots->stats.packets_resent++;
+	}
+	slot->lost = false;
+	slot->missed_at = 0;
+	link_newest(slots, index);
+	put_header(slots, index, head);
+	sink->send(
+		sink,
+		slots->config.peer,
+		head,
+		sizeof(head),
+		payload_of(slots, index),
+		slots->chunk_bytes
+	);
+	slots->stats.packets_sent++;
+}
+
+/* Without a granted rate the window is what marks and delay make smaller. */
+static bool window_open(const struct hd_slots *slots) {
+	double most = slots->config.slots * slots->share;
+
+	return slots->config.rate_bps > 0 || slots->flying < fmax(most, BURST_PACKETS_MIN);
+}
+
+static bool transmit_next(struct hd_slots *slots, hd_ns now, struct hd_sink *sink) {
+	uint32_t index = pop_lost(slots);
+
+	if (index == HD_SLOT_NONE && slots->ready.count > 0 && window_open(slots))
+		index = pop(slots, &slots->ready);
+	if (index == HD_SLOT_NONE)
+		return false;
+	transmit(slots, now, index, sink);
+	return true;
+}
+
+static double burst_bytes(const struct hd_slots *slots, double rate_bps) {
+	double packet = slots->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
+	double part = packet * slots->config.slots / BURSTS_A_WINDOW;
+	double bytes = fmax(rate_bps * (double)BURST_NS / 8e9, fmin(part, BURST_BYTES_SHAPER));
+
+	return fmin(fmax(bytes, BURST_PACKETS_MIN * packet), BURST_BYTES_MAX);
+}
+
+static bool
+send_burst(struct hd_slots *slots, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
+	double packet = slots->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES, bytes = 0;
+	double granted = slots->config.rate_bps ? (double)slots->config.rate_bps : UNPACED_BPS;
+	double rate = granted * slots->share;
+	double quantum = burst_bytes(slots, rate);
+	hd_ns late, rtt = hd_slots_rtt(slots);
+
+	while (*sent < budget && bytes < quantum && transmit_next(slots, now, sink)) {
+		(*sent)++;
+		bytes += packet;
+	}
+	if (bytes <= 0)
+		return false;
+	/* A wake-up that came late is made up for, a pause is not. */
+	late = hd_ns_max(LATE_NS, hd_ns_min(rtt, LATE_MAX_NS));
+	late = hd_ns_max((hd_ns)(quantum * 8e9 / rate * LATE_BURSTS), late);
+	late = hd_ns_min(late, now - hd_ns_min(slots->fed_at, now));
+	slots->release_at = hd_ns_max(slots->release_at, now - hd_ns_min(late, now));
+	slots->release_at = hd_ns_add(slots->release_at, (hd_ns)(bytes * 8e9 / rate));
+	return true;
+}
+
+size_t hd_slots_poll(struct hd_slots *slots, hd_ns now, size_t budget, struct hd_sink *sink) {
+	size_t sent = 0;
+
+	if (slots->stats.state == HD_SLOTS_ACTIVE
+	    && slots->next >= HD_SLOTS_PACKETS_MAX - PACKETS_RESERVE)
+		hd_slots_end(slots, now, HD_SLOTS_FAILED, HD_REASON_TIMEOUT);
+	if (slots->stats.state != HD_SLOTS_ACTIVE)
+		return 0;
+	if (budget > PACKETS_RESERVE)
+		budget = PACKETS_RESERVE;
+	look_for_gaps(slots, now);
+	if (now >= timeout_at(slots))
+		on_timeout(slots, now);
+	while (sent < budget && slots->release_at <= now)
+		if (!send_burst(slots, now, budget, &sent, sink))
+			break;
+	return sent;
+}
+
+hd_ns hd_slots_deadline(const struct hd_slots *slots) {
+	hd_ns at;
+
+	if (slots->stats.state != HD_SLOTS_ACTIVE)
+		return HD_NEVER;
+	at = hd_ns_min(slots->look_at, timeout_at(slots));
+	if ((slots->ready.count > 0 && window_open(slots)) || slots->lost.count > 0)
+		at = hd_ns_min(at, slots->release_at);
+	return at;
+}
+
+const struct hd_slots_stats *hd_slots_stats(const struct hd_slots *slots) {
+	return &slots->stats;
+}
+
+uint64_t hd_slots_token(const struct hd_slots *slots) {
+	return slots->config.token;
+}

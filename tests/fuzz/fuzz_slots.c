@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Any results for a member of a lease, at any times: nothing is written past the sums, each chunk is summed once, and
+ * what was refused changed nothing. A step is a byte that says what, and what it needs: time to poll, a result
+ * almost as it should be, or a whole packet of any bytes.
+ */
+#include "fuzz.h"
+#include "hd_slots.h"
+#include "hd_switch_numbers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define VALUES 77
+#define COUNT 8
+#define SLOTS 3
+#define GUARD 16
+
+struct capture {
+	struct hd_sink sink;
+	uint64_t packets;
+};
+
+static void
+on_send(struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *head,
+	size_t head_bytes,
+	const void *payload,
+	size_t payload_bytes) {
+	struct capture *capture = (struct capture *)(void *)sink;
+	uint8_t packet[HD_CHUNK_HEADER_BYTES + COUNT * 4];
+	struct hd_chunk_header header;
+	const uint8_t *values;
+	size_t bytes;
+
+	CHECK(peer.port == 4773 && head_bytes == HD_CHUNK_HEADER_BYTES && payload_bytes == COUNT * 4
+	);
+	memcpy(packet, head, head_bytes);
+	memcpy(packet + head_bytes, payload, payload_bytes);
+	CHECK(hd_chunk_decode(packet, sizeof(packet), &header, &values, &bytes) == 0);
+	CHECK(header.token == 11 && header.chunk <= VALUES / COUNT);
+	CHECK(header.slot % HD_SWITCH_SLOT_VERSION == (header.chunk + 5) % SLOTS);
+	capture->packets++;
+}
+
+static uint32_t take(const uint8_t **data, size_t *left) {
+	uint32_t byte = *left > 0 ? **data : 0;
+
+	if (*left > 0) {
+		(*data)++;
+		(*left)--;
+	}
+	return byte;
+}
+
+/* As the switch would make it, with one field spoilt perhaps. */
+static enum hd_slots_result
+almost(struct hd_slots *slots, hd_ns now, int16_t exponent, const uint8_t **data, size_t *left) {
+	uint8_t payload[COUNT * 4] = {0};
+	uint32_t chunk = take(data, left) % 12, spoilt = take(data, left), by = take(data, left);
+	uint64_t place = chunk + 5;
+	struct hd_chunk_header header = {
+		.flags = (uint8_t)take(data, left),
+		.attempt = 2,
+		.dtype = HD_DTYPE_FIXED32,
+		.job = 7,
+		.epoch = 1,
+		.worker = UINT16_MAX,
+		.round = 9,
+		.exponent = exponent,
+		.slot
+		= (uint16_t)(place % SLOTS | (place / SLOTS % 2 ? HD_SWITCH_SLOT_VERSION : 0)),
+		.chunk = chunk,
+		.packet = take(data, left) << 24 | take(data, left),
+		.version = 3,
+		.count = COUNT,
+		.next = exponent,
+		.token = 12,
+	};
+
+	if (spoilt % 4 == 3)
+		((uint8_t *)&header)[by % sizeof(header)] ^= (uint8_t)spoilt;
+	return hd_slots_take(slots, now, &header, payload, sizeof(payload));
+}
+
+static enum hd_slots_result
+any(struct hd_slots *slots, hd_ns now, const uint8_t **data, size_t *left) {
+	struct hd_chunk_header header;
+	const uint8_t *payload;
+	size_t payload_bytes, bytes = take(data, left);
+	const uint8_t *packet = *data;
+
+	bytes = bytes < *left ? bytes : *left;
+	*data += bytes;
+	*left -= bytes;
+	if (hd_result_decode(packet, bytes, &header, &payload, &payload_bytes) < 0)
+		return HD_SLOTS_MISMATCH;
+	return hd_slots_take(slots, now, &header, payload, payload_bytes);
+}
+
+static void steps(struct hd_slots *slots, const uint8_t *data, size_t left) {
+	struct capture capture = {.sink = {.send = on_send}};
+	const struct hd_slots_stats *stats = hd_slots_stats(slots);
+	uint32_t sums = 0;
+	hd_ns now = 1;
+
+	while (left > 0) {
+		uint32_t what = take(&data, &left);
+		enum hd_slots_result result = HD_SLOTS_MISMATCH;
+
+		now += what / 4 * 100 * HD_US;
+		if (what % 4 == 0)
+			(void)hd_slots_poll(slots, now, 1 + take(&data, &left), &capture.sink);
+		else if (what % 4 < 3)
+			result = almost(slots, now, what % 4 == 1 ? -20 : -19, &data, &left);
+		else
+			result = any(slots, now, &data, &left);
+		sums += result == HD_SLOTS_NEW
+			|| (result == HD_SLOTS_END && stats->state == HD_SLOTS_DONE);
+		CHECK(stats->sums == sums && sums <= stats->chunks);
+		CHECK((stats->state == HD_SLOTS_DONE) == (sums == stats->chunks));
+		CHECK(capture.packets == stats->packets_sent);
+		CHECK((hd_slots_deadline(slots) == HD_NEVER) == (stats->state != HD_SLOTS_ACTIVE));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
+	float in[VALUES], out[VALUES + GUARD];
+	struct hd_path path;
+	struct hd_slots *slots;
+	struct hd_slots_config config = {
+		.peer = {1, 4773},
+		.job = 7,
+		.round = 9,
+		.epoch = 1,
+		.attempt = 2,
+		.dtype = HD_DTYPE_FIXED32,
+		.exponent = -20,
+		.members = 2,
+		.slots = SLOTS,
+		.first = 5,
+		.count = COUNT,
+		.token = 11,
+		.result_token = 12,
+		.rate_bps = 1000000000,
+		.in = in,
+		.out = out,
+		.values = VALUES,
+		.average = bytes % 2,
+		.path = &path,
+	};
+
+	for (int i = 0; i < VALUES; i++)
+		in[i] = (float)i * 1e-3F;
+	memset(out, 0x55, sizeof(out));
+	hd_path_init(&path, 130);
+	CHECK(hd_slots_create(&config, 0, &slots) == 0);
+	steps(slots, data, bytes);
+	for (size_t i = VALUES * sizeof(float); i < sizeof(out); i++)
+		CHECK(((uint8_t *)out)[i] == 0x55);
+	hd_slots_destroy(slots);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "slots_net.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const struct net_config net_usual = {
+	.seed = 1,
+	.members = 4,
+	.slots = 32,
+	.count = 64,
+	.dtype = HD_DTYPE_FIXED32,
+	.exponent = -24,
+	.values = 20011,
+	.rate_bps = 200000000,
+	.link_bps = 220000000,
+	.latency = 200 * HD_US,
+	.reorder_ns = 500 * HD_US,
+};
+
+const struct hd_slots_stats *net_stats(const struct net *net, uint32_t member) {
+	return hd_slots_stats(net->members[member].slots);
+}
+
+void net_check(const struct net *net, uint64_t members) {
+	const struct net_config *config = &net->config;
+	float *want = calloc(config->values, sizeof(*want));
+	int16_t *exponents = calloc(config->values / config->count + 1, sizeof(*exponents));
+
+	net_reference(net, members, want, exponents);
+	for (uint32_t m = 0; m < config->members; m++) {
+		const struct net_member *member = &net->members[m];
+
+		if (member->dead)
+			continue;
+		assert_int_equal(net_stats(net, m)->state, HD_SLOTS_DONE);
+		assert_int_equal(net_stats(net, m)->members, members);
+		if (config->dtype == HD_DTYPE_FIXED32)
+			assert_memory_equal(member->out, want, config->values * sizeof(*want));
+	}
+	for (uint64_t i = 0; i < config->values; i++) {
+		int e = exponents[i / config->count];
+		double sum = 0, size = 0, off;
+
+		for (uint32_t m = 0; m < config->members; m++) {
+			double x = (double)net->members[m].in[i];
+
+			sum += members >> m & 1 ? x : 0;
+			size += fabs(x);
+		}
+		if (config->average)
+			sum /= __builtin_popcountll(members);
+		off = fabs((double)net->members[0].out[i] - sum);
+		/* A half of a lane each, and the result's rounding to fp32. */
+		if (config->dtype == HD_DTYPE_FIXED32)
+			assert_true(off <= config->members * ldexp(0.5, e) + 0x1p-22 * fabs(sum));
+		else
+			assert_true(off <= config->members * 0x1p-23 * size);
+	}
+	free(exponents);
+	free(want);
+}
+
+void net_check_same(const struct net *net) {
+	const struct net_member *first = NULL;
+
+	for (uint32_t m = 0; m < net->config.members; m++) {
+		if (net->members[m].dead || net_stats(net, m)->state != HD_SLOTS_DONE)
+			continue;
+		if (first)
+			assert_memory_equal(
+				first->out, net->members[m].out, net->config.values * sizeof(float)
+			);
+		first = &net->members[m];
+	}
+}
+
+struct net *net_once(const struct net_config *config, float scale, hd_ns until) {
+	struct net *net = malloc(sizeof(*net));
+
+	assert_non_null(net);
+	net_open(net, config);
+	net_fill(net, scale);
+	net_start(net);
+	net_run(net, until);
+	return net;
+}
+
+void net_free(struct net *net) {
+	net_close(net);
+	free(net);
+}

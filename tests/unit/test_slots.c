@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A member's end of sums in slots: the same bits at all, the right ones, whatever the network does. */
+#include "hd_kernels.h"
+#include "hd_limits.h"
+#include "hd_switch_numbers.h"
+#include "slots_net.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SEEDS 120
+
+/* --- sums ------------------------------------------------------------------------------------ */
+
+static void test_lossless(void **state) {
+	static const uint32_t members[] = {1, 2, 3, 8, 16};
+
+	(void)state;
+	for (size_t k = 0; k < 5; k++)
+		for (int fp32 = 0; fp32 < 2; fp32++) {
+			struct net_config config = net_usual;
+			struct net *net;
+
+			config.members = members[k];
+			config.dtype = fp32 ? HD_DTYPE_FP32 : HD_DTYPE_FIXED32;
+			config.exponent = fp32 ? 0 : -24;
+			config.average = k % 2 == 1;
+			net = net_once(&config, 3, HD_SECOND);
+			net_check(net, (UINT64_C(1) << members[k]) - 1);
+			net_check_same(net);
+			for (uint32_t m = 0; m < members[k]; m++) {
+				assert_int_equal(net_stats(net, m)->packets_resent, 0);
+				assert_int_equal(net_stats(net, m)->mismatches, 0);
+				assert_int_equal(net_stats(net, m)->packets_sent, 313);
+			}
+			net_free(net);
+		}
+}
+
+/* Few values, one slot, a slot more than chunks, exactly one chunk a slot. */
+static void test_edges(void **state) {
+	static const struct {
+		uint64_t values;
+		uint16_t slots, count;
+	} cases[]
+		= {{1, 1, 1},
+		   {1, 8, 32},
+		   {33, 1, 32},
+		   {64, 2, 32},
+		   {65, 2, 32},
+		   {4096, 64, 32},
+		   {1000, 3, 352}};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		struct net_config config = net_usual;
+		struct net *net;
+
+		config.values = cases[k].values;
+		config.slots = cases[k].slots;
+		config.count = cases[k].count;
+		net = net_once(&config, 1, HD_SECOND);
+		net_check(net, 15);
+		net_free(net);
+	}
+}
+
+static void draw(uint64_t seed, struct net_config *config) {
+	struct hd_random random;
+
+	hd_random_init(&random, seed);
+	*config = net_usual;
+	config->seed = seed;
+	config->members = 1 + (uint32_t)hd_random_below(&random, 9);
+	config->slots = (uint16_t)(1 + hd_random_below(&random, 100));
+	config->count = (uint16_t)(1 + hd_random_below(&random, 100));
+	config->values = 1 + hd_random_below(&random, 20000);
+	config->dtype = hd_random_chance(&random, 0.3) ? HD_DTYPE_FP32 : HD_DTYPE_FIXED32;
+	if (config->dtype == HD_DTYPE_FP32)
+		config->exponent = 0;
+	config->first = hd_random_below(&random, 1000);
+	if (hd_random_chance(&random, 0.2))
+		config->rate_bps = 0;
+	config->average = hd_random_chance(&random, 0.3);
+	config->loss = 0.1 * hd_random_unit(&random);
+	config->duplicate = 0.1 * hd_random_unit(&random);
+	config->reorder = 0.2 * hd_random_unit(&random);
+	config->start_spread = hd_random_below(&random, 20 * HD_MS);
+	config->poll_late
+		= hd_random_chance(&random, 0.5) ? hd_random_below(&random, 2 * HD_MS) : 0;
+	if (hd_random_chance(&random, 0.3))
+		config->link_bps = 0;
+}
+
+static void test_faults(void **state) {
+	uint64_t resent = 0, repeated = 0, duplicates = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct net_config config;
+		struct net *net;
+
+		draw(seed, &config);
+		net = net_once(&config, 2, 60 * HD_SECOND);
+		if (!net_ended(net))
+			fail_msg("seed %llu: no end", (unsigned long long)seed);
+		net_check(net, (UINT64_C(1) << config.members) - 1);
+		net_check_same(net);
+		for (uint32_t m = 0; m < config.members; m++) {
+			resent += net_stats(net, m)->packets_resent;
+			repeated += net_stats(net, m)->repeated;
+			duplicates += net_stats(net, m)->duplicates;
+			assert_int_equal(net_stats(net, m)->mismatches, 0);
+		}
+		net_free(net);
+	}
+	/* Else nothing is known. */
+	assert_true(resent > 1000 && repeated > 100 && duplicates > 100);
+}
+
+/* --- members --------------------------------------------------------------------------------- */
+
+/* One that never said a word is taken out, and the others have their sum without it. */
+static void test_never_there(void **state) {
+	struct net net;
+	struct net_config config = net_usual;
+
+	(void)state;
+	config.average = true;
+	net_open(&net, &config);
+	net_fill(&net, 1);
+	net.members[2].dead = true;
+	net_start(&net);
+	net_run(&net, 300 * HD_MS);
+	assert_false(net_ended(&net));
+	assert_int_equal(net_stats(&net, 0)->sums, 0);
+	net.way.waits(net.way.self, 11);
+	net_run(&net, 3 * HD_SECOND);
+	assert_true(net_ended(&net));
+	net_check(&net, 11);
+	net_close(&net);
+}
+
+/* One that dies on the way: nobody takes a round that has it in some of its sums. */
+static void test_dies(void **state) {
+	(void)state;
+	for (uint64_t seed = 0; seed < 40; seed++) {
+		struct net_config config = net_usual;
+		struct hd_random random;
+		struct net net;
+		uint32_t done = 0, failed = 0;
+
+		hd_random_init(&random, seed);
+		config.seed = seed;
+		config.loss = 0.02;
+		config.values = 6400;
+		net_open(&net, &config);
+		net_fill(&net, 1);
+		net_start(&net);
+		net_run(&net, hd_random_below(&random, 4 * HD_MS));
+		net.members[1].dead = true;
+		net_run(&net, net.now + hd_random_below(&random, 5 * HD_MS));
+		net.way.waits(net.way.self, 13);
+		net_run(&net, net.now + 20 * HD_SECOND);
+		assert_true(net_ended(&net));
+		for (uint32_t m = 0; m < config.members; m++) {
+			if (m == 1)
+				continue;
+			done += net_stats(&net, m)->state == HD_SLOTS_DONE;
+			failed += net_stats(&net, m)->state == HD_SLOTS_FAILED;
+			if (net_stats(&net, m)->state == HD_SLOTS_FAILED)
+				assert_int_equal(net_stats(&net, m)->reason, HD_REASON_VOID);
+		}
+		assert_true(done == 3 || failed == 3);
+		if (done == 3)
+			net_check(&net, net_stats(&net, 0)->members);
+		net_close(&net);
+	}
+}
+
+/* One that is taken out while it lives. */
+static void test_taken_out(void **state) {
+	struct net_config config = net_usual;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &config);
+	net_fill(&net, 1);
+	net_start(&net);
+	net_run(&net, 3 * HD_MS);
+	net.way.waits(net.way.self, 7);
+	net_run(&net, net.now + HD_SECOND);
+	assert_true(net_ended(&net));
+	assert_int_equal(net_stats(&net, 3)->state, HD_SLOTS_FAILED);
+	assert_int_equal(net_stats(&net, 3)->reason, HD_REASON_LEASE);
+	net_close(&net);
+}
+
+/* --- values that no sum can have ------------------------------------------------------------- */
+
+static void check_spoilt(const struct net *net, uint64_t chunk) {
+	uint16_t count = net->config.count;
+
+	for (uint32_t m = 0; m < net->config.members; m++) {
+		assert_int_equal(net_stats(net, m)->not_finite, 1);
+		assert_int_equal(net_stats(net, m)->state, HD_SLOTS_DONE);
+		for (uint64_t i = 0; i < net->config.values; i++) {
+			bool spoilt = i / count == chunk;
+
+			assert_int_equal(isnan(net->members[m].out[i]) != 0, spoilt);
+		}
+	}
+}
+
+static void test_not_finite(void **state) {
+	static const float what[] = {NAN, INFINITY, -INFINITY};
+
+	(void)state;
+	for (size_t k = 0; k < 3; k++) {
+		struct net_config config = net_usual;
+		struct net net;
+
+		net_open(&net, &config);
+		net_fill(&net, 1);
+		net.members[k].in[3000] = what[k];
+		net_start(&net);
+		net_run(&net, HD_SECOND);
+		check_spoilt(&net, 3000 / config.count);
+		net_check_same(&net);
+		net_close(&net);
+	}
+}
+
+/* The lease's exponent is too small for one value of the first window: said, at all members. */
+static void test_first_exponent(void **state) {
+	struct net_config config = net_usual;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &config);
+	net_fill(&net, 1);
+	net.members[0].in[70] = 300; /* beyond 2^31 * 2^-24 */
+	net_start(&net);
+	net_run(&net, HD_SECOND);
+	check_spoilt(&net, 1);
+	net_close(&net);
+}
+
+/* From the least to the greatest that fp32 has. */
+static void test_range(void **state) {
+	struct net_config config = net_usual;
+	struct net net;
+
+	(void)state;
+	config.exponent = HD_FIXED_EXPONENT_MAX;
+	config.slots = 4;
+	config.members = 3;
+	config.values = 64 * 200;
+	net_open(&net, &config);
+	for (uint32_t m = 0; m < 3; m++)
+		for (uint64_t i = 0; i < config.values; i++) {
+			int chunk = (int)(i / config.count);
+			/* 2^-126 .. 2^126, every third chunk of zeros only */
+			int e = chunk < 4 ? 100 : -126 + chunk % 126 * 2;
+
+			net.members[m].in[i] = chunk % 3 == 2 && chunk > 4 ?
+				0 :
+				ldexpf((float)(1 + (i + m) % 13) / 16, e);
+		}
+	net_start(&net);
+	net_run(&net, HD_SECOND);
+	net_check(&net, 7);
+	net_close(&net);
+}
+
+/* --- what others may send -------------------------------------------------------------------- */
+
+/* A result of chunk `chunk` as it would be, to be spoilt. */
+static struct hd_chunk_header header_of(const struct net *net, uint32_t chunk) {
+	return (struct hd_chunk_header){
+		.attempt = NET_ATTEMPT,
+		.dtype = net->config.dtype,
+		.job = NET_JOB,
+		.epoch = NET_EPOCH,
+		.worker = UINT16_MAX,
+		.round = 1,
+		.exponent = net->config.exponent,
+		.shard = NET_SHARD,
+		.slot = (uint16_t)(chunk % net->config.slots),
+		.chunk = chunk,
+		.version = 15,
+		.count = net->config.count,
+		.next = 100,
+		.token = net_result_token(0),
+	};
+}
+
+static void forge(struct net *net, struct hd_chunk_header header, size_t bytes) {
+	static const uint8_t payload[HD_CHUNK_BYTES_MAX] = {1};
+	struct net_member *m = &net->members[0];
+	struct hd_slots_stats before = *net_stats(net, 0);
+	enum hd_slots_result result = hd_slots_take(m->slots, net->now, &header, payload, bytes);
+
+	assert_int_equal(result, HD_SLOTS_MISMATCH);
+	assert_int_equal(net_stats(net, 0)->mismatches, before.mismatches + 1);
+	before.mismatches++;
+	assert_memory_equal(&before, net_stats(net, 0), sizeof(before));
+}
+
+#define FORGE(change)                                                                              \
+	do {                                                                                       \
+		struct hd_chunk_header h = header_of(&net, 3);                                     \
+		change;                                                                            \
+		forge(&net, h, config.count * 4U);                                                 \
+	} while (0)
+
+static void test_hostile(void **state) {
+	struct net_config config = net_usual;
+	struct net net;
+
+	(void)state;
+	config.latency = 5 * HD_MS;
+	net_open(&net, &config);
+	net_fill(&net, 1);
+	net_start(&net);
+	net_run(&net, 4 * HD_MS); /* the first window is under way */
+	assert_int_equal(net_stats(&net, 0)->packets_sent, 32);
+	FORGE(h.token++);
+	FORGE(h.job++);
+	FORGE(h.epoch++);
+	FORGE(h.attempt++);
+	FORGE(h.shard++);
+	FORGE(h.round++);
+	FORGE(h.dtype = HD_DTYPE_FP32);
+	FORGE(h.count--);
+	FORGE(h.slot++);
+	FORGE(h.slot |= HD_SWITCH_SLOT_VERSION);
+	FORGE(h.chunk = 4);
+	FORGE(h.chunk = 35; h.slot |= HD_SWITCH_SLOT_VERSION); /* was not sent */
+	FORGE(h.chunk = UINT32_MAX; h.slot = UINT32_MAX % 32);
+	FORGE(h.chunk = 313; h.slot = 313 % 32); /* the first beyond */
+	FORGE(h.exponent++);
+	FORGE(h.next = -127); /* less than we proposed */
+	FORGE(h.version = 16 | 15); /* more members than there are */
+	FORGE(h.version = 0);
+	forge(&net, header_of(&net, 3), config.count * 4U - 4);
+	net_run(&net, HD_SECOND);
+	net_check(&net, 15);
+	net_close(&net);
+}
+
+/* Any bytes of a true result changed, and replays of all of them: no sum is wrong. */
+static void test_mutations(void **state) {
+	struct net_config config = net_usual;
+	struct hd_random random;
+
+	(void)state;
+	hd_random_init(&random, 5);
+	for (int k = 0; k < 30; k++) {
+		struct net net;
+
+		config.seed = (uint64_t)k;
+		net_open(&net, &config);
+		net_fill(&net, 1);
+		net_start(&net);
+		while (!net_ended(&net)) {
+			struct hd_chunk_header header
+				= header_of(&net, (uint32_t)hd_random_below(&random, 320));
+			uint8_t payload[64 * 4] = {0};
+
+			net_run(&net, net.now + 200 * HD_US);
+			/* Whoever knows the token is believed: it differs. */
+			header.token ^= UINT64_C(1) << hd_random_below(&random, 64);
+			header.slot |= (uint16_t)(header.chunk / 32 % 2 << 15);
+			if (net.members[0].slots)
+				(void)hd_slots_take(
+					net.members[0].slots,
+					net.now,
+					&header,
+					payload,
+					sizeof(payload)
+				);
+		}
+		assert_true(net_stats(&net, 0)->mismatches > 0);
+		net_check(&net, 15);
+		net_close(&net);
+	}
+}
+
+/* --- arguments ------------------------------------------------------------------------------- */
+
+static int try(const struct hd_slots_config *config) {
+	struct hd_slots *slots = (void *)1;
+	int rc = hd_slots_create(config, 0, &slots);
+
+	if (rc < 0)
+		assert_ptr_equal(slots, (void *)1);
+	else
+		hd_slots_destroy(slots);
+	return rc;
+}
+
+#define REFUSED(change)                                                                            \
+	do {                                                                                       \
+		struct hd_slots_config c = good;                                                   \
+		change;                                                                            \
+		assert_int_equal(try(&c), -EINVAL);                                                \
+	} while (0)
+
+static void test_arguments(void **state) {
+	static float in[100], out[100];
+	struct hd_path path;
+	struct hd_slots_config good = {
+		.round = 1,
+		.dtype = HD_DTYPE_FIXED32,
+		.members = 64,
+		.member = 63,
+		.slots = HD_SWITCH_SLOTS,
+		.count = 32,
+		.token = 1,
+		.rate_bps = 1,
+		.in = in,
+		.out = out,
+		.values = 100,
+		.path = &path,
+	};
+	struct hd_slots_config huge = good;
+
+	(void)state;
+	hd_path_init(&path, 226);
+	assert_int_equal(try(&good), 0);
+	REFUSED(c.in = NULL);
+	REFUSED(c.out = NULL);
+	REFUSED(c.path = NULL);
+	REFUSED(c.values = 0);
+	REFUSED(c.token = 0);
+	REFUSED(c.round = 0);
+	REFUSED(c.member = 64);
+	REFUSED(c.members = 0);
+	REFUSED(c.members = 65);
+	REFUSED(c.slots = 0);
+	REFUSED(c.slots++);
+	REFUSED(c.count = 0);
+	REFUSED(c.count = HD_CHUNK_BYTES_MAX / 4 + 1);
+	REFUSED(c.dtype = HD_DTYPE_FP16);
+	REFUSED(c.dtype = HD_DTYPE_FP32; c.exponent = 1);
+	REFUSED(c.exponent = 127);
+	REFUSED(c.exponent = -127);
+	huge.values = (uint64_t)32 * HD_SLOTS_PACKETS_MAX;
+	assert_int_equal(try(&huge), -EFBIG);
+	hd_slots_destroy(NULL);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lossless),
+		cmocka_unit_test(test_edges),
+		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_never_there),
+		cmocka_unit_test(test_dies),
+		cmocka_unit_test(test_taken_out),
+		cmocka_unit_test(test_not_finite),
+		cmocka_unit_test(test_first_exponent),
+		cmocka_unit_test(test_range),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_mutations),
+		cmocka_unit_test(test_arguments),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
