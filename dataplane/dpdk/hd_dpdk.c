@@ -62,7 +62,7 @@ static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns 
 	if (came)
 		d->busy_at = hd_wait_now();
 	else if (readable)
-		dpdk_clear_errors(d);
+		dpdk_count(&d->counters.port_errors, dpdk_clear_port_errors(&d->port));
 	return came;
 }
 
@@ -127,6 +127,30 @@ static int check(const struct hd_dpdk_config *config, char *error, size_t error_
 	return 0;
 }
 
+static int start_eal(const struct hd_dpdk *d, const char *words, char *error, size_t error_bytes) {
+	const uint32_t ip = d->config.ipv4;
+	char prefix[64];
+	const struct dpdk_eal eal = {
+		.words = words,
+		.prefix = prefix,
+		.ports = &d->port,
+		.port_count = 1,
+		.memory_bytes = DPDK_OTHER_MEMORY,
+	};
+
+	(void)snprintf(
+		prefix,
+		sizeof(prefix),
+		"heddle-%u.%u.%u.%u-%u",
+		ip >> 24,
+		ip >> 16 & 255,
+		ip >> 8 & 255,
+		ip & 255,
+		d->config.udp_port
+	);
+	return dpdk_start_eal(&eal, error, error_bytes);
+}
+
 static int set_up(struct hd_dpdk *d, char *error, size_t error_bytes) {
 	const struct hd_dpdk_config *config = &d->config;
 	int code;
@@ -185,7 +209,7 @@ int hd_dpdk_open(
 	};
 	code = dpdk_read_devargs(config->port, &d->port, error, error_bytes);
 	if (code == 0)
-		code = dpdk_start_eal(config, &d->port, error, error_bytes);
+		code = start_eal(d, config->eal, error, error_bytes);
 	if (code == 0)
 		code = set_up(d, error, error_bytes);
 	if (code < 0) {

@@ -51,7 +51,7 @@ hd_dpdk_counters(const struct hd_dpdk *d, struct hd_dpdk_counter counters[HD_DPD
 	uint64_t lost = 0;
 
 	for (uint16_t queue = 0; queue < d->port.queues; queue++)
-		lost += dpdk_lost(d, queue);
+		lost += dpdk_port_lost(&d->port, queue, &d->queue_counters[queue].lost);
 	atomic_store(d->overflow, lost);
 	for (size_t i = 0; i < ROWS; i++) {
 		const _Atomic uint64_t *value = (const _Atomic uint64_t *)(base + rows[i].offset);
@@ -82,7 +82,7 @@ uint16_t hd_dpdk_queues(
 		in[q] = (struct hd_dpdk_queue){
 			.packets = stats.q_ipackets[q],
 			.bytes = stats.q_ibytes[q],
-			.drops = dpdk_lost(d, q),
+			.drops = dpdk_port_lost(&d->port, q, &d->queue_counters[q].lost),
 			.backlog_bytes
 			= atomic_load_explicit(&d->queue[q].found_bytes, memory_order_relaxed),
 			.limit_bytes = limit,
@@ -91,7 +91,7 @@ uint16_t hd_dpdk_queues(
 			.packets = stats.q_opackets[q],
 			.bytes = stats.q_obytes[q],
 			.drops = atomic_load_explicit(&d->queue[q].given_up, memory_order_relaxed),
-			.backlog_bytes = dpdk_backlog_bytes(d, q),
+			.backlog_bytes = dpdk_port_backlog_bytes(&d->port, q),
 			.limit_bytes = limit,
 		};
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reads devargs, and completes them with what a node needs and their author need not know. */
-#include "hd_dpdk_private.h"
+#include "hd_dpdk_port.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -143,6 +143,10 @@ static int set_xdp_ring(struct dpdk_port *port, char *error, size_t error_bytes)
 
 static bool begins(const char *text, const char *with) {
 	return strncmp(text, with, strlen(with)) == 0;
+}
+
+bool dpdk_is_virtual(const struct dpdk_port *port) {
+	return begins(port->devargs, "net_") || begins(port->devargs, "eth_");
 }
 
 int dpdk_read_devargs(

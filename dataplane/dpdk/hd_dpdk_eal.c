@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starting EAL with what a node needs: one thread that the kernel may place, and memory for one port. */
-#include "hd_dpdk_private.h"
+/* Starting EAL with what we need: one thread that the kernel may place, and memory for the ports. */
+#include "hd_dpdk_port.h"
 
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MAX 64
-#define TEXT_BYTES 4096
-#define OTHER_MEMORY (24u << 20) /* beside the buffers */
+#define WORDS_MAX 256
+#define TEXT_BYTES 65536
 #define HUGEPAGES "/sys/kernel/mm/hugepages/hugepages-%ukB/free_hugepages"
 
 struct words {
@@ -93,7 +92,7 @@ static uint64_t huge_memory(void) {
 }
 
 /* Hugepages where there are enough, without files of theirs; else ordinary memory. */
-static bool add_memory(struct words *words, const struct dpdk_port *port) {
+static bool add_memory(struct words *words, const struct dpdk_eal *eal) {
 	static const char *const options[]
 		= {"-m",
 		   "--no-huge",
@@ -103,9 +102,11 @@ static bool add_memory(struct words *words, const struct dpdk_port *port) {
 		   "--legacy-mem",
 		   "--single-file-segments",
 		   NULL};
-	uint64_t bytes = (uint64_t)port->buffers * (port->buffer_bytes + 512u) + OTHER_MEMORY;
-	uint64_t needed = (bytes >> 20) + 1;
+	uint64_t bytes = eal->memory_bytes, needed;
 
+	for (size_t i = 0; i < eal->port_count; i++)
+		bytes += (uint64_t)eal->ports[i].buffers * (eal->ports[i].buffer_bytes + 512u);
+	needed = (bytes >> 20) + 1;
 	if (has(words, options))
 		return true;
 	if (huge_memory() >= needed)
@@ -129,51 +130,42 @@ static bool add_cores(struct words *words) {
 	return add(words, "--lcores") && add(words, "0@(%s)", list);
 }
 
-static bool add_buses(struct words *words, const struct dpdk_port *port) {
+/* Only these ports: another process may have the other ones. */
+static bool add_buses(struct words *words, const struct dpdk_eal *eal) {
 	static const char *const options[] = {"-a", "--allow", "-b", "--block", "--no-pci", NULL};
+	bool good = true, none = true;
 
 	if (has(words, options))
 		return true;
-	/* Only this port: another process may have the other ones. */
-	if (strncmp(port->devargs, "net_", 4) == 0 || strncmp(port->devargs, "eth_", 4) == 0)
-		return add(words, "--no-pci");
-	return add(words, "-a") && add(words, "%s", port->devargs);
+	for (size_t i = 0; i < eal->port_count && good; i++) {
+		if (dpdk_is_virtual(&eal->ports[i]))
+			continue;
+		none = false;
+		good = add(words, "-a") && add(words, "%s", eal->ports[i].devargs);
+	}
+	return good && (!none || add(words, "--no-pci"));
 }
 
-static bool
-make_words(struct words *words, const struct hd_dpdk_config *config, const struct dpdk_port *port) {
+static bool make_words(struct words *words, const struct dpdk_eal *eal) {
 	static const char *const prefix[] = {"--file-prefix", NULL};
 	static const char *const shared[] = {"--no-shconf", NULL};
-	uint32_t ip = config->ipv4;
 	bool good = add(words, "heddle") && add(words, "--log-level=warning")
 		&& add(words, "--log-level=lib.telemetry:error");
 
-	good = good && add(words, "--iova-mode=va") && add_all(words, config->eal);
+	good = good && add(words, "--iova-mode=va") && add_all(words, eal->words);
 	if (good && !has(words, prefix))
-		good
-			= add(words,
-			      "--file-prefix=heddle-%u.%u.%u.%u-%u",
-			      ip >> 24,
-			      ip >> 16 & 255,
-			      ip >> 8 & 255,
-			      ip & 255,
-			      config->udp_port);
+		good = add(words, "--file-prefix=%s", eal->prefix);
 	if (good && !has(words, shared))
 		good = add(words, "--no-shconf");
-	return good && add_memory(words, port) && add_cores(words) && add_buses(words, port);
+	return good && add_memory(words, eal) && add_cores(words) && add_buses(words, eal);
 }
 
-int dpdk_start_eal(
-	const struct hd_dpdk_config *config,
-	const struct dpdk_port *port,
-	char *error,
-	size_t error_bytes
-) {
+int dpdk_start_eal(const struct dpdk_eal *eal, char *error, size_t error_bytes) {
 	int code = 0;
 
 	pthread_mutex_lock(&eal_lock);
 	if (!eal_started) {
-		if (!make_words(&eal_words, config, port)) {
+		if (!make_words(&eal_words, eal)) {
 			(void)snprintf(error, error_bytes, "eal: too many arguments");
 			code = -E2BIG;
 		} else if (rte_eal_init(eal_words.count, eal_words.word) < 0) {

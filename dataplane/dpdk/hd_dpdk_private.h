@@ -17,17 +17,12 @@
 #define HD_DPDK_PRIVATE_H
 
 #include "hd_dpdk.h"
+#include "hd_dpdk_port.h"
 #include "hd_frame.h"
 #include "hd_limits.h"
 #include "hd_loop.h"
 #include "hd_neighbours.h"
 
-#include <rte_ethdev.h>
-#include <rte_mbuf.h>
-
-#include <stdatomic.h>
-
-#define DPDK_QUEUES_MAX 16
 #define DPDK_BURST 128 /* frames taken from a queue at once, and handed to the core at once */
 #define DPDK_ROUNDS_MAX 4 /* bursts of each queue before the core's timers get their turn */
 #define DPDK_SEND_BURST 64
@@ -36,8 +31,7 @@
 #define DPDK_NAP_MIN_US 20 /* without descriptors */
 #define DPDK_NAP_MAX_US 10000
 #define DPDK_ECHO_PER_S 1000
-#define DPDK_DESCRIPTORS_MAX (2 * DPDK_QUEUES_MAX)
-#define DPDK_DEVARGS_BYTES 512
+#define DPDK_OTHER_MEMORY (24u << 20) /* beside the buffers */
 
 /* Counters: X(field, unit, help). Those of dropped frames follow from HD_FRAME_REASONS. */
 #define DPDK_COUNTERS(X)                                                                           \
@@ -95,38 +89,6 @@ struct dpdk_queue_counters {
 	_Atomic uint64_t given_up; // frames not sent; writer: the driver's thread
 };
 
-enum dpdk_kind {
-	DPDK_OTHER,
-	DPDK_AF_PACKET,
-	DPDK_AF_XDP
-};
-
-/* How to sleep until the port has something. */
-enum dpdk_sleep {
-	DPDK_NAPS,
-	DPDK_DESCRIPTORS,
-	DPDK_INTERRUPTS
-};
-
-struct dpdk_port {
-	enum dpdk_kind kind;
-	enum dpdk_sleep sleep;
-	uint16_t id;
-	bool probed, started;
-	int interface; /* behind a virtual port; 0: none */
-	bool steers; /* with our XDP program */
-	uint16_t queues;
-	uint32_t mtu;
-	uint32_t ring_frames;
-	uint16_t buffer_bytes; /* data room of an mbuf, headroom included */
-	uint32_t buffers;
-	unsigned offload; /* HD_FRAME_OFFLOAD_*: what the port does for us */
-	struct rte_mempool *pool;
-	int descriptor[DPDK_DESCRIPTORS_MAX];
-	uint32_t descriptor_count;
-	char devargs[DPDK_DEVARGS_BYTES];
-};
-
 struct dpdk_send_queue {
 	uint16_t count;
 	struct rte_mbuf *frames[DPDK_SEND_BURST];
@@ -137,6 +99,7 @@ struct hd_dpdk {
 	struct hd_dpdk_config config;
 	struct hd_loop loop;
 	struct dpdk_port port;
+	unsigned offload; /* HD_FRAME_OFFLOAD_*: what the port does for us */
 	struct hd_frame_self self;
 	uint32_t network, mask;
 	struct hd_neighbours *neighbours;
@@ -155,42 +118,12 @@ struct hd_dpdk {
 	struct hd_packet packets[DPDK_BURST];
 };
 
-/* --- hd_dpdk_eal.c ------------------------------------------------------------------------- */
-/* Starts EAL, once in a process. 0 or -errno. */
-int dpdk_start_eal(
-	const struct hd_dpdk_config *config,
-	const struct dpdk_port *port,
-	char *error,
-	size_t error_bytes
-);
-
-/* --- hd_dpdk_devargs.c ----------------------------------------------------------------------- */
-/* Completes the devargs, and sets what follows from them. 0 or -errno. */
-int dpdk_read_devargs(const char *devargs, struct dpdk_port *port, char *error, size_t error_bytes);
-
-/* Adds key=text unless the devargs have the key. 0 or -E2BIG. */
-int dpdk_complete_devargs(struct dpdk_port *port, const char *key, const char *text);
-bool dpdk_has_devarg(const struct dpdk_port *port, const char *key);
-
-/* --- hd_dpdk_port.c -------------------------------------------------------------------------- */
-/* Probes, configures and starts. On failure everything of it is gone again. 0 or -errno. */
+/* --- hd_dpdk_node.c ------------------------------------------------------------------------------- */
+/* The port of a node, with its XDP program and a way to sleep on it. 0 or -errno, and nothing of it is left. */
 int dpdk_open_port(struct hd_dpdk *d, char *error, size_t error_bytes);
 void dpdk_close_port(struct hd_dpdk *d);
-
-/* --- hd_dpdk_sockets.c: what lies behind virtual ports ----------------------------------------- */
-#define DPDK_FDS_MAX 4096
-/* Which descriptors of the process are packet or XDP sockets. */
-void dpdk_list_sockets(bool present[DPDK_FDS_MAX]);
-/* Takes those that appeared since `before` as the port's, and prepares them. */
-void dpdk_adopt_sockets(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]);
-/* Lets the kernel take what the transmit ring still holds; sets d->backlog. */
+/* dpdk_kick_port(), counted; sets d->backlog. */
 void dpdk_kick(struct hd_dpdk *d);
-/* Reads and clears errors that would keep a descriptor readable. */
-void dpdk_clear_errors(struct hd_dpdk *d);
-/* Frames that a queue lost to a full receive ring since the port was opened. Any thread. */
-uint64_t dpdk_lost(const struct hd_dpdk *d, uint16_t queue);
-/* What the kernel holds of a queue's sent frames, 0 when it has none to say it of. Any thread. */
-uint64_t dpdk_backlog_bytes(const struct hd_dpdk *d, uint16_t queue);
 
 /* --- hd_dpdk_recv.c -------------------------------------------------------------------------- */
 /* Takes what the port has and hands it to the node. Returns how many frames. */

@@ -173,12 +173,12 @@ static void set_offloads(const struct hd_dpdk *d, struct rte_mbuf *frame) {
 	frame->l2_len = HD_ETHERNET_BYTES;
 	frame->l3_len = 20;
 	frame->l4_len = 8;
-	if (d->port.offload == 0)
+	if (d->offload == 0)
 		return;
 	frame->ol_flags |= RTE_MBUF_F_TX_IPV4;
-	if (d->port.offload & HD_FRAME_OFFLOAD_IP)
+	if (d->offload & HD_FRAME_OFFLOAD_IP)
 		frame->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
-	if (d->port.offload & HD_FRAME_OFFLOAD_UDP)
+	if (d->offload & HD_FRAME_OFFLOAD_UDP)
 		frame->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
 }
 
@@ -224,7 +224,7 @@ void dpdk_send(
 	set_offloads(d, frame);
 	frame->hash.usr = queue_of(d, hop);
 	known = hd_neighbours_resolve(d->neighbours, d->loop.now, hop, &to.mac);
-	hd_frame_put_udp(&d->self, &to, data, bytes, d->port.offload);
+	hd_frame_put_udp(&d->self, &to, data, bytes, d->offload);
 	if (known)
 		enqueue(d, (uint16_t)frame->hash.usr, frame);
 	else

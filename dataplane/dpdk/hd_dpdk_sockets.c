@@ -4,7 +4,7 @@
  * but each queue is a socket of this process: sleeping on it wakes within about 11 us, where naps of
  * that length would cost half a core. They are found by what appears while the port is set up.
  */
-#include "hd_dpdk_private.h"
+#include "hd_dpdk_port.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -50,6 +50,13 @@ void dpdk_list_sockets(bool present[DPDK_FDS_MAX]) {
 		closedir(folder);
 }
 
+/* Without a filter the frames are dropped one by one, and counted. */
+static void attach(int fd, struct sock_filter *program, unsigned short count) {
+	const struct sock_fprog filter = {.len = count, .filter = program};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+}
+
 /*
  * Only ARP and IPv4 for our address need to be copied into the ring. What the host's kernel itself sends
  * by this interface would be, too, and wake us for nothing.
@@ -68,33 +75,47 @@ static void filter_packets(int fd, uint32_t ipv4) {
 		BPF_STMT(BPF_RET | BPF_K, 0),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 	};
-	const struct sock_fprog filter
-		= {.len = sizeof(program) / sizeof(program[0]), .filter = program};
 
-	/* Without it the frames are dropped one by one, and counted. */
-	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+	attach(fd, program, sizeof(program) / sizeof(program[0]));
 }
 
-static void prepare(struct hd_dpdk *d, int fd) {
+/* Everything that came in by the interface; nothing that the kernel sends by it. */
+static void filter_outgoing(int fd) {
+	struct sock_filter program[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_OUTGOING, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+	};
+
+	attach(fd, program, sizeof(program) / sizeof(program[0]));
+}
+
+static void prepare(const struct dpdk_port *port, int fd, uint32_t only_ipv4) {
 	int bytes = SEND_BUFFER_BYTES;
 
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	/* With the kernel's default a burst of jumbo frames would stall in the ring. */
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	if (d->port.kind == DPDK_AF_PACKET)
-		filter_packets(fd, d->self.ipv4);
+	if (port->kind == DPDK_AF_PACKET && only_ipv4 != 0)
+		filter_packets(fd, only_ipv4);
+	else if (port->kind == DPDK_AF_PACKET)
+		filter_outgoing(fd);
 }
 
-void dpdk_adopt_sockets(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]) {
-	struct dpdk_port *port = &d->port;
+void dpdk_adopt_sockets(
+	struct dpdk_port *port,
+	const bool before[DPDK_FDS_MAX],
+	uint32_t only_ipv4
+) {
 	bool now[DPDK_FDS_MAX];
 
 	dpdk_list_sockets(now);
 	for (int fd = 0; fd < DPDK_FDS_MAX; fd++) {
 		if (!now[fd] || before[fd] || port->descriptor_count == DPDK_DESCRIPTORS_MAX)
 			continue;
-		prepare(d, fd);
+		prepare(port, fd, only_ipv4);
 		port->descriptor[port->descriptor_count++] = fd;
 	}
 }
@@ -103,38 +124,37 @@ void dpdk_adopt_sockets(struct hd_dpdk *d, const bool before[DPDK_FDS_MAX]) {
  * A frame that the interface's queue has no room for stays in af_packet's ring, and nothing but another
  * send call moves it on. The call sends what there is; 0: there was nothing left.
  */
-void dpdk_kick(struct hd_dpdk *d) {
-	const struct dpdk_port *port = &d->port;
+bool dpdk_kick_port(const struct dpdk_port *port) {
+	bool left = false;
 
-	d->backlog = false;
 	if (port->kind != DPDK_AF_PACKET)
-		return;
+		return false;
 	for (uint32_t i = 0; i < port->descriptor_count; i++) {
 		ssize_t n = send(port->descriptor[i], NULL, 0, MSG_DONTWAIT);
 
-		if (n > 0 || (n < 0 && (errno == ENOBUFS || errno == EAGAIN)))
-			d->backlog = true;
+		left |= n > 0 || (n < 0 && (errno == ENOBUFS || errno == EAGAIN));
 	}
-	if (d->backlog)
-		dpdk_count(&d->counters.ring_kicks, 1);
+	return left;
 }
 
-void dpdk_clear_errors(struct hd_dpdk *d) {
-	for (uint32_t i = 0; i < d->port.descriptor_count; i++) {
+uint32_t dpdk_clear_port_errors(const struct dpdk_port *port) {
+	uint32_t errors = 0;
+
+	for (uint32_t i = 0; i < port->descriptor_count; i++) {
 		int error = 0;
 		socklen_t bytes = sizeof(error);
 
-		if (getsockopt(d->port.descriptor[i], SOL_SOCKET, SO_ERROR, &error, &bytes) == 0
-		    && error != 0)
-			dpdk_count(&d->counters.port_errors, 1);
+		if (getsockopt(port->descriptor[i], SOL_SOCKET, SO_ERROR, &error, &bytes) == 0)
+			errors += error != 0;
 	}
+	return errors;
 }
 
 /* Each queue of af_packet and af_xdp is one socket, and both PMDs open them in the queues' order. */
-static int socket_of(const struct hd_dpdk *d, uint16_t queue) {
-	bool socket = d->port.kind == DPDK_AF_PACKET || d->port.kind == DPDK_AF_XDP;
+static int socket_of(const struct dpdk_port *port, uint16_t queue) {
+	bool socket = port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP;
 
-	return socket && queue < d->port.descriptor_count ? d->port.descriptor[queue] : -1;
+	return socket && queue < port->descriptor_count ? port->descriptor[queue] : -1;
 }
 
 /* Reading sets the kernel's counter to 0, so it is kept by who reads it: two readers may meet. */
@@ -156,22 +176,20 @@ static uint64_t xdp_lost(int fd) {
 	return stats.rx_dropped + stats.rx_ring_full;
 }
 
-uint64_t dpdk_lost(const struct hd_dpdk *d, uint16_t queue) {
-	int fd = socket_of(d, queue);
+uint64_t dpdk_port_lost(const struct dpdk_port *port, uint16_t queue, _Atomic uint64_t *lost) {
+	int fd = socket_of(port, queue);
 	struct rte_eth_stats stats;
 
 	if (fd >= 0)
-		return d->port.kind == DPDK_AF_PACKET ?
-			packet_lost(&d->queue_counters[queue].lost, fd) :
-			xdp_lost(fd);
+		return port->kind == DPDK_AF_PACKET ? packet_lost(lost, fd) : xdp_lost(fd);
 	/* Another port has one queue. */
-	return rte_eth_stats_get(d->port.id, &stats) == 0 ? stats.imissed : 0;
+	return rte_eth_stats_get(port->id, &stats) == 0 ? stats.imissed : 0;
 }
 
-uint64_t dpdk_backlog_bytes(const struct hd_dpdk *d, uint16_t queue) {
+uint64_t dpdk_port_backlog_bytes(const struct dpdk_port *port, uint16_t queue) {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t bytes = sizeof(info);
-	int fd = socket_of(d, queue);
+	int fd = socket_of(port, queue);
 
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &bytes) < 0)
 		return 0;
