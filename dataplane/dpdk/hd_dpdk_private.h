@@ -23,6 +23,8 @@
 #include "hd_loop.h"
 #include "hd_neighbours.h"
 
+#include <rte_ethdev.h>
+
 #define DPDK_BURST 128 /* frames taken from a queue at once, and handed to the core at once */
 #define DPDK_ROUNDS_MAX 4 /* bursts of each queue before the core's timers get their turn */
 #define DPDK_SEND_BURST 64

@@ -5,8 +5,8 @@
 
 #include "hd_switch_queue.h"
 
-/* Of a frame from Ethernet's header on: ARP, and control packets of the fabric (CONTROL and HELLO, by their first bytes,
- * with UDP port 4773 at either end) are HD_SWITCH_CLASS_CONTROL. Whoever sends such packets goes before others. */
+/* Of a frame from Ethernet's header on: ARP, and control packets of the fabric (CONTROL and HELLO, by their first
+ * bytes, with UDP port 4773 at either end) are HD_SWITCH_CLASS_CONTROL. Whoever sends such goes before others. */
 enum hd_switch_class hd_switch_class_of(const uint8_t *frame, size_t bytes);
 
 /* Sets "congestion experienced" (RFC 3168) in a frame of IPv4 or IPv6 whose sender understands it; false, and nothing

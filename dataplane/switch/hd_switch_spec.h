@@ -3,16 +3,18 @@
  * Reads the text that p4c makes of a program for DPDK's pipeline (.spec) into what DPDK's calls of configuration take.
  * DPDK 22.11 reads such a text itself only to make C code of it.
  *
- *   struct T {            header H instanceof T         action A args instanceof T {      table T {
- *       bit<48> field     metadata instanceof T             mov h.x.y t.z                     key {
- *   }                     regarray R size N initval V       return                                h.x.y exact
- *                         metarray M size N             }                                     }
- *   apply {                                                                                   actions {
- *       rx m.port                                                                                 A @tableonly
- *       ...                                                                                   }
- *   }                                                                                         default_action A args none const
- *                                                                                             size 0x10000
- *                                                                                         }
+ *   struct T {            header H instanceof T         action A args instanceof T {
+ *       bit<48> field     metadata instanceof T             mov h.x.y t.z
+ *   }                     regarray R size N initval V   }
+ *                         metarray M size N
+ *   table T {
+ *       key {                      actions {            default_action A args none const
+ *           h.x.y exact                A @tableonly     size 0x10000
+ *       }                          }                }
+ *   apply {
+ *       rx m.port
+ *       ...
+ *   }
  *
  * Not taken: extern objects, selectors, learners, receive-side scaling. Source: DPDK's lib/pipeline (the grammar).
  */
