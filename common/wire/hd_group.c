@@ -41,6 +41,16 @@
 	F(u32, ipv4)                                                                               \
 	F(u16, port)                                                                               \
 	F(f32, cc_weight)
+#define SEAT_FIELDS(F)                                                                             \
+	F(u16, worker)                                                                             \
+	F(u64, token)                                                                              \
+	F(u64, result_token)                                                                       \
+	F(u32, ipv4)                                                                               \
+	F(u16, port)
+#define RECEIVER_FIELDS(F)                                                                         \
+	F(u64, token)                                                                              \
+	F(u32, ipv4)                                                                               \
+	F(u16, port)
 
 enum {
 	BYTES_u8 = 1,
@@ -54,6 +64,8 @@ static_assert(INPUT_FIELDS(FIELD_BYTES) == HD_GROUP_INPUT_BYTES, "input");
 static_assert(OUTPUT_FIELDS(FIELD_BYTES) == HD_GROUP_OUTPUT_BYTES, "output");
 static_assert(MEMBER_FIELDS(FIELD_BYTES) == HD_GROUP_MEMBER_BYTES, "member");
 static_assert(SHARD_FIELDS(FIELD_BYTES) == HD_GROUP_SHARD_BYTES, "shard");
+static_assert(SEAT_FIELDS(FIELD_BYTES) == HD_GROUP_SEAT_BYTES, "seat");
+static_assert(RECEIVER_FIELDS(FIELD_BYTES) == HD_GROUP_RECEIVER_BYTES, "receiver");
 
 /* --- values ------------------------------------------------------------------------------------ */
 
@@ -134,6 +146,8 @@ LIST(input, INPUT_FIELDS, HD_GROUP_INPUT_BYTES)
 LIST(output, OUTPUT_FIELDS, HD_GROUP_OUTPUT_BYTES)
 LIST(member, MEMBER_FIELDS, HD_GROUP_MEMBER_BYTES)
 LIST(shard, SHARD_FIELDS, HD_GROUP_SHARD_BYTES)
+LIST(seat, SEAT_FIELDS, HD_GROUP_SEAT_BYTES)
+LIST(receiver, RECEIVER_FIELDS, HD_GROUP_RECEIVER_BYTES)
 
 int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes) {
 	uint32_t count = blob->bytes / record_bytes;

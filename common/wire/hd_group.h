@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lists in GROUP and MEMBERS: records of a fixed size, one after the other (docs/wire.md).
+ * The lists in GROUP, MEMBERS, REDUCE and SLOTS: records of a fixed size, one after the other (docs/wire.md).
  *
  *      GROUP    inputs  whom an aggregator takes chunks from, in the order of their ranks
  *               outputs where the sum of them goes
  *      MEMBERS  members whose updates are in a sum, in the order of their positions
  *      REDUCE   shards  pieces of a worker's values, one after the other, each with its aggregator
+ *      SLOTS    members who sends into a switch's slots, in the order of their bits (seats)
+ *               receivers of the sums
  *
  * Decoders are total: any bytes are a list within its limit, or an error.
  */
@@ -23,6 +25,8 @@
 #define HD_GROUP_OUTPUT_BYTES 50
 #define HD_GROUP_MEMBER_BYTES 31
 #define HD_GROUP_SHARD_BYTES 34
+#define HD_GROUP_SEAT_BYTES 24
+#define HD_GROUP_RECEIVER_BYTES 14
 #define HD_GROUP_BLOB_BYTES_MAX (HD_GROUP_MEMBERS_MAX * HD_GROUP_OUTPUT_BYTES)
 
 /* GROUP.order: how the members' values are added. */
@@ -77,6 +81,21 @@ struct hd_group_shard {
 	float cc_weight;
 };
 
+/* A member of a lease. */
+struct hd_group_seat {
+	uint16_t worker;
+	uint64_t token, result_token; /* of its chunks, and of the sums that it gets */
+	uint32_t ipv4; /* where those go */
+	uint16_t port;
+};
+
+/* Who gets the sums of a lease instead of its members. */
+struct hd_group_receiver {
+	uint64_t token;
+	uint32_t ipv4;
+	uint16_t port;
+};
+
 /* Each writes `count` records. Returns the bytes, or -EMSGSIZE (beyond capacity), -E2BIG
  * (HD_GROUP_MEMBERS_MAX). */
 int hd_group_put_inputs(
@@ -103,6 +122,18 @@ int hd_group_put_shards(
 	uint8_t *data,
 	size_t capacity
 );
+int hd_group_put_seats(
+	const struct hd_group_seat *seats,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+);
+int hd_group_put_receivers(
+	const struct hd_group_receiver *receivers,
+	uint32_t count,
+	uint8_t *data,
+	size_t capacity
+);
 
 /* How many records a list has: 1 .. HD_GROUP_MEMBERS_MAX, or -EBADMSG (none, too many, part of one).
  * record_bytes: HD_GROUP_..._BYTES. */
@@ -112,5 +143,7 @@ struct hd_group_input hd_group_get_input(const struct hd_blob *inputs, uint32_t 
 struct hd_group_output hd_group_get_output(const struct hd_blob *outputs, uint32_t index);
 struct hd_group_member hd_group_get_member(const struct hd_blob *members, uint32_t index);
 struct hd_group_shard hd_group_get_shard(const struct hd_blob *shards, uint32_t index);
+struct hd_group_seat hd_group_get_seat(const struct hd_blob *seats, uint32_t index);
+struct hd_group_receiver hd_group_get_receiver(const struct hd_blob *receivers, uint32_t index);
 
 #endif

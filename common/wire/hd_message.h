@@ -15,6 +15,7 @@
  *   any <-> any   HELLO WELCOME REFUSE (node key); PING PONG CLOSE
  *   W,S -> C      REGISTER -> REGISTERED | REFUSE;  LEAVE
  *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
+ *   C -> switch   SLOTS, VOID;  switch -> C  REPORT
  *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   W -> C, S     NOTICE;  C -> W, S  ROSTER;  S -> W  ROSTER (S: where there is no controller)
@@ -45,7 +46,7 @@ enum hd_role {
 	HD_ROLE_SHELL = 4,
 	HD_ROLE_AGGREGATOR = 5,
 	HD_ROLE_REPLICA = 6, /* a server that keeps copies of the jobs of others */
-	HD_ROLE_SWITCH = 7, /* reserved */
+	HD_ROLE_SWITCH = 7, /* adds chunks up on their way, in slots that groups lease */
 	HD_ROLE_MONITOR = 8, /* counts what other tenants send and receive on a host's link */
 	HD_ROLE_COUNT
 };
@@ -154,12 +155,15 @@ typedef struct hd_ranges hd_ranges;
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
  * (`world` then is how many were in that), and when the server makes its steps (`sync`: enum hd_sync). An observer
  * only pulls: it does not count among those that take part.
- * Server, aggregator: memory. */
+ * Server, aggregator: memory. Switch: `host` is its own node of the topology, `slots` how many this controller can
+ * lease in all, a chunk there has `count_min` to `count_max` values of a type in `dtypes` (bit d: enum hd_dtype);
+ * worker: the most values that a chunk of it has and the types that it can send into slots, none: it sends none. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
-	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, observer)
+	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, observer) \
+	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
@@ -177,11 +181,12 @@ typedef struct hd_ranges hd_ranges;
 /* Asks for one transfer, or to take part in an all-reduce. push: bytes, norm (L2), peak (largest absolute
  * value), base = v(g). pull: have = version held (0 none), conditional: deliver only something newer than
  * `have`. reduce: bytes, order (enum hd_group_order), have = its oldest round that has not ended: nobody waits
- * for it in those before. `attempt` counts from 1 for each round. */
+ * for it in those before; peak, should its sum be of fixed point; avoid: 1, not through a switch. `attempt` counts
+ * from 1 for each round. */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
-	F(u8, order)
+	F(u8, order) F(u8, avoid)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock.
  * `after`: token of the transfer whose end is this one's start (0: start by the clock, or at once
  * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h.
@@ -255,11 +260,23 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_MEMBERS(F) \
 	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \
 	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members)
+/* Slots of a switch for the chunks of a group: a lease. `members` (hd_group.h) send into them, in the order of their
+ * bits in `waits`; the sums go to `receivers`, where there are any, else to the members. `attempt` and `shard` are
+ * those of the chunks, which have `count` values each. `lease` names it in VOID, which ends it, and in REPORT:
+ * APPLIED, it is in force (`base`: with this `waits`), or FAILED. The same lease again: only `waits` is taken, a part
+ * of what it was. It ends by itself `expires_us` after the end of the controller's session. */
+#define HD_FIELDS_SLOTS(F) \
+	F(u32, job) F(u64, lease) F(u16, epoch) F(u8, attempt) F(u8, dtype) F(u16, shard) F(u16, count) \
+	F(u16, slots) F(u64, waits) F(u32, expires_us) F(blob, members) F(blob, receivers)
 /* To a worker of an all-reduce, when all `workers` of them have asked: where each shard of its values goes, and
- * comes back from (list: hd_group.h). */
+ * comes back from (list: hd_group.h). With `slots` it is one shard, whose chunks go into the slots of a lease, one
+ * for each of the window: chunks of `count` values and of `dtype`, with `lease_attempt` and `turn` for attempt and
+ * round, from `member`, the first ones with `exponent`. `first`: where chunk 0 stands in the lease's stream; chunk c
+ * has slot (first + c) % slots, version (first + c) / slots % 2. `rate_bps`: of values, at most; 0: not bounded. */
 #define HD_FIELDS_REDUCE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
-	F(u64, bytes) F(u16, workers) F(blob, shards)
+	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) \
+	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps)
 /* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
  * sender. */
 #define HD_FIELDS_PROBE(F) \
@@ -321,11 +338,11 @@ typedef struct hd_ranges hd_ranges;
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
 	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
-	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(STEP, step, 53) M(LOAD, load, 54) \
+	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(SLOTS, slots, 52) M(STEP, step, 53) \
+	M(LOAD, load, 54) \
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
 	M(REDUCE, reduce, 60) M(NOTICE, notice, 61) M(ROSTER, roster, 62) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
-/* Reserved kinds: 52 SLOTS. */
 
 /* clang-format on */
 

@@ -264,6 +264,12 @@ int hd_topology_host(struct hd_topology *topology, const char *name) {
 	return rc < 0 ? rc : added;
 }
 
+int hd_topology_switch(const struct hd_topology *topology, const char *name) {
+	const int node = topology->grows ? 0 : hd_topology_find(topology, name);
+
+	return node >= 0 && topology->nodes[node].is_switch ? node : -ENOENT;
+}
+
 int hd_topology_links_of(
 	const struct hd_topology *topology,
 	int host,

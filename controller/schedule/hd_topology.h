@@ -26,6 +26,8 @@ uint32_t hd_topology_link_count(const struct hd_topology *topology);
 const char *hd_topology_link_name(const struct hd_topology *topology, uint32_t link);
 /* Index of a host, or -ENOENT; a star adds it (-ENOSPC at the limit). */
 int hd_topology_host(struct hd_topology *topology, const char *name);
+/* Index of a switch, for hd_topology_path(), or -ENOENT. A star has one, by whatever name. */
+int hd_topology_switch(const struct hd_topology *topology, const char *name);
 /* The two directed links of a host that has one link: away from it, and towards it. -ENOENT: no such host,
  * or it has none or several. */
 int hd_topology_links_of(

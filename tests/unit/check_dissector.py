@@ -111,8 +111,8 @@ def check_packets(folder):
             for field, at, size in (("job", 4, 4), ("epoch", 8, 2), ("worker", 10, 2), ("round", 12, 4),
                                     ("attempt", 16, 1), ("dtype", 17, 1), ("shard", 20, 2), ("slot", 22, 2),
                                     ("chunk", 24, 4), ("packet", 28, 4), ("incarnation", 32, 2), ("counter", 34, 6),
-                                    ("count", 40, 2), ("key", 42, 2), ("token", 48, 8)):
-                value = int.from_bytes(payload[at:at + size], "big")
+                                    ("count", 40, 2), ("next", 42, 2), ("token", 48, 8)):
+                value = int.from_bytes(payload[at:at + size], "big", signed=field == "next")
                 assert int(packet[f"heddle.{field}"][0], 0) == value, (field, packet)
             total = [str(int.from_bytes(payload[44:48], "big"))]
             assert packet.get("heddle.total", ["0"]) == total, packet

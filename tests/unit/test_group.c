@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of GROUP and MEMBERS: bytes by hand, limits, there and back inside their messages. */
+/* Lists of GROUP, MEMBERS and SLOTS: bytes by hand, limits, there and back inside their messages. */
 #include "hd_group.h"
 
 #include <errno.h>
@@ -27,8 +27,20 @@ static void test_bytes_by_hand(void **state) {
 		[23] = 0x3f,
 		[27] = 0xc0,
 	};
+	static const struct hd_group_seat seat = {0x0102, 3, 4, 0x05060708, 0x090a};
+	static const uint8_t at[HD_GROUP_SEAT_BYTES]
+		= {1, 2, [9] = 3, [17] = 4, [18] = 5, 6, 7, 8, 9, 10};
+	static const struct hd_group_receiver receiver = {1, 0x02030405, 0x0607};
+	static const uint8_t to[HD_GROUP_RECEIVER_BYTES] = {[7] = 1, 2, 3, 4, 5, 6, 7};
+	const struct hd_blob seats = {at, sizeof(at)}, receivers = {to, sizeof(to)};
 	uint8_t data[HD_GROUP_OUTPUT_BYTES];
 
+	assert_int_equal(hd_group_put_seats(&seat, 1, data, sizeof(data)), sizeof(at));
+	assert_memory_equal(data, at, sizeof(at));
+	assert_int_equal(hd_group_get_seat(&seats, 0).result_token, 4);
+	assert_int_equal(hd_group_put_receivers(&receiver, 1, data, sizeof(data)), sizeof(to));
+	assert_memory_equal(data, to, sizeof(to));
+	assert_int_equal(hd_group_get_receiver(&receivers, 0).port, 0x0607);
 	assert_int_equal(hd_group_put_inputs(&input, 1, data, sizeof(data)), sizeof(in));
 	assert_memory_equal(data, in, sizeof(in));
 	assert_int_equal(hd_group_put_members(&member, 1, data, sizeof(data)), sizeof(out));

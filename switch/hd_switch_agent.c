@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_switch_agent_internal.h"
+#include "hd_wire.h"
+
+#include <errno.h>
+
+void agent_event(const struct agent_turn *turn, struct hd_event event) {
+	event.at = turn->now;
+	if (turn->sink->event)
+		turn->sink->event(turn->sink, &event);
+}
+
+/* What a controller misses it finds out by its own timeouts. */
+void agent_say(struct agent_turn *turn, const struct hd_message *message) {
+	struct hd_session *controller = turn->agent->controller;
+
+	if (controller && hd_session_is_open(controller))
+		(void)hd_session_send(controller, message, turn->now, turn->sink);
+}
+
+/* --- node face ------------------------------------------------------------------------------- */
+
+static void on_packet(struct agent_turn *turn, const struct hd_packet *packet) {
+	struct hd_switch_agent *agent = turn->agent;
+	uint8_t version;
+
+	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
+	case HD_PACKET_CONTROL:
+	case HD_PACKET_HELLO:
+		hd_endpoint_receive(agent->endpoint, turn->now, packet, turn->sink);
+		break;
+	case -EPROTONOSUPPORT:
+		/* The endpoint answers a HELLO of another version in words. */
+		agent->stats.drop_version++;
+		hd_endpoint_receive(agent->endpoint, turn->now, packet, turn->sink);
+		break;
+	case -EBADMSG:
+		agent->stats.drop_malformed++;
+		break;
+	default:
+		agent->stats.drop_type++;
+		break;
+	}
+}
+
+static void on_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	struct agent_turn turn = {core, now, sink};
+
+	for (size_t i = 0; i < count; i++)
+		on_packet(&turn, &packets[i]);
+	agent_leases_check(&turn);
+}
+
+static bool lacks_controller(const struct hd_switch_agent *agent) {
+	return !agent->controller && !agent->refused && !agent->draining
+		&& !hd_addr_is_none(agent->config.controller);
+}
+
+static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	struct hd_switch_agent *agent = core;
+	struct agent_turn turn = {agent, now, sink};
+
+	if (lacks_controller(agent))
+		(void)hd_endpoint_connect(
+			agent->endpoint, agent->config.controller, now, &agent->controller
+		);
+	hd_endpoint_tick(agent->endpoint, now, sink);
+	agent_leases_check(&turn);
+}
+
+static hd_ns on_deadline(const void *core) {
+	const struct hd_switch_agent *agent = core;
+
+	if (lacks_controller(agent))
+		return 0;
+	return hd_ns_min(hd_endpoint_deadline(agent->endpoint), agent_leases_deadline(agent));
+}
+
+const struct hd_core_ops hd_switch_agent_core = {
+	.receive = on_receive,
+	.tick = on_tick,
+	.deadline = on_deadline,
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static bool config_is_wrong(const struct hd_switch_agent_config *config) {
+	const struct hd_switch_agent_ops *ops = config->ops;
+
+	return !ops || !ops->neighbour || !ops->lease_set || !ops->lease_waits || !ops->lease_end
+		|| !ops->counters || !config->host || !config->host[0]
+		|| strlen(config->host) > HD_NAME_BYTES_MAX || config->slots > HD_SWITCH_SLOTS
+		|| config->count_min == 0 || config->count_max < config->count_min
+		|| config->dtypes == 0 || config->dtypes >> HD_DTYPE_COUNT != 0;
+}
+
+static int open_endpoint(struct hd_switch_agent *agent) {
+	const struct hd_switch_agent_config *config = &agent->config;
+	struct hd_endpoint_config endpoint = {
+		.name = config->name,
+		.role = HD_ROLE_SWITCH,
+		.key_id = config->key_id,
+		.keys = config->keys,
+		.accepts = true,
+		.ops = &agent_endpoint_ops,
+		.owner = agent,
+	};
+
+	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
+	return hd_endpoint_create(&endpoint, &agent->endpoint);
+}
+
+int hd_switch_agent_create(
+	const struct hd_switch_agent_config *config,
+	struct hd_switch_agent **out
+) {
+	struct hd_switch_agent *agent;
+	int rc;
+
+	if (config_is_wrong(config))
+		return -EINVAL;
+	agent = calloc(1, sizeof(*agent));
+	if (!agent)
+		return -ENOMEM;
+	agent->config = *config;
+	agent->config.slots = config->slots ? config->slots : HD_SWITCH_SLOTS;
+	agent->stats.slots_all = agent->config.slots;
+	memcpy(agent->host, config->host, strlen(config->host) + 1);
+	rc = open_endpoint(agent);
+	if (rc < 0) {
+		free(agent);
+		return rc;
+	}
+	*out = agent;
+	return 0;
+}
+
+void hd_switch_agent_destroy(struct hd_switch_agent *agent) {
+	if (!agent)
+		return;
+	for (uint32_t i = 0; i < HD_SWITCH_LEASES_MAX; i++)
+		free(agent->leases[i]);
+	hd_endpoint_destroy(agent->endpoint);
+	free(agent);
+}
+
+void hd_switch_agent_drain(struct hd_switch_agent *agent, hd_ns now, struct hd_sink *sink) {
+	struct agent_turn turn = {agent, now, sink};
+
+	agent->draining = true;
+	agent_leases_end_all(&turn);
+	if (agent->controller) {
+		hd_session_close(agent->controller, HD_REASON_CLOSED, "the switch ends", now, sink);
+		agent->controller = NULL;
+	}
+}
+
+const struct hd_switch_agent_stats *hd_switch_agent_stats(const struct hd_switch_agent *agent) {
+	return &agent->stats;
+}
+
+const char *hd_switch_agent_error(const struct hd_switch_agent *agent) {
+	return agent->error;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The agent of a switch, with an executor that only remembers what it was told, and a controller and a shell that do
+ * what the test tells them. The executor aborts when it is told what must not be: an id or slots in use, a token
+ * twice, members who come back.
+ */
+#ifndef SWITCH_NET_H
+#define SWITCH_NET_H
+
+#include "hd_switch_agent.h"
+#include "server_net.h"
+
+#define SWITCH_IP 0x0a000401
+#define CONTROLLER_IP 0x0a000002
+#define MEMBER_IP 0x0a000100 /* plus the rank */
+#define JOB 77
+#define LEASE_US 2000000 /* how long leases live without a controller */
+
+struct executor {
+	bool held[HD_SWITCH_LEASES_MAX];
+	struct hd_switch_lease lease[HD_SWITCH_LEASES_MAX];
+	struct hd_switch_member members[HD_SWITCH_LEASES_MAX][HD_SWITCH_MEMBERS_MAX];
+	struct hd_switch_copy receivers[HD_SWITCH_LEASES_MAX][HD_SWITCH_RECEIVERS_MAX];
+	uint32_t count, sets, ends, asked;
+	uint32_t unknown; /* so many looks for a neighbour say that it is not known yet */
+	int fail_neighbour, fail_set, fail_waits; /* -errno that they return */
+};
+
+struct world {
+	struct net net;
+	struct hd_switch_agent *agent;
+	struct net_node node; /* the agent's */
+	struct executor executor;
+	struct fake *controller;
+};
+
+/* A lease that a test asks for; members 0.. with tokens 0x1000 * lease + rank, results 0x2000 * lease + rank. */
+struct plan {
+	struct hd_msg_slots message;
+	struct hd_group_seat seats[HD_SWITCH_MEMBERS_MAX + 1];
+	struct hd_group_receiver receivers[HD_SWITCH_RECEIVERS_MAX + 1];
+	uint32_t seat_count, receiver_count;
+};
+
+/* A switch of so many slots that has registered with a controller of epoch 3. */
+struct world *world_open(uint16_t slots);
+void world_close(struct world *world);
+const struct hd_switch_agent_stats *stats_of(const struct world *world);
+/* The controller goes without a word; another one takes its place. */
+void world_lose(struct world *world);
+void world_restart(struct world *world, uint16_t epoch);
+
+struct plan plan_make(uint64_t lease, uint32_t members, uint16_t slots);
+void plan_say(struct world *world, struct plan *plan);
+void say_void(struct world *world, uint64_t lease);
+/* The newest REPORT of the lease; NULL: none. */
+const struct hd_msg_report *answer_of(const struct world *world, uint64_t lease);
+
+#endif
