@@ -118,15 +118,16 @@ check(struct agg_turn *turn, const struct hd_msg_group *message, const struct li
 }
 
 /* Room for what comes before its turn is a luxury: without it, it is a chunk for each member. */
-static bool
-admit(const struct hd_aggregator *aggregator,
-      struct agg_group *group,
-      struct hd_reduce_config *config) {
+static bool admit(struct agg_turn *turn, struct agg_group *group, struct hd_reduce_config *config) {
+	const struct hd_aggregator *aggregator = turn->aggregator;
 	uint64_t early = config->early_bytes, most;
 
 	config->early_bytes = 0;
 	group->charged = hd_reduce_memory_bytes(config);
-	if (!agg_memory_admits(aggregator, group->job, group->charged)) {
+	while (!agg_memory_admits(aggregator, group->job, group->charged)) {
+		if (group->charged <= agg_memory_sums(aggregator) && agg_outputs_yield(turn)) {
+			continue;
+		}
 		group->charged = 0;
 		return false;
 	}
@@ -159,7 +160,7 @@ allocate(struct agg_turn *turn, struct agg_group *group, const struct lists *lis
 	if (group->bytes == 0 || group->bytes > HD_MODEL_BYTES_MAX) {
 		return HD_REASON_REFUSED;
 	}
-	if (!admit(aggregator, group, &config)) {
+	if (!admit(turn, group, &config)) {
 		return HD_REASON_NO_MEMORY;
 	}
 	agg_memory_take(aggregator, group);

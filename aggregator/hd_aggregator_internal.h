@@ -270,6 +270,9 @@ void agg_group_watch(struct agg_turn *turn, struct agg_group *group);
 void agg_group_touch(struct hd_aggregator *aggregator, struct agg_group *group);
 void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group);
 
+/* Ends the oldest group that only its replica still waits for, which gets a state; false: there is none. */
+bool agg_outputs_yield(struct agg_turn *turn);
+
 /* --- hd_aggregator_input.c ------------------------------------------------------------------ */
 void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet);
 /* Acknowledges, completes and sends go, for everything that the call touched. */

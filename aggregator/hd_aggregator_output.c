@@ -222,6 +222,14 @@ void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reas
 	if (out->started) {
 		output_event(turn, out, HD_EVENT_SEND_END, reason);
 	}
+	if (out->is.role == HD_ROLE_REPLICA) { /* it need not find out by waiting */
+		struct hd_message word = {.kind = HD_MSG_VOID};
+
+		word.void_.job = out->group->job->id;
+		word.void_.token = out->is.token;
+		word.void_.reason = HD_REASON_CLOSED;
+		agg_peer_send(turn, out->peer, &word);
+	}
 	stop(turn->aggregator, out);
 	out->state = AGG_OUTPUT_LOST;
 	out->group->lost++;
@@ -306,6 +314,39 @@ void agg_output_cancel(
 	group = out->group;
 	agg_output_lose(turn, out, HD_REASON_CANCELLED);
 	(void)agg_group_consider(turn, group);
+}
+
+static bool waits_for_replicas_only(const struct agg_group *group) {
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		const struct agg_output *out = &group->outputs[i];
+
+		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST
+		    && out->is.role != HD_ROLE_REPLICA) {
+			return false;
+		}
+	}
+	return group->output_count > 0 && group->delivered > 0;
+}
+
+bool agg_outputs_yield(struct agg_turn *turn) {
+	struct agg_group *group;
+
+	TAILQ_FOREACH (group, &turn->aggregator->group_list, link) {
+		if (waits_for_replicas_only(group)) {
+			break;
+		}
+	}
+	if (group == NULL) {
+		return false;
+	}
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		struct agg_output *out = &group->outputs[i];
+
+		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST) {
+			agg_output_lose(turn, out, HD_REASON_NO_MEMORY);
+		}
+	}
+	return agg_group_consider(turn, group);
 }
 
 void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {

@@ -111,6 +111,7 @@ void hd_mirror_event(
 void hd_mirror_free(struct hd_server *server, struct hd_job *job) {
 	struct hd_mirror *mirror = job->mirror;
 	struct hd_mirror_entry *entry;
+	struct hd_incoming *sum;
 
 	if (mirror == NULL) {
 		return;
@@ -118,6 +119,10 @@ void hd_mirror_free(struct hd_server *server, struct hd_job *job) {
 	hd_mirror_seed_drop(server, mirror);
 	while ((entry = TAILQ_FIRST(&mirror->entries)) != NULL) {
 		hd_mirror_entry_free(server, entry);
+	}
+	while ((sum = TAILQ_FIRST(&mirror->sums)) != NULL) {
+		hd_mirror_unlist(mirror, sum);
+		hd_incoming_destroy(server, sum);
 	}
 	hd_timers_release(&server->timers, &mirror->timer);
 	TAILQ_REMOVE(&server->mirrors, mirror, link);
@@ -154,12 +159,17 @@ hd_mirror_append(struct hd_turn *turn, struct hd_mirror *mirror, const struct hd
 	entry->since = turn->now;
 	for (uint16_t i = 0; i < head->member_count; i++) {
 		entry->members[i] = hd_entry_member(head, i);
-		/* Sums come from aggregators that were told to send them here; without, a state does. So it does for the
-		 * steps of several of a synchronous job, and where it has made a dense step of a sparse update. */
-		entry->lost = entry->lost || head->member_count > 1
+		/* So it is where a synchronous job has made a dense step of a sparse update. */
+		entry->lost = entry->lost
 			|| (head->dtype == HD_DTYPE_SPARSE32
 			    && mirror->job->spec.sync != HD_SYNC_NONE)
 			|| entry->members[i].worker >= HD_WORKERS_MAX;
+	}
+	/* A sum comes from its aggregator, or not at all: then a state does, as for the steps of several of a
+	 * synchronous job. */
+	if (head->member_count > 1 && !entry->lost) {
+		hd_mirror_name(mirror, entry);
+		entry->lost = entry->copy == NULL;
 	}
 	TAILQ_INSERT_TAIL(&mirror->entries, entry, link);
 	mirror->entry_count++;

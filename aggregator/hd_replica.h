@@ -8,7 +8,7 @@
  *   hd_server_link.c     the session between the two
  *   hd_server_seed.c     -- SEED, chunks, LOG(past) -->   hd_replica_seed.c    a state in the making
  *                        -- LOG ---------------------->   hd_replica_copy.c    copies, from workers
- *                        <------------------- FOLLOW --
+ *                        <------------------- FOLLOW --       hd_replica_sum.c     sums, from aggregators
  */
 #ifndef HD_REPLICA_H
 #define HD_REPLICA_H
@@ -32,6 +32,9 @@
 #define HD_MIRROR_FALLBACK_US 1000000 /* nobody plans: states instead */
 #define HD_MIRROR_SILENT_US 5000000 /* one that moves no more, too */
 #define HD_MIRROR_ATTEMPTS_MAX 8
+#define HD_MIRROR_SUMS_MAX 16 /* that the log has not named; */
+#define HD_MIRROR_UNNAMED_US 10000000 /* and that nothing came of for so long, are forgotten */
+#define HD_MIRROR_SUM_SILENT_US 1000000 /* one that it has named: the server had all of it then */
 #define HD_STAGED_MAX 262144 /* rounds that come with a state */
 #define HD_SERVE_SPAN                                                                              \
 	255 /* incarnations skipped at most: two lives that cannot ask each other differ */
@@ -146,7 +149,8 @@ struct hd_mirror_entry {
 	TAILQ_ENTRY(hd_mirror_entry) link;
 	struct hd_mirror *mirror;
 	struct hd_entry head; /* without records */
-	struct hd_incoming *copy; /* NULL: not granted yet */
+	struct hd_incoming
+		*copy; /* NULL: not granted yet; an entry of several without one is lost */
 	bool asked;
 	bool lost; /* its copy will never come */
 	uint8_t attempt; /* newest asked for */
@@ -175,6 +179,8 @@ struct hd_mirror {
 	uint8_t told_state;
 	struct hd_mirror_entries entries;
 	uint32_t entry_count;
+	struct hd_incoming_list sums; /* by queue_link: that the log has not named, oldest first */
+	uint32_t sum_count;
 	struct hd_timer timer;
 	/* A state on its way. */
 	bool seeding;
@@ -245,7 +251,39 @@ void hd_copy_complete(struct hd_turn *turn, struct hd_incoming *in);
 void hd_copy_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason);
 /* Frees a buffer for the copy that is needed first. */
 bool hd_copy_make_room(struct hd_turn *turn, struct hd_incoming *in);
+/* No state is waited for in vain: what is incomplete and in it ends. */
+void hd_copies_overtaken(struct hd_turn *turn, struct hd_mirror *mirror, hd_version version);
 /* A session ends: nobody hears acknowledgements of these any more. */
 void hd_copies_detach(struct hd_server *server, const struct hd_peer *peer);
+
+/* --- hd_replica_sum.c; hd_server_incoming.c and hd_server_sum.c have what servers need as well --- */
+/* It is for a replica: nobody but the log decides on it. */
+static inline bool hd_incoming_is_copy(const struct hd_incoming *in) {
+	return in->job->mirror != NULL;
+}
+/* What its values were multiplied by; of a sum, their total. */
+float hd_incoming_weight(const struct hd_incoming *in);
+/* This session is the one that the sum comes over. */
+void hd_sum_bind(struct hd_incoming *in, struct hd_peer *peer);
+/* MEMBERS of a sum that an aggregator sends here as well; count: of its members, 0: the list is malformed. */
+void hd_mirror_members(
+	struct hd_turn *turn,
+	struct hd_mirror *mirror,
+	const struct hd_msg_members *message,
+	uint16_t count
+);
+/* Gives the entry, which is of several, its sum, if that has been told of. */
+void hd_mirror_name(struct hd_mirror *mirror, struct hd_mirror_entry *entry);
+/* Takes a sum out of those that the log has not named. */
+void hd_mirror_unlist(struct hd_mirror *mirror, struct hd_incoming *in);
+/* Its aggregator need not send it. */
+void hd_mirror_withdraw(struct hd_turn *turn, const struct hd_incoming *in, enum hd_reason reason);
+/* Ends one that has a buffer and that the log has not named, the newest first; false: there is none. */
+bool hd_mirror_sums_yield(struct hd_turn *turn, struct hd_mirror *mirror);
+/* Ends those that nothing comes of: that nothing came of for long, or that the model has already, by a state or by
+ * their members alone. */
+void hd_mirror_sums_look(struct hd_turn *turn, struct hd_mirror *mirror);
+/* All of them: a new controller may give their positions to others. */
+void hd_mirror_sums_end(struct hd_turn *turn, struct hd_mirror *mirror, enum hd_reason reason);
 
 #endif

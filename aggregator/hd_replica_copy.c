@@ -80,10 +80,14 @@ static void hd_copy_look(struct hd_turn *turn, struct hd_mirror_entry *entry) {
 	hd_ns fallback = hd_ns_add(entry->since, HD_MIRROR_FALLBACK_US * HD_US);
 	hd_ns again = hd_ns_add(entry->since, HD_MIRROR_AGAIN_US * HD_US);
 	struct hd_incoming *copy = entry->copy;
+	hd_ns active;
 
 	if (copy != NULL) {
-		if (!copy->complete
-		    && turn->now > hd_ns_add(copy->active, HD_MIRROR_SILENT_US * HD_US)) {
+		active = copy->sum ? hd_ns_max(copy->active, entry->since) : copy->active;
+		active = hd_ns_add(
+			active, (copy->sum ? HD_MIRROR_SUM_SILENT_US : HD_MIRROR_SILENT_US) * HD_US
+		);
+		if (!copy->complete && turn->now > active) {
 			hd_copy_fail(turn, copy, HD_REASON_TIMEOUT);
 		}
 		return;
@@ -110,11 +114,13 @@ void hd_copies_look(struct hd_turn *turn, struct hd_mirror *mirror) {
 			hd_copy_look(turn, entry);
 		}
 	}
+	hd_mirror_sums_look(turn, mirror);
 	hd_timer_set(
 		&turn->server->timers,
 		&mirror->timer,
-		TAILQ_EMPTY(&mirror->entries) ? HD_NEVER :
-						hd_ns_add(turn->now, HD_MIRROR_LOOK_US * HD_US)
+		TAILQ_EMPTY(&mirror->entries) && TAILQ_EMPTY(&mirror->sums) ?
+			HD_NEVER :
+			hd_ns_add(turn->now, HD_MIRROR_LOOK_US * HD_US)
 	);
 }
 
@@ -123,6 +129,7 @@ void hd_copies_ask_again(struct hd_turn *turn) {
 	struct hd_mirror *mirror;
 
 	TAILQ_FOREACH (mirror, &turn->server->mirrors, link) {
+		hd_mirror_sums_end(turn, mirror, HD_REASON_EPOCH);
 		TAILQ_FOREACH (entry, &mirror->entries, link) {
 			entry->asked = entry->copy != NULL;
 			entry->since = turn->now;
@@ -221,26 +228,61 @@ void hd_copy_complete(struct hd_turn *turn, struct hd_incoming *in) {
 void hd_copy_fail(struct hd_turn *turn, struct hd_incoming *in, enum hd_reason reason) {
 	struct hd_round round = {.outcome = HD_OUTCOME_FAILED, .reason = (uint8_t)reason};
 	struct hd_mirror_entry *entry = in->entry;
+	/* Of a sum that was held whole its aggregator and the controller have heard. */
+	bool over = in->sum && in->completed_at != 0;
 
-	hd_commit_report(turn, in, &round);
+	if (!over) {
+		hd_commit_report(turn, in, &round);
+	}
+	if (in->sum && !over) {
+		hd_mirror_withdraw(turn, in, reason);
+	}
+	if (entry == NULL) {
+		hd_mirror_unlist(in->job->mirror, in);
+		hd_incoming_end(turn, in, in->complete);
+		return;
+	}
 	entry->copy = NULL;
 	entry->asked = false;
 	entry->since = turn->now;
-	if (!hd_copy_may_come((uint8_t)reason)) {
+	/* What the aggregator has sent is gone there. */
+	if (in->sum || !hd_copy_may_come((uint8_t)reason)) {
 		hd_copy_lose(turn, entry);
 	}
 	entry->mirror->job->dirty = true;
-	hd_incoming_end(turn, in, false);
+	hd_incoming_end(turn, in, in->sum && in->complete);
+}
+
+void hd_copies_overtaken(struct hd_turn *turn, struct hd_mirror *mirror, hd_version version) {
+	struct hd_mirror_entry *entry;
+
+	TAILQ_FOREACH (entry, &mirror->entries, link) {
+		if (entry->head.version <= version && entry->copy != NULL && entry->copy->sum
+		    && !entry->copy->complete) {
+			hd_copy_fail(turn, entry->copy, HD_REASON_CLOSED);
+		}
+	}
 }
 
 bool hd_copy_make_room(struct hd_turn *turn, struct hd_incoming *in) {
 	struct hd_mirror_entry *entry;
 	struct hd_mirror *mirror;
 
-	if (in->entry == NULL || in->entry != TAILQ_FIRST(&in->entry->mirror->entries)) {
+	if (!hd_incoming_is_copy(in)) {
 		return false;
 	}
-	mirror = in->entry->mirror;
+	mirror = in->job->mirror;
+	if (in->entry
+	    == NULL) { /* it is not waited for yet: its aggregator has others to send to */
+		hd_copy_fail(turn, in, HD_REASON_NO_MEMORY);
+		return false;
+	}
+	if (in->entry != TAILQ_FIRST(&mirror->entries)) {
+		return false;
+	}
+	if (hd_mirror_sums_yield(turn, mirror)) {
+		return true;
+	}
 	TAILQ_FOREACH_REVERSE(entry, &mirror->entries, hd_mirror_entries, link) {
 		if (entry != in->entry && entry->copy != NULL && entry->copy->buffer != NULL) {
 			hd_copy_fail(turn, entry->copy, HD_REASON_NO_MEMORY);

@@ -117,6 +117,7 @@ static struct hd_mirror *hd_mirror_new(struct hd_turn *turn, struct hd_job *job)
 		mirror->part[i].mirror = mirror;
 	}
 	TAILQ_INIT(&mirror->entries);
+	TAILQ_INIT(&mirror->sums);
 	TAILQ_INSERT_TAIL(&server->mirrors, mirror, link);
 	job->mirror = mirror;
 	return mirror;
@@ -161,6 +162,9 @@ hd_seed_in_open(struct hd_turn *turn, struct hd_mirror *mirror, uint32_t index, 
 	int rc;
 
 	part->buffer = hd_buffer_get(turn->server, job);
+	while (part->buffer == NULL && hd_mirror_sums_yield(turn, mirror)) {
+		part->buffer = hd_buffer_get(turn->server, job);
+	}
 	if (part->buffer == NULL) {
 		return -ENOMEM;
 	}
@@ -310,6 +314,7 @@ static void hd_mirror_settle(struct hd_turn *turn, struct hd_mirror *mirror) {
 	}
 	/* One that is older than what we are at by now is of no use. */
 	if (!mirror->seeded || mirror->seed > mirror->job->version) {
+		hd_copies_overtaken(turn, mirror, mirror->seed);
 		hd_seed_swap(turn->server, mirror);
 		hd_mirror_event(turn, mirror->job, HD_EVENT_SEEDED, NULL);
 	}

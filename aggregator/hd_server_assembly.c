@@ -252,7 +252,7 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 		break;
 	case HD_HANDLE_INCOMING:
 		in = (struct hd_incoming *)(void *)handle;
-		if (in->entry != NULL && in->source == NULL) {
+		if (in->entry != NULL && !in->sum && in->source == NULL) {
 			in->source = hd_peer_at(turn->server, packet->peer);
 		}
 		hd_incoming_chunk(turn, in, &header, payload, payload_bytes);

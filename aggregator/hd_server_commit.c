@@ -99,7 +99,7 @@ static void hd_commit_say_report(
 		.job = in->job->id,
 		.worker = part != NULL ? part->member->rank : HD_GROUP_WORKER,
 		.round = part != NULL ? part->round : 0,
-		.direction = in->entry != NULL ? HD_COPY : HD_PUSH,
+		.direction = hd_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
 		.attempt = part != NULL ? part->attempt : 0,
 		.token = part != NULL && in->sum ? part->handle.token : in->handle.token,
 		.outcome = round->outcome,
@@ -149,7 +149,7 @@ void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in) {
 	event.value = hd_recv_rate_bps(in->recv);
 	hd_turn_event(turn, &event);
 	in->job->dirty = true;
-	if (in->entry != NULL) {
+	if (hd_incoming_is_copy(in)) {
 		hd_copy_complete(turn, in);
 		return;
 	}

@@ -102,8 +102,17 @@ void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in) {
 	free(in);
 }
 
+float hd_incoming_weight(const struct hd_incoming *in) {
+	float weight = 0;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		weight += in->parts[i].weight;
+	}
+	return weight;
+}
+
 struct hd_peer *hd_incoming_peer(const struct hd_incoming *in) {
-	if (in->entry != NULL) {
+	if (hd_incoming_is_copy(in) && !in->sum) {
 		return in->source;
 	}
 	return in->sum ? in->aggregator : in->parts[0].member->peer;
@@ -116,7 +125,7 @@ struct hd_event hd_incoming_event(const struct hd_incoming *in, enum hd_event_ki
 		.kind = kind,
 		.job = in->job->id,
 		.worker = in->sum ? HD_GROUP_WORKER : part->member->rank,
-		.direction = in->entry != NULL ? HD_COPY : HD_PUSH,
+		.direction = hd_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
 		.round = in->sum ? 0 : part->round,
 		.token = in->handle.token,
 		.position = in->direct ? 0 : in->position,
@@ -131,7 +140,7 @@ struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t t
 	return (struct hd_tombstone){
 		.handle = {.token = token, .kind = HD_HANDLE_TOMBSTONE},
 		.done = done,
-		.copy = in->entry != NULL,
+		.copy = hd_incoming_is_copy(in),
 		.job = in->job->id,
 		.worker = in->sum ? HD_GROUP_WORKER : in->parts[0].member->rank,
 		.sender = in->sender,
@@ -292,7 +301,7 @@ void hd_incoming_fail(
 		.reason = (uint8_t)reason,
 	};
 
-	if (in->entry != NULL) {
+	if (hd_incoming_is_copy(in)) {
 		hd_copy_fail(turn, in, reason);
 		return;
 	}

@@ -192,7 +192,7 @@ struct hd_incoming {
 	hd_ns completed_at;
 	struct hd_buffer *buffer; /* NULL: no chunk yet */
 	struct hd_recv *recv;
-	struct hd_mirror_entry *entry; /* a copy for this entry of the log; NULL: a push */
+	struct hd_mirror_entry *entry; /* of the log, of a copy; NULL: none, or not yet */
 	struct hd_peer *source; /* of a copy: who sends it, once a chunk has come */
 	struct hd_timer timer;
 	struct hd_addr sender; /* of a sum */

@@ -79,7 +79,7 @@ void hd_log_commit(
 		.version = job->version,
 		.bytes = several ? job->bytes : in->bytes,
 		.update = update,
-		.weight = in->sum || several ? 0 : in->parts[0].weight,
+		.weight = several ? 0 : hd_incoming_weight(in),
 		.dtype = several ? HD_DTYPE_FP32 : in->dtype,
 		.member_count = (uint16_t)parts,
 	};

@@ -10,6 +10,7 @@
  * ended, the others are asked to ask again.
  */
 #include "hd_group.h"
+#include "hd_replica.h"
 #include "hd_server_pull.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ struct hd_peer *hd_aggregator_find(const struct hd_server *server, struct hd_add
 	return NULL;
 }
 
-static void hd_sum_bind(struct hd_incoming *in, struct hd_peer *peer) {
+void hd_sum_bind(struct hd_incoming *in, struct hd_peer *peer) {
 	in->aggregator = peer;
 	LIST_INSERT_HEAD(&peer->sums, in, aggregator_link);
 }
@@ -292,6 +293,10 @@ void hd_sum_members(struct hd_turn *turn, const struct hd_msg_members *message) 
 
 	if (hd_handle_find(turn->server, message->token) != NULL) {
 		return; /* told already */
+	}
+	if (sum.job != NULL && sum.job->mirror != NULL) {
+		hd_mirror_members(turn, sum.job->mirror, message, sum.count);
+		return;
 	}
 	reason = hd_sum_check(turn, &sum);
 	if (reason != HD_REASON_NONE) {

@@ -3,9 +3,14 @@
  * Copies of updates, from the workers that pushed them to the replica of their job's server. The replica asks for
  * what its log names; a copy is planned like a pull, but only over links that nobody else wants, until the server
  * waits for it or it has waited for ageing_s.
+ *
+ * Sums are kept by nobody. Their aggregator sends them to the replica while it sends them to the server, beside the
+ * plan: what the sum leaves of the way, or a share of it. Such a copy ends by itself, as its group does without it.
  */
 #include "hd_controller_core.h"
+#include "hd_group.h"
 
+#include <math.h>
 #include <string.h>
 
 static void copy_drop(
@@ -182,6 +187,87 @@ bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t
 		    && c->link_use[t->path[i]] > c->link_copies[t->path[i]])
 			return false;
 	return true;
+}
+
+/* --- sums --------------------------------------------------------------------------------------- */
+
+static bool may_have_sum(const struct hd_controller *c, const struct ctl_group *group) {
+	const struct ctl_replica *replica = &group->job->replica;
+
+	/* A merged one's length shows at its end, a synchronous step is of several: these come as states. */
+	return group->direction == HD_PUSH && group->dtype != HD_DTYPE_SPARSE32
+		&& group->job->sync == HD_SYNC_NONE && replica->node && replica->in_step
+		&& !replica->node->doomed && c->config.replicate_every == 0
+		&& replica->sums < CTL_REPLICA_SUMS_MAX && c->open_count < HD_TRANSFERS_MAX;
+}
+
+static bool carries(const struct ctl_transfer *t, uint32_t link) {
+	for (uint8_t i = 0; i < t->path_count; i++)
+		if (t->path[i] == link)
+			return true;
+	return false;
+}
+
+/* What it may take of its way, bytes/s: the sum is not held up by it. */
+static double copy_rate(const struct hd_controller *c, const struct ctl_group *group) {
+	const struct ctl_transfer *sum = group->sum, *copy = group->second;
+	double rate = INFINITY, taken = 0;
+
+	for (uint8_t i = 0; i < sum->book_count; i++)
+		taken = fmax(taken, sum->book[i].rate);
+	for (uint8_t i = 0; i < copy->path_count; i++) {
+		const double all = ctl_estimate_bytes(c, copy->path[i]);
+		const double left = carries(sum, copy->path[i]) ? all - taken : all;
+
+		if (copy->path[i] != CTL_LINK_LOCAL)
+			rate = fmin(rate, fmax(left, CTL_REPLICA_SHARE * all));
+	}
+	return rate;
+}
+
+void ctl_copy_sum(struct hd_controller *c, struct ctl_group *group) {
+	struct ctl_job *job = group->job;
+	struct hd_plan_way way;
+	struct ctl_transfer *t;
+	double rate;
+	int count;
+
+	group->second = NULL;
+	if (!may_have_sum(c, group))
+		return;
+	count = ctl_path(
+		c, group->aggregator->host_index, job->replica.node->host_index, way.links
+	);
+	t = count > 0 ? ctl_transfer_add(c, job, HD_GROUP_WORKER, HD_COPY, group->number) : NULL;
+	if (!t)
+		return;
+	t->is_sum = true;
+	t->attempt = 1;
+	t->dtype = group->dtype;
+	t->bytes = group->bytes;
+	t->position = group->sum->position;
+	t->weight = group->sum->weight;
+	way.count = (uint8_t)count;
+	ctl_transfer_reroute(c, t, &way);
+	ctl_transfer_open(c, t, hd_entropy_u64(&c->entropy));
+	group->second = t;
+	rate = copy_rate(c, group);
+	t->start = group->sum->start;
+	t->finish = t->start + (isinf(rate) ? 0 : (hd_ns)((double)t->bytes / rate * 1e9));
+	c->counters.sums_copied++;
+}
+
+void ctl_copy_sum_end(
+	struct hd_controller *c,
+	const struct ctl_group *group,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t
+		= ctl_transfer_find(c, group->job, HD_GROUP_WORKER, HD_COPY, group->number);
+
+	if (t)
+		ctl_copy_end(c, t, reason, sink);
 }
 
 /* --- reported ----------------------------------------------------------------------------------- */

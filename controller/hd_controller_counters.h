@@ -24,7 +24,8 @@
 	C(grants, "transfers", "transfers granted")                                                \
 	C(granted_bytes, "bytes", "bytes of granted transfers")                                    \
 	C(copies, "transfers", "copies that replicas asked for")                                   \
-	C(copies_void, "transfers", "of these, given up once granted")                             \
+	C(copies_void, "transfers", "of these and of sums_copied, given up once granted")          \
+	C(sums_copied, "transfers", "sums that aggregators were to send to replicas as well")      \
 	C(promotions, "jobs", "whose replica took the place of a server that was lost")            \
 	C(reduces, "rounds", "all-reduces begun")                                                  \
 	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \

@@ -321,10 +321,12 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 		c->counters.grouped += group->count;
 	else
 		c->counters.relayed += group->count;
+	ctl_copy_sum(c, group);
 	record_group(c, group, "granted", HD_REASON_NONE);
 	/* Receivers first. What they do not hear of is void, members' grants and all, at the end of the call. */
 	if (ctl_group_say(c, group, sink) < 0)
 		ctl_group_fail(c, group, HD_REASON_NO_MEMORY);
+	group->second = NULL;
 	for (uint32_t m = 0; m < group->count; m++)
 		ctl_grant_say(c, group->members[m], sink);
 	return 0;
@@ -367,6 +369,7 @@ static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_s
 		c, group, group->reason == HD_REASON_NONE ? HD_REASON_CLOSED : group->reason
 	);
 	ctl_group_say_void(c, group, group->reason, sink);
+	ctl_copy_sum_end(c, group, HD_REASON_CLOSED, sink);
 	if (group->sum)
 		ctl_void_quietly(c, group->sum, HD_REASON_CLOSED, sink);
 	for (uint32_t m = 0; m < group->count; m++)
@@ -416,6 +419,20 @@ void ctl_group_refused(struct hd_controller *c, struct ctl_node *aggregator, uin
 		aggregator->no_groups_until = hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS);
 }
 
+/* A sum's copy may outlive its group, which nobody else can speak of while it is there. */
+static bool may_end_copy(
+	const struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	const struct ctl_transfer *copy
+) {
+	const struct ctl_group *group;
+
+	TAILQ_FOREACH (group, &c->groups, entry)
+		if (group->job == copy->job && group->number == copy->round)
+			return group->aggregator == aggregator;
+	return true;
+}
+
 bool ctl_group_report(
 	struct hd_controller *c,
 	struct ctl_node *aggregator,
@@ -431,6 +448,15 @@ bool ctl_group_report(
 	TAILQ_FOREACH (group, &c->groups, entry)
 		if (group->token == m->token && group->aggregator == aggregator)
 			break;
+	/* It gave the replica up, or lost it: the group goes on. */
+	if (t && t->is_sum && t->direction == HD_COPY) {
+		if (!may_end_copy(c, aggregator, t))
+			return false;
+		c->counters.reports++;
+		if (!held)
+			ctl_copy_end(c, t, HD_REASON_CLOSED, sink);
+		return true;
+	}
 	if (!group && (!t || !t->group || t->group->aggregator != aggregator))
 		return false;
 	c->counters.reports++;

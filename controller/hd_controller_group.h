@@ -40,6 +40,7 @@ struct ctl_group {
 	uint32_t count, alive; /* members, and how many of them are not ended */
 	struct ctl_transfer **members; /* [count] in planned order; NULL: ended */
 	struct ctl_transfer *sum; /* or copy; NULL: ended */
+	struct ctl_transfer *second; /* to the replica, while it is granted: it ends by itself */
 	uint64_t memory; /* that it takes there */
 	bool failed; /* what is left of it is voided at the end of the call */
 	enum hd_reason reason;

@@ -73,6 +73,13 @@ static int fill_lists(
 		hd_group_put_outputs(&output, 1, outputs + m->outputs.bytes, HD_GROUP_OUTPUT_BYTES);
 		m->outputs.bytes += HD_GROUP_OUTPUT_BYTES;
 	}
+	if (group->second) {
+		const struct hd_group_output output
+			= output_of(group->second, group->job->replica.node, HD_ROLE_REPLICA);
+
+		hd_group_put_outputs(&output, 1, outputs + m->outputs.bytes, HD_GROUP_OUTPUT_BYTES);
+		m->outputs.bytes += HD_GROUP_OUTPUT_BYTES;
+	}
 	return 0;
 }
 
@@ -80,7 +87,7 @@ static int say_group(struct hd_controller *c, const struct ctl_group *group, str
 	struct hd_message message = {.kind = HD_MSG_GROUP};
 	struct hd_msg_group *m = &message.group;
 	uint8_t *lists = malloc(
-		(size_t)(group->count + 1) * (HD_GROUP_INPUT_BYTES + HD_GROUP_OUTPUT_BYTES)
+		(size_t)(group->count + 2) * (HD_GROUP_INPUT_BYTES + HD_GROUP_OUTPUT_BYTES)
 	);
 	int status;
 
@@ -99,7 +106,7 @@ static int say_group(struct hd_controller *c, const struct ctl_group *group, str
 		m->peer_port = group->job->server->data.port;
 	}
 	status = fill_lists(
-		group, m, lists, lists + (size_t)(group->count + 1) * HD_GROUP_INPUT_BYTES
+		group, m, lists, lists + (size_t)(group->count + 2) * HD_GROUP_INPUT_BYTES
 	);
 	if (!status)
 		status = ctl_send(c, group->aggregator, &message, sink);
@@ -107,8 +114,14 @@ static int say_group(struct hd_controller *c, const struct ctl_group *group, str
 	return status;
 }
 
-static int
-say_members(struct hd_controller *c, const struct ctl_group *group, struct hd_sink *sink) {
+/* To whoever receives the sum, as transfer t. */
+static int say_members(
+	struct hd_controller *c,
+	const struct ctl_group *group,
+	const struct ctl_transfer *t,
+	struct ctl_node *to,
+	struct hd_sink *sink
+) {
 	struct hd_message message = {.kind = HD_MSG_MEMBERS};
 	struct hd_msg_members *m = &message.members;
 	uint8_t *list = malloc((size_t)group->count * HD_GROUP_MEMBER_BYTES);
@@ -117,15 +130,15 @@ say_members(struct hd_controller *c, const struct ctl_group *group, struct hd_si
 	if (!list)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < group->count; i++) {
-		const struct ctl_transfer *t = group->members[i];
+		const struct ctl_transfer *one = group->members[i];
 		const struct hd_group_member member = {
-			.token = t->token,
-			.base = t->base,
-			.worker = t->worker,
-			.round = t->round,
-			.attempt = t->attempt,
-			.weight = t->weight,
-			.norm = t->norm,
+			.token = one->token,
+			.base = one->base,
+			.worker = one->worker,
+			.round = one->round,
+			.attempt = one->attempt,
+			.weight = one->weight,
+			.norm = one->norm,
 		};
 
 		hd_group_put_members(
@@ -133,18 +146,18 @@ say_members(struct hd_controller *c, const struct ctl_group *group, struct hd_si
 		);
 	}
 	m->job = group->job->id;
-	m->token = group->sum->token;
+	m->token = t->token;
 	m->epoch = c->config.epoch;
 	m->position = group->sum->position;
 	m->bytes = group->bytes;
 	m->weight = group->sum->weight;
 	m->dtype = group->dtype;
-	m->after = group->sum->after;
+	m->after = t->after;
 	m->peer_ipv4 = group->aggregator->data.ipv4;
 	m->peer_port = group->aggregator->data.port;
 	m->members.data = list;
 	m->members.bytes = group->count * HD_GROUP_MEMBER_BYTES;
-	status = ctl_send(c, group->job->server, &message, sink);
+	status = ctl_send(c, to, &message, sink);
 	free(list);
 	return status;
 }
@@ -180,7 +193,10 @@ int ctl_group_say(struct hd_controller *c, const struct ctl_group *group, struct
 	if (!group->aggregator || !group->job->server || !group->sum)
 		return -ENOTCONN;
 	if (group->direction == HD_PUSH) {
-		status = say_members(c, group, sink);
+		status = say_members(c, group, group->sum, group->job->server, sink);
+		/* Without it the replica refuses the sum, and gets a state. */
+		if (!status && group->second)
+			(void)say_members(c, group, group->second, group->job->replica.node, sink);
 		return status ? status : say_group(c, group, sink);
 	}
 	status = say_group(c, group, sink);

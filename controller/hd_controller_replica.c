@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#define SEED_SHARE 0.25 /* of the way's estimate, for states: training goes on beside them */
 #define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to say STATE */
 
 void ctl_replica_init(struct ctl_replica *replica) {
@@ -73,7 +72,7 @@ static uint64_t seed_rate(const struct hd_controller *c, const struct ctl_job *j
 
 	for (int i = 0; i < count; i++)
 		least = fmin(least, ctl_estimate_bytes(c, path[i] + 1) * 8);
-	return count > 0 ? (uint64_t)(SEED_SHARE * least) + 1 : 0;
+	return count > 0 ? (uint64_t)(CTL_REPLICA_SHARE * least) + 1 : 0;
 }
 
 static void say_keep(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {

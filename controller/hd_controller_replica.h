@@ -17,6 +17,12 @@
 #define CTL_DIV_MAX_LEAST 1e-12 /* that an operator can set, */
 #define CTL_DIV_MAX_MOST 1e12 /* and the most */
 
+#define CTL_REPLICA_SUMS_MAX                                                                       \
+	4 /* on their way to a replica: what it is further behind, a state brings */
+#define CTL_REPLICA_SHARE                                                                          \
+	0.25 /* of the way's estimate, at least, for what training goes on beside */
+
+struct ctl_group;
 struct ctl_job;
 struct ctl_node;
 struct ctl_transfer;
@@ -39,6 +45,7 @@ struct ctl_replica {
 	uint64_t promotions;
 	double promoted_divergence; /* bound at the last promotion */
 	uint64_t copies, copied_bytes;
+	uint32_t sums; /* on their way to it from aggregators */
 };
 
 /* As shells say it; what aggregators are sent is told apart elsewhere. */
@@ -107,6 +114,15 @@ void ctl_copy_end(
 void ctl_copies_end(
 	struct hd_controller *c,
 	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* The sum of a group that is being granted goes to the job's replica as well, if that may have it: group->second. */
+void ctl_copy_sum(struct hd_controller *c, struct ctl_group *group);
+/* Its aggregator will not send it, or its group is over. */
+void ctl_copy_sum_end(
+	struct hd_controller *c,
+	const struct ctl_group *group,
 	enum hd_reason reason,
 	struct hd_sink *sink
 );

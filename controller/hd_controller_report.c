@@ -245,6 +245,11 @@ void ctl_report(
 			c->counters.reports_unknown++;
 		return;
 	}
+	t = ctl_transfer_by_token(c, m->token);
+	if (t && t->direction == HD_COPY) {
+		ctl_copy_report(c, node, m, sink); /* by a replica that has forgotten the job */
+		return;
+	}
 	if (m->direction == HD_REDUCE) {
 		ctl_reduce_report(c, node, m, sink);
 		return;

@@ -92,6 +92,8 @@ void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t
 	t->job->open++;
 	if (t->direction == HD_PUSH && !t->is_sum)
 		t->job->open_pushes++;
+	if (t->direction == HD_COPY && t->is_sum)
+		t->job->replica.sums++;
 	ctl_check_by(c, c->now + CTL_CHECK_NS);
 }
 
@@ -176,6 +178,8 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		t->job->open--;
 		if (t->direction == HD_PUSH && !t->is_sum)
 			t->job->open_pushes--;
+		if (t->direction == HD_COPY && t->is_sum)
+			t->job->replica.sums--;
 		if (t->job->sync != HD_SYNC_NONE && t->job->pending)
 			ctl_plan_soon(c); /* its place in the step may be another's */
 	}

@@ -270,7 +270,7 @@ static const char *transfer_state(const struct ctl_transfer *t, hd_ns now) {
 }
 
 static const char *transfer_kind(const struct ctl_transfer *t) {
-	if (t->is_sum)
+	if (t->is_sum && t->direction != HD_COPY)
 		return t->direction == HD_PUSH ? "sum" : "copy";
 	return ctl_direction_name(t->direction);
 }

@@ -281,6 +281,9 @@ limited(const struct hd_controller *c, const struct ctl_transfer *t, const struc
 ) {
 	double granted = granted_bps(t);
 
+	/* A sum for the replica takes what is left, and comes no faster than its aggregator has it. */
+	if (t->direction == HD_COPY && t->is_sum)
+		return 1;
 	/* It came no faster than the aggregator had it: the same. */
 	if (passes_on(t)
 	    && (!t->group->collected || c->now < hd_ns_add(t->group->collected, m->duration_ns / 4)

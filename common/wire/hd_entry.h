@@ -30,7 +30,7 @@ struct hd_entry {
 	hd_version version; /* after it */
 	uint64_t bytes; /* that travelled, in this type: */
 	double update; /* learning rate times the norm of what was applied; < 0: not known */
-	float weight; /* that it was multiplied by */
+	float weight; /* that it was multiplied by; of a sum, its members' in all; of several transfers 0 */
 	uint8_t dtype;
 	uint16_t member_count; /* 1 .. HD_GROUP_MEMBERS_MAX */
 	const uint8_t *records; /* of the members, as read; not looked at by hd_entry_put() */

@@ -20,8 +20,8 @@
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   W -> C, S     NOTICE;  C -> W, S  ROSTER;  S -> W  ROSTER (S: where there is no controller)
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
- *   C -> aggregator  GROUP, VOID   C -> receiver of a sum  MEMBERS   C -> W  REDUCE
- *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays
+ *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE
+ *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays;  A <-> S, replica  VOID of a sum
  *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
@@ -256,7 +256,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs) F(u32, peer_ipv4) F(u16, peer_port)
 /* To the receiver of a sum: instead of one EXPECT for each of its `members` (hd_group.h). They stand at
  * `position` and after, are committed together or not at all. `weight`
- * is the sum of theirs; `peer` is the aggregator. */
+ * is the sum of theirs; `peer` is the aggregator. A replica is told the same, of its own transfer (`token`). */
 #define HD_FIELDS_MEMBERS(F) \
 	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \
 	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members)

@@ -161,6 +161,9 @@ struct hd_cluster {
 	uint64_t durable; /* newest counter that workers were told */
 	uint64_t promotions, followed; /* versions of the replica that were compared */
 	hd_version seen[2];
+	uint64_t
+		stepped_from; /* counter before the server's newest step, which may be of several updates; */
+	uint16_t step_more; /* that are still to be told of */
 	double farthest;
 	uint32_t worker_count;
 	struct worker_process *workers;
@@ -229,6 +232,8 @@ bool cluster_is_present(const struct process *process);
 /* It begins the job, from its disk or anew: whether it is the server that the controller names. */
 bool cluster_may_begin(struct server_process *server);
 void cluster_promoted(struct server_process *server, const struct hd_event *event);
+/* COMMITTED, of the job's server. */
+void cluster_stepped(struct hd_cluster *cluster, const struct hd_event *event);
 void cluster_durable(struct hd_cluster *cluster, hd_version version);
 void cluster_inspect_replica(struct hd_cluster *cluster);
 

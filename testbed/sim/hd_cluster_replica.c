@@ -105,6 +105,12 @@ void cluster_durable(struct hd_cluster *cluster, hd_version version) {
 		cluster->durable = hd_version_counter(version);
 }
 
+void cluster_stepped(struct hd_cluster *cluster, const struct hd_event *event) {
+	if (cluster->step_more == 0)
+		cluster->stepped_from = hd_version_counter(event->version) - 1;
+	cluster->step_more = event->more;
+}
+
 /* --- after each step ------------------------------------------------------------------------------ */
 
 static double distance(const float *a, const float *b, uint64_t values) {
@@ -115,7 +121,8 @@ static double distance(const float *a, const float *b, uint64_t values) {
 	return sqrt(sum);
 }
 
-static void check_distance(struct hd_cluster *cluster, const float *theirs, uint64_t behind) {
+/* theirs: of this version counter. */
+static void check_distance(struct hd_cluster *cluster, const float *theirs, uint64_t counter) {
 	double most = cluster->scenario.div_max, real;
 	uint64_t values;
 	const float *ours = hd_server_model(cluster->present->core, cluster->job, &values);
@@ -126,12 +133,11 @@ static void check_distance(struct hd_cluster *cluster, const float *theirs, uint
 	if (real > cluster->farthest)
 		cluster->farthest = real;
 	/* One step goes from where both are equal, however big it is. */
-	if (real > most * DISTANCE_SLACK && behind > 1)
+	if (real > most * DISTANCE_SLACK && counter < cluster->stepped_from)
 		hd_check_fail(
 			cluster->check,
-			"the replica is %" PRIu64
-			" commits and %g away from the server, more than %g",
-			behind,
+			"the replica is at %" PRIu64 " and %g away from the server, more than %g",
+			counter,
 			real,
 			most
 		);
@@ -167,5 +173,5 @@ void cluster_inspect_replica(struct hd_cluster *cluster) {
 		return;
 	}
 	cluster->followed++;
-	check_distance(cluster, model, hd_version_counter(present) - hd_version_counter(version));
+	check_distance(cluster, model, hd_version_counter(version));
 }

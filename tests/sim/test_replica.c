@@ -21,6 +21,7 @@
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
 static const struct hd_place replica = {.kind = HD_PLACE_REPLICA};
+static const struct hd_place aggregator = {.kind = HD_PLACE_AGGREGATOR};
 static const struct hd_place worker1 = {.kind = HD_PLACE_WORKER, .worker = 1};
 
 static void prepare_replica(struct run *run) {
@@ -175,25 +176,62 @@ static void test_loss(void **state) {
 	assert_int_equal(run.result.promotions, 1);
 }
 
-/* Sums are no updates of anybody's: the replica gets states for them, and is as good for it. */
+/* Most updates come in sums. */
+static void prepare_sums(struct run *run) {
+	prepare_replica(run);
+	run->scenario.workers = 8;
+	run->scenario.link_mbps = 400;
+	run->scenario.server_link_mbps = 100;
+	run->scenario.aggregators = 1;
+	run->scenario.aggregator_link_mbps = 1600;
+	run->scenario.job.update_bytes = 131072;
+	run->scenario.job.tau_max = 64;
+	run->scenario.sim.credit_kb = 0;
+	run->scenario.sim.depth = 2;
+}
+
+/* Sums are nobody's to copy: aggregators send them to the replica as well. */
 static void test_beside_aggregators(void **state) {
+	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_FIXED32};
 	struct run run;
 
 	(void)state;
-	prepare_replica(&run);
-	run.scenario.workers = 8;
-	run.scenario.link_mbps = 400;
-	run.scenario.server_link_mbps = 100;
-	run.scenario.aggregators = 1;
-	run.scenario.aggregator_link_mbps = 1600;
-	run.scenario.job.update_bytes = 131072;
-	run.scenario.job.tau_max = 64;
-	run.scenario.sim.credit_kb = 0;
-	run.scenario.sim.depth = 2;
-	crash(&run, server, 2.5, 0.3);
+	for (size_t i = 0; i < sizeof(payloads); i++) {
+		prepare_sums(&run);
+		run.scenario.job.payload = payloads[i];
+		expect(&run, 200);
+		assert_true(run.result.aggregation.delivered > 20);
+		/* One for each sum, before; now for what comes while too many are on their way. */
+		assert_in_range(
+			run.kinds[HD_EVENT_SEEDED], 1, run.result.aggregation.delivered / 20
+		);
+		assert_true(run.kinds[HD_EVENT_REPLICATED] > 10 * run.kinds[HD_EVENT_SEEDED]);
+		prepare_sums(&run);
+		crash(&run, server, 2.5, 0.3);
+		expect(&run, 100);
+		assert_int_equal(run.result.promotions, 1);
+	}
+}
+
+/* Merged ones are not sent there, whose aggregator dies neither: states make up for them. */
+static void test_sums_that_do_not_come(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_sums(&run);
+	run.scenario.job.payload = HD_DTYPE_SPARSE32;
 	expect(&run, 100);
-	assert_int_equal(run.result.promotions, 1);
 	assert_true(run.kinds[HD_EVENT_SEEDED] > 2);
+	prepare_sums(&run);
+	crash(&run, aggregator, 1, 0.3);
+	crash(&run, aggregator, 2, 0.3);
+	expect(&run, 100);
+	prepare_sums(&run);
+	run.scenario.loss = 0.02;
+	cut(&run, replica, 1, 0.6);
+	crash(&run, server, 2.5, 0.3);
+	expect(&run, 50);
+	assert_int_equal(run.result.promotions, 1);
 }
 
 static void test_states_only(void **state) {
@@ -221,6 +259,29 @@ static struct hd_place draw_place(struct hd_random *random, uint32_t workers) {
 			.worker = (uint32_t)hd_random_below(random, workers),
 		};
 	}
+}
+
+/* Sums, in two of three; by draws of their own. */
+static void draw_aggregators(uint64_t seed, struct run *run) {
+	struct hd_scenario *s = &run->scenario;
+	struct hd_random random;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x73756d73));
+	if (seed == KNOWN_SEED || hd_random_chance(&random, 1.0 / 3))
+		return;
+	s->workers += 4;
+	s->link_mbps = 400;
+	s->server_link_mbps = 100;
+	s->aggregators = 1 + (uint32_t)hd_random_below(&random, 2);
+	s->aggregator_link_mbps = 100 + 1500 * hd_random_unit(&random);
+	s->job.tau_max += 16;
+	s->sim.credit_kb = 0;
+	if (hd_random_chance(&random, 0.3))
+		s->job.payload = HD_DTYPE_FIXED32;
+	if (hd_random_chance(&random, 0.3))
+		crash(run, aggregator, s->duration_s * hd_random_unit(&random), 0.3);
+	if (hd_random_chance(&random, 0.3))
+		cut(run, aggregator, s->duration_s * hd_random_unit(&random), 0.5);
 }
 
 static void draw(uint64_t seed, struct run *run) {
@@ -268,6 +329,7 @@ static void test_random(void **state) {
 		uint64_t seed = i == 0 ? KNOWN_SEED : first + i - 1;
 
 		draw(seed, &run);
+		draw_aggregators(seed, &run);
 		run.config.explain = seeds == 1;
 		go(&run);
 		promotions += run.result.promotions;
@@ -290,6 +352,7 @@ int main(void) {
 		cmocka_unit_test(test_cut_off),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_beside_aggregators),
+		cmocka_unit_test(test_sums_that_do_not_come),
 		cmocka_unit_test(test_states_only),
 		cmocka_unit_test(test_random),
 	};
