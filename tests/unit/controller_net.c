@@ -351,6 +351,7 @@ static void controller_start(struct net *net, const struct net_config *config) {
 		.ageing_s = config->ageing_s,
 		.interval_us = config->interval_us,
 		.drop_permille_max = config->drop_permille_max,
+		.replicate_every = config->replicate_every,
 		.unscheduled = config->unscheduled,
 		.ops = config->logs ? &net_ops_logs : &net_ops,
 		.owner = net,

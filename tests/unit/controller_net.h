@@ -59,7 +59,7 @@ struct net_config {
 	uint16_t epoch;
 	const char *topology; /* JSON; NULL: star */
 	double theta, initial_bps, ageing_s;
-	uint32_t interval_us, drop_permille_max;
+	uint32_t interval_us, drop_permille_max, replicate_every;
 	bool unscheduled;
 	bool logs; /* its log level can be set */
 };

@@ -118,6 +118,7 @@ struct fake *fake_worker_at(struct net *net, uint16_t rank, uint32_t ipv4, struc
 struct fake *fake_controller_at(struct net *net, uint16_t epoch, uint32_t ipv4);
 /* An aggregator that has a session with the server; fake_push() sends its sums. */
 struct fake *fake_aggregator(struct net *net, uint16_t index);
+struct fake *fake_aggregator_at(struct net *net, uint16_t index, struct hd_addr server);
 struct hd_addr fake_address(const struct fake *fake);
 void fake_close(struct fake *fake);
 /* Vanishes without a word. */

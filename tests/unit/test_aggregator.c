@@ -419,6 +419,35 @@ static void test_lost_replica(void **state) {
 	world_close(world);
 }
 
+/* One that lives and does not take it hears that it will not come: it need not find out by waiting. */
+static void test_given_up_replica(void **state) {
+	const struct hd_aggregator_config config = slow_hold();
+	struct world *world = world_open(2, &config);
+	struct end_recv *got;
+	struct plan plan;
+
+	(void)state;
+	fill("01");
+	plan_make(&plan, GROUP, 2, BYTES);
+	plan_to(&plan, world->server, SUM_TOKEN);
+	plan_to(&plan, world->replica, SUM_TOKEN + 1);
+	got = end_expect(world->server, SUM_TOKEN, BYTES);
+	plan_say(world, &plan);
+	plan_push(world, &plan, 0, update[0]);
+	plan_push(world, &plan, 1, update[1]);
+	world_run(world, 600 * HD_MS);
+	assert_true(got->done);
+	assert_int_equal(end_voids(world->replica, SUM_TOKEN + 1), 0);
+	world_run(world, HD_SECOND); /* 4 hold_us after everything is final */
+	assert_int_equal(end_voids(world->replica, SUM_TOKEN + 1), 1);
+	assert_int_equal(end_voids(world->server, SUM_TOKEN), 0);
+	assert_int_equal(end_report(world->controller, SUM_TOKEN + 1)->reason, HD_REASON_TIMEOUT);
+	assert_null(end_report(world->controller, GROUP));
+	assert_int_equal(world_stats(world)->groups_delivered, 1);
+	assert_empty(world);
+	world_close(world);
+}
+
 static void test_lost_server(void **state) {
 	struct plan plan;
 	struct world *world = midway(&plan, NULL);
@@ -503,6 +532,7 @@ int main(void) {
 		cmocka_unit_test(test_voided_by_the_controller),
 		cmocka_unit_test(test_dead_after_the_last_chunk),
 		cmocka_unit_test(test_lost_replica),
+		cmocka_unit_test(test_given_up_replica),
 		cmocka_unit_test(test_lost_server),
 		cmocka_unit_test(test_turns),
 	};

@@ -148,6 +148,57 @@ static void test_memory_is_as_told(void **state) {
 	world_close(world);
 }
 
+/* A group of two that goes to server and replica, of whom only the server takes it now. */
+static void for_both(struct world *world, uint64_t group, bool taken) {
+	struct plan plan;
+
+	plan_make(&plan, group, 2, BYTES);
+	plan_to(&plan, world->server, group);
+	plan_to(&plan, world->replica, 0x1000 + group);
+	if (taken)
+		end_expect(world->server, group, BYTES);
+	plan_say(world, &plan);
+	for (uint32_t i = 0; i < 2; i++)
+		plan_push(world, &plan, i, update[i]);
+	world_run(world, 100 * HD_MS);
+}
+
+/* What only a replica waits for gives way to the next group, the oldest first; what the server waits for does not. */
+static void test_replicas_give_way(void **state) {
+	const uint64_t each = memory_of(BYTES, 0);
+	struct hd_aggregator_config config
+		= {.memory_bytes = 2 * each * 8 / 7 + 64, .hold_us = 10000000};
+	struct world *world = world_open(2, &config);
+
+	(void)state;
+	fill(2);
+	for_both(world, 1, true);
+	for_both(world, 2, true);
+	assert_int_equal(world_stats(world)->groups_open, 2);
+	assert_int_equal(end_voids(world->replica, 0x1001), 0);
+	/* Not to one that would not fit without them either. */
+	say_group(world, 9, JOB, 100 * BYTES);
+	assert_int_equal(refusal(world, 9), HD_REASON_NO_MEMORY);
+	assert_int_equal(world_stats(world)->groups_open, 2);
+	for_both(world, 3, false);
+	assert_int_equal(refusal(world, 3), HD_REASON_NONE);
+	assert_int_equal(world_stats(world)->groups_open, 2);
+	assert_int_equal(world_stats(world)->groups_delivered, 1);
+	assert_int_equal(end_voids(world->replica, 0x1001), 1);
+	assert_int_equal(end_voids(world->replica, 0x1002), 0);
+	assert_int_equal(refusal(world, 0x1001), HD_REASON_NO_MEMORY);
+	say_group(world, 4, JOB, BYTES);
+	assert_int_equal(refusal(world, 4), HD_REASON_NONE);
+	assert_int_equal(refusal(world, 0x1002), HD_REASON_NO_MEMORY);
+	/* Both that are left wait for the server. */
+	say_group(world, 5, JOB, BYTES);
+	assert_int_equal(refusal(world, 5), HD_REASON_NO_MEMORY);
+	assert_int_equal(end_voids(world->replica, 0x1003), 0);
+	assert_int_equal(world_stats(world)->groups_open, 2);
+	assert_true(world_stats(world)->memory_bytes <= config.memory_bytes);
+	world_close(world);
+}
+
 static void test_refuses_groups(void **state) {
 	struct world *world = world_open(0, NULL);
 	struct hd_message message = {.kind = HD_MSG_GROUP};
@@ -519,6 +570,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory_is_shared),
 		cmocka_unit_test(test_memory_is_as_told),
+		cmocka_unit_test(test_replicas_give_way),
 		cmocka_unit_test(test_refuses_groups),
 		cmocka_unit_test(test_idle_group),
 		cmocka_unit_test(test_unreachable),
