@@ -209,6 +209,8 @@ static void worker_receive(
 
 		if (type == HD_PACKET_CHUNK)
 			worker_on_chunk(worker, &ctx, &packets[i]);
+		else if (type == HD_PACKET_RESULT)
+			worker_reduce_result(worker, &ctx, &packets[i]);
 		else if (type == HD_PACKET_TRAIN)
 			worker_on_train(worker, &ctx, &packets[i]);
 		else if (type == HD_PACKET_CONTROL || type == HD_PACKET_HELLO)

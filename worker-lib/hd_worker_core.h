@@ -12,7 +12,7 @@
  *   hd_worker_payload.c  what an update is on the wire
  *   hd_worker_send.c     pushes on the wire
  *   hd_worker_pull.c     pulls off the wire
- *   hd_worker_reduce.c   all-reduces
+ *   hd_worker_reduce.c   all-reduces; hd_worker_shards.c by aggregators, hd_worker_slots.c by a switch on the path
  *   hd_worker_members.c  who else takes part; the end when the machine is taken away
  *   hd_worker_step.c     synchronous jobs: whether a step has ended
  *   hd_worker_copy.c     pushes once more, to the server's replica
@@ -50,7 +50,8 @@ enum route {
 /* To a node that chunks go to or come from. */
 struct way {
 	struct hd_addr address; /* none: not in use */
-	bool server; /* its session is the worker's; others have one of their own */
+	bool server; /* its session is the worker's; others have one of their own, */
+	bool plain; /* or none: a switch's service address */
 	struct hd_session *session;
 	bool opened;
 	hd_ns used_at; /* when it was last known to be needed */
@@ -212,6 +213,9 @@ struct way *worker_way_to(
 	struct hd_addr address,
 	bool server
 );
+/* The same to a switch's service address: no session. */
+struct way *
+worker_way_plain(struct hd_worker *worker, const struct context *ctx, struct hd_addr address);
 /* True for the server's addresses, and for none. */
 bool worker_is_server(const struct hd_worker *worker, struct hd_addr address);
 /* Its session (NULL: that with the server), if that is open, else NULL. */
@@ -495,6 +499,12 @@ bool worker_reduce_chunk(
 	const struct hd_chunk_header *header,
 	const uint8_t *payload,
 	size_t payload_bytes
+);
+/* A packet of type RESULT. */
+void worker_reduce_result(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_packet *packet
 );
 /* 0, -ENOENT, -EALREADY. */
 int worker_reduce_cancel(struct hd_worker *worker, const struct context *ctx, uint32_t round);

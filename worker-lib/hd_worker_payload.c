@@ -30,18 +30,8 @@ int worker_payload_bytes(
 	return *bytes <= worker->model_bytes ? 0 : -E2BIG;
 }
 
-/* The bits of a float's absolute value grow with it. */
 float worker_peak(const struct hd_push_args *args) {
-	uint32_t most = 0, bits;
-	float peak;
-
-	for (uint64_t i = 0; i < args->values; i++) {
-		memcpy(&bits, &args->data[i], sizeof bits);
-		bits &= 0x7fffffff;
-		most = bits > most ? bits : most;
-	}
-	memcpy(&peak, &most, sizeof peak);
-	return peak;
+	return hd_peak_f32(args->data, args->values);
 }
 
 int16_t worker_exponent(const struct ticket *ticket, float weight) {

@@ -9,6 +9,7 @@
 #include "hd_worker_reduce.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 static void set_state(struct hd_worker *worker, struct reduce *r, enum hd_ticket_state state) {
@@ -146,6 +147,8 @@ static void ask(struct hd_worker *worker, const struct context *ctx, struct redu
 	request->bytes = r->pub.bytes;
 	request->order = r->args.order;
 	request->have = oldest_open(worker);
+	request->peak = r->peak;
+	request->avoid = r->avoid;
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
 		worker->retry_at = hd_ns_add(ctx->now, RETRY_US * HD_US);
 		return;
@@ -172,7 +175,7 @@ void worker_reduce_requeue(struct hd_worker *worker) {
 	}
 }
 
-static void again(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
+void reduce_again(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
 	reduce_drop_shards(r);
 	r->pub.state = HD_TICKET_QUEUED;
 	ask(worker, ctx, r);
@@ -184,7 +187,7 @@ void worker_reduce_collect(struct hd_worker *worker, const struct context *ctx) 
 	for (r = TAILQ_FIRST(&worker->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (!r->ended && reduce_is_dead(r))
-			again(worker, ctx, r);
+			reduce_again(worker, ctx, r);
 		if (!r->ended)
 			continue;
 		TAILQ_REMOVE(&worker->reduces, r, link);
@@ -232,6 +235,8 @@ int hd_worker_reduce(
 	r->pub.user = args->user;
 	r->pub.asked = now;
 	r->pub.granted = true;
+	r->peak = args->dtype == HD_DTYPE_FP32 ? hd_peak_f32(args->in, args->values) : 0;
+	r->avoid = !isfinite(r->peak);
 	if (r->half)
 		hd_half_from_f32(args->dtype, r->half, args->in, args->values, 1);
 	TAILQ_INSERT_TAIL(&worker->reduces, r, link);
@@ -262,7 +267,12 @@ void worker_on_reduce(
 	r->pub.delay = message->workers;
 	r->began = r->progress_at = ctx->now;
 	r->progress_bytes = 0;
-	rc = message->bytes == r->pub.bytes ? reduce_open_shards(worker, ctx, r, message) : -EINVAL;
+	if (message->bytes != r->pub.bytes)
+		rc = -EINVAL;
+	else if (message->slots > 0)
+		rc = reduce_open_slots(worker, ctx, r, message);
+	else
+		rc = reduce_open_shards(worker, ctx, r, message);
 	if (rc < 0) {
 		enum hd_reason reason = rc == -EINVAL ? HD_REASON_REFUSED : HD_REASON_NO_MEMORY;
 
@@ -319,12 +329,19 @@ int worker_reduce_cancel(struct hd_worker *worker, const struct context *ctx, ui
 
 bool worker_reduce_void(struct hd_worker *worker, const struct context *ctx, uint64_t token) {
 	struct reduce *r;
+	bool found = false;
 
-	if (!reduce_find_shard(worker, token, &r))
-		return false;
-	if (!r->ended)
-		again(worker, ctx, r);
-	return true;
+	/* Rounds that go through one lease have the same tokens. */
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		bool has = false;
+
+		for (uint32_t i = 0; token != 0 && i < r->shard_count; i++)
+			has |= r->shards[i].out_token == token || r->shards[i].in_token == token;
+		found |= has;
+		if (has && !r->ended)
+			reduce_again(worker, ctx, r);
+	}
+	return found;
 }
 
 bool worker_reduce_uses(const struct hd_worker *worker, const struct way *way) {
@@ -352,7 +369,7 @@ void worker_reduce_way_closed(
 		for (uint32_t i = 0; i < r->shard_count; i++)
 			uses |= r->shards[i].way == way;
 		if (uses && !r->ended)
-			again(worker, ctx, r);
+			reduce_again(worker, ctx, r);
 	}
 }
 
@@ -368,11 +385,12 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx) {
 		if (r->ended || r->pub.state != HD_TICKET_SENDING)
 			continue;
 		watch = true;
-		if (bytes != r->progress_bytes) {
+		if (bytes != r->progress_bytes || reduce_is_held(worker, r)) {
 			r->progress_bytes = bytes;
 			r->progress_at = ctx->now;
 		} else if (ctx->now >= hd_ns_add(r->progress_at, HD_STALL_US * HD_US)) {
-			again(worker, ctx, r);
+			r->avoid |= reduce_by_slots(r);
+			reduce_again(worker, ctx, r);
 		}
 	}
 	return watch;

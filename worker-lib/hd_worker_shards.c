@@ -14,6 +14,8 @@
 
 #define POLL_BUDGET 64 /* packets of one shard in one call */
 
+static const struct reduce_means aggregated;
+
 struct reduce_shard *
 reduce_find_shard(const struct hd_worker *worker, uint64_t token, struct reduce **of) {
 	struct reduce *r;
@@ -30,10 +32,8 @@ reduce_find_shard(const struct hd_worker *worker, uint64_t token, struct reduce 
 
 void reduce_drop_shards(struct reduce *r) {
 	for (uint32_t i = 0; i < r->shard_count; i++) {
-		struct reduce_shard *shard = &r->shards[i];
-
-		hd_send_destroy(shard->send);
-		hd_recv_destroy(shard->recv);
+		if (r->shards[i].means)
+			r->shards[i].means->close(&r->shards[i]);
 	}
 	free(r->shards);
 	r->shards = NULL;
@@ -42,9 +42,9 @@ void reduce_drop_shards(struct reduce *r) {
 
 bool reduce_is_dead(const struct reduce *r) {
 	for (uint32_t i = 0; i < r->shard_count; i++) {
-		const struct hd_send *send = r->shards[i].send;
+		const struct reduce_shard *shard = &r->shards[i];
 
-		if (send && hd_send_stats(send)->state == HD_SEND_FAILED)
+		if (shard->means && shard->means->is_dead(shard))
 			return true;
 	}
 	return false;
@@ -56,8 +56,8 @@ uint64_t reduce_progress(const struct reduce *r) {
 	for (uint32_t i = 0; i < r->shard_count; i++) {
 		const struct reduce_shard *shard = &r->shards[i];
 
-		bytes += shard->send ? hd_send_stats(shard->send)->bytes_acked : 1;
-		bytes += shard->recv ? hd_recv_stats(shard->recv)->bytes_held : 1;
+		if (shard->means)
+			bytes += shard->means->progress(shard);
 	}
 	return bytes;
 }
@@ -102,6 +102,7 @@ static int open_shard(
 	};
 	int rc;
 
+	shard->means = &aggregated;
 	shard->way = worker_way_to(worker, ctx, out.peer, false);
 	if (!shard->way)
 		return -ENOBUFS;
@@ -221,21 +222,68 @@ bool worker_reduce_chunk(
 
 /* --- time ----------------------------------------------------------------------------------- */
 
+static void aggregated_close(struct reduce_shard *shard) {
+	hd_send_destroy(shard->send);
+	hd_recv_destroy(shard->recv);
+}
+
+static bool aggregated_is_dead(const struct reduce_shard *shard) {
+	return shard->send && hd_send_stats(shard->send)->state == HD_SEND_FAILED;
+}
+
+static uint64_t aggregated_progress(const struct reduce_shard *shard) {
+	uint64_t bytes = shard->send ? hd_send_stats(shard->send)->bytes_acked : 1;
+
+	return bytes + (shard->recv ? hd_recv_stats(shard->recv)->bytes_held : 1);
+}
+
+static void aggregated_pump(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct reduce *r,
+	struct reduce_shard *shard
+) {
+	(void)r;
+	if (shard->recv && hd_recv_sack_due(shard->recv, ctx->now))
+		(void)say_sack(worker, ctx, shard);
+	/* The aggregator answers in a session. */
+	if (!shard->send || !worker_way_session(worker, shard->way))
+		return;
+	(void)hd_send_poll(shard->send, ctx->now, POLL_BUDGET, ctx->sink);
+	if (hd_send_stats(shard->send)->state == HD_SEND_FAILED)
+		worker->observe_due = true;
+}
+
+static hd_ns aggregated_deadline(
+	const struct hd_worker *worker,
+	const struct reduce *r,
+	const struct reduce_shard *shard
+) {
+	hd_ns deadline = HD_NEVER;
+
+	(void)r;
+	if (shard->recv)
+		deadline = hd_recv_deadline(shard->recv);
+	if (shard->send && worker_way_session(worker, shard->way))
+		deadline = hd_ns_min(deadline, hd_send_deadline(shard->send));
+	return deadline;
+}
+
+static const struct reduce_means aggregated = {
+	.close = aggregated_close,
+	.is_dead = aggregated_is_dead,
+	.progress = aggregated_progress,
+	.pump = aggregated_pump,
+	.deadline = aggregated_deadline,
+};
+
 void worker_reduce_pump(struct hd_worker *worker, const struct context *ctx) {
 	struct reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		for (uint32_t i = 0; i < r->shard_count; i++) {
-			struct reduce_shard *shard = &r->shards[i];
-
-			if (shard->recv && hd_recv_sack_due(shard->recv, ctx->now))
-				(void)say_sack(worker, ctx, shard);
-			/* The aggregator answers in a session. */
-			if (!shard->send || !worker_way_session(worker, shard->way))
-				continue;
-			(void)hd_send_poll(shard->send, ctx->now, POLL_BUDGET, ctx->sink);
-			if (hd_send_stats(shard->send)->state == HD_SEND_FAILED)
-				worker->observe_due = true;
+			if (r->shards[i].means)
+				r->shards[i].means->pump(worker, ctx, r, &r->shards[i]);
 		}
 	}
 }
@@ -248,10 +296,10 @@ hd_ns worker_reduce_deadline(const struct hd_worker *worker) {
 		for (uint32_t i = 0; i < r->shard_count; i++) {
 			const struct reduce_shard *shard = &r->shards[i];
 
-			if (shard->recv)
-				deadline = hd_ns_min(deadline, hd_recv_deadline(shard->recv));
-			if (shard->send && worker_way_session(worker, shard->way))
-				deadline = hd_ns_min(deadline, hd_send_deadline(shard->send));
+			if (shard->means)
+				deadline = hd_ns_min(
+					deadline, shard->means->deadline(worker, r, shard)
+				);
 		}
 	}
 	return deadline;

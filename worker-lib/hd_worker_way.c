@@ -53,17 +53,15 @@ static struct way *take_place(struct hd_worker *worker, const struct context *ct
 	return oldest;
 }
 
-struct way *worker_way_to(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	struct hd_addr address,
-	bool server
-) {
+/* What there is of it, or a place for it, without a session. */
+static struct way *
+find_or_place(struct hd_worker *worker, const struct context *ctx, const struct way *wanted) {
 	struct way *way;
 
 	for (uint32_t i = 0; i < worker->way_count; i++) {
 		way = &worker->ways[i];
-		if (hd_addr_equal(way->address, address) && way->server == server) {
+		if (hd_addr_equal(way->address, wanted->address) && way->server == wanted->server
+		    && way->plain == wanted->plain) {
 			way->used_at = ctx->now;
 			return way;
 		}
@@ -71,19 +69,38 @@ struct way *worker_way_to(
 	way = take_place(worker, ctx);
 	if (!way)
 		return NULL;
-	if (!server
-	    && hd_endpoint_connect(worker->endpoint, address, ctx->now, &way->session) < 0) {
-		way->session = NULL;
-		return NULL;
-	}
-	way->address = address;
-	way->server = server;
+	*way = *wanted;
 	way->used_at = ctx->now;
 	hd_path_init(
 		&way->path,
 		worker->config.chunk_bytes + HD_CHUNK_HEADER_BYTES + WORKER_PACKET_OVERHEAD
 	);
 	return way;
+}
+
+struct way *worker_way_to(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct hd_addr address,
+	bool server
+) {
+	const struct way wanted = {.address = address, .server = server};
+	struct way *way = find_or_place(worker, ctx, &wanted);
+
+	if (!way || server || way->session)
+		return way;
+	if (hd_endpoint_connect(worker->endpoint, address, ctx->now, &way->session) < 0) {
+		*way = (struct way){0};
+		return NULL;
+	}
+	return way;
+}
+
+struct way *
+worker_way_plain(struct hd_worker *worker, const struct context *ctx, struct hd_addr address) {
+	const struct way wanted = {.address = address, .plain = true};
+
+	return find_or_place(worker, ctx, &wanted);
 }
 
 bool worker_is_server(const struct hd_worker *worker, struct hd_addr address) {
@@ -109,7 +126,8 @@ struct way *worker_way_at(struct hd_worker *worker, struct hd_addr address) {
 	for (uint32_t i = 0; i < worker->way_count; i++) {
 		struct way *way = &worker->ways[i];
 
-		if (!is_free(way) && !way->server && hd_addr_equal(way->address, address))
+		if (!is_free(way) && !way->server && !way->plain
+		    && hd_addr_equal(way->address, address))
 			return way;
 	}
 	return NULL;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define HD_KERNELS_TABLES 3
+#define PEAK_WIDTH 8
 #define HD_HALF_BLOCK 2048 /* values: 8 KiB of converted ones stay in the first cache */
 
 #if defined(__x86_64__)
@@ -186,6 +187,30 @@ void hd_add_half(uint8_t dtype, float *sum, const uint16_t *x, size_t count) {
 	} else {
 		hd_kernels_get()->add_f16(sum, x, count);
 	}
+}
+
+/* The bits of a float's absolute value grow with it, to Inf and beyond it NaN. */
+float hd_peak_f32(const float *x, size_t count) {
+	uint32_t most[PEAK_WIDTH] = {0}, bits;
+	float peak;
+	size_t i = 0;
+
+	for (; i + PEAK_WIDTH <= count; i += PEAK_WIDTH) {
+		for (size_t k = 0; k < PEAK_WIDTH; k++) {
+			memcpy(&bits, &x[i + k], sizeof(bits));
+			bits &= 0x7fffffff;
+			most[k] = bits > most[k] ? bits : most[k];
+		}
+	}
+	for (size_t k = 0; i < count; i++, k++) {
+		memcpy(&bits, &x[i], sizeof(bits));
+		bits &= 0x7fffffff;
+		most[k] = bits > most[k] ? bits : most[k];
+	}
+	for (size_t k = 1; k < PEAK_WIDTH; k++)
+		most[0] = most[k] > most[0] ? most[k] : most[0];
+	memcpy(&peak, &most[0], sizeof(peak));
+	return peak;
 }
 
 bool hd_add_fixed(uint32_t *sum, const uint32_t *x, size_t count) {

@@ -53,6 +53,9 @@ void hd_scale_f32_scalar(float *y, const float *x, size_t count, float a);
 double hd_norm2_f32(const float *x, size_t count);
 double hd_norm2_f32_scalar(const float *x, size_t count);
 
+/* The largest absolute value; 0 of none; NaN if there is one. */
+float hd_peak_f32(const float *x, size_t count);
+
 /* Index of the first NaN or Inf, or count. */
 size_t hd_find_not_finite_f32(const float *x, size_t count);
 size_t hd_find_not_finite_f32_scalar(const float *x, size_t count);

@@ -247,20 +247,6 @@ static const float *values_of(const struct hd_slots *slots, uint32_t chunk) {
 	return slots->config.in + (uint64_t)chunk * slots->config.count;
 }
 
-/* The bits of a float's absolute value grow with it. */
-static float peak_of(const float *values, uint32_t count) {
-	uint32_t most = 0, bits;
-	float peak;
-
-	for (uint32_t i = 0; i < count; i++) {
-		memcpy(&bits, &values[i], sizeof(bits));
-		bits &= 0x7fffffff;
-		most = bits > most ? bits : most;
-	}
-	memcpy(&peak, &most, sizeof(peak));
-	return peak;
-}
-
 /* For the chunk that follows in the slot. What is not finite spoils its sum with any exponent. */
 static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
 	uint32_t next = chunk + slots->config.slots;
@@ -271,7 +257,7 @@ static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
 		return 0;
 	if (next >= slots->stats.chunks)
 		return HD_FIXED_EXPONENT_MIN;
-	peak = peak_of(values_of(slots, next), hd_slots_values(slots, next));
+	peak = hd_peak_f32(values_of(slots, next), hd_slots_values(slots, next));
 	if (!isfinite(peak))
 		return HD_FIXED_EXPONENT_MIN;
 	exponent = hd_fixed_exponent((double)peak * slots->config.members, slots->config.members);

@@ -259,6 +259,27 @@ static void test_find_not_finite(void **state) {
 	}
 }
 
+static void test_peak(void **state) {
+	float x[70];
+
+	assert_float_equal(hd_peak_f32(x, 0), 0, 0);
+	for (size_t at = 0; at < 70; at++) {
+		for (size_t i = 0; i < 70; i++)
+			x[i] = (i % 2 ? -1e-3F : 1e-3F) * (float)i;
+		x[at] = at % 2 ? -7.5F : 7.5F;
+		for (size_t count = 1; count <= 70; count++)
+			assert_float_equal(
+				hd_peak_f32(x, count),
+				count > at ? 7.5F : 1e-3F * (float)(count - 1),
+				0
+			);
+		x[at] = -INFINITY;
+		assert_true(isinf(hd_peak_f32(x, 70)));
+		x[(at + 1) % 70] = NAN;
+		assert_true(isnan(hd_peak_f32(x, 70)));
+	}
+}
+
 static void test_dispatch(void **state) {
 	size_t count = 0;
 
@@ -280,6 +301,7 @@ int main(void) {
 		cmocka_unit_test(test_add_and_scale),
 		cmocka_unit_test(test_norm),
 		cmocka_unit_test(test_find_not_finite),
+		cmocka_unit_test(test_peak),
 		cmocka_unit_test(test_dispatch),
 	};
 
