@@ -4,10 +4,10 @@
  *
  *                 +--------------------------------------- executor -------------------------------------+
  *      frame ---->| not a chunk for us ------------------------------------------> forward, flood        |
- *      of a port  | chunk for us: token -> lease -> member, slot                                         |---> copies
- *                 |   not the last of its members: added, taken        drop (counted as absorbed)        |    (replication)
+ *      of a port  | chunk for us: token -> lease -> member, slot                                         |===> copies
+ *                 |   not the last of its members: added, taken        drop (counted as absorbed)        |
  *                 |   the last one: the sum instead of the values ---> copies to members, or receivers   |
- *                 |   a repeated one whose sum is there -------------> that sum, to this member          |
+ *                 |   a repeated one whose sum is there -------------> that sum: member, or receivers    |
  *                 +--------------------------------------------------------------------------------------+
  *
  * Slots. A lease has slot_count slots, each with two cells (the version bit of chunk.slot). A member sends chunk c in
