@@ -186,6 +186,8 @@ static void dispatch(
 		ctl_notice(c, node, &m->notice, s);
 	else if (m->kind == HD_MSG_CANCEL && worker)
 		ctl_cancel(c, node, &m->cancel, s);
+	else if (m->kind == HD_MSG_REPORT && node->role == HD_ROLE_SWITCH)
+		ctl_lease_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
 		ctl_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_STATE && server)
@@ -328,7 +330,8 @@ int hd_controller_create(
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->open);
 	TAILQ_INIT(&c->groups);
-	c->aggregation = true;
+	TAILQ_INIT(&c->leases);
+	c->aggregation = c->switching = true;
 	c->ranked_sums = config->ranked_sums;
 	status = -ENOMEM;
 	c->by_key = calloc(CTL_BUCKETS, sizeof(*c->by_key));
@@ -417,6 +420,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_check_by(c, ctl_notice_check(c, sink));
 		ctl_check_by(c, ctl_registry_check(c, sink));
 		ctl_check_by(c, ctl_roster_check(c, sink));
+		ctl_check_by(c, ctl_lease_check(c, sink));
 		ctl_reduce_check(c, sink);
 		if (c->open_count)
 			ctl_check_by(c, c->now + CTL_CHECK_NS);

@@ -17,9 +17,10 @@
  *   hd_controller_company.c    whether what is due waits for others to go with it
  *   hd_controller_group_say.c  what aggregators and servers hear of them
  *   hd_controller_group_show.c what operators see of them
- *   hd_controller_reduce.c     all-reduces: who has asked, shards, ends
+ *   hd_controller_reduce*.c    all-reduces: who has asked, shards, ends
  *   hd_controller_form.c       when its workers are together
  *   hd_controller_shards.c     their values over the aggregators
+ *   hd_controller_lease*.c     leases of a switch's slots, through which they go
  *   hd_controller_credit.c     small pushes and pulls that need not ask
  *   hd_controller_report.c     reports into the view; STATE and INFLIGHT after a restart
  *   hd_controller_replica.c    a job's replica: who keeps it, promotion
@@ -44,6 +45,7 @@
 #include "hd_controller.h"
 #include "hd_controller_counters.h"
 #include "hd_controller_group.h"
+#include "hd_controller_lease.h"
 #include "hd_controller_probe.h"
 #include "hd_controller_reduce.h"
 #include "hd_controller_state.h"
@@ -117,10 +119,12 @@ struct hd_controller {
 	uint32_t drained_count;
 	char drained[CTL_DRAINED_MAX][HD_NAME_BYTES_MAX + 1];
 	bool aggregation; /* by the operator: transfers may go over aggregators */
+	bool switching; /* and all-reduces through switches */
 	bool ranked_sums; /* and are added in the order of positions */
 	bool spare_server; /* and are grouped so that servers' links carry little, if a tenth later */
 	bool groups_failed; /* some have to be settled */
-	uint32_t aggregator_count; /* registered */
+	uint32_t aggregator_count, switch_count; /* registered */
+	struct ctl_leases leases; /* of switches' slots */
 	uint32_t group_count, group_number;
 	struct ctl_groups groups; /* open */
 	struct ctl_grouping grouping;

@@ -29,6 +29,10 @@
 	C(promotions, "jobs", "whose replica took the place of a server that was lost")            \
 	C(reduces, "rounds", "all-reduces begun")                                                  \
 	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \
+	C(reduces_switched, "rounds", "of all-reduces begun, those through a switch")              \
+	C(leases, "leases", "of a switch's slots put in force")                                    \
+	C(leases_refused, "leases", "that a switch refused, gave up, or did not answer")           \
+	C(leases_taken, "leases", "taken back between rounds, as another job needed slots")        \
 	C(drops_bound, "updates", "dropped: their delay would break tau_max")                      \
 	C(drops_idles, "updates", "dropped: their place would idle the network (theta)")           \
 	C(drops_preempted, "updates", "dropped: their worker is preempted before they arrive")     \

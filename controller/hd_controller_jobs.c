@@ -97,6 +97,7 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 		tenant_put(c, job->tenant);
 	}
 	ctl_reduce_fini(job);
+	ctl_lease_orphan(c, job);
 	free(job->workers);
 	free(job);
 }
@@ -361,6 +362,7 @@ void ctl_registry_fini(struct hd_controller *c) {
 	ctl_groups_fini(c);
 	while (c->job_count)
 		job_free(c, c->jobs[c->job_count - 1]);
+	ctl_lease_fini(c);
 	for (uint32_t i = 0; i < c->tenant_count; i++)
 		free(c->tenants[i]);
 	c->tenant_count = 0;

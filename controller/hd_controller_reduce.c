@@ -1,70 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_controller_core.h"
+#include "hd_controller_lease.h"
 #include "hd_controller_reduce.h"
 #include "hd_group.h"
-
-#include <stdlib.h>
-
-/* --- the table --- */
-
-static struct ctl_reduce *find(const struct ctl_job *job, uint32_t round) {
-	struct ctl_reduce *r;
-
-	TAILQ_FOREACH (r, &job->reduces, entry)
-		if (r->round == round)
-			return r;
-	return NULL;
-}
-
-static void set_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) {
-	r->count[r->part[worker]]--;
-	r->part[worker] = (uint8_t)part;
-	r->count[part]++;
-}
-
-/* Has asked for nothing, or not again. */
-static bool is_idle(const struct ctl_reduce *r, uint16_t worker) {
-	return r->part[worker] == CTL_PART_NONE || r->part[worker] == CTL_PART_VOID;
-}
-
-/* Whoever has ended this round already, and those that came later, are not waited for. */
-static void leave_out(const struct ctl_job *job, struct ctl_reduce *r) {
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (job->workers[i] && is_idle(r, i) && job->workers[i]->reduce_from > r->round)
-			set_part(r, i, CTL_PART_OUT);
-}
-
-static struct ctl_reduce *add(struct ctl_job *job, const struct hd_msg_request *m) {
-	struct ctl_reduce *r;
-
-	if (job->reduce_count >= CTL_REDUCES_MAX)
-		return NULL;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return NULL;
-	r->round = m->round;
-	r->dtype = m->dtype;
-	r->order = m->order;
-	r->bytes = m->bytes;
-	TAILQ_INSERT_TAIL(&job->reduces, r, entry);
-	job->reduce_count++;
-	leave_out(job, r);
-	return r;
-}
-
-static void forget(struct ctl_job *job, struct ctl_reduce *r) {
-	TAILQ_REMOVE(&job->reduces, r, entry);
-	job->reduce_count--;
-	free(r->shards);
-	free(r);
-}
-
-void ctl_reduce_fini(struct ctl_job *job) {
-	struct ctl_reduce *r;
-
-	while ((r = TAILQ_FIRST(&job->reduces)))
-		forget(job, r);
-}
 
 static void tell_event(
 	struct hd_controller *c,
@@ -130,10 +68,20 @@ static void drop_all(
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (r->part[i] == CTL_PART_ASKED || r->part[i] == CTL_PART_TOLD)
 			say_drop(c, job, r, i, reason, sink);
-	forget(job, r);
+	ctl_reduce_forget(job, r);
 }
 
 /* --- beginning --- */
+
+static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r) {
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_ASKED)
+			ctl_reduce_part(r, i, CTL_PART_TOLD);
+	r->begun = true;
+	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
+	ctl_reduce_keep(c, job);
+	c->counters.reduces++;
+}
 
 static void
 begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
@@ -150,18 +98,12 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 		drop_all(c, job, r, reason, sink);
 		return;
 	}
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (r->part[i] == CTL_PART_ASKED)
-			set_part(r, i, CTL_PART_TOLD);
-	r->begun = true;
-	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
-	ctl_reduce_keep(c, job);
-	c->counters.reduces++;
+	begin_told(c, job, r);
 	ctl_reduce_say(c, job, r, &words, sink);
 	tell_event(c, job, r, HD_EVENT_GRANTED, HD_REASON_NONE, sink);
 }
 
-static bool any_aggregator(const struct hd_controller *c) {
+bool ctl_reduce_any_aggregator(const struct hd_controller *c) {
 	const struct ctl_node *node;
 
 	TAILQ_FOREACH (node, &c->nodes, entry)
@@ -174,20 +116,35 @@ static bool any_aggregator(const struct hd_controller *c) {
 static void
 consider(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct hd_sink *sink) {
 	hd_ns patience = hd_ns_add(c->started, ctl_silence(c));
+	enum ctl_way way;
 
 	if (r->begun || !job->formed || r->count[CTL_PART_ASKED] == 0
 	    || r->count[CTL_PART_ASKED] + r->count[CTL_PART_OUT] != job->worker_count || c->paused
 	    || job->paused)
 		return;
-	if (any_aggregator(c)) {
+	way = ctl_lease_way(c, job, r, sink);
+	if (way == CTL_WAY_WAIT)
+		return;
+	if (way == CTL_WAY_SLOTS || ctl_reduce_any_aggregator(c))
 		r->alone_since = 0;
+	if (way == CTL_WAY_SLOTS) {
+		begin_told(c, job, r);
+		ctl_lease_begin(c, job, r, sink);
+		tell_event(c, job, r, HD_EVENT_GRANTED, HD_REASON_NONE, sink);
+		return;
+	}
+	if (ctl_reduce_any_aggregator(c)) {
 		begin(c, job, r, sink);
 		return;
 	}
 	r->alone_since = r->alone_since ? r->alone_since : c->now;
 	patience = hd_ns_max(patience, hd_ns_add(r->alone_since, CTL_REDUCE_PATIENCE_NS));
-	if (c->now < patience)
-		ctl_check_by(c, patience);
+	if (c->now < patience) /* a switch may have slots before */
+		ctl_check_by(
+			c,
+			c->switch_count > 0 ? hd_ns_min(patience, c->now + CTL_REDUCE_WAIT_NS) :
+					      patience
+		);
 	else
 		drop_all(c, job, r, HD_REASON_NO_SERVER, sink);
 }
@@ -222,12 +179,13 @@ static void say_void(
 
 /* Everybody who is under way stops, and asks again; but when somebody has the sum and will not give its values
  * a second time, the others cannot get it any more. */
-static void
-fail(struct hd_controller *c,
-     struct ctl_job *job,
-     struct ctl_reduce *r,
-     enum hd_reason reason,
-     struct hd_sink *sink) {
+static void fail_one(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
 	bool lost = r->count[CTL_PART_DONE] > 0;
 
 	c->counters.reduces_failed++;
@@ -237,6 +195,8 @@ fail(struct hd_controller *c,
 		    == HD_ROLE_AGGREGATOR) /* also one that is drained */
 			say_void(c, job, r->shards[i].aggregator, r->shards[i].group, reason, sink);
 	r->shard_count = 0;
+	r->switch_failures += r->lease != NULL;
+	r->lease = NULL;
 	r->begun = false;
 	if (lost) {
 		believe(job, r);
@@ -245,16 +205,51 @@ fail(struct hd_controller *c,
 	}
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		if (r->part[i] == CTL_PART_GONE) {
-			set_part(r, i, CTL_PART_NONE);
+			ctl_reduce_part(r, i, CTL_PART_NONE);
 			job->doubt[i] = r->round;
 		}
 		if (r->part[i] != CTL_PART_TOLD)
 			continue;
-		set_part(r, i, CTL_PART_VOID);
+		ctl_reduce_part(r, i, CTL_PART_VOID);
 		if (job->workers[i])
 			say_void(c, job, job->workers[i], r->token[i], reason, sink);
 	}
-	leave_out(job, r);
+	ctl_reduce_leave_out(job, r);
+}
+
+static struct ctl_reduce *first_through(const struct ctl_job *job, const struct ctl_lease *lease) {
+	struct ctl_reduce *r;
+
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		if (r->lease == lease)
+			return r;
+	return NULL;
+}
+
+void ctl_reduce_lease_lost(
+	struct hd_controller *c,
+	struct ctl_lease *lease,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_reduce *r;
+
+	while (lease->job && (r = first_through(lease->job, lease)))
+		fail_one(c, lease->job, r, reason, sink);
+	ctl_lease_end(c, lease, reason, sink);
+}
+
+/* Slots that one round leaves in the middle are no others' either: all rounds of the lease go with it. */
+static void
+fail(struct hd_controller *c,
+     struct ctl_job *job,
+     struct ctl_reduce *r,
+     enum hd_reason reason,
+     struct hd_sink *sink) {
+	if (r->lease)
+		ctl_reduce_lease_lost(c, r->lease, reason, sink);
+	else
+		fail_one(c, job, r, reason, sink);
 }
 
 static void
@@ -263,7 +258,7 @@ settle(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struc
 
 	nobody = nobody && r->count[CTL_PART_ASKED] == 0 && r->count[CTL_PART_VOID] == 0;
 	if (r->begun ? r->count[CTL_PART_TOLD] == 0 : nobody)
-		forget(job, r);
+		ctl_reduce_forget(job, r);
 	else
 		consider(c, job, r, sink);
 }
@@ -276,11 +271,11 @@ static void drop_out(
 	uint16_t worker,
 	struct hd_sink *sink
 ) {
-	struct ctl_reduce *r = find(job, round);
+	struct ctl_reduce *r = ctl_reduce_find(job, round);
 
 	if (!r || r->part[worker] == CTL_PART_DONE)
 		return;
-	set_part(r, worker, CTL_PART_OUT);
+	ctl_reduce_part(r, worker, CTL_PART_OUT);
 	settle(c, job, r, sink);
 }
 
@@ -299,7 +294,7 @@ has_sum(struct hd_controller *c,
 		drop_all(c, job, r, HD_REASON_LATE, sink);
 		return;
 	}
-	set_part(r, worker, CTL_PART_DONE);
+	ctl_reduce_part(r, worker, CTL_PART_DONE);
 	settle(c, job, r, sink);
 }
 
@@ -310,7 +305,7 @@ static void begins_anew(struct ctl_job *job, uint16_t worker) {
 	job->doubt[worker] = 0;
 	TAILQ_FOREACH (r, &job->reduces, entry)
 		if (r->part[worker] == CTL_PART_GONE)
-			set_part(r, worker, CTL_PART_NONE);
+			ctl_reduce_part(r, worker, CTL_PART_NONE);
 }
 
 void ctl_reduce_attach(
@@ -343,7 +338,7 @@ void ctl_reduce_report(
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
-	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
+	struct ctl_reduce *r = node->job ? ctl_reduce_find(node->job, m->round) : NULL;
 	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
 	/* GONE: it is back. VOID: that word crossed this one. NONE: an earlier controller began it. */
@@ -351,8 +346,9 @@ void ctl_reduce_report(
 		enum ctl_part part = r->part[m->worker];
 
 		known = m->attempt == r->attempt[m->worker] ?
-			part == CTL_PART_TOLD || part == CTL_PART_GONE || is_idle(r, m->worker) :
-			has && !r->begun && is_idle(r, m->worker);
+			part == CTL_PART_TOLD || part == CTL_PART_GONE
+				|| ctl_reduce_is_idle(r, m->worker) :
+			has && !r->begun && ctl_reduce_is_idle(r, m->worker);
 	}
 	if (!known) {
 		c->counters.reports_unknown++;
@@ -416,14 +412,15 @@ void ctl_reduce_worker_down(
 		job->formed = job->goes_on = false;
 		job->world = 0;
 	}
+	ctl_lease_worker_down(c, job, worker, sink);
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (r->part[worker] == CTL_PART_TOLD) {
-			set_part(r, worker, CTL_PART_GONE);
+			ctl_reduce_part(r, worker, CTL_PART_GONE);
 		} else if (r->part[worker] != CTL_PART_DONE && r->part[worker] != CTL_PART_GONE) {
 			if (r->part[worker] == CTL_PART_VOID)
 				job->doubt[worker] = r->round;
-			set_part(r, worker, CTL_PART_NONE);
+			ctl_reduce_part(r, worker, CTL_PART_NONE);
 		}
 		settle(c, job, r, sink);
 	}
@@ -453,7 +450,7 @@ void ctl_reduce_aggregator_down(
 
 /* NONE, or why this never begins. */
 static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_request *m) {
-	const struct ctl_reduce *r = find(job, m->round);
+	const struct ctl_reduce *r = ctl_reduce_find(job, m->round);
 
 	if (m->round == 0 || m->attempt == 0 || m->order > HD_GROUP_RANKED)
 		return HD_REASON_REFUSED;
@@ -480,10 +477,18 @@ static bool is_apart(struct ctl_job *job, const struct hd_msg_request *m) {
 	if (doubt == 0 || m->have <= doubt)
 		return false;
 	job->doubt[m->worker] = 0;
-	r = find(job, doubt);
+	r = ctl_reduce_find(job, doubt);
 	if (r && r->part[m->worker] == CTL_PART_DONE)
-		set_part(r, m->worker, CTL_PART_OUT); /* its sum is not theirs */
+		ctl_reduce_part(r, m->worker, CTL_PART_OUT); /* its sum is not theirs */
 	return true;
+}
+
+/* Round trips without what stood in the way of one of them. */
+static void note_rtt(struct ctl_node *node) {
+	hd_ns rtt = hd_session_rtt(node->session);
+
+	if (rtt > 0 && (node->rtt_least == 0 || rtt < node->rtt_least))
+		node->rtt_least = rtt;
 }
 
 void ctl_reduce_request(
@@ -496,6 +501,7 @@ void ctl_reduce_request(
 	enum hd_reason reason;
 	struct ctl_reduce *r, *next;
 
+	note_rtt(node);
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
 	/* Rounds that it has ended, of which we may not have heard. */
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
@@ -506,9 +512,9 @@ void ctl_reduce_request(
 	reason = wrong(job, m);
 	if (is_apart(job, m) && !reason)
 		reason = HD_REASON_LATE;
-	r = find(job, m->round);
+	r = ctl_reduce_find(job, m->round);
 	if (!reason && !r) {
-		r = add(job, m);
+		r = ctl_reduce_add(job, m);
 		reason = r ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
 	}
 	if (reason) {
@@ -521,7 +527,7 @@ void ctl_reduce_request(
 		return;
 	}
 	/* Another life of it begins to count anew. */
-	if (m->attempt <= r->attempt[m->worker] && !is_idle(r, m->worker)) {
+	if (m->attempt <= r->attempt[m->worker] && !ctl_reduce_is_idle(r, m->worker)) {
 		c->counters.requests_repeated++;
 		return;
 	}
@@ -529,13 +535,15 @@ void ctl_reduce_request(
 	/* Who asks again has given up what was under way, and with it the others have. */
 	if (r->part[m->worker] == CTL_PART_TOLD)
 		fail(c, job, r, HD_REASON_VOID, sink);
-	r = find(job, m->round);
+	r = ctl_reduce_find(job, m->round);
 	if (!r) {
 		ctl_drop_request(c, node, m, HD_REASON_LATE, sink);
 		return;
 	}
 	r->attempt[m->worker] = m->attempt;
-	set_part(r, m->worker, CTL_PART_ASKED);
+	r->peak[m->worker] = m->peak;
+	r->avoid = r->avoid || m->avoid;
+	ctl_reduce_part(r, m->worker, CTL_PART_ASKED);
 	consider(c, job, r, sink);
 }
 
@@ -545,17 +553,17 @@ void ctl_reduce_cancel(
 	const struct hd_msg_cancel *m,
 	struct hd_sink *sink
 ) {
-	struct ctl_reduce *r = node->job ? find(node->job, m->round) : NULL;
+	struct ctl_reduce *r = node->job ? ctl_reduce_find(node->job, m->round) : NULL;
 
 	if (!r || m->worker != node->worker || r->part[m->worker] == CTL_PART_NONE)
 		return;
 	c->counters.cancels++;
 	if (r->part[m->worker] == CTL_PART_TOLD) {
 		fail(c, node->job, r, HD_REASON_CANCELLED, sink);
-		r = find(node->job, m->round);
+		r = ctl_reduce_find(node->job, m->round);
 	}
 	if (!r)
 		return;
-	set_part(r, m->worker, CTL_PART_OUT);
+	ctl_reduce_part(r, m->worker, CTL_PART_OUT);
 	settle(c, node->job, r, sink);
 }

@@ -13,6 +13,8 @@
  * When an aggregator or a member is lost under way the whole round is void and everybody asks again; who has its
  * sum already is not asked to repeat it, and those that have not are told that it is lost. Who is cut off from here may
  * have it all the same: the others make it again, and that one is told with its next request (ctl_job.doubt).
+ *
+ * Where there is a switch on the path the round goes through its slots instead of shards (hd_controller_lease.h).
  */
 #ifndef HD_CONTROLLER_REDUCE_H
 #define HD_CONTROLLER_REDUCE_H
@@ -33,6 +35,8 @@ enum ctl_part {
 	CTL_PART_DONE
 };
 
+struct ctl_lease;
+
 struct ctl_shard {
 	uint64_t group;
 	struct ctl_node *aggregator;
@@ -49,16 +53,41 @@ struct ctl_reduce {
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
 	uint64_t token[HD_WORKERS_MAX]; /* one of those that its worker knows it by */
+	float peak[HD_WORKERS_MAX]; /* greatest absolute value */
+	bool avoid; /* one of them does not want a switch for it */
+	uint32_t switch_failures; /* times that it was void there */
+	struct ctl_lease *lease; /* through which it goes; NULL: over shards */
 	uint32_t shard_count;
 	struct ctl_shard *shards;
 };
 
 struct hd_controller;
 
+/* --- hd_controller_reduce_table.c --- */
+struct ctl_reduce *ctl_reduce_find(const struct ctl_job *job, uint32_t round);
+void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part);
+/* Has asked for nothing, or not again. */
+bool ctl_reduce_is_idle(const struct ctl_reduce *r, uint16_t worker);
+/* Whoever has ended this round already, and those that came later, are not waited for. */
+void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r);
+/* NULL: limit or memory. */
+struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m);
+void ctl_reduce_forget(struct ctl_job *job, struct ctl_reduce *r);
+void ctl_reduce_fini(struct ctl_job *job);
+
+/* --- hd_controller_reduce.c and others --- */
 /* Sets job->formed when everybody is there who belongs to it: hd_controller_form.c. */
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job);
 /* Tells the next life, soon, which round has begun: whoever joins then begins behind it. */
 void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job);
+/* The slots that these rounds go through are gone: they are void, and the lease ends. */
+void ctl_reduce_lease_lost(
+	struct hd_controller *c,
+	struct ctl_lease *lease,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+bool ctl_reduce_any_aggregator(const struct hd_controller *c);
 /* Whether groups may be given to this node. */
 bool ctl_may_add(const struct ctl_node *node);
 /* --- hd_controller_reduce_say.c --- */
@@ -88,6 +117,10 @@ uint64_t ctl_reduce_held_bytes(const struct hd_controller *c, const struct ctl_n
 /* Cuts the values over the aggregators: sets r->shards. HOLD: not yet, others hold their memory. */
 enum hd_reason
 ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r);
+
+/* How long that would take when nobody else was there, in s; INFINITY: it would not go. */
+double
+ctl_reduce_seconds(struct hd_controller *c, const struct ctl_job *job, const struct ctl_reduce *r);
 
 void ctl_reduce_request(
 	struct hd_controller *c,
@@ -137,6 +170,5 @@ void ctl_reduce_aggregator_down(
 	const struct ctl_node *aggregator,
 	struct hd_sink *sink
 );
-void ctl_reduce_fini(struct ctl_job *job);
 
 #endif

@@ -3,6 +3,7 @@
 #include "hd_controller_core.h"
 #include "hd_jobspec.h"
 #include "hd_out.h"
+#include "hd_switch_numbers.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -262,21 +263,37 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->preempted_at = 0;
 	node->roster_told = 0;
 	node->observer = m->observer != 0;
+	node->slots = m->slots;
+	node->count_min = m->count_min;
+	node->count_max = m->count_max;
+	node->slot_dtypes = m->dtypes;
+	node->no_groups_until = 0;
 	node->draining = ctl_host_drained(c, m->host);
 	node->pushes_decided = node->pushes_idles = 0;
 	node->last_was_idles = false;
 	memset(node->last_drop, 0, sizeof(node->last_drop));
 }
 
-/* What both roles must say; NULL, or what is wrong. */
+static const char *switch_fields_wrong(const struct hd_msg_register_ *m) {
+	if (m->slots > HD_SWITCH_SLOTS)
+		return "slots: more than 4096 (HD_SWITCH_SLOTS)";
+	if (m->count_min == 0 || m->count_min > m->count_max)
+		return "count_min, count_max: 0, or the wrong way round";
+	if ((m->dtypes & (1 << HD_DTYPE_FIXED32 | 1 << HD_DTYPE_FP32)) == 0)
+		return "dtypes: neither fixed32 nor fp32";
+	return NULL;
+}
+
+/* What all roles must say; NULL, or what is wrong. */
 static const char *common_wrong(
 	struct hd_controller *c,
 	const struct ctl_node *node,
 	const struct hd_msg_register_ *m
 ) {
 	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER && m->role != HD_ROLE_MONITOR
-	    && m->role != HD_ROLE_AGGREGATOR && m->role != HD_ROLE_REPLICA)
-		return "role: only workers, servers, replicas, aggregators and monitors register";
+	    && m->role != HD_ROLE_AGGREGATOR && m->role != HD_ROLE_REPLICA
+	    && m->role != HD_ROLE_SWITCH)
+		return "role: only workers, servers, replicas, aggregators, switches and monitors register";
 	if (m->role != hd_session_peer_role(node->session))
 		return "role: not that of the session";
 	if (!m->host[0])
@@ -286,6 +303,8 @@ static const char *common_wrong(
 		return "job, worker: this session is another worker; open a new one";
 	if (m->role == HD_ROLE_WORKER)
 		return worker_fields_wrong(m);
+	if (m->role == HD_ROLE_SWITCH)
+		return switch_fields_wrong(m);
 	(void)c;
 	return NULL;
 }
@@ -306,6 +325,10 @@ static bool repeated(
 	if (!same) {
 		ctl_node_down(c, node, HD_REASON_CLOSED, sink);
 		return false;
+	}
+	if (m->role == HD_ROLE_SWITCH) { /* leases of an earlier life of ours have ended */
+		node->slots = m->slots;
+		ctl_check_by(c, c->now);
 	}
 	if (m->role != HD_ROLE_WORKER)
 		ctl_say_registered(c, node, NULL, sink);
@@ -329,7 +352,10 @@ void ctl_register(
 		text_refuse(c, node, m, wrong, sink);
 		return;
 	}
-	host = hd_topology_host(c->config.topology, m->host);
+	if (m->role == HD_ROLE_SWITCH)
+		host = hd_topology_switch(c->config.topology, m->host);
+	else
+		host = hd_topology_host(c->config.topology, m->host);
 	if (host < 0 || ctl_scratch_links(c)) {
 		(void)snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
 		text_refuse(c, node, m, host == -ENOENT ? text : "host: no room for it", sink);
@@ -347,6 +373,7 @@ void ctl_register(
 	c->probe_at = hd_ns_min(c->probe_at, c->now);
 	c->counters.registered++;
 	c->aggregator_count += m->role == HD_ROLE_AGGREGATOR;
+	c->switch_count += m->role == HD_ROLE_SWITCH;
 	ctl_event(
 		sink,
 		(struct hd_event){
@@ -364,7 +391,7 @@ void ctl_register(
 		attach_server(c, node, sink);
 	else
 		ctl_say_registered(c, node, NULL, sink);
-	if (m->role == HD_ROLE_AGGREGATOR)
+	if (m->role == HD_ROLE_AGGREGATOR || m->role == HD_ROLE_SWITCH)
 		ctl_reduce_check(c, sink);
 	ctl_record_node(c, node, "up", HD_REASON_NONE);
 }
@@ -438,6 +465,10 @@ void ctl_node_down(
 		c->aggregator_count--;
 		ctl_group_aggregator_down(c, node);
 		ctl_reduce_aggregator_down(c, node, sink);
+	}
+	if (role == HD_ROLE_SWITCH) {
+		c->switch_count--;
+		ctl_lease_switch_down(c, node, sink);
 	}
 	for (uint32_t i = 0;
 	     (role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA) && i < c->job_count;

@@ -13,7 +13,7 @@ double ctl_ms_from(hd_ns from, hd_ns to) {
 	return to >= from ? (double)(to - from) / 1e6 : -(double)(from - to) / 1e6;
 }
 
-static void row_addr(struct hd_rows *rows, const char *key, struct hd_addr addr) {
+void ctl_row_addr(struct hd_rows *rows, const char *key, struct hd_addr addr) {
 	char text[32];
 
 	(void)snprintf(
@@ -64,7 +64,7 @@ node_row(const struct hd_controller *c, const struct ctl_node *node, struct hd_r
 		hd_row_count(rows, "worker", node->worker);
 	else
 		hd_row_null(rows, "worker");
-	row_addr(rows, "address", hd_session_peer(node->session));
+	ctl_row_addr(rows, "address", hd_session_peer(node->session));
 	hd_row_real(rows, "up_s", node->role ? ctl_ms_from(node->registered, c->now) / 1e3 : 0);
 	hd_row_real(rows, "heard_ms", ctl_ms_from(hd_session_heard(node->session), c->now));
 	hd_row_real(rows, "rtt_us", (double)hd_session_rtt(node->session) / 1e3);

@@ -42,6 +42,10 @@ static void read_aggregation(const struct hd_controller *c, char *text, size_t b
 	(void)snprintf(text, bytes, "%s", c->aggregation ? "on" : "off");
 }
 
+static void read_switch(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->switching ? "on" : "off");
+}
+
 static void read_ranked(const struct hd_controller *c, char *text, size_t bytes) {
 	(void)snprintf(text, bytes, "%s", c->ranked_sums ? "on" : "off");
 }
@@ -97,6 +101,13 @@ static void apply_credits(struct hd_controller *c, struct ctl_job *job, double v
 static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, double value) {
 	(void)job;
 	c->aggregation = value > 0;
+}
+
+/* Leases that are not in use end at the next look; the others when they are not any more. */
+static void apply_switch(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->switching = value > 0;
+	ctl_check_by(c, c->now);
 }
 
 static void apply_ranked(struct hd_controller *c, struct ctl_job *job, double value) {
@@ -193,6 +204,15 @@ static const struct ctl_setting settings[] = {
 	 .on = true,
 	 .read = read_aggregation,
 	 .apply = apply_aggregation},
+	{"switch",
+	 "",
+	 "all-reduces go through the slots of a switch on the path where that helps: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_switch,
+	 .apply = apply_switch},
 	{"ranked-sums",
 	 "",
 	 "aggregators add in the order of positions, for sums of the same bits in every run: on or off",

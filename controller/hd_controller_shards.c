@@ -5,6 +5,7 @@
 #include "hd_shards.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* A shard is worth its messages when it has this many packets; a small all-reduce has one shard. */
@@ -165,6 +166,18 @@ cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r, bo
 		rc = take_shards(c, r, &f);
 	field_fini(&f);
 	return rc;
+}
+
+double
+ctl_reduce_seconds(struct hd_controller *c, const struct ctl_job *job, const struct ctl_reduce *r) {
+	struct field f = {0};
+	double seconds = INFINITY;
+	int rc = field_make(&f, c, job, r, true);
+
+	if (rc == 0)
+		rc = hd_shards_cut(f.hosts, f.count, r->bytes, GRAIN_BYTES, &seconds);
+	field_fini(&f);
+	return rc == 0 ? seconds : (double)INFINITY;
 }
 
 enum hd_reason

@@ -72,8 +72,12 @@ struct ctl_node {
 	/* server */
 	uint64_t memory_bytes;
 	uint16_t incarnation;
-	/* aggregator */
+	/* aggregator, switch */
 	hd_ns no_groups_until; /* it refused one */
+	/* switch: slots that can be leased, values of a chunk; of it and of a worker: types of such chunks */
+	uint32_t slots;
+	uint16_t count_min, count_max, slot_dtypes;
+	hd_ns rtt_least; /* the shortest that its session has shown; 0: not known */
 	/* worker */
 	struct ctl_job *job;
 	uint16_t worker;
@@ -156,6 +160,9 @@ struct ctl_job {
 	/* all-reduces: hd_controller_reduce.c */
 	TAILQ_HEAD(ctl_reduces, ctl_reduce) reduces;
 	uint32_t reduce_count, reduce_round; /* under way; the newest that has begun */
+	struct ctl_lease *lease; /* of slots; NULL: it has none */
+	const char *why; /* its newest round did not go through a switch: in a word; NULL: it did */
+	uint8_t lease_attempt; /* of the newest lease */
 	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
 	hd_ns reduce_kept_at;
 	uint16_t world; /* workers that it begins with */

@@ -14,6 +14,8 @@
 	S(pending, "transfers", "requests that wait", GAUGE, U64) \
 	S(open, "transfers", "transfers granted and not reported", GAUGE, U64) \
 	S(aggregators, "nodes", "aggregators registered", GAUGE, U64) \
+	S(switches, "nodes", "switches on the path registered", GAUGE, U64) \
+	S(slots_leased, "slots", "of their slots, those that are leased", GAUGE, U64) \
 	S(groups, "groups", "sums and relayed models under way", GAUGE, U64) \
 	S(epoch, "", "this life's number", GAUGE, U64) \
 	S(paused, "", "1 while nothing is granted", GAUGE, U64) \
@@ -145,12 +147,16 @@ static void add_gauges(const struct hd_controller *c, struct hd_stats *stats) {
 		.open = c->open_count,
 		.epoch = c->config.epoch,
 		.aggregators = c->aggregator_count,
+		.switches = c->switch_count,
 		.groups = c->group_count,
 		.paused = c->paused,
 		.drained_hosts = c->drained_count,
 	};
+	const struct ctl_lease *lease;
 	const struct ctl_node *node;
 
+	TAILQ_FOREACH (lease, &c->leases, entry)
+		g.slots_leased += lease->slots;
 	TAILQ_FOREACH (node, &c->nodes, entry) {
 		g.workers += node->role == HD_ROLE_WORKER;
 		g.servers += node->role == HD_ROLE_SERVER;

@@ -21,6 +21,8 @@ static const struct table tables[] = {
 	{"staleness", ctl_rows_staleness},
 	{"plan", ctl_rows_plan},
 	{"groups", ctl_rows_groups},
+	{"switches", ctl_rows_switches},
+	{"leases", ctl_rows_leases},
 	{"settings", ctl_rows_settings},
 	{"ports", ctl_rows_ports},
 	{"queues", ctl_rows_queues},

@@ -17,6 +17,8 @@ uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows)
 uint64_t ctl_rows_staleness(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows);
+uint64_t ctl_rows_switches(const struct hd_controller *c, struct hd_rows *rows);
+uint64_t ctl_rows_leases(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_ports(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_queues(const struct hd_controller *c, struct hd_rows *rows);
@@ -32,6 +34,7 @@ const char *ctl_group_why(
 	size_t bytes
 );
 double ctl_ms_from(hd_ns from, hd_ns to);
+void ctl_row_addr(struct hd_rows *rows, const char *key, struct hd_addr addr);
 void ctl_row_version(struct hd_rows *rows, const char *key, hd_version version);
 void ctl_row_why(struct hd_rows *rows, const struct ctl_why *why, hd_ns now);
 

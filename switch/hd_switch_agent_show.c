@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is counted, and what a shell may ask a switch: its leases, its counters, and the program's ports, queues and
+/* What is counted, and what a shell may ask a switch: its slots, its counters, and the program's ports, queues and
  * cores. */
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
@@ -100,7 +100,7 @@ static void lease_row(struct hd_rows *rows, hd_ns now, const struct agent_lease 
 	);
 	hd_row_count(rows, "epoch", is->epoch);
 	hd_row_count(rows, "attempt", is->attempt);
-	hd_row_text(rows, "dtype", is->dtype == HD_DTYPE_FIXED32 ? "fixed32" : "fp32");
+	hd_row_text(rows, "type", is->dtype == HD_DTYPE_FIXED32 ? "fixed32" : "fp32");
 	hd_row_count(rows, "count", is->count);
 	hd_row_count(rows, "first_slot", is->first_slot);
 	hd_row_count(rows, "slots", is->slot_count);
@@ -150,8 +150,8 @@ char *hd_switch_agent_table(
 
 	while (i < count && strcmp(tables[i].name, table) != 0)
 		i++;
-	if (i == count && strcmp(table, "leases") != 0)
-		wrong = "no such table (of a switch: leases, ports, queues, cores, counters)";
+	if (i == count && strcmp(table, "slots") != 0)
+		wrong = "no such table (of a switch: slots, ports, queues, cores, counters)";
 	else
 		wrong = hd_rows_begin(&rows, table, filter, now, agent->epoch);
 	if (wrong) {

@@ -90,10 +90,12 @@ static void put_worker(struct binder *b, const struct hd_record *r) {
 		(void)sqlite3_bind_null(b->statement, b->column++);
 }
 
+static const char *const directions[] = {"push", "pull", "replicate", "reduce"};
+
 static void put_which(struct binder *b, const struct hd_record *r) {
 	put_integer(b, r->job);
 	put_worker(b, r);
-	put_text(b, r->direction == 2 ? "replicate" : r->direction ? "pull" : "push");
+	put_text(b, r->direction < 4 ? directions[r->direction] : "");
 	put_integer(b, r->round);
 	put_integer(b, r->attempt);
 	put_integer(b, r->bytes);

@@ -33,6 +33,12 @@ static const char *const usual[][2] = {
 	{"groups",
 	 "group job kind aggregator state size open bytes position age_ms collected_ms limit_ms finish_ms "
 	 "direct_ms members"},
+	{"switches",
+	 "name switch address state slots leased leases count_min count_max types up_s"},
+	{"leases",
+	 "tenant job switch state why type count slots wanted members waits rounds rate_mbps age_s idle_s"},
+	{"slots",
+	 "id job lease state epoch attempt type count first_slot slots members waits receivers age_s"},
 	{"staleness",
 	 "tenant job workers updates mean variance p50 p90 p99 max bound dropped_bound dropped_late"},
 	{"settings", "setting value unit least most help"},

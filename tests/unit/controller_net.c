@@ -179,6 +179,9 @@ static void log_clear(struct peer *peer) {
 			free((void *)m->members.members.data);
 		} else if (m->kind == HD_MSG_REDUCE) {
 			free((void *)m->reduce.shards.data);
+		} else if (m->kind == HD_MSG_SLOTS) {
+			free((void *)m->slots.members.data);
+			free((void *)m->slots.receivers.data);
 		} else if (m->kind == HD_MSG_ROSTER) {
 			free((void *)m->roster.ranks.data);
 		}
@@ -211,6 +214,9 @@ static void on_message(
 		keep_blob(&peer->log[peer->count].members.members);
 	} else if (message->kind == HD_MSG_REDUCE) {
 		keep_blob(&peer->log[peer->count].reduce.shards);
+	} else if (message->kind == HD_MSG_SLOTS) {
+		keep_blob(&peer->log[peer->count].slots.members);
+		keep_blob(&peer->log[peer->count].slots.receivers);
 	} else if (message->kind == HD_MSG_ROSTER) {
 		keep_blob(&peer->log[peer->count].roster.ranks);
 	}

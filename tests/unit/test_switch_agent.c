@@ -319,7 +319,7 @@ static void test_tables(void **state) {
 
 	(void)state;
 	plan_say(world, &plan);
-	json = hd_switch_agent_table(world->agent, world->net.now, "leases", NULL, &error);
+	json = hd_switch_agent_table(world->agent, world->net.now, "slots", NULL, &error);
 	assert_non_null(strstr(json, "\"slots\":48"));
 	assert_non_null(strstr(json, "\"state\":\"held\""));
 	free(json);

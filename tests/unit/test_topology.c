@@ -58,6 +58,18 @@ static void star_file(void **state) {
 	assert_string_equal(hd_topology_link_name(t, 0), "h1>s1");
 	assert_string_equal(hd_topology_link_name(t, 1), "s1>h1");
 	assert_string_equal(hd_topology_link_name(t, 2), "s1>h2");
+	assert_int_equal(hd_topology_switch(t, "h1"), -ENOENT);
+	assert_int_equal(hd_topology_switch(t, "s2"), -ENOENT);
+	assert_int_equal(
+		hd_topology_path(
+			t,
+			hd_topology_host(t, "h2"),
+			hd_topology_switch(t, "s1"),
+			&(uint32_t[PATH_MAX_LINKS]){0}[0],
+			PATH_MAX_LINKS
+		),
+		1
+	);
 	assert_string_equal(hd_topology_link_name(t, 4), "");
 	assert_path(t, "h1", "h2", "h1>s1 s1>h2");
 	assert_path(t, "h2", "h1", "h2>s1 s1>h1");
@@ -161,6 +173,7 @@ static void growing_star(void **state) {
 
 	(void)state;
 	assert_int_equal(hd_topology_create_star(&t), 0);
+	assert_int_equal(hd_topology_switch(t, "any"), 0);
 	assert_int_equal(hd_topology_link_count(t), 0);
 	const int a = hd_topology_host(t, "a"), b = hd_topology_host(t, "b");
 	assert_true(a >= 0 && b >= 0 && a != b);

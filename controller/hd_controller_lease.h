@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Private to controller/: leases of slots at switches on the path, through which all-reduces go.
+ *
+ *   everybody has asked --> a lease of just these workers? --yes-----------------------> REDUCE(slots)
+ *                             | no                                                    ^
+ *                             v                                                       |
+ *                           a switch that fits? --SLOTS--> the switch --REPORT(applied)
+ *                             | no: why                       | REPORT(failed), or silent for CTL_LEASE_WAIT_NS
+ *                             v                               v
+ *                           shards over aggregators <---------+
+ *
+ * A job has one lease at most, kept from round to round while the same workers take part: such a round costs no word
+ * to the switch. It has as many slots as chunks are on their way at the rate of the slowest link (rate times round
+ * trip), not as the model has, and at most its share of the switch's: one part for each job that uses it. It is given
+ * back when no round went through it for CTL_LEASE_IDLE_NS, or when another job needs slots between two rounds of it.
+ *
+ * A switch is used when all workers' ways to it are apart (so each way between two of them passes it), when it can
+ * add their chunks, and when the slowest link is done no later than with aggregators.
+ *
+ * A worker that goes is taken out of the lease at once, so that the others need not wait for it; when its values are
+ * in some chunks only, they see that, ask again, and the lease is void with every round on it.
+ */
+#ifndef HD_CONTROLLER_LEASE_H
+#define HD_CONTROLLER_LEASE_H
+
+#include "hd_controller_reduce.h"
+#include "hd_switch_numbers.h"
+
+#define CTL_LEASE_WAIT_NS (500 * HD_MS) /* for the switch's answer */
+#define CTL_LEASE_REST_NS HD_SECOND /* after it refused one, or was silent */
+#define CTL_LEASE_IDLE_NS (10 * HD_SECOND) /* kept so long without a round */
+#define CTL_LEASE_BUSY_NS (2 * HD_MS) /* how often a round looks whether others are through */
+#define CTL_LEASE_EXPIRES_US 10000000u /* without a controller */
+#define CTL_LEASE_FAILURES 2 /* of one round; then over aggregators */
+/* Round trips that slots are counted by: what a node shows once may be a pause of its own. */
+#define CTL_LEASE_RTT_LEAST_NS (400 * HD_US)
+#define CTL_LEASE_RTT_MOST_NS (10 * HD_MS)
+#define CTL_LEASE_SLOTS_LEAST 32
+#define CTL_LEASE_SLOTS_MOST 1024
+#define CTL_LEASE_LATER 1.02 /* so many times what aggregators take is not later */
+
+struct ctl_seat {
+	uint16_t worker;
+	uint64_t token, result_token;
+	struct hd_addr addr;
+};
+
+struct ctl_lease {
+	TAILQ_ENTRY(ctl_lease) entry;
+	uint64_t name;
+	struct ctl_node *node; /* the switch */
+	struct ctl_job *job; /* NULL: it is gone */
+	uint32_t job_id;
+	bool held; /* in force; else it was asked for */
+	uint8_t attempt, dtype;
+	uint16_t count, slots, wanted; /* values of a chunk; what it got, and would have */
+	uint64_t waits;
+	uint32_t seat_count;
+	struct ctl_seat seats[HD_SWITCH_MEMBERS_MAX];
+	double rate; /* of the slowest link, bytes/s of values */
+	double seconds; /* that the round would have taken over aggregators */
+	uint64_t first; /* where the next round begins in its stream */
+	uint32_t turn; /* of the newest round */
+	uint64_t rounds;
+	hd_ns asked, used;
+};
+TAILQ_HEAD(ctl_leases, ctl_lease);
+
+enum ctl_way {
+	CTL_WAY_SHARDS,
+	CTL_WAY_SLOTS, /* through job->lease */
+	CTL_WAY_WAIT /* for the switch, or for rounds before it */
+};
+
+/* --- hd_controller_lease.c: what is leased, and what ends --- */
+/* How a round goes for which everybody has asked. */
+enum ctl_way ctl_lease_way(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_reduce *r,
+	struct hd_sink *sink
+);
+/* Whether rounds are under way through it. */
+bool ctl_lease_is_busy(const struct ctl_lease *lease);
+/* Tells the switch, and frees it. No round is on it. */
+void ctl_lease_end(
+	struct hd_controller *c,
+	struct ctl_lease *lease,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* A switch's word on a lease. */
+void ctl_lease_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+);
+/* This worker is gone: nobody waits for its chunks. */
+void ctl_lease_worker_down(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	struct hd_sink *sink
+);
+void ctl_lease_switch_down(
+	struct hd_controller *c,
+	const struct ctl_node *node,
+	struct hd_sink *sink
+);
+/* The job is freed. */
+void ctl_lease_orphan(struct hd_controller *c, struct ctl_job *job);
+/* Leases that nobody answered for, that nobody uses, that are not to be any more. Returns when to look again. */
+hd_ns ctl_lease_check(struct hd_controller *c, struct hd_sink *sink);
+void ctl_lease_fini(struct hd_controller *c);
+/* Slots of a switch that are leased. */
+uint32_t ctl_lease_slots(const struct hd_controller *c, const struct ctl_node *node);
+
+/* --- hd_controller_lease_pick.c: which switch, how many slots --- */
+/* Words for why it is none that are compared as they are. */
+extern const char ctl_why_slots[], ctl_why_no_switch[];
+/* Returns why it is none, in a word. Else NULL, and *shape has node, dtype, count, slots, wanted, rate, seconds. */
+const char *ctl_lease_pick(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct ctl_reduce *r,
+	struct ctl_lease *shape,
+	struct hd_sink *sink
+);
+/* Whether the lease has about as many slots as it would get now. */
+bool ctl_lease_is_fair(const struct hd_controller *c, const struct ctl_lease *lease);
+/* The first chunks' exponent; beyond HD_FIXED_EXPONENT_MAX: there is none. */
+int ctl_lease_exponent(const struct ctl_reduce *r);
+
+/* --- hd_controller_lease_say.c --- */
+/* The lease, or who is waited for in it now. 0 or -errno. */
+int ctl_lease_say(struct hd_controller *c, const struct ctl_lease *lease, struct hd_sink *sink);
+/* REDUCE to everybody who is TOLD. */
+void ctl_lease_begin(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	struct hd_sink *sink
+);
+
+#endif

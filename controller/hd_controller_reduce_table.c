@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All-reduces of a job: the table of them, and who stands where in each. */
+#include "hd_controller_core.h"
+#include "hd_controller_reduce.h"
+
+#include <stdlib.h>
+
+struct ctl_reduce *ctl_reduce_find(const struct ctl_job *job, uint32_t round) {
+	struct ctl_reduce *r;
+
+	TAILQ_FOREACH (r, &job->reduces, entry)
+		if (r->round == round)
+			return r;
+	return NULL;
+}
+
+void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) {
+	r->count[r->part[worker]]--;
+	r->part[worker] = (uint8_t)part;
+	r->count[part]++;
+}
+
+/* Has asked for nothing, or not again. */
+bool ctl_reduce_is_idle(const struct ctl_reduce *r, uint16_t worker) {
+	return r->part[worker] == CTL_PART_NONE || r->part[worker] == CTL_PART_VOID;
+}
+
+/* Whoever has ended this round already, and those that came later, are not waited for. */
+void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r) {
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (job->workers[i] && ctl_reduce_is_idle(r, i)
+		    && job->workers[i]->reduce_from > r->round)
+			ctl_reduce_part(r, i, CTL_PART_OUT);
+}
+
+struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m) {
+	struct ctl_reduce *r;
+
+	if (job->reduce_count >= CTL_REDUCES_MAX)
+		return NULL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return NULL;
+	r->round = m->round;
+	r->dtype = m->dtype;
+	r->order = m->order;
+	r->bytes = m->bytes;
+	TAILQ_INSERT_TAIL(&job->reduces, r, entry);
+	job->reduce_count++;
+	ctl_reduce_leave_out(job, r);
+	return r;
+}
+
+void ctl_reduce_forget(struct ctl_job *job, struct ctl_reduce *r) {
+	TAILQ_REMOVE(&job->reduces, r, entry);
+	job->reduce_count--;
+	free(r->shards);
+	free(r);
+}
+
+void ctl_reduce_fini(struct ctl_job *job) {
+	struct ctl_reduce *r;
+
+	while ((r = TAILQ_FIRST(&job->reduces)))
+		ctl_reduce_forget(job, r);
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which way a round goes, and how many slots jobs get that share a switch. */
+#include "hd_kernels.h"
+#include "lease_scene.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void expect_why(struct scene *s, uint32_t round, const char *why) {
+	uint32_t before = s->at ? peer_count(s->at, HD_MSG_SLOTS) : 0;
+
+	ask_all(s, round, 1);
+	assert_string_equal(job_of(s)->why, why);
+	assert_int_equal(told(s, 0)->round, round);
+	assert_shards(s);
+	assert_int_equal(s->at ? peer_count(s->at, HD_MSG_SLOTS) : 0, before);
+	done_all(s);
+}
+
+static void command(struct scene *s, struct peer *shell, const char *object, const char *value) {
+	struct hd_message m = {.kind = HD_MSG_COMMAND};
+
+	m.command.verb = HD_VERB_SET;
+	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
+	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	say(shell, m);
+	net_run(&s->net, HD_MS);
+	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
+}
+
+/* Why a round does not go through the switch. */
+static void test_reasons(void **state) {
+	struct peer *shell;
+	struct scene s;
+
+	(void)state;
+	open_with(&s, &net_plain);
+	add_aggregators(&s);
+	expect_why(&s, 1, "no-switch");
+	add_switch(&s, 4096);
+	s.avoid = 1;
+	expect_why(&s, 2, "avoided");
+	s.avoid = 0;
+	s.order = HD_GROUP_RANKED;
+	s.peak = INFINITY;
+	expect_why(&s, 3, "values");
+	s.order = HD_GROUP_ARRIVAL;
+	s.workers[3] = join(&s, "j", 3, "h3", COUNT); /* another one on the third host */
+	ask(&s, 3, 4, 1);
+	expect_why(&s, 4, "path");
+	done(&s, 3);
+	s.workers[3]->cut = true;
+	net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+	shell = net_peer(&s.net, HD_ROLE_SHELL, "h1");
+	command(&s, shell, "switch", "off");
+	expect_why(&s, 5, "off");
+	command(&s, shell, "switch", "on");
+	ask_all(&s, 6, 1);
+	grant(&s);
+	check_agreement(&s, WORKERS);
+	/* What is under way goes on; what is not in use ends. */
+	command(&s, shell, "switch", "off");
+	assert_null(peer_last(s.at, HD_MSG_VOID));
+	done_all(&s);
+	net_run(&s.net, CTL_LEASE_IDLE_NS + HD_SECOND);
+	assert_int_equal(peer_count(s.at, HD_MSG_VOID), 1);
+	net_close(&s.net);
+	open_with(&s, &net_plain);
+	add_aggregators(&s);
+	add_switch(&s, 4096);
+	s.workers[3] = join(&s, "j", 3, "h4", 0); /* it knows no slots */
+	ask(&s, 3, 1, 1);
+	expect_why(&s, 1, "unable");
+	net_close(&s.net);
+}
+
+/* Small chunks: their headers take the links longer than aggregators do, unless there are many workers. */
+static void test_small_chunks(void **state) {
+	struct hd_message m;
+	struct scene s;
+
+	(void)state;
+	open_with(&s, &net_plain);
+	s.at = net_peer(&s.net, HD_ROLE_SWITCH, "s1");
+	m = registration(s.at, 4096);
+	m.register_.count_min = m.register_.count_max = 32;
+	m.register_.dtypes = 1 << HD_DTYPE_FIXED32;
+	say(s.at, m);
+	net_run(&s.net, HD_MS);
+	s.peak = 3;
+	ask_all(&s, 1, 1);
+	assert_int_equal(leased(&s)->count, 32);
+	assert_int_equal(leased(&s)->dtype, HD_DTYPE_FIXED32);
+	grant(&s);
+	check_agreement(&s, WORKERS);
+	assert_int_equal((int16_t)told(&s, 0)->exponent, hd_fixed_exponent(9, 3));
+	done_all(&s);
+	/* The lease stays as long as it is used. */
+	add_aggregators(&s);
+	ask_all(&s, 2, 1);
+	check_agreement(&s, WORKERS);
+	done_all(&s);
+	net_run(&s.net, CTL_LEASE_IDLE_NS + HD_SECOND);
+	assert_int_equal(peer_count(s.at, HD_MSG_VOID), 1);
+	expect_why(&s, 3, "slower");
+	net_close(&s.net);
+}
+
+static void two_jobs(struct scene *s, uint32_t slots) {
+	static const struct net_config fast = {.epoch = 1, .initial_bps = 80e9};
+
+	open_with(s, &fast);
+	add_aggregators(s);
+	add_switch(s, slots);
+	for (uint16_t i = 0; i < WORKERS; i++) {
+		char host[8];
+
+		(void)snprintf(host, sizeof(host), "h%u", i + 1);
+		s->others[i] = join(s, "k", i, host, COUNT);
+	}
+}
+
+static void others_ask(struct scene *s, uint32_t round) {
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask_of(s, s->others[i], round, 1);
+}
+
+static void others_done(struct scene *s) {
+	for (uint16_t i = 0; i < WORKERS; i++)
+		done_by(s, s->others[i]);
+}
+
+/* Two jobs: each has half, whoever came first. */
+static void test_two_jobs(void **state) {
+	struct scene s;
+
+	(void)state;
+	two_jobs(&s, 256);
+	ask_all(&s, 1, 1);
+	assert_int_equal(leased(&s)->slots, 256);
+	grant(&s);
+	others_ask(&s, 1);
+	/* All of it is in use: over aggregators. */
+	assert_int_equal(told_of(s.others[0])->slots, 0);
+	assert_string_equal(s.net.controller->jobs[1]->why, ctl_why_slots);
+	done_all(&s);
+	ask_all(&s, 2, 1);
+	assert_int_equal(leased(&s)->slots, 128);
+	grant(&s);
+	assert_int_equal(told(&s, 0)->slots, 128);
+	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	others_done(&s);
+	others_ask(&s, 2);
+	assert_int_equal(leased(&s)->slots, 128);
+	assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
+	grant(&s);
+	assert_int_equal(told_of(s.others[0])->slots, 128);
+	/* Both are busy: each is told its half of the links. */
+	assert_true(told_of(s.others[0])->rate_bps > 0.45 * 80e9);
+	assert_true(told_of(s.others[0])->rate_bps < 0.55 * 80e9);
+	assert_int_equal(
+		ctl_lease_slots(s.net.controller, TAILQ_FIRST(&s.net.controller->leases)->node), 256
+	);
+	/* The other one leaves the switch to this one. */
+	others_done(&s);
+	done_all(&s);
+	net_run(&s.net, CTL_LEASE_IDLE_NS / 2);
+	ask_all(&s, 3, 1);
+	done_all(&s);
+	net_run(&s.net, CTL_LEASE_IDLE_NS * 3 / 4);
+	ask_all(&s, 4, 1);
+	grant(&s);
+	assert_int_equal(told(&s, 0)->round, 4);
+	assert_int_equal(told(&s, 0)->slots, 256);
+	net_close(&s.net);
+}
+
+/* Fewer slots than jobs need: they take turns between rounds. */
+static void test_turns(void **state) {
+	struct scene s;
+
+	(void)state;
+	two_jobs(&s, 32);
+	for (uint32_t round = 1; round < 4; round++) {
+		ask_all(&s, round, 1);
+		assert_int_equal(leased(&s)->job, s.net.controller->jobs[0]->id);
+		assert_int_equal(leased(&s)->slots, 32);
+		grant(&s);
+		check_agreement(&s, WORKERS);
+		done_all(&s);
+		others_ask(&s, round);
+		assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
+		grant(&s);
+		assert_int_equal(told_of(s.others[0])->slots, 32);
+		others_done(&s);
+	}
+	assert_int_equal(counters(&s.net)->leases_taken, 5);
+	net_close(&s.net);
+}
+
+static void test_tables(void **state) {
+	const char *error = NULL;
+	struct scene s;
+	char *json;
+
+	(void)state;
+	open_scene(&s);
+	ask_all(&s, 1, 1);
+	json = hd_controller_table(s.net.controller, "leases", "state=asked", &error);
+	assert_non_null(strstr(json, "\"switch\":\"s1\""));
+	free(json);
+	grant(&s);
+	json = hd_controller_table(s.net.controller, "leases", "state=busy", &error);
+	assert_non_null(strstr(json, "\"members\":3"));
+	free(json);
+	json = hd_controller_table(s.net.controller, "switches", NULL, &error);
+	assert_non_null(strstr(json, "\"slots\":4096,\"leased\":32,\"leases\":1"));
+	free(json);
+	s.avoid = 1;
+	done_all(&s);
+	ask_all(&s, 2, 1);
+	json = hd_controller_table(s.net.controller, "leases", "why=avoided", &error);
+	assert_non_null(strstr(json, "\"state\":\"idle\""));
+	free(json);
+	net_close(&s.net);
+}
+
+/* What a switch says of itself must make sense. */
+static void test_hostile(void **state) {
+	struct hd_message m;
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	s.at = net_peer(&s.net, HD_ROLE_SWITCH, "s2");
+	m = registration(s.at, 4097);
+	say(s.at, m);
+	net_run(&s.net, HD_MS);
+	assert_non_null(strstr(s.at->refused, "HD_SWITCH_SLOTS"));
+	m = registration(s.at, 64);
+	m.register_.count_min = 33;
+	m.register_.count_max = 32;
+	say(s.at, m);
+	net_run(&s.net, HD_MS);
+	assert_non_null(strstr(s.at->refused, "count_min"));
+	m = registration(s.at, 64);
+	m.register_.dtypes = 1 << HD_DTYPE_FP16;
+	say(s.at, m);
+	net_run(&s.net, HD_MS);
+	assert_non_null(strstr(s.at->refused, "dtypes"));
+	assert_int_equal(counters(&s.net)->register_refused, 3);
+	net_close(&s.net);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_small_chunks),
+		cmocka_unit_test(test_two_jobs),
+		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_hostile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
