@@ -87,6 +87,25 @@ void hd_sim_set_cut(struct hd_sim *sim, int host, bool cut);
 /* Cuts (or mends) the way between two hosts only, both directions. At most 64 pairs: -ENOSPC. */
 int hd_sim_set_cut_pair(struct hd_sim *sim, int a, int b, bool cut);
 
+/* A switch that looks into packets: switch 0. */
+struct hd_sim_path {
+	/* A packet of a node to another host, after faults, on its way from the switch. True: it goes no further. The
+	 * bytes are valid during the call. NULL: none are looked at. */
+	bool (*packet
+	)(void *owner, struct hd_addr from, struct hd_addr to, const uint8_t *data, size_t bytes);
+	void *owner;
+};
+/* NULL: an ordinary switch again. */
+void hd_sim_set_path(struct hd_sim *sim, const struct hd_sim_path *path);
+/* A packet that switch 0 makes, in the name of the host of `from`; faults befall it as any. It is not looked at. */
+void hd_sim_path_send(
+	struct hd_sim *sim,
+	struct hd_addr from,
+	struct hd_addr to,
+	const uint8_t *data,
+	size_t bytes
+);
+
 struct hd_sim_stats {
 	uint64_t events, packets, delivered, ticks;
 	uint64_t lost, duplicated, reordered, cut, overflow, no_node, no_way;

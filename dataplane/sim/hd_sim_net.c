@@ -168,8 +168,22 @@ static void route(struct hd_sim *sim, struct sim_packet *packet, int32_t at) {
 	sim_packet_put(sim, packet);
 }
 
+/* Whether the first switch keeps it. */
+static bool is_taken(struct hd_sim *sim, const struct sim_packet *packet) {
+	const struct hd_sim_path *path = &sim->path;
+
+	if (!path->packet || packet->flow >= 0 || packet->made
+	    || sim->hosts[packet->from_host].at != 0)
+		return false;
+	return path->packet(path->owner, packet->from, packet->to, packet->data, packet->bytes);
+}
+
 /* From the first switch on. */
 static void go_on(struct hd_sim *sim, struct sim_packet *packet) {
+	if (is_taken(sim, packet)) {
+		sim_packet_put(sim, packet);
+		return;
+	}
 	route(sim, packet, sim->hosts[packet->from_host].at);
 }
 
@@ -184,14 +198,9 @@ static void duplicate(struct hd_sim *sim, const struct sim_packet *packet) {
 }
 
 /* At the first switch. A reordered packet waits beside the FIFO: its event brings it to go_on(). */
-static void forward(struct hd_sim *sim, struct sim_packet *packet) {
+static void befall(struct hd_sim *sim, struct sim_packet *packet) {
 	const struct hd_sim_faults *faults = &sim->faults;
 
-	if (is_cut(sim, packet)) {
-		sim->stats.cut++;
-		sim_packet_put(sim, packet);
-		return;
-	}
 	if (!sim->faulty || packet->flow >= 0) {
 		go_on(sim, packet);
 		return;
@@ -211,6 +220,50 @@ static void forward(struct hd_sim *sim, struct sim_packet *packet) {
 		return;
 	}
 	go_on(sim, packet);
+}
+
+static void forward(struct hd_sim *sim, struct sim_packet *packet) {
+	if (is_cut(sim, packet)) {
+		sim->stats.cut++;
+		sim_packet_put(sim, packet);
+		return;
+	}
+	befall(sim, packet);
+}
+
+void hd_sim_set_path(struct hd_sim *sim, const struct hd_sim_path *path) {
+	sim->path = path ? *path : (struct hd_sim_path){0};
+}
+
+void hd_sim_path_send(
+	struct hd_sim *sim,
+	struct hd_addr from,
+	struct hd_addr to,
+	const uint8_t *data,
+	size_t bytes
+) {
+	uint32_t first = hd_sim_address(0, 0).ipv4;
+	struct sim_packet *packet;
+
+	if (bytes > HD_PACKET_BYTES_MAX || from.ipv4 - first >= sim->host_count
+	    || to.ipv4 - first >= sim->host_count) {
+		sim->stats.no_node++;
+		return;
+	}
+	packet = sim_packet_get(sim, bytes);
+	if (!packet)
+		return;
+	packet->from = from;
+	packet->to = to;
+	packet->from_host = from.ipv4 - first;
+	packet->to_host = to.ipv4 - first;
+	packet->bytes = (uint32_t)bytes;
+	packet->frame_bytes = (uint32_t)bytes + HD_SIM_FRAME_BYTES;
+	packet->flow = -1;
+	packet->made = true;
+	memcpy(packet->data, data, bytes);
+	sim->stats.packets++;
+	befall(sim, packet);
 }
 
 static void deliver(struct hd_sim *sim, struct sim_packet *packet) {

@@ -80,6 +80,7 @@ static void node_send(
 	packet->bytes = (uint32_t)bytes;
 	packet->frame_bytes = (uint32_t)bytes + HD_SIM_FRAME_BYTES;
 	packet->flow = -1;
+	packet->made = false;
 	if (head_bytes > 0)
 		memcpy(packet->data, head, head_bytes);
 	if (payload)

@@ -31,6 +31,7 @@ struct sim_packet {
 	uint32_t frame_bytes;
 	uint32_t size; /* which free list */
 	int32_t flow; /* -1: a node's */
+	bool made; /* by a switch that looks into packets */
 	uint64_t number; /* flow: segment acknowledged or carried */
 	hd_ns sent; /* flow: echo for the RTT */
 	bool ack; /* flow: on its way back */
@@ -97,6 +98,7 @@ struct hd_sim {
 	struct hd_random random;
 	struct hd_sim_faults faults;
 	bool faulty;
+	struct hd_sim_path path;
 	struct sim_host *hosts;
 	uint32_t host_count;
 	uint32_t switch_count, trunk_count;

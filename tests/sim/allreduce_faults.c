@@ -15,7 +15,11 @@ enum fault_kind {
 	CUT_AGGREGATOR,
 	CUT_PAIR, /* a worker and an aggregator */
 	CUT_CONTROLLER, /* from a worker, and another worker from an aggregator: that round fails */
-	FAULT_KINDS
+	FAULT_KINDS,
+	CRASH_SWITCH = FAULT_KINDS, /* its slots are lost */
+	CUT_SWITCH, /* from everybody, chunks too */
+	CUT_AGENT, /* from the controller: its leases expire */
+	FAULT_KINDS_WAY
 };
 
 struct fault {
@@ -34,7 +38,7 @@ static void apply(struct fault *f, bool on) {
 	struct allreduce_node *aggregator = &w->aggregators[f->other % w->plan.aggregators];
 
 	f->on = on;
-	w->crashes += on && f->kind <= CRASH_CONTROLLER;
+	w->crashes += on && (f->kind <= CRASH_CONTROLLER || f->kind == CRASH_SWITCH);
 	switch (f->kind) {
 	case CRASH_AGGREGATOR:
 		aggregator->wanted = !on;
@@ -60,6 +64,15 @@ static void apply(struct fault *f, bool on) {
 		worker = &w->workers[(f->which + 1) % w->plan.workers];
 		if (worker->host != aggregator->host)
 			(void)hd_sim_set_cut_pair(w->sim, worker->host, aggregator->host, on);
+		break;
+	case CRASH_SWITCH:
+		w->way.wanted = !on;
+		break;
+	case CUT_SWITCH:
+		hd_sim_set_cut(w->sim, w->way.host, on);
+		break;
+	case CUT_AGENT:
+		(void)hd_sim_set_cut_pair(w->sim, w->way.host, w->controller_host, on);
 		break;
 	default:
 		if (worker->host != aggregator->host)
@@ -111,7 +124,8 @@ void allreduce_plan_faults(struct allreduce_world *w) {
 
 		*f = (struct fault){
 			.world = w,
-			.kind = (enum fault_kind)hd_random_below(random, FAULT_KINDS),
+			.kind = (enum fault_kind
+			)hd_random_below(random, w->plan.way ? FAULT_KINDS_WAY : FAULT_KINDS),
 			.which = (uint32_t)hd_random_below(random, 1000),
 			.other = (uint32_t)hd_random_below(random, 1000),
 			.lasts = (20 + hd_random_below(random, 1500)) * HD_MS,
@@ -152,7 +166,7 @@ void allreduce_mend(struct allreduce_world *w) {
 		else
 			apply(f, false);
 	}
-	w->controller_wanted = true;
+	w->controller_wanted = w->way.wanted = true;
 	for (uint32_t k = 0; k < w->plan.aggregators; k++)
 		w->aggregators[k].wanted = true;
 	for (uint32_t k = 0; k < w->plan.workers; k++)

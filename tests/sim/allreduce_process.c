@@ -9,8 +9,9 @@
 
 static struct hd_key key = {.id = 1, .secret = {4, 5, 6}};
 static const struct hd_keyring keys = {.count = 1, .keys = &key};
+const struct hd_keyring *const allreduce_keys = &keys;
 
-static void draw_seed(struct allreduce_world *w, uint8_t seed[32]) {
+void allreduce_seed(struct allreduce_world *w, uint8_t seed[32]) {
 	for (size_t i = 0; i < 4; i++) {
 		uint64_t word = hd_random_u64(&w->random);
 
@@ -61,7 +62,7 @@ static void start_controller(struct allreduce_world *w) {
 	char error[128];
 
 	w->begun_at = hd_sim_now(w->sim);
-	draw_seed(w, config.seed);
+	allreduce_seed(w, config.seed);
 	if (!config.topology || hd_controller_create(&config, &w->controller) < 0
 	    || (w->kept && hd_controller_restore(w->controller, w->kept, error, sizeof error) < 0
 	    )) {
@@ -88,7 +89,7 @@ static void start_aggregator(struct allreduce_world *w, uint32_t k) {
 
 	(void)snprintf(name, sizeof name, "aggregator%u", k);
 	(void)snprintf(host, sizeof host, "%c%u", w->plan.shared ? 'h' : 'a', k + 1);
-	draw_seed(w, config.seed);
+	allreduce_seed(w, config.seed);
 	config.early_bytes = config.seed[0] % 4 == 0 ? 16384 : 0;
 	if (hd_aggregator_create(&config, &node->core) < 0)
 		allreduce_fail(w, "no aggregator");
@@ -117,7 +118,7 @@ static void start_worker(struct allreduce_worker *worker) {
 
 	(void)snprintf(name, sizeof name, "w%u", worker->rank);
 	(void)snprintf(host, sizeof host, "h%u", worker->rank + 1U);
-	draw_seed(w, config.seed);
+	allreduce_seed(w, config.seed);
 	worker->leaving = false;
 	if (hd_worker_create(&config, &worker->core) < 0)
 		allreduce_fail(w, "no worker");
@@ -133,6 +134,7 @@ void allreduce_crash_worker(struct allreduce_worker *worker) {
 
 	hd_sim_node_stop(w->sim, worker->node);
 	w->asked_again += hd_worker_stats(worker->core)->asked_again;
+	w->in_slots += hd_worker_stats(worker->core)->in_slots;
 	hd_worker_destroy(worker->core);
 	worker->core = NULL;
 	for (int k = 0; k < DEPTH_MAX; k++)
@@ -151,6 +153,10 @@ void allreduce_settle(struct allreduce_world *w) {
 		hd_controller_destroy(w->controller);
 		w->controller = NULL;
 	}
+	if (w->plan.way && w->way.wanted && !w->way.core)
+		allreduce_switch_start(&w->way);
+	else if (w->plan.way && !w->way.wanted && w->way.core)
+		allreduce_switch_stop(&w->way);
 	for (uint32_t k = 0; k < w->plan.aggregators; k++) {
 		struct allreduce_node *node = &w->aggregators[k];
 

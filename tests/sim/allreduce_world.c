@@ -277,6 +277,7 @@ void allreduce_draw(uint64_t seed, struct allreduce_plan *plan) {
 	plan->world = hd_random_chance(&random, 0.7) ? plan->workers : 0;
 	plan->shared = hd_random_chance(&random, 0.5) && plan->aggregators <= plan->workers;
 	plan->until = (2 + hd_random_below(&random, 3)) * HD_SECOND;
+	plan->way = hd_random_chance(&random, 0.6);
 }
 
 static void build(struct allreduce_world *w) {
@@ -320,6 +321,8 @@ static void build(struct allreduce_world *w) {
 	w->controller_wanted = true;
 	for (uint32_t k = 0; k < w->plan.workers; k++)
 		w->workers[k].wanted = true;
+	if (w->plan.way)
+		allreduce_switch_build(w);
 }
 
 /* Sums of a worker that was cut off: the others may have begun anew without it; all of them when it can not tell
@@ -352,6 +355,7 @@ static void act(struct allreduce_world *w, struct allreduce_worker *worker) {
 			worker->wanted = false;
 			hd_sim_node_stop(w->sim, worker->node);
 			w->asked_again += hd_worker_stats(worker->core)->asked_again;
+			w->in_slots += hd_worker_stats(worker->core)->in_slots;
 			hd_worker_destroy(worker->core);
 			worker->core = NULL;
 			return;
@@ -503,6 +507,7 @@ const char *allreduce_run(struct allreduce_world *w, const struct allreduce_plan
 			allreduce_crash_worker(&w->workers[k]);
 	for (uint32_t k = 0; k < plan->aggregators; k++)
 		hd_aggregator_destroy(w->aggregators[k].core);
+	allreduce_switch_stop(&w->way);
 	if (w->controller)
 		hd_controller_destroy(w->controller);
 	free(w->kept);

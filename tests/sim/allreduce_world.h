@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All-reduces of whole cores in virtual time: n workers, a controller and aggregators, drawn from a seed, with
- * faults. Rank r contributes 1 << r times something small, so that a sum names its members.
+ * All-reduces of whole cores in virtual time: n workers, a controller, aggregators and sometimes a switch on the path,
+ * drawn from a seed, with faults. Rank r contributes 1 << r times something small, so that a sum names its members.
  */
 #ifndef ALLREDUCE_WORLD_H
 #define ALLREDUCE_WORLD_H
@@ -11,6 +11,8 @@
 #include "hd_jobspec.h"
 #include "hd_random.h"
 #include "hd_sim.h"
+#include "hd_switch_agent.h"
+#include "hd_switch_core.h"
 #include "hd_worker.h"
 
 #define WORKERS_MAX 7
@@ -48,6 +50,18 @@ struct allreduce_node {
 	struct hd_aggregator *core;
 };
 
+/* The switch on the path; core NULL: it is down. */
+struct allreduce_switch {
+	struct allreduce_world *world;
+	int host, node; /* its agent's */
+	bool wanted, narrow; /* narrow: chunks as P4 has them */
+	uint16_t slots;
+	struct hd_switch_core *core;
+	struct hd_switch_agent *agent;
+	uint64_t counters[HD_SWITCH_COUNTER_COUNT]; /* of former lives */
+	uint64_t leases, waits; /* set; members taken out */
+};
+
 /* How a round ended for a worker that still lives. */
 struct ending {
 	uint8_t members; /* 0: it has no sum */
@@ -60,6 +74,7 @@ struct allreduce_plan {
 	uint32_t workers, aggregators, depth, world;
 	bool shared; /* aggregators on the workers' hosts */
 	bool faults;
+	bool way; /* there is a switch on the path */
 	bool ranked; /* every round, and values whose sum depends on the order of adding */
 	hd_ns until; /* faults and calls until then */
 	uint64_t delays; /* another network for the same rounds */
@@ -78,11 +93,12 @@ struct allreduce_world {
 	hd_ns begun_at; /* of the controller's life */
 	struct allreduce_node aggregators[AGGREGATORS_MAX];
 	struct allreduce_worker workers[WORKERS_MAX];
+	struct allreduce_switch way;
 	struct ending endings[ROUNDS_MAX][WORKERS_MAX];
 	struct hd_jobspec spec;
 	bool quiet, stopping;
 	hd_ns quiet_at, longest; /* longest: a call since then */
-	uint64_t applied, failed, torn, crashes, asked_again, late;
+	uint64_t applied, failed, torn, crashes, asked_again, late, in_slots;
 	uint64_t bits; /* a sum over every result, for comparing runs */
 	char failure[256];
 };
@@ -96,10 +112,16 @@ extern const struct hd_worker_ops allreduce_worker_ops;
 /* allreduce_faults.c */
 void allreduce_plan_faults(struct allreduce_world *w);
 void allreduce_mend(struct allreduce_world *w);
+/* allreduce_switch.c */
+void allreduce_switch_build(struct allreduce_world *w);
+void allreduce_switch_start(struct allreduce_switch *s);
+void allreduce_switch_stop(struct allreduce_switch *s);
 /* allreduce_process.c: runs what is wanted, stops what is not. */
 void allreduce_settle(struct allreduce_world *w);
 void allreduce_fail(struct allreduce_world *w, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+extern const struct hd_keyring *const allreduce_keys;
+void allreduce_seed(struct allreduce_world *w, uint8_t seed[32]);
 void allreduce_crash_worker(struct allreduce_worker *worker);
 
 #endif

@@ -23,7 +23,7 @@ static double seconds(void) {
 }
 
 struct totals {
-	uint64_t seeds, bad, applied, failed, late, torn, crashes, again;
+	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots;
 	hd_ns longest;
 };
 
@@ -40,6 +40,7 @@ static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
 	t->torn += w->torn;
 	t->crashes += w->crashes;
 	t->again += w->asked_again;
+	t->in_slots += w->in_slots;
 	t->longest = hd_ns_max(t->longest, w->longest);
 	if (!wrong)
 		return;
@@ -100,12 +101,13 @@ int main(int argc, char **argv) {
 	while (t.seeds < count && !(limited && seconds() - start > SECONDS_DEFAULT))
 		run(&world, first + t.seeds, &t);
 	(void
-	)printf("%llu seeds from %llu, %llu bad: %llu sums, %llu failed (%llu late), %llu asked again, %llu torn, "
-		"%llu crashes, longest after faults %.2f s; %.1f s\n",
+	)printf("%llu seeds from %llu, %llu bad: %llu sums (%llu in slots), %llu failed (%llu late), "
+		"%llu asked again, %llu torn, %llu crashes, longest after faults %.2f s; %.1f s\n",
 		(unsigned long long)t.seeds,
 		(unsigned long long)first,
 		(unsigned long long)t.bad,
 		(unsigned long long)t.applied,
+		(unsigned long long)t.in_slots,
 		(unsigned long long)t.failed,
 		(unsigned long long)t.late,
 		(unsigned long long)t.again,

@@ -95,3 +95,30 @@ void net_free(struct net *net) {
 	net_close(net);
 	free(net);
 }
+
+void net_draw(uint64_t seed, struct net_config *config) {
+	struct hd_random random;
+
+	hd_random_init(&random, seed);
+	*config = net_usual;
+	config->seed = seed;
+	config->members = 1 + (uint32_t)hd_random_below(&random, 9);
+	config->slots = (uint16_t)(1 + hd_random_below(&random, 100));
+	config->count = (uint16_t)(1 + hd_random_below(&random, 100));
+	config->values = 1 + hd_random_below(&random, 20000);
+	config->dtype = hd_random_chance(&random, 0.3) ? HD_DTYPE_FP32 : HD_DTYPE_FIXED32;
+	if (config->dtype == HD_DTYPE_FP32)
+		config->exponent = 0;
+	config->first = hd_random_below(&random, 1000);
+	if (hd_random_chance(&random, 0.2))
+		config->rate_bps = 0;
+	config->average = hd_random_chance(&random, 0.3);
+	config->loss = 0.1 * hd_random_unit(&random);
+	config->duplicate = 0.1 * hd_random_unit(&random);
+	config->reorder = 0.2 * hd_random_unit(&random);
+	config->start_spread = hd_random_below(&random, 20 * HD_MS);
+	config->poll_late
+		= hd_random_chance(&random, 0.5) ? hd_random_below(&random, 2 * HD_MS) : 0;
+	if (hd_random_chance(&random, 0.3))
+		config->link_bps = 0;
+}

@@ -114,6 +114,8 @@ void net_reference(const struct net *net, uint64_t members, float *out, int16_t 
 /* Four members, 313 chunks, links of about the granted rate, no faults. */
 extern const struct net_config net_usual;
 const struct hd_slots_stats *net_stats(const struct net *net, uint32_t member);
+/* A world from a seed: sizes, links, losses both ways, late starts. */
+void net_draw(uint64_t seed, struct net_config *config);
 /* Opens, fills, runs; net_free() after it. */
 struct net *net_once(const struct net_config *config, float scale, hd_ns until);
 void net_free(struct net *net);

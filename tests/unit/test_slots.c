@@ -72,33 +72,6 @@ static void test_edges(void **state) {
 	}
 }
 
-static void draw(uint64_t seed, struct net_config *config) {
-	struct hd_random random;
-
-	hd_random_init(&random, seed);
-	*config = net_usual;
-	config->seed = seed;
-	config->members = 1 + (uint32_t)hd_random_below(&random, 9);
-	config->slots = (uint16_t)(1 + hd_random_below(&random, 100));
-	config->count = (uint16_t)(1 + hd_random_below(&random, 100));
-	config->values = 1 + hd_random_below(&random, 20000);
-	config->dtype = hd_random_chance(&random, 0.3) ? HD_DTYPE_FP32 : HD_DTYPE_FIXED32;
-	if (config->dtype == HD_DTYPE_FP32)
-		config->exponent = 0;
-	config->first = hd_random_below(&random, 1000);
-	if (hd_random_chance(&random, 0.2))
-		config->rate_bps = 0;
-	config->average = hd_random_chance(&random, 0.3);
-	config->loss = 0.1 * hd_random_unit(&random);
-	config->duplicate = 0.1 * hd_random_unit(&random);
-	config->reorder = 0.2 * hd_random_unit(&random);
-	config->start_spread = hd_random_below(&random, 20 * HD_MS);
-	config->poll_late
-		= hd_random_chance(&random, 0.5) ? hd_random_below(&random, 2 * HD_MS) : 0;
-	if (hd_random_chance(&random, 0.3))
-		config->link_bps = 0;
-}
-
 static void test_faults(void **state) {
 	uint64_t resent = 0, repeated = 0, duplicates = 0;
 
@@ -107,7 +80,7 @@ static void test_faults(void **state) {
 		struct net_config config;
 		struct net *net;
 
-		draw(seed, &config);
+		net_draw(seed, &config);
 		net = net_once(&config, 2, 60 * HD_SECOND);
 		if (!net_ended(net))
 			fail_msg("seed %llu: no end", (unsigned long long)seed);
