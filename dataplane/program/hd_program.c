@@ -76,23 +76,33 @@ int hd_program_entropy(uint8_t seed[32]) {
 }
 
 /* A handler has no argument for its owner: these two are the process's. */
-static struct hd_driver *signal_driver;
+static void (*signal_stop)(void *owner);
+static void *signal_owner;
 static volatile sig_atomic_t signal_came;
 
 static void on_signal(int number) {
 	signal_came = number;
-	hd_driver_stop(signal_driver);
+	signal_stop(signal_owner);
 }
 
-int hd_program_stop_on_signals(struct hd_driver *driver) {
-	struct sigaction stop = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+int hd_program_stop_by(void (*stop)(void *owner), void *owner) {
+	struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-	signal_driver = driver;
-	if (sigaction(SIGINT, &stop, NULL) < 0 || sigaction(SIGTERM, &stop, NULL) < 0
+	signal_stop = stop;
+	signal_owner = owner;
+	if (sigaction(SIGINT, &act, NULL) < 0 || sigaction(SIGTERM, &act, NULL) < 0
 	    || sigaction(SIGPIPE, &ignore, NULL) < 0)
 		return -errno;
 	return 0;
+}
+
+static void stop_driver(void *driver) {
+	hd_driver_stop(driver);
+}
+
+int hd_program_stop_on_signals(struct hd_driver *driver) {
+	return hd_program_stop_by(stop_driver, driver);
 }
 
 int hd_program_signal(void) {

@@ -22,6 +22,8 @@ int hd_program_entropy(uint8_t seed[32]);
 /* SIGINT and SIGTERM stop this driver; a second one kills. One driver a process. SIGPIPE is ignored.
  * 0 or -errno. */
 int hd_program_stop_on_signals(struct hd_driver *driver);
+/* The same for a program whose loop is no driver's: stop() is called in the signal's handler. */
+int hd_program_stop_by(void (*stop)(void *owner), void *owner);
 /* The signal that came, 0 = none. */
 int hd_program_signal(void);
 

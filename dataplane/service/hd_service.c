@@ -49,8 +49,8 @@ int hd_service_init(
 	return options->log_level ? hd_log_set_level(&s->log, options->log_level) : 0;
 }
 
-static void wake_driver(void *owner) {
-	hd_driver_wake(((struct hd_service *)owner)->driver);
+static void wake_driver(void *driver) {
+	hd_driver_wake(driver);
 }
 
 static int start_metrics(struct hd_service *s, char *error, size_t error_bytes) {
@@ -88,7 +88,7 @@ static void start_telemetry(struct hd_service *s, const struct hd_stat_group *co
 	size_t count = 4;
 	int status;
 
-	if (strcmp(hd_driver_name(s->driver), "dpdk") != 0)
+	if (!s->loop.eal)
 		return;
 	while (*groups && count + 1 < GROUPS_MAX)
 		all[count++] = *groups++;
@@ -109,6 +109,23 @@ static void start_telemetry(struct hd_service *s, const struct hd_stat_group *co
 #endif
 }
 
+int hd_service_start_loop(
+	struct hd_service *s,
+	const struct hd_service_loop *loop,
+	const struct hd_stat_group *const *groups,
+	char *error,
+	size_t error_bytes
+) {
+	s->loop = *loop;
+	s->desk = hd_desk_open(loop->wake, loop->owner);
+	if (!s->desk) {
+		(void)snprintf(error, error_bytes, "no memory");
+		return -ENOMEM;
+	}
+	start_telemetry(s, groups);
+	return s->options.metrics ? start_metrics(s, error, error_bytes) : 0;
+}
+
 int hd_service_start(
 	struct hd_service *s,
 	struct hd_driver *driver,
@@ -116,14 +133,14 @@ int hd_service_start(
 	char *error,
 	size_t error_bytes
 ) {
+	const struct hd_service_loop loop = {
+		.wake = wake_driver,
+		.owner = driver,
+		.eal = strcmp(hd_driver_name(driver), "dpdk") == 0,
+	};
+
 	s->driver = driver;
-	s->desk = hd_desk_open(wake_driver, s);
-	if (!s->desk) {
-		(void)snprintf(error, error_bytes, "no memory");
-		return -ENOMEM;
-	}
-	start_telemetry(s, groups);
-	return s->options.metrics ? start_metrics(s, error, error_bytes) : 0;
+	return hd_service_start_loop(s, &loop, groups, error, error_bytes);
 }
 
 void hd_service_stop(struct hd_service *s) {

@@ -17,10 +17,18 @@ struct hd_service_options {
 	bool log_json;
 };
 
+/* The loop of a program's main thread, where that is no driver's. */
+struct hd_service_loop {
+	void (*wake)(void *owner); /* has it call hd_service_woken() soon; any thread */
+	void *owner;
+	bool eal; /* the process has DPDK's: rte_telemetry answers */
+};
+
 struct hd_service {
 	struct hd_log log;
 	struct hd_service_options options;
-	struct hd_driver *driver;
+	struct hd_driver *driver; /* NULL: `loop` is not one's */
+	struct hd_service_loop loop;
 	struct hd_event_log *events; /* the program's; NULL: none */
 	struct hd_desk *desk;
 	struct hd_metrics *metrics;
@@ -46,6 +54,14 @@ int hd_service_init(
 int hd_service_start(
 	struct hd_service *service,
 	struct hd_driver *driver,
+	const struct hd_stat_group *const *groups,
+	char *error,
+	size_t error_bytes
+);
+/* The same for another loop than a driver's. */
+int hd_service_start_loop(
+	struct hd_service *service,
+	const struct hd_service_loop *loop,
 	const struct hd_stat_group *const *groups,
 	char *error,
 	size_t error_bytes

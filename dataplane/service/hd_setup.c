@@ -168,6 +168,18 @@ static int read_token(struct hd_service *service) {
 	);
 }
 
+static int say_started(struct hd_service *service, int status, const char *error) {
+	if (status == 0)
+		return 0;
+	return hd_log_fail(
+		&service->log,
+		status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
+		"--metrics: '%s': %s",
+		service->options.metrics ? service->options.metrics : "",
+		error
+	);
+}
+
 int hd_setup_service(
 	struct hd_service *service,
 	struct hd_driver *driver,
@@ -179,16 +191,21 @@ int hd_setup_service(
 	if (status)
 		return status;
 	status = hd_service_start(service, driver, groups, error, sizeof(error));
+	return say_started(service, status, error);
+}
 
-	if (status == 0)
-		return 0;
-	return hd_log_fail(
-		&service->log,
-		status == -EINVAL ? EX_USAGE : EX_UNAVAILABLE,
-		"--metrics: '%s': %s",
-		service->options.metrics ? service->options.metrics : "",
-		error
-	);
+int hd_setup_service_loop(
+	struct hd_service *service,
+	const struct hd_service_loop *loop,
+	const struct hd_stat_group *const *groups
+) {
+	char error[256];
+	int status = read_token(service);
+
+	if (status)
+		return status;
+	status = hd_service_start_loop(service, loop, groups, error, sizeof(error));
+	return say_started(service, status, error);
 }
 
 int hd_setup_signals(struct hd_log *log, struct hd_driver *driver) {

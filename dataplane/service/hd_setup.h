@@ -76,6 +76,12 @@ int hd_setup_service(
 	struct hd_driver *driver,
 	const struct hd_stat_group *const *groups
 );
+/* hd_service_start_loop(); likewise. */
+int hd_setup_service_loop(
+	struct hd_service *service,
+	const struct hd_service_loop *loop,
+	const struct hd_stat_group *const *groups
+);
 int hd_setup_signals(struct hd_log *log, struct hd_driver *driver);
 /* The address of --controller. */
 int hd_setup_controller(struct hd_log *log, const char *text, struct hd_addr *controller);

@@ -25,6 +25,7 @@ struct hd_switch_queue {
 	struct hd_switch_queue_config config;
 	hd_ns burst_ns;
 	hd_ns free_at; /* the link's */
+	bool idle; /* nothing has waited since */
 	uint64_t rest; /* of the last division, so that no rate is off by rounding */
 	struct lane lanes[HD_SWITCH_CLASS_COUNT];
 };
@@ -61,6 +62,7 @@ int hd_switch_queue_create(
 	if (!q)
 		return -ENOMEM;
 	q->config = *config;
+	q->idle = true;
 	(void)hd_switch_queue_set_rate(q, config->rate_bps);
 	for (int i = 0; i < HD_SWITCH_CLASS_COUNT; i++) {
 		q->lanes[i].entries = calloc(config->limit_frames, sizeof(struct entry));
@@ -113,24 +115,44 @@ struct link {
 	uint64_t rest;
 };
 
-static void occupy(const struct hd_switch_queue *q, hd_ns now, uint32_t bytes, struct link *link) {
+static void occupy(const struct hd_switch_queue *q, uint32_t bytes, struct link *link) {
 	const uint64_t rate = q->config.rate_bps;
 	uint64_t work;
 
 	if (rate == 0)
 		return;
-	if (link->free_at + q->burst_ns < now)
-		*link = (struct link){.free_at = now - q->burst_ns};
 	work = (uint64_t)bytes * 8 * HD_SECOND + link->rest;
 	link->free_at += work / rate;
 	link->rest = work % rate;
 }
 
+/*
+ * A pause earns a burst. Who comes late to frames that wait has what the link would have sent meanwhile, too: a
+ * process that is not woken in time has the rate all the same.
+ */
+static void settle(struct hd_switch_queue *q, hd_ns now) {
+	uint64_t waiting
+		= q->lanes[HD_SWITCH_CLASS_CONTROL].bytes + q->lanes[HD_SWITCH_CLASS_DATA].bytes;
+	hd_ns earned = q->burst_ns;
+
+	if (q->config.rate_bps == 0)
+		return;
+	if (!q->idle)
+		earned = hd_ns_max(earned, span_of(waiting, q->config.rate_bps));
+	if (hd_ns_add(q->free_at, earned) < now) {
+		q->free_at = now - earned;
+		q->rest = 0;
+	}
+	q->idle = waiting == 0;
+}
+
 uint32_t
 hd_switch_queue_ready(struct hd_switch_queue *q, hd_ns now, void **frames, uint32_t count) {
-	struct link link = {q->free_at, q->rest};
+	struct link link;
 	uint32_t n = 0;
 
+	settle(q, now);
+	link = (struct link){q->free_at, q->rest};
 	for (int i = 0; i < HD_SWITCH_CLASS_COUNT; i++) {
 		const struct lane *lane = &q->lanes[i];
 
@@ -139,34 +161,35 @@ hd_switch_queue_ready(struct hd_switch_queue *q, hd_ns now, void **frames, uint3
 
 			if (q->config.rate_bps > 0 && link.free_at > now)
 				return n;
-			occupy(q, now, entry->bytes, &link);
+			occupy(q, entry->bytes, &link);
 			frames[n++] = entry->frame;
 		}
 	}
 	return n;
 }
 
-static void leave(struct hd_switch_queue *q, struct lane *lane, hd_ns now, struct link *link) {
+static void leave(struct hd_switch_queue *q, struct lane *lane, struct link *link) {
 	uint32_t bytes = entry_at(q, lane, lane->head++)->bytes;
 
-	occupy(q, now, bytes, link);
+	occupy(q, bytes, link);
 	lane->bytes -= bytes;
 	lane->counts.packets++;
 	lane->counts.bytes += bytes;
 }
 
-void hd_switch_queue_sent(struct hd_switch_queue *q, hd_ns now, uint32_t count) {
+void hd_switch_queue_sent(struct hd_switch_queue *q, uint32_t count) {
 	struct link link = {q->free_at, q->rest};
 
 	for (int i = 0; i < HD_SWITCH_CLASS_COUNT; i++) {
 		struct lane *lane = &q->lanes[i];
 
 		for (; count > 0 && lane->head != lane->tail; count--)
-			leave(q, lane, now, &link);
+			leave(q, lane, &link);
 	}
 	assert(count == 0);
 	q->free_at = link.free_at;
 	q->rest = link.rest;
+	q->idle = hd_switch_queue_deadline(q) == HD_NEVER;
 }
 
 hd_ns hd_switch_queue_deadline(const struct hd_switch_queue *q) {

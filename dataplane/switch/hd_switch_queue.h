@@ -10,8 +10,9 @@
  * port did not take stays first in the queue, so nothing is sent twice and nothing changes places.
  *
  * The link is a token bucket that may be overdrawn by one frame, kept as the time at which the link is free: a frame
- * of b bytes takes 8 b / rate_bps seconds of it, and a pause earns at most burst_bytes. Bytes are those of the frame
- * as the port has it: Ethernet's header, without check sequence, preamble and gap (as Linux's tbf counts them).
+ * of b bytes takes 8 b / rate_bps seconds of it. A pause earns at most burst_bytes; while frames wait, being asked late
+ * costs nothing, up to what waits. Bytes are those of the frame as the port has it: Ethernet's header, without check
+ * sequence, preamble and gap (as Linux's tbf counts them).
  */
 #ifndef HD_SWITCH_QUEUE_H
 #define HD_SWITCH_QUEUE_H
@@ -69,8 +70,8 @@ enum hd_switch_put hd_switch_queue_put(
 /* Up to `count` frames that may leave at `now`, in the order in which they do. They stay in the queue. */
 uint32_t
 hd_switch_queue_ready(struct hd_switch_queue *queue, hd_ns now, void **frames, uint32_t count);
-/* The first `count` of those have left; at the time, and without a put, since ready(). */
-void hd_switch_queue_sent(struct hd_switch_queue *queue, hd_ns now, uint32_t count);
+/* The first `count` of those have left, without a put since ready(). */
+void hd_switch_queue_sent(struct hd_switch_queue *queue, uint32_t count);
 /* When the next one may leave: in the past when it may now, HD_NEVER when there is none. */
 hd_ns hd_switch_queue_deadline(const struct hd_switch_queue *queue);
 /* Takes out one after the other; NULL: none is left. */

@@ -14,7 +14,7 @@ import processes
 BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
 PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-aggregator",
             "heddle-train", "heddle-run", "heddle-sim", "heddle-tcp-ps", "heddle-trace"]
-OPTIONAL = {"heddle-monitor"}  # where libbpf is
+OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
 FILES = ["include/heddle.h", "share/doc/heddle/wire.md", "share/doc/heddle/heddle.lua", "share/doc/heddle/LICENSE"]
 
 

@@ -41,7 +41,7 @@ static uint32_t leave(struct hd_switch_queue *queue, hd_ns now, uint32_t takes, 
 
 		for (uint32_t i = 0; i < taken; i++)
 			assert_ptr_equal(ready[i], (*next)++);
-		hd_switch_queue_sent(queue, now, taken);
+		hd_switch_queue_sent(queue, taken);
 		total += taken;
 		if (taken == 0)
 			break;
@@ -81,24 +81,53 @@ static void test_rate(void **state) {
 	check_rate(33333, 0, 60);
 }
 
-/* Whoever is woken late still gets the rate as long as he is not later than the burst. */
-static void test_late(void **state) {
+/*
+ * Whoever is woken late still gets the rate, as long as the link would have had something to send: here 1.2 ms of it.
+ * Later than that it would have been idle.
+ */
+static void check_late(hd_ns late, uint64_t least, uint64_t most) {
 	struct hd_switch_queue *queue = make((struct hd_switch_queue_config
-	){.rate_bps = 1000000000, .burst_bytes = 62500});
+	){.rate_bps = 1000000000, .burst_bytes = 16384});
 	struct hd_random random;
 	hd_ns now = HD_SECOND, begin = now;
 	char *in = frames, *out = frames;
 
-	(void)state;
 	hd_random_init(&random, 3);
 	while (now < begin + HD_SECOND) {
-		while (in - out < 100)
-			(void)hd_switch_queue_put(queue, HD_SWITCH_CLASS_DATA, in++, 1514);
-		(void)leave(queue, now, 7, &out);
+		do {
+			while (in - out < 100)
+				(void)hd_switch_queue_put(queue, HD_SWITCH_CLASS_DATA, in++, 1514);
+		} while (leave(queue, now, 7, &out) == 100);
 		now = hd_ns_max(now, hd_switch_queue_deadline(queue))
-			+ hd_random_below(&random, 450 * HD_US);
+			+ hd_random_below(&random, late);
 	}
-	assert_in_range((uint64_t)(out - frames) * 1514, 124000000, 125200000);
+	assert_in_range((uint64_t)(out - frames) * 1514, least, most);
+	while (hd_switch_queue_drain(queue) != NULL) {}
+	hd_switch_queue_destroy(queue);
+}
+
+static void test_late(void **state) {
+	(void)state;
+	check_late(450 * HD_US, 124500000, 125200000);
+	check_late(1000 * HD_US, 124000000, 125200000);
+	check_late(10 * HD_MS, 10000000, 90000000);
+}
+
+/* A burst that comes to an idle link does not pass at once, however much of it waits. */
+static void test_idle(void **state) {
+	struct hd_switch_queue *queue
+		= make((struct hd_switch_queue_config){.rate_bps = 8000000, .burst_bytes = 2000});
+	char *out = frames;
+
+	(void)state;
+	for (hd_ns now = HD_SECOND; now < 20 * HD_SECOND; now += HD_SECOND) {
+		for (int i = 0; i < 100; i++)
+			(void)hd_switch_queue_put(queue, HD_SWITCH_CLASS_DATA, out + i, 1000);
+		assert_int_equal(leave(queue, now, 7, &out), 3);
+		/* 97 ms later all are gone, and not before. */
+		assert_int_equal(leave(queue, now + 96 * HD_MS, 7, &out), 96);
+		assert_int_equal(leave(queue, now + 97 * HD_MS, 7, &out), 1);
+	}
 	hd_switch_queue_destroy(queue);
 }
 
@@ -187,7 +216,7 @@ static void test_priority(void **state) {
 	(void)hd_switch_queue_put(queue, HD_SWITCH_CLASS_CONTROL, frames + 9, 500);
 	assert_int_equal(hd_switch_queue_ready(queue, HD_SECOND, ready, 8), 1);
 	assert_ptr_equal(ready[0], frames + 9);
-	hd_switch_queue_sent(queue, HD_SECOND, 1);
+	hd_switch_queue_sent(queue, 1);
 	assert_int_equal(hd_switch_queue_deadline(queue), HD_SECOND + HD_MS / 2);
 	assert_int_equal(hd_switch_queue_ready(queue, HD_SECOND + HD_MS / 2, ready, 8), 1);
 	assert_ptr_equal(ready[0], frames);
@@ -351,6 +380,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rate),
 		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_burst),
 		cmocka_unit_test(test_partial),
 		cmocka_unit_test(test_limits),

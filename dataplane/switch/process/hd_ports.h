@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ports of a switch, and the loop that moves frames between them through an executor.
+ *
+ *   port 0 --rx burst--> executor: verdicts --+-- drop
+ *   port 1                                    +-- forward -----------> queue of that port --+
+ *   ...                                       +-- flood: a reference    queues of all but   |--tx burst--> ports
+ *                                             |   for each port ------> where it came from  |
+ *                                             +-- copy: headers of its                      |
+ *                                                 own for each, the --> queue of each ------+
+ *                                                 payload shared
+ *
+ * One thread opens it, runs it and closes it. It sleeps on the sockets behind its ports (af_packet, af_xdp), and until
+ * a link with a rate may take the next frame; ports without descriptors are looked at in naps that grow with silence.
+ * stop(), wake() and call() may come from other threads, stop() and wake() from signal handlers too.
+ */
+#ifndef HD_PORTS_H
+#define HD_PORTS_H
+
+#include "hd_switch_executor.h"
+#include "hd_switch_link.h"
+
+struct hd_ports;
+
+struct hd_ports_config {
+	const struct hd_switch_link *links; /* [count]: ports 0, 1, ... */
+	uint32_t count; /* 1 .. HD_SWITCH_PORTS_MAX */
+	const char *eal; /* further EAL arguments between blanks, NULL */
+	const char *prefix; /* of EAL's files */
+	bool busy_poll; /* never sleep */
+	struct hd_switch_self self; /* whom copies come from; a MAC of zeros: that of port 0 */
+	/* On the loop's thread, after wake(); may be NULL. */
+	void (*woken)(void *owner, hd_ns now);
+	void *owner;
+};
+
+/* What is counted of a port beside its queues. */
+struct hd_ports_counts {
+	uint64_t received, received_bytes;
+	uint64_t bursts, sends; /* calls that brought, and took, something */
+	uint64_t segmented; /* dropped: longer than a buffer */
+	uint64_t no_buffer; /* copies that could not be made */
+	uint64_t no_port; /* copies to a port that is not there */
+	uint64_t missed; /* lost to a full receive ring */
+	uint64_t stalls; /* bursts that the port did not take whole */
+	uint64_t errors; /* of its descriptors: the link went down */
+};
+
+/* Opens the ports, and EAL with the first of a process. 0 or -errno, with error in words. */
+int hd_ports_open(
+	const struct hd_ports_config *config,
+	struct hd_ports **ports,
+	char *error,
+	size_t error_bytes
+);
+/* Frees what waits in queues. The executor is its owner's. */
+void hd_ports_close(struct hd_ports *ports);
+/* Before the first run(). */
+void hd_ports_set_executor(struct hd_ports *ports, const struct hd_switch_executor *executor);
+
+/* Until stop(). 0 or -errno. */
+int hd_ports_run(struct hd_ports *ports);
+/* One round, which sleeps until `until` at the latest. 0 or -errno. */
+int hd_ports_step(struct hd_ports *ports, hd_ns until);
+void hd_ports_stop(struct hd_ports *ports);
+void hd_ports_wake(struct hd_ports *ports);
+/*
+ * Another thread: has the loop's thread call it between two bursts, and waits for that. 0, or -ECANCELED: the loop has
+ * ended. Before run() and after it, and on the loop's thread, it is called at once.
+ */
+int hd_ports_call(struct hd_ports *ports, void (*call)(void *argument), void *argument);
+
+uint32_t hd_ports_count(const struct hd_ports *ports);
+/* "s1-eth1", or the first word of the devargs where there is no interface. */
+const char *hd_ports_name(const struct hd_ports *ports, uint32_t port);
+const struct hd_switch_self *hd_ports_self(const struct hd_ports *ports);
+/* The loop's thread (hd_ports_call()). */
+void hd_ports_counts(struct hd_ports *ports, uint32_t port, struct hd_ports_counts *counts);
+struct hd_switch_queue *hd_ports_queue(const struct hd_ports *ports, uint32_t port);
+uint64_t hd_ports_polls(const struct hd_ports *ports, uint64_t *idle);
+
+#endif

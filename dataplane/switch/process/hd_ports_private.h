@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef HD_PORTS_PRIVATE_H
+#define HD_PORTS_PRIVATE_H
+
+#include "hd_dpdk_port.h"
+#include "hd_ports.h"
+#include "hd_wait.h"
+
+#include <rte_ethdev.h>
+
+#include <pthread.h>
+
+#define PORTS_BURST 64 /* frames taken from a queue at once */
+#define PORTS_SEND_BURST 64
+#define PORTS_ROUNDS_MAX 4 /* bursts of each port before timers get their turn */
+#define PORTS_STALL_US 50 /* until a port that did not take all is tried again */
+#define PORTS_NAP_MIN_US 20 /* without descriptors */
+#define PORTS_NAP_MAX_US 1000
+#define PORTS_TIME_NS HD_SECOND /* between two times that the executor is told */
+#define PORTS_NAME_BYTES 32
+/* What a copy has of its own when its payload is shared: up to the end of a chunk's header. */
+#define PORTS_HEADER_BYTES (14 + 20 + 8 + HD_SWITCH_CHUNK_HEADER_BYTES)
+#define PORTS_SHARE_BYTES                                                                          \
+	512 /* frames from here on share their payload: below it copying is cheaper */
+
+struct port {
+	struct dpdk_port eth;
+	struct hd_switch_queue *queue;
+	bool chains; /* takes a frame in several pieces */
+	hd_ns stalled_until; /* 0: it took all */
+	struct hd_ports_counts counts;
+	_Atomic uint64_t lost; // writer: who reads it
+	char name[PORTS_NAME_BYTES];
+};
+
+struct hd_ports {
+	struct hd_switch_executor executor;
+	struct hd_switch_self self;
+	struct hd_wait wait;
+	bool busy_poll, naps, registered;
+	void (*woken)(void *owner, hd_ns now);
+	void *owner;
+	uint32_t count;
+	struct port *ports;
+	struct rte_mempool
+		*pool; /* of frames: all ports but those of af_xdp, and copies made whole */
+	struct rte_mempool *pieces; /* headers of copies, and references */
+	uint64_t waiting; /* bit of each port with frames in its queue */
+	hd_ns now; /* of the burst that is under way */
+	hd_ns busy_at, told_at;
+	uint64_t polls, idle;
+
+	/* A call from another thread. */
+	pthread_mutex_t turn; // held by the caller whose call it is
+	pthread_mutex_t lock; // guards what follows
+	pthread_cond_t done;
+	void (*call)(void *argument);
+	void *argument;
+	bool running;
+	pthread_t thread; /* of the loop, while it runs */
+};
+
+/* --- hd_ports_open.c ----------------------------------------------------------------------- */
+int ports_open_all(
+	struct hd_ports *p,
+	const struct hd_ports_config *config,
+	char *error,
+	size_t error_bytes
+);
+void ports_close_all(struct hd_ports *p);
+
+/* --- hd_ports_copy.c ----------------------------------------------------------------------- */
+/*
+ * A frame to send as a copy of `frame`, whose first PORTS_HEADER_BYTES may be written to while those of others stay
+ * as they are. NULL: no buffer.
+ */
+struct rte_mbuf *ports_copy_addressed(struct hd_ports *p, struct rte_mbuf *frame, bool chains);
+/* The same frame once more, for reading only. NULL: no buffer. */
+struct rte_mbuf *ports_copy_flooded(struct hd_ports *p, struct rte_mbuf *frame);
+
+/* --- hd_ports_send.c ----------------------------------------------------------------------- */
+/* Takes the frame in any case: what the queue refuses is freed and counted. own: its headers are nobody else's. */
+void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool own);
+/* Sends what may leave now. */
+void ports_send(struct hd_ports *p);
+/* When the next frame may leave. */
+hd_ns ports_send_deadline(const struct hd_ports *p);
+
+/* --- hd_ports_receive.c -------------------------------------------------------------------- */
+/* Takes what the ports have. Returns how many frames. */
+uint32_t ports_receive(struct hd_ports *p);
+
+#endif

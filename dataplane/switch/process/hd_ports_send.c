@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queues to ports. A port that does not take a whole burst gets the rest later, from where it stopped. */
+#include "hd_ports_private.h"
+#include "hd_switch_priority.h"
+
+/* Only where nobody else reads the same headers. */
+static void mark(struct rte_mbuf *frame, bool own) {
+	if (own || (RTE_MBUF_DIRECT(frame) && rte_mbuf_refcnt_read(frame) == 1))
+		(void
+		)hd_switch_mark_congestion(rte_pktmbuf_mtod(frame, uint8_t *), frame->data_len);
+}
+
+void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool own) {
+	const uint8_t *data = rte_pktmbuf_mtod(frame, const uint8_t *);
+
+	switch (hd_switch_queue_put(
+		p->ports[port].queue,
+		hd_switch_class_of(data, frame->data_len),
+		frame,
+		frame->pkt_len
+	)) {
+	case HD_SWITCH_PUT_FULL:
+		rte_pktmbuf_free(frame);
+		return;
+	case HD_SWITCH_PUT_MARK:
+		mark(frame, own);
+		break;
+	case HD_SWITCH_PUT_TAKEN:
+		break;
+	}
+	p->waiting |= UINT64_C(1) << port;
+}
+
+/*
+ * Bursts until the queue or its link has no more, or the port takes no more. What it took is its own from then on;
+ * the rest is still the first in the queue.
+ */
+static void send_port(struct hd_ports *p, struct port *port) {
+	struct rte_mbuf *frames[PORTS_SEND_BURST];
+	uint32_t count;
+	uint16_t taken;
+
+	if (port->stalled_until > p->now)
+		return;
+	port->stalled_until = 0;
+	do {
+		count = hd_switch_queue_ready(
+			port->queue, p->now, (void **)frames, PORTS_SEND_BURST
+		);
+		if (count == 0)
+			return;
+		taken = rte_eth_tx_burst(port->eth.id, 0, frames, (uint16_t)count);
+		hd_switch_queue_sent(port->queue, taken);
+		port->counts.sends += taken > 0;
+	} while (taken == count);
+	port->counts.stalls++;
+	port->stalled_until = hd_ns_add(p->now, PORTS_STALL_US * HD_US);
+	(void)dpdk_kick_port(&port->eth);
+}
+
+void ports_send(struct hd_ports *p) {
+	uint64_t left = p->waiting;
+
+	while (left) {
+		uint32_t index = (uint32_t)__builtin_ctzll(left);
+
+		left &= left - 1;
+		send_port(p, &p->ports[index]);
+		if (hd_switch_queue_deadline(p->ports[index].queue) == HD_NEVER)
+			p->waiting &= ~(UINT64_C(1) << index);
+	}
+}
+
+hd_ns ports_send_deadline(const struct hd_ports *p) {
+	hd_ns deadline = HD_NEVER;
+
+	for (uint64_t left = p->waiting; left; left &= left - 1) {
+		const struct port *port = &p->ports[__builtin_ctzll(left)];
+		hd_ns ready = hd_switch_queue_deadline(port->queue);
+
+		deadline = hd_ns_min(deadline, hd_ns_max(ready, port->stalled_until));
+	}
+	return deadline;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_ports_stats.h"
+
+#include <stdio.h>
+
+/* --- groups -------------------------------------------------------------------------------- */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+#define LINKS(S)                                                                                   \
+	S(rate_bps, "", "bits per second of its link out, 0: as fast as it goes", GAUGE)           \
+	S(segmented, "packets", "received longer than a buffer, and dropped", COUNTER)             \
+	S(no_port, "packets", "meant for ports that are not there", COUNTER)                       \
+	S(stalls, "bursts", "bursts that it did not take whole", COUNTER)                          \
+	S(errors, "errors", "of its descriptors: the link went down", COUNTER)                     \
+	S(marked_control, "packets", "control that found more waiting than its mark", COUNTER)     \
+	S(marked_data, "packets", "data that found more waiting than its mark", COUNTER)
+
+#define LEASES(S)                                                                                  \
+	S(absorbed, "packets", "chunks that were added, with others still to come", COUNTER)       \
+	S(completed, "packets", "chunks that completed a sum", COUNTER)                            \
+	S(repeated, "packets", "chunks that came again and were answered", COUNTER)                \
+	S(answered, "packets", "answers passed to the members", COUNTER)                           \
+	S(overtaken, "sums", "given up incomplete", COUNTER)                                       \
+	S(not_finite, "sums", "with an overflow, a NaN or an Inf", COUNTER)                        \
+	S(members, "members", "that are waited for", GAUGE)                                        \
+	S(cells, "cells", "two for each slot", GAUGE)                                              \
+	S(cells_open, "cells", "of these, with a sum begun and not complete", GAUGE)               \
+	S(memory_bytes, "bytes", "of its cells", GAUGE)
+
+#define FIELD(name, unit, help, kind) uint64_t name;
+struct link_row {
+	LINKS(FIELD)
+};
+struct lease_row {
+	LEASES(FIELD)
+};
+
+#define STAT(name, unit, help, kind)                                                               \
+	{#name, unit, help, HD_STAT_##kind, HD_STAT_U64, offsetof(STRUCT, name)},
+#define STRUCT struct link_row
+static const struct hd_stat link_stats[] = {LINKS(STAT)};
+#undef STRUCT
+#define STRUCT struct lease_row
+static const struct hd_stat lease_stats[] = {LEASES(STAT)};
+#undef STRUCT
+
+#define COUNTER_STAT(name, help)                                                                   \
+	{#name,                                                                                    \
+	 "packets",                                                                                \
+	 help,                                                                                     \
+	 HD_STAT_COUNTER,                                                                          \
+	 HD_STAT_U64,                                                                              \
+	 HD_SWITCH_COUNTER_##name * sizeof(uint64_t)},
+static const struct hd_stat switch_stats[] = {HD_SWITCH_COUNTERS(COUNTER_STAT)};
+
+static const struct hd_stat_group link_group = {
+	.name = "switch_port",
+	.help = "ports of the switch, beside what any port counts",
+	.label = {"port"},
+	.stats = link_stats,
+	.count = COUNT(link_stats),
+};
+
+static const struct hd_stat_group switch_group = {
+	.name = "switch",
+	.help = "frames by what became of them in the switch",
+	.label = {"executor"},
+	.stats = switch_stats,
+	.count = COUNT(switch_stats),
+};
+
+static const struct hd_stat_group lease_group = {
+	.name = "switch_lease",
+	.help = "slots of the switch that a group holds",
+	.label = {"lease"},
+	.stats = lease_stats,
+	.count = COUNT(lease_stats),
+};
+
+const struct hd_stat_group *const hd_ports_groups[]
+	= {&link_group, &switch_group, &lease_group, NULL};
+
+/* --- rows ---------------------------------------------------------------------------------- */
+
+static void add_port(struct hd_ports *ports, uint32_t index, struct hd_stats *stats) {
+	const struct hd_switch_queue *queue = hd_ports_queue(ports, index);
+	struct hd_ports_counts counts;
+	struct hd_port_stats row = {0};
+	char number[12];
+	const char *labels[] = {number, hd_ports_name(ports, index)};
+
+	(void)snprintf(number, sizeof(number), "%u", index);
+	hd_ports_counts(ports, index, &counts);
+	row.rx_packets = counts.received;
+	row.rx_bytes = counts.received_bytes;
+	row.rx_calls = counts.bursts;
+	row.rx_missed = counts.missed;
+	row.rx_errors = counts.segmented;
+	row.rx_no_buffer = counts.no_buffer;
+	row.tx_calls = counts.sends;
+	for (int class = 0; class < HD_SWITCH_CLASS_COUNT; class ++) {
+		const struct hd_switch_queue_counts *of
+			= hd_switch_queue_counts(queue, (enum hd_switch_class) class);
+
+		row.tx_packets += of->packets;
+		row.tx_bytes += of->bytes;
+		row.tx_errors += of->drops;
+	}
+	hd_stats_add(stats, &hd_port_group, labels, &row);
+}
+
+static void add_queues(struct hd_ports *ports, uint32_t index, struct hd_stats *stats) {
+	static const char *const names[] = {"control", "data"};
+	const struct hd_switch_queue *queue = hd_ports_queue(ports, index);
+	char number[12];
+
+	(void)snprintf(number, sizeof(number), "%u", index);
+	for (int class = 0; class < HD_SWITCH_CLASS_COUNT; class ++) {
+		const struct hd_switch_queue_counts *of
+			= hd_switch_queue_counts(queue, (enum hd_switch_class) class);
+		const struct hd_queue_stats row = {
+			.packets = of->packets,
+			.bytes = of->bytes,
+			.drops = of->drops,
+			.backlog_bytes
+			= hd_switch_queue_waiting(queue, (enum hd_switch_class) class),
+			.limit_bytes = hd_switch_queue_config(queue)->limit_bytes,
+		};
+		const char *labels[] = {number, "out", names[class]};
+
+		hd_stats_add(stats, &hd_queue_group, labels, &row);
+	}
+}
+
+static void add_link(struct hd_ports *ports, uint32_t index, struct hd_stats *stats) {
+	const struct hd_switch_queue *queue = hd_ports_queue(ports, index);
+	struct hd_ports_counts counts;
+	struct link_row row;
+	char number[12];
+	const char *label = number;
+
+	(void)snprintf(number, sizeof(number), "%u", index);
+	hd_ports_counts(ports, index, &counts);
+	row = (struct link_row){
+		.rate_bps = hd_switch_queue_config(queue)->rate_bps,
+		.segmented = counts.segmented,
+		.no_port = counts.no_port,
+		.stalls = counts.stalls,
+		.errors = counts.errors,
+		.marked_control = hd_switch_queue_counts(queue, HD_SWITCH_CLASS_CONTROL)->marked,
+		.marked_data = hd_switch_queue_counts(queue, HD_SWITCH_CLASS_DATA)->marked,
+	};
+	hd_stats_add(stats, &link_group, &label, &row);
+}
+
+static void
+add_lease(const struct hd_switch_executor *executor, uint16_t id, struct hd_stats *stats) {
+	struct hd_switch_lease_stats s;
+	struct lease_row row;
+	char number[12];
+	const char *label = number;
+
+	if (executor->ops->lease_stats(executor->self, id, &s) < 0)
+		return;
+	(void)snprintf(number, sizeof(number), "%u", id);
+	row = (struct lease_row){
+		.absorbed = s.absorbed,
+		.completed = s.completed,
+		.repeated = s.repeated,
+		.answered = s.answered,
+		.overtaken = s.overtaken,
+		.not_finite = s.not_finite,
+		.members = (uint64_t)__builtin_popcountll(s.waits),
+		.cells = s.cells,
+		.cells_open = s.cells_open,
+		.memory_bytes = s.memory_bytes,
+	};
+	hd_stats_add(stats, &lease_group, &label, &row);
+}
+
+void hd_ports_gather(
+	struct hd_ports *ports,
+	const struct hd_switch_executor *executor,
+	struct hd_stats *stats
+) {
+	const uint32_t count = hd_ports_count(ports);
+	uint64_t counters[HD_SWITCH_COUNTER_COUNT];
+	const char *name = executor->ops->name;
+
+	for (uint32_t i = 0; i < count; i++)
+		add_port(ports, i, stats);
+	for (uint32_t i = 0; i < count; i++)
+		add_queues(ports, i, stats);
+	for (uint32_t i = 0; i < count; i++)
+		add_link(ports, i, stats);
+	executor->ops->counters(executor->self, counters);
+	hd_stats_add(stats, &switch_group, &name, counters);
+	for (uint16_t id = 0; id < HD_SWITCH_LEASES_MAX; id++)
+		add_lease(executor, id, stats);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The switch's numbers as groups: ports and queues (those of any program), links, the executor, its leases. */
+#ifndef HD_PORTS_STATS_H
+#define HD_PORTS_STATS_H
+
+#include "hd_ports.h"
+#include "hd_stat_groups.h"
+
+extern const struct hd_stat_group
+	*const hd_ports_groups[]; /* NULL after the last: those that only a switch has */
+
+/* Adds the rows. On the loop's thread (hd_ports_call()). */
+void hd_ports_gather(
+	struct hd_ports *ports,
+	const struct hd_switch_executor *executor,
+	struct hd_stats *stats
+);
+
+#endif

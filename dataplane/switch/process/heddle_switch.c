@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* heddle-switch: ports, an executor of the switch on the path between them, and who programs it. */
+#include "hd_ports_stats.h"
+#include "hd_setup.h"
+#include "hd_static.h"
+#include "hd_swx.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#define PROGRAM "heddle-switch"
+#define LEARN_SECONDS 300
+#define LEARN_SECONDS_MAX 86400
+#define ERROR_BYTES 512
+
+struct options {
+	struct hd_log *log; /* where errors go */
+	struct hd_switch_link links[HD_SWITCH_PORTS_MAX];
+	uint32_t link_count;
+	const char *executor, *spec, *service_address, *fixed, *eal, *mac, *router_mac;
+	uint64_t memory;
+	uint32_t learn_s;
+	bool busy_poll, json;
+	struct hd_service_options service;
+};
+
+struct program {
+	struct hd_service service;
+	struct hd_ports *ports;
+	struct hd_switch_executor executor;
+	struct options options;
+};
+
+static const char usage_text[]
+	= "usage: heddle-switch --service ADDR --port DEVARGS [--port DEVARGS ...] [options]\n"
+	  "\n"
+	  "Forwards frames between its ports, and adds up in the path what jobs with a lease of its slots send.\n"
+	  "Prints `ready` and the number of ports when frames pass.\n"
+	  "\n"
+	  "  --port DEVARGS         a port, in EAL's words: net_af_packet0,iface=s1-eth1 (ports are 0, 1, ... in order);\n"
+	  "                         of its link: rate=MBIT, queue=KB (1024), ecn=KB (no marks), burst=KB\n"
+	  "  --service ADDR         address of the switch's agent: chunks for it are taken in the path\n"
+	  "  --mac MAC              whom results come from (the first port's)\n"
+	  "  --router-mac MAC       IPv4 to this station is routed (none is)\n"
+	  "  --executor NAME        native (C, any chunk) or swx (the P4 program on DPDK's pipeline) (native)\n"
+	  "  --spec FILE            swx: the compiled program\n"
+	  "  --memory BYTES         native: for leases' sums; K, M, G (256M)\n"
+	  "  --learn SECONDS        native: how long a silent station is remembered, 0: learn none (300)\n"
+	  "  --static FILE          stations, routes, leases, loss: JSON (docs/switch.md)\n"
+	  "  --eal ARGS             further EAL arguments, between blanks\n"
+	  "  --busy-poll            never sleep\n"
+	  "  --json                 print its counters as JSON at the end\n" HD_SERVICE_USAGE
+	  "  --help                 this text\n";
+
+/* --- options --------------------------------------------------------------------------------- */
+
+enum option_id {
+	OPT_PORT = 256,
+	OPT_SERVICE,
+	OPT_MAC,
+	OPT_ROUTER_MAC,
+	OPT_EXECUTOR,
+	OPT_SPEC,
+	OPT_MEMORY,
+	OPT_LEARN,
+	OPT_STATIC,
+	OPT_EAL,
+	OPT_BUSY_POLL,
+	OPT_JSON,
+	OPT_HELP
+};
+
+static const struct option long_options[] = {
+	{"port", required_argument, NULL, OPT_PORT},
+	{"service", required_argument, NULL, OPT_SERVICE},
+	{"mac", required_argument, NULL, OPT_MAC},
+	{"router-mac", required_argument, NULL, OPT_ROUTER_MAC},
+	{"executor", required_argument, NULL, OPT_EXECUTOR},
+	{"spec", required_argument, NULL, OPT_SPEC},
+	{"memory", required_argument, NULL, OPT_MEMORY},
+	{"learn", required_argument, NULL, OPT_LEARN},
+	{"static", required_argument, NULL, OPT_STATIC},
+	{"eal", required_argument, NULL, OPT_EAL},
+	{"busy-poll", no_argument, NULL, OPT_BUSY_POLL},
+	{"json", no_argument, NULL, OPT_JSON},
+	{"help", no_argument, NULL, OPT_HELP},
+	HD_SERVICE_LONG_OPTIONS{NULL, 0, NULL, 0},
+};
+
+static int take_port(struct options *o, const char *text) {
+	char error[ERROR_BYTES];
+
+	if (o->link_count == HD_SWITCH_PORTS_MAX)
+		return hd_log_fail(o->log, EX_USAGE, "--port: more than %d", HD_SWITCH_PORTS_MAX);
+	if (hd_switch_link_read(text, &o->links[o->link_count], error, sizeof(error)) < 0)
+		return hd_log_fail(o->log, EX_USAGE, "--%s", error);
+	o->link_count++;
+	return 0;
+}
+
+static bool take_text(struct options *o, int id, const char *value) {
+	switch (id) {
+	case OPT_SERVICE:
+		o->service_address = value;
+		return true;
+	case OPT_MAC:
+		o->mac = value;
+		return true;
+	case OPT_ROUTER_MAC:
+		o->router_mac = value;
+		return true;
+	case OPT_EXECUTOR:
+		o->executor = value;
+		return true;
+	case OPT_SPEC:
+		o->spec = value;
+		return true;
+	case OPT_STATIC:
+		o->fixed = value;
+		return true;
+	case OPT_EAL:
+		o->eal = value;
+		return true;
+	default:
+		return hd_service_take_option(&o->service, id, value);
+	}
+}
+
+static int take_option(struct options *o, int id, const char *value) {
+	switch (id) {
+	case OPT_PORT:
+		return take_port(o, value);
+	case OPT_MEMORY:
+		return hd_setup_bytes(o->log, "memory", value, UINT64_C(1) << 40, &o->memory);
+	case OPT_LEARN:
+		return hd_setup_u32(o->log, "learn", value, 0, LEARN_SECONDS_MAX, &o->learn_s);
+	case OPT_BUSY_POLL:
+		o->busy_poll = true;
+		return 0;
+	case OPT_JSON:
+		o->json = true;
+		return 0;
+	default:
+		/* getopt has said why */
+		return take_text(o, id, value) ? 0 : EX_USAGE;
+	}
+}
+
+static int check_options(const struct options *o) {
+	bool swx = strcmp(o->executor, "swx") == 0;
+
+	if (o->link_count == 0)
+		return hd_log_fail(o->log, EX_USAGE, "--port: missing");
+	if (!o->service_address)
+		return hd_log_fail(o->log, EX_USAGE, "--service: missing");
+	if (!swx && strcmp(o->executor, "native") != 0)
+		return hd_log_fail(
+			o->log, EX_USAGE, "--executor: '%s' (native or swx)", o->executor
+		);
+	if (swx && !o->spec)
+		return hd_log_fail(o->log, EX_USAGE, "--spec: missing (with --executor swx)");
+	return 0;
+}
+
+/* 0, or -1 after --help, or an exit code. */
+static int parse_options(int argc, char **argv, struct options *o) {
+	int id, status;
+
+	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (id == OPT_HELP) {
+			(void)fputs(usage_text, stdout);
+			return -1;
+		}
+		status = take_option(o, id, optarg);
+		if (status)
+			return status;
+	}
+	if (optind < argc)
+		return hd_log_fail(o->log, EX_USAGE, "'%s': takes no arguments", argv[optind]);
+	return check_options(o);
+}
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+static void fill(void *owner, struct hd_stats *stats) {
+	struct program *program = owner;
+
+	hd_ports_gather(program->ports, &program->executor, stats);
+	hd_service_gather(&program->service, stats);
+}
+
+static json_t *row_object(const struct hd_stats_row *row) {
+	json_t *object = json_object();
+
+	for (int i = 0; i < HD_STAT_LABELS_MAX && row->group->label[i]; i++)
+		json_object_set_new(object, row->group->label[i], json_string(row->label[i]));
+	for (uint16_t i = 0; i < row->group->count; i++) {
+		const struct hd_stat *stat = &row->group->stats[i];
+
+		json_object_set_new(
+			object,
+			stat->name,
+			stat->type == HD_STAT_U64 ? json_integer((json_int_t)row->value[i].u64) :
+						    json_real(row->value[i].f64)
+		);
+	}
+	return object;
+}
+
+/* One line: {"port": [{...}, ...], "switch": [{...}], ...} */
+static void print_numbers(struct program *program) {
+	struct hd_stats *stats = hd_stats_create();
+	json_t *all = json_object();
+
+	if (stats)
+		fill(program, stats);
+	for (size_t i = 0; stats && i < hd_stats_count(stats); i++) {
+		struct hd_stats_row row = hd_stats_row(stats, i);
+
+		if (!json_object_get(all, row.group->name))
+			json_object_set_new(all, row.group->name, json_array());
+		json_array_append_new(json_object_get(all, row.group->name), row_object(&row));
+	}
+	(void)json_dumpf(all, stdout, JSON_COMPACT);
+	(void)fputc('\n', stdout);
+	json_decref(all);
+	hd_stats_destroy(stats);
+}
+
+/* --- running --------------------------------------------------------------------------------- */
+
+static void wake(void *ports) {
+	hd_ports_wake(ports);
+}
+
+static void stop(void *ports) {
+	hd_ports_stop(ports);
+}
+
+static void on_woken(void *owner, hd_ns now) {
+	struct program *program = owner;
+
+	(void)now;
+	hd_service_woken(&program->service, fill, program);
+}
+
+static int run(struct program *program) {
+	struct hd_log *log = &program->service.log;
+	int code = hd_program_stop_by(stop, program->ports);
+
+	if (code < 0)
+		return hd_log_fail(log, EX_OSERR, "signals: %s", strerror(-code));
+	(void)printf("ready %u\n", hd_ports_count(program->ports));
+	if (fflush(stdout))
+		return hd_log_fail(log, EX_IOERR, "standard output: %s", strerror(errno));
+	code = hd_ports_run(program->ports);
+	if (program->options.json)
+		print_numbers(program);
+	return code < 0 ? hd_log_fail(log, EX_OSERR, "%s", strerror(-code)) : 0;
+}
+
+static int serve(struct program *program) {
+	const struct hd_service_loop loop = {.wake = wake, .owner = program->ports, .eal = true};
+	int status = hd_setup_service_loop(&program->service, &loop, hd_ports_groups);
+
+	if (status == 0)
+		status = run(program);
+	hd_service_stop(&program->service);
+	return status;
+}
+
+/* --- building up ----------------------------------------------------------------------------- */
+
+static int make_native(struct program *program, char *error) {
+	const struct options *o = &program->options;
+	struct hd_switch_core_config config = {
+		.self = *hd_ports_self(program->ports),
+		.memory_bytes = o->memory,
+	};
+	uint8_t seed[32];
+
+	if (hd_program_entropy(seed) < 0) {
+		(void)snprintf(error, ERROR_BYTES, "no entropy");
+		return -EIO;
+	}
+	memcpy(config.hash_key, seed, sizeof(config.hash_key));
+	return hd_switch_native(&config, &program->executor, error, ERROR_BYTES);
+}
+
+static int make_executor(struct program *program) {
+	const struct options *o = &program->options;
+	bool swx = strcmp(o->executor, "swx") == 0;
+	char error[ERROR_BYTES] = "";
+	int code;
+
+	if (swx)
+		code = hd_swx_open(
+			o->spec,
+			"heddle",
+			hd_ports_self(program->ports),
+			&program->executor,
+			error,
+			sizeof(error)
+		);
+	else
+		code = make_native(program, error);
+	if (code < 0)
+		return hd_log_fail(
+			o->log, code == -EINVAL && swx ? EX_DATAERR : EX_UNAVAILABLE, "--%s", error
+		);
+	if (program->executor.ops->learn)
+		program->executor.ops->learn(program->executor.self, o->learn_s * HD_SECOND);
+	hd_ports_set_executor(program->ports, &program->executor);
+	return 0;
+}
+
+static int load_static(struct program *program) {
+	const struct options *o = &program->options;
+	char error[ERROR_BYTES] = "";
+
+	if (!o->fixed || hd_static_load(o->fixed, &program->executor, error, sizeof(error)) == 0)
+		return 0;
+	return hd_log_fail(o->log, EX_DATAERR, "--static: %s: %s", o->fixed, error);
+}
+
+static int read_self(const struct options *o, struct hd_switch_self *self) {
+	struct hd_addr address;
+
+	*self = (struct hd_switch_self){.udp_port = HD_SWITCH_UDP_PORT};
+	if (hd_driver_resolve_own(o->service_address, &address) || address.ipv4 == 0)
+		return hd_log_fail(
+			o->log, EX_USAGE, "--service: '%s' (an IPv4 address)", o->service_address
+		);
+	self->ipv4 = address.ipv4;
+	if (o->mac && hd_static_mac(o->mac, self->mac) < 0)
+		return hd_log_fail(
+			o->log, EX_USAGE, "--mac: '%s' (as in 02:00:00:00:00:01)", o->mac
+		);
+	if (o->router_mac && hd_static_mac(o->router_mac, self->router_mac) < 0)
+		return hd_log_fail(
+			o->log,
+			EX_USAGE,
+			"--router-mac: '%s' (as in 02:00:00:00:00:01)",
+			o->router_mac
+		);
+	return 0;
+}
+
+static int open_ports(struct program *program) {
+	const struct options *o = &program->options;
+	char error[ERROR_BYTES], prefix[64];
+	struct hd_ports_config config = {
+		.links = o->links,
+		.count = o->link_count,
+		.eal = o->eal,
+		.prefix = prefix,
+		.busy_poll = o->busy_poll,
+		.woken = on_woken,
+		.owner = program,
+	};
+	int status = read_self(o, &config.self);
+
+	if (status)
+		return status;
+	(void)snprintf(prefix, sizeof(prefix), "heddle-switch-%s", o->service_address);
+	if (hd_ports_open(&config, &program->ports, error, sizeof(error)) == 0)
+		return 0;
+	return hd_log_fail(o->log, EX_UNAVAILABLE, "--%s", error);
+}
+
+static int with_ports(struct program *program) {
+	int status = make_executor(program);
+
+	if (status == 0)
+		status = load_static(program);
+	if (status == 0)
+		status = serve(program);
+	if (program->executor.ops)
+		program->executor.ops->destroy(program->executor.self);
+	return status;
+}
+
+int main(int argc, char **argv) {
+	static struct program program;
+	struct options *o = &program.options;
+	int status;
+
+	o->log = &program.service.log;
+	o->executor = "native";
+	o->memory = UINT64_C(256) << 20;
+	o->learn_s = LEARN_SECONDS;
+	hd_log_init(o->log, PROGRAM, "");
+	status = parse_options(argc, argv, o);
+	if (status)
+		return status < 0 ? 0 : status;
+	status = hd_setup_log(&program.service, PROGRAM, o->service_address, &o->service);
+	if (status == 0)
+		status = open_ports(&program);
+	if (status)
+		return status;
+	status = with_ports(&program);
+	hd_ports_close(program.ports);
+	return status;
+}
