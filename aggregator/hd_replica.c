@@ -384,13 +384,21 @@ bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job) {
 	return true;
 }
 
-bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job) {
+static bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job) {
 	for (uint32_t i = 0; i < server->told_count; i++) {
 		if (server->told[i].job == job) {
 			return server->told[i].may;
 		}
 	}
-	return !server->config.replica;
+	return !server->config.replica
+		&& (server->alone || hd_addr_is_none(server->config.controller));
+}
+
+bool hd_mirror_waits(const struct hd_server *server, struct hd_peer *peer, uint32_t job) {
+	bool waits = hd_job_find(server, job) == NULL && !hd_mirror_may_begin(server, job);
+
+	peer->waits_for = waits ? job : 0;
+	return waits;
 }
 
 uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job) {
@@ -417,12 +425,13 @@ void hd_mirror_may(struct hd_server *server, uint32_t job, bool may, uint64_t ge
 	server->told[i] = (struct hd_told){job, may, generation};
 }
 
-/* Who joined while it might not begin had no answer, and says it once a session: so that it says it again. */
-static void hd_mirror_ask_joins(struct hd_server *server) {
+/* It had no answer, and says it once a session. */
+void hd_mirror_ask_joins(struct hd_server *server, uint32_t job) {
 	struct hd_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
-		if (peer->job == NULL && hd_session_peer_role(peer->session) == HD_ROLE_WORKER) {
+		if (peer->waits_for != 0 && (job == 0 || peer->waits_for == job)) {
+			peer->waits_for = 0;
 			hd_peer_break(server, peer, "jobs may begin here now");
 		}
 	}
@@ -431,14 +440,16 @@ static void hd_mirror_ask_joins(struct hd_server *server) {
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	struct hd_server *server = turn->server;
 	struct hd_mirror *mirror = hd_mirror_of(server, order->job);
-	bool might = hd_mirror_may_begin(server, order->job);
+	struct hd_job *job = hd_job_find(server, order->job);
 
 	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
 	hd_mirror_may(server, order->job, true, order->generation);
+	if (job == NULL) {
+		hd_mirror_ask_joins(server, order->job);
+		return;
+	}
 	if (mirror == NULL) {
-		if (!might && hd_job_find(server, order->job) == NULL) {
-			hd_mirror_ask_joins(server);
-		}
+		hd_job_told(job, order->generation);
 		return;
 	}
 	if (!mirror->seeded || order->generation <= mirror->generation) {

@@ -198,8 +198,19 @@ void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_m
 /* Applies what can be applied. False: the call's step was used up before that. */
 bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job);
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order);
-/* May this replica begin a job that somebody joins? */
-bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job);
+/*
+ * Whether this peer, who joins a job, must wait: it is not here and may not begin. With a controller it may when that
+ * said so, for another node may have it; of its own accord only at a server that cannot hear it.
+ */
+bool hd_mirror_waits(const struct hd_server *server, struct hd_peer *peer, uint32_t job);
+/* The controller's newest word on who is its server. */
+static inline void hd_job_told(struct hd_job *job, uint64_t generation) {
+	if (generation > job->generation) {
+		job->generation = generation;
+	}
+}
+/* Who joined this job (0: any) while it might not begin joins again. */
+void hd_mirror_ask_joins(struct hd_server *server, uint32_t job);
 void hd_mirror_may(struct hd_server *server, uint32_t job, bool may, uint64_t generation);
 /* Of the newest word about a job that is not here; 0: none. */
 uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job);

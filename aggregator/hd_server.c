@@ -202,12 +202,25 @@ static void hd_server_forget(struct hd_turn *turn) {
 	}
 }
 
+/* When the controller has been silent for so long that it is not waited for. */
+static hd_ns hd_server_alone_at(const struct hd_server *server) {
+	if (server->registered || server->alone
+	    || (server->controller == NULL && !server->refused)) {
+		return HD_NEVER;
+	}
+	return server->refused ? 0 : hd_ns_add(server->heard, HD_FALLBACK_US * HD_US);
+}
+
 /* What a call ends with. Order matters: see hd_server_internal.h. */
 static void hd_server_settle(struct hd_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct hd_outgoing *ended;
 	struct hd_timer *timer;
 
+	if (hd_server_alone_at(server) <= turn->now) {
+		server->alone = true;
+		hd_mirror_ask_joins(server, 0);
+	}
 	while ((ended = TAILQ_FIRST(&server->ended_pulls)) != NULL) {
 		hd_pull_end(turn, ended, hd_send_stats(ended->send)->reason);
 	}
@@ -294,6 +307,7 @@ static void hd_server_connect(struct hd_turn *turn) {
 	struct hd_server *server = turn->server;
 
 	if (hd_server_lacks_controller(server)) {
+		server->heard = turn->now;
 		(void)hd_endpoint_connect(
 			server->endpoint, server->config.controller, turn->now, &server->controller
 		);
@@ -318,7 +332,7 @@ static hd_ns hd_server_deadline(const void *core) {
 		return 0;
 	}
 	return hd_ns_min(
-		hd_endpoint_deadline(server->endpoint),
+		hd_ns_min(hd_endpoint_deadline(server->endpoint), hd_server_alone_at(server)),
 		hd_ns_min(
 			hd_mirrors_deadline(server),
 			hd_ns_min(hd_timers_next(&server->timers), hd_timers_next(&server->sends))

@@ -122,7 +122,7 @@ hd_follow_keep(struct hd_turn *turn, struct hd_job *job, const struct hd_msg_rep
 		}
 	}
 	follow = job->follow;
-	job->generation = order->generation;
+	hd_job_told(job, order->generation);
 	follow->generation = order->generation;
 	follow->rate_bps = order->rate_bps;
 	follow->div_set = order->div_max;
@@ -161,6 +161,10 @@ void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order) {
 		hd_mirror_serve(turn, order);
 		return;
 	}
+	if (job == NULL && order->order == HD_REPLICA_RETIRE) {
+		hd_mirror_may(turn->server, order->job, false, order->generation);
+		return;
+	}
 	if (job == NULL || job->retired) {
 		return;
 	}
@@ -179,7 +183,7 @@ void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order) {
 		hd_follow_keep(turn, job, order);
 		return;
 	}
-	job->generation = order->generation;
+	hd_job_told(job, order->generation);
 	hd_follow_fini(turn, job);
 	hd_durable_update(turn, job);
 }

@@ -15,14 +15,10 @@
  *   hd_server_commit.c      the commit rule, hold, outcomes, the log
  *   hd_server_step.c        what gathers of a synchronous job's next step
  *   hd_server_apply.c       steps of the optimizer on the model
- *   hd_server_snapshot.c    pinned versions, in fp32 and 16 bits
- *   hd_server_pull.c        sending them
- *   hd_server_checkpoint.c  durable
- *   hd_server_stats.c       what is counted
- *   hd_server_show.c        tables for shells
- *   hd_server_report.c      how a job went
- *   hd_server_link.c        sessions with replicas
- *   hd_server_follow.c      a job's replica: its log, states, and what may be committed; more in hd_replica.h
+ *   hd_server_snapshot.c    pinned versions, in fp32 and 16 bits; hd_server_pull.c: sending them
+ *   hd_server_checkpoint.c  durable; hd_server_report.c: how a job went
+ *   hd_server_stats.c       what is counted; hd_server_show.c: tables for shells
+ *   hd_server_follow.c      a job's replica, more in hd_replica.h; hd_server_link.c: sessions with replicas
  *
  * During one receive() or tick(): first whatever arrived changes state, then commits run, and only
  * then does hd_pulls_poll() hand model bytes to the sink, which may read them until the call returns.
@@ -108,6 +104,8 @@ struct hd_peer {
 	struct hd_job *job; /* NULL until JOIN */
 	struct hd_member *member;
 	bool joined; /* JOINED was sent */
+	uint32_t
+		waits_for; /* its JOIN of this job had no answer, as it may not begin here (yet); 0: none */
 	uint64_t roster_told; /* the change that it was told of last */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* of pulls */
@@ -354,6 +352,8 @@ struct hd_server {
 	struct hd_session *controller;
 	bool refused; /* by the controller, for good: workers come directly */
 	bool registered, draining;
+	bool alone; /* not registered for HD_FALLBACK_US: jobs begin as without a controller; since it was last */
+	hd_ns heard; /* (first: looked for) */
 	uint16_t epoch; /* newest of a controller that was seen */
 	struct hd_entropy entropy;
 	struct hd_jobs jobs;

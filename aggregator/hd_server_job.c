@@ -523,7 +523,7 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	/* Without a description it is from a worker that has copies for us: its packets say who it is.
 	 * A refusal would be for good; the session ends with the server, and its next life is asked. */
 	if (turn->server->draining || join->spec.bytes == 0 || (job != NULL && job->retired)
-	    || (job == NULL && !hd_mirror_may_begin(turn->server, join->job))) {
+	    || hd_mirror_waits(turn->server, peer, join->job)) {
 		return;
 	}
 	if (peer->job != NULL

@@ -86,6 +86,7 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 		.tau_max = job->spec.tau_max,
 		.model_bytes = job->bytes,
 		.inflight = inflight,
+		.generation = job->generation,
 	};
 	hd_controller_send(turn, &message);
 	hd_follow_announce(turn, job);
@@ -107,6 +108,7 @@ static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_regis
 		hd_credit_end_all(turn, open, HD_REASON_EPOCH);
 	}
 	server->registered = true;
+	server->alone = false;
 	if (registered->epoch != server->epoch) {
 		server->told_count = 0; /* what another life of the controller said is void */
 	}
@@ -412,6 +414,7 @@ static void hd_server_closed(
 	struct hd_peer *peer;
 
 	if (session == server->controller) {
+		server->heard = server->registered ? hd_session_heard(session) : server->heard;
 		server->registered = false;
 		if (reason == HD_REASON_REFUSED) {
 			server->refused = true;

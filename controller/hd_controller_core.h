@@ -251,11 +251,12 @@ void ctl_say_registered(
 );
 /* Finds the job a server, if it has none and there is one. */
 void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
-/* Puts the job on this server, which said that it has it. */
+/* Puts the job on this server, which has it, by the word of this generation (0: a new one). */
 void ctl_job_claim(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_node *server,
+	uint64_t generation,
 	struct hd_sink *sink
 );
 void ctl_job_lose_server(

@@ -213,10 +213,12 @@ static void job_take(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_node *server,
+	uint64_t generation,
 	struct hd_sink *sink
 ) {
 	job->server = server;
 	job->server_told = 0;
+	ctl_replica_serve(c, job, generation, sink);
 	ctl_roster_due(c, job);
 	if (strcmp(job->server_host, server->host) != 0)
 		ctl_kept_changed(c);
@@ -267,13 +269,14 @@ void ctl_job_claim(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_node *server,
+	uint64_t generation,
 	struct hd_sink *sink
 ) {
 	if (job->server == server)
 		return;
 	if (job->server)
 		ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
-	job_take(c, job, server, sink);
+	job_take(c, job, server, generation, sink);
 }
 
 static uint64_t server_free_bytes(const struct hd_controller *c, const struct ctl_node *server) {
@@ -320,13 +323,13 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	}
 	if (!best)
 		return;
-	ctl_replica_may_serve(c, job, best, sink);
-	job_take(c, job, best, sink);
+	job_take(c, job, best, 0, sink);
 }
 
 void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
 	job->server_host[0] = '\0';
+	job->serving = 0;
 	ctl_kept_changed(c);
 	if (!job->worker_count && !job->pending)
 		job_free(c, job);

@@ -21,11 +21,12 @@ say(struct hd_controller *c,
     const struct ctl_job *job,
     struct ctl_node *to,
     enum hd_replica_order order,
+    uint64_t generation,
     struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_REPLICA};
 
 	message.replica.job = job->id;
-	message.replica.generation = job->replica.generation;
+	message.replica.generation = generation;
 	message.replica.epoch = c->config.epoch;
 	message.replica.order = (uint8_t)order;
 	return ctl_send(c, to, &message, sink);
@@ -154,7 +155,7 @@ void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, stru
 		/* From here on it is not promoted; only then the server hears that it is alone. */
 		replica_end(c, job, HD_REASON_CLOSED, sink);
 		if (job->server)
-			say(c, job, job->server, HD_REPLICA_ALONE, sink);
+			say(c, job, job->server, HD_REPLICA_ALONE, job->replica.generation, sink);
 		ctl_check_by(c, c->now);
 	}
 }
@@ -165,7 +166,7 @@ void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_
 	if (!node)
 		return;
 	replica_end(c, job, HD_REASON_CLOSED, sink);
-	say(c, job, node, HD_REPLICA_RETIRE, sink);
+	say(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
 }
 
 /* --- FOLLOW -------------------------------------------------------------------------------------- */
@@ -221,15 +222,14 @@ void ctl_replica_follow(
 
 /* --- taking the server's place --------------------------------------------------------------------- */
 
-void ctl_replica_may_serve(
+void ctl_replica_serve(
 	struct hd_controller *c,
-	const struct ctl_job *job,
-	struct ctl_node *node,
+	struct ctl_job *job,
+	uint64_t generation,
 	struct hd_sink *sink
 ) {
-	/* Also to a server: the word that promoted it may have been lost with its session. */
-	if (node->role == HD_ROLE_REPLICA || job->replica.promotions > 0)
-		say(c, job, node, HD_REPLICA_SERVE, sink);
+	job->serving = generation ? generation : next_generation(c);
+	say(c, job, job->server, HD_REPLICA_SERVE, job->serving, sink);
 }
 
 static void tell_promoted(
@@ -275,42 +275,47 @@ bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd
 	c->counters.promotions++;
 	replica_end(c, job, HD_REASON_CLOSED, sink);
 	ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
-	job->replica.generation = next_generation(c);
-	say(c, job, node, HD_REPLICA_SERVE, sink);
 	job->replica.settles_at = c->now + SERVE_WAIT_NS;
-	ctl_job_claim(c, job, node, sink);
+	ctl_job_claim(c, job, node, 0, sink);
+	job->replica.generation = job->serving;
 	return true;
 }
 
-static void
-retire(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
-	uint64_t present = job->replica.generation;
+/*
+ * Who has a job by an older word of ours than that by which it was given away, or by none (it began it while it
+ * could not hear us), has it wrongly: unless nothing has been done elsewhere yet. A word that is newer than all that
+ * we know of is an earlier life's, which promoted it.
+ */
+static bool is_stale(const struct ctl_job *job, const struct ctl_node *node, uint64_t generation) {
+	bool elsewhere = job->server_host[0] && strcmp(job->server_host, node->host) != 0;
 
-	job->replica.generation = next_generation(c);
-	say(c, job, node, HD_REPLICA_RETIRE, sink);
-	job->replica.generation = present;
+	if (generation > job->serving)
+		return false;
+	if (job->serving == 0) /* where it is only the state directory says */
+		return elsewhere;
+	return job->position > 0 || hd_version_counter(job->newest) > 0
+		|| job->replica.promotions > 0;
 }
 
 bool ctl_replica_fence(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_node *node,
-	hd_version version,
+	uint64_t generation,
 	struct hd_sink *sink
 ) {
 	struct ctl_node *other = job->server;
 
-	if (!other || other == node
-	    || (other->role != HD_ROLE_REPLICA && node->role != HD_ROLE_REPLICA))
+	if (other == node)
 		return false;
-	/* A promotion takes a later incarnation; until that one's STATE is here, who was promoted counts. */
-	if (job->version == 0 || job->state != CTL_JOB_READY
-	    || hd_version_incarnation(version) <= hd_version_incarnation(job->version)) {
-		retire(c, job, node, sink);
+	if (is_stale(job, node, generation)) {
+		say(c, job, node, HD_REPLICA_RETIRE, next_generation(c), sink);
 		return true;
 	}
+	if (!other)
+		return false;
 	ctl_replica_forget(c, job, sink);
-	ctl_job_claim(c, job, node, sink);
-	retire(c, job, other, sink);
+	ctl_job_claim(c, job, node, generation, sink);
+	say(c, job, other, HD_REPLICA_RETIRE, next_generation(c), sink);
 	return false;
 }

@@ -70,19 +70,20 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink);
 void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, struct hd_sink *sink);
 /* The job's server is gone: its replica takes its place. False: there is none in step. */
 bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
-/* Another node said STATE of a job that has a server. True: that was settled, one of them is told that it is none. */
+/* A node said STATE of a job, which it has by the word of this generation (0: none). True: it is not the job's server,
+ * and is told so. Else who was it so far is. */
 bool ctl_replica_fence(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	struct ctl_node *node,
-	hd_version version,
+	uint64_t generation,
 	struct hd_sink *sink
 );
-/* A replica may serve jobs that were its own before. */
-void ctl_replica_may_serve(
+/* Tells the job's server that it is it: without that word no node begins a job. `generation` 0: a new one. */
+void ctl_replica_serve(
 	struct hd_controller *c,
-	const struct ctl_job *job,
-	struct ctl_node *node,
+	struct ctl_job *job,
+	uint64_t generation,
 	struct hd_sink *sink
 );
 /* The job is forgotten, or its server is another one: no replica belongs to it. */

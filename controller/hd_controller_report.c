@@ -311,19 +311,13 @@ void ctl_state(
 		ctl_refuse(c, node, m->job, "state: jobs: at most 256 (HD_JOBS_MAX)", sink);
 		return;
 	}
-	if (ctl_replica_fence(c, job, node, m->version, sink))
+	if (ctl_replica_fence(c, job, node, m->generation, sink))
 		return;
-	/* Another server has it and works: the first one keeps it. */
-	if (job->server && job->server != node && job->position > 0) {
-		c->counters.hostile_owner++;
-		ctl_refuse(c, node, m->job, "state: the job is at another server", sink);
-		return;
-	}
 	if (!job->model_bytes)
 		job->model_bytes = m->model_bytes;
 	if (!job->tau_max)
 		job->tau_max = m->tau_max;
-	ctl_job_claim(c, job, node, sink);
+	ctl_job_claim(c, job, node, m->generation, sink);
 	tell_rolled_back(c, job, m->version, sink);
 	job_version(job, m->version);
 	if (m->position > job->position)

@@ -173,6 +173,7 @@ struct ctl_job {
 	 * it; 0: none. */
 	uint64_t boot[HD_WORKERS_MAX];
 	uint32_t doubt[HD_WORKERS_MAX];
+	uint64_t serving; /* the generation of who is, or was last, its server; 0: not known */
 	struct ctl_replica replica;
 	/* who takes part: hd_controller_roster.c */
 	struct hd_roster roster; /* now; its change is that of what was said last: */

@@ -235,9 +235,11 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u8, outcome) F(u8, reason) F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) \
 	F(u16, limited_permille) F(u64, version) F(u64, position) F(u64, base) F(f32, norm) F(u8, credited)
-/* A server tells a new controller where a job stands, then one INFLIGHT for each open transfer. */
+/* A server tells a new controller where a job stands, then one INFLIGHT for each open transfer. `generation`: of the
+ * controller's newest word on who its server is (REPLICA); 0: it has begun without one. */
 #define HD_FIELDS_STATE(F) \
-	F(u32, job) F(u64, version) F(u64, position) F(u32, tau_max) F(u64, model_bytes) F(u32, inflight)
+	F(u32, job) F(u64, version) F(u64, position) F(u32, tau_max) F(u64, model_bytes) F(u32, inflight) \
+	F(u64, generation)
 #define HD_FIELDS_INFLIGHT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u64, position) F(u64, base) F(u64, bytes) F(u64, held_bytes)

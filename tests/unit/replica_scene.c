@@ -218,9 +218,9 @@ struct scene *scene_open(uint64_t replica_memory) {
 	replica_start(s, replica_memory);
 	s->worker = fake_worker(&s->net, 1);
 	s->carrier = fake_worker_at(&s->net, 1, CARRIER_IP, (struct hd_addr){REPLICA_IP, HD_PORT});
+	run_until(s, minds_open, 0);
 	s->base = fake_joined(s->worker, &s->spec)->version;
 	s->carrier->job = s->worker->job;
-	run_until(s, minds_open, 0);
 	return s;
 }
 

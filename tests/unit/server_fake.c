@@ -15,6 +15,28 @@ static void fake_opened(void *owner, struct hd_session *session, hd_ns now, stru
 	fake->open = true;
 }
 
+static void fake_answer_register(
+	struct fake *fake,
+	struct hd_session *session,
+	const struct hd_msg_register_ *message,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_message answer = {.kind = HD_MSG_REGISTERED};
+
+	answer.registered.epoch = fake->epoch;
+	answer.registered.scheduled = 1;
+	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
+	if (fake->silent || message->role != HD_ROLE_SERVER) {
+		return;
+	}
+	answer = (struct hd_message){.kind = HD_MSG_REPLICA};
+	answer.replica.job = hd_job_id("t", "job");
+	answer.replica.epoch = fake->epoch;
+	answer.replica.order = HD_REPLICA_SERVE;
+	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
+}
+
 static void fake_message(
 	void *owner,
 	struct hd_session *session,
@@ -23,7 +45,6 @@ static void fake_message(
 	struct hd_sink *sink
 ) {
 	struct fake *fake = owner;
-	struct hd_message answer = {.kind = HD_MSG_REGISTERED};
 
 	if (message->kind == HD_MSG_SACK) {
 		for (size_t i = 0; i < FAKE_SENDS_MAX; i++) {
@@ -39,9 +60,7 @@ static void fake_message(
 		hd_text_copy(fake->refused, sizeof(fake->refused), message->refuse.text);
 	}
 	if (message->kind == HD_MSG_REGISTER) {
-		answer.registered.epoch = fake->epoch;
-		answer.registered.scheduled = 1;
-		assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
+		fake_answer_register(fake, session, &message->register_, now, sink);
 	}
 	assert_true(fake->inbox_count < FAKE_INBOX_MAX);
 	fake->inbox[fake->inbox_count++] = *message;

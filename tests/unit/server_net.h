@@ -66,6 +66,7 @@ struct fake {
 	uint16_t rank, epoch;
 	uint32_t job;
 	bool open;
+	bool silent; /* a controller that tells nobody to be a server */
 	uint32_t closed;
 	struct hd_message *inbox;
 	size_t inbox_count; /* SACKs apart */
@@ -112,6 +113,7 @@ size_t net_events(const struct net *net, enum hd_event_kind kind);
 const struct hd_event *net_event(const struct net *net, enum hd_event_kind kind, size_t index);
 
 struct fake *fake_worker(struct net *net, uint16_t rank);
+/* It tells who registers as a server to be that of spec_make()'s job. */
 struct fake *fake_controller(struct net *net, uint16_t epoch);
 /* The same for a server that is not net's own. */
 struct fake *fake_worker_at(struct net *net, uint16_t rank, uint32_t ipv4, struct hd_addr server);

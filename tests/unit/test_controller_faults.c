@@ -387,7 +387,8 @@ static void test_hostile_reports(void **state) {
 	say(other, server_state(worker, 5, 5, 0));
 	say(other, inflight(worker, 1, 5, 5));
 	net_run(&net, HD_MS);
-	assert_int_equal(counters(&net)->hostile_owner, 4);
+	assert_int_equal(counters(&net)->hostile_owner, 3);
+	assert_int_equal(peer_last(other, HD_MSG_REPLICA)->replica.order, HD_REPLICA_RETIRE);
 	m = inflight(worker, 1, 0, 5);
 	say(server, m);
 	m = inflight(worker, 1, 5, 5);
