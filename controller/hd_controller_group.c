@@ -412,11 +412,37 @@ void ctl_groups_fini(struct hd_controller *c) {
 
 /* --- reports --- */
 
-/* It would not take the next one either. */
-void ctl_group_refused(struct hd_controller *c, struct ctl_node *aggregator, uint8_t reason) {
-	if (reason == HD_REASON_NO_MEMORY || reason == HD_REASON_REFUSED
-	    || reason == HD_REASON_CLOSED)
-		aggregator->no_groups_until = hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS);
+/* It would not take the job's next one either. */
+void ctl_group_refused(
+	struct hd_controller *c,
+	struct ctl_node *aggregator,
+	const struct ctl_job *job,
+	uint8_t reason
+) {
+	struct ctl_refusal *slot = &aggregator->refusals[0];
+
+	if (reason != HD_REASON_NO_MEMORY && reason != HD_REASON_REFUSED
+	    && reason != HD_REASON_CLOSED)
+		return;
+	for (size_t i = 1; i < CTL_REFUSALS_KEPT && slot->job != job->id; i++) {
+		struct ctl_refusal *other = &aggregator->refusals[i];
+
+		if (other->job == job->id || other->until < slot->until)
+			slot = other;
+	}
+	*slot = (struct ctl_refusal){job->id, hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS)};
+}
+
+bool ctl_group_refuses(
+	const struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	const struct ctl_job *job
+) {
+	for (size_t i = 0; i < CTL_REFUSALS_KEPT; i++)
+		if (aggregator->refusals[i].job == job->id
+		    && c->now < aggregator->refusals[i].until)
+			return true;
+	return false;
 }
 
 /* A sum's copy may outlive its group, which nobody else can speak of while it is there. */
@@ -465,7 +491,7 @@ bool ctl_group_report(
 	if (!held) {
 		/* Of a member that failed it says so before. */
 		if (group)
-			ctl_group_refused(c, aggregator, (uint8_t)reason);
+			ctl_group_refused(c, aggregator, group->job, (uint8_t)reason);
 		group = group ? group : t->group;
 		ctl_group_fail(c, group, reason == HD_REASON_NONE ? HD_REASON_CLOSED : reason);
 		return true;

@@ -137,8 +137,19 @@ uint64_t
 ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count);
 /* What open groups and all-reduces leave of an aggregator's memory. */
 uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator);
-/* Why it did not make, or keep, a group: it may get none for a while. */
-void ctl_group_refused(struct hd_controller *c, struct ctl_node *aggregator, uint8_t reason);
+/* Why it did not make, or keep, a group: it may get none of this job for a while. Others have shares of their own. */
+void ctl_group_refused(
+	struct hd_controller *c,
+	struct ctl_node *aggregator,
+	const struct ctl_job *job,
+	uint8_t reason
+);
+/* It is in that while. */
+bool ctl_group_refuses(
+	const struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	const struct ctl_job *job
+);
 /* How big sparse updates may be together, for their sum not to be bigger than a dense one. */
 double ctl_group_room(const struct ctl_job *job);
 /* A merged sum is there: learns how much its members had in common. */

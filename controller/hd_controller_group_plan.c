@@ -43,8 +43,7 @@ static void find_aggregators(struct hd_controller *c) {
 	if (!c->aggregation || !c->aggregator_count)
 		return;
 	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (ctl_may_add(node) && c->now >= node->no_groups_until
-		    && ctl_memory_left(c, node) > 0)
+		if (ctl_may_add(node) && ctl_memory_left(c, node) > 0)
 			consider(c, node);
 	for (uint32_t a = 0; a < g->aggregator_count; a++) {
 		g->memory[a] = (double)ctl_memory_left(c, g->aggregator[a]);
@@ -80,7 +79,8 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 	const struct ctl_node *worker = ctl_worker(t->job, t->worker);
 	const struct ctl_node *node = c->grouping.aggregator[aggregator];
 
-	if (!worker || worker->doomed || !may_share(c, t, c->grouping.memory[aggregator]))
+	if (!worker || worker->doomed || ctl_group_refuses(c, node, t->job)
+	    || !may_share(c, t, c->grouping.memory[aggregator]))
 		return false;
 	/* It has no time to wait for others. */
 	if (t->direction == HD_PUSH && worker->preempted_at)

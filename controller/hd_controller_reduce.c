@@ -394,7 +394,7 @@ bool ctl_reduce_group_report(
 		return true;
 	/* It would refuse the next attempt as well. */
 	if (m->reason == HD_REASON_NO_MEMORY)
-		ctl_group_refused(c, aggregator, m->reason);
+		ctl_group_refused(c, aggregator, job, m->reason);
 	fail(c, job, r, m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_NONE, sink);
 	return true;
 }

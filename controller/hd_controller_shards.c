@@ -83,11 +83,12 @@ static double room_in(const struct ctl_reduce *r, uint64_t memory) {
 static double
 room_at(const struct hd_controller *c,
 	const struct ctl_node *node,
+	const struct ctl_job *job,
 	const struct ctl_reduce *r,
 	bool idle) {
 	if (idle)
 		return room_in(r, node->memory_bytes);
-	return c->now < node->no_groups_until ? 0 : room_in(r, ctl_memory_left(c, node));
+	return ctl_group_refuses(c, node, job) ? 0 : room_in(r, ctl_memory_left(c, node));
 }
 
 static int field_make(
@@ -115,7 +116,7 @@ static int field_make(
 			continue;
 		host = &f->hosts[field_host(f, c, node->host_index)];
 		host->workers += worker;
-		room = worker ? 0 : room_at(c, node, r, idle);
+		room = worker ? 0 : room_at(c, node, job, r, idle);
 		if (room <= host->room)
 			continue;
 		/* Of several on one host the one with the most memory. */

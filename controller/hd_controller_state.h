@@ -58,6 +58,9 @@ struct ctl_rhythm {
 	uint32_t seen;
 };
 
+#define CTL_REFUSALS_KEPT                                                                          \
+	8 /* jobs whose groups an aggregator refused; of more it is asked again sooner */
+
 /* One session's peer. Registered: role and the fields below are set. */
 struct ctl_node {
 	TAILQ_ENTRY(ctl_node) entry;
@@ -72,8 +75,12 @@ struct ctl_node {
 	/* server */
 	uint64_t memory_bytes;
 	uint16_t incarnation;
-	/* aggregator, switch */
-	hd_ns no_groups_until; /* it refused one */
+	/* aggregator */
+	struct ctl_refusal {
+		uint32_t job;
+		hd_ns until; /* it gets no group of that job */
+	} refusals[CTL_REFUSALS_KEPT];
+	hd_ns no_groups_until; /* switch: it rests, as a lease failed */
 	/* switch: slots that can be leased, values of a chunk; of it and of a worker: types of such chunks */
 	uint32_t slots;
 	uint16_t count_min, count_max, slot_dtypes;

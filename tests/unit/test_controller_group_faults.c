@@ -54,6 +54,41 @@ static void test_the_aggregator_gives_up(void **state) {
 	net_close(&s.net);
 }
 
+static uint32_t groups_of(const struct scene *s, const struct peer *worker) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < s->aggregator->count; i++)
+		count += s->aggregator->log[i].kind == HD_MSG_GROUP
+			&& s->aggregator->log[i].group.job == net_job(worker);
+	return count;
+}
+
+/* A job that got no memory of an aggregator gets none of it for a second; another job does at once. */
+static void test_a_refusal_is_of_one_job(void **state) {
+	struct peer *others[WORKERS];
+	struct scene s;
+
+	(void)state;
+	open_scene(&s, MEMORY);
+	for (uint16_t w = 0; w < WORKERS; w++)
+		others[w] = net_worker(&s.net, "t", "other", w, 64);
+	(void)make_group(&s);
+	assert_int_equal(groups_of(&s, s.workers[0]), 1);
+	say_group_failed(&s, newest_group(&s));
+	net_run(&s.net, 5 * HD_MS);
+	for (uint16_t w = 0; w < WORKERS; w++) {
+		struct hd_message m = net_push(s.workers[w], 1, MB, 0);
+
+		m.request.attempt = 2;
+		say(s.workers[w], m);
+		say(others[w], net_push(others[w], 1, MB, 0));
+	}
+	net_run(&s.net, 300 * HD_MS);
+	assert_int_equal(groups_of(&s, s.workers[0]), 1);
+	assert_true(groups_of(&s, others[0]) > 0);
+	net_close(&s.net);
+}
+
 static void test_a_member_is_cancelled(void **state) {
 	struct hd_message m = {.kind = HD_MSG_CANCEL};
 	struct scene s;
@@ -268,6 +303,7 @@ int main(void) {
 		cmocka_unit_test(test_a_member_leaves),
 		cmocka_unit_test(test_the_aggregator_dies),
 		cmocka_unit_test(test_the_server_dies),
+		cmocka_unit_test(test_a_refusal_is_of_one_job),
 		cmocka_unit_test(test_the_server_refuses_the_sum),
 		cmocka_unit_test(test_a_new_controller),
 		cmocka_unit_test(test_hostile),
