@@ -30,6 +30,8 @@
 
 #define TICKETS_MAX 1024
 #define LOOK_MS 50
+#define PATIENCE_MS 500
+#define PATIENCE_MOST_MS 16000
 #define TAU_MAX 16
 #define CLOSE_MS 8000
 #define KEEP_BYTES (UINT64_C(64) << 20)
@@ -151,14 +153,41 @@ static int push(struct worker *worker, uint64_t base) {
 	return 0;
 }
 
-static int pull(struct worker *worker, uint64_t *version) {
-	int rc;
+/* 0, or why not: -ETIMEDOUT after so long. */
+static int pull_within(struct worker *worker, uint64_t *version, int patience_ms) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_ticket *ticket;
+	int rc = heddle_pull_start(worker->fabric, worker->model, NULL, &ticket);
 
+	if (rc < 0)
+		return rc;
 	do {
-		rc = heddle_pull(worker->fabric, worker->model, NULL, 500, version);
+		rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, LOOK_MS, &status);
 		look_at_all(worker);
-	} while (!stopped && rc != 0);
-	return rc;
+		patience_ms -= LOOK_MS;
+	} while (rc == -ETIMEDOUT && patience_ms > 0 && !stopped);
+	if (rc == -ETIMEDOUT) {
+		while (heddle_ticket_cancel(ticket) == -EAGAIN)
+			(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, 1, NULL);
+		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, -1, &status);
+	}
+	heddle_ticket_free(ticket);
+	*version = status.version;
+	return status.state == HEDDLE_APPLIED ? 0 : rc < 0 ? rc : -EIO;
+}
+
+/* Gives up now and then, as a program may, but later and later: on a machine that has no time for us each asking
+ * would else be given up before it was answered. */
+static int pull(struct worker *worker, uint64_t *version) {
+	int rc, patience_ms = PATIENCE_MS;
+
+	for (;;) {
+		rc = pull_within(worker, version, patience_ms);
+		if (rc == 0 || stopped)
+			return rc;
+		if (rc == -ETIMEDOUT && patience_ms < PATIENCE_MOST_MS)
+			patience_ms *= 2;
+	}
 }
 
 static void work(struct worker *worker) {
