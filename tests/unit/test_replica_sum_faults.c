@@ -158,6 +158,7 @@ static void test_little_memory(void **state) {
 	struct sum *sums[7], *named;
 	uint32_t refused = 0, before;
 	struct stage t;
+	hd_ns begun;
 	uint8_t reason;
 
 	(void)state;
@@ -174,6 +175,7 @@ static void test_little_memory(void **state) {
 	assert_in_range(refused, 1, 6);
 	assert_int_equal(job_of(&t)->mirror->sum_count, 7 - refused);
 	t.position = 1;
+	begun = t.scene->net.now;
 	for (int i = 0; i < 3; i++) {
 		push(t.scene, HD_DTYPE_FP32, 1);
 		run_until(t.scene, replica_at, t.scene->base);
@@ -186,6 +188,7 @@ static void test_little_memory(void **state) {
 	send_to_replica(&t, named);
 	run_until(t.scene, replica_at, t.scene->base);
 	assert_int_equal(stats(&t)->states_taken, 1);
+	assert_true(t.scene->net.now - begun < HD_SECOND); /* not when they end by themselves */
 	/* A state needs two. */
 	for (int i = 0; i < 7; i++) {
 		sums[i] = sum_make(&t, HD_DTYPE_FP32);
@@ -198,9 +201,11 @@ static void test_little_memory(void **state) {
 	assert_true(before > 0);
 	t.position = 3;
 	t.scene->lost = true;
+	begun = t.scene->net.now;
 	push(t.scene, HD_DTYPE_FP32, 1);
 	run_until(t.scene, replica_at, t.scene->base);
 	assert_int_equal(stats(&t)->states_taken, 2);
+	assert_true(t.scene->net.now - begun < 2 * HD_SECOND);
 	assert_true(job_of(&t)->mirror->sum_count < before);
 	assert_true(stats(&t)->memory_bytes <= 8 * BUFFER_BYTES);
 	stage_close(&t);
