@@ -140,8 +140,8 @@ void allreduce_switch_build(struct allreduce_world *w) {
 	s->wanted = true;
 	s->narrow = hd_random_chance(&w->random, 0.3);
 	s->slots = (uint16_t
-	)(hd_random_chance(&w->random, 0.3) ? 1 + hd_random_below(&w->random, 20) : HD_SWITCH_SLOTS
-	);
+	)(hd_random_chance(&w->random, 0.3) ? 32 + hd_random_below(&w->random, 100) :
+					      HD_SWITCH_SLOTS);
 	hd_sim_set_path(w->sim, &(struct hd_sim_path){.packet = on_packet, .owner = s});
 }
 

@@ -43,6 +43,8 @@ static struct kind kind_of(const struct allreduce_world *w, uint32_t round) {
 	kind.values
 		= 1 + hd_random_below(&random, hd_random_chance(&random, 0.3) ? 50 : VALUES_MAX);
 	kind.dtype = w->plan.ranked ? HD_DTYPE_FP32 : dtypes[hd_random_below(&random, 4)];
+	if (w->plan.way && round % 4 > 0) /* a switch takes nothing else */
+		kind.dtype = HD_DTYPE_FP32;
 	kind.order = w->plan.ranked || hd_random_chance(&random, 0.3) ? HD_GROUP_RANKED :
 									HD_GROUP_ARRIVAL;
 	kind.average = hd_random_chance(&random, 0.3);
@@ -278,6 +280,8 @@ void allreduce_draw(uint64_t seed, struct allreduce_plan *plan) {
 	plan->shared = hd_random_chance(&random, 0.5) && plan->aggregators <= plan->workers;
 	plan->until = (2 + hd_random_below(&random, 3)) * HD_SECOND;
 	plan->way = hd_random_chance(&random, 0.6);
+	if (plan->way && hd_random_chance(&random, 0.7))
+		plan->aggregators = 1; /* which is slower */
 }
 
 static void build(struct allreduce_world *w) {

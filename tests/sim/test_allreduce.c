@@ -24,6 +24,7 @@ static double seconds(void) {
 
 struct totals {
 	uint64_t seeds, bad, applied, failed, late, torn, crashes, again, in_slots;
+	uint64_t leases, waits, counters[HD_SWITCH_COUNTER_COUNT];
 	hd_ns longest;
 };
 
@@ -41,11 +42,50 @@ static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
 	t->crashes += w->crashes;
 	t->again += w->asked_again;
 	t->in_slots += w->in_slots;
+	t->leases += w->way.leases;
+	t->waits += w->way.waits;
+	for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
+		t->counters[i] += w->way.counters[i];
 	t->longest = hd_ns_max(t->longest, w->longest);
 	if (!wrong)
 		return;
 	t->bad++;
 	(void)printf("seed %llu: %s\n", (unsigned long long)seed, wrong);
+}
+
+/* Of the switch: what it did, and what nobody here may have sent. */
+static uint64_t check_switch(const struct totals *t) {
+	static const enum hd_switch_counter strange[] = {
+		HD_SWITCH_COUNTER_drop_malformed,
+		HD_SWITCH_COUNTER_drop_lease,
+		HD_SWITCH_COUNTER_drop_slot,
+		HD_SWITCH_COUNTER_drop_exponent,
+	};
+	const uint64_t *counters = t->counters;
+	uint64_t bad = 0;
+
+	(void
+	)printf("switch: %llu leases, %llu members taken out",
+		(unsigned long long)t->leases,
+		(unsigned long long)t->waits);
+	for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
+		if (counters[i] > 0)
+			(void
+			)printf(", %llu %s",
+				(unsigned long long)counters[i],
+				hd_switch_counter_name((enum hd_switch_counter)i));
+	(void)printf("\n");
+	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+		bad += counters[strange[i]] > 0;
+	if (bad > 0)
+		(void)printf("the switch dropped what no worker should have sent\n");
+	if (t->seeds >= ENOUGH
+	    && (t->in_slots == 0 || counters[HD_SWITCH_COUNTER_repeated] == 0
+		|| counters[HD_SWITCH_COUNTER_drop_duplicate] == 0)) {
+		(void)printf("no sum of a switch was lost: nothing is known of them\n");
+		bad++;
+	}
+	return bad;
 }
 
 /* Other delays, other losses: the same bits. */
@@ -119,6 +159,7 @@ int main(int argc, char **argv) {
 		(void)printf("no round failed or was asked for again: nothing is known of them\n");
 		t.bad++;
 	}
+	t.bad += check_switch(&t);
 	t.bad += check_ranked(&world);
 	return t.bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }
