@@ -85,6 +85,17 @@ static void fp32(struct script *s) {
 	script_end(s);
 }
 
+static void fp32_of_one(struct script *s) {
+	shape(s, "fp32-one-member", "a NaN of the only member is told", 1, HD_DTYPE_FP32, 5);
+	script_chunk(s, 0, 0, (int32_t)in_packet(bits_of(1)));
+	script_send(s, COUNTER(completed), 1);
+	script_flags(s, 0);
+	script_chunk(s, 0, 1, (int32_t)in_packet(0x7fc00000));
+	script_send(s, COUNTER(completed), 1);
+	script_flags(s, HD_SWITCH_FLAG_NOT_FINITE);
+	script_end(s);
+}
+
 static void counts(struct script *s) {
 	static const uint16_t of[] = {1, 350, 2224};
 
@@ -148,6 +159,7 @@ static void cut(struct script *s) {
 
 void cases_native(struct script *script) {
 	fp32(script);
+	fp32_of_one(script);
 	counts(script);
 	cut(script);
 }
