@@ -3,13 +3,14 @@
 #include "hd_bytes.h"
 #include "hd_swx_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ANY_NODE (-1) /* of memory */
-#define DROP_PORT 1 /* the last port is that of dropped packets */
+#define DROP_PORT 1
 
 static int fail(int code, const char *what, const char *name, char *error, size_t error_bytes) {
 	(void)snprintf(
@@ -83,10 +84,31 @@ static int load_arrays(struct swx *swx, char *error, size_t error_bytes) {
 	return 0;
 }
 
+/*
+ * DPDK's own port of dropped packets frees them as packet buffers, which ours need not be: `drop`, perhaps behind a
+ * label, sends to a port of ours instead. In place: both have four letters.
+ */
+static void replace_drops(const char *const *lines, uint32_t count) {
+	static const char drop[] = "drop", send[] = "tx 1";
+	static_assert(DROP_PORT == 1 && sizeof(drop) == sizeof(send), "the port is in the text");
+
+	for (uint32_t i = 0; i < count; i++) {
+		size_t bytes = strlen(lines[i]), word = sizeof(drop) - 1;
+		char *last = (char *)(uintptr_t)lines[i] + bytes - word;
+
+		if (bytes >= word && memcmp(last, drop, word) == 0
+		    && (bytes == word || last[-1] == ' '))
+			memcpy(last, send, word);
+	}
+}
+
 static int load_actions(struct swx *swx, char *error, size_t error_bytes) {
 	for (uint32_t i = 0; i < swx->spec->action_count; i++) {
 		const struct hd_spec_action *action = &swx->spec->actions[i];
-		int code = rte_swx_pipeline_action_config(
+		int code;
+
+		replace_drops(action->lines, action->line_count);
+		code = rte_swx_pipeline_action_config(
 			swx->pipeline,
 			action->name,
 			action->arguments,
@@ -111,7 +133,7 @@ static int load_table(struct swx *swx, const struct hd_spec_table *table) {
 	int *entries = calloc(table->choice_count + 1, sizeof(*entries));
 	int *defaults = calloc(table->choice_count + 1, sizeof(*defaults));
 	struct rte_swx_pipeline_table_params params = {
-		.fields = keys,
+		.fields = table->key_count > 0 ? keys : NULL,
 		.n_fields = table->key_count,
 		.action_names = names,
 		.action_is_for_table_entries = entries,
@@ -173,6 +195,7 @@ int swx_load(struct swx *swx, const char *name, char *error, size_t error_bytes)
 		code = load_tables(swx, error, error_bytes);
 	if (code)
 		return code;
+	replace_drops(swx->spec->lines, swx->spec->line_count);
 	code = rte_swx_pipeline_instructions_config(
 		swx->pipeline, (const char **)(uintptr_t)swx->spec->lines, swx->spec->line_count
 	);

@@ -343,7 +343,7 @@ static bool copy_lease(const struct hd_switch_lease *lease, struct swx_lease *he
 	held->lease = *lease;
 	held->lease.members = NULL;
 	held->lease.receivers = NULL;
-	held->all = lease->waits;
+	held->all = all_of(lease->member_count);
 	for (uint32_t i = 0; i < count; i++) {
 		bool member = i < lease->member_count;
 
