@@ -79,6 +79,29 @@ static void net_event(struct hd_sink *sink, const struct hd_event *event) {
 		net->on_event(net, event);
 }
 
+static hd_ns peer_deadline(const struct peer *peer) {
+	return peer->node.ops ? peer->node.ops->deadline(peer->node.core) :
+				hd_endpoint_deadline(peer->endpoint);
+}
+
+static void peer_tick(struct peer *peer) {
+	struct net *net = peer->net;
+
+	if (peer->node.ops)
+		peer->node.ops->tick(peer->node.core, net->now, &net->sink);
+	else
+		hd_endpoint_tick(peer->endpoint, net->now, &net->sink);
+}
+
+static void peer_receive(struct peer *peer, const struct hd_packet *packet) {
+	struct net *net = peer->net;
+
+	if (peer->node.ops)
+		peer->node.ops->receive(peer->node.core, net->now, packet, 1, &net->sink);
+	else
+		hd_endpoint_receive(peer->endpoint, net->now, packet, &net->sink);
+}
+
 static void deliver(struct net *net, struct net_packet *packet) {
 	struct hd_packet p = {packet->from, packet->data, packet->bytes};
 	struct peer *peer = peer_at(net, packet->to);
@@ -87,7 +110,7 @@ static void deliver(struct net *net, struct net_packet *packet) {
 	if (hd_addr_equal(packet->to, net->addr) && net->controller)
 		hd_controller_ops.receive(net->controller, net->now, &p, 1, &net->sink);
 	else if (peer && !peer->cut)
-		hd_endpoint_receive(peer->endpoint, net->now, &p, &net->sink);
+		peer_receive(peer, &p);
 	free(packet);
 }
 
@@ -96,7 +119,7 @@ static hd_ns earliest(struct net *net) {
 
 	at = hd_ns_min(at, hd_controller_ops.deadline(net->controller));
 	for (uint32_t i = 0; i < net->peer_count; i++)
-		at = hd_ns_min(at, hd_endpoint_deadline(net->peers[i].endpoint));
+		at = hd_ns_min(at, peer_deadline(&net->peers[i]));
 	return at;
 }
 
@@ -108,8 +131,8 @@ static void tick_all(struct net *net) {
 		struct peer *peer = &net->peers[i];
 
 		net->sender = peer->addr;
-		if (hd_endpoint_deadline(peer->endpoint) <= net->now)
-			hd_endpoint_tick(peer->endpoint, net->now, &net->sink);
+		if (peer_deadline(peer) <= net->now)
+			peer_tick(peer);
 	}
 }
 
@@ -273,6 +296,16 @@ struct peer *net_peer(struct net *net, uint8_t role, const char *host) {
 	return peer;
 }
 
+struct peer *net_core(struct net *net, struct hd_node node) {
+	struct peer *peer = &net->peers[net->peer_count];
+
+	need(net->peer_count < NET_PEERS_MAX, "peers");
+	peer->net = net;
+	peer->node = node;
+	peer->addr = (struct hd_addr){0x0a000100 + net->peer_count++, HD_PORT};
+	return peer;
+}
+
 void peer_restart(struct peer *peer) {
 	hd_endpoint_destroy(peer->endpoint);
 	peer_start(peer);
@@ -403,7 +436,8 @@ void net_restart(struct net *net, const struct net_config *config) {
 void net_close(struct net *net) {
 	hd_controller_destroy(net->controller);
 	for (uint32_t i = 0; i < net->peer_count; i++) {
-		hd_endpoint_destroy(net->peers[i].endpoint);
+		if (net->peers[i].endpoint)
+			hd_endpoint_destroy(net->peers[i].endpoint);
 		log_clear(&net->peers[i]);
 		free(net->peers[i].log);
 		free(net->peers[i].json);

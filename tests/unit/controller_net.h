@@ -24,7 +24,8 @@ struct peer {
 	uint16_t worker;
 	char host[16], job[16], tenant[16];
 	struct hd_addr addr;
-	struct hd_endpoint *endpoint;
+	struct hd_endpoint *endpoint; /* NULL: it is a core of its own */
+	struct hd_node node;
 	struct hd_session *session;
 	bool open, cut; /* cut: nothing goes to it or comes from it */
 	unsigned lives;
@@ -77,6 +78,8 @@ struct hd_addr net_next(const struct net *net);
 
 /* Peers connect at once; their messages are up to the caller. */
 struct peer *net_peer(struct net *net, uint8_t role, const char *host);
+/* A core that is no fake; its owner's. It may be exchanged: node.core. */
+struct peer *net_core(struct net *net, struct hd_node node);
 /* Ends a peer's process and starts a new one at the same address. */
 void peer_restart(struct peer *peer);
 int peer_say(struct peer *peer, const struct hd_message *message);

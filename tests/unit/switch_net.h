@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * The agent of a switch, with an executor that only remembers what it was told, and a controller and a shell that do
- * what the test tells them. The executor aborts when it is told what must not be: an id or slots in use, a token
- * twice, members who come back.
- */
+/* The agent of a switch, with an executor that only remembers (switch_executor.h), and a controller that does what
+ * the test tells it. */
 #ifndef SWITCH_NET_H
 #define SWITCH_NET_H
 
-#include "hd_switch_agent.h"
 #include "server_net.h"
+#include "switch_executor.h"
 
 #define SWITCH_IP 0x0a000401
 #define CONTROLLER_IP 0x0a000002
 #define MEMBER_IP 0x0a000100 /* plus the rank */
 #define JOB 77
 #define LEASE_US 2000000 /* how long leases live without a controller */
-
-struct executor {
-	bool held[HD_SWITCH_LEASES_MAX];
-	struct hd_switch_lease lease[HD_SWITCH_LEASES_MAX];
-	struct hd_switch_member members[HD_SWITCH_LEASES_MAX][HD_SWITCH_MEMBERS_MAX];
-	struct hd_switch_copy receivers[HD_SWITCH_LEASES_MAX][HD_SWITCH_RECEIVERS_MAX];
-	uint32_t count, sets, ends, asked;
-	uint32_t unknown; /* so many looks for a neighbour say that it is not known yet */
-	int fail_neighbour, fail_set, fail_waits; /* -errno that they return */
-};
 
 struct world {
 	struct net net;
