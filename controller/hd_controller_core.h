@@ -108,6 +108,7 @@ struct hd_controller {
 	uint32_t *link_use; /* pending and open transfers on each link */
 	uint32_t *link_copies; /* of these, for replicas */
 	uint64_t generations; /* of replicas, given out so far */
+	uint64_t makings; /* of all-reduces */
 	hd_ns plan_at, last_plan, check_at, probe_at;
 	uint32_t probe_count, probe_turn;
 	struct ctl_probe probes[CTL_PROBES_KEPT]; /* a ring */

@@ -86,6 +86,7 @@ void ctl_lease_begin(
 		= lease->dtype == HD_DTYPE_FIXED32 ? (uint16_t)(int16_t)ctl_lease_exponent(r) : 0;
 	m->bytes = r->bytes;
 	m->workers = (uint16_t)r->count[CTL_PART_TOLD];
+	m->making = r->making;
 	m->slots = lease->slots;
 	m->count = lease->count;
 	m->lease_attempt = lease->attempt;

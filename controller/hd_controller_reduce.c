@@ -48,13 +48,19 @@ static void say_drop(
 		ctl_drop_request(c, job->workers[worker], &request, reason, sink);
 }
 
-/* Nobody else will have another sum of this round than those that are in doubt. */
+/* Nobody else will have another sum of this round than those that are in doubt: of these the newest one counts. */
 static void believe(struct ctl_job *job, const struct ctl_reduce *r) {
-	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+	uint64_t making = 0;
+
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		if (r->part[i] == CTL_PART_DONE && job->doubt[i] != r->round)
 			return;
+		if (job->doubt[i] == r->round && job->has[i].round == r->round
+		    && job->has[i].making > making)
+			making = job->has[i].making;
+	}
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
-		if (job->doubt[i] == r->round)
+		if (job->doubt[i] == r->round && !ctl_reduce_has_other(job, i, r->round, making))
 			job->doubt[i] = 0;
 }
 
@@ -74,6 +80,7 @@ static void drop_all(
 /* --- beginning --- */
 
 static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r) {
+	r->making = (uint64_t)c->config.epoch << 48 | ++c->makings;
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (r->part[i] == CTL_PART_ASKED)
 			ctl_reduce_part(r, i, CTL_PART_TOLD);
@@ -287,7 +294,10 @@ has_sum(struct hd_controller *c,
 	uint16_t worker,
 	struct hd_sink *sink) {
 	/* Not that which is made now: it was lost when it got it, and the others began anew. */
-	if (r->begun && r->part[worker] == CTL_PART_NONE)
+	if (r->begun
+	    && (r->part[worker] == CTL_PART_NONE
+		|| (job->has[worker].making != 0
+		    && ctl_reduce_has_other(job, worker, r->round, r->making))))
 		job->doubt[worker] = r->round;
 	if (!r->begun) {
 		believe(job, r);
@@ -303,6 +313,7 @@ static void begins_anew(struct ctl_job *job, uint16_t worker) {
 	struct ctl_reduce *r;
 
 	job->doubt[worker] = 0;
+	job->has[worker] = (struct ctl_sum){0};
 	TAILQ_FOREACH (r, &job->reduces, entry)
 		if (r->part[worker] == CTL_PART_GONE)
 			ctl_reduce_part(r, worker, CTL_PART_NONE);
@@ -322,6 +333,7 @@ void ctl_reduce_attach(
 	job->boot[m->worker] = boot;
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
+	ctl_reduce_learn(job, m->worker, m->reduce_round, m->making);
 	job->goes_on = job->goes_on || m->reduce_round > 0;
 	if (m->reduce_round > job->reduce_round)
 		job->reduce_round = m->reduce_round;
@@ -341,6 +353,8 @@ void ctl_reduce_report(
 	struct ctl_reduce *r = node->job ? ctl_reduce_find(node->job, m->round) : NULL;
 	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
+	if (has && node->job && m->worker == node->worker)
+		ctl_reduce_learn(node->job, m->worker, m->round, m->token);
 	/* GONE: it is back. VOID: that word crossed this one. NONE: an earlier controller began it. */
 	if (r && m->worker == node->worker) {
 		enum ctl_part part = r->part[m->worker];
@@ -477,6 +491,7 @@ static bool is_apart(struct ctl_job *job, const struct hd_msg_request *m) {
 	if (doubt == 0 || m->have <= doubt)
 		return false;
 	job->doubt[m->worker] = 0;
+	job->has[m->worker] = (struct ctl_sum){0}; /* and it hears so but once */
 	r = ctl_reduce_find(job, doubt);
 	if (r && r->part[m->worker] == CTL_PART_DONE)
 		ctl_reduce_part(r, m->worker, CTL_PART_OUT); /* its sum is not theirs */

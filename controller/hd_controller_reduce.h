@@ -49,6 +49,8 @@ struct ctl_reduce {
 	uint8_t dtype, order;
 	uint64_t bytes;
 	bool begun;
+	uint64_t
+		making; /* which time it is made: of all lives of controllers the greatest is the newest */
 	hd_ns alone_since; /* everybody has asked, and nobody can add; 0: not so */
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
@@ -73,6 +75,15 @@ void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r);
 /* NULL: limit or memory. */
 struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m);
 void ctl_reduce_forget(struct ctl_job *job, struct ctl_reduce *r);
+/* This worker has the sum of that making; 0: it does not say. Who has one of an older making is in doubt. */
+void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint64_t making);
+/* Whether its sum of the round is of another making than this. */
+bool ctl_reduce_has_other(
+	const struct ctl_job *job,
+	uint16_t worker,
+	uint32_t round,
+	uint64_t making
+);
 void ctl_reduce_fini(struct ctl_job *job);
 
 /* --- hd_controller_reduce.c and others --- */

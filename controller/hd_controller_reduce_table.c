@@ -58,6 +58,36 @@ void ctl_reduce_forget(struct ctl_job *job, struct ctl_reduce *r) {
 	free(r);
 }
 
+bool ctl_reduce_has_other(
+	const struct ctl_job *job,
+	uint16_t worker,
+	uint32_t round,
+	uint64_t making
+) {
+	return job->has[worker].round == round && job->has[worker].making != making;
+}
+
+void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint64_t making) {
+	struct ctl_sum *newest = &job->sums[round % CTL_SUMS_KEPT];
+	struct ctl_sum *has = &job->has[worker];
+
+	if (round == 0 || making == 0)
+		return;
+	if (round >= has->round)
+		*has = (struct ctl_sum){round, making};
+	if (newest->round != round) {
+		if (newest->round < round)
+			*newest = (struct ctl_sum){round, making};
+		return;
+	}
+	if (making < newest->making)
+		job->doubt[worker] = round;
+	for (uint16_t i = 0; i < HD_WORKERS_MAX && making > newest->making; i++)
+		if (ctl_reduce_has_other(job, i, round, making))
+			job->doubt[i] = round;
+	newest->making = making > newest->making ? making : newest->making;
+}
+
 void ctl_reduce_fini(struct ctl_job *job) {
 	struct ctl_reduce *r;
 

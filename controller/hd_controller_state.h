@@ -58,6 +58,7 @@ struct ctl_rhythm {
 	uint32_t seen;
 };
 
+#define CTL_SUMS_KEPT 64 /* newest all-reduces of a job, by which makings are told apart */
 #define CTL_REFUSALS_KEPT                                                                          \
 	8 /* jobs whose groups an aggregator refused; of more it is asked again sooner */
 
@@ -180,6 +181,11 @@ struct ctl_job {
 	 * it; 0: none. */
 	uint64_t boot[HD_WORKERS_MAX];
 	uint32_t doubt[HD_WORKERS_MAX];
+	/* The newest sum of each worker, and of the newest rounds that of the newest making (hd_controller_reduce_table.c). */
+	struct ctl_sum {
+		uint32_t round;
+		uint64_t making;
+	} has[HD_WORKERS_MAX], sums[CTL_SUMS_KEPT];
 	uint64_t serving; /* the generation of who is, or was last, its server; 0: not known */
 	struct ctl_replica replica;
 	/* who takes part: hd_controller_roster.c */

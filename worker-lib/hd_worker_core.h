@@ -161,7 +161,8 @@ struct hd_worker {
 	struct reduce_list reduces;
 	uint32_t reduce_count, reduce_round; /* not ended; the newest */
 	uint32_t reduce_done; /* the newest that ended with its sum, */
-	uint16_t reduce_members; /* of so many workers */
+	uint16_t reduce_members; /* of so many workers, */
+	uint64_t reduce_making; /* in this making */
 	uint64_t kept_bytes;
 	hd_version durable;
 	hd_version newest; /* of a synchronous job: the newest that we heard of */

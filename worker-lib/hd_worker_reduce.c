@@ -54,6 +54,7 @@ report(struct hd_worker *worker,
 	body->round = r->pub.round;
 	body->direction = HD_REDUCE;
 	body->attempt = r->attempt;
+	body->token = r->making;
 	body->outcome = (uint8_t)outcome;
 	body->reason = (uint8_t)reason;
 	body->bytes = r->pub.bytes;
@@ -80,6 +81,7 @@ end(struct hd_worker *worker,
 	if (applied && r->pub.round > worker->reduce_done) {
 		worker->reduce_done = r->pub.round;
 		worker->reduce_members = (uint16_t)r->pub.delay;
+		worker->reduce_making = r->making;
 	}
 	worker->stats.reduced += applied;
 	worker->stats.reduce_failed += !applied;
@@ -263,6 +265,7 @@ void worker_on_reduce(
 		return;
 	}
 	r->epoch = message->epoch;
+	r->making = message->making;
 	r->scale = r->args.average ? 1.0F / (float)message->workers : 1;
 	r->pub.delay = message->workers;
 	r->began = r->progress_at = ctx->now;
@@ -299,6 +302,8 @@ void worker_reduce_drop(
 		worker->stats.late_messages++;
 		return;
 	}
+	if (drop->reason == HD_REASON_LATE)
+		worker->reduce_making = 0; /* what we had is compared with nothing any more */
 	if (drop->deadline > worker->reduce_round) /* the others went on meanwhile */
 		worker->reduce_round = drop->deadline;
 	end(worker,

@@ -45,6 +45,7 @@ struct reduce {
 	bool ended;
 	uint8_t attempt;
 	uint16_t epoch;
+	uint64_t making; /* of its sum */
 	bool avoid; /* slots of a switch: they cannot sum these values, or nothing came through */
 	float peak; /* greatest absolute value: should they be of fixed point */
 	float scale; /* of the sum: 1, or one by the number of workers */

@@ -153,7 +153,7 @@ typedef struct hd_ranges hd_ranges;
 
 /* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
- * (`world` then is how many were in that), and when the server makes its steps (`sync`: enum hd_sync). An observer
+ * (`world` then is how many were in that), of which making (REDUCE), and when the server makes its steps (`sync`: enum hd_sync). An observer
  * only pulls: it does not count among those that take part.
  * Server, aggregator: memory. Switch: `host` is its own node of the topology, `slots` how many this controller can
  * lease in all, a chunk there has `count_min` to `count_max` values of a type in `dtypes` (bit d: enum hd_dtype);
@@ -163,7 +163,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
 	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, observer) \
-	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes)
+	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, making)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \
@@ -230,7 +230,8 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, version) F(u64, bytes)
 /* The receiver of a transfer tells the controller how it went. `limited_permille`: share of the time
  * in which the sender's own pacing, not the network, was the limit. Nobody asked the controller for what went
- * on a credit (`credited`): a push's `base` and `norm` (L2, as received, the weight included) are told here. */
+ * on a credit (`credited`): a push's `base` and `norm` (L2, as received, the weight included) are told here. Of an
+ * all-reduce `token` is the making. */
 #define HD_FIELDS_REPORT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u64, token) \
 	F(u8, outcome) F(u8, reason) F(u64, bytes) F(u64, duration_ns) F(u64, rate_bps) \
@@ -273,12 +274,13 @@ typedef struct hd_ranges hd_ranges;
 /* To a worker of an all-reduce, when all `workers` of them have asked: where each shard of its values goes, and
  * comes back from (list: hd_group.h). With `slots` it is one shard, whose chunks go into the slots of a lease, one
  * for each of the window: chunks of `count` values and of `dtype`, with `lease_attempt` and `turn` for attempt and
- * round, from `member`, the first ones with `exponent`. `first`: where chunk 0 stands in the lease's stream; chunk c
+ * round, from `member`, the first ones with `exponent`. A round that fails is made again: `making` tells its sums
+ * apart, the greatest is the newest. `first`: where chunk 0 stands in the lease's stream; chunk c
  * has slot (first + c) % slots, version (first + c) / slots % 2. `rate_bps`: of values, at most; 0: not bounded. */
 #define HD_FIELDS_REDUCE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) \
-	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps)
+	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, making)
 /* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
  * sender. */
 #define HD_FIELDS_PROBE(F) \

@@ -134,7 +134,9 @@ static void check_sum(struct allreduce_worker *worker, const struct call *call) 
 		allreduce_fail(w, "too many rounds");
 	else
 		w->endings[call->round][worker->rank] = (struct ending
-		){.members = (uint8_t)members, .weak = worker->apart, .at = hd_sim_now(w->sim)};
+		){.members = (uint8_t)members,
+		  .weak = worker->apart || call->weak,
+		  .at = hd_sim_now(w->sim)};
 }
 
 static uint32_t bits_of(float x) {
@@ -205,6 +207,8 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 		allreduce_fail(worker->world, "a ticket of direction %u", ticket->direction);
 	else if (call)
 		call->ticket = *ticket;
+	if (call && ticket->state == HD_TICKET_SENDING)
+		call->weak = worker->apart;
 }
 
 static void on_released(void *owner, uint32_t round, void *user) {
@@ -244,6 +248,7 @@ static void begin_call(struct allreduce_worker *worker, struct call *call) {
 		call->in[i] = value(w, &kind, worker->rank, round, i);
 	memset(call->out, 0xff, kind.values * sizeof(float));
 	call->round = round;
+	call->weak = worker->apart;
 	call->ticket = (struct hd_ticket){0};
 	call->asked = hd_sim_now(w->sim);
 	call->used = true;
@@ -336,6 +341,8 @@ static void weaken(struct allreduce_worker *worker) {
 	hd_ns now = hd_sim_now(w->sim);
 	bool forgotten = w->begun_at > 0 && now < w->begun_at + WEAK;
 
+	for (int k = 0; worker->apart && k < DEPTH_MAX; k++)
+		worker->calls[k].weak = true;
 	for (uint32_t r = 0; worker->apart && r < ROUNDS_MAX; r++) {
 		struct ending *ending = &w->endings[r][worker->rank];
 

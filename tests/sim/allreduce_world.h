@@ -24,6 +24,7 @@
 /* A call that is under way. */
 struct call {
 	bool used;
+	bool weak; /* the worker was cut off since it was told where to send */
 	uint32_t round;
 	hd_ns asked;
 	float *in, *out;

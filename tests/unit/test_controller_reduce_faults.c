@@ -93,14 +93,19 @@ static void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
 	net_run(&s->net, HD_MS);
 }
 
-static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
+static void comes_back_with(struct scene *s, uint16_t rank, uint32_t has, uint64_t making) {
 	struct hd_message m = registration(s->workers[rank], WORKERS);
 
 	s->workers[rank]->cut = false;
 	net_run(&s->net, HD_SECOND);
 	m.register_.reduce_round = has;
+	m.register_.making = making;
 	say(s->workers[rank], m);
 	net_run(&s->net, HD_MS);
+}
+
+static void comes_back(struct scene *s, uint16_t rank, uint32_t has) {
+	comes_back_with(s, rank, has, 0);
 }
 
 /* Cut off from here, it gets its sum from the aggregators, and the others make another one: it hears so, once, and
@@ -161,6 +166,73 @@ static void test_cut_off_with_a_sum(void **state) {
 	}
 }
 
+/* Of the round before all of them have a sum; rank `odd` has one of another making. It hears so once if that is the
+ * older one, else the others do; whoever comes first. */
+static void test_sums_of_two_makings(void **state) {
+	for (int each = 0; each < 6; each++) {
+		const uint16_t odd = (uint16_t)(each % WORKERS);
+		const bool newer = each >= 3;
+		struct scene s;
+
+		(void)state;
+		open_scene(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			s.workers[i]->cut = true;
+		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			comes_back_with(&s, i, 5, i == odd && newer ? 9 : i == odd ? 7 : 8);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 6);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			assert_int_equal(drops(&s, i, HD_REASON_LATE), (i == odd) != newer);
+		assert_int_equal(told(&s, newer ? odd : (odd + 1) % WORKERS)->round, 6);
+		done(&s, newer ? odd : (odd + 1) % WORKERS, HD_OUTCOME_APPLIED);
+		if (!newer)
+			done(&s, (odd + 2) % WORKERS, HD_OUTCOME_APPLIED);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 7);
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			assert_int_equal(told(&s, i)->round, 7);
+			assert_int_equal(told(&s, i)->workers, WORKERS);
+		}
+		net_close(&s.net);
+	}
+}
+
+/* Two were cut off with sums of two makings, and both come back before the others have made it again: one of them
+ * counts, and the other's worker hears that its is not it. */
+static void test_two_cut_off(void **state) {
+	for (int first = 1; first <= 2; first++) {
+		const uint16_t second = (uint16_t)(3 - first);
+		struct scene s;
+
+		(void)state;
+		open_scene(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, 1, 1);
+		s.workers[2]->cut = true;
+		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		group_fails(&s);
+		ask(&s, 0, 1, 2);
+		ask(&s, 1, 1, 2);
+		assert_int_equal(told(&s, 1)->workers, 2);
+		s.workers[1]->cut = true;
+		net_run(&s.net, (hd_ns)2 * HD_LEASE_US * HD_US);
+		group_fails(&s);
+		comes_back_with(&s, (uint16_t)first, 1, (uint64_t)first == 2 ? 1 : 2);
+		comes_back_with(&s, second, 1, second == 2 ? 1 : 2);
+		ask(&s, 0, 1, 3);
+		assert_int_equal(drops(&s, 0, HD_REASON_LATE), 1);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 2);
+		assert_int_equal(drops(&s, 1, HD_REASON_LATE), 0);
+		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+		assert_int_equal(told(&s, 1)->round, 2);
+		assert_int_equal(told(&s, 1)->workers, 2);
+		net_close(&s.net);
+	}
+}
+
 /* The same, but it has no sum, or is another life of that worker: nothing is said. */
 static void test_cut_off_without_a_sum(void **state) {
 	struct scene s;
@@ -193,6 +265,8 @@ int main(void) {
 		cmocka_unit_test(test_host_dies),
 		cmocka_unit_test(test_cut_off_with_a_sum),
 		cmocka_unit_test(test_cut_off_without_a_sum),
+		cmocka_unit_test(test_sums_of_two_makings),
+		cmocka_unit_test(test_two_cut_off),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
