@@ -156,6 +156,41 @@ void hd_ports_wake(struct hd_ports *p) {
 	hd_wait_wake(&p->wait);
 }
 
+/* --- neighbours ---------------------------------------------------------------------------- */
+
+static void ask(struct hd_ports *p, uint32_t ipv4) {
+	struct rte_mbuf *frame = rte_pktmbuf_alloc(p->pool);
+	char *data = frame ? rte_pktmbuf_append(frame, HD_STATIONS_ARP_BYTES) : NULL;
+
+	if (!data) {
+		rte_pktmbuf_free(frame);
+		return;
+	}
+	hd_switch_stations_question(p->self.mac, ipv4, (uint8_t *)data);
+	ports_flood(p, p->count, frame);
+}
+
+int hd_ports_neighbour(struct hd_ports *p, uint32_t ipv4, struct hd_switch_copy *copy) {
+	struct hd_switch_station station;
+
+	if (!hd_switch_stations_find(p->stations, ipv4, &station)) {
+		if (hd_switch_stations_ask(p->stations, hd_wait_now(), ipv4))
+			ask(p, ipv4);
+		return -EAGAIN;
+	}
+	copy->port = station.port;
+	memcpy(copy->mac, station.mac, sizeof(copy->mac));
+	return 0;
+}
+
+uint32_t hd_ports_mtu(const struct hd_ports *p) {
+	uint32_t mtu = UINT32_MAX;
+
+	for (uint32_t i = 0; i < p->count; i++)
+		mtu = RTE_MIN(mtu, p->ports[i].eth.mtu);
+	return mtu;
+}
+
 /* --- open and close ------------------------------------------------------------------------ */
 
 static bool is_zero(const uint8_t mac[6]) {
@@ -172,9 +207,12 @@ set_up(struct hd_ports *p, const struct hd_ports_config *config, char *error, si
 		(void)snprintf(error, error_bytes, "epoll: %s", strerror(-code));
 		return code;
 	}
-	code = ports_open_all(p, config, error, error_bytes);
+	code = hd_switch_stations_create(PORTS_STATIONS, &p->stations);
+	if (code == 0)
+		code = ports_open_all(p, config, error, error_bytes);
 	if (code < 0) {
 		ports_close_all(p);
+		hd_switch_stations_destroy(p->stations);
 		hd_wait_fini(&p->wait);
 		return code;
 	}
@@ -206,6 +244,7 @@ int hd_ports_open(
 		return -ENOMEM;
 	}
 	p->count = config->count;
+	p->now = hd_wait_now();
 	p->self = config->self;
 	p->busy_poll = config->busy_poll;
 	p->woken = config->woken;
@@ -227,6 +266,7 @@ void hd_ports_close(struct hd_ports *p) {
 	if (!p)
 		return;
 	ports_close_all(p);
+	hd_switch_stations_destroy(p->stations);
 	hd_wait_fini(&p->wait);
 	pthread_cond_destroy(&p->done);
 	pthread_mutex_destroy(&p->lock);

@@ -70,6 +70,14 @@ void hd_ports_wake(struct hd_ports *ports);
  */
 int hd_ports_call(struct hd_ports *ports, void (*call)(void *argument), void *argument);
 
+/*
+ * The loop's thread. Where frames to an address leave, as its ARP said while it passed: sets copy->port and copy->mac.
+ * -EAGAIN: not known, all ports were asked (not more often than HD_STATIONS_ASK_NS).
+ */
+int hd_ports_neighbour(struct hd_ports *ports, uint32_t ipv4, struct hd_switch_copy *copy);
+/* The smallest MTU of all ports. */
+uint32_t hd_ports_mtu(const struct hd_ports *ports);
+
 uint32_t hd_ports_count(const struct hd_ports *ports);
 /* "s1-eth1", or the first word of the devargs where there is no interface. */
 const char *hd_ports_name(const struct hd_ports *ports, uint32_t port);

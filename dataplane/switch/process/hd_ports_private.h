@@ -4,6 +4,7 @@
 
 #include "hd_dpdk_port.h"
 #include "hd_ports.h"
+#include "hd_switch_stations.h"
 #include "hd_wait.h"
 
 #include <rte_ethdev.h>
@@ -18,6 +19,7 @@
 #define PORTS_NAP_MAX_US 1000
 #define PORTS_TIME_NS HD_SECOND /* between two times that the executor is told */
 #define PORTS_NAME_BYTES 32
+#define PORTS_STATIONS 16384
 /* What a copy has of its own when its payload is shared: up to the end of a chunk's header. */
 #define PORTS_HEADER_BYTES (14 + 20 + 8 + HD_SWITCH_CHUNK_HEADER_BYTES)
 #define PORTS_SHARE_BYTES                                                                          \
@@ -45,6 +47,7 @@ struct hd_ports {
 	struct rte_mempool
 		*pool; /* of frames: all ports but those of af_xdp, and copies made whole */
 	struct rte_mempool *pieces; /* headers of copies, and references */
+	struct hd_switch_stations *stations;
 	uint64_t waiting; /* bit of each port with frames in its queue */
 	hd_ns now; /* of the burst that is under way */
 	hd_ns busy_at, told_at;
@@ -87,6 +90,8 @@ void ports_send(struct hd_ports *p);
 hd_ns ports_send_deadline(const struct hd_ports *p);
 
 /* --- hd_ports_receive.c -------------------------------------------------------------------- */
+/* To all ports but `in`. */
+void ports_flood(struct hd_ports *p, uint32_t in, struct rte_mbuf *frame);
 /* Takes what the ports have. Returns how many frames. */
 uint32_t ports_receive(struct hd_ports *p);
 

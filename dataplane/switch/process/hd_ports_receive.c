@@ -2,7 +2,7 @@
 /* Ports to the executor, and its verdicts to queues: the replication engine. */
 #include "hd_ports_private.h"
 
-static void flood(struct hd_ports *p, uint32_t in, struct rte_mbuf *frame) {
+void ports_flood(struct hd_ports *p, uint32_t in, struct rte_mbuf *frame) {
 	for (uint32_t port = 0; port < p->count; port++) {
 		struct rte_mbuf *copy;
 
@@ -65,7 +65,7 @@ static void dispatch(struct hd_ports *p, uint32_t in, const struct hd_switch_pac
 		p->ports[in].counts.no_port++;
 		break;
 	case HD_SWITCH_FLOOD:
-		flood(p, in, frame);
+		ports_flood(p, in, frame);
 		return;
 	case HD_SWITCH_COPY:
 		replicate(p, in, packet, frame);
@@ -96,6 +96,13 @@ prepare(struct hd_ports *p,
 			continue;
 		}
 		frame->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+		(void)hd_switch_stations_learn(
+			p->stations,
+			p->now,
+			(uint16_t)in,
+			rte_pktmbuf_mtod(frame, const uint8_t *),
+			frame->data_len
+		);
 		packets[kept++] = (struct hd_switch_packet){
 			.data = rte_pktmbuf_mtod(frame, uint8_t *),
 			.bytes = frame->data_len,

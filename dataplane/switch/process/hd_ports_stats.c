@@ -45,29 +45,12 @@ static const struct hd_stat link_stats[] = {LINKS(STAT)};
 static const struct hd_stat lease_stats[] = {LEASES(STAT)};
 #undef STRUCT
 
-#define COUNTER_STAT(name, help)                                                                   \
-	{#name,                                                                                    \
-	 "packets",                                                                                \
-	 help,                                                                                     \
-	 HD_STAT_COUNTER,                                                                          \
-	 HD_STAT_U64,                                                                              \
-	 HD_SWITCH_COUNTER_##name * sizeof(uint64_t)},
-static const struct hd_stat switch_stats[] = {HD_SWITCH_COUNTERS(COUNTER_STAT)};
-
 static const struct hd_stat_group link_group = {
 	.name = "switch_port",
 	.help = "ports of the switch, beside what any port counts",
 	.label = {"port"},
 	.stats = link_stats,
 	.count = COUNT(link_stats),
-};
-
-static const struct hd_stat_group switch_group = {
-	.name = "switch",
-	.help = "frames by what became of them in the switch",
-	.label = {"executor"},
-	.stats = switch_stats,
-	.count = COUNT(switch_stats),
 };
 
 static const struct hd_stat_group lease_group = {
@@ -78,8 +61,7 @@ static const struct hd_stat_group lease_group = {
 	.count = COUNT(lease_stats),
 };
 
-const struct hd_stat_group *const hd_ports_groups[]
-	= {&link_group, &switch_group, &lease_group, NULL};
+const struct hd_stat_group *const hd_ports_groups[] = {&link_group, &lease_group, NULL};
 
 /* --- rows ---------------------------------------------------------------------------------- */
 
@@ -185,8 +167,6 @@ void hd_ports_gather(
 	struct hd_stats *stats
 ) {
 	const uint32_t count = hd_ports_count(ports);
-	uint64_t counters[HD_SWITCH_COUNTER_COUNT];
-	const char *name = executor->ops->name;
 
 	for (uint32_t i = 0; i < count; i++)
 		add_port(ports, i, stats);
@@ -194,8 +174,6 @@ void hd_ports_gather(
 		add_queues(ports, i, stats);
 	for (uint32_t i = 0; i < count; i++)
 		add_link(ports, i, stats);
-	executor->ops->counters(executor->self, counters);
-	hd_stats_add(stats, &switch_group, &name, counters);
 	for (uint16_t id = 0; id < HD_SWITCH_LEASES_MAX; id++)
 		add_lease(executor, id, stats);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The switch's numbers as groups: ports and queues (those of any program), links, the executor, its leases. */
+/* The switch's numbers as groups: ports and queues (those of any program), links, leases. What the executor counts of
+ * frames is its agent's group. */
 #ifndef HD_PORTS_STATS_H
 #define HD_PORTS_STATS_H
 

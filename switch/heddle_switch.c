@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-switch: ports, an executor of the switch on the path between them, and who programs it. */
-#include "hd_ports_stats.h"
-#include "hd_setup.h"
+#include "hd_limits.h"
 #include "hd_static.h"
+#include "hd_switch_agent.h"
+#include "hd_switch_thread.h"
 #include "hd_swx.h"
 
 #include <errno.h>
@@ -12,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #define PROGRAM "heddle-switch"
 #define LEARN_SECONDS 300
 #define LEARN_SECONDS_MAX 86400
+#define LANES_MAX (HD_CHUNK_BYTES_MAX / 4)
 #define ERROR_BYTES 512
 
 struct options {
@@ -23,6 +26,7 @@ struct options {
 	struct hd_switch_link links[HD_SWITCH_PORTS_MAX];
 	uint32_t link_count;
 	const char *executor, *spec, *service_address, *fixed, *eal, *mac, *router_mac;
+	const char *controller, *listen, *host, *key_file, *events;
 	uint64_t memory;
 	uint32_t learn_s;
 	bool busy_poll, json;
@@ -33,6 +37,7 @@ struct program {
 	struct hd_service service;
 	struct hd_ports *ports;
 	struct hd_switch_executor executor;
+	struct hd_switch_thread *agent; /* NULL: without a controller */
 	struct options options;
 };
 
@@ -51,6 +56,11 @@ static const char usage_text[]
 	  "  --spec FILE            swx: the compiled program\n"
 	  "  --memory BYTES         native: for leases' sums; K, M, G (256M)\n"
 	  "  --learn SECONDS        native: how long a silent station is remembered, 0: learn none (300)\n"
+	  "  --controller ADDR[:PORT]  who leases slots (nobody does)\n"
+	  "  --key-file FILE        keys of the cluster; with a controller\n"
+	  "  --host NAME            this switch's name in the topology (its host name)\n"
+	  "  --listen ADDR[:PORT]   where the agent's socket is (the service address)\n"
+	  "  --events FILE          write what happens to leases as JSON lines\n"
 	  "  --static FILE          stations, routes, leases, loss: JSON (docs/switch.md)\n"
 	  "  --eal ARGS             further EAL arguments, between blanks\n"
 	  "  --busy-poll            never sleep\n"
@@ -68,6 +78,11 @@ enum option_id {
 	OPT_SPEC,
 	OPT_MEMORY,
 	OPT_LEARN,
+	OPT_CONTROLLER,
+	OPT_KEY_FILE,
+	OPT_HOST,
+	OPT_LISTEN,
+	OPT_EVENTS,
 	OPT_STATIC,
 	OPT_EAL,
 	OPT_BUSY_POLL,
@@ -84,6 +99,11 @@ static const struct option long_options[] = {
 	{"spec", required_argument, NULL, OPT_SPEC},
 	{"memory", required_argument, NULL, OPT_MEMORY},
 	{"learn", required_argument, NULL, OPT_LEARN},
+	{"controller", required_argument, NULL, OPT_CONTROLLER},
+	{"key-file", required_argument, NULL, OPT_KEY_FILE},
+	{"host", required_argument, NULL, OPT_HOST},
+	{"listen", required_argument, NULL, OPT_LISTEN},
+	{"events", required_argument, NULL, OPT_EVENTS},
 	{"static", required_argument, NULL, OPT_STATIC},
 	{"eal", required_argument, NULL, OPT_EAL},
 	{"busy-poll", no_argument, NULL, OPT_BUSY_POLL},
@@ -103,32 +123,45 @@ static int take_port(struct options *o, const char *text) {
 	return 0;
 }
 
-static bool take_text(struct options *o, int id, const char *value) {
+/* Where the text of an option goes, NULL: it is none of these. */
+static const char **text_of(struct options *o, int id) {
 	switch (id) {
 	case OPT_SERVICE:
-		o->service_address = value;
-		return true;
+		return &o->service_address;
 	case OPT_MAC:
-		o->mac = value;
-		return true;
+		return &o->mac;
 	case OPT_ROUTER_MAC:
-		o->router_mac = value;
-		return true;
+		return &o->router_mac;
 	case OPT_EXECUTOR:
-		o->executor = value;
-		return true;
+		return &o->executor;
 	case OPT_SPEC:
-		o->spec = value;
-		return true;
+		return &o->spec;
 	case OPT_STATIC:
-		o->fixed = value;
-		return true;
+		return &o->fixed;
 	case OPT_EAL:
-		o->eal = value;
-		return true;
+		return &o->eal;
+	case OPT_CONTROLLER:
+		return &o->controller;
+	case OPT_KEY_FILE:
+		return &o->key_file;
+	case OPT_HOST:
+		return &o->host;
+	case OPT_LISTEN:
+		return &o->listen;
+	case OPT_EVENTS:
+		return &o->events;
 	default:
-		return hd_service_take_option(&o->service, id, value);
+		return NULL;
 	}
+}
+
+static bool take_text(struct options *o, int id, const char *value) {
+	const char **text = text_of(o, id);
+
+	if (!text)
+		return hd_service_take_option(&o->service, id, value);
+	*text = value;
+	return true;
 }
 
 static int take_option(struct options *o, int id, const char *value) {
@@ -164,6 +197,12 @@ static int check_options(const struct options *o) {
 		);
 	if (swx && !o->spec)
 		return hd_log_fail(o->log, EX_USAGE, "--spec: missing (with --executor swx)");
+	if (o->controller && !o->key_file)
+		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing (with --controller)");
+	if (strlen(o->host) == 0 || strlen(o->host) > HD_NAME_BYTES_MAX)
+		return hd_log_fail(
+			o->log, EX_USAGE, "--host: '%s' (1 to %d bytes)", o->host, HD_NAME_BYTES_MAX
+		);
 	return 0;
 }
 
@@ -187,9 +226,13 @@ static int parse_options(int argc, char **argv, struct options *o) {
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
+/* On the ports' loop. */
 static void fill(void *owner, struct hd_stats *stats) {
 	struct program *program = owner;
+	uint64_t counters[HD_SWITCH_COUNTER_COUNT];
 
+	program->executor.ops->counters(program->executor.self, counters);
+	hd_stats_add(stats, &hd_switch_counter_group, NULL, counters);
 	hd_ports_gather(program->ports, &program->executor, stats);
 	hd_service_gather(&program->service, stats);
 }
@@ -238,8 +281,14 @@ static void wake(void *ports) {
 	hd_ports_wake(ports);
 }
 
-static void stop(void *ports) {
-	hd_ports_stop(ports);
+/* In a signal's handler. An agent has last words to say while frames still pass. */
+static void stop(void *owner) {
+	struct program *program = owner;
+
+	if (program->agent)
+		hd_switch_thread_stop(program->agent);
+	else
+		hd_ports_stop(program->ports);
 }
 
 static void on_woken(void *owner, hd_ns now) {
@@ -251,7 +300,7 @@ static void on_woken(void *owner, hd_ns now) {
 
 static int run(struct program *program) {
 	struct hd_log *log = &program->service.log;
-	int code = hd_program_stop_by(stop, program->ports);
+	int code = hd_program_stop_by(stop, program);
 
 	if (code < 0)
 		return hd_log_fail(log, EX_OSERR, "signals: %s", strerror(-code));
@@ -259,18 +308,65 @@ static int run(struct program *program) {
 	if (fflush(stdout))
 		return hd_log_fail(log, EX_IOERR, "standard output: %s", strerror(errno));
 	code = hd_ports_run(program->ports);
-	if (program->options.json)
-		print_numbers(program);
 	return code < 0 ? hd_log_fail(log, EX_OSERR, "%s", strerror(-code)) : 0;
 }
 
 static int serve(struct program *program) {
+	static const struct hd_stat_group *groups[8] = {&hd_switch_counter_group};
 	const struct hd_service_loop loop = {.wake = wake, .owner = program->ports, .eal = true};
-	int status = hd_setup_service_loop(&program->service, &loop, hd_ports_groups);
+	int status;
 
+	for (size_t i = 0; hd_ports_groups[i] && i + 2 < sizeof(groups) / sizeof(groups[0]); i++)
+		groups[i + 1] = hd_ports_groups[i];
+	status = hd_setup_service_loop(&program->service, &loop, groups);
 	if (status == 0)
 		status = run(program);
 	hd_service_stop(&program->service);
+	return status;
+}
+
+static int serve_with_agent(struct program *program, const struct hd_keyring *keys) {
+	const struct options *o = &program->options;
+	const bool any = strcmp(o->executor, "native") == 0;
+	const uint32_t lanes
+		= (hd_ports_mtu(program->ports) - 20 - 8 - HD_SWITCH_CHUNK_HEADER_BYTES) / 4;
+	const struct hd_switch_thread_config config = {
+		.ports = program->ports,
+		.executor = &program->executor,
+		.service = &program->service,
+		.keys = keys,
+		.listen = o->listen ? o->listen : o->service_address,
+		.controller = o->controller,
+		.host = o->host,
+		.count_min = any ? 1 : HD_SWITCH_LANES,
+		.count_max
+		= any ? (uint16_t)(lanes < LANES_MAX ? lanes : LANES_MAX) : HD_SWITCH_LANES,
+		.dtypes = (uint16_t)(1u << HD_DTYPE_FIXED32 | (any ? 1u << HD_DTYPE_FP32 : 0)),
+	};
+	int status = hd_switch_thread_start(&config, &program->agent), ended;
+
+	if (status)
+		return status;
+	status = run(program);
+	hd_switch_thread_stop(program->agent);
+	ended = hd_switch_thread_join(program->agent);
+	program->agent = NULL;
+	return status ? status : ended;
+}
+
+static int with_agent(struct program *program) {
+	const struct options *o = &program->options;
+	struct hd_keyring keys;
+	int status = hd_setup_keys(o->log, o->key_file, &keys);
+
+	if (status)
+		return status;
+	status = hd_setup_events(&program->service, o->events, o->host);
+	if (status == 0) {
+		status = serve_with_agent(program, &keys);
+		status = hd_setup_end_events(&program->service, o->events, status);
+	}
+	hd_keyring_fini(&keys);
 	return status;
 }
 
@@ -379,7 +475,9 @@ static int with_ports(struct program *program) {
 	if (status == 0)
 		status = load_static(program);
 	if (status == 0)
-		status = serve(program);
+		status = program->options.controller ? with_agent(program) : serve(program);
+	if (program->executor.ops && program->options.json)
+		print_numbers(program);
 	if (program->executor.ops)
 		program->executor.ops->destroy(program->executor.self);
 	return status;
@@ -387,9 +485,12 @@ static int with_ports(struct program *program) {
 
 int main(int argc, char **argv) {
 	static struct program program;
+	static char host[HD_NAME_BYTES_MAX + 1] = "switch";
 	struct options *o = &program.options;
 	int status;
 
+	(void)gethostname(host, sizeof(host) - 1);
+	o->host = host;
 	o->log = &program.service.log;
 	o->executor = "native";
 	o->memory = UINT64_C(256) << 20;
@@ -398,7 +499,7 @@ int main(int argc, char **argv) {
 	status = parse_options(argc, argv, o);
 	if (status)
 		return status < 0 ? 0 : status;
-	status = hd_setup_log(&program.service, PROGRAM, o->service_address, &o->service);
+	status = hd_setup_log(&program.service, PROGRAM, o->host, &o->service);
 	if (status == 0)
 		status = open_ports(&program);
 	if (status)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""usage: test_switch_lease.py HEDDLE_SWITCH HEDDLE_CONTROLLER HEDDLECTL
+heddle-switch with its agent: it registers with a controller that it reaches through its own ports, answers a shell by
+message with its ports and counters, says goodbye through them, and ends with 0. A switch whose controller is not there
+forwards all the same."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+import pen
+from test_switch import SERVICE, Star, address
+
+CONTROLLER = 0  # the host that it is on
+
+
+class Agent:
+    """A link from our namespace, where the agent's socket is, to a port of the switch."""
+
+    def __init__(self):
+        subprocess.run(["ip", "link", "add", "name", "agent", "type", "veth", "peer", "name", "s3"], check=True)
+        for name in ("agent", "s3"):
+            subprocess.run(["ethtool", "-K", name, "tx", "off", "tx-udp-segmentation", "off"], check=True,
+                           stdout=subprocess.DEVNULL)
+            subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        subprocess.run(["ip", "addr", "add", f"{SERVICE}/24", "dev", "agent"], check=True)
+
+
+def start(words, key, *more):
+    process = subprocess.Popen([*words, "--service", SERVICE, "--json", "--host", "s1", "--controller",
+                                address(CONTROLLER), "--key-file", key, *more,
+                                *(w for i in range(4) for w in ("--port", f"net_af_packet{i},iface=s{i}"))],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready 4\n", "the switch did not start"
+    return process
+
+
+def stop(process):
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0, process.returncode
+    return out
+
+
+def main():
+    pen.enter()
+    words, controller, shell = [sys.argv[1]], sys.argv[2], sys.argv[3]
+    with tempfile.TemporaryDirectory(prefix="heddle-switch-") as folder:
+        os.environ["RUNTIME_DIRECTORY"] = folder
+        key = f"{folder}/key"
+        pathlib.Path(key).write_text("1 " + "5a" * 32 + "\n")
+        star = Star(hosts=3)
+        Agent()
+        switch = start(words, key, "--events", f"{folder}/events")
+        assert " 0% packet loss" in star.run(0, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "3", address(1))
+        process = star.start(CONTROLLER, controller, "--key-file", key)
+        process.stdout.readline()  # it listens
+
+        def switches(host, to):
+            done = subprocess.run(star.hosts[host].enter(shell, "--controller", to, "--key-file", key, "show", "nodes",
+                                                         "--json"), capture_output=True, text=True, timeout=20)
+            rows = json.loads(done.stdout)["rows"] if done.returncode == 0 else []
+            return [row["host"] for row in rows if row["role"] == "switch"]
+
+        pen.until(lambda: switches(2, address(CONTROLLER)) == ["s1"], "a switch in nodes", 20)
+
+        def table(name):
+            out = star.run(1, shell, "--controller", SERVICE, "--key-file", key, "show", name, "--json")
+            return json.loads(out)["rows"]
+
+        assert table("slots") == [] and [row["driver"] for row in table("ports")] == ["s0", "s1", "s2", "s3", "udp"]
+        counted = {row["counter"]: row["value"] for row in table("counters")}
+        assert any("forwarded" in name and value > 0 for name, value in counted.items()), counted
+        numbers = json.loads(stop(switch))
+        assert sum(row["rx_packets"] for row in numbers["port"]) > 10, numbers
+        # It said goodbye in time: the controller does not have to find out by silence.
+        assert switches(CONTROLLER, "127.0.0.1") == []
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
