@@ -36,8 +36,11 @@
 /* Round trips that slots are counted by: what a node shows once may be a pause of its own. */
 #define CTL_LEASE_RTT_LEAST_NS (400 * HD_US)
 #define CTL_LEASE_RTT_MOST_NS (10 * HD_MS)
-#define CTL_LEASE_SLOTS_LEAST 32
+/* Slots that a job is given at least, that it asks for at least where chunks are small, and at most. */
+#define CTL_LEASE_SLOTS_LEAST 16
+#define CTL_LEASE_SLOTS_FLOOR 64
 #define CTL_LEASE_SLOTS_MOST 1024
+#define CTL_LEASE_WINDOW_BYTES 131072 /* of chunks on the link: what an ordinary queue holds */
 #define CTL_LEASE_LATER 1.02 /* so many times what aggregators take is not later */
 
 struct ctl_seat {
@@ -58,6 +61,8 @@ struct ctl_lease {
 	uint64_t waits;
 	uint32_t seat_count;
 	struct ctl_seat seats[HD_SWITCH_MEMBERS_MAX];
+	uint32_t link_count; /* of all ways to the switch and back */
+	uint32_t links[2 * HD_PLAN_PATH_MAX * HD_SWITCH_MEMBERS_MAX];
 	double rate; /* of the slowest link, bytes/s of values */
 	double seconds; /* that the round would have taken over aggregators */
 	uint64_t first; /* where the next round begins in its stream */
@@ -128,8 +133,8 @@ const char *ctl_lease_pick(
 	struct ctl_lease *shape,
 	struct hd_sink *sink
 );
-/* Whether the lease has about as many slots as it would get now. */
-bool ctl_lease_is_fair(const struct hd_controller *c, const struct ctl_lease *lease);
+/* Whether the lease, which is not in use, has about as many slots as it would get now. */
+bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease);
 /* The first chunks' exponent; beyond HD_FIXED_EXPONENT_MAX: there is none. */
 int ctl_lease_exponent(const struct ctl_reduce *r);
 

@@ -6,6 +6,7 @@
 #include "hd_kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 const char ctl_why_slots[] = "slots", ctl_why_no_switch[] = "no-switch";
 
@@ -88,38 +89,41 @@ static bool find_way(
 	return back > 0;
 }
 
-static bool are_apart(const struct way *a, const struct way *b) {
-	for (uint32_t i = 0; i < a->count; i++)
-		for (uint32_t k = 0; k < b->count; k++)
-			if (a->links[i] == b->links[k])
+static bool is_apart(const struct way *way, const struct ctl_lease *lease) {
+	for (uint32_t i = 0; i < way->count; i++)
+		for (uint32_t k = 0; k < lease->link_count; k++)
+			if (way->links[i] == lease->links[k])
 				return false;
 	return true;
 }
 
-/* What the slowest link of all ways carries, bytes/s of values in the usual chunks; 0: two of them share a link, or
- * one does not lead there. */
-static double
-rate_to(const struct hd_controller *c, const struct crew *crew, const struct ctl_node *node) {
-	struct way ways[HD_SWITCH_MEMBERS_MAX];
-	double rate = INFINITY;
+/* False: two of them share a link, or one does not lead there. */
+static bool take_ways(
+	const struct hd_controller *c,
+	const struct crew *crew,
+	const struct ctl_node *node,
+	struct ctl_lease *shape
+) {
+	struct way way;
 
+	shape->link_count = 0;
 	for (uint32_t i = 0; i < crew->count; i++) {
-		if (!find_way(c, crew->node[i], node, &ways[i]))
-			return 0;
-		for (uint32_t k = 0; k < i; k++)
-			if (!are_apart(&ways[i], &ways[k]))
-				return 0;
-		/* Links of the view are counted from 1; 0 is what is inside a host. */
-		for (uint32_t k = 0; k < ways[i].count; k++)
-			rate = fmin(rate, ctl_estimate_bytes(c, ways[i].links[k] + 1));
+		if (!find_way(c, crew->node[i], node, &way) || !is_apart(&way, shape))
+			return false;
+		memcpy(shape->links + shape->link_count, way.links, way.count * sizeof(*way.links));
+		shape->link_count += way.count;
 	}
-	return rate;
+	return true;
 }
 
-/* The same with chunks of this many values. */
-static double rate_of_chunks(double rate, uint16_t count) {
-	double bytes = (double)count * sizeof(float);
+/* Of values over the slowest link now, bytes/s: small chunks have more header than the usual ones, of which the
+ * estimate is. */
+static double rate_now(const struct hd_controller *c, const struct ctl_lease *lease) {
+	double bytes = (double)lease->count * sizeof(float), rate = INFINITY;
 
+	/* Links of the view are counted from 1; 0 is what is inside a host. */
+	for (uint32_t i = 0; i < lease->link_count; i++)
+		rate = fmin(rate, ctl_estimate_bytes(c, lease->links[i] + 1));
 	return rate * bytes / (bytes + HD_CHUNK_OVERHEAD_BYTES) / CTL_PAYLOAD_SHARE;
 }
 
@@ -133,11 +137,16 @@ static uint32_t below(uint32_t n) {
 	return n > 0 ? power : 0;
 }
 
-static uint32_t slots_for(const struct crew *crew, double rate, uint16_t count) {
-	hd_ns rtt = hd_ns_min(hd_ns_max(crew->rtt, CTL_LEASE_RTT_LEAST_NS), CTL_LEASE_RTT_MOST_NS);
+static uint32_t slots_for(hd_ns longest, double rate, uint16_t count) {
+	hd_ns rtt = hd_ns_min(hd_ns_max(longest, CTL_LEASE_RTT_LEAST_NS), CTL_LEASE_RTT_MOST_NS);
 	double chunks = rate * (double)rtt * 1e-9 / ((double)count * sizeof(float));
 	uint32_t slots = CTL_LEASE_SLOTS_LEAST;
 
+	/* A process is not always there at once: fewer would leave a slow link idle meanwhile. */
+	while (slots < CTL_LEASE_SLOTS_FLOOR
+	       && 2 * slots * (count * sizeof(float) + HD_CHUNK_OVERHEAD_BYTES)
+		       <= CTL_LEASE_WINDOW_BYTES)
+		slots *= 2;
 	/* Powers of two: two jobs on links of the same kind have as many, and pieces fit where others were. */
 	while (slots < CTL_LEASE_SLOTS_MOST && slots < chunks * 1.25)
 		slots *= 2;
@@ -193,15 +202,35 @@ static uint32_t take_slots(
 	return want >= CTL_LEASE_SLOTS_LEAST ? want : 0;
 }
 
-bool ctl_lease_is_fair(const struct hd_controller *c, const struct ctl_lease *lease) {
-	uint32_t share = share_of(c, lease->node, lease->job);
-	uint32_t want = lease->wanted < share ? lease->wanted : share;
-	uint32_t leased = ctl_lease_slots(c, lease->node), slots = lease->node->slots;
+/* Estimates and round trips are others than when it was leased: more slots at once, fewer when a quarter would do, so
+ * that what is in between changes nothing. */
+static void review(const struct hd_controller *c, struct ctl_lease *lease) {
+	uint32_t want;
+	hd_ns rtt = 0;
 
+	for (uint32_t i = 0; i < lease->seat_count; i++) {
+		const struct ctl_node *worker = lease->job->workers[lease->seats[i].worker];
+
+		if (worker)
+			rtt = hd_ns_max(rtt, worker->rtt_least);
+	}
+	lease->rate = rate_now(c, lease);
+	want = slots_for(rtt, lease->rate, lease->count);
+	if (want > lease->wanted || 4 * want <= lease->wanted)
+		lease->wanted = (uint16_t)want;
+}
+
+bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease) {
+	uint32_t leased = ctl_lease_slots(c, lease->node), slots = lease->node->slots, share, want;
+	bool rests = c->now < hd_ns_add(lease->asked, CTL_LEASE_REST_NS);
+
+	if (!rests)
+		review(c, lease);
+	share = share_of(c, lease->node, lease->job);
+	want = lease->wanted < share ? lease->wanted : share;
 	if (lease->slots > want)
 		return want < CTL_LEASE_SLOTS_LEAST;
-	return lease->slots == want || slots < leased + want - lease->slots
-		|| c->now < hd_ns_add(lease->asked, CTL_LEASE_REST_NS);
+	return rests || lease->slots == want || slots < leased + want - lease->slots;
 }
 
 /* --- which switch --- */
@@ -226,9 +255,9 @@ static const char *try_switch(
 	shape->count = crew->count_max < node->count_max ? crew->count_max : node->count_max;
 	if (shape->count < node->count_min)
 		return "count";
-	shape->rate = rate_of_chunks(rate_to(c, crew, node), shape->count);
-	if (!(shape->rate > 0))
+	if (!take_ways(c, crew, node, shape))
 		return "path";
+	shape->rate = rate_now(c, shape);
 	if ((double)r->bytes / shape->rate > CTL_LEASE_LATER * shape->seconds)
 		return "slower";
 	shape->node = node;
@@ -263,7 +292,7 @@ const char *ctl_lease_pick(
 	if (why)
 		return why;
 	share = share_of(c, shape->node, job);
-	want = slots_for(&crew, shape->rate, shape->count);
+	want = slots_for(crew.rtt, shape->rate, shape->count);
 	shape->wanted = (uint16_t)want;
 	want = take_slots(c, shape->node, want < share ? want : share, sink);
 	shape->slots = (uint16_t)want;

@@ -26,7 +26,7 @@ static void test_rounds(void **state) {
 	assert_int_equal(leased(&s)->waits, 7);
 	assert_int_equal(leased(&s)->count, COUNT);
 	assert_int_equal(leased(&s)->dtype, HD_DTYPE_FP32);
-	assert_int_equal(leased(&s)->slots, CTL_LEASE_SLOTS_LEAST);
+	assert_int_equal(leased(&s)->slots, CTL_LEASE_SLOTS_FLOOR);
 	assert_int_equal(leased(&s)->epoch, 1);
 	/* Nobody is told before it is in force. */
 	assert_null(told(&s, 0));
@@ -234,7 +234,7 @@ static void test_only_a_switch(void **state) {
 	ask_all(&s, 1, 1);
 	net_run(&s.net, HD_SECOND);
 	assert_null(told(&s, 0));
-	add_switch(&s, 16); /* less than the least */
+	add_switch(&s, CTL_LEASE_SLOTS_LEAST - 1);
 	net_run(&s.net, HD_SECOND);
 	assert_null(leased(&s));
 	assert_string_equal(job_of(&s)->why, ctl_why_slots);

@@ -186,21 +186,58 @@ static void test_turns(void **state) {
 	struct scene s;
 
 	(void)state;
-	two_jobs(&s, 32);
+	two_jobs(&s, 16);
 	for (uint32_t round = 1; round < 4; round++) {
 		ask_all(&s, round, 1);
 		assert_int_equal(leased(&s)->job, s.net.controller->jobs[0]->id);
-		assert_int_equal(leased(&s)->slots, 32);
+		assert_int_equal(leased(&s)->slots, 16);
 		grant(&s);
 		check_agreement(&s, WORKERS);
 		done_all(&s);
 		others_ask(&s, round);
 		assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
 		grant(&s);
-		assert_int_equal(told_of(s.others[0])->slots, 32);
+		assert_int_equal(told_of(s.others[0])->slots, 16);
 		others_done(&s);
 	}
 	assert_int_equal(counters(&s.net)->leases_taken, 5);
+	net_close(&s.net);
+}
+
+/* All links are believed to carry so much from now on, and some time passes. */
+static uint16_t slots_at(struct scene *s, double bps, uint32_t round) {
+	struct hd_controller *c = s->net.controller;
+	uint32_t before;
+
+	hd_view_destroy(c->view);
+	assert_int_equal(hd_view_create(bps, &c->view), 0);
+	net_run(&s->net, CTL_LEASE_REST_NS);
+	before = peer_count(s->at, HD_MSG_SLOTS);
+	ask_all(s, round, 1);
+	if (peer_count(s->at, HD_MSG_SLOTS) > before)
+		grant(s);
+	check_agreement(s, WORKERS);
+	assert_int_equal(told(s, 0)->round, round);
+	done_all(s);
+	return told(s, 0)->slots;
+}
+
+/* Slots follow what links turn out to carry. */
+static void test_review(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	assert_int_equal(slots_at(&s, 80e6, 1), CTL_LEASE_SLOTS_FLOOR);
+	assert_int_equal(slots_at(&s, 80e9, 2), CTL_LEASE_SLOTS_MOST);
+	assert_int_equal(slots_at(&s, 20e9, 3), CTL_LEASE_SLOTS_MOST);
+	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
+	assert_int_equal(
+		slots_at(&s, 10e9, 4), CTL_LEASE_SLOTS_MOST
+	); /* half would do: not worth it */
+	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
+	assert_int_equal(slots_at(&s, 80e6, 5), CTL_LEASE_SLOTS_FLOOR);
+	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 3);
 	net_close(&s.net);
 }
 
@@ -220,7 +257,7 @@ static void test_tables(void **state) {
 	assert_non_null(strstr(json, "\"members\":3"));
 	free(json);
 	json = hd_controller_table(s.net.controller, "switches", NULL, &error);
-	assert_non_null(strstr(json, "\"slots\":4096,\"leased\":32,\"leases\":1"));
+	assert_non_null(strstr(json, "\"slots\":4096,\"leased\":64,\"leases\":1"));
 	free(json);
 	s.avoid = 1;
 	done_all(&s);
@@ -264,6 +301,7 @@ int main(void) {
 		cmocka_unit_test(test_small_chunks),
 		cmocka_unit_test(test_two_jobs),
 		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_review),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_hostile),
 	};
