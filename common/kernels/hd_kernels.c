@@ -34,7 +34,7 @@ const struct hd_kernels *hd_kernels_supported(size_t index) {
 	size_t count = 0;
 #if defined(__x86_64__)
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f")) {
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) {
 		found[count++] = &hd_kernels_avx512;
 	}
 	if (__builtin_cpu_supports("avx2") && hd_cpu_has_f16c()) {

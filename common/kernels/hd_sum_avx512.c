@@ -5,18 +5,14 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define HD_AVX512 __attribute__((target("avx512f")))
+#define HD_AVX512 __attribute__((target("avx512f,avx512bw")))
 #define HD_LANES 16
 
-/* Each lane's four bytes the other way round. Bytes cannot be shuffled without AVX-512BW: two rotations have
- * two bytes each where they belong. */
+/* Each lane's four bytes the other way round. */
 HD_AVX512 static inline __m512i hd_swap(__m512i lanes) {
-	const __m512i even = _mm512_set1_epi32(0x00ff00ff);
+	const __m512i order = _mm512_set4_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
 
-	/* even ? left : right, bit by bit */
-	return _mm512_ternarylogic_epi32(
-		even, _mm512_rol_epi32(lanes, 8), _mm512_ror_epi32(lanes, 8), 0xca
-	);
+	return _mm512_shuffle_epi8(lanes, order);
 }
 
 HD_AVX512 void hd_add_f16_avx512(float *sum, const uint16_t *x, size_t count) {
