@@ -26,7 +26,6 @@
 #define GAP_NEAR 4 /* and so many times that, when fewer than REORDER came */
 #define GAP_MIN_NS (100 * HD_US)
 #define BACKOFF_MAX 6 /* of a chunk's repairs; doublings */
-#define UNPACED_BPS 1e12
 #define PROBES 2 /* packets at a timeout */
 #define PACKETS_RESERVE 65536 /* numbers kept for what is sent again */
 
@@ -73,10 +72,7 @@ int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_s
 	slots->stats.chunks = (uint32_t)chunks;
 	slots->stats.started = slots->probe_from = now;
 	slots->oldest = slots->newest = HD_SLOT_NONE;
-	slots->share = 1;
-	slots->cut_at = slots->grew_at = now;
-	slots->look_at = slots->least = HD_NEVER;
-	slots->round_at = now;
+	slots->look_at = HD_NEVER;
 	if (allocate(slots) < 0) {
 		hd_slots_destroy(slots);
 		return -ENOMEM;
@@ -84,8 +80,10 @@ int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_s
 	for (uint32_t i = 0; i < config->slots && i < chunks; i++) {
 		slots->slot[i] = (struct hd_slot){.chunk = i, .exponent = config->exponent};
 		slots->slot[i].state = HD_SLOT_READY;
-		hd_slots_push(slots, &slots->ready, now, i);
+		hd_slots_ready(slots, now, i);
 	}
+	hd_path_start(config->path, now, 1, config->rate_bps);
+	slots->started = true;
 	*out = slots;
 	return 0;
 }
@@ -93,6 +91,8 @@ int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_s
 void hd_slots_destroy(struct hd_slots *slots) {
 	if (!slots)
 		return;
+	if (slots->started && slots->stats.state == HD_SLOTS_ACTIVE)
+		hd_path_stop(slots->config.path);
 	free(slots->lost.item);
 	free(slots->ready.item);
 	free(slots->payload);
@@ -106,39 +106,74 @@ void hd_slots_end(
 	enum hd_slots_state state,
 	enum hd_reason why
 ) {
+	hd_path_stop(slots->config.path);
 	slots->stats.state = state;
 	slots->stats.reason = why;
 	slots->stats.ended = now;
 }
 
 hd_ns hd_slots_rtt(const struct hd_slots *slots) {
-	if (slots->config.path->srtt > 0)
-		return slots->config.path->srtt;
-	return slots->wait > 0 ? slots->wait : RTT_UNKNOWN_NS;
+	return slots->config.path->srtt > 0 ? slots->config.path->srtt : RTT_UNKNOWN_NS;
 }
 
 /* --- queues --------------------------------------------------------------------------------- */
 
-void hd_slots_push(struct hd_slots *slots, struct hd_slot_queue *queue, hd_ns now, uint32_t index) {
-	assert(queue->count < slots->config.slots);
+static void note_fed(struct hd_slots *slots, hd_ns now) {
 	if (slots->ready.count == 0 && slots->lost.count == 0)
 		slots->fed_at = now;
-	queue->item[(queue->head + queue->count++) % slots->config.slots] = index;
 }
 
-static uint32_t pop(struct hd_slots *slots, struct hd_slot_queue *queue) {
-	uint32_t index = queue->item[queue->head];
+static bool is_before(const struct hd_slots *slots, uint32_t a, uint32_t b) {
+	return slots->slot[slots->ready.item[a]].chunk < slots->slot[slots->ready.item[b]].chunk;
+}
 
-	queue->head = (queue->head + 1) % slots->config.slots;
-	queue->count--;
-	return index;
+static void swap(struct hd_slots *slots, uint32_t a, uint32_t b) {
+	uint32_t index = slots->ready.item[a];
+
+	slots->ready.item[a] = slots->ready.item[b];
+	slots->ready.item[b] = index;
+}
+
+void hd_slots_ready(struct hd_slots *slots, hd_ns now, uint32_t index) {
+	uint32_t i = slots->ready.count;
+
+	assert(i < slots->config.slots);
+	note_fed(slots, now);
+	slots->ready.item[i] = index;
+	slots->ready.count++;
+	for (; i > 0 && is_before(slots, i, (i - 1) / 2); i = (i - 1) / 2)
+		swap(slots, i, (i - 1) / 2);
+}
+
+static uint32_t pop_ready(struct hd_slots *slots) {
+	uint32_t first = slots->ready.item[0], last = --slots->ready.count, i = 0, child;
+
+	slots->ready.item[0] = slots->ready.item[last];
+	while ((child = 2 * i + 1) < last) {
+		child += child + 1 < last && is_before(slots, child + 1, child);
+		if (!is_before(slots, child, i))
+			break;
+		swap(slots, i, child);
+		i = child;
+	}
+	return first;
+}
+
+static void push_lost(struct hd_slots *slots, hd_ns now, uint32_t index) {
+	struct hd_slot_queue *lost = &slots->lost;
+
+	assert(lost->count < slots->config.slots);
+	note_fed(slots, now);
+	lost->item[(lost->head + lost->count++) % slots->config.slots] = index;
 }
 
 /* The next one that is still missed, or HD_SLOT_NONE. */
 static uint32_t pop_lost(struct hd_slots *slots) {
 	while (slots->lost.count > 0) {
-		uint32_t index = pop(slots, &slots->lost);
+		uint32_t index = slots->lost.item[slots->lost.head];
 
+		slots->lost.head = (slots->lost.head + 1) % slots->config.slots;
+		slots->lost.count--;
 		slots->slot[index].queued = false;
 		if (slots->slot[index].lost)
 			return index;
@@ -153,7 +188,7 @@ static void repair(struct hd_slots *slots, hd_ns now, uint32_t index) {
 	if (slot->queued)
 		return;
 	slot->queued = true;
-	hd_slots_push(slots, &slots->lost, now, index);
+	push_lost(slots, now, index);
 }
 
 void hd_slots_unlink(struct hd_slots *slots, uint32_t index) {
@@ -211,16 +246,10 @@ static void look_for_gaps(struct hd_slots *slots, hd_ns now) {
 	}
 }
 
-/* A sum takes as long as the slowest member: its own measure counts beside the path's. */
 static hd_ns timeout(const struct hd_slots *slots) {
-	hd_ns rto = hd_path_rto(slots->config.path);
 	uint32_t shift = slots->timeouts < 10 ? slots->timeouts : 10;
 
-	if (slots->wait > 0 && slots->config.path->srtt == 0)
-		rto = HD_RTO_MIN_US * HD_US;
-	if (slots->wait > 0)
-		rto = hd_ns_max(rto, slots->wait + 4 * slots->wait_var);
-	return hd_ns_min(rto << shift, HD_RTO_MAX_US * HD_US);
+	return hd_ns_min(hd_path_rto(slots->config.path) << shift, HD_RTO_MAX_US * HD_US);
 }
 
 static hd_ns timeout_at(const struct hd_slots *slots) {
@@ -354,18 +383,34 @@ static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct h
 	slots->stats.packets_sent++;
 }
 
-/* Without a granted rate the window is what marks and delay make smaller. */
-static bool window_open(const struct hd_slots *slots) {
-	double most = slots->config.slots * slots->share;
+/* What is under way may wait for others, not for the network: for a chunk before all of it there is always room. If
+ * there were not, two members with full windows of different chunks would wait for each other. */
+static bool is_first(const struct hd_slots *slots) {
+	uint32_t chunk = slots->slot[slots->ready.item[0]].chunk;
 
-	return slots->config.rate_bps > 0 || slots->flying < fmax(most, BURST_PACKETS_MIN);
+	for (uint32_t i = slots->oldest; i != HD_SLOT_NONE; i = slots->slot[i].newer)
+		if (slots->slot[i].chunk < chunk)
+			return false;
+	return true;
+}
+
+/* The path's window; the slots are another one. */
+static bool window_open(const struct hd_slots *slots) {
+	uint64_t flying = (uint64_t)slots->flying * hd_slots_packet_bytes(slots);
+
+	return flying + hd_slots_packet_bytes(slots) <= hd_path_window(slots->config.path)
+		|| is_first(slots);
 }
 
 static bool transmit_next(struct hd_slots *slots, hd_ns now, struct hd_sink *sink) {
 	uint32_t index = pop_lost(slots);
 
-	if (index == HD_SLOT_NONE && slots->ready.count > 0 && window_open(slots))
-		index = pop(slots, &slots->ready);
+	if (index == HD_SLOT_NONE && slots->ready.count > 0) {
+		if (window_open(slots))
+			index = pop_ready(slots);
+		else
+			slots->config.path->full_at = now;
+	}
 	if (index == HD_SLOT_NONE)
 		return false;
 	transmit(slots, now, index, sink);
@@ -373,7 +418,7 @@ static bool transmit_next(struct hd_slots *slots, hd_ns now, struct hd_sink *sin
 }
 
 static double burst_bytes(const struct hd_slots *slots, double rate_bps) {
-	double packet = slots->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
+	double packet = hd_slots_packet_bytes(slots);
 	double part = packet * slots->config.slots / BURSTS_A_WINDOW;
 	double bytes = fmax(rate_bps * (double)BURST_NS / 8e9, fmin(part, BURST_BYTES_SHAPER));
 
@@ -382,9 +427,9 @@ static double burst_bytes(const struct hd_slots *slots, double rate_bps) {
 
 static bool
 send_burst(struct hd_slots *slots, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
-	double packet = slots->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES, bytes = 0;
-	double granted = slots->config.rate_bps ? (double)slots->config.rate_bps : UNPACED_BPS;
-	double rate = granted * slots->share;
+	struct hd_path *path = slots->config.path;
+	double packet = hd_slots_packet_bytes(slots), bytes = 0;
+	double rate = (double)hd_path_pacing_bps(path, now, slots->config.rate_bps);
 	double quantum = burst_bytes(slots, rate);
 	hd_ns late, rtt = hd_slots_rtt(slots);
 

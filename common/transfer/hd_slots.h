@@ -17,6 +17,10 @@
  * The first S chunks have the lease's. Nothing is rounded with an exponent that is too small in silence: such a chunk,
  * and one with a NaN or an Inf, is marked, and the sum of a marked chunk is NaN, all of it, at every member.
  *
+ * How fast. Pacing and a window as of any transfer (hd_cc.h): the granted rate, marks, losses that are known to be our
+ * own; the slots bound the window besides.
+ * Chunks leave in their order, so that all members' windows hold the same ones.
+ *
  * Members. The sums of a round are taken only when all have the same members, this one among them; else FAILED.
  *
  * Source: the slots are SwitchML's (Sapio et al., NSDI 2021, algorithm 4). Ours: repair by what came later instead of
@@ -62,12 +66,12 @@ struct hd_slots_config {
 	uint16_t count; /* values of every chunk; the last one is filled up with 0 */
 	uint64_t token; /* of our chunks */
 	uint64_t result_token; /* of the sums */
-	uint64_t rate_bps; /* granted, on the link; 0: the slots are the only limit */
+	uint64_t rate_bps; /* granted, on the link; 0: what congestion control allows */
 	const float *in; /* outlive it */
 	float *out;
 	uint64_t values; /* > 0 */
 	bool average; /* out is the sum divided by the number of members in it */
-	struct hd_path *path; /* RTT; outlives it */
+	struct hd_path *path; /* outlives it */
 };
 
 struct hd_slots;
@@ -108,6 +112,8 @@ struct hd_slots_stats {
 	uint64_t packets_sent, packets_resent, timeouts;
 	uint64_t repeated; /* sums that came for a chunk of ours alone, which was sent again */
 	uint64_t duplicates, mismatches;
+	uint64_t
+		lost; /* chunks that were lost on our own links, or their sums, as far as that is known */
 	uint64_t marked; /* sums with a congestion mark */
 	uint64_t not_finite; /* chunks whose sum is none: overflow, NaN, Inf */
 	hd_ns started, ended;

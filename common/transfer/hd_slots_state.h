@@ -7,8 +7,6 @@
 #include "hd_switch_numbers.h"
 
 #define HD_SLOT_NONE UINT32_MAX
-#define HD_SLOTS_SHARE_MIN 0.25
-#define HD_SLOTS_SHARE_MAX 1.25 /* probing, as hd_cc.h does */
 
 /*
  *   IDLE (no chunk left)     READY (in `ready`) --sent--> FLYING (in the list by `last`) --its sum--> READY, IDLE
@@ -36,7 +34,7 @@ struct hd_slot {
 	uint32_t older, newer; /* FLYING: by `last` */
 };
 
-/* Indices of slots, each at most once. */
+/* Indices of slots, each at most once. `lost` is a ring, first in first out; `ready` a heap, the least chunk first. */
 struct hd_slot_queue {
 	uint32_t *item;
 	uint32_t head, count;
@@ -53,19 +51,18 @@ struct hd_slots {
 	uint32_t next; /* packet number */
 	uint32_t largest; /* newest packet that a sum has come for */
 	bool any;
-	hd_ns wait,
-		wait_var; /* from a chunk to its sum, the others' lateness included; 0: not known */
-	double share; /* of the granted rate */
-	hd_ns cut_at, grew_at; /* of the share */
-	hd_ns least, round_at; /* of this round trip: the least sample; its beginning */
-	uint32_t round_sums;
-	double got_bps; /* in the round trip before, on the link */
+	bool started; /* on the path */
 	hd_ns release_at; /* pacing */
 	hd_ns fed_at; /* there was nothing to send before */
 	hd_ns probe_from; /* last progress, or first transmission of a chunk; the timeout counts from it */
 	uint32_t timeouts; /* in a row */
 	hd_ns look_at; /* when a missing one is to be sent again */
 };
+
+/* On the link. */
+static inline uint32_t hd_slots_packet_bytes(const struct hd_slots *slots) {
+	return slots->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
+}
 
 static inline uint32_t hd_slots_values(const struct hd_slots *slots, uint32_t chunk) {
 	uint64_t left = slots->config.values - (uint64_t)chunk * slots->config.count;
@@ -83,7 +80,8 @@ static inline uint16_t hd_slots_slot(const struct hd_slots *slots, uint32_t chun
 
 /* The round trip, as far as it is known. */
 hd_ns hd_slots_rtt(const struct hd_slots *slots);
-void hd_slots_push(struct hd_slots *slots, struct hd_slot_queue *queue, hd_ns now, uint32_t index);
+/* A chunk of this slot may leave. */
+void hd_slots_ready(struct hd_slots *slots, hd_ns now, uint32_t index);
 void hd_slots_unlink(struct hd_slots *slots, uint32_t index);
 void hd_slots_end(struct hd_slots *slots, hd_ns now, enum hd_slots_state state, enum hd_reason why);
 

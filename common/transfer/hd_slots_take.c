@@ -7,75 +7,33 @@
 #include <math.h>
 #include <string.h>
 
-#define CUT_MARKED 0.85 /* of the rate, a mark */
-#define CUT_DELAY 0.95 /* the queueing delay has grown */
-#define QUEUE_PART 4 /* of the least round trip: a queue that is short */
-#define QUEUE_NS (250 * HD_US) /* or so long */
-#define DRAIN 0.98 /* of what came of late */
-#define GROW (1.0 / 64) /* of the granted rate, a round trip */
-
 /* --- the way -------------------------------------------------------------------------------- */
 
-/* When the packet that completed the sum, or asked for it again, left us; 0: it was another member's, or old. */
-static hd_ns left_at(const struct hd_slots *slots, const struct hd_slot *slot, uint32_t packet) {
+/* How long a packet of ours took to be answered: of a chunk that was sent once its sum; else if the sum says whose
+ * packet, and which, completed it or asked for it. The others' lateness is in it: who is ahead of them has no cause to
+ * put more on the way. 0: not known. */
+static hd_ns
+took(const struct hd_slots *slots, hd_ns now, const struct hd_slot *slot, uint32_t packet) {
+	if (slot->resends == 0)
+		return hd_ns_max(now - slot->first_at, 1);
 	if (packet == hd_slots_packet(slots->config.member, slot->last))
-		return slot->last_at;
-	if (packet == hd_slots_packet(slots->config.member, slot->first))
-		return slot->first_at;
+		return hd_ns_max(now - slot->last_at, 1);
 	return 0;
 }
 
-/* A sum of a chunk that was sent once took as long as the slowest member. */
-static void learn_wait(struct hd_slots *slots, hd_ns took) {
-	hd_ns error;
+/* What is known to be lost on our own links: the chunk, when the copy that was sent again completed the sum; the sum,
+ * when it came to us alone. Each chunk makes two trips. */
+static uint64_t lost_bytes(
+	const struct hd_slots *slots,
+	const struct hd_slot *slot,
+	const struct hd_chunk_header *header
+) {
+	bool again = header->flags & HD_CHUNK_RESEND;
+	bool ours = header->packet == hd_slots_packet(slots->config.member, slot->last);
 
-	if (slots->wait == 0) {
-		slots->wait = hd_ns_max(took, 1);
-		slots->wait_var = took / 2;
-		return;
-	}
-	error = took > slots->wait ? took - slots->wait : slots->wait - took;
-	slots->wait_var = slots->wait_var - slots->wait_var / 4 + error / 4;
-	slots->wait = hd_ns_max(slots->wait - slots->wait / 8 + took / 8, 1);
-}
-
-/* Packets of one burst wait behind each other: of a round trip's samples the least says how long the queue is. */
-static bool queue_grown(struct hd_slots *slots, hd_ns now, hd_ns rtt) {
-	hd_ns least = slots->config.path->rtt_min, most;
-
-	slots->least = hd_ns_min(slots->least, rtt);
-	if (now - slots->round_at < hd_slots_rtt(slots))
-		return false;
-	most = hd_ns_add(least, hd_ns_max(least / QUEUE_PART, QUEUE_NS));
-	slots->got_bps = (double)slots->round_sums * (slots->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES)
-		* 8e9 / (double)(now - slots->round_at);
-	least = slots->least;
-	slots->least = HD_NEVER;
-	slots->round_at = now;
-	slots->round_sums = 0;
-	return least > most;
-}
-
-/* A mark, or a queue that has grown: a little less for a round trip; without: slowly more. The slots are the window:
- * they bound what others have to wait behind. */
-static void steer(struct hd_slots *slots, hd_ns now, bool marked, bool grown) {
-	hd_ns rtt = hd_slots_rtt(slots);
-
-	if (marked || grown) {
-		double share = slots->share * (marked ? CUT_MARKED : CUT_DELAY);
-		/* A queue drains as soon as less comes than leaves: not much less. */
-		double drains = DRAIN * slots->got_bps / (double)(slots->config.rate_bps + 1);
-
-		if (now - slots->cut_at < rtt)
-			return;
-		if (!marked && slots->config.rate_bps > 0)
-			share = fmin(fmax(share, drains), slots->share);
-		slots->share = fmax(share, HD_SLOTS_SHARE_MIN);
-		slots->cut_at = slots->grew_at = now;
-	} else if (now - slots->grew_at >= rtt) {
-		slots->share = fmin(slots->share + GROW, HD_SLOTS_SHARE_MAX);
-		slots->grew_at = now;
-	}
+	if (slot->resends == 0 || !(again || ours))
+		return 0;
+	return hd_slots_packet_bytes(slots) / 2;
 }
 
 static void
@@ -83,28 +41,25 @@ learn(struct hd_slots *slots,
       hd_ns now,
       const struct hd_slot *slot,
       const struct hd_chunk_header *header) {
-	struct hd_path *path = slots->config.path;
-	hd_ns left = left_at(slots, slot, header->packet);
-	bool ours = header->packet >> HD_SLOTS_MEMBER_SHIFT == slots->config.member;
-	bool marked = header->flags & HD_CHUNK_ECN, grown = false;
 	uint32_t number = header->packet & (HD_SLOTS_PACKETS_MAX - 1);
+	bool ours = header->packet >> HD_SLOTS_MEMBER_SHIFT == slots->config.member;
+	struct hd_ack_info info = {
+		.acked_bytes = hd_slots_packet_bytes(slots),
+		.lost_bytes = lost_bytes(slots, slot, header),
+		.lost_sent_at = slot->first_at,
+		.lost_bursts = 1,
+		.marked = (header->flags & HD_CHUNK_ECN) != 0,
+		.rtt = took(slots, now, slot, header->packet),
+	};
 
-	if (left != 0) {
-		struct hd_ack_info info = {.rtt = hd_ns_max(now - left, 1)};
-
-		hd_path_on_ack(path, now, &info);
-		grown = queue_grown(slots, now, info.rtt);
-	}
-	if (slot->resends == 0)
-		learn_wait(slots, now - slot->first_at);
+	hd_path_on_ack(slots->config.path, now, &info);
+	slots->stats.marked += info.marked;
+	slots->stats.lost += info.lost_bytes > 0;
 	/* Of several copies the first, unless the sum says which. */
 	number = ours && number == slot->last ? number : slot->first;
 	if (!slots->any || number > slots->largest)
 		slots->largest = number;
 	slots->any = true;
-	slots->round_sums++;
-	slots->stats.marked += marked;
-	steer(slots, now, marked, grown);
 }
 
 /* --- sums ----------------------------------------------------------------------------------- */
@@ -168,7 +123,7 @@ static void advance(struct hd_slots *slots, hd_ns now, uint32_t index, int16_t e
 		return;
 	}
 	slot->state = HD_SLOT_READY;
-	hd_slots_push(slots, &slots->ready, now, index);
+	hd_slots_ready(slots, now, index);
 }
 
 static enum hd_slots_result fail(struct hd_slots *slots, hd_ns now, enum hd_reason why) {

@@ -188,6 +188,12 @@ carry(struct net *net, enum net_kind kind, uint32_t member, const uint8_t *data,
 	if (config->link_bps > 0) {
 		double ns = (bytes + PACKET_OVERHEAD) * 8e9 / (double)config->link_bps;
 
+		if (config->queue_bytes > 0 && *until > net->now
+		    && (double)(*until - net->now) * (double)config->link_bps
+			    > 8e9 * config->queue_bytes) {
+			net->lost++;
+			return;
+		}
 		*until = hd_ns_max(*until, net->now) + (hd_ns)ns;
 		at = *until;
 	}

@@ -40,6 +40,7 @@ struct net_config {
 	bool average;
 	uint64_t rate_bps; /* granted */
 	uint64_t link_bps; /* 0: no queue */
+	uint32_t queue_bytes; /* of a link; 0: endless */
 	hd_ns latency; /* of a link */
 	double loss, duplicate, reorder; /* each way */
 	hd_ns reorder_ns;
