@@ -319,6 +319,13 @@ static void begins_anew(struct ctl_job *job, uint16_t worker) {
 			ctl_reduce_part(r, worker, CTL_PART_NONE);
 }
 
+/* A later round may have ended before an earlier one, which it then still wants. */
+static bool was_had(const struct hd_msg_register_ *m, uint32_t round) {
+	if (round >= m->reduce_round || m->reduce_round - round > 64)
+		return round <= m->reduce_round;
+	return m->reduce_had >> (m->reduce_round - round - 1) & 1;
+}
+
 void ctl_reduce_attach(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -339,8 +346,10 @@ void ctl_reduce_attach(
 		job->reduce_round = m->reduce_round;
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
-		if (r->round <= m->reduce_round)
+		if (was_had(m, r->round))
 			has_sum(c, job, r, m->worker, sink);
+		else if (!r->begun && r->round < m->reduce_from)
+			drop_out(c, job, r->round, m->worker, sink); /* that word was lost */
 	}
 }
 

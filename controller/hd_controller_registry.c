@@ -259,7 +259,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->data.port = m->data_port ? m->data_port : peer.port;
 	node->memory_bytes = m->memory_bytes;
 	node->incarnation = m->incarnation;
-	node->reduce_from = 0;
+	node->reduce_from = m->reduce_from;
 	node->preempted_at = 0;
 	node->roster_told = 0;
 	node->observer = m->observer != 0;

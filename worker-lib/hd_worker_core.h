@@ -163,6 +163,7 @@ struct hd_worker {
 	uint32_t reduce_done; /* the newest that ended with its sum, */
 	uint16_t reduce_members; /* of so many workers, */
 	uint64_t reduce_making; /* in this making */
+	uint64_t reduce_had; /* bit i: so did the one 1 + i before it */
 	uint64_t kept_bytes;
 	hd_version durable;
 	hd_version newest; /* of a synchronous job: the newest that we heard of */
@@ -518,6 +519,8 @@ void worker_reduce_way_closed(
 bool worker_reduce_uses(const struct hd_worker *worker, const struct way *way);
 void worker_reduce_ask_queued(struct hd_worker *worker, const struct context *ctx);
 void worker_reduce_requeue(struct hd_worker *worker);
+/* The oldest round that has not ended, or the next one. */
+uint32_t worker_reduce_from(const struct hd_worker *worker);
 void worker_reduce_fail_all(
 	struct hd_worker *worker,
 	const struct context *ctx,

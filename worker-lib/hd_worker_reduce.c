@@ -62,6 +62,20 @@ report(struct hd_worker *worker,
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
+/* Rounds may end in another order than that in which they began. */
+static void note_had(struct hd_worker *worker, uint32_t round) {
+	uint32_t done = worker->reduce_done, by;
+
+	if (round > done) {
+		by = round - done;
+		worker->reduce_had = by < 64 ? worker->reduce_had << by : 0;
+		if (done > 0 && by <= 64)
+			worker->reduce_had |= UINT64_C(1) << (by - 1);
+	} else if (round < done && done - round <= 64) {
+		worker->reduce_had |= UINT64_C(1) << (done - round - 1);
+	}
+}
+
 /* Its callbacks may begin others: the rest of its memory goes at the next collect. */
 static void
 end(struct hd_worker *worker,
@@ -78,6 +92,8 @@ end(struct hd_worker *worker,
 	r->pub.reason = reason;
 	r->pub.ended = ctx->now;
 	worker->reduce_count--;
+	if (applied)
+		note_had(worker, r->pub.round);
 	if (applied && r->pub.round > worker->reduce_done) {
 		worker->reduce_done = r->pub.round;
 		worker->reduce_members = (uint16_t)r->pub.delay;
@@ -120,7 +136,7 @@ void reduce_applied(struct hd_worker *worker, const struct context *ctx, struct 
 /* --- asking --------------------------------------------------------------------------------- */
 
 /* The controller does not wait for us in rounds below it, whatever it missed. */
-static uint32_t oldest_open(const struct hd_worker *worker) {
+uint32_t worker_reduce_from(const struct hd_worker *worker) {
 	const struct reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
@@ -148,7 +164,7 @@ static void ask(struct hd_worker *worker, const struct context *ctx, struct redu
 	request->dtype = r->args.dtype;
 	request->bytes = r->pub.bytes;
 	request->order = r->args.order;
-	request->have = oldest_open(worker);
+	request->have = worker_reduce_from(worker);
 	request->peak = r->peak;
 	request->avoid = r->avoid;
 	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {

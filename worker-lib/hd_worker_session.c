@@ -85,6 +85,8 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->world = worker->reduce_done ? worker->reduce_members : worker->config.world;
 	body->reduce_round = worker->reduce_done;
 	body->making = worker->reduce_making;
+	body->reduce_had = worker->reduce_had;
+	body->reduce_from = worker_reduce_from(worker);
 	body->observer = worker->config.observes;
 	body->count_max = (uint16_t)(worker->config.chunk_bytes / sizeof(float));
 	body->dtypes = 1U << HD_DTYPE_FIXED32 | 1U << HD_DTYPE_FP32; /* into slots */

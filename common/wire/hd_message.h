@@ -153,8 +153,9 @@ typedef struct hd_ranges hd_ranges;
 
 /* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
- * (`world` then is how many were in that), of which making (REDUCE), and when the server makes its steps (`sync`: enum hd_sync). An observer
- * only pulls: it does not count among those that take part.
+ * (`world` then is how many were in that), of which making (REDUCE), of which before it (`reduce_had`: bit i is that
+ * of `reduce_round` - 1 - i), its oldest one that has not ended (`reduce_from`), and when the server makes its steps
+ * (`sync`: enum hd_sync). An observer only pulls: it does not count among those that take part.
  * Server, aggregator: memory. Switch: `host` is its own node of the topology, `slots` how many this controller can
  * lease in all, a chunk there has `count_min` to `count_max` values of a type in `dtypes` (bit d: enum hd_dtype);
  * worker: the most values that a chunk of it has and the types that it can send into slots, none: it sends none. */
@@ -163,7 +164,8 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
 	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, observer) \
-	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, making)
+	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, making) \
+	F(u32, reduce_from) F(u64, reduce_had)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */
 #define HD_FIELDS_REGISTERED(F) \
 	F(u16, epoch) F(u32, job) F(u32, lease_us) F(u32, interval_us) F(u32, server_ipv4) \

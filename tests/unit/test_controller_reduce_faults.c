@@ -72,14 +72,22 @@ static void test_host_dies(void **state) {
 	net_close(&s.net);
 }
 
-static void group_fails(struct scene *s) {
+static void that_group_fails(struct scene *s, uint64_t group) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = told(s, 0)->job;
 	m.report.outcome = HD_OUTCOME_FAILED;
-	m.report.token = peer_last(s->aggregators[1], HD_MSG_GROUP)->group.group;
+	m.report.token = group;
 	say(s->aggregators[1], m);
 	net_run(&s->net, HD_MS);
+}
+
+static uint64_t newest_group(const struct scene *s) {
+	return peer_last(s->aggregators[1], HD_MSG_GROUP)->group.group;
+}
+
+static void group_fails(struct scene *s) {
+	that_group_fails(s, newest_group(s));
 }
 
 /* Asks, and has ended all rounds before. */
@@ -233,6 +241,73 @@ static void test_two_cut_off(void **state) {
 	}
 }
 
+static void cut_for_long(struct scene *s, uint16_t rank) {
+	s->workers[rank]->cut = true;
+	net_run(&s->net, (hd_ns)2 * HD_LEASE_US * HD_US);
+}
+
+static void registers(struct scene *s, uint16_t rank, const struct hd_msg_register_ *has) {
+	struct hd_message m = registration(s->workers[rank], WORKERS);
+
+	s->workers[rank]->cut = false;
+	net_run(&s->net, HD_SECOND);
+	m.register_.reduce_round = has->reduce_round;
+	m.register_.reduce_had = has->reduce_had;
+	m.register_.reduce_from = has->reduce_from;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+/* It asked, and withdrew while it was cut off, and asks for nothing more: the others do not wait for it. */
+static void test_withdrew_while_cut_off(void **state) {
+	const struct hd_msg_register_ withdrew = {.reduce_from = 2};
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	ask(&s, 0, 1, 1);
+	ask(&s, 2, 1, 1);
+	cut_for_long(&s, 2);
+	assert_null(told(&s, 0));
+	registers(&s, 2, &withdrew);
+	ask(&s, 1, 1, 1);
+	assert_non_null(told(&s, 0));
+	assert_int_equal(told(&s, 0)->workers, 2);
+	net_close(&s.net);
+}
+
+/* The second of two rounds was made first; who has its sum and registers anew still wants the other, or has it too. */
+static void test_later_round_first(void **state) {
+	for (int had = 0; had < 2; had++) {
+		const struct hd_msg_register_ has = {
+			.reduce_round = 2, .reduce_had = (uint64_t)had, .reduce_from = had ? 3 : 1};
+		struct scene s;
+		uint64_t first;
+
+		(void)state;
+		open_scene(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, 1, 1);
+		first = newest_group(&s);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask(&s, i, 2, 1);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			done(&s, i, HD_OUTCOME_APPLIED);
+		that_group_fails(&s, first);
+		ask(&s, 0, 1, 2);
+		cut_for_long(&s, 2);
+		registers(&s, 2, &has);
+		assert_int_equal(drops(&s, 0, HD_REASON_LATE), had);
+		if (!had) {
+			ask(&s, 1, 1, 2);
+			ask(&s, 2, 1, 2);
+			assert_int_equal(told(&s, 0)->round, 1);
+			assert_int_equal(told(&s, 0)->workers, WORKERS);
+		}
+		net_close(&s.net);
+	}
+}
+
 /* The same, but it has no sum, or is another life of that worker: nothing is said. */
 static void test_cut_off_without_a_sum(void **state) {
 	struct scene s;
@@ -267,6 +342,8 @@ int main(void) {
 		cmocka_unit_test(test_cut_off_without_a_sum),
 		cmocka_unit_test(test_sums_of_two_makings),
 		cmocka_unit_test(test_two_cut_off),
+		cmocka_unit_test(test_withdrew_while_cut_off),
+		cmocka_unit_test(test_later_round_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
