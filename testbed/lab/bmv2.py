@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""bmv2 as the switch on the path: starts simple_switch with our program, programs it, reads its counters.
+
+    Bmv2 ---- simple_switch --no-p4 .. heddle.json          frames of its interfaces
+       \\                  | thrift, on loopback of the switch's own namespace
+        `--- simple_switch_CLI: commands in, words out
+
+simple_switch_CLI says "ok" by its exit status whatever happened: what it prints is read instead, for every command.
+All that is known of the program is in p4/v1model.p4 and dataplane/switch/hd_switch.h.
+"""
+import dataclasses
+import pathlib
+import re
+import shutil
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = ROOT / "p4" / "compiled" / "heddle.json"
+NUMBERS = ROOT / "common" / "wire" / "hd_switch_numbers.h"
+CONTRACT = ROOT / "dataplane" / "switch" / "hd_switch.h"
+FLOOD_GROUP = 1024  # HD_FLOOD_GROUP of p4/v1model.p4
+FAILED = re.compile(r"^(Error|Invalid|Unknown|\*\*\*|Traceback|.*Exception)|Could not connect|is not (a )?valid",
+                    re.MULTILINE)
+PROMPT = re.compile(r"(RuntimeCmd: )+")
+
+
+def missing():
+    """None, or why bmv2 cannot be used here."""
+    lacks = [name for name in ("simple_switch", "simple_switch_CLI") if shutil.which(name) is None]
+    return f"bmv2 is not installed ({', '.join(lacks)}): docs/switch.md says where to get it" if lacks else None
+
+
+def numbers():
+    """What C and P4 share, by name."""
+    return {name: int(value, 0) for name, value in
+            re.findall(r"^#define (HD_SWITCH_\w+) (\w+)$", NUMBERS.read_text(), re.MULTILINE)}
+
+
+def counter_names():
+    """HD_SWITCH_COUNTERS, in order."""
+    listed = CONTRACT.read_text().split("#define HD_SWITCH_COUNTERS(C)")[1].split("\n\n")[0]
+    return re.findall(r"\bC\((\w+),", listed)
+
+
+class CommandFailed(Exception):
+    """What simple_switch_CLI said to a command that it did not do."""
+
+
+class Shell:
+    """One simple_switch_CLI, kept: a start costs as much as a thousand commands."""
+
+    def __init__(self, enter, thrift_port):
+        self.process = subprocess.Popen([*enter, "simple_switch_CLI", "--thrift-port", str(thrift_port)], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def ask(self, commands):
+        """Runs the commands and returns what each of them printed. Raises CommandFailed for the first that failed,
+        but the ones after it were tried as well."""
+        commands = list(commands)
+        # `greet` marks where a command's words end; the writer is a thread, as pipes hold only so much.
+        text = "".join(f"{command}\ngreet\n" for command in commands)
+        writer = threading.Thread(target=self.write, args=(text,), daemon=True)
+        writer.start()
+        answers = []
+        for command in commands:
+            said = []
+            for line in iter(self.process.stdout.readline, ""):
+                line = PROMPT.sub("", line)
+                if line.strip() == "hello":
+                    break
+                said.append(line)
+            else:
+                raise CommandFailed(f"{command}: simple_switch_CLI ended: {''.join(said).strip()}")
+            answers.append("".join(said))
+        writer.join()
+        for command, answer in zip(commands, answers):
+            if FAILED.search(answer):
+                raise CommandFailed(f"{command}: {answer.strip()}")
+        return answers
+
+    def write(self, text):
+        try:
+            self.process.stdin.write(text)
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # ask() meets the end of its output
+
+    def end(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclasses.dataclass
+class Copy:
+    """struct hd_switch_copy"""
+    port: int
+    mac: str
+    ipv4: str
+    udp_port: int
+    token: int
+
+
+@dataclasses.dataclass
+class Member:
+    token: int
+    worker: int
+    copy: Copy
+
+
+@dataclasses.dataclass
+class Lease:
+    """struct hd_switch_lease"""
+    id: int
+    job: int
+    epoch: int
+    attempt: int
+    shard: int
+    first_slot: int
+    slot_count: int
+    waits: int
+    members: list
+    receivers: list = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Held:
+    """What bmv2 has of a lease: handles of its entries."""
+    lease: Lease
+    entry: int
+    tokens: list
+    copies: list
+    nodes: list
+    groups: list
+
+
+class Bmv2:
+    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters."""
+
+    def __init__(self, ports, enter=(), thrift_port=9090, log=None, device=0):
+        self.ports = dict(ports)
+        self.numbers = numbers()
+        self.leases = {}
+        self.macs = {}
+        self.routes = {}
+        flags = [word for number, name in self.ports.items() for word in ("-i", f"{number}@{name}")]
+        self.log = open(log, "w") if log else subprocess.DEVNULL
+        self.process = subprocess.Popen(
+            [*enter, "simple_switch", "--device-id", str(device), "--thrift-port", str(thrift_port), *flags,
+             str(PROGRAM)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
+        self.shell = self.connect(list(enter), thrift_port)
+        self.flood_node = None
+        self.set_flood()
+
+    def connect(self, enter, thrift_port, patience_s=30):
+        ends = time.monotonic() + patience_s
+        while True:
+            shell = Shell(enter, thrift_port)
+            try:
+                shell.ask(["switch_info"])
+                return shell
+            except CommandFailed as failed:
+                shell.end()
+                if self.process.poll() is not None:
+                    raise CommandFailed(f"simple_switch ended, {self.process.returncode}: {failed}") from failed
+                if time.monotonic() > ends:
+                    self.process.kill()
+                    raise
+            time.sleep(0.1)
+
+    def set_flood(self):
+        everybody = " ".join(map(str, sorted(self.ports)))
+        node, = self.nodes([f"mc_node_create 0 {everybody}"])
+        self.shell.ask([f"mc_mgrp_create {FLOOD_GROUP}", f"mc_node_associate {FLOOD_GROUP} {node}"])
+
+    def nodes(self, commands):
+        return [self.handle(said) for said in self.shell.ask(commands)]
+
+    @staticmethod
+    def handle(said):
+        found = re.search(r"with handle (\d+)", said)
+        if found is None:
+            raise CommandFailed(f"no handle in: {said.strip()}")
+        return int(found[1])
+
+    # -- who it is, and ordinary frames ---------------------------------------------------------
+
+    def identify(self, ipv4, mac, router_mac="00:00:00:00:00:00"):
+        self.shell.ask([f"table_set_default identity identify {ipv4} {mac} {router_mac}"])
+
+    def set_mac(self, mac, port):
+        if mac in self.macs:
+            self.shell.ask([f"table_modify macs forward {self.macs[mac]} {port}"])
+        else:
+            self.macs[mac] = self.handle(self.shell.ask([f"table_add macs forward {mac} => {port}"])[0])
+
+    def clear_mac(self, mac):
+        self.shell.ask([f"table_delete macs {self.macs.pop(mac)}"])
+
+    def set_route(self, prefix, bits, port, mac):
+        key = (prefix, bits)
+        if key in self.routes:
+            self.shell.ask([f"table_modify routes route {self.routes[key]} {port} {mac}"])
+        else:
+            said = self.shell.ask([f"table_add routes route {prefix}/{bits} => {port} {mac}"])
+            self.routes[key] = self.handle(said[0])
+
+    def clear_route(self, prefix, bits):
+        self.shell.ask([f"table_delete routes {self.routes.pop((prefix, bits))}"])
+
+    def simulate(self, seed, threshold):
+        """Loses of 2^24 frames about `threshold`; 0: none."""
+        self.shell.ask([f"register_write simulator 0 {seed}", f"register_write simulator 1 {threshold}"])
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    def lease_words(self, lease, waits):
+        everybody = (1 << len(lease.members)) - 1
+        return (f"{lease.job} {lease.epoch} {lease.attempt} {lease.shard} {lease.first_slot} {lease.slot_count} "
+                f"{waits} {everybody} {len(lease.members)} {len(lease.receivers)}")
+
+    def set_lease(self, lease):
+        """Cells first, the lease next, where copies go, and last the tokens, with which chunks are let in."""
+        if lease.id in self.leases:
+            raise ValueError(f"lease {lease.id}: in use")
+        n = self.numbers
+        cells = [base + lease.first_slot + slot for base in (0, n["HD_SWITCH_SLOTS"])
+                 for slot in range(lease.slot_count)]
+        self.shell.ask(f"register_write keys {cell} 0" for cell in cells)
+        said = self.shell.ask([f"table_add leases hold {lease.id} => {self.lease_words(lease, lease.waits)}"])
+        held = Held(lease, self.handle(said[0]), [], [], [], [])
+        sets = [(0, 1, [member.copy for member in lease.members])]
+        if lease.receivers:
+            sets.append((n["HD_SWITCH_COPY_RECEIVER"], 2, lease.receivers))
+        for first, group, copies in sets:
+            group += 2 * lease.id
+            rids = [lease.id * n["HD_SWITCH_COPIES_PER_LEASE"] + first + i for i in range(len(copies))]
+            held.copies += self.nodes(
+                f"table_add copies address {rid} => {copy.mac} {copy.ipv4} {copy.udp_port} {copy.token}"
+                for rid, copy in zip(rids, copies))
+            nodes = self.nodes(f"mc_node_create {rid} {copy.port}" for rid, copy in zip(rids, copies))
+            self.shell.ask([f"mc_mgrp_create {group}", *(f"mc_node_associate {group} {node}" for node in nodes)])
+            held.nodes += nodes
+            held.groups.append((group, nodes))
+        held.tokens = self.nodes(
+            f"table_add tokens member {member.token} => {lease.id} {member.worker} {1 << i} {i} {member.copy.port}"
+            for i, member in enumerate(lease.members))
+        held.tokens += self.nodes(f"table_add tokens receiver {copy.token} => {lease.id}" for copy in lease.receivers)
+        self.leases[lease.id] = held
+
+    def set_waits(self, lease_id, waits):
+        """Members are taken out: one entry is replaced, so that no frame sees half of it."""
+        held = self.leases[lease_id]
+        self.shell.ask([f"table_modify leases hold {held.entry} {self.lease_words(held.lease, waits)}"])
+
+    def end_lease(self, lease_id):
+        held = self.leases.pop(lease_id)
+        self.shell.ask(f"table_delete tokens {token}" for token in held.tokens)
+        self.shell.ask([f"table_delete leases {held.entry}"])
+        self.shell.ask(f"table_delete copies {copy}" for copy in held.copies)
+        for group, nodes in held.groups:
+            self.shell.ask([*(f"mc_node_dissociate {group} {node}" for node in nodes), f"mc_mgrp_destroy {group}",
+                            *(f"mc_node_destroy {node}" for node in nodes)])
+
+    # -- what it counted ------------------------------------------------------------------------
+
+    def counters(self):
+        """{name: count}, HD_SWITCH_COUNTERS. Copies are counted where they leave, by a counter of their own."""
+        names = counter_names()
+        said = self.shell.ask([*(f"counter_read counters {i}" for i in range(len(names))),
+                               "counter_read copies_sent 0"])
+        values = [int(re.search(r"(\d+) packets", words)[1]) for words in said]
+        return {**dict(zip(names, values)), "copies": values[-1]}
+
+    def end(self):
+        self.shell.end()
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self.log is not subprocess.DEVNULL:
+            self.log.close()
