@@ -39,7 +39,8 @@ int hd_switch_core_create(
 	size_t error_bytes
 ) {
 	struct hd_switch_core *made;
-	size_t tokens = HD_SWITCH_LEASES_MAX * (HD_SWITCH_MEMBERS_MAX + HD_SWITCH_RECEIVERS_MAX);
+	size_t tokens
+		= (size_t)HD_SWITCH_LEASES_MAX * (HD_SWITCH_MEMBERS_MAX + HD_SWITCH_RECEIVERS_MAX);
 
 	if (config->self.ipv4 == 0 || config->self.udp_port == 0) {
 		return switch_refuse(
@@ -199,7 +200,7 @@ static inline bool is_of_lease(const struct switch_lease *lease, const uint8_t *
 
 static inline void fetch_cell(const struct switch_cell *cell, size_t stride) {
 	const uint8_t *bytes = (const uint8_t *)cell;
-	size_t most = stride < 6 * SWITCH_LINE ? stride : 6 * SWITCH_LINE;
+	size_t most = stride < SWITCH_FETCHED ? stride : SWITCH_FETCHED;
 
 	for (size_t at = 0; at < most; at += SWITCH_LINE) {
 		__builtin_prefetch(bytes + at, 1);
@@ -378,7 +379,9 @@ add(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look *l
 
 	cell->flags |= data[AT_FLAGS] & kept;
 	cell->flags |= (data[AT_TOS] & 3) == 3 ? HD_SWITCH_FLAG_ECN : 0;
-	cell->next = next > cell->next ? next : cell->next;
+	if (next > cell->next) {
+		cell->next = next;
+	}
 	if (add_values(lease, cell, data + AT_VALUES, complete)) {
 		cell->flags |= HD_SWITCH_FLAG_NOT_FINITE;
 	}

@@ -24,7 +24,7 @@ static bool is_station(uint64_t mac) {
 }
 
 int switch_forward_init(struct hd_switch_core *core, const uint64_t secret[2]) {
-	int status = hd_switch_table_init(&core->macs, 2 * HD_SWITCH_MACS_MAX, secret);
+	int status = hd_switch_table_init(&core->macs, (size_t)2 * HD_SWITCH_MACS_MAX, secret);
 
 	core->router = mac_of(core->self.router_mac);
 	if (status < 0) {

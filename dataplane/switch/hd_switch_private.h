@@ -56,6 +56,8 @@ enum switch_offset {
 #define SWITCH_UDP_BYTES 8
 #define SWITCH_ETHERTYPE_IPV4 0x0800
 #define SWITCH_LINE 64 /* bytes of a cache line */
+#define SWITCH_FETCHED                                                                             \
+	((size_t)6 * SWITCH_LINE) /* of a cell, ahead; the processor goes on by itself */
 
 /* A sum. Its lanes follow in the next line, as they are in packets. */
 struct switch_cell {

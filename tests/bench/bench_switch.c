@@ -175,7 +175,7 @@ static bool do_values(struct bench *bench, enum work work) {
 		const void *values = bench->packets[i].data + FRAME_HEADERS;
 
 		if (work == WORK_COPY)
-			memcpy(sum, values, 4u * bench->shape->count);
+			memcpy(sum, values, (size_t)4 * bench->shape->count);
 		else if (bench->shape->dtype == HD_DTYPE_FP32)
 			hd_add_f32(sum, values, bench->shape->count);
 		else

@@ -42,7 +42,7 @@ static uint32_t draw(struct world *world, struct hd_random *random, uint8_t *fra
 	uint32_t index = (uint32_t)hd_random_below(random, MEMBERS);
 	struct frame_ends ends = ends_of(index);
 	struct hd_chunk_header header
-		= chunk_of(world, index, (uint32_t)hd_random_below(random, 3 * SLOTS));
+		= chunk_of(world, index, (uint32_t)hd_random_below(random, UINT64_C(3) * SLOTS));
 
 	header.round = 1 + (uint32_t)hd_random_below(random, 3);
 	if (hd_random_chance(random, 0.2)) {

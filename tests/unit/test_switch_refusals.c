@@ -197,7 +197,7 @@ static void test_tokens_come_and_go(void **state) {
 		assert_int_equal(set_lease(&world), 0);
 	}
 	/* Every live token is found, of every lease; the ended ones are not. */
-	for (uint64_t token = 1; token <= 2000 * 64; token++) {
+	for (uint64_t token = 1; token <= UINT64_C(2000) * 64; token++) {
 		struct hd_chunk_header header = chunk_of(&world, 0, 0);
 		bool live = (token - 1) / 64 >= 2000 - HD_SWITCH_LEASES_MAX;
 		uint32_t value = 0;

@@ -277,7 +277,7 @@ static void add_fp32(uint8_t *lane, const uint8_t *value) {
 static int64_t lane_fixed32(const uint8_t *bytes) {
 	int64_t high = bytes[0] >= 128 ? (int64_t)bytes[0] - 256 : bytes[0];
 
-	return high * 16777216 + bytes[1] * 65536 + bytes[2] * 256 + bytes[3];
+	return high * 16777216 + bytes[1] * INT64_C(65536) + bytes[2] * INT64_C(256) + bytes[3];
 }
 
 /* True: it overflowed. */
@@ -290,7 +290,7 @@ static bool add_fixed32(uint8_t *lane, const uint8_t *value) {
 
 static void
 add_values(const struct model *model, const struct hd_switch_lease *is, struct model_cell *cell) {
-	for (size_t i = 0; i < 4u * is->count; i += 4) {
+	for (size_t i = 0; i < (size_t)4 * is->count; i += 4) {
 		const uint8_t *value = model->frame + GOLDEN_HEADERS + i;
 
 		if (cell->seen == 0)
@@ -303,7 +303,7 @@ add_values(const struct model *model, const struct hd_switch_lease *is, struct m
 }
 
 static void look_for_not_finite(const struct hd_switch_lease *is, struct model_cell *cell) {
-	for (size_t i = 0; i < 4u * is->count; i += 4) {
+	for (size_t i = 0; i < (size_t)4 * is->count; i += 4) {
 		uint32_t exponent = lane_fp32(cell->lanes + i) / 8388608 % 256;
 
 		if (is->dtype == HD_DTYPE_FP32 && exponent == 255)
@@ -329,7 +329,7 @@ static void make_result(
 	put(model->frame, 60, 2, (uint64_t)(65536 + cell->exponent) % 65536);
 	put(model->frame, 74, 8, cell->seen);
 	put(model->frame, 84, 2, (uint64_t)(65536 + cell->next) % 65536);
-	memcpy(model->frame + GOLDEN_HEADERS, cell->lanes, 4u * lease->is.count);
+	memcpy(model->frame + GOLDEN_HEADERS, cell->lanes, (size_t)4 * lease->is.count);
 }
 
 static void

@@ -67,7 +67,7 @@ static int model_lease_set(void *self, const struct hd_switch_lease *lease) {
 		made->receivers[i] = lease->receivers[i];
 	made->is.members = NULL;
 	made->is.receivers = NULL;
-	made->cells = calloc(2u * lease->slot_count, sizeof(*made->cells));
+	made->cells = calloc((size_t)2 * lease->slot_count, sizeof(*made->cells));
 	if (made->cells == NULL)
 		abort();
 	made->live = true;

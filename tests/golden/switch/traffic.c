@@ -82,7 +82,7 @@ uint32_t traffic_chunk(
 	traffic_put(at + 24, 4, chunk);
 	traffic_put(at + 40, 2, is->count);
 	traffic_put(at + 42, 2, (uint16_t)(-20 - (int)index));
-	traffic_put(at + 44, 4, 4u * is->count);
+	traffic_put(at + 44, 4, UINT64_C(4) * is->count);
 	traffic_put(at + 48, 8, member->token);
 	return traffic_udp(
 		frame, member->copy.ipv4, TRAFFIC_SERVICE, HD_SWITCH_UDP_PORT, 56 + 4u * is->count
