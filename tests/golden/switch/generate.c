@@ -3,9 +3,11 @@
  * Writes the vectors, from the model and a seed.
  *
  *     switch_generate vectors|native > FILE
+ *     switch_generate random SEED STEPS > FILE      more of what comes at the end of `vectors`
  */
 #include "script.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SEED 5
@@ -29,13 +31,13 @@ static void tables(struct recorder *recorder) {
 		record_route(recorder, &routes[i]);
 }
 
-static void do_random(struct recorder *recorder) {
+static void do_random(struct recorder *recorder, uint64_t seed, uint64_t steps) {
 	static struct traffic traffic;
 	static struct traffic_op op;
 
 	record_case(recorder, "random", "what comes, from a seed");
-	traffic_init(&traffic, SEED, true);
-	for (int i = 0; i < RANDOM_STEPS; i++) {
+	traffic_init(&traffic, seed, true);
+	for (uint64_t i = 0; i < steps; i++) {
 		traffic_next(&traffic, &op);
 		if (op.kind == TRAFFIC_LEASE_SET)
 			record_lease_set(recorder, op.lease);
@@ -55,23 +57,26 @@ int main(int argc, char **argv) {
 	static struct recorder recorder;
 	static struct script script;
 	bool native = argc == 2 && strcmp(argv[1], "native") == 0;
+	bool more = argc == 4 && strcmp(argv[1], "random") == 0;
 
-	if (!native && (argc != 2 || strcmp(argv[1], "vectors") != 0)) {
-		(void)fprintf(stderr, "usage: switch_generate vectors|native\n");
+	if (!native && !more && (argc != 2 || strcmp(argv[1], "vectors") != 0)) {
+		(void)fprintf(stderr, "usage: switch_generate vectors|native|random SEED STEPS\n");
 		return 64;
 	}
 	record_begin(&recorder, stdout, &golden_model, &traffic_config);
 	tables(&recorder);
 	script.recorder = &recorder;
 	hd_random_init(&script.random, SEED);
-	if (native) {
+	if (more) {
+		do_random(&recorder, strtoull(argv[2], NULL, 0), strtoull(argv[3], NULL, 0));
+	} else if (native) {
 		cases_native(&script);
 	} else {
 		cases_sums(&script);
 		cases_members(&script);
 		cases_refused(&script);
 		cases_ordinary(&script);
-		do_random(&recorder);
+		do_random(&recorder, SEED, RANDOM_STEPS);
 	}
 	record_end(&recorder);
 	return fflush(stdout) != 0;
