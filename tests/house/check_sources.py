@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SPDX lines, lengths of files, functions and lines, forbidden calls, machine paths, scripts that parse."""
+"""SPDX lines, lengths of files, functions and lines, forbidden calls, machine paths, scripts that parse and run."""
+import os
 import re
 import shutil
 import subprocess
@@ -53,6 +54,8 @@ def check_lengths(path, text):
 
 def check_script(path):
     first = shebang(path)
+    if bool(first) != os.access(ROOT / path, os.X_OK):
+        yield f"{path}: " + ("a script, but not executable" if first else "executable, but no script")
     if "python" in first or path.suffix == ".py":
         try:
             compile(text_of(path), str(path), "exec")

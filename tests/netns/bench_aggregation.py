@@ -24,53 +24,12 @@ import tempfile
 import time
 
 import pen
+from star import CHUNK, OVERHEAD, Star, busy
 
 QUEUE_KB = 256
-CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
-CONTROLLER = "10.81.0.250"
+NET = "10.81.0"
 MODES = {"direct": ("off", "off"), "free": ("on", "off"), "one sum": ("on", "on")}
 PATIENCE_S = 120
-
-
-def sh(*command):
-    subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-
-
-def shape(mbps):
-    burst = max(15000, int(mbps * 1e6 / 8 * 50e-6))
-    return ["root", "tbf", "rate", f"{mbps}mbit", "burst", burst, "limit", QUEUE_KB * 1024]
-
-
-class Star:
-    """Hosts by name, and the bridge's port of each."""
-
-    def __init__(self, rates):
-        sh("ip", "link", "add", "br0", "type", "bridge")
-        sh("ip", "addr", "add", f"{CONTROLLER}/24", "dev", "br0")
-        sh("ip", "link", "set", "br0", "up")
-        self.hosts = {}
-        for k, (name, mbps) in enumerate(rates.items()):
-            host = self.hosts[name] = pen.Host()
-            sh("ip", "link", "add", f"p-{name}", "type", "veth", "peer", "name", "e0", "netns", host.holder.pid)
-            sh("ip", "link", "set", f"p-{name}", "master", "br0", "up")
-            host.address = f"10.81.0.{k + 1}"
-            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
-            host.run("ip", "link", "set", "lo", "up")
-            host.run("ip", "link", "set", "e0", "up")
-            sh("tc", "qdisc", "add", "dev", f"p-{name}", *shape(mbps))
-            host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps))
-
-    def towards(self, name):
-        """Bytes that have left the bridge for a host."""
-        told = subprocess.run(["ip", "-json", "-statistics", "link", "show", "dev", f"p-{name}"], capture_output=True,
-                              check=True, stdin=subprocess.DEVNULL).stdout
-        return json.loads(told)[0]["stats64"]["tx"]["bytes"]
-
-    def close(self):
-        for host in self.hosts.values():
-            host.holder.kill()
-            host.holder.wait()
-        sh("ip", "link", "del", "br0")
 
 
 class Fabric:
@@ -83,16 +42,16 @@ class Fabric:
         self.key.write_text("1 " + os.urandom(32).hex() + "\n")
         self.key.chmod(0o600)
         self.running, self.workers = [], []
-        self.start("ctl", None, build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", self.key,
+        self.start("ctl", None, build / "controller/heddle-controller", "--listen", star.hub, "--key-file", self.key,
                    "--events", self.events)
-        joins = ["--controller", CONTROLLER, "--key-file", self.key]
+        joins = ["--controller", star.hub, "--key-file", self.key]
         for name, program in (("ps", "heddle-server"), ("agg", "heddle-aggregator")):
             self.start(name, star.hosts[name], build / "aggregator" / program, "--listen", star.hosts[name].address,
                        "--host", name, *joins)
         pen.until(lambda: len(self.rows("nodes")) >= 2, "server and aggregator")
         names = [name for name in star.hosts if name.startswith("h")]
         for rank, name in enumerate(names):
-            env = {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
+            env = {"HEDDLE_CONTROLLER": star.hub, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
                    "HEDDLE_RANK": str(rank), "HEDDLE_WORLD_SIZE": str(len(names)), "HEDDLE_HOST": name,
                    "HEDDLE_BIND": star.hosts[name].address}
             self.workers.append(self.start(name, star.hosts[name], build / "tests/bench/bench_push", self.values,
@@ -111,8 +70,8 @@ class Fabric:
         return process
 
     def ctl(self, *words):
-        return subprocess.run([self.build / "controller/heddlectl", "--controller", CONTROLLER, "--key-file", self.key,
-                               *map(str, words)], capture_output=True, text=True, check=True).stdout
+        return subprocess.run([self.build / "controller/heddlectl", "--controller", self.star.hub, "--key-file",
+                               self.key, *map(str, words)], capture_output=True, text=True, check=True).stdout
 
     def rows(self, table):
         try:
@@ -157,15 +116,9 @@ class Fabric:
             process.wait(timeout=30)
 
 
-def busy():
-    with open("/proc/stat", encoding="ascii") as stat:
-        ticks = [int(x) for x in stat.readline().split()[1:]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-
 def measure(options, workers, wide, folder):
     star = Star({"ps": options.mbps, "agg": options.mbps * wide,
-                 **{f"h{k + 1}": options.mbps for k in range(workers)}})
+                 **{f"h{k + 1}": options.mbps for k in range(workers)}}, NET, QUEUE_KB)
     results = {}
     try:
         fabric = Fabric(star, options.build, folder, options)

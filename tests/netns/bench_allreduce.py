@@ -23,11 +23,11 @@ import tempfile
 import time
 
 import pen
+from star import CHUNK, OVERHEAD, Star, busy, sh
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUE_KB = 128
-CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
-CONTROLLER = "10.80.0.250"
+NET = "10.80.0"
 GLOO = """
 import os, sys, time, torch, torch.distributed as dist
 count, rounds = int(sys.argv[1]), int(sys.argv[2])
@@ -46,39 +46,6 @@ for r in range(rounds):
     if rank == 0:
         print(f"{took.item() / size:.6f}", flush=True)
 """
-
-
-def sh(*command):
-    subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-
-
-def shape(mbps):
-    return ["root", "tbf", "rate", f"{mbps}mbit", "burst", "15kb", "limit", str(QUEUE_KB * 1024)]
-
-
-class Star:
-    def __init__(self, count, mbps):
-        sh("ip", "link", "add", "br0", "type", "bridge")
-        sh("ip", "addr", "add", f"{CONTROLLER}/24", "dev", "br0")
-        sh("ip", "link", "set", "br0", "up")
-        self.hosts = [pen.Host() for _ in range(count)]
-        for k, host in enumerate(self.hosts):
-            sh("ip", "link", "add", f"p{k}", "type", "veth", "peer", "name", "e0", "netns", host.holder.pid)
-            sh("ip", "link", "set", f"p{k}", "master", "br0", "up")
-            host.address = f"10.80.0.{k + 1}"
-            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
-            host.run("ip", "link", "set", "lo", "up")
-            host.run("ip", "link", "set", "e0", "up")
-            # Everybody's TCP is CUBIC: a kernel whose default is BBR would let the rivals push the others' flows aside.
-            host.run("ip", "route", "replace", "10.80.0.0/24", "dev", "e0", "src", host.address, "congctl", "cubic")
-            sh("tc", "qdisc", "add", "dev", f"p{k}", *shape(mbps))
-            host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps))
-
-    def close(self):
-        for host in self.hosts:
-            host.holder.kill()
-            host.holder.wait()
-        subprocess.run(["ip", "link", "del", "br0"], check=False, stderr=subprocess.DEVNULL)
 
 
 def times(process, what):
@@ -106,25 +73,25 @@ class Heddle:
     """The controller, an aggregator on every host, and monitors where others' flows are."""
 
     def __init__(self, star, build, folder, monitors):
-        self.build, self.folder, self.running = build, folder, []
+        self.build, self.folder, self.hub, self.running = build, folder, star.hub, []
         self.key = folder / "key"
         self.key.write_text("1 " + os.urandom(32).hex() + "\n")
         self.key.chmod(0o600)
         self.running.append(subprocess.Popen(
-            [build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", self.key],
+            [build / "controller/heddle-controller", "--listen", self.hub, "--key-file", self.key],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(folder / "controller.log", "w")))
-        for k, host in enumerate(star.hosts):
+        for k, host in enumerate(star.hosts.values()):
             self.running.append(start(
                 host, build / "aggregator/heddle-aggregator", "--listen", f"{host.address}:4774", "--controller",
-                CONTROLLER, "--host", f"h{k + 1}", "--key-file", self.key))
+                self.hub, "--host", f"h{k + 1}", "--key-file", self.key))
             if monitors:
                 self.running.append(start(
-                    host, build / "dataplane/monitor/heddle-monitor", "--interface", "e0", "--controller", CONTROLLER,
+                    host, build / "dataplane/monitor/heddle-monitor", "--interface", "e0", "--controller", self.hub,
                     "--host", f"h{k + 1}", "--key-file", self.key))
         pen.until(lambda: self.count("nodes") >= len(self.running) - 1, "the aggregators")
 
     def count(self, table):
-        done = subprocess.run([self.build / "controller/heddlectl", "--controller", CONTROLLER, "--key-file",
+        done = subprocess.run([self.build / "controller/heddlectl", "--controller", self.hub, "--key-file",
                                self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
         try:
             return len(json.loads(done.stdout)["rows"])
@@ -133,7 +100,7 @@ class Heddle:
 
     def run(self, hosts, count, rounds):
         def env(k, host):
-            return {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
+            return {"HEDDLE_CONTROLLER": self.hub, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
                     "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(hosts)), "HEDDLE_HOST": f"h{k + 1}",
                     "HEDDLE_BIND": host.address}
         return ranks(hosts, [self.build / "tests/bench/bench_allreduce", count, rounds], env, "heddle")
@@ -163,7 +130,7 @@ def run_mpi(hosts, count, rounds, folder):
     agent.chmod(0o755)
     words = ["mpirun", "--allow-run-as-root", "--host", ",".join(h.address for h in hosts),
              "--mca", "plm_rsh_agent", agent, "--mca", "btl", "tcp,self", "--mca", "pml", "ob1",
-             "--mca", "btl_tcp_if_include", "10.80.0.0/24", "--mca", "oob_tcp_if_include", "10.80.0.0/24",
+             "--mca", "btl_tcp_if_include", f"{NET}.0/24", "--mca", "oob_tcp_if_include", f"{NET}.0/24",
              "--mca", "mpi_yield_when_idle", "1", program, str(count), str(rounds)]
     line = " ".join(map(str, words))
     return times(start(hosts[0], "unshare", "-u", "sh", "-c", f"hostname h1; exec {line}", out=subprocess.PIPE), "mpi")
@@ -183,7 +150,7 @@ class Flows:
         self.running = []
         if count == 0:
             return
-        host = star.hosts[1]
+        host = star.hosts["h2"]
         self.running.append(start(host, "iperf3", "-s", "-p", "5201", "-B", host.address))
         time.sleep(0.5)
         self.running.append(subprocess.Popen(
@@ -197,14 +164,9 @@ class Flows:
             process.wait()
 
 
-def busy():
-    with open("/proc/stat", encoding="ascii") as stat:
-        ticks = [int(x) for x in stat.readline().split()[1:]]
-    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
-
-
 def measure(options, count, folder):
-    star = Star(count, options.mbps)
+    star = Star({f"h{k + 1}": options.mbps for k in range(count)}, NET, QUEUE_KB)
+    hosts = list(star.hosts.values())
     values = options.bytes // 4
     rows = {}
     try:
@@ -213,11 +175,11 @@ def measure(options, count, folder):
         for mode in options.only:
             before = busy()
             if mode == "heddle":
-                lines = heddle.run(star.hosts, values, options.rounds)
+                lines = heddle.run(hosts, values, options.rounds)
             elif mode == "gloo":
-                lines = run_gloo(star.hosts, values, options.rounds)
+                lines = run_gloo(hosts, values, options.rounds)
             else:
-                lines = run_mpi(star.hosts, values, options.rounds, folder)
+                lines = run_mpi(hosts, values, options.rounds, folder)
             after = busy()
             rows[mode] = {"ms": [1e3 * x for x in lines[1:]],  # the first one opens sessions
                           "cpu": (after[0] - before[0]) / max(1, after[1] - before[1])}

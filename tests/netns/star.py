@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benches on shaped links share: a star of network namespaces around a bridge, and how busy the processors
+are meanwhile."""
+import json
+import subprocess
+
+import pen
+
+BURST_BYTES = 15 * 1024
+CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
+
+
+def sh(*command):
+    subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def shape(mbps, queue_kb):
+    burst = max(BURST_BYTES, int(mbps * 1e6 / 8 * 50e-6))
+    return ["root", "tbf", "rate", f"{mbps}mbit", "burst", burst, "limit", queue_kb * 1024]
+
+
+class Star:
+    """Hosts by name, from NET.1 on, each link shaped both ways to its rate; our own namespace is NET.250."""
+
+    def __init__(self, rates, net, queue_kb):
+        self.hub = f"{net}.250"
+        self.hosts = {}
+        sh("ip", "link", "add", "br0", "type", "bridge")
+        sh("ip", "addr", "add", f"{self.hub}/24", "dev", "br0")
+        sh("ip", "link", "set", "br0", "up")
+        for k, (name, mbps) in enumerate(rates.items()):
+            host = self.hosts[name] = pen.Host()
+            sh("ip", "link", "add", f"p-{name}", "type", "veth", "peer", "name", "e0", "netns", host.holder.pid)
+            sh("ip", "link", "set", f"p-{name}", "master", "br0", "up")
+            host.address = f"{net}.{k + 1}"
+            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
+            host.run("ip", "link", "set", "lo", "up")
+            host.run("ip", "link", "set", "e0", "up")
+            # Everybody's TCP is CUBIC: a kernel whose default is BBR would let the rivals push the others' flows aside.
+            host.run("ip", "route", "replace", f"{net}.0/24", "dev", "e0", "src", host.address, "congctl", "cubic")
+            sh("tc", "qdisc", "add", "dev", f"p-{name}", *shape(mbps, queue_kb))
+            host.run("tc", "qdisc", "add", "dev", "e0", *shape(mbps, queue_kb))
+
+    def towards(self, name):
+        """Bytes that have left the bridge for a host."""
+        told = subprocess.run(["ip", "-json", "-statistics", "link", "show", "dev", f"p-{name}"], capture_output=True,
+                              check=True, stdin=subprocess.DEVNULL).stdout
+        return json.loads(told)[0]["stats64"]["tx"]["bytes"]
+
+    def close(self):
+        """The links first: what a namespace takes along when it ends is gone some time later, and its names are taken
+        until then."""
+        for name, host in self.hosts.items():
+            subprocess.run(["ip", "link", "del", f"p-{name}"], check=False, stdin=subprocess.DEVNULL)
+            host.holder.kill()
+            host.holder.wait()
+        sh("ip", "link", "del", "br0")
+
+
+def busy():
+    """Processor time that was used, and all there was."""
+    with open("/proc/stat", encoding="ascii") as stat:
+        ticks = [int(x) for x in stat.readline().split()[1:]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
