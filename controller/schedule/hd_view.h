@@ -16,9 +16,9 @@
  *     the limit.
  *   - Beside a full link, a link that carried its estimate is tried with 8 % more than it carried.
  *   - Two in a row that their pacing held back: the next is tried with a quarter more than that.
- *   - What transfers had at once, summed over the time of one of them, their link carried: believed at once. A link
- *     that many hosts' transfers pass is planned with twice what is known of it until that shows to be too
- *     much.
+ *   - What transfers had at once, summed over the time of one of them, their link carried: believed at once, what is
+ *     little more than known when another time shows it as well. A link that many hosts' transfers pass is planned with
+ *     twice what is known of it until that shows to be too much.
  * A link that no network-limited sample was put down to has the estimate of the best link seen, as far as one
  * transfer has shown it (a new link is tried, not feared), or `initial_bps` as long as there is none.
  * Where a monitor reports what others take of a link, the estimate is what the link carries of both, and

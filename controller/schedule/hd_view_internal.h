@@ -48,6 +48,12 @@ struct hd_view_marks {
 	struct hd_view_mark last[HD_VIEW_MARKS]; /* a ring */
 };
 
+/* More than is known, by what several had at once: the most at one time, and at the time before it. */
+struct hd_view_sums {
+	double bps, before_bps; /* 0: none */
+	hd_ns until; /* the transfer that showed it first ended */
+};
+
 struct hd_view_link {
 	double capacity_bps; /* known: the estimate; else the most that it was seen to carry */
 	double spread_bps;
@@ -62,6 +68,7 @@ struct hd_view_link {
 	uint32_t short_count; /* unexplained ones on paths over it, since it last carried that */
 	uint32_t strides; /* transfers in a row that its estimate held back */
 	double alone_bps; /* the most that one transfer had on it */
+	struct hd_view_sums sums;
 	bool summed; /* its estimate is of what several had at once */
 	hd_ns reach_again; /* it is not planned with more than is known before */
 	uint32_t reach_failed; /* tries in a row that were too far */
@@ -77,8 +84,8 @@ struct hd_view {
 	uint32_t count;
 };
 
-/* What a transfer shows of how wide its links are; held_back: by the network. Bit k: the path's link k carried all
- * that it can, and several had parts of it. */
+/* What a transfer shows of how wide its links are; held_back: by the network. Bit k: what several had of the path's
+ * link k says nothing new: it carried all that it can, or the sum is not confirmed. */
 uint32_t hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool held_back);
 /* Makes room for a link; false: no such link, no memory. */
 bool hd_view_cover(struct hd_view *view, uint32_t link);

@@ -5,8 +5,8 @@
  * shows only in what passes it at once.
  *
  *   carried    |==A==|             what each of them had, summed over the time of one of them: a lower bound of
- *              |==B==|             what the link carries, and believed at once
- *              |==C==|
+ *              |==B==|    |==D==|  what the link carries. Reports that are late move transfers over one another: what
+ *              |==C==|    |==E==|  is not much more than is known must be seen at two times, the lesser counts
  *   reach      twice the estimate  what it is planned with, so that twice as many go side by side as are known to
  *                                  fit
  *   too far    |==A======|         each had less than its own links give, and together they had what is known: that
@@ -23,6 +23,8 @@
 #define REACH_OURS 0.95
 /* Reports come late by what stands in queues: a sum counts as more than is known ... */
 #define REACH_MORE 1.25
+/* ... and as certain, as nothing is that late. Between the two it needs another one. */
+#define REACH_SURE 1.3
 /* ... and one within these is what is known. */
 #define REACH_FULL 1.15
 #define REACH_FILLED 0.85
@@ -36,6 +38,9 @@
 #define REACH_AGAIN_NS (2 * HD_SECOND)
 #define REACH_AGAIN_TIMES 8
 #define REACH_DOUBLINGS 5
+/* How long a sum waits for another one: at least, and in times of its transfer. */
+#define REACH_CONFIRM_NS (2 * HD_SECOND)
+#define REACH_CONFIRM_TIMES 64
 
 double hd_view_reach(const struct hd_view *view, uint32_t link, hd_ns now, double weight) {
 	const double share = hd_view_share(view, link, now, weight);
@@ -78,21 +83,44 @@ static void too_far(struct hd_view_link *state, const struct hd_view_sample *sam
 	state->reach_again = hd_ns_max(state->reach_again, hd_ns_add(sample->at, wait));
 }
 
-/* The sum is certain, so it is believed; new links are not taken to be as wide for it. */
-static void carried(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
-	struct hd_view_link *state = &view->links[sample->path[k]];
+/* The lesser of a link's last two sums, of which the newer has this one; 0: it is the first. */
+static double
+confirmed_bps(struct hd_view_sums *sums, const struct hd_view_sample *sample, double bps) {
+	const hd_ns took = sample->at - sample->started;
+	const hd_ns patience = hd_ns_max(REACH_CONFIRM_NS, REACH_CONFIRM_TIMES * took);
 
-	if (sample->carried_bps[k] < REACH_MORE * hd_view_believed(view, sample->path[k]))
-		return;
+	/* Nothing of it was under way in the time of the other. */
+	if (sample->started >= sums->until) {
+		sums->before_bps = sample->at <= hd_ns_add(sums->until, patience) ? sums->bps : 0;
+		sums->bps = 0;
+		sums->until = sample->at;
+	}
+	sums->bps = fmax(sums->bps, bps);
+	return fmin(sums->bps, sums->before_bps);
+}
+
+/* New links are not taken to be as wide for it. False: it is not confirmed. */
+static bool carried(struct hd_view *view, const struct hd_view_sample *sample, uint8_t k) {
+	struct hd_view_link *state = &view->links[sample->path[k]];
+	const double more = REACH_MORE * hd_view_believed(view, sample->path[k]);
+	double bps = sample->carried_bps[k];
+
+	if (bps < more)
+		return true;
+	if (bps < REACH_SURE * hd_view_believed(view, sample->path[k]))
+		bps = confirmed_bps(&state->sums, sample, bps);
+	if (bps < more)
+		return false;
 	state->summed = true;
 	state->reach_again = 0;
 	state->reach_failed /= 2;
-	hd_view_carried(view, sample->path[k], sample->carried_bps[k], sample->at);
+	hd_view_carried(view, sample->path[k], bps, sample->at);
+	return true;
 }
 
 uint32_t
 hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool held_back) {
-	uint32_t full = 0;
+	uint32_t full = 0, doubtful = 0;
 
 	if (!sample->ours_bps || !sample->carried_bps)
 		return 0;
@@ -109,10 +137,10 @@ hd_view_reached(struct hd_view *view, const struct hd_view_sample *sample, bool 
 		if (held_back && sample->rate_bps < REACH_SHORT * own && seen <= REACH_FULL * known
 		    && seen >= REACH_FILLED * known)
 			full |= UINT32_C(1) << k;
-		else
-			carried(view, sample, k);
+		else if (!carried(view, sample, k))
+			doubtful |= UINT32_C(1) << k;
 		if (full >> k & 1)
 			too_far(state, sample);
 	}
-	return full;
+	return full | doubtful;
 }

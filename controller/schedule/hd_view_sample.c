@@ -186,10 +186,10 @@ static void acquit(struct hd_view *view, const struct hd_view_sample *sample, ui
 
 /* --- one transfer --- */
 
-/* Every link carried what was seen on it; our own goodput is certain, the rest a mean. Of one that is `full` by what
- * each had of it that mean says nothing new. */
+/* Every link carried what was seen on it; our own goodput is certain, the rest a mean. Of one of which the
+ * others' parts say `nothing` new (hd_view_reached()) only that goodput counts. */
 static void
-raise_carried(struct hd_view *view, const struct hd_view_sample *sample, uint32_t full) {
+raise_carried(struct hd_view *view, const struct hd_view_sample *sample, uint32_t nothing) {
 	for (uint8_t k = 0; k < sample->path_count; k++) {
 		const uint32_t link = sample->path[k];
 		struct hd_view_link *state = &view->links[link];
@@ -199,7 +199,9 @@ raise_carried(struct hd_view *view, const struct hd_view_sample *sample, uint32_
 
 		state->spread_bps += VIEW_GAIN * (fabs(seen - before) - state->spread_bps);
 		state->samples += state->samples < UINT32_MAX;
-		if (seen > floor && !(full >> k & 1))
+		if (nothing >> k & 1)
+			hd_view_carried(view, link, sample->rate_bps, sample->at);
+		else if (seen > floor)
 			hd_view_set(
 				view,
 				link,
