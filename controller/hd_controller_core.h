@@ -451,6 +451,14 @@ void ctl_sample_add(
 	const struct ctl_transfer *t,
 	const struct hd_msg_report *message
 );
+/* The same of a shard of an all-reduce: nothing was granted. `beside`: only for the samples of others. */
+void ctl_sample_shard(
+	struct hd_controller *c,
+	const struct ctl_node *from,
+	const struct ctl_node *to,
+	const struct hd_msg_report *message,
+	bool beside
+);
 /* Hands the view every sample whose companions have ended too. */
 void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink);
 

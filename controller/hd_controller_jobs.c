@@ -96,7 +96,7 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 		ctl_tenant_weigh(c, job->tenant);
 		tenant_put(c, job->tenant);
 	}
-	ctl_reduce_fini(job);
+	ctl_reduce_fini(c, job);
 	ctl_lease_orphan(c, job);
 	free(job->workers);
 	free(job);

@@ -48,7 +48,7 @@ static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
 static bool is_free(const struct hd_controller *c, uint32_t link, bool trunk) {
 	hd_ns used = c->scratch.link_probe[link].used;
 
-	if (c->link_use[link])
+	if (c->link_use[link] || c->scratch.link_probe[link].reduces)
 		return false;
 	/* Nobody can watch a trunk. */
 	if (trunk)

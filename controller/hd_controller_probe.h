@@ -17,6 +17,7 @@ struct ctl_node;
 struct ctl_link_probe {
 	hd_ns used; /* when a transfer last wanted or left the link; 0: never */
 	hd_ns probed; /* when a train last crossed it */
+	uint32_t reduces; /* all-reduces under way over it */
 	int partner; /* host at the other end of the last one for it */
 	uint8_t again; /* enum hd_view_word */
 };

@@ -74,7 +74,7 @@ static void drop_all(
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (r->part[i] == CTL_PART_ASKED || r->part[i] == CTL_PART_TOLD)
 			say_drop(c, job, r, i, reason, sink);
-	ctl_reduce_forget(job, r);
+	ctl_reduce_forget(c, job, r);
 }
 
 /* --- beginning --- */
@@ -85,6 +85,7 @@ static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_
 		if (r->part[i] == CTL_PART_ASKED)
 			ctl_reduce_part(r, i, CTL_PART_TOLD);
 	r->begun = true;
+	ctl_reduce_occupy(c, job, r);
 	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
 	ctl_reduce_keep(c, job);
 	c->counters.reduces++;
@@ -205,6 +206,7 @@ static void fail_one(
 	r->switch_failures += r->lease != NULL;
 	r->lease = NULL;
 	r->begun = false;
+	ctl_reduce_vacate(c, r);
 	if (lost) {
 		believe(job, r);
 		drop_all(c, job, r, HD_REASON_LATE, sink);
@@ -265,7 +267,7 @@ settle(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struc
 
 	nobody = nobody && r->count[CTL_PART_ASKED] == 0 && r->count[CTL_PART_VOID] == 0;
 	if (r->begun ? r->count[CTL_PART_TOLD] == 0 : nobody)
-		ctl_reduce_forget(job, r);
+		ctl_reduce_forget(c, job, r);
 	else
 		consider(c, job, r, sink);
 }
@@ -364,6 +366,11 @@ void ctl_reduce_report(
 
 	if (has && node->job && m->worker == node->worker)
 		ctl_reduce_learn(node->job, m->worker, m->round, m->token);
+	if (r && m->outcome == HD_OUTCOME_PENDING && m->worker == node->worker
+	    && ctl_reduce_went(c, r, node, m)) {
+		c->counters.reports++;
+		return;
+	}
 	/* GONE: it is back. VOID: that word crossed this one. NONE: an earlier controller began it. */
 	if (r && m->worker == node->worker) {
 		enum ctl_part part = r->part[m->worker];
@@ -373,7 +380,7 @@ void ctl_reduce_report(
 				|| ctl_reduce_is_idle(r, m->worker) :
 			has && !r->begun && ctl_reduce_is_idle(r, m->worker);
 	}
-	if (!known) {
+	if (!known || m->outcome == HD_OUTCOME_PENDING) {
 		c->counters.reports_unknown++;
 		if (!r && has && node->job && m->round > node->job->reduce_round)
 			node->job->reduce_round = m->round;
@@ -382,6 +389,7 @@ void ctl_reduce_report(
 	c->counters.reports++;
 	if (has) {
 		has_sum(c, node->job, r, m->worker, sink);
+		ctl_samples_take(c, sink);
 		return;
 	}
 	if (r->begun)
@@ -410,6 +418,8 @@ bool ctl_reduce_group_report(
 	struct ctl_job *job = ctl_job_find(c, m->job);
 	struct ctl_reduce *r = job ? find_group(job, aggregator, m->token) : NULL;
 
+	if (m->outcome == HD_OUTCOME_PENDING)
+		ctl_reduce_came(c, aggregator, m);
 	if (!r)
 		return false;
 	/* That a sum was delivered its receivers say. */

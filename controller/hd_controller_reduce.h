@@ -61,6 +61,8 @@ struct ctl_reduce {
 	struct ctl_lease *lease; /* through which it goes; NULL: over shards */
 	uint32_t shard_count;
 	struct ctl_shard *shards;
+	uint32_t link_count; /* of its hosts, while it is under way */
+	uint32_t *links;
 };
 
 struct hd_controller;
@@ -74,7 +76,7 @@ bool ctl_reduce_is_idle(const struct ctl_reduce *r, uint16_t worker);
 void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r);
 /* NULL: limit or memory. */
 struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m);
-void ctl_reduce_forget(struct ctl_job *job, struct ctl_reduce *r);
+void ctl_reduce_forget(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r);
 /* This worker has the sum of that making; 0: it does not say. Who has one of an older making is in doubt. */
 void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint64_t making);
 /* Whether its sum of the round is of another making than this. */
@@ -84,7 +86,7 @@ bool ctl_reduce_has_other(
 	uint32_t round,
 	uint64_t making
 );
-void ctl_reduce_fini(struct ctl_job *job);
+void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job);
 
 /* --- hd_controller_reduce.c and others --- */
 /* Sets job->formed when everybody is there who belongs to it: hd_controller_form.c. */
@@ -132,6 +134,24 @@ ctl_reduce_cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_re
 /* How long that would take when nobody else was there, in s; INFINITY: it would not go. */
 double
 ctl_reduce_seconds(struct hd_controller *c, const struct ctl_job *job, const struct ctl_reduce *r);
+/* --- hd_controller_reduce_sample.c --- */
+/* It begins: its hosts' links are not idle. */
+void ctl_reduce_occupy(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r);
+/* It has ended. */
+void ctl_reduce_vacate(struct hd_controller *c, struct ctl_reduce *r);
+/* A worker's values have come to an aggregator. */
+void ctl_reduce_came(
+	struct hd_controller *c,
+	const struct ctl_node *aggregator,
+	const struct hd_msg_report *report
+);
+/* A shard of the sum has come to a worker. False: there is no such shard. */
+bool ctl_reduce_went(
+	struct hd_controller *c,
+	const struct ctl_reduce *r,
+	const struct ctl_node *worker,
+	const struct hd_msg_report *report
+);
 
 void ctl_reduce_request(
 	struct hd_controller *c,

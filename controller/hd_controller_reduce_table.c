@@ -51,7 +51,8 @@ struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_reque
 	return r;
 }
 
-void ctl_reduce_forget(struct ctl_job *job, struct ctl_reduce *r) {
+void ctl_reduce_forget(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r) {
+	ctl_reduce_vacate(c, r);
 	TAILQ_REMOVE(&job->reduces, r, entry);
 	job->reduce_count--;
 	free(r->shards);
@@ -88,9 +89,9 @@ void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint
 	newest->making = making > newest->making ? making : newest->making;
 }
 
-void ctl_reduce_fini(struct ctl_job *job) {
+void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job) {
 	struct ctl_reduce *r;
 
 	while ((r = TAILQ_FIRST(&job->reduces)))
-		ctl_reduce_forget(job, r);
+		ctl_reduce_forget(c, job, r);
 }

@@ -196,6 +196,9 @@ carried_bps(const struct hd_controller *c, const struct ctl_past *own, uint32_t 
 static bool has_companion(const struct hd_controller *c, const struct ctl_past *past) {
 	const struct ctl_transfer *t;
 
+	for (uint8_t i = 0; i < past->path_count; i++)
+		if (c->scratch.link_probe[past->path[i]].reduces)
+			return true;
 	TAILQ_FOREACH (t, &c->open, entry) {
 		if (t->held || t->granted >= past->end || t->start >= past->end)
 			continue;
@@ -318,35 +321,77 @@ static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_re
 	return most > 0 ? fmin((double)m->rate_bps, most) : (double)m->rate_bps;
 }
 
+/* NULL: the report says nothing of a network. */
+static struct ctl_past *past_add(struct hd_controller *c, const struct hd_msg_report *m) {
+	struct ctl_past *past;
+
+	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now)
+		return NULL;
+	if (c->past_count - c->sampled == CTL_PAST_KEPT)
+		c->sampled++; /* not seen in time: the oldest gives way */
+	past = &c->past[c->past_count++ % CTL_PAST_KEPT];
+	*past = (struct ctl_past){
+		.start = c->now - m->duration_ns,
+		.end = c->now,
+		.rate = (double)m->rate_bps / 8,
+		.most = CTL_SAMPLE_FASTEST,
+		.token = m->token,
+		.bytes = m->bytes,
+	};
+	return past;
+}
+
 void ctl_sample_add(
 	struct hd_controller *c,
 	const struct ctl_transfer *t,
 	const struct hd_msg_report *m
 ) {
-	struct ctl_past *past;
+	struct ctl_past *past = t->path_count ? past_add(c, m) : NULL;
 
-	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now
-	    || !t->path_count)
+	if (!past)
 		return;
-	if (c->past_count - c->sampled == CTL_PAST_KEPT)
-		c->sampled++; /* not seen in time: the oldest gives way */
-	past = &c->past[c->past_count++ % CTL_PAST_KEPT];
-	past->start = c->now - m->duration_ns;
-	past->end = c->now;
 	past->rate = plausible_bps(t, m) / 8;
 	/* Who paces itself may have had all of it in any part of its time. */
-	past->most = fastest_bps(t) > 0 ? fastest_bps(t) / 8 : CTL_SAMPLE_FASTEST;
+	if (fastest_bps(t) > 0)
+		past->most = fastest_bps(t) / 8;
 	past->token = t->token;
-	past->bytes = m->bytes;
 	past->limited = limited(c, t, m);
 	past->path_count = t->path_count;
 	memcpy(past->path, t->path, sizeof(past->path));
+}
+
+void ctl_sample_shard(
+	struct hd_controller *c,
+	const struct ctl_node *from,
+	const struct ctl_node *to,
+	const struct hd_msg_report *m,
+	bool beside
+) {
+	uint32_t path[HD_PLAN_PATH_MAX];
+	const int count = ctl_path(c, from->host_index, to->host_index, path);
+	struct ctl_past *past;
+
+	if (count <= 0 || path[0] == CTL_LINK_LOCAL)
+		return;
+	past = past_add(c, m);
+	if (!past)
+		return;
+	past->limited = m->duration_ns < CTL_SAMPLE_LOWER_NS || m->limited_permille >= 1000 ?
+		1 :
+		m->limited_permille / 1000.0;
+	past->beside = beside;
+	past->path_count = (uint8_t)count;
+	memcpy(past->path, path, sizeof(past->path));
 }
 
 void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink) {
 	while (c->sampled < c->past_count) {
 		const struct ctl_past *past = past_at(c, c->sampled);
 
+		if (past->beside) {
+			c->sampled++;
+			continue;
+		}
 		if (c->now < hd_ns_add(past->end, CTL_SAMPLE_WAIT_NS)
 		    && (has_companion(c, past) || !is_covered(c, past)))
 			return;

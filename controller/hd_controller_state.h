@@ -280,6 +280,7 @@ struct ctl_past {
 	double most; /* the same, at any moment of it */
 	uint64_t token, bytes;
 	double limited; /* share of its time that its own pacing was the limit */
+	bool beside; /* no sample of its own: it only ran beside others */
 	uint8_t path_count;
 	uint32_t path[HD_PLAN_PATH_MAX];
 };

@@ -186,6 +186,34 @@ static void deliver(struct hd_worker *worker, const struct context *ctx, struct 
 	reduce_applied(worker, ctx, r);
 }
 
+/* For the controller's view of the network. */
+static void report_shard(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct reduce *r,
+	const struct reduce_shard *shard
+) {
+	const struct hd_recv_stats *stats = hd_recv_stats(shard->recv);
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+	struct hd_msg_report *body = &message.report;
+
+	if (r->shard_count > HD_REDUCE_REPORTS_MAX)
+		return;
+	body->job = worker->job;
+	body->worker = worker->config.rank;
+	body->round = r->pub.round;
+	body->direction = HD_REDUCE;
+	body->attempt = r->attempt;
+	body->token = shard->in_token;
+	body->outcome = HD_OUTCOME_PENDING;
+	body->bytes = stats->bytes_held;
+	body->duration_ns = stats->last - stats->first;
+	body->rate_bps = (uint64_t)hd_recv_rate_bps(shard->recv);
+	body->limited_permille = hd_recv_limited_permille(shard->recv);
+	body->position = (uint64_t)(shard - r->shards);
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+}
+
 bool worker_reduce_chunk(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -213,6 +241,7 @@ bool worker_reduce_chunk(
 	if (result != HD_RECV_DONE)
 		return true;
 	worker_bury(worker, shard->way->address, header->token, say_sack(worker, ctx, shard));
+	report_shard(worker, ctx, r, shard);
 	hd_recv_destroy(shard->recv);
 	shard->recv = NULL;
 	if (++r->held == r->shard_count && !r->ended)

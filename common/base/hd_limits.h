@@ -22,6 +22,7 @@
 #define HD_CANDIDATES_MAX 1024 /* sessions that said HELLO and have not proven their key yet */
 #define HD_WORKERS_MAX 4096 /* of one job */
 #define HD_JOBS_MAX 256
+#define HD_REDUCE_REPORTS_MAX 16 /* workers, and shards, of one that tells of its transfers */
 #define HD_GROUP_MEMBERS_MAX 1024 /* updates in one sum, and receivers of one */
 #define HD_MERGE_MEMBERS_MAX 64 /* sparse ones in one sum: each piece of it looks at all */
 #define HD_TENSORS_MAX 1024 /* of one job's model */

@@ -428,6 +428,11 @@ static hd_ns paused_until(const struct hd_send *send) {
 	return hd_ns_max(from, segment_start(send, send->segment));
 }
 
+/* Rather than by the network: it takes no more yet. */
+static bool held_by_receiver(const struct hd_path *path) {
+	return path->peer_window_bytes > 0 && path->peer_window_bytes < hd_path_window(path);
+}
+
 static bool
 send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
 	struct hd_path *path = send->config.path;
@@ -449,7 +454,7 @@ send_burst(struct hd_send *send, hd_ns now, size_t budget, size_t *sent, struct 
 	}
 	if (blocked) {
 		path->full_at = now;
-		send->hungry = false;
+		send->hungry = held_by_receiver(path);
 	}
 	bytes = send->inflight_bytes - before;
 	if (bytes == 0)

@@ -56,7 +56,8 @@ void hd_send_go(struct hd_send *send, hd_ns now);
 void hd_send_flag(struct hd_send *send, uint8_t flags);
 /* Of a transfer that grows: so many bytes from the start are in place and do not change any more. Only whole
  * chunks leave, and the last one. A sender that has run out of data is no measure of the path: what it
- * sends until the window holds it back again is marked as HD_CHUNK_PACED. Ask for the deadline anew. */
+ * sends until the path's window holds it back again is marked as HD_CHUNK_PACED, and so is what it sends while the
+ * receiver's does. Ask for the deadline anew. */
 void hd_send_available(struct hd_send *send, hd_ns now, uint64_t bytes);
 /* Of a transfer that grows: it ends here, before the `bytes` that it may have had, and its last chunk says so
  * in `total`. To be called before that one is available. Returns 0, -EINVAL (more bytes, or fewer). */

@@ -64,7 +64,7 @@ struct hd_send {
 	hd_ns shift; /* segments start this much earlier than planned */
 	uint64_t rate_bps; /* granted, on the link, or 0 */
 	bool paced; /* what leaves now is limited by the grant, or by the data that had come */
-	bool hungry; /* ran out of data, and no window has held it back since */
+	bool hungry; /* ran out of data, or of room at the receiver: the path has not held it back since */
 	hd_ns fed_at; /* when it last had run out and got more */
 };
 

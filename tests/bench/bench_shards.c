@@ -2,24 +2,29 @@
 /*
  * All-reduces in virtual time: what the protocol costs beyond the floor, whatever the processors do. n hosts in a
  * star, each with a worker and an aggregator; a controller on a link of its own. The floor is 2 (n - 1) / n of the
- * bytes through each link, headers counted.
+ * bytes through each link, headers counted. Then links change under rounds that follow one another, and nothing else
+ * measures them: the time of each round by the best that there is (hd_shards_cut() with the truth), and the worst of
+ * the controller's estimates.
  *
  *     bench_shards [WORKERS MBPS BYTES QUEUE_KB]
  */
 #include "hd_aggregator.h"
 #include "hd_controller.h"
 #include "hd_jobspec.h"
+#include "hd_shards.h"
 #include "hd_sim.h"
 #include "hd_topology.h"
 #include "hd_wire.h"
 #include "hd_worker.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WORKERS_MAX 16
 #define ROUNDS 4 /* the first one opens sessions */
+#define CHANGED_ROUNDS 16 /* before, during and after a change */
 #define OVERHEAD (HD_CHUNK_HEADER_BYTES + HD_SIM_FRAME_BYTES)
 
 struct scene {
@@ -238,6 +243,75 @@ static void measure(const struct scene *scene) {
 	close_scene(scene, controller);
 }
 
+/* Of host 0 as of the others; bytes of payload a second. */
+static double capacity_of(const struct scene *scene, uint32_t host, double share) {
+	return scene->mbps * 1e6 / 8 * HD_CHUNK_BYTES_DEFAULT / (HD_CHUNK_BYTES_DEFAULT + OVERHEAD)
+		* (host == 0 ? share : 1);
+}
+
+static double best_ms(const struct scene *scene, double share) {
+	struct hd_shards_host hosts[WORKERS_MAX] = {0};
+	double seconds = 0;
+
+	for (uint32_t i = 0; i < scene->workers; i++) {
+		hosts[i].in = hosts[i].out = capacity_of(scene, i, share);
+		hosts[i].workers = 1;
+		hosts[i].aggregator = true;
+		hosts[i].room = INFINITY;
+	}
+	if (hd_shards_cut(hosts, scene->workers, scene->bytes, sizeof(float), &seconds) < 0)
+		die("no plan");
+	return 1e3 * seconds;
+}
+
+/* The estimate that is farthest from the truth, by the truth. */
+static double
+worst(const struct scene *scene, const struct hd_controller *controller, double share) {
+	double found = 1;
+
+	for (uint32_t l = 0; l < hd_controller_link_count(controller); l++) {
+		const char *host = strchr(hd_controller_link_name(controller, l), 'h');
+		double ratio;
+
+		if (!host)
+			continue;
+		ratio = hd_controller_estimate_bps(controller, l, 1) / 8
+			/ capacity_of(scene, (uint32_t)strtoul(host + 1, NULL, 10), share);
+		if (fabs(log(ratio)) > fabs(log(found)))
+			found = ratio;
+	}
+	return found;
+}
+
+static void measure_change(const struct scene *scene, double share) {
+	struct hd_jobspec spec
+		= {.tau_max = 1, .learning_rate = 0.1F, .tenant = "t", .name = "job"};
+	const double shares[3] = {1, share, 1};
+	struct hd_controller *controller = open_scene(scene, &spec);
+
+	for (int phase = 0; phase < 3; phase++) {
+		const uint64_t rate = (uint64_t)(scene->mbps * 1e6 * shares[phase]);
+		const double best = best_ms(scene, shares[phase]);
+
+		hd_sim_set_rate(sim, 1, HD_SIM_UP, rate);
+		hd_sim_set_rate(sim, 1, HD_SIM_DOWN, rate);
+		(void
+		)printf("%2u workers, h0 at %3.0f Mbit/s of %.0f (best %.0f ms): took/best, worst estimate\n  ",
+			scene->workers,
+			scene->mbps * shares[phase],
+			scene->mbps,
+			best);
+		for (int k = 0; k < CHANGED_ROUNDS; k++) {
+			const double took = run_round(scene);
+
+			(void
+			)printf(" %.2f,%.2f", took / best, worst(scene, controller, shares[phase]));
+		}
+		(void)printf("\n");
+	}
+	close_scene(scene, controller);
+}
+
 int main(int argc, char **argv) {
 	static const struct scene scenes[] = {
 		{2, 1000, 25e6, 131072},
@@ -264,5 +338,7 @@ int main(int argc, char **argv) {
 	}
 	for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++)
 		measure(&scenes[i]);
+	measure_change(&(struct scene){4, 200, 4e6, 131072}, 0.5);
+	measure_change(&(struct scene){8, 200, 4e6, 131072}, 0.25);
 	return 0;
 }

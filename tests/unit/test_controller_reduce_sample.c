@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an all-reduce's transfers tell of the network. */
+#include "hd_controller_reduce.h"
+#include "reduce_scene.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SHARD (BYTES / WORKERS)
+#define TOOK (100 * HD_MS)
+
+static uint32_t shard_count(const struct scene *s) {
+	return (uint32_t)hd_group_count(&told(s, 0)->shards, HD_GROUP_SHARD_BYTES);
+}
+
+/* Shard j of a round is the aggregator's at this host. */
+static uint32_t host_of(const struct scene *s, uint32_t shard) {
+	const struct hd_group_shard told_of = hd_group_get_shard(&told(s, 0)->shards, shard);
+
+	for (uint32_t k = 0; k < WORKERS; k++)
+		if (s->aggregators[k]->addr.ipv4 == told_of.ipv4
+		    && s->aggregators[k]->addr.port == told_of.port)
+			return k;
+	fail_msg("shard %u is nobody's", shard);
+	return 0;
+}
+
+/* The receiver's word: it had `bytes` within `took`. */
+static struct hd_message
+word(const struct scene *s, uint16_t rank, uint32_t shard, uint64_t bytes, hd_ns took) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = told(s, rank)->job;
+	m.report.worker = rank;
+	m.report.round = told(s, rank)->round;
+	m.report.attempt = told(s, rank)->attempt;
+	m.report.outcome = HD_OUTCOME_PENDING;
+	m.report.bytes = bytes;
+	m.report.duration_ns = took;
+	m.report.rate_bps = bytes * 8 * HD_SECOND / took;
+	m.report.position = shard;
+	return m;
+}
+
+/* All values come to the aggregators, all sums to the workers; host `slow` needs twice as long for what it sends. */
+static void transfers(struct scene *s, uint32_t slow) {
+	net_run(&s->net, 2 * TOOK);
+	for (uint32_t shard = 0; shard < shard_count(s); shard++) {
+		const uint32_t host = host_of(s, shard);
+		const uint64_t bytes = hd_group_get_shard(&told(s, 0)->shards, shard).bytes;
+
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			struct hd_message m = word(s, i, shard, bytes, i == slow ? 2 * TOOK : TOOK);
+
+			m.report.direction = HD_PUSH;
+			say(s->aggregators[host], m);
+			m = word(s, i, shard, bytes, host == slow ? 2 * TOOK : TOOK);
+			m.report.direction = HD_REDUCE;
+			say(s->workers[i], m);
+		}
+	}
+	net_run(&s->net, HD_MS);
+}
+
+static void begin(struct scene *s, uint32_t round) {
+	for (uint16_t i = 0; i < WORKERS; i++)
+		ask(s, i, round, 1);
+	assert_int_equal(told(s, 0)->round, round);
+}
+
+static void end(struct scene *s) {
+	for (uint16_t i = 0; i < WORKERS; i++)
+		done(s, i, HD_OUTCOME_APPLIED);
+}
+
+static uint32_t under_way(const struct scene *s) {
+	const struct hd_controller *c = s->net.controller;
+	uint32_t reduces = 0;
+
+	for (uint32_t l = 0; l < c->scratch.link_capacity; l++)
+		reduces += c->scratch.link_probe[l].reduces;
+	return reduces;
+}
+
+/* Of three rounds each transfer between two hosts is a sample once, when its round has ended. */
+static void test_every_way_is_sampled(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint32_t round = 1; round <= WORKERS; round++) {
+		const uint64_t before = counters(&s.net)->samples;
+
+		begin(&s, round);
+		assert_true(under_way(&s) >= 2 * WORKERS);
+		transfers(&s, WORKERS);
+		assert_int_equal(counters(&s.net)->samples, before);
+		end(&s);
+		assert_int_equal(under_way(&s), 0);
+	}
+	assert_int_equal(counters(&s.net)->samples, 2 * WORKERS * (WORKERS - 1));
+	assert_int_equal(counters(&s.net)->reports_unknown, 0);
+	net_close(&s.net);
+}
+
+static double estimate_mbps(const struct scene *s, const char *name) {
+	struct hd_controller *c = s->net.controller;
+
+	for (uint32_t l = 0; l < hd_controller_link_count(c); l++)
+		if (strcmp(hd_controller_link_name(c, l), name) == 0)
+			return hd_controller_estimate_bps(c, l, 1) / 1e6;
+	fail_msg("no link %s", name);
+	return 0;
+}
+
+/* Each link carries four transfers at once; the slow host's sends them half as fast. */
+static void test_estimates_follow(void **state) {
+	const double full = 4 * 8 * (double)SHARD / ((double)TOOK / 1e9) / 1e6;
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	for (uint32_t round = 1; round <= 12; round++) {
+		begin(&s, round);
+		transfers(&s, 1);
+		end(&s);
+	}
+	for (uint32_t l = 0; l < hd_controller_link_count(s.net.controller); l++)
+		print_message(
+			"%s %.0f, full %.0f\n",
+			hd_controller_link_name(s.net.controller, l),
+			hd_controller_estimate_bps(s.net.controller, l, 1) / 1e6,
+			full
+		);
+	assert_true(estimate_mbps(&s, "h2>star") < 0.6 * full);
+	assert_true(estimate_mbps(&s, "h1>star") > 0.7 * full);
+	net_close(&s.net);
+}
+
+/* What is said of no transfer of the round is counted, and is no sample. */
+static void test_nonsense(void **state) {
+	struct hd_message m;
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	begin(&s, 1);
+	net_run(&s.net, 2 * TOOK);
+	for (uint32_t k = 0; k < 4; k++) {
+		m = word(&s, 0, k == 0 ? WORKERS : 1, k == 1 ? SHARD + 4 : SHARD, TOOK);
+		m.report.direction = HD_REDUCE;
+		m.report.attempt += k == 2;
+		m.report.round += k == 3;
+		say(s.workers[0], m);
+		net_run(&s.net, HD_MS);
+		assert_int_equal(counters(&s.net)->reports_unknown, k + 1);
+	}
+	m = word(&s, 0, 1, SHARD, TOOK);
+	m.report.worker = UINT16_MAX;
+	say(s.aggregators[1], m);
+	m = word(&s, 0, 1, SHARD + 4, TOOK);
+	say(s.aggregators[1], m);
+	end(&s);
+	assert_int_equal(counters(&s.net)->samples, 0);
+	assert_int_equal(counters(&s.net)->reduces_failed, 0);
+	net_close(&s.net);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_way_is_sampled),
+		cmocka_unit_test(test_estimates_follow),
+		cmocka_unit_test(test_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
