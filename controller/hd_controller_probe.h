@@ -17,6 +17,10 @@ struct ctl_node;
 struct ctl_link_probe {
 	hd_ns used; /* when a transfer last wanted or left the link; 0: never */
 	hd_ns probed; /* when a train last crossed it */
+	/* As a part of all-reduces that is believed to be slow (hd_controller_shards.c). */
+	double tried; /* bytes/s that it was believed to carry when it was last taken to be wider; 0: it is not */
+	hd_ns try_at; /* when that is done again; 0: it is not slow */
+	uint8_t try_failed; /* times in a row that nothing came of it */
 	uint32_t reduces; /* all-reduces under way over it */
 	int partner; /* host at the other end of the last one for it */
 	uint8_t again; /* enum hd_view_word */

@@ -12,6 +12,20 @@
 #define GRAIN_BYTES (UINT64_C(8) * HD_CHUNK_BYTES_DEFAULT)
 #define LINK_FREE 1e15 /* bytes/s of a host that has no link of its own: it is not the limit */
 
+/* Links of workers' hosts that are believed to carry within this of the best are taken to be equal: estimates
+ * are no better, and uneven shards on even links cost what they vary. */
+#define EVEN 0.9
+/*
+ * A link that is believed to be slower has little of a round and is never full again: nothing would tell that it
+ * carries more by now. Once in a while it is taken to be twice as wide. When its estimate has not grown by a tenth the
+ * next time is twice as far away: at least, and in times of a round; the doublings.
+ */
+#define TRY_FACTOR 2
+#define TRY_GREW 1.1
+#define TRY_AGAIN_NS (2 * HD_SECOND)
+#define TRY_AGAIN_ROUNDS 8
+#define TRY_DOUBLINGS 6
+
 /* The hosts of an all-reduce, and which aggregator each has. */
 struct field {
 	struct hd_shards_host *hosts;
@@ -127,6 +141,63 @@ static int field_make(
 	return 0;
 }
 
+/* Whether a link that is believed to be slow is taken to be wider in this round, which may take so long. */
+static bool is_tried(struct hd_controller *c, uint32_t link, double bytes, hd_ns round) {
+	struct ctl_link_probe *probe = &c->scratch.link_probe[link];
+	const hd_ns wait = hd_ns_max(TRY_AGAIN_NS, TRY_AGAIN_ROUNDS * round);
+
+	if (probe->tried > 0 && bytes < TRY_GREW * probe->tried) {
+		if (probe->try_failed < TRY_DOUBLINGS)
+			probe->try_failed++;
+		probe->try_at = hd_ns_add(c->now, wait << probe->try_failed);
+	} else if (probe->tried > 0) {
+		probe->try_failed = 0;
+		probe->try_at = c->now;
+	} else if (probe->try_at == 0) {
+		probe->try_at = hd_ns_add(c->now, wait); /* it is news */
+	}
+	probe->tried = c->now >= probe->try_at ? bytes : 0;
+	return probe->tried > 0;
+}
+
+static void
+take_link(struct hd_controller *c, uint32_t link, double best, hd_ns round, double *bytes) {
+	struct ctl_link_probe *probe = &c->scratch.link_probe[link];
+
+	if (*bytes < EVEN * best) {
+		if (is_tried(c, link, *bytes, round))
+			*bytes = fmin(TRY_FACTOR * *bytes, best);
+		return;
+	}
+	*bytes = fmax(*bytes, best);
+	probe->try_at = 0;
+	probe->try_failed = 0;
+	probe->tried = 0;
+}
+
+/* What the workers' hosts' links are taken to carry in this round. */
+static void take_links(struct hd_controller *c, const struct ctl_reduce *r, struct field *f) {
+	double out = 0, in = 0;
+	hd_ns round;
+
+	for (uint32_t i = 0; i < f->count; i++) {
+		if (f->hosts[i].workers == 0 || f->hosts[i].out >= LINK_FREE)
+			continue;
+		out = fmax(out, f->hosts[i].out);
+		in = fmax(in, f->hosts[i].in);
+	}
+	round = out > 0 && in > 0 ? (hd_ns)(2e9 * (double)r->bytes / fmin(out, in)) : 0;
+	for (uint32_t i = 0; i < f->count; i++) {
+		uint32_t away, towards;
+
+		if (f->hosts[i].workers == 0 || f->hosts[i].out >= LINK_FREE
+		    || hd_topology_links_of(c->config.topology, f->index[i], &away, &towards) < 0)
+			continue;
+		take_link(c, away + 1, out, round, &f->hosts[i].out);
+		take_link(c, towards + 1, in, round, &f->hosts[i].in);
+	}
+}
+
 static void field_fini(struct field *f) {
 	free(f->hosts);
 	free(f->index);
@@ -161,6 +232,8 @@ cut(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r, bo
 	double seconds;
 	int rc = field_make(&f, c, job, r, idle);
 
+	if (rc == 0 && !idle)
+		take_links(c, r, &f);
 	if (rc == 0)
 		rc = hd_shards_cut(f.hosts, f.count, r->bytes, GRAIN_BYTES, &seconds);
 	if (rc == 0 && !idle)

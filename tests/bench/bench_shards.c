@@ -24,7 +24,7 @@
 
 #define WORKERS_MAX 16
 #define ROUNDS 4 /* the first one opens sessions */
-#define CHANGED_ROUNDS 16 /* before, during and after a change */
+#define CHANGED_ROUNDS 24 /* before, during and after a change */
 #define OVERHEAD (HD_CHUNK_HEADER_BYTES + HD_SIM_FRAME_BYTES)
 
 struct scene {
