@@ -318,7 +318,8 @@ enum ctl_way ctl_lease_way(
 	if (why)
 		return decide(c, job, CTL_WAY_SHARDS, why);
 	busy = lease && ctl_lease_is_busy(lease);
-	if (lease && fits(lease, job, r) && (busy || ctl_lease_is_fair(c, lease))) {
+	if (lease && fits(lease, job, r)
+	    && (busy ? !ctl_lease_is_over(c, lease) : ctl_lease_is_fair(c, lease))) {
 		if (lease->dtype == HD_DTYPE_FIXED32
 		    && ctl_lease_exponent(r) > HD_FIXED_EXPONENT_MAX)
 			return decide(c, job, CTL_WAY_SHARDS, "values");
@@ -327,7 +328,7 @@ enum ctl_way ctl_lease_way(
 		ctl_check_by(c, hd_ns_add(lease->asked, CTL_LEASE_WAIT_NS));
 		return CTL_WAY_WAIT;
 	}
-	if (busy) { /* others than those of before are in it */
+	if (busy) { /* it has to be another one: once those before are through */
 		ctl_check_by(c, c->now + CTL_LEASE_BUSY_NS);
 		return CTL_WAY_WAIT;
 	}

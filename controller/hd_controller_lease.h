@@ -135,6 +135,8 @@ const char *ctl_lease_pick(
 );
 /* Whether the lease, which is not in use, has about as many slots as it would get now. */
 bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease);
+/* Whether it has more than its share while another job has none: no more rounds begin through it as it is. */
+bool ctl_lease_is_over(const struct hd_controller *c, const struct ctl_lease *lease);
 /* The first chunks' exponent; beyond HD_FIXED_EXPONENT_MAX: there is none. */
 int ctl_lease_exponent(const struct ctl_reduce *r);
 

@@ -153,6 +153,11 @@ static uint32_t slots_for(hd_ns longest, double rate, uint16_t count) {
 	return slots;
 }
 
+/* Its rounds go over aggregators meanwhile, or wait. */
+static bool is_short(const struct ctl_job *job) {
+	return !job->lease && job->why == ctl_why_slots && job->reduce_count > 0;
+}
+
 /* Slots for each of the jobs that have a lease there, or would have one but for its slots; this one is one of them. */
 static uint32_t
 share_of(const struct hd_controller *c, const struct ctl_node *node, const struct ctl_job *job) {
@@ -162,9 +167,7 @@ share_of(const struct hd_controller *c, const struct ctl_node *node, const struc
 		const struct ctl_job *other = c->jobs[i];
 
 		if (other != job)
-			jobs += other->lease ?
-				other->lease->node == node :
-				other->why == ctl_why_slots && other->reduce_count > 0;
+			jobs += other->lease ? other->lease->node == node : is_short(other);
 	}
 	return below(node->slots / jobs);
 }
@@ -231,6 +234,17 @@ bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease) {
 	if (lease->slots > want)
 		return want < CTL_LEASE_SLOTS_LEAST;
 	return rests || lease->slots == want || slots < leased + want - lease->slots;
+}
+
+bool ctl_lease_is_over(const struct hd_controller *c, const struct ctl_lease *lease) {
+	uint32_t share = share_of(c, lease->node, lease->job);
+
+	if (lease->slots <= share || share < CTL_LEASE_SLOTS_LEAST)
+		return false;
+	for (uint32_t i = 0; i < c->job_count; i++)
+		if (is_short(c->jobs[i]))
+			return true;
+	return false;
 }
 
 /* --- which switch --- */

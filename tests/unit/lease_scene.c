@@ -127,17 +127,21 @@ const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank) {
 	return told_of(s->workers[rank]);
 }
 
-void done_by(struct scene *s, struct peer *worker) {
+void done_round(struct scene *s, struct peer *worker, uint32_t round) {
 	struct hd_message m = {.kind = HD_MSG_REPORT};
 
 	m.report.job = told_of(worker)->job;
 	m.report.worker = worker->worker;
-	m.report.round = told_of(worker)->round;
+	m.report.round = round;
 	m.report.direction = HD_REDUCE;
 	m.report.attempt = told_of(worker)->attempt;
 	m.report.outcome = HD_OUTCOME_APPLIED;
 	say(worker, m);
 	net_run(&s->net, HD_MS);
+}
+
+void done_by(struct scene *s, struct peer *worker) {
+	done_round(s, worker, told_of(worker)->round);
 }
 
 void done(struct scene *s, uint16_t rank) {

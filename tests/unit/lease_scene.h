@@ -36,6 +36,8 @@ void answer(struct scene *s, uint8_t outcome, uint8_t reason);
 void grant(struct scene *s);
 const struct hd_msg_reduce *told_of(const struct peer *worker);
 const struct hd_msg_reduce *told(const struct scene *s, uint16_t rank);
+/* Its report that it has the sum: of this round, of the newest that it was told of. */
+void done_round(struct scene *s, struct peer *worker, uint32_t round);
 void done_by(struct scene *s, struct peer *worker);
 void done(struct scene *s, uint16_t rank);
 void done_all(struct scene *s);

@@ -181,6 +181,41 @@ static void test_two_jobs(void **state) {
 	net_close(&s.net);
 }
 
+/* A job whose rounds overlap all the time gives way as well. */
+static void test_no_pause(void **state) {
+	struct scene s;
+
+	(void)state;
+	two_jobs(&s, 256);
+	s.have = 1;
+	ask_all(&s, 1, 1);
+	grant(&s);
+	ask_all(&s, 2, 1);
+	assert_int_equal(told(&s, 0)->round, 2);
+	others_ask(&s, 1);
+	assert_int_equal(told_of(s.others[0])->slots, 0);
+	ask_all(&s, 3, 1);
+	assert_int_equal(told(&s, 0)->round, 2);
+	for (uint16_t i = 0; i < WORKERS; i++) {
+		done(&s, i);
+		done_round(&s, s.workers[i], 1);
+	}
+	net_run(&s.net, 2 * CTL_LEASE_BUSY_NS);
+	assert_int_equal(leased(&s)->slots, 128);
+	grant(&s);
+	assert_int_equal(told(&s, 0)->round, 3);
+	others_done(&s);
+	others_ask(&s, 2);
+	assert_int_equal(leased(&s)->job, s.net.controller->jobs[1]->id);
+	grant(&s);
+	assert_int_equal(told_of(s.others[0])->slots, 128);
+	/* With a share each, nobody gives way any more. */
+	ask_all(&s, 4, 1);
+	assert_int_equal(told(&s, 0)->round, 4);
+	assert_int_equal(told(&s, 0)->slots, 128);
+	net_close(&s.net);
+}
+
 /* Fewer slots than jobs need: they take turns between rounds. */
 static void test_turns(void **state) {
 	struct scene s;
@@ -238,6 +273,72 @@ static void test_review(void **state) {
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
 	assert_int_equal(slots_at(&s, 80e6, 5), CTL_LEASE_SLOTS_FLOOR);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 3);
+	net_close(&s.net);
+}
+
+/* A ranked round needs fixed point; what has it serves rounds in any order, too. */
+static void test_orders(void **state) {
+	struct scene s;
+
+	(void)state;
+	open_scene(&s);
+	ask_all(&s, 1, 1);
+	grant(&s);
+	assert_int_equal(told(&s, 0)->dtype, HD_DTYPE_FP32);
+	assert_int_equal(told(&s, 0)->exponent, 0);
+	s.order = HD_GROUP_RANKED;
+	ask_all(&s, 2, 1);
+	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 1); /* the other one is in use */
+	done_all(&s);
+	net_run(&s.net, 2 * CTL_LEASE_BUSY_NS);
+	grant(&s);
+	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(told(&s, 0)->dtype, HD_DTYPE_FIXED32);
+	assert_int_equal((int16_t)told(&s, 0)->exponent, hd_fixed_exponent(3, 3));
+	done_all(&s);
+	s.order = HD_GROUP_ARRIVAL;
+	s.peak = 1e20F;
+	ask_all(&s, 3, 1);
+	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
+	check_agreement(&s, WORKERS);
+	assert_int_equal((int16_t)told(&s, 0)->exponent, hd_fixed_exponent(3 * 1e20, 3));
+	net_close(&s.net);
+}
+
+/* As many members as a lease can have, and one more. */
+static void test_most_members(void **state) {
+	struct peer *peers[HD_SWITCH_MEMBERS_MAX + 1];
+	struct scene s;
+
+	(void)state;
+	memset(&s, 0, sizeof(s));
+	s.peak = 1;
+	net_open(&s.net, &net_plain);
+	add_switch(&s, 4096);
+	for (uint16_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++) {
+		char host[8];
+
+		(void)snprintf(host, sizeof(host), "m%u", i);
+		peers[i] = join(&s, "j", i, host, COUNT);
+	}
+	for (uint16_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++)
+		ask_of(&s, peers[i], 1, 1);
+	assert_true(leased(&s)->waits == UINT64_MAX);
+	assert_int_equal(
+		hd_group_count(&leased(&s)->members, HD_GROUP_SEAT_BYTES), HD_SWITCH_MEMBERS_MAX
+	);
+	grant(&s);
+	for (uint16_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++) {
+		assert_int_equal(told_of(peers[i])->member, i);
+		done_by(&s, peers[i]);
+	}
+	peers[HD_SWITCH_MEMBERS_MAX] = join(&s, "j", HD_SWITCH_MEMBERS_MAX, "more", COUNT);
+	(void)net_aggregator(&s.net, "m0", 100 * MB);
+	for (uint16_t i = 0; i <= HD_SWITCH_MEMBERS_MAX; i++)
+		ask_of(&s, peers[i], 2, 1);
+	assert_string_equal(job_of(&s)->why, "workers");
+	assert_int_equal(told_of(peers[0])->round, 2);
+	assert_int_equal(told_of(peers[0])->slots, 0);
 	net_close(&s.net);
 }
 
@@ -300,8 +401,11 @@ int main(void) {
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_small_chunks),
 		cmocka_unit_test(test_two_jobs),
+		cmocka_unit_test(test_no_pause),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_review),
+		cmocka_unit_test(test_orders),
+		cmocka_unit_test(test_most_members),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_hostile),
 	};
