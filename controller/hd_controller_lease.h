@@ -33,8 +33,9 @@
 #define CTL_LEASE_BUSY_NS (2 * HD_MS) /* how often a round looks whether others are through */
 #define CTL_LEASE_EXPIRES_US 10000000u /* without a controller */
 #define CTL_LEASE_FAILURES 2 /* of one round; then over aggregators */
-/* Round trips that slots are counted by: what a node shows once may be a pause of its own. */
-#define CTL_LEASE_RTT_LEAST_NS (400 * HD_US)
+/* Round trips that slots are counted by: with a pause of a process, but not with what a node may show once. Too many
+ * do no harm, as congestion control bounds what is under way beside them. */
+#define CTL_LEASE_RTT_LEAST_NS (2 * HD_MS)
 #define CTL_LEASE_RTT_MOST_NS (10 * HD_MS)
 /* Slots that a job is given at least, that it asks for at least where chunks are small, and at most. */
 #define CTL_LEASE_SLOTS_LEAST 16

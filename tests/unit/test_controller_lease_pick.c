@@ -268,7 +268,7 @@ static void test_review(void **state) {
 	assert_int_equal(slots_at(&s, 20e9, 3), CTL_LEASE_SLOTS_MOST);
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
 	assert_int_equal(
-		slots_at(&s, 10e9, 4), CTL_LEASE_SLOTS_MOST
+		slots_at(&s, 2e9, 4), CTL_LEASE_SLOTS_MOST
 	); /* half would do: not worth it */
 	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), 2);
 	assert_int_equal(slots_at(&s, 80e6, 5), CTL_LEASE_SLOTS_FLOOR);
