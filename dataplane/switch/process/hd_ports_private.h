@@ -14,7 +14,9 @@
 #define PORTS_BURST 64 /* frames taken from a queue at once */
 #define PORTS_SEND_BURST 64
 #define PORTS_ROUNDS_MAX 4 /* bursts of each port before timers get their turn */
-#define PORTS_STALL_US 50 /* until a port that did not take all is tried again */
+#define PORTS_STALL_US 50 /* until a port that did not take all is tried again; twice as long each time */
+#define PORTS_STALL_MAX_US 5000
+#define PORTS_KICK_US 100 /* between two tries to get a full qdisc to take what af_packet's ring holds */
 #define PORTS_NAP_MIN_US 20 /* without descriptors */
 #define PORTS_NAP_MAX_US 1000
 #define PORTS_TIME_NS HD_SECOND /* between two times that the executor is told */
@@ -30,6 +32,8 @@ struct port {
 	struct hd_switch_queue *queue;
 	bool chains; /* takes a frame in several pieces */
 	hd_ns stalled_until; /* 0: it took all */
+	uint32_t stall_us; /* of the last stall */
+	hd_ns kick_at; /* 0: its ring holds nothing that a qdisc did not take */
 	struct hd_ports_counts counts;
 	_Atomic uint64_t lost; // writer: who reads it
 	char name[PORTS_NAME_BYTES];
@@ -49,6 +53,7 @@ struct hd_ports {
 	struct rte_mempool *pieces; /* headers of copies, and references */
 	struct hd_switch_stations *stations;
 	uint64_t waiting; /* bit of each port with frames in its queue */
+	uint64_t kicked; /* bit of each port whose ring a qdisc did not empty */
 	hd_ns now; /* of the burst that is under way */
 	hd_ns busy_at, told_at;
 	uint64_t polls, idle;

@@ -86,6 +86,8 @@ prepare(struct hd_ports *p,
 	struct hd_ports_counts *counts = &p->ports[in].counts;
 	uint16_t kept = 0;
 
+	for (uint16_t i = 0; i < count; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(frames[i], const uint8_t *));
 	for (uint16_t i = 0; i < count; i++) {
 		struct rte_mbuf *frame = frames[i];
 

@@ -31,43 +31,71 @@ void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool o
 	p->waiting |= UINT64_C(1) << port;
 }
 
+/* Frames that a qdisc had no room for stay in af_packet's ring, and nothing but another call moves them on. */
+static void kick(struct hd_ports *p, uint32_t index) {
+	struct port *port = &p->ports[index];
+	uint64_t bit = UINT64_C(1) << index;
+
+	if (dpdk_kick_port(&port->eth)) {
+		p->kicked |= bit;
+		port->kick_at = hd_ns_add(p->now, PORTS_KICK_US * HD_US);
+	} else {
+		p->kicked &= ~bit;
+	}
+}
+
+static void stall(struct hd_ports *p, struct port *port, bool moved) {
+	port->counts.stalls++;
+	port->stall_us = moved || port->stall_us == 0 ?
+		PORTS_STALL_US :
+		RTE_MIN(2 * port->stall_us, PORTS_STALL_MAX_US);
+	port->stalled_until = hd_ns_add(p->now, port->stall_us * HD_US);
+}
+
 /*
  * Bursts until the queue or its link has no more, or the port takes no more. What it took is its own from then on;
- * the rest is still the first in the queue.
+ * the rest is still the first in the queue. True: it took something.
  */
-static void send_port(struct hd_ports *p, struct port *port) {
+static bool send_port(struct hd_ports *p, struct port *port) {
 	struct rte_mbuf *frames[PORTS_SEND_BURST];
-	uint32_t count;
-	uint16_t taken;
+	bool moved = false;
 
 	if (port->stalled_until > p->now)
-		return;
+		return false;
 	port->stalled_until = 0;
-	do {
-		count = hd_switch_queue_ready(
+	for (;;) {
+		uint32_t count = hd_switch_queue_ready(
 			port->queue, p->now, (void **)frames, PORTS_SEND_BURST
 		);
+		uint16_t taken;
+
 		if (count == 0)
-			return;
+			return moved;
 		taken = rte_eth_tx_burst(port->eth.id, 0, frames, (uint16_t)count);
 		hd_switch_queue_sent(port->queue, taken);
 		port->counts.sends += taken > 0;
-	} while (taken == count);
-	port->counts.stalls++;
-	port->stalled_until = hd_ns_add(p->now, PORTS_STALL_US * HD_US);
-	(void)dpdk_kick_port(&port->eth);
+		moved |= taken > 0;
+		if (taken < count)
+			break;
+	}
+	stall(p, port, moved);
+	return moved;
 }
 
 void ports_send(struct hd_ports *p) {
-	uint64_t left = p->waiting;
-
-	while (left) {
+	for (uint64_t left = p->waiting; left; left &= left - 1) {
 		uint32_t index = (uint32_t)__builtin_ctzll(left);
 
-		left &= left - 1;
-		send_port(p, &p->ports[index]);
+		if (send_port(p, &p->ports[index]))
+			kick(p, index);
 		if (hd_switch_queue_deadline(p->ports[index].queue) == HD_NEVER)
 			p->waiting &= ~(UINT64_C(1) << index);
+	}
+	for (uint64_t left = p->kicked; left; left &= left - 1) {
+		uint32_t index = (uint32_t)__builtin_ctzll(left);
+
+		if (p->ports[index].kick_at <= p->now)
+			kick(p, index);
 	}
 }
 
@@ -80,5 +108,7 @@ hd_ns ports_send_deadline(const struct hd_ports *p) {
 
 		deadline = hd_ns_min(deadline, hd_ns_max(ready, port->stalled_until));
 	}
+	for (uint64_t left = p->kicked; left; left &= left - 1)
+		deadline = hd_ns_min(deadline, p->ports[__builtin_ctzll(left)].kick_at);
 	return deadline;
 }

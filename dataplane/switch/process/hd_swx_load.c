@@ -3,6 +3,8 @@
 #include "hd_bytes.h"
 #include "hd_swx_private.h"
 
+#include <rte_common.h>
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 
 #define ANY_NODE (-1) /* of memory */
+#define STRUCT_BYTES_MAX 256
 #define DROP_PORT 1
 
 static int fail(int code, const char *what, const char *name, char *error, size_t error_bytes) {
@@ -41,12 +44,21 @@ static int load_struct(struct swx *swx, const struct hd_spec_struct *s) {
 	return code;
 }
 
+/* An instruction has one byte for a field's place: what lies beyond would be another field, and nobody would say so. */
+static bool fits(const struct hd_spec_struct *s) {
+	uint32_t bits = 0;
+
+	for (uint32_t i = 0; i < s->field_count; i++)
+		bits += s->fields[i].bits;
+	return s->variable || bits <= STRUCT_BYTES_MAX * 8;
+}
+
 static int load_types(struct swx *swx, char *error, size_t error_bytes) {
 	const struct hd_spec *spec = swx->spec;
 	int code;
 
 	for (uint32_t i = 0; i < spec->struct_count; i++) {
-		code = load_struct(swx, &spec->structs[i]);
+		code = fits(&spec->structs[i]) ? load_struct(swx, &spec->structs[i]) : -E2BIG;
 		if (code)
 			return fail(code, "struct", spec->structs[i].name, error, error_bytes);
 	}
@@ -66,8 +78,9 @@ static int load_arrays(struct swx *swx, char *error, size_t error_bytes) {
 
 	for (uint32_t i = 0; i < spec->register_count; i++) {
 		const struct hd_spec_array *array = &spec->registers[i];
+		/* It would take as many as the power of two below. */
 		int code = rte_swx_pipeline_regarray_config(
-			swx->pipeline, array->name, array->size, array->initial
+			swx->pipeline, array->name, rte_align32pow2(array->size), array->initial
 		);
 
 		if (code)

@@ -560,7 +560,7 @@ static int
 swx_simulate(void *self, uint32_t seed, uint32_t threshold, char *error, size_t error_bytes) {
 	int code;
 
-	if (threshold > 1u << 24 || seed == 0)
+	if (threshold > 1u << 24 || (threshold != 0 && seed == 0))
 		return refuse(
 			-EINVAL, error, error_bytes, "simulate: a threshold beyond 2^24, or seed 0"
 		);

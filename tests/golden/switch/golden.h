@@ -58,6 +58,7 @@ struct golden_executor {
 
 extern const struct golden_executor golden_model;
 extern const struct golden_executor golden_native;
+extern const struct golden_executor golden_swx; /* where DPDK is */
 
 /* By port, then by bytes. */
 void golden_sort(struct golden_outs *outs);

@@ -11,6 +11,9 @@
 static const struct golden_executor *const executors[] = {
 	&golden_model,
 	&golden_native,
+#ifdef GOLDEN_WITH_SWX
+	&golden_swx,
+#endif
 };
 
 static const struct golden_executor *find(const char *name) {
@@ -24,7 +27,7 @@ int main(int argc, char **argv) {
 	const struct golden_executor *executor = argc > 1 ? find(argv[1]) : NULL;
 
 	if (executor == NULL || argc < 3) {
-		(void)fprintf(stderr, "usage: switch_vectors model|native FILE...\n");
+		(void)fprintf(stderr, "usage: switch_vectors model|native|swx FILE...\n");
 		return 64;
 	}
 	for (int i = 2; i < argc; i++) {
