@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank of an all-reduce, timed: bench_allreduce COUNT ROUNDS. Rank 0 prints the seconds of each
+ * One rank of an all-reduce, timed: bench_allreduce COUNT ROUNDS [CHUNK_BYTES, of libheddle's packets]. Rank 0 prints the seconds of each
  * round (mean over the ranks), a line each; every rank checks every sum. Built twice: with libheddle, and by
  * bench_allreduce.py with mpicc and -DWITH_MPI.
  */
@@ -55,11 +55,12 @@ static void sum_by_heddle(float *x, uint64_t count) {
 
 static struct fabric open_fabric(int *argc, char ***argv) {
 	struct fabric fabric = {.sum = sum_by_heddle};
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
 	struct heddle_spec *spec;
 
-	(void)argc;
-	(void)argv;
-	if (heddle_spec_create(NULL, NULL, &spec) < 0 || heddle_open(spec, NULL, &heddle) < 0
+	if (*argc > 3)
+		options.chunk_bytes = (uint32_t)strtoul((*argv)[3], NULL, 10);
+	if (heddle_spec_create(NULL, NULL, &spec) < 0 || heddle_open(spec, &options, &heddle) < 0
 	    || heddle_wait_joined(heddle, 20000, NULL, NULL) < 0)
 		die("open", heddle_last_error());
 	heddle_spec_destroy(spec);
@@ -103,7 +104,7 @@ int main(int argc, char **argv) {
 	float *x = malloc(count * sizeof *x), one;
 
 	if (count == 0 || rounds <= 0 || x == NULL)
-		die("usage", "bench_allreduce COUNT ROUNDS");
+		die("usage", "bench_allreduce COUNT ROUNDS [CHUNK_BYTES]");
 	for (int round = 0; round < (int)rounds; round++) {
 		double began, took;
 

@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""All-reduce through heddle-switch's slots, beside Gloo (PyTorch) and Open MPI in one run, on links of the same rate.
+
+    tests/netns/bench_inpath.py BUILD [--workers 2,4,8] [--mbps N] [--bytes N,N] [--rounds N] [--loss PERCENT,PERCENT]
+                                [--mtu 1500] [--executor native] [--only heddle,gloo,mpi] [--json FILE]
+
+Ours: n hosts (network namespaces) around heddle-switch, whose ports are DPDK's af_packet on veth; hosts shape what they
+send (tbf), the switch what it sends them. The others: the star of bench_allreduce.py, the same hosts around the kernel's
+bridge, which costs less of the processor. The floor is what sums in the network need at line rate: all bytes once
+through each link, each way, headers counted. Loss: so much of what comes to the switch (its simulator), and so much of
+the large packets that it sends to each host (loss.bpf.c). --mtu is everybody's. Prints median (min-max) ms, the ratio to the floor, the share
+of all processors used; with loss the ratio to the time without. Needs root, iproute2, ethtool, DPDK; clang for loss;
+python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and said).
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import bench_allreduce as star
+import pen
+
+HERE = pathlib.Path(__file__).resolve().parent
+SERVICE = "10.81.0.250"
+CONTROLLER = f"{SERVICE}:4780"
+OFFLOADS = ["tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off"]
+
+
+class Path:
+    """Our namespace is the switch's and the controller's: s0, s1 .. are its ports, sa is the agent's, wired to va."""
+
+    def __init__(self, count, options, folder, loss):
+        self.folder, self.options, self.running = folder, options, []
+        for what, value in (("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/conf/all/arp_ignore", "1")):
+            pathlib.Path("/proc/sys/net", what).write_text(value)
+        self.hosts = [pen.Host() for _ in range(count)]
+        for k, host in enumerate(self.hosts):
+            host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+            star.sh("ip", "link", "add", f"s{k}", "mtu", options.mtu, "type", "veth", "peer", "name", "e0", "mtu",
+                    options.mtu, "netns", host.holder.pid)
+            host.address = f"10.81.0.{k + 1}"
+            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
+            host.run("ethtool", "-K", "e0", *OFFLOADS)
+            for name in ("lo", "e0"):
+                host.run("ip", "link", "set", name, "up")
+            host.run("tc", "qdisc", "add", "dev", "e0", *star.shape(options.mbps))
+            star.sh("ip", "link", "set", f"s{k}", "up")
+            if loss > 0:
+                self.lose(f"s{k}", loss)
+        star.sh("ip", "link", "add", "sa", "mtu", options.mtu, "type", "veth", "peer", "name", "va", "mtu", options.mtu)
+        star.sh("ethtool", "-K", "va", *OFFLOADS)
+        star.sh("ip", "addr", "add", f"{SERVICE}/24", "dev", "va")
+        for name in ("sa", "va"):
+            star.sh("ip", "link", "set", name, "up")
+        os.environ["RUNTIME_DIRECTORY"] = str(folder)
+        self.start(loss)
+
+    def lose(self, port, loss):
+        program = self.folder / f"loss-{loss}.o"
+        if not program.exists():
+            star.sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
+                    f"-DLOSS_PER_10000={round(loss * 100)}", "-c", HERE / "loss.bpf.c", "-o", program)
+        star.sh("tc", "qdisc", "add", "dev", port, "clsact")
+        star.sh("tc", "filter", "add", "dev", port, "egress", "bpf", "da", "obj", program, "sec", "classifier")
+
+    def start(self, loss):
+        build, key = self.options.build, self.folder / "key"
+        key.write_text("1 " + os.urandom(32).hex() + "\n")
+        key.chmod(0o600)
+        self.key = key
+        static = self.folder / "static.json"
+        static.write_text(json.dumps({"simulate": {"seed": 5, "loss": loss / 100}}))
+        ports = [f"net_af_packet{k},iface=s{k},rate={self.options.mbps},queue={star.QUEUE_KB}"
+                 for k in range(len(self.hosts))] + ["net_af_packetA,iface=sa"]
+        log = open(self.folder / "switch.log", "w")
+        self.switch = subprocess.Popen(
+            [build / "switch/heddle-switch", "--service", SERVICE, "--controller", CONTROLLER, "--key-file", key,
+             "--host", "s1", "--executor", self.options.executor, "--static", static, "--json",
+             *(word for port in ports for word in ("--port", port))],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+        if not self.switch.stdout.readline().startswith("ready"):
+            raise RuntimeError("the switch: " + (self.folder / "switch.log").read_text()[-600:])
+        self.running.append(subprocess.Popen(
+            [build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", key],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.folder / "controller.log", "w")))
+        pen.until(lambda: self.rows("switches"), "the switch's agent")
+
+    def rows(self, table):
+        done = subprocess.run([self.options.build / "controller/heddlectl", "--controller", CONTROLLER, "--key-file",
+                               self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
+        try:
+            return json.loads(done.stdout)["rows"]
+        except (ValueError, KeyError):
+            return []
+
+    def run(self, count, rounds):
+        def env(k, host):
+            return {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
+                    "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(self.hosts)), "HEDDLE_HOST": f"h{k + 1}",
+                    "HEDDLE_BIND": host.address}
+        return star.ranks(self.hosts, [self.options.build / "tests/bench/bench_allreduce", count, rounds,
+                                       self.options.chunk], env, "heddle")
+
+    def close(self):
+        """The switch's numbers."""
+        self.switch.send_signal(signal.SIGTERM)
+        out, _ = self.switch.communicate(timeout=20)
+        for process in self.running:
+            process.terminate()
+            process.wait()
+        for host in self.hosts:
+            host.holder.kill()
+            host.holder.wait()
+        subprocess.run(["ip", "link", "del", "sa"], check=False)
+        return json.loads(out)["switch"][0]
+
+
+def used(run):
+    before = star.busy()
+    lines = run()
+    after = star.busy()
+    return {"ms": [1e3 * x for x in lines[1:]],  # the first one opens sessions
+            "cpu": (after[0] - before[0]) / max(1, after[1] - before[1])}
+
+
+def through_switch(options, count, values, folder, loss):
+    path = Path(count, options, folder, loss)
+    try:
+        row = used(lambda: path.run(values, options.rounds))
+    finally:
+        row_switch = path.close()
+    row["switch"] = {name: n for name, n in row_switch.items() if n}
+    chunks = values * 4 // options.chunk
+    if row_switch["completed"] < options.rounds * chunks:
+        raise RuntimeError(f"not all sums are the switch's: {row['switch']}")
+    return row
+
+
+def beside(options, count, values, folder):
+    rows = {}
+    rivals = [mode for mode in options.only if mode != "heddle"]
+    if not rivals:
+        return rows
+    hosts = star.Star(count, options.mbps)
+    try:
+        for k, host in enumerate(hosts.hosts):
+            star.sh("ip", "link", "set", f"p{k}", "mtu", options.mtu)
+            host.run("ip", "link", "set", "e0", "mtu", str(options.mtu))
+        for mode in rivals:
+            rows[mode] = used(lambda: star.run_gloo(hosts.hosts, values, options.rounds) if mode == "gloo" else
+                              star.run_mpi(hosts.hosts, values, options.rounds, folder))
+    finally:
+        hosts.close()
+    return rows
+
+
+def say(mode, row, floor, note):
+    median = statistics.median(row["ms"])
+    print(f"  {mode:14} {median:8.1f} ms ({min(row['ms']):.1f}-{max(row['ms']):.1f})  {median / floor:.3f} of the floor, "
+          f"CPU {100 * row['cpu']:.0f} %{note}", flush=True)
+    return median
+
+
+def measure(options, count, size, folder):
+    values = size // 4
+    floor = 8e3 * size * (options.chunk + star.OVERHEAD) / options.chunk / (options.mbps * 1e6)
+    print(f"{count} workers, {size / 1e6:.1f} MB, {options.mbps} Mbit/s, MTU {options.mtu}; floor {floor:.1f} ms", flush=True)
+    result = {"workers": count, "bytes": size, "mbps": options.mbps, "floor_ms": floor, "modes": {}}
+    plain = None
+    for loss in options.loss if "heddle" in options.only else []:
+        row = result["modes"][f"heddle {loss} %"] = through_switch(options, count, values, folder, loss)
+        median = say(f"heddle {loss} %", row, floor, f"  {plain / statistics.median(row['ms']):.2f} as fast as without loss"
+                     if plain else "")
+        plain = plain or (median if loss == 0 else None)
+    for mode, row in beside(options, count, values, folder).items():
+        result["modes"][mode] = row
+        say(mode, row, floor, f"  {statistics.median(row['ms']) / plain:.2f} of Heddle's time" if plain else "")
+    return result
+
+
+def main():
+    pen.enter()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--workers", default="2,4,8")
+    parser.add_argument("--mbps", type=int, default=200)
+    parser.add_argument("--bytes", default=f"{4 << 20},25000000")
+    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--loss", default="0,0.1,1")
+    parser.add_argument("--mtu", type=int, default=1500)
+    parser.add_argument("--executor", default="native")
+    parser.add_argument("--only", default="heddle,gloo,mpi")
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    if not (options.build / "switch/heddle-switch").exists():
+        pen.skip("no heddle-switch (DPDK is not installed)")
+    options.chunk = star.CHUNK if options.mtu == 1500 else min(8896, (options.mtu - 28 - 56) // 4 * 4)
+    options.only = [m for m in options.only.split(",") if star.have(m) or print(f"{m}: not installed, left out")]
+    options.loss = [float(loss) for loss in options.loss.split(",")]
+    if not shutil.which("clang") and any(options.loss):
+        print("loss: no clang, left out")
+        options.loss = [0.0]
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for size in map(int, options.bytes.split(",")):
+            for count in map(int, options.workers.split(",")):
+                results.append(measure(options, count, size, pathlib.Path(folder)))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
