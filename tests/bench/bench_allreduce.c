@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank of an all-reduce, timed: bench_allreduce COUNT ROUNDS [CHUNK_BYTES, of libheddle's packets]. Rank 0 prints the seconds of each
- * round (mean over the ranks), a line each; every rank checks every sum. Built twice: with libheddle, and by
- * bench_allreduce.py with mpicc and -DWITH_MPI.
+ * One rank of an all-reduce, timed: bench_allreduce COUNT ROUNDS [CHUNK_BYTES, of libheddle's packets].
+ * Rank 0 prints the seconds of each round (mean over the ranks), a line each; every rank checks every sum. Built twice:
+ * with libheddle, and by bench_allreduce.py with mpicc and -DWITH_MPI.
  */
 #include <math.h>
 #include <stdint.h>

@@ -5,13 +5,14 @@
     tests/netns/bench_inpath.py BUILD [--workers 2,4,8] [--mbps N] [--bytes N,N] [--rounds N] [--loss PERCENT,PERCENT]
                                 [--mtu 1500] [--executor native] [--only heddle,gloo,mpi] [--json FILE]
 
-Ours: n hosts (network namespaces) around heddle-switch, whose ports are DPDK's af_packet on veth; hosts shape what they
-send (tbf), the switch what it sends them. The others: the star of bench_allreduce.py, the same hosts around the kernel's
-bridge, which costs less of the processor. The floor is what sums in the network need at line rate: all bytes once
-through each link, each way, headers counted. Loss: so much of what comes to the switch (its simulator), and so much of
-the large packets that it sends to each host (loss.bpf.c). --mtu is everybody's. Prints median (min-max) ms, the ratio to the floor, the share
-of all processors used; with loss the ratio to the time without. Needs root, iproute2, ethtool, DPDK; clang for loss;
-python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is left out and said).
+Ours: n hosts (network namespaces) around heddle-switch, whose ports are DPDK's af_packet on veth; hosts shape what
+they send (tbf), the switch what it sends them. The others: the star of bench_allreduce.py, the same hosts around the
+kernel's bridge, which costs less of the processor. The floor is what sums in the network need at line rate: all bytes
+once through each link, each way, headers counted. Loss: so much of what comes to the switch (its simulator), and so
+much of the large packets that it sends to each host (loss.bpf.c). --mtu is everybody's. Prints median (min-max) ms,
+the ratio to the floor, the share of all processors used; with loss the ratio to the time without. Needs root, iproute2,
+ethtool, DPDK; clang for loss; python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is
+left out and said).
 """
 import argparse
 import json
@@ -36,7 +37,8 @@ OFFLOADS = ["tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off
 class Path:
     """Our namespace is the switch's and the controller's: s0, s1 .. are its ports, sa is the agent's, wired to va."""
 
-    def __init__(self, count, options, folder, loss):
+    def __init__(self, count, options, folder, loss, loss_up=None):
+        """loss: per cent each way; loss_up: of what comes to the switch, where that differs."""
         self.folder, self.options, self.running = folder, options, []
         for what, value in (("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/conf/all/arp_ignore", "1")):
             pathlib.Path("/proc/sys/net", what).write_text(value)
@@ -60,7 +62,7 @@ class Path:
         for name in ("sa", "va"):
             star.sh("ip", "link", "set", name, "up")
         os.environ["RUNTIME_DIRECTORY"] = str(folder)
-        self.start(loss)
+        self.start(loss if loss_up is None else loss_up)
 
     def lose(self, port, loss):
         program = self.folder / f"loss-{loss}.o"
@@ -163,21 +165,21 @@ def beside(options, count, values, folder):
 
 def say(mode, row, floor, note):
     median = statistics.median(row["ms"])
-    print(f"  {mode:14} {median:8.1f} ms ({min(row['ms']):.1f}-{max(row['ms']):.1f})  {median / floor:.3f} of the floor, "
-          f"CPU {100 * row['cpu']:.0f} %{note}", flush=True)
-    return median
+    print(f"  {mode:14} {median:8.1f} ms ({min(row['ms']):.1f}-{max(row['ms']):.1f})  "
+          f"{median / floor:.3f} of the floor, CPU {100 * row['cpu']:.0f} %{note}", flush=True)
 
 
 def measure(options, count, size, folder):
     values = size // 4
     floor = 8e3 * size * (options.chunk + star.OVERHEAD) / options.chunk / (options.mbps * 1e6)
-    print(f"{count} workers, {size / 1e6:.1f} MB, {options.mbps} Mbit/s, MTU {options.mtu}; floor {floor:.1f} ms", flush=True)
+    print(f"{count} workers, {size / 1e6:.1f} MB, {options.mbps} Mbit/s, MTU {options.mtu}; floor {floor:.1f} ms",
+          flush=True)
     result = {"workers": count, "bytes": size, "mbps": options.mbps, "floor_ms": floor, "modes": {}}
     plain = None
     for loss in options.loss if "heddle" in options.only else []:
         row = result["modes"][f"heddle {loss} %"] = through_switch(options, count, values, folder, loss)
-        median = say(f"heddle {loss} %", row, floor, f"  {plain / statistics.median(row['ms']):.2f} as fast as without loss"
-                     if plain else "")
+        median = statistics.median(row["ms"])
+        say(f"heddle {loss} %", row, floor, f"  {plain / median:.2f} as fast as without loss" if plain else "")
         plain = plain or (median if loss == 0 else None)
     for mode, row in beside(options, count, values, folder).items():
         result["modes"][mode] = row
