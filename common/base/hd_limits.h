@@ -56,7 +56,7 @@
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
 /* --- the switch on the path: more in hd_switch_numbers.h ------------------------------------ */
-#define HD_SWITCH_MACS_MAX 16384 /* Ethernet addresses, set or learned */
+#define HD_SWITCH_MACS_MAX 16384 /* Ethernet addresses that are set, and as many that are learned */
 #define HD_SWITCH_ROUTES_MAX 1024
 #define HD_SWITCH_BURST_MAX 32 /* packets that are looked up before the first is added */
 

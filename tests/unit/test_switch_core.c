@@ -123,6 +123,7 @@ static void test_duplicates(void **state) {
 
 static void test_overtaken(void **state) {
 	struct world world;
+	struct hd_switch_lease_stats stats;
 	struct hd_chunk_header header;
 	uint32_t values[LANES] = {0};
 
@@ -138,6 +139,9 @@ static void test_overtaken(void **state) {
 	}
 	assert_int_equal(hd_get32(world.frame + FRAME_HEADERS), 3);
 	assert_int_equal(counted(&world, COUNTER(overtaken)), 1);
+	assert_int_equal(hd_switch_core_lease_stats(world.core, 5, &stats), 0);
+	assert_int_equal(stats.cells_open, 0);
+	assert_int_equal(stats.overtaken, 1);
 	send_value(&world, 1, 0, 1000, COUNTER(drop_stale));
 	end(&world);
 }

@@ -23,7 +23,7 @@ static const struct hd_switch_core_config settings = {
 		.ipv4 = SERVICE,
 		.udp_port = HD_SWITCH_UDP_PORT,
 	},
-	.hash_key = {1, 2},
+	.hash_key = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9},
 };
 static const uint8_t router[6] = {2, 0, 0, 0, 0, 0xff};
 
@@ -150,9 +150,18 @@ static void test_learning(void **state) {
 /* A flood of source addresses fills the table, and pushes nobody out. */
 static void test_learning_has_a_limit(void **state) {
 	hd_switch_core_learn(core, 10 * HD_SECOND);
+	/* What is learned and then set is not among those that are learned any more. */
+	for (uint32_t i = 0; i < 100; i++) {
+		pass(datagram(0xffffff, 0x3000000 + i), 1, COUNTER(flooded));
+		assert_int_equal(set_station(0x3000000 + i, 1), 0);
+	}
 	for (uint32_t i = 0; i < HD_SWITCH_MACS_MAX + 1000; i++)
 		pass(datagram(0xffffff, i), (uint16_t)(i % 8), COUNTER(flooded));
-	assert_int_equal(hd_switch_core_macs(core, NULL, 0), HD_SWITCH_MACS_MAX);
+	assert_int_equal(hd_switch_core_macs(core, NULL, 0), HD_SWITCH_MACS_MAX + 100);
+	for (uint32_t i = 0; i < 100; i++) {
+		(void)datagram(0x3000000 + i, 1);
+		assert_int_equal(hd_switch_core_mac_clear(core, frame), 0);
+	}
 	for (uint32_t i = 0; i < HD_SWITCH_MACS_MAX; i++)
 		assert_int_equal(set_station(0x1000000 + i, 1), 0);
 	assert_int_equal(set_station(0x1000000, 2), 0);
