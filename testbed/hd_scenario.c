@@ -363,6 +363,7 @@ static const struct hd_field scenario_fields[] = {
 	{"seed", HD_FIELD_U64, AT(hd_scenario, seed), 0, 9.2e18, false, NULL},
 	{"workers", HD_FIELD_U32, AT(hd_scenario, workers), 1, HD_SCENARIO_WORKERS_MAX, true, NULL},
 	{"racks", HD_FIELD_U32, AT(hd_scenario, racks), 1, HD_SCENARIO_RACKS_MAX, false, NULL},
+	{"switches", HD_FIELD_TEXT, AT(hd_scenario, switches), 0, 16, false, NULL},
 	{"trunk_mbps", HD_FIELD_NUMBER, AT(hd_scenario, trunk_mbps), 0.1, 100000, false, NULL},
 	{"link_mbps", HD_FIELD_NUMBER, AT(hd_scenario, link_mbps), 0.1, 100000, true, NULL},
 	{"server_link_mbps",
@@ -408,6 +409,7 @@ void hd_scenario_init(struct hd_scenario *scenario) {
 	*scenario = (struct hd_scenario){
 		.seed = 1,
 		.racks = 1,
+		.switches = "bridge",
 		.queue_kb = 128,
 		.duration_s = 60,
 		.job = {
@@ -501,6 +503,8 @@ static void check_together(struct hd_reader *reader, const struct hd_scenario *s
 		hd_reader_fail(reader, "racks", "%u racks need trunk_mbps", s->racks);
 	if (s->racks == 1 && s->trunk_mbps > 0)
 		hd_reader_fail(reader, "trunk_mbps", "there is one rack");
+	if (strcmp(s->switches, "bridge") != 0 && strcmp(s->switches, "bmv2") != 0)
+		hd_reader_fail(reader, "switches", "must be one of bridge, bmv2");
 	if (s->name[strspn(s->name, NAME_CHARACTERS)] || !*s->name)
 		hd_reader_fail(reader, "name", "must be 1..64 letters, digits, . _ -");
 }

@@ -118,6 +118,7 @@ struct hd_scenario {
 	uint64_t seed;
 	uint32_t workers;
 	uint32_t racks; /* switches in a row; 1: a star */
+	char switches[16]; /* what they are in the demo: bridge, bmv2 */
 	double link_mbps, server_link_mbps;
 	uint32_t aggregators; /* each on a host of its own in rack 0 */
 	double aggregator_link_mbps;

@@ -23,11 +23,15 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.nodelib import LinuxBridge
 
+from . import bmv2
+from .bmv2_switch import Bmv2Switch
+
 NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are, and aggregators from .3 on
 REPLICA = {"rp": "10.77.200.100"}  # of a scenario that has one
 BURST_BYTES = 15000  # tbf: a few frames, so that an estimate can be right soon
 PORT_BYTES = 1514  # of a full frame as tbf counts it
 CHUNK_BYTES = 1408  # of it what a data chunk carries: payload share of a link
+SWITCHES = {"bridge": LinuxBridge, "bmv2": Bmv2Switch}
 log = logging.getLogger("lab.network")
 
 
@@ -57,9 +61,11 @@ class Network:
         self.driver = driver
         self.rates = {}  # directed link -> Mbit/s now
         self.truth = []  # (at_s of CLOCK_MONOTONIC, link, Mbit/s)
+        if scenario["switches"] == "bmv2" and bmv2.missing():
+            raise FileNotFoundError(bmv2.missing())
         setLogLevel("error")
         Mininet.inited = True  # its init() would change the machine's sysctls
-        self.net = Mininet(switch=LinuxBridge, controller=None, build=False, autoSetMacs=True)
+        self.net = Mininet(switch=SWITCHES[scenario["switches"]], controller=None, build=False, autoSetMacs=True)
         workers = [f"h{i + 1}" for i in range(scenario["workers"])]
         self.aggregators = aggregators_of(scenario)
         self.nodes = {**NODES, **{name: f"10.77.200.{3 + i}" for i, name in enumerate(self.aggregators)}}
@@ -76,12 +82,15 @@ class Network:
             self.net.addLink(self.net[one], self.net[other], intfName1=f"{one}-{other}", intfName2=f"{other}-{one}")
         self.net.build()
         self.net.start()
+        if scenario["switches"] == "bmv2":
+            self.tell_where()
         for name in self.shaped:
             self.shape(name, self.rate_of(name), "add")
         for one, other in self.trunks:
-            for link, device in ((f"{one}>{other}", f"{one}-{other}"), (f"{other}>{one}", f"{other}-{one}")):
-                subprocess.run(self.tbf(device, scenario["trunk_mbps"], "add"), check=True, stdin=subprocess.DEVNULL)
-                self.rates[link] = scenario["trunk_mbps"]
+            for near, far in ((one, other), (other, one)):
+                subprocess.run([*self.enter_switch(near), *self.tbf(f"{near}-{far}", scenario["trunk_mbps"], "add")],
+                               check=True, stdin=subprocess.DEVNULL)
+                self.rates[f"{near}>{far}"] = scenario["trunk_mbps"]
         if driver == "dpdk":
             for name in self.nodes:
                 self.add_port(name)
@@ -115,12 +124,27 @@ class Network:
         """The command words that run the rest of a command on a host."""
         return ["mnexec", "-a", str(self.net[name].pid)]
 
+    def enter_switch(self, name):
+        """As enter(); a bridge is in our own namespace."""
+        return self.enter(name) if self.net[name].inNamespace else []
+
+    def tell_where(self):
+        """bmv2 learns nothing: which way each host is from each switch. What stands behind a host's bridge (dpdk's
+        nodes) is flooded to."""
+        for number in range(1, self.scenario["racks"] + 1):
+            switch = self.net[f"s{number}"]
+            ports = {interface: port for port, interface in switch.ports_used().items()}
+            for name in [*self.shaped, "ctl"]:
+                there = rack_of(name, self.scenario) + 1
+                ahead = name if there == number else f"s{number + (1 if there > number else -1)}"
+                switch.bmv2.set_mac(self.net[name].MAC(), ports[f"s{number}-{ahead}"])
+
     def shape(self, name, mbps, how="change"):
         """Sets both directions of a host's link."""
         switch = self.switch_of(name)
         for link, prefix, device in (
                 (f"{name}>{switch}", self.enter(name), f"{name}-eth0"),
-                (f"{switch}>{name}", [], f"{switch}-{name}")):
+                (f"{switch}>{name}", self.enter_switch(switch), f"{switch}-{name}")):
             if self.rates.get(link) == mbps:
                 continue
             subprocess.run([*prefix, *self.tbf(device, mbps, how)], check=True, stdin=subprocess.DEVNULL)
@@ -138,8 +162,10 @@ class Network:
 
     def port_bytes(self, name):
         """Bytes that have passed a host's port, all traffic: (towards it, away from it)."""
-        folder = pathlib.Path(f"/sys/class/net/{self.switch_of(name)}-{name}/statistics")
-        return tuple(int((folder / f"{way}_bytes").read_text()) for way in ("tx", "rx"))
+        switch = self.switch_of(name)
+        lines = pathlib.Path(f"/proc/{self.net[switch].pid}/net/dev").read_text().splitlines()
+        words = next(line for line in lines if line.strip().startswith(f"{switch}-{name}:")).partition(":")[2].split()
+        return int(words[8]), int(words[0])
 
     def switch_of(self, name):
         return f"s{rack_of(name, self.scenario) + 1}"

@@ -235,6 +235,7 @@ SCENARIO = record({
     "seed": (number(0, 2**63 - 1, True), 1),
     "workers": (number(1, WORKERS_MAX, True), REQUIRED),
     "racks": (number(1, RACKS_MAX, True), 1),
+    "switches": (one_of("bridge", "bmv2"), "bridge"),
     "trunk_mbps": (number(0.1, 100000), 0),
     "link_mbps": (number(0.1, 100000), REQUIRED),
     "server_link_mbps": (number(0.1, 100000), None),

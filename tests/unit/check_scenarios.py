@@ -33,7 +33,7 @@ GOOD = """{
   {"flows": 2, "from": "extra", "to": "worker:3"}
  ],
  "workers_events": [{"at_s": 1, "worker": 3, "do": "kill"}, {"at_s": 2, "worker": 0, "do": "preempt", "notice_s": 3}],
- "replica": 1, "div_max": 0.5, "nodes_events": [{"at_s": 3, "node": "replica", "do": "kill"}],
+ "switches": "bmv2", "replica": 1, "div_max": 0.5, "nodes_events": [{"at_s": 3, "node": "replica", "do": "kill"}],
  "faults": {"loss": 0.1, "crash": [{"at_s": 1, "node": "server", "down_s": 1}]},
  "duration_s": 20
 }
@@ -52,6 +52,7 @@ BAD = [
     ('"workers": 4', '"workers": 4, "racks": 5, "trunk_mbps": 10', 3, "racks", "there are 4 workers"),
     ('"workers": 4', '"workers": 4, "racks": 2', 3, "racks", "2 racks need trunk_mbps"),
     ('"workers": 4', '"workers": 4, "trunk_mbps": 10', 3, "trunk_mbps", "there is one rack"),
+    ('"switches": "bmv2"', '"switches": "tofino"', 17, "switches", "one of bridge, bmv2"),
     ('"workers": 4', '"workers": 4, "aggregators": 17', 3, "aggregators", "17 is outside 0..16"),
     ('"crash": [{"at_s": 1, "node": "server"', '"crash": [{"at_s": 1, "node": "aggregator:1"', 18,
      "faults.crash[0].node", "there are 0 aggregators"),

@@ -188,6 +188,7 @@ static json_t *show(const struct hd_scenario *s) {
 	);
 
 	json_object_set_new(out, "racks", json_integer(s->racks));
+	json_object_set_new(out, "switches", json_string(s->switches));
 	json_object_set_new(out, "trunk_mbps", json_real(s->trunk_mbps));
 	json_object_set_new(out, "aggregators", json_integer(s->aggregators));
 	json_object_set_new(out, "aggregator_link_mbps", json_real(s->aggregator_link_mbps));
