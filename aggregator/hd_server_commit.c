@@ -431,6 +431,7 @@ void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 	}
 	hd_commit_report_pending(turn, job);
 	hd_follow_consider(turn, job); /* whether a commit is held */
+	again = hd_ns_min(again, hd_step_watch(turn, job));
 	hd_timer_set(&turn->server->timers, &job->hold, again);
 	job->dirty = false;
 }

@@ -5,7 +5,7 @@
  *   hd_server.c             node face: packets in, deadlines, life
  *   hd_server_session.c     endpoint callbacks: who may say what; the controller's session
  *   hd_server_job.c         JOIN, LEAVE, admission, restore, members and their rounds
- *   hd_server_roster.c      who takes part in a job
+ *   hd_server_roster.c      who takes part in a job; hd_server_stats.c: what is counted; hd_server_show.c: tables
  *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
  *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
@@ -13,11 +13,9 @@
  *   hd_server_credit.c      updates that were granted in advance: they come without having been asked for
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
  *   hd_server_commit.c      the commit rule, hold, outcomes, the log
- *   hd_server_step.c        what gathers of a synchronous job's next step
- *   hd_server_apply.c       steps of the optimizer on the model
+ *   hd_server_apply.c       steps of the optimizer on the model; hd_server_step.c: what gathers of a synchronous one
  *   hd_server_snapshot.c    pinned versions, in fp32 and 16 bits; hd_server_pull.c: sending them
  *   hd_server_checkpoint.c  durable; hd_server_report.c: how a job went
- *   hd_server_stats.c       what is counted; hd_server_show.c: tables for shells
  *   hd_server_follow.c      a job's replica, more in hd_replica.h; hd_server_link.c: sessions with replicas
  *
  * During one receive() or tick(): first whatever arrived changes state, then commits run, and only
@@ -273,7 +271,9 @@ struct hd_step {
 	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */
 	struct hd_incoming *adding; /* the last member, until all of it is in the sum */
 	uint64_t done, read; /* of that: values; bytes of a sparse one */
-	bool normed, formed; /* norm2 is that of the sum; N different workers were here at once */
+	/* norm2 is the sum's; N workers were here at once; no memory for the sum; it began; it was said that one waits */
+	bool normed, formed, starved;
+	hd_ns since, told;
 	double norm2;
 };
 

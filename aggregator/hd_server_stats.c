@@ -71,14 +71,14 @@ const struct hd_stat_group hd_server_group = {
 
 struct job_stats {
 	uint64_t members, workers, open, pulls, version, durable, incarnation, position,
-		model_bytes, gathered, needed;
+		model_bytes, gathered, needed, missing, missing_first;
 };
 
 #define JOB(name, unit, help)                                                                      \
 	{#name, unit, help, HD_STAT_GAUGE, HD_STAT_U64, offsetof(struct job_stats, name)},
 
-static const struct hd_stat job_stats[] = {
-	JOB(members, "nodes", "workers that have joined, also those that left"
+static const struct hd_stat job_stats[]
+	= {JOB(members, "nodes", "workers that have joined, also those that left"
 	) JOB(workers, "nodes", "that take part now"
 	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
 	) JOB(pulls, "pulls", "pulls under way"
@@ -86,8 +86,10 @@ static const struct hd_stat job_stats[] = {
 	) JOB(durable, "updates", "of these, durable: on the replica, without one in a checkpoint"
 	) JOB(incarnation, "", "life of the server that it is in"
 	) JOB(position, "positions", "highest told") JOB(model_bytes, "bytes", "size of the model")
-		JOB(gathered, "updates", "in the step that a synchronous job gathers"
-		) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous")};
+		   JOB(gathered, "updates", "in the step that a synchronous job gathers"
+		   ) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous")
+			   JOB(missing, "nodes", "workers here that have no update in it")
+				   JOB(missing_first, "", "the lowest rank of these; 4096: none")};
 
 const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",
@@ -107,6 +109,7 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(server->endpoint));
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		const char *labels[] = {job->spec.tenant, job->spec.name};
+		uint16_t first = HD_WORKERS_MAX;
 		struct job_stats s = {
 			.members = job->member_count,
 			.workers = job->roster.count,
@@ -119,7 +122,10 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 			.model_bytes = job->bytes,
 			.gathered = job->step.count,
 			.needed = hd_step_needs(server, job),
+			.missing = hd_step_missing(server, job, &first),
 		};
+
+		s.missing_first = first;
 
 		hd_stats_add(stats, &hd_server_job_group, labels, &s);
 	}

@@ -18,6 +18,8 @@
 #include "hd_server_step.h"
 
 #define HD_STEP_RETRY_US 10000 /* no memory for the sum */
+#define HD_STEP_WAIT_US 1000000 /* so long it waits before that is said, */
+#define HD_STEP_SAY_US 10000000 /* so often at most, of one job */
 
 static bool hd_job_counts(const struct hd_job *job) {
 	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
@@ -48,16 +50,22 @@ static bool hd_member_stepped(const struct hd_member *member) {
 struct hd_present {
 	uint32_t count;
 	uint32_t missing; /* of these, without an update in the step */
+	uint16_t first; /* the lowest rank of those missing */
 };
 
 static struct hd_present hd_step_present(const struct hd_server *server, const struct hd_job *job) {
-	struct hd_present present = {0};
+	struct hd_present present = {.first = HD_WORKERS_MAX};
 	const struct hd_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
 		if (peer->job == job && peer->joined && !peer->member->done) {
 			present.count++;
-			present.missing += hd_member_stepped(peer->member) ? 0 : 1;
+			if (hd_member_stepped(peer->member)) {
+				continue;
+			}
+			present.missing++;
+			present.first = peer->member->rank < present.first ? peer->member->rank :
+									     present.first;
 		}
 	}
 	return present;
@@ -221,13 +229,10 @@ bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
 				return true;
 			}
 			if (!hd_step_take(turn->server, job, in)) {
-				hd_timer_set(
-					&turn->server->timers,
-					&job->hold,
-					hd_ns_add(turn->now, HD_STEP_RETRY_US * HD_US)
-				);
+				step->starved = true;
 				return true;
 			}
+			step->since = step->count == in->part_count ? turn->now : step->since;
 		}
 		if (turn->server->step_left == 0 || !hd_step_add(turn->server, job)) {
 			return false;
@@ -272,6 +277,41 @@ struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job 
 		return NULL;
 	}
 	return TAILQ_FIRST(&step->members);
+}
+
+uint32_t
+hd_step_missing(const struct hd_server *server, const struct hd_job *job, uint16_t *first) {
+	const struct hd_present present = hd_step_present(server, job);
+
+	*first = present.first;
+	return job->spec.sync != HD_SYNC_NONE ? present.missing : 0;
+}
+
+hd_ns hd_step_watch(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_step *step = &job->step;
+	struct hd_event event = {.kind = HD_EVENT_STEP_WAITS, .job = job->id};
+	hd_ns again = HD_NEVER, due = hd_ns_add(step->since, HD_STEP_WAIT_US * HD_US);
+
+	if (step->starved) {
+		step->starved = false;
+		again = hd_ns_add(turn->now, HD_STEP_RETRY_US * HD_US);
+	}
+	if (step->count == 0) {
+		return again;
+	}
+	if (step->told != 0) {
+		due = hd_ns_max(due, hd_ns_add(step->told, HD_STEP_SAY_US * HD_US));
+	}
+	if (turn->now >= due) {
+		event.version = job->version;
+		event.aux = hd_step_missing(turn->server, job, &event.worker);
+		event.worker = event.aux > 0 ? event.worker : 0;
+		event.value = (double)(turn->now - step->since) / 1e9;
+		hd_turn_event(turn, &event);
+		step->told = turn->now;
+		due = hd_ns_add(turn->now, HD_STEP_SAY_US * HD_US);
+	}
+	return hd_ns_min(again, due);
 }
 
 double hd_step_norm2(struct hd_job *job) {

@@ -14,6 +14,10 @@ bool hd_step_gather(struct hd_turn *turn, struct hd_job *job);
 struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job *job);
 /* Updates that the step will have, as things stand; 0: the job is not synchronous. */
 uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job);
+/* How many are here, push on and have no update in the step; the lowest rank of these (HD_WORKERS_MAX: none). */
+uint32_t hd_step_missing(const struct hd_server *server, const struct hd_job *job, uint16_t *first);
+/* The step is not due. Says so when it waits for long; returns when to look again. */
+hd_ns hd_step_watch(struct hd_turn *turn, struct hd_job *job);
 /* Squared L2 norm of the mean. */
 double hd_step_norm2(struct hd_job *job);
 /* STEP to whoever is not in it. The version is the step's, its members are still there. */

@@ -86,6 +86,8 @@ enum hd_event_kind {
 			      of could not be applied; value = the server was at most so far from it, < 0: unknown */
 	HD_EVENT_NOTICE, /* worker, controller, server: the worker is preempted in `value` s */
 	HD_EVENT_ROSTER, /* controller, server: the job has aux workers from change `version` on */
+	HD_EVENT_STEP_WAITS, /* server: a synchronous step after `version` has waited for `value` s, for aux of the
+				workers that are here; `worker` is the first of them */
 	HD_EVENT_COUNT
 };
 

@@ -182,6 +182,7 @@ static enum hd_log_level level_of(const struct hd_event *event) {
 	case HD_EVENT_NODE_UP:
 	case HD_EVENT_NODE_DOWN:
 	case HD_EVENT_CHECKPOINT:
+	case HD_EVENT_STEP_WAITS:
 		return HD_LOG_INFO;
 	case HD_EVENT_FALLBACK:
 	case HD_EVENT_ROLLED_BACK:
@@ -210,6 +211,16 @@ static void who(const struct hd_event *event, char *text, size_t bytes) {
 			(unsigned long long)event->aux,
 			hd_version_incarnation(event->version),
 			(unsigned long long)hd_version_counter(event->version)
+		);
+	} else if (event->kind == HD_EVENT_STEP_WAITS && event->aux > 0) {
+		(void)snprintf(
+			text,
+			bytes,
+			"job %08x for %.1f s, for worker %u and %llu more",
+			event->job,
+			event->value,
+			event->worker,
+			(unsigned long long)event->aux - 1
 		);
 	} else if (event->job && event->round) {
 		(void)snprintf(

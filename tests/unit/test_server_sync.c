@@ -207,6 +207,46 @@ static void test_leaving(void **state) {
 	close_fixture(f);
 }
 
+/* A step that waits for long says for whom, now and then. */
+static void test_says_that_it_waits(void **state) {
+	struct fixture *f = open_fixture(HD_SYNC_ALL, 0, 3);
+	const struct hd_event *event;
+	const char *error;
+	char *table;
+
+	(void)state;
+	contribute(f, 1, 1, f->base);
+	net_run(&f->net, 900 * HD_MS);
+	assert_int_equal(net_events(&f->net, HD_EVENT_STEP_WAITS), 0);
+	net_run(&f->net, 8 * HD_SECOND);
+	assert_int_equal(net_events(&f->net, HD_EVENT_STEP_WAITS), 1);
+	event = net_event(&f->net, HD_EVENT_STEP_WAITS, 0);
+	assert_int_equal(event->worker, 0);
+	assert_int_equal(event->aux, 2);
+	assert_true(event->value >= 1 && event->value < 1.1);
+	contribute(f, 0, 1, f->base);
+	net_run(&f->net, 3 * HD_SECOND);
+	assert_int_equal(net_events(&f->net, HD_EVENT_STEP_WAITS), 2);
+	event = net_event(&f->net, HD_EVENT_STEP_WAITS, 1);
+	assert_int_equal(event->worker, 2);
+	assert_int_equal(event->aux, 1);
+	table = hd_server_table(f->net.server, f->net.now, "models", "", &error);
+	assert_non_null(table);
+	assert_non_null(strstr(table, "\"missing\":1"));
+	assert_non_null(strstr(table, "\"missing_first\":2"));
+	free(table);
+	/* Made: nothing waits, and the next step's second is its own. */
+	contribute(f, 2, 1, f->base);
+	assert_int_equal(counter(f), 3);
+	net_run(&f->net, 20 * HD_SECOND);
+	contribute(f, 0, 2, f->base + 3);
+	net_run(&f->net, 900 * HD_MS);
+	assert_int_equal(net_events(&f->net, HD_EVENT_STEP_WAITS), 2);
+	net_run(&f->net, 200 * HD_MS);
+	assert_int_equal(net_events(&f->net, HD_EVENT_STEP_WAITS), 3);
+	close_fixture(f);
+}
+
 /* Three workers are waited for until three were there. */
 static void test_formed(void **state) {
 	struct fixture *f = open_fixture(HD_SYNC_N, 3, 2);
@@ -236,6 +276,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_three_updates),
 		cmocka_unit_test(test_leaving),
+		cmocka_unit_test(test_says_that_it_waits),
 		cmocka_unit_test(test_formed),
 	};
 
