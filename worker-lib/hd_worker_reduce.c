@@ -403,13 +403,13 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx) {
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		uint64_t bytes = reduce_progress(r);
 
-		if (r->ended || r->pub.state != HD_TICKET_SENDING)
+		if (r->ended || r->pub.state != HD_TICKET_SENDING || r->shard_count == 0)
 			continue;
 		watch = true;
 		if (bytes != r->progress_bytes || reduce_is_held(worker, r)) {
 			r->progress_bytes = bytes;
 			r->progress_at = ctx->now;
-		} else if (ctx->now >= hd_ns_add(r->progress_at, HD_STALL_US * HD_US)) {
+		} else if (ctx->now >= hd_ns_add(r->progress_at, r->shards[0].means->stall)) {
 			r->avoid |= reduce_by_slots(r);
 			reduce_again(worker, ctx, r);
 		}

@@ -12,6 +12,7 @@ struct reduce_shard;
 
 /* How the values of a shard are added. */
 struct reduce_means {
+	hd_ns stall; /* without progress for so long: it is asked for again */
 	void (*close)(struct reduce_shard *shard);
 	/* The path was dead for too long. */
 	bool (*is_dead)(const struct reduce_shard *shard);

@@ -299,6 +299,7 @@ static hd_ns aggregated_deadline(
 }
 
 static const struct reduce_means aggregated = {
+	.stall = HD_STALL_US * HD_US,
 	.close = aggregated_close,
 	.is_dead = aggregated_is_dead,
 	.progress = aggregated_progress,

@@ -12,6 +12,7 @@
  * see it in the same sum.
  */
 #include "hd_group.h"
+#include "hd_limits.h"
 #include "hd_worker_reduce.h"
 
 #include <errno.h>
@@ -79,7 +80,9 @@ static hd_ns slots_deadline(
 	return hd_slots_deadline(shard->slots);
 }
 
+/* A member that is silent is taken out within a lease: then the switch itself is not there. */
 static const struct reduce_means by_slots = {
+	.stall = HD_LEASE_US * HD_US,
 	.close = slots_close,
 	.is_dead = slots_is_dead,
 	.progress = slots_progress,

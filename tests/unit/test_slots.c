@@ -211,6 +211,31 @@ static void test_not_finite(void **state) {
 	}
 }
 
+/* Floats say it themselves: one value, not its chunk. */
+static void test_not_finite_floats(void **state) {
+	struct net_config config = net_usual;
+	struct net net;
+
+	(void)state;
+	config.dtype = HD_DTYPE_FP32;
+	config.exponent = 0;
+	net_open(&net, &config);
+	net_fill(&net, 1);
+	net.members[1].in[3000] = NAN;
+	net.members[2].in[20010] = INFINITY;
+	net_start(&net);
+	net_run(&net, HD_SECOND);
+	for (uint32_t m = 0; m < 4; m++) {
+		const float *out = net.members[m].out;
+
+		assert_int_equal(net_stats(&net, m)->state, HD_SLOTS_DONE);
+		for (uint64_t i = 0; i < config.values; i++)
+			assert_int_equal(isfinite(out[i]) != 0, i != 3000 && i != 20010);
+		assert_true(isnan(out[3000]) && isinf(out[20010]));
+	}
+	net_close(&net);
+}
+
 /* The lease's exponent is too small for one value of the first window: said, at all members. */
 static void test_first_exponent(void **state) {
 	struct net_config config = net_usual;
@@ -440,6 +465,7 @@ int main(void) {
 		cmocka_unit_test(test_dies),
 		cmocka_unit_test(test_taken_out),
 		cmocka_unit_test(test_not_finite),
+		cmocka_unit_test(test_not_finite_floats),
 		cmocka_unit_test(test_first_exponent),
 		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_hostile),
