@@ -32,7 +32,8 @@ def main():
     # What was lost was repaired, once; nobody sent what the lease does not know.
     assert counted["drop_simulated"] > 0 and counted["repeated"] + counted["drop_duplicate"] > 0, counted
     assert not any(counted[f"drop_{why}"] for why in ("malformed", "lease", "slot", "exponent", "stale")), counted
-    print(f"{ROUNDS} rounds of {VALUES} values, {counted['drop_simulated']} frames lost, {counted['repeated']} sums repeated")
+    print(f"{ROUNDS} rounds of {VALUES} values, {counted['drop_simulated']} frames lost, "
+          f"{counted['repeated']} sums repeated")
     return 0
 
 
