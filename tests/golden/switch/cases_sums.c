@@ -218,17 +218,33 @@ static void overflow(struct script *s) {
 	three(s, 3, LIMIT - 1, 0, 1);
 	script_flags(s, 0);
 	script_lanes(s, LIMIT);
-	/* One lane of the 32 is enough; the next sum in the cell knows nothing of it. */
-	for (uint32_t lane = 0; lane < 32; lane += 31) {
-		script_sends(s, 0, 4 + lane % 2, 1, COUNTER(absorbed), 0);
-		script_sends(s, 1, 4 + lane % 2, 1, COUNTER(absorbed), 0);
-		script_chunk(s, 2, 4 + lane % 2, 1);
-		script_put(s, S_VALUES + 4 * lane, 4, LIMIT);
-		script_send(s, COUNTER(completed), 3);
-		script_flags(s, HD_SWITCH_FLAG_NOT_FINITE);
-	}
-	three(s, 12, 1, 1, 1);
+	/* The next sum in the cell knows nothing of it. */
+	three(s, 8, 1, 1, 1);
 	script_flags(s, 0);
+	script_end(s);
+}
+
+static void overflow_of_one(struct script *s) {
+	script_case(
+		s,
+		"overflow-lanes",
+		"each lane alone overflows, up or down, and the others do not",
+		2,
+		0
+	);
+	for (uint32_t lane = 0; lane < HD_SWITCH_LANES; lane++) {
+		bool down = lane % 2 != 0;
+
+		script_chunk(s, 0, lane, (int32_t)lane);
+		script_put(s, S_VALUES + 4 * lane, 4, down ? 0x80000000 : LIMIT);
+		script_send(s, COUNTER(absorbed), 0);
+		script_chunk(s, 1, lane, -1);
+		script_put(s, S_VALUES + 4 * lane, 4, down ? UINT32_MAX : 1);
+		script_send(s, COUNTER(completed), 2);
+		script_flags(s, HD_SWITCH_FLAG_NOT_FINITE);
+		script_field(s, S_VALUES + 4 * lane, 4, down ? LIMIT : 0x80000000);
+		script_field(s, S_VALUES + 4 * ((lane + 1) % 32), 4, (uint32_t)(lane - 1));
+	}
 	script_end(s);
 }
 
@@ -325,6 +341,7 @@ void cases_sums(struct script *script) {
 	old_ones(script);
 	exponents(script);
 	overflow(script);
+	overflow_of_one(script);
 	flags(script);
 	cells(script);
 }
