@@ -10,6 +10,7 @@ from program import bmv2, compiler
 
 DROP, FORWARD, FLOOD, COPY = range(4)
 PORT_BYTES, FRAME_BYTES = 8, 226  # hd_port_t; from Ethernet's header on to the end of the lanes
+METADATA_BITS_MAX = 256 * 8  # DPDK 22.11: one byte for a field's place
 PASSES_MAX = 5000  # instructions of one frame
 OPERATORS = {"add": lambda a, b: a + b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
              "xor": lambda a, b: a ^ b, "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b, "mov": lambda a, b: b,
@@ -31,6 +32,7 @@ class Machine:
                         re.findall(r"^header (\w+) instanceof (\w+)", text, re.MULTILINE)}
         meta = re.search(r"^metadata instanceof (\w+)", text, re.MULTILINE)[1]
         self.bits = {f"m.{field}": bits for field, bits in self.structs[meta]}
+        assert sum(bits for _, bits in self.structs[meta]) <= METADATA_BITS_MAX, "metadata that DPDK cannot name"
         for name, fields in self.headers.items():
             self.bits |= {f"h.{name}.{field}": bits for field, bits in fields}
         self.registers = {name: [int(first, 0)] * int(size, 0) for name, size, first in

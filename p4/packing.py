@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes p4c's text for DPDK's pipeline fit: an instruction of DPDK 22.11 has one byte for a field's place in its struct,
+so a field of metadata beyond 256 bytes is silently another one. Temporaries of one width that are not in use at the same
+time become one field. Every jump leads forward (checked), so a field is in use from the first line to the last that
+names it, and nothing of it is meant for the next frame."""
+import re
+
+METADATA_BYTES_MAX = 256
+FIELD = re.compile(r"^\tbit<(\d+)> (\w+)$", re.MULTILINE)
+NAMED = re.compile(r"\bm\.(\w+)")
+
+
+def only_forward(lines):
+    labels = {found[1]: i for i, line in enumerate(lines) if (found := re.match(r"\t(\w+) :", line))}
+    for i, line in enumerate(lines):
+        jump = re.search(r"\bjmp\w* (\w+)", line)
+        assert not jump or labels[jump[1]] > i, f"jumps back: {line}"
+
+
+def shared_names(spans, width):
+    """{field: the field that has its place}, of those that need not be kept apart."""
+    places, renamed = {}, {}  # of a width: [(last line, name)]
+    for name in sorted(spans, key=lambda name: spans[name]):
+        same = places.setdefault(width[name], [])
+        place = next((place for place in same if place[0] < spans[name][0]), None)
+        if place:
+            same.remove(place)
+        renamed[name] = place[1] if place else name
+        same.append((spans[name][1], renamed[name]))
+    return renamed
+
+
+def pack(text):
+    head, apply = text.split("apply {\n", 1)
+    lines = apply.split("\n")
+    only_forward(lines)
+    kept = set(NAMED.findall(head))  # of keys and actions
+    spans = {}
+    for i, line in enumerate(lines):
+        for name in NAMED.findall(line):
+            spans[name] = (spans.get(name, (i, i))[0], i)
+    struct = re.search(r"metadata instanceof (\w+)", head)[1]
+    body = re.search(rf"struct {struct} \{{\n(.*?)\}}", head, re.DOTALL)[1]
+    width = {name: int(bits) for bits, name in FIELD.findall(body)}
+    renamed = shared_names({name: span for name, span in spans.items() if name not in kept}, width)
+    left = [name for name in width if name in kept or renamed.get(name) == name]
+    assert sum(width[name] for name in left) <= METADATA_BYTES_MAX * 8, "metadata does not fit"
+    apply = NAMED.sub(lambda found: "m." + renamed.get(found[1], found[1]), apply)
+    return head.replace(body, "".join(f"\tbit<{width[name]}> {name}\n" for name in left)) + "apply {\n" + apply
