@@ -500,23 +500,6 @@ static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_reque
 	return HD_REASON_NONE;
 }
 
-/* It was cut off with the sum of a round that the others made again: it goes other ways than they. */
-static bool is_apart(struct ctl_job *job, const struct hd_msg_request *m) {
-	uint32_t doubt = job->doubt[m->worker];
-	struct ctl_reduce *r;
-
-	if (doubt == m->round)
-		job->doubt[m->worker] = 0; /* it has none */
-	if (doubt == 0 || m->have <= doubt)
-		return false;
-	job->doubt[m->worker] = 0;
-	job->has[m->worker] = (struct ctl_sum){0}; /* and it hears so but once */
-	r = ctl_reduce_find(job, doubt);
-	if (r && r->part[m->worker] == CTL_PART_DONE)
-		ctl_reduce_part(r, m->worker, CTL_PART_OUT); /* its sum is not theirs */
-	return true;
-}
-
 /* Round trips without what stood in the way of one of them. */
 static void note_rtt(struct ctl_node *node) {
 	hd_ns rtt = hd_session_rtt(node->session);
@@ -544,7 +527,7 @@ void ctl_reduce_request(
 			drop_out(c, job, r->round, m->worker, sink);
 	}
 	reason = wrong(job, m);
-	if (is_apart(job, m) && !reason)
+	if (ctl_reduce_is_apart(job, m) && !reason)
 		reason = HD_REASON_LATE;
 	r = ctl_reduce_find(job, m->round);
 	if (!reason && !r) {

@@ -86,6 +86,8 @@ bool ctl_reduce_has_other(
 	uint32_t round,
 	uint64_t making
 );
+/* It was cut off with the sum of a round that the others made again: it goes other ways than they. */
+bool ctl_reduce_is_apart(struct ctl_job *job, const struct hd_msg_request *m);
 void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job);
 
 /* --- hd_controller_reduce.c and others --- */

@@ -89,6 +89,22 @@ void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint
 	newest->making = making > newest->making ? making : newest->making;
 }
 
+bool ctl_reduce_is_apart(struct ctl_job *job, const struct hd_msg_request *m) {
+	uint32_t doubt = job->doubt[m->worker];
+	struct ctl_reduce *r;
+
+	if (doubt == m->round)
+		job->doubt[m->worker] = 0; /* it has none */
+	if (doubt == 0 || m->have <= doubt)
+		return false;
+	job->doubt[m->worker] = 0;
+	job->has[m->worker] = (struct ctl_sum){0}; /* and it hears so but once */
+	r = ctl_reduce_find(job, doubt);
+	if (r && r->part[m->worker] == CTL_PART_DONE)
+		ctl_reduce_part(r, m->worker, CTL_PART_OUT); /* its sum is not theirs */
+	return true;
+}
+
 void ctl_reduce_fini(struct hd_controller *c, struct ctl_job *job) {
 	struct ctl_reduce *r;
 
