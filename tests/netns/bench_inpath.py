@@ -25,12 +25,14 @@ import subprocess
 import sys
 import tempfile
 
-import bench_allreduce as star
+import bench_allreduce as rivals
 import pen
+from star import CHUNK, OVERHEAD, Star, busy, sh, shape
 
 HERE = pathlib.Path(__file__).resolve().parent
 SERVICE = "10.81.0.250"
 CONTROLLER = f"{SERVICE}:4780"
+QUEUE_KB = rivals.QUEUE_KB
 OFFLOADS = ["tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off"]
 
 
@@ -45,32 +47,32 @@ class Path:
         self.hosts = [pen.Host() for _ in range(count)]
         for k, host in enumerate(self.hosts):
             host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-            star.sh("ip", "link", "add", f"s{k}", "mtu", options.mtu, "type", "veth", "peer", "name", "e0", "mtu",
+            sh("ip", "link", "add", f"s{k}", "mtu", options.mtu, "type", "veth", "peer", "name", "e0", "mtu",
                     options.mtu, "netns", host.holder.pid)
             host.address = f"10.81.0.{k + 1}"
             host.run("ip", "addr", "add", f"{host.address}/24", "dev", "e0")
             host.run("ethtool", "-K", "e0", *OFFLOADS)
             for name in ("lo", "e0"):
                 host.run("ip", "link", "set", name, "up")
-            host.run("tc", "qdisc", "add", "dev", "e0", *star.shape(options.mbps))
-            star.sh("ip", "link", "set", f"s{k}", "up")
+            host.run("tc", "qdisc", "add", "dev", "e0", *shape(options.mbps, QUEUE_KB))
+            sh("ip", "link", "set", f"s{k}", "up")
             if loss > 0:
                 self.lose(f"s{k}", loss)
-        star.sh("ip", "link", "add", "sa", "mtu", options.mtu, "type", "veth", "peer", "name", "va", "mtu", options.mtu)
-        star.sh("ethtool", "-K", "va", *OFFLOADS)
-        star.sh("ip", "addr", "add", f"{SERVICE}/24", "dev", "va")
+        sh("ip", "link", "add", "sa", "mtu", options.mtu, "type", "veth", "peer", "name", "va", "mtu", options.mtu)
+        sh("ethtool", "-K", "va", *OFFLOADS)
+        sh("ip", "addr", "add", f"{SERVICE}/24", "dev", "va")
         for name in ("sa", "va"):
-            star.sh("ip", "link", "set", name, "up")
+            sh("ip", "link", "set", name, "up")
         os.environ["RUNTIME_DIRECTORY"] = str(folder)
         self.start(loss if loss_up is None else loss_up)
 
     def lose(self, port, loss):
         program = self.folder / f"loss-{loss}.o"
         if not program.exists():
-            star.sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
+            sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
                     f"-DLOSS_PER_10000={round(loss * 100)}", "-c", HERE / "loss.bpf.c", "-o", program)
-        star.sh("tc", "qdisc", "add", "dev", port, "clsact")
-        star.sh("tc", "filter", "add", "dev", port, "egress", "bpf", "da", "obj", program, "sec", "classifier")
+        sh("tc", "qdisc", "add", "dev", port, "clsact")
+        sh("tc", "filter", "add", "dev", port, "egress", "bpf", "da", "obj", program, "sec", "classifier")
 
     def start(self, loss):
         build, key = self.options.build, self.folder / "key"
@@ -79,7 +81,7 @@ class Path:
         self.key = key
         static = self.folder / "static.json"
         static.write_text(json.dumps({"simulate": {"seed": 5, "loss": loss / 100}}))
-        ports = [f"net_af_packet{k},iface=s{k},rate={self.options.mbps},queue={star.QUEUE_KB}"
+        ports = [f"net_af_packet{k},iface=s{k},rate={self.options.mbps},queue={QUEUE_KB}"
                  for k in range(len(self.hosts))] + ["net_af_packetA,iface=sa"]
         log = open(self.folder / "switch.log", "w")
         self.switch = subprocess.Popen(
@@ -107,7 +109,7 @@ class Path:
             return {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
                     "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(self.hosts)), "HEDDLE_HOST": f"h{k + 1}",
                     "HEDDLE_BIND": host.address}
-        return star.ranks(self.hosts, [self.options.build / "tests/bench/bench_allreduce", count, rounds,
+        return rivals.ranks(self.hosts, [self.options.build / "tests/bench/bench_allreduce", count, rounds,
                                        self.options.chunk], env, "heddle")
 
     def close(self):
@@ -117,17 +119,19 @@ class Path:
         for process in self.running:
             process.terminate()
             process.wait()
+        # Links first: what a namespace takes along is gone some time later, and its names are taken until then.
+        for name in [f"s{k}" for k in range(len(self.hosts))] + ["sa"]:
+            subprocess.run(["ip", "link", "del", name], check=False, stdin=subprocess.DEVNULL)
         for host in self.hosts:
             host.holder.kill()
             host.holder.wait()
-        subprocess.run(["ip", "link", "del", "sa"], check=False)
         return json.loads(out)["switch"][0]
 
 
 def used(run):
-    before = star.busy()
+    before = busy()
     lines = run()
-    after = star.busy()
+    after = busy()
     return {"ms": [1e3 * x for x in lines[1:]],  # the first one opens sessions
             "cpu": (after[0] - before[0]) / max(1, after[1] - before[1])}
 
@@ -147,19 +151,20 @@ def through_switch(options, count, values, folder, loss):
 
 def beside(options, count, values, folder):
     rows = {}
-    rivals = [mode for mode in options.only if mode != "heddle"]
-    if not rivals:
+    modes = [mode for mode in options.only if mode != "heddle"]
+    if not modes:
         return rows
-    hosts = star.Star(count, options.mbps)
+    star = Star({f"h{k + 1}": options.mbps for k in range(count)}, rivals.NET, QUEUE_KB)
+    hosts = list(star.hosts.values())
     try:
-        for k, host in enumerate(hosts.hosts):
-            star.sh("ip", "link", "set", f"p{k}", "mtu", options.mtu)
+        for name, host in star.hosts.items():
+            sh("ip", "link", "set", f"p-{name}", "mtu", options.mtu)
             host.run("ip", "link", "set", "e0", "mtu", str(options.mtu))
-        for mode in rivals:
-            rows[mode] = used(lambda: star.run_gloo(hosts.hosts, values, options.rounds) if mode == "gloo" else
-                              star.run_mpi(hosts.hosts, values, options.rounds, folder))
+        for mode in modes:
+            rows[mode] = used(lambda: rivals.run_gloo(hosts, values, options.rounds) if mode == "gloo" else
+                              rivals.run_mpi(hosts, values, options.rounds, folder))
     finally:
-        hosts.close()
+        star.close()
     return rows
 
 
@@ -171,7 +176,7 @@ def say(mode, row, floor, note):
 
 def measure(options, count, size, folder):
     values = size // 4
-    floor = 8e3 * size * (options.chunk + star.OVERHEAD) / options.chunk / (options.mbps * 1e6)
+    floor = 8e3 * size * (options.chunk + OVERHEAD) / options.chunk / (options.mbps * 1e6)
     print(f"{count} workers, {size / 1e6:.1f} MB, {options.mbps} Mbit/s, MTU {options.mtu}; floor {floor:.1f} ms",
           flush=True)
     result = {"workers": count, "bytes": size, "mbps": options.mbps, "floor_ms": floor, "modes": {}}
@@ -204,8 +209,8 @@ def main():
     options.build = options.build.resolve()
     if not (options.build / "switch/heddle-switch").exists():
         pen.skip("no heddle-switch (DPDK is not installed)")
-    options.chunk = star.CHUNK if options.mtu == 1500 else min(8896, (options.mtu - 28 - 56) // 4 * 4)
-    options.only = [m for m in options.only.split(",") if star.have(m) or print(f"{m}: not installed, left out")]
+    options.chunk = CHUNK if options.mtu == 1500 else min(8896, (options.mtu - 28 - 56) // 4 * 4)
+    options.only = [m for m in options.only.split(",") if rivals.have(m) or print(f"{m}: not installed, left out")]
     options.loss = [float(loss) for loss in options.loss.split(",")]
     if not shutil.which("clang") and any(options.loss):
         print("loss: no clang, left out")
