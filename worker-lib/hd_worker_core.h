@@ -101,6 +101,8 @@ struct ticket {
 
 TAILQ_HEAD(ticket_list, ticket);
 TAILQ_HEAD(reduce_list, reduce);
+struct reduce_shard;
+#define REDUCE_FOUND_MAX 256
 
 struct tombstone {
 	uint64_t token;
@@ -159,6 +161,12 @@ struct hd_worker {
 	struct ticket *ring[2][HD_TICKETS_MAX]; /* by round */
 	uint32_t next_round[2];
 	struct reduce_list reduces;
+	/* Shards that packets were for lately, by token: there may be 64 rounds of 64 shards to look through. */
+	struct reduce_found {
+		uint64_t token; /* 0: none */
+		struct reduce *of;
+		struct reduce_shard *shard;
+	} reduce_found[REDUCE_FOUND_MAX];
 	uint32_t reduce_count, reduce_round; /* not ended; the newest */
 	uint32_t reduce_done; /* the newest that ended with its sum, */
 	uint16_t reduce_members; /* of so many workers, */

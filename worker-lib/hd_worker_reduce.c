@@ -87,7 +87,7 @@ end(struct hd_worker *worker,
 
 	if (r->ended)
 		return;
-	reduce_drop_shards(r); /* nothing reads in or writes out once they are released */
+	reduce_drop_shards(worker, r); /* nothing reads in or writes out once they are released */
 	r->ended = true;
 	r->pub.reason = reason;
 	r->pub.ended = ctx->now;
@@ -194,7 +194,7 @@ void worker_reduce_requeue(struct hd_worker *worker) {
 }
 
 void reduce_again(struct hd_worker *worker, const struct context *ctx, struct reduce *r) {
-	reduce_drop_shards(r);
+	reduce_drop_shards(worker, r);
 	r->pub.state = HD_TICKET_QUEUED;
 	ask(worker, ctx, r);
 }
@@ -422,7 +422,7 @@ void worker_reduce_destroy(struct hd_worker *worker) {
 
 	while ((r = TAILQ_FIRST(&worker->reduces))) {
 		TAILQ_REMOVE(&worker->reduces, r, link);
-		reduce_drop_shards(r);
+		reduce_drop_shards(worker, r);
 		free(r->half);
 		free(r);
 	}

@@ -59,7 +59,7 @@ struct reduce {
 
 /* The all-reduce and its shard that have this token; NULL: none. */
 struct reduce_shard *
-reduce_find_shard(const struct hd_worker *worker, uint64_t token, struct reduce **of);
+reduce_find_shard(struct hd_worker *worker, uint64_t token, struct reduce **of);
 void reduce_emit(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -79,7 +79,7 @@ int reduce_open_shards(
 	struct reduce *r,
 	const struct hd_msg_reduce *message
 );
-void reduce_drop_shards(struct reduce *r);
+void reduce_drop_shards(struct hd_worker *worker, struct reduce *r);
 /* The path to an aggregator was dead for too long. */
 bool reduce_is_dead(const struct reduce *r);
 /* Bytes that got through, either way. */

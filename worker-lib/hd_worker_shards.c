@@ -11,17 +11,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define POLL_BUDGET 64 /* packets of one shard in one call */
 
 static const struct reduce_means aggregated;
 
-struct reduce_shard *
-reduce_find_shard(const struct hd_worker *worker, uint64_t token, struct reduce **of) {
+static struct reduce_shard *
+look_for_shard(const struct hd_worker *worker, uint64_t token, struct reduce **of) {
 	struct reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
-		for (uint32_t i = 0; token != 0 && i < r->shard_count; i++) {
+		for (uint32_t i = 0; i < r->shard_count; i++) {
 			*of = r;
 			if (r->shards[i].out_token == token || r->shards[i].in_token == token)
 				return &r->shards[i];
@@ -30,7 +31,26 @@ reduce_find_shard(const struct hd_worker *worker, uint64_t token, struct reduce 
 	return NULL;
 }
 
-void reduce_drop_shards(struct reduce *r) {
+struct reduce_shard *
+reduce_find_shard(struct hd_worker *worker, uint64_t token, struct reduce **of) {
+	struct reduce_found *found = &worker->reduce_found[token % REDUCE_FOUND_MAX];
+	struct reduce_shard *shard;
+
+	if (token == 0)
+		return NULL;
+	if (found->token == token) {
+		*of = found->of;
+		return found->shard;
+	}
+	shard = look_for_shard(worker, token, of);
+	if (shard)
+		*found = (struct reduce_found){token, *of, shard};
+	return shard;
+}
+
+void reduce_drop_shards(struct hd_worker *worker, struct reduce *r) {
+	if (r->shard_count > 0)
+		memset(worker->reduce_found, 0, sizeof worker->reduce_found);
 	for (uint32_t i = 0; i < r->shard_count; i++) {
 		if (r->shards[i].means)
 			r->shards[i].means->close(&r->shards[i]);
