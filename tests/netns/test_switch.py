@@ -86,8 +86,9 @@ class Switch:
         return numbers
 
 
-def test_ordinary(star, words):
-    switch = Switch(words)
+def test_ordinary(star, words, folder):
+    """Stations are told to the executor that does not learn them."""
+    switch = Switch(words, *(["--static", static(folder, 0)] if "swx" in words else []))
     for a in range(HOSTS):
         out = star.run(a, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "3", address((a + 1) % HOSTS))
         assert " 0% packet loss" in out, out
@@ -114,7 +115,7 @@ def test_ordinary(star, words):
 
 
 def static(folder, loss):
-    """A lease for three members; stations only where the executor does not learn."""
+    """A lease for three members, and where all stations are."""
     path = f"{folder}/static.json"
     member = [{"token": f"{0xabcdef00 + i:x}", "worker": i, "port": i, "mac": mac(i), "ipv4": address(i),
                "udp_port": 4773} for i in range(MEMBERS)]
@@ -178,7 +179,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="heddle-switch-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder  # EAL's
         star = Star()
-        test_ordinary(star, words)
+        test_ordinary(star, words, folder)
         test_sums(star, words, folder, 0)
         test_sums(star, words, folder, LOSS)
         test_rate(star, words, folder)

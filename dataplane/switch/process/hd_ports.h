@@ -37,6 +37,7 @@ struct hd_ports_config {
 /* What is counted of a port beside its queues. */
 struct hd_ports_counts {
 	uint64_t received, received_bytes;
+	uint64_t direct, direct_bytes; /* left without having waited in a queue */
 	uint64_t bursts, sends; /* calls that brought, and took, something */
 	uint64_t segmented; /* dropped: longer than a buffer */
 	uint64_t no_buffer; /* copies that could not be made */

@@ -113,6 +113,7 @@ static int open_port(struct hd_ports *p, struct port *port, char *error, size_t 
 	code = dpdk_open_ethdev(&port->eth, &wish, error, error_bytes);
 	if (code < 0)
 		return code;
+	port->limited = hd_switch_queue_config(port->queue)->rate_bps > 0;
 	port->chains = port->eth.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	for (uint32_t i = 0; i < port->eth.descriptor_count && code == 0; i++)
 		code = hd_wait_watch(&p->wait, port->eth.descriptor[i]);
@@ -182,6 +183,7 @@ void ports_close_all(struct hd_ports *p) {
 		struct port *port = &p->ports[i];
 		void *frame;
 
+		rte_pktmbuf_free_bulk(port->direct, port->direct_count);
 		while (port->queue && (frame = hd_switch_queue_drain(port->queue)) != NULL)
 			rte_pktmbuf_free(frame);
 		dpdk_close_ethdev(&port->eth);

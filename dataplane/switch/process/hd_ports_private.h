@@ -14,9 +14,11 @@
 #define PORTS_BURST 64 /* frames taken from a queue at once */
 #define PORTS_SEND_BURST 64
 #define PORTS_ROUNDS_MAX 4 /* bursts of each port before timers get their turn */
-#define PORTS_STALL_US 50 /* until a port that did not take all is tried again; twice as long each time */
+#define PORTS_STALL_US                                                                             \
+	50 /* until a port that did not take all is tried again; twice as long each time */
 #define PORTS_STALL_MAX_US 5000
-#define PORTS_KICK_US 100 /* between two tries to get a full qdisc to take what af_packet's ring holds */
+#define PORTS_KICK_US                                                                              \
+	100 /* until a qdisc that refused frames is offered again what af_packet's ring holds */
 #define PORTS_NAP_MIN_US 20 /* without descriptors */
 #define PORTS_NAP_MAX_US 1000
 #define PORTS_TIME_NS HD_SECOND /* between two times that the executor is told */
@@ -31,9 +33,12 @@ struct port {
 	struct dpdk_port eth;
 	struct hd_switch_queue *queue;
 	bool chains; /* takes a frame in several pieces */
+	bool limited; /* its link has a rate */
+	uint16_t direct_count;
+	struct rte_mbuf *direct[PORTS_SEND_BURST]; /* to leave before anything waits */
 	hd_ns stalled_until; /* 0: it took all */
 	uint32_t stall_us; /* of the last stall */
-	hd_ns kick_at; /* 0: its ring holds nothing that a qdisc did not take */
+	hd_ns kick_at; /* when it is looked whether a qdisc has refused some of it */
 	struct hd_ports_counts counts;
 	_Atomic uint64_t lost; // writer: who reads it
 	char name[PORTS_NAME_BYTES];
@@ -53,7 +58,8 @@ struct hd_ports {
 	struct rte_mempool *pieces; /* headers of copies, and references */
 	struct hd_switch_stations *stations;
 	uint64_t waiting; /* bit of each port with frames in its queue */
-	uint64_t kicked; /* bit of each port whose ring a qdisc did not empty */
+	uint64_t direct; /* bit of each port with frames that leave with the burst */
+	uint64_t kicked; /* bit of each port of af_packet whose ring is to be emptied */
 	hd_ns now; /* of the burst that is under way */
 	hd_ns busy_at, told_at;
 	uint64_t polls, idle;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports to the executor, and its verdicts to queues: the replication engine. */
+#include "hd_bytes.h"
 #include "hd_ports_private.h"
+
+#include <rte_ether.h>
 
 void ports_flood(struct hd_ports *p, uint32_t in, struct rte_mbuf *frame) {
 	for (uint32_t port = 0; port < p->count; port++) {
@@ -76,6 +79,14 @@ static void dispatch(struct hd_ports *p, uint32_t in, const struct hd_switch_pac
 	rte_pktmbuf_free(frame);
 }
 
+/* ARP says who is where. */
+static inline void look(struct hd_ports *p, uint16_t in, struct rte_mbuf *frame) {
+	const uint8_t *data = rte_pktmbuf_mtod(frame, const uint8_t *);
+
+	if (unlikely(hd_get16(data + 12) == RTE_ETHER_TYPE_ARP))
+		(void)hd_switch_stations_learn(p->stations, p->now, in, data, frame->data_len);
+}
+
 /* Frames in pieces are longer than any port's MTU. */
 static uint16_t
 prepare(struct hd_ports *p,
@@ -98,13 +109,7 @@ prepare(struct hd_ports *p,
 			continue;
 		}
 		frame->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
-		(void)hd_switch_stations_learn(
-			p->stations,
-			p->now,
-			(uint16_t)in,
-			rte_pktmbuf_mtod(frame, const uint8_t *),
-			frame->data_len
-		);
+		look(p, (uint16_t)in, frame);
 		packets[kept++] = (struct hd_switch_packet){
 			.data = rte_pktmbuf_mtod(frame, uint8_t *),
 			.bytes = frame->data_len,

@@ -10,11 +10,11 @@ static void mark(struct rte_mbuf *frame, bool own) {
 		)hd_switch_mark_congestion(rte_pktmbuf_mtod(frame, uint8_t *), frame->data_len);
 }
 
-void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool own) {
+static void enqueue(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, bool own) {
 	const uint8_t *data = rte_pktmbuf_mtod(frame, const uint8_t *);
 
 	switch (hd_switch_queue_put(
-		p->ports[port].queue,
+		p->ports[index].queue,
 		hd_switch_class_of(data, frame->data_len),
 		frame,
 		frame->pkt_len
@@ -28,20 +28,60 @@ void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool o
 	case HD_SWITCH_PUT_TAKEN:
 		break;
 	}
-	p->waiting |= UINT64_C(1) << port;
+	p->waiting |= UINT64_C(1) << index;
+}
+
+/* What af_packet's ring still holds of a burst is looked at a moment later. */
+static void expect_rest(struct hd_ports *p, uint32_t index) {
+	uint64_t bit = UINT64_C(1) << index;
+
+	if (p->ports[index].eth.kind != DPDK_AF_PACKET || (p->kicked & bit))
+		return;
+	p->kicked |= bit;
+	p->ports[index].kick_at = hd_ns_add(p->now, PORTS_KICK_US * HD_US);
+}
+
+/* The port owns what it takes at once, so bytes are counted before; what it leaves waits in the queue. */
+static void send_direct(struct hd_ports *p, uint32_t index) {
+	struct port *port = &p->ports[index];
+	uint32_t bytes[PORTS_SEND_BURST];
+	uint16_t count = port->direct_count, taken;
+
+	for (uint16_t i = 0; i < count; i++)
+		bytes[i] = port->direct[i]->pkt_len;
+	taken = rte_eth_tx_burst(port->eth.id, 0, port->direct, count);
+	for (uint16_t i = 0; i < taken; i++)
+		port->counts.direct_bytes += bytes[i];
+	port->counts.direct += taken;
+	port->counts.sends += taken > 0;
+	port->counts.stalls += taken < count;
+	for (uint16_t i = taken; i < count; i++)
+		enqueue(p, index, port->direct[i], false);
+	port->direct_count = 0;
+	p->direct &= ~(UINT64_C(1) << index);
+	expect_rest(p, index);
+}
+
+/* Where nothing waits and the link has no rate, a queue would only cost time. */
+void ports_put(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, bool own) {
+	struct port *port = &p->ports[index];
+	uint64_t bit = UINT64_C(1) << index;
+
+	if (!port->limited && port->direct_count == PORTS_SEND_BURST)
+		send_direct(p, index);
+	if (port->limited || (p->waiting & bit)) {
+		enqueue(p, index, frame, own);
+		return;
+	}
+	port->direct[port->direct_count++] = frame;
+	p->direct |= bit;
 }
 
 /* Frames that a qdisc had no room for stay in af_packet's ring, and nothing but another call moves them on. */
 static void kick(struct hd_ports *p, uint32_t index) {
-	struct port *port = &p->ports[index];
-	uint64_t bit = UINT64_C(1) << index;
-
-	if (dpdk_kick_port(&port->eth)) {
-		p->kicked |= bit;
-		port->kick_at = hd_ns_add(p->now, PORTS_KICK_US * HD_US);
-	} else {
-		p->kicked &= ~bit;
-	}
+	p->kicked &= ~(UINT64_C(1) << index);
+	if (dpdk_kick_port(&p->ports[index].eth))
+		expect_rest(p, index);
 }
 
 static void stall(struct hd_ports *p, struct port *port, bool moved) {
@@ -83,11 +123,13 @@ static bool send_port(struct hd_ports *p, struct port *port) {
 }
 
 void ports_send(struct hd_ports *p) {
+	for (uint64_t left = p->direct; left; left &= left - 1)
+		send_direct(p, (uint32_t)__builtin_ctzll(left));
 	for (uint64_t left = p->waiting; left; left &= left - 1) {
 		uint32_t index = (uint32_t)__builtin_ctzll(left);
 
 		if (send_port(p, &p->ports[index]))
-			kick(p, index);
+			expect_rest(p, index);
 		if (hd_switch_queue_deadline(p->ports[index].queue) == HD_NEVER)
 			p->waiting &= ~(UINT64_C(1) << index);
 	}
@@ -100,7 +142,7 @@ void ports_send(struct hd_ports *p) {
 }
 
 hd_ns ports_send_deadline(const struct hd_ports *p) {
-	hd_ns deadline = HD_NEVER;
+	hd_ns deadline = p->direct ? 0 : HD_NEVER;
 
 	for (uint64_t left = p->waiting; left; left &= left - 1) {
 		const struct port *port = &p->ports[__builtin_ctzll(left)];

@@ -81,6 +81,8 @@ static void add_port(struct hd_ports *ports, uint32_t index, struct hd_stats *st
 	row.rx_errors = counts.segmented;
 	row.rx_no_buffer = counts.no_buffer;
 	row.tx_calls = counts.sends;
+	row.tx_packets = counts.direct;
+	row.tx_bytes = counts.direct_bytes;
 	for (int class = 0; class < HD_SWITCH_CLASS_COUNT; class ++) {
 		const struct hd_switch_queue_counts *of
 			= hd_switch_queue_counts(queue, (enum hd_switch_class) class);

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""usage: bench_switch_forward.py HEDDLE_SWITCH [--seconds N] [--rounds N] [--size BYTES]
+Forwarding of ordinary frames between two ports: heddle-switch beside DPDK's testpmd (io: it looks at no frame; mac: it
+writes each one's addresses), on the same ports, one core each, in turns. The ports replay a file from memory and take
+what they are sent (net_pcap), or are af_packet on veths with a sender at one end and a counter at the other. Prints
+Mpps, and ratios."""
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import pen
+
+TESTPMD = "dpdk-testpmd"
+EAL = ["--no-huge", "-m", "512", "--no-pci", "--no-shconf", "--file-prefix", "bench-pmd"]
+SILENT = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+ENDS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+
+
+def frame(source, target, size):
+    head = bytes.fromhex(ENDS[target].replace(":", "")) + bytes.fromhex(ENDS[source].replace(":", "")) + b"\x08\x00"
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, size - 14, 0, 0x4000, 64, 17, 0, 0x0a000001 + source, 0x0a000001 + target)
+    return head + ip + bytes(size - len(head) - len(ip))
+
+
+def write_pcap(path, data, count=64):
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for _ in range(count):
+            file.write(struct.pack("<IIII", 0, 0, len(data), len(data)) + data)
+
+
+def static(folder):
+    path = f"{folder}/static.json"
+    pathlib.Path(path).write_text(json.dumps({"macs": [{"mac": m, "port": i} for i, m in enumerate(ENDS)]}))
+    return path
+
+
+def run_testpmd(ports, seconds, core, mode):
+    vdevs = [w for port in ports for w in ("--vdev", port)]
+    process = subprocess.Popen(
+        [TESTPMD, "-l", f"0,{core}", *EAL, *vdevs, "--", f"--forward-mode={mode}", "--auto-start", "--stats-period=1",
+         "--nb-cores=1", "--total-num-mbufs=16384",
+         "--no-lsc-interrupt"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    time.sleep(seconds + 4)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    rates = [int(n) for n in re.findall(r"Tx-pps:\s+(\d+)", out)]
+    seconds = [sum(rates[i:i + 2]) for i in range(0, len(rates) - 1, 2)]  # two ports a second
+    steady = [rate for rate in seconds if rate > 0][1:]  # the first one has the beginning in it
+    assert steady, out[-3000:]
+    return statistics.median(steady) / 1e6
+
+
+def run_switch(program, ports, seconds, core, folder):
+    process = subprocess.Popen(
+        ["taskset", "-c", str(core), program, "--service", "10.99.0.1", "--static", static(folder), "--json",
+         "--busy-poll", "--learn", "0", *(w for port in ports for w in ("--port", port))], stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout.readline().startswith("ready")
+    began = time.monotonic()
+    time.sleep(seconds)
+    process.send_signal(signal.SIGTERM)
+    took = time.monotonic() - began
+    out, _ = process.communicate(timeout=30)
+    numbers = json.loads(out)
+    sent = sum(port["tx_packets"] for port in numbers["port"])
+    assert numbers["switch"][0]["forwarded"] >= 0.99 * sent > 0, numbers["switch"]
+    return sent / took / 1e6
+
+
+def show(name, pairs):
+    ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
+    ratios = [a / b for a, b in pairs]
+    print(f"{name:28} heddle-switch {min(ours):.3f}/{statistics.median(ours):.3f}/{max(ours):.3f} Mpps  testpmd "
+          f"{min(theirs):.3f}/{statistics.median(theirs):.3f}/{max(theirs):.3f}  ratio "
+          f"{min(ratios):.2f}/{statistics.median(ratios):.2f}/{max(ratios):.2f}", flush=True)
+
+
+def bench_memory(options, folder):
+    files = []
+    for source in (0, 1):
+        files.append(f"{folder}/{source}.pcap")
+        write_pcap(files[-1], frame(source, 1 - source, options.size))
+    ports = [f"net_pcap{i},rx_pcap={file},infinite_rx=1" for i, file in enumerate(files)]
+    for mode in ("io", "mac"):
+        pairs = []
+        for _ in range(options.rounds):
+            ours = run_switch(options.program, ports, options.seconds, 1, folder)
+            pairs.append((ours, run_testpmd(ports, options.seconds, 1, mode)))
+        show(f"memory, {options.size} bytes, {mode}", pairs)
+
+
+def veths():
+    """Two hosts whose ends send to each other: (hosts, ports)."""
+    hosts = [pen.Host(), pen.Host()]
+    for i, host in enumerate(hosts):
+        subprocess.run(["ip", "link", "add", "name", f"s{i}", "type", "veth", "peer", "name", "v0", "address", ENDS[i],
+                        "netns", str(host.holder.pid)], check=True)
+        subprocess.run(["ip", "link", "set", f"s{i}", "up"], check=True)
+        host.run("ethtool", "-K", "v0", "tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off")
+        host.run("ip", "addr", "add", f"10.98.0.{i + 1}/24", "dev", "v0")
+        host.run("ip", "link", "set", "v0", "up")
+        host.run("ip", "neigh", "add", f"10.98.0.{2 - i}", "lladdr", ENDS[1 - i], "dev", "v0")
+    return hosts
+
+
+def received(host):
+    out = subprocess.run(host.enter("ip", "-j", "-s", "link", "show", "dev", "v0"), capture_output=True, text=True)
+    return json.loads(out.stdout)[0]["stats64"]["rx"]["packets"]
+
+
+def bench_kernel(options, folder):
+    """A kernel's flood in one direction: what arrives at the other end."""
+    hosts, ports = veths(), [f"net_af_packet{i},iface=s{i}" for i in range(2)]
+
+    def measured(start):
+        process = start()
+        time.sleep(2)
+        server = subprocess.Popen(hosts[1].enter("iperf3", "-s", "-1"), **SILENT)
+        time.sleep(0.5)
+        flood = ["iperf3", "-c", "10.98.0.2", "-t", options.seconds + 2, "-u", "-b", "0", "-l", "1400"]
+        sender = subprocess.Popen(hosts[0].enter(*flood), **SILENT)
+        time.sleep(1)
+        before, began = received(hosts[1]), time.monotonic()
+        time.sleep(options.seconds)
+        rate = (received(hosts[1]) - before) / (time.monotonic() - began) / 1e6
+        sender.wait(timeout=30)
+        server.kill()
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=30)
+        return rate
+
+    def ours():
+        return subprocess.Popen([options.program, "--service", "10.99.0.1", "--static", static(folder), *(
+            w for port in ports for w in ("--port", port))], **SILENT)
+
+    def theirs():
+        full = [f"{port},framesz=2048,blocksz=65536,framecnt=4096,qdisc_bypass=0" for port in ports]
+        return subprocess.Popen([TESTPMD, "-l", "0,1", *EAL, *(w for port in full for w in ("--vdev", port)), "--",
+                                 "--forward-mode=io", "--auto-start", "--nb-cores=1", "--total-num-mbufs=16384",
+                                 "--stats-period=1"], **SILENT)
+
+    show("af_packet, 1,442 bytes", [(measured(ours), measured(theirs)) for _ in range(options.rounds)])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--size", type=int, default=256)
+    options = parser.parse_args()
+    pen.enter()
+    with tempfile.TemporaryDirectory(prefix="heddle-switch-") as folder:
+        os.environ["RUNTIME_DIRECTORY"] = folder
+        bench_memory(options, folder)
+        bench_kernel(options, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
