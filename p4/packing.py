@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes p4c's text for DPDK's pipeline fit: an instruction of DPDK 22.11 has one byte for a field's place in its struct,
-so a field of metadata beyond 256 bytes is silently another one. Temporaries of one width that are not in use at the same
-time become one field. Every jump leads forward (checked), so a field is in use from the first line to the last that
-names it, and nothing of it is meant for the next frame."""
+"""Makes p4c's text for DPDK's pipeline fit: an instruction of DPDK 22.11 has one byte for a field's place in its
+struct, so a field of metadata beyond 256 bytes is silently another one. Temporaries of one width that are not in use at
+the same time become one field. Every jump leads forward (checked), so a field is in use from the first line to the last
+that names it, and nothing of it is meant for the next frame."""
 import re
 
 METADATA_BYTES_MAX = 256

@@ -80,10 +80,11 @@ header hd_chunk_t {
 	bit<64> token;
 }
 
+/* Two lanes a field: sums.p4 adds two at a time. */
 header hd_lanes_t {
-#define HD_LANE(i) bit<32> v##i;
-	HD_EACH_LANE
-#undef HD_LANE
+#define HD_PAIR(i) bit<64> v##i;
+	HD_EACH_PAIR
+#undef HD_PAIR
 }
 
 struct hd_headers_t {
@@ -158,5 +159,5 @@ struct hd_meta_t {
 	bit<8> flags;
 	bit<16> exponent;
 	bit<16> next;
-	bit<32> overflow;
+	bit<64> overflow;
 }

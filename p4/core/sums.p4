@@ -1,39 +1,53 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lanes. An overflow: both summands have the sign that the sum has not; the sign bits of all lanes are or-ed, for
- * one test at the end. The frame leaves with the sum instead of its values, or it does not leave.
+ * The lanes, two at a time: the sums of all bits but the signs' cannot carry into the other lane, and a sign is that
+ * carry, turned once for each negative summand:
+ *
+ *   was     a1 a0          turned = signs of (was ^ v)        v = ((was & ~signs) + (v & ~signs)) ^ turned
+ *   v     + b1 b0          overflow: turned is 0, and v's sign is not was's
+ *
+ * The sign bits of all lanes' overflows are or-ed, for one test at the end. The frame leaves with the sum instead of
+ * its values, or it does not leave.
  */
-control hd_sums(inout hd_headers_t hdr, inout hd_meta_t meta) {
-#define HD_LANE(i) HD_REGISTER(bit<32>, HD_SWITCH_SLOT_CELLS, lane##i)
-	HD_EACH_LANE
-#undef HD_LANE
+#define HD_SIGNS 0x8000000080000000
+#define HD_NO_SIGNS 0x7fffffff7fffffff
 
-	bit<32> was;
-	bit<32> turned;
+control hd_sums(inout hd_headers_t hdr, inout hd_meta_t meta) {
+#define HD_PAIR(i) HD_REGISTER(bit<64>, HD_SWITCH_SLOT_CELLS, pair##i)
+	HD_EACH_PAIR
+#undef HD_PAIR
+
+	bit<64> was;
+	bit<64> turned;
+	bit<64> plain;
 
 	apply {
 		meta.overflow = 0;
 		if (meta.step == HD_STEP_ADD) {
-#define HD_LANE(i)                                                                                 \
-	HD_READ(lane##i, was, meta.cell)                                                          \
+#define HD_PAIR(i)                                                                                 \
+	HD_READ(pair##i, was, meta.cell)                                                           \
 	turned = was ^ hdr.lanes.v##i;                                                             \
-	hdr.lanes.v##i = hdr.lanes.v##i + was;                                                     \
+	plain = was & HD_NO_SIGNS;                                                                 \
+	hdr.lanes.v##i = hdr.lanes.v##i & HD_NO_SIGNS;                                             \
+	hdr.lanes.v##i = hdr.lanes.v##i + plain;                                                   \
+	turned = turned & HD_SIGNS;                                                                \
+	hdr.lanes.v##i = hdr.lanes.v##i ^ turned;                                                  \
 	was = was ^ hdr.lanes.v##i;                                                                \
-	turned = turned ^ was;                                                                     \
-	turned = turned & was;                                                                     \
-	meta.overflow = meta.overflow | turned;                                                    \
-	HD_WRITE(lane##i, meta.cell, hdr.lanes.v##i)
-			HD_EACH_LANE
-#undef HD_LANE
-			meta.overflow = meta.overflow & 0x80000000;
+	was = was | turned;                                                                        \
+	was = was ^ turned;                                                                        \
+	meta.overflow = meta.overflow | was;                                                       \
+	HD_WRITE(pair##i, meta.cell, hdr.lanes.v##i)
+			HD_EACH_PAIR
+#undef HD_PAIR
+			meta.overflow = meta.overflow & HD_SIGNS;
 		} else if (meta.step == HD_STEP_BEGIN) {
-#define HD_LANE(i) HD_WRITE(lane##i, meta.cell, hdr.lanes.v##i)
-			HD_EACH_LANE
-#undef HD_LANE
+#define HD_PAIR(i) HD_WRITE(pair##i, meta.cell, hdr.lanes.v##i)
+			HD_EACH_PAIR
+#undef HD_PAIR
 		} else {
-#define HD_LANE(i) HD_READ(lane##i, hdr.lanes.v##i, meta.cell)
-			HD_EACH_LANE
-#undef HD_LANE
+#define HD_PAIR(i) HD_READ(pair##i, hdr.lanes.v##i, meta.cell)
+			HD_EACH_PAIR
+#undef HD_PAIR
 		}
 	}
 }

@@ -59,7 +59,7 @@ def check_interface(shared):
     tables, arrays = interface_of_json(compiler.COMPILED)
     spec_tables, spec_arrays = interface_of_spec(compiler.COMPILED)
     cells = ["keys", "seens", "exponents", "nexts", "flags",
-             *(f"lane{i}" for i in range(shared["HD_SWITCH_LANES"]))]
+             *(f"pair{i}" for i in range(shared["HD_SWITCH_LANES"] // 2))]
     want = {**{name: shared["HD_SWITCH_SLOT_CELLS"] for name in cells}, "simulator": 2,
             "counters": len(bmv2.counter_names())}
     for where, have in (("heddle.json", arrays), ("heddle.spec", spec_arrays)):
