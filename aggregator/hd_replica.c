@@ -401,6 +401,10 @@ bool hd_mirror_waits(const struct hd_server *server, struct hd_peer *peer, uint3
 	return waits;
 }
 
+uint64_t hd_mirror_serves(const struct hd_server *server, uint32_t job) {
+	return hd_mirror_may_begin(server, job) ? hd_mirror_generation(server, job) : 0;
+}
+
 uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job) {
 	for (uint32_t i = 0; i < server->told_count; i++) {
 		if (server->told[i].job == job) {
@@ -437,6 +441,21 @@ void hd_mirror_ask_joins(struct hd_server *server, uint32_t job) {
 	}
 }
 
+/* Another node thinks that it is the server, and this one began to copy its job: it is to be the server itself. */
+static void hd_mirror_give_up(
+	struct hd_turn *turn,
+	const struct hd_mirror *mirror,
+	const struct hd_msg_replica *order
+) {
+	if (mirror->source != NULL) {
+		hd_mirror_answer(
+			turn, mirror->source, order->job, mirror->generation, HD_FOLLOW_FENCED
+		);
+	}
+	hd_job_retire(turn, mirror->job);
+	hd_mirror_may(turn->server, order->job, true, order->generation);
+}
+
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	struct hd_server *server = turn->server;
 	struct hd_mirror *mirror = hd_mirror_of(server, order->job);
@@ -452,8 +471,12 @@ void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 		hd_job_told(job, order->generation);
 		return;
 	}
-	if (!mirror->seeded || order->generation <= mirror->generation) {
+	if (order->generation <= mirror->generation) {
 		server->stats.refused_messages++;
+		return;
+	}
+	if (!mirror->seeded) {
+		hd_mirror_give_up(turn, mirror, order);
 		return;
 	}
 	hd_mirror_seed_drop(server, mirror);

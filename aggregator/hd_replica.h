@@ -212,6 +212,8 @@ static inline void hd_job_told(struct hd_job *job, uint64_t generation) {
 /* Who joined this job (0: any) while it might not begin joins again. */
 void hd_mirror_ask_joins(struct hd_server *server, uint32_t job);
 void hd_mirror_may(struct hd_server *server, uint32_t job, bool may, uint64_t generation);
+/* The word by which this node is to be the server of a job that is not here; 0: none. */
+uint64_t hd_mirror_serves(const struct hd_server *server, uint32_t job);
 /* Of the newest word about a job that is not here; 0: none. */
 uint64_t hd_mirror_generation(const struct hd_server *server, uint32_t job);
 void hd_mirror_timer(struct hd_turn *turn, struct hd_mirror *mirror);

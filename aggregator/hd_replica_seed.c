@@ -217,7 +217,8 @@ void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 	if (turn->server->draining || (job != NULL && job->retired)) {
 		return; /* it says it again */
 	}
-	if (job != NULL && job->mirror == NULL && job->generation > seed->generation) {
+	if (job == NULL ? hd_mirror_serves(turn->server, seed->job) > seed->generation :
+			  job->mirror == NULL && job->generation > seed->generation) {
 		hd_mirror_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_FENCED);
 		return;
 	}

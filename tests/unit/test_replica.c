@@ -317,6 +317,31 @@ static void test_begins_when_told(void **state) {
 	scene_close(s);
 }
 
+/* A node that was told to serve, and has nothing yet, is no copy of an older server that was cut off: that one retires,
+ * whether its state comes after the word or has begun to come before. */
+static void test_older_server_seeds(void **state) {
+	for (int before = 0; before < 2; before++) {
+		struct scene *s = scene_open(0);
+
+		(void)state;
+		if (before) {
+			order_to(s, REPLICA_IP, ++s->generation);
+			while (hd_server_version(s->replica, s->worker->job) == 0
+			       && hd_server_stats(s->net.server)->states_sent == 0)
+				run_for(s, 50 * HD_US);
+		}
+		order(s, s->replica_minds, HD_REPLICA_SERVE, 50, 0);
+		run_for(s, 5 * HD_MS);
+		if (!before)
+			order_to(s, REPLICA_IP, ++s->generation);
+		run_for(s, 2 * HD_SECOND);
+		assert_int_equal(hd_server_stats(s->net.server)->retired, 1);
+		if (!before || hd_server_stats(s->replica)->promoted == 0)
+			assert_true(fake_joined(s->carrier, &s->spec)->version != 0);
+		scene_close(s);
+	}
+}
+
 /* A node that is no replica: it refuses the session, again and again, and is tried again but not in a circle. What
  * is left of a refused session is nobody's. */
 static void test_refused(void **state) {
@@ -359,6 +384,7 @@ int main(void) {
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_promotion),
 		cmocka_unit_test(test_begins_when_told),
+		cmocka_unit_test(test_older_server_seeds),
 		cmocka_unit_test(test_refused),
 	};
 
