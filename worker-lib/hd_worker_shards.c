@@ -140,10 +140,11 @@ int reduce_open_shards(
 	const struct hd_msg_reduce *message
 ) {
 	int count = hd_group_count(&message->shards, HD_GROUP_SHARD_BYTES);
+	size_t value = hd_dtype_bytes(r->args.dtype);
 	uint64_t first = 0;
 	int rc = 0;
 
-	if (count < 0)
+	if (count < 0 || value == 0)
 		return -EINVAL;
 	r->shards = calloc((size_t)count, sizeof(*r->shards));
 	if (!r->shards)
@@ -152,8 +153,7 @@ int reduce_open_shards(
 	for (uint32_t i = 0; rc == 0 && i < r->shard_count; i++) {
 		struct hd_group_shard told = hd_group_get_shard(&message->shards, i);
 
-		if (told.bytes == 0 || told.bytes > r->pub.bytes - first
-		    || told.bytes % hd_dtype_bytes(r->args.dtype) != 0)
+		if (told.bytes == 0 || told.bytes > r->pub.bytes - first || told.bytes % value != 0)
 			return -EINVAL;
 		rc = open_shard(worker, ctx, r, &told, first, &r->shards[i]);
 		first += told.bytes;

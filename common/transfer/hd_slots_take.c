@@ -117,7 +117,8 @@ static void advance(struct hd_slots *slots, hd_ns now, uint32_t index, int16_t e
 	slot->chunk += slots->config.slots;
 	slot->lost = false;
 	slot->missed_at = 0;
-	slot->exponent = slots->config.dtype == HD_DTYPE_FIXED32 ? exponent : (int16_t)0;
+	if (slots->config.dtype == HD_DTYPE_FIXED32)
+		slot->exponent = exponent;
 	if (slot->chunk >= slots->stats.chunks) {
 		slot->state = HD_SLOT_IDLE;
 		return;

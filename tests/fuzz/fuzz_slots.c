@@ -34,8 +34,8 @@ on_send(struct hd_sink *sink,
 	const uint8_t *values;
 	size_t bytes;
 
-	CHECK(peer.port == 4773 && head_bytes == HD_CHUNK_HEADER_BYTES && payload_bytes == COUNT * 4
-	);
+	CHECK(peer.port == 4773 && head_bytes == HD_CHUNK_HEADER_BYTES
+	      && payload_bytes == (size_t)COUNT * 4);
 	memcpy(packet, head, head_bytes);
 	memcpy(packet + head_bytes, payload, payload_bytes);
 	CHECK(hd_chunk_decode(packet, sizeof(packet), &header, &values, &bytes) == 0);
@@ -109,7 +109,7 @@ static void steps(struct hd_slots *slots, const uint8_t *data, size_t left) {
 		uint32_t what = take(&data, &left);
 		enum hd_slots_result result = HD_SLOTS_MISMATCH;
 
-		now += what / 4 * 100 * HD_US;
+		now += (hd_ns)(what / 4) * 100 * HD_US;
 		if (what % 4 == 0)
 			(void)hd_slots_poll(slots, now, 1 + take(&data, &left), &capture.sink);
 		else if (what % 4 < 3)

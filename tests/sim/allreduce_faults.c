@@ -24,9 +24,9 @@ enum fault_kind {
 
 struct fault {
 	struct allreduce_world *world;
+	hd_ns lasts;
 	enum fault_kind kind;
 	uint32_t which, other;
-	hd_ns lasts;
 	bool on, armed;
 };
 

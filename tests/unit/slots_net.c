@@ -108,7 +108,8 @@ static void tiny_chunk(void *self, struct net *net, uint8_t *data, uint32_t byte
 		){.key = key, .exponent = header.exponent, .next = INT16_MIN};
 	tiny_add(net, cell, payload);
 	cell->flags |= header.flags & (HD_CHUNK_NOT_FINITE | HD_CHUNK_ECN | HD_CHUNK_LAST);
-	cell->next = header.next > cell->next ? header.next : cell->next;
+	if (header.next > cell->next)
+		cell->next = header.next;
 	cell->seen |= me;
 	if ((cell->seen & tiny->waits) != tiny->waits)
 		return;
@@ -173,6 +174,7 @@ static struct net_packet pop(struct net *net) {
 		i = child;
 	}
 	net->heap[i] = last;
+	net->heap[net->heap_count].data = NULL; /* it is `first`'s, or has moved */
 	return first;
 }
 
@@ -231,7 +233,8 @@ on_send(struct hd_sink *sink,
 	uint8_t data[HD_PACKET_BYTES_MAX];
 
 	assert(hd_addr_equal(peer, NET_SERVICE));
-	assert(head_bytes == HD_CHUNK_HEADER_BYTES && payload_bytes == m->net->config.count * 4U);
+	assert(head_bytes == HD_CHUNK_HEADER_BYTES
+	       && payload_bytes == (size_t)m->net->config.count * 4);
 	memcpy(data, head, head_bytes);
 	memcpy(data + head_bytes, payload, payload_bytes);
 	m->burst++;

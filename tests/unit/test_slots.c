@@ -260,7 +260,7 @@ static void test_range(void **state) {
 	config.exponent = HD_FIXED_EXPONENT_MAX;
 	config.slots = 4;
 	config.members = 3;
-	config.values = 64 * 200;
+	config.values = UINT64_C(64) * 200;
 	net_open(&net, &config);
 	for (uint32_t m = 0; m < 3; m++)
 		for (uint64_t i = 0; i < config.values; i++) {
@@ -316,7 +316,7 @@ static void forge(struct net *net, struct hd_chunk_header header, size_t bytes) 
 	do {                                                                                       \
 		struct hd_chunk_header h = header_of(&net, 3);                                     \
 		change;                                                                            \
-		forge(&net, h, config.count * 4U);                                                 \
+		forge(&net, h, (size_t)config.count * 4);                                          \
 	} while (0)
 
 static void test_hostile(void **state) {
@@ -348,7 +348,7 @@ static void test_hostile(void **state) {
 	FORGE(h.next = -127); /* less than we proposed */
 	FORGE(h.version = 16 | 15); /* more members than there are */
 	FORGE(h.version = 0);
-	forge(&net, header_of(&net, 3), config.count * 4U - 4);
+	forge(&net, header_of(&net, 3), (size_t)config.count * 4 - 4);
 	net_run(&net, HD_SECOND);
 	net_check(&net, 15);
 	net_close(&net);

@@ -101,7 +101,7 @@ static void test_paced(void **state) {
 	(void)state;
 	config.count = 352;
 	config.slots = 200;
-	config.values = 352 * 1000;
+	config.values = UINT64_C(352) * 1000;
 	config.rate_bps = 100000000;
 	config.link_bps = 0;
 	net = net_once(&config, 1, HD_SECOND);
@@ -122,7 +122,7 @@ static void test_marks(void **state) {
 	(void)state;
 	config.count = 352;
 	config.slots = 200;
-	config.values = 352 * 1000;
+	config.values = UINT64_C(352) * 1000;
 	config.rate_bps = 0;
 	config.link_bps = 1000000000;
 	for (int mark = 0; mark < 2; mark++) {

@@ -403,7 +403,7 @@ static void test_avoids(void **state) {
 
 static void refused(void (*change)(struct hd_msg_reduce *m)) {
 	struct scene *s = open_scene();
-	uint8_t blob[2 * HD_GROUP_SHARD_BYTES];
+	uint8_t blob[HD_GROUP_SHARD_BYTES];
 	struct hd_msg_reduce m;
 
 	reduce(s, s->out, false);
@@ -441,10 +441,11 @@ static void halves(struct hd_msg_reduce *m) {
 }
 
 static void two_shards(struct hd_msg_reduce *m) {
-	memcpy((uint8_t *)(uintptr_t)m->shards.data + HD_GROUP_SHARD_BYTES,
-	       m->shards.data,
-	       HD_GROUP_SHARD_BYTES);
-	m->shards.bytes *= 2;
+	static uint8_t two[2 * HD_GROUP_SHARD_BYTES];
+
+	memcpy(two, m->shards.data, HD_GROUP_SHARD_BYTES);
+	memcpy(two + HD_GROUP_SHARD_BYTES, m->shards.data, HD_GROUP_SHARD_BYTES);
+	m->shards = (struct hd_blob){two, sizeof(two)};
 }
 
 static void no_turn(struct hd_msg_reduce *m) {
