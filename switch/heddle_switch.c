@@ -295,7 +295,9 @@ static void on_woken(void *owner, hd_ns now) {
 	struct program *program = owner;
 
 	(void)now;
-	hd_service_woken(&program->service, fill, program);
+	/* An agent serves its readers on its own loop, and calls this one for it. */
+	if (!program->agent)
+		hd_service_woken(&program->service, fill, program);
 }
 
 static int run(struct program *program) {

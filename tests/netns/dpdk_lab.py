@@ -77,8 +77,9 @@ class Node:
 class Telemetry:
     """rte_telemetry of a node, as dpdk-telemetry.py reads it."""
 
-    def __init__(self, address=FABRIC, port=PORT):
-        self.path = f"{os.environ['RUNTIME_DIRECTORY']}/dpdk/heddle-{address}-{port}/dpdk_telemetry.v2"
+    def __init__(self, address=FABRIC, port=PORT, name=None):
+        name = name or f"heddle-{address}-{port}"
+        self.path = f"{os.environ['RUNTIME_DIRECTORY']}/dpdk/{name}/dpdk_telemetry.v2"
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pen.until(self.connects, f"telemetry at {self.path}")
         self.hello = json.loads(self.socket.recv(65536))

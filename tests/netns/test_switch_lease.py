@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 
+import dpdk_lab
 import pen
 from test_switch import SERVICE, Star, address
 
@@ -45,6 +47,18 @@ def stop(process):
     return out
 
 
+def check_numbers():
+    """OpenMetrics and DPDK's telemetry have the same numbers: of ports, queues, the executor and the agent."""
+    text = urllib.request.urlopen("http://127.0.0.1:9478/metrics", timeout=10).read().decode()
+    for wanted in ('heddle_port_rx_packets_total{port="1",driver="s1"}', "heddle_switch_forwarded_total ",
+                   'heddle_switch_port_rate_bps{port="0"} 0', 'heddle_queue_drops_total{port="3"',
+                   "heddle_switch_agent_slots_now"):
+        assert wanted in text, (wanted, text)
+    telemetry = dpdk_lab.Telemetry(name=f"heddle-switch-{SERVICE}")
+    assert telemetry.ask("/heddle/switch")["forwarded"] > 0
+    assert len(telemetry.ask("/heddle/switch_port")) == 4
+
+
 def main():
     pen.enter()
     words, controller, shell = [sys.argv[1]], sys.argv[2], sys.argv[3]
@@ -54,7 +68,7 @@ def main():
         pathlib.Path(key).write_text("1 " + "5a" * 32 + "\n")
         star = Star(hosts=3)
         Agent()
-        switch = start(words, key, "--events", f"{folder}/events")
+        switch = start(words, key, "--events", f"{folder}/events", "--metrics", "9478")
         assert " 0% packet loss" in star.run(0, "ping", "-n", "-c", "3", "-i", "0.05", "-W", "3", address(1))
         process = star.start(CONTROLLER, controller, "--key-file", key)
         process.stdout.readline()  # it listens
@@ -74,6 +88,7 @@ def main():
         assert table("slots") == [] and [row["driver"] for row in table("ports")] == ["s0", "s1", "s2", "s3", "udp"]
         counted = {row["counter"]: row["value"] for row in table("counters")}
         assert any("forwarded" in name and value > 0 for name, value in counted.items()), counted
+        check_numbers()
         numbers = json.loads(stop(switch))
         assert sum(row["rx_packets"] for row in numbers["port"]) > 10, numbers
         # It said goodbye in time: the controller does not have to find out by silence.
