@@ -133,7 +133,7 @@ static int start_eal(
 	size_t error_bytes
 ) {
 	struct dpdk_port *ports = calloc(p->count, sizeof(*ports));
-	const struct dpdk_eal eal = {
+	struct dpdk_eal eal = {
 		.words = config->eal,
 		.prefix = config->prefix,
 		.ports = ports,
@@ -144,8 +144,13 @@ static int start_eal(
 
 	if (!ports)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < p->count; i++)
+	for (uint32_t i = 0; i < p->count; i++) {
 		ports[i] = p->ports[i].eth;
+		/* The buffers of a port of af_xdp must lie in one piece. What stays unused costs no memory. */
+		if (!shares(&p->ports[i]))
+			eal.memory_bytes
+				+= (uint64_t)ports[i].buffers * (ports[i].buffer_bytes + 512u);
+	}
 	code = dpdk_start_eal(&eal, error, error_bytes);
 	free(ports);
 	return code;
