@@ -21,23 +21,26 @@ static void serve_call(struct hd_ports *p) {
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Nobody runs the loop, or we do. */
-static bool is_ours(struct hd_ports *p) {
-	bool yes;
+/* Makes the call at once where nobody runs the loop (which cannot begin meanwhile), or we do. */
+static bool call_here(struct hd_ports *p, void (*call)(void *argument), void *argument) {
+	bool idle, ours;
 
 	pthread_mutex_lock(&p->lock);
-	yes = !p->running || pthread_equal(p->thread, pthread_self());
+	idle = !p->running;
+	ours = p->running && pthread_equal(p->thread, pthread_self());
+	if (idle)
+		call(argument);
 	pthread_mutex_unlock(&p->lock);
-	return yes;
+	if (ours)
+		call(argument);
+	return idle || ours;
 }
 
 int hd_ports_call(struct hd_ports *p, void (*call)(void *argument), void *argument) {
 	int code;
 
-	if (is_ours(p)) {
-		call(argument);
+	if (call_here(p, call, argument))
 		return 0;
-	}
 	pthread_mutex_lock(&p->turn);
 	pthread_mutex_lock(&p->lock);
 	p->call = call;
