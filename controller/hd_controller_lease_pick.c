@@ -144,7 +144,7 @@ static uint32_t slots_for(hd_ns longest, double rate, uint16_t count) {
 
 	/* A process is not always there at once: fewer would leave a slow link idle meanwhile. */
 	while (slots < CTL_LEASE_SLOTS_FLOOR
-	       && 2 * slots * (count * sizeof(float) + HD_CHUNK_OVERHEAD_BYTES)
+	       && (size_t)2 * slots * (count * sizeof(float) + HD_CHUNK_OVERHEAD_BYTES)
 		       <= CTL_LEASE_WINDOW_BYTES)
 		slots *= 2;
 	/* Powers of two: two jobs on links of the same kind have as many, and pieces fit where others were. */

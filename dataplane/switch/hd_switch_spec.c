@@ -30,7 +30,7 @@ struct reader {
 	struct hd_spec_table *tables;
 	struct hd_spec_key *keys;
 	struct hd_spec_choice *choices;
-	const char **lines;
+	char **lines;
 	uint32_t field_count, key_count, choice_count, line_count;
 	enum block block;
 	bool applied;
@@ -70,7 +70,7 @@ static bool read_number(const char *text, uint64_t most, uint64_t *value) {
  * The words from `first` on, with one blank between them, in place. They were cut out of one line, so each
  * moves to the left or stays.
  */
-static const char *join(const struct words *w, uint32_t first, uint32_t end) {
+static char *join(const struct words *w, uint32_t first, uint32_t end) {
 	char *to = w->word[first];
 
 	for (uint32_t i = first; i < end; i++) {

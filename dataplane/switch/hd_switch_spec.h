@@ -45,7 +45,7 @@ struct hd_spec_header {
 
 struct hd_spec_action {
 	const char *name, *arguments; /* a struct's name, NULL: none */
-	const char *const *lines;
+	char **lines;
 	uint32_t line_count;
 };
 
@@ -99,7 +99,7 @@ struct hd_spec {
 	uint32_t action_count;
 	const struct hd_spec_table *tables;
 	uint32_t table_count;
-	const char *const *lines; /* of apply */
+	char **lines; /* of apply */
 	uint32_t line_count;
 };
 

@@ -56,7 +56,7 @@ struct sum *sum_make(struct stage *t, uint8_t dtype) {
 			.worker = 1 + i,
 			.round = s->round,
 			.attempt = 1,
-			.weight = 1.0F / (1 + i),
+			.weight = 1.0F / (float)(1 + i),
 		};
 	for (int i = 0; i < VALUES; i++)
 		wide[i] = (float)(2 * hd_random_unit(&s->random) - 0.6);
@@ -169,7 +169,7 @@ void assert_forgotten(const struct stage *t, const struct sum *sum) {
 
 void assert_ended(const struct stage *t, const struct sum *sum, enum hd_reason why) {
 	const struct hd_msg_report *report = report_of(t, sum);
-	uint8_t reason;
+	uint8_t reason = HD_REASON_NONE;
 
 	assert_int_equal(voided(t, sum, &reason), 1);
 	assert_int_equal(reason, why);

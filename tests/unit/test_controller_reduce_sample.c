@@ -120,7 +120,7 @@ static double estimate_mbps(const struct scene *s, const char *name) {
 
 /* Each link carries four transfers at once; the slow host's sends them half as fast. */
 static void test_estimates_follow(void **state) {
-	const double full = 4 * 8 * (double)SHARD / ((double)TOOK / 1e9) / 1e6;
+	const double full = 4 * 8 * ((double)BYTES / WORKERS) / ((double)TOOK / 1e9) / 1e6;
 	struct scene s;
 
 	(void)state;

@@ -277,12 +277,10 @@ static void act(struct world *w, struct actor *a, uint32_t last) {
 		say_leave(a);
 	else if (!last && dice < 2)
 		die(w, a);
-	else if (a->told && dice < 40)
-		say_ask(w, a); /* its chunks had not the same members */
-	else if (a->told && dice < 2000)
+	else if (a->told && dice >= 40 && dice < 2000)
 		say_done(a);
-	else if (!a->asked && dice < 3000)
-		say_ask(w, a);
+	else if ((a->told && dice < 40) || (!a->asked && dice < 3000))
+		say_ask(w, a); /* told: its chunks had not the same members */
 }
 
 /* --- the world -------------------------------------------------------------------------------- */

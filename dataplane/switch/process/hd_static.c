@@ -189,6 +189,7 @@ static int read_copy(
 				   &udp_port
 			   );
 
+	*copy = (struct hd_switch_copy){0};
 	if (bad < 0)
 		return refuse(w, "%s", where.text);
 	if (read_token(token, &copy->token) < 0)
@@ -214,7 +215,7 @@ static int read_members(
 	if (count == 0 || count > HD_SWITCH_MEMBERS_MAX)
 		return refuse(w, "members: 1 to %d", HD_SWITCH_MEMBERS_MAX);
 	for (size_t i = 0; i < count; i++) {
-		json_int_t worker;
+		json_int_t worker = 0;
 		int code = read_copy(json_array_get(list, i), &worker, &members[i].copy, w);
 
 		if (code < 0)

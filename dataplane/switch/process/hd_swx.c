@@ -97,7 +97,7 @@ read_file(const char *path, char **text, size_t *bytes, char *error, size_t erro
 static int read_spec(const char *path, struct hd_spec **spec, char *error, size_t error_bytes) {
 	struct hd_spec_error wrong;
 	char *text = NULL;
-	size_t bytes;
+	size_t bytes = 0;
 	int code = read_file(path, &text, &bytes, error, error_bytes);
 
 	if (code == 0) {

@@ -101,13 +101,13 @@ static int load_arrays(struct swx *swx, char *error, size_t error_bytes) {
  * DPDK's own port of dropped packets frees them as packet buffers, which ours need not be: `drop`, perhaps behind a
  * label, sends to a port of ours instead. In place: both have four letters.
  */
-static void replace_drops(const char *const *lines, uint32_t count) {
+static void replace_drops(char *const *lines, uint32_t count) {
 	static const char drop[] = "drop", send[] = "tx 1";
 	static_assert(DROP_PORT == 1 && sizeof(drop) == sizeof(send), "the port is in the text");
 
 	for (uint32_t i = 0; i < count; i++) {
 		size_t bytes = strlen(lines[i]), word = sizeof(drop) - 1;
-		char *last = (char *)(uintptr_t)lines[i] + bytes - word;
+		char *last = lines[i] + bytes - word;
 
 		if (bytes >= word && memcmp(last, drop, word) == 0
 		    && (bytes == word || last[-1] == ' '))
@@ -125,7 +125,7 @@ static int load_actions(struct swx *swx, char *error, size_t error_bytes) {
 			swx->pipeline,
 			action->name,
 			action->arguments,
-			(const char **)(uintptr_t)action->lines,
+			(const char **)action->lines,
 			action->line_count
 		);
 
@@ -210,7 +210,7 @@ int swx_load(struct swx *swx, const char *name, char *error, size_t error_bytes)
 		return code;
 	replace_drops(swx->spec->lines, swx->spec->line_count);
 	code = rte_swx_pipeline_instructions_config(
-		swx->pipeline, (const char **)(uintptr_t)swx->spec->lines, swx->spec->line_count
+		swx->pipeline, (const char **)swx->spec->lines, swx->spec->line_count
 	);
 	return code ? fail(code, "instructions of", "apply", error, error_bytes) : 0;
 }
