@@ -78,8 +78,9 @@ void hd_check_credits(struct hd_check *check, const struct hd_event *event, bool
 /* The same of a server whose replica has taken its place, and that does not know it: its commits are of a history that
  * is lost. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
-/* Whether these are the bits of that version; also when contents are not compared any more. */
-bool hd_check_is(const struct hd_check *check, const float *model, hd_version version);
+/* Whether these are the bits of that version, which the present server gave to its replica: of a server that began anew
+ * it may be the first that anybody sees. */
+bool hd_check_is(struct hd_check *check, const float *model, hd_version version);
 /* Whether a COMMITTED came since the last hd_check_model(). */
 bool hd_check_dirty(const struct hd_check *check);
 /* The server's model between two steps. */

@@ -97,9 +97,12 @@ void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, h
 		);
 }
 
-bool hd_check_is(const struct hd_check *check, const float *model, hd_version version) {
-	const uint64_t *hash = hd_check_hash_at(check, version);
+bool hd_check_is(struct hd_check *check, const float *model, hd_version version) {
+	const uint64_t *hash;
 
+	if (!hd_check_enter_life(check, version))
+		return false;
+	hash = hd_check_hash_at(check, version);
 	return hash && !differs(check, *hash, model);
 }
 

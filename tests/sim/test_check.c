@@ -75,6 +75,36 @@ static void test_truth_passes(void **state) {
 	expect(&story, NULL);
 }
 
+/* A server that began anew gives its replica the first version before anybody else has seen one. */
+static void test_first_seen_by_the_replica(void **state) {
+	struct story story;
+
+	begin(&story);
+	whole(&story, 0);
+	hd_check_restore(story.check, NULL, 0);
+	memset(story.model, 0, sizeof(story.model));
+	story.incarnation++;
+	story.counter = 0;
+	assert_true(hd_check_is(story.check, story.model, version_of(&story)));
+	whole(&story, 1);
+	assert_true(hd_check_is(story.check, story.model, version_of(&story)));
+	expect(&story, NULL);
+	/* It has something else. */
+	begin(&story);
+	whole(&story, 0);
+	hd_check_restore(story.check, NULL, 0);
+	story.incarnation++;
+	story.counter = 0;
+	assert_false(hd_check_is(story.check, story.model, version_of(&story)));
+	expect(&story, NULL);
+	/* It claims a life that is over. */
+	begin(&story);
+	whole(&story, 0);
+	hd_check_restore(story.check, NULL, 0);
+	assert_false(hd_check_is(story.check, story.model, version_of(&story)));
+	expect(&story, "came back with incarnation");
+}
+
 static void test_applied_twice(void **state) {
 	struct story story;
 
@@ -378,6 +408,7 @@ int main(void) {
 		cmocka_unit_test(test_rounded_pulls),
 		cmocka_unit_test(test_sparse_taken_for_dense),
 		cmocka_unit_test(test_truth_passes),
+		cmocka_unit_test(test_first_seen_by_the_replica),
 		cmocka_unit_test(test_applied_twice),
 		cmocka_unit_test(test_never_pushed),
 		cmocka_unit_test(test_applied_in_part),

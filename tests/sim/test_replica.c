@@ -16,9 +16,13 @@
 #include <cmocka.h>
 
 #define SEEDS 40
-/* A promoted replica that is killed: workers are back before the controller's word; or one that was cut off falls back
- * to the old server, which has nothing. */
-static const uint64_t known_seeds[] = {20036, 30540};
+/* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
+ * that was cut off falls back to the old server, which has nothing. A server that dies while its replica is not in step
+ * yet begins anew, and its first version is the replica's before anybody else has seen it. */
+static const struct {
+	uint64_t seed;
+	bool sums; /* drawn since there are any */
+} known_seeds[] = {{20036, false}, {30540, false}, {61313, true}};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
@@ -263,10 +267,10 @@ static struct hd_place draw_place(struct hd_random *random, uint32_t workers) {
 	}
 }
 
-static bool is_known(uint64_t seed) {
+static bool is_without_sums(uint64_t seed) {
 	for (size_t i = 0; i < KNOWN; i++)
-		if (known_seeds[i] == seed)
-			return true;
+		if (known_seeds[i].seed == seed)
+			return !known_seeds[i].sums;
 	return false;
 }
 
@@ -276,7 +280,7 @@ static void draw_aggregators(uint64_t seed, struct run *run) {
 	struct hd_random random;
 
 	hd_random_init(&random, seed ^ UINT64_C(0x73756d73));
-	if (is_known(seed) || hd_random_chance(&random, 1.0 / 3))
+	if (is_without_sums(seed) || hd_random_chance(&random, 1.0 / 3))
 		return;
 	s->workers += 4;
 	s->link_mbps = 400;
@@ -335,7 +339,7 @@ static void test_random(void **state) {
 
 	(void)state;
 	for (uint64_t i = run_only_seeds() ? KNOWN : 0; i < seeds + KNOWN; i++) {
-		uint64_t seed = i < KNOWN ? known_seeds[i] : first + i - KNOWN;
+		uint64_t seed = i < KNOWN ? known_seeds[i].seed : first + i - KNOWN;
 
 		draw(seed, &run);
 		draw_aggregators(seed, &run);
