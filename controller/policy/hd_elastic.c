@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_elastic.h"
+#include "hd_elastic_policy.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every policy: its row is in a file of its own. */
+static const struct hd_elastic_policy *const policies[] = {
+	&hd_elastic_fixed,
+	&hd_elastic_manual,
+	&hd_elastic_growth,
+	&hd_elastic_budget,
+};
+#define POLICIES (sizeof(policies) / sizeof(policies[0]))
+
+enum common_key {
+	KEY_N_MIN,
+	KEY_N_MAX,
+	KEY_BASE,
+	KEY_SCALE,
+	KEY_SCALE_MAX,
+	KEY_SYNC,
+	KEY_TAU,
+	KEY_NOTICE,
+	KEY_INTERVAL,
+	KEY_COUNT
+};
+
+static const char *check_scale(const char *text) {
+	return strcmp(text, "none") == 0 || strcmp(text, "linear") == 0 ? NULL : "none or linear";
+}
+
+#define MOST HD_WORKERS_MAX
+static const struct hd_elastic_key common_keys[] = {
+	[KEY_N_MIN]
+	= {"n_min", "the target's least", .least = 1, .most = MOST, .fallback = 1, .whole = true},
+	[KEY_N_MAX]
+	= {"n_max", "the target's most", .least = 1, .most = MOST, .fallback = MOST, .whole = true},
+	[KEY_BASE]
+	= {"base",
+	   "workers that the rate was chosen for (0: the first target)",
+	   .most = MOST,
+	   .whole = true},
+	[KEY_SCALE]
+	= {"scale",
+	   "factor on updates: none, or linear (workers / base)",
+	   .text = true,
+	   .check = check_scale},
+	[KEY_SCALE_MAX] = {"scale_max", "its most", .least = 1e-3, .most = 1e3, .fallback = 8},
+	[KEY_SYNC] = {"sync", "N of N-sync as a share of the workers (0: the job's N)", .most = 1},
+	[KEY_TAU] = {"tau", "tau_max for each worker (0: the job's tau_max)", .most = 1000},
+	[KEY_NOTICE]
+	= {"notice",
+	   "seconds that a worker above the target gets",
+	   .least = 0.2,
+	   .most = 3600,
+	   .fallback = 5},
+	[KEY_INTERVAL]
+	= {"interval", "seconds between two changes, at least", .most = 86400, .fallback = 0},
+	[KEY_COUNT] = {0},
+};
+
+static_assert(KEY_COUNT <= 32, "bits of common_given");
+
+const struct hd_elastic_policy *hd_elastic_policy(size_t index) {
+	return index < POLICIES ? policies[index] : NULL;
+}
+
+const struct hd_elastic_key *hd_elastic_common_key(size_t index) {
+	return index < KEY_COUNT ? &common_keys[index] : NULL;
+}
+
+void hd_elastic_init(struct hd_elastic *e) {
+	memset(e, 0, sizeof(*e));
+	e->changed_at = -1;
+	e->last = -1;
+	e->price = -1;
+	e->common = (struct hd_elastic_common
+	){.n_min = 1, .n_max = MOST, .scale_max = 8, .notice_s = 5};
+}
+
+/* --- words --- */
+
+/* What set() has read so far: nothing of it is the owner's yet. */
+struct taking {
+	struct hd_elastic next;
+	double common[KEY_COUNT];
+	bool scale;
+	char *error;
+	size_t error_bytes;
+};
+
+__attribute__((format(printf, 2, 3))) static int
+wrong(const struct taking *t, const char *format, ...) {
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(t->error, t->error_bytes, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+static int take_number(
+	const struct taking *t,
+	const struct hd_elastic_key *key,
+	const char *text,
+	double *value
+) {
+	char *end;
+	double x = strtod(text, &end);
+
+	if (end == text || *end || !(x >= key->least && x <= key->most)
+	    || (key->whole && floor(x) < x))
+		return wrong(
+			t,
+			"%s: '%s' (a %snumber from %.10g to %.10g)",
+			key->name,
+			text,
+			key->whole ? "whole " : "",
+			key->least,
+			key->most
+		);
+	*value = x;
+	return 0;
+}
+
+static int
+take_text(const struct taking *t, const struct hd_elastic_key *key, const char *text, char *value) {
+	const char *why = key->check ? key->check(text) : NULL;
+
+	if (why)
+		return wrong(t, "%s: '%s' (%s)", key->name, text, why);
+	if (strlen(text) >= HD_ELASTIC_TEXT_BYTES)
+		return wrong(t, "%s: more than %d bytes", key->name, HD_ELASTIC_TEXT_BYTES - 1);
+	(void)snprintf(value, HD_ELASTIC_TEXT_BYTES, "%s", text);
+	return 0;
+}
+
+static size_t key_find(const struct hd_elastic_key *keys, const char *name) {
+	size_t i = 0;
+
+	while (keys[i].name && strcmp(keys[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+static int take_common(struct taking *t, size_t index, const char *text) {
+	const struct hd_elastic_key *key = &common_keys[index];
+	char word[HD_ELASTIC_TEXT_BYTES];
+
+	t->next.common_given |= UINT32_C(1) << index;
+	if (!key->text)
+		return take_number(t, key, text, &t->common[index]);
+	if (take_text(t, key, text, word) < 0)
+		return -EINVAL;
+	t->common[index] = strcmp(word, "linear") == 0;
+	return 0;
+}
+
+static void append(char *text, size_t bytes, const char *word) {
+	size_t used = strlen(text);
+
+	if (used < bytes)
+		(void)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", word);
+}
+
+static int unknown_key(const struct taking *t, const char *name) {
+	char known[400] = "";
+
+	for (size_t i = 0; t->next.policy->keys[i].name; i++)
+		append(known, sizeof(known), t->next.policy->keys[i].name);
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		append(known, sizeof(known), common_keys[i].name);
+	return wrong(t, "%s: policy %s has no such key (%s)", name, t->next.policy->name, known);
+}
+
+static int take_pair(struct taking *t, const char *name, const char *text) {
+	const struct hd_elastic_key *keys = t->next.policy->keys;
+	size_t i = key_find(keys, name);
+
+	if (keys[i].name) {
+		t->next.given |= UINT32_C(1) << i;
+		return keys[i].text ? take_text(t, &keys[i], text, t->next.text[i]) :
+				      take_number(t, &keys[i], text, &t->next.value[i]);
+	}
+	i = key_find(common_keys, name);
+	return i < KEY_COUNT ? take_common(t, i, text) : unknown_key(t, name);
+}
+
+/* The next "key=value" of the words, cut in two in place. 0: the end; 1; -EINVAL. */
+static int next_pair(const struct taking *t, char **at, char **name, char **value) {
+	char *word = *at + strspn(*at, " \t"), *end = word + strcspn(word, " \t"), *equals;
+
+	if (!*word)
+		return 0;
+	*at = *end ? end + 1 : end;
+	*end = '\0';
+	equals = strchr(word, '=');
+	if (!equals || equals == word || !equals[1])
+		return wrong(t, "'%s': must be key=value", word);
+	*equals = '\0';
+	*name = word;
+	*value = equals + 1;
+	return 1;
+}
+
+static int find_policy(struct taking *t, const char *name) {
+	char known[256] = "";
+
+	for (size_t i = 0; i < POLICIES; i++) {
+		if (strcmp(policies[i]->name, name) == 0) {
+			t->next.policy = policies[i];
+			return 0;
+		}
+		append(known, sizeof(known), policies[i]->name);
+	}
+	return wrong(t, "policy: '%s': no such policy (%s)", name, known);
+}
+
+/* Another policy, or the same anew: its values are at their fallbacks. What is common to all stays. */
+static void begin(struct taking *t) {
+	const struct hd_elastic_key *keys = t->next.policy->keys;
+
+	t->next.given = 0;
+	for (size_t i = 0; keys[i].name; i++) {
+		assert(i < HD_ELASTIC_KEYS_MAX);
+		t->next.value[i] = keys[i].fallback;
+		t->next.text[i][0] = '\0';
+	}
+}
+
+/* Which policy: the words', or the one that there is. */
+static int take_policy(struct taking *t, const char *words) {
+	char copy[HD_ELASTIC_WORDS_BYTES + 1], *at = copy, *name, *value;
+	bool named = false;
+	int more;
+
+	(void)snprintf(copy, sizeof(copy), "%s", words);
+	while ((more = next_pair(t, &at, &name, &value)) > 0) {
+		if (strcmp(name, "policy") != 0)
+			continue;
+		if (named)
+			return wrong(t, "policy: said twice");
+		named = true;
+		if (find_policy(t, value) < 0)
+			return -EINVAL;
+	}
+	if (more < 0)
+		return more;
+	if (!t->next.policy)
+		return wrong(t, "policy: missing (policy=fixed, for one)");
+	if (named)
+		begin(t);
+	return 0;
+}
+
+static int take_pairs(struct taking *t, const char *words) {
+	char copy[HD_ELASTIC_WORDS_BYTES + 1], *at = copy, *name, *value;
+	const char *seen[HD_ELASTIC_KEYS_MAX + KEY_COUNT + 1];
+	size_t count = 0;
+	int more;
+
+	(void)snprintf(copy, sizeof(copy), "%s", words);
+	while ((more = next_pair(t, &at, &name, &value)) > 0) {
+		for (size_t i = 0; i < count; i++)
+			if (strcmp(seen[i], name) == 0)
+				return wrong(t, "%s: said twice", name);
+		if (strcmp(name, "policy") != 0 && take_pair(t, name, value) < 0)
+			return -EINVAL;
+		assert(count < sizeof(seen) / sizeof(seen[0]));
+		seen[count++] = name;
+	}
+	return more;
+}
+
+static void common_out(const struct hd_elastic *e, double *value) {
+	const struct hd_elastic_common *c = &e->common;
+
+	value[KEY_N_MIN] = c->n_min;
+	value[KEY_N_MAX] = c->n_max;
+	value[KEY_BASE] = c->base;
+	value[KEY_SCALE] = c->linear;
+	value[KEY_SCALE_MAX] = c->scale_max;
+	value[KEY_SYNC] = c->sync;
+	value[KEY_TAU] = c->tau;
+	value[KEY_NOTICE] = c->notice_s;
+	value[KEY_INTERVAL] = c->interval_s;
+}
+
+static void common_in(struct hd_elastic *e, const double *value) {
+	e->common = (struct hd_elastic_common){
+		.n_min = (uint32_t)value[KEY_N_MIN],
+		.n_max = (uint32_t)value[KEY_N_MAX],
+		.base = value[KEY_BASE],
+		.linear = value[KEY_SCALE] > 0,
+		.scale_max = value[KEY_SCALE_MAX],
+		.sync = value[KEY_SYNC],
+		.tau = value[KEY_TAU],
+		.notice_s = value[KEY_NOTICE],
+		.interval_s = value[KEY_INTERVAL],
+	};
+}
+
+static int check_whole(struct taking *t) {
+	struct hd_elastic *e = &t->next;
+	const struct hd_elastic_key *keys = e->policy->keys;
+
+	for (size_t i = 0; keys[i].name; i++)
+		if (keys[i].required && !(e->given >> i & 1))
+			return wrong(
+				t,
+				"%s: policy %s needs it: %s",
+				keys[i].name,
+				e->policy->name,
+				keys[i].help
+			);
+	if (e->common.n_min > e->common.n_max)
+		return wrong(t, "n_min: %u, above n_max, %u", e->common.n_min, e->common.n_max);
+	return 0;
+}
+
+int hd_elastic_set(
+	struct hd_elastic *e,
+	const char *words,
+	double now,
+	uint32_t workers,
+	char *error,
+	size_t error_bytes
+) {
+	struct taking t = {.next = *e, .error = error, .error_bytes = error_bytes};
+
+	assert(POLICIES > 0);
+	if (strlen(words) > HD_ELASTIC_WORDS_BYTES)
+		return wrong(&t, "more than %d bytes", HD_ELASTIC_WORDS_BYTES);
+	common_out(e, t.common);
+	if (take_policy(&t, words) < 0 || take_pairs(&t, words) < 0)
+		return -EINVAL;
+	common_in(&t.next, t.common);
+	if (check_whole(&t) < 0)
+		return -EINVAL;
+	hd_elastic_count(&t.next, now, workers);
+	memset(t.next.state, 0, sizeof(t.next.state));
+	t.next.changed_at = -1; /* what an operator sets is so at once */
+	if (t.next.policy->init && t.next.policy->init(&t.next, error, error_bytes) < 0)
+		return -EINVAL;
+	*e = t.next;
+	return 0;
+}
+
+static size_t
+put_word(char *words, size_t bytes, size_t used, const char *name, const char *value) {
+	int more = snprintf(words + used, bytes - used, "%s%s=%s", used ? " " : "", name, value);
+
+	return more < 0 || used + (size_t)more >= bytes ? used : used + (size_t)more;
+}
+
+static size_t put_value(char *words, size_t bytes, size_t used, const char *name, double value) {
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%.10g", value);
+	return put_word(words, bytes, used, name, text);
+}
+
+size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes) {
+	double common[KEY_COUNT];
+	size_t used;
+
+	words[0] = '\0';
+	if (!e->policy)
+		return 0;
+	used = put_word(words, bytes, 0, "policy", e->policy->name);
+	for (size_t i = 0; e->policy->keys[i].name; i++) {
+		const struct hd_elastic_key *key = &e->policy->keys[i];
+
+		if (!(e->given >> i & 1))
+			continue;
+		used = key->text ? put_word(words, bytes, used, key->name, e->text[i]) :
+				   put_value(words, bytes, used, key->name, e->value[i]);
+	}
+	common_out(e, common);
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		if (e->common_given >> i & 1)
+			used = i == KEY_SCALE ?
+				put_word(
+					words,
+					bytes,
+					used,
+					"scale",
+					common[i] > 0 ? "linear" : "none"
+				) :
+				put_value(words, bytes, used, common_keys[i].name, common[i]);
+	words[used] = '\0';
+	return used;
+}
+
+/* --- values --- */
+
+static size_t index_of(const struct hd_elastic *e, const char *key) {
+	size_t i = key_find(e->policy->keys, key);
+
+	assert(e->policy->keys[i].name);
+	return i;
+}
+
+double hd_elastic_value(const struct hd_elastic *e, const char *key) {
+	return e->value[index_of(e, key)];
+}
+
+const char *hd_elastic_text(const struct hd_elastic *e, const char *key) {
+	return e->text[index_of(e, key)];
+}
+
+bool hd_elastic_given(const struct hd_elastic *e, const char *key) {
+	return e->given >> index_of(e, key) & 1;
+}
+
+/* --- what happens --- */
+
+void hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char *format, ...) {
+	va_list args;
+
+	out->target = target;
+	va_start(args, format);
+	(void)vsnprintf(out->reason, sizeof(out->reason), format, args);
+	va_end(args);
+}
+
+void hd_elastic_count(struct hd_elastic *e, double now, uint32_t workers) {
+	double passed = e->last >= 0 && now > e->last ? now - e->last : 0;
+
+	e->account.ran_s += passed;
+	e->account.worker_s += passed * e->workers;
+	if (e->price > 0)
+		e->account.money += passed * e->workers * e->price / 3600;
+	if (e->last < now)
+		e->last = now;
+	e->workers = workers;
+}
+
+int hd_elastic_price(struct hd_elastic *e, double now, double price) {
+	if (!isfinite(price) || price < 0)
+		return -EINVAL;
+	hd_elastic_count(e, now, e->workers);
+	e->price = price;
+	return 0;
+}
+
+int hd_elastic_observe(struct hd_elastic *e, double now, const struct hd_elastic_observation *o) {
+	if (!isfinite(o->loss) || o->samples == 0 || o->workers > HD_WORKERS_MAX || o->step == 0
+	    || isnan(o->price) || isnan(o->step_s))
+		return -EINVAL;
+	hd_elastic_count(e, now, o->workers);
+	e->seen = *o;
+	e->account.step = o->step;
+	if (e->policy && e->policy->observe)
+		e->policy->observe(e, o);
+	return 0;
+}
+
+static uint32_t within(const struct hd_elastic *e, uint32_t target) {
+	const struct hd_elastic_common *c = &e->common;
+
+	target = target > c->n_max ? c->n_max : target;
+	return target < c->n_min ? c->n_min : target;
+}
+
+uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed) {
+	struct hd_elastic_decision out = {.target = e->target};
+	uint32_t before = e->target;
+
+	*changed = false;
+	if (!e->policy)
+		return 0;
+	e->policy->decide(e, now, &out);
+	out.target = within(e, out.target);
+	if (out.target != before && before != 0 && e->changed_at >= 0
+	    && now < e->changed_at + e->common.interval_s)
+		return before;
+	memcpy(e->reason, out.reason, sizeof(e->reason));
+	e->reason[sizeof(e->reason) - 1] = '\0';
+	/* Said from now on, so that a later life takes the same. */
+	if (!(e->common.base > 0)) {
+		e->common.base = out.target;
+		e->common_given |= UINT32_C(1) << KEY_BASE;
+	}
+	if (out.target == before)
+		return before;
+	e->target = out.target;
+	e->changed_at = now;
+	*changed = true;
+	return e->target;
+}
+
+static uint32_t share_of(double factor, uint32_t workers, uint32_t most) {
+	double x = ceil(factor * workers - 1e-9);
+
+	return x < 1 ? 1 : x > most ? most : (uint32_t)x;
+}
+
+struct hd_elastic_shape
+hd_elastic_shape(const struct hd_elastic *e, const struct hd_elastic_job *job, uint32_t workers) {
+	struct hd_elastic_shape shape = {.scale = 1};
+	const struct hd_elastic_common *c = &e->common;
+
+	if (!e->policy || e->target == 0)
+		return shape;
+	workers = workers > e->target ? e->target : workers;
+	workers = workers < 1 ? 1 : workers;
+	if (c->sync > 0 && job->counts)
+		shape.sync_count = share_of(c->sync, workers, workers);
+	if (c->tau > 0 && job->bounds && job->tau_max > 0)
+		shape.tau_max = share_of(c->tau, workers, job->tau_max);
+	if (c->linear && c->base > 0)
+		shape.scale = (float)fmin(workers / c->base, c->scale_max);
+	return shape;
+}

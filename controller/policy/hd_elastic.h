@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one owner of a job's worker count: exactly one policy says how many workers the job should have, and why. With
+ * the target go what depends on it, so that all of it changes at once: the N of N-sync, tau_max, and the factor on
+ * updates. Pure: time and every observation come in as arguments.
+ *
+ *     set("policy=growth n=2 eta=1.01")  -->  one row of hd_elastic_policies[], its parameters, its state
+ *     observe(now, step, loss, workers...)    kept by us: what was spent; and handed to the policy
+ *     decide(now, workers)               -->  n_target in n_min..n_max, and a reason in words
+ *     shape(job, workers)                -->  N, tau_max and scale for that many workers
+ *
+ * A policy is a row of the table: a name, its keys, and up to three functions. To add one, write the row in a
+ * file of its own, declare it in hd_elastic_policy.h, and list it in hd_elastic.c.
+ */
+#ifndef HD_ELASTIC_H
+#define HD_ELASTIC_H
+
+#include "hd_limits.h"
+#include "hd_types.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HD_ELASTIC_WORDS_BYTES 512 /* of what set() takes, and text() gives: a COMMAND's value */
+#define HD_ELASTIC_REASON_BYTES 192
+#define HD_ELASTIC_KEYS_MAX 16 /* of one policy */
+#define HD_ELASTIC_TEXT_BYTES 128 /* of a value that is not a number */
+#define HD_ELASTIC_STATE_BYTES 8192 /* of a policy */
+
+/* What is known after a step of the job, or since the last one. */
+struct hd_elastic_observation {
+	uint64_t step; /* the newest that was reported, counted from 1 */
+	double loss; /* mean of a sample; finite */
+	uint64_t samples; /* that it is the mean of */
+	uint32_t workers; /* y: who took part */
+	double price; /* of a worker for an hour; < 0: not known */
+	double step_s; /* seconds of the step, mean of the workers that reported; <= 0: not known */
+	double comm_share; /* of step_s spent on communication, 0..1; < 0: not known */
+};
+
+/* Keys that every policy has. */
+struct hd_elastic_common {
+	uint32_t n_min, n_max; /* the target's limits */
+	double base; /* workers that the job's rate was chosen for; 0: the first target */
+	bool linear; /* scale = workers / base */
+	double scale_max; /* of that */
+	double sync; /* N of N-sync is this share of the workers; 0: the job's N */
+	double tau; /* tau_max is this many for each worker; 0: the job's */
+	double notice_s; /* that a worker above the target gets */
+	double interval_s; /* between two changes of the target, at least */
+};
+
+/* What was used so far: kept over a restart of whoever owns this. */
+struct hd_elastic_account {
+	double ran_s; /* since the policy was set */
+	double worker_s; /* the integral of workers over time */
+	double money; /* of workers x price */
+	uint64_t step; /* the newest that was observed */
+};
+
+struct hd_elastic;
+
+struct hd_elastic_key {
+	const char *name, *help;
+	bool text; /* of its own form: `check` says what is wrong with one, NULL: nothing */
+	const char *(*check)(const char *text);
+	double least, most, fallback; /* of a number */
+	bool required, whole;
+};
+
+struct hd_elastic_decision {
+	uint32_t target; /* is brought into n_min..n_max */
+	char reason[HD_ELASTIC_REASON_BYTES];
+};
+
+struct hd_elastic_policy {
+	const char *name, *help;
+	const struct hd_elastic_key *keys; /* ends with a NULL name; at most HD_ELASTIC_KEYS_MAX */
+	size_t state_bytes; /* <= HD_ELASTIC_STATE_BYTES; all zero before init */
+	/* Workers above the target are told to leave. */
+	bool releases;
+	/* Its values are there. What is wrong with them together, in words, into error: -EINVAL, and nothing changes.
+	 * NULL: nothing can be. */
+	int (*init)(struct hd_elastic *e, char *error, size_t bytes);
+	/* NULL: it learns nothing. */
+	void (*observe)(struct hd_elastic *e, const struct hd_elastic_observation *o);
+	/* out->target and out->reason. <= 1 ms; no allocation. */
+	void (*decide)(const struct hd_elastic *e, double now, struct hd_elastic_decision *out);
+};
+
+struct hd_elastic {
+	const struct hd_elastic_policy *policy; /* NULL: none, nobody says how many */
+	struct hd_elastic_common common;
+	double value[HD_ELASTIC_KEYS_MAX]; /* by the policy's keys */
+	char text[HD_ELASTIC_KEYS_MAX][HD_ELASTIC_TEXT_BYTES];
+	uint32_t given; /* bit i: key i was said, and is not its fallback */
+	uint32_t common_given;
+	uint32_t target; /* 0: not decided yet */
+	double changed_at; /* when the target changed last; < 0: never */
+	char reason[HD_ELASTIC_REASON_BYTES];
+	struct hd_elastic_account account;
+	double last; /* time of the newest word; < 0: none */
+	uint32_t workers; /* since then */
+	double price; /* < 0: not known */
+	struct hd_elastic_observation seen; /* the newest; step 0: none */
+	_Alignas(16) unsigned char state[HD_ELASTIC_STATE_BYTES];
+};
+
+/* What follows from a number of workers: the fields of ROSTER. */
+struct hd_elastic_shape {
+	uint32_t sync_count; /* N; 0: the job's */
+	uint32_t tau_max; /* 0: the job's */
+	float scale; /* factor on updates; 1: none */
+};
+
+/* The job's own, which a shape goes by. */
+struct hd_elastic_job {
+	uint32_t tau_max; /* no bound is looser than this */
+	bool counts; /* N-sync or N-batch-sync */
+	bool bounds; /* asynchronous: tau_max means something */
+};
+
+void hd_elastic_init(struct hd_elastic *e);
+
+/*
+ * Takes a policy and its values from words: "policy=NAME key=value ...", in any order, each key once. Without
+ * policy= the policy stays, and the keys that are named change. A changed policy begins anew but for what was
+ * spent by the job (account). `now` in s; `workers`: how many there are.
+ * Returns 0; -EINVAL (unknown policy or key, a value out of its limits, a missing one, n_min above n_max, less than one
+ * worker) with what is wrong in `error`, and *e as it was.
+ */
+int hd_elastic_set(
+	struct hd_elastic *e,
+	const char *words,
+	double now,
+	uint32_t workers,
+	char *error,
+	size_t error_bytes
+);
+/* The words that set() would take for this, without what is at its fallback. Returns the bytes. */
+size_t hd_elastic_words(const struct hd_elastic *e, char *words, size_t bytes);
+
+/* Time has passed with as many workers as were said last; from now on there are `workers`. */
+void hd_elastic_count(struct hd_elastic *e, double now, uint32_t workers);
+/* The price of a worker for an hour from now on. -EINVAL: not finite, or < 0. */
+int hd_elastic_price(struct hd_elastic *e, double now, double price);
+/* A step. -EINVAL (a loss that is not finite, no samples, step 0, more than HD_WORKERS_MAX workers): *e as it was. */
+int hd_elastic_observe(
+	struct hd_elastic *e,
+	double now,
+	const struct hd_elastic_observation *observation
+);
+/* The target, in n_min..n_max, never below 1; e->reason says why. 0: no policy. True in *changed: another than before. */
+uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed);
+/* What goes with so many workers: min(workers, target) of them count. */
+struct hd_elastic_shape
+hd_elastic_shape(const struct hd_elastic *e, const struct hd_elastic_job *job, uint32_t workers);
+
+/* A value by its key's name. The name is of the policy's table, or it is a programmer's error. */
+double hd_elastic_value(const struct hd_elastic *e, const char *key);
+/* The text of such a key; "" was not given. */
+const char *hd_elastic_text(const struct hd_elastic *e, const char *key);
+/* Whether a key was given. */
+bool hd_elastic_given(const struct hd_elastic *e, const char *key);
+
+/* Row `index` of the table; NULL past the last. */
+const struct hd_elastic_policy *hd_elastic_policy(size_t index);
+/* The keys that every policy has; NULL past the last. */
+const struct hd_elastic_key *hd_elastic_common_key(size_t index);
+
+#endif

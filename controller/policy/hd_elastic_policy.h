@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The rows of the table of elastic policies, for hd_elastic.c and the files that they are in. */
+#ifndef HD_ELASTIC_POLICY_H
+#define HD_ELASTIC_POLICY_H
+
+#include "hd_elastic.h"
+
+/* A decision in words; what does not fit is cut. */
+__attribute__((format(printf, 3, 4))) void
+hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char *format, ...);
+
+/* hd_elastic_basic.c */
+extern const struct hd_elastic_policy hd_elastic_fixed, hd_elastic_manual, hd_elastic_growth,
+	hd_elastic_budget;
+
+#endif
