@@ -70,6 +70,10 @@ double hd_sgd_apply(float *w, float *h, const float *g, size_t count, const stru
 	return hd_kernels_get()->sgd_apply(w, h, g, count, sgd);
 }
 
+void hd_prox_apply(float *w, const float *w_t, const float *g, size_t count, float rate, float mu) {
+	hd_kernels_get()->prox_apply(w, w_t, g, count, rate, mu);
+}
+
 void hd_add_f32(float *sum, const float *x, size_t count) {
 	hd_kernels_get()->add_f32(sum, x, count);
 }

@@ -41,6 +41,19 @@ struct hd_sgd_sum {
 double
 hd_sgd_apply_sum(float *w, float *h, const void *sum, size_t count, const struct hd_sgd_sum *how);
 
+/* A step of a client that stays near the model from which it began (FedProx, arXiv 1812.06127, section 3.2:
+ * the gradient of F(w) + mu/2 |w - w_t|^2), for each i:  w <- w - rate (g + mu (w - w_t)). mu = 0: plain SGD
+ * where w_t is finite. Every version gives the bits of the scalar reference. */
+void hd_prox_apply(float *w, const float *w_t, const float *g, size_t count, float rate, float mu);
+void hd_prox_apply_scalar(
+	float *w,
+	const float *w_t,
+	const float *g,
+	size_t count,
+	float rate,
+	float mu
+);
+
 /* sum[i] += x[i]; sum is aligned as its type is, x need not be (a packet's payload), here and below. */
 void hd_add_f32(float *sum, const float *x, size_t count);
 void hd_add_f32_scalar(float *sum, const float *x, size_t count);

@@ -46,6 +46,21 @@ hd_sgd_apply_avx2(float *w, float *h, const float *g, size_t count, const struct
 	return hd_sum(low, high) + hd_sgd_apply_scalar(w + i, h + i, g + i, count - i, sgd);
 }
 
+HD_AVX2 static void
+hd_prox_apply_avx2(float *w, const float *w_t, const float *g, size_t count, float rate, float mu) {
+	const __m256 step = _mm256_set1_ps(rate), pull = _mm256_set1_ps(mu);
+	size_t i = 0;
+
+	for (; i + HD_LANES <= count; i += HD_LANES) {
+		__m256 wi = _mm256_loadu_ps(w + i);
+		__m256 away = _mm256_sub_ps(wi, _mm256_loadu_ps(w_t + i));
+		__m256 slope = _mm256_add_ps(_mm256_loadu_ps(g + i), _mm256_mul_ps(pull, away));
+
+		_mm256_storeu_ps(w + i, _mm256_sub_ps(wi, _mm256_mul_ps(step, slope)));
+	}
+	hd_prox_apply_scalar(w + i, w_t + i, g + i, count - i, rate, mu);
+}
+
 HD_AVX2 static void hd_add_f32_avx2(float *sum, const float *x, size_t count) {
 	size_t i = 0;
 
@@ -96,6 +111,7 @@ HD_AVX2 static size_t hd_find_not_finite_f32_avx2(const float *x, size_t count) 
 const struct hd_kernels hd_kernels_avx2 = {
 	.name = "avx2",
 	.sgd_apply = hd_sgd_apply_avx2,
+	.prox_apply = hd_prox_apply_avx2,
 	.add_f32 = hd_add_f32_avx2,
 	.scale_f32 = hd_scale_f32_avx2,
 	.norm2_f32 = hd_norm2_f32_avx2,

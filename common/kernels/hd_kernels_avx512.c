@@ -71,6 +71,27 @@ hd_sgd_apply_avx512(float *w, float *h, const float *g, size_t count, const stru
 	return _mm512_reduce_add_pd(_mm512_add_pd(low, high));
 }
 
+HD_AVX512 static void hd_prox_apply_avx512(
+	float *w,
+	const float *w_t,
+	const float *g,
+	size_t count,
+	float rate,
+	float mu
+) {
+	const __m512 step = _mm512_set1_ps(rate), pull = _mm512_set1_ps(mu);
+	size_t i = 0;
+
+	for (; i + HD_LANES <= count; i += HD_LANES) {
+		__m512 wi = _mm512_loadu_ps(w + i);
+		__m512 away = _mm512_sub_ps(wi, _mm512_loadu_ps(w_t + i));
+		__m512 slope = _mm512_add_ps(_mm512_loadu_ps(g + i), _mm512_mul_ps(pull, away));
+
+		_mm512_storeu_ps(w + i, _mm512_sub_ps(wi, _mm512_mul_ps(step, slope)));
+	}
+	hd_prox_apply_scalar(w + i, w_t + i, g + i, count - i, rate, mu);
+}
+
 HD_AVX512 static void hd_add_f32_avx512(float *sum, const float *x, size_t count) {
 	size_t i = 0;
 
@@ -118,6 +139,7 @@ HD_AVX512 static size_t hd_find_not_finite_f32_avx512(const float *x, size_t cou
 const struct hd_kernels hd_kernels_avx512 = {
 	.name = "avx512",
 	.sgd_apply = hd_sgd_apply_avx512,
+	.prox_apply = hd_prox_apply_avx512,
 	.add_f32 = hd_add_f32_avx512,
 	.scale_f32 = hd_scale_f32_avx512,
 	.norm2_f32 = hd_norm2_f32_avx512,

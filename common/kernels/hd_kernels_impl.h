@@ -9,6 +9,8 @@ struct hd_kernels {
 	const char *name;
 	double (*sgd_apply
 	)(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd);
+	void (*prox_apply
+	)(float *w, const float *w_t, const float *g, size_t count, float rate, float mu);
 	void (*add_f32)(float *sum, const float *x, size_t count);
 	void (*scale_f32)(float *y, const float *x, size_t count, float a);
 	double (*norm2_f32)(const float *x, size_t count);

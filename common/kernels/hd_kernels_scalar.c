@@ -19,6 +19,19 @@ hd_sgd_apply_scalar(float *w, float *h, const float *g, size_t count, const stru
 	return norm2;
 }
 
+void hd_prox_apply_scalar(
+	float *w,
+	const float *w_t,
+	const float *g,
+	size_t count,
+	float rate,
+	float mu
+) {
+	for (size_t i = 0; i < count; i++) {
+		w[i] = w[i] - rate * (g[i] + mu * (w[i] - w_t[i]));
+	}
+}
+
 void hd_add_f32_scalar(float *sum, const float *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		float xi;
@@ -59,6 +72,7 @@ size_t hd_find_not_finite_f32_scalar(const float *x, size_t count) {
 const struct hd_kernels hd_kernels_scalar = {
 	.name = "scalar",
 	.sgd_apply = hd_sgd_apply_scalar,
+	.prox_apply = hd_prox_apply_scalar,
 	.add_f32 = hd_add_f32_scalar,
 	.scale_f32 = hd_scale_f32_scalar,
 	.norm2_f32 = hd_norm2_f32_scalar,

@@ -183,6 +183,53 @@ static void test_sum_known_values(void **state) {
 	assert_true(h == -5 && w == -5);
 }
 
+static void test_prox_is_bit_identical(void **state) {
+	static const float rates[] = {0.01F, 1, -0.5F, 1e30F}, pulls[] = {0, 1, 0.001F, 1e30F};
+	const struct hd_kernels *table;
+	struct hd_random random;
+	struct arrays one, two;
+
+	hd_random_init(&random, 16);
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t i = 0; i < SIZES * 4 * 4; i++) {
+			size_t count = sizes[i % SIZES], offset = i / SIZES % 4;
+			float rate = rates[i / SIZES % 4], mu = pulls[i / SIZES / 4];
+
+			fill(&random, &one);
+			two = one;
+			hd_prox_apply_scalar(
+				one.w + offset, one.h + 2 * offset, one.g, count, rate, mu
+			);
+			table->prox_apply(
+				two.w + offset, two.h + 2 * offset, two.g, count, rate, mu
+			);
+			assert_same(one.w, two.w, VALUES);
+		}
+	}
+}
+
+/* F(w) = (w - 3)^2, rate 0.1, 5 steps from `begin`: what is left of the slope of F + mu/2 (w - w_t)^2. */
+static float prox_walk(float begin, float mu) {
+	float w = begin, w_t = begin, g;
+
+	for (int i = 0; i < 5; i++) {
+		g = 2 * (w - 3);
+		hd_prox_apply(&w, &w_t, &g, 1, 0.1F, mu);
+	}
+	return w;
+}
+
+static void test_prox_known_values(void **state) {
+	float w = prox_walk(0, 0);
+
+	assert_float_equal(w, 2.01696, 1e-6);
+	assert_float_equal(fabsf(2 * (w - 3)) / 6, 0.32768, 1e-6);
+	w = prox_walk(0, 1);
+	assert_float_equal(w, 1.66386, 1e-6);
+	assert_float_equal(fabsf(2 * (w - 3) + w) / 6, 0.16807, 1e-6);
+	assert_float_equal(prox_walk(1, 1), 2.10924, 1e-6);
+}
+
 static void test_add_and_scale(void **state) {
 	const struct hd_kernels *table;
 	struct hd_random random;
@@ -298,6 +345,8 @@ int main(void) {
 		cmocka_unit_test(test_apply_known_values),
 		cmocka_unit_test(test_sum_is_steps_of_its_mean),
 		cmocka_unit_test(test_sum_known_values),
+		cmocka_unit_test(test_prox_is_bit_identical),
+		cmocka_unit_test(test_prox_known_values),
 		cmocka_unit_test(test_add_and_scale),
 		cmocka_unit_test(test_norm),
 		cmocka_unit_test(test_find_not_finite),
