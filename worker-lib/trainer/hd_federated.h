@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Data of federated clients: which rows are whose, generated data whose clients differ by a stated amount, and the
+ * reference of FedProx and FedAvg in double precision, in one process, that the fabric's runs are compared with.
+ *
+ *   rows of client k: clients.rows[clients.start[k]] ... clients.rows[clients.start[k + 1] - 1]
+ *
+ * Pure: no files, no clock; the same arguments give the same bits on every machine with IEEE 754 and the same libm.
+ */
+#ifndef HD_FEDERATED_H
+#define HD_FEDERATED_H
+
+#include "hd_trainer.h"
+
+#define HD_CLIENTS_MAX 4096
+
+/* A permutation's and the generated data's source of numbers (Steele, Lea, Flood, OOPSLA 2014: splitmix64). */
+struct hd_split {
+	uint64_t state;
+};
+uint64_t hd_split_next(struct hd_split *split);
+/* In [0, 1): the upper 53 bits. */
+double hd_split_unit(struct hd_split *split);
+/* sqrt(-2 ln(1 - u1)) cos(2 pi u2): one of a pair, the other is not used. */
+double hd_split_normal(struct hd_split *split);
+/* Below `count` (at most 2^32). */
+uint32_t hd_split_below(struct hd_split *split, uint32_t count);
+/* 0 .. count - 1 in an order that `seed` alone decides. */
+void hd_split_permutation(uint32_t *order, uint32_t count, uint64_t seed);
+
+struct hd_clients {
+	uint32_t count;
+	uint32_t *start; /* count + 1 */
+	uint32_t *rows;
+};
+void hd_clients_fini(struct hd_clients *clients);
+
+/*
+ * Rows dealt by label, so that clients differ: rows in the order of their labels are cut into shards_each x count
+ * pieces, and each client gets shards_each of them, by seed (McMahan et al., arXiv 1602.05629, section 3). Piece sizes
+ * are drawn too, from 1 to 3 parts, so that clients differ in size. 0; -EINVAL (a client would have no row), -ENOMEM.
+ */
+int hd_clients_by_label(
+	const struct hd_dataset *dataset,
+	uint32_t count,
+	uint32_t shards_each,
+	uint64_t seed,
+	struct hd_clients *clients
+);
+/* Row i belongs to client i mod count. Errors as above. */
+int hd_clients_even(const struct hd_dataset *dataset, uint32_t count, struct hd_clients *clients);
+
+/*
+ * LEAF's JSON (Caldas et al., arXiv 1812.01097): {"users": [names], "num_samples": [n], "user_data": {name:
+ * {"x": [[numbers]], "y": [labels]}}}. Each user is a client, rows are in the order of `users`; num_samples is checked
+ * when it is there, other members are ignored. like: NULL, or the training set, whose features these rows must have.
+ * Labels are whole numbers 0..255. 0; -EINVAL, -E2BIG, -ENOMEM with "user N (name): field: what (limit)" in error.
+ */
+int hd_leaf_decode(
+	const char *text,
+	size_t bytes,
+	const struct hd_dataset *like,
+	struct hd_dataset *dataset,
+	struct hd_clients *clients,
+	char *error,
+	size_t error_bytes
+);
+
+/*
+ * Synthetic(alpha, beta) (FedProx, arXiv 1812.06127, 5.1): client k's model is W_k, b_k ~ N(u_k, 1), u_k ~ N(0, alpha);
+ * its inputs x ~ N(v_k, S), v_k[j] ~ N(B_k, 1), B_k ~ N(0, beta), S diagonal, S_jj = j^-1.2; y = argmax(x W_k + b_k).
+ * N's second argument is a standard deviation. `iid`: v_k = 0 and one W, b ~ N(0, 1) for all. Sizes are lognormal(4, 2)
+ * + 50, at most `cap`. The first nine tenths of a client's rows are for training.
+ */
+#define HD_SYNTHETIC_CLIENTS 30
+#define HD_SYNTHETIC_FEATURES 60
+#define HD_SYNTHETIC_CLASSES 10
+struct hd_synthetic_how {
+	double alpha, beta;
+	bool iid;
+	uint64_t seed; /* the reference: 42 */
+	uint32_t cap; /* the reference: 2000; 50 .. 1,000,000 */
+};
+struct hd_synthetic {
+	uint32_t
+		first[HD_SYNTHETIC_CLIENTS
+		      + 1]; /* rows of client k: first[k] .. first[k + 1] - 1 */
+	uint32_t train
+		[HD_SYNTHETIC_CLIENTS]; /* so many of them, from the first on, are for training */
+	double *x; /* rows x HD_SYNTHETIC_FEATURES */
+	uint8_t *y;
+};
+/* 0; -EINVAL (alpha, beta: not in 0..100; cap), -ENOMEM. */
+int hd_synthetic_create(const struct hd_synthetic_how *how, struct hd_synthetic *data);
+void hd_synthetic_fini(struct hd_synthetic *data);
+/* The same as fp32 data sets. 0 or -ENOMEM. */
+int hd_synthetic_split(
+	const struct hd_synthetic *data,
+	struct hd_dataset *train,
+	struct hd_dataset *test,
+	struct hd_clients *clients
+);
+
+/* --- the reference ------------------------------------------------------------------------- */
+
+struct hd_reference_how {
+	double mu, rate; /* the reference: 0 or 1; 0.01 */
+	double stragglers; /* share of the chosen ones that do not get through all epochs: 0 .. 1 */
+	bool drop; /* them (FedAvg); else what they have counts (FedProx) */
+	uint32_t clients, epochs, batch; /* a round; 10, 20, 10; clients <= 30, epochs >= 2 */
+};
+/* Who takes part in round `round` (from 0), first the stragglers: how->clients of `present`; how many epochs each does.
+ * A pure function, which clients of the fabric use too. */
+void hd_reference_draw(
+	const struct hd_reference_how *how,
+	uint32_t round,
+	uint32_t present,
+	uint32_t *client,
+	uint32_t *epochs
+);
+/* Epochs of the straggler at `place`, 1 .. epochs - 1; how many of the chosen are stragglers. */
+uint32_t hd_reference_epochs(uint32_t epochs, uint32_t round, uint32_t place);
+uint32_t hd_reference_stragglers(double share, uint32_t clients);
+/* The order of client's rows in an epoch. */
+uint64_t hd_reference_order(uint32_t round, uint32_t client, uint32_t epoch);
+
+#define HD_REFERENCE_VALUES ((HD_SYNTHETIC_FEATURES + 1) * HD_SYNTHETIC_CLASSES)
+struct hd_reference {
+	struct hd_reference_how how;
+	const struct hd_synthetic *data;
+	uint32_t round;
+	double w[HD_REFERENCE_VALUES]; /* feature by class; the last feature is 1 */
+};
+struct hd_reference_state {
+	double loss; /* of all training rows */
+	double accuracy; /* of all test rows */
+	double variance; /* of the clients' gradients: mean over k of |grad F_k - grad f|^2 */
+};
+void hd_reference_init(
+	struct hd_reference *reference,
+	const struct hd_synthetic *data,
+	const struct hd_reference_how *how
+);
+/* One round. 0; -ENOMEM; -ERANGE: nobody was left to average. */
+int hd_reference_step(struct hd_reference *reference);
+void hd_reference_evaluate(const struct hd_reference *reference, struct hd_reference_state *state);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* LEAF's JSON: a data set with its clients. */
+#include "hd_federated.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LABEL_MAX 255
+
+struct leaf {
+	const json_t *users, *samples, *data;
+	struct hd_dataset set;
+	struct hd_clients clients;
+	size_t room; /* rows */
+	char *error;
+	size_t error_bytes;
+};
+
+static int say_user(const struct leaf *leaf, size_t user, const char *what) {
+	const char *name = json_string_value(json_array_get(leaf->users, user));
+
+	hd_trainer_say(
+		leaf->error,
+		leaf->error_bytes,
+		"user %zu (%.40s): %s",
+		user,
+		name ? name : "?",
+		what
+	);
+	return -EINVAL;
+}
+
+/* Room for one row more. */
+static int grow(struct leaf *leaf) {
+	size_t room = leaf->room ? 2 * leaf->room : 64, features = leaf->set.features;
+	float *x;
+	uint8_t *y;
+
+	if (leaf->set.rows < leaf->room)
+		return 0;
+	if (leaf->set.rows >= HD_DATA_ROWS_MAX
+	    || room * features > HD_DATA_BYTES_MAX / sizeof(float)) {
+		hd_trainer_say(
+			leaf->error,
+			leaf->error_bytes,
+			"user_data: more than %d rows, or 2^30 bytes of values",
+			HD_DATA_ROWS_MAX
+		);
+		return -E2BIG;
+	}
+	x = realloc(leaf->set.x, room * features * sizeof(*x));
+	leaf->set.x = x ? x : leaf->set.x;
+	y = x ? realloc(leaf->set.y, room) : NULL;
+	leaf->set.y = y ? y : leaf->set.y;
+	if (!x || !y) {
+		hd_trainer_say(leaf->error, leaf->error_bytes, "no memory for %zu rows", room);
+		return -ENOMEM;
+	}
+	leaf->room = room;
+	return 0;
+}
+
+static int take_row(struct leaf *leaf, size_t user, const json_t *x, const json_t *y) {
+	size_t features = json_array_size(x);
+	json_int_t label = json_integer_value(y);
+	float *to;
+	int rc;
+
+	if (features == 0 || features > HD_DATA_FEATURES_MAX)
+		return say_user(leaf, user, "x: a row is not 1..1048576 numbers");
+	if (leaf->set.features == 0)
+		leaf->set.features = (uint32_t)features;
+	if (leaf->set.features != features)
+		return say_user(leaf, user, "x: a row has another number of values than others");
+	/* Some writers have labels as 3.0. */
+	if (json_is_real(y) && json_real_value(y) >= 0 && json_real_value(y) <= LABEL_MAX
+	    && json_real_value(y) == floor(json_real_value(y)))
+		label = (json_int_t)json_real_value(y);
+	else if (!json_is_integer(y) || label < 0 || label > LABEL_MAX)
+		return say_user(leaf, user, "y: not a whole number in 0..255");
+	rc = grow(leaf);
+	if (rc < 0)
+		return rc;
+	to = leaf->set.x + (size_t)leaf->set.rows * features;
+	for (size_t j = 0; j < features; j++) {
+		const json_t *value = json_array_get(x, j);
+
+		to[j] = (float)json_number_value(value);
+		if (!json_is_number(value) || !isfinite(to[j]))
+			return say_user(leaf, user, "x: not a finite fp32 number");
+	}
+	leaf->set.y[leaf->set.rows++] = (uint8_t)label;
+	if ((uint32_t)label >= leaf->set.classes)
+		leaf->set.classes = (uint32_t)label + 1;
+	return 0;
+}
+
+static int take_user(struct leaf *leaf, size_t user) {
+	const char *name = json_string_value(json_array_get(leaf->users, user));
+	const json_t *one = name ? json_object_get(leaf->data, name) : NULL;
+	const json_t *x = json_object_get(one, "x"), *y = json_object_get(one, "y");
+	const json_t *samples = json_array_get(leaf->samples, user);
+	size_t rows = json_array_size(x);
+	int rc = 0;
+
+	if (!name)
+		return say_user(leaf, user, "users: not a text");
+	if (!json_is_array(x) || !json_is_array(y))
+		return say_user(leaf, user, "user_data: no arrays x and y");
+	if (rows == 0)
+		return say_user(leaf, user, "x: no row (a client has at least one)");
+	if (json_array_size(y) != rows)
+		return say_user(leaf, user, "y: not as many as rows of x");
+	if (leaf->samples && json_integer_value(samples) != (json_int_t)rows)
+		return say_user(leaf, user, "num_samples: not the number of rows");
+	for (size_t i = 0; rc == 0 && i < rows; i++)
+		rc = take_row(leaf, user, json_array_get(x, i), json_array_get(y, i));
+	leaf->clients.start[user + 1] = leaf->set.rows;
+	return rc;
+}
+
+static int take_all(struct leaf *leaf, const struct hd_dataset *like) {
+	size_t users = json_array_size(leaf->users);
+	int rc = 0;
+
+	if (!json_is_array(leaf->users) || users == 0 || users > HD_CLIENTS_MAX
+	    || !json_is_object(leaf->data)) {
+		hd_trainer_say(
+			leaf->error,
+			leaf->error_bytes,
+			"users: not 1..%d names, or user_data is no object",
+			HD_CLIENTS_MAX
+		);
+		return -EINVAL;
+	}
+	leaf->clients.count = (uint32_t)users;
+	leaf->clients.start = calloc(users + 1, sizeof(*leaf->clients.start));
+	if (!leaf->clients.start)
+		rc = -ENOMEM;
+	if (like) {
+		leaf->set.features = like->features;
+		leaf->set.classes = like->classes;
+	}
+	for (size_t user = 0; rc == 0 && user < users; user++)
+		rc = take_user(leaf, user);
+	if (rc == 0 && like && leaf->set.classes > like->classes) {
+		hd_trainer_say(
+			leaf->error,
+			leaf->error_bytes,
+			"y: label %u, the training set has 0..%u",
+			leaf->set.classes - 1,
+			like->classes - 1
+		);
+		rc = -EINVAL;
+	}
+	if (rc < 0)
+		return rc;
+	leaf->clients.rows = malloc(((size_t)leaf->set.rows + 1) * sizeof(uint32_t));
+	if (!leaf->clients.rows)
+		return -ENOMEM;
+	for (uint32_t row = 0; row < leaf->set.rows; row++)
+		leaf->clients.rows[row] = row;
+	leaf->set.classes = leaf->set.classes < 2 ? 2 : leaf->set.classes;
+	return 0;
+}
+
+int hd_leaf_decode(
+	const char *text,
+	size_t bytes,
+	const struct hd_dataset *like,
+	struct hd_dataset *dataset,
+	struct hd_clients *clients,
+	char *error,
+	size_t error_bytes
+) {
+	struct leaf leaf = {.error = error, .error_bytes = error_bytes};
+	json_error_t where;
+	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+	int rc;
+
+	if (!root) {
+		hd_trainer_say(error, error_bytes, "line %d: %.100s", where.line, where.text);
+		return -EINVAL;
+	}
+	leaf.users = json_object_get(root, "users");
+	leaf.samples = json_object_get(root, "num_samples");
+	leaf.data = json_object_get(root, "user_data");
+	rc = take_all(&leaf, like);
+	json_decref(root);
+	if (rc == -ENOMEM)
+		hd_trainer_say(error, error_bytes, "no memory");
+	if (rc < 0) {
+		hd_dataset_fini(&leaf.set);
+		hd_clients_fini(&leaf.clients);
+		return rc;
+	}
+	*dataset = leaf.set;
+	*clients = leaf.clients;
+	return 0;
+}
