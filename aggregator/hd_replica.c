@@ -4,10 +4,12 @@
  *
  *   SEED, chunks --> a version --> LOG: | 18 copy whole | 19 copy comes | 20 asked for |   --> applied in this order
  *                                         \--> applied, confirmed: FOLLOW(18)
+ *   of a synchronous job           LOG: | w2, 3 more | w0 + w1, 1 more | w3 |   one step: added in this order, as there
  *   SERVE --> everything that is whole is applied; the rest is forgotten: its workers push it again
  */
 #include "hd_kernels.h"
 #include "hd_replica.h"
+#include "hd_server_step.h"
 
 #include <errno.h>
 #include <math.h>
@@ -43,8 +45,15 @@ void hd_mirror_answer(
 	hd_peer_send(turn, peer, &message);
 }
 
+struct hd_mirror_entry *hd_mirror_first(const struct hd_mirror *mirror) {
+	const struct hd_incoming *added = TAILQ_LAST(&mirror->job->step.members, hd_incoming_list);
+
+	return added != NULL ? TAILQ_NEXT(added->entry, link) : TAILQ_FIRST(&mirror->entries);
+}
+
 static uint8_t hd_mirror_state(const struct hd_mirror *mirror) {
-	const struct hd_mirror_entry *first = TAILQ_FIRST(&mirror->entries);
+	const struct hd_mirror_entry *first = hd_mirror_first(mirror);
+	hd_version at = mirror->job->version + mirror->job->step.count;
 	hd_version before, needed;
 
 	if (!mirror->seeded) {
@@ -54,10 +63,9 @@ static uint8_t hd_mirror_state(const struct hd_mirror *mirror) {
 		return HD_FOLLOW_STEP;
 	}
 	before = first->head.version - first->head.member_count;
-	needed = first->lost ? first->head.version : before;
+	needed = first->lost ? first->head.version + first->head.more : before;
 	/* A state that is on its way fills the hole, when it is new enough. */
-	if ((before == mirror->job->version && !first->lost)
-	    || (mirror->seeding && mirror->seed >= needed)) {
+	if ((before == at && !first->lost) || (mirror->seeding && mirror->seed >= needed)) {
 		return HD_FOLLOW_STEP;
 	}
 	return HD_FOLLOW_HOLE;
@@ -120,6 +128,7 @@ void hd_mirror_free(struct hd_server *server, struct hd_job *job) {
 	while ((entry = TAILQ_FIRST(&mirror->entries)) != NULL) {
 		hd_mirror_entry_free(server, entry);
 	}
+	hd_step_end(job);
 	while ((sum = TAILQ_FIRST(&mirror->sums)) != NULL) {
 		hd_mirror_unlist(mirror, sum);
 		hd_incoming_destroy(server, sum);
@@ -136,6 +145,7 @@ static bool hd_log_plausible(const struct hd_job *job, const struct hd_entry *en
 	bool norm = entry->update >= 0 && isfinite(entry->update);
 
 	return hd_payload_fits(job, entry->dtype, entry->bytes) && (norm || entry->update < 0)
+		&& (entry->more == 0 || job->spec.sync != HD_SYNC_NONE)
 		&& hd_version_counter(entry->version) >= entry->member_count;
 }
 
@@ -159,14 +169,9 @@ hd_mirror_append(struct hd_turn *turn, struct hd_mirror *mirror, const struct hd
 	entry->since = turn->now;
 	for (uint16_t i = 0; i < head->member_count; i++) {
 		entry->members[i] = hd_entry_member(head, i);
-		/* So it is where a synchronous job has made a dense step of a sparse update. */
-		entry->lost = entry->lost
-			|| (head->dtype == HD_DTYPE_SPARSE32
-			    && mirror->job->spec.sync != HD_SYNC_NONE)
-			|| entry->members[i].worker >= HD_WORKERS_MAX;
+		entry->lost = entry->lost || entry->members[i].worker >= HD_WORKERS_MAX;
 	}
-	/* A sum comes from its aggregator, or not at all: then a state does, as for the steps of several of a
-	 * synchronous job. */
+	/* A sum comes from its aggregator, or not at all: then a state does. */
 	if (head->member_count > 1 && !entry->lost) {
 		hd_mirror_name(mirror, entry);
 		entry->lost = entry->copy == NULL;
@@ -218,14 +223,14 @@ void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_m
 
 /* The first entry, when it comes right after what we have and its copy is there. */
 static struct hd_mirror_entry *hd_mirror_next(const struct hd_mirror *mirror) {
-	struct hd_mirror_entry *first = TAILQ_FIRST(&mirror->entries);
+	struct hd_mirror_entry *first = hd_mirror_first(mirror);
 	const struct hd_job *job = mirror->job;
 
 	if (first == NULL || !mirror->seeded || first->copy == NULL || !first->copy->complete
 	    || first->copy->completed_at == 0
 	    || hd_version_incarnation(first->head.version) != hd_version_incarnation(job->version)
 	    || hd_version_counter(first->head.version) - first->head.member_count
-		    != hd_version_counter(job->version)) {
+		    != hd_version_counter(job->version) + job->step.count) {
 		return NULL;
 	}
 	if (hd_commit_bounds(job, first->copy, 0) != HD_REASON_NONE) {
@@ -235,14 +240,13 @@ static struct hd_mirror_entry *hd_mirror_next(const struct hd_mirror *mirror) {
 	return first;
 }
 
-static void hd_mirror_applied(struct hd_turn *turn, struct hd_mirror *mirror) {
+/* The rounds of the first entry, which is in the model. */
+static void hd_mirror_entered(struct hd_turn *turn, struct hd_mirror *mirror) {
 	struct hd_mirror_entry *entry = TAILQ_FIRST(&mirror->entries);
 	uint64_t counter = hd_version_counter(entry->head.version);
 	struct hd_job *job = mirror->job;
 	struct hd_incoming *copy = entry->copy;
 
-	hd_apply_take(turn->server, job);
-	job->version = entry->head.version;
 	turn->server->stats.replicated += entry->head.member_count;
 	for (uint16_t i = 0; i < entry->head.member_count; i++) {
 		const struct hd_entry_member *from = &entry->members[i];
@@ -267,21 +271,80 @@ static void hd_mirror_applied(struct hd_turn *turn, struct hd_mirror *mirror) {
 	hd_mirror_entry_free(turn->server, entry);
 }
 
+/* All that made one version of the model. */
+static void hd_mirror_applied(struct hd_turn *turn, struct hd_mirror *mirror) {
+	struct hd_job *job = mirror->job;
+	const struct hd_mirror_entry *first = TAILQ_FIRST(&mirror->entries);
+	uint32_t left = job->step.count > 0 ? job->step.count : first->head.member_count;
+
+	hd_apply_take(turn->server, job);
+	job->version += left;
+	while (left > 0) {
+		left -= TAILQ_FIRST(&mirror->entries)->head.member_count;
+		hd_mirror_entered(turn, mirror);
+	}
+	hd_step_end(job);
+}
+
+static bool hd_mirror_is_whole(const struct hd_job *job) {
+	const struct hd_incoming *last = TAILQ_LAST(&job->step.members, hd_incoming_list);
+
+	return last != NULL && job->step.adding == NULL && last->entry->head.more == 0;
+}
+
+/* A synchronous job's: adds what is there, in the log's order, as the server did. False: the call's step was used up
+ * before that. */
+static bool hd_mirror_gather(struct hd_turn *turn, struct hd_mirror *mirror) {
+	struct hd_job *job = mirror->job;
+	struct hd_mirror_entry *next;
+
+	while (job->apply.in == NULL && !hd_mirror_is_whole(job)) {
+		next = job->step.adding == NULL ? hd_mirror_next(mirror) : NULL;
+		if (next == NULL && job->step.adding == NULL) {
+			return true;
+		}
+		while (next != NULL && !hd_step_take(turn->server, job, next->copy)) {
+			if (!hd_copy_make_room(turn, next->copy)) {
+				return true; /* looked at again soon, as long as there are entries */
+			}
+		}
+		if (!hd_step_add(turn->server, job)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What can be applied next, as far as it is there; NULL: nothing. */
+static struct hd_incoming *hd_mirror_due(const struct hd_mirror *mirror) {
+	const struct hd_job *job = mirror->job;
+	const struct hd_mirror_entry *next;
+
+	if (job->spec.sync != HD_SYNC_NONE) {
+		return hd_mirror_is_whole(job) ? TAILQ_FIRST(&job->step.members) : NULL;
+	}
+	next = hd_mirror_next(mirror);
+	return next != NULL ? next->copy : NULL;
+}
+
 static bool hd_mirror_apply(struct hd_turn *turn, struct hd_mirror *mirror) {
 	struct hd_server *server = turn->server;
 	struct hd_job *job = mirror->job;
 
 	for (;;) {
+		if (job->spec.sync != HD_SYNC_NONE && !hd_mirror_gather(turn, mirror)) {
+			return false;
+		}
 		if (job->apply.in == NULL) {
-			struct hd_mirror_entry *next = hd_mirror_next(mirror);
+			struct hd_incoming *due = hd_mirror_due(mirror);
 
-			if (next == NULL) {
+			if (due == NULL) {
 				return true;
 			}
 			if (server->step_left == 0) {
 				return false;
 			}
-			hd_apply_begin(job, next->copy);
+			hd_apply_begin(job, due);
 		}
 		if (!hd_apply_step(server, job)) {
 			return false;
@@ -310,12 +373,16 @@ static double hd_mirror_divergence(const struct hd_mirror *mirror) {
 		sqrt(hd_norm2_f32(job->model->data, job->values))
 	);
 	TAILQ_FOREACH (entry, &mirror->entries, link) {
-		/* A bound of one step of the sum, too, which sparse ones are. */
+		/* A bound of one step of the sum, too, which sparse ones are. A synchronous job's last entry has the step. */
+		uint16_t steps = job->spec.sync == HD_SYNC_NONE ? entry->head.member_count : 1;
 		const struct hd_divergence_step step = {
-			.update = entry->head.update / entry->head.member_count,
-			.more = entry->head.member_count - 1u,
+			.update = entry->head.update / steps,
+			.more = steps - 1u,
 		};
 
+		if (entry->head.more > 0) {
+			continue;
+		}
 		if (step.update < 0 || hd_divergence_add(d, &step) < 0) {
 			free(d);
 			return bound;

@@ -134,7 +134,7 @@ void hd_seed_check(struct hd_turn *turn, struct hd_follow *follow);
 void hd_seed_sack(struct hd_turn *turn, struct hd_seed_part *part, const struct hd_msg_sack *sack);
 /* One part's turn: returns the packets that it sent. */
 size_t hd_seed_poll(struct hd_turn *turn, struct hd_timer *timer);
-/* Sends the entry of the job's newest version, which `in` (of a step: its first member) made; `update`: the norm. */
+/* Sends the entries of the job's newest version, which `in` (of a step: its first member) made; `update`: the norm. */
 void hd_log_commit(
 	struct hd_turn *turn,
 	struct hd_job *job,
@@ -152,7 +152,7 @@ struct hd_mirror_entry {
 	struct hd_incoming
 		*copy; /* NULL: not granted yet; an entry of several without one is lost */
 	bool asked;
-	bool lost; /* its copy will never come */
+	bool lost; /* its copy will never come: nor will the step that it is in */
 	uint8_t attempt; /* newest asked for */
 	hd_ns since; /* told of, or asked for last */
 	struct hd_entry_member members[]; /* head.member_count */
@@ -194,10 +194,16 @@ struct hd_mirror {
 };
 
 /* --- hd_replica.c --- */
+/* So many it needs at least: of steps the sum as well. */
+static inline uint32_t hd_mirror_buffers(const struct hd_job *job) {
+	return HD_MIRROR_BUFFERS + (job->spec.sync != HD_SYNC_NONE ? 1 : 0);
+}
 void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_log *log);
 /* Applies what can be applied. False: the call's step was used up before that. */
 bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job);
 void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order);
+/* The first entry that is neither applied nor in the step that is added up; NULL: none. */
+struct hd_mirror_entry *hd_mirror_first(const struct hd_mirror *mirror);
 /*
  * Whether this peer, who joins a job, must wait: it is not here and may not begin. With a controller it may when that
  * said so, for another node may have it; of its own accord only at a server that cannot hear it.

@@ -105,7 +105,7 @@ static void hd_copy_look(struct hd_turn *turn, struct hd_mirror_entry *entry) {
 }
 
 void hd_copies_look(struct hd_turn *turn, struct hd_mirror *mirror) {
-	struct hd_mirror_entry *entry = TAILQ_FIRST(&mirror->entries), *next;
+	struct hd_mirror_entry *entry = hd_mirror_first(mirror), *next;
 	uint32_t asked = 0;
 
 	for (; entry != NULL && asked < HD_MIRROR_ASKED_MAX; entry = next, asked++) {
@@ -277,14 +277,15 @@ bool hd_copy_make_room(struct hd_turn *turn, struct hd_incoming *in) {
 		hd_copy_fail(turn, in, HD_REASON_NO_MEMORY);
 		return false;
 	}
-	if (in->entry != TAILQ_FIRST(&mirror->entries)) {
+	if (in->entry != hd_mirror_first(mirror)) {
 		return false;
 	}
 	if (hd_mirror_sums_yield(turn, mirror)) {
 		return true;
 	}
 	TAILQ_FOREACH_REVERSE(entry, &mirror->entries, hd_mirror_entries, link) {
-		if (entry != in->entry && entry->copy != NULL && entry->copy->buffer != NULL) {
+		if (entry != in->entry && entry->copy != NULL && entry->copy->buffer != NULL
+		    && !entry->copy->stepped) {
 			hd_copy_fail(turn, entry->copy, HD_REASON_NO_MEMORY);
 			return true;
 		}

@@ -5,6 +5,7 @@
  */
 #include "hd_bytes.h"
 #include "hd_replica.h"
+#include "hd_server_step.h"
 
 #include <errno.h>
 
@@ -297,10 +298,12 @@ static void hd_seed_swap(struct hd_server *server, struct hd_mirror *mirror) {
 	hd_staged_take(mirror);
 	for (entry = TAILQ_FIRST(&mirror->entries); entry != NULL; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (entry->head.version <= mirror->seed) {
+		if (entry->head.version <= mirror->seed
+		    || (entry->copy != NULL && entry->copy->stepped)) {
 			hd_mirror_entry_free(server, entry);
 		}
 	}
+	hd_step_end(job); /* a state is no part of a step: what was added up is in it */
 	mirror->seeded = true;
 	server->stats.states_taken++;
 	job->dirty = true;

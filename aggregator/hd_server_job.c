@@ -380,12 +380,12 @@ struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spe
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "jobs or memory: none left for a copy");
 		return NULL;
 	}
-	if (hd_memory_guarantee(server, job, HD_MIRROR_BUFFERS) < 0) {
+	if (hd_memory_guarantee(server, job, hd_mirror_buffers(job)) < 0) {
 		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
 			"memory: a copy needs %" PRIu64 " bytes (limit memory_bytes %" PRIu64 ")",
-			job->bytes * HD_MIRROR_BUFFERS,
+			job->bytes * hd_mirror_buffers(job),
 			server->config.memory_bytes
 		);
 		hd_job_destroy(server, job);

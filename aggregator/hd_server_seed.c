@@ -36,22 +36,6 @@ static void hd_log_flush(
 	turn->server->stats.log_messages++;
 }
 
-static void hd_log_send(
-	struct hd_turn *turn,
-	struct hd_follow *follow,
-	const struct hd_entry *entry,
-	const struct hd_entry_member *members
-) {
-	uint8_t data[HD_LOG_BYTES_MAX];
-	int bytes = hd_entry_put(entry, members, data, sizeof(data));
-
-	if (bytes < 0) { /* too many members for one message: the replica needs a state instead */
-		follow->due = true;
-		return;
-	}
-	hd_log_flush(turn, follow, false, data, (size_t)bytes);
-}
-
 static struct hd_entry_member hd_log_member(const struct hd_part *part, uint64_t counter) {
 	const struct hd_incoming *in = part->in;
 	uint64_t index = (uint64_t)(part - in->parts);
@@ -65,41 +49,84 @@ static struct hd_entry_member hd_log_member(const struct hd_part *part, uint64_t
 	};
 }
 
+/* The entries of one commit, in as few messages as hold them. */
+struct hd_log_batch {
+	struct hd_turn *turn;
+	struct hd_follow *follow;
+	size_t used;
+	uint8_t data[HD_LOG_BYTES_MAX];
+};
+
+static void hd_log_batch_flush(struct hd_log_batch *batch) {
+	hd_log_flush(batch->turn, batch->follow, false, batch->data, batch->used);
+	batch->used = 0;
+}
+
+static void hd_log_batch_put(
+	struct hd_log_batch *batch,
+	const struct hd_entry *entry,
+	const struct hd_entry_member *members
+) {
+	const size_t capacity = sizeof(batch->data);
+	int bytes = hd_entry_put(entry, members, batch->data + batch->used, capacity - batch->used);
+
+	if (bytes < 0 && batch->used > 0) {
+		hd_log_batch_flush(batch);
+		bytes = hd_entry_put(entry, members, batch->data, capacity);
+	}
+	if (bytes < 0) { /* too many members for one message: the replica needs a state instead */
+		batch->follow->due = true;
+		return;
+	}
+	batch->used += (size_t)bytes;
+}
+
+/* One transfer's, and its members; `more` of the same commit come after them. */
+static struct hd_entry hd_log_entry(
+	const struct hd_job *job,
+	const struct hd_incoming *in,
+	struct hd_entry_member *members,
+	uint32_t more
+) {
+	uint64_t counter = hd_version_counter(job->version) - more;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		members[i] = hd_log_member(&in->parts[i], counter - in->part_count + 1 + i);
+	}
+	return (struct hd_entry){
+		.version = hd_version_make(hd_version_incarnation(job->version), counter),
+		.bytes = in->bytes,
+		.weight = hd_incoming_weight(in),
+		.dtype = in->dtype,
+		.member_count = in->part_count,
+		.more = (uint16_t)more,
+	};
+}
+
 void hd_log_commit(
 	struct hd_turn *turn,
 	struct hd_job *job,
 	const struct hd_incoming *in,
 	double update
 ) {
-	uint32_t parts = hd_commit_parts(in), done = 0;
-	uint64_t first = hd_version_counter(job->version) - parts + 1;
-	struct hd_entry_member one, *members = &one;
-	bool several = hd_commit_after(in) != NULL;
-	const struct hd_entry entry = {
-		.version = job->version,
-		.bytes = several ? job->bytes : in->bytes,
-		.update = update,
-		.weight = several ? 0 : hd_incoming_weight(in),
-		.dtype = several ? HD_DTYPE_FP32 : in->dtype,
-		.member_count = (uint16_t)parts,
-	};
+	uint32_t more = hd_commit_parts(in);
+	struct hd_entry_member *members = calloc(more, sizeof(*members));
+	struct hd_log_batch batch = {.turn = turn, .follow = job->follow};
 
-	if (parts > 1) {
-		members = calloc(parts, sizeof(*members));
-	}
 	if (members == NULL) {
 		job->follow->due = true; /* a state instead */
 		return;
 	}
 	for (const struct hd_incoming *of = in; of != NULL; of = hd_commit_after(of)) {
-		for (uint16_t i = 0; i < of->part_count; i++, done++) {
-			members[done] = hd_log_member(&of->parts[i], first + done);
-		}
+		struct hd_entry entry;
+
+		more -= of->part_count;
+		entry = hd_log_entry(job, of, members, more);
+		entry.update = more == 0 ? update : 0;
+		hd_log_batch_put(&batch, &entry, members);
 	}
-	hd_log_send(turn, job->follow, &entry, members);
-	if (members != &one) {
-		free(members);
-	}
+	hd_log_batch_flush(&batch);
+	free(members);
 }
 
 /* Rounds that are in the state: asked for again at a promoted replica they are recognised. */

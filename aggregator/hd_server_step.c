@@ -123,8 +123,7 @@ static struct hd_incoming *hd_step_next(struct hd_turn *turn, struct hd_job *job
 
 /* --- adding ------------------------------------------------------------------------------------- */
 
-/* False: there is no memory for the sum just now. */
-static bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incoming *in) {
+bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incoming *in) {
 	struct hd_step *step = &job->step;
 
 	if (step->sum == NULL) {
@@ -133,8 +132,10 @@ static bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd
 	if (step->sum == NULL) {
 		return false;
 	}
-	TAILQ_REMOVE(&job->queue, in, queue_link);
-	in->queued = false;
+	if (in->queued) { /* a replica's come in the order of the log */
+		TAILQ_REMOVE(&job->queue, in, queue_link);
+		in->queued = false;
+	}
 	in->stepped = true;
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
@@ -202,8 +203,8 @@ static bool hd_step_add_sparse(struct hd_server *server, struct hd_job *job) {
 	return step->read == in->bytes;
 }
 
-/* As much of the newest member as the call has left. True: all of it is in the sum. */
-static bool hd_step_add(struct hd_server *server, struct hd_job *job) {
+/* True: all of the newest member is in the sum. */
+static bool hd_step_add_some(struct hd_server *server, struct hd_job *job) {
 	struct hd_step *step = &job->step;
 	uint64_t count = job->values - step->done;
 
@@ -215,6 +216,18 @@ static bool hd_step_add(struct hd_server *server, struct hd_job *job) {
 	hd_step_spend(server, count);
 	step->done += count;
 	return step->done == job->values;
+}
+
+bool hd_step_add(struct hd_server *server, struct hd_job *job) {
+	struct hd_incoming *in = job->step.adding;
+
+	if (server->step_left == 0 || !hd_step_add_some(server, job)) {
+		return false;
+	}
+	job->step.adding = NULL;
+	hd_buffer_put(server, job, in->buffer);
+	in->buffer = NULL;
+	return true;
 }
 
 bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
@@ -234,12 +247,9 @@ bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
 			}
 			step->since = step->count == in->part_count ? turn->now : step->since;
 		}
-		if (turn->server->step_left == 0 || !hd_step_add(turn->server, job)) {
+		if (!hd_step_add(turn->server, job)) {
 			return false;
 		}
-		step->adding = NULL;
-		hd_buffer_put(turn->server, job, in->buffer);
-		in->buffer = NULL;
 	}
 }
 
@@ -341,6 +351,7 @@ void hd_step_end(struct hd_job *job) {
 	struct hd_step *step = &job->step;
 
 	step->count = 0;
+	step->adding = NULL;
 	step->normed = false;
 }
 

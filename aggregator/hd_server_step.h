@@ -10,6 +10,10 @@ uint32_t hd_commit_parts(const struct hd_incoming *in);
 struct hd_incoming *hd_commit_after(const struct hd_incoming *in);
 /* Adds what is complete. False: the call's step was used up before that. */
 bool hd_step_gather(struct hd_turn *turn, struct hd_job *job);
+/* The next member, which is complete, is added from here on. False: there is no memory for the sum just now. */
+bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incoming *in);
+/* Adds as much of it as the call has left. True: all of it is in the sum, and its own buffer free. */
+bool hd_step_add(struct hd_server *server, struct hd_job *job);
 /* The first member, when the step has all that it waits for. */
 struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job *job);
 /* Updates that the step will have, as things stand; 0: the job is not synchronous. */
@@ -22,7 +26,7 @@ hd_ns hd_step_watch(struct hd_turn *turn, struct hd_job *job);
 double hd_step_norm2(struct hd_job *job);
 /* STEP to whoever is not in it. The version is the step's, its members are still there. */
 void hd_step_tell(struct hd_turn *turn, const struct hd_job *job);
-/* Its members have ended. */
+/* Its members have ended, or end without it. */
 void hd_step_end(struct hd_job *job);
 /* Somebody has joined. */
 void hd_step_joined(const struct hd_server *server, struct hd_job *job);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Entries of a job's commit log, as a server tells them to its replica in LOG (docs/wire.md): one after the other,
- * oldest first. One entry is one commit: an update, or a sum of k that made k versions at once.
+ * oldest first. One entry is one transfer: an update, or a sum of k that made k versions at once. A step of several
+ * transfers, which a synchronous job makes, is as many entries, in the order in which they were added up.
  *
- *      version:64 bytes:64 update:f64 weight:f32 dtype:8 members:16
+ *      version:64 bytes:64 update:f64 weight:f32 dtype:8 members:16 more:16
  *      members:  base:64 position:64 round:32 delay:32 worker:16
  *
  * Decoders are total: any bytes are entries within the limits, or an error.
@@ -14,7 +15,7 @@
 #include "hd_limits.h"
 #include "hd_message.h"
 
-#define HD_ENTRY_HEAD_BYTES 31
+#define HD_ENTRY_HEAD_BYTES 33
 #define HD_ENTRY_MEMBER_BYTES 26
 
 /* An update of an entry: member i made the version (entry's) - members + 1 + i. */
@@ -29,10 +30,12 @@ struct hd_entry_member {
 struct hd_entry {
 	hd_version version; /* after it */
 	uint64_t bytes; /* that travelled, in this type: */
-	double update; /* learning rate times the norm of what was applied; < 0: not known */
-	float weight; /* that it was multiplied by; of a sum, its members' in all; of several transfers 0 */
+	/* Learning rate times the norm of what was applied, of a step with its last entry; < 0: not known. */
+	double update;
+	float weight; /* that it was multiplied by; of a sum, its members' in all */
 	uint8_t dtype;
 	uint16_t member_count; /* 1 .. HD_GROUP_MEMBERS_MAX */
+	uint16_t more; /* members in the step's entries after this one */
 	const uint8_t *records; /* of the members, as read; not looked at by hd_entry_put() */
 };
 

@@ -286,6 +286,7 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->checkpoints = cluster->server.checkpoints;
 	result->promotions = cluster->promotions;
 	result->followed = cluster->followed;
+	result->equal = cluster->equal;
 	result->farthest = cluster->farthest;
 	result->network = *hd_sim_stats(cluster->sim);
 	cluster_aggregator_stats(cluster, &result->aggregation);

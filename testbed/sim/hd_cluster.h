@@ -79,7 +79,9 @@ struct hd_cluster_result {
 	uint64_t server_link_bytes; /* frames, both ways, other tenants' too */
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
-	uint64_t promotions, followed; /* versions of replicas that were compared */
+	uint64_t promotions,
+		followed; /* versions of replicas that were compared with what they should be */
+	uint64_t equal; /* and with the server's at that moment */
 	double farthest; /* that a replica was from its server, while there was a bound */
 	struct hd_sim_stats network;
 	struct hd_cluster_aggregation aggregation;

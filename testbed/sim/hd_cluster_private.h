@@ -159,7 +159,8 @@ struct hd_cluster {
 	struct server_process server, replica; /* the replica: only when the scenario has one */
 	struct server_process *present; /* of these two, the job's server */
 	uint64_t durable; /* newest counter that workers were told */
-	uint64_t promotions, followed; /* versions of the replica that were compared */
+	uint64_t promotions, followed,
+		equal; /* versions of the replica that were compared; with the server's own */
 	hd_version seen[2];
 	uint64_t
 		stepped_from; /* counter before the server's newest step, which may be of several updates; */

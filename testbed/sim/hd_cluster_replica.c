@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #define DISTANCE_SLACK 1.0001 /* the models are fp32, the bound is not */
 #define CALM_S 3.0 /* between two deaths: the replica that is left finds another */
@@ -143,6 +144,18 @@ static void check_distance(struct hd_cluster *cluster, const float *theirs, uint
 		);
 }
 
+/* At one version both hold the same bits, whatever the checker knows of what they should be. */
+static void check_equal(struct hd_cluster *cluster, const float *theirs) {
+	uint64_t values;
+	const float *ours = hd_server_model(cluster->present->core, cluster->job, &values);
+
+	if (!ours)
+		return; /* an update is half applied */
+	cluster->equal++;
+	if (memcmp(ours, theirs, values * sizeof(float)) != 0)
+		hd_check_fail(cluster->check, "server and replica differ at one version");
+}
+
 void cluster_inspect_replica(struct hd_cluster *cluster) {
 	struct server_process *other = other_of(cluster);
 	hd_version version, present;
@@ -173,5 +186,7 @@ void cluster_inspect_replica(struct hd_cluster *cluster) {
 		return;
 	}
 	cluster->followed++;
+	if (version == present)
+		check_equal(cluster, model);
 	check_distance(cluster, model, hd_version_counter(version));
 }

@@ -21,8 +21,8 @@
  * yet begins anew, and its first version is the replica's before anybody else has seen it. */
 static const struct {
 	uint64_t seed;
-	bool sums; /* drawn since there are any */
-} known_seeds[] = {{20036, false}, {30540, false}, {61313, true}};
+	bool sums, steps; /* drawn since there are any */
+} known_seeds[] = {{20036, false, false}, {30540, false, false}, {61313, true, false}};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
@@ -240,6 +240,49 @@ static void test_sums_that_do_not_come(void **state) {
 	assert_int_equal(run.result.promotions, 1);
 }
 
+/* A step of several is added up again at the replica: single updates are copied, sums come beside the server's. One
+ * state, the first, is all that it takes. */
+static void test_steps(void **state) {
+	static const struct {
+		uint8_t sync, payload;
+		uint32_t aggregators;
+	} rows[] = {
+		{HD_SYNC_ALL, HD_DTYPE_FP32, 0},
+		{HD_SYNC_N, HD_DTYPE_SPARSE32, 0},
+		{HD_SYNC_N_BATCH, HD_DTYPE_FP16, 0},
+		{HD_SYNC_ALL, HD_DTYPE_BF16, 1},
+		{HD_SYNC_N, HD_DTYPE_FP32, 1},
+		{HD_SYNC_N_BATCH, HD_DTYPE_FIXED32, 1},
+	};
+	struct run run;
+
+	(void)state;
+	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+		bool dies = i % 2 == 1;
+
+		prepare_replica(&run);
+		run.scenario.job.sync = rows[i / 2].sync;
+		run.scenario.job.sync_count = rows[i / 2].sync == HD_SYNC_ALL ? 0 : 3;
+		run.scenario.job.payload = rows[i / 2].payload;
+		run.scenario.aggregators = rows[i / 2].aggregators;
+		run.scenario.aggregator_link_mbps = 1000;
+		if (rows[i / 2].aggregators > 0)
+			run.scenario.job.update_bytes = 400000;
+		if (dies)
+			crash(&run, server, 2.5, 0.3);
+		expect(&run, 60);
+		assert_int_equal(run.result.promotions, dies ? 1 : 0);
+		assert_true(run.result.followed > run.result.pushes.steps);
+		assert_in_range(run.kinds[HD_EVENT_SEEDED], 1 + dies, 3 + dies);
+		if (rows[i / 2].aggregators > 0)
+			assert_true(run.result.aggregation.delivered > 30);
+		else /* but for the steps before its first state */
+			assert_true(
+				run.kinds[HD_EVENT_REPLICATED] + 30 > run.result.pushes.applied
+			);
+	}
+}
+
 static void test_states_only(void **state) {
 	struct run run;
 
@@ -271,6 +314,13 @@ static bool is_without_sums(uint64_t seed) {
 	for (size_t i = 0; i < KNOWN; i++)
 		if (known_seeds[i].seed == seed)
 			return !known_seeds[i].sums;
+	return false;
+}
+
+static bool is_without_steps(uint64_t seed) {
+	for (size_t i = 0; i < KNOWN; i++)
+		if (known_seeds[i].seed == seed)
+			return !known_seeds[i].steps;
 	return false;
 }
 
@@ -332,6 +382,19 @@ static void draw(uint64_t seed, struct run *run) {
 		    0.01 + 2 * hd_random_unit(&random));
 }
 
+/* A synchronous job, in one of three. */
+static void draw_steps(uint64_t seed, struct run *run) {
+	struct hd_scenario_job *job = &run->scenario.job;
+	struct hd_random random;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x7374657073));
+	if (is_without_steps(seed) || !hd_random_chance(&random, 1.0 / 3))
+		return;
+	job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_COUNT - 1));
+	if (job->sync != HD_SYNC_ALL)
+		job->sync_count = 1 + (uint32_t)hd_random_below(&random, run->scenario.workers);
+}
+
 /* HEDDLE_SIM_SEEDS: how many; HEDDLE_SIM_FIRST: the first. */
 static void test_random(void **state) {
 	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed(), promotions = 0;
@@ -343,6 +406,7 @@ static void test_random(void **state) {
 
 		draw(seed, &run);
 		draw_aggregators(seed, &run);
+		draw_steps(seed, &run);
 		run.config.explain = seeds == 1;
 		go(&run);
 		promotions += run.result.promotions;
@@ -366,6 +430,7 @@ int main(void) {
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_beside_aggregators),
 		cmocka_unit_test(test_sums_that_do_not_come),
+		cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_states_only),
 		cmocka_unit_test(test_random),
 	};

@@ -165,6 +165,45 @@ static void test_sums_are_replayed(void **state) {
 	}
 }
 
+/* Steps of real gradients, in which the order of adding shows in the last bits: the replica's model is the server's,
+ * also where aggregators added some of them up. */
+static void test_steps_are_replicated(void **state) {
+	static const struct {
+		uint8_t sync, type;
+		uint32_t aggregators;
+	} rows[] = {
+		{HD_SYNC_ALL, HD_DTYPE_FP32, 0},
+		{HD_SYNC_N_BATCH, HD_DTYPE_SPARSE32, 0},
+		{HD_SYNC_N, HD_DTYPE_BF16, 1},
+	};
+	struct run run;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		prepare(&run);
+		run.scenario.duration_s = 3;
+		run.scenario.workers = 6;
+		run.scenario.replica = 1;
+		run.scenario.aggregators = rows[i].aggregators;
+		run.scenario.aggregator_link_mbps = 1000;
+		run.scenario.job.sync = rows[i].sync;
+		run.scenario.job.sync_count = rows[i].sync == HD_SYNC_ALL ? 0 : 4;
+		run.scenario.job.payload = rows[i].type;
+		run.scenario.job.hidden[0] = rows[i].aggregators > 0 ? 256 : 32;
+		run.scenario.loss = 0.002;
+		expect(&run, 0.1);
+		print_message(
+			"%llu steps, %llu of the replica's versions were the server's, %llu sums\n",
+			(unsigned long long)run.result.pushes.steps,
+			(unsigned long long)run.result.equal,
+			(unsigned long long)run.result.aggregation.delivered
+		);
+		assert_true(run.result.pushes.steps >= 20);
+		assert_true(run.result.equal > run.result.pushes.steps / 2);
+		assert_true(rows[i].aggregators == 0 || run.result.aggregation.delivered >= 10);
+		hd_curve_fini(&run.curve);
+	}
+}
+
 /* One worker that waits for each of its updates is plain SGD: the same losses, to the last bit. */
 static void test_one_worker_is_plain_sgd(void **state) {
 	const struct hd_sgd sgd = {0.02f, 0.9f, 1e-4f};
@@ -366,6 +405,7 @@ int main(void) {
 		cmocka_unit_test(test_reaches_an_accuracy),
 		cmocka_unit_test(test_same_seed_same_curve),
 		cmocka_unit_test(test_sums_are_replayed),
+		cmocka_unit_test(test_steps_are_replicated),
 		cmocka_unit_test(test_one_worker_is_plain_sgd),
 		cmocka_unit_test(test_weights_and_faults),
 		cmocka_unit_test(test_half_payloads),

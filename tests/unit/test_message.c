@@ -415,7 +415,7 @@ static void test_replica_golden(void **state) {
 				       "\x3f\xd0\0\0\0\0\0\0"
 				       "\x3f\x80\0\0"
 				       "\0"
-				       "\0\1"
+				       "\0\1\0\2"
 				       "\0\3\0\0\0\0\0\x7"
 				       "\0\0\0\0\0\0\0\x0c"
 				       "\0\0\0\5"
@@ -440,6 +440,7 @@ static void test_replica_golden(void **state) {
 	assert_int_equal(hd_entry_next(&entries, &at, &entry), 1);
 	assert_int_equal(entry.bytes, 400);
 	assert_int_equal(entry.member_count, 1);
+	assert_int_equal(entry.more, 2);
 	member = hd_entry_member(&entry, 0);
 	assert_int_equal(member.round, 5);
 	assert_int_equal(member.delay, 2);
