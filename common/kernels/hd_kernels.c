@@ -253,6 +253,15 @@ int hd_fixed_exponent(double peaks, uint32_t members) {
 	return exponent;
 }
 
+void hd_filter_f32(
+	const struct hd_filter_arrays *arrays,
+	size_t count,
+	const struct hd_filter_step *step,
+	struct hd_filter_sums *sums
+) {
+	hd_kernels_get()->filter(arrays, count, step, sums);
+}
+
 const char *hd_kernels_name(void) {
 	return hd_kernels_get()->name;
 }

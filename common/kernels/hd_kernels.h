@@ -125,6 +125,33 @@ void hd_fixed_to_f32(float *y, const uint32_t *x, size_t count, int exponent);
  * their weights, add up to `peaks`; beyond HD_FIXED_EXPONENT_MAX: there is none. */
 int hd_fixed_exponent(double peaks, uint32_t members);
 
+/* The significance filter (Gaia, NSDI'17; MLLess, arXiv 2206.05786, ISP), for each i:
+ *   a = held + update;  x <- x + factor update
+ *   unless |factor a| <= threshold |x|:  update <- a, held <- 0, bit i of the mask 1
+ *   else:                                update <- 0, held <- a, bit i of the mask 0
+ * so that NaN and Inf go on, and an x of 0 lets pass what is not 0. The same bits from every version. */
+struct hd_filter_arrays {
+	float *x; /* the worker's own model */
+	float *held; /* what was not sent yet */
+	float *update; /* in: this step's; out: what is sent */
+	uint8_t *mask; /* (count + 7) / 8 bytes */
+};
+struct hd_filter_step {
+	float factor; /* how far 1 of an update moves the model: with SGD minus the learning rate */
+	float threshold;
+};
+/* Is added to. */
+struct hd_filter_sums {
+	double sent2, held2; /* squared L2 norms */
+	size_t sent; /* values */
+};
+void hd_filter_f32(
+	const struct hd_filter_arrays *arrays,
+	size_t count,
+	const struct hd_filter_step *step,
+	struct hd_filter_sums *sums
+);
+
 /* "avx512", "avx2" or "scalar": what the dispatch chose; HEDDLE_SIMD in the environment lowers it. */
 const char *hd_kernels_name(void);
 

@@ -128,5 +128,6 @@ const struct hd_kernels hd_kernels_avx2 = {
 	.add_f32_both = hd_add_f32_both_avx2,
 	.fixed_from_f32 = hd_fixed_from_f32_avx2,
 	.f32_from_fixed = hd_f32_from_fixed_avx2,
+	.filter = hd_filter_avx2,
 };
 #endif

@@ -157,5 +157,6 @@ const struct hd_kernels hd_kernels_avx512 = {
 	.add_f32_both = hd_add_f32_both_avx512,
 	.fixed_from_f32 = hd_fixed_from_f32_avx512,
 	.f32_from_fixed = hd_f32_from_fixed_avx512,
+	.filter = hd_filter_avx512,
 };
 #endif

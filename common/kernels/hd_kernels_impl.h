@@ -28,6 +28,11 @@ struct hd_kernels {
 	bool (*add_f32_both)(float *sum, float *x, size_t count);
 	bool (*fixed_from_f32)(uint32_t *y, const float *x, size_t count, float a, float scale);
 	void (*f32_from_fixed)(float *y, const uint32_t *x, size_t count, float scale);
+	void (*filter
+	)(const struct hd_filter_arrays *arrays,
+	  size_t count,
+	  const struct hd_filter_step *step,
+	  struct hd_filter_sums *sums);
 };
 
 extern const struct hd_kernels hd_kernels_scalar;
@@ -78,6 +83,28 @@ bool hd_add_fixed_both_avx512(uint32_t *sum, uint32_t *x, size_t count);
 bool hd_add_f32_both_avx512(float *sum, float *x, size_t count);
 bool hd_fixed_from_f32_avx512(uint32_t *y, const float *x, size_t count, float a, float scale);
 void hd_f32_from_fixed_avx512(float *y, const uint32_t *x, size_t count, float scale);
+#endif
+
+/* hd_filter_scalar.c, hd_filter_avx2.c, hd_filter_avx512.c */
+void hd_filter_scalar(
+	const struct hd_filter_arrays *arrays,
+	size_t count,
+	const struct hd_filter_step *step,
+	struct hd_filter_sums *sums
+);
+#if defined(__x86_64__)
+void hd_filter_avx2(
+	const struct hd_filter_arrays *arrays,
+	size_t count,
+	const struct hd_filter_step *step,
+	struct hd_filter_sums *sums
+);
+void hd_filter_avx512(
+	const struct hd_filter_arrays *arrays,
+	size_t count,
+	const struct hd_filter_step *step,
+	struct hd_filter_sums *sums
+);
 #endif
 
 /* What this CPU can run, best first, ending with the scalar reference: index 0..2, NULL past it. */

@@ -89,4 +89,5 @@ const struct hd_kernels hd_kernels_scalar = {
 	.add_f32_both = hd_add_f32_both_scalar,
 	.fixed_from_f32 = hd_fixed_from_f32_scalar,
 	.f32_from_fixed = hd_f32_from_fixed_scalar,
+	.filter = hd_filter_scalar,
 };

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The significance filter on one core beside what memory allows: a loop over three arrays of the same size that reads
+ * three streams and writes three, as the filter does, and computes nothing (best of several rounds, alternating, so
+ * that a slow moment hits both). Then the whole step, with the runs of what is sent packed, for several shares sent.
+ */
+#include "hd_filter.h"
+#include "hd_kernels_impl.h"
+#include "hd_random.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define ROUNDS 12
+#define BYTES_PER_VALUE 24.0 /* read x, held, update; write them */
+
+static double now_s(void) {
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static void
+streams_avx512(float *x, float *h, float *u, size_t count) {
+	for (size_t i = 0; i + 16 <= count; i += 16) {
+		__m512 a = _mm512_loadu_ps(x + i), b = _mm512_loadu_ps(h + i);
+		__m512 c = _mm512_loadu_ps(u + i);
+
+		_mm512_storeu_ps(x + i, b);
+		_mm512_storeu_ps(h + i, c);
+		_mm512_storeu_ps(u + i, a);
+	}
+}
+
+__attribute__((target("avx2"))) static void
+streams_avx2(float *x, float *h, float *u, size_t count) {
+	for (size_t i = 0; i + 8 <= count; i += 8) {
+		__m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(h + i);
+		__m256 c = _mm256_loadu_ps(u + i);
+
+		_mm256_storeu_ps(x + i, b);
+		_mm256_storeu_ps(h + i, c);
+		_mm256_storeu_ps(u + i, a);
+	}
+}
+#endif
+
+/* The least work that moves the same streams, as wide as the CPU can: the arrays change places. */
+static void streams(float *x, float *h, float *u, size_t count) {
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx512f")) {
+		streams_avx512(x, h, u, count);
+		return;
+	}
+	if (__builtin_cpu_supports("avx2")) {
+		streams_avx2(x, h, u, count);
+		return;
+	}
+#endif
+	for (size_t i = 0; i < count; i++) {
+		float a = x[i];
+
+		x[i] = h[i];
+		h[i] = u[i];
+		u[i] = a;
+	}
+}
+
+static float *array(size_t values, float value) {
+	float *data = aligned_alloc(64, values * sizeof(float));
+
+	if (data == NULL) {
+		(void)fprintf(stderr, "bench_filter: no memory\n");
+		exit(1);
+	}
+	for (size_t i = 0; i < values; i++)
+		data[i] = value;
+	return data;
+}
+
+static void measure(size_t values) {
+	float *x = array(values, 1), *h = array(values, 0), *u = array(values, 1e-3F);
+	uint8_t *mask = calloc(values / 8 + 8, 1);
+	const struct hd_filter_arrays arrays = {x, h, u, mask};
+	const struct hd_filter_step how = {-0.1F, 0.1F};
+	struct hd_filter_sums sums = {0};
+	const struct hd_kernels *table;
+	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
+	double bound = 0, best[3] = {0};
+
+	passes = passes == 0 ? 1 : passes;
+	for (int round = 0; mask && round < ROUNDS; round++) {
+		double began = now_s(), gbytes = (double)values * BYTES_PER_VALUE * 1e-9;
+
+		gbytes *= (double)passes;
+		for (size_t i = 0; i < passes; i++)
+			streams(x, h, u, values);
+		bound = gbytes / (now_s() - began) > bound ? gbytes / (now_s() - began) : bound;
+		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+			double rate;
+
+			began = now_s();
+			for (size_t i = 0; i < passes; i++)
+				table->filter(&arrays, values, &how, &sums);
+			rate = gbytes / (now_s() - began);
+			best[t] = rate > best[t] ? rate : best[t];
+		}
+	}
+	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		(void
+		)printf("filter %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
+			"(aim: 80 %% with the best)\n",
+			(double)values * 4e-6,
+			table->name,
+			best[t],
+			bound,
+			100 * best[t] / bound);
+	}
+	free(mask);
+	free(x);
+	free(h);
+	free(u);
+}
+
+/* A step with its runs. Of every `every` values one is significant. */
+static void measure_step(size_t values, uint32_t block, size_t every) {
+	const struct hd_filter_settings settings
+		= {.v = 0.5F, .factor = 1, .block = block, .bridge = 2, .constant = true};
+	float *x = array(values, 1), *u = array(values, 0);
+	struct hd_filter filter;
+	double best = 0;
+
+	if (hd_filter_init(&filter, values, &settings) < 0)
+		exit(1);
+	for (int round = 0; round < ROUNDS; round++) {
+		double began, rate;
+
+		for (size_t i = 0; i < values; i++) {
+			x[i] = 1;
+			u[i] = i / block % every == 0 ? 2.0F : 1e-6F;
+		}
+		began = now_s();
+		(void)hd_filter_step(&filter, x, u, 1, false);
+		rate = (double)values * BYTES_PER_VALUE * 1e-9 / (now_s() - began);
+		best = rate > best ? rate : best;
+	}
+	(void
+	)printf("step   %6.1f MB model, blocks of %3u, 1 of %4zu sent, runs packed: %6.2f GB/s\n",
+		(double)values * 4e-6,
+		block,
+		every,
+		best);
+	hd_filter_fini(&filter);
+	free(x);
+	free(u);
+}
+
+int main(void) {
+	measure(UINT64_C(256) * 1024);
+	measure(UINT64_C(1024) * 1024);
+	measure(UINT64_C(25) * 1000 * 1000);
+	for (uint32_t block = 1; block <= 256; block *= 256) {
+		measure_step(UINT64_C(25) * 1000 * 1000, block, 1000);
+		measure_step(UINT64_C(25) * 1000 * 1000, block, 50);
+		measure_step(UINT64_C(25) * 1000 * 1000, block, 8);
+	}
+	return 0;
+}
