@@ -234,7 +234,7 @@ hd_filter_step(struct hd_filter *filter, float *x, float *update, uint64_t step,
 	filter->sent = sums.sent;
 	if (sums.sent == 0 && filter->settings.always)
 		send_first(filter, update);
-	return pack(filter, update, update);
+	return pack(filter, update, everything ? NULL : update);
 }
 
 /* --- what is held --------------------------------------------------------------------------- */

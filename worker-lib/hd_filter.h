@@ -58,7 +58,7 @@ void hd_filter_fini(struct hd_filter *filter);
 /* v_t; step from 1. */
 float hd_filter_threshold(const struct hd_filter *filter, uint64_t step);
 /* x and update: `values` of them. The update becomes what is sent, with zeros between. everything: whatever is not 0
- * is significant. */
+ * is significant, and nothing but that is sent. */
 enum hd_filter_result
 hd_filter_step(struct hd_filter *filter, float *x, float *update, uint64_t step, bool everything);
 /* Everything that is held, into runs and data (SPARSE), or nowhere (DENSE: it is `held`). It stays held until

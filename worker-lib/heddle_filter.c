@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The significance filter between a training loop and its pushes. */
-#include "heddle_filter.h"
-
 #include "hd_filter.h"
+#include "heddle_filter.h"
 #include "heddle_private.h"
 
 #include <assert.h>
@@ -10,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CHUNK_BYTES 1408 /* of a packet, unless the caller of heddle_open() says otherwise */
 
 static_assert(HEDDLE_FILTER_BLOCK_MAX == HD_FILTER_BLOCK_MAX, "limits are the core's");
 
@@ -87,15 +88,28 @@ static void point_at(const struct heddle_filter *filter, struct heddle_sparse *s
 	sparse->data = filter->core.data;
 }
 
+/* Runs that are longer than the dense update are none. */
+static int shorter(const struct heddle_filter *filter, int result) {
+	const struct hd_filter *core = &filter->core;
+
+	if (result == HEDDLE_FILTER_SPARSE
+	    && hd_runs_bytes(core->runs, core->run_count, CHUNK_BYTES)
+		    > core->values * sizeof(float))
+		return HEDDLE_FILTER_DENSE;
+	return result;
+}
+
 static int
 step_of(struct heddle_filter *filter, float *x, float *update, uint64_t step, bool everything) {
-	int result = (int)hd_filter_step(&filter->core, x, update, step, everything);
+	int result = (int)hd_filter_step(
+		&filter->core, x, update, step, everything || step == HEDDLE_FILTER_EVERYTHING
+	);
 
 	filter->stats.steps++;
 	filter->stats.silent += result == HEDDLE_FILTER_NOTHING;
 	filter->stats.sent_values += filter->core.sent;
 	filter->stats.sent_norm = sqrt(filter->core.sent2);
-	return result;
+	return shorter(filter, result);
 }
 
 int heddle_filter_apply(
@@ -197,7 +211,7 @@ int heddle_filter_flush(
 
 	if (rc < 0)
 		return rc;
-	result = (int)hd_filter_flush(&filter->core);
+	result = shorter(filter, (int)hd_filter_flush(&filter->core));
 	if (result == HEDDLE_FILTER_NOTHING)
 		return 1;
 	rc = send_values(filter, fabric, result, filter->core.held, base, options, ticket);
@@ -207,6 +221,20 @@ int heddle_filter_flush(
 	filter->stats.sent_norm = sqrt(filter->core.held2);
 	hd_filter_clear(&filter->core);
 	return 0;
+}
+
+int heddle_filter_take(struct heddle_filter *filter, float *update, struct heddle_sparse *sparse) {
+	int result;
+
+	if (!filter || !update || !sparse)
+		return heddle_fail(-EINVAL, "filter, update or sparse: NULL");
+	result = shorter(filter, (int)hd_filter_flush(&filter->core));
+	point_at(filter, sparse);
+	memcpy(update, filter->core.held, filter->core.values * sizeof(float));
+	filter->stats.flushes += result != HEDDLE_FILTER_NOTHING;
+	filter->stats.sent_norm = sqrt(filter->core.held2);
+	hd_filter_clear(&filter->core);
+	return result;
 }
 
 int heddle_filter_return(struct heddle_filter *filter, const float *update) {

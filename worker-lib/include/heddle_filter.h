@@ -12,6 +12,7 @@ extern "C" {
 struct heddle_filter; /* what one worker holds back */
 
 #define HEDDLE_FILTER_BLOCK_MAX 65536
+#define HEDDLE_FILTER_EVERYTHING UINT64_MAX /* as a step: all that is not 0 is significant */
 
 enum heddle_filter_decay {
 	HEDDLE_FILTER_SQRT = 0, /* the threshold of step t is v / sqrt(t) */
@@ -87,7 +88,8 @@ int heddle_filter_push(
 enum heddle_filter_result {
 	HEDDLE_FILTER_SPARSE = 0, /* *sparse has it */
 	HEDDLE_FILTER_NOTHING = 1,
-	HEDDLE_FILTER_DENSE = 2 /* update has it; as runs it would be longer */
+	HEDDLE_FILTER_DENSE
+		= 2 /* update has it; as runs it would be longer (in packets of 1408 bytes) */
 };
 /* The same without a push: an enum heddle_filter_result. *sparse points into the filter, until the next call. */
 int heddle_filter_apply(
@@ -106,6 +108,8 @@ int heddle_filter_flush(
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 );
+/* The same without a push: an enum heddle_filter_result; nothing is held any more. update has all of it, as *sparse. */
+int heddle_filter_take(struct heddle_filter *filter, float *update, struct heddle_sparse *sparse);
 /* A push was DROPPED: what heddle_filter_push() had left in update is held again. Nothing with v = 0. */
 int heddle_filter_return(struct heddle_filter *filter, const float *update);
 /* x += factor times what is held: after each pull. */

@@ -27,6 +27,9 @@ struct train_options {
 	uint32_t scale_base; /* the rate is right for so many; 0: as many as were started */
 	bool live; /* rows are shared by those that take part at the time */
 	bool sparse; /* pushes what is not 0 of a gradient */
+	bool filtered; /* pushes what is significant of it */
+	float filter; /* threshold of the first step */
+	uint32_t filter_block, filter_flush; /* values; steps, 0: only at the end */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;
 };

@@ -2,6 +2,7 @@
 /* heddle-train's command line. */
 #include "hd_jobspec.h"
 #include "hd_options.h"
+#include "heddle_filter.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -28,6 +29,10 @@ static const char help[]
 	  "  --staleness constant|inv-sqrt|adadelay[:C]  weight of a late update (constant)\n"
 	  "  --payload fp32|fp16|bf16|fixed32|sparse\n"
 	  "                                 type in which updates travel; sparse: what is not 0 (fp32)\n"
+	  "  --filter V                     pushes only what moves its weight by more than V / sqrt(step) of it,\n"
+	  "                                 holds the rest back (0: everything); sparse where that is smaller\n"
+	  "  --filter-block N               values that are sent or held together (1)\n"
+	  "  --filter-flush N               sends what is held with every Nth step (0: only at the end)\n"
 	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
@@ -69,6 +74,9 @@ enum {
 	OPT_STALENESS,
 	OPT_PAYLOAD,
 	OPT_PULL_PAYLOAD,
+	OPT_FILTER,
+	OPT_FILTER_BLOCK,
+	OPT_FILTER_FLUSH,
 	OPT_EVAL,
 	OPT_SEED,
 	OPT_COMPUTE,
@@ -106,6 +114,9 @@ static const struct option names[] = {
 	{"staleness", required_argument, NULL, OPT_STALENESS},
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
 	{"pull-payload", required_argument, NULL, OPT_PULL_PAYLOAD},
+	{"filter", required_argument, NULL, OPT_FILTER},
+	{"filter-block", required_argument, NULL, OPT_FILTER_BLOCK},
+	{"filter-flush", required_argument, NULL, OPT_FILTER_FLUSH},
 	{"eval-every", required_argument, NULL, OPT_EVAL},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
@@ -144,6 +155,9 @@ static const struct number numbers[] = {
 	{0, 1e6, OPT_DECAY, false},
 	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
 	{0, 1e12, OPT_DIV, false},
+	{0, 1e6, OPT_FILTER, false},
+	{1, HEDDLE_FILTER_BLOCK_MAX, OPT_FILTER_BLOCK, true},
+	{0, 1e9, OPT_FILTER_FLUSH, true},
 	{0, 1e9, OPT_EVAL, true},
 	{0, 9007199254740992.0, OPT_SEED, true},
 	{0, 1e6, OPT_COMPUTE, false},
@@ -277,6 +291,16 @@ static void set_number(struct train_options *options, int option, double value) 
 	case OPT_DIV:
 		options->div_max = (float)value;
 		break;
+	case OPT_FILTER:
+		options->filtered = true;
+		options->filter = (float)value;
+		break;
+	case OPT_FILTER_BLOCK:
+		options->filter_block = (uint32_t)value;
+		break;
+	case OPT_FILTER_FLUSH:
+		options->filter_flush = (uint32_t)value;
+		break;
 	case OPT_EVAL:
 		options->eval_every = (uint32_t)value;
 		break;
@@ -382,6 +406,10 @@ static int check(const struct train_options *options) {
 		return train_fail(EX_USAGE, "local and evaluate: one or the other");
 	if (options->local && options->steps == 0 && options->seconds <= 0.0)
 		return train_fail(EX_USAGE, "local: needs --steps or --seconds");
+	if (options->filtered && options->rate <= 0.0f)
+		return train_fail(EX_USAGE, "filter: needs a learning rate above 0");
+	if (!options->filtered && (options->filter_block > 1 || options->filter_flush > 0))
+		return train_fail(EX_USAGE, "filter-block, filter-flush: without --filter");
 	return -1;
 }
 

@@ -24,6 +24,7 @@ void train_report_push(struct train_report *report, const struct heddle_status *
 		return;
 	}
 	report->applied++;
+	report->push_bytes += status->bytes;
 	if (status->granted)
 		report->granted_bytes += status->bytes;
 	else
@@ -87,6 +88,36 @@ static json_t *pulls_of(const struct train_report *report) {
 	);
 }
 
+/* share: of all values of all steps that were sent. */
+static json_t *filter_of(const struct train *train, const struct train_report *report) {
+	const struct heddle_filter_stats *stats = &report->filter;
+	double all = (double)stats->steps * (double)train->values;
+
+	if (stats->steps == 0)
+		return json_null();
+	return json_pack(
+		"{s:f, s:f, s:I, s:f, s:I, s:I, s:I, s:f, s:f}",
+		"v",
+		(double)train->options.filter,
+		"threshold",
+		(double)stats->threshold,
+		"sent_values",
+		(json_int_t)stats->sent_values,
+		"share",
+		(double)stats->sent_values / all,
+		"silent",
+		(json_int_t)stats->silent,
+		"flushes",
+		(json_int_t)stats->flushes,
+		"returned",
+		(json_int_t)stats->returned,
+		"sent_norm",
+		stats->sent_norm,
+		"held_norm",
+		stats->held_norm
+	);
+}
+
 static json_t *compute_of(const struct hd_compute *compute) {
 	return json_pack(
 		"{s:f, s:f, s:I}",
@@ -112,7 +143,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 	);
 	return json_pack(
 		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
-		" s:I, s:I, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
+		" s:I, s:I, s:I, s:o, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -139,6 +170,10 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		(json_int_t)report->granted_bytes,
 		"direct_bytes",
 		(json_int_t)report->direct_bytes,
+		"push_bytes",
+		(json_int_t)report->push_bytes,
+		"filter",
+		filter_of(train, report),
 		"asked_again",
 		(json_int_t)report->asked_again,
 		"fallbacks",

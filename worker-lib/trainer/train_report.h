@@ -4,6 +4,7 @@
 #define TRAIN_REPORT_H
 
 #include "hd_options.h"
+#include "heddle_filter.h"
 
 #define REASONS_MAX 32
 
@@ -14,6 +15,8 @@ struct train_report {
 	uint64_t dropped_by[REASONS_MAX], failed_by[REASONS_MAX];
 	uint64_t delivered, not_modified, pulls_failed;
 	uint64_t granted_bytes, direct_bytes;
+	uint64_t push_bytes; /* of them: of applied pushes */
+	struct heddle_filter_stats filter;
 	uint64_t asked_again, fallbacks;
 	bool preempted;
 	uint64_t version; /* counter of the last model held */

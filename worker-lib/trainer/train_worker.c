@@ -8,6 +8,7 @@
  * library. A dropped push needs nothing but the next pull.
  */
 #include "hd_kernels.h"
+#include "train_filter.h"
 #include "train_report.h"
 #include "train_sparse.h"
 
@@ -21,6 +22,7 @@
 #define SLICE_MS 100 /* how often a wait looks for a signal or the time */
 #define DRAIN_MS 5000 /* for what is under way at the end */
 #define STOP_MS 500 /* the same after a signal */
+#define FLUSHES_MAX 4
 #define PROGRESS_NS (2 * HD_SECOND)
 
 struct worker {
@@ -30,6 +32,7 @@ struct worker {
 	uint64_t version; /* of params; 0: none yet */
 	float *grad[PUSHES_MAX];
 	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
+	struct train_filter filter;
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 	double step_ms; /* the last one took */
@@ -102,26 +105,46 @@ int train_local(struct train *train) {
 	const struct train_options *options = &train->options;
 	struct train_report report = {.role = "local"};
 	struct train_sparse sparse = {0};
+	struct train_filter filter = {0};
 	float *grad = malloc(train->values * sizeof(float));
 	float *momentum = calloc(train->values, sizeof(float));
+	struct train_model server = {
+		.params = malloc(train->values * sizeof(float)),
+		.momentum = momentum,
+		.values = train->values,
+		.sgd = {options->rate, options->momentum, options->decay},
+	};
 	uint16_t *half = malloc(train->values * sizeof(uint16_t));
 	int status = EX_OK;
 
-	if (!grad || !momentum || !half || train_sparse_init(&sparse, train->values) < 0
+	if (!grad || !momentum || !half || !server.params
+	    || train_sparse_init(&sparse, train->values) < 0
 	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
 		    < 0)
 		status = train_fail(EX_OSERR, "no memory");
 	if (status == EX_OK && heddle_spec_initialize(train->spec, train->params) < 0)
 		status = train_fail(EX_USAGE, "%s", heddle_last_error());
+	if (status == EX_OK)
+		status = train_filter_init(&filter, train, NULL);
+	if (status == EX_OK)
+		memcpy(server.params, train->params, train->values * sizeof(float));
 	while (status == EX_OK && !train_enough(train, report.steps)) {
 		status = compute(train, grad, &report);
-		step(train, momentum, grad, half, &sparse);
+		if (filter.filter)
+			train_filter_local(&filter, train, &server, grad, report.steps);
+		else
+			step(train, momentum, grad, half, &sparse);
 	}
+	if (status == EX_OK && filter.filter)
+		train_filter_local_flush(&filter, train, &server);
+	train_filter_report(&filter, &report);
 	report.version = report.steps;
 	if (status == EX_OK)
 		status = train_report_write(train, &report);
 	hd_sampler_fini(&train->sampler);
+	train_filter_fini(&filter);
 	train_sparse_fini(&sparse);
+	free(server.params);
 	free(half);
 	free(momentum);
 	free(grad);
@@ -152,6 +175,8 @@ static void take_result(struct worker *worker, uint32_t slot) {
 
 	(void)heddle_ticket_test(worker->ticket[slot], &status);
 	train_report_push(&worker->report, &status);
+	if (worker->filter.filter && status.state == HEDDLE_DROPPED)
+		(void)heddle_filter_return(worker->filter.filter, worker->grad[slot]);
 	heddle_ticket_free(worker->ticket[slot]);
 	worker->ticket[slot] = NULL;
 }
@@ -211,6 +236,8 @@ static int pull(struct worker *worker) {
 	} else if (status.state == HEDDLE_APPLIED) {
 		worker->version = status.version;
 		worker->report.delivered++;
+		if (worker->filter.filter)
+			(void)heddle_filter_reapply(worker->filter.filter, worker->train->params);
 		if (status.granted)
 			worker->report.granted_bytes += status.bytes;
 		else
@@ -251,6 +278,16 @@ begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_option
 	struct heddle_sparse update = {.runs = sparse->runs, .data = sparse->data};
 	int rc = -E2BIG;
 
+	if (worker->filter.filter)
+		return train_filter_push(
+			&worker->filter,
+			worker->train,
+			worker->fabric,
+			worker->grad[slot],
+			&worker->report,
+			worker->version,
+			&worker->ticket[slot]
+		);
 	if (worker->train->options.sparse
 	    && train_sparse_pack(sparse, grad, worker->train->values)) {
 		update.run_count = sparse->run_count;
@@ -274,8 +311,8 @@ static int push(struct worker *worker, uint32_t slot) {
 	lend.payload = worker->train->options.payload;
 	lend.scale = worker->train->scale;
 	rc = begin_push(worker, slot, &lend);
-	if (rc < 0)
-		return rc;
+	if (rc != 0)
+		return rc < 0 ? rc : 0; /* nothing is significant */
 	worker->report.pushed++;
 	if (worker->train->options.synchronous
 	    && wait_for(worker, worker->ticket[slot], HEDDLE_WAIT_RELEASED, &status))
@@ -332,6 +369,7 @@ static int loop(struct worker *worker) {
 		rc = train_follow(train, worker->fabric, &worker->change);
 		if (rc != EX_OK)
 			return rc;
+		train_filter_follow(&worker->filter, train, worker->fabric);
 		rc = compute(train, worker->grad[slot], &worker->report);
 		if (rc != EX_OK)
 			return rc;
@@ -350,12 +388,9 @@ static int loop(struct worker *worker) {
 	return EX_OK;
 }
 
-/* What is under way ends, within a limit; then the final model, for the report. */
-static void drain(struct worker *worker) {
-	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
+/* Pushes under way, until the time. */
+static void end_pushes(struct worker *worker, hd_ns until) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
-	struct heddle_stats stats = HEDDLE_STATS_INIT;
-	uint64_t version;
 
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
 		hd_ns now = hd_compute_now();
@@ -367,10 +402,55 @@ static void drain(struct worker *worker) {
 				now < until ? (int)((until - now) / HD_MS) : 0,
 				&status
 			);
+		if (worker->ticket[i] && heddle_ticket_test(worker->ticket[i], &status) == 1
+		    && status.released)
+			take_result(worker, i);
 	}
+}
+
+/* What the filter holds goes as the last update. In steps it must be computed from the newest version, which may be
+ * another while it is asked for: then it is tried again. */
+static void flush(struct worker *worker, hd_ns until) {
+	struct heddle_push_options scaled = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_filter *filter = worker->filter.filter;
+
+	scaled.scale = worker->train->scale;
+	for (int i = 0; filter && i < FLUSHES_MAX && hd_compute_now() < until; i++) {
+		bool stepped = worker->train->options.sync != HD_SYNC_NONE;
+		int left = (int)((until - hd_compute_now()) / HD_MS);
+
+		if ((stepped || i > 0 || worker->version == 0)
+		    && heddle_time_left_ms(worker->fabric) < 0
+		    && heddle_pull(
+			       worker->fabric, worker->train->params, NULL, left, &worker->version
+		       ) != 0)
+			return;
+		memcpy(worker->grad[0],
+		       heddle_filter_held(filter),
+		       worker->train->values * sizeof(float));
+		if (heddle_filter_flush(
+			    filter, worker->fabric, worker->version, &scaled, worker->ticket
+		    )
+		    != 0)
+			return;
+		worker->report.pushed++;
+		end_pushes(worker, until);
+	}
+}
+
+/* What is under way ends, within a limit, and what is held goes; then the final model, for the report. */
+static void drain(struct worker *worker) {
+	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
+	struct heddle_stats stats = HEDDLE_STATS_INIT;
+	uint64_t version;
+
+	end_pushes(worker, until);
+	if (!worker->ticket[0])
+		flush(worker, until);
 	if (!train_stop && heddle_time_left_ms(worker->fabric) < 0
 	    && heddle_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
+	train_filter_report(&worker->filter, &worker->report);
 	(void)heddle_get_stats(worker->fabric, &stats);
 	worker->report.asked_again = stats.asked_again;
 	worker->report.fallbacks = stats.fallbacks;
@@ -412,7 +492,7 @@ static int begin(struct worker *worker) {
 		if (options->sparse && train_sparse_init(&worker->sparse[i], train->values) < 0)
 			return train_fail(EX_OSERR, "no memory for gradients");
 	}
-	return EX_OK;
+	return train_filter_init(&worker->filter, train, worker->fabric);
 }
 
 int train_worker(struct train *train) {
@@ -435,6 +515,7 @@ int train_worker(struct train *train) {
 		train_sparse_fini(&worker.sparse[i]);
 		free(worker.grad[i]);
 	}
+	train_filter_fini(&worker.filter);
 	worker.report.version = HEDDLE_VERSION_COUNTER(worker.version);
 	if (status == EX_OK)
 		status = train_report_write(train, &worker.report);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train_filter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#define BRIDGE 2 /* held values between two sent ones that cost no more than another run */
+
+/* How far 1 of this worker's updates moves the server's model: a step of several is that of their mean. */
+static float factor_of(const struct train *train, struct heddle *fabric) {
+	static struct heddle_members members;
+	const struct train_options *options = &train->options;
+	uint32_t of = options->sync_count;
+
+	if (options->sync == HD_SYNC_ALL) {
+		members.size = sizeof members;
+		members.count = 0;
+		if (fabric)
+			(void)heddle_members(fabric, &members);
+		of = members.count > 0 ? members.count :
+			fabric         ? (uint32_t)heddle_world_size(fabric) :
+					 1;
+	}
+	return -options->rate * train->scale / (float)(of > 0 && fabric ? of : 1);
+}
+
+int train_filter_init(struct train_filter *filter, struct train *train, struct heddle *fabric) {
+	const struct train_options *options = &train->options;
+	struct heddle_filter_options how = HEDDLE_FILTER_OPTIONS_INIT;
+	int rc;
+
+	/* Sparse without a threshold is train_sparse.c's. */
+	if (!options->filtered || (options->sparse && !(options->filter > 0.0f)))
+		return EX_OK;
+	how.v = options->filter;
+	how.factor = factor_of(train, fabric);
+	how.block = options->filter_block;
+	how.bridge = options->filter_block > 1 ? 0 : BRIDGE;
+	how.always = fabric && options->sync != HD_SYNC_NONE;
+	rc = heddle_filter_create(train->values, &how, &filter->filter);
+	if (rc < 0)
+		return train_heddle_error("filter", rc);
+	filter->update = malloc(train->values * sizeof(float));
+	return filter->update ? EX_OK : train_fail(EX_OSERR, "no memory for the filter");
+}
+
+void train_filter_fini(struct train_filter *filter) {
+	heddle_filter_destroy(filter->filter);
+	free(filter->update);
+	*filter = (struct train_filter){0};
+}
+
+void train_filter_follow(struct train_filter *filter, struct train *train, struct heddle *fabric) {
+	if (filter->filter)
+		(void)heddle_filter_set_factor(filter->filter, factor_of(train, fabric));
+}
+
+/* A step's number for the filter: every --filter-flush of them sends all. */
+static uint64_t step_number(const struct train *train, uint64_t step) {
+	uint32_t every = train->options.filter_flush;
+
+	return every > 0 && step % every == 0 ? HEDDLE_FILTER_EVERYTHING : step;
+}
+
+int train_filter_push(
+	struct train_filter *filter,
+	struct train *train,
+	struct heddle *fabric,
+	float *grad,
+	const struct train_report *report,
+	uint64_t base,
+	struct heddle_ticket **ticket
+) {
+	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+
+	options.payload = train->options.payload;
+	options.scale = train->scale;
+	return heddle_filter_push(
+		filter->filter,
+		fabric,
+		train->params,
+		grad,
+		step_number(train, report->steps),
+		base,
+		&options,
+		ticket
+	);
+}
+
+void train_filter_report(const struct train_filter *filter, struct train_report *report) {
+	report->filter = (struct heddle_filter_stats)HEDDLE_FILTER_STATS_INIT;
+	if (filter->filter)
+		(void)heddle_filter_get_stats(filter->filter, &report->filter);
+}
+
+/* --- in one process ------------------------------------------------------------------------- */
+
+/* Sparse when that is not longer, as heddle_push_sparse() has it. */
+static void
+apply(struct train_model *server, int result, const struct heddle_sparse *sparse, const float *all
+) {
+	const struct heddle_run *runs = sparse->runs;
+	const float *x = sparse->data;
+
+	if (result == HEDDLE_FILTER_DENSE) {
+		(void
+		)hd_sgd_apply(server->params, server->momentum, all, server->values, &server->sgd);
+		return;
+	}
+	for (size_t i = 0; i < sparse->run_count; i++) {
+		(void)hd_sgd_apply(
+			server->params + runs[i].first,
+			server->momentum + runs[i].first,
+			x,
+			runs[i].count,
+			&server->sgd
+		);
+		x += runs[i].count;
+	}
+}
+
+void train_filter_local(
+	struct train_filter *filter,
+	struct train *train,
+	struct train_model *server,
+	float *grad,
+	uint64_t step
+) {
+	struct heddle_sparse sparse = {0};
+	int result = heddle_filter_apply(
+		filter->filter, train->params, grad, step_number(train, step), &sparse
+	);
+
+	if (!(train->options.filter > 0.0f))
+		result = HEDDLE_FILTER_DENSE;
+	if (result == HEDDLE_FILTER_NOTHING)
+		return; /* nor is there a newer model */
+	apply(server, result, &sparse, grad);
+	memcpy(train->params, server->params, train->values * sizeof(float));
+	(void)heddle_filter_reapply(filter->filter, train->params);
+}
+
+void train_filter_local_flush(
+	struct train_filter *filter,
+	struct train *train,
+	struct train_model *server
+) {
+	struct heddle_sparse sparse = {0};
+	int result;
+
+	result = heddle_filter_take(filter->filter, filter->update, &sparse);
+	if (result != HEDDLE_FILTER_NOTHING)
+		apply(server, result, &sparse, filter->update);
+	memcpy(train->params, server->params, train->values * sizeof(float));
+}

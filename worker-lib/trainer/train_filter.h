@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The significance filter in the trainer's loops: what it is set to, and its reference in one process. */
+#ifndef TRAIN_FILTER_H
+#define TRAIN_FILTER_H
+
+#include "hd_kernels.h"
+#include "heddle_filter.h"
+#include "train_report.h"
+
+struct train_filter {
+	struct heddle_filter *filter; /* NULL: none */
+	float *update; /* of a flush */
+};
+
+/* 0, or an exit status. fabric: NULL in one process. */
+int train_filter_init(struct train_filter *filter, struct train *train, struct heddle *fabric);
+void train_filter_fini(struct train_filter *filter);
+/* When others take part, or the scale of updates is another. */
+void train_filter_follow(struct train_filter *filter, struct train *train, struct heddle *fabric);
+/* As heddle_filter_push(), of the report's last step. */
+int train_filter_push(
+	struct train_filter *filter,
+	struct train *train,
+	struct heddle *fabric,
+	float *grad,
+	const struct train_report *report,
+	uint64_t base,
+	struct heddle_ticket **ticket
+);
+void train_filter_report(const struct train_filter *filter, struct train_report *report);
+
+/* What the server does with what came of an update: sparse where that is smaller, as it travels then. */
+struct train_model {
+	float *params, *momentum;
+	uint64_t values;
+	struct hd_sgd sgd;
+};
+/* One step in one process: the gradient at train->params, which is then the server's model with what is held. */
+void train_filter_local(
+	struct train_filter *filter,
+	struct train *train,
+	struct train_model *server,
+	float *grad,
+	uint64_t step
+);
+/* Its end: everything that is held. */
+void train_filter_local_flush(
+	struct train_filter *filter,
+	struct train *train,
+	struct train_model *server
+);
+
+#endif
