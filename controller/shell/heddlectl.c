@@ -86,14 +86,24 @@ static int take_option(struct shell_context *o, int id, const char *text) {
 		o->count = (long)value;
 		break;
 	case 'h':
-		(void)fputs(usage_text, stdout);
-		shell_help(stdout);
-		(void)fputs(options_text, stdout);
-		return -1;
+		o->help = true;
+		break;
 	default:
 		return EX_USAGE; /* getopt has said why */
 	}
 	return status;
+}
+
+/* Of one command that has its own, or of all. */
+static int help(int count, char **words) {
+	if (count > 0 && strcmp(words[0], "elastic") == 0) {
+		shell_plan_help(stdout);
+	} else {
+		(void)fputs(usage_text, stdout);
+		shell_help(stdout);
+		(void)fputs(options_text, stdout);
+	}
+	return fflush(stdout) ? shell_error(EX_IOERR, "stdout") : 0;
 }
 
 int main(int argc, char **argv) {
@@ -108,7 +118,9 @@ int main(int argc, char **argv) {
 	while (!status && (id = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		status = take_option(&context, id, optarg);
 	if (status)
-		return status < 0 ? 0 : status;
+		return status;
+	if (context.help)
+		return help(argc - optind, argv + optind);
 	if (!context.controller || !context.controller[0])
 		context.controller = "127.0.0.1";
 	if (optind < argc) {

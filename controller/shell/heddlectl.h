@@ -8,6 +8,7 @@
  *   shell_fetch.c   one session with the controller: tables and commands
  *   shell_print.c   aligned columns
  *   shell_line.c    line editing, history, completion (libedit)
+ *   shell_plan.c    elastic plan and fit, which need no controller; shell_plan_print.c shows what they found
  *   shell_check.c   what is wrong with this host; its tests are in shell_check_*.c
  */
 #ifndef HEDDLECTL_H
@@ -30,7 +31,7 @@ struct shell_context {
 	struct hd_keyring keys;
 	bool keys_read;
 	hd_ns timeout; /* for an answer to begin, and between its pages */
-	bool json, wide;
+	bool json, wide, help;
 	double interval_s; /* of watch */
 	long count; /* of watch; 0: until interrupted */
 	bool interactive;
@@ -98,6 +99,11 @@ int shell_run_help(struct shell_context *context, int count, char **words);
 bool shell_interrupted(void); /* Ctrl-C came since the last watch began */
 int shell_run_exit(struct shell_context *context, int count, char **words);
 #define SHELL_EXIT (-1) /* from shell_do(): leave the interactive shell */
+
+/* --- shell_plan.c --- */
+int shell_run_elastic_plan(struct shell_context *context, int count, char **words);
+int shell_run_elastic_fit(struct shell_context *context, int count, char **words);
+void shell_plan_help(FILE *file);
 
 /* --- shell_line.c --- */
 /* Reads commands until the end of input or `exit`. A sysexits code: of the last command when the input

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plans that change while they run: workers that grow, and a second bid after a first stage. */
+#include "hd_elastic_plan.h"
+
+#include <errno.h>
+#include <math.h>
+
+#define STAGES 8 /* shares of the steps and of the time that a first stage may take: 1/9 .. 8/9 */
+
+/* --- growth --- */
+
+/* The last n goes on for ever: what it leads to in one piece. */
+static void
+grow_on(const struct hd_elastic_desk *desk, uint32_t n, double error, struct hd_elastic_plan *plan
+) {
+	const struct hd_elastic_task *task = desk->task;
+	struct hd_elastic_task rest = *task;
+	const double inverse = desk->active_inverse[n];
+	const double any = hd_active_any(&task->active, n);
+	const double work = desk->step_s[n] * hd_active_mean(&task->active, n);
+	uint32_t left;
+
+	rest.model.a = error;
+	plan->inverse = inverse;
+	if (hd_elastic_iterations(&rest.model, inverse, task->epsilon, &left)) {
+		plan->fails = HD_ELASTIC_FAILS_ERROR;
+		plan->reached = hd_elastic_floor(&task->model, inverse);
+		plan->allowed = task->epsilon;
+		return;
+	}
+	plan->error = hd_elastic_error(&rest.model, inverse, left);
+	plan->iterations += left;
+	plan->seconds += left * desk->step_s[n] / any;
+	plan->worker_s += left * work;
+}
+
+static void judge_growth(const struct hd_elastic_task *task, struct hd_elastic_plan *plan) {
+	if (plan->fails != HD_ELASTIC_FAILS_NONE)
+		return;
+	if (plan->iterations > task->iterations_max) {
+		plan->fails = HD_ELASTIC_FAILS_ITERATIONS;
+		plan->reached = plan->iterations;
+		plan->allowed = task->iterations_max;
+	} else if (plan->seconds > task->deadline_s) {
+		plan->fails = HD_ELASTIC_FAILS_DEADLINE;
+		plan->reached = plan->seconds;
+		plan->allowed = task->deadline_s;
+	}
+}
+
+int hd_elastic_grow(
+	const struct hd_elastic_desk *desk,
+	uint32_t first,
+	double eta,
+	double cost_most,
+	struct hd_elastic_plan *plan
+) {
+	const struct hd_elastic_task *task = desk->task;
+	double error = task->model.a, size = first;
+	uint32_t n = first;
+
+	*plan = (struct hd_elastic_plan){
+		.way = HD_ELASTIC_WAY_GROWTH,
+		.n_high = first,
+		.bid = -1,
+		.bid_low = -1,
+		.gamma = 1,
+		.eta = eta,
+	};
+	while (n < task->n_max && error > task->epsilon && plan->iterations < task->iterations_max
+	       && plan->worker_s * desk->preempt_price <= cost_most) {
+		plan->inverse = desk->active_inverse[n];
+		error = task->model.beta * error + task->model.b * plan->inverse;
+		plan->seconds += desk->step_s[n] / hd_active_any(&task->active, n);
+		plan->worker_s += desk->step_s[n] * hd_active_mean(&task->active, n);
+		plan->iterations++;
+		size *= eta;
+		n = size < task->n_max ? (uint32_t)ceil(size * (1 - 1e-12)) : task->n_max;
+	}
+	plan->n = n;
+	plan->error = error;
+	if (error > task->epsilon)
+		grow_on(desk, n, error, plan);
+	plan->cost = plan->worker_s * desk->preempt_price;
+	judge_growth(task, plan);
+	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
+}
+
+void hd_elastic_scan_growth(const struct hd_elastic_desk *desk, struct hd_elastic_plan *best) {
+	const uint32_t most = desk->task->n_max;
+	struct hd_elastic_plan still, plan;
+
+	(void)hd_elastic_scan(desk, HD_ELASTIC_WAY_PREEMPTIBLE, &still);
+	*best = still;
+	best->way = HD_ELASTIC_WAY_GROWTH;
+	best->eta = 1; /* no growth at all is the least of them */
+	if (still.fails == HD_ELASTIC_FAILS_ERROR)
+		return;
+	/* From n_1 to n_max within a quarter to eight times the steps of the plan that does not grow. */
+	for (uint32_t first = 1; first < most; first *= 2)
+		for (double part = 0.25; part <= 8; part *= 2) {
+			const double steps = part * still.iterations;
+			const double eta = exp(log((double)most / first) / fmax(steps, 1));
+			const bool met = best->fails == HD_ELASTIC_FAILS_NONE;
+
+			(void)hd_elastic_grow(desk, first, eta, met ? best->cost : INFINITY, &plan);
+			hd_elastic_keep(best, &plan);
+		}
+}
+
+/* --- stages --- */
+
+int hd_elastic_replan(
+	const struct hd_elastic_desk *desk,
+	double error_now,
+	double left_s,
+	struct hd_elastic_plan *best
+) {
+	const struct hd_elastic_task *task = desk->task;
+	const double lowest = hd_elastic_floor(&task->model, desk->inverse[task->n_max]);
+	struct hd_elastic_model model = task->model;
+
+	model.a = error_now;
+	*best = (struct hd_elastic_plan){
+		.way = HD_ELASTIC_WAY_DYNAMIC,
+		.fails = HD_ELASTIC_FAILS_ERROR,
+		.reached = lowest,
+		.allowed = task->epsilon,
+		.n = task->n_max,
+		.n_high = task->n_max,
+		.error = error_now,
+	};
+	for (uint32_t n = 1; n <= task->n_max; n = hd_elastic_next_n(n)) {
+		struct hd_elastic_plan plan = {.way = HD_ELASTIC_WAY_DYNAMIC, .n = n, .n_high = n};
+		double share;
+
+		if (hd_elastic_iterations(
+			    &model, desk->inverse[n], task->epsilon, &plan.iterations
+		    ))
+			continue;
+		share = plan.iterations * desk->step_s[n] / left_s;
+		plan.bid = plan.bid_low = hd_elastic_price_bid(task->price, share);
+		plan.gamma = 1;
+		plan.inverse = desk->inverse[n];
+		plan.error = hd_elastic_error(&model, plan.inverse, plan.iterations);
+		plan.worker_s = plan.iterations * n * desk->step_s[n];
+		plan.seconds = plan.iterations * desk->step_s[n]
+			/ hd_elastic_price_share(task->price, plan.bid);
+		plan.cost = plan.worker_s * hd_elastic_price_mean(task->price, plan.bid);
+		if (share > 1) {
+			plan.fails = HD_ELASTIC_FAILS_DEADLINE;
+			plan.reached = plan.seconds;
+			plan.allowed = left_s;
+		}
+		hd_elastic_keep(best, &plan);
+	}
+	return best->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
+}
+
+/* A first stage of these steps with n workers in this share of the time; the rest is planned anew. */
+static void try_stage(
+	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_plan *first,
+	double share_s,
+	struct hd_elastic_plan *best
+) {
+	const struct hd_elastic_task *task = desk->task;
+	const double stage_s = task->deadline_s * share_s;
+	const double share = first->iterations * desk->step_s[first->n] / stage_s;
+	const double bid = hd_elastic_price_bid(task->price, share);
+	struct hd_elastic_plan plan;
+	double spent_s, work, error;
+
+	if (share > 1)
+		return;
+	error = hd_elastic_error(&task->model, desk->inverse[first->n], first->iterations);
+	spent_s = first->iterations * desk->step_s[first->n]
+		/ hd_elastic_price_share(task->price, bid);
+	if (error <= task->epsilon
+	    || hd_elastic_replan(desk, error, task->deadline_s - spent_s, &plan))
+		return;
+	work = first->iterations * first->n * desk->step_s[first->n];
+	plan.first_n = first->n;
+	plan.first_iterations = first->iterations;
+	plan.first_bid = bid;
+	plan.first_s = spent_s;
+	plan.first_error = error;
+	plan.iterations += first->iterations;
+	plan.seconds += spent_s;
+	plan.worker_s += work;
+	plan.cost += work * hd_elastic_price_mean(task->price, bid);
+	if (plan.iterations <= task->iterations_max)
+		hd_elastic_keep(best, &plan);
+}
+
+void hd_elastic_scan_dynamic(const struct hd_elastic_desk *desk, struct hd_elastic_plan *best) {
+	struct hd_elastic_plan one;
+
+	(void)hd_elastic_scan(desk, HD_ELASTIC_WAY_ONE_BID, &one);
+	*best = one;
+	best->way = HD_ELASTIC_WAY_DYNAMIC;
+	if (one.fails != HD_ELASTIC_FAILS_NONE)
+		return;
+	for (uint32_t n = 1; n <= one.n; n = hd_elastic_next_n(n))
+		for (uint32_t steps = 1; steps <= STAGES; steps++)
+			for (uint32_t part = 1; part <= STAGES; part++) {
+				const uint64_t j = (uint64_t)one.iterations * steps / (STAGES + 1);
+				const struct hd_elastic_plan first
+					= {.n = n, .n_high = n, .iterations = (uint32_t)j};
+
+				if (j > 0)
+					try_stage(desk, &first, part / (STAGES + 1.0), best);
+			}
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to `heddlectl elastic plan` and `heddlectl elastic fit`. */
+#ifndef SHELL_PLAN_H
+#define SHELL_PLAN_H
+
+#include "hd_elastic_fit.h"
+#include "hd_elastic_plan.h"
+#include "heddlectl.h"
+
+/* What was found, to be shown. */
+struct shell_plan {
+	const struct hd_elastic_task *task;
+	const struct hd_elastic_plan *plans;
+	int count;
+	int best; /* < 0: none meets error and deadline */
+	double price_s; /* bids are shown for so many seconds */
+	const struct hd_elastic_closed *closed; /* NULL: infeasible, or not asked for */
+};
+
+void shell_plan_print(const struct shell_plan *found);
+void shell_plan_json(const struct shell_plan *found);
+void shell_fit_print(const struct hd_elastic_fit *fit);
+void shell_fit_json(const struct hd_elastic_fit *fit);
+
+#endif
