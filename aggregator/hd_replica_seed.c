@@ -70,7 +70,7 @@ void hd_mirror_stage(struct hd_mirror *mirror, const struct hd_msg_log *log) {
 			.worker = member.worker,
 			.round = member.round,
 			.delay = member.delay,
-			.outcome = HD_OUTCOME_APPLIED,
+			.outcome = head.version != 0 ? HD_OUTCOME_APPLIED : HD_OUTCOME_PENDING,
 			.version = head.version,
 		};
 	}

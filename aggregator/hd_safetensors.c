@@ -361,7 +361,7 @@ static int hd_read_rounds(const char *text, struct hd_checkpoint *checkpoint) {
 		}
 		checkpoint->rounds[checkpoint->round_count++] = (struct hd_last_round){
 			.worker = (uint16_t)worker,
-			.outcome = HD_OUTCOME_APPLIED,
+			.outcome = counter > 0 ? HD_OUTCOME_APPLIED : HD_OUTCOME_PENDING,
 			.round = (uint32_t)round,
 			.delay = (uint32_t)delay,
 			.version = hd_version_make((uint16_t)incarnation, counter),

@@ -21,7 +21,8 @@ struct hd_server;
 
 /* A round of a worker that is in the model. A checkpoint has those of the newest HD_ROUNDS_KEPT rounds
  * of each worker, in the order (worker, round): a round asked for again is recognised exactly, also
- * when a later one was applied before it. */
+ * when a later one was applied before it. The newest round of all is there as well when it ended otherwise (version 0,
+ * outcome PENDING): what is HD_ROUNDS_KEPT older may have been applied, and is known no more. */
 struct hd_last_round {
 	uint16_t worker;
 	uint8_t outcome;

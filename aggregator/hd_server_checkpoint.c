@@ -36,17 +36,17 @@ hd_member_applied(const struct hd_member *member, uint32_t most, struct hd_last_
 	for (uint32_t round = first; round <= member->newest_round && round != 0; round++) {
 		const struct hd_round *kept = hd_member_round(member, round);
 
-		if (kept == NULL || kept->outcome != HD_OUTCOME_APPLIED) {
+		struct hd_last_round row = {.worker = member->rank, .round = round};
+
+		if (kept != NULL && kept->outcome == HD_OUTCOME_APPLIED) {
+			row.outcome = HD_OUTCOME_APPLIED;
+			row.delay = kept->delay;
+			row.version = kept->version;
+		} else if (round < member->newest_round) {
 			continue;
 		}
 		if (rows != NULL) {
-			rows[count] = (struct hd_last_round){
-				.worker = member->rank,
-				.round = round,
-				.outcome = kept->outcome,
-				.delay = kept->delay,
-				.version = kept->version,
-			};
+			rows[count] = row;
 		}
 		count++;
 	}

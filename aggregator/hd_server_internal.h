@@ -440,19 +440,12 @@ void hd_member_record(struct hd_member *member, const struct hd_round *round);
 bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers);
 /* True when `base` is in this job's history. */
 bool hd_job_knows(const struct hd_job *job, hd_version base);
-/* A round older than those that are remembered, whose worker was told the version that it made: when that is in
- * this history, it stands. */
-bool hd_round_stands(
-	const struct hd_job *job,
-	const struct hd_msg_request *request,
-	struct hd_round *round
-);
 
 /* The worker's place in the job, made if it is new. NULL: no memory. */
 struct hd_member *hd_job_enter(struct hd_job *job, uint16_t rank);
 /* A job without contents for a copy of another server's; takes *spec over only on success. NULL: text says why. */
 struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spec, char *text);
-/* Fills rows with the worker's newest applied rounds, at most so many, oldest first; NULL only counts. */
+/* Fills rows with the newest applied rounds, and the newest of all: at most so many, oldest first; NULL only counts. */
 uint32_t
 hd_member_applied(const struct hd_member *member, uint32_t most, struct hd_last_round *rows);
 

@@ -48,7 +48,7 @@ bool hd_member_forgot(const struct hd_member *member, uint32_t round) {
 void hd_member_record(struct hd_member *member, const struct hd_round *round) {
 	struct hd_round *kept = &member->rounds[round->round % HD_ROUNDS_KEPT];
 
-	if (kept->round <= round->round) {
+	if (kept->round <= round->round && round->outcome != HD_OUTCOME_PENDING) {
 		*kept = *round;
 	}
 	if (round->round > member->newest_round) {
@@ -69,28 +69,6 @@ bool hd_job_knows(const struct hd_job *job, hd_version base) {
 		}
 	}
 	return false;
-}
-
-bool hd_round_stands(
-	const struct hd_job *job,
-	const struct hd_msg_request *request,
-	struct hd_round *round
-) {
-	uint64_t counter = hd_version_counter(request->have);
-
-	if (round->reason != HD_REASON_DUPLICATE || counter == 0
-	    || counter <= hd_version_counter(request->base) || !hd_job_knows(job, request->have)) {
-		return false;
-	}
-	*round = (struct hd_round){
-		.round = request->round,
-		.outcome = HD_OUTCOME_APPLIED,
-		.delay = job->spec.sync != HD_SYNC_NONE ?
-			0 :
-			(uint32_t)(counter - hd_version_counter(request->base)),
-		.version = request->have,
-	};
-	return true;
 }
 
 /* --- creating -------------------------------------------------------------------------------- */

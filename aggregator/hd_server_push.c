@@ -356,6 +356,30 @@ void hd_push_feed(struct hd_turn *turn) {
 	}
 }
 
+/* A round that is not remembered, whose worker was told its version: when that is in this history, it stands. */
+static bool hd_round_stands(
+	const struct hd_job *job,
+	const struct hd_member *member,
+	const struct hd_msg_request *request,
+	struct hd_round *round
+) {
+	uint64_t counter = hd_version_counter(request->have);
+
+	if (hd_member_round(member, request->round) != NULL || counter == 0
+	    || counter <= hd_version_counter(request->base) || !hd_job_knows(job, request->have)) {
+		return false;
+	}
+	*round = (struct hd_round){
+		.round = request->round,
+		.outcome = HD_OUTCOME_APPLIED,
+		.delay = job->spec.sync != HD_SYNC_NONE ?
+			0 :
+			(uint32_t)(counter - hd_version_counter(request->base)),
+		.version = request->have,
+	};
+	return true;
+}
+
 void hd_push_request(
 	struct hd_turn *turn,
 	struct hd_member *member,
@@ -373,12 +397,12 @@ void hd_push_request(
 		hd_commit_outcome(turn, job, member, &round);
 		return;
 	}
+	if (hd_round_stands(job, member, request, &round)) {
+		hd_commit_outcome(turn, job, member, &round);
+		return;
+	}
 	if (hd_push_is_over(job, member, request->base, 0, &round)) {
-		if (hd_round_stands(job, request, &round)) {
-			hd_commit_outcome(turn, job, member, &round);
-		} else {
-			hd_push_answer(turn, job, member, &round);
-		}
+		hd_push_answer(turn, job, member, &round);
 		return;
 	}
 	part = hd_member_part(member, request->round);

@@ -17,7 +17,10 @@
 #include <cmocka.h>
 
 #define SEEDS 60
-#define KNOWN_SEED 2177 /* an aggregator is lost while a worker that pushed by way of it leaves */
+/* Worlds that were once wrong: an aggregator is lost while a worker that pushed by way of it leaves; rounds in the model
+ * that more than HD_ROUNDS_KEPT dropped ones have followed, asked about after a restart. */
+static const uint64_t known_seeds[] = {2177, 200242};
+#define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
 
@@ -152,8 +155,8 @@ static void test_seeds(void **state) {
 	struct run run;
 
 	(void)state;
-	for (uint64_t k = run_only_seeds() ? 1 : 0; k < seeds + 1; k++) {
-		uint64_t i = k == 0 ? KNOWN_SEED : first + k - 1;
+	for (uint64_t k = run_only_seeds() ? KNOWN : 0; k < seeds + KNOWN; k++) {
+		uint64_t i = k < KNOWN ? known_seeds[k] : first + k - KNOWN;
 		uint64_t seed = i % 3 == 0 ? i :
 			i % 3 == 1         ? HD_CLUSTER_HARD + i :
 					     HD_CLUSTER_GROUPS + i;

@@ -24,7 +24,7 @@ struct fixture {
 	char directory[64];
 	struct hd_tensor tensors[2];
 	float model[VALUES], momentum[VALUES];
-	struct hd_last_round rounds[3];
+	struct hd_last_round rounds[4];
 	struct hd_life lives[2];
 	struct hd_checkpoint checkpoint;
 };
@@ -69,6 +69,7 @@ static int setup(void **state) {
 	f->rounds[1] = (struct hd_last_round){0, HD_OUTCOME_APPLIED, 9, 1, hd_version_make(2, 41)};
 	f->rounds[2] = (struct hd_last_round
 	){4095, HD_OUTCOME_APPLIED, UINT32_MAX, 16, hd_version_make(1, 12)};
+	f->rounds[3] = (struct hd_last_round){4095, HD_OUTCOME_PENDING, UINT32_MAX, 0, 0};
 	f->lives[0] = (struct hd_life){1, 20};
 	f->lives[1] = (struct hd_life){65534, HD_VERSION_COUNTER_MAX};
 	f->checkpoint.job = hd_job_id(spec->tenant, spec->name);
@@ -76,7 +77,7 @@ static int setup(void **state) {
 	f->checkpoint.values = VALUES;
 	f->checkpoint.model = f->model;
 	f->checkpoint.momentum = f->momentum;
-	f->checkpoint.round_count = 3;
+	f->checkpoint.round_count = 4;
 	f->checkpoint.rounds = f->rounds;
 	f->checkpoint.life_count = 2;
 	f->checkpoint.lives = f->lives;

@@ -445,6 +445,37 @@ static void test_old_rounds_stand(void **state) {
 	assert_int_equal(ask_again(f, 5, f->base + 4, 3)->outcome, HD_OUTCOME_FAILED);
 }
 
+/* Rounds that were applied, and that as many later ones have pushed out that were not: a checkpoint knows of the newest
+ * that there are such. Nobody's push is taken twice, and who was told of it keeps its outcome. */
+static void test_pushed_out_by_dropped_rounds(void **state) {
+	const uint32_t first = 20, last = first + HD_ROUNDS_KEPT;
+	struct fixture *f = *state;
+	struct fake *other = fake_worker(&f->net, 1);
+	const struct hd_msg_outcome *outcome;
+
+	fake_joined(other, &f->spec);
+	for (uint32_t round = 1; round <= first; round++)
+		fake_push_direct(f->worker, round, f->base + round - 1, f->g, VALUES);
+	for (uint32_t round = first + 1; round <= last; round++) {
+		fake_request_push(f->worker, round, 1, f->base, BYTES);
+		assert_int_equal(fake_outcome(f->worker, round)->reason, HD_REASON_LATE);
+	}
+	f->disk.at_once = true;
+	disk_end(&f->disk, 0);
+	fake_push_direct(other, 1, f->base + first, f->g, VALUES);
+	fake_push_direct(other, 2, f->base + first + 1, f->g, VALUES);
+	fake_push_direct(other, 3, f->base + first + 2, f->g, VALUES);
+	restart(f);
+	fake_close(other);
+	fake_joined(f->worker, &f->spec);
+	outcome = ask_again(f, first - 1, f->base + first - 1, 0);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
+	assert_int_equal(outcome->version, f->base + first - 1);
+	outcome = ask_again(f, first, 0, 1);
+	assert_int_equal(outcome->outcome, HD_OUTCOME_FAILED);
+	assert_int_equal(outcome->reason, HD_REASON_DUPLICATE);
+}
+
 /* Who comes while the server ends is not refused, which would be for good: it asks the next life. */
 static void test_join_while_draining(void **state) {
 	struct fixture *f = *state;
@@ -534,6 +565,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_drain_writes_a_last_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_join_while_draining, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_old_rounds_stand, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_pushed_out_by_dropped_rounds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_restart_on_a_full_disk, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_while_one_is_written, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left_jobs_give_way, setup, teardown),
