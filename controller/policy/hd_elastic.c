@@ -16,6 +16,7 @@ static const struct hd_elastic_policy *const policies[] = {
 	&hd_elastic_manual,
 	&hd_elastic_growth,
 	&hd_elastic_budget,
+	&hd_elastic_scalein,
 };
 #define POLICIES (sizeof(policies) / sizeof(policies[0]))
 

@@ -12,5 +12,7 @@ hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char *for
 /* hd_elastic_basic.c */
 extern const struct hd_elastic_policy hd_elastic_fixed, hd_elastic_manual, hd_elastic_growth,
 	hd_elastic_budget;
+/* hd_elastic_scalein.c */
+extern const struct hd_elastic_policy hd_elastic_scalein;
 
 #endif

@@ -272,6 +272,38 @@ static void test_shape(void **state) {
 	assert_float_equal(hd_elastic_shape(&e, &sync, 16).scale, 2, 0);
 }
 
+/* A flat loss: one worker less each time, as the loss stays what it would have been. */
+static void test_scalein(void **state) {
+	struct hd_elastic e;
+	uint64_t j = 1;
+
+	hd_elastic_init(&e);
+	assert_int_equal(set(&e, 0, 4, "policy=scale-in every=2 horizon=1 n_min=2 knee=-1e-3"), 0);
+	for (uint32_t y = 4; j <= 400; j++) {
+		const struct hd_elastic_observation o = {
+			.step = j,
+			.loss = 1 / (0.05 * (double)j + 0.5) + 0.6,
+			.samples = 32,
+			.workers = y,
+			.price = -1,
+			.step_s = 0.1,
+			.comm_share = -1,
+		};
+
+		assert_int_equal(hd_elastic_observe(&e, (double)j / 10, &o), 0);
+		uint32_t target = decide(&e, (double)j / 10);
+
+		assert_true(target >= 2 && target <= y && y - target <= 1);
+		if (j < 100)
+			assert_int_equal(target, 4);
+		y = target;
+	}
+	assert_int_equal(decide(&e, 41), 2);
+	assert_non_null(strstr(e.reason, "as few as it may have"));
+	assert_int_equal(set(&e, 0, 0, "policy=scale-in knee=0"), -EINVAL);
+	assert_non_null(strstr(error, "knee"));
+}
+
 /* Every row of the table has what the owner goes by. */
 static void test_table(void **state) {
 	const struct hd_elastic_policy *policy;
@@ -307,6 +339,7 @@ int main(void) {
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_growth),
 		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_scalein),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_shape),
 		cmocka_unit_test(test_table),
