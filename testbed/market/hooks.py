@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The hook protocol between what decides about machines and what has them, and the adapter for any command.
+
+    start(rank)             a worker of this rank is to run; returns at once
+    notice(rank, seconds)   its machine is taken away in so many seconds: heddle-train --grace takes SIGTERM for it
+    stop(rank)              its machine is gone now, whether or not the worker has left
+    running()               the ranks that have a machine
+
+A cloud's adapter is these four. Commands runs a command for each of the first three, with {rank} and {seconds} in its
+words replaced, and for the fourth one whose output is a rank a line."""
+import shlex
+import subprocess
+
+COMMAND_S = 60.0  # after that one has failed
+
+
+class HookError(Exception):
+    pass
+
+
+class Commands:
+    """Words like `kubectl delete pod heddle-{rank} --grace-period={seconds} --wait=false`; no shell is run.
+
+    start and stop are required. Without notice a worker is told by `stop` alone; without list what was started
+    and not stopped counts as running."""
+
+    def __init__(self, start, stop, notice=None, listing=None, timeout_s=COMMAND_S):
+        self.words = {"start": start, "stop": stop, "notice": notice, "list": listing}
+        self.timeout_s = timeout_s
+        self.known = set()
+        for name, command in self.words.items():
+            if command is None and name in ("start", "stop"):
+                raise HookError(f"{name}: is missing")
+            if command is not None and name != "list" and "{rank}" not in command:
+                raise HookError(f"{name}: has no {{rank}}")
+
+    def run(self, name, rank=None, seconds=0.0):
+        """The command's output; every {rank} and {seconds} replaced after the words were split."""
+        whole = max(1, round(seconds)) if seconds else 0
+        words = [word.replace("{rank}", str(rank)).replace("{seconds}", str(whole))
+                 for word in shlex.split(self.words[name])]
+        try:
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=self.timeout_s)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise HookError(f"{name} {rank}: {error}") from None
+        if done.returncode != 0:
+            raise HookError(f"{name} {rank}: status {done.returncode}: {done.stderr.strip()[-200:]}")
+        return done.stdout
+
+    def start(self, rank):
+        self.run("start", rank)
+        self.known.add(rank)
+
+    def notice(self, rank, seconds):
+        if self.words["notice"] is not None:
+            self.run("notice", rank, seconds)
+
+    def stop(self, rank):
+        self.run("stop", rank)
+        self.known.discard(rank)
+
+    def running(self):
+        if self.words["list"] is None:
+            return set(self.known)
+        lines = self.run("list").split()
+        try:
+            return {int(line) for line in lines}
+        except ValueError:
+            raise HookError(f"list: not a rank a line: {lines[:3]}") from None
+
+
+class Launcher:
+    """Keeps so many workers as it is told: starts the lowest ranks that are free, gives the highest their notice, and
+    stops each when its time is over. A worker that ended by itself is started again while it is wanted."""
+
+    def __init__(self, hooks, notice_s, ranks_max):
+        self.hooks = hooks
+        self.notice_s = notice_s
+        self.ranks_max = ranks_max
+        self.leaving = {}  # rank -> when its machine is taken away
+
+    def keep(self, wanted, now):
+        """One round, for a number of workers or a set of ranks. Returns [(what, rank)] of what it did."""
+        if isinstance(wanted, int):
+            if not 0 <= wanted <= self.ranks_max:
+                raise HookError(f"target: {wanted} is outside 0..{self.ranks_max}")
+            wanted = set(range(wanted))
+        did = []
+        running = self.hooks.running()
+        for rank, at in list(self.leaving.items()):
+            if rank in running and now < at:
+                continue
+            if rank in running:
+                self.hooks.stop(rank)
+                did.append(("stop", rank))
+            del self.leaving[rank]
+        running = self.hooks.running()
+        for rank in sorted(running - wanted - set(self.leaving), reverse=True):
+            self.hooks.notice(rank, self.notice_s)
+            self.leaving[rank] = now + self.notice_s
+            did.append(("notice", rank))
+        for rank in sorted(wanted - running):
+            self.hooks.start(rank)
+            did.append(("start", rank))
+        return did

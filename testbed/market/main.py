@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""testbed/market/run: its command line, and the runs inside of their namespaces."""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from lab import modes, sandbox
+
+from . import hooks, play, report, setting as settings
+
+EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE = 64, 69, 70
+HELP = """Plays the prices of a market against strategies that bid for machines, while real workers train over the
+fabric: they start, get their notice, are killed and come again. Shows what each strategy paid for the same accuracy."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.print_usage(sys.stderr)
+        print(f"market: {message}", file=sys.stderr)
+        sys.exit(EX_USAGE)
+
+
+def at_least_one(text):
+    value = int(text)
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is outside 1..1000")
+    return value
+
+
+def parse(arguments):
+    known = " ".join(sorted(p.stem for p in settings.SCENARIOS.glob("*.json")))
+    parser = Parser(prog="testbed/market/run", description=HELP)
+    parser.add_argument("scenario", metavar="NAME|FILE", help=f"one of: {known}; or a file")
+    parser.add_argument("--strategies", metavar="NAME,...", help="only these of the scenario's")
+    parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="runs of each strategy (1)")
+    parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
+    parser.add_argument("--json", metavar="FILE", help="write the list of runs")
+    parser.add_argument("--out", default="results", metavar="DIR", help="where pictures go (results)")
+    parser.add_argument("--no-pictures", action="store_true", help="the table alone")
+    parser.add_argument("--check", action="store_true", help="read the scenario, say what is wrong, run nothing")
+    parser.add_argument("--keep", metavar="DIR", help="keep logs and events of every run")
+    parser.add_argument("--build", default="build/gcc", help=argparse.SUPPRESS)
+    return parser, vars(parser.parse_args(arguments))
+
+
+def choose(parser, options, setting):
+    if not options["strategies"]:
+        return
+    names = options["strategies"].split(",")
+    there = [strategy["name"] for strategy in setting["strategies"]]
+    for name in names:
+        if name not in there:
+            parser.error(f"strategies: {name}: not one of {', '.join(there)}")
+    setting["strategies"] = [strategy for strategy in setting["strategies"] if strategy["name"] in names]
+
+
+def run_all(options, base):
+    setting = options["setting"]
+    programs = modes.Programs(options["build"])
+    first = options["first_seed"] if options["first_seed"] is not None else setting["seed"]
+    todo = [(seed, strategy) for seed in range(first, first + options["seeds"]) for strategy in setting["strategies"]]
+    records = []
+    for number, (seed, strategy) in enumerate(todo, 1):
+        print(f"== {number} of {len(todo)}: {strategy['name']}, seed {seed}", flush=True)
+        directory = base / f"{number:03d}-{strategy['name']}-seed{seed}"
+        try:
+            records.append(play.Play(programs, setting, strategy, seed, directory,
+                                     lambda line: print(f"   {line}", flush=True)).run())
+        finally:
+            if options["keep"]:
+                shutil.copytree(directory, pathlib.Path(options["keep"]) / directory.name, dirs_exist_ok=True)
+        shutil.rmtree(directory)
+        if options["json"]:
+            pathlib.Path(options["json"]).write_text(json.dumps(records, indent=1) + "\n")
+    return records
+
+
+def inside(options, base):
+    """As PID 1 of namespaces of our own."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "heddle", str(base)], check=True)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    setting = options["setting"]
+    try:
+        records = run_all(options, base)
+    except (play.PlayError, hooks.HookError, FileNotFoundError, subprocess.CalledProcessError) as error:
+        print(f"market: {error}", file=sys.stderr)
+        return EX_SOFTWARE
+    report.table(setting, records)
+    if not options["no_pictures"]:
+        from . import plots  # takes a second to load: not before it is needed
+        for path in plots.draw(setting, records, options["out"]):
+            print(f"   picture: {path}")
+    return 0 if all(record["reached"] for record in records) else 1
+
+
+def main():
+    if sys.argv[1:2] == ["--inside"]:
+        return inside(json.loads(sys.argv[2]), pathlib.Path(sys.argv[3]))
+    parser, options = parse(sys.argv[1:])
+    try:
+        options["setting"] = settings.load(options["scenario"])
+    except settings.ScenarioError as error:
+        print(f"market: {error}", file=sys.stderr)
+        return error.code
+    choose(parser, options, options["setting"])
+    if options["check"]:
+        return 0
+    why = sandbox.possible()
+    if why:
+        print(f"market: {why}", file=sys.stderr)
+        return EX_UNAVAILABLE
+    for field in ("json", "out", "keep", "build"):
+        if options[field]:
+            options[field] = os.path.abspath(options[field])
+    pathlib.Path(options["out"]).mkdir(parents=True, exist_ok=True)
+    used = [options[field] for field in ("json", "out", "keep", "build") if options[field]]
+    return sandbox.run([sys.executable, "-m", "market.main", "--inside", json.dumps(options)], [*used, __file__])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A market's scenario file: JSON, every field checked, errors with file, line, field and limit (docs/scenarios.md)."""
+import json
+import pathlib
+
+from lab import scenario
+from lab.scenario import REQUIRED, ScenarioError, array, number, record, text, variant
+
+from . import price
+
+SCENARIOS = pathlib.Path(__file__).resolve().parent / "scenarios"
+WORKERS_MAX = 64
+MONEY = number(1e-9, 1e9)
+COUNT = number(1, WORKERS_MAX, True)
+NAME = text(r"[A-Za-z0-9_.-]{1,32}", "1..32 letters, digits, . _ -")
+
+PRICE = variant({
+    "uniform": {"low": (MONEY, REQUIRED), "high": (MONEY, REQUIRED)},
+    "gaussian": {"mean": (MONEY, REQUIRED), "sd": (MONEY, REQUIRED), "low": (MONEY, REQUIRED),
+                 "high": (MONEY, REQUIRED)},
+    "trace": {"file": (text(r"[^\n]{1,4096}", "a file name"), REQUIRED), "speed": (number(1e-3, 1e9), 1)},
+})
+STRATEGY = variant({
+    "uninterrupted": {"name": (NAME, None), "n": (COUNT, REQUIRED)},
+    "one-bid": {"name": (NAME, None), "n": (COUNT, REQUIRED), "bid": (MONEY, REQUIRED)},
+    "two-bid": {"name": (NAME, None), "n": (COUNT, REQUIRED), "n_high": (COUNT, REQUIRED), "high": (MONEY, REQUIRED),
+                "low": (MONEY, REQUIRED)},
+    "preemptible": {"name": (NAME, None), "n": (COUNT, REQUIRED), "available": (number(0.01, 1), REQUIRED),
+                    "price": (MONEY, REQUIRED)},
+    "growth": {"name": (NAME, None), "n": (COUNT, REQUIRED), "n_max": (COUNT, REQUIRED),
+               "eta": (number(1.000001, 2), REQUIRED), "available": (number(0.01, 1), REQUIRED),
+               "price": (MONEY, REQUIRED)},
+})
+JOB = record({
+    "model": (text(r"softmax|mlp:[0-9,]+", "softmax or mlp:W,W,..."), "softmax"),
+    "batch": (number(1, 65536, True), 16),
+    "compute_ms": (number(0, 600000), 100),
+    "learning_rate": (number(1e-9, 1e3), 0.01),
+    "momentum": (number(0, 0.999999), 0),
+    "sync": (scenario.synchrony, "full"),
+    "target_accuracy": (number(0, 1), 0.9),
+})
+SETTING = record({
+    "name": (NAME, REQUIRED),
+    "about": (text(r"[^\n]{0,200}", "one line"), ""),
+    "seed": (number(0, 2**63 - 1, True), 1),
+    "slot_s": (number(0.2, 3600), 1),
+    "hour_s": (number(0.1, 3600), 60),
+    "notice_s": (number(0.3, 600), 0.5),
+    "always": (number(0, 1e9), 0),
+    "price": (PRICE, REQUIRED),
+    "job": (JOB, {}),
+    "strategies": (array(STRATEGY, 16), REQUIRED),
+    "duration_s": (number(1, 86400), 60),
+})
+
+
+def bids(strategy):
+    """[(field, bid)] of a strategy."""
+    return [(field, strategy[field]) for field in ("bid", "high", "low") if field in strategy]
+
+
+def check_strategy(setting, index, fail):
+    strategy, at = setting["strategies"][index], f"strategies[{index}]"
+    least = setting["price"]["least"]
+    for field, bid in bids(strategy):
+        if bid < least:
+            fail(f"{at}.{field}", f"{bid} is below the market's minimum {least}: it never runs")
+    if strategy["kind"] == "two-bid" and strategy["n_high"] >= strategy["n"]:
+        fail(f"{at}.n_high", f"{strategy['n_high']} is not below n ({strategy['n']})")
+    if strategy["kind"] == "two-bid" and strategy["low"] > strategy["high"]:
+        fail(f"{at}.low", f"{strategy['low']} is above high ({strategy['high']})")
+    if strategy["kind"] == "growth" and strategy["n"] > strategy["n_max"]:
+        fail(f"{at}.n", f"{strategy['n']} is above n_max ({strategy['n_max']})")
+
+
+def parse(source, name, folder):
+    """The setting of a JSON text, defaults filled in. Raises ScenarioError."""
+    def fail(node, field, what):
+        raise ScenarioError(f"{name}: line {node.line}: {field}: {what}")
+
+    try:
+        json.loads(source)
+        tree = scenario.Parser(source).value()
+    except json.JSONDecodeError as error:
+        raise ScenarioError(f"{name}: line {error.lineno}: {error.msg}") from None
+    except RecursionError:
+        raise ScenarioError(f"{name}: nested too deeply") from None
+    setting = SETTING(tree, "", fail)
+    if not setting["job"]:
+        setting["job"] = JOB(scenario.Node({}, tree.line), "job", fail)
+    try:
+        price.prepare(setting["price"], folder)
+    except ValueError as error:
+        fail(tree.value["price"], "price", str(error))
+    if not setting["strategies"]:
+        fail(tree.value["strategies"], "strategies", "there is none")
+    for index, strategy in enumerate(setting["strategies"]):
+        node = tree.value["strategies"].value[index]
+        check_strategy(setting, index, lambda field, what, node=node: fail(node, field, what))
+        strategy["name"] = strategy["name"] or strategy["kind"]
+    names = [strategy["name"] for strategy in setting["strategies"]]
+    for index, own in enumerate(names):
+        if own in names[:index]:
+            fail(tree.value["strategies"].value[index], f"strategies[{index}].name", f"{own} is there twice")
+    return setting
+
+
+def load(name):
+    """A setting by file name, or by the name of one in testbed/market/scenarios."""
+    path = pathlib.Path(name)
+    if not path.is_file() and (SCENARIOS / f"{name}.json").is_file():
+        path = SCENARIOS / f"{name}.json"
+    try:
+        source = path.read_text(encoding="utf-8")
+    except OSError as error:
+        known = " ".join(sorted(p.stem for p in SCENARIOS.glob("*.json")))
+        raise scenario.NoScenario(f"{name}: {error.strerror} (scenarios here: {known})") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{name}: is not UTF-8 text") from None
+    return parse(source, path.name, path.resolve().parent)

@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The market: prices, bids, what is paid, the hooks and the launcher; what a wrong scenario is told; and a short run in
+which machines come and go with the price.
+
+usage: test_market.py BUILD_DIR"""
+import copy
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import pen
+
+from lab.scenario import ScenarioError
+from market import hooks, price, report, setting, strategy
+
+MARKET = pen.ROOT / "testbed/market"
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
+QUICK = json.loads((MARKET / "scenarios/quick.json").read_text())
+UNIFORM = {"kind": "uniform", "low": 0.2, "high": 1.0}
+
+
+def loaded(folder=MARKET, **changes):
+    return setting.parse(json.dumps({**copy.deepcopy(QUICK), "price": UNIFORM, **changes}), "test.json", folder)
+
+
+class Scenarios(unittest.TestCase):
+    def wrong(self, *words, folder=MARKET, **changes):
+        with self.assertRaises(ScenarioError) as caught:
+            loaded(folder, **changes)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+
+    def test_shipped(self):
+        for path in sorted((MARKET / "scenarios").glob("*.json")):
+            self.assertEqual(setting.load(path.stem)["name"], path.stem)
+
+    def test_wrong(self):
+        one = {"kind": "one-bid", "n": 2, "bid": 0.19}
+        two = {"kind": "two-bid", "n": 2, "n_high": 2, "high": 0.9, "low": 0.5}
+        self.wrong("strategies[0].bid", "0.19 is below the market's minimum 0.2", strategies=[one])
+        self.wrong("strategies[0].n_high", "2 is not below n", strategies=[two])
+        self.wrong("strategies[0].low", "0.95 is above high", strategies=[{**two, "n": 3, "low": 0.95}])
+        self.wrong("strategies", "there is none", strategies=[])
+        self.wrong("strategies[1].name", "twice", strategies=[{**one, "bid": 0.5}] * 2)
+        self.wrong("price", "low: 1.0 is not below high", price={"kind": "uniform", "low": 1.0, "high": 0.5})
+        self.wrong("price.kind", "uniform, gaussian, trace", price={"kind": "auction"})
+        self.wrong("bribe", "unknown field", bribe=3)
+
+    def test_traces(self):
+        with tempfile.TemporaryDirectory(prefix="heddle-market-") as folder:
+            path = pathlib.Path(folder) / "t.csv"
+            trace = {"kind": "trace", "file": "t.csv"}
+            self.wrong("price", "t.csv: No such file", folder=folder, price=trace)
+            for text, *words in (
+                    ("", "t.csv: has no prices"), ("seconds,price\n", "has no prices"),
+                    ("0,1\n5,2\n5,3\n", "line 3", "5 s is not after"), ("0,1\n9,2\n8,3\n", "line 3", "not after"),
+                    ("0,0\n", "line 1", "above 0"), ("0,nan\n", "line 1", "above 0"), ("0,1\n1\n", "line 2")):
+                path.write_text(text)
+                self.wrong("price", *words, folder=folder, price=trace)
+            path.write_text("time,price\n100,0.4\n103,0.9\n")
+            good = loaded(folder, price={**trace, "speed": 2}, strategies=[{"kind": "one-bid", "n": 1, "bid": 0.5}])
+            self.assertEqual(price.slots(good["price"], 1, 1.0, 3.0), [0.4, 0.4, 0.9, 0.9])
+            self.wrong("strategies[0].bid", "minimum 0.4", folder=folder, price=trace,
+                       strategies=[{"kind": "one-bid", "n": 1, "bid": 0.3}])
+
+    def test_draws(self):
+        """The same for every strategy of a seed; a truncated Gaussian stays within its bounds, and has its mean."""
+        gauss = loaded(price={"kind": "gaussian", "mean": 0.6, "sd": 0.175, "low": 0.2, "high": 1.0})["price"]
+        drawn = price.slots(gauss, 3, 1, 20000)
+        self.assertEqual(drawn[:9], price.slots(gauss, 3, 1, 8))
+        self.assertTrue(all(0.2 <= p <= 1 for p in drawn))
+        below = [p for p in drawn if p <= 0.5]
+        self.assertAlmostEqual(len(below) / len(drawn), 0.2789311637, delta=0.02)  # F(.5)
+        uniform = price.slots(loaded()["price"], 3, 1, 20000)
+        below = [p for p in uniform if p <= 0.6]
+        self.assertAlmostEqual(sum(below) / len(below), 0.4, delta=0.01)  # E[p | p <= .6]
+
+
+class Accounts(unittest.TestCase):
+    def account(self, prices, **fields):
+        chosen = strategy.Strategy({"name": "x", "n": 3, **fields}, 1)
+        return strategy.Account(chosen, prices, 2.0, 36.0)
+
+    def test_cost(self):
+        """A machine pays each slot's price for the time it has it, never more than its bid, until it is gone."""
+        account = self.account([0.2, 0.8, 0.4], kind="one-bid", bid=0.5)
+        account.begin(0, 1.0)
+        account.end(0, 2.5)  # half a second of notice in a slot that is too dear
+        account.begin(0, 4.0)
+        self.assertAlmostEqual(account.cost(2.5), (1.0 * 0.2 + 0.5 * 0.5) / 36)
+        self.assertAlmostEqual(account.cost(5.0), (1.0 * 0.2 + 0.5 * 0.5 + 1.0 * 0.4) / 36)
+        self.assertAlmostEqual(account.cost(100), (1.0 * 0.2 + 0.5 * 0.5 + 96.0 * 0.4) / 36)  # the last price holds
+        self.assertAlmostEqual(account.worker_s(5.0), 2.5)
+        self.assertEqual([account.workers_at(t) for t in (0.5, 2, 3, 4.5)], [0, 1, 0, 1])
+        always = self.account([0.2, 0.8], kind="uninterrupted")
+        always.begin(2, 0.0)
+        self.assertAlmostEqual(always.cost(4.0), (2 * 0.2 + 2 * 0.8) / 36)
+
+    def test_ranks(self):
+        two = strategy.Strategy({"kind": "two-bid", "n": 4, "n_high": 1, "high": 0.9, "low": 0.5}, 1)
+        self.assertEqual([two.ranks(0, p, 0) for p in (0.5, 0.51, 0.9, 0.91)], [{0, 1, 2, 3}, {0}, {0}, set()])
+        growth = strategy.Strategy(
+            {"kind": "growth", "n": 2, "n_max": 5, "eta": 1.1, "available": 1.0, "price": 0.3}, 1)
+        self.assertEqual([len(growth.ranks(0, 1, step)) for step in (0, 1, 5, 10, 10**9)], [2, 3, 4, 5, 5])
+        some = strategy.Strategy({"kind": "preemptible", "n": 50, "available": 0.8, "price": 0.3}, 7)
+        there = [len(some.ranks(slot, 1, 0)) for slot in range(200)]
+        self.assertAlmostEqual(sum(there) / 200 / 50, 0.8, delta=0.02)
+        self.assertEqual(some.ranks(3, 1, 0), some.ranks(3, 0.2, 9))
+
+    def test_table(self):
+        """Ratios are of runs of the same seed that have their accuracy."""
+        def run(name, seed, cost, reached=True):
+            return {"strategy": name, "kind": name, "seed": seed, "cost": cost, "reached": reached}
+        records = [run("uninterrupted", 1, 2.0), run("uninterrupted", 2, 4.0), run("one-bid", 1, 1.0),
+                   run("one-bid", 2, 3.0), run("one-bid", 3, 9.0), run("uninterrupted", 3, 1.0, False)]
+        self.assertEqual(report.ratios(records, "one-bid", "cost"), [0.5, 0.75])
+
+
+class Fake:
+    def __init__(self):
+        self.there, self.did = set(), []
+
+    def start(self, rank):
+        self.there.add(rank)
+
+    def notice(self, rank, seconds):
+        self.did.append((rank, seconds))
+
+    def stop(self, rank):
+        self.there.remove(rank)
+
+    def running(self):
+        return set(self.there)
+
+
+class Hooks(unittest.TestCase):
+    def test_launcher(self):
+        fake = Fake()
+        launcher = hooks.Launcher(fake, 2.0, 8)
+        self.assertEqual(launcher.keep(3, 0.0), [("start", 0), ("start", 1), ("start", 2)])
+        self.assertEqual(launcher.keep(3, 1.0), [])
+        self.assertEqual(launcher.keep(1, 2.0), [("notice", 2), ("notice", 1)])
+        self.assertEqual(launcher.keep(1, 3.9), [])
+        fake.there.remove(2)  # left in time
+        self.assertEqual(launcher.keep(1, 4.0), [("stop", 1)])
+        self.assertEqual(launcher.keep(1, 5.0), [])
+        fake.there.clear()  # ended by itself
+        self.assertEqual(launcher.keep(1, 6.0), [("start", 0)])
+        with self.assertRaisesRegex(hooks.HookError, "target: 9 is outside 0..8"):
+            launcher.keep(9, 7.0)
+
+    def test_commands(self):
+        with tempfile.TemporaryDirectory(prefix="heddle-hooks-") as folder:
+            made = hooks.Commands(f"mkdir {folder}/w{{rank}}", f"rmdir {folder}/w{{rank}}",
+                                  notice=f"touch {folder}/told-{{rank}}-{{seconds}}")
+            made.start(3)
+            made.notice(3, 29.7)
+            self.assertEqual(made.running(), {3})
+            self.assertEqual(sorted(os.listdir(folder)), ["told-3-30", "w3"])
+            made.stop(3)
+            self.assertEqual((made.running(), os.listdir(folder)), (set(), ["told-3-30"]))
+            with self.assertRaisesRegex(hooks.HookError, "stop 3: status 1"):
+                made.stop(3)
+        with self.assertRaisesRegex(hooks.HookError, "start: has no"):
+            hooks.Commands("true", "false {rank}")
+        listed = hooks.Commands("true {rank}", "true {rank}", listing="printf '4\\n7\\n'")
+        self.assertEqual(listed.running(), {4, 7})
+        slow = hooks.Commands("sleep 9{rank}", "true {rank}", timeout_s=0.2)
+        with self.assertRaisesRegex(hooks.HookError, "start 1: .*timed out"):
+            slow.start(1)
+
+
+class Market(unittest.TestCase):
+    """Real workers: prices are such that two of three machines go and come."""
+
+    def test_run(self):
+        why = pen.sandbox.possible()
+        if why or BUILD is None:
+            self.skipTest(why or "no build")
+        with tempfile.TemporaryDirectory(prefix="heddle-market-") as folder:
+            json_path = pathlib.Path(folder) / "runs.json"
+            done = subprocess.run(
+                [str(MARKET / "run"), "quick", "--json", str(json_path), "--out", folder],
+                stdin=subprocess.DEVNULL, env={**os.environ, "HEDDLE_BUILD": str(BUILD)}, timeout=100)
+            self.assertEqual(done.returncode, 0)
+            always, two = json.loads(json_path.read_text())
+            self.check(always)
+            self.check(two)
+            self.assertEqual((always["noticed"], always["started"]), (0, 3))
+            self.assertGreater(two["noticed"], 0)
+            self.assertGreater(two["started"], 3, "no machine came again")
+            self.assertEqual(two["noticed"] >= two["left"] + two["killed"], True, two)
+            self.assertLess(two["next_step_s"], 1 + 1, "the living waited longer than a lease and a step")
+            pictures = {path.name for path in pathlib.Path(folder).glob("*.png")}
+            self.assertEqual(pictures, {f"quick-{name}.png" for name in ("accuracy-cost", "accuracy-time", "workers")})
+
+    def check(self, run):
+        """The cost, added up again from machines and prices."""
+        self.assertTrue(run["reached"], run["accuracy"])
+        chosen = next(s for s in loaded()["strategies"] if s["name"] == run["strategy"])
+        bid = {0: 0.9, 1: 0.5, 2: 0.5} if chosen["kind"] == "two-bid" else dict.fromkeys(range(3), 1.0)
+        cost = 0.0
+        for machine in run["machines"]:
+            ends = min(machine["ended_s"] or run["time_s"], run["time_s"])
+            for slot, price_of in enumerate(run["prices"]):
+                begun, over = max(machine["begun_s"], slot * 1.5), min(ends, (slot + 1) * 1.5)
+                cost += max(0.0, over - begun) / 36 * min(price_of, bid[machine["rank"]])
+        self.assertAlmostEqual(cost, run["cost"], places=6)
+        costs = [e["cost"] for e in run["curve"]]
+        self.assertEqual(costs, sorted(costs))
+        self.assertGreater(run["steps"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
