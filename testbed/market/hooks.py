@@ -71,21 +71,35 @@ class Commands:
 
 
 class Launcher:
-    """Keeps so many workers as it is told: starts the lowest ranks that are free, gives the highest their notice, and
-    stops each when its time is over. A worker that ended by itself is started again while it is wanted."""
+    """Keeps the workers that it is told: starts those that are missing, gives those that are too many their notice, and
+    stops each when its time is over. A worker that ended by itself is started again while it is wanted.
 
-    def __init__(self, hooks, notice_s, ranks_max):
+    Of a number, the lowest free ranks are started, and the highest get their notice once they were too many for
+    patience_s: a job's owner sends workers away itself."""
+
+    def __init__(self, hooks, notice_s, ranks_max, patience_s=0.0):
         self.hooks = hooks
         self.notice_s = notice_s
         self.ranks_max = ranks_max
+        self.patience_s = patience_s
+        self.surplus_since = None
         self.leaving = {}  # rank -> when its machine is taken away
+
+    def chosen(self, count, running, now):
+        """Which ranks, when only their number is said: those that are there, if they are not too many."""
+        if not 0 <= count <= self.ranks_max:
+            raise HookError(f"target: {count} is outside 0..{self.ranks_max}")
+        stay = sorted(running - set(self.leaving))
+        if len(stay) <= count:
+            self.surplus_since = None
+            free = (rank for rank in range(self.ranks_max) if rank not in running)
+            return {*stay, *(rank for rank, _ in zip(free, range(count - len(stay))))}
+        if self.surplus_since is None:
+            self.surplus_since = now
+        return set(stay[:count] if now - self.surplus_since >= self.patience_s else stay)
 
     def keep(self, wanted, now):
         """One round, for a number of workers or a set of ranks. Returns [(what, rank)] of what it did."""
-        if isinstance(wanted, int):
-            if not 0 <= wanted <= self.ranks_max:
-                raise HookError(f"target: {wanted} is outside 0..{self.ranks_max}")
-            wanted = set(range(wanted))
         did = []
         running = self.hooks.running()
         for rank, at in list(self.leaving.items()):
@@ -96,6 +110,8 @@ class Launcher:
                 did.append(("stop", rank))
             del self.leaving[rank]
         running = self.hooks.running()
+        if isinstance(wanted, int):
+            wanted = self.chosen(wanted, running, now)
         for rank in sorted(running - wanted - set(self.leaving), reverse=True):
             self.hooks.notice(rank, self.notice_s)
             self.leaving[rank] = now + self.notice_s

@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import pen
@@ -149,10 +150,48 @@ class Hooks(unittest.TestCase):
         fake.there.remove(2)  # left in time
         self.assertEqual(launcher.keep(1, 4.0), [("stop", 1)])
         self.assertEqual(launcher.keep(1, 5.0), [])
+        self.assertEqual(launcher.keep({0, 5}, 5.5), [("start", 5)])
+        self.assertEqual(launcher.keep(2, 5.5), [], "who is there stays, whatever its rank")
         fake.there.clear()  # ended by itself
         self.assertEqual(launcher.keep(1, 6.0), [("start", 0)])
         with self.assertRaisesRegex(hooks.HookError, "target: 9 is outside 0..8"):
             launcher.keep(9, 7.0)
+
+    def test_patience(self):
+        """Workers that are too many are first the owner's affair."""
+        fake = Fake()
+        launcher = hooks.Launcher(fake, 2.0, 8, 5.0)
+        launcher.keep(3, 0.0)
+        self.assertEqual(launcher.keep(2, 1.0), [])
+        self.assertEqual(launcher.keep(2, 5.9), [])
+        fake.there.remove(0)  # it went
+        self.assertEqual(launcher.keep(2, 6.5), [])
+        self.assertEqual(launcher.keep(1, 7.0), [])
+        self.assertEqual(launcher.keep(1, 12.0), [("notice", 2)])
+
+    def test_launch(self):
+        """testbed/launch against a heddlectl that says 2, then nothing."""
+        with tempfile.TemporaryDirectory(prefix="heddle-launch-") as folder:
+            ctl = pathlib.Path(folder) / "heddlectl"
+            ctl.write_text("#!/bin/sh\nprintf '{\"rows\": [{\"tenant\": \"t\", \"job\": \"j\", \"target\": %d, "
+                           "\"leaving\": 0}]}' \"$(cat " + folder + "/n)\"\n")
+            ctl.chmod(0o755)
+            (ctl.parent / "n").write_text("2")
+            process = subprocess.Popen(
+                [str(pen.ROOT / "testbed/launch"), "--job", "j", "--key-file", "none", "--heddlectl", str(ctl),
+                 "--start", f"mkdir {folder}/w{{rank}}", "--stop", f"rmdir {folder}/w{{rank}}",
+                 "--notice-s", "0.1", "--patience-s", "0", "--every-s", "0.05"], stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, text=True)
+            self.addCleanup(process.stdout.close)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.terminate)
+            there = lambda: sorted(path.name for path in pathlib.Path(folder).glob("w*"))  # noqa: E731
+            pen.until(lambda: there() == ["w0", "w1"], "two workers")
+            (ctl.parent / "n").write_text("0")  # nobody says: all stay
+            time.sleep(0.3)
+            self.assertEqual(there(), ["w0", "w1"])
+            (ctl.parent / "n").write_text("1")
+            pen.until(lambda: there() == ["w0"], "one worker")
 
     def test_commands(self):
         with tempfile.TemporaryDirectory(prefix="heddle-hooks-") as folder:
