@@ -6,7 +6,9 @@
  *   1  headers are fetched
  *   2  simulator, for us?, form  -> its token's place in the table is fetched
  *   3  token, lease, member, slot -> its cell is fetched
- *   4  cell: stale, repeated, added, complete; ordinary frames
+ *   4  cell: stale, repeated, added, complete
+ *
+ * Ordinary frames need none of it, and are left out of the later rounds.
  */
 #include "hd_bytes.h"
 #include "hd_kernels.h"
@@ -444,12 +446,40 @@ take(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look *
 		look->lease->stats.answered++;
 		send_copies(core, look->lease, packet, HD_SWITCH_COPY_MEMBERS);
 		break;
-	case LOOK_ORDINARY:
-		switch_forward(core, packet);
-		break;
 	default:
 		count(core, packet, look->counter);
 		break;
+	}
+}
+
+/* Up to HD_SWITCH_BURST_MAX packets. */
+static inline void
+take_burst(struct hd_switch_core *core, struct hd_switch_packet *packets, size_t count) {
+	struct look looks[HD_SWITCH_BURST_MAX];
+	struct hd_switch_packet *ordinary[HD_SWITCH_BURST_MAX], *ours[HD_SWITCH_BURST_MAX];
+	size_t ordinary_count = 0, ours_count = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		__builtin_prefetch(packets[i].data);
+		__builtin_prefetch(packets[i].data + SWITCH_LINE);
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct look *look = &looks[ours_count];
+
+		look_at_form(core, &packets[i], look);
+		if (look->kind == LOOK_ORDINARY)
+			ordinary[ordinary_count++] = &packets[i];
+		else
+			ours[ours_count++] = &packets[i];
+	}
+	switch_forward(core, ordinary, ordinary_count);
+	for (size_t i = 0; i < ours_count; i++) {
+		if (looks[i].kind != LOOK_DONE) {
+			look_at_token(core, ours[i]->data, &looks[i]);
+		}
+	}
+	for (size_t i = 0; i < ours_count; i++) {
+		take(core, ours[i], &looks[i]);
 	}
 }
 
@@ -458,27 +488,13 @@ void hd_switch_core_burst(
 	struct hd_switch_packet *packets,
 	size_t count
 ) {
-	struct look looks[HD_SWITCH_BURST_MAX];
-
 	for (size_t done = 0; done < count; done += HD_SWITCH_BURST_MAX) {
-		struct hd_switch_packet *packet = packets + done;
 		size_t left = count - done;
 
-		left = left < HD_SWITCH_BURST_MAX ? left : HD_SWITCH_BURST_MAX;
-		for (size_t i = 0; i < left; i++) {
-			__builtin_prefetch(packet[i].data);
-			__builtin_prefetch(packet[i].data + SWITCH_LINE);
-		}
-		for (size_t i = 0; i < left; i++) {
-			look_at_form(core, &packet[i], &looks[i]);
-		}
-		for (size_t i = 0; i < left; i++) {
-			if (looks[i].kind == LOOK_CHUNK || looks[i].kind == LOOK_ANSWER) {
-				look_at_token(core, packet[i].data, &looks[i]);
-			}
-		}
-		for (size_t i = 0; i < left; i++) {
-			take(core, &packet[i], &looks[i]);
-		}
+		take_burst(
+			core,
+			packets + done,
+			left < HD_SWITCH_BURST_MAX ? left : HD_SWITCH_BURST_MAX
+		);
 	}
 }

@@ -8,10 +8,17 @@
 #define MAC_KEY (UINT64_C(1) << 48) /* no key is 0 */
 #define ROUTE_KEY (UINT64_C(1) << 40)
 #define MAC_MULTICAST (UINT64_C(1) << 40) /* the first byte's last bit */
+#define NO_MAC UINT64_MAX
+#define NO_PORT UINT32_MAX
 #define SET_US ((UINT64_C(1) << 48) - 1) /* of an address that was set: never forgotten */
 
 static uint64_t mac_of(const uint8_t *bytes) {
 	return (uint64_t)hd_get16(bytes) << 32 | hd_get32(bytes + 2);
+}
+
+/* The same by one read: two bytes behind the address are there. */
+static inline uint64_t mac_at(const uint8_t *bytes) {
+	return hd_get64(bytes) >> 16;
 }
 
 static void put_mac(uint8_t *bytes, uint64_t mac) {
@@ -165,8 +172,8 @@ hd_switch_core_macs(const struct hd_switch_core *core, struct hd_switch_mac *mac
 	return found;
 }
 
-static void learn(struct hd_switch_core *core, const struct hd_switch_packet *packet) {
-	uint64_t mac = mac_of(packet->data + 6), value = core->now_us << 16 | packet->port;
+static void learn(struct hd_switch_core *core, uint64_t mac, uint16_t port) {
+	uint64_t value = core->now_us << 16 | port;
 	struct hd_switch_entry *entry;
 
 	if (!is_station(mac)) {
@@ -303,40 +310,74 @@ static void route(struct hd_switch_core *core, struct hd_switch_packet *packet) 
 	give(core, packet, HD_SWITCH_FORWARD, HD_SWITCH_COUNTER_routed);
 }
 
-static bool is_routed(const struct hd_switch_core *core, const struct hd_switch_packet *packet) {
+static bool is_routed(const struct hd_switch_packet *packet) {
 	const uint8_t *data = packet->data;
 
-	return mac_of(data) == core->router && core->router != 0
-		&& packet->bytes >= SWITCH_ETHERNET_BYTES + SWITCH_IPV4_BYTES
+	return packet->bytes >= SWITCH_ETHERNET_BYTES + SWITCH_IPV4_BYTES
 		&& hd_get16(data + AT_ETHERTYPE) == SWITCH_ETHERTYPE_IPV4
 		&& data[AT_IPV4] >> 4 == 4;
 }
 
-void switch_forward(struct hd_switch_core *core, struct hd_switch_packet *packet) {
-	const struct hd_switch_entry *entry = NULL;
-	uint64_t mac;
+/* Where frames to the station leave, or NO_PORT. */
+static inline uint32_t port_to(const struct hd_switch_core *core, uint64_t mac) {
+	const struct hd_switch_entry *entry;
 
-	if (packet->bytes < SWITCH_ETHERNET_BYTES) {
-		give(core, packet, HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
-		return;
+	if ((mac & MAC_MULTICAST) != 0) {
+		return NO_PORT;
 	}
+	entry = hd_switch_table_find(&core->macs, mac | MAC_KEY);
+	return entry == NULL ? NO_PORT : (uint16_t)entry->value;
+}
+
+/* What was found for the frame before: many of a burst come from one station, and go to one. */
+struct found {
+	uint64_t source, target; /* NO_MAC: nothing yet */
+	uint16_t in; /* where the source was */
+	uint32_t out;
+};
+
+static inline void
+forward(struct hd_switch_core *core, struct hd_switch_packet *packet, struct found *found) {
+	uint64_t target = mac_at(packet->data);
+
 	if (core->age_us != 0) {
-		learn(core, packet);
+		uint64_t source = mac_at(packet->data + 6);
+
+		if (source != found->source || packet->port != found->in) {
+			learn(core, source, packet->port);
+			*found = (struct found){source, NO_MAC, packet->port, 0};
+		}
 	}
-	if (is_routed(core, packet)) {
+	if (target == core->router && core->router != 0 && is_routed(packet)) {
 		route(core, packet);
 		return;
 	}
-	mac = mac_of(packet->data);
-	if ((mac & MAC_MULTICAST) == 0) {
-		entry = hd_switch_table_find(&core->macs, mac | MAC_KEY);
+	if (target != found->target) {
+		found->target = target;
+		found->out = port_to(core, target);
 	}
-	if (entry == NULL) {
+	if (found->out == NO_PORT) {
 		give(core, packet, HD_SWITCH_FLOOD, HD_SWITCH_COUNTER_flooded);
-	} else if ((uint16_t)entry->value == packet->port) {
+	} else if (found->out == packet->port) {
 		give(core, packet, HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
 	} else {
-		packet->port = (uint16_t)entry->value;
+		packet->port = (uint16_t)found->out;
 		give(core, packet, HD_SWITCH_FORWARD, HD_SWITCH_COUNTER_forwarded);
+	}
+}
+
+void switch_forward(
+	struct hd_switch_core *core,
+	struct hd_switch_packet *const *packets,
+	size_t count
+) {
+	struct found found = {.source = NO_MAC, .target = NO_MAC};
+
+	for (size_t i = 0; i < count; i++) {
+		if (packets[i]->bytes < SWITCH_ETHERNET_BYTES) {
+			give(core, packets[i], HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
+		} else {
+			forward(core, packets[i], &found);
+		}
 	}
 }

@@ -135,8 +135,12 @@ void switch_leases_fini(struct hd_switch_core *core);
 /* hd_switch_forward.c */
 int switch_forward_init(struct hd_switch_core *core, const uint64_t secret[2]);
 void switch_forward_fini(struct hd_switch_core *core);
-/* Verdict and counter of an ordinary frame. */
-void switch_forward(struct hd_switch_core *core, struct hd_switch_packet *packet);
+/* Verdicts and counters of ordinary frames. */
+void switch_forward(
+	struct hd_switch_core *core,
+	struct hd_switch_packet *const *packets,
+	size_t count
+);
 
 /* Writes why and returns `code`. */
 __attribute__((format(printf, 4, 5))) int

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #define SERVICE 0x0a000001
+#define COUNT(list) (sizeof(list) / sizeof(*(list)))
 #define COUNTER(name) HD_SWITCH_COUNTER_##name
 
 static const struct hd_switch_core_config settings = {
@@ -145,6 +146,55 @@ static void test_learning(void **state) {
 	assert_int_equal(hd_switch_core_macs(core, NULL, 0), 2);
 	hd_switch_core_learn(core, 0);
 	assert_int_equal(hd_switch_core_macs(core, NULL, 0), 1);
+}
+
+/* Who moves within a burst is found where it is now: what a frame before found is not good for the next. */
+static void test_moves_within_a_burst(void **state) {
+	static const struct {
+		uint32_t to, from;
+		uint16_t in, out; /* HD_SWITCH_PORTS_MAX: flooded; in: dropped */
+	} steps[] = {
+		{1, 2, 3, HD_SWITCH_PORTS_MAX},
+		{1, 2, 3, HD_SWITCH_PORTS_MAX},
+		{2, 1, 4, 3},
+		{2, 1, 4, 3},
+		{9, 2, 5, HD_SWITCH_PORTS_MAX},
+		{2, 1, 4, 5},
+		{2, 1, 6, 5},
+		{1, 2, 5, 6},
+		{1, 2, 6, 6},
+		{2, 1, 6, 6},
+		{2, 1, 4, 6},
+	};
+	uint8_t frames[COUNT(steps)][FRAME_BYTES_MAX];
+	struct hd_switch_packet packets[COUNT(steps)];
+	uint64_t counters[HD_SWITCH_COUNTER_COUNT];
+
+	hd_switch_core_time(core, 100 * HD_SECOND);
+	hd_switch_core_learn(core, 10 * HD_SECOND);
+	for (size_t i = 0; i < COUNT(steps); i++) {
+		uint32_t bytes = datagram(steps[i].to, steps[i].from);
+
+		memcpy(frames[i], frame, bytes);
+		packets[i] = (struct hd_switch_packet
+		){.data = frames[i], .bytes = bytes, .port = steps[i].in};
+	}
+	hd_switch_core_burst(core, packets, COUNT(steps));
+	for (size_t i = 0; i < COUNT(steps); i++) {
+		if (steps[i].out == HD_SWITCH_PORTS_MAX) {
+			assert_int_equal(packets[i].verdict, HD_SWITCH_FLOOD);
+			continue;
+		}
+		assert_int_equal(
+			packets[i].verdict,
+			steps[i].out == steps[i].in ? HD_SWITCH_DROP : HD_SWITCH_FORWARD
+		);
+		assert_int_equal(packets[i].port, steps[i].out);
+	}
+	hd_switch_core_counters(core, counters);
+	assert_int_equal(counters[COUNTER(flooded)], 3);
+	assert_int_equal(counters[COUNTER(forwarded)], 6);
+	assert_int_equal(counters[COUNTER(drop_no_route)], 2);
 }
 
 /* A flood of source addresses fills the table, and pushes nobody out. */
@@ -353,6 +403,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_by_ethernet, begin, end),
 		cmocka_unit_test_setup_teardown(test_learning, begin, end),
+		cmocka_unit_test_setup_teardown(test_moves_within_a_burst, begin, end),
 		cmocka_unit_test_setup_teardown(test_learning_has_a_limit, begin, end),
 		cmocka_unit_test_setup_teardown(test_routes, begin, end),
 		cmocka_unit_test_setup_teardown(test_route_limit, begin, end),

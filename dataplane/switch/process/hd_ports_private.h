@@ -11,9 +11,9 @@
 
 #include <pthread.h>
 
-#define PORTS_BURST 64 /* frames taken from a queue at once */
+#define PORTS_BURST 32 /* frames taken from a queue at once: more do not fit the first cache */
 #define PORTS_SEND_BURST 64
-#define PORTS_ROUNDS_MAX 4 /* bursts of each port before timers get their turn */
+#define PORTS_ROUNDS_MAX 8 /* bursts of each port before timers get their turn */
 #define PORTS_STALL_US                                                                             \
 	50 /* until a port that did not take all is tried again; twice as long each time */
 #define PORTS_STALL_MAX_US 5000
@@ -35,6 +35,7 @@ struct port {
 	bool chains; /* takes a frame in several pieces */
 	bool limited; /* its link has a rate */
 	uint16_t direct_count;
+	uint32_t direct_bytes;
 	struct rte_mbuf *direct[PORTS_SEND_BURST]; /* to leave before anything waits */
 	hd_ns stalled_until; /* 0: it took all */
 	uint32_t stall_us; /* of the last stall */
@@ -95,6 +96,23 @@ struct rte_mbuf *ports_copy_flooded(struct hd_ports *p, struct rte_mbuf *frame);
 /* --- hd_ports_send.c ----------------------------------------------------------------------- */
 /* Takes the frame in any case: what the queue refuses is freed and counted. own: its headers are nobody else's. */
 void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool own);
+/* The same where ports_is_direct(): it leaves with its burst. */
+static inline void ports_put_direct(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame) {
+	struct port *port = &p->ports[index];
+
+	port->direct[port->direct_count++] = frame;
+	port->direct_bytes += frame->pkt_len;
+	p->direct |= UINT64_C(1) << index;
+}
+
+/* Where nothing waits and the link has no rate, a queue would only cost time. */
+static inline bool ports_is_direct(const struct hd_ports *p, uint32_t index) {
+	const struct port *port = &p->ports[index];
+
+	return !port->limited && port->direct_count < PORTS_SEND_BURST
+		&& (p->waiting >> index & 1) == 0;
+}
+
 /* Sends what may leave now. */
 void ports_send(struct hd_ports *p);
 /* When the next frame may leave. */

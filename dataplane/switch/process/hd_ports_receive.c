@@ -55,10 +55,6 @@ static void replicate(
 static void dispatch(struct hd_ports *p, uint32_t in, const struct hd_switch_packet *packet) {
 	struct rte_mbuf *frame = packet->handle;
 
-	/* A result may have moved, and may be shorter than what came (padding). */
-	frame->data_off = (uint16_t)(packet->data - (uint8_t *)frame->buf_addr);
-	frame->data_len = (uint16_t)packet->bytes;
-	frame->pkt_len = packet->bytes;
 	switch (packet->verdict) {
 	case HD_SWITCH_FORWARD:
 		if (packet->port < p->count) {
@@ -79,15 +75,42 @@ static void dispatch(struct hd_ports *p, uint32_t in, const struct hd_switch_pac
 	rte_pktmbuf_free(frame);
 }
 
-/* ARP says who is where. */
-static inline void look(struct hd_ports *p, uint16_t in, struct rte_mbuf *frame) {
-	const uint8_t *data = rte_pktmbuf_mtod(frame, const uint8_t *);
-
-	if (unlikely(hd_get16(data + 12) == RTE_ETHER_TYPE_ARP))
-		(void)hd_switch_stations_learn(p->stations, p->now, in, data, frame->data_len);
+/* ARP says who is where. What is dropped here may come from a station all the same. */
+static inline void look(struct hd_ports *p, uint32_t in, const struct hd_switch_packet *packet) {
+	if (unlikely(
+		    packet->verdict != HD_SWITCH_COPY
+		    && hd_get16(packet->data + 12) == RTE_ETHER_TYPE_ARP
+	    ))
+		(void)hd_switch_stations_learn(
+			p->stations, p->now, (uint16_t)in, packet->data, packet->bytes
+		);
 }
 
-/* Frames in pieces are longer than any port's MTU. */
+/* Most frames are ordinary ones to a link without a rate: they pass without a call. */
+static inline void dispatch_all(
+	struct hd_ports *p,
+	uint32_t in,
+	const struct hd_switch_packet *packets,
+	uint16_t count
+) {
+	for (uint16_t i = 0; i < count; i++) {
+		const struct hd_switch_packet *packet = &packets[i];
+		struct rte_mbuf *frame = packet->handle;
+
+		look(p, in, packet);
+		/* A result may have moved, and may be shorter than what came (padding). */
+		frame->data_off = (uint16_t)(packet->data - (uint8_t *)frame->buf_addr);
+		frame->data_len = (uint16_t)packet->bytes;
+		frame->pkt_len = packet->bytes;
+		if (likely(packet->verdict == HD_SWITCH_FORWARD && packet->port < p->count
+			   && ports_is_direct(p, packet->port)))
+			ports_put_direct(p, packet->port, frame);
+		else
+			dispatch(p, in, packet);
+	}
+}
+
+/* Frames in pieces are longer than any port's MTU. Nothing of the data is read here: the executor fetches it. */
 static uint16_t
 prepare(struct hd_ports *p,
 	uint32_t in,
@@ -95,21 +118,19 @@ prepare(struct hd_ports *p,
 	uint16_t count,
 	struct hd_switch_packet *packets) {
 	struct hd_ports_counts *counts = &p->ports[in].counts;
+	uint64_t bytes = 0;
 	uint16_t kept = 0;
 
-	for (uint16_t i = 0; i < count; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(frames[i], const uint8_t *));
 	for (uint16_t i = 0; i < count; i++) {
 		struct rte_mbuf *frame = frames[i];
 
-		counts->received_bytes += frame->pkt_len;
-		if (frame->nb_segs > 1) {
+		bytes += frame->pkt_len;
+		if (unlikely(frame->nb_segs > 1)) {
 			counts->segmented++;
 			rte_pktmbuf_free(frame);
 			continue;
 		}
 		frame->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
-		look(p, (uint16_t)in, frame);
 		packets[kept++] = (struct hd_switch_packet){
 			.data = rte_pktmbuf_mtod(frame, uint8_t *),
 			.bytes = frame->data_len,
@@ -117,6 +138,7 @@ prepare(struct hd_ports *p,
 			.handle = frame,
 		};
 	}
+	counts->received_bytes += bytes;
 	counts->received += count;
 	counts->bursts++;
 	return kept;
@@ -131,8 +153,7 @@ static uint16_t take_burst(struct hd_ports *p, uint32_t in, uint16_t queue) {
 		return 0;
 	kept = prepare(p, in, frames, count, packets);
 	p->executor.ops->burst(p->executor.self, packets, kept);
-	for (uint16_t i = 0; i < kept; i++)
-		dispatch(p, in, &packets[i]);
+	dispatch_all(p, in, packets, kept);
 	p->now = hd_wait_now();
 	ports_send(p);
 	return count;

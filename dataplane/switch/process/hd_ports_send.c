@@ -41,40 +41,33 @@ static void expect_rest(struct hd_ports *p, uint32_t index) {
 	p->ports[index].kick_at = hd_ns_add(p->now, PORTS_KICK_US * HD_US);
 }
 
-/* The port owns what it takes at once, so bytes are counted before; what it leaves waits in the queue. */
+/* What the port leaves waits in the queue. */
 static void send_direct(struct hd_ports *p, uint32_t index) {
 	struct port *port = &p->ports[index];
-	uint32_t bytes[PORTS_SEND_BURST];
-	uint16_t count = port->direct_count, taken;
+	uint16_t count = port->direct_count;
+	uint16_t taken = rte_eth_tx_burst(port->eth.id, 0, port->direct, count);
 
-	for (uint16_t i = 0; i < count; i++)
-		bytes[i] = port->direct[i]->pkt_len;
-	taken = rte_eth_tx_burst(port->eth.id, 0, port->direct, count);
-	for (uint16_t i = 0; i < taken; i++)
-		port->counts.direct_bytes += bytes[i];
+	port->counts.direct_bytes += port->direct_bytes;
 	port->counts.direct += taken;
 	port->counts.sends += taken > 0;
 	port->counts.stalls += taken < count;
-	for (uint16_t i = taken; i < count; i++)
+	for (uint16_t i = taken; i < count; i++) {
+		port->counts.direct_bytes -= port->direct[i]->pkt_len;
 		enqueue(p, index, port->direct[i], false);
+	}
 	port->direct_count = 0;
+	port->direct_bytes = 0;
 	p->direct &= ~(UINT64_C(1) << index);
 	expect_rest(p, index);
 }
 
-/* Where nothing waits and the link has no rate, a queue would only cost time. */
 void ports_put(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, bool own) {
-	struct port *port = &p->ports[index];
-	uint64_t bit = UINT64_C(1) << index;
-
-	if (!port->limited && port->direct_count == PORTS_SEND_BURST)
+	if (p->ports[index].direct_count == PORTS_SEND_BURST)
 		send_direct(p, index);
-	if (port->limited || (p->waiting & bit)) {
+	if (ports_is_direct(p, index))
+		ports_put_direct(p, index, frame);
+	else
 		enqueue(p, index, frame, own);
-		return;
-	}
-	port->direct[port->direct_count++] = frame;
-	p->direct |= bit;
 }
 
 /* Frames that a qdisc had no room for stay in af_packet's ring, and nothing but another call moves them on. */
