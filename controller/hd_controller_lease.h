@@ -30,6 +30,8 @@
 #define CTL_LEASE_WAIT_NS (500 * HD_MS) /* for the switch's answer */
 #define CTL_LEASE_REST_NS HD_SECOND /* after it refused one, or was silent */
 #define CTL_LEASE_IDLE_NS (10 * HD_SECOND) /* kept so long without a round */
+/* So long after a round its job still has its part of the links: between two rounds workers compute. */
+#define CTL_LEASE_PAUSE_NS (100 * HD_MS)
 #define CTL_LEASE_BUSY_NS (2 * HD_MS) /* how often a round looks whether others are through */
 #define CTL_LEASE_EXPIRES_US 10000000u /* without a controller */
 #define CTL_LEASE_FAILURES 2 /* of one round; then over aggregators */

@@ -47,6 +47,12 @@ seat_of(const struct ctl_lease *lease, uint16_t worker, uint8_t *member) {
 	return NULL;
 }
 
+/* In a round, or between two of them. */
+static bool shares(const struct hd_controller *c, const struct ctl_lease *lease) {
+	return ctl_lease_is_busy(lease)
+		|| (lease->rounds > 0 && c->now < hd_ns_add(lease->used, CTL_LEASE_PAUSE_NS));
+}
+
 /* Values per second in bits, when others' rounds go through the same switch: by weight. */
 static uint64_t rate_of(const struct hd_controller *c, const struct ctl_lease *lease) {
 	const struct ctl_lease *other;
@@ -55,7 +61,7 @@ static uint64_t rate_of(const struct hd_controller *c, const struct ctl_lease *l
 
 	TAILQ_FOREACH (other, &c->leases, entry)
 		if (other->node == lease->node && other->job
-		    && (other == lease || ctl_lease_is_busy(other))) {
+		    && (other == lease || shares(c, other))) {
 			weights += ctl_job_weight(other->job);
 			count++;
 		}

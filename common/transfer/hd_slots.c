@@ -425,11 +425,18 @@ static double burst_bytes(const struct hd_slots *slots, double rate_bps) {
 	return fmin(fmax(bytes, BURST_PACKETS_MIN * packet), BURST_BYTES_MAX);
 }
 
+/* A rate that was told is a part of links that others have the rest of: nobody probes for more. */
+static double rate_of(const struct hd_slots *slots, hd_ns now) {
+	uint64_t told = slots->config.rate_bps;
+	uint64_t rate = hd_path_pacing_bps(slots->config.path, now, told);
+
+	return (double)(told > 0 && told < rate ? told : rate);
+}
+
 static bool
 send_burst(struct hd_slots *slots, hd_ns now, size_t budget, size_t *sent, struct hd_sink *sink) {
-	struct hd_path *path = slots->config.path;
 	double packet = hd_slots_packet_bytes(slots), bytes = 0;
-	double rate = (double)hd_path_pacing_bps(path, now, slots->config.rate_bps);
+	double rate = rate_of(slots, now);
 	double quantum = burst_bytes(slots, rate);
 	hd_ns late, rtt = hd_slots_rtt(slots);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One rank of an all-reduce, timed: bench_allreduce COUNT ROUNDS [CHUNK_BYTES, of libheddle's packets].
+ * One rank of an all-reduce, timed: bench_allreduce COUNT ROUNDS [CHUNK_BYTES [WEIGHT]].
  * Rank 0 prints the seconds of each round (mean over the ranks), a line each; every rank checks every sum. Built twice:
  * with libheddle, and by bench_allreduce.py with mpicc and -DWITH_MPI.
  */
@@ -60,6 +60,8 @@ static struct fabric open_fabric(int *argc, char ***argv) {
 
 	if (*argc > 3)
 		options.chunk_bytes = (uint32_t)strtoul((*argv)[3], NULL, 10);
+	if (*argc > 4)
+		options.job_weight = strtof((*argv)[4], NULL);
 	if (heddle_spec_create(NULL, NULL, &spec) < 0 || heddle_open(spec, &options, &heddle) < 0
 	    || heddle_wait_joined(heddle, 20000, NULL, NULL) < 0)
 		die("open", heddle_last_error());
@@ -104,7 +106,8 @@ int main(int argc, char **argv) {
 	float *x = malloc(count * sizeof *x), one;
 
 	if (count == 0 || rounds <= 0 || x == NULL)
-		die("usage", "bench_allreduce COUNT ROUNDS [CHUNK_BYTES]");
+		die("usage", "bench_allreduce COUNT ROUNDS [CHUNK_BYTES [WEIGHT]]");
+	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads it knows when a round ended */
 	for (int round = 0; round < (int)rounds; round++) {
 		double began, took;
 

@@ -39,8 +39,9 @@ OFFLOADS = ["tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off
 class Path:
     """Our namespace is the switch's and the controller's: s0, s1 .. are its ports, sa is the agent's, wired to va."""
 
-    def __init__(self, count, options, folder, loss, loss_up=None):
-        """loss: per cent each way; loss_up: of what comes to the switch, where that differs."""
+    def __init__(self, count, options, folder, loss, loss_up=None, told=()):
+        """loss: per cent each way; loss_up: of what comes to the switch, where that differs; told: the controller's
+        further options."""
         self.folder, self.options, self.running = folder, options, []
         for what, value in (("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/conf/all/arp_ignore", "1")):
             pathlib.Path("/proc/sys/net", what).write_text(value)
@@ -64,7 +65,7 @@ class Path:
         for name in ("sa", "va"):
             sh("ip", "link", "set", name, "up")
         os.environ["RUNTIME_DIRECTORY"] = str(folder)
-        self.start(loss if loss_up is None else loss_up)
+        self.start(loss if loss_up is None else loss_up, told)
 
     def lose(self, port, loss):
         program = self.folder / f"loss-{loss}.o"
@@ -74,7 +75,7 @@ class Path:
         sh("tc", "qdisc", "add", "dev", port, "clsact")
         sh("tc", "filter", "add", "dev", port, "egress", "bpf", "da", "obj", program, "sec", "classifier")
 
-    def start(self, loss):
+    def start(self, loss, told=()):
         build, key = self.options.build, self.folder / "key"
         key.write_text("1 " + os.urandom(32).hex() + "\n")
         key.chmod(0o600)
@@ -92,7 +93,7 @@ class Path:
         if not self.switch.stdout.readline().startswith("ready"):
             raise RuntimeError("the switch: " + (self.folder / "switch.log").read_text()[-600:])
         self.running.append(subprocess.Popen(
-            [build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", key],
+            [build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", key, *told],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.folder / "controller.log", "w")))
         pen.until(lambda: self.rows("switches"), "the switch's agent")
 

@@ -181,6 +181,33 @@ static void test_two_jobs(void **state) {
 	net_close(&s.net);
 }
 
+/* Between two rounds a job computes: the other's next round is told its half all the same, but not after a pause. */
+static void test_between_rounds(void **state) {
+	struct scene s;
+
+	(void)state;
+	two_jobs(&s, 4096);
+	ask_all(&s, 1, 1);
+	grant(&s);
+	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	others_ask(&s, 1);
+	grant(&s);
+	assert_true(told_of(s.others[0])->rate_bps < 0.55 * 80e9);
+	done_all(&s);
+	others_done(&s);
+	net_run(&s.net, CTL_LEASE_PAUSE_NS / 2);
+	ask_all(&s, 2, 1);
+	assert_int_equal(told(&s, 0)->round, 2);
+	assert_true(told(&s, 0)->rate_bps > 0.45 * 80e9);
+	assert_true(told(&s, 0)->rate_bps < 0.55 * 80e9);
+	done_all(&s);
+	net_run(&s.net, CTL_LEASE_PAUSE_NS);
+	ask_all(&s, 3, 1);
+	assert_int_equal(told(&s, 0)->round, 3);
+	assert_int_equal(told(&s, 0)->rate_bps, 0);
+	net_close(&s.net);
+}
+
 /* A job whose rounds overlap all the time gives way as well. */
 static void test_no_pause(void **state) {
 	struct scene s;
@@ -401,6 +428,7 @@ int main(void) {
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_small_chunks),
 		cmocka_unit_test(test_two_jobs),
+		cmocka_unit_test(test_between_rounds),
 		cmocka_unit_test(test_no_pause),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_review),
