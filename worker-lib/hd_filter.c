@@ -13,7 +13,7 @@
 #define RUN_VALUES_MIN 3
 
 int hd_filter_init(
-	struct hd_filter *filter,
+	struct hd_significance *filter,
 	uint64_t values,
 	const struct hd_filter_settings *settings
 ) {
@@ -22,7 +22,7 @@ int hd_filter_init(
 	    || settings->v > HD_FILTER_V_MAX || !isfinite(settings->factor)
 	    || fpclassify(settings->factor) == FP_ZERO)
 		return -EINVAL;
-	*filter = (struct hd_filter){
+	*filter = (struct hd_significance){
 		.settings = *settings,
 		.values = values,
 		.run_limit = (size_t)values / RUN_VALUES_MIN + 1,
@@ -37,15 +37,15 @@ int hd_filter_init(
 	return -ENOMEM;
 }
 
-void hd_filter_fini(struct hd_filter *filter) {
+void hd_filter_fini(struct hd_significance *filter) {
 	free(filter->held);
 	free(filter->mask);
 	free(filter->runs);
 	free(filter->data);
-	*filter = (struct hd_filter){0};
+	*filter = (struct hd_significance){0};
 }
 
-float hd_filter_threshold(const struct hd_filter *filter, uint64_t step) {
+float hd_filter_threshold(const struct hd_significance *filter, uint64_t step) {
 	double v = (double)filter->settings.v;
 
 	return filter->settings.constant ? filter->settings.v :
@@ -54,11 +54,11 @@ float hd_filter_threshold(const struct hd_filter *filter, uint64_t step) {
 
 /* --- which values are sent ------------------------------------------------------------------ */
 
-static bool bit(const struct hd_filter *filter, uint64_t i) {
+static bool bit(const struct hd_significance *filter, uint64_t i) {
 	return (filter->mask[i / 8] >> i % 8 & 1) != 0;
 }
 
-static void set_bits(struct hd_filter *filter, uint64_t first, uint64_t count) {
+static void set_bits(struct hd_significance *filter, uint64_t first, uint64_t count) {
 	for (uint64_t i = first; i < first + count; i++) {
 		if (i % 8 == 0 && first + count - i >= 8) {
 			filter->mask[i / 8] = 0xff;
@@ -69,12 +69,12 @@ static void set_bits(struct hd_filter *filter, uint64_t first, uint64_t count) {
 	}
 }
 
-static void clear_mask(struct hd_filter *filter) {
+static void clear_mask(struct hd_significance *filter) {
 	memset(filter->mask, 0, (size_t)(filter->values / MASK_BITS + 1) * (MASK_BITS / 8));
 }
 
 /* What is not 0 of x, a NaN included. */
-static void mask_of(struct hd_filter *filter, const float *x) {
+static void mask_of(struct hd_significance *filter, const float *x) {
 	clear_mask(filter);
 	for (uint64_t i = 0; i < filter->values; i++) {
 		bool some = !(x[i] == 0.0f);
@@ -84,7 +84,7 @@ static void mask_of(struct hd_filter *filter, const float *x) {
 }
 
 /* The first index from `at` on whose bit is `value`, or `values`. */
-static uint64_t find(const struct hd_filter *filter, uint64_t at, bool value) {
+static uint64_t find(const struct hd_significance *filter, uint64_t at, bool value) {
 	uint64_t values = filter->values;
 
 	while (at < values && at % MASK_BITS != 0) {
@@ -110,7 +110,7 @@ static uint64_t find(const struct hd_filter *filter, uint64_t at, bool value) {
 /* --- packing -------------------------------------------------------------------------------- */
 
 /* Held values of a gap, which cost no more than another run's header, go along. */
-static void fill_gap(struct hd_filter *filter, float *update, uint64_t first, uint64_t end) {
+static void fill_gap(struct hd_significance *filter, float *update, uint64_t first, uint64_t end) {
 	for (uint64_t i = first; i < end; i++) {
 		double square = (double)filter->held[i] * (double)filter->held[i];
 
@@ -123,7 +123,7 @@ static void fill_gap(struct hd_filter *filter, float *update, uint64_t first, ui
 }
 
 /* Runs of the mask's bits, with x's values. update: x, when gaps may be filled; else NULL. */
-static enum hd_filter_result pack(struct hd_filter *filter, const float *x, float *update) {
+static enum hd_filter_result pack(struct hd_significance *filter, const float *x, float *update) {
 	uint64_t bridge = update ? filter->settings.bridge : 0;
 	uint64_t at = find(filter, 0, true);
 	size_t packed = 0;
@@ -156,7 +156,7 @@ static enum hd_filter_result pack(struct hd_filter *filter, const float *x, floa
 
 /* held += update, x += factor update; then the block's norms decide. */
 static void step_block(
-	struct hd_filter *filter,
+	struct hd_significance *filter,
 	float *x,
 	float *update,
 	uint64_t first,
@@ -185,7 +185,7 @@ static void step_block(
 }
 
 static void
-step_blocks(struct hd_filter *filter, float *x, float *update, struct hd_filter_sums *sums) {
+step_blocks(struct hd_significance *filter, float *x, float *update, struct hd_filter_sums *sums) {
 	clear_mask(filter);
 	for (uint64_t at = 0; at < filter->values; at += filter->settings.block) {
 		uint64_t left = filter->values - at;
@@ -197,7 +197,7 @@ step_blocks(struct hd_filter *filter, float *x, float *update, struct hd_filter_
 }
 
 /* Nothing is held: what is not 0 is sent as it is, and x is nobody's but the caller's. */
-static void step_open(struct hd_filter *filter, float *update, struct hd_filter_sums *sums) {
+static void step_open(struct hd_significance *filter, float *update, struct hd_filter_sums *sums) {
 	mask_of(filter, update);
 	sums->sent2 = hd_norm2_f32(update, filter->values);
 	for (uint64_t i = 0; i < filter->values / 8 + 1; i++)
@@ -205,7 +205,7 @@ static void step_open(struct hd_filter *filter, float *update, struct hd_filter_
 }
 
 /* Somebody waits for an update of this worker: the first block, whatever it holds. */
-static void send_first(struct hd_filter *filter, float *update) {
+static void send_first(struct hd_significance *filter, float *update) {
 	uint64_t count
 		= filter->settings.block < filter->values ? filter->settings.block : filter->values;
 
@@ -214,8 +214,13 @@ static void send_first(struct hd_filter *filter, float *update) {
 	set_bits(filter, 0, count);
 }
 
-enum hd_filter_result
-hd_filter_step(struct hd_filter *filter, float *x, float *update, uint64_t step, bool everything) {
+enum hd_filter_result hd_filter_step(
+	struct hd_significance *filter,
+	float *x,
+	float *update,
+	uint64_t step,
+	bool everything
+) {
 	const struct hd_filter_arrays arrays = {x, filter->held, update, filter->mask};
 	struct hd_filter_sums sums = {0};
 
@@ -239,17 +244,17 @@ hd_filter_step(struct hd_filter *filter, float *x, float *update, uint64_t step,
 
 /* --- what is held --------------------------------------------------------------------------- */
 
-enum hd_filter_result hd_filter_flush(struct hd_filter *filter) {
+enum hd_filter_result hd_filter_flush(struct hd_significance *filter) {
 	mask_of(filter, filter->held);
 	return pack(filter, filter->held, NULL);
 }
 
-void hd_filter_clear(struct hd_filter *filter) {
+void hd_filter_clear(struct hd_significance *filter) {
 	memset(filter->held, 0, filter->values * sizeof(float));
 	filter->held2 = 0.0;
 }
 
-void hd_filter_put_back(struct hd_filter *filter, const float *update) {
+void hd_filter_put_back(struct hd_significance *filter, const float *update) {
 	if (!(filter->settings.v > 0.0f))
 		return;
 	for (uint64_t i = 0; i < filter->values; i++)
@@ -257,7 +262,7 @@ void hd_filter_put_back(struct hd_filter *filter, const float *update) {
 	filter->held2 = hd_norm2_f32(filter->held, filter->values);
 }
 
-void hd_filter_reapply(const struct hd_filter *filter, float *x) {
+void hd_filter_reapply(const struct hd_significance *filter, float *x) {
 	for (uint64_t i = 0; i < filter->values; i++)
 		x[i] += filter->settings.factor * filter->held[i];
 }

@@ -28,7 +28,7 @@ struct hd_filter_settings {
 	bool always; /* the first block is sent when there is nothing else */
 };
 
-struct hd_filter {
+struct hd_significance {
 	struct hd_filter_settings settings;
 	uint64_t values;
 	float *held;
@@ -50,24 +50,29 @@ enum hd_filter_result {
 
 /* 0, -EINVAL (values 0, a setting), -ENOMEM. */
 int hd_filter_init(
-	struct hd_filter *filter,
+	struct hd_significance *filter,
 	uint64_t values,
 	const struct hd_filter_settings *settings
 );
-void hd_filter_fini(struct hd_filter *filter);
+void hd_filter_fini(struct hd_significance *filter);
 /* v_t; step from 1. */
-float hd_filter_threshold(const struct hd_filter *filter, uint64_t step);
+float hd_filter_threshold(const struct hd_significance *filter, uint64_t step);
 /* x and update: `values` of them. The update becomes what is sent, with zeros between. everything: whatever is not 0
  * is significant, and nothing but that is sent. */
-enum hd_filter_result
-hd_filter_step(struct hd_filter *filter, float *x, float *update, uint64_t step, bool everything);
+enum hd_filter_result hd_filter_step(
+	struct hd_significance *filter,
+	float *x,
+	float *update,
+	uint64_t step,
+	bool everything
+);
 /* Everything that is held, into runs and data (SPARSE), or nowhere (DENSE: it is `held`). It stays held until
  * hd_filter_clear(). */
-enum hd_filter_result hd_filter_flush(struct hd_filter *filter);
-void hd_filter_clear(struct hd_filter *filter);
+enum hd_filter_result hd_filter_flush(struct hd_significance *filter);
+void hd_filter_clear(struct hd_significance *filter);
 /* What a step had sent did not arrive: it is held again, but for NaN and Inf. */
-void hd_filter_put_back(struct hd_filter *filter, const float *update);
+void hd_filter_put_back(struct hd_significance *filter, const float *update);
 /* x += factor held: a model that came from the server becomes the worker's own. */
-void hd_filter_reapply(const struct hd_filter *filter, float *x);
+void hd_filter_reapply(const struct hd_significance *filter, float *x);
 
 #endif

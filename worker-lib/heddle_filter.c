@@ -15,7 +15,7 @@
 static_assert(HEDDLE_FILTER_BLOCK_MAX == HD_FILTER_BLOCK_MAX, "limits are the core's");
 
 struct heddle_filter {
-	struct hd_filter core;
+	struct hd_significance core;
 	struct heddle_filter_stats stats;
 };
 
@@ -90,7 +90,7 @@ static void point_at(const struct heddle_filter *filter, struct heddle_sparse *s
 
 /* Runs that are longer than the dense update are none. */
 static int shorter(const struct heddle_filter *filter, int result) {
-	const struct hd_filter *core = &filter->core;
+	const struct hd_significance *core = &filter->core;
 
 	if (result == HEDDLE_FILTER_SPARSE
 	    && hd_runs_bytes(core->runs, core->run_count, CHUNK_BYTES)

@@ -135,7 +135,7 @@ static void measure_step(size_t values, uint32_t block, size_t every) {
 	const struct hd_filter_settings settings
 		= {.v = 0.5F, .factor = 1, .block = block, .bridge = 2, .constant = true};
 	float *x = array(values, 1), *u = array(values, 0);
-	struct hd_filter filter;
+	struct hd_significance filter;
 	double best = 0;
 
 	if (hd_filter_init(&filter, values, &settings) < 0)

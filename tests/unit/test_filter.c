@@ -95,7 +95,7 @@ static void test_known_values(void **state) {
 static void test_thresholds(void **state) {
 	const struct hd_filter_settings settings = {.v = 0.7f, .factor = 1, .block = 1};
 	const double expected[] = {0.7, 0.494975, 0.404145, 0.35, 0.313050, 0.285774};
-	struct hd_filter filter;
+	struct hd_significance filter;
 
 	assert_int_equal(hd_filter_init(&filter, 4, &settings), 0);
 	for (uint64_t t = 1; t <= 6; t++)
@@ -118,7 +118,7 @@ struct ledger {
 	double computed[VALUES], sent[VALUES], most[VALUES];
 };
 
-static void note_sparse(struct ledger *ledger, const struct hd_filter *filter) {
+static void note_sparse(struct ledger *ledger, const struct hd_significance *filter) {
 	const float *x = filter->data;
 
 	for (size_t i = 0; i < filter->run_count; i++)
@@ -127,7 +127,7 @@ static void note_sparse(struct ledger *ledger, const struct hd_filter *filter) {
 }
 
 /* sent + held = computed: each step rounds the sum once. */
-static void assert_balanced(const struct ledger *ledger, const struct hd_filter *filter) {
+static void assert_balanced(const struct ledger *ledger, const struct hd_significance *filter) {
 	for (size_t i = 0; i < VALUES; i++) {
 		double both = ledger->sent[i] + (double)filter->held[i];
 
@@ -138,7 +138,7 @@ static void assert_balanced(const struct ledger *ledger, const struct hd_filter 
 static void check_balance(const struct hd_filter_settings *settings, uint64_t seed) {
 	struct ledger *ledger = calloc(1, sizeof *ledger);
 	float x[VALUES], u[VALUES], again[VALUES];
-	struct hd_filter filter;
+	struct hd_significance filter;
 	struct hd_random random;
 	size_t silent = 0, sparse = 0;
 
@@ -207,7 +207,7 @@ static void test_nothing_is_lost(void **state) {
 static void test_reapply(void **state) {
 	const struct hd_filter_settings settings = {.v = 0.5f, .factor = -0.25f, .block = 1};
 	float server[VALUES], local[VALUES], u[VALUES];
-	struct hd_filter filter;
+	struct hd_significance filter;
 	struct hd_random random;
 
 	hd_random_init(&random, 3);
@@ -236,7 +236,7 @@ static void test_no_threshold_changes_no_bit(void **state) {
 		const struct hd_filter_settings settings
 			= {.v = 0, .factor = -0.1f, .block = block};
 		float x[VALUES], before[VALUES], u[VALUES], sent[VALUES] = {0};
-		struct hd_filter filter;
+		struct hd_significance filter;
 		struct hd_random random;
 		size_t at = 0;
 
@@ -269,7 +269,7 @@ static void test_zero_weight_and_nan(void **state) {
 	const struct hd_filter_settings settings
 		= {.v = 1e6f, .factor = 1, .block = 1, .constant = true};
 	float x[4] = {-1e-30f, 5, 0, 1}, u[4] = {1e-30f, NAN, 0, INFINITY};
-	struct hd_filter filter;
+	struct hd_significance filter;
 
 	assert_int_equal(hd_filter_init(&filter, 4, &settings), 0);
 	/* The first ends at 0 and goes, NaN and Inf go (and are refused further on), nothing at 0 stays. */
@@ -284,7 +284,7 @@ static void test_zero_weight_and_nan(void **state) {
 static void test_blocks_go_whole(void **state) {
 	const struct hd_filter_settings settings = {.v = 0.5f, .factor = 1, .block = 4};
 	float x[10] = {1, 1, 1, 1, 1, 1, 1, 1, 3, 4}, u[10] = {0, 2, 0, 0, 0.1f, 0, 0, 0, 2, 2.5f};
-	struct hd_filter filter;
+	struct hd_significance filter;
 
 	assert_int_equal(hd_filter_init(&filter, 10, &settings), 0);
 	/* |a| / |x| of the blocks: 2 / sqrt(12), 0.1 / sqrt(4.21), sqrt(10.25) / sqrt(67.25) */
@@ -306,7 +306,7 @@ static void test_gaps_go_along(void **state) {
 	const struct hd_filter_settings settings
 		= {.v = 0.5f, .factor = 1, .block = 1, .bridge = 2};
 	float x[9] = {0, 1, 1, 0, 1, 1, 1, 0, 1}, u[9] = {1, 0.1f, 0, 1, 0.1f, 0.1f, 0.1f, 1, 0.1f};
-	struct hd_filter filter;
+	struct hd_significance filter;
 
 	assert_int_equal(hd_filter_init(&filter, 9, &settings), 0);
 	assert_int_equal(hd_filter_step(&filter, x, u, 1, false), HD_FILTER_SPARSE);

@@ -19,6 +19,8 @@ void hd_dataset_fini(struct hd_dataset *dataset) {
 	free(dataset->index);
 	free(dataset->value);
 	free(dataset->labels);
+	free(dataset->target);
+	free(dataset->ids);
 	memset(dataset, 0, sizeof *dataset);
 }
 
@@ -229,9 +231,12 @@ int hd_sampler_init(
 		return -EINVAL;
 	result.count = (dataset->rows - rank + world - 1) / world;
 	result.rows = malloc(sizeof(uint32_t) * result.count);
-	result.x = malloc(sizeof(float) * (size_t)batch * dataset->features);
-	result.y = malloc(batch);
-	if (!result.rows || !result.x || !result.y) {
+	result.picked = malloc(sizeof(uint32_t) * batch);
+	if (!dataset->by_row) {
+		result.x = malloc(sizeof(float) * (size_t)batch * dataset->features);
+		result.y = malloc(batch);
+	}
+	if (!result.rows || !result.picked || (!dataset->by_row && (!result.x || !result.y))) {
 		hd_sampler_fini(&result);
 		return -ENOMEM;
 	}
@@ -263,6 +268,7 @@ int hd_sampler_deal(struct hd_sampler *sampler, const uint32_t *rows, uint32_t c
 
 void hd_sampler_fini(struct hd_sampler *sampler) {
 	free(sampler->rows);
+	free(sampler->picked);
 	free(sampler->x);
 	free(sampler->y);
 	memset(sampler, 0, sizeof *sampler);
@@ -289,6 +295,9 @@ void hd_sampler_next(struct hd_sampler *sampler) {
 		if (sampler->next == sampler->count)
 			shuffle(sampler);
 		row = sampler->rows[sampler->next++];
+		sampler->picked[i] = row;
+		if (!sampler->x)
+			continue;
 		hd_dataset_row(sampler->dataset, row, sampler->x + i * features);
 		sampler->y[i] = sampler->dataset->y[row];
 	}

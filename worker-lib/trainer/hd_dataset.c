@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Data files: reads them (zlib reads plain files too) and hands them to the decoders. */
-#include "hd_trainer.h"
+#include "hd_row_model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -299,8 +299,22 @@ static int open_idx_dir(
 	return 0;
 }
 
-static int read_svmlight(
+static int decode_rows(
+	const char *text,
+	size_t bytes,
+	bool ratings,
+	const struct hd_dataset *like,
+	struct hd_dataset *dataset,
+	char *error,
+	size_t error_bytes
+) {
+	return ratings ? hd_ratings_decode(text, bytes, like, dataset, error, error_bytes) :
+			 hd_svmlight_decode(text, bytes, like, dataset, error, error_bytes);
+}
+
+static int read_rows(
 	struct file *file,
+	bool ratings,
 	const struct hd_dataset *like,
 	struct hd_dataset *dataset,
 	char *error,
@@ -311,8 +325,8 @@ static int read_svmlight(
 
 	if (rc < 0)
 		return rc;
-	rc = hd_svmlight_decode(
-		(const char *)file->data, file->bytes, like, dataset, what, sizeof what
+	rc = decode_rows(
+		(const char *)file->data, file->bytes, ratings, like, dataset, what, sizeof what
 	);
 	if (rc < 0)
 		name_file(file->path, what, error, error_bytes);
@@ -322,7 +336,12 @@ static int read_svmlight(
 
 /* Every fifth row is put aside: files are often sorted by label. */
 static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool aside) {
-	struct hd_dataset result = {.features = all->features, .classes = all->classes};
+	struct hd_dataset result = {
+		.features = all->features,
+		.classes = all->classes,
+		.users = all->users,
+		.mean = all->mean,
+	};
 	uint64_t values = all->start[all->rows];
 
 	result.y = malloc(all->rows);
@@ -330,7 +349,10 @@ static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool
 	result.index = malloc((values + 1) * sizeof(*result.index));
 	result.value = malloc((values + 1) * sizeof(*result.value));
 	result.labels = malloc(HD_DATA_LABELS_MAX * sizeof(*result.labels));
-	if (!result.y || !result.start || !result.index || !result.value || !result.labels) {
+	if (all->target)
+		result.target = malloc(all->rows * sizeof(*result.target));
+	if (!result.y || !result.start || !result.index || !result.value || !result.labels
+	    || (all->target && !result.target)) {
 		hd_dataset_fini(&result);
 		return -ENOMEM;
 	}
@@ -343,6 +365,8 @@ static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool
 			continue;
 		memcpy(result.index + to, all->index + first, count * sizeof(*result.index));
 		memcpy(result.value + to, all->value + first, count * sizeof(*result.value));
+		if (all->target)
+			result.target[result.rows] = all->target[row];
 		result.y[result.rows++] = all->y[row];
 		result.start[result.rows] = to + count;
 	}
@@ -351,8 +375,8 @@ static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool
 }
 
 static int
-split_svmlight(const struct hd_dataset *all, struct hd_dataset *train, struct hd_dataset *test) {
-	int rc = put_aside(all, train, false);
+split_rows(const struct hd_dataset *all, struct hd_dataset *train, struct hd_dataset *test) {
+	int rc = all->rows < 5 ? -EINVAL : put_aside(all, train, false);
 
 	if (rc == 0) {
 		rc = put_aside(all, test, true);
@@ -362,8 +386,9 @@ split_svmlight(const struct hd_dataset *all, struct hd_dataset *train, struct hd
 	return rc;
 }
 
-static int open_svmlight(
+static int open_rows(
 	const char *names,
+	bool ratings,
 	struct hd_dataset *train,
 	struct hd_dataset *test,
 	char *error,
@@ -376,19 +401,19 @@ static int open_svmlight(
 	int rc;
 
 	(void)snprintf(first.path, sizeof first.path, "%.*s", (int)length, names);
-	rc = read_svmlight(&first, NULL, &all, error, error_bytes);
+	rc = read_rows(&first, ratings, NULL, &all, error, error_bytes);
 	if (rc < 0)
 		return rc;
 	if (comma) {
 		(void)snprintf(second.path, sizeof second.path, "%s", comma + 1);
-		rc = read_svmlight(&second, &all, test, error, error_bytes);
+		rc = read_rows(&second, ratings, &all, test, error, error_bytes);
 		if (rc == 0)
 			*train = all;
 		else
 			hd_dataset_fini(&all);
 		return rc;
 	}
-	rc = all.rows < 5 ? -EINVAL : split_svmlight(&all, train, test);
+	rc = split_rows(&all, train, test);
 	if (rc < 0)
 		hd_trainer_say(
 			error,
@@ -396,6 +421,37 @@ static int open_svmlight(
 			"%s: %s",
 			first.path,
 			rc == -EINVAL ? "less than 5 rows, and no test set" : "no memory"
+		);
+	hd_dataset_fini(&all);
+	return rc;
+}
+
+static int open_generated(
+	const char *words,
+	struct hd_dataset *train,
+	struct hd_dataset *test,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_dataset all = {0};
+	bool ratings;
+	size_t bytes;
+	char *text;
+	int rc = hd_generate(words, &text, &bytes, &ratings, error, error_bytes);
+
+	if (rc < 0)
+		return rc;
+	rc = decode_rows(text, bytes, ratings, NULL, &all, error, error_bytes);
+	free(text);
+	if (rc < 0)
+		return rc;
+	rc = split_rows(&all, train, test);
+	if (rc < 0)
+		hd_trainer_say(
+			error,
+			error_bytes,
+			"generated: %s",
+			rc == -EINVAL ? "less than 5 rows" : "no memory"
 		);
 	hd_dataset_fini(&all);
 	return rc;
@@ -413,6 +469,10 @@ int hd_dataset_open(
 	if (strncmp(name, "digits:", 7) == 0)
 		return open_digits(name + 7, train, test, error, error_bytes);
 	if (strncmp(name, "svmlight:", 9) == 0)
-		return open_svmlight(name + 9, train, test, error, error_bytes);
+		return open_rows(name + 9, false, train, test, error, error_bytes);
+	if (strncmp(name, "ratings:", 8) == 0)
+		return open_rows(name + 8, true, train, test, error, error_bytes);
+	if (strncmp(name, "generated:", 10) == 0)
+		return open_generated(name + 10, train, test, error, error_bytes);
 	return open_idx_dir(name, train, test, error, error_bytes);
 }

@@ -7,7 +7,7 @@
  *   back: dz = (p - onehot(y)) / rows;  dW[l] = a[l]^T dz;  db[l] = sum of dz's rows;
  *         dz <- (dz W[l]^T) where a[l] > 0
  */
-#include "hd_trainer.h"
+#include "hd_row_model.h"
 
 #include <assert.h>
 #include <cblas.h>
@@ -31,6 +31,8 @@ struct hd_model {
 	float *dense; /* batch_max x features: rows of a sparse data set; else NULL */
 	struct hd_tensor *tensors;
 	uint64_t values;
+	bool by_row; /* then nothing above but values is used */
+	struct hd_row_model rows;
 };
 
 static int parse_widths(const char *text, uint32_t *width, char *error, size_t error_bytes) {
@@ -43,7 +45,7 @@ static int parse_widths(const char *text, uint32_t *width, char *error, size_t e
 		hd_trainer_say(
 			error,
 			error_bytes,
-			"model: '%.64s' is neither softmax nor mlp:W,W,...",
+			"model: '%.64s' is not softmax, mlp:W,W,..., logistic or pmf:K",
 			text
 		);
 		return -EINVAL;
@@ -130,6 +132,29 @@ static int allocate(struct hd_model *model) {
 	return 0;
 }
 
+static int create_by_row(
+	const char *text,
+	const struct hd_dataset *like,
+	struct hd_model **out,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_model *model = calloc(1, sizeof *model);
+	int rc;
+
+	if (!model)
+		return -ENOMEM;
+	model->by_row = true;
+	rc = hd_row_model_init(&model->rows, text, like, error, error_bytes);
+	if (rc < 0) {
+		free(model);
+		return rc;
+	}
+	model->values = model->rows.values;
+	*out = model;
+	return 0;
+}
+
 int hd_model_create(
 	const char *text,
 	const struct hd_dataset *like,
@@ -140,11 +165,17 @@ int hd_model_create(
 ) {
 	uint32_t width[HD_LAYERS_MAX];
 	struct hd_model *model;
-	int hidden = parse_widths(text, width, error, error_bytes);
-	int rc;
+	int hidden, rc;
 
+	if (hd_row_model_is(text))
+		return create_by_row(text, like, out, error, error_bytes);
+	hidden = parse_widths(text, width, error, error_bytes);
 	if (hidden < 0)
 		return hidden;
+	if (like->target) {
+		hd_trainer_say(error, error_bytes, "model: ratings take pmf:K, not '%.16s'", text);
+		return -EINVAL;
+	}
 	if (batch_max == 0 || batch_max > HD_BATCH_MAX || like->features == 0
 	    || like->classes == 0) {
 		hd_trainer_say(
@@ -196,11 +227,29 @@ uint64_t hd_model_values(const struct hd_model *model) {
 }
 
 uint32_t hd_model_tensor_count(const struct hd_model *model) {
-	return 2 * model->layer_count;
+	return model->by_row ?
+		(uint32_t)(sizeof model->rows.tensors / sizeof model->rows.tensors[0]) :
+		2 * model->layer_count;
 }
 
 const struct hd_tensor *hd_model_tensors(const struct hd_model *model) {
-	return model->tensors;
+	return model->by_row ? model->rows.tensors : model->tensors;
+}
+
+bool hd_model_by_row(const struct hd_model *model) {
+	return model->by_row;
+}
+
+double hd_model_gradient_rows(
+	struct hd_model *model,
+	const float *params,
+	const struct hd_dataset *dataset,
+	const uint32_t *rows,
+	uint32_t count,
+	float *grad
+) {
+	assert(model->by_row && count > 0);
+	return hd_row_model_gradient(&model->rows, params, dataset, rows, count, grad);
 }
 
 /* Fills every layer's activation; the last one holds the scores. */
@@ -360,10 +409,14 @@ void hd_model_evaluate(
 	double *accuracy,
 	double *loss
 ) {
-	const struct layer *last = &model->layer[model->layer_count - 1];
+	const struct layer *last = &model->layer[model->by_row ? 0 : model->layer_count - 1];
 	uint32_t right = 0;
 	double sum = 0.0;
 
+	if (model->by_row) {
+		hd_row_model_evaluate(&model->rows, params, dataset, accuracy, loss);
+		return;
+	}
 	for (uint32_t at = 0; at < dataset->rows; at += model->batch_max) {
 		uint32_t left = dataset->rows - at;
 		uint32_t rows = left < model->batch_max ? left : model->batch_max;

@@ -39,6 +39,11 @@ struct hd_dataset {
 	uint32_t *index;
 	float *value;
 	int32_t *labels; /* of the classes, as the text has them, ascending */
+	/* Ratings: sparse rows of a user (below `users`) and an item; hd_row_model.h. */
+	uint32_t users;
+	float *target, mean; /* of each row; the training set's mean */
+	uint32_t *ids; /* of the features, as the text has them */
+	bool by_row; /* minibatches name rows: a model reads them where they lie */
 };
 /* Writes one row, with all its features. */
 void hd_dataset_row(const struct hd_dataset *dataset, uint32_t row, float *x);
@@ -48,7 +53,8 @@ void hd_dataset_row(const struct hd_dataset *dataset, uint32_t row, float *x);
  * "digits:FILE" names the file), or a directory with the four IDX files of MNIST and its like
  * (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images..., t10k-labels..., each also with
  * .gz); or "svmlight:TRAIN[,TEST]", two files in SVMlight's format, plain or gzipped (without TEST every
- * fifth row, from the fifth on, is the test set). The digits' last 360 rows are the test set, as they
+ * fifth row, from the fifth on, is the test set); or "ratings:TRAIN[,TEST]", the same with MovieLens's formats; or
+ * "generated:..." (hd_generate() in hd_row_model.h). The digits' last 360 rows are the test set, as they
  * are of other writers. Returns 0, -ENOENT, -EINVAL, -E2BIG, -ENOMEM with "file: line: what (limit)" in error.
  */
 int hd_dataset_open(
@@ -106,8 +112,9 @@ struct hd_sampler {
 	struct hd_random random;
 	uint32_t *rows;
 	uint32_t count, next;
-	float *x; /* batch x features: the batch of the last hd_sampler_next() */
-	uint8_t *y;
+	float *x; /* batch x features: the batch of the last hd_sampler_next(); by_row: NULL */
+	uint8_t *y; /* the same */
+	uint32_t *picked; /* its rows */
 	uint32_t batch;
 };
 /* Returns 0, -EINVAL (batch 0 or beyond HD_BATCH_MAX, no row for this rank), -ENOMEM. */
@@ -132,7 +139,8 @@ struct hd_model;
 
 /*
  * "softmax": softmax regression. "mlp:512,512": fully connected layers of these widths with ReLU.
- * Both with the mean cross-entropy as loss. batch_max: rows of the largest batch.
+ * Both with the mean cross-entropy as loss. Or one of hd_row_model.h: "logistic", "pmf:K[,REG]".
+ * batch_max: rows of the largest batch.
  * Returns 0, -EINVAL with what and limit in error, -ENOMEM.
  */
 int hd_model_create(
@@ -159,6 +167,16 @@ double hd_model_gradient(
 	const float *x,
 	const uint8_t *y,
 	uint32_t rows,
+	float *grad
+);
+/* Whether minibatches of this model are rows (struct hd_dataset.by_row); then this is its gradient. */
+bool hd_model_by_row(const struct hd_model *model);
+double hd_model_gradient_rows(
+	struct hd_model *model,
+	const float *params,
+	const struct hd_dataset *dataset,
+	const uint32_t *rows,
+	uint32_t count,
 	float *grad
 );
 /* Share of the rows whose label has the highest score, and the mean loss. */

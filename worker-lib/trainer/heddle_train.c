@@ -7,6 +7,7 @@
  *   --local     the same mathematics in one process, without a fabric: the reference
  */
 #include "hd_options.h"
+#include "hd_row_model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -128,6 +129,7 @@ static int prepare(struct train *train) {
 	);
 	if (rc < 0)
 		return train_fail(rc == -ENOMEM ? EX_OSERR : EX_USAGE, "%s", error);
+	train->train.by_row = hd_model_by_row(train->model);
 	rc = hd_compute_init(
 		&train->compute, options->compute_ms, options->schedule, error, sizeof error
 	);
@@ -141,6 +143,43 @@ static int prepare(struct train *train) {
 		return train_fail(EX_USAGE, "model: too many parameters (HD_MODEL_BYTES_MAX)");
 	train->params = malloc(train->values * sizeof(float));
 	return train->params ? EX_OK : train_fail(EX_OSERR, "no memory for the model");
+}
+
+/* Generated data as a file, for other programs. */
+static int write_data(const struct train_options *options) {
+	static const char generated[] = "generated:";
+	char error[HD_TEXT_BYTES_MAX], *text;
+	int rc = EX_OK;
+	bool ratings;
+	size_t bytes;
+	FILE *file;
+
+	if (strncmp(options->data, generated, sizeof generated - 1) != 0)
+		return train_fail(EX_USAGE, "write-data: needs --data generated:...");
+	if (hd_generate(
+		    options->data + sizeof generated - 1,
+		    &text,
+		    &bytes,
+		    &ratings,
+		    error,
+		    sizeof error
+	    )
+	    < 0)
+		return train_fail(EX_USAGE, "data: %s", error);
+	file = strcmp(options->write_data, "-") == 0 ? stdout : fopen(options->write_data, "we");
+	if (!file) {
+		rc = train_fail(
+			EX_CANTCREAT, "write-data: %s: %s", options->write_data, strerror(errno)
+		);
+	} else {
+		bool wrote = fwrite(text, 1, bytes, file) == bytes;
+
+		wrote = (file == stdout ? fflush(file) : fclose(file)) == 0 && wrote;
+		if (!wrote)
+			rc = train_fail(EX_IOERR, "write-data: %s", strerror(errno));
+	}
+	free(text);
+	return rc;
 }
 
 static void finish(struct train *train) {
@@ -159,6 +198,8 @@ int main(int argc, char **argv) {
 
 	if (status >= 0)
 		return status;
+	if (train.options.write_data)
+		return write_data(&train.options);
 	(void)sigaction(SIGINT, &stop, NULL);
 	(void)sigaction(SIGTERM, &stop, NULL);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);

@@ -19,7 +19,11 @@ static const char help[]
 	  "\n"
 	  "  --data digits|digits:FILE|DIR|svmlight:TRAIN[,TEST]  UCI optical digits, a directory of IDX\n"
 	  "                                 files, or files in SVMlight's format (digits)\n"
+	  "  --data ratings:TRAIN[,TEST]    rating triples: u.data, ratings.dat or ratings.csv of MovieLens\n"
+	  "  --data generated:logistic[:ROWS,FEATURES,PER_ROW,SEED]|generated:ratings[:USERS,ITEMS,RATINGS,SEED]\n"
+	  "  --write-data FILE              writes generated data as text, and ends\n"
 	  "  --model softmax|mlp:W,W,...    softmax regression, or layers with ReLU (softmax)\n"
+	  "  --model logistic|pmf:K[,REG]   of sparse rows with two labels; K factors of users and items of ratings\n"
 	  "  --batch N                      rows of a minibatch (32)\n"
 	  "  --lr X --momentum X --weight-decay X  SGD, at the server (0.1, 0, 0)\n"
 	  "  --tau-max N                    bound of an update's delay (16)\n"
@@ -63,6 +67,7 @@ static const char help[]
 
 enum {
 	OPT_DATA = 256,
+	OPT_WRITE,
 	OPT_MODEL,
 	OPT_BATCH,
 	OPT_LR,
@@ -103,6 +108,7 @@ enum {
 
 static const struct option names[] = {
 	{"data", required_argument, NULL, OPT_DATA},
+	{"write-data", required_argument, NULL, OPT_WRITE},
 	{"model", required_argument, NULL, OPT_MODEL},
 	{"batch", required_argument, NULL, OPT_BATCH},
 	{"lr", required_argument, NULL, OPT_LR},
@@ -343,6 +349,9 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	switch (option) {
 	case OPT_DATA:
 		options->data = text;
+		break;
+	case OPT_WRITE:
+		options->write_data = text;
 		break;
 	case OPT_MODEL:
 		options->model = text;

@@ -51,14 +51,22 @@ static int compute(struct train *train, float *grad, struct train_report *report
 	int rc;
 
 	hd_sampler_next(&train->sampler);
-	report->loss_sum += hd_model_gradient(
-		train->model,
-		train->params,
-		train->sampler.x,
-		train->sampler.y,
-		train->sampler.batch,
-		grad
-	);
+	report->loss_sum += hd_model_by_row(train->model) ? hd_model_gradient_rows(
+				    train->model,
+				    train->params,
+				    &train->train,
+				    train->sampler.picked,
+				    train->sampler.batch,
+				    grad
+			    ) :
+							    hd_model_gradient(
+								    train->model,
+								    train->params,
+								    train->sampler.x,
+								    train->sampler.y,
+								    train->sampler.batch,
+								    grad
+							    );
 	report->steps++;
 	rc = hd_compute_pad(&train->compute, begun, error, sizeof error);
 	return rc == -EINVAL ? train_fail(EX_DATAERR, "%s", error) : EX_OK;
