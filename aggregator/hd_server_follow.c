@@ -266,6 +266,8 @@ bool hd_follow_permits(struct hd_turn *turn, struct hd_job *job, struct hd_incom
 	if (follow == NULL) {
 		return true;
 	}
+	(void)hd_follow_update(in
+	); /* the sum of a step is scaled while it is applied: its norm is taken before */
 	allows = hd_follow_allows(follow, in);
 	if (!allows && !follow->held) {
 		turn->server->stats.commits_held++;
