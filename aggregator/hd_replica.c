@@ -233,7 +233,8 @@ static struct hd_mirror_entry *hd_mirror_next(const struct hd_mirror *mirror) {
 		    != hd_version_counter(job->version) + job->step.count) {
 		return NULL;
 	}
-	if (hd_commit_bounds(job, first->copy, 0) != HD_REASON_NONE) {
+	if (hd_commit_bounds(job, first->copy, 0) != HD_REASON_NONE
+	    || !hd_mirror_measures(first->copy, first)) {
 		first->lost = true; /* nonsense, from an authenticated server all the same */
 		return NULL;
 	}

@@ -291,6 +291,8 @@ void hd_mirror_members(
 	const struct hd_msg_members *message,
 	uint16_t count
 );
+/* As long as the log says; of a merged sum, whose length shows at its end, not shorter. */
+bool hd_mirror_measures(const struct hd_incoming *in, const struct hd_mirror_entry *entry);
 /* Gives the entry, which is of several, its sum, if that has been told of. */
 void hd_mirror_name(struct hd_mirror *mirror, struct hd_mirror_entry *entry);
 /* Takes a sum out of those that the log has not named. */

@@ -72,7 +72,6 @@ static enum hd_reason hd_mirror_check(
 		return HD_REASON_CLOSED;
 	}
 	if (count < 2 || message->token == 0 || message->position == 0 || message->peer_port == 0
-	    || message->dtype == HD_DTYPE_SPARSE32
 	    || !hd_payload_fits(mirror->job, message->dtype, message->bytes)) {
 		return HD_REASON_REFUSED;
 	}
@@ -130,7 +129,7 @@ void hd_mirror_members(
 	turn->server->stats.expected++;
 	in->dtype = message->dtype;
 	in->bytes = message->bytes;
-	in->steps = count;
+	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : count; /* as at the server */
 	in->position = message->position;
 	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
 	TAILQ_INSERT_TAIL(&mirror->sums, in, queue_link);
@@ -143,12 +142,18 @@ void hd_mirror_members(
 
 /* --- named by the log -------------------------------------------------------------------------- */
 
+bool hd_mirror_measures(const struct hd_incoming *in, const struct hd_mirror_entry *entry) {
+	bool open = in->sum && in->dtype == HD_DTYPE_SPARSE32 && !in->complete;
+
+	return open ? in->bytes >= entry->head.bytes : in->bytes == entry->head.bytes;
+}
+
 /* The same members at the same positions; and, as a new controller may give those anew, with the same weights. */
 static bool hd_mirror_is(const struct hd_incoming *in, const struct hd_mirror_entry *entry) {
 	const struct hd_entry *head = &entry->head;
 
 	if (in->part_count != head->member_count || in->dtype != head->dtype
-	    || in->bytes != head->bytes || hd_incoming_weight(in) != head->weight) {
+	    || !hd_mirror_measures(in, entry) || hd_incoming_weight(in) != head->weight) {
 		return false;
 	}
 	for (uint16_t i = 0; i < in->part_count; i++) {

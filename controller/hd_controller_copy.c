@@ -194,9 +194,8 @@ bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t
 static bool may_have_sum(const struct hd_controller *c, const struct ctl_group *group) {
 	const struct ctl_replica *replica = &group->job->replica;
 
-	/* A merged one's length shows at its end: a state comes instead. */
-	return group->direction == HD_PUSH && group->dtype != HD_DTYPE_SPARSE32 && replica->node
-		&& replica->in_step && !replica->node->doomed && c->config.replicate_every == 0
+	return group->direction == HD_PUSH && replica->node && replica->in_step
+		&& !replica->node->doomed && c->config.replicate_every == 0
 		&& replica->sums < CTL_REPLICA_SUMS_MAX && c->open_count < HD_TRANSFERS_MAX;
 }
 

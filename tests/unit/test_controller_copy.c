@@ -182,16 +182,19 @@ static void test_none(void **state) {
 	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_BF16), 2);
 	net_close(&t.s.net);
-	/* A merged sum. */
+	/* A merged sum, and one of a synchronous job. */
 	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
-	assert_int_equal(outputs_as(&t, HD_DTYPE_SPARSE32), 1);
-	assert_null(peer_last(t.replica, HD_MSG_MEMBERS));
-	assert_int_equal(counters(&t.s.net)->sums_copied, 0);
+	assert_int_equal(outputs_as(&t, HD_DTYPE_SPARSE32), 2);
+	assert_int_equal(peer_last(t.replica, HD_MSG_MEMBERS)->members.dtype, HD_DTYPE_SPARSE32);
 	net_close(&t.s.net);
-	/* A synchronous job. */
 	open_stage(&t, &net_plain, HD_SYNC_ALL, HD_FOLLOW_STEP);
+	assert_int_equal(outputs_as(&t, HD_DTYPE_FP32), 2);
+	net_close(&t.s.net);
+	/* While the replica is not in step. */
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_SEEDING);
 	assert_int_equal(outputs_as(&t, HD_DTYPE_FP32), 1);
 	assert_null(peer_last(t.replica, HD_MSG_MEMBERS));
+	assert_int_equal(counters(&t.s.net)->sums_copied, 0);
 	net_close(&t.s.net);
 	/* States only. */
 	chain.replicate_every = 50;

@@ -278,7 +278,7 @@ static void test_hostile(void **state) {
 		message.position = i == 0 ? 0 : message.position;
 		message.bytes += i == 1;
 		message.peer_port = i == 2 ? 0 : HD_PORT;
-		message.dtype = i == 3 ? HD_DTYPE_SPARSE32 : HD_DTYPE_FP32;
+		message.dtype = i == 3 ? HD_DTYPE_FP16 : HD_DTYPE_FP32; /* of as many bytes */
 		sum->list[1].worker = i == 4 ? HD_WORKERS_MAX : 2;
 		fake_members(t.scene->replica_minds, &message, sum->list, i == 5 ? 1 : 2);
 		run_for(t.scene, 20 * HD_MS);
