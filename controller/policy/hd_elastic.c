@@ -17,6 +17,10 @@ static const struct hd_elastic_policy *const policies[] = {
 	&hd_elastic_growth,
 	&hd_elastic_budget,
 	&hd_elastic_scalein,
+	&hd_elastic_one_bid_policy,
+	&hd_elastic_two_bid_policy,
+	&hd_elastic_preemptible_policy,
+	&hd_elastic_dynamic_policy,
 };
 #define POLICIES (sizeof(policies) / sizeof(policies[0]))
 

@@ -176,7 +176,7 @@ int hd_elastic_grow(
 /* One bid for what is left: the error is `error_now`, and `left_s` seconds remain. Looks at the grid of n: some
  * tens of microseconds. */
 int hd_elastic_replan(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_task *task,
 	double error_now,
 	double left_s,
 	struct hd_elastic_plan *plan

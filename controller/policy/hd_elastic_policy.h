@@ -15,4 +15,8 @@ extern const struct hd_elastic_policy hd_elastic_fixed, hd_elastic_manual, hd_el
 /* hd_elastic_scalein.c */
 extern const struct hd_elastic_policy hd_elastic_scalein;
 
+/* hd_elastic_spot.c */
+extern const struct hd_elastic_policy hd_elastic_one_bid_policy, hd_elastic_two_bid_policy,
+	hd_elastic_preemptible_policy, hd_elastic_dynamic_policy;
+
 #endif

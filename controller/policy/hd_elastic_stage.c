@@ -48,6 +48,19 @@ static void judge_growth(const struct hd_elastic_task *task, struct hd_elastic_p
 	}
 }
 
+/* The last step that has as many workers as step j: by the logarithm, which may be off by one. */
+static uint32_t last_like(const struct hd_elastic_growth *g, uint32_t j, uint32_t n) {
+	const double steps = 1 + log(n / g->first) / log(g->eta);
+	uint32_t last = steps < HD_ELASTIC_ITERATIONS_MAX ? (uint32_t)fmax(steps, j) :
+							    HD_ELASTIC_ITERATIONS_MAX;
+
+	while (last > j && hd_elastic_growth_workers(g, last) > n)
+		last--;
+	while (last < HD_ELASTIC_ITERATIONS_MAX && hd_elastic_growth_workers(g, last + 1) <= n)
+		last++;
+	return last;
+}
+
 int hd_elastic_grow(
 	const struct hd_elastic_desk *desk,
 	uint32_t first,
@@ -56,7 +69,8 @@ int hd_elastic_grow(
 	struct hd_elastic_plan *plan
 ) {
 	const struct hd_elastic_task *task = desk->task;
-	double error = task->model.a, size = first;
+	const struct hd_elastic_growth growth = {first, eta, 1, task->n_max};
+	struct hd_elastic_model rest = task->model;
 	uint32_t n = first;
 
 	*plan = (struct hd_elastic_plan){
@@ -67,20 +81,29 @@ int hd_elastic_grow(
 		.gamma = 1,
 		.eta = eta,
 	};
-	while (n < task->n_max && error > task->epsilon && plan->iterations < task->iterations_max
+	/* From one number of workers to the next, the steps of each in one piece. */
+	while (eta > 1 && n < task->n_max && rest.a > task->epsilon
+	       && plan->iterations < task->iterations_max
 	       && plan->worker_s * desk->preempt_price <= cost_most) {
+		uint32_t steps = last_like(&growth, plan->iterations + 1, n) - plan->iterations;
+		uint32_t enough;
+
 		plan->inverse = desk->active_inverse[n];
-		error = task->model.beta * error + task->model.b * plan->inverse;
-		plan->seconds += desk->step_s[n] / hd_active_any(&task->active, n);
-		plan->worker_s += desk->step_s[n] * hd_active_mean(&task->active, n);
-		plan->iterations++;
-		size *= eta;
-		n = size < task->n_max ? (uint32_t)ceil(size * (1 - 1e-12)) : task->n_max;
+		if (!hd_elastic_iterations(&rest, plan->inverse, task->epsilon, &enough)
+		    && enough < steps)
+			steps = enough;
+		rest.a = hd_elastic_error(&rest, plan->inverse, steps);
+		plan->seconds += steps * desk->step_s[n] / hd_active_any(&task->active, n);
+		plan->worker_s += steps * desk->step_s[n] * hd_active_mean(&task->active, n);
+		plan->iterations += steps;
+		plan->n = n;
+		n = hd_elastic_growth_workers(&growth, plan->iterations + 1);
 	}
-	plan->n = n;
-	plan->error = error;
-	if (error > task->epsilon)
-		grow_on(desk, n, error, plan);
+	plan->error = rest.a;
+	if (rest.a > task->epsilon) {
+		plan->n = n;
+		grow_on(desk, n, rest.a, plan);
+	}
 	plan->cost = plan->worker_s * desk->preempt_price;
 	judge_growth(task, plan);
 	return plan->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
@@ -110,49 +133,62 @@ void hd_elastic_scan_growth(const struct hd_elastic_desk *desk, struct hd_elasti
 
 /* --- stages --- */
 
+/* The fewest steps with n workers from here, and the bid for the time that is left. False: the floor is too high. */
+static bool plan_rest(
+	const struct hd_elastic_task *task,
+	const struct hd_elastic_model *model,
+	double left_s,
+	struct hd_elastic_plan *plan
+) {
+	const bool full = task->pace.sync == HD_ELASTIC_SYNC_FULL;
+	const double step_s = hd_elastic_pace_s(&task->pace, plan->n);
+	double share;
+
+	plan->inverse = 1.0 / (full ? plan->n : task->pace.needed);
+	if (hd_elastic_iterations(model, plan->inverse, task->epsilon, &plan->iterations))
+		return false;
+	share = plan->iterations * step_s / left_s;
+	plan->bid = plan->bid_low = hd_elastic_price_bid(task->price, share);
+	plan->error = hd_elastic_error(model, plan->inverse, plan->iterations);
+	plan->worker_s = plan->iterations * plan->n * step_s;
+	plan->seconds = plan->iterations * step_s / hd_elastic_price_share(task->price, plan->bid);
+	plan->cost = plan->worker_s * hd_elastic_price_mean(task->price, plan->bid);
+	if (share > 1) {
+		plan->fails = HD_ELASTIC_FAILS_DEADLINE;
+		plan->reached = plan->seconds;
+		plan->allowed = left_s;
+	}
+	return true;
+}
+
 int hd_elastic_replan(
-	const struct hd_elastic_desk *desk,
+	const struct hd_elastic_task *task,
 	double error_now,
 	double left_s,
 	struct hd_elastic_plan *best
 ) {
-	const struct hd_elastic_task *task = desk->task;
-	const double lowest = hd_elastic_floor(&task->model, desk->inverse[task->n_max]);
+	const bool full = task->pace.sync == HD_ELASTIC_SYNC_FULL;
 	struct hd_elastic_model model = task->model;
 
 	model.a = error_now;
 	*best = (struct hd_elastic_plan){
 		.way = HD_ELASTIC_WAY_DYNAMIC,
 		.fails = HD_ELASTIC_FAILS_ERROR,
-		.reached = lowest,
+		.reached = hd_elastic_floor(&model, 1.0 / (full ? task->n_max : task->pace.needed)),
 		.allowed = task->epsilon,
 		.n = task->n_max,
 		.n_high = task->n_max,
 		.error = error_now,
 	};
-	for (uint32_t n = 1; n <= task->n_max; n = hd_elastic_next_n(n)) {
-		struct hd_elastic_plan plan = {.way = HD_ELASTIC_WAY_DYNAMIC, .n = n, .n_high = n};
-		double share;
+	for (uint32_t n = full ? 1 : task->pace.needed; n <= task->n_max;) {
+		struct hd_elastic_plan plan
+			= {.way = HD_ELASTIC_WAY_DYNAMIC, .n = n, .n_high = n, .gamma = 1};
+		const uint32_t next = hd_elastic_next_n(n);
 
-		if (hd_elastic_iterations(
-			    &model, desk->inverse[n], task->epsilon, &plan.iterations
-		    ))
-			continue;
-		share = plan.iterations * desk->step_s[n] / left_s;
-		plan.bid = plan.bid_low = hd_elastic_price_bid(task->price, share);
-		plan.gamma = 1;
-		plan.inverse = desk->inverse[n];
-		plan.error = hd_elastic_error(&model, plan.inverse, plan.iterations);
-		plan.worker_s = plan.iterations * n * desk->step_s[n];
-		plan.seconds = plan.iterations * desk->step_s[n]
-			/ hd_elastic_price_share(task->price, plan.bid);
-		plan.cost = plan.worker_s * hd_elastic_price_mean(task->price, plan.bid);
-		if (share > 1) {
-			plan.fails = HD_ELASTIC_FAILS_DEADLINE;
-			plan.reached = plan.seconds;
-			plan.allowed = left_s;
-		}
-		hd_elastic_keep(best, &plan);
+		if (plan_rest(task, &model, left_s, &plan))
+			hd_elastic_keep(best, &plan);
+		/* The most belongs to the grid. */
+		n = n < task->n_max && next > task->n_max ? task->n_max : next;
 	}
 	return best->fails == HD_ELASTIC_FAILS_NONE ? 0 : -ERANGE;
 }
@@ -177,7 +213,7 @@ static void try_stage(
 	spent_s = first->iterations * desk->step_s[first->n]
 		/ hd_elastic_price_share(task->price, bid);
 	if (error <= task->epsilon
-	    || hd_elastic_replan(desk, error, task->deadline_s - spent_s, &plan))
+	    || hd_elastic_replan(task, error, task->deadline_s - spent_s, &plan))
 		return;
 	work = first->iterations * first->n * desk->step_s[first->n];
 	plan.first_n = first->n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddlectl elastic plan, elastic fit: from words and files, without a controller. */
+#include "hd_elastic_text.h"
 #include "hd_number.h"
 #include "shell_plan.h"
 
@@ -155,31 +156,6 @@ static int missing(const struct words *w, int key, const char *help) {
 	return w->text[key] ? 0 : shell_error(EX_USAGE, "%s: missing (%s)", keys[key].name, help);
 }
 
-/* "uniform:0.2:1": the numbers after the name, exactly `count`. */
-static int take_list(const char *field, const char *text, int count, double *values) {
-	const char *at = strchr(text, ':');
-
-	for (int i = 0; i < count; i++) {
-		char one[64];
-		size_t bytes;
-
-		if (!at)
-			return shell_error(
-				EX_USAGE, "%s: '%s': %d numbers are wanted", field, text, count
-			);
-		bytes = strcspn(++at, ":");
-		if (bytes >= sizeof one)
-			return shell_error(EX_USAGE, "%s: '%s' (a number)", field, at);
-		memcpy(one, at, bytes);
-		one[bytes] = '\0';
-		if (hd_number_real(one, -BIG, BIG, &values[i]))
-			return shell_error(EX_USAGE, "%s: '%s' (a number)", field, one);
-		at = at[bytes] ? at + bytes : NULL;
-	}
-	return at ? shell_error(EX_USAGE, "%s: '%s': %d numbers are wanted", field, text, count) :
-		    0;
-}
-
 /* --- files --- */
 
 /* The whole file; the caller's. 0 or a sysexits code, said. */
@@ -253,11 +229,9 @@ static int trace_file(const char *path, double scale, struct hd_elastic_price *p
 /* --- the task --- */
 
 static int take_price(const struct words *w, struct hd_elastic_price *price) {
-	const char *text = w->text[PRICE];
 	const double scale = 1 / w->number[PRICE_S];
-	double v[4], low = 0, high = 0;
-	char error[128];
-	int status;
+	const char *text = w->text[PRICE];
+	char error[192];
 
 	if (missing(w,
 		    PRICE,
@@ -265,66 +239,8 @@ static int take_price(const struct words *w, struct hd_elastic_price *price) {
 		return EX_USAGE;
 	if (strncmp(text, "trace:", 6) == 0)
 		return trace_file(text + 6, scale, price);
-	if (strncmp(text, "gauss:", 6) == 0) {
-		status = take_list("price", text, 4, v);
-		if (status)
-			return status;
-		for (int i = 0; i < 4; i++)
-			v[i] *= scale;
-		return hd_elastic_price_gaussian(v, price, error, sizeof error) ?
-			shell_error(EX_USAGE, "%s", error) :
-			0;
-	}
-	if (strncmp(text, "uniform:", 8) == 0) {
-		status = take_list("price", text, 2, v);
-		low = v[0];
-		high = v[1];
-	} else {
-		status = hd_number_real(text, 0, HD_ELASTIC_PRICE_MAX, &low) ?
-			shell_error(
-				EX_USAGE, "price: '%s' (a number, uniform:, gauss: or trace:)", text
-			) :
-			0;
-		high = low;
-	}
-	if (status)
-		return status;
-	return hd_elastic_price_uniform(low * scale, high * scale, price, error, sizeof error) ?
-		shell_error(EX_USAGE, "%s", error) :
-		0;
-}
-
-/* "8:1,4:0.9" in any order, or one number for all. */
-static int take_step_s(const char *text, struct hd_elastic_pace *pace) {
-	pace->count = 0;
-	for (const char *at = text; *at;) {
-		const size_t bytes = strcspn(at, ",");
-		double n = 1, seconds;
-		char one[64], *colon;
-		uint32_t i;
-
-		(void)snprintf(one, sizeof one, "%.*s", (int)bytes, at);
-		colon = strchr(one, ':');
-		if (colon)
-			*colon++ = '\0';
-		if (bytes >= sizeof one || pace->count == HD_ELASTIC_PACE_POINTS_MAX
-		    || (colon && hd_number_real(one, 1, HD_WORKERS_MAX, &n))
-		    || hd_number_real(colon ? colon : one, 0, HD_ELASTIC_SECONDS_MAX, &seconds))
-			return shell_error(
-				EX_USAGE,
-				"step_s: '%.*s' (workers:seconds, at most %u)",
-				(int)bytes,
-				at,
-				HD_ELASTIC_PACE_POINTS_MAX
-			);
-		for (i = pace->count++; i > 0 && pace->n[i - 1] > n; i--) {
-			pace->n[i] = pace->n[i - 1];
-			pace->step_s[i] = pace->step_s[i - 1];
-		}
-		pace->n[i] = (uint32_t)n;
-		pace->step_s[i] = seconds;
-		at += bytes + (at[bytes] == ',');
-	}
+	if (hd_elastic_text_price(text, scale, price, error, sizeof error))
+		return shell_error(EX_USAGE, "%s", error);
 	return 0;
 }
 
@@ -373,7 +289,7 @@ static int take_fit(const struct words *w, struct hd_elastic_task *task) {
 }
 
 static int take_task(const struct words *w, struct hd_elastic_task *task) {
-	char error[128];
+	char error[192];
 	int status;
 
 	*task = (struct hd_elastic_task){
@@ -390,8 +306,9 @@ static int take_task(const struct words *w, struct hd_elastic_task *task) {
 	if (missing(w, EPSILON, "the error that is wanted") || missing(w, DEADLINE, "seconds"))
 		return EX_USAGE;
 	status = take_fit(w, task);
-	if (!status && w->text[STEP_S])
-		status = take_step_s(w->text[STEP_S], &task->pace);
+	if (!status && w->text[STEP_S]
+	    && hd_elastic_text_pace(w->text[STEP_S], &task->pace, error, sizeof error))
+		status = shell_error(EX_USAGE, "%s", error);
 	if (!status && w->text[RATE])
 		task->pace.count = 0;
 	if (!status && !w->text[RATE] && task->pace.count == 0)
@@ -497,7 +414,11 @@ static int plan_task(
 	struct hd_elastic_desk *desk = malloc(sizeof *desk);
 	struct hd_elastic_plan plans[HD_ELASTIC_WAYS];
 	struct hd_elastic_closed closed;
-	struct shell_plan found = {.task = task, .plans = plans, .price_s = w->number[PRICE_S]};
+	struct shell_plan found
+		= {.task = task,
+		   .plans = plans,
+		   .price = w->text[PRICE],
+		   .price_s = w->number[PRICE_S]};
 
 	if (!desk)
 		return shell_error(EX_OSERR, "no memory");

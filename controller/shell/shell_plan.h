@@ -13,6 +13,7 @@ struct shell_plan {
 	const struct hd_elastic_plan *plans;
 	int count;
 	int best; /* < 0: none meets error and deadline */
+	const char *price; /* as it was said */
 	double price_s; /* bids are shown for so many seconds */
 	const struct hd_elastic_closed *closed; /* NULL: infeasible, or not asked for */
 };

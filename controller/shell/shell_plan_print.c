@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#define HOUR_S 3600.0 /* that the owner's prices and bids are for */
+
 static const char *const fails_names[] = {
 	[HD_ELASTIC_FAILS_NONE] = "",
 	[HD_ELASTIC_FAILS_ERROR] = "error",
@@ -65,6 +67,68 @@ static void print_row(const struct shell_plan *f, int i) {
 		p->worker_s);
 }
 
+/* dynamic plans by itself: it is told what plan was told. Prices of the owner are for an hour, as they are here by
+ * default; a trace is not of its words. */
+static void print_dynamic_words(const struct shell_plan *f) {
+	const struct hd_elastic_task *task = f->task;
+	const bool told = strncmp(f->price, "trace:", 6) != 0 && f->price_s >= HOUR_S
+		&& f->price_s <= HOUR_S && task->pace.count > 0;
+
+	(void
+	)printf("policy=dynamic a=%.10g b=%.10g beta=%.12g epsilon=%.6g deadline=%.6g n_max=%u",
+		task->model.a,
+		task->model.b,
+		task->model.beta,
+		task->epsilon,
+		task->deadline_s,
+		task->n_max);
+	for (uint32_t i = 0; told && i < task->pace.count; i++)
+		(void
+		)printf("%s%u:%.6g", i ? "," : " step_s=", task->pace.n[i], task->pace.step_s[i]);
+	if (told)
+		(void)printf(" price=%s", f->price);
+	else
+		(void)printf(" step_s=... price=... (of an hour)");
+}
+
+/* What `elastic set JOB` takes for this plan. */
+static void print_words(const struct shell_plan *f, const struct hd_elastic_plan *p) {
+	(void)printf("\nheddlectl elastic set JOB ");
+	switch (p->way) {
+	case HD_ELASTIC_WAY_DYNAMIC:
+		print_dynamic_words(f);
+		break;
+	case HD_ELASTIC_WAY_ONE_BID:
+		(void
+		)printf("policy=one-bid n=%u bid=%.10g iterations=%u",
+			p->n,
+			p->bid * HOUR_S,
+			p->iterations);
+		break;
+	case HD_ELASTIC_WAY_TWO_BID:
+		(void
+		)printf("policy=two-bid n=%u n_high=%u bid=%.10g bid_low=%.10g iterations=%u",
+			p->n,
+			p->n_high,
+			p->bid * HOUR_S,
+			p->bid_low * HOUR_S,
+			p->iterations);
+		break;
+	case HD_ELASTIC_WAY_PREEMPTIBLE:
+		(void)printf("policy=preemptible n=%u iterations=%u", p->n, p->iterations);
+		break;
+	case HD_ELASTIC_WAY_GROWTH:
+		(void
+		)printf("policy=growth n=%u eta=%.10g n_max=%u", p->n_high, p->eta, f->task->n_max);
+		break;
+	case HD_ELASTIC_WAY_FIXED:
+	case HD_ELASTIC_WAYS:
+		(void)printf("policy=fixed n=%u", p->n);
+		break;
+	}
+	(void)printf("\n");
+}
+
 void shell_plan_print(const struct shell_plan *f) {
 	const struct hd_elastic_task *task = f->task;
 	const struct hd_elastic_plan *best = best_of(f);
@@ -105,7 +169,9 @@ void shell_plan_print(const struct shell_plan *f) {
 			f->closed->n,
 			f->closed->iterations,
 			f->closed->stationary);
-	if (!best)
+	if (best)
+		print_words(f, best);
+	else
 		(void)printf("\nno plan meets error and deadline\n");
 }
 

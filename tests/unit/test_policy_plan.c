@@ -325,20 +325,20 @@ static void test_dynamic(void **state) {
 	assert_int_equal(hd_elastic_scan(desk, HD_ELASTIC_WAY_DYNAMIC, &plan), 0);
 	if (plan.first_iterations > 0) {
 		assert_int_equal(
-			hd_elastic_replan(desk, plan.first_error, 2000 - plan.first_s, &rest), 0
+			hd_elastic_replan(&task, plan.first_error, 2000 - plan.first_s, &rest), 0
 		);
 		assert_int_equal(rest.n, plan.n);
 		assert_int_equal(rest.iterations + plan.first_iterations, plan.iterations);
 		near(rest.bid, plan.bid, 1e-12);
 	}
 	/* On time: the rest of the same plan. Late: a higher bid. Out of time or hope: it says so. */
-	assert_int_equal(hd_elastic_replan(desk, 1.5, 1500, &plan), 0);
-	assert_int_equal(hd_elastic_replan(desk, 1.5, 700, &rest), 0);
+	assert_int_equal(hd_elastic_replan(&task, 1.5, 1500, &plan), 0);
+	assert_int_equal(hd_elastic_replan(&task, 1.5, 700, &rest), 0);
 	assert_true(rest.bid > plan.bid && rest.cost > plan.cost);
-	assert_int_equal(hd_elastic_replan(desk, 1.5, 20, &rest), -ERANGE);
+	assert_int_equal(hd_elastic_replan(&task, 1.5, 20, &rest), -ERANGE);
 	assert_int_equal(rest.fails, HD_ELASTIC_FAILS_DEADLINE);
 	task.epsilon = 0.2;
-	assert_int_equal(hd_elastic_replan(desk, 1.5, 2000, &rest), -ERANGE);
+	assert_int_equal(hd_elastic_replan(&task, 1.5, 2000, &rest), -ERANGE);
 	assert_int_equal(rest.fails, HD_ELASTIC_FAILS_ERROR);
 	near(rest.reached, 0.25, 1e-12);
 }
