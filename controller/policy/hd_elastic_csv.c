@@ -110,7 +110,9 @@ static double days_from(int year, int month, int day) {
 	const int y = year - (month <= 2), era = y / 400, of_era = y - era * 400;
 	const int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
 
-	return era * 146097.0 + (of_era * 365 + of_era / 4 - of_era / 100 + of_year) - 719468;
+	const int years = of_era * 365 + of_era / 4 - of_era / 100;
+
+	return era * 146097.0 + (years + of_year) - 719468;
 }
 
 /* "Z", "", "+hh:mm", "-hhmm": seconds to take off. */
@@ -146,8 +148,10 @@ static bool moment(const char *text, size_t bytes, double *value) {
 	    || second > 60)
 		return false;
 	if (at < bytes && text[at] == '.')
-		for (at++; at < bytes && isdigit((unsigned char)text[at]); at++, scale /= 10)
+		for (at++; at < bytes && isdigit((unsigned char)text[at]); at++) {
 			part += scale * (text[at] - '0');
+			scale /= 10;
+		}
 	if ((text[10] != 'T' && text[10] != ' ') || !zone(text + at, bytes - at, &off))
 		return false;
 	*value = days_from(year, month, day) * 86400 + hour * 3600.0 + minute * 60.0 + second + part

@@ -121,8 +121,8 @@ void hd_elastic_scan_growth(const struct hd_elastic_desk *desk, struct hd_elasti
 		return;
 	/* From n_1 to n_max within a quarter to eight times the steps of the plan that does not grow. */
 	for (uint32_t first = 1; first < most; first *= 2)
-		for (double part = 0.25; part <= 8; part *= 2) {
-			const double steps = part * still.iterations;
+		for (int part = 0; part <= 5; part++) {
+			const double steps = ldexp(still.iterations, part - 2);
 			const double eta = exp(log((double)most / first) / fmax(steps, 1));
 			const bool met = best->fails == HD_ELASTIC_FAILS_NONE;
 

@@ -197,7 +197,7 @@ static int read_file(const char *path, char **text, size_t *bytes) {
 }
 
 static int fit_file(const char *path, double best, struct hd_elastic_fit *fit) {
-	char error[256] = "no memory", *text;
+	char error[256] = "no memory", *text = NULL;
 	struct hd_elastic_text in = {.file = path, .error = error, .error_bytes = sizeof error};
 	int status = read_file(path, &text, &in.bytes);
 
@@ -212,7 +212,7 @@ static int fit_file(const char *path, double best, struct hd_elastic_fit *fit) {
 }
 
 static int trace_file(const char *path, double scale, struct hd_elastic_price *price) {
-	char error[256] = "no memory", *text;
+	char error[256] = "no memory", *text = NULL;
 	struct hd_elastic_text in = {.file = path, .error = error, .error_bytes = sizeof error};
 	int status = read_file(path, &text, &in.bytes);
 

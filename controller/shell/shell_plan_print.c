@@ -265,14 +265,14 @@ static void put_document(json_t *document, json_t *rows) {
 }
 
 void shell_plan_json(const struct shell_plan *f) {
-	const struct hd_elastic_plan *best = best_of(f);
 	json_t *document = json_object(), *rows = json_array();
 
 	json_object_set_new(document, "table", json_string("elastic-plan"));
 	json_object_set_new(
 		document,
 		"chosen",
-		best ? json_string(hd_elastic_way_names[best->way]) : json_null()
+		f->best >= 0 ? json_string(hd_elastic_way_names[f->plans[f->best].way]) :
+			       json_null()
 	);
 	set_real(document, "epsilon", f->task->epsilon, true);
 	set_real(document, "deadline_s", f->task->deadline_s, true);

@@ -20,7 +20,8 @@ static void check_price(const struct hd_elastic_price *p) {
 	}
 	for (size_t i = 1; i < p->count; i++)
 		CHECK(p->seconds[i] >= p->seconds[i - 1]);
-	for (double share = 0; share <= 1; share += 0.25) {
+	for (int part = 0; part <= 4; part++) {
+		const double share = part / 4.0;
 		const double bid = hd_elastic_price_bid(p, share);
 
 		CHECK(bid >= p->low && bid <= p->high);

@@ -141,13 +141,12 @@ static void test_growth(void **state) {
 	assert_int_equal(hd_elastic_growth_workers(&g, 1), 2);
 	assert_int_equal(hd_elastic_growth_workers(&g, 2), 3);
 	assert_int_equal(hd_elastic_growth_workers(&g, 100000), 8);
-	for (double eta = 1.0001; eta < 1.1; eta *= 1.003)
-		for (g.chi = 0.5; g.chi <= 1; g.chi += 0.25)
-			for (g.most = 0; g.most <= 8; g.most += 4) {
-				g.eta = eta;
-				near(hd_elastic_growth_error(&model, &g, 300), grown(&g, 300), 1e-9
-				);
-			}
+	for (int i = 0; i < 300; i++) {
+		g.eta = 1 + 1e-4 * pow(1.02, i);
+		g.chi = 0.5 + 0.25 * (i % 3);
+		g.most = 4 * (i / 3 % 3);
+		near(hd_elastic_growth_error(&model, &g, 300), grown(&g, 300), 1e-9);
+	}
 	/* x = 1: each step's noise weighs the same. */
 	g = (struct hd_elastic_growth){.first = 2, .eta = 1 / 0.995, .chi = 1};
 	near(hd_elastic_growth_error(&model, &g, 300), grown(&g, 300), 1e-9);

@@ -216,7 +216,9 @@ static void test_scan(void **state) {
 static void test_scan_is_exhaustive(void **state) {
 	struct hd_elastic_plan plan, one, best;
 
-	for (double deadline_s = 300; deadline_s < 3000; deadline_s *= 1.6) {
+	for (int i = 0; i < 5; i++) {
+		const double deadline_s = 300 * pow(1.6, i);
+
 		set(&even, deadline_s, 0.7);
 		task.active = (struct hd_active){HD_ACTIVE_BINOMIAL, .q = 0.7};
 		hd_elastic_desk_init(desk, &task);
@@ -273,7 +275,9 @@ static void test_stairs(void **state) {
 	struct hd_elastic_plan plan;
 
 	assert_int_equal(hd_elastic_price_trace(&in, 1, &stairs), 0);
-	for (double deadline_s = 300; deadline_s < 4000; deadline_s *= 1.15) {
+	for (int i = 0; i < 19; i++) {
+		const double deadline_s = 300 * pow(1.15, i);
+
 		set(&stairs, deadline_s, 0.8);
 		for (int way = 0; way < HD_ELASTIC_WAYS; way++) {
 			if (hd_elastic_scan(desk, (enum hd_elastic_way)way, &plan))

@@ -222,7 +222,7 @@ static void test_dynamic_refusals(void **state) {
 static void test_limits(void **state) {
 	assert_int_equal(set(DYNAMIC " n_min=2"), 0);
 	for (uint32_t j = 1; j < 3000; j++) {
-		observe(j, j * 7, j % 70, 1e30 * (j % 3 == 0), j % 5 * 1e9);
+		observe(j, j * UINT64_C(7), j % 70, 1e30 * (j % 3 == 0), j % 5 * 1e9);
 		assert_int_equal(hd_elastic_price(&owner, j, j % 11 * 0.2), 0);
 		assert_true(decide(j) >= 2 && owner.target <= 64);
 	}
