@@ -20,10 +20,8 @@ from . import hooks, price, strategy
 CONTROLLER, SERVER = "127.0.0.1:5201", "127.0.0.1:5202"
 EVERY_MS = 150  # between two evaluations
 READY_S = 20.0
-END_S = 5.0
 POLL_S = 0.02
 OBSERVER = 4000
-LEASE_S = 1.0
 
 
 class PlayError(Exception):
@@ -50,6 +48,8 @@ class Workers:
         self.note("start", rank)
 
     def notice(self, rank, seconds):
+        if not seconds:
+            return  # this market takes machines away without a word
         self.processes[rank].send_signal(signal.SIGTERM)
         self.told.add(rank)
         self.note("notice", rank)
@@ -111,7 +111,7 @@ class Play:
     def spawn_worker(self, rank, life):
         return self.member(f"w{rank}", rank, [
             "--compute-ms", self.job["compute_ms"], "--shards", "live", "--synchronous", "--quiet",
-            "--grace", self.setting["notice_s"]])
+            *(["--grace", self.setting["notice_s"]] if self.setting["notice_s"] else [])])
 
     def start_nodes(self):
         (self.directory / "keys").write_text(f"1 {secrets.token_hex(32)}\n")

@@ -10,6 +10,7 @@ from . import price
 
 SCENARIOS = pathlib.Path(__file__).resolve().parent / "scenarios"
 WORKERS_MAX = 64
+NOTICE_LEAST_S = 0.3  # what a worker needs to leave
 MONEY = number(1e-9, 1e9)
 COUNT = number(1, WORKERS_MAX, True)
 NAME = text(r"[A-Za-z0-9_.-]{1,32}", "1..32 letters, digits, . _ -")
@@ -46,7 +47,7 @@ SETTING = record({
     "seed": (number(0, 2**63 - 1, True), 1),
     "slot_s": (number(0.2, 3600), 1),
     "hour_s": (number(0.1, 3600), 60),
-    "notice_s": (number(0.3, 600), 0.5),
+    "notice_s": (number(0, 600), 0.5),
     "always": (number(0, 1e9), 0),
     "price": (PRICE, REQUIRED),
     "job": (JOB, {}),
@@ -93,6 +94,8 @@ def parse(source, name, folder):
         price.prepare(setting["price"], folder)
     except ValueError as error:
         fail(tree.value["price"], "price", str(error))
+    if 0 < setting["notice_s"] < NOTICE_LEAST_S:
+        fail(tree.value["notice_s"], "notice_s", f"must be 0 (none) or at least {NOTICE_LEAST_S}")
     if not setting["strategies"]:
         fail(tree.value["strategies"], "strategies", "there is none")
     for index, strategy in enumerate(setting["strategies"]):

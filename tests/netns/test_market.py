@@ -20,6 +20,8 @@ from lab.scenario import ScenarioError
 from market import hooks, price, report, setting, strategy
 
 MARKET = pen.ROOT / "testbed/market"
+LEASE_S = 1.0
+SLACK_S = 1.0  # of a busy machine
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
 QUICK = json.loads((MARKET / "scenarios/quick.json").read_text())
 UNIFORM = {"kind": "uniform", "low": 0.2, "high": 1.0}
@@ -50,6 +52,7 @@ class Scenarios(unittest.TestCase):
         self.wrong("strategies[1].name", "twice", strategies=[{**one, "bid": 0.5}] * 2)
         self.wrong("price", "low: 1.0 is not below high", price={"kind": "uniform", "low": 1.0, "high": 0.5})
         self.wrong("price.kind", "uniform, gaussian, trace", price={"kind": "auction"})
+        self.wrong("notice_s", "0 (none) or at least 0.3", notice_s=0.1)
         self.wrong("bribe", "unknown field", bribe=3)
 
     def test_traces(self):
@@ -234,9 +237,28 @@ class Market(unittest.TestCase):
             self.assertGreater(two["noticed"], 0)
             self.assertGreater(two["started"], 3, "no machine came again")
             self.assertEqual(two["noticed"] >= two["left"] + two["killed"], True, two)
-            self.assertLess(two["next_step_s"], 1 + 1, "the living waited longer than a lease and a step")
+            self.assertLess(two["next_step_s"], LEASE_S + SLACK_S, "the living waited longer than a lease and a step")
             pictures = {path.name for path in pathlib.Path(folder).glob("*.png")}
             self.assertEqual(pictures, {f"quick-{name}.png" for name in ("accuracy-cost", "accuracy-time", "workers")})
+
+    def test_without_notice(self):
+        """Machines that go without a word: the others' next step comes a lease and a step later."""
+        why = pen.sandbox.possible()
+        if why or BUILD is None:
+            self.skipTest(why or "no build")
+        with tempfile.TemporaryDirectory(prefix="heddle-market-") as folder:
+            path = pathlib.Path(folder) / "quick.json"
+            path.write_text(json.dumps({**QUICK, "notice_s": 0, "strategies": QUICK["strategies"][1:]}))
+            (path.parent / "quick.csv").write_text((MARKET / "scenarios/quick.csv").read_text())
+            done = subprocess.run(
+                [str(MARKET / "run"), str(path), "--json", f"{folder}/runs.json", "--out", folder, "--no-pictures"],
+                stdin=subprocess.DEVNULL, env={**os.environ, "HEDDLE_BUILD": str(BUILD)}, timeout=100)
+            self.assertEqual(done.returncode, 0)
+            run = json.loads((path.parent / "runs.json").read_text())[0]
+            self.check(run)
+            self.assertGreater(run["killed"], 0)
+            self.assertEqual((run["noticed"], run["left"]), (0, 0))
+            self.assertLess(run["next_step_s"], LEASE_S + QUICK["job"]["compute_ms"] / 1e3 + SLACK_S)
 
     def check(self, run):
         """The cost, added up again from machines and prices."""
