@@ -48,7 +48,9 @@ void hd_scalein_init(struct hd_scalein *s, const struct hd_scalein_options *opti
 /* --- the speed of steps ------------------------------------------------------------------------- */
 
 static double median(const double *values, uint32_t count) {
-	double sorted[RECENT];
+	double sorted[RECENT] = {0};
+
+	assert(count > 0 && count <= RECENT);
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t k = i;
