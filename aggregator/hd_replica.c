@@ -169,7 +169,9 @@ hd_mirror_append(struct hd_turn *turn, struct hd_mirror *mirror, const struct hd
 	entry->since = turn->now;
 	for (uint16_t i = 0; i < head->member_count; i++) {
 		entry->members[i] = hd_entry_member(head, i);
-		entry->lost = entry->lost || entry->members[i].worker >= HD_WORKERS_MAX;
+		/* Its weights are not in the log: a state does. */
+		entry->lost = entry->lost || mirror->job->spec.sync == HD_SYNC_FEDERATED
+			|| entry->members[i].worker >= HD_WORKERS_MAX;
 	}
 	/* A sum comes from its aggregator, or not at all: then a state does. */
 	if (head->member_count > 1 && !entry->lost) {

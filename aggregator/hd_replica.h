@@ -282,6 +282,8 @@ static inline bool hd_incoming_is_copy(const struct hd_incoming *in) {
 }
 /* What its values were multiplied by; of a sum, their total. */
 float hd_incoming_weight(const struct hd_incoming *in);
+/* The same, not rounded. */
+double hd_incoming_weights(const struct hd_incoming *in);
 /* This session is the one that the sum comes over. */
 void hd_sum_bind(struct hd_incoming *in, struct hd_peer *peer);
 /* MEMBERS of a sum that an aggregator sends here as well; count: of its members, 0: the list is malformed. */

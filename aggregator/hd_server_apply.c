@@ -28,7 +28,7 @@ void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
 		.in = in,
 		.momentum2 = sparse ? job->momentum2 : 0,
 		.weights2 = sparse ? job->weights2 : 0,
-		.mean = 1 / (float)hd_commit_parts(in),
+		.mean = 1 / (in->stepped ? (float)job->step.weight : 1.0F),
 		.model = hd_apply_target(job->model, &job->spare[0]),
 		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
 	};
@@ -113,7 +113,7 @@ hd_apply_mean(struct hd_job *job, uint64_t at, uint64_t count, const struct hd_s
 	float *sum = job->step.sum->data + at;
 	struct hd_apply *apply = &job->apply;
 
-	if (job->step.count > 1) {
+	if (apply->mean < 1 || apply->mean > 1) {
 		hd_scale_f32(sum, sum, count, apply->mean);
 	}
 	return hd_sgd_apply(apply->model->data + at, apply->momentum->data + at, sum, count, sgd);

@@ -249,6 +249,7 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 		hd_commit_report(turn, one, &round);
 		hd_incoming_end(turn, one, true);
 	}
+	hd_rounds_ended(job);
 	hd_step_end(job);
 }
 
@@ -432,6 +433,7 @@ void hd_commit_run(struct hd_turn *turn, struct hd_job *job) {
 	hd_commit_report_pending(turn, job);
 	hd_follow_consider(turn, job); /* whether a commit is held */
 	again = hd_ns_min(again, hd_step_watch(turn, job));
+	again = hd_ns_min(again, hd_rounds_deadline(job));
 	hd_timer_set(&turn->server->timers, &job->hold, again);
 	job->dirty = false;
 }

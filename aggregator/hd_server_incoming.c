@@ -102,6 +102,15 @@ void hd_incoming_destroy(struct hd_server *server, struct hd_incoming *in) {
 	free(in);
 }
 
+double hd_incoming_weights(const struct hd_incoming *in) {
+	double weights = 0;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		weights += (double)in->parts[i].weight;
+	}
+	return weights;
+}
+
 float hd_incoming_weight(const struct hd_incoming *in) {
 	float weight = 0;
 

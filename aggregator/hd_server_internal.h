@@ -5,7 +5,8 @@
  *   hd_server.c             node face: packets in, deadlines, life
  *   hd_server_session.c     endpoint callbacks: who may say what; the controller's session
  *   hd_server_job.c         JOIN, LEAVE, admission, restore, members and their rounds
- *   hd_server_roster.c      who takes part in a job; hd_server_stats.c: what is counted; hd_server_show.c: tables
+ *   hd_server_roster.c      who takes part in a job; hd_server_rounds.c: in a federated one's round
+ *   hd_server_stats.c       what is counted; hd_server_show.c: tables
  *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
  *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
@@ -30,6 +31,7 @@
 #include "hd_send.h"
 #include "hd_server.h"
 #include "hd_server_keep.h"
+#include "hd_server_rounds.h"
 #include "hd_server_timers.h"
 #include "hd_train.h"
 
@@ -88,7 +90,6 @@ struct hd_outgoing;
 struct hd_follow;
 struct hd_mirror;
 struct hd_mirror_entry;
-
 LIST_HEAD(hd_peer_sums, hd_incoming);
 LIST_HEAD(hd_peer_outgoing, hd_outgoing);
 
@@ -107,14 +108,14 @@ struct hd_peer {
 	uint64_t roster_told; /* the change that it was told of last */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* of pulls */
+	uint32_t round_told; /* hd_server_rounds.c: that it is drawn for this one */
 	TAILQ_ENTRY(hd_peer) link;
 };
 TAILQ_HEAD(hd_peers, hd_peer);
 
 struct hd_round {
 	uint32_t round; /* 0: none */
-	uint8_t outcome;
-	uint8_t reason;
+	uint8_t outcome, reason;
 	uint32_t delay;
 	hd_version version;
 };
@@ -131,6 +132,7 @@ struct hd_member {
 	struct hd_peer *peer; /* NULL: no session */
 	uint32_t newest_round;
 	uint32_t first_round; /* the newest before this life */
+	struct hd_member_draw draw;
 	struct hd_worker_report tally;
 	struct hd_round rounds[HD_ROUNDS_KEPT]; /* rounds[round % HD_ROUNDS_KEPT] */
 	struct hd_member_parts parts; /* its pushes that come */
@@ -164,11 +166,9 @@ struct hd_incoming {
 	bool direct;
 	bool sum; /* told by MEMBERS */
 	bool started; /* its first chunk was taken */
-	bool complete;
-	bool queued;
+	bool complete, queued;
 	bool stepped; /* a member of its job's step: in that list instead of the queue, its values in the sum */
-	bool touched;
-	bool starved;
+	bool touched, starved;
 	bool broken; /* a chunk of a sparse one that is no runs of this model */
 	bool not_finite; /* a NaN or an Inf came where the job allows none */
 	bool pending; /* the controller was told that it is held and waits */
@@ -268,6 +268,7 @@ struct hd_apply {
 struct hd_step {
 	struct hd_incoming_list members; /* by queue_link, in the order of adding */
 	uint32_t count; /* updates in them */
+	double weight; /* theirs in all: what the sum is divided by */
 	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */
 	struct hd_incoming *adding; /* the last member, until all of it is in the sum */
 	uint64_t done, read; /* of that: values; bytes of a sparse one */
@@ -288,7 +289,6 @@ struct hd_job {
 	struct hd_life lives[HD_LIVES_MAX];
 	struct hd_member **members; /* HD_WORKERS_MAX, by rank */
 	uint32_t member_count;
-
 	/* hd_server_memory.c */
 	struct hd_buffer *pool;
 	uint32_t buffer_count, buffer_floor; /* allocated; never trimmed below */
@@ -307,7 +307,7 @@ struct hd_job {
 	bool dirty; /* the commit rule is to be looked at */
 	struct hd_apply apply;
 	struct hd_step step;
-
+	struct hd_rounds rounds;
 	struct hd_commit *log; /* HD_COMMITS_KEPT */
 	uint64_t log_count;
 

@@ -277,10 +277,13 @@ static void hd_push_grant(struct hd_turn *turn, const struct hd_incoming *in) {
 }
 
 /* The weight at the delay that it will have when it is committed next. */
-static float hd_push_weight(const struct hd_job *job, hd_version base) {
+static float hd_push_weight(const struct hd_job *job, const struct hd_msg_request *request) {
 	uint64_t t = hd_version_counter(job->version) + 1;
-	uint64_t tau = t - hd_version_counter(base);
+	uint64_t tau = t - hd_version_counter(request->base);
 
+	if (job->spec.sync == HD_SYNC_FEDERATED && request->weight > 0) {
+		return request->weight;
+	}
 	return hd_staleness_weight(
 		job->spec.staleness_rule,
 		job->spec.staleness_c,
@@ -313,7 +316,7 @@ static void hd_request_accept(
 		.round = request->round,
 		.attempt = request->attempt,
 		.base = request->base,
-		.weight = hd_push_weight(job, request->base),
+		.weight = hd_push_weight(job, request),
 	};
 
 	if (in == NULL) {
@@ -389,7 +392,8 @@ void hd_push_request(
 	struct hd_round round = {.round = request->round};
 	const struct hd_part *part;
 
-	if (!hd_payload_fits(job, request->dtype, request->bytes)) {
+	if (!hd_payload_fits(job, request->dtype, request->bytes) || !(request->weight >= 0)
+	    || isinf(request->weight)) {
 		round.outcome = HD_OUTCOME_FAILED;
 		round.reason = HD_REASON_REFUSED;
 		round.version = job->version;

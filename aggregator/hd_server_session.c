@@ -241,6 +241,11 @@ static void hd_server_from_worker(
 	case HD_MSG_NOTICE:
 		hd_server_notice(turn, peer, &message->notice);
 		break;
+	case HD_MSG_WORK:
+		if (hd_peer_speaks(turn, peer, message->work.job, message->work.worker) != NULL) {
+			hd_rounds_work(turn, peer, &message->work);
+		}
+		break;
 	case HD_MSG_REQUEST:
 		hd_server_request(turn, peer, &message->request);
 		break;

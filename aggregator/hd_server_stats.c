@@ -3,6 +3,7 @@
 #include "hd_server_step.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* clang-format off */
 #define STAT(name, unit, help, kind) \
@@ -71,7 +72,8 @@ const struct hd_stat_group hd_server_group = {
 
 struct job_stats {
 	uint64_t members, workers, open, pulls, version, durable, incarnation, position,
-		model_bytes, gathered, needed, missing, missing_first;
+		model_bytes, gathered, needed, missing, missing_first, round, drawn, rounds_ended,
+		rounds_empty, partial, gave_up, weight_received, weight_applied, mu_permille;
 };
 
 #define JOB(name, unit, help)                                                                      \
@@ -87,9 +89,18 @@ static const struct hd_stat job_stats[]
 	) JOB(incarnation, "", "life of the server that it is in"
 	) JOB(position, "positions", "highest told") JOB(model_bytes, "bytes", "size of the model")
 		   JOB(gathered, "updates", "in the step that a synchronous job gathers"
-		   ) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous")
-			   JOB(missing, "nodes", "workers here that have no update in it")
-				   JOB(missing_first, "", "the lowest rank of these; 4096: none")};
+		   ) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous"
+		   ) JOB(missing, "nodes", "workers here that have no update in it"
+		   ) JOB(missing_first, "", "the lowest rank of these; 4096: none"
+		   ) JOB(round, "", "of a federated job: under way, or the last"
+		   ) JOB(drawn, "nodes", "workers drawn for it"
+		   ) JOB(rounds_ended, "rounds", "that made a step, in this life"
+		   ) JOB(rounds_empty, "rounds", "that nobody gave anything for"
+		   ) JOB(partial, "updates", "of clients that did not do all epochs"
+		   ) JOB(gave_up, "nodes", "clients that gave nothing for a round"
+		   ) JOB(weight_received, "", "of what was taken into rounds' sums")
+			   JOB(weight_applied, "", "of this, in the model")
+				   JOB(mu_permille, "", "of the proximal term, in thousandths")};
 
 const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",
@@ -123,6 +134,15 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 			.gathered = job->step.count,
 			.needed = hd_step_needs(server, job),
 			.missing = hd_step_missing(server, job, &first),
+			.round = job->rounds.round,
+			.drawn = job->rounds.drawn,
+			.rounds_ended = job->rounds.ended,
+			.rounds_empty = job->rounds.empty,
+			.partial = job->rounds.partial,
+			.gave_up = job->rounds.gave_up,
+			.weight_received = (uint64_t)job->rounds.received,
+			.weight_applied = (uint64_t)job->rounds.applied,
+			.mu_permille = (uint64_t)lroundf(1000 * job->rounds.mu),
 		};
 
 		s.missing_first = first;

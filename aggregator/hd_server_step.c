@@ -35,7 +35,7 @@ struct hd_incoming *hd_commit_after(const struct hd_incoming *in) {
 
 /* --- whose it is -------------------------------------------------------------------------------- */
 
-static bool hd_member_stepped(const struct hd_member *member) {
+bool hd_member_stepped(const struct hd_member *member) {
 	const struct hd_part *part;
 
 	LIST_FOREACH (part, &member->parts, member_link) {
@@ -95,6 +95,9 @@ static bool hd_step_admits(struct hd_turn *turn, struct hd_job *job, struct hd_i
 	if (hd_job_counts(job) && room == 0) {
 		return false;
 	}
+	if (reason == HD_REASON_NONE && job->spec.sync == HD_SYNC_FEDERATED) {
+		reason = hd_rounds_admit(job, in, &cause);
+	}
 	if (reason == HD_REASON_NONE && job->spec.sync != HD_SYNC_N_BATCH) {
 		cause = hd_step_repeats(in);
 		reason = cause != NULL ? HD_REASON_LATE : HD_REASON_NONE;
@@ -123,6 +126,11 @@ static struct hd_incoming *hd_step_next(struct hd_turn *turn, struct hd_job *job
 
 /* --- adding ------------------------------------------------------------------------------------- */
 
+/* Only a federated job's updates weigh differently. */
+static double hd_step_weight(const struct hd_job *job, const struct hd_incoming *in) {
+	return job->spec.sync == HD_SYNC_FEDERATED ? hd_incoming_weights(in) : in->part_count;
+}
+
 bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incoming *in) {
 	struct hd_step *step = &job->step;
 
@@ -140,6 +148,8 @@ bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incomi
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
 	step->count += in->part_count;
+	step->weight += hd_step_weight(job, in);
+	hd_rounds_taken(job, hd_step_weight(job, in));
 	step->adding = in;
 	step->done = 0;
 	step->read = 0;
@@ -234,6 +244,7 @@ bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_step *step = &job->step;
 	struct hd_incoming *in;
 
+	hd_rounds_look(turn, job);
 	for (;;) {
 		in = step->adding;
 		if (in == NULL) {
@@ -267,6 +278,9 @@ uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job)
 	if (job->spec.sync == HD_SYNC_NONE) {
 		return 0;
 	}
+	if (job->spec.sync == HD_SYNC_FEDERATED) {
+		return hd_rounds_needs(server, job);
+	}
 	if (hd_job_counts(job) && (most > job->spec.sync_count || !lowers)) {
 		return job->spec.sync_count;
 	}
@@ -274,6 +288,7 @@ uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job)
 }
 
 void hd_step_joined(const struct hd_server *server, struct hd_job *job) {
+	job->dirty = job->dirty || job->spec.sync == HD_SYNC_FEDERATED; /* a round may begin */
 	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
 		job->step.formed = hd_step_present(server, job).count >= job->spec.sync_count;
 	}
@@ -331,7 +346,7 @@ double hd_step_norm2(struct hd_job *job) {
 		step->norm2 = hd_norm2_f32(step->sum->data, job->values);
 		step->normed = true;
 	}
-	return step->norm2 / ((double)step->count * step->count);
+	return step->norm2 / (step->weight * step->weight);
 }
 
 void hd_step_tell(struct hd_turn *turn, const struct hd_job *job) {
@@ -352,6 +367,7 @@ void hd_step_end(struct hd_job *job) {
 
 	step->count = 0;
 	step->adding = NULL;
+	step->weight = 0;
 	step->normed = false;
 }
 

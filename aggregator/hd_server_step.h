@@ -8,6 +8,8 @@
 /* Of what is committed with `in`: the updates in all; the next transfer, NULL after the last. */
 uint32_t hd_commit_parts(const struct hd_incoming *in);
 struct hd_incoming *hd_commit_after(const struct hd_incoming *in);
+/* Whether a push of it is in its job's step. */
+bool hd_member_stepped(const struct hd_member *member);
 /* Adds what is complete. False: the call's step was used up before that. */
 bool hd_step_gather(struct hd_turn *turn, struct hd_job *job);
 /* The next member, which is complete, is added from here on. False: there is no memory for the sum just now. */

@@ -286,7 +286,7 @@ void ctl_grant_open(
 		t->weight = 1;
 	if (t->direction == HD_PUSH) {
 		t->position = ++t->job->position;
-		t->weight = commit_weight(t);
+		t->weight = t->asked_weight * commit_weight(t);
 		if (t->dtype == HD_DTYPE_SPARSE32 && !t->group)
 			t->job->apart += CTL_APART_FORGET * (CTL_APART_UNKNOWN - t->job->apart);
 	}

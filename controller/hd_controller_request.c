@@ -4,6 +4,7 @@
 #include "hd_controller_core.h"
 #include "hd_wire.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +69,7 @@ struct ctl_transfer *ctl_transfer_add(
 	t->id = ++c->next_id;
 	t->asked = c->now;
 	t->state = CTL_PENDING;
-	t->weight = t->cc_weight = 1;
+	t->weight = t->cc_weight = t->asked_weight = 1;
 	TAILQ_INSERT_TAIL(&c->pending, t, entry);
 	LIST_INSERT_HEAD(&c->by_key[key_bucket(job->id, worker, direction, round)], t, by_key);
 	c->pending_count++;
@@ -221,6 +222,11 @@ static enum hd_reason request_wrong(
 	if (m->direction == HD_PUSH
 	    && (m->bytes == 0 || m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
 		return HD_REASON_REFUSED;
+	/* 0 and 1 are what every other push says. */
+	if (m->direction == HD_PUSH
+	    && !(m->weight >= 0 && isfinite(m->weight)
+		 && (node->job->sync == HD_SYNC_FEDERATED || m->weight == 0 || m->weight == 1)))
+		return HD_REASON_REFUSED;
 	if (m->direction == HD_PULL
 	    && (m->bytes > node->job->model_bytes || m->dtype >= HD_DTYPE_COUNT))
 		return HD_REASON_REFUSED;
@@ -238,6 +244,7 @@ static void transfer_fill(struct ctl_transfer *t, const struct hd_msg_request *m
 	t->bytes = m->bytes ? m->bytes : t->job->model_bytes;
 	t->norm = m->norm;
 	t->peak = m->peak;
+	t->asked_weight = m->weight > 0 ? m->weight : 1;
 	t->base = m->base;
 	t->have = m->have;
 }

@@ -241,6 +241,7 @@ struct ctl_transfer {
 	/* from the grant on */
 	uint64_t token, position, after;
 	uint64_t planned; /* version counter that its commit should make */
+	float asked_weight; /* by which a federated job's push is to count; 1: any other */
 	float weight, cc_weight;
 	hd_ns granted, start, finish; /* as granted */
 	struct hd_segs segments; /* relative to `granted` */

@@ -6,6 +6,7 @@
 #ifndef HD_SCENARIO_H
 #define HD_SCENARIO_H
 
+#include "hd_jobspec.h"
 #include "hd_types.h"
 
 #define HD_SCENARIO_BYTES_MAX (1u << 20)
@@ -58,6 +59,7 @@ struct hd_scenario_job {
 	double staleness_c;
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count;
+	struct hd_federated federated;
 	double target_accuracy;
 	uint8_t payload, pull_payload; /* enum hd_dtype: in which updates, models travel */
 	uint64_t

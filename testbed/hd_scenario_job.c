@@ -46,7 +46,39 @@ static void read_rule(struct hd_reader *reader, const json_t *value, const char 
 		hd_reader_fail(reader, path, "must be one of constant, inverse-sqrt, adadelay");
 }
 
-/* async, full, nsync:N or nbatch:N. */
+static const struct hd_field federated_fields[] = {
+	{"clients", HD_FIELD_U32, AT(hd_federated, clients), 1, HD_WORKERS_MAX, true, NULL},
+	{"min_clients",
+	 HD_FIELD_U32,
+	 AT(hd_federated, clients_least),
+	 1,
+	 HD_WORKERS_MAX,
+	 false,
+	 NULL},
+	{"available", HD_FIELD_U32, AT(hd_federated, available), 0, HD_WORKERS_MAX, false, NULL},
+	{"deadline_ms",
+	 HD_FIELD_U32,
+	 AT(hd_federated, deadline_ms),
+	 0,
+	 HD_ROUND_MS_MAX,
+	 false,
+	 NULL},
+	{"seed", HD_FIELD_U64, AT(hd_federated, seed), 0, 9007199254740992.0, false, NULL},
+	{0},
+};
+
+/* Simulated clients have no epochs: what matters is who is drawn, how long they have, and what they weigh. */
+static void
+read_federated(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
+	struct hd_scenario_job *job = into;
+
+	job->federated.clients_least = job->federated.epochs = 1;
+	hd_read_object(reader, value, path, federated_fields, &job->federated);
+	if (job->federated.clients_least > job->federated.clients)
+		hd_reader_fail(reader, path, "min_clients: more than clients");
+}
+
+/* async, full, nsync:N, nbatch:N or federated. */
 static void read_sync(struct hd_reader *reader, const json_t *value, const char *path, void *into) {
 	const char *text = json_string_value(value);
 	struct hd_scenario_job *job
@@ -56,7 +88,7 @@ static void read_sync(struct hd_reader *reader, const json_t *value, const char 
 		hd_reader_fail(
 			reader,
 			path,
-			"must be async, full, nsync:N or nbatch:N (N: 1..%d)",
+			"must be async, full, nsync:N or nbatch:N (N: 1..%d), or federated",
 			HD_WORKERS_MAX
 		);
 }
@@ -122,6 +154,7 @@ static const struct hd_field job_fields[] = {
 	{"weight_decay", HD_FIELD_NUMBER, AT(hd_scenario_job, weight_decay), 0, 1, false, NULL},
 	{"staleness", HD_FIELD_OTHER, 0, 0, 0, false, read_staleness},
 	{"sync", HD_FIELD_OTHER, AT(hd_scenario_job, sync), 0, 0, false, read_sync},
+	{"federated", HD_FIELD_OTHER, 0, 0, 0, false, read_federated},
 	{"payload", HD_FIELD_OTHER, AT(hd_scenario_job, payload), 0, 0, false, read_payload},
 	{"pull_payload",
 	 HD_FIELD_OTHER,
@@ -160,6 +193,9 @@ void hd_scenario_read_job(
 	hd_field_join(where, path, "model");
 	if (strcmp(job->model, "mlp") != 0 && strcmp(job->model, "softmax") != 0)
 		hd_reader_fail(reader, where, "must be one of mlp, softmax");
+	hd_field_join(where, path, "federated");
+	if ((job->sync == HD_SYNC_FEDERATED) != (job->federated.clients > 0))
+		hd_reader_fail(reader, where, "must be there with sync federated, and only then");
 	hd_field_join(where, path, "staleness.rule");
 	if (job->sync != HD_SYNC_NONE && job->staleness_rule != HD_STALENESS_CONSTANT)
 		hd_reader_fail(reader, where, "must be constant with sync");

@@ -48,6 +48,27 @@ struct hd_ticket {
 	hd_ns asked, ended;
 };
 
+/* A federated job's round for which this worker was drawn. */
+struct hd_round_word {
+	uint32_t round;
+	hd_version version; /* of the model to begin with */
+	uint16_t place, clients; /* the place-th of those drawn */
+	uint16_t epochs; /* that it does when it has the time */
+	bool drops; /* work that is not all epochs */
+	float mu;
+	hd_ns until; /* HD_NEVER: no limit */
+};
+
+/* What it did in it. */
+struct hd_work {
+	uint32_t round;
+	uint16_t epochs;
+	bool gives; /* a push follows */
+	float weight; /* > 0: rows */
+	float gamma; /* < 0: not computed */
+	double loss; /* of its rows at the round's model; finite */
+};
+
 /* Each may be NULL. */
 struct hd_worker_ops {
 	/* Joined the job: pushes and pulls flow. Called again after the server came back: then
@@ -72,6 +93,8 @@ struct hd_worker_ops {
 	/* Of a synchronous job: `version` is the newest that is known here. Updates on bases with another counter are too
 	 * late. Called when it changes, also by our own pulls and outcomes. */
 	void (*stepped)(void *owner, hd_version version);
+	/* Of a federated job: it was drawn for a round. */
+	void (*round)(void *owner, const struct hd_round_word *word);
 };
 
 struct hd_worker_config {
@@ -113,11 +136,12 @@ struct hd_push_args {
 	 * before the values are rounded to 16 bits, or to multiples of the power of two that the grant names
 	 * (FIXED32: a sum of such updates does not depend on the order in which they are added). */
 	uint8_t dtype;
+	float weight; /* of a federated job: > 0, what it counts in its round's mean; 0: 1 */
 	void *user; /* comes back in the ticket */
 };
 
 /* Pushes one update. Returns 0 and *round, -EDOM (NaN or Inf, or beyond the range of dtype, and the job
- * does not allow it), -EINVAL (values, dtype, runs), -E2BIG (a sparse one that is bigger than a dense
+ * does not allow it), -EINVAL (values, dtype, runs, weight), -E2BIG (a sparse one that is bigger than a dense
  * one), -ENOBUFS (HD_TICKETS_MAX rounds under way), -EAGAIN (not joined yet: rounds continue those that
  * the server has seen of this rank), -ESHUTDOWN (left or refused), -ENOMEM. */
 int hd_worker_push(
@@ -168,6 +192,14 @@ int hd_worker_reduce(
 	const struct hd_reduce_args *args,
 	struct hd_sink *sink,
 	uint32_t *round
+);
+/* Says what was done in a round, before the push. -EINVAL (not federated, weight, loss), -EAGAIN (no session with the
+ * server), -ESHUTDOWN. Said again by itself when the server asks for the same round in a new session. */
+int hd_worker_work(
+	struct hd_worker *worker,
+	hd_ns now,
+	const struct hd_work *work,
+	struct hd_sink *sink
 );
 /* True when no controller is configured. */
 bool hd_worker_is_direct(const struct hd_worker *worker);

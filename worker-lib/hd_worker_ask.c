@@ -19,6 +19,7 @@ static struct hd_message request_of(const struct hd_worker *worker, const struct
 	/* Of a push: the version that it made, as this worker was told; whether it stands, the server says. */
 	request->have = ticket->pub.direction == HD_PUSH ? ticket->pub.version : ticket->have;
 	request->conditional = ticket->conditional;
+	request->weight = ticket->share;
 	return message;
 }
 

@@ -68,6 +68,9 @@ int hd_worker_push(
 		return rc;
 	if (!worker->joined_once)
 		return -EAGAIN;
+	if (!(args->weight >= 0) || isinf(args->weight)
+	    || (args->weight > 0 && worker->spec.sync != HD_SYNC_FEDERATED))
+		return -EINVAL;
 	norm = sqrt(hd_norm2_f32(args->data, args->values));
 	if ((!worker->spec.allow_not_finite || args->dtype == HD_DTYPE_FIXED32)
 	    && !worker_is_finite(args, norm))
@@ -82,6 +85,7 @@ int hd_worker_push(
 	ticket->dtype = args->dtype;
 	ticket->pub.bytes = bytes;
 	ticket->pub.base = args->base;
+	ticket->share = args->weight > 0 ? args->weight : 1;
 	if (args->dtype == HD_DTYPE_FIXED32)
 		ticket->peak = worker_peak(args);
 	ticket->norm = norm < (double)FLT_MAX ? (float)norm : FLT_MAX;

@@ -14,7 +14,7 @@
  *   hd_worker_pull.c     pulls off the wire
  *   hd_worker_reduce.c   all-reduces; hd_worker_shards.c by aggregators, hd_worker_slots.c by a switch on the path
  *   hd_worker_members.c  who else takes part; the end when the machine is taken away
- *   hd_worker_step.c     synchronous jobs: whether a step has ended
+ *   hd_worker_step.c     synchronous jobs: whether a step has ended; hd_worker_round.c: federated rounds
  *   hd_worker_copy.c     pushes once more, to the server's replica
  *
  * Order within one receive() or tick():
@@ -87,6 +87,7 @@ struct ticket {
 	int16_t exponent; /* that fixed point was made with */
 	bool recast; /* fixed point was made anew: what was applied may have been the former */
 	float norm, peak; /* peak: of fixed point */
+	float share; /* of a federated job's push: by which it is to count */
 	struct hd_send *send;
 	struct hd_send *copy; /* the same bytes, to the replica; NULL: none under way */
 	struct way *copy_way;
@@ -175,6 +176,9 @@ struct hd_worker {
 	uint64_t kept_bytes;
 	hd_version durable;
 	hd_version newest; /* of a synchronous job: the newest that we heard of */
+	struct hd_round_word
+		word; /* of a federated one: the round that we were drawn for; round 0: none */
+	struct hd_work work; /* what was said of it last */
 
 	struct hd_msg_credit credit; /* token 0: none */
 	hd_ns credit_until;
@@ -318,6 +322,13 @@ void worker_step_ended(
 void worker_say_done(struct hd_worker *worker, const struct context *ctx);
 /* The server's version, as it was told; of a new life it may be less than before. */
 void worker_newest(struct hd_worker *worker, hd_version version, bool new_life);
+
+/* --- hd_worker_round.c -------------------------------------------------------------------------- */
+void worker_on_round(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_round *message
+);
 
 /* --- hd_worker_credit.c ----------------------------------------------------------------------- */
 void worker_on_credit(

@@ -310,6 +310,9 @@ static void on_server_message(
 		if (message->step.job == worker->job)
 			worker_newest(worker, message->step.version, false);
 		break;
+	case HD_MSG_ROUND:
+		worker_on_round(worker, ctx, &message->round);
+		break;
 	case HD_MSG_PULL_STATE:
 		worker_on_pull_state(worker, ctx, NULL, &message->pull_state);
 		break;

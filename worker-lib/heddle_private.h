@@ -46,6 +46,8 @@ struct heddle_ticket {
 	uint8_t dtype; /* push: in which it travels */
 	uint64_t have;
 	bool conditional;
+	float weight; /* push of a federated job */
+	struct hd_work work; /* said before it; round 0: nothing */
 	bool reduce, average; /* all-reduce: data, into and values */
 	uint8_t order;
 };
@@ -85,6 +87,8 @@ struct heddle {
 	uint32_t tau_max; // lock
 	uint64_t ends, ends_seen; // lock; changes of the members count too
 	struct hd_roster roster; // lock
+	struct hd_round_word word; // lock: of a federated job
+	bool word_is_new; // lock: nobody has taken it yet
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
 	hd_ns notice_taken; /* the progress thread's */
 	bool left_by_itself; /* the same: preempted, and not closed yet */
@@ -118,6 +122,9 @@ int heddle_wait_until(
 	int timeout_ms
 );
 
+/* --- heddle_federated.c --------------------------------------------------------------------- */
+void heddle_on_round(void *owner, const struct hd_round_word *word);
+
 /* --- heddle_members.c ----------------------------------------------------------------------- */
 void heddle_on_members(void *owner, const struct hd_roster *roster);
 /* The progress thread's: tells the core of a notice. */
@@ -149,6 +156,7 @@ void heddle_ticket_let_go(struct heddle_ticket *ticket);
 void heddle_ticket_unref(struct heddle_ticket *ticket);
 /* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
 struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
+int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket);
 int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
 /* Without the lock: room for the ticket's copy. -ENOMEM. */
 int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes);

@@ -148,6 +148,7 @@ const struct hd_worker_ops heddle_worker_ops = {
 	.released = on_released,
 	.members = heddle_on_members,
 	.stepped = on_stepped,
+	.round = heddle_on_round,
 };
 
 void heddle_on_event(void *owner, const struct hd_event *event) {
@@ -180,6 +181,7 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 		.run_count = ticket->run_count,
 		.base = ticket->status.base,
 		.dtype = ticket->dtype,
+		.weight = ticket->weight,
 		.user = ticket,
 	};
 	struct hd_pull_args pull = {
@@ -191,7 +193,14 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 		.user = ticket,
 	};
 	uint32_t round;
+	int rc;
 
+	if (ticket->work.round != 0) {
+		rc = hd_worker_work(fabric->worker, now, &ticket->work, sink);
+		if (rc < 0 || !ticket->work.gives)
+			return rc < 0 ? rc : 1;
+		ticket->work.round = 0; /* said */
+	}
 	if (ticket->reduce)
 		return heddle_reduce_begin(fabric, ticket, now, sink);
 	return ticket->into ? hd_worker_pull(fabric->worker, now, &pull, sink, &round) :
@@ -222,9 +231,13 @@ run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, stru
 			ticket->in_core = false;
 			return false;
 		}
-		if (rc < 0) {
+		if (rc != 0) {
 			ticket->in_core = false;
-			heddle_ticket_end(ticket, HEDDLE_FAILED, reason_of(fabric, rc));
+			if (rc < 0)
+				heddle_ticket_end(ticket, HEDDLE_FAILED, reason_of(fabric, rc));
+			else /* a straggler whose work does not count */
+				heddle_ticket_end(ticket, HEDDLE_DROPPED, HEDDLE_REASON_LATE);
+			(void)ticket_gone(fabric);
 			heddle_ticket_let_go(ticket);
 		}
 	}

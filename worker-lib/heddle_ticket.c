@@ -143,7 +143,7 @@ static int say_not_finite(const struct heddle *fabric, uint64_t index, float val
 }
 
 /* Of what is sent. */
-static int check_finite(const struct heddle *fabric, const struct heddle_ticket *ticket) {
+int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket) {
 	uint64_t at;
 	float value;
 
@@ -289,7 +289,7 @@ push(struct heddle *fabric, const struct update *update, uint64_t base, struct h
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");
 	}
-	rc = check_finite(fabric, ticket);
+	rc = heddle_ticket_finite(fabric, ticket);
 	if (rc < 0) {
 		free(ticket->copy);
 		free(ticket);

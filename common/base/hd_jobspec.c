@@ -144,6 +144,39 @@ static int check_optimizer(const struct hd_jobspec *spec, char *error, size_t by
 	return 0;
 }
 
+static int check_federated(const struct hd_jobspec *spec, char *error, size_t bytes) {
+	const struct hd_federated *f = &spec->federated;
+
+	if (f->clients == 0 || f->clients > HD_WORKERS_MAX)
+		return refuse(error, bytes, "clients: %u (1..HD_WORKERS_MAX 4096)", f->clients);
+	if (f->clients_least == 0 || f->clients_least > f->clients)
+		return refuse(
+			error,
+			bytes,
+			"clients_least: %u (1..clients %u)",
+			f->clients_least,
+			f->clients
+		);
+	if (f->available > HD_WORKERS_MAX)
+		return refuse(error, bytes, "available: %u (0..HD_WORKERS_MAX 4096)", f->available);
+	if (f->deadline_ms > HD_ROUND_MS_MAX)
+		return refuse(
+			error,
+			bytes,
+			"deadline_ms: %u (0..HD_ROUND_MS_MAX 86400000)",
+			f->deadline_ms
+		);
+	if (f->epochs == 0)
+		return refuse(error, bytes, "epochs: 0 (1..65535)");
+	if (f->weighting > HD_WEIGHTING_UNIFORM)
+		return refuse(error, bytes, "weighting: %u is unknown", f->weighting);
+	if (!at_least_zero(f->mu))
+		return refuse(error, bytes, "mu: must be finite, >= 0");
+	if (spec->staleness_rule != HD_STALENESS_CONSTANT)
+		return refuse(error, bytes, "staleness_rule: must be constant with sync");
+	return 0;
+}
+
 static int check_sync(const struct hd_jobspec *spec, char *error, size_t bytes) {
 	bool counts = spec->sync == HD_SYNC_N || spec->sync == HD_SYNC_N_BATCH;
 
@@ -155,6 +188,8 @@ static int check_sync(const struct hd_jobspec *spec, char *error, size_t bytes) 
 		);
 	if (!counts && spec->sync_count != 0)
 		return refuse(error, bytes, "sync_count: only of N-sync and N-batch-sync");
+	if (spec->sync == HD_SYNC_FEDERATED)
+		return check_federated(spec, error, bytes);
 	/* All members of a step have the same age. */
 	if (spec->sync != HD_SYNC_NONE && spec->staleness_rule != HD_STALENESS_CONSTANT)
 		return refuse(error, bytes, "staleness_rule: must be constant with sync");
@@ -322,10 +357,27 @@ static bool numbers_equal(
 		{"div_max", (double)a->div_max, (double)b->div_max},
 		{"sync", a->sync, b->sync},
 		{"sync_count", a->sync_count, b->sync_count},
+		{"clients", a->federated.clients, b->federated.clients},
+		{"clients_least", a->federated.clients_least, b->federated.clients_least},
+		{"available", a->federated.available, b->federated.available},
+		{"deadline_ms", a->federated.deadline_ms, b->federated.deadline_ms},
+		{"epochs", a->federated.epochs, b->federated.epochs},
+		{"weighting", a->federated.weighting, b->federated.weighting},
+		{"drops", a->federated.drops, b->federated.drops},
+		{"mu", (double)a->federated.mu, (double)b->federated.mu},
+		{"mu_adapts", a->federated.mu_adapts, b->federated.mu_adapts},
 		{"tensors", a->tensor_count, b->tensor_count},
 	};
 	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];
 
+	if (a->federated.seed != b->federated.seed)
+		return differ(
+			difference,
+			bytes,
+			"rounds' seed: %" PRIu64 ", the job has %" PRIu64,
+			a->federated.seed,
+			b->federated.seed
+		);
 	if (a->seed != b->seed)
 		return differ(
 			difference,
@@ -406,6 +458,7 @@ const char *hd_sync_name(uint8_t sync) {
 		[HD_SYNC_ALL] = "full",
 		[HD_SYNC_N] = "nsync",
 		[HD_SYNC_N_BATCH] = "nbatch",
+		[HD_SYNC_FEDERATED] = "federated",
 	};
 
 	return sync < HD_SYNC_COUNT ? names[sync] : "unknown";
@@ -421,7 +474,7 @@ int hd_sync_parse(const char *text, uint8_t *sync, uint32_t *count) {
 	       && (strlen(hd_sync_name(mode)) != length
 		   || memcmp(hd_sync_name(mode), text, length) != 0))
 		mode++;
-	if (mode == HD_SYNC_COUNT || !colon != (mode == HD_SYNC_NONE || mode == HD_SYNC_ALL))
+	if (mode == HD_SYNC_COUNT || !colon != (mode != HD_SYNC_N && mode != HD_SYNC_N_BATCH))
 		return -EINVAL;
 	for (const char *digit = colon ? colon + 1 : ""; *digit; digit++) {
 		if (*digit < (n ? '0' : '1') || *digit > '9' || n > HD_WORKERS_MAX)

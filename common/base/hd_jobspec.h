@@ -29,6 +29,27 @@ enum hd_optimizer {
 	HD_OPTIMIZER_SGD = 0 /* h <- momentum h - lr (g + decay w);  w <- w + h */
 };
 
+/* What a client's update weighs in its round's mean. */
+enum hd_weighting {
+	HD_WEIGHTING_SAMPLES = 0, /* as many as it has rows */
+	HD_WEIGHTING_UNIFORM = 1
+};
+
+/* Rounds of a federated job (docs/fedprox.md). */
+struct hd_federated {
+	uint64_t seed; /* with the round's number it decides who is drawn */
+	uint32_t clients; /* drawn for a round: 1 .. HD_WORKERS_MAX */
+	uint32_t clients_least; /* updates without which no round ends: 1 .. clients */
+	uint32_t available; /* workers that the first round waits for: at most HD_WORKERS_MAX */
+	uint32_t deadline_ms; /* of a round; 0: none; at most a day */
+	uint16_t epochs; /* that a client does when it has the time: >= 1 */
+	uint8_t weighting; /* enum hd_weighting */
+	bool drops; /* work that is not all epochs; else it counts */
+	float mu; /* of the proximal term; of an adaptive one the first */
+	bool mu_adapts;
+};
+#define HD_ROUND_MS_MAX 86400000
+
 struct hd_jobspec {
 	char tenant[HD_NAME_BYTES_MAX + 1];
 	char name[HD_NAME_BYTES_MAX + 1];
@@ -47,6 +68,7 @@ struct hd_jobspec {
 	 * of their mean. `sync_count`: how many, of N and N_BATCH; else 0. */
 	uint8_t sync;
 	uint32_t sync_count;
+	struct hd_federated federated; /* of HD_SYNC_FEDERATED; else all 0 */
 	uint32_t tensor_count; /* 0: a job of all-reduces, which has no model; no server takes it */
 	struct hd_tensor *tensors;
 };
@@ -78,10 +100,10 @@ bool hd_jobspec_equal(
 /* Fills values[] of the whole model from the spec's seed: the same on every machine. */
 void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values);
 
-/* "async", "full", "nsync", "nbatch"; "unknown" otherwise. */
+/* "async", "full", "nsync", "nbatch", "federated"; "unknown" otherwise. */
 const char *hd_sync_name(uint8_t sync);
 
-/* "async", "full", "nsync:4" or "nbatch:4". 0, or -EINVAL with both untouched. */
+/* "async", "full", "nsync:4", "nbatch:4" or "federated". 0, or -EINVAL with both untouched. */
 int hd_sync_parse(const char *text, uint8_t *sync, uint32_t *count);
 
 /* The weight of an update applied as the t-th (t >= 1) with delay tau (papers: constant 1,

@@ -10,6 +10,7 @@
 #define JOBSPEC_VERSION 1 /* without div_max, and so when it is 0 */
 #define JOBSPEC_VERSION_DIV 2
 #define JOBSPEC_VERSION_SYNC 3 /* with both: of a synchronous job */
+#define JOBSPEC_VERSION_FEDERATED 4 /* with rounds after them: of a federated one */
 
 /* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
  * stays set and nothing more is touched, so that callers check once at the end. */
@@ -87,6 +88,27 @@ static void get_name(struct cursor *c, char name[HD_NAME_BYTES_MAX + 1]) {
 	memcpy(name, c->in + at, bytes);
 }
 
+static void put_federated(struct cursor *c, const struct hd_federated *f) {
+	put(c, f->seed, 8);
+	put(c, f->clients, 4);
+	put(c, f->clients_least, 4);
+	put(c, f->available, 4);
+	put(c, f->deadline_ms, 4);
+	put(c, f->epochs, 2);
+	put(c, f->weighting, 1);
+	put(c, f->drops, 1);
+	put_float(c, f->mu);
+	put(c, f->mu_adapts, 1);
+}
+
+static uint16_t version_of(const struct hd_jobspec *spec) {
+	if (spec->sync == HD_SYNC_FEDERATED)
+		return JOBSPEC_VERSION_FEDERATED;
+	if (spec->sync != HD_SYNC_NONE)
+		return JOBSPEC_VERSION_SYNC;
+	return spec->div_max > 0 ? JOBSPEC_VERSION_DIV : JOBSPEC_VERSION;
+}
+
 int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity) {
 	struct cursor c = {.out = data, .bytes = capacity};
 	bool synchronous = spec->sync != HD_SYNC_NONE;
@@ -94,11 +116,7 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 
 	if (capacity > HD_MESSAGE_BYTES_MAX)
 		c.bytes = HD_MESSAGE_BYTES_MAX;
-	put(&c,
-	    synchronous     ? JOBSPEC_VERSION_SYNC :
-		    bounded ? JOBSPEC_VERSION_DIV :
-			      JOBSPEC_VERSION,
-	    2);
+	put(&c, version_of(spec), 2);
 	put_name(&c, spec->tenant);
 	put_name(&c, spec->name);
 	put(&c, spec->seed, 8);
@@ -116,6 +134,8 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 		put(&c, spec->sync, 1);
 		put(&c, spec->sync_count, 4);
 	}
+	if (spec->sync == HD_SYNC_FEDERATED)
+		put_federated(&c, &spec->federated);
 	put(&c, spec->tensor_count, 4);
 	for (uint32_t i = 0; i < spec->tensor_count && !c.bad; i++) {
 		const struct hd_tensor *t = &spec->tensors[i];
@@ -145,11 +165,32 @@ static void get_tensor(struct cursor *c, struct hd_tensor *tensor) {
 	tensor->init_scale = get_float(c);
 }
 
+static bool get_bool(struct cursor *c) {
+	uint64_t x = get(c, 1);
+
+	if (x > 1)
+		c->bad = true;
+	return x == 1;
+}
+
+static void get_federated(struct cursor *c, struct hd_federated *f) {
+	f->seed = get(c, 8);
+	f->clients = (uint32_t)get(c, 4);
+	f->clients_least = (uint32_t)get(c, 4);
+	f->available = (uint32_t)get(c, 4);
+	f->deadline_ms = (uint32_t)get(c, 4);
+	f->epochs = (uint16_t)get(c, 2);
+	f->weighting = (uint8_t)get(c, 1);
+	f->drops = get_bool(c);
+	f->mu = get_float(c);
+	f->mu_adapts = get_bool(c);
+}
+
 static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	uint64_t version = get(c, 2);
 	uint8_t boolean;
 
-	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_SYNC)
+	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_FEDERATED)
 		c->bad = true;
 	get_name(c, spec->tenant);
 	get_name(c, spec->name);
@@ -164,13 +205,15 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	boolean = (uint8_t)get(c, 1);
 	spec->allow_not_finite = boolean == 1;
 	spec->div_max = version >= JOBSPEC_VERSION_DIV ? get_float(c) : 0;
-	if (version == JOBSPEC_VERSION_SYNC) {
+	if (version >= JOBSPEC_VERSION_SYNC) {
 		spec->sync = (uint8_t)get(c, 1);
 		spec->sync_count = (uint32_t)get(c, 4);
 	}
+	if (version == JOBSPEC_VERSION_FEDERATED)
+		get_federated(c, &spec->federated);
 	/* One encoding for each description. */
 	if ((version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
-	    || (version == JOBSPEC_VERSION_SYNC && spec->sync == HD_SYNC_NONE))
+	    || (version >= JOBSPEC_VERSION_SYNC && version_of(spec) != version))
 		c->bad = true;
 	spec->tensor_count = (uint32_t)get(c, 4);
 	if (boolean > 1 || spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)

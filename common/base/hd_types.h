@@ -69,6 +69,8 @@ enum hd_sync {
 	HD_SYNC_ALL = 1, /* of one update of every worker that is there */
 	HD_SYNC_N = 2, /* of the first updates of n different workers */
 	HD_SYNC_N_BATCH = 3, /* of the first n updates, whoever's */
+	HD_SYNC_FEDERATED
+		= 4, /* of those of the workers that it draws for each round (struct hd_federated) */
 	HD_SYNC_COUNT
 };
 

@@ -22,7 +22,7 @@
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
  *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays;  A <-> S, replica  VOID of a sum
- *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE
+ *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND;  W -> S  WORK
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
  *   C -> W,S      PROBE;  receiver of the train -> C  PROBED
@@ -184,11 +184,12 @@ typedef struct hd_ranges hd_ranges;
  * value), base = v(g). pull: have = version held (0 none), conditional: deliver only something newer than
  * `have`. reduce: bytes, order (enum hd_group_order), have = its oldest round that has not ended: nobody waits
  * for it in those before; peak, should its sum be of fixed point; avoid: 1, not through a switch. `attempt` counts
- * from 1 for each round. */
+ * from 1 for each round. `weight`: by which a push of a federated job is to count (its rows; 0: 1); the grant's weight
+ * has it in it. */
 #define HD_FIELDS_REQUEST(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u8, dtype) \
 	F(u64, bytes) F(f32, norm) F(u64, base) F(u64, have) F(u8, conditional) F(f32, peak) \
-	F(u8, order) F(u8, avoid)
+	F(u8, order) F(u8, avoid) F(f32, weight)
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock.
  * `after`: token of the transfer whose end is this one's start (0: start by the clock, or at once
  * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h.
@@ -323,6 +324,17 @@ typedef struct hd_ranges hd_ranges;
 	F(u8, held) F(u32, peer_ipv4) F(u16, peer_port)
 /* A worker's machine is taken away in `left_us`, as a cloud does with spot instances. */
 #define HD_FIELDS_NOTICE(F) F(u32, job) F(u16, worker) F(u32, left_us)
+/* A federated job's round, to a worker that it was drawn for: train from the model `version` and push how far that led,
+ * within `left_ms` (0: no limit). It is the `place`-th of `clients` drawn; `drops`: work that is not all of `epochs`
+ * does not count; `mu`: of the proximal term. The same again: the first may be lost, or the answer was. */
+#define HD_FIELDS_ROUND(F) \
+	F(u32, job) F(u32, round) F(u64, version) F(u16, place) F(u16, clients) F(u16, epochs) F(u8, drops) \
+	F(f32, mu) F(u32, left_ms)
+/* What a worker did in such a round, before it pushes: `epochs`, the loss of its rows at the round's model, how many
+ * they are (`weight`), and gamma = |grad h(w)| / |grad F(w_t)| (< 0: not computed). `gives` 0: no push will follow. */
+#define HD_FIELDS_WORK(F) \
+	F(u32, job) F(u16, worker) F(u32, round) F(u16, epochs) F(u8, gives) F(f32, weight) F(f32, gamma) \
+	F(f64, loss)
 /* The workers that take part in the job now: `count` of them, `ranks` as a set of bits (hd_roster.h). `change` grows
  * with every difference: epoch:16 of who says it, changes:48. */
 #define HD_FIELDS_ROSTER(F) F(u32, job) F(u64, change) F(u16, count) F(blob, ranks)
@@ -343,7 +355,8 @@ typedef struct hd_ranges hd_ranges;
 	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
-	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) M(CREDIT, credit, 48) \
+	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) \
+	M(ROUND, round, 46) M(WORK, work, 47) M(CREDIT, credit, 48) \
 	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(SLOTS, slots, 52) M(STEP, step, 53) \
 	M(LOAD, load, 54) \
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \

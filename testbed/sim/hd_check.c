@@ -219,6 +219,7 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		.salt = push->salt,
 		.dtype = push->dtype,
 		.bytes = push->bytes,
+		.weight = push->weight > 0 ? push->weight : 1,
 		.state = RECORD_PENDING,
 	};
 	hd_check_keep(check, record, push->data);
@@ -351,7 +352,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	if (!may_commit(check, event, record))
 		return;
 	check->merged_bytes = event->bytes;
-	if (check->sync != HD_SYNC_NONE && !hd_check_step(check, event))
+	if (check->sync != HD_SYNC_NONE && !hd_check_step(check, event, record))
 		return;
 	if (check->sync == HD_SYNC_NONE) {
 		check->stats.sums += event->more > 0 && check->more == 0;

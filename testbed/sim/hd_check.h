@@ -65,6 +65,7 @@ struct hd_check_pushed {
 	hd_version base;
 	uint8_t dtype; /* in which it travels; sparse: of the salt's runs */
 	uint64_t bytes; /* that travel */
+	float weight; /* of a federated job: what it is to count; 0: 1 */
 	const float *data; /* what it carries, when the job trains; copied */
 };
 
@@ -104,6 +105,7 @@ struct hd_check_stats {
 	uint64_t pushed, applied, dropped, failed; /* failed counts those of ended processes too */
 	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
 	uint64_t commits, rolled_back, pulls;
+	double weight; /* of a federated job's commits */
 	uint64_t steps, steps_short; /* of a synchronous job; of these, of fewer than its count */
 	uint64_t sums, grouped; /* commits of several updates in one, and these updates */
 	uint64_t credits, credits_spent,

@@ -25,6 +25,7 @@ struct hd_check_record {
 	uint64_t salt; /* of its contents, unless it trains: */
 	uint8_t dtype;
 	uint64_t bytes;
+	float weight;
 	float *data; /* a copy, until its outcome */
 	uint8_t state; /* enum hd_check_state */
 	uint8_t outcome; /* enum hd_outcome, once ended */
@@ -74,6 +75,7 @@ struct hd_check {
 	/* Of a synchronous job. */
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count, step_size;
+	double step_weight; /* of a federated one: of its members so far */
 	uint64_t step_base; /* counter of the model that the step under way begins with */
 	bool sync_blind;
 	struct hd_check_worker *workers;
@@ -119,7 +121,11 @@ void hd_check_contents_fini(struct hd_check *check);
 
 /* --- hd_check_step.c --- */
 /* A commit of a synchronous job. False: a violation. */
-bool hd_check_step(struct hd_check *check, const struct hd_event *event);
+bool hd_check_step(
+	struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record
+);
 /* Adds what is in scratch to the step; the last one is the step. */
 void hd_check_step_apply(
 	struct hd_check *check,

@@ -22,13 +22,36 @@ static void begin(struct hd_check *check, const struct hd_event *event) {
 
 	check->step_base = life->first + life->count - 1;
 	check->step_size = size;
+	check->step_weight = 0;
 	check->stats.steps++;
 	if (check->sync_count > 0 && size > check->sync_count)
 		hd_check_fail(check, "a step of %u updates, not of %u", size, check->sync_count);
 	check->stats.steps_short += size < check->sync_count;
 }
 
-bool hd_check_step(struct hd_check *check, const struct hd_event *event) {
+/* Applied weight = received weight: what the worker said is what the server divides by. */
+static void
+weigh(struct hd_check *check, const struct hd_event *event, const struct hd_check_record *record) {
+	float weight = (float)event->value;
+
+	check->step_weight += event->value;
+	check->stats.weight += event->value;
+	if (weight < record->weight || weight > record->weight)
+		hd_check_fail(
+			check,
+			"worker %u round %u: applied with weight %g, pushed with %g",
+			event->worker,
+			event->round,
+			event->value,
+			(double)record->weight
+		);
+}
+
+bool hd_check_step(
+	struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record
+) {
 	struct hd_check_worker *worker = &check->workers[event->worker];
 
 	if (check->more == 0)
@@ -53,6 +76,8 @@ bool hd_check_step(struct hd_check *check, const struct hd_event *event) {
 			check->step_base
 		);
 	worker->step = check->stats.steps;
+	if (check->sync == HD_SYNC_FEDERATED)
+		weigh(check, event, record);
 	return !check->failed;
 }
 
@@ -68,6 +93,9 @@ static void add_runs(struct hd_check *check, const struct hd_check_record *recor
 
 /* What travelled is in scratch; of 16 bits when the job trains, else whole numbers, which those hold. */
 static void add(struct hd_check *check, const struct hd_check_record *record) {
+	/* Weights are whole numbers too: these products are exact in every type that they travel in. */
+	if (!check->trains && check->sync == HD_SYNC_FEDERATED)
+		hd_scale_f32(check->scratch, check->scratch, check->values, record->weight);
 	if (record->dtype == HD_DTYPE_SPARSE32)
 		add_runs(check, record);
 	else if (check->trains && hd_dtype_is_half(record->dtype))
@@ -90,8 +118,10 @@ void hd_check_step_apply(
 	add(check, record);
 	if (more > 0)
 		return;
-	if (check->step_size > 1)
-		hd_scale_f32(check->sum, check->sum, check->values, 1 / (float)check->step_size);
+	if (check->sync != HD_SYNC_FEDERATED)
+		check->step_weight = check->step_size;
+	if (check->step_weight < 1 || check->step_weight > 1)
+		hd_scale_f32(check->sum, check->sum, check->values, 1 / (float)check->step_weight);
 	if (check->trains)
 		(void)hd_sgd_apply(
 			check->shadow, check->momentum, check->sum, check->values, &check->sgd

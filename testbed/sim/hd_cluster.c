@@ -76,6 +76,7 @@ static void describe_job(struct hd_cluster *cluster) {
 	spec->div_max = (float)cluster->scenario.div_max;
 	spec->sync = cluster->scenario.job.sync;
 	spec->sync_count = cluster->scenario.job.sync_count;
+	spec->federated = cluster->scenario.job.federated;
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
 
@@ -93,7 +94,8 @@ static int create_parts(struct hd_cluster *cluster) {
 		hd_check_steps(
 			cluster->check,
 			scenario->job.sync,
-			scenario->job.sync_count,
+			scenario->job.sync == HD_SYNC_FEDERATED ? scenario->job.federated.clients :
+								  scenario->job.sync_count,
 			scenario->aggregators == 0
 		);
 	if (code == 0)

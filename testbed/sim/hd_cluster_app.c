@@ -19,6 +19,7 @@
 
 #define RETRY (10 * HD_MS)
 #define CANCEL_WITHIN (8 * HD_MS)
+#define GIVES_NOTHING 0.1
 #define JITTER 0.02 /* of the compute time, either way: no two steps take equally long */
 
 static void go_on(struct worker_process *worker);
@@ -28,6 +29,23 @@ static void do_pull(struct step *step, hd_ns now);
 static bool superseded(const struct worker_process *worker) {
 	return worker->newest != 0
 		&& hd_version_counter(worker->newest) != hd_version_counter(worker->base);
+}
+
+static bool is_federated(const struct worker_process *worker) {
+	return worker->process.cluster->spec.sync == HD_SYNC_FEDERATED;
+}
+
+/* Of a federated job: it has nothing to do until it is drawn. */
+static bool waits_for_round(const struct worker_process *worker) {
+	return is_federated(worker) && (worker->word.round == 0 || worker->worked);
+}
+
+/* Rows of this client: a sum of 64 such updates is exact in fp32. 16 bits hold no more than the updates alone. */
+static float weight_of(const struct worker_process *worker) {
+	if (!is_federated(worker)
+	    || hd_dtype_is_half(worker->process.cluster->scenario.job.payload))
+		return 0;
+	return (float)(1 + worker->rank * 37 % 100);
 }
 
 static bool computes_on(const struct worker_process *worker) {
@@ -151,6 +169,7 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	const struct hd_scenario_sim *how = &cluster->scenario.sim;
 
 	cluster->pushed++;
+	worker->worked = true;
 	worker->under_way++;
 	hd_check_push(cluster->check, pushed);
 	worker->ready = NULL;
@@ -165,6 +184,28 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 		go_on(worker);
 	if (worker->process.cluster->stopping && worker->process.cluster->spec.sync != HD_SYNC_NONE)
 		app_leave(worker);
+}
+
+/* Some give nothing, as who has no time for a single epoch. 0: the push is to follow; 1: none. */
+static int say_work(struct worker_process *worker) {
+	struct hd_cluster *cluster = worker->process.cluster;
+	float weight = weight_of(worker);
+	const struct hd_work work = {
+		.round = worker->word.round,
+		.epochs = worker->word.epochs,
+		.gives = !hd_random_chance(&cluster->random, GIVES_NOTHING),
+		.weight = weight > 0 ? weight : 1,
+		.gamma = -1,
+		.loss = 1,
+	};
+	int code = hd_worker_work(
+		worker->core,
+		hd_sim_node_now(cluster->sim, worker->process.node),
+		&work,
+		hd_sim_node_sink(cluster->sim, worker->process.node)
+	);
+
+	return code < 0 ? code : !work.gives;
 }
 
 static void do_push(struct step *step, hd_ns now) {
@@ -191,16 +232,25 @@ static void do_push(struct step *step, hd_ns now) {
 		.data = buffer->data,
 		.values = cluster->values,
 		.base = worker->base,
+		.weight = weight_of(worker),
 		.user = buffer,
 	};
 	bytes = pack(cluster, buffer, salt, &args);
-	code = hd_worker_push(
-		worker->core,
-		hd_sim_node_now(cluster->sim, node),
-		&args,
-		hd_sim_node_sink(cluster->sim, node),
-		&round
-	);
+	code = is_federated(worker) ? say_work(worker) : 0;
+	if (code == 1) {
+		worker->worked = true;
+		worker->phase = WORKER_IDLE;
+		hd_sim_node_poke(cluster->sim, node);
+		return;
+	}
+	if (code == 0)
+		code = hd_worker_push(
+			worker->core,
+			hd_sim_node_now(cluster->sim, node),
+			&args,
+			hd_sim_node_sink(cluster->sim, node),
+			&round
+		);
 	if (code == 0) {
 		buffer->used = true;
 		buffer->ended = false;
@@ -215,6 +265,7 @@ static void do_push(struct step *step, hd_ns now) {
 				.base = worker->base,
 				.dtype = args.dtype,
 				.bytes = bytes,
+				.weight = args.weight,
 				.data = buffer->data,
 			}
 		);
@@ -243,7 +294,10 @@ static void begin_compute(struct worker_process *worker) {
 /* What it has pulled, it computes at, unless a step has ended meanwhile. */
 static void pulled(struct worker_process *worker) {
 	worker->phase = WORKER_IDLE;
-	if (superseded(worker))
+	if (is_federated(worker)
+	    && hd_version_counter(worker->base) > hd_version_counter(worker->word.version))
+		worker->worked = true; /* that round is over */
+	else if (superseded(worker))
 		plan(worker, RETRY, 0, do_pull);
 	else
 		begin_compute(worker);
@@ -255,7 +309,8 @@ static void do_pull(struct step *step, hd_ns now) {
 	int node = step->process->node, code;
 	struct hd_pull_args args;
 
-	if (!worker || worker->phase != WORKER_IDLE || cluster->stopping || worker->leaving)
+	if (!worker || worker->phase != WORKER_IDLE || cluster->stopping || worker->leaving
+	    || waits_for_round(worker))
 		return;
 	args = (struct hd_pull_args){
 		.data = worker->model,
@@ -376,12 +431,22 @@ static void on_stepped(void *owner, hd_version version) {
 	go_on(worker);
 }
 
+static void on_round(void *owner, const struct hd_round_word *word) {
+	struct worker_process *worker = owner;
+
+	worker->word = *word;
+	worker->worked = false;
+	if (worker->phase == WORKER_IDLE)
+		go_on(worker);
+}
+
 const struct hd_worker_ops app_ops = {
 	.joined = on_joined,
 	.refused = on_refused,
 	.ticket = on_ticket,
 	.released = on_released,
 	.stepped = on_stepped,
+	.round = on_round,
 };
 
 /* --- lives --------------------------------------------------------------------------------- */
@@ -391,6 +456,8 @@ void app_reset(struct worker_process *worker) {
 	worker->phase = WORKER_IDLE;
 	worker->base = 0;
 	worker->newest = 0;
+	worker->word = (struct hd_round_word){0};
+	worker->worked = false;
 	worker->under_way = 0;
 	worker->ready = NULL;
 	worker->leaving = worker->preempted = false;

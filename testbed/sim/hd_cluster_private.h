@@ -58,6 +58,8 @@ struct worker_process {
 	enum worker_phase phase;
 	hd_version base; /* of the model held */
 	hd_version newest; /* of a synchronous job: that the library knows of */
+	struct hd_round_word word; /* of a federated one: the round that it is drawn for */
+	bool worked; /* in that: it is done with it */
 	uint32_t computing; /* counts the steps that were begun, also those that were given up */
 	float *model;
 	uint32_t pull_round;

@@ -391,7 +391,7 @@ static void draw_steps(uint64_t seed, struct run *run) {
 	hd_random_init(&random, seed ^ UINT64_C(0x7374657073));
 	if (is_without_steps(seed) || !hd_random_chance(&random, 1.0 / 3))
 		return;
-	job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_COUNT - 1));
+	job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_N_BATCH));
 	if (job->sync != HD_SYNC_ALL)
 		job->sync_count = 1 + (uint32_t)hd_random_below(&random, run->scenario.workers);
 }

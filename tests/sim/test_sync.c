@@ -32,11 +32,11 @@ static void prepare_sync(struct run *run, uint8_t sync, uint32_t count) {
 
 /* All workers, the first three, three updates; over the ways that updates can take. */
 static void test_steps(void **state) {
-	static const uint32_t counts[HD_SYNC_COUNT] = {0, 0, 3, 3};
+	static const uint32_t counts[HD_SYNC_FEDERATED] = {0, 0, 3, 3};
 	struct run run;
 
 	(void)state;
-	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
+	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_FEDERATED; sync++) {
 		for (int way = 0; way < 4; way++) {
 			uint32_t size = sync == HD_SYNC_ALL ? 4 : 3;
 			const struct hd_check_stats *s = &run.result.pushes;
@@ -137,7 +137,7 @@ static void test_server_restarts(void **state) {
 	struct run run;
 
 	(void)state;
-	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_COUNT; sync++) {
+	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_FEDERATED; sync++) {
 		prepare_sync(&run, (uint8_t)sync, sync == HD_SYNC_ALL ? 0 : 3);
 		run.scenario.sim.checkpoint_commits = 8;
 		run.scenario.replica = sync == HD_SYNC_N;
@@ -166,7 +166,7 @@ static void test_seeds(void **state) {
 		hd_cluster_draw(seed, &run.scenario, &run.config.mode);
 		run.config.seed = seed;
 		hd_random_init(&random, seed ^ UINT64_C(0x73746570));
-		job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_COUNT - 1));
+		job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_N_BATCH));
 		job->sync_count = job->sync == HD_SYNC_ALL ?
 			0 :
 			1 + (uint32_t)hd_random_below(&random, run.scenario.workers);

@@ -10,23 +10,10 @@
 #ifndef HD_FEDERATED_H
 #define HD_FEDERATED_H
 
+#include "hd_split.h"
 #include "hd_trainer.h"
 
 #define HD_CLIENTS_MAX 4096
-
-/* A permutation's and the generated data's source of numbers (Steele, Lea, Flood, OOPSLA 2014: splitmix64). */
-struct hd_split {
-	uint64_t state;
-};
-uint64_t hd_split_next(struct hd_split *split);
-/* In [0, 1): the upper 53 bits. */
-double hd_split_unit(struct hd_split *split);
-/* sqrt(-2 ln(1 - u1)) cos(2 pi u2): one of a pair, the other is not used. */
-double hd_split_normal(struct hd_split *split);
-/* Below `count` (at most 2^32). */
-uint32_t hd_split_below(struct hd_split *split, uint32_t count);
-/* 0 .. count - 1 in an order that `seed` alone decides. */
-void hd_split_permutation(uint32_t *order, uint32_t count, uint64_t seed);
 
 struct hd_clients {
 	uint32_t count;

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rounds of federated jobs: who is drawn, how long they have, mu.
+ *
+ * Who is drawn depends on the job's seed, the round's number and who is here, and on nothing else: those here in the
+ * order of their ranks are permuted (hd_split.h, seed + 1000003 round), the first K of that are drawn. When those
+ * that are left cannot make up the least number of updates, more are drawn from the others.
+ */
+#include "hd_server_rounds.h"
+#include "hd_server_step.h"
+#include "hd_split.h"
+
+#include <math.h>
+
+#define ROUND_STEP UINT64_C(1000003)
+#define DRAW_STEP UINT64_C(7919) /* of a further draw for a round */
+/* Adaptive mu (FedProx, arXiv 1812.06127, 5.3.2): up when the loss rose, down after so many falls in a row. */
+#define MU_STEP 0.1F
+#define MU_FALLS 5
+
+static bool hd_is_federated(const struct hd_job *job) {
+	return job->spec.sync == HD_SYNC_FEDERATED;
+}
+
+/* Whether it can be drawn. */
+static bool hd_takes_part(const struct hd_member *member) {
+	return member != NULL && member->peer != NULL && member->peer->joined && !member->done
+		&& !member->observer;
+}
+
+static bool hd_is_drawn(const struct hd_job *job, const struct hd_member *member) {
+	return job->rounds.open && member->draw.round == job->rounds.round;
+}
+
+struct hd_round_present {
+	uint32_t here; /* that can be drawn */
+	uint32_t awaited; /* drawn for this round, and still to push */
+};
+
+static struct hd_round_present
+hd_rounds_present(const struct hd_server *server, const struct hd_job *job) {
+	struct hd_round_present present = {0};
+	const struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job != job || !hd_takes_part(peer->member)) {
+			continue;
+		}
+		present.here++;
+		present.awaited += hd_is_drawn(job, peer->member) && !peer->member->draw.gave_up
+			&& !hd_member_stepped(peer->member);
+	}
+	return present;
+}
+
+uint32_t hd_rounds_needs(const struct hd_server *server, const struct hd_job *job) {
+	const struct hd_round_present present = hd_rounds_present(server, job);
+	uint32_t least = job->spec.federated.clients_least;
+	uint32_t most = job->step.count + (job->rounds.closed ? 0 : present.awaited);
+
+	/* When nobody pushes on, what is there is the step. */
+	if (present.here == 0 && job->step.count > 0) {
+		return job->step.count;
+	}
+	return most > least ? most : least;
+}
+
+hd_ns hd_rounds_deadline(const struct hd_job *job) {
+	const struct hd_rounds *rounds = &job->rounds;
+
+	return hd_is_federated(job) && rounds->open && !rounds->closed ? rounds->deadline :
+									 HD_NEVER;
+}
+
+/* --- drawing -------------------------------------------------------------------------------- */
+
+/* Up to `count` more of those here that were not drawn for this round. */
+static void hd_rounds_draw(struct hd_job *job, uint32_t count) {
+	const struct hd_federated *f = &job->spec.federated;
+	struct hd_rounds *rounds = &job->rounds;
+	uint32_t order[HD_WORKERS_MAX], here = 0;
+	uint16_t rank[HD_WORKERS_MAX];
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (hd_takes_part(job->members[i]) && !hd_is_drawn(job, job->members[i])) {
+			rank[here++] = (uint16_t)i;
+		}
+	}
+	hd_split_permutation(
+		order, here, f->seed + ROUND_STEP * rounds->round + DRAW_STEP * rounds->draws
+	);
+	for (uint32_t i = 0; i < here && i < count; i++) {
+		job->members[rank[order[i]]]->draw = (struct hd_member_draw){
+			.round = rounds->round,
+			.place = rounds->drawn++,
+		};
+	}
+	rounds->draws++;
+}
+
+static void hd_rounds_say(struct hd_turn *turn, const struct hd_job *job, struct hd_peer *peer) {
+	const struct hd_rounds *rounds = &job->rounds;
+	struct hd_message message = {.kind = HD_MSG_ROUND};
+	hd_ns left = rounds->deadline > turn->now ? rounds->deadline - turn->now : HD_MS;
+
+	message.round = (struct hd_msg_round){
+		.job = job->id,
+		.round = rounds->round,
+		.version = job->version,
+		.place = peer->member->draw.place,
+		.clients = rounds->drawn,
+		.epochs = job->spec.federated.epochs,
+		.drops = job->spec.federated.drops,
+		.mu = rounds->mu,
+		.left_ms
+		= rounds->deadline != HD_NEVER ? (uint32_t)((left + HD_MS - 1) / HD_MS) : 0,
+	};
+	peer->round_told = rounds->round;
+	hd_peer_send(turn, peer, &message);
+}
+
+/* Whoever is drawn and was not told, by this session. */
+static void hd_rounds_tell(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && hd_takes_part(peer->member)
+		    && hd_is_drawn(job, peer->member) && peer->round_told != job->rounds.round
+		    && !peer->member->draw.gave_up && !hd_member_stepped(peer->member)) {
+			hd_rounds_say(turn, job, peer);
+		}
+	}
+}
+
+/* A life that begins with a checkpoint goes on with numbers that no former one had: a round makes at least one
+ * version. */
+static void hd_rounds_begin(struct hd_turn *turn, struct hd_job *job) {
+	const struct hd_federated *f = &job->spec.federated;
+	struct hd_rounds *rounds = &job->rounds;
+
+	if (rounds->round == 0) {
+		rounds->mu = f->mu;
+		rounds->round = (uint32_t)hd_version_counter(job->version);
+	}
+	rounds->round++;
+	rounds->open = true;
+	rounds->closed = false;
+	rounds->drawn = 0;
+	rounds->draws = 0;
+	rounds->loss_sum = rounds->loss_weight = 0;
+	rounds->deadline = f->deadline_ms > 0 ?
+		hd_ns_add(turn->now, (hd_ns)f->deadline_ms * HD_MS) :
+		HD_NEVER;
+	hd_rounds_draw(job, f->clients);
+}
+
+/* The first one of all waits for so many as the job begins with. */
+static bool hd_rounds_may_begin(const struct hd_job *job, uint32_t here) {
+	const struct hd_federated *f = &job->spec.federated;
+	uint32_t first = f->available > f->clients_least ? f->available : f->clients_least;
+
+	return here >= (job->rounds.round == 0 && job->life_count == 0 ? first : f->clients_least);
+}
+
+void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_rounds *rounds = &job->rounds;
+	struct hd_round_present present;
+	uint32_t least = job->spec.federated.clients_least, short_of;
+
+	if (!hd_is_federated(job)) {
+		return;
+	}
+	present = hd_rounds_present(turn->server, job);
+	if (rounds->open && job->step.count == 0 && present.awaited == 0) {
+		rounds->open = false; /* nobody gives anything: others are asked */
+		rounds->empty++;
+	}
+	if (!rounds->open) {
+		if (!hd_rounds_may_begin(job, present.here)) {
+			return;
+		}
+		hd_rounds_begin(turn, job);
+		present = hd_rounds_present(turn->server, job);
+	}
+	short_of = least > job->step.count + present.awaited ?
+		least - job->step.count - present.awaited :
+		0;
+	if (short_of > 0) {
+		hd_rounds_draw(job, short_of);
+	}
+	rounds->closed = rounds->closed || turn->now >= rounds->deadline;
+	hd_rounds_tell(turn, job);
+}
+
+/* --- what comes ------------------------------------------------------------------------------ */
+
+enum hd_reason hd_rounds_admit(
+	const struct hd_job *job,
+	const struct hd_incoming *in,
+	const struct hd_part **cause
+) {
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		const struct hd_part *part = &in->parts[i];
+		const struct hd_member *member = part->member;
+
+		*cause = part;
+		if (!(part->weight > 0) || !isfinite(part->weight)) {
+			return HD_REASON_REFUSED;
+		}
+		if (!hd_is_drawn(job, member) || member->draw.gave_up) {
+			return HD_REASON_LATE;
+		}
+	}
+	*cause = NULL;
+	return HD_REASON_NONE;
+}
+
+void hd_rounds_taken(struct hd_job *job, double weight) {
+	job->rounds.received += weight;
+}
+
+void hd_rounds_work(
+	struct hd_turn *turn,
+	const struct hd_peer *peer,
+	const struct hd_msg_work *work
+) {
+	struct hd_job *job = peer->job;
+	struct hd_rounds *rounds = &job->rounds;
+	struct hd_member *member = peer->member;
+
+	if (!hd_is_federated(job) || !hd_is_drawn(job, member) || work->round != rounds->round
+	    || member->draw.worked || !isfinite(work->loss) || !(work->weight > 0)
+	    || !isfinite(work->weight)) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	member->draw.worked = true;
+	member->draw.gave_up = work->gives == 0;
+	rounds->gave_up += work->gives == 0;
+	rounds->partial += work->epochs < job->spec.federated.epochs;
+	rounds->loss_sum += (double)work->weight * work->loss;
+	rounds->loss_weight += (double)work->weight;
+	if (work->gamma >= 0 && isfinite(work->gamma)) {
+		rounds->gamma_sum += (double)work->gamma;
+		rounds->gammas++;
+	}
+	job->dirty = true; /* nobody waits for who gave up */
+}
+
+static void hd_rounds_adapt(struct hd_job *job) {
+	struct hd_rounds *rounds = &job->rounds;
+	double loss;
+
+	if (!(rounds->loss_weight > 0)) {
+		return;
+	}
+	loss = rounds->loss_sum / rounds->loss_weight;
+	if (job->spec.federated.mu_adapts && rounds->has_loss) {
+		bool rose = loss > rounds->loss;
+
+		rounds->falls = rose ? 0 : rounds->falls + 1;
+		if (rose) {
+			rounds->mu += MU_STEP;
+		} else if (rounds->falls == MU_FALLS) {
+			rounds->mu = fmaxf(rounds->mu - MU_STEP, 0);
+			rounds->falls = 0;
+		}
+	}
+	rounds->loss = loss;
+	rounds->has_loss = true;
+}
+
+void hd_rounds_ended(struct hd_job *job) {
+	if (!hd_is_federated(job)) {
+		return;
+	}
+	job->rounds.applied += job->step.weight;
+	job->rounds.ended++;
+	job->rounds.open = false;
+	hd_rounds_adapt(job);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rounds of federated jobs (docs/fedprox.md), for the server core's files only. A round is one synchronous step
+ * (hd_server_step.h) of the workers that were drawn for it:
+ *
+ *   draw K of those here -> ROUND -> WORK, push ... WORK, push | deadline | step: sum of n_k delta_k / sum of n_k
+ *                                                              what comes later has an old base: late
+ */
+#ifndef HD_SERVER_ROUNDS_H
+#define HD_SERVER_ROUNDS_H
+
+#include "hd_message.h"
+
+struct hd_job;
+struct hd_incoming;
+struct hd_member;
+struct hd_part;
+struct hd_peer;
+struct hd_server;
+struct hd_turn;
+
+/* Of a member. */
+struct hd_member_draw {
+	uint32_t round; /* it was drawn for this one last; 0: never */
+	uint16_t place;
+	bool worked; /* it has said what it did */
+	bool gave_up; /* no push will come */
+};
+
+/* Of a job. */
+struct hd_rounds {
+	uint32_t round; /* under way, or the last; 0: none yet */
+	bool open; /* one is under way */
+	bool closed; /* its deadline has passed: so many as there must be are enough */
+	hd_ns deadline;
+	uint16_t drawn;
+	uint32_t draws; /* of this round */
+	float mu; /* of this round */
+	bool has_loss;
+	uint32_t falls; /* of the loss, one after the other */
+	double loss; /* of the round before */
+	double loss_sum, loss_weight; /* of this one */
+	/* In this life of the server: */
+	uint64_t ended, empty; /* rounds; those that nobody gave anything for */
+	uint64_t partial, gave_up; /* clients: that did not do all epochs; that gave nothing */
+	double received,
+		applied; /* weight of what was taken into sums; of the sums that are in the model */
+	double gamma_sum;
+	uint64_t gammas;
+};
+
+/* Begins rounds, draws, tells, and closes what is over its time. Does nothing for other jobs; so below. */
+void hd_rounds_look(struct hd_turn *turn, struct hd_job *job);
+/* Updates that the round will have, as things stand. */
+uint32_t hd_rounds_needs(const struct hd_server *server, const struct hd_job *job);
+/* When the round under way is over its time. */
+hd_ns hd_rounds_deadline(const struct hd_job *job);
+/* Whether an update whose base is right belongs to this round. */
+enum hd_reason hd_rounds_admit(
+	const struct hd_job *job,
+	const struct hd_incoming *in,
+	const struct hd_part **cause
+);
+/* It is in the sum. */
+void hd_rounds_taken(struct hd_job *job, double weight);
+/* A worker says what it did. */
+void hd_rounds_work(
+	struct hd_turn *turn,
+	const struct hd_peer *peer,
+	const struct hd_msg_work *work
+);
+/* The step is in the model. */
+void hd_rounds_ended(struct hd_job *job);
+
+#endif

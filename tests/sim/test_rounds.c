@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Federated rounds in whole clusters. The checker looks at each step: all members have its base, none is in it twice,
+ * none was applied with another weight than it was pushed with, and the model moves by the weighted mean, bit for bit;
+ * over every way that updates take, and whatever dies.
+ */
+#include "cluster_run.h"
+#include "hd_random.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SEEDS 40
+
+static const struct hd_place server = {.kind = HD_PLACE_SERVER};
+
+static void prepare_rounds(struct run *run, uint32_t clients, uint32_t least) {
+	prepare(run);
+	run->scenario.workers = 6;
+	run->scenario.job.sync = HD_SYNC_FEDERATED;
+	run->scenario.job.federated = (struct hd_federated){
+		.clients = clients,
+		.clients_least = least,
+		.available = 6,
+		.epochs = 1,
+		.seed = 7,
+	};
+}
+
+static void test_ways(void **state) {
+	struct run run;
+
+	(void)state;
+	for (int way = 0; way < 4; way++) {
+		const struct hd_check_stats *s = &run.result.pushes;
+
+		prepare_rounds(&run, 4, 1);
+		run.config.mode = way == 0 ? HD_CLUSTER_DIRECT :
+			way == 1           ? HD_CLUSTER_UNSCHEDULED :
+					     HD_CLUSTER_SCHEDULED;
+		run.scenario.aggregators = way == 3 ? 1 : 0;
+		run.scenario.aggregator_link_mbps = 1000;
+		if (way == 3)
+			run.scenario.job.update_bytes = 400000;
+		expect(&run, way == 3 ? 60 : 150);
+		/* All that were drawn, but who gave nothing. */
+		if ((double)s->commits < 3.2 * (double)s->steps)
+			fail_msg("way %d: %" PRIu64 " in %" PRIu64, way, s->commits, s->steps);
+		assert_true(s->weight > (double)s->commits);
+		if (way == 3)
+			assert_true(run.result.aggregation.delivered > 10);
+	}
+}
+
+static void test_payloads(void **state) {
+	static const uint8_t payloads[]
+		= {HD_DTYPE_FP16, HD_DTYPE_BF16, HD_DTYPE_FIXED32, HD_DTYPE_SPARSE32};
+	struct run run;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(payloads); i++) {
+		prepare_rounds(&run, 3, 1);
+		run.scenario.job.payload = payloads[i];
+		expect(&run, 100);
+	}
+}
+
+/* Who is slow comes too late for the deadline, and its update has an old base. */
+static void test_deadline(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_rounds(&run, 6, 2);
+	run.scenario.job.federated.deadline_ms = 60;
+	run.scenario.compute = (struct hd_variation
+	){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 6, .every_s = 0.2};
+	expect(&run, 100);
+	assert_true(run.result.pushes.steps_short > 10);
+}
+
+/* The server comes back from a checkpoint; rounds go on with numbers that no former life gave out. */
+static void test_server_restarts(void **state) {
+	struct run run;
+
+	(void)state;
+	for (int replica = 0; replica < 2; replica++) {
+		prepare_rounds(&run, 4, 2);
+		run.scenario.sim.checkpoint_commits = 8;
+		run.scenario.replica = replica;
+		run.scenario.crashes[run.scenario.crash_count++]
+			= (struct hd_scenario_fault){.at_s = 2, .for_s = 0.3, .node = server};
+		expect(&run, 80);
+		assert_int_equal(run.result.promotions, replica);
+	}
+}
+
+/* The fault matrix of asynchronous jobs, with rounds; HEDDLE_SIM_SEEDS of them from HEDDLE_SIM_FIRST on. */
+static void test_seeds(void **state) {
+	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed();
+	struct hd_random random;
+	struct run run;
+
+	(void)state;
+	for (uint64_t i = first; i < first + seeds; i++) {
+		uint64_t seed = i % 3 == 0 ? i :
+			i % 3 == 1         ? HD_CLUSTER_HARD + i :
+					     HD_CLUSTER_GROUPS + i;
+		struct hd_scenario_job *job = &run.scenario.job;
+		struct hd_federated *f = &job->federated;
+
+		prepare(&run);
+		hd_cluster_draw(seed, &run.scenario, &run.config.mode);
+		run.config.seed = seed;
+		hd_random_init(&random, seed ^ UINT64_C(0x726f756e6473));
+		job->sync = HD_SYNC_FEDERATED;
+		*f = (struct hd_federated){.epochs = 1, .seed = seed};
+		f->clients = 1 + (uint32_t)hd_random_below(&random, run.scenario.workers);
+		f->clients_least = 1 + (uint32_t)hd_random_below(&random, f->clients);
+		f->deadline_ms = hd_random_chance(&random, 0.5) ?
+			20 + (uint32_t)hd_random_below(&random, 400) :
+			0;
+		f->drops = hd_random_chance(&random, 0.5);
+		go(&run);
+		if (run.violated)
+			fail_msg(
+				"seed %" PRIu64 ": drawn from %" PRIu64
+				", mode %d, clients %u of at least %u, deadline %u ms: %s",
+				i,
+				seed,
+				(int)run.config.mode,
+				f->clients,
+				f->clients_least,
+				f->deadline_ms,
+				run.failure
+			);
+	}
+}
+
+static void test_deterministic(void **state) {
+	struct run one, other;
+
+	(void)state;
+	prepare_rounds(&one, 4, 1);
+	one.scenario.loss = 0.02;
+	other = one;
+	other.config.owner = &other;
+	go(&one);
+	go(&other);
+	assert_false(one.violated);
+	assert_true(one.trace == other.trace);
+}
+
+int main(int argc, char **argv) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ways),
+		cmocka_unit_test(test_payloads),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_server_restarts),
+		cmocka_unit_test(test_seeds),
+		cmocka_unit_test(test_deterministic),
+	};
+
+	if (argc > 1 || run_only_seeds())
+		cmocka_set_test_filter(argc > 1 ? argv[1] : "test_seeds");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
