@@ -231,7 +231,8 @@ class Bmv2:
         n = self.numbers
         cells = [base + lease.first_slot + slot for base in (0, n["HD_SWITCH_SLOTS"])
                  for slot in range(lease.slot_count)]
-        self.shell.ask(f"register_write keys {cell} 0" for cell in cells)
+        # A command a cell takes long; where nobody else has cells, one is enough.
+        self.shell.ask([f"register_write keys {cell} 0" for cell in cells] if self.leases else ["register_reset keys"])
         said = self.shell.ask([f"table_add leases hold {lease.id} => {self.lease_words(lease, lease.waits)}"])
         held = Held(lease, self.handle(said[0]), [], [], [], [])
         sets = [(0, 1, [member.copy for member in lease.members])]

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_switch_bridge.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES_MAX 65536
+
+struct hd_switch_bridge {
+	pid_t child;
+	int to, from;
+	bool lost; /* nobody knows what the switch has */
+	size_t had; /* of `line` */
+	char line[LINE_BYTES_MAX];
+};
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void) {
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int send_line(struct hd_switch_bridge *b, const char *text) {
+	size_t bytes = strlen(text), sent = 0;
+
+	while (sent < bytes) {
+		ssize_t n = write(b->to, text + sent, bytes - sent);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return -EPIPE;
+		sent += (size_t)n;
+	}
+	return 0;
+}
+
+/* More of a line. 0, -ETIMEDOUT, -EPIPE, -EPROTO. */
+static int read_more(struct hd_switch_bridge *b, int64_t until) {
+	struct pollfd descriptor = {.fd = b->from, .events = POLLIN};
+	int64_t left = until - now_ms();
+	int ready = left > 0 ? poll(&descriptor, 1, (int)left) : 0;
+	ssize_t n;
+
+	if (ready < 0)
+		return errno == EINTR ? 0 : -EPIPE;
+	if (ready == 0)
+		return -ETIMEDOUT;
+	if (b->had == LINE_BYTES_MAX - 1)
+		return -EPROTO;
+	n = read(b->from, b->line + b->had, LINE_BYTES_MAX - 1 - b->had);
+	if (n <= 0)
+		return n < 0 && errno == EINTR ? 0 : -EPIPE;
+	b->had += (size_t)n;
+	return 0;
+}
+
+/* The child speaks when it is asked, and a line at a time: what follows one is not its answer. */
+static int read_line(struct hd_switch_bridge *b, int patience_ms) {
+	int64_t until = now_ms() + patience_ms;
+	int code = 0;
+
+	b->had = 0;
+	while (code == 0 && (b->had == 0 || b->line[b->had - 1] != '\n'))
+		code = read_more(b, until);
+	b->line[b->had] = '\0';
+	return code;
+}
+
+static const char *words_of(int code) {
+	switch (code) {
+	case -ETIMEDOUT:
+		return "the switch's program does not answer (HD_SWITCH_BRIDGE_ANSWER_MS)";
+	case -EPROTO:
+		return "the switch's program does not say what it should";
+	default:
+		return "the switch's program has ended";
+	}
+}
+
+static int lose(struct hd_switch_bridge *b, int code, char *error, size_t error_bytes) {
+	b->lost = true;
+	(void)snprintf(error, error_bytes, "%s", words_of(code));
+	return code;
+}
+
+/* Reads an answer; *answer is the caller's. -EREMOTEIO: the child says why not. */
+static int take_answer(
+	struct hd_switch_bridge *b,
+	int patience_ms,
+	json_t **answer,
+	char *error,
+	size_t bytes
+) {
+	const char *refusal;
+	int code = read_line(b, patience_ms);
+	json_t *said;
+
+	if (code < 0)
+		return lose(b, code, error, bytes);
+	said = json_loadb(b->line, b->had, JSON_REJECT_DUPLICATES, NULL);
+	if (!json_is_object(said)) {
+		json_decref(said);
+		return lose(b, -EPROTO, error, bytes);
+	}
+	refusal = json_string_value(json_object_get(said, "error"));
+	if (refusal) {
+		(void)snprintf(error, bytes, "%s", refusal);
+		json_decref(said);
+		return -EREMOTEIO;
+	}
+	*answer = said;
+	return 0;
+}
+
+/* Takes `question`. */
+static int
+ask(struct hd_switch_bridge *b, json_t *question, json_t **answer, char *error, size_t bytes) {
+	char *text = question ? json_dumps(question, JSON_COMPACT) : NULL;
+	int code;
+
+	json_decref(question);
+	if (!text)
+		return -ENOMEM;
+	if (b->lost) {
+		free(text);
+		return lose(b, -EPIPE, error, bytes);
+	}
+	code = send_line(b, text);
+	free(text);
+	if (code == 0)
+		code = send_line(b, "\n");
+	if (code < 0)
+		return lose(b, code, error, bytes);
+	return take_answer(b, HD_SWITCH_BRIDGE_ANSWER_MS, answer, error, bytes);
+}
+
+static int tell(struct hd_switch_bridge *b, json_t *question, char *error, size_t bytes) {
+	json_t *answer = NULL;
+	int code = ask(b, question, &answer, error, bytes);
+
+	json_decref(answer);
+	return code;
+}
+
+/* --- what is said ---------------------------------------------------------------------------- */
+
+static json_t *number(uint64_t value) {
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	return json_string(text);
+}
+
+static json_t *address(uint32_t ipv4) {
+	struct in_addr in = {.s_addr = htonl(ipv4)};
+	char text[INET_ADDRSTRLEN];
+
+	return json_string(inet_ntop(AF_INET, &in, text, sizeof(text)));
+}
+
+static json_t *copy_object(const struct hd_switch_copy *copy) {
+	char mac[18];
+
+	(void)snprintf(
+		mac,
+		sizeof(mac),
+		"%02x:%02x:%02x:%02x:%02x:%02x",
+		copy->mac[0],
+		copy->mac[1],
+		copy->mac[2],
+		copy->mac[3],
+		copy->mac[4],
+		copy->mac[5]
+	);
+	return json_pack(
+		"{si ss so si so}",
+		"port",
+		(int)copy->port,
+		"mac",
+		mac,
+		"ipv4",
+		address(copy->ipv4),
+		"udp_port",
+		(int)copy->udp_port,
+		"token",
+		number(copy->token)
+	);
+}
+
+static json_t *lease_object(const struct hd_switch_lease *lease) {
+	json_t *members = json_array(), *receivers = json_array();
+
+	for (uint32_t i = 0; i < lease->member_count; i++)
+		(void)json_array_append_new(
+			members,
+			json_pack(
+				"{so si so}",
+				"token",
+				number(lease->members[i].token),
+				"worker",
+				(int)lease->members[i].worker,
+				"copy",
+				copy_object(&lease->members[i].copy)
+			)
+		);
+	for (uint32_t i = 0; i < lease->receiver_count; i++)
+		(void)json_array_append_new(receivers, copy_object(&lease->receivers[i]));
+	return json_pack(
+		"{si so si si si si si so so so}",
+		"id",
+		(int)lease->id,
+		"job",
+		number(lease->job),
+		"epoch",
+		(int)lease->epoch,
+		"attempt",
+		(int)lease->attempt,
+		"shard",
+		(int)lease->shard,
+		"first_slot",
+		(int)lease->first_slot,
+		"slot_count",
+		(int)lease->slot_count,
+		"waits",
+		number(lease->waits),
+		"members",
+		members,
+		"receivers",
+		receivers
+	);
+}
+
+/* --- the agent's ----------------------------------------------------------------------------- */
+
+static int take_station(json_t *answer, struct hd_switch_copy *copy) {
+	const char *mac = json_string_value(json_object_get(answer, "mac"));
+	json_int_t port = json_integer_value(json_object_get(answer, "port"));
+	unsigned byte[6];
+
+	if (!mac)
+		return -EAGAIN;
+	if (sscanf(mac,
+		   "%2x:%2x:%2x:%2x:%2x:%2x",
+		   &byte[0],
+		   &byte[1],
+		   &byte[2],
+		   &byte[3],
+		   &byte[4],
+		   &byte[5])
+		    != 6
+	    || port < 0 || port > UINT16_MAX)
+		return -EPROTO;
+	copy->port = (uint16_t)port;
+	for (int i = 0; i < 6; i++)
+		copy->mac[i] = (uint8_t)byte[i];
+	return 0;
+}
+
+static int
+on_neighbour(void *owner, uint32_t ipv4, struct hd_switch_copy *copy, char *error, size_t bytes) {
+	json_t *answer = NULL;
+	int code
+		= ask(owner,
+		      json_pack("{ss so}", "do", "neighbour", "ipv4", address(ipv4)),
+		      &answer,
+		      error,
+		      bytes);
+
+	if (code == 0)
+		code = take_station(answer, copy);
+	json_decref(answer);
+	return code;
+}
+
+static int
+on_lease_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t bytes) {
+	return tell(
+		owner, json_pack("{ss so}", "do", "set", "lease", lease_object(lease)), error, bytes
+	);
+}
+
+static int on_lease_waits(void *owner, uint16_t id, uint64_t waits, char *error, size_t bytes) {
+	return tell(
+		owner,
+		json_pack("{ss si so}", "do", "waits", "id", (int)id, "waits", number(waits)),
+		error,
+		bytes
+	);
+}
+
+static int on_lease_end(void *owner, uint16_t id, char *error, size_t bytes) {
+	return tell(owner, json_pack("{ss si}", "do", "end", "id", (int)id), error, bytes);
+}
+
+static int
+on_counters(void *owner, uint64_t counters[HD_SWITCH_COUNTER_COUNT], char *error, size_t bytes) {
+	json_t *answer = NULL, *list;
+	int code = ask(owner, json_pack("{ss}", "do", "counters"), &answer, error, bytes);
+
+	list = json_object_get(answer, "counters");
+	if (code == 0 && json_array_size(list) != HD_SWITCH_COUNTER_COUNT)
+		code = -EPROTO;
+	for (size_t i = 0; code == 0 && i < HD_SWITCH_COUNTER_COUNT; i++)
+		counters[i] = (uint64_t)json_integer_value(json_array_get(list, i));
+	json_decref(answer);
+	return code;
+}
+
+const struct hd_switch_agent_ops hd_switch_bridge_ops = {
+	.neighbour = on_neighbour,
+	.lease_set = on_lease_set,
+	.lease_waits = on_lease_waits,
+	.lease_end = on_lease_end,
+	.counters = on_counters,
+};
+
+/* --- its life -------------------------------------------------------------------------------- */
+
+/* Signals of a terminal are for the agent, which ends the child when its leases have ended. */
+static void become(const char *command, int in, int out) {
+	(void)setpgid(0, 0);
+	if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0)
+		(void)execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+	_exit(127);
+}
+
+static int start(struct hd_switch_bridge *b, const char *command) {
+	int to[2], from[2];
+
+	if (pipe2(to, O_CLOEXEC) < 0)
+		return -errno;
+	if (pipe2(from, O_CLOEXEC) < 0) {
+		(void)close(to[0]);
+		(void)close(to[1]);
+		return -EMFILE;
+	}
+	b->child = fork();
+	if (b->child == 0)
+		become(command, to[0], from[1]);
+	(void)close(to[0]);
+	(void)close(from[1]);
+	b->to = to[1];
+	b->from = from[0];
+	return b->child < 0 ? -EAGAIN : 0;
+}
+
+int hd_switch_bridge_open(
+	const char *command,
+	struct hd_switch_bridge **bridge,
+	char *error,
+	size_t error_bytes
+) {
+	struct hd_switch_bridge *made = calloc(1, sizeof(*made));
+	json_t *answer = NULL;
+	int code;
+
+	if (!made)
+		return -ENOMEM;
+	made->to = made->from = -1;
+	(void)signal(SIGPIPE, SIG_IGN);
+	code = start(made, command);
+	if (code < 0)
+		(void)snprintf(error, error_bytes, "%s", strerror(-code));
+	else
+		code = take_answer(made, HD_SWITCH_BRIDGE_START_MS, &answer, error, error_bytes);
+	json_decref(answer);
+	if (code < 0) {
+		hd_switch_bridge_close(made);
+		return code;
+	}
+	*bridge = made;
+	return 0;
+}
+
+void hd_switch_bridge_close(struct hd_switch_bridge *b) {
+	if (!b)
+		return;
+	if (b->to >= 0)
+		(void)close(b->to);
+	if (b->child > 0)
+		(void)waitpid(b->child, NULL, 0);
+	if (b->from >= 0)
+		(void)close(b->from);
+	free(b);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A switch whose tables another program writes: a child, told in lines of JSON what the agent wants (bmv2, by
+ * testbed/lab/bmv2_bridge.py).
+ *
+ *   agent --{"do": "set", "lease": {..}}--> child --> the switch's own tools
+ *         <-------------- {} --------------
+ *
+ *   do          with                    answer
+ *   --          ----                    ------
+ *   neighbour   ipv4                    port, mac; none of them: not known
+ *   set         lease                   -
+ *   waits       id, waits               -
+ *   end         id                      -
+ *   counters    -                       counters, in the order of HD_SWITCH_COUNTERS
+ *
+ * Any answer may be {"error": WORDS}. Tokens and bits of members are decimal text, as JSON's numbers have 53 bits;
+ * addresses are text: "10.0.0.1", "02:00:00:00:00:01". The child says {} when its switch forwards.
+ */
+#ifndef HD_SWITCH_BRIDGE_H
+#define HD_SWITCH_BRIDGE_H
+
+#include "hd_switch_agent.h"
+
+#define HD_SWITCH_BRIDGE_START_MS 60000 /* until the child's first line */
+#define HD_SWITCH_BRIDGE_ANSWER_MS 5000 /* until its answer to one of ours */
+
+struct hd_switch_bridge;
+
+/* Starts `command` by the shell. 0, or -errno with error in words: -ETIMEDOUT, -EPIPE (it ended), -EPROTO. */
+int hd_switch_bridge_open(
+	const char *command,
+	struct hd_switch_bridge **bridge,
+	char *error,
+	size_t error_bytes
+);
+/* Closes its input, which ends it, and waits for it. */
+void hd_switch_bridge_close(struct hd_switch_bridge *bridge);
+
+/* The agent's, their owner a bridge. After -ETIMEDOUT, -EPIPE or -EPROTO all fail with -EPIPE: nobody knows what the
+ * switch has. */
+extern const struct hd_switch_agent_ops hd_switch_bridge_ops;
+
+#endif

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""usage: test_bmv2_lease.py BUILD
+Processes all-reduce over bmv2 by a lease from the controller: heddle-switch-agent has it programmed, each rank checks
+every sum, and what bmv2 counted is in the agent's tables."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import types
+
+import bench_inpath
+import pen
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "testbed"))
+
+from lab import bmv2  # noqa: E402: found by now
+
+HOSTS, VALUES, ROUNDS, LANES = 3, 2000, 4, 32
+BRIDGE = pathlib.Path(bmv2.__file__).parent / "bmv2_bridge.py"
+
+
+def mac_of(device, host=None):
+    words = ["ip", "-j", "link", "show", "dev", device]
+    done = subprocess.run(host.enter(*words) if host else words, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)[0]["address"]
+
+
+class Path(bench_inpath.Path):
+    """Its hosts and links around bmv2 in our own namespace: port k is host k's, the last one the agent's."""
+
+    def start(self, loss, told):
+        build, key, service = self.options.build, self.folder / "key", bench_inpath.SERVICE
+        key.write_text("1 " + os.urandom(32).hex() + "\n")
+        key.chmod(0o600)
+        self.key = key
+        stations = [{"ipv4": host.address, "mac": mac_of("e0", host), "port": k} for k, host in enumerate(self.hosts)]
+        stations.append({"ipv4": service, "mac": mac_of("va"), "port": len(self.hosts)})
+        ports = {**{k: f"s{k}" for k in range(len(self.hosts))}, len(self.hosts): "sa"}
+        setting = self.folder / "bmv2.json"
+        setting.write_text(json.dumps({"ports": ports, "service": service, "mac": mac_of("va"), "stations": stations,
+                                       "log": str(self.folder / "bmv2.log")}))
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        for device in ports.values():
+            subprocess.run(["ethtool", "-K", device, *bench_inpath.OFFLOADS], check=True, stdout=subprocess.DEVNULL)
+        self.running.append(subprocess.Popen(
+            [build / "controller/heddle-controller", "--listen", bench_inpath.CONTROLLER, "--key-file", key,
+             "--initial-mbps", "20"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.folder / "controller.log", "w")))
+        self.switch = subprocess.Popen(
+            [build / "switch/heddle-switch-agent", "--bridge", f"{BRIDGE} {setting}", "--listen", service,
+             "--controller", bench_inpath.CONTROLLER, "--key-file", key, "--host", "s1"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        assert self.switch.stdout.readline().startswith("ready"), "the agent did not start"
+        pen.until(lambda: self.rows("switches"), "the switch's agent")
+
+    def table(self, name):
+        done = subprocess.run([self.options.build / "controller/heddlectl", "--controller", bench_inpath.SERVICE,
+                               "--key-file", self.key, "show", name, "--json"], capture_output=True, text=True,
+                              check=True)
+        return json.loads(done.stdout)["rows"]
+
+    def close(self):
+        self.switch.send_signal(signal.SIGTERM)
+        self.switch.communicate(timeout=30)
+        assert self.switch.returncode == 0, self.switch.returncode
+        for process in self.running:
+            process.terminate()
+            process.wait()
+        for host in self.hosts:
+            host.holder.kill()
+            host.holder.wait()
+
+
+def check_refusals(build, folder):
+    """A child that cannot have a switch, ends, or says something else: the agent does not start, and says why."""
+    key = folder / "key"
+    key.write_text("1 " + "5a" * 32 + "\n")
+    key.chmod(0o600)
+    for bridge, words in (("echo '{\"error\": \"no bmv2\"}'", "no bmv2"), ("true", "has ended"),
+                          ("echo hello", "does not say what it should")):
+        done = subprocess.run([build / "switch/heddle-switch-agent", "--bridge", bridge, "--listen", "127.0.0.1",
+                               "--controller", "127.0.0.1", "--key-file", key, "--host", "s1"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 69 and words in done.stderr, (bridge, done)
+
+
+def main():
+    pen.enter()
+    with tempfile.TemporaryDirectory() as folder:
+        check_refusals(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(folder))
+    why = bmv2.missing()
+    if why:
+        pen.skip(why)
+    options = types.SimpleNamespace(build=pathlib.Path(sys.argv[1]).resolve(), mbps=20, mtu=1500, chunk=1408)
+    with tempfile.TemporaryDirectory(prefix="heddle-bmv2-lease-") as folder:
+        path = Path(HOSTS, options, pathlib.Path(folder), 0)
+        try:
+            times = path.run(VALUES, ROUNDS)
+            counted = {row["counter"]: row["value"] for row in path.table("counters")}
+        finally:
+            path.close()
+    assert len(times) == ROUNDS, times
+    assert counted["switch_agent_leases"] >= 1 and counted["switch_agent_executor_errors"] == 0, counted
+    got = {name: counted[name] for name in bmv2.counter_names()}
+    chunks = -(-VALUES // LANES)
+    assert got["completed"] >= ROUNDS * chunks, got
+    assert got["absorbed"] >= (HOSTS - 1) * ROUNDS * chunks and got["copies"] >= HOSTS * ROUNDS * chunks, got
+    assert not any(got[f"drop_{why}"] for why in ("malformed", "lease", "slot", "exponent", "member")), got
+    print(f"{ROUNDS} rounds of {VALUES} values by bmv2: {({name: n for name, n in got.items() if n})}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
