@@ -13,7 +13,7 @@
 #define TARGET_EVALUATIONS 3
 
 struct train_options {
-	const char *data, *model, *schedule, *json, *write_data;
+	const char *data, *model, *schedule, *json, *write_data, *loss_log;
 	uint32_t batch, tau_max, inflight, eval_every;
 	uint64_t seed, steps, target_commits;
 	float rate, momentum, decay, staleness_c, div_max;

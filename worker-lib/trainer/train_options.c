@@ -53,6 +53,8 @@ static const char help[]
 	  "  --scale-rate none|linear[:N]   linear: updates times workers that take part / N, for a rate that\n"
 	  "                                 is right for N (none; N: HEDDLE_WORLD_SIZE; at most 16)\n"
 	  "  --json FILE                    a summary at the end ('-': standard output)\n"
+	  "  --loss-log FILE                for `heddlectl elastic fit`: step, loss, y, seconds; FILE.RANK of ranks\n"
+	  "                                 above 0\n"
 	  "  --quiet                        no progress lines\n"
 	  "  --log-json                     progress, errors and the library's log as JSON lines on stderr\n"
 	  "\n"
@@ -95,6 +97,7 @@ enum {
 	OPT_SHARDS,
 	OPT_SCALE,
 	OPT_JSON,
+	OPT_LOSS_LOG,
 	OPT_QUIET,
 	OPT_LOG_JSON,
 	OPT_LOCAL,
@@ -136,6 +139,7 @@ static const struct option names[] = {
 	{"shards", required_argument, NULL, OPT_SHARDS},
 	{"scale-rate", required_argument, NULL, OPT_SCALE},
 	{"json", required_argument, NULL, OPT_JSON},
+	{"loss-log", required_argument, NULL, OPT_LOSS_LOG},
 	{"quiet", no_argument, NULL, OPT_QUIET},
 	{"log-json", no_argument, NULL, OPT_LOG_JSON},
 	{"local", no_argument, NULL, OPT_LOCAL},
@@ -361,6 +365,9 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		break;
 	case OPT_JSON:
 		options->json = text;
+		break;
+	case OPT_LOSS_LOG:
+		options->loss_log = text;
 		break;
 	case OPT_SYNC:
 		if (hd_sync_parse(text, &options->sync, &options->sync_count) == 0) {

@@ -9,6 +9,7 @@
  */
 #include "hd_kernels.h"
 #include "train_filter.h"
+#include "train_loss.h"
 #include "train_report.h"
 #include "train_sparse.h"
 
@@ -33,6 +34,7 @@ struct worker {
 	float *grad[PUSHES_MAX];
 	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
 	struct train_filter filter;
+	struct train_loss loss;
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 	double step_ms; /* the last one took */
@@ -114,6 +116,7 @@ int train_local(struct train *train) {
 	struct train_report report = {.role = "local"};
 	struct train_sparse sparse = {0};
 	struct train_filter filter = {0};
+	struct train_loss loss = {0};
 	float *grad = malloc(train->values * sizeof(float));
 	float *momentum = calloc(train->values, sizeof(float));
 	struct train_model server = {
@@ -135,9 +138,12 @@ int train_local(struct train *train) {
 	if (status == EX_OK)
 		status = train_filter_init(&filter, train, NULL);
 	if (status == EX_OK)
+		status = train_loss_open(&loss, train, 0);
+	if (status == EX_OK)
 		memcpy(server.params, train->params, train->values * sizeof(float));
 	while (status == EX_OK && !train_enough(train, report.steps)) {
 		status = compute(train, grad, &report);
+		train_loss_row(&loss, train, NULL, report.steps, &report);
 		if (filter.filter)
 			train_filter_local(&filter, train, &server, grad, report.steps);
 		else
@@ -146,6 +152,8 @@ int train_local(struct train *train) {
 	if (status == EX_OK && filter.filter)
 		train_filter_local_flush(&filter, train, &server);
 	train_filter_report(&filter, &report);
+	if (train_loss_close(&loss, train) != EX_OK && status == EX_OK)
+		status = EX_IOERR;
 	report.version = report.steps;
 	if (status == EX_OK)
 		status = train_report_write(train, &report);
@@ -347,6 +355,17 @@ static bool computes_on(const struct worker *worker) {
 		&& !heddle_superseded(worker->fabric, worker->version);
 }
 
+/* The step whose gradient was computed, from 1. Versions count updates: a step of all makes as many as there are
+ * workers, and each worker computes once for it. */
+static uint64_t step_of(const struct worker *worker) {
+	const struct train_options *options = &worker->train->options;
+	const uint64_t updates = HEDDLE_VERSION_COUNTER(worker->version);
+
+	if (options->sync == HD_SYNC_ALL)
+		return worker->report.steps;
+	return updates / (options->sync == HD_SYNC_NONE ? 1 : options->sync_count) + 1;
+}
+
 /* Returns an exit status. */
 static int loop(struct worker *worker) {
 	struct train *train = worker->train;
@@ -381,6 +400,9 @@ static int loop(struct worker *worker) {
 		rc = compute(train, worker->grad[slot], &worker->report);
 		if (rc != EX_OK)
 			return rc;
+		train_loss_row(
+			&worker->loss, train, worker->fabric, step_of(worker), &worker->report
+		);
 		if (train_stop)
 			break;
 		if (heddle_superseded(worker->fabric, worker->version))
@@ -510,8 +532,12 @@ int train_worker(struct train *train) {
 	memset(train->params, 0, train->values * sizeof(float));
 	status = begin(&worker);
 	if (status == EX_OK) {
-		status = loop(&worker);
+		status = train_loss_open(&worker.loss, train, (int)worker.report.rank);
+		if (status == EX_OK)
+			status = loop(&worker);
 		drain(&worker);
+		if (train_loss_close(&worker.loss, train) != EX_OK && status == EX_OK)
+			status = EX_IOERR;
 	}
 	train_notice_to(NULL, 0);
 	rc = heddle_close(worker.fabric, train_stop ? STOP_MS : DRAIN_MS);
