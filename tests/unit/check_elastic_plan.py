@@ -3,7 +3,7 @@
 """heddlectl elastic plan and elastic fit as somebody uses them who has no controller: tables, JSON after its schema,
 files, exit codes.
 
-usage: check_elastic_plan.py HEDDLECTL SCHEMA"""
+usage: check_elastic_plan.py HEDDLECTL SCHEMA HEDDLE_TRAIN"""
 import json
 import os
 import sys
@@ -13,7 +13,7 @@ import jsonschema
 
 from processes import check, run
 
-SHELL, SCHEMA = sys.argv[1:3]
+SHELL, SCHEMA, TRAIN = sys.argv[1:4]
 MODEL = ["a=2.3", "b=0.02", "beta=0.995", "step_s=8:1,4:0.9", "price_s=1"]
 EVEN = [*MODEL, "price=uniform:0.2:1"]
 GOAL = ["epsilon=0.8", "deadline=2000"]
@@ -136,12 +136,26 @@ def files(where):
         check(row["feasible"] and row["expected_s"] <= 2000 * (1 + 1e-6) and row["error"] <= 0.8 * (1 + 1e-6), row)
 
 
+def training(where):
+    """The log of a real run, and a plan from it: the digits' losses fall as the model says, but for their noise."""
+    log = os.path.join(where, "train.csv")
+    done = run(TRAIN, "--local", "--steps", "400", "--quiet", "--loss-log", log)
+    check(done.returncode == 0, f"heddle-train: {done.stderr}")
+    fit = table("fit", log)
+    check(fit["lines"] == 399 and fit["last_step"] == 400 and fit["r2"] > 0.9, fit)
+    check(1.5 < fit["a"] < 3.5 and 0.97 < fit["beta"] < 0.999 and fit["rows"][0]["step_s"] > 0, fit)
+    table("plan", f"fit={log}", "epsilon=0.9", "deadline=3600", "price=0.1")
+    done = run(TRAIN, "--local", "--steps", "4", "--quiet", "--loss-log", f"{where}/none/log")
+    check(done.returncode == 73 and "loss-log: " in done.stderr, done.stderr)
+
+
 def main():
     with tempfile.TemporaryDirectory() as where:
         plans()
         failures()
         refusals(where)
         files(where)
+        training(where)
 
 
 main()
