@@ -18,7 +18,8 @@
 #define SEEDS 40
 /* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
  * that was cut off falls back to the old server, which has nothing. A server that dies while its replica is not in step
- * yet begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets wait. */
+ * yet begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets
+ * wait. */
 static const struct {
 	uint64_t seed;
 	bool sums, steps; /* drawn since there are any */

@@ -17,8 +17,8 @@
 #include <cmocka.h>
 
 #define SEEDS 60
-/* Worlds that were once wrong: an aggregator is lost while a worker that pushed by way of it leaves; rounds in the model
- * that more than HD_ROUNDS_KEPT dropped ones have followed, asked about after a restart. */
+/* Worlds that were once wrong: an aggregator is lost while a worker that pushed by way of it leaves; rounds in the
+ * model that more than HD_ROUNDS_KEPT dropped ones have followed, asked about after a restart. */
 static const uint64_t known_seeds[] = {2177, 200242};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
