@@ -227,10 +227,14 @@ static void draw_attempt(struct hd_trace *trace, struct trace_round *round, hd_n
 	struct attempt *a = &round->attempt;
 	bool push = round->key.direction == HD_PUSH;
 	hd_ns decided = either(a->granted, either(a->refused, end));
+	hd_ns started = push ? a->send_start : a->recv_start;
 	hd_ns given_up = either(a->refused, end); /* its lanes are another's from then on */
 	struct span sent = {push ? round->own : round->servers, NULL, a->send_start, a->send_end};
 	struct span held = {push ? round->servers : round->own, NULL, a->recv_start, a->recv_end};
 
+	/* Whoever granted it may have another clock. */
+	if (started >= a->requested && started < decided)
+		decided = started;
 	if (open_span(trace, round, (struct span){round->own, "wait", a->requested, decided})) {
 		trace_arg_u64(trace, "attempt", a->number);
 		trace_arg_text(trace, "reason", hd_reason_name(a->reason));
