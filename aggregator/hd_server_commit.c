@@ -13,6 +13,7 @@
 #include "hd_replica.h"
 #include "hd_server_credit.h"
 #include "hd_server_pull.h"
+#include "hd_server_roster.h"
 #include "hd_server_step.h"
 
 #include <float.h>
@@ -30,8 +31,7 @@ enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64
 			HD_REASON_LATE :
 			HD_REASON_NONE;
 	}
-	return next - hd_version_counter(base) > job->spec.tau_max ? HD_REASON_LATE :
-								     HD_REASON_NONE;
+	return next - hd_version_counter(base) > hd_job_tau(job) ? HD_REASON_LATE : HD_REASON_NONE;
 }
 
 enum hd_reason

@@ -267,7 +267,7 @@ struct hd_apply {
 /* A synchronous job's next step: complete updates, added up (hd_server_step.c). */
 struct hd_step {
 	struct hd_incoming_list members; /* by queue_link, in the order of adding */
-	uint32_t count; /* updates in them */
+	uint32_t count, most; /* updates in them; N when the first of them came */
 	double weight; /* theirs in all: what the sum is divided by */
 	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */
 	struct hd_incoming *adding; /* the last member, until all of it is in the sum */

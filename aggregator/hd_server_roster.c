@@ -4,6 +4,7 @@
  * it to its workers: who has joined, and whose session has not ended. Changes that come together are said together.
  */
 #include "hd_server_roster.h"
+#include "hd_server_step.h"
 
 static bool hd_roster_is_ours(const struct hd_server *server) {
 	return hd_addr_is_none(server->config.controller);
@@ -36,6 +37,10 @@ static void hd_roster_event(struct hd_turn *turn, const struct hd_job *job) {
 		.job = job->id,
 		.aux = job->roster.count,
 		.version = job->roster.change,
+		.position = job->roster.target,
+		.round = job->roster.sync_count,
+		.bytes = job->roster.tau_max,
+		.value = (double)job->roster.scale,
 	};
 
 	hd_turn_event(turn, &event);
@@ -52,10 +57,12 @@ void hd_roster_say(struct hd_turn *turn, struct hd_job *job) {
 		job->roster.change = hd_version_make(
 			hd_version_incarnation(job->version), ++job->roster_changes
 		);
+		job->roster.scale = 1;
 		hd_roster_event(turn, job);
 	}
 	message.roster = (struct hd_msg_roster){
 		.job = job->id,
+		.scale = job->roster.scale,
 		.change = job->roster.change,
 		.count = job->roster.count,
 		.ranks = {job->roster.ranks, (uint32_t)hd_roster_bytes(&job->roster)},
@@ -70,16 +77,24 @@ void hd_roster_say(struct hd_turn *turn, struct hd_job *job) {
 
 void hd_roster_told(struct hd_turn *turn, const struct hd_msg_roster *message) {
 	struct hd_job *job = hd_job_find(turn->server, message->job);
-	struct hd_roster roster;
+	struct hd_roster roster = {
+		.change = message->change,
+		.target = message->target,
+		.sync_count = message->sync_count,
+		.tau_max = message->tau_max,
+		.scale = message->scale,
+	};
 
-	if (job == NULL || message->change == 0
+	if (job == NULL || !hd_roster_valid(&roster)
 	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
 		    < 0) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	roster.change = message->change;
 	job->roster = roster;
+	/* A step may have all that it needs now, an update be too late. */
+	job->dirty = true;
+	hd_step_joined(turn->server, job);
 	hd_roster_event(turn, job);
 }
 

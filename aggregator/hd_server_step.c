@@ -25,6 +25,14 @@ static bool hd_job_counts(const struct hd_job *job) {
 	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
 }
 
+/* N of the step under way, or of the next. A roster that raises it is for the next step, so that no step mixes two;
+ * one that lowers it ends the wait at once, as a death does: else it would wait for updates that nobody is granted. */
+static uint32_t hd_step_count(const struct hd_job *job) {
+	uint32_t now = job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
+
+	return job->step.count > 0 && job->step.most < now ? job->step.most : now;
+}
+
 uint32_t hd_commit_parts(const struct hd_incoming *in) {
 	return in->stepped ? in->job->step.count : in->part_count;
 }
@@ -88,7 +96,8 @@ static const struct hd_part *hd_step_repeats(const struct hd_incoming *in) {
 /* Whether this complete update is the next member. One that cannot be in this step ends here, unless the step is
  * full: then it is late once that is applied. */
 static bool hd_step_admits(struct hd_turn *turn, struct hd_job *job, struct hd_incoming *in) {
-	uint32_t room = job->spec.sync_count - job->step.count;
+	uint32_t most = hd_step_count(job);
+	uint32_t room = most > job->step.count ? most - job->step.count : 0;
 	enum hd_reason reason = hd_commit_bounds(job, in, 0);
 	const struct hd_part *cause = NULL;
 
@@ -147,6 +156,7 @@ bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incomi
 	in->stepped = true;
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
+	step->most = hd_step_count(job);
 	step->count += in->part_count;
 	step->weight += hd_step_weight(job, in);
 	hd_rounds_taken(job, hd_step_weight(job, in));
@@ -271,7 +281,7 @@ bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
  * pushes on, what is there is the step. */
 uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job) {
 	const struct hd_present present = hd_step_present(server, job);
-	uint32_t most = job->step.count + present.missing;
+	uint32_t most = job->step.count + present.missing, count = hd_step_count(job);
 	bool lowers = job->spec.sync == HD_SYNC_ALL || present.count == 0
 		|| (job->spec.sync == HD_SYNC_N && job->step.formed);
 
@@ -281,8 +291,8 @@ uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job)
 	if (job->spec.sync == HD_SYNC_FEDERATED) {
 		return hd_rounds_needs(server, job);
 	}
-	if (hd_job_counts(job) && (most > job->spec.sync_count || !lowers)) {
-		return job->spec.sync_count;
+	if (hd_job_counts(job) && (most > count || !lowers)) {
+		return count;
 	}
 	return most;
 }
@@ -290,7 +300,7 @@ uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job)
 void hd_step_joined(const struct hd_server *server, struct hd_job *job) {
 	job->dirty = job->dirty || job->spec.sync == HD_SYNC_FEDERATED; /* a round may begin */
 	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
-		job->step.formed = hd_step_present(server, job).count >= job->spec.sync_count;
+		job->step.formed = hd_step_present(server, job).count >= hd_step_count(job);
 	}
 }
 

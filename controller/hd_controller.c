@@ -184,6 +184,8 @@ static void dispatch(
 		ctl_copy_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_NOTICE && worker)
 		ctl_notice(c, node, &m->notice, s);
+	else if (m->kind == HD_MSG_OBSERVE && worker)
+		ctl_observe(c, node, &m->observe, s);
 	else if (m->kind == HD_MSG_CANCEL && worker)
 		ctl_cancel(c, node, &m->cancel, s);
 	else if (m->kind == HD_MSG_REPORT && node->role == HD_ROLE_SWITCH)
@@ -236,6 +238,7 @@ static void on_message(
 	case HD_MSG_REQUEST:
 	case HD_MSG_CANCEL:
 	case HD_MSG_NOTICE:
+	case HD_MSG_OBSERVE:
 	case HD_MSG_REPORT:
 	case HD_MSG_STATE:
 	case HD_MSG_FOLLOW:
@@ -419,6 +422,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_void_stuck(c, sink);
 		ctl_check_by(c, ctl_notice_check(c, sink));
 		ctl_check_by(c, ctl_registry_check(c, sink));
+		ctl_check_by(c, ctl_elastic_check(c, sink));
 		ctl_check_by(c, ctl_roster_check(c, sink));
 		ctl_check_by(c, ctl_lease_check(c, sink));
 		ctl_reduce_check(c, sink);

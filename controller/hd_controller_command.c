@@ -353,6 +353,36 @@ static void do_evict(struct order *o) {
 		ctl_job_forget(o->c, job, o->sink);
 }
 
+/* --- how many workers --- */
+
+static void do_elastic(struct order *o) {
+	bool set = object_is(o, "set");
+	struct ctl_job *job;
+	int status;
+
+	if (!set && !object_is(o, "price")) {
+		wrong(o, "object: '%s' (set JOB key=value..., or price JOB PRICE)", o->m->object);
+		return;
+	}
+	job = find_job(o);
+	if (!job)
+		return;
+	status
+		= (set ? ctl_elastic_set : ctl_elastic_price
+		)(o->c, job, o->m->value, o->sink, o->done->text, sizeof(o->done->text));
+	if (status < 0) {
+		o->done->reason = HD_REASON_REFUSED;
+		return;
+	}
+	o->done->affected = 1;
+	say(o,
+	    "job %s: policy %s, %u workers: %s",
+	    job->name,
+	    job->elastic->owner.policy->name,
+	    job->elastic->owner.target,
+	    job->elastic->owner.reason);
+}
+
 /* --- the message --- */
 
 static void carry_out(struct order *o) {
@@ -370,6 +400,9 @@ static void carry_out(struct order *o) {
 		break;
 	case HD_VERB_EVICT:
 		do_evict(o);
+		break;
+	case HD_VERB_ELASTIC:
+		do_elastic(o);
 		break;
 	default:
 		wrong(o, "verb: %u (1 to %u)", o->m->verb, HD_VERB_COUNT - 1);

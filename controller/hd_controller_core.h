@@ -12,6 +12,7 @@
  *   hd_controller_grant.c      grants, drops, voids
  *   hd_controller_notice.c     workers that will be preempted
  *   hd_controller_roster.c     who takes part in a job, said to all
+ *   hd_controller_elastic*.c   how many workers a job should have
  *   hd_controller_group.c      groups: sums of updates, relayed models
  *   hd_controller_group_plan.c which of a plan go over an aggregator
  *   hd_controller_company.c    whether what is due waits for others to go with it
@@ -44,6 +45,7 @@
 
 #include "hd_controller.h"
 #include "hd_controller_counters.h"
+#include "hd_controller_elastic.h"
 #include "hd_controller_group.h"
 #include "hd_controller_lease.h"
 #include "hd_controller_probe.h"

@@ -36,7 +36,9 @@
 	C(drops_bound, "updates", "dropped: their delay would break tau_max")                      \
 	C(drops_idles, "updates", "dropped: their place would idle the network (theta)")           \
 	C(drops_preempted, "updates", "dropped: their worker is preempted before they arrive")     \
-	C(notices, "nodes", "workers that said that they will be preempted")                       \
+	C(notices, "nodes", "workers that will be preempted, or were told to leave")               \
+	C(sent_away, "nodes", "of these, told to leave: more than the job should have")            \
+	C(observations, "messages", "reports of workers on their steps")                           \
 	C(preempted, "nodes", "of these, still here when their time was over")                     \
 	C(voids, "transfers", "granted transfers given up")                                        \
 	C(stuck, "transfers", "of these: never reported, long after their planned end")            \

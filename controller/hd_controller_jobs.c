@@ -81,6 +81,8 @@ uint32_t ctl_job_tau(const struct ctl_job *job) {
 
 	if (job->sync != HD_SYNC_NONE)
 		return HD_TAU_MAX_LIMIT; /* the step is the bound: hd_controller_sync.c */
+	if (job->roster.tau_max && job->roster.tau_max < tau)
+		tau = job->roster.tau_max; /* that of the workers that there are */
 	return job->tau_set && job->tau_set < tau ? job->tau_set : tau;
 }
 
@@ -98,6 +100,7 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 	}
 	ctl_reduce_fini(c, job);
 	ctl_lease_orphan(c, job);
+	free(job->elastic);
 	free(job->workers);
 	free(job);
 }

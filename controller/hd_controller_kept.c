@@ -5,7 +5,7 @@
  *
  *   {"version": 1, "paused": true, "log-level": "debug", "settings": {"theta": 0.5}, "drained": ["h3"],
  *    "jobs": [{"tenant": "default", "job": "mnist", "server": "ps", "paused": true, "tau": 4, "weight": 2,
- *              "div-max": 0.5, "allreduce": 120}]}
+ *              "div-max": 0.5, "allreduce": 120, "elastic": {...}}]}
  *
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
@@ -44,6 +44,12 @@ static void put_number(json_t *object, const char *key, double value) {
 	);
 }
 
+static void put_some(json_t *object, const char *key, json_t *value) {
+	if (json_object_size(value) || json_array_size(value))
+		(void)json_object_set(object, key, value);
+	json_decref(value);
+}
+
 static json_t *settings_out(const struct hd_controller *c) {
 	json_t *object = json_object();
 	const struct ctl_setting *s;
@@ -66,7 +72,7 @@ static json_t *drained_out(const struct hd_controller *c) {
 static bool is_kept(const struct ctl_job *job) {
 	return job->name[0]
 		&& (job->server_host[0] || job->paused || job->tau_set || job->weight_set > 0
-		    || job->replica.div_set >= 0 || job->reduce_kept > 0);
+		    || job->replica.div_set >= 0 || job->reduce_kept > 0 || job->elastic);
 }
 
 static json_t *jobs_out(const struct hd_controller *c) {
@@ -91,15 +97,10 @@ static json_t *jobs_out(const struct hd_controller *c) {
 			put_number(object, "div-max", job->replica.div_set);
 		if (job->reduce_kept > 0)
 			put_number(object, "allreduce", job->reduce_kept);
+		put_some(object, "elastic", ctl_elastic_out(job));
 		(void)json_array_append_new(array, object);
 	}
 	return array;
-}
-
-static void put_some(json_t *object, const char *key, json_t *value) {
-	if (json_object_size(value) || json_array_size(value))
-		(void)json_object_set(object, key, value);
-	json_decref(value);
 }
 
 char *hd_controller_kept(const struct hd_controller *c) {
@@ -251,9 +252,10 @@ struct kept_job {
 	const char *tenant, *name, *server;
 	bool paused;
 	double tau, weight, div_max, allreduce;
+	struct ctl_elastic *elastic; /* the job's, once it is applied */
 };
 
-static int apply_job(struct restore *r, const struct kept_job *kept) {
+static int apply_job(struct restore *r, struct kept_job *kept) {
 	struct ctl_job *job = ctl_job_get(r->c, hd_job_id(kept->tenant, kept->name));
 
 	if (!job)
@@ -268,12 +270,24 @@ static int apply_job(struct restore *r, const struct kept_job *kept) {
 	job->replica.div_set = kept->div_max;
 	job->replica.changed = kept->div_max >= 0; /* its server is told, once it is known */
 	job->reduce_kept = (uint32_t)kept->allreduce;
+	free(job->elastic);
+	job->elastic = kept->elastic;
+	kept->elastic = NULL;
 	return 0;
 }
 
 static int take_job(struct restore *r, json_t *object, const char *prefix) {
-	static const char *const keys[] = {
-		"tenant", "job", "server", "paused", "tau", "weight", "div-max", "allreduce", NULL};
+	static const char *const keys[]
+		= {"tenant",
+		   "job",
+		   "server",
+		   "paused",
+		   "tau",
+		   "weight",
+		   "div-max",
+		   "allreduce",
+		   "elastic",
+		   NULL};
 	const struct hd_json_object in = {&r->reader, object, prefix};
 	struct kept_job kept = {0};
 	const struct hd_json_wanted numbers[] = {
@@ -283,6 +297,7 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 		{"allreduce", {.least = 1, .most = UINT32_MAX, .whole = true}, &kept.allreduce},
 	};
 	char field[2 * HD_NAME_BYTES_MAX];
+	int status;
 
 	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
 	    || take_name(&in, "job", true, &kept.name) < 0
@@ -295,7 +310,11 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 			&r->reader, field, "must be 0 (off), or %g at least", CTL_DIV_MAX_LEAST
 		);
 	}
-	return r->apply ? apply_job(r, &kept) : 0;
+	status = ctl_elastic_in(&in, &kept.elastic);
+	if (!status && r->apply)
+		status = apply_job(r, &kept);
+	free(kept.elastic);
+	return status;
 }
 
 static int take_jobs(struct restore *r) {

@@ -34,6 +34,7 @@ void ctl_roster_due(struct hd_controller *c, struct ctl_job *job) {
 
 void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool there) {
 	(void)hd_roster_set(&job->roster, rank, there);
+	ctl_elastic_count(c, job);
 	ctl_roster_due(c, job);
 }
 
@@ -45,16 +46,25 @@ tell(struct hd_controller *c, const struct ctl_job *job, struct ctl_node *node, 
 	message.roster.job = job->id;
 	message.roster.change = job->roster.change;
 	message.roster.count = job->roster.count;
+	message.roster.target = job->roster.target;
+	message.roster.sync_count = job->roster.sync_count;
+	message.roster.tau_max = job->roster.tau_max;
+	message.roster.scale = job->roster.scale;
 	message.roster.ranks
 		= (struct hd_blob){job->roster.ranks, (uint32_t)hd_roster_bytes(&job->roster)};
 	ctl_send(c, node, &message, sink);
 }
 
-/* A new number only for another set: who came back in time is told of the old one. */
+/* A new number only for another set, or another of what goes with it: who came back in time is told of the old one. */
 static void renumber(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct hd_roster next = job->roster;
+
+	ctl_elastic_shape(job, &next);
 	if (job->roster.change
-	    && memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) == 0)
+	    && memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) == 0
+	    && hd_roster_alike(&next, &job->roster))
 		return;
+	job->roster = next;
 	memcpy(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks));
 	job->roster.change = hd_version_make(c->config.epoch, ++job->roster_changes);
 	ctl_event(
@@ -65,6 +75,10 @@ static void renumber(struct hd_controller *c, struct ctl_job *job, struct hd_sin
 			.job = job->id,
 			.aux = job->roster.count,
 			.version = job->roster.change,
+			.position = job->roster.target,
+			.round = job->roster.sync_count,
+			.bytes = job->roster.tau_max,
+			.value = (double)job->roster.scale,
 		}
 	);
 }
@@ -88,6 +102,10 @@ static void say(struct hd_controller *c, struct ctl_job *job, struct hd_sink *si
 		job->server_told = job->roster.change;
 		tell(c, job, job->server, sink);
 	}
+	ctl_elastic_release(c, job, sink);
+	/* Fewer updates for a step, or a tighter bound: what waits is planned anew. */
+	if (job->elastic && job->pending)
+		ctl_plan_soon(c);
 }
 
 hd_ns ctl_roster_check(struct hd_controller *c, struct hd_sink *sink) {

@@ -188,8 +188,10 @@ struct ctl_job {
 	} has[HD_WORKERS_MAX], sums[CTL_SUMS_KEPT];
 	uint64_t serving; /* the generation of who is, or was last, its server; 0: not known */
 	struct ctl_replica replica;
+	struct ctl_elastic *elastic; /* who says how many there should be; NULL: nobody */
 	/* who takes part: hd_controller_roster.c */
-	struct hd_roster roster; /* now; its change is that of what was said last: */
+	struct hd_roster
+		roster; /* now; its change, and all but the ranks, are those of what was said last: */
 	uint8_t roster_ranks[HD_ROSTER_BYTES];
 	uint64_t roster_changes, server_told;
 	bool roster_due;

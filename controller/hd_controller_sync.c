@@ -48,10 +48,9 @@ void ctl_sync_round(struct hd_controller *c, struct hd_sink *sink) {
 	}
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *job = c->jobs[i];
+		uint32_t most = job->roster.sync_count ? job->roster.sync_count : job->sync_count;
 
-		c->scratch.room[i] = job->sync_count > job->open_pushes ?
-			job->sync_count - job->open_pushes :
-			0;
+		c->scratch.room[i] = most > job->open_pushes ? most - job->open_pushes : 0;
 	}
 }
 

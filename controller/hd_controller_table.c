@@ -23,6 +23,7 @@ static const struct table tables[] = {
 	{"groups", ctl_rows_groups},
 	{"switches", ctl_rows_switches},
 	{"leases", ctl_rows_leases},
+	{"elastic", ctl_rows_elastic},
 	{"settings", ctl_rows_settings},
 	{"ports", ctl_rows_ports},
 	{"queues", ctl_rows_queues},

@@ -90,6 +90,8 @@ struct hd_worker_ops {
 	void (*released)(void *owner, uint32_t round, void *user);
 	/* Who takes part has changed: by the controller's word (none is configured: the server's). */
 	void (*members)(void *owner, const struct hd_roster *roster);
+	/* The controller sends this worker away: until then, as after hd_worker_notice(). */
+	void (*noticed)(void *owner, hd_ns preempted_at);
 	/* Of a synchronous job: `version` is the newest that is known here. Updates on bases with another counter are too
 	 * late. Called when it changes, also by our own pulls and outcomes. */
 	void (*stepped)(void *owner, hd_version version);
@@ -224,6 +226,21 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink);
 int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_sink *sink);
 /* Until when it takes pushes; HD_NEVER without a notice. */
 hd_ns hd_worker_flush_at(const struct hd_worker *worker);
+/* What the worker has seen of the learning: goes to the controller, whose policy says how many workers there should
+ * be. Words that come within HD_OBSERVE_US are added up. */
+struct hd_worker_observation {
+	uint32_t step; /* from 1 */
+	double loss_sum; /* over `samples`; finite */
+	uint64_t samples; /* > 0 */
+	hd_ns step_took;
+	float sent_norm, held_norm; /* L2; < 0: not known */
+};
+/* 0 (also: no controller is configured, and nobody hears it); -EINVAL, -ESHUTDOWN (left or refused). */
+int hd_worker_observe(
+	struct hd_worker *worker,
+	hd_ns now,
+	const struct hd_worker_observation *observation
+);
 /* Who takes part, as it was told last; change 0: it was not yet. */
 const struct hd_roster *hd_worker_roster(const struct hd_worker *worker);
 

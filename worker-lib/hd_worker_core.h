@@ -150,6 +150,8 @@ struct hd_worker {
 		notice_span; /* the machine is taken away then (0: no notice), said so long before */
 	hd_ns push_took; /* lately, from the call to its outcome */
 	struct hd_roster roster;
+	struct hd_worker_observation seen; /* not said yet; samples 0: nothing */
+	hd_ns seen_at; /* the next word may go then */
 	bool said_done; /* to the server, of a synchronous job: no more pushes */
 	hd_ns linger_until;
 	bool observe_due;
@@ -430,7 +432,22 @@ void worker_members_tick(struct hd_worker *worker, const struct context *ctx);
 /* When it leaves whatever is under way; HD_NEVER without a notice. */
 hd_ns worker_leave_at(const struct hd_worker *worker);
 hd_ns worker_members_deadline(const struct hd_worker *worker);
-void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *message);
+void worker_on_roster(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_roster *message
+);
+/* The controller sends it away. */
+void worker_on_notice(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_notice *message
+);
+
+/* --- hd_worker_observe.c ------------------------------------------------------------------- */
+/* What was reported since the last word goes to the controller, when it is time. */
+void worker_observe_tick(struct hd_worker *worker, const struct context *ctx);
+hd_ns worker_observe_deadline(const struct hd_worker *worker);
 
 /* --- hd_worker_copy.c ------------------------------------------------------------------------ */
 void worker_on_copy_grant(

@@ -112,10 +112,45 @@ hd_ns worker_members_deadline(const struct hd_worker *worker) {
 	return worker->withdrawn ? worker_leave_at(worker) : withdraw_at(worker);
 }
 
-void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *message) {
-	struct hd_roster roster;
+void worker_on_notice(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_notice *message
+) {
+	hd_ns left = message->left_us * HD_US;
 
-	if (message->job != worker->job || message->change == 0
+	if (message->job != worker->job || message->worker != worker->config.rank
+	    || hd_worker_notice(worker, ctx->now, left, ctx->sink) < 0) {
+		worker->stats.late_messages++;
+		return;
+	}
+	if (worker->config.ops && worker->config.ops->noticed)
+		worker->config.ops->noticed(worker->config.owner, worker->preempted_at);
+}
+
+void worker_on_roster(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_msg_roster *message
+) {
+	struct hd_roster roster = {
+		.change = message->change,
+		.target = message->target,
+		.sync_count = message->sync_count,
+		.tau_max = message->tau_max,
+		.scale = message->scale,
+	};
+	struct hd_event event = {
+		.kind = HD_EVENT_ROSTER,
+		.aux = message->count,
+		.version = message->change,
+		.position = message->target,
+		.round = message->sync_count,
+		.bytes = message->tau_max,
+		.value = (double)message->scale,
+	};
+
+	if (message->job != worker->job || !hd_roster_valid(&roster)
 	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
 		    < 0) {
 		worker->stats.late_messages++;
@@ -123,8 +158,8 @@ void worker_on_roster(struct hd_worker *worker, const struct hd_msg_roster *mess
 	}
 	if (message->change == worker->roster.change)
 		return;
-	roster.change = message->change;
 	worker->roster = roster;
+	worker_emit(worker, ctx, &event);
 	if (worker->config.ops && worker->config.ops->members)
 		worker->config.ops->members(worker->config.owner, &worker->roster);
 }

@@ -318,7 +318,7 @@ static void on_server_message(
 		break;
 	case HD_MSG_ROSTER:
 		if (hd_addr_is_none(worker->config.controller))
-			worker_on_roster(worker, &message->roster);
+			worker_on_roster(worker, ctx, &message->roster);
 		break;
 	default:
 		worker->stats.late_messages++;
@@ -394,7 +394,9 @@ static void on_message(
 	else if (message->kind == HD_MSG_PROBE)
 		hd_trains_probe(&worker->trains, now, &message->probe, sink);
 	else if (message->kind == HD_MSG_ROSTER)
-		worker_on_roster(worker, &message->roster);
+		worker_on_roster(worker, &ctx, &message->roster);
+	else if (message->kind == HD_MSG_NOTICE)
+		worker_on_notice(worker, &ctx, &message->notice);
 	else if (message->kind == HD_MSG_CREDIT)
 		worker_on_credit(worker, &ctx, &message->credit);
 	else if (message->kind == HD_MSG_EXPECT)
@@ -459,6 +461,7 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 		say_register(worker, ctx);
 	}
 	worker_members_tick(worker, ctx);
+	worker_observe_tick(worker, ctx);
 	if (worker->leaving)
 		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 }
@@ -467,6 +470,7 @@ hd_ns worker_session_deadline(const struct hd_worker *worker) {
 	hd_ns deadline = hd_ns_min(fallback_at(worker), worker->register_at);
 
 	deadline = hd_ns_min(deadline, worker_members_deadline(worker));
+	deadline = hd_ns_min(deadline, worker_observe_deadline(worker));
 	if (worker->said_leave && !worker->stats.left)
 		deadline = hd_ns_min(deadline, worker->linger_until);
 	return deadline;

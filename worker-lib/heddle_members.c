@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who takes part in the job, and notices of preemption. */
+#include "heddle_elastic.h"
 #include "heddle_private.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -21,6 +23,10 @@ int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 	members->change = fabric->roster.change;
 	members->count
 		= (uint32_t)hd_roster_list(&fabric->roster, members->rank, HEDDLE_WORKERS_MAX);
+	members->target = fabric->roster.target;
+	members->sync_count = fabric->roster.sync_count;
+	members->tau_max = fabric->roster.tau_max;
+	members->scale = fabric->roster.scale > 0 ? fabric->roster.scale : 1.0f;
 	pthread_mutex_unlock(&fabric->lock);
 	return 0;
 }
@@ -73,6 +79,65 @@ void heddle_on_members(void *owner, const struct hd_roster *roster) {
 		say_tau(fabric, roster->count, tau_max);
 }
 
+/* --- what is reported ------------------------------------------------------------------------- */
+
+int heddle_report_step(
+	struct heddle *fabric,
+	uint64_t step,
+	double loss_sum,
+	uint64_t samples,
+	double step_seconds
+) {
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (step == 0 || step > UINT32_MAX)
+		return heddle_fail(-EINVAL, "step: from 1 to 4294967295");
+	if (!isfinite(loss_sum))
+		return heddle_fail(-EINVAL, "loss_sum: NaN or infinite, at step %" PRIu64, step);
+	if (samples == 0)
+		return heddle_fail(-EINVAL, "samples: 0");
+	if (!(step_seconds >= 0) || step_seconds > 1e9)
+		return heddle_fail(-EINVAL, "step_seconds: from 0 to 1e9");
+	pthread_mutex_lock(&fabric->lock);
+	if (fabric->left || fabric->closing)
+		rc = -ESHUTDOWN;
+	if (rc == 0) {
+		fabric->seen = (struct hd_worker_observation){
+			.step = (uint32_t)step,
+			.loss_sum = fabric->seen.loss_sum + loss_sum,
+			.samples = fabric->seen.samples + samples,
+			.step_took = (hd_ns)(step_seconds * 1e9),
+			.sent_norm = fabric->sent_norm,
+			.held_norm = fabric->held_norm,
+		};
+		fabric->sent_norm = fabric->held_norm = -1;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	if (rc == 0)
+		hd_driver_wake(fabric->driver);
+	return rc;
+}
+
+void heddle_report_norms(struct heddle *fabric, double sent, double held) {
+	pthread_mutex_lock(&fabric->lock);
+	fabric->sent_norm = isfinite(sent) ? (float)sent : -1;
+	fabric->held_norm = isfinite(held) ? (float)held : -1;
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+void heddle_take_report(struct heddle *fabric, hd_ns now) {
+	struct hd_worker_observation seen;
+
+	pthread_mutex_lock(&fabric->lock);
+	seen = fabric->seen;
+	fabric->seen = (struct hd_worker_observation){0};
+	pthread_mutex_unlock(&fabric->lock);
+	if (seen.samples > 0)
+		(void)hd_worker_observe(fabric->worker, now, &seen);
+}
+
 /* --- preemption ----------------------------------------------------------------------------- */
 
 /* Also from a signal handler: no lock, and nothing but an atomic word, the clock and a write(). */
@@ -98,6 +163,24 @@ void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink) 
 	(void)hd_worker_notice(fabric->worker, now, at > now ? at - now : 1, sink);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->flush_at = hd_worker_flush_at(fabric->worker);
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+void heddle_on_noticed(void *owner, hd_ns preempted_at) {
+	struct heddle *fabric = owner;
+
+	if (fabric->log)
+		fabric->log(
+			fabric->log_arg,
+			HEDDLE_LOG_INFO,
+			"the job has more workers than it should: this one leaves"
+		);
+	fabric->notice_taken = preempted_at;
+	atomic_store(&fabric->preempted_at, preempted_at);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->flush_at = hd_worker_flush_at(fabric->worker);
+	heddle_count_end(fabric);
+	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
 }
 

@@ -317,6 +317,7 @@ int heddle_open(
 	fabric->pid = getpid();
 	fabric->ended_fd = -1;
 	fabric->flush_at = HD_NEVER;
+	fabric->sent_norm = fabric->held_norm = -1;
 	fabric->references = 1;
 	TAILQ_INIT(&fabric->tickets);
 	rc = init_lock(fabric);

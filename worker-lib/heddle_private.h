@@ -89,6 +89,8 @@ struct heddle {
 	struct hd_roster roster; // lock
 	struct hd_round_word word; // lock: of a federated job
 	bool word_is_new; // lock: nobody has taken it yet
+	struct hd_worker_observation seen; // lock: not handed to the core yet; samples 0: nothing
+	float sent_norm, held_norm; // lock: of the next report; < 0: not known
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
 	hd_ns notice_taken; /* the progress thread's */
 	bool left_by_itself; /* the same: preempted, and not closed yet */
@@ -127,6 +129,12 @@ void heddle_on_round(void *owner, const struct hd_round_word *word);
 
 /* --- heddle_members.c ----------------------------------------------------------------------- */
 void heddle_on_members(void *owner, const struct hd_roster *roster);
+/* The controller sends this worker away. */
+void heddle_on_noticed(void *owner, hd_ns preempted_at);
+/* The progress thread's: hands what was reported to the core. */
+void heddle_take_report(struct heddle *fabric, hd_ns now);
+/* L2 norms of what was sent, and of what is held back, to go with the next report of a step. < 0: not known. */
+void heddle_report_norms(struct heddle *fabric, double sent, double held);
 /* The progress thread's: tells the core of a notice. */
 void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink);
 

@@ -147,6 +147,7 @@ const struct hd_worker_ops heddle_worker_ops = {
 	.ticket = on_ticket,
 	.released = on_released,
 	.members = heddle_on_members,
+	.noticed = heddle_on_noticed,
 	.stepped = on_stepped,
 	.round = heddle_on_round,
 };
@@ -275,6 +276,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	bool leave;
 
 	heddle_take_notice(fabric, now, sink);
+	heddle_take_report(fabric, now);
 	pthread_mutex_lock(&fabric->lock);
 	do {
 		run_cancels(fabric, now, sink);

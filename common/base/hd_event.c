@@ -46,6 +46,7 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_PROMOTED] = "promoted",
 	[HD_EVENT_NOTICE] = "notice",
 	[HD_EVENT_ROSTER] = "roster",
+	[HD_EVENT_TARGET] = "target",
 	[HD_EVENT_STEP_WAITS] = "step-waits",
 };
 

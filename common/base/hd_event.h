@@ -85,9 +85,11 @@ enum hd_event_kind {
 	HD_EVENT_PROMOTED, /* replica: is the server now, at `version`, with the state of `base`; aux commits that it knew
 			      of could not be applied; value = the server was at most so far from it, < 0: unknown */
 	HD_EVENT_NOTICE, /* worker, controller, server: the worker is preempted in `value` s */
-	HD_EVENT_ROSTER, /* controller, server: the job has aux workers from change `version` on */
+	HD_EVENT_ROSTER, /* controller, server, worker: the job has aux workers from change `version` on, and should have
+			    `position` (0: nobody says); round = N of N-sync, bytes = tau_max (0: the job's), value = scale */
 	HD_EVENT_STEP_WAITS, /* server: a synchronous step after `version` has waited for `value` s, for aux of the
 				workers that are here; `worker` is the first of them */
+	HD_EVENT_TARGET, /* controller: the job should have aux workers */
 	HD_EVENT_COUNT
 };
 

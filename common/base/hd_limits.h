@@ -86,6 +86,7 @@
 #define HD_NOTICE_US_MAX 3600000000u /* the longest notice of a preemption: an hour */
 #define HD_ROSTER_US 10000 /* between two words on who takes part in a job, at least, */
 #define HD_ROSTER_WORKER_US 50 /* and so much for each worker that hears it */
+#define HD_OBSERVE_US 50000 /* between two words of a worker on its steps, at least */
 #define HD_FALLBACK_US HD_SILENCE_US /* without a controller for this long: go direct */
 #define HD_CREDIT_BYTES 131072 /* what goes on a credit: 1 Gbit/s for 1 ms, 10 Gbit/s for 100 us */
 #define HD_CREDIT_BYTES_MAX (1 << 30) /* that an operator can set */

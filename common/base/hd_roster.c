@@ -2,6 +2,7 @@
 #include "hd_roster.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 static uint8_t bit_of(uint16_t rank) {
@@ -36,12 +37,24 @@ int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data
 
 	if (bytes > HD_ROSTER_BYTES || (bytes > 0 && data[bytes - 1] == 0))
 		return -EBADMSG;
-	*roster = (struct hd_roster){.count = count};
+	roster->count = count;
+	memset(roster->ranks, 0, sizeof(roster->ranks));
 	for (size_t i = 0; i < bytes; i++) {
 		roster->ranks[i] = data[i];
 		found += (unsigned)__builtin_popcount(data[i]);
 	}
 	return found == count ? 0 : -EBADMSG;
+}
+
+bool hd_roster_valid(const struct hd_roster *roster) {
+	return roster->change != 0 && roster->target <= HD_WORKERS_MAX
+		&& roster->sync_count <= HD_WORKERS_MAX && roster->tau_max <= HD_TAU_MAX_LIMIT
+		&& roster->scale > 0 && isfinite(roster->scale);
+}
+
+bool hd_roster_alike(const struct hd_roster *a, const struct hd_roster *b) {
+	return a->target == b->target && a->sync_count == b->sync_count && a->tau_max == b->tau_max
+		&& !(a->scale < b->scale) && !(a->scale > b->scale);
 }
 
 size_t hd_roster_list(const struct hd_roster *roster, uint16_t *ranks, size_t capacity) {

@@ -22,6 +22,10 @@
 struct hd_roster {
 	uint64_t
 		change; /* its version: epoch:16 of who says it, changes:48; 0: none was told yet */
+	/* What depends on how many they are: of the same change, so that nobody has one without the other. */
+	uint16_t target; /* workers that the job should have; 0: nobody says */
+	uint32_t sync_count, tau_max; /* N of N-sync and the bound on delays, now; 0: the job's */
+	float scale; /* factor on updates; 0 before the first change, then > 0 */
 	uint16_t count;
 	uint8_t ranks[HD_ROSTER_BYTES];
 };
@@ -32,8 +36,13 @@ bool hd_roster_set(struct hd_roster *roster, uint16_t rank, bool there);
 bool hd_roster_has(const struct hd_roster *roster, uint16_t rank);
 /* The bytes of `ranks` that a message carries. */
 size_t hd_roster_bytes(const struct hd_roster *roster);
-/* Reads them. 0; -EBADMSG (too many, a zero byte at the end, not `count` ranks) with *roster undefined. */
+/* Reads them, and count; the rest stays. 0; -EBADMSG (too many, a zero byte at the end, not `count` ranks) with *roster
+ * undefined. */
 int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data, size_t bytes);
+/* Whether what comes with the ranks is within the limits, as a change that was told. */
+bool hd_roster_valid(const struct hd_roster *roster);
+/* Whether they agree on all but the ranks and the number of the change. */
+bool hd_roster_alike(const struct hd_roster *a, const struct hd_roster *b);
 /* The ranks, ascending, at most `capacity` of them. Returns how many there are. */
 size_t hd_roster_list(const struct hd_roster *roster, uint16_t *ranks, size_t capacity);
 

@@ -19,6 +19,7 @@
  *   W -> A        JOIN (aggregator: says who it is, once the session is open; no spec, no answer);  SACK
  *   W -> C (or S) REQUEST -> GRANT | DROP;  CANCEL
  *   W -> C, S     NOTICE;  C -> W, S  ROSTER;  S -> W  ROSTER (S: where there is no controller)
+ *   W -> C        OBSERVE;  C -> W    NOTICE (to one that the job has no need of)
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
  *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays;  A <-> S, replica  VOID of a sum
@@ -84,7 +85,8 @@ enum hd_follow_state {
 	V(RESUME, "resume", 3)                                                                     \
 	V(DRAIN, "drain", 4) /* no new grants to or from a host, no new jobs on its server */      \
 	V(UNDRAIN, "undrain", 5)                                                                   \
-	V(EVICT, "evict", 6) /* a worker, or all of a job's, are refused for good */
+	V(EVICT, "evict", 6) /* a worker, or all of a job's, are refused for good */               \
+	V(ELASTIC, "elastic", 7) /* who says how many workers a job has, and what it is told */
 
 enum hd_verb {
 	HD_VERB_NONE = 0,
@@ -322,7 +324,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_FOLLOW(F) \
 	F(u32, job) F(u64, generation) F(u8, state) F(u64, version) F(u32, behind) F(f64, divergence) \
 	F(u8, held) F(u32, peer_ipv4) F(u16, peer_port)
-/* A worker's machine is taken away in `left_us`, as a cloud does with spot instances. */
+/* A worker's machine is taken away in `left_us`, as a cloud does with spot instances; from the controller: the job has
+ * more workers than it should, and this one is to leave by then. */
 #define HD_FIELDS_NOTICE(F) F(u32, job) F(u16, worker) F(u32, left_us)
 /* A federated job's round, to a worker that it was drawn for: train from the model `version` and push how far that led,
  * within `left_ms` (0: no limit). It is the `place`-th of `clients` drawn; `drops`: work that is not all of `epochs`
@@ -336,15 +339,25 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u16, epochs) F(u8, gives) F(f32, weight) F(f32, gamma) \
 	F(f64, loss)
 /* The workers that take part in the job now: `count` of them, `ranks` as a set of bits (hd_roster.h). `change` grows
- * with every difference: epoch:16 of who says it, changes:48. */
-#define HD_FIELDS_ROSTER(F) F(u32, job) F(u64, change) F(u16, count) F(blob, ranks)
+ * with every difference: epoch:16 of who says it, changes:48. What depends on their number changes with it, all of it
+ * or nothing: `target`, how many there should be (0: nobody says); `sync_count`, N of N-sync, and `tau_max` (0: the
+ * job's); `scale`, a factor on updates. */
+#define HD_FIELDS_ROSTER(F) \
+	F(u32, job) F(u64, change) F(u16, count) F(blob, ranks) F(u16, target) F(u32, sync_count) F(u32, tau_max) \
+	F(f32, scale)
+/* What a worker has seen since its last OBSERVE: its newest `step`, the sum of the losses of `samples` samples, how
+ * long a step took, L2 norms of what it sent and of what a filter still holds (< 0: not known). */
+#define HD_FIELDS_OBSERVE(F) \
+	F(u32, job) F(u16, worker) F(u32, step) F(f64, loss_sum) F(u64, samples) F(u64, step_ns) F(f32, sent_norm) \
+	F(f32, held_norm)
 /* Operator's shell: `table` by name; the answer is one JSON document. */
 #define HD_FIELDS_SHOW(F) F(name, table) F(text, filter)
 #define HD_FIELDS_TABLE(F) F(name, table) F(blob, json)
-/* Steers (enum hd_verb). `object` is what kind of thing: of SET the setting; else "all", "job",
- * "worker" or "host". `target` names it (JOB or TENANT/JOB, a host), `value` is SET's value or the
- * worker's rank. `request` comes back in DONE, with NONE and what was done, or REFUSED and the field and
- * limit that are wrong, in words; `affected` counts jobs, nodes or transfers that it touched. */
+/* Steers (enum hd_verb). `object` is what kind of thing: of SET the setting; of ELASTIC "set", with words as
+ * `policy=manual n=4` for the value, or "price"; else "all", "job", "worker" or "host". `target` names it (JOB or
+ * TENANT/JOB, a host), `value` is SET's value or the worker's rank. `request` comes back in DONE, with NONE and what
+ * was done, or REFUSED and the field and limit that are wrong, in words; `affected` counts jobs, nodes or transfers
+ * that it touched. */
 #define HD_FIELDS_COMMAND(F) \
 	F(u32, request) F(u8, verb) F(name, object) F(text, target) F(text, value)
 #define HD_FIELDS_DONE(F) F(u32, request) F(u8, reason) F(u32, affected) F(text, text)
@@ -361,6 +374,7 @@ typedef struct hd_ranges hd_ranges;
 	M(LOAD, load, 54) \
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
 	M(REDUCE, reduce, 60) M(NOTICE, notice, 61) M(ROSTER, roster, 62) \
+	M(OBSERVE, observe, 63) \
 	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
 
 /* clang-format on */

@@ -343,6 +343,8 @@ int hd_elastic_set(
 	assert(POLICIES > 0);
 	if (strlen(words) > HD_ELASTIC_WORDS_BYTES)
 		return wrong(&t, "more than %d bytes", HD_ELASTIC_WORDS_BYTES);
+	if (!words[strspn(words, " \t")])
+		return wrong(&t, "key=value is missing (policy=manual n=4, for one)");
 	common_out(e, t.common);
 	if (take_policy(&t, words) < 0 || take_pairs(&t, words) < 0)
 		return -EINVAL;

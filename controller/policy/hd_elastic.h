@@ -150,7 +150,7 @@ int hd_elastic_observe(
 	double now,
 	const struct hd_elastic_observation *observation
 );
-/* The target, in n_min..n_max, never below 1; e->reason says why. 0: no policy. True in *changed: another than before. */
+/* The target, in n_min..n_max, never below 1; e->reason says why. 0: no policy. *changed: it is another than before. */
 uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed);
 /* What goes with so many workers: min(workers, target) of them count. */
 struct hd_elastic_shape

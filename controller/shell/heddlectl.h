@@ -94,6 +94,8 @@ int shell_run_watch(struct shell_context *context, int count, char **words);
 int shell_run_set(struct shell_context *context, int count, char **words);
 int shell_run_set_job(struct shell_context *context, int count, char **words);
 int shell_run_verb(struct shell_context *context, int count, char **words);
+int shell_run_elastic_show(struct shell_context *context, int count, char **words);
+int shell_run_elastic_set(struct shell_context *context, int count, char **words);
 int shell_run_check(struct shell_context *context, int count, char **words);
 int shell_run_help(struct shell_context *context, int count, char **words);
 bool shell_interrupted(void); /* Ctrl-C came since the last watch began */

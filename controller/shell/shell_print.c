@@ -41,6 +41,7 @@ static const char *const usual[][2] = {
 	 "id job lease state epoch attempt type count first_slot slots members waits receivers age_s"},
 	{"staleness",
 	 "tenant job workers updates mean variance p50 p90 p99 max bound dropped_bound dropped_late"},
+	{"elastic", "tenant job policy target workers leaving step loss worker_s money reason"},
 	{"settings", "setting value unit least most help"},
 	{"ports",
 	 "port driver rx_packets rx_bytes rx_missed rx_errors tx_packets tx_bytes tx_errors"},

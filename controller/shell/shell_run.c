@@ -23,35 +23,41 @@ int shell_error(int code, const char *format, ...) {
 	return code;
 }
 
+/* words[from..) with spaces between. */
+static int
+join_words(const char *field, int from, int count, char **words, char *to, size_t capacity) {
+	size_t bytes = 0;
+
+	to[0] = '\0';
+	for (int i = from; i < count; i++) {
+		size_t length = strlen(words[i]);
+
+		if (bytes + length + 2 > capacity)
+			return shell_error(
+				EX_USAGE, "%s: too long (%zu bytes)", field, capacity - 1
+			);
+		if (bytes)
+			to[bytes++] = ' ';
+		memcpy(to + bytes, words[i], length + 1);
+		bytes += length;
+	}
+	return 0;
+}
+
 static int flush(void) {
 	return fflush(stdout) ? shell_error(EX_IOERR, "stdout: %s", strerror(errno)) : 0;
 }
 
 /* --- show and watch --- */
 
-/* words[from..) with spaces between. */
 static int join_filter(int from, int count, char **words, char filter[HD_TEXT_BYTES_MAX + 1]) {
-	size_t bytes = 0;
-
-	filter[0] = '\0';
-	for (int i = from; i < count; i++) {
-		size_t length = strlen(words[i]);
-
-		/* The shell's own word for the next page. */
+	/* The shell's own word for the next page. */
+	for (int i = from; i < count; i++)
 		if (strncmp(words[i], "from=", 5) == 0)
 			return shell_error(
 				EX_USAGE, "filter: '%s': no field is called so", words[i]
 			);
-		if (bytes + length + 2 > HD_TEXT_BYTES_MAX - 16)
-			return shell_error(
-				EX_USAGE, "filter: too long (%d bytes)", HD_TEXT_BYTES_MAX - 16
-			);
-		if (bytes)
-			filter[bytes++] = ' ';
-		memcpy(filter + bytes, words[i], length + 1);
-		bytes += length;
-	}
-	return 0;
+	return join_words("filter", from, count, words, filter, HD_TEXT_BYTES_MAX - 15);
 }
 
 static int print_table(
@@ -84,7 +90,12 @@ static int print_table(
 }
 
 static int
-show(struct shell_context *context, int from, int count, char **words, const char *view) {
+show(struct shell_context *context,
+     const char *table,
+     int from,
+     int count,
+     char **words,
+     const char *view) {
 	char filter[HD_TEXT_BYTES_MAX + 1];
 	struct shell *shell;
 	int status;
@@ -93,18 +104,22 @@ show(struct shell_context *context, int from, int count, char **words, const cha
 	if (!status)
 		status = shell_open(context, &shell);
 	if (!status) {
-		status = print_table(context, shell, words[1], filter, view);
+		status = print_table(context, shell, table, filter, view);
 		shell_close(shell);
 	}
 	return status;
 }
 
 int shell_run_show(struct shell_context *context, int count, char **words) {
-	return show(context, 2, count, words, NULL);
+	return show(context, words[1], 2, count, words, NULL);
+}
+
+int shell_run_elastic_show(struct shell_context *context, int count, char **words) {
+	return show(context, words[0], 2, count, words, NULL);
 }
 
 int shell_run_why(struct shell_context *context, int count, char **words) {
-	return show(context, 3, count, words, "plan-why");
+	return show(context, words[1], 3, count, words, "plan-why");
 }
 
 /* Ctrl-C ends `watch`, not the shell. A handler has no argument: this is the process's. */
@@ -223,6 +238,20 @@ int shell_run_verb(struct shell_context *context, int count, char **words) {
 	if (copy_word("object", words[1], command.object, sizeof(command.object))
 	    || (count > 2 && copy_word(words[1], words[2], command.target, sizeof(command.target)))
 	    || (count > 3 && copy_word("value", words[3], command.value, sizeof(command.value))))
+		return EX_USAGE;
+	return send_command(context, &command);
+}
+
+/* elastic set JOB key=value... */
+int shell_run_elastic_set(struct shell_context *context, int count, char **words) {
+	struct hd_msg_command command = {.verb = HD_VERB_ELASTIC, .object = "set"};
+
+	if (count < 4)
+		return shell_error(
+			EX_USAGE, "elastic set: key=value is missing (policy=manual n=4)"
+		);
+	if (copy_word("job", words[2], command.target, sizeof(command.target))
+	    || join_words("words", 3, count, words, command.value, sizeof(command.value)))
 		return EX_USAGE;
 	return send_command(context, &command);
 }

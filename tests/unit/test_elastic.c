@@ -62,6 +62,7 @@ static void test_refusals(void **state) {
 		const char *words, *says;
 	} wrong[] = {
 		{"n=4", "policy: missing"},
+		{"", "key=value is missing"},
 		{"policy=best", "no such policy"},
 		{"policy=manual", "n: policy manual needs it"},
 		{"policy=manual n=0", "from 1 to 4096"},

@@ -180,6 +180,7 @@ static void say_roster(struct peer *peer, uint64_t change, uint16_t count, const
 	message.roster.job = hd_job_id("t", "job");
 	message.roster.change = change;
 	message.roster.count = count;
+	message.roster.scale = 1;
 	message.roster.ranks = (struct hd_blob){(const uint8_t *)ranks, (uint32_t)strlen(ranks)};
 	assert_int_equal(peer_say(peer, &message), 0);
 }

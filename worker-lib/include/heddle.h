@@ -474,17 +474,17 @@ struct heddle_members {
 		change; /* another number for each different set, growing; 0: nothing was said yet */
 	uint32_t count;
 	uint16_t rank[HEDDLE_WORKERS_MAX]; /* `count` of them, ascending */
+	/* Of the same change (heddlectl elastic): workers that there should be, 0: nobody says; N of HEDDLE_SYNC_N and the
+	 * bound on delays now, 0: the job's; factor on updates, 1: none. */
+	uint32_t target, sync_count, tau_max;
+	float scale;
 };
 #ifdef __cplusplus
 #define HEDDLE_MEMBERS_INIT                                                                        \
-	{                                                                                          \
-		sizeof(struct heddle_members), 0, 0, {                                             \
-			0                                                                          \
-		}                                                                                  \
-	}
+	{ sizeof(struct heddle_members), 0, 0, {0}, 0, 0, 0, 1.0f }
 #else
 #define HEDDLE_MEMBERS_INIT                                                                        \
-	{ .size = sizeof(struct heddle_members) }
+	{ .size = sizeof(struct heddle_members), .scale = 1.0f }
 #endif
 /* -EINVAL (size), -ECHILD. */
 int heddle_members(struct heddle *fabric, struct heddle_members *members);
@@ -536,6 +536,7 @@ float heddle_members_scale(const struct heddle_members *members, uint32_t base, 
  * earlier or later. Nobody waits for a worker beyond the time that it named.
  *
  * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
+ * The controller may say the same to a worker that the job has no need of any more: it has the same effect.
  */
 int heddle_preempt_notice(struct heddle *fabric, double seconds);
 /* -1: no notice was given. Else for how long pushes are taken yet, in ms: what cannot be computed in that is not
