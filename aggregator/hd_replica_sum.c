@@ -10,6 +10,7 @@
  */
 #include "hd_group.h"
 #include "hd_replica.h"
+#include "hd_server_stream.h"
 
 /* --- one that may come ------------------------------------------------------------------------- */
 
@@ -72,6 +73,7 @@ static enum hd_reason hd_mirror_check(
 		return HD_REASON_CLOSED;
 	}
 	if (count < 2 || message->token == 0 || message->position == 0 || message->peer_port == 0
+	    || !hd_stream_fits(message, count)
 	    || !hd_payload_fits(mirror->job, message->dtype, message->bytes)) {
 		return HD_REASON_REFUSED;
 	}
@@ -132,6 +134,8 @@ void hd_mirror_members(
 	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : count; /* as at the server */
 	in->position = message->position;
 	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
+	in->slot_values = message->count;
+	in->receiver = message->receiver;
 	TAILQ_INSERT_TAIL(&mirror->sums, in, queue_link);
 	mirror->sum_count++;
 	if (hd_aggregator_find(turn->server, in->sender) != NULL) {

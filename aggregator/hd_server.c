@@ -2,6 +2,7 @@
 #include "hd_replica.h"
 #include "hd_server_pull.h"
 #include "hd_server_roster.h"
+#include "hd_server_stream.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -257,6 +258,9 @@ static void hd_server_packet(struct hd_turn *turn, const struct hd_packet *packe
 	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
 	case HD_PACKET_CHUNK:
 		hd_assembly_chunk(turn, packet);
+		break;
+	case HD_PACKET_RESULT:
+		hd_stream_result(turn, packet);
 		break;
 	case HD_PACKET_TRAIN:
 		hd_server_train(turn, packet);

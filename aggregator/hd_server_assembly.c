@@ -8,6 +8,7 @@
 #include "hd_replica.h"
 #include "hd_runs.h"
 #include "hd_server_credit.h"
+#include "hd_server_stream.h"
 
 #include <errno.h>
 
@@ -39,6 +40,7 @@ int hd_incoming_open(
 		.attempt = in->sum ? header->attempt : part->attempt,
 		.dtype = in->dtype,
 		.bytes = in->bytes,
+		.chunk_bytes = (uint32_t)(in->slot_values * sizeof(uint32_t)),
 		.open
 		= in->sum && in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
 	};
@@ -123,7 +125,7 @@ static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_head
 	in->not_finite |= found < header->count;
 }
 
-static void hd_incoming_chunk(
+bool hd_incoming_chunk(
 	struct hd_turn *turn,
 	struct hd_incoming *in,
 	const struct hd_chunk_header *header,
@@ -134,16 +136,16 @@ static void hd_incoming_chunk(
 
 	if (in->starved) { /* not granted: nobody can know its token */
 		stats->drop_token++;
-		return;
+		return false;
 	}
 	if (in->credit && !hd_credit_takes(in, header)) {
 		stats->drop_mismatch++;
-		return;
+		return false;
 	}
 	if (in->recv == NULL && hd_incoming_open(turn->server, in, header) < 0
 	    && !(hd_copy_make_room(turn, in) && hd_incoming_open(turn->server, in, header) == 0)) {
 		stats->drop_memory++;
-		return;
+		return false;
 	}
 	switch (hd_recv_chunk(in->recv, turn->now, header, payload, payload_bytes)) {
 	case HD_RECV_NEW:
@@ -160,12 +162,12 @@ static void hd_incoming_chunk(
 	case HD_RECV_MISMATCH:
 		stats->drop_mismatch++;
 		hd_credit_untake(turn->server, in);
-		return;
+		return false;
 	}
 	if (!in->started) {
 		hd_incoming_started(turn, in);
 		if (in->credit && !hd_credit_spend(turn, in)) {
-			return;
+			return false;
 		}
 	}
 	if (payload_bytes > in->packet_bytes) {
@@ -174,6 +176,7 @@ static void hd_incoming_chunk(
 	in->active = turn->now;
 	stats->chunk_bytes += payload_bytes;
 	hd_incoming_touch(turn->server, in);
+	return true;
 }
 
 /* Who may be told how the transfer under this tombstone ended; NULL: nobody. */
@@ -255,7 +258,7 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 		if (in->entry != NULL && !in->sum && in->source == NULL) {
 			in->source = hd_peer_at(turn->server, packet->peer);
 		}
-		hd_incoming_chunk(turn, in, &header, payload, payload_bytes);
+		(void)hd_incoming_chunk(turn, in, &header, payload, payload_bytes);
 		break;
 	}
 }
@@ -276,6 +279,10 @@ void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in) {
 	message.go.job = in->job->id;
 	message.go.token = in->handle.token;
 	hd_turn_event(turn, &event);
+	if (in->slot_values != 0) {
+		hd_stream_go(turn, in);
+		return;
+	}
 	if (peer != NULL) {
 		hd_peer_send(turn, peer, &message);
 	}

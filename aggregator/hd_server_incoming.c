@@ -154,6 +154,8 @@ struct hd_tombstone hd_incoming_epitaph(const struct hd_incoming *in, uint64_t t
 		.worker = in->sum ? HD_GROUP_WORKER : in->parts[0].member->rank,
 		.sender = in->sender,
 		.chunks = in->chunks,
+		.slot_values = in->slot_values,
+		.receiver = in->receiver,
 	};
 }
 

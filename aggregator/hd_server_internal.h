@@ -11,6 +11,7 @@
  *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several
  *   hd_server_push.c        EXPECT, direct REQUEST, VOID, CANCEL: which updates may come
  *   hd_server_sum.c         MEMBERS: which sums may come, and the aggregators that send them
+ *   hd_server_stream.c      sums that come from the slots of a switch
  *   hd_server_credit.c      updates that were granted in advance: they come without having been asked for
  *   hd_server_assembly.c    chunks into place, acknowledgements, go to the successor
  *   hd_server_commit.c      the commit rule, hold, outcomes, the log
@@ -192,6 +193,9 @@ struct hd_incoming {
 	struct hd_peer *source; /* of a copy: who sends it, once a chunk has come */
 	struct hd_timer timer;
 	struct hd_addr sender; /* of a sum */
+	uint16_t
+		slot_values; /* it comes from a switch's slots, so many values at a time; 0: it does not */
+	uint8_t receiver; /* then: which of the sum's receivers this node is */
 	struct hd_peer *aggregator; /* its session; NULL: none with that address */
 	struct hd_incoming *predecessor; /* whose end frees this one's start */
 	struct hd_incoming_successors successors;
@@ -249,6 +253,8 @@ struct hd_tombstone {
 	uint16_t worker; /* HD_GROUP_WORKER: a sum, of */
 	struct hd_addr sender;
 	uint32_t chunks;
+	uint16_t slot_values; /* as in hd_incoming */
+	uint8_t receiver;
 	hd_ns answered; /* one answer a call is enough */
 };
 

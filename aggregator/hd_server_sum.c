@@ -12,6 +12,7 @@
 #include "hd_group.h"
 #include "hd_replica.h"
 #include "hd_server_pull.h"
+#include "hd_server_stream.h"
 
 #include <math.h>
 
@@ -206,6 +207,9 @@ static enum hd_reason hd_sum_check(struct hd_turn *turn, const struct hd_sum *su
 	    || !hd_payload_fits(sum->job, message->dtype, message->bytes)) {
 		return HD_REASON_REFUSED;
 	}
+	if (!hd_stream_fits(message, sum->count)) {
+		return HD_REASON_REFUSED;
+	}
 	return hd_sum_check_members(turn, sum);
 }
 
@@ -273,6 +277,8 @@ static void hd_sum_accept(struct hd_turn *turn, const struct hd_sum *sum) {
 	in->steps = message->dtype == HD_DTYPE_SPARSE32 ? 1 : sum->count;
 	in->position = message->position;
 	in->sender = (struct hd_addr){message->peer_ipv4, message->peer_port};
+	in->slot_values = message->count;
+	in->receiver = message->receiver;
 	job->position = last > job->position ? last : job->position;
 	aggregator = hd_aggregator_find(turn->server, in->sender);
 	if (aggregator != NULL) {

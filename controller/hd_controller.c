@@ -60,7 +60,7 @@ void ctl_refuse(
 hd_ns ctl_interval(const struct hd_controller *c) {
 	hd_ns cost = c->pending_count * CTL_ITEM_NS;
 
-	if (c->aggregation && c->aggregator_count)
+	if (ctl_groups_possible(c))
 		cost += hd_ns_min(c->pending_count, CTL_GROUP_WINDOW) * CTL_GROUP_ITEM_NS;
 	return c->config.interval_us * HD_US + cost;
 }
@@ -334,6 +334,7 @@ int hd_controller_create(
 	TAILQ_INIT(&c->open);
 	TAILQ_INIT(&c->groups);
 	TAILQ_INIT(&c->leases);
+	TAILQ_INIT(&c->slots_over);
 	c->aggregation = c->switching = true;
 	c->ranked_sums = config->ranked_sums;
 	status = -ENOMEM;
@@ -425,6 +426,7 @@ static void settle(struct hd_controller *c, struct hd_sink *sink) {
 		ctl_check_by(c, ctl_elastic_check(c, sink));
 		ctl_check_by(c, ctl_roster_check(c, sink));
 		ctl_check_by(c, ctl_lease_check(c, sink));
+		ctl_check_by(c, ctl_slots_check(c, sink));
 		ctl_reduce_check(c, sink);
 		if (c->open_count)
 			ctl_check_by(c, c->now + CTL_CHECK_NS);

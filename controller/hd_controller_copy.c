@@ -61,6 +61,8 @@ void ctl_copy_end(
 			copy_drop(c, replica, t, reason, sink);
 	} else {
 		c->counters.copies_void++;
+		if (t->is_sum)
+			ctl_slots_copy_lost(c, t);
 		if (replica)
 			copy_void(c, replica, t, reason, sink);
 		if (worker && reason != HD_REASON_CANCELLED)

@@ -15,6 +15,7 @@
  *   hd_controller_elastic*.c   how many workers a job should have
  *   hd_controller_group.c      groups: sums of updates, relayed models
  *   hd_controller_group_plan.c which of a plan go over an aggregator
+ *   hd_controller_group_slots.c sums that a switch makes, in slots leased for the grant
  *   hd_controller_company.c    whether what is due waits for others to go with it
  *   hd_controller_group_say.c  what aggregators and servers hear of them
  *   hd_controller_group_show.c what operators see of them
@@ -128,6 +129,7 @@ struct hd_controller {
 	bool groups_failed; /* some have to be settled */
 	uint32_t aggregator_count, switch_count; /* registered */
 	struct ctl_leases leases; /* of switches' slots */
+	struct ctl_slots_overs slots_over; /* of groups that have ended */
 	uint32_t group_count, group_number;
 	struct ctl_groups groups; /* open */
 	struct ctl_grouping grouping;

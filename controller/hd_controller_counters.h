@@ -20,6 +20,8 @@
 	C(grouped, "updates", "of granted updates, those that are in sums")                        \
 	C(relayed, "models", "of granted pulls, those that come from an aggregator")               \
 	C(sums, "sums", "applied; their updates are among those applied")                          \
+	C(switched, "groups", "of those granted, sums that a switch was to make")                  \
+	C(sums_saturated, "sums", "of these, that overflowed: their members ask again")            \
 	C(groups_voided, "groups", "given up whole: their members ask again")                      \
 	C(grants, "transfers", "transfers granted")                                                \
 	C(granted_bytes, "bytes", "bytes of granted transfers")                                    \

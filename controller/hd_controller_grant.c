@@ -150,6 +150,7 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 	m->conditional = t->conditional;
 	m->dtype = t->dtype;
 	m->exponent = exponent_of(t);
+	ctl_slots_grant(t, m);
 	return ctl_send(c, sender, &message, sink);
 }
 

@@ -72,7 +72,11 @@ static uint64_t held_by_groups(const struct hd_controller *c, const struct ctl_n
 }
 
 uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator) {
-	uint64_t held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator);
+	uint64_t held;
+
+	if (aggregator->role == HD_ROLE_SWITCH) /* slots are all that it has */
+		return UINT64_MAX;
+	held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator);
 
 	return aggregator->memory_bytes > held ? aggregator->memory_bytes - held : 0;
 }
@@ -155,6 +159,7 @@ void ctl_group_ended(
 static void group_free(struct hd_controller *c, struct ctl_group *group) {
 	TAILQ_REMOVE(&c->groups, group, entry);
 	c->group_count--;
+	ctl_slots_end(c, group);
 	free(group->members);
 	free(group);
 }
@@ -220,7 +225,8 @@ static bool may_grant(const struct hd_controller *c, const struct hd_plan_group 
 	const struct ctl_node *aggregator = c->grouping.aggregator[plan->aggregator];
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
 
-	if (!ctl_may_add(aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX || !first
+	if (!ctl_may_group(c, aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX
+	    || !first
 	    || ctl_memory_left(c, aggregator)
 		    < memory_of(c, first, most_bytes(c, plan), plan->count))
 		return false;
@@ -299,24 +305,47 @@ static void open_members(
 	}
 }
 
+/* NULL: there are none. */
+static struct ctl_group_slots *
+take_slots(struct hd_controller *c, const struct hd_plan_group *plan, struct hd_sink *sink) {
+	struct ctl_transfer *members[CTL_GROUP_WINDOW];
+
+	for (uint32_t m = 0; m < plan->count; m++)
+		members[m] = planned_member(c, plan, m);
+	return ctl_slots_take(
+		c, c->grouping.aggregator[plan->aggregator], members, plan->count, sink
+	);
+}
+
 int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sink) {
 	const struct hd_plan_group *plan = &c->grouping.plan.groups[index];
 	const struct ctl_transfer *first = planned_member(c, plan, 0);
+	struct ctl_group_slots *slots = NULL;
 	struct ctl_group *group;
+	bool by_switch;
 
 	if (!may_grant(c, plan))
 		return -ENOTCONN;
+	by_switch = c->grouping.aggregator[plan->aggregator]->role == HD_ROLE_SWITCH;
+	if (by_switch && !(slots = take_slots(c, plan, sink)))
+		return -ENOSPC;
 	group = group_make(c, plan, first->job);
-	if (!group)
+	if (!group) {
+		free(slots);
 		return -ENOMEM;
+	}
+	group->slots = slots;
 	group->token = hd_entropy_u64(&c->entropy);
 	group->dtype = first->dtype;
 	group->bytes = most_bytes(c, plan);
-	group->memory = memory_of(c, first, group->bytes, plan->count);
+	group->memory = by_switch ? 0 : memory_of(c, first, group->bytes, plan->count);
 	open_members(c, group, plan, sink);
 	set_exponent(group);
 	open_sum(c, group, plan, index);
+	if (by_switch)
+		ctl_slots_book(group);
 	c->counters.groups++;
+	c->counters.switched += by_switch;
 	if (group->direction == HD_PUSH)
 		c->counters.grouped += group->count;
 	else
@@ -327,7 +356,7 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	if (ctl_group_say(c, group, sink) < 0)
 		ctl_group_fail(c, group, HD_REASON_NO_MEMORY);
 	group->second = NULL;
-	for (uint32_t m = 0; m < group->count; m++)
+	for (uint32_t m = 0; m < group->count && !by_switch; m++)
 		ctl_grant_say(c, group->members[m], sink);
 	return 0;
 }
@@ -368,6 +397,7 @@ static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_s
 	ctl_group_ended(
 		c, group, group->reason == HD_REASON_NONE ? HD_REASON_CLOSED : group->reason
 	);
+	ctl_slots_untold(c, group, sink);
 	ctl_group_say_void(c, group, group->reason, sink);
 	ctl_copy_sum_end(c, group, HD_REASON_CLOSED, sink);
 	if (group->sum)

@@ -28,12 +28,34 @@
 #define CTL_APART_FORGET (1.0 / 64) /* and a push that is granted without having been merged */
 #define CTL_GROUP_WORK 3000 /* transfers placed at most while searching: about a millisecond */
 
+/* Of a sum that a switch makes: its lease, hd_controller_group_slots.c. */
+struct ctl_group_slots {
+	uint64_t name;
+	struct ctl_node *node; /* NULL: gone */
+	uint16_t count, slots; /* values of a chunk */
+	uint8_t receivers;
+	bool held; /* in force: its members were told */
+	hd_ns asked;
+	uint64_t results[CTL_GROUP_WINDOW]; /* tokens of what comes back to each member */
+};
+
+/* A lease whose group has ended, until its switch is told. */
+struct ctl_slots_over {
+	TAILQ_ENTRY(ctl_slots_over) entry;
+	uint64_t name;
+	struct ctl_node *node;
+	uint32_t job;
+	uint16_t slots;
+};
+TAILQ_HEAD(ctl_slots_overs, ctl_slots_over);
+
 struct ctl_group {
 	TAILQ_ENTRY(ctl_group) entry;
 	uint64_t token; /* names it to its aggregator */
 	uint32_t number;
 	struct ctl_job *job;
-	struct ctl_node *aggregator; /* NULL: gone */
+	struct ctl_node *aggregator; /* NULL: gone; or a switch, */
+	struct ctl_group_slots *slots; /* by these; NULL: an aggregator */
 	uint8_t direction, dtype;
 	uint16_t exponent; /* of fixed point */
 	uint64_t bytes; /* of a merged sum: at most */
@@ -157,13 +179,66 @@ void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *repor
 void ctl_groups_fini(struct hd_controller *c);
 
 /* --- hd_controller_group_say.c: their messages --- */
-/* GROUP, and MEMBERS or the copy's GRANT; members are told by ctl_grant_say(). */
-int ctl_group_say(struct hd_controller *c, const struct ctl_group *group, struct hd_sink *sink);
+/* GROUP, or SLOTS, and MEMBERS or the copy's GRANT; members are told by ctl_grant_say(). */
+int ctl_group_say(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink);
 void ctl_group_say_void(
 	struct hd_controller *c,
 	const struct ctl_group *group,
 	enum hd_reason reason,
 	struct hd_sink *sink
 );
+
+/* --- hd_controller_group_slots.c: sums that a switch makes ------------------------------------------ */
+/* Groups may go through this node: an aggregator, or a switch. */
+bool ctl_may_group(const struct hd_controller *c, const struct ctl_node *node);
+/* There are such nodes, and they may be used. */
+bool ctl_groups_possible(const struct hd_controller *c);
+/* Whether this worker's push may go into slots of the switch, and some are left. */
+bool ctl_slots_may(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct ctl_transfer *t,
+	const struct ctl_node *worker
+);
+/* Slots leased to groups of the job (NULL: of all). */
+uint32_t ctl_slots_leased(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct ctl_job *job
+);
+/* Slots for a group of these; NULL: there are none. Owned by the caller. */
+struct ctl_group_slots *ctl_slots_take(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	struct ctl_transfer *const *members,
+	uint32_t count,
+	struct hd_sink *sink
+);
+void ctl_slots_book(struct ctl_group *group);
+/* The sum is held: so are its members. */
+void ctl_slots_held(const struct ctl_group *group);
+/* SLOTS to the switch. 0 or -errno. */
+int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink);
+/* What a member's GRANT says of them. */
+void ctl_slots_grant(const struct ctl_transfer *t, struct hd_msg_grant *m);
+/* The switch's word. False: of no group's lease. */
+bool ctl_slots_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+);
+/* The group is void before its members were told of it. */
+void ctl_slots_untold(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink);
+/* The group is over: the switch is told at the next check. */
+void ctl_slots_end(struct hd_controller *c, struct ctl_group *group);
+void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node);
+/* Its sum was not finite: the job's next ones go otherwise for a while. */
+void ctl_slots_spoilt(struct hd_controller *c, const struct ctl_group *group, uint8_t reason);
+/* The replica does not take its copy of a sum. */
+void ctl_slots_copy_lost(struct hd_controller *c, const struct ctl_transfer *copy);
+/* Leases that nobody answered for, or that are over. Returns when to look again. */
+hd_ns ctl_slots_check(struct hd_controller *c, struct hd_sink *sink);
+void ctl_slots_fini(struct hd_controller *c);
 
 #endif

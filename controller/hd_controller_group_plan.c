@@ -40,10 +40,10 @@ static void find_aggregators(struct hd_controller *c) {
 	struct ctl_node *node;
 
 	g->aggregator_count = 0;
-	if (!c->aggregation || !c->aggregator_count)
+	if (!ctl_groups_possible(c))
 		return;
 	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (ctl_may_add(node) && ctl_memory_left(c, node) > 0)
+		if (ctl_may_group(c, node) && ctl_memory_left(c, node) > 0)
 			consider(c, node);
 	for (uint32_t a = 0; a < g->aggregator_count; a++) {
 		g->memory[a] = (double)ctl_memory_left(c, g->aggregator[a]);
@@ -81,6 +81,8 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 
 	if (!worker || worker->doomed || ctl_group_refuses(c, node, t->job)
 	    || !may_share(c, t, c->grouping.memory[aggregator]))
+		return false;
+	if (node->role == HD_ROLE_SWITCH && !ctl_slots_may(c, node, t, worker))
 		return false;
 	/* It has no time to wait for others. */
 	if (t->direction == HD_PUSH && worker->preempted_at)

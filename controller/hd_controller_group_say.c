@@ -155,6 +155,10 @@ static int say_members(
 	m->after = t->after;
 	m->peer_ipv4 = group->aggregator->data.ipv4;
 	m->peer_port = group->aggregator->data.port;
+	if (group->slots) {
+		m->count = group->slots->count;
+		m->receiver = t != group->sum;
+	}
 	m->members.data = list;
 	m->members.bytes = group->count * HD_GROUP_MEMBER_BYTES;
 	status = ctl_send(c, to, &message, sink);
@@ -187,7 +191,7 @@ static int say_copy(struct hd_controller *c, const struct ctl_group *group, stru
 	return ctl_send(c, group->job->server, &message, sink);
 }
 
-int ctl_group_say(struct hd_controller *c, const struct ctl_group *group, struct hd_sink *sink) {
+int ctl_group_say(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
 	int status;
 
 	if (!group->aggregator || !group->job->server || !group->sum)
@@ -197,7 +201,9 @@ int ctl_group_say(struct hd_controller *c, const struct ctl_group *group, struct
 		/* Without it the replica refuses the sum, and gets a state. */
 		if (!status && group->second)
 			(void)say_members(c, group, group->second, group->job->replica.node, sink);
-		return status ? status : say_group(c, group, sink);
+		if (status)
+			return status;
+		return group->slots ? ctl_slots_say(c, group, sink) : say_group(c, group, sink);
 	}
 	status = say_group(c, group, sink);
 	return status ? status : say_copy(c, group, sink);

@@ -366,6 +366,7 @@ void ctl_registry_fini(struct hd_controller *c) {
 		ctl_transfer_free(c, t);
 	}
 	ctl_groups_fini(c);
+	ctl_slots_fini(c);
 	while (c->job_count)
 		job_free(c, c->jobs[c->job_count - 1]);
 	ctl_lease_fini(c);

@@ -25,7 +25,7 @@ uint32_t ctl_lease_slots(const struct hd_controller *c, const struct ctl_node *n
 
 	TAILQ_FOREACH (lease, &c->leases, entry)
 		slots += lease->node == node ? lease->slots : 0;
-	return slots;
+	return slots + ctl_slots_leased(c, node, NULL);
 }
 
 bool ctl_lease_is_busy(const struct ctl_lease *lease) {
@@ -111,6 +111,8 @@ void ctl_lease_report(
 	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_REFUSED;
 	struct ctl_job *job;
 
+	if (!lease && ctl_slots_report(c, node, m, sink))
+		return;
 	if (!lease || !lease->job) {
 		c->counters.reports_unknown++;
 		return;

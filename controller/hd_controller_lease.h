@@ -140,6 +140,23 @@ const char *ctl_lease_pick(
 bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease);
 /* Whether it has more than its share while another job has none: no more rounds begin through it as it is. */
 bool ctl_lease_is_over(const struct hd_controller *c, const struct ctl_lease *lease);
+/* Slots that chunks of so many values need, at so many bytes/s of them. */
+uint32_t ctl_lease_want(hd_ns longest, double rate, uint16_t count);
+/* Slots for each of the jobs that have some there, or would have some but for its slots; this one is one of them. */
+uint32_t ctl_lease_share(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct ctl_job *job
+);
+/* So many of these are free, or can be taken back. */
+uint32_t ctl_lease_free(const struct hd_controller *c, const struct ctl_node *node, uint32_t most);
+/* So many of `want` slots as there are, once what nobody uses is taken back; 0: less than the least. */
+uint32_t ctl_lease_take(
+	struct hd_controller *c,
+	const struct ctl_node *node,
+	uint32_t want,
+	struct hd_sink *sink
+);
 /* The first chunks' exponent; beyond HD_FIXED_EXPONENT_MAX: there is none. */
 int ctl_lease_exponent(const struct ctl_reduce *r);
 

@@ -137,7 +137,7 @@ static uint32_t below(uint32_t n) {
 	return n > 0 ? power : 0;
 }
 
-static uint32_t slots_for(hd_ns longest, double rate, uint16_t count) {
+uint32_t ctl_lease_want(hd_ns longest, double rate, uint16_t count) {
 	hd_ns rtt = hd_ns_min(hd_ns_max(longest, CTL_LEASE_RTT_LEAST_NS), CTL_LEASE_RTT_MOST_NS);
 	double chunks = rate * (double)rtt * 1e-9 / ((double)count * sizeof(float));
 	uint32_t slots = CTL_LEASE_SLOTS_LEAST;
@@ -153,21 +153,32 @@ static uint32_t slots_for(hd_ns longest, double rate, uint16_t count) {
 	return slots;
 }
 
-/* Its rounds go over aggregators meanwhile, or wait. */
-static bool is_short(const struct ctl_job *job) {
-	return !job->lease && job->why == ctl_why_slots && job->reduce_count > 0;
+/* Its rounds go over aggregators meanwhile, or wait; so do its pushes. */
+static bool is_short(const struct hd_controller *c, const struct ctl_job *job) {
+	return c->now < job->slots_short_until
+		|| (!job->lease && job->why == ctl_why_slots && job->reduce_count > 0);
+}
+
+static bool
+takes_part(const struct hd_controller *c, const struct ctl_node *node, const struct ctl_job *job) {
+	if (job->lease && job->lease->node == node)
+		return true;
+	return ctl_slots_leased(c, node, job) > 0 || is_short(c, job);
 }
 
 /* Slots for each of the jobs that have a lease there, or would have one but for its slots; this one is one of them. */
-static uint32_t
-share_of(const struct hd_controller *c, const struct ctl_node *node, const struct ctl_job *job) {
+uint32_t ctl_lease_share(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct ctl_job *job
+) {
 	uint32_t jobs = 1;
 
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		const struct ctl_job *other = c->jobs[i];
 
 		if (other != job)
-			jobs += other->lease ? other->lease->node == node : is_short(other);
+			jobs += takes_part(c, node, other);
 	}
 	return below(node->slots / jobs);
 }
@@ -184,7 +195,7 @@ static struct ctl_lease *idlest(const struct hd_controller *c, const struct ctl_
 }
 
 /* So many of `want` slots as there are, or can be taken back; 0: less than the least. */
-static uint32_t take_slots(
+uint32_t ctl_lease_take(
 	struct hd_controller *c,
 	const struct ctl_node *node,
 	uint32_t want,
@@ -205,6 +216,17 @@ static uint32_t take_slots(
 	return want >= CTL_LEASE_SLOTS_LEAST ? want : 0;
 }
 
+uint32_t ctl_lease_free(const struct hd_controller *c, const struct ctl_node *node, uint32_t most) {
+	uint32_t leased = ctl_lease_slots(c, node), left;
+	const struct ctl_lease *lease;
+
+	TAILQ_FOREACH (lease, &c->leases, entry)
+		if (lease->node == node && lease->held && !ctl_lease_is_busy(lease))
+			leased -= lease->slots;
+	left = node->slots > leased ? node->slots - leased : 0;
+	return left < most ? left : most;
+}
+
 /* Estimates and round trips are others than when it was leased: more slots at once, fewer when a quarter would do, so
  * that what is in between changes nothing. */
 static void review(const struct hd_controller *c, struct ctl_lease *lease) {
@@ -218,7 +240,7 @@ static void review(const struct hd_controller *c, struct ctl_lease *lease) {
 			rtt = hd_ns_max(rtt, worker->rtt_least);
 	}
 	lease->rate = rate_now(c, lease);
-	want = slots_for(rtt, lease->rate, lease->count);
+	want = ctl_lease_want(rtt, lease->rate, lease->count);
 	if (want > lease->wanted || 4 * want <= lease->wanted)
 		lease->wanted = (uint16_t)want;
 }
@@ -229,7 +251,7 @@ bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease) {
 
 	if (!rests)
 		review(c, lease);
-	share = share_of(c, lease->node, lease->job);
+	share = ctl_lease_share(c, lease->node, lease->job);
 	want = lease->wanted < share ? lease->wanted : share;
 	if (lease->slots > want)
 		return want < CTL_LEASE_SLOTS_LEAST;
@@ -237,12 +259,12 @@ bool ctl_lease_is_fair(const struct hd_controller *c, struct ctl_lease *lease) {
 }
 
 bool ctl_lease_is_over(const struct hd_controller *c, const struct ctl_lease *lease) {
-	uint32_t share = share_of(c, lease->node, lease->job);
+	uint32_t share = ctl_lease_share(c, lease->node, lease->job);
 
 	if (lease->slots <= share || share < CTL_LEASE_SLOTS_LEAST)
 		return false;
 	for (uint32_t i = 0; i < c->job_count; i++)
-		if (is_short(c->jobs[i]))
+		if (is_short(c, c->jobs[i]))
 			return true;
 	return false;
 }
@@ -305,10 +327,10 @@ const char *ctl_lease_pick(
 	}
 	if (why)
 		return why;
-	share = share_of(c, shape->node, job);
-	want = slots_for(crew.rtt, shape->rate, shape->count);
+	share = ctl_lease_share(c, shape->node, job);
+	want = ctl_lease_want(crew.rtt, shape->rate, shape->count);
 	shape->wanted = (uint16_t)want;
-	want = take_slots(c, shape->node, want < share ? want : share, sink);
+	want = ctl_lease_take(c, shape->node, want < share ? want : share, sink);
 	shape->slots = (uint16_t)want;
 	return want > 0 ? NULL : ctl_why_slots;
 }

@@ -469,6 +469,8 @@ void ctl_node_down(
 	}
 	if (role == HD_ROLE_SWITCH) {
 		c->switch_count--;
+		ctl_group_aggregator_down(c, node);
+		ctl_slots_switch_down(c, node);
 		ctl_lease_switch_down(c, node, sink);
 	}
 	for (uint32_t i = 0;

@@ -163,6 +163,8 @@ void ctl_report_held(
 		t->group->collected = c->now;
 	t->held = true;
 	t->book_count = 0;
+	if (t->is_sum && t->group)
+		ctl_slots_held(t->group);
 	ctl_samples_take(c, sink);
 	if (c->pending_count)
 		ctl_plan_soon(c);
@@ -204,6 +206,8 @@ static void report_sum(
 			m->reason < HD_REASON_COUNT && m->reason ? m->reason :
 								   HD_REASON_CLOSED
 	);
+	if (m->outcome != HD_OUTCOME_APPLIED)
+		ctl_slots_spoilt(c, group, m->reason);
 	group->sum = NULL;
 	sum->group = NULL;
 	ctl_transfer_free(c, sum);

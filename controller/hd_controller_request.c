@@ -264,7 +264,7 @@ static bool path_idle(const struct hd_controller *c, const struct ctl_transfer *
 static bool may_gather(const struct hd_controller *c, const struct ctl_transfer *t) {
 	double rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
 
-	return c->aggregation && c->aggregator_count > 0
+	return ctl_groups_possible(c)
 		&& (double)t->bytes / rate * 1e6 > CTL_GATHER_INTERVALS * c->config.interval_us;
 }
 

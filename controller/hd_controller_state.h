@@ -171,6 +171,7 @@ struct ctl_job {
 	struct ctl_lease *lease; /* of slots; NULL: it has none */
 	const char *why; /* its newest round did not go through a switch: in a word; NULL: it did */
 	uint8_t lease_attempt; /* of the newest lease */
+	hd_ns slots_short_until; /* a group of its pushes found no slots: others are to have less */
 	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
 	hd_ns reduce_kept_at;
 	uint16_t world; /* workers that it begins with */

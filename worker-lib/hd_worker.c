@@ -181,6 +181,7 @@ static void end_call(struct hd_worker *worker, const struct context *ctx) {
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		if (ticket->send && !ticket->ended)
 			worker_observe_send(worker, ctx, ticket);
+		worker_stream_observe(worker, ctx, ticket);
 		if (ticket->copy)
 			worker_observe_copy(worker, ctx, ticket);
 	}
@@ -258,6 +259,7 @@ static hd_ns worker_deadline(const void *core) {
 			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->copy));
 		if (ticket->recv)
 			deadline = hd_ns_min(deadline, hd_recv_deadline(ticket->recv));
+		deadline = hd_ns_min(deadline, worker_stream_deadline(ticket));
 	}
 	return deadline;
 }

@@ -250,6 +250,8 @@ struct hd_worker_stats {
 	uint64_t pulled, delivered;
 	uint64_t reduced, reduce_failed;
 	uint64_t in_slots; /* of the reduced ones: summed by a switch on the path */
+	uint64_t
+		streamed; /* pushes that all receivers of a switch's sums have: among the applied, or void later */
 	uint64_t copies; /* of pushes, begun */
 	uint64_t granted_bytes, direct_bytes; /* of pushes and pulls that ended applied */
 	uint64_t credited_bytes; /* of the granted ones: in advance */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asking for pushes and pulls, and asking again: what nobody answers, what a session took along, what stalls. */
+#include "hd_slots.h"
 #include "hd_worker_core.h"
 
 static struct hd_message request_of(const struct hd_worker *worker, const struct ticket *ticket) {
@@ -130,6 +131,8 @@ void worker_requeue_wire(struct hd_worker *worker, const struct context *ctx, bo
 static uint64_t progress_of(const struct ticket *ticket) {
 	if (ticket->send)
 		return hd_send_stats(ticket->send)->bytes_acked;
+	if (ticket->slots)
+		return hd_slots_stats(ticket->slots)->sums;
 	return ticket->recv ? hd_recv_stats(ticket->recv)->bytes_held : 0;
 }
 
@@ -163,7 +166,8 @@ static bool may_stall(const struct ticket *ticket) {
 }
 
 static bool waits_for_way(const struct hd_worker *worker, const struct ticket *ticket) {
-	return worker_by_aggregator(ticket) && !worker_way_session(worker, ticket->way);
+	return worker_by_aggregator(ticket) && !ticket->way->plain
+		&& !worker_way_session(worker, ticket->way);
 }
 
 void worker_stall_tick(struct hd_worker *worker, const struct context *ctx) {

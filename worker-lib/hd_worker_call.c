@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The owner's calls: push, pull, cancel. */
 #include "hd_kernels.h"
+#include "hd_slots.h"
 #include "hd_worker_core.h"
 
 #include <errno.h>
@@ -154,6 +155,12 @@ static bool may_be_applied(const struct ticket *ticket) {
 		&& (ticket->attempt > 1 || ticket->pub.state < HD_TICKET_GRANTED);
 }
 
+static bool is_on_way(const struct ticket *ticket) {
+	if (ticket->slots)
+		return hd_slots_stats(ticket->slots)->packets_sent > 0;
+	return ticket->send && hd_send_stats(ticket->send)->packets_sent > 0;
+}
+
 int hd_worker_cancel(
 	struct hd_worker *worker,
 	hd_ns now,
@@ -176,11 +183,12 @@ int hd_worker_cancel(
 		say_cancel(worker, &ctx, worker->controller, ticket);
 	if (ticket->route == ROUTE_SERVER || ticket->pub.state >= HD_TICKET_GRANTED)
 		say_cancel(worker, &ctx, worker->server, ticket);
-	if (worker_by_aggregator(ticket))
+	if (worker_by_aggregator(ticket) && !ticket->way->plain)
 		say_cancel(worker, &ctx, ticket->way->session, ticket);
 	/* The last chunk may have made the update whole: then it is applied, and the server says so. */
-	if (ticket->send && hd_send_stats(ticket->send)->packets_sent > 0) {
-		hd_send_cancel(ticket->send, HD_REASON_CANCELLED);
+	if (is_on_way(ticket)) {
+		if (ticket->send)
+			hd_send_cancel(ticket->send, HD_REASON_CANCELLED);
 		ticket->cancelling = true;
 		return 0;
 	}

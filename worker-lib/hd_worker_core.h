@@ -89,6 +89,9 @@ struct ticket {
 	float norm, peak; /* peak: of fixed point */
 	float share; /* of a federated job's push: by which it is to count */
 	struct hd_send *send;
+	struct hd_slots *slots; /* instead of send: into slots of a switch */
+	uint64_t result_token; /* of what comes back for it */
+	hd_ns slots_at; /* when it may begin */
 	struct hd_send *copy; /* the same bytes, to the replica; NULL: none under way */
 	struct way *copy_way;
 	uint64_t copy_token;
@@ -389,6 +392,8 @@ int worker_begin_push(
 	const struct hd_msg_grant *grant,
 	struct ticket *ticket
 );
+/* How much later than its start time a transfer begins by itself that waits for go. */
+hd_ns worker_go_slack(const struct hd_session *session, const struct hd_segs *segments);
 /* Whether the server's go (ended: VOID) for this token came before its grant; forgotten then. */
 bool worker_take_early(struct hd_worker *worker, uint64_t token, bool ended);
 void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
@@ -538,7 +543,7 @@ bool worker_reduce_chunk(
 	const uint8_t *payload,
 	size_t payload_bytes
 );
-/* A packet of type RESULT. */
+/* A packet of type RESULT: of an all-reduce, or of a push through slots. */
 void worker_reduce_result(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -568,5 +573,36 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx);
 void worker_reduce_pump(struct hd_worker *worker, const struct context *ctx);
 hd_ns worker_reduce_deadline(const struct hd_worker *worker);
 void worker_reduce_destroy(struct hd_worker *worker);
+
+/* --- hd_worker_stream.c: pushes through the slots of a switch ------------------------------------ */
+/* 0; -EINVAL: not such slots, -EMFILE: too many ways, -ENOMEM. */
+int worker_stream_begin(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_session *session,
+	const struct hd_msg_grant *grant,
+	struct ticket *ticket
+);
+/* Go. False: no such push is under way. */
+bool worker_stream_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+void worker_stream_pump(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket
+);
+hd_ns worker_stream_deadline(const struct ticket *ticket);
+void worker_stream_observe(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket
+);
+/* What a receiver says. False: of none. */
+bool worker_stream_result(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+);
 
 #endif

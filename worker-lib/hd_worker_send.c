@@ -40,7 +40,7 @@ struct hd_segs worker_segments(
  * is slower than planned; starting beside it then would slow both. Half of our own length bounds what
  * the wait may cost when the server does not know the predecessor at all.
  */
-static hd_ns go_slack(const struct hd_session *session, const struct hd_segs *segments) {
+hd_ns worker_go_slack(const struct hd_session *session, const struct hd_segs *segments) {
 	struct hd_clock clock = hd_session_clock(session);
 	double seconds = 0.0;
 	hd_ns slack;
@@ -114,7 +114,7 @@ static int begin_send(
 	ticket->way = worker_way_to(worker, ctx, config.peer, server);
 	if (!ticket->way)
 		return -EMFILE;
-	config.go_slack = go_slack(session, &config.segments);
+	config.go_slack = worker_go_slack(session, &config.segments);
 	config.path = &ticket->way->path;
 	rc = hd_send_create(&config, ctx->now, &ticket->send);
 	if (rc < 0)
@@ -161,7 +161,8 @@ int worker_begin_push(
 	if (isfinite(grant->weight) && grant->weight > 0.0f)
 		rc = worker_make_payload(worker, ticket, grant->weight, (int16_t)grant->exponent);
 	if (rc == 0)
-		rc = begin_send(worker, ctx, session, grant, ticket);
+		rc = grant->slots ? worker_stream_begin(worker, ctx, session, grant, ticket) :
+				    begin_send(worker, ctx, session, grant, ticket);
 	if (rc < 0)
 		return rc;
 	ticket->progress_at = ctx->now;
@@ -220,6 +221,8 @@ void worker_on_go(struct hd_worker *worker, const struct context *ctx, uint64_t 
 		hd_send_go(ticket->send, ctx->now);
 		return;
 	}
+	if (worker_stream_go(worker, ctx, token))
+		return;
 	remember_early(worker, token, false);
 }
 
@@ -333,6 +336,7 @@ void worker_pump_sends(struct hd_worker *worker, const struct context *ctx) {
 	struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		worker_stream_pump(worker, ctx, ticket);
 		if (ticket->copy && worker_way_session(worker, ticket->copy_way)) {
 			(void)hd_send_poll(ticket->copy, ctx->now, POLL_BUDGET, ctx->sink);
 			worker->observe_due |= hd_send_stats(ticket->copy)->state == HD_SEND_FAILED;

@@ -188,7 +188,8 @@ void worker_reduce_result(
 	}
 	r = find_turn(worker, &header);
 	if (!r) {
-		worker->stats.drop_token++;
+		if (!worker_stream_result(worker, ctx, &header, payload, payload_bytes))
+			worker->stats.drop_token++;
 		return;
 	}
 	result = hd_slots_take(r->shards[0].slots, ctx->now, &header, payload, payload_bytes);

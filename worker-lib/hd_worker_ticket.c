@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes and pulls: their state, and how they end exactly once. */
+#include "hd_slots.h"
 #include "hd_worker_core.h"
 
 #include <stdlib.h>
@@ -32,6 +33,8 @@ void worker_off_wire(struct hd_worker *worker, struct ticket *ticket) {
 		hd_send_destroy(ticket->send);
 	if (ticket->recv)
 		hd_recv_destroy(ticket->recv);
+	hd_slots_destroy(ticket->slots);
+	ticket->slots = NULL;
 	ticket->send = NULL;
 	ticket->recv = NULL;
 }
@@ -41,7 +44,7 @@ void worker_collect(struct hd_worker *worker) {
 
 	for (ticket = TAILQ_FIRST(&worker->active); ticket; ticket = next) {
 		next = TAILQ_NEXT(ticket, active_link);
-		if (ticket->send || ticket->recv || ticket->copy)
+		if (ticket->send || ticket->slots || ticket->recv || ticket->copy)
 			continue;
 		TAILQ_REMOVE(&worker->active, ticket, active_link);
 		ticket->active = false;

@@ -29,9 +29,16 @@
 #define PROBES 2 /* packets at a timeout */
 #define PACKETS_RESERVE 65536 /* numbers kept for what is sent again */
 
+/* Either values and where their sums go, or lanes. */
+static bool has_values(const struct hd_slots_config *config) {
+	if (!config->lanes)
+		return config->in && config->out && config->receivers == 0;
+	return config->dtype == HD_DTYPE_FIXED32 && config->receivers > 0
+		&& config->receivers <= HD_SWITCH_RECEIVERS_MAX;
+}
+
 static bool possible(const struct hd_slots_config *config) {
-	if (!config->in || !config->out || !config->path || config->values == 0
-	    || config->token == 0)
+	if (!has_values(config) || !config->path || config->values == 0 || config->token == 0)
 		return false;
 	if (config->members == 0 || config->members > HD_SWITCH_MEMBERS_MAX
 	    || config->member >= HD_SWITCH_MEMBERS_MAX)
@@ -276,6 +283,10 @@ static const float *values_of(const struct hd_slots *slots, uint32_t chunk) {
 	return slots->config.in + (uint64_t)chunk * slots->config.count;
 }
 
+static const uint32_t *lanes_of(const struct hd_slots *slots, uint32_t chunk) {
+	return slots->config.lanes + (uint64_t)chunk * slots->config.count;
+}
+
 /* For the chunk that follows in the slot. What is not finite spoils its sum with any exponent. */
 static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
 	uint32_t next = chunk + slots->config.slots;
@@ -284,6 +295,8 @@ static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
 
 	if (slots->config.dtype != HD_DTYPE_FIXED32)
 		return 0;
+	if (slots->config.lanes)
+		return slots->config.exponent;
 	if (next >= slots->stats.chunks)
 		return HD_FIXED_EXPONENT_MIN;
 	peak = hd_peak_f32(values_of(slots, next), hd_slots_values(slots, next));
@@ -297,18 +310,23 @@ static int16_t propose(const struct hd_slots *slots, uint32_t chunk) {
 static void prepare(struct hd_slots *slots, uint32_t index) {
 	struct hd_slot *slot = &slots->slot[index];
 	uint8_t *payload = slots->payload + (size_t)index * slots->chunk_bytes;
-	const float *values = values_of(slots, slot->chunk);
 	uint32_t count = hd_slots_values(slots, slot->chunk);
-	size_t bytes = count * sizeof(*values);
-	bool unfit = false;
+	size_t bytes = count * sizeof(float);
+	bool unfit = false, part = count < slots->config.count;
 
-	if (slots->config.dtype == HD_DTYPE_FIXED32)
+	if (slots->config.lanes && part)
+		memcpy(payload, lanes_of(slots, slot->chunk), bytes);
+	else if (!slots->config.lanes && slots->config.dtype == HD_DTYPE_FIXED32)
 		unfit = hd_fixed_from_f32(
-			(uint32_t *)(void *)payload, values, count, 1, slot->exponent
+			(uint32_t *)(void *)payload,
+			values_of(slots, slot->chunk),
+			count,
+			1,
+			slot->exponent
 		);
-	else if (count < slots->config.count)
-		memcpy(payload, values, bytes);
-	if (count < slots->config.count)
+	else if (!slots->config.lanes && part)
+		memcpy(payload, values_of(slots, slot->chunk), bytes);
+	if (part)
 		memset(payload + bytes, 0, slots->chunk_bytes - bytes);
 	slot->next = propose(slots, slot->chunk);
 	slot->flags = (uint8_t
@@ -316,12 +334,14 @@ static void prepare(struct hd_slots *slots, uint32_t index) {
 	  | (slot->chunk == slots->stats.chunks - 1 ? HD_CHUNK_LAST : 0));
 }
 
-/* fp32 leaves from where it lies. */
+/* fp32 and lanes leave from where they lie. */
 static const void *payload_of(const struct hd_slots *slots, uint32_t index) {
 	uint32_t chunk = slots->slot[index].chunk;
+	bool full = hd_slots_values(slots, chunk) == slots->config.count;
 
-	if (slots->config.dtype == HD_DTYPE_FP32
-	    && hd_slots_values(slots, chunk) == slots->config.count)
+	if (full && slots->config.lanes)
+		return lanes_of(slots, chunk);
+	if (full && slots->config.dtype == HD_DTYPE_FP32)
 		return values_of(slots, chunk);
 	return slots->payload + (size_t)index * slots->chunk_bytes;
 }

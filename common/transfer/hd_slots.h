@@ -21,6 +21,10 @@
  * own; the slots bound the window besides.
  * Chunks leave in their order, so that all members' windows hold the same ones.
  *
+ * A push is the other way to use it: lanes are ready, all with one exponent, and nothing comes back but the word of
+ * the sums' receivers (a server, its replica) that they hold it. Who has not all of these words of a chunk sends it
+ * again, and the switch repeats the sum to all receivers.
+ *
  * Members. The sums of a round are taken only when all have the same members, this one among them; else FAILED.
  *
  * Source: the slots are SwitchML's (Sapio et al., NSDI 2021, algorithm 4). Ours: repair by what came later instead of
@@ -71,6 +75,8 @@ struct hd_slots_config {
 	float *out;
 	uint64_t values; /* > 0 */
 	bool average; /* out is the sum divided by the number of members in it */
+	const uint32_t *lanes; /* of a push, of `exponent`, instead of in and out; outlive it */
+	uint8_t receivers; /* of a push: so many hold each sum */
 	struct hd_path *path; /* outlives it */
 };
 
@@ -108,7 +114,7 @@ struct hd_slots_stats {
 		reason; /* FAILED: lease (sums are made without us), void (members changed within the
 				* round), timeout (no packet numbers left) */
 	uint64_t members; /* in the sums; 0: none came yet */
-	uint32_t chunks, sums; /* in all; held */
+	uint32_t chunks, sums; /* in all; held, of a push by all receivers */
 	uint64_t packets_sent, packets_resent, timeouts;
 	uint64_t repeated; /* sums that came for a chunk of ours alone, which was sent again */
 	uint64_t duplicates, mismatches;

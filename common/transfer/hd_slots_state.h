@@ -24,6 +24,7 @@ struct hd_slot {
 	uint8_t state; /* enum hd_slot_state */
 	uint8_t flags; /* of the header */
 	uint8_t resends; /* of this chunk, saturating */
+	uint8_t answers; /* of a push: bit i, receiver i has its sum */
 	bool lost; /* to be sent again */
 	bool queued; /* in the queue of those; not lost any more: it is skipped there */
 	int16_t exponent; /* of the chunk */

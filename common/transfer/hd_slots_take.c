@@ -71,9 +71,12 @@ static bool is_ours(const struct hd_slots *slots, const struct hd_chunk_header *
 	if (header->token != config->result_token || header->job != config->job
 	    || header->epoch != config->epoch || header->attempt != config->attempt
 	    || header->shard != config->shard || header->round != config->round
-	    || header->dtype != config->dtype || header->count != config->count)
+	    || header->dtype != config->dtype
+	    || header->count != (config->lanes ? 0 : config->count))
 		return false;
 	if (__builtin_popcountll(header->version) > config->members)
+		return false;
+	if (config->lanes && header->worker >= config->receivers)
 		return false;
 	return header->chunk < slots->stats.chunks && header->version != 0
 		&& header->slot == hd_slots_slot(slots, header->chunk);
@@ -117,6 +120,7 @@ static void advance(struct hd_slots *slots, hd_ns now, uint32_t index, int16_t e
 	slot->chunk += slots->config.slots;
 	slot->lost = false;
 	slot->missed_at = 0;
+	slot->answers = 0;
 	if (slots->config.dtype == HD_DTYPE_FIXED32)
 		slot->exponent = exponent;
 	if (slot->chunk >= slots->stats.chunks) {
@@ -137,6 +141,12 @@ static enum hd_slots_result drop(uint64_t *counter, enum hd_slots_result result)
 	return result;
 }
 
+/* A receiver has the sum. True when all have. */
+static bool answered(const struct hd_slots *slots, struct hd_slot *slot, uint16_t receiver) {
+	slot->answers = (uint8_t)(slot->answers | 1U << receiver);
+	return slot->answers == (1U << slots->config.receivers) - 1;
+}
+
 enum hd_slots_result hd_slots_take(
 	struct hd_slots *slots,
 	hd_ns now,
@@ -147,8 +157,9 @@ enum hd_slots_result hd_slots_take(
 	struct hd_slots_stats *stats = &slots->stats;
 	uint32_t index = header->chunk % slots->config.slots;
 	struct hd_slot *slot = &slots->slot[index];
+	const bool push = slots->config.lanes;
 
-	if (!is_ours(slots, header) || payload_bytes != slots->chunk_bytes)
+	if (!is_ours(slots, header) || payload_bytes != (push ? 0 : slots->chunk_bytes))
 		return drop(&stats->mismatches, HD_SLOTS_MISMATCH);
 	if (stats->state != HD_SLOTS_ACTIVE || slot->chunk > header->chunk)
 		return drop(&stats->duplicates, HD_SLOTS_DUPLICATE);
@@ -160,13 +171,20 @@ enum hd_slots_result hd_slots_take(
 		return drop(&stats->mismatches, HD_SLOTS_MISMATCH);
 	if (stats->members != 0 && stats->members != header->version)
 		return fail(slots, now, HD_REASON_VOID);
+	if (push && (slot->answers >> header->worker & 1) != 0)
+		return drop(&stats->duplicates, HD_SLOTS_DUPLICATE);
 	stats->members = header->version;
-	stats->repeated += (header->flags & HD_CHUNK_RESEND) != 0;
-	learn(slots, now, slot, header);
-	store(slots, header, payload);
-	hd_slots_unlink(slots, index);
 	slots->probe_from = now;
 	slots->timeouts = 0;
+	if (push && !answered(slots, slot, header->worker))
+		return HD_SLOTS_NEW;
+	stats->repeated += (header->flags & HD_CHUNK_RESEND) != 0;
+	learn(slots, now, slot, header);
+	if (push)
+		stats->not_finite += (header->flags & HD_CHUNK_NOT_FINITE) != 0;
+	else
+		store(slots, header, payload);
+	hd_slots_unlink(slots, index);
 	advance(slots, now, index, header->next);
 	if (++stats->sums < stats->chunks)
 		return HD_SLOTS_NEW;

@@ -195,12 +195,15 @@ typedef struct hd_ranges hd_ranges;
 /* To the sender of the transfer. Segment starts count from origin_ns on the controller's clock.
  * `after`: token of the transfer whose end is this one's start (0: start by the clock, or at once
  * when there are no segments). `peer` is where the chunks go. `cc_weight`: see hd_cc.h.
- * `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's complement). */
+ * `exponent`: of FIXED32, a value is sent as value / 2^exponent (two's complement). `slots`: the push goes into so
+ * many slots of a switch (`peer`), as `member` of the `members` of a lease, in chunks of `count` values of round and
+ * attempt 1, from the lease's slot 0 on; the `receivers` of the sums answer under `result_token`. */
 #define HD_FIELDS_GRANT(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, direction) F(u8, attempt) F(u16, epoch) \
 	F(u64, token) F(u64, position) F(f32, weight) F(f32, cc_weight) F(u64, after) \
 	F(u64, origin_ns) F(segs, segments) F(u32, peer_ipv4) F(u16, peer_port) \
-	F(u64, bytes) F(u64, have) F(u8, conditional) F(u8, dtype) F(u16, exponent)
+	F(u64, bytes) F(u64, have) F(u8, conditional) F(u8, dtype) F(u16, exponent) F(u64, result_token) \
+	F(u16, slots) F(u16, count) F(u8, member) F(u8, members) F(u8, receivers)
 /* To the receiver of the transfer: which token to accept, at which position, and whom to send `go`.
  * `peer`: the aggregator that the chunks come from; port 0: the server or worker themselves. */
 #define HD_FIELDS_EXPECT(F) \
@@ -264,10 +267,12 @@ typedef struct hd_ranges hd_ranges;
 	F(u64, version) F(u64, origin_ns) F(blob, inputs) F(blob, outputs) F(u32, peer_ipv4) F(u16, peer_port)
 /* To the receiver of a sum: instead of one EXPECT for each of its `members` (hd_group.h). They stand at
  * `position` and after, are committed together or not at all. `weight`
- * is the sum of theirs; `peer` is the aggregator. A replica is told the same, of its own transfer (`token`). */
+ * is the sum of theirs; `peer` is the aggregator. A replica is told the same, of its own transfer (`token`). With
+ * `count` the sum comes from the slots of a switch (`peer`), as RESULTs of so many values, each of which is answered
+ * by RESULT without values, from `receiver` (0: the server). */
 #define HD_FIELDS_MEMBERS(F) \
 	F(u32, job) F(u64, token) F(u16, epoch) F(u64, position) F(u64, bytes) F(f32, weight) F(u8, dtype) \
-	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members)
+	F(u64, after) F(u32, peer_ipv4) F(u16, peer_port) F(blob, members) F(u16, count) F(u8, receiver)
 /* Slots of a switch for the chunks of a group: a lease. `members` (hd_group.h) send into them, in the order of their
  * bits in `waits`; the sums go to `receivers`, where there are any, else to the members. `attempt` and `shard` are
  * those of the chunks, which have `count` values each. `lease` names it in VOID, which ends it, and in REPORT:

@@ -84,8 +84,8 @@ int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version) {
 	return type;
 }
 
-void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
-	put_prefix(data, HD_PACKET_CHUNK, header->flags);
+static void encode(const struct hd_chunk_header *header, uint8_t type, uint8_t *data) {
+	put_prefix(data, type, header->flags);
 	hd_put32(data + AT_CHUNK(job), header->job);
 	hd_put16(data + AT_CHUNK(epoch), header->epoch);
 	hd_put16(data + AT_CHUNK(worker), header->worker);
@@ -102,6 +102,14 @@ void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
 	hd_put16(data + AT_CHUNK(next), (uint16_t)header->next);
 	hd_put32(data + AT_CHUNK(total), header->total);
 	hd_put64(data + AT_CHUNK(token), header->token);
+}
+
+void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
+	encode(header, HD_PACKET_CHUNK, data);
+}
+
+void hd_result_encode(const struct hd_chunk_header *header, uint8_t *data) {
+	encode(header, HD_PACKET_RESULT, data);
 }
 
 /* Of one type, with whole values behind the header. */

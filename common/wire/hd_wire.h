@@ -124,6 +124,8 @@ int hd_result_decode(
 	const uint8_t **payload,
 	size_t *payload_bytes
 );
+/* Writes HD_CHUNK_HEADER_BYTES: a RESULT without values, if the header's count is 0. */
+void hd_result_encode(const struct hd_chunk_header *header, uint8_t *data);
 
 /* Writes HD_TRAIN_HEADER_BYTES. */
 void hd_train_encode(const struct hd_train_header *header, uint8_t *data);

@@ -96,12 +96,14 @@ static int create_parts(struct hd_cluster *cluster) {
 			scenario->job.sync,
 			scenario->job.sync == HD_SYNC_FEDERATED ? scenario->job.federated.clients :
 								  scenario->job.sync_count,
-			scenario->aggregators == 0
+			scenario->aggregators == 0 && cluster->config.switch_slots == 0
 		);
 	if (code == 0)
 		code = cluster_add_processes(cluster);
 	if (code == 0)
 		code = cluster_add_aggregators(cluster);
+	if (code == 0)
+		code = cluster_add_switch(cluster);
 	if (code == 0)
 		code = cluster_plan_faults(cluster);
 	if (code == 0)
@@ -162,6 +164,7 @@ void hd_cluster_destroy(struct hd_cluster *cluster) {
 		return;
 	cluster_remove_processes(cluster);
 	cluster_remove_aggregators(cluster);
+	destroy_switch(&cluster->path_switch);
 	cluster_remove_monitors(cluster);
 	free_steps(&cluster->steps);
 	free_steps(&cluster->spare);
@@ -292,6 +295,7 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->farthest = cluster->farthest;
 	result->network = *hd_sim_stats(cluster->sim);
 	cluster_aggregator_stats(cluster, &result->aggregation);
+	cluster_switch_stats(cluster, result);
 	result->server_link_bytes
 		= hd_cluster_link_bytes(cluster, "s1>ps") + hd_cluster_link_bytes(cluster, "ps>s1");
 	judge_training(cluster, result);

@@ -18,6 +18,7 @@
 #include "hd_curve.h"
 #include "hd_scenario.h"
 #include "hd_sim.h"
+#include "hd_switch.h"
 #include "hd_trainer.h"
 
 struct hd_cluster;
@@ -43,6 +44,11 @@ struct hd_cluster_config {
 	enum hd_cluster_mode mode;
 	bool explain; /* print the last events before a violation to stderr */
 	const struct hd_cluster_training *training; /* outlives the cluster; NULL: synthetic */
+	/* A switch on the path with so many slots; 0: none. narrow: chunks as P4 has them. down: when it dies, for 0.3 s;
+	 * 0: never. spoils: the share of chunks that it finds an overflow in. */
+	uint16_t switch_slots;
+	bool switch_narrow;
+	double switch_down_s, switch_spoils;
 	bool unchecked; /* leave out the costly comparisons of contents: for speed alone */
 	/* For tests of the checkers: changes an event before they see it. May be NULL. */
 	void (*tamper)(void *owner, struct hd_event *event);
@@ -85,6 +91,7 @@ struct hd_cluster_result {
 	double farthest; /* that a replica was from its server, while there was a bound */
 	struct hd_sim_stats network;
 	struct hd_cluster_aggregation aggregation;
+	uint64_t switch_counters[HD_SWITCH_COUNTER_COUNT];
 	/* Of training. */
 	double time_to_accuracy_s, final_accuracy; /* < 0: not reached, none */
 	uint64_t updates_to_accuracy;

@@ -290,6 +290,8 @@ int cluster_plan_faults(struct hd_cluster *cluster) {
 	process_settle(&cluster->server.process);
 	for (uint32_t i = 0; i < scenario->aggregators; i++)
 		process_settle(&cluster->aggregators[i].process);
+	if (cluster->config.switch_slots)
+		process_settle(&cluster->path_switch.process);
 	if (cluster->scenario.replica)
 		process_settle(&cluster->replica.process);
 	start_workers(cluster);
@@ -314,6 +316,8 @@ void cluster_stop_faults(struct hd_cluster *cluster) {
 	end_outage(cluster, &cluster->server.process);
 	for (uint32_t i = 0; i < cluster->scenario.aggregators; i++)
 		end_outage(cluster, &cluster->aggregators[i].process);
+	if (cluster->config.switch_slots)
+		end_outage(cluster, &cluster->path_switch.process);
 	if (cluster->scenario.replica)
 		end_outage(cluster, &cluster->replica.process);
 	for (uint32_t w = 0; w < cluster->worker_count; w++)

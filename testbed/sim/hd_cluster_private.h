@@ -11,6 +11,8 @@
 #include "hd_monitor.h"
 #include "hd_random.h"
 #include "hd_server.h"
+#include "hd_switch_agent.h"
+#include "hd_switch_core.h"
 #include "hd_trainer.h"
 #include "hd_worker.h"
 
@@ -105,6 +107,14 @@ struct aggregator_process {
 	struct hd_aggregator_stats past; /* of former lives */
 };
 
+/* The switch on the path, where there is one. core NULL: it is down, or there is none. */
+struct switch_process {
+	struct process process;
+	struct hd_switch_core *core;
+	struct hd_switch_agent *agent;
+	uint64_t counters[HD_SWITCH_COUNTER_COUNT]; /* of former lives */
+};
+
 /* On a host, beside its worker or server; never crashes. */
 struct monitor_process {
 	struct hd_cluster *cluster;
@@ -171,6 +181,7 @@ struct hd_cluster {
 	uint32_t worker_count;
 	struct worker_process *workers;
 	struct aggregator_process *aggregators; /* scenario.aggregators of them */
+	struct switch_process path_switch;
 	struct monitor_process *monitors; /* the server's, then one a worker; NULL: none */
 	int *flows; /* by tenant, then flow */
 	double *link_factor; /* by worker */
@@ -215,6 +226,14 @@ int cluster_add_process(
 );
 void cluster_draw_seed(struct hd_cluster *cluster, uint8_t seed[32]);
 struct hd_addr cluster_controller_address(const struct hd_cluster *cluster);
+
+/* --- hd_cluster_switch.c --- */
+int cluster_add_switch(struct hd_cluster *cluster);
+/* The switch that this process is, NULL: it is none. */
+struct switch_process *as_switch(struct process *process);
+struct hd_node start_switch(struct switch_process *s);
+void destroy_switch(struct switch_process *s);
+void cluster_switch_stats(const struct hd_cluster *cluster, struct hd_cluster_result *result);
 
 /* --- hd_cluster_aggregator.c --- */
 int cluster_add_aggregators(struct hd_cluster *cluster);

@@ -140,6 +140,8 @@ static void destroy_core(struct process *process) {
 		disk_crash(as_server(process));
 	} else if (as_aggregator(process)) {
 		destroy_aggregator(as_aggregator(process));
+	} else if (as_switch(process)) {
+		destroy_switch(as_switch(process));
 	} else {
 		struct worker_process *worker = as_worker(process);
 
@@ -164,6 +166,8 @@ void process_start(struct process *process) {
 		node = start_server(cluster, as_server(process));
 	else if (as_aggregator(process))
 		node = start_aggregator(as_aggregator(process));
+	else if (as_switch(process))
+		node = start_switch(as_switch(process));
 	else
 		node = start_worker(cluster, as_worker(process));
 	if (cluster_failed(cluster))
@@ -184,7 +188,7 @@ void process_stop(struct process *process) {
 	hd_sim_node_stop(cluster->sim, process->node);
 	destroy_core(process);
 	if (process != &cluster->controller.process && !as_server(process)
-	    && !as_aggregator(process))
+	    && !as_aggregator(process) && !as_switch(process))
 		hd_check_worker_gone(cluster->check, as_worker(process)->rank);
 }
 

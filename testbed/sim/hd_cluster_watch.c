@@ -84,7 +84,7 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		on_estimate(cluster, &event);
 	if (event.kind == HD_EVENT_PLAN)
 		cluster->planned = true;
-	if (as_aggregator(process))
+	if (as_aggregator(process) || as_switch(process))
 		return; /* what comes of its sums is the server's to commit */
 	if (event.kind == HD_EVENT_PROMOTED && as_server(process))
 		cluster_promoted(as_server(process), &event);

@@ -293,8 +293,9 @@ static void test_counts_beyond_limits_are_refused(void **state) {
 	bytes = hd_message_encode(&grant, data, sizeof(data));
 	for (uint8_t count = HD_SEGMENTS_MAX; count <= HD_SEGMENTS_MAX + 1; count++) {
 		memset(data, 0, sizeof(data));
-		/* after the segments: peer:48 bytes:64 have:64 conditional:8 dtype:8 exponent:16 */
-		data[bytes - 27] = count;
+		/* after the segments: peer:48 bytes:64 have:64 conditional:8 dtype:8 exponent:16, and of slots
+		 * result_token:64 slots:16 count:16 member:8 members:8 receivers:8 */
+		data[bytes - 42] = count;
 		assert_int_equal(
 			hd_message_decode(
 				HD_MSG_GRANT, data, (size_t)bytes + 24 * (size_t)count, &out
