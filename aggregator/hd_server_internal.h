@@ -555,13 +555,6 @@ void hd_incoming_go(struct hd_turn *turn, struct hd_incoming *in);
 void hd_incoming_touch(struct hd_server *server, struct hd_incoming *in);
 /* Whether an update of this job may come as so many bytes of this type. */
 bool hd_payload_fits(const struct hd_job *job, uint8_t dtype, uint64_t bytes);
-/* Gives it a buffer and a receiver. 0 or -ENOMEM. What a sum's chunks call themselves says the first of them
- * (NULL for all others). */
-int hd_incoming_open(
-	struct hd_server *server,
-	struct hd_incoming *in,
-	const struct hd_chunk_header *header
-);
 
 /* --- hd_server_commit.c --------------------------------------------------------------------- */
 /* HD_REASON_NONE when an update on `base` could still be applied after `ahead` others, else LOST_BASE or LATE. */

@@ -6,6 +6,7 @@
 #include "hd_kernels.h"
 #include "hd_replica.h"
 #include "hd_server_credit.h"
+#include "hd_server_stream.h"
 
 #include <errno.h>
 #include <math.h>

@@ -12,7 +12,15 @@ void hd_stream_result(struct hd_turn *turn, const struct hd_packet *packet);
 /* Go, to all members. */
 void hd_stream_go(struct hd_turn *turn, const struct hd_incoming *in);
 
-/* hd_server_assembly.c: a chunk that came under its token. True: it is held, now or already. */
+/* --- hd_server_assembly.c ------------------------------------------------------------------- */
+/* Gives it a buffer and a receiver. 0 or -ENOMEM. What a sum's chunks call themselves says the first of them
+ * (NULL for all others). */
+int hd_incoming_open(
+	struct hd_server *server,
+	struct hd_incoming *in,
+	const struct hd_chunk_header *header
+);
+/* A chunk that came under its token. True: it is held, now or already. */
 bool hd_incoming_chunk(
 	struct hd_turn *turn,
 	struct hd_incoming *in,

@@ -92,6 +92,8 @@ static void test_what_it_gains(void **state) {
 }
 
 /* What the controller believes of an aggregator's link, by the number of sums that have been made. */
+#define WIDE_S 12
+
 struct learnt {
 	struct hd_cluster *cluster;
 	uint64_t sums, found; /* made; when the estimate had grown to more than two workers send */
@@ -130,6 +132,7 @@ run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t se
 	prepare(&scenario, 8, aggregators);
 	scenario.aggregator_link_mbps = scenario.link_mbps * wide;
 	scenario.sim.depth = 2;
+	scenario.duration_s = WIDE_S;
 	*learnt = (struct learnt){.server = learnt->server};
 	assert_int_equal(hd_cluster_create(&config, &learnt->cluster, error, sizeof(error)), 0);
 	for (hd_ns at = 10 * HD_MS; (double)at < scenario.duration_s * 1e9; at += 10 * HD_MS) {
@@ -181,10 +184,11 @@ static void test_a_wide_aggregator(void **state) {
 	}
 	qsort(found, WIDE_SEEDS, sizeof(*found), ascending);
 	print_message(
-		"8 workers: %llu applied in %d times 8 s, aggregator 1x %.2f times, 8x %.2f times as many; "
+		"8 workers: %llu applied in %d times %d s, aggregator 1x %.2f times, 8x %.2f times as many; "
 		"its link found after %llu sums (median), server's believed %.2f times as wide\n",
 		(unsigned long long)without,
 		WIDE_SEEDS,
+		WIDE_S,
 		(double)narrow / (double)without,
 		(double)with / (double)without,
 		(unsigned long long)found[WIDE_SEEDS / 2],
