@@ -135,7 +135,7 @@ static enum hd_filter_result pack(struct hd_significance *filter, const float *x
 		struct hd_run *run;
 		uint64_t end = find(filter, at, false), next = find(filter, end, true);
 
-		while (next < filter->values && next - end <= bridge) {
+		while (update && next < filter->values && next - end <= bridge) {
 			fill_gap(filter, update, end, next);
 			end = find(filter, next, false);
 			next = find(filter, end, true);

@@ -128,13 +128,12 @@ int heddle_filter_apply(
 	return rc;
 }
 
-/* Sparse where that is smaller and the payload allows it; else all of x. */
+/* Sparse where that is smaller and the payload allows it; else all of the step's update. */
 static int send_values(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
 	int result,
-	const float *x,
-	uint64_t base,
+	const struct heddle_filter_step *step,
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 ) {
@@ -144,9 +143,9 @@ static int send_values(
 	if (result == HEDDLE_FILTER_SPARSE && filter->core.settings.v > 0.0f
 	    && (!options || options->payload == HEDDLE_PAYLOAD_FP32)) {
 		point_at(filter, &sparse);
-		rc = heddle_push_sparse(fabric, &sparse, base, options, ticket);
+		rc = heddle_push_sparse(fabric, &sparse, step->base, options, ticket);
 	}
-	return rc == -E2BIG ? heddle_push(fabric, x, base, options, ticket) : rc;
+	return rc == -E2BIG ? heddle_push(fabric, step->update, step->base, options, ticket) : rc;
 }
 
 static int check_push(
@@ -176,27 +175,26 @@ static int check_push(
 int heddle_filter_push(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
-	float *x,
-	float *update,
-	uint64_t step,
-	uint64_t base,
+	const struct heddle_filter_step *step,
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 ) {
 	int rc = check_push(filter, fabric, options, ticket), result;
+	bool everything;
 
 	if (rc < 0)
 		return rc;
-	if (!x || !update || step == 0)
-		return heddle_fail(-EINVAL, "x or update: NULL, or step: 0");
+	if (!step || !step->x || !step->update || step->step == 0)
+		return heddle_fail(-EINVAL, "step, x or update: NULL, or its number: 0");
 	/* A machine that is taken away keeps nothing back. */
-	result = step_of(filter, x, update, step, heddle_time_left_ms(fabric) >= 0);
+	everything = heddle_time_left_ms(fabric) >= 0;
+	result = step_of(filter, step->x, step->update, step->step, everything);
 	/* Without a threshold an update of zeros is one, too. */
 	if (result == HEDDLE_FILTER_NOTHING && filter->core.settings.v > 0.0f)
 		return 1;
-	rc = send_values(filter, fabric, result, update, base, options, ticket);
+	rc = send_values(filter, fabric, result, step, options, ticket);
 	if (rc < 0)
-		hd_filter_put_back(&filter->core, update);
+		hd_filter_put_back(&filter->core, step->update);
 	return rc;
 }
 
@@ -207,14 +205,16 @@ int heddle_filter_flush(
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 ) {
+	struct heddle_filter_step step = {.base = base};
 	int rc = check_push(filter, fabric, options, ticket), result;
 
 	if (rc < 0)
 		return rc;
+	step.update = filter->core.held;
 	result = shorter(filter, (int)hd_filter_flush(&filter->core));
 	if (result == HEDDLE_FILTER_NOTHING)
 		return 1;
-	rc = send_values(filter, fabric, result, filter->core.held, base, options, ticket);
+	rc = send_values(filter, fabric, result, &step, options, ticket);
 	if (rc < 0)
 		return rc;
 	filter->stats.flushes++;

@@ -5,8 +5,10 @@
 usage: check_filter.py BUILD_DIR [TEST]...   needs no privileges.
 """
 import json
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import loopback
@@ -74,6 +76,24 @@ class Filter(loopback.Loopback):
             self.assertEqual(summaries[rank]["failed"], 0)
             self.assertLess(summaries[rank]["push_bytes"], 0.7 * plain[rank]["push_bytes"])
             self.assertGreater(summaries[rank]["accuracy"], plain[rank]["accuracy"] - 0.05)
+
+    def test_preempted(self):
+        """A worker whose machine is taken away goes with nothing held back."""
+        self.start_fabric()
+        run = subprocess.Popen(
+            self.run_command(1, [*MODEL, "--compute-ms", 10, "--filter", 3, "--seconds", 50],
+                             run=["--grace", 3]),
+            env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(self.end, run)
+        time.sleep(1.5)
+        run.send_signal(signal.SIGTERM)
+        out, _ = run.communicate(timeout=DEADLINE_S)
+        summaries, lines = self.sort_lines(out)
+        self.assertIn(0, summaries, lines)
+        self.assertTrue(summaries[0]["preempted"])
+        self.assertGreater(summaries[0]["applied"], 20)
+        self.assertEqual(summaries[0]["filter"]["held_norm"], 0)
+        self.assertEqual(summaries[0]["failed"], 0)
 
     def check_sparse_model(self, *train, cut):
         """Four workers in synchronous steps: what travels with a threshold, beside what does without."""

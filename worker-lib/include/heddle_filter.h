@@ -31,7 +31,7 @@ enum heddle_filter_decay {
  *
  *	heddle_pull(fabric, x, ...);  heddle_filter_reapply(filter, x);
  *	...gradient g at x...
- *	heddle_filter_push(filter, fabric, x, g, step, version, NULL, &ticket);
+ *	heddle_filter_push(filter, fabric, &(struct heddle_filter_step){x, g, step, version}, NULL, &ticket);
  *	...
  *	heddle_filter_flush(filter, fabric, version, NULL, &ticket);     before leaving
  *
@@ -68,20 +68,23 @@ int heddle_filter_create(
 /* What is held is gone: flush first. */
 void heddle_filter_destroy(struct heddle_filter *filter);
 
+/* A step of the training loop. x and update have all values of the model. */
+struct heddle_filter_step {
+	float *x; /* the worker's own model, at which the update was computed */
+	float *update; /* becomes what is sent, with zeros between */
+	uint64_t step; /* from 1 */
+	uint64_t base; /* of the push */
+};
 /*
- * One step, counted from 1, and its push: as heddle_push_sparse(), or as heddle_push() where that is smaller, the
- * payload is another than FP32, or v is 0. x and update have all values of the model; x moves (but with v = 0), update
- * becomes what is sent, with zeros between, and may be used again at once. 0: *ticket is set; 1: nothing is
+ * One step and its push: as heddle_push_sparse(), or as heddle_push() where that is smaller, the
+ * payload is another than FP32, or v is 0. x moves (but with v = 0); both may be used again at once. 0: *ticket is set; 1: nothing is
  * significant, there is no ticket. Errors as theirs: then all is held, but for NaN and Inf; also -EINVAL (borrow,
  * another number of values). After heddle_preempt_notice() nothing more is held back.
  */
 int heddle_filter_push(
 	struct heddle_filter *filter,
 	struct heddle *fabric,
-	float *x,
-	float *update,
-	uint64_t step,
-	uint64_t base,
+	const struct heddle_filter_step *step,
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 );

@@ -299,17 +299,22 @@ static int open_idx_dir(
 	return 0;
 }
 
+struct text {
+	const char *at;
+	size_t bytes;
+	bool ratings; /* else SVMlight's */
+};
+
 static int decode_rows(
-	const char *text,
-	size_t bytes,
-	bool ratings,
+	const struct text *text,
 	const struct hd_dataset *like,
 	struct hd_dataset *dataset,
 	char *error,
 	size_t error_bytes
 ) {
-	return ratings ? hd_ratings_decode(text, bytes, like, dataset, error, error_bytes) :
-			 hd_svmlight_decode(text, bytes, like, dataset, error, error_bytes);
+	return text->ratings ?
+		hd_ratings_decode(text->at, text->bytes, like, dataset, error, error_bytes) :
+		hd_svmlight_decode(text->at, text->bytes, like, dataset, error, error_bytes);
 }
 
 static int read_rows(
@@ -320,14 +325,14 @@ static int read_rows(
 	char *error,
 	size_t error_bytes
 ) {
+	struct text text;
 	char what[HD_TEXT_BYTES_MAX];
 	int rc = file_read(file, error, error_bytes);
 
 	if (rc < 0)
 		return rc;
-	rc = decode_rows(
-		(const char *)file->data, file->bytes, ratings, like, dataset, what, sizeof what
-	);
+	text = (struct text){(const char *)file->data, file->bytes, ratings};
+	rc = decode_rows(&text, like, dataset, what, sizeof what);
 	if (rc < 0)
 		name_file(file->path, what, error, error_bytes);
 	free(file->data);
@@ -441,7 +446,7 @@ static int open_generated(
 
 	if (rc < 0)
 		return rc;
-	rc = decode_rows(text, bytes, ratings, NULL, &all, error, error_bytes);
+	rc = decode_rows(&(struct text){text, bytes, ratings}, NULL, &all, error, error_bytes);
 	free(text);
 	if (rc < 0)
 		return rc;

@@ -68,25 +68,16 @@ int train_filter_push(
 	struct train_filter *filter,
 	struct train *train,
 	struct heddle *fabric,
-	float *grad,
-	const struct train_report *report,
-	uint64_t base,
+	const struct heddle_filter_step *step,
 	struct heddle_ticket **ticket
 ) {
 	struct heddle_push_options options = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_filter_step numbered = *step;
 
 	options.payload = train->options.payload;
 	options.scale = train->scale;
-	return heddle_filter_push(
-		filter->filter,
-		fabric,
-		train->params,
-		grad,
-		step_number(train, report->steps),
-		base,
-		&options,
-		ticket
-	);
+	numbered.step = step_number(train, step->step);
+	return heddle_filter_push(filter->filter, fabric, &numbered, &options, ticket);
 }
 
 void train_filter_report(const struct train_filter *filter, struct train_report *report) {

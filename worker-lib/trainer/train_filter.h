@@ -17,14 +17,12 @@ int train_filter_init(struct train_filter *filter, struct train *train, struct h
 void train_filter_fini(struct train_filter *filter);
 /* When others take part, or the scale of updates is another. */
 void train_filter_follow(struct train_filter *filter, struct train *train, struct heddle *fabric);
-/* As heddle_filter_push(), of the report's last step. */
+/* As heddle_filter_push(), with the trainer's options. */
 int train_filter_push(
 	struct train_filter *filter,
 	struct train *train,
 	struct heddle *fabric,
-	float *grad,
-	const struct train_report *report,
-	uint64_t base,
+	const struct heddle_filter_step *step,
 	struct heddle_ticket **ticket
 );
 void train_filter_report(const struct train_filter *filter, struct train_report *report);

@@ -299,9 +299,12 @@ begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_option
 			&worker->filter,
 			worker->train,
 			worker->fabric,
-			worker->grad[slot],
-			&worker->report,
-			worker->version,
+			&(struct heddle_filter_step){
+				.x = worker->train->params,
+				.update = worker->grad[slot],
+				.step = worker->report.steps,
+				.base = worker->version,
+			},
 			&worker->ticket[slot]
 		);
 	if (worker->train->options.sparse
