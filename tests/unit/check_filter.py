@@ -124,11 +124,23 @@ class Filter(loopback.Loopback):
         self.assertLess(after, before + 0.01 * 0.49)  # of what is learned: it begins at 0.49
         self.assertLess(before, 0.1)
 
+    def test_local_steps(self):
+        """Steps of a worker's own, pushed as one: the model after them, to rounding, in a tenth of the bytes."""
+        self.start_fabric()
+        train = [*MODEL, "--steps", 60]
+        local = self.local(*train)
+        fabric = self.one(*train, "--local-steps", 10, "--sync", "full")
+        self.assertEqual(fabric["applied"], 6)
+        self.assertEqual(fabric["steps"], 60)
+        self.assertAlmostEqual(fabric["loss"], local["loss"], delta=1e-4)
+        self.assertAlmostEqual(fabric["training_loss"], local["training_loss"], delta=1e-4)
+
     def test_bad_input(self):
         for wrong, word in ((["--filter", -1], "filter"), (["--filter", "nan"], "filter"),
                             (["--filter", 1, "--filter-block", 0], "filter-block"),
                             (["--filter-block", 8], "filter-block"), (["--filter", 1, "--lr", 0], "learning rate"),
-                            (["--write-data", "x"], "generated"), (["--model", "pmf:4"], "pmf takes ratings"),
+                            (["--write-data", "x"], "generated"), (["--local-steps", 2], "local-steps"),
+                             (["--model", "pmf:4"], "pmf takes ratings"),
                             (["--data", "generated:ratings:0"], "1..1000000")):
             done = subprocess.run([str(a) for a in (TRAIN, "--local", "--steps", 1, *wrong)], env=self.env,
                                   text=True, capture_output=True, timeout=DEADLINE_S)

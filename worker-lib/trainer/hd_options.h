@@ -29,6 +29,7 @@ struct train_options {
 	bool sparse; /* pushes what is not 0 of a gradient */
 	bool filtered; /* pushes what is significant of it */
 	float filter; /* threshold of the first step */
+	uint32_t local_steps; /* of each update */
 	uint32_t filter_block, filter_flush; /* values; steps, 0: only at the end */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;

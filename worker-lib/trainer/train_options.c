@@ -37,6 +37,8 @@ static const char help[]
 	  "                                 holds the rest back (0: everything); sparse where that is smaller\n"
 	  "  --filter-block N               values that are sent or held together (1)\n"
 	  "  --filter-flush N               sends what is held with every Nth step (0: only at the end)\n"
+	  "  --local-steps N                steps of SGD that a worker makes by itself for each update: with --sync\n"
+	  "                                 full the mean of models, not of gradients (1)\n"
 	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
@@ -81,6 +83,7 @@ enum {
 	OPT_STALENESS,
 	OPT_PAYLOAD,
 	OPT_PULL_PAYLOAD,
+	OPT_LOCAL_STEPS,
 	OPT_FILTER,
 	OPT_FILTER_BLOCK,
 	OPT_FILTER_FLUSH,
@@ -123,6 +126,7 @@ static const struct option names[] = {
 	{"staleness", required_argument, NULL, OPT_STALENESS},
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
 	{"pull-payload", required_argument, NULL, OPT_PULL_PAYLOAD},
+	{"local-steps", required_argument, NULL, OPT_LOCAL_STEPS},
 	{"filter", required_argument, NULL, OPT_FILTER},
 	{"filter-block", required_argument, NULL, OPT_FILTER_BLOCK},
 	{"filter-flush", required_argument, NULL, OPT_FILTER_FLUSH},
@@ -165,6 +169,7 @@ static const struct number numbers[] = {
 	{0, 1e6, OPT_DECAY, false},
 	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
 	{0, 1e12, OPT_DIV, false},
+	{1, 1e6, OPT_LOCAL_STEPS, true},
 	{0, 1e6, OPT_FILTER, false},
 	{1, HEDDLE_FILTER_BLOCK_MAX, OPT_FILTER_BLOCK, true},
 	{0, 1e9, OPT_FILTER_FLUSH, true},
@@ -301,6 +306,9 @@ static void set_number(struct train_options *options, int option, double value) 
 	case OPT_DIV:
 		options->div_max = (float)value;
 		break;
+	case OPT_LOCAL_STEPS:
+		options->local_steps = (uint32_t)value;
+		break;
 	case OPT_FILTER:
 		options->filtered = true;
 		options->filter = (float)value;
@@ -422,6 +430,8 @@ static int check(const struct train_options *options) {
 		return train_fail(EX_USAGE, "local and evaluate: one or the other");
 	if (options->local && options->steps == 0 && options->seconds <= 0.0)
 		return train_fail(EX_USAGE, "local: needs --steps or --seconds");
+	if (options->local && options->local_steps > 1)
+		return train_fail(EX_USAGE, "local-steps: every step of --local is one");
 	if (options->filtered && options->rate <= 0.0f)
 		return train_fail(EX_USAGE, "filter: needs a learning rate above 0");
 	if (!options->filtered && (options->filter_block > 1 || options->filter_flush > 0))
@@ -443,6 +453,7 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 		.staleness_c = 1.0f,
 		.seed = 1,
 		.inflight = 2,
+		.local_steps = 1,
 		.join_ms = 30000,
 		.every_ms = 500,
 		.target_commits = 1,

@@ -35,6 +35,7 @@ struct worker {
 	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
 	struct train_filter filter;
 	struct train_loss loss;
+	float *own, *kept; /* --local-steps: a gradient, and the model that was pulled; else NULL */
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 	double step_ms; /* the last one took */
@@ -139,7 +140,7 @@ int train_local(struct train *train) {
 		status = train_filter_init(&filter, train, NULL);
 	if (status == EX_OK)
 		status = train_loss_open(&loss, train, 0);
-	if (status == EX_OK)
+	if (status == EX_OK && server.params)
 		memcpy(server.params, train->params, train->values * sizeof(float));
 	while (status == EX_OK && !train_enough(train, report.steps)) {
 		status = compute(train, grad, &report);
@@ -287,6 +288,13 @@ static void progress(struct worker *worker) {
 	});
 }
 
+/* The filter's steps: updates, however many gradients are in one. */
+static uint64_t updates_made(const struct worker *worker) {
+	uint64_t each = worker->train->options.local_steps;
+
+	return (worker->report.steps + each - 1) / each;
+}
+
 static int
 begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_options *options) {
 	struct train_sparse *sparse = &worker->sparse[slot];
@@ -302,7 +310,7 @@ begin_push(struct worker *worker, uint32_t slot, const struct heddle_push_option
 			&(struct heddle_filter_step){
 				.x = worker->train->params,
 				.update = worker->grad[slot],
-				.step = worker->report.steps,
+				.step = updates_made(worker),
 				.base = worker->version,
 			},
 			&worker->ticket[slot]
@@ -365,8 +373,29 @@ static uint64_t step_of(const struct worker *worker) {
 	const uint64_t updates = HEDDLE_VERSION_COUNTER(worker->version);
 
 	if (options->sync == HD_SYNC_ALL)
-		return worker->report.steps;
+		return updates_made(worker);
 	return updates / (options->sync == HD_SYNC_NONE ? 1 : options->sync_count) + 1;
+}
+
+/* Steps of this worker's own, of which the sum of the gradients is pushed. The server's step with the mean of such
+ * sums makes its model the mean of the workers' (model averaging: Jiang et al., SIGMOD 2021, 3.2). */
+static int compute_steps(struct worker *worker, float *grad) {
+	struct train *train = worker->train;
+	const float *last = grad;
+	int rc = compute(train, grad, &worker->report);
+
+	if (!worker->own)
+		return rc;
+	memcpy(worker->kept, train->params, train->values * sizeof(float));
+	for (uint32_t i = 1; rc == EX_OK && i < train->options.local_steps; i++) {
+		for (uint64_t k = 0; k < train->values; k++)
+			train->params[k] -= train->options.rate * last[k];
+		rc = compute(train, worker->own, &worker->report);
+		hd_add_f32(grad, worker->own, train->values);
+		last = worker->own;
+	}
+	memcpy(train->params, worker->kept, train->values * sizeof(float));
+	return rc;
 }
 
 /* Returns an exit status. */
@@ -400,7 +429,7 @@ static int loop(struct worker *worker) {
 		if (rc != EX_OK)
 			return rc;
 		train_filter_follow(&worker->filter, train, worker->fabric);
-		rc = compute(train, worker->grad[slot], &worker->report);
+		rc = compute_steps(worker, worker->grad[slot]);
 		if (rc != EX_OK)
 			return rc;
 		train_loss_row(
@@ -525,6 +554,12 @@ static int begin(struct worker *worker) {
 		if (options->sparse && train_sparse_init(&worker->sparse[i], train->values) < 0)
 			return train_fail(EX_OSERR, "no memory for gradients");
 	}
+	if (options->local_steps > 1) {
+		worker->own = malloc(train->values * sizeof(float));
+		worker->kept = malloc(train->values * sizeof(float));
+		if (!worker->own || !worker->kept)
+			return train_fail(EX_OSERR, "no memory for local steps");
+	}
 	return train_filter_init(&worker->filter, train, worker->fabric);
 }
 
@@ -553,6 +588,8 @@ int train_worker(struct train *train) {
 		free(worker.grad[i]);
 	}
 	train_filter_fini(&worker.filter);
+	free(worker.own);
+	free(worker.kept);
 	worker.report.version = HEDDLE_VERSION_COUNTER(worker.version);
 	if (status == EX_OK)
 		status = train_report_write(train, &worker.report);
