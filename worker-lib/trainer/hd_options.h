@@ -3,8 +3,10 @@
 #ifndef HD_OPTIONS_H
 #define HD_OPTIONS_H
 
+#include "hd_federated.h"
 #include "hd_trainer.h"
 #include "heddle.h"
+#include "heddle_federated.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +33,10 @@ struct train_options {
 	float filter; /* threshold of the first step */
 	uint32_t local_steps; /* of each update */
 	uint32_t filter_block, filter_flush; /* values; steps, 0: only at the end */
+	bool is_federated;
+	struct heddle_federated federated;
+	double stragglers; /* share of a round's clients that are slow on purpose */
+	uint32_t labels; /* shards of a client, by label; 0: rows are dealt evenly */
 	bool evaluate, local, synchronous, quiet;
 	uint32_t every_ms, join_ms;
 };
@@ -38,6 +44,7 @@ struct train_options {
 struct train {
 	struct train_options options;
 	struct hd_dataset train, test;
+	struct hd_clients clients; /* of data that have them */
 	struct hd_model *model;
 	struct hd_sampler sampler;
 	struct hd_compute compute;
@@ -66,6 +73,12 @@ int train_parse(int argc, char **argv, struct train_options *options);
 int train_local(struct train *train);
 int train_worker(struct train *train);
 int train_evaluate(struct train *train);
+int train_client(struct train *train);
+
+/* --federated's text; prints an error by itself. */
+bool train_parse_federated(struct heddle_federated *f, const char *text);
+/* Synthetic data ("iid" or "A,B") with their clients. An exit status. */
+int train_open_synthetic(struct train *train, const char *name);
 
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);

@@ -112,6 +112,11 @@ static int make_spec(struct train *train) {
 	heddle_spec_sync(train->spec, (enum heddle_sync)options->sync, options->sync_count);
 	heddle_spec_div_max(train->spec, options->div_max);
 	heddle_spec_staleness(train->spec, options->staleness, options->staleness_c);
+	if (options->is_federated) {
+		rc = heddle_spec_federated(train->spec, &options->federated);
+		if (rc < 0)
+			return train_heddle_error("federated", rc);
+	}
 	return EX_OK;
 }
 
@@ -120,8 +125,18 @@ static int prepare(struct train *train) {
 	const struct train_options *options = &train->options;
 	uint32_t batch = options->evaluate && options->batch < 256 ? 256 : options->batch;
 	char error[HD_TEXT_BYTES_MAX];
-	int rc = hd_dataset_open(options->data, &train->train, &train->test, error, sizeof error);
+	bool synthetic = strncmp(options->data, "synthetic:", 10) == 0;
+	int rc = 0;
 
+	if (synthetic) {
+		rc = train_open_synthetic(train, options->data + 10);
+		if (rc != EX_OK)
+			return rc;
+	} else {
+		rc = hd_dataset_open(
+			options->data, &train->train, &train->test, error, sizeof error
+		);
+	}
 	if (rc < 0)
 		return train_fail(rc == -ENOENT ? EX_NOINPUT : EX_DATAERR, "data: %s", error);
 	rc = hd_model_create(
@@ -187,6 +202,7 @@ static void finish(struct train *train) {
 	heddle_spec_destroy(train->spec);
 	hd_compute_fini(&train->compute);
 	hd_model_destroy(train->model);
+	hd_clients_fini(&train->clients);
 	hd_dataset_fini(&train->train);
 	hd_dataset_fini(&train->test);
 }
@@ -206,9 +222,10 @@ int main(int argc, char **argv) {
 	status = prepare(&train);
 	train.begun = hd_compute_now();
 	if (status == EX_OK)
-		status = train.options.local   ? train_local(&train) :
-			train.options.evaluate ? train_evaluate(&train) :
-						 train_worker(&train);
+		status = train.options.local       ? train_local(&train) :
+			train.options.evaluate     ? train_evaluate(&train) :
+			train.options.is_federated ? train_client(&train) :
+						     train_worker(&train);
 	finish(&train);
 	return status;
 }

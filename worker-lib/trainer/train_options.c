@@ -22,6 +22,12 @@ static const char help[]
 	  "  --data ratings:TRAIN[,TEST]    rating triples: u.data, ratings.dat or ratings.csv of MovieLens\n"
 	  "  --data generated:logistic[:ROWS,FEATURES,PER_ROW,SEED]|generated:ratings[:USERS,ITEMS,RATINGS,SEED]\n"
 	  "  --write-data FILE              writes generated data as text, and ends\n"
+	  "         synthetic:iid|A,B       generated, of 30 clients that differ (docs/fedprox.md)\n"
+	  "  --federated KEY=VALUE,...      a client of federated rounds, --lr its local rate: clients (10), min (1),\n"
+	  "                                 available, deadline-ms (0: none), epochs (20), mu=X|auto[:X] (0),\n"
+	  "                                 weighting=samples|uniform, stragglers=accept|drop, seed\n"
+	  "  --straggling SHARE             so many of a round's clients do some epochs only (0)\n"
+	  "  --client-labels N              clients' rows are N shards by label (0: dealt evenly)\n"
 	  "  --model softmax|mlp:W,W,...    softmax regression, or layers with ReLU (softmax)\n"
 	  "  --model logistic|pmf:K[,REG]   of sparse rows with two labels; K factors of users and items of ratings\n"
 	  "  --batch N                      rows of a minibatch (32)\n"
@@ -73,6 +79,9 @@ enum {
 	OPT_DATA = 256,
 	OPT_WRITE,
 	OPT_MODEL,
+	OPT_FEDERATED,
+	OPT_STRAGGLING,
+	OPT_LABELS,
 	OPT_BATCH,
 	OPT_LR,
 	OPT_MOMENTUM,
@@ -116,6 +125,9 @@ static const struct option names[] = {
 	{"data", required_argument, NULL, OPT_DATA},
 	{"write-data", required_argument, NULL, OPT_WRITE},
 	{"model", required_argument, NULL, OPT_MODEL},
+	{"federated", required_argument, NULL, OPT_FEDERATED},
+	{"straggling", required_argument, NULL, OPT_STRAGGLING},
+	{"client-labels", required_argument, NULL, OPT_LABELS},
 	{"batch", required_argument, NULL, OPT_BATCH},
 	{"lr", required_argument, NULL, OPT_LR},
 	{"momentum", required_argument, NULL, OPT_MOMENTUM},
@@ -164,6 +176,8 @@ struct number {
 };
 static const struct number numbers[] = {
 	{1, HD_BATCH_MAX, OPT_BATCH, true},
+	{0, 1, OPT_STRAGGLING, false},
+	{0, 64, OPT_LABELS, true},
 	{0, 1e6, OPT_LR, false},
 	{0, 1, OPT_MOMENTUM, false},
 	{0, 1e6, OPT_DECAY, false},
@@ -288,6 +302,12 @@ parse_payload(const char *name, int count, const char *text, enum heddle_payload
 
 static void set_number(struct train_options *options, int option, double value) {
 	switch (option) {
+	case OPT_STRAGGLING:
+		options->stragglers = value;
+		break;
+	case OPT_LABELS:
+		options->labels = (uint32_t)value;
+		break;
 	case OPT_BATCH:
 		options->batch = (uint32_t)value;
 		break;
@@ -368,6 +388,9 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	case OPT_MODEL:
 		options->model = text;
 		break;
+	case OPT_FEDERATED:
+		options->is_federated = true;
+		return train_parse_federated(&options->federated, text);
 	case OPT_SCHEDULE:
 		options->schedule = text;
 		break;
@@ -426,6 +449,16 @@ static bool set_other(struct train_options *options, int option, const char *tex
 }
 
 static int check(const struct train_options *options) {
+	if (options->is_federated
+	    && (options->local || options->filtered || options->sparse
+		|| options->sync != HD_SYNC_NONE))
+		return train_fail(
+			EX_USAGE, "federated: not with --local, --filter, --sync or sparse payloads"
+		);
+	if (!options->is_federated && options->sync == HD_SYNC_FEDERATED)
+		return train_fail(
+			EX_USAGE, "sync: federated rounds are asked for with --federated"
+		);
 	if (options->local && options->evaluate)
 		return train_fail(EX_USAGE, "local and evaluate: one or the other");
 	if (options->local && options->steps == 0 && options->seconds <= 0.0)

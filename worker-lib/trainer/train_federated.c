@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A federated client (docs/fedprox.md): drawn -> pull w_t -> epochs of proximal steps on its own rows -> push.
+ *
+ * With --stragglers the first ones that a round draws have time for some epochs only, as many as a function of the
+ * round says: the same clients and epochs as in the reference (hd_federated.h).
+ */
+#include "hd_federated.h"
+#include "heddle_federated.h"
+#include "train_report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#define SLICE_MS 100
+#define PUSH_MS 5000
+#define CLOSE_MS 5000
+#define KEY_BYTES 200
+
+/* --- the option ----------------------------------------------------------------------------- */
+
+static bool whole(const char *text, double most, uint32_t *value) {
+	char *end;
+	double x = strtod(text, &end);
+
+	if (end == text || *end != '\0' || !(x >= 0 && x <= most) || x != floor(x))
+		return false;
+	*value = (uint32_t)x;
+	return true;
+}
+
+/* X, auto or auto:X. */
+static bool take_mu(struct heddle_federated *f, const char *text) {
+	char *end;
+
+	f->mu_auto = strncmp(text, "auto", 4) == 0;
+	if (f->mu_auto && text[4] == '\0')
+		return true;
+	text += f->mu_auto ? 5 : 0;
+	f->mu = strtof(text, &end);
+	return end != text && *end == '\0' && isfinite(f->mu) && f->mu >= 0;
+}
+
+static bool take_key(struct heddle_federated *f, const char *key, const char *value) {
+	uint32_t seed = 0;
+
+	if (strcmp(key, "clients") == 0)
+		return whole(value, HD_WORKERS_MAX, &f->clients_per_round);
+	if (strcmp(key, "min") == 0)
+		return whole(value, HD_WORKERS_MAX, &f->min_clients);
+	if (strcmp(key, "available") == 0)
+		return whole(value, HD_WORKERS_MAX, &f->min_available);
+	if (strcmp(key, "deadline-ms") == 0)
+		return whole(value, HD_ROUND_MS_MAX, &f->round_deadline_ms);
+	if (strcmp(key, "epochs") == 0)
+		return whole(value, UINT16_MAX, &f->max_epochs);
+	if (strcmp(key, "mu") == 0)
+		return take_mu(f, value);
+	if (strcmp(key, "weighting") == 0) {
+		f->weighting = strcmp(value, "uniform") == 0 ? HEDDLE_WEIGHTING_UNIFORM :
+							       HEDDLE_WEIGHTING_SAMPLES;
+		return f->weighting == HEDDLE_WEIGHTING_UNIFORM || strcmp(value, "samples") == 0;
+	}
+	if (strcmp(key, "stragglers") == 0) {
+		f->drop_stragglers = strcmp(value, "drop") == 0;
+		return f->drop_stragglers || strcmp(value, "accept") == 0;
+	}
+	if (strcmp(key, "seed") == 0 && whole(value, UINT32_MAX, &seed)) {
+		f->seed = seed;
+		return true;
+	}
+	return false;
+}
+
+bool train_parse_federated(struct heddle_federated *f, const char *text) {
+	char copy[KEY_BYTES], *rest = copy, *part, *equals;
+
+	*f = (struct heddle_federated)HEDDLE_FEDERATED_INIT;
+	if (strlen(text) >= sizeof copy) {
+		(void)train_fail(EX_USAGE, "federated: longer than %d bytes", KEY_BYTES - 1);
+		return false;
+	}
+	memcpy(copy, text, strlen(text) + 1);
+	while ((part = strsep(&rest, ",")) != NULL) {
+		equals = strchr(part, '=');
+		if (equals)
+			*equals = '\0';
+		if (equals && take_key(f, part, equals + 1))
+			continue;
+		(void)train_fail(
+			EX_USAGE,
+			"federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
+			"epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop or "
+			"seed=, within its limits",
+			part,
+			equals ? "=" : "",
+			equals ? equals + 1 : ""
+		);
+		return false;
+	}
+	return true;
+}
+
+/* --- data ----------------------------------------------------------------------------------- */
+
+int train_open_synthetic(struct train *train, const char *name) {
+	struct hd_synthetic_how how = {.seed = 42, .cap = 2000};
+	struct hd_synthetic data;
+	char *end = NULL;
+	int rc;
+
+	how.iid = strcmp(name, "iid") == 0;
+	if (!how.iid) {
+		how.alpha = strtod(name, &end);
+		if (end == name || *end != ',')
+			return train_fail(
+				EX_USAGE, "data: synthetic: '%.32s' is not iid or A,B", name
+			);
+		name = end + 1;
+		how.beta = strtod(name, &end);
+		if (end == name || *end != '\0')
+			return train_fail(
+				EX_USAGE, "data: synthetic: '%.32s' is not a number", name
+			);
+	}
+	rc = hd_synthetic_create(&how, &data);
+	if (rc == 0) {
+		rc = hd_synthetic_split(&data, &train->train, &train->test, &train->clients);
+		hd_synthetic_fini(&data);
+	}
+	if (rc < 0)
+		return train_fail(
+			rc == -EINVAL ? EX_USAGE : EX_OSERR,
+			rc == -EINVAL ? "data: synthetic: A and B are 0..100" : "no memory"
+		);
+	return EX_OK;
+}
+
+/* --- rounds --------------------------------------------------------------------------------- */
+
+struct client {
+	struct train *train;
+	struct heddle *fabric;
+	struct train_report report;
+	uint32_t number, rows; /* which client it is, and how many rows it has */
+	const uint32_t *row;
+	uint32_t *order;
+	float *w, *grad, *x;
+	uint8_t *y;
+};
+
+/* Rows order[at .. at + count) into x and y. */
+static void gather(struct client *client, uint32_t at, uint32_t count) {
+	const struct hd_dataset *set = &client->train->train;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t row = client->row[client->order[at + i]];
+
+		hd_dataset_row(set, row, client->x + (size_t)i * set->features);
+		client->y[i] = set->y[row];
+	}
+}
+
+static uint32_t batch_at(const struct client *client, uint32_t at) {
+	uint32_t left = client->rows - at, batch = client->train->options.batch;
+
+	return left < batch ? left : batch;
+}
+
+/* Mean loss of all rows at the model that was pulled. */
+static double local_loss(struct client *client) {
+	double sum = 0;
+
+	for (uint32_t i = 0; i < client->rows; i++)
+		client->order[i] = i;
+	for (uint32_t at = 0; at < client->rows; at += batch_at(client, at)) {
+		uint32_t count = batch_at(client, at);
+
+		gather(client, at, count);
+		sum += count
+			* hd_model_gradient(
+				client->train->model,
+				client->train->params,
+				client->x,
+				client->y,
+				count,
+				client->grad
+			);
+	}
+	return sum / client->rows;
+}
+
+/* False: the time is up. */
+static bool epoch(struct client *client, const struct heddle_round *round, uint32_t index) {
+	struct train *train = client->train;
+
+	hd_split_permutation(
+		client->order,
+		client->rows,
+		hd_reference_order(round->round - 1, client->number, index)
+	);
+	for (uint32_t at = 0; at < client->rows; at += batch_at(client, at)) {
+		uint32_t count = batch_at(client, at);
+
+		gather(client, at, count);
+		client->report.loss_sum += hd_model_gradient(
+			train->model, client->w, client->x, client->y, count, client->grad
+		);
+		client->report.steps++;
+		(void)heddle_prox_apply(
+			client->w,
+			train->params,
+			client->grad,
+			train->values,
+			train->options.rate,
+			round->mu
+		);
+		if (train_stop || heddle_round_seconds_left(client->fabric, round) <= 0)
+			return false;
+	}
+	return true;
+}
+
+static uint32_t epochs_of(const struct client *client, const struct heddle_round *round) {
+	double share = client->train->options.stragglers;
+	uint32_t slow = hd_reference_stragglers(share, round->clients);
+
+	if (round->place >= slow || round->max_epochs < 2)
+		return round->max_epochs;
+	return hd_reference_epochs(round->max_epochs, round->round - 1, round->place);
+}
+
+/* One round, from the model that lies in params. An exit status. */
+static int work(struct client *client, const struct heddle_round *round) {
+	struct train *train = client->train;
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	struct heddle_work work = HEDDLE_WORK_INIT;
+	struct heddle_ticket *ticket;
+	uint32_t epochs = epochs_of(client, round);
+	int rc;
+
+	work.samples = client->rows;
+	work.loss = local_loss(client);
+	work.payload = train->options.payload;
+	memcpy(client->w, train->params, train->values * sizeof(float));
+	while (work.epochs < epochs && epoch(client, round, work.epochs))
+		work.epochs++;
+	if (train_stop || heddle_superseded(client->fabric, round->version))
+		return EX_OK;
+	rc = heddle_round_push(client->fabric, round, &work, train->params, client->w, &ticket);
+	if (rc < 0)
+		return train_heddle_error("push", rc);
+	client->report.pushed++;
+	(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, PUSH_MS, &status);
+	(void)heddle_ticket_test(ticket, &status);
+	train_report_push(&client->report, &status);
+	heddle_ticket_free(ticket);
+	return EX_OK;
+}
+
+static int loop(struct client *client) {
+	struct train *train = client->train;
+	struct heddle_round round = HEDDLE_ROUND_INIT;
+	uint64_t rounds = 0, version = 0;
+	int rc, status = EX_OK;
+
+	while (status == EX_OK && !train_enough(train, rounds)) {
+		rc = heddle_round_get(client->fabric, &round, SLICE_MS);
+		if (rc == -ETIMEDOUT)
+			continue;
+		if (rc == -ESHUTDOWN)
+			break;
+		if (rc < 0)
+			return train_heddle_error("round", rc);
+		rc = heddle_pull(client->fabric, train->params, NULL, PUSH_MS, &version);
+		if (rc < 0 && rc != -ETIMEDOUT && rc != -EIO)
+			return train_heddle_error("pull", rc);
+		if (rc != 0 || version != round.version)
+			continue; /* that round is over: the next one comes */
+		client->report.delivered++;
+		client->report.version = HEDDLE_VERSION_COUNTER(version);
+		status = work(client, &round);
+		rounds++;
+	}
+	return status;
+}
+
+static int prepare(struct client *client) {
+	struct train *train = client->train;
+	const struct train_options *options = &train->options;
+	uint32_t world = (uint32_t)heddle_world_size(client->fabric);
+	int rc = 0;
+
+	if (train->clients.count == 0 && options->labels > 0)
+		rc = hd_clients_by_label(
+			&train->train, world, options->labels, options->seed, &train->clients
+		);
+	else if (train->clients.count == 0)
+		rc = hd_clients_even(&train->train, world, &train->clients);
+	if (rc < 0)
+		return train_fail(
+			rc == -ENOMEM ? EX_OSERR : EX_USAGE,
+			"shards: too few rows for %u clients",
+			world
+		);
+	client->number = (uint32_t)client->report.rank;
+	if (client->number >= train->clients.count)
+		return train_fail(
+			EX_USAGE,
+			"rank %u: the data have %u clients",
+			client->number,
+			train->clients.count
+		);
+	client->row = train->clients.rows + train->clients.start[client->number];
+	client->rows
+		= train->clients.start[client->number + 1] - train->clients.start[client->number];
+	client->order = malloc(sizeof(uint32_t) * client->rows);
+	client->w = malloc(sizeof(float) * train->values);
+	client->grad = malloc(sizeof(float) * train->values);
+	client->x = malloc(sizeof(float) * options->batch * (size_t)train->train.features);
+	client->y = malloc(options->batch);
+	return client->order && client->w && client->grad && client->x && client->y ?
+		EX_OK :
+		train_fail(EX_OSERR, "no memory");
+}
+
+int train_client(struct train *train) {
+	struct client client = {.train = train, .report = {.role = "client"}};
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
+	int status = EX_OK, rc;
+
+	train_log_options(&options);
+	rc = heddle_open(train->spec, &options, &client.fabric);
+	if (rc < 0)
+		return train_heddle_error("fabric", rc);
+	client.report.rank = heddle_rank(client.fabric);
+	rc = heddle_wait_joined(client.fabric, (int)train->options.join_ms, NULL, NULL);
+	if (rc < 0)
+		status = train_heddle_error("joining", rc);
+	if (status == EX_OK)
+		status = prepare(&client);
+	if (status == EX_OK)
+		status = loop(&client);
+	(void)heddle_close(client.fabric, CLOSE_MS);
+	if (status == EX_OK)
+		status = train_report_write(train, &client.report);
+	free(client.order);
+	free(client.w);
+	free(client.grad);
+	free(client.x);
+	free(client.y);
+	return status;
+}
