@@ -2,6 +2,7 @@
 #include "hd_text.h"
 #include "hd_worker.h"
 #include "hd_worker_core.h"
+#include "hd_worker_stream.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -574,35 +574,4 @@ void worker_reduce_pump(struct hd_worker *worker, const struct context *ctx);
 hd_ns worker_reduce_deadline(const struct hd_worker *worker);
 void worker_reduce_destroy(struct hd_worker *worker);
 
-/* --- hd_worker_stream.c: pushes through the slots of a switch ------------------------------------ */
-/* 0; -EINVAL: not such slots, -EMFILE: too many ways, -ENOMEM. */
-int worker_stream_begin(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	const struct hd_session *session,
-	const struct hd_msg_grant *grant,
-	struct ticket *ticket
-);
-/* Go. False: no such push is under way. */
-bool worker_stream_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
-void worker_stream_pump(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	const struct ticket *ticket
-);
-hd_ns worker_stream_deadline(const struct ticket *ticket);
-void worker_stream_observe(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	struct ticket *ticket
-);
-/* What a receiver says. False: of none. */
-bool worker_stream_result(
-	struct hd_worker *worker,
-	const struct context *ctx,
-	const struct hd_chunk_header *header,
-	const uint8_t *payload,
-	size_t payload_bytes
-);
-
 #endif

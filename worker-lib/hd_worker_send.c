@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes on the wire: grant -> (go or start time) -> chunks -> held by the server. */
 #include "hd_worker_core.h"
+#include "hd_worker_stream.h"
 
 #include <errno.h>
 #include <math.h>

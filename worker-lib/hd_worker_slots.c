@@ -14,6 +14,7 @@
 #include "hd_group.h"
 #include "hd_limits.h"
 #include "hd_worker_reduce.h"
+#include "hd_worker_stream.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -13,6 +13,7 @@
 #include "hd_slots.h"
 #include "hd_switch_numbers.h"
 #include "hd_worker_core.h"
+#include "hd_worker_stream.h"
 
 #include <errno.h>
 

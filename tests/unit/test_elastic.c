@@ -133,8 +133,8 @@ static void test_observations(void **state) {
 static void test_words(void **state) {
 	static const char *const words[] = {
 		"policy=fixed n=3",
-		"policy=manual n=6 n_min=2 n_max=12 base=4 scale=linear scale_max=2 sync=0.75 tau=3 "
-		"notice=2.5 interval=30",
+		("policy=manual n=6 n_min=2 n_max=12 base=4 scale=linear scale_max=2 sync=0.75 tau=3 "
+		 "notice=2.5 interval=30"),
 		"policy=growth n=2 eta=1.002 n_max=8",
 		"policy=budget n=8 worker_s=3600 deadline=900",
 	};

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pushes through the slots of a switch. */
+#ifndef HD_WORKER_STREAM_H
+#define HD_WORKER_STREAM_H
+
+#include "hd_worker_core.h"
+
+/* 0; -EINVAL: not such slots, -EMFILE: too many ways, -ENOMEM. */
+int worker_stream_begin(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_session *session,
+	const struct hd_msg_grant *grant,
+	struct ticket *ticket
+);
+/* Go. False: no such push is under way. */
+bool worker_stream_go(struct hd_worker *worker, const struct context *ctx, uint64_t token);
+void worker_stream_pump(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct ticket *ticket
+);
+hd_ns worker_stream_deadline(const struct ticket *ticket);
+void worker_stream_observe(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	struct ticket *ticket
+);
+/* What a receiver says. False: of none. */
+bool worker_stream_result(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+);
+
+#endif
