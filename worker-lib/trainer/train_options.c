@@ -300,6 +300,35 @@ parse_payload(const char *name, int count, const char *text, enum heddle_payload
 	return false;
 }
 
+/* How long it runs, and how often it looks. */
+static void set_extent(struct train_options *options, int option, double value) {
+	switch (option) {
+	case OPT_STEPS:
+		options->steps = (uint64_t)value;
+		break;
+	case OPT_SECONDS:
+		options->seconds = value;
+		break;
+	case OPT_JOIN:
+		options->join_ms = (uint32_t)value;
+		break;
+	case OPT_GRACE:
+		options->grace = value;
+		break;
+	case OPT_EVERY:
+		options->every_ms = (uint32_t)value;
+		break;
+	case OPT_TARGET:
+		options->target = value;
+		break;
+	case OPT_COMMITS:
+		options->target_commits = (uint64_t)value;
+		break;
+	default:
+		break;
+	}
+}
+
 static void set_number(struct train_options *options, int option, double value) {
 	switch (option) {
 	case OPT_STRAGGLING:
@@ -351,28 +380,8 @@ static void set_number(struct train_options *options, int option, double value) 
 	case OPT_INFLIGHT:
 		options->inflight = (uint32_t)value;
 		break;
-	case OPT_STEPS:
-		options->steps = (uint64_t)value;
-		break;
-	case OPT_SECONDS:
-		options->seconds = value;
-		break;
-	case OPT_JOIN:
-		options->join_ms = (uint32_t)value;
-		break;
-	case OPT_GRACE:
-		options->grace = value;
-		break;
-	case OPT_EVERY:
-		options->every_ms = (uint32_t)value;
-		break;
-	case OPT_TARGET:
-		options->target = value;
-		break;
-	case OPT_COMMITS:
-		options->target_commits = (uint64_t)value;
-		break;
 	default:
+		set_extent(options, option, value);
 		break;
 	}
 }
