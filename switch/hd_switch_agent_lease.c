@@ -195,7 +195,8 @@ static bool is_token_known(const struct hd_switch_agent *agent, uint64_t token) 
 	return false;
 }
 
-/* The members. False: too many or none, or a token that is 0 or another's. */
+/* The members. False: too many or none, a token that is 0 or another's, or one worker twice in an all-reduce. In sums to
+ * receivers it may have several updates. */
 static bool take_members(
 	const struct hd_switch_agent *agent,
 	struct agent_lease *lease,
@@ -210,7 +211,7 @@ static bool take_members(
 
 		for (uint32_t k = 0; k < i; k++)
 			if (lease->members[k].token == seat.token
-			    || lease->members[k].worker == seat.worker)
+			    || (lease->members[k].worker == seat.worker && m->receivers.bytes == 0))
 				return false;
 		if (!seat.token || !seat.result_token || is_token_known(agent, seat.token))
 			return false;

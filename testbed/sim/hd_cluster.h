@@ -92,6 +92,7 @@ struct hd_cluster_result {
 	struct hd_sim_stats network;
 	struct hd_cluster_aggregation aggregation;
 	uint64_t switch_counters[HD_SWITCH_COUNTER_COUNT];
+	uint64_t switch_refused; /* leases that its agent refused */
 	/* Of training. */
 	double time_to_accuracy_s, final_accuracy; /* < 0: not reached, none */
 	uint64_t updates_to_accuracy;

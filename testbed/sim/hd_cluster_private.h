@@ -113,6 +113,7 @@ struct switch_process {
 	struct hd_switch_core *core;
 	struct hd_switch_agent *agent;
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT]; /* of former lives */
+	uint64_t refused; /* of agents that have ended */
 };
 
 /* On a host, beside its worker or server; never crashes. */

@@ -226,6 +226,8 @@ void destroy_switch(struct switch_process *s) {
 		for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
 			s->counters[i] += values[i];
 	}
+	if (s->agent)
+		s->refused += hd_switch_agent_stats(s->agent)->leases_refused;
 	hd_switch_agent_destroy(s->agent);
 	hd_switch_core_destroy(s->core);
 	s->agent = NULL;
@@ -236,6 +238,9 @@ void cluster_switch_stats(const struct hd_cluster *cluster, struct hd_cluster_re
 	const struct switch_process *s = &cluster->path_switch;
 
 	memcpy(result->switch_counters, s->counters, sizeof(s->counters));
+	result->switch_refused = s->refused;
+	if (s->agent)
+		result->switch_refused += hd_switch_agent_stats(s->agent)->leases_refused;
 	if (s->core) {
 		uint64_t now[HD_SWITCH_COUNTER_COUNT];
 

@@ -71,6 +71,22 @@ static void test_sums(void **state) {
 	show("by the switch", &by_switch);
 	assert_int_equal(alone.parts, 0);
 	assert_true(by_switch.sums > 50);
+	assert_int_equal(by_switch.result.switch_refused, 0);
+}
+
+/* Few workers with several updates under way each: some sums have two of one worker. */
+static void test_few_workers(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_switch(&run);
+	run.scenario.workers = 4;
+	run.scenario.sim.depth = 8;
+	run.scenario.server_link_mbps = 50;
+	expect(&run, 100);
+	show("few workers", &run);
+	assert_true(run.sums > 20);
+	assert_int_equal(run.result.switch_refused, 0);
 }
 
 /* A synchronous job's updates come together. */
@@ -222,6 +238,7 @@ static void test_seeds(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_few_workers),
 		cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_no_slots),

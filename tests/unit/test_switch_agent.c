@@ -180,6 +180,22 @@ static void test_refused(void **state) {
 	world_close(world);
 }
 
+/* Two updates of one worker go into one sum, by tokens of their own. */
+static void test_worker_twice(void **state) {
+	struct world *world = world_open(128);
+	struct plan plan = plan_make(1, 3, 8);
+
+	(void)state;
+	plan.seats[2].worker = 0;
+	plan.receiver_count = 1;
+	plan.receivers[0] = (struct hd_group_receiver){0x5000, MEMBER_IP + 9, 4773};
+	plan_say(world, &plan);
+	assert_answer(world, 1, HD_OUTCOME_APPLIED, HD_REASON_NONE);
+	assert_int_equal(world->executor.lease[0].members[2].worker, 0);
+	assert_int_equal(world->executor.lease[0].members[2].copy.token, 0x2002);
+	world_close(world);
+}
+
 /* Where a member is may take a while to find out; not for ever. */
 static void test_neighbours(void **state) {
 	struct world *world = world_open(128);
@@ -356,6 +372,7 @@ int main(void) {
 		cmocka_unit_test(test_lease),
 		cmocka_unit_test(test_slots_run_out),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_worker_twice),
 		cmocka_unit_test(test_neighbours),
 		cmocka_unit_test(test_executor_fails),
 		cmocka_unit_test(test_controller_dies),
