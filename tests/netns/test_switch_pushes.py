@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""usage: test_switch_pushes.py BUILD
+Workers train through heddle-switch, which adds their fixed-point updates and sends the sums to the server: without
+loss, and losing one of a hundred frames that come to it. Each update is applied once, sums of the switch among them,
+and the model learns."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+
+import bench_inpath
+import pen
+
+WORKERS, STEPS, MBPS, LOSS = 4, 250, 100, 1.0
+ACCURACY = 0.9  # as in tests of the same model over other ways
+SUMS = 20  # more than a fluke
+PATIENCE_S = 60
+
+
+class Run:
+    def __init__(self, build, folder, loss):
+        options = types.SimpleNamespace(build=build, mbps=MBPS, mtu=1500, executor="native", chunk=1408)
+        self.build, self.folder = build, folder
+        self.path = bench_inpath.Path(WORKERS + 1, options, folder, 0, loss)
+        self.running = []
+        self.host = self.path.hosts[WORKERS]
+        self.server = self.start("server", self.host, [
+            build / "aggregator/heddle-server", "--listen", self.host.address, "--controller", bench_inpath.CONTROLLER,
+            "--key-file", self.path.key, "--host", "ps", "--report-dir", folder])
+        pen.until(lambda: any(row["role"] == "server" for row in self.path.rows("nodes")), "the server registers")
+
+    def start(self, name, host, command, more=None):
+        env = {key: value for key, value in os.environ.items() if not key.startswith("HEDDLE_")}
+        with open(self.folder / f"{name}.out", "w", encoding="utf-8") as out:
+            process = subprocess.Popen(host.enter(*command), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                       env={**env, **(more or {})})
+        self.running.append(process)
+        return process
+
+    def said(self, name):
+        return (self.folder / f"{name}.out").read_text(encoding="utf-8")
+
+    def start_worker(self, rank):
+        host = self.path.hosts[rank]
+        where = {"CONTROLLER": bench_inpath.CONTROLLER, "KEY_FILE": self.path.key, "JOB": "digits", "RANK": rank,
+                 "WORLD_SIZE": WORKERS, "HOST": f"h{rank + 1}", "BIND": host.address}
+        return self.start(f"w{rank}", host, [
+            self.build / "worker-lib/heddle-train", "--model", "mlp:256", "--payload", "fixed32", "--pull-payload",
+            "bf16", "--compute-ms", 5, "--steps", STEPS, "--tau-max", 32, "--json", "-", "--quiet"],
+            {f"HEDDLE_{name}": str(value) for name, value in where.items()})
+
+    def train(self):
+        workers = [self.start_worker(rank) for rank in range(WORKERS)]
+        for rank, worker in enumerate(workers):
+            worker.wait(PATIENCE_S)
+            assert worker.returncode == 0, self.said(f"w{rank}")
+        return [json.loads(self.said(f"w{rank}").splitlines()[-1]) for rank in range(WORKERS)]
+
+    def counters(self):
+        return {row["counter"]: row["value"] for row in self.path.rows("counters")}
+
+    def close(self):
+        for process in self.running[::-1]:
+            process.terminate()
+            process.wait(20)
+        return self.path.close()
+
+
+def check(loss, report, counted, switch, workers):
+    """Everything was applied, sums of the switch among it, by leases that nobody refused; what was lost was repaired."""
+    rounds = WORKERS * STEPS
+    assert report["applied"] == rounds and report["version"]["count"] == rounds, report
+    assert not report["failed"] and not report["dropped"] and report["direct"] == 0, report
+    assert counted["switched"] >= SUMS and counted["sums"] >= SUMS, counted
+    assert counted["leases"] >= counted["sums"] and counted["slots_leased"] == 0, counted
+    assert counted["grouped"] >= 2 * counted["switched"] and counted["sums_saturated"] == 0, counted
+    # A chunk of a sum comes once of each member, the last of these completes it, and the server answers each.
+    chunks = -(-report["model_bytes"] // 1408)
+    assert switch["completed"] >= counted["sums"] * chunks and switch["absorbed"] >= switch["completed"], switch
+    assert switch["answered"] >= counted["sums"] * chunks and switch["not_finite"] == 0, switch
+    assert not any(switch[f"drop_{why}"] for why in ("malformed", "lease", "member", "slot", "exponent")), switch
+    if loss > 0:
+        assert switch["drop_simulated"] > 0 and switch["repeated"] > 0, switch
+    else:
+        assert counted["leases_refused"] == 0 and counted["groups_voided"] == 0, counted
+        assert switch["drop_simulated"] == 0, switch
+    assert [worker["applied"] for worker in workers] == [STEPS] * WORKERS, workers
+    best = max(worker["accuracy"] for worker in workers)
+    assert best >= ACCURACY, workers
+    print(f"{loss} % lost: {counted['sums']} of {counted['switched']} sums of {counted['grouped']} updates by the switch, "
+          f"{switch['repeated']} chunks repeated, accuracy {best:.3f}", flush=True)
+
+
+def main():
+    pen.enter()
+    build = pathlib.Path(sys.argv[1]).resolve()
+    for loss in (0.0, LOSS):
+        with tempfile.TemporaryDirectory(prefix="heddle-pushes-") as folder:
+            folder = pathlib.Path(folder)
+            run = Run(build, folder, loss)
+            try:
+                workers = run.train()
+                pen.until(lambda: run.counters()["slots_leased"] == 0, "slots are given back")
+                counted = run.counters()
+            finally:
+                switch = run.close()
+            report = json.loads(next(folder.glob("*.report.json")).read_text())
+            check(loss, report, counted, switch, workers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
