@@ -13,9 +13,10 @@ import processes
 
 BUILD, SOURCE = map(pathlib.Path, sys.argv[1:3])
 PROGRAMS = ["heddle-controller", "heddlectl", "heddle-plan", "heddle-server", "heddle-aggregator",
-            "heddle-train", "heddle-run", "heddle-sim", "heddle-tcp-ps", "heddle-trace"]
+            "heddle-switch-agent", "heddle-train", "heddle-run", "heddle-sim", "heddle-tcp-ps", "heddle-trace"]
 OPTIONAL = {"heddle-monitor", "heddle-switch"}  # where libbpf is, where DPDK is
-FILES = ["include/heddle.h", "include/heddle_filter.h", "share/doc/heddle/wire.md",
+FILES = ["include/heddle.h", "include/heddle_elastic.h", "include/heddle_federated.h", "include/heddle_filter.h",
+         "share/doc/heddle/wire.md",
          "share/doc/heddle/heddle.lua", "share/doc/heddle/LICENSE"]
 
 
