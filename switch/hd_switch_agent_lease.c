@@ -195,8 +195,8 @@ static bool is_token_known(const struct hd_switch_agent *agent, uint64_t token) 
 	return false;
 }
 
-/* The members. False: too many or none, a token that is 0 or another's, or one worker twice in an all-reduce. In sums to
- * receivers it may have several updates. */
+/* The members. False: too many or none, a token that is 0 or another's, or one worker twice in an all-reduce. In
+ * sums to receivers it may have several updates. */
 static bool take_members(
 	const struct hd_switch_agent *agent,
 	struct agent_lease *lease,

@@ -97,8 +97,8 @@ class Path:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.folder / "controller.log", "w")))
         pen.until(lambda: self.rows("switches"), "the switch's agent")
 
-    def rows(self, table):
-        done = subprocess.run([self.options.build / "controller/heddlectl", "--controller", CONTROLLER, "--key-file",
+    def rows(self, table, of=CONTROLLER):
+        done = subprocess.run([self.options.build / "controller/heddlectl", "--controller", of, "--key-file",
                                self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
         try:
             return json.loads(done.stdout)["rows"]
