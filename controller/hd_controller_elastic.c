@@ -18,8 +18,11 @@ static double seconds(const struct hd_controller *c) {
 }
 
 void ctl_elastic_count(const struct hd_controller *c, struct ctl_job *job) {
-	if (job->elastic)
-		hd_elastic_count(&job->elastic->owner, seconds(c), job->roster.count);
+	if (!job->elastic)
+		return;
+	hd_elastic_count(&job->elastic->owner, seconds(c), job->roster.count);
+	if (job->roster.count == 0)
+		job->elastic->newest = 0;
 }
 
 void ctl_elastic_shape(const struct ctl_job *job, struct hd_roster *roster) {
@@ -191,8 +194,10 @@ int ctl_elastic_price(
 static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_elastic *elastic = job->elastic;
 	const struct ctl_reports *r = &elastic->reports;
+	/* Who came later counts from 1, and these may all be such. */
+	const uint64_t newest = r->step > elastic->newest ? r->step : elastic->newest;
 	const struct hd_elastic_observation o = {
-		.step = r->step,
+		.step = newest,
 		.loss = r->loss_sum / (double)r->samples,
 		.samples = r->samples,
 		.workers = job->roster.count,
@@ -201,6 +206,7 @@ static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink
 		.comm_share = -1,
 	};
 
+	elastic->newest = newest;
 	if (hd_elastic_observe(&elastic->owner, seconds(c), &o) < 0) {
 		elastic->refused++;
 		(void)snprintf(

@@ -39,6 +39,7 @@ struct ctl_elastic {
 	struct ctl_reports reports;
 	hd_ns look_at;
 	hd_ns kept_at;
+	uint64_t newest; /* step of those that take part; 0: nobody does */
 	uint64_t changes; /* of the target, by this life */
 	uint64_t sent_away; /* workers that got NOTICE, by this life */
 	uint64_t refused; /* reports, by this life */

@@ -189,6 +189,7 @@ int heddle_filter_push(
 	/* A machine that is taken away keeps nothing back. */
 	everything = heddle_time_left_ms(fabric) >= 0;
 	result = step_of(filter, step->x, step->update, step->step, everything);
+	heddle_report_norms(fabric, filter->stats.sent_norm, sqrt(filter->core.held2));
 	/* Without a threshold an update of zeros is one, too. */
 	if (result == HEDDLE_FILTER_NOTHING && filter->core.settings.v > 0.0f)
 		return 1;

@@ -53,6 +53,7 @@ struct train {
 	float *params;
 	hd_ns begun;
 	float scale; /* of updates that are begun now */
+	bool owned; /* the owner of the worker count says which */
 };
 
 /* Set by SIGINT and SIGTERM: finish and report. */
@@ -63,7 +64,7 @@ void train_notice_to(struct heddle *fabric, double grace);
 /* Whether this worker's machine is taken away before another step of so many ms could be pushed. */
 bool train_no_time(struct heddle *fabric, double step_ms);
 /* When others take part than at *change: gives the sampler this worker's rows (--shards live), and the next updates
- * their scale (--scale-rate). 0, or an exit status. */
+ * their scale: the one that the owner of the worker count says, else --scale-rate's. 0, or an exit status. */
 int train_follow(struct train *train, struct heddle *fabric, uint64_t *change);
 
 /* Parses; prints help or an error by itself. Returns -1 to go on, else the exit status. */

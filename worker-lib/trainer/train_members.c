@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a worker makes of who takes part: its rows, its updates' scale, and the time that it has left. */
-#include "hd_options.h"
+/* What a worker makes of who takes part: its rows, its updates' scale, and the time that it has left; what it tells of
+ * its steps. */
+#include "heddle_elastic.h"
+#include "train_report.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,14 +48,22 @@ deal_share(struct train *train, struct heddle *fabric, const struct heddle_membe
 	return rc == -ENOMEM ? train_fail(EX_OSERR, "no memory for the rows") : EX_OK;
 }
 
+/* An owner that scales says 1 too, when as many are there as the rate is for: once it has said another it is asked
+ * alone. */
 static void
 follow_scale(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
-	uint32_t base = train->options.scale_base;
+	const struct train_options *options = &train->options;
+	const float before = train->scale;
+	uint32_t base = options->scale_base;
 
 	if (base == 0)
 		base = (uint32_t)heddle_world_size(fabric);
-	train->scale = heddle_members_scale(members, base, HEDDLE_SCALE_MAX);
-	if (!train->options.quiet)
+	train->owned = train->owned || members->scale > 1.0f || members->scale < 1.0f;
+	if (train->owned)
+		train->scale = members->scale;
+	else if (options->scaled)
+		train->scale = heddle_members_scale(members, base, HEDDLE_SCALE_MAX);
+	if (!options->quiet && (options->scaled || train->scale > before || train->scale < before))
 		train_log_scale(members, train->scale);
 }
 
@@ -61,11 +71,28 @@ int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
 	const struct train_options *options = &train->options;
 	struct heddle_members members = HEDDLE_MEMBERS_INIT;
 
-	if ((!options->live && !options->scaled) || heddle_members_change(fabric) == *change
-	    || heddle_members(fabric, &members) < 0)
+	if (heddle_members_change(fabric) == *change || heddle_members(fabric, &members) < 0)
 		return EX_OK;
 	*change = members.change;
-	if (options->scaled)
-		follow_scale(train, fabric, &members);
+	follow_scale(train, fabric, &members);
 	return options->live ? deal_share(train, fabric, &members) : EX_OK;
+}
+
+void train_report_step(
+	const struct train *train,
+	struct heddle *fabric,
+	struct train_report *report,
+	double step_ms
+) {
+	const uint64_t each = train->options.local_steps;
+	/* A batch's loss is the mean of its rows'. Gradients that were thrown away are in it. */
+	const uint64_t samples = (report->steps - report->told_steps) * train->sampler.batch;
+	const double loss = (report->loss_sum - report->told_loss) * train->sampler.batch;
+
+	/* Refused: a loss that is NaN, which --target and the summary show, too. */
+	(void)heddle_report_step(
+		fabric, (report->steps + each - 1) / each, loss, samples, step_ms * 1e-3
+	);
+	report->told_steps = report->steps;
+	report->told_loss = report->loss_sum;
 }

@@ -24,8 +24,17 @@ struct train_report {
 	double delay_mean, delay_m2;
 	uint32_t delay_max;
 	double loss_sum;
+	uint64_t told_steps; /* that the owner of the worker count has heard of */
+	double told_loss; /* sum of losses until then */
 };
 
+/* After a push: tells the owner of the worker count (heddle_elastic.h) of the steps since it was told last. */
+void train_report_step(
+	const struct train *train,
+	struct heddle *fabric,
+	struct train_report *report,
+	double step_ms
+);
 void train_report_push(struct train_report *report, const struct heddle_status *status);
 /* Evaluates the parameters held, and writes the summary where --json says. Returns an exit status. */
 int train_report_write(struct train *train, struct train_report *report);

@@ -445,6 +445,7 @@ static int loop(struct worker *worker) {
 			break;
 		if (rc < 0)
 			return train_heddle_error("push", rc);
+		train_report_step(train, worker->fabric, &worker->report, worker->step_ms);
 		progress(worker);
 	}
 	return EX_OK;

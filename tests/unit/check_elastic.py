@@ -1,0 +1,129 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The owner of a job's worker count over the loopback interface: controller, server, heddle-train.
+
+usage: check_elastic.py BUILD_DIR [TEST]...   needs no privileges."""
+import json
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import loopback
+
+HEDDLECTL = loopback.BUILD / "controller/heddlectl"
+PATIENCE_S = 25
+
+
+class Elastic(loopback.Loopback):
+    def setUp(self):
+        super().setUp()
+        self.start_controller("--events", self.path / "ctl.jsonl")
+        self.start_server("--controller", self.controller)
+        self.env.update(HEDDLE_KEY_FILE=str(self.key), HEDDLE_JOB="digits", HEDDLE_CONTROLLER=self.controller,
+                        HEDDLE_BIND="127.0.0.1", HEDDLE_WORLD_SIZE="2", OPENBLAS_NUM_THREADS="1")
+
+    def train(self, *more):
+        return [str(a) for a in (loopback.TRAIN, "--model", "mlp:32", "--lr", 0.05, "--compute-ms", 20, "--quiet",
+                                 "--seconds", 60, "--shards", "live", *more)]
+
+    def start_worker(self, rank, *more):
+        process = subprocess.Popen(
+            self.train("--json", self.path / f"w{rank}.json", *more),
+            env={**self.env, "HEDDLE_RANK": str(rank), "HEDDLE_HOST": f"h{rank}"}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(self.end, process, signal.SIGKILL)
+        return process
+
+    def control(self, *words):
+        done = subprocess.run([str(HEDDLECTL), "--controller", self.controller, "--key-file", str(self.key), *words],
+                              env=self.env, capture_output=True, text=True, timeout=10)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def row(self):
+        rows = json.loads(self.control("elastic", "show", "--json"))["rows"]
+        return rows[0] if rows else None
+
+    def wait_row(self, what, true):
+        """The owner's row, once it is so."""
+        ends = time.monotonic() + PATIENCE_S
+        while True:
+            row = self.row()
+            if row and true(row):
+                return row
+            self.assertLess(time.monotonic(), ends, f"no {what}: {row}")
+            time.sleep(0.1)
+
+    def summary(self, rank):
+        return json.loads((self.path / f"w{rank}.json").read_text())
+
+    def test_growth_by_steps(self):
+        """The target is what the steps that workers report make it, not what time does."""
+        workers = [self.start_worker(rank, "--sync", "full") for rank in range(2)]
+        self.wait_row("two workers", lambda row: row["workers"] == 2)
+        self.control("elastic", "set", "digits", "policy=growth", "n=2", "eta=1.01", "n_max=4")
+        first = self.wait_row("steps", lambda row: row["step"] > 2)
+        self.assertGreater(first["loss"], 0)
+        self.assertGreater(first["step_ms"], 15)
+        grown = self.wait_row("growth", lambda row: row["target"] == 4)
+        self.assertGreaterEqual(grown["step"], 41)  # 2 x 1.01^41 > 3
+        self.assertLess(grown["loss"], first["loss"])
+        self.assertEqual(grown["workers"], 2)
+        self.assertEqual(grown["refused"], 0)
+        # Whoever comes later counts from 1, and the target stays.
+        late = self.start_worker(2, "--sync", "full")
+        self.wait_row("a third", lambda row: row["workers"] == 3)
+        self.end(workers[0], signal.SIGKILL)
+        self.end(workers[1], signal.SIGKILL)
+        self.wait_row("one", lambda row: row["workers"] == 1)
+        time.sleep(1)
+        self.assertEqual(self.row()["target"], 4)
+        self.assertGreaterEqual(self.row()["step"], grown["step"])
+        self.assertIsNone(late.poll())
+
+    def test_highest_rank_leaves(self):
+        """Too many: the highest rank flushes what its filter holds, and leaves by itself."""
+        workers = [self.start_worker(rank, "--filter", 3) for rank in range(3)]
+        self.wait_row("three workers", lambda row: row["workers"] == 3)
+        self.control("elastic", "set", "digits", "policy=manual", "n=3", "notice=2")
+        held = self.wait_row("norms", lambda row: row["held_norm"] is not None and row["held_norm"] > 0)
+        self.assertEqual(held["sent_away"], 0)
+        self.control("elastic", "set", "digits", "n=2")
+        self.assertEqual(workers[2].wait(PATIENCE_S), 0)
+        row = self.wait_row("two workers", lambda row: row["workers"] == 2)
+        self.assertEqual((row["target"], row["sent_away"]), (2, 1))
+        summary = self.summary(2)
+        self.check_sums(summary)
+        self.assertTrue(summary["preempted"])
+        self.assertEqual(summary["failed"], 0)
+        self.assertEqual(summary["filter"]["held_norm"], 0)
+        self.assertEqual([w.poll() for w in workers[:2]], [None, None])
+
+    def test_scale_is_the_owners(self):
+        """--scale-rate holds until the owner says a factor."""
+        workers = [self.start_worker(rank, "--sync", "full", "--scale-rate", "linear:1") for rank in range(2)]
+        self.wait_row("two workers", lambda row: row["workers"] == 2)
+        self.control("elastic", "set", "digits", "policy=fixed", "n=2")
+        self.wait_row("steps", lambda row: row["step"] > 5)
+        self.end(workers[1])
+        self.assertAlmostEqual(self.summary(1)["scale"], 2)
+        self.control("elastic", "set", "digits", "policy=fixed", "n=2", "scale=linear", "base=4")
+        row = self.wait_row("a factor", lambda row: row["scale"] == 0.25)
+        self.wait_row("steps with it", lambda now: now["step"] > row["step"] + 5)
+        self.end(workers[0])
+        self.assertAlmostEqual(self.summary(0)["scale"], 0.25)
+
+
+def load_tests(loader, tests, pattern):
+    """Only these, not the ones that they inherit from."""
+    names = sorted(name for name in vars(Elastic) if name.startswith("test_"))
+    return unittest.TestSuite(Elastic(name) for name in names)
+
+
+if __name__ == "__main__":
+    if not loopback.DIGITS.exists():
+        print(f"skipped: {loopback.DIGITS} is missing (Debian's python3-sklearn)")
+        sys.exit(77)
+    unittest.main(verbosity=2)
