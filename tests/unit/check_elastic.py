@@ -1,19 +1,28 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The owner of a job's worker count over the loopback interface: controller, server, heddle-train.
+"""The owner of a job's worker count over the loopback interface: controller, server, heddle-train, testbed/launch.
 
 usage: check_elastic.py BUILD_DIR [TEST]...   needs no privileges."""
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 import unittest
+from pathlib import Path
 
 import loopback
 
 HEDDLECTL = loopback.BUILD / "controller/heddlectl"
+LAUNCH = Path(__file__).resolve().parents[2] / "testbed/launch"
 PATIENCE_S = 25
+# Machines as processes: their ids lie in files named after ranks.
+START = """HEDDLE_RANK=$1 HEDDLE_HOST=h$1 HEDDLE_EVENTS=w$1.jsonl nohup {train} --json w$1.json \
+>out.$1 2>&1 </dev/null & echo $! >pid.$1"""
+STOP = "kill -9 $(cat pid.$1); rm pid.$1"
+LIST = """for f in pid.[0-9]*; do [ -f $f ] || continue; s=$(cut -d' ' -f3 /proc/$(cat $f)/stat 2>/dev/null)
+[ -z "$s" ] || [ $s = Z ] || echo ${f#pid.}; done"""
 
 
 class Elastic(loopback.Loopback):
@@ -114,6 +123,41 @@ class Elastic(loopback.Loopback):
         self.wait_row("steps with it", lambda now: now["step"] > row["step"] + 5)
         self.end(workers[0])
         self.assertAlmostEqual(self.summary(0)["scale"], 0.25)
+
+    def stop_machines(self):
+        for file in self.path.glob("pid.*"):
+            try:
+                os.kill(int(file.read_text()), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def test_launch(self):
+        """testbed/launch follows the target: 2, 4, 2 workers, each a process."""
+        self.addCleanup(self.stop_machines)
+        script = {"start": START.format(train=" ".join(self.train("--sync", "full"))), "stop": STOP, "list": LIST}
+        for name, text in script.items():
+            (self.path / name).write_text(text)
+        launch = subprocess.Popen(
+            [str(LAUNCH), "--job", "digits", "--controller", self.controller, "--key-file", str(self.key),
+             "--heddlectl", str(HEDDLECTL), "--start", "sh start {rank}", "--stop", "sh stop {rank}",
+             "--list", "sh list", "--workers", "2", "--every-s", "0.3", "--notice-s", "3"],
+            cwd=self.path, env=self.env, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+        self.addCleanup(self.end, launch)
+        self.wait_row("two workers", lambda row: row["workers"] == 2)
+        self.control("elastic", "set", "digits", "policy=growth", "n=2", "eta=1.02", "n_max=4", "notice=2")
+        row = self.wait_row("four workers", lambda row: row["workers"] == 4)
+        self.assertGreater(row["step"], 20)  # 2 x 1.02^21 > 3
+        self.control("elastic", "set", "digits", "policy=manual", "n=2", "notice=2")
+        self.wait_row("two workers", lambda row: row["workers"] == 2 and row["leaving"] == 0)
+        time.sleep(1.5)
+        self.assertEqual(self.row()["workers"], 2)
+        self.end(launch)
+        for rank in (2, 3):
+            self.assertTrue(self.summary(rank)["preempted"])
+            self.assertEqual(self.summary(rank)["failed"], 0)
+        running = subprocess.run(["sh", "list"], cwd=self.path, capture_output=True, text=True, timeout=10).stdout
+        self.assertEqual(running.split(), ["0", "1"])
 
 
 def load_tests(loader, tests, pattern):
