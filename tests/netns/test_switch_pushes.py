@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: test_switch_pushes.py BUILD
 Workers train through heddle-switch, which adds their fixed-point updates and sends the sums to the server: without
-loss, and losing one of a hundred frames that come to it. Each update is applied once, sums of the switch among them,
-and the model learns."""
+loss, and losing one of a hundred frames that come to it; then to a replica as well. Each update is applied once, sums
+of the switch among them, and the model learns."""
 import json
 import os
 import pathlib
@@ -21,16 +21,23 @@ PATIENCE_S = 60
 
 
 class Run:
-    def __init__(self, build, folder, loss):
+    def __init__(self, build, folder, loss, replica):
         options = types.SimpleNamespace(build=build, mbps=MBPS, mtu=1500, executor="native", chunk=1408)
         self.build, self.folder = build, folder
-        self.path = bench_inpath.Path(WORKERS + 1, options, folder, 0, loss)
+        self.path = bench_inpath.Path(WORKERS + 1 + replica, options, folder, 0, loss)
         self.running = []
-        self.host = self.path.hosts[WORKERS]
-        self.server = self.start("server", self.host, [
-            build / "aggregator/heddle-server", "--listen", self.host.address, "--controller", bench_inpath.CONTROLLER,
-            "--key-file", self.path.key, "--host", "ps", "--report-dir", folder])
-        pen.until(lambda: any(row["role"] == "server" for row in self.path.rows("nodes")), "the server registers")
+        self.start_server("server", WORKERS)
+        if replica:
+            self.start_server("replica", WORKERS + 1, "--replica")
+        pen.until(lambda: sum(row["role"] in ("server", "replica") for row in self.path.rows("nodes")) == 1 + replica,
+                  "servers")
+
+    def start_server(self, name, index, *more):
+        host = self.path.hosts[index]
+        self.start(name, host, [
+            self.build / "aggregator/heddle-server", "--listen", host.address, "--controller", bench_inpath.CONTROLLER,
+            "--key-file", self.path.key, "--host", name, "--report-dir", self.folder / name, "--events",
+            self.folder / f"{name}.events", *more])
 
     def start(self, name, host, command, more=None):
         env = {key: value for key, value in os.environ.items() if not key.startswith("HEDDLE_")}
@@ -49,7 +56,7 @@ class Run:
                  "WORLD_SIZE": WORKERS, "HOST": f"h{rank + 1}", "BIND": host.address}
         return self.start(f"w{rank}", host, [
             self.build / "worker-lib/heddle-train", "--model", "mlp:256", "--payload", "fixed32", "--pull-payload",
-            "bf16", "--compute-ms", 5, "--steps", STEPS, "--tau-max", 32, "--json", "-", "--quiet"],
+            "bf16", "--compute-ms", 5, "--steps", STEPS, "--tau-max", 64, "--json", "-", "--quiet"],
             {f"HEDDLE_{name}": str(value) for name, value in where.items()})
 
     def train(self):
@@ -72,8 +79,9 @@ class Run:
 def check(loss, report, counted, agent, switch, workers):
     """All was applied, sums of the switch among it, by leases that it did not refuse; what was lost was repaired."""
     rounds = WORKERS * STEPS
-    assert report["applied"] == rounds and report["version"]["count"] == rounds, report
-    assert not report["failed"] and not report["dropped"] and report["direct"] == 0, report
+    dropped = sum(counted[f"drops_{why}"] for why in ("bound", "idles", "preempted"))  # the controller's own
+    assert report["applied"] == report["version"]["count"] == rounds - dropped and dropped <= rounds / 20, report
+    assert not report["failed"] and report["direct"] == 0 and report["elsewhere"] == dropped, report
     assert counted["switched"] >= SUMS and counted["sums"] >= SUMS, counted
     assert counted["leases"] >= counted["sums"] and counted["slots_leased"] == 0, counted
     assert counted["grouped"] >= 2 * counted["switched"] and counted["sums_saturated"] == 0, counted
@@ -84,28 +92,41 @@ def check(loss, report, counted, agent, switch, workers):
     assert not any(switch[f"drop_{why}"] for why in ("malformed", "lease", "member", "slot", "exponent")), switch
     assert (switch["drop_simulated"] > 0) == (loss > 0) and (loss == 0 or switch["repeated"] > 0), switch
     assert agent["switch_agent_leases"] >= counted["sums"] and agent["switch_agent_leases_refused"] == 0, agent
-    assert [worker["applied"] for worker in workers] == [STEPS] * WORKERS, workers
+    assert sum(worker["applied"] for worker in workers) == report["applied"], workers
+    assert all(worker["applied"] + worker["dropped"] == STEPS for worker in workers), workers
     best = max(worker["accuracy"] for worker in workers)
     assert best >= ACCURACY, workers
     print(f"{loss} % lost: {counted['grouped']} updates in {counted['switched']} sums by the switch; "
           f"{switch['repeated']} chunks repeated, accuracy {best:.3f}", flush=True)
 
 
+def check_replica(counted, path):
+    """Sums came to it from the switch, whole; how many, of those that were meant to, is only said."""
+    ends = [event for event in map(json.loads, path.read_text().splitlines()) if event["event"] == "recv-end"]
+    whole = sum(event.get("reason", "none") == "none" for event in ends)
+    print(f"a replica: {whole} of {counted['sums_copied']} sums reached it whole", flush=True)
+    assert counted["sums_copied"] >= SUMS and whole >= SUMS, (counted["sums_copied"], whole)
+
+
 def main():
     pen.enter()
     build = pathlib.Path(sys.argv[1]).resolve()
-    for loss in (0.0, LOSS):
+    for loss, replica in ((0.0, False), (LOSS, False), (LOSS, True)):
         with tempfile.TemporaryDirectory(prefix="heddle-pushes-") as folder:
             folder = pathlib.Path(folder)
-            run = Run(build, folder, loss)
+            (folder / "server").mkdir()
+            (folder / "replica").mkdir()
+            run = Run(build, folder, loss, replica)
             try:
                 workers = run.train()
                 pen.until(lambda: run.counters()["slots_leased"] == 0, "slots are given back")
                 counted, agent = run.counters(), run.counters(bench_inpath.SERVICE)
             finally:
                 switch = run.close()
-            report = json.loads(next(folder.glob("*.report.json")).read_text())
+            report = json.loads(next((folder / "server").glob("*.report.json")).read_text())
             check(loss, report, counted, agent, switch, workers)
+            if replica:
+                check_replica(counted, folder / "replica.events")
     return 0
 
 
