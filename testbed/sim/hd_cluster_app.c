@@ -440,7 +440,16 @@ static void on_round(void *owner, const struct hd_round_word *word) {
 		go_on(worker);
 }
 
+/* The controller has no need of it any more. */
+static void on_noticed(void *owner, hd_ns preempted_at) {
+	struct worker_process *worker = owner;
+
+	(void)preempted_at;
+	worker->preempted = true;
+}
+
 const struct hd_worker_ops app_ops = {
+	.noticed = on_noticed,
 	.joined = on_joined,
 	.refused = on_refused,
 	.ticket = on_ticket,
