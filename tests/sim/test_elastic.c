@@ -93,8 +93,9 @@ static void on_event(void *owner, const char *node, const struct hd_event *event
 	/* Another life knows nothing yet. */
 	if (event->kind == HD_EVENT_NODE_DOWN)
 		return;
-	if (event->kind == HD_EVENT_OUTCOME && event->direction == HD_PUSH
-	    && event->aux != HD_OUTCOME_FAILED) {
+	/* In steps of N updates one that is always later than N others pushes nothing: it goes on with the next model. */
+	if (event->kind == HD_EVENT_OUTCOME && event->aux != HD_OUTCOME_FAILED
+	    && (event->direction == HD_PUSH || watch->run.scenario.job.sync == HD_SYNC_N)) {
 		if (watch->since[n] && event->at - watch->since[n] > watch->longest)
 			watch->longest = event->at - watch->since[n];
 		watch->since[n] = event->at;
