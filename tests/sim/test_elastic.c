@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Targets that move while workers come, die, leave and the controller restarts. Whoever hears of a change hears the same
- * of it (members, target, N, tau_max, scale), nobody goes back to an older one, and the living are never without an
- * outcome for longer than a lease and a round.
+ * Targets that move while workers come, die, leave and the controller restarts. Whoever hears of a change hears the
+ * same of it (members, target, N, tau_max, scale), nobody goes back to an older one, and the living are never without
+ * an outcome for longer than a lease and a round.
  */
 #include "cluster_run.h"
 #include "hd_controller.h"
