@@ -76,7 +76,9 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event);
 /* The same event, for what goes on credits: CREDITED of the controller, COMMITTED and VOIDED of the server (then
  * `servers`). */
 void hd_check_credits(struct hd_check *check, const struct hd_event *event, bool servers);
-/* The same of a server whose replica has taken its place, and that does not know it: its commits are of a history that
+/* ROSTER of the server: of how many updates its steps are from now on. */
+void hd_check_roster(struct hd_check *check, const struct hd_event *event);
+/* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
  * is lost. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
 /* Whether these are the bits of that version, which the present server gave to its replica: of a server that began anew

@@ -75,6 +75,7 @@ struct hd_check {
 	/* Of a synchronous job. */
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count, step_size;
+	uint32_t sync_most; /* what the owner of the worker count made of it, where that is more */
 	double step_weight; /* of a federated one: of its members so far */
 	uint64_t step_base; /* counter of the model that the step under way begins with */
 	bool sync_blind;

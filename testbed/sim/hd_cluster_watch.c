@@ -90,6 +90,8 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		cluster_promoted(as_server(process), &event);
 	else if (as_server(process) && !cluster_is_present(process))
 		hd_check_lost(cluster->check, &event);
+	else if (as_server(process) && event.kind == HD_EVENT_ROSTER)
+		hd_check_roster(cluster->check, &event);
 	else
 		hd_check_event(cluster->check, &event);
 	if (event.kind == HD_EVENT_COMMITTED && cluster_is_present(process))
