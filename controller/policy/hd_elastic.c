@@ -206,11 +206,11 @@ static int next_pair(const struct taking *t, char **at, char **name, char **valu
 		return 0;
 	*at = *end ? end + 1 : end;
 	*end = '\0';
+	*name = *value = word;
 	equals = strchr(word, '=');
 	if (!equals || equals == word || !equals[1])
 		return wrong(t, "'%s': must be key=value", word);
 	*equals = '\0';
-	*name = word;
 	*value = equals + 1;
 	return 1;
 }

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	hd_elastic_init(&e);
 	memcpy(&before, &e, sizeof(e));
 	if (hd_elastic_set(&e, words, 1, 3, error, sizeof(error)) < 0) {
-		CHECK(memcmp(&before, &e, sizeof(e)) == 0 && error[0]);
+		CHECK(memcmp((const char *)&before, (const char *)&e, sizeof(e)) == 0 && error[0]);
 		return 0;
 	}
 	n = hd_elastic_decide(&e, 1, &changed);

@@ -244,12 +244,11 @@ static void test_by_label(void **state) {
 /* --- LEAF ------------------------------------------------------------------------------------ */
 
 static int leaf(const char *text, const struct hd_dataset *like, char error[160]) {
-	struct hd_dataset set = {.rows = 0};
-	struct hd_clients clients = {.count = 0};
-	int rc = hd_leaf_decode(text, strlen(text), like, &set, &clients, error, 160);
+	struct hd_leaf taken = {.set = {.rows = 0}};
+	int rc = hd_leaf_decode(text, strlen(text), like, &taken, error, 160);
 
-	hd_dataset_fini(&set);
-	hd_clients_fini(&clients);
+	hd_dataset_fini(&taken.set);
+	hd_clients_fini(&taken.clients);
 	return rc;
 }
 
@@ -259,25 +258,22 @@ static void test_leaf(void **state) {
 	static const char text[]
 		= "{\"users\": [\"a\", \"b\"], \"num_samples\": [2, 1], \"hierarchies\": [], \"user_data\":"
 		  "{\"b\": {\"x\": [[5, 6]], \"y\": [3]}, \"a\": {\"x\": [[1, 2.5], [3, 4]], \"y\": [0, 1.0]}}}";
-	struct hd_clients clients;
-	struct hd_dataset set;
+	struct hd_leaf taken;
 	char error[160];
 
-	assert_int_equal(
-		hd_leaf_decode(text, strlen(text), NULL, &set, &clients, error, sizeof error), 0
-	);
-	assert_int_equal(set.rows, 3);
-	assert_int_equal(set.features, 2);
-	assert_int_equal(set.classes, 4);
-	assert_true(set.x[1] == 2.5F && set.x[5] == 6);
-	assert_int_equal(set.y[2], 3);
-	check_dealt(&set, &clients);
-	assert_int_equal(clients.start[1], 2);
-	assert_int_equal(leaf(ANN "{\"x\": [[1, 2]], \"y\": [4]}}}", &set, error), -EINVAL);
+	assert_int_equal(hd_leaf_decode(text, strlen(text), NULL, &taken, error, sizeof error), 0);
+	assert_int_equal(taken.set.rows, 3);
+	assert_int_equal(taken.set.features, 2);
+	assert_int_equal(taken.set.classes, 4);
+	assert_true(taken.set.x[1] == 2.5F && taken.set.x[5] == 6);
+	assert_int_equal(taken.set.y[2], 3);
+	check_dealt(&taken.set, &taken.clients);
+	assert_int_equal(taken.clients.start[1], 2);
+	assert_int_equal(leaf(ANN "{\"x\": [[1, 2]], \"y\": [4]}}}", &taken.set, error), -EINVAL);
 	assert_string_equal(error, "y: label 4, the training set has 0..3");
-	assert_int_equal(leaf(ANN "{\"x\": [[1]], \"y\": [0]}}}", &set, error), -EINVAL);
-	hd_dataset_fini(&set);
-	hd_clients_fini(&clients);
+	assert_int_equal(leaf(ANN "{\"x\": [[1]], \"y\": [0]}}}", &taken.set, error), -EINVAL);
+	hd_dataset_fini(&taken.set);
+	hd_clients_fini(&taken.clients);
 }
 
 static void test_leaf_refused(void **state) {

@@ -37,6 +37,12 @@ int hd_clients_by_label(
 /* Row i belongs to client i mod count. Errors as above. */
 int hd_clients_even(const struct hd_dataset *dataset, uint32_t count, struct hd_clients *clients);
 
+/* Rows, and whose they are. */
+struct hd_leaf {
+	struct hd_dataset set;
+	struct hd_clients clients;
+};
+
 /*
  * LEAF's JSON (Caldas et al., arXiv 1812.01097): {"users": [names], "num_samples": [n], "user_data": {name:
  * {"x": [[numbers]], "y": [labels]}}}. Each user is a client, rows are in the order of `users`; num_samples is checked
@@ -47,8 +53,7 @@ int hd_leaf_decode(
 	const char *text,
 	size_t bytes,
 	const struct hd_dataset *like,
-	struct hd_dataset *dataset,
-	struct hd_clients *clients,
+	struct hd_leaf *leaf,
 	char *error,
 	size_t error_bytes
 );

@@ -171,8 +171,7 @@ int hd_leaf_decode(
 	const char *text,
 	size_t bytes,
 	const struct hd_dataset *like,
-	struct hd_dataset *dataset,
-	struct hd_clients *clients,
+	struct hd_leaf *taken,
 	char *error,
 	size_t error_bytes
 ) {
@@ -197,7 +196,6 @@ int hd_leaf_decode(
 		hd_clients_fini(&leaf.clients);
 		return rc;
 	}
-	*dataset = leaf.set;
-	*clients = leaf.clients;
+	*taken = (struct hd_leaf){leaf.set, leaf.clients};
 	return 0;
 }

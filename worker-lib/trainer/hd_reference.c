@@ -162,7 +162,7 @@ static double client_loss(const struct hd_reference *reference, uint32_t client,
 	uint32_t rows = data->train[client];
 	double loss = 0;
 
-	memset(g, 0, VALUES * sizeof(*g));
+	memset(g, 0, sizeof(double[VALUES]));
 	for (uint32_t i = data->first[client]; i < data->first[client] + rows; i++)
 		loss += add_gradient(reference->w, data->x + (size_t)i * FEATURES, data->y[i], g);
 	for (int v = 0; v < VALUES; v++)
