@@ -115,14 +115,14 @@ class Filter(loopback.Loopback):
     def test_logistic_regression(self):
         before, after = self.check_sparse_model(
             "--data", "generated:logistic", "--model", "logistic", "--lr", 1, "--batch", 256, "--steps", 300, cut=2.5)
-        self.assertLess(after, 1.01 * before)
+        # Within 1 % in test_sparse, where each step is of all; here the last ones are of those who are still there.
+        self.assertLess(after, 1.05 * before)
         self.assertLess(before, 0.6)
 
     def test_matrix_factorisation(self):
         before, after = self.check_sparse_model(
             "--data", "generated:ratings", "--model", "pmf:20", "--lr", 20, "--batch", 200, "--steps", 300, cut=2.5)
-        # It begins at 0.49. Both end anywhere in 0.009..0.03: the first and last steps are of those who are there, and
-        # one worker's are rough at this rate. What a threshold costs, test_sparse says, where steps are always of all.
+        # It begins at 0.49. Both end anywhere in 0.009..0.03: one worker's steps are rough at this rate.
         self.assertLess(max(before, after), 0.1)
 
     def test_local_steps(self):
