@@ -56,7 +56,7 @@ class Preempt(loopback.Loopback):
             self.wait(f"commits of worker {rank}", lambda: len(self.commits(rank)) > before + 3)
 
     def sizes(self, node):
-        return [e["aux"] for e in self.seen(node, "roster")]
+        return [e.get("aux", 0) for e in self.seen(node, "roster")]
 
     def summary(self, rank):
         return json.loads((self.path / f"w{rank}.json").read_text())
