@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generated clients, rows dealt by label, LEAF's JSON, and the reference of FedProx in double precision. */
+/* Generated clients, rows by label, LEAF's JSON, inexactness, and the reference of FedProx in double precision. */
 #include "hd_federated.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -302,6 +303,124 @@ static void test_leaf_refused(void **state) {
 	}
 }
 
+static char *leaf_file(const char *text) {
+	char *path = strdup("/tmp/heddle-leaf-XXXXXX");
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	(void)close(fd);
+	return path;
+}
+
+static int leaf_open(const char *train, const char *test, struct hd_leaf *leaf, char error[160]) {
+	struct hd_dataset aside = {0};
+	char names[200];
+	int rc;
+
+	(void)snprintf(names, sizeof names, "%s%s%s", train, test ? "," : "", test ? test : "");
+	rc = hd_leaf_open(names, leaf, &aside, error, 160);
+	if (rc == 0) {
+		assert_int_equal(aside.features, leaf->set.features);
+		assert_true(aside.rows > 0 && aside.y[0] == 1);
+	}
+	hd_dataset_fini(&aside);
+	return rc;
+}
+
+static void leaf_close(struct hd_leaf *leaf) {
+	hd_dataset_fini(&leaf->set);
+	hd_clients_fini(&leaf->clients);
+}
+
+/* Two users with 3 and 1 rows: of the first one's, the last is for testing. */
+static void test_leaf_files(void **state) {
+	char *train = leaf_file(
+		"{\"users\": [\"a\", \"b\"], \"user_data\": {\"a\": {\"x\": [[1], [2], [3]], "
+		"\"y\": [0, 1, 1]}, \"b\": {\"x\": [[4]], \"y\": [0]}}}"
+	);
+	char *test = leaf_file(ANN "{\"x\": [[7]], \"y\": [1]}}}");
+	char *wrong = leaf_file(ANN "{\"x\": [[7, 8]], \"y\": [1]}}}");
+	char error[160], expected[160];
+	struct hd_leaf taken;
+
+	assert_int_equal(leaf_open(train, test, &taken, error), 0);
+	assert_int_equal(taken.set.rows, 4);
+	leaf_close(&taken);
+	assert_int_equal(leaf_open(train, NULL, &taken, error), 0);
+	assert_int_equal(taken.set.rows, 3);
+	check_dealt(&taken.set, &taken.clients);
+	assert_int_equal(taken.clients.start[1], 2);
+	assert_true(taken.set.x[2] == 4);
+	leaf_close(&taken);
+
+	assert_int_equal(leaf_open(train, wrong, &taken, error), -EINVAL);
+	(void)snprintf(expected, sizeof expected, "%s: user 0 (ann): x: ", wrong);
+	assert_memory_equal(error, expected, strlen(expected));
+	assert_int_equal(leaf_open(test, NULL, &taken, error), -EINVAL);
+	(void)snprintf(expected, sizeof expected, "%s: user_data: no user has two rows", test);
+	assert_memory_equal(error, expected, strlen(expected));
+	(void)unlink(train);
+	assert_int_equal(leaf_open(train, NULL, &taken, error), -ENOENT);
+	(void)unlink(test);
+	(void)unlink(wrong);
+	free(train);
+	free(test);
+	free(wrong);
+}
+
+/* Five users as two clients: 0, 2, 4 and 1, 3. */
+static void test_merge(void **state) {
+	struct hd_dataset set = {.rows = 15};
+	uint32_t start[] = {0, 1, 3, 6, 10, 15};
+	struct hd_clients clients = {
+		.count = 5, .start = malloc(sizeof start), .rows = malloc(sizeof(uint32_t) * 15)};
+
+	memcpy(clients.start, start, sizeof start);
+	for (uint32_t i = 0; i < 15; i++)
+		clients.rows[i] = i;
+	assert_int_equal(hd_clients_merge(&clients, 6), -EINVAL);
+	assert_int_equal(hd_clients_merge(&clients, 0), -EINVAL);
+	assert_int_equal(hd_clients_merge(&clients, 2), 0);
+	check_dealt(&set, &clients);
+	assert_int_equal(clients.count, 2);
+	assert_int_equal(clients.start[1], 1 + 3 + 5);
+	assert_int_equal(clients.rows[1], 3);
+	assert_int_equal(clients.rows[9], 1);
+	hd_clients_fini(&clients);
+}
+
+/* F(w) = (w - 3)^2, five steps of rate 0.1 from w_t = 0; then h is (w - 3)^2 + mu/2 w^2. */
+static void test_inexactness(void **state) {
+	static const double gamma[] = {.32768, .16807};
+
+	for (int mu = 0; mu < 2; mu++) {
+		float w = 0, w_t = 0;
+		double begin = 2 * (0.0 - 3), end;
+		struct hd_local_problem problem = {
+			.values = 1,
+			.w_t = &w_t,
+			.w = &w,
+			.grad_w_t = &begin,
+			.grad_w = &end,
+			.mu = mu,
+		};
+
+		for (int step = 0; step < 5; step++)
+			w -= 0.1F * (2 * (w - 3) + (float)mu * (w - w_t));
+		end = 2 * ((double)w - 3);
+		assert_float_equal(hd_inexactness(&problem), gamma[mu], 1e-6);
+		problem.w = &w_t;
+		end = begin;
+		assert_float_equal(hd_inexactness(&problem), 1, 0);
+		begin = 0;
+		assert_true(hd_inexactness(&problem) < 0);
+		begin = 1;
+		end = NAN;
+		assert_true(hd_inexactness(&problem) < 0);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_split_known),
@@ -313,6 +432,9 @@ int main(void) {
 		cmocka_unit_test(test_by_label),
 		cmocka_unit_test(test_leaf),
 		cmocka_unit_test(test_leaf_refused),
+		cmocka_unit_test(test_leaf_files),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_inexactness),
 	};
 
 	return cmocka_run_group_tests_name("federated", tests, NULL, NULL);

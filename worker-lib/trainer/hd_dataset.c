@@ -1,82 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Data files: reads them (zlib reads plain files too) and hands them to the decoders. */
+/* Data files by name: reads them and hands them to the decoders. */
+#include "hd_data_file.h"
 #include "hd_row_model.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define DIGITS_FILE "/usr/lib/python3/dist-packages/sklearn/datasets/data/digits.csv.gz"
 #define DIGITS_TEST_ROWS 360
-
-struct file {
-	char path[512];
-	uint8_t *data;
-	size_t bytes;
-};
-
-/* Reads until the end, growing; the decoder sees the bytes, whatever the gzip trailer says. */
-static int read_all(gzFile gz, struct file *file, char *error, size_t error_bytes) {
-	size_t capacity = 0;
-
-	for (;;) {
-		int got;
-
-		if (file->bytes == capacity) {
-			size_t more = capacity ? 2 * capacity : 1 << 20;
-			uint8_t *grown = realloc(file->data, more);
-
-			if (!grown)
-				return -ENOMEM;
-			file->data = grown;
-			capacity = more;
-		}
-		got = gzread(gz, file->data + file->bytes, (unsigned)(capacity - file->bytes));
-		if (got < 0) {
-			hd_trainer_say(error, error_bytes, "%s: broken gzip data", file->path);
-			return -EINVAL;
-		}
-		if (got == 0)
-			return 0;
-		file->bytes += (size_t)got;
-		if (file->bytes > HD_DATA_BYTES_MAX) {
-			hd_trainer_say(
-				error,
-				error_bytes,
-				"%s: more than %llu bytes (HD_DATA_BYTES_MAX)",
-				file->path,
-				(unsigned long long)HD_DATA_BYTES_MAX
-			);
-			return -E2BIG;
-		}
-	}
-}
-
-static int file_read(struct file *file, char *error, size_t error_bytes) {
-	gzFile gz = gzopen(file->path, "rb");
-	int rc;
-
-	if (!gz) {
-		rc = errno ? -errno : -ENOMEM;
-		hd_trainer_say(error, error_bytes, "%s: %s", file->path, strerror(-rc));
-		return rc;
-	}
-	rc = read_all(gz, file, error, error_bytes);
-	/* A truncated gzip file reads as a short one; only closing tells. */
-	if (gzclose(gz) != Z_OK && rc == 0) {
-		hd_trainer_say(error, error_bytes, "%s: truncated gzip data", file->path);
-		rc = -EINVAL;
-	}
-	if (rc == -ENOMEM)
-		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
-	if (rc < 0) {
-		free(file->data);
-		file->data = NULL;
-	}
-	return rc;
-}
 
 /* Puts the file's name before what the decoder said. */
 static void name_file(const char *path, const char *what, char *error, size_t error_bytes) {
@@ -108,13 +41,13 @@ static int open_digits(
 	char *error,
 	size_t error_bytes
 ) {
-	struct file file = {.data = NULL};
+	struct hd_data_file file = {.data = NULL};
 	struct hd_dataset all = {0};
 	char what[HD_TEXT_BYTES_MAX];
 	int rc;
 
 	(void)snprintf(file.path, sizeof file.path, "%s", path);
-	rc = file_read(&file, error, error_bytes);
+	rc = hd_data_file_read(&file, error, error_bytes);
 	if (rc == -ENOENT)
 		hd_trainer_say(
 			error,
@@ -151,7 +84,7 @@ static int open_digits(
 static int open_idx(
 	const char *dir,
 	const char *stem,
-	struct file *file,
+	struct hd_data_file *file,
 	struct hd_idx *idx,
 	char *error,
 	size_t error_bytes
@@ -164,10 +97,10 @@ static int open_idx(
 		hd_trainer_say(error, error_bytes, "%.64s...: path too long", dir);
 		return -ENAMETOOLONG;
 	}
-	rc = file_read(file, error, error_bytes);
+	rc = hd_data_file_read(file, error, error_bytes);
 	if (rc == -ENOENT) {
 		memcpy(file->path + length, ".gz", 4);
-		rc = file_read(file, error, error_bytes);
+		rc = hd_data_file_read(file, error, error_bytes);
 	}
 	if (rc == -ENOENT)
 		hd_trainer_say(error, error_bytes, "%s/%s[.gz]: not there", dir, stem);
@@ -180,7 +113,7 @@ static int open_idx(
 }
 
 static int check_pair(
-	const struct file *file,
+	const struct hd_data_file *file,
 	const struct hd_idx *images,
 	const struct hd_idx *labels,
 	char *error,
@@ -239,7 +172,7 @@ static int open_idx_pair(
 	char *error,
 	size_t error_bytes
 ) {
-	struct file file[2] = {{.data = NULL}, {.data = NULL}};
+	struct hd_data_file file[2] = {{.data = NULL}, {.data = NULL}};
 	struct hd_idx images, labels;
 	char stem[64];
 	int rc;
@@ -318,7 +251,7 @@ static int decode_rows(
 }
 
 static int read_rows(
-	struct file *file,
+	struct hd_data_file *file,
 	bool ratings,
 	const struct hd_dataset *like,
 	struct hd_dataset *dataset,
@@ -327,7 +260,7 @@ static int read_rows(
 ) {
 	struct text text;
 	char what[HD_TEXT_BYTES_MAX];
-	int rc = file_read(file, error, error_bytes);
+	int rc = hd_data_file_read(file, error, error_bytes);
 
 	if (rc < 0)
 		return rc;
@@ -399,7 +332,7 @@ static int open_rows(
 	char *error,
 	size_t error_bytes
 ) {
-	struct file first = {.data = NULL}, second = {.data = NULL};
+	struct hd_data_file first = {.data = NULL}, second = {.data = NULL};
 	const char *comma = strchr(names, ',');
 	size_t length = comma ? (size_t)(comma - names) : strlen(names);
 	struct hd_dataset all = {0};

@@ -36,6 +36,9 @@ int hd_clients_by_label(
 );
 /* Row i belongs to client i mod count. Errors as above. */
 int hd_clients_even(const struct hd_dataset *dataset, uint32_t count, struct hd_clients *clients);
+/* Fewer clients of what are many users: client k gets the rows of the users k, k + count, k + 2 count ... 0; -EINVAL
+ * (count 0, or more than there are), -ENOMEM: as before. */
+int hd_clients_merge(struct hd_clients *clients, uint32_t count);
 
 /* Rows, and whose they are. */
 struct hd_leaf {
@@ -54,6 +57,19 @@ int hd_leaf_decode(
 	size_t bytes,
 	const struct hd_dataset *like,
 	struct hd_leaf *leaf,
+	char *error,
+	size_t error_bytes
+);
+
+/* Without a test set of its own: the last tenth of each user's rows becomes one, but each user keeps a row. 0; -EINVAL
+ * (that leaves none for the test), -ENOMEM: as before. */
+int hd_leaf_split(struct hd_leaf *leaf, struct hd_dataset *test);
+/* "TRAIN[,TEST]", two files, plain or gzipped; without TEST hd_leaf_split(). 0; -errno of opening them, -EINVAL,
+ * -E2BIG, -ENOMEM with "path: what" in error. */
+int hd_leaf_open(
+	const char *names,
+	struct hd_leaf *leaf,
+	struct hd_dataset *test,
 	char *error,
 	size_t error_bytes
 );
@@ -92,6 +108,20 @@ int hd_synthetic_split(
 	struct hd_dataset *test,
 	struct hd_clients *clients
 );
+
+/* --- inexactness -------------------------------------------------------------------------- */
+
+/* What a client had to solve, h(w; w_t) = F_k(w) + mu/2 |w - w_t|^2, and where it stopped. Arrays of `values`. */
+struct hd_local_problem {
+	uint64_t values;
+	const float *w_t, *w;
+	const double *grad_w_t, *grad_w; /* of F_k, the mean over all its rows, there */
+	double mu;
+};
+/* gamma = |grad h(w; w_t)| / |grad h(w_t; w_t)|, where grad h(w_t; w_t) = grad F_k(w_t) (FedProx, arXiv 1812.06127,
+ * definition 2): 0 is an exact solution, 1 no better than where it began. Below 0: there is none, as the client's
+ * gradient at w_t is 0, or one is not finite. */
+double hd_inexactness(const struct hd_local_problem *problem);
 
 /* --- the reference ------------------------------------------------------------------------- */
 

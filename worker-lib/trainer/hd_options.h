@@ -45,6 +45,7 @@ struct train {
 	struct train_options options;
 	struct hd_dataset train, test;
 	struct hd_clients clients; /* of data that have them */
+	bool users; /* they are users, of whom a worker may have several */
 	struct hd_model *model;
 	struct hd_sampler sampler;
 	struct hd_compute compute;
@@ -78,8 +79,11 @@ int train_client(struct train *train);
 
 /* --federated's text; prints an error by itself. */
 bool train_parse_federated(struct heddle_federated *f, const char *text);
-/* Synthetic data ("iid" or "A,B") with their clients. An exit status. */
-int train_open_synthetic(struct train *train, const char *name);
+/* Data that have clients, "synthetic:..." and "leaf:...". -1: others; else an exit status. */
+int train_open_clients(struct train *train);
+/* Deals the rows to `world` clients, where the data have not said whose they are. An exit status: too few rows or
+ * clients for this rank. */
+int train_deal_clients(struct train *train, uint32_t rank, uint32_t world);
 
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);

@@ -51,6 +51,30 @@ int hd_clients_even(const struct hd_dataset *dataset, uint32_t count, struct hd_
 	return 0;
 }
 
+int hd_clients_merge(struct hd_clients *clients, uint32_t count) {
+	struct hd_clients merged;
+	uint32_t at = 0;
+
+	if (count == 0 || count > clients->count)
+		return -EINVAL;
+	if (clients_init(&merged, count, clients->start[clients->count]) < 0)
+		return -ENOMEM;
+	for (uint32_t k = 0; k < count; k++) {
+		for (uint32_t user = k; user < clients->count; user += count) {
+			uint32_t rows = clients->start[user + 1] - clients->start[user];
+
+			memcpy(merged.rows + at,
+			       clients->rows + clients->start[user],
+			       rows * sizeof(*merged.rows));
+			at += rows;
+		}
+		merged.start[k + 1] = at;
+	}
+	hd_clients_fini(clients);
+	*clients = merged;
+	return 0;
+}
+
 /* Rows by label, within a label as they come. */
 static void rows_by_label(const struct hd_dataset *dataset, uint32_t *rows) {
 	uint32_t at = 0;

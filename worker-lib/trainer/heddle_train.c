@@ -131,18 +131,14 @@ static int prepare(struct train *train) {
 	const struct train_options *options = &train->options;
 	uint32_t batch = options->evaluate && options->batch < 256 ? 256 : options->batch;
 	char error[HD_TEXT_BYTES_MAX];
-	bool synthetic = strncmp(options->data, "synthetic:", 10) == 0;
-	int rc = 0;
+	int rc = train_open_clients(train);
 
-	if (synthetic) {
-		rc = train_open_synthetic(train, options->data + 10);
-		if (rc != EX_OK)
-			return rc;
-	} else {
+	if (rc > EX_OK)
+		return rc;
+	if (rc < 0)
 		rc = hd_dataset_open(
 			options->data, &train->train, &train->test, error, sizeof error
 		);
-	}
 	if (rc < 0)
 		return train_fail(rc == -ENOENT ? EX_NOINPUT : EX_DATAERR, "data: %s", error);
 	rc = hd_model_create(

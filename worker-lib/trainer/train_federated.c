@@ -6,6 +6,7 @@
  * round says: the same clients and epochs as in the reference (hd_federated.h).
  */
 #include "hd_federated.h"
+#include "heddle_elastic.h"
 #include "heddle_federated.h"
 #include "train_report.h"
 
@@ -19,6 +20,7 @@
 #define PUSH_MS 5000
 #define CLOSE_MS 5000
 #define KEY_BYTES 200
+#define PASSES_LEFT 3 /* so long a deadline must be away for one pass more */
 
 /* --- the option ----------------------------------------------------------------------------- */
 
@@ -104,41 +106,6 @@ bool train_parse_federated(struct heddle_federated *f, const char *text) {
 	return true;
 }
 
-/* --- data ----------------------------------------------------------------------------------- */
-
-int train_open_synthetic(struct train *train, const char *name) {
-	struct hd_synthetic_how how = {.seed = 42, .cap = 2000};
-	struct hd_synthetic data;
-	char *end = NULL;
-	int rc;
-
-	how.iid = strcmp(name, "iid") == 0;
-	if (!how.iid) {
-		how.alpha = strtod(name, &end);
-		if (end == name || *end != ',')
-			return train_fail(
-				EX_USAGE, "data: synthetic: '%.32s' is not iid or A,B", name
-			);
-		name = end + 1;
-		how.beta = strtod(name, &end);
-		if (end == name || *end != '\0')
-			return train_fail(
-				EX_USAGE, "data: synthetic: '%.32s' is not a number", name
-			);
-	}
-	rc = hd_synthetic_create(&how, &data);
-	if (rc == 0) {
-		rc = hd_synthetic_split(&data, &train->train, &train->test, &train->clients);
-		hd_synthetic_fini(&data);
-	}
-	if (rc < 0)
-		return train_fail(
-			rc == -EINVAL ? EX_USAGE : EX_OSERR,
-			rc == -EINVAL ? "data: synthetic: A and B are 0..100" : "no memory"
-		);
-	return EX_OK;
-}
-
 /* --- rounds --------------------------------------------------------------------------------- */
 
 struct client {
@@ -148,20 +115,32 @@ struct client {
 	uint32_t number, rows; /* which client it is, and how many rows it has */
 	const uint32_t *row;
 	uint32_t *order;
-	float *w, *grad, *x;
+	float *w, *grad;
+	float *x; /* a minibatch; of a model by rows `picked` names them instead */
 	uint8_t *y;
+	uint32_t *picked;
+	double *grad_w_t,
+		*grad_w; /* means over all rows, where the round began and where this client is */
+	double pass_s; /* that one of them takes */
 };
 
-/* Rows order[at .. at + count) into x and y. */
-static void gather(struct client *client, uint32_t at, uint32_t count) {
+/* The gradient of rows order[at .. at + count) at `params`, into grad. */
+static double gradient(struct client *client, const float *params, uint32_t at, uint32_t count) {
 	const struct hd_dataset *set = &client->train->train;
+	struct hd_model *model = client->train->model;
 
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t row = client->row[client->order[at + i]];
 
-		hd_dataset_row(set, row, client->x + (size_t)i * set->features);
-		client->y[i] = set->y[row];
+		client->picked[i] = row;
+		if (client->x) {
+			hd_dataset_row(set, row, client->x + (size_t)i * set->features);
+			client->y[i] = set->y[row];
+		}
 	}
+	return client->x ?
+		hd_model_gradient(model, params, client->x, client->y, count, client->grad) :
+		hd_model_gradient_rows(model, params, set, client->picked, count, client->grad);
 }
 
 static uint32_t batch_at(const struct client *client, uint32_t at) {
@@ -170,32 +149,54 @@ static uint32_t batch_at(const struct client *client, uint32_t at) {
 	return left < batch ? left : batch;
 }
 
-/* Mean loss of all rows at the model that was pulled. */
-static double local_loss(struct client *client) {
+/* Mean loss of all rows at `params`; their mean gradient goes to `mean`. */
+static double pass(struct client *client, const float *params, double *mean) {
+	const uint64_t values = client->train->values;
 	double sum = 0;
 
+	memset(mean, 0, values * sizeof(*mean));
 	for (uint32_t i = 0; i < client->rows; i++)
 		client->order[i] = i;
 	for (uint32_t at = 0; at < client->rows; at += batch_at(client, at)) {
 		uint32_t count = batch_at(client, at);
+		double share = (double)count / client->rows;
 
-		gather(client, at, count);
-		sum += count
-			* hd_model_gradient(
-				client->train->model,
-				client->train->params,
-				client->x,
-				client->y,
-				count,
-				client->grad
-			);
+		sum += share * gradient(client, params, at, count);
+		for (uint64_t i = 0; i < values; i++)
+			mean[i] += share * (double)client->grad[i];
 	}
-	return sum / client->rows;
+	return sum;
+}
+
+static double local_loss(struct client *client) {
+	hd_ns begun = hd_compute_now();
+	double loss = pass(client, client->train->params, client->grad_w_t);
+
+	client->pass_s = (double)(hd_compute_now() - begun) * 1e-9;
+	return loss;
+}
+
+/* It costs a pass over the rows; where that might make the update late nobody hears it. */
+static float inexactness(struct client *client, const struct heddle_round *round) {
+	struct train *train = client->train;
+
+	if (heddle_round_seconds_left(client->fabric, round) < PASSES_LEFT * client->pass_s)
+		return -1;
+	(void)pass(client, client->w, client->grad_w);
+	return (float)hd_inexactness(&(struct hd_local_problem){
+		.values = train->values,
+		.w_t = train->params,
+		.w = client->w,
+		.grad_w_t = client->grad_w_t,
+		.grad_w = client->grad_w,
+		.mu = (double)round->mu,
+	});
 }
 
 /* False: the time is up. */
 static bool epoch(struct client *client, const struct heddle_round *round, uint32_t index) {
 	struct train *train = client->train;
+	char error[HD_TEXT_BYTES_MAX];
 
 	hd_split_permutation(
 		client->order,
@@ -203,12 +204,9 @@ static bool epoch(struct client *client, const struct heddle_round *round, uint3
 		hd_reference_order(round->round - 1, client->number, index)
 	);
 	for (uint32_t at = 0; at < client->rows; at += batch_at(client, at)) {
-		uint32_t count = batch_at(client, at);
+		hd_ns begun = hd_compute_now();
 
-		gather(client, at, count);
-		client->report.loss_sum += hd_model_gradient(
-			train->model, client->w, client->x, client->y, count, client->grad
-		);
+		client->report.loss_sum += gradient(client, client->w, at, batch_at(client, at));
 		client->report.steps++;
 		(void)heddle_prox_apply(
 			client->w,
@@ -218,6 +216,7 @@ static bool epoch(struct client *client, const struct heddle_round *round, uint3
 			train->options.rate,
 			round->mu
 		);
+		(void)hd_compute_pad(&train->compute, begun, error, sizeof error);
 		if (train_stop || heddle_round_seconds_left(client->fabric, round) <= 0)
 			return false;
 	}
@@ -240,6 +239,8 @@ static int work(struct client *client, const struct heddle_round *round) {
 	struct heddle_work work = HEDDLE_WORK_INIT;
 	struct heddle_ticket *ticket;
 	uint32_t epochs = epochs_of(client, round);
+	hd_ns begun = hd_compute_now();
+	double seconds;
 	int rc;
 
 	work.samples = client->rows;
@@ -250,14 +251,29 @@ static int work(struct client *client, const struct heddle_round *round) {
 		work.epochs++;
 	if (train_stop || heddle_superseded(client->fabric, round->version))
 		return EX_OK;
+	work.gamma = inexactness(client, round);
+	seconds = (double)(hd_compute_now() - begun) * 1e-9;
 	rc = heddle_round_push(client->fabric, round, &work, train->params, client->w, &ticket);
 	if (rc < 0)
 		return train_heddle_error("push", rc);
 	client->report.pushed++;
+	if (work.gamma >= 0) {
+		client->report.gamma_sum += (double)work.gamma;
+		client->report.gamma_max = fmax(client->report.gamma_max, (double)work.gamma);
+		client->report.gammas++;
+	}
 	(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, PUSH_MS, &status);
 	(void)heddle_ticket_test(ticket, &status);
 	train_report_push(&client->report, &status);
 	heddle_ticket_free(ticket);
+	/* The owner of the worker count goes by the loss of the model that the round began with. */
+	(void)heddle_report_step(
+		client->fabric,
+		client->report.pushed,
+		work.loss * client->rows,
+		client->rows,
+		seconds
+	);
 	return EX_OK;
 }
 
@@ -291,40 +307,30 @@ static int loop(struct client *client) {
 static int prepare(struct client *client) {
 	struct train *train = client->train;
 	const struct train_options *options = &train->options;
-	uint32_t world = (uint32_t)heddle_world_size(client->fabric);
-	int rc = 0;
+	int rc = train_deal_clients(
+		train, (uint32_t)client->report.rank, (uint32_t)heddle_world_size(client->fabric)
+	);
 
-	if (train->clients.count == 0 && options->labels > 0)
-		rc = hd_clients_by_label(
-			&train->train, world, options->labels, options->seed, &train->clients
-		);
-	else if (train->clients.count == 0)
-		rc = hd_clients_even(&train->train, world, &train->clients);
-	if (rc < 0)
-		return train_fail(
-			rc == -ENOMEM ? EX_OSERR : EX_USAGE,
-			"shards: too few rows for %u clients",
-			world
-		);
+	if (rc != EX_OK)
+		return rc;
 	client->number = (uint32_t)client->report.rank;
-	if (client->number >= train->clients.count)
-		return train_fail(
-			EX_USAGE,
-			"rank %u: the data have %u clients",
-			client->number,
-			train->clients.count
-		);
 	client->row = train->clients.rows + train->clients.start[client->number];
 	client->rows
 		= train->clients.start[client->number + 1] - train->clients.start[client->number];
 	client->order = malloc(sizeof(uint32_t) * client->rows);
 	client->w = malloc(sizeof(float) * train->values);
 	client->grad = malloc(sizeof(float) * train->values);
+	client->grad_w_t = malloc(sizeof(double) * train->values);
+	client->grad_w = malloc(sizeof(double) * train->values);
+	client->picked = malloc(sizeof(uint32_t) * options->batch);
+	if (!client->order || !client->w || !client->grad || !client->grad_w_t || !client->grad_w
+	    || !client->picked)
+		return train_fail(EX_OSERR, "no memory");
+	if (hd_model_by_row(train->model))
+		return EX_OK;
 	client->x = malloc(sizeof(float) * options->batch * (size_t)train->train.features);
 	client->y = malloc(options->batch);
-	return client->order && client->w && client->grad && client->x && client->y ?
-		EX_OK :
-		train_fail(EX_OSERR, "no memory");
+	return client->x && client->y ? EX_OK : train_fail(EX_OSERR, "no memory");
 }
 
 int train_client(struct train *train) {
@@ -350,6 +356,9 @@ int train_client(struct train *train) {
 	free(client.order);
 	free(client.w);
 	free(client.grad);
+	free(client.grad_w_t);
+	free(client.grad_w);
+	free(client.picked);
 	free(client.x);
 	free(client.y);
 	return status;

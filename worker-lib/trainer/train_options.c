@@ -23,6 +23,7 @@ static const char help[]
 	  "  --data generated:logistic[:ROWS,FEATURES,PER_ROW,SEED]|generated:ratings[:USERS,ITEMS,RATINGS,SEED]\n"
 	  "  --write-data FILE              writes generated data as text, and ends\n"
 	  "         synthetic:iid|A,B       generated, of 30 clients that differ (docs/fedprox.md)\n"
+	  "         leaf:TRAIN[,TEST]       LEAF's JSON; its users are the clients, dealt to the ranks\n"
 	  "  --federated KEY=VALUE,...      a client of federated rounds, --lr its local rate: clients (10), min (1),\n"
 	  "                                 available, deadline-ms (0: none), epochs (20), mu=X|auto[:X] (0),\n"
 	  "                                 weighting=samples|uniform, stragglers=accept|drop, seed\n"

@@ -118,6 +118,21 @@ static json_t *filter_of(const struct train *train, const struct train_report *r
 	);
 }
 
+/* Of rounds whose inexactness was computed. */
+static json_t *gamma_of(const struct train_report *report) {
+	if (report->gammas == 0)
+		return json_null();
+	return json_pack(
+		"{s:f, s:f, s:I}",
+		"mean",
+		report->gamma_sum / (double)report->gammas,
+		"max",
+		report->gamma_max,
+		"count",
+		(json_int_t)report->gammas
+	);
+}
+
 static json_t *compute_of(const struct hd_compute *compute) {
 	return json_pack(
 		"{s:f, s:f, s:I}",
@@ -143,7 +158,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 	);
 	return json_pack(
 		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
-		" s:I, s:I, s:I, s:o, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
+		" s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -174,6 +189,8 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		(json_int_t)report->push_bytes,
 		"filter",
 		filter_of(train, report),
+		"gamma",
+		gamma_of(report),
 		"asked_again",
 		(json_int_t)report->asked_again,
 		"fallbacks",

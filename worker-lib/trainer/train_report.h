@@ -24,6 +24,8 @@ struct train_report {
 	double delay_mean, delay_m2;
 	uint32_t delay_max;
 	double loss_sum;
+	double gamma_sum, gamma_max; /* of a federated client's rounds: how inexact its work was */
+	uint64_t gammas;
 	uint64_t told_steps; /* that the owner of the worker count has heard of */
 	double told_loss; /* sum of losses until then */
 };

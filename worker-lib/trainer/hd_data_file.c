@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reads a data file (zlib reads plain files too). */
+#include "hd_data_file.h"
+#include "hd_trainer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* Reads until the end, growing; the decoder sees the bytes, whatever the gzip trailer says. */
+static int read_all(gzFile gz, struct hd_data_file *file, char *error, size_t error_bytes) {
+	size_t capacity = 0;
+
+	for (;;) {
+		int got;
+
+		if (file->bytes == capacity) {
+			size_t more = capacity ? 2 * capacity : 1 << 20;
+			uint8_t *grown = realloc(file->data, more);
+
+			if (!grown)
+				return -ENOMEM;
+			file->data = grown;
+			capacity = more;
+		}
+		got = gzread(gz, file->data + file->bytes, (unsigned)(capacity - file->bytes));
+		if (got < 0) {
+			hd_trainer_say(error, error_bytes, "%s: broken gzip data", file->path);
+			return -EINVAL;
+		}
+		if (got == 0)
+			return 0;
+		file->bytes += (size_t)got;
+		if (file->bytes > HD_DATA_BYTES_MAX) {
+			hd_trainer_say(
+				error,
+				error_bytes,
+				"%s: more than %llu bytes (HD_DATA_BYTES_MAX)",
+				file->path,
+				(unsigned long long)HD_DATA_BYTES_MAX
+			);
+			return -E2BIG;
+		}
+	}
+}
+
+int hd_data_file_read(struct hd_data_file *file, char *error, size_t error_bytes) {
+	gzFile gz = gzopen(file->path, "rb");
+	int rc;
+
+	if (!gz) {
+		rc = errno ? -errno : -ENOMEM;
+		hd_trainer_say(error, error_bytes, "%s: %s", file->path, strerror(-rc));
+		return rc;
+	}
+	rc = read_all(gz, file, error, error_bytes);
+	/* A truncated gzip file reads as a short one; only closing tells. */
+	if (gzclose(gz) != Z_OK && rc == 0) {
+		hd_trainer_say(error, error_bytes, "%s: truncated gzip data", file->path);
+		rc = -EINVAL;
+	}
+	if (rc == -ENOMEM)
+		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
+	if (rc < 0) {
+		free(file->data);
+		file->data = NULL;
+	}
+	return rc;
+}
