@@ -2,7 +2,7 @@
 /*
  * Every x86-64 has these stores, so nothing is dispatched. A store that stays in the cache reads the line
  * that it overwrites: over veth a receiver of 8 MiB updates needs a sixth less time with these, and its
- * sender, whose packets the third-level cache then keeps, a tenth (docs/benchmarks.md, transfers).
+ * sender, whose packets the third-level cache then keeps, a tenth (docs/benchmarks/transfers.md).
  */
 #include "hd_copy.h"
 

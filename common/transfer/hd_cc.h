@@ -16,7 +16,7 @@
  * Above the window of the last congestion alpha is 1 (RFC 9438 section 4.3). Losses within one burst
  * count once: TCP's bursts belong to one flow. Where we differ: alpha is 1.25 times as big, because
  * Linux's segment trains see fewer loss events than our finer bursts do at the same queue; with it
- * shares against Linux's CUBIC come out right (docs/benchmarks.md has them).
+ * shares against Linux's CUBIC come out right (docs/benchmarks/transfers.md has them).
  *
  * What counts as congestion: ECN marks, loss above 2 %, or any loss while the queueing delay has
  * grown (by a quarter of the range seen, at least 100 us), or any loss in slow start, when no delay is

@@ -96,7 +96,7 @@ static void arm(struct hd_sim *sim, struct sim_link *link) {
  * this. Without it, flows that fill their host's link reach a full queue of the same rate behind it just as each
  * frame leaves that queue, and what comes from any other host never finds room: the port blackout of "The TCP
  * Outcast Problem" (Prakash et al., NSDI 2012) without an end. The remedy is Floyd and Jacobson's ("Traffic Phase
- * Effects", 1992), its size what makes a fifth flow get what it gets on Linux (docs/benchmarks.md). */
+ * Effects", 1992), its size what makes a fifth flow get what it gets on Linux (docs/benchmarks/planner.md). */
 static hd_ns lateness(
 	struct hd_sim *sim,
 	const struct sim_link *link,

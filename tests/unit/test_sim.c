@@ -456,7 +456,7 @@ static void test_flows_fill_and_share(void **state) {
 }
 
 /* Four flows of one host fill its link and the queue behind it, of the same rate. A fifth one from another host
- * has its share all the same; on Linux it gets 35.9 of 38 Mbit/s (docs/benchmarks.md). */
+ * has its share all the same; on Linux it gets 35.9 of 38 Mbit/s (docs/benchmarks/planner.md). */
 static void test_no_blackout(void **state) {
 	struct hd_sim_link link
 		= {.rate_bps = 200000000, .queue_bytes = 128 * 1024, .latency = 50 * HD_US};
