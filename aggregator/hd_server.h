@@ -181,7 +181,7 @@ const struct hd_server_stats *hd_server_stats(const struct hd_server *server);
 extern const struct hd_stat_group hd_server_group, hd_server_job_group;
 extern const struct hd_stat_group *const hd_server_groups[]; /* NULL after the last */
 void hd_server_gather(const struct hd_server *server, struct hd_stats *stats);
-/* What a shell gets by message: the tables models, ports, queues, cores and counters, as hd_rows.h has them;
+/* What a shell gets by message: the tables models, rounds, ports, queues, cores and counters, as hd_rows.h has them;
  * malloc'ed. NULL with *error set: no such table, bad filter. */
 char *hd_server_table(
 	const struct hd_server *server,

@@ -249,7 +249,7 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 		hd_commit_report(turn, one, &round);
 		hd_incoming_end(turn, one, true);
 	}
-	hd_rounds_ended(job);
+	hd_rounds_ended(turn, job);
 	hd_step_end(job);
 }
 

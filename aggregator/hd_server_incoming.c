@@ -212,6 +212,9 @@ void hd_round_fail(
 ) {
 	if (round->outcome == HD_OUTCOME_DROPPED) {
 		turn->server->stats.dropped++;
+		if (round->reason == HD_REASON_LATE) {
+			hd_rounds_dropped(job);
+		}
 	} else {
 		turn->server->stats.failed++;
 	}

@@ -6,6 +6,7 @@
  *   hd_server_session.c     endpoint callbacks: who may say what; the controller's session
  *   hd_server_job.c         JOIN, LEAVE, admission, restore, members and their rounds
  *   hd_server_roster.c      who takes part in a job; hd_server_rounds.c: in a federated one's round
+ *   hd_server_rounds_show.c how those went, as a table
  *   hd_server_stats.c       what is counted; hd_server_show.c: tables
  *   hd_server_memory.c      reference-counted buffers of one model's size, from pools with a budget
  *   hd_server_incoming.c    the life of an update that comes: alone, or as a sum of several

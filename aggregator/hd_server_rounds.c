@@ -28,6 +28,10 @@ static bool hd_takes_part(const struct hd_member *member) {
 		&& !member->observer;
 }
 
+static struct hd_round_record *hd_rounds_record(struct hd_rounds *rounds) {
+	return &rounds->records[rounds->round % HD_ROUNDS_SHOWN];
+}
+
 static bool hd_is_drawn(const struct hd_job *job, const struct hd_member *member) {
 	return job->rounds.open && member->draw.round == job->rounds.round;
 }
@@ -96,6 +100,7 @@ static void hd_rounds_draw(struct hd_job *job, uint32_t count) {
 		};
 	}
 	rounds->draws++;
+	hd_rounds_record(rounds)->drawn = rounds->drawn;
 }
 
 static void hd_rounds_say(struct hd_turn *turn, const struct hd_job *job, struct hd_peer *peer) {
@@ -151,7 +156,23 @@ static void hd_rounds_begin(struct hd_turn *turn, struct hd_job *job) {
 	rounds->deadline = f->deadline_ms > 0 ?
 		hd_ns_add(turn->now, (hd_ns)f->deadline_ms * HD_MS) :
 		HD_NEVER;
+	*hd_rounds_record(rounds) = (struct hd_round_record){
+		.round = rounds->round,
+		.version = job->version,
+		.began = turn->now,
+		.mu = rounds->mu,
+	};
 	hd_rounds_draw(job, f->clients);
+}
+
+/* It is over, with a step or without one. */
+static void hd_rounds_close(const struct hd_turn *turn, struct hd_rounds *rounds) {
+	struct hd_round_record *record = hd_rounds_record(rounds);
+
+	rounds->open = false;
+	record->ended = hd_ns_max(turn->now, 1);
+	record->has_loss = rounds->loss_weight > 0;
+	record->loss = record->has_loss ? rounds->loss_sum / rounds->loss_weight : 0;
 }
 
 /* The first one of all waits for so many as the job begins with. */
@@ -172,7 +193,7 @@ void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
 	}
 	present = hd_rounds_present(turn->server, job);
 	if (rounds->open && job->step.count == 0 && present.awaited == 0) {
-		rounds->open = false; /* nobody gives anything: others are asked */
+		hd_rounds_close(turn, rounds); /* nobody gives anything: others are asked */
 		rounds->empty++;
 	}
 	if (!rounds->open) {
@@ -227,6 +248,7 @@ void hd_rounds_work(
 	struct hd_job *job = peer->job;
 	struct hd_rounds *rounds = &job->rounds;
 	struct hd_member *member = peer->member;
+	struct hd_round_record *record;
 
 	if (!hd_is_federated(job) || !hd_is_drawn(job, member) || work->round != rounds->round
 	    || member->draw.worked || !isfinite(work->loss) || !(work->weight > 0)
@@ -234,15 +256,21 @@ void hd_rounds_work(
 		turn->server->stats.refused_messages++;
 		return;
 	}
+	record = hd_rounds_record(rounds);
 	member->draw.worked = true;
 	member->draw.gave_up = work->gives == 0;
 	rounds->gave_up += work->gives == 0;
 	rounds->partial += work->epochs < job->spec.federated.epochs;
+	record->gave_up += work->gives == 0;
+	record->partial += work->epochs < job->spec.federated.epochs;
 	rounds->loss_sum += (double)work->weight * work->loss;
 	rounds->loss_weight += (double)work->weight;
 	if (work->gamma >= 0 && isfinite(work->gamma)) {
 		rounds->gamma_sum += (double)work->gamma;
 		rounds->gammas++;
+		record->gamma += (double)work->gamma;
+		record->gamma_max = fmax(record->gamma_max, (double)work->gamma);
+		record->gammas++;
 	}
 	job->dirty = true; /* nobody waits for who gave up */
 }
@@ -270,12 +298,22 @@ static void hd_rounds_adapt(struct hd_job *job) {
 	rounds->has_loss = true;
 }
 
-void hd_rounds_ended(struct hd_job *job) {
+void hd_rounds_dropped(struct hd_job *job) {
+	if (hd_is_federated(job) && job->rounds.round > 0) {
+		hd_rounds_record(&job->rounds)->dropped++;
+	}
+}
+
+void hd_rounds_ended(const struct hd_turn *turn, struct hd_job *job) {
+	struct hd_round_record *record = hd_rounds_record(&job->rounds);
+
 	if (!hd_is_federated(job)) {
 		return;
 	}
+	record->came = job->step.count;
+	record->weight = job->step.weight;
 	job->rounds.applied += job->step.weight;
 	job->rounds.ended++;
-	job->rounds.open = false;
+	hd_rounds_close(turn, &job->rounds);
 	hd_rounds_adapt(job);
 }

@@ -27,8 +27,25 @@ struct hd_member_draw {
 	bool gave_up; /* no push will come */
 };
 
+/* How a round went, for people. */
+#define HD_ROUNDS_SHOWN 64 /* the newest, of a job */
+struct hd_round_record {
+	uint32_t round; /* 0: none */
+	hd_version version; /* that it begins with */
+	hd_ns began, ended; /* ended: 0 while it is under way */
+	uint32_t drawn, came; /* workers; updates in its step */
+	uint32_t partial, gave_up; /* clients: that did not do all epochs; that gave nothing */
+	uint32_t dropped; /* updates that came in its time, and were late */
+	uint32_t gammas; /* clients that said gamma */
+	float mu;
+	double weight; /* of its step */
+	double loss, gamma, gamma_max; /* means of the clients'; gamma: their sum */
+	bool has_loss;
+};
+
 /* Of a job. */
 struct hd_rounds {
+	struct hd_round_record records[HD_ROUNDS_SHOWN]; /* of round r at r % HD_ROUNDS_SHOWN */
 	uint32_t round; /* under way, or the last; 0: none yet */
 	bool open; /* one is under way */
 	bool closed; /* its deadline has passed: so many as there must be are enough */
@@ -69,7 +86,12 @@ void hd_rounds_work(
 	const struct hd_peer *peer,
 	const struct hd_msg_work *work
 );
+/* An update was late. */
+void hd_rounds_dropped(struct hd_job *job);
 /* The step is in the model. */
-void hd_rounds_ended(struct hd_job *job);
+void hd_rounds_ended(const struct hd_turn *turn, struct hd_job *job);
+/* The rows of the table `rounds`: of each federated job's newest rounds, oldest first. Returns how many it has. */
+struct hd_rows;
+uint64_t hd_rounds_rows(const struct hd_server *server, hd_ns now, struct hd_rows *rows);
 
 #endif

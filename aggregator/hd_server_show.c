@@ -9,8 +9,10 @@
 
 static const struct {
 	const char *name;
-	const struct hd_stat_group *group; /* NULL: all without labels, counter by counter */
+	const struct hd_stat_group
+		*group; /* NULL: rounds, or all without labels, counter by counter */
 } tables[] = {
+	{"rounds", NULL},
 	{"models", &hd_server_job_group},
 	{"ports", &hd_port_group},
 	{"queues", &hd_queue_group},
@@ -27,7 +29,8 @@ char *hd_server_table(
 ) {
 	static const struct hd_stat_group *const own[] = {&hd_server_group, NULL};
 	const size_t count = sizeof(tables) / sizeof(tables[0]);
-	const char *wrong = "no such table (of a server: models, ports, queues, cores, counters)";
+	const char *wrong
+		= "no such table (of a server: models, rounds, ports, queues, cores, counters)";
 	struct hd_stats *stats;
 	struct hd_rows rows;
 	uint64_t total;
@@ -44,6 +47,10 @@ char *hd_server_table(
 		return NULL;
 	}
 	*error = "no memory";
+	if (i == 0) {
+		total = hd_rounds_rows(server, now, &rows);
+		return hd_rows_end(&rows, total, error);
+	}
 	stats = hd_stats_create();
 	if (stats == NULL) {
 		hd_out_fini(&rows.out);

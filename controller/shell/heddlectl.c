@@ -20,7 +20,7 @@ static const char usage_text[]
 static const char options_text[]
 	= "\n"
 	  "  --controller ADDR[:PORT]  (HEDDLE_CONTROLLER, else 127.0.0.1:4773)\n"
-	  "  --server ADDR[:PORT]      ask a server or an aggregator instead: show models or sums, ports, ...\n"
+	  "  --server ADDR[:PORT]      ask a server or an aggregator instead: show models, rounds, sums, ports, ...\n"
 	  "  --key-file FILE           keys of the cluster (HEDDLE_KEY_FILE)\n"
 	  "  --json                    the whole table as JSON\n"
 	  "  --wide                    all columns\n"

@@ -128,7 +128,7 @@ def check_shell(address, keys):
     filtered = ask("show", "queues", "direction=in").stdout.splitlines()
     check(len(filtered) == 2, filtered)
     wrong = ask("show", "transfers")
-    check(wrong.returncode == 64 and "of a server: models, ports" in wrong.stderr, wrong.stderr)
+    check(wrong.returncode == 64 and "of a server: models, rounds, ports" in wrong.stderr, wrong.stderr)
     wrong = ask("pause", "all")
     check(wrong.returncode == 64 and "a server takes no commands" in wrong.stderr, wrong.stderr)
 

@@ -84,7 +84,7 @@ def main():
                                 "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                stdin=subprocess.DEVNULL)
         atexit.register(job.terminate)
-        others = {"models": server.address, "sums": aggregator.address}
+        others = {"models": server.address, "rounds": server.address, "sums": aggregator.address}
         shell = Shell(others, {"HEDDLE_CONTROLLER": address, "HEDDLE_KEY_FILE": keys})
         end = time.monotonic() + DEADLINE_S
         while not any(row["applied"] > 20 for row in shell.rows("jobs")["rows"]):
@@ -109,8 +109,8 @@ def main():
                 server.process.send_signal(signal.SIGCONT)
             elif table == "slots":
                 continue  # of a switch: there is none
-            elif table in ("groups", "sums", "switches", "leases"):
-                shell.rows(table, 0)  # on one host nothing is gained by any
+            elif table in ("groups", "sums", "switches", "leases", "rounds"):
+                shell.rows(table, 0)  # on one host nothing is gained by any; the job is not federated
             elif table == "transfers":
                 shell.run("pause", "all")
                 shell.rows(table)

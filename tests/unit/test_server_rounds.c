@@ -2,6 +2,7 @@
 /* Rounds of federated jobs at the server: who is drawn, when a round ends, what its mean is, and mu. */
 #include "server_net.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -340,6 +341,72 @@ static void test_adaptive_mu(void **state) {
 	close_fixture(&f);
 }
 
+/* The row of a round, which is the only one with that number. */
+static json_t *shown(struct fixture *f, const char *filter) {
+	const char *error = NULL;
+	char *text = hd_server_table(f->net.server, f->net.now, "rounds", filter, &error);
+	json_t *table = json_loads(text ? text : "", 0, NULL), *row;
+
+	free(text);
+	assert_non_null(table);
+	assert_int_equal(json_array_size(json_object_get(table, "rows")), 1);
+	row = json_incref(json_array_get(json_object_get(table, "rows"), 0));
+	json_decref(table);
+	return row;
+}
+
+static double number(const json_t *row, const char *key) {
+	return json_number_value(json_object_get(row, key));
+}
+
+/* Four are drawn; two give their work, one a partial one; one gives nothing; who comes after the deadline is late. */
+static void test_shown(void **state) {
+	const struct hd_federated rounds = rounds_of(4, 2, 1000);
+	struct hd_message message = {.kind = HD_MSG_WORK};
+	hd_version base;
+	struct fixture f;
+	json_t *row;
+
+	(void)state;
+	open_fixture(&f, &rounds, 4);
+	base = told(&f, 3)->version;
+	for (uint16_t i = 0; i < 2; i++) {
+		message.work = (struct hd_msg_work){
+			.job = f.worker[i]->job,
+			.worker = i,
+			.round = 1,
+			.epochs = i == 0 ? 20 : 7,
+			.gives = true,
+			.weight = i == 0 ? 30 : 10,
+			.gamma = i == 0 ? 0.25F : 0.75F,
+			.loss = i == 0 ? 1 : 3,
+		};
+		fake_send(f.worker[i], &message);
+	}
+	say_work(&f, 2, 1, 1, false);
+	give(&f, 0, 30, (const float[2]){1, 0});
+	row = shown(&f, "round=1");
+	assert_string_equal(json_string_value(json_object_get(row, "state")), "open");
+	assert_true(number(row, "came") == 1 && number(row, "drawn") == 4);
+	json_decref(row);
+	give(&f, 1, 10, (const float[2]){1, 0});
+	net_run(&f.net, 2 * HD_SECOND);
+	give_at(&f, 3, 5, (const float[2]){1, 0}, base);
+	row = shown(&f, "round=1");
+	assert_string_equal(json_string_value(json_object_get(row, "state")), "step");
+	assert_true(number(row, "came") == 2 && number(row, "partial") == 2);
+	assert_true(number(row, "gave_up") == 1 && number(row, "dropped") == 0);
+	assert_true(number(row, "weight") == 40 && number(row, "gamma") == 0.5);
+	assert_true(number(row, "gamma_max") == 0.75);
+	assert_float_equal(number(row, "loss"), (30 * 1 + 10 * 3 + 1) / 41.0, 1e-4);
+	assert_in_range((long)(1000 * number(row, "seconds")), 900, 1200);
+	json_decref(row);
+	row = shown(&f, "round=2");
+	assert_true(number(row, "dropped") == 1 && json_is_null(json_object_get(row, "gamma")));
+	json_decref(row);
+	close_fixture(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mean),
@@ -351,6 +418,7 @@ int main(void) {
 		cmocka_unit_test(test_replacements),
 		cmocka_unit_test(test_weights_refused),
 		cmocka_unit_test(test_adaptive_mu),
+		cmocka_unit_test(test_shown),
 	};
 
 	return cmocka_run_group_tests_name("server rounds", tests, NULL, NULL);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How the rounds of federated jobs went, as a table. */
+#include "hd_rows.h"
+#include "hd_server_internal.h"
+
+#include <math.h>
+
+/* Six of them: what fp32 carries, and mu may be 0.001. */
+static double hd_rounds_digits(double x) {
+	return round(1e6 * x) * 1e-6;
+}
+
+static void hd_rounds_row(
+	struct hd_rows *rows,
+	const struct hd_job *job,
+	const struct hd_round_record *record,
+	hd_ns now
+) {
+	bool open = record->ended == 0;
+
+	if (!hd_row_begin(rows)) {
+		return;
+	}
+	hd_row_text(rows, "tenant", job->spec.tenant);
+	hd_row_text(rows, "job", job->spec.name);
+	hd_row_count(rows, "round", record->round);
+	hd_row_text(rows, "state", open ? "open" : record->came > 0 ? "step" : "empty");
+	hd_row_count(rows, "drawn", record->drawn);
+	hd_row_count(rows, "came", open ? job->step.count : record->came);
+	hd_row_count(rows, "partial", record->partial);
+	hd_row_count(rows, "gave_up", record->gave_up);
+	hd_row_count(rows, "dropped", record->dropped);
+	hd_row_exact(rows, "weight", open ? job->step.weight : record->weight);
+	if (record->has_loss) {
+		hd_row_exact(rows, "loss", hd_rounds_digits(record->loss));
+	} else {
+		hd_row_null(rows, "loss");
+	}
+	hd_row_exact(rows, "mu", hd_rounds_digits((double)record->mu));
+	if (record->gammas > 0) {
+		hd_row_exact(rows, "gamma", hd_rounds_digits(record->gamma / record->gammas));
+		hd_row_exact(rows, "gamma_max", hd_rounds_digits(record->gamma_max));
+	} else {
+		hd_row_null(rows, "gamma");
+		hd_row_null(rows, "gamma_max");
+	}
+	hd_row_real(rows, "seconds", (double)((open ? now : record->ended) - record->began) * 1e-9);
+	hd_row_count(rows, "version", hd_version_counter(record->version));
+	hd_row_end(rows);
+}
+
+uint64_t hd_rounds_rows(const struct hd_server *server, hd_ns now, struct hd_rows *rows) {
+	const struct hd_job *job;
+	uint64_t count = 0;
+
+	TAILQ_FOREACH (job, &server->jobs, link) {
+		for (uint32_t i = 1; i <= HD_ROUNDS_SHOWN; i++) {
+			const struct hd_round_record *record
+				= &job->rounds.records[(job->rounds.round + i) % HD_ROUNDS_SHOWN];
+
+			if (record->round != 0) {
+				hd_rounds_row(rows, job, record, now);
+				count++;
+			}
+		}
+	}
+	return count;
+}
