@@ -32,6 +32,7 @@ struct train_options {
 	bool filtered; /* pushes what is significant of it */
 	float filter; /* threshold of the first step */
 	uint32_t local_steps; /* of each update */
+	float admm; /* the penalty rho of consensus ADMM; 0: without */
 	uint32_t filter_block, filter_flush; /* values; steps, 0: only at the end */
 	bool is_federated;
 	struct heddle_federated federated;

@@ -12,6 +12,10 @@
 #include <string.h>
 #include <sysexits.h>
 
+#define LOCAL_STEPS_MAX 1e6
+#define ADMM_STEPS 10 /* unless it is said */
+#define ADMM_RHO_MAX 1e6
+
 static const char help[]
 	= "usage: heddle-train [OPTION]...\n"
 	  "Trains a model over the Heddle fabric. Where the fabric is comes from the environment, as\n"
@@ -46,6 +50,8 @@ static const char help[]
 	  "  --filter-flush N               sends what is held with every Nth step (0: only at the end)\n"
 	  "  --local-steps N                steps of SGD that a worker makes by itself for each update: with --sync\n"
 	  "                                 full the mean of models, not of gradients (1)\n"
+	  "  --admm RHO[,LOCAL_STEPS]       consensus ADMM (docs/patterns.md): penalty, and steps for each update (10);\n"
+	  "                                 with --sync full or nsync:N, without momentum and weight decay\n"
 	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
@@ -94,6 +100,7 @@ enum {
 	OPT_PAYLOAD,
 	OPT_PULL_PAYLOAD,
 	OPT_LOCAL_STEPS,
+	OPT_ADMM,
 	OPT_FILTER,
 	OPT_FILTER_BLOCK,
 	OPT_FILTER_FLUSH,
@@ -140,6 +147,7 @@ static const struct option names[] = {
 	{"payload", required_argument, NULL, OPT_PAYLOAD},
 	{"pull-payload", required_argument, NULL, OPT_PULL_PAYLOAD},
 	{"local-steps", required_argument, NULL, OPT_LOCAL_STEPS},
+	{"admm", required_argument, NULL, OPT_ADMM},
 	{"filter", required_argument, NULL, OPT_FILTER},
 	{"filter-block", required_argument, NULL, OPT_FILTER_BLOCK},
 	{"filter-flush", required_argument, NULL, OPT_FILTER_FLUSH},
@@ -184,7 +192,7 @@ static const struct number numbers[] = {
 	{0, 1e6, OPT_DECAY, false},
 	{1, HD_TAU_MAX_LIMIT, OPT_TAU, true},
 	{0, 1e12, OPT_DIV, false},
-	{1, 1e6, OPT_LOCAL_STEPS, true},
+	{1, LOCAL_STEPS_MAX, OPT_LOCAL_STEPS, true},
 	{0, 1e6, OPT_FILTER, false},
 	{1, HEDDLE_FILTER_BLOCK_MAX, OPT_FILTER_BLOCK, true},
 	{0, 1e9, OPT_FILTER_FLUSH, true},
@@ -276,6 +284,44 @@ static bool parse_scale(struct train_options *options, const char *text) {
 		return true;
 	(void)train_fail(
 		EX_USAGE, "scale-rate: '%.32s' is not none, linear or linear:N (N: 1..4096)", text
+	);
+	return false;
+}
+
+static bool parse_sync(struct train_options *options, const char *text) {
+	if (hd_sync_parse(text, &options->sync, &options->sync_count) == 0) {
+		if (options->sync == HD_SYNC_N_BATCH)
+			options->inflight = PUSHES_MAX; /* they wait for their step */
+		return true;
+	}
+	(void)train_fail(
+		EX_USAGE, "sync: '%.32s' is not async, full, nsync:N or nbatch:N (N: 1..4096)", text
+	);
+	return false;
+}
+
+static bool parse_admm(struct train_options *options, const char *text) {
+	char *end;
+	double rho = strtod(text, &end), steps = ADMM_STEPS;
+	bool good = end != text && rho > 0.0 && rho <= ADMM_RHO_MAX;
+
+	if (good && *end == ',') {
+		const char *rest = end + 1;
+
+		steps = strtod(rest, &end);
+		good = end != rest && steps >= 1.0 && steps <= LOCAL_STEPS_MAX
+			&& steps == floor(steps);
+	}
+	options->admm = good ? (float)rho : 0.0f;
+	options->local_steps = good ? (uint32_t)steps : 1;
+	if (good && *end == '\0' && options->admm > 0.0f)
+		return true;
+	(void)train_fail(
+		EX_USAGE,
+		"admm: '%.32s' is not RHO[,LOCAL_STEPS] (RHO: above 0, at most %.0f; steps: 1..%.0f)",
+		text,
+		ADMM_RHO_MAX,
+		LOCAL_STEPS_MAX
 	);
 	return false;
 }
@@ -411,17 +457,7 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		options->loss_log = text;
 		break;
 	case OPT_SYNC:
-		if (hd_sync_parse(text, &options->sync, &options->sync_count) == 0) {
-			if (options->sync == HD_SYNC_N_BATCH)
-				options->inflight = PUSHES_MAX; /* they wait for their step */
-			break;
-		}
-		(void)train_fail(
-			EX_USAGE,
-			"sync: '%.32s' is not async, full, nsync:N or nbatch:N (N: 1..4096)",
-			text
-		);
-		return false;
+		return parse_sync(options, text);
 	case OPT_STALENESS:
 		return parse_staleness(options, text);
 	case OPT_PAYLOAD:
@@ -437,6 +473,8 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		return false;
 	case OPT_SCALE:
 		return parse_scale(options, text);
+	case OPT_ADMM:
+		return parse_admm(options, text);
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;
@@ -458,6 +496,27 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	return true;
 }
 
+static int check_admm(const struct train_options *options) {
+	double product = (double)options->rate * (double)options->admm;
+
+	if (options->local || options->is_federated || options->filtered || options->scaled)
+		return train_fail(
+			EX_USAGE, "admm: not with --local, --federated, --filter or --scale-rate"
+		);
+	if (options->sync != HD_SYNC_ALL && options->sync != HD_SYNC_N)
+		return train_fail(EX_USAGE, "admm: needs --sync full or nsync:N");
+	if (options->momentum > 0.0f || options->decay > 0.0f)
+		return train_fail(EX_USAGE, "admm: not with --momentum or --weight-decay");
+	if (options->rate <= 0.0f || product > 1.0)
+		return train_fail(
+			EX_USAGE,
+			"admm: RHO x --lr is %.6g, must be above 0 and at most 1, or local steps "
+			"overshoot",
+			product
+		);
+	return -1;
+}
+
 static int check(const struct train_options *options) {
 	if (options->is_federated
 	    && (options->local || options->filtered || options->sparse
@@ -473,13 +532,13 @@ static int check(const struct train_options *options) {
 		return train_fail(EX_USAGE, "local and evaluate: one or the other");
 	if (options->local && options->steps == 0 && options->seconds <= 0.0)
 		return train_fail(EX_USAGE, "local: needs --steps or --seconds");
-	if (options->local && options->local_steps > 1)
+	if (options->local && options->local_steps > 1 && options->admm <= 0.0f)
 		return train_fail(EX_USAGE, "local-steps: every step of --local is one");
 	if (options->filtered && options->rate <= 0.0f)
 		return train_fail(EX_USAGE, "filter: needs a learning rate above 0");
 	if (!options->filtered && (options->filter_block > 1 || options->filter_flush > 0))
 		return train_fail(EX_USAGE, "filter-block, filter-flush: without --filter");
-	return -1;
+	return options->admm > 0.0f ? check_admm(options) : -1;
 }
 
 int train_parse(int argc, char **argv, struct train_options *options) {
@@ -520,5 +579,8 @@ int train_parse(int argc, char **argv, struct train_options *options) {
 	}
 	if (optind < argc)
 		return train_fail(EX_USAGE, "'%.64s': not an option", argv[optind]);
+	if (options->admm > 0.0f)
+		options->inflight
+			= 1; /* the next steps begin with what became of the last update */
 	return check(options);
 }

@@ -12,6 +12,7 @@
 #include "train_loss.h"
 #include "train_report.h"
 #include "train_sparse.h"
+#include "train_steps.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ struct worker {
 	struct train_sparse sparse[PUSHES_MAX]; /* lent with it */
 	struct train_filter filter;
 	struct train_loss loss;
-	float *own, *kept; /* --local-steps: a gradient, and the model that was pulled; else NULL */
+	struct train_steps own; /* of each update */
 	struct heddle_ticket *ticket[PUSHES_MAX];
 	hd_ns printed;
 	double step_ms; /* the last one took */
@@ -46,33 +47,6 @@ static void pause_ms(unsigned ms) {
 	struct timespec span = {.tv_nsec = (long)ms * 1000000};
 
 	(void)nanosleep(&span, NULL);
-}
-
-static int compute(struct train *train, float *grad, struct train_report *report) {
-	char error[HD_TEXT_BYTES_MAX];
-	hd_ns begun = hd_compute_now();
-	int rc;
-
-	hd_sampler_next(&train->sampler);
-	report->loss_sum += hd_model_by_row(train->model) ? hd_model_gradient_rows(
-				    train->model,
-				    train->params,
-				    &train->train,
-				    train->sampler.picked,
-				    train->sampler.batch,
-				    grad
-			    ) :
-							    hd_model_gradient(
-								    train->model,
-								    train->params,
-								    train->sampler.x,
-								    train->sampler.y,
-								    train->sampler.batch,
-								    grad
-							    );
-	report->steps++;
-	rc = hd_compute_pad(&train->compute, begun, error, sizeof error);
-	return rc == -EINVAL ? train_fail(EX_DATAERR, "%s", error) : EX_OK;
 }
 
 /* --- local ---------------------------------------------------------------------------------- */
@@ -143,7 +117,7 @@ int train_local(struct train *train) {
 	if (status == EX_OK && server.params)
 		memcpy(server.params, train->params, train->values * sizeof(float));
 	while (status == EX_OK && !train_enough(train, report.steps)) {
-		status = compute(train, grad, &report);
+		status = train_gradient(train, grad, &report);
 		train_loss_row(&loss, train, NULL, report.steps, &report);
 		if (filter.filter)
 			train_filter_local(&filter, train, &server, grad, report.steps);
@@ -194,6 +168,7 @@ static void take_result(struct worker *worker, uint32_t slot) {
 	train_report_push(&worker->report, &status);
 	if (worker->filter.filter && status.state == HEDDLE_DROPPED)
 		(void)heddle_filter_return(worker->filter.filter, worker->grad[slot]);
+	train_steps_end(&worker->own, &status);
 	heddle_ticket_free(worker->ticket[slot]);
 	worker->ticket[slot] = NULL;
 }
@@ -336,7 +311,7 @@ static int push(struct worker *worker, uint32_t slot) {
 
 	lend.borrow = 1;
 	lend.payload = worker->train->options.payload;
-	lend.scale = worker->train->scale;
+	lend.scale = train_steps_scale(&worker->own, worker->train);
 	rc = begin_push(worker, slot, &lend);
 	if (rc != 0)
 		return rc < 0 ? rc : 0; /* nothing is significant */
@@ -377,27 +352,6 @@ static uint64_t step_of(const struct worker *worker) {
 	return updates / (options->sync == HD_SYNC_NONE ? 1 : options->sync_count) + 1;
 }
 
-/* Steps of this worker's own, of which the sum of the gradients is pushed. The server's step with the mean of such
- * sums makes its model the mean of the workers' (model averaging: Jiang et al., SIGMOD 2021, 3.2). */
-static int compute_steps(struct worker *worker, float *grad) {
-	struct train *train = worker->train;
-	const float *last = grad;
-	int rc = compute(train, grad, &worker->report);
-
-	if (!worker->own)
-		return rc;
-	memcpy(worker->kept, train->params, train->values * sizeof(float));
-	for (uint32_t i = 1; rc == EX_OK && i < train->options.local_steps; i++) {
-		for (uint64_t k = 0; k < train->values; k++)
-			train->params[k] -= train->options.rate * last[k];
-		rc = compute(train, worker->own, &worker->report);
-		hd_add_f32(grad, worker->own, train->values);
-		last = worker->own;
-	}
-	memcpy(train->params, worker->kept, train->values * sizeof(float));
-	return rc;
-}
-
 /* Returns an exit status. */
 static int loop(struct worker *worker) {
 	struct train *train = worker->train;
@@ -429,7 +383,7 @@ static int loop(struct worker *worker) {
 		if (rc != EX_OK)
 			return rc;
 		train_filter_follow(&worker->filter, train, worker->fabric);
-		rc = compute_steps(worker, worker->grad[slot]);
+		rc = train_steps_compute(&worker->own, train, worker->grad[slot], &worker->report);
 		if (rc != EX_OK)
 			return rc;
 		train_loss_row(
@@ -555,12 +509,9 @@ static int begin(struct worker *worker) {
 		if (options->sparse && train_sparse_init(&worker->sparse[i], train->values) < 0)
 			return train_fail(EX_OSERR, "no memory for gradients");
 	}
-	if (options->local_steps > 1) {
-		worker->own = malloc(train->values * sizeof(float));
-		worker->kept = malloc(train->values * sizeof(float));
-		if (!worker->own || !worker->kept)
-			return train_fail(EX_OSERR, "no memory for local steps");
-	}
+	rc = train_steps_init(&worker->own, train);
+	if (rc != EX_OK)
+		return rc;
 	return train_filter_init(&worker->filter, train, worker->fabric);
 }
 
@@ -589,8 +540,7 @@ int train_worker(struct train *train) {
 		free(worker.grad[i]);
 	}
 	train_filter_fini(&worker.filter);
-	free(worker.own);
-	free(worker.kept);
+	train_steps_fini(&worker.own);
 	worker.report.version = HEDDLE_VERSION_COUNTER(worker.version);
 	if (status == EX_OK)
 		status = train_report_write(train, &worker.report);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a worker computes for one update: a gradient, several steps of its own (--local-steps), or its part of
+ * consensus ADMM (--admm). */
+#ifndef TRAIN_STEPS_H
+#define TRAIN_STEPS_H
+
+#include "hd_admm.h"
+#include "train_report.h"
+
+struct train_steps {
+	float *grad,
+		*kept; /* a gradient, and the model that was pulled; NULL: one gradient an update */
+	struct hd_admm admm; /* values 0: without */
+	bool applied; /* the last update, in the model that is pulled next */
+};
+
+/* Each returns an exit status. */
+int train_steps_init(struct train_steps *steps, const struct train *train);
+void train_steps_fini(struct train_steps *steps);
+/* The update to push, from the model that lies in train->params, which stays. Counts gradients in report. */
+int train_steps_compute(
+	struct train_steps *steps,
+	struct train *train,
+	float *update,
+	struct train_report *report
+);
+/* What became of it. */
+void train_steps_end(struct train_steps *steps, const struct heddle_status *status);
+/* What the update is multiplied by: 1 with ADMM, whose next model is a mean. */
+float train_steps_scale(const struct train_steps *steps, const struct train *train);
+
+/* One minibatch's gradient at train->params, padded to --compute-ms. An exit status. */
+int train_gradient(struct train *train, float *grad, struct train_report *report);
+
+#endif
