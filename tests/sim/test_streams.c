@@ -102,6 +102,84 @@ static void test_steps(void **state) {
 	assert_true(run.sums > 10);
 }
 
+static void prepare_rounds(struct run *run, uint32_t clients, uint32_t least) {
+	prepare_switch(run);
+	run->scenario.sim.depth = 1;
+	run->scenario.job.sync = HD_SYNC_FEDERATED;
+	run->scenario.job.federated = (struct hd_federated){
+		.clients = clients,
+		.clients_least = least,
+		.available = run->scenario.workers,
+		.epochs = 1,
+		.seed = 7,
+	};
+}
+
+static void show_rounds(const char *what, const struct run *run) {
+	show(what, run);
+	print_message(
+		"%" PRIu64 " rounds, %" PRIu64 " of fewer, weight %.0f\n",
+		run->result.pushes.steps,
+		run->result.pushes.steps_short,
+		run->result.pushes.weight
+	);
+}
+
+/* Weighted sums: sum of n_k delta_k by the switch, divided by the sum of the n_k that are in it. */
+static void test_rounds(void **state) {
+	struct run run;
+
+	(void)state;
+	for (int narrow = 0; narrow < 2; narrow++) {
+		prepare_rounds(&run, 6, 1);
+		run.config.switch_narrow = narrow;
+		expect(&run, 150);
+		show_rounds(narrow ? "rounds, 32 lanes" : "rounds", &run);
+		assert_true(run.result.switch_counters[COUNTER(completed)] > 4000);
+		assert_true(run.result.pushes.weight > (double)run.result.pushes.applied);
+		assert_int_equal(run.result.switch_refused, 0);
+	}
+}
+
+/* What is dropped, is late, dies or overflows takes its weight with it, whatever the network does. */
+static void test_rounds_lose(void **state) {
+	struct run run;
+
+	(void)state;
+	for (int what = 0; what < 6; what++) {
+		static const struct {
+			const char *name;
+			uint64_t sums;
+		} cases[] = {
+			{"rounds, loss", 4000},
+			{"rounds, deadline", 300}, /* most come by themselves */
+			{"rounds, worker dies", 4000},
+			{"rounds, switch dies", 4000},
+			{"rounds, saturation", 300}, /* each keeps it off for 1 s */
+			{"rounds, replica", 2000},
+		};
+
+		prepare_rounds(&run, 6, 2);
+		run.scenario.loss = what == 0 || what == 5 ? 0.005 : 0;
+		run.scenario.duplicate = what == 0 ? 0.02 : 0;
+		run.scenario.replica = what == 5;
+		if (what == 1) {
+			run.scenario.job.federated.deadline_ms = 150;
+			run.scenario.compute = (struct hd_variation
+			){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 6, .every_s = 0.2};
+		} else if (what == 2) {
+			crash(&run, worker1, 1.501, 0.3);
+			crash(&run, worker1, 2.707, 0.3);
+		}
+		run.config.switch_down_s = what == 3 ? 1.501 : 0;
+		run.config.switch_spoils = what == 4 ? 0.001 : 0;
+		expect(&run, 60);
+		show_rounds(cases[what].name, &run);
+		assert_true(run.result.switch_counters[COUNTER(completed)] > cases[what].sums);
+		assert_true(what != 1 || run.result.pushes.reasons[HD_REASON_LATE] > 0);
+	}
+}
+
 /* Chunks of 32 lanes, as P4 has them; many are lost, doubled and late on all links. */
 static void test_loss(void **state) {
 	struct run run;
@@ -205,6 +283,18 @@ static void test_replica(void **state) {
 	}
 }
 
+static void draw_rounds(struct run *run, struct hd_random *random) {
+	struct hd_federated *f = &run->scenario.job.federated;
+
+	run->scenario.job.sync = HD_SYNC_FEDERATED;
+	*f = (struct hd_federated){.epochs = 1, .seed = hd_random_u64(random)};
+	f->clients = 1 + (uint32_t)hd_random_below(random, run->scenario.workers);
+	f->clients_least = 1 + (uint32_t)hd_random_below(random, f->clients);
+	f->deadline_ms
+		= hd_random_chance(random, 0.5) ? 20 + (uint32_t)hd_random_below(random, 400) : 0;
+	f->drops = hd_random_chance(random, 0.5);
+}
+
 /* Everything at once, drawn from seeds. */
 static void test_seeds(void **state) {
 	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed(), sums = 0;
@@ -222,6 +312,8 @@ static void test_seeds(void **state) {
 		run.config.mode = HD_CLUSTER_SCHEDULED;
 		run.scenario.job.payload = HD_DTYPE_FIXED32;
 		run.scenario.sim.credit_kb = 0;
+		if (hd_random_chance(&random, 0.4))
+			draw_rounds(&run, &random);
 		run.config.switch_slots = hd_random_chance(&random, 0.3) ? 48 : 4096;
 		run.config.switch_narrow = hd_random_chance(&random, 0.3);
 		run.config.switch_down_s = hd_random_chance(&random, 0.5) ? 1.3 : 0;
@@ -240,6 +332,8 @@ int main(void) {
 		cmocka_unit_test(test_sums),
 		cmocka_unit_test(test_few_workers),
 		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_rounds),
+		cmocka_unit_test(test_rounds_lose),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_no_slots),
 		cmocka_unit_test(test_saturation),
