@@ -103,6 +103,18 @@ static void hd_rounds_draw(struct hd_job *job, uint32_t count) {
 	hd_rounds_record(rounds)->drawn = rounds->drawn;
 }
 
+/* In whose place others are drawn is not waited for, and its update would be one too many: it is late. */
+static void hd_rounds_forgo(struct hd_job *job) {
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		struct hd_member *member = job->members[i];
+
+		if (member != NULL && !hd_takes_part(member) && hd_is_drawn(job, member)
+		    && !hd_member_stepped(member)) {
+			member->draw.round = 0;
+		}
+	}
+}
+
 static void hd_rounds_say(struct hd_turn *turn, const struct hd_job *job, struct hd_peer *peer) {
 	const struct hd_rounds *rounds = &job->rounds;
 	struct hd_message message = {.kind = HD_MSG_ROUND};
@@ -207,6 +219,7 @@ void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
 		least - job->step.count - present.awaited :
 		0;
 	if (short_of > 0) {
+		hd_rounds_forgo(job);
 		hd_rounds_draw(job, short_of);
 	}
 	rounds->closed = rounds->closed || turn->now >= rounds->deadline;

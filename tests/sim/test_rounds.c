@@ -18,6 +18,10 @@
 
 #define SEEDS 40
 
+/* Had a fault once: a step of those that were drawn, and of one in whose place another had been. */
+static const uint64_t known_seeds[] = {1325};
+#define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
+
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
 
 static void prepare_rounds(struct run *run, uint32_t clients, uint32_t least) {
@@ -107,7 +111,8 @@ static void test_seeds(void **state) {
 	struct run run;
 
 	(void)state;
-	for (uint64_t i = first; i < first + seeds; i++) {
+	for (uint64_t k = run_only_seeds() ? KNOWN : 0; k < seeds + KNOWN; k++) {
+		uint64_t i = k < KNOWN ? known_seeds[k] : first + k - KNOWN;
 		uint64_t seed = i % 3 == 0 ? i :
 			i % 3 == 1         ? HD_CLUSTER_HARD + i :
 					     HD_CLUSTER_GROUPS + i;
