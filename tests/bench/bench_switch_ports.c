@@ -4,7 +4,8 @@
  * ports, the executor and the replication engine. Beside it the executor alone on the same frames. The rings are
  * filled and emptied outside of what is timed. Best and median of the rounds.
  *
- *     bench_switch_ports [SPEC]     with SPEC: the P4 program on DPDK's pipeline, too
+ *     bench_switch_ports [SPEC...]     with SPEC: the P4 program on DPDK's pipeline, too; interpreted (.spec),
+ *                                      or as machine code (.so)
  */
 #include "hd_dpdk_port.h"
 #include "hd_ports.h"
@@ -269,9 +270,10 @@ int main(int argc, char **argv) {
 	if (hd_switch_native(&core, &x, error, sizeof(error)) < 0)
 		die(error);
 	bench_all(&x, sizeof(shapes) / sizeof(shapes[0]));
-	if (argc > 1) {
-		if (hd_swx_open(argv[1], "bench", &core.self, &x, error, sizeof(error)) < 0)
+	for (int i = 1; i < argc; i++) {
+		if (hd_swx_open(argv[i], "bench", &core.self, &x, error, sizeof(error)) < 0)
 			die(error);
+		printf("%s:\n", argv[i]);
 		bench_all(&x, 1);
 	}
 	hd_ports_close(ports);

@@ -19,7 +19,7 @@
 #define FRAMES 150
 #define FRAME_BYTES (HD_SWITCH_HEADROOM_BYTES + 512)
 
-static const char *small; /* the text of the small program */
+static const char *small; /* the small program, as a text or as a shared object */
 static const struct hd_switch_self self
 	= {.mac = {2, 0, 0, 0, 0, 9}, .ipv4 = 0x0a000064, .udp_port = 4773};
 static uint8_t frames[FRAMES][FRAME_BYTES];
@@ -179,6 +179,8 @@ static void test_texts(void **state) {
 		open_text("metadata instanceof a\napply {\n\trx m.b\n}\n", error), -EINVAL
 	);
 	assert_non_null(strstr(error, "metadata 'a'"));
+	assert_int_equal(open_text("\177ELF and nothing more", error), -EINVAL);
+	assert_non_null(strstr(error, "spec: /tmp/heddle-spec-"));
 	assert_int_equal(hd_swx_open("/no/such/file", "wrong", &self, NULL, error, 200), -ENOENT);
 }
 

@@ -11,13 +11,9 @@
 /* More than a packet can take in any program that ends. */
 #define INSTRUCTIONS_MAX 65536
 
-static void run(struct swx *swx, struct hd_switch_packet *packets, size_t count) {
+static void interpret(struct swx *swx, struct hd_switch_packet *packets, size_t count) {
 	uint64_t limit = (uint64_t)count * INSTRUCTIONS_MAX;
 
-	for (size_t i = 0; i < count; i++)
-		packets[i].verdict = HD_SWITCH_DROP;
-	if (swx->stuck)
-		return;
 	swx->packets = packets;
 	swx->count = count;
 	swx->fed = swx->done = 0;
@@ -28,8 +24,19 @@ static void run(struct swx *swx, struct hd_switch_packet *packets, size_t count)
 		rte_swx_pipeline_run(swx->pipeline, (uint32_t)instructions);
 		limit -= instructions;
 	}
-	/* A program that does not end: the packets inside must not be touched again. */
 	swx->stuck = swx->done < count;
+}
+
+static void run(struct swx *swx, struct hd_switch_packet *packets, size_t count) {
+	for (size_t i = 0; i < count; i++)
+		packets[i].verdict = HD_SWITCH_DROP;
+	/* A program that does not end: the packets inside must not be touched again. */
+	if (swx->stuck)
+		return;
+	if (swx->rings)
+		swx_run_object(swx, packets, count);
+	else
+		interpret(swx, packets, count);
 }
 
 void swx_burst(void *self, struct hd_switch_packet *packets, size_t count) {
@@ -69,6 +76,7 @@ void swx_destroy(void *self) {
 	swx_forget_leases(swx);
 	rte_swx_ctl_pipeline_free(swx->ctl);
 	rte_swx_pipeline_free(swx->pipeline);
+	swx_free_rings(swx);
 	hd_spec_free(swx->spec);
 	free(swx);
 }
@@ -94,18 +102,43 @@ read_file(const char *path, char **text, size_t *bytes, char *error, size_t erro
 	return code;
 }
 
-static int read_spec(const char *path, struct hd_spec **spec, char *error, size_t error_bytes) {
+static int parse_spec(
+	const char *path,
+	char *text,
+	size_t bytes,
+	struct hd_spec **spec,
+	char *error,
+	size_t error_bytes
+) {
 	struct hd_spec_error wrong;
+	int code;
+
+	swx_replace_drops(text, bytes);
+	code = hd_spec_read(text, bytes, spec, &wrong);
+
+	if (code < 0)
+		(void)snprintf(error, error_bytes, "spec: %s:%u: %s", path, wrong.line, wrong.what);
+	return code;
+}
+
+/* A shared object has the text in itself. */
+static int
+open_program(struct swx *swx, const char *path, const char *name, char *error, size_t error_bytes) {
+	static const char elf[] = "\177ELF";
 	char *text = NULL;
 	size_t bytes = 0;
 	int code = read_file(path, &text, &bytes, error, error_bytes);
 
-	if (code == 0) {
-		code = hd_spec_read(text, bytes, spec, &wrong);
-		if (code < 0)
-			(void)snprintf(
-				error, error_bytes, "spec: %s:%u: %s", path, wrong.line, wrong.what
-			);
+	if (code == 0 && bytes >= sizeof(elf) && memcmp(text, elf, sizeof(elf) - 1) == 0) {
+		code = swx_read_object(path, &swx->spec, error, error_bytes);
+		if (code == 0)
+			code = swx_open_object(swx, path, name, error, error_bytes);
+	} else if (code == 0) {
+		code = parse_spec(path, text, bytes, &swx->spec, error, error_bytes);
+		if (code == 0)
+			code = swx_load(swx, name, error, error_bytes);
+		if (code == 0)
+			code = swx_build(swx, error, error_bytes);
 	}
 	free(text);
 	return code;
@@ -127,11 +160,7 @@ int hd_swx_open(
 		return -ENOMEM;
 	}
 	swx->self = *self;
-	code = read_spec(path, &swx->spec, error, error_bytes);
-	if (code == 0)
-		code = swx_load(swx, name, error, error_bytes);
-	if (code == 0)
-		code = swx_build(swx, error, error_bytes);
+	code = open_program(swx, path, name, error, error_bytes);
 	if (code == 0)
 		code = swx_set_self(swx, error, error_bytes);
 	if (code < 0) {

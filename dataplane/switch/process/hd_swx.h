@@ -9,6 +9,9 @@
  * program). It parses without looking at lengths: up to HD_SWX_ROOM_BYTES from a frame's first byte must be ours to
  * write, and are zeros behind it. It replicates nothing: copies are told, and made by who has the ports.
  *
+ * The program is a text that DPDK interprets, or a shared object that p4/native made of it, which runs 4 to 5 times as
+ * fast and behaves the same.
+ *
  * EAL must be up. One in a process has a name; tables change by a commit, which takes at least 100 us.
  */
 #ifndef HD_SWX_H
@@ -19,7 +22,7 @@
 /* What the program's parser may read of a frame. */
 #define HD_SWX_ROOM_BYTES (14 + 20 + 8 + HD_SWITCH_CHUNK_HEADER_BYTES + 4 * HD_SWITCH_LANES)
 
-/* 0 or -errno (-EINVAL: the text, or a table or register that it lacks; -ENOENT: the file), error in words. */
+/* 0 or -errno (-EINVAL: the program, or a table or register that it lacks; -ENOENT: the file), error in words. */
 int hd_swx_open(
 	const char *path,
 	const char *name,

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The text as calls of configuration: what something refers to comes before it. */
-#include "hd_bytes.h"
 #include "hd_swx_private.h"
 
 #include <rte_common.h>
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +11,6 @@
 
 #define ANY_NODE (-1) /* of memory */
 #define STRUCT_BYTES_MAX 256
-#define DROP_PORT 1
 
 static int fail(int code, const char *what, const char *name, char *error, size_t error_bytes) {
 	(void)snprintf(
@@ -97,30 +94,11 @@ static int load_arrays(struct swx *swx, char *error, size_t error_bytes) {
 	return 0;
 }
 
-/*
- * DPDK's own port of dropped packets frees them as packet buffers, which ours need not be: `drop`, perhaps behind a
- * label, sends to a port of ours instead. In place: both have four letters.
- */
-static void replace_drops(char *const *lines, uint32_t count) {
-	static const char drop[] = "drop", send[] = "tx 1";
-	static_assert(DROP_PORT == 1 && sizeof(drop) == sizeof(send), "the port is in the text");
-
-	for (uint32_t i = 0; i < count; i++) {
-		size_t bytes = strlen(lines[i]), word = sizeof(drop) - 1;
-		char *last = lines[i] + bytes - word;
-
-		if (bytes >= word && memcmp(last, drop, word) == 0
-		    && (bytes == word || last[-1] == ' '))
-			memcpy(last, send, word);
-	}
-}
-
 static int load_actions(struct swx *swx, char *error, size_t error_bytes) {
 	for (uint32_t i = 0; i < swx->spec->action_count; i++) {
 		const struct hd_spec_action *action = &swx->spec->actions[i];
 		int code;
 
-		replace_drops(action->lines, action->line_count);
 		code = rte_swx_pipeline_action_config(
 			swx->pipeline,
 			action->name,
@@ -208,7 +186,6 @@ int swx_load(struct swx *swx, const char *name, char *error, size_t error_bytes)
 		code = load_tables(swx, error, error_bytes);
 	if (code)
 		return code;
-	replace_drops(swx->spec->lines, swx->spec->line_count);
 	code = rte_swx_pipeline_instructions_config(
 		swx->pipeline, (const char **)swx->spec->lines, swx->spec->line_count
 	);
@@ -226,46 +203,21 @@ static void port_free(void *port) {
 	(void)port;
 }
 
-/* hd_port_t: port:16 bytes:16 verdict:8 copy:8 lease:16 */
-#define PORT_BYTES 8
-
 static int port_receive(void *port, struct rte_swx_pkt *packet) {
 	struct swx *swx = port;
 	struct hd_switch_packet *next;
-	uint32_t bytes;
 
 	if (swx->fed == swx->count)
 		return 0;
 	next = &swx->packets[swx->fed++];
-	bytes = next->bytes;
-	if (bytes < HD_SWX_ROOM_BYTES) {
-		memset(next->data + bytes, 0, HD_SWX_ROOM_BYTES - bytes);
-		bytes = HD_SWX_ROOM_BYTES;
-	}
-	hd_put16(next->data - PORT_BYTES, next->port);
-	hd_put16(next->data - PORT_BYTES + 2, (uint16_t)next->bytes);
-	hd_put32(next->data - PORT_BYTES + 4, 0);
-	*packet = (struct rte_swx_pkt){
-		.handle = next,
-		.pkt = next->data - HD_SWITCH_HEADROOM_BYTES,
-		.offset = HD_SWITCH_HEADROOM_BYTES - PORT_BYTES,
-		.length = bytes + PORT_BYTES,
-	};
+	swx_packet_in(next, packet);
+	packet->handle = next;
 	return 1;
 }
 
 static void port_send(void *port, struct rte_swx_pkt *packet) {
-	struct hd_switch_packet *done = packet->handle;
-	const uint8_t *told = packet->pkt + packet->offset;
-
 	((struct swx *)port)->done++;
-	done->data = packet->pkt + packet->offset + PORT_BYTES;
-	done->port = hd_get16(told);
-	done->verdict = told[4];
-	done->copy = told[5];
-	done->lease = hd_get16(told + 6);
-	if (done->verdict == HD_SWITCH_COPY)
-		done->bytes = hd_get16(told + 2);
+	swx_packet_out(packet, packet->handle);
 }
 
 static void port_drop(void *port, struct rte_swx_pkt *packet) {
@@ -331,7 +283,7 @@ int swx_build(struct swx *swx, char *error, size_t error_bytes) {
 	if (code == 0)
 		code = rte_swx_pipeline_port_out_config(p, 0, "heddle", swx);
 	if (code == 0)
-		code = rte_swx_pipeline_port_out_config(p, DROP_PORT, "heddle-drop", swx);
+		code = rte_swx_pipeline_port_out_config(p, SWX_DROP_PORT, "heddle-drop", swx);
 	if (code)
 		return fail(code, "ports of", "the pipeline", error, error_bytes);
 	code = rte_swx_pipeline_build(p);

@@ -2,11 +2,15 @@
 #ifndef HD_SWX_PRIVATE_H
 #define HD_SWX_PRIVATE_H
 
+#include "hd_bytes.h"
 #include "hd_switch_spec.h"
 #include "hd_swx.h"
+#include "hd_swx_text.h"
 
 #include <rte_swx_ctl.h>
 #include <rte_swx_pipeline.h>
+
+#include <string.h>
 
 #define SWX_BURST 64
 /* Of a table entry as text: a key, an action's name, and its arguments. */
@@ -22,6 +26,8 @@ struct swx_lease {
 	uint64_t all;
 };
 
+struct swx_rings;
+
 struct swx {
 	struct hd_spec *spec;
 	struct rte_swx_pipeline *pipeline;
@@ -30,15 +36,61 @@ struct swx {
 	/* Of the burst that is under way. */
 	struct hd_switch_packet *packets;
 	size_t count, fed, done;
+	struct swx_rings *rings; /* NULL: the text is interpreted, through ports of ours */
 	bool stuck; /* the program did not end: nothing passes any more */
 	struct swx_lease leases[HD_SWITCH_LEASES_MAX];
 };
+
+/* --- packets: what stands before a frame (hd_port_t: port:16 bytes:16 verdict:8 copy:8 lease:16) --- */
+#define SWX_PORT_BYTES 8
+
+static inline void swx_packet_in(const struct hd_switch_packet *from, struct rte_swx_pkt *to) {
+	uint32_t bytes = from->bytes;
+
+	if (bytes < HD_SWX_ROOM_BYTES) {
+		memset(from->data + bytes, 0, HD_SWX_ROOM_BYTES - bytes);
+		bytes = HD_SWX_ROOM_BYTES;
+	}
+	hd_put16(from->data - SWX_PORT_BYTES, from->port);
+	hd_put16(from->data - SWX_PORT_BYTES + 2, (uint16_t)from->bytes);
+	hd_put32(from->data - SWX_PORT_BYTES + 4, 0);
+	to->pkt = from->data - HD_SWITCH_HEADROOM_BYTES;
+	to->offset = HD_SWITCH_HEADROOM_BYTES - SWX_PORT_BYTES;
+	to->length = bytes + SWX_PORT_BYTES;
+}
+
+static inline void swx_packet_out(const struct rte_swx_pkt *from, struct hd_switch_packet *to) {
+	const uint8_t *told = from->pkt + from->offset;
+
+	to->data = from->pkt + from->offset + SWX_PORT_BYTES;
+	to->port = hd_get16(told);
+	to->verdict = told[4];
+	to->copy = told[5];
+	to->lease = hd_get16(told + 6);
+	if (to->verdict == HD_SWITCH_COPY)
+		to->bytes = hd_get16(told + 2);
+}
 
 /* --- hd_swx_load.c ------------------------------------------------------------------------- */
 /* Makes the pipeline of the text: all but its ports. 0 or -errno. */
 int swx_load(struct swx *swx, const char *name, char *error, size_t error_bytes);
 /* Its ports, and all that runs. */
 int swx_build(struct swx *swx, char *error, size_t error_bytes);
+
+/* --- hd_swx_object.c --------------------------------------------------------------------- */
+/* The text in a shared object. 0 or -errno. */
+int swx_read_object(const char *path, struct hd_spec **spec, char *error, size_t error_bytes);
+/* Its pipeline, with ports. */
+int swx_open_object(
+	struct swx *swx,
+	const char *path,
+	const char *name,
+	char *error,
+	size_t error_bytes
+);
+/* Sets `stuck` when the program did not end. */
+void swx_run_object(struct swx *swx, struct hd_switch_packet *packets, size_t count);
+void swx_free_rings(struct swx *swx);
 
 /* --- hd_swx_tables.c ----------------------------------------------------------------------- */
 /* Tells the program who the switch is. 0 or -errno. */
