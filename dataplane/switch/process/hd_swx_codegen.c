@@ -17,7 +17,7 @@
 #define BYTES_PER_LINE 32
 
 static int fail(int status, const char *path, const char *why) {
-	(void)fprintf(stderr, "hd_spec_codegen: %s: %s\n", path, why);
+	(void)fprintf(stderr, "hd_swx_codegen: %s: %s\n", path, why);
 	return status;
 }
 
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
 	int status;
 
 	if (argc != 3) {
-		(void)fprintf(stderr, "usage: hd_spec_codegen SPEC C_FILE\n");
+		(void)fprintf(stderr, "usage: hd_swx_codegen SPEC C_FILE\n");
 		return EX_USAGE;
 	}
 	from = fopen(argv[1], "re");
