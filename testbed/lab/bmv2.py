@@ -21,7 +21,7 @@ PROGRAM = ROOT / "p4" / "compiled" / "heddle.json"
 NUMBERS = ROOT / "common" / "wire" / "hd_switch_numbers.h"
 CONTRACT = ROOT / "dataplane" / "switch" / "hd_switch.h"
 FLOOD_GROUP = 1024  # HD_FLOOD_GROUP of p4/v1model.p4
-FAILED = re.compile(r"^(Error|Invalid|Unknown|\*\*\*|Traceback|.*Exception)|Could not connect|is not (a )?valid",
+FAILED = re.compile(r"^(Error|Invalid|Unknown|\*\*\* |Traceback|.*Exception)|Could not connect|is not (a )?valid",
                     re.MULTILINE)
 PROMPT = re.compile(r"(RuntimeCmd: )+")
 
@@ -59,6 +59,18 @@ class Shell:
         """Runs the commands and returns what each of them printed. Raises CommandFailed for the first that failed,
         but the ones after it were tried as well."""
         commands = list(commands)
+        answers = self.say(commands)
+        self.check(commands, answers)
+        return [said for said, _ in answers]
+
+    @staticmethod
+    def check(commands, answers):
+        for command, (said, ok) in zip(commands, answers):
+            if not ok:
+                raise CommandFailed(f"{command}: {said.strip()}")
+
+    def say(self, commands):
+        """[(what it printed, whether it was done)] of the commands. Raises CommandFailed only when the shell ends."""
         # `greet` marks where a command's words end; the writer is a thread, as pipes hold only so much.
         text = "".join(f"{command}\ngreet\n" for command in commands)
         writer = threading.Thread(target=self.write, args=(text,), daemon=True)
@@ -73,11 +85,9 @@ class Shell:
                 said.append(line)
             else:
                 raise CommandFailed(f"{command}: simple_switch_CLI ended: {''.join(said).strip()}")
-            answers.append("".join(said))
+            said = "".join(said)
+            answers.append((said, not FAILED.search(said)))
         writer.join()
-        for command, answer in zip(commands, answers):
-            if FAILED.search(answer):
-                raise CommandFailed(f"{command}: {answer.strip()}")
         return answers
 
     def write(self, text):
@@ -128,34 +138,37 @@ class Lease:
     receivers: list = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass
 class Held:
-    """What bmv2 has of a lease: handles of its entries."""
-    lease: Lease
-    entry: int
-    tokens: list
-    copies: list
-    nodes: list
-    groups: list
+    """What bmv2 has of a lease: the handle of its entry, and commands that undo all that was done for it."""
+
+    def __init__(self, lease):
+        self.lease = lease
+        self.entry = None
+        self.undo = []  # in the order to run them
 
 
 class Bmv2:
-    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters."""
+    """One simple_switch. `ports` are {number: interface}, all in the namespace that `enter` enters. One that is
+    `running` already is taken over: all that its tables, groups, registers and counters had is forgotten."""
 
-    def __init__(self, ports, enter=(), thrift_port=9090, log=None, device=0):
+    def __init__(self, ports, enter=(), thrift_port=9090, log=None, device=0, running=False):
         self.ports = dict(ports)
         self.numbers = numbers()
         self.leases = {}
         self.macs = {}
         self.routes = {}
+        self.log = open(log, "w") if log and not running else subprocess.DEVNULL
+        self.process = None if running else self.start(list(enter), thrift_port, device)
+        self.shell = self.connect(list(enter), thrift_port)
+        if running:
+            self.shell.ask(["reset_state"])
+        self.set_flood()
+
+    def start(self, enter, thrift_port, device):
         flags = [word for number, name in self.ports.items() for word in ("-i", f"{number}@{name}")]
-        self.log = open(log, "w") if log else subprocess.DEVNULL
-        self.process = subprocess.Popen(
+        return subprocess.Popen(
             [*enter, "simple_switch", "--device-id", str(device), "--thrift-port", str(thrift_port), *flags,
              str(PROGRAM)], stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
-        self.shell = self.connect(list(enter), thrift_port)
-        self.flood_node = None
-        self.set_flood()
 
     def connect(self, enter, thrift_port, patience_s=30):
         ends = time.monotonic() + patience_s
@@ -166,10 +179,11 @@ class Bmv2:
                 return shell
             except CommandFailed as failed:
                 shell.end()
-                if self.process.poll() is not None:
+                if self.process and self.process.poll() is not None:
                     raise CommandFailed(f"simple_switch ended, {self.process.returncode}: {failed}") from failed
                 if time.monotonic() > ends:
-                    self.process.kill()
+                    if self.process:
+                        self.process.kill()
                     raise
             time.sleep(0.1)
 
@@ -225,34 +239,55 @@ class Bmv2:
                 f"{waits} {everybody} {len(lease.members)} {len(lease.receivers)}")
 
     def set_lease(self, lease):
-        """Cells first, the lease next, where copies go, and last the tokens, with which chunks are let in."""
+        """Cells first, the lease next, where copies go, and last the tokens, with which chunks are let in. All or
+        nothing: when a part of it fails the rest is undone."""
         if lease.id in self.leases:
             raise ValueError(f"lease {lease.id}: in use")
-        n = self.numbers
-        cells = [base + lease.first_slot + slot for base in (0, n["HD_SWITCH_SLOTS"])
+        cells = [base + lease.first_slot + slot for base in (0, self.numbers["HD_SWITCH_SLOTS"])
                  for slot in range(lease.slot_count)]
         # A command a cell takes long; where nobody else has cells, one is enough.
         self.shell.ask([f"register_write keys {cell} 0" for cell in cells] if self.leases else ["register_reset keys"])
-        said = self.shell.ask([f"table_add leases hold {lease.id} => {self.lease_words(lease, lease.waits)}"])
-        held = Held(lease, self.handle(said[0]), [], [], [], [])
-        sets = [(0, 1, [member.copy for member in lease.members])]
-        if lease.receivers:
-            sets.append((n["HD_SWITCH_COPY_RECEIVER"], 2, lease.receivers))
-        for first, group, copies in sets:
-            group += 2 * lease.id
-            rids = [lease.id * n["HD_SWITCH_COPIES_PER_LEASE"] + first + i for i in range(len(copies))]
-            held.copies += self.nodes(
-                f"table_add copies address {rid} => {copy.mac} {copy.ipv4} {copy.udp_port} {copy.token}"
-                for rid, copy in zip(rids, copies))
-            nodes = self.nodes(f"mc_node_create {rid} {copy.port}" for rid, copy in zip(rids, copies))
-            self.shell.ask([f"mc_mgrp_create {group}", *(f"mc_node_associate {group} {node}" for node in nodes)])
-            held.nodes += nodes
-            held.groups.append((group, nodes))
-        held.tokens = self.nodes(
-            f"table_add tokens member {member.token} => {lease.id} {member.worker} {1 << i} {i} {member.copy.port}"
-            for i, member in enumerate(lease.members))
-        held.tokens += self.nodes(f"table_add tokens receiver {copy.token} => {lease.id}" for copy in lease.receivers)
+        held = Held(lease)
+        try:
+            self.fill_lease(held)
+        except CommandFailed:
+            self.shell.say(held.undo)  # the first failure is the one to tell of
+            raise
         self.leases[lease.id] = held
+
+    def fill_lease(self, held):
+        lease, n = held.lease, self.numbers
+        held.entry, = self.make(held, "table_delete leases {}", [
+            f"table_add leases hold {lease.id} => {self.lease_words(lease, lease.waits)}"])
+        self.fill_copies(held, 1, 0, [member.copy for member in lease.members])
+        if lease.receivers:
+            self.fill_copies(held, 2, n["HD_SWITCH_COPY_RECEIVER"], lease.receivers)
+        self.make(held, "table_delete tokens {}", [
+            *(f"table_add tokens member {member.token} => {lease.id} {member.worker} {1 << i} {i} {member.copy.port}"
+              for i, member in enumerate(lease.members)),
+            *(f"table_add tokens receiver {copy.token} => {lease.id}" for copy in lease.receivers)])
+
+    def fill_copies(self, held, which, first, copies):
+        """A multicast group of the lease, its nodes, and their addresses."""
+        group = which + 2 * held.lease.id
+        rids = [held.lease.id * self.numbers["HD_SWITCH_COPIES_PER_LEASE"] + first + i for i in range(len(copies))]
+        self.make(held, "table_delete copies {}", [
+            f"table_add copies address {rid} => {copy.mac} {copy.ipv4} {copy.udp_port} {copy.token}"
+            for rid, copy in zip(rids, copies)])
+        self.make(held, f"mc_mgrp_destroy {group}", [f"mc_mgrp_create {group}"])
+        nodes = self.make(held, "mc_node_destroy {}", [
+            f"mc_node_create {rid} {copy.port}" for rid, copy in zip(rids, copies)])
+        for node in nodes:
+            self.make(held, f"mc_node_dissociate {group} {node}", [f"mc_node_associate {group} {node}"])
+
+    def make(self, held, undo, commands):
+        """Handles of what the commands made; how to undo it is noted even when one of them fails. Handles are None
+        where `undo` needs none."""
+        answers = self.shell.say(commands)
+        handles = [self.handle(said) if "{}" in undo and ok else None for said, ok in answers]
+        held.undo[:0] = [undo.format(handle) for handle, (_, ok) in zip(handles, answers) if ok]
+        self.shell.check(commands, answers)
+        return handles
 
     def set_waits(self, lease_id, waits):
         """Members are taken out: one entry is replaced, so that no frame sees half of it."""
@@ -260,13 +295,7 @@ class Bmv2:
         self.shell.ask([f"table_modify leases hold {held.entry} {self.lease_words(held.lease, waits)}"])
 
     def end_lease(self, lease_id):
-        held = self.leases.pop(lease_id)
-        self.shell.ask(f"table_delete tokens {token}" for token in held.tokens)
-        self.shell.ask([f"table_delete leases {held.entry}"])
-        self.shell.ask(f"table_delete copies {copy}" for copy in held.copies)
-        for group, nodes in held.groups:
-            self.shell.ask([*(f"mc_node_dissociate {group} {node}" for node in nodes), f"mc_mgrp_destroy {group}",
-                            *(f"mc_node_destroy {node}" for node in nodes)])
+        self.shell.ask(self.leases.pop(lease_id).undo)
 
     # -- what it counted ------------------------------------------------------------------------
 
@@ -280,6 +309,8 @@ class Bmv2:
 
     def end(self):
         self.shell.end()
+        if self.process is None:
+            return
         self.process.terminate()
         try:
             self.process.wait(10)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: bmv2_bridge.py FILE
 Runs bmv2 for heddle-switch-agent: starts simple_switch, and does what the lines of JSON on its input want (what they
-are: switch/hd_switch_bridge.h). Ends, and the switch with it, when its input does.
+are: switch/hd_switch_bridge.h). Ends, and the switch with it, when its input does. One that runs already ("running":
+true) is taken over as if it had just been started, and goes on when its input ends, without leases.
 
 FILE is JSON: ports {number: interface}, service (IPv4), mac (whom results come from), stations: a list of {ipv4, mac,
 port}, which is where frames to them leave; thrift_port (9090), enter: words that run a command where the interfaces
@@ -34,7 +35,7 @@ class Bridge:
         self.stations = {station["ipv4"]: station for station in setting["stations"]}
         ports = {int(number): name for number, name in setting["ports"].items()}
         self.switch = bmv2.Bmv2(ports, enter=setting.get("enter", []), thrift_port=setting.get("thrift_port", 9090),
-                                log=setting.get("log"))
+                                log=setting.get("log"), running=setting.get("running", False))
         self.switch.identify(setting["service"], setting["mac"])
         for station in setting["stations"]:
             self.switch.set_mac(station["mac"], station["port"])
@@ -57,8 +58,17 @@ class Bridge:
             raise ValueError(f"do: '{what}'")
         return {}
 
+    def end(self):
+        try:
+            for lease_id in list(self.switch.leases):
+                self.switch.end_lease(lease_id)
+        except bmv2.CommandFailed as failed:
+            print(f"bmv2_bridge: {failed}", file=sys.stderr)
+        self.switch.end()
+
     def answer(self, line):
-        """What failed may be half done: such a lease is nobody's, as its tokens come last."""
+        """A lease that could not be set is not there; of one that could not be ended some may be left, but not its
+        tokens, which go first."""
         try:
             return self.do(json.loads(line))
         except (bmv2.CommandFailed, KeyError, TypeError, ValueError) as why:
@@ -83,7 +93,7 @@ def main():
         for line in sys.stdin:
             say(bridge.answer(line))
     finally:
-        bridge.switch.end()
+        bridge.end()
     return 0
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """bmv2 as the demo's switch: hosts reach each other through it, other tenants' TCP too; two workers' chunks, sent by
-their kernels, come back to both as their sum; a third that has no token gets nothing."""
+their kernels, come back to both as their sum; a third that has no token gets nothing. Of a lease that is refused in
+part nothing is left."""
 import json
 import pathlib
 import struct
@@ -51,6 +52,41 @@ def lease_of(bmv2, net, names):
     members = [bmv2.Member(0x1234567800000001 + i, i, copy(i, name)) for i, name in enumerate(names)]
     return bmv2.Lease(id=3, job=7, epoch=1, attempt=1, shard=0, first_slot=100, slot_count=4,
                       waits=(1 << len(members)) - 1, members=members)
+
+
+def had(switch):
+    """What there is of leases."""
+    entries = [f"table_num_entries {table}" for table in ("tokens", "leases", "copies")]
+    return switch.shell.ask([*entries, "mc_dump"])
+
+
+def refuse(bmv2, net):
+    """A lease of which a part fails is not there at all, whichever part; the one beside it stays."""
+    switch = net.net["s1"].bmv2
+    one = lease_of(bmv2, net, ["h1", "h2"])
+    switch.set_lease(one)
+    before = had(switch)
+    for spoil in ("token", "mac", "port"):
+        two = lease_of(bmv2, net, ["h1", "h2"])
+        two.id, two.first_slot = one.id + 1, one.first_slot + one.slot_count
+        for member in two.members:
+            member.token += 0x100
+        if spoil == "token":  # the last of all that is told
+            two.members[1].token = one.members[1].token
+        else:
+            setattr(two.members[1].copy, spoil, "nowhere")
+        try:
+            switch.set_lease(two)
+        except bmv2.CommandFailed as failed:
+            assert had(switch) == before, (spoil, failed, before, had(switch))
+        else:
+            raise AssertionError(f"{spoil}: not refused")
+    two.members[1].copy.port = one.members[1].copy.port
+    switch.set_lease(two)  # by the same number
+    assert had(switch) != before
+    switch.end_lease(two.id)
+    assert had(switch) == before
+    switch.end_lease(one.id)
 
 
 def reduce(bmv2, net):
@@ -103,6 +139,7 @@ def main():
             transfer(net, "h1", "h3")
             before = net.net["s1"].bmv2.counters()
             assert before["forwarded"] >= 12 and before["flooded"] >= 2, before
+            refuse(bmv2, net)
             counts = reduce(bmv2, net)
         finally:
             net.close()
