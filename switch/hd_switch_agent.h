@@ -90,8 +90,8 @@ extern const struct hd_stat_group hd_switch_counter_group;
 extern const struct hd_stat_group *const hd_switch_agent_groups[]; /* NULL after the last */
 /* Adds these, the executor's and the endpoint's, with what each means. */
 void hd_switch_agent_gather(const struct hd_switch_agent *agent, struct hd_stats *stats);
-/* What a shell gets by message: the tables slots, ports, queues, cores and counters, as hd_rows.h has them; malloc'ed.
- * NULL with *error set: no such table, bad filter. */
+/* What a shell gets by message: the tables switch (itself, with what it counted), slots, ports, queues, cores
+ * and counters, as hd_rows.h has them; malloc'ed. NULL with *error set: no such table, bad filter. */
 char *hd_switch_agent_table(
 	const struct hd_switch_agent *agent,
 	hd_ns now,

@@ -118,6 +118,33 @@ static uint64_t rows_leases(struct hd_rows *rows, hd_ns now, const struct hd_swi
 	return agent->stats.leases_now;
 }
 
+/* One row: the switch, its slots, and what its executor counted. */
+static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *agent) {
+	const struct hd_switch_agent_config *config = &agent->config;
+	uint64_t counters[HD_SWITCH_COUNTER_COUNT] = {0};
+	char words[HD_TEXT_BYTES_MAX] = "";
+
+	if (!hd_row_begin(rows))
+		return 1;
+	hd_row_text(rows, "switch", agent->host);
+	hd_row_text(
+		rows,
+		"state",
+		agent->draining           ? "draining" :
+			agent->refused    ? "refused" :
+			agent->registered ? "led" :
+					    "alone"
+	);
+	hd_row_count(rows, "slots", agent->stats.slots_all);
+	hd_row_count(rows, "leased", agent->stats.slots_now);
+	hd_row_count(rows, "leases", agent->stats.leases_now);
+	if (config->ops->counters(config->owner, counters, words, sizeof(words)) == 0)
+		for (size_t i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
+			hd_row_count(rows, counters_of[i].name, counters[i]);
+	hd_row_end(rows);
+	return 1;
+}
+
 static uint64_t
 rows_stats(struct hd_rows *rows, const struct hd_switch_agent *agent, size_t table) {
 	static const struct hd_stat_group *const own[] = {&hd_switch_counter_group, NULL};
@@ -143,6 +170,7 @@ char *hd_switch_agent_table(
 	const char **error
 ) {
 	const size_t count = sizeof(tables) / sizeof(tables[0]);
+	const bool leases = strcmp(table, "slots") == 0, whole = strcmp(table, "switch") == 0;
 	struct hd_rows rows;
 	const char *wrong;
 	uint64_t total;
@@ -150,15 +178,18 @@ char *hd_switch_agent_table(
 
 	while (i < count && strcmp(tables[i].name, table) != 0)
 		i++;
-	if (i == count && strcmp(table, "slots") != 0)
-		wrong = "no such table (of a switch: slots, ports, queues, cores, counters)";
+	if (i == count && !leases && !whole)
+		wrong = "no such table (of a switch: switch, slots, ports, queues, cores, counters)";
 	else
 		wrong = hd_rows_begin(&rows, table, filter, now, agent->epoch);
 	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
-	total = i == count ? rows_leases(&rows, now, agent) : rows_stats(&rows, agent, i);
+	if (i < count)
+		total = rows_stats(&rows, agent, i);
+	else
+		total = whole ? rows_switch(&rows, agent) : rows_leases(&rows, now, agent);
 	return hd_rows_end(&rows, total, error);
 }
 

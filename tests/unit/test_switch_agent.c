@@ -339,6 +339,12 @@ static void test_tables(void **state) {
 	assert_non_null(strstr(json, "\"slots\":48"));
 	assert_non_null(strstr(json, "\"state\":\"held\""));
 	free(json);
+	json = hd_switch_agent_table(world->agent, world->net.now, "switch", NULL, &error);
+	assert_non_null(strstr(json, "\"switch\":\"s1\""));
+	assert_non_null(strstr(json, "\"leased\":48"));
+	assert_non_null(strstr(json, "\"completed\":"));
+	assert_non_null(strstr(json, "\"drop_token\":"));
+	free(json);
 	json = hd_switch_agent_table(world->agent, world->net.now, "counters", NULL, &error);
 	assert_non_null(strstr(json, "drop_token"));
 	assert_non_null(strstr(json, "switch_agent_leases"));
