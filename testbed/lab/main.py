@@ -32,7 +32,7 @@ def parse(arguments):
     parser = Parser(prog="testbed/demo", description=HELP)
     parser.add_argument("--scenario", default="star", metavar="NAME|FILE", help=f"one of: {known}; or a file (star)")
     parser.add_argument("--modes", help="comma-separated, of " + ",".join(modes.MODES) + " (all; aggregated where the "
-                        "scenario has aggregators)")
+                        "scenario has aggregators, or switches that add)")
     parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="runs of each mode (1)")
     parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
     parser.add_argument("--json", metavar="FILE", help="write the list of runs")
@@ -59,11 +59,12 @@ def parse(arguments):
 
 def choose_modes(asked, setting):
     """Those asked for, or all that the scenario can show. Raises ScenarioError."""
-    if "aggregated" in asked and not setting["aggregators"]:
+    adders = setting["aggregators"] or setting["switches"] == "bmv2"
+    if "aggregated" in asked and not adders:
         raise scenario.ScenarioError(f"modes: aggregated: scenario {setting['name']} has no aggregators")
     if "tcp-ps" in asked and setting["nodes_events"]:
         raise scenario.ScenarioError(f"modes: tcp-ps: nodes of scenario {setting['name']} die, and it has no replica")
-    without = {"aggregated"} if not setting["aggregators"] else set()
+    without = {"aggregated"} if not adders else set()
     without |= {"tcp-ps"} if setting["nodes_events"] or setting["replica"] else set()
     return asked or [mode for mode in modes.MODES if mode not in without]
 

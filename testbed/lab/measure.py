@@ -6,6 +6,7 @@ import statistics
 
 EVALUATIONS_MEAN = 3  # accuracy counts as reached when the mean of this many evaluations has it
 SUM = 0xffff  # whose transfers sums and relayed models are
+SWITCH = "switch"  # sends sums, and has no log
 
 
 class Cpu:
@@ -82,12 +83,19 @@ class Log:
                 open_at[key] = event["t"]
             elif key in open_at:
                 push = key[2] == "push"
-                sender = senders.get(event.get("token"), f"w{worker}" if push else "ps")
+                sender = senders.get(event.get("token"), sender_of(worker, push))
                 done.append(Transfer(worker, key[2], host_of(sender), host_of(node), open_at.pop(key), event["t"]))
         return done
 
 
 Transfer = collections.namedtuple("Transfer", "worker direction source sink start end")
+
+
+def sender_of(worker, push):
+    """Who sends what nobody says to have begun."""
+    if not push:
+        return "ps"
+    return SWITCH if worker == SUM else f"w{worker}"
 
 
 def host_of(node):

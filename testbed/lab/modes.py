@@ -4,17 +4,21 @@
     unscheduled   heddle-controller --unscheduled: every worker sends at will, same congestion control
     tcp-ps        the plain TCP parameter server
     scheduled     the controller orders every transfer
-    aggregated    and heddle-aggregator, on the scenario's hosts for it, adds updates up and relays models
+    aggregated    and heddle-aggregator, on the scenario's hosts for it, adds updates up and relays models; or the
+                  switches do (bmv2), each told by an agent
 """
 import json
 import os
 import pathlib
 import secrets
+import shlex
 import subprocess
+import sys
 
 MODES = ("unscheduled", "tcp-ps", "scheduled", "aggregated")
 SCHEDULED = ("scheduled", "aggregated")
 HEDDLE = ("unscheduled", *SCHEDULED)
+BRIDGE = pathlib.Path(__file__).resolve().parent / "bmv2_bridge.py"
 AGGREGATOR_MEMORY = "256M"
 KEEP_MB = "64"  # of a worker's applied updates, for the replica
 CHECKPOINT_COMMITS = "4"  # what is durable while there is no replica; less than workers have under way
@@ -96,7 +100,7 @@ class Plan:
                 "--lr", str(self.learning_rate), "--momentum", str(job["momentum"]),
                 "--weight-decay", str(job["weight_decay"]),
                 "--name", "ps", "--events", str(self.events("ps"))])]
-        return [self.node(name) for name in ("ctl", *self.network.servers, *self.aggregators())]
+        return [self.node(name) for name in ("ctl", *self.network.servers, *self.aggregators(), *self.agents())]
 
     def node(self, name):
         """(name, host, command) of a node's next life."""
@@ -107,6 +111,8 @@ class Plan:
             command += ["--replicate-every", str(every)] if every else []
             # Its next life must know that it is one.
             command += ["--state-dir", str(self.directory)] if self.scenario["nodes_events"] else []
+        elif name in self.agents():
+            return name, name, self.agent(name)
         else:
             program = "heddle-server" if name in self.network.servers else "heddle-aggregator"
             command = [self.programs[program], *self.driver(name), "--controller", self.network.node_ip("ctl"),
@@ -116,6 +122,20 @@ class Plan:
                 command += ["--checkpoint-dir", str(self.disk(name)), "--checkpoint-commits", CHECKPOINT_COMMITS]
             command += ["--memory", AGGREGATOR_MEMORY] if program == "heddle-aggregator" else []
         return name, name, [*command, "--key-file", str(self.keys), "--events", str(self.events_of_life(name))]
+
+    def agents(self):
+        """The hosts of agents of switches that add; as aggregators, of the one mode."""
+        return list(self.network.agents.values()) if self.mode == "aggregated" else []
+
+    def agent(self, name):
+        """The command of a switch's agent: on a kernel socket, whatever the driver."""
+        switch = next(switch for switch, agent in self.network.agents.items() if agent == name)
+        setting = self.directory / f"bmv2-{switch}.json"
+        setting.write_text(json.dumps(self.network.bridge_setting(switch)))
+        bridge = shlex.join([sys.executable, str(BRIDGE), str(setting)])
+        return [self.programs["heddle-switch-agent"], "--bridge", bridge, "--listen", self.network.ip(name),
+                "--controller", self.network.node_ip("ctl"), "--host", switch, "--key-file", str(self.keys),
+                "--events", str(self.events_of_life(name))]
 
     def disk(self, name):
         """Where a server keeps its checkpoints from life to life."""
@@ -181,6 +201,8 @@ class Plan:
         environment = {key: value for key, value in environment.items() if key != "HEDDLE_EVENTS"}
         return host, command, environment
 
-    def heddlectl(self, table):
-        return [*self.network.enter("ctl"), self.programs["heddlectl"], "--controller", self.network.node_ip("ctl"),
-                "--key-file", str(self.keys), "show", table, "--json"]
+    def heddlectl(self, table, of=None):
+        """The command that shows a table of the controller, or of a switch's agent on that host."""
+        return [*self.network.enter("ctl"), self.programs["heddlectl"], "--controller",
+                self.network.ip(of) if of else self.network.node_ip("ctl"), "--key-file", str(self.keys), "show", table,
+                "--json"]

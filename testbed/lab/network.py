@@ -12,6 +12,8 @@ A node without the kernel (controller, server, aggregator) has a veth of its own
     ctl-eth0 --- br0 --- fab0 === fab1     the host's kernel has its address on br0, and reaches the node by
                                            it; to the switch both share the host's one link
 
+    sa1 ----- s1      switches that add (bmv2): each has a host more, unshaped, for its agent
+
 Everything lives in this process's network and PID namespaces (see sandbox.py), so that nothing
 of it can outlive the run, and no name can meet another's.
 """
@@ -25,9 +27,12 @@ from mininet.nodelib import LinuxBridge
 
 from . import bmv2
 from .bmv2_switch import Bmv2Switch
+from .measure import SWITCH
 
 NODES = {"ctl": "10.77.200.1", "ps": "10.77.200.2"}  # where dpdk's nodes are, and aggregators from .3 on
 REPLICA = {"rp": "10.77.200.100"}  # of a scenario that has one
+AGENTS = "10.77.201.{}"  # of bmv2's agents, from 1 on: the address that chunks for the switch are sent to
+SWITCH_MAC = "02:00:00:00:00:fe"  # whom sums come from
 BURST_BYTES = 15000  # tbf: a few frames, so that an estimate can be right soon
 PORT_BYTES = 1514  # of a full frame as tbf counts it
 CHUNK_BYTES = 1408  # of it what a data chunk carries: payload share of a link
@@ -78,6 +83,12 @@ class Network:
             host = self.net.addHost(name, ip=f"10.77.{number // 250}.{number % 250 + 1}/16")
             switch = switches[rack_of(name, scenario)]
             self.net.addLink(host, switch, intfName1=f"{name}-eth0", intfName2=f"{switch}-{name}")
+        self.agents = {}  # switch that adds -> its agent's host
+        if scenario["switches"] == "bmv2":
+            for number, switch in enumerate(switches, 1):
+                self.agents[str(switch)] = f"sa{number}"
+                host = self.net.addHost(f"sa{number}", ip=f"{AGENTS.format(number)}/16")
+                self.net.addLink(host, switch, intfName1=f"sa{number}-eth0", intfName2=f"{switch}-sa{number}")
         for one, other in self.trunks:
             self.net.addLink(self.net[one], self.net[other], intfName1=f"{one}-{other}", intfName2=f"{other}-{one}")
         self.net.build()
@@ -128,16 +139,35 @@ class Network:
         """As enter(); a bridge is in our own namespace."""
         return self.enter(name) if self.net[name].inNamespace else []
 
+    def ahead(self, number, name):
+        """The port of switch s<number> that leads to a host."""
+        ports = {interface: port for port, interface in self.net[f"s{number}"].ports_used().items()}
+        there = int(name[2:]) if name in self.agents.values() else rack_of(name, self.scenario) + 1
+        return ports[f"s{number}-" + (name if there == number else f"s{number + (1 if there > number else -1)}")]
+
     def tell_where(self):
         """bmv2 learns nothing: which way each host is from each switch. What stands behind a host's bridge (dpdk's
         nodes) is flooded to."""
         for number in range(1, self.scenario["racks"] + 1):
-            switch = self.net[f"s{number}"]
-            ports = {interface: port for port, interface in switch.ports_used().items()}
-            for name in [*self.shaped, "ctl"]:
-                there = rack_of(name, self.scenario) + 1
-                ahead = name if there == number else f"s{number + (1 if there > number else -1)}"
-                switch.bmv2.set_mac(self.net[name].MAC(), ports[f"s{number}-{ahead}"])
+            for name in [*self.shaped, "ctl", *self.agents.values()]:
+                self.net[f"s{number}"].bmv2.set_mac(self.net[name].MAC(), self.ahead(number, name))
+
+    def stations(self, switch):
+        """The same as bmv2_bridge.py wants it, by address, the nodes behind bridges among them."""
+        number = int(switch[1:])
+        found = [{"ipv4": self.ip(name), "mac": self.net[name].MAC(), "port": self.ahead(number, name)}
+                 for name in [*self.shaped, "ctl", *self.agents.values()]]
+        for name, address in self.nodes.items() if self.driver == "dpdk" else ():
+            words = subprocess.run([*self.enter(name), "cat", "/sys/class/net/fab1/address"], check=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
+            found.append({"ipv4": address, "mac": words.strip(), "port": self.ahead(number, name)})
+        return found
+
+    def bridge_setting(self, switch):
+        """What bmv2_bridge.py must know of a switch that runs already."""
+        node = self.net[switch]
+        return {"running": True, "enter": self.enter(switch), "service": self.ip(self.agents[switch]),
+                "mac": SWITCH_MAC, "ports": node.ports_used(), "stations": self.stations(switch)}
 
     def shape(self, name, mbps, how="change"):
         """Sets both directions of a host's link."""
@@ -171,7 +201,9 @@ class Network:
         return f"s{rack_of(name, self.scenario) + 1}"
 
     def path(self, source, sink):
-        """The directed links between two hosts, in order."""
+        """The directed links between two hosts, in order. Of a sum that a switch made, the last."""
+        if source == SWITCH:
+            return [f"{self.switch_of(sink)}>{sink}"]
         rack, last = rack_of(source, self.scenario), rack_of(sink, self.scenario)
         step = 1 if rack <= last else -1
         stops = [source, *(f"s{i + 1}" for i in range(rack, last + step, step)), sink]

@@ -3,6 +3,9 @@
 import statistics
 
 
+SWITCH_COUNTERS = ("completed", "absorbed", "repeated", "answered", "copies", "forwarded")
+
+
 def aggregators(setting):
     if not setting["aggregators"]:
         return ""
@@ -35,6 +38,8 @@ def line(record):
                   f"from {failover['promoted_s']:.1f} s on, at version {failover['version']} "
                   f"({failover['rolled_back']} commits not taken over), at most {failover['divergence']:.3g} away "
                   f"(bound {show(record['div_max'] or None, '{:g}', 'none')})", flush=True)
+    for name, shown in record["switches"].items():
+        print(f"   {name}: " + ", ".join(f"{counter} {shown[counter]}" for counter in SWITCH_COUNTERS), flush=True)
     for problem in record["problems"]:
         print(f"   !! {problem}", flush=True)
 

@@ -48,6 +48,7 @@ class Run:
         self.truth = []  # (t, link, Mbit/s): for the pictures
         self.busy_links = []  # (t, {links that carry a tenant's flows})
         self.problems = []
+        self.switches = {}  # switch that adds -> what it counted
         self.happened = []  # (t, what the scenario did to a node, host)
 
     def now(self):
@@ -252,15 +253,25 @@ class Run:
                 "t": (entry["at_ns"] - self.t0_ns) / 1e9, "version": entry["version"],
                 "accuracy": entry["accuracy"], "loss": entry.get("loss")})
 
-    def sample_links(self):
-        command = self.plan.heddlectl("links")
+    def rows(self, table, of=None):
+        """As Plan.heddlectl() has it; None: no answer."""
+        command = self.plan.heddlectl(table, of)
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=2)
-            shown = json.loads(done.stdout)
+            return json.loads(done.stdout)["rows"]
         except (subprocess.TimeoutExpired, json.JSONDecodeError):
-            return
-        truth = {link: self.network.payload_bps(link) for link in self.network.rates}
-        self.samples.append((self.now(), shown["rows"], truth))
+            return None
+
+    def sample_links(self):
+        rows = self.rows("links")
+        if rows is not None:
+            truth = {link: self.network.payload_bps(link) for link in self.network.rates}
+            self.samples.append((self.now(), rows, truth))
+
+    def read_switches(self):
+        """{switch: what its agent shows of it}, of those that add."""
+        shown = {agent: self.rows("switch", agent) for agent in self.plan.agents()}
+        return {rows[0]["switch"]: rows[0] for rows in shown.values() if rows}
 
     def progress(self):
         cpu = self.cpu.since(self.cpu_start)
@@ -344,8 +355,9 @@ class Run:
         finally:
             workers = [n for n in {**self.processes, **self.leaving} if n.startswith("w")]
             self.stop([*workers, "observer"])
+            self.switches = self.read_switches()
             self.stop([n for n in self.processes if n.startswith("tenant")], signal.SIGKILL)
-            self.stop(self.network.aggregators)
+            self.stop([*self.network.aggregators, *self.network.agents.values()])
             self.stop([*self.network.servers, *(n for n in self.processes if n.startswith("monitor"))])
             self.stop(["ctl"])
             if self.observed:
@@ -408,7 +420,7 @@ class Run:
             **measure.groups(log), "server_link_bytes": self.server_bytes,
             "staleness": delays, "staleness_histogram": histogram,
             "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
-            "failovers": self.failovers, "div_max": self.scenario["div_max"],
+            "switches": self.switches, "failovers": self.failovers, "div_max": self.scenario["div_max"],
             "evaluations": self.evaluations}
         if self.overdue and mode in modes.HEDDLE:
             self.problems.append(f"workers {sorted(self.overdue)} had not left when their machines were taken away")
