@@ -8,7 +8,6 @@
 #include "hd_setup.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,12 +20,11 @@
 #define DRAIN_NAP_NS 2000000
 
 struct options {
-	struct hd_log *log; /* where errors go */
-	const char *listen, *controller, *host, *key_file, *directory, *reports, *events;
-	struct hd_driver_options driver;
-	struct hd_service_options service;
+	struct hd_setup_options common;
+	const char *directory, *reports;
 	bool replica;
-	uint64_t memory, commits, hold_us;
+	uint64_t memory;
+	uint32_t commits, hold_us;
 };
 
 struct program {
@@ -40,134 +38,76 @@ struct program {
 	uint32_t failing_job;
 };
 
-static const char usage_text[]
+/* --- options --------------------------------------------------------------------------------- */
+
+static const struct hd_option option_table[] = {
+	HD_SETUP_KEY_FILE,
+	HD_SETUP_LISTEN("where to listen (0.0.0.0:4773); port 0: any free one"),
+	HD_SETUP_CONTROLLER("who schedules; without it workers come directly"),
+	HD_SETUP_HOST("this host's name in the topology (its host name)"),
+	HD_OPTION_FLAG(
+		"replica",
+		struct options,
+		replica,
+		"keep copies of the jobs of other hosts' servers, and take the place of one that\n"
+		"is lost; begins no jobs by itself"
+	),
+	HD_OPTION_TEXT(
+		"checkpoint-dir",
+		"DIR",
+		struct options,
+		directory,
+		"keep and restore checkpoints here; without it nothing is durable"
+	),
+	HD_OPTION_U32(
+		"checkpoint-commits",
+		"N",
+		struct options,
+		commits,
+		1,
+		UINT32_MAX,
+		"write one after every N commits (200); one is written at the end too"
+	),
+	HD_OPTION_TEXT(
+		"report-dir",
+		"DIR",
+		struct options,
+		reports,
+		"where a job's report goes when everybody has left (--checkpoint-dir)"
+	),
+	HD_OPTION_BYTES(
+		"memory",
+		struct options,
+		memory,
+		HD_MODEL_BYTES_MAX,
+		"for models, snapshots and updates in flight; K, M, G (1G)"
+	),
+	HD_OPTION_U32(
+		"hold-us",
+		"N",
+		struct options,
+		hold_us,
+		1,
+		3600000000U,
+		"how long a missing position may hold others up (500000)"
+	),
+	HD_SETUP_EVENTS("write what happens as JSON lines"),
+	HD_SETUP_SERVICE,
+	HD_SETUP_DRIVER,
+	HD_OPTION_HELP,
+	HD_OPTION_END,
+};
+
+static const struct hd_option_program command_line = {
+	.name = PROGRAM,
+	.usage
 	= "usage: heddle-server --key-file FILE [options]\n"
 	  "\n"
 	  "Keeps the model of each job: takes updates, applies them in one order, hands versions out.\n"
 	  "Prints `ready ADDR:PORT` when it listens.\n"
-	  "\n"
-	  "  --key-file FILE        keys of the cluster: lines of `<id> <64 hex digits>`\n"
-	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773); port 0: any free one\n"
-	  "  --controller ADDR[:PORT]  who schedules; without it workers come directly\n"
-	  "  --host NAME            this host's name in the topology (its host name)\n"
-	  "  --replica              keep copies of the jobs of other hosts' servers, and take the place of one that\n"
-	  "                         is lost; begins no jobs by itself\n"
-	  "  --checkpoint-dir DIR   keep and restore checkpoints here; without it nothing is durable\n"
-	  "  --checkpoint-commits N write one after every N commits (200); one is written at the end too\n"
-	  "  --report-dir DIR       where a job's report goes when everybody has left (--checkpoint-dir)\n"
-	  "  --memory BYTES         for models, snapshots and updates in flight; K, M, G (1G)\n"
-	  "  --hold-us N            how long a missing position may hold others up (500000)\n"
-	  "  --events FILE          write what happens as JSON lines\n" HD_SERVICE_USAGE
-		  HD_DRIVER_USAGE "  --help                 this text\n";
-
-/* --- options --------------------------------------------------------------------------------- */
-
-enum option_id {
-	OPT_LISTEN = 256,
-	OPT_CONTROLLER,
-	OPT_HOST,
-	OPT_KEY_FILE,
-	OPT_DIRECTORY,
-	OPT_COMMITS,
-	OPT_REPORTS,
-	OPT_MEMORY,
-	OPT_HOLD,
-	OPT_EVENTS,
-	OPT_REPLICA,
-	OPT_HELP
+	  "\n",
+	.table = option_table,
 };
-
-static const struct option long_options[] = {
-	{"listen", required_argument, NULL, OPT_LISTEN},
-	{"controller", required_argument, NULL, OPT_CONTROLLER},
-	{"host", required_argument, NULL, OPT_HOST},
-	{"key-file", required_argument, NULL, OPT_KEY_FILE},
-	{"checkpoint-dir", required_argument, NULL, OPT_DIRECTORY},
-	{"checkpoint-commits", required_argument, NULL, OPT_COMMITS},
-	{"report-dir", required_argument, NULL, OPT_REPORTS},
-	{"memory", required_argument, NULL, OPT_MEMORY},
-	{"hold-us", required_argument, NULL, OPT_HOLD},
-	{"events", required_argument, NULL, OPT_EVENTS},
-	{"replica", no_argument, NULL, OPT_REPLICA},
-	{"help", no_argument, NULL, OPT_HELP},
-	HD_SERVICE_LONG_OPTIONS HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
-};
-
-static int take_option(struct options *o, int id, const char *value) {
-	switch (id) {
-	case OPT_LISTEN:
-		o->listen = value;
-		return 0;
-	case OPT_CONTROLLER:
-		o->controller = value;
-		return 0;
-	case OPT_HOST:
-		o->host = value;
-		return 0;
-	case OPT_KEY_FILE:
-		o->key_file = value;
-		return 0;
-	case OPT_DIRECTORY:
-		o->directory = value;
-		return 0;
-	case OPT_REPORTS:
-		o->reports = value;
-		return 0;
-	case OPT_EVENTS:
-		o->events = value;
-		return 0;
-	case OPT_REPLICA:
-		o->replica = true;
-		return 0;
-	case OPT_COMMITS:
-		return hd_setup_whole(
-			o->log, "checkpoint-commits", value, 1, UINT32_MAX, &o->commits
-		);
-	case OPT_MEMORY:
-		return hd_setup_bytes(o->log, "memory", value, HD_MODEL_BYTES_MAX, &o->memory);
-	case OPT_HOLD:
-		return hd_setup_whole(o->log, "hold-us", value, 1, 3600000000U, &o->hold_us);
-	default:
-		/* getopt has said why */
-		return hd_driver_take_option(&o->driver, id, value)
-				|| hd_service_take_option(&o->service, id, value) ?
-			0 :
-			EX_USAGE;
-	}
-}
-
-/* 0, or -1 after --help, or an exit code. */
-static int parse_options(int argc, char **argv, struct options *o) {
-	int id, status;
-
-	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (id == OPT_HELP) {
-			(void)fputs(usage_text, stdout);
-			return -1;
-		}
-		status = take_option(o, id, optarg);
-		if (status != 0) {
-			return status;
-		}
-	}
-	if (optind < argc) {
-		return hd_log_fail(o->log, EX_USAGE, "'%s': takes no arguments", argv[optind]);
-	}
-	if (o->key_file == NULL) {
-		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing");
-	}
-	if (o->replica && o->controller == NULL) {
-		return hd_log_fail(
-			o->log,
-			EX_USAGE,
-			"--replica: of what the controller says: --controller is missing"
-		);
-	}
-	if (strlen(o->host) == 0 || strlen(o->host) > HD_NAME_BYTES_MAX) {
-		return hd_log_fail(o->log, EX_USAGE, "--host: '%s' (1 to 64 bytes)", o->host);
-	}
-	return 0;
-}
 
 /* --- checkpoints ----------------------------------------------------------------------------- */
 
@@ -371,30 +311,30 @@ make_server(struct program *program, const struct options *o, struct hd_server_c
 	struct hd_addr bound = hd_driver_bound(program->driver);
 	int rc;
 
-	config->name = o->host;
-	config->host = o->host;
+	config->name = o->common.host;
+	config->host = o->common.host;
 	config->memory_bytes = o->memory;
-	config->hold_us = (uint32_t)o->hold_us;
+	config->hold_us = o->hold_us;
 	config->replica = o->replica;
-	config->checkpoint_commits = (uint32_t)o->commits;
+	config->checkpoint_commits = o->commits;
 	config->receive_window_bytes = hd_driver_receive_window(program->driver);
 	/* Bound to any address: peers take the one that they reach us at. */
 	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
-	if (o->controller != NULL) {
-		rc = hd_setup_controller(o->log, o->controller, &config->controller);
+	if (o->common.controller != NULL) {
+		rc = hd_setup_controller(o->common.log, o->common.controller, &config->controller);
 		if (rc != 0) {
 			return rc;
 		}
 	}
 	if (hd_program_entropy(config->seed) < 0) {
-		return hd_log_fail(o->log, EX_OSERR, "no entropy");
+		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	}
 	rc = open_checkpoints(program, config);
 	if (rc != 0) {
 		return rc;
 	}
 	rc = hd_server_create(config, &program->server);
-	return rc < 0 ? hd_log_fail(o->log, EX_OSERR, "server: %s", strerror(-rc)) : 0;
+	return rc < 0 ? hd_log_fail(o->common.log, EX_OSERR, "server: %s", strerror(-rc)) : 0;
 }
 
 static int serve(struct program *program) {
@@ -411,17 +351,17 @@ static int
 with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
 	struct hd_server_config config = {.keys = keys, .key_id = keys->keys[0].id};
 	struct hd_driver_config driver = {
-		.options = o->driver,
+		.options = o->common.driver,
 		.event = on_event,
 		.woken = on_woken,
 		.owner = program,
 	};
-	int status = hd_setup_events(&program->service, o->events, o->host);
+	int status = hd_setup_events(&program->service, o->common.events, o->common.host);
 
 	if (status != 0) {
 		return status;
 	}
-	status = hd_setup_driver(o->log, o->listen, &driver, &program->driver);
+	status = hd_setup_driver(o->common.log, o->common.listen, &driver, &program->driver);
 	if (status == 0) {
 		status = make_server(program, o, &config);
 	}
@@ -432,16 +372,14 @@ with_keys(struct program *program, const struct options *o, const struct hd_keyr
 	hd_checkpoint_writer_close(program->writer);
 	hd_server_destroy(program->server);
 	hd_driver_close(program->driver);
-	return hd_setup_end_events(&program->service, o->events, status);
+	return hd_setup_end_events(&program->service, o->common.events, status);
 }
 
 int main(int argc, char **argv) {
 	char host[HD_NAME_BYTES_MAX + 1] = "server";
 	struct program program = {0};
 	struct options o = {
-		.log = &program.service.log,
-		.listen = "0.0.0.0",
-		.host = host,
+		.common = {.listen = "0.0.0.0", .host = host},
 		.memory = UINT64_C(1) << 30,
 		.commits = 200,
 		.hold_us = HD_HOLD_US,
@@ -450,20 +388,22 @@ int main(int argc, char **argv) {
 	int status;
 
 	(void)gethostname(host, sizeof(host) - 1);
-	hd_log_init(o.log, PROGRAM, "");
-	status = parse_options(argc, argv, &o);
+	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
+	if (status == 0 && o.replica && o.common.controller == NULL) {
+		status = hd_log_fail(
+			o.common.log,
+			EX_USAGE,
+			"--replica: of what the controller says: --controller is missing"
+		);
+	}
+	if (status == 0) {
+		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
+	}
 	if (status != 0) {
 		return status < 0 ? 0 : status;
 	}
 	program.directory = o.directory;
 	program.reports = o.reports;
-	status = hd_setup_log(&program.service, PROGRAM, o.host, &o.service);
-	if (status == 0) {
-		status = hd_setup_keys(o.log, o.key_file, &keys);
-	}
-	if (status != 0) {
-		return status;
-	}
 	status = with_keys(&program, &o, &keys);
 	hd_keyring_fini(&keys);
 	return status;

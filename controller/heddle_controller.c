@@ -8,7 +8,6 @@
 #include "heddle_files.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,39 +16,12 @@
 #define PROGRAM "heddle-controller"
 
 struct options {
-	struct hd_log *log; /* where errors go */
-	const char *listen, *key_file, *topology, *state_dir, *events, *name, *journal;
-	struct hd_driver_options driver;
-	struct hd_service_options service;
+	struct hd_setup_options common; /* its `host` is --name */
+	const char *topology, *state_dir, *journal;
 	bool unscheduled;
 	double theta, initial_mbps;
 	uint32_t interval_us, lease_ms, replicate_every, horizon_us, journal_rows, journal_mb;
 };
-
-static const char usage_text[]
-	= "usage: heddle-controller --key-file FILE [options]\n"
-	  "\n"
-	  "Decides when every transfer of the fabric runs.\n"
-	  "\n"
-	  "  --key-file FILE        keys of the cluster: lines of `<id> <64 hex digits>`\n"
-	  "  --listen ADDR[:PORT]   where to listen (0.0.0.0:4773)\n"
-	  "  --topology FILE        hosts, switches and links as JSON (a star of the hosts that register)\n"
-	  "  --state-dir DIR        keeps the epoch across restarts; without it a restart is a first start\n"
-	  "  --name NAME            shown to peers and in the event log (controller)\n"
-	  "  --unscheduled          register everybody, schedule nobody: for comparison\n"
-	  "  --theta X              drop rule: an update that would delay the next one by more than X times\n"
-	  "                         its own time is dropped (off)\n"
-	  "  --interval-us N        plan at most this often while requests wait (1000)\n"
-	  "  --horizon-us N         grant what starts within this; 0: adaptive (0)\n"
-	  "  --lease-ms N           within this time the others go on without a silent node (1000)\n"
-	  "  --replicate-every N    replicas get a state from their server after every N commits; without it\n"
-	  "                         every update, from the worker that pushed it\n"
-	  "  --initial-mbps X       what a link is believed to carry before anything ran on it (1000)\n"
-	  "  --journal FILE         keep what was decided and what came of it, in SQLite\n"
-	  "  --journal-rows N       at most so many rows of each kind, the oldest go (1000000)\n"
-	  "  --journal-mb N         at most so big (512)\n"
-	  "  --events FILE          write what happens as JSON lines\n" HD_SERVICE_USAGE
-		  HD_DRIVER_USAGE "  --help                 this text\n";
 
 /* What belongs together while it runs. */
 struct program {
@@ -64,121 +36,132 @@ struct program {
 
 /* --- options --- */
 
-enum option_id {
-	OPT_LISTEN = 256,
-	OPT_KEY_FILE,
-	OPT_TOPOLOGY,
-	OPT_STATE_DIR,
-	OPT_NAME,
-	OPT_UNSCHEDULED,
-	OPT_THETA,
-	OPT_INTERVAL,
-	OPT_HORIZON,
-	OPT_LEASE,
-	OPT_INITIAL,
-	OPT_EVERY,
-	OPT_EVENTS,
-	OPT_JOURNAL,
-	OPT_JOURNAL_ROWS,
-	OPT_JOURNAL_MB,
-	OPT_HELP
+static const struct hd_option option_table[] = {
+	HD_SETUP_KEY_FILE,
+	HD_SETUP_LISTEN("where to listen (0.0.0.0:4773)"),
+	HD_OPTION_TEXT(
+		"topology",
+		"FILE",
+		struct options,
+		topology,
+		"hosts, switches and links as JSON (a star of the hosts that register)"
+	),
+	HD_OPTION_TEXT(
+		"state-dir",
+		"DIR",
+		struct options,
+		state_dir,
+		"keeps the epoch across restarts; without it a restart is a first start"
+	),
+	HD_OPTION_TEXT(
+		"name",
+		"NAME",
+		struct options,
+		common.host,
+		"shown to peers and in the event log (controller)"
+	),
+	HD_OPTION_FLAG(
+		"unscheduled",
+		struct options,
+		unscheduled,
+		"register everybody, schedule nobody: for comparison"
+	),
+	HD_OPTION_REAL(
+		"theta",
+		"X",
+		struct options,
+		theta,
+		1e-6,
+		1e9,
+		"drop rule: an update that would delay the next one by more than X times\n"
+		"its own time is dropped (off)"
+	),
+	HD_OPTION_U32(
+		"interval-us",
+		"N",
+		struct options,
+		interval_us,
+		1,
+		1000000,
+		"plan at most this often while requests wait (1000)"
+	),
+	HD_OPTION_U32(
+		"horizon-us",
+		"N",
+		struct options,
+		horizon_us,
+		0,
+		10000000,
+		"grant what starts within this; 0: adaptive (0)"
+	),
+	HD_OPTION_U32(
+		"lease-ms",
+		"N",
+		struct options,
+		lease_ms,
+		10,
+		3600000,
+		"within this time the others go on without a silent node (1000)"
+	),
+	HD_OPTION_U32(
+		"replicate-every",
+		"N",
+		struct options,
+		replicate_every,
+		1,
+		1000000000,
+		"replicas get a state from their server after every N commits; without it\n"
+		"every update, from the worker that pushed it"
+	),
+	HD_OPTION_REAL(
+		"initial-mbps",
+		"X",
+		struct options,
+		initial_mbps,
+		0.001,
+		1e7,
+		"what a link is believed to carry before anything ran on it (1000)"
+	),
+	HD_OPTION_TEXT(
+		"journal",
+		"FILE",
+		struct options,
+		journal,
+		"keep what was decided and what came of it, in SQLite"
+	),
+	HD_OPTION_U32(
+		"journal-rows",
+		"N",
+		struct options,
+		journal_rows,
+		100,
+		1000000000,
+		"at most so many rows of each kind, the oldest go (1000000)"
+	),
+	HD_OPTION_U32(
+		"journal-mb",
+		"N",
+		struct options,
+		journal_mb,
+		1,
+		1000000,
+		"at most so big (512)"
+	),
+	HD_SETUP_EVENTS("write what happens as JSON lines"),
+	HD_SETUP_SERVICE,
+	HD_SETUP_DRIVER,
+	HD_OPTION_HELP,
+	HD_OPTION_END,
 };
 
-static const struct option long_options[] = {
-	{"listen", required_argument, NULL, OPT_LISTEN},
-	{"key-file", required_argument, NULL, OPT_KEY_FILE},
-	{"topology", required_argument, NULL, OPT_TOPOLOGY},
-	{"state-dir", required_argument, NULL, OPT_STATE_DIR},
-	{"name", required_argument, NULL, OPT_NAME},
-	{"unscheduled", no_argument, NULL, OPT_UNSCHEDULED},
-	{"theta", required_argument, NULL, OPT_THETA},
-	{"interval-us", required_argument, NULL, OPT_INTERVAL},
-	{"horizon-us", required_argument, NULL, OPT_HORIZON},
-	{"lease-ms", required_argument, NULL, OPT_LEASE},
-	{"initial-mbps", required_argument, NULL, OPT_INITIAL},
-	{"replicate-every", required_argument, NULL, OPT_EVERY},
-	{"events", required_argument, NULL, OPT_EVENTS},
-	{"journal", required_argument, NULL, OPT_JOURNAL},
-	{"journal-rows", required_argument, NULL, OPT_JOURNAL_ROWS},
-	{"journal-mb", required_argument, NULL, OPT_JOURNAL_MB},
-	{"help", no_argument, NULL, OPT_HELP},
-	HD_SERVICE_LONG_OPTIONS HD_DRIVER_LONG_OPTIONS{NULL, 0, NULL, 0},
+static const struct hd_option_program command_line = {
+	.name = PROGRAM,
+	.usage = "usage: heddle-controller --key-file FILE [options]\n"
+		 "\n"
+		 "Decides when every transfer of the fabric runs.\n"
+		 "\n",
+	.table = option_table,
 };
-
-static int take_option(struct options *o, int id, const char *value) {
-	switch (id) {
-	case OPT_LISTEN:
-		o->listen = value;
-		return 0;
-	case OPT_KEY_FILE:
-		o->key_file = value;
-		return 0;
-	case OPT_TOPOLOGY:
-		o->topology = value;
-		return 0;
-	case OPT_STATE_DIR:
-		o->state_dir = value;
-		return 0;
-	case OPT_NAME:
-		o->name = value;
-		return 0;
-	case OPT_EVENTS:
-		o->events = value;
-		return 0;
-	case OPT_UNSCHEDULED:
-		o->unscheduled = true;
-		return 0;
-	case OPT_JOURNAL:
-		o->journal = value;
-		return 0;
-	case OPT_JOURNAL_ROWS:
-		return hd_setup_u32(
-			o->log, "journal-rows", value, 100, 1000000000, &o->journal_rows
-		);
-	case OPT_JOURNAL_MB:
-		return hd_setup_u32(o->log, "journal-mb", value, 1, 1000000, &o->journal_mb);
-	case OPT_THETA:
-		return hd_setup_real(o->log, "theta", value, 1e-6, 1e9, &o->theta);
-	case OPT_EVERY:
-		return hd_setup_u32(
-			o->log, "replicate-every", value, 1, 1000000000, &o->replicate_every
-		);
-	case OPT_INITIAL:
-		return hd_setup_real(o->log, "initial-mbps", value, 0.001, 1e7, &o->initial_mbps);
-	case OPT_INTERVAL:
-		return hd_setup_u32(o->log, "interval-us", value, 1, 1000000, &o->interval_us);
-	case OPT_HORIZON:
-		return hd_setup_u32(o->log, "horizon-us", value, 0, 10000000, &o->horizon_us);
-	case OPT_LEASE:
-		return hd_setup_u32(o->log, "lease-ms", value, 10, 3600000, &o->lease_ms);
-	default:
-		/* getopt has said why */
-		return hd_driver_take_option(&o->driver, id, value)
-				|| hd_service_take_option(&o->service, id, value) ?
-			0 :
-			EX_USAGE;
-	}
-}
-
-/* 0, or -1 after --help, or an exit code. */
-static int parse_options(int argc, char **argv, struct options *o) {
-	int id, status;
-
-	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (id == OPT_HELP) {
-			(void)fputs(usage_text, stdout);
-			return -1;
-		}
-		status = take_option(o, id, optarg);
-		if (status)
-			return status;
-	}
-	if (optind < argc)
-		return hd_log_fail(o->log, EX_USAGE, "'%s': takes no arguments", argv[optind]);
-	if (!o->key_file)
-		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing");
-	return 0;
-}
 
 /* --- what the core is offered --- */
 
@@ -301,14 +284,14 @@ static int run(struct program *program) {
 static int with_driver(struct program *program) {
 	const struct options *o = program->options;
 	struct hd_driver_config config = {
-		.options = o->driver,
+		.options = o->common.driver,
 		.event = on_event,
 		.woken = on_woken,
 		.owner = program,
 	};
 	const struct hd_stat_group *groups[HD_STAT_VALUES_MAX];
 	size_t count = 0;
-	int status = hd_setup_driver(o->log, o->listen, &config, &program->driver);
+	int status = hd_setup_driver(o->common.log, o->common.listen, &config, &program->driver);
 
 	while (hd_controller_groups[count]) {
 		groups[count] = hd_controller_groups[count];
@@ -344,7 +327,7 @@ static int with_journal(struct program *program) {
 		status = hd_journal_open(&config, &program->journal, error, sizeof(error));
 		if (status)
 			return hd_log_fail(
-				o->log,
+				o->common.log,
 				status == -EPROTO ? EX_DATAERR : EX_CANTCREAT,
 				"--journal: %s: %s",
 				o->journal,
@@ -354,7 +337,10 @@ static int with_journal(struct program *program) {
 	status = with_driver(program);
 	if (hd_journal_close(program->journal) && !status)
 		status = hd_log_fail(
-			o->log, EX_IOERR, "--journal: %s: not all could be written", o->journal
+			o->common.log,
+			EX_IOERR,
+			"--journal: %s: not all could be written",
+			o->journal
 		);
 	program->journal = NULL;
 	return status;
@@ -371,11 +357,11 @@ static int with_keeper(struct program *program) {
 	int status = o->state_dir ? hd_keeper_open(&config, &program->keeper) : 0;
 
 	if (status)
-		return hd_log_fail(o->log, EX_OSERR, "--state-dir: %s", strerror(-status));
+		return hd_log_fail(o->common.log, EX_OSERR, "--state-dir: %s", strerror(-status));
 	status = with_journal(program);
 	if (hd_keeper_close(program->keeper) && !status)
 		status = hd_log_fail(
-			o->log,
+			o->common.log,
 			EX_IOERR,
 			"--state-dir: %s: what operators set could not be written",
 			o->state_dir
@@ -386,11 +372,11 @@ static int with_keeper(struct program *program) {
 
 static int with_log(struct program *program) {
 	const struct options *o = program->options;
-	int status = hd_setup_events(&program->service, o->events, o->name);
+	int status = hd_setup_events(&program->service, o->common.events, o->common.host);
 
 	if (!status)
 		status = with_keeper(program);
-	return hd_setup_end_events(&program->service, o->events, status);
+	return hd_setup_end_events(&program->service, o->common.events, status);
 }
 
 static int restore(struct program *program, const char *kept) {
@@ -402,9 +388,9 @@ static int restore(struct program *program, const char *kept) {
 		return 0;
 	status = hd_controller_restore(program->controller, kept, error, sizeof(error));
 	if (status)
-		return heddle_refuse_kept(o->log, o->state_dir, status, error);
+		return heddle_refuse_kept(o->common.log, o->state_dir, status, error);
 	hd_log_say(
-		o->log,
+		o->common.log,
 		HD_LOG_INFO,
 		"state-dir",
 		NULL,
@@ -416,7 +402,7 @@ static int restore(struct program *program, const char *kept) {
 static int with_keys(struct program *program, const struct hd_keyring *keys) {
 	const struct options *o = program->options;
 	struct hd_controller_config config = {
-		.name = o->name,
+		.name = o->common.host,
 		.keys = keys,
 		.key_id = keys->keys[0].id,
 		.initial_bps = o->initial_mbps * 1e6,
@@ -430,17 +416,19 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 		.owner = program,
 	};
 	char *kept = NULL;
-	int status = heddle_topology(o->log, o->topology, &config.topology);
+	int status = heddle_topology(o->common.log, o->topology, &config.topology);
 
 	if (status)
 		return status;
-	status = heddle_next_epoch(o->log, o->state_dir, &config.epoch);
+	status = heddle_next_epoch(o->common.log, o->state_dir, &config.epoch);
 	if (!status)
-		status = heddle_read_kept(o->log, o->state_dir, &kept);
+		status = heddle_read_kept(o->common.log, o->state_dir, &kept);
 	if (!status && hd_program_entropy(config.seed))
-		status = hd_log_fail(o->log, EX_OSERR, "no entropy");
+		status = hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	if (!status && hd_controller_create(&config, &program->controller))
-		status = hd_log_fail(o->log, EX_USAGE, "--name: '%s' (at most 64 bytes)", o->name);
+		status = hd_log_fail(
+			o->common.log, EX_USAGE, "--name: '%s' (at most 64 bytes)", o->common.host
+		);
 	if (status) {
 		free(kept);
 		hd_topology_destroy(config.topology);
@@ -458,24 +446,18 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 int main(int argc, char **argv) {
 	struct program program = {0};
 	struct options o = {
-		.log = &program.service.log,
-		.listen = "0.0.0.0",
-		.name = "controller",
+		.common = {.listen = "0.0.0.0", .host = "controller"},
 		.initial_mbps = 1000,
 	};
 	struct hd_keyring keys;
 	int status;
 
 	program.options = &o;
-	hd_log_init(o.log, PROGRAM, "");
-	status = parse_options(argc, argv, &o);
+	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
+	if (!status)
+		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
 	if (status)
 		return status < 0 ? 0 : status;
-	status = hd_setup_log(&program.service, PROGRAM, o.name, &o.service);
-	if (!status)
-		status = hd_setup_keys(o.log, o.key_file, &keys);
-	if (status)
-		return status;
 	status = with_keys(&program, &keys);
 	hd_keyring_fini(&keys);
 	return status;

@@ -7,7 +7,6 @@
 #include "hd_swx.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +17,18 @@
 #define PROGRAM "heddle-switch"
 #define LEARN_SECONDS 300
 #define LEARN_SECONDS_MAX 86400
+#define MEMORY_MAX (UINT64_C(1) << 40)
 #define LANES_MAX (HD_CHUNK_BYTES_MAX / 4)
 #define ERROR_BYTES 512
 
 struct options {
-	struct hd_log *log; /* where errors go */
+	struct hd_setup_options common;
 	struct hd_switch_link links[HD_SWITCH_PORTS_MAX];
 	uint32_t link_count;
 	const char *executor, *spec, *service_address, *fixed, *eal, *mac, *router_mac;
-	const char *controller, *listen, *host, *key_file, *events;
 	uint64_t memory;
 	uint32_t learn_s;
 	bool busy_poll, json;
-	struct hd_service_options service;
 };
 
 struct program {
@@ -41,187 +39,138 @@ struct program {
 	struct options options;
 };
 
-static const char usage_text[]
-	= "usage: heddle-switch --service ADDR --port DEVARGS [--port DEVARGS ...] [options]\n"
-	  "\n"
-	  "Forwards frames between its ports, and adds up in the path what jobs with a lease of its slots send.\n"
-	  "Prints `ready` and the number of ports when frames pass.\n"
-	  "\n"
-	  "  --port DEVARGS         a port, in EAL's words: net_af_packet0,iface=s1-eth1 (ports are 0, 1, ... in order);\n"
-	  "                         of its link: rate=MBIT, queue=KB (1024), ecn=KB (no marks), burst=KB\n"
-	  "  --service ADDR         address of the switch's agent: chunks for it are taken in the path\n"
-	  "  --mac MAC              whom results come from (the first port's)\n"
-	  "  --router-mac MAC       IPv4 to this station is routed (none is)\n"
-	  "  --executor NAME        native (C, any chunk) or swx (the P4 program on DPDK's pipeline) (native)\n"
-	  "  --spec FILE            swx: the compiled program, .spec or .so (p4/native: 4 to 5 times as fast)\n"
-	  "  --memory BYTES         native: for leases' sums; K, M, G (256M)\n"
-	  "  --learn SECONDS        native: how long a silent station is remembered, 0: learn none (300)\n"
-	  "  --controller ADDR[:PORT]  who leases slots (nobody does)\n"
-	  "  --key-file FILE        keys of the cluster; with a controller\n"
-	  "  --host NAME            this switch's name in the topology (its host name)\n"
-	  "  --listen ADDR[:PORT]   where the agent's socket is (the service address)\n"
-	  "  --events FILE          write what happens to leases as JSON lines\n"
-	  "  --static FILE          stations, routes, leases, loss: JSON (docs/switch.md)\n"
-	  "  --eal ARGS             further EAL arguments, between blanks\n"
-	  "  --busy-poll            never sleep\n"
-	  "  --json                 print its counters as JSON at the end\n" HD_SERVICE_USAGE
-	  "  --help                 this text\n";
-
 /* --- options --------------------------------------------------------------------------------- */
 
-enum option_id {
-	OPT_PORT = 256,
-	OPT_SERVICE,
-	OPT_MAC,
-	OPT_ROUTER_MAC,
-	OPT_EXECUTOR,
-	OPT_SPEC,
-	OPT_MEMORY,
-	OPT_LEARN,
-	OPT_CONTROLLER,
-	OPT_KEY_FILE,
-	OPT_HOST,
-	OPT_LISTEN,
-	OPT_EVENTS,
-	OPT_STATIC,
-	OPT_EAL,
-	OPT_BUSY_POLL,
-	OPT_JSON,
-	OPT_HELP
-};
-
-static const struct option long_options[] = {
-	{"port", required_argument, NULL, OPT_PORT},
-	{"service", required_argument, NULL, OPT_SERVICE},
-	{"mac", required_argument, NULL, OPT_MAC},
-	{"router-mac", required_argument, NULL, OPT_ROUTER_MAC},
-	{"executor", required_argument, NULL, OPT_EXECUTOR},
-	{"spec", required_argument, NULL, OPT_SPEC},
-	{"memory", required_argument, NULL, OPT_MEMORY},
-	{"learn", required_argument, NULL, OPT_LEARN},
-	{"controller", required_argument, NULL, OPT_CONTROLLER},
-	{"key-file", required_argument, NULL, OPT_KEY_FILE},
-	{"host", required_argument, NULL, OPT_HOST},
-	{"listen", required_argument, NULL, OPT_LISTEN},
-	{"events", required_argument, NULL, OPT_EVENTS},
-	{"static", required_argument, NULL, OPT_STATIC},
-	{"eal", required_argument, NULL, OPT_EAL},
-	{"busy-poll", no_argument, NULL, OPT_BUSY_POLL},
-	{"json", no_argument, NULL, OPT_JSON},
-	{"help", no_argument, NULL, OPT_HELP},
-	HD_SERVICE_LONG_OPTIONS{NULL, 0, NULL, 0},
-};
-
-static int take_port(struct options *o, const char *text) {
+static int take_port(void *values, const char *text) {
+	struct options *o = values;
 	char error[ERROR_BYTES];
 
 	if (o->link_count == HD_SWITCH_PORTS_MAX)
-		return hd_log_fail(o->log, EX_USAGE, "--port: more than %d", HD_SWITCH_PORTS_MAX);
+		return hd_log_fail(
+			o->common.log, EX_USAGE, "--port: more than %d", HD_SWITCH_PORTS_MAX
+		);
 	if (hd_switch_link_read(text, &o->links[o->link_count], error, sizeof(error)) < 0)
-		return hd_log_fail(o->log, EX_USAGE, "--%s", error);
+		return hd_log_fail(o->common.log, EX_USAGE, "--%s", error);
 	o->link_count++;
 	return 0;
 }
 
-/* Where the text of an option goes, NULL: it is none of these. */
-static const char **text_of(struct options *o, int id) {
-	switch (id) {
-	case OPT_SERVICE:
-		return &o->service_address;
-	case OPT_MAC:
-		return &o->mac;
-	case OPT_ROUTER_MAC:
-		return &o->router_mac;
-	case OPT_EXECUTOR:
-		return &o->executor;
-	case OPT_SPEC:
-		return &o->spec;
-	case OPT_STATIC:
-		return &o->fixed;
-	case OPT_EAL:
-		return &o->eal;
-	case OPT_CONTROLLER:
-		return &o->controller;
-	case OPT_KEY_FILE:
-		return &o->key_file;
-	case OPT_HOST:
-		return &o->host;
-	case OPT_LISTEN:
-		return &o->listen;
-	case OPT_EVENTS:
-		return &o->events;
-	default:
-		return NULL;
-	}
-}
+static const struct hd_option option_table[] = {
+	HD_OPTION_TAKE(
+		"port",
+		"DEVARGS",
+		take_port,
+		"a port, in EAL's words: net_af_packet0,iface=s1-eth1 (ports are 0, 1, ... in order);\n"
+		"of its link: rate=MBIT, queue=KB (1024), ecn=KB (no marks), burst=KB"
+	),
+	HD_OPTION_TEXT(
+		"service",
+		"ADDR",
+		struct options,
+		service_address,
+		"address of the switch's agent: chunks for it are taken in the path"
+	),
+	HD_OPTION_TEXT(
+		"mac",
+		"MAC",
+		struct options,
+		mac,
+		"whom results come from (the first port's)"
+	),
+	HD_OPTION_TEXT(
+		"router-mac",
+		"MAC",
+		struct options,
+		router_mac,
+		"IPv4 to this station is routed (none is)"
+	),
+	HD_OPTION_TEXT(
+		"executor",
+		"NAME",
+		struct options,
+		executor,
+		"native (C, any chunk) or swx (the P4 program on DPDK's pipeline) (native)"
+	),
+	HD_OPTION_TEXT(
+		"spec",
+		"FILE",
+		struct options,
+		spec,
+		"swx: the compiled program, .spec or .so (p4/native: 4 to 5 times as fast)"
+	),
+	HD_OPTION_BYTES(
+		"memory",
+		struct options,
+		memory,
+		MEMORY_MAX,
+		"native: for leases' sums; K, M, G (256M)"
+	),
+	HD_OPTION_U32(
+		"learn",
+		"SECONDS",
+		struct options,
+		learn_s,
+		0,
+		LEARN_SECONDS_MAX,
+		"native: how long a silent station is remembered, 0: learn none (300)"
+	),
+	HD_SETUP_CONTROLLER("who leases slots (nobody does)"),
+	HD_OPTION_TEXT(
+		"key-file",
+		"FILE",
+		struct options,
+		common.key_file,
+		"keys of the cluster; with a controller"
+	),
+	HD_SETUP_HOST("this switch's name in the topology (its host name)"),
+	HD_SETUP_LISTEN("where the agent's socket is (the service address)"),
+	HD_SETUP_EVENTS("write what happens to leases as JSON lines"),
+	HD_OPTION_TEXT(
+		"static",
+		"FILE",
+		struct options,
+		fixed,
+		"stations, routes, leases, loss: JSON (docs/switch.md)"
+	),
+	HD_OPTION_TEXT("eal", "ARGS", struct options, eal, "further EAL arguments, between blanks"),
+	HD_OPTION_FLAG("busy-poll", struct options, busy_poll, "never sleep"),
+	HD_OPTION_FLAG("json", struct options, json, "print its counters as JSON at the end"),
+	HD_SETUP_SERVICE,
+	HD_OPTION_HELP,
+	HD_OPTION_END,
+};
 
-static bool take_text(struct options *o, int id, const char *value) {
-	const char **text = text_of(o, id);
-
-	if (!text)
-		return hd_service_take_option(&o->service, id, value);
-	*text = value;
-	return true;
-}
-
-static int take_option(struct options *o, int id, const char *value) {
-	switch (id) {
-	case OPT_PORT:
-		return take_port(o, value);
-	case OPT_MEMORY:
-		return hd_setup_bytes(o->log, "memory", value, UINT64_C(1) << 40, &o->memory);
-	case OPT_LEARN:
-		return hd_setup_u32(o->log, "learn", value, 0, LEARN_SECONDS_MAX, &o->learn_s);
-	case OPT_BUSY_POLL:
-		o->busy_poll = true;
-		return 0;
-	case OPT_JSON:
-		o->json = true;
-		return 0;
-	default:
-		/* getopt has said why */
-		return take_text(o, id, value) ? 0 : EX_USAGE;
-	}
-}
+static const struct hd_option_program command_line = {
+	.name = PROGRAM,
+	.usage
+	= "usage: heddle-switch --service ADDR --port DEVARGS [--port DEVARGS ...] [options]\n"
+	  "\n"
+	  "Forwards frames between its ports, and adds up in the path what jobs with a lease of its slots send.\n"
+	  "Prints `ready` and the number of ports when frames pass.\n"
+	  "\n",
+	.table = option_table,
+};
 
 static int check_options(const struct options *o) {
 	bool swx = strcmp(o->executor, "swx") == 0;
 
 	if (o->link_count == 0)
-		return hd_log_fail(o->log, EX_USAGE, "--port: missing");
+		return hd_log_fail(o->common.log, EX_USAGE, "--port: missing");
 	if (!o->service_address)
-		return hd_log_fail(o->log, EX_USAGE, "--service: missing");
+		return hd_log_fail(o->common.log, EX_USAGE, "--service: missing");
 	if (!swx && strcmp(o->executor, "native") != 0)
 		return hd_log_fail(
-			o->log, EX_USAGE, "--executor: '%s' (native or swx)", o->executor
+			o->common.log, EX_USAGE, "--executor: '%s' (native or swx)", o->executor
 		);
 	if (swx && !o->spec)
-		return hd_log_fail(o->log, EX_USAGE, "--spec: missing (with --executor swx)");
-	if (o->controller && !o->key_file)
-		return hd_log_fail(o->log, EX_USAGE, "--key-file: missing (with --controller)");
-	if (strlen(o->host) == 0 || strlen(o->host) > HD_NAME_BYTES_MAX)
 		return hd_log_fail(
-			o->log, EX_USAGE, "--host: '%s' (1 to %d bytes)", o->host, HD_NAME_BYTES_MAX
+			o->common.log, EX_USAGE, "--spec: missing (with --executor swx)"
+		);
+	if (o->common.controller && !o->common.key_file)
+		return hd_log_fail(
+			o->common.log, EX_USAGE, "--key-file: missing (with --controller)"
 		);
 	return 0;
-}
-
-/* 0, or -1 after --help, or an exit code. */
-static int parse_options(int argc, char **argv, struct options *o) {
-	int id, status;
-
-	while ((id = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		if (id == OPT_HELP) {
-			(void)fputs(usage_text, stdout);
-			return -1;
-		}
-		status = take_option(o, id, optarg);
-		if (status)
-			return status;
-	}
-	if (optind < argc)
-		return hd_log_fail(o->log, EX_USAGE, "'%s': takes no arguments", argv[optind]);
-	return check_options(o);
 }
 
 /* --- numbers --------------------------------------------------------------------------------- */
@@ -337,9 +286,9 @@ static int serve_with_agent(struct program *program, const struct hd_keyring *ke
 		.executor = &program->executor,
 		.service = &program->service,
 		.keys = keys,
-		.listen = o->listen ? o->listen : o->service_address,
-		.controller = o->controller,
-		.host = o->host,
+		.listen = o->common.listen ? o->common.listen : o->service_address,
+		.controller = o->common.controller,
+		.host = o->common.host,
 		.count_min = any ? 1 : HD_SWITCH_LANES,
 		.count_max
 		= any ? (uint16_t)(lanes < LANES_MAX ? lanes : LANES_MAX) : HD_SWITCH_LANES,
@@ -359,14 +308,14 @@ static int serve_with_agent(struct program *program, const struct hd_keyring *ke
 static int with_agent(struct program *program) {
 	const struct options *o = &program->options;
 	struct hd_keyring keys;
-	int status = hd_setup_keys(o->log, o->key_file, &keys);
+	int status = hd_setup_keys(o->common.log, o->common.key_file, &keys);
 
 	if (status)
 		return status;
-	status = hd_setup_events(&program->service, o->events, o->host);
+	status = hd_setup_events(&program->service, o->common.events, o->common.host);
 	if (status == 0) {
 		status = serve_with_agent(program, &keys);
-		status = hd_setup_end_events(&program->service, o->events, status);
+		status = hd_setup_end_events(&program->service, o->common.events, status);
 	}
 	hd_keyring_fini(&keys);
 	return status;
@@ -409,7 +358,10 @@ static int make_executor(struct program *program) {
 		code = make_native(program, error);
 	if (code < 0)
 		return hd_log_fail(
-			o->log, code == -EINVAL && swx ? EX_DATAERR : EX_UNAVAILABLE, "--%s", error
+			o->common.log,
+			code == -EINVAL && swx ? EX_DATAERR : EX_UNAVAILABLE,
+			"--%s",
+			error
 		);
 	if (program->executor.ops->learn)
 		program->executor.ops->learn(program->executor.self, o->learn_s * HD_SECOND);
@@ -423,7 +375,7 @@ static int load_static(struct program *program) {
 
 	if (!o->fixed || hd_static_load(o->fixed, &program->executor, error, sizeof(error)) == 0)
 		return 0;
-	return hd_log_fail(o->log, EX_DATAERR, "--static: %s: %s", o->fixed, error);
+	return hd_log_fail(o->common.log, EX_DATAERR, "--static: %s: %s", o->fixed, error);
 }
 
 static int read_self(const struct options *o, struct hd_switch_self *self) {
@@ -432,16 +384,19 @@ static int read_self(const struct options *o, struct hd_switch_self *self) {
 	*self = (struct hd_switch_self){.udp_port = HD_SWITCH_UDP_PORT};
 	if (hd_driver_resolve_own(o->service_address, &address) || address.ipv4 == 0)
 		return hd_log_fail(
-			o->log, EX_USAGE, "--service: '%s' (an IPv4 address)", o->service_address
+			o->common.log,
+			EX_USAGE,
+			"--service: '%s' (an IPv4 address)",
+			o->service_address
 		);
 	self->ipv4 = address.ipv4;
 	if (o->mac && hd_static_mac(o->mac, self->mac) < 0)
 		return hd_log_fail(
-			o->log, EX_USAGE, "--mac: '%s' (as in 02:00:00:00:00:01)", o->mac
+			o->common.log, EX_USAGE, "--mac: '%s' (as in 02:00:00:00:00:01)", o->mac
 		);
 	if (o->router_mac && hd_static_mac(o->router_mac, self->router_mac) < 0)
 		return hd_log_fail(
-			o->log,
+			o->common.log,
 			EX_USAGE,
 			"--router-mac: '%s' (as in 02:00:00:00:00:01)",
 			o->router_mac
@@ -468,7 +423,7 @@ static int open_ports(struct program *program) {
 	(void)snprintf(prefix, sizeof(prefix), "heddle-switch-%s", o->service_address);
 	if (hd_ports_open(&config, &program->ports, error, sizeof(error)) == 0)
 		return 0;
-	return hd_log_fail(o->log, EX_UNAVAILABLE, "--%s", error);
+	return hd_log_fail(o->common.log, EX_UNAVAILABLE, "--%s", error);
 }
 
 static int with_ports(struct program *program) {
@@ -477,7 +432,7 @@ static int with_ports(struct program *program) {
 	if (status == 0)
 		status = load_static(program);
 	if (status == 0)
-		status = program->options.controller ? with_agent(program) : serve(program);
+		status = program->options.common.controller ? with_agent(program) : serve(program);
 	if (program->executor.ops && program->options.json)
 		print_numbers(program);
 	if (program->executor.ops)
@@ -492,20 +447,17 @@ int main(int argc, char **argv) {
 	int status;
 
 	(void)gethostname(host, sizeof(host) - 1);
-	o->host = host;
-	o->log = &program.service.log;
+	o->common.host = host;
 	o->executor = "native";
 	o->memory = UINT64_C(256) << 20;
 	o->learn_s = LEARN_SECONDS;
-	hd_log_init(o->log, PROGRAM, "");
-	status = parse_options(argc, argv, o);
-	if (status)
-		return status < 0 ? 0 : status;
-	status = hd_setup_log(&program.service, PROGRAM, o->host, &o->service);
+	status = hd_setup_options(&command_line, argc, argv, o, &program.service);
+	if (status == 0)
+		status = check_options(o);
 	if (status == 0)
 		status = open_ports(&program);
 	if (status)
-		return status;
+		return status < 0 ? 0 : status;
 	status = with_ports(&program);
 	hd_ports_close(program.ports);
 	return status;

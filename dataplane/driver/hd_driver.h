@@ -13,6 +13,7 @@
 
 #include "hd_event.h"
 #include "hd_node.h"
+#include "hd_option.h"
 #include "hd_stats.h"
 
 struct hd_driver;
@@ -87,36 +88,8 @@ const char *hd_driver_name(const struct hd_driver *driver); /* "udp", "dpdk" */
 
 /* --- command lines and environments -------------------------------------------------------- */
 
-/* Ids of the options for getopt_long(); programs' own lie below. */
-enum hd_driver_option {
-	HD_OPTION_DRIVER = 1024,
-	HD_OPTION_EAL,
-	HD_OPTION_PORT,
-	HD_OPTION_ADDRESS,
-	HD_OPTION_GATEWAY,
-	HD_OPTION_BUSY_POLL
-};
-
-/* For a table of struct option. */
-#define HD_DRIVER_LONG_OPTIONS                                                                     \
-	{"driver", required_argument, NULL, HD_OPTION_DRIVER},                                     \
-		{"eal", required_argument, NULL, HD_OPTION_EAL},                                   \
-		{"port", required_argument, NULL, HD_OPTION_PORT},                                 \
-		{"address", required_argument, NULL, HD_OPTION_ADDRESS},                           \
-		{"gateway", required_argument, NULL, HD_OPTION_GATEWAY},                           \
-		{"busy-poll", no_argument, NULL, HD_OPTION_BUSY_POLL},
-
-/* For --help. */
-#define HD_DRIVER_USAGE                                                                            \
-	"  --driver udp|dpdk      a kernel socket, or an ethdev port of DPDK's (udp)\n"            \
-	"  --port DEVARGS         dpdk: the port, as EAL writes it: net_af_packet0,iface=eth0\n"   \
-	"  --address ADDR/BITS    dpdk: our address on it, which the kernel must not have\n"       \
-	"  --gateway ADDR         dpdk: for addresses beyond it (none)\n"                          \
-	"  --eal 'ARGS'           dpdk: further arguments for EAL\n"                               \
-	"  --busy-poll            dpdk: never sleep: a whole core for some microseconds\n"
-
-/* True when the option was one of these. */
-bool hd_driver_take_option(struct hd_driver_options *options, int id, const char *value);
+/* Of struct hd_driver_options, for a program's table. */
+extern const struct hd_option hd_driver_option_table[];
 /* Whether it is another driver than udp: the words of a failure then name the option. */
 bool hd_driver_was_chosen(const struct hd_driver_options *options);
 /* The same from HEDDLE_DRIVER, HEDDLE_PORT, HEDDLE_ADDRESS, HEDDLE_GATEWAY, HEDDLE_EAL and

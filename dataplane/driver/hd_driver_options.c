@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_driver.h"
 #include "hd_limits.h"
+#include "hd_option.h"
 #include "hd_udp.h"
 
 #include <errno.h>
@@ -8,30 +9,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool hd_driver_take_option(struct hd_driver_options *options, int id, const char *value) {
-	switch (id) {
-	case HD_OPTION_DRIVER:
-		options->driver = value;
-		return true;
-	case HD_OPTION_EAL:
-		options->eal = value;
-		return true;
-	case HD_OPTION_PORT:
-		options->port = value;
-		return true;
-	case HD_OPTION_ADDRESS:
-		options->address = value;
-		return true;
-	case HD_OPTION_GATEWAY:
-		options->gateway = value;
-		return true;
-	case HD_OPTION_BUSY_POLL:
-		options->busy_poll = true;
-		return true;
-	default:
-		return false;
-	}
-}
+const struct hd_option hd_driver_option_table[] = {
+	HD_OPTION_TEXT(
+		"driver",
+		"udp|dpdk",
+		struct hd_driver_options,
+		driver,
+		"a kernel socket, or an ethdev port of DPDK's (udp)"
+	),
+	HD_OPTION_TEXT(
+		"port",
+		"DEVARGS",
+		struct hd_driver_options,
+		port,
+		"dpdk: the port, as EAL writes it: net_af_packet0,iface=eth0"
+	),
+	HD_OPTION_TEXT(
+		"address",
+		"ADDR/BITS",
+		struct hd_driver_options,
+		address,
+		"dpdk: our address on it, which the kernel must not have"
+	),
+	HD_OPTION_TEXT(
+		"gateway",
+		"ADDR",
+		struct hd_driver_options,
+		gateway,
+		"dpdk: for addresses beyond it (none)"
+	),
+	HD_OPTION_TEXT(
+		"eal",
+		"'ARGS'",
+		struct hd_driver_options,
+		eal,
+		"dpdk: further arguments for EAL"
+	),
+	HD_OPTION_FLAG(
+		"busy-poll",
+		struct hd_driver_options,
+		busy_poll,
+		"dpdk: never sleep: a whole core for some microseconds"
+	),
+	HD_OPTION_END,
+};
 
 bool hd_driver_was_chosen(const struct hd_driver_options *options) {
 	return options->driver && strcmp(options->driver, "udp") != 0;

@@ -8,7 +8,6 @@
 #include "hd_setup.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,25 +15,10 @@
 
 #define PROGRAM "heddle-monitor"
 
-static const char usage_text[]
-	= "usage: heddle-monitor --host NAME --interface IF --key-file F [options]\n"
-	  "Counts the bytes of other tenants on this host's link, both ways, for the controller.\n"
-	  "\n"
-	  "  --host NAME            of this host in the controller's topology\n"
-	  "  --interface IF         the network card that the fabric's packets take\n"
-	  "  --key-file FILE        keys of the cluster (HEDDLE_KEY_FILE)\n"
-	  "  --controller ADDR[:PORT]  (HEDDLE_CONTROLLER, else 127.0.0.1:4773)\n"
-	  "  --fabric-port N        UDP port whose packets are the fabric's own (4773)\n"
-	  "  --interval-ms N        between two messages to the controller (100)\n" HD_SERVICE_USAGE
-	  "  --help                 this text\n"
-	  "\n"
-	  "Needs CAP_BPF and CAP_NET_ADMIN. Its programs let every packet pass, and leave the card when it ends.\n";
-
 struct options {
-	struct hd_log *log; /* where errors go */
-	const char *host, *interface, *key_file, *controller;
+	struct hd_setup_options common;
+	const char *interface;
 	uint32_t fabric_port, interval_ms;
-	struct hd_service_options service;
 };
 
 /* What belongs together while it runs. */
@@ -44,61 +28,57 @@ struct program {
 	struct hd_monitor *monitor;
 };
 
-static const struct option long_options[] = {
-	{"host", required_argument, NULL, 'n'},
-	{"interface", required_argument, NULL, 'i'},
-	{"key-file", required_argument, NULL, 'k'},
-	{"controller", required_argument, NULL, 'c'},
-	{"fabric-port", required_argument, NULL, 'p'},
-	{"interval-ms", required_argument, NULL, 't'},
-	{"help", no_argument, NULL, 'h'},
-	HD_SERVICE_LONG_OPTIONS{NULL, 0, NULL, 0},
+static const struct hd_option option_table[] = {
+	HD_SETUP_HOST("of this host in the controller's topology"),
+	HD_OPTION_NEEDED(
+		"interface",
+		"IF",
+		struct options,
+		interface,
+		"the network card that the fabric's packets take"
+	),
+	HD_OPTION_NEEDED(
+		"key-file",
+		"FILE",
+		struct options,
+		common.key_file,
+		"keys of the cluster (HEDDLE_KEY_FILE)"
+	),
+	HD_SETUP_CONTROLLER("(HEDDLE_CONTROLLER, else 127.0.0.1:4773)"),
+	HD_OPTION_U32(
+		"fabric-port",
+		"N",
+		struct options,
+		fabric_port,
+		1,
+		UINT16_MAX,
+		"UDP port whose packets are the fabric's own (4773)"
+	),
+	HD_OPTION_U32(
+		"interval-ms",
+		"N",
+		struct options,
+		interval_ms,
+		1,
+		10000,
+		"between two messages to the controller (100)"
+	),
+	HD_SETUP_SERVICE,
+	HD_OPTION_HELP,
+	HD_OPTION_END,
 };
 
-static int take_option(struct options *o, int id, const char *value) {
-	switch (id) {
-	case 'n':
-		o->host = value;
-		return 0;
-	case 'i':
-		o->interface = value;
-		return 0;
-	case 'k':
-		o->key_file = value;
-		return 0;
-	case 'c':
-		o->controller = value;
-		return 0;
-	case 'p':
-		return hd_setup_u32(o->log, "fabric-port", value, 1, UINT16_MAX, &o->fabric_port);
-	case 't':
-		return hd_setup_u32(o->log, "interval-ms", value, 1, 10000, &o->interval_ms);
-	case 'h':
-		(void)fputs(usage_text, stdout);
-		return -1;
-	default:
-		/* getopt has said why */
-		return hd_service_take_option(&o->service, id, value) ? 0 : EX_USAGE;
-	}
-}
-
-static int check_options(struct options *o, int left) {
-	if (left > 0)
-		return hd_log_fail(o->log, EX_USAGE, "arguments: %d too many (see --help)", left);
-	if (!o->host || !o->host[0] || strlen(o->host) > HD_NAME_BYTES_MAX)
-		return hd_log_fail(
-			o->log, EX_USAGE, "--host: missing, or longer than %d", HD_NAME_BYTES_MAX
-		);
-	if (!o->interface || !o->interface[0])
-		return hd_log_fail(o->log, EX_USAGE, "--interface: missing");
-	if (!o->key_file || !o->key_file[0])
-		return hd_log_fail(
-			o->log, EX_USAGE, "--key-file: missing (or set HEDDLE_KEY_FILE)"
-		);
-	if (!o->controller || !o->controller[0])
-		o->controller = "127.0.0.1";
-	return 0;
-}
+static const struct hd_option_program command_line = {
+	.name = PROGRAM,
+	.usage
+	= "usage: heddle-monitor --host NAME --interface IF --key-file F [options]\n"
+	  "Counts the bytes of other tenants on this host's link, both ways, for the controller.\n"
+	  "\n",
+	.table = option_table,
+	.after
+	= "\n"
+	  "Needs CAP_BPF and CAP_NET_ADMIN. Its programs let every packet pass, and leave the card when it ends.\n",
+};
 
 static int read_counter(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
 	hd_counter_read(((struct program *)owner)->counter, counts);
@@ -204,11 +184,11 @@ static void on_event(void *owner, const struct hd_event *event) {
 
 static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const struct options *o) {
 	const struct hd_monitor_stats *stats = hd_monitor_stats(monitor);
-	int status = hd_setup_signals(o->log, driver);
+	int status = hd_setup_signals(o->common.log, driver);
 
 	if (status)
 		return status;
-	(void)printf(PROGRAM ": counting on %s for %s\n", o->interface, o->host);
+	(void)printf(PROGRAM ": counting on %s for %s\n", o->interface, o->common.host);
 	(void)fflush(stdout);
 	status = hd_driver_run(driver, (struct hd_node){&hd_monitor_ops, monitor});
 	(void
@@ -216,7 +196,7 @@ static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const str
 		(unsigned long long)stats->readings,
 		(unsigned long long)stats->failures,
 		(unsigned long long)stats->loads);
-	return status ? hd_log_fail(o->log, EX_OSERR, "%s", strerror(-status)) : 0;
+	return status ? hd_log_fail(o->common.log, EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
 static int serve(struct program *program, struct hd_driver *driver, const struct options *o) {
@@ -232,8 +212,8 @@ static int serve(struct program *program, struct hd_driver *driver, const struct
 static int
 with_counter(const struct options *o, const struct hd_keyring *keys, struct program *program) {
 	struct hd_monitor_config config = {
-		.name = o->host,
-		.host = o->host,
+		.name = o->common.host,
+		.host = o->common.host,
 		.keys = keys,
 		.key_id = keys->keys[0].id,
 		.interval_us = o->interval_ms * 1000,
@@ -247,17 +227,20 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 	char error[256];
 	int status;
 
-	if (hd_driver_resolve(o->controller, &config.controller))
+	if (hd_driver_resolve(o->common.controller, &config.controller))
 		return hd_log_fail(
-			o->log, EX_NOHOST, "--controller: '%s': no such address", o->controller
+			o->common.log,
+			EX_NOHOST,
+			"--controller: '%s': no such address",
+			o->common.controller
 		);
 	if (hd_program_entropy(config.seed))
-		return hd_log_fail(o->log, EX_OSERR, "no entropy");
+		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	if (hd_monitor_create(&config, &program->monitor))
-		return hd_log_fail(o->log, EX_OSERR, "no memory");
+		return hd_log_fail(o->common.log, EX_OSERR, "no memory");
 	if (hd_driver_open(&ordinary, &driver, error, sizeof(error))) {
 		hd_monitor_destroy(program->monitor);
-		return hd_log_fail(o->log, EX_OSERR, "socket: %s", error);
+		return hd_log_fail(o->common.log, EX_OSERR, "socket: %s", error);
 	}
 	status = serve(program, driver, o);
 	hd_driver_close(driver);
@@ -274,36 +257,38 @@ with_keys(struct program *program, const struct options *o, const struct hd_keyr
 
 	if (status)
 		return hd_log_fail(
-			o->log, status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error
+			o->common.log, status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error
 		);
 	status = with_counter(o, keys, program);
 	hd_counter_close(program->counter);
 	return status;
 }
 
+/* NULL also when it is empty. */
+static const char *from_environment(const char *name) {
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 int main(int argc, char **argv) {
 	struct program program = {0};
 	struct options o = {
-		.log = &program.service.log,
-		.controller = getenv("HEDDLE_CONTROLLER"),
-		.key_file = getenv("HEDDLE_KEY_FILE"),
+		.common = {
+			.controller = from_environment("HEDDLE_CONTROLLER"),
+			.key_file = from_environment("HEDDLE_KEY_FILE"),
+		},
 		.fabric_port = HD_PORT,
 	};
 	struct hd_keyring keys;
-	int id, status = 0;
+	int status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
 
-	hd_log_init(o.log, PROGRAM, "");
-	while (!status && (id = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-		status = take_option(&o, id, optarg);
 	if (!status)
-		status = check_options(&o, argc - optind);
+		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
 	if (status)
 		return status < 0 ? 0 : status;
-	status = hd_setup_log(&program.service, PROGRAM, o.host, &o.service);
-	if (!status)
-		status = hd_setup_keys(o.log, o.key_file, &keys);
-	if (status)
-		return status;
+	if (!o.common.controller)
+		o.common.controller = "127.0.0.1";
 	status = with_keys(&program, &o, &keys);
 	hd_keyring_fini(&keys);
 	return status;

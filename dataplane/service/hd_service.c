@@ -16,24 +16,36 @@
 
 #define GROUPS_MAX 32
 
-bool hd_service_take_option(struct hd_service_options *options, int id, const char *value) {
-	switch (id) {
-	case HD_OPTION_METRICS:
-		options->metrics = value;
-		return true;
-	case HD_OPTION_METRICS_TOKEN:
-		options->metrics_token_file = value;
-		return true;
-	case HD_OPTION_LOG_LEVEL:
-		options->log_level = value;
-		return true;
-	case HD_OPTION_LOG_JSON:
-		options->log_json = true;
-		return true;
-	default:
-		return false;
-	}
-}
+const struct hd_option hd_service_option_table[] = {
+	HD_OPTION_TEXT(
+		"metrics",
+		"[ADDR:]PORT",
+		struct hd_service_options,
+		metrics,
+		"serve OpenMetrics at http://ADDR:PORT/metrics (no; 127.0.0.1)"
+	),
+	HD_OPTION_TEXT(
+		"metrics-token-file",
+		"F",
+		struct hd_service_options,
+		metrics_token_file,
+		"who asks must say this token (nobody needs to)"
+	),
+	HD_OPTION_TEXT(
+		"log-level",
+		"LEVEL",
+		struct hd_service_options,
+		log_level,
+		"error, warning, info or debug (info)"
+	),
+	HD_OPTION_FLAG(
+		"log-json",
+		struct hd_service_options,
+		log_json,
+		"log JSON lines, for journald and the like"
+	),
+	HD_OPTION_END,
+};
 
 int hd_service_init(
 	struct hd_service *s,

@@ -7,6 +7,7 @@
 #include "hd_driver.h"
 #include "hd_log.h"
 #include "hd_metrics.h"
+#include "hd_option.h"
 #include "hd_program.h"
 #include "hd_stat_groups.h"
 
@@ -78,26 +79,8 @@ void hd_service_woken(
 void hd_service_gather(struct hd_service *service, struct hd_stats *stats);
 
 /* --- command lines --------------------------------------------------------------------------- */
-enum hd_service_option {
-	HD_OPTION_METRICS = 2048,
-	HD_OPTION_METRICS_TOKEN,
-	HD_OPTION_LOG_LEVEL,
-	HD_OPTION_LOG_JSON
-};
 
-#define HD_SERVICE_LONG_OPTIONS                                                                    \
-	{"metrics", required_argument, NULL, HD_OPTION_METRICS},                                   \
-		{"metrics-token-file", required_argument, NULL, HD_OPTION_METRICS_TOKEN},          \
-		{"log-level", required_argument, NULL, HD_OPTION_LOG_LEVEL},                       \
-		{"log-json", no_argument, NULL, HD_OPTION_LOG_JSON},
-
-#define HD_SERVICE_USAGE                                                                           \
-	"  --metrics [ADDR:]PORT  serve OpenMetrics at http://ADDR:PORT/metrics (no; 127.0.0.1)\n" \
-	"  --metrics-token-file F who asks must say this token (nobody needs to)\n"                \
-	"  --log-level LEVEL      error, warning, info or debug (info)\n"                          \
-	"  --log-json             log JSON lines, for journald and the like\n"
-
-/* True when the option was one of these. */
-bool hd_service_take_option(struct hd_service_options *options, int id, const char *value);
+/* Of struct hd_service_options, for a program's table. */
+extern const struct hd_option hd_service_option_table[];
 
 #endif

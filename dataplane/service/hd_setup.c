@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_message.h"
-#include "hd_number.h"
 #include "hd_setup.h"
 
 #include <errno.h>
@@ -8,92 +7,39 @@
 #include <string.h>
 #include <sysexits.h>
 
-int hd_setup_real(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	double least,
-	double most,
-	double *value
-) {
-	if (hd_number_real(text, least, most, value) == 0)
-		return 0;
-	return hd_log_fail(
-		log, EX_USAGE, "--%s: '%s' (a number from %g to %g)", option, text, least, most
-	);
+/* --- command line ------------------------------------------------------------------------------ */
+
+static int tell(void *log, int code, const char *sentence) {
+	return hd_log_fail(log, code, "%s", sentence);
 }
 
-static int
-not_whole(struct hd_log *log, const char *option, const char *text, uint64_t least, uint64_t most) {
+int hd_setup_options(
+	const struct hd_option_program *program,
+	int argc,
+	char **argv,
+	void *options,
+	struct hd_service *service
+) {
+	struct hd_setup_options *common = options;
+	const struct hd_option_errors errors = {tell, &service->log};
+	int status;
+
+	common->log = &service->log;
+	hd_log_init(common->log, program->name, ""); /* text to standard error, until it is known */
+	status = hd_options_read(program, argc, argv, options, &errors);
+	if (status)
+		return status;
+	if (hd_service_init(service, program->name, common->host, &common->service) == 0)
+		return 0;
 	return hd_log_fail(
-		log,
+		common->log,
 		EX_USAGE,
-		"--%s: '%s' (a whole number from %llu to %llu)",
-		option,
-		text,
-		(unsigned long long)least,
-		(unsigned long long)most
+		"--log-level: '%s' (error, warning, info or debug)",
+		common->service.log_level
 	);
-}
-
-int hd_setup_whole(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	uint64_t least,
-	uint64_t most,
-	uint64_t *value
-) {
-	if (hd_number_whole(text, least, most, value) == 0)
-		return 0;
-	return not_whole(log, option, text, least, most);
-}
-
-int hd_setup_u32(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	uint32_t least,
-	uint32_t most,
-	uint32_t *value
-) {
-	uint64_t whole = 0;
-	int status = hd_setup_whole(log, option, text, least, most, &whole);
-
-	if (!status)
-		*value = (uint32_t)whole;
-	return status;
-}
-
-int hd_setup_bytes(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	uint64_t most,
-	uint64_t *value
-) {
-	if (hd_number_bytes(text, 1, most, value) == 0)
-		return 0;
-	return not_whole(log, option, text, 1, most);
 }
 
 /* --- steps ------------------------------------------------------------------------------------- */
-
-int hd_setup_log(
-	struct hd_service *service,
-	const char *program,
-	const char *node,
-	const struct hd_service_options *options
-) {
-	if (hd_service_init(service, program, node, options) == 0)
-		return 0;
-	return hd_log_fail(
-		&service->log,
-		EX_USAGE,
-		"--log-level: '%s' (error, warning, info or debug)",
-		options->log_level
-	);
-}
 
 int hd_setup_keys(struct hd_log *log, const char *path, struct hd_keyring *keys) {
 	char error[512];

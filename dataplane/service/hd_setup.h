@@ -3,7 +3,7 @@
  * What programs around a core do alike before it runs and after: each step returns 0, or a sysexits code when it
  * has said on the log which option is wrong, why, and what would be right.
  *
- *   main: hd_log_init; options (hd_setup_real, ...); hd_setup_log; hd_setup_keys
+ *   main: hd_setup_options; hd_setup_keys
  *     hd_setup_events; hd_setup_driver
  *       hd_setup_service; hd_setup_run; hd_service_stop
  *     hd_driver_close; hd_setup_end_events
@@ -13,50 +13,47 @@
 
 #include "hd_service.h"
 
-/* --- values of options; option is its name without the dashes ---------------------------------- */
-int hd_setup_real(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	double least,
-	double most,
-	double *value
-);
-int hd_setup_whole(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	uint64_t least,
-	uint64_t most,
-	uint64_t *value
-);
-/* The same for 32 bits: most is at most UINT32_MAX. */
-int hd_setup_u32(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	uint32_t least,
-	uint32_t most,
-	uint32_t *value
-);
-/* From 1, with an optional K, M or G of 1024 each. */
-int hd_setup_bytes(
-	struct hd_log *log,
-	const char *option,
-	const char *text,
-	uint64_t most,
-	uint64_t *value
+/* --- command line ------------------------------------------------------------------------------ */
+
+/* What most of them are asked: the first member of a program's own options, for the rows below. */
+struct hd_setup_options {
+	struct hd_log *log; /* where errors go */
+	const char *key_file, *listen, *controller, *host, *events;
+	struct hd_driver_options driver;
+	struct hd_service_options service;
+};
+
+#define HD_SETUP_KEYS "keys of the cluster: lines of `<id> <64 hex digits>`"
+#define HD_SETUP_KEY_FILE                                                                          \
+	HD_OPTION_NEEDED("key-file", "FILE", struct hd_setup_options, key_file, HD_SETUP_KEYS)
+#define HD_SETUP_LISTEN(words)                                                                     \
+	HD_OPTION_TEXT("listen", "ADDR[:PORT]", struct hd_setup_options, listen, words)
+#define HD_SETUP_LISTEN_NEEDED(words)                                                              \
+	HD_OPTION_NEEDED("listen", "ADDR[:PORT]", struct hd_setup_options, listen, words)
+#define HD_SETUP_CONTROLLER(words)                                                                 \
+	HD_OPTION_TEXT("controller", "ADDR[:PORT]", struct hd_setup_options, controller, words)
+#define HD_SETUP_CONTROLLER_NEEDED(words)                                                          \
+	HD_OPTION_NEEDED("controller", "ADDR[:PORT]", struct hd_setup_options, controller, words)
+#define HD_SETUP_HOST(words) HD_OPTION_NAME("host", struct hd_setup_options, host, words)
+#define HD_SETUP_EVENTS(words)                                                                     \
+	HD_OPTION_TEXT("events", "FILE", struct hd_setup_options, events, words)
+#define HD_SETUP_SERVICE HD_OPTION_TABLE(hd_service_option_table, struct hd_setup_options, service)
+#define HD_SETUP_DRIVER HD_OPTION_TABLE(hd_driver_option_table, struct hd_setup_options, driver)
+
+/*
+ * Reads the command line into options, which begins with a struct hd_setup_options, and opens the log, which is called
+ * options->host. 0, -1 when --help has been printed, or an exit code.
+ */
+int hd_setup_options(
+	const struct hd_option_program *program,
+	int argc,
+	char **argv,
+	void *options,
+	struct hd_service *service
 );
 
 /* --- steps ------------------------------------------------------------------------------------- */
 
-/* hd_service_init(). What was said on service->log before went to standard error as text. */
-int hd_setup_log(
-	struct hd_service *service,
-	const char *program,
-	const char *node,
-	const struct hd_service_options *options
-);
 /* Frees with hd_keyring_fini(). */
 int hd_setup_keys(struct hd_log *log, const char *path, struct hd_keyring *keys);
 /* service->events, whose troubles are told on the log; path NULL: none. */

@@ -34,9 +34,7 @@ struct bench {
 	struct hd_addr addr;
 	uint64_t bytes;
 	uint32_t count, chunk_bytes;
-	float weight;
-	uint64_t rate_bps;
-	double seconds;
+	double weight, rate_mbps, seconds;
 	/* both */
 	struct hd_driver_options options;
 	struct hd_driver *driver;
@@ -86,6 +84,7 @@ static bool over(const struct bench *bench, hd_ns now) {
 }
 
 static void create_send(struct bench *bench, hd_ns now) {
+	const uint64_t rate_bps = (uint64_t)(bench->rate_mbps * 1e6);
 	uint32_t index = bench->created;
 	struct hd_send_config config = {
 		.peer = bench->addr,
@@ -93,14 +92,14 @@ static void create_send(struct bench *bench, hd_ns now) {
 		.data = bench->data[index % AHEAD],
 		.bytes = bench->bytes,
 		.chunk_bytes = bench->chunk_bytes,
-		.cc_weight = bench->weight,
+		.cc_weight = (float)bench->weight,
 		.path = &bench->path,
 		.wait_go = index > 0,
 		.go_slack = 50 * HD_MS,
 	};
 
-	if (bench->rate_bps > 0)
-		config.segments = (struct hd_segs){1, {{now, bench->rate_bps, bench->bytes}}};
+	if (rate_bps > 0)
+		config.segments = (struct hd_segs){1, {{now, rate_bps, bench->bytes}}};
 	if (hd_send_create(&config, now, &bench->send[index % AHEAD]) < 0)
 		abort();
 	if (bench->gone_to == index + 1)
@@ -405,54 +404,67 @@ static int check(const struct bench *bench, bool verify) {
 	return 0;
 }
 
-static const struct option options[]
-	= {{"listen", required_argument, NULL, 'l'},
-	   {"peer", required_argument, NULL, 'p'},
-	   {"bytes", required_argument, NULL, 'b'},
-	   {"count", required_argument, NULL, 'c'},
-	   {"weight", required_argument, NULL, 'w'},
-	   {"rate-mbps", required_argument, NULL, 'r'},
-	   {"seconds", required_argument, NULL, 's'},
-	   {"chunk", required_argument, NULL, 'k'},
-	   {"help", no_argument, NULL, 'h'},
-	   HD_DRIVER_LONG_OPTIONS{0}};
+static int take_address(void *values, const char *text) {
+	return hd_driver_resolve(text, &((struct bench *)values)->addr) < 0 ? EX_USAGE : 0;
+}
+
+static const struct hd_option option_table[] = {
+	HD_OPTION_TAKE("listen", "ADDR[:PORT]", take_address, "receives here"),
+	HD_OPTION_TAKE("peer", "ADDR[:PORT]", take_address, "sends there"),
+	HD_OPTION_U64(
+		"bytes",
+		"N",
+		struct bench,
+		bytes,
+		8,
+		HD_MODEL_BYTES_MAX,
+		"of a transfer (100000000)"
+	),
+	HD_OPTION_U32(
+		"count",
+		"K",
+		struct bench,
+		count,
+		1,
+		UINT32_MAX,
+		"transfers, one after the other (1)"
+	),
+	HD_OPTION_REAL("weight", "W", struct bench, weight, 0, 1e6, "flows that it stands for (1)"),
+	HD_OPTION_REAL("rate-mbps", "R", struct bench, rate_mbps, 0, 1e6, "granted (0: no grant)"),
+	HD_OPTION_REAL("seconds", "S", struct bench, seconds, 0, 1e6, "how long (0: all)"),
+	HD_OPTION_U32(
+		"chunk",
+		"BYTES",
+		struct bench,
+		chunk_bytes,
+		8,
+		HD_CHUNK_BYTES_MAX,
+		"of a packet"
+	),
+	HD_OPTION_TABLE(hd_driver_option_table, struct bench, options),
+	HD_OPTION_HELP,
+	HD_OPTION_END,
+};
 
 static int parse(struct bench *bench, int argc, char **argv) {
-	int c;
+	static const struct hd_option_program program = {
+		.name = "bench_transfer",
+		.usage
+		= "usage: bench_transfer send|recv --peer|--listen ADDR[:PORT] [options]\n\n",
+		.table = option_table,
+		.arguments = true,
+	};
+	int status;
 
 	*bench = (struct bench
 	){.bytes = 100000000, .count = 1, .chunk_bytes = HD_CHUNK_BYTES_DEFAULT, .weight = 1};
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (c) {
-		case 'l':
-		case 'p':
-			if (hd_driver_resolve(optarg, &bench->addr) < 0)
-				return -1;
-			break;
-		case 'b':
-			bench->bytes = strtoull(optarg, NULL, 10) / 8 * 8;
-			break;
-		case 'c':
-			bench->count = (uint32_t)strtoul(optarg, NULL, 10);
-			break;
-		case 'w':
-			bench->weight = strtof(optarg, NULL);
-			break;
-		case 'r':
-			bench->rate_bps = (uint64_t)(strtod(optarg, NULL) * 1e6);
-			break;
-		case 's':
-			bench->seconds = strtod(optarg, NULL);
-			break;
-		case 'k':
-			bench->chunk_bytes = (uint32_t)strtoul(optarg, NULL, 10);
-			break;
-		default:
-			if (!hd_driver_take_option(&bench->options, c, optarg))
-				return -1;
-		}
+	status = hd_options_read(&program, argc, argv, bench, NULL);
+	bench->bytes = bench->bytes / 8 * 8;
+	if (status == 0 && optind != argc - 1) {
+		hd_options_print_help(&program);
+		return EX_USAGE;
 	}
-	return optind == argc - 1 && bench->bytes > 0 && bench->count > 0 ? 0 : -1;
+	return status;
 }
 
 int main(int argc, char **argv) {
@@ -465,14 +477,9 @@ int main(int argc, char **argv) {
 	bool sender;
 	int rc;
 
-	if (parse(&bench, argc, argv) < 0) {
-		(void)fprintf(
-			stderr,
-			"usage: bench_transfer send|recv --peer|--listen ADDR[:PORT] [--bytes N] "
-			"[--count K] [--weight W] [--rate-mbps R] [--seconds S] [--chunk BYTES]\n" HD_DRIVER_USAGE
-		);
-		return EX_USAGE;
-	}
+	rc = parse(&bench, argc, argv);
+	if (rc != 0)
+		return rc < 0 ? 0 : rc;
 	sender = strcmp(argv[optind], "send") == 0;
 	config.options = bench.options;
 	if (!sender)

@@ -228,16 +228,10 @@ static void test_setup(void **state) {
 	struct hd_driver_config config = {0};
 	struct hd_driver *driver = NULL;
 	struct hd_keyring keys;
-	uint32_t value = 7;
 	struct tap tap;
 
 	(void)state;
 	tap_open(&tap);
-	assert_int_equal(hd_setup_u32(&tap.log, "n", "0", 1, 9, &value), EX_USAGE);
-	assert_string_equal(tap_read(&tap), "prog: --n: '0' (a whole number from 1 to 9)\n");
-	assert_int_equal(value, 7);
-	assert_int_equal(hd_setup_u32(&tap.log, "n", "9", 1, 9, &value), 0);
-	assert_int_equal(value, 9);
 	assert_int_equal(hd_setup_keys(&tap.log, "/nonexistent/keys", &keys), EX_NOINPUT);
 	assert_non_null(strstr(tap_read(&tap), "--key-file: /nonexistent/keys: No such file"));
 	assert_int_equal(hd_setup_keys(&tap.log, "/proc/self/cmdline", &keys), EX_DATAERR);

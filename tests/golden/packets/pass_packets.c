@@ -116,25 +116,27 @@ static int read_packets(struct end *end) {
 	return end->count > 0 ? 0 : -1;
 }
 
-static int parse(struct end *end, int argc, char **argv) {
-	static const struct option options[]
-		= {{"peer", required_argument, NULL, 'p'},
-		   {"listen", required_argument, NULL, 'l'},
-		   {"count", required_argument, NULL, 'c'},
-		   HD_DRIVER_LONG_OPTIONS{0}};
-	int c;
+static int take_peer(void *values, const char *text) {
+	return hd_driver_resolve(text, &((struct end *)values)->addr) < 0 ? EX_USAGE : 0;
+}
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'p' && hd_driver_resolve(optarg, &end->addr) == 0)
-			continue;
-		if (c == 'l' && hd_driver_resolve(optarg, &end->driver_config.bind) == 0)
-			continue;
-		if (c == 'c')
-			end->count = (uint32_t)strtoul(optarg, NULL, 10);
-		else if (!hd_driver_take_option(&end->driver_config.options, c, optarg))
-			return -1;
-	}
-	if (optind != argc - 1)
+static int take_listen(void *values, const char *text) {
+	return hd_driver_resolve(text, &((struct end *)values)->driver_config.bind) < 0 ? EX_USAGE :
+											  0;
+}
+
+static int parse(struct end *end, int argc, char **argv) {
+	static const struct hd_option table[] = {
+		HD_OPTION_TAKE("peer", "ADDR", take_peer, "sends there"),
+		HD_OPTION_TAKE("listen", "ADDR", take_listen, "receives here"),
+		HD_OPTION_U32("count", "N", struct end, count, 0, UINT32_MAX, "how many come"),
+		HD_OPTION_TABLE(hd_driver_option_table, struct end, driver_config.options),
+		HD_OPTION_END,
+	};
+	static const struct hd_option_program program
+		= {.name = "pass_packets", .usage = "", .table = table, .arguments = true};
+
+	if (hd_options_read(&program, argc, argv, end, NULL) != 0 || optind != argc - 1)
 		return -1;
 	end->sender = strcmp(argv[optind], "send") == 0;
 	return 0;

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Options from a table: values and limits, what is missing, tables in tables, errors and --help. */
+#include "hd_limits.h"
+#include "hd_option.h"
+
+#include <getopt.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct inner {
+	const char *color;
+	bool bright;
+};
+
+struct values {
+	const char *file, *name;
+	double share;
+	uint32_t small;
+	uint64_t large, memory;
+	char first;
+	struct inner inner;
+};
+
+static int take_first(void *values, const char *text) {
+	if (!*text)
+		return EX_DATAERR;
+	((struct values *)values)->first = *text;
+	return 0;
+}
+
+static const struct hd_option inner_table[] = {
+	HD_OPTION_TEXT("color", "NAME", struct inner, color, "of the thing"),
+	HD_OPTION_FLAG("bright", struct inner, bright, "makes it so"),
+	HD_OPTION_END,
+};
+
+static const struct hd_option table[] = {
+	HD_OPTION_NEEDED("file", "FILE", struct values, file, "what\nand why"),
+	HD_OPTION_NAME("name", struct values, name, NULL),
+	HD_OPTION_REAL("share", "X", struct values, share, 0.25, 1, "of it"),
+	HD_OPTION_U32("small", "N", struct values, small, 2, UINT32_MAX, "few"),
+	HD_OPTION_U64("large-number", "N", struct values, large, 0, UINT64_MAX, "many"),
+	HD_OPTION_BYTES("memory", struct values, memory, 4096, "K, M, G"),
+	{.kind = HD_OPTION_IS_TAKEN,
+	 .letter = 'f',
+	 .name = "first",
+	 .value = "C",
+	 .take = take_first},
+	HD_OPTION_TABLE(inner_table, struct values, inner),
+	HD_OPTION_NOTE("  by the way"),
+	HD_OPTION_HELP,
+	HD_OPTION_END,
+};
+
+struct told {
+	char sentence[HD_OPTION_ERROR_BYTES];
+	int times;
+};
+
+static int tell(void *owner, int code, const char *sentence) {
+	struct told *told = owner;
+
+	(void)snprintf(told->sentence, sizeof(told->sentence), "%s", sentence);
+	told->times++;
+	return code;
+}
+
+/* Reads up to seven words; NULL ends them. */
+static int read_words(
+	const struct hd_option_program *program,
+	struct values *values,
+	struct told *told,
+	const char *const words[7]
+) {
+	const struct hd_option_errors errors = {tell, told};
+	static char text[8][128] = {"prog"}; /* values point into it */
+	char *argv[9] = {text[0]};
+	int argc = 1;
+
+	for (int i = 0; i < 7 && words[i]; i++) {
+		(void)snprintf(text[argc], sizeof(text[argc]), "%s", words[i]);
+		argv[argc] = text[argc];
+		argc++;
+	}
+	*values = (struct values){.name = "mine", .small = 7};
+	*told = (struct told){.times = 0};
+	optind = 0; /* getopt begins anew */
+	return hd_options_read(program, argc, argv, values, &errors);
+}
+
+#define WORDS(...) ((const char *const[7]){__VA_ARGS__})
+static const struct hd_option_program plain = {.name = "prog", .usage = "usage\n", .table = table};
+
+static void test_values(void **state) {
+	struct values v;
+	struct told told;
+
+	(void)state;
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file", "a")), 0);
+	assert_string_equal(v.file, "a");
+	assert_string_equal(v.name, "mine");
+	assert_int_equal(v.small, 7);
+	assert_false(v.inner.bright);
+	assert_int_equal(
+		read_words(
+			&plain,
+			&v,
+			&told,
+			WORDS("--file=a",
+			      "--share=0.5",
+			      "--small=4294967295",
+			      "--large=18446744073709551615",
+			      "--memory=2K",
+			      "--color=red",
+			      "--bright")
+		),
+		0
+	);
+	assert_true(v.share == 0.5 && v.small == UINT32_MAX && v.large == UINT64_MAX);
+	assert_int_equal(v.memory, 2048);
+	assert_string_equal(v.inner.color, "red");
+	assert_true(v.inner.bright);
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file", "a", "-f", "xyz")), 0);
+	assert_int_equal(v.first, 'x');
+	assert_int_equal(told.times, 0);
+}
+
+static void test_errors(void **state) {
+	static const struct {
+		const char *word, *sentence;
+	} cases[] = {
+		{"--share=0.2", "--share: '0.2' (a number from 0.25 to 1)"},
+		{"--share=nan", "--share: 'nan' (a number from 0.25 to 1)"},
+		{"--share=", "--share: '' (a number from 0.25 to 1)"},
+		{"--small=1", "--small: '1' (a whole number from 2 to 4294967295)"},
+		{"--small=4294967296",
+		 "--small: '4294967296' (a whole number from 2 to 4294967295)"},
+		{"--small=-1", "--small: '-1' (a whole number from 2 to 4294967295)"},
+		{"--small=2x", "--small: '2x' (a whole number from 2 to 4294967295)"},
+		{"--memory=5K", "--memory: '5K' (a whole number from 1 to 4096)"},
+		{"--name=", "--name: '' (1 to 64 bytes)"},
+		{"more", "'more': takes no arguments"},
+		{"--color=red", "--file: missing"},
+	};
+	struct values v;
+	struct told told;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool missing = strstr(cases[i].sentence, "missing") != NULL;
+
+		assert_int_equal(
+			read_words(
+				&plain, &v, &told, WORDS(cases[i].word, missing ? NULL : "--file=a")
+			),
+			EX_USAGE
+		);
+		assert_string_equal(told.sentence, cases[i].sentence);
+		assert_int_equal(told.times, 1);
+		assert_int_equal(v.small, 7);
+	}
+	/* What a program takes by itself has its own code; what getopt knows is its to say. */
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--first=")), EX_DATAERR);
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--nothing")), EX_USAGE);
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file")), EX_USAGE);
+	assert_int_equal(told.times, 0);
+}
+
+static void test_arguments(void **state) {
+	struct hd_option_program program = plain;
+	struct values v;
+	struct told told;
+
+	(void)state;
+	program.arguments = true;
+	assert_int_equal(read_words(&program, &v, &told, WORDS("one", "--file=a", "two")), 0);
+	assert_int_equal(optind, 2); /* one and two lie behind what getopt knows */
+	program.stops = true;
+	assert_int_equal(read_words(&program, &v, &told, WORDS("--file=a", "one", "--small=1")), 0);
+	assert_int_equal(optind, 2);
+}
+
+static void test_help(void **state) {
+	static const char wanted[] = "usage\n"
+				     "  --file FILE  what\n"
+				     "               and why\n"
+				     "  --share X    of it\n"
+				     "  --small N    few\n"
+				     "  --large-number N  many\n"
+				     "  --memory BYTES  K, M, G\n"
+				     "  --color NAME of the thing\n"
+				     "  --bright     makes it so\n"
+				     "  by the way\n"
+				     "  --help       this text\n"
+				     "the end\n";
+	struct hd_option_program program = plain;
+	char text[1024] = "";
+	struct values v;
+	struct told told;
+	int fds[2], kept;
+	ssize_t bytes;
+
+	(void)state;
+	program.column = 15;
+	program.after = "the end\n";
+	assert_int_equal(pipe(fds), 0);
+	(void)fflush(stdout);
+	kept = dup(STDOUT_FILENO);
+	(void)dup2(fds[1], STDOUT_FILENO);
+	assert_int_equal(read_words(&program, &v, &told, WORDS("--help", "--small=1")), -1);
+	(void)fflush(stdout);
+	(void)dup2(kept, STDOUT_FILENO);
+	bytes = read(fds[0], text, sizeof(text) - 1);
+	assert_true(bytes > 0);
+	assert_string_equal(text, wanted);
+	(void)close(kept);
+	(void)close(fds[0]);
+	(void)close(fds[1]);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_help),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
