@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -252,6 +253,31 @@ enum hd_filter_result hd_filter_flush(struct hd_significance *filter) {
 void hd_filter_clear(struct hd_significance *filter) {
 	memset(filter->held, 0, filter->values * sizeof(float));
 	filter->held2 = 0.0;
+}
+
+static void scale_held(struct hd_significance *filter, float by) {
+	hd_scale_f32(filter->held, filter->held, filter->values, by);
+	filter->held2 = hd_norm2_f32(filter->held, filter->values);
+}
+
+bool hd_filter_refactor(struct hd_significance *filter, float factor) {
+	double by = (double)filter->settings.factor / (double)factor;
+	float before = filter->settings.factor;
+
+	if (filter->held2 > 0.0 && (factor < before || factor > before)) {
+		/* Neither the ratio nor a value times it may be more than a float holds. */
+		if (!(sqrt(filter->held2) * fabs(by) < (double)FLT_MAX)
+		    || !(fabs(by) < (double)FLT_MAX))
+			return false;
+		scale_held(filter, (float)by);
+	}
+	filter->settings.factor = factor;
+	return true;
+}
+
+void hd_filter_keep(struct hd_significance *filter, float part) {
+	if (filter->held2 > 0.0 && part < 1.0f)
+		scale_held(filter, part);
 }
 
 void hd_filter_put_back(struct hd_significance *filter, const float *update) {

@@ -70,6 +70,11 @@ enum hd_filter_result hd_filter_step(
  * hd_filter_clear(). */
 enum hd_filter_result hd_filter_flush(struct hd_significance *filter);
 void hd_filter_clear(struct hd_significance *filter);
+/* Another factor: what is held is scaled, so that it moves the model by as much as before, to rounding. False, and
+ * nothing is changed: it would not be finite. */
+bool hd_filter_refactor(struct hd_significance *filter, float factor);
+/* Only this part of what is held is still to be sent. */
+void hd_filter_keep(struct hd_significance *filter, float part);
 /* What a step had sent did not arrive: it is held again, but for NaN and Inf. */
 void hd_filter_put_back(struct hd_significance *filter, const float *update);
 /* x += factor held: a model that came from the server becomes the worker's own. */

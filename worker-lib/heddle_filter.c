@@ -257,7 +257,23 @@ int heddle_filter_reapply(const struct heddle_filter *filter, float *x) {
 int heddle_filter_set_factor(struct heddle_filter *filter, float factor) {
 	if (!filter || !isfinite(factor) || fpclassify(factor) == FP_ZERO)
 		return heddle_fail(-EINVAL, "factor: %g is 0 or not finite", (double)factor);
-	filter->core.settings.factor = factor;
+	if (!hd_filter_refactor(&filter->core, factor))
+		return heddle_fail(
+			-EINVAL, "factor: %g: what is held would not be finite", (double)factor
+		);
+	return 0;
+}
+
+int heddle_filter_keep(struct heddle_filter *filter, float part) {
+	double before;
+
+	if (!filter || !(part >= 0.0f) || part > 1.0f)
+		return heddle_fail(
+			-EINVAL, "filter: NULL, or part: %g is not in 0..1", (double)part
+		);
+	before = sqrt(filter->core.held2);
+	hd_filter_keep(&filter->core, part);
+	filter->stats.given_up_norm = (1.0 - (double)part) * before;
 	return 0;
 }
 

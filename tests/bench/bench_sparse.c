@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the significance filter saves and costs: sparse models, four workers, thresholds from 0 on. Bytes are those of
- * the updates as they travel, the last flush's with them; the loss is that of the server's model at the end, after and
- * before that flush, beside the loss without a threshold from the same seed. usage: bench_sparse [SEEDS]
+ * the updates as they travel; the loss is that of the server's model at the end, beside the loss without a threshold
+ * from the same seed: with 1 / 4 of what each worker held, as heddle-train has it, with all of it and with none.
+ * usage: bench_sparse [SEEDS]
  */
 #include "sparse_run.h"
 
@@ -34,7 +35,8 @@ measure(const char *name,
 	uint64_t seeds,
 	float v,
 	uint32_t block) {
-	struct spread values = {0}, cut = {0}, loss = {0}, held = {0}, part = {0};
+	struct spread values = {0}, cut = {0}, loss = {0}, all = {0}, held = {0};
+	struct sparse_setting other = *setting;
 	double last = 0, count = (double)seeds;
 
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
@@ -45,13 +47,17 @@ measure(const char *name,
 		note(&values, 100 * (double)result.values / (double)plain.values);
 		note(&cut, (double)plain.bytes / (double)result.bytes);
 		note(&loss, 100 * (result.loss / plain.loss - 1));
-		note(&held, 100 * (result.held_loss / plain.loss - 1));
-		note(&part, 100 * (result.loss - plain.loss) / (plain.before - plain.loss));
 		last += result.loss;
+		other.end = SPARSE_END_ALL;
+		sparse_run(&other, seed, v, block, &result);
+		note(&all, 100 * (result.loss / plain.loss - 1));
+		other.end = SPARSE_END_HELD;
+		sparse_run(&other, seed, v, block, &result);
+		note(&held, 100 * (result.loss / plain.loss - 1));
 	}
 	(void
 	)printf("%-8s v = %-4g block %2u: %5.1f %% of the values, bytes / %5.2f (+- %.2f), loss %.5f: "
-		"%+6.2f %% (+- %.2f), %+.3f %% of what was learned; before the flush %+6.2f %% (+- %.2f)\n",
+		"%+6.2f %% (+- %.2f); all that was held %+6.2f %% (+- %.2f), none %+6.2f %% (+- %.2f)\n",
 		name,
 		(double)v,
 		block,
@@ -61,7 +67,8 @@ measure(const char *name,
 		last / count,
 		loss.sum / count,
 		deviation(&loss, count),
-		part.sum / count,
+		all.sum / count,
+		deviation(&all, count),
 		held.sum / count,
 		deviation(&held, count));
 }

@@ -9,9 +9,9 @@
 #define CHUNK_BYTES 1408
 
 const struct sparse_setting sparse_logistic
-	= {"logistic:8000,2000,20", "logistic", 4, 300, 256, 1.0f};
+	= {"logistic:8000,2000,20", "logistic", 4, 300, 256, 1.0f, SPARSE_END_MEAN};
 const struct sparse_setting sparse_ratings
-	= {"ratings:200,300,20000", "pmf:20", 4, 400, 200, 40.0f};
+	= {"ratings:200,300,20000", "pmf:20", 4, 400, 200, 40.0f, SPARSE_END_MEAN};
 
 struct worker {
 	struct hd_significance filter;
@@ -101,8 +101,10 @@ count_bytes(struct run *run, const struct hd_significance *filter, enum hd_filte
 	run->result->bytes += sent == HD_FILTER_DENSE || bytes > dense ? dense : bytes;
 }
 
+/* The last step has what is held with it, 1 / workers of it: the model is then the mean of the workers' own. */
 static void step(struct run *run, struct worker *worker, uint64_t t) {
 	struct hd_significance *filter = &worker->filter;
+	bool last = t == run->setting->steps;
 	enum hd_filter_result sent;
 
 	hd_filter_reapply(filter, worker->x);
@@ -115,21 +117,13 @@ static void step(struct run *run, struct worker *worker, uint64_t t) {
 		run->setting->batch,
 		worker->update
 	);
-	sent = hd_filter_step(filter, worker->x, worker->update, t, false);
+	if (last && run->setting->end == SPARSE_END_MEAN)
+		hd_filter_keep(filter, 1.0f / (float)run->setting->workers);
+	sent = hd_filter_step(
+		filter, worker->x, worker->update, t, last && run->setting->end != SPARSE_END_HELD
+	);
 	run->result->values += filter->sent;
 	count_bytes(run, filter, sent);
-}
-
-/* What is held goes at the end. */
-static void flush(struct run *run, struct worker *worker) {
-	struct hd_significance *filter = &worker->filter;
-	enum hd_filter_result sent = hd_filter_flush(filter);
-
-	count_bytes(run, filter, sent);
-	for (uint64_t i = 0; i < run->model.values; i++) {
-		run->result->values += filter->held[i] < 0.0f || filter->held[i] > 0.0f;
-		run->x[i] += run->factor * filter->held[i];
-	}
 }
 
 void sparse_run(
@@ -162,9 +156,6 @@ void sparse_run(
 			for (uint64_t k = 0; k < run.model.values; k++)
 				run.x[k] += run.factor * run.worker[i].update[k];
 	}
-	hd_row_model_evaluate(&run.model, run.x, &run.data, &accuracy, &result->held_loss);
-	for (uint32_t i = 0; i < setting->workers; i++)
-		flush(&run, &run.worker[i]);
 	hd_row_model_evaluate(&run.model, run.x, &run.data, &accuracy, &result->loss);
 	for (uint32_t i = 0; i < setting->workers; i++) {
 		hd_filter_fini(&run.worker[i].filter);

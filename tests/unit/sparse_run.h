@@ -8,20 +8,27 @@
 
 #define SPARSE_WORKERS_MAX 16
 
+/* What the last step does with what is held. */
+enum sparse_end {
+	SPARSE_END_MEAN = 0, /* sends 1 / workers of it, as heddle-train does */
+	SPARSE_END_ALL, /* all */
+	SPARSE_END_HELD /* none but what is significant */
+};
+
 struct sparse_setting {
 	const char *data,
 		*model; /* hd_generate()'s words, without the seed; hd_row_model_init()'s */
 	uint32_t workers, steps, batch;
 	float rate;
+	enum sparse_end end;
 };
 /* MLLess's two kinds of model, small: logistic regression on 2000 sparse features, matrix factorisation. */
 extern const struct sparse_setting sparse_logistic, sparse_ratings;
 
 struct sparse_result {
-	uint64_t values, bytes; /* of all pushes of all workers, the last flush included */
+	uint64_t values, bytes; /* of all pushes of all workers */
 	double before,
-		loss; /* of the server's model on all rows: at the beginning, and after the flush */
-	double held_loss; /* before the flush */
+		loss; /* of the server's model on all rows: at the beginning, and at the end */
 };
 /* Each step is the mean of the workers' updates. bridge of the filter: 2 of single values, 0 of blocks. */
 void sparse_run(

@@ -437,6 +437,78 @@ static void test_stats_tell_both_norms(void **state) {
 	heddle_filter_destroy(filter);
 }
 
+/* A rate or a count of workers changes: what is held still moves the model by as much as when it was computed. */
+static void test_another_factor(void **state) {
+	struct heddle_filter_options options = HEDDLE_FILTER_OPTIONS_INIT;
+	struct heddle_filter_stats stats = HEDDLE_FILTER_STATS_INIT;
+	float x[4] = {10, 10, 10, 10}, u[4] = {0.5f, -1, 2, 0}, view[4],
+	      pulled[4] = {10, 10, 10, 10};
+	struct heddle_filter *filter;
+	struct heddle_sparse sparse;
+
+	options.v = 0.7f;
+	options.factor = -0.25f; /* one of four workers */
+	assert_int_equal(heddle_filter_create(4, &options, &filter), 0);
+	assert_int_equal(heddle_filter_apply(filter, x, u, 1, &sparse), HEDDLE_FILTER_NOTHING);
+	memcpy(view, x, sizeof view);
+	assert_int_equal(heddle_filter_set_factor(filter, -1), 0); /* alone */
+	assert_int_equal(heddle_filter_reapply(filter, pulled), 0);
+	for (int i = 0; i < 4; i++)
+		assert_float_equal(pulled[i], view[i], 1e-6);
+	assert_float_equal(heddle_filter_held(filter)[2], 0.5, 1e-7);
+	assert_int_equal(heddle_filter_get_stats(filter, &stats), 0);
+	assert_float_equal(stats.held_norm, sqrt(5.25) / 4, 1e-6);
+	assert_int_equal(heddle_filter_set_factor(filter, 1e-39f), -EINVAL);
+	assert_non_null(strstr(heddle_last_error(), "finite"));
+	assert_float_equal(heddle_filter_held(filter)[2], 0.5, 1e-7);
+	heddle_filter_destroy(filter);
+}
+
+/* Workers that end together: the model becomes the mean of theirs. */
+static void test_the_mean_of_models(void **state) {
+	enum {
+		WORKERS = 4
+	};
+	struct heddle_filter_options options = HEDDLE_FILTER_OPTIONS_INIT;
+	struct heddle_filter_stats stats = HEDDLE_FILTER_STATS_INIT;
+	float server[2] = {10, -10}, mean[2] = {0}, u[WORKERS][2];
+	struct heddle_filter *filter[WORKERS];
+	struct heddle_sparse sparse;
+
+	options.v = 0.7f;
+	options.factor = 1.0f / WORKERS;
+	for (int k = 0; k < WORKERS; k++) {
+		float x[2] = {10, -10};
+
+		u[k][0] = (float)(k + 1);
+		u[k][1] = (float)(k * k) / 4;
+		assert_int_equal(heddle_filter_create(2, &options, &filter[k]), 0);
+		assert_int_equal(
+			heddle_filter_apply(filter[k], x, u[k], 1, &sparse), HEDDLE_FILTER_NOTHING
+		);
+		mean[0] += x[0] / WORKERS;
+		mean[1] += x[1] / WORKERS;
+	}
+	for (int k = 0; k < WORKERS; k++) {
+		assert_int_equal(heddle_filter_keep(filter[k], 1.0f / WORKERS), 0);
+		assert_int_not_equal(
+			heddle_filter_take(filter[k], u[k], &sparse), HEDDLE_FILTER_NOTHING
+		);
+		server[0] += u[k][0] / WORKERS;
+		server[1] += u[k][1] / WORKERS;
+	}
+	assert_float_equal(server[0], mean[0], 1e-5);
+	assert_float_equal(server[1], mean[1], 1e-5);
+	assert_int_equal(heddle_filter_get_stats(filter[1], &stats), 0);
+	assert_float_equal(stats.given_up_norm, 0.75 * sqrt(4 + 1.0 / 16), 1e-5);
+	assert_int_equal(heddle_filter_keep(filter[0], -0.5f), -EINVAL);
+	assert_int_equal(heddle_filter_keep(filter[0], 1.5f), -EINVAL);
+	assert_int_equal(heddle_filter_keep(filter[0], NAN), -EINVAL);
+	assert_non_null(strstr(heddle_last_error(), "0..1"));
+	for (int k = 0; k < WORKERS; k++)
+		heddle_filter_destroy(filter[k]);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known_values),
@@ -450,6 +522,8 @@ int main(void) {
 		cmocka_unit_test(test_kernels_agree),
 		cmocka_unit_test(test_bad_input),
 		cmocka_unit_test(test_stats_tell_both_norms),
+		cmocka_unit_test(test_another_factor),
+		cmocka_unit_test(test_the_mean_of_models),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,8 +117,15 @@ int heddle_filter_take(struct heddle_filter *filter, float *update, struct heddl
 int heddle_filter_return(struct heddle_filter *filter, const float *update);
 /* x += factor times what is held: after each pull. */
 int heddle_filter_reapply(const struct heddle_filter *filter, float *x);
-/* For the steps from now on: a rate, or a number of workers, has changed. -EINVAL (0, not finite). */
+/* For the steps from now on: a rate, or a number of workers, has changed. What is held moves the model by as much as
+ * before. Take back what was dropped first. -EINVAL (0, not finite, or what is held would not be). */
 int heddle_filter_set_factor(struct heddle_filter *filter, float factor);
+/*
+ * Gives up all of what is held but this part, 0 to 1, before workers end together: with 1 / n each, and then a flush or
+ * a step of HEDDLE_FILTER_EVERYTHING, the server's model becomes the mean of the models that the n workers have. All
+ * of n workers' held values at once is a model that none of them has seen. -EINVAL (part).
+ */
+int heddle_filter_keep(struct heddle_filter *filter, float part);
 /* All values of it. */
 const float *heddle_filter_held(const struct heddle_filter *filter);
 
@@ -129,10 +136,11 @@ struct heddle_filter_stats {
 	uint64_t flushes, returned;
 	float threshold; /* of the last step */
 	double sent_norm, held_norm; /* L2 norms: of what was sent last, and of what is held now */
+	double given_up_norm; /* of what the last heddle_filter_keep() took */
 };
 #ifdef __cplusplus
 #define HEDDLE_FILTER_STATS_INIT                                                                   \
-	{ sizeof(struct heddle_filter_stats), 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(struct heddle_filter_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #else
 #define HEDDLE_FILTER_STATS_INIT                                                                   \
 	{ .size = sizeof(struct heddle_filter_stats) }

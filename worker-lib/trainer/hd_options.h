@@ -103,6 +103,8 @@ void train_log_scale(const struct heddle_members *members, float scale);
 
 /* Enough steps or seconds, or a signal. */
 bool train_enough(const struct train *train, uint64_t steps);
+/* After so many there is no other one, of so many ms. */
+bool train_last_step(const struct train *train, uint64_t steps, double step_ms);
 /* Writes {"at_ns", "version", "accuracy", "loss"} of params as one line; `more` is put behind them. */
 int train_print_evaluation(
 	struct train *train,

@@ -56,12 +56,16 @@ int train_heddle_error(const char *what, int code) {
 	}
 }
 
-bool train_enough(const struct train *train, uint64_t steps) {
+bool train_last_step(const struct train *train, uint64_t steps, double step_ms) {
 	const struct train_options *options = &train->options;
 	double seconds = (double)(hd_compute_now() - train->begun) * 1e-9;
 
 	return train_stop || (options->steps > 0 && steps >= options->steps)
-		|| (options->seconds > 0.0 && seconds >= options->seconds);
+		|| (options->seconds > 0.0 && seconds + step_ms * 1e-3 >= options->seconds);
+}
+
+bool train_enough(const struct train *train, uint64_t steps) {
+	return train_last_step(train, steps, 0);
 }
 
 int train_print_evaluation(

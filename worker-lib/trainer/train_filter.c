@@ -8,21 +8,24 @@
 
 #define BRIDGE 2 /* held values between two sent ones that cost no more than another run */
 
+static uint32_t workers_of(struct heddle *fabric) {
+	static struct heddle_members members;
+
+	if (!fabric)
+		return 1;
+	members.size = sizeof members;
+	members.count = 0;
+	(void)heddle_members(fabric, &members);
+	return members.count > 0 ? members.count : (uint32_t)heddle_world_size(fabric);
+}
+
 /* How far 1 of this worker's updates moves the server's model: a step of several is that of their mean. */
 static float factor_of(const struct train *train, struct heddle *fabric) {
-	static struct heddle_members members;
 	const struct train_options *options = &train->options;
 	uint32_t of = options->sync_count;
 
-	if (options->sync == HD_SYNC_ALL) {
-		members.size = sizeof members;
-		members.count = 0;
-		if (fabric)
-			(void)heddle_members(fabric, &members);
-		of = members.count > 0 ? members.count :
-			fabric         ? (uint32_t)heddle_world_size(fabric) :
-					 1;
-	}
+	if (options->sync == HD_SYNC_ALL)
+		of = workers_of(fabric);
 	return -options->rate * train->scale / (float)(of > 0 && fabric ? of : 1);
 }
 
@@ -64,6 +67,18 @@ static uint64_t step_number(const struct train *train, uint64_t step) {
 	return every > 0 && step % every == 0 ? HEDDLE_FILTER_EVERYTHING : step;
 }
 
+void train_filter_end(struct train_filter *filter, struct train *train, struct heddle *fabric) {
+	uint32_t workers = workers_of(fabric);
+
+	if (!filter->filter || filter->ended)
+		return;
+	train_filter_follow(filter, train, fabric);
+	filter->ended = true;
+	/* A machine that is taken away leaves the others at work: they go on from all that it has done. */
+	if (!fabric || heddle_time_left_ms(fabric) < 0)
+		(void)heddle_filter_keep(filter->filter, 1.0f / (float)(workers > 0 ? workers : 1));
+}
+
 int train_filter_push(
 	struct train_filter *filter,
 	struct train *train,
@@ -76,8 +91,26 @@ int train_filter_push(
 
 	options.payload = train->options.payload;
 	options.scale = train->scale;
-	numbered.step = step_number(train, step->step);
+	numbered.step = filter->ended ? HEDDLE_FILTER_EVERYTHING : step_number(train, step->step);
 	return heddle_filter_push(filter->filter, fabric, &numbered, &options, ticket);
+}
+
+struct heddle_ticket *train_filter_flush(
+	struct train_filter *filter,
+	struct train *train,
+	struct heddle *fabric,
+	float *update,
+	uint64_t base
+) {
+	struct heddle_push_options scaled = HEDDLE_PUSH_OPTIONS_INIT;
+	struct heddle_ticket *ticket;
+
+	/* Fewer may be in this step than were when it was computed. */
+	train_filter_follow(filter, train, fabric);
+	memcpy(update, heddle_filter_held(filter->filter), train->values * sizeof(float));
+	scaled.scale = train->scale;
+	return heddle_filter_flush(filter->filter, fabric, base, &scaled, &ticket) == 0 ? ticket :
+											  NULL;
 }
 
 void train_filter_report(const struct train_filter *filter, struct train_report *report) {
@@ -120,8 +153,16 @@ void train_filter_local(
 	uint64_t step
 ) {
 	struct heddle_sparse sparse = {0};
-	int result = heddle_filter_apply(
-		filter->filter, train->params, grad, step_number(train, step), &sparse
+	int result;
+
+	if (train_enough(train, step))
+		train_filter_end(filter, train, NULL);
+	result = heddle_filter_apply(
+		filter->filter,
+		train->params,
+		grad,
+		filter->ended ? HEDDLE_FILTER_EVERYTHING : step_number(train, step),
+		&sparse
 	);
 
 	if (!(train->options.filter > 0.0f))

@@ -10,6 +10,7 @@
 struct train_filter {
 	struct heddle_filter *filter; /* NULL: none */
 	float *update; /* of a flush */
+	bool ended; /* all that is held goes with the next push */
 };
 
 /* 0, or an exit status. fabric: NULL in one process. */
@@ -17,6 +18,9 @@ int train_filter_init(struct train_filter *filter, struct train *train, struct h
 void train_filter_fini(struct train_filter *filter);
 /* When others take part, or the scale of updates is another. */
 void train_filter_follow(struct train_filter *filter, struct train *train, struct heddle *fabric);
+/* No step, or this one at most, follows: what is held goes with it, so that it weighs no more than any update does. All
+ * workers end together, and the model is to be the mean of theirs (heddle_filter_keep()). */
+void train_filter_end(struct train_filter *filter, struct train *train, struct heddle *fabric);
 /* As heddle_filter_push(), with the trainer's options. */
 int train_filter_push(
 	struct train_filter *filter,
@@ -24,6 +28,14 @@ int train_filter_push(
 	struct heddle *fabric,
 	const struct heddle_filter_step *step,
 	struct heddle_ticket **ticket
+);
+/* A push of what is held, which `update` has then; NULL: there is none, or an error. */
+struct heddle_ticket *train_filter_flush(
+	struct train_filter *filter,
+	struct train *train,
+	struct heddle *fabric,
+	float *update,
+	uint64_t base
 );
 void train_filter_report(const struct train_filter *filter, struct train_report *report);
 

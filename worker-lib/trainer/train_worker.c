@@ -393,6 +393,8 @@ static int loop(struct worker *worker) {
 			break;
 		if (heddle_superseded(worker->fabric, worker->version))
 			continue; /* its step has ended */
+		if (train_last_step(train, worker->report.steps, worker->step_ms))
+			train_filter_end(&worker->filter, train, worker->fabric);
 		rc = push(worker, slot);
 		worker->step_ms = (double)(hd_compute_now() - begun) * 1e-6;
 		if (rc == -ESHUTDOWN)
@@ -428,11 +430,10 @@ static void end_pushes(struct worker *worker, hd_ns until) {
 /* What the filter holds goes as the last update. In steps it must be computed from the newest version, which may be
  * another while it is asked for: then it is tried again. */
 static void flush(struct worker *worker, hd_ns until) {
-	struct heddle_push_options scaled = HEDDLE_PUSH_OPTIONS_INIT;
-	struct heddle_filter *filter = worker->filter.filter;
+	struct train_filter *filter = &worker->filter;
 
-	scaled.scale = worker->train->scale;
-	for (int i = 0; filter && i < FLUSHES_MAX && hd_compute_now() < until; i++) {
+	train_filter_end(filter, worker->train, worker->fabric);
+	for (int i = 0; filter->filter && i < FLUSHES_MAX && hd_compute_now() < until; i++) {
 		bool stepped = worker->train->options.sync != HD_SYNC_NONE;
 		int left = (int)((until - hd_compute_now()) / HD_MS);
 
@@ -442,13 +443,10 @@ static void flush(struct worker *worker, hd_ns until) {
 			       worker->fabric, worker->train->params, NULL, left, &worker->version
 		       ) != 0)
 			return;
-		memcpy(worker->grad[0],
-		       heddle_filter_held(filter),
-		       worker->train->values * sizeof(float));
-		if (heddle_filter_flush(
-			    filter, worker->fabric, worker->version, &scaled, worker->ticket
-		    )
-		    != 0)
+		*worker->ticket = train_filter_flush(
+			filter, worker->train, worker->fabric, worker->grad[0], worker->version
+		);
+		if (!*worker->ticket)
 			return;
 		worker->report.pushed++;
 		end_pushes(worker, until);
