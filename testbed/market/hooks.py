@@ -15,7 +15,11 @@ COMMAND_S = 60.0  # after that one has failed
 
 
 class HookError(Exception):
-    pass
+    """did: [(what, rank)] of what went well in the same round."""
+
+    def __init__(self, what, did=()):
+        super().__init__(what)
+        self.did = list(did)
 
 
 class Commands:
@@ -75,48 +79,65 @@ class Launcher:
     stops each when its time is over. A worker that ended by itself is started again while it is wanted.
 
     Of a number, the lowest free ranks are started, and the highest get their notice once they were too many for
-    patience_s: a job's owner sends workers away itself."""
+    patience_s: a job's owner sends workers away itself. Those that it has told (`leaving`) may stay until they left,
+    and nobody is started in their place. A rank that could not be started is not tried again for retry_s, but another
+    one is."""
 
-    def __init__(self, hooks, notice_s, ranks_max, patience_s=0.0):
+    def __init__(self, hooks, notice_s, ranks_max, patience_s=0.0, retry_s=0.0):
         self.hooks = hooks
         self.notice_s = notice_s
         self.ranks_max = ranks_max
         self.patience_s = patience_s
+        self.retry_s = retry_s
         self.surplus_since = None
         self.leaving = {}  # rank -> when its machine is taken away
+        self.failed = {}  # rank -> until when it is not tried
 
-    def chosen(self, count, running, now):
+    def chosen(self, count, leaving, running, now):
         """Which ranks, when only their number is said: those that are there, if they are not too many."""
         if not 0 <= count <= self.ranks_max:
             raise HookError(f"target: {count} is outside 0..{self.ranks_max}")
         stay = sorted(running - set(self.leaving))
-        if len(stay) <= count:
+        if len(stay) <= count + leaving:
             self.surplus_since = None
-            free = (rank for rank in range(self.ranks_max) if rank not in running)
-            return {*stay, *(rank for rank, _ in zip(free, range(count - len(stay))))}
+            free = (rank for rank in range(self.ranks_max)
+                    if rank not in running and self.failed.get(rank, now) <= now)
+            return {*stay, *(rank for _, rank in zip(range(count - len(stay)), free))}
         if self.surplus_since is None:
             self.surplus_since = now
-        return set(stay[:count] if now - self.surplus_since >= self.patience_s else stay)
+        return set(stay[:count + leaving] if now - self.surplus_since >= self.patience_s else stay)
 
-    def keep(self, wanted, now):
-        """One round, for a number of workers or a set of ranks. Returns [(what, rank)] of what it did."""
-        did = []
-        running = self.hooks.running()
+    def attempt(self, what, rank, did, errors, *more):
+        """One hook's call; one that fails keeps no other rank from its own."""
+        try:
+            getattr(self.hooks, what)(rank, *more)
+        except HookError as error:
+            errors.append(str(error))
+            return False
+        did.append((what, rank))
+        return True
+
+    def take(self, running, now, did, errors):
+        """Machines whose time is over."""
         for rank, at in list(self.leaving.items()):
-            if rank in running and now < at:
+            if rank in running and (now < at or not self.attempt("stop", rank, did, errors)):
                 continue
-            if rank in running:
-                self.hooks.stop(rank)
-                did.append(("stop", rank))
             del self.leaving[rank]
+
+    def keep(self, wanted, now, leaving=0):
+        """One round, for a number of workers (beside those that are `leaving`) or a set of ranks. Returns
+        [(what, rank)] of what it did; raises HookError, after everything else was done, when some of it failed."""
+        did, errors = [], []
+        self.take(self.hooks.running(), now, did, errors)
         running = self.hooks.running()
         if isinstance(wanted, int):
-            wanted = self.chosen(wanted, running, now)
+            wanted = self.chosen(wanted, leaving, running, now)
         for rank in sorted(running - wanted - set(self.leaving), reverse=True):
-            self.hooks.notice(rank, self.notice_s)
-            self.leaving[rank] = now + self.notice_s
-            did.append(("notice", rank))
+            if self.attempt("notice", rank, did, errors, self.notice_s):
+                self.leaving[rank] = now + self.notice_s
         for rank in sorted(wanted - running):
-            self.hooks.start(rank)
-            did.append(("start", rank))
+            if self.failed.get(rank, now) <= now and not self.attempt("start", rank, did, errors):
+                self.failed[rank] = now + self.retry_s
+        if errors:
+            raise HookError("; ".join(errors), did)
         return did

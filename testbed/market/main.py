@@ -10,7 +10,7 @@ import sys
 
 from lab import modes, sandbox
 
-from . import hooks, play, report, setting as settings
+from . import hooks, owner, play, report, setting as settings
 
 EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE = 64, 69, 70
 HELP = """Plays the prices of a market against strategies that bid for machines, while real workers train over the
@@ -58,9 +58,23 @@ def choose(parser, options, setting):
     setting["strategies"] = [strategy for strategy in setting["strategies"] if strategy["name"] in names]
 
 
+def plan_all(setting, programs):
+    """Before anything runs, what heddlectl says of the strategies that have a plan instead of numbers."""
+    for index, strategy in enumerate(setting["strategies"]):
+        if not strategy.get("plan"):
+            continue
+        try:
+            found = setting["strategies"][index] = owner.plan(programs["heddlectl"], setting, strategy)
+        except owner.OwnerError as error:
+            raise owner.OwnerError(f"strategies[{index}].plan: {error}") from None
+        words = " ".join(f"{field}={found[field]}" for field in settings.PLANNED[found["kind"]])
+        print(f"== plan of {found['name']}: {words} iterations={found['iterations']}", flush=True)
+
+
 def run_all(options, base):
     setting = options["setting"]
     programs = modes.Programs(options["build"])
+    plan_all(setting, programs)
     first = options["first_seed"] if options["first_seed"] is not None else setting["seed"]
     todo = [(seed, strategy) for seed in range(first, first + options["seeds"]) for strategy in setting["strategies"]]
     records = []
@@ -86,7 +100,8 @@ def inside(options, base):
     setting = options["setting"]
     try:
         records = run_all(options, base)
-    except (play.PlayError, hooks.HookError, FileNotFoundError, subprocess.CalledProcessError) as error:
+    except (play.PlayError, hooks.HookError, owner.OwnerError, FileNotFoundError,
+            subprocess.CalledProcessError) as error:
         print(f"market: {error}", file=sys.stderr)
         return EX_SOFTWARE
     report.table(setting, records)

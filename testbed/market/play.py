@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One run: a market plays its prices against one strategy's bids, while real workers train over the fabric.
 
-Controller, server, observer and workers are Heddle's programs, on the loopback interface of a network namespace. At
-each slot's begin the strategy says which ranks have a machine: one that comes is started, one that goes is told
-(SIGTERM, notice_s before its machine is gone), and killed then."""
+Controller, server, observer and workers are Heddle's programs, on the loopback interface of a network namespace, or the
+server behind a link of a rate. At each slot's begin the strategy says which ranks have a machine: one that comes is
+started, one that goes is told (SIGTERM, notice_s before its machine is gone), and killed then. Of a strategy with an
+owner the job's policy in the controller says how many, and sends workers away itself."""
 import json
 import os
 import pathlib
@@ -15,10 +16,13 @@ import time
 
 from lab import measure
 
-from . import hooks, price, strategy
+from . import hooks, link, owner, price, strategy
 
-CONTROLLER, SERVER = "127.0.0.1:5201", "127.0.0.1:5202"
+PORT, SERVER_PORT = 5201, 5202
 EVERY_MS = 150  # between two evaluations
+ASK_S = 0.4  # between two looks at the owner's target
+PATIENCE_S = 5.0  # workers above it are the owner's affair for so long
+HOUR_S = 3600.0
 READY_S = 20.0
 POLL_S = 0.02
 OBSERVER = 4000
@@ -31,8 +35,9 @@ class PlayError(Exception):
 class Workers:
     """The hooks for processes of this machine."""
 
-    def __init__(self, start):
+    def __init__(self, start, may_leave=False):
         self.spawn = start  # of (rank, life): a Popen
+        self.may_leave = may_leave  # also without a word of ours
         self.processes = {}
         self.lives = {}
         self.told = set()
@@ -64,7 +69,7 @@ class Workers:
         for rank, process in list(self.processes.items()):
             if process.poll() is None:
                 continue
-            if rank not in self.told or process.returncode != 0:
+            if not (self.may_leave or rank in self.told) or process.returncode != 0:
                 raise PlayError(f"worker {rank} ended by itself (status {process.returncode})")
             del self.processes[rank]
             self.note("left", rank)
@@ -85,11 +90,24 @@ class Play:
         self.prices = price.slots(setting["price"], seed, setting["slot_s"], setting["duration_s"])
         self.account = strategy.Account(self.strategy, self.prices, setting["slot_s"], setting["hour_s"],
                                         setting["always"])
-        self.workers = Workers(self.spawn_worker)
-        self.launcher = hooks.Launcher(self.workers, setting["notice_s"], self.strategy.most())
+        owned = chosen["kind"] == "owner"
+        self.workers = Workers(self.spawn_worker, owned)
+        self.launcher = hooks.Launcher(self.workers, setting["notice_s"], self.strategy.most(), PATIENCE_S)
+        self.address = self.server = "127.0.0.1"
+        self.link = None
+        self.owner = self.own_words(chosen) if owned else None
+        self.asked_at = -ASK_S
+        self.targets = []  # [s, target, reason], as they change
         self.nodes = {}
         self.evaluations = []
         self.t0 = 0.0
+
+    def own_words(self, chosen):
+        """The owner: prices are the market's, of a real hour."""
+        words = chosen["set"]
+        if "policy=dynamic" in words.split() and " price=" not in words:
+            words += " price=" + owner.price_words(self.setting["price"], HOUR_S / self.setting["hour_s"])
+        return owner.Owner([], self.setting["name"], words)
 
     # --- processes ---------------------------------------------------------------------------
 
@@ -103,9 +121,9 @@ class Play:
         return self.start(name, [
             self.programs["heddle-train"], "--model", self.job["model"], "--batch", self.job["batch"],
             "--seed", self.seed, "--lr", self.job["learning_rate"], "--momentum", self.job["momentum"],
-            "--sync", self.job["sync"], *words], {
-            "HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.directory / "keys"),
-            "HEDDLE_JOB": self.setting["name"], "HEDDLE_RANK": str(rank), "HEDDLE_BIND": "127.0.0.1",
+            "--sync", self.job["sync"], "--scale-rate", self.job["scale_rate"], *words], {
+            "HEDDLE_CONTROLLER": f"{self.address}:{PORT}", "HEDDLE_KEY_FILE": str(self.directory / "keys"),
+            "HEDDLE_JOB": self.setting["name"], "HEDDLE_RANK": str(rank), "HEDDLE_BIND": self.address,
             "HEDDLE_WORLD_SIZE": str(self.strategy.most()), "HEDDLE_HOST": name})
 
     def spawn_worker(self, rank, life):
@@ -116,12 +134,20 @@ class Play:
     def start_nodes(self):
         (self.directory / "keys").write_text(f"1 {secrets.token_hex(32)}\n")
         keys = ["--key-file", self.directory / "keys"]
+        enter, rate, mbps = [], [], self.job["link_mbps"]
+        if mbps is not None:
+            self.link = link.Link(mbps)
+            self.address, self.server, enter = link.HERE, link.THERE, self.link.enter()
+            rate = ["--initial-mbps", mbps]
+        controller = f"{self.address}:{PORT}"
         self.nodes["ctl"] = self.start("ctl", [
-            self.programs["heddle-controller"], "--listen", CONTROLLER, "--state-dir", self.directory,
-            "--events", self.directory / "ctl.jsonl", *keys])
+            self.programs["heddle-controller"], "--listen", controller, "--state-dir", self.directory,
+            "--events", self.directory / "ctl.jsonl", *rate, *keys])
         self.nodes["ps"] = self.start("ps", [
-            self.programs["heddle-server"], "--listen", SERVER, "--host", "ps", "--controller", CONTROLLER,
-            "--events", self.directory / "ps.jsonl", *keys])
+            *enter, self.programs["heddle-server"], "--listen", f"{self.server}:{SERVER_PORT}", "--host", "ps",
+            "--controller", controller, "--events", self.directory / "ps.jsonl", *keys])
+        if self.owner:
+            self.owner.command = [self.programs["heddlectl"], "--controller", controller, *keys]
         for name in ("ctl", "ps"):
             self.until(lambda name=name: any(
                 word in (self.directory / f"{name}.out").read_text() for word in ("ready", "listening")), name)
@@ -146,6 +172,8 @@ class Play:
             process.kill()
         for process in everybody:
             process.wait()
+        if self.link:
+            self.link.close()
 
     # --- the market ---------------------------------------------------------------------------
 
@@ -196,9 +224,35 @@ class Play:
                     "t": entry["at_ns"] / 1e9 - self.t0, "version": entry["version"] & measure.COUNTER,
                     "accuracy": entry["accuracy"], "loss": entry["loss"]})
 
+    def launch(self, slot):
+        """Machines as the strategy, or the owner's target, will have them in this slot."""
+        now = self.now()
+        if not self.owner:
+            self.launcher.keep(self.strategy.ranks(slot, self.prices[slot]), now)
+            return
+        if now - self.asked_at >= ASK_S:
+            self.asked_at = now
+            self.ask(slot)
+        row = self.owner.row
+        target, leaving = (row["target"], row["leaving"]) if row else (self.strategy.setting["n"], 0)
+        if self.strategy.setting["available"] is None:
+            self.launcher.keep(min(target, self.strategy.most()), now, leaving)
+        else:
+            self.launcher.keep(self.strategy.ranks(slot, self.prices[slot], target), now)
+
+    def ask(self, slot):
+        if slot != self.priced:
+            self.owner.price(self.prices[slot] * HOUR_S / self.setting["hour_s"])
+            self.priced = slot if self.owner.is_set else None
+        row = self.owner.look()
+        if row and (not self.targets or self.targets[-1][1] != row["target"]):
+            self.targets.append([self.now(), row["target"], row["reason"]])
+            self.say(f"{self.name:14} {self.now():4.0f} s   target {row['target']}: {row['reason']}")
+
     def run(self):
         """The market until the target, or the time is over. Returns the record."""
         self.booked = self.read = self.read_ps = self.steps = 0
+        self.priced = None
         try:
             self.start_nodes()
             self.t0 = time.monotonic()
@@ -206,8 +260,7 @@ class Play:
             hit, said = None, 5.0
             while self.now() < self.setting["duration_s"] and not hit:
                 slot = self.slot()
-                ranks = self.strategy.ranks(slot, self.prices[slot], self.step())
-                self.launcher.keep(ranks, self.now())
+                self.launch(slot)
                 self.book()
                 if joined is None and self.workers.lives:  # a job is there once a worker has described it
                     joined = self.nodes["observer"] = self.member("observer", OBSERVER, [
@@ -216,7 +269,7 @@ class Play:
                     self.read_evaluations()
                     self.read_steps()
                 self.check_nodes()
-                hit = measure.reached(self.evaluations, self.job["target_accuracy"])
+                hit = self.hit()
                 if self.now() >= said:
                     said += 5
                     self.progress()
@@ -225,6 +278,13 @@ class Play:
             return self.record(hit, ended)
         finally:
             self.end()
+
+    def hit(self):
+        """The first evaluation with the accuracy, or the loss, that is wanted (mean of three), or None."""
+        if self.job["target_loss"] is None:
+            return measure.reached(self.evaluations, self.job["target_accuracy"])
+        losses = [{**entry, "accuracy": -entry["loss"]} for entry in self.evaluations]
+        return measure.reached(losses, -self.job["target_loss"])
 
     def progress(self):
         accuracy = self.evaluations[-1]["accuracy"] if self.evaluations else 0.0
@@ -252,6 +312,7 @@ class Play:
         until = hit["t"] if hit else ended
         happened = [(at - self.t0, what, rank) for at, what, rank in self.workers.happened]
         recovery = self.recovery()
+        row = self.owner.row if self.owner else None
         times = [i * 0.1 for i in range(int(ended / 0.1) + 1)]
         return {
             "strategy": self.name, "kind": self.strategy.kind, "seed": self.seed, "reached": bool(hit),
@@ -265,6 +326,9 @@ class Play:
             "killed": sum(what == "kill" for _, what, _ in happened),
             "next_step_s": max(recovery) if recovery else None,
             "next_step_mean_s": statistics.fmean(recovery) if recovery else None,
+            "targets": self.targets, "spent_s": row["worker_s"] if row else None,
+            "money": row["money"] if row else None, "sent_away": row["sent_away"] if row else 0,
+            "expected": self.strategy.setting.get("expected"),
             "prices": self.prices[:int(ended / self.setting["slot_s"]) + 1], "slot_s": self.setting["slot_s"],
             "machines": [{"rank": r, "begun_s": b, "ended_s": e} for r, b, e in self.account.lives],
             "curve": [{"t": e["t"], "version": e["version"], "accuracy": e["accuracy"], "loss": e["loss"],

@@ -14,19 +14,23 @@ def color(names, name):
 
 
 def curves(setting, records, names, axes, over, label):
-    done = set()
+    done, job = set(), setting["job"]
+    what = "accuracy" if job["target_loss"] is None else "loss"
     for record in records:
         name, points = record["strategy"], record["curve"]
-        smooth = [sum(e["accuracy"] for e in points[max(0, i - 2):i + 1]) / len(points[max(0, i - 2):i + 1])
+        smooth = [sum(e[what] for e in points[max(0, i - 2):i + 1]) / len(points[max(0, i - 2):i + 1])
                   for i in range(len(points))]
         axes.plot([e[over] for e in points], smooth, color=color(names, name), linewidth=1.3, alpha=0.8,
                   label=None if name in done else name)
         done.add(name)
-    axes.axhline(setting["job"]["target_accuracy"], color="black", linewidth=0.6, linestyle="--")
+    axes.axhline(job[f"target_{what}"], color="black", linewidth=0.6, linestyle="--")
     axes.set_xlabel(label)
-    axes.set_ylabel("test accuracy (mean of three evaluations)")
-    axes.set_ylim(0, 1)
-    axes.legend(loc="lower right")
+    axes.set_ylabel(f"test {what} (mean of three evaluations)")
+    if what == "accuracy":
+        axes.set_ylim(0, 1)
+    else:
+        axes.set_yscale("log")
+    axes.legend(loc="lower right" if what == "accuracy" else "upper right")
 
 
 def machines(records, names):
@@ -54,11 +58,12 @@ def draw(setting, records, out):
     out.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(record["strategy"] for record in records))
     made = []
+    what = "accuracy" if setting["job"]["target_loss"] is None else "loss"
     for name, over, label in (("cost", "cost", "cost"), ("time", "t", "seconds")):
         figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         curves(setting, records, names, axes, over, label)
-        axes.set_title(f"{setting['name']}: accuracy over {name}", fontsize=9)
-        made.append((figure, f"{setting['name']}-accuracy-{name}"))
+        axes.set_title(f"{setting['name']}: {what} over {name}", fontsize=9)
+        made.append((figure, f"{setting['name']}-{what}-{name}"))
     made.append((machines(records, names), f"{setting['name']}-workers"))
     paths = []
     for figure, name in made:

@@ -2,6 +2,7 @@
 """Prices of a market: drawn for each slot, or from a trace.
 
 uniform        between low and high
+constant       always the same
 gaussian       of mean and sd, drawn again while it is outside of low..high
 trace          lines `seconds,price` that ascend; a price holds until the next line, the last one for ever"""
 import math
@@ -43,9 +44,13 @@ def read_trace(path):
 def prepare(setting, folder):
     """Checks a `price` and adds its bounds (least, most), and a trace's points. Raises ValueError."""
     if setting["kind"] == "trace":
-        setting["points"] = read_trace(pathlib.Path(folder) / setting["file"])
+        path = pathlib.Path(folder) / setting["file"]
+        setting["points"], setting["path"] = read_trace(path), str(path)
         prices = [price for _, price in setting["points"]]
         setting["least"], setting["most"] = min(prices), max(prices)
+        return
+    if setting["kind"] == "constant":
+        setting["least"] = setting["most"] = setting["price"]
         return
     if setting["low"] >= setting["high"]:
         raise ValueError(f"low: {setting['low']} is not below high ({setting['high']})")
@@ -55,6 +60,8 @@ def prepare(setting, folder):
 
 
 def draw(setting, dice):
+    if setting["kind"] == "constant":
+        return setting["price"]
     if setting["kind"] == "uniform":
         return dice.uniform(setting["low"], setting["high"])
     while True:

@@ -17,8 +17,9 @@ def spread(values, form):
 
 
 def ratios(records, name, field):
-    """field of a strategy over that of the reference, seed by seed, where both have their accuracy."""
-    base = {r["seed"]: r for r in records if r["kind"] == REFERENCE and r["reached"]}
+    """field of a strategy over that of the first uninterrupted one, seed by seed, where both have their accuracy."""
+    first = next((r["strategy"] for r in records if r["kind"] == REFERENCE), None)
+    base = {r["seed"]: r for r in records if r["strategy"] == first and r["reached"]}
     return [r[field] / base[r["seed"]][field] for r in records
             if r["strategy"] == name and r["reached"] and r["seed"] in base and base[r["seed"]][field] > 0]
 
@@ -41,15 +42,23 @@ def summary(records):
     return rows
 
 
+def wanted(job):
+    """What a run is to reach, in words."""
+    if job["target_loss"] is not None:
+        return f"test loss {job['target_loss']:g}"
+    return f"test accuracy {job['target_accuracy']:g}"
+
+
 def table(setting, records):
     rows = summary(records)
-    head = ("strategy", "reached", "cost", "of uninterrupted", "time s", "steps", "workers", "notices", "killed",
+    base = next((r["strategy"] for r in records if r["kind"] == REFERENCE), REFERENCE)
+    head = ("strategy", "reached", "cost", f"of {base}", "time s", "steps", "workers", "notices", "killed",
             "next step s")
     lines = [[row["strategy"], f"{row['reached']}/{row['runs']}", spread(row["cost"], "{:.3f}"),
               spread(row["cost_ratio"], "{:.2f}"), spread(row["time_s"], "{:.1f}"), spread(row["steps"], "{:.0f}"),
               spread(row["mean_workers"], "{:.1f}"), str(row["noticed"]), str(row["killed"]),
               "-" if row["next_step_s"] is None else f"{row['next_step_s']:.2f}"] for row in rows]
     widths = [max(len(line[i]) for line in [head, *lines]) for i in range(len(head))]
-    print(f"{setting['name']}: to accuracy {setting['job']['target_accuracy']:g} (mean of three evaluations)")
+    print(f"{setting['name']}: to {wanted(setting['job'])} (mean of three evaluations)")
     for line in [head, *lines]:
         print("  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip())

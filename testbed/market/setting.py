@@ -14,24 +14,27 @@ NOTICE_LEAST_S = 0.3  # what a worker needs to leave
 MONEY = number(1e-9, 1e9)
 COUNT = number(1, WORKERS_MAX, True)
 NAME = text(r"[A-Za-z0-9_.-]{1,32}", "1..32 letters, digits, . _ -")
+WORDS = text(r"[a-z_]+=\S+( +[a-z_]+=\S+)*", "KEY=VALUE words, as heddlectl elastic has them")
 
 PRICE = variant({
     "uniform": {"low": (MONEY, REQUIRED), "high": (MONEY, REQUIRED)},
     "gaussian": {"mean": (MONEY, REQUIRED), "sd": (MONEY, REQUIRED), "low": (MONEY, REQUIRED),
                  "high": (MONEY, REQUIRED)},
+    "constant": {"price": (MONEY, REQUIRED)},
     "trace": {"file": (text(r"[^\n]{1,4096}", "a file name"), REQUIRED), "speed": (number(1e-3, 1e9), 1)},
 })
 STRATEGY = variant({
     "uninterrupted": {"name": (NAME, None), "n": (COUNT, REQUIRED)},
-    "one-bid": {"name": (NAME, None), "n": (COUNT, REQUIRED), "bid": (MONEY, REQUIRED)},
-    "two-bid": {"name": (NAME, None), "n": (COUNT, REQUIRED), "n_high": (COUNT, REQUIRED), "high": (MONEY, REQUIRED),
-                "low": (MONEY, REQUIRED)},
-    "preemptible": {"name": (NAME, None), "n": (COUNT, REQUIRED), "available": (number(0.01, 1), REQUIRED),
-                    "price": (MONEY, REQUIRED)},
-    "growth": {"name": (NAME, None), "n": (COUNT, REQUIRED), "n_max": (COUNT, REQUIRED),
-               "eta": (number(1.000001, 2), REQUIRED), "available": (number(0.01, 1), REQUIRED),
-               "price": (MONEY, REQUIRED)},
+    # Those of which the numbers are missing have a `plan`, which finds them.
+    "one-bid": {"name": (NAME, None), "n": (COUNT, None), "bid": (MONEY, None), "plan": (WORDS, None)},
+    "two-bid": {"name": (NAME, None), "n": (COUNT, None), "n_high": (COUNT, None), "high": (MONEY, None),
+                "low": (MONEY, None), "plan": (WORDS, None)},
+    "preemptible": {"name": (NAME, None), "n": (COUNT, None), "available": (number(0.01, 1), REQUIRED),
+                    "price": (MONEY, REQUIRED), "plan": (WORDS, None)},
+    "owner": {"name": (NAME, None), "n": (COUNT, REQUIRED), "n_max": (COUNT, REQUIRED), "set": (WORDS, REQUIRED),
+              "available": (number(0.01, 1), None), "price": (MONEY, None)},
 })
+PLANNED = {"one-bid": ("n", "bid"), "two-bid": ("n", "n_high", "high", "low"), "preemptible": ("n",)}
 JOB = record({
     "model": (text(r"softmax|mlp:[0-9,]+", "softmax or mlp:W,W,..."), "softmax"),
     "batch": (number(1, 65536, True), 16),
@@ -40,6 +43,9 @@ JOB = record({
     "momentum": (number(0, 0.999999), 0),
     "sync": (scenario.synchrony, "full"),
     "target_accuracy": (number(0, 1), 0.9),
+    "target_loss": (number(1e-9, 1e9), None),
+    "link_mbps": (number(0.1, 100000), None),
+    "scale_rate": (text(r"none|linear(:[1-9][0-9]{0,3})?", "none or linear[:N]"), "none"),
 })
 SETTING = record({
     "name": (NAME, REQUIRED),
@@ -58,7 +64,26 @@ SETTING = record({
 
 def bids(strategy):
     """[(field, bid)] of a strategy."""
-    return [(field, strategy[field]) for field in ("bid", "high", "low") if field in strategy]
+    return [(field, strategy[field]) for field in ("bid", "high", "low") if strategy.get(field) is not None]
+
+
+def check_numbers(strategy, at, fail):
+    """Either the numbers are there, or the plan that finds them."""
+    for field in PLANNED.get(strategy["kind"], ()):
+        if strategy["plan"] is None and strategy[field] is None:
+            fail(f"{at}.{field}", "is missing (or plan)")
+        if strategy["plan"] is not None and strategy[field] is not None:
+            fail(f"{at}.{field}", "is what plan finds: one of the two")
+
+
+def check_owner(strategy, at, fail):
+    words = dict(word.split("=", 1) for word in strategy["set"].split())
+    if "policy" not in words:
+        fail(f"{at}.set", "has no policy=NAME")
+    if strategy["n"] > strategy["n_max"]:
+        fail(f"{at}.n", f"{strategy['n']} is above n_max ({strategy['n_max']})")
+    if (strategy["available"] is None) != (strategy["price"] is None):
+        fail(f"{at}.available", "and price: both (preemptible machines) or none (the market's)")
 
 
 def check_strategy(setting, index, fail):
@@ -67,12 +92,15 @@ def check_strategy(setting, index, fail):
     for field, bid in bids(strategy):
         if bid < least:
             fail(f"{at}.{field}", f"{bid} is below the market's minimum {least}: it never runs")
-    if strategy["kind"] == "two-bid" and strategy["n_high"] >= strategy["n"]:
+    check_numbers(strategy, at, fail)
+    if strategy["kind"] == "owner":
+        check_owner(strategy, at, fail)
+    if strategy["kind"] != "two-bid" or strategy["plan"] is not None:
+        return
+    if strategy["n_high"] >= strategy["n"]:
         fail(f"{at}.n_high", f"{strategy['n_high']} is not below n ({strategy['n']})")
-    if strategy["kind"] == "two-bid" and strategy["low"] > strategy["high"]:
+    if strategy["low"] > strategy["high"]:
         fail(f"{at}.low", f"{strategy['low']} is above high ({strategy['high']})")
-    if strategy["kind"] == "growth" and strategy["n"] > strategy["n_max"]:
-        fail(f"{at}.n", f"{strategy['n']} is above n_max ({strategy['n_max']})")
 
 
 def parse(source, name, folder):

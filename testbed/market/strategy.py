@@ -3,7 +3,6 @@
 
 A bid is the most that a machine's owner pays: it runs in the slots whose price is not above it, and pays the slot's
 price. Preemptible machines have a price of their own, no bid, and are there in a slot with a probability."""
-import math
 import random
 
 
@@ -15,15 +14,7 @@ class Strategy:
 
     def most(self):
         """How many workers there may be at once."""
-        return self.setting["n_max"] if self.kind == "growth" else self.setting["n"]
-
-    def target(self, step):
-        """Workers that the job should have after so many steps: n eta^step, rounded up (Zhang et al., Theorem 2)."""
-        if self.kind != "growth":
-            return self.setting["n"]
-        steps = min(step, math.log(self.setting["n_max"]) / math.log(self.setting["eta"]) + 1)  # enough for n_max
-        grown = self.setting["n"] * self.setting["eta"] ** steps
-        return min(math.ceil(grown - 1e-9), self.setting["n_max"])
+        return self.setting["n_max"] if self.kind == "owner" else self.setting["n"]
 
     def bid(self, rank):
         """None: there is no bid that a price could be above."""
@@ -38,16 +29,16 @@ class Strategy:
         dice = random.Random(f"machine:{self.seed}:{rank}:{slot}")
         return dice.random() < self.setting["available"]
 
-    def ranks(self, slot, price, step):
-        """The ranks that have a machine in this slot."""
-        wanted = range(self.target(step))
-        if "available" in self.setting:
+    def ranks(self, slot, price, target=None):
+        """The ranks that have a machine in this slot, of the first `target` (all)."""
+        wanted = range(self.setting["n"] if target is None else min(target, self.most()))
+        if self.setting.get("available") is not None:
             return {rank for rank in wanted if self.available(rank, slot)}
         return {rank for rank in wanted if self.bid(rank) is None or price <= self.bid(rank)}
 
     def pays(self, rank, price):
         """For an hour of this machine while the market's price is this one: never more than its bid."""
-        if "price" in self.setting:
+        if self.setting.get("price") is not None:
             return self.setting["price"]
         return price if self.bid(rank) is None else min(price, self.bid(rank))
 

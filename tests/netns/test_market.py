@@ -17,7 +17,7 @@ import unittest
 import pen
 
 from lab.scenario import ScenarioError
-from market import hooks, price, report, setting, strategy
+from market import hooks, owner, price, report, setting, strategy
 
 MARKET = pen.ROOT / "testbed/market"
 LEASE_S = 1.0
@@ -51,9 +51,58 @@ class Scenarios(unittest.TestCase):
         self.wrong("strategies", "there is none", strategies=[])
         self.wrong("strategies[1].name", "twice", strategies=[{**one, "bid": 0.5}] * 2)
         self.wrong("price", "low: 1.0 is not below high", price={"kind": "uniform", "low": 1.0, "high": 0.5})
-        self.wrong("price.kind", "uniform, gaussian, trace", price={"kind": "auction"})
+        self.wrong("price.kind", "uniform, gaussian, constant, trace", price={"kind": "auction"})
         self.wrong("notice_s", "0 (none) or at least 0.3", notice_s=0.1)
         self.wrong("bribe", "unknown field", bribe=3)
+
+    def test_wrong_numbers(self):
+        """Fewer than one worker, numbers that are missing, or there twice; prices that cannot be."""
+        one = {"kind": "one-bid", "n": 2, "bid": 0.5}
+        self.wrong("strategies[0].n", "0 is outside 1..64", strategies=[{**one, "n": 0}])
+        self.wrong("strategies[0].n", "must be a whole number", strategies=[{**one, "n": 1.5}])
+        self.wrong("strategies[0].n", "65 is outside 1..64", strategies=[{**one, "n": 65}])
+        self.wrong("strategies[0].bid", "is missing (or plan)", strategies=[{"kind": "one-bid", "n": 2}])
+        self.wrong("strategies[0].n", "is what plan finds", strategies=[{**one, "plan": "epsilon=0.8"}])
+        self.wrong("strategies[0].plan", "KEY=VALUE", strategies=[{"kind": "one-bid", "plan": "cheap"}])
+        self.wrong("strategies[0].available", "0 is outside 0.01..1",
+                   strategies=[{"kind": "preemptible", "n": 2, "available": 0, "price": 0.3}])
+        self.wrong("strategies[1].low", "0.1 is below the market's minimum 0.2", strategies=[
+            one, {"kind": "two-bid", "n": 3, "n_high": 1, "high": 0.5, "low": 0.1}])
+        self.wrong("price", "mean: 0.9 is outside low..high",
+                   price={"kind": "gaussian", "mean": 0.9, "sd": 0.1, "low": 0.2, "high": 0.8})
+        self.wrong("price.price", "is outside", price={"kind": "constant", "price": 0})
+        self.wrong("job.link_mbps", "0 is outside", job={"link_mbps": 0})
+
+    def test_wrong_owner(self):
+        owner = {"kind": "owner", "n": 2, "n_max": 3, "set": "policy=manual n=2"}
+        self.wrong("strategies[0].set", "has no policy=NAME", strategies=[{**owner, "set": "n=2"}])
+        self.wrong("strategies[0].set", "is missing", strategies=[{"kind": "owner", "n": 2, "n_max": 3}])
+        self.wrong("strategies[0].n", "4 is above n_max (3)", strategies=[{**owner, "n": 4}])
+        self.wrong("strategies[0].n", "0 is outside 1..64", strategies=[{**owner, "n": 0}])
+        self.wrong("strategies[0].available", "and price: both", strategies=[{**owner, "price": 0.3}])
+        self.assertEqual(loaded(strategies=[owner])["strategies"][0]["name"], "owner")
+
+    def test_plan(self):
+        """Bids and counts are heddlectl's; a plan that meets nothing says which bound fails."""
+        if BUILD is None:
+            self.skipTest("no build")
+        words = "a=2.3 b=0.02 beta=0.995 step_s=0.5 epsilon=0.8 deadline="
+        bids = loaded(strategies=[{"kind": "one-bid", "plan": words + "1000"}, {"kind": "two-bid", "plan": words + "1000"},
+                                  {"kind": "preemptible", "plan": words + "1000", "available": 0.8, "price": 0.1}])
+        program = str(BUILD / "controller/heddlectl")
+        one, two, there = (owner.plan(program, bids, chosen) for chosen in bids["strategies"])
+        said = subprocess.run([program, "elastic", "plan", *words.split()[:-1], "deadline=1000", "price=uniform:0.2:1",
+                               "price_s=36", "--json"], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        rows = {row["policy"]: row for row in json.loads(said.stdout)["rows"]}
+        self.assertEqual((one["n"], one["bid"]), (rows["one-bid"]["workers"], rows["one-bid"]["bid"]))
+        self.assertEqual((two["n"], two["n_high"], two["high"], two["low"]),
+                         tuple(rows["two-bid"][key] for key in ("workers", "workers_high", "bid", "bid_low")))
+        self.assertTrue(0.2 < two["low"] < two["high"] < 1)
+        self.assertGreaterEqual(there["n"], 1)
+        with self.assertRaisesRegex(owner.OwnerError, "plan of one-bid: deadline: .* too many"):
+            owner.plan(program, bids, {"kind": "one-bid", "plan": words + "10"})
+        with self.assertRaisesRegex(owner.OwnerError, "beta"):
+            owner.plan(program, bids, {"kind": "one-bid", "plan": "a=1 b=1 beta=2 step_s=1 epsilon=0.5 deadline=9"})
 
     def test_traces(self):
         with tempfile.TemporaryDirectory(prefix="heddle-market-") as folder:
@@ -107,14 +156,13 @@ class Accounts(unittest.TestCase):
 
     def test_ranks(self):
         two = strategy.Strategy({"kind": "two-bid", "n": 4, "n_high": 1, "high": 0.9, "low": 0.5}, 1)
-        self.assertEqual([two.ranks(0, p, 0) for p in (0.5, 0.51, 0.9, 0.91)], [{0, 1, 2, 3}, {0}, {0}, set()])
-        growth = strategy.Strategy(
-            {"kind": "growth", "n": 2, "n_max": 5, "eta": 1.1, "available": 1.0, "price": 0.3}, 1)
-        self.assertEqual([len(growth.ranks(0, 1, step)) for step in (0, 1, 5, 10, 10**9)], [2, 3, 4, 5, 5])
+        self.assertEqual([two.ranks(0, p) for p in (0.5, 0.51, 0.9, 0.91)], [{0, 1, 2, 3}, {0}, {0}, set()])
+        owned = strategy.Strategy({"kind": "owner", "n": 2, "n_max": 5, "available": 1.0, "price": 0.3}, 1)
+        self.assertEqual([len(owned.ranks(0, 1, target)) for target in (2, 5, 9)], [2, 5, 5])
         some = strategy.Strategy({"kind": "preemptible", "n": 50, "available": 0.8, "price": 0.3}, 7)
-        there = [len(some.ranks(slot, 1, 0)) for slot in range(200)]
+        there = [len(some.ranks(slot, 1)) for slot in range(200)]
         self.assertAlmostEqual(sum(there) / 200 / 50, 0.8, delta=0.02)
-        self.assertEqual(some.ranks(3, 1, 0), some.ranks(3, 0.2, 9))
+        self.assertEqual(some.ranks(3, 1), some.ranks(3, 0.2))
 
     def test_table(self):
         """Ratios are of runs of the same seed that have their accuracy."""
@@ -159,6 +207,47 @@ class Hooks(unittest.TestCase):
         self.assertEqual(launcher.keep(1, 6.0), [("start", 0)])
         with self.assertRaisesRegex(hooks.HookError, "target: 9 is outside 0..8"):
             launcher.keep(9, 7.0)
+
+    def test_failed(self):
+        """A rank whose machine does not come keeps nobody else from his; another one is asked for."""
+        class Broken(Fake):
+            def start(self, rank):
+                if rank in self.broken:
+                    raise hooks.HookError(f"start {rank}: status 1")
+                super().start(rank)
+
+            def stop(self, rank):
+                if rank in self.broken:
+                    raise hooks.HookError(f"stop {rank}: status 1")
+                super().stop(rank)
+
+        fake = Broken()
+        fake.broken = {0}
+        launcher = hooks.Launcher(fake, 1.0, 4, 0.0, 10.0)
+        with self.assertRaisesRegex(hooks.HookError, "start 0: status 1") as caught:
+            launcher.keep(2, 0.0)
+        self.assertEqual((caught.exception.did, fake.there), ([("start", 1)], {1}))
+        self.assertEqual(launcher.keep(2, 1.0), [("start", 2)])
+        self.assertEqual(launcher.keep(2, 9.0), [])
+        fake.broken = {2}
+        self.assertEqual(launcher.keep(0, 11.0), [("notice", 2), ("notice", 1)])
+        with self.assertRaisesRegex(hooks.HookError, "stop 2: status 1"):
+            launcher.keep(0, 12.0)
+        self.assertEqual(fake.there, {2})
+        fake.broken = set()
+        self.assertEqual(launcher.keep(0, 12.1), [("stop", 2)])
+        self.assertEqual(launcher.keep(1, 12.2), [("start", 0)], "it is tried again")
+
+    def test_leaving(self):
+        """Who was told by the owner may go in its own time, and nobody is started in its place."""
+        fake = Fake()
+        launcher = hooks.Launcher(fake, 2.0, 8)
+        launcher.keep(3, 0.0)
+        self.assertEqual(launcher.keep(2, 1.0, 1), [])
+        fake.there.remove(2)  # it left; the controller does not know yet
+        self.assertEqual(launcher.keep(2, 1.1, 1), [])
+        fake.there.remove(1)
+        self.assertEqual(launcher.keep(2, 1.2, 1), [("start", 1)])
 
     def test_patience(self):
         """Workers that are too many are first the owner's affair."""
