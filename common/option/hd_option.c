@@ -75,6 +75,16 @@ take_real(const struct reader *reader, const struct hd_option *o, const char *te
 	);
 }
 
+static int
+take_float(const struct reader *reader, const struct hd_option *o, const char *text, float *value) {
+	double real = 0;
+	int status = take_real(reader, o, text, &real);
+
+	if (status == 0)
+		*value = (float)real;
+	return status;
+}
+
 static int take_whole(
 	const struct reader *reader,
 	const struct hd_option *o,
@@ -134,6 +144,8 @@ static int take(const struct reader *reader, const struct row *row, const char *
 		return 0;
 	case HD_OPTION_IS_REAL:
 		return take_real(reader, o, text, value);
+	case HD_OPTION_IS_FLOAT:
+		return take_float(reader, o, text, value);
 	case HD_OPTION_IS_U32:
 		return take_u32(reader, o, text, value);
 	case HD_OPTION_IS_U64:

@@ -27,6 +27,7 @@ enum hd_option_kind {
 	HD_OPTION_IS_NAME, /* const char * of 1 to HD_NAME_BYTES_MAX bytes, also when it is not given */
 	HD_OPTION_IS_FLAG, /* bool */
 	HD_OPTION_IS_REAL, /* double */
+	HD_OPTION_IS_FLOAT,
 	HD_OPTION_IS_U32,
 	HD_OPTION_IS_U64,
 	HD_OPTION_IS_BYTES, /* uint64_t; with K, M or G, 1024 each */
@@ -71,11 +72,15 @@ struct hd_option {
 		.kind = HD_OPTION_IS_FLAG, .name = (option), .help = (words),                      \
 		.at = offsetof(type, field)                                                        \
 	}
-#define HD_OPTION_REAL(option, what, type, field, from, to, words)                                 \
+#define HD_OPTION_WITHIN(what_kind, option, what, type, field, from, to, words)                    \
 	{                                                                                          \
-		.kind = HD_OPTION_IS_REAL, .name = (option), .value = (what), .help = (words),     \
+		.kind = (what_kind), .name = (option), .value = (what), .help = (words),           \
 		.at = offsetof(type, field), .low = (from), .high = (to)                           \
 	}
+#define HD_OPTION_REAL(option, what, type, field, from, to, words)                                 \
+	HD_OPTION_WITHIN(HD_OPTION_IS_REAL, option, what, type, field, from, to, words)
+#define HD_OPTION_FLOAT(option, what, type, field, from, to, words)                                \
+	HD_OPTION_WITHIN(HD_OPTION_IS_FLOAT, option, what, type, field, from, to, words)
 #define HD_OPTION_WHOLE(what_kind, option, what, type, field, from, to, words)                     \
 	{                                                                                          \
 		.kind = (what_kind), .name = (option), .value = (what), .help = (words),           \

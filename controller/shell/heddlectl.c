@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddlectl: shows an operator what the controller does and why, and lets her steer it. Talks by messages
  * only. */
-#include "hd_number.h"
+#include "hd_option.h"
 #include "heddlectl.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 static const char usage_text[]
 	= "usage: heddlectl [options] [COMMAND...]\n"
@@ -17,82 +17,87 @@ static const char usage_text[]
 	  "A FILTER keeps the rows for which it holds: field=value, or a part of one of the row's texts.\n"
 	  "\n";
 
-static const char options_text[]
-	= "\n"
-	  "  --controller ADDR[:PORT]  (HEDDLE_CONTROLLER, else 127.0.0.1:4773)\n"
-	  "  --server ADDR[:PORT]      ask a server or an aggregator instead: show models, rounds, sums, ports, ...\n"
-	  "  --key-file FILE           keys of the cluster (HEDDLE_KEY_FILE)\n"
-	  "  --json                    the whole table as JSON\n"
-	  "  --wide                    all columns\n"
-	  "  --timeout-ms N            how long to wait for an answer (2000)\n"
-	  "  --interval-s X            between two tables of watch (1)\n"
-	  "  --count N                 tables of watch; 0: until interrupted (0)\n"
-	  "  --help                    this text\n"
-	  "\n"
-	  "Exit codes are those of sysexits.h: 64 a word or option, 65 the controller says no, 69 no answer,\n"
-	  "77 the keys differ, 78 `check` found something wrong.\n";
-
-static const struct option long_options[] = {
-	{"controller", required_argument, NULL, 'c'},
-	{"server", required_argument, NULL, 's'},
-	{"key-file", required_argument, NULL, 'k'},
-	{"json", no_argument, NULL, 'j'},
-	{"wide", no_argument, NULL, 'w'},
-	{"timeout-ms", required_argument, NULL, 't'},
-	{"interval-s", required_argument, NULL, 'i'},
-	{"count", required_argument, NULL, 'n'},
-	{"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0},
+/* What is said in other units than what it becomes. */
+struct options {
+	struct shell_context context;
+	double timeout_ms;
+	uint32_t count;
 };
 
-static int number(const char *field, const char *text, double least, double most, double *value) {
-	if (hd_number_real(text, least, most, value))
-		return shell_error(
-			EX_USAGE, "--%s: '%s' (a number from %g to %g)", field, text, least, most
-		);
+static int take_server(void *values, const char *text) {
+	struct options *o = values;
+
+	o->context.controller = text;
+	o->context.of_server = true;
 	return 0;
 }
 
-static int take_option(struct shell_context *o, int id, const char *text) {
-	double value = 0;
-	int status = 0;
+static const struct hd_option option_table[] = {
+	HD_OPTION_TEXT(
+		"controller",
+		"ADDR[:PORT]",
+		struct options,
+		context.controller,
+		"(HEDDLE_CONTROLLER, else 127.0.0.1:4773)"
+	),
+	HD_OPTION_TAKE(
+		"server",
+		"ADDR[:PORT]",
+		take_server,
+		"ask a server or an aggregator instead: show models or sums, ports, ..."
+	),
+	HD_OPTION_TEXT(
+		"key-file",
+		"FILE",
+		struct options,
+		context.key_file,
+		"keys of the cluster (HEDDLE_KEY_FILE)"
+	),
+	HD_OPTION_FLAG("json", struct options, context.json, "the whole table as JSON"),
+	HD_OPTION_FLAG("wide", struct options, context.wide, "all columns"),
+	HD_OPTION_REAL(
+		"timeout-ms",
+		"N",
+		struct options,
+		timeout_ms,
+		1,
+		600000,
+		"how long to wait for an answer (2000)"
+	),
+	HD_OPTION_REAL(
+		"interval-s",
+		"X",
+		struct options,
+		context.interval_s,
+		0.05,
+		86400,
+		"between two tables of watch (1)"
+	),
+	HD_OPTION_U32(
+		"count",
+		"N",
+		struct options,
+		count,
+		0,
+		1000000000,
+		"tables of watch; 0: until interrupted (0)"
+	),
+	HD_OPTION_FLAG("help", struct options, context.help, "this text"),
+	HD_OPTION_END,
+};
 
-	switch (id) {
-	case 'c':
-		o->controller = text;
-		break;
-	case 's':
-		o->controller = text;
-		o->of_server = true;
-		break;
-	case 'k':
-		o->key_file = text;
-		break;
-	case 'j':
-		o->json = true;
-		break;
-	case 'w':
-		o->wide = true;
-		break;
-	case 't':
-		status = number("timeout-ms", text, 1, 600000, &value);
-		o->timeout = (hd_ns)(value * 1e6);
-		break;
-	case 'i':
-		status = number("interval-s", text, 0.05, 86400, &o->interval_s);
-		break;
-	case 'n':
-		status = number("count", text, 0, 1e9, &value);
-		o->count = (long)value;
-		break;
-	case 'h':
-		o->help = true;
-		break;
-	default:
-		return EX_USAGE; /* getopt has said why */
-	}
-	return status;
-}
+/* The commands stand between this and its options. */
+static const struct hd_option_program command_line = {
+	.name = "heddlectl",
+	.usage = "\n",
+	.table = option_table,
+	.after
+	= "\n"
+	  "Exit codes are those of sysexits.h: 64 a word or option, 65 the controller says no, 69 no answer,\n"
+	  "77 the keys differ, 78 `check` found something wrong.\n",
+	.column = 28,
+	.arguments = true,
+};
 
 /* Of one command that has its own, or of all. */
 static int help(int count, char **words) {
@@ -101,35 +106,38 @@ static int help(int count, char **words) {
 	} else {
 		(void)fputs(usage_text, stdout);
 		shell_help(stdout);
-		(void)fputs(options_text, stdout);
+		hd_options_print_help(&command_line);
 	}
 	return fflush(stdout) ? shell_error(EX_IOERR, "stdout") : 0;
 }
 
 int main(int argc, char **argv) {
-	struct shell_context context = {
-		.controller = getenv("HEDDLE_CONTROLLER"),
-		.key_file = getenv("HEDDLE_KEY_FILE"),
-		.timeout = 2 * HD_SECOND,
-		.interval_s = 1,
+	struct options o = {
+		.context = {
+			.controller = getenv("HEDDLE_CONTROLLER"),
+			.key_file = getenv("HEDDLE_KEY_FILE"),
+			.interval_s = 1,
+		},
+		.timeout_ms = 2000,
 	};
-	int id, status = 0;
+	struct shell_context *context = &o.context;
+	int status = hd_options_read(&command_line, argc, argv, &o, NULL);
 
-	while (!status && (id = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-		status = take_option(&context, id, optarg);
 	if (status)
 		return status;
-	if (context.help)
+	context->timeout = (hd_ns)(o.timeout_ms * 1e6);
+	context->count = (long)o.count;
+	if (context->help)
 		return help(argc - optind, argv + optind);
-	if (!context.controller || !context.controller[0])
-		context.controller = "127.0.0.1";
+	if (!context->controller || !context->controller[0])
+		context->controller = "127.0.0.1";
 	if (optind < argc) {
-		status = shell_do(&context, argc - optind, argv + optind);
+		status = shell_do(context, argc - optind, argv + optind);
 		status = status == SHELL_EXIT ? 0 : status;
 	} else {
-		status = shell_interact(&context);
+		status = shell_interact(context);
 	}
-	if (context.keys_read)
-		hd_keyring_fini(&context.keys);
+	if (context->keys_read)
+		hd_keyring_fini(&context->keys);
 	return status;
 }

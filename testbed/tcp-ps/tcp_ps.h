@@ -45,7 +45,7 @@ struct tcp_ps_header {
 struct tcp_ps_options {
 	bool server;
 	const char *address; /* listen or connect */
-	uint16_t port;
+	uint32_t port;
 	const char *model, *data, *name, *events, *json, *compute_schedule;
 	uint32_t rank, world, batch, observe_ms;
 	uint64_t seed;

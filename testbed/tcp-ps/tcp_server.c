@@ -252,7 +252,7 @@ int tcp_ps_serve(struct tcp_ps *ps) {
 	s->w = calloc(ps->values, sizeof(float));
 	s->h = calloc(ps->values, sizeof(float));
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
-	s->listener = listen_at(ps->options->address, ps->options->port);
+	s->listener = listen_at(ps->options->address, (uint16_t)ps->options->port);
 	struct epoll_event want = {.events = EPOLLIN};
 	if (s->w != NULL && s->h != NULL && s->listener >= 0
 	    && epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &want) == 0) {

@@ -203,7 +203,7 @@ static bool open_session(struct work *work) {
 	struct tcp_ps_header header;
 	hd_ns until = hd_compute_now() + CONNECT_PATIENCE_S * HD_SECOND;
 	do {
-		work->fd = connect_once(o->address, o->port);
+		work->fd = connect_once(o->address, (uint16_t)o->port);
 		if (work->fd >= 0) {
 			return ask(work, TCP_PS_HELLO, 0, NULL)
 				&& expect(work, TCP_PS_READY, &header);

@@ -22,12 +22,12 @@ REFUSED = [
     (["--train", "--bogus"], EX_USAGE, "--bogus"),
     (["--grid"], EX_USAGE, "--train"),
     (["--learning-rate", "0.1"], EX_USAGE, "--train"),
-    (["--train", "--learning-rate", "0"], EX_USAGE, "--learning-rate: '0' is not a number in 1e-09..1000"),
+    (["--train", "--learning-rate", "0"], EX_USAGE, "--learning-rate: '0' (a number from 1e-09 to 1000)"),
     (["--train", "--learning-rate", "0.1x"], EX_USAGE, "--learning-rate"),
     (["--train", "--target-accuracy", "2"], EX_USAGE, "--target-accuracy"),
     (["--train", "--grid", "--learning-rate", "0.1"], EX_USAGE, "--grid"),
     (["--train", "--grid-seeds", "2"], EX_USAGE, "needs --grid"),
-    (["--train", "--grid", "--grid-seeds", "0"], EX_USAGE, "at least 1"),
+    (["--train", "--grid", "--grid-seeds", "0"], EX_USAGE, "--grid-seeds: '0' (a whole number from 1"),
     (["--train", "--data", "nowhere"], EX_NOINPUT, "data: "),
 ]
 

@@ -3,7 +3,6 @@
 #include "hd_limits.h"
 #include "hd_option.h"
 
-#include <getopt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +20,7 @@ struct inner {
 struct values {
 	const char *file, *name;
 	double share;
+	float part;
 	uint32_t small;
 	uint64_t large, memory;
 	char first;
@@ -44,6 +44,7 @@ static const struct hd_option table[] = {
 	HD_OPTION_NEEDED("file", "FILE", struct values, file, "what\nand why"),
 	HD_OPTION_NAME("name", struct values, name, NULL),
 	HD_OPTION_REAL("share", "X", struct values, share, 0.25, 1, "of it"),
+	HD_OPTION_FLOAT("part", "X", struct values, part, 0, 1, NULL),
 	HD_OPTION_U32("small", "N", struct values, small, 2, UINT32_MAX, "few"),
 	HD_OPTION_U64("large-number", "N", struct values, large, 0, UINT64_MAX, "many"),
 	HD_OPTION_BYTES("memory", struct values, memory, 4096, "K, M, G"),
@@ -126,7 +127,10 @@ static void test_values(void **state) {
 	assert_int_equal(v.memory, 2048);
 	assert_string_equal(v.inner.color, "red");
 	assert_true(v.inner.bright);
-	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file", "a", "-f", "xyz")), 0);
+	assert_int_equal(
+		read_words(&plain, &v, &told, WORDS("--file", "a", "-f", "xyz", "--part=0.5")), 0
+	);
+	assert_true(v.part == 0.5f);
 	assert_int_equal(v.first, 'x');
 	assert_int_equal(told.times, 0);
 }

@@ -4,10 +4,10 @@
  * libheddle finds the fabric, prints what they say behind their rank, and leaves nothing behind:
  * every process has a group of its own that is ended with the run.
  */
+#include "hd_option.h"
 #include "hd_run.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,158 +19,142 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char help[]
-	= "usage: heddle-run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
-	  "Starts N copies of a program that uses libheddle on this machine.\n"
-	  "\n"
-	  "  -n, --count N           how many, ranks 0..N-1\n"
-	  "  --controller ADDR[:PORT], --server ADDR[:PORT]  where the fabric is\n"
-	  "  --key-file FILE         the cluster's key\n"
-	  "  --job NAME, --tenant NAME  (job: the program's name; tenant: default)\n"
-	  "  --host NAME             this machine's name in the topology\n"
-	  "  --host-prefix P         instead: rank r is on host P<r+1>\n"
-	  "  --bind ADDR             local address of every process\n"
-	  "  --events-dir DIR        an event log of each: DIR/w<rank>.jsonl\n"
-	  "  --observer              one more, rank N, with HEDDLE_OBSERVER=1; when it succeeds the\n"
-	  "                          others are stopped and the run has succeeded\n"
-	  "  --no-prefix             prints lines as they come, without [rank]\n"
-	  "  --grace-ms N            between SIGTERM and SIGKILL (3000)\n"
-	  "  --grace SECONDS         the same, and SIGTERM is a notice of preemption: each process is told by\n"
-	  "                          HEDDLE_GRACE how long it has then. Otherwise they are ended by SIGINT\n"
-	  "  --help\n"
-	  "\n"
+static const struct hd_option option_table[] = {
+	{
+		.kind = HD_OPTION_IS_U32,
+		.letter = 'n',
+		.name = "count",
+		.value = "N",
+		.help = "how many, ranks 0..N-1",
+		.at = offsetof(struct run_options, count),
+		.least = 1,
+		.most = RUN_PROCESSES_MAX - 1,
+	},
+	HD_OPTION_TEXT(
+		"controller",
+		"ADDR[:PORT]",
+		struct run_options,
+		environment[RUN_CONTROLLER],
+		"where the fabric is"
+	),
+	HD_OPTION_TEXT(
+		"server",
+		"ADDR[:PORT]",
+		struct run_options,
+		environment[RUN_SERVER],
+		"the server, without a controller or when it is gone"
+	),
+	HD_OPTION_TEXT(
+		"key-file",
+		"FILE",
+		struct run_options,
+		environment[RUN_KEY_FILE],
+		"the cluster's key"
+	),
+	HD_OPTION_TEXT(
+		"job",
+		"NAME",
+		struct run_options,
+		environment[RUN_JOB],
+		"(the program's name)"
+	),
+	HD_OPTION_TEXT("tenant", "NAME", struct run_options, environment[RUN_TENANT], "(default)"),
+	HD_OPTION_TEXT(
+		"host",
+		"NAME",
+		struct run_options,
+		host,
+		"this machine's name in the topology"
+	),
+	HD_OPTION_TEXT(
+		"host-prefix",
+		"P",
+		struct run_options,
+		host_prefix,
+		"instead: rank r is on host P<r+1>"
+	),
+	HD_OPTION_TEXT(
+		"bind",
+		"ADDR",
+		struct run_options,
+		environment[RUN_BIND],
+		"local address of every process"
+	),
+	HD_OPTION_TEXT(
+		"events-dir",
+		"DIR",
+		struct run_options,
+		events_dir,
+		"an event log of each: DIR/w<rank>.jsonl"
+	),
+	HD_OPTION_FLAG(
+		"observer",
+		struct run_options,
+		observer,
+		"one more, rank N, with HEDDLE_OBSERVER=1; when it succeeds the\n"
+		"others are stopped and the run has succeeded"
+	),
+	HD_OPTION_FLAG(
+		"no-prefix",
+		struct run_options,
+		no_prefix,
+		"prints lines as they come, without [rank]"
+	),
+	HD_OPTION_U32(
+		"grace-ms",
+		"N",
+		struct run_options,
+		grace_ms,
+		1,
+		3600000,
+		"between SIGTERM and SIGKILL (3000)"
+	),
+	HD_OPTION_U32(
+		"grace",
+		"SECONDS",
+		struct run_options,
+		notice_s,
+		1,
+		HD_NOTICE_US_MAX / 1000000,
+		"the same, and SIGTERM is a notice of preemption: each process is told by\n"
+		"HEDDLE_GRACE how long it has then. Otherwise they are ended by SIGINT"
+	),
+	HD_OPTION_HELP,
+	HD_OPTION_END,
+};
+
+static const struct hd_option_program command_line = {
+	.name = "heddle-run",
+	.usage = "usage: heddle-run -n N [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+		 "Starts N copies of a program that uses libheddle on this machine.\n"
+		 "\n",
+	.table = option_table,
+	.after
+	= "\n"
 	  "The exit status is that of the first process that fails (128 + signal when one killed it); the\n"
-	  "others are stopped then.\n";
-
-enum {
-	OPT_CONTROLLER = 256,
-	OPT_SERVER,
-	OPT_KEY,
-	OPT_JOB,
-	OPT_TENANT,
-	OPT_HOST,
-	OPT_HOST_PREFIX,
-	OPT_BIND,
-	OPT_EVENTS,
-	OPT_OBSERVER,
-	OPT_NO_PREFIX,
-	OPT_GRACE,
-	OPT_NOTICE,
-	OPT_HELP
+	  "others are stopped then.\n",
+	.column = 26,
+	.arguments = true,
+	.stops = true,
 };
-
-static const struct option names[] = {
-	{"count", required_argument, NULL, 'n'},
-	{"controller", required_argument, NULL, OPT_CONTROLLER},
-	{"server", required_argument, NULL, OPT_SERVER},
-	{"key-file", required_argument, NULL, OPT_KEY},
-	{"job", required_argument, NULL, OPT_JOB},
-	{"tenant", required_argument, NULL, OPT_TENANT},
-	{"host", required_argument, NULL, OPT_HOST},
-	{"host-prefix", required_argument, NULL, OPT_HOST_PREFIX},
-	{"bind", required_argument, NULL, OPT_BIND},
-	{"events-dir", required_argument, NULL, OPT_EVENTS},
-	{"observer", no_argument, NULL, OPT_OBSERVER},
-	{"no-prefix", no_argument, NULL, OPT_NO_PREFIX},
-	{"grace-ms", required_argument, NULL, OPT_GRACE},
-	{"grace", required_argument, NULL, OPT_NOTICE},
-	{"help", no_argument, NULL, OPT_HELP},
-	{0},
-};
-
-static int number(const char *what, const char *text, long max, uint32_t *value) {
-	char *end;
-	long parsed;
-
-	errno = 0;
-	parsed = strtol(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || parsed < 1 || parsed > max) {
-		(void)fprintf(
-			stderr,
-			"heddle-run: %s: '%.32s' is not a whole number in 1..%ld\n",
-			what,
-			text,
-			max
-		);
-		return -EINVAL;
-	}
-	*value = (uint32_t)parsed;
-	return 0;
-}
-
-static int set_notice(struct run_options *options) {
-	int rc = number("grace", optarg, HD_NOTICE_US_MAX / 1000000, &options->notice_s);
-
-	options->grace_ms = options->notice_s * 1000;
-	return rc;
-}
-
-static int set_option(struct run_options *options, int option) {
-	switch (option) {
-	case OPT_NOTICE:
-		return set_notice(options);
-	case 'n':
-		return number("count", optarg, RUN_PROCESSES_MAX - 1, &options->count);
-	case OPT_GRACE:
-		return number("grace-ms", optarg, 3600000, &options->grace_ms);
-	case OPT_CONTROLLER:
-		options->environment[RUN_CONTROLLER] = optarg;
-		return 0;
-	case OPT_SERVER:
-		options->environment[RUN_SERVER] = optarg;
-		return 0;
-	case OPT_KEY:
-		options->environment[RUN_KEY_FILE] = optarg;
-		return 0;
-	case OPT_JOB:
-		options->environment[RUN_JOB] = optarg;
-		return 0;
-	case OPT_TENANT:
-		options->environment[RUN_TENANT] = optarg;
-		return 0;
-	case OPT_BIND:
-		options->environment[RUN_BIND] = optarg;
-		return 0;
-	case OPT_HOST:
-		options->host = optarg;
-		return 0;
-	case OPT_HOST_PREFIX:
-		options->host_prefix = optarg;
-		return 0;
-	case OPT_EVENTS:
-		options->events_dir = optarg;
-		return 0;
-	case OPT_OBSERVER:
-		options->observer = true;
-		return 0;
-	case OPT_NO_PREFIX:
-		options->no_prefix = true;
-		return 0;
-	default:
-		return -EINVAL;
-	}
-}
 
 /* -1: go on; else the exit status. */
 static int parse(int argc, char **argv, struct run_options *options) {
 	const char *slash;
-	int option;
+	int status;
 
 	*options = (struct run_options){.grace_ms = 3000};
-	while ((option = getopt_long(argc, argv, "+n:", names, NULL)) != -1) {
-		if (option == OPT_HELP) {
-			(void)fputs(help, stdout);
-			return EX_OK;
-		}
-		if (set_option(options, option) < 0)
-			return EX_USAGE;
-	}
+	status = hd_options_read(&command_line, argc, argv, options, NULL);
+	if (status != 0)
+		return status < 0 ? EX_OK : status;
+	if (options->notice_s > 0)
+		options->grace_ms = options->notice_s * 1000;
 	if (options->count == 0 || optind >= argc) {
 		(void)fputs("heddle-run: -n N and a program are needed (--help)\n", stderr);
 		return EX_USAGE;
 	}
 	if (options->host && options->host_prefix) {
-		(void)fputs("heddle-run: host and host-prefix: one or the other\n", stderr);
+		(void)fputs("heddle-run: --host, --host-prefix: one or the other\n", stderr);
 		return EX_USAGE;
 	}
 	options->argv = argv + optind;
