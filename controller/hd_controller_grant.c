@@ -482,6 +482,7 @@ void ctl_void(
 		ctl_copy_end(c, t, reason, sink);
 		return;
 	}
+	ctl_slots_untold(c, t, sink);
 	message.void_.job = t->job->id;
 	message.void_.position = t->position;
 	message.void_.token = t->token;

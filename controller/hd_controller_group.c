@@ -397,7 +397,9 @@ static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_s
 	ctl_group_ended(
 		c, group, group->reason == HD_REASON_NONE ? HD_REASON_CLOSED : group->reason
 	);
-	ctl_slots_untold(c, group, sink);
+	for (uint32_t m = 0; m < group->count; m++)
+		if (group->members[m])
+			ctl_slots_untold(c, group->members[m], sink);
 	ctl_group_say_void(c, group, group->reason, sink);
 	ctl_copy_sum_end(c, group, HD_REASON_CLOSED, sink);
 	if (group->sum)

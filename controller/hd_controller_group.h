@@ -228,8 +228,8 @@ bool ctl_slots_report(
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 );
-/* The group is void before its members were told of it. */
-void ctl_slots_untold(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink);
+/* This member is void, maybe before it was told of its grant: then it is told now, as it would wait for ever. */
+void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink);
 /* The group is over: the switch is told at the next check. */
 void ctl_slots_end(struct hd_controller *c, struct ctl_group *group);
 void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node);

@@ -255,10 +255,12 @@ bool ctl_slots_report(
 
 /* --- ends ------------------------------------------------------------------------------------- */
 
-void ctl_slots_untold(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
-	/* What they are told first makes sense of what the server says next. */
-	if (group->slots && !group->slots->held)
-		tell_members(c, group, sink);
+void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+	const struct ctl_group_slots *slots = t->group ? t->group->slots : NULL;
+
+	/* What they are told first makes sense of what they hear next. */
+	if (slots && !slots->held && !t->is_sum)
+		ctl_grant_say(c, t, sink);
 }
 
 void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {
