@@ -228,7 +228,8 @@ bool ctl_slots_report(
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 );
-/* This member is void, maybe before it was told of its grant: then it is told now, as it would wait for ever. */
+/* This member ends, maybe before it was told of its grant: then it hears of both now, and asks again. What the server
+ * says of it makes no sense to it otherwise. */
 void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink);
 /* The group is over: the switch is told at the next check. */
 void ctl_slots_end(struct hd_controller *c, struct ctl_group *group);

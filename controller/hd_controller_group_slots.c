@@ -257,10 +257,17 @@ bool ctl_slots_report(
 
 void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	const struct ctl_group_slots *slots = t->group ? t->group->slots : NULL;
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+	struct hd_message message = {.kind = HD_MSG_VOID};
 
-	/* What they are told first makes sense of what they hear next. */
-	if (slots && !slots->held && !t->is_sum)
-		ctl_grant_say(c, t, sink);
+	if (!slots || slots->held || t->is_sum || !worker)
+		return;
+	message.void_.job = t->job->id;
+	message.void_.position = t->position;
+	message.void_.token = t->token;
+	message.void_.reason = HD_REASON_CLOSED;
+	ctl_grant_say(c, t, sink);
+	(void)ctl_send(c, worker, &message, sink);
 }
 
 void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {

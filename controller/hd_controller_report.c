@@ -182,6 +182,7 @@ static void report_end(
 	count_outcome(t->job, t, m);
 	log_drop(c, t, m);
 	ctl_rhythm_ended(ctl_worker(job, t->worker), t->direction, c->now);
+	ctl_slots_untold(c, t, sink);
 	ctl_transfer_free(c, t);
 	if (m->direction == HD_PUSH)
 		push_ended(c, job, m, sink);

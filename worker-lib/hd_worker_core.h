@@ -572,6 +572,8 @@ void worker_reduce_collect(struct hd_worker *worker, const struct context *ctx);
 bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx);
 void worker_reduce_pump(struct hd_worker *worker, const struct context *ctx);
 hd_ns worker_reduce_deadline(const struct hd_worker *worker);
+/* Nothing of any is under way any more. */
+void worker_reduce_off_wire(struct hd_worker *worker);
 void worker_reduce_destroy(struct hd_worker *worker);
 
 #endif

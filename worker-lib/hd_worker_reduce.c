@@ -417,6 +417,13 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx) {
 	return watch;
 }
 
+void worker_reduce_off_wire(struct hd_worker *worker) {
+	struct reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		reduce_drop_shards(worker, r);
+}
+
 void worker_reduce_destroy(struct hd_worker *worker) {
 	struct reduce *r;
 

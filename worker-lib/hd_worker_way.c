@@ -8,6 +8,7 @@
  * A way has the memory of its path (RTT, window), which outlives transfers. What an aggregator's session says counts
  * for the transfers that go its way; when it ends, or does not come about in time, they are asked for anew.
  */
+#include "hd_slots.h"
 #include "hd_text.h"
 #include "hd_worker_core.h"
 
@@ -227,7 +228,15 @@ void worker_way_drop(struct hd_worker *worker, const struct context *ctx, struct
 		clear_way(way, ctx);
 }
 
+/* What goes through slots counts in the memory of its path, which goes with the way. */
 void worker_ways_close(struct hd_worker *worker, const struct context *ctx) {
+	struct ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		hd_slots_destroy(ticket->slots);
+		ticket->slots = NULL;
+	}
+	worker_reduce_off_wire(worker);
 	for (uint32_t i = 0; i < worker->way_count; i++) {
 		if (!is_free(&worker->ways[i]))
 			clear_way(&worker->ways[i], ctx);

@@ -19,6 +19,11 @@
 #define SEEDS 30
 #define COUNTER(name) HD_SWITCH_COUNTER_##name
 
+/* Had faults once: the server ends, or refuses, a sum before its switch took the lease, and members that were not told of
+ * their grants yet waited for ever; a worker's machine is taken away while its chunks are in slots. */
+static const uint64_t known_seeds[] = {1073, 2110, 2513, 3590, 3670};
+#define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
+
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
 static const struct hd_place replica = {.kind = HD_PLACE_REPLICA};
 static const struct hd_place controller = {.kind = HD_PLACE_CONTROLLER};
@@ -302,7 +307,8 @@ static void test_seeds(void **state) {
 	struct run run;
 
 	(void)state;
-	for (uint64_t seed = first; seed < first + seeds; seed++) {
+	for (uint64_t k = run_only_seeds() ? KNOWN : 0; k < seeds + KNOWN; k++) {
+		uint64_t seed = k < KNOWN ? known_seeds[k] : first + k - KNOWN;
 		struct hd_random random;
 
 		prepare(&run);
