@@ -54,6 +54,19 @@ def processor_time(pid, thread=None):
     raise RuntimeError(f"no thread {thread}")
 
 
+def last_processor_time(process, thread):
+    """Of a thread of a process that was told to end. It ends its statistics' period first, up to a second later, and
+    forwards until then."""
+    took = 0.0
+    while process.poll() is None:
+        try:
+            took = processor_time(process.pid, thread)
+        except (OSError, RuntimeError):
+            break
+        time.sleep(0.01)
+    return took
+
+
 def run_testpmd(ports, seconds, core, mode):
     vdevs = [w for port in ports for w in ("--vdev", port)]
     process = subprocess.Popen(
@@ -61,8 +74,8 @@ def run_testpmd(ports, seconds, core, mode):
          "--nb-cores=1", "--total-num-mbufs=16384",
          "--no-lsc-interrupt"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     time.sleep(seconds + 2)
-    took = processor_time(process.pid, f"rte-worker-{core}")
     process.send_signal(signal.SIGINT)
+    took = last_processor_time(process, f"rte-worker-{core}")
     out, _ = process.communicate(timeout=30)
     sent = re.findall(r"TX-packets:\s+(\d+)", out.split("Accumulated")[-1])
     assert sent and int(sent[0]) > 0, out[-3000:]
