@@ -452,27 +452,53 @@ take(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look *
 	}
 }
 
-/* Up to HD_SWITCH_BURST_MAX packets. */
-static inline void
-take_burst(struct hd_switch_core *core, struct hd_switch_packet *packets, size_t count) {
-	struct look looks[HD_SWITCH_BURST_MAX];
-	struct hd_switch_packet *ordinary[HD_SWITCH_BURST_MAX], *ours[HD_SWITCH_BURST_MAX];
-	size_t ordinary_count = 0, ours_count = 0;
+/*
+ * Rounds 1 and 2. Ordinary frames are done then. Returns how many are not: `looks` of them, and which they are.
+ */
+static inline size_t look_at_all(
+	struct hd_switch_core *core,
+	struct hd_switch_packet *packets,
+	size_t count,
+	struct look *looks,
+	struct hd_switch_packet **ours
+) {
+	struct switch_found found
+		= {.source = SWITCH_NO_MAC, .target = SWITCH_NO_MAC, .like_in = SWITCH_NO_PORT};
+	const bool simulated = core->simulator.threshold != 0;
+	uint64_t alike = 0;
+	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		__builtin_prefetch(packets[i].data);
 		__builtin_prefetch(packets[i].data + SWITCH_LINE);
 	}
 	for (size_t i = 0; i < count; i++) {
-		struct look *look = &looks[ours_count];
+		struct hd_switch_packet *packet = &packets[i];
 
-		look_at_form(core, &packets[i], look);
-		if (look->kind == LOOK_ORDINARY)
-			ordinary[ordinary_count++] = &packets[i];
-		else
-			ours[ours_count++] = &packets[i];
+		if (!simulated && switch_is_like(core, packet, &found)) {
+			packet->port = found.like_out;
+			packet->verdict = HD_SWITCH_FORWARD;
+			alike++;
+			continue;
+		}
+		look_at_form(core, packet, &looks[n]);
+		if (looks[n].kind == LOOK_ORDINARY) {
+			switch_forward(core, packet, &found);
+		} else {
+			ours[n++] = packet;
+		}
 	}
-	switch_forward(core, ordinary, ordinary_count);
+	core->counters[HD_SWITCH_COUNTER_forwarded] += alike;
+	return n;
+}
+
+/* Up to HD_SWITCH_BURST_MAX packets. */
+static inline void
+take_burst(struct hd_switch_core *core, struct hd_switch_packet *packets, size_t count) {
+	struct look looks[HD_SWITCH_BURST_MAX];
+	struct hd_switch_packet *ours[HD_SWITCH_BURST_MAX];
+	size_t ours_count = look_at_all(core, packets, count, looks, ours);
+
 	for (size_t i = 0; i < ours_count; i++) {
 		if (looks[i].kind != LOOK_DONE) {
 			look_at_token(core, ours[i]->data, &looks[i]);

@@ -8,8 +8,6 @@
 #define MAC_KEY (UINT64_C(1) << 48) /* no key is 0 */
 #define ROUTE_KEY (UINT64_C(1) << 40)
 #define MAC_MULTICAST (UINT64_C(1) << 40) /* the first byte's last bit */
-#define NO_MAC UINT64_MAX
-#define NO_PORT UINT32_MAX
 #define SET_US ((UINT64_C(1) << 48) - 1) /* of an address that was set: never forgotten */
 
 static uint64_t mac_of(const uint8_t *bytes) {
@@ -318,66 +316,69 @@ static bool is_routed(const struct hd_switch_packet *packet) {
 		&& data[AT_IPV4] >> 4 == 4;
 }
 
-/* Where frames to the station leave, or NO_PORT. */
+/* Where frames to the station leave, or SWITCH_NO_PORT. */
 static inline uint32_t port_to(const struct hd_switch_core *core, uint64_t mac) {
 	const struct hd_switch_entry *entry;
 
 	if ((mac & MAC_MULTICAST) != 0) {
-		return NO_PORT;
+		return SWITCH_NO_PORT;
 	}
 	entry = hd_switch_table_find(&core->macs, mac | MAC_KEY);
-	return entry == NULL ? NO_PORT : (uint16_t)entry->value;
+	return entry == NULL ? SWITCH_NO_PORT : (uint16_t)entry->value;
 }
 
-/* What was found for the frame before: many of a burst come from one station, and go to one. */
-struct found {
-	uint64_t source, target; /* NO_MAC: nothing yet */
-	uint16_t in; /* where the source was */
-	uint32_t out;
-};
+/* Frames with the same first bytes, from the same port, leave where this one does. */
+static void
+remember(struct switch_found *found, const struct hd_switch_packet *packet, uint32_t in) {
+	found->like[0] = switch_head(packet->data, 0);
+	found->like[1] = switch_head(packet->data, 1);
+	found->like_in = in;
+	found->like_out = packet->port;
+}
 
-static inline void
-forward(struct hd_switch_core *core, struct hd_switch_packet *packet, struct found *found) {
-	uint64_t target = mac_at(packet->data);
+void switch_forward(
+	struct hd_switch_core *core,
+	struct hd_switch_packet *packet,
+	struct switch_found *found
+) {
+	uint64_t target;
+	uint32_t in = packet->port;
+
+	found->like_in = SWITCH_NO_PORT;
+	if (packet->bytes < SWITCH_ETHERNET_BYTES) {
+		give(core, packet, HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
+		return;
+	}
+	target = mac_at(packet->data);
 
 	if (core->age_us != 0) {
 		uint64_t source = mac_at(packet->data + 6);
 
 		if (source != found->source || packet->port != found->in) {
 			learn(core, source, packet->port);
-			*found = (struct found){source, NO_MAC, packet->port, 0};
+			found->source = source;
+			found->target = SWITCH_NO_MAC;
+			found->in = packet->port;
 		}
 	}
-	if (target == core->router && core->router != 0 && is_routed(packet)) {
-		route(core, packet);
-		return;
+	if (target == core->router && core->router != 0) {
+		if (is_routed(packet)) {
+			route(core, packet);
+			return;
+		}
+		in = SWITCH_NO_PORT;
 	}
 	if (target != found->target) {
 		found->target = target;
 		found->out = port_to(core, target);
 	}
-	if (found->out == NO_PORT) {
+	if (found->out == SWITCH_NO_PORT) {
 		give(core, packet, HD_SWITCH_FLOOD, HD_SWITCH_COUNTER_flooded);
 	} else if (found->out == packet->port) {
 		give(core, packet, HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
 	} else {
 		packet->port = (uint16_t)found->out;
 		give(core, packet, HD_SWITCH_FORWARD, HD_SWITCH_COUNTER_forwarded);
-	}
-}
-
-void switch_forward(
-	struct hd_switch_core *core,
-	struct hd_switch_packet *const *packets,
-	size_t count
-) {
-	struct found found = {.source = NO_MAC, .target = NO_MAC};
-
-	for (size_t i = 0; i < count; i++) {
-		if (packets[i]->bytes < SWITCH_ETHERNET_BYTES) {
-			give(core, packets[i], HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
-		} else {
-			forward(core, packets[i], &found);
-		}
+		remember(found, packet, in);
 	}
 }

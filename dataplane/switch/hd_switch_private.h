@@ -3,6 +3,7 @@
 #ifndef HD_SWITCH_PRIVATE_H
 #define HD_SWITCH_PRIVATE_H
 
+#include "hd_bytes.h"
 #include "hd_limits.h"
 #include "hd_switch_core.h"
 #include "hd_switch_table.h"
@@ -130,17 +131,52 @@ static inline bool switch_complete(const struct switch_lease *lease, uint64_t se
 	return (seen & lease->waits) == lease->waits;
 }
 
+#define SWITCH_NO_MAC UINT64_MAX
+#define SWITCH_NO_PORT UINT32_MAX
+
+/* What was found for frames before: many of a burst come from one station, and go to one. Of one burst. */
+struct switch_found {
+	uint64_t source, target; /* SWITCH_NO_MAC: nothing yet */
+	uint16_t in; /* where the source was */
+	uint32_t out;
+	/* Frames that need no look at any table, switch_is_like(): their first bytes, and from where to where. */
+	uint64_t like[2];
+	uint32_t like_in; /* SWITCH_NO_PORT: none are */
+	uint16_t like_out;
+};
+
 void switch_leases_fini(struct hd_switch_core *core);
 
 /* hd_switch_forward.c */
 int switch_forward_init(struct hd_switch_core *core, const uint64_t secret[2]);
 void switch_forward_fini(struct hd_switch_core *core);
-/* Verdicts and counters of ordinary frames. */
+/* The verdict of an ordinary frame, and its counter. */
 void switch_forward(
 	struct hd_switch_core *core,
-	struct hd_switch_packet *const *packets,
-	size_t count
+	struct hd_switch_packet *packet,
+	struct switch_found *found
 );
+
+/* The frame's first 16 bytes, as they lie in memory, without the type of service. */
+static inline uint64_t switch_head(const uint8_t *data, int half) {
+	uint64_t head;
+
+	memcpy(&head, data + (half ? 8 : 0), sizeof(head));
+	return half ? head & htobe64(~UINT64_C(0xff)) : head;
+}
+
+/* An ordinary frame that leaves where the one before did: nothing is to be looked up. */
+static inline bool switch_is_like(
+	const struct hd_switch_core *core,
+	const struct hd_switch_packet *packet,
+	const struct switch_found *found
+) {
+	const uint8_t *data = packet->data;
+
+	return packet->port == found->like_in && packet->bytes > AT_FLAGS
+		&& switch_head(data, 0) == found->like[0] && switch_head(data, 1) == found->like[1]
+		&& hd_get32(data + AT_DESTINATION) != core->self.ipv4;
+}
 
 /* Writes why and returns `code`. */
 __attribute__((format(printf, 4, 5))) int

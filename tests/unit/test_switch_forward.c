@@ -379,6 +379,109 @@ static void test_simulator(void **state) {
 	pass(bytes, 1, COUNTER(flooded));
 }
 
+/* --- bursts ----------------------------------------------------------------------------------- */
+
+/* Frames that are often like the one before, and else differ in one thing that matters, or should not. */
+static uint32_t
+vary(struct hd_random *random, struct hd_switch_packet *packet, uint8_t data[FRAME_BYTES_MAX]) {
+	struct frame_ends ends = {.source = 0x0a000200, .destination = 0x0b000001};
+	struct hd_chunk_header header = {.count = 32, .dtype = 3, .round = 1, .token = 1};
+	uint32_t values[32] = {0}, bytes;
+	static uint64_t flow[3];
+
+	if (hd_random_chance(random, 0.2))
+		flow[hd_random_below(random, 3)] = hd_random_below(random, 4);
+	set_mac(ends.to, (uint32_t)flow[0]);
+	set_mac(ends.from, (uint32_t)flow[1]);
+	packet->port = (uint16_t)flow[2];
+	ends.destination_port = HD_SWITCH_UDP_PORT;
+	ends.tos = hd_random_chance(random, 0.2) ? 3 : 0;
+	if (flow[0] == 3)
+		memcpy(ends.to, router, sizeof(router));
+	if (hd_random_chance(random, 0.2))
+		ends.destination = SERVICE;
+	bytes = frame_put_chunk(data, &ends, &header, values);
+	if (hd_random_chance(random, 0.2))
+		data[12 + hd_random_below(random, 34)] ^= 1;
+	if (hd_random_chance(random, 0.1))
+		bytes = 10 + (uint32_t)hd_random_below(random, 40);
+	return bytes;
+}
+
+static void expect_the_same(struct hd_switch_core *other) {
+	uint64_t ours[HD_SWITCH_COUNTER_COUNT], theirs[HD_SWITCH_COUNTER_COUNT];
+
+	hd_switch_core_counters(core, ours);
+	hd_switch_core_counters(other, theirs);
+	assert_memory_equal(ours, theirs, sizeof(ours));
+}
+
+/* What was found for one frame of a burst is never wrong for another: one at a time they fare alike. */
+static void burst_and_alone(struct hd_random *random, struct hd_switch_core *alone) {
+	static uint8_t data[HD_SWITCH_BURST_MAX][FRAME_BYTES_MAX];
+	struct hd_switch_packet burst[HD_SWITCH_BURST_MAX] = {0};
+	const size_t count = 1 + hd_random_below(random, HD_SWITCH_BURST_MAX);
+	struct hd_switch_packet single[HD_SWITCH_BURST_MAX];
+	static uint8_t copy[HD_SWITCH_BURST_MAX][FRAME_BYTES_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		burst[i].data = data[i];
+		burst[i].bytes = vary(random, &burst[i], data[i]);
+		memcpy(copy[i], data[i], sizeof(copy[i]));
+		single[i] = burst[i];
+		single[i].data = copy[i];
+	}
+	hd_switch_core_burst(core, burst, count);
+	for (size_t i = 0; i < count; i++) {
+		hd_switch_core_burst(alone, &single[i], 1);
+		assert_int_equal(burst[i].verdict, single[i].verdict);
+		assert_int_equal(burst[i].bytes, single[i].bytes);
+		if (burst[i].verdict == HD_SWITCH_FORWARD)
+			assert_int_equal(burst[i].port, single[i].port);
+		assert_memory_equal(data[i], copy[i], burst[i].bytes);
+	}
+	expect_the_same(alone);
+}
+
+static void test_burst_is_one_after_the_other(void **state) {
+	const struct hd_switch_route route
+		= {.prefix = 0x0b000000, .bits = 8, .mac = {2, 1}, .port = 5};
+	struct hd_random random;
+	struct hd_switch_core *alone;
+
+	hd_random_init(&random, 20);
+	assert_int_equal(hd_switch_core_create(&settings, &alone, words, sizeof(words)), 0);
+	for (int round = 0; round < 3000; round++) {
+		struct hd_switch_core *both[2] = {core, alone};
+		uint32_t station = (uint32_t)hd_random_below(&random, 4);
+		uint64_t what = hd_random_below(&random, 100);
+		uint8_t mac[6];
+
+		set_mac(mac, station);
+		for (int i = 0; i < 2; i++) {
+			if (what < 10)
+				(void)hd_switch_core_mac_set(both[i], mac, 6, words, sizeof(words));
+			else if (what < 20)
+				(void)hd_switch_core_mac_clear(both[i], mac);
+			else if (what < 30)
+				hd_switch_core_learn(both[i], station * HD_SECOND);
+			else if (what < 32)
+				(void
+				)hd_switch_core_route_set(both[i], &route, words, sizeof(words));
+			else if (what < 34)
+				(void)hd_switch_core_simulate(
+					both[i], 1, station << 22, words, sizeof(words)
+				);
+			else if (what < 36)
+				(void
+				)hd_switch_core_mac_set(both[i], router, 4, words, sizeof(words));
+			hd_switch_core_time(both[i], (hd_ns)round * HD_MS);
+		}
+		burst_and_alone(&random, alone);
+	}
+	hd_switch_core_destroy(alone);
+}
+
 static void test_settings_that_are_refused(void **state) {
 	struct hd_switch_core_config bad = settings;
 	struct hd_switch_core *none = NULL;
@@ -410,6 +513,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_checksum_of_routed, begin, end),
 		cmocka_unit_test_setup_teardown(test_not_for_us, begin, end),
 		cmocka_unit_test_setup_teardown(test_simulator, begin, end),
+		cmocka_unit_test_setup_teardown(test_burst_is_one_after_the_other, begin, end),
 		cmocka_unit_test(test_settings_that_are_refused),
 	};
 
