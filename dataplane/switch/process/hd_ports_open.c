@@ -178,8 +178,11 @@ int ports_open_all(
 	);
 	if (code == 0)
 		code = make_pools(p, buffers, room, error, error_bytes);
-	for (uint32_t i = 0; i < p->count && code == 0; i++)
+	for (uint32_t i = 0; i < p->count && code == 0; i++) {
 		code = open_port(p, &p->ports[i], error, error_bytes);
+		if (p->ports[i].eth.kind == DPDK_AF_PACKET)
+			p->rings |= UINT64_C(1) << i;
+	}
 	return code;
 }
 

@@ -61,7 +61,8 @@ struct hd_ports {
 	uint64_t waiting; /* bit of each port with frames in its queue */
 	uint64_t direct; /* bit of each port with frames that leave with the burst */
 	uint64_t kicked; /* bit of each port of af_packet whose ring is to be emptied */
-	hd_ns now; /* of the burst that is under way */
+	uint64_t rings; /* bit of each port of af_packet */
+	hd_ns now; /* of the burst that is under way, or one of the same step */
 	hd_ns busy_at, told_at;
 	uint64_t polls, idle;
 
@@ -96,21 +97,34 @@ struct rte_mbuf *ports_copy_flooded(struct hd_ports *p, struct rte_mbuf *frame);
 /* --- hd_ports_send.c ----------------------------------------------------------------------- */
 /* Takes the frame in any case: what the queue refuses is freed and counted. own: its headers are nobody else's. */
 void ports_put(struct hd_ports *p, uint32_t port, struct rte_mbuf *frame, bool own);
-/* The same where ports_is_direct(): it leaves with its burst. */
-static inline void ports_put_direct(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame) {
+/*
+ * Frames that leave with their burst: where nothing waits and the link has no rate, a queue would only cost time. So
+ * many have room, and are put where ports_direct_place() says, then told of by ports_put_direct().
+ */
+static inline uint16_t ports_direct_room(const struct hd_ports *p, uint32_t index) {
+	const struct port *port = &p->ports[index];
+
+	if (port->limited || (p->waiting >> index & 1) != 0)
+		return 0;
+	return (uint16_t)(PORTS_SEND_BURST - port->direct_count);
+}
+
+static inline struct rte_mbuf **ports_direct_place(struct hd_ports *p, uint32_t index) {
+	return &p->ports[index].direct[p->ports[index].direct_count];
+}
+
+static inline void
+ports_put_direct(struct hd_ports *p, uint32_t index, uint16_t count, uint32_t bytes) {
 	struct port *port = &p->ports[index];
 
-	port->direct[port->direct_count++] = frame;
-	port->direct_bytes += frame->pkt_len;
+	port->direct_count = (uint16_t)(port->direct_count + count);
+	port->direct_bytes += bytes;
 	p->direct |= UINT64_C(1) << index;
 }
 
-/* Where nothing waits and the link has no rate, a queue would only cost time. */
-static inline bool ports_is_direct(const struct hd_ports *p, uint32_t index) {
-	const struct port *port = &p->ports[index];
-
-	return !port->limited && port->direct_count < PORTS_SEND_BURST
-		&& (p->waiting >> index & 1) == 0;
+/* Whether ports_send() needs to know the time. */
+static inline bool ports_is_timed(const struct hd_ports *p) {
+	return (p->waiting | p->kicked | (p->direct & p->rings)) != 0;
 }
 
 /* Sends what may leave now. */

@@ -86,27 +86,60 @@ static inline void look(struct hd_ports *p, uint32_t in, const struct hd_switch_
 		);
 }
 
-/* Most frames are ordinary ones to a link without a rate: they pass without a call. */
+/*
+ * A result may have moved, and may be shorter than what came (padding). What is as it was is not written: stores to
+ * a frame's buffer cost more than all looks at it.
+ */
+static inline void set_frame(struct rte_mbuf *frame, const struct hd_switch_packet *packet) {
+	if (likely(packet->data == rte_pktmbuf_mtod(frame, uint8_t *)
+		   && packet->bytes == frame->data_len))
+		return;
+	frame->data_off = (uint16_t)(packet->data - (uint8_t *)frame->buf_addr);
+	frame->data_len = (uint16_t)packet->bytes;
+	frame->pkt_len = packet->bytes;
+}
+
+/* Most frames are ordinary ones, and leave where the one before did: they pass without a call. Returns how many. */
+static inline uint16_t
+put_alike(struct hd_ports *p, uint32_t in, const struct hd_switch_packet *packets, uint16_t count) {
+	const uint16_t out = packets[0].port;
+	struct rte_mbuf **place;
+	uint32_t bytes = 0;
+	uint16_t n = 0;
+
+	count = RTE_MIN(count, ports_direct_room(p, out));
+	place = ports_direct_place(p, out);
+	for (; n < count && packets[n].verdict == HD_SWITCH_FORWARD && packets[n].port == out;
+	     n++) {
+		look(p, in, &packets[n]);
+		place[n] = packets[n].handle;
+		set_frame(place[n], &packets[n]);
+		bytes += packets[n].bytes;
+	}
+	if (n > 0)
+		ports_put_direct(p, out, n, bytes);
+	return n;
+}
+
 static inline void dispatch_all(
 	struct hd_ports *p,
 	uint32_t in,
 	const struct hd_switch_packet *packets,
 	uint16_t count
 ) {
-	for (uint16_t i = 0; i < count; i++) {
+	for (uint16_t i = 0; i < count;) {
 		const struct hd_switch_packet *packet = &packets[i];
-		struct rte_mbuf *frame = packet->handle;
+		uint16_t alike = 0;
 
-		look(p, in, packet);
-		/* A result may have moved, and may be shorter than what came (padding). */
-		frame->data_off = (uint16_t)(packet->data - (uint8_t *)frame->buf_addr);
-		frame->data_len = (uint16_t)packet->bytes;
-		frame->pkt_len = packet->bytes;
-		if (likely(packet->verdict == HD_SWITCH_FORWARD && packet->port < p->count
-			   && ports_is_direct(p, packet->port)))
-			ports_put_direct(p, packet->port, frame);
-		else
+		if (packet->verdict == HD_SWITCH_FORWARD && packet->port < p->count)
+			alike = put_alike(p, in, packet, (uint16_t)(count - i));
+		if (alike == 0) {
+			look(p, in, packet);
+			set_frame(packet->handle, packet);
 			dispatch(p, in, packet);
+			alike = 1;
+		}
+		i = (uint16_t)(i + alike);
 	}
 }
 
@@ -122,21 +155,24 @@ prepare(struct hd_ports *p,
 	uint16_t kept = 0;
 
 	for (uint16_t i = 0; i < count; i++) {
+		struct hd_switch_packet *packet = &packets[kept];
 		struct rte_mbuf *frame = frames[i];
 
-		bytes += frame->pkt_len;
 		if (unlikely(frame->nb_segs > 1)) {
+			bytes += frame->pkt_len;
 			counts->segmented++;
 			rte_pktmbuf_free(frame);
 			continue;
 		}
-		frame->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
-		packets[kept++] = (struct hd_switch_packet){
-			.data = rte_pktmbuf_mtod(frame, uint8_t *),
-			.bytes = frame->data_len,
-			.port = (uint16_t)in,
-			.handle = frame,
-		};
+		bytes += frame->data_len;
+		if (unlikely(frame->ol_flags & ~(RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL)))
+			frame->ol_flags &= RTE_MBUF_F_INDIRECT | RTE_MBUF_F_EXTERNAL;
+		/* The rest is the executor's to say. */
+		packet->data = rte_pktmbuf_mtod(frame, uint8_t *);
+		packet->bytes = frame->data_len;
+		packet->port = (uint16_t)in;
+		packet->handle = frame;
+		kept++;
 	}
 	counts->received_bytes += bytes;
 	counts->received += count;
@@ -154,7 +190,8 @@ static uint16_t take_burst(struct hd_ports *p, uint32_t in, uint16_t queue) {
 	kept = prepare(p, in, frames, count, packets);
 	p->executor.ops->burst(p->executor.self, packets, kept);
 	dispatch_all(p, in, packets, kept);
-	p->now = hd_wait_now();
+	if (ports_is_timed(p))
+		p->now = hd_wait_now();
 	ports_send(p);
 	return count;
 }

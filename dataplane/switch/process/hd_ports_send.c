@@ -35,7 +35,7 @@ static void enqueue(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, 
 static void expect_rest(struct hd_ports *p, uint32_t index) {
 	uint64_t bit = UINT64_C(1) << index;
 
-	if (p->ports[index].eth.kind != DPDK_AF_PACKET || (p->kicked & bit))
+	if ((p->rings & bit) == 0 || (p->kicked & bit))
 		return;
 	p->kicked |= bit;
 	p->ports[index].kick_at = hd_ns_add(p->now, PORTS_KICK_US * HD_US);
@@ -64,10 +64,12 @@ static void send_direct(struct hd_ports *p, uint32_t index) {
 void ports_put(struct hd_ports *p, uint32_t index, struct rte_mbuf *frame, bool own) {
 	if (p->ports[index].direct_count == PORTS_SEND_BURST)
 		send_direct(p, index);
-	if (ports_is_direct(p, index))
-		ports_put_direct(p, index, frame);
-	else
+	if (ports_direct_room(p, index) == 0) {
 		enqueue(p, index, frame, own);
+		return;
+	}
+	*ports_direct_place(p, index) = frame;
+	ports_put_direct(p, index, 1, frame->pkt_len);
 }
 
 /* Frames that a qdisc had no room for stay in af_packet's ring, and nothing but another call moves them on. */
