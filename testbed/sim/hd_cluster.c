@@ -231,6 +231,7 @@ static void run_quiet(struct hd_cluster *cluster) {
 		run_until(cluster, hd_sim_now(cluster->sim) + SETTLE_STEP);
 	cluster->settled_at = hd_sim_now(cluster->sim);
 	hd_check_settled(cluster->check);
+	filters_inspect(cluster);
 	if (pulling(cluster) > 0)
 		hd_check_fail(
 			cluster->check,
@@ -299,6 +300,7 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->server_link_bytes
 		= hd_cluster_link_bytes(cluster, "s1>ps") + hd_cluster_link_bytes(cluster, "ps>s1");
 	judge_training(cluster, result);
+	filters_result(cluster, result);
 	for (uint32_t i = 0; i < cluster->worker_count; i++) {
 		const struct worker_process *worker = &cluster->workers[i];
 

@@ -172,6 +172,7 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	worker->worked = true;
 	worker->under_way++;
 	hd_check_push(cluster->check, pushed);
+	filter_pushed(worker, round, pushed->data);
 	worker->ready = NULL;
 	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
 		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
@@ -380,6 +381,7 @@ static void pull_ended(struct worker_process *worker, const struct hd_ticket *ti
 		worker->base = ticket->version;
 		if (!cluster->config.unchecked)
 			hd_check_pull(cluster->check, worker->rank, worker->model, ticket->version);
+		filter_pulled(worker);
 		pulled(worker);
 	} else if (ticket->state == HD_TICKET_DROPPED) {
 		pulled(worker); /* not modified: what it has is the newest */
@@ -409,6 +411,10 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 		pull_ended(worker, ticket);
 	else if (!buffer->ended)
 		push_ended(worker);
+	/* Of one that failed because its machine goes nobody knows. */
+	if (ticket->direction == HD_PUSH && ticket->state != HD_TICKET_APPLIED
+	    && ticket->reason != HD_REASON_PREEMPTED)
+		filter_returned(worker, ticket->round);
 	if (ticket->direction == HD_PUSH)
 		buffer->ended = true; /* a lost history may end it once more */
 }
@@ -426,6 +432,7 @@ static void on_stepped(void *owner, hd_version version) {
 	if (worker->phase != WORKER_COMPUTING || !superseded(worker))
 		return;
 	worker->phase = WORKER_IDLE;
+	filter_given_up(worker);
 	worker->ready = NULL;
 	worker->process.cluster->given_up++;
 	go_on(worker);
@@ -461,6 +468,7 @@ const struct hd_worker_ops app_ops = {
 /* --- lives --------------------------------------------------------------------------------- */
 
 void app_reset(struct worker_process *worker) {
+	filter_gone(worker);
 	worker->serial++;
 	worker->phase = WORKER_IDLE;
 	worker->base = 0;

@@ -150,6 +150,7 @@ struct training {
 	hd_version version;
 	hd_ns next; /* evaluation */
 	bool reached;
+	struct filters *filters; /* NULL: everything is pushed */
 };
 
 struct hd_cluster {
@@ -292,6 +293,24 @@ int training_start_worker(struct worker_process *worker);
 void training_gradient(struct worker_process *worker, float *gradient);
 /* Evaluates the server's model when that is due. */
 void training_watch(struct hd_cluster *cluster);
+
+/* --- hd_cluster_filter.c: workers that train behind a filter, and what becomes of what they compute --- */
+int filters_create(struct hd_cluster *cluster, char *error, size_t error_bytes);
+void filters_destroy(struct hd_cluster *cluster);
+/* The book is compared with what is held, and the server's model with the book. */
+void filters_inspect(struct hd_cluster *cluster);
+void filters_result(const struct hd_cluster *cluster, struct hd_cluster_result *result);
+/* The gradient becomes what is to be sent. */
+void filter_step(struct worker_process *worker, float *gradient);
+void filter_pulled(struct worker_process *worker);
+void filter_pushed(struct worker_process *worker, uint32_t round, const float *data);
+/* A push that is not in the model. */
+void filter_returned(struct worker_process *worker, uint32_t round);
+/* What was to be pushed is not: its step has ended. */
+void filter_given_up(struct worker_process *worker);
+/* Its process has ended. */
+void filter_gone(struct worker_process *worker);
+void filter_committed(struct hd_cluster *cluster, const struct hd_event *event);
 
 /* --- hd_cluster_disk.c --- */
 extern const struct hd_server_ops disk_ops;

@@ -109,7 +109,7 @@ int training_create(struct hd_cluster *cluster, char *error, size_t error_bytes)
 		code = check_sizes(cluster, error, error_bytes);
 	if (code == 0)
 		describe_job(cluster);
-	return code;
+	return code == 0 ? filters_create(cluster, error, error_bytes) : code;
 }
 
 int training_tell_check(struct hd_cluster *cluster) {
@@ -134,6 +134,7 @@ void training_destroy(struct hd_cluster *cluster) {
 	for (uint32_t i = 0; training->samplers && i < cluster->worker_count; i++)
 		hd_sampler_fini(&training->samplers[i]);
 	free(training->samplers);
+	filters_destroy(cluster);
 	hd_curve_fini(&training->curve);
 	hd_model_destroy(training->model);
 	free(training);
@@ -162,6 +163,7 @@ void training_gradient(struct worker_process *worker, float *gradient) {
 	(void)hd_model_gradient(
 		training->model, worker->model, sampler->x, sampler->y, sampler->batch, gradient
 	);
+	filter_step(worker, gradient);
 }
 
 static void evaluate(struct hd_cluster *cluster, const float *model) {
@@ -197,6 +199,7 @@ void training_watch(struct hd_cluster *cluster) {
 	if (!training || hd_sim_now(cluster->sim) < training->next || !cluster->present->core)
 		return;
 	training->next = hd_sim_now(cluster->sim) + HD_CURVE_EVERY_MS * HD_MS;
+	filters_inspect(cluster);
 	model = hd_server_model(cluster->present->core, cluster->job, &values);
 	version = hd_server_version(cluster->present->core, cluster->job);
 	if (!model || (training->evaluated && version == training->version))

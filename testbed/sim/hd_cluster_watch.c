@@ -94,8 +94,10 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		hd_check_roster(cluster->check, &event);
 	else
 		hd_check_event(cluster->check, &event);
-	if (event.kind == HD_EVENT_COMMITTED && cluster_is_present(process))
+	if (event.kind == HD_EVENT_COMMITTED && cluster_is_present(process)) {
 		cluster_stepped(cluster, &event);
+		filter_committed(cluster, &event);
+	}
 	if (event.kind == HD_EVENT_DURABLE && cluster_is_present(process))
 		cluster_durable(cluster, event.version);
 	hd_check_credits(cluster->check, &event, cluster_is_present(process));

@@ -113,7 +113,8 @@ int heddle_filter_flush(
 );
 /* The same without a push: an enum heddle_filter_result; nothing is held any more. update has all of it, as *sparse. */
 int heddle_filter_take(struct heddle_filter *filter, float *update, struct heddle_sparse *sparse);
-/* A push was DROPPED: what heddle_filter_push() had left in update is held again. Nothing with v = 0. */
+/* A push was DROPPED, or FAILED for another reason than HEDDLE_REASON_PREEMPTED: what heddle_filter_push() had left in
+ * update is held again. Nothing with v = 0. */
 int heddle_filter_return(struct heddle_filter *filter, const float *update);
 /* x += factor times what is held: after each pull. */
 int heddle_filter_reapply(const struct heddle_filter *filter, float *x);

@@ -166,7 +166,9 @@ static void take_result(struct worker *worker, uint32_t slot) {
 
 	(void)heddle_ticket_test(worker->ticket[slot], &status);
 	train_report_push(&worker->report, &status);
-	if (worker->filter.filter && status.state == HEDDLE_DROPPED)
+	/* Of one that failed because its machine goes nobody knows whether it is in the model. */
+	if (worker->filter.filter && status.state != HEDDLE_APPLIED
+	    && status.reason != HEDDLE_REASON_PREEMPTED)
 		(void)heddle_filter_return(worker->filter.filter, worker->grad[slot]);
 	train_steps_end(&worker->own, &status);
 	heddle_ticket_free(worker->ticket[slot]);
