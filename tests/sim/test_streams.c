@@ -19,8 +19,8 @@
 #define SEEDS 30
 #define COUNTER(name) HD_SWITCH_COUNTER_##name
 
-/* Had faults once: the server ends, or refuses, a sum before its switch took the lease, and members that were not told of
- * their grants yet waited for ever; a worker's machine is taken away while its chunks are in slots. */
+/* Had faults once: the server ends, or refuses, a sum before its switch took the lease, and members that were not told
+ * of their grants yet waited for ever; a worker's machine is taken away while its chunks are in slots. */
 static const uint64_t known_seeds[] = {1073, 2110, 2513, 3590, 3670};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
