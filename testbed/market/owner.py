@@ -25,15 +25,14 @@ def ask(words, ends_with=(0,)):
     return done.returncode, done.stdout
 
 
-def price_words(price, factor=1.0):
-    """A scenario's price as heddlectl has it, `factor` times as high."""
+def price_words(price):
+    """A scenario's price as heddlectl has it."""
     if price["kind"] == "constant":
-        return f"{price['price'] * factor:.10g}"
+        return f"{price['price']:.10g}"
     if price["kind"] == "uniform":
-        return f"uniform:{price['low'] * factor:.10g}:{price['high'] * factor:.10g}"
+        return f"uniform:{price['low']:.10g}:{price['high']:.10g}"
     if price["kind"] == "gaussian":
-        return (f"gauss:{price['mean'] * factor:.10g}:{price['sd'] * factor:.10g}:{price['low'] * factor:.10g}:"
-                f"{price['high'] * factor:.10g}")
+        return "gauss:" + ":".join(f"{price[name]:.10g}" for name in ("mean", "sd", "low", "high"))
     return f"trace:{price['path']}"
 
 
@@ -84,6 +83,6 @@ class Owner:
         return self.row
 
     def price(self, price):
-        """Of a worker for a real hour, from now on."""
+        """Of a worker for an hour, from now on."""
         if self.is_set:
             ask([*self.command, "elastic", "price", self.job, f"{price:.10g}"])

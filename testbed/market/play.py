@@ -103,10 +103,10 @@ class Play:
         self.t0 = 0.0
 
     def own_words(self, chosen):
-        """The owner: prices are the market's, of a real hour."""
+        """The owner. It takes the market's hours for real ones; prices and bids are as the scenario has them."""
         words = chosen["set"]
         if "policy=dynamic" in words.split() and " price=" not in words:
-            words += " price=" + owner.price_words(self.setting["price"], HOUR_S / self.setting["hour_s"])
+            words += " price=" + owner.price_words(self.setting["price"])
         return owner.Owner([], self.setting["name"], words)
 
     # --- processes ---------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Play:
 
     def ask(self, slot):
         if slot != self.priced:
-            self.owner.price(self.prices[slot] * HOUR_S / self.setting["hour_s"])
+            self.owner.price(self.prices[slot])
             self.priced = slot if self.owner.is_set else None
         row = self.owner.look()
         if row and (not self.targets or self.targets[-1][1] != row["target"]):
@@ -327,7 +327,7 @@ class Play:
             "next_step_s": max(recovery) if recovery else None,
             "next_step_mean_s": statistics.fmean(recovery) if recovery else None,
             "targets": self.targets, "spent_s": row["worker_s"] if row else None,
-            "money": row["money"] if row else None, "sent_away": row["sent_away"] if row else 0,
+            "money": row["money"] * HOUR_S / self.setting["hour_s"] if row else None, "sent_away": row["sent_away"] if row else 0,
             "expected": self.strategy.setting.get("expected"),
             "prices": self.prices[:int(ended / self.setting["slot_s"]) + 1], "slot_s": self.setting["slot_s"],
             "machines": [{"rank": r, "begun_s": b, "ended_s": e} for r, b, e in self.account.lives],

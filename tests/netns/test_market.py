@@ -320,9 +320,10 @@ class Market(unittest.TestCase):
                 [str(MARKET / "run"), "quick", "--json", str(json_path), "--out", folder],
                 stdin=subprocess.DEVNULL, env={**os.environ, "HEDDLE_BUILD": str(BUILD)}, timeout=100)
             self.assertEqual(done.returncode, 0)
-            always, two = json.loads(json_path.read_text())
+            always, two, owned = json.loads(json_path.read_text())
             self.check(always)
             self.check(two)
+            self.check_owned(owned)
             self.assertEqual((always["noticed"], always["started"]), (0, 3))
             self.assertGreater(two["noticed"], 0)
             self.assertGreater(two["started"], 3, "no machine came again")
@@ -339,7 +340,7 @@ class Market(unittest.TestCase):
             self.skipTest(why or "no build")
         with tempfile.TemporaryDirectory(prefix="heddle-market-") as folder:
             path = pathlib.Path(folder) / "quick.json"
-            path.write_text(json.dumps({**QUICK, "notice_s": 0, "strategies": QUICK["strategies"][1:]}))
+            path.write_text(json.dumps({**QUICK, "notice_s": 0, "strategies": QUICK["strategies"][1:2]}))
             (path.parent / "quick.csv").write_text((MARKET / "scenarios/quick.csv").read_text())
             done = subprocess.run(
                 [str(MARKET / "run"), str(path), "--json", f"{folder}/runs.json", "--out", folder, "--no-pictures"],
@@ -350,6 +351,16 @@ class Market(unittest.TestCase):
             self.assertGreater(run["killed"], 0)
             self.assertEqual((run["noticed"], run["left"]), (0, 0))
             self.in_time(run)
+
+    def check_owned(self, run):
+        """The controller's owner has its bid: 3 workers while the price is below, else the fewest."""
+        self.check(run)
+        self.assertEqual({target for _, target, _ in run["targets"]}, {1, 3})
+        self.assertGreater(run["sent_away"], 0)
+        self.assertGreater(run["started"], 3, "nobody came again")
+        self.assertEqual(run["killed"], 0)
+        self.assertGreater(run["money"], 0)
+        self.assertLess(run["money"], run["cost"], "it counts workers that take part, not machines that start")
 
     def in_time(self, run):
         """From a notice or a kill to the next step of those that are left: a lease and a step at most."""
