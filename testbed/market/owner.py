@@ -84,5 +84,4 @@ class Owner:
 
     def price(self, price):
         """Of a worker for an hour, from now on."""
-        if self.is_set:
-            ask([*self.command, "elastic", "price", self.job, f"{price:.10g}"])
+        ask([*self.command, "elastic", "price", self.job, f"{price:.10g}"])

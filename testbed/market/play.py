@@ -241,10 +241,11 @@ class Play:
             self.launcher.keep(self.strategy.ranks(slot, self.prices[slot], target), now)
 
     def ask(self, slot):
-        if slot != self.priced:
-            self.owner.price(self.prices[slot])
-            self.priced = slot if self.owner.is_set else None
         row = self.owner.look()
+        if row and slot != self.priced:
+            self.owner.price(self.prices[slot])
+            self.priced = slot
+            row = self.owner.look()
         if row and (not self.targets or self.targets[-1][1] != row["target"]):
             self.targets.append([self.now(), row["target"], row["reason"]])
             self.say(f"{self.name:14} {self.now():4.0f} s   target {row['target']}: {row['reason']}")
