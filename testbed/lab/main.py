@@ -6,34 +6,19 @@ import os
 import pathlib
 import sys
 
-from . import modes, rates, sandbox, scenario
+from . import command, modes, rates, sandbox, scenario
 
-EX_USAGE, EX_UNAVAILABLE = 64, 69
 HELP = """Trains a real model over an emulated, contended network in up to four modes, and shows what came out:
 a table, pictures, and with --json every number."""
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.print_usage(sys.stderr)
-        print(f"demo: {message}", file=sys.stderr)
-        sys.exit(EX_USAGE)
-
-
-def at_least_one(text):
-    value = int(text)
-    if not 1 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text} is outside 1..1000")
-    return value
-
-
 def parse(arguments):
     known = " ".join(sorted(p.stem for p in scenario.SCENARIOS.glob("*.json")))
-    parser = Parser(prog="testbed/demo", description=HELP)
+    parser = command.Parser("demo", prog="testbed/demo", description=HELP)
     parser.add_argument("--scenario", default="star", metavar="NAME|FILE", help=f"one of: {known}; or a file (star)")
     parser.add_argument("--modes", help="comma-separated, of " + ",".join(modes.MODES) + " (all; aggregated where the "
                         "scenario has aggregators, or switches that add)")
-    parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="runs of each mode (1)")
+    parser.add_argument("--seeds", type=command.runs, default=1, metavar="N", help="runs of each mode (1)")
     parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
     parser.add_argument("--json", metavar="FILE", help="write the list of runs")
     parser.add_argument("--out", default="results", metavar="DIR", help="where pictures go (results)")
@@ -80,7 +65,7 @@ def main():
     why = sandbox.possible()
     if why:
         print(f"demo: {why}", file=sys.stderr)
-        return EX_UNAVAILABLE
+        return command.EX_UNAVAILABLE
     for field in ("json", "out", "trace", "keep", "build"):
         if options[field]:
             options[field] = os.path.abspath(options[field])

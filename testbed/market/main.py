@@ -8,35 +8,20 @@ import shutil
 import subprocess
 import sys
 
-from lab import modes, sandbox
+from lab import command, modes, sandbox
 
 from . import hooks, owner, play, report, setting as settings
 
-EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE = 64, 69, 70
 HELP = """Plays the prices of a market against strategies that bid for machines, while real workers train over the
 fabric: they start, get their notice, are killed and come again. Shows what each strategy paid for the same accuracy."""
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.print_usage(sys.stderr)
-        print(f"market: {message}", file=sys.stderr)
-        sys.exit(EX_USAGE)
-
-
-def at_least_one(text):
-    value = int(text)
-    if not 1 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text} is outside 1..1000")
-    return value
-
-
 def parse(arguments):
     known = " ".join(sorted(p.stem for p in settings.SCENARIOS.glob("*.json")))
-    parser = Parser(prog="testbed/market/run", description=HELP)
+    parser = command.Parser("market", prog="testbed/market/run", description=HELP)
     parser.add_argument("scenario", metavar="NAME|FILE", help=f"one of: {known}; or a file")
     parser.add_argument("--strategies", metavar="NAME,...", help="only these of the scenario's")
-    parser.add_argument("--seeds", type=at_least_one, default=1, metavar="N", help="runs of each strategy (1)")
+    parser.add_argument("--seeds", type=command.runs, default=1, metavar="N", help="runs of each strategy (1)")
     parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
     parser.add_argument("--json", metavar="FILE", help="write the list of runs")
     parser.add_argument("--out", default="results", metavar="DIR", help="where pictures go (results)")
@@ -103,7 +88,7 @@ def inside(options, base):
     except (play.PlayError, hooks.HookError, owner.OwnerError, FileNotFoundError,
             subprocess.CalledProcessError) as error:
         print(f"market: {error}", file=sys.stderr)
-        return EX_SOFTWARE
+        return command.EX_SOFTWARE
     report.table(setting, records)
     if not options["no_pictures"]:
         from . import plots  # takes a second to load: not before it is needed
@@ -127,7 +112,7 @@ def main():
     why = sandbox.possible()
     if why:
         print(f"market: {why}", file=sys.stderr)
-        return EX_UNAVAILABLE
+        return command.EX_UNAVAILABLE
     for field in ("json", "out", "keep", "build"):
         if options[field]:
             options[field] = os.path.abspath(options[field])
