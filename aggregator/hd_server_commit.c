@@ -26,10 +26,9 @@ enum hd_reason hd_commit_bound(const struct hd_job *job, hd_version base, uint64
 		return HD_REASON_LOST_BASE;
 	}
 	if (job->spec.sync != HD_SYNC_NONE) {
-		/* A step that has ended takes no more; another life of the server may have begun with that very model. */
-		return hd_version_counter(base) != hd_version_counter(job->version) ?
-			HD_REASON_LATE :
-			HD_REASON_NONE;
+		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
+		 * with that very model. */
+		return hd_rounds_late(job, base) == UINT32_MAX ? HD_REASON_LATE : HD_REASON_NONE;
 	}
 	return next - hd_version_counter(base) > hd_job_tau(job) ? HD_REASON_LATE : HD_REASON_NONE;
 }
@@ -178,7 +177,7 @@ static void hd_commit_log(
 	event.version = round->version;
 	event.base = part->base;
 	event.aux = round->delay;
-	event.value = (double)part->weight;
+	event.value = (double)(part->weight * in->scale);
 	event.more = more;
 	job->log[job->log_count++ % HD_COMMITS_KEPT] = (struct hd_commit){
 		.position = event.position,
@@ -187,16 +186,18 @@ static void hd_commit_log(
 		.worker = part->member->rank,
 		.round = part->round,
 		.delay = round->delay,
-		.weight = part->weight,
+		.weight = part->weight * in->scale,
 		.bytes = in->bytes,
 		.more = more,
 	};
 	hd_turn_event(turn, &event);
 }
 
-/* Within a synchronous step nobody is late: all were computed from the model that it steps from. */
+/* Within a synchronous step nobody is late: all were computed from the model that it steps from. Of those of a
+ * federated job that were not it is in steps. */
 uint32_t hd_commit_delay(const struct hd_part *part, uint64_t counter) {
-	return part->in->stepped ? 0 : (uint32_t)(counter - hd_version_counter(part->base));
+	return part->in->stepped ? part->late :
+				   (uint32_t)(counter - hd_version_counter(part->base));
 }
 
 /* `more` are applied after it in the same step. */

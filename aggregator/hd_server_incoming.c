@@ -39,6 +39,7 @@ hd_incoming_create(struct hd_turn *turn, struct hd_job *job, uint64_t token, uin
 	in->active = turn->now;
 	in->part_count = part_count;
 	in->steps = 1;
+	in->scale = 1;
 	TAILQ_INSERT_TAIL(&job->open, in, open_link);
 	job->open_count++;
 	return in;

@@ -154,6 +154,7 @@ struct hd_part {
 	uint8_t attempt;
 	hd_version base;
 	float weight; /* by which its worker multiplied it */
+	uint8_t late; /* steps; of one in a federated job's step */
 	LIST_ENTRY(hd_part) member_link;
 };
 
@@ -203,6 +204,7 @@ struct hd_incoming {
 	LIST_ENTRY(hd_incoming) successor_link, aggregator_link;
 	TAILQ_ENTRY(hd_incoming) open_link, queue_link, touched_link, starved_link;
 	uint16_t part_count, steps; /* members; steps of its mean that it makes */
+	float scale; /* of one in a federated job's step: what is left of its weights, as it is late; else 1 */
 	struct hd_part parts[];
 };
 
@@ -275,6 +277,7 @@ struct hd_apply {
 struct hd_step {
 	struct hd_incoming_list members; /* by queue_link, in the order of adding */
 	uint32_t count, most; /* updates in them; N when the first of them came */
+	uint32_t late; /* of these: of a federated job's rounds before */
 	double weight; /* theirs in all: what the sum is divided by */
 	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */
 	struct hd_incoming *adding; /* the last member, until all of it is in the sum */

@@ -88,6 +88,7 @@ void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
 	hd_checkpoint_fini(server, job);
 	hd_apply_fini(server, job);
 	hd_step_fini(server, job);
+	hd_rounds_fini(job);
 	for (uint32_t i = 0; i < 2; i++) {
 		hd_buffer_put(server, job, job->spare[i]);
 	}

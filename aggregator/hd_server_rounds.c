@@ -11,6 +11,8 @@
 #include "hd_split.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define ROUND_STEP UINT64_C(1000003)
 #define DRAW_STEP UINT64_C(7919) /* of a further draw for a round */
@@ -30,6 +32,10 @@ static bool hd_takes_part(const struct hd_member *member) {
 
 static struct hd_round_record *hd_rounds_record(struct hd_rounds *rounds) {
 	return &rounds->records[rounds->round % HD_ROUNDS_SHOWN];
+}
+
+static bool hd_counts_late(const struct hd_job *job) {
+	return hd_is_federated(job) && job->spec.federated.late == HD_LATE_WEIGHT;
 }
 
 static bool hd_is_drawn(const struct hd_job *job, const struct hd_member *member) {
@@ -60,13 +66,14 @@ hd_rounds_present(const struct hd_server *server, const struct hd_job *job) {
 uint32_t hd_rounds_needs(const struct hd_server *server, const struct hd_job *job) {
 	const struct hd_round_present present = hd_rounds_present(server, job);
 	uint32_t least = job->spec.federated.clients_least;
-	uint32_t most = job->step.count + (job->rounds.closed ? 0 : present.awaited);
+	uint32_t most
+		= job->step.count - job->step.late + (job->rounds.closed ? 0 : present.awaited);
 
 	/* When nobody pushes on, what is there is the step. */
 	if (present.here == 0 && job->step.count > 0) {
 		return job->step.count;
 	}
-	return most > least ? most : least;
+	return job->step.late + (most > least ? most : least);
 }
 
 hd_ns hd_rounds_deadline(const struct hd_job *job) {
@@ -74,6 +81,62 @@ hd_ns hd_rounds_deadline(const struct hd_job *job) {
 
 	return hd_is_federated(job) && rounds->open && !rounds->closed ? rounds->deadline :
 									 HD_NEVER;
+}
+
+/* --- late updates -------------------------------------------------------------------------- */
+
+/* Of the model under way, made if it is the first; NULL: nothing late counts. */
+static struct hd_round_past *hd_rounds_past(struct hd_job *job) {
+	struct hd_rounds *rounds = &job->rounds;
+
+	if (rounds->past == NULL && hd_counts_late(job)) {
+		rounds->past = calloc(HD_LATE_STEPS_MAX + 1, sizeof(*rounds->past));
+	}
+	return rounds->past != NULL ? &rounds->past[rounds->steps % (HD_LATE_STEPS_MAX + 1)] : NULL;
+}
+
+static void hd_rounds_given(struct hd_job *job, uint16_t rank) {
+	struct hd_round_past *past = hd_rounds_past(job);
+
+	if (past != NULL) {
+		past->used = true;
+		past->base = hd_version_counter(job->version);
+		past->drawn[rank / 8] |= (uint8_t)(1U << rank % 8);
+	}
+}
+
+/* Where this base was drawn for; NULL: it is too old, or nobody was. */
+static struct hd_round_past *hd_rounds_find(const struct hd_job *job, hd_version base) {
+	const struct hd_rounds *rounds = &job->rounds;
+
+	for (uint32_t i = 0; rounds->past != NULL && i <= HD_LATE_STEPS_MAX; i++) {
+		struct hd_round_past *past = &rounds->past[i];
+
+		if (past->used && past->base == hd_version_counter(base)) {
+			return past;
+		}
+	}
+	return NULL;
+}
+
+uint32_t hd_rounds_late(const struct hd_job *job, hd_version base) {
+	const struct hd_round_past *past;
+	uint64_t late;
+
+	if (hd_version_counter(base) == hd_version_counter(job->version)) {
+		return 0;
+	}
+	past = hd_counts_late(job) ? hd_rounds_find(job, base) : NULL;
+	if (past == NULL) {
+		return UINT32_MAX;
+	}
+	late = job->rounds.steps - past->step;
+	return late <= job->spec.tau_max ? (uint32_t)late : UINT32_MAX;
+}
+
+void hd_rounds_fini(struct hd_job *job) {
+	free(job->rounds.past);
+	job->rounds.past = NULL;
 }
 
 /* --- drawing -------------------------------------------------------------------------------- */
@@ -98,6 +161,7 @@ static void hd_rounds_draw(struct hd_job *job, uint32_t count) {
 			.round = rounds->round,
 			.place = rounds->drawn++,
 		};
+		hd_rounds_given(job, rank[order[i]]);
 	}
 	rounds->draws++;
 	hd_rounds_record(rounds)->drawn = rounds->drawn;
@@ -204,7 +268,7 @@ void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
 		return;
 	}
 	present = hd_rounds_present(turn->server, job);
-	if (rounds->open && job->step.count == 0 && present.awaited == 0) {
+	if (rounds->open && job->step.count == job->step.late && present.awaited == 0) {
 		hd_rounds_close(turn, rounds); /* nobody gives anything: others are asked */
 		rounds->empty++;
 	}
@@ -215,9 +279,8 @@ void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
 		hd_rounds_begin(turn, job);
 		present = hd_rounds_present(turn->server, job);
 	}
-	short_of = least > job->step.count + present.awaited ?
-		least - job->step.count - present.awaited :
-		0;
+	short_of = job->step.count - job->step.late + present.awaited;
+	short_of = least > short_of ? least - short_of : 0;
 	if (short_of > 0) {
 		hd_rounds_forgo(job);
 		hd_rounds_draw(job, short_of);
@@ -228,6 +291,18 @@ void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
 
 /* --- what comes ------------------------------------------------------------------------------ */
 
+/* Whether it was drawn for the model that this was computed from, and has given nothing yet. */
+static bool hd_rounds_expects(const struct hd_job *job, const struct hd_part *part) {
+	const struct hd_member *member = part->member;
+	const struct hd_round_past *past;
+
+	if (hd_version_counter(part->base) == hd_version_counter(job->version)) {
+		return hd_is_drawn(job, member) && !member->draw.gave_up;
+	}
+	past = hd_rounds_find(job, part->base);
+	return past != NULL && (past->drawn[member->rank / 8] >> member->rank % 8 & 1) != 0;
+}
+
 enum hd_reason hd_rounds_admit(
 	const struct hd_job *job,
 	const struct hd_incoming *in,
@@ -235,13 +310,12 @@ enum hd_reason hd_rounds_admit(
 ) {
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct hd_part *part = &in->parts[i];
-		const struct hd_member *member = part->member;
 
 		*cause = part;
 		if (!(part->weight > 0) || !isfinite(part->weight)) {
 			return HD_REASON_REFUSED;
 		}
-		if (!hd_is_drawn(job, member) || member->draw.gave_up) {
+		if (!hd_rounds_expects(job, part)) {
 			return HD_REASON_LATE;
 		}
 	}
@@ -249,8 +323,17 @@ enum hd_reason hd_rounds_admit(
 	return HD_REASON_NONE;
 }
 
-void hd_rounds_taken(struct hd_job *job, double weight) {
+void hd_rounds_taken(struct hd_job *job, const struct hd_incoming *in, double weight) {
 	job->rounds.received += weight;
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		struct hd_round_past *past = hd_rounds_find(job, in->parts[i].base);
+		uint16_t rank = in->parts[i].member->rank;
+
+		if (past != NULL) {
+			past->drawn[rank / 8] &= (uint8_t) ~(1U << rank % 8);
+		}
+		job->rounds.late += in->parts[i].late > 0;
+	}
 }
 
 void hd_rounds_work(
@@ -263,6 +346,9 @@ void hd_rounds_work(
 	struct hd_member *member = peer->member;
 	struct hd_round_record *record;
 
+	if (hd_counts_late(job) && work->round < rounds->round) {
+		return; /* of a round that is over: its update says the rest */
+	}
 	if (!hd_is_federated(job) || !hd_is_drawn(job, member) || work->round != rounds->round
 	    || member->draw.worked || !isfinite(work->loss) || !(work->weight > 0)
 	    || !isfinite(work->weight)) {
@@ -319,14 +405,21 @@ void hd_rounds_dropped(struct hd_job *job) {
 
 void hd_rounds_ended(const struct hd_turn *turn, struct hd_job *job) {
 	struct hd_round_record *record = hd_rounds_record(&job->rounds);
+	struct hd_round_past *past;
 
 	if (!hd_is_federated(job)) {
 		return;
 	}
 	record->came = job->step.count;
+	record->late = job->step.late;
 	record->weight = job->step.weight;
 	job->rounds.applied += job->step.weight;
 	job->rounds.ended++;
 	hd_rounds_close(turn, &job->rounds);
 	hd_rounds_adapt(job);
+	job->rounds.steps++;
+	past = hd_rounds_past(job);
+	if (past != NULL) { /* what was there is too old by now */
+		*past = (struct hd_round_past){.step = job->rounds.steps};
+	}
 }

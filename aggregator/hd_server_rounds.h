@@ -9,7 +9,9 @@
 #ifndef HD_SERVER_ROUNDS_H
 #define HD_SERVER_ROUNDS_H
 
+#include "hd_jobspec.h"
 #include "hd_message.h"
+#include "hd_roster.h"
 
 struct hd_job;
 struct hd_incoming;
@@ -27,6 +29,15 @@ struct hd_member_draw {
 	bool gave_up; /* no push will come */
 };
 
+/* Whom a model that was stepped from was given to, where late updates count. */
+struct hd_round_past {
+	bool used;
+	uint64_t base; /* counter of that model */
+	uint64_t step; /* steps that had been made when it was the newest */
+	uint8_t drawn
+		[HD_ROSTER_BYTES]; /* by rank; not those whose update is in the model, or in the step */
+};
+
 /* How a round went, for people. */
 #define HD_ROUNDS_SHOWN 64 /* the newest, of a job */
 struct hd_round_record {
@@ -40,6 +51,7 @@ struct hd_round_record {
 	float mu;
 	double weight; /* of its step */
 	double loss, gamma, gamma_max; /* means of the clients'; gamma: their sum */
+	uint32_t late; /* of those that came: of rounds before */
 	bool has_loss;
 };
 
@@ -63,7 +75,10 @@ struct hd_rounds {
 	double received,
 		applied; /* weight of what was taken into sums; of the sums that are in the model */
 	double gamma_sum;
-	uint64_t gammas;
+	uint64_t gammas, late; /* late: updates that counted nevertheless */
+	/* Where late updates count; NULL: none yet, or no memory. A ring by `steps`, the present model's among them. */
+	struct hd_round_past *past;
+	uint64_t steps; /* that have ended */
 };
 
 /* Begins rounds, draws, tells, and closes what is over its time. Does nothing for other jobs; so below. */
@@ -78,8 +93,12 @@ enum hd_reason hd_rounds_admit(
 	const struct hd_incoming *in,
 	const struct hd_part **cause
 );
-/* It is in the sum. */
-void hd_rounds_taken(struct hd_job *job, double weight);
+/* How many steps ago its base was stepped from: 0 of the newest model, UINT32_MAX: too many, or this job drops what is
+ * late. */
+uint32_t hd_rounds_late(const struct hd_job *job, hd_version base);
+/* It is in the sum, with this weight. */
+void hd_rounds_taken(struct hd_job *job, const struct hd_incoming *in, double weight);
+void hd_rounds_fini(struct hd_job *job);
 /* A worker says what it did. */
 void hd_rounds_work(
 	struct hd_turn *turn,

@@ -27,6 +27,7 @@ static void hd_rounds_row(
 	hd_row_text(rows, "state", open ? "open" : record->came > 0 ? "step" : "empty");
 	hd_row_count(rows, "drawn", record->drawn);
 	hd_row_count(rows, "came", open ? job->step.count : record->came);
+	hd_row_count(rows, "late", open ? job->step.late : record->late);
 	hd_row_count(rows, "partial", record->partial);
 	hd_row_count(rows, "gave_up", record->gave_up);
 	hd_row_count(rows, "dropped", record->dropped);

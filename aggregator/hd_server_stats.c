@@ -74,7 +74,7 @@ struct job_stats {
 	uint64_t members, workers, open, pulls, version, durable, incarnation, position,
 		model_bytes, gathered, needed, missing, missing_first, round, drawn, rounds_ended,
 		rounds_empty, partial, gave_up, weight_received, weight_applied, mu_permille,
-		gamma_permille;
+		gamma_permille, late;
 };
 
 #define JOB(name, unit, help)                                                                      \
@@ -102,6 +102,7 @@ static const struct hd_stat job_stats[] = {
 		) JOB(weight_received, "", "of what was taken into rounds' sums"
 		) JOB(weight_applied, "", "of this, in the model"
 		) JOB(mu_permille, "", "of the proximal term, in thousandths"
+		) JOB(late, "updates", "of rounds before, that counted nevertheless"
 		) JOB(gamma_permille, "", "how inexact its clients are, the mean in thousandths")};
 
 const struct hd_stat_group hd_server_job_group = {
@@ -151,6 +152,7 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 			.weight_received = (uint64_t)job->rounds.received,
 			.weight_applied = (uint64_t)job->rounds.applied,
 			.mu_permille = (uint64_t)lroundf(1000 * job->rounds.mu),
+			.late = job->rounds.late,
 			.gamma_permille = hd_rounds_gamma_permille(&job->rounds),
 		};
 

@@ -17,8 +17,11 @@
 #include "hd_runs.h"
 #include "hd_server_step.h"
 
+#include <math.h>
+
 #define HD_STEP_RETRY_US 10000 /* no memory for the sum */
 #define HD_STEP_WAIT_US 1000000 /* so long it waits before that is said, */
+#define HD_STEP_BLOCK 1024 /* values of a late update that are scaled at once */
 #define HD_STEP_SAY_US 10000000 /* so often at most, of one job */
 
 static bool hd_job_counts(const struct hd_job *job) {
@@ -47,7 +50,7 @@ bool hd_member_stepped(const struct hd_member *member) {
 	const struct hd_part *part;
 
 	LIST_FOREACH (part, &member->parts, member_link) {
-		if (part->in->stepped) {
+		if (part->in->stepped && part->late == 0) {
 			return true;
 		}
 	}
@@ -85,6 +88,12 @@ static const struct hd_part *hd_step_repeats(const struct hd_incoming *in) {
 
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		LIST_FOREACH (other, &in->parts[i].member->parts, member_link) {
+			/* A late update is another round's. */
+			if (in->job->spec.sync == HD_SYNC_FEDERATED
+			    && hd_version_counter(other->base)
+				    != hd_version_counter(in->parts[i].base)) {
+				continue;
+			}
 			if (other->in->stepped || (other->in == in && other < &in->parts[i])) {
 				return &in->parts[i];
 			}
@@ -137,7 +146,26 @@ static struct hd_incoming *hd_step_next(struct hd_turn *turn, struct hd_job *job
 
 /* Only a federated job's updates weigh differently. */
 static double hd_step_weight(const struct hd_job *job, const struct hd_incoming *in) {
-	return job->spec.sync == HD_SYNC_FEDERATED ? hd_incoming_weights(in) : in->part_count;
+	return job->spec.sync == HD_SYNC_FEDERATED ? (double)in->scale * hd_incoming_weights(in) :
+						     in->part_count;
+}
+
+/* How late its parts are. A sum cannot be taken apart: the oldest of them says what is left of all. Halves, so that
+ * the product is exact, and the order of adding and scaling does not matter. */
+static void hd_step_date(struct hd_job *job, struct hd_incoming *in) {
+	uint32_t most = 0;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		uint32_t late = hd_rounds_late(job, in->parts[i].base);
+
+		late = late <= HD_LATE_STEPS_MAX ?
+			late :
+			0; /* a copy's: its log says what is in the step */
+		in->parts[i].late = (uint8_t)late;
+		job->step.late += late > 0;
+		most = late > most ? late : most;
+	}
+	in->scale = ldexpf(1, -(int)most);
 }
 
 bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incoming *in) {
@@ -158,13 +186,39 @@ bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incomi
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
 	step->most = hd_step_count(job);
 	step->count += in->part_count;
+	if (job->spec.sync == HD_SYNC_FEDERATED) {
+		hd_step_date(job, in);
+	}
 	step->weight += hd_step_weight(job, in);
-	hd_rounds_taken(job, hd_step_weight(job, in));
+	hd_rounds_taken(job, in, hd_step_weight(job, in));
 	step->adding = in;
 	step->done = 0;
 	step->read = 0;
 	step->normed = false;
 	return true;
+}
+
+/* A late one: what is left of it. */
+static void hd_step_add_scaled(struct hd_step *step, uint64_t at, uint64_t count) {
+	const struct hd_incoming *in = step->adding;
+	const uint16_t *half = (const void *)in->buffer->data;
+	bool first = in == TAILQ_FIRST(&step->members);
+	float block[HD_STEP_BLOCK];
+
+	for (uint64_t n; count > 0; at += n, count -= n) {
+		n = count < HD_STEP_BLOCK ? count : HD_STEP_BLOCK;
+		if (hd_dtype_is_half(in->dtype)) {
+			hd_half_to_f32(in->dtype, block, half + at, n);
+			hd_scale_f32(block, block, n, in->scale);
+		} else {
+			hd_scale_f32(block, in->buffer->data + at, n, in->scale);
+		}
+		if (first) {
+			memcpy(step->sum->data + at, block, n * sizeof(float));
+		} else {
+			hd_add_f32(step->sum->data + at, block, n);
+		}
+	}
 }
 
 static void hd_step_add_dense(struct hd_step *step, uint64_t at, uint64_t count) {
@@ -190,9 +244,20 @@ static void hd_step_add_runs(struct hd_job *job, const uint8_t *chunk, size_t by
 	struct hd_run run;
 	const float *x;
 
+	float block[HD_STEP_BLOCK], scale = job->step.adding->scale;
+
 	hd_runs_begin(&cursor, chunk, bytes, job->values);
 	while (hd_runs_next(&cursor, &run, &x) > 0) {
-		hd_add_f32(job->step.sum->data + run.first, x, run.count);
+		if (scale >= 1) {
+			hd_add_f32(job->step.sum->data + run.first, x, run.count);
+			continue;
+		}
+		for (uint64_t i = 0, n; i < run.count; i += n) {
+			n = run.count - i < HD_STEP_BLOCK ? run.count - i : HD_STEP_BLOCK;
+			memcpy(block, x + i, n * sizeof(float));
+			hd_scale_f32(block, block, n, scale);
+			hd_add_f32(job->step.sum->data + run.first + i, block, n);
+		}
 	}
 }
 
@@ -232,7 +297,11 @@ static bool hd_step_add_some(struct hd_server *server, struct hd_job *job) {
 		return hd_step_add_sparse(server, job);
 	}
 	count = count < server->step_left ? count : server->step_left;
-	hd_step_add_dense(step, step->done, count);
+	if (step->adding->scale < 1) {
+		hd_step_add_scaled(step, step->done, count);
+	} else {
+		hd_step_add_dense(step, step->done, count);
+	}
 	hd_step_spend(server, count);
 	step->done += count;
 	return step->done == job->values;
@@ -376,6 +445,7 @@ void hd_step_end(struct hd_job *job) {
 	struct hd_step *step = &job->step;
 
 	step->count = 0;
+	step->late = 0;
 	step->adding = NULL;
 	step->weight = 0;
 	step->normed = false;

@@ -42,7 +42,8 @@ static const char *worker_fields_wrong(const struct hd_msg_register_ *m) {
 	if (!isfinite(m->staleness_c) || m->staleness_c < 0)
 		return "staleness_c: not a finite number >= 0";
 	if (m->sync >= HD_SYNC_COUNT || m->sync_count > HD_WORKERS_MAX
-	    || (m->sync_count > 0) != (m->sync == HD_SYNC_N || m->sync == HD_SYNC_N_BATCH))
+	    || (m->sync != HD_SYNC_FEDERATED
+		&& (m->sync_count > 0) != (m->sync == HD_SYNC_N || m->sync == HD_SYNC_N_BATCH)))
 		return "sync, sync_count: unknown, or not 1 to 4096 (HD_WORKERS_MAX) of N";
 	if (!isfinite(m->job_weight) || m->job_weight < 0 || (double)m->job_weight > CTL_WEIGHT_MAX)
 		return "job_weight: not within 0 (default) to 1000";

@@ -146,7 +146,7 @@ struct ctl_job {
 	uint8_t staleness_rule;
 	float staleness_c;
 	uint8_t sync; /* enum hd_sync */
-	uint32_t sync_count;
+	uint32_t sync_count; /* N; of a federated one: steps that an update may be late */
 	enum ctl_job_state state;
 	hd_ns settled_at; /* SETTLING: READY at this time at the latest */
 	uint32_t inflight_expected; /* INFLIGHT messages still to come */

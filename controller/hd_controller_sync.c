@@ -14,8 +14,13 @@ static bool counts(const struct ctl_job *job) {
 	return job->sync == HD_SYNC_N || job->sync == HD_SYNC_N_BATCH;
 }
 
+/* Where late updates of a federated job count, its server says which. */
+static bool counts_late(const struct ctl_job *job) {
+	return job->sync == HD_SYNC_FEDERATED && job->sync_count > 0;
+}
+
 static bool is_late(const struct ctl_transfer *t) {
-	return t->direction == HD_PUSH && t->job->sync != HD_SYNC_NONE
+	return t->direction == HD_PUSH && t->job->sync != HD_SYNC_NONE && !counts_late(t->job)
 		&& t->job->state == CTL_JOB_READY
 		&& hd_version_counter(t->base) < hd_version_counter(t->job->version);
 }

@@ -78,7 +78,8 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->model_bytes = worker->model_bytes;
 	body->tau_max = worker->spec.tau_max;
 	body->sync = worker->spec.sync;
-	body->sync_count = worker->spec.sync_count;
+	body->sync_count = worker->spec.federated.late == HD_LATE_WEIGHT ? HD_LATE_STEPS_MAX :
+									   worker->spec.sync_count;
 	body->staleness_rule = worker->spec.staleness_rule;
 	body->staleness_c = worker->spec.staleness_c;
 	body->job_weight = worker->config.job_weight;

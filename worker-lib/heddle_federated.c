@@ -48,6 +48,7 @@ int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federate
 		.drops = rounds->drop_stragglers != 0,
 		.mu = rounds->mu,
 		.mu_adapts = rounds->mu_auto != 0,
+		.late = (uint8_t)rounds->late,
 	};
 	spec->job.sync = HD_SYNC_FEDERATED;
 	spec->job.sync_count = 0;

@@ -170,6 +170,8 @@ static int check_federated(const struct hd_jobspec *spec, char *error, size_t by
 		return refuse(error, bytes, "epochs: 0 (1..65535)");
 	if (f->weighting > HD_WEIGHTING_UNIFORM)
 		return refuse(error, bytes, "weighting: %u is unknown", f->weighting);
+	if (f->late > HD_LATE_WEIGHT)
+		return refuse(error, bytes, "late: %u is unknown", f->late);
 	if (!at_least_zero(f->mu))
 		return refuse(error, bytes, "mu: must be finite, >= 0");
 	if (spec->staleness_rule != HD_STALENESS_CONSTANT)
@@ -366,6 +368,7 @@ static bool numbers_equal(
 		{"drops", a->federated.drops, b->federated.drops},
 		{"mu", (double)a->federated.mu, (double)b->federated.mu},
 		{"mu_adapts", a->federated.mu_adapts, b->federated.mu_adapts},
+		{"late", a->federated.late, b->federated.late},
 		{"tensors", a->tensor_count, b->tensor_count},
 	};
 	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];

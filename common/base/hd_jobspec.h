@@ -35,6 +35,14 @@ enum hd_weighting {
 	HD_WEIGHTING_UNIFORM = 1
 };
 
+/* What becomes of an update whose round is over. */
+enum hd_late {
+	HD_LATE_DROP = 0,
+	HD_LATE_WEIGHT
+		= 1 /* it counts in the round under way, half as much for each step that it is late */
+};
+#define HD_LATE_STEPS_MAX 16 /* later than so many steps it is dropped, and than tau_max */
+
 /* Rounds of a federated job (docs/fedprox.md). */
 struct hd_federated {
 	uint64_t seed; /* with the round's number it decides who is drawn */
@@ -47,6 +55,7 @@ struct hd_federated {
 	bool drops; /* work that is not all epochs; else it counts */
 	float mu; /* of the proximal term; of an adaptive one the first */
 	bool mu_adapts;
+	uint8_t late; /* enum hd_late */
 };
 #define HD_ROUND_MS_MAX 86400000
 

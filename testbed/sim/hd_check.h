@@ -76,6 +76,8 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event);
 /* The same event, for what goes on credits: CREDITED of the controller, COMMITTED and VOIDED of the server (then
  * `servers`). */
 void hd_check_credits(struct hd_check *check, const struct hd_event *event, bool servers);
+/* Updates of a federated job may be so many steps late: then they weigh half as much for each. */
+void hd_check_late(struct hd_check *check, uint32_t most);
 /* ROSTER of the server: of how many updates its steps are from now on. */
 void hd_check_roster(struct hd_check *check, const struct hd_event *event);
 /* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
@@ -108,6 +110,7 @@ struct hd_check_stats {
 	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
 	uint64_t commits, rolled_back, pulls;
 	double weight; /* of a federated job's commits */
+	uint64_t late; /* of these: of rounds before */
 	uint64_t steps, steps_short; /* of a synchronous job; of these, of fewer than its count */
 	uint64_t sums, grouped; /* commits of several updates in one, and these updates */
 	uint64_t credits, credits_spent,

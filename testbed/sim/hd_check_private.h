@@ -4,6 +4,7 @@
 #define HD_CHECK_PRIVATE_H
 
 #include "hd_check.h"
+#include "hd_jobspec.h"
 
 #define HD_CHECK_WORKERS_MAX 4096
 #define HD_CHECK_LIVES_MAX 4096
@@ -77,6 +78,9 @@ struct hd_check {
 	uint32_t sync_count, step_size;
 	uint32_t sync_most; /* what the owner of the worker count made of it, where that is more */
 	double step_weight; /* of a federated one: of its members so far */
+	uint32_t late_most; /* steps that an update of it may be late; 0: none */
+	uint64_t bases[HD_LATE_STEPS_MAX + 1]; /* of the newest steps, by their number */
+	float late_scale; /* what is left of the one that is committed */
 	uint64_t step_base; /* counter of the model that the step under way begins with */
 	bool sync_blind;
 	struct hd_check_worker *workers;

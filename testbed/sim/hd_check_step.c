@@ -2,10 +2,14 @@
 /*
  * Steps of synchronous jobs: every member was computed from the model that the step begins with, none of a worker that
  * has another in it (but of N-batch), never more than the step is of; and the model moves by their mean.
+ *
+ * Where what is late counts (hd_check_late()), it was computed from the model of a step before, as many steps ago as
+ * the server says, and weighs half as much for each.
  */
 #include "hd_check_private.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +18,10 @@ void hd_check_steps(struct hd_check *check, uint8_t sync, uint32_t count, bool e
 	check->sync_count = check->sync_most = count;
 	check->sync_blind = check->trains && !exact;
 	check->blind = check->blind || check->sync_blind;
+}
+
+void hd_check_late(struct hd_check *check, uint32_t most) {
+	check->late_most = most;
 }
 
 /* A server that comes back knows the job's own number until it is told: less than that is no bound here. */
@@ -29,6 +37,7 @@ static void begin(struct hd_check *check, const struct hd_event *event) {
 	check->step_size = size;
 	check->step_weight = 0;
 	check->stats.steps++;
+	check->bases[check->stats.steps % (HD_LATE_STEPS_MAX + 1)] = check->step_base;
 	if (check->sync_count > 0 && size > check->sync_most)
 		hd_check_fail(check, "a step of %u updates, not of %u", size, check->sync_most);
 	check->stats.steps_short += size < check->sync_count;
@@ -41,7 +50,14 @@ weigh(struct hd_check *check, const struct hd_event *event, const struct hd_chec
 
 	check->step_weight += event->value;
 	check->stats.weight += event->value;
-	if (weight < record->weight || weight > record->weight)
+	check->late_scale = 1;
+	/* In a sum with a later one it weighs as little as that. */
+	for (uint32_t i = 0; i < check->late_most && weight < record->weight * check->late_scale;
+	     i++)
+		check->late_scale /= 2;
+	if (weight < record->weight * check->late_scale
+	    || weight > record->weight * check->late_scale
+	    || check->late_scale > ldexpf(1, -(int)event->aux))
 		hd_check_fail(
 			check,
 			"worker %u round %u: applied with weight %g, pushed with %g",
@@ -50,6 +66,32 @@ weigh(struct hd_check *check, const struct hd_event *event, const struct hd_chec
 			event->value,
 			(double)record->weight
 		);
+}
+
+/* The model that the step begins with, or that of one before, as many steps late as was said. */
+static bool is_base(const struct hd_check *check, const struct hd_event *event) {
+	uint64_t base = hd_version_counter(event->base), step = check->stats.steps;
+
+	if (base == check->step_base)
+		return event->aux == 0;
+	return event->aux <= check->late_most && event->aux < step
+		&& check->bases[(step - event->aux) % (HD_LATE_STEPS_MAX + 1)] == base;
+}
+
+#define PUSHES_LOOKED_AT 64
+
+/* A client is drawn once for a model, and gives one update: it is not in two steps with it. */
+static bool gave_before(
+	const struct hd_check *check,
+	const struct hd_check_worker *worker,
+	const struct hd_event *event
+) {
+	uint32_t first = worker->count > PUSHES_LOOKED_AT ? worker->count - PUSHES_LOOKED_AT : 0;
+
+	for (uint32_t i = first; check->sync == HD_SYNC_FEDERATED && i < worker->count; i++)
+		if (worker->records[i].committed != 0 && worker->records[i].base == event->base)
+			return true;
+	return false;
 }
 
 bool hd_check_step(
@@ -61,7 +103,7 @@ bool hd_check_step(
 
 	if (check->more == 0)
 		begin(check, event);
-	if (hd_version_counter(event->base) != check->step_base || event->aux != 0)
+	if (!is_base(check, event))
 		hd_check_fail(
 			check,
 			"worker %u round %u: base %" PRIu64 " (delay %" PRIu64
@@ -72,7 +114,15 @@ bool hd_check_step(
 			event->aux,
 			check->step_base
 		);
-	else if (check->sync != HD_SYNC_N_BATCH && worker->step == check->stats.steps)
+	else if (gave_before(check, worker, event))
+		hd_check_fail(
+			check,
+			"worker %u round %u: a second update with base %" PRIu64,
+			event->worker,
+			event->round,
+			hd_version_counter(event->base)
+		);
+	else if (check->sync != HD_SYNC_N_BATCH && check->late_most == 0 && worker->step == check->stats.steps)
 		hd_check_fail(
 			check,
 			"worker %u round %u: twice in the step from %" PRIu64,
@@ -81,6 +131,7 @@ bool hd_check_step(
 			check->step_base
 		);
 	worker->step = check->stats.steps;
+	check->stats.late += event->aux > 0;
 	if (check->sync == HD_SYNC_FEDERATED)
 		weigh(check, event, record);
 	return !check->failed;
@@ -98,9 +149,14 @@ static void add_runs(struct hd_check *check, const struct hd_check_record *recor
 
 /* What travelled is in scratch; of 16 bits when the job trains, else whole numbers, which those hold. */
 static void add(struct hd_check *check, const struct hd_check_record *record) {
-	/* Weights are whole numbers too: these products are exact in every type that they travel in. */
+	/* Weights are whole numbers too, and halved: these products are exact in every type that they travel in. */
 	if (!check->trains && check->sync == HD_SYNC_FEDERATED)
-		hd_scale_f32(check->scratch, check->scratch, check->values, record->weight);
+		hd_scale_f32(
+			check->scratch,
+			check->scratch,
+			check->values,
+			record->weight * check->late_scale
+		);
 	if (record->dtype == HD_DTYPE_SPARSE32)
 		add_runs(check, record);
 	else if (check->trains && hd_dtype_is_half(record->dtype))

@@ -80,6 +80,13 @@ static void describe_job(struct hd_cluster *cluster) {
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
 
+/* Updates of a step; 0: there is no limit. */
+static uint32_t step_count(const struct hd_scenario_job *job) {
+	if (job->sync != HD_SYNC_FEDERATED)
+		return job->sync_count;
+	return job->federated.late == HD_LATE_DROP ? job->federated.clients : 0;
+}
+
 static int create_parts(struct hd_cluster *cluster) {
 	const struct hd_scenario *scenario = &cluster->scenario;
 	int code = hd_sim_create(cluster->config.seed, &cluster->sim);
@@ -94,9 +101,14 @@ static int create_parts(struct hd_cluster *cluster) {
 		hd_check_steps(
 			cluster->check,
 			scenario->job.sync,
-			scenario->job.sync == HD_SYNC_FEDERATED ? scenario->job.federated.clients :
-								  scenario->job.sync_count,
+			step_count(&scenario->job),
 			scenario->aggregators == 0 && cluster->config.switch_slots == 0
+		);
+	if (code == 0 && scenario->job.federated.late == HD_LATE_WEIGHT)
+		hd_check_late(
+			cluster->check,
+			scenario->job.tau_max < HD_LATE_STEPS_MAX ? scenario->job.tau_max :
+								    HD_LATE_STEPS_MAX
 		);
 	if (code == 0)
 		code = cluster_add_processes(cluster);

@@ -35,6 +35,11 @@ static bool is_federated(const struct worker_process *worker) {
 	return worker->process.cluster->spec.sync == HD_SYNC_FEDERATED;
 }
 
+static bool counts_late(const struct worker_process *worker) {
+	return is_federated(worker)
+		&& worker->process.cluster->spec.federated.late == HD_LATE_WEIGHT;
+}
+
 /* Of a federated job: it has nothing to do until it is drawn. */
 static bool waits_for_round(const struct worker_process *worker) {
 	return is_federated(worker) && (worker->word.round == 0 || worker->worked);
@@ -169,7 +174,7 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	const struct hd_scenario_sim *how = &cluster->scenario.sim;
 
 	cluster->pushed++;
-	worker->worked = true;
+	worker->worked = worker->worked || worker->working.round == worker->word.round;
 	worker->under_way++;
 	hd_check_push(cluster->check, pushed);
 	filter_pushed(worker, round, pushed->data);
@@ -192,8 +197,8 @@ static int say_work(struct worker_process *worker) {
 	struct hd_cluster *cluster = worker->process.cluster;
 	float weight = weight_of(worker);
 	const struct hd_work work = {
-		.round = worker->word.round,
-		.epochs = worker->word.epochs,
+		.round = worker->working.round,
+		.epochs = worker->working.epochs,
 		.gives = !hd_random_chance(&cluster->random, GIVES_NOTHING),
 		.weight = weight > 0 ? weight : 1,
 		.gamma = -1,
@@ -207,6 +212,21 @@ static int say_work(struct worker_process *worker) {
 	);
 
 	return code < 0 ? code : !work.gives;
+}
+
+static void gave_nothing(struct worker_process *worker) {
+	worker->worked = worker->worked || worker->working.round == worker->word.round;
+	worker->phase = WORKER_IDLE;
+	if (!worker->worked)
+		go_on(worker);
+}
+
+/* An empty round is followed by one with the same model. */
+static void follow_round(struct worker_process *worker) {
+	if (!counts_late(worker)
+	    || hd_version_counter(worker->working.version)
+		    == hd_version_counter(worker->word.version))
+		worker->working = worker->word;
 }
 
 static void do_push(struct step *step, hd_ns now) {
@@ -224,6 +244,7 @@ static void do_push(struct step *step, hd_ns now) {
 		worker->phase = WORKER_IDLE;
 		return;
 	}
+	follow_round(worker);
 	buffer = fill_buffer(worker, salt);
 	if (!buffer) {
 		plan(worker, RETRY, worker->computing, do_push);
@@ -239,8 +260,7 @@ static void do_push(struct step *step, hd_ns now) {
 	bytes = pack(cluster, buffer, salt, &args);
 	code = is_federated(worker) ? say_work(worker) : 0;
 	if (code == 1) {
-		worker->worked = true;
-		worker->phase = WORKER_IDLE;
+		gave_nothing(worker);
 		hd_sim_node_poke(cluster->sim, node);
 		return;
 	}
@@ -289,6 +309,7 @@ static void begin_compute(struct worker_process *worker) {
 	double ms = scenario->job.compute_ms * worker->slowness * factor;
 
 	worker->phase = WORKER_COMPUTING;
+	worker->working = worker->word;
 	plan(worker, cluster_ns(ms * 1e-3), ++worker->computing, do_push);
 }
 
@@ -429,7 +450,7 @@ static void on_stepped(void *owner, hd_version version) {
 	struct worker_process *worker = owner;
 
 	worker->newest = version;
-	if (worker->phase != WORKER_COMPUTING || !superseded(worker))
+	if (worker->phase != WORKER_COMPUTING || !superseded(worker) || counts_late(worker))
 		return;
 	worker->phase = WORKER_IDLE;
 	filter_given_up(worker);

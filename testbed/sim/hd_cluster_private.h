@@ -61,6 +61,8 @@ struct worker_process {
 	hd_version base; /* of the model held */
 	hd_version newest; /* of a synchronous job: that the library knows of */
 	struct hd_round_word word; /* of a federated one: the round that it is drawn for */
+	struct hd_round_word
+		working; /* the one that it computes for: an older one where late updates count */
 	bool worked; /* in that: it is done with it */
 	uint32_t computing; /* counts the steps that were begun, also those that were given up */
 	float *model;

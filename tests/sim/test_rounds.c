@@ -88,6 +88,33 @@ static void test_deadline(void **state) {
 	assert_true(run.result.pushes.steps_short > 10);
 }
 
+/* The same, and what is late counts: less, in the step of another round. */
+static void test_late(void **state) {
+	struct run run;
+
+	(void)state;
+	for (int way = 0; way < 4; way++) {
+		prepare_rounds(&run, 6, 2);
+		run.config.mode = way == 0 ? HD_CLUSTER_DIRECT :
+			way == 1           ? HD_CLUSTER_UNSCHEDULED :
+					     HD_CLUSTER_SCHEDULED;
+		run.scenario.aggregators = way == 3 ? 1 : 0;
+		run.scenario.aggregator_link_mbps = 1000;
+		if (way == 3)
+			run.scenario.job.update_bytes = 400000;
+		run.scenario.sim.depth = 4;
+		run.scenario.job.tau_max = 5;
+		run.scenario.job.federated.late = HD_LATE_WEIGHT;
+		run.scenario.job.federated.deadline_ms = 60;
+		run.scenario.compute = (struct hd_variation
+		){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 6, .every_s = 0.2};
+		expect(&run, 60);
+		assert_true(run.result.pushes.late > 20);
+		/* Clients weigh 43.5 on the average. */
+		assert_true(run.result.pushes.weight < 40 * (double)run.result.pushes.commits);
+	}
+}
+
 /* The server comes back from a checkpoint; rounds go on with numbers that no former life gave out. */
 static void test_server_restarts(void **state) {
 	struct run run;
@@ -131,17 +158,19 @@ static void test_seeds(void **state) {
 			20 + (uint32_t)hd_random_below(&random, 400) :
 			0;
 		f->drops = hd_random_chance(&random, 0.5);
+		f->late = hd_random_chance(&random, 0.5) ? HD_LATE_WEIGHT : HD_LATE_DROP;
 		go(&run);
 		if (run.violated)
 			fail_msg(
 				"seed %" PRIu64 ": drawn from %" PRIu64
-				", mode %d, clients %u of at least %u, deadline %u ms: %s",
+				", mode %d, clients %u of at least %u, deadline %u ms, late %u: %s",
 				i,
 				seed,
 				(int)run.config.mode,
 				f->clients,
 				f->clients_least,
 				f->deadline_ms,
+				f->late,
 				run.failure
 			);
 	}
@@ -166,6 +195,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_ways),
 		cmocka_unit_test(test_payloads),
 		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_server_restarts),
 		cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_deterministic),

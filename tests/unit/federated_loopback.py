@@ -39,12 +39,17 @@ def digits(_):
     return ["--client-labels", "2", "--lr", "0.1"]
 
 
+def slow(_):
+    """An epoch takes about the time that a round has: clients with more rows are late, and their work counts."""
+    return ["--client-labels", "2", "--lr", "0.1", "--compute-ms", "7"]
+
+
 def run(folder, where, rounds, data):
     args = [BUILD / "worker-lib/heddle-run", "-n", CLIENTS, "--", BUILD / "worker-lib/heddle-train", "--quiet",
             "--federated", f"available={CLIENTS},epochs=4,{rounds}", "--straggling", "0.5", *data(folder),
             "--steps", ROUNDS, "--json", "-"]
     env = {"HEDDLE_SERVER": where, "HEDDLE_KEY_FILE": f"{folder}/keys", "HEDDLE_JOB": "fed", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([str(a) for a in args], env=env, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = subprocess.run([str(a) for a in args], env=env, capture_output=True, text=True, timeout=60, cwd=folder)
     assert done.returncode == 0, done.stderr + done.stdout
     text = [line[line.index("{"):] for line in done.stdout.splitlines() if "{" in line]
     return [json.loads(line) for line in text]
@@ -67,11 +72,17 @@ def check(rounds, drops, data=digits):
     for report in reports:
         assert report["pushed"] == report["applied"] + report["dropped"] + report["failed"], report
         assert report["failed"] == 0, report
-        assert report["gamma"]["count"] == report["pushed"] > 0, report
-        assert 0 < report["gamma"]["mean"] <= report["gamma"]["max"], report
+        assert report["pushed"] > 0, report
+        if data is not slow:
+            assert report["gamma"]["count"] == report["pushed"], report
+            assert 0 < report["gamma"]["mean"] <= report["gamma"]["max"], report
     applied, dropped = (sum(r[key] for r in reports) for key in ("applied", "dropped"))
     assert applied > CLIENTS, reports
-    assert (dropped > 0) == drops, (applied, dropped)
+    if data is slow:  # an update may still be older than tau_max
+        assert max(r["staleness"]["max"] for r in reports) > 0, reports
+        assert applied > 4 * dropped, (applied, dropped)
+    else:
+        assert (dropped > 0) == drops, (applied, dropped)
     print(rounds, "applied", applied, "dropped", dropped, "accuracy", max(r["accuracy"] for r in reports))
 
 
@@ -79,6 +90,7 @@ def main():
     check("clients=6,min=1,mu=0.1", False)
     check("clients=4,min=1,mu=0,stragglers=drop", True)
     check("clients=6,min=1,mu=0.1", False, users)
+    check("clients=6,min=1,mu=0.1,deadline-ms=60,late=weight", False, slow)
 
 
 main()

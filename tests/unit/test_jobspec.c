@@ -60,7 +60,7 @@ static void test_round_trip_and_truncation(void **state) {
 	}
 	data[bytes] = 0;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes + 1, &out), -EBADMSG);
-	data[1] = 4; /* a version that is not known */
+	data[1] = 6; /* a version that is not known */
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), -EBADMSG);
 }
 
@@ -88,6 +88,39 @@ static void test_bounded(void **state) {
 	hd_jobspec_fini(&out);
 	spec.div_max = -1;
 	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
+}
+
+/* The fourth version has rounds, the fifth what becomes of late updates: dropped is the fourth. */
+static void test_federated(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t data[1000];
+	char text[200];
+	int bytes, more;
+
+	(void)state;
+	spec.sync = HD_SYNC_FEDERATED;
+	spec.staleness_rule = HD_STALENESS_CONSTANT;
+	spec.federated = (struct hd_federated
+	){.seed = 3, .clients = 10, .clients_least = 2, .epochs = 20, .mu = 0.5F};
+	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_int_equal(data[1], 4);
+	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
+	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	spec.federated.late = HD_LATE_WEIGHT;
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_string_equal(text, "late: 1, the job has 0");
+	hd_jobspec_fini(&out);
+	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_int_equal(more, bytes + 1);
+	assert_int_equal(data[1], 5);
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), 0);
+	assert_int_equal(out.federated.late, HD_LATE_WEIGHT);
+	hd_jobspec_fini(&out);
+	data[1] = 6;
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
+	spec.federated.late = HD_LATE_WEIGHT + 1;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "late: 2 is unknown");
 }
 
 /* The third version says when the server makes its steps. */
@@ -354,6 +387,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip_and_truncation),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_federated),
 		cmocka_unit_test(test_synchronous),
 		cmocka_unit_test(test_changed_bytes_are_checked),
 		cmocka_unit_test(test_checks_of_the_job),

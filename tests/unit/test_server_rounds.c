@@ -407,6 +407,63 @@ static void test_shown(void **state) {
 	close_fixture(&f);
 }
 
+/* The deadline passes without worker 3; its update comes in the next round, and weighs half: model by weights 3, 1 and
+ * then by 2 and 6 / 2. What it gives again for that round, or who was not drawn for it, is late. */
+static void test_late_counts(void **state) {
+	struct hd_federated rounds = rounds_of(4, 2, 1000);
+	hd_version base;
+	struct fixture f;
+	json_t *row;
+
+	(void)state;
+	rounds.late = HD_LATE_WEIGHT;
+	open_fixture(&f, &rounds, 4);
+	base = told(&f, 3)->version;
+	give(&f, 0, 3, (const float[2]){-1, 0});
+	give(&f, 1, 1, (const float[2]){-5, 0});
+	net_run(&f.net, HD_SECOND);
+	assert_moved(&f, 2, 0);
+	assert_int_equal(drawn_for(&f, 3), 2);
+	give_at(&f, 3, 6, (const float[2]){0, -10}, base);
+	assert_moved(&f, 2, 0); /* alone it is no step: that takes two of this round */
+	give_at(&f, 3, 6, (const float[2]){0, -10}, base);
+	assert_int_equal(fake_outcome(f.worker[3], 2)->outcome, HD_OUTCOME_DROPPED);
+	assert_int_equal(fake_outcome(f.worker[3], 2)->reason, HD_REASON_LATE);
+	for (uint16_t i = 0; i < 3; i++)
+		give(&f, i, 2, (const float[2]){-1, 0});
+	assert_moved(&f, 2, 0);
+	give(&f, 3, 2, (const float[2]){-1, 0}); /* its own of this round is another one */
+	assert_moved(&f, 2 + 8 / 11.0, 30 / 11.0);
+	assert_int_equal(fake_outcome(f.worker[3], 1)->outcome, HD_OUTCOME_APPLIED);
+	assert_int_equal(fake_outcome(f.worker[3], 1)->delay, 1);
+	assert_int_equal(fake_outcome(f.worker[3], 3)->delay, 0);
+	row = shown(&f, "round=2");
+	assert_true(number(row, "came") == 5 && number(row, "late") == 1);
+	assert_true(number(row, "weight") == 11 && number(row, "dropped") == 1);
+	json_decref(row);
+	close_fixture(&f);
+}
+
+/* Later than tau_max steps it counts no more. */
+static void test_too_late(void **state) {
+	struct hd_federated rounds = rounds_of(4, 3, 500);
+	hd_version base;
+	struct fixture f;
+
+	(void)state;
+	rounds.late = HD_LATE_WEIGHT;
+	open_fixture(&f, &rounds, 4);
+	base = told(&f, 3)->version;
+	for (uint32_t step = 0; step <= f.spec.tau_max && step <= HD_LATE_STEPS_MAX; step++) {
+		for (uint16_t i = 0; i < 3; i++)
+			give(&f, i, 1, (const float[2]){0, 0});
+		net_run(&f.net, HD_SECOND);
+	}
+	give_at(&f, 3, 6, (const float[2]){0, -10}, base);
+	assert_int_equal(outcome_of(&f, 3), HD_OUTCOME_DROPPED);
+	close_fixture(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mean),
@@ -419,6 +476,8 @@ int main(void) {
 		cmocka_unit_test(test_weights_refused),
 		cmocka_unit_test(test_adaptive_mu),
 		cmocka_unit_test(test_shown),
+		cmocka_unit_test(test_late_counts),
+		cmocka_unit_test(test_too_late),
 	};
 
 	return cmocka_run_group_tests_name("server rounds", tests, NULL, NULL);

@@ -15,7 +15,7 @@
  *	}
  *
  * The server draws clients for each round, adds up n_k (w_k - w_t), and divides once, by the sum of the n_k that it has
- * received; what comes after the round's end has an old base and is DROPPED late.
+ * received; what comes after the round's end has an old base and is DROPPED late, or counts less (enum heddle_late).
  */
 #ifndef HEDDLE_FEDERATED_H
 #define HEDDLE_FEDERATED_H
@@ -49,6 +49,15 @@ enum heddle_weighting {
 	HEDDLE_WEIGHTING_UNIFORM = 1
 };
 
+/* What becomes of an update whose round is over. */
+enum heddle_late {
+	HEDDLE_LATE_DROP = 0,
+	/* It counts in the round under way, by half as much for each step that it is late, up to 16 (HEDDLE_LATE_STEPS_MAX)
+	 * and the job's tau_max of them: as a difference, never as a model. */
+	HEDDLE_LATE_WEIGHT = 1
+};
+#define HEDDLE_LATE_STEPS_MAX 16
+
 /* Rounds of a job; all its workers say the same. */
 struct heddle_federated {
 	size_t size;
@@ -64,6 +73,7 @@ struct heddle_federated {
 	 * falls in a row (arXiv 1812.06127, 5.3.2). */
 	int mu_auto;
 	uint64_t seed; /* with the round's number it decides who is drawn */
+	enum heddle_late late;
 };
 /* Makes the job a federated one: its steps are rounds. Also sets the server's step to w + mean of the deltas (rate 1,
  * no momentum, no decay); heddle_spec_sgd() after it makes that another one (server momentum). heddle_open() says what
@@ -83,7 +93,10 @@ struct heddle_round {
 };
 #ifdef __cplusplus
 #define HEDDLE_FEDERATED_INIT                                                                      \
-	{ sizeof(struct heddle_federated), 0, 0, 0, 0, 0, HEDDLE_WEIGHTING_SAMPLES, 0, 0, 0, 0 }
+	{                                                                                          \
+		sizeof(struct heddle_federated), 0, 0, 0, 0, 0, HEDDLE_WEIGHTING_SAMPLES, 0, 0, 0, \
+			0, HEDDLE_LATE_DROP                                                        \
+	}
 #define HEDDLE_ROUND_INIT                                                                          \
 	{ sizeof(struct heddle_round), 0, 0, 0, 0, 0, 0, 0, 0 }
 #else

@@ -70,6 +70,10 @@ static bool take_key(struct heddle_federated *f, const char *key, const char *va
 		f->drop_stragglers = strcmp(value, "drop") == 0;
 		return f->drop_stragglers || strcmp(value, "accept") == 0;
 	}
+	if (strcmp(key, "late") == 0) {
+		f->late = strcmp(value, "weight") == 0 ? HEDDLE_LATE_WEIGHT : HEDDLE_LATE_DROP;
+		return f->late == HEDDLE_LATE_WEIGHT || strcmp(value, "drop") == 0;
+	}
 	if (strcmp(key, "seed") == 0 && whole(value, UINT32_MAX, &seed)) {
 		f->seed = seed;
 		return true;
@@ -95,8 +99,8 @@ bool train_parse_federated(struct heddle_federated *f, const char *text) {
 		(void)train_fail(
 			EX_USAGE,
 			"federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
-			"epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop or "
-			"seed=, within its limits",
+			"epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop, "
+			"late=drop|weight or seed=, within its limits",
 			part,
 			equals ? "=" : "",
 			equals ? equals + 1 : ""
@@ -122,6 +126,8 @@ struct client {
 	double *grad_w_t,
 		*grad_w; /* means over all rows, where the round began and where this client is */
 	double pass_s; /* that one of them takes */
+	struct heddle_ticket
+		*ticket[PUSHES_MAX]; /* where late updates count: they wait for others' rounds */
 };
 
 /* The gradient of rows order[at .. at + count) at `params`, into grad. */
@@ -193,8 +199,13 @@ static float inexactness(struct client *client, const struct heddle_round *round
 	});
 }
 
-/* False: the time is up. */
+static bool counts_late(const struct client *client) {
+	return client->train->options.federated.late == HEDDLE_LATE_WEIGHT;
+}
+
+/* False: the time is up. Where late updates count there is always the first epoch. */
 static bool epoch(struct client *client, const struct heddle_round *round, uint32_t index) {
+	bool may_stop = index > 0 || !counts_late(client);
 	struct train *train = client->train;
 	char error[HD_TEXT_BYTES_MAX];
 
@@ -217,7 +228,8 @@ static bool epoch(struct client *client, const struct heddle_round *round, uint3
 			round->mu
 		);
 		(void)hd_compute_pad(&train->compute, begun, error, sizeof error);
-		if (train_stop || heddle_round_seconds_left(client->fabric, round) <= 0)
+		if (train_stop
+		    || (may_stop && heddle_round_seconds_left(client->fabric, round) <= 0))
 			return false;
 	}
 	return true;
@@ -232,13 +244,44 @@ static uint32_t epochs_of(const struct client *client, const struct heddle_round
 	return hd_reference_epochs(round->max_epochs, round->round - 1, round->place);
 }
 
+/* Waits so long for the end of the update at this place, if there is one. */
+static void take_result(struct client *client, uint32_t place, int wait_ms) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	if (!client->ticket[place])
+		return;
+	if (wait_ms > 0)
+		(void
+		)heddle_ticket_wait(client->ticket[place], HEDDLE_WAIT_RELEASED, wait_ms, &status);
+	(void)heddle_ticket_test(client->ticket[place], &status);
+	train_report_push(&client->report, &status);
+	heddle_ticket_free(client->ticket[place]);
+	client->ticket[place] = NULL;
+}
+
+/* A place for another update. A late one may wait for the very round that this client is drawn for: only when there is
+ * no other place is it waited for. */
+static uint32_t free_place(struct client *client) {
+	uint32_t place = 0;
+
+	while (place < PUSHES_MAX && client->ticket[place]) {
+		struct heddle_status status = HEDDLE_STATUS_INIT;
+
+		if (heddle_ticket_test(client->ticket[place], &status) == 1 && status.released)
+			take_result(client, place, 0);
+		else
+			place++;
+	}
+	if (place == PUSHES_MAX)
+		take_result(client, --place, PUSH_MS);
+	return place;
+}
+
 /* One round, from the model that lies in params. An exit status. */
 static int work(struct client *client, const struct heddle_round *round) {
 	struct train *train = client->train;
-	struct heddle_status status = HEDDLE_STATUS_INIT;
 	struct heddle_work work = HEDDLE_WORK_INIT;
-	struct heddle_ticket *ticket;
-	uint32_t epochs = epochs_of(client, round);
+	uint32_t epochs = epochs_of(client, round), place;
 	hd_ns begun = hd_compute_now();
 	double seconds;
 	int rc;
@@ -249,11 +292,15 @@ static int work(struct client *client, const struct heddle_round *round) {
 	memcpy(client->w, train->params, train->values * sizeof(float));
 	while (work.epochs < epochs && epoch(client, round, work.epochs))
 		work.epochs++;
-	if (train_stop || heddle_superseded(client->fabric, round->version))
+	if (train_stop
+	    || (heddle_superseded(client->fabric, round->version) && !counts_late(client)))
 		return EX_OK;
 	work.gamma = inexactness(client, round);
 	seconds = (double)(hd_compute_now() - begun) * 1e-9;
-	rc = heddle_round_push(client->fabric, round, &work, train->params, client->w, &ticket);
+	place = free_place(client);
+	rc = heddle_round_push(
+		client->fabric, round, &work, train->params, client->w, &client->ticket[place]
+	);
 	if (rc < 0)
 		return train_heddle_error("push", rc);
 	client->report.pushed++;
@@ -262,10 +309,8 @@ static int work(struct client *client, const struct heddle_round *round) {
 		client->report.gamma_max = fmax(client->report.gamma_max, (double)work.gamma);
 		client->report.gammas++;
 	}
-	(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, PUSH_MS, &status);
-	(void)heddle_ticket_test(ticket, &status);
-	train_report_push(&client->report, &status);
-	heddle_ticket_free(ticket);
+	if (!counts_late(client))
+		take_result(client, place, PUSH_MS);
 	/* The owner of the worker count goes by the loss of the model that the round began with. */
 	(void)heddle_report_step(
 		client->fabric,
@@ -350,7 +395,10 @@ int train_client(struct train *train) {
 		status = prepare(&client);
 	if (status == EX_OK)
 		status = loop(&client);
+	/* Late ones end with the round of others, who do not wait for this client any more. */
 	(void)heddle_close(client.fabric, CLOSE_MS);
+	for (uint32_t i = 0; i < PUSHES_MAX; i++)
+		take_result(&client, i, 0);
 	if (status == EX_OK)
 		status = train_report_write(train, &client.report);
 	free(client.order);
