@@ -13,11 +13,13 @@
 
 #define PUSHES_MAX 8 /* in flight of one worker */
 #define TARGET_EVALUATIONS 3
+#define LOCAL_STEPS_MAX 1e6
 
 struct train_options {
 	const char *data, *model, *schedule, *json, *write_data, *loss_log;
 	uint32_t batch, tau_max, inflight, eval_every;
-	uint64_t seed, steps, target_commits;
+	uint64_t seed, first_step, steps, target_commits;
+	uint32_t memory_mb; /* MiB that it may have beyond what it begins with; 0: any */
 	float rate, momentum, decay, staleness_c, div_max;
 	enum heddle_staleness staleness;
 	enum heddle_payload payload, pull_payload;
@@ -86,8 +88,17 @@ int train_open_clients(struct train *train);
  * clients for this rank. */
 int train_deal_clients(struct train *train, uint32_t rank, uint32_t world);
 
+/* --admm's text; and what it may stand with: -1, or an exit status. Both print an error by themselves. */
+bool train_parse_admm(struct train_options *options, const char *text);
+int train_check_admm(const struct train_options *options);
+
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);
+
+/* From now on this process may have so many MiB more than it has. An exit status. */
+int train_limit_memory(uint32_t mb);
+/* "no memory for WHAT", and how much there may be; returns an exit status. */
+int train_no_memory(const char *what);
 
 /* From now on everything that is said is a JSON line on stderr, as docs/operations.md has them. */
 void train_log_json(void);

@@ -36,6 +36,8 @@ void train_notice_to(struct heddle *fabric, double grace) {
 int train_heddle_error(const char *what, int code) {
 	const char *words = heddle_last_error();
 
+	if (code == -ENOMEM)
+		return train_no_memory(what);
 	(void)train_fail(0, "%s: %s%s%s", what, heddle_strerror(code), *words ? ": " : "", words);
 	switch (code) {
 	case -EINVAL:
@@ -143,13 +145,16 @@ static int prepare(struct train *train) {
 		rc = hd_dataset_open(
 			options->data, &train->train, &train->test, error, sizeof error
 		);
+	if (rc == -ENOMEM)
+		return train_no_memory("the data");
 	if (rc < 0)
 		return train_fail(rc == -ENOENT ? EX_NOINPUT : EX_DATAERR, "data: %s", error);
 	rc = hd_model_create(
 		options->model, &train->train, batch, &train->model, error, sizeof error
 	);
 	if (rc < 0)
-		return train_fail(rc == -ENOMEM ? EX_OSERR : EX_USAGE, "%s", error);
+		return rc == -ENOMEM ? train_no_memory("the model") :
+				       train_fail(EX_USAGE, "%s", error);
 	train->train.by_row = hd_model_by_row(train->model);
 	rc = hd_compute_init(
 		&train->compute, options->compute_ms, options->schedule, error, sizeof error
@@ -163,7 +168,7 @@ static int prepare(struct train *train) {
 	if (heddle_spec_values(train->spec) != train->values)
 		return train_fail(EX_USAGE, "model: too many parameters (HD_MODEL_BYTES_MAX)");
 	train->params = malloc(train->values * sizeof(float));
-	return train->params ? EX_OK : train_fail(EX_OSERR, "no memory for the model");
+	return train->params ? EX_OK : train_no_memory("the model");
 }
 
 /* Generated data as a file, for other programs. */
@@ -225,7 +230,9 @@ int main(int argc, char **argv) {
 	(void)sigaction(SIGINT, &stop, NULL);
 	(void)sigaction(SIGTERM, &stop, NULL);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
-	status = prepare(&train);
+	status = train_limit_memory(train.options.memory_mb);
+	if (status == EX_OK)
+		status = prepare(&train);
 	train.begun = hd_compute_now();
 	if (status == EX_OK)
 		status = train.options.local       ? train_local(&train) :

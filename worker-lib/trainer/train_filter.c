@@ -46,7 +46,7 @@ int train_filter_init(struct train_filter *filter, struct train *train, struct h
 	if (rc < 0)
 		return train_heddle_error("filter", rc);
 	filter->update = malloc(train->values * sizeof(float));
-	return filter->update ? EX_OK : train_fail(EX_OSERR, "no memory for the filter");
+	return filter->update ? EX_OK : train_no_memory("the filter");
 }
 
 void train_filter_fini(struct train_filter *filter) {

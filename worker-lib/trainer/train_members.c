@@ -38,14 +38,14 @@ deal_share(struct train *train, struct heddle *fabric, const struct heddle_membe
 	int rc;
 
 	if (!ranges)
-		return train_fail(EX_OSERR, "no memory for the rows");
+		return train_no_memory("the rows");
 	count = heddle_shard(
 		members, train->train.rows, heddle_rank(fabric), ranges, train->train.rows
 	);
 	/* Not a member (yet, or any more): what it has is as good. */
 	rc = count < 0 ? (int)count : deal(train, ranges, count);
 	free(ranges);
-	return rc == -ENOMEM ? train_fail(EX_OSERR, "no memory for the rows") : EX_OK;
+	return rc == -ENOMEM ? train_no_memory("the rows") : EX_OK;
 }
 
 /* An owner that scales says 1 too, when as many are there as the rate is for: once it has said another it is asked

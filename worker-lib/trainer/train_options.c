@@ -12,10 +12,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#define LOCAL_STEPS_MAX 1e6
-#define ADMM_STEPS 10 /* unless it is said */
-#define ADMM_RHO_MAX 1e6
-
 static const char help[]
 	= "usage: heddle-train [OPTION]...\n"
 	  "Trains a model over the Heddle fabric. Where the fabric is comes from the environment, as\n"
@@ -54,6 +50,10 @@ static const char help[]
 	  "                                 with --sync full or nsync:N, without momentum and weight decay\n"
 	  "  --pull-payload TYPE            the same of models (fp32)\n"
 	  "  --seed N                       initial weights and sampling (1)\n"
+	  "  --first-step N                 begins with this one of its rank's minibatches: where a process before\n"
+	  "                                 it ended (0)\n"
+	  "  --memory-mb N                  MiB for data, model and updates, beyond what the program begins with; a\n"
+	  "                                 worker that needs more says so and ends (any)\n"
 	  "  --compute-ms X                 pads each real gradient step to this time (0)\n"
 	  "  --compute-schedule FILE        lines `t_s factor` that scale it; a file or a FIFO\n"
 	  "  --inflight N                   pushes under way while computing on (2, at most 8)\n"
@@ -106,6 +106,8 @@ enum {
 	OPT_FILTER_FLUSH,
 	OPT_EVAL,
 	OPT_SEED,
+	OPT_FIRST,
+	OPT_MEMORY,
 	OPT_COMPUTE,
 	OPT_SCHEDULE,
 	OPT_INFLIGHT,
@@ -153,6 +155,8 @@ static const struct option names[] = {
 	{"filter-flush", required_argument, NULL, OPT_FILTER_FLUSH},
 	{"eval-every", required_argument, NULL, OPT_EVAL},
 	{"seed", required_argument, NULL, OPT_SEED},
+	{"first-step", required_argument, NULL, OPT_FIRST},
+	{"memory-mb", required_argument, NULL, OPT_MEMORY},
 	{"compute-ms", required_argument, NULL, OPT_COMPUTE},
 	{"compute-schedule", required_argument, NULL, OPT_SCHEDULE},
 	{"inflight", required_argument, NULL, OPT_INFLIGHT},
@@ -198,6 +202,8 @@ static const struct number numbers[] = {
 	{0, 1e9, OPT_FILTER_FLUSH, true},
 	{0, 1e9, OPT_EVAL, true},
 	{0, 9007199254740992.0, OPT_SEED, true},
+	{0, 1e9, OPT_FIRST, true},
+	{1, 1 << 20, OPT_MEMORY, true},
 	{0, 1e6, OPT_COMPUTE, false},
 	{1, PUSHES_MAX, OPT_INFLIGHT, true},
 	{1, 9007199254740992.0, OPT_STEPS, true},
@@ -300,32 +306,6 @@ static bool parse_sync(struct train_options *options, const char *text) {
 	return false;
 }
 
-static bool parse_admm(struct train_options *options, const char *text) {
-	char *end;
-	double rho = strtod(text, &end), steps = ADMM_STEPS;
-	bool good = end != text && rho > 0.0 && rho <= ADMM_RHO_MAX;
-
-	if (good && *end == ',') {
-		const char *rest = end + 1;
-
-		steps = strtod(rest, &end);
-		good = end != rest && steps >= 1.0 && steps <= LOCAL_STEPS_MAX
-			&& steps == floor(steps);
-	}
-	options->admm = good ? (float)rho : 0.0f;
-	options->local_steps = good ? (uint32_t)steps : 1;
-	if (good && *end == '\0' && options->admm > 0.0f)
-		return true;
-	(void)train_fail(
-		EX_USAGE,
-		"admm: '%.32s' is not RHO[,LOCAL_STEPS] (RHO: above 0, at most %.0f; steps: 1..%.0f)",
-		text,
-		ADMM_RHO_MAX,
-		LOCAL_STEPS_MAX
-	);
-	return false;
-}
-
 /* The first `count` of them. */
 static bool
 parse_payload(const char *name, int count, const char *text, enum heddle_payload *payload) {
@@ -355,6 +335,12 @@ static void set_extent(struct train_options *options, int option, double value) 
 		break;
 	case OPT_SECONDS:
 		options->seconds = value;
+		break;
+	case OPT_FIRST:
+		options->first_step = (uint64_t)value;
+		break;
+	case OPT_MEMORY:
+		options->memory_mb = (uint32_t)value;
 		break;
 	case OPT_JOIN:
 		options->join_ms = (uint32_t)value;
@@ -474,7 +460,7 @@ static bool set_other(struct train_options *options, int option, const char *tex
 	case OPT_SCALE:
 		return parse_scale(options, text);
 	case OPT_ADMM:
-		return parse_admm(options, text);
+		return train_parse_admm(options, text);
 	case OPT_SYNCHRONOUS:
 		options->synchronous = true;
 		break;
@@ -494,27 +480,6 @@ static bool set_other(struct train_options *options, int option, const char *tex
 		break;
 	}
 	return true;
-}
-
-static int check_admm(const struct train_options *options) {
-	double product = (double)options->rate * (double)options->admm;
-
-	if (options->local || options->is_federated || options->filtered || options->scaled)
-		return train_fail(
-			EX_USAGE, "admm: not with --local, --federated, --filter or --scale-rate"
-		);
-	if (options->sync != HD_SYNC_ALL && options->sync != HD_SYNC_N)
-		return train_fail(EX_USAGE, "admm: needs --sync full or nsync:N");
-	if (options->momentum > 0.0f || options->decay > 0.0f)
-		return train_fail(EX_USAGE, "admm: not with --momentum or --weight-decay");
-	if (options->rate <= 0.0f || product > 1.0)
-		return train_fail(
-			EX_USAGE,
-			"admm: RHO x --lr is %.6g, must be above 0 and at most 1, or local steps "
-			"overshoot",
-			product
-		);
-	return -1;
 }
 
 static int check(const struct train_options *options) {
@@ -538,7 +503,7 @@ static int check(const struct train_options *options) {
 		return train_fail(EX_USAGE, "filter: needs a learning rate above 0");
 	if (!options->filtered && (options->filter_block > 1 || options->filter_flush > 0))
 		return train_fail(EX_USAGE, "filter-block, filter-flush: without --filter");
-	return options->admm > 0.0f ? check_admm(options) : -1;
+	return options->admm > 0.0f ? train_check_admm(options) : -1;
 }
 
 int train_parse(int argc, char **argv, struct train_options *options) {

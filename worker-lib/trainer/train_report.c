@@ -9,6 +9,8 @@
 #include <sysexits.h>
 #include <zlib.h>
 
+#define CRC_BYTES 16
+
 void train_report_push(struct train_report *report, const struct heddle_status *status) {
 	uint32_t reason = (uint32_t)status->reason % REASONS_MAX;
 	double before = report->delay_mean;
@@ -42,6 +44,14 @@ static double cpu_seconds(void) {
 	(void)getrusage(RUSAGE_SELF, &usage);
 	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec)
 		+ (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+/* Resident memory at its most. */
+static double peak_mb(void) {
+	struct rusage usage = {0};
+
+	(void)getrusage(RUSAGE_SELF, &usage);
+	return (double)usage.ru_maxrss / 1024.0;
 }
 
 static json_t *by_reason(const uint64_t counts[REASONS_MAX]) {
@@ -145,20 +155,24 @@ static json_t *compute_of(const struct hd_compute *compute) {
 	);
 }
 
-static json_t *summary(struct train *train, const struct train_report *report) {
-	double accuracy, loss;
-	char crc[16];
-
-	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
+static void print_crc(const struct train *train, char crc[CRC_BYTES]) {
 	(void)snprintf(
 		crc,
-		sizeof crc,
+		CRC_BYTES,
 		"%08lx",
 		crc32_z(0, (const Bytef *)train->params, train->values * sizeof(float))
 	);
+}
+
+static json_t *summary(struct train *train, const struct train_report *report) {
+	double accuracy, loss;
+	char crc[CRC_BYTES];
+
+	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
+	print_crc(train, crc);
 	return json_pack(
 		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
-		" s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
+		" s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:f, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
 		"role",
 		report->role,
 		"rank",
@@ -201,6 +215,8 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		staleness_of(report, train->options.tau_max),
 		"cpu_s",
 		cpu_seconds(),
+		"peak_mb",
+		peak_mb(),
 		"compute",
 		compute_of(&train->compute),
 		"version",

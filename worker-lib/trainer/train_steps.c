@@ -3,9 +3,60 @@
 #include "train_steps.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+
+#define ADMM_STEPS 10 /* unless it is said */
+#define ADMM_RHO_MAX 1e6
+
+bool train_parse_admm(struct train_options *options, const char *text) {
+	char *end;
+	double rho = strtod(text, &end), steps = ADMM_STEPS;
+	bool good = end != text && rho > 0.0 && rho <= ADMM_RHO_MAX;
+
+	if (good && *end == ',') {
+		const char *rest = end + 1;
+
+		steps = strtod(rest, &end);
+		good = end != rest && steps >= 1.0 && steps <= LOCAL_STEPS_MAX
+			&& steps == floor(steps);
+	}
+	options->admm = good ? (float)rho : 0.0f;
+	options->local_steps = good ? (uint32_t)steps : 1;
+	if (good && *end == '\0' && options->admm > 0.0f)
+		return true;
+	(void)train_fail(
+		EX_USAGE,
+		"admm: '%.32s' is not RHO[,LOCAL_STEPS] (RHO: above 0, at most %.0f; steps: 1..%.0f)",
+		text,
+		ADMM_RHO_MAX,
+		LOCAL_STEPS_MAX
+	);
+	return false;
+}
+
+int train_check_admm(const struct train_options *options) {
+	double product = (double)options->rate * (double)options->admm;
+
+	if (options->local || options->is_federated || options->filtered || options->scaled)
+		return train_fail(
+			EX_USAGE, "admm: not with --local, --federated, --filter or --scale-rate"
+		);
+	if (options->sync != HD_SYNC_ALL && options->sync != HD_SYNC_N)
+		return train_fail(EX_USAGE, "admm: needs --sync full or nsync:N");
+	if (options->momentum > 0.0f || options->decay > 0.0f)
+		return train_fail(EX_USAGE, "admm: not with --momentum or --weight-decay");
+	if (options->rate <= 0.0f || product > 1.0)
+		return train_fail(
+			EX_USAGE,
+			"admm: RHO x --lr is %.6g, must be above 0 and at most 1, or local steps "
+			"overshoot",
+			product
+		);
+	return -1;
+}
 
 int train_steps_init(struct train_steps *steps, const struct train *train) {
 	const struct train_options *options = &train->options;
@@ -22,7 +73,7 @@ int train_steps_init(struct train_steps *steps, const struct train *train) {
 		if (!steps->grad || !steps->kept)
 			rc = -ENOMEM;
 	}
-	return rc < 0 ? train_fail(EX_OSERR, "no memory for local steps") : EX_OK;
+	return rc < 0 ? train_no_memory("local steps") : EX_OK;
 }
 
 void train_steps_fini(struct train_steps *steps) {

@@ -107,7 +107,7 @@ int train_local(struct train *train) {
 	    || train_sparse_init(&sparse, train->values) < 0
 	    || hd_sampler_init(&train->sampler, &train->train, 0, 1, options->batch, options->seed)
 		    < 0)
-		status = train_fail(EX_OSERR, "no memory");
+		status = train_no_memory("the reference");
 	if (status == EX_OK && heddle_spec_initialize(train->spec, train->params) < 0)
 		status = train_fail(EX_USAGE, "%s", heddle_last_error());
 	if (status == EX_OK)
@@ -242,7 +242,9 @@ static int pull(struct worker *worker) {
 		/* What lies there may be half of another version. */
 		worker->version = 0;
 		worker->report.pulls_failed++;
-		rc = -EAGAIN;
+		rc = status.reason == HEDDLE_REASON_NO_MEMORY && worker->train->options.memory_mb ?
+			-ENOMEM :
+			-EAGAIN;
 	}
 	heddle_ticket_free(ticket);
 	return rc;
@@ -483,6 +485,8 @@ static int begin(struct worker *worker) {
 	train_log_options(&fabric);
 	rc = heddle_open(train->spec, &fabric, &worker->fabric);
 
+	if (rc == -EAGAIN)
+		return train_no_memory("a thread");
 	if (rc < 0)
 		return train_heddle_error("fabric", rc);
 	train_notice_to(worker->fabric, options->grace);
@@ -499,15 +503,16 @@ static int begin(struct worker *worker) {
 		options->seed
 	);
 	if (rc < 0)
-		return train_fail(
-			rc == -ENOMEM ? EX_OSERR : EX_USAGE, "batch: no rows for this rank"
-		);
+		return rc == -ENOMEM ? train_no_memory("minibatches") :
+				       train_fail(EX_USAGE, "batch: no rows for this rank");
+	for (uint64_t i = 0; i < options->first_step; i++)
+		hd_sampler_next(&train->sampler);
 	for (uint32_t i = 0; i < options->inflight; i++) {
 		worker->grad[i] = malloc(train->values * sizeof(float));
 		if (!worker->grad[i])
-			return train_fail(EX_OSERR, "no memory for gradients");
+			return train_no_memory("gradients");
 		if (options->sparse && train_sparse_init(&worker->sparse[i], train->values) < 0)
-			return train_fail(EX_OSERR, "no memory for gradients");
+			return train_no_memory("gradients");
 	}
 	rc = train_steps_init(&worker->own, train);
 	if (rc != EX_OK)

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Consensus ADMM over the real fabric on the loopback interface: controller, server, heddle-run, trainer.
+"""Ways to train over the real fabric on the loopback interface: consensus ADMM, workers that live for a while only, and
+in little memory.
 
-usage: check_admm.py BUILD_DIR [TEST]...   needs no privileges.
+usage: check_ways.py BUILD_DIR [TEST]...   needs no privileges.
 """
+import json
 import subprocess
 import sys
 import unittest
@@ -15,7 +17,7 @@ TASK = ["--data", "generated:logistic", "--model", "logistic", "--batch", 128, "
         "--quiet"]
 
 
-class Admm(loopback.Loopback):
+class Ways(loopback.Loopback):
     def three(self, job, *train):
         status, summaries, lines = self.run_job(3, [*TASK, "--sync", "nsync:3", *train], run=["--job", job])
         self.assertEqual(status, 0, lines)
@@ -44,6 +46,37 @@ class Admm(loopback.Loopback):
         self.assertAlmostEqual(loss["fixed32"], loss["fp32"], delta=1e-4)
         self.assertAlmostEqual(loss["bf16"], loss["fp32"], delta=0.01)
 
+    def test_lives(self):
+        """A process that goes on where another ended: together they are one, bit for bit."""
+        self.start_fabric()
+        train = ["--model", "mlp:16", "--lr", 0.1, "--momentum", 0.9, "--seed", 5, "--json", "-", "--quiet"]
+        local = subprocess.run([str(a) for a in (TRAIN, "--local", *train, "--steps", 60)], env=self.env, text=True,
+                               stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
+        for first, steps in ((0, 25), (25, 35)):
+            status, summaries, lines = self.run_job(
+                1, ["--synchronous", *train, "--steps", steps, "--first-step", first])
+            self.assertEqual(status, 0, lines)
+        self.assertEqual(summaries[0]["model_crc32"], json.loads(local.stdout)["model_crc32"])
+
+    @unittest.skipIf(any(word in TRAIN.read_bytes() for word in (b"__asan_init", b"__tsan_init")),
+                     "a sanitizer's own memory counts, and it ends the program where there is none")
+    def test_memory(self):
+        """A worker that needs more than it may have says what for, and how much there is."""
+        self.start_fabric()
+        said = set()
+        for mb in (1, 4, 10, 20, 60):
+            status, summaries, lines = self.run_job(
+                1, ["--model", "mlp:1024,1024", "--steps", 2, "--memory-mb", mb, "--json", "-", "--quiet"],
+                run=["--job", f"m{mb}"])
+            if mb == 60:
+                self.assertEqual(status, 0, lines)
+                self.assertGreater(summaries[0]["peak_mb"], 4 * 1.1)  # the model and its updates
+                continue
+            self.assertEqual(status, 71, lines)
+            self.assertIn(f"MiB of --memory-mb {mb} are in use", "".join(lines[0]))
+            said.add(lines[0][0].partition(":")[2].partition(":")[0])
+        self.assertGreaterEqual(len(said), 3, said)  # the data, the model, gradients or a thread
+
     def test_bad_input(self):
         sync = ["--sync", "full"]
         for wrong, words in ((["--admm", "x", *sync], "RHO[,LOCAL_STEPS]"), (["--admm", "0", *sync], "above 0"),
@@ -62,8 +95,8 @@ class Admm(loopback.Loopback):
 
 def load_tests(loader, tests, pattern):
     """Only these, not the ones that they inherit from."""
-    names = sorted(name for name in vars(Admm) if name.startswith("test_"))
-    return unittest.TestSuite(Admm(name) for name in names)
+    names = sorted(name for name in vars(Ways) if name.startswith("test_"))
+    return unittest.TestSuite(Ways(name) for name in names)
 
 
 if __name__ == "__main__":

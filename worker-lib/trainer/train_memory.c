@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A worker that may have so much memory and no more, as one of a service that starts functions. */
+#include "hd_options.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+static uint32_t limit_mb;
+static uint64_t
+	at_first; /* used when it began: a BLAS reserves 128 MiB of addresses, and uses few */
+
+/* What RLIMIT_DATA counts: private pages that can be written. 0: unknown. */
+static uint64_t used_bytes(void) {
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long long data = 0;
+	long page = sysconf(_SC_PAGESIZE);
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*u %*u %*u %*u %*u %llu", &data) != 1 || page < 0)
+		data = 0;
+	(void)fclose(file);
+	return data * (uint64_t)page;
+}
+
+int train_limit_memory(uint32_t mb) {
+	struct rlimit limit;
+
+	if (mb == 0)
+		return EX_OK;
+	hd_model_take_buffers();
+	at_first = used_bytes();
+	limit.rlim_cur = at_first + mb * MIB;
+	limit.rlim_max = limit.rlim_cur;
+	if (setrlimit(RLIMIT_DATA, &limit) != 0)
+		return train_fail(EX_NOPERM, "memory-mb: %u: %s", mb, strerror(errno));
+	limit_mb = mb;
+	return EX_OK;
+}
+
+int train_no_memory(const char *what) {
+	uint64_t used = used_bytes();
+
+	if (limit_mb == 0)
+		return train_fail(EX_OSERR, "no memory for %s", what);
+	return train_fail(
+		EX_OSERR,
+		"no memory for %s: %.1f MiB of --memory-mb %u are in use",
+		what,
+		used > at_first ? (double)(used - at_first) / (double)MIB : 0.0,
+		limit_mb
+	);
+}
