@@ -532,6 +532,9 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 		return;
 	}
 	member->observer = join->observer != 0;
+	if (join->last_round == 0 && !member->observer) {
+		hd_step_anew(turn->server, job, member);
+	}
 	hd_peer_attach(turn, peer, job, member);
 }
 

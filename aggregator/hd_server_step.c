@@ -57,7 +57,7 @@ bool hd_member_stepped(const struct hd_member *member) {
 	return false;
 }
 
-/* Who is here and pushes on. */
+/* Who is here and pushes on; an observer never does. */
 struct hd_present {
 	uint32_t count;
 	uint32_t missing; /* of these, without an update in the step */
@@ -69,7 +69,8 @@ static struct hd_present hd_step_present(const struct hd_server *server, const s
 	const struct hd_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
-		if (peer->job == job && peer->joined && !peer->member->done) {
+		if (peer->job == job && peer->joined && !peer->member->done
+		    && !peer->member->observer) {
 			present.count++;
 			if (hd_member_stepped(peer->member)) {
 				continue;
@@ -347,7 +348,7 @@ bool hd_step_gather(struct hd_turn *turn, struct hd_job *job) {
 
 /* N different workers are waited for until so many were here at once; after that a death or a leave lowers the
  * number, as it does when all are waited for. Whoever is here can fill a step of n updates alone. When nobody
- * pushes on, what is there is the step. */
+ * pushes on, what is there is the step. Those that come when all have gone are waited for as the first were. */
 uint32_t hd_step_needs(const struct hd_server *server, const struct hd_job *job) {
 	const struct hd_present present = hd_step_present(server, job);
 	uint32_t most = job->step.count + present.missing, count = hd_step_count(job);
@@ -371,6 +372,23 @@ void hd_step_joined(const struct hd_server *server, struct hd_job *job) {
 	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
 		job->step.formed = hd_step_present(server, job).count >= hd_step_count(job);
 	}
+}
+
+/* Whoever comes back after a cut is the same, and goes on as before. */
+void hd_step_anew(
+	const struct hd_server *server,
+	struct hd_job *job,
+	const struct hd_member *member
+) {
+	const struct hd_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job == job && peer->member != member && !peer->member->done
+		    && !peer->member->observer) {
+			return;
+		}
+	}
+	job->step.formed = false;
 }
 
 struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job *job) {

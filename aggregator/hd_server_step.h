@@ -32,6 +32,12 @@ void hd_step_tell(struct hd_turn *turn, const struct hd_job *job);
 void hd_step_end(struct hd_job *job);
 /* Somebody has joined. */
 void hd_step_joined(const struct hd_server *server, struct hd_job *job);
+/* A process without a past is about to join as this member: when nobody else is here, N are waited for once more. */
+void hd_step_anew(
+	const struct hd_server *server,
+	struct hd_job *job,
+	const struct hd_member *member
+);
 void hd_step_fini(struct hd_server *server, struct hd_job *job);
 
 #endif

@@ -148,6 +148,33 @@ static void test_server_restarts(void **state) {
 	}
 }
 
+/* The same ranks twice: those that come when all of a former run have gone wait for each other, as those did. */
+static void test_another_run(void **state) {
+	static const uint8_t ends[] = {HD_DO_LEAVE, HD_DO_KILL};
+	struct run run;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		const struct hd_check_stats *s = &run.result.pushes;
+
+		prepare_sync(&run, HD_SYNC_N, 4);
+		run.scenario.duration_s = 6;
+		for (uint32_t w = 0; w < 4; w++) {
+			run.scenario.events[run.scenario.event_count++] = (struct hd_scenario_event
+			){.at_s = 1, .worker = w, .what = ends[i]};
+			run.scenario.events[run.scenario.event_count++] = (struct hd_scenario_event
+			){.at_s = 4 + 0.2 * w, .worker = w, .what = HD_DO_JOIN};
+		}
+		expect(&run, 200);
+		print_message(
+			"%" PRIu64 " steps, %" PRIu64 " of fewer than 4\n", s->steps, s->steps_short
+		);
+		/* What is there when nobody pushes on is a step: twice. */
+		assert_true(s->steps > 60);
+		assert_true(s->steps_short <= 2);
+	}
+}
+
 /* The fault matrix of asynchronous jobs, with steps; HEDDLE_SIM_SEEDS of them from HEDDLE_SIM_FIRST on. */
 static void test_seeds(void **state) {
 	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed();
@@ -205,6 +232,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_runtimes),
 		cmocka_unit_test(test_death),
 		cmocka_unit_test(test_server_restarts),
+		cmocka_unit_test(test_another_run),
 		cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_deterministic),
 	};
