@@ -11,8 +11,7 @@
 #include "hd_monitor.h"
 #include "hd_random.h"
 #include "hd_server.h"
-#include "hd_switch_agent.h"
-#include "hd_switch_core.h"
+#include "hd_sim_switch.h"
 #include "hd_trainer.h"
 #include "hd_worker.h"
 
@@ -109,13 +108,10 @@ struct aggregator_process {
 	struct hd_aggregator_stats past; /* of former lives */
 };
 
-/* The switch on the path, where there is one. core NULL: it is down, or there is none. */
+/* The switch on the path, where there is one. */
 struct switch_process {
 	struct process process;
-	struct hd_switch_core *core;
-	struct hd_switch_agent *agent;
-	uint64_t counters[HD_SWITCH_COUNTER_COUNT]; /* of former lives */
-	uint64_t refused; /* of agents that have ended */
+	struct hd_sim_switch path; /* its core NULL: it is down, or there is none */
 };
 
 /* On a host, beside its worker or server; never crashes. */

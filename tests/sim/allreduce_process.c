@@ -153,9 +153,9 @@ void allreduce_settle(struct allreduce_world *w) {
 		hd_controller_destroy(w->controller);
 		w->controller = NULL;
 	}
-	if (w->plan.way && w->way.wanted && !w->way.core)
+	if (w->plan.way && w->way.wanted && !w->way.path.core)
 		allreduce_switch_start(&w->way);
-	else if (w->plan.way && !w->way.wanted && w->way.core)
+	else if (w->plan.way && !w->way.wanted && w->way.path.core)
 		allreduce_switch_stop(&w->way);
 	for (uint32_t k = 0; k < w->plan.aggregators; k++) {
 		struct allreduce_node *node = &w->aggregators[k];

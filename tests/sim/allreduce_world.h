@@ -10,9 +10,7 @@
 #include "hd_controller.h"
 #include "hd_jobspec.h"
 #include "hd_random.h"
-#include "hd_sim.h"
-#include "hd_switch_agent.h"
-#include "hd_switch_core.h"
+#include "hd_sim_switch.h"
 #include "hd_worker.h"
 
 #define WORKERS_MAX 7
@@ -54,13 +52,10 @@ struct allreduce_node {
 /* The switch on the path; core NULL: it is down. */
 struct allreduce_switch {
 	struct allreduce_world *world;
-	int host, node; /* its agent's */
+	int host; /* its agent's */
 	bool wanted, narrow; /* narrow: chunks as P4 has them */
 	uint16_t slots;
-	struct hd_switch_core *core;
-	struct hd_switch_agent *agent;
-	uint64_t counters[HD_SWITCH_COUNTER_COUNT]; /* of former lives */
-	uint64_t leases, waits; /* set; members taken out */
+	struct hd_sim_switch path;
 };
 
 /* How a round ended for a worker that still lives. */

@@ -42,10 +42,10 @@ static void run(struct allreduce_world *w, uint64_t seed, struct totals *t) {
 	t->crashes += w->crashes;
 	t->again += w->asked_again;
 	t->in_slots += w->in_slots;
-	t->leases += w->way.leases;
-	t->waits += w->way.waits;
+	t->leases += w->way.path.leases;
+	t->waits += w->way.path.waits;
 	for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
-		t->counters[i] += w->way.counters[i];
+		t->counters[i] += w->way.path.counters[i];
 	t->longest = hd_ns_max(t->longest, w->longest);
 	if (!wrong)
 		return;
