@@ -10,7 +10,8 @@ they send (tbf), the switch what it sends them. The others: the star of bench_al
 kernel's bridge, which costs less of the processor. The floor is what sums in the network need at line rate: all bytes
 once through each link, each way, headers counted. Loss: so much of what comes to the switch (its simulator), and so
 much of the large packets that it sends to each host (loss.bpf.c). --mtu is everybody's. Prints median (min-max) ms,
-the ratio to the floor, the share of all processors used; with loss the ratio to the time without. Needs root, iproute2,
+the ratio to the floor, the share of all processors used (also by others), the processor's seconds that the switch and
+all ranks took for each GB that was summed (on a busy machine these tell more than the time); with loss the ratio to the time without. Needs root, iproute2,
 ethtool, DPDK; clang for loss; python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is
 left out and said).
 """
@@ -18,6 +19,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import statistics
@@ -113,6 +115,12 @@ class Path:
         return rivals.ranks(self.hosts, [self.options.build / "tests/bench/bench_allreduce", count, rounds,
                                        self.options.chunk], env, "heddle")
 
+    def processor_times(self):
+        """Seconds of the switch, and of all ranks that have ended."""
+        words = pathlib.Path(f"/proc/{self.switch.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ranks = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK"), ranks.ru_utime + ranks.ru_stime
+
     def close(self):
         """The switch's numbers."""
         self.switch.send_signal(signal.SIGTERM)
@@ -140,7 +148,10 @@ def used(run):
 def through_switch(options, count, values, folder, loss):
     path = Path(count, options, folder, loss)
     try:
+        before = path.processor_times()
         row = used(lambda: path.run(values, options.rounds))
+        gigabytes = values * 4 * options.rounds / 1e9
+        row["seconds_per_gb"] = [(b - a) / gigabytes for a, b in zip(before, path.processor_times())]
     finally:
         row_switch = path.close()
     row["switch"] = {name: n for name, n in row_switch.items() if n}
@@ -171,8 +182,11 @@ def beside(options, count, values, folder):
 
 def say(mode, row, floor, note):
     median = statistics.median(row["ms"])
+    spent = row.get("seconds_per_gb", "")
+    if spent:
+        spent = f"; a summed GB: switch {spent[0]:.1f} s, ranks {spent[1]:.1f} s"
     print(f"  {mode:14} {median:8.1f} ms ({min(row['ms']):.1f}-{max(row['ms']):.1f})  "
-          f"{median / floor:.3f} of the floor, CPU {100 * row['cpu']:.0f} %{note}", flush=True)
+          f"{median / floor:.3f} of the floor, CPU {100 * row['cpu']:.0f} %{spent}{note}", flush=True)
 
 
 def measure(options, count, size, folder):
