@@ -130,28 +130,30 @@ static void note_fed(struct hd_slots *slots, hd_ns now) {
 		slots->fed_at = now;
 }
 
+/* In one line of memory lie many chunks of the heap, of their slots one. */
 static bool is_before(const struct hd_slots *slots, uint32_t a, uint32_t b) {
-	return slots->slot[slots->ready.item[a]].chunk < slots->slot[slots->ready.item[b]].chunk;
+	return slots->ready.item[a] < slots->ready.item[b];
 }
 
 static void swap(struct hd_slots *slots, uint32_t a, uint32_t b) {
-	uint32_t index = slots->ready.item[a];
+	uint32_t chunk = slots->ready.item[a];
 
 	slots->ready.item[a] = slots->ready.item[b];
-	slots->ready.item[b] = index;
+	slots->ready.item[b] = chunk;
 }
 
 void hd_slots_ready(struct hd_slots *slots, hd_ns now, uint32_t index) {
 	uint32_t i = slots->ready.count;
 
-	assert(i < slots->config.slots);
+	assert(i < slots->config.slots && slots->slot[index].chunk % slots->config.slots == index);
 	note_fed(slots, now);
-	slots->ready.item[i] = index;
+	slots->ready.item[i] = slots->slot[index].chunk;
 	slots->ready.count++;
 	for (; i > 0 && is_before(slots, i, (i - 1) / 2); i = (i - 1) / 2)
 		swap(slots, i, (i - 1) / 2);
 }
 
+/* The slot of the least chunk. */
 static uint32_t pop_ready(struct hd_slots *slots) {
 	uint32_t first = slots->ready.item[0], last = --slots->ready.count, i = 0, child;
 
@@ -163,7 +165,7 @@ static uint32_t pop_ready(struct hd_slots *slots) {
 		swap(slots, i, child);
 		i = child;
 	}
-	return first;
+	return first % slots->config.slots;
 }
 
 static void push_lost(struct hd_slots *slots, hd_ns now, uint32_t index) {
@@ -406,7 +408,7 @@ static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct h
 /* What is under way may wait for others, not for the network: for a chunk before all of it there is always room. If
  * there were not, two members with full windows of different chunks would wait for each other. */
 static bool is_first(const struct hd_slots *slots) {
-	uint32_t chunk = slots->slot[slots->ready.item[0]].chunk;
+	uint32_t chunk = slots->ready.item[0];
 
 	for (uint32_t i = slots->oldest; i != HD_SLOT_NONE; i = slots->slot[i].newer)
 		if (slots->slot[i].chunk < chunk)

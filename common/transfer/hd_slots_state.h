@@ -35,7 +35,8 @@ struct hd_slot {
 	uint32_t older, newer; /* FLYING: by `last` */
 };
 
-/* Indices of slots, each at most once. `lost` is a ring, first in first out; `ready` a heap, the least chunk first. */
+/* `lost` is a ring of slots, each at most once, first in first out; `ready` a heap of chunks, the least first (chunk c
+ * is in slot c % slots). */
 struct hd_slot_queue {
 	uint32_t *item;
 	uint32_t head, count;
