@@ -11,9 +11,9 @@ kernel's bridge, which costs less of the processor. The floor is what sums in th
 once through each link, each way, headers counted. Loss: so much of what comes to the switch (its simulator), and so
 much of the large packets that it sends to each host (loss.bpf.c). --mtu is everybody's. Prints median (min-max) ms,
 the ratio to the floor, the share of all processors used (also by others), the processor's seconds that the switch and
-all ranks took for each GB that was summed (on a busy machine these tell more than the time); with loss the ratio to the time without. Needs root, iproute2,
-ethtool, DPDK; clang for loss; python3-torch for Gloo, openmpi-bin and libopenmpi-dev for Open MPI (what is missing is
-left out and said).
+all ranks took for each GB that was summed (on a busy machine these tell more than the time); with loss the ratio to the
+time without. Needs root, iproute2, ethtool, DPDK; clang for loss; python3-torch for Gloo, openmpi-bin and
+libopenmpi-dev for Open MPI (what is missing is left out and said).
 """
 import argparse
 import json
