@@ -138,7 +138,8 @@ static int check_work(const struct heddle_round *round, const struct heddle_work
 		return heddle_fail(-EDOM, "loss: %g is not finite", work->loss);
 	if (work->epochs > EPOCHS_MAX)
 		return heddle_fail(-EINVAL, "epochs: %u (0..65535)", work->epochs);
-	return heddle_check_payload(work->payload);
+	/* With its weight: the exponent is for n_k delta. */
+	return work->payload == HEDDLE_PAYLOAD_FIXED32 ? 0 : heddle_check_payload(work->payload);
 }
 
 static void fill_ticket(

@@ -21,14 +21,14 @@ PATIENCE_S = 60
 
 
 class Run:
-    def __init__(self, build, folder, loss, replica):
+    def __init__(self, build, folder, loss, replica=False, workers=WORKERS):
         options = types.SimpleNamespace(build=build, mbps=MBPS, mtu=1500, executor="native", chunk=1408)
         self.build, self.folder = build, folder
-        self.path = bench_inpath.Path(WORKERS + 1 + replica, options, folder, 0, loss)
+        self.path = bench_inpath.Path(workers + 1 + replica, options, folder, 0, loss)
         self.running = []
-        self.start_server("server", WORKERS)
+        self.start_server("server", workers)
         if replica:
-            self.start_server("replica", WORKERS + 1, "--replica")
+            self.start_server("replica", workers + 1, "--replica")
         pen.until(lambda: sum(row["role"] in ("server", "replica") for row in self.path.rows("nodes")) == 1 + replica,
                   "servers")
 
