@@ -24,6 +24,7 @@ def parse(arguments):
     parser.add_argument("--seeds", type=command.runs, default=1, metavar="N", help="runs of each strategy (1)")
     parser.add_argument("--first-seed", type=int, metavar="N", help="of the seeds (the scenario's)")
     parser.add_argument("--json", metavar="FILE", help="write the list of runs")
+    parser.add_argument("--runs", metavar="FILE", help="table and pictures of the runs in a --json file; runs nothing")
     parser.add_argument("--out", default="results", metavar="DIR", help="where pictures go (results)")
     parser.add_argument("--no-pictures", action="store_true", help="the table alone")
     parser.add_argument("--check", action="store_true", help="read the scenario, say what is wrong, run nothing")
@@ -89,12 +90,31 @@ def inside(options, base):
             subprocess.CalledProcessError) as error:
         print(f"market: {error}", file=sys.stderr)
         return command.EX_SOFTWARE
-    report.table(setting, records)
+    return show(options, records)
+
+
+def show(options, records):
+    report.table(options["setting"], records)
     if not options["no_pictures"]:
         from . import plots  # takes a second to load: not before it is needed
-        for path in plots.draw(setting, records, options["out"]):
+        for path in plots.draw(options["setting"], records, options["out"]):
             print(f"   picture: {path}")
     return 0 if all(record["reached"] for record in records) else 1
+
+
+def kept(path):
+    """The runs in a file of --json."""
+    try:
+        records = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise settings.ScenarioError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise settings.ScenarioError(f"{path}: {error}") from None
+    if not isinstance(records, list) or not records or not all(
+            isinstance(record, dict) and {"strategy", "curve", "workers", "prices"} <= set(record)
+            for record in records):
+        raise settings.ScenarioError(f"{path}: is not a list of runs, as --json writes it")
+    return records
 
 
 def main():
@@ -109,6 +129,12 @@ def main():
     choose(parser, options, options["setting"])
     if options["check"]:
         return 0
+    if options["runs"]:
+        try:
+            return show(options, kept(options["runs"]))
+        except settings.ScenarioError as error:
+            print(f"market: {error}", file=sys.stderr)
+            return error.code
     why = sandbox.possible()
     if why:
         print(f"market: {why}", file=sys.stderr)

@@ -14,8 +14,7 @@ def color(names, name):
 
 
 def curves(setting, records, names, axes, over, label):
-    done, job = set(), setting["job"]
-    what = "accuracy" if job["target_loss"] is None else "loss"
+    done, job, what = set(), setting["job"], wanted(setting)
     for record in records:
         name, points = record["strategy"], record["curve"]
         smooth = [sum(e[what] for e in points[max(0, i - 2):i + 1]) / len(points[max(0, i - 2):i + 1])
@@ -33,14 +32,26 @@ def curves(setting, records, names, axes, over, label):
     axes.legend(loc="lower right" if what == "accuracy" else "upper right")
 
 
-def machines(records, names):
-    """A panel a strategy: its workers over time, and the market's price."""
-    firsts = list({record["strategy"]: record for record in reversed(records)}.values())[::-1]
-    figure, panels = plt.subplots(len(firsts), 1, figsize=(8, 1.7 * len(firsts) + 0.6), sharex=True, squeeze=False,
-                                  layout="constrained")
+def wanted(setting):
+    """What the runs are to reach: accuracy or loss."""
+    return "accuracy" if setting["job"]["target_loss"] is None else "loss"
+
+
+def firsts_of(records):
+    """The first run of each strategy."""
+    return list({record["strategy"]: record for record in reversed(records)}.values())[::-1]
+
+
+def machines(figure, records, names):
+    """A panel a strategy, of its first run: its workers over time, what its owner wanted, and the market's price."""
+    firsts = firsts_of(records)
+    panels = figure.subplots(len(firsts), 1, sharex=True, squeeze=False)
     for axes, record in zip(panels[:, 0], firsts):
         times, counts = zip(*record["workers"])
         axes.fill_between(times, counts, step="post", color=color(names, record["strategy"]), alpha=0.5)
+        if record["targets"]:
+            points = [[t, count] for t, count, _ in record["targets"]] + [[times[-1], record["targets"][-1][1]]]
+            axes.step(*zip(*points), where="post", color=color(names, record["strategy"]), linewidth=1)
         axes.set_ylabel("workers")
         axes.set_ylim(0, None)
         axes.set_title(record["strategy"], fontsize=9)
@@ -50,6 +61,16 @@ def machines(records, names):
         price.set_ylabel("price")
         price.set_ylim(0, None)
     panels[-1, 0].set_xlabel("seconds")
+
+
+def overview(setting, records, names):
+    """All of it in one picture."""
+    figure = plt.figure(figsize=(13, max(6.5, 1.3 * len(names))), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1, 1.1))
+    for axes, (over, label) in zip(left.subplots(2, 1), (("cost", "cost"), ("t", "seconds"))):
+        curves(setting, records, names, axes, over, label)
+    machines(right, records, names)
+    figure.suptitle(f"{setting['name']}: {wanted(setting)} over cost and time; workers and price", fontsize=10)
     return figure
 
 
@@ -58,13 +79,17 @@ def draw(setting, records, out):
     out.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(record["strategy"] for record in records))
     made = []
-    what = "accuracy" if setting["job"]["target_loss"] is None else "loss"
+    what = wanted(setting)
     for name, over, label in (("cost", "cost", "cost"), ("time", "t", "seconds")):
         figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         curves(setting, records, names, axes, over, label)
         axes.set_title(f"{setting['name']}: {what} over {name}", fontsize=9)
         made.append((figure, f"{setting['name']}-{what}-{name}"))
-    made.append((machines(records, names), f"{setting['name']}-workers"))
+    count = len(firsts_of(records))
+    figure = plt.figure(figsize=(8, 1.7 * count + 0.6), layout="constrained")
+    machines(figure, records, names)
+    made.append((figure, f"{setting['name']}-workers"))
+    made.append((overview(setting, records, names), setting["name"]))
     paths = []
     for figure, name in made:
         paths.append(out / f"{name}.png")

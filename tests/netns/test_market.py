@@ -331,7 +331,9 @@ class Market(unittest.TestCase):
             self.in_time(two)
             self.assertLess(two["next_step_mean_s"], LEASE_S, "with a notice nobody waits for a lease")
             pictures = {path.name for path in pathlib.Path(folder).glob("*.png")}
-            self.assertEqual(pictures, {f"quick-{name}.png" for name in ("accuracy-cost", "accuracy-time", "workers")})
+            self.assertEqual(pictures, {
+                "quick.png", *(f"quick-{name}.png" for name in ("accuracy-cost", "accuracy-time", "workers"))})
+            self.check_shown_again(json_path)
 
     def test_without_notice(self):
         """Machines that go without a word: the others' next step comes a lease and a step later."""
@@ -351,6 +353,16 @@ class Market(unittest.TestCase):
             self.assertGreater(run["killed"], 0)
             self.assertEqual((run["noticed"], run["left"]), (0, 0))
             self.in_time(run)
+
+    def check_shown_again(self, path):
+        words = [str(MARKET / "run"), "quick", "--no-pictures", "--runs"]
+        done = subprocess.run([*words, str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("owned", done.stdout)
+        path.write_text('[{"strategy": "x"}]')
+        done = subprocess.run([*words, str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (65, ""))
+        self.assertIn("runs.json: is not a list of runs", done.stderr)
 
     def check_owned(self, run):
         """The controller's owner has its bid: 3 workers while the price is below, else the fewest."""
