@@ -327,6 +327,28 @@ static bool follows(struct hd_check *check, const struct hd_event *event) {
 	return false;
 }
 
+/* Applied weight = received weight: 1, but in federated rounds (hd_check_step()), and of what comes late to a job that
+ * trains, which is replayed with what the commit says. */
+static bool weighs_right(
+	struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record
+) {
+	if (check->sync == HD_SYNC_FEDERATED || (check->sync == HD_SYNC_NONE && check->trains))
+		return true;
+	if (event->value < (double)record->weight || event->value > (double)record->weight)
+		hd_check_fail(
+			check,
+			"worker %u round %u: applied with weight %.9g, pushed with %.9g",
+			event->worker,
+			event->round,
+			event->value,
+			(double)record->weight
+		);
+	check->stats.weight += event->value;
+	return !check->failed;
+}
+
 static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	struct hd_check_record *record = find(check, event->worker, event->round);
 	struct hd_check_life *life;
@@ -353,6 +375,8 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 		return;
 	check->merged_bytes = event->bytes;
 	if (check->sync != HD_SYNC_NONE && !hd_check_step(check, event, record))
+		return;
+	if (!weighs_right(check, event, record))
 		return;
 	if (check->sync == HD_SYNC_NONE) {
 		check->stats.sums += event->more > 0 && check->more == 0;

@@ -80,6 +80,18 @@ void hd_check_credits(struct hd_check *check, const struct hd_event *event, bool
 void hd_check_late(struct hd_check *check, uint32_t most);
 /* ROSTER of the server: of how many updates its steps are from now on. */
 void hd_check_roster(struct hd_check *check, const struct hd_event *event);
+/* A node's word on who takes part: ROSTER of any node, which is to be told apart from its former lives. */
+struct hd_check_listener {
+	const char *name;
+	uint64_t change; /* the newest that it heard of; 0: none */
+};
+void hd_check_members(
+	struct hd_check *check,
+	struct hd_check_listener *listener,
+	const struct hd_event *event
+);
+/* So many ranks there are at most. Before anything else. */
+void hd_check_ranks(struct hd_check *check, uint32_t ranks);
 /* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
  * is lost. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
@@ -109,8 +121,9 @@ struct hd_check_stats {
 	uint64_t pushed, applied, dropped, failed; /* failed counts those of ended processes too */
 	uint64_t reasons[HD_REASON_COUNT]; /* of dropped and failed */
 	uint64_t commits, rolled_back, pulls;
-	double weight; /* of a federated job's commits */
+	double weight; /* of the commits; 0 of an asynchronous job that trains */
 	uint64_t late; /* of these: of rounds before */
+	uint64_t changes; /* of who takes part, heard by all together */
 	uint64_t steps, steps_short; /* of a synchronous job; of these, of fewer than its count */
 	uint64_t sums, grouped; /* commits of several updates in one, and these updates */
 	uint64_t credits, credits_spent,

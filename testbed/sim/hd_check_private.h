@@ -8,6 +8,7 @@
 
 #define HD_CHECK_WORKERS_MAX 4096
 #define HD_CHECK_LIVES_MAX 4096
+#define HD_CHECK_CHANGES 256 /* of who takes part: the newest */
 #define HD_CHECK_CREDITS_KEPT 8 /* of a worker; more are never under way */
 
 enum hd_check_state {
@@ -83,6 +84,9 @@ struct hd_check {
 	float late_scale; /* what is left of the one that is committed */
 	uint64_t step_base; /* counter of the model that the step under way begins with */
 	bool sync_blind;
+	/* Who takes part. */
+	uint32_t ranks;
+	struct hd_event changes[HD_CHECK_CHANGES]; /* as each was heard first, by number */
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;

@@ -94,6 +94,8 @@ static int create_parts(struct hd_cluster *cluster) {
 	if (code == 0)
 		code = hd_check_create(cluster->values, scenario->job.tau_max, &cluster->check);
 	if (code == 0)
+		hd_check_ranks(cluster->check, cluster->worker_count);
+	if (code == 0)
 		hd_check_pulls_as(cluster->check, scenario->job.pull_payload);
 	if (code == 0 && cluster->training)
 		code = training_tell_check(cluster);

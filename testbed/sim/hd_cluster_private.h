@@ -34,6 +34,8 @@ struct process {
 	bool wanted; /* by the scenario: kill and join */
 	uint32_t crashes; /* nested outages */
 	uint32_t stops; /* nested SIGSTOPs */
+	struct hd_check_listener listener; /* of this life */
+	uint32_t listens; /* which that is */
 };
 
 enum worker_phase {

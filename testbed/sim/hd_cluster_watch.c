@@ -69,6 +69,16 @@ static void check_reservations(struct hd_cluster *cluster) {
 	}
 }
 
+/* A new life has heard of nothing. */
+static void check_members(struct process *process, const struct hd_event *event) {
+	if (process->listens != process->lives) {
+		process->listens = process->lives;
+		process->listener.change = 0;
+	}
+	process->listener.name = process->name;
+	hd_check_members(process->cluster->check, &process->listener, event);
+}
+
 void cluster_event(void *owner, int node, const struct hd_event *given) {
 	struct process *process = owner;
 	struct hd_cluster *cluster = process->cluster;
@@ -82,6 +92,7 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		cluster->config.event(cluster->config.owner, process->name, &event);
 	if (event.kind == HD_EVENT_ESTIMATE)
 		on_estimate(cluster, &event);
+	check_members(process, &event);
 	if (event.kind == HD_EVENT_PLAN)
 		cluster->planned = true;
 	if (as_aggregator(process) || as_switch(process))

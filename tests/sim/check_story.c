@@ -66,6 +66,7 @@ commit_event(struct story *story, uint32_t worker, uint32_t round, hd_version ba
 		.base = base,
 		.bytes = VALUES * sizeof(float),
 		.aux = story->counter - hd_version_counter(base),
+		.value = 1,
 	};
 }
 

@@ -403,6 +403,51 @@ static void test_hash_sees_every_bit(void **state) {
 	assert_true(hd_check_hash(data, VALUES) == hash);
 }
 
+static void test_another_weight(void **state) {
+	struct story story;
+	struct hd_event event;
+	hd_version base;
+
+	begin(&story);
+	base = version_of(&story);
+	(void)push(&story, 0);
+	event = commit_event(&story, 0, story.round[0], base);
+	event.value = 0.5;
+	say(&story, event);
+	expect(&story, "applied with weight 0.5, pushed with 1");
+}
+
+/* Who takes part: the same change to whoever hears of it, and forward only. */
+static void test_changes_of_members(void **state) {
+	static const struct {
+		uint64_t first, second, count;
+		const char *says;
+	} lies[] = {
+		{5, 6, 3, NULL},
+		{5, 5, 2, NULL},
+		{5, 5, 3, "is two different ones"},
+		{6, 5, 2, "w1 goes back"},
+		{5, 6, 5, "5 members, and there are 4 ranks"},
+		{0x2000000000006, 0x1000000000007, 2, NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct hd_check_listener one = {.name = "w1"}, other = {.name = "w2"};
+		struct hd_event event = {.kind = HD_EVENT_ROSTER, .aux = 2, .value = 1};
+		struct story story;
+
+		begin(&story);
+		hd_check_ranks(story.check, 4);
+		event.version = lies[i].first;
+		hd_check_members(story.check, &one, &event);
+		hd_check_members(story.check, &other, &event);
+		event.version = lies[i].second;
+		event.aux = lies[i].count;
+		hd_check_members(story.check, &one, &event);
+		expect(&story, lies[i].says);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rounded_pulls),
@@ -433,6 +478,8 @@ int main(void) {
 		cmocka_unit_test(test_same_incarnation),
 		cmocka_unit_test(test_wrong_checkpoint),
 		cmocka_unit_test(test_hash_sees_every_bit),
+		cmocka_unit_test(test_another_weight),
+		cmocka_unit_test(test_changes_of_members),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
