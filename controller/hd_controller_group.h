@@ -33,6 +33,8 @@ struct ctl_group_slots {
 	uint64_t name;
 	struct ctl_node *node; /* NULL: gone */
 	uint16_t count, slots; /* values of a chunk */
+	uint32_t wanted; /* slots that rate and round trip ask for */
+	double rate; /* bytes/s of values, over the slowest link; 0: unknown */
 	uint8_t receivers;
 	bool held; /* in force: its members were told */
 	hd_ns asked;

@@ -108,7 +108,8 @@ struct ctl_group_slots *ctl_slots_take(
 		slots->results[m] = hd_entropy_u64(&c->entropy);
 	}
 	if (slots->count > 0 && count <= HD_SWITCH_MEMBERS_MAX && left >= CTL_LEASE_SLOTS_LEAST) {
-		want = ctl_lease_want(rtt, isinf(rate) ? 0 : rate, slots->count);
+		slots->rate = isinf(rate) ? 0 : rate;
+		want = slots->wanted = ctl_lease_want(rtt, slots->rate, slots->count);
 		want = ctl_lease_take(c, node, want < left ? want : left, sink);
 	}
 	if (want == 0) {

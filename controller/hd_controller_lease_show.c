@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an operator sees of switches and of leases: one row for each job that makes all-reduces, with or without. */
+/* What an operator sees of switches and of leases: one row for each job that makes all-reduces, with or without, and
+ * one for each group of pushes that has slots. */
+#include "hd_controller_group.h"
 #include "hd_controller_lease.h"
 #include "hd_controller_table.h"
 
@@ -11,11 +13,17 @@ static const char *dtype_name(uint8_t dtype) {
 }
 
 static uint32_t leases_of(const struct hd_controller *c, const struct ctl_node *node) {
+	const struct ctl_slots_over *over;
+	const struct ctl_group *group;
 	const struct ctl_lease *lease;
 	uint32_t count = 0;
 
 	TAILQ_FOREACH (lease, &c->leases, entry)
 		count += lease->node == node;
+	TAILQ_FOREACH (group, &c->groups, entry)
+		count += group->slots && group->slots->node == node;
+	TAILQ_FOREACH (over, &c->slots_over, entry)
+		count += over->node == node;
 	return count;
 }
 
@@ -73,6 +81,13 @@ static void none_row(struct hd_rows *rows, const char *why) {
 	hd_row_real(rows, "rate_mbps", NAN);
 	hd_row_real(rows, "age_s", NAN);
 	hd_row_real(rows, "idle_s", NAN);
+	hd_row_count(rows, "group", 0);
+	hd_row_real(rows, "until_s", NAN);
+}
+
+/* From now; a time that has passed is now. */
+static double seconds_to(const struct hd_controller *c, hd_ns at) {
+	return at > c->now ? ctl_ms_from(c->now, at) / 1e3 : 0;
 }
 
 static void lease_row(
@@ -96,6 +111,49 @@ static void lease_row(
 	hd_row_real(rows, "rate_mbps", lease->rate * 8 / 1e6);
 	hd_row_real(rows, "age_s", ctl_ms_from(lease->asked, c->now) / 1e3);
 	hd_row_real(rows, "idle_s", busy ? 0 : ctl_ms_from(lease->used, c->now) / 1e3);
+	hd_row_count(rows, "group", 0);
+	hd_row_real(
+		rows,
+		"until_s",
+		busy ? (double)NAN : seconds_to(c, hd_ns_add(lease->used, CTL_LEASE_IDLE_NS))
+	);
+}
+
+static void
+group_row(const struct hd_controller *c, const struct ctl_group *group, struct hd_rows *rows) {
+	const struct ctl_group_slots *slots = group->slots;
+
+	hd_row_text(rows, "tenant", group->job->tenant_name);
+	hd_row_text(rows, "job", group->job->name);
+	hd_row_text(rows, "switch", slots->node ? slots->node->host : "");
+	hd_row_text(rows, "state", slots->held ? "busy" : "asked");
+	hd_row_text(rows, "why", "");
+	hd_row_text(rows, "type", dtype_name(group->dtype));
+	hd_row_count(rows, "count", slots->count);
+	hd_row_count(rows, "slots", slots->slots);
+	hd_row_count(rows, "wanted", slots->wanted);
+	hd_row_count(rows, "members", group->count);
+	hd_row_count(rows, "waits", group->alive);
+	hd_row_count(rows, "rounds", 1);
+	hd_row_real(rows, "rate_mbps", slots->rate > 0 ? slots->rate * 8 / 1e6 : (double)NAN);
+	hd_row_real(rows, "age_s", ctl_ms_from(slots->asked, c->now) / 1e3);
+	hd_row_real(rows, "idle_s", 0);
+	hd_row_count(rows, "group", group->number);
+	hd_row_real(rows, "until_s", group->sum ? seconds_to(c, group->sum->finish) : 0);
+}
+
+static uint64_t group_leases(const struct hd_controller *c, struct hd_rows *rows) {
+	const struct ctl_group *group;
+	uint64_t count = 0;
+
+	TAILQ_FOREACH (group, &c->groups, entry) {
+		count += group->slots != NULL;
+		if (!group->slots || rows->full || !hd_row_begin(rows))
+			continue;
+		group_row(c, group, rows);
+		hd_row_end(rows);
+	}
+	return count;
 }
 
 uint64_t ctl_rows_leases(const struct hd_controller *c, struct hd_rows *rows) {
@@ -117,5 +175,5 @@ uint64_t ctl_rows_leases(const struct hd_controller *c, struct hd_rows *rows) {
 			none_row(rows, job->why);
 		hd_row_end(rows);
 	}
-	return count;
+	return count + group_leases(c, rows);
 }

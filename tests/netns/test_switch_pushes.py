@@ -61,8 +61,14 @@ class Run:
 
     def train(self):
         workers = [self.start_worker(rank) for rank in range(WORKERS)]
+        self.leases = []
+
+        def look():
+            self.leases.extend(self.path.rows("leases"))
+            return all(worker.poll() is not None for worker in workers)
+
+        pen.until(look, "workers", PATIENCE_S)
         for rank, worker in enumerate(workers):
-            worker.wait(PATIENCE_S)
             assert worker.returncode == 0, self.said(f"w{rank}")
         return [json.loads(self.said(f"w{rank}").splitlines()[-1]) for rank in range(WORKERS)]
 
@@ -100,6 +106,14 @@ def check(loss, report, counted, agent, switch, workers):
           f"{switch['repeated']} chunks repeated, accuracy {best:.3f}", flush=True)
 
 
+def check_leases(leases):
+    """Groups of pushes are among them while they have slots."""
+    groups = [row for row in leases if row["group"] > 0]
+    assert groups and all(row["switch"] == "s1" and row["type"] == "fixed32" for row in groups), leases
+    assert all(row["state"] in ("asked", "busy") and row["slots"] > 0 and row["until_s"] >= 0 for row in groups), groups
+    assert all(row["waits"] <= row["members"] and row["members"] >= 2 for row in groups), groups
+
+
 def check_replica(counted, path):
     """Sums came to it from the switch, whole; how many, of those that were meant to, is only said."""
     ends = [event for event in map(json.loads, path.read_text().splitlines()) if event["event"] == "recv-end"]
@@ -125,6 +139,7 @@ def main():
                 switch = run.close()
             report = json.loads(next((folder / "server").glob("*.report.json")).read_text())
             check(loss, report, counted, agent, switch, workers)
+            check_leases(run.leases)
             if replica:
                 check_replica(counted, folder / "replica.events")
     return 0
