@@ -158,9 +158,10 @@ typedef struct hd_ranges hd_ranges;
  * (`world` then is how many were in that), of which making (REDUCE), of which before it (`reduce_had`: bit i is that
  * of `reduce_round` - 1 - i), its oldest one that has not ended (`reduce_from`), and when the server makes its steps
  * (`sync`: enum hd_sync; `sync_count`: N, or how many steps late a federated job's updates may be). An observer only
- * pulls: it does not count among those that take part. Server, aggregator: memory. Switch: `host` is its own node of the topology, `slots` how many this controller can
- * lease in all, a chunk there has `count_min` to `count_max` values of a type in `dtypes` (bit d: enum hd_dtype);
- * worker: the most values that a chunk of it has and the types that it can send into slots, none: it sends none. */
+ * pulls: it does not count among those that take part. Server, aggregator: memory. Switch: `host` is its own node of
+ * the topology, `slots` how many this controller can lease in all, a chunk there has `count_min` to `count_max` values
+ * of a type in `dtypes` (bit d: enum hd_dtype); worker: the most values that a chunk of it has and the types that it
+ * can send into slots, none: it sends none. */
 #define HD_FIELDS_REGISTER(F) \
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
