@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Who takes part, as it is said: one change is one set with one target, N, tau_max and scale, whoever hears of it, and
- * nobody goes back to an older one of the same controller. So a worker that counts under one change is not counted under another as well.
+ * nobody goes back to an older one of the same controller. So a worker that counts under one change is not counted
+ * under another as well.
  */
 #include "hd_check_private.h"
 
