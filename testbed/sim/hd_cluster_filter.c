@@ -129,9 +129,13 @@ void filters_destroy(struct hd_cluster *cluster) {
 		return;
 	for (uint32_t i = 0; filters->books && i < cluster->worker_count; i++) {
 		struct book *book = &filters->books[i];
+		struct sent *sent, *next;
 
-		while (!LIST_EMPTY(&book->sent))
-			forget(LIST_FIRST(&book->sent));
+		for (sent = LIST_FIRST(&book->sent); sent; sent = next) {
+			next = LIST_NEXT(sent, link);
+			free(sent->data);
+			free(sent);
+		}
 		hd_filter_fini(&book->filter);
 		free(book->computed);
 		free(book->applied);
