@@ -46,6 +46,25 @@
 #define CTL_LEASE_WINDOW_BYTES 131072 /* of chunks on the link: what an ordinary queue holds */
 #define CTL_LEASE_LATER 1.02 /* so many times what aggregators take is not later */
 
+/* What rounds show of their links (hd_controller_lease_rate.c). Shorter ones than this, or than so many round trips,
+ * are of latency. */
+#define CTL_LEASE_LEARN_NS (10 * HD_MS)
+#define CTL_LEASE_LEARN_RTTS 16
+#define CTL_LEASE_TIMES 6 /* so many rounds are judged at once */
+#define CTL_LEASE_HELD 0.96 /* of what they were told: their pacing held them back */
+/* Of what a link is believed to carry: so little is less. What is nearer may be of workers that are slow, and
+ * congestion control sees to it. */
+#define CTL_LEASE_SHORT 0.9
+#define CTL_LEASE_FULL 0.9 /* of what a link is believed to carry: it may carry more */
+#define CTL_LEASE_MORE 1.1 /* times what it is believed to carry: it does */
+#define CTL_LEASE_RAISE 0.05 /* more are tried, and twice as much each time in a row, */
+#define CTL_LEASE_RAISE_MOST 1.0 /* up to this; */
+#define CTL_LEASE_SHOWS 0.7 /* of it must be seen to pass */
+#define CTL_LEASE_SAME 0.97 /* of what passed before is as much */
+/* Not again so soon, twice as long after each try that was wrong, up to sixteen times. */
+#define CTL_LEASE_TRY_NS (HD_SECOND / 2)
+#define CTL_LEASE_DOUBLINGS 4
+
 struct ctl_seat {
 	uint16_t worker;
 	uint64_t token, result_token;
@@ -159,6 +178,17 @@ uint32_t ctl_lease_take(
 );
 /* The first chunks' exponent; beyond HD_FIXED_EXPONENT_MAX: there is none. */
 int ctl_lease_exponent(const struct ctl_reduce *r);
+
+/* --- hd_controller_lease_rate.c --- */
+/* Of values over the slowest link now, bytes/s. */
+double ctl_lease_rate(const struct hd_controller *c, const struct ctl_lease *lease);
+/* A worker of this round of the lease, which it was told of, has the sum, after so long. */
+void ctl_lease_passed(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	hd_ns took
+);
 
 /* --- hd_controller_lease_say.c --- */
 /* The lease, or who is waited for in it now. 0 or -errno. */

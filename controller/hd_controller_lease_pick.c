@@ -116,17 +116,6 @@ static bool take_ways(
 	return true;
 }
 
-/* Of values over the slowest link now, bytes/s: small chunks have more header than the usual ones, of which the
- * estimate is. */
-static double rate_now(const struct hd_controller *c, const struct ctl_lease *lease) {
-	double bytes = (double)lease->count * sizeof(float), rate = INFINITY;
-
-	/* Links of the view are counted from 1; 0 is what is inside a host. */
-	for (uint32_t i = 0; i < lease->link_count; i++)
-		rate = fmin(rate, ctl_estimate_bytes(c, lease->links[i] + 1));
-	return rate * bytes / (bytes + HD_CHUNK_OVERHEAD_BYTES) / CTL_PAYLOAD_SHARE;
-}
-
 /* --- slots --- */
 
 static uint32_t below(uint32_t n) {
@@ -239,7 +228,7 @@ static void review(const struct hd_controller *c, struct ctl_lease *lease) {
 		if (worker)
 			rtt = hd_ns_max(rtt, worker->rtt_least);
 	}
-	lease->rate = rate_now(c, lease);
+	lease->rate = ctl_lease_rate(c, lease);
 	want = ctl_lease_want(rtt, lease->rate, lease->count);
 	if (want > lease->wanted || 4 * want <= lease->wanted)
 		lease->wanted = (uint16_t)want;
@@ -293,7 +282,7 @@ static const char *try_switch(
 		return "count";
 	if (!take_ways(c, crew, node, shape))
 		return "path";
-	shape->rate = rate_now(c, shape);
+	shape->rate = ctl_lease_rate(c, shape);
 	if ((double)r->bytes / shape->rate > CTL_LEASE_LATER * shape->seconds)
 		return "slower";
 	shape->node = node;

@@ -98,7 +98,11 @@ void ctl_lease_begin(
 	m->lease_attempt = lease->attempt;
 	m->turn = lease->turn;
 	m->first = lease->first;
+	lease->rate = ctl_lease_rate(c, lease);
 	m->rate_bps = rate_of(c, lease);
+	r->begun_at = c->now;
+	r->took = 0;
+	r->told = (double)m->rate_bps / 8;
 	m->shards.data = blob;
 	m->shards.bytes = sizeof(blob);
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {

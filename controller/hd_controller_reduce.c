@@ -388,6 +388,8 @@ void ctl_reduce_report(
 	}
 	c->counters.reports++;
 	if (has) {
+		if (r->lease && r->part[m->worker] == CTL_PART_TOLD)
+			ctl_lease_passed(c, node->job, r, m->duration_ns);
 		has_sum(c, node->job, r, m->worker, sink);
 		ctl_samples_take(c, sink);
 		return;

@@ -59,6 +59,10 @@ struct ctl_reduce {
 	bool avoid; /* one of them does not want a switch for it */
 	uint32_t switch_failures; /* times that it was void there */
 	struct ctl_lease *lease; /* through which it goes; NULL: over shards */
+	/* Of the lease's: since when, what its members were told of the rate (bytes/s of values; 0: nothing), and how
+	 * long the slowest of those that have the sum took. */
+	hd_ns begun_at, took;
+	double told;
 	uint32_t shard_count;
 	struct ctl_shard *shards;
 	uint32_t link_count; /* of its hosts, while it is under way */

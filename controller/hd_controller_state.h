@@ -16,6 +16,7 @@
 #define CTL_BUCKETS 16384 /* of each hash over transfers; a power of two */
 #define CTL_WORKER_PENDING_MAX 256 /* requests of one worker that wait or run */
 #define CTL_DROPS_KEPT 256
+#define CTL_PASSAGES_KEPT 8 /* rounds of a job through slots, for what others had beside them */
 #define CTL_PAST_KEPT 1024 /* ended transfers remembered for the estimate's "beside" */
 #define CTL_SHARE_MIN 0.5 /* least share of a path's capacity to start on: see hd_plan.h */
 #define CTL_SAMPLE_GRANTED 0.9 /* of the granted rate: below, the network was the limit ... */
@@ -135,6 +136,12 @@ struct ctl_staleness {
 	uint64_t delays[CTL_DELAYS];
 };
 
+/* A round that went through slots of a switch. */
+struct ctl_passage {
+	hd_ns start, end;
+	double bytes;
+};
+
 struct ctl_job {
 	uint32_t id;
 	char tenant_name[HD_NAME_BYTES_MAX + 1];
@@ -171,6 +178,9 @@ struct ctl_job {
 	struct ctl_lease *lease; /* of slots; NULL: it has none */
 	const char *why; /* its newest round did not go through a switch: in a word; NULL: it did */
 	uint8_t lease_attempt; /* of the newest lease */
+	/* Its last rounds through slots, for what others had beside them. */
+	struct ctl_passage passages[CTL_PASSAGES_KEPT];
+	uint32_t passage_count;
 	hd_ns slots_short_until; /* a group of its pushes found no slots: others are to have less */
 	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
 	hd_ns reduce_kept_at;

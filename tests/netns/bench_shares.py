@@ -2,12 +2,13 @@
 """Two jobs that all-reduce through one heddle-switch at once: what each gets of the links, beside what its weight says.
 
     tests/netns/bench_shares.py BUILD [--weights 1:1,2:1,3:1] [--workers 3] [--mbps 100] [--bytes N] [--seconds N]
-                                [--repeat N] [--json FILE]
+                                [--repeat N] [--unknown] [--json FILE]
 
 Hosts, links and the switch are bench_inpath.py's; each host has a worker of either job. The jobs sum without a pause;
 only while both do is counted: a job's rate is its bytes by the time of its all-reduces then (both begun and ended while
-the other was there), its share that rate by the sum of both. Prints shares, how far they are from the weights', and
-what both together get of the links' floor. Needs root, iproute2, ethtool, DPDK.
+the other was there), its share that rate by the sum of both. The controller is told what links carry; with --unknown
+it believes 1,000 Mbit/s, as it does of itself, and has to learn it from the rounds. Prints shares, how far they are
+from the weights', and what both together get of the links' floor. Needs root, iproute2, ethtool, DPDK.
 """
 import argparse
 import json
@@ -62,7 +63,8 @@ class Job:
 def shares(options, weights, folder):
     # What links carry of values: nobody measures it here, and a rate by weight is a part of what is believed.
     carried = options.mbps * options.chunk / (options.chunk + OVERHEAD)
-    path = bench_inpath.Path(options.workers, options, folder, 0, told=["--initial-mbps", f"{carried:.3f}"])
+    told = [] if options.unknown else ["--initial-mbps", f"{carried:.3f}"]
+    path = bench_inpath.Path(options.workers, options, folder, 0, told=told)
     jobs = []
     try:
         for i, weight in enumerate(weights):
@@ -72,6 +74,7 @@ def shares(options, weights, folder):
         began = time.monotonic()
         time.sleep(options.seconds)
         leases, ended = path.rows("leases"), time.monotonic()
+        counted = {row["counter"]: row["value"] for row in path.rows("counters")}
     finally:
         for job in jobs:
             job.end()
@@ -82,7 +85,7 @@ def shares(options, weights, folder):
     chunks = sum(map(len, took)) * (options.bytes // options.chunk)
     assert switch["completed"] >= chunks, (switch, chunks)
     rates = [options.bytes * len(rounds) / sum(rounds) for rounds in took]
-    return [rate / sum(rates) for rate in rates], sum(rates), [len(rounds) for rounds in took], leases
+    return [rate / sum(rates) for rate in rates], sum(rates), [len(rounds) for rounds in took], leases, counted
 
 
 def measure(options, weights, folder):
@@ -90,13 +93,15 @@ def measure(options, weights, folder):
     line = options.mbps * 1e6 / 8 * options.chunk / (options.chunk + OVERHEAD)
     runs = []
     for _ in range(options.repeat):
-        got, rate, rounds, leases = shares(options, weights, folder)
+        got, rate, rounds, leases, counted = shares(options, weights, folder)
         runs.append(got)
         off = max(abs(g / w - 1) for g, w in zip(got, wanted))
         print(f"weights {':'.join(f'{w:g}' for w in weights)}  shares {' '.join(f'{100 * g:.1f}' for g in got)} % "
               f"(wanted {' '.join(f'{100 * w:.1f}' for w in wanted)}), {100 * off:.1f} % off; both "
               f"{rate / line:.3f} of the links, {' and '.join(map(str, rounds))} rounds, slots "
-              f"{' and '.join(str(lease['slots']) for lease in leases)}", flush=True)
+              f"{' and '.join(str(lease['slots']) for lease in leases)}, links believed to carry "
+              f"{' and '.join(format(lease['rate_mbps'] or 0, '.0f') for lease in leases)} Mbit/s of values, "
+              f"{counted['reduces_failed']} rounds failed", flush=True)
     return {"weights": weights, "shares": runs, "wanted": wanted}
 
 
@@ -110,6 +115,7 @@ def main():
     parser.add_argument("--bytes", type=int, default=1 << 20)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--unknown", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     options.build = options.build.resolve()
