@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """FedProx and FedAvg in the fabric, beside the reference of one process: a server and 30 clients, all processes of
-their own, over loopback; Synthetic iid, (0,0) and (1,1) with 0, 50 and 90 % stragglers. Then digits dealt by label,
+their own, over loopback; Synthetic iid, (0,0), (0.5,0.5) and (1,1) with 0, 50 and 90 % stragglers. Then digits dealt by label,
 with 90 % stragglers, over several seeds. An observer pulls the models between rounds and evaluates them; of rounds
 that it missed there is no point.
 
@@ -21,7 +21,7 @@ import time
 
 CLIENTS, DRAWN, EPOCHS = 30, 10, 20  # of the paper (arXiv 1812.06127, 5.1 and C.2), as batch and rate
 TASK = ["--batch", "10", "--lr", "0.01"]
-DATA = ("iid", "0,0", "1,1")
+DATA = ("iid", "0,0", "0.5,0.5", "1,1")
 METHODS = {"FedAvg": (0, True), "FedProx mu 0": (0, False), "FedProx mu 1": (1, False)}
 DIGITS = {"FedAvg": (0, True), "FedProx mu 0": (0, False), "FedProx mu 0.1": (0.1, False)}
 DIGITS_TASK = ["--client-labels", "2", "--batch", "10", "--lr", "0.05"]
@@ -29,9 +29,9 @@ RUN_S = 120
 SHAPES_ROUNDS = 50  # of fewer the paper says nothing
 
 
-def variants(quick):
-    for data in DATA[2:] if quick else DATA:
-        for share in (0.9,) if quick else (0, 0.5, 0.9):
+def variants(options):
+    for data in options.data:
+        for share in (0.9,) if options.quick else (0, 0.5, 0.9):
             for method, (mu, drop) in METHODS.items():
                 if share > 0 or not drop:  # without stragglers FedAvg is FedProx with mu 0
                     yield {"data": data, "stragglers": share, "method": method, "mu": mu, "drop": drop}
@@ -187,6 +187,7 @@ def draw(records, digits, out):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
     names = list(dict.fromkeys((r["data"], r["stragglers"]) for r in records))
+    names.sort(key=lambda name: (DATA.index(name[0]), name[1]))  # a row a set: 0, 50, 90 %
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
     figure, panels = plt.subplots(rows + bool(digits), columns, squeeze=False, layout="constrained",
@@ -227,20 +228,24 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="(1,1), 90 %% stragglers, 12 rounds, two seeds of digits")
     parser.add_argument("--rounds", type=int, metavar="N", help="of Synthetic (200, as the paper; quick: 12)")
     parser.add_argument("--digits-rounds", type=int, metavar="N", help="(50; quick: 12)")
-    parser.add_argument("--seeds", type=int, metavar="N", help="of digits (5; quick: 2)")
+    parser.add_argument("--seeds", type=int, metavar="N", help="of digits (5; quick: 2; 0: no digits)")
+    parser.add_argument("--data", action="append", choices=DATA, help="only this Synthetic set; may be said again")
     parser.add_argument("--json", metavar="FILE", help="all points of all runs")
-    parser.add_argument("--read", metavar="FILE", type=pathlib.Path, help="show these runs; run nothing")
+    parser.add_argument("--read", metavar="FILE", type=pathlib.Path, action="append",
+                        help="show these runs, of several files together; run nothing")
     parser.add_argument("--out", type=pathlib.Path, metavar="DIR", help="a picture of the curves goes there")
     options = parser.parse_args()
     options.rounds = options.rounds or (12 if options.quick else 200)
     options.digits_rounds = options.digits_rounds or (12 if options.quick else 50)
-    options.seeds = options.seeds or (2 if options.quick else 5)
+    if options.seeds is None:
+        options.seeds = 2 if options.quick else 5
+    options.data = options.data or (DATA[-1:] if options.quick else DATA)
     return options
 
 
 def run(options):
     build, records = options.build.resolve(), []
-    for variant in variants(options.quick):
+    for variant in variants(options):
         points, took = fabric(build, variant, ["--data", f"synthetic:{variant['data']}", *TASK], options.rounds)
         records.append({**variant, "rounds": options.rounds, "seconds": took, "fabric": points,
                         "reference": reference(build, variant, options.rounds)})
@@ -256,7 +261,8 @@ def run(options):
 
 def main():
     options = parse()
-    records = json.loads(options.read.read_text(encoding="utf-8")) if options.read else run(options)
+    records = [r for path in options.read for r in json.loads(path.read_text(encoding="utf-8"))] if options.read else \
+        run(options)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
     synthetic, digits = ([r for r in records if (r["data"] == "digits") == which] for which in (False, True))
@@ -264,7 +270,8 @@ def main():
     if synthetic[0]["rounds"] >= SHAPES_ROUNDS:
         print()
         shapes(synthetic, synthetic[0]["rounds"])
-    show_digits(digits, digits[0]["rounds"])
+    if digits:
+        show_digits(digits, digits[0]["rounds"])
     if options.out:
         draw(synthetic, digits, options.out)
     return 0

@@ -115,6 +115,38 @@ static void test_late(void **state) {
 	}
 }
 
+static void crash(struct run *run, uint8_t kind, uint32_t which, double at_s) {
+	run->scenario.crashes[run->scenario.crash_count++] = (struct hd_scenario_fault
+	){.at_s = at_s, .for_s = 0.3, .node = {.kind = kind, .worker = which}};
+}
+
+/* Members of weighted sums die on their way over an aggregator, each of them once, and the aggregator itself: a weight
+ * goes with its update, in every type that sums are added in, and whether what is late counts or not. */
+static void test_group_deaths(void **state) {
+	static const uint8_t payloads[] = {HD_DTYPE_FP32, HD_DTYPE_FIXED32, HD_DTYPE_BF16};
+	struct run run;
+
+	(void)state;
+	for (uint32_t i = 0; i < 6; i++) {
+		prepare_rounds(&run, 6, 1);
+		run.scenario.duration_s = 6;
+		run.scenario.aggregators = 1;
+		run.scenario.aggregator_link_mbps = 1000;
+		run.scenario.job.update_bytes = 400000;
+		run.scenario.job.payload = payloads[i / 2];
+		run.scenario.job.federated.late = i % 2 ? HD_LATE_WEIGHT : HD_LATE_DROP;
+		run.scenario.job.federated.deadline_ms = i % 2 ? 300 : 0;
+		run.scenario.sim.depth = i % 2 ? 4 : 1;
+		for (uint32_t worker = 0; worker < 6; worker++)
+			crash(&run, HD_PLACE_WORKER, worker, 0.6 + 0.53 * worker);
+		crash(&run, HD_PLACE_AGGREGATOR, 0, 4.2);
+		expect(&run, 60);
+		assert_true(run.result.crashes >= 7);
+		assert_true(run.result.aggregation.groups > run.result.aggregation.delivered);
+		assert_true(run.result.aggregation.delivered > 5);
+	}
+}
+
 /* The server comes back from a checkpoint; rounds go on with numbers that no former life gave out. */
 static void test_server_restarts(void **state) {
 	struct run run;
@@ -196,6 +228,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_payloads),
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_group_deaths),
 		cmocka_unit_test(test_server_restarts),
 		cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_deterministic),
