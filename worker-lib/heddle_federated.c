@@ -12,6 +12,7 @@
 #define CLIENTS_DEFAULT 10
 #define EPOCHS_DEFAULT 20
 #define EPOCHS_MAX 65535
+#define FP16_MOST 65519.0F /* that is rounded to 65504 */
 #define SAMPLES_MAX (UINT64_C(1) << 24) /* whole numbers up to it are fp32 */
 
 int heddle_prox_apply(
@@ -166,6 +167,25 @@ static void fill_ticket(
 	};
 }
 
+/* The weight is multiplied before values are rounded to 16 bits: fp16 ends at 65504. */
+static int check_range(const struct heddle *fabric, const struct heddle_ticket *ticket) {
+	if (ticket->dtype != HD_DTYPE_FP16)
+		return 0;
+	for (uint64_t i = 0; i < fabric->values; i++) {
+		float value = fabsf(ticket->data[i] * ticket->weight);
+
+		if (value > FP16_MOST)
+			return heddle_fail(
+				-EDOM,
+				"payload: value %llu times the weight %g is beyond fp16 (65504): bf16 and "
+				"fp32 hold it, or the weighting uniform",
+				(unsigned long long)i,
+				(double)ticket->weight
+			);
+	}
+	return 0;
+}
+
 int heddle_round_push(
 	struct heddle *fabric,
 	const struct heddle_round *round,
@@ -195,6 +215,8 @@ int heddle_round_push(
 		delta[i] = w_t[i] - w[i];
 	ticket->data = delta;
 	rc = heddle_ticket_finite(fabric, ticket);
+	if (rc == 0)
+		rc = check_range(fabric, ticket);
 	if (rc < 0) {
 		free(ticket->copy);
 		free(ticket);

@@ -282,9 +282,16 @@ static void take_options(struct update *update, const struct heddle_push_options
 static int
 push(struct heddle *fabric, const struct update *update, uint64_t base, struct heddle_ticket **out
 ) {
-	struct heddle_ticket *ticket = heddle_ticket_new(fabric, 0);
+	struct heddle_ticket *ticket;
 	int rc;
 
+	/* It would weigh nothing that anybody has said. A filter's pushes come here too. */
+	if (fabric->spec->job.sync == HD_SYNC_FEDERATED)
+		return heddle_fail(
+			-EINVAL,
+			"a federated job's updates go by heddle_round_push(), whole and unfiltered"
+		);
+	ticket = heddle_ticket_new(fabric, 0);
 	if (!ticket || !take(fabric, ticket, update)) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """FedProx and FedAvg in the fabric, beside the reference of one process: a server and 30 clients, all processes of
-their own, over loopback; Synthetic iid, (0,0), (0.5,0.5) and (1,1) with 0, 50 and 90 % stragglers. Then digits dealt by label,
-with 90 % stragglers, over several seeds. An observer pulls the models between rounds and evaluates them; of rounds
-that it missed there is no point.
+their own, over loopback; Synthetic iid, (0,0), (0.5,0.5) and (1,1) with 0, 50 and 90 % stragglers. Then digits dealt by
+label, with 90 % stragglers, over several seeds. An observer pulls the models between rounds and evaluates them; of
+rounds that it missed there is no point.
 
 The loss is that of all clients' training rows; the reference does the same rounds in double precision.
 

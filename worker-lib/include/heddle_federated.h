@@ -16,6 +16,7 @@
  *
  * The server draws clients for each round, adds up n_k (w_k - w_t), and divides once, by the sum of the n_k that it has
  * received; what comes after the round's end has an old base and is DROPPED late, or counts less (enum heddle_late).
+ * heddle_push() and filters are no way for such a job: -EINVAL.
  */
 #ifndef HEDDLE_FEDERATED_H
 #define HEDDLE_FEDERATED_H
@@ -131,8 +132,9 @@ struct heddle_work {
  * Hands over w_k, as the update w_t - w_k with the weight n_k (or 1, by the job's weighting). Both arrays are the
  * caller's again when it returns. A straggler whose work is not to count sends nothing: its ticket ends as DROPPED
  * late, and nobody waits for it. The ticket is as heddle_push()'s; DROPPED: the round was over.
- * -EDOM (samples 0 or beyond 2^24, a loss that is NaN or Inf, a value of w_k that is: heddle_last_error() says which;
- * nothing was sent), -EINVAL (size, round, NULL), and heddle_push()'s.
+ * -EDOM (samples 0 or beyond 2^24, a loss that is NaN or Inf, a value of w_k that is, or that times the weight is more
+ * than fp16 holds, when it travels as that: heddle_last_error() says which; nothing was sent), -EINVAL (size, round,
+ * NULL), and heddle_push()'s.
  */
 int heddle_round_push(
 	struct heddle *fabric,
