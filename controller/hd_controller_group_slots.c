@@ -196,7 +196,7 @@ int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_si
 	m->dtype = HD_DTYPE_FIXED32;
 	m->count = slots->count;
 	m->slots = slots->slots;
-	m->waits = UINT64_MAX >> (64 - group->count);
+	m->waits = group->count > 0 ? UINT64_MAX >> (64 - group->count) : 0;
 	m->expires_us = CTL_LEASE_EXPIRES_US;
 	return ctl_send(c, slots->node, &message, sink);
 }

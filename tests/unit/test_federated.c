@@ -78,23 +78,20 @@ static void test_data_refused(void **state) {
 }
 
 struct expected {
-	double spread;
-	bool iid;
-	double stragglers, mu;
-	bool drop;
-	double loss10;
+	double spread, stragglers, mu, loss10;
+	bool iid, drop;
 };
 
 /* Global training loss after 10 rounds; tables with four digits. */
 static void test_reference_rounds(void **state) {
 	static const struct expected cases[] = {
-		{0, true, 0, 0, false, .8935},
-		{0, true, .9, 1, false, 1.6161},
-		{0, false, .9, 0, true, 2.5149},
-		{1, false, .9, 0, true, 3.1156},
-		{1, false, .9, 0, false, 1.1378},
-		{1, false, .9, 1, false, 1.1748},
-		{1, false, .5, 1, false, 1.1923},
+		{0, 0, 0, .8935, true, false},
+		{0, .9, 1, 1.6161, true, false},
+		{0, .9, 0, 2.5149, false, true},
+		{1, .9, 0, 3.1156, false, true},
+		{1, .9, 0, 1.1378, false, false},
+		{1, .9, 1, 1.1748, false, false},
+		{1, .5, 1, 1.1923, false, false},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -362,7 +362,7 @@ static int prepare(struct client *client) {
 	client->row = train->clients.rows + train->clients.start[client->number];
 	client->rows
 		= train->clients.start[client->number + 1] - train->clients.start[client->number];
-	client->order = malloc(sizeof(uint32_t) * client->rows);
+	client->order = calloc(client->rows, sizeof(uint32_t));
 	client->w = malloc(sizeof(float) * train->values);
 	client->grad = malloc(sizeof(float) * train->values);
 	client->grad_w_t = malloc(sizeof(double) * train->values);

@@ -164,21 +164,9 @@ static void print_crc(const struct train *train, char crc[CRC_BYTES]) {
 	);
 }
 
-static json_t *summary(struct train *train, const struct train_report *report) {
-	double accuracy, loss;
-	char crc[CRC_BYTES];
-
-	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
-	print_crc(train, crc);
+static json_t *updates_of(struct train *train, const struct train_report *report) {
 	return json_pack(
-		"{s:s, s:i, s:f, s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o,"
-		" s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o, s:f, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
-		"role",
-		report->role,
-		"rank",
-		report->rank,
-		"seconds",
-		(double)(hd_compute_now() - train->begun) * 1e-9,
+		"{s:I, s:I, s:I, s:I, s:o, s:I, s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:b, s:o}",
 		"steps",
 		(json_int_t)report->steps,
 		"pushed",
@@ -212,7 +200,25 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"preempted",
 		(int)report->preempted,
 		"staleness",
-		staleness_of(report, train->options.tau_max),
+		staleness_of(report, train->options.tau_max)
+	);
+}
+
+static json_t *summary(struct train *train, const struct train_report *report) {
+	double accuracy, loss;
+	char crc[CRC_BYTES];
+	json_t *whole;
+
+	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
+	print_crc(train, crc);
+	whole = json_pack(
+		"{s:s, s:i, s:f, s:f, s:f, s:o, s:I, s:f, s:f, s:f, s:f, s:s}",
+		"role",
+		report->role,
+		"rank",
+		report->rank,
+		"seconds",
+		(double)(hd_compute_now() - train->begun) * 1e-9,
 		"cpu_s",
 		cpu_seconds(),
 		"peak_mb",
@@ -232,6 +238,10 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"model_crc32",
 		crc
 	);
+	if (json_object_update_new(whole, updates_of(train, report)) == 0)
+		return whole;
+	json_decref(whole);
+	return NULL;
 }
 
 int train_report_write(struct train *train, struct train_report *report) {
