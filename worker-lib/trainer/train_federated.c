@@ -184,19 +184,20 @@ static double local_loss(struct client *client) {
 
 /* It costs a pass over the rows; where that might make the update late nobody hears it. */
 static float inexactness(struct client *client, const struct heddle_round *round) {
-	struct train *train = client->train;
-
-	if (heddle_round_seconds_left(client->fabric, round) < PASSES_LEFT * client->pass_s)
-		return -1;
-	(void)pass(client, client->w, client->grad_w);
-	return (float)hd_inexactness(&(struct hd_local_problem){
+	const struct train *train = client->train;
+	const struct hd_local_problem problem = {
 		.values = train->values,
 		.w_t = train->params,
 		.w = client->w,
 		.grad_w_t = client->grad_w_t,
 		.grad_w = client->grad_w,
 		.mu = (double)round->mu,
-	});
+	};
+
+	if (heddle_round_seconds_left(client->fabric, round) < PASSES_LEFT * client->pass_s)
+		return -1;
+	(void)pass(client, client->w, client->grad_w);
+	return (float)hd_inexactness(&problem);
 }
 
 static bool counts_late(const struct client *client) {
