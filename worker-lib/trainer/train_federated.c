@@ -283,6 +283,7 @@ static int work(struct client *client, const struct heddle_round *round) {
 	struct train *train = client->train;
 	struct heddle_work work = HEDDLE_WORK_INIT;
 	uint32_t epochs = epochs_of(client, round), place;
+	struct heddle_ticket *ticket = NULL;
 	hd_ns begun = hd_compute_now();
 	double seconds;
 	int rc;
@@ -299,11 +300,10 @@ static int work(struct client *client, const struct heddle_round *round) {
 	work.gamma = inexactness(client, round);
 	seconds = (double)(hd_compute_now() - begun) * 1e-9;
 	place = free_place(client);
-	rc = heddle_round_push(
-		client->fabric, round, &work, train->params, client->w, &client->ticket[place]
-	);
+	rc = heddle_round_push(client->fabric, round, &work, train->params, client->w, &ticket);
 	if (rc < 0)
 		return train_heddle_error("push", rc);
+	client->ticket[place] = ticket;
 	client->report.pushed++;
 	if (work.gamma >= 0) {
 		client->report.gamma_sum += (double)work.gamma;
