@@ -4,13 +4,14 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 int hd_admm_init(struct hd_admm *admm, uint64_t values, float rate, float rho) {
 	struct hd_admm made = {.values = values, .rate = rate, .rho = rho};
 
-	if (values == 0 || values > SIZE_MAX / sizeof(float) || !isfinite(rate) || !isfinite(rho)
+	if (values == 0 || values > PTRDIFF_MAX / sizeof(float) || !isfinite(rate) || !isfinite(rho)
 	    || rate <= 0.0f || rho <= 0.0f || rate * rho > 1.0f)
 		return -EINVAL;
 	made.x = calloc(values, sizeof(float));

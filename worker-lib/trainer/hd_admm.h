@@ -32,8 +32,8 @@ struct hd_admm {
 	bool begun;
 };
 
-/* rate: of the server's step and of the local ones. -EINVAL: no values, rate or rho not finite or not above 0, or
- * rate x rho above 1, where a step from any x would lead beyond the centre. -ENOMEM. */
+/* rate: of the server's step and of the local ones. -EINVAL: no values or more than an object can have, rate or rho not
+ * finite or not above 0, or rate x rho above 1, where a step from any x would lead beyond the centre. -ENOMEM. */
 int hd_admm_init(struct hd_admm *admm, uint64_t values, float rate, float rho);
 void hd_admm_fini(struct hd_admm *admm);
 
