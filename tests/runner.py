@@ -4,7 +4,7 @@
 
     build/gcc    every suite; -Werror
     build/clang  builds only: -Werror of the other compiler (clang-tidy reads its commands)
-    build/asan   clang, ASan + UBSan: unit, sim, fuzz (libFuzzer)
+    build/asan   clang, ASan + UBSan: unit, sim (but for those of the suite `measured`), fuzz (libFuzzer)
     build/tsan   clang, TSan: the tests marked with the suite `threads`
 
 A test that runs in several configurations counts once: failed when it failed in any, skipped when it could run
@@ -229,6 +229,7 @@ def run_suite(config, suite, results, netns_ok):
                "--logbase", base, "--num-processes", str(jobs),
                "--timeout-multiplier", str(PATIENCE)]
     command += ["--benchmark", "--verbose"] if suite == "bench" else ["--suite", suite]
+    command += [] if config == "gcc" else ["--no-suite", "measured"]
     env = {"UBSAN_OPTIONS": "print_stacktrace=1", "HEDDLE_TEST_CONFIG": config}
     if config == "tsan":  # the sanitizer's fixed memory map does not survive much address randomisation
         command = ["setarch", "-R", *command]
