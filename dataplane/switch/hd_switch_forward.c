@@ -330,6 +330,8 @@ static inline uint32_t port_to(const struct hd_switch_core *core, uint64_t mac) 
 /* Frames with the same first bytes, from the same port, leave where this one does. */
 static void
 remember(struct switch_found *found, const struct hd_switch_packet *packet, uint32_t in) {
+	if (packet->bytes < SWITCH_LIKE_BYTES)
+		return;
 	found->like[0] = switch_head(packet->data, 0);
 	found->like[1] = switch_head(packet->data, 1);
 	found->like_in = in;

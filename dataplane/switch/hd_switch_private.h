@@ -157,6 +157,9 @@ void switch_forward(
 	struct switch_found *found
 );
 
+/* What the form of a frame is judged by: shorter ones are looked at each. */
+#define SWITCH_LIKE_BYTES (AT_FLAGS + 1)
+
 /* The frame's first 16 bytes, as they lie in memory, without the type of service. */
 static inline uint64_t switch_head(const uint8_t *data, int half) {
 	uint64_t head;
@@ -173,7 +176,7 @@ static inline bool switch_is_like(
 ) {
 	const uint8_t *data = packet->data;
 
-	return packet->port == found->like_in && packet->bytes > AT_FLAGS
+	return packet->port == found->like_in && packet->bytes >= SWITCH_LIKE_BYTES
 		&& switch_head(data, 0) == found->like[0] && switch_head(data, 1) == found->like[1]
 		&& hd_get32(data + AT_DESTINATION) != core->self.ipv4;
 }
