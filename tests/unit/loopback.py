@@ -227,7 +227,10 @@ class Loopback(unittest.TestCase):
             steps.setdefault(event.get("base", 0), []).append(event.get("worker", 0))
         sizes = [len(workers) for workers in steps.values()]
         self.assertLessEqual(max(sizes), size)
-        self.assertGreater(sizes.count(size), 0.8 * len(sizes))  # fewer join first, and leave last
+        self.assertGreater(sizes.count(size), 10)
+        # Fewer join first, and leave last; how long that takes is the machine's.
+        whole = sizes[sizes.index(size):len(sizes) - sizes[::-1].index(size)]
+        self.assertEqual(whole, [size] * len(whole))
         if distinct:
             self.assertTrue(all(len(set(workers)) == len(workers) for workers in steps.values()))
         at = 0
