@@ -129,7 +129,7 @@ def build(name, results):
     log = BUILD / f"{name}.log"
     BUILD.mkdir(exist_ok=True)
     phase(f"build/{name}: {compiler} {' '.join(o for o in options if 'sanitize=' in o)}".rstrip())
-    setup = ["meson", "setup", str(directory), *options]
+    setup = ["meson", "setup", str(directory), "-Dtests=enabled", *options]
     if (directory / "build.ninja").exists():
         setup.append("--reconfigure")
     elif directory.exists():
