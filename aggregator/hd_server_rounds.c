@@ -4,7 +4,8 @@
  *
  * Who is drawn depends on the job's seed, the round's number and who is here, and on nothing else: those here in the
  * order of their ranks are permuted (hd_split.h, seed + 1000003 round), the first K of that are drawn. When those
- * that are left cannot make up the least number of updates, more are drawn from the others.
+ * that are left cannot make up the least number of updates, more are drawn from the others; when there are none, the
+ * round waits for somebody to join, and those that are here are told once nobody has for the job's wait_ms.
  */
 #include "hd_server_rounds.h"
 #include "hd_server_step.h"
@@ -42,9 +43,20 @@ static bool hd_is_drawn(const struct hd_job *job, const struct hd_member *member
 	return job->rounds.open && member->draw.round == job->rounds.round;
 }
 
+/* Its update is to come. Who has said what it did and then that it is done has sent one. */
+static bool hd_is_awaited(const struct hd_job *job, const struct hd_member *member) {
+	const struct hd_member_draw *draw = &member->draw;
+
+	return hd_is_drawn(job, member) && member->peer != NULL && member->peer->joined
+		&& !member->observer && !draw->gave_up && (!member->done || draw->worked)
+		&& !hd_member_stepped(member);
+}
+
 struct hd_round_present {
 	uint32_t here; /* that can be drawn */
 	uint32_t awaited; /* drawn for this round, and still to push */
+	uint32_t quit; /* drawn for it, and gave nothing */
+	uint32_t spare; /* not drawn for it, and without an update in its step */
 };
 
 static struct hd_round_present
@@ -53,12 +65,19 @@ hd_rounds_present(const struct hd_server *server, const struct hd_job *job) {
 	const struct hd_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
-		if (peer->job != job || !hd_takes_part(peer->member)) {
+		if (peer->job != job || peer->member == NULL) {
+			continue;
+		}
+		present.awaited += hd_is_awaited(job, peer->member);
+		if (!hd_takes_part(peer->member)) {
 			continue;
 		}
 		present.here++;
-		present.awaited += hd_is_drawn(job, peer->member) && !peer->member->draw.gave_up
-			&& !hd_member_stepped(peer->member);
+		if (hd_member_stepped(peer->member)) {
+			continue;
+		}
+		present.spare += !hd_is_drawn(job, peer->member);
+		present.quit += hd_is_drawn(job, peer->member) && peer->member->draw.gave_up;
 	}
 	return present;
 }
@@ -70,17 +89,26 @@ uint32_t hd_rounds_needs(const struct hd_server *server, const struct hd_job *jo
 		= job->step.count - job->step.late + (job->rounds.closed ? 0 : present.awaited);
 
 	/* When nobody pushes on, what is there is the step. */
-	if (present.here == 0 && job->step.count > 0) {
+	if (present.here == 0 && present.awaited == 0 && job->step.count > 0) {
 		return job->step.count;
 	}
 	return job->step.late + (most > least ? most : least);
 }
 
+/* When those that wait are told that nobody has come. */
+static hd_ns hd_rounds_gives_up(const struct hd_job *job) {
+	uint32_t wait_ms = job->spec.federated.wait_ms;
+
+	return job->rounds.lack.since > 0 && wait_ms > 0 ?
+		hd_ns_add(job->rounds.lack.since, (hd_ns)wait_ms * HD_MS) :
+		HD_NEVER;
+}
+
 hd_ns hd_rounds_deadline(const struct hd_job *job) {
 	const struct hd_rounds *rounds = &job->rounds;
+	hd_ns until = rounds->open && !rounds->closed ? rounds->deadline : HD_NEVER;
 
-	return hd_is_federated(job) && rounds->open && !rounds->closed ? rounds->deadline :
-									 HD_NEVER;
+	return hd_is_federated(job) ? hd_ns_min(until, hd_rounds_gives_up(job)) : HD_NEVER;
 }
 
 /* --- late updates -------------------------------------------------------------------------- */
@@ -141,15 +169,16 @@ void hd_rounds_fini(struct hd_job *job) {
 
 /* --- drawing -------------------------------------------------------------------------------- */
 
-/* Up to `count` more of those here that were not drawn for this round. */
-static void hd_rounds_draw(struct hd_job *job, uint32_t count) {
+/* Up to `count` more of those here that were not drawn for this round. Returns how many. */
+static uint32_t hd_rounds_draw(struct hd_job *job, uint32_t count) {
 	const struct hd_federated *f = &job->spec.federated;
 	struct hd_rounds *rounds = &job->rounds;
 	uint32_t order[HD_WORKERS_MAX], here = 0;
-	uint16_t rank[HD_WORKERS_MAX];
+	uint16_t rank[HD_WORKERS_MAX], before = rounds->drawn;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
-		if (hd_takes_part(job->members[i]) && !hd_is_drawn(job, job->members[i])) {
+		if (hd_takes_part(job->members[i]) && !hd_is_drawn(job, job->members[i])
+		    && !hd_member_stepped(job->members[i])) {
 			rank[here++] = (uint16_t)i;
 		}
 	}
@@ -165,6 +194,7 @@ static void hd_rounds_draw(struct hd_job *job, uint32_t count) {
 	}
 	rounds->draws++;
 	hd_rounds_record(rounds)->drawn = rounds->drawn;
+	return rounds->drawn - before;
 }
 
 /* In whose place others are drawn is not waited for, and its update would be one too many: it is late. */
@@ -173,7 +203,7 @@ static void hd_rounds_forgo(struct hd_job *job) {
 		struct hd_member *member = job->members[i];
 
 		if (member != NULL && !hd_takes_part(member) && hd_is_drawn(job, member)
-		    && !hd_member_stepped(member)) {
+		    && !hd_is_awaited(job, member) && !hd_member_stepped(member)) {
 			member->draw.round = 0;
 		}
 	}
@@ -218,6 +248,7 @@ static void hd_rounds_tell(struct hd_turn *turn, struct hd_job *job) {
 static void hd_rounds_begin(struct hd_turn *turn, struct hd_job *job) {
 	const struct hd_federated *f = &job->spec.federated;
 	struct hd_rounds *rounds = &job->rounds;
+	uint32_t came;
 
 	if (rounds->round == 0) {
 		rounds->mu = f->mu;
@@ -238,7 +269,8 @@ static void hd_rounds_begin(struct hd_turn *turn, struct hd_job *job) {
 		.began = turn->now,
 		.mu = rounds->mu,
 	};
-	hd_rounds_draw(job, f->clients);
+	came = job->step.count - job->step.late; /* in a round that ended without a step */
+	(void)hd_rounds_draw(job, f->clients > came ? f->clients - came : 0);
 }
 
 /* It is over, with a step or without one. */
@@ -251,40 +283,115 @@ static void hd_rounds_close(const struct hd_turn *turn, struct hd_rounds *rounds
 	record->loss = record->has_loss ? rounds->loss_sum / rounds->loss_weight : 0;
 }
 
-/* The first one of all waits for so many as the job begins with. */
-static bool hd_rounds_may_begin(const struct hd_job *job, uint32_t here) {
+/* Clients without which no round begins: the first one of all waits for so many as the job begins with. */
+static uint32_t hd_rounds_begins_with(const struct hd_job *job) {
 	const struct hd_federated *f = &job->spec.federated;
-	uint32_t first = f->available > f->clients_least ? f->available : f->clients_least;
+	bool first = job->rounds.round == 0 && job->life_count == 0;
 
-	return here >= (job->rounds.round == 0 && job->life_count == 0 ? first : f->clients_least);
+	return first && f->available > f->clients_least ? f->available : f->clients_least;
 }
+
+/* --- too few ---------------------------------------------------------------------------------- */
+
+/* Members that have no session, and did not leave. */
+static uint32_t hd_rounds_gone(const struct hd_job *job) {
+	uint32_t gone = 0;
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		const struct hd_member *member = job->members[i];
+
+		gone += member != NULL && member->peer == NULL && !member->left && !member->done
+			&& !member->observer;
+	}
+	return gone;
+}
+
+static void hd_rounds_say_lack(struct hd_turn *turn, struct hd_job *job) {
+	const struct hd_rounds *rounds = &job->rounds;
+	struct hd_message message = {.kind = HD_MSG_LACK};
+	struct hd_peer *peer;
+
+	message.lack = (struct hd_msg_lack){
+		.job = job->id,
+		.round = rounds->open ? rounds->round : rounds->round + 1,
+		.here = (uint16_t)rounds->lack.here,
+		.needed = (uint16_t)rounds->lack.needed,
+		.gone = (uint16_t)hd_rounds_gone(job),
+		.waited_ms = job->spec.federated.wait_ms,
+	};
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && hd_takes_part(peer->member)) {
+			hd_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+/* So many are here, or are in the step, of so many that a round needs. What it has is kept: it counts once another
+ * client makes the round whole, or when all have left. */
+static void
+hd_rounds_count(struct hd_turn *turn, struct hd_job *job, uint32_t here, uint32_t needed) {
+	struct hd_round_lack *lack = &job->rounds.lack;
+
+	if (here >= needed || hd_rounds_present(turn->server, job).here == 0) {
+		*lack = (struct hd_round_lack){0};
+		return;
+	}
+	if (lack->since == 0 || here > lack->here) {
+		*lack = (struct hd_round_lack){.since = hd_ns_max(turn->now, 1)};
+	}
+	lack->here = here;
+	lack->needed = needed;
+	if (turn->now >= hd_rounds_gives_up(job)) {
+		hd_rounds_say_lack(turn, job);
+		lack->since = turn->now;
+		lack->told = true;
+		job->rounds.lacked++;
+	}
+}
+
+/* Nobody gives anything, or so few of all that are here that there is no step: they are asked anew. What did come
+ * stays, as the model is still the one that it was computed from. */
+static bool hd_rounds_stuck(const struct hd_job *job, const struct hd_round_present *present) {
+	uint32_t came = job->step.count - job->step.late;
+	uint32_t least = job->spec.federated.clients_least;
+
+	if (!job->rounds.open || present->awaited > 0) {
+		return false;
+	}
+	return came == 0
+		|| (came + present->spare < least && came + present->spare + present->quit >= least
+		);
+}
+
+/* --- the round -------------------------------------------------------------------------------- */
 
 void hd_rounds_look(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_rounds *rounds = &job->rounds;
 	struct hd_round_present present;
-	uint32_t least = job->spec.federated.clients_least, short_of;
+	uint32_t least = job->spec.federated.clients_least, ready;
 
 	if (!hd_is_federated(job)) {
 		return;
 	}
 	present = hd_rounds_present(turn->server, job);
-	if (rounds->open && job->step.count == job->step.late && present.awaited == 0) {
-		hd_rounds_close(turn, rounds); /* nobody gives anything: others are asked */
+	if (hd_rounds_stuck(job, &present)) {
+		hd_rounds_close(turn, rounds);
 		rounds->empty++;
 	}
 	if (!rounds->open) {
-		if (!hd_rounds_may_begin(job, present.here)) {
+		if (present.here < hd_rounds_begins_with(job)) {
+			hd_rounds_count(turn, job, present.here, hd_rounds_begins_with(job));
 			return;
 		}
 		hd_rounds_begin(turn, job);
 		present = hd_rounds_present(turn->server, job);
 	}
-	short_of = job->step.count - job->step.late + present.awaited;
-	short_of = least > short_of ? least - short_of : 0;
-	if (short_of > 0) {
+	ready = job->step.count - job->step.late + present.awaited;
+	if (ready < least) {
 		hd_rounds_forgo(job);
-		hd_rounds_draw(job, short_of);
+		ready += hd_rounds_draw(job, least - ready);
 	}
+	hd_rounds_count(turn, job, ready, least);
 	rounds->closed = rounds->closed || turn->now >= rounds->deadline;
 	hd_rounds_tell(turn, job);
 }

@@ -55,6 +55,13 @@ struct hd_round_record {
 	bool has_loss;
 };
 
+/* That too few are here for a round to end, or to begin. */
+struct hd_round_lack {
+	hd_ns since; /* or since the last one came; 0: enough are here */
+	uint32_t here, needed; /* that can be drawn, or will be in the step */
+	bool told; /* for as long as the job's limit */
+};
+
 /* Of a job. */
 struct hd_rounds {
 	struct hd_round_record records[HD_ROUNDS_SHOWN]; /* of round r at r % HD_ROUNDS_SHOWN */
@@ -64,6 +71,7 @@ struct hd_rounds {
 	hd_ns deadline;
 	uint16_t drawn;
 	uint32_t draws; /* of this round */
+	struct hd_round_lack lack;
 	float mu; /* of this round */
 	bool has_loss;
 	uint32_t falls; /* of the loss, one after the other */
@@ -71,6 +79,7 @@ struct hd_rounds {
 	double loss_sum, loss_weight; /* of this one */
 	/* In this life of the server: */
 	uint64_t ended, empty; /* rounds; those that nobody gave anything for */
+	uint64_t lacked; /* times that the limit of waiting for clients passed */
 	uint64_t partial, gave_up; /* clients: that did not do all epochs; that gave nothing */
 	double received,
 		applied; /* weight of what was taken into sums; of the sums that are in the model */
@@ -85,7 +94,7 @@ struct hd_rounds {
 void hd_rounds_look(struct hd_turn *turn, struct hd_job *job);
 /* Updates that the round will have, as things stand. */
 uint32_t hd_rounds_needs(const struct hd_server *server, const struct hd_job *job);
-/* When the round under way is over its time. */
+/* When the round under way is over its time, or has waited for others for so long that it is said. */
 hd_ns hd_rounds_deadline(const struct hd_job *job);
 /* Whether an update whose base is right belongs to this round. */
 enum hd_reason hd_rounds_admit(

@@ -10,6 +10,15 @@ static double hd_rounds_digits(double x) {
 	return round(1e6 * x) * 1e-6;
 }
 
+static const char *hd_rounds_state(const struct hd_job *job, const struct hd_round_record *record) {
+	const struct hd_round_lack *lack = &job->rounds.lack;
+
+	if (record->ended > 0) {
+		return record->came > 0 ? "step" : "empty";
+	}
+	return lack->since == 0 ? "open" : lack->told ? "lacks" : "waits";
+}
+
 static void hd_rounds_row(
 	struct hd_rows *rows,
 	const struct hd_job *job,
@@ -24,9 +33,10 @@ static void hd_rounds_row(
 	hd_row_text(rows, "tenant", job->spec.tenant);
 	hd_row_text(rows, "job", job->spec.name);
 	hd_row_count(rows, "round", record->round);
-	hd_row_text(rows, "state", open ? "open" : record->came > 0 ? "step" : "empty");
+	hd_row_text(rows, "state", hd_rounds_state(job, record));
 	hd_row_count(rows, "drawn", record->drawn);
 	hd_row_count(rows, "came", open ? job->step.count : record->came);
+	hd_row_count(rows, "lacks", open ? job->rounds.lack.needed - job->rounds.lack.here : 0);
 	hd_row_count(rows, "late", open ? job->step.late : record->late);
 	hd_row_count(rows, "partial", record->partial);
 	hd_row_count(rows, "gave_up", record->gave_up);
@@ -63,6 +73,18 @@ uint64_t hd_rounds_rows(const struct hd_server *server, hd_ns now, struct hd_row
 				hd_rounds_row(rows, job, record, now);
 				count++;
 			}
+		}
+		if (!job->rounds.open && job->rounds.lack.since > 0) {
+			const struct hd_round_record next = {
+				.round = job->rounds.round + 1,
+				.version = job->version,
+				.began = job->rounds.lack.since,
+				.mu
+				= job->rounds.round > 0 ? job->rounds.mu : job->spec.federated.mu,
+			};
+
+			hd_rounds_row(rows, job, &next, now);
+			count++;
 		}
 	}
 	return count;

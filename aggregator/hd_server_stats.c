@@ -73,37 +73,39 @@ const struct hd_stat_group hd_server_group = {
 struct job_stats {
 	uint64_t members, workers, open, pulls, version, durable, incarnation, position,
 		model_bytes, gathered, needed, missing, missing_first, round, drawn, rounds_ended,
-		rounds_empty, partial, gave_up, weight_received, weight_applied, mu_permille,
-		gamma_permille, late;
+		rounds_empty, rounds_lacked, partial, gave_up, weight_received, weight_applied,
+		mu_permille, gamma_permille, late;
 };
 
 #define JOB(name, unit, help)                                                                      \
 	{#name, unit, help, HD_STAT_GAUGE, HD_STAT_U64, offsetof(struct job_stats, name)},
 
-static const struct hd_stat job_stats[] = {
-	JOB(members, "nodes", "workers that have joined, also those that left"
+static const struct hd_stat job_stats[]
+	= {JOB(members, "nodes", "workers that have joined, also those that left"
 	) JOB(workers, "nodes", "that take part now"
 	) JOB(open, "updates", "updates that may come, come, or wait for their commit"
 	) JOB(pulls, "pulls", "pulls under way"
 	) JOB(version, "updates", "commits in this history"
 	) JOB(durable, "updates", "of these, durable: on the replica, without one in a checkpoint"
 	) JOB(incarnation, "", "life of the server that it is in"
-	) JOB(position, "positions", "highest told") JOB(model_bytes, "bytes", "size of the model")
-		JOB(gathered, "updates", "in the step that a synchronous job gathers"
-		) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous"
-		) JOB(missing, "nodes", "workers here that have no update in it"
-		) JOB(missing_first, "", "the lowest rank of these; 4096: none"
-		) JOB(round, "", "of a federated job: under way, or the last"
-		) JOB(drawn, "nodes", "workers drawn for it"
-		) JOB(rounds_ended, "rounds", "that made a step, in this life"
-		) JOB(rounds_empty, "rounds", "that nobody gave anything for"
-		) JOB(partial, "updates", "of clients that did not do all epochs"
-		) JOB(gave_up, "nodes", "clients that gave nothing for a round"
-		) JOB(weight_received, "", "of what was taken into rounds' sums"
-		) JOB(weight_applied, "", "of this, in the model"
-		) JOB(mu_permille, "", "of the proximal term, in thousandths"
-		) JOB(late, "updates", "of rounds before, that counted nevertheless"
-		) JOB(gamma_permille, "", "how inexact its clients are, the mean in thousandths")};
+	) JOB(position, "positions", "highest told"
+	) JOB(model_bytes, "bytes", "size of the model"
+	) JOB(gathered, "updates", "in the step that a synchronous job gathers"
+	) JOB(needed, "updates", "that it waits for, these included; 0: not synchronous"
+	) JOB(missing, "nodes", "workers here that have no update in it"
+	) JOB(missing_first, "", "the lowest rank of these; 4096: none"
+	) JOB(round, "", "of a federated job: under way, or the last"
+	) JOB(drawn, "nodes", "workers drawn for it"
+	) JOB(rounds_ended, "rounds", "that made a step, in this life"
+	) JOB(rounds_empty, "rounds", "that nobody gave anything for"
+	) JOB(rounds_lacked, "", "times that nobody came for as long as a round waits for clients"
+	) JOB(partial, "updates", "of clients that did not do all epochs"
+	) JOB(gave_up, "nodes", "clients that gave nothing for a round"
+	) JOB(weight_received, "", "of what was taken into rounds' sums"
+	) JOB(weight_applied, "", "of this, in the model"
+	) JOB(mu_permille, "", "of the proximal term, in thousandths"
+	) JOB(late, "updates", "of rounds before, that counted nevertheless")
+		   JOB(gamma_permille, "", "how inexact its clients are, the mean in thousandths")};
 
 const struct hd_stat_group hd_server_job_group = {
 	.name = "server_job",
@@ -147,6 +149,7 @@ void hd_server_gather(const struct hd_server *server, struct hd_stats *stats) {
 			.drawn = job->rounds.drawn,
 			.rounds_ended = job->rounds.ended,
 			.rounds_empty = job->rounds.empty,
+			.rounds_lacked = job->rounds.lacked,
 			.partial = job->rounds.partial,
 			.gave_up = job->rounds.gave_up,
 			.weight_received = (uint64_t)job->rounds.received,

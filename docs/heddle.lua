@@ -55,6 +55,7 @@ local messages = {
 	[65] = { "table", { "table:name", "json:blob" } },
 	[66] = { "command", { "request:u32", "verb:u8", "object:name", "target:text", "value:text" } },
 	[67] = { "done", { "request:u32", "reason:u8", "affected:u32", "text:text" } },
+	[68] = { "lack", { "job:u32", "round:u32", "here:u16", "needed:u16", "gone:u16", "waited_ms:u32" } },
 }
 
 -- Codes and their names (tests/unit/check_dissector.py compares them with wire.md).

@@ -63,6 +63,7 @@ static const struct hd_field federated_fields[] = {
 	 HD_ROUND_MS_MAX,
 	 false,
 	 NULL},
+	{"wait_ms", HD_FIELD_U32, AT(hd_federated, wait_ms), 0, HD_ROUND_MS_MAX, false, NULL},
 	{"seed", HD_FIELD_U64, AT(hd_federated, seed), 0, 9007199254740992.0, false, NULL},
 	{0},
 };

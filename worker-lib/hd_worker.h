@@ -59,6 +59,14 @@ struct hd_round_word {
 	hd_ns until; /* HD_NEVER: no limit */
 };
 
+/* Fewer clients are here than the round needs, and none has come for the job's wait_ms. */
+struct hd_lack_word {
+	uint32_t round;
+	uint16_t here, needed;
+	uint16_t gone; /* of those that are not here: lost, they did not leave */
+	uint32_t waited_ms;
+};
+
 /* What it did in it. */
 struct hd_work {
 	uint32_t round;
@@ -97,6 +105,8 @@ struct hd_worker_ops {
 	void (*stepped)(void *owner, hd_version version);
 	/* Of a federated job: it was drawn for a round. */
 	void (*round)(void *owner, const struct hd_round_word *word);
+	/* Of a federated job: there is no round, as too few are here. */
+	void (*lacked)(void *owner, const struct hd_lack_word *word);
 };
 
 struct hd_worker_config {

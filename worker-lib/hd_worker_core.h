@@ -334,6 +334,7 @@ void worker_on_round(
 	const struct context *ctx,
 	const struct hd_msg_round *message
 );
+void worker_on_lack(struct hd_worker *worker, const struct hd_msg_lack *message);
 
 /* --- hd_worker_credit.c ----------------------------------------------------------------------- */
 void worker_on_credit(

@@ -82,3 +82,21 @@ void worker_on_round(
 	if (worker->config.ops && worker->config.ops->round)
 		worker->config.ops->round(worker->config.owner, &worker->word);
 }
+
+void worker_on_lack(struct hd_worker *worker, const struct hd_msg_lack *message) {
+	const struct hd_lack_word word = {
+		.round = message->round,
+		.here = message->here,
+		.needed = message->needed,
+		.gone = message->gone,
+		.waited_ms = message->waited_ms,
+	};
+
+	if (message->job != worker->job || worker->spec.sync != HD_SYNC_FEDERATED
+	    || message->here >= message->needed) {
+		worker->stats.late_messages++;
+		return;
+	}
+	if (worker->config.ops && worker->config.ops->lacked)
+		worker->config.ops->lacked(worker->config.owner, &word);
+}

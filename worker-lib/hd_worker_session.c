@@ -314,6 +314,9 @@ static void on_server_message(
 	case HD_MSG_ROUND:
 		worker_on_round(worker, ctx, &message->round);
 		break;
+	case HD_MSG_LACK:
+		worker_on_lack(worker, &message->lack);
+		break;
 	case HD_MSG_PULL_STATE:
 		worker_on_pull_state(worker, ctx, NULL, &message->pull_state);
 		break;

@@ -50,6 +50,7 @@ int heddle_spec_federated(struct heddle_spec *spec, const struct heddle_federate
 		.mu = rounds->mu,
 		.mu_adapts = rounds->mu_auto != 0,
 		.late = (uint8_t)rounds->late,
+		.wait_ms = rounds->round_wait_ms ? rounds->round_wait_ms : HEDDLE_ROUND_WAIT_MS,
 	};
 	spec->job.sync = HD_SYNC_FEDERATED;
 	spec->job.sync_count = 0;
@@ -65,6 +66,18 @@ void heddle_on_round(void *owner, const struct hd_round_word *word) {
 	pthread_mutex_lock(&fabric->lock);
 	fabric->word = *word;
 	fabric->word_is_new = true;
+	fabric->lack_is_new = false;
+	heddle_count_end(fabric);
+	pthread_cond_broadcast(&fabric->changed);
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+void heddle_on_lack(void *owner, const struct hd_lack_word *word) {
+	struct heddle *fabric = owner;
+
+	pthread_mutex_lock(&fabric->lock);
+	fabric->lack = *word;
+	fabric->lack_is_new = true;
 	heddle_count_end(fabric);
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
@@ -73,7 +86,23 @@ void heddle_on_round(void *owner, const struct hd_round_word *word) {
 static bool has_word(const void *arg) {
 	const struct heddle *fabric = arg;
 
-	return fabric->word_is_new || fabric->refused || fabric->left;
+	return fabric->word_is_new || fabric->lack_is_new || fabric->refused || fabric->left;
+}
+
+/* With the lock held. */
+static int tell_lack(struct heddle *fabric) {
+	const struct hd_lack_word *lack = &fabric->lack;
+
+	fabric->lack_is_new = false;
+	return heddle_fail(
+		lack->here + lack->gone < lack->needed ? -ENODATA : -EHOSTDOWN,
+		"round %u: min_clients %u, %u here or in its step, %u lost, and none has come for %g s",
+		lack->round,
+		lack->needed,
+		lack->here,
+		lack->gone,
+		lack->waited_ms / 1000.0
+	);
 }
 
 int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int timeout_ms) {
@@ -91,6 +120,8 @@ int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int time
 		rc = heddle_fail(-ECONNREFUSED, "%s", fabric->refusal);
 	else if (rc == 0 && fabric->left)
 		rc = heddle_fail(-ESHUTDOWN, "left");
+	else if (rc == 0 && !fabric->word_is_new)
+		rc = tell_lack(fabric);
 	if (rc == 0) {
 		const struct hd_round_word *word = &fabric->word;
 

@@ -89,6 +89,8 @@ struct heddle {
 	struct hd_roster roster; // lock
 	struct hd_round_word word; // lock: of a federated job
 	bool word_is_new; // lock: nobody has taken it yet
+	struct hd_lack_word lack; // lock: of such a job
+	bool lack_is_new; // lock: the same
 	struct hd_worker_observation seen; // lock: not handed to the core yet; samples 0: nothing
 	float sent_norm, held_norm; // lock: of the next report; < 0: not known
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
@@ -126,6 +128,7 @@ int heddle_wait_until(
 
 /* --- heddle_federated.c --------------------------------------------------------------------- */
 void heddle_on_round(void *owner, const struct hd_round_word *word);
+void heddle_on_lack(void *owner, const struct hd_lack_word *word);
 
 /* --- heddle_members.c ----------------------------------------------------------------------- */
 void heddle_on_members(void *owner, const struct hd_roster *roster);

@@ -150,6 +150,7 @@ const struct hd_worker_ops heddle_worker_ops = {
 	.noticed = heddle_on_noticed,
 	.stepped = on_stepped,
 	.round = heddle_on_round,
+	.lacked = heddle_on_lack,
 };
 
 void heddle_on_event(void *owner, const struct hd_event *event) {

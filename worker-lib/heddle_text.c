@@ -68,6 +68,10 @@ const char *heddle_strerror(int error) {
 		return "neither a controller nor a server is named";
 	case EIO:
 		return "the transfer has failed";
+	case ENODATA:
+		return "too few clients are left for a round";
+	case EHOSTDOWN:
+		return "clients were lost, and too few are left for a round";
 	default:
 		break;
 	}

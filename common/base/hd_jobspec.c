@@ -166,6 +166,10 @@ static int check_federated(const struct hd_jobspec *spec, char *error, size_t by
 			"deadline_ms: %u (0..HD_ROUND_MS_MAX 86400000)",
 			f->deadline_ms
 		);
+	if (f->wait_ms > HD_ROUND_MS_MAX)
+		return refuse(
+			error, bytes, "wait_ms: %u (0..HD_ROUND_MS_MAX 86400000)", f->wait_ms
+		);
 	if (f->epochs == 0)
 		return refuse(error, bytes, "epochs: 0 (1..65535)");
 	if (f->weighting > HD_WEIGHTING_UNIFORM)
@@ -369,6 +373,7 @@ static bool numbers_equal(
 		{"mu", (double)a->federated.mu, (double)b->federated.mu},
 		{"mu_adapts", a->federated.mu_adapts, b->federated.mu_adapts},
 		{"late", a->federated.late, b->federated.late},
+		{"wait_ms", a->federated.wait_ms, b->federated.wait_ms},
 		{"tensors", a->tensor_count, b->tensor_count},
 	};
 	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];

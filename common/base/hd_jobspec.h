@@ -56,6 +56,9 @@ struct hd_federated {
 	float mu; /* of the proximal term; of an adaptive one the first */
 	bool mu_adapts;
 	uint8_t late; /* enum hd_late */
+	/* So long a round that too few are here for waits for others, before those that are here are told that none
+	 * came; 0: for ever; at most a day. */
+	uint32_t wait_ms;
 };
 #define HD_ROUND_MS_MAX 86400000
 

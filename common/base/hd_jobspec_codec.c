@@ -12,6 +12,7 @@
 #define JOBSPEC_VERSION_SYNC 3 /* with both: of a synchronous job */
 #define JOBSPEC_VERSION_FEDERATED 4 /* with rounds after them: of a federated one */
 #define JOBSPEC_VERSION_LATE 5 /* and what becomes of late updates, where they are not dropped */
+#define JOBSPEC_VERSION_WAIT 6 /* and how long a round waits for clients, where that has a limit */
 
 /* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
  * stays set and nothing more is touched, so that callers check once at the end. */
@@ -100,11 +101,15 @@ static void put_federated(struct cursor *c, const struct hd_federated *f) {
 	put(c, f->drops, 1);
 	put_float(c, f->mu);
 	put(c, f->mu_adapts, 1);
-	if (f->late != HD_LATE_DROP)
+	if (f->late != HD_LATE_DROP || f->wait_ms > 0)
 		put(c, f->late, 1);
+	if (f->wait_ms > 0)
+		put(c, f->wait_ms, 4);
 }
 
 static uint16_t version_of(const struct hd_jobspec *spec) {
+	if (spec->sync == HD_SYNC_FEDERATED && spec->federated.wait_ms > 0)
+		return JOBSPEC_VERSION_WAIT;
 	if (spec->sync == HD_SYNC_FEDERATED)
 		return spec->federated.late != HD_LATE_DROP ? JOBSPEC_VERSION_LATE :
 							      JOBSPEC_VERSION_FEDERATED;
@@ -194,7 +199,7 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	uint64_t version = get(c, 2);
 	uint8_t boolean;
 
-	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_LATE)
+	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_WAIT)
 		c->bad = true;
 	get_name(c, spec->tenant);
 	get_name(c, spec->name);
@@ -215,8 +220,10 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	}
 	if (version >= JOBSPEC_VERSION_FEDERATED)
 		get_federated(c, &spec->federated);
-	if (version == JOBSPEC_VERSION_LATE)
+	if (version >= JOBSPEC_VERSION_LATE)
 		spec->federated.late = (uint8_t)get(c, 1);
+	if (version >= JOBSPEC_VERSION_WAIT)
+		spec->federated.wait_ms = (uint32_t)get(c, 4);
 	/* One encoding for each description. */
 	if ((version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
 	    || (version >= JOBSPEC_VERSION_SYNC && version_of(spec) != version))

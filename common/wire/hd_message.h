@@ -23,7 +23,7 @@
  *   C -> sender   GRANT    C -> receiver  EXPECT    C -> S  VOID    C -> S, W  CREDIT
  *   C -> aggregator  GROUP, VOID   C -> receivers of a sum (S, replica)  MEMBERS   C -> W  REDUCE
  *   A -> W        GO, VOID, SACK, PULL_STATE of what it relays;  A <-> S, replica  VOID of a sum
- *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND;  W -> S  WORK
+ *   S -> W        GO, OUTCOME, DURABLE, STEP, PULL_STATE, ROUND, LACK;  W -> S  WORK
  *   receiver -> C REPORT;  S -> C  STATE, INFLIGHT
  *   receiver -> sender  SACK
  *   C -> W,S      PROBE;  receiver of the train -> C  PROBED
@@ -339,6 +339,10 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_ROUND(F) \
 	F(u32, job) F(u32, round) F(u64, version) F(u16, place) F(u16, clients) F(u16, epochs) F(u8, drops) \
 	F(f32, mu) F(u32, left_ms)
+/* Fewer workers than `needed` are here for `round`, and none has come for `waited_ms`: to those that are `here`. `gone`
+ * of those that are not did not leave: they were lost, and may come back. Said again after as long a wait. */
+#define HD_FIELDS_LACK(F) \
+	F(u32, job) F(u32, round) F(u16, here) F(u16, needed) F(u16, gone) F(u32, waited_ms)
 /* What a worker did in such a round, before it pushes: `epochs`, the loss of its rows at the round's model, how many
  * they are (`weight`), and gamma = |grad h(w)| / |grad F(w_t)| (< 0: not computed). `gives` 0: no push will follow. */
 #define HD_FIELDS_WORK(F) \
@@ -381,7 +385,8 @@ typedef struct hd_ranges hd_ranges;
 	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
 	M(REDUCE, reduce, 60) M(NOTICE, notice, 61) M(ROSTER, roster, 62) \
 	M(OBSERVE, observe, 63) \
-	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67)
+	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67) \
+	M(LACK, lack, 68)
 
 /* clang-format on */
 

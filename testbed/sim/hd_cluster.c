@@ -303,6 +303,7 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->estimate_error
 		= cluster->error_count ? cluster->error_sum / (double)cluster->error_count : -1;
 	result->crashes = cluster->crashes;
+	result->lacked = cluster->lacked;
 	result->checkpoints = cluster->server.checkpoints;
 	result->promotions = cluster->promotions;
 	result->followed = cluster->followed;

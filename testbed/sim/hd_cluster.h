@@ -88,6 +88,7 @@ struct hd_cluster_result {
 	uint64_t server_link_bytes; /* frames, both ways, other tenants' too */
 	double estimate_error; /* mean of |estimate - truth| / truth over ESTIMATE events; < 0: none */
 	uint64_t crashes, checkpoints;
+	uint64_t lacked; /* times that a client was told that too few are here for a round */
 	uint64_t promotions,
 		followed; /* versions of replicas that were compared with what they should be */
 	uint64_t equal; /* and with the server's at that moment */

@@ -468,6 +468,13 @@ static void on_round(void *owner, const struct hd_round_word *word) {
 		go_on(worker);
 }
 
+static void on_lacked(void *owner, const struct hd_lack_word *word) {
+	struct worker_process *worker = owner;
+
+	(void)word;
+	worker->process.cluster->lacked++;
+}
+
 /* The controller has no need of it any more. */
 static void on_noticed(void *owner, hd_ns preempted_at) {
 	struct worker_process *worker = owner;
@@ -484,6 +491,7 @@ const struct hd_worker_ops app_ops = {
 	.released = on_released,
 	.stepped = on_stepped,
 	.round = on_round,
+	.lacked = on_lacked,
 };
 
 /* --- lives --------------------------------------------------------------------------------- */

@@ -193,6 +193,7 @@ struct hd_cluster {
 	bool *reserved; /* by link: room for looking at the controller's books */
 	struct step_list steps, spare;
 	uint64_t pushed;
+	uint64_t lacked; /* times that a client was told that too few are here for a round */
 	uint64_t given_up; /* steps of computing that a synchronous job's model had left behind */
 	uint64_t crashes;
 	hd_ns stopped_at, settled_at;

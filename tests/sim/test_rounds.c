@@ -163,6 +163,30 @@ static void test_server_restarts(void **state) {
 	}
 }
 
+/* Half of the clients are gone for longer than a round waits for them: the others are told, what they gave is kept, and
+ * rounds go on when the lost come back. Without a limit nobody is told. */
+static void test_lacks(void **state) {
+	struct run run;
+
+	(void)state;
+	for (uint32_t limited = 0; limited < 2; limited++) {
+		prepare_rounds(&run, 5, 4);
+		run.scenario.duration_s = 16;
+		run.scenario.job.federated.wait_ms = limited ? 400 : 0;
+		for (uint32_t worker = 0; worker < 3; worker++) {
+			crash(&run, HD_PLACE_WORKER, worker, 1);
+			run.scenario.crashes[worker].for_s = 8;
+		}
+		expect(&run, 60);
+		assert_int_equal(run.result.crashes, 3);
+		assert_true(run.stall > 5 * HD_SECOND);
+		/* A session is given up after some seconds; then three are told, every 400 ms. */
+		assert_int_equal(run.result.lacked > 0, limited);
+		assert_int_equal(run.result.lacked % 3, 0);
+		assert_true(run.committed > 12 * HD_SECOND);
+	}
+}
+
 /* The fault matrix of asynchronous jobs, with rounds; HEDDLE_SIM_SEEDS of them from HEDDLE_SIM_FIRST on. */
 static void test_seeds(void **state) {
 	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed();
@@ -190,6 +214,7 @@ static void test_seeds(void **state) {
 			20 + (uint32_t)hd_random_below(&random, 400) :
 			0;
 		f->drops = hd_random_chance(&random, 0.5);
+		f->wait_ms = (uint32_t)hd_random_below(&random, 2000);
 		f->late = hd_random_chance(&random, 0.5) ? HD_LATE_WEIGHT : HD_LATE_DROP;
 		go(&run);
 		if (run.violated)
@@ -230,6 +255,7 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_late),
 		cmocka_unit_test(test_group_deaths),
 		cmocka_unit_test(test_server_restarts),
+		cmocka_unit_test(test_lacks),
 		cmocka_unit_test(test_seeds),
 		cmocka_unit_test(test_deterministic),
 	};

@@ -1,16 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Federated rounds of real processes: a server and six clients with two labels each, most of them straggling; and
-clients whose rows are those of users in a file of LEAF's format.
+clients whose rows are those of users in a file of LEAF's format. Where fewer are left than a round needs, as the others
+are done or were killed, the last ones end, and say why.
 
 usage: federated_loopback.py BUILD_DIR"""
+import contextlib
 import json
+import os
 import pathlib
 import random
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 CLIENTS, ROUNDS = 6, 12
@@ -44,18 +48,27 @@ def slow(_):
     return ["--client-labels", "2", "--lr", "0.1", "--compute-ms", "7"]
 
 
+def train(folder, rounds, data):
+    return [BUILD / "worker-lib/heddle-train", "--quiet", "--federated", f"available={CLIENTS},epochs=4,{rounds}",
+            "--straggling", "0.5", *data(folder), "--steps", ROUNDS, "--json", "-"]
+
+
+def environment(folder, where):
+    return {"HEDDLE_SERVER": where, "HEDDLE_KEY_FILE": f"{folder}/keys", "HEDDLE_JOB": "fed", "PATH": "/usr/bin:/bin"}
+
+
 def run(folder, where, rounds, data):
-    args = [BUILD / "worker-lib/heddle-run", "-n", CLIENTS, "--", BUILD / "worker-lib/heddle-train", "--quiet",
-            "--federated", f"available={CLIENTS},epochs=4,{rounds}", "--straggling", "0.5", *data(folder),
-            "--steps", ROUNDS, "--json", "-"]
-    env = {"HEDDLE_SERVER": where, "HEDDLE_KEY_FILE": f"{folder}/keys", "HEDDLE_JOB": "fed", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([str(a) for a in args], env=env, capture_output=True, text=True, timeout=60, cwd=folder)
+    args = [BUILD / "worker-lib/heddle-run", "-n", CLIENTS, "--", *train(folder, rounds, data)]
+    done = subprocess.run([str(a) for a in args], env=environment(folder, where), capture_output=True, text=True,
+                          timeout=60, cwd=folder)
     assert done.returncode == 0, done.stderr + done.stdout
     text = [line[line.index("{"):] for line in done.stdout.splitlines() if "{" in line]
     return [json.loads(line) for line in text]
 
 
-def check(rounds, drops, data=digits):
+@contextlib.contextmanager
+def server_of():
+    """A server, while it is needed; its folder and address."""
     where = f"127.0.0.1:{port()}"
     with tempfile.TemporaryDirectory() as folder:
         keys = pathlib.Path(folder, "keys")
@@ -64,10 +77,15 @@ def check(rounds, drops, data=digits):
         server = subprocess.Popen([str(BUILD / "aggregator/heddle-server"), "--listen", where, "--key-file",
                                    str(keys)], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            reports = run(folder, where, rounds, data)
+            yield folder, where
         finally:
             server.terminate()
             server.communicate(timeout=20)
+
+
+def check(rounds, drops, data=digits):
+    with server_of() as (folder, where):
+        reports = run(folder, where, rounds, data)
     assert len(reports) == CLIENTS, reports
     for report in reports:
         assert report["pushed"] == report["applied"] + report["dropped"] + report["failed"], report
@@ -76,6 +94,8 @@ def check(rounds, drops, data=digits):
         if data is not slow:
             assert report["gamma"]["count"] == report["pushed"], report
             assert 0 < report["gamma"]["mean"] <= report["gamma"]["max"], report
+    if "wait-ms" in rounds:
+        assert max(r["pushed"] for r in reports) == ROUNDS > min(r["pushed"] for r in reports), reports
     applied, dropped = (sum(r[key] for r in reports) for key in ("applied", "dropped"))
     assert applied > CLIENTS, reports
     if data is slow:  # an update may still be older than tau_max
@@ -86,11 +106,58 @@ def check(rounds, drops, data=digits):
     print(rounds, "applied", applied, "dropped", dropped, "accuracy", max(r["accuracy"] for r in reports))
 
 
+def rounds_of(where, folder):
+    """The table, and the weights that came and that are in the model."""
+    env = environment(folder, where)
+    ctl = [str(BUILD / "controller/heddlectl"), "--server", where, "--json", "show"]
+    text = [subprocess.run([*ctl, table], env=env, capture_output=True, text=True, timeout=20, check=True).stdout
+            for table in ("rounds", "models")]
+    return json.loads(text[0])["rows"], json.loads(text[1])["rows"][0]
+
+
+def wait_for(what, seconds):
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until, "not in time"
+        time.sleep(0.05)
+
+
+def check_lost():
+    """All but two clients are killed, of four that a round needs: those two say so and end."""
+    with server_of() as (folder, where):
+        args = [str(a) for a in train(folder, "clients=6,min=4,wait-ms=1000", digits)]
+        clients = [subprocess.Popen(args + ["--compute-ms", "10"], cwd=folder, stdout=subprocess.PIPE, text=True,
+                                    stderr=subprocess.PIPE, env=dict(environment(folder, where), HEDDLE_RANK=str(rank),
+                                                                     HEDDLE_WORLD_SIZE=str(CLIENTS)))
+                   for rank in range(CLIENTS)]
+        try:
+            wait_for(lambda: len(rounds_of(where, folder)[0]) > 2, 30)
+            for client in clients[2:]:
+                client.kill()
+            wait_for(lambda: rounds_of(where, folder)[0][-1]["state"] == "waits", 20)
+            assert rounds_of(where, folder)[0][-1]["lacks"] == 2
+            for client in clients[:2]:
+                _, said = client.communicate(timeout=30)
+                assert client.returncode == os.EX_UNAVAILABLE, (client.returncode, said)
+                assert "min_clients 4, 2 here or in its step, 4 lost, and none has come for 1 s" in said, said
+            model = rounds_of(where, folder)[1]
+            assert model["weight_received"] == model["weight_applied"] > 0, model
+            assert model["rounds_lacked"] > 0, model
+        finally:
+            for client in clients:
+                client.kill()
+                client.communicate()
+    print("lost: said so")
+
+
 def main():
     check("clients=6,min=1,mu=0.1", False)
     check("clients=4,min=1,mu=0,stragglers=drop", True)
     check("clients=6,min=1,mu=0.1", False, users)
     check("clients=6,min=1,mu=0.1,deadline-ms=60,late=weight", False, slow)
+    # Five of six are drawn, so that some are done before others; those end when fewer than five are left.
+    check("clients=5,min=5,mu=0.1,wait-ms=1000", False)
+    check_lost()
 
 
 main()

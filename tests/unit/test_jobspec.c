@@ -90,7 +90,8 @@ static void test_bounded(void **state) {
 	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
 }
 
-/* The fourth version has rounds, the fifth what becomes of late updates: dropped is the fourth. */
+/* The fourth version has rounds, the fifth what becomes of late updates (dropped is the fourth), the sixth how long
+ * rounds wait for clients. */
 static void test_federated(void **state) {
 	struct hd_jobspec spec = sample(), out;
 	uint8_t data[1000];
@@ -117,6 +118,23 @@ static void test_federated(void **state) {
 	assert_int_equal(out.federated.late, HD_LATE_WEIGHT);
 	hd_jobspec_fini(&out);
 	data[1] = 6;
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
+	spec.federated.late = HD_LATE_DROP;
+	spec.federated.wait_ms = 60000;
+	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_int_equal(more, bytes + 5);
+	assert_int_equal(data[1], 6);
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), 0);
+	assert_int_equal(out.federated.wait_ms, 60000);
+	spec.federated.wait_ms = 1;
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_string_equal(text, "wait_ms: 1, the job has 60000");
+	hd_jobspec_fini(&out);
+	spec.federated.wait_ms = HD_ROUND_MS_MAX + 1;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "wait_ms: 86400001 (0..HD_ROUND_MS_MAX 86400000)");
+	spec.federated.wait_ms = 0;
+	data[1] = 7;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
 	spec.federated.late = HD_LATE_WEIGHT + 1;
 	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);

@@ -58,6 +58,7 @@ enum heddle_late {
 	HEDDLE_LATE_WEIGHT = 1
 };
 #define HEDDLE_LATE_STEPS_MAX 16
+#define HEDDLE_ROUND_WAIT_MS 60000
 
 /* Rounds of a job; all its workers say the same. */
 struct heddle_federated {
@@ -75,6 +76,9 @@ struct heddle_federated {
 	int mu_auto;
 	uint64_t seed; /* with the round's number it decides who is drawn */
 	enum heddle_late late;
+	/* So long a round that too few are here for waits, from the last client that came on, before heddle_round_get() says
+	 * so; 0: HEDDLE_ROUND_WAIT_MS; at most a day. */
+	uint32_t round_wait_ms;
 };
 /* Makes the job a federated one: its steps are rounds. Also sets the server's step to w + mean of the deltas (rate 1,
  * no momentum, no decay); heddle_spec_sgd() after it makes that another one (server momentum). heddle_open() says what
@@ -96,7 +100,7 @@ struct heddle_round {
 #define HEDDLE_FEDERATED_INIT                                                                      \
 	{                                                                                          \
 		sizeof(struct heddle_federated), 0, 0, 0, 0, 0, HEDDLE_WEIGHTING_SAMPLES, 0, 0, 0, \
-			0, HEDDLE_LATE_DROP                                                        \
+			0, HEDDLE_LATE_DROP, 0                                                     \
 	}
 #define HEDDLE_ROUND_INIT                                                                          \
 	{ sizeof(struct heddle_round), 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -107,7 +111,11 @@ struct heddle_round {
 	{ .size = sizeof(struct heddle_round) }
 #endif
 /* Waits for the next round that this worker is drawn for; one that nobody took is replaced by the next. timeout_ms < 0:
- * for ever. 0, -ETIMEDOUT, -EINVAL (size, the job is not federated), -ECONNREFUSED, -ESHUTDOWN (left), -ECHILD. */
+ * for ever. 0, -ETIMEDOUT, -EINVAL (size, the job is not federated), -ECONNREFUSED, -ESHUTDOWN (left), -ECHILD.
+ * Where fewer clients are here than min_clients (or, for the first round, min_available), and none has come for
+ * round_wait_ms: -ENODATA when others have left or were never there, so that this is the end of the job; -EHOSTDOWN
+ * when they were lost. heddle_last_error() has the numbers. Who calls again waits again: clients that come make the
+ * round whole. What it has already is kept; when all have left it is a step, however little it is. */
 int heddle_round_get(struct heddle *fabric, struct heddle_round *round, int timeout_ms);
 /* Until the deadline; HUGE_VAL without one; 0 also when the server has ended the round. */
 double heddle_round_seconds_left(struct heddle *fabric, const struct heddle_round *round);

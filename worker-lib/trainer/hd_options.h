@@ -94,6 +94,8 @@ int train_check_admm(const struct train_options *options);
 
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);
+/* The same of what is no error; `event`: a stable word for --log-json. */
+__attribute__((format(printf, 2, 3))) void train_note(const char *event, const char *format, ...);
 
 /* From now on this process may have so many MiB more than it has. An exit status. */
 int train_limit_memory(uint32_t mb);

@@ -52,6 +52,8 @@ int train_heddle_error(const char *what, int code) {
 	case -ECONNREFUSED:
 		return EX_CONFIG;
 	case -ETIMEDOUT:
+	case -ENODATA:
+	case -EHOSTDOWN:
 		return EX_UNAVAILABLE;
 	default:
 		return EX_SOFTWARE;

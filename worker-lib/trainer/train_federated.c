@@ -57,6 +57,8 @@ static bool take_key(struct heddle_federated *f, const char *key, const char *va
 		return whole(value, HD_WORKERS_MAX, &f->min_available);
 	if (strcmp(key, "deadline-ms") == 0)
 		return whole(value, HD_ROUND_MS_MAX, &f->round_deadline_ms);
+	if (strcmp(key, "wait-ms") == 0)
+		return whole(value, HD_ROUND_MS_MAX, &f->round_wait_ms);
 	if (strcmp(key, "epochs") == 0)
 		return whole(value, UINT16_MAX, &f->max_epochs);
 	if (strcmp(key, "mu") == 0)
@@ -99,7 +101,7 @@ bool train_parse_federated(struct heddle_federated *f, const char *text) {
 		(void)train_fail(
 			EX_USAGE,
 			"federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
-			"epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop, "
+			"wait-ms=, epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop, "
 			"late=drop|weight or seed=, within its limits",
 			part,
 			equals ? "=" : "",
@@ -127,7 +129,7 @@ struct client {
 		*grad_w; /* means over all rows, where the round began and where this client is */
 	double pass_s; /* that one of them takes */
 	struct heddle_ticket
-		*ticket[PUSHES_MAX]; /* where late updates count: they wait for others' rounds */
+		*ticket[PUSHES_MAX]; /* they end with their round, late ones with one of others */
 };
 
 /* The gradient of rows order[at .. at + count) at `params`, into grad. */
@@ -310,8 +312,6 @@ static int work(struct client *client, const struct heddle_round *round) {
 		client->report.gamma_max = fmax(client->report.gamma_max, (double)work.gamma);
 		client->report.gammas++;
 	}
-	if (!counts_late(client))
-		take_result(client, place, PUSH_MS);
 	/* The owner of the worker count goes by the loss of the model that the round began with. */
 	(void)heddle_report_step(
 		client->fabric,
@@ -335,6 +335,10 @@ static int loop(struct client *client) {
 			continue;
 		if (rc == -ESHUTDOWN)
 			break;
+		if (rc == -ENODATA && rounds > 0) { /* the others have done their rounds */
+			train_note("alone", "%s: no more rounds", heddle_last_error());
+			break;
+		}
 		if (rc < 0)
 			return train_heddle_error("round", rc);
 		rc = heddle_pull(client->fabric, train->params, NULL, PUSH_MS, &version);
@@ -379,6 +383,14 @@ static int prepare(struct client *client) {
 	return client->x && client->y ? EX_OK : train_fail(EX_OSERR, "no memory");
 }
 
+/* The last update ends with its round: that may take as long as the others have, or are waited for. */
+static int close_ms(const struct train *train) {
+	const struct heddle_federated *f = &train->options.federated;
+	uint32_t wait_ms = f->round_wait_ms ? f->round_wait_ms : HEDDLE_ROUND_WAIT_MS;
+
+	return train_stop ? CLOSE_MS : (int)(CLOSE_MS + f->round_deadline_ms + wait_ms);
+}
+
 int train_client(struct train *train) {
 	struct client client = {.train = train, .report = {.role = "client"}};
 	struct heddle_options options = HEDDLE_OPTIONS_INIT;
@@ -396,8 +408,8 @@ int train_client(struct train *train) {
 		status = prepare(&client);
 	if (status == EX_OK)
 		status = loop(&client);
-	/* Late ones end with the round of others, who do not wait for this client any more. */
-	(void)heddle_close(client.fabric, CLOSE_MS);
+	/* Nobody waits for this client any more. */
+	(void)heddle_close(client.fabric, status == EX_OK ? close_ms(train) : CLOSE_MS);
 	for (uint32_t i = 0; i < PUSHES_MAX; i++)
 		take_result(&client, i, 0);
 	if (status == EX_OK)

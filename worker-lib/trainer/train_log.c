@@ -67,18 +67,32 @@ put_json(enum heddle_log_level level, const char *event, const char *message, js
 	json_decref(object);
 }
 
-int train_fail(int status, const char *format, ...) {
+__attribute__((format(printf, 3, 0))) static void
+say(enum heddle_log_level level, const char *event, const char *format, va_list arguments) {
 	char message[1024];
+
+	(void)vsnprintf(message, sizeof(message), format, arguments);
+	if (json_lines)
+		put_json(level, event, message, NULL);
+	else
+		(void)fprintf(stderr, "heddle-train: %s\n", message);
+}
+
+int train_fail(int status, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	(void)vsnprintf(message, sizeof(message), format, arguments);
+	say(HEDDLE_LOG_ERROR, "failed", format, arguments);
 	va_end(arguments);
-	if (json_lines)
-		put_json(HEDDLE_LOG_ERROR, "failed", message, NULL);
-	else
-		(void)fprintf(stderr, "heddle-train: %s\n", message);
 	return status;
+}
+
+void train_note(const char *event, const char *format, ...) {
+	va_list arguments;
+
+	va_start(arguments, format);
+	say(HEDDLE_LOG_INFO, event, format, arguments);
+	va_end(arguments);
 }
 
 static void on_log(void *arg, enum heddle_log_level level, const char *text) {

@@ -25,7 +25,7 @@ static const char help[]
 	  "         synthetic:iid|A,B       generated, of 30 clients that differ (docs/fedprox.md)\n"
 	  "         leaf:TRAIN[,TEST]       LEAF's JSON; its users are the clients, dealt to the ranks\n"
 	  "  --federated KEY=VALUE,...      a client of federated rounds, --lr its local rate: clients (10), min (1),\n"
-	  "                                 available, deadline-ms (0: none), epochs (20), mu=X|auto[:X] (0),\n"
+	  "                                 available, wait-ms, deadline-ms (0: none), epochs (20), mu=X|auto[:X] (0),\n"
 	  "                                 weighting=samples|uniform, stragglers=accept|drop, late=drop|weight, seed\n"
 	  "  --straggling SHARE             so many of a round's clients do some epochs only (0)\n"
 	  "  --client-labels N              clients' rows are N shards by label (0: dealt evenly)\n"
