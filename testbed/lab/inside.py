@@ -46,6 +46,7 @@ def one(net, programs, setting, options, job, directory):
     finally:
         if options["keep"]:
             shutil.copytree(directory, pathlib.Path(options["keep"]) / directory.name, dirs_exist_ok=True)
+    record["slower"] = options["slower"]
     if options["quick"]:
         record["problems"] = [p for p in record["problems"] if not p.startswith(("accuracy", run.NO_SUM))]
         record["valid"] = not record["problems"]
@@ -85,7 +86,7 @@ def run_all(options, setting, base):
     net = network.Network(setting, driver)
     try:
         todo = list(jobs(options, setting))
-        report.headline(setting, todo)
+        report.headline(setting, todo, options["slower"])
         print(f"   controller, server and aggregators on driver {driver}")
         for number, job in enumerate(todo, 1):
             directory = base / f"{number:03d}-{job[0]}-seed{job[1]}"

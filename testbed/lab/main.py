@@ -27,6 +27,9 @@ def parse(arguments):
     parser.add_argument("--lr", type=float, metavar="X", help="this learning rate for every mode")
     parser.add_argument("--grid", action="store_true",
                         help=f"search each mode's best learning rate in {list(rates.GRID)}, and store it")
+    parser.add_argument("--slower", type=command.within(1, 100, float), metavar="X",
+                        help="links, computing and all that happens slower by this factor, in every mode "
+                        f"({scenario.CORES_WANTED} / processors, at least 1: else they would be the limit)")
     parser.add_argument("--driver", choices=("dpdk", "udp"),
                         help="what controller and server run on (dpdk where this build has it)")
     parser.add_argument("--trace", metavar="FILE",
@@ -59,6 +62,8 @@ def main():
     try:
         options["setting"] = scenario.load(options["scenario"])
         options["modes"] = choose_modes(options["modes"], options["setting"])
+        options["slower"] = options["slower"] or scenario.slowness(len(os.sched_getaffinity(0)))
+        options["setting"] = scenario.slowed(options["setting"], options["slower"])
     except scenario.ScenarioError as error:
         print(f"demo: {error}", file=sys.stderr)
         return error.code

@@ -2,6 +2,7 @@
 """What a run's numbers are made of: event logs, evaluations, the processor, the estimates."""
 import collections
 import json
+import os
 import statistics
 
 EVALUATIONS_MEAN = 3  # accuracy counts as reached when the mean of this many evaluations has it
@@ -25,6 +26,16 @@ class Cpu:
         total, idle = self.read()
         old_total, old_idle = then or self.last
         return 1 - (idle - old_idle) / max(1, total - old_total)
+
+
+def processor_s(pid):
+    """What a process has taken of the processors, its ended children included; 0: it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_jsonl(path, wanted=None):

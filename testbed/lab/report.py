@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the demo prints: a headline, a line a run, a table."""
+import collections
+import re
 import statistics
 
 
@@ -9,14 +11,17 @@ SWITCH_COUNTERS = ("completed", "absorbed", "repeated", "answered", "copies", "f
 def aggregators(setting):
     if not setting["aggregators"]:
         return ""
-    return f", {setting['aggregators']} aggregators at {setting['aggregator_link_mbps']:g} Mbit/s"
+    return f", {setting['aggregators']} aggregators at {setting['aggregator_link_mbps']:.4g} Mbit/s"
 
 
-def headline(setting, todo):
+def headline(setting, todo, slower=1):
     job = setting["job"]
     print(f"== scenario {setting['name']}: {setting['about']}")
-    print(f"   {setting['workers']} workers at {setting['link_mbps']:g} Mbit/s, server at "
-          f"{setting['server_link_mbps']:g} Mbit/s{aggregators(setting)}; {job['model']} {job['hidden']}, "
+    if slower > 1:
+        print(f"   {slower:g} times slower in every mode (links, computing, what happens when), so that the processors "
+              "are not the limit: --slower")
+    print(f"   {setting['workers']} workers at {setting['link_mbps']:.4g} Mbit/s, server at "
+          f"{setting['server_link_mbps']:.4g} Mbit/s{aggregators(setting)}; {job['model']} {job['hidden']}, "
           f"a gradient step lasts {job['compute_ms']:g} ms; bound on the delay {job['tau_max']}")
     seconds = len(todo) * (setting["duration_s"] + 3)
     print(f"   {len(todo)} runs to test accuracy {job['target_accuracy']}, at most {seconds / 60:.1f} minutes",
@@ -25,6 +30,14 @@ def headline(setting, todo):
 
 def show(value, form="{:.1f}", none="-"):
     return none if value is None else form.format(value)
+
+
+def processors(seconds):
+    """What programs took, workers and tenants each together. What the kernel did for them in interrupts is beside it."""
+    kinds = collections.Counter()
+    for name, taken in seconds.items():
+        kinds["workers" if re.fullmatch(r"w[0-9]+", name) else "tenants" if name.startswith("tenant") else name] += taken
+    return ", ".join(f"{kind} {taken:.1f}" for kind, taken in kinds.items())
 
 
 def line(record):
@@ -40,6 +53,7 @@ def line(record):
                   f"(bound {show(record['div_max'] or None, '{:g}', 'none')})", flush=True)
     for name, shown in record["switches"].items():
         print(f"   {name}: " + ", ".join(f"{counter} {shown[counter]}" for counter in SWITCH_COUNTERS), flush=True)
+    print(f"   processor seconds: {processors(record['processor_s'])}", flush=True)
     for problem in record["problems"]:
         print(f"   !! {problem}", flush=True)
 

@@ -350,6 +350,7 @@ class Run:
             self.watch()
             self.seconds = self.now()
             self.cpu_share = self.cpu.since(self.cpu_start)
+            self.processor_s = {name: measure.processor_s(process.pid) for name, process in self.processes.items()}
             self.server_bytes = sum(self.network.port_bytes("ps")) - sum(port)
             self.read_evaluations()
         finally:
@@ -420,6 +421,7 @@ class Run:
             **measure.groups(log), "server_link_bytes": self.server_bytes,
             "staleness": delays, "staleness_histogram": histogram,
             "estimate_error": error, "estimate_samples": error_samples, "cpu": self.cpu_share,
+            "processor_s": self.processor_s,
             "switches": self.switches, "failovers": self.failovers, "div_max": self.scenario["div_max"],
             "evaluations": self.evaluations}
         if self.overdue and mode in modes.HEDDLE:

@@ -3,6 +3,7 @@
 
 docs/scenarios.md describes the fields; heddle-sim reads the same files.
 """
+import copy
 import json
 import pathlib
 import random
@@ -351,6 +352,31 @@ def load(name):
     except UnicodeDecodeError:
         raise ScenarioError(f"{name}: is not UTF-8 text") from None
     return parse(source, path.name)
+
+
+# --- the same scenario where processors are few -----------------------------------------------
+
+CORES_WANTED = 3  # of `star` with aggregators, so that they are idle for a third of the time
+
+
+def slowness(cores):
+    """By how much a scenario must be slower to be played on so many processors."""
+    return max(1.0, CORES_WANTED / cores)
+
+
+def slowed(scenario, factor):
+    """The scenario with links, computing and the clock of what happens slower by a factor: what waits for what, and in
+    what proportion, is the same. Latencies are not stretched, as those of the machine are not."""
+    slow = copy.deepcopy(scenario)
+    for field in ("link_mbps", "server_link_mbps", "aggregator_link_mbps", "trunk_mbps"):
+        slow[field] /= factor
+    slow["duration_s"] *= factor
+    slow["job"]["compute_ms"] *= factor
+    timed = [slow["compute"], slow["links"], *slow["tenants"], *slow["workers_events"], *slow["nodes_events"]]
+    for part in timed:
+        for field in {"every_s", "at_s", "notice_s", "start_s", "stop_s"} & set(part):
+            part[field] *= factor
+    return slow
 
 
 # --- what a scenario draws from its seed ------------------------------------------------------

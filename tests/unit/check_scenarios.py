@@ -192,6 +192,28 @@ def check_alike(path):
             for field in sorted(ours.keys() | theirs.keys()) if ours.get(field) != theirs.get(field)]
 
 
+def check_slowed(path, factor=1.5):
+    """Slower by a factor: every rate times every time is what it was, the same is drawn, and the original stays."""
+    own, kept = (scenario.load(str(path)) for _ in range(2))
+    slow = scenario.slowed(own, factor)
+    rates = ("link_mbps", "server_link_mbps", "aggregator_link_mbps", "trunk_mbps")
+
+    def times(of):
+        parts = [of["compute"], of["links"], *of["tenants"], *of["workers_events"], *of["nodes_events"]]
+        return [of["duration_s"], of["job"]["compute_ms"],
+                *(part[field] for part in parts for field in sorted(part) if field.endswith("_s"))]
+
+    bad = ["the original has changed"] if own != kept else []
+    bad += [field for field in rates if abs(slow[field] * factor - own[field]) > 1e-9]
+    bad += [f"{time} s is not {factor} x {was}" for time, was in zip(times(slow), times(own))
+            if abs(time - factor * was) > 1e-9]
+    if own["compute"]["kind"] != "exponential":
+        for part in ("compute", "links"):
+            drawn, was = (scenario.draws(of, part, 1) for of in (slow, own))
+            bad += [part] if [factors for _, factors in drawn] != [factors for _, factors in was] else []
+    return [f"{path.name}: slowed: {what}" for what in bad]
+
+
 def main():
     shipped = sorted((ROOT / "testbed/scenarios").glob("*.json"))
     assert len(shipped) >= 6, shipped
@@ -203,7 +225,9 @@ def main():
         redraw.write_text(changed('"compute": {"kind": "none"}', '"compute": {%s}, "seed": 9007199254740993' % REDRAW))
         bad = check_bad(folder)
         for path in [*shipped, good, redraw]:
-            bad += check_alike(path)
+            bad += check_alike(path) + check_slowed(path)
+    if [scenario.slowness(cores) for cores in (1, 2, 3, 64)] != [3, 1.5, 1, 1]:
+        bad.append("slowness")
     for problem in bad:
         print(problem)
     print(f"scenarios: {len(BAD) + len(BROKEN) + 6} bad files, {len(shipped) + 2} good ones, {len(bad)} problems")
