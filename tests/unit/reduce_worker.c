@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One worker of a job of all-reduces: reduce_worker COUNT ROUNDS. Says `joined`, then `round N` after each tenth,
- * and at the end how many sums it has had, how many it came too late for, and its longest wait, as JSON. Every value
- * of every sum is checked: a sum may have fewer workers than the job, never other values than theirs.
+ * and at the end how many rounds it was in, how many sums it has had, how many it came too late for, and its longest
+ * wait, as JSON. Every value of every sum is checked: a sum may have fewer workers than the job, never other values
+ * than theirs.
+ *
+ * Rounds 0: until SIGTERM. Who is told says so in one more value of the sum, so that all end after the same round.
  */
 #include "heddle.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,6 +19,13 @@
 
 #define TIMEOUT_MS 15000
 #define PAUSE_US 5000
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_term(int number) {
+	(void)number;
+	told_to_end = 1;
+}
 
 static void die(const char *what, const char *why) {
 	(void)fprintf(stderr, "reduce_worker: %s: %s\n", what, why);
@@ -47,30 +59,34 @@ static void check(const float *x, uint64_t count, long round, int rank, uint32_t
 
 int main(int argc, char **argv) {
 	uint64_t count = argc > 2 ? strtoull(argv[1], NULL, 10) : 0;
-	long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 0, sums = 0, late = 0, all = 0;
+	long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : -1, sums = 0, late = 0, all = 0;
+	long round = 0;
+	bool ends = false;
 	struct heddle *fabric;
 	struct heddle_spec *spec;
-	float *x = malloc(count * sizeof *x);
+	float *x = malloc((count + 1) * sizeof *x);
 	double longest = 0;
 	int rank;
 
-	if (!count || rounds <= 0 || !x)
+	if (!count || rounds < 0 || !x)
 		die("usage", "reduce_worker COUNT ROUNDS");
 	if (heddle_spec_create(NULL, NULL, &spec) < 0 || heddle_open(spec, NULL, &fabric) < 0
 	    || heddle_wait_joined(fabric, TIMEOUT_MS, NULL, NULL) < 0)
 		die("open", heddle_last_error());
 	heddle_spec_destroy(spec);
 	rank = heddle_rank(fabric);
+	(void)signal(SIGTERM, on_term);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	(void)printf("joined\n");
-	for (long round = 0; round < rounds; round++) {
+	for (; rounds == 0 ? !ends : round < rounds; round++) {
 		struct heddle_status status = HEDDLE_STATUS_INIT;
 		double began = now(), took;
 		int rc;
 
 		for (uint64_t i = 0; i < count; i++)
 			x[i] = (float)(1U << rank) * factor(round, i);
-		rc = heddle_allreduce(fabric, x, count, NULL, TIMEOUT_MS, &status);
+		x[count] = told_to_end ? 1 : 0;
+		rc = heddle_allreduce(fabric, x, count + 1, NULL, TIMEOUT_MS, &status);
 		took = now() - began;
 		longest = took > longest ? took : longest;
 		if (rc == -EIO && status.reason == HEDDLE_REASON_LATE)
@@ -79,6 +95,7 @@ int main(int argc, char **argv) {
 			die("all-reduce", heddle_last_error());
 		else
 			check(x, count, round, rank, status.delay);
+		ends = rc == 0 && x[count] > 0;
 		sums += rc == 0;
 		all += rc == 0 && status.delay == (uint32_t)heddle_world_size(fabric);
 		if (round % 10 == 9)
@@ -86,7 +103,8 @@ int main(int argc, char **argv) {
 		(void)usleep(PAUSE_US);
 	}
 	(void
-	)printf("{\"sums\": %ld, \"all\": %ld, \"late\": %ld, \"longest_s\": %.3f}\n",
+	)printf("{\"rounds\": %ld, \"sums\": %ld, \"all\": %ld, \"late\": %ld, \"longest_s\": %.3f}\n",
+		round,
 		sums,
 		all,
 		late,
