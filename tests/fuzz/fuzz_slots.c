@@ -2,7 +2,8 @@
 /*
  * Any results for a member of a lease, at any times: nothing is written past the sums, each chunk is summed once, and
  * what was refused changed nothing. A step is a byte that says what, and what it needs: time to poll, a result
- * almost as it should be, or a whole packet of any bytes.
+ * almost as it should be, or a whole packet of any bytes. Of a push these are receivers' answers: a chunk is held when
+ * each of them has said so.
  */
 #include "fuzz.h"
 #include "hd_slots.h"
@@ -15,6 +16,8 @@
 #define COUNT 8
 #define SLOTS 3
 #define GUARD 16
+#define CHUNKS ((VALUES - 1) / COUNT + 1)
+#define RECEIVERS 2
 
 struct capture {
 	struct hd_sink sink;
@@ -44,6 +47,31 @@ on_send(struct hd_sink *sink,
 	capture->packets++;
 }
 
+/* One member, and what it should hold by what it took. */
+struct member {
+	struct hd_slots *slots;
+	bool push;
+	struct hd_chunk_header newest; /* handed to it */
+	uint8_t words[CHUNKS]; /* bit i: receiver i's; of an all-reduce: its sum */
+};
+
+static uint32_t held(const struct member *m) {
+	const uint8_t all = m->push ? (1U << RECEIVERS) - 1 : 1;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < CHUNKS; i++)
+		count += m->words[i] == all;
+	return count;
+}
+
+static void note(struct member *m) {
+	const uint8_t bit = (uint8_t)(m->push ? 1U << m->newest.worker : 1U);
+
+	CHECK(m->newest.chunk < CHUNKS && (!m->push || m->newest.worker < RECEIVERS));
+	CHECK((m->words[m->newest.chunk] & bit) == 0);
+	m->words[m->newest.chunk] |= bit;
+}
+
 static uint32_t take(const uint8_t **data, size_t *left) {
 	uint32_t byte = *left > 0 ? **data : 0;
 
@@ -56,7 +84,7 @@ static uint32_t take(const uint8_t **data, size_t *left) {
 
 /* As the switch would make it, with one field spoilt perhaps. */
 static enum hd_slots_result
-almost(struct hd_slots *slots, hd_ns now, int16_t exponent, const uint8_t **data, size_t *left) {
+almost(struct member *m, hd_ns now, int16_t exponent, const uint8_t **data, size_t *left) {
 	uint8_t payload[COUNT * 4] = {0};
 	uint32_t chunk = take(data, left) % 12, spoilt = take(data, left), by = take(data, left);
 	uint64_t place = chunk + 5;
@@ -66,7 +94,7 @@ almost(struct hd_slots *slots, hd_ns now, int16_t exponent, const uint8_t **data
 		.dtype = HD_DTYPE_FIXED32,
 		.job = 7,
 		.epoch = 1,
-		.worker = UINT16_MAX,
+		.worker = m->push ? (uint16_t)(by % 3) : UINT16_MAX,
 		.round = 9,
 		.exponent = exponent,
 		.slot
@@ -74,18 +102,18 @@ almost(struct hd_slots *slots, hd_ns now, int16_t exponent, const uint8_t **data
 		.chunk = chunk,
 		.packet = take(data, left) << 24 | take(data, left),
 		.version = 3,
-		.count = COUNT,
+		.count = m->push ? 0 : COUNT,
 		.next = exponent,
 		.token = 12,
 	};
 
 	if (spoilt % 4 == 3)
 		((uint8_t *)&header)[by % sizeof(header)] ^= (uint8_t)spoilt;
-	return hd_slots_take(slots, now, &header, payload, sizeof(payload));
+	m->newest = header;
+	return hd_slots_take(m->slots, now, &header, payload, header.count * sizeof(uint32_t));
 }
 
-static enum hd_slots_result
-any(struct hd_slots *slots, hd_ns now, const uint8_t **data, size_t *left) {
+static enum hd_slots_result any(struct member *m, hd_ns now, const uint8_t **data, size_t *left) {
 	struct hd_chunk_header header;
 	const uint8_t *payload;
 	size_t payload_bytes, bytes = take(data, left);
@@ -96,13 +124,13 @@ any(struct hd_slots *slots, hd_ns now, const uint8_t **data, size_t *left) {
 	*left -= bytes;
 	if (hd_result_decode(packet, bytes, &header, &payload, &payload_bytes) < 0)
 		return HD_SLOTS_MISMATCH;
-	return hd_slots_take(slots, now, &header, payload, payload_bytes);
+	m->newest = header;
+	return hd_slots_take(m->slots, now, &header, payload, payload_bytes);
 }
 
-static void steps(struct hd_slots *slots, const uint8_t *data, size_t left) {
+static void steps(struct member *m, const uint8_t *data, size_t left) {
 	struct capture capture = {.sink = {.send = on_send}};
-	const struct hd_slots_stats *stats = hd_slots_stats(slots);
-	uint32_t sums = 0;
+	const struct hd_slots_stats *stats = hd_slots_stats(m->slots);
 	hd_ns now = 1;
 
 	while (left > 0) {
@@ -111,24 +139,27 @@ static void steps(struct hd_slots *slots, const uint8_t *data, size_t left) {
 
 		now += (hd_ns)(what / 4) * 100 * HD_US;
 		if (what % 4 == 0)
-			(void)hd_slots_poll(slots, now, 1 + take(&data, &left), &capture.sink);
+			(void)hd_slots_poll(m->slots, now, 1 + take(&data, &left), &capture.sink);
 		else if (what % 4 < 3)
-			result = almost(slots, now, what % 4 == 1 ? -20 : -19, &data, &left);
+			result = almost(m, now, what % 4 == 1 ? -20 : -19, &data, &left);
 		else
-			result = any(slots, now, &data, &left);
-		sums += result == HD_SLOTS_NEW
-			|| (result == HD_SLOTS_END && stats->state == HD_SLOTS_DONE);
-		CHECK(stats->sums == sums && sums <= stats->chunks);
-		CHECK((stats->state == HD_SLOTS_DONE) == (sums == stats->chunks));
+			result = any(m, now, &data, &left);
+		if (result == HD_SLOTS_NEW
+		    || (result == HD_SLOTS_END && stats->state == HD_SLOTS_DONE))
+			note(m);
+		CHECK(stats->chunks == CHUNKS && stats->sums == held(m));
+		CHECK((stats->state == HD_SLOTS_DONE) == (held(m) == CHUNKS));
 		CHECK(capture.packets == stats->packets_sent);
-		CHECK((hd_slots_deadline(slots) == HD_NEVER) == (stats->state != HD_SLOTS_ACTIVE));
+		CHECK((hd_slots_deadline(m->slots) == HD_NEVER) == (stats->state != HD_SLOTS_ACTIVE)
+		);
 	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	float in[VALUES], out[VALUES + GUARD];
 	struct hd_path path;
-	struct hd_slots *slots;
+	static uint32_t lanes[VALUES];
+	struct member m = {.push = bytes / 2 % 2 == 1};
 	struct hd_slots_config config = {
 		.peer = {1, 4773},
 		.job = 7,
@@ -144,8 +175,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		.token = 11,
 		.result_token = 12,
 		.rate_bps = 1000000000,
-		.in = in,
-		.out = out,
+		.in = m.push ? NULL : in,
+		.out = m.push ? NULL : out,
+		.lanes = m.push ? lanes : NULL,
+		.receivers = m.push ? RECEIVERS : 0,
 		.values = VALUES,
 		.average = bytes % 2,
 		.path = &path,
@@ -155,10 +188,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		in[i] = (float)i * 1e-3F;
 	memset(out, 0x55, sizeof(out));
 	hd_path_init(&path, 130);
-	CHECK(hd_slots_create(&config, 0, &slots) == 0);
-	steps(slots, data, bytes);
+	CHECK(hd_slots_create(&config, 0, &m.slots) == 0);
+	steps(&m, data, bytes);
 	for (size_t i = VALUES * sizeof(float); i < sizeof(out); i++)
 		CHECK(((uint8_t *)out)[i] == 0x55);
-	hd_slots_destroy(slots);
+	hd_slots_destroy(m.slots);
 	return 0;
 }

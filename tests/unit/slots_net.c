@@ -20,6 +20,10 @@ uint64_t net_result_token(uint32_t member) {
 	return 2000 + member;
 }
 
+uint32_t net_chunks(const struct net *net) {
+	return (uint32_t)((net->config.values - 1) / net->config.count + 1);
+}
+
 /* --- the tiny switch ------------------------------------------------------------------------- */
 
 struct tiny_cell {
@@ -242,7 +246,71 @@ on_send(struct hd_sink *sink,
 	carry(m->net, NET_UP, m->index, data, (uint32_t)(head_bytes + payload_bytes));
 }
 
+/* --- receivers ------------------------------------------------------------------------------- */
+
+/* Answers whatever it was sent, what came before as well. */
+static void at_receiver(struct net *net, const struct net_packet *packet) {
+	uint32_t index = packet->member - NET_MEMBERS_MAX;
+	struct net_receiver *r = &net->receivers[index];
+	struct hd_chunk_header header;
+	uint8_t head[HD_CHUNK_HEADER_BYTES];
+	const uint8_t *payload;
+	size_t bytes;
+	uint32_t *lanes;
+	int rc = hd_result_decode(packet->data, packet->bytes, &header, &payload, &bytes);
+
+	assert(rc == 0 && header.token == net_result_token(packet->member));
+	assert(header.chunk < net_chunks(net) && bytes == net->config.count * sizeof(*lanes));
+	lanes = r->lanes + (size_t)header.chunk * net->config.count;
+	if (r->members[header.chunk] == 0) {
+		r->members[header.chunk] = header.version;
+		r->spoilt[header.chunk] = (header.flags & HD_CHUNK_NOT_FINITE) != 0;
+		memcpy(lanes, payload, bytes);
+		r->sums++;
+	} else {
+		assert(r->members[header.chunk] == header.version);
+		assert(memcmp(lanes, payload, bytes) == 0);
+		r->again++;
+	}
+	header.worker = (uint16_t)index;
+	header.count = 0;
+	hd_result_encode(&header, head);
+	carry(net, NET_UP, packet->member, head, sizeof(head));
+}
+
+static void open_receivers(struct net *net) {
+	const size_t chunks = net_chunks(net);
+
+	for (uint32_t i = 0; i < net->config.receivers; i++) {
+		struct net_receiver *r = &net->receivers[i];
+
+		r->lanes = calloc(chunks, net->config.count * sizeof(*r->lanes));
+		r->members = calloc(chunks, sizeof(*r->members));
+		r->spoilt = calloc(chunks, sizeof(*r->spoilt));
+		assert(r->lanes && r->members && r->spoilt);
+	}
+}
+
+static void close_receivers(struct net *net) {
+	for (uint32_t i = 0; i < net->config.receivers; i++) {
+		free(net->receivers[i].lanes);
+		free(net->receivers[i].members);
+		free(net->receivers[i].spoilt);
+	}
+}
+
 /* --- members --------------------------------------------------------------------------------- */
+
+/* What the answers that came say is held, without hd_slots. */
+static void
+note_answer(const struct net *net, struct net_member *m, const struct hd_chunk_header *header) {
+	const uint8_t all = (uint8_t)((1U << net->config.receivers) - 1);
+	uint8_t *has = &m->answers[header->chunk];
+	bool held = *has == all;
+
+	*has = (uint8_t)(*has | 1U << header->worker);
+	m->answered += !held && *has == all;
+}
 
 static void poll(struct net *net, struct net_member *m) {
 	hd_ns at;
@@ -274,6 +342,8 @@ static void at_member(struct net *net, const struct net_packet *packet) {
 		return;
 	if (net->mark)
 		header.flags |= HD_CHUNK_ECN;
+	if (net->config.receivers > 0)
+		note_answer(net, m, &header);
 	m->results[hd_slots_take(m->slots, net->now, &header, payload, payload_bytes)]++;
 	poll(net, m);
 }
@@ -297,8 +367,10 @@ static void begin(struct net *net, struct net_member *m) {
 		.token = net_token(m->index),
 		.result_token = net_result_token(m->index),
 		.rate_bps = net->config.rate_bps,
-		.in = m->in,
-		.out = m->out,
+		.in = net->config.receivers ? NULL : m->in,
+		.out = net->config.receivers ? NULL : m->out,
+		.lanes = net->config.receivers ? m->lanes : NULL,
+		.receivers = (uint8_t)net->config.receivers,
 		.values = net->config.values,
 		.average = net->config.average,
 		.path = &m->path,
@@ -314,6 +386,8 @@ static void run_one(struct net *net, const struct net_packet *packet) {
 	net->now = packet->at;
 	if (packet->kind == NET_UP) {
 		net->way.chunk(net->way.self, net, packet->data, packet->bytes);
+	} else if (!m->dead && packet->kind == NET_DOWN && packet->member >= NET_MEMBERS_MAX) {
+		at_receiver(net, packet);
 	} else if (!m->dead && packet->kind == NET_DOWN) {
 		at_member(net, packet);
 	} else if (!m->dead) {
@@ -354,6 +428,7 @@ void net_open(struct net *net, const struct net_config *config) {
 		config->make(net);
 	else
 		tiny_make(net);
+	open_receivers(net);
 	for (uint32_t m = 0; m < config->members; m++) {
 		struct net_member *member = &net->members[m];
 
@@ -362,7 +437,9 @@ void net_open(struct net *net, const struct net_config *config) {
 		member->index = m;
 		member->in = calloc(config->values, sizeof(float));
 		member->out = calloc(config->values, sizeof(float));
-		assert(member->in && member->out);
+		member->lanes = calloc(config->values, sizeof(*member->lanes));
+		member->answers = calloc(net_chunks(net), 1);
+		assert(member->in && member->out && member->lanes && member->answers);
 		hd_path_init(&member->path, config->count * 4U + HD_CHUNK_OVERHEAD_BYTES);
 	}
 }
@@ -400,7 +477,10 @@ void net_close(struct net *net) {
 		hd_slots_destroy(net->members[m].slots);
 		free(net->members[m].in);
 		free(net->members[m].out);
+		free(net->members[m].lanes);
+		free(net->members[m].answers);
 	}
+	close_receivers(net);
 	net->way.destroy(net->way.self);
 }
 

@@ -5,6 +5,8 @@
  *      member --- up link (rate, latency) ---\
  *                                             [ switch: tiny, as hd_switch.h says, or another ]
  *      member <-- down link (rate, latency) --/
+ *
+ * Of pushes the sums go to receivers, over links of the same kind, and come back as their answers.
  */
 #ifndef SLOTS_NET_H
 #define SLOTS_NET_H
@@ -13,6 +15,7 @@
 #include "hd_slots.h"
 
 #define NET_MEMBERS_MAX 16
+#define NET_RECEIVERS_MAX 2
 #define NET_JOB 77
 #define NET_EPOCH 5
 #define NET_ATTEMPT 2
@@ -23,7 +26,7 @@ struct net;
 
 /* Whatever adds. */
 struct net_switch {
-	/* A chunk's UDP payload, which it may change; tells net_result() what leaves. */
+	/* The UDP payload of a chunk, or of a receiver's answer, which it may change; tells net_result() what leaves. */
 	void (*chunk)(void *self, struct net *net, uint8_t *data, uint32_t bytes);
 	void (*waits)(void *self, uint64_t members);
 	void (*destroy)(void *self);
@@ -37,6 +40,7 @@ struct net_config {
 	uint8_t dtype;
 	int16_t exponent;
 	uint64_t values, first;
+	uint32_t receivers; /* of pushes; 0: all-reduce */
 	bool average;
 	uint64_t rate_bps; /* granted */
 	uint64_t link_bps; /* 0: no queue */
@@ -53,14 +57,14 @@ struct net_packet {
 	hd_ns at;
 	uint64_t order;
 	uint8_t kind; /* enum net_kind */
-	uint32_t member;
+	uint32_t member; /* or NET_MEMBERS_MAX + receiver */
 	uint32_t bytes;
 	uint8_t *data;
 };
 
 enum net_kind {
 	NET_UP, /* at the switch */
-	NET_DOWN, /* at a member */
+	NET_DOWN, /* at a member, or a receiver */
 	NET_WAKE /* a member's deadline */
 };
 
@@ -71,12 +75,23 @@ struct net_member {
 	struct hd_slots *slots;
 	struct hd_path path;
 	float *in, *out;
+	uint32_t *lanes; /* of a push */
+	uint8_t *answers; /* that came, by chunk: the model of what has to be held */
+	uint32_t answered; /* chunks that all receivers hold, by these */
 	bool dead, cut;
 	hd_ns wake_at;
 	hd_ns up_until, down_until; /* links are busy */
 	uint64_t burst, longest_burst; /* packets of one poll */
 	uint64_t sent;
 	uint64_t results[8]; /* by enum hd_slots_result */
+};
+
+/* What a receiver was sent: the first sum of each chunk, which later ones have to be. */
+struct net_receiver {
+	uint32_t *lanes;
+	uint64_t *members; /* of each chunk; 0: it did not come */
+	bool *spoilt; /* NOT_FINITE */
+	uint64_t sums, again;
 };
 
 struct net {
@@ -88,7 +103,8 @@ struct net {
 	struct net_packet *heap;
 	size_t heap_count, heap_capacity;
 	struct net_switch way;
-	struct net_member members[NET_MEMBERS_MAX];
+	struct net_member members[NET_MEMBERS_MAX + NET_RECEIVERS_MAX]; /* receivers: their links */
+	struct net_receiver receivers[NET_RECEIVERS_MAX];
 	uint64_t lost, doubled;
 	bool mark; /* results carry a congestion mark */
 	hd_ns until; /* what happens after stays queued */
@@ -102,13 +118,19 @@ void net_start(struct net *net);
 /* Until all living ones have ended, or the time. */
 void net_run(struct net *net, hd_ns until);
 bool net_ended(const struct net *net);
-/* For a switch: a result to one member. */
+/* For a switch: a result to one member, or receiver. */
 void net_result(struct net *net, uint32_t member, const uint8_t *data, uint32_t bytes);
 uint64_t net_token(uint32_t member);
 uint64_t net_result_token(uint32_t member);
+uint32_t net_chunks(const struct net *net);
 
 /* What out must be, by plain integers: every chunk's exponent, sums in 64 bits. `members`: who is in it. */
 void net_reference(const struct net *net, uint64_t members, float *out, int16_t *exponents);
+
+/* --- slots_native.c: the native executor of the switch -------------------------------------- */
+
+void net_native(struct net *net);
+void net_native_counters(const struct net *net, uint64_t *values);
 
 /* --- slots_check.c: for cmocka's tests ------------------------------------------------------ */
 
