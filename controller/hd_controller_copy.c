@@ -195,10 +195,11 @@ bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t
 
 static bool may_have_sum(const struct hd_controller *c, const struct ctl_group *group) {
 	const struct ctl_replica *replica = &group->job->replica;
+	uint32_t most = group->slots ? CTL_REPLICA_STREAMS_MAX : CTL_REPLICA_SUMS_MAX;
 
 	return group->direction == HD_PUSH && replica->node && replica->in_step
-		&& !replica->node->doomed && c->config.replicate_every == 0
-		&& replica->sums < CTL_REPLICA_SUMS_MAX && c->open_count < HD_TRANSFERS_MAX;
+		&& !replica->node->doomed && c->config.replicate_every == 0 && replica->sums < most
+		&& c->open_count < HD_TRANSFERS_MAX;
 }
 
 static bool carries(const struct ctl_transfer *t, uint32_t link) {
@@ -297,6 +298,8 @@ void ctl_copy_report(
 		ctl_sample_add(c, t, m);
 	} else if (ctl_worker(job, t->worker)) {
 		copy_void(c, ctl_worker(job, t->worker), t, HD_REASON_CLOSED, sink);
+	} else if (t->is_sum) {
+		ctl_slots_copy_lost(c, t);
 	}
 	ctl_transfer_free(c, t);
 	ctl_samples_take(c, sink);

@@ -41,13 +41,15 @@ struct ctl_group_slots {
 	uint64_t results[CTL_GROUP_WINDOW]; /* tokens of what comes back to each member */
 };
 
-/* A lease whose group has ended, until its switch is told. */
+/* A lease whose group has ended, until its switch is told: of a sum that was applied, when its copy has ended, too. */
 struct ctl_slots_over {
 	TAILQ_ENTRY(ctl_slots_over) entry;
 	uint64_t name;
 	struct ctl_node *node;
 	uint32_t job;
 	uint16_t slots;
+	uint64_t copy; /* its token; 0: none */
+	hd_ns until; /* no longer than this */
 };
 TAILQ_HEAD(ctl_slots_overs, ctl_slots_over);
 

@@ -6,6 +6,9 @@
  *      \--MEMBERS--> server,    | REPORT(failed), or silent for CTL_LEASE_WAIT_NS
  *                    replica    +--> the group is void: its members ask again, the switch rests
  *
+ * The replica may lack something of a sum that is applied: its members go on sending, and the VOID waits for the
+ * replica's REPORT, HD_SUM_TAIL_US at most.
+ *
  * A lease is of one group: its slots are free again with it, so a job holds no more than its share and no longer than
  * its sum takes. Where no slots are left the planner is not offered the switch.
  */
@@ -41,7 +44,7 @@ uint32_t ctl_slots_leased(
 		if (group->slots && group->slots->node == node && (!job || group->job == job))
 			slots += group->slots->slots;
 	TAILQ_FOREACH (over, &c->slots_over, entry)
-		if (over->node == node && !job)
+		if (over->node == node && (!job || (over->copy != 0 && over->job == job->id)))
 			slots += over->slots;
 	return slots;
 }
@@ -272,10 +275,12 @@ void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd
 }
 
 void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {
+	const struct ctl_transfer *copy;
 	struct ctl_slots_over *over;
 
 	if (!group->slots)
 		return;
+	copy = ctl_transfer_find(c, group->job, HD_GROUP_WORKER, HD_COPY, group->number);
 	over = calloc(1, sizeof(*over));
 	if (over && group->slots->node) {
 		*over = (struct ctl_slots_over){
@@ -283,6 +288,8 @@ void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {
 			.node = group->slots->node,
 			.slots = group->slots->slots,
 			.job = group->job->id,
+			.copy = copy ? copy->token : 0,
+			.until = hd_ns_add(c->now, HD_SUM_TAIL_US * HD_US),
 		};
 		TAILQ_INSERT_TAIL(&c->slots_over, over, entry);
 		ctl_check_by(c, c->now);
@@ -309,12 +316,20 @@ void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node)
 	}
 }
 
-static void say_ends(struct hd_controller *c, struct hd_sink *sink) {
-	struct ctl_slots_over *over;
+/* Returns when the next is to end. */
+static hd_ns say_ends(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_slots_over *over = TAILQ_FIRST(&c->slots_over), *next;
+	hd_ns at = HD_NEVER;
 
-	while ((over = TAILQ_FIRST(&c->slots_over))) {
+	for (; over; over = next) {
 		struct hd_message message = {.kind = HD_MSG_VOID};
 
+		next = TAILQ_NEXT(over, entry);
+		if (over->copy != 0 && c->now < over->until
+		    && ctl_transfer_by_token(c, over->copy)) {
+			at = hd_ns_min(at, over->until);
+			continue;
+		}
 		TAILQ_REMOVE(&c->slots_over, over, entry);
 		message.void_.job = over->job;
 		message.void_.token = over->name;
@@ -322,13 +337,13 @@ static void say_ends(struct hd_controller *c, struct hd_sink *sink) {
 		(void)ctl_send(c, over->node, &message, sink);
 		free(over);
 	}
+	return at;
 }
 
 hd_ns ctl_slots_check(struct hd_controller *c, struct hd_sink *sink) {
-	hd_ns at = HD_NEVER;
+	hd_ns at = say_ends(c, sink);
 	struct ctl_group *group;
 
-	say_ends(c, sink);
 	TAILQ_FOREACH (group, &c->groups, entry) {
 		hd_ns due;
 

@@ -179,8 +179,10 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		t->job->open--;
 		if (t->direction == HD_PUSH && !t->is_sum)
 			t->job->open_pushes--;
-		if (t->direction == HD_COPY && t->is_sum)
+		if (t->direction == HD_COPY && t->is_sum) {
 			t->job->replica.sums--;
+			ctl_check_by(c, c->now); /* slots are kept for it perhaps */
+		}
 		if (t->job->sync != HD_SYNC_NONE && t->job->pending)
 			ctl_plan_soon(c); /* its place in the step may be another's */
 	}

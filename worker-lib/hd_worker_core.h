@@ -63,7 +63,7 @@ struct ticket {
 	TAILQ_ENTRY(ticket) link; /* worker->tickets: all, in the order of asking */
 	TAILQ_ENTRY(ticket) active_link; /* worker->active: on the wire */
 	bool active;
-	bool ended; /* freed at the next collect */
+	bool ended; /* freed at the next collect that finds nothing on the wire */
 	bool counted; /* its outcome was told once */
 	bool cancelling; /* the server's word is awaited */
 	bool credited; /* nobody asked the controller for it */
@@ -92,6 +92,7 @@ struct ticket {
 	struct hd_slots *slots; /* instead of send: into slots of a switch */
 	uint64_t result_token; /* of what comes back for it */
 	hd_ns slots_at; /* when it may begin */
+	hd_ns tail_until; /* applied, but its replica may miss some of it yet; 0: no */
 	struct hd_send *copy; /* the same bytes, to the replica; NULL: none under way */
 	struct way *copy_way;
 	uint64_t copy_token;

@@ -505,6 +505,8 @@ static bool under_way(const struct hd_worker *worker) {
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
 		if (!ticket->ended && ticket->pub.state != HD_TICKET_APPLIED)
 			return true;
+		if (ticket->tail_until)
+			return true;
 	}
 	return worker->reduce_count > 0;
 }

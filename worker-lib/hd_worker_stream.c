@@ -8,6 +8,10 @@
  *
  * The lease is that of this one group. What holds for a push over an aggregator holds for it as well: who is void asks
  * again, and the server says what became of it. Other than there, what all receivers hold the server has whole.
+ *
+ * The server may have applied a sum of which the replica misses something yet. Then its chunks go on, in slots that the
+ * controller leaves it, until the replica has said that it holds them all, or for HD_SUM_TAIL_US; the push itself is
+ * over meanwhile (worker_stream_tail()).
  */
 #include "hd_group.h"
 #include "hd_slots.h"
@@ -124,10 +128,30 @@ void worker_stream_pump(
 		worker->observe_due = true;
 }
 
+bool worker_stream_tail(const struct context *ctx, struct ticket *ticket) {
+	if (!is_active(ticket))
+		return false;
+	ticket->tail_until = hd_ns_add(ctx->now, HD_SUM_TAIL_US * HD_US);
+	return true;
+}
+
 hd_ns worker_stream_deadline(const struct ticket *ticket) {
+	hd_ns at;
+
 	if (!is_active(ticket))
 		return HD_NEVER;
-	return hd_ns_max(ticket->slots_at, hd_slots_deadline(ticket->slots));
+	at = hd_ns_max(ticket->slots_at, hd_slots_deadline(ticket->slots));
+	return ticket->tail_until ? hd_ns_min(at, ticket->tail_until) : at;
+}
+
+static void
+observe_tail(struct hd_worker *worker, const struct context *ctx, struct ticket *ticket) {
+	enum hd_slots_state state = hd_slots_stats(ticket->slots)->state;
+
+	if (state == HD_SLOTS_ACTIVE && ctx->now < ticket->tail_until)
+		return;
+	worker->stats.streamed += state == HD_SLOTS_DONE;
+	worker_off_wire(worker, ticket);
 }
 
 void worker_stream_observe(
@@ -139,6 +163,10 @@ void worker_stream_observe(
 	struct hd_event end = {.kind = HD_EVENT_SEND_END};
 	enum hd_slots_state state;
 
+	if (ticket->slots && ticket->tail_until) {
+		observe_tail(worker, ctx, ticket);
+		return;
+	}
 	if (!ticket->slots || ticket->ended)
 		return;
 	state = hd_slots_stats(ticket->slots)->state;

@@ -20,6 +20,8 @@ void worker_stream_pump(
 	const struct context *ctx,
 	const struct ticket *ticket
 );
+/* The server has applied it. True: it goes on, for the replica. */
+bool worker_stream_tail(const struct context *ctx, struct ticket *ticket);
 hd_ns worker_stream_deadline(const struct ticket *ticket);
 void worker_stream_observe(
 	struct hd_worker *worker,

@@ -2,6 +2,7 @@
 /* Pushes and pulls: their state, and how they end exactly once. */
 #include "hd_slots.h"
 #include "hd_worker_core.h"
+#include "hd_worker_stream.h"
 
 #include <stdlib.h>
 
@@ -35,6 +36,7 @@ void worker_off_wire(struct hd_worker *worker, struct ticket *ticket) {
 		hd_recv_destroy(ticket->recv);
 	hd_slots_destroy(ticket->slots);
 	ticket->slots = NULL;
+	ticket->tail_until = 0;
 	ticket->send = NULL;
 	ticket->recv = NULL;
 }
@@ -51,7 +53,7 @@ void worker_collect(struct hd_worker *worker) {
 	}
 	for (ticket = TAILQ_FIRST(&worker->tickets); ticket; ticket = next) {
 		next = TAILQ_NEXT(ticket, link);
-		if (!ticket->ended)
+		if (!ticket->ended || ticket->slots)
 			continue;
 		TAILQ_REMOVE(&worker->tickets, ticket, link);
 		free(ticket->payload);
@@ -120,7 +122,8 @@ void worker_retire(struct hd_worker *worker, struct ticket *ticket) {
 	if (ticket->ended)
 		return;
 	ticket->ended = true;
-	worker_off_wire(worker, ticket);
+	if (!ticket->tail_until) /* its payload is its own */
+		worker_off_wire(worker, ticket);
 	worker_copy_end(ticket);
 	worker->ring[ticket->pub.direction][ticket->pub.round % HD_TICKETS_MAX] = NULL;
 	if (ticket->pub.direction == HD_PUSH && worker->config.ops && worker->config.ops->released)
@@ -189,7 +192,8 @@ push_applied(struct hd_worker *worker, const struct context *ctx, struct ticket 
 	if (!ticket->counted)
 		worker_push_took(worker, ctx->now - ticket->pub.asked);
 	count_outcome(worker, ctx, ticket, HD_TICKET_APPLIED);
-	worker_off_wire(worker, ticket);
+	if (!worker_stream_tail(ctx, ticket))
+		worker_off_wire(worker, ticket);
 	if (worker->config.keep_bytes_max > 0)
 		worker->kept_bytes += kept_by(ticket);
 	worker_set_state(worker, ticket, HD_TICKET_APPLIED);

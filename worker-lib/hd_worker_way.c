@@ -16,12 +16,13 @@ static bool is_free(const struct way *way) {
 	return hd_addr_is_none(way->address);
 }
 
-/* Transfers that go this way, also those that an aggregator holds whole. */
+/* Transfers that go this way, also those that an aggregator holds whole; and what goes on for a replica. */
 static bool is_used(const struct hd_worker *worker, const struct way *way) {
 	const struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
-		if ((ticket->way == way || ticket->copy_way == way) && !ticket->ended)
+		if ((ticket->way == way || ticket->copy_way == way)
+		    && (!ticket->ended || ticket->slots))
 			return true;
 	}
 	return worker_reduce_uses(worker, way);

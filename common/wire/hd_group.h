@@ -21,6 +21,10 @@
  * the token does. */
 #define HD_GROUP_WORKER UINT16_MAX
 
+/* For so long after the server applied a sum that a switch made may its slots be kept, and its members go on sending,
+ * for a replica that misses some of it. */
+#define HD_SUM_TAIL_US 2000000
+
 #define HD_GROUP_INPUT_BYTES 31
 #define HD_GROUP_OUTPUT_BYTES 50
 #define HD_GROUP_MEMBER_BYTES 31

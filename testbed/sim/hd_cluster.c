@@ -309,6 +309,8 @@ void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_resul
 	result->followed = cluster->followed;
 	result->equal = cluster->equal;
 	result->farthest = cluster->farthest;
+	if (cluster->scenario.replica && cluster->replica.core)
+		result->copies_lost = hd_server_stats(cluster->replica.core)->copies_lost;
 	result->network = *hd_sim_stats(cluster->sim);
 	cluster_aggregator_stats(cluster, &result->aggregation);
 	cluster_switch_stats(cluster, result);

@@ -48,10 +48,11 @@ struct hd_cluster_config {
 	bool explain; /* print the last events before a violation to stderr */
 	const struct hd_cluster_training *training; /* outlives the cluster; NULL: synthetic */
 	/* A switch on the path with so many slots; 0: none. narrow: chunks as P4 has them. down: when it dies, for 0.3 s;
-	 * 0: never. spoils: the share of chunks that it finds an overflow in. */
+	 * 0: never. spoils: the share of chunks that it finds an overflow in. replica_loss: of sums to the replica, and of
+	 * its answers. */
 	uint16_t switch_slots;
 	bool switch_narrow;
-	double switch_down_s, switch_spoils;
+	double switch_down_s, switch_spoils, switch_replica_loss;
 	bool unchecked; /* leave out the costly comparisons of contents: for speed alone */
 	/* For tests of the checkers: changes an event before they see it. May be NULL. */
 	void (*tamper)(void *owner, struct hd_event *event);
@@ -96,6 +97,7 @@ struct hd_cluster_result {
 	struct hd_sim_stats network;
 	struct hd_cluster_aggregation aggregation;
 	uint64_t switch_counters[HD_SWITCH_COUNTER_COUNT];
+	uint64_t copies_lost; /* that the present replica will never have: states come instead */
 	uint64_t switch_refused; /* leases that its agent refused */
 	/* Of training. */
 	double time_to_accuracy_s, final_accuracy; /* < 0: not reached, none */

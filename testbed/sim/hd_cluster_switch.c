@@ -16,6 +16,17 @@ static void spoil(void *owner, uint8_t *chunk) {
 		chunk[3] |= HD_SWITCH_FLAG_NOT_FINITE;
 }
 
+/* Only between the switch and the replica, both ways: the server has all of each sum, and its way is not slowed. */
+static bool lose(void *owner, struct hd_addr peer) {
+	struct hd_cluster *cluster = owner;
+
+	return cluster->config.switch_replica_loss > 0 && !cluster->quiet
+		&& hd_addr_equal(
+			peer, hd_sim_node_address(cluster->sim, cluster->replica.process.node)
+		)
+		&& hd_random_chance(&cluster->random, cluster->config.switch_replica_loss);
+}
+
 /* --- lives ------------------------------------------------------------------------------------ */
 
 struct switch_process *as_switch(struct process *process) {
@@ -54,6 +65,7 @@ int cluster_add_switch(struct hd_cluster *cluster) {
 	s->path.random = &cluster->random;
 	s->path.unheard = UNHEARD;
 	s->path.spoil = spoil;
+	s->path.lose = cluster->scenario.replica ? lose : NULL;
 	s->path.owner = cluster;
 	hd_sim_switch_attach(&s->path);
 	if (cluster->config.switch_down_s > 0) {

@@ -82,6 +82,10 @@ static const struct hd_switch_agent_ops ops = {
 
 /* --- the path --------------------------------------------------------------------------------- */
 
+static bool is_lost(const struct hd_sim_switch *s, struct hd_addr peer) {
+	return s->lose && s->lose(s->owner, peer);
+}
+
 /* What the core looks at of the headers; checksums it does not. */
 static void put_head(uint8_t *frame, struct hd_addr from, struct hd_addr to, size_t bytes) {
 	memset(frame, 0, FRAME_HEAD);
@@ -103,11 +107,15 @@ static void send_copies(struct hd_sim_switch *s, const struct hd_switch_packet *
 	size_t count = hd_switch_core_copies(s->core, packet, &copies);
 
 	for (size_t i = 0; i < count; i++) {
+		const struct hd_addr to = {copies[i].ipv4, copies[i].udp_port};
+
+		if (is_lost(s, to))
+			continue;
 		hd_switch_address(&self, &copies[i], packet->data);
 		hd_sim_path_send(
 			s->sim,
 			(struct hd_addr){self.ipv4, self.udp_port},
-			(struct hd_addr){copies[i].ipv4, copies[i].udp_port},
+			to,
 			packet->data + FRAME_HEAD,
 			packet->bytes - FRAME_HEAD
 		);
@@ -128,6 +136,8 @@ on_packet(void *owner, struct hd_addr from, struct hd_addr to, const uint8_t *da
 	if (s->spoil && bytes >= HD_CHUNK_HEADER_BYTES
 	    && (frame[FRAME_HEAD + 2] & 15) == HD_SWITCH_TYPE_CHUNK)
 		s->spoil(s->owner, frame + FRAME_HEAD);
+	if ((frame[FRAME_HEAD + 2] & 15) == HD_SWITCH_TYPE_RESULT && is_lost(s, from))
+		return true;
 	hd_switch_core_burst(s->core, &packet, 1);
 	if (packet.verdict == HD_SWITCH_COPY)
 		send_copies(s, &packet);

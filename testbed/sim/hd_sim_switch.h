@@ -18,6 +18,8 @@ struct hd_sim_switch {
 	struct hd_random *random;
 	double unheard; /* chance that a neighbour is not known yet, each time it is asked for */
 	void (*spoil)(void *owner, uint8_t *chunk); /* of a member, as it comes; NULL: none is */
+	bool (*lose
+	)(void *owner, struct hd_addr peer); /* a copy to this node, an answer of it; NULL: none */
 	void *owner;
 	/* Its own. */
 	struct hd_switch_core *core; /* NULL: it is down */

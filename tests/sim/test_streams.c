@@ -288,6 +288,33 @@ static void test_replica(void **state) {
 	}
 }
 
+/* What only the replica misses, or only its answers, is repaired, in the last window of a sum as well: no more states
+ * than without loss, which are the first one and one for what was granted before that. */
+static void test_replica_loss(void **state) {
+	static const double losses[] = {0, 0.01, 0.05};
+	uint64_t repeated[] = {0, 0, 0}, states;
+	struct run run;
+
+	(void)state;
+	for (uint64_t k = 0; k < 4; k++)
+		for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+			prepare_switch(&run);
+			run.config.seed = 1 + k / 2;
+			run.scenario.replica = 1;
+			run.scenario.job.sync = k % 2 == 1 ? HD_SYNC_ALL : HD_SYNC_NONE;
+			run.config.switch_replica_loss = losses[i];
+			expect(&run, 100);
+			show(k % 2 == 1 ? "steps, replica misses" : "replica misses", &run);
+			states = i == 0 ? run.kinds[HD_EVENT_SEEDED] : states;
+			assert_true(run.kinds[HD_EVENT_SEEDED] <= states && states <= 3);
+			/* Of steps some that were there before the replica. */
+			assert_true(run.result.copies_lost <= (k % 2 == 1 ? 4 : 0));
+			assert_true(run.sums > 20);
+			repeated[i] += run.result.switch_counters[COUNTER(repeated)];
+		}
+	assert_true(repeated[2] > 1000);
+}
+
 static void draw_rounds(struct run *run, struct hd_random *random) {
 	struct hd_federated *f = &run->scenario.job.federated;
 
@@ -351,6 +378,7 @@ int main(void) {
 		cmocka_unit_test(test_saturation),
 		cmocka_unit_test(test_deaths),
 		cmocka_unit_test(test_replica),
+		cmocka_unit_test(test_replica_loss),
 		cmocka_unit_test(test_seeds),
 	};
 
