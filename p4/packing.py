@@ -2,11 +2,17 @@
 """Makes p4c's text for DPDK's pipeline fit: an instruction of DPDK 22.11 has one byte for a field's place in its
 struct, so a field of metadata beyond 256 bytes is silently another one. Temporaries of one width that are not in use at
 the same time become one field. Every jump leads forward (checked), so a field is in use from the first line to the last
-that names it, and nothing of it is meant for the next frame."""
+that names it, and nothing of it is meant for the next frame.
+
+A field is written by reading the 8 bytes that begin with it, and as machine code a number that is moved to it is
+written as all 8. Fields behind it that were just written, too, are then in no single store of those on their way to
+memory, so the processor waits until they are there. So such a field has its 8 bytes to itself."""
 import re
 
 METADATA_BYTES_MAX = 256
 FIELD = re.compile(r"^\tbit<(\d+)> (\w+)$", re.MULTILINE)
+WORD_BITS = 64
+NUMBERED = re.compile(r"\bmov m\.(\w+) 0x(?!0\b)")
 NAMED = re.compile(r"\bm\.(\w+)")
 
 
@@ -30,6 +36,16 @@ def shared_names(spans, width):
     return renamed
 
 
+def with_rests(fields, numbered):
+    """Behind each field that numbers are moved to, what is left of 8 bytes."""
+    apart = []
+    for bits, name in fields:
+        apart.append((bits, name))
+        if name in numbered and bits < WORD_BITS:
+            apart.append((WORD_BITS - bits, f"rest_of_{name}"))
+    return apart
+
+
 def pack(text):
     head, apply = text.split("apply {\n", 1)
     lines = apply.split("\n")
@@ -44,6 +60,7 @@ def pack(text):
     width = {name: int(bits) for bits, name in FIELD.findall(body)}
     renamed = shared_names({name: span for name, span in spans.items() if name not in kept}, width)
     left = [name for name in width if name in kept or renamed.get(name) == name]
-    assert sum(width[name] for name in left) <= METADATA_BYTES_MAX * 8, "metadata does not fit"
     apply = NAMED.sub(lambda found: "m." + renamed.get(found[1], found[1]), apply)
-    return head.replace(body, "".join(f"\tbit<{width[name]}> {name}\n" for name in left)) + "apply {\n" + apply
+    fields = with_rests([(width[name], name) for name in left], set(NUMBERED.findall(head + apply)))
+    assert sum(bits for bits, _ in fields) <= METADATA_BYTES_MAX * 8, "metadata does not fit"
+    return head.replace(body, "".join(f"\tbit<{bits}> {name}\n" for bits, name in fields)) + "apply {\n" + apply

@@ -10,6 +10,7 @@
 #include "hd_swx_private.h"
 
 #include <rte_mbuf.h>
+#include <rte_prefetch.h>
 #include <rte_ring.h>
 
 #include <dlfcn.h>
@@ -20,8 +21,8 @@
 
 #define ANY_NODE (-1) /* of memory */
 #define RING_SIZE (2 * SWX_BURST)
-/* Runs of instructions, packet by packet in turns. */
-#define RUNS_PER_PACKET 16
+/* Runs of instructions, packet by packet in turns. Those that are left when the last packet is out only spin. */
+#define RUNS_PER_PACKET 8
 /* More than a packet can take in any program that ends. */
 #define RUNS_MAX 65536
 
@@ -32,6 +33,12 @@ struct swx_rings {
 
 /* --- packets ------------------------------------------------------------------------------- */
 
+/* The pipeline itself fetches the first line of a packet, when it takes it in. */
+static void fetch(const struct hd_switch_packet *packet) {
+	for (uint32_t at = 0; at < HD_SWX_ROOM_BYTES; at += RTE_CACHE_LINE_SIZE)
+		rte_prefetch0(packet->data + at);
+}
+
 static void feed(struct swx *swx, struct hd_switch_packet *packets, size_t count) {
 	struct swx_rings *rings = swx->rings;
 	void *buffers[SWX_BURST];
@@ -40,6 +47,7 @@ static void feed(struct swx *swx, struct hd_switch_packet *packets, size_t count
 		struct rte_mbuf *buffer = &rings->buffers[i];
 		struct rte_swx_pkt packet;
 
+		fetch(&packets[i]);
 		swx_packet_in(&packets[i], &packet);
 		buffer->buf_addr = packet.pkt;
 		buffer->data_off = (uint16_t)packet.offset;
