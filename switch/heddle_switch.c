@@ -133,7 +133,12 @@ static const struct hd_option option_table[] = {
 		"stations, routes, leases, loss: JSON (docs/switch.md)"
 	),
 	HD_OPTION_TEXT("eal", "ARGS", struct options, eal, "further EAL arguments, between blanks"),
-	HD_OPTION_FLAG("busy-poll", struct options, busy_poll, "never sleep"),
+	HD_OPTION_FLAG(
+		"busy-poll",
+		struct options,
+		busy_poll,
+		"never sleep: for a core of its own"
+	),
 	HD_OPTION_FLAG("json", struct options, json, "print its counters as JSON at the end"),
 	HD_SETUP_SERVICE,
 	HD_OPTION_HELP,

@@ -25,6 +25,10 @@ int hd_wait_watch(struct hd_wait *wait, int fd) {
 	return epoll_ctl(wait->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
 }
 
+void hd_wait_unwatch(struct hd_wait *wait, int fd) {
+	(void)epoll_ctl(wait->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 int hd_wait_init(struct hd_wait *wait) {
 	int code;
 

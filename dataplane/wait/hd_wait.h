@@ -27,6 +27,8 @@ int hd_wait_init(struct hd_wait *wait);
 void hd_wait_fini(struct hd_wait *wait);
 /* Adds a descriptor, for its whole life (closing it removes it). 0 or -errno. */
 int hd_wait_watch(struct hd_wait *wait, int fd);
+/* Until it is added again. Nothing where it is not watched. */
+void hd_wait_unwatch(struct hd_wait *wait, int fd);
 
 void hd_wait_stop(struct hd_wait *wait);
 bool hd_wait_stopped(const struct hd_wait *wait);

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""usage: bench_switch_forward.py HEDDLE_SWITCH [--seconds N] [--rounds N] [--size BYTES]
+"""usage: bench_switch_forward.py HEDDLE_SWITCH [--seconds N] [--rounds N] [--size BYTES] [--only memory|kernel]
 Forwarding of ordinary frames between two ports: heddle-switch beside DPDK's testpmd (io: it looks at no frame; mac: it
 writes each one's addresses), on the same ports, one core each, in turns. The ports replay a file from memory and take
-what they are sent (net_pcap), or are af_packet on veths with a sender at one end and a counter at the other. Prints
-millions of frames, and ratios: in memory a second of the processor time that the forwarding thread had (both spin, so
-a busy machine takes the cores from them and not the numbers), on af_packet a second."""
+what they are sent (net_pcap), or are af_packet on veths with a sender at one end and a counter at the other, with the
+same devargs for both. Prints millions of frames, and ratios: a second of the processor time that the forwarding thread
+had (in memory both spin, so a busy machine takes the cores from them and not the numbers), on af_packet a second,
+too."""
 import argparse
 import json
 import os
@@ -140,38 +141,60 @@ def received(host):
     return json.loads(out.stdout)[0]["stats64"]["rx"]["packets"]
 
 
+# Frames of 1,442 bytes, so many for each call of a kernel that cuts them out of one (UDP_SEGMENT).
+FLOOD = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(17, 103, 1400)
+data = bytes(1400 * int(sys.argv[1]))
+while True:
+    s.sendto(data, ("10.98.0.2", 9))
+"""
+LISTEN = "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('', 9)); time.sleep(600)"
+
+
+def flood(options, hosts, together, start, thread=None):
+    """What arrives at the other end of a kernel's flood, a second and a second of the forwarding thread's processor
+    time. The sender has one core and the thread the other; nobody reads what arrives."""
+    process = start()
+    time.sleep(2)
+    helpers = [subprocess.Popen(host.enter("taskset", "-c", "0", sys.executable, "-c", *words), **SILENT)
+               for host, words in ((hosts[1], [LISTEN]), (hosts[0], [FLOOD, together]))]
+    time.sleep(1)
+    before, began, used = received(hosts[1]), time.monotonic(), processor_time(process.pid, thread)
+    time.sleep(options.seconds)
+    frames, span = received(hosts[1]) - before, time.monotonic() - began
+    used = processor_time(process.pid, thread) - used
+    for helper in helpers:
+        assert helper.poll() is None, helper.args
+        helper.kill()
+        helper.wait()
+    process.send_signal(signal.SIGINT)
+    process.wait(timeout=30)
+    return frames / span / 1e6, frames / used / 1e6
+
+
 def bench_kernel(options, folder):
-    """A kernel's flood in one direction: what arrives at the other end."""
-    hosts, ports = veths(), [f"net_af_packet{i},iface=s{i}" for i in range(2)]
+    """A kernel's flood in one direction. testpmd spins; ours does, and sleeps."""
+    hosts, ring = veths(), "framesz=2048,blocksz=65536,framecnt=4096,qdisc_bypass=0"
+    ports = [f"net_af_packet{i},iface=s{i},{ring}" for i in range(2)]
 
-    def measured(start):
-        process = start()
-        time.sleep(2)
-        server = subprocess.Popen(hosts[1].enter("iperf3", "-s", "-1"), **SILENT)
-        time.sleep(0.5)
-        flood = ["iperf3", "-c", "10.98.0.2", "-t", options.seconds + 2, "-u", "-b", "0", "-l", "1400"]
-        sender = subprocess.Popen(hosts[0].enter(*flood), **SILENT)
-        time.sleep(1)
-        before, began = received(hosts[1]), time.monotonic()
-        time.sleep(options.seconds)
-        rate = (received(hosts[1]) - before) / (time.monotonic() - began) / 1e6
-        sender.wait(timeout=30)
-        server.kill()
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
-        return rate
-
-    def ours():
-        return subprocess.Popen([options.program, "--service", "10.99.0.1", "--static", static(folder), *(
-            w for port in ports for w in ("--port", port))], **SILENT)
+    def ours(*more):
+        return subprocess.Popen(["taskset", "-c", "1", options.program, "--service", "10.99.0.1", "--static",
+                                 static(folder), *more, *(w for port in ports for w in ("--port", port))], **SILENT)
 
     def theirs():
-        full = [f"{port},framesz=2048,blocksz=65536,framecnt=4096,qdisc_bypass=0" for port in ports]
-        return subprocess.Popen([TESTPMD, "-l", "0,1", *EAL, *(w for port in full for w in ("--vdev", port)), "--",
+        return subprocess.Popen([TESTPMD, "-l", "0,1", *EAL, *(w for port in ports for w in ("--vdev", port)), "--",
                                  "--forward-mode=io", "--auto-start", "--nb-cores=1", "--total-num-mbufs=16384",
                                  "--stats-period=1"], **SILENT)
 
-    show("af_packet, 1,442 bytes", [(measured(ours), measured(theirs)) for _ in range(options.rounds)])
+    for load, together in (("more than it forwards", 40), ("a frame a call", 1)):
+        runs = [(flood(options, hosts, together, lambda: ours("--busy-poll")), flood(options, hosts, together, ours),
+                 flood(options, hosts, together, theirs, "rte-worker-1")) for _ in range(options.rounds)]
+        print(f"af_packet, 1,442 bytes, {load}:")
+        for i, unit in enumerate(("a second", "a second of its core")):
+            show(f"spinning, {unit}", [(spin[i], pmd[i]) for spin, _, pmd in runs])
+            show(f"sleeping, {unit}", [(sleep[i], pmd[i]) for _, sleep, pmd in runs])
 
 
 def main():
@@ -180,12 +203,15 @@ def main():
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--only", choices=["memory", "kernel"])
     options = parser.parse_args()
     pen.enter()
     with tempfile.TemporaryDirectory(prefix="heddle-switch-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
-        bench_memory(options, folder)
-        bench_kernel(options, folder)
+        if options.only != "kernel":
+            bench_memory(options, folder)
+        if options.only != "memory":
+            bench_kernel(options, folder)
     return 0
 
 

@@ -107,6 +107,8 @@ def test_ordinary(star, words, folder):
     share = (switch.used_ns() - before) / 1e9 / (time.monotonic() - began)
     print(f"idle: {share * 100:.2f} % of a core")
     assert share <= IDLE_MAX, share
+    # It wakes at once after all that, and not when something else makes it look.
+    assert " 0% packet loss" in star.run(0, "ping", "-n", "-c", "3", "-i", "0.25", "-W", "0.2", address(1))
     numbers = switch.stop()
     assert numbers["switch"][0]["forwarded"] > 1000 and numbers["switch"][0]["flooded"] >= HOSTS, numbers["switch"]
     ports = numbers["port"]

@@ -86,14 +86,29 @@ static void tell_time(struct hd_ports *p, hd_ns now) {
 		p->executor.ops->time(p->executor.self, now);
 }
 
+static void stay_awake(struct hd_ports *p) {
+	if (p->awake < PORTS_AWAKE && ++p->awake == PORTS_AWAKE && p->watched)
+		ports_unwatch(p);
+}
+
+/* What came before the sockets are watched again makes them readable all the same. */
+static int fall_asleep(struct hd_ports *p, hd_ns now, hd_ns until, bool *readable) {
+	int code = p->watched ? 0 : ports_watch(p);
+
+	p->awake = 0;
+	return code < 0 ? code : hd_wait_sleep(&p->wait, now, until, readable);
+}
+
 /* Sleeps when nothing came. 1: frames came, 0: none, or -errno. */
 static int receive(struct hd_ports *p, hd_ns until) {
 	bool readable = false;
 	hd_ns now;
 	int code;
 
-	if (ports_receive(p) > 0)
+	if (ports_receive(p) > 0) {
+		stay_awake(p);
 		return 1;
+	}
 	now = hd_wait_now();
 	until = hd_ns_min(until, ports_send_deadline(p));
 	until = hd_ns_min(until, hd_ns_add(p->told_at, PORTS_TIME_NS));
@@ -101,7 +116,7 @@ static int receive(struct hd_ports *p, hd_ns until) {
 		return 0;
 	if (p->naps)
 		until = hd_ns_min(until, nap_until(p, now));
-	code = hd_wait_sleep(&p->wait, now, until, &readable);
+	code = fall_asleep(p, now, until, &readable);
 	if (code < 0)
 		return code;
 	if (ports_receive(p) > 0)

@@ -115,14 +115,32 @@ static int open_port(struct hd_ports *p, struct port *port, char *error, size_t 
 		return code;
 	port->limited = hd_switch_queue_config(port->queue)->rate_bps > 0;
 	port->chains = port->eth.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
-	for (uint32_t i = 0; i < port->eth.descriptor_count && code == 0; i++)
-		code = hd_wait_watch(&p->wait, port->eth.descriptor[i]);
-	if (code < 0)
-		(void
-		)snprintf(error, error_bytes, "port: %s: epoll: %s", port->name, strerror(-code));
 	if (port->eth.descriptor_count == 0)
 		p->naps = true;
+	return 0;
+}
+
+int ports_watch(struct hd_ports *p) {
+	int code = 0;
+
+	for (uint32_t i = 0; i < p->count; i++) {
+		const struct dpdk_port *eth = &p->ports[i].eth;
+
+		for (uint32_t j = 0; j < eth->descriptor_count && code == 0; j++)
+			code = hd_wait_watch(&p->wait, eth->descriptor[j]);
+	}
+	p->watched = code == 0;
 	return code;
+}
+
+void ports_unwatch(struct hd_ports *p) {
+	for (uint32_t i = 0; i < p->count; i++) {
+		const struct dpdk_port *eth = &p->ports[i].eth;
+
+		for (uint32_t j = 0; j < eth->descriptor_count; j++)
+			hd_wait_unwatch(&p->wait, eth->descriptor[j]);
+	}
+	p->watched = false;
 }
 
 static int start_eal(
@@ -183,6 +201,11 @@ int ports_open_all(
 		if (p->ports[i].eth.kind == DPDK_AF_PACKET)
 			p->rings |= UINT64_C(1) << i;
 	}
+	if (code < 0 || p->busy_poll)
+		return code;
+	code = ports_watch(p);
+	if (code < 0)
+		(void)snprintf(error, error_bytes, "port: epoll: %s", strerror(-code));
 	return code;
 }
 
