@@ -33,10 +33,11 @@ def show(value, form="{:.1f}", none="-"):
 
 
 def processors(seconds):
-    """What programs took, workers and tenants each together. What the kernel did for them in interrupts is beside it."""
+    """What programs took, workers and tenants each together. What the kernel did in interrupts is not in it."""
     kinds = collections.Counter()
     for name, taken in seconds.items():
-        kinds["workers" if re.fullmatch(r"w[0-9]+", name) else "tenants" if name.startswith("tenant") else name] += taken
+        together = re.fullmatch(r"(w[0-9]+)|tenant.*", name)
+        kinds[("workers" if together[1] else "tenants") if together else name] += taken
     return ", ".join(f"{kind} {taken:.1f}" for kind, taken in kinds.items())
 
 

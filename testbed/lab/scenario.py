@@ -316,8 +316,8 @@ def cross_checks(scenario, tree, fail):
         fail(at("job", "update_bytes"), "job.update_bytes", "must be a multiple of 4")
 
 
-def parse(source, name):
-    """The scenario of a JSON text, defaults filled in. Raises ScenarioError."""
+def tree_of(source, name):
+    """(the Node of a JSON text, the error function of its fields). Raises ScenarioError."""
     def fail(node, field, what):
         raise ScenarioError(f"{name}: line {node.line}: {field}: {what}")
 
@@ -325,11 +325,16 @@ def parse(source, name):
         raise ScenarioError(f"{name}: {len(source)} bytes (limit {FILE_BYTES_MAX})")
     try:
         json.loads(source)
-        tree = Parser(source).value()
+        return Parser(source).value(), fail
     except json.JSONDecodeError as error:
         raise ScenarioError(f"{name}: line {error.lineno}: {error.msg}") from None
     except RecursionError:
         raise ScenarioError(f"{name}: nested too deeply") from None
+
+
+def parse(source, name):
+    """The scenario of a JSON text, defaults filled in. Raises ScenarioError."""
+    tree, fail = tree_of(source, name)
     scenario = SCENARIO(tree, "", fail)
     if scenario["server_link_mbps"] is None:
         scenario["server_link_mbps"] = scenario["link_mbps"]
@@ -339,18 +344,23 @@ def parse(source, name):
     return scenario
 
 
-def load(name):
-    """A scenario by file name, or by the name of one in testbed/scenarios."""
+def find(name, folder):
+    """(path, text) of a scenario by file name, or by the name of one in the folder. Raises ScenarioError."""
     path = pathlib.Path(name)
-    if not path.is_file() and (SCENARIOS / f"{name}.json").is_file():
-        path = SCENARIOS / f"{name}.json"
+    if not path.is_file() and (folder / f"{name}.json").is_file():
+        path = folder / f"{name}.json"
     try:
-        source = path.read_text(encoding="utf-8")
+        return path, path.read_text(encoding="utf-8")
     except OSError as error:
-        known = " ".join(sorted(p.stem for p in SCENARIOS.glob("*.json")))
+        known = " ".join(sorted(p.stem for p in folder.glob("*.json")))
         raise NoScenario(f"{name}: {error.strerror} (scenarios here: {known})") from None
     except UnicodeDecodeError:
         raise ScenarioError(f"{name}: is not UTF-8 text") from None
+
+
+def load(name):
+    """A scenario by file name, or by the name of one in testbed/scenarios."""
+    path, source = find(name, SCENARIOS)
     return parse(source, path.name)
 
 

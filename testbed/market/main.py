@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 from lab import command, modes, sandbox
+from lab.play import PlayError
 
 from . import hooks, owner, play, report, setting as settings
 
@@ -86,7 +87,7 @@ def inside(options, base):
     setting = options["setting"]
     try:
         records = run_all(options, base)
-    except (play.PlayError, hooks.HookError, owner.OwnerError, FileNotFoundError,
+    except (PlayError, hooks.HookError, owner.OwnerError, FileNotFoundError,
             subprocess.CalledProcessError) as error:
         print(f"market: {error}", file=sys.stderr)
         return command.EX_SOFTWARE

@@ -6,15 +6,12 @@ server behind a link of a rate. At each slot's begin the strategy says which ran
 started, one that goes is told (SIGTERM, notice_s before its machine is gone), and killed then. Of a strategy with an
 owner the job's policy in the controller says how many, and sends workers away itself."""
 import json
-import os
-import pathlib
-import secrets
 import signal
 import statistics
-import subprocess
 import time
 
-from lab import measure
+from lab import measure, play
+from lab.play import POLL_S, PlayError
 
 from . import hooks, link, owner, price, strategy
 
@@ -23,13 +20,7 @@ EVERY_MS = 150  # between two evaluations
 ASK_S = 0.4  # between two looks at the owner's target
 PATIENCE_S = 5.0  # workers above it are the owner's affair for so long
 HOUR_S = 3600.0
-READY_S = 20.0
-POLL_S = 0.02
 OBSERVER = 4000
-
-
-class PlayError(Exception):
-    pass
 
 
 class Workers:
@@ -76,16 +67,15 @@ class Workers:
         return set(self.processes)
 
 
-class Play:
+class Play(play.Play):
     def __init__(self, programs, setting, chosen, seed, directory, say):
+        super().__init__(directory)
         self.programs = programs
         self.setting = setting
         self.job = setting["job"]
         self.strategy = strategy.Strategy(chosen, seed)
         self.name = chosen["name"]
         self.seed = seed
-        self.directory = pathlib.Path(directory)
-        self.directory.mkdir(parents=True)
         self.say = say
         self.prices = price.slots(setting["price"], seed, setting["slot_s"], setting["duration_s"])
         self.account = strategy.Account(self.strategy, self.prices, setting["slot_s"], setting["hour_s"],
@@ -98,9 +88,6 @@ class Play:
         self.owner = self.own_words(chosen) if owned else None
         self.asked_at = -ASK_S
         self.targets = []  # [s, target, reason], as they change
-        self.nodes = {}
-        self.evaluations = []
-        self.t0 = 0.0
 
     def own_words(self, chosen):
         """The owner. It takes the market's hours for real ones; prices and bids are as the scenario has them."""
@@ -110,12 +97,6 @@ class Play:
         return owner.Owner([], self.setting["name"], words)
 
     # --- processes ---------------------------------------------------------------------------
-
-    def start(self, name, command, environment=None):
-        with open(self.directory / f"{name}.out", "ab") as out:
-            return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
-                                    stderr=subprocess.STDOUT, cwd=self.directory,
-                                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **(environment or {})})
 
     def member(self, name, rank, words):
         return self.start(name, [
@@ -132,8 +113,7 @@ class Play:
             *(["--grace", self.setting["notice_s"]] if self.setting["notice_s"] else [])])
 
     def start_nodes(self):
-        (self.directory / "keys").write_text(f"1 {secrets.token_hex(32)}\n")
-        keys = ["--key-file", self.directory / "keys"]
+        keys = self.make_keys()
         enter, rate, mbps = [], [], self.job["link_mbps"]
         if mbps is not None:
             self.link = link.Link(mbps)
@@ -148,37 +128,14 @@ class Play:
             "--controller", controller, "--events", self.directory / "ps.jsonl", *keys])
         if self.owner:
             self.owner.command = [self.programs["heddlectl"], "--controller", controller, *keys]
-        for name in ("ctl", "ps"):
-            self.until(lambda name=name: any(
-                word in (self.directory / f"{name}.out").read_text() for word in ("ready", "listening")), name)
-
-    def until(self, holds, what):
-        ends = time.monotonic() + READY_S
-        while not holds():
-            self.check_nodes()
-            if time.monotonic() > ends:
-                raise PlayError(f"{what}: not ready within {READY_S:.0f} s")
-            time.sleep(POLL_S)
-
-    def check_nodes(self):
-        for name, process in self.nodes.items():
-            if process.poll() is not None:
-                said = (self.directory / f"{name}.out").read_text(errors="replace").strip()
-                raise PlayError(f"{name} ended by itself (status {process.returncode}): {said[-300:]}")
+        self.wait_ready(("ctl", "ps"))
 
     def end(self):
-        everybody = [*self.workers.processes.values(), *self.nodes.values()]
-        for process in everybody:
-            process.kill()
-        for process in everybody:
-            process.wait()
+        self.kill(self.workers.processes.values())
         if self.link:
             self.link.close()
 
     # --- the market ---------------------------------------------------------------------------
-
-    def now(self):
-        return time.monotonic() - self.t0
 
     def slot(self):
         return min(int(self.now() / self.setting["slot_s"]), len(self.prices) - 1)
@@ -188,14 +145,9 @@ class Play:
         path = self.directory / "ps.jsonl"
         if not path.exists():
             return
-        with open(path, encoding="utf-8") as file:
-            file.seek(self.read_ps)
-            for line in iter(file.readline, ""):
-                if not line.endswith("\n"):
-                    break
-                self.read_ps += len(line.encode())
-                event = json.loads(line)
-                self.steps += event["event"] == "committed" and not event.get("more", 0)
+        for line, self.read_ps in self.lines(path, self.read_ps):
+            event = json.loads(line)
+            self.steps += event["event"] == "committed" and not event.get("more", 0)
 
     def step(self):
         self.read_steps()
@@ -209,20 +161,6 @@ class Play:
             elif what in ("kill", "left"):
                 self.account.end(rank, at - self.t0)
         self.booked = len(self.workers.happened)
-
-    def read_evaluations(self):
-        with open(self.directory / "observer.out", encoding="utf-8", errors="replace") as file:
-            file.seek(self.read)
-            for line in iter(file.readline, ""):
-                if not line.endswith("\n"):
-                    break
-                self.read += len(line.encode())
-                if not line.startswith("{") or '"accuracy"' not in line:
-                    continue
-                entry = json.loads(line)
-                self.evaluations.append({
-                    "t": entry["at_ns"] / 1e9 - self.t0, "version": entry["version"] & measure.COUNTER,
-                    "accuracy": entry["accuracy"], "loss": entry["loss"]})
 
     def launch(self, slot):
         """Machines as the strategy, or the owner's target, will have them in this slot."""
@@ -252,7 +190,7 @@ class Play:
 
     def run(self):
         """The market until the target, or the time is over. Returns the record."""
-        self.booked = self.read = self.read_ps = self.steps = 0
+        self.booked = self.read_ps = self.steps = 0
         self.priced = None
         try:
             self.start_nodes()

@@ -4,15 +4,13 @@
 A worker lives until it has made its gradients, until its time is over (short-lived: notice, then SIGKILL), for one
 step (map-reduce), or for as long as the job's owner pays for it (budget)."""
 import json
-import os
-import pathlib
-import secrets
 import signal
 import socket
 import subprocess
 import time
 
-from lab import measure
+from lab import measure, play
+from lab.play import POLL_S, READY_S, PlayError
 from market import owner
 
 from . import cost
@@ -20,13 +18,9 @@ from . import cost
 JOB = "pattern"
 OBSERVER = 4000
 EVERY_MS = 100  # between two evaluations
-READY_S, POLL_S, SEEN_S = 20.0, 0.02, 3.0
+SEEN_S = 3.0
 LOOK_S = 0.3  # between two looks at the owner's target
 SPARE_S = 0.7  # of each worker, to end within a budget
-
-
-class PlayError(Exception):
-    pass
 
 
 def free_address():
@@ -55,32 +49,24 @@ class Life:
         return json.loads(lines[-1]) if lines else None
 
 
-class Play:
+class Play(play.Play):
     def __init__(self, programs, setting, seed, directory, say):
+        super().__init__(directory)
         self.programs = programs
         self.setting = setting
         self.job = setting["job"]
         self.pattern = setting["pattern"]
         self.kind = self.pattern["kind"]
         self.seed = seed
-        self.directory = pathlib.Path(directory)
-        self.directory.mkdir(parents=True)
         self.say = say
         self.controller, self.server = free_address(), free_address()
         self.account = cost.Account()
-        self.nodes, self.alive, self.ended = {}, [], []
-        self.evaluations, self.read, self.said = [], 0, 0.0
-        self.t0 = 0.0
+        self.alive, self.ended = [], []
+        self.said = 0.0
         self.owner = self.target = None
         self.targets = []
 
     # --- processes ---------------------------------------------------------------------------
-
-    def start(self, name, command, environment=None):
-        with open(self.directory / f"{name}.out", "ab") as out:
-            return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
-                                    stderr=subprocess.STDOUT, cwd=self.directory,
-                                    env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **(environment or {})})
 
     def words(self):
         """What the pattern is to heddle-train. Processes begin and end one after the other: N of N-sync is all."""
@@ -117,26 +103,13 @@ class Play:
         return self.alive[-1]
 
     def start_nodes(self):
-        (self.directory / "keys").write_text(f"1 {secrets.token_hex(32)}\n")
-        keys = ["--key-file", self.directory / "keys"]
+        keys = self.make_keys()
         self.nodes["ctl"] = self.start("ctl", [
             self.programs["heddle-controller"], "--listen", self.controller, "--state-dir", self.directory, *keys])
         self.nodes["ps"] = self.start("ps", [
             self.programs["heddle-server"], "--listen", self.server, "--host", "ps", "--controller", self.controller,
             "--events", self.directory / "ps.jsonl", *keys])
-        ends = time.monotonic() + READY_S
-        for name in ("ctl", "ps"):
-            while not any(w in (self.directory / f"{name}.out").read_text() for w in ("ready", "listening")):
-                self.check_nodes()
-                if time.monotonic() > ends:
-                    raise PlayError(f"{name}: not ready within {READY_S:.0f} s")
-                time.sleep(POLL_S)
-
-    def check_nodes(self):
-        for name, process in self.nodes.items():
-            if process.poll() is not None:
-                said = (self.directory / f"{name}.out").read_text(errors="replace").strip()
-                raise PlayError(f"{name} ended by itself (status {process.returncode}): {said[-300:]}")
+        self.wait_ready(("ctl", "ps"))
 
     def end_server(self):
         """Its log is whole then."""
@@ -146,30 +119,7 @@ class Play:
         except subprocess.TimeoutExpired:
             raise PlayError(f"ps: did not end within {READY_S:.0f} s") from None
 
-    def close(self):
-        everybody = [*(life.process for life in self.alive), *self.nodes.values()]
-        for process in everybody:
-            process.kill()
-        for process in everybody:
-            process.wait()
-
     # --- time ---------------------------------------------------------------------------------
-
-    def now(self):
-        return time.monotonic() - self.t0
-
-    def read_evaluations(self):
-        with open(self.directory / "observer.out", encoding="utf-8", errors="replace") as file:
-            file.seek(self.read)
-            for line in iter(file.readline, ""):
-                if not line.endswith("\n"):
-                    break
-                self.read += len(line.encode())
-                if line.startswith("{") and '"accuracy"' in line:
-                    entry = json.loads(line)
-                    self.evaluations.append({
-                        "t": entry["at_ns"] / 1e9 - self.t0, "version": entry["version"] & measure.COUNTER,
-                        "accuracy": entry["accuracy"], "loss": entry["loss"]})
 
     def reap(self):
         """Workers that have ended since the last call. One that ended by an error ends the run."""
@@ -301,7 +251,7 @@ class Play:
             self.end_server()
             return self.record(ended)
         finally:
-            self.close()
+            self.kill(life.process for life in self.alive)
 
     # --- what came out ------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A pattern's scenario file: JSON, every field checked, errors with file, line, field and limit (docs/patterns.md)."""
-import json
 import pathlib
 
 from lab import scenario
@@ -63,16 +62,7 @@ def check(setting, fail):
 
 def parse(source, name):
     """The setting of a JSON text, defaults filled in. Raises ScenarioError."""
-    def fail(node, field, what):
-        raise ScenarioError(f"{name}: line {node.line}: {field}: {what}")
-
-    try:
-        json.loads(source)
-        tree = scenario.Parser(source).value()
-    except json.JSONDecodeError as error:
-        raise ScenarioError(f"{name}: line {error.lineno}: {error.msg}") from None
-    except RecursionError:
-        raise ScenarioError(f"{name}: nested too deeply") from None
+    tree, fail = scenario.tree_of(source, name)
     setting = SETTING(tree, "", fail)
     setting["prices"] = setting["prices"] or PRICES(scenario.Node({}, tree.line), "prices", fail)
     pattern = tree.value["pattern"]
@@ -82,16 +72,7 @@ def parse(source, name):
 
 def load(name):
     """A setting by file name, or by the name of one in testbed/patterns/scenarios."""
-    path = pathlib.Path(name)
-    if not path.is_file() and (SCENARIOS / f"{name}.json").is_file():
-        path = SCENARIOS / f"{name}.json"
-    try:
-        source = path.read_text(encoding="utf-8")
-    except OSError as error:
-        known = " ".join(sorted(p.stem for p in SCENARIOS.glob("*.json")))
-        raise scenario.NoScenario(f"{name}: {error.strerror} (scenarios here: {known})") from None
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{name}: is not UTF-8 text") from None
+    path, source = scenario.find(name, SCENARIOS)
     return parse(source, path.name)
 
 
