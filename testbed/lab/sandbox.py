@@ -7,14 +7,20 @@
 When the inner one ends, however it ends, the kernel ends every process of its namespace and removes
 its links, bridges and files. It ends with the outer one, even when that is killed.
 """
+import contextlib
 import ctypes
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 UNSHARE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc"]
 PR_SET_PDEATHSIG = 1
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Our end closes its input. While somebody still writes, a directory is not empty.
+KEEP = 'read _; for i in 1 2 3 4 5 6 7 8 9 10; do rm -rf -- "$1" 2>/dev/null && exit; sleep 0.2; done'
 
 
 def possible():
@@ -28,6 +34,30 @@ def possible():
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_by_signals():
+    """From now on the signals that end a program raise SystemExit, once, so that what it made is taken away."""
+    def ended(number, frame):
+        for other in ENDING:
+            signal.signal(other, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    for number in ENDING:
+        signal.signal(number, ended)
+
+
+@contextlib.contextmanager
+def scratch(prefix):
+    """A temporary directory that goes when this process does, however that ends; needs no privileges. Who writes into
+    it must end with us, too (die_with_parent)."""
+    path = tempfile.mkdtemp(prefix=prefix)
+    keeper = subprocess.Popen(["sh", "-c", KEEP, "sh", path], stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield pathlib.Path(path)
+    finally:
+        keeper.stdin.close()
+        keeper.wait()
 
 
 def mount_point(used):
@@ -49,7 +79,7 @@ def run(command, used=()):
         if child is not None:
             child.kill()  # and unshare's own end kills PID 1 inside
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING:
         signal.signal(number, interrupted)
     if not got:
         child = subprocess.Popen([*UNSHARE, *command, mount_point(used)], stdin=subprocess.DEVNULL,

@@ -5,9 +5,9 @@ import json
 import pathlib
 import shutil
 import sys
-import tempfile
 
-from lab import command, modes
+from lab import command, modes, sandbox
+from lab.play import PlayError
 from lab.scenario import ScenarioError
 from market.owner import OwnerError
 
@@ -37,16 +37,16 @@ def run_all(options, chosen):
     programs = modes.Programs(options.build)
     todo = [(index, own) for index in range(options.seeds) for own in chosen]
     records = []
-    with tempfile.TemporaryDirectory(prefix="heddle-patterns-") as base:
+    with sandbox.scratch("heddle-patterns-") as base:
         for number, (index, own) in enumerate(todo, 1):
             seed = (own["seed"] if options.first_seed is None else options.first_seed) + index
             print(f"== {number} of {len(todo)}: {own['name']}, seed {seed}", file=sys.stderr, flush=True)
-            directory = pathlib.Path(base) / f"{number:03d}-{own['name']}-seed{seed}"
+            directory = base / f"{number:03d}-{own['name']}-seed{seed}"
             try:
                 records.append(play.Play(programs, own, seed, directory,
                                          lambda line: print(f"   {line}", file=sys.stderr, flush=True)).run())
-            except (play.PlayError, OwnerError) as error:
-                raise play.PlayError(f"{own['name']}: {error}") from None
+            except (PlayError, OwnerError) as error:
+                raise PlayError(f"{own['name']}: {error}") from None
             finally:
                 if options.keep:
                     shutil.copytree(directory, pathlib.Path(options.keep) / directory.name, dirs_exist_ok=True)
@@ -60,11 +60,12 @@ def main():
         chosen = settings.load_all(names)
         if options.check:
             return 0
+        sandbox.end_by_signals()
         records = run_all(options, chosen)
     except ScenarioError as error:
         print(f"patterns: {error}", file=sys.stderr)
         return error.code
-    except (play.PlayError, FileNotFoundError) as error:
+    except (PlayError, FileNotFoundError) as error:
         print(f"patterns: {error}", file=sys.stderr)
         return command.EX_SOFTWARE
     if options.json:

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demo ended in the middle by SIGINT, SIGTERM and SIGKILL: no process, link, namespace, mount or
-temporary file of it remains.
+"""The demo, a market and a pattern ended in the middle by SIGINT, SIGTERM and SIGKILL: no process, link, namespace,
+mount or temporary file of them remains.
 
 usage: test_interrupt.py BUILD_DIR"""
 import os
@@ -15,6 +15,10 @@ import tempfile
 import demo_run
 import pen
 
+# command, how many processes its middle has, and of how many namespaces beside ours
+DEMO = ([str(demo_run.DEMO), "--quick", "--modes", "scheduled"], 12, 6)  # the switch's, server, controller, workers
+MARKET = ([str(pen.ROOT / "testbed/market/run"), "quick", "--no-pictures"], 8, 1)
+PATTERN = ([str(pen.ROOT / "testbed/patterns/run"), "ga-sgd", "--no-pictures"], 8, 0)
 GONE_S = 20  # for the kernel to take a namespace apart; a guard, not a promise
 
 
@@ -53,7 +57,20 @@ def outside():
             {line.split()[1] for line in open("/proc/self/mounts") if line.startswith("heddle ")})
 
 
-def interrupt(build, number):
+def working(mark):
+    """Of them, those that train: the middle of a run."""
+    found = set()
+    for pid in marked(mark):
+        try:
+            if b"heddle-train" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+        except OSError:
+            continue
+    return found
+
+
+def interrupt(build, program, number):
+    command, least, spaces = program
     mark = secrets.token_hex(16).encode()
     before = outside()
     with tempfile.TemporaryDirectory(prefix="heddle-interrupt-") as folder:
@@ -62,15 +79,15 @@ def interrupt(build, number):
         temporary.mkdir()
         environment = {**demo_run.environment(build), "TMPDIR": str(temporary), "HEDDLE_TEST_MARK": mark.decode()}
         with open(out, "wb") as file:
-            demo = subprocess.Popen(
-                [str(demo_run.DEMO), "--quick", "--modes", "scheduled", "--out", folder], env=environment,
-                stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
+            demo = subprocess.Popen([*command, "--out", folder], env=environment, stdin=subprocess.DEVNULL,
+                                    stdout=file, stderr=file, start_new_session=True)
         try:
-            pen.until(lambda: demo.poll() is not None or b"updates" in out.read_bytes(), "the run's middle", 120)
-            assert demo.poll() is None, f"the demo ended by itself: {out.read_text()}"
+            pen.until(lambda: demo.poll() is not None or len(working(mark)) >= 4, "the run's middle", 120)
+            assert demo.poll() is None, f"it ended by itself: {out.read_text()}"
             pids = marked(mark)
             theirs = namespaces(pids) - {os.readlink("/proc/self/ns/net")}
-            assert len(theirs) >= 6, theirs  # the switch's and those of four workers, server, controller
+            assert len(pids) >= least, pids
+            assert len(theirs) >= spaces, theirs
             # As a terminal does it, Ctrl-C reaches the whole group.
             (os.killpg if number == signal.SIGINT else os.kill)(demo.pid, number)
             status = demo.wait(timeout=GONE_S)
@@ -83,13 +100,15 @@ def interrupt(build, number):
         assert status == expected, (status, expected, out.read_text())
         assert list(temporary.iterdir()) == [], list(temporary.iterdir())
     assert outside() == before, (outside(), before)
-    print(f"signal {number}: {len(pids)} processes, {len(theirs)} namespaces, all gone")
+    what = pathlib.Path(command[0]).relative_to(pen.ROOT)
+    print(f"{what}, signal {number}: {len(pids)} processes, {len(theirs)} namespaces, all gone")
 
 
 def main():
     pen.need_namespaces()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        interrupt(sys.argv[1], number)
+    for program in (DEMO, MARKET, PATTERN):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            interrupt(sys.argv[1], program, number)
     return 0
 
 
