@@ -5,6 +5,17 @@
 
 #include <math.h>
 
+/* The same file again: its users are there already. */
+static void check_twice(const struct hd_text *text) {
+	struct hd_leaf_reader *reader = hd_leaf_begin(NULL);
+	char error[HD_TEXT_BYTES_MAX] = "";
+
+	CHECK(reader != NULL);
+	CHECK(hd_leaf_add(reader, "one", text, error, sizeof error) == 0);
+	CHECK(hd_leaf_add(reader, "two", text, error, sizeof error) < 0 && error[0] != 0);
+	hd_leaf_drop(reader);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct hd_leaf taken = {0}, again = {0};
 	const struct hd_dataset *set = &taken.set;
@@ -26,6 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 			CHECK(isfinite(set->x[(size_t)row * set->features + j]));
 	}
 	CHECK(hd_leaf_decode(text, bytes, set, &again, error, sizeof error) == 0);
+	check_twice(&(struct hd_text){text, bytes});
 	CHECK(again.set.rows == set->rows && again.clients.count == clients->count);
 	hd_dataset_fini(&taken.set);
 	hd_dataset_fini(&again.set);

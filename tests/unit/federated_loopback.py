@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Federated rounds of real processes: a server and six clients with two labels each, most of them straggling; and
-clients whose rows are those of users in a file of LEAF's format. Where fewer are left than a round needs, as the others
+clients whose rows are those of users in files of LEAF's format. Where fewer are left than a round needs, as the others
 are done or were killed, the last ones end, and say why.
 
 usage: federated_loopback.py BUILD_DIR"""
@@ -27,16 +27,18 @@ def port():
 
 
 def users(folder):
-    """Twice as many users as clients, and one more; the label is whether x0 > x1."""
+    """Twice as many users as clients, and one more, in a folder of two files; the label is whether x0 > x1."""
     draw, names = random.Random(3), [f"user{i}" for i in range(2 * CLIENTS + 1)]
-    data = {}
+    data, train = {}, pathlib.Path(folder, "users")
     for i, name in enumerate(names):
         x = [[draw.uniform(0, 1) for _ in range(4)] for _ in range(10 + i)]
         data[name] = {"x": x, "y": [int(row[0] > row[1]) for row in x]}
-    path = pathlib.Path(folder, "users.json")
-    path.write_text(json.dumps({"users": names, "num_samples": [10 + i for i in range(len(names))],
-                                "user_data": data}))
-    return ["--data", f"leaf:{path}", "--batch", "10", "--lr", "0.5"]
+    train.mkdir()
+    for i, some in enumerate((names[:5], names[5:])):
+        (train / f"{i}.json").write_text(json.dumps({
+            "users": some, "num_samples": [len(data[name]["y"]) for name in some],
+            "user_data": {name: data[name] for name in some}}))
+    return ["--data", f"leaf:{train}", "--batch", "10", "--lr", "0.5"]
 
 
 def digits(_):

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -287,6 +288,8 @@ static void test_leaf_refused(void **state) {
 		{ANN "{\"x\": [[true]], \"y\": [0]}}}", "user 0 (ann): x: not a finite"},
 		{ANN "{\"x\": [[1]], \"y\": [256]}}}", "user 0 (ann): y: "},
 		{ANN "{\"x\": [[1]], \"y\": [0.5]}}}", "user 0 (ann): y: "},
+		{"{\"users\": [\"ann\", \"ann\"], \"user_data\": {\"ann\": {\"x\": [[1]], \"y\": [0]}}}",
+		 "user 1 (ann): users: it is in the file twice"},
 		{"{\"users\": [\"ann\"], \"num_samples\": [2], \"user_data\": {\"ann\": {\"x\": [[1]], \"y\": [0]}}}",
 		 "user 0 (ann): num_samples: "},
 	};
@@ -328,6 +331,99 @@ static int leaf_open(const char *train, const char *test, struct hd_leaf *leaf, 
 static void leaf_close(struct hd_leaf *leaf) {
 	hd_dataset_fini(&leaf->set);
 	hd_clients_fini(&leaf->clients);
+}
+
+static void put_file(const char *folder, const char *name, const char *text) {
+	char path[200];
+	FILE *file;
+
+	(void)snprintf(path, sizeof path, "%s/%s", folder, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void leaf_refused(const char *folder, const char *where, const char *why) {
+	char error[160], expected[160];
+	struct hd_leaf taken;
+
+	assert_true(leaf_open(folder, NULL, &taken, error) < 0);
+	(void)snprintf(expected, sizeof expected, "%s/%s: %s", folder, where, why);
+	if (strncmp(error, expected, strlen(expected)) != 0)
+		fail_msg("%s", error);
+}
+
+/* LEAF's own layout: folders train and test of several files each, read by name; a test user need not train. What is
+ * wrong is said with the file. */
+static void test_leaf_folders(void **state) {
+	static const char one[]
+		= "{\"users\": [\"b\"], \"user_data\": {\"b\": {\"x\": [[2], [3]], \"y\": [0, 1]}}}";
+	char folder[] = "/tmp/heddle-leaf-XXXXXX", path[200], error[160];
+	struct hd_leaf taken;
+
+	assert_non_null(mkdtemp(folder));
+	for (int i = 0; i < 2; i++) {
+		(void)snprintf(path, sizeof path, "%s/%s", folder, i ? "test" : "train");
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	leaf_refused(folder, "train", "0 files *.json or *.json.gz (1..HD_LEAF_FILES_MAX 4096)");
+	put_file(folder, "train/1.json", one);
+	put_file(folder, "train/0.json", ANN "{\"x\": [[1]], \"y\": [0]}}}");
+	put_file(folder, "train/README", "no data");
+	put_file(
+		folder,
+		"test/0.json",
+		"{\"users\": [\"c\"], \"user_data\": {\"c\": {\"x\": [[4]], \"y\": [1]}}}"
+	);
+	assert_int_equal(leaf_open(folder, NULL, &taken, error), 0);
+	assert_int_equal(taken.clients.count, 2);
+	check_dealt(&taken.set, &taken.clients);
+	assert_true(taken.set.rows == 3 && taken.set.x[0] == 1 && taken.set.x[2] == 3);
+	assert_true(taken.clients.start[1] == 1 && taken.set.classes == 2);
+	leaf_close(&taken);
+	(void)snprintf(path, sizeof path, "%s/train", folder);
+	assert_int_equal(
+		leaf_open(path, NULL, &taken, error), 0
+	); /* without a test set: b's last row is */
+	assert_int_equal(taken.set.rows, 2);
+	leaf_close(&taken);
+
+	put_file(folder, "train/2.json", ANN "{\"x\": [[1, 2]], \"y\": [0]}}}");
+	leaf_refused(folder, "train/2.json", "user 0 (ann): users: it is in /tmp/heddle-leaf-");
+	put_file(
+		folder,
+		"train/2.json",
+		"{\"users\": [\"d\"], \"user_data\": {\"d\": {\"x\": [[1, 2]], \"y\": [0]}}}"
+	);
+	leaf_refused(folder, "train/2.json", "user 0 (d): x: a row has another number of values");
+	put_file(folder, "train/2.json", "{");
+	leaf_refused(folder, "train/2.json", "line 1: ");
+	put_file(
+		folder,
+		"train/2.json",
+		"{\"users\": [\"d\"], \"user_data\": {\"d\": {\"x\": [[1]], \"y\": [1]}}}"
+	);
+	put_file(
+		folder,
+		"test/0.json",
+		"{\"users\": [\"c\"], \"user_data\": {\"c\": {\"x\": [[4]], \"y\": [2]}}}"
+	);
+	leaf_refused(folder, "test/0.json", "y: label 2, the training set has 0..1");
+	for (int i = 0; i < 7; i++) {
+		static const char *const names[]
+			= {"train/0.json",
+			   "train/1.json",
+			   "train/2.json",
+			   "train/README",
+			   "test/0.json",
+			   "train",
+			   "test"};
+
+		(void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		assert_int_equal(remove(path), 0);
+	}
+	assert_int_equal(rmdir(folder), 0);
 }
 
 /* Two users with 3 and 1 rows: of the first one's, the last is for testing. */
@@ -430,6 +526,7 @@ int main(void) {
 		cmocka_unit_test(test_leaf),
 		cmocka_unit_test(test_leaf_refused),
 		cmocka_unit_test(test_leaf_files),
+		cmocka_unit_test(test_leaf_folders),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_inexactness),
 	};

@@ -4,6 +4,7 @@
 #include "hd_trainer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -66,5 +67,53 @@ int hd_data_file_read(struct hd_data_file *file, char *error, size_t error_bytes
 		free(file->data);
 		file->data = NULL;
 	}
+	return rc;
+}
+
+int hd_data_file_names(
+	const char *names,
+	struct hd_data_file *first,
+	struct hd_data_file *second,
+	char *error,
+	size_t error_bytes
+) {
+	const char *comma = strchr(names, ',');
+	size_t length = comma ? (size_t)(comma - names) : strlen(names);
+
+	if (length >= sizeof first->path || (comma && strlen(comma + 1) >= sizeof second->path)) {
+		hd_trainer_say(
+			error,
+			error_bytes,
+			"%.64s...: longer than %zu bytes",
+			length >= sizeof first->path ? names : comma + 1,
+			sizeof first->path - 1
+		);
+		return -EINVAL;
+	}
+	(void)snprintf(first->path, sizeof first->path, "%.*s", (int)length, names);
+	(void)snprintf(second->path, sizeof second->path, "%s", comma ? comma + 1 : "");
+	return 0;
+}
+
+int hd_data_file_decode(
+	struct hd_data_file *file,
+	hd_data_decode *decode,
+	void *arg,
+	char *error,
+	size_t error_bytes
+) {
+	char what[HD_TEXT_BYTES_MAX];
+	int rc;
+
+	file->data = NULL;
+	file->bytes = 0;
+	rc = hd_data_file_read(file, error, error_bytes);
+	if (rc < 0)
+		return rc;
+	rc = decode(arg, file, what, sizeof what);
+	if (rc < 0)
+		hd_trainer_say(error, error_bytes, "%s: %s", file->path, what);
+	free(file->data);
+	file->data = NULL;
 	return rc;
 }

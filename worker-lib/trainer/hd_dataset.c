@@ -34,6 +34,11 @@ split(const struct hd_dataset *all, uint32_t first, uint32_t rows, struct hd_dat
 	return 0;
 }
 
+static int
+decode_digits(void *arg, const struct hd_data_file *file, char *error, size_t error_bytes) {
+	return hd_digits_decode((const char *)file->data, file->bytes, arg, error, error_bytes);
+}
+
 static int open_digits(
 	const char *path,
 	struct hd_dataset *train,
@@ -43,11 +48,10 @@ static int open_digits(
 ) {
 	struct hd_data_file file = {.data = NULL};
 	struct hd_dataset all = {0};
-	char what[HD_TEXT_BYTES_MAX];
 	int rc;
 
 	(void)snprintf(file.path, sizeof file.path, "%s", path);
-	rc = hd_data_file_read(&file, error, error_bytes);
+	rc = hd_data_file_decode(&file, decode_digits, &all, error, error_bytes);
 	if (rc == -ENOENT)
 		hd_trainer_say(
 			error,
@@ -57,12 +61,6 @@ static int open_digits(
 		);
 	if (rc < 0)
 		return rc;
-	rc = hd_digits_decode((const char *)file.data, file.bytes, &all, what, sizeof what);
-	free(file.data);
-	if (rc < 0) {
-		name_file(path, what, error, error_bytes);
-		return rc;
-	}
 	if (all.rows <= DIGITS_TEST_ROWS) {
 		hd_trainer_say(error, error_bytes, "%s: %u rows, at least 361", path, all.rows);
 		hd_dataset_fini(&all);
@@ -238,6 +236,12 @@ struct text {
 	bool ratings; /* else SVMlight's */
 };
 
+struct rows {
+	bool ratings;
+	const struct hd_dataset *like;
+	struct hd_dataset *dataset;
+};
+
 static int decode_rows(
 	const struct text *text,
 	const struct hd_dataset *like,
@@ -250,26 +254,12 @@ static int decode_rows(
 		hd_svmlight_decode(text->at, text->bytes, like, dataset, error, error_bytes);
 }
 
-static int read_rows(
-	struct hd_data_file *file,
-	bool ratings,
-	const struct hd_dataset *like,
-	struct hd_dataset *dataset,
-	char *error,
-	size_t error_bytes
-) {
-	struct text text;
-	char what[HD_TEXT_BYTES_MAX];
-	int rc = hd_data_file_read(file, error, error_bytes);
+static int
+decode_file(void *arg, const struct hd_data_file *file, char *error, size_t error_bytes) {
+	const struct rows *rows = arg;
+	const struct text text = {(const char *)file->data, file->bytes, rows->ratings};
 
-	if (rc < 0)
-		return rc;
-	text = (struct text){(const char *)file->data, file->bytes, ratings};
-	rc = decode_rows(&text, like, dataset, what, sizeof what);
-	if (rc < 0)
-		name_file(file->path, what, error, error_bytes);
-	free(file->data);
-	return rc;
+	return decode_rows(&text, rows->like, rows->dataset, error, error_bytes);
 }
 
 /* Every fifth row is put aside: files are often sorted by label. */
@@ -333,18 +323,16 @@ static int open_rows(
 	size_t error_bytes
 ) {
 	struct hd_data_file first = {.data = NULL}, second = {.data = NULL};
-	const char *comma = strchr(names, ',');
-	size_t length = comma ? (size_t)(comma - names) : strlen(names);
 	struct hd_dataset all = {0};
-	int rc;
+	struct rows rows = {ratings, NULL, &all}, others = {ratings, &all, test};
+	int rc = hd_data_file_names(names, &first, &second, error, error_bytes);
 
-	(void)snprintf(first.path, sizeof first.path, "%.*s", (int)length, names);
-	rc = read_rows(&first, ratings, NULL, &all, error, error_bytes);
+	if (rc == 0)
+		rc = hd_data_file_decode(&first, decode_file, &rows, error, error_bytes);
 	if (rc < 0)
 		return rc;
-	if (comma) {
-		(void)snprintf(second.path, sizeof second.path, "%s", comma + 1);
-		rc = read_rows(&second, ratings, &all, test, error, error_bytes);
+	if (second.path[0] != '\0') {
+		rc = hd_data_file_decode(&second, decode_file, &others, error, error_bytes);
 		if (rc == 0)
 			*train = all;
 		else

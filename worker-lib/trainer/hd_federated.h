@@ -61,11 +61,34 @@ int hd_leaf_decode(
 	size_t error_bytes
 );
 
+/* The same of several files, one after the other: each user is in one of them. Only their rows are kept. */
+struct hd_text {
+	const char *at;
+	size_t bytes;
+};
+struct hd_leaf_reader;
+/* NULL: no memory. */
+struct hd_leaf_reader *hd_leaf_begin(const struct hd_dataset *like);
+/* `file` is its name, for errors. As hd_leaf_decode(); after an error the reader can only be dropped. */
+int hd_leaf_add(
+	struct hd_leaf_reader *reader,
+	const char *file,
+	const struct hd_text *text,
+	char *error,
+	size_t error_bytes
+);
+/* After at least one file: the reader is gone. 0 or -ENOMEM. */
+int hd_leaf_end(struct hd_leaf_reader *reader, struct hd_leaf *leaf);
+void hd_leaf_drop(struct hd_leaf_reader *reader);
+
 /* Without a test set of its own: the last tenth of each user's rows becomes one, but each user keeps a row. 0; -EINVAL
  * (that leaves none for the test), -ENOMEM: as before. */
 int hd_leaf_split(struct hd_leaf *leaf, struct hd_dataset *test);
-/* "TRAIN[,TEST]", two files, plain or gzipped; without TEST hd_leaf_split(). 0; -errno of opening them, -EINVAL,
- * -E2BIG, -ENOMEM with "path: what" in error. */
+/* "TRAIN[,TEST]": each a file, plain or gzipped, or a folder of such (*.json, *.json.gz: all of them, by name). A
+ * folder with the folders train and test in it is both, as LEAF's scripts leave them; else without TEST
+ * hd_leaf_split(). A user's rows are in one file of TRAIN; users of TEST need not be in TRAIN. 0; -errno of opening
+ * them, -EINVAL, -E2BIG, -ENOMEM with "path: what" in error. */
+#define HD_LEAF_FILES_MAX 4096 /* of a folder */
 int hd_leaf_open(
 	const char *names,
 	struct hd_leaf *leaf,

@@ -5,13 +5,18 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define LABEL_MAX 255
 
-struct leaf {
-	const json_t *users, *samples, *data;
+/* One file after the other: of each only its rows are kept, and the names of its users. */
+struct hd_leaf_reader {
+	const json_t *users, *samples, *data; /* of the file that is read */
+	const char *file;
+	const struct hd_dataset *like;
+	json_t *seen; /* users: the file that each is in */
 	struct hd_dataset set;
 	struct hd_clients clients;
 	size_t room; /* rows */
@@ -19,7 +24,7 @@ struct leaf {
 	size_t error_bytes;
 };
 
-static int say_user(const struct leaf *leaf, size_t user, const char *what) {
+static int say_user(const struct hd_leaf_reader *leaf, size_t user, const char *what) {
 	const char *name = json_string_value(json_array_get(leaf->users, user));
 
 	hd_trainer_say(
@@ -34,7 +39,7 @@ static int say_user(const struct leaf *leaf, size_t user, const char *what) {
 }
 
 /* Room for one row more. */
-static int grow(struct leaf *leaf) {
+static int grow(struct hd_leaf_reader *leaf) {
 	size_t room = leaf->room ? 2 * leaf->room : 64, features = leaf->set.features;
 	float *x;
 	uint8_t *y;
@@ -63,7 +68,7 @@ static int grow(struct leaf *leaf) {
 	return 0;
 }
 
-static int take_row(struct leaf *leaf, size_t user, const json_t *x, const json_t *y) {
+static int take_row(struct hd_leaf_reader *leaf, size_t user, const json_t *x, const json_t *y) {
 	size_t features = json_array_size(x);
 	json_int_t label = json_integer_value(y);
 	float *to;
@@ -98,13 +103,31 @@ static int take_row(struct leaf *leaf, size_t user, const json_t *x, const json_
 	return 0;
 }
 
-static int take_user(struct leaf *leaf, size_t user) {
+/* A user has its rows in one file. */
+static int take_name(struct hd_leaf_reader *leaf, size_t user, const char *name) {
+	const char *other = json_string_value(json_object_get(leaf->seen, name));
+	char what[HD_TEXT_BYTES_MAX];
+
+	if (other) {
+		(void)snprintf(
+			what,
+			sizeof what,
+			"users: it is in %s %s",
+			other,
+			strcmp(other, leaf->file) == 0 ? "twice" : "too"
+		);
+		return say_user(leaf, user, what);
+	}
+	return json_object_set_new(leaf->seen, name, json_string(leaf->file)) < 0 ? -ENOMEM : 0;
+}
+
+static int take_user(struct hd_leaf_reader *leaf, size_t user) {
 	const char *name = json_string_value(json_array_get(leaf->users, user));
 	const json_t *one = name ? json_object_get(leaf->data, name) : NULL;
 	const json_t *x = json_object_get(one, "x"), *y = json_object_get(one, "y");
 	const json_t *samples = json_array_get(leaf->samples, user);
 	size_t rows = json_array_size(x);
-	int rc = 0;
+	int rc;
 
 	if (!name)
 		return say_user(leaf, user, "users: not a text");
@@ -116,54 +139,113 @@ static int take_user(struct leaf *leaf, size_t user) {
 		return say_user(leaf, user, "y: not as many as rows of x");
 	if (leaf->samples && json_integer_value(samples) != (json_int_t)rows)
 		return say_user(leaf, user, "num_samples: not the number of rows");
+	rc = take_name(leaf, user, name);
 	for (size_t i = 0; rc == 0 && i < rows; i++)
 		rc = take_row(leaf, user, json_array_get(x, i), json_array_get(y, i));
-	leaf->clients.start[user + 1] = leaf->set.rows;
+	leaf->clients.start[++leaf->clients.count] = leaf->set.rows;
 	return rc;
 }
 
-static int take_all(struct leaf *leaf, const struct hd_dataset *like) {
-	size_t users = json_array_size(leaf->users);
+static int take_file(struct hd_leaf_reader *leaf) {
+	size_t users = json_array_size(leaf->users), before = leaf->clients.count;
+	uint32_t *start;
 	int rc = 0;
 
-	if (!json_is_array(leaf->users) || users == 0 || users > HD_CLIENTS_MAX
+	if (!json_is_array(leaf->users) || users == 0 || users > HD_CLIENTS_MAX - before
 	    || !json_is_object(leaf->data)) {
 		hd_trainer_say(
 			leaf->error,
 			leaf->error_bytes,
-			"users: not 1..%d names, or user_data is no object",
+			"users: not 1..%zu names (HD_CLIENTS_MAX %d in all files), or user_data is no object",
+			HD_CLIENTS_MAX - before,
 			HD_CLIENTS_MAX
 		);
 		return -EINVAL;
 	}
-	leaf->clients.count = (uint32_t)users;
-	leaf->clients.start = calloc(users + 1, sizeof(*leaf->clients.start));
-	if (!leaf->clients.start)
-		rc = -ENOMEM;
-	if (like) {
-		leaf->set.features = like->features;
-		leaf->set.classes = like->classes;
-	}
+	start = realloc(leaf->clients.start, (before + users + 1) * sizeof(*start));
+	if (!start)
+		return -ENOMEM;
+	start[0] = 0;
+	leaf->clients.start = start;
 	for (size_t user = 0; rc == 0 && user < users; user++)
 		rc = take_user(leaf, user);
-	if (rc == 0 && like && leaf->set.classes > like->classes) {
+	if (rc == 0 && leaf->like && leaf->set.classes > leaf->like->classes) {
 		hd_trainer_say(
 			leaf->error,
 			leaf->error_bytes,
 			"y: label %u, the training set has 0..%u",
 			leaf->set.classes - 1,
-			like->classes - 1
+			leaf->like->classes - 1
 		);
 		rc = -EINVAL;
 	}
-	if (rc < 0)
-		return rc;
-	leaf->clients.rows = malloc(((size_t)leaf->set.rows + 1) * sizeof(uint32_t));
-	if (!leaf->clients.rows)
+	return rc;
+}
+
+struct hd_leaf_reader *hd_leaf_begin(const struct hd_dataset *like) {
+	struct hd_leaf_reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return NULL;
+	reader->like = like;
+	reader->seen = json_object();
+	if (like) {
+		reader->set.features = like->features;
+		reader->set.classes = like->classes;
+	}
+	return reader;
+}
+
+int hd_leaf_add(
+	struct hd_leaf_reader *reader,
+	const char *file,
+	const struct hd_text *text,
+	char *error,
+	size_t error_bytes
+) {
+	json_error_t where;
+	json_t *root = json_loadb(text->at, text->bytes, JSON_REJECT_DUPLICATES, &where);
+	int rc;
+
+	if (!root) {
+		hd_trainer_say(error, error_bytes, "line %d: %.100s", where.line, where.text);
+		return -EINVAL;
+	}
+	reader->file = file;
+	reader->error = error;
+	reader->error_bytes = error_bytes;
+	reader->users = json_object_get(root, "users");
+	reader->samples = json_object_get(root, "num_samples");
+	reader->data = json_object_get(root, "user_data");
+	rc = take_file(reader);
+	json_decref(root);
+	if (rc == -ENOMEM)
+		hd_trainer_say(error, error_bytes, "no memory");
+	return rc;
+}
+
+void hd_leaf_drop(struct hd_leaf_reader *reader) {
+	hd_dataset_fini(&reader->set);
+	hd_clients_fini(&reader->clients);
+	json_decref(reader->seen);
+	free(reader);
+}
+
+int hd_leaf_end(struct hd_leaf_reader *reader, struct hd_leaf *leaf) {
+	struct hd_dataset *set = &reader->set;
+	uint32_t *rows = malloc(((size_t)set->rows + 1) * sizeof(*rows));
+
+	if (!rows) {
+		hd_leaf_drop(reader);
 		return -ENOMEM;
-	for (uint32_t row = 0; row < leaf->set.rows; row++)
-		leaf->clients.rows[row] = row;
-	leaf->set.classes = leaf->set.classes < 2 ? 2 : leaf->set.classes;
+	}
+	for (uint32_t row = 0; row < set->rows; row++)
+		rows[row] = row;
+	reader->clients.rows = rows;
+	set->classes = set->classes < 2 ? 2 : set->classes;
+	*leaf = (struct hd_leaf){*set, reader->clients};
+	json_decref(reader->seen);
+	free(reader);
 	return 0;
 }
 
@@ -171,31 +253,21 @@ int hd_leaf_decode(
 	const char *text,
 	size_t bytes,
 	const struct hd_dataset *like,
-	struct hd_leaf *taken,
+	struct hd_leaf *leaf,
 	char *error,
 	size_t error_bytes
 ) {
-	struct leaf leaf = {.error = error, .error_bytes = error_bytes};
-	json_error_t where;
-	json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
-	int rc;
+	struct hd_leaf_reader *reader = hd_leaf_begin(like);
+	int rc = reader ? hd_leaf_add(
+			 reader, "the file", &(struct hd_text){text, bytes}, error, error_bytes
+		 ) :
+			  -ENOMEM;
 
-	if (!root) {
-		hd_trainer_say(error, error_bytes, "line %d: %.100s", where.line, where.text);
-		return -EINVAL;
-	}
-	leaf.users = json_object_get(root, "users");
-	leaf.samples = json_object_get(root, "num_samples");
-	leaf.data = json_object_get(root, "user_data");
-	rc = take_all(&leaf, like);
-	json_decref(root);
+	if (rc == 0)
+		rc = hd_leaf_end(reader, leaf);
+	else if (reader)
+		hd_leaf_drop(reader);
 	if (rc == -ENOMEM)
 		hd_trainer_say(error, error_bytes, "no memory");
-	if (rc < 0) {
-		hd_dataset_fini(&leaf.set);
-		hd_clients_fini(&leaf.clients);
-		return rc;
-	}
-	*taken = (struct hd_leaf){leaf.set, leaf.clients};
-	return 0;
+	return rc;
 }

@@ -3,13 +3,95 @@
 #include "hd_data_file.h"
 #include "hd_federated.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TRAIN_TENTHS 9
 
+static int add_file(void *arg, const struct hd_data_file *file, char *error, size_t error_bytes) {
+	const struct hd_text text = {(const char *)file->data, file->bytes};
+
+	return hd_leaf_add(arg, file->path, &text, error, error_bytes);
+}
+
+static int is_json(const struct dirent *entry) {
+	const char *name = entry->d_name, *end = name + strlen(name);
+	size_t bytes = strlen(name);
+
+	return (bytes > 5 && strcmp(end - 5, ".json") == 0)
+		|| (bytes > 8 && strcmp(end - 8, ".json.gz") == 0);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static bool is_folder(const char *path) {
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* "FOLDER/NAME"; -EINVAL: too long, with words. */
+static int
+join(struct hd_data_file *file,
+     const char *folder,
+     const char *name,
+     char *error,
+     size_t error_bytes) {
+	int length = snprintf(file->path, sizeof file->path, "%s/%s", folder, name);
+
+	if (length >= 0 && (size_t)length < sizeof file->path)
+		return 0;
+	hd_trainer_say(
+		error,
+		error_bytes,
+		"%.64s.../%.64s: longer than %zu bytes",
+		folder,
+		name,
+		sizeof file->path - 1
+	);
+	return -EINVAL;
+}
+
+static int
+add_folder(struct hd_leaf_reader *reader, const char *folder, char *error, size_t error_bytes) {
+	struct dirent **entries;
+	struct hd_data_file file = {.data = NULL};
+	int count = scandir(folder, &entries, is_json, by_name), rc = 0;
+
+	if (count < 0) {
+		rc = -errno;
+		hd_trainer_say(error, error_bytes, "%s: %s", folder, strerror(-rc));
+		return rc;
+	}
+	if (count == 0 || count > HD_LEAF_FILES_MAX) {
+		hd_trainer_say(
+			error,
+			error_bytes,
+			"%s: %d files *.json or *.json.gz (1..HD_LEAF_FILES_MAX %d)",
+			folder,
+			count,
+			HD_LEAF_FILES_MAX
+		);
+		rc = count == 0 ? -ENOENT : -E2BIG;
+	}
+	for (int i = 0; i < count; i++) {
+		if (rc == 0)
+			rc = join(&file, folder, entries[i]->d_name, error, error_bytes);
+		if (rc == 0)
+			rc = hd_data_file_decode(&file, add_file, reader, error, error_bytes);
+		free(entries[i]);
+	}
+	free(entries);
+	return rc;
+}
+
+/* A file, or all of a folder. */
 static int read_leaf(
 	struct hd_data_file *file,
 	const struct hd_dataset *like,
@@ -17,15 +99,38 @@ static int read_leaf(
 	char *error,
 	size_t error_bytes
 ) {
-	char what[HD_TEXT_BYTES_MAX];
-	int rc = hd_data_file_read(file, error, error_bytes);
+	struct hd_leaf_reader *reader = hd_leaf_begin(like);
+	int rc = -ENOMEM;
 
-	if (rc < 0)
+	if (!reader) {
+		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
 		return rc;
-	rc = hd_leaf_decode((const char *)file->data, file->bytes, like, leaf, what, sizeof what);
+	}
+	rc = is_folder(file->path) ?
+		add_folder(reader, file->path, error, error_bytes) :
+		hd_data_file_decode(file, add_file, reader, error, error_bytes);
+	if (rc < 0) {
+		hd_leaf_drop(reader);
+		return rc;
+	}
+	rc = hd_leaf_end(reader, leaf);
 	if (rc < 0)
-		hd_trainer_say(error, error_bytes, "%s: %s", file->path, what);
-	free(file->data);
+		hd_trainer_say(error, error_bytes, "%s: no memory", file->path);
+	return rc;
+}
+
+/* What LEAF's scripts leave: DIR/train and DIR/test. */
+static int
+both_of(struct hd_data_file *first, struct hd_data_file *second, char *error, size_t error_bytes) {
+	struct hd_data_file train, test;
+	int rc = join(&train, first->path, "train", error, error_bytes);
+
+	if (rc == 0)
+		rc = join(&test, first->path, "test", error, error_bytes);
+	if (rc == 0 && is_folder(train.path) && is_folder(test.path)) {
+		memcpy(first->path, train.path, sizeof first->path);
+		memcpy(second->path, test.path, sizeof second->path);
+	}
 	return rc;
 }
 
@@ -86,26 +191,17 @@ int hd_leaf_open(
 	size_t error_bytes
 ) {
 	struct hd_data_file first = {.data = NULL}, second = {.data = NULL};
-	const char *comma = strchr(names, ',');
-	size_t length = comma ? (size_t)(comma - names) : strlen(names);
 	struct hd_leaf taken, other;
-	int rc;
+	int rc = hd_data_file_names(names, &first, &second, error, error_bytes);
 
-	if (length >= sizeof first.path || (comma && strlen(comma + 1) >= sizeof second.path)) {
-		hd_trainer_say(
-			error,
-			error_bytes,
-			"leaf: a path is longer than %zu bytes",
-			sizeof first.path - 1
-		);
-		return -EINVAL;
-	}
-	(void)snprintf(first.path, sizeof first.path, "%.*s", (int)length, names);
+	if (rc == 0 && second.path[0] == '\0' && is_folder(first.path))
+		rc = both_of(&first, &second, error, error_bytes);
+	if (rc < 0)
+		return rc;
 	rc = read_leaf(&first, NULL, &taken, error, error_bytes);
 	if (rc < 0)
 		return rc;
-	if (comma) {
-		(void)snprintf(second.path, sizeof second.path, "%s", comma + 1);
+	if (second.path[0] != '\0') {
 		rc = read_leaf(&second, &taken.set, &other, error, error_bytes);
 		if (rc == 0) {
 			*test = other.set;
