@@ -250,7 +250,8 @@ static const char *is_unfit(const struct hd_controller *c, const struct ctl_redu
 		return "off";
 	if (r->dtype != HD_DTYPE_FP32)
 		return "type";
-	if (r->avoid)
+	if (r->avoid
+	    || (r->stood_still && (aggregator || r->switch_failures >= CTL_LEASE_STILL_ALONE)))
 		return "avoided";
 	if (aggregator && r->switch_failures >= CTL_LEASE_FAILURES)
 		return "failed";

@@ -35,6 +35,7 @@
 #define CTL_LEASE_BUSY_NS (2 * HD_MS) /* how often a round looks whether others are through */
 #define CTL_LEASE_EXPIRES_US 10000000u /* without a controller */
 #define CTL_LEASE_FAILURES 2 /* of one round; then over aggregators */
+#define CTL_LEASE_STILL_ALONE 16 /* of one that stood still there, and nobody else could add it */
 /* Round trips that slots are counted by: with a pause of a process, but not with what a node may show once. Too many
  * do no harm, as congestion control bounds what is under way beside them. */
 #define CTL_LEASE_RTT_LEAST_NS (2 * HD_MS)

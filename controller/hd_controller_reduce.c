@@ -561,7 +561,8 @@ void ctl_reduce_request(
 	}
 	r->attempt[m->worker] = m->attempt;
 	r->peak[m->worker] = m->peak;
-	r->avoid = r->avoid || m->avoid;
+	r->stood_still = r->stood_still || m->avoid == HD_GROUP_AVOID_STILL;
+	r->avoid = r->avoid || (m->avoid != HD_GROUP_AVOID_NOT && m->avoid != HD_GROUP_AVOID_STILL);
 	ctl_reduce_part(r, m->worker, CTL_PART_ASKED);
 	consider(c, job, r, sink);
 }

@@ -56,7 +56,8 @@ struct ctl_reduce {
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];
 	uint64_t token[HD_WORKERS_MAX]; /* one of those that its worker knows it by */
 	float peak[HD_WORKERS_MAX]; /* greatest absolute value */
-	bool avoid; /* one of them does not want a switch for it */
+	bool avoid; /* some of them have values that no switch can sum, */
+	bool stood_still; /* or it did not get on there */
 	uint32_t switch_failures; /* times that it was void there */
 	struct ctl_lease *lease; /* through which it goes; NULL: over shards */
 	/* Of the lease's: since when, what its members were told of the rate (bytes/s of values; 0: nothing), and how

@@ -254,7 +254,8 @@ int hd_worker_reduce(
 	r->pub.asked = now;
 	r->pub.granted = true;
 	r->peak = args->dtype == HD_DTYPE_FP32 ? hd_peak_f32(args->in, args->values) : 0;
-	r->avoid = !isfinite(r->peak);
+	if (!isfinite(r->peak))
+		r->avoid = HD_GROUP_AVOID_VALUES;
 	if (r->half)
 		hd_half_from_f32(args->dtype, r->half, args->in, args->values, 1);
 	TAILQ_INSERT_TAIL(&worker->reduces, r, link);
@@ -410,7 +411,8 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct context *ctx) {
 			r->progress_bytes = bytes;
 			r->progress_at = ctx->now;
 		} else if (ctx->now >= hd_ns_add(r->progress_at, r->shards[0].means->stall)) {
-			r->avoid |= reduce_by_slots(r);
+			if (reduce_by_slots(r) && r->avoid == HD_GROUP_AVOID_NOT)
+				r->avoid = HD_GROUP_AVOID_STILL;
 			reduce_again(worker, ctx, r);
 		}
 	}

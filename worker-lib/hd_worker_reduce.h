@@ -47,7 +47,7 @@ struct reduce {
 	uint8_t attempt;
 	uint16_t epoch;
 	uint64_t making; /* of its sum */
-	bool avoid; /* slots of a switch: they cannot sum these values, or nothing came through */
+	uint8_t avoid; /* slots of a switch: enum hd_group_avoid, the worse of what befell it */
 	float peak; /* greatest absolute value: should they be of fixed point */
 	float scale; /* of the sum: 1, or one by the number of workers */
 	hd_ns began, progress_at;

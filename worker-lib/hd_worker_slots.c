@@ -199,10 +199,11 @@ void worker_reduce_result(
 	if (r->ended || result == HD_SLOTS_MISMATCH || result == HD_SLOTS_DUPLICATE)
 		return;
 	if (is_spoilt(r, &header)) {
-		r->avoid = true;
+		r->avoid = HD_GROUP_AVOID_VALUES;
 		reduce_again(worker, ctx, r);
 	} else if (stats->state == HD_SLOTS_FAILED) {
-		r->avoid |= stats->reason == HD_REASON_TIMEOUT;
+		if (stats->reason == HD_REASON_TIMEOUT && r->avoid == HD_GROUP_AVOID_NOT)
+			r->avoid = HD_GROUP_AVOID_STILL;
 		reduce_again(worker, ctx, r);
 	} else if (stats->state == HD_SLOTS_DONE) {
 		r->pub.delay = (uint32_t)__builtin_popcountll(stats->members);

@@ -39,6 +39,14 @@ enum hd_group_order {
 	HD_GROUP_RANKED = 1 /* in the order of the list: always the same bits */
 };
 
+/* REQUEST.avoid of an all-reduce: why not through a switch. */
+enum hd_group_avoid {
+	HD_GROUP_AVOID_NOT = 0,
+	HD_GROUP_AVOID_VALUES = 1, /* fixed point cannot sum them */
+	HD_GROUP_AVOID_STILL
+		= 2 /* it stood still there: rather over aggregators, if there are any */
+};
+
 /* A transfer that ends at the aggregator. */
 struct hd_group_input {
 	uint64_t token;

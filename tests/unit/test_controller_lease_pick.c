@@ -34,6 +34,34 @@ static void command(struct scene *s, struct peer *shell, const char *object, con
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 }
 
+/* On a machine that is busy for a second all workers say that a round stood still. Where nobody else adds, it goes
+ * through the switch again; not without end. */
+static void test_stands_still(void **state) {
+	const uint32_t most = CTL_LEASE_STILL_ALONE;
+	struct scene s;
+
+	(void)state;
+	open_with(&s, &net_plain);
+	add_switch(&s, 4096);
+	ask_all(&s, 1, 1);
+	s.avoid = HD_GROUP_AVOID_STILL;
+	for (uint32_t attempt = 1; attempt <= most; attempt++) {
+		assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), attempt);
+		grant(&s);
+		check_agreement(&s, WORKERS);
+		ask_all(&s, 1, (uint8_t)(attempt + 1));
+	}
+	net_run(&s.net, CTL_REDUCE_PATIENCE_NS + HD_SECOND);
+	assert_int_equal(peer_count(s.at, HD_MSG_SLOTS), most);
+	for (uint32_t i = 0; i < WORKERS; i++)
+		assert_int_equal(
+			peer_last(s.workers[i], HD_MSG_DROP)->drop.reason, HD_REASON_NO_SERVER
+		);
+	add_aggregators(&s);
+	expect_why(&s, 2, "avoided");
+	net_close(&s.net);
+}
+
 /* Why a round does not go through the switch. */
 static void test_reasons(void **state) {
 	struct peer *shell;
@@ -44,9 +72,9 @@ static void test_reasons(void **state) {
 	add_aggregators(&s);
 	expect_why(&s, 1, "no-switch");
 	add_switch(&s, 4096);
-	s.avoid = 1;
+	s.avoid = HD_GROUP_AVOID_VALUES;
 	expect_why(&s, 2, "avoided");
-	s.avoid = 0;
+	s.avoid = HD_GROUP_AVOID_NOT;
 	s.order = HD_GROUP_RANKED;
 	s.peak = INFINITY;
 	expect_why(&s, 3, "values");
@@ -425,6 +453,7 @@ static void test_hostile(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stands_still),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_small_chunks),
 		cmocka_unit_test(test_two_jobs),

@@ -303,7 +303,7 @@ static void test_rounds(void **state) {
 /* --- asked again ----------------------------------------------------------------------------- */
 
 /* The first attempt ends so; the second, told as before, is good. */
-static void check_again(void (*lose)(struct scene *s), bool avoid) {
+static void check_again(void (*lose)(struct scene *s), uint8_t avoid) {
 	struct scene *s = open_scene();
 
 	reduce(s, s->out, false);
@@ -360,11 +360,11 @@ static void stalled(struct scene *s) {
 
 static void test_asked_again(void **state) {
 	(void)state;
-	check_again(not_finite, true);
-	check_again(members_differ, false);
-	check_again(taken_out, false);
-	check_again(voided, false);
-	check_again(stalled, true);
+	check_again(not_finite, HD_GROUP_AVOID_VALUES);
+	check_again(members_differ, HD_GROUP_AVOID_NOT);
+	check_again(taken_out, HD_GROUP_AVOID_NOT);
+	check_again(voided, HD_GROUP_AVOID_NOT);
+	check_again(stalled, HD_GROUP_AVOID_STILL);
 }
 
 /* One word ends all rounds of a lease. */
