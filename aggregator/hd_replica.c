@@ -145,7 +145,8 @@ static bool hd_log_plausible(const struct hd_job *job, const struct hd_entry *en
 	bool norm = entry->update >= 0 && isfinite(entry->update);
 
 	return hd_payload_fits(job, entry->dtype, entry->bytes) && (norm || entry->update < 0)
-		&& (entry->more == 0 || job->spec.sync != HD_SYNC_NONE)
+		&& (entry->more == 0 || job->spec.sync != HD_SYNC_NONE) && entry->scale > 0
+		&& isfinite(entry->scale)
 		&& hd_version_counter(entry->version) >= entry->member_count;
 }
 
@@ -223,6 +224,12 @@ void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_m
 
 /* --- applying --------------------------------------------------------------------------------- */
 
+static bool hd_mirror_scales_apart(const struct hd_job *job, const struct hd_mirror_entry *entry) {
+	float scale = entry->head.scale, of = job->step.scale;
+
+	return job->step.count > 0 && (scale < of || scale > of);
+}
+
 /* The first entry, when it comes right after what we have and its copy is there. */
 static struct hd_mirror_entry *hd_mirror_next(const struct hd_mirror *mirror) {
 	struct hd_mirror_entry *first = hd_mirror_first(mirror);
@@ -236,7 +243,7 @@ static struct hd_mirror_entry *hd_mirror_next(const struct hd_mirror *mirror) {
 		return NULL;
 	}
 	if (hd_commit_bounds(job, first->copy, 0) != HD_REASON_NONE
-	    || !hd_mirror_measures(first->copy, first)) {
+	    || !hd_mirror_measures(first->copy, first) || hd_mirror_scales_apart(job, first)) {
 		first->lost = true; /* nonsense, from an authenticated server all the same */
 		return NULL;
 	}

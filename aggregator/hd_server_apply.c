@@ -28,7 +28,7 @@ void hd_apply_begin(struct hd_job *job, struct hd_incoming *in) {
 		.in = in,
 		.momentum2 = sparse ? job->momentum2 : 0,
 		.weights2 = sparse ? job->weights2 : 0,
-		.mean = 1 / (in->stepped ? (float)job->step.weight : 1.0F),
+		.mean = in->stepped ? job->step.scale / (float)job->step.weight : 1.0F,
 		.model = hd_apply_target(job->model, &job->spare[0]),
 		.momentum = hd_apply_target(job->momentum, &job->spare[1]),
 	};

@@ -232,6 +232,9 @@ static void hd_apply_end(struct hd_turn *turn, struct hd_job *job) {
 	job->version = hd_version_make(hd_version_incarnation(job->version), counter + parts);
 	job->commits_since += parts;
 	server->stats.committed += parts;
+	if (stepped) {
+		hd_step_event(turn, job);
+	}
 	for (one = in; one != NULL; one = hd_commit_after(one)) {
 		server->stats.sums += one->sum ? 1 : 0;
 		for (uint16_t i = 0; i < one->part_count; i++, done++) {

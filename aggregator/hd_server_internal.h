@@ -270,13 +270,17 @@ struct hd_apply {
 	uint64_t done; /* values; of a sparse one: copied into the buffers that are written to */
 	uint64_t read; /* bytes of a sparse one */
 	double momentum2, weights2; /* as the job's, after the step */
-	float mean; /* of a synchronous step: its sum is multiplied by this */
+	float mean; /* of a synchronous step: its sum is multiplied by this, the step's scale by its weight */
 };
 
 /* A synchronous job's next step: complete updates, added up (hd_server_step.c). */
 struct hd_step {
 	struct hd_incoming_list members; /* by queue_link, in the order of adding */
-	uint32_t count, most; /* updates in them; N when the first of them came */
+	uint32_t count; /* updates in them */
+	/* What it goes by, all of one change of the roster (0: none was told): N, the factor on the mean (0: never said). */
+	uint64_t change;
+	uint32_t most;
+	float scale;
 	uint32_t late; /* of these: of a federated job's rounds before */
 	double weight; /* theirs in all: what the sum is divided by */
 	struct hd_buffer *sum; /* kept from step to step; NULL: none yet */

@@ -100,6 +100,7 @@ static struct hd_entry hd_log_entry(
 		.dtype = in->dtype,
 		.member_count = in->part_count,
 		.more = (uint16_t)more,
+		.scale = in->stepped ? job->step.scale : 1,
 	};
 }
 

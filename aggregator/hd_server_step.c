@@ -28,12 +28,35 @@ static bool hd_job_counts(const struct hd_job *job) {
 	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
 }
 
+static uint32_t hd_roster_count(const struct hd_job *job) {
+	return job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
+}
+
 /* N of the step under way, or of the next. A roster that raises it is for the next step, so that no step mixes two;
  * one that lowers it ends the wait at once, as a death does: else it would wait for updates that nobody is granted. */
 static uint32_t hd_step_count(const struct hd_job *job) {
-	uint32_t now = job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
+	uint32_t now = hd_roster_count(job);
 
 	return job->step.count > 0 && job->step.most < now ? job->step.most : now;
+}
+
+/* The factor on its mean comes from the same change as its N; where all are waited for, from the newest. Who has not
+ * been told of any yet (a replica that was promoted) goes on as the step before. */
+static void hd_step_follow(struct hd_job *job) {
+	struct hd_step *step = &job->step;
+
+	if (step->count > 0 && hd_job_counts(job) && step->most <= hd_roster_count(job)) {
+		return;
+	}
+	step->most = hd_roster_count(job);
+	step->change = job->roster.change;
+	if (job->spec.sync == HD_SYNC_FEDERATED) {
+		step->scale = 1; /* rounds have weights */
+	} else if (job->roster.change != 0) {
+		step->scale = job->roster.scale;
+	} else if (step->scale <= 0) {
+		step->scale = 1;
+	}
 }
 
 uint32_t hd_commit_parts(const struct hd_incoming *in) {
@@ -185,7 +208,11 @@ bool hd_step_take(struct hd_server *server, struct hd_job *job, struct hd_incomi
 	in->stepped = true;
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
-	step->most = hd_step_count(job);
+	if (in->entry != NULL) { /* the log says it */
+		step->scale = in->entry->head.scale;
+	} else {
+		hd_step_follow(job);
+	}
 	step->count += in->part_count;
 	if (job->spec.sync == HD_SYNC_FEDERATED) {
 		hd_step_date(job, in);
@@ -391,13 +418,14 @@ void hd_step_anew(
 	job->step.formed = false;
 }
 
-struct hd_incoming *hd_step_due(const struct hd_turn *turn, const struct hd_job *job) {
+struct hd_incoming *hd_step_due(const struct hd_turn *turn, struct hd_job *job) {
 	const struct hd_step *step = &job->step;
 
 	if (step->count == 0 || step->adding != NULL
 	    || step->count < hd_step_needs(turn->server, job)) {
 		return NULL;
 	}
+	hd_step_follow(job);
 	return TAILQ_FIRST(&step->members);
 }
 
@@ -438,12 +466,26 @@ hd_ns hd_step_watch(struct hd_turn *turn, struct hd_job *job) {
 
 double hd_step_norm2(struct hd_job *job) {
 	struct hd_step *step = &job->step;
+	double mean = (double)step->scale / step->weight;
 
 	if (!step->normed) {
 		step->norm2 = hd_norm2_f32(step->sum->data, job->values);
 		step->normed = true;
 	}
-	return step->norm2 / (step->weight * step->weight);
+	return step->norm2 * mean * mean;
+}
+
+void hd_step_event(struct hd_turn *turn, const struct hd_job *job) {
+	struct hd_event event = {
+		.kind = HD_EVENT_STEPPED,
+		.job = job->id,
+		.version = job->version,
+		.position = job->step.change,
+		.aux = job->step.count,
+		.value = (double)job->step.scale,
+	};
+
+	hd_turn_event(turn, &event);
 }
 
 void hd_step_tell(struct hd_turn *turn, const struct hd_job *job) {

@@ -93,6 +93,7 @@ void ctl_lease_begin(
 	m->bytes = r->bytes;
 	m->workers = (uint16_t)r->count[CTL_PART_TOLD];
 	m->making = r->making;
+	m->scale = r->scale;
 	m->slots = lease->slots;
 	m->count = lease->count;
 	m->lease_attempt = lease->attempt;

@@ -81,6 +81,7 @@ static void drop_all(
 
 static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r) {
 	r->making = (uint64_t)c->config.epoch << 48 | ++c->makings;
+	r->scale = job->roster.scale > 0 ? job->roster.scale : 1;
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (r->part[i] == CTL_PART_ASKED)
 			ctl_reduce_part(r, i, CTL_PART_TOLD);

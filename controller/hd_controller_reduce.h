@@ -51,6 +51,7 @@ struct ctl_reduce {
 	bool begun;
 	uint64_t
 		making; /* which time it is made: of all lives of controllers the greatest is the newest */
+	float scale; /* of the roster as it is made */
 	hd_ns alone_since; /* everybody has asked, and nobody can add; 0: not so */
 	uint32_t count[CTL_PART_DONE + 1]; /* workers by part; NONE is not kept */
 	uint8_t part[HD_WORKERS_MAX], attempt[HD_WORKERS_MAX];

@@ -100,6 +100,7 @@ say_reduce(const struct telling *t, const struct hd_group_shard *shards, uint16_
 	m->bytes = r->bytes;
 	m->workers = (uint16_t)r->count[CTL_PART_TOLD];
 	m->making = r->making;
+	m->scale = r->scale;
 	m->shards.data = t->words->blob[0];
 	m->shards.bytes = (uint32_t
 	)hd_group_put_shards(shards, r->shard_count, t->words->blob[0], HD_MESSAGE_BYTES_MAX);

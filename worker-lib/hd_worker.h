@@ -42,6 +42,7 @@ struct hd_ticket {
 	hd_version base; /* push: v(g) */
 	hd_version version; /* after the commit; pull: the version delivered */
 	uint32_t delay;
+	float scale; /* all-reduce: the roster's as the sum was made; else 0 */
 	uint64_t bytes;
 	bool granted; /* by the controller, also in advance (else direct) */
 	void *user;

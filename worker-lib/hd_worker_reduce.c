@@ -277,7 +277,7 @@ void worker_on_reduce(
 
 	if (message->job != worker->job || message->worker != worker->config.rank || !r
 	    || r->attempt != message->attempt || r->pub.state != HD_TICKET_REQUESTED
-	    || message->workers == 0) {
+	    || message->workers == 0 || !(message->scale > 0) || isinf(message->scale)) {
 		worker->stats.late_messages++;
 		return;
 	}
@@ -285,6 +285,7 @@ void worker_on_reduce(
 	r->making = message->making;
 	r->scale = r->args.average ? 1.0F / (float)message->workers : 1;
 	r->pub.delay = message->workers;
+	r->pub.scale = message->scale;
 	r->began = r->progress_at = ctx->now;
 	r->progress_bytes = 0;
 	if (message->bytes != r->pub.bytes)

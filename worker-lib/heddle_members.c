@@ -14,11 +14,16 @@ static_assert(HEDDLE_WORKERS_MAX == HD_WORKERS_MAX, "ranks are the core's");
 
 int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 	int rc = heddle_check(fabric);
+	bool stepped;
+	float scale;
 
 	if (rc < 0)
 		return rc;
 	if (!members || members->size != sizeof *members)
 		return heddle_fail(-EINVAL, "members: size");
+	/* Rounds of a federated job have weights instead. */
+	stepped = fabric->spec->job.sync != HD_SYNC_NONE
+		&& fabric->spec->job.sync != HD_SYNC_FEDERATED;
 	pthread_mutex_lock(&fabric->lock);
 	members->change = fabric->roster.change;
 	members->count
@@ -26,7 +31,9 @@ int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 	members->target = fabric->roster.target;
 	members->sync_count = fabric->roster.sync_count;
 	members->tau_max = fabric->roster.tau_max;
-	members->scale = fabric->roster.scale > 0 ? fabric->roster.scale : 1.0f;
+	scale = fabric->roster.scale > 0 ? fabric->roster.scale : 1.0f;
+	members->scale = stepped ? 1.0f : scale;
+	members->step_scale = stepped ? scale : 1.0f;
 	pthread_mutex_unlock(&fabric->lock);
 	return 0;
 }

@@ -97,6 +97,7 @@ static void on_ticket(void *owner, const struct hd_ticket *word) {
 	status->base = word->base;
 	status->version = word->version;
 	status->delay = word->delay;
+	status->scale = word->scale;
 	status->granted = word->granted;
 	fabric->stats = *hd_worker_stats(fabric->worker);
 	if (word->state >= HD_TICKET_APPLIED) {

@@ -48,6 +48,7 @@ static const char *const event_names[HD_EVENT_COUNT] = {
 	[HD_EVENT_ROSTER] = "roster",
 	[HD_EVENT_TARGET] = "target",
 	[HD_EVENT_STEP_WAITS] = "step-waits",
+	[HD_EVENT_STEPPED] = "stepped",
 };
 
 const char *hd_reason_name(enum hd_reason reason) {

@@ -90,6 +90,8 @@ enum hd_event_kind {
 	HD_EVENT_STEP_WAITS, /* server: a synchronous step after `version` has waited for `value` s, for aux of the
 				workers that are here; `worker` is the first of them */
 	HD_EVENT_TARGET, /* controller: the job should have aux workers */
+	HD_EVENT_STEPPED, /* server: the aux updates that are told next are one synchronous step up to `version`: their mean,
+			     times `value`, which is the scale of change `position` (0: none was told yet) */
 	HD_EVENT_COUNT
 };
 

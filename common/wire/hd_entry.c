@@ -56,6 +56,7 @@ int hd_entry_put(
 	data[28] = entry->dtype;
 	hd_put16(data + 29, count);
 	hd_put16(data + 31, entry->more);
+	put_float(data + 33, entry->scale);
 	data += HD_ENTRY_HEAD_BYTES;
 	for (uint16_t i = 0; i < count; i++, data += HD_ENTRY_MEMBER_BYTES) {
 		const struct hd_entry_member *member = &members[i];
@@ -92,6 +93,7 @@ int hd_entry_next(const struct hd_blob *entries, uint32_t *at, struct hd_entry *
 	entry->dtype = data[28];
 	entry->member_count = count;
 	entry->more = hd_get16(data + 31);
+	entry->scale = get_float(data + 33);
 	entry->records = data + HD_ENTRY_HEAD_BYTES;
 	*at += HD_ENTRY_HEAD_BYTES + (uint32_t)count * HD_ENTRY_MEMBER_BYTES;
 	return 1;

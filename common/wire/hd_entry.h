@@ -4,7 +4,7 @@
  * oldest first. One entry is one transfer: an update, or a sum of k that made k versions at once. A step of several
  * transfers, which a synchronous job makes, is as many entries, in the order in which they were added up.
  *
- *      version:64 bytes:64 update:f64 weight:f32 dtype:8 members:16 more:16
+ *      version:64 bytes:64 update:f64 weight:f32 dtype:8 members:16 more:16 scale:f32
  *      members:  base:64 position:64 round:32 delay:32 worker:16
  *
  * Decoders are total: any bytes are entries within the limits, or an error.
@@ -15,7 +15,7 @@
 #include "hd_limits.h"
 #include "hd_message.h"
 
-#define HD_ENTRY_HEAD_BYTES 33
+#define HD_ENTRY_HEAD_BYTES 37
 #define HD_ENTRY_MEMBER_BYTES 26
 
 /* An update of an entry: member i made the version (entry's) - members + 1 + i. */
@@ -36,6 +36,7 @@ struct hd_entry {
 	uint8_t dtype;
 	uint16_t member_count; /* 1 .. HD_GROUP_MEMBERS_MAX */
 	uint16_t more; /* members in the step's entries after this one */
+	float scale; /* of the step: what its mean was multiplied by; all its entries say the same */
 	const uint8_t *records; /* of the members, as read; not looked at by hd_entry_put() */
 };
 

@@ -287,11 +287,12 @@ typedef struct hd_ranges hd_ranges;
  * for each of the window: chunks of `count` values and of `dtype`, with `lease_attempt` and `turn` for attempt and
  * round, from `member`, the first ones with `exponent`. A round that fails is made again: `making` tells its sums
  * apart, the greatest is the newest. `first`: where chunk 0 stands in the lease's stream; chunk c
- * has slot (first + c) % slots, version (first + c) / slots % 2. `rate_bps`: of values, at most; 0: not bounded. */
+ * has slot (first + c) % slots, version (first + c) / slots % 2. `rate_bps`: of values, at most; 0: not bounded.
+ * `scale`: ROSTER's as the sum was made, which all of them apply what becomes of it with. */
 #define HD_FIELDS_REDUCE(F) \
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) \
-	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, making)
+	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, making) F(f32, scale)
 /* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
  * sender. */
 #define HD_FIELDS_PROBE(F) \
@@ -351,7 +352,7 @@ typedef struct hd_ranges hd_ranges;
 /* The workers that take part in the job now: `count` of them, `ranks` as a set of bits (hd_roster.h). `change` grows
  * with every difference: epoch:16 of who says it, changes:48. What depends on their number changes with it, all of it
  * or nothing: `target`, how many there should be (0: nobody says); `sync_count`, N of N-sync, and `tau_max` (0: the
- * job's); `scale`, a factor on updates. */
+ * job's); `scale`, a factor on updates, which the server multiplies the mean of a synchronous step by. */
 #define HD_FIELDS_ROSTER(F) \
 	F(u32, job) F(u64, change) F(u16, count) F(blob, ranks) F(u16, target) F(u32, sync_count) F(u32, tau_max) \
 	F(f32, scale)

@@ -478,6 +478,8 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event) {
 		return;
 	if (event->kind == HD_EVENT_COMMITTED)
 		on_committed(check, event);
+	else if (event->kind == HD_EVENT_STEPPED)
+		hd_check_stepped(check, event);
 	else if (event->kind == HD_EVENT_OUTCOME && event->direction == HD_PUSH)
 		on_outcome(check, event);
 }

@@ -71,7 +71,7 @@ struct hd_check_pushed {
 
 /* A push was accepted. */
 void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push);
-/* Takes an event of any node; looks at COMMITTED (of the server) and push OUTCOMEs (of workers). */
+/* Takes an event of any node; looks at STEPPED and COMMITTED (of the server) and push OUTCOMEs (of workers). */
 void hd_check_event(struct hd_check *check, const struct hd_event *event);
 /* The same event, for what goes on credits: CREDITED of the controller, COMMITTED and VOIDED of the server (then
  * `servers`). */
@@ -125,6 +125,7 @@ struct hd_check_stats {
 	uint64_t late; /* of these: of rounds before */
 	uint64_t changes; /* of who takes part, heard by all together */
 	uint64_t steps, steps_short; /* of a synchronous job; of these, of fewer than its count */
+	uint64_t steps_scaled; /* of these, by something else than 1 */
 	uint64_t sums, grouped; /* commits of several updates in one, and these updates */
 	uint64_t credits, credits_spent,
 		credits_ended; /* given; committed; given up by the server */

@@ -29,6 +29,16 @@ static const struct hd_event *heard(struct hd_check *check, const struct hd_even
 	return event;
 }
 
+const struct hd_event *hd_check_change(const struct hd_check *check, uint64_t change) {
+	const struct hd_event *kept = &check->changes[change % HD_CHECK_CHANGES];
+
+	return kept->version == change ? kept : NULL;
+}
+
+bool hd_check_is_forgotten(const struct hd_check *check, uint64_t change) {
+	return check->changes[change % HD_CHECK_CHANGES].version > change;
+}
+
 void hd_check_ranks(struct hd_check *check, uint32_t ranks) {
 	check->ranks = ranks;
 }

@@ -79,6 +79,8 @@ struct hd_check {
 	uint32_t sync_count, step_size;
 	uint32_t sync_most; /* what the owner of the worker count made of it, where that is more */
 	double step_weight; /* of a federated one: of its members so far */
+	float step_scale; /* of the one that is told of, or was last; 0: none was */
+	uint64_t step_change; /* that it is of */
 	uint32_t late_most; /* steps that an update of it may be late; 0: none */
 	uint64_t bases[HD_LATE_STEPS_MAX + 1]; /* of the newest steps, by their number */
 	float late_scale; /* what is left of the one that is committed */
@@ -135,12 +137,20 @@ bool hd_check_step(
 	const struct hd_event *event,
 	const struct hd_check_record *record
 );
+/* STEPPED: what the step that is told of next is multiplied by. */
+void hd_check_stepped(struct hd_check *check, const struct hd_event *event);
 /* Adds what is in scratch to the step; the last one is the step. */
 void hd_check_step_apply(
 	struct hd_check *check,
 	const struct hd_check_record *record,
 	uint16_t more
 );
+
+/* --- hd_check_members.c --- */
+/* A change as somebody said it first; NULL: nobody did, or it is too old to be kept. */
+const struct hd_event *hd_check_change(const struct hd_check *check, uint64_t change);
+/* It may have been said: another one, of a later life, has its place by now. */
+bool hd_check_is_forgotten(const struct hd_check *check, uint64_t change);
 
 /* The newest incarnation. */
 struct hd_check_life *hd_check_present(struct hd_check *check);

@@ -3,6 +3,11 @@
  * Steps of synchronous jobs: every member was computed from the model that the step begins with, none of a worker that
  * has another in it (but of N-batch), never more than the step is of; and the model moves by their mean.
  *
+ * The mean is multiplied by one scale, which is that of the one change of members that the server says the step is
+ * of, as it was told by whoever told it first: updates that were scaled apart from one another give another model.
+ * Changes of one teller come in their order; before the first the scale is 1, or one that was said to the server whose
+ * place this one took.
+ *
  * Where what is late counts (hd_check_late()), it was computed from the model of a step before, as many steps ago as
  * the server says, and weighs half as much for each.
  */
@@ -27,6 +32,46 @@ void hd_check_late(struct hd_check *check, uint32_t most) {
 /* A server that comes back knows the job's own number until it is told: less than that is no bound here. */
 void hd_check_roster(struct hd_check *check, const struct hd_event *event) {
 	check->sync_most = event->round > check->sync_count ? event->round : check->sync_count;
+}
+
+/* Whether the step's scale is that of its change; before a server was told of one, 1 or that of some change (a replica
+ * goes on as the server did, as far as it knows). */
+static bool scales(const struct hd_check *check, const struct hd_event *event) {
+	const struct hd_event *change = hd_check_change(check, event->position);
+	bool none = !(event->value < 1 || event->value > 1);
+
+	if (check->sync == HD_SYNC_FEDERATED)
+		return none;
+	if (event->position != 0)
+		return change ? !(event->value < change->value || event->value > change->value) :
+				hd_check_is_forgotten(check, event->position);
+	for (uint32_t i = 0; !none && i < HD_CHECK_CHANGES; i++) {
+		change = &check->changes[i];
+		none = change->version != 0
+			&& !(event->value < change->value || event->value > change->value);
+	}
+	return none;
+}
+
+void hd_check_stepped(struct hd_check *check, const struct hd_event *event) {
+	bool back = event->position < check->step_change
+		&& hd_version_incarnation(event->position)
+			== hd_version_incarnation(check->step_change)
+		&& event->position != 0;
+
+	if (!scales(check, event) || back)
+		hd_check_fail(
+			check,
+			"the step up to %" PRIu64
+			" is of scale %g, which is not that of change %" PRIx64 "%s",
+			hd_version_counter(event->version),
+			event->value,
+			event->position,
+			back ? ", which is over" : ""
+		);
+	check->step_scale = (float)event->value;
+	check->step_change = event->position;
+	check->stats.steps_scaled += event->value < 1 || event->value > 1;
 }
 
 static void begin(struct hd_check *check, const struct hd_event *event) {
@@ -170,6 +215,8 @@ void hd_check_step_apply(
 	const struct hd_check_record *record,
 	uint16_t more
 ) {
+	float mean;
+
 	if (!check->sum)
 		check->sum = calloc(check->values, sizeof(float));
 	if (!check->sum) {
@@ -181,8 +228,9 @@ void hd_check_step_apply(
 		return;
 	if (check->sync != HD_SYNC_FEDERATED)
 		check->step_weight = check->step_size;
-	if (check->step_weight < 1 || check->step_weight > 1)
-		hd_scale_f32(check->sum, check->sum, check->values, 1 / (float)check->step_weight);
+	mean = (check->step_scale > 0 ? check->step_scale : 1) / (float)check->step_weight;
+	if (mean < 1 || mean > 1)
+		hd_scale_f32(check->sum, check->sum, check->values, mean);
 	if (check->trains)
 		(void)hd_sgd_apply(
 			check->shadow, check->momentum, check->sum, check->values, &check->sgd

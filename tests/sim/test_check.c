@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The checkers can fail: each test tells a true story, then the same one with a lie in it. */
 #include "check_story.h"
+#include "hd_jobspec.h"
 #include "hd_message.h"
 
 #include <setjmp.h>
@@ -448,6 +449,96 @@ static void test_changes_of_members(void **state) {
 	}
 }
 
+/* A step of three updates, of which the worker of rank 2 multiplied its own by `theirs`; the server the mean by
+ * `steps`, and says that it is of a change. */
+struct scaling {
+	float theirs, steps;
+	uint64_t change;
+	double said;
+	const char *says;
+};
+
+static void tell_step(struct story *story, const struct scaling *how) {
+	hd_version base = version_of(story);
+	float sum[VALUES] = {0}, mean = how->steps / 3;
+	uint64_t salt[3];
+
+	for (uint32_t w = 0; w < 3; w++)
+		salt[w] = push(story, w);
+	say(story,
+	    (struct hd_event){
+		    .kind = HD_EVENT_STEPPED,
+		    .version = base + 3,
+		    .aux = 3,
+		    .position = how->change,
+		    .value = how->said,
+	    });
+	for (uint32_t w = 0; w < 3; w++) {
+		struct hd_event event = commit_event(story, w, story->round[w], base);
+
+		event.aux = 0;
+		event.more = (uint16_t)(2 - w);
+		say(story, event);
+		hd_check_fill(salt[w], story->update, VALUES);
+		for (int i = 0; i < VALUES; i++)
+			sum[i] += story->update[i] * (w == 2 ? how->theirs : 1);
+	}
+	for (int i = 0; i < VALUES; i++)
+		story->model[i] -= sum[i] * mean;
+	look(story);
+}
+
+/* A step is of one scale, that of its change. The third is what workers that scale by themselves make of it: one had
+ * heard of the change, and two had not. */
+static void test_scales_of_a_step(void **state) {
+	static const struct scaling tales[] = {
+		{1, 0.5F, 6, 0.5, NULL},
+		{1, 1, 5, 1, NULL},
+		{0.5F, 1, 5, 1, "is not the sum of its updates"},
+		{2, 0.5F, 6, 0.5, "is not the sum of its updates"},
+		{1, 0.5F, 5, 0.5, "which is not that of change 5"},
+		{1, 0.5F, 7, 0.5, "which is not that of change 7"},
+		{1, 0.5F, 0, 0.5, NULL}, /* a replica that goes on as the server did */
+		{1, 0.25F, 0, 0.25, "which is not that of change 0"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(tales) / sizeof(tales[0]); i++) {
+		struct hd_check_listener one = {.name = "w1"};
+		struct hd_event event
+			= {.kind = HD_EVENT_ROSTER, .version = 5, .aux = 3, .value = 1};
+		struct story story;
+
+		begin(&story);
+		hd_check_ranks(story.check, 4);
+		hd_check_steps(story.check, HD_SYNC_N, 3, false);
+		hd_check_members(story.check, &one, &event);
+		event.version = 6;
+		event.value = 0.5;
+		hd_check_members(story.check, &one, &event);
+		tell_step(&story, &tales[i]);
+		expect(&story, tales[i].says);
+	}
+}
+
+/* Nobody goes back to a change that is over. */
+static void test_scales_in_order(void **state) {
+	struct hd_check_listener one = {.name = "w1"};
+	struct hd_event event = {.kind = HD_EVENT_ROSTER, .version = 5, .aux = 3, .value = 1};
+	struct story story;
+
+	(void)state;
+	begin(&story);
+	hd_check_ranks(story.check, 4);
+	hd_check_steps(story.check, HD_SYNC_N, 3, false);
+	hd_check_members(story.check, &one, &event);
+	event.version = 6;
+	hd_check_members(story.check, &one, &event);
+	tell_step(&story, &(struct scaling){1, 1, 6, 1, NULL});
+	tell_step(&story, &(struct scaling){1, 1, 5, 1, NULL});
+	expect(&story, "which is over");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rounded_pulls),
@@ -477,6 +568,8 @@ int main(void) {
 		cmocka_unit_test(test_applied_again_after_restart),
 		cmocka_unit_test(test_same_incarnation),
 		cmocka_unit_test(test_wrong_checkpoint),
+		cmocka_unit_test(test_scales_of_a_step),
+		cmocka_unit_test(test_scales_in_order),
 		cmocka_unit_test(test_hash_sees_every_bit),
 		cmocka_unit_test(test_another_weight),
 		cmocka_unit_test(test_changes_of_members),

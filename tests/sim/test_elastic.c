@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Targets that move while workers come, die, leave and the controller restarts. Whoever hears of a change hears the
- * same of it (members, target, N, tau_max, scale), nobody goes back to an older one, and the living are never without
- * an outcome for longer than a lease and a round.
+ * same of it (members, target, N, tau_max, scale), nobody goes back to an older one, the living are never without
+ * an outcome for longer than a lease and a round, and no synchronous step mixes two scales (hd_check_step.c).
  */
 #include "cluster_run.h"
 #include "hd_controller.h"
@@ -31,7 +31,10 @@ struct watch {
 	uint32_t changes;
 	uint64_t newest[NODES];
 	hd_ns since[WORKERS_MAX], longest;
-	uint32_t heard, targets, away, parts, most, mixed;
+	uint32_t heard, targets, away, promotions;
+	uint32_t scaled,
+		scales; /* steps by something else than 1; changes of the scale between two of them */
+	double scale;
 	char wrong[128];
 };
 
@@ -81,6 +84,12 @@ static void on_event(void *owner, const char *node, const struct hd_event *event
 
 	if (event->kind == HD_EVENT_ROSTER)
 		on_roster(watch, node, event);
+	if (event->kind == HD_EVENT_STEPPED) {
+		watch->scaled += event->value < 1 || event->value > 1;
+		watch->scales += fabs(event->value - watch->scale) > 0;
+		watch->scale = event->value;
+	}
+	watch->promotions += event->kind == HD_EVENT_PROMOTED;
 	watch->away += event->kind == HD_EVENT_NOTICE && strcmp(node, "controller") == 0;
 	if (n >= WORKERS_MAX && event->kind == HD_EVENT_NODE_DOWN && event->aux == HD_ROLE_WORKER)
 		watch->since[event->worker] = 0;
@@ -154,6 +163,25 @@ static void draw(struct watch *watch, uint64_t seed, bool restart) {
 		){.at_s = 1.6, .for_s = 0.2, .node = {.kind = HD_PLACE_CONTROLLER}};
 }
 
+/* All ways in which a step can come together, and be lost: every other seed's server dies, some with a replica. */
+static void draw_steps(struct watch *watch, uint64_t seed) {
+	struct hd_scenario *scenario = &watch->run.scenario;
+
+	draw(watch, seed, seed % 5 == 4);
+	scenario->job.sync = (uint8_t)(HD_SYNC_ALL + seed % 3);
+	scenario->job.sync_count = scenario->job.sync == HD_SYNC_ALL ? 0 : 4;
+	scenario->replica = seed % 4 < 2;
+	scenario->sim.checkpoint_commits = 16;
+	if (seed % 2 == 1)
+		scenario->crashes[scenario->crash_count++] = (struct hd_scenario_fault
+		){.at_s = 1.9, .for_s = 0.3, .node = {.kind = HD_PLACE_SERVER}};
+	if (seed % 3 == 1) {
+		scenario->aggregators = 1;
+		scenario->aggregator_link_mbps = 1000;
+		scenario->job.update_bytes = 400000;
+	}
+}
+
 static void play(struct watch *watch) {
 	static const struct {
 		hd_ns at;
@@ -221,8 +249,37 @@ static void test_targets_move(void **state) {
 	assert_true(targets > count && away > count && changes > count);
 }
 
+static void test_one_scale(void **state) {
+	uint64_t count = run_seeds(SEEDS), first = run_first_seed();
+	uint32_t scaled = 0, scales = 0, promotions = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < count; i++) {
+		struct watch watch;
+
+		draw_steps(&watch, first + i);
+		play(&watch);
+		if (watch.wrong[0])
+			fail_msg("seed %llu: %s", (unsigned long long)(first + i), watch.wrong);
+		scaled += watch.scaled;
+		scales += watch.scales;
+		promotions += watch.promotions;
+	}
+	print_message(
+		"%u steps of another scale than 1, %u changes between two, %u promotions\n",
+		scaled,
+		scales,
+		promotions
+	);
+	assert_true(scaled > 10 * count && scales > count);
+	assert_true(promotions > 0 || count < SEEDS);
+}
+
 int main(void) {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_targets_move)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_targets_move),
+		cmocka_unit_test(test_one_scale),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

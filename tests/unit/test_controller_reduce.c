@@ -41,6 +41,7 @@ static void check_agreement(const struct scene *s) {
 			}
 			assert_true(which >= 0);
 			assert_int_equal(in.worker, i);
+			assert_float_equal(reduce->scale, 1, 0);
 			assert_int_equal(in.round, reduce->round);
 			assert_int_equal(in.attempt, reduce->attempt);
 			assert_int_equal(out.role, HD_ROLE_WORKER);

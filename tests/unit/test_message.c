@@ -417,6 +417,7 @@ static void test_replica_golden(void **state) {
 				       "\x3f\x80\0\0"
 				       "\0"
 				       "\0\1\0\2"
+				       "\x3f\0\0\0"
 				       "\0\3\0\0\0\0\0\x7"
 				       "\0\0\0\0\0\0\0\x0c"
 				       "\0\0\0\5"
@@ -442,6 +443,7 @@ static void test_replica_golden(void **state) {
 	assert_int_equal(entry.bytes, 400);
 	assert_int_equal(entry.member_count, 1);
 	assert_int_equal(entry.more, 2);
+	assert_float_equal(entry.scale, 0.5, 0);
 	member = hd_entry_member(&entry, 0);
 	assert_int_equal(member.round, 5);
 	assert_int_equal(member.delay, 2);

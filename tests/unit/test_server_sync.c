@@ -23,6 +23,7 @@ struct fixture {
 	struct hd_jobspec spec;
 	struct hd_tensor tensors[2];
 	struct fake *worker[WORKERS];
+	struct fake *controller; /* NULL: none */
 	hd_version base;
 	float g[WORKERS][VALUES];
 };
@@ -34,7 +35,11 @@ static void join(struct fixture *f, uint16_t rank) {
 		f->g[rank][k] = (float)(rank + 1) * 0.3F + (float)(k % 17) * 0.7F;
 }
 
-static struct fixture *open_fixture(uint8_t sync, uint32_t count, uint16_t workers) {
+static bool is_registered(void *what) {
+	return fake_count(what, HD_MSG_REGISTER) > 0;
+}
+
+static struct fixture *open_with(bool controller, uint8_t sync, uint32_t count, uint16_t workers) {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	net_open(&f->net);
@@ -43,16 +48,28 @@ static struct fixture *open_fixture(uint8_t sync, uint32_t count, uint16_t worke
 	f->spec.sync_count = count;
 	f->spec.staleness_rule = HD_STALENESS_CONSTANT;
 	f->config.step_values = step_values;
+	if (controller) {
+		f->controller = fake_controller(&f->net, 3);
+		f->config.controller = f->controller->node.addr;
+	}
 	net_server(&f->net, &f->config);
+	if (controller)
+		net_run_until(&f->net, is_registered, f->controller, HD_SECOND);
 	for (uint16_t i = 0; i < workers; i++)
 		join(f, i);
 	return f;
+}
+
+static struct fixture *open_fixture(uint8_t sync, uint32_t count, uint16_t workers) {
+	return open_with(false, sync, count, workers);
 }
 
 static void close_fixture(struct fixture *f) {
 	for (uint16_t i = 0; i < WORKERS; i++)
 		if (f->worker[i])
 			fake_close(f->worker[i]);
+	if (f->controller)
+		fake_close(f->controller);
 	net_close(&f->net);
 	free(f);
 }
@@ -73,8 +90,8 @@ static void contribute(struct fixture *f, uint16_t rank, uint32_t round, hd_vers
 	net_run(&f->net, 30 * HD_MS);
 }
 
-/* The model after steps of these workers' updates ("012", "01"), NULL after the last. */
-static void assert_model(const struct fixture *f, const char *const *steps) {
+/* The model after steps of these workers' updates ("012", "01"; NULL after the last), times scales (NULL: 1). */
+static void assert_scaled(const struct fixture *f, const char *const *steps, const float *scales) {
 	const struct hd_sgd sgd = {f->spec.learning_rate, f->spec.momentum, f->spec.weight_decay};
 	float *model = malloc(BYTES), *momentum = calloc(VALUES, sizeof(float)),
 	      *sum = malloc(BYTES);
@@ -85,8 +102,9 @@ static void assert_model(const struct fixture *f, const char *const *steps) {
 		memcpy(sum, f->g[**steps - '0'], BYTES);
 		for (const char *next = *steps + 1; *next; next++)
 			hd_add_f32_scalar(sum, f->g[*next - '0'], VALUES);
-		if ((*steps)[1])
-			hd_scale_f32_scalar(sum, sum, VALUES, 1 / (float)strlen(*steps));
+		hd_scale_f32_scalar(
+			sum, sum, VALUES, (scales ? *scales++ : 1) / (float)strlen(*steps)
+		);
 		hd_sgd_apply_scalar(model, momentum, sum, VALUES, &sgd);
 	}
 	assert_memory_equal(
@@ -96,6 +114,10 @@ static void assert_model(const struct fixture *f, const char *const *steps) {
 	free(model);
 	free(momentum);
 	free(sum);
+}
+
+static void assert_model(const struct fixture *f, const char *const *steps) {
+	assert_scaled(f, steps, NULL);
 }
 
 static void assert_outcome(
@@ -269,6 +291,75 @@ static void test_formed(void **state) {
 	close_fixture(f);
 }
 
+/* The controller's word: ranks 0 to 2, N and the factor of one change. */
+static void say_roster(struct fixture *f, uint64_t change, uint32_t n, float scale) {
+	static const uint8_t ranks[] = {7};
+	struct hd_message m = {.kind = HD_MSG_ROSTER};
+
+	m.roster = (struct hd_msg_roster){
+		.job = f->worker[0]->job,
+		.change = change,
+		.count = 3,
+		.ranks = {ranks, sizeof(ranks)},
+		.sync_count = n,
+		.scale = scale,
+	};
+	fake_send(f->controller, &m);
+	net_run(&f->net, 20 * HD_MS);
+}
+
+static void assert_stepped(const struct fixture *f, size_t at, uint64_t change, float scale) {
+	const struct hd_event *event = net_event(&f->net, HD_EVENT_STEPPED, at);
+
+	assert_int_equal(event->position, change);
+	assert_float_equal(event->value, scale, 0);
+	assert_int_equal(
+		event->version, net_event(&f->net, HD_EVENT_COMMITTED, 0)->version - 1 + counter(f)
+	);
+}
+
+/* A step keeps N and the factor of the change that it began with; one that lowers N brings its own factor. */
+static void test_scale_is_of_the_step(void **state) {
+	struct fixture *f = open_with(true, HD_SYNC_N, 2, 3);
+
+	(void)state;
+	say_roster(f, 11, 2, 0.5F);
+	contribute(f, 0, 1, f->base);
+	say_roster(f, 12, 3, 0.75F);
+	assert_int_equal(counter(f), 0);
+	contribute(f, 1, 1, f->base);
+	assert_int_equal(counter(f), 2);
+	assert_stepped(f, 0, 11, 0.5F);
+	contribute(f, 0, 2, f->base + 2);
+	contribute(f, 2, 1, f->base + 2);
+	assert_int_equal(counter(f), 2); /* of three now */
+	say_roster(f, 13, 2, 1.5F);
+	assert_int_equal(counter(f), 4);
+	assert_stepped(f, 1, 13, 1.5F);
+	contribute(f, 1, 2, f->base + 4);
+	contribute(f, 0, 3, f->base + 4);
+	assert_stepped(f, 2, 13, 1.5F);
+	assert_scaled(
+		f, (const char *const[]){"01", "02", "10", NULL}, (const float[]){0.5F, 1.5F, 1.5F}
+	);
+	close_fixture(f);
+}
+
+/* Where all are waited for the newest change holds. */
+static void test_scale_of_all(void **state) {
+	struct fixture *f = open_with(true, HD_SYNC_ALL, 0, 3);
+
+	(void)state;
+	contribute(f, 0, 1, f->base);
+	contribute(f, 1, 1, f->base);
+	say_roster(f, 11, 0, 0.75F);
+	contribute(f, 2, 1, f->base);
+	assert_int_equal(counter(f), 3);
+	assert_stepped(f, 0, 11, 0.75F);
+	assert_scaled(f, (const char *const[]){"012", NULL}, (const float[]){0.75F});
+	close_fixture(f);
+}
+
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all),
@@ -278,6 +369,8 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_leaving),
 		cmocka_unit_test(test_says_that_it_waits),
 		cmocka_unit_test(test_formed),
+		cmocka_unit_test(test_scale_is_of_the_step),
+		cmocka_unit_test(test_scale_of_all),
 	};
 
 	step_values = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;

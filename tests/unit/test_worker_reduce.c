@@ -99,7 +99,7 @@ static struct telling telling(uint8_t attempt, uint8_t dtype) {
 }
 
 static void say_reduce(struct scene *s, uint32_t round, const struct telling *t) {
-	struct hd_message message = {.kind = HD_MSG_REDUCE};
+	struct hd_message message = {.kind = HD_MSG_REDUCE, .reduce = {.scale = 1}};
 	struct hd_msg_reduce *m = &message.reduce;
 	struct hd_group_shard shards[SHARDS];
 	uint8_t blob[256];

@@ -185,6 +185,7 @@ telling(const struct scene *s, uint32_t round, uint8_t attempt, uint8_t *blob) {
 		.exponent = (uint16_t)hd_fixed_exponent(300, 2),
 		.bytes = VALUES * sizeof(float),
 		.workers = 2,
+		.scale = 0.5F,
 		.shards
 		= {blob, (uint32_t)hd_group_put_shards(&shard, 1, blob, HD_GROUP_SHARD_BYTES)},
 		.slots = SLOTS,
@@ -237,6 +238,7 @@ static void check_kind(uint8_t dtype, bool average, uint64_t rate_bps) {
 	say(s, &m);
 	run_ms(s->world, 100);
 	assert_int_equal(ticket(s, 1)->state, HD_TICKET_APPLIED);
+	assert_float_equal(ticket(s, 1)->scale, 0.5F, 0);
 	assert_int_equal(ticket(s, 1)->delay, 2);
 	check_out(s->out, average ? 1 : 2);
 	assert_int_equal(s->fake.chunks, CHUNKS);

@@ -335,12 +335,13 @@ struct heddle_status {
 	uint64_t version; /* push: after the commit; pull: what was delivered */
 	uint64_t bytes; /* that travel: of the payload type */
 	uint64_t asked_ns, ended_ns; /* CLOCK_MONOTONIC; ended 0: not yet */
+	float scale; /* all-reduce: heddle_members.scale as the sum was made, the same for all; else 0 */
 };
 #ifdef __cplusplus
 #define HEDDLE_STATUS_INIT                                                                         \
 	{                                                                                          \
 		sizeof(struct heddle_status), HEDDLE_QUEUED, HEDDLE_REASON_NONE, 0, 0, 0, 0, 0, 0, \
-			0, 0, 0, 0                                                                 \
+			0, 0, 0, 0, 0                                                              \
 	}
 #else
 #define HEDDLE_STATUS_INIT                                                                         \
@@ -475,16 +476,19 @@ struct heddle_members {
 	uint32_t count;
 	uint16_t rank[HEDDLE_WORKERS_MAX]; /* `count` of them, ascending */
 	/* Of the same change (heddlectl elastic): workers that there should be, 0: nobody says; N of HEDDLE_SYNC_N and the
-	 * bound on delays now, 0: the job's; factor on updates, 1: none. */
+	 * bound on delays now, 0: the job's; factor on updates, which the caller is to multiply them by, 1: none. */
 	uint32_t target, sync_count, tau_max;
 	float scale;
+	/* In a synchronous job `scale` is 1, and this is the factor: the server multiplies the mean of a step by it, so
+	 * that no step mixes those of two changes. 1 in all other jobs. Nothing that a caller is to apply. */
+	float step_scale;
 };
 #ifdef __cplusplus
 #define HEDDLE_MEMBERS_INIT                                                                        \
-	{ sizeof(struct heddle_members), 0, 0, {0}, 0, 0, 0, 1.0f }
+	{ sizeof(struct heddle_members), 0, 0, {0}, 0, 0, 0, 1.0f, 1.0f }
 #else
 #define HEDDLE_MEMBERS_INIT                                                                        \
-	{ .size = sizeof(struct heddle_members), .scale = 1.0f }
+	{ .size = sizeof(struct heddle_members), .scale = 1.0f, .step_scale = 1.0f }
 #endif
 /* -EINVAL (size), -ECHILD. */
 int heddle_members(struct heddle *fabric, struct heddle_members *members);
@@ -520,10 +524,9 @@ long heddle_shard(
  *
  * It is meant for synchronous steps, of HEDDLE_SYNC above all: a step is the mean of all members' updates, so the
  * batch grows with their number and the rate follows it. Its members may have heard of a change a moment apart; the
- * step then lies between the two scales. In an asynchronous job, and in steps of a fixed number of updates, the batch
- * of a step is what it was; more workers already make more steps. What scales is the gradient: the decay keeps its
- * rate, and the momentum keeps each update as it was pushed. (Linear scaling with a changing number of workers: Zhang
- * et al., arXiv 2003.05649, 7.)
+ * step then lies between the two scales, but where the job's owner scales (step_scale). In an asynchronous job, and in
+ * steps of a fixed number of updates, the batch of a step is what it was; more workers already make more steps. What
+ * scales is the gradient: decay keeps its rate, momentum each update as pushed. (Zhang et al., arXiv 2003.05649, 7.)
  */
 float heddle_members_scale(const struct heddle_members *members, uint32_t base, float max);
 

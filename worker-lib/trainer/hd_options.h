@@ -56,7 +56,8 @@ struct train {
 	uint64_t values;
 	float *params;
 	hd_ns begun;
-	float scale; /* of updates that are begun now */
+	float scale; /* of updates that are begun now; */
+	float step_scale; /* what the server multiplies their step by */
 	bool owned; /* the owner of the worker count says which */
 };
 

@@ -222,7 +222,7 @@ static void finish(struct train *train) {
 
 int main(int argc, char **argv) {
 	struct sigaction stop = {.sa_handler = on_signal};
-	struct train train = {.compute = {.fd = -1}, .scale = 1.0f};
+	struct train train = {.compute = {.fd = -1}, .scale = 1.0f, .step_scale = 1.0f};
 	int status = train_parse(argc, argv, &train.options);
 
 	if (status >= 0)

@@ -26,7 +26,8 @@ static float factor_of(const struct train *train, struct heddle *fabric) {
 
 	if (options->sync == HD_SYNC_ALL)
 		of = workers_of(fabric);
-	return -options->rate * train->scale / (float)(of > 0 && fabric ? of : 1);
+	return -options->rate * train->scale * train->step_scale
+		/ (float)(of > 0 && fabric ? of : 1);
 }
 
 int train_filter_init(struct train_filter *filter, struct train *train, struct heddle *fabric) {

@@ -48,23 +48,30 @@ deal_share(struct train *train, struct heddle *fabric, const struct heddle_membe
 	return rc == -ENOMEM ? train_no_memory("the rows") : EX_OK;
 }
 
+static bool is_scaled(float scale) {
+	return scale > 1.0f || scale < 1.0f;
+}
+
 /* An owner that scales says 1 too, when as many are there as the rate is for: once it has said another it is asked
- * alone. */
+ * alone. The server itself scales steps by it (step_scale). */
 static void
 follow_scale(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
 	const struct train_options *options = &train->options;
-	const float before = train->scale;
+	const float before = train->scale * train->step_scale;
 	uint32_t base = options->scale_base;
+	float scale;
 
 	if (base == 0)
 		base = (uint32_t)heddle_world_size(fabric);
-	train->owned = train->owned || members->scale > 1.0f || members->scale < 1.0f;
+	train->step_scale = members->step_scale;
+	train->owned = train->owned || is_scaled(members->scale) || is_scaled(members->step_scale);
 	if (train->owned)
 		train->scale = members->scale;
 	else if (options->scaled)
 		train->scale = heddle_members_scale(members, base, HEDDLE_SCALE_MAX);
-	if (!options->quiet && (options->scaled || train->scale > before || train->scale < before))
-		train_log_scale(members, train->scale);
+	scale = train->scale * train->step_scale;
+	if (!options->quiet && (options->scaled || scale > before || scale < before))
+		train_log_scale(members, scale);
 }
 
 int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
@@ -74,6 +81,11 @@ int train_follow(struct train *train, struct heddle *fabric, uint64_t *change) {
 	if (heddle_members_change(fabric) == *change || heddle_members(fabric, &members) < 0)
 		return EX_OK;
 	*change = members.change;
+	if (options->admm > 0.0f && is_scaled(members.step_scale))
+		return train_fail(
+			EX_CONFIG,
+			"admm: its updates are no gradients, and the job's owner scales them"
+		);
 	follow_scale(train, fabric, &members);
 	return options->live ? deal_share(train, fabric, &members) : EX_OK;
 }

@@ -228,7 +228,7 @@ static json_t *summary(struct train *train, const struct train_report *report) {
 		"version",
 		(json_int_t)report->version,
 		"scale",
-		(double)train->scale,
+		(double)(train->scale * train->step_scale),
 		"training_loss",
 		report->steps > 0 ? report->loss_sum / (double)report->steps : 0.0,
 		"accuracy",
