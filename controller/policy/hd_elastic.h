@@ -25,7 +25,7 @@
 #define HD_ELASTIC_REASON_BYTES 192
 #define HD_ELASTIC_KEYS_MAX 16 /* of one policy */
 #define HD_ELASTIC_TEXT_BYTES 128 /* of a value that is not a number */
-#define HD_ELASTIC_STATE_BYTES 8192 /* of a policy */
+#define HD_ELASTIC_STATE_BYTES 16384 /* of a policy */
 
 /* What is known after a step of the job, or since the last one. */
 struct hd_elastic_observation {

@@ -101,7 +101,8 @@ static void
 scalein_decide(const struct hd_elastic *e, double now, struct hd_elastic_decision *out) {
 	const struct state *state = (const struct state *)(const void *)e->state;
 	const struct hd_scalein_decision *d = &state->last;
-	bool reckoned = d->why == HD_SCALEIN_REMOVE || d->why == HD_SCALEIN_KEEP;
+	bool reckoned = d->why == HD_SCALEIN_REMOVE || d->why == HD_SCALEIN_KEEP
+		|| d->why == HD_SCALEIN_UNSURE;
 
 	(void)now;
 	if (!reckoned) {
@@ -111,12 +112,13 @@ scalein_decide(const struct hd_elastic *e, double now, struct hd_elastic_decisio
 	hd_elastic_say(
 		out,
 		state->target,
-		"%s: %.4g after %.4g s, of %.4g (%+.3g %%)",
+		"%s: %.4g after %.4g s, of %.4g (%+.3g %%, to within %.2g)",
 		hd_scalein_why_text(d->why),
 		d->p_now,
 		e->value[KEY_HORIZON],
 		d->p_ref,
-		d->s_pct
+		d->s_pct,
+		d->margin_pct
 	);
 }
 

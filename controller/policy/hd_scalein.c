@@ -9,6 +9,8 @@
 #define OUTLIER 0.05 /* of a step's time, away from the median of the last ten */
 #define SKIP 4 /* times of steps after a change of the pool */
 #define RECENT 10
+#define Z 1.645 /* standard errors that a margin has: 95 % of a normal distribution, one-sided */
+#define PARAMETERS 4 /* of a curve */
 
 struct hd_scalein_options hd_scalein_defaults(void) {
 	return (struct hd_scalein_options){
@@ -41,7 +43,7 @@ void hd_scalein_init(struct hd_scalein *s, const struct hd_scalein_options *opti
 	assert(!hd_scalein_check(options));
 	memset(s, 0, sizeof(*s));
 	s->options = *options;
-	s->stride = 1;
+	s->now.stride = s->larger.stride = 1;
 	s->decided_at = now_s;
 }
 
@@ -103,47 +105,71 @@ static double tau_of(const struct hd_scalein *s, uint32_t workers) {
 
 /* --- the history -------------------------------------------------------------------------------- */
 
-static void history_clear(struct hd_scalein *s) {
-	s->count = s->filled = 0;
-	s->stride = 1;
-	s->pending = 0;
-	s->candidate = s->stays = 0;
+static void history_clear(struct hd_scalein_history *h) {
+	h->count = h->filled = 0;
+	h->stride = 1;
+	h->pending = 0;
 }
 
-/* A full history has each two of its points made one. */
-static void history_halve(struct hd_scalein *s) {
-	for (uint32_t i = 0; i < HD_CURVE_POINTS_MAX / 2; i++) {
-		const struct hd_curve_point *two = &s->points[(size_t)2 * i];
+/* Each two of its points become one. An odd one at the end is left out. */
+static void history_halve(struct hd_scalein_history *h) {
+	h->count /= 2;
+	for (uint32_t i = 0; i < h->count; i++) {
+		const struct hd_curve_point *two = &h->points[(size_t)2 * i];
 
-		s->points[i] = (struct hd_curve_point){
+		h->points[i] = (struct hd_curve_point){
 			.step = two[1].step,
 			.loss = (two[0].loss + two[1].loss) / 2,
 		};
 	}
-	s->count = HD_CURVE_POINTS_MAX / 2;
-	s->stride *= 2;
-	s->candidate /= 2;
+	h->stride *= 2;
 }
 
 /* True: there is a point more. */
-static bool history_add(struct hd_scalein *s, uint64_t step, double loss) {
-	s->pending += loss;
-	if (++s->filled < s->stride)
+static bool history_add(struct hd_scalein_history *h, uint64_t step, double loss) {
+	h->pending += loss;
+	if (++h->filled < h->stride)
 		return false;
-	s->points[s->count++] = (struct hd_curve_point){
+	h->points[h->count++] = (struct hd_curve_point){
 		.step = step < UINT32_MAX ? (uint32_t)step : UINT32_MAX,
-		.loss = (float)(s->pending / s->filled),
+		.loss = (float)(h->pending / h->filled),
 	};
-	s->filled = 0;
-	s->pending = 0;
-	if (s->count == HD_CURVE_POINTS_MAX)
-		history_halve(s);
+	h->filled = 0;
+	h->pending = 0;
 	return true;
+}
+
+/* What came after it, in points of the same length: a weight is one of a point. What fills no point yet is left out. */
+static void history_append(struct hd_scalein_history *h, struct hd_scalein_history *more) {
+	while (h->stride < more->stride)
+		history_halve(h);
+	while (more->stride < h->stride)
+		history_halve(more);
+	while (h->count + more->count > HD_CURVE_POINTS_MAX) {
+		history_halve(h);
+		history_halve(more);
+	}
+	memcpy(h->points + h->count, more->points, more->count * sizeof(more->points[0]));
+	h->count += more->count;
+}
+
+/* Another pool begins. What smaller ones have shown says nothing of it, or of what it is compared with. */
+static void history_change(struct hd_scalein *s, uint32_t workers) {
+	if (workers < s->workers) {
+		history_append(&s->larger, &s->now);
+		s->larger_workers = s->workers;
+	} else if (workers >= s->larger_workers && s->larger.count > 0) {
+		s->now = s->larger; /* as large as those: it goes on where they were */
+		history_clear(&s->larger);
+		return;
+	}
+	history_clear(&s->now);
 }
 
 /* The knee is where the slope's first small index has not moved on for `confirm` observations. */
 static void look_for_knee(struct hd_scalein *s) {
-	uint32_t found = hd_curve_knee(s->points, s->count, s->stride, s->options.knee_slope);
+	uint32_t found
+		= hd_curve_knee(s->now.points, s->now.count, s->now.stride, s->options.knee_slope);
 
 	if (found == 0) {
 		s->candidate = s->stays = 0;
@@ -156,14 +182,9 @@ static void look_for_knee(struct hd_scalein *s) {
 	}
 	if (++s->stays < s->options.confirm)
 		return;
-	double tau = tau_of(s, s->workers);
-	struct hd_curve curve;
-
-	if (!(tau > 0) || hd_curve_fit(HD_CURVE_REFERENCE, s->points, s->count, true, &curve))
-		return; /* without either nothing could be decided: the next observation tries again */
-	s->reference = curve;
-	s->reference_tau = tau;
-	s->knee_step = s->points[found].step > 0 ? s->points[found].step : 1;
+	if (!(s->speed.n > 0) || s->now.count < HD_CURVE_FIT_MIN)
+		return; /* nothing could be decided: the next observation tries again */
+	s->knee_step = s->now.points[found].step > 0 ? s->now.points[found].step : 1;
 	s->candidate = found;
 	s->phase = HD_SCALEIN_FLAT;
 }
@@ -175,6 +196,8 @@ int hd_scalein_update(
 	uint32_t workers,
 	double step_s
 ) {
+	bool more;
+
 	if (!isfinite(loss) || !isfinite(step_s) || workers == 0)
 		return -EINVAL;
 	if (s->workers > 0 && step <= s->step)
@@ -183,8 +206,7 @@ int hd_scalein_update(
 		s->skip = SKIP;
 		s->speed.count = 0;
 		if (s->phase == HD_SCALEIN_FLAT)
-			history_clear(s);
-		s->changed = s->phase == HD_SCALEIN_FLAT;
+			history_change(s, workers);
 	}
 	s->workers = workers;
 	s->step = step;
@@ -192,7 +214,12 @@ int hd_scalein_update(
 		speed_add(&s->speed, workers, step_s);
 	else if (step_s > 0)
 		s->skip--;
-	if (history_add(s, step, loss) && s->phase == HD_SCALEIN_STEEP)
+	more = history_add(&s->now, step, loss);
+	if (s->now.count == HD_CURVE_POINTS_MAX) {
+		history_halve(&s->now);
+		s->candidate /= 2;
+	}
+	if (more && s->phase == HD_SCALEIN_STEEP)
 		look_for_knee(s);
 	return 0;
 }
@@ -210,38 +237,117 @@ static enum hd_scalein_why obstacle(const struct hd_scalein *s, double now_s) {
 		return HD_SCALEIN_AT_LEAST;
 	if (now_s - s->decided_at < s->options.interval_s)
 		return HD_SCALEIN_INTERVAL;
-	if (s->changed && s->count < HD_CURVE_FIT_MIN)
+	if (s->now.count < HD_CURVE_FIT_MIN)
 		return HD_SCALEIN_FEW_POINTS;
 	if (s->speed.n <= 0 || s->skip > 0)
 		return HD_SCALEIN_NO_TIMES;
 	return HD_SCALEIN_REMOVE;
 }
 
+/* A curve, and what it was fitted to: how far noise alone may put off what it foretells. */
+struct fit {
+	struct hd_curve curve;
+	const struct hd_scalein_history *of;
+	bool weights; /* the k-th point's is k^2 */
+	double sum, mean, spread; /* of the weights; of their steps; of the squares about that */
+	double noise; /* standard deviation of a point */
+};
+
+static double weight_of(const struct fit *fit, uint32_t k) {
+	return fit->weights ? (k + 1.0) * (k + 1.0) : 1;
+}
+
+static bool
+fit_to(const struct hd_scalein_history *of, enum hd_curve_kind kind, bool weights, struct fit *fit
+) {
+	double squares = 0, left = 0, points;
+
+	*fit = (struct fit){.of = of, .weights = weights};
+	if (hd_curve_fit(kind, of->points, of->count, weights, &fit->curve))
+		return false;
+	for (uint32_t i = 0; i < of->count; i++) {
+		double weight = weight_of(fit, i);
+		double off
+			= (double)of->points[i].loss - hd_curve_at(&fit->curve, of->points[i].step);
+
+		fit->sum += weight;
+		squares += weight * weight;
+		fit->mean += weight * of->points[i].step;
+		left += weight * off * off;
+	}
+	fit->mean /= fit->sum;
+	for (uint32_t i = 0; i < of->count; i++)
+		fit->spread += weight_of(fit, i) * pow(of->points[i].step - fit->mean, 2);
+	points = fit->sum * fit->sum / squares; /* that count */
+	fit->noise = sqrt(left / fit->sum * points / fmax(points - PARAMETERS, 1));
+	return true;
+}
+
+/* The standard error of level * (the height at the mean) + steps * (the slope) of a line with these weights. */
+static double sway(const struct fit *fit, double level, double steps) {
+	double sum = 0;
+
+	for (uint32_t i = 0; i < fit->of->count; i++) {
+		double off = fit->of->points[i].step - fit->mean;
+		double share = weight_of(fit, i) * (level / fit->sum + off * steps / fit->spread);
+
+		sum += share * share;
+	}
+	return fit->noise * sqrt(sum);
+}
+
+/* How much higher than foretold the present pool's loss may be. It does not rise above what it was. */
+static double above(const struct fit *fit, double to) {
+	double height = hd_curve_at(&fit->curve, fit->mean) - hd_curve_at(&fit->curve, to);
+
+	return fmin(sway(fit, 1, to - fit->mean), fmax(height, 0) + sway(fit, 1, 0));
+}
+
+/* The pool that it began with: even progress in proportion to the workers must do. False: no curve. */
+static bool judge_first(const struct hd_scalein *s, struct hd_scalein_decision *d) {
+	double t = (double)s->step, ahead, after;
+	struct fit fit;
+
+	if (!fit_to(&s->now, HD_CURVE_REFERENCE, true, &fit))
+		return false;
+	ahead = floor(t + s->options.horizon_s / tau_of(s, s->workers));
+	after = t + (ahead - t) * (s->workers - 1.0) / s->workers;
+	d->p_ref = hd_curve_at(&fit.curve, ahead);
+	d->p_now = hd_curve_at(&fit.curve, after);
+	d->margin_pct = 100 * Z * sway(&fit, 0, ahead - after) / d->p_ref;
+	return true;
+}
+
+static bool judge(const struct hd_scalein *s, struct hd_scalein_decision *d) {
+	double t = (double)s->step, ahead, after, error;
+	struct fit reference, current;
+
+	if (!fit_to(&s->larger, HD_CURVE_REFERENCE, true, &reference)
+	    || !fit_to(&s->now, HD_CURVE_CURRENT, false, &current))
+		return false;
+	ahead = floor(t + s->options.horizon_s / tau_of(s, s->larger_workers));
+	after = floor(t + s->options.horizon_s / tau_of(s, s->workers));
+	d->p_ref = hd_curve_at(&reference.curve, ahead);
+	d->p_now = hd_curve_at(&current.curve, after);
+	error = hypot(sway(&reference, 1, ahead - reference.mean), above(&current, after));
+	d->margin_pct = 100 * Z * error / d->p_ref;
+	return true;
+}
+
 struct hd_scalein_decision hd_scalein_decide(struct hd_scalein *s, double now_s) {
 	struct hd_scalein_decision d = {.why = obstacle(s, now_s)};
-	double t = (double)s->step, ahead;
+	const double least = -s->options.tolerance_pct;
 
 	if (d.why != HD_SCALEIN_REMOVE)
 		return d;
-	ahead = floor(t + s->options.horizon_s / s->reference_tau);
-	d.p_ref = hd_curve_at(&s->reference, ahead);
-	if (s->changed) {
-		struct hd_curve current;
-
-		if (hd_curve_fit(HD_CURVE_CURRENT, s->points, s->count, false, &current)) {
-			d.why = HD_SCALEIN_FEW_POINTS;
-			return d;
-		}
-		d.p_now = hd_curve_at(
-			&current, floor(t + s->options.horizon_s / tau_of(s, s->workers))
-		);
-	} else {
-		double share = (s->workers - 1.0) / s->workers;
-
-		d.p_now = hd_curve_at(&s->reference, t + (ahead - t) * share);
+	if (s->larger.count > 0 ? !judge(s, &d) : !judge_first(s, &d)) {
+		d.why = HD_SCALEIN_FEW_POINTS;
+		return d;
 	}
 	d.s_pct = hd_scalein_s(d.p_ref, d.p_now);
-	d.why = d.s_pct > -s->options.tolerance_pct ? HD_SCALEIN_REMOVE : HD_SCALEIN_KEEP;
+	d.why = d.s_pct - d.margin_pct > least ? HD_SCALEIN_REMOVE :
+		d.s_pct > least                ? HD_SCALEIN_UNSURE :
+						 HD_SCALEIN_KEEP;
 	d.remove = d.why == HD_SCALEIN_REMOVE;
 	s->decided_at = now_s;
 	return d;
@@ -256,6 +362,7 @@ const char *hd_scalein_why_text(enum hd_scalein_why why) {
 		[HD_SCALEIN_INTERVAL] = "it has been decided a moment ago",
 		[HD_SCALEIN_FEW_POINTS] = "too few losses since the last change",
 		[HD_SCALEIN_NO_TIMES] = "no times of steps yet",
+		[HD_SCALEIN_UNSURE] = "the losses do not say yet",
 	};
 
 	assert(why < HD_SCALEIN_WHY_COUNT);

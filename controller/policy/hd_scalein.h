@@ -3,17 +3,24 @@
  * Scale-in: a job whose loss has become flat gives workers back, one at a time, as long as it loses next to nothing by
  * it. Pure: time and observations come in as arguments.
  *
- *     loss                      knee           reference curve: what the pool that it began with would reach
+ *     loss                      knee           reference curve: what the larger pools have shown so far
  *      |\                        :             current curve: what this one does since it has its size
  *      | \                       :             P_ref = l_ref(t + Delta / tau_ref), P_now = l_now(t + Delta / tau(w))
- *      |  `-._                   :
- *      |      `--..____          :             s = 100 (P_ref - P_now) / P_ref;  one worker less iff s > -tolerance
- *      +-------------------------------- t     tau(w) = a + b w
+ *      |  `-._                   :             s = 100 (P_ref - P_now) / P_ref, known to within m (95 %, one-sided)
+ *      |      `--..____          :             one worker less iff s - m > -tolerance
+ *      +-------------------------------- t     tau(w) = a + b w, tau_ref = tau of the pool before this one
  *
  * Source: MLLess (Sanchez-Artigas, Sarroca; arXiv 2206.05786, section 4.2). We differ in this:
  * - the first worker does not go unconditionally: there is nothing yet to compare the curve with, so it goes iff even a
  *   progress that is in proportion to the workers would stay within the tolerance:
  *   P_now = l_ref(t + (w - 1) / w Delta / tau_ref);
+ * - the reference is fitted anew at each decision to all that larger pools have shown, the newest most of it, and goes
+ *   on at the speed of the last of them: a decision asks what the worker that went last was worth. A curve that
+ *   was fitted once, at the knee, foretells too high a loss wherever the loss still bent there, the more the longer ago
+ *   that was, and each later pool looks better beside it than it is;
+ * - losses are noisy, and a curve through a few of them foretells little: s has to be above the tolerance by a
+ *   margin, that of straight lines with the curves' weights and residuals. As losses of a job do not rise, the present
+ *   pool's is no higher than it was so far;
  * - tau has two parameters, as three cannot be told apart (c0 + (w - 1) c1 + w c2 has rank 2);
  * - nothing is decided on fewer than five points;
  * - a worker that goes flushes what it holds and leaves: no survivor takes half of its model.
@@ -47,22 +54,26 @@ enum hd_scalein_phase {
 	HD_SCALEIN_FLAT = 1 /* past it */
 };
 
+/* Losses, of steps in their order. */
+struct hd_scalein_history {
+	uint32_t count, stride, filled; /* of the points; steps a point has; of the newest */
+	double pending; /* sum of the newest point's losses */
+	struct hd_curve_point points[HD_CURVE_POINTS_MAX];
+};
+
 struct hd_scalein {
 	struct hd_scalein_options options;
 	enum hd_scalein_phase phase;
 	uint32_t workers; /* of the present pool */
-	uint32_t count, stride, filled; /* of the points; steps a point has; of the newest */
-	double pending; /* sum of the newest point's losses */
-	struct hd_curve_point
-		points[HD_CURVE_POINTS_MAX]; /* of the present pool; before the knee: all */
-	uint64_t first, step; /* of the points; the newest */
+	struct hd_scalein_history now; /* of the present pool; before the knee: of all */
+	/* Of the pools before it that were larger; no points: there was none. The last of these had so many. */
+	struct hd_scalein_history larger;
+	uint32_t larger_workers;
+	uint64_t step; /* the newest */
 	uint32_t candidate, stays; /* for the knee; observations in which it stayed */
 	uint64_t knee_step; /* 0: not there yet */
 	uint32_t skip; /* step times that do not count, after a change */
-	bool changed; /* the present pool is not the one that the reference is of */
 	double decided_at; /* s */
-	struct hd_curve reference;
-	double reference_tau; /* s, of the pool that the reference is of */
 	struct hd_scalein_speed speed;
 };
 
@@ -74,13 +85,14 @@ enum hd_scalein_why {
 	HD_SCALEIN_INTERVAL, /* not yet */
 	HD_SCALEIN_FEW_POINTS,
 	HD_SCALEIN_NO_TIMES, /* of steps */
+	HD_SCALEIN_UNSURE, /* s may be above -tolerance, and may be not */
 	HD_SCALEIN_WHY_COUNT
 };
 
 struct hd_scalein_decision {
 	enum hd_scalein_why why;
 	uint32_t remove; /* workers: 0 or 1 */
-	double s_pct; /* 0 unless it was reckoned (REMOVE, KEEP) */
+	double s_pct, margin_pct; /* 0 unless it was reckoned (REMOVE, KEEP, UNSURE) */
 	double p_ref, p_now; /* predicted losses */
 };
 
