@@ -86,8 +86,9 @@ static void tell_time(struct hd_ports *p, hd_ns now) {
 		p->executor.ops->time(p->executor.self, now);
 }
 
-static void stay_awake(struct hd_ports *p) {
-	if (p->awake < PORTS_AWAKE && ++p->awake == PORTS_AWAKE && p->watched)
+static void stay_awake(struct hd_ports *p, uint32_t frames) {
+	p->awake_frames += frames;
+	if (p->watched && p->awake_frames >= (uint64_t)PORTS_AWAKE_FRAMES * p->sockets)
 		ports_unwatch(p);
 }
 
@@ -95,18 +96,19 @@ static void stay_awake(struct hd_ports *p) {
 static int fall_asleep(struct hd_ports *p, hd_ns now, hd_ns until, bool *readable) {
 	int code = p->watched ? 0 : ports_watch(p);
 
-	p->awake = 0;
+	p->awake_frames = 0;
 	return code < 0 ? code : hd_wait_sleep(&p->wait, now, until, readable);
 }
 
 /* Sleeps when nothing came. 1: frames came, 0: none, or -errno. */
 static int receive(struct hd_ports *p, hd_ns until) {
+	uint32_t frames = ports_receive(p);
 	bool readable = false;
 	hd_ns now;
 	int code;
 
-	if (ports_receive(p) > 0) {
-		stay_awake(p);
+	if (frames > 0) {
+		stay_awake(p, frames);
 		return 1;
 	}
 	now = hd_wait_now();

@@ -200,6 +200,7 @@ int ports_open_all(
 		code = open_port(p, &p->ports[i], error, error_bytes);
 		if (p->ports[i].eth.kind == DPDK_AF_PACKET)
 			p->rings |= UINT64_C(1) << i;
+		p->sockets += p->ports[i].eth.descriptor_count;
 	}
 	if (code < 0 || p->busy_poll)
 		return code;

@@ -22,8 +22,8 @@
 #define PORTS_NAP_MIN_US 20 /* without descriptors */
 #define PORTS_NAP_MAX_US 1000
 #define PORTS_TIME_NS HD_SECOND /* between two times that the executor is told */
-/* Steps in a row that brought frames, before the sockets are watched no more. */
-#define PORTS_AWAKE 16
+/* For each socket, since the last sleep, before they are watched no more: to begin anew costs what ten do. */
+#define PORTS_AWAKE_FRAMES 64
 #define PORTS_NAME_BYTES 32
 #define PORTS_STATIONS 16384
 /* What a copy has of its own when its payload is shared: up to the end of a chunk's header. */
@@ -53,7 +53,8 @@ struct hd_ports {
 	struct hd_wait wait;
 	bool busy_poll, naps, registered;
 	bool watched; /* wait knows the ports' sockets */
-	uint32_t awake; /* steps since the last sleep, each with frames */
+	uint32_t sockets;
+	uint64_t awake_frames; /* since the last sleep */
 	void (*woken)(void *owner, hd_ns now);
 	void *owner;
 	uint32_t count;
