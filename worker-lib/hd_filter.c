@@ -55,10 +55,6 @@ float hd_filter_threshold(const struct hd_significance *filter, uint64_t step) {
 
 /* --- which values are sent ------------------------------------------------------------------ */
 
-static bool bit(const struct hd_significance *filter, uint64_t i) {
-	return (filter->mask[i / 8] >> i % 8 & 1) != 0;
-}
-
 static void set_bits(struct hd_significance *filter, uint64_t first, uint64_t count) {
 	for (uint64_t i = first; i < first + count; i++) {
 		if (i % 8 == 0 && first + count - i >= 8) {
@@ -88,22 +84,17 @@ static void mask_of(struct hd_significance *filter, const float *x) {
 static uint64_t find(const struct hd_significance *filter, uint64_t at, bool value) {
 	uint64_t values = filter->values;
 
-	while (at < values && at % MASK_BITS != 0) {
-		if (bit(filter, at) == value)
-			return at;
-		at++;
-	}
 	while (at < values) {
 		uint64_t word;
 
-		memcpy(&word, filter->mask + at / 8, sizeof word);
+		memcpy(&word, filter->mask + at / MASK_BITS * sizeof word, sizeof word);
 		word = le64toh(word);
-		word = value ? word : ~word;
+		word = (value ? word : ~word) >> at % MASK_BITS;
 		if (word != 0) {
 			at += (uint64_t)__builtin_ctzll(word);
 			break;
 		}
-		at += MASK_BITS;
+		at += MASK_BITS - at % MASK_BITS;
 	}
 	return at < values ? at : values;
 }
