@@ -33,6 +33,27 @@ static void copy_drop(
 	ctl_send(c, replica, &message, sink);
 }
 
+/* A request that becomes no transfer. */
+static void copy_refuse(
+	struct hd_controller *c,
+	struct ctl_node *replica,
+	const struct hd_msg_request *m,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_DROP};
+
+	message.drop = (struct hd_msg_drop){
+		.job = m->job,
+		.worker = m->worker,
+		.round = m->round,
+		.direction = HD_COPY,
+		.attempt = m->attempt,
+		.reason = (uint8_t)reason,
+	};
+	ctl_send(c, replica, &message, sink);
+}
+
 static void copy_void(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -131,9 +152,14 @@ void ctl_copy_request(
 	struct hd_sink *sink
 ) {
 	struct ctl_job *job = ctl_job_find(c, m->job);
-	struct ctl_transfer *t, refused = {.job = job, .worker = m->worker, .round = m->round};
+	struct ctl_transfer *t;
 
-	if (!job || job->replica.node != node) {
+	/* After a restart of ours it may be heard before the server has said who its replica is: it asks again. */
+	if (!job || !job->replica.node) {
+		copy_refuse(c, node, m, HD_REASON_EPOCH, sink);
+		return;
+	}
+	if (job->replica.node != node) {
 		c->counters.hostile_owner++;
 		return;
 	}
@@ -144,14 +170,13 @@ void ctl_copy_request(
 	}
 	if (copy_known(c, job, m, sink))
 		return;
-	refused.attempt = m->attempt;
 	if (!ctl_worker(job, m->worker) && !worker_may_come(c)) {
-		copy_drop(c, node, &refused, HD_REASON_LEFT, sink);
+		copy_refuse(c, node, m, HD_REASON_LEFT, sink);
 		return;
 	}
 	t = ctl_transfer_add(c, job, m->worker, HD_COPY, m->round);
 	if (!t) {
-		copy_drop(c, node, &refused, HD_REASON_NO_MEMORY, sink);
+		copy_refuse(c, node, m, HD_REASON_NO_MEMORY, sink);
 		return;
 	}
 	t->attempt = m->attempt;

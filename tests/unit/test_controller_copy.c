@@ -422,6 +422,39 @@ static void test_the_replica_dies(void **state) {
 	net_close(&t.s.net);
 }
 
+/* After a restart a replica may ask before its server has said whose replica it is: it hears that, and asks again. */
+static void test_asked_too_early(void **state) {
+
+	struct hd_message m = {.kind = HD_MSG_REQUEST};
+	const struct hd_message *drop;
+	struct stage t;
+
+	memset(&t, 0, sizeof(t));
+	net_open(&t.s.net, &net_plain);
+	t.replica = net_peer(&t.s.net, HD_ROLE_REPLICA, "rp");
+	m = net_register_server(t.replica);
+	m.register_.role = HD_ROLE_REPLICA;
+	say(t.replica, m);
+	m = (struct hd_message){.kind = HD_MSG_REQUEST};
+	m.request.job = 77;
+	m.request.worker = 3;
+	m.request.round = 5;
+	m.request.direction = HD_COPY;
+	m.request.attempt = 2;
+	m.request.bytes = 64;
+	say(t.replica, m);
+	net_run(&t.s.net, HD_MS);
+	drop = peer_last(t.replica, HD_MSG_DROP);
+	assert_non_null(drop);
+	assert_int_equal(drop->drop.job, 77);
+	assert_int_equal(drop->drop.worker, 3);
+	assert_int_equal(drop->drop.round, 5);
+	assert_int_equal(drop->drop.direction, HD_COPY);
+	assert_int_equal(drop->drop.attempt, 2);
+	assert_int_equal(drop->drop.reason, HD_REASON_EPOCH);
+	net_close(&t.s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_both_are_told),
@@ -431,6 +464,7 @@ int main(void) {
 		cmocka_unit_test(test_reported_as_a_push),
 		cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_the_group_ends),
+		cmocka_unit_test(test_asked_too_early),
 		cmocka_unit_test(test_the_replica_dies),
 	};
 
