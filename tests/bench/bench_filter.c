@@ -163,7 +163,10 @@ static void measure_step(size_t values, uint32_t block, size_t every) {
 		fill(values, block, every, x, u);
 		began = now_s();
 		hd_filter_f32(
-			&(struct hd_filter_arrays){x, filter.held, u, filter.mask}, values, &how, &sums
+			&(struct hd_filter_arrays){x, filter.held, u, filter.mask},
+			values,
+			&how,
+			&sums
 		);
 		pass_s = fmin(pass_s, now_s() - began);
 	}
