@@ -534,8 +534,8 @@ void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting
 
 /* --- hd_controller_stats.c ------------------------------------------------------------------ */
 extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_group;
-extern const struct hd_stat_group ctl_job_group, ctl_link_group;
-/* Without jobs and links. */
+extern const struct hd_stat_group ctl_job_group, ctl_lease_group, ctl_link_group;
+/* Without jobs, leases and links. */
 void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats);
 
 /* --- hd_controller_rows.c -------------------------------------------------------------------- */

@@ -96,6 +96,8 @@ struct ctl_grouping {
 	uint32_t aggregator_count;
 	struct ctl_node *aggregator[HD_PLAN_AGGREGATORS_MAX];
 	double memory[HD_PLAN_AGGREGATORS_MAX];
+	bool at_once
+		[HD_PLAN_AGGREGATORS_MAX]; /* switches: what their slots hold is next to nothing */
 	char aggregator_host[HD_PLAN_AGGREGATORS_MAX][HD_NAME_BYTES_MAX + 1]; /* they may go */
 	struct hd_plan_grouped plan;
 	uint64_t *sum_token; /* [room] by group of the plan: of its sum, 0: not granted */
@@ -209,6 +211,13 @@ uint32_t ctl_slots_leased(
 	const struct hd_controller *c,
 	const struct ctl_node *node,
 	const struct ctl_job *job
+);
+/* The job's leases for groups of pushes anywhere, with those whose end the switch has yet to be told. */
+void ctl_slots_of(
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	uint32_t *leases,
+	uint32_t *slots
 );
 /* Slots for a group of these; NULL: there are none. Owned by the caller. */
 struct ctl_group_slots *ctl_slots_take(

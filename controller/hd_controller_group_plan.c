@@ -47,6 +47,7 @@ static void find_aggregators(struct hd_controller *c) {
 			consider(c, node);
 	for (uint32_t a = 0; a < g->aggregator_count; a++) {
 		g->memory[a] = (double)ctl_memory_left(c, g->aggregator[a]);
+		g->at_once[a] = g->aggregator[a]->role == HD_ROLE_SWITCH;
 		hd_text_copy(
 			g->aggregator_host[a], sizeof(g->aggregator_host[a]), g->aggregator[a]->host
 		);
@@ -134,6 +135,7 @@ void ctl_group_round(struct hd_controller *c) {
 		.memory = g->memory,
 		.ways = {c, member, trunk},
 		.flow = c->scratch.flow,
+		.at_once = g->at_once,
 		.streaming = true,
 		.spare = c->spare_server,
 		.window = CTL_GROUP_WINDOW,

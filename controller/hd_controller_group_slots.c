@@ -49,6 +49,28 @@ uint32_t ctl_slots_leased(
 	return slots;
 }
 
+void ctl_slots_of(
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	uint32_t *leases,
+	uint32_t *slots
+) {
+	const struct ctl_slots_over *over;
+	const struct ctl_group *group;
+
+	*leases = *slots = 0;
+	TAILQ_FOREACH (group, &c->groups, entry)
+		if (group->job == job && group->slots) {
+			++*leases;
+			*slots += group->slots->slots;
+		}
+	TAILQ_FOREACH (over, &c->slots_over, entry)
+		if (over->job == job->id) {
+			++*leases;
+			*slots += over->slots;
+		}
+}
+
 /* What the job may still lease there. */
 static uint32_t
 slots_left(const struct hd_controller *c, const struct ctl_node *node, const struct ctl_job *job) {
@@ -242,6 +264,7 @@ bool ctl_slots_report(
 		if (group->slots->held || group->failed)
 			return true;
 		c->counters.leases++;
+		group->job->leases_begun[CTL_LEASE_PUSH]++;
 		group->slots->held = true;
 		tell_members(c, group, sink);
 		return true;

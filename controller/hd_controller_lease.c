@@ -121,6 +121,7 @@ void ctl_lease_report(
 	job = lease->job;
 	if (m->outcome == HD_OUTCOME_APPLIED) {
 		c->counters.leases += !lease->held;
+		job->leases_begun[CTL_LEASE_REDUCE] += !lease->held;
 		lease->held = true;
 	} else {
 		/* It would refuse the next one as well. */

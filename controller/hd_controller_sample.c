@@ -269,9 +269,14 @@ static double granted_bps(const struct ctl_transfer *t) {
 	return seconds > 0 ? bits / seconds : 0;
 }
 
+/* A sum that a switch makes: it and its members are one flow, on all their links at once. */
+static bool is_joint(const struct ctl_transfer *t) {
+	return t->is_sum && t->group && t->group->slots;
+}
+
 /* What an aggregator passes on: a sum to the server, a model to a worker. */
 static bool passes_on(const struct ctl_transfer *t) {
-	return t->group && t->is_sum == (t->direction == HD_PUSH);
+	return t->group && !is_joint(t) && t->is_sum == (t->direction == HD_PUSH);
 }
 
 /*
@@ -321,15 +326,19 @@ static double plausible_bps(const struct ctl_transfer *t, const struct hd_msg_re
 	return most > 0 ? fmin((double)m->rate_bps, most) : (double)m->rate_bps;
 }
 
+static struct ctl_past *past_next(struct hd_controller *c) {
+	if (c->past_count - c->sampled == CTL_PAST_KEPT)
+		c->sampled++; /* not seen in time: the oldest gives way */
+	return &c->past[c->past_count++ % CTL_PAST_KEPT];
+}
+
 /* NULL: the report says nothing of a network. */
 static struct ctl_past *past_add(struct hd_controller *c, const struct hd_msg_report *m) {
 	struct ctl_past *past;
 
 	if (!m->bytes || !m->rate_bps || !m->duration_ns || m->duration_ns > c->now)
 		return NULL;
-	if (c->past_count - c->sampled == CTL_PAST_KEPT)
-		c->sampled++; /* not seen in time: the oldest gives way */
-	past = &c->past[c->past_count++ % CTL_PAST_KEPT];
+	past = past_next(c);
 	*past = (struct ctl_past){
 		.start = c->now - m->duration_ns,
 		.end = c->now,
@@ -339,6 +348,53 @@ static struct ctl_past *past_add(struct hd_controller *c, const struct hd_msg_re
 		.bytes = m->bytes,
 	};
 	return past;
+}
+
+/* The member whose links are believed to carry least; NULL: there is none. */
+static const struct ctl_transfer *
+slowest_member(const struct hd_controller *c, const struct ctl_group *group) {
+	const struct ctl_transfer *slowest = NULL;
+	double least = INFINITY;
+
+	for (uint32_t m = 0; m < group->count; m++) {
+		const struct ctl_transfer *t = group->members[m];
+		double rate = INFINITY;
+
+		for (uint8_t i = 0; t && i < t->path_count; i++)
+			rate = fmin(rate, ctl_estimate_bytes(c, t->path[i]));
+		if (rate < least) {
+			least = rate;
+			slowest = t;
+		}
+	}
+	return slowest;
+}
+
+/* The slowest member's links may have held the sum back as well as the server's; those of the others carried as much
+ * at least. */
+static void
+add_members(struct hd_controller *c, struct ctl_past *past, const struct ctl_group *group) {
+	const struct ctl_transfer *slowest = slowest_member(c, group);
+	const struct ctl_past sum = *past;
+
+	if (slowest && past->path_count + slowest->path_count <= HD_PLAN_PATH_MAX) {
+		memcpy(past->path + past->path_count,
+		       slowest->path,
+		       slowest->path_count * sizeof(*past->path));
+		past->path_count = (uint8_t)(past->path_count + slowest->path_count);
+	}
+	for (uint32_t m = 0; m < group->count; m++) {
+		const struct ctl_transfer *t = group->members[m];
+
+		if (!t || t == slowest || t->path_count == 0)
+			continue;
+		past = past_next(c);
+		*past = sum;
+		past->token = t->token;
+		past->limited = 1;
+		past->path_count = t->path_count;
+		memcpy(past->path, t->path, sizeof(past->path));
+	}
 }
 
 void ctl_sample_add(
@@ -358,6 +414,8 @@ void ctl_sample_add(
 	past->limited = limited(c, t, m);
 	past->path_count = t->path_count;
 	memcpy(past->path, t->path, sizeof(past->path));
+	if (is_joint(t))
+		add_members(c, past, t->group);
 }
 
 void ctl_sample_shard(

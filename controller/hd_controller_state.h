@@ -136,6 +136,13 @@ struct ctl_staleness {
 	uint64_t delays[CTL_DELAYS];
 };
 
+/* What slots of a switch are leased for. */
+enum ctl_lease_kind {
+	CTL_LEASE_REDUCE, /* a job's all-reduces, from round to round */
+	CTL_LEASE_PUSH, /* a group of pushes, for the time of its grant */
+	CTL_LEASE_KINDS
+};
+
 /* A round that went through slots of a switch. */
 struct ctl_passage {
 	hd_ns start, end;
@@ -178,6 +185,7 @@ struct ctl_job {
 	struct ctl_lease *lease; /* of slots; NULL: it has none */
 	const char *why; /* its newest round did not go through a switch: in a word; NULL: it did */
 	uint8_t lease_attempt; /* of the newest lease */
+	uint64_t leases_begun[CTL_LEASE_KINDS]; /* put in force */
 	/* Its last rounds through slots, for what others had beside them. */
 	struct ctl_passage passages[CTL_PASSAGES_KEPT];
 	uint32_t passage_count;

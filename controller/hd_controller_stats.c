@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The controller's counters and gauges, by group: itself, its jobs, its links, why updates ended. */
 #include "hd_controller_core.h"
+#include "hd_controller_lease.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,6 +42,11 @@
 	S(delay_sum, "updates", "sum of the delays of applied updates", COUNTER, F64) \
 	S(delay_max, "updates", "greatest delay of an applied update", GAUGE, U64)
 
+#define CTL_LEASE_STATS(S) \
+	S(held, "leases", "of slots of a switch: asked for, in force, or about to end", GAUGE, U64) \
+	S(slots, "slots", "of these", GAUGE, U64) \
+	S(begun, "leases", "put in force, by this life", COUNTER, U64)
+
 #define CTL_LINK_STATS(S) \
 	S(estimate_bps, "bit/s", "what it is believed to carry for us", GAUGE, F64) \
 	S(spread_bps, "bit/s", "mean absolute deviation of the samples", GAUGE, F64) \
@@ -63,6 +69,9 @@ struct ctl_gauges {
 struct ctl_job_stats {
 	CTL_JOB_STATS(FIELD)
 };
+struct ctl_lease_stats {
+	CTL_LEASE_STATS(FIELD)
+};
 struct ctl_link_stats {
 	CTL_LINK_STATS(FIELD)
 };
@@ -83,6 +92,9 @@ static const struct hd_stat gauge_stats[] = {CTL_GAUGES(STAT)};
 #undef STRUCT
 #define STRUCT struct ctl_job_stats
 static const struct hd_stat job_stats[] = {CTL_JOB_STATS(STAT)};
+#undef STRUCT
+#define STRUCT struct ctl_lease_stats
+static const struct hd_stat lease_stats[] = {CTL_LEASE_STATS(STAT)};
 #undef STRUCT
 #define STRUCT struct ctl_link_stats
 static const struct hd_stat link_stats[] = {CTL_LINK_STATS(STAT)};
@@ -113,6 +125,14 @@ const struct hd_stat_group ctl_job_group = {
 	.count = COUNT(job_stats),
 };
 
+const struct hd_stat_group ctl_lease_group = {
+	.name = "lease",
+	.help = "jobs' leases of slots of switches, for all-reduces and for groups of pushes",
+	.label = {"tenant", "job", "kind"},
+	.stats = lease_stats,
+	.count = COUNT(lease_stats),
+};
+
 const struct hd_stat_group ctl_link_group = {
 	.name = "link",
 	.help = "directed links",
@@ -135,6 +155,7 @@ const struct hd_stat_group *const hd_controller_groups[] = {
 	&ctl_ended_group,
 	&hd_endpoint_group,
 	&ctl_job_group,
+	&ctl_lease_group,
 	&ctl_link_group,
 	NULL,
 };
@@ -152,12 +173,11 @@ static void add_gauges(const struct hd_controller *c, struct hd_stats *stats) {
 		.paused = c->paused,
 		.drained_hosts = c->drained_count,
 	};
-	const struct ctl_lease *lease;
 	const struct ctl_node *node;
 
-	TAILQ_FOREACH (lease, &c->leases, entry)
-		g.slots_leased += lease->slots;
 	TAILQ_FOREACH (node, &c->nodes, entry) {
+		if (node->role == HD_ROLE_SWITCH)
+			g.slots_leased += ctl_lease_slots(c, node);
 		g.workers += node->role == HD_ROLE_WORKER;
 		g.servers += node->role == HD_ROLE_SERVER;
 	}
@@ -204,6 +224,34 @@ static void add_jobs(const struct hd_controller *c, struct hd_stats *stats) {
 	}
 }
 
+static void add_lease(
+	const struct ctl_job *job,
+	enum ctl_lease_kind kind,
+	struct ctl_lease_stats s,
+	struct hd_stats *stats
+) {
+	const char *labels[]
+		= {job->tenant_name, job->name, kind == CTL_LEASE_REDUCE ? "reduce" : "push"};
+
+	s.begun = job->leases_begun[kind];
+	if (s.held > 0 || s.begun > 0)
+		hd_stats_add(stats, &ctl_lease_group, labels, &s);
+}
+
+static void add_leases(const struct hd_controller *c, struct hd_stats *stats) {
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		const struct ctl_job *job = c->jobs[i];
+		struct ctl_lease_stats s = {.held = job->lease != NULL};
+		uint32_t leases, slots;
+
+		s.slots = job->lease ? job->lease->slots : 0;
+		add_lease(job, CTL_LEASE_REDUCE, s, stats);
+		ctl_slots_of(c, job, &leases, &slots);
+		s = (struct ctl_lease_stats){.held = leases, .slots = slots};
+		add_lease(job, CTL_LEASE_PUSH, s, stats);
+	}
+}
+
 static void add_links(const struct hd_controller *c, struct hd_stats *stats) {
 	struct ctl_link_use *use = ctl_links_use(c);
 
@@ -240,5 +288,6 @@ void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats) {
 void hd_controller_stats(const struct hd_controller *c, struct hd_stats *stats) {
 	ctl_stats_own(c, stats);
 	add_jobs(c, stats);
+	add_leases(c, stats);
 	add_links(c, stats);
 }

@@ -82,6 +82,7 @@ struct hd_switch_agent_stats {
 	uint64_t executor_errors; /* calls that failed */
 	uint64_t neighbours_asked; /* that were not known at once */
 	uint64_t leases_now, slots_now, slots_all;
+	uint64_t leases_pushes, slots_pushes; /* of those now: of groups of pushes */
 };
 const struct hd_switch_agent_stats *hd_switch_agent_stats(const struct hd_switch_agent *agent);
 extern const struct hd_stat_group hd_switch_agent_group;

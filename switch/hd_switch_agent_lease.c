@@ -110,6 +110,10 @@ static void take(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	agent->slot_next = (uint16_t)((first + count) % agent->config.slots);
 	agent->stats.leases_now++;
 	agent->stats.slots_now += count;
+	if (lease->is.receiver_count > 0) {
+		agent->stats.leases_pushes++;
+		agent->stats.slots_pushes += count;
+	}
 }
 
 static void give(struct hd_switch_agent *agent, struct agent_lease *lease) {
@@ -117,6 +121,10 @@ static void give(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	memset(agent->slot_taken + lease->is.first_slot, 0, lease->is.slot_count);
 	agent->stats.leases_now--;
 	agent->stats.slots_now -= lease->is.slot_count;
+	if (lease->is.receiver_count > 0) {
+		agent->stats.leases_pushes--;
+		agent->stats.slots_pushes -= lease->is.slot_count;
+	}
 	free(lease);
 }
 

@@ -29,6 +29,8 @@ static const struct hd_stat stats_of[] = {
 	STAT(leases_now, "leases", "leases now, in force or about to be", HD_STAT_GAUGE),
 	STAT(slots_now, "slots", "slots of these", HD_STAT_GAUGE),
 	STAT(slots_all, "slots", "slots that can be leased", HD_STAT_GAUGE),
+	STAT(leases_pushes, "leases", "of the leases now, those of pushes: their sums go to a server", HD_STAT_GAUGE),
+	STAT(slots_pushes, "slots", "slots of these", HD_STAT_GAUGE),
 };
 
 #define COUNTER(name, help) \

@@ -74,6 +74,8 @@ static void place_group(struct hd_plan_grouper *g, uint32_t index, bool explain)
 		.ways = &g->member_ways[group->first],
 		.count = group->count,
 		.trunk = &group->trunk,
+		.at_once
+		= group->direction == HD_PLAN_PUSH && hd_group_at_once(g, group->aggregator),
 		.label = HD_PLAN_AFTER_GROUP | index,
 		.explain = explain,
 	};

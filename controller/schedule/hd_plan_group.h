@@ -47,6 +47,9 @@ struct hd_plan_group_input {
 	/* [link_count] What one transfer is known to get of each link, which may be planned with more than that for
 	 * several; NULL: the links' capacities. */
 	const double *flow;
+	/* [aggregator_count] It keeps nothing, as a switch: pushes go through it all at once, no faster than their sum. NULL:
+	 * none is such. */
+	const bool *at_once;
 	/* The sum leaves while the last members still arrive: it may be collected as late as it arrives at
 	 * the server. Otherwise an aggregator stores and forwards (MLfabric). */
 	bool streaming;

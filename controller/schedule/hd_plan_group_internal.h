@@ -43,6 +43,7 @@ struct hd_group_try {
 	const struct hd_plan_way *ways; /* of each */
 	uint32_t count;
 	const struct hd_plan_way *trunk;
+	bool at_once; /* its members, and its sum */
 	uint32_t label; /* of its sum */
 	bool explain; /* wanted: bottlenecks, and what they wait for */
 	double amount; /* out: of its sum */
@@ -107,6 +108,7 @@ struct hd_group_transfer {
 	uint8_t count;
 	uint32_t by; /* its label: see hd_plan_profile.h */
 	double amount, from;
+	double most; /* no faster than this; 0: as its links are */
 };
 
 /* --- hd_plan_group_links.c ------------------------------------------------------------------ */
@@ -126,6 +128,8 @@ void hd_group_place(
 	bool explain,
 	struct hd_plan_entry *entry
 );
+/* The most that one transfer gets of a way; INFINITY: it is inside a host. */
+double hd_group_rate(const struct hd_plan_grouper *g, const struct hd_plan_way *way);
 /* The earliest start of something that passes `amount` on over `trunk` as it arrives with `arrival`, or,
  * without streaming, after it. */
 double hd_group_ready(
@@ -214,7 +218,7 @@ static inline struct hd_group_transfer
 hd_group_direct(const struct hd_plan_grouper *g, uint32_t entry) {
 	const struct hd_plan_item *item = hd_group_item(g, entry);
 
-	return (struct hd_group_transfer){item->path, item->path_count, entry, item->amount, 0};
+	return (struct hd_group_transfer){item->path, item->path_count, entry, item->amount, 0, 0};
 }
 /* The way of the list's member at `index`; NULL: none. */
 static inline const struct hd_plan_way *hd_group_way(
@@ -226,6 +230,9 @@ static inline const struct hd_plan_way *hd_group_way(
 	const size_t k = (size_t)aggregator * list->count + index;
 
 	return g->way_is[k] ? &g->ways[k] : NULL;
+}
+static inline bool hd_group_at_once(const struct hd_plan_grouper *g, uint32_t aggregator) {
+	return g->in->at_once != NULL && g->in->at_once[aggregator];
 }
 static inline const struct hd_plan_way *hd_group_trunk(
 	const struct hd_plan_grouper *g,

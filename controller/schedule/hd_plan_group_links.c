@@ -122,16 +122,21 @@ static double best_rate(const struct hd_plan_grouper *g, const uint32_t *links, 
 	return rate;
 }
 
+double hd_group_rate(const struct hd_plan_grouper *g, const struct hd_plan_way *way) {
+	return best_rate(g, way->links, way->count);
+}
+
 static struct hd_profile_path
 path_of(const struct hd_plan_grouper *g, const struct hd_group_transfer *t) {
-	const double rate = best_rate(g, t->links, t->count);
+	const double best = best_rate(g, t->links, t->count);
+	const double rate = t->most > 0 ? fmin(best, t->most) : best;
 
 	return (struct hd_profile_path){
 		.profiles = g->profiles,
 		.links = t->links,
 		.count = t->count,
 		.least = t->count == 0 ? 0 : g->in->plan->share_min * rate,
-		.most = t->count == 0 || !g->in->flow ? 0 : rate,
+		.most = t->count == 0 || (!g->in->flow && t->most <= 0) ? 0 : rate,
 		.from = t->from,
 	};
 }
@@ -210,6 +215,24 @@ double hd_group_ready(
 	return ready;
 }
 
+/* A group that goes at once begins when all its links are free, and goes as fast as the slowest of them. */
+static void set_pace(
+	struct hd_plan_grouper *g,
+	const struct hd_group_try *try,
+	struct hd_group_transfer *trunk
+) {
+	struct hd_group_transfer t = *trunk;
+
+	trunk->most = hd_group_rate(g, try->trunk);
+	trunk->from = hd_group_start(g, &t);
+	for (uint32_t m = 0; m < try->count; m++) {
+		t.links = try->ways[m].links;
+		t.count = try->ways[m].count;
+		trunk->from = fmax(trunk->from, hd_group_start(g, &t));
+		trunk->most = fmin(trunk->most, hd_group_rate(g, &try->ways[m]));
+	}
+}
+
 double hd_group_place_all(
 	struct hd_plan_grouper *g,
 	struct hd_group_try *try,
@@ -220,9 +243,12 @@ double hd_group_place_all(
 		hd_group_size_of(g, try->entries, try->count), hd_group_item(g, try->entries[0])
 	);
 	struct hd_group_transfer trunk
-		= {try->trunk->links, try->trunk->count, try->label, amount, 0};
-	double from = 0, last = since;
+		= {try->trunk->links, try->trunk->count, try->label, amount, 0, 0};
+	double from, last = since;
 
+	if (try->at_once)
+		set_pace(g, try, &trunk);
+	from = trunk.from;
 	try->amount = amount;
 	try->collected = 0;
 	if (direction == HD_PLAN_PULL) {
@@ -234,14 +260,16 @@ double hd_group_place_all(
 		struct hd_plan_entry *entry = &g->entries[try->entries[m]];
 		const double own = hd_group_item(g, try->entries[m])->amount;
 		const struct hd_group_flow flow = {own, amount};
-		struct hd_group_transfer t = {way->links, way->count, try->entries[m], own, 0};
+		struct hd_group_transfer t
+			= {way->links, way->count, try->entries[m], own, trunk.from, trunk.most};
 
 		if (direction == HD_PLAN_PULL)
 			t.from = hd_group_ready(g, &try->sum, way, flow);
 		hd_group_place(g, &t, try->explain, entry);
 		entry->commit = entry->finish;
 		last = fmax(last, entry->finish);
-		from = fmax(from, hd_group_ready(g, entry, try->trunk, flow));
+		if (!try->at_once)
+			from = fmax(from, hd_group_ready(g, entry, try->trunk, flow));
 		if (direction == HD_PLAN_PUSH)
 			try->collected = fmax(try->collected, entry->finish);
 	}
@@ -249,7 +277,7 @@ double hd_group_place_all(
 		return last;
 	trunk.from = from;
 	hd_group_place(g, &trunk, try->explain, &try->sum);
-	try->sum.commit = fmax(try->sum.finish, since);
+	try->sum.commit = fmax(try->sum.finish, try->at_once ? last : since);
 	for (uint32_t m = 0; m < try->count; m++)
 		g->entries[try->entries[m]].commit = try->sum.commit;
 	return try->sum.commit;

@@ -34,7 +34,7 @@ sow(struct hd_plan_grouper *g, const struct hd_group_list *list, struct seed *se
 		if (has || trunk == NULL || g->memory[a] < amount)
 			continue;
 		const struct hd_group_transfer copy
-			= {trunk->links, trunk->count, HD_PLAN_NONE, amount, 0};
+			= {trunk->links, trunk->count, HD_PLAN_NONE, amount, 0, 0};
 		const double finish = hd_plan_key(hd_group_finish(g, &copy));
 		if (finish < least) {
 			least = finish;
@@ -82,6 +82,7 @@ draw(struct hd_plan_grouper *g,
 				way,
 				(struct hd_group_flow){item->amount, item->amount}
 			),
+			0,
 		};
 		const double finish = hd_plan_key(hd_group_finish(g, &relay));
 		/* Of equal ones the relay: the server's link is left to others. */

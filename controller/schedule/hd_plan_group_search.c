@@ -14,11 +14,12 @@
 /* What the longest group at one aggregator would be. */
 struct offer {
 	uint32_t aggregator, count;
+	double free_at; /* the server's link, for their sum */
 	double collected, limit;
 };
 
 static struct hd_group_transfer trunk_of(const struct hd_plan_way *trunk, double amount) {
-	return (struct hd_group_transfer){trunk->links, trunk->count, HD_PLAN_NONE, amount, 0};
+	return (struct hd_group_transfer){trunk->links, trunk->count, HD_PLAN_NONE, amount, 0, 0};
 }
 
 static bool same_kind(const struct hd_plan_grouper *g, uint32_t a, uint32_t b) {
@@ -41,6 +42,38 @@ static bool has_room(
 		&& hd_group_size_kept(size, leader) <= g->memory[aggregator];
 }
 
+/* Whether all members of a sum that goes at once would be much slower for this one. */
+static bool
+is_slow(const struct hd_plan_grouper *g,
+	uint32_t aggregator,
+	const struct hd_plan_way *trunk,
+	const struct hd_plan_way *way) {
+	return hd_group_at_once(g, aggregator)
+		&& hd_group_rate(g, way) < g->in->plan->share_min * hd_group_rate(g, trunk);
+}
+
+/* Promises a member's transfer. When a sum with it may leave; INFINITY: it would be held up too long. */
+static double ready_with(
+	struct hd_plan_grouper *g,
+	const struct offer *offer,
+	const struct hd_plan_way *trunk,
+	struct hd_group_transfer t,
+	struct hd_group_flow flow
+) {
+	struct hd_plan_entry entry;
+
+	if (hd_group_at_once(g, offer->aggregator)) {
+		t.from = offer->free_at;
+		t.most = hd_group_rate(g, trunk);
+		hd_group_place(g, &t, false, &entry);
+		return entry.start;
+	}
+	if (!g->in->streaming && hd_group_finish(g, &t) > hd_plan_beyond(offer->limit))
+		return INFINITY;
+	hd_group_place(g, &t, false, &entry);
+	return hd_group_ready(g, &entry, trunk, flow);
+}
+
 /* Members from `first` on that can be there at `offer->limit`. Takes everything back. */
 static void
 collect(struct hd_plan_grouper *g,
@@ -58,7 +91,6 @@ collect(struct hd_plan_grouper *g,
 	for (uint32_t i = first; i < list->count && offer->count < HD_GROUP_MEMBERS_MAX; i++) {
 		const struct hd_plan_way *way = hd_group_way(g, list, i, offer->aggregator);
 		const struct hd_plan_item *item = hd_group_item(g, list->entries[i]);
-		struct hd_plan_entry entry;
 
 		if (way == NULL || !hd_group_may_work(g)
 		    || !same_kind(g, list->entries[first], list->entries[i]))
@@ -67,14 +99,11 @@ collect(struct hd_plan_grouper *g,
 		if (!has_room(g, leader, size, offer->aggregator))
 			break;
 		const struct hd_group_transfer t
-			= {way->links, way->count, list->entries[i], item->amount, 0};
-		if (!g->in->streaming && hd_group_finish(g, &t) > limit)
-			break;
-		hd_group_place(g, &t, false, &entry);
+			= {way->links, way->count, list->entries[i], item->amount, 0, 0};
 		/* The more members a sum has, the sooner it may leave: this is no sooner than it will be. */
 		const struct hd_group_flow flow = {item->amount, hd_group_size_sum(size, leader)};
-		const double ready = hd_group_ready(g, &entry, trunk, flow);
-		if (ready > limit)
+		const double ready = ready_with(g, offer, trunk, t, flow);
+		if (ready > limit || is_slow(g, offer->aggregator, trunk, way))
 			break;
 		offer->collected = fmax(offer->collected, ready);
 		offer->count++;
@@ -96,11 +125,11 @@ best_offer(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 			continue;
 		struct hd_group_transfer sum = trunk_of(trunk, amount);
 		sum.from = g->commit[list->job];
-		const double free_at = hd_group_start(g, &sum);
-		offer.limit = g->in->spare ? INFINITY : free_at;
+		offer.free_at = hd_group_start(g, &sum);
+		offer.limit = g->in->spare ? INFINITY : offer.free_at;
 		collect(g, list, first, &offer);
 		if (g->in->spare)
-			offer.limit = fmax(free_at, offer.collected);
+			offer.limit = fmax(offer.free_at, offer.collected);
 		if (offer.count > best.count
 		    || (offer.count == best.count && best.aggregator != HD_PLAN_NONE
 			&& hd_plan_key(offer.collected) < hd_plan_key(best.collected)))
@@ -141,6 +170,7 @@ take_group(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 		.ways = hd_group_way(g, list, first, offer.aggregator),
 		.count = offer.count,
 		.trunk = hd_group_trunk(g, list, offer.aggregator),
+		.at_once = hd_group_at_once(g, offer.aggregator),
 		.label = HD_PLAN_NONE,
 	};
 	const double commit = hd_group_place_all(g, &try, HD_PLAN_PUSH, g->commit[list->job]);

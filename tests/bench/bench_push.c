@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One worker that pushes when it is told: bench_push VALUES. For each line on stdin it pushes an update of so many
- * fp32 values and prints when it was applied and which version it made, "ENDED_NS VERSION" (CLOCK_MONOTONIC), or
- * "lost REASON".
+ * One worker that pushes when it is told: bench_push VALUES [SECONDS]. For each line on stdin it pushes an update of so
+ * many fp32 values and prints when it was applied and which version it made, "ENDED_NS VERSION" (CLOCK_MONOTONIC), or
+ * "lost REASON". With SECONDS it pushes for so long after each line, one after the other and in fixed point, and prints
+ * "ENDED_NS VERSION ASKED_NS" of each, then "done".
  */
 #include "heddle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define PATIENCE_MS 120000
 #define TAU_MAX 1000
@@ -33,16 +35,42 @@ static struct heddle *join(uint64_t values, uint64_t *version) {
 	return heddle;
 }
 
+static void push(struct heddle *heddle, const float *update, double seconds, uint64_t *version) {
+	const struct heddle_push_options options = {
+		.size = sizeof options,
+		.borrow = 1,
+		.payload = seconds > 0 ? HEDDLE_PAYLOAD_FIXED32 : HEDDLE_PAYLOAD_FP32,
+	};
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+
+	if (heddle_push_wait(heddle, update, *version, &options, PATIENCE_MS, &status) < 0) {
+		(void)printf("lost %d\n", (int)status.reason);
+		return;
+	}
+	*version = status.version;
+	(void)printf("%" PRIu64 " %" PRIu64, status.ended_ns, *version);
+	if (seconds > 0)
+		(void)printf(" %" PRIu64, status.asked_ns);
+	(void)printf("\n");
+}
+
+static double now(void) {
+	struct timespec at;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &at);
+	return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
 int main(int argc, char **argv) {
-	const struct heddle_push_options options = {.size = sizeof options, .borrow = 1};
-	const uint64_t values = argc == 2 ? strtoull(argv[1], NULL, 10) : 0;
+	const uint64_t values = argc == 2 || argc == 3 ? strtoull(argv[1], NULL, 10) : 0;
+	const double seconds = argc == 3 ? strtod(argv[2], NULL) : 0;
 	float *update = values ? calloc(values, sizeof *update) : NULL;
 	uint64_t version = 0;
 	struct heddle *heddle;
 	int c;
 
 	if (update == NULL) {
-		(void)fprintf(stderr, "usage: bench_push VALUES\n");
+		(void)fprintf(stderr, "usage: bench_push VALUES [SECONDS]\n");
 		return 64;
 	}
 	heddle = join(values, &version);
@@ -51,17 +79,15 @@ int main(int argc, char **argv) {
 	(void)printf("joined\n");
 	(void)fflush(stdout);
 	while ((c = getchar()) != EOF) {
-		struct heddle_status status = HEDDLE_STATUS_INIT;
+		const double until = now() + seconds;
 
 		if (c != '\n')
 			continue;
-		if (heddle_push_wait(heddle, update, version, &options, PATIENCE_MS, &status)
-		    == 0) {
-			version = status.version;
-			(void)printf("%" PRIu64 " %" PRIu64 "\n", status.ended_ns, version);
-		} else {
-			(void)printf("lost %d\n", (int)status.reason);
-		}
+		do
+			push(heddle, update, seconds, &version);
+		while (now() < until);
+		if (seconds > 0)
+			(void)printf("done\n");
 		(void)fflush(stdout);
 	}
 	(void)heddle_close(heddle, 2000);

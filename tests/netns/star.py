@@ -43,9 +43,7 @@ class Star:
 
     def towards(self, name):
         """Bytes that have left the bridge for a host."""
-        told = subprocess.run(["ip", "-json", "-statistics", "link", "show", "dev", f"p-{name}"], capture_output=True,
-                              check=True, stdin=subprocess.DEVNULL).stdout
-        return json.loads(told)[0]["stats64"]["tx"]["bytes"]
+        return sent_bytes(f"p-{name}")
 
     def close(self):
         """The links first: what a namespace takes along when it ends is gone some time later, and its names are taken
@@ -55,6 +53,13 @@ class Star:
             host.holder.kill()
             host.holder.wait()
         sh("ip", "link", "del", "br0")
+
+
+def sent_bytes(device):
+    """Of frames that have left through it."""
+    told = subprocess.run(["ip", "-json", "-statistics", "link", "show", "dev", device], capture_output=True,
+                          check=True, stdin=subprocess.DEVNULL).stdout
+    return json.loads(told)[0]["stats64"]["tx"]["bytes"]
 
 
 def busy():

@@ -61,10 +61,11 @@ class Run:
 
     def train(self):
         workers = [self.start_worker(rank) for rank in range(WORKERS)]
-        self.leases = []
+        self.leases, self.slots = [], 0
 
         def look():
             self.leases.extend(self.path.rows("leases"))
+            self.slots = max(self.slots, self.counters()["slots_leased"])
             return all(worker.poll() is not None for worker in workers)
 
         pen.until(look, "workers", PATIENCE_S)
@@ -140,6 +141,7 @@ def main():
             report = json.loads(next((folder / "server").glob("*.report.json")).read_text())
             check(loss, report, counted, agent, switch, workers)
             check_leases(run.leases)
+            assert run.slots > 0, "slots of groups are counted while they are leased"
             if replica:
                 check_replica(counted, folder / "replica.events")
     return 0

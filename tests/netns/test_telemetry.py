@@ -22,7 +22,8 @@ import dpdk_lab as lab
 import pen
 
 METRICS = f"{lab.KERNEL}:9477"
-GROUPS = {"process", "core", "port", "queue", "fabric", "controller", "updates", "endpoint", "job", "link", "journal"}
+GROUPS = {"process", "core", "port", "queue", "fabric", "controller", "updates", "endpoint", "job", "lease", "link",
+          "journal"}
 
 
 HOSTS = 200

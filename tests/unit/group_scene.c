@@ -37,7 +37,7 @@ member(const void *context, uint32_t item, uint32_t aggregator, struct hd_plan_w
 	if (on_host(scene, aggregator, item))
 		return true;
 	way->count = 2;
-	way->links[0] = push ? GROUP_UP(item) : out_of(scene, aggregator);
+	way->links[0] = push ? scene->items[item].path[0] : out_of(scene, aggregator);
 	way->links[1] = push ? into(scene, aggregator) : GROUP_DOWN(item);
 	return true;
 }

@@ -381,6 +381,63 @@ static void test_sparse_streaming(void **state) {
 	group_scene_fini(&scene);
 }
 
+/* A switch: its links are none of the bottlenecks, and what comes leaves at once. */
+static void through_a_switch(struct group_scene *scene, uint32_t count) {
+	static const bool at_once[] = {true};
+
+	pushes(scene, count, 1);
+	scene->capacity[GROUP_INTO(0)] = scene->capacity[GROUP_OUT_OF(0)] = 1000;
+	scene->in.share_min = 0.5;
+	scene->group.streaming = true;
+	scene->group.at_once = at_once;
+}
+
+/* All links of a sum are taken from its first to its last moment, at the pace of the slowest. */
+static void test_at_once(void **state) {
+	struct group_scene scene;
+
+	(void)state;
+	through_a_switch(&scene, 4);
+	scene.busy[0] = (struct hd_plan_busy){.link = GROUP_UP(2), .end = 3, .rate = 1};
+	scene.in.busy_count = 1;
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 3, 1);
+	EXACT(scene.out.groups[0].sum.finish, 1);
+	EXACT(group_scene_last(&scene, scene.out.entries), 4);
+	group_scene_fini(&scene);
+	through_a_switch(&scene, 4);
+	scene.capacity[GROUP_UP(3)] = 0.5;
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 4);
+	EXACT(scene.out.groups[0].sum.start, 0);
+	EXACT(scene.out.groups[0].sum.finish, 2);
+	for (uint32_t m = 0; m < 4; m++) {
+		EXACT(scene.out.entries[m].start, 0);
+		EXACT(scene.out.entries[m].finish, 2);
+		EXACT(scene.out.entries[m].commit, 2);
+	}
+	group_scene_fini(&scene);
+}
+
+/* One that would make all others much slower goes by itself; so does a worker's second update, which cannot begin
+ * before its first has left. */
+static void test_at_once_without(void **state) {
+	struct group_scene scene;
+
+	(void)state;
+	through_a_switch(&scene, 4);
+	scene.capacity[GROUP_UP(3)] = 0.25;
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 3, 1);
+	EXACT(scene.out.groups[0].sum.finish, 1);
+	group_scene_fini(&scene);
+	through_a_switch(&scene, 2);
+	scene.items[1].path[0] = GROUP_UP(0);
+	group_scene_run(&scene);
+	EXPECT_SIZES(&scene, 1, 1);
+	group_scene_fini(&scene);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sparse_unions),
@@ -398,6 +455,8 @@ int main(void) {
 		cmocka_unit_test(test_memory_is_a_limit),
 		cmocka_unit_test(test_one_kind),
 		cmocka_unit_test(test_streaming),
+		cmocka_unit_test(test_at_once),
+		cmocka_unit_test(test_at_once_without),
 		cmocka_unit_test(test_pulls),
 		cmocka_unit_test(test_pulls_of_a_slow_server),
 	};

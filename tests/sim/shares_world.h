@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two jobs on the same hosts, around one switch, on links that carry what the controller need not know and nobody
+ * measures: what each gets of them, beside what its weight says.
+ */
+#ifndef SHARES_WORLD_H
+#define SHARES_WORLD_H
+
+#include "allreduce_world.h"
+
+#define SHARES_HOSTS 4 /* of workers, at most */
+#define SHARES_JOBS 2
+#define SHARES_CHUNK_BYTES 1408
+#define SHARES_FRAME_BYTES (SHARES_CHUNK_BYTES + 56 + HD_SIM_FRAME_BYTES)
+#define SHARES_OFF 0.05 /* wanted of the switch */
+
+struct shares_config {
+	uint32_t hosts; /* h1 .. of workers */
+	uint64_t rate_bps; /* of what they share: the server's link, or without a server all */
+	uint32_t wide; /* workers' links are so many times as wide; 0: 1 */
+	double initial_bps; /* what the controller believes of links */
+	float weights[SHARES_JOBS];
+	void (*event)(void *owner, int node, const struct hd_event *event); /* the controller's */
+	void *owner;
+};
+
+struct shares_world {
+	struct allreduce_world base; /* what the switch needs of one */
+	struct shares_config config;
+	struct hd_jobspec specs[SHARES_JOBS];
+	int hosts[SHARES_HOSTS], server_host;
+};
+
+void shares_open(struct shares_world *w, const struct shares_config *config);
+/* Workers, and whoever else there is, have been stopped. */
+void shares_close(struct shares_world *w);
+/* All links carry so much from now on. */
+void shares_set_rate(struct shares_world *w, uint64_t rate_bps);
+/* A worker of the job on a host; it stops with hd_sim_node_stop() and hd_worker_destroy(). */
+struct hd_worker *shares_worker(
+	struct shares_world *w,
+	uint32_t job,
+	uint32_t host,
+	int node,
+	const struct hd_worker_ops *ops,
+	void *owner
+);
+/* Bytes of values that a link carries in a time. */
+double shares_line(const struct shares_world *w, hd_ns span);
+/* Prints what the jobs had in a time, of so many bytes in all, and expects shares that are off from the weights' by so
+ * much at most, and so much of what the links carry at least. */
+void shares_expect(
+	const struct shares_world *w,
+	const double bytes[SHARES_JOBS],
+	hd_ns span,
+	double most_off,
+	double least
+);
+
+#endif

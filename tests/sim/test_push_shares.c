@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two jobs whose pushes are added by one switch, on the way to one server: each has its share by weight of what the
+ * server's link carries, also where links carry a tenth or ten times of what the controller believes. What is
+ * applied is checked as everywhere (hd_check.h), each job for itself; and no link is promised more than is known of it.
+ */
+#include "hd_check.h"
+#include "hd_message.h"
+#include "hd_out.h"
+#include "hd_server.h"
+#include "hd_stats.h"
+#include "shares_world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HOSTS 4
+#define VALUES 65536
+#define DEPTH 2 /* pushes that a worker has under way */
+#define WIDE 2 /* times the server's link is each worker's */
+#define TAU_MAX 128
+#define SLICE (HD_MS / 2)
+#define LEARN (12 * HD_SECOND)
+#define MEASURE (16 * HD_SECOND)
+#define SETTLE (10 * HD_SECOND)
+#define FULL 0.75 /* of what the server's link carries, in whole updates and sums, at least */
+#define IN_SUMS 0.75 /* of the updates at least */
+#define RESERVED_SLACK 1.000001 /* of rounding in sums of rates */
+
+struct buffer {
+	bool used;
+	float data[VALUES];
+};
+
+struct actor {
+	struct world *world;
+	uint32_t job;
+	int node;
+	struct hd_worker *core;
+	bool joined;
+	struct buffer buffers[DEPTH];
+};
+
+struct world {
+	struct shares_world base;
+	struct hd_tensor tensors[SHARES_JOBS];
+	uint32_t ids[SHARES_JOBS];
+	struct hd_check *checks[SHARES_JOBS];
+	struct actor actors[SHARES_JOBS][HOSTS];
+	struct hd_server *server;
+	int server_node;
+	uint64_t salt;
+	hd_version newest[SHARES_JOBS]; /* models, as if pulled at no cost */
+	bool planned;
+	uint64_t passed[SHARES_JOBS]; /* updates and sums that came to the server */
+	uint64_t applied, in_sums;
+	bool in_sum;
+};
+
+/* --- what is watched -------------------------------------------------------------------------- */
+
+static void on_event(void *owner, int node, const struct hd_event *given) {
+	struct world *w = owner;
+	struct hd_event event = *given;
+
+	event.at = hd_sim_now(w->base.base.sim);
+	w->planned |= event.kind == HD_EVENT_PLAN;
+	for (uint32_t job = 0; job < SHARES_JOBS; job++) {
+		if (event.job != w->ids[job])
+			continue;
+		hd_check_event(w->checks[job], &event);
+		if (event.kind != HD_EVENT_COMMITTED || node != w->server_node)
+			continue;
+		w->applied++;
+		w->in_sums += w->in_sum || event.more > 0;
+		w->in_sum = event.more > 0;
+		if (event.more > 0)
+			continue;
+		w->passed[job]++;
+		w->newest[job] = event.version;
+	}
+}
+
+static void check_reservations(struct world *w) {
+	const struct hd_controller *controller = w->base.base.controller;
+	const hd_ns now = hd_sim_node_now(w->base.base.sim, w->base.base.controller_node);
+
+	for (uint32_t link = 1; link < hd_controller_link_count(controller); link++)
+		assert_true(
+			hd_controller_reserved_bps(controller, link, now)
+			<= hd_controller_planned_bps(controller, link) * RESERVED_SLACK
+		);
+}
+
+static void inspect(struct world *w) {
+	if (w->planned)
+		check_reservations(w);
+	w->planned = false;
+	for (uint32_t job = 0; job < SHARES_JOBS; job++) {
+		const float *model;
+		uint64_t values;
+		hd_version version;
+
+		if (!hd_check_dirty(w->checks[job]))
+			continue;
+		model = hd_server_model(w->server, w->ids[job], &values);
+		version = hd_server_version(w->server, w->ids[job]);
+		if (model
+		    || !version) /* else the next update is half applied: looked at after it */
+			hd_check_model(w->checks[job], model, version);
+	}
+}
+
+/* --- workers ---------------------------------------------------------------------------------- */
+
+static void on_joined(void *owner, hd_version version, uint32_t tau_max) {
+	struct actor *actor = owner;
+	hd_version *newest = &actor->world->newest[actor->job];
+
+	(void)tau_max;
+	*newest = version > *newest ? version : *newest;
+	actor->joined = true;
+}
+
+static void on_released(void *owner, uint32_t round, void *user) {
+	struct buffer *buffer = user;
+
+	(void)owner;
+	(void)round;
+	buffer->used = false;
+}
+
+static const struct hd_worker_ops ops = {.joined = on_joined, .released = on_released};
+
+static void push(struct actor *actor, struct buffer *buffer) {
+	struct world *w = actor->world;
+	struct hd_sim *sim = w->base.base.sim;
+	const hd_ns now = hd_sim_node_now(sim, actor->node);
+	struct hd_check_pushed pushed = {
+		.worker = (uint32_t)(actor - w->actors[actor->job]),
+		.life = 1,
+		.salt = ++w->salt,
+		.base = w->newest[actor->job],
+		.dtype = HD_DTYPE_FIXED32,
+		.bytes = VALUES * sizeof(float),
+	};
+	const struct hd_push_args args = {
+		.data = buffer->data,
+		.values = VALUES,
+		.base = w->newest[actor->job],
+		.dtype = HD_DTYPE_FIXED32,
+		.user = buffer,
+	};
+
+	hd_check_fill(pushed.salt, buffer->data, VALUES);
+	if (hd_worker_push(
+		    actor->core, now, &args, hd_sim_node_sink(sim, actor->node), &pushed.round
+	    )
+	    < 0)
+		return;
+	buffer->used = true;
+	hd_check_push(w->checks[actor->job], &pushed);
+	hd_sim_node_poke(sim, actor->node);
+}
+
+/* All push as often as they can. */
+static void run(struct world *w, hd_ns span, bool pushing) {
+	struct hd_sim *sim = w->base.base.sim;
+	const hd_ns until = hd_sim_now(sim) + span;
+
+	while (hd_sim_now(sim) < until) {
+		const hd_ns next = hd_sim_now(sim) + SLICE;
+
+		for (uint32_t i = 0; pushing && i < SHARES_JOBS * HOSTS * DEPTH; i++) {
+			struct actor *actor = &w->actors[i % SHARES_JOBS][i / SHARES_JOBS % HOSTS];
+
+			if (actor->joined && !actor->buffers[i / SHARES_JOBS / HOSTS].used)
+				push(actor, &actor->buffers[i / SHARES_JOBS / HOSTS]);
+		}
+		while (hd_sim_step(sim, next))
+			inspect(w);
+		for (uint32_t job = 0; job < SHARES_JOBS; job++)
+			if (hd_check_failure(w->checks[job]))
+				fail_msg("job %u: %s", job, hd_check_failure(w->checks[job]));
+	}
+}
+
+/* --- what is counted -------------------------------------------------------------------------- */
+
+static uint64_t
+counted(const struct hd_stats *stats, const char *group, const char *label, const char *name) {
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < hd_stats_count(stats); i++) {
+		const struct hd_stats_row row = hd_stats_row(stats, i);
+
+		if (strcmp(row.group->name, group) != 0
+		    || (label && strcmp(row.label[0], label) != 0))
+			continue;
+		for (uint16_t k = 0; k < row.group->count; k++)
+			if (strcmp(row.group->stats[k].name, name) == 0)
+				sum += row.value[k].u64;
+	}
+	return sum;
+}
+
+/* Leases by job and kind come to what the controller and the switch have in all. */
+static void check_stats(const struct world *w, bool settled) {
+	const struct hd_switch_agent_stats *agent
+		= hd_switch_agent_stats(w->base.base.way.path.agent);
+	struct hd_stats *stats = hd_stats_create();
+	struct hd_out out = {0};
+
+	assert_non_null(stats);
+	hd_controller_stats(w->base.base.controller, stats);
+	assert_int_equal(
+		counted(stats, "lease", NULL, "slots"),
+		counted(stats, "fabric", NULL, "slots_leased")
+	);
+	assert_int_equal(
+		counted(stats, "lease", NULL, "begun"), counted(stats, "controller", NULL, "leases")
+	);
+	assert_true(counted(stats, "lease", "t0", "begun") > 0);
+	assert_true(counted(stats, "lease", "t1", "begun") > 0);
+	assert_true((counted(stats, "lease", NULL, "held") == 0) == settled);
+	assert_int_equal(agent->leases_pushes, agent->leases_now);
+	assert_int_equal(agent->slots_pushes, agent->slots_now);
+	assert_true((agent->leases_pushes == 0) == settled);
+	hd_stats_openmetrics(stats, &out);
+	assert_non_null(
+		strstr(hd_out_string(&out),
+		       "heddle_lease_begun_total{tenant=\"t1\",job=\"j1\",kind=\"push\"}")
+	);
+	hd_out_fini(&out);
+	hd_stats_destroy(stats);
+}
+
+/* --- the world -------------------------------------------------------------------------------- */
+
+static void start_server(struct world *w) {
+	struct allreduce_world *base = &w->base.base;
+	struct hd_sim_node_config node
+		= {.host = w->base.server_host, .event = on_event, .owner = w};
+	struct hd_server_config config = {
+		.name = "server",
+		.host = "ps",
+		.keys = allreduce_keys,
+		.key_id = 1,
+		.controller = hd_sim_node_address(base->sim, base->controller_node),
+	};
+
+	w->server_node = hd_sim_node(base->sim, &node);
+	assert_true(w->server_node >= 0);
+	config.data = hd_sim_node_address(base->sim, w->server_node);
+	allreduce_seed(base, config.seed);
+	assert_int_equal(hd_server_create(&config, &w->server), 0);
+	hd_sim_node_start(base->sim, w->server_node, (struct hd_node){&hd_server_ops, w->server});
+}
+
+static void describe(struct world *w, uint32_t job) {
+	struct hd_jobspec *spec = &w->base.specs[job];
+
+	w->tensors[job] = (struct hd_tensor){
+		.name = "model",
+		.dtype = HD_DTYPE_FP32,
+		.dimension_count = 1,
+		.dimension = {VALUES},
+	};
+	spec->tensor_count = 1;
+	spec->tensors = &w->tensors[job];
+	spec->learning_rate = 1; /* the model is minus the sum of the updates */
+	spec->staleness_c = 1;
+	spec->tau_max = TAU_MAX;
+	w->ids[job] = hd_job_id(spec->tenant, spec->name);
+	assert_int_equal(hd_check_create(VALUES, TAU_MAX, &w->checks[job]), 0);
+	hd_check_ranks(w->checks[job], HOSTS);
+}
+
+static void add_worker(struct world *w, uint32_t job, uint32_t host) {
+	struct actor *actor = &w->actors[job][host];
+	const struct hd_sim_node_config node
+		= {.host = w->base.hosts[host], .event = on_event, .owner = w};
+
+	actor->world = w;
+	actor->job = job;
+	actor->node = hd_sim_node(w->base.base.sim, &node);
+	assert_true(actor->node >= 0);
+	actor->core = shares_worker(&w->base, job, host, actor->node, &ops, actor);
+}
+
+static struct world *world_open(uint64_t rate_bps, double initial_bps, float first) {
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	shares_open(
+		&w->base,
+		&(struct shares_config){
+			.hosts = HOSTS,
+			.rate_bps = rate_bps,
+			.wide = WIDE,
+			.initial_bps = initial_bps,
+			.weights = {first, 1},
+			.event = on_event,
+			.owner = w,
+		}
+	);
+	start_server(w);
+	for (uint32_t job = 0; job < SHARES_JOBS; job++) {
+		describe(w, job);
+		for (uint32_t host = 0; host < HOSTS; host++)
+			add_worker(w, job, host);
+	}
+	return w;
+}
+
+/* What is under way ends, and then all agree. */
+static void world_close(struct world *w) {
+	struct hd_sim *sim = w->base.base.sim;
+	const hd_ns until = hd_sim_now(sim) + SETTLE;
+
+	while ((hd_check_pending(w->checks[0]) || hd_check_pending(w->checks[1]))
+	       && hd_sim_now(sim) < until)
+		run(w, HD_SECOND / 10, false);
+	run(w, HD_SECOND / 10, false); /* slots are given back */
+	check_stats(w, true);
+	for (uint32_t job = 0; job < SHARES_JOBS; job++) {
+		hd_check_settled(w->checks[job]);
+		assert_null(hd_check_failure(w->checks[job]));
+		assert_int_equal(hd_check_stats(w->checks[job])->failed, 0);
+		for (uint32_t host = 0; host < HOSTS; host++) {
+			hd_sim_node_stop(sim, w->actors[job][host].node);
+			hd_worker_destroy(w->actors[job][host].core);
+		}
+	}
+	hd_sim_node_stop(sim, w->server_node);
+	hd_server_destroy(w->server);
+	shares_close(&w->base);
+	for (uint32_t job = 0; job < SHARES_JOBS; job++)
+		hd_check_destroy(w->checks[job]);
+	free(w);
+}
+
+/* --- shares ----------------------------------------------------------------------------------- */
+
+static void expect_shares(struct world *w) {
+	const struct hd_sim_link_stats *link
+		= hd_sim_link_stats(w->base.base.sim, w->base.server_host, HD_SIM_DOWN);
+	uint64_t before[SHARES_JOBS], frames, applied, in_sums;
+	double bytes[SHARES_JOBS];
+
+	run(w, LEARN, true);
+	memcpy(before, w->passed, sizeof(before));
+	frames = link->bytes;
+	applied = w->applied;
+	in_sums = w->in_sums;
+	run(w, MEASURE, true);
+	applied = w->applied - applied;
+	in_sums = w->in_sums - in_sums;
+	for (uint32_t job = 0; job < SHARES_JOBS; job++)
+		bytes[job] = (double)(w->passed[job] - before[job]) * VALUES * sizeof(float);
+	print_message(
+		"%llu updates, %llu of them in sums; the server's link was full for %.3f of the time\n",
+		(unsigned long long)applied,
+		(unsigned long long)in_sums,
+		(double)(link->bytes - frames) * 8e9 / (double)w->base.config.rate_bps
+			/ (double)MEASURE
+	);
+	shares_expect(&w->base, bytes, MEASURE, SHARES_OFF, FULL);
+	assert_true((double)in_sums >= IN_SUMS * (double)applied);
+}
+
+static void shares(uint64_t rate_bps, double initial_bps, float first) {
+	struct world *w = world_open(rate_bps, initial_bps, first);
+
+	expect_shares(w);
+	check_stats(w, false);
+	world_close(w);
+}
+
+static void test_known(void **state) {
+	const double carried = 100e6 * SHARES_CHUNK_BYTES / SHARES_FRAME_BYTES;
+
+	(void)state;
+	shares(100000000, carried, 1);
+	shares(100000000, carried, 2);
+	shares(100000000, carried, 3);
+}
+
+static void test_slower_than_believed(void **state) {
+	(void)state;
+	shares(100000000, 1e9, 1);
+	shares(100000000, 1e9, 2);
+	shares(100000000, 1e9, 3);
+}
+
+static void test_faster_than_believed(void **state) {
+	(void)state;
+	shares(100000000, 1e7, 1);
+	shares(100000000, 1e7, 2);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_slower_than_believed),
+		cmocka_unit_test(test_faster_than_believed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
