@@ -243,6 +243,24 @@ static void hd_rounds_tell(struct hd_turn *turn, struct hd_job *job) {
 	}
 }
 
+/* The next round, from this version on, without anybody drawn. */
+static void hd_rounds_open(const struct hd_turn *turn, struct hd_job *job, hd_version version) {
+	struct hd_rounds *rounds = &job->rounds;
+
+	rounds->round++;
+	rounds->open = true;
+	rounds->closed = false;
+	rounds->drawn = 0;
+	rounds->draws = 0;
+	rounds->loss_sum = rounds->loss_weight = 0;
+	*hd_rounds_record(rounds) = (struct hd_round_record){
+		.round = rounds->round,
+		.version = version,
+		.began = turn->now,
+		.mu = rounds->mu,
+	};
+}
+
 /* A life that begins with a checkpoint goes on with numbers that no former one had: a round makes at least one
  * version. */
 static void hd_rounds_begin(struct hd_turn *turn, struct hd_job *job) {
@@ -254,21 +272,10 @@ static void hd_rounds_begin(struct hd_turn *turn, struct hd_job *job) {
 		rounds->mu = f->mu;
 		rounds->round = (uint32_t)hd_version_counter(job->version);
 	}
-	rounds->round++;
-	rounds->open = true;
-	rounds->closed = false;
-	rounds->drawn = 0;
-	rounds->draws = 0;
-	rounds->loss_sum = rounds->loss_weight = 0;
+	hd_rounds_open(turn, job, job->version);
 	rounds->deadline = f->deadline_ms > 0 ?
 		hd_ns_add(turn->now, (hd_ns)f->deadline_ms * HD_MS) :
 		HD_NEVER;
-	*hd_rounds_record(rounds) = (struct hd_round_record){
-		.round = rounds->round,
-		.version = job->version,
-		.began = turn->now,
-		.mu = rounds->mu,
-	};
 	came = job->step.count - job->step.late; /* in a round that ended without a step */
 	(void)hd_rounds_draw(job, f->clients > came ? f->clients - came : 0);
 }
@@ -511,12 +518,23 @@ void hd_rounds_dropped(struct hd_job *job) {
 }
 
 void hd_rounds_ended(const struct hd_turn *turn, struct hd_job *job) {
-	struct hd_round_record *record = hd_rounds_record(&job->rounds);
+	uint64_t counter = hd_version_counter(job->version);
+	struct hd_round_record *record;
 	struct hd_round_past *past;
 
 	if (!hd_is_federated(job)) {
 		return;
 	}
+	if (!job->rounds.open) { /* what came late, when no round began any more */
+		hd_rounds_open(
+			turn,
+			job,
+			hd_version_make(
+				hd_version_incarnation(job->version), counter - job->step.count
+			)
+		);
+	}
+	record = hd_rounds_record(&job->rounds);
 	record->came = job->step.count;
 	record->late = job->step.late;
 	record->weight = job->step.weight;

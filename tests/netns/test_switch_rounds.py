@@ -2,10 +2,14 @@
 """usage: test_switch_rounds.py BUILD
 Federated rounds through heddle-switch: clients with different numbers of rows, whose updates the switch adds, each
 multiplied by its rows; losing one of a hundred frames, and one client by SIGKILL. The server divides by the rows of
-those that are in each sum, and by nothing else."""
+those that are in each sum, and by nothing else.
+
+Then with `late=weight` and a deadline that most clients miss: whatever way an update took, it weighs half for each step
+that it is late, or that the oldest in its sum is."""
 import collections
 import itertools
 import json
+import math
 import pathlib
 import random
 import signal
@@ -36,7 +40,15 @@ def write_data(path, seed):
     path.write_text(json.dumps({"users": list(data), "num_samples": list(ROWS), "user_data": data}))
 
 
+def prepare(folder):
+    (folder / "server").mkdir()
+    for seed, name in enumerate(("train.json", "test.json")):
+        write_data(folder / name, seed)
+
+
 class Rounds(pushes.Run):
+    more = ""  # of --federated
+
     def start_client(self, rank):
         host = self.path.hosts[rank]
         where = {"CONTROLLER": bench_inpath.CONTROLLER, "KEY_FILE": self.path.key, "JOB": "rounds", "RANK": rank,
@@ -44,7 +56,7 @@ class Rounds(pushes.Run):
         return self.start(f"w{rank}", host, [
             self.build / "worker-lib/heddle-train", "--data", f"leaf:{self.folder}/train.json,{self.folder}/test.json",
             "--model", "mlp:512", "--payload", "fixed32", "--pull-payload", "bf16", "--federated",
-            f"clients={len(ROWS)},min=2,available={len(ROWS)},epochs=1,mu=0.01", "--batch", "128",
+            f"clients={len(ROWS)},min=2,available={len(ROWS)},epochs=1,mu=0.01{self.more}", "--batch", "128",
             # The server's link sends them the model one after the other, 6 ms each: those who wait compute less.
             "--compute-ms", 46 - 6 * rank, "--lr", "0.2", "--steps", ROUNDS, "--json", "-", "--quiet"],
             {f"HEDDLE_{name}": str(value) for name, value in where.items()})
@@ -108,14 +120,68 @@ def check(run, model, reports, counted, switch):
           f"client that died {sum(rows[1]):.0f}; accuracy {best:.3f}", flush=True)
 
 
+class LateRounds(Rounds):
+    more = ",late=weight,deadline-ms=20,wait-ms=2000"
+
+
+def follow_late(run):
+    """All end by themselves. The table of rounds as the server saw it last, the job, and reports."""
+    clients = [run.start_client(rank) for rank in range(len(ROWS))]
+    seen = {}
+
+    def look():
+        for row in run.path.rows("rounds", f"{run.path.hosts[len(ROWS)].address}:4773"):
+            seen[row["round"]] = row
+        return all(client.poll() is not None for client in clients)
+
+    pen.until(look, "the clients", PATIENCE_S)
+    for rank, client in enumerate(clients):
+        assert client.returncode == 0, run.said(f"w{rank}")
+    return seen, [json.loads(run.said(f"w{rank}").splitlines()[-1]) for rank in range(len(ROWS))]
+
+
+def check_late(run, seen, reports, counted):
+    """Each weight in the model is the rows, or a half, a quarter ... of them: no less than the update's own delay says,
+    and less only where an older one was in its sum. The table's weights are the sums of these."""
+    steps, late, with_older = collections.defaultdict(float), 0, 0
+    for event in run.commits():
+        rows, delay = ROWS[event["worker"]], event.get("aux", 0)
+        halves = math.log2(rows / event["value"])
+        assert halves == int(halves) and delay <= halves <= 16, (event, halves)
+        late, with_older = late + (delay > 0), with_older + (halves > delay)
+        steps[event["version"]] = event["value"]
+    assert late > ROUNDS and counted["switched"] > 0 and counted["sums_saturated"] == 0, (late, counted)
+    weights = [steps[version] for version in sorted(steps)]
+    ends = [row for row in seen.values() if row["state"] == "step"]
+    assert len(ends) > ROUNDS / 3, seen
+    for row in ends:
+        found = weights[row["version"]:row["version"] + row["came"]]  # a version an update
+        assert row["weight"] == sum(found), (row, found, len(weights))
+    for rank, report in enumerate(reports):
+        assert report["pushed"] == report["applied"] + report["dropped"] and report["failed"] == 0, report
+    assert sum(report["applied"] for report in reports) == len(weights), (reports, len(weights))
+    best = max(report["accuracy"] for report in reports)
+    assert best >= ACCURACY, reports
+    print(f"late: {late} of {len(weights)} updates, {with_older} in a sum with an older one; {counted['switched']} "
+          f"sums by the switch; accuracy {best:.3f}", flush=True)
+
+
+def main_late(build, folder):
+    run = LateRounds(build, folder, LOST, workers=len(ROWS))
+    try:
+        seen, reports = follow_late(run)
+        counted = run.counters()
+    finally:
+        run.close()
+    check_late(run, seen, reports, counted)
+
+
 def main():
     pen.enter()
     build = pathlib.Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory(prefix="heddle-rounds-") as folder:
         folder = pathlib.Path(folder)
-        (folder / "server").mkdir()
-        for seed, name in enumerate(("train.json", "test.json")):
-            write_data(folder / name, seed)
+        prepare(folder)
         run = Rounds(build, folder, LOST, workers=len(ROWS))
         try:
             model, reports = follow(run)
@@ -124,6 +190,9 @@ def main():
         finally:
             switch = run.close()
         check(run, model, reports, counted, switch)
+    with tempfile.TemporaryDirectory(prefix="heddle-rounds-") as folder:
+        prepare(pathlib.Path(folder))
+        main_late(build, pathlib.Path(folder))
     return 0
 
 

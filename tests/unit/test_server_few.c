@@ -167,12 +167,46 @@ static void test_done(void **state) {
 	rounds_close(&f);
 }
 
+/* Three give their updates and leave; the fourth's comes when no round can begin any more, and is a step once it has
+ * left, too: a row of its own. */
+static void test_late_alone(void **state) {
+	struct hd_federated rounds = rounds_of(4, 2, 1000);
+	hd_version base;
+	struct rounds f;
+
+	(void)state;
+	rounds.late = HD_LATE_WEIGHT;
+	rounds_open(&f, &rounds, 4);
+	base = rounds_told(&f, 3)->version;
+	for (uint16_t i = 0; i < 3; i++) {
+		rounds_give(&f, i, 2, (const float[2]){-1, 0});
+		leave(&f, i);
+	}
+	net_run(&f.net, 1100 * HD_MS);
+	rounds_moved(&f, 1, 0);
+	rounds_give_at(&f, 3, 6, (const float[2]){-3, 0}, base);
+	rounds_moved(&f, 1, 0);
+	leave(&f, 3);
+	rounds_moved(&f, 4, 0);
+	for (int i = 0; i < 2; i++) {
+		json_t *row = rounds_row(&f, i == 0 ? "round=1" : "round=2");
+
+		assert_true(rounds_number(row, "came") == (i == 0 ? 3 : 1));
+		assert_true(rounds_number(row, "late") == i);
+		assert_true(rounds_number(row, "weight") == (i == 0 ? 6 : 3));
+		assert_true(rounds_number(row, "drawn") == (i == 0 ? 4 : 0));
+		json_decref(row);
+	}
+	rounds_close(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lack),
 		cmocka_unit_test(test_left),
 		cmocka_unit_test(test_first_lack),
 		cmocka_unit_test(test_all_quit),
+		cmocka_unit_test(test_late_alone),
 		cmocka_unit_test(test_done),
 	};
 
