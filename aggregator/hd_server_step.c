@@ -50,13 +50,10 @@ static void hd_step_follow(struct hd_job *job) {
 	}
 	step->most = hd_roster_count(job);
 	step->change = job->roster.change;
-	if (job->spec.sync == HD_SYNC_FEDERATED) {
-		step->scale = 1; /* rounds have weights */
-	} else if (job->roster.change != 0) {
+	if (job->roster.change != 0)
 		step->scale = job->roster.scale;
-	} else if (step->scale <= 0) {
-		step->scale = 1;
-	}
+	if (step->scale <= 0 || job->spec.sync == HD_SYNC_FEDERATED)
+		step->scale = 1; /* rounds have weights */
 }
 
 uint32_t hd_commit_parts(const struct hd_incoming *in) {
