@@ -6,6 +6,7 @@ in little memory.
 usage: check_ways.py BUILD_DIR [TEST]...   needs no privileges.
 """
 import json
+import resource
 import subprocess
 import sys
 import unittest
@@ -15,6 +16,8 @@ from loopback import DEADLINE_S, TRAIN
 
 TASK = ["--data", "generated:logistic", "--model", "logistic", "--batch", 128, "--lr", 1, "--seed", 3, "--json", "-",
         "--quiet"]
+SANITIZED = any(word in TRAIN.read_bytes() for word in (b"__asan_init", b"__tsan_init"))
+SANITIZED_WHY = "a sanitizer's own memory counts, and it ends the program where there is none"
 
 
 class Ways(loopback.Loopback):
@@ -58,8 +61,7 @@ class Ways(loopback.Loopback):
             self.assertEqual(status, 0, lines)
         self.assertEqual(summaries[0]["model_crc32"], json.loads(local.stdout)["model_crc32"])
 
-    @unittest.skipIf(any(word in TRAIN.read_bytes() for word in (b"__asan_init", b"__tsan_init")),
-                     "a sanitizer's own memory counts, and it ends the program where there is none")
+    @unittest.skipIf(SANITIZED, SANITIZED_WHY)
     def test_memory(self):
         """A worker that needs more than it may have says what for, and how much there is."""
         self.start_fabric()
@@ -76,6 +78,21 @@ class Ways(loopback.Loopback):
             self.assertIn(f"MiB of --memory-mb {mb} are in use", "".join(lines[0]))
             said.add(lines[0][0].partition(":")[2].partition(":")[0])
         self.assertGreaterEqual(len(said), 3, said)  # the data, the model, gradients or a thread
+
+    @unittest.skipIf(SANITIZED, SANITIZED_WHY)
+    def test_little_address_space(self):
+        """Whatever it may have, it ends: a BLAS that finds no room for its buffer would try for ever."""
+        ended = {}
+        for mib in (16, 48, 96, 160, 1024):
+            done = subprocess.run([str(TRAIN), "--local", "--steps", "2"], env=self.env,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20)),
+                                  capture_output=True, text=True, timeout=DEADLINE_S)
+            ended[mib] = done.returncode
+            if done.returncode == 71:
+                self.assertIn("no memory for", done.stderr)
+        # 127: not even its libraries have room; -2: OpenBLAS's own word when it can begin no thread.
+        self.assertLessEqual(set(ended.values()), {0, 71, 127, -2}, ended)
+        self.assertEqual((ended[96], ended[1024]), (71, 0), ended)
 
     def test_bad_input(self):
         sync = ["--sync", "full"]

@@ -16,8 +16,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define BUFFERS_SIDE 128 /* of matrices that are not too small for them */
+/* What OpenBLAS maps at its first product, with some room. Where it gets none it tries for ever. */
+#define BLAS_BYTES ((size_t)129 << 20)
 
 struct layer {
 	uint32_t in, out;
@@ -185,8 +188,8 @@ int hd_model_create(
 		);
 		return -EINVAL;
 	}
-	/* The threads of BLAS would take the cores from the other workers of this machine. */
-	openblas_set_num_threads(1);
+	if (hd_model_take_buffers() < 0)
+		return -ENOMEM;
 	model = calloc(1, sizeof *model);
 	if (!model)
 		return -ENOMEM;
@@ -212,9 +215,18 @@ int hd_model_create(
 	return 0;
 }
 
-void hd_model_take_buffers(void) {
+int hd_model_take_buffers(void) {
 	static float a[BUFFERS_SIDE * BUFFERS_SIDE], b[BUFFERS_SIDE * BUFFERS_SIDE];
+	static bool taken;
+	void *there;
 
+	if (taken)
+		return 0;
+	there = mmap(NULL, BLAS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (there == MAP_FAILED)
+		return -ENOMEM;
+	(void)munmap(there, BLAS_BYTES);
+	/* The threads of BLAS would take the cores from the other workers of this machine. */
 	openblas_set_num_threads(1);
 	cblas_sgemm(
 		CblasRowMajor,
@@ -232,6 +244,8 @@ void hd_model_take_buffers(void) {
 		b,
 		BUFFERS_SIDE
 	);
+	taken = true;
+	return 0;
 }
 
 void hd_model_destroy(struct hd_model *model) {

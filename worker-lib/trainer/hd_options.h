@@ -100,6 +100,9 @@ __attribute__((format(printf, 2, 3))) void train_note(const char *event, const c
 
 /* From now on this process may have so many MiB more than it has. An exit status. */
 int train_limit_memory(uint32_t mb);
+/* The BLAS takes its buffer, or the program ends here; first it may begin once more, with these arguments, so that the
+ * BLAS has no threads. */
+void train_begin_blas(char **argv);
 /* "no memory for WHAT", and how much there may be; returns an exit status. */
 int train_no_memory(const char *what);
 

@@ -152,9 +152,9 @@ int hd_model_create(
 	size_t error_bytes
 );
 void hd_model_destroy(struct hd_model *model);
-/* Lets the BLAS take its buffers. It does with its first product else, and tries for ever where it may not have them:
- * call it before memory is limited. */
-void hd_model_take_buffers(void);
+/* Lets the BLAS take its buffers, if they were not taken yet. It does with its first product else, and tries for ever
+ * where it may not have them: call it before memory is limited. -ENOMEM: there is not so much (128 MiB). */
+int hd_model_take_buffers(void);
 /* All parameters; one array holds them, tensor after tensor. */
 uint64_t hd_model_values(const struct hd_model *model);
 uint32_t hd_model_tensor_count(const struct hd_model *model);

@@ -232,6 +232,7 @@ int main(int argc, char **argv) {
 	(void)sigaction(SIGINT, &stop, NULL);
 	(void)sigaction(SIGTERM, &stop, NULL);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	train_begin_blas(argv);
 	status = train_limit_memory(train.options.memory_mb);
 	if (status == EX_OK)
 		status = prepare(&train);

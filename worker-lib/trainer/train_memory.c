@@ -3,6 +3,7 @@
 #include "hd_options.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sysexits.h>
@@ -28,12 +29,21 @@ static uint64_t used_bytes(void) {
 	return data * (uint64_t)page;
 }
 
+void train_begin_blas(char **argv) {
+	/* It begins threads when it is loaded, each with a buffer, and they would take the cores from other workers. */
+	if (!getenv("OPENBLAS_NUM_THREADS") && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0)
+		(void)execv("/proc/self/exe", argv);
+	if (hd_model_take_buffers() == 0)
+		return;
+	/* Not by exit(): threads that it has all the same look for memory, and it waits for them there. */
+	_exit(train_no_memory("products of matrices (OpenBLAS wants 128 MiB)"));
+}
+
 int train_limit_memory(uint32_t mb) {
 	struct rlimit limit;
 
 	if (mb == 0)
 		return EX_OK;
-	hd_model_take_buffers();
 	at_first = used_bytes();
 	limit.rlim_cur = at_first + mb * MIB;
 	limit.rlim_max = limit.rlim_cur;
