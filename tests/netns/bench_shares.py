@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Two jobs that all-reduce through one heddle-switch at once: what each gets of the links, beside what its weight says.
 

@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: bench_switch_forward.py HEDDLE_SWITCH [--seconds N] [--rounds N] [--size BYTES] [--only memory|kernel]
 Forwarding of ordinary frames between two ports: heddle-switch beside DPDK's testpmd (io: it looks at no frame; mac: it
