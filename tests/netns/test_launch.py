@@ -28,6 +28,7 @@ START = """set -e
 unshare --net sleep 1000000 >/dev/null 2>&1 </dev/null &
 ns=$!
 until [ "$(readlink /proc/$ns/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+ip link del m$1 2>/dev/null || : # of the machine before, which may still be going
 ip link add m$1 type veth peer name eth0 netns $ns
 ip link set m$1 master br0 up
 nsenter --net=/proc/$ns/ns/net sh -ec "ip link set lo up; ip link set eth0 up

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import random
 import socket
 import subprocess
@@ -114,7 +115,7 @@ def rounds_of(where, folder):
     ctl = [str(BUILD / "controller/heddlectl"), "--server", where, "--json", "show"]
     text = [subprocess.run([*ctl, table], env=env, capture_output=True, text=True, timeout=20, check=True).stdout
             for table in ("rounds", "models")]
-    return json.loads(text[0])["rows"], json.loads(text[1])["rows"][0]
+    return json.loads(text[0])["rows"], (json.loads(text[1])["rows"] or [None])[0]
 
 
 def wait_for(what, seconds):
@@ -122,6 +123,10 @@ def wait_for(what, seconds):
     while not what():
         assert time.monotonic() < until, "not in time"
         time.sleep(0.05)
+
+
+def lacks(row):
+    return row["lacks"] if row["state"] in ("waits", "lacks") else 0
 
 
 def check_lost():
@@ -136,12 +141,12 @@ def check_lost():
             wait_for(lambda: len(rounds_of(where, folder)[0]) > 2, 30)
             for client in clients[2:]:
                 client.kill()
-            wait_for(lambda: rounds_of(where, folder)[0][-1]["state"] == "waits", 20)
-            assert rounds_of(where, folder)[0][-1]["lacks"] == 2
+            # One of the dead may have an update in the step. Deaths are noticed one by one.
+            wait_for(lambda: lacks(rounds_of(where, folder)[0][-1]) in (1, 2), 20)
             for client in clients[:2]:
                 _, said = client.communicate(timeout=30)
                 assert client.returncode == os.EX_UNAVAILABLE, (client.returncode, said)
-                assert "min_clients 4, 2 here or in its step, 4 lost, and none has come for 1 s" in said, said
+                assert re.search("min_clients 4, [23] here or in its step, 4 lost, and none has come for 1 s", said), said
             model = rounds_of(where, folder)[1]
             assert model["weight_received"] == model["weight_applied"] > 0, model
             assert model["rounds_lacked"] > 0, model
