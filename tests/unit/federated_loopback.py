@@ -146,7 +146,8 @@ def check_lost():
             for client in clients[:2]:
                 _, said = client.communicate(timeout=30)
                 assert client.returncode == os.EX_UNAVAILABLE, (client.returncode, said)
-                assert re.search("min_clients 4, [23] here or in its step, 4 lost, and none has come for 1 s", said), said
+                assert re.search("min_clients 4, [23] here or in its step, 4 lost, and none has come for 1 s", said), \
+                    said
             model = rounds_of(where, folder)[1]
             assert model["weight_received"] == model["weight_applied"] > 0, model
             assert model["rounds_lacked"] > 0, model
