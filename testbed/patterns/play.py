@@ -21,6 +21,7 @@ EVERY_MS = 100  # between two evaluations
 SEEN_S = 3.0
 LOOK_S = 0.3  # between two looks at the owner's target
 SPARE_S = 0.7  # of each worker, to end within a budget
+BUDGETED = ["--grace", 1, "--shards", "live"]  # who is left takes over the rows of who was sent away
 
 
 def free_address():
@@ -206,7 +207,7 @@ class Play(play.Play):
         there = {life.rank for life in self.alive}
         for rank in range(target):
             if rank not in there and len(self.alive) < target:
-                self.live(rank, 0, made.get(rank, 0), ["--grace", 1])
+                self.live(rank, 0, made.get(rank, 0), BUDGETED)
 
     def budget(self):
         """Ends with the gradients of all, or with what may be spent, whatever comes first."""
@@ -217,7 +218,7 @@ class Play(play.Play):
         self.owner = owner.Owner([self.programs["heddlectl"], "--controller", self.controller,
                                   "--key-file", self.directory / "keys"], JOB, words)
         for rank in range(self.setting["workers"]):
-            self.live(rank, 0, 0, ["--grace", 1])
+            self.live(rank, 0, 0, BUDGETED)
         self.watch()
         while self.alive:
             left = limit - self.account.worker_s(self.now())
