@@ -60,6 +60,30 @@ void prepare(struct run *run) {
 	run->config.owner = run;
 }
 
+void prepare_drawn(struct run *run, uint64_t i) {
+	static const uint64_t kinds[] = {0, HD_CLUSTER_HARD, HD_CLUSTER_GROUPS};
+
+	prepare(run);
+	run->config.seed = kinds[i % 3] + i;
+	hd_cluster_draw(run->config.seed, &run->scenario, &run->config.mode);
+}
+
+void choose_way(struct run *run, enum run_way way) {
+	static const enum hd_cluster_mode modes[RUN_WAYS] = {
+		[RUN_DIRECT] = HD_CLUSTER_DIRECT,
+		[RUN_UNSCHEDULED] = HD_CLUSTER_UNSCHEDULED,
+		[RUN_SCHEDULED] = HD_CLUSTER_SCHEDULED,
+		[RUN_AGGREGATED] = HD_CLUSTER_SCHEDULED,
+	};
+
+	run->config.mode = modes[way];
+	if (way == RUN_AGGREGATED) {
+		run->scenario.aggregators = 1;
+		run->scenario.aggregator_link_mbps = 1000;
+		run->scenario.job.update_bytes = 400000;
+	}
+}
+
 void go(struct run *run) {
 	struct hd_cluster *cluster;
 	char error[256] = "";
@@ -88,6 +112,16 @@ void expect(struct run *run, uint64_t applied) {
 			(unsigned long long)s->pushed,
 			(unsigned long long)applied
 		);
+}
+
+void expect_same(struct run *run) {
+	struct run other = *run;
+
+	other.config.owner = &other;
+	go(run);
+	go(&other);
+	assert_int_equal(run->events, other.events);
+	assert_true(run->trace == other.trace);
 }
 
 static uint64_t number_of(const char *name, uint64_t otherwise) {

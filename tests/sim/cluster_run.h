@@ -22,9 +22,22 @@ struct run {
 
 /* Four workers with 64 KiB updates at 200 Mbit/s: about 150 commits a second. */
 void prepare(struct run *run);
+/* World i of the fault matrix: easy, hard and with groups in turns. config.seed says what it was drawn from. */
+void prepare_drawn(struct run *run, uint64_t i);
+/* How updates travel: directly, unplanned, planned, or over an aggregator, when they are large enough to be summed. */
+enum run_way {
+	RUN_DIRECT,
+	RUN_UNSCHEDULED,
+	RUN_SCHEDULED,
+	RUN_AGGREGATED,
+	RUN_WAYS
+};
+void choose_way(struct run *run, enum run_way way);
 void go(struct run *run);
 /* Runs and expects no violation and at least so many applied updates. */
 void expect(struct run *run, uint64_t applied);
+/* Runs it twice: all that happens is the same, at the same moment. */
+void expect_same(struct run *run);
 
 /* Seeds to run: HEDDLE_SIM_SEEDS of them, or `otherwise`, from HEDDLE_SIM_FIRST on, or 1. Who says how many wants
  * nothing but those. */

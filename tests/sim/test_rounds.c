@@ -41,23 +41,17 @@ static void test_ways(void **state) {
 	struct run run;
 
 	(void)state;
-	for (int way = 0; way < 4; way++) {
+	for (enum run_way way = 0; way < RUN_WAYS; way++) {
 		const struct hd_check_stats *s = &run.result.pushes;
 
 		prepare_rounds(&run, 4, 1);
-		run.config.mode = way == 0 ? HD_CLUSTER_DIRECT :
-			way == 1           ? HD_CLUSTER_UNSCHEDULED :
-					     HD_CLUSTER_SCHEDULED;
-		run.scenario.aggregators = way == 3 ? 1 : 0;
-		run.scenario.aggregator_link_mbps = 1000;
-		if (way == 3)
-			run.scenario.job.update_bytes = 400000;
-		expect(&run, way == 3 ? 60 : 150);
+		choose_way(&run, way);
+		expect(&run, way == RUN_AGGREGATED ? 60 : 150);
 		/* All that were drawn, but who gave nothing. */
 		if ((double)s->commits < 3.2 * (double)s->steps)
-			fail_msg("way %d: %" PRIu64 " in %" PRIu64, way, s->commits, s->steps);
+			fail_msg("way %d: %" PRIu64 " in %" PRIu64, (int)way, s->commits, s->steps);
 		assert_true(s->weight > (double)s->commits);
-		if (way == 3)
+		if (way == RUN_AGGREGATED)
 			assert_true(run.result.aggregation.delivered > 10);
 	}
 }
@@ -76,14 +70,18 @@ static void test_payloads(void **state) {
 }
 
 /* Who is slow comes too late for the deadline, and its update has an old base. */
+static void prepare_deadline(struct run *run) {
+	prepare_rounds(run, 6, 2);
+	run->scenario.job.federated.deadline_ms = 60;
+	run->scenario.compute = (struct hd_variation
+	){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 6, .every_s = 0.2};
+}
+
 static void test_deadline(void **state) {
 	struct run run;
 
 	(void)state;
-	prepare_rounds(&run, 6, 2);
-	run.scenario.job.federated.deadline_ms = 60;
-	run.scenario.compute = (struct hd_variation
-	){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 6, .every_s = 0.2};
+	prepare_deadline(&run);
 	expect(&run, 100);
 	assert_true(run.result.pushes.steps_short > 10);
 }
@@ -93,21 +91,12 @@ static void test_late(void **state) {
 	struct run run;
 
 	(void)state;
-	for (int way = 0; way < 4; way++) {
-		prepare_rounds(&run, 6, 2);
-		run.config.mode = way == 0 ? HD_CLUSTER_DIRECT :
-			way == 1           ? HD_CLUSTER_UNSCHEDULED :
-					     HD_CLUSTER_SCHEDULED;
-		run.scenario.aggregators = way == 3 ? 1 : 0;
-		run.scenario.aggregator_link_mbps = 1000;
-		if (way == 3)
-			run.scenario.job.update_bytes = 400000;
+	for (enum run_way way = 0; way < RUN_WAYS; way++) {
+		prepare_deadline(&run);
+		choose_way(&run, way);
 		run.scenario.sim.depth = 4;
 		run.scenario.job.tau_max = 5;
 		run.scenario.job.federated.late = HD_LATE_WEIGHT;
-		run.scenario.job.federated.deadline_ms = 60;
-		run.scenario.compute = (struct hd_variation
-		){.kind = HD_VARIATION_REDRAW, .low = 1, .high = 6, .every_s = 0.2};
 		expect(&run, 60);
 		assert_true(run.result.pushes.late > 20);
 		/* Clients weigh 43.5 on the average. */
@@ -130,9 +119,7 @@ static void test_group_deaths(void **state) {
 	for (uint32_t i = 0; i < 6; i++) {
 		prepare_rounds(&run, 6, 1);
 		run.scenario.duration_s = 6;
-		run.scenario.aggregators = 1;
-		run.scenario.aggregator_link_mbps = 1000;
-		run.scenario.job.update_bytes = 400000;
+		choose_way(&run, RUN_AGGREGATED);
 		run.scenario.job.payload = payloads[i / 2];
 		run.scenario.job.federated.late = i % 2 ? HD_LATE_WEIGHT : HD_LATE_DROP;
 		run.scenario.job.federated.deadline_ms = i % 2 ? 300 : 0;
@@ -196,18 +183,13 @@ static void test_seeds(void **state) {
 	(void)state;
 	for (uint64_t k = run_only_seeds() ? KNOWN : 0; k < seeds + KNOWN; k++) {
 		uint64_t i = k < KNOWN ? known_seeds[k] : first + k - KNOWN;
-		uint64_t seed = i % 3 == 0 ? i :
-			i % 3 == 1         ? HD_CLUSTER_HARD + i :
-					     HD_CLUSTER_GROUPS + i;
 		struct hd_scenario_job *job = &run.scenario.job;
 		struct hd_federated *f = &job->federated;
 
-		prepare(&run);
-		hd_cluster_draw(seed, &run.scenario, &run.config.mode);
-		run.config.seed = seed;
-		hd_random_init(&random, seed ^ UINT64_C(0x726f756e6473));
+		prepare_drawn(&run, i);
+		hd_random_init(&random, run.config.seed ^ UINT64_C(0x726f756e6473));
 		job->sync = HD_SYNC_FEDERATED;
-		*f = (struct hd_federated){.epochs = 1, .seed = seed};
+		*f = (struct hd_federated){.epochs = 1, .seed = run.config.seed};
 		f->clients = 1 + (uint32_t)hd_random_below(&random, run.scenario.workers);
 		f->clients_least = 1 + (uint32_t)hd_random_below(&random, f->clients);
 		f->deadline_ms = hd_random_chance(&random, 0.5) ?
@@ -222,7 +204,7 @@ static void test_seeds(void **state) {
 				"seed %" PRIu64 ": drawn from %" PRIu64
 				", mode %d, clients %u of at least %u, deadline %u ms, late %u: %s",
 				i,
-				seed,
+				run.config.seed,
 				(int)run.config.mode,
 				f->clients,
 				f->clients_least,
@@ -234,17 +216,13 @@ static void test_seeds(void **state) {
 }
 
 static void test_deterministic(void **state) {
-	struct run one, other;
+	struct run run;
 
 	(void)state;
-	prepare_rounds(&one, 4, 1);
-	one.scenario.loss = 0.02;
-	other = one;
-	other.config.owner = &other;
-	go(&one);
-	go(&other);
-	assert_false(one.violated);
-	assert_true(one.trace == other.trace);
+	prepare_rounds(&run, 4, 1);
+	run.scenario.loss = 0.02;
+	expect_same(&run);
+	assert_false(run.violated);
 }
 
 int main(int argc, char **argv) {

@@ -37,29 +37,23 @@ static void test_steps(void **state) {
 
 	(void)state;
 	for (int sync = HD_SYNC_ALL; sync < HD_SYNC_FEDERATED; sync++) {
-		for (int way = 0; way < 4; way++) {
+		for (enum run_way way = 0; way < RUN_WAYS; way++) {
 			uint32_t size = sync == HD_SYNC_ALL ? 4 : 3;
 			const struct hd_check_stats *s = &run.result.pushes;
 
 			prepare_sync(&run, (uint8_t)sync, counts[sync]);
-			run.config.mode = way == 0 ? HD_CLUSTER_DIRECT :
-				way == 1           ? HD_CLUSTER_UNSCHEDULED :
-						     HD_CLUSTER_SCHEDULED;
-			run.scenario.aggregators = way == 3 ? 1 : 0;
-			run.scenario.aggregator_link_mbps = 1000;
-			if (way == 3)
-				run.scenario.job.update_bytes = 400000;
-			expect(&run, way == 3 ? 60 : 200);
+			choose_way(&run, way);
+			expect(&run, way == RUN_AGGREGATED ? 60 : 200);
 			/* The first before all have joined, the last when they leave. */
 			if (s->commits < size * (s->steps - 6))
 				fail_msg(
 					"sync %d, way %d: %" PRIu64 " commits in %" PRIu64 " steps",
 					sync,
-					way,
+					(int)way,
 					s->commits,
 					s->steps
 				);
-			if (way == 3)
+			if (way == RUN_AGGREGATED)
 				assert_true(run.result.aggregation.delivered > 10);
 			assert_true(s->reasons[HD_REASON_LOST_BASE] == 0);
 		}
@@ -184,15 +178,10 @@ static void test_seeds(void **state) {
 	(void)state;
 	for (uint64_t k = run_only_seeds() ? KNOWN : 0; k < seeds + KNOWN; k++) {
 		uint64_t i = k < KNOWN ? known_seeds[k] : first + k - KNOWN;
-		uint64_t seed = i % 3 == 0 ? i :
-			i % 3 == 1         ? HD_CLUSTER_HARD + i :
-					     HD_CLUSTER_GROUPS + i;
 		struct hd_scenario_job *job = &run.scenario.job;
 
-		prepare(&run);
-		hd_cluster_draw(seed, &run.scenario, &run.config.mode);
-		run.config.seed = seed;
-		hd_random_init(&random, seed ^ UINT64_C(0x73746570));
+		prepare_drawn(&run, i);
+		hd_random_init(&random, run.config.seed ^ UINT64_C(0x73746570));
 		job->sync = (uint8_t)(1 + hd_random_below(&random, HD_SYNC_N_BATCH));
 		job->sync_count = job->sync == HD_SYNC_ALL ?
 			0 :
@@ -202,7 +191,7 @@ static void test_seeds(void **state) {
 			fail_msg(
 				"seed %" PRIu64 ": drawn from %" PRIu64 ", mode %d, sync %u %u: %s",
 				i,
-				seed,
+				run.config.seed,
 				(int)run.config.mode,
 				job->sync,
 				job->sync_count,
@@ -212,17 +201,13 @@ static void test_seeds(void **state) {
 }
 
 static void test_deterministic(void **state) {
-	struct run one, other;
+	struct run run;
 
 	(void)state;
-	prepare_sync(&one, HD_SYNC_N_BATCH, 3);
-	one.scenario.loss = 0.02;
-	go(&one);
-	prepare_sync(&other, HD_SYNC_N_BATCH, 3);
-	other.scenario.loss = 0.02;
-	go(&other);
-	assert_false(one.violated);
-	assert_true(one.trace == other.trace);
+	prepare_sync(&run, HD_SYNC_N_BATCH, 3);
+	run.scenario.loss = 0.02;
+	expect_same(&run);
+	assert_false(run.violated);
 }
 
 int main(int argc, char **argv) {

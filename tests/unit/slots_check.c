@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_limits.h"
+#include "hd_switch_numbers.h"
 #include "slots_net.h"
 
 #include <math.h>
@@ -80,13 +82,81 @@ void net_check_same(const struct net *net) {
 	}
 }
 
+bool net_dies(struct net *net, hd_ns within) {
+	struct hd_random random;
+	uint32_t done = 0;
+
+	hd_random_init(&random, net->config.seed);
+	net_run(net, hd_random_below(&random, within));
+	net->members[1].dead = true;
+	net_run(net, net->now + hd_random_below(&random, 5 * HD_MS));
+	net->way.waits(net->way.self, 13);
+	net_run(net, net->now + 20 * HD_SECOND);
+	assert_true(net_ended(net));
+	for (uint32_t m = 0; m < 4; m++) {
+		if (m == 1)
+			continue;
+		done += net_stats(net, m)->state == HD_SLOTS_DONE;
+		if (net_stats(net, m)->state == HD_SLOTS_FAILED)
+			assert_int_equal(net_stats(net, m)->reason, HD_REASON_VOID);
+	}
+	assert_true(done == 3 || done == 0);
+	return done == 3;
+}
+
+void net_take_out(struct net *net) {
+	net_run(net, 3 * HD_MS);
+	net->way.waits(net->way.self, 7);
+	net_run(net, net->now + HD_SECOND);
+	assert_true(net_ended(net));
+	assert_int_equal(net_stats(net, 3)->state, HD_SLOTS_FAILED);
+	assert_int_equal(net_stats(net, 3)->reason, HD_REASON_LEASE);
+}
+
+struct hd_chunk_header net_result_header(const struct net *net, uint32_t chunk) {
+	const uint16_t slots = net->config.slots;
+
+	return (struct hd_chunk_header){
+		.attempt = NET_ATTEMPT,
+		.dtype = net->config.dtype,
+		.job = NET_JOB,
+		.epoch = NET_EPOCH,
+		.worker = UINT16_MAX,
+		.round = 1,
+		.exponent = net->config.exponent,
+		.shard = NET_SHARD,
+		.slot
+		= (uint16_t)(chunk % slots | (chunk / slots % 2 ? HD_SWITCH_SLOT_VERSION : 0)),
+		.chunk = chunk,
+		.version = 15,
+		.count = net->config.count,
+		.next = 100,
+		.token = net_result_token(0),
+	};
+}
+
+void net_forge(struct net *net, const struct hd_chunk_header *header, size_t bytes) {
+	static const uint8_t payload[HD_CHUNK_BYTES_MAX] = {1};
+	struct hd_slots_stats before = *net_stats(net, 0);
+	enum hd_slots_result result
+		= hd_slots_take(net->members[0].slots, net->now, header, payload, bytes);
+
+	assert_int_equal(result, HD_SLOTS_MISMATCH);
+	before.mismatches++;
+	assert_memory_equal(&before, net_stats(net, 0), sizeof(before));
+}
+
+void net_begin(struct net *net, const struct net_config *config, float scale) {
+	net_open(net, config);
+	net_fill(net, scale);
+	net_start(net);
+}
+
 struct net *net_once(const struct net_config *config, float scale, hd_ns until) {
 	struct net *net = malloc(sizeof(*net));
 
 	assert_non_null(net);
-	net_open(net, config);
-	net_fill(net, scale);
-	net_start(net);
+	net_begin(net, config, scale);
 	net_run(net, until);
 	return net;
 }

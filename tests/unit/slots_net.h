@@ -139,12 +139,22 @@ extern const struct net_config net_usual;
 const struct hd_slots_stats *net_stats(const struct net *net, uint32_t member);
 /* A world from a seed: sizes, links, losses both ways, late starts. */
 void net_draw(uint64_t seed, struct net_config *config);
-/* Opens, fills, runs; net_free() after it. */
+/* Opens, fills, starts. */
+void net_begin(struct net *net, const struct net_config *config, float scale);
+/* The same, and runs; net_free() after it. */
 struct net *net_once(const struct net_config *config, float scale, hd_ns until);
 void net_free(struct net *net);
 /* Everybody living has the sum of `members`, bit for bit that of plain integers, and near that of doubles. */
 void net_check(const struct net *net, uint64_t members);
 /* All that have a sum have the same bits. */
 void net_check_same(const struct net *net);
+/* Of a world of four that was started: member 1 dies within so long, and is taken out a little later. The others end,
+ * all of them alike: true: with the round, false: it is void. */
+bool net_dies(struct net *net, hd_ns within);
+/* Member 3 is taken out while it lives, and learns it. */
+void net_take_out(struct net *net);
+/* A true result of a chunk, to be spoilt; and what is not one, to member 0: it is counted, and nothing else changes. */
+struct hd_chunk_header net_result_header(const struct net *net, uint32_t chunk);
+void net_forge(struct net *net, const struct hd_chunk_header *header, size_t bytes);
 
 #endif

@@ -126,33 +126,13 @@ static void test_dies(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		struct net_config config = net_usual;
-		struct hd_random random;
 		struct net net;
-		uint32_t done = 0, failed = 0;
 
-		hd_random_init(&random, seed);
 		config.seed = seed;
 		config.loss = 0.02;
 		config.values = 6400;
-		net_open(&net, &config);
-		net_fill(&net, 1);
-		net_start(&net);
-		net_run(&net, hd_random_below(&random, 4 * HD_MS));
-		net.members[1].dead = true;
-		net_run(&net, net.now + hd_random_below(&random, 5 * HD_MS));
-		net.way.waits(net.way.self, 13);
-		net_run(&net, net.now + 20 * HD_SECOND);
-		assert_true(net_ended(&net));
-		for (uint32_t m = 0; m < config.members; m++) {
-			if (m == 1)
-				continue;
-			done += net_stats(&net, m)->state == HD_SLOTS_DONE;
-			failed += net_stats(&net, m)->state == HD_SLOTS_FAILED;
-			if (net_stats(&net, m)->state == HD_SLOTS_FAILED)
-				assert_int_equal(net_stats(&net, m)->reason, HD_REASON_VOID);
-		}
-		assert_true(done == 3 || failed == 3);
-		if (done == 3)
+		net_begin(&net, &config, 1);
+		if (net_dies(&net, 4 * HD_MS))
 			net_check(&net, net_stats(&net, 0)->members);
 		net_close(&net);
 	}
@@ -164,15 +144,8 @@ static void test_taken_out(void **state) {
 	struct net net;
 
 	(void)state;
-	net_open(&net, &config);
-	net_fill(&net, 1);
-	net_start(&net);
-	net_run(&net, 3 * HD_MS);
-	net.way.waits(net.way.self, 7);
-	net_run(&net, net.now + HD_SECOND);
-	assert_true(net_ended(&net));
-	assert_int_equal(net_stats(&net, 3)->state, HD_SLOTS_FAILED);
-	assert_int_equal(net_stats(&net, 3)->reason, HD_REASON_LEASE);
+	net_begin(&net, &config, 1);
+	net_take_out(&net);
 	net_close(&net);
 }
 
@@ -280,54 +253,21 @@ static void test_range(void **state) {
 
 /* --- what others may send -------------------------------------------------------------------- */
 
-/* A result of chunk `chunk` as it would be, to be spoilt. */
-static struct hd_chunk_header header_of(const struct net *net, uint32_t chunk) {
-	return (struct hd_chunk_header){
-		.attempt = NET_ATTEMPT,
-		.dtype = net->config.dtype,
-		.job = NET_JOB,
-		.epoch = NET_EPOCH,
-		.worker = UINT16_MAX,
-		.round = 1,
-		.exponent = net->config.exponent,
-		.shard = NET_SHARD,
-		.slot = (uint16_t)(chunk % net->config.slots),
-		.chunk = chunk,
-		.version = 15,
-		.count = net->config.count,
-		.next = 100,
-		.token = net_result_token(0),
-	};
-}
-
-static void forge(struct net *net, struct hd_chunk_header header, size_t bytes) {
-	static const uint8_t payload[HD_CHUNK_BYTES_MAX] = {1};
-	struct net_member *m = &net->members[0];
-	struct hd_slots_stats before = *net_stats(net, 0);
-	enum hd_slots_result result = hd_slots_take(m->slots, net->now, &header, payload, bytes);
-
-	assert_int_equal(result, HD_SLOTS_MISMATCH);
-	assert_int_equal(net_stats(net, 0)->mismatches, before.mismatches + 1);
-	before.mismatches++;
-	assert_memory_equal(&before, net_stats(net, 0), sizeof(before));
-}
-
 #define FORGE(change)                                                                              \
 	do {                                                                                       \
-		struct hd_chunk_header h = header_of(&net, 3);                                     \
+		struct hd_chunk_header h = net_result_header(&net, 3);                             \
 		change;                                                                            \
-		forge(&net, h, (size_t)config.count * 4);                                          \
+		net_forge(&net, &h, (size_t)config.count * 4);                                     \
 	} while (0)
 
 static void test_hostile(void **state) {
 	struct net_config config = net_usual;
+	struct hd_chunk_header header;
 	struct net net;
 
 	(void)state;
 	config.latency = 5 * HD_MS;
-	net_open(&net, &config);
-	net_fill(&net, 1);
-	net_start(&net);
+	net_begin(&net, &config, 1);
 	net_run(&net, 4 * HD_MS); /* the first window is under way */
 	assert_int_equal(net_stats(&net, 0)->packets_sent, 32);
 	FORGE(h.token++);
@@ -348,7 +288,8 @@ static void test_hostile(void **state) {
 	FORGE(h.next = -127); /* less than we proposed */
 	FORGE(h.version = 16 | 15); /* more members than there are */
 	FORGE(h.version = 0);
-	forge(&net, header_of(&net, 3), (size_t)config.count * 4 - 4);
+	header = net_result_header(&net, 3);
+	net_forge(&net, &header, (size_t)config.count * 4 - 4);
 	net_run(&net, HD_SECOND);
 	net_check(&net, 15);
 	net_close(&net);
@@ -365,18 +306,15 @@ static void test_mutations(void **state) {
 		struct net net;
 
 		config.seed = (uint64_t)k;
-		net_open(&net, &config);
-		net_fill(&net, 1);
-		net_start(&net);
+		net_begin(&net, &config, 1);
 		while (!net_ended(&net)) {
 			struct hd_chunk_header header
-				= header_of(&net, (uint32_t)hd_random_below(&random, 320));
+				= net_result_header(&net, (uint32_t)hd_random_below(&random, 320));
 			uint8_t payload[64 * 4] = {0};
 
 			net_run(&net, net.now + 200 * HD_US);
 			/* Whoever knows the token is believed: it differs. */
 			header.token ^= UINT64_C(1) << hd_random_below(&random, 64);
-			header.slot |= (uint16_t)(header.chunk / 32 % 2 << 15);
 			if (net.members[0].slots)
 				(void)hd_slots_take(
 					net.members[0].slots,

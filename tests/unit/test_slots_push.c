@@ -212,31 +212,19 @@ static void test_dies(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 60; seed++) {
 		struct net_config config = usual(1 + (uint32_t)(seed % 2));
-		struct hd_random random;
-		uint32_t done = 0;
+		bool done;
 
-		hd_random_init(&random, seed);
 		config.seed = seed;
 		config.loss = 0.02;
 		config.values = 6400;
 		begin(&net, &config, 0);
-		net_run(&net, hd_random_below(&random, 6 * HD_MS));
-		net.members[1].dead = true;
-		net_run(&net, net.now + hd_random_below(&random, 5 * HD_MS));
-		net.way.waits(net.way.self, 13);
-		net_run(&net, net.now + 20 * HD_SECOND);
-		assert_true(net_ended(&net));
-		for (uint32_t m = 0; m < 4; m++)
-			done += m != 1 && net_stats(&net, m)->state == HD_SLOTS_DONE;
-		assert_true(done == 3 || done == 0);
+		done = net_dies(&net, 6 * HD_MS);
 		for (uint32_t i = 0; i < config.receivers; i++)
 			(void)check_receiver(&net, &net.receivers[i]);
-		if (done == 3)
+		if (done)
 			check_done(&net, net_stats(&net, 0)->members);
-		else
-			assert_int_equal(net_stats(&net, 0)->reason, HD_REASON_VOID);
-		taken += done == 3;
-		given_up += done == 0;
+		taken += done;
+		given_up += !done;
 		net_close(&net);
 	}
 	assert_true(taken > 0 && given_up > 0);
@@ -248,55 +236,26 @@ static void test_taken_out(void **state) {
 
 	(void)state;
 	begin(&net, &config, 0);
-	net_run(&net, 3 * HD_MS);
-	net.way.waits(net.way.self, 7);
-	net_run(&net, net.now + HD_SECOND);
-	assert_true(net_ended(&net));
-	assert_int_equal(net_stats(&net, 3)->state, HD_SLOTS_FAILED);
-	assert_int_equal(net_stats(&net, 3)->reason, HD_REASON_LEASE);
+	net_take_out(&net);
 	net_close(&net);
 }
 
 /* --- what others may send -------------------------------------------------------------------- */
 
 static struct hd_chunk_header answer_of(const struct net *net, uint32_t chunk, uint16_t receiver) {
-	const uint16_t slots = net->config.slots;
+	struct hd_chunk_header header = net_result_header(net, chunk);
 
-	return (struct hd_chunk_header){
-		.attempt = NET_ATTEMPT,
-		.dtype = HD_DTYPE_FIXED32,
-		.job = NET_JOB,
-		.epoch = NET_EPOCH,
-		.worker = receiver,
-		.round = 1,
-		.exponent = net->config.exponent,
-		.shard = NET_SHARD,
-		.slot
-		= (uint16_t)(chunk % slots | (chunk / slots % 2 ? HD_SWITCH_SLOT_VERSION : 0)),
-		.chunk = chunk,
-		.version = 15,
-		.next = net->config.exponent,
-		.token = net_result_token(0),
-	};
-}
-
-/* To member 0: counted, and nothing else changes. */
-static void forge(struct net *net, const struct hd_chunk_header *header, size_t bytes) {
-	static const uint8_t payload[HD_CHUNK_BYTES_MAX] = {1};
-	struct hd_slots_stats before = *net_stats(net, 0);
-	enum hd_slots_result result
-		= hd_slots_take(net->members[0].slots, net->now, header, payload, bytes);
-
-	assert_int_equal(result, HD_SLOTS_MISMATCH);
-	before.mismatches++;
-	assert_memory_equal(&before, net_stats(net, 0), sizeof(before));
+	header.worker = receiver;
+	header.count = 0;
+	header.next = net->config.exponent;
+	return header;
 }
 
 #define FORGE(change)                                                                              \
 	do {                                                                                       \
 		struct hd_chunk_header h = answer_of(&net, 3, 1);                                  \
 		change;                                                                            \
-		forge(&net, &h, 0);                                                                \
+		net_forge(&net, &h, 0);                                                            \
 	} while (0)
 
 static void test_hostile(void **state) {
@@ -333,8 +292,8 @@ static void test_hostile(void **state) {
 	FORGE(h.version = 16 | 15); /* more members than there are */
 	FORGE(h.version = 0);
 	header = answer_of(&net, 3, 1);
-	forge(&net, &header, 4); /* values, which no answer has */
-	forge(&net, &header, (size_t)config.count * 4);
+	net_forge(&net, &header, 4); /* values, which no answer has */
+	net_forge(&net, &header, (size_t)config.count * 4);
 	net_run(&net, HD_SECOND);
 	check_done(&net, 15);
 	net_close(&net);

@@ -52,31 +52,19 @@ static void test_dies(void **state) {
 	(void)state;
 	for (uint64_t seed = 0; seed < 60; seed++) {
 		struct net_config config = net_usual;
-		struct hd_random random;
 		struct net net;
-		uint32_t done = 0;
+		bool done;
 
-		hd_random_init(&random, seed);
 		config.seed = seed;
 		config.loss = 0.02;
 		config.values = 6400;
 		config.make = net_native;
-		net_open(&net, &config);
-		net_fill(&net, 1);
-		net_start(&net);
-		net_run(&net, hd_random_below(&random, 3 * HD_MS));
-		net.members[1].dead = true;
-		net_run(&net, net.now + hd_random_below(&random, 5 * HD_MS));
-		net.way.waits(net.way.self, 13);
-		net_run(&net, net.now + 20 * HD_SECOND);
-		assert_true(net_ended(&net));
-		for (uint32_t m = 0; m < 4; m++)
-			done += m != 1 && net_stats(&net, m)->state == HD_SLOTS_DONE;
-		assert_true(done == 3 || done == 0);
-		if (done == 3)
+		net_begin(&net, &config, 1);
+		done = net_dies(&net, 3 * HD_MS);
+		if (done)
 			net_check(&net, net_stats(&net, 0)->members);
-		taken += done == 3;
-		given_up += done == 0;
+		taken += done;
+		given_up += !done;
 		net_close(&net);
 	}
 	assert_true(taken > 0 && given_up > 0);

@@ -77,9 +77,7 @@ static void test_too_much(void **state) {
 		config.link_bps = 200000000;
 		config.queue_bytes = 128 << 10;
 		config.rate_bps = granted[k];
-		net_open(&net, &config);
-		net_fill(&net, 1);
-		net_start(&net);
+		net_begin(&net, &config, 1);
 		net_run(&net, 60 * HD_SECOND);
 		net_check(&net, 15);
 		took = 1e-6 * (double)net.now;
@@ -150,9 +148,7 @@ static void test_stall(void **state) {
 
 	(void)state;
 	config.slots = 64;
-	net_open(&net, &config);
-	net_fill(&net, 1);
-	net_start(&net);
+	net_begin(&net, &config, 1);
 	net_run(&net, 3 * HD_MS);
 	for (int m = 0; m < 4; m++) {
 		net.members[m].cut = true;
@@ -183,9 +179,7 @@ static void test_slow_member(void **state) {
 	uint64_t before;
 
 	(void)state;
-	net_open(&net, &config);
-	net_fill(&net, 1);
-	net_start(&net);
+	net_begin(&net, &config, 1);
 	net_run(&net, 3 * HD_MS);
 	net.members[3].cut = true;
 	before = net.members[0].sent;
