@@ -15,16 +15,15 @@ Needs root and iproute2.
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
+import fabric
 import pen
-from star import CHUNK, OVERHEAD, Star, busy
+from star import CHUNK, OVERHEAD, Star, busy, busy_share
 
 QUEUE_KB = 256
 NET = "10.81.0"
@@ -33,52 +32,20 @@ PATIENCE_S = 120
 TRIED = 1.1  # of the time that the plan gives what a link carries, at the rate that is known of it: less is a try
 
 
-class Fabric:
+class Fabric(fabric.Fabric):
     """Controller, server, aggregator, and the workers."""
 
     def __init__(self, star, build, folder, options):
-        self.build, self.folder, self.star, self.values = build, folder, star, options.bytes // 4
-        self.events = folder / "events"
-        self.key = folder / "key"
-        self.key.write_text("1 " + os.urandom(32).hex() + "\n")
-        self.key.chmod(0o600)
-        self.running, self.workers = [], []
-        self.start("ctl", None, build / "controller/heddle-controller", "--listen", star.hub, "--key-file", self.key,
-                   "--events", self.events)
-        joins = ["--controller", star.hub, "--key-file", self.key]
-        for name, program in (("ps", "heddle-server"), ("agg", "heddle-aggregator")):
-            self.start(name, star.hosts[name], build / "aggregator" / program, "--listen", star.hosts[name].address,
-                       "--host", name, *joins)
+        self.events, self.star = folder / "events", star
+        super().__init__(build, folder, star.hub, "--events", self.events)
+        self.start_node("server", star.hosts["ps"], "ps")
+        self.start_node("aggregator", star.hosts["agg"], "agg")
         pen.until(lambda: len(self.rows("nodes")) >= 2, "server and aggregator")
-        names = [name for name in star.hosts if name.startswith("h")]
-        for rank, name in enumerate(names):
-            env = {"HEDDLE_CONTROLLER": star.hub, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
-                   "HEDDLE_RANK": str(rank), "HEDDLE_WORLD_SIZE": str(len(names)), "HEDDLE_HOST": name,
-                   "HEDDLE_BIND": star.hosts[name].address}
-            self.workers.append(self.start(name, star.hosts[name], build / "tests/bench/bench_push", self.values,
-                                           env=env, pipes=True))
-        for worker in self.workers:
-            assert worker.stdout.readline().strip() == "joined", "a worker did not join"
-
-    def start(self, name, host, *command, env=None, pipes=False):
-        words = [str(c) for c in command]
-        log = open(self.folder / f"{name}.log", "w", encoding="utf-8")
-        process = subprocess.Popen(host.enter(*words) if host else words, env={**os.environ, **(env or {})},
-                                   stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE if pipes else log, stderr=log, text=True)
-        log.close()
-        self.running.append(process)
-        return process
-
-    def ctl(self, *words):
-        return subprocess.run([self.build / "controller/heddlectl", "--controller", self.star.hub, "--key-file",
-                               self.key, *map(str, words)], capture_output=True, text=True, check=True).stdout
+        self.workers = self.start_pushers([host for name, host in star.hosts.items() if name.startswith("h")],
+                                          options.bytes // 4)
 
     def rows(self, table):
-        try:
-            return json.loads(self.ctl("show", table, "--json"))["rows"]
-        except (subprocess.CalledProcessError, ValueError):
-            return []
+        return self.shell.seen(table)
 
     def plans(self):
         """The controller's planning rounds, as (moment, s that they cover, requests)."""
@@ -91,16 +58,14 @@ class Fabric:
 
     def round(self):
         """All push at once. Returns the outcome."""
-        self.ctl("pause", "all")
-        for worker in self.workers:
-            worker.stdin.write("\n")
-            worker.stdin.flush()
+        self.shell.say("pause", "all")
+        fabric.go(self.workers)
         pen.until(lambda: sum(row["state"] == "pending" for row in self.rows("transfers")) == len(self.workers),
                   "everybody's requests")
         before = {host: self.star.towards(host) for host in ("ps", "agg")}
         planned = len(self.plans())
         known = {row["link"]: row["estimate_mbps"] for row in self.rows("estimates")}
-        self.ctl("resume", "all")
+        self.shell.say("resume", "all")
         ended = [worker.stdout.readline().split() for worker in self.workers]
         assert all(words and words[0] != "lost" for words in ended), f"not everything was applied: {ended}"
         time.sleep(0.2)  # the last acknowledgements
@@ -113,30 +78,21 @@ class Fabric:
         return {"believed_mbps": believed, "predicted_ms": 1e3 * covers, "took_ms": took / 1e6,
                 "server_bytes": carried["star>ps"], "tried": sorted(k for k in needs if needs[k] > TRIED * covers)}
 
-    def close(self):
-        for worker in self.workers:
-            worker.stdin.close()
-        for process in self.running[::-1]:
-            if process not in self.workers:
-                process.terminate()
-            process.wait(timeout=30)
-
 
 def measure(options, workers, wide, folder):
     star = Star({"ps": options.mbps, "agg": options.mbps * wide,
                  **{f"h{k + 1}": options.mbps for k in range(workers)}}, NET, QUEUE_KB)
     results = {}
     try:
-        fabric = Fabric(star, options.build, folder, options)
+        cluster = Fabric(star, options.build, folder, options)
         for mode in options.modes:
             aggregation, spare = MODES[mode]
-            fabric.ctl("set", "aggregation", aggregation)
-            fabric.ctl("set", "spare-server", spare)
+            cluster.shell.say("set", "aggregation", aggregation)
+            cluster.shell.say("set", "spare-server", spare)
             began = busy()
-            rounds = [fabric.round() for _ in range(options.rounds)]
-            ended = busy()
-            results[mode] = {"rounds": rounds, "cpu": (ended[0] - began[0]) / max(1, ended[1] - began[1])}
-        fabric.close()
+            rounds = [cluster.round() for _ in range(options.rounds)]
+            results[mode] = {"rounds": rounds, "cpu": busy_share(began)}
+        cluster.end()
     finally:
         star.close()
     return results

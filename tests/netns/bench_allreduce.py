@@ -22,8 +22,9 @@ import sys
 import tempfile
 import time
 
+import fabric
 import pen
-from star import CHUNK, OVERHEAD, Star, busy, sh
+from star import CHUNK, OVERHEAD, Star, busy, busy_share, sh
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUE_KB = 128
@@ -69,47 +70,23 @@ def ranks(hosts, command, env_of, what):
     return lines
 
 
-class Heddle:
+class Heddle(fabric.Fabric):
     """The controller, an aggregator on every host, and monitors where others' flows are."""
 
     def __init__(self, star, build, folder, monitors):
-        self.build, self.folder, self.hub, self.running = build, folder, star.hub, []
-        self.key = folder / "key"
-        self.key.write_text("1 " + os.urandom(32).hex() + "\n")
-        self.key.chmod(0o600)
-        self.running.append(subprocess.Popen(
-            [build / "controller/heddle-controller", "--listen", self.hub, "--key-file", self.key],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(folder / "controller.log", "w")))
-        for k, host in enumerate(star.hosts.values()):
-            self.running.append(start(
-                host, build / "aggregator/heddle-aggregator", "--listen", f"{host.address}:4774", "--controller",
-                self.hub, "--host", f"h{k + 1}", "--key-file", self.key))
+        super().__init__(build, folder, star.hub)
+        for name, host in star.hosts.items():
+            self.start_node("aggregator", host, name)
             if monitors:
-                self.running.append(start(
-                    host, build / "dataplane/monitor/heddle-monitor", "--interface", "e0", "--controller", self.hub,
-                    "--host", f"h{k + 1}", "--key-file", self.key))
-        pen.until(lambda: self.count("nodes") >= len(self.running) - 1, "the aggregators")
+                self.start(f"monitor-{name}", host, build / "dataplane/monitor/heddle-monitor", "--interface", "e0",
+                           "--controller", star.hub, "--host", name, "--key-file", self.key)
+        pen.until(lambda: len(self.shell.seen("nodes")) >= len(self.running) - 1, "the aggregators")
 
-    def count(self, table):
-        done = subprocess.run([self.build / "controller/heddlectl", "--controller", self.hub, "--key-file",
-                               self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
-        try:
-            return len(json.loads(done.stdout)["rows"])
-        except (ValueError, KeyError):
-            return 0
 
-    def run(self, hosts, count, rounds):
-        def env(k, host):
-            return {"HEDDLE_CONTROLLER": self.hub, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
-                    "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(hosts)), "HEDDLE_HOST": f"h{k + 1}",
-                    "HEDDLE_BIND": host.address}
-        return ranks(hosts, [self.build / "tests/bench/bench_allreduce", count, rounds], env, "heddle")
-
-    def close(self):
-        for process in self.running:
-            process.terminate()
-        for process in self.running:
-            process.wait()
+def run_heddle(cluster, hosts, *words):
+    """All-reduces of a job's ranks, one a host."""
+    return ranks(hosts, [cluster.build / "tests/bench/bench_allreduce", *words],
+                 lambda k, host: cluster.member("bench", k, len(hosts), host), "heddle")
 
 
 def run_gloo(hosts, count, rounds):
@@ -175,17 +152,16 @@ def measure(options, count, folder):
         for mode in options.only:
             before = busy()
             if mode == "heddle":
-                lines = heddle.run(hosts, values, options.rounds)
+                lines = run_heddle(heddle, hosts, values, options.rounds)
             elif mode == "gloo":
                 lines = run_gloo(hosts, values, options.rounds)
             else:
                 lines = run_mpi(hosts, values, options.rounds, folder)
-            after = busy()
-            rows[mode] = {"ms": [1e3 * x for x in lines[1:]],  # the first one opens sessions
-                          "cpu": (after[0] - before[0]) / max(1, after[1] - before[1])}
+            # The first one opens sessions.
+            rows[mode] = {"ms": [1e3 * x for x in lines[1:]], "cpu": busy_share(before)}
         flows.close()
         if heddle:
-            heddle.close()
+            heddle.end()
     finally:
         star.close()
     return rows

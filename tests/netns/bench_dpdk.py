@@ -21,19 +21,15 @@ import time
 
 import dpdk_lab as lab
 import pen
+from star import CHUNK, OVERHEAD, sh
 
 MBPS, QUEUE_KB = 1000, 128
-CHUNK, OVERHEAD = 1408, 98  # payload; chunk header, UDP, IPv4, Ethernet
 ADDRESSES = "10.79.0.1", "10.79.0.2"  # the nodes'
 KERNELS = "10.79.0.101", "10.79.0.102"  # those hosts' kernels'
 KEY = bytes(range(32)).hex()  # bench_grant's
 KINDS = "af_packet", "af_xdp"
 SILENCE = "--asks", "30", "--pause-ms", "200"
 results = []
-
-
-def sh(*command):
-    subprocess.run([str(c) for c in command], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
 def build():
@@ -165,20 +161,12 @@ def case_grant(hosts, programs, runs):
     say("bare sockets there and back after as much silence", pings, "us", None, None)
 
 
-def used_ns(pid):
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
-
-
 def case_idle(hosts, programs, runs):
     with tempfile.TemporaryDirectory(prefix="heddle-bench-") as folder:
         for driver in KINDS:
             controller = Controller(hosts[1], programs["controller"], driver, folder)
             time.sleep(1)
-            shares = []
-            for _ in range(runs):
-                before, began = used_ns(controller.process.pid), time.monotonic()
-                time.sleep(5)
-                shares.append(100 * (used_ns(controller.process.pid) - before) / 1e9 / (time.monotonic() - began))
+            shares = [100 * pen.core_share(controller.process.pid, 5) for _ in range(runs)]
             controller.stop()
             say(f"an idle controller on {driver}", shares, "%", "<= 1", lambda v: v <= 1, "of a core")
 

@@ -28,8 +28,9 @@ import sys
 import tempfile
 
 import bench_allreduce as rivals
+import fabric
 import pen
-from star import CHUNK, OVERHEAD, Star, busy, sh, shape
+from star import CHUNK, OVERHEAD, Star, busy, busy_share, sh, shape
 
 HERE = pathlib.Path(__file__).resolve().parent
 SERVICE = "10.81.0.250"
@@ -38,13 +39,13 @@ QUEUE_KB = rivals.QUEUE_KB
 OFFLOADS = ["tx", "off", "tso", "off", "gso", "off", "tx-udp-segmentation", "off"]
 
 
-class Path:
+class Path(fabric.Fabric):
     """Our namespace is the switch's and the controller's: s0, s1 .. are its ports, sa is the agent's, wired to va."""
 
     def __init__(self, count, options, folder, loss, loss_up=None, told=()):
         """loss: per cent each way; loss_up: of what comes to the switch, where that differs; told: the controller's
         further options."""
-        self.folder, self.options, self.running = folder, options, []
+        self.options = options
         for what, value in (("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/conf/all/arp_ignore", "1")):
             pathlib.Path("/proc/sys/net", what).write_text(value)
         self.hosts = [pen.Host() for _ in range(count)]
@@ -60,60 +61,39 @@ class Path:
             host.run("tc", "qdisc", "add", "dev", "e0", *shape(options.mbps, QUEUE_KB))
             sh("ip", "link", "set", f"s{k}", "up")
             if loss > 0:
-                self.lose(f"s{k}", loss)
+                lose(f"s{k}", loss, folder)
         sh("ip", "link", "add", "sa", "mtu", options.mtu, "type", "veth", "peer", "name", "va", "mtu", options.mtu)
         sh("ethtool", "-K", "va", *OFFLOADS)
         sh("ip", "addr", "add", f"{SERVICE}/24", "dev", "va")
         for name in ("sa", "va"):
             sh("ip", "link", "set", name, "up")
         os.environ["RUNTIME_DIRECTORY"] = str(folder)
-        self.start(loss if loss_up is None else loss_up, told)
+        super().__init__(options.build, folder, CONTROLLER, *told)
+        self.start_switch(loss if loss_up is None else loss_up)
+        pen.until(lambda: self.rows("switches"), "the switch's agent")
 
-    def lose(self, port, loss):
-        program = self.folder / f"loss-{loss}.o"
-        if not program.exists():
-            sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
-                    f"-DLOSS_PER_10000={round(loss * 100)}", "-c", HERE / "loss.bpf.c", "-o", program)
-        sh("tc", "qdisc", "add", "dev", port, "clsact")
-        sh("tc", "filter", "add", "dev", port, "egress", "bpf", "da", "obj", program, "sec", "classifier")
-
-    def start(self, loss, told=()):
-        build, key = self.options.build, self.folder / "key"
-        key.write_text("1 " + os.urandom(32).hex() + "\n")
-        key.chmod(0o600)
-        self.key = key
+    def start_switch(self, loss):
         static = self.folder / "static.json"
         static.write_text(json.dumps({"simulate": {"seed": 5, "loss": loss / 100}}))
         ports = [f"net_af_packet{k},iface=s{k},rate={self.options.mbps},queue={QUEUE_KB}"
                  for k in range(len(self.hosts))] + ["net_af_packetA,iface=sa"]
-        log = open(self.folder / "switch.log", "w")
-        self.switch = subprocess.Popen(
-            [build / "switch/heddle-switch", "--service", SERVICE, "--controller", CONTROLLER, "--key-file", key,
-             "--host", "s1", "--executor", self.options.executor, "--static", static, "--json",
-             *(word for port in ports for word in ("--port", port))],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
+        with open(self.folder / "switch.log", "w", encoding="utf-8") as log:
+            self.switch = subprocess.Popen(
+                [self.build / "switch/heddle-switch", "--service", SERVICE, "--controller", CONTROLLER, "--key-file",
+                 self.key, "--host", "s1", "--executor", self.options.executor, "--static", static, "--json",
+                 *(word for port in ports for word in ("--port", port))],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
         if not self.switch.stdout.readline().startswith("ready"):
-            raise RuntimeError("the switch: " + (self.folder / "switch.log").read_text()[-600:])
-        self.running.append(subprocess.Popen(
-            [build / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file", key, *told],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.folder / "controller.log", "w")))
-        pen.until(lambda: self.rows("switches"), "the switch's agent")
+            raise RuntimeError("the switch: " + self.said("switch")[-600:])
 
-    def rows(self, table, of=CONTROLLER):
-        done = subprocess.run([self.options.build / "controller/heddlectl", "--controller", of, "--key-file",
-                               self.key, "show", table, "--json"], capture_output=True, text=True, check=False)
-        try:
-            return json.loads(done.stdout)["rows"]
-        except (ValueError, KeyError):
-            return []
+    def rows(self, table, of=None):
+        return self.shell.seen(table, of)
+
+    def counters(self, of=None):
+        return self.shell.counters(of)
 
     def run(self, count, rounds):
-        def env(k, host):
-            return {"HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_JOB": "bench",
-                    "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(self.hosts)), "HEDDLE_HOST": f"h{k + 1}",
-                    "HEDDLE_BIND": host.address}
-        return rivals.ranks(self.hosts, [self.options.build / "tests/bench/bench_allreduce", count, rounds,
-                                       self.options.chunk], env, "heddle")
+        return rivals.run_heddle(self, self.hosts, count, rounds, self.options.chunk)
 
     def processor_times(self):
         """Seconds of the switch, and of all ranks that have ended."""
@@ -123,26 +103,36 @@ class Path:
 
     def close(self):
         """The switch's numbers."""
+        self.end(keep=1)  # the controller hears the switch's goodbye
         self.switch.send_signal(signal.SIGTERM)
-        out, _ = self.switch.communicate(timeout=20)
-        for process in self.running:
-            process.terminate()
-            process.wait()
+        out, _ = self.switch.communicate(timeout=30)
+        self.end()
         # Links first: what a namespace takes along is gone some time later, and its names are taken until then.
         for name in [f"s{k}" for k in range(len(self.hosts))] + ["sa"]:
             subprocess.run(["ip", "link", "del", name], check=False, stdin=subprocess.DEVNULL)
         for host in self.hosts:
             host.holder.kill()
             host.holder.wait()
+        return self.numbers(out)
+
+    def numbers(self, out):
+        assert self.switch.returncode == 0, self.switch.returncode
         return json.loads(out)["switch"][0]
+
+
+def lose(port, loss, folder):
+    program = folder / f"loss-{loss}.o"
+    if not program.exists():
+        sh("clang", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
+           f"-DLOSS_PER_10000={round(loss * 100)}", "-c", HERE / "loss.bpf.c", "-o", program)
+    sh("tc", "qdisc", "add", "dev", port, "clsact")
+    sh("tc", "filter", "add", "dev", port, "egress", "bpf", "da", "obj", program, "sec", "classifier")
 
 
 def used(run):
     before = busy()
     lines = run()
-    after = busy()
-    return {"ms": [1e3 * x for x in lines[1:]],  # the first one opens sessions
-            "cpu": (after[0] - before[0]) / max(1, after[1] - before[1])}
+    return {"ms": [1e3 * x for x in lines[1:]], "cpu": busy_share(before)}  # the first one opens sessions
 
 
 def through_switch(options, count, values, folder, loss):

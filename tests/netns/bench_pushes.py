@@ -15,17 +15,16 @@ ethtool, DPDK.
 """
 import argparse
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 import bench_inpath
+import fabric
 import pen
-from star import CHUNK, OVERHEAD, busy, sent_bytes
+from star import CHUNK, OVERHEAD, busy, busy_share, sent_bytes
 
 SETTINGS = {"direct": ("off", "off"), "aggregator": ("on", "off"), "switch": ("on", "on")}  # aggregation, switch
 
@@ -34,67 +33,35 @@ class Run:
     """Workers on the first hosts, then the server's, then the aggregator's."""
 
     def __init__(self, options, count, mode, folder):
-        self.options, self.folder, self.running, self.workers = options, folder, [], []
+        self.options = options
         self.path = bench_inpath.Path(count + 2, options, folder, 0)
         self.server = f"s{count}"
-        nodes = [("server", count)] + ([("aggregator", count + 1)] if mode == "aggregator" else [])
-        for role, index in nodes:
-            host = self.path.hosts[index]
-            self.start(role, host, [options.build / f"aggregator/heddle-{role}", "--listen", host.address,
-                                    "--controller", bench_inpath.CONTROLLER, "--key-file", self.path.key, "--host",
-                                    role])
+        roles = ["server", *(["aggregator"] if mode == "aggregator" else [])]
+        for role, host in zip(roles, self.path.hosts[count:]):
+            self.path.start_node(role, host, role)
         pen.until(lambda: sum(row["role"] in ("server", "aggregator") for row in self.path.rows("nodes"))
-                  == len(nodes), "servers")
+                  == len(roles), "servers")
         for setting, value in zip(("aggregation", "switch"), SETTINGS[mode]):
-            subprocess.run([options.build / "controller/heddlectl", "--controller", bench_inpath.CONTROLLER,
-                            "--key-file", self.path.key, "set", setting, value], check=True, capture_output=True)
-        for rank, host in enumerate(self.path.hosts[:count]):
-            where = {"CONTROLLER": bench_inpath.CONTROLLER, "KEY_FILE": self.path.key, "JOB": "bench", "RANK": rank,
-                     "WORLD_SIZE": count, "HOST": f"h{rank + 1}", "BIND": host.address}
-            self.workers.append(self.start(
-                f"w{rank}", host, [options.build / "tests/bench/bench_push", options.bytes // 4,
-                                   options.warm + options.seconds],
-                {f"HEDDLE_{name}": str(value) for name, value in where.items()}))
-        for worker in self.workers:
-            assert worker.stdout.readline().strip() == "joined", "a worker did not join"
-
-    def start(self, name, host, command, env=None):
-        with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
-            self.running.append(subprocess.Popen(
-                host.enter(*command), env={**os.environ, **(env or {})}, stdin=subprocess.PIPE if env else
-                subprocess.DEVNULL, stdout=subprocess.PIPE if env else log, stderr=log, text=True))
-        return self.running[-1]
-
-    def on_link(self):
-        return sent_bytes(self.server)
+            self.path.shell.say("set", setting, value)
+        self.workers = self.path.start_pushers(self.path.hosts[:count], options.bytes // 4,
+                                               options.warm + options.seconds)
 
     def measure(self):
         began = time.monotonic_ns()
-        for worker in self.workers:
-            worker.stdin.write("\n")
-            worker.stdin.flush()
+        fabric.go(self.workers)
         time.sleep(self.options.warm)
-        first, link, used = time.monotonic_ns(), self.on_link(), busy()
+        first, link, used = time.monotonic_ns(), sent_bytes(self.server), busy()
         time.sleep(self.options.seconds)
-        last, link, used = time.monotonic_ns(), self.on_link() - link, [b - a for a, b in zip(used, busy())]
+        last, link, used = time.monotonic_ns(), sent_bytes(self.server) - link, busy_share(used)
         ended = [line.split() for worker in self.workers for line in iter(worker.stdout.readline, "done\n")]
         assert ended and not any(words[0] == "lost" for words in ended), "an update was lost"
         took = sorted((int(end) - int(asked)) / 1e6 for end, _, asked in ended if first <= int(end) < last)
-        counted = {row["counter"]: row["value"] for row in self.path.rows("counters")}
+        counted = self.path.counters()
         assert took and began < first, "nothing was applied"
         return {"updates": len(took), "seconds": (last - first) / 1e9, "link_bytes": link,
                 "mean_ms": statistics.mean(took), "p95_ms": took[int(0.95 * (len(took) - 1))],
-                "cpu": used[0] / max(1, used[1]), "all": len(ended), "grouped": counted["grouped"],
+                "cpu": used, "all": len(ended), "grouped": counted["grouped"],
                 "switched": counted["switched"], "groups": counted["groups"]}
-
-    def close(self):
-        for worker in self.workers:
-            worker.stdin.close()
-        for process in self.running[::-1]:
-            if process not in self.workers:
-                process.terminate()
-            process.wait(timeout=30)
-        self.path.close()
 
 
 def check(mode, row):
@@ -113,7 +80,7 @@ def measure(options, count):
             try:
                 row = rows[mode] = run.measure()
             finally:
-                run.close()
+                run.path.close()
         check(mode, row)
         rate = row["updates"] / row["seconds"]
         print(f"  {mode:10} {rate:6.1f} updates/s, {rate / floor:.2f} of the floor; "

@@ -34,13 +34,9 @@ class Job:
     """A worker of it on each host, and when each of its rounds ended."""
 
     def __init__(self, path, name, weight, values):
-        def env(k, host):
-            return {"HEDDLE_CONTROLLER": bench_inpath.CONTROLLER, "HEDDLE_KEY_FILE": str(path.key), "HEDDLE_JOB": name,
-                    "HEDDLE_RANK": str(k), "HEDDLE_WORLD_SIZE": str(len(path.hosts)), "HEDDLE_HOST": f"h{k + 1}",
-                    "HEDDLE_BIND": host.address}
         command = [path.options.build / "tests/bench/bench_allreduce", values, ROUNDS, path.options.chunk, weight]
         self.weight, self.rounds = weight, []
-        self.ranks = [rivals.start(host, *command, env=env(k, host), out=subprocess.PIPE)
+        self.ranks = [rivals.start(host, *command, env=path.member(name, k, len(path.hosts), host), out=subprocess.PIPE)
                       for k, host in enumerate(path.hosts)]
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -75,7 +71,7 @@ def shares(options, weights, folder):
         began = time.monotonic()
         time.sleep(options.seconds)
         leases, ended = path.rows("leases"), time.monotonic()
-        counted = {row["counter"]: row["value"] for row in path.rows("counters")}
+        counted = path.counters()
     finally:
         for job in jobs:
             job.end()

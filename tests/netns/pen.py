@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the tests in namespaces share. A test runs in network, mount and PID namespaces of its own: whatever
 it starts or makes ends with it, however it ends."""
+import json
 import os
 import pathlib
 import subprocess
@@ -50,6 +51,26 @@ class Host:
 
     def run(self, *command):
         subprocess.run(self.enter(*command), check=True, stdin=subprocess.DEVNULL)
+
+
+def events(path, kind=None):
+    """Of an event log, all or those of one kind. Its last line may be under way, or cut where a program was killed."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    if lines and not lines[-1].endswith("}"):
+        lines.pop()
+    return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
+
+
+def used_ns(pid):
+    """Processor time of all threads so far."""
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+
+
+def core_share(pid, seconds):
+    """How much of a core it uses in so long."""
+    before, began = used_ns(pid), time.monotonic()
+    time.sleep(seconds)
+    return (used_ns(pid) - before) / 1e9 / (time.monotonic() - began)
 
 
 def until(holds, what, patience_s=30):

@@ -67,3 +67,9 @@ def busy():
     with open("/proc/stat", encoding="ascii") as stat:
         ticks = [int(x) for x in stat.readline().split()[1:]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def busy_share(before):
+    """The share of all processors that was used since then."""
+    after = busy()
+    return (after[0] - before[0]) / max(1, after[1] - before[1])

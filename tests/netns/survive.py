@@ -5,13 +5,13 @@
          \\   |  /  /
           [ br0 ]              a fault: kill, stop (SIGSTOP), cut (the switch drops), power (all killed at once)
 """
-import json
 import os
 import pathlib
 import signal
 import subprocess
 import time
 
+import fabric
 import pen
 
 KEY = "7 " + "5a" * 32 + "\n"
@@ -220,12 +220,8 @@ class Cluster:
 
     def show(self, table):
         """Rows of one of the controller's tables."""
-        done = subprocess.run(
-            [str(word) for word in self.controller.host.enter(
-                self.build / "controller/heddlectl", "--controller", self.controller.address, "--key-file", self.key,
-                "show", table, "--json")], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=20)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["rows"]
+        return fabric.Shell(self.build / "controller/heddlectl", self.controller.address, self.key,
+                            self.controller.host).rows(table)
 
     def leftovers(self):
         """What is still promised although no worker is left: nothing."""

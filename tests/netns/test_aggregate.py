@@ -5,7 +5,6 @@ killed while its update is in a sum that is under way, then the aggregator is. T
 after each, and no round is committed twice.
 
 usage: test_aggregate.py BUILD udp|af_packet"""
-import json
 import pathlib
 import subprocess
 import sys
@@ -69,11 +68,7 @@ class Cluster(survive.Cluster):
 
 
 def events(node, life=None):
-    path = node.file("events", life)
-    lines = path.read_text().splitlines() if path.exists() else []
-    if lines and not lines[-1].endswith("}"):
-        lines.pop()  # under way
-    return [json.loads(line) for line in lines]
+    return pen.events(node.file("events", life))
 
 
 def sums_delivered(cluster):

@@ -3,15 +3,14 @@
 Processes all-reduce over bmv2 by a lease from the controller: heddle-switch-agent has it programmed, each rank checks
 every sum, and what bmv2 counted is in the agent's tables."""
 import json
-import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
 import types
 
 import bench_inpath
+import fabric
 import pen
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "testbed"))
@@ -31,11 +30,8 @@ def mac_of(device, host=None):
 class Path(bench_inpath.Path):
     """Its hosts and links around bmv2 in our own namespace: port k is host k's, the last one the agent's."""
 
-    def start(self, loss, told):
-        build, key, service = self.options.build, self.folder / "key", bench_inpath.SERVICE
-        key.write_text("1 " + os.urandom(32).hex() + "\n")
-        key.chmod(0o600)
-        self.key = key
+    def start_switch(self, loss):
+        service = bench_inpath.SERVICE
         stations = [{"ipv4": host.address, "mac": mac_of("e0", host), "port": k} for k, host in enumerate(self.hosts)]
         stations.append({"ipv4": service, "mac": mac_of("va"), "port": len(self.hosts)})
         ports = {**{k: f"s{k}" for k in range(len(self.hosts))}, len(self.hosts): "sa"}
@@ -45,40 +41,20 @@ class Path(bench_inpath.Path):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         for device in ports.values():
             subprocess.run(["ethtool", "-K", device, *bench_inpath.OFFLOADS], check=True, stdout=subprocess.DEVNULL)
-        self.running.append(subprocess.Popen(
-            [build / "controller/heddle-controller", "--listen", bench_inpath.CONTROLLER, "--key-file", key,
-             "--initial-mbps", "20"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.folder / "controller.log", "w")))
         self.switch = subprocess.Popen(
-            [build / "switch/heddle-switch-agent", "--bridge", f"{BRIDGE} {setting}", "--listen", service,
-             "--controller", bench_inpath.CONTROLLER, "--key-file", key, "--host", "s1"],
+            [self.build / "switch/heddle-switch-agent", "--bridge", f"{BRIDGE} {setting}", "--listen", service,
+             "--controller", bench_inpath.CONTROLLER, "--key-file", self.key, "--host", "s1"],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self.switch.stdout.readline().startswith("ready"), "the agent did not start"
-        pen.until(lambda: self.rows("switches"), "the switch's agent")
 
-    def table(self, name):
-        done = subprocess.run([self.options.build / "controller/heddlectl", "--controller", bench_inpath.SERVICE,
-                               "--key-file", self.key, "show", name, "--json"], capture_output=True, text=True,
-                              check=True)
-        return json.loads(done.stdout)["rows"]
-
-    def close(self):
-        self.switch.send_signal(signal.SIGTERM)
-        self.switch.communicate(timeout=30)
+    def numbers(self, out):
+        """They are in the agent's tables."""
         assert self.switch.returncode == 0, self.switch.returncode
-        for process in self.running:
-            process.terminate()
-            process.wait()
-        for host in self.hosts:
-            host.holder.kill()
-            host.holder.wait()
 
 
 def check_refusals(build, folder):
     """A child that cannot have a switch, ends, or says something else: the agent does not start, and says why."""
-    key = folder / "key"
-    key.write_text("1 " + "5a" * 32 + "\n")
-    key.chmod(0o600)
+    key = fabric.new_key(folder)
     for bridge, words in (("echo '{\"error\": \"no bmv2\"}'", "no bmv2"), ("true", "has ended"),
                           ("echo hello", "does not say what it should")):
         done = subprocess.run([build / "switch/heddle-switch-agent", "--bridge", bridge, "--listen", "127.0.0.1",
@@ -96,10 +72,10 @@ def main():
         pen.skip(why)
     options = types.SimpleNamespace(build=pathlib.Path(sys.argv[1]).resolve(), mbps=20, mtu=1500, chunk=1408)
     with tempfile.TemporaryDirectory(prefix="heddle-bmv2-lease-") as folder:
-        path = Path(HOSTS, options, pathlib.Path(folder), 0)
+        path = Path(HOSTS, options, pathlib.Path(folder), 0, told=("--initial-mbps", "20"))
         try:
             times = path.run(VALUES, ROUNDS)
-            counted = {row["counter"]: row["value"] for row in path.table("counters")}
+            counted = path.counters(bench_inpath.SERVICE)
         finally:
             path.close()
     assert len(times) == ROUNDS, times

@@ -7,7 +7,6 @@ usage: test_dissector.py BUILD_DIR"""
 import json
 import os
 import pathlib
-import secrets
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import sys
 import tempfile
 import time
 
+import fabric
 import pen
 from lab import measure, modes
 
@@ -33,8 +33,8 @@ class Cluster:
     def __init__(self, build, folder):
         self.programs = modes.Programs(build)
         self.folder = folder
-        self.keys = folder / "keys"
-        self.keys.write_text(f"1 {secrets.token_hex(32)}\n")
+        self.keys = fabric.new_key(folder)
+        self.shell = fabric.Shell(self.programs["heddlectl"], CONTROLLER, self.keys)
         self.running = {}
 
     def start(self, name, *command, **environment):
@@ -56,16 +56,8 @@ class Cluster:
 
     def train(self, rank):
         self.start(f"w{rank}", self.programs["heddle-train"], "--model", "mlp:128", "--compute-ms", "10",
-                   "--synchronous",
-                   HEDDLE_CONTROLLER=CONTROLLER, HEDDLE_KEY_FILE=str(self.keys), HEDDLE_JOB="seen", HEDDLE_TENANT="t",
-                   HEDDLE_RANK=str(rank), HEDDLE_WORLD_SIZE=str(len(WORKERS)), HEDDLE_HOST=f"h{rank + 1}",
-                   HEDDLE_BIND=WORKERS[rank], HEDDLE_EVENTS=str(self.log(f"w{rank}")))
-
-    def heddlectl(self, *words):
-        done = subprocess.run([self.programs["heddlectl"], "--controller", CONTROLLER, "--key-file", str(self.keys),
-                               *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
-        assert done.returncode == 0, done
-        return done.stdout
+                   "--synchronous", HEDDLE_TENANT="t", HEDDLE_EVENTS=str(self.log(f"w{rank}")),
+                   **fabric.member(CONTROLLER, self.keys, "seen", rank, len(WORKERS), WORKERS[rank]))
 
     def play(self):
         """What is captured. Returns what heddlectl showed."""
@@ -79,9 +71,9 @@ class Cluster:
         for rank in range(len(WORKERS)):
             self.train(rank)
         time.sleep(TRAIN_S)
-        shown = self.heddlectl("show", "nodes", "--json")
-        self.heddlectl("pause", "all")
-        self.heddlectl("resume", "all")
+        shown = self.shell.say("show", "nodes", "--json")
+        self.shell.say("pause", "all")
+        self.shell.say("resume", "all")
         for name in ("w0", "w1", "server", "controller"):
             self.stop(name)
         return shown

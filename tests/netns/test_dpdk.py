@@ -17,6 +17,7 @@ import tempfile
 import time
 
 import dpdk_lab as lab
+import fabric
 import pen
 
 BYTES, COUNT, CHUNK = 4 << 20, 4, 1408
@@ -186,15 +187,9 @@ def echo_request(i):
     return body[:2] + lab.checksum(body).to_bytes(2, "big") + body[4:]
 
 
-def used_ns(pid):
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
-
-
 def test_idle(process):
     time.sleep(1)
-    before, began = used_ns(process.pid), time.monotonic()
-    time.sleep(SPAN_S)
-    share = (used_ns(process.pid) - before) / 1e9 / (time.monotonic() - began)
+    share = pen.core_share(process.pid, SPAN_S)
     print(f"idle: {share * 100:.2f} % of a core (limit {IDLE_MAX * 100:.0f} %)")
     assert share <= IDLE_MAX, share
 
@@ -210,24 +205,18 @@ def test_link_down(node, telemetry):
     pen.until(lambda: ping(lab.FABRIC) == 5, "echo after the link came back", 20)
 
 
-def heddlectl(program, folder):
-    done = subprocess.run([program, "--controller", lab.FABRIC, "--key-file", f"{folder}/key", "show", "counters",
-                           "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    return {row["counter"]: row["value"] for row in json.loads(done.stdout)["rows"]}
-
-
 def test_controller(node, controller, shell):
     """The controller's own count of packets is the driver's, is the port's."""
     with tempfile.TemporaryDirectory(prefix="heddle-dpdk-") as folder:
-        pathlib.Path(f"{folder}/key").write_text("1 " + "5a" * 32 + "\n")
-        process = node.start(controller, "--key-file", f"{folder}/key", *node.words())
+        key = fabric.new_key(pathlib.Path(folder))
+        shell = fabric.Shell(shell, lab.FABRIC, key)
+        process = node.start(controller, "--key-file", key, *node.words())
         assert lab.FABRIC in process.stdout.readline()
         telemetry = lab.Telemetry()
         assert node.kernel_sockets() == set(), "the kernel has a UDP socket"
-        heddlectl(shell, folder)
+        shell.counters()
         before = telemetry.driver()
-        shown = heddlectl(shell, folder)
+        shown = shell.counters()
         after = telemetry.driver()
         print("controller:", before["received_packets"], shown["endpoint_received"], after["received_packets"])
         assert before["received_packets"] < shown["endpoint_received"] <= after["received_packets"], shown
@@ -239,9 +228,9 @@ def test_controller(node, controller, shell):
         lab.check_identity(telemetry)
         if node.kind == "af_packet":
             test_link_down(node, telemetry)
-        heddlectl(shell, folder)
+        shell.counters()
         if node.kind == "af_xdp":
-            process = test_program(node, process, [controller, "--key-file", f"{folder}/key", *node.words()])
+            process = test_program(node, process, [controller, "--key-file", key, *node.words()])
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         assert process.returncode == 0, process.returncode

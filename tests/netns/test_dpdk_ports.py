@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import dpdk_lab as lab
+import fabric
 import pen
 import test_dpdk
 
@@ -91,9 +92,7 @@ def test_tap(bench):
 
 def idle_share(process):
     time.sleep(1)
-    before, began = test_dpdk.used_ns(process.pid), time.monotonic()
-    time.sleep(3)
-    return (test_dpdk.used_ns(process.pid) - before) / 1e9 / (time.monotonic() - began)
+    return pen.core_share(process.pid, 3)
 
 
 def test_memif(node, bench, folder):
@@ -116,7 +115,7 @@ class Fabric:
 
     def __init__(self, build, folder):
         self.build, self.folder = build, folder
-        pathlib.Path(f"{folder}/key").write_text("1 " + "5a" * 32 + "\n")
+        self.key = fabric.new_key(pathlib.Path(folder))
         subprocess.run(["ip", "link", "add", "br0", "type", "bridge"], check=True)
         subprocess.run(["ip", "link", "set", "br0", "up"], check=True)
         self.hosts = {name: self.add(name, i) for i, name in enumerate(("ctl", "ps", "w"), 1)}
@@ -145,22 +144,22 @@ class Fabric:
 
 
 def test_fabric(build, folder):
-    fabric = Fabric(build, folder)
-    keys = ["--key-file", f"{folder}/key"]
-    controller = fabric.start("ctl", "controller/heddle-controller", *keys, *fabric.driver("ctl"))
+    cluster = Fabric(build, folder)
+    keys = ["--key-file", cluster.key]
+    controller = cluster.start("ctl", "controller/heddle-controller", *keys, *cluster.driver("ctl"))
     assert "listening" in controller.stdout.readline()
-    server = fabric.start("ps", "aggregator/heddle-server", *keys, "--controller", fabric.address("ctl"), "--host",
-                          "ps", *fabric.driver("ps"))
-    assert server.stdout.readline().split() == ["ready", f"{fabric.address('ps')}:{lab.PORT}"]
+    server = cluster.start("ps", "aggregator/heddle-server", *keys, "--controller", cluster.address("ctl"), "--host",
+                          "ps", *cluster.driver("ps"))
+    assert server.stdout.readline().split() == ["ready", f"{cluster.address('ps')}:{lab.PORT}"]
     environment = {
-        **os.environ, "HEDDLE_CONTROLLER": fabric.address("ctl"), "HEDDLE_KEY_FILE": f"{folder}/key",
+        **os.environ, "HEDDLE_CONTROLLER": cluster.address("ctl"), "HEDDLE_KEY_FILE": str(cluster.key),
         "HEDDLE_JOB": "dpdk", "HEDDLE_RANK": "0", "HEDDLE_WORLD_SIZE": "1", "HEDDLE_HOST": "w",
         "HEDDLE_DRIVER": "dpdk", "HEDDLE_PORT": "net_af_packet0,iface=e0",
-        "HEDDLE_ADDRESS": f"{fabric.address('w')}/24", "OPENBLAS_NUM_THREADS": "1"}
-    worker = fabric.start("w", "worker-lib/heddle-train", "--steps", STEPS, "--quiet", "--synchronous", "--json", "-",
+        "HEDDLE_ADDRESS": f"{cluster.address('w')}/24", "OPENBLAS_NUM_THREADS": "1"}
+    worker = cluster.start("w", "worker-lib/heddle-train", "--steps", STEPS, "--quiet", "--synchronous", "--json", "-",
                           env=environment)
-    telemetry = lab.Telemetry(fabric.address("w"))
-    assert [fabric.sockets(name) for name in fabric.hosts] == [0, 0, 0], "a kernel has a UDP socket"
+    telemetry = lab.Telemetry(cluster.address("w"))
+    assert [cluster.sockets(name) for name in cluster.hosts] == [0, 0, 0], "a kernel has a UDP socket"
     assert telemetry.hello["pid"] > 0
     out, _ = worker.communicate(timeout=60)
     assert worker.returncode == 0, (worker.returncode, out)

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+import fabric
 import pen
 
 SPAN_S = 5.0
@@ -17,15 +18,9 @@ SHARE_MAX = 0.01
 STEP_MS = 120000  # the workers' emulated computing: longer than the test
 
 
-def used_ns(pid):
-    """Processor time of all threads so far."""
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
-
-
 def start(build, folder):
     """{name: pid} of a fabric whose workers have pulled once and compute."""
-    key, controller = f"{folder}/key", "127.0.0.1:7001"
-    pathlib.Path(key).write_text("7 " + "5a" * 32 + "\n")
+    key, controller = fabric.new_key(pathlib.Path(folder)), "127.0.0.1:7001"
     commands = {
         "controller": [build / "controller/heddle-controller", "--listen", controller, "--key-file", key],
         "server": [build / "aggregator/heddle-server", "--listen", "127.0.0.1:7002", "--controller", controller,
@@ -36,10 +31,10 @@ def start(build, folder):
     processes = {}
     for name, command in commands.items():
         rank = name.split()[-1]
-        environment = {
-            **os.environ, "HEDDLE_CONTROLLER": controller, "HEDDLE_KEY_FILE": key, "HEDDLE_JOB": "idle",
-            "HEDDLE_RANK": rank, "HEDDLE_WORLD_SIZE": "2", "HEDDLE_HOST": f"h{rank}", "HEDDLE_BIND": "127.0.0.1",
-            "HEDDLE_EVENTS": f"{folder}/{name}.jsonl", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        if name.startswith("worker"):
+            environment.update(fabric.member(controller, key, "idle", int(rank), 2, "127.0.0.1"),
+                               HEDDLE_EVENTS=f"{folder}/{name}.jsonl")
         out = open(f"{folder}/{name}.out", "w")
         processes[name] = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=out,
                                            stderr=subprocess.STDOUT, env=environment)
@@ -62,14 +57,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="heddle-idle-") as folder:
         processes = start(build, folder)
         time.sleep(2)  # the gradient step itself, acknowledgements that trail
-        before = {name: used_ns(process.pid) for name, process in processes.items()}
+        before = {name: pen.used_ns(process.pid) for name, process in processes.items()}
         began = time.monotonic()
         time.sleep(SPAN_S)
         span_ns = (time.monotonic() - began) * 1e9
         bad = 0
         for name, process in processes.items():
             assert process.poll() is None, f"{name} ended: {pathlib.Path(f'{folder}/{name}.out').read_text()}"
-            share = (used_ns(process.pid) - before[name]) / span_ns
+            share = (pen.used_ns(process.pid) - before[name]) / span_ns
             bad += share > SHARE_MAX
             print(f"{name}: {share * 100:.2f} % of a core (limit {SHARE_MAX * 100:.0f} %)")
         for process in processes.values():

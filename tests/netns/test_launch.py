@@ -14,9 +14,10 @@ import tempfile
 import time
 import unittest
 
+import fabric
 import pen
 
-from lab import modes, sandbox
+from lab import modes
 
 PROGRAMS = modes.Programs(sys.argv[1])
 BRIDGE, CONTROLLER, SERVER = "10.78.0.1", "10.78.0.1:5201", "10.78.0.1:5202"
@@ -51,7 +52,7 @@ class Launched(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="heddle-launch-")
         self.addCleanup(folder.cleanup)
         self.path = pathlib.Path(folder.name)
-        (self.path / "key").write_text("7 " + "5a" * 32 + "\n")
+        self.shell = fabric.Shell(PROGRAMS["heddlectl"], CONTROLLER, fabric.new_key(self.path))
         self.env = {**os.environ, "HEDDLE_CONTROLLER": CONTROLLER, "HEDDLE_KEY_FILE": str(self.path / "key"),
                     "HEDDLE_JOB": "digits", "HEDDLE_WORLD_SIZE": "4", "OPENBLAS_NUM_THREADS": "1"}
         for words in ("link add br0 type bridge", f"addr add {BRIDGE}/24 dev br0", "link set br0 up"):
@@ -93,15 +94,8 @@ class Launched(unittest.TestCase):
                           "--notice", "sh notice {rank} {seconds}", "--stop", "sh stop {rank}", "--list", "sh list",
                           "--workers", 2, "--every-s", 0.2, "--notice-s", 3, "--most", 4, *more)
 
-    def control(self, *words):
-        done = subprocess.run([PROGRAMS["heddlectl"], "--controller", CONTROLLER, "--key-file",
-                               str(self.path / "key"), *words], capture_output=True, text=True, timeout=10,
-                              stdin=subprocess.DEVNULL)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
-
     def row(self):
-        rows = json.loads(self.control("elastic", "show", "--json"))["rows"]
+        rows = json.loads(self.shell.say("elastic", "show", "--json"))["rows"]
         return rows[0] if rows else {"workers": 0, "step": 0, "leaving": 0}
 
     def workers(self, count):
@@ -125,12 +119,12 @@ class Launched(unittest.TestCase):
         (self.path / "slow").touch()
         self.launch("--patience-s", 5)
         self.workers(2)
-        self.control("elastic", "set", "digits", "policy=manual", "n=4", "notice=2")
+        self.shell.say("elastic", "set", "digits", "policy=manual", "n=4", "notice=2")
         pen.until(lambda: len(self.ranks("started")) >= 3, "a third start")
-        self.control("elastic", "set", "digits", "n=1")
+        self.shell.say("elastic", "set", "digits", "n=1")
         self.workers(1)
         self.assertEqual(len(self.running()), 1)
-        self.control("elastic", "set", "digits", "n=3")
+        self.shell.say("elastic", "set", "digits", "n=3")
         self.workers(3)
         step = self.row()["step"]
         pen.until(lambda: self.row()["step"] > step, "a step more")
@@ -144,7 +138,7 @@ class Launched(unittest.TestCase):
         self.workers(2)
         self.assertEqual(self.running(), {0, 2})
         self.assertIn("start 1: status 3: no machine for 1", self.said())
-        self.control("elastic", "set", "digits", "policy=manual", "n=3", "notice=2")
+        self.shell.say("elastic", "set", "digits", "policy=manual", "n=3", "notice=2")
         self.workers(3)
         self.assertEqual(self.running(), {0, 2, 3})
         self.assertIsNone(launch.poll())
@@ -159,7 +153,7 @@ class Launched(unittest.TestCase):
         self.launch("--patience-s", 0.5)
         time.sleep(1)
         self.assertEqual((self.ranks("started"), self.running()), (before, {0, 1}))
-        self.control("elastic", "set", "digits", "policy=fixed", "n=1")
+        self.shell.say("elastic", "set", "digits", "policy=fixed", "n=1")
         self.workers(1)
         pen.until(lambda: self.running() == {0}, "one machine")
         self.assertEqual((self.path / "noticed").read_text(), "1 3\n")

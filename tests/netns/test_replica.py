@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
+import fabric
 import pen
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
@@ -36,21 +36,8 @@ def start_server(folder, address, host, life, *more):
                  folder / f"{host}-disk", "--checkpoint-commits", 1, *more)
 
 
-def events(path, kind):
-    """Of one kind; the last line of whoever was killed may be cut."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [e for e in (json.loads(line) for line in lines if line.endswith("}")) if e["event"] == kind]
-
-
-def wait(what, true, limit_s=20):
-    end = time.monotonic() + limit_s
-    while not true():
-        assert time.monotonic() < end, f"not within {limit_s} s: {what}"
-        time.sleep(0.05)
-
-
 def newest(path, kind, field="version"):
-    return max((e.get(field, 0) & COUNTER for e in events(path, kind)), default=0)
+    return max((e.get(field, 0) & COUNTER for e in pen.events(path, kind)), default=0)
 
 
 def train(folder):
@@ -74,19 +61,19 @@ def kill(process):
 
 def check_takes_over(folder, dead, heir, life):
     """The one that was killed had told workers no more than what the other begins with."""
-    wait("a promotion", lambda: events(folder / heir, "promoted"))
-    promoted = events(folder / heir, "promoted")[-1]
+    pen.until(lambda: pen.events(folder / heir, "promoted"), "a promotion")
+    promoted = pen.events(folder / heir, "promoted")[-1]
     # The last lines of its log went with it.
     durable, base = newest(folder / dead, "durable"), promoted["base"] & COUNTER
     assert 0 < durable <= base, (durable, base)
-    wait("commits of its own", lambda: newest(folder / heir, "committed") > base + 30)
+    pen.until(lambda: newest(folder / heir, "committed") > base + 30, "commits of its own")
     print(f"life {life}: durable {durable}, taken over at {base}, "
           f"distance at most {promoted.get('value', 0):.3g}")
     return base
 
 
 def run(folder, running):
-    (folder / "key").write_text("7 " + "5a" * 32 + "\n")
+    fabric.new_key(folder)
     running.append(start(folder, BUILD / "controller/heddle-controller", "--listen", CONTROLLER, "--key-file",
                          folder / "key", "--state-dir", folder))
     server = start_server(folder, SERVER, "ps", 1)
@@ -94,14 +81,14 @@ def run(folder, running):
     running += [server, replica]
     workers = train(folder)
     running.append(workers)
-    wait("a replica that follows", lambda: len(events(folder / "rp-1", "replicated")) > 50)
-    wait("durable updates", lambda: newest(folder / "ps-1", "durable") > 50)
+    pen.until(lambda: len(pen.events(folder / "rp-1", "replicated")) > 50, "a replica that follows")
+    pen.until(lambda: newest(folder / "ps-1", "durable") > 50, "durable updates")
     kill(server)
     check_takes_over(folder, "ps-1", "rp-1", 1)
     # What comes back follows; then it is its turn.
     running.append(start_server(folder, SERVER, "ps", 2))
-    wait("the old server as a replica", lambda: len(events(folder / "ps-2", "replicated")) > 50)
-    assert not events(folder / "ps-2", "committed")
+    pen.until(lambda: len(pen.events(folder / "ps-2", "replicated")) > 50, "the old server as a replica")
+    assert not pen.events(folder / "ps-2", "committed")
     kill(replica)
     check_takes_over(folder, "rp-1", "ps-2", 2)
     out, _ = workers.communicate(timeout=60)
@@ -114,7 +101,6 @@ def run(folder, running):
 
 def main():
     pen.enter()
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     running = []
     with tempfile.TemporaryDirectory(prefix="heddle-replica-") as folder:
         try:

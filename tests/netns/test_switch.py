@@ -68,10 +68,6 @@ class Switch:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == f"ready {HOSTS}\n", "the switch did not start"
 
-    def used_ns(self):
-        return sum(int((task / "schedstat").read_text().split()[0])
-                   for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir())
-
     def stop(self):
         """Its numbers; each frame that came in is in one of the executor's first counters."""
         self.process.send_signal(signal.SIGTERM)
@@ -102,9 +98,7 @@ def test_ordinary(star, words, folder):
     print(f"TCP through the switch: {rate:.0f} Mbit/s, {out['end']['sum_sent']['retransmits']} retransmitted")
     assert rate > 100, rate
     time.sleep(1)
-    before, began = switch.used_ns(), time.monotonic()
-    time.sleep(2)
-    share = (switch.used_ns() - before) / 1e9 / (time.monotonic() - began)
+    share = pen.core_share(switch.process.pid, 2)
     print(f"idle: {share * 100:.2f} % of a core")
     assert share <= IDLE_MAX, share
     # It wakes at once after all that, and not when something else makes it look.

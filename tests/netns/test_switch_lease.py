@@ -13,6 +13,7 @@ import tempfile
 import urllib.request
 
 import dpdk_lab
+import fabric
 import pen
 from test_switch import SERVICE, Star, address
 
@@ -64,8 +65,7 @@ def main():
     words, controller, shell = [sys.argv[1]], sys.argv[2], sys.argv[3]
     with tempfile.TemporaryDirectory(prefix="heddle-switch-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
-        key = f"{folder}/key"
-        pathlib.Path(key).write_text("1 " + "5a" * 32 + "\n")
+        key = fabric.new_key(pathlib.Path(folder))
         star = Star(hosts=3)
         Agent()
         switch = start(words, key, "--events", f"{folder}/events", "--metrics", "9478")
@@ -74,19 +74,15 @@ def main():
         process.stdout.readline()  # it listens
 
         def switches(host, to):
-            done = subprocess.run(star.hosts[host].enter(shell, "--controller", to, "--key-file", key, "show", "nodes",
-                                                         "--json"), capture_output=True, text=True, timeout=20)
-            rows = json.loads(done.stdout)["rows"] if done.returncode == 0 else []
+            rows = fabric.Shell(shell, to, key, star.hosts[host]).seen("nodes")
             return [row["host"] for row in rows if row["role"] == "switch"]
 
         pen.until(lambda: switches(2, address(CONTROLLER)) == ["s1"], "a switch in nodes", 20)
 
-        def table(name):
-            out = star.run(1, shell, "--controller", SERVICE, "--key-file", key, "show", name, "--json")
-            return json.loads(out)["rows"]
-
-        assert table("slots") == [] and [row["driver"] for row in table("ports")] == ["s0", "s1", "s2", "s3", "udp"]
-        counted = {row["counter"]: row["value"] for row in table("counters")}
+        agent = fabric.Shell(shell, SERVICE, key, star.hosts[1])
+        assert agent.rows("slots") == []
+        assert [row["driver"] for row in agent.rows("ports")] == ["s0", "s1", "s2", "s3", "udp"]
+        counted = agent.counters()
         assert any("forwarded" in name and value > 0 for name, value in counted.items()), counted
         check_numbers()
         numbers = json.loads(stop(switch))

@@ -4,9 +4,7 @@ Workers train through heddle-switch, which adds their fixed-point updates and se
 loss, and losing one of a hundred frames that come to it; then to a replica as well. Each update is applied once, sums
 of the switch among them, and the model learns."""
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import types
@@ -25,42 +23,25 @@ class Run:
         options = types.SimpleNamespace(build=build, mbps=MBPS, mtu=1500, executor="native", chunk=1408)
         self.build, self.folder = build, folder
         self.path = bench_inpath.Path(workers + 1 + replica, options, folder, 0, loss)
-        self.running = []
-        self.start_server("server", workers)
-        if replica:
-            self.start_server("replica", workers + 1, "--replica")
+        for name, index, more in [("server", workers, []), ("replica", workers + 1, ["--replica"])][:1 + replica]:
+            self.path.start_node("server", self.path.hosts[index], name, "--report-dir", folder / name, "--events",
+                                 folder / f"{name}.events", *more)
         pen.until(lambda: sum(row["role"] in ("server", "replica") for row in self.path.rows("nodes")) == 1 + replica,
                   "servers")
 
-    def start_server(self, name, index, *more):
-        host = self.path.hosts[index]
-        self.start(name, host, [
-            self.build / "aggregator/heddle-server", "--listen", host.address, "--controller", bench_inpath.CONTROLLER,
-            "--key-file", self.path.key, "--host", name, "--report-dir", self.folder / name, "--events",
-            self.folder / f"{name}.events", *more])
-
-    def start(self, name, host, command, more=None):
-        env = {key: value for key, value in os.environ.items() if not key.startswith("HEDDLE_")}
-        with open(self.folder / f"{name}.out", "w", encoding="utf-8") as out:
-            process = subprocess.Popen(host.enter(*command), stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                       env={**env, **(more or {})})
-        self.running.append(process)
-        return process
-
-    def said(self, name):
-        return (self.folder / f"{name}.out").read_text(encoding="utf-8")
-
-    def start_worker(self, rank):
+    def start_worker(self, job, rank, size, *words):
+        """heddle-train with updates that a switch can add."""
         host = self.path.hosts[rank]
-        where = {"CONTROLLER": bench_inpath.CONTROLLER, "KEY_FILE": self.path.key, "JOB": "digits", "RANK": rank,
-                 "WORLD_SIZE": WORKERS, "HOST": f"h{rank + 1}", "BIND": host.address}
-        return self.start(f"w{rank}", host, [
-            self.build / "worker-lib/heddle-train", "--model", "mlp:256", "--payload", "fixed32", "--pull-payload",
-            "bf16", "--compute-ms", 5, "--steps", STEPS, "--tau-max", 64, "--json", "-", "--quiet"],
-            {f"HEDDLE_{name}": str(value) for name, value in where.items()})
+        return self.path.start(
+            f"w{rank}", host, self.build / "worker-lib/heddle-train", "--payload", "fixed32", "--pull-payload", "bf16",
+            "--json", "-", "--quiet", *words, env=self.path.member(job, rank, size, host))
+
+    def report(self, rank):
+        return json.loads(self.path.said(f"w{rank}").splitlines()[-1])
 
     def train(self):
-        workers = [self.start_worker(rank) for rank in range(WORKERS)]
+        workers = [self.start_worker("digits", rank, WORKERS, "--model", "mlp:256", "--compute-ms", 5, "--steps", STEPS,
+                                     "--tau-max", 64) for rank in range(WORKERS)]
         self.leases, self.slots = [], 0
 
         def look():
@@ -70,16 +51,13 @@ class Run:
 
         pen.until(look, "workers", PATIENCE_S)
         for rank, worker in enumerate(workers):
-            assert worker.returncode == 0, self.said(f"w{rank}")
-        return [json.loads(self.said(f"w{rank}").splitlines()[-1]) for rank in range(WORKERS)]
+            assert worker.returncode == 0, self.path.said(f"w{rank}")
+        return [self.report(rank) for rank in range(WORKERS)]
 
-    def counters(self, of=bench_inpath.CONTROLLER):
-        return {row["counter"]: row["value"] for row in self.path.rows("counters", of)}
+    def counters(self, of=None):
+        return self.path.counters(of)
 
     def close(self):
-        for process in self.running[::-1]:
-            process.terminate()
-            process.wait(20)
         return self.path.close()
 
 

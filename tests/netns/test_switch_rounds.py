@@ -16,7 +16,6 @@ import signal
 import sys
 import tempfile
 
-import bench_inpath
 import pen
 import test_switch_pushes as pushes
 
@@ -50,22 +49,15 @@ class Rounds(pushes.Run):
     more = ""  # of --federated
 
     def start_client(self, rank):
-        host = self.path.hosts[rank]
-        where = {"CONTROLLER": bench_inpath.CONTROLLER, "KEY_FILE": self.path.key, "JOB": "rounds", "RANK": rank,
-                 "WORLD_SIZE": len(ROWS), "HOST": f"h{rank + 1}", "BIND": host.address}
-        return self.start(f"w{rank}", host, [
-            self.build / "worker-lib/heddle-train", "--data", f"leaf:{self.folder}/train.json,{self.folder}/test.json",
-            "--model", "mlp:512", "--payload", "fixed32", "--pull-payload", "bf16", "--federated",
-            f"clients={len(ROWS)},min=2,available={len(ROWS)},epochs=1,mu=0.01{self.more}", "--batch", "128",
+        return self.start_worker(
+            "rounds", rank, len(ROWS), "--data", f"leaf:{self.folder}/train.json,{self.folder}/test.json", "--model",
+            "mlp:512", "--federated",
+            f"clients={len(ROWS)},min=2,available={len(ROWS)},epochs=1,mu=0.01{self.more}", "--batch", 128,
             # The server's link sends them the model one after the other, 6 ms each: those who wait compute less.
-            "--compute-ms", 46 - 6 * rank, "--lr", "0.2", "--steps", ROUNDS, "--json", "-", "--quiet"],
-            {f"HEDDLE_{name}": str(value) for name, value in where.items()})
+            "--compute-ms", 46 - 6 * rank, "--lr", 0.2, "--steps", ROUNDS)
 
     def commits(self):
-        path = self.folder / "server.events"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        events = [json.loads(line) for line in lines if line.endswith("}")]
-        return [event for event in events if event["event"] == "committed"]
+        return pen.events(self.folder / "server.events", "committed")
 
     def committed(self):
         """Rows that each committed update counted for, by client."""
@@ -96,8 +88,8 @@ def follow(run):
 
     pen.until(look, "the others", PATIENCE_S)
     for rank, client in enumerate(clients):
-        assert client.returncode == (-signal.SIGKILL if rank == 1 else 0), run.said(f"w{rank}")
-    return model, [json.loads(run.said(f"w{rank}").splitlines()[-1]) for rank in range(len(ROWS)) if rank != 1]
+        assert client.returncode == (-signal.SIGKILL if rank == 1 else 0), run.path.said(f"w{rank}")
+    return model, [run.report(rank) for rank in range(len(ROWS)) if rank != 1]
 
 
 def check(run, model, reports, counted, switch):
@@ -136,8 +128,8 @@ def follow_late(run):
 
     pen.until(look, "the clients", PATIENCE_S)
     for rank, client in enumerate(clients):
-        assert client.returncode == 0, run.said(f"w{rank}")
-    return seen, [json.loads(run.said(f"w{rank}").splitlines()[-1]) for rank in range(len(ROWS))]
+        assert client.returncode == 0, run.path.said(f"w{rank}")
+    return seen, [run.report(rank) for rank in range(len(ROWS))]
 
 
 def check_late(run, seen, reports, counted):

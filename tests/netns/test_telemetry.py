@@ -4,7 +4,6 @@
 dpdk driver, and each ethdev's own counters agree with the port's.
 
 usage: test_telemetry.py BENCH_TRANSFER HEDDLE_CONTROLLER HEDDLECTL"""
-import functools
 import json
 import os
 import pathlib
@@ -19,6 +18,7 @@ import urllib.request
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import dpdk_lab as lab
+import fabric
 import pen
 
 METRICS = f"{lab.KERNEL}:9477"
@@ -35,13 +35,6 @@ def scrape():
         return {s.name: s.value for f in families for s in f.samples if not s.labels}
 
 
-def show(shell, table, **environment):
-    done = subprocess.run([shell, "show", table, "--json"], env={**os.environ, **environment}, capture_output=True,
-                          text=True, timeout=20)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["rows"]
-
-
 def check_lists(telemetry):
     commands = set(telemetry.ask("/"))
     assert {f"/heddle/{group}" for group in GROUPS} | {"/heddle/groups", "/heddle/driver"} <= commands, commands
@@ -50,9 +43,9 @@ def check_lists(telemetry):
     assert "Parameter" in telemetry.ask("/help,/heddle/link")["/heddle/link"]
 
 
-def check_same(telemetry, shell, environment):
+def check_same(telemetry, shell):
     """Counters that stand still between the questions are the same by every way."""
-    told = {row["counter"]: row["value"] for row in show(shell, "counters", **environment)}
+    told = shell.counters()
     controller, metrics = telemetry.ask("/heddle/controller"), scrape()
     for name, value in controller.items():
         assert told[name] == value == metrics[f"heddle_controller_{name}_total"], (name, told[name], value)
@@ -84,7 +77,7 @@ def queue(telemetry, direction):
     return telemetry.ask(f"/heddle/queue,{direction}")[f"0/{direction}/0"]
 
 
-def check_neighbours(node, telemetry, ask_shell):
+def check_neighbours(node, telemetry, shell):
     """What became of ARP's table: answers that nobody asked for, a station that moves, once a second at most."""
     wire, others = lab.Wire(node.mac()), b"\2\0\0\0\0\7"
 
@@ -102,11 +95,11 @@ def check_neighbours(node, telemetry, ask_shell):
     grows("arp_ignored", lambda: say("10.79.0.51", others))
     time.sleep(1.1)
     grows("arp_moved", lambda: say("10.79.0.51", others))
-    told = {row["counter"] for row in ask_shell("counters")}
+    told = {row["counter"] for row in shell.rows("counters")}
     assert {f"driver_{name}" for name in ("arp_given_up", "arp_evicted", "arp_moved", "arp_ignored")} <= told, told
 
 
-def check_lost(node, telemetry, ask_shell, process):
+def check_lost(node, telemetry, shell, process):
     """A node that does not run loses what its ring does not hold."""
     assert queue(telemetry, "in")["drops"] == 0, queue(telemetry, "in")
     limit = queue(telemetry, "in")["limit_bytes"]
@@ -118,7 +111,7 @@ def check_lost(node, telemetry, ask_shell, process):
     pen.until(lambda: queue(telemetry, "in")["drops"] >= 400, "frames that the ring did not hold", 10)
     lab.settled(telemetry)
     lost = telemetry.driver()["receive_overflow"]
-    shown = next(row for row in ask_shell("queues") if row["direction"] == "in")
+    shown = next(row for row in shell.rows("queues") if row["direction"] == "in")
     missed = telemetry.ask("/heddle/port")["0/dpdk"]["rx_missed"]
     assert lost == missed == shown["drops"] == queue(telemetry, "in")["drops"], (lost, missed, shown)
 
@@ -136,12 +129,12 @@ def check_waiting(node, telemetry):
     node.host.run("tc", "qdisc", "del", "dev", "v1", "root")
 
 
-def check_xdp(node, controller, keys, ask_shell):
+def check_xdp(node, controller, keys, shell):
     """af_xdp counts its losses elsewhere."""
     node.kind = "af_xdp"
     process = node.start(controller, "--key-file", keys, "--listen", lab.FABRIC, *node.words())
     assert re.search("listening on", process.stdout.readline())
-    check_lost(node, lab.Telemetry(), ask_shell, process)
+    check_lost(node, lab.Telemetry(), shell, process)
     process.terminate()
     process.communicate(timeout=20)
 
@@ -188,30 +181,28 @@ def main():
         pen.skip(why)
     with tempfile.TemporaryDirectory(prefix="heddle-telemetry-") as folder:
         os.environ["RUNTIME_DIRECTORY"] = folder
-        keys = pathlib.Path(folder, "keys")
-        keys.write_text("1 " + "42" * 32 + "\n")
+        keys = fabric.new_key(pathlib.Path(folder))
         node = lab.Node()
         process = node.start(controller, "--key-file", keys, "--listen", lab.FABRIC, "--metrics", METRICS,
                              "--journal", f"{folder}/journal.db", *node.words(), stderr=subprocess.PIPE)
         assert re.search("listening on", process.stdout.readline())
-        environment = {"HEDDLE_CONTROLLER": lab.FABRIC, "HEDDLE_KEY_FILE": str(keys)}
-        ask_shell = functools.partial(show, shell, **environment)
-        assert ask_shell("ports")[0]["driver"] == "dpdk"
+        shell = fabric.Shell(shell, lab.FABRIC, keys)
+        assert shell.rows("ports")[0]["driver"] == "dpdk"
         telemetry = lab.Telemetry()
         check_lists(telemetry)
-        check_same(telemetry, shell, environment)
+        check_same(telemetry, shell)
         check_port(telemetry)
         check_lists_of_rows(telemetry)
         check_script()
-        check_neighbours(node, telemetry, ask_shell)
-        check_lost(node, telemetry, ask_shell, process)
+        check_neighbours(node, telemetry, shell)
+        check_lost(node, telemetry, shell, process)
         check_waiting(node, telemetry)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0, errors
         pages = check_pages(node, controller, keys, folder)
         if not lab.missing(bench, "af_xdp"):
-            check_xdp(node, controller, keys, ask_shell)
+            check_xdp(node, controller, keys, shell)
     print(f"telemetry: {len(GROUPS)} groups, {2 * HOSTS + 1} links on {pages} pages")
     return 0
 
