@@ -5,12 +5,19 @@ import json
 import shlex
 import subprocess
 
+from lab.command import EX_UNAVAILABLE
+
 ASK_S = 10.0
+MISSES_MAX = 5  # questions one after another that the controller does not answer: then a run is given up
 PLANNED = ("one-bid", "two-bid", "preemptible")
 
 
 class OwnerError(Exception):
     pass
+
+
+class NoAnswer(OwnerError):
+    """In time: the controller may answer the next question."""
 
 
 def ask(words, ends_with=(0,)):
@@ -19,9 +26,10 @@ def ask(words, ends_with=(0,)):
         done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=ASK_S)
     except subprocess.TimeoutExpired:
-        raise OwnerError(f"heddlectl: no answer within {ASK_S:.0f} s") from None
+        raise NoAnswer(f"heddlectl: no answer within {ASK_S:g} s") from None
     if done.returncode not in ends_with:
-        raise OwnerError((done.stderr or done.stdout).strip()[-300:])
+        kind = NoAnswer if done.returncode == EX_UNAVAILABLE else OwnerError
+        raise kind((done.stderr or done.stdout).strip()[-300:])
     return done.returncode, done.stdout
 
 
@@ -60,7 +68,10 @@ def plan(program, setting, strategy):
 
 
 class Owner:
-    """The policy of a job in the controller."""
+    """The policy of a job in the controller.
+
+    A question without an answer is asked again with the next look, and what was known holds until then: the machine
+    may be busy. What the controller was told may have been done all the same; saying it twice changes nothing."""
 
     def __init__(self, command, job, words):
         self.command = command  # heddlectl, its controller and keys
@@ -68,20 +79,35 @@ class Owner:
         self.words = words
         self.is_set = False
         self.row = None
+        self.misses = self.missed = 0  # questions without an answer: one after another, and all
+
+    def ask(self, *words):
+        """What heddlectl says; None: nothing in time. Raises OwnerError when that is too often one after another."""
+        try:
+            _, said = ask([*self.command, "elastic", *words])
+        except NoAnswer as error:
+            self.missed += 1
+            self.misses += 1
+            if self.misses == MISSES_MAX:
+                raise OwnerError(f"{error} (elastic {words[0]}; {MISSES_MAX} times one after another)") from None
+            return None
+        self.misses = 0
+        return said
 
     def look(self):
-        """The newest row; the policy is set once the job is there. None: there is no job yet."""
-        _, said = ask([*self.command, "elastic", "show", "--json"])
+        """The newest row that was answered; the policy is set once the job is there. None: there is no job yet."""
+        said = self.ask("show", "--json")
+        if said is None:
+            return self.row
         rows = [row for row in json.loads(said)["rows"] if row["job"] == self.job]
         if not rows:
             return None
         if not self.is_set and rows[0]["workers"] > 0:
-            ask([*self.command, "elastic", "set", self.job, *shlex.split(self.words)])
-            self.is_set = True
-            return self.look()
+            self.is_set = self.ask("set", self.job, *shlex.split(self.words)) is not None
+            return self.look() if self.is_set else None
         self.row = rows[0] if self.is_set else None
         return self.row
 
     def price(self, price):
-        """Of a worker for an hour, from now on."""
-        ask([*self.command, "elastic", "price", self.job, f"{price:.10g}"])
+        """Of a worker for an hour, from now on. False: it is to be said again."""
+        return self.ask("price", self.job, f"{price:.10g}") is not None

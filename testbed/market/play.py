@@ -179,11 +179,14 @@ class Play(play.Play):
             self.launcher.keep(self.strategy.ranks(slot, self.prices[slot], target), now)
 
     def ask(self, slot):
+        missed = self.owner.missed
         row = self.owner.look()
-        if row and slot != self.priced:
-            self.owner.price(self.prices[slot])
+        if row and slot != self.priced and self.owner.price(self.prices[slot]):
             self.priced = slot
             row = self.owner.look()
+        if self.owner.missed > missed:
+            self.say(f"{self.name:14} {self.now():4.0f} s   heddlectl: no answer "
+                     f"({self.owner.misses} of {owner.MISSES_MAX}); it is asked again")
         if row and (not self.targets or self.targets[-1][1] != row["target"]):
             self.targets.append([self.now(), row["target"], row["reason"]])
             self.say(f"{self.name:14} {self.now():4.0f} s   target {row['target']}: {row['reason']}")
@@ -247,10 +250,23 @@ class Play(play.Play):
                 found.append(commits[at] - when)
         return found
 
+    def leaving(self):
+        """Seconds from each notice that the owner gave to the worker's leaving, where nobody else gives any."""
+        told, found = {}, []
+        if not self.owner or self.strategy.setting["available"] is not None:
+            return found
+        for event in measure.read_jsonl(self.directory / "ctl.jsonl", {"notice", "node-down"}):
+            rank = event.get("worker", 0)
+            if event["event"] == "notice":
+                told[rank] = event["at_ns"]
+            elif rank in told:
+                found.append((event["at_ns"] - told.pop(rank)) / 1e9)
+        return found
+
     def record(self, hit, ended):
         until = hit["t"] if hit else ended
         happened = [(at - self.t0, what, rank) for at, what, rank in self.workers.happened]
-        recovery = self.recovery()
+        recovery, leaving = self.recovery(), self.leaving()
         row = self.owner.row if self.owner else None
         times = [i * 0.1 for i in range(int(ended / 0.1) + 1)]
         return {
@@ -268,6 +284,9 @@ class Play(play.Play):
             "targets": self.targets, "spent_s": row["worker_s"] if row else None,
             "money": row["money"] * HOUR_S / self.setting["hour_s"] if row else None,
             "sent_away": row["sent_away"] if row else 0,
+            "leaving_s": max(leaving) if leaving else None,
+            "leaving_mean_s": statistics.fmean(leaving) if leaving else None,
+            "unanswered": self.owner.missed if self.owner else 0,
             "expected": self.strategy.setting.get("expected"),
             "prices": self.prices[:int(ended / self.setting["slot_s"]) + 1], "slot_s": self.setting["slot_s"],
             "machines": [{"rank": r, "begun_s": b, "ended_s": e} for r, b, e in self.account.lives],

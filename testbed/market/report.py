@@ -36,6 +36,7 @@ def summary(records):
             "cost": [r["cost"] for r in there], "time_s": [r["time_s"] for r in there],
             "steps": [r["steps"] for r in there], "mean_workers": [r["mean_workers"] for r in own],
             "noticed": sum(r["noticed"] for r in own), "killed": sum(r["killed"] for r in own),
+            "unanswered": sum(r.get("unanswered", 0) for r in own),
             "next_step_s": max((r["next_step_s"] for r in own if r["next_step_s"] is not None), default=None),
             "cost_ratio": costs, "time_ratio": ratios(records, name, "time_s"),
             "cost_ratio_geomean": math.exp(statistics.fmean(map(math.log, costs))) if costs else None})
@@ -62,3 +63,6 @@ def table(setting, records):
     print(f"{setting['name']}: to {wanted(setting['job'])} (mean of three evaluations)")
     for line in [head, *lines]:
         print("  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip())
+    for row in rows:
+        if row["unanswered"]:
+            print(f"{row['strategy']}: heddlectl had no answer {row['unanswered']} times, and asked again")

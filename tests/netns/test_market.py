@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import pen
 
@@ -172,6 +173,59 @@ class Accounts(unittest.TestCase):
         records = [run("uninterrupted", 1, 2.0), run("uninterrupted", 2, 4.0), run("one-bid", 1, 1.0),
                    run("one-bid", 2, 3.0), run("one-bid", 3, 9.0), run("uninterrupted", 3, 1.0, False)]
         self.assertEqual(report.ratios(records, "one-bid", "cost"), [0.5, 0.75])
+
+
+class Owners(unittest.TestCase):
+    """A controller that does not answer now and then, or never: heddlectl as a script that counts its calls."""
+    ANSWER = json.dumps({"rows": [{"job": "j", "workers": 2, "target": 2}]})
+
+    def owner_of(self, busy):
+        """`busy`: what it does instead of an answer, by the number of the call."""
+        folder = tempfile.TemporaryDirectory(prefix="heddle-owner-")
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name)
+        ctl = self.path / "heddlectl"
+        ctl.write_text(f"#!/bin/sh\ncd {folder.name}\necho \"$*\" >>calls\ncase $(wc -l <calls) in\n"
+                       + "".join(f"{calls}) {what};;\n" for calls, what in busy.items())
+                       + f"esac\n[ $2 != show ] || echo '{self.ANSWER}'\n")
+        ctl.chmod(0o755)
+        return owner.Owner([str(ctl)], "j", "policy=manual n=2")
+
+    def calls(self):
+        return [line.split()[1] for line in (self.path / "calls").read_text().splitlines()]
+
+    def test_asks_again(self):
+        late = "echo 'heddlectl: no answer within 2 s' >&2; exit 69"
+        one = self.owner_of({"1|3|7|9": late})
+        self.assertIsNone(one.look())  # nobody answers
+        self.assertIsNone(one.look())  # the policy may not be set
+        self.assertEqual((one.is_set, one.missed), (False, 2))
+        row = one.look()
+        self.assertEqual((row["target"], one.is_set, one.misses), (2, True, 0))
+        self.assertFalse(one.price(0.5))
+        self.assertTrue(one.price(0.5))
+        self.assertIs(one.look(), row)  # what was known holds
+        self.assertEqual((one.missed, one.misses), (4, 1))
+        self.assertEqual(self.calls(), ["show", "show", "set", "show", "set", "show", "price", "price", "show"])
+
+    def test_hangs(self):
+        one = self.owner_of({"1": "exec sleep 30"})
+        with unittest.mock.patch.object(owner, "ASK_S", 0.3):
+            self.assertIsNone(one.look())
+        self.assertEqual(one.missed, 1)
+        self.assertEqual(one.look()["target"], 2)
+
+    def test_gives_up(self):
+        """Never: a run ends with a word after so many; and at once when it is another error."""
+        one = self.owner_of({"*": "echo 'heddlectl: no answer within 2 s' >&2; exit 69"})
+        for _ in range(owner.MISSES_MAX - 1):
+            self.assertIsNone(one.look())
+        with self.assertRaisesRegex(owner.OwnerError, "no answer within 2 s .elastic show; 5 times one after another"):
+            one.look()
+        wrong = self.owner_of({"*": "echo 'policy: unknown' >&2; exit 64"})
+        with self.assertRaisesRegex(owner.OwnerError, "policy: unknown"):
+            wrong.look()
+        self.assertEqual(self.calls(), ["show"])
 
 
 class Fake:
