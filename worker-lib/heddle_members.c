@@ -186,6 +186,7 @@ void heddle_on_noticed(void *owner, hd_ns preempted_at) {
 	atomic_store(&fabric->preempted_at, preempted_at);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->flush_at = hd_worker_flush_at(fabric->worker);
+	fabric->sent_away = true;
 	heddle_count_end(fabric);
 	pthread_cond_broadcast(&fabric->changed);
 	pthread_mutex_unlock(&fabric->lock);
@@ -197,7 +198,8 @@ int heddle_time_left_ms(struct heddle *fabric) {
 	if (heddle_check(fabric) < 0 || atomic_load(&fabric->preempted_at) == 0)
 		return -1;
 	pthread_mutex_lock(&fabric->lock);
-	at = fabric->flush_at;
+	/* The others wait for a worker that the job has no need of, for as long as it begins something. */
+	at = fabric->sent_away ? now : fabric->flush_at;
 	pthread_mutex_unlock(&fabric->lock);
 	/* Said just now, and not taken up yet. */
 	if (at == HD_NEVER)

@@ -97,6 +97,7 @@ struct heddle {
 	hd_ns notice_taken; /* the progress thread's */
 	bool left_by_itself; /* the same: preempted, and not closed yet */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
+	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
 	void *spare; // lock: the last copy that was given back: its pages are there already
 	size_t spare_bytes; // lock
 	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock

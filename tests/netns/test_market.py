@@ -425,6 +425,8 @@ class Market(unittest.TestCase):
         self.assertGreater(run["sent_away"], 0)
         self.assertGreater(run["started"], 3, "nobody came again")
         self.assertEqual(run["killed"], 0)
+        self.assertGreater(run["leaving_s"], 0)
+        self.assertLess(run["leaving_mean_s"], 1, "who is too many ends its step and goes, whatever its notice of 3 s")
         self.assertGreater(run["money"], 0)
         self.assertLess(run["money"], run["cost"], "it counts workers that take part, not machines that start")
 

@@ -93,14 +93,23 @@ class Elastic(loopback.Loopback):
         self.assertIsNone(late.poll())
 
     def test_highest_rank_leaves(self):
-        """Too many: the highest rank flushes what its filter holds, and leaves by itself."""
-        workers = [self.start_worker(rank, "--filter", 3) for rank in range(3)]
+        """Too many: the highest rank flushes what its filter holds, and leaves by itself; its notice is no time to
+        work on."""
+        self.leaves([])
+
+    def test_leaves_a_step(self):
+        """The same in synchronous steps: what is held goes with the last step that it is in."""
+        self.leaves(["--sync", "full"])
+
+    def leaves(self, words):
+        workers = [self.start_worker(rank, "--filter", 3, *words) for rank in range(3)]
         self.wait_row("three workers", lambda row: row["workers"] == 3)
-        self.control("elastic", "set", "digits", "policy=manual", "n=3", "notice=2")
+        self.control("elastic", "set", "digits", "policy=manual", "n=3", "notice=20")
         held = self.wait_row("norms", lambda row: row["held_norm"] is not None and row["held_norm"] > 0)
         self.assertEqual(held["sent_away"], 0)
         self.control("elastic", "set", "digits", "n=2")
         self.assertEqual(workers[2].wait(PATIENCE_S), 0)
+        self.assertLess(self.left_in(2), 5)
         row = self.wait_row("two workers", lambda row: row["workers"] == 2)
         self.assertEqual((row["target"], row["sent_away"]), (2, 1))
         summary = self.summary(2)
@@ -123,6 +132,19 @@ class Elastic(loopback.Loopback):
         self.wait_row("steps with it", lambda now: now["step"] > row["step"] + 5)
         self.end(workers[0])
         self.assertAlmostEqual(self.summary(0)["scale"], 0.25)
+
+    def left_in(self, rank):
+        """Seconds from a worker's notice to its leaving, as the controller has it."""
+        ends = time.monotonic() + PATIENCE_S
+        while True:
+            notices, downs = ([e for e in self.events("ctl", kind) if e.get("worker", 0) == rank]
+                              for kind in ("notice", "node-down"))
+            if downs:
+                break
+            self.assertLess(time.monotonic(), ends, "it is not written that it has left")
+            time.sleep(0.05)
+        self.assertEqual(downs[0]["reason"], "left")
+        return (downs[0]["at_ns"] - notices[0]["at_ns"]) / 1e9
 
     def stop_machines(self):
         for file in self.path.glob("pid.*"):

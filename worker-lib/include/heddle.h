@@ -522,11 +522,10 @@ long heddle_shard(
  * take part: count / base, at most `max` (0: HEDDLE_SCALE_MAX). 1 while nothing was said, and when base is 0. A pure
  * function: ask heddle_members() once before a gradient is begun, push with what that says.
  *
- * It is meant for synchronous steps, of HEDDLE_SYNC above all: a step is the mean of all members' updates, so the
- * batch grows with their number and the rate follows it. Its members may have heard of a change a moment apart; the
- * step then lies between the two scales, but where the job's owner scales (step_scale). In an asynchronous job, and in
- * steps of a fixed number of updates, the batch of a step is what it was; more workers already make more steps. What
- * scales is the gradient: decay keeps its rate, momentum each update as pushed. (Zhang et al., arXiv 2003.05649, 7.)
+ * It is meant for means of all members' updates: the batch of a step grows with their number and the rate follows it.
+ * Members of a synchronous job hear of a change a moment apart: a step may lie between two scales. In an
+ * asynchronous job the batch of a step is what it was; more workers already make more steps. What scales is the
+ * gradient: decay keeps its rate, momentum each update as pushed. (Zhang et al., arXiv 2003.05649, 7.)
  */
 float heddle_members_scale(const struct heddle_members *members, uint32_t base, float max);
 
@@ -539,11 +538,12 @@ float heddle_members_scale(const struct heddle_members *members, uint32_t base, 
  * earlier or later. Nobody waits for a worker beyond the time that it named.
  *
  * May be called from a signal handler, and again: the shortest time counts. -EINVAL (seconds), -ECHILD.
- * The controller may say the same to a worker that the job has no need of any more: it has the same effect.
+ * The controller may say the same to a worker that is too many. heddle_time_left_ms() is 0 at once then: its time is
+ * for what is computed or held already. Push that, and close.
  */
 int heddle_preempt_notice(struct heddle *fabric, double seconds);
-/* -1: no notice was given. Else for how long pushes are taken yet, in ms: what cannot be computed in that is not
- * worth beginning. */
+/* -1: no notice was given. Else for how long pushes are taken yet, in ms (0: it is too many): what cannot be computed
+ * in that is not worth beginning. */
 int heddle_time_left_ms(struct heddle *fabric);
 
 /* --- event loops ---------------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_kernels.h"
 #include "train_filter.h"
 
 #include <errno.h>
@@ -94,6 +95,10 @@ int train_filter_push(
 	options.scale = train->scale;
 	numbered.step = filter->ended ? HEDDLE_FILTER_EVERYTHING : step_number(train, step->step);
 	return heddle_filter_push(filter->filter, fabric, &numbered, &options, ticket);
+}
+
+bool train_filter_holds(const struct train_filter *filter, size_t values) {
+	return hd_norm2_f32(heddle_filter_held(filter->filter), values) > 0;
 }
 
 struct heddle_ticket *train_filter_flush(

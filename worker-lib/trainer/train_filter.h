@@ -29,6 +29,8 @@ int train_filter_push(
 	const struct heddle_filter_step *step,
 	struct heddle_ticket **ticket
 );
+/* Whether anything is held back. There is a filter. */
+bool train_filter_holds(const struct train_filter *filter, size_t values);
 /* A push of what is held, which `update` has then; NULL: there is none, or an error. */
 struct heddle_ticket *train_filter_flush(
 	struct train_filter *filter,

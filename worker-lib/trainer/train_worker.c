@@ -144,7 +144,7 @@ int train_local(struct train *train) {
 
 /* --- over the fabric ------------------------------------------------------------------------ */
 
-/* Waits in slices. True when it has come so far; false: a signal or the end of the run. */
+/* Waits in slices. True when it has come so far; false: a signal, the end of the run or of this worker's time. */
 static bool wait_for(
 	struct worker *worker,
 	struct heddle_ticket *ticket,
@@ -156,7 +156,8 @@ static bool wait_for(
 
 		if (rc != -ETIMEDOUT)
 			return rc == 0;
-		if (train_enough(worker->train, worker->report.steps))
+		if (train_enough(worker->train, worker->report.steps)
+		    || train_no_time(worker->fabric, 0))
 			return false;
 	}
 }
@@ -381,7 +382,8 @@ static int loop(struct worker *worker) {
 		rc = evaluate(worker);
 		if (rc != EX_OK)
 			return rc;
-		if (!free_slot(worker, &slot))
+		/* It may have been said while it waited for the model. */
+		if (!free_slot(worker, &slot) || train_no_time(worker->fabric, worker->step_ms))
 			break;
 		rc = train_follow(train, worker->fabric, &worker->change);
 		if (rc != EX_OK)
@@ -441,8 +443,9 @@ static void flush(struct worker *worker, hd_ns until) {
 		bool stepped = worker->train->options.sync != HD_SYNC_NONE;
 		int left = (int)((until - hd_compute_now()) / HD_MS);
 
+		if (!train_filter_holds(filter, worker->train->values))
+			return;
 		if ((stepped || i > 0 || worker->version == 0)
-		    && heddle_time_left_ms(worker->fabric) < 0
 		    && heddle_pull(
 			       worker->fabric, worker->train->params, NULL, left, &worker->version
 		       ) != 0)
