@@ -57,7 +57,6 @@ void hd_roster_say(struct hd_turn *turn, struct hd_job *job) {
 		job->roster.change = hd_version_make(
 			hd_version_incarnation(job->version), ++job->roster_changes
 		);
-		job->roster.scale = 1;
 		hd_roster_event(turn, job);
 	}
 	message.roster = (struct hd_msg_roster){

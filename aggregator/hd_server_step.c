@@ -51,7 +51,7 @@ static void hd_step_follow(struct hd_job *job) {
 	step->most = hd_roster_count(job);
 	step->change = job->roster.change;
 	if (job->roster.change != 0)
-		step->scale = job->roster.scale;
+		step->scale = hd_roster_scale(&job->roster, job->spec.scale_base);
 	if (step->scale <= 0 || job->spec.sync == HD_SYNC_FEDERATED)
 		step->scale = 1; /* rounds have weights */
 }

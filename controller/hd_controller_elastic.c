@@ -31,7 +31,7 @@ void ctl_elastic_shape(const struct ctl_job *job, struct hd_roster *roster) {
 		.counts = job->sync == HD_SYNC_N || job->sync == HD_SYNC_N_BATCH,
 		.bounds = job->sync == HD_SYNC_NONE,
 	};
-	struct hd_elastic_shape shape = {.scale = 1};
+	struct hd_elastic_shape shape = {0};
 
 	roster->target = 0;
 	if (job->elastic) {

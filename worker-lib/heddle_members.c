@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 static_assert(HEDDLE_WORKERS_MAX == HD_WORKERS_MAX, "ranks are the core's");
+static_assert((int)HEDDLE_SCALE_MAX == HD_SCALE_MAX, "whoever scales, that is the most");
 
 int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 	int rc = heddle_check(fabric);
 	bool stepped;
-	float scale;
 
 	if (rc < 0)
 		return rc;
@@ -31,9 +31,9 @@ int heddle_members(struct heddle *fabric, struct heddle_members *members) {
 	members->target = fabric->roster.target;
 	members->sync_count = fabric->roster.sync_count;
 	members->tau_max = fabric->roster.tau_max;
-	scale = fabric->roster.scale > 0 ? fabric->roster.scale : 1.0f;
-	members->scale = stepped ? 1.0f : scale;
-	members->step_scale = stepped ? scale : 1.0f;
+	members->scale = stepped ? 1.0f : hd_roster_scale(&fabric->roster, 0);
+	members->step_scale
+		= stepped ? hd_roster_scale(&fabric->roster, fabric->spec->job.scale_base) : 1.0f;
 	pthread_mutex_unlock(&fabric->lock);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The job's description. */
 #include "hd_text.h"
+#include "heddle_elastic.h"
 #include "heddle_private.h"
 
 #include <errno.h>
@@ -130,6 +131,10 @@ void heddle_spec_div_max(struct heddle_spec *spec, float div_max) {
 void heddle_spec_sync(struct heddle_spec *spec, enum heddle_sync mode, uint32_t n) {
 	spec->job.sync = (uint8_t)mode;
 	spec->job.sync_count = n;
+}
+
+void heddle_spec_scale(struct heddle_spec *spec, uint32_t base) {
+	spec->job.scale_base = base;
 }
 
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max) {

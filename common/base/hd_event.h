@@ -86,7 +86,7 @@ enum hd_event_kind {
 			      of could not be applied; value = the server was at most so far from it, < 0: unknown */
 	HD_EVENT_NOTICE, /* worker, controller, server: the worker is preempted in `value` s */
 	HD_EVENT_ROSTER, /* controller, server, worker: the job has aux workers from change `version` on, and should have
-			    `position` (0: nobody says); round = N of N-sync, bytes = tau_max (0: the job's), value = scale */
+			    `position` (0: nobody says); round = N of N-sync, bytes = tau_max, value = scale (0: the job's) */
 	HD_EVENT_STEP_WAITS, /* server: a synchronous step after `version` has waited for `value` s, for aux of the
 				workers that are here; `worker` is the first of them */
 	HD_EVENT_TARGET, /* controller: the job should have aux workers */

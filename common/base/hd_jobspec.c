@@ -194,6 +194,12 @@ static int check_sync(const struct hd_jobspec *spec, char *error, size_t bytes) 
 		);
 	if (!counts && spec->sync_count != 0)
 		return refuse(error, bytes, "sync_count: only of N-sync and N-batch-sync");
+	if (spec->scale_base > HD_WORKERS_MAX)
+		return refuse(
+			error, bytes, "scale_base: %u (0..HD_WORKERS_MAX 4096)", spec->scale_base
+		);
+	if (spec->scale_base > 0 && (spec->sync == HD_SYNC_NONE || spec->sync == HD_SYNC_FEDERATED))
+		return refuse(error, bytes, "scale_base: only of synchronous steps");
 	if (spec->sync == HD_SYNC_FEDERATED)
 		return check_federated(spec, error, bytes);
 	/* All members of a step have the same age. */
@@ -363,6 +369,7 @@ static bool numbers_equal(
 		{"div_max", (double)a->div_max, (double)b->div_max},
 		{"sync", a->sync, b->sync},
 		{"sync_count", a->sync_count, b->sync_count},
+		{"scale_base", a->scale_base, b->scale_base},
 		{"clients", a->federated.clients, b->federated.clients},
 		{"clients_least", a->federated.clients_least, b->federated.clients_least},
 		{"available", a->federated.available, b->federated.available},

@@ -80,6 +80,9 @@ struct hd_jobspec {
 	 * of their mean. `sync_count`: how many, of N and N_BATCH; else 0. */
 	uint8_t sync;
 	uint32_t sync_count;
+	/* The learning rate is right for steps of so many workers: a synchronous step is multiplied by those that take part
+	 * over it (hd_roster_scale()). 0: steps are as they are. */
+	uint32_t scale_base;
 	struct hd_federated federated; /* of HD_SYNC_FEDERATED; else all 0 */
 	uint32_t tensor_count; /* 0: a job of all-reduces, which has no model; no server takes it */
 	struct hd_tensor *tensors;

@@ -13,6 +13,8 @@
 #define JOBSPEC_VERSION_FEDERATED 4 /* with rounds after them: of a federated one */
 #define JOBSPEC_VERSION_LATE 5 /* and what becomes of late updates, where they are not dropped */
 #define JOBSPEC_VERSION_WAIT 6 /* and how long a round waits for clients, where that has a limit */
+#define JOBSPEC_VERSION_SCALE                                                                      \
+	7 /* that of a synchronous one, and how many workers its rate is right for */
 
 /* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
  * stays set and nothing more is touched, so that callers check once at the end. */
@@ -114,7 +116,7 @@ static uint16_t version_of(const struct hd_jobspec *spec) {
 		return spec->federated.late != HD_LATE_DROP ? JOBSPEC_VERSION_LATE :
 							      JOBSPEC_VERSION_FEDERATED;
 	if (spec->sync != HD_SYNC_NONE)
-		return JOBSPEC_VERSION_SYNC;
+		return spec->scale_base > 0 ? JOBSPEC_VERSION_SCALE : JOBSPEC_VERSION_SYNC;
 	return spec->div_max > 0 ? JOBSPEC_VERSION_DIV : JOBSPEC_VERSION;
 }
 
@@ -145,6 +147,8 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 	}
 	if (spec->sync == HD_SYNC_FEDERATED)
 		put_federated(&c, &spec->federated);
+	else if (synchronous && spec->scale_base > 0)
+		put(&c, spec->scale_base, 4);
 	put(&c, spec->tensor_count, 4);
 	for (uint32_t i = 0; i < spec->tensor_count && !c.bad; i++) {
 		const struct hd_tensor *t = &spec->tensors[i];
@@ -182,7 +186,7 @@ static bool get_bool(struct cursor *c) {
 	return x == 1;
 }
 
-static void get_federated(struct cursor *c, struct hd_federated *f) {
+static void get_federated(struct cursor *c, uint64_t version, struct hd_federated *f) {
 	f->seed = get(c, 8);
 	f->clients = (uint32_t)get(c, 4);
 	f->clients_least = (uint32_t)get(c, 4);
@@ -193,13 +197,17 @@ static void get_federated(struct cursor *c, struct hd_federated *f) {
 	f->drops = get_bool(c);
 	f->mu = get_float(c);
 	f->mu_adapts = get_bool(c);
+	if (version >= JOBSPEC_VERSION_LATE)
+		f->late = (uint8_t)get(c, 1);
+	if (version >= JOBSPEC_VERSION_WAIT)
+		f->wait_ms = (uint32_t)get(c, 4);
 }
 
 static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	uint64_t version = get(c, 2);
 	uint8_t boolean;
 
-	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_WAIT)
+	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_SCALE)
 		c->bad = true;
 	get_name(c, spec->tenant);
 	get_name(c, spec->name);
@@ -218,12 +226,10 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 		spec->sync = (uint8_t)get(c, 1);
 		spec->sync_count = (uint32_t)get(c, 4);
 	}
-	if (version >= JOBSPEC_VERSION_FEDERATED)
-		get_federated(c, &spec->federated);
-	if (version >= JOBSPEC_VERSION_LATE)
-		spec->federated.late = (uint8_t)get(c, 1);
-	if (version >= JOBSPEC_VERSION_WAIT)
-		spec->federated.wait_ms = (uint32_t)get(c, 4);
+	if (version == JOBSPEC_VERSION_SCALE)
+		spec->scale_base = (uint32_t)get(c, 4);
+	else if (version >= JOBSPEC_VERSION_FEDERATED)
+		get_federated(c, version, &spec->federated);
 	/* One encoding for each description. */
 	if ((version == JOBSPEC_VERSION_DIV && !(spec->div_max > 0))
 	    || (version >= JOBSPEC_VERSION_SYNC && version_of(spec) != version))

@@ -49,7 +49,15 @@ int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data
 bool hd_roster_valid(const struct hd_roster *roster) {
 	return roster->change != 0 && roster->target <= HD_WORKERS_MAX
 		&& roster->sync_count <= HD_WORKERS_MAX && roster->tau_max <= HD_TAU_MAX_LIMIT
-		&& roster->scale > 0 && isfinite(roster->scale);
+		&& roster->scale >= 0 && isfinite(roster->scale);
+}
+
+float hd_roster_scale(const struct hd_roster *roster, uint32_t base) {
+	if (roster->scale > 0)
+		return roster->scale;
+	if (base == 0 || roster->count == 0)
+		return 1;
+	return fminf((float)roster->count / (float)base, HD_SCALE_MAX);
 }
 
 bool hd_roster_alike(const struct hd_roster *a, const struct hd_roster *b) {

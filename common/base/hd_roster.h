@@ -18,6 +18,7 @@
 #include <stddef.h>
 
 #define HD_ROSTER_BYTES (HD_WORKERS_MAX / 8)
+#define HD_SCALE_MAX 16 /* of what a job's description scales its steps by */
 
 struct hd_roster {
 	uint64_t
@@ -25,7 +26,7 @@ struct hd_roster {
 	/* What depends on how many they are: of the same change, so that nobody has one without the other. */
 	uint16_t target; /* workers that the job should have; 0: nobody says */
 	uint32_t sync_count, tau_max; /* N of N-sync and the bound on delays, now; 0: the job's */
-	float scale; /* factor on updates; 0 before the first change, then > 0 */
+	float scale; /* factor on updates; 0: the job's */
 	uint16_t count;
 	uint8_t ranks[HD_ROSTER_BYTES];
 };
@@ -41,6 +42,9 @@ size_t hd_roster_bytes(const struct hd_roster *roster);
 int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data, size_t bytes);
 /* Whether what comes with the ranks is within the limits, as a change that was told. */
 bool hd_roster_valid(const struct hd_roster *roster);
+/* What the mean of a synchronous step of this change is multiplied by: what is said, or else what the job has in its
+ * description, its workers over `base` (0: nothing), at most HD_SCALE_MAX. 1 before the first change. */
+float hd_roster_scale(const struct hd_roster *roster, uint32_t base);
 /* Whether they agree on all but the ranks and the number of the change. */
 bool hd_roster_alike(const struct hd_roster *a, const struct hd_roster *b);
 /* The ranks, ascending, at most `capacity` of them. Returns how many there are. */

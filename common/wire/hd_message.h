@@ -352,7 +352,8 @@ typedef struct hd_ranges hd_ranges;
 /* The workers that take part in the job now: `count` of them, `ranks` as a set of bits (hd_roster.h). `change` grows
  * with every difference: epoch:16 of who says it, changes:48. What depends on their number changes with it, all of it
  * or nothing: `target`, how many there should be (0: nobody says); `sync_count`, N of N-sync, and `tau_max` (0: the
- * job's); `scale`, a factor on updates, which the server multiplies the mean of a synchronous step by. */
+ * job's); `scale` (0: the job's), a factor on updates, which the server multiplies the mean of a synchronous step
+ * by. */
 #define HD_FIELDS_ROSTER(F) \
 	F(u32, job) F(u64, change) F(u16, count) F(blob, ranks) F(u16, target) F(u32, sync_count) F(u32, tau_max) \
 	F(f32, scale)

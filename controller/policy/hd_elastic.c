@@ -512,7 +512,7 @@ static uint32_t share_of(double factor, uint32_t workers, uint32_t most) {
 
 struct hd_elastic_shape
 hd_elastic_shape(const struct hd_elastic *e, const struct hd_elastic_job *job, uint32_t workers) {
-	struct hd_elastic_shape shape = {.scale = 1};
+	struct hd_elastic_shape shape = {0};
 	const struct hd_elastic_common *c = &e->common;
 
 	if (!e->policy || e->target == 0)

@@ -110,7 +110,7 @@ struct hd_elastic {
 struct hd_elastic_shape {
 	uint32_t sync_count; /* N; 0: the job's */
 	uint32_t tau_max; /* 0: the job's */
-	float scale; /* factor on updates; 1: none */
+	float scale; /* factor on updates; 0: the job's */
 };
 
 /* The job's own, which a shape goes by. */

@@ -40,6 +40,8 @@ int hd_check_train(struct hd_check *check, const float *initial, const struct hd
 /* The job is synchronous (enum hd_sync): `count` updates make a step, or as many as there are workers. `exact`: no
  * aggregator adds any of them, so that a job that trains can be replayed. After hd_check_train(). */
 void hd_check_steps(struct hd_check *check, uint8_t sync, uint32_t count, bool exact);
+/* Workers that the job's rate is right for; 0: any number. */
+void hd_check_scale(struct hd_check *check, uint32_t base);
 
 /* Pulls travel in this type: what is delivered is the model rounded to it. Before anything else. */
 void hd_check_pulls_as(struct hd_check *check, uint8_t dtype);

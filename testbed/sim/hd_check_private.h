@@ -81,6 +81,7 @@ struct hd_check {
 	double step_weight; /* of a federated one: of its members so far */
 	float step_scale; /* of the one that is told of, or was last; 0: none was */
 	uint64_t step_change; /* that it is of */
+	uint32_t scale_base; /* of the job's description; 0: none */
 	uint32_t late_most; /* steps that an update of it may be late; 0: none */
 	uint64_t bases[HD_LATE_STEPS_MAX + 1]; /* of the newest steps, by their number */
 	float late_scale; /* what is left of the one that is committed */

@@ -4,7 +4,8 @@
  * has another in it (but of N-batch), never more than the step is of; and the model moves by their mean.
  *
  * The mean is multiplied by one scale, which is that of the one change of members that the server says the step is
- * of, as it was told by whoever told it first: updates that were scaled apart from one another give another model.
+ * of, as it was told by whoever told it first, or where nobody says one what the job's description makes of their
+ * number: updates that were scaled apart from one another give another model.
  * Changes of one teller come in their order; before the first the scale is 1, or one that was said to the server whose
  * place this one took.
  *
@@ -12,6 +13,7 @@
  * the server says, and weighs half as much for each.
  */
 #include "hd_check_private.h"
+#include "hd_roster.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -34,6 +36,22 @@ void hd_check_roster(struct hd_check *check, const struct hd_event *event) {
 	check->sync_most = event->round > check->sync_count ? event->round : check->sync_count;
 }
 
+void hd_check_scale(struct hd_check *check, uint32_t base) {
+	check->scale_base = base;
+}
+
+static bool is_scale_of(
+	const struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_event *change
+) {
+	const struct hd_roster told
+		= {.scale = (float)change->value, .count = (uint16_t)change->aux};
+	double scale = (double)hd_roster_scale(&told, check->scale_base);
+
+	return !(event->value < scale || event->value > scale);
+}
+
 /* Whether the step's scale is that of its change; before a server was told of one, 1 or that of some change (a replica
  * goes on as the server did, as far as it knows). */
 static bool scales(const struct hd_check *check, const struct hd_event *event) {
@@ -43,12 +61,11 @@ static bool scales(const struct hd_check *check, const struct hd_event *event) {
 	if (check->sync == HD_SYNC_FEDERATED)
 		return none;
 	if (event->position != 0)
-		return change ? !(event->value < change->value || event->value > change->value) :
+		return change ? is_scale_of(check, event, change) :
 				hd_check_is_forgotten(check, event->position);
 	for (uint32_t i = 0; !none && i < HD_CHECK_CHANGES; i++) {
 		change = &check->changes[i];
-		none = change->version != 0
-			&& !(event->value < change->value || event->value > change->value);
+		none = change->version != 0 && is_scale_of(check, event, change);
 	}
 	return none;
 }

@@ -76,6 +76,7 @@ static void describe_job(struct hd_cluster *cluster) {
 	spec->div_max = (float)cluster->scenario.div_max;
 	spec->sync = cluster->scenario.job.sync;
 	spec->sync_count = cluster->scenario.job.sync_count;
+	spec->scale_base = cluster->config.scale_base;
 	spec->federated = cluster->scenario.job.federated;
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }
@@ -99,6 +100,8 @@ static int create_parts(struct hd_cluster *cluster) {
 		hd_check_pulls_as(cluster->check, scenario->job.pull_payload);
 	if (code == 0 && cluster->training)
 		code = training_tell_check(cluster);
+	if (code == 0)
+		hd_check_scale(cluster->check, cluster->config.scale_base);
 	if (code == 0)
 		hd_check_steps(
 			cluster->check,

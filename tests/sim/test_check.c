@@ -500,6 +500,13 @@ static void test_scales_of_a_step(void **state) {
 		{1, 0.5F, 7, 0.5, "which is not that of change 7"},
 		{1, 0.5F, 0, 0.5, NULL}, /* a replica that goes on as the server did */
 		{1, 0.25F, 0, 0.25, "which is not that of change 0"},
+		{1,
+		 1.5F,
+		 8,
+		 1.5,
+		 NULL}, /* nobody says one: the job's, of three where the rate is for two */
+		{1.5F, 1.5F, 8, 1.5, "is not the sum of its updates"},
+		{1, 1, 8, 1, "which is not that of change 8"},
 	};
 
 	(void)state;
@@ -515,6 +522,10 @@ static void test_scales_of_a_step(void **state) {
 		hd_check_members(story.check, &one, &event);
 		event.version = 6;
 		event.value = 0.5;
+		hd_check_members(story.check, &one, &event);
+		hd_check_scale(story.check, 2);
+		event.version = 8;
+		event.value = 0;
 		hd_check_members(story.check, &one, &event);
 		tell_step(&story, &tales[i]);
 		expect(&story, tales[i].says);

@@ -182,25 +182,33 @@ static void draw_steps(struct watch *watch, uint64_t seed) {
 	}
 }
 
-static void play(struct watch *watch) {
-	static const struct {
-		hd_ns at;
-		const char *words;
-	} moves[] = {
-		{500 * HD_MS,
-		 "policy=manual n=6 n_max=8 sync=0.5 tau=4 scale=linear base=6 notice=0.5"},
-		{1400 * HD_MS, "policy=manual n=3 sync=0.67 tau=4 scale=linear base=6 notice=0.5"},
-		{2400 * HD_MS, "policy=manual n=5 sync=1 tau=2 scale=linear base=6 notice=0.5"},
-	};
+#define MOVES 3
+
+static const hd_ns move_at[MOVES] = {500 * HD_MS, 1400 * HD_MS, 2400 * HD_MS};
+
+static const char *const sizes[MOVES] = {
+	"policy=manual n=6 n_max=8 sync=0.5 tau=4 scale=linear base=6 notice=0.5",
+	"policy=manual n=3 sync=0.67 tau=4 scale=linear base=6 notice=0.5",
+	"policy=manual n=5 sync=1 tau=2 scale=linear base=6 notice=0.5",
+};
+
+/* The scale is the job's, then an owner's who says his, and the job's again. */
+static const char *const takeovers[MOVES] = {
+	"policy=fixed n=6 sync=0.5",
+	"policy=manual n=3 sync=0.67 scale=linear base=8 notice=0.5",
+	"policy=manual n=5 sync=1 scale=none notice=0.5",
+};
+
+static void play(struct watch *watch, const char *const words[MOVES]) {
 	char error[256];
 	struct hd_cluster *cluster;
 
 	watch->run.config.scenario = &watch->run.scenario;
 	assert_int_equal(hd_cluster_create(&watch->run.config, &cluster, error, sizeof(error)), 0);
-	for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++) {
-		if (!hd_cluster_advance(cluster, moves[i].at))
+	for (size_t i = 0; i < MOVES; i++) {
+		if (!hd_cluster_advance(cluster, move_at[i]))
 			break;
-		target(cluster, moves[i].words);
+		target(cluster, words[i]);
 	}
 	if (hd_cluster_run(cluster))
 		fail_msg(
@@ -221,7 +229,7 @@ static void test_targets_move(void **state) {
 		bool restart = i % 2 == 1;
 
 		draw(&watch, first + i, restart);
-		play(&watch);
+		play(&watch, sizes);
 		if (watch.wrong[0])
 			fail_msg("seed %llu: %s", (unsigned long long)(first + i), watch.wrong);
 		/* A controller that is away costs its own time besides. */
@@ -249,16 +257,16 @@ static void test_targets_move(void **state) {
 	assert_true(targets > count && away > count && changes > count);
 }
 
-static void test_one_scale(void **state) {
+static void one_scale(uint32_t base, const char *const words[MOVES]) {
 	uint64_t count = run_seeds(SEEDS), first = run_first_seed();
 	uint32_t scaled = 0, scales = 0, promotions = 0;
 
-	(void)state;
 	for (uint64_t i = 0; i < count; i++) {
 		struct watch watch;
 
 		draw_steps(&watch, first + i);
-		play(&watch);
+		watch.run.config.scale_base = base;
+		play(&watch, words);
 		if (watch.wrong[0])
 			fail_msg("seed %llu: %s", (unsigned long long)(first + i), watch.wrong);
 		scaled += watch.scaled;
@@ -275,10 +283,21 @@ static void test_one_scale(void **state) {
 	assert_true(promotions > 0 || count < SEEDS);
 }
 
+static void test_one_scale(void **state) {
+	(void)state;
+	one_scale(0, sizes);
+}
+
+static void test_one_scale_without_owner(void **state) {
+	(void)state;
+	one_scale(4, takeovers);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_targets_move),
 		cmocka_unit_test(test_one_scale),
+		cmocka_unit_test(test_one_scale_without_owner),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,8 @@ class Elastic(loopback.Loopback):
     def start_worker(self, rank, *more):
         process = subprocess.Popen(
             self.train("--json", self.path / f"w{rank}.json", *more),
-            env={**self.env, "HEDDLE_RANK": str(rank), "HEDDLE_HOST": f"h{rank}"}, stdin=subprocess.DEVNULL,
+            env={**self.env, "HEDDLE_RANK": str(rank), "HEDDLE_HOST": f"h{rank}",
+                 "HEDDLE_EVENTS": str(self.path / f"w{rank}.jsonl")}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(self.end, process, signal.SIGKILL)
         return process
@@ -120,18 +121,26 @@ class Elastic(loopback.Loopback):
         self.assertEqual([w.poll() for w in workers[:2]], [None, None])
 
     def test_scale_is_the_owners(self):
-        """--scale-rate holds until the owner says a factor."""
-        workers = [self.start_worker(rank, "--sync", "full", "--scale-rate", "linear:1") for rank in range(2)]
+        """--scale-rate holds until the owner says a factor, and after that. Either is the server's, a step at a time:
+        what workers push, full batches of a model that stays as it is, has the same norm all the time."""
+        self.env["HEDDLE_WORLD_SIZE"] = "3"  # a rank's rows are a batch
+        workers = [self.start_worker(rank, "--sync", "full", "--scale-rate", "linear:1", "--lr", 0, "--batch", 479,
+                                     "--shards", "rank") for rank in range(2)]
         self.wait_row("two workers", lambda row: row["workers"] == 2)
-        self.control("elastic", "set", "digits", "policy=fixed", "n=2")
-        self.wait_row("steps", lambda row: row["step"] > 5)
+        for words, scale in (["scale=none"], None), (["scale=linear", "base=4"], 0.5), (["scale=none"], None):
+            self.control("elastic", "set", "digits", "policy=fixed", "n=2", *words)
+            row = self.wait_row("its factor", lambda row: row["scale"] == scale)
+            self.wait_row("steps with it", lambda now: now["step"] > row["step"] + 5)
         self.end(workers[1])
         self.assertAlmostEqual(self.summary(1)["scale"], 2)
-        self.control("elastic", "set", "digits", "policy=fixed", "n=2", "scale=linear", "base=4")
-        row = self.wait_row("a factor", lambda row: row["scale"] == 0.25)
-        self.wait_row("steps with it", lambda now: now["step"] > row["step"] + 5)
         self.end(workers[0])
-        self.assertAlmostEqual(self.summary(0)["scale"], 0.25)
+        scales = [e["value"] for e in self.events("ps", "stepped") if e["aux"] == 2]
+        changes = [scale for i, scale in enumerate(scales) if i == 0 or scale != scales[i - 1]]
+        self.assertEqual(changes[-3:], [2, 0.5, 2])
+        for rank in range(2):
+            norms = [e["value"] for e in self.events(f"w{rank}", "pushed")]
+            self.assertGreater(len(norms), 15)
+            self.assertAlmostEqual(min(norms) / max(norms), 1, delta=1e-4)
 
     def left_in(self, rank):
         """Seconds from a worker's notice to its leaving, as the controller has it."""

@@ -119,22 +119,28 @@ class Preempt(loopback.Loopback):
     def norms(self, rank):
         return [e["value"] for e in self.seen(f"w{rank}", "pushed")]
 
+    def scales(self, of):
+        """Of the steps of so many updates."""
+        return [e["value"] for e in self.seen("ps", "stepped") if e["aux"] == of]
+
     def test_scale_follows(self):
-        """Full batches of a model that stays as it is: the norms of a worker's updates are as the scales."""
+        """Full batches of a model that stays as it is: the norms of a worker's updates are what they were, whoever
+        goes; steps are scaled."""
         self.scheduled()
         words = ["--scale-rate", "linear:2", "--lr", "0", "--shards", "rank", "--batch", "479", "--sync", "full"]
         workers = [self.start_worker(rank, *words) for rank in range(3)]
         self.wait("a roster of three", lambda: self.sizes("ctl")[-1:] == [3])
         self.work(0, 1, 2)
         three = [self.norms(rank)[-1] for rank in range(3)]
-        self.assertAlmostEqual(self.norms(0)[-2] / three[0], 1, delta=1e-4)
+        self.wait("steps of three", lambda: self.scales(3)[-1:] == [1.5])
         workers[2].send_signal(signal.SIGTERM)
         self.assertEqual(workers[2].wait(PATIENCE_S), 0)
         self.assertEqual(self.summary(2)["scale"], 1.5)
         self.wait("a roster of two", lambda: self.sizes("ctl")[-1:] == [2])
         self.work(0, 1)
+        self.wait("steps of two", lambda: self.scales(2)[-1:] == [1])
         for rank in (0, 1):
-            self.wait("two thirds", lambda: abs(self.norms(rank)[-1] / three[rank] - 2 / 3) < 1e-4)
+            self.assertAlmostEqual(self.norms(rank)[-1] / three[rank], 1, delta=1e-4)
             workers[rank].send_signal(signal.SIGTERM)
         self.assertEqual([workers[rank].wait(PATIENCE_S) for rank in (0, 1)], [0, 0])
         self.assertIn(self.summary(0)["scale"], (1, 0.5))  # it may have seen the other go

@@ -135,7 +135,7 @@ static void test_nobody(void **state) {
 	assert_int_equal(said.count, 4);
 	assert_int_equal(said.target, 0);
 	assert_int_equal(said.tau_max, 0);
-	assert_float_equal(said.scale, 1, 0);
+	assert_float_equal(said.scale, 0, 0);
 	report_all(&s, 1, 2.5);
 	assert_null(elastic_of(&s));
 	assert_int_equal(counters(&s.net)->observations, 4);

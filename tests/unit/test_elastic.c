@@ -53,7 +53,7 @@ static void test_none(void **state) {
 	shape = hd_elastic_shape(&e, &job, 7);
 	assert_int_equal(shape.sync_count, 0);
 	assert_int_equal(shape.tau_max, 0);
-	assert_true(shape.scale >= 1 && shape.scale <= 1);
+	assert_float_equal(shape.scale, 0, 0);
 }
 
 /* Each is refused, says so in words that name the field, and leaves the owner as it was. */

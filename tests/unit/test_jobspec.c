@@ -60,7 +60,7 @@ static void test_round_trip_and_truncation(void **state) {
 	}
 	data[bytes] = 0;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes + 1, &out), -EBADMSG);
-	data[1] = 6; /* a version that is not known */
+	data[1] = 8; /* a version that is not known */
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), -EBADMSG);
 }
 
@@ -88,6 +88,42 @@ static void test_bounded(void **state) {
 	hd_jobspec_fini(&out);
 	spec.div_max = -1;
 	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
+}
+
+/* The seventh version is that of a synchronous job (the third) whose rate is right for a number of workers. */
+static void test_scaled(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t data[1000];
+	char text[200];
+	int bytes, more;
+
+	(void)state;
+	spec.sync = HD_SYNC_ALL;
+	spec.staleness_rule = HD_STALENESS_CONSTANT;
+	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_int_equal(data[1], 3);
+	spec.scale_base = 6;
+	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_int_equal(more, bytes + 4);
+	assert_int_equal(data[1], 7);
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), 0);
+	assert_int_equal(out.scale_base, 6);
+	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	spec.scale_base = 5;
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_string_equal(text, "scale_base: 5, the job has 6");
+	hd_jobspec_fini(&out);
+	spec.scale_base = HD_WORKERS_MAX + 1;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "scale_base: 4097 (0..HD_WORKERS_MAX 4096)");
+	spec.scale_base = 0; /* has one encoding: the third */
+	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	data[1] = 7;
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
+	spec.scale_base = 1;
+	spec.sync = HD_SYNC_NONE;
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "scale_base: only of synchronous steps");
 }
 
 /* The fourth version has rounds, the fifth what becomes of late updates (dropped is the fourth), the sixth how long
@@ -134,7 +170,9 @@ static void test_federated(void **state) {
 	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
 	assert_string_equal(text, "wait_ms: 86400001 (0..HD_ROUND_MS_MAX 86400000)");
 	spec.federated.wait_ms = 0;
-	data[1] = 7;
+	data[1] = 8;
+	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
+	data[1] = 7; /* of another kind of job */
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
 	spec.federated.late = HD_LATE_WEIGHT + 1;
 	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
@@ -405,6 +443,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip_and_truncation),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_scaled),
 		cmocka_unit_test(test_federated),
 		cmocka_unit_test(test_synchronous),
 		cmocka_unit_test(test_changed_bytes_are_checked),

@@ -4,6 +4,7 @@
 #include "hd_roster.h"
 
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -60,10 +61,33 @@ static void test_what_is_none(void **state) {
 	assert_int_equal(hd_roster_read(&roster, 1, (uint8_t[]){1, 0}, 2), -EBADMSG);
 }
 
+/* What is said holds, else what the job makes of how many they are. */
+static void test_scale(void **state) {
+	struct hd_roster roster = {0};
+
+	(void)state;
+	assert_float_equal(hd_roster_scale(&roster, 4), 1, 0);
+	roster.change = 1;
+	assert_true(hd_roster_valid(&roster));
+	roster.count = 3;
+	assert_float_equal(hd_roster_scale(&roster, 0), 1, 0);
+	assert_float_equal(hd_roster_scale(&roster, 4), 0.75, 0);
+	roster.count = 100;
+	assert_float_equal(hd_roster_scale(&roster, 4), HD_SCALE_MAX, 0);
+	roster.scale = 0.5F;
+	assert_float_equal(hd_roster_scale(&roster, 4), 0.5, 0);
+	assert_float_equal(hd_roster_scale(&roster, 0), 0.5, 0);
+	roster.scale = -1;
+	assert_false(hd_roster_valid(&roster));
+	roster.scale = NAN;
+	assert_false(hd_roster_valid(&roster));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_like_an_array),
 		cmocka_unit_test(test_what_is_none),
+		cmocka_unit_test(test_scale),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

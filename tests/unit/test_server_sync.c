@@ -39,13 +39,15 @@ static bool is_registered(void *what) {
 	return fake_count(what, HD_MSG_REGISTER) > 0;
 }
 
-static struct fixture *open_with(bool controller, uint8_t sync, uint32_t count, uint16_t workers) {
+static struct fixture *
+open_as(bool controller, uint8_t sync, uint32_t count, uint16_t workers, uint32_t scale_base) {
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
 	f->spec.sync = sync;
 	f->spec.sync_count = count;
+	f->spec.scale_base = scale_base;
 	f->spec.staleness_rule = HD_STALENESS_CONSTANT;
 	f->config.step_values = step_values;
 	if (controller) {
@@ -58,6 +60,10 @@ static struct fixture *open_with(bool controller, uint8_t sync, uint32_t count, 
 	for (uint16_t i = 0; i < workers; i++)
 		join(f, i);
 	return f;
+}
+
+static struct fixture *open_with(bool controller, uint8_t sync, uint32_t count, uint16_t workers) {
+	return open_as(controller, sync, count, workers, 0);
 }
 
 static struct fixture *open_fixture(uint8_t sync, uint32_t count, uint16_t workers) {
@@ -360,6 +366,49 @@ static void test_scale_of_all(void **state) {
 	close_fixture(f);
 }
 
+/* Nobody says a scale: the job's, of those that take part; an owner that says one takes it over, and gives it back. */
+static void test_scale_of_the_job(void **state) {
+	struct fixture *f = open_as(true, HD_SYNC_ALL, 0, 3, 2);
+
+	(void)state;
+	say_roster(f, 11, 0, 0);
+	contribute(f, 0, 1, f->base);
+	contribute(f, 1, 1, f->base);
+	contribute(f, 2, 1, f->base);
+	assert_stepped(f, 0, 11, 1.5F);
+	contribute(f, 0, 2, f->base + 3);
+	say_roster(f, 12, 0, 0.25F);
+	contribute(f, 1, 2, f->base + 3);
+	contribute(f, 2, 2, f->base + 3);
+	assert_stepped(f, 1, 12, 0.25F);
+	contribute(f, 0, 3, f->base + 6);
+	contribute(f, 1, 3, f->base + 6);
+	say_roster(f, 13, 0, 0);
+	contribute(f, 2, 3, f->base + 6);
+	assert_stepped(f, 2, 13, 1.5F);
+	assert_int_equal(counter(f), 9);
+	assert_scaled(
+		f,
+		(const char *const[]){"012", "012", "012", NULL},
+		(const float[]){1.5F, 0.25F, 1.5F}
+	);
+	close_fixture(f);
+}
+
+/* Without a controller the server itself says who takes part, and goes by it. */
+static void test_scale_without_controller(void **state) {
+	struct fixture *f = open_as(false, HD_SYNC_ALL, 0, 3, 2);
+
+	(void)state;
+	net_run(&f->net, 100 * HD_MS);
+	for (uint16_t rank = 0; rank < 3; rank++)
+		contribute(f, rank, 1, f->base);
+	assert_int_equal(counter(f), 3);
+	assert_float_equal(net_event(&f->net, HD_EVENT_STEPPED, 0)->value, 1.5, 0);
+	assert_scaled(f, (const char *const[]){"012", NULL}, (const float[]){1.5F});
+	close_fixture(f);
+}
+
 int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all),
@@ -371,6 +420,8 @@ int main(int argc, char **argv) {
 		cmocka_unit_test(test_formed),
 		cmocka_unit_test(test_scale_is_of_the_step),
 		cmocka_unit_test(test_scale_of_all),
+		cmocka_unit_test(test_scale_of_the_job),
+		cmocka_unit_test(test_scale_without_controller),
 	};
 
 	step_values = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;

@@ -523,7 +523,7 @@ long heddle_shard(
  * function: ask heddle_members() once before a gradient is begun, push with what that says.
  *
  * It is meant for means of all members' updates: the batch of a step grows with their number and the rate follows it.
- * Members of a synchronous job hear of a change a moment apart: a step may lie between two scales. In an
+ * In a synchronous job leave it to the server (heddle_spec_scale()): members hear of a change a moment apart. In an
  * asynchronous job the batch of a step is what it was; more workers already make more steps. What scales is the
  * gradient: decay keeps its rate, momentum each update as pushed. (Zhang et al., arXiv 2003.05649, 7.)
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the owner of a job's worker count hears of the learning (docs/elastic.md). heddle_members() has what it says. */
+/* Jobs whose number of workers changes (docs/elastic.md): what their steps are scaled by, and what the owner of that
+ * number hears of the learning. heddle_members() has what it says. */
 #ifndef HEDDLE_ELASTIC_H
 #define HEDDLE_ELASTIC_H
 
@@ -8,6 +9,15 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/*
+ * The learning rate is right for steps of `base` workers (1 .. 4096; 0: for any number, as is the default): the server
+ * multiplies the mean of a synchronous step by those that take part over base, at most HEDDLE_SCALE_MAX. A part of the
+ * job's description, so it is one scale for all updates of a step, that of the same change of members as its N, and a
+ * replica that takes over goes on with it; a scale that the owner of the worker count says holds instead. Workers push
+ * what they have computed; heddle_members() has it as step_scale. Only with heddle_spec_sync(): heddle_open() says so.
+ */
+void heddle_spec_scale(struct heddle_spec *spec, uint32_t base);
 
 /*
  * Tells the controller how the learning goes, once a step: the step's number (from 1, of this worker), the sum of the

@@ -8,6 +8,7 @@
  */
 #include "hd_options.h"
 #include "hd_row_model.h"
+#include "heddle_elastic.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -102,6 +103,16 @@ int train_print_evaluation(
 	return EX_OK;
 }
 
+/* How many workers the rate is right for. What is no number of them heddle_open() refuses. */
+static uint32_t rate_is_for(const struct train_options *options) {
+	const char *world = getenv("HEDDLE_WORLD_SIZE");
+	unsigned long count = world ? strtoul(world, NULL, 10) : 1;
+
+	if (options->scale_base > 0)
+		return options->scale_base;
+	return count >= 1 && count <= HEDDLE_WORKERS_MAX ? (uint32_t)count : 1;
+}
+
 static int make_spec(struct train *train) {
 	const struct train_options *options = &train->options;
 	const struct hd_tensor *tensors = hd_model_tensors(train->model);
@@ -124,6 +135,8 @@ static int make_spec(struct train *train) {
 	heddle_spec_sgd(train->spec, options->rate, options->momentum, options->decay);
 	heddle_spec_tau_max(train->spec, options->tau_max);
 	heddle_spec_sync(train->spec, (enum heddle_sync)options->sync, options->sync_count);
+	if (options->scaled && options->sync != HD_SYNC_NONE)
+		heddle_spec_scale(train->spec, rate_is_for(options));
 	heddle_spec_div_max(train->spec, options->div_max);
 	heddle_spec_staleness(train->spec, options->staleness, options->staleness_c);
 	if (options->is_federated) {

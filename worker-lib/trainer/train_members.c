@@ -53,7 +53,7 @@ static bool is_scaled(float scale) {
 }
 
 /* An owner that scales says 1 too, when as many are there as the rate is for: once it has said another it is asked
- * alone. The server itself scales steps by it (step_scale). */
+ * alone. Synchronous steps the server itself scales, by the owner's or the job's (step_scale). */
 static void
 follow_scale(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
 	const struct train_options *options = &train->options;
@@ -64,8 +64,8 @@ follow_scale(struct train *train, struct heddle *fabric, const struct heddle_mem
 	if (base == 0)
 		base = (uint32_t)heddle_world_size(fabric);
 	train->step_scale = members->step_scale;
-	train->owned = train->owned || is_scaled(members->scale) || is_scaled(members->step_scale);
-	if (train->owned)
+	train->owned = train->owned || is_scaled(members->scale);
+	if (train->owned || options->sync != HD_SYNC_NONE)
 		train->scale = members->scale;
 	else if (options->scaled)
 		train->scale = heddle_members_scale(members, base, HEDDLE_SCALE_MAX);
