@@ -13,44 +13,18 @@
 #include <math.h>
 #include <string.h>
 
+/* No copy comes of this update, whether it was asked for just now or waited. */
 static void copy_drop(
 	struct hd_controller *c,
 	struct ctl_node *replica,
-	const struct ctl_transfer *t,
+	const struct hd_msg_drop *which,
 	enum hd_reason reason,
 	struct hd_sink *sink
 ) {
-	struct hd_message message = {.kind = HD_MSG_DROP};
+	struct hd_message message = {.kind = HD_MSG_DROP, .drop = *which};
 
-	message.drop = (struct hd_msg_drop){
-		.job = t->job->id,
-		.worker = t->worker,
-		.round = t->round,
-		.direction = HD_COPY,
-		.attempt = t->attempt,
-		.reason = (uint8_t)reason,
-	};
-	ctl_send(c, replica, &message, sink);
-}
-
-/* A request that becomes no transfer. */
-static void copy_refuse(
-	struct hd_controller *c,
-	struct ctl_node *replica,
-	const struct hd_msg_request *m,
-	enum hd_reason reason,
-	struct hd_sink *sink
-) {
-	struct hd_message message = {.kind = HD_MSG_DROP};
-
-	message.drop = (struct hd_msg_drop){
-		.job = m->job,
-		.worker = m->worker,
-		.round = m->round,
-		.direction = HD_COPY,
-		.attempt = m->attempt,
-		.reason = (uint8_t)reason,
-	};
+	message.drop.direction = HD_COPY;
+	message.drop.reason = (uint8_t)reason;
 	ctl_send(c, replica, &message, sink);
 }
 
@@ -76,10 +50,16 @@ void ctl_copy_end(
 	struct hd_sink *sink
 ) {
 	struct ctl_node *worker = ctl_worker(t->job, t->worker), *replica = t->job->replica.node;
+	const struct hd_msg_drop which = {
+		.job = t->job->id,
+		.worker = t->worker,
+		.round = t->round,
+		.attempt = t->attempt,
+	};
 
 	if (t->state == CTL_PENDING) {
 		if (replica)
-			copy_drop(c, replica, t, reason, sink);
+			copy_drop(c, replica, &which, reason, sink);
 	} else {
 		c->counters.copies_void++;
 		if (t->is_sum)
@@ -151,12 +131,18 @@ void ctl_copy_request(
 	const struct hd_msg_request *m,
 	struct hd_sink *sink
 ) {
+	const struct hd_msg_drop which = {
+		.job = m->job,
+		.worker = m->worker,
+		.round = m->round,
+		.attempt = m->attempt,
+	};
 	struct ctl_job *job = ctl_job_find(c, m->job);
 	struct ctl_transfer *t;
 
 	/* After a restart of ours it may be heard before the server has said who its replica is: it asks again. */
 	if (!job || !job->replica.node) {
-		copy_refuse(c, node, m, HD_REASON_EPOCH, sink);
+		copy_drop(c, node, &which, HD_REASON_EPOCH, sink);
 		return;
 	}
 	if (job->replica.node != node) {
@@ -171,12 +157,12 @@ void ctl_copy_request(
 	if (copy_known(c, job, m, sink))
 		return;
 	if (!ctl_worker(job, m->worker) && !worker_may_come(c)) {
-		copy_refuse(c, node, m, HD_REASON_LEFT, sink);
+		copy_drop(c, node, &which, HD_REASON_LEFT, sink);
 		return;
 	}
 	t = ctl_transfer_add(c, job, m->worker, HD_COPY, m->round);
 	if (!t) {
-		copy_refuse(c, node, m, HD_REASON_NO_MEMORY, sink);
+		copy_drop(c, node, &which, HD_REASON_NO_MEMORY, sink);
 		return;
 	}
 	t->attempt = m->attempt;

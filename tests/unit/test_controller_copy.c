@@ -422,36 +422,77 @@ static void test_the_replica_dies(void **state) {
 	net_close(&t.s.net);
 }
 
+static struct hd_message ask_copy(uint32_t job, uint16_t worker) {
+	struct hd_message m = {.kind = HD_MSG_REQUEST};
+
+	m.request.job = job;
+	m.request.worker = worker;
+	m.request.round = 5;
+	m.request.direction = HD_COPY;
+	m.request.attempt = 2;
+	m.request.bytes = 64;
+	return m;
+}
+
+/* The replica has heard that this one does not come. */
+static void
+assert_dropped(const struct stage *t, uint32_t job, uint16_t worker, enum hd_reason reason) {
+	const struct hd_message *drop = peer_last(t->replica, HD_MSG_DROP);
+
+	assert_non_null(drop);
+	assert_int_equal(drop->drop.job, job);
+	assert_int_equal(drop->drop.worker, worker);
+	assert_int_equal(drop->drop.round, 5);
+	assert_int_equal(drop->drop.direction, HD_COPY);
+	assert_int_equal(drop->drop.attempt, 2);
+	assert_int_equal(drop->drop.reason, reason);
+}
+
+/* A copy from a worker that nobody knows, and one that is withdrawn while it waits: the worker's link has a push. */
+static void test_none_comes(void **state) {
+	struct hd_message withdraw = {.kind = HD_MSG_CANCEL};
+	struct stage t;
+	uint32_t job;
+
+	(void)state;
+	open_stage(&t, &net_plain, HD_SYNC_NONE, HD_FOLLOW_STEP);
+	job = net_job(t.s.workers[0]);
+	say(t.replica, ask_copy(job, WORKERS));
+	net_run(&t.s.net, HD_MS);
+	assert_dropped(&t, job, WORKERS, HD_REASON_LEFT);
+	assert_int_equal(counters(&t.s.net)->copies, 0);
+	say(t.s.workers[3], net_push(t.s.workers[3], 1, MB, 0));
+	net_run(&t.s.net, 5 * HD_MS);
+	say(t.replica, ask_copy(job, 3));
+	net_run(&t.s.net, 5 * HD_MS);
+	assert_dropped(&t, job, WORKERS, HD_REASON_LEFT); /* nothing new */
+	withdraw.cancel.job = job;
+	withdraw.cancel.worker = 3;
+	withdraw.cancel.direction = HD_COPY;
+	withdraw.cancel.round = 5;
+	say(t.s.workers[3], withdraw);
+	net_run(&t.s.net, 5 * HD_MS);
+	assert_int_equal(counters(&t.s.net)->copies, 1);
+	assert_dropped(&t, job, 3, HD_REASON_CANCELLED);
+	assert_int_equal(counters(&t.s.net)->copies_void, 0);
+	net_close(&t.s.net);
+}
+
 /* After a restart a replica may ask before its server has said whose replica it is: it hears that, and asks again. */
 static void test_asked_too_early(void **state) {
-
-	struct hd_message m = {.kind = HD_MSG_REQUEST};
-	const struct hd_message *drop;
+	struct hd_message m;
 	struct stage t;
 
+	(void)state;
 	memset(&t, 0, sizeof(t));
 	net_open(&t.s.net, &net_plain);
 	t.replica = net_peer(&t.s.net, HD_ROLE_REPLICA, "rp");
 	m = net_register_server(t.replica);
 	m.register_.role = HD_ROLE_REPLICA;
 	say(t.replica, m);
-	m = (struct hd_message){.kind = HD_MSG_REQUEST};
-	m.request.job = 77;
-	m.request.worker = 3;
-	m.request.round = 5;
-	m.request.direction = HD_COPY;
-	m.request.attempt = 2;
-	m.request.bytes = 64;
-	say(t.replica, m);
+	say(t.replica, ask_copy(77, 3));
 	net_run(&t.s.net, HD_MS);
-	drop = peer_last(t.replica, HD_MSG_DROP);
-	assert_non_null(drop);
-	assert_int_equal(drop->drop.job, 77);
-	assert_int_equal(drop->drop.worker, 3);
-	assert_int_equal(drop->drop.round, 5);
-	assert_int_equal(drop->drop.direction, HD_COPY);
-	assert_int_equal(drop->drop.attempt, 2);
-	assert_int_equal(drop->drop.reason, HD_REASON_EPOCH);
+	assert_dropped(&t, 77, 3, HD_REASON_EPOCH);
 	net_close(&t.s.net);
 }
 
@@ -464,6 +505,7 @@ int main(void) {
 		cmocka_unit_test(test_reported_as_a_push),
 		cmocka_unit_test(test_given_up),
 		cmocka_unit_test(test_the_group_ends),
+		cmocka_unit_test(test_none_comes),
 		cmocka_unit_test(test_asked_too_early),
 		cmocka_unit_test(test_the_replica_dies),
 	};
