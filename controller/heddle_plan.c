@@ -1,23 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-plan: one snapshot of a network in, the controller's plan for it out. */
 #include "hd_limits.h"
+#include "hd_option.h"
 #include "hd_snapshot.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
-static const char usage_text[]
-	= "Usage: heddle-plan [--table] [FILE]\n"
+struct options {
+	bool table;
+};
+
+static const struct hd_option option_table[] = {
+	{
+		.kind = HD_OPTION_IS_FLAG,
+		.letter = 't',
+		.name = "table",
+		.help = "print tables instead of JSON",
+		.at = offsetof(struct options, table),
+	},
+	{.kind = HD_OPTION_IS_HELP, .letter = 'h', .name = "help", .help = "print this"},
+	HD_OPTION_END,
+};
+
+static const struct hd_option_program command_line = {
+	.name = "heddle-plan",
+	.usage
+	= "usage: heddle-plan [--table] [FILE]\n"
 	  "Plans the updates of one snapshot (JSON, from FILE or standard input) as the controller\n"
 	  "would, and prints the plan as JSON: the order with start, finish and commit times, the\n"
 	  "groups that go over an aggregator, the drops with their reasons. docs/schedule.md describes both formats.\n"
-	  "\n"
-	  "  -t, --table  print tables instead of JSON\n"
-	  "  -h, --help   print this\n";
+	  "\n",
+	.table = option_table,
+	.column = 15,
+	.arguments = true,
+};
 
 /* The whole file as a string; NULL with *status set and the reason printed. */
 static char *read_all(const char *path, int *status) {
@@ -245,28 +266,18 @@ static int plan_file(const char *path, bool table) {
 }
 
 int main(int argc, char **argv) {
-	static const struct option options[] = {
-		{"table", no_argument, NULL, 't'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	bool table = false;
+	struct options options = {0};
+	int status = hd_options_read(&command_line, argc, argv, &options, NULL);
 
-	for (int c; (c = getopt_long(argc, argv, "th", options, NULL)) != -1;)
-		switch (c) {
-		case 't':
-			table = true;
-			break;
-		case 'h':
-			(void)fputs(usage_text, stdout);
-			return EX_OK;
-		default:
-			(void)fputs(usage_text, stderr);
-			return EX_USAGE;
-		}
-	if (argc - optind > 1) {
-		(void)fputs(usage_text, stderr);
-		return EX_USAGE;
+	if (status < 0)
+		return EX_OK;
+	if (status == 0 && argc - optind > 1) {
+		(void)fprintf(stderr, "heddle-plan: '%s': takes one FILE\n", argv[optind + 1]);
+		status = EX_USAGE;
 	}
-	return plan_file(optind < argc ? argv[optind] : "-", table);
+	if (status > 0) {
+		(void)fputs("Try 'heddle-plan --help'.\n", stderr);
+		return status;
+	}
+	return plan_file(optind < argc ? argv[optind] : "-", options.table);
 }

@@ -47,7 +47,7 @@ struct hd_option {
 	size_t at; /* where its value goes, from the beginning of the values */
 	uint64_t least, most; /* of whole numbers and bytes */
 	double low, high; /* of reals */
-	/* 0, or an exit code when it has said what is wrong. */
+	/* 0; -1 when it has printed what was asked for, as --help does; or an exit code when it has said what is wrong. */
 	int (*take)(void *values, const char *text);
 	const struct hd_option *table;
 };
@@ -124,7 +124,8 @@ struct hd_option_errors {
 
 /*
  * Reads argv into `values`, whose other fields stay as they are (the defaults). errors: NULL tells standard error
- * `NAME: sentence`. 0; -1 when --help has been printed; or EX_USAGE (or what a take() says) when it has been told.
+ * `NAME: sentence`. 0; -1 when --help has been printed (or what a take() prints); or EX_USAGE (or what a take() says)
+ * when it has been told.
  */
 int hd_options_read(
 	const struct hd_option_program *program,

@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-trace: event logs of a cluster's nodes into one trace for Perfetto and chrome://tracing. */
+#include "hd_number.h"
+#include "hd_option.h"
 #include "hd_trace.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #define OFFSETS_MAX 1024
+#define OFFSET_SECONDS_MAX 1e9
 #define TOPOLOGY_BYTES_MAX HD_CONFIG_BYTES_MAX
-
-static const char usage[]
-	= "usage: heddle-trace [OPTIONS] LOG...\n"
-	  "Event logs (--events, HEDDLE_EVENTS) as spans that Perfetto (https://ui.perfetto.dev) and\n"
-	  "chrome://tracing open: what each worker, server and link did when, and what it waited for.\n"
-	  "  --output FILE       write there and not to the standard output\n"
-	  "  --topology FILE     the controller's: names links, and shows what crosses each\n"
-	  "  --offset NODE=S     add so many seconds to a node's times (clocks of several machines)\n"
-	  "  --help\n"
-	  "A last line that a crash cut short is left out. Exit: 0; 64 usage; 65 a log; 66 no such file.\n";
 
 struct entry {
 	struct hd_event event;
@@ -28,11 +21,12 @@ struct entry {
 };
 
 struct offset {
-	char *node;
+	const char *node;
+	size_t node_bytes;
 	int64_t ns;
 };
 
-static struct {
+static struct tool {
 	const char *output, *topology;
 	struct offset offsets[OFFSETS_MAX];
 	uint32_t offset_count;
@@ -52,7 +46,8 @@ static int bad(const char *field, const char *what, int code) {
 
 static int64_t offset_of(const char *node) {
 	for (uint32_t i = 0; i < tool.offset_count; i++)
-		if (strcmp(tool.offsets[i].node, node) == 0)
+		if (strlen(node) == tool.offsets[i].node_bytes
+		    && memcmp(tool.offsets[i].node, node, tool.offsets[i].node_bytes) == 0)
 			return tool.offsets[i].ns;
 	return 0;
 }
@@ -219,52 +214,76 @@ static int write_trace(struct hd_topology *topology) {
 
 /* --- command line -------------------------------------------------------------------------- */
 
-static int parse_offset(char *text) {
-	char *equals = strrchr(text, '='), *end;
+static int take_offset(void *values, const char *text) {
+	struct tool *t = values;
+	const char *equals = strrchr(text, '=');
 	double seconds;
 
-	if (!equals || equals == text || tool.offset_count == OFFSETS_MAX)
-		return bad("--offset", "must be NODE=SECONDS (limit 1024 of them)", EX_USAGE);
-	seconds = strtod(equals + 1, &end);
-	if (end == equals + 1 || *end != '\0' || !(seconds > -1e9 && seconds < 1e9))
-		return bad("--offset", "must be NODE=SECONDS (limit 1e9)", EX_USAGE);
-	*equals = '\0';
-	tool.offsets[tool.offset_count++]
-		= (struct offset){.node = text, .ns = (int64_t)(seconds * 1e9)};
-	return EX_OK;
+	if (t->offset_count == OFFSETS_MAX)
+		return bad("--offset", "too many (limit 1024)", EX_USAGE);
+	if (!equals || equals == text
+	    || hd_number_real(equals + 1, -OFFSET_SECONDS_MAX, OFFSET_SECONDS_MAX, &seconds) < 0) {
+		(void)fprintf(
+			stderr,
+			"heddle-trace: --offset: '%s' (NODE=SECONDS, from %g to %g)\n",
+			text,
+			-OFFSET_SECONDS_MAX,
+			OFFSET_SECONDS_MAX
+		);
+		return EX_USAGE;
+	}
+	t->offsets[t->offset_count++] = (struct offset){
+		.node = text,
+		.node_bytes = (size_t)(equals - text),
+		.ns = (int64_t)(seconds * 1e9),
+	};
+	return 0;
 }
 
-static int parse(int argc, char **argv) {
-	static const struct option options[] = {
-		{"output", required_argument, NULL, 'o'},
-		{"topology", required_argument, NULL, 't'},
-		{"offset", required_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int option, code = EX_OK;
+static const struct hd_option option_table[] = {
+	HD_OPTION_TEXT(
+		"output",
+		"FILE",
+		struct tool,
+		output,
+		"write there and not to the standard output"
+	),
+	HD_OPTION_TEXT(
+		"topology",
+		"FILE",
+		struct tool,
+		topology,
+		"the controller's: names links, and shows what crosses each"
+	),
+	HD_OPTION_TAKE(
+		"offset",
+		"NODE=S",
+		take_offset,
+		"add so many seconds to a node's times (clocks of several machines)"
+	),
+	HD_OPTION_HELP,
+	HD_OPTION_END,
+};
 
-	while (code == EX_OK && (option = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		switch (option) {
-		case 'o':
-			tool.output = optarg;
-			break;
-		case 't':
-			tool.topology = optarg;
-			break;
-		case 'f':
-			code = parse_offset(optarg);
-			break;
-		case 'h':
-			(void)fputs(usage, stdout);
-			exit(EX_OK);
-		default:
-			code = EX_USAGE;
-		}
-	}
-	if (code == EX_OK && optind == argc)
+static const struct hd_option_program command_line = {
+	.name = "heddle-trace",
+	.usage
+	= "usage: heddle-trace [OPTIONS] LOG...\n"
+	  "Event logs (--events, HEDDLE_EVENTS) as spans that Perfetto (https://ui.perfetto.dev) and\n"
+	  "chrome://tracing open: what each worker, server and link did when, and what it waited for.\n",
+	.table = option_table,
+	.after
+	= "A last line that a crash cut short is left out. Exit: 0; 64 usage; 65 a log; 66 no such file.\n",
+	.column = 22,
+	.arguments = true,
+};
+
+static int parse(int argc, char **argv) {
+	int code = hd_options_read(&command_line, argc, argv, &tool, NULL);
+
+	if (code == 0 && optind == argc)
 		code = bad("LOG", "is missing", EX_USAGE);
-	if (code != EX_OK)
+	if (code > 0)
 		(void)fputs("Try 'heddle-trace --help'.\n", stderr);
 	return code;
 }
@@ -289,7 +308,7 @@ int main(int argc, char **argv) {
 	int code = parse(argc, argv);
 
 	if (code != EX_OK)
-		return code;
+		return code < 0 ? EX_OK : code;
 	tool.nodes = calloc(HD_TRACE_NODES_MAX, sizeof(*tool.nodes));
 	if (!tool.nodes)
 		return EX_OSERR;

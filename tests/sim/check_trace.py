@@ -191,9 +191,35 @@ def check_refusals(folder):
     path.write_text("")
     trace_format.check(json.loads(convert(str(path)).stdout))
     assert convert(str(folder / "absent")).returncode == 66
-    assert convert().returncode == 64
-    assert convert("--offset", "server", str(path)).returncode == 64
     assert convert("--output", "/dev/full", str(path)).returncode == 74
+
+
+def check_words(folder):
+    """The command line: --help names every option, what is wrong is said with its limits."""
+    path = folder / "words.jsonl"
+    path.write_text("".join(json.dumps({"at_ns": 5 * 10**9, "node": f"w{worker}", "event": "pushed", "job": 1,
+                                        "worker": worker, "direction": "push", "round": 1}) + "\n"
+                            for worker in range(2)))
+    done = convert("--help")
+    assert done.returncode == 0 and done.stdout.startswith("usage: heddle-trace ") and not done.stderr, done
+    for row in ("--output FILE", "--topology FILE", "--offset NODE=S", "--help"):
+        assert f"\n  {row}  " in done.stdout, (row, done.stdout)
+    for words, said in (([], "LOG: is missing"), (["--nonsense", path], "--nonsense"), (["--offset"], "--offset"),
+                        (["--offset", "server", path], "--offset: 'server' (NODE=SECONDS, from -1e+09 to 1e+09)"),
+                        (["--offset", "=1", path], "--offset: '=1'"), (["--offset", "w0=", path], "--offset: 'w0='"),
+                        (["--offset", "w0=2e9", path], "--offset: 'w0=2e9'"),
+                        (["--offset", "w0=nan", path], "--offset: 'w0=nan'"),
+                        (["--offset", "w0=1x", path], "--offset: 'w0=1x'"),
+                        ([f"--offset=w{i}=1" for i in range(1025)], "--offset: too many (limit 1024)")):
+        done = convert(*words)
+        assert done.returncode == 64 and said in done.stderr and not done.stdout, (words, done)
+        assert done.stderr.endswith("Try 'heddle-trace --help'.\n"), done.stderr
+    for words, ahead_us in (([], 0), (["--offset", "w0=1.5"], 1.5e6), (["--offset", "w=1", "--offset", "w00=1"], 0),
+                            (["--offset", "w=0=1", "--offset", "w0=-2", "--offset", "w1=1"], -3e6)):
+        done = convert(*words, path)
+        assert done.returncode == 0, done.stderr
+        at = {e["args"]["worker"]: e["ts"] for e in json.loads(done.stdout)["traceEvents"] if e["ph"] == "X"}
+        assert at[0] - at[1] == ahead_us, (words, at)
 
 
 def main():
@@ -205,6 +231,7 @@ def main():
         for seed in range(1, 6):
             check_faults(folder, seed)
         check_refusals(folder)
+        check_words(folder)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ struct values {
 	uint32_t small;
 	uint64_t large, memory;
 	char first;
+	bool asked, loud;
 	struct inner inner;
 };
 
@@ -32,6 +33,13 @@ static int take_first(void *values, const char *text) {
 		return EX_DATAERR;
 	((struct values *)values)->first = *text;
 	return 0;
+}
+
+/* As --version: what follows is not read. */
+static int take_asked(void *values, const char *text) {
+	assert_null(text);
+	((struct values *)values)->asked = true;
+	return -1;
 }
 
 static const struct hd_option inner_table[] = {
@@ -53,6 +61,14 @@ static const struct hd_option table[] = {
 	 .name = "first",
 	 .value = "C",
 	 .take = take_first},
+	HD_OPTION_TAKE("ask", NULL, take_asked, NULL),
+	{
+		.kind = HD_OPTION_IS_FLAG,
+		.letter = 'l',
+		.name = "loud",
+		.help = "and -l",
+		.at = offsetof(struct values, loud),
+	},
 	HD_OPTION_TABLE(inner_table, struct values, inner),
 	HD_OPTION_NOTE("  by the way"),
 	HD_OPTION_HELP,
@@ -132,6 +148,13 @@ static void test_values(void **state) {
 	);
 	assert_true(v.part == 0.5f);
 	assert_int_equal(v.first, 'x');
+	assert_false(v.loud);
+	/* Letters stand together, and the last one's value behind it. */
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--file", "a", "-lfxyz")), 0);
+	assert_true(v.loud);
+	assert_int_equal(v.first, 'x');
+	assert_int_equal(read_words(&plain, &v, &told, WORDS("--ask", "--small=1")), -1);
+	assert_true(v.asked);
 	assert_int_equal(told.times, 0);
 }
 
@@ -198,6 +221,7 @@ static void test_help(void **state) {
 				     "  --small N    few\n"
 				     "  --large-number N  many\n"
 				     "  --memory BYTES  K, M, G\n"
+				     "  -l, --loud   and -l\n"
 				     "  --color NAME of the thing\n"
 				     "  --bright     makes it so\n"
 				     "  by the way\n"

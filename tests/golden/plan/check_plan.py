@@ -48,15 +48,32 @@ def check_bad(program, case, write):
     return good & compare(done.stderr.replace(str(case), 'FILE'), case.with_suffix('.error'), write)
 
 
+def check_words(program, case):
+    """The command line: short names are long ones, and what is wrong is said by name."""
+    results = [check(run(program, name, case).stdout == run(program, '--table', case).stdout, f'{name}: another table')
+               for name in ('-t', '--tab')]
+    for name in ('-h', '--help', '-th'):
+        done = run(program, name)
+        results.append(check(done.returncode == 0 and done.stdout.startswith('usage: heddle-plan ') and not done.stderr,
+                             f'{name}: {done}'))
+        results += [check(f'\n  {row}' in done.stdout, f'{name}: no {row} in:\n{done.stdout}')
+                    for row in ('-t, --table  print tables', '-h, --help   print this')]
+    for words, said in ((['--nonsense'], '--nonsense'), (['-x'], "'x'"), (['--table=1'], '--table'),
+                        ([case, 'more'], "'more': takes one FILE")):
+        done = run(program, *words)
+        results.append(check(done.returncode == EX_USAGE and said in done.stderr and not done.stdout,
+                             f'{words}: {done}'))
+    return results
+
+
 def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     write = '--write' in sys.argv[3:]
     cases, bad = sorted(folder.glob('*.json')), sorted((folder / 'bad').glob('*.json'))
     results = [check_case(program, case, write) for case in cases]
     results += [check_bad(program, case, write) for case in bad]
-    results.append(check(run(program, '--nonsense').returncode == EX_USAGE, 'an unknown option passes'))
+    results += check_words(program, cases[0])
     results.append(check(run(program, folder / 'absent').returncode == EX_NOINPUT, 'a missing file passes'))
-    results.append(check(run(program, '--help').stdout.startswith('Usage:'), 'no help'))
     print(f'{len(cases)} plans, {len(bad)} errors, {results.count(False)} differ')
     return 0 if cases and bad and all(results) else 1
 
