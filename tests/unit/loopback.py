@@ -7,6 +7,7 @@ ends only what it started.
 """
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -482,17 +483,64 @@ class Run(unittest.TestCase):
 
 
 class Trainer(unittest.TestCase):
+    def train(self, *words, **env):
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")}, **env}
+        return subprocess.run([str(TRAIN), *words], env=env, text=True, capture_output=True, timeout=20)
+
     def test_bad_input(self):
         for wrong, status, words in (
-                (["--batch", "0"], 64, "batch"), (["--lr", "x"], 64, "lr"), (["--nonsense"], 64, "nonsense"),
+                (["--batch", "0"], 64, "--batch: '0' (a whole number from 1 to 65536)"),
+                (["--batch", "65537"], 64, "--batch"), (["--batch", "3.5"], 64, "--batch"),
+                (["--tau-max", "-1"], 64, "--tau-max: '-1' (a whole number from 1 to 1000000)"),
+                (["--lr", "x"], 64, "--lr: 'x' (a number from 0 to 1e+06)"), (["--lr", "nan"], 64, "--lr"),
+                (["--seed", "9007199254740993"], 64, "from 0 to 9007199254740992)"),
+                (["--filter", "-1"], 64, "--filter: '-1' (a number from 0 to 1e+06)"),
+                (["--nonsense"], 64, "nonsense"), (["--batch"], 64, "batch"),
+                (["more"], 64, "'more': takes no arguments"),
+                (["--sync", "nsync:0"], 64, "--sync: 'nsync:0' (async, full, nsync:N or nbatch:N"),
+                (["--payload", "fp8"], 64, "--payload: 'fp8' (fp32, fp16, bf16, fixed32 or sparse)"),
+                (["--pull-payload", "sparse"], 64, "--pull-payload: 'sparse' (fp32, fp16 or bf16)"),
+                (["--shards", "dead"], 64, "--shards: 'dead' (rank or live)"),
+                (["--admm", "0"], 64, "--admm: '0' (RHO[,LOCAL_STEPS]"), (["--admm", "1,0"], 64, "--admm: '1,0'"),
+                (["--admm", "1;2"], 64, "--admm: '1;2'"), (["--admm", "1,1000001"], 64, "steps: 1..1000000"),
+                (["--federated", "clients=x"], 64, "--federated: 'clients=x' is not"),
+                (["--federated", "x" * 200], 64, "--federated: longer than 199 bytes"),
+                (["--filter-block", "2"], 64, "filter-block, filter-flush: without --filter"),
                 (["--local"], 64, "steps"), (["--local", "--steps", "1", "--data", "/nonexistent"], 66, "data"),
                 (["--local", "--steps", "1", "--model", "mlp:0"], 64, "model"),
-                (["--local", "--steps", "1", "--staleness", "adadelay:-1"], 64, "staleness"),
+                (["--local", "--steps", "1", "--staleness", "adadelay:-1"], 64, "--staleness: 'adadelay:-1' (const"),
                 (["--local", "--steps", "1", "--compute-schedule", "/nonexistent"], 66, "schedule")):
-            env = {k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")}
-            done = subprocess.run([str(TRAIN), *wrong], env=env, text=True, capture_output=True, timeout=20)
+            done = self.train(*wrong)
             self.assertEqual(done.returncode, status, (wrong, done.stderr))
             self.assertIn(words, done.stderr)
+            self.assertEqual(done.stdout, "")
+        done = self.train("--local", HEDDLE_GRACE="3601")
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("HEDDLE_GRACE: '3601' (a number from 0 to 3600)", done.stderr)
+
+    def test_bad_input_as_json(self):
+        """What stands behind --log-json is refused in JSON already."""
+        done = self.train("--log-json", "--batch", "0")
+        self.assertEqual(done.returncode, 64)
+        line = json.loads(done.stderr)
+        self.assertEqual((line["event"], line["level"]), ("failed", "error"))
+        self.assertEqual(line["message"], "--batch: '0' (a whole number from 1 to 65536)")
+
+    def test_help_and_version(self):
+        done = self.train("--version", "--nonsense")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^heddle-train \d+\.\d+\.\d+\S*\n$")
+        done = self.train("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith("usage: heddle-train "))
+        self.assertEqual([line for line in done.stdout.splitlines() if len(line) > 120], [])
+        names = re.findall(r"^  --([a-z-]+)(?: \S+)?  +\S", done.stdout, re.MULTILINE)
+        self.assertEqual(sorted(names), sorted(
+            "data write-data federated straggling client-labels model batch lr momentum weight-decay tau-max "
+            "div-max sync staleness payload pull-payload filter filter-block filter-flush local-steps admm seed "
+            "first-step memory-mb compute-ms compute-schedule inflight synchronous steps seconds eval-every "
+            "join-ms grace shards scale-rate json loss-log quiet log-json local evaluate every-ms target "
+            "target-commits help version".split()))
 
 
 if __name__ == "__main__":

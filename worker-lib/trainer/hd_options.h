@@ -13,7 +13,7 @@
 
 #define PUSHES_MAX 8 /* in flight of one worker */
 #define TARGET_EVALUATIONS 3
-#define LOCAL_STEPS_MAX 1e6
+#define LOCAL_STEPS_MAX 1000000
 
 struct train_options {
 	const char *data, *model, *schedule, *json, *write_data, *loss_log;
@@ -32,7 +32,7 @@ struct train_options {
 	bool live; /* rows are shared by those that take part at the time */
 	bool sparse; /* pushes what is not 0 of a gradient */
 	bool filtered; /* pushes what is significant of it */
-	float filter; /* threshold of the first step */
+	float filter; /* threshold of the first step; below 0: without */
 	uint32_t local_steps; /* of each update */
 	float admm; /* the penalty rho of consensus ADMM; 0: without */
 	uint32_t filter_block, filter_flush; /* values; steps, 0: only at the end */
@@ -81,17 +81,23 @@ int train_worker(struct train *train);
 int train_evaluate(struct train *train);
 int train_client(struct train *train);
 
-/* --federated's text; prints an error by itself. */
-bool train_parse_federated(struct heddle_federated *f, const char *text);
+/* Options whose values are words, for the table (hd_option.h): values is a struct train_options. */
+int train_take_sync(void *values, const char *text);
+int train_take_staleness(void *values, const char *text);
+int train_take_scale(void *values, const char *text);
+int train_take_payload(void *values, const char *text);
+int train_take_pull_payload(void *values, const char *text);
+int train_take_shards(void *values, const char *text);
+int train_take_federated(void *values, const char *text);
+int train_take_admm(void *values, const char *text);
+/* What --admm may stand with: -1, or an exit status; prints an error by itself. */
+int train_check_admm(const struct train_options *options);
+
 /* Data that have clients, "synthetic:..." and "leaf:...". -1: others; else an exit status. */
 int train_open_clients(struct train *train);
 /* Deals the rows to `world` clients, where the data have not said whose they are. An exit status: too few rows or
  * clients for this rank. */
 int train_deal_clients(struct train *train, uint32_t rank, uint32_t world);
-
-/* --admm's text; and what it may stand with: -1, or an exit status. Both print an error by themselves. */
-bool train_parse_admm(struct train_options *options, const char *text);
-int train_check_admm(const struct train_options *options);
 
 /* "heddle-train: what" on stderr; returns status. */
 __attribute__((format(printf, 2, 3))) int train_fail(int status, const char *format, ...);

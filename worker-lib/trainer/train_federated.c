@@ -83,33 +83,32 @@ static bool take_key(struct heddle_federated *f, const char *key, const char *va
 	return false;
 }
 
-bool train_parse_federated(struct heddle_federated *f, const char *text) {
+int train_take_federated(void *values, const char *text) {
+	struct train_options *options = values;
 	char copy[KEY_BYTES], *rest = copy, *part, *equals;
 
-	*f = (struct heddle_federated)HEDDLE_FEDERATED_INIT;
-	if (strlen(text) >= sizeof copy) {
-		(void)train_fail(EX_USAGE, "federated: longer than %d bytes", KEY_BYTES - 1);
-		return false;
-	}
+	options->is_federated = true;
+	options->federated = (struct heddle_federated)HEDDLE_FEDERATED_INIT;
+	if (strlen(text) >= sizeof copy)
+		return train_fail(EX_USAGE, "--federated: longer than %d bytes", KEY_BYTES - 1);
 	memcpy(copy, text, strlen(text) + 1);
 	while ((part = strsep(&rest, ",")) != NULL) {
 		equals = strchr(part, '=');
 		if (equals)
 			*equals = '\0';
-		if (equals && take_key(f, part, equals + 1))
+		if (equals && take_key(&options->federated, part, equals + 1))
 			continue;
-		(void)train_fail(
+		return train_fail(
 			EX_USAGE,
-			"federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
+			"--federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
 			"wait-ms=, epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop, "
 			"late=drop|weight or seed=, within its limits",
 			part,
 			equals ? "=" : "",
 			equals ? equals + 1 : ""
 		);
-		return false;
 	}
-	return true;
+	return 0;
 }
 
 /* --- rounds --------------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_kernels.h"
+#include "hd_number.h"
 #include "train_steps.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -11,30 +11,26 @@
 #define ADMM_STEPS 10 /* unless it is said */
 #define ADMM_RHO_MAX 1e6
 
-bool train_parse_admm(struct train_options *options, const char *text) {
+int train_take_admm(void *values, const char *text) {
+	struct train_options *options = values;
 	char *end;
-	double rho = strtod(text, &end), steps = ADMM_STEPS;
-	bool good = end != text && rho > 0.0 && rho <= ADMM_RHO_MAX;
+	double rho = strtod(text, &end);
+	uint64_t steps = ADMM_STEPS;
+	bool good = end != text && rho > 0.0 && rho <= ADMM_RHO_MAX && (float)rho > 0.0f;
 
-	if (good && *end == ',') {
-		const char *rest = end + 1;
-
-		steps = strtod(rest, &end);
-		good = end != rest && steps >= 1.0 && steps <= LOCAL_STEPS_MAX
-			&& steps == floor(steps);
-	}
-	options->admm = good ? (float)rho : 0.0f;
-	options->local_steps = good ? (uint32_t)steps : 1;
-	if (good && *end == '\0' && options->admm > 0.0f)
-		return true;
-	(void)train_fail(
-		EX_USAGE,
-		"admm: '%.32s' is not RHO[,LOCAL_STEPS] (RHO: above 0, at most %.0f; steps: 1..%.0f)",
-		text,
-		ADMM_RHO_MAX,
-		LOCAL_STEPS_MAX
-	);
-	return false;
+	if (good && *end != '\0')
+		good = *end == ',' && hd_number_whole(end + 1, 1, LOCAL_STEPS_MAX, &steps) == 0;
+	if (!good)
+		return train_fail(
+			EX_USAGE,
+			"--admm: '%.32s' (RHO[,LOCAL_STEPS], RHO above 0, at most %g; steps: 1..%d)",
+			text,
+			ADMM_RHO_MAX,
+			LOCAL_STEPS_MAX
+		);
+	options->admm = (float)rho;
+	options->local_steps = (uint32_t)steps;
+	return 0;
 }
 
 int train_check_admm(const struct train_options *options) {
