@@ -19,6 +19,7 @@ struct options {
 
 struct program {
 	struct hd_service service;
+	struct hd_keyring keys;
 	struct hd_aggregator *aggregator;
 	struct hd_driver *driver;
 	bool draining;
@@ -101,7 +102,8 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	}
 }
 
-static int run(struct program *program) {
+static int run(void *owner) {
+	struct program *program = owner;
 	struct hd_node node = {&hd_aggregator_ops, program->aggregator};
 	int status = hd_setup_run(&program->service.log, program->driver, node);
 
@@ -117,69 +119,58 @@ static int run(struct program *program) {
 
 /* --- building up ----------------------------------------------------------------------------- */
 
-static int make_aggregator(
-	struct program *program,
-	const struct options *o,
-	struct hd_aggregator_config *config
-) {
+static int make_aggregator(struct program *program, const struct options *o) {
 	struct hd_addr bound = hd_driver_bound(program->driver);
-	int rc;
+	struct hd_aggregator_config config = {
+		.name = o->common.host,
+		.host = o->common.host,
+		.keys = &program->keys,
+		.key_id = program->keys.keys[0].id,
+		.memory_bytes = o->memory,
+		.early_bytes = o->early,
+		.hold_us = o->hold_us,
+		.receive_window_bytes = hd_driver_receive_window(program->driver),
+		.ops = &core_ops,
+		.owner = program,
+		/* Bound to any address: peers take the one that they reach us at. */
+		.data = bound.ipv4 != 0 ? bound : (struct hd_addr){0},
+	};
+	int rc = hd_setup_controller(o->common.log, o->common.controller, &config.controller);
 
-	config->name = o->common.host;
-	config->host = o->common.host;
-	config->memory_bytes = o->memory;
-	config->early_bytes = o->early;
-	config->hold_us = o->hold_us;
-	config->receive_window_bytes = hd_driver_receive_window(program->driver);
-	config->ops = &core_ops;
-	config->owner = program;
-	/* Bound to any address: peers take the one that they reach us at. */
-	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
-	rc = hd_setup_controller(o->common.log, o->common.controller, &config->controller);
 	if (rc != 0) {
 		return rc;
 	}
-	if (hd_program_entropy(config->seed) < 0) {
+	if (hd_program_entropy(config.seed) < 0) {
 		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	}
-	rc = hd_aggregator_create(config, &program->aggregator);
+	rc = hd_aggregator_create(&config, &program->aggregator);
 	return rc < 0 ? hd_log_fail(o->common.log, EX_OSERR, "aggregator: %s", strerror(-rc)) : 0;
 }
 
-static int serve(struct program *program) {
-	int status = hd_setup_service(&program->service, program->driver, hd_aggregator_groups);
-
-	if (status == 0) {
-		status = run(program);
-	}
-	hd_service_stop(&program->service);
-	return status;
-}
-
-static int
-with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
-	struct hd_aggregator_config config = {.keys = keys, .key_id = keys->keys[0].id};
+static int with_options(struct program *program, const struct options *o) {
 	struct hd_driver_config driver = {
 		.options = o->common.driver,
 		.event = on_event,
 		.woken = on_woken,
 		.owner = program,
 	};
-	int status = hd_setup_events(&program->service, o->common.events, o->common.host);
+	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
 
-	if (status != 0) {
-		return status;
-	}
-	status = hd_setup_driver(o->common.log, o->common.listen, &driver, &program->driver);
 	if (status == 0) {
-		status = make_aggregator(program, o, &config);
+		status = hd_setup_driver(
+			o->common.log, o->common.listen, &driver, &program->driver
+		);
 	}
 	if (status == 0) {
-		status = serve(program);
+		status = make_aggregator(program, o);
+	}
+	if (status == 0) {
+		status = hd_setup_serve(
+			&program->service, program->driver, hd_aggregator_groups, run, program
+		);
 	}
 	hd_aggregator_destroy(program->aggregator);
-	hd_driver_close(program->driver);
-	return hd_setup_end_events(&program->service, o->common.events, status);
+	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
 }
 
 int main(int argc, char **argv) {
@@ -190,18 +181,12 @@ int main(int argc, char **argv) {
 		.memory = UINT64_C(1) << 30,
 		.hold_us = HD_HOLD_US,
 	};
-	struct hd_keyring keys;
 	int status;
 
 	(void)gethostname(host, sizeof(host) - 1);
 	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
-	if (status == 0) {
-		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
-	}
 	if (status != 0) {
 		return status < 0 ? 0 : status;
 	}
-	status = with_keys(&program, &o, &keys);
-	hd_keyring_fini(&keys);
-	return status;
+	return with_options(&program, &o);
 }

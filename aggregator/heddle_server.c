@@ -29,6 +29,7 @@ struct options {
 
 struct program {
 	struct hd_service service;
+	struct hd_keyring keys;
 	struct hd_checkpoint_writer *writer;
 	const char *directory, *reports;
 	struct hd_server *server;
@@ -294,7 +295,8 @@ static int drain(struct program *program, struct hd_node node) {
 	);
 }
 
-static int run(struct program *program) {
+static int run(void *owner) {
+	struct program *program = owner;
 	struct hd_node node = {&hd_server_ops, program->server};
 	int status = hd_setup_run(&program->service.log, program->driver, node);
 
@@ -306,73 +308,66 @@ static int run(struct program *program) {
 
 /* --- building up ----------------------------------------------------------------------------- */
 
-static int
-make_server(struct program *program, const struct options *o, struct hd_server_config *config) {
+static int make_server(struct program *program, const struct options *o) {
 	struct hd_addr bound = hd_driver_bound(program->driver);
-	int rc;
+	struct hd_server_config config = {
+		.name = o->common.host,
+		.host = o->common.host,
+		.keys = &program->keys,
+		.key_id = program->keys.keys[0].id,
+		.memory_bytes = o->memory,
+		.hold_us = o->hold_us,
+		.replica = o->replica,
+		.checkpoint_commits = o->commits,
+		.receive_window_bytes = hd_driver_receive_window(program->driver),
+		/* Bound to any address: peers take the one that they reach us at. */
+		.data = bound.ipv4 != 0 ? bound : (struct hd_addr){0},
+	};
+	int rc = 0;
 
-	config->name = o->common.host;
-	config->host = o->common.host;
-	config->memory_bytes = o->memory;
-	config->hold_us = o->hold_us;
-	config->replica = o->replica;
-	config->checkpoint_commits = o->commits;
-	config->receive_window_bytes = hd_driver_receive_window(program->driver);
-	/* Bound to any address: peers take the one that they reach us at. */
-	config->data = bound.ipv4 != 0 ? bound : (struct hd_addr){0};
 	if (o->common.controller != NULL) {
-		rc = hd_setup_controller(o->common.log, o->common.controller, &config->controller);
-		if (rc != 0) {
-			return rc;
-		}
+		rc = hd_setup_controller(o->common.log, o->common.controller, &config.controller);
 	}
-	if (hd_program_entropy(config->seed) < 0) {
-		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
-	}
-	rc = open_checkpoints(program, config);
 	if (rc != 0) {
 		return rc;
 	}
-	rc = hd_server_create(config, &program->server);
+	if (hd_program_entropy(config.seed) < 0) {
+		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
+	}
+	rc = open_checkpoints(program, &config);
+	if (rc != 0) {
+		return rc;
+	}
+	rc = hd_server_create(&config, &program->server);
 	return rc < 0 ? hd_log_fail(o->common.log, EX_OSERR, "server: %s", strerror(-rc)) : 0;
 }
 
-static int serve(struct program *program) {
-	int status = hd_setup_service(&program->service, program->driver, hd_server_groups);
-
-	if (status == 0) {
-		status = run(program);
-	}
-	hd_service_stop(&program->service);
-	return status;
-}
-
-static int
-with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
-	struct hd_server_config config = {.keys = keys, .key_id = keys->keys[0].id};
+static int with_options(struct program *program, const struct options *o) {
 	struct hd_driver_config driver = {
 		.options = o->common.driver,
 		.event = on_event,
 		.woken = on_woken,
 		.owner = program,
 	};
-	int status = hd_setup_events(&program->service, o->common.events, o->common.host);
+	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
 
-	if (status != 0) {
-		return status;
-	}
-	status = hd_setup_driver(o->common.log, o->common.listen, &driver, &program->driver);
 	if (status == 0) {
-		status = make_server(program, o, &config);
+		status = hd_setup_driver(
+			o->common.log, o->common.listen, &driver, &program->driver
+		);
 	}
 	if (status == 0) {
-		status = serve(program);
+		status = make_server(program, o);
+	}
+	if (status == 0) {
+		status = hd_setup_serve(
+			&program->service, program->driver, hd_server_groups, run, program
+		);
 	}
 	/* The writer reads the server's memory and wakes the driver: it ends first. */
 	hd_checkpoint_writer_close(program->writer);
 	hd_server_destroy(program->server);
-	hd_driver_close(program->driver);
-	return hd_setup_end_events(&program->service, o->common.events, status);
+	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
 }
 
 int main(int argc, char **argv) {
@@ -384,7 +379,6 @@ int main(int argc, char **argv) {
 		.commits = 200,
 		.hold_us = HD_HOLD_US,
 	};
-	struct hd_keyring keys;
 	int status;
 
 	(void)gethostname(host, sizeof(host) - 1);
@@ -396,15 +390,10 @@ int main(int argc, char **argv) {
 			"--replica: of what the controller says: --controller is missing"
 		);
 	}
-	if (status == 0) {
-		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
-	}
 	if (status != 0) {
 		return status < 0 ? 0 : status;
 	}
 	program.directory = o.directory;
 	program.reports = o.reports;
-	status = with_keys(&program, &o, &keys);
-	hd_keyring_fini(&keys);
-	return status;
+	return with_options(&program, &o);
 }

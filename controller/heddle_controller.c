@@ -27,6 +27,7 @@ struct options {
 struct program {
 	const struct options *options;
 	struct hd_service service;
+	struct hd_keyring keys;
 	struct hd_journal *journal;
 	struct hd_keeper *keeper;
 	struct hd_controller *controller;
@@ -266,7 +267,8 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 
 /* --- running --- */
 
-static int run(struct program *program) {
+static int run(void *owner) {
+	struct program *program = owner;
 	struct hd_node node = {&hd_controller_ops, program->controller};
 	struct hd_log *log = &program->service.log;
 	char bound[HD_ADDR_TEXT_BYTES];
@@ -301,10 +303,7 @@ static int with_driver(struct program *program) {
 	groups[count + 1] = NULL;
 	if (status)
 		return status;
-	status = hd_setup_service(&program->service, program->driver, groups);
-	if (!status)
-		status = run(program);
-	hd_service_stop(&program->service);
+	status = hd_setup_serve(&program->service, program->driver, groups, run, program);
 	hd_driver_close(program->driver);
 	program->driver = program->service.driver = NULL;
 	return status;
@@ -370,15 +369,6 @@ static int with_keeper(struct program *program) {
 	return status;
 }
 
-static int with_log(struct program *program) {
-	const struct options *o = program->options;
-	int status = hd_setup_events(&program->service, o->common.events, o->common.host);
-
-	if (!status)
-		status = with_keeper(program);
-	return hd_setup_end_events(&program->service, o->common.events, status);
-}
-
 static int restore(struct program *program, const char *kept) {
 	const struct options *o = program->options;
 	char error[512];
@@ -399,12 +389,12 @@ static int restore(struct program *program, const char *kept) {
 	return 0;
 }
 
-static int with_keys(struct program *program, const struct hd_keyring *keys) {
+static int with_controller(struct program *program) {
 	const struct options *o = program->options;
 	struct hd_controller_config config = {
 		.name = o->common.host,
-		.keys = keys,
-		.key_id = keys->keys[0].id,
+		.keys = &program->keys,
+		.key_id = program->keys.keys[0].id,
 		.initial_bps = o->initial_mbps * 1e6,
 		.interval_us = o->interval_us,
 		.lease_us = o->lease_ms * 1000,
@@ -438,9 +428,18 @@ static int with_keys(struct program *program, const struct hd_keyring *keys) {
 	status = restore(program, kept);
 	free(kept);
 	if (!status)
-		status = with_log(program);
+		status = with_keeper(program);
 	hd_controller_destroy(program->controller);
 	return status;
+}
+
+static int with_options(struct program *program) {
+	const struct hd_setup_options *common = &program->options->common;
+	int status = hd_setup_begin(&program->service, common, &program->keys);
+
+	if (!status)
+		status = with_controller(program);
+	return hd_setup_end(&program->service, common, &program->keys, NULL, status);
 }
 
 int main(int argc, char **argv) {
@@ -449,16 +448,11 @@ int main(int argc, char **argv) {
 		.common = {.listen = "0.0.0.0", .host = "controller"},
 		.initial_mbps = 1000,
 	};
-	struct hd_keyring keys;
 	int status;
 
 	program.options = &o;
 	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
-	if (!status)
-		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
 	if (status)
 		return status < 0 ? 0 : status;
-	status = with_keys(&program, &keys);
-	hd_keyring_fini(&keys);
-	return status;
+	return with_options(&program);
 }

@@ -311,19 +311,13 @@ static int serve_with_agent(struct program *program, const struct hd_keyring *ke
 }
 
 static int with_agent(struct program *program) {
-	const struct options *o = &program->options;
+	const struct hd_setup_options *common = &program->options.common;
 	struct hd_keyring keys;
-	int status = hd_setup_keys(o->common.log, o->common.key_file, &keys);
+	int status = hd_setup_begin(&program->service, common, &keys);
 
-	if (status)
-		return status;
-	status = hd_setup_events(&program->service, o->common.events, o->common.host);
-	if (status == 0) {
+	if (status == 0)
 		status = serve_with_agent(program, &keys);
-		status = hd_setup_end_events(&program->service, o->common.events, status);
-	}
-	hd_keyring_fini(&keys);
-	return status;
+	return hd_setup_end(&program->service, common, &keys, NULL, status);
 }
 
 /* --- building up ----------------------------------------------------------------------------- */

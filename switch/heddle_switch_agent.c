@@ -22,6 +22,7 @@ struct options {
 
 struct program {
 	struct hd_service service;
+	struct hd_keyring keys;
 	struct hd_switch_agent *agent;
 	struct hd_switch_bridge *bridge;
 	struct hd_driver *driver;
@@ -95,7 +96,8 @@ static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	}
 }
 
-static int run(struct program *program) {
+static int run(void *owner) {
+	struct program *program = owner;
 	struct hd_node node = {&hd_switch_agent_core, program->agent};
 	int status = hd_setup_run(&program->service.log, program->driver, node);
 
@@ -109,14 +111,13 @@ static int run(struct program *program) {
 
 /* --- building up ----------------------------------------------------------------------------- */
 
-static int
-make_agent(struct program *program, const struct options *o, const struct hd_keyring *keys) {
+static int make_agent(struct program *program, const struct options *o) {
 	struct hd_addr bound = hd_driver_bound(program->driver);
 	struct hd_switch_agent_config config = {
 		.name = o->common.host,
 		.host = o->common.host,
-		.keys = keys,
-		.key_id = keys->keys[0].id,
+		.keys = &program->keys,
+		.key_id = program->keys.keys[0].id,
 		.data = {.ipv4 = bound.ipv4, .port = HD_SWITCH_UDP_PORT},
 		.slots = (uint16_t)o->slots,
 		.count_min = HD_SWITCH_LANES,
@@ -151,57 +152,41 @@ static int open_bridge(struct program *program, const struct options *o) {
 	return hd_log_fail(o->common.log, EX_UNAVAILABLE, "--bridge: %s", error);
 }
 
-static int serve(struct program *program) {
-	int status = hd_setup_service(&program->service, program->driver, hd_switch_agent_groups);
-
-	if (status == 0)
-		status = run(program);
-	hd_service_stop(&program->service);
-	return status;
-}
-
-static int
-with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
+static int with_options(struct program *program, const struct options *o) {
 	struct hd_driver_config driver = {
 		.options = o->common.driver,
 		.event = on_event,
 		.woken = on_woken,
 		.owner = program,
 	};
-	int status = hd_setup_events(&program->service, o->common.events, o->common.host);
+	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
 
-	if (status != 0)
-		return status;
-	status = open_bridge(program, o);
+	if (status == 0)
+		status = open_bridge(program, o);
 	if (status == 0)
 		status = hd_setup_driver(
 			o->common.log, o->common.listen, &driver, &program->driver
 		);
 	if (status == 0)
-		status = make_agent(program, o, keys);
+		status = make_agent(program, o);
 	if (status == 0)
-		status = serve(program);
+		status = hd_setup_serve(
+			&program->service, program->driver, hd_switch_agent_groups, run, program
+		);
 	hd_switch_agent_destroy(program->agent);
-	if (program->driver)
-		hd_driver_close(program->driver);
 	hd_switch_bridge_close(program->bridge);
-	return hd_setup_end_events(&program->service, o->common.events, status);
+	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
 }
 
 int main(int argc, char **argv) {
 	static struct program program;
 	static char host[HD_NAME_BYTES_MAX + 1] = "switch";
 	struct options o = {.common = {.host = host}, .slots = SLOTS};
-	struct hd_keyring keys;
 	int status;
 
 	(void)gethostname(host, sizeof(host) - 1);
 	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
-	if (status == 0)
-		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
 	if (status != 0)
 		return status < 0 ? 0 : status;
-	status = with_keys(&program, &o, &keys);
-	hd_keyring_fini(&keys);
-	return status;
+	return with_options(&program, &o);
 }

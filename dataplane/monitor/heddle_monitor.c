@@ -23,7 +23,10 @@ struct options {
 
 /* What belongs together while it runs. */
 struct program {
+	const struct options *options;
 	struct hd_service service;
+	struct hd_keyring keys;
+	struct hd_driver *driver;
 	struct hd_counter *counter;
 	struct hd_monitor *monitor;
 };
@@ -182,15 +185,19 @@ static void on_event(void *owner, const struct hd_event *event) {
 
 /* --- running --- */
 
-static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const struct options *o) {
-	const struct hd_monitor_stats *stats = hd_monitor_stats(monitor);
-	int status = hd_setup_signals(o->common.log, driver);
+static int run(void *owner) {
+	struct program *program = owner;
+	const struct options *o = program->options;
+	const struct hd_monitor_stats *stats = hd_monitor_stats(program->monitor);
+	int status = hd_setup_signals(o->common.log, program->driver);
 
 	if (status)
 		return status;
 	(void)printf(PROGRAM ": counting on %s for %s\n", o->interface, o->common.host);
 	(void)fflush(stdout);
-	status = hd_driver_run(driver, (struct hd_node){&hd_monitor_ops, monitor});
+	status = hd_driver_run(
+		program->driver, (struct hd_node){&hd_monitor_ops, program->monitor}
+	);
 	(void
 	)printf(PROGRAM ": %llu readings, %llu failed, %llu messages\n",
 		(unsigned long long)stats->readings,
@@ -199,23 +206,27 @@ static int drive(struct hd_driver *driver, struct hd_monitor *monitor, const str
 	return status ? hd_log_fail(o->common.log, EX_OSERR, "%s", strerror(-status)) : 0;
 }
 
-static int serve(struct program *program, struct hd_driver *driver, const struct options *o) {
-	static const struct hd_stat_group *const groups[] = {&monitor_group, &way_group, NULL};
-	int status = hd_setup_service(&program->service, driver, groups);
+static int open_counter(struct program *program) {
+	const struct options *o = program->options;
+	char error[512];
+	int status = hd_counter_open(
+		o->interface, (uint16_t)o->fabric_port, &program->counter, error, sizeof(error)
+	);
 
-	if (!status)
-		status = drive(driver, program->monitor, o);
-	hd_service_stop(&program->service);
-	return status;
+	if (status == 0)
+		return 0;
+	return hd_log_fail(
+		o->common.log, status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error
+	);
 }
 
-static int
-with_counter(const struct options *o, const struct hd_keyring *keys, struct program *program) {
+static int make_monitor(struct program *program) {
+	const struct options *o = program->options;
 	struct hd_monitor_config config = {
 		.name = o->common.host,
 		.host = o->common.host,
-		.keys = keys,
-		.key_id = keys->keys[0].id,
+		.keys = &program->keys,
+		.key_id = program->keys.keys[0].id,
 		.interval_us = o->interval_ms * 1000,
 		.source = &source,
 		.told = told,
@@ -223,9 +234,7 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 	};
 	const struct hd_driver_config ordinary
 		= {.event = on_event, .woken = on_woken, .owner = program};
-	struct hd_driver *driver;
 	char error[256];
-	int status;
 
 	if (hd_driver_resolve(o->common.controller, &config.controller))
 		return hd_log_fail(
@@ -238,30 +247,25 @@ with_counter(const struct options *o, const struct hd_keyring *keys, struct prog
 		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	if (hd_monitor_create(&config, &program->monitor))
 		return hd_log_fail(o->common.log, EX_OSERR, "no memory");
-	if (hd_driver_open(&ordinary, &driver, error, sizeof(error))) {
-		hd_monitor_destroy(program->monitor);
+	if (hd_driver_open(&ordinary, &program->driver, error, sizeof(error)))
 		return hd_log_fail(o->common.log, EX_OSERR, "socket: %s", error);
-	}
-	status = serve(program, driver, o);
-	hd_driver_close(driver);
-	hd_monitor_destroy(program->monitor);
-	return status;
+	return 0;
 }
 
-static int
-with_keys(struct program *program, const struct options *o, const struct hd_keyring *keys) {
-	char error[512];
-	int status = hd_counter_open(
-		o->interface, (uint16_t)o->fabric_port, &program->counter, error, sizeof(error)
-	);
+static int with_options(struct program *program) {
+	static const struct hd_stat_group *const groups[] = {&monitor_group, &way_group, NULL};
+	const struct options *o = program->options;
+	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
 
-	if (status)
-		return hd_log_fail(
-			o->common.log, status == -EPERM ? EX_NOPERM : EX_UNAVAILABLE, "%s", error
-		);
-	status = with_counter(o, keys, program);
+	if (!status)
+		status = open_counter(program);
+	if (!status)
+		status = make_monitor(program);
+	if (!status)
+		status = hd_setup_serve(&program->service, program->driver, groups, run, program);
+	hd_monitor_destroy(program->monitor);
 	hd_counter_close(program->counter);
-	return status;
+	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
 }
 
 /* NULL also when it is empty. */
@@ -280,16 +284,12 @@ int main(int argc, char **argv) {
 		},
 		.fabric_port = HD_PORT,
 	};
-	struct hd_keyring keys;
 	int status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
 
-	if (!status)
-		status = hd_setup_keys(o.common.log, o.common.key_file, &keys);
 	if (status)
 		return status < 0 ? 0 : status;
 	if (!o.common.controller)
 		o.common.controller = "127.0.0.1";
-	status = with_keys(&program, &o, &keys);
-	hd_keyring_fini(&keys);
-	return status;
+	program.options = &o;
+	return with_options(&program);
 }

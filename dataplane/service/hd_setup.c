@@ -41,7 +41,7 @@ int hd_setup_options(
 
 /* --- steps ------------------------------------------------------------------------------------- */
 
-int hd_setup_keys(struct hd_log *log, const char *path, struct hd_keyring *keys) {
+static int read_keys(struct hd_log *log, const char *path, struct hd_keyring *keys) {
 	char error[512];
 	int status = hd_program_read_keys(path, keys, error, sizeof(error));
 
@@ -57,27 +57,54 @@ static void say_trouble(void *owner, const char *sentence) {
 	(void)hd_log_fail(owner, 0, "--events: %s", sentence);
 }
 
-int hd_setup_events(struct hd_service *service, const char *path, const char *node) {
+static int open_events(struct hd_service *service, const struct hd_setup_options *options) {
 	int status;
 
-	if (!path)
+	if (!options->events)
 		return 0;
-	status = hd_event_log_open(path, node, &service->events);
+	status = hd_event_log_open(options->events, options->host, &service->events);
 	if (status)
 		return hd_log_fail(
-			&service->log, EX_CANTCREAT, "--events: %s: %s", path, strerror(-status)
+			&service->log,
+			EX_CANTCREAT,
+			"--events: %s: %s",
+			options->events,
+			strerror(-status)
 		);
 	hd_event_log_on_trouble(service->events, say_trouble, &service->log);
 	return 0;
 }
 
-int hd_setup_end_events(struct hd_service *service, const char *path, int status) {
-	int closed = hd_event_log_close(service->events);
+int hd_setup_begin(
+	struct hd_service *service,
+	const struct hd_setup_options *options,
+	struct hd_keyring *keys
+) {
+	int status;
 
+	*keys = (struct hd_keyring){0};
+	status = read_keys(&service->log, options->key_file, keys);
+	return status ? status : open_events(service, options);
+}
+
+int hd_setup_end(
+	struct hd_service *service,
+	const struct hd_setup_options *options,
+	struct hd_keyring *keys,
+	struct hd_driver *driver,
+	int status
+) {
+	int closed;
+
+	hd_driver_close(driver);
+	hd_keyring_fini(keys);
+	closed = hd_event_log_close(service->events);
 	service->events = NULL;
 	if (closed == 0 || status)
 		return status;
-	return hd_log_fail(&service->log, EX_IOERR, "--events: %s: not all could be written", path);
+	return hd_log_fail(
+		&service->log, EX_IOERR, "--events: %s: not all could be written", options->events
+	);
 }
 
 int hd_setup_driver(
@@ -126,7 +153,7 @@ static int say_started(struct hd_service *service, int status, const char *error
 	);
 }
 
-int hd_setup_service(
+static int start_service(
 	struct hd_service *service,
 	struct hd_driver *driver,
 	const struct hd_stat_group *const *groups
@@ -138,6 +165,21 @@ int hd_setup_service(
 		return status;
 	status = hd_service_start(service, driver, groups, error, sizeof(error));
 	return say_started(service, status, error);
+}
+
+int hd_setup_serve(
+	struct hd_service *service,
+	struct hd_driver *driver,
+	const struct hd_stat_group *const *groups,
+	int (*run)(void *owner),
+	void *owner
+) {
+	int status = start_service(service, driver, groups);
+
+	if (status == 0)
+		status = run(owner);
+	hd_service_stop(service);
+	return status;
 }
 
 int hd_setup_service_loop(

@@ -3,10 +3,10 @@
  * What programs around a core do alike before it runs and after: each step returns 0, or a sysexits code when it
  * has said on the log which option is wrong, why, and what would be right.
  *
- *   main: hd_setup_options; hd_setup_keys
- *     hd_setup_events; hd_setup_driver
- *       hd_setup_service; hd_setup_run; hd_service_stop
- *     hd_driver_close; hd_setup_end_events
+ *   hd_setup_options
+ *     hd_setup_begin; hd_setup_driver; what the core is made of
+ *       hd_setup_serve: hd_setup_run
+ *     hd_setup_end
  */
 #ifndef HD_SETUP_H
 #define HD_SETUP_H
@@ -54,12 +54,21 @@ int hd_setup_options(
 
 /* --- steps ------------------------------------------------------------------------------------- */
 
-/* Frees with hd_keyring_fini(). */
-int hd_setup_keys(struct hd_log *log, const char *path, struct hd_keyring *keys);
-/* service->events, whose troubles are told on the log; path NULL: none. */
-int hd_setup_events(struct hd_service *service, const char *path, const char *node);
-/* Closes it. Returns status, or EX_IOERR when that is 0 and some of it could not be written. */
-int hd_setup_end_events(struct hd_service *service, const char *path, int status);
+/* Reads the keys, and opens service->events, whose troubles are told on the log. hd_setup_end() is due in any case. */
+int hd_setup_begin(
+	struct hd_service *service,
+	const struct hd_setup_options *options,
+	struct hd_keyring *keys
+);
+/* After the core: closes the driver (NULL: none is open) and the events, frees the keys. Returns status, or EX_IOERR
+ * when that is 0 and some of the events could not be written. */
+int hd_setup_end(
+	struct hd_service *service,
+	const struct hd_setup_options *options,
+	struct hd_keyring *keys,
+	struct hd_driver *driver,
+	int status
+);
 /* Sets config->bind from `listen` (port 0: any free one), and opens. */
 int hd_setup_driver(
 	struct hd_log *log,
@@ -67,13 +76,15 @@ int hd_setup_driver(
 	struct hd_driver_config *config,
 	struct hd_driver **driver
 );
-/* hd_service_start(); hd_service_stop() is due in any case. */
-int hd_setup_service(
+/* run(), with the service as long as that runs: hd_service_start(), hd_service_stop(). */
+int hd_setup_serve(
 	struct hd_service *service,
 	struct hd_driver *driver,
-	const struct hd_stat_group *const *groups
+	const struct hd_stat_group *const *groups,
+	int (*run)(void *owner),
+	void *owner
 );
-/* hd_service_start_loop(); likewise. */
+/* hd_service_start_loop(); hd_service_stop() is due in any case. */
 int hd_setup_service_loop(
 	struct hd_service *service,
 	const struct hd_service_loop *loop,

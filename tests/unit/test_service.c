@@ -223,18 +223,46 @@ static void test_numbers(void **state) {
 	assert_true(real == 1e-3);
 }
 
+/* A service whose log is tapped; tap_close() is due. */
+static struct hd_setup_options setup_of(struct hd_service *service, struct tap *tap) {
+	const struct hd_setup_options options = {.log = &service->log, .host = "n1"};
+
+	memset(service, 0, sizeof(*service));
+	tap_open(tap);
+	hd_log_init(&service->log, "prog", "n1");
+	service->log.fd = tap->log.fd;
+	return options;
+}
+
+static void write_key(char path[64]) {
+	static const char line[]
+		= "7 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n";
+	int fd;
+
+	(void)snprintf(path, 64, "/tmp/test_service.XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, line, sizeof(line) - 1), sizeof(line) - 1);
+	close(fd);
+}
+
 /* Each step of a program says on its log which option is wrong, and with which code to exit. */
 static void test_setup(void **state) {
 	struct hd_driver_config config = {0};
 	struct hd_driver *driver = NULL;
+	struct hd_setup_options options;
+	struct hd_service service;
 	struct hd_keyring keys;
 	struct tap tap;
 
 	(void)state;
-	tap_open(&tap);
-	assert_int_equal(hd_setup_keys(&tap.log, "/nonexistent/keys", &keys), EX_NOINPUT);
+	options = setup_of(&service, &tap);
+	options.key_file = "/nonexistent/keys";
+	assert_int_equal(hd_setup_begin(&service, &options, &keys), EX_NOINPUT);
 	assert_non_null(strstr(tap_read(&tap), "--key-file: /nonexistent/keys: No such file"));
-	assert_int_equal(hd_setup_keys(&tap.log, "/proc/self/cmdline", &keys), EX_DATAERR);
+	assert_int_equal(hd_setup_end(&service, &options, &keys, NULL, EX_NOINPUT), EX_NOINPUT);
+	options.key_file = "/proc/self/cmdline";
+	assert_int_equal(hd_setup_begin(&service, &options, &keys), EX_DATAERR);
 	assert_non_null(strstr(tap_read(&tap), "not a text file"));
 	assert_int_equal(hd_setup_driver(&tap.log, "1.2.3.4:x", &config, &driver), EX_USAGE);
 	assert_non_null(strstr(tap_read(&tap), "--listen: '1.2.3.4:x' (an address"));
@@ -252,6 +280,91 @@ static void test_setup(void **state) {
 	tap_close(&tap);
 }
 
+/* What begins ends in any case, with the first thing that went wrong as its status. */
+static void test_setup_ends(void **state) {
+	const struct hd_event event = {.kind = HD_EVENT_NODE_UP};
+	struct hd_setup_options options;
+	struct hd_service service;
+	struct hd_keyring keys;
+	struct tap tap;
+	char path[64];
+
+	(void)state;
+	write_key(path);
+	options = setup_of(&service, &tap);
+	options.key_file = path;
+	options.events = "/nonexistent/events";
+	assert_int_equal(hd_setup_begin(&service, &options, &keys), EX_CANTCREAT);
+	assert_non_null(strstr(tap_read(&tap), "--events: /nonexistent/events: No such file"));
+	assert_int_equal(hd_setup_end(&service, &options, &keys, NULL, EX_CANTCREAT), EX_CANTCREAT);
+	assert_int_equal(keys.count, 0);
+	options.events = "/dev/full";
+	for (int status = 0; status < 2; status++) {
+		assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
+		assert_int_equal(keys.count, 1);
+		assert_int_equal(keys.keys[0].id, 7);
+		hd_event_log_add(service.events, &event);
+		assert_int_equal(
+			hd_setup_end(&service, &options, &keys, NULL, status),
+			status ? status : EX_IOERR
+		);
+		assert_null(service.events);
+		assert_int_equal(keys.count, 0);
+		assert_non_null(strstr(tap_read(&tap), "--events: "));
+	}
+	options.events = NULL;
+	assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
+	assert_int_equal(hd_setup_end(&service, &options, &keys, NULL, 0), 0);
+	(void)unlink(path);
+	tap_close(&tap);
+}
+
+struct run {
+	struct hd_service *service;
+	bool served; /* it had its numbers while it ran */
+	int times;
+};
+
+static int run_once(void *owner) {
+	struct run *run = owner;
+
+	run->served = run->service->metrics != NULL;
+	run->times++;
+	return 42;
+}
+
+/* Numbers are to be had as long as it runs; who cannot offer them does not run. */
+static void test_setup_serves(void **state) {
+	static const struct hd_stat_group *const no_groups[] = {NULL};
+	struct hd_driver_config config = {0};
+	struct hd_setup_options options;
+	struct hd_driver *driver;
+	struct hd_service service;
+	struct hd_keyring keys;
+	struct run run = {.service = &service};
+	struct tap tap;
+	char path[64];
+
+	(void)state;
+	write_key(path);
+	options = setup_of(&service, &tap);
+	options.key_file = path;
+	assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
+	assert_int_equal(hd_setup_driver(&service.log, "127.0.0.1:0", &config, &driver), 0);
+	service.options.metrics = "127.0.0.1:x";
+	assert_int_equal(hd_setup_serve(&service, driver, no_groups, run_once, &run), EX_USAGE);
+	assert_non_null(strstr(tap_read(&tap), "--metrics: '127.0.0.1:x': "));
+	assert_int_equal(run.times, 0);
+	service.options.metrics = "127.0.0.1:0";
+	assert_int_equal(hd_setup_serve(&service, driver, no_groups, run_once, &run), 42);
+	assert_int_equal(run.times, 1);
+	assert_true(run.served);
+	assert_null(service.metrics);
+	assert_int_equal(hd_setup_end(&service, &options, &keys, driver, 42), 42);
+	(void)unlink(path);
+	tap_close(&tap);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_log_text),
@@ -260,6 +373,8 @@ int main(void) {
 		cmocka_unit_test(test_desk),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_setup),
+		cmocka_unit_test(test_setup_ends),
+		cmocka_unit_test(test_setup_serves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
