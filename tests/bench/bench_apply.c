@@ -5,26 +5,17 @@
  * nothing (best of several rounds for both, alternating, so that a slow moment hits both).
  * Conversions to and from 16 bits likewise, beside memcpy() of the same bytes.
  */
-#include "hd_kernels_impl.h"
+#include "beside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define ROUNDS 12
 #define STREAM_BYTES_PER_VALUE 20.0 /* read w, h, g; write w, h */
-
-static double now_s(void) {
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
-}
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) static void
@@ -49,7 +40,7 @@ streams_avx2(float *w, float *h, const float *g, size_t count) {
 #endif
 
 /* The least work that moves the same streams, as wide as the CPU can. */
-static void streams(float *w, float *h, const float *g, size_t count) {
+static void move_streams(float *w, float *h, const float *g, size_t count) {
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx512f")) {
 		streams_avx512(w, h, g, count);
@@ -66,57 +57,31 @@ static void streams(float *w, float *h, const float *g, size_t count) {
 	}
 }
 
-static float *array(size_t values) {
-	float *data = aligned_alloc(64, values * sizeof(float));
+struct arrays {
+	float *w, *h, *g;
+};
 
-	if (data == NULL) {
-		(void)fprintf(stderr, "bench_apply: no memory\n");
-		exit(1);
-	}
-	memset(data, 0, values * sizeof(float));
-	return data;
+static void streams(void *of, size_t values) {
+	const struct arrays *a = of;
+
+	move_streams(a->w, a->h, a->g, values);
+}
+
+static void apply(const struct hd_kernels *table, void *of, size_t values) {
+	static const struct hd_sgd sgd = {0.05F, 0.9F, 1e-4F};
+	const struct arrays *a = of;
+
+	table->sgd_apply(a->w, a->h, a->g, values, &sgd);
 }
 
 static void measure(size_t values) {
-	float *w = array(values), *h = array(values), *g = array(values);
-	const struct hd_sgd sgd = {0.05F, 0.9F, 1e-4F};
-	const struct hd_kernels *table;
-	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
-	double bound = 0, best[3] = {0};
+	static const struct beside what = {"apply", STREAM_BYTES_PER_VALUE, streams, apply};
+	struct arrays a = {array(values, 0), array(values, 0), array(values, 0)};
 
-	passes = passes == 0 ? 1 : passes;
-	for (int round = 0; round < ROUNDS; round++) {
-		double began = now_s(), gbytes = (double)values * STREAM_BYTES_PER_VALUE * 1e-9;
-
-		for (size_t i = 0; i < passes; i++) {
-			streams(w, h, g, values);
-		}
-		gbytes *= (double)passes;
-		bound = gbytes / (now_s() - began) > bound ? gbytes / (now_s() - began) : bound;
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-			double rate;
-
-			began = now_s();
-			for (size_t i = 0; i < passes; i++) {
-				table->sgd_apply(w, h, g, values, &sgd);
-			}
-			rate = gbytes / (now_s() - began);
-			best[t] = rate > best[t] ? rate : best[t];
-		}
-	}
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-		(void
-		)printf("apply %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
-			"(aim: 80 %% with the best)\n",
-			(double)values * 4e-6,
-			table->name,
-			best[t],
-			bound,
-			100 * best[t] / bound);
-	}
-	free(w);
-	free(h);
-	free(g);
+	beside(&what, &a, values);
+	free(a.w);
+	free(a.h);
+	free(a.g);
 }
 
 /* A conversion moves 6 bytes a value: so does a copy of 3 bytes of it. */
@@ -143,16 +108,15 @@ convert(const struct hd_kernels *table, int which, float *wide, uint16_t *half, 
 static void measure_conversions(size_t values) {
 	static const char *const names[]
 		= {"fp32 -> fp16", "fp16 -> fp32", "fp32 -> bf16", "bf16 -> fp32"};
-	float *wide = array(values);
-	uint16_t *half = (void *)array(values);
+	float *wide = array(values, 0);
+	uint16_t *half = (void *)array(values, 0);
 	const struct hd_kernels *table;
-	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
+	const size_t passes = passes_of(values);
 
-	passes = passes == 0 ? 1 : passes;
 	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
 		double best[5] = {0};
 
-		for (int round = 0; round < ROUNDS * 5; round++) {
+		for (int round = 0; round < BESIDE_ROUNDS * 5; round++) {
 			double began = now_s(), rate;
 
 			for (size_t i = 0; i < passes; i++) {

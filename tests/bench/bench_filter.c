@@ -4,29 +4,20 @@
  * three streams and writes three, as the filter does, and computes nothing (best of several rounds, alternating, so
  * that a slow moment hits both). Then the whole step, with the runs of what is sent packed, for several shares sent.
  */
+#include "beside.h"
 #include "hd_filter.h"
-#include "hd_kernels_impl.h"
 #include "hd_random.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define ROUNDS 12
 #define BYTES_PER_VALUE 24.0 /* read x, held, update; write them */
-
-static double now_s(void) {
-	struct timespec at;
-
-	clock_gettime(CLOCK_MONOTONIC, &at);
-	return (double)at.tv_sec + (double)at.tv_nsec * 1e-9;
-}
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) static void
@@ -55,7 +46,7 @@ streams_avx2(float *x, float *h, float *u, size_t count) {
 #endif
 
 /* The least work that moves the same streams, as wide as the CPU can: the arrays change places. */
-static void streams(float *x, float *h, float *u, size_t count) {
+static void move_streams(float *x, float *h, float *u, size_t count) {
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx512f")) {
 		streams_avx512(x, h, u, count);
@@ -75,60 +66,31 @@ static void streams(float *x, float *h, float *u, size_t count) {
 	}
 }
 
-static float *array(size_t values, float value) {
-	float *data = aligned_alloc(64, values * sizeof(float));
+static void streams(void *of, size_t values) {
+	const struct hd_filter_arrays *a = of;
 
-	if (data == NULL) {
-		(void)fprintf(stderr, "bench_filter: no memory\n");
-		exit(1);
-	}
-	for (size_t i = 0; i < values; i++)
-		data[i] = value;
-	return data;
+	move_streams(a->x, a->held, a->update, values);
+}
+
+static void pass(const struct hd_kernels *table, void *of, size_t values) {
+	static const struct hd_filter_step how = {-0.1F, 0.1F};
+	struct hd_filter_sums sums = {0};
+
+	table->filter(of, values, &how, &sums);
 }
 
 static void measure(size_t values) {
-	float *x = array(values, 1), *h = array(values, 0), *u = array(values, 1e-3F);
+	static const struct beside what = {"filter", BYTES_PER_VALUE, streams, pass};
 	uint8_t *mask = calloc(values / 8 + 8, 1);
-	const struct hd_filter_arrays arrays = {x, h, u, mask};
-	const struct hd_filter_step how = {-0.1F, 0.1F};
-	struct hd_filter_sums sums = {0};
-	const struct hd_kernels *table;
-	size_t passes = (size_t)64 * 1024 * 1024 / values / 4;
-	double bound = 0, best[3] = {0};
+	struct hd_filter_arrays a
+		= {array(values, 1), array(values, 0), array(values, 1e-3F), mask};
 
-	passes = passes == 0 ? 1 : passes;
-	for (int round = 0; mask && round < ROUNDS; round++) {
-		double began = now_s(), gbytes = (double)values * BYTES_PER_VALUE * 1e-9;
-
-		gbytes *= (double)passes;
-		for (size_t i = 0; i < passes; i++)
-			streams(x, h, u, values);
-		bound = gbytes / (now_s() - began) > bound ? gbytes / (now_s() - began) : bound;
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-			double rate;
-
-			began = now_s();
-			for (size_t i = 0; i < passes; i++)
-				table->filter(&arrays, values, &how, &sums);
-			rate = gbytes / (now_s() - began);
-			best[t] = rate > best[t] ? rate : best[t];
-		}
-	}
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-		(void
-		)printf("filter %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
-			"(aim: 80 %% with the best)\n",
-			(double)values * 4e-6,
-			table->name,
-			best[t],
-			bound,
-			100 * best[t] / bound);
-	}
+	if (mask)
+		beside(&what, &a, values);
 	free(mask);
-	free(x);
-	free(h);
-	free(u);
+	free(a.x);
+	free(a.held);
+	free(a.update);
 }
 
 static void fill(size_t values, uint32_t block, size_t every, float *x, float *u) {
@@ -151,7 +113,7 @@ static void measure_step(size_t values, uint32_t block, size_t every) {
 
 	if (hd_filter_init(&filter, values, &settings) < 0)
 		exit(1);
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < BESIDE_ROUNDS; round++) {
 		double began;
 
 		fill(values, block, every, x, u);

@@ -19,11 +19,19 @@ void rounds_open(struct rounds *f, const struct hd_federated *rounds, uint16_t w
 	f->spec.momentum = f->spec.weight_decay = 0;
 	net_server(&f->net, &f->config);
 	hd_jobspec_initialize(&f->spec, f->initial);
-	for (uint16_t i = 0; i < workers; i++) {
-		f->worker[i] = fake_worker(&f->net, i);
-		(void)fake_joined(f->worker[i], &f->spec);
-	}
+	for (uint16_t i = 0; i < workers; i++)
+		rounds_join(f, i);
 	net_run(&f->net, 30 * HD_MS);
+}
+
+void rounds_join(struct rounds *f, uint16_t rank) {
+	f->worker[rank] = fake_worker(&f->net, rank);
+	(void)fake_joined(f->worker[rank], &f->spec);
+}
+
+void rounds_lose(struct rounds *f, uint16_t rank) {
+	fake_kill(f->worker[rank]);
+	f->worker[rank] = NULL;
 }
 
 void rounds_close(struct rounds *f) {

@@ -25,6 +25,9 @@ struct rounds {
 struct hd_federated rounds_of(uint32_t clients, uint32_t least, uint32_t deadline_ms);
 void rounds_open(struct rounds *f, const struct hd_federated *rounds, uint16_t workers);
 void rounds_close(struct rounds *f);
+/* A client comes; one vanishes without a word. */
+void rounds_join(struct rounds *f, uint16_t rank);
+void rounds_lose(struct rounds *f, uint16_t rank);
 /* The newest round that it was told; NULL, 0: none. */
 const struct hd_msg_round *rounds_told(struct rounds *f, uint16_t rank);
 uint32_t rounds_drawn(struct rounds *f, uint16_t rank);

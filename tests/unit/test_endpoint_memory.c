@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Steady traffic of an open session allocates nothing: counted at the linker. */
+#include "allocations.h"
 #include "hd_endpoint.h"
 
 #include <setjmp.h>
@@ -8,30 +9,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-static unsigned long allocations;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-
-void *__wrap_malloc(size_t bytes) {
-	allocations++;
-	return __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-	allocations++;
-	return __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t bytes) {
-	allocations++;
-	return __real_realloc(memory, bytes);
-}
 
 struct side {
 	struct hd_sink sink;

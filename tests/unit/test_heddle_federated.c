@@ -66,21 +66,15 @@ static int teardown(void **state) {
 	return 0;
 }
 
+static int push(struct fixture *f, struct heddle_ticket **ticket) {
+	return heddle_round_push(f->fabric, &f->round, &f->work, f->w_t, f->w, ticket);
+}
+
 /* It is refused with these words, and nothing is under way. */
 static void refused(struct fixture *fixture, int code, const char *words) {
 	struct heddle_ticket *ticket = NULL;
 
-	assert_int_equal(
-		heddle_round_push(
-			fixture->fabric,
-			&fixture->round,
-			&fixture->work,
-			fixture->w_t,
-			fixture->w,
-			&ticket
-		),
-		code
-	);
+	assert_int_equal(push(fixture, &ticket), code);
 	if (!strstr(heddle_last_error(), words))
 		fail_msg("%s", heddle_last_error());
 	assert_null(ticket);
@@ -114,17 +108,7 @@ static void test_values(void **state) {
 	fixture->work.payload = HEDDLE_PAYLOAD_FP16;
 	refused(fixture, -EDOM, "payload: value 2 times the weight 100 is beyond fp16");
 	fixture->w[2] = 655;
-	assert_int_equal(
-		heddle_round_push(
-			fixture->fabric,
-			&fixture->round,
-			&fixture->work,
-			fixture->w_t,
-			fixture->w,
-			&ticket
-		),
-		0
-	);
+	assert_int_equal(push(fixture, &ticket), 0);
 	heddle_ticket_free(ticket);
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server without a controller: joining, direct pushes, commits, duplicates, hostile chunks. */
 #include "hd_kernels.h"
-#include "hd_random.h"
-#include "server_net.h"
+#include "server_job.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -11,44 +10,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define VALUES 3001 /* 8 full chunks and a short one */
-#define BYTES (VALUES * sizeof(float))
-
-struct fixture {
-	struct net net;
-	struct hd_server_config config;
-	struct hd_jobspec spec;
-	struct hd_tensor tensors[2];
-};
-
-static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	net_open(&f->net);
-	net_server(&f->net, &f->config);
-	spec_make(&f->spec, f->tensors, VALUES);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state) {
-	struct fixture *f = *state;
-
-	net_close(&f->net);
-	free(f);
-	return 0;
-}
-
-/* An update that depends on who and when only. */
-static void update(float *g, uint16_t rank, uint32_t round) {
-	struct hd_random random;
-
-	hd_random_init(&random, rank * 1000003ULL + round);
-	for (size_t i = 0; i < VALUES; i++) {
-		g[i] = (float)(hd_random_unit(&random) - 0.5);
-	}
-}
 
 /* What the server must have: every COMMITTED event replayed with the scalar kernel. */
 static void assert_replays(struct fixture *f, uint32_t job) {
@@ -63,7 +24,7 @@ static void assert_replays(struct fixture *f, uint32_t job) {
 		if (event->kind != HD_EVENT_COMMITTED || event->job != job) {
 			continue;
 		}
-		update(g, event->worker, event->round);
+		job_update(g, event->worker, event->round);
 		hd_sgd_apply_scalar(w, h, g, VALUES, &sgd);
 	}
 	assert_memory_equal(hd_server_model(f->net.server, job, &values), w, BYTES);
@@ -129,7 +90,7 @@ static void test_direct_push_is_applied(void **state) {
 	struct hd_commit commit;
 	float g[VALUES];
 
-	update(g, 3, 1);
+	job_update(g, 3, 1);
 	outcome = fake_push_direct(one, 1, joined->version, g, VALUES);
 	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
 	assert_int_equal(outcome->delay, 1);
@@ -169,7 +130,7 @@ static void test_many_pushes_replay_under_loss(void **state) {
 		for (uint16_t i = 0; i < 4; i++) {
 			grants[i] = fake_count(workers[i], HD_MSG_GRANT);
 			fake_request_push(workers[i], round, 1, base[i], BYTES);
-			update(g[i], i, round);
+			job_update(g[i], i, round);
 		}
 		for (uint16_t i = 0; i < 4; i++) {
 			uint64_t token
@@ -202,7 +163,7 @@ static void test_a_round_is_applied_once(void **state) {
 	struct hd_msg_outcome first;
 	float g[VALUES];
 
-	update(g, 0, 1);
+	job_update(g, 0, 1);
 	first = *fake_push_direct(one, 1, base, g, VALUES);
 	/* Asked again: the recorded outcome, no grant. */
 	fake_request_push(one, 1, 2, base, BYTES);
@@ -212,9 +173,9 @@ static void test_a_round_is_applied_once(void **state) {
 	assert_int_equal(again->delay, first.delay);
 	assert_int_equal(fake_count(one, HD_MSG_GRANT), 1);
 	/* A later one first, then the one before it: both are applied, each once. */
-	update(g, 0, 3);
+	job_update(g, 0, 3);
 	fake_push_direct(one, 3, base, g, VALUES);
-	update(g, 0, 2);
+	job_update(g, 0, 2);
 	assert_int_equal(fake_push_direct(one, 2, base, g, VALUES)->outcome, HD_OUTCOME_APPLIED);
 	fake_request_push(one, 3, 2, base, BYTES);
 	assert_int_equal(fake_wait(one, HD_MSG_OUTCOME, 4)->outcome.round, 3);
@@ -230,14 +191,14 @@ static void test_forgotten_rounds_are_duplicates(void **state) {
 	const struct hd_msg_outcome *outcome;
 	float g[VALUES];
 
-	update(g, 0, 100);
+	job_update(g, 0, 100);
 	fake_push_direct(one, 100, base, g, VALUES);
 	fake_request_push(one, 100 - HD_ROUNDS_KEPT, 1, base, BYTES);
 	outcome = fake_outcome(one, 100 - HD_ROUNDS_KEPT);
 	assert_int_equal(outcome->outcome, HD_OUTCOME_FAILED);
 	assert_int_equal(outcome->reason, HD_REASON_DUPLICATE);
 	/* One round later is still in the window, and was not applied. */
-	update(g, 0, 101 - HD_ROUNDS_KEPT);
+	job_update(g, 0, 101 - HD_ROUNDS_KEPT);
 	assert_int_equal(
 		fake_push_direct(one, 101 - HD_ROUNDS_KEPT, base, g, VALUES)->outcome,
 		HD_OUTCOME_APPLIED
@@ -263,13 +224,13 @@ static void test_late_at_request_and_at_commit(void **state) {
 	fake_request_push(two, 1, 1, base, BYTES);
 	token = fake_wait(two, HD_MSG_GRANT, 0)->grant.token;
 	for (uint32_t round = 1; round <= 2; round++) {
-		update(g, 0, round);
+		job_update(g, 0, round);
 		fake_push_direct(one, round, base, g, VALUES);
 	}
 	outcome = fake_outcome(two, 1);
 	assert_int_equal(outcome->outcome, HD_OUTCOME_DROPPED);
 	assert_int_equal(outcome->reason, HD_REASON_LATE);
-	update(slow, 1, 1);
+	job_update(slow, 1, 1);
 	fake_push(two, token, 1, 1, slow, VALUES);
 	net_run(&f->net, 100 * HD_MS);
 	assert_int_equal(net_events(&f->net, HD_EVENT_COMMITTED), 2);
@@ -310,7 +271,7 @@ static void test_not_finite_is_refused_unless_allowed(void **state) {
 	float g[VALUES];
 	uint64_t values;
 
-	update(g, 0, 1);
+	job_update(g, 0, 1);
 	g[VALUES - 1] = NAN;
 	outcome = fake_push_direct(one, 1, base, g, VALUES);
 	assert_int_equal(outcome->outcome, HD_OUTCOME_FAILED);
@@ -391,7 +352,7 @@ static void test_hostile_chunks_are_counted_only(void **state) {
 	assert_int_equal(stats->drop_token, 1);
 	assert_int_equal(stats->drop_mismatch + stats->drop_malformed, 9);
 	assert_int_equal(net_events(&f->net, HD_EVENT_RECV_START), 0);
-	update(g, 0, 1);
+	job_update(g, 0, 1);
 	fake_push(one, good.token, 1, 1, g, VALUES);
 	assert_int_equal(fake_outcome(one, 1)->outcome, HD_OUTCOME_APPLIED);
 	assert_replays(f, one->job);
@@ -416,7 +377,7 @@ static void test_two_jobs_are_apart(void **state) {
 	f->spec.seed = 77;
 	base_two = fake_joined(two, &f->spec)->version;
 	assert_int_not_equal(one->job, two->job);
-	update(g, 0x40, 1);
+	job_update(g, 0x40, 1);
 	fake_push_direct(two, 1, base_two, g, VALUES);
 	assert_replays(f, two->job);
 	assert_int_equal(hd_server_version(f->net.server, one->job), base_one);
@@ -458,7 +419,7 @@ static void test_updates_wait_for_memory(void **state) {
 	for (uint16_t i = 0; i < 4; i++) {
 		uint64_t token = fake_wait(workers[i], HD_MSG_GRANT, 0)->grant.token;
 
-		update(g[i], i, 1);
+		job_update(g[i], i, 1);
 		fake_push(workers[i], token, 1, 1, g[i], VALUES);
 		assert_int_equal(fake_outcome(workers[i], 1)->outcome, HD_OUTCOME_APPLIED);
 	}
@@ -483,7 +444,7 @@ static void test_cancel_attempts_and_death(void **state) {
 	fake_request_push(one, 1, 2, base, BYTES);
 	second = fake_wait(one, HD_MSG_GRANT, 1)->grant.token;
 	assert_int_not_equal(first, second);
-	update(g, 0, 1);
+	job_update(g, 0, 1);
 	fake_push(one, first, 1, 1, g, VALUES);
 	net_run(&f->net, 50 * HD_MS);
 	assert_int_equal(net_events(&f->net, HD_EVENT_COMMITTED), 0);
@@ -504,7 +465,7 @@ static void test_cancel_attempts_and_death(void **state) {
 	assert_int_equal(net_events(&f->net, HD_EVENT_NODE_DOWN), 1);
 	again = fake_worker(&f->net, 0);
 	assert_int_equal(fake_joined(again, &f->spec)->last_round, 2);
-	update(g, 0, 3);
+	job_update(g, 0, 3);
 	assert_int_equal(fake_push_direct(again, 3, base, g, VALUES)->outcome, HD_OUTCOME_APPLIED);
 	assert_replays(f, again->job);
 	fake_close(again);
@@ -531,32 +492,44 @@ static void test_idle_is_idle(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_join_creates_and_compares, setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			test_join_beyond_memory_is_refused, setup, teardown
-		),
-		cmocka_unit_test_setup_teardown(test_direct_push_is_applied, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_many_pushes_replay_under_loss, setup, teardown
-		),
-		cmocka_unit_test_setup_teardown(test_a_round_is_applied_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_forgotten_rounds_are_duplicates, setup, teardown
+			test_join_creates_and_compares, job_setup, job_teardown
 		),
 		cmocka_unit_test_setup_teardown(
-			test_late_at_request_and_at_commit, setup, teardown
-		),
-		cmocka_unit_test_setup_teardown(test_bases_of_other_histories, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			test_not_finite_is_refused_unless_allowed, setup, teardown
+			test_join_beyond_memory_is_refused, job_setup, job_teardown
 		),
 		cmocka_unit_test_setup_teardown(
-			test_hostile_chunks_are_counted_only, setup, teardown
+			test_direct_push_is_applied, job_setup, job_teardown
 		),
-		cmocka_unit_test_setup_teardown(test_two_jobs_are_apart, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_updates_wait_for_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_cancel_attempts_and_death, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_idle_is_idle, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			test_many_pushes_replay_under_loss, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_a_round_is_applied_once, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_forgotten_rounds_are_duplicates, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_late_at_request_and_at_commit, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_bases_of_other_histories, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_not_finite_is_refused_unless_allowed, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_hostile_chunks_are_counted_only, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(test_two_jobs_are_apart, job_setup, job_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_updates_wait_for_memory, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_cancel_attempts_and_death, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(test_idle_is_idle, job_setup, job_teardown),
 	};
 
 	return cmocka_run_group_tests_name("server", tests, NULL, NULL);

@@ -41,8 +41,7 @@ static void test_lack(void **state) {
 	rounds.wait_ms = 10000;
 	rounds_open(&f, &rounds, 4);
 	for (uint16_t i = 0; i < 2; i++) {
-		fake_kill(f.worker[3 - i]);
-		f.worker[3 - i] = NULL;
+		rounds_lose(&f, 3 - i);
 		rounds_give(&f, i, 2, (const float[2]){-1, 0});
 	}
 	net_run(&f.net, 6 * HD_SECOND); /* until their sessions are given up */
@@ -60,8 +59,7 @@ static void test_lack(void **state) {
 	net_run(&f.net, 9 * HD_SECOND);
 	assert_int_equal(fake_count(f.worker[0], HD_MSG_LACK), 2);
 	rounds_moved(&f, 0, 0);
-	f.worker[4] = fake_worker(&f.net, 4);
-	(void)fake_joined(f.worker[4], &f.spec);
+	rounds_join(&f, 4);
 	net_run(&f.net, 30 * HD_MS);
 	assert_int_equal(rounds_drawn(&f, 4), 1);
 	assert_row(&f, "round=1", "open", 0);
@@ -113,10 +111,8 @@ static void test_first_lack(void **state) {
 	assert_row(&f, "round=1", "lacks", 2);
 	assert_int_equal(lack_of(&f, 1)->round, 1);
 	assert_int_equal(lack_of(&f, 1)->needed, 4);
-	for (uint16_t i = 2; i < 4; i++) {
-		f.worker[i] = fake_worker(&f.net, i);
-		(void)fake_joined(f.worker[i], &f.spec);
-	}
+	for (uint16_t i = 2; i < 4; i++)
+		rounds_join(&f, i);
 	net_run(&f.net, 30 * HD_MS);
 	assert_row(&f, "round=1", "open", 0);
 	assert_int_equal(rounds_drawn(&f, 0), 1);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The server and the types in which updates travel. */
 #include "hd_kernels.h"
-#include "hd_random.h"
 #include "hd_runs.h"
-#include "server_net.h"
+#include "server_job.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -12,44 +11,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#define VALUES 3001 /* 8 full chunks and a short one */
-#define BYTES (VALUES * sizeof(float))
-
-struct fixture {
-	struct net net;
-	struct hd_server_config config;
-	struct hd_jobspec spec;
-	struct hd_tensor tensors[2];
-};
-
-static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	net_open(&f->net);
-	net_server(&f->net, &f->config);
-	spec_make(&f->spec, f->tensors, VALUES);
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state) {
-	struct fixture *f = *state;
-
-	net_close(&f->net);
-	free(f);
-	return 0;
-}
-
-/* An update that depends on who and when only. */
-static void update(float *g, uint16_t rank, uint32_t round) {
-	struct hd_random random;
-
-	hd_random_init(&random, rank * 1000003ULL + round);
-	for (size_t i = 0; i < VALUES; i++) {
-		g[i] = (float)(hd_random_unit(&random) - 0.5);
-	}
-}
 
 /* Updates in 16 bits: applied in fp32, checked for NaN and Inf as what they are. */
 static void test_half_payloads(void **state) {
@@ -67,7 +28,7 @@ static void test_half_payloads(void **state) {
 	hd_jobspec_initialize(&f->spec, w);
 	for (uint32_t i = 0; i < 2; i++) {
 		one->dtype = dtypes[i];
-		update(g, 0, 2 * i + 1);
+		job_update(g, 0, 2 * i + 1);
 		hd_half_from_f32(dtypes[i], half, g, VALUES, 1);
 		outcome = fake_push_direct(one, 2 * i + 1, base, half, VALUES);
 		assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
@@ -107,7 +68,7 @@ static void test_fixed_payloads(void **state) {
 	int exponent;
 
 	hd_jobspec_initialize(&f->spec, w);
-	update(g, 0, 1);
+	job_update(g, 0, 1);
 	one->dtype = HD_DTYPE_FIXED32;
 	one->peak = 0.5F;
 	fake_request_push(one, 1, 1, base, BYTES);
@@ -162,7 +123,7 @@ static void test_sparse_payloads(void **state) {
 		uint64_t bytes = hd_runs_bytes(runs[i], 2, HD_CHUNK_BYTES_DEFAULT);
 		const float *x = g;
 
-		update(g, 0, i + 1);
+		job_update(g, 0, i + 1);
 		hd_runs_encode(runs[i], 2, g, 1, HD_CHUNK_BYTES_DEFAULT, wire);
 		assert_int_equal(
 			fake_push_direct(one, i + 1, base, wire, bytes / 4)->outcome,
@@ -266,11 +227,15 @@ static void test_half_pull_waits_for_memory(void **state) {
 
 int main(void) {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_half_payloads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fixed_payloads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_half_pull_waits_for_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sparse_payloads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_broken_sparse_payloads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_half_payloads, job_setup, job_teardown),
+		cmocka_unit_test_setup_teardown(test_fixed_payloads, job_setup, job_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_half_pull_waits_for_memory, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(test_sparse_payloads, job_setup, job_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_broken_sparse_payloads, job_setup, job_teardown
+		),
 	};
 
 	return cmocka_run_group_tests_name("server-payload", tests, NULL, NULL);

@@ -47,8 +47,7 @@ static void test_death(void **state) {
 	rounds_give(&f, 0, 100, delta);
 	rounds_give(&f, 1, 300, (const float[2]){-5, 0});
 	rounds_work(&f, 2, 1000, 1, true);
-	fake_kill(f.worker[2]);
-	f.worker[2] = NULL;
+	rounds_lose(&f, 2);
 	rounds_give(&f, 3, 100, delta);
 	rounds_moved(&f, 0, 0);
 	net_run(&f.net, 5 * HD_SECOND); /* until its session is given up */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The native switch's path allocates nothing: counted at the linker, over sums, repeats, answers and learning. */
+#include "allocations.h"
 #include "hd_bytes.h"
 #include "hd_random.h"
 #include "switch_world.h"
@@ -12,30 +13,6 @@
 #include <cmocka.h>
 
 #define FRAMES 64
-
-static unsigned long allocations;
-
-void *__real_malloc(size_t bytes);
-void *__real_calloc(size_t count, size_t bytes);
-void *__real_realloc(void *memory, size_t bytes);
-void *__wrap_malloc(size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
-void *__wrap_realloc(void *memory, size_t bytes);
-
-void *__wrap_malloc(size_t bytes) {
-	allocations++;
-	return __real_malloc(bytes);
-}
-
-void *__wrap_calloc(size_t count, size_t bytes) {
-	allocations++;
-	return __real_calloc(count, bytes);
-}
-
-void *__wrap_realloc(void *memory, size_t bytes) {
-	allocations++;
-	return __real_realloc(memory, bytes);
-}
 
 static uint32_t draw(struct world *world, struct hd_random *random, uint8_t *frame) {
 	static const uint32_t values[LANES] = {1};
