@@ -16,6 +16,31 @@ void open_scene(struct scene *s, uint64_t memory_bytes) {
 	net_run(&s->net, SETTLED);
 }
 
+struct peer *add_replica(struct scene *s) {
+	struct peer *replica = net_peer(&s->net, HD_ROLE_REPLICA, "rp");
+	struct hd_message m = net_register_server(replica);
+
+	m.register_.role = HD_ROLE_REPLICA;
+	say(replica, m);
+	return replica;
+}
+
+void say_follow(struct scene *s, const struct peer *replica, uint8_t state) {
+	const struct hd_message *keep = peer_last(s->server, HD_MSG_REPLICA);
+	struct hd_message m = {.kind = HD_MSG_FOLLOW};
+
+	assert_non_null(keep);
+	assert_int_equal(keep->replica.order, HD_REPLICA_KEEP);
+	assert_int_equal(keep->replica.peer_ipv4, replica->addr.ipv4);
+	m.follow.job = keep->replica.job;
+	m.follow.generation = keep->replica.generation;
+	m.follow.state = state;
+	m.follow.peer_ipv4 = keep->replica.peer_ipv4;
+	m.follow.peer_port = keep->replica.peer_port;
+	say(s->server, m);
+	net_run(&s->net, HD_MS);
+}
+
 void push_all(struct scene *s, uint32_t round) {
 	for (uint16_t w = 0; w < WORKERS; w++)
 		say(s->workers[w], net_push(s->workers[w], round, MB, 0));
@@ -72,6 +97,22 @@ void say_sum(
 	m.report.duration_ns = 100 * HD_MS;
 	m.report.rate_bps = 80000000;
 	say(s->server, m);
+}
+
+void say_copy(struct scene *s, struct peer *peer, uint64_t token, uint8_t outcome) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = net_job(s->workers[0]);
+	m.report.worker = HD_GROUP_WORKER;
+	m.report.direction = HD_COPY;
+	m.report.token = token;
+	m.report.outcome = outcome;
+	m.report.reason = outcome == HD_OUTCOME_APPLIED ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
+	m.report.bytes = MB;
+	m.report.duration_ns = 100 * HD_MS;
+	m.report.rate_bps = 80000000;
+	say(peer, m);
+	net_run(&s->net, HD_MS);
 }
 
 void say_group_failed(struct scene *s, const struct hd_msg_group *group) {

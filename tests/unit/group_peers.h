@@ -24,6 +24,10 @@ struct made {
 
 /* Workers 0.. of one job, its server, an aggregator on a host of its own. */
 void open_scene(struct scene *s, uint64_t memory_bytes);
+/* On host "rp". */
+struct peer *add_replica(struct scene *s);
+/* The server says how its replica follows, which the controller has named to it. */
+void say_follow(struct scene *s, const struct peer *replica, uint8_t state);
 /* Every worker asks for a push of 1 MB. */
 void push_all(struct scene *s, uint32_t round);
 /* NULL: none. */
@@ -39,6 +43,8 @@ void say_sum(
 	uint8_t outcome,
 	uint64_t version
 );
+/* What somebody says of a sum's copy. */
+void say_copy(struct scene *s, struct peer *peer, uint64_t token, uint8_t outcome);
 void say_group_failed(struct scene *s, const struct hd_msg_group *group);
 /* Whether the peer was told that this token is void; its newest reason. */
 bool has_void(const struct peer *peer, uint64_t token, uint8_t *reason);

@@ -22,22 +22,6 @@ struct stage {
 
 /* --- stage ----------------------------------------------------------------------------------------- */
 
-static void say_follow(struct stage *t, uint8_t state) {
-	const struct hd_message *keep = peer_last(t->s.server, HD_MSG_REPLICA);
-	struct hd_message m = {.kind = HD_MSG_FOLLOW};
-
-	assert_non_null(keep);
-	assert_int_equal(keep->replica.order, HD_REPLICA_KEEP);
-	assert_int_equal(keep->replica.peer_ipv4, t->replica->addr.ipv4);
-	m.follow.job = keep->replica.job;
-	m.follow.generation = keep->replica.generation;
-	m.follow.state = state;
-	m.follow.peer_ipv4 = keep->replica.peer_ipv4;
-	m.follow.peer_port = keep->replica.peer_port;
-	say(t->s.server, m);
-	net_run(&t->s.net, HD_MS);
-}
-
 /* Six workers, a server, an aggregator, and a replica that the server says to follow like that. */
 static void
 open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8_t state) {
@@ -47,10 +31,7 @@ open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8
 	net_open(&t->s.net, config);
 	t->s.server = net_server(&t->s.net, "ps");
 	t->s.aggregator = net_aggregator(&t->s.net, "a1", MEMORY);
-	t->replica = net_peer(&t->s.net, HD_ROLE_REPLICA, "rp");
-	m = net_register_server(t->replica);
-	m.register_.role = HD_ROLE_REPLICA;
-	say(t->replica, m);
+	t->replica = add_replica(&t->s);
 	for (uint16_t w = 0; w < WORKERS; w++) {
 		struct peer *peer;
 		char host[16];
@@ -65,7 +46,7 @@ open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8
 		say(peer, m);
 	}
 	net_run(&t->s.net, HD_SECOND);
-	say_follow(t, state);
+	say_follow(&t->s, t->replica, state);
 }
 
 static const struct ctl_replica *replica_of(const struct stage *t) {
@@ -97,22 +78,6 @@ static uint64_t copy_of(const struct stage *t) {
 	assert_non_null(group);
 	assert_int_equal(outputs_of(group), 2);
 	return hd_group_get_output(&group->outputs, 1).token;
-}
-
-static void say_copy(struct stage *t, struct peer *peer, uint64_t token, uint8_t outcome) {
-	struct hd_message m = {.kind = HD_MSG_REPORT};
-
-	m.report.job = net_job(t->s.workers[0]);
-	m.report.worker = HD_GROUP_WORKER;
-	m.report.direction = HD_COPY;
-	m.report.token = token;
-	m.report.outcome = outcome;
-	m.report.reason = outcome == HD_OUTCOME_APPLIED ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
-	m.report.bytes = MB;
-	m.report.duration_ns = 100 * HD_MS;
-	m.report.rate_bps = 80000000;
-	say(peer, m);
-	net_run(&t->s.net, HD_MS);
 }
 
 /* No copy is in any book. */
@@ -286,7 +251,7 @@ static void test_how_many(void **state) {
 	assert_int_equal(open_count(&t.s), CTL_REPLICA_SUMS_MAX);
 	/* It has one of them: the next one comes again. */
 	copy = peer_last(t.replica, HD_MSG_MEMBERS)->members.token;
-	say_copy(&t, t.replica, copy, HD_OUTCOME_APPLIED);
+	say_copy(&t.s, t.replica, copy, HD_OUTCOME_APPLIED);
 	assert_int_equal(replica_of(&t)->sums, CTL_REPLICA_SUMS_MAX - 1);
 	rounds(&t, 9, 1);
 	assert_int_equal(t.seconds, CTL_REPLICA_SUMS_MAX + 1);
@@ -308,10 +273,10 @@ static void test_reported(void **state) {
 		const struct made made = make_group(&t.s);
 		const uint64_t copy = copy_of(&t);
 		/* It is the replica's to say. */
-		say_copy(&t, t.s.server, copy, outcomes[i]);
-		say_copy(&t, t.s.workers[0], copy, outcomes[i]);
+		say_copy(&t.s, t.s.server, copy, outcomes[i]);
+		say_copy(&t.s, t.s.workers[0], copy, outcomes[i]);
 		assert_non_null(ctl_transfer_by_token(t.s.net.controller, copy));
-		say_copy(&t, t.replica, copy, outcomes[i]);
+		say_copy(&t.s, t.replica, copy, outcomes[i]);
 		assert_null(ctl_transfer_by_token(t.s.net.controller, copy));
 		assert_int_equal(replica_of(&t)->copies, outcomes[i] == HD_OUTCOME_APPLIED);
 		assert_int_equal(
@@ -323,7 +288,7 @@ static void test_reported(void **state) {
 		assert_int_equal(counters(&t.s.net)->groups_voided, 0);
 		if (counters(&t.s.net)->groups == 1)
 			assert_no_copies(&t);
-		say_copy(&t, t.replica, copy, outcomes[i]); /* once more */
+		say_copy(&t.s, t.replica, copy, outcomes[i]); /* once more */
 		assert_int_equal(counters(&t.s.net)->reports_unknown, 1);
 		net_close(&t.s.net);
 	}
@@ -362,10 +327,10 @@ static void test_given_up(void **state) {
 	other = net_aggregator(&t.s.net, "a2", 0);
 	const struct made made = make_group(&t.s);
 	const uint64_t copy = copy_of(&t);
-	say_copy(&t, other, copy, HD_OUTCOME_FAILED);
+	say_copy(&t.s, other, copy, HD_OUTCOME_FAILED);
 	assert_non_null(ctl_transfer_by_token(t.s.net.controller, copy));
 	assert_int_equal(counters(&t.s.net)->reports_unknown, 1);
-	say_copy(&t, t.s.aggregator, copy, HD_OUTCOME_FAILED);
+	say_copy(&t.s, t.s.aggregator, copy, HD_OUTCOME_FAILED);
 	assert_null(ctl_transfer_by_token(t.s.net.controller, copy));
 	assert_true(has_void(t.replica, copy, &reason));
 	assert_false(has_void(t.s.aggregator, made.group, &reason));
@@ -480,16 +445,12 @@ static void test_none_comes(void **state) {
 
 /* After a restart a replica may ask before its server has said whose replica it is: it hears that, and asks again. */
 static void test_asked_too_early(void **state) {
-	struct hd_message m;
 	struct stage t;
 
 	(void)state;
 	memset(&t, 0, sizeof(t));
 	net_open(&t.s.net, &net_plain);
-	t.replica = net_peer(&t.s.net, HD_ROLE_REPLICA, "rp");
-	m = net_register_server(t.replica);
-	m.register_.role = HD_ROLE_REPLICA;
-	say(t.replica, m);
+	t.replica = add_replica(&t.s);
 	say(t.replica, ask_copy(77, 3));
 	net_run(&t.s.net, HD_MS);
 	assert_dropped(&t, 77, 3, HD_REASON_EPOCH);
