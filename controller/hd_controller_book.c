@@ -147,6 +147,11 @@ static void book_shift(struct ctl_transfer *t, hd_ns start) {
 	}
 }
 
+void ctl_book_begins(struct ctl_transfer *t, hd_ns at) {
+	if (t->book_count > 0 && t->book[0].start < at)
+		book_shift(t, at);
+}
+
 /* One that has not begun follows the transfer that it waits for. */
 static void follow(struct hd_controller *c, struct ctl_transfer *t) {
 	const struct ctl_transfer *before = t->after ? ctl_transfer_by_token(c, t->after) : NULL;

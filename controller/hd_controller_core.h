@@ -78,6 +78,7 @@ struct ctl_scratch {
 	struct hd_plan_tenant tenants[HD_JOBS_MAX];
 	struct hd_plan_job jobs[HD_JOBS_MAX];
 	bool tenant_busy[HD_JOBS_MAX];
+	bool tenant_turns[HD_JOBS_MAX]; /* it has pushes under way, and nothing pending */
 	uint32_t room[HD_JOBS_MAX]; /* updates that a job's synchronous step may still be sent */
 	uint32_t job_last[HD_JOBS_MAX]; /* last entry of a job that is granted */
 	struct hd_plan_input input; /* of the latest round */
@@ -235,8 +236,12 @@ hd_ns ctl_roster_check(struct hd_controller *c, struct hd_sink *sink);
 /* --- hd_controller_fair.c ------------------------------------------------------------------- */
 /* A granted byte is owed to every busy tenant by its weight; the one that got it has paid. */
 void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t);
-/* Busy: something of the tenant waits or runs. One that is idle neither saves nor owes. */
+/* Which tenants are busy, as something of theirs waits or runs (one that is idle neither saves nor owes), and which
+ * will ask when what they have under way is through. */
 void ctl_tenants_mark(struct hd_controller *c);
+/* Whether it should be granted no sooner than it must: to another tenant more is owed, which has nothing pending but
+ * will when what it has under way is through. */
+bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfer *t);
 
 /* --- hd_controller_jobs.c ------------------------------------------------------------------- */
 /* Finds or makes; NULL at the limit. */
@@ -343,6 +348,8 @@ bool ctl_sync_takes(struct hd_controller *c, const struct ctl_transfer *t);
 /* --- hd_controller_book.c ------------------------------------------------------------------- */
 /* Brings every open transfer's reservation up to date and fills scratch.busy. 0 or -ENOMEM. */
 int ctl_book_project(struct hd_controller *c);
+/* It could not begin before `at`, and goes on from there as it was to. */
+void ctl_book_begins(struct ctl_transfer *t, hd_ns at);
 /* What planning takes a link for: its share at the weight of the transfers that want it now, bytes a second. */
 double ctl_estimate_bytes(const struct hd_controller *c, uint32_t link);
 /* Bytes that [from, to) holds of the spans. */

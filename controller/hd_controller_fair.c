@@ -23,12 +23,39 @@ void ctl_tenants_mark(struct hd_controller *c) {
 	struct ctl_scratch *s = &c->scratch;
 
 	for (uint32_t i = 0; i < c->tenant_count; i++) {
+		uint32_t pending = 0, pushes = 0;
+
 		s->tenant_busy[i] = false;
-		for (uint32_t j = 0; j < c->job_count; j++)
-			if (c->jobs[j]->tenant == c->tenants[i]
-			    && (c->jobs[j]->pending || c->jobs[j]->open > c->jobs[j]->credits))
-				s->tenant_busy[i] = true;
+		for (uint32_t j = 0; j < c->job_count; j++) {
+			const struct ctl_job *job = c->jobs[j];
+
+			if (job->tenant != c->tenants[i])
+				continue;
+			s->tenant_busy[i] |= job->pending || job->open > job->credits;
+			pending += job->pending;
+			pushes += job->open_pushes;
+		}
+		s->tenant_turns[i] = pending == 0 && pushes > 0;
 		if (!s->tenant_busy[i])
 			c->tenants[i]->deficit = 0;
 	}
+}
+
+/* What it would still be owed after so much, by weight. */
+static double owed(const struct ctl_tenant *tenant, double amount) {
+	return (tenant->deficit - amount) / (tenant->weight > 0 ? tenant->weight : 1);
+}
+
+bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfer *t) {
+	const struct ctl_tenant *own = t->job->tenant;
+	const double amount = (double)t->bytes;
+
+	for (uint32_t i = 0; own && t->direction == HD_PUSH && i < c->tenant_count; i++) {
+		const struct ctl_tenant *other = c->tenants[i];
+
+		if (other != own && c->scratch.tenant_turns[i]
+		    && owed(other, amount) > owed(own, amount))
+			return true;
+	}
+	return false;
 }

@@ -239,11 +239,15 @@ void ctl_slots_grant(const struct ctl_transfer *t, struct hd_msg_grant *m) {
 	m->receivers = slots->receivers;
 }
 
-/* The members have waited for it. */
+/* The members have waited for it: what was to begin meanwhile begins now. */
 static void tell_members(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
+	if (group->sum)
+		ctl_book_begins(group->sum, c->now);
 	for (uint32_t m = 0; m < group->count; m++)
-		if (group->members[m])
+		if (group->members[m]) {
+			ctl_book_begins(group->members[m], c->now);
 			ctl_grant_say(c, group->members[m], sink);
+		}
 }
 
 bool ctl_slots_report(

@@ -503,14 +503,6 @@ static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_reque
 	return HD_REASON_NONE;
 }
 
-/* Round trips without what stood in the way of one of them. */
-static void note_rtt(struct ctl_node *node) {
-	hd_ns rtt = hd_session_rtt(node->session);
-
-	if (rtt > 0 && (node->rtt_least == 0 || rtt < node->rtt_least))
-		node->rtt_least = rtt;
-}
-
 void ctl_reduce_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -521,7 +513,6 @@ void ctl_reduce_request(
 	enum hd_reason reason;
 	struct ctl_reduce *r, *next;
 
-	note_rtt(node);
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
 	/* Rounds that it has ended, of which we may not have heard. */
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {

@@ -322,6 +322,14 @@ static bool request_known(
 	return false;
 }
 
+/* Round trips without what stood in the way of one of them. */
+static void note_rtt(struct ctl_node *node) {
+	hd_ns rtt = hd_session_rtt(node->session);
+
+	if (rtt > 0 && (node->rtt_least == 0 || rtt < node->rtt_least))
+		node->rtt_least = rtt;
+}
+
 void ctl_request(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -336,6 +344,7 @@ void ctl_request(
 		ctl_refuse(c, node, m->job, "request: of another job or worker", sink);
 		return;
 	}
+	note_rtt(node);
 	if (m->direction == HD_REDUCE) {
 		ctl_reduce_request(c, node, m, sink);
 		return;

@@ -8,6 +8,10 @@
  *    |=A==|=B=|....|==C==|==D==|      A, B start within the horizon
  *    |======A==========|=B==|=C=|     A runs long: B is queued behind it, so that the link never
  *                                     idles; C stays pending
+ *
+ * The horizon is two round trips, which are long where updates stand in the way of words. An update that would take the
+ * turn of another tenant, which will have one to send when what it has under way is through, is granted as late as can
+ * be: else who has few updates under way would never be there in time to get a share that is the greater one.
  */
 #include "hd_controller_core.h"
 
@@ -213,6 +217,9 @@ static double horizon_s(const struct hd_controller *c, const struct ctl_transfer
 		return c->config.horizon_us / 1e6;
 	if (worker)
 		rtt = hd_ns_max(rtt, hd_session_rtt(worker->session));
+	/* No sooner than words take that stand behind nothing: those that it is to be granted by do not. */
+	if (worker && ctl_tenant_may_wait(c, t))
+		rtt = worker->rtt_least;
 	return (double)hd_ns_max(CTL_HORIZON_NS, 2 * rtt) / 1e9;
 }
 

@@ -94,7 +94,9 @@ int worker_stream_begin(
 	ticket->ask_server = true;
 	ticket->result_token = grant->result_token;
 	ticket->slots_at = segments.count ? segments.item[0].start_ns : ctx->now;
-	if (grant->after && !worker_take_early(worker, grant->token, false))
+	if (worker_take_early(worker, grant->token, false))
+		ticket->slots_at = ctx->now;
+	else if (grant->after)
 		ticket->slots_at = hd_ns_add(ticket->slots_at, worker_go_slack(session, &segments));
 	return 0;
 }

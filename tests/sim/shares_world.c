@@ -22,7 +22,7 @@ static void start_controller(struct shares_world *w) {
 		.keys = allreduce_keys,
 		.key_id = 1,
 		.epoch = 1,
-		.initial_bps = w->config.initial_bps,
+		.initial_bps = w->config.believed * shares_line(w, HD_SECOND) * 8,
 		.no_credits = true,
 		.ops = &controller_ops,
 		.owner = w,
@@ -60,6 +60,8 @@ void shares_open(struct shares_world *w, const struct shares_config *config) {
 	for (uint32_t i = 0; i < config->hosts; i++)
 		w->hosts[i] = hd_sim_host(base->sim, &link);
 	allreduce_switch_build(base);
+	if (config->heard)
+		base->way.path.unheard = 0;
 	base->way.narrow = false;
 	base->way.slots = HD_SWITCH_SLOTS;
 	start_controller(w);
@@ -77,6 +79,11 @@ void shares_open(struct shares_world *w, const struct shares_config *config) {
 void shares_close(struct shares_world *w) {
 	assert_string_equal(w->base.failure, "");
 	assert_null(hd_sim_failure(w->base.sim));
+	for (uint32_t job = 0; job < SHARES_JOBS; job++)
+		for (uint32_t host = 0; host < w->config.hosts; host++) {
+			hd_sim_node_stop(w->base.sim, w->members[job][host].node);
+			hd_worker_destroy(w->members[job][host].core);
+		}
 	allreduce_switch_stop(&w->base.way);
 	hd_sim_node_stop(w->base.sim, w->base.controller_node);
 	hd_controller_destroy(w->base.controller);
@@ -95,17 +102,18 @@ void shares_set_rate(struct shares_world *w, uint64_t rate_bps) {
 	}
 }
 
-struct hd_worker *shares_worker(
+const struct shares_member *shares_worker(
 	struct shares_world *w,
 	uint32_t job,
 	uint32_t host,
-	int node,
 	const struct hd_worker_ops *ops,
 	void *owner
 ) {
+	const struct hd_sim_node_config node
+		= {.host = w->hosts[host], .event = w->config.event, .owner = w->config.owner};
+	struct shares_member *member = &w->members[job][host];
 	struct allreduce_world *base = &w->base;
 	char name[16], where[16];
-	struct hd_worker *core;
 	struct hd_worker_config config = {
 		.name = name,
 		.host = where,
@@ -113,7 +121,6 @@ struct hd_worker *shares_worker(
 		.keys = allreduce_keys,
 		.key_id = 1,
 		.controller = hd_sim_node_address(base->sim, base->controller_node),
-		.data = hd_sim_node_address(base->sim, node),
 		.spec = &w->specs[job],
 		.world = (uint16_t)w->config.hosts,
 		.job_weight = w->config.weights[job],
@@ -123,10 +130,13 @@ struct hd_worker *shares_worker(
 
 	(void)snprintf(name, sizeof(name), "w%u", host);
 	(void)snprintf(where, sizeof(where), "h%u", host + 1);
+	member->node = hd_sim_node(base->sim, &node);
+	assert_true(member->node >= 0);
+	config.data = hd_sim_node_address(base->sim, member->node);
 	allreduce_seed(base, config.seed);
-	assert_int_equal(hd_worker_create(&config, &core), 0);
-	hd_sim_node_start(base->sim, node, (struct hd_node){&hd_worker_ops, core});
-	return core;
+	assert_int_equal(hd_worker_create(&config, &member->core), 0);
+	hd_sim_node_start(base->sim, member->node, (struct hd_node){&hd_worker_ops, member->core});
+	return member;
 }
 
 double shares_line(const struct shares_world *w, hd_ns span) {

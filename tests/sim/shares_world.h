@@ -18,10 +18,16 @@ struct shares_config {
 	uint32_t hosts; /* h1 .. of workers */
 	uint64_t rate_bps; /* of what they share: the server's link, or without a server all */
 	uint32_t wide; /* workers' links are so many times as wide; 0: 1 */
-	double initial_bps; /* what the controller believes of links */
+	double believed; /* the controller takes all links to carry so many times that */
 	float weights[SHARES_JOBS];
-	void (*event)(void *owner, int node, const struct hd_event *event); /* the controller's */
+	bool heard; /* the switch knows its neighbours; else it has to ask for some, for each lease */
+	void (*event)(void *owner, int node, const struct hd_event *event); /* of all nodes */
 	void *owner;
+};
+
+struct shares_member {
+	int node;
+	struct hd_worker *core;
 };
 
 struct shares_world {
@@ -29,19 +35,19 @@ struct shares_world {
 	struct shares_config config;
 	struct hd_jobspec specs[SHARES_JOBS];
 	int hosts[SHARES_HOSTS], server_host;
+	struct shares_member members[SHARES_JOBS][SHARES_HOSTS];
 };
 
 void shares_open(struct shares_world *w, const struct shares_config *config);
-/* Workers, and whoever else there is, have been stopped. */
+/* Whoever came beside controller, switch and workers has been stopped. */
 void shares_close(struct shares_world *w);
 /* All links carry so much from now on. */
 void shares_set_rate(struct shares_world *w, uint64_t rate_bps);
-/* A worker of the job on a host; it stops with hd_sim_node_stop() and hd_worker_destroy(). */
-struct hd_worker *shares_worker(
+/* A worker of the job on a host; shares_close() stops it. */
+const struct shares_member *shares_worker(
 	struct shares_world *w,
 	uint32_t job,
 	uint32_t host,
-	int node,
 	const struct hd_worker_ops *ops,
 	void *owner
 );

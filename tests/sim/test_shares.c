@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #define HOSTS 3
+#define RATE 100000000
 #define VALUES 65536
 #define SLICE (HD_MS / 2)
 #define LEARN (12 * HD_SECOND) /* what was tried in vain is tried again within 8 s */
@@ -26,8 +27,7 @@
 struct actor {
 	struct world *world;
 	uint32_t job;
-	int node;
-	struct hd_worker *core;
+	const struct shares_member *member;
 	bool busy;
 	float in[VALUES], out[VALUES];
 };
@@ -75,30 +75,17 @@ static void call(struct actor *actor) {
 	if (actor->busy)
 		return;
 	actor->busy = hd_worker_reduce(
-			      actor->core,
-			      hd_sim_node_now(sim, actor->node),
+			      actor->member->core,
+			      hd_sim_node_now(sim, actor->member->node),
 			      &args,
-			      hd_sim_node_sink(sim, actor->node),
+			      hd_sim_node_sink(sim, actor->member->node),
 			      &round
 		      )
 		== 0;
-	hd_sim_node_poke(sim, actor->node);
+	hd_sim_node_poke(sim, actor->member->node);
 }
 
-static void add_worker(struct world *w, uint32_t job, uint32_t host) {
-	struct actor *actor = &w->actors[job][host];
-	const struct hd_sim_node_config node = {.host = w->base.hosts[host]};
-
-	actor->world = w;
-	actor->job = job;
-	actor->node = hd_sim_node(w->base.base.sim, &node);
-	assert_true(actor->node >= 0);
-	for (uint32_t i = 0; i < VALUES; i++)
-		actor->in[i] = (float)(1 + i % 7);
-	actor->core = shares_worker(&w->base, job, host, actor->node, &ops, actor);
-}
-
-static struct world *world_open(uint64_t rate_bps, double initial_bps, float first) {
+static struct world *world_open(double believed, float first) {
 	struct world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
@@ -106,23 +93,25 @@ static struct world *world_open(uint64_t rate_bps, double initial_bps, float fir
 		&w->base,
 		&(struct shares_config){
 			.hosts = HOSTS,
-			.rate_bps = rate_bps,
-			.initial_bps = initial_bps,
+			.rate_bps = RATE,
+			.believed = believed,
 			.weights = {first, 1},
 		}
 	);
 	for (uint32_t job = 0; job < SHARES_JOBS; job++)
-		for (uint32_t host = 0; host < HOSTS; host++)
-			add_worker(w, job, host);
+		for (uint32_t host = 0; host < HOSTS; host++) {
+			struct actor *actor = &w->actors[job][host];
+
+			actor->world = w;
+			actor->job = job;
+			for (uint32_t i = 0; i < VALUES; i++)
+				actor->in[i] = (float)(1 + i % 7);
+			actor->member = shares_worker(&w->base, job, host, &ops, actor);
+		}
 	return w;
 }
 
 static void world_close(struct world *w) {
-	for (uint32_t job = 0; job < SHARES_JOBS; job++)
-		for (uint32_t host = 0; host < HOSTS; host++) {
-			hd_sim_node_stop(w->base.base.sim, w->actors[job][host].node);
-			hd_worker_destroy(w->actors[job][host].core);
-		}
 	shares_close(&w->base);
 	free(w);
 }
@@ -155,8 +144,8 @@ static void expect_shares(struct world *w, double most_off) {
 	shares_expect(&w->base, bytes, MEASURE, most_off, FULL);
 }
 
-static void shares(uint64_t rate_bps, double initial_bps, float first) {
-	struct world *w = world_open(rate_bps, initial_bps, first);
+static void shares(double believed, float first) {
+	struct world *w = world_open(believed, first);
 
 	expect_shares(w, SHARES_OFF);
 	world_close(w);
@@ -164,26 +153,26 @@ static void shares(uint64_t rate_bps, double initial_bps, float first) {
 
 static void test_slower_than_believed(void **state) {
 	(void)state;
-	shares(100000000, 1e9, 1);
-	shares(100000000, 1e9, 2);
+	shares(10, 1);
+	shares(10, 2);
 }
 
 static void test_faster_than_believed(void **state) {
 	(void)state;
-	shares(100000000, 1e7, 1);
-	shares(100000000, 1e7, 2);
+	shares(0.1, 1);
+	shares(0.1, 2);
 }
 
 /* One that is right stays so. */
 static void test_known(void **state) {
 	(void)state;
-	shares(100000000, 100e6 * SHARES_CHUNK_BYTES / SHARES_FRAME_BYTES, 1);
-	shares(100000000, 100e6 * SHARES_CHUNK_BYTES / SHARES_FRAME_BYTES, 3);
+	shares(1, 1);
+	shares(1, 3);
 }
 
 static void test_links_change(void **state) {
-	static const uint64_t rates[] = {50000000, 200000000};
-	struct world *w = world_open(100000000, 1e9, 2);
+	static const uint64_t rates[] = {RATE / 2, 2 * RATE};
+	struct world *w = world_open(10, 2);
 
 	(void)state;
 	expect_shares(w, SHARES_OFF);
