@@ -27,21 +27,37 @@ const char *hd_check_failure(const struct hd_check *check) {
 	return check->failed ? check->failure : NULL;
 }
 
+static bool life_grow(struct hd_check_life *life) {
+	size_t capacity = life->capacity ? 2 * life->capacity : 256;
+	uint64_t *hash = realloc(life->hash, 2 * capacity * sizeof(*hash));
+	struct hd_check_commit *commits;
+
+	if (!hash)
+		return false;
+	life->hash = hash;
+	commits = realloc(life->commits, capacity * sizeof(*commits));
+	if (!commits)
+		return false;
+	life->commits = commits;
+	life->capacity = capacity;
+	return true;
+}
+
+static void life_free(struct hd_check_life *life) {
+	free(life->hash);
+	free(life->commits);
+}
+
 /* The shadow model is the life's next version; within a sum there is a version, but no model. */
-static void life_add(struct hd_check *check, struct hd_check_life *life) {
+static void
+life_add(struct hd_check *check, struct hd_check_life *life, struct hd_check_commit commit) {
 	uint64_t hash = check->more ? 0 : hd_check_hash(check->shadow, check->values);
 
-	if (life->count == life->capacity) {
-		size_t capacity = life->capacity ? 2 * life->capacity : 256;
-		uint64_t *grown = realloc(life->hash, 2 * capacity * sizeof(*grown));
-
-		if (!grown) {
-			hd_check_fail(check, "out of memory");
-			return;
-		}
-		life->hash = grown;
-		life->capacity = capacity;
+	if (life->count == life->capacity && !life_grow(life)) {
+		hd_check_fail(check, "out of memory");
+		return;
 	}
+	life->commits[life->count] = commit;
 	life->hash[2 * life->count] = hash;
 	life->hash[2 * life->count + 1]
 		= hash && hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
@@ -77,13 +93,14 @@ void hd_check_destroy(struct hd_check *check) {
 		free(check->workers[i].records);
 	}
 	for (uint32_t i = 0; i < check->life_count; i++)
-		free(check->lives[i].hash);
+		life_free(&check->lives[i]);
 	hd_check_contents_fini(check);
 	free(check->workers);
 	free(check);
 }
 
-static struct hd_check_record *find(struct hd_check *check, uint32_t worker, uint32_t round) {
+struct hd_check_record *
+hd_check_find(const struct hd_check *check, uint32_t worker, uint32_t round) {
 	struct hd_check_worker *w = worker < HD_CHECK_WORKERS_MAX ? &check->workers[worker] : NULL;
 
 	if (!w || round == 0 || round > w->count || w->records[round - 1].state == RECORD_NONE)
@@ -137,7 +154,7 @@ bool hd_check_enter_life(struct hd_check *check, hd_version version) {
 	}
 	if (last && last->incarnation == incarnation && last->count == 1) {
 		check->life_count--; /* that life ended before it gave out a version */
-		free(last->hash);
+		life_free(last);
 	}
 	if (hd_check_find_life(check, incarnation) >= 0
 	    || check->life_count == HD_CHECK_LIVES_MAX) {
@@ -150,7 +167,7 @@ bool hd_check_enter_life(struct hd_check *check, hd_version version) {
 		.parent = check->restored_from,
 		.first = check->restored_counter,
 	};
-	life_add(check, last);
+	life_add(check, last, (struct hd_check_commit){0});
 	check->restored = false;
 	return !check->failed;
 }
@@ -193,7 +210,7 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 
 	if (check->failed)
 		return;
-	record = find(check, worker, round);
+	record = hd_check_find(check, worker, round);
 	if (record && (record->life == push->life || record->state == RECORD_PENDING)) {
 		hd_check_fail(check, "worker %u pushed round %u twice", worker, round);
 		return;
@@ -350,7 +367,7 @@ static bool weighs_right(
 }
 
 static void on_committed(struct hd_check *check, const struct hd_event *event) {
-	struct hd_check_record *record = find(check, event->worker, event->round);
+	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
 	struct hd_check_life *life;
 	uint64_t next;
 
@@ -386,7 +403,7 @@ static void on_committed(struct hd_check *check, const struct hd_event *event) {
 	record->was_committed = event->version;
 	hd_check_apply(check, record, (float)event->value, event->more);
 	check->more = event->more;
-	life_add(check, life);
+	life_add(check, life, (struct hd_check_commit){event->worker, event->round, record->life});
 	check->dirty = true;
 	count_delay(check, event->aux);
 }
@@ -456,7 +473,7 @@ may_end(struct hd_check *check, const struct hd_event *event, const struct hd_ch
 }
 
 static void on_outcome(struct hd_check *check, const struct hd_event *event) {
-	struct hd_check_record *record = find(check, event->worker, event->round);
+	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
 
 	if (!may_end(check, event, record))
 		return;
@@ -485,7 +502,7 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event) {
 }
 
 void hd_check_lost(struct hd_check *check, const struct hd_event *event) {
-	struct hd_check_record *record = find(check, event->worker, event->round);
+	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
 
 	if (check->failed || event->kind != HD_EVENT_COMMITTED)
 		return;
@@ -508,6 +525,12 @@ void hd_check_worker_gone(struct hd_check *check, uint32_t worker) {
 		check->stats.failed++;
 		check->stats.reasons[HD_REASON_CLOSED]++;
 	}
+}
+
+hd_version hd_check_committed(const struct hd_check *check, uint32_t worker, uint32_t round) {
+	const struct hd_check_record *record = hd_check_find(check, worker, round);
+
+	return record ? record->committed : 0;
 }
 
 uint64_t hd_check_pending(const struct hd_check *check) {

@@ -108,13 +108,16 @@ void hd_check_model(struct hd_check *check, const float *model, hd_version versi
 void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version);
 /* A checkpoint was begun. */
 void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version);
-/* The server came back from a checkpoint (model NULL, version 0: from none). What was committed after
- * it is rolled back. */
+/* The server came back from a checkpoint (model NULL, version 0: from none), or another took its place at a version.
+ * What is not in that version's history is rolled back; what is in it counts, also where it was rolled back before: a
+ * replica may hold a history that its server, which began anew without it, had lost. */
 void hd_check_restore(struct hd_check *check, const float *model, hd_version version);
 /* A worker's process ended: what it had pending failed. It may have been committed all the same. */
 void hd_check_worker_gone(struct hd_check *check, uint32_t worker);
 /* No push may be pending now, and the sums must agree. */
 void hd_check_settled(struct hd_check *check);
+/* The version at which a push is in the present history; 0: it is not in the model. */
+hd_version hd_check_committed(const struct hd_check *check, uint32_t worker, uint32_t round);
 /* Pushes without an outcome. */
 uint64_t hd_check_pending(const struct hd_check *check);
 

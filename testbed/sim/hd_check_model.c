@@ -121,18 +121,44 @@ void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version 
 		);
 }
 
-/* Undoes what was committed after a counter. */
-static void roll_back(struct hd_check *check, uint64_t counter) {
+/* Notes which pushes are in the history of a version: commits of its life, and of those before as far as they went. */
+static void mark_history(struct hd_check *check, hd_version version) {
+	int at = hd_check_find_life(check, hd_version_incarnation(version));
+	uint64_t last = hd_version_counter(version);
+
+	while (at >= 0) {
+		const struct hd_check_life *life = &check->lives[at];
+
+		for (uint64_t i = 1; i <= last - life->first; i++) {
+			const struct hd_check_commit *commit = &life->commits[i];
+			struct hd_check_record *record
+				= hd_check_find(check, commit->worker, commit->round);
+
+			if (record && record->life == commit->life)
+				record->restored
+					= hd_version_make(life->incarnation, life->first + i);
+		}
+		last = life->first;
+		at = life->parent;
+	}
+}
+
+/* From now on the history is that of a version (0: none). */
+static void restore_history(struct hd_check *check, hd_version version) {
+	if (version != 0)
+		mark_history(check, version);
 	for (uint32_t w = 0; w < HD_CHECK_WORKERS_MAX; w++) {
 		for (uint32_t i = 0; i < check->workers[w].count; i++) {
 			struct hd_check_record *record = &check->workers[w].records[i];
 
-			if (record->committed == 0
-			    || hd_version_counter(record->committed) <= counter)
-				continue;
-			record->committed = 0;
-			record->rolled_back = true;
-			check->stats.rolled_back++;
+			if (record->committed != 0 && record->restored == 0) {
+				record->rolled_back = true;
+				check->stats.rolled_back++;
+			}
+			if (record->restored != 0)
+				record->was_committed = record->restored;
+			record->committed = record->restored;
+			record->restored = 0;
 		}
 	}
 }
@@ -153,7 +179,7 @@ void hd_check_restore(struct hd_check *check, const float *model, hd_version ver
 		return;
 	}
 	hd_check_reset(check, model);
-	roll_back(check, hd_version_counter(version));
+	restore_history(check, model ? version : 0);
 	check->more = 0;
 	check->restored = true;
 	check->restored_counter = hd_version_counter(version);

@@ -23,6 +23,7 @@ struct hd_check_record {
 	hd_version base;
 	hd_version committed; /* in the present history; 0: not in the model */
 	hd_version was_committed; /* the newest commit of any history */
+	hd_version restored; /* while a history is restored: where it is in that */
 	uint32_t life;
 	uint64_t salt; /* of its contents, unless it trains: */
 	uint8_t dtype;
@@ -49,6 +50,12 @@ struct hd_check_worker {
 	uint64_t step; /* the newest that it had an update in */
 };
 
+/* Whose update made a version. */
+struct hd_check_commit {
+	uint32_t worker, round;
+	uint32_t life; /* of the worker */
+};
+
 /* One incarnation of the server: counters first.. and the model's hash at each. */
 struct hd_check_life {
 	uint16_t incarnation;
@@ -56,6 +63,7 @@ struct hd_check_life {
 	uint64_t first;
 	uint64_t *
 		hash; /* two for each: of the model, and as it is pulled; 0: nobody ever sees that version */
+	struct hd_check_commit *commits; /* one for each; the first is of the life before */
 	size_t count, capacity;
 };
 
@@ -155,6 +163,9 @@ bool hd_check_is_forgotten(const struct hd_check *check, uint64_t change);
 
 /* The newest incarnation. */
 struct hd_check_life *hd_check_present(struct hd_check *check);
+/* A push; NULL: there was none. */
+struct hd_check_record *
+hd_check_find(const struct hd_check *check, uint32_t worker, uint32_t round);
 /* Index of an incarnation's life, -1 when it never was. */
 int hd_check_find_life(const struct hd_check *check, uint16_t incarnation);
 /* Begins a new life when the version is the first of one after a restore. False: a violation. */

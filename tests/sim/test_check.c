@@ -304,83 +304,6 @@ static void test_pending_at_the_end(void **state) {
 	expect(&story, "worker 3 round 1");
 }
 
-/* Versions 1..2 are in the checkpoint, 3 is lost. */
-static void restart(struct story *story, float checkpoint[VALUES]) {
-	begin(story);
-	whole(story, 0);
-	whole(story, 1);
-	memcpy(checkpoint, story->model, VALUES * sizeof(float));
-	hd_check_checkpoint(story->check, checkpoint, version_of(story));
-	whole(story, 2);
-	hd_check_restore(story->check, checkpoint, hd_version_make(1, 2));
-	memcpy(story->model, checkpoint, VALUES * sizeof(float));
-	story->incarnation = 2;
-	story->counter = 2;
-}
-
-static void test_restart(void **state) {
-	struct story story;
-	float checkpoint[VALUES];
-
-	restart(&story, checkpoint);
-	assert_int_equal(hd_check_stats(story.check)->rolled_back, 1);
-	/* The lost one is applied again, once. */
-	push_at(&story, 3, 1, hd_version_make(1, 2));
-	commit(&story, 3, story.salt, hd_version_make(1, 2));
-	outcome(&story, 3, HD_OUTCOME_APPLIED, version_of(&story));
-	say(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
-	apply(&story, 3);
-	look(&story);
-	hd_check_settled(story.check);
-	expect(&story, NULL);
-}
-
-static void test_lost_base(void **state) {
-	struct story story;
-	float checkpoint[VALUES];
-
-	restart(&story, checkpoint);
-	push_at(&story, 3, 1, hd_version_make(1, 3));
-	say(&story, commit_event(&story, 3, 1, hd_version_make(1, 3)));
-	expect(&story, "lost history");
-}
-
-static void test_applied_again_after_restart(void **state) {
-	struct story story;
-	float checkpoint[VALUES];
-
-	restart(&story, checkpoint);
-	say(&story, commit_event(&story, 1, 1, hd_version_make(1, 1)));
-	expect(&story, "applied twice");
-}
-
-static void test_same_incarnation(void **state) {
-	struct story story;
-	float checkpoint[VALUES];
-
-	restart(&story, checkpoint);
-	story.incarnation = 1;
-	push_at(&story, 3, 1, hd_version_make(1, 2));
-	say(&story, commit_event(&story, 3, 1, hd_version_make(1, 2)));
-	expect(&story, "incarnation 1 again");
-}
-
-static void test_wrong_checkpoint(void **state) {
-	struct story story;
-	float checkpoint[VALUES];
-
-	begin(&story);
-	whole(&story, 0);
-	memcpy(checkpoint, story.model, sizeof(checkpoint));
-	checkpoint[0] = 0;
-	hd_check_checkpoint(story.check, checkpoint, version_of(&story));
-	expect(&story, "is not that version");
-	begin(&story);
-	whole(&story, 0);
-	hd_check_restore(story.check, checkpoint, version_of(&story));
-	expect(&story, "is not that version");
-}
-
 static void test_hash_sees_every_bit(void **state) {
 	float data[VALUES];
 	uint64_t hash;
@@ -574,11 +497,6 @@ int main(void) {
 		cmocka_unit_test(test_pull_of_two_versions),
 		cmocka_unit_test(test_pull_of_no_version),
 		cmocka_unit_test(test_pending_at_the_end),
-		cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_lost_base),
-		cmocka_unit_test(test_applied_again_after_restart),
-		cmocka_unit_test(test_same_incarnation),
-		cmocka_unit_test(test_wrong_checkpoint),
 		cmocka_unit_test(test_scales_of_a_step),
 		cmocka_unit_test(test_scales_in_order),
 		cmocka_unit_test(test_hash_sees_every_bit),
