@@ -248,7 +248,7 @@ static void run_quiet(struct hd_cluster *cluster) {
 		run_until(cluster, hd_sim_now(cluster->sim) + SETTLE_STEP);
 	cluster->settled_at = hd_sim_now(cluster->sim);
 	hd_check_settled(cluster->check);
-	filters_inspect(cluster);
+	filters_settled(cluster);
 	if (pulling(cluster) > 0)
 		hd_check_fail(
 			cluster->check,

@@ -29,8 +29,8 @@ struct hd_topology;
 struct hd_cluster_training {
 	const struct hd_dataset *train, *test;
 	bool until_target; /* ends as soon as the target accuracy is reached */
-	/* v of each worker's significance filter (docs/filter.md), 0: none. FP32, no momentum nor decay, and no server that
-	 * crashes: what is computed is applied, held or lost with a worker. */
+	/* v of each worker's significance filter (docs/filter.md), 0: none. FP32, no momentum nor decay: what is computed is
+	 * applied, held, or lost with a worker or a server. */
 	float filter;
 };
 
@@ -103,9 +103,11 @@ struct hd_cluster_result {
 	/* Of training. */
 	double time_to_accuracy_s, final_accuracy; /* < 0: not reached, none */
 	uint64_t updates_to_accuracy;
-	/* Of its filters: the norms of what is held at the end, added up; steps of the last lives; pushes given back. */
+	/* Of its filters: the norms of what is held at the end, added up; steps of the last lives; pushes given back;
+	 * commits that a server lost; those that came back with its replica, and of these what had been given back;
+	 * workers that sent all before they left. */
 	double held_norm;
-	uint64_t filtered, returned;
+	uint64_t filtered, returned, undone, regained, doubled, flushed;
 };
 void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result);
 

@@ -14,8 +14,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define RETRY (10 * HD_MS)
 #define CANCEL_WITHIN (8 * HD_MS)
@@ -84,23 +82,6 @@ plan(struct worker_process *worker,
 	);
 }
 
-static struct buffer *free_buffer(struct worker_process *worker) {
-	uint64_t values = worker->process.cluster->values;
-
-	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
-		struct buffer *buffer = &worker->buffers[i];
-
-		if (buffer->used)
-			continue;
-		if (!buffer->data)
-			buffer->data = calloc(values, sizeof(float));
-		if (!buffer->packed)
-			buffer->packed = calloc(values, sizeof(float));
-		return buffer->data && buffer->packed ? buffer : NULL;
-	}
-	return NULL;
-}
-
 static void do_cancel(struct step *step, hd_ns now) {
 	struct worker_process *worker = worker_of(step);
 	struct hd_sim *sim = step->cluster->sim;
@@ -121,53 +102,6 @@ static void do_cancel(struct step *step, hd_ns now) {
 	hd_sim_node_poke(sim, node);
 }
 
-/* The contents of the next push: those of the checker, or the gradient at the model held, which is
- * computed once however often the library has no room yet. */
-static struct buffer *fill_buffer(struct worker_process *worker, uint64_t salt) {
-	struct hd_cluster *cluster = worker->process.cluster;
-	struct buffer *buffer = worker->ready ? worker->ready : free_buffer(worker);
-
-	if (!buffer)
-		return NULL;
-	if (!cluster->training)
-		hd_check_fill(salt, buffer->data, cluster->values);
-	else if (!worker->ready)
-		training_gradient(worker, buffer->data);
-	worker->ready = buffer;
-	return buffer;
-}
-
-/* Makes a push sparse, when the scenario wants it and that is smaller. Returns the bytes that travel. */
-static uint64_t
-pack(const struct hd_cluster *cluster,
-     struct buffer *buffer,
-     uint64_t salt,
-     struct hd_push_args *args) {
-	uint64_t dense = cluster->values * sizeof(float), bytes;
-	float *to = buffer->packed;
-
-	args->dtype = cluster->scenario.job.payload;
-	if (args->dtype != HD_DTYPE_SPARSE32)
-		return cluster->values * hd_dtype_bytes(args->dtype);
-	args->run_count = hd_check_runs(salt, cluster->values, buffer->runs);
-	bytes = hd_runs_bytes(buffer->runs, args->run_count, HD_CHUNK_BYTES_DEFAULT);
-	if (bytes > dense) {
-		args->dtype = HD_DTYPE_FP32;
-		args->run_count = 0;
-		return dense;
-	}
-	for (size_t i = 0; i < args->run_count; i++) {
-		const struct hd_run *run = &buffer->runs[i];
-
-		memcpy(to, buffer->data + run->first, run->count * sizeof(float));
-		to += run->count;
-	}
-	args->runs = buffer->runs;
-	args->data = buffer->packed;
-	args->values = (uint64_t)(to - buffer->packed);
-	return bytes;
-}
-
 static void
 after_push(struct worker_process *worker, uint32_t round, const struct hd_check_pushed *pushed) {
 	struct hd_cluster *cluster = worker->process.cluster;
@@ -179,6 +113,10 @@ after_push(struct worker_process *worker, uint32_t round, const struct hd_check_
 	hd_check_push(cluster->check, pushed);
 	filter_pushed(worker, round, pushed->data);
 	worker->ready = NULL;
+	if (worker->flushed) {
+		cluster->flushed++;
+		app_leave(worker);
+	}
 	if (how->cancel > 0 && hd_random_chance(&cluster->random, how->cancel))
 		plan(worker, hd_random_below(&cluster->random, CANCEL_WITHIN), round, do_cancel);
 	if (computes_on(worker) && worker->under_way < CLUSTER_PUSHES_MAX) {
@@ -245,7 +183,7 @@ static void do_push(struct step *step, hd_ns now) {
 		return;
 	}
 	follow_round(worker);
-	buffer = fill_buffer(worker, salt);
+	buffer = buffer_fill(worker, salt);
 	if (!buffer) {
 		plan(worker, RETRY, worker->computing, do_push);
 		return;
@@ -257,7 +195,7 @@ static void do_push(struct step *step, hd_ns now) {
 		.weight = weight_of(worker),
 		.user = buffer,
 	};
-	bytes = pack(cluster, buffer, salt, &args);
+	bytes = buffer_pack(cluster, buffer, salt, &args);
 	code = is_federated(worker) ? say_work(worker) : 0;
 	if (code == 1) {
 		gave_nothing(worker);
@@ -433,8 +371,9 @@ static void on_ticket(void *owner, const struct hd_ticket *ticket) {
 	else if (!buffer->ended)
 		push_ended(worker);
 	/* Of one that failed because its machine goes nobody knows. */
-	if (ticket->direction == HD_PUSH && ticket->state != HD_TICKET_APPLIED
-	    && ticket->reason != HD_REASON_PREEMPTED)
+	if (ticket->direction == HD_PUSH && ticket->reason == HD_REASON_PREEMPTED)
+		filter_unknown(worker, ticket->round);
+	else if (ticket->direction == HD_PUSH && ticket->state != HD_TICKET_APPLIED)
 		filter_returned(worker, ticket->round);
 	if (ticket->direction == HD_PUSH)
 		buffer->ended = true; /* a lost history may end it once more */
@@ -507,16 +446,9 @@ void app_reset(struct worker_process *worker) {
 	worker->under_way = 0;
 	worker->ready = NULL;
 	worker->leaving = worker->preempted = false;
+	worker->last = worker->flushed = false;
 	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++)
 		worker->buffers[i].used = false;
-}
-
-void app_free(struct worker_process *worker) {
-	for (uint32_t i = 0; i < CLUSTER_PUSHES_MAX; i++) {
-		free(worker->buffers[i].packed);
-		free(worker->buffers[i].data);
-	}
-	free(worker->model);
 }
 
 static void do_leave(struct step *step, hd_ns now) {

@@ -135,7 +135,7 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 
 	if (!disk->present) {
 		if (present)
-			hd_check_restore(cluster->check, NULL, 0);
+			cluster_restored(cluster, NULL, 0);
 		return -ENOENT;
 	}
 	if (!copy_checkpoint(&disk->file, &copy)) {
@@ -149,7 +149,7 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 		return code;
 	}
 	if (present)
-		hd_check_restore(cluster->check, copy.model, copy.version);
+		cluster_restored(cluster, copy.model, copy.version);
 	*checkpoint = copy;
 	return 0;
 }

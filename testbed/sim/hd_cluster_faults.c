@@ -121,7 +121,7 @@ static void change_worker(struct step *step, hd_ns now) {
 	if (step->cluster->quiet)
 		return;
 	if (step->number == HD_DO_LEAVE) {
-		app_leave(worker);
+		filter_leave(worker);
 		return;
 	}
 	if (step->number == HD_DO_PREEMPT) {

@@ -2,11 +2,15 @@
 /*
  * Workers that train behind a significance filter, and the book of what becomes of all that they compute:
  *
- *   computed = applied + held + under way + lost       each worker, each value, to rounding
+ *   computed = applied - twice + held + under way + lost       each worker, each value, to rounding
  *   server's model = initial - rate sum(applied)
  *
- * applied: by the server's commits; lost: with a process that has ended. Filtered updates travel dense, with zeros
- * between, so that the checker replays them as any.
+ * applied: by the server's commits; lost: with a process that has ended. A server that comes back, or a replica that
+ * takes its place, at an older version takes what was applied since then back to under way: until its worker has it
+ * applied anew, or gets it back. The replica may also bring a history that a server which began without it had lost:
+ * its commits are applied again; twice is what that server had its worker take back meanwhile. In the end nothing is
+ * under way but what went with a server or with a worker. Filtered updates travel dense, with zeros between, so that
+ * the checker replays them as any.
  */
 #include "hd_cluster_private.h"
 #include "hd_filter.h"
@@ -20,18 +24,30 @@
 
 #define ROUNDING 1e-5 /* of the sum of all sizes: a rounding of what is held, each step */
 #define MODEL_ROUNDING 1e-4 /* of the weight: one each commit */
+#define COMMITS_MAX 8 /* of one update: in as many histories */
+#define HISTORY_BYTES_MAX (UINT64_C(4) << 30) /* of updates that a server's death may undo */
+
+struct commit {
+	hd_version version;
+	double by; /* times the update is what it took from the model */
+};
 
 struct sent {
 	LIST_ENTRY(sent) link;
-	uint32_t round;
+	uint32_t round, commit_count;
+	struct commit commits[COMMITS_MAX]; /* in the present history or a lost one */
+	const struct commit *applied; /* the present one's; NULL: under way, or given back */
+	bool astray; /* its worker has ended, or its commit was undone: it may stay under way */
+	bool returned; /* to its worker, after its commits were lost: it is held, or in another update */
 	float *data;
 };
 
 struct book {
 	struct hd_significance filter;
-	double *computed, *applied, *lost, *sizes;
+	double *computed, *applied, *twice, *lost, *sizes;
 	uint64_t step;
-	LIST_HEAD(, sent) sent; /* under way */
+	LIST_HEAD(, sent)
+	sent; /* under way; where a server may lose its history, those with a commit, too */
 };
 
 struct filters {
@@ -39,7 +55,9 @@ struct filters {
 	double *model; /* what the server's should be */
 	double *sum; /* room */
 	uint32_t step_size; /* of the synchronous step whose members are being told */
-	uint64_t returned;
+	bool mortal; /* the job's server may lose what it has applied */
+	uint64_t history_bytes; /* of what is kept for that */
+	uint64_t returned, undone, regained, doubled;
 };
 
 static struct book *book_of(const struct worker_process *worker) {
@@ -53,14 +71,25 @@ static int check_job(const struct hd_cluster *cluster, char *error, size_t error
 	const char *wrong = NULL;
 
 	if (spec->sync == HD_SYNC_FEDERATED)
-		wrong = "job.sync: not federated";
+		wrong = "job.sync: must not be federated";
 	else if (spec->momentum > 0 || spec->weight_decay > 0)
-		wrong = "job.momentum, job.weight_decay: 0";
+		wrong = "job.momentum, job.weight_decay: must be 0";
 	else if (cluster->scenario.job.payload != HD_DTYPE_FP32)
-		wrong = "job.payload: fp32";
+		wrong = "job.payload: must be fp32";
 	if (wrong)
-		(void)snprintf(error, error_bytes, "%s: with a filter", wrong);
+		(void)snprintf(error, error_bytes, "%s with a filter", wrong);
 	return wrong ? -EINVAL : 0;
+}
+
+/* Whether anything of this scenario ends a server, or puts another in its place. */
+static bool servers_end(const struct hd_scenario *scenario) {
+	bool end = scenario->replica > 0;
+
+	for (uint32_t i = 0; i < scenario->crash_count; i++)
+		end |= scenario->crashes[i].node.kind == HD_PLACE_SERVER;
+	for (uint32_t i = 0; i < scenario->node_event_count; i++)
+		end |= scenario->node_events[i].node.kind == HD_PLACE_SERVER;
+	return end;
 }
 
 static int open_book(const struct hd_cluster *cluster, struct book *book) {
@@ -75,9 +104,10 @@ static int open_book(const struct hd_cluster *cluster, struct book *book) {
 
 	book->computed = calloc(cluster->values, sizeof(double));
 	book->applied = calloc(cluster->values, sizeof(double));
+	book->twice = calloc(cluster->values, sizeof(double));
 	book->lost = calloc(cluster->values, sizeof(double));
 	book->sizes = calloc(cluster->values, sizeof(double));
-	if (!book->computed || !book->applied || !book->lost || !book->sizes)
+	if (!book->computed || !book->applied || !book->twice || !book->lost || !book->sizes)
 		return -ENOMEM;
 	return hd_filter_init(&book->filter, cluster->values, &how);
 }
@@ -96,16 +126,18 @@ static int copy_initial(const struct hd_cluster *cluster, double *model) {
 
 int filters_create(struct hd_cluster *cluster, char *error, size_t error_bytes) {
 	struct filters *filters;
-	int code = check_job(cluster, error, error_bytes);
+	int code;
 
 	if (!(cluster->config.training->filter > 0))
 		return 0;
+	code = check_job(cluster, error, error_bytes);
 	if (code < 0)
 		return code;
 	filters = calloc(1, sizeof(*filters));
 	if (!filters)
 		return -ENOMEM;
 	cluster->training->filters = filters;
+	filters->mortal = servers_end(&cluster->scenario);
 	filters->books = calloc(cluster->worker_count, sizeof(*filters->books));
 	filters->model = calloc(cluster->values, sizeof(double));
 	filters->sum = calloc(cluster->values, sizeof(double));
@@ -139,6 +171,7 @@ void filters_destroy(struct hd_cluster *cluster) {
 		hd_filter_fini(&book->filter);
 		free(book->computed);
 		free(book->applied);
+		free(book->twice);
 		free(book->lost);
 		free(book->sizes);
 	}
@@ -148,20 +181,27 @@ void filters_destroy(struct hd_cluster *cluster) {
 	free(filters);
 }
 
-static void add(double *sum, const float *x, uint64_t values) {
+static void add_times(double *sum, double by, const float *x, uint64_t values) {
 	for (uint64_t i = 0; i < values; i++)
-		sum[i] += (double)x[i];
+		sum[i] += by * (double)x[i];
+}
+
+static void add(double *sum, const float *x, uint64_t values) {
+	add_times(sum, 1, x, values);
 }
 
 void filter_gone(struct worker_process *worker) {
 	struct book *book = book_of(worker);
 	uint64_t values = worker->process.cluster->values;
+	struct sent *sent;
 
 	if (!book)
 		return;
 	add(book->lost, book->filter.held, values);
 	if (worker->ready)
 		add(book->lost, worker->ready->data, values);
+	LIST_FOREACH (sent, &book->sent, link)
+		sent->astray = true;
 	hd_filter_clear(&book->filter);
 	book->step = 0;
 }
@@ -174,7 +214,22 @@ void filter_step(struct worker_process *worker, float *gradient) {
 	add(book->computed, gradient, worker->process.cluster->values);
 	for (uint64_t i = 0; i < worker->process.cluster->values; i++)
 		book->sizes[i] += fabs((double)gradient[i]);
-	(void)hd_filter_step(&book->filter, worker->model, gradient, ++book->step, false);
+	/* A machine that is taken away keeps nothing back, nor does who leaves. */
+	worker->flushed = worker->last;
+	(void)hd_filter_step(
+		&book->filter,
+		worker->model,
+		gradient,
+		++book->step,
+		worker->preempted || worker->last
+	);
+}
+
+void filter_leave(struct worker_process *worker) {
+	if (book_of(worker) && worker->core)
+		worker->last = true;
+	else
+		app_leave(worker);
 }
 
 void filter_pulled(struct worker_process *worker) {
@@ -202,7 +257,8 @@ void filter_pushed(struct worker_process *worker, uint32_t round, const float *d
 		return;
 	sent = find(book, round);
 	if (sent) { /* a former life's, of which nobody knows any more */
-		add(book->lost, sent->data, cluster->values);
+		if (!sent->returned)
+			add(book->lost, sent->data, cluster->values);
 		forget(sent);
 	}
 	sent = calloc(1, sizeof(*sent));
@@ -224,9 +280,21 @@ void filter_returned(struct worker_process *worker, uint32_t round) {
 
 	if (!sent)
 		return;
+	if (sent->applied || sent->returned) {
+		hd_check_fail(
+			worker->process.cluster->check,
+			"worker %u round %u: given back, and it %s",
+			worker->rank,
+			round,
+			sent->applied ? "is in the model" : "was before"
+		);
+		return;
+	}
 	hd_filter_put_back(&book->filter, sent->data);
 	worker->process.cluster->training->filters->returned++;
-	forget(sent);
+	sent->returned = true;
+	if (sent->commit_count == 0)
+		forget(sent);
 }
 
 void filter_given_up(struct worker_process *worker) {
@@ -236,9 +304,62 @@ void filter_given_up(struct worker_process *worker) {
 		hd_filter_put_back(&book->filter, worker->ready->data);
 }
 
+void filter_unknown(struct worker_process *worker, uint32_t round) {
+	struct book *book = book_of(worker);
+	struct sent *sent = book ? find(book, round) : NULL;
+
+	if (sent)
+		sent->astray = true;
+}
+
+static void
+apply(struct hd_cluster *cluster, struct book *book, struct sent *sent, const struct commit *commit
+) {
+	struct filters *filters = cluster->training->filters;
+
+	sent->applied = commit;
+	add(book->applied, sent->data, cluster->values);
+	add_times(filters->model, -commit->by, sent->data, cluster->values);
+	if (!sent->returned)
+		return;
+	add(book->twice, sent->data, cluster->values);
+	filters->doubled++;
+}
+
+static void undo(struct hd_cluster *cluster, struct book *book, struct sent *sent) {
+	struct filters *filters = cluster->training->filters;
+
+	add_times(book->applied, -1, sent->data, cluster->values);
+	add_times(filters->model, sent->applied->by, sent->data, cluster->values);
+	if (sent->returned)
+		add_times(book->twice, -1, sent->data, cluster->values);
+	sent->applied = NULL;
+	sent->astray = true;
+	filters->undone++;
+}
+
+/* It may be undone; where that cannot be it is of no use any more. */
+static void keep_applied(struct hd_cluster *cluster, struct sent *sent) {
+	struct filters *filters = cluster->training->filters;
+
+	if (!filters->mortal) {
+		forget(sent);
+		return;
+	}
+	if (sent->commit_count == 1)
+		filters->history_bytes += cluster->values * sizeof(float);
+	if (filters->history_bytes > HISTORY_BYTES_MAX)
+		hd_check_fail(
+			cluster->check,
+			"filtered updates of a server that may die: more than %llu MiB to remember",
+			(unsigned long long)(HISTORY_BYTES_MAX >> 20)
+		);
+}
+
 void filter_committed(struct hd_cluster *cluster, const struct hd_event *event) {
 	struct filters *filters = cluster->training ? cluster->training->filters : NULL;
 	double by = (double)cluster->spec.learning_rate;
+	struct commit *commit;
 	struct sent *sent;
 
 	if (!filters || event->worker >= cluster->worker_count)
@@ -249,19 +370,63 @@ void filter_committed(struct hd_cluster *cluster, const struct hd_event *event) 
 	if (event->more == 0)
 		filters->step_size = 0;
 	sent = find(&filters->books[event->worker], event->round);
-	if (!sent) {
+	if (!sent || sent->applied || sent->returned || sent->commit_count == COMMITS_MAX) {
 		hd_check_fail(
 			cluster->check,
-			"worker %u round %u: applied, and it was given back, or never sent",
+			"worker %u round %u: applied, and it was %s",
 			event->worker,
-			event->round
+			event->round,
+			!sent || sent->returned ? "given back, or never sent" :
+				sent->applied   ? "applied before" :
+						  "in as many histories as are kept"
 		);
 		return;
 	}
-	add(filters->books[event->worker].applied, sent->data, cluster->values);
-	for (uint64_t i = 0; i < cluster->values; i++)
-		filters->model[i] -= by * (double)sent->data[i];
-	forget(sent);
+	commit = &sent->commits[sent->commit_count++];
+	*commit = (struct commit){event->version, by};
+	apply(cluster, &filters->books[event->worker], sent, commit);
+	keep_applied(cluster, sent);
+}
+
+void filter_lost(struct hd_cluster *cluster, const struct hd_event *event) {
+	if (event->kind == HD_EVENT_COMMITTED && event->worker < cluster->worker_count)
+		filter_unknown(&cluster->workers[event->worker], event->round);
+}
+
+/* Its commit in the present history; NULL: it is not in the model. */
+static const struct commit *
+present_commit(const struct hd_cluster *cluster, uint32_t worker, const struct sent *sent) {
+	hd_version version = hd_check_committed(cluster->check, worker, sent->round);
+
+	for (uint32_t i = 0; i < sent->commit_count; i++)
+		if (sent->commits[i].version == version)
+			return &sent->commits[i];
+	return NULL;
+}
+
+static void restore(struct hd_cluster *cluster, uint32_t worker, struct sent *sent) {
+	struct book *book = &cluster->training->filters->books[worker];
+	const struct commit *commit = present_commit(cluster, worker, sent);
+
+	if (commit == sent->applied)
+		return;
+	if (sent->applied)
+		undo(cluster, book, sent);
+	if (!commit)
+		return;
+	apply(cluster, book, sent, commit);
+	cluster->training->filters->regained++;
+}
+
+void filters_restored(struct hd_cluster *cluster) {
+	struct filters *filters = cluster->training ? cluster->training->filters : NULL;
+	struct sent *sent;
+
+	for (uint32_t i = 0; filters && i < cluster->worker_count; i++)
+		LIST_FOREACH (sent, &filters->books[i].sent, link)
+			restore(cluster, i, sent);
+	if (filters)
+		filters->step_size = 0;
 }
 
 static void check_book(struct hd_cluster *cluster, uint32_t rank) {
@@ -271,9 +436,11 @@ static void check_book(struct hd_cluster *cluster, uint32_t rank) {
 	const struct sent *sent;
 
 	for (uint64_t i = 0; i < cluster->values; i++)
-		filters->sum[i] = book->applied[i] + book->lost[i] + (double)book->filter.held[i];
+		filters->sum[i] = book->applied[i] - book->twice[i] + book->lost[i]
+			+ (double)book->filter.held[i];
 	LIST_FOREACH (sent, &book->sent, link)
-		add(filters->sum, sent->data, cluster->values);
+		if (!sent->applied && !sent->returned)
+			add(filters->sum, sent->data, cluster->values);
 	if (ready)
 		add(filters->sum, ready->data, cluster->values);
 	for (uint64_t i = 0; i < cluster->values; i++)
@@ -315,6 +482,22 @@ void filters_inspect(struct hd_cluster *cluster) {
 		}
 }
 
+void filters_settled(struct hd_cluster *cluster) {
+	const struct filters *filters = cluster->training ? cluster->training->filters : NULL;
+	const struct sent *sent;
+
+	filters_inspect(cluster);
+	for (uint32_t i = 0; filters && i < cluster->worker_count; i++)
+		LIST_FOREACH (sent, &filters->books[i].sent, link)
+			if (!sent->applied && !sent->returned && !sent->astray)
+				hd_check_fail(
+					cluster->check,
+					"worker %u round %u: neither applied nor given back in the end",
+					i,
+					sent->round
+				);
+}
+
 void filters_result(const struct hd_cluster *cluster, struct hd_cluster_result *result) {
 	const struct filters *filters = cluster->training ? cluster->training->filters : NULL;
 
@@ -323,4 +506,8 @@ void filters_result(const struct hd_cluster *cluster, struct hd_cluster_result *
 		result->filtered += filters->books[i].step;
 	}
 	result->returned = filters ? filters->returned : 0;
+	result->undone = filters ? filters->undone : 0;
+	result->regained = filters ? filters->regained : 0;
+	result->doubled = filters ? filters->doubled : 0;
+	result->flushed = cluster->flushed;
 }

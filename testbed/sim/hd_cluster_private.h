@@ -74,6 +74,7 @@ struct worker_process {
 		random; /* compute times: a stream of its own, so that modes meet the same ones */
 	struct buffer *ready; /* computed, but not yet taken by the library */
 	bool leaving, preempted;
+	bool last, flushed; /* it leaves with its next step, which sends all; that was computed */
 	struct buffer buffers[CLUSTER_PUSHES_MAX];
 	uint64_t granted_bytes, direct_bytes, credited_bytes; /* of former lives */
 };
@@ -194,6 +195,7 @@ struct hd_cluster {
 	struct step_list steps, spare;
 	uint64_t pushed;
 	uint64_t lacked; /* times that a client was told that too few are here for a round */
+	uint64_t flushed; /* workers that left with nothing held back */
 	uint64_t given_up; /* steps of computing that a synchronous job's model had left behind */
 	uint64_t crashes;
 	hd_ns stopped_at, settled_at;
@@ -256,6 +258,8 @@ struct server_process *as_server(struct process *process); /* NULL: another role
 bool cluster_is_present(const struct process *process);
 /* It begins the job, from its disk or anew: whether it is the server that the controller names. */
 bool cluster_may_begin(struct server_process *server);
+/* The job goes on at this version; NULL and 0: it begins anew. */
+void cluster_restored(struct hd_cluster *cluster, const float *model, hd_version version);
 void cluster_promoted(struct server_process *server, const struct hd_event *event);
 /* COMMITTED, of the job's server. */
 void cluster_stepped(struct hd_cluster *cluster, const struct hd_event *event);
@@ -277,10 +281,22 @@ struct hd_topology *cluster_topology(struct hd_cluster *cluster);
 /* --- hd_cluster_app.c: what a worker does --- */
 extern const struct hd_worker_ops app_ops;
 void app_reset(struct worker_process *worker);
-void app_free(struct worker_process *worker);
 void app_leave(struct worker_process *worker);
 /* Its machine is taken away after `notice`. */
 void app_preempt(struct worker_process *worker, hd_ns notice);
+
+/* --- hd_cluster_buffer.c: what pushes carry --- */
+/* The contents of the next push: those of the checker, or the gradient at the model held, which is computed once
+ * however often the library has no room yet. NULL: no buffer, or no memory. */
+struct buffer *buffer_fill(struct worker_process *worker, uint64_t salt);
+/* Makes a push sparse, when the scenario wants it and that is smaller. Returns the bytes that travel. */
+uint64_t buffer_pack(
+	const struct hd_cluster *cluster,
+	struct buffer *buffer,
+	uint64_t salt,
+	struct hd_push_args *args
+);
+void buffers_free(struct worker_process *worker);
 
 /* --- hd_cluster_train.c: real training; nothing here takes virtual time --- */
 /* Data, model and job description. 0, -EINVAL with what in error, -ENOMEM. */
@@ -300,6 +316,8 @@ int filters_create(struct hd_cluster *cluster, char *error, size_t error_bytes);
 void filters_destroy(struct hd_cluster *cluster);
 /* The book is compared with what is held, and the server's model with the book. */
 void filters_inspect(struct hd_cluster *cluster);
+/* The same in the end, when nothing may be under way any more but what went with a worker or a server. */
+void filters_settled(struct hd_cluster *cluster);
 void filters_result(const struct hd_cluster *cluster, struct hd_cluster_result *result);
 /* The gradient becomes what is to be sent. */
 void filter_step(struct worker_process *worker, float *gradient);
@@ -311,7 +329,15 @@ void filter_returned(struct worker_process *worker, uint32_t round);
 void filter_given_up(struct worker_process *worker);
 /* Its process has ended. */
 void filter_gone(struct worker_process *worker);
+/* It leaves, after a step that sends all that its filter holds. */
+void filter_leave(struct worker_process *worker);
+/* A push of which nobody will know: its machine goes. */
+void filter_unknown(struct worker_process *worker, uint32_t round);
 void filter_committed(struct hd_cluster *cluster, const struct hd_event *event);
+/* An event of a server that is the job's no more. */
+void filter_lost(struct hd_cluster *cluster, const struct hd_event *event);
+/* The job's server is at another version than it was, perhaps of another history: after the checker has heard of it. */
+void filters_restored(struct hd_cluster *cluster);
 
 /* --- hd_cluster_disk.c --- */
 extern const struct hd_server_ops disk_ops;

@@ -326,7 +326,8 @@ void cluster_remove_processes(struct hd_cluster *cluster) {
 	for (uint32_t i = 0; i < cluster->worker_count; i++) {
 		if (cluster->workers[i].core)
 			hd_worker_destroy(cluster->workers[i].core);
-		app_free(&cluster->workers[i]);
+		buffers_free(&cluster->workers[i]);
+		free(cluster->workers[i].model);
 	}
 	if (cluster->server.core)
 		hd_server_destroy(cluster->server.core);

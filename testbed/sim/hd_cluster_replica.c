@@ -83,6 +83,11 @@ bool cluster_may_begin(struct server_process *server) {
 	return true;
 }
 
+void cluster_restored(struct hd_cluster *cluster, const float *model, hd_version version) {
+	hd_check_restore(cluster->check, model, version);
+	filters_restored(cluster);
+}
+
 void cluster_promoted(struct server_process *server, const struct hd_event *event) {
 	struct hd_cluster *cluster = server->process.cluster;
 	uint64_t values;
@@ -98,7 +103,7 @@ void cluster_promoted(struct server_process *server, const struct hd_event *even
 	cluster->present = server;
 	cluster->promotions++;
 	cluster->durable = hd_version_counter(event->base);
-	hd_check_restore(cluster->check, model, event->base);
+	cluster_restored(cluster, model, event->base);
 }
 
 void cluster_durable(struct hd_cluster *cluster, hd_version version) {

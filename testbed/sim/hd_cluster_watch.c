@@ -99,9 +99,10 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		return; /* what comes of its sums is the server's to commit */
 	if (event.kind == HD_EVENT_PROMOTED && as_server(process))
 		cluster_promoted(as_server(process), &event);
-	else if (as_server(process) && !cluster_is_present(process))
+	else if (as_server(process) && !cluster_is_present(process)) {
 		hd_check_lost(cluster->check, &event);
-	else if (as_server(process) && event.kind == HD_EVENT_ROSTER)
+		filter_lost(cluster, &event);
+	} else if (as_server(process) && event.kind == HD_EVENT_ROSTER)
 		hd_check_roster(cluster->check, &event);
 	else
 		hd_check_event(cluster->check, &event);

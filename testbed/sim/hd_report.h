@@ -26,6 +26,7 @@ struct hd_report_run {
 	/* Of training. */
 	bool trains;
 	double learning_rate, target_accuracy;
+	double filter; /* 0: none */
 	struct hd_curve curve;
 	const struct hd_report_rate *tried; /* how the rate was found, or NULL */
 	size_t tried_count;

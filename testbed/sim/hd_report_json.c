@@ -102,6 +102,30 @@ static json_t *known(bool is, json_t *value) {
 	return json_null();
 }
 
+static json_t *filter(const struct hd_report_run *run) {
+	const struct hd_cluster_result *r = &run->result;
+
+	return json_pack(
+		"{s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}",
+		"v",
+		run->filter,
+		"held_norm",
+		r->held_norm,
+		"steps",
+		(json_int_t)r->filtered,
+		"returned",
+		(json_int_t)r->returned,
+		"undone",
+		(json_int_t)r->undone,
+		"regained",
+		(json_int_t)r->regained,
+		"doubled",
+		(json_int_t)r->doubled,
+		"flushed",
+		(json_int_t)r->flushed
+	);
+}
+
 /* What there is of training only: null without. */
 static void put_training(json_t *json, const struct hd_report_run *run) {
 	const struct hd_cluster_result *r = &run->result;
@@ -127,6 +151,8 @@ static void put_training(json_t *json, const struct hd_report_run *run) {
 	if (!run->trains)
 		return;
 	json_object_set_new(json, "evaluations", evaluations(&run->curve));
+	if (run->filter > 0)
+		json_object_set_new(json, "filter", filter(run));
 	if (run->tried_count > 0)
 		json_object_set_new(json, "grid", tried(run->tried, run->tried_count));
 }

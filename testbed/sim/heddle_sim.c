@@ -34,6 +34,7 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 		.train = &session->train,
 		.test = &session->test,
 		.until_target = until_target,
+		.filter = (float)options->filter,
 	};
 	struct hd_cluster_config config = {
 		.scenario = &scenario,
@@ -54,6 +55,7 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 	if (options->target_accuracy > 0)
 		scenario.job.target_accuracy = options->target_accuracy;
 	run->trains = options->trains;
+	run->filter = options->filter;
 	run->target_accuracy = scenario.job.target_accuracy;
 	code = sim_trace_begin(session->trace, &scenario);
 	if (code == EX_OK)
@@ -67,15 +69,18 @@ int sim_run(const struct sim_session *session, struct hd_report_run *run, bool u
 	if (code < 0)
 		(void)fprintf(
 			stderr,
-			"heddle-sim: violated: %s\nreplay: heddle-sim %s --mode %s --seed %llu%s",
+			"heddle-sim: violated: %s\nreplay: heddle-sim %s --mode %s --seed %llu",
 			hd_cluster_failure(cluster),
 			options->random ? "--random" : options->path,
 			hd_report_mode(run->mode, scenario.aggregators),
-			(unsigned long long)run->seed,
-			options->trains ? "" : "\n"
+			(unsigned long long)run->seed
 		);
 	if (code < 0 && options->trains)
-		(void)fprintf(stderr, " --train --learning-rate %g\n", run->learning_rate);
+		(void)fprintf(stderr, " --train --learning-rate %g", run->learning_rate);
+	if (code < 0 && options->filter > 0)
+		(void)fprintf(stderr, " --filter %.9g", options->filter);
+	if (code < 0)
+		(void)fputc('\n', stderr);
 	hd_cluster_destroy(cluster);
 	return code < 0 ? EX_SOFTWARE : EX_OK;
 }

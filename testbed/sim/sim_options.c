@@ -13,6 +13,8 @@
 #define LEARNING_RATE_MIN 1e-9
 #define LEARNING_RATE_MAX 1e3
 #define ACCURACY_MIN 1e-6
+#define FILTER_MIN 1e-6
+#define FILTER_MAX 1e6
 #define UNSEEDED UINT64_MAX
 
 static int bad(const char *field, const char *what) {
@@ -100,6 +102,16 @@ static const struct hd_option option_table[] = {
 		1,
 		"train: instead of the scenario's"
 	),
+	HD_OPTION_REAL(
+		"filter",
+		"V",
+		struct sim_options,
+		filter,
+		FILTER_MIN,
+		FILTER_MAX,
+		"train: workers push only what moves its weight by more than V / sqrt(step)\n"
+		"of it, and hold the rest back (docs/filter.md)"
+	),
 	HD_OPTION_FLAG(
 		"until-target",
 		struct sim_options,
@@ -180,11 +192,11 @@ static int check(const struct sim_options *options) {
 		return bad("--train", "needs a scenario");
 	if (!options->trains
 	    && (options->data || options->learning_rate > 0 || options->target_accuracy > 0
-		|| options->until_target || options->grid))
+		|| options->filter > 0 || options->until_target || options->grid))
 		return bad(
 			"--train",
 			"is missing, which --data, --learning-rate, --target-accuracy, "
-			"--until-target and --grid are for"
+			"--filter, --until-target and --grid are for"
 		);
 	if (options->grid && options->learning_rate > 0)
 		return bad("--grid", "finds the learning rate: leave --learning-rate out");

@@ -28,6 +28,7 @@ struct sim_options {
 	bool trains, until_target, grid;
 	const char *data;
 	double learning_rate, target_accuracy; /* 0: the scenario's */
+	double filter; /* v of the workers'; 0: none */
 	uint64_t grid_seeds; /* 0: not given */
 };
 

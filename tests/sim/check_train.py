@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""heddle-sim --train from outside: its records, its rule beside the demo's, the grid, and what it refuses.
+"""heddle-sim --train from outside: its records, its rule beside the demo's, the grid, its filter, and what it refuses.
 
 usage: check_train.py SOURCE_DIR HEDDLE_SIM"""
 import json
@@ -25,6 +25,13 @@ REFUSED = [
     (["--train", "--learning-rate", "0"], EX_USAGE, "--learning-rate: '0' (a number from 1e-09 to 1000)"),
     (["--train", "--learning-rate", "0.1x"], EX_USAGE, "--learning-rate"),
     (["--train", "--target-accuracy", "2"], EX_USAGE, "--target-accuracy"),
+    (["--filter", "0.7"], EX_USAGE, "--train"),
+    (["--train", "--filter", "0"], EX_USAGE, "--filter: '0' (a number from 1e-06 to 1e+06)"),
+    (["--train", "--filter=-0.7"], EX_USAGE, "--filter: '-0.7' (a number from 1e-06 to 1e+06)"),
+    (["--train", "--filter", "nan"], EX_USAGE, "--filter: 'nan' (a number from 1e-06 to 1e+06)"),
+    (["--train", "--filter", "inf"], EX_USAGE, "--filter: 'inf' (a number from 1e-06 to 1e+06)"),
+    (["--train", "--filter", "0.7x"], EX_USAGE, "--filter: '0.7x' (a number from 1e-06 to 1e+06)"),
+    (["--train", "--filter", "0.7"], EX_DATAERR, "job.momentum, job.weight_decay: must be 0 with a filter"),
     (["--train", "--grid", "--learning-rate", "0.1"], EX_USAGE, "--grid"),
     (["--train", "--grid-seeds", "2"], EX_USAGE, "needs --grid"),
     (["--train", "--grid", "--grid-seeds", "0"], EX_USAGE, "--grid-seeds: '0' (a whole number from 1"),
@@ -37,9 +44,9 @@ def run(*arguments):
                           timeout=120)
 
 
-def train(folder, *arguments):
+def train(folder, *arguments, scenario="tiny.json"):
     out = folder / "runs.json"
-    done = run(folder / "tiny.json", "--train", "--json", out, *arguments)
+    done = run(folder / scenario, "--train", "--json", out, *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(out.read_text()), done.stdout
 
@@ -82,6 +89,22 @@ def check_grid(folder):
     assert abs(follower[0]["time_to_accuracy_s"] - best["mean_s"]) < 1e-9, (follower[0]["time_to_accuracy_s"], best)
 
 
+def check_filter(folder):
+    plain = {**SCENARIO["job"], "momentum": 0, "weight_decay": 0, "learning_rate": 0.1}
+    (folder / "plain.json").write_text(json.dumps({
+        **SCENARIO, "job": plain, "sim": {"checkpoint_commits": 10},
+        "faults": {"crash": [{"at_s": 1.5, "node": "server", "down_s": 0.1}]},
+        "workers_events": [{"at_s": 2, "worker": 1, "do": "leave"}]}))
+    records, _ = train(folder, "--filter", "0.7", scenario="plain.json")
+    of = records[0]["filter"]
+    assert sorted(of) == ["doubled", "flushed", "held_norm", "regained", "returned", "steps", "undone", "v"], of
+    assert of["v"] == 0.7 and of["held_norm"] > 0 and of["steps"] > 0 and of["undone"] > 0 and of["flushed"] == 1, of
+    again, _ = train(folder, "--filter", "0.7", scenario="plain.json")
+    assert again[0]["filter"] == of, (again[0]["filter"], of)
+    records, _ = train(folder, scenario="plain.json")
+    assert "filter" not in records[0], records[0]["filter"]
+
+
 def check_refusals(folder):
     for arguments, code, words in REFUSED:
         done = run(folder / "tiny.json", *arguments)
@@ -100,6 +123,7 @@ def main():
         (folder / "tiny.json").write_text(json.dumps(SCENARIO))
         check_records(folder)
         check_grid(folder)
+        check_filter(folder)
         check_refusals(folder)
     return 0
 

@@ -2,12 +2,15 @@
 /*
  * Workers behind significance filters, in whole clusters: what they compute is applied, held, under way or lost with a
  * process, value by value, and the server's model is what was applied. With losses, withdrawn and dropped pushes, steps
- * that end without a worker, deaths, a controller that restarts, and sums of aggregators.
+ * that end without a worker, deaths, a controller that restarts, sums of aggregators, a server that comes back from its
+ * checkpoint, or anew, and a replica that takes its place.
  */
 #include "cluster_run.h"
 #include "hd_message.h"
+#include "hd_random.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +19,7 @@
 #include <cmocka.h>
 
 #define SEEDS 4
+#define RANDOM_SEEDS 12
 
 static struct hd_dataset train, test;
 static struct hd_cluster_training training;
@@ -105,6 +109,254 @@ static void test_sums(void **state) {
 	check_all(HD_SYNC_ALL, 1);
 }
 
+/* --- servers that end ------------------------------------------------------------------------- */
+
+static const struct hd_place server = {.kind = HD_PLACE_SERVER};
+
+static void crash(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.crashes[run->scenario.crash_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+/* Commits since the checkpoint are undone; their workers have them applied anew, or hold them again. */
+static void check_restarts(uint8_t sync, uint32_t checkpoint_commits) {
+	uint64_t undone = 0, flushed = 0;
+
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct run run;
+
+		draw(&run, sync, seed);
+		run.scenario.duplicate = run.scenario.reorder = 0.01;
+		run.scenario.sim.checkpoint_commits = checkpoint_commits;
+		run.scenario.sim.disk_ms = 20;
+		crash(&run, server, 1.6, 0.2);
+		crash(&run, server, 2.5, 0.2);
+		expect(&run, 40);
+		assert_int_equal(run.result.promotions, 0);
+		assert_true(run.result.filtered > 0);
+		undone += run.result.undone;
+		flushed += run.result.flushed;
+	}
+	print_message("%" PRIu64 " commits were undone\n", undone);
+	assert_true(undone > 0);
+	assert_true(flushed > 0);
+}
+
+static void test_server_restarts(void **state) {
+	check_restarts(HD_SYNC_NONE, 10);
+	check_restarts(HD_SYNC_ALL, 10);
+	check_restarts(HD_SYNC_N, 10);
+}
+
+static void test_server_begins_anew(void **state) {
+	check_restarts(HD_SYNC_NONE, 0);
+}
+
+static void check_replica(uint8_t sync) {
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct run run;
+
+		draw(&run, sync, seed);
+		run.scenario.replica = 1;
+		run.scenario.crash_count = 0; /* the controller promotes */
+		crash(&run, server, 1.5, 0.3);
+		expect(&run, 40);
+		assert_int_equal(run.result.promotions, 1);
+		assert_true(run.result.followed > 0);
+	}
+}
+
+static void test_replica(void **state) {
+	check_replica(HD_SYNC_NONE);
+	check_replica(HD_SYNC_ALL);
+}
+
+/* Nobody hears that the replica is to take over: the server comes back, begins alone from its checkpoint, and goes on
+ * until the controller is heard again. Then the replica has what that checkpoint lacked. */
+static void check_lost_history(uint8_t sync) {
+	const struct hd_scenario_fault cut
+		= {.at_s = 0.85, .for_s = 1.5, .node = {.kind = HD_PLACE_CONTROLLER}};
+	uint64_t regained = 0, doubled = 0;
+
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct run run;
+
+		draw(&run, sync, seed);
+		run.scenario.event_count = run.scenario.crash_count = 0;
+		run.scenario.replica = 1;
+		run.scenario.sim.checkpoint_commits = 20;
+		run.scenario.sim.disk_ms = 20;
+		crash(&run, server, 0.3, 0.8);
+		run.scenario.partitions[0] = cut;
+		expect(&run, 40);
+		assert_int_equal(run.result.promotions, 1);
+		regained += run.result.regained;
+		doubled += run.result.doubled;
+	}
+	print_message(
+		"%" PRIu64 " lost commits came back, %" PRIu64 " had been given back\n",
+		regained,
+		doubled
+	);
+	assert_true(regained > 0);
+}
+
+static void test_lost_history_is_back(void **state) {
+	check_lost_history(HD_SYNC_NONE);
+	check_lost_history(HD_SYNC_ALL);
+}
+
+/* A replica asks a controller that begins anew before the server has told it of that replica: it must ask again, or
+ * commits that the bound holds wait for good. */
+static void test_controller_restarts_beside_replica(void **state) {
+	static const double at_s[] = {1.1, 1.3};
+
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		for (size_t i = 0; i < sizeof(at_s) / sizeof(at_s[0]); i++) {
+			struct run run;
+
+			draw(&run, HD_SYNC_NONE, seed);
+			run.scenario.loss = run.scenario.sim.cancel = 0;
+			run.scenario.sim.depth = 1;
+			run.scenario.sim.checkpoint_commits = 7;
+			run.scenario.event_count = run.scenario.crash_count = 0;
+			run.scenario.partition_count = 0;
+			run.scenario.workers = 4;
+			run.scenario.job.tau_max = 16;
+			run.scenario.replica = 1;
+			run.scenario.div_max = 0.3;
+			crash(&run, (struct hd_place){.kind = HD_PLACE_CONTROLLER}, at_s[i], 0.5);
+			expect(&run, 150);
+			assert_int_equal(run.result.promotions, 0);
+		}
+}
+
+/* --- at random -------------------------------------------------------------------------------- */
+
+static double within(struct hd_random *random, const struct run *run) {
+	return run->scenario.duration_s * hd_random_unit(random);
+}
+
+static struct hd_place draw_place(struct hd_random *random, const struct run *run) {
+	static const uint8_t kinds[]
+		= {HD_PLACE_SERVER, HD_PLACE_WORKER, HD_PLACE_CONTROLLER, HD_PLACE_REPLICA};
+	uint8_t kind = kinds[hd_random_below(random, run->scenario.replica ? 4 : 3)];
+
+	return (struct hd_place){
+		.kind = kind,
+		.worker = kind == HD_PLACE_WORKER ?
+			(uint32_t)hd_random_below(random, run->scenario.workers) :
+			0,
+	};
+}
+
+/* Statement by statement: no compiler draws in another order. */
+static struct hd_scenario_fault
+draw_fault(struct hd_random *random, const struct run *run, double longest_s) {
+	struct hd_scenario_fault fault = {.node = draw_place(random, run)};
+
+	fault.at_s = within(random, run);
+	fault.for_s = 0.01 + longest_s * hd_random_unit(random);
+	return fault;
+}
+
+static void draw_faults(struct hd_random *random, struct run *run) {
+	struct hd_scenario *s = &run->scenario;
+
+	for (uint64_t i = hd_random_below(random, 3); i > 0; i--)
+		s->crashes[s->crash_count++] = draw_fault(random, run, 1);
+	for (uint64_t i = hd_random_below(random, 3); i > 0; i--)
+		s->partitions[s->partition_count++] = draw_fault(random, run, 1.5);
+	/* One event a worker: none leaves twice. */
+	for (uint32_t w = 0; w + 1 < s->workers; w++) {
+		static const uint8_t does[] = {HD_DO_KILL, HD_DO_LEAVE, HD_DO_PREEMPT, HD_DO_JOIN};
+		struct hd_scenario_event *event;
+
+		if (hd_random_chance(random, 0.5))
+			continue;
+		event = &s->events[s->event_count++];
+		event->worker = w;
+		event->at_s = within(random, run);
+		event->what = does[hd_random_below(random, 4)];
+		event->notice_s = 0.02 + hd_random_unit(random);
+	}
+}
+
+/* replica: the server has one; else it comes back from its disk, or from nothing. */
+static void draw_random(struct run *run, bool replica, uint64_t seed) {
+	struct hd_scenario *s = &run->scenario;
+	struct hd_random random;
+	uint8_t sync;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x66696c746572) ^ (uint64_t)replica << 32);
+	sync = (uint8_t)hd_random_below(&random, HD_SYNC_N_BATCH + 1);
+	draw(run, sync, seed);
+	s->event_count = s->crash_count = s->partition_count = 0;
+	s->replica = replica;
+	s->workers = 2 + (uint32_t)hd_random_below(&random, 5);
+	if (s->job.sync_count > s->workers)
+		s->job.sync_count = s->workers;
+	s->duration_s = 2 + 2 * hd_random_unit(&random);
+	s->job.compute_ms = 5 + 25 * hd_random_unit(&random);
+	s->loss = 0.03 * hd_random_unit(&random);
+	s->duplicate = 0.03 * hd_random_unit(&random);
+	s->reorder = 0.03 * hd_random_unit(&random);
+	s->sim.cancel = 0.1 * hd_random_unit(&random);
+	s->sim.disk_ms = 30 * hd_random_unit(&random);
+	if (hd_random_chance(&random, 0.7))
+		s->sim.checkpoint_commits = 3 + (uint32_t)hd_random_below(&random, 30);
+	if (replica && hd_random_chance(&random, 0.5))
+		s->div_max = 0.01 + hd_random_unit(&random);
+	training.filter = (float)(0.1 + 2 * hd_random_unit(&random));
+	s->crashes[s->crash_count] = draw_fault(&random, run, 1);
+	s->crashes[s->crash_count++].node = server;
+	draw_faults(&random, run);
+}
+
+/* HEDDLE_SIM_SEEDS: how many; HEDDLE_SIM_FIRST: the first. */
+static void check_random(bool replica) {
+	uint64_t seeds = run_seeds(RANDOM_SEEDS), first = run_first_seed();
+	uint64_t undone = 0, promotions = 0, flushed = 0, returned = 0, doubled = 0;
+	struct run run;
+
+	for (uint64_t seed = first; seed < first + seeds; seed++) {
+		draw_random(&run, replica, seed);
+		run.config.explain = seeds == 1;
+		go(&run);
+		if (run.violated)
+			fail_msg("seed %" PRIu64 ": %s", seed, run.failure);
+		undone += run.result.undone;
+		promotions += run.result.promotions;
+		flushed += run.result.flushed;
+		returned += run.result.returned;
+		doubled += run.result.doubled;
+	}
+	assert_true(doubled == 0 || replica);
+	print_message(
+		"%" PRIu64 " undone, %" PRIu64 " returned, %" PRIu64 " flushed, %" PRIu64
+		" promotions, %" PRIu64 " doubled\n",
+		undone,
+		returned,
+		flushed,
+		promotions,
+		doubled
+	);
+	if (seeds < RANDOM_SEEDS)
+		return;
+	assert_true(undone > 0);
+	assert_true(returned > 0);
+	assert_true(flushed > 0);
+	assert_true(promotions > 0 || !replica);
+}
+
+static void test_random_restarts(void **state) {
+	check_random(false);
+}
+
+static void test_random_replicas(void **state) {
+	check_random(true);
+}
+
 static void test_refusals(void **state) {
 	struct hd_cluster *cluster;
 	struct run run;
@@ -128,7 +380,18 @@ int main(void) {
 		cmocka_unit_test(test_steps_of_n),
 		cmocka_unit_test(test_steps_of_n_updates),
 		cmocka_unit_test(test_sums),
+		cmocka_unit_test(test_server_restarts),
+		cmocka_unit_test(test_server_begins_anew),
+		cmocka_unit_test(test_replica),
+		cmocka_unit_test(test_lost_history_is_back),
+		cmocka_unit_test(test_controller_restarts_beside_replica),
+		cmocka_unit_test(test_random_restarts),
+		cmocka_unit_test(test_random_replicas),
 		cmocka_unit_test(test_refusals),
+	};
+	const struct CMUnitTest random[] = {
+		cmocka_unit_test(test_random_restarts),
+		cmocka_unit_test(test_random_replicas),
 	};
 	char error[256];
 	int failed;
@@ -137,7 +400,8 @@ int main(void) {
 		(void)fprintf(stderr, "data: %s\n", error);
 		return 1;
 	}
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = run_only_seeds() ? cmocka_run_group_tests(random, NULL, NULL) :
+				    cmocka_run_group_tests(tests, NULL, NULL);
 	hd_dataset_fini(&train);
 	hd_dataset_fini(&test);
 	return failed;
