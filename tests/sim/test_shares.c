@@ -171,7 +171,7 @@ static void test_known(void **state) {
 }
 
 static void test_links_change(void **state) {
-	static const uint64_t rates[] = {RATE / 2, 2 * RATE};
+	static const uint64_t rates[] = {RATE / 2, UINT64_C(2) * RATE};
 	struct world *w = world_open(10, 2);
 
 	(void)state;

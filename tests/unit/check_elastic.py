@@ -29,7 +29,7 @@ class Elastic(loopback.Loopback):
     def setUp(self):
         super().setUp()
         self.start_controller("--events", self.path / "ctl.jsonl")
-        self.start_server("--controller", self.controller)
+        self.ps = self.start_server("--controller", self.controller)
         self.env.update(HEDDLE_KEY_FILE=str(self.key), HEDDLE_JOB="digits", HEDDLE_CONTROLLER=self.controller,
                         HEDDLE_BIND="127.0.0.1", HEDDLE_WORLD_SIZE="2", OPENBLAS_NUM_THREADS="1")
 
@@ -134,6 +134,7 @@ class Elastic(loopback.Loopback):
         self.end(workers[1])
         self.assertAlmostEqual(self.summary(1)["scale"], 2)
         self.end(workers[0])
+        self.end(self.ps)  # its log's last words are written then
         scales = [e["value"] for e in self.events("ps", "stepped") if e["aux"] == 2]
         changes = [scale for i, scale in enumerate(scales) if i == 0 or scale != scales[i - 1]]
         self.assertEqual(changes[-3:], [2, 0.5, 2])
