@@ -352,9 +352,7 @@ static int with_options(struct program *program, const struct options *o) {
 	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
 
 	if (status == 0) {
-		status = hd_setup_driver(
-			o->common.log, o->common.listen, &driver, &program->driver
-		);
+		status = hd_setup_driver(&program->service, &o->common, &driver, &program->driver);
 	}
 	if (status == 0) {
 		status = make_server(program, o);

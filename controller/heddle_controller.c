@@ -293,7 +293,7 @@ static int with_driver(struct program *program) {
 	};
 	const struct hd_stat_group *groups[HD_STAT_VALUES_MAX];
 	size_t count = 0;
-	int status = hd_setup_driver(o->common.log, o->common.listen, &config, &program->driver);
+	int status = hd_setup_driver(&program->service, &o->common, &config, &program->driver);
 
 	while (hd_controller_groups[count]) {
 		groups[count] = hd_controller_groups[count];

@@ -204,8 +204,8 @@ static int make_agent(struct hd_switch_thread *thread) {
 	const struct hd_switch_thread_config *c = &thread->config;
 	struct hd_log *log = &c->service->log;
 	struct hd_switch_agent_config config = {
-		.name = c->host,
-		.host = c->host,
+		.name = c->setup->host,
+		.host = c->setup->host,
 		.keys = c->keys,
 		.key_id = c->keys->keys[0].id,
 		.data = {.ipv4 = hd_ports_self(c->ports)->ipv4, .port = HD_SWITCH_UDP_PORT},
@@ -215,21 +215,23 @@ static int make_agent(struct hd_switch_thread *thread) {
 		.ops = &agent_ops,
 		.owner = thread,
 	};
-	int code = hd_setup_controller(log, c->controller, &config.controller);
+	int code = hd_setup_controller(log, c->setup->controller, &config.controller);
 
 	if (code)
 		return code;
 	if (hd_program_entropy(config.seed) < 0)
 		return hd_log_fail(log, EX_OSERR, "no entropy");
 	code = hd_switch_agent_create(&config, &thread->agent);
-	return code < 0 ? hd_log_fail(log, EX_USAGE, "--host: '%s': %s", c->host, strerror(-code)) :
-			  0;
+	if (code == 0)
+		return 0;
+	return hd_log_fail(log, EX_USAGE, "--host: '%s': %s", c->setup->host, strerror(-code));
 }
 
 static int start(struct hd_switch_thread *thread) {
-	struct hd_log *log = &thread->config.service->log;
+	const struct hd_switch_thread_config *c = &thread->config;
+	struct hd_log *log = &c->service->log;
 	struct hd_driver_config driver = {.event = on_event, .woken = on_woken, .owner = thread};
-	int status = hd_setup_driver(log, thread->config.listen, &driver, &thread->driver);
+	int status = hd_setup_driver(c->service, c->setup, &driver, &thread->driver);
 
 	if (status == 0)
 		status = make_agent(thread);

@@ -17,8 +17,8 @@ struct hd_switch_thread_config {
 	struct hd_ports *ports;
 	const struct hd_switch_executor *executor;
 	struct hd_service *service; /* initialised; started here, on the agent's loop */
+	const struct hd_setup_options *setup; /* listen, controller, host and events; outlives it */
 	const struct hd_keyring *keys; /* outlives it */
-	const char *listen, *controller, *host;
 	uint16_t count_min, count_max; /* values of a chunk that the executor takes */
 	uint16_t dtypes; /* bit d: enum hd_dtype d */
 };

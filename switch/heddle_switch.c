@@ -290,10 +290,8 @@ static int serve_with_agent(struct program *program, const struct hd_keyring *ke
 		.ports = program->ports,
 		.executor = &program->executor,
 		.service = &program->service,
+		.setup = &o->common,
 		.keys = keys,
-		.listen = o->common.listen ? o->common.listen : o->service_address,
-		.controller = o->common.controller,
-		.host = o->common.host,
 		.count_min = any ? 1 : HD_SWITCH_LANES,
 		.count_max
 		= any ? (uint16_t)(lanes < LANES_MAX ? lanes : LANES_MAX) : HD_SWITCH_LANES,
@@ -311,9 +309,13 @@ static int serve_with_agent(struct program *program, const struct hd_keyring *ke
 }
 
 static int with_agent(struct program *program) {
-	const struct hd_setup_options *common = &program->options.common;
+	struct hd_setup_options *common = &program->options.common;
 	struct hd_keyring keys;
-	int status = hd_setup_begin(&program->service, common, &keys);
+	int status;
+
+	if (!common->listen)
+		common->listen = program->options.service_address;
+	status = hd_setup_begin(&program->service, common, &keys);
 
 	if (status == 0)
 		status = serve_with_agent(program, &keys);

@@ -164,9 +164,7 @@ static int with_options(struct program *program, const struct options *o) {
 	if (status == 0)
 		status = open_bridge(program, o);
 	if (status == 0)
-		status = hd_setup_driver(
-			o->common.log, o->common.listen, &driver, &program->driver
-		);
+		status = hd_setup_driver(&program->service, &o->common, &driver, &program->driver);
 	if (status == 0)
 		status = make_agent(program, o);
 	if (status == 0)

@@ -202,18 +202,21 @@ static int open_driver(struct heddle *fabric, struct setup *setup) {
 	char error[HD_TEXT_BYTES_MAX];
 	int rc;
 
-	if (events) {
-		rc = hd_event_log_open(events, setup->name, &fabric->events);
-		if (rc < 0)
-			return heddle_fail(rc, "events: %s: %s", events, heddle_strerror(rc));
-		hd_event_log_on_trouble(fabric->events, on_log_trouble, fabric);
-	}
 	setup->driver.event = events || fabric->log ? heddle_on_event : NULL;
 	setup->driver.woken = heddle_on_woken;
 	setup->driver.owner = fabric;
 	hd_driver_options_from_environment(&setup->driver.options);
 	rc = hd_driver_open(&setup->driver, &fabric->driver, error, sizeof error);
-	return rc < 0 ? heddle_fail(rc, "socket: %s", error) : 0;
+	if (rc < 0)
+		return heddle_fail(rc, "socket: %s", error);
+	if (!events)
+		return 0;
+	/* After the socket: who finds its address taken leaves the log of who has it as it is. */
+	rc = hd_event_log_open(events, setup->name, &fabric->events);
+	if (rc < 0)
+		return heddle_fail(rc, "events: %s: %s", events, heddle_strerror(rc));
+	hd_event_log_on_trouble(fabric->events, on_log_trouble, fabric);
+	return 0;
 }
 
 static int open_worker(struct heddle *fabric, struct setup *setup) {

@@ -249,7 +249,7 @@ static int make_monitor(struct program *program) {
 		return hd_log_fail(o->common.log, EX_OSERR, "no memory");
 	if (hd_driver_open(&ordinary, &program->driver, error, sizeof(error)))
 		return hd_log_fail(o->common.log, EX_OSERR, "socket: %s", error);
-	return 0;
+	return hd_setup_events(&program->service, &o->common);
 }
 
 static int with_options(struct program *program) {

@@ -57,7 +57,7 @@ static void say_trouble(void *owner, const char *sentence) {
 	(void)hd_log_fail(owner, 0, "--events: %s", sentence);
 }
 
-static int open_events(struct hd_service *service, const struct hd_setup_options *options) {
+int hd_setup_events(struct hd_service *service, const struct hd_setup_options *options) {
 	int status;
 
 	if (!options->events)
@@ -80,11 +80,8 @@ int hd_setup_begin(
 	const struct hd_setup_options *options,
 	struct hd_keyring *keys
 ) {
-	int status;
-
 	*keys = (struct hd_keyring){0};
-	status = read_keys(&service->log, options->key_file, keys);
-	return status ? status : open_events(service, options);
+	return read_keys(&service->log, options->key_file, keys);
 }
 
 int hd_setup_end(
@@ -107,7 +104,7 @@ int hd_setup_end(
 	);
 }
 
-int hd_setup_driver(
+static int open_driver(
 	struct hd_log *log,
 	const char *listen,
 	struct hd_driver_config *config,
@@ -124,6 +121,25 @@ int hd_setup_driver(
 	if (hd_driver_was_chosen(&config->options))
 		return hd_log_fail(log, EX_UNAVAILABLE, "--%s", error);
 	return hd_log_fail(log, EX_UNAVAILABLE, "--listen: %s: %s", listen, error);
+}
+
+int hd_setup_driver(
+	struct hd_service *service,
+	const struct hd_setup_options *options,
+	struct hd_driver_config *config,
+	struct hd_driver **driver
+) {
+	struct hd_driver *opened;
+	int status = open_driver(&service->log, options->listen, config, &opened);
+
+	if (status)
+		return status;
+	status = hd_setup_events(service, options);
+	if (status)
+		hd_driver_close(opened);
+	else
+		*driver = opened;
+	return status;
 }
 
 static int read_token(struct hd_service *service) {

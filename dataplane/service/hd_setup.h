@@ -54,7 +54,7 @@ int hd_setup_options(
 
 /* --- steps ------------------------------------------------------------------------------------- */
 
-/* Reads the keys, and opens service->events, whose troubles are told on the log. hd_setup_end() is due in any case. */
+/* Reads the keys. hd_setup_end() is due in any case. */
 int hd_setup_begin(
 	struct hd_service *service,
 	const struct hd_setup_options *options,
@@ -69,13 +69,17 @@ int hd_setup_end(
 	struct hd_driver *driver,
 	int status
 );
-/* Sets config->bind from `listen` (port 0: any free one), and opens. */
+/* Opens a driver on options->listen (port 0: any free one), which it sets config->bind from, and then the events: who
+ * is started a second time by mistake finds the port taken, and leaves the first one's log as it is. */
 int hd_setup_driver(
-	struct hd_log *log,
-	const char *listen,
+	struct hd_service *service,
+	const struct hd_setup_options *options,
 	struct hd_driver_config *config,
 	struct hd_driver **driver
 );
+/* Opens (truncates) service->events, whose troubles are told on the log: once this program has what only one can have.
+ * hd_setup_driver() does it; for those that open a driver of their own. */
+int hd_setup_events(struct hd_service *service, const struct hd_setup_options *options);
 /* run(), with the service as long as that runs: hd_service_start(), hd_service_stop(). */
 int hd_setup_serve(
 	struct hd_service *service,

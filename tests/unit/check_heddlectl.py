@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from processes import KEY, Program, check, run, write_keys
+from processes import KEY, Program, check, run, until, write_keys
 
 CONTROLLER, SHELL = sys.argv[1:3]
 
@@ -40,7 +40,7 @@ def bad_options(where, keys):
             (73, "--state-dir", ["--key-file", keys, "--state-dir", where + "/none/deep"]),
             (73, "--journal", ["--key-file", keys, "--journal", where + "/none/x"]),
             (64, "--journal-mb", ["--key-file", keys, "--journal-mb", "0"]),
-            (73, "--events", ["--key-file", keys, "--events", where + "/none/x"]),
+            (73, "--events", ["--key-file", keys, "--listen", "127.0.0.1:0", "--events", where + "/none/x"]),
             (64, "--listen", ["--key-file", keys, "--listen", "nowhere:x"]),
             (64, "--theta", ["--key-file", keys, "--theta", "-1"]),
             (64, "--interval-us", ["--key-file", keys, "--interval-us", "1.5"]),
@@ -129,6 +129,18 @@ def history(path):
     check(lives == [(1,)], lives)
 
 
+def twice(address, keys, events):
+    """A second controller started by mistake does not touch the first one's log."""
+    def written():
+        with open(events, encoding="utf-8") as file:
+            return file.read()
+
+    before = until(written, "the controller writes events")
+    second = run(CONTROLLER, "--key-file", keys, "--listen", address, "--events", events)
+    check(second.returncode == 69 and "in use" in second.stderr, f"exit {second.returncode}: {second.stderr}")
+    check(written().startswith(before), "the first one's events are kept")
+
+
 def main():
     with tempfile.TemporaryDirectory() as where:
         keys, other = write_keys(where), write_keys(where, "other", KEY.replace("4", "5"))
@@ -144,6 +156,7 @@ def main():
         piped(address, keys)
         wrong = ask(address, other, "nodes")
         check(wrong.returncode == 77 and "key" in wrong.stderr, f"a wrong key: {wrong.stderr}")
+        twice(address, keys, events)
         process.stop()
         history(journal)
         begin = time.monotonic()

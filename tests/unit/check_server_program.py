@@ -88,7 +88,8 @@ def check_words(directory):
                "--checkpoint-dir", f"{directory}/bad")
     fails_with(EX_CANTCREAT, "--report-dir", "--key-file", key, "--listen", "127.0.0.1:0",
                "--report-dir", f"{directory}/none/reports")
-    fails_with(EX_CANTCREAT, "--events", "--key-file", key, "--events", f"{directory}/none/events")
+    fails_with(EX_CANTCREAT, "--events", "--key-file", key, "--listen", "127.0.0.1:0", "--events",
+               f"{directory}/none/events")
 
 
 def check_idle(process):
@@ -121,6 +122,9 @@ def main():
     model = bytes(worker.model)
     assert counter == 5
     check_idle(process.process)
+    # One more by mistake does not touch the first one's log.
+    fails_with(EX_UNAVAILABLE, "in use", "--key-file", f"{directory}/key", "--listen", address, "--events",
+               f"{directory}/events")
     errors = process.stop()
     worker.close()
     events = [json.loads(line) for line in pathlib.Path(f"{directory}/events").read_text().splitlines()]

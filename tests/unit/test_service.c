@@ -264,17 +264,16 @@ static void test_setup(void **state) {
 	options.key_file = "/proc/self/cmdline";
 	assert_int_equal(hd_setup_begin(&service, &options, &keys), EX_DATAERR);
 	assert_non_null(strstr(tap_read(&tap), "not a text file"));
-	assert_int_equal(hd_setup_driver(&tap.log, "1.2.3.4:x", &config, &driver), EX_USAGE);
+	options.listen = "1.2.3.4:x";
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_USAGE);
 	assert_non_null(strstr(tap_read(&tap), "--listen: '1.2.3.4:x' (an address"));
 	/* TEST-NET-1 is no address of this host. */
-	assert_int_equal(
-		hd_setup_driver(&tap.log, "192.0.2.1:0", &config, &driver), EX_UNAVAILABLE
-	);
+	options.listen = "192.0.2.1:0";
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_UNAVAILABLE);
 	assert_non_null(strstr(tap_read(&tap), "--listen: 192.0.2.1:0: "));
 	config.options.driver = "token-ring";
-	assert_int_equal(
-		hd_setup_driver(&tap.log, "127.0.0.1:0", &config, &driver), EX_UNAVAILABLE
-	);
+	options.listen = "127.0.0.1:0";
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_UNAVAILABLE);
 	assert_string_equal(tap_read(&tap), "prog: --driver: 'token-ring' (udp or dpdk)\n");
 	assert_null(driver);
 	tap_close(&tap);
@@ -283,6 +282,8 @@ static void test_setup(void **state) {
 /* What begins ends in any case, with the first thing that went wrong as its status. */
 static void test_setup_ends(void **state) {
 	const struct hd_event event = {.kind = HD_EVENT_NODE_UP};
+	struct hd_driver_config config = {0};
+	struct hd_driver *driver = NULL;
 	struct hd_setup_options options;
 	struct hd_service service;
 	struct hd_keyring keys;
@@ -293,8 +294,11 @@ static void test_setup_ends(void **state) {
 	write_key(path);
 	options = setup_of(&service, &tap);
 	options.key_file = path;
+	options.listen = "127.0.0.1:0";
 	options.events = "/nonexistent/events";
-	assert_int_equal(hd_setup_begin(&service, &options, &keys), EX_CANTCREAT);
+	assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), EX_CANTCREAT);
+	assert_null(driver);
 	assert_non_null(strstr(tap_read(&tap), "--events: /nonexistent/events: No such file"));
 	assert_int_equal(hd_setup_end(&service, &options, &keys, NULL, EX_CANTCREAT), EX_CANTCREAT);
 	assert_int_equal(keys.count, 0);
@@ -303,9 +307,10 @@ static void test_setup_ends(void **state) {
 		assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
 		assert_int_equal(keys.count, 1);
 		assert_int_equal(keys.keys[0].id, 7);
+		assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
 		hd_event_log_add(service.events, &event);
 		assert_int_equal(
-			hd_setup_end(&service, &options, &keys, NULL, status),
+			hd_setup_end(&service, &options, &keys, driver, status),
 			status ? status : EX_IOERR
 		);
 		assert_null(service.events);
@@ -316,6 +321,53 @@ static void test_setup_ends(void **state) {
 	assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
 	assert_int_equal(hd_setup_end(&service, &options, &keys, NULL, 0), 0);
 	(void)unlink(path);
+	tap_close(&tap);
+}
+
+static void assert_file(const char *path, const char *text) {
+	char read_[64] = "";
+	FILE *file = fopen(path, "r");
+
+	assert_non_null(file);
+	(void)fread(read_, 1, sizeof(read_) - 1, file);
+	(void)fclose(file);
+	assert_string_equal(read_, text);
+}
+
+/* A program that is started a second time finds its port taken, and leaves the first one's events as they are. */
+static void test_setup_twice(void **state) {
+	struct hd_driver_config config = {0}, again = {0};
+	struct hd_driver *driver = NULL, *second = NULL;
+	char events[64], address[HD_ADDR_TEXT_BYTES];
+	struct hd_setup_options options;
+	struct hd_service service;
+	struct tap tap;
+	int fd;
+
+	(void)state;
+	options = setup_of(&service, &tap);
+	options.listen = "127.0.0.1:0";
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
+	(void)snprintf(events, sizeof(events), "/tmp/test_service.XXXXXX");
+	fd = mkstemp(events);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "{}\n", 3), 3);
+	close(fd);
+	hd_driver_print_addr(hd_driver_bound(driver), address);
+	options.listen = address;
+	options.events = events;
+	assert_int_equal(hd_setup_driver(&service, &options, &again, &second), EX_UNAVAILABLE);
+	assert_non_null(strstr(tap_read(&tap), "Address already in use"));
+	assert_null(second);
+	assert_null(service.events);
+	assert_file(events, "{}\n");
+	hd_driver_close(driver);
+	/* Its turn: the log begins anew. */
+	assert_int_equal(hd_setup_driver(&service, &options, &again, &second), 0);
+	assert_file(events, "");
+	hd_driver_close(second);
+	assert_int_equal(hd_event_log_close(service.events), 0);
+	(void)unlink(events);
 	tap_close(&tap);
 }
 
@@ -350,7 +402,8 @@ static void test_setup_serves(void **state) {
 	options = setup_of(&service, &tap);
 	options.key_file = path;
 	assert_int_equal(hd_setup_begin(&service, &options, &keys), 0);
-	assert_int_equal(hd_setup_driver(&service.log, "127.0.0.1:0", &config, &driver), 0);
+	options.listen = "127.0.0.1:0";
+	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
 	service.options.metrics = "127.0.0.1:x";
 	assert_int_equal(hd_setup_serve(&service, driver, no_groups, run_once, &run), EX_USAGE);
 	assert_non_null(strstr(tap_read(&tap), "--metrics: '127.0.0.1:x': "));
@@ -374,6 +427,7 @@ int main(void) {
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_setup),
 		cmocka_unit_test(test_setup_ends),
+		cmocka_unit_test(test_setup_twice),
 		cmocka_unit_test(test_setup_serves),
 	};
 
