@@ -6,6 +6,7 @@
  * round says: the same clients and epochs as in the reference (hd_federated.h).
  */
 #include "hd_federated.h"
+#include "hd_number.h"
 #include "heddle_elastic.h"
 #include "heddle_federated.h"
 #include "train_report.h"
@@ -24,16 +25,6 @@
 
 /* --- the option ----------------------------------------------------------------------------- */
 
-static bool whole(const char *text, double most, uint32_t *value) {
-	char *end;
-	double x = strtod(text, &end);
-
-	if (end == text || *end != '\0' || !(x >= 0 && x <= most) || x != floor(x))
-		return false;
-	*value = (uint32_t)x;
-	return true;
-}
-
 /* X, auto or auto:X. */
 static bool take_mu(struct heddle_federated *f, const char *text) {
 	char *end;
@@ -46,21 +37,45 @@ static bool take_mu(struct heddle_federated *f, const char *text) {
 	return end != text && *end == '\0' && isfinite(f->mu) && f->mu >= 0;
 }
 
-static bool take_key(struct heddle_federated *f, const char *key, const char *value) {
-	uint32_t seed = 0;
+/* 0, -1 when it is no key of a number, or an exit code. */
+static int take_number(struct heddle_federated *f, const char *key, const char *text) {
+	const struct {
+		const char *key;
+		uint32_t *value;
+		uint32_t most;
+	} numbers[] = {
+		{"clients", &f->clients_per_round, HD_WORKERS_MAX},
+		{"min", &f->min_clients, HD_WORKERS_MAX},
+		{"available", &f->min_available, HD_WORKERS_MAX},
+		{"deadline-ms", &f->round_deadline_ms, HD_ROUND_MS_MAX},
+		{"wait-ms", &f->round_wait_ms, HD_ROUND_MS_MAX},
+		{"epochs", &f->max_epochs, UINT16_MAX},
+		{"seed", NULL, UINT32_MAX},
+	};
 
-	if (strcmp(key, "clients") == 0)
-		return whole(value, HD_WORKERS_MAX, &f->clients_per_round);
-	if (strcmp(key, "min") == 0)
-		return whole(value, HD_WORKERS_MAX, &f->min_clients);
-	if (strcmp(key, "available") == 0)
-		return whole(value, HD_WORKERS_MAX, &f->min_available);
-	if (strcmp(key, "deadline-ms") == 0)
-		return whole(value, HD_ROUND_MS_MAX, &f->round_deadline_ms);
-	if (strcmp(key, "wait-ms") == 0)
-		return whole(value, HD_ROUND_MS_MAX, &f->round_wait_ms);
-	if (strcmp(key, "epochs") == 0)
-		return whole(value, UINT16_MAX, &f->max_epochs);
+	for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+		uint64_t value;
+
+		if (strcmp(key, numbers[i].key) != 0)
+			continue;
+		if (hd_number_whole(text, 0, numbers[i].most, &value) < 0)
+			return train_fail(
+				EX_USAGE,
+				"--federated: %s: '%.32s' (a whole number from 0 to %u)",
+				key,
+				text,
+				numbers[i].most
+			);
+		if (numbers[i].value)
+			*numbers[i].value = (uint32_t)value;
+		else
+			f->seed = value;
+		return 0;
+	}
+	return -1;
+}
+
+static bool take_word(struct heddle_federated *f, const char *key, const char *value) {
 	if (strcmp(key, "mu") == 0)
 		return take_mu(f, value);
 	if (strcmp(key, "weighting") == 0) {
@@ -76,39 +91,43 @@ static bool take_key(struct heddle_federated *f, const char *key, const char *va
 		f->late = strcmp(value, "weight") == 0 ? HEDDLE_LATE_WEIGHT : HEDDLE_LATE_DROP;
 		return f->late == HEDDLE_LATE_WEIGHT || strcmp(value, "drop") == 0;
 	}
-	if (strcmp(key, "seed") == 0 && whole(value, UINT32_MAX, &seed)) {
-		f->seed = seed;
-		return true;
-	}
 	return false;
+}
+
+static int take_part(struct heddle_federated *f, char *part) {
+	char *equals = strchr(part, '=');
+	int status = -1;
+
+	if (equals) {
+		*equals = '\0';
+		status = take_number(f, part, equals + 1);
+	}
+	if (status >= 0 || (equals && take_word(f, part, equals + 1)))
+		return status > 0 ? status : 0;
+	return train_fail(
+		EX_USAGE,
+		"--federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
+		"wait-ms=, epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop, "
+		"late=drop|weight or seed=, within its limits",
+		part,
+		equals ? "=" : "",
+		equals ? equals + 1 : ""
+	);
 }
 
 int train_take_federated(void *values, const char *text) {
 	struct train_options *options = values;
-	char copy[KEY_BYTES], *rest = copy, *part, *equals;
+	char copy[KEY_BYTES], *rest = copy, *part;
+	int status = 0;
 
 	options->is_federated = true;
 	options->federated = (struct heddle_federated)HEDDLE_FEDERATED_INIT;
 	if (strlen(text) >= sizeof copy)
 		return train_fail(EX_USAGE, "--federated: longer than %d bytes", KEY_BYTES - 1);
 	memcpy(copy, text, strlen(text) + 1);
-	while ((part = strsep(&rest, ",")) != NULL) {
-		equals = strchr(part, '=');
-		if (equals)
-			*equals = '\0';
-		if (equals && take_key(&options->federated, part, equals + 1))
-			continue;
-		return train_fail(
-			EX_USAGE,
-			"--federated: '%.32s%s%.32s' is not clients=, min=, available=, deadline-ms=, "
-			"wait-ms=, epochs=, mu=X|auto[:X], weighting=samples|uniform, stragglers=accept|drop, "
-			"late=drop|weight or seed=, within its limits",
-			part,
-			equals ? "=" : "",
-			equals ? equals + 1 : ""
-		);
-	}
-	return 0;
+	while (status == 0 && (part = strsep(&rest, ",")) != NULL)
+		status = take_part(&options->federated, part);
+	return status;
 }
 
 /* --- rounds --------------------------------------------------------------------------------- */
