@@ -467,10 +467,53 @@ static int parse(struct bench *bench, int argc, char **argv) {
 	return status;
 }
 
-int main(int argc, char **argv) {
+static int make_data(struct bench *bench, bool sender) {
+	for (size_t i = 0; i < AHEAD; i++) {
+		bench->data[i] = aligned_alloc(64, (bench->bytes + 63) / 64 * 64);
+		if (!bench->data[i])
+			return EX_OSERR;
+		memset(bench->data[i], 0, bench->bytes);
+	}
+	if (sender)
+		(void)check(bench, false);
+	return 0;
+}
+
+static int run(struct bench *bench, bool sender) {
 	static const struct hd_core_ops send_ops = {sender_receive, sender_tick, sender_deadline};
 	static const struct hd_core_ops recv_ops
 		= {receiver_receive, receiver_tick, receiver_deadline};
+	int rc;
+
+	if (hd_program_stop_on_signals(bench->driver) < 0 || make_data(bench, sender) != 0)
+		return EX_OSERR;
+	hd_path_init(&bench->path, bench->chunk_bytes + HD_CHUNK_OVERHEAD_BYTES);
+	if (sender) {
+		bench->began = hd_driver_now();
+		if (bench->seconds > 0)
+			bench->stop_at = bench->began + (hd_ns)(bench->seconds * 1e9);
+	}
+	(void)printf("ready\n");
+	(void)fflush(stdout);
+	rc = hd_driver_run(bench->driver, (struct hd_node){sender ? &send_ops : &recv_ops, bench});
+	report(bench, sender);
+	if (rc >= 0 && (sender || check(bench, true) == 0))
+		return 0;
+	(void)fprintf(stderr, "bench_transfer: %s\n", rc < 0 ? strerror(-rc) : "bytes differ");
+	return EX_SOFTWARE;
+}
+
+/* Those under way, too, when a signal or --seconds ended it. */
+static void end(struct bench *bench) {
+	for (size_t i = 0; i < AHEAD; i++) {
+		hd_send_destroy(bench->send[i]);
+		hd_recv_destroy(bench->recv[i]);
+		free(bench->data[i]);
+	}
+	hd_driver_close(bench->driver);
+}
+
+int main(int argc, char **argv) {
 	struct hd_driver_config config = {0};
 	struct bench bench;
 	char error[256];
@@ -488,31 +531,7 @@ int main(int argc, char **argv) {
 		(void)fprintf(stderr, "bench_transfer: %s\n", error);
 		return EX_OSERR;
 	}
-	if (hd_program_stop_on_signals(bench.driver) < 0)
-		return EX_OSERR;
-	for (size_t i = 0; i < AHEAD; i++) {
-		bench.data[i] = aligned_alloc(64, (bench.bytes + 63) / 64 * 64);
-		if (!bench.data[i])
-			return EX_OSERR;
-		memset(bench.data[i], 0, bench.bytes);
-	}
-	if (sender)
-		(void)check(&bench, false);
-	hd_path_init(&bench.path, bench.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES);
-	if (sender) {
-		bench.began = hd_driver_now();
-		if (bench.seconds > 0)
-			bench.stop_at = bench.began + (hd_ns)(bench.seconds * 1e9);
-	}
-	(void)printf("ready\n");
-	(void)fflush(stdout);
-	rc = hd_driver_run(bench.driver, (struct hd_node){sender ? &send_ops : &recv_ops, &bench});
-	report(&bench, sender);
-	if (rc < 0 || (!sender && check(&bench, true) < 0)) {
-		(void
-		)fprintf(stderr, "bench_transfer: %s\n", rc < 0 ? strerror(-rc) : "bytes differ");
-		return EX_SOFTWARE;
-	}
-	hd_driver_close(bench.driver);
-	return 0;
+	rc = run(&bench, sender);
+	end(&bench);
+	return rc;
 }
