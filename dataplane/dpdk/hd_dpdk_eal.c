@@ -160,6 +160,80 @@ static bool make_words(struct words *words, const struct dpdk_eal *eal) {
 	return good && add_memory(words, eal) && add_cores(words) && add_buses(words, eal);
 }
 
+/* --- starting it --- */
+
+struct start {
+	struct words *words;
+	int code;
+	int error; /* rte_errno is each thread's own */
+	cpu_set_t cores; /* that EAL gave its main thread */
+};
+
+static void *start_here(void *argument) {
+	struct start *start = argument;
+
+	start->code = rte_eal_init(start->words->count, start->words->word);
+	start->error = rte_errno;
+	if (sched_getaffinity(0, sizeof(start->cores), &start->cores) < 0)
+		CPU_ZERO(&start->cores);
+	return NULL;
+}
+
+static bool is_realtime(void) {
+	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+
+	return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+/*
+ * EAL waits for each thread that it begins in sleeps of 1 us. A real-time thread's timers have no slack, so these are
+ * over before it has left its core, and what inherited its priority and that core never runs (SCHED_RR: not before its
+ * slice is over). From an ordinary thread EAL's own are ordinary, too. (To lower ourselves meanwhile would take a
+ * privilege to come back.) The caller is then no thread of EAL's, and registers as any other that drives a port.
+ * 0 or -errno.
+ */
+static int start_aside(struct start *start) {
+	const struct sched_param ordinary = {0};
+	pthread_attr_t attr;
+	pthread_t thread;
+	int code = pthread_attr_init(&attr);
+
+	if (code != 0)
+		return -code;
+	(void)pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	(void)pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
+	(void)pthread_attr_setschedparam(&attr, &ordinary);
+	code = pthread_create(&thread, &attr, start_here, start);
+	(void)pthread_attr_destroy(&attr);
+	if (code != 0)
+		return -code;
+	(void)pthread_join(thread, NULL);
+	if (start->code >= 0 && CPU_COUNT(&start->cores) > 0)
+		(void)sched_setaffinity(0, sizeof(start->cores), &start->cores);
+	return 0;
+}
+
+static int start_words(struct words *words, char *error, size_t error_bytes) {
+	struct start start = {.words = words};
+	int code = 0;
+
+	if (is_realtime())
+		code = start_aside(&start);
+	else
+		(void)start_here(&start);
+	if (code < 0) {
+		(void
+		)snprintf(error, error_bytes, "eal: a thread to start it: %s", strerror(-code));
+		return code;
+	}
+	if (start.code >= 0)
+		return 0;
+	(void)snprintf(
+		error, error_bytes, "eal: %s (its own words are above)", rte_strerror(start.error)
+	);
+	return start.error > 0 ? -start.error : -EIO;
+}
+
 int dpdk_start_eal(const struct dpdk_eal *eal, char *error, size_t error_bytes) {
 	int code = 0;
 
@@ -168,14 +242,8 @@ int dpdk_start_eal(const struct dpdk_eal *eal, char *error, size_t error_bytes) 
 		if (!make_words(&eal_words, eal)) {
 			(void)snprintf(error, error_bytes, "eal: too many arguments");
 			code = -E2BIG;
-		} else if (rte_eal_init(eal_words.count, eal_words.word) < 0) {
-			(void)snprintf(
-				error,
-				error_bytes,
-				"eal: %s (its own words are above)",
-				rte_strerror(rte_errno)
-			);
-			code = rte_errno > 0 ? -rte_errno : -EIO;
+		} else {
+			code = start_words(&eal_words, error, error_bytes);
 		}
 		eal_started = code == 0;
 	}
