@@ -93,6 +93,26 @@ void hd_mirror_tell(struct hd_turn *turn, struct hd_mirror *mirror, bool always)
 	hd_peer_send(turn, mirror->source, &message);
 }
 
+void hd_mirrors_announce(struct hd_turn *turn) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+	const struct hd_mirror *mirror;
+
+	TAILQ_FOREACH (mirror, &turn->server->mirrors, link) {
+		if (!mirror->seeded) {
+			continue;
+		}
+		message.follow = (struct hd_msg_follow){
+			.job = mirror->job->id,
+			.generation = mirror->generation,
+			.state = hd_mirror_state(mirror),
+			.version = mirror->job->version,
+			.behind = mirror->entry_count,
+			.divergence = -1,
+		};
+		hd_controller_send(turn, &message);
+	}
+}
+
 void hd_mirror_event(
 	struct hd_turn *turn,
 	const struct hd_job *job,
@@ -437,6 +457,7 @@ static void hd_mirror_promote(struct hd_turn *turn, struct hd_mirror *mirror) {
 		);
 	}
 	job->generation = mirror->serve_generation;
+	job->confirmed = true; /* who promotes it knows what it has */
 	hd_mirror_free(turn->server, job);
 	turn->server->stats.promoted++;
 	event.version = job->version;
@@ -546,6 +567,9 @@ void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	}
 	if (mirror == NULL) {
 		hd_job_told(job, order->generation);
+		if (!job->retired) {
+			hd_job_confirm(turn, job);
+		}
 		return;
 	}
 	if (order->generation <= mirror->generation) {

@@ -113,6 +113,10 @@ void hd_follow_consider(struct hd_turn *turn, struct hd_job *job);
 void hd_follow_announce(struct hd_turn *turn, const struct hd_job *job);
 /* Job's newest durable version after something changed; tells. */
 void hd_durable_update(struct hd_turn *turn, struct hd_job *job);
+/* The controller has heard that the job is here, and said that this node is its server. */
+void hd_job_confirm(struct hd_turn *turn, struct hd_job *job);
+/* It is silent: who waits for that word joins without it. Nothing is durable before it comes. */
+void hd_jobs_alone(struct hd_turn *turn);
 double hd_follow_divergence(const struct hd_follow *follow); /* < 0: not known */
 
 /* --- hd_server_link.c --- */
@@ -226,6 +230,8 @@ void hd_mirror_timer(struct hd_turn *turn, struct hd_mirror *mirror);
 void hd_mirror_free(struct hd_server *server, struct hd_job *job);
 struct hd_mirror *hd_mirror_of(const struct hd_server *server, uint32_t job);
 void hd_mirror_tell(struct hd_turn *turn, struct hd_mirror *mirror, bool always);
+/* What is held here, for a controller that has just registered us: the job's server may come back with less. */
+void hd_mirrors_announce(struct hd_turn *turn);
 /* Says FOLLOW about a job that is no mirror of ours. */
 void hd_mirror_answer(
 	struct hd_turn *turn,

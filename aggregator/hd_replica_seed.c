@@ -211,6 +211,15 @@ hd_seed_take(struct hd_turn *turn, struct hd_mirror *mirror, const struct hd_msg
 	hd_mirror_tell(turn, mirror, true);
 }
 
+/* Of a server that began the job anew, with a history of its own, whose versions may be the lesser numbers. */
+static bool
+hd_seed_is_of_another_history(const struct hd_mirror *mirror, const struct hd_msg_seed *seed) {
+	hd_version ours = mirror->job->version;
+
+	return mirror->seeded && !mirror->serve && seed->generation > mirror->generation
+		&& hd_version_incarnation(seed->version) < hd_version_incarnation(ours);
+}
+
 void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_seed *seed) {
 	struct hd_job *job = hd_job_find(turn->server, seed->job);
 	struct hd_mirror *mirror;
@@ -227,6 +236,11 @@ void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
 		hd_mirror_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
 		hd_job_retire(turn, job); /* last: the session may go with it */
+		return;
+	}
+	if (job != NULL && hd_seed_is_of_another_history(job->mirror, seed)) {
+		hd_mirror_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
+		hd_job_retire(turn, job); /* it says this again, and finds nothing here */
 		return;
 	}
 	mirror = hd_mirror_get(turn, seed);

@@ -220,6 +220,7 @@ static void hd_server_settle(struct hd_turn *turn) {
 
 	if (hd_server_alone_at(server) <= turn->now) {
 		server->alone = true;
+		hd_jobs_alone(turn);
 		hd_mirror_ask_joins(server, 0);
 	}
 	while ((ended = TAILQ_FIRST(&server->ended_pulls)) != NULL) {

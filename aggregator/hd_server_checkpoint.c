@@ -138,7 +138,7 @@ static void hd_checkpoint_unclaimed(struct hd_turn *turn, struct hd_job *job) {
 	job->saved = hd_version_make(
 		job->lives[job->life_count - 1].incarnation, job->lives[job->life_count - 1].last
 	);
-	job->durable = job->saved;
+	hd_durable_update(turn, job);
 	job->version = hd_version_make(incarnation, hd_version_counter(job->version));
 	job->restoring = false;
 	hd_server_announce(turn, job);

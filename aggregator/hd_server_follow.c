@@ -190,12 +190,18 @@ void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order) {
 
 /* --- durable ---------------------------------------------------------------------------------- */
 
+/* A job that was begun while its controller could not be heard may be another node's: then all that is done here is
+ * lost, checkpoints too. So is what is still being written when it has become another one's. */
+static bool hd_job_is_ours(const struct hd_server *server, const struct hd_job *job) {
+	return !job->retired && (job->confirmed || hd_addr_is_none(server->config.controller));
+}
+
 void hd_durable_update(struct hd_turn *turn, struct hd_job *job) {
 	bool followed = job->follow != NULL && job->follow->active;
 	hd_version durable = followed ? job->follow->confirmed : job->saved;
 	struct hd_event event = {.kind = HD_EVENT_DURABLE, .job = job->id};
 
-	if (durable <= job->durable) {
+	if (durable <= job->durable || !hd_job_is_ours(turn->server, job)) {
 		return;
 	}
 	job->durable = durable;
@@ -203,6 +209,24 @@ void hd_durable_update(struct hd_turn *turn, struct hd_job *job) {
 	event.bytes = 2 * job->bytes;
 	hd_turn_event(turn, &event);
 	hd_durable_tell(turn, job);
+}
+
+void hd_job_confirm(struct hd_turn *turn, struct hd_job *job) {
+	job->confirmed = true;
+	job->asking = false;
+	hd_durable_update(turn, job);
+	hd_job_joined(turn, job);
+}
+
+void hd_jobs_alone(struct hd_turn *turn) {
+	struct hd_job *job;
+
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->asking) {
+			job->asking = false;
+			hd_job_joined(turn, job);
+		}
+	}
 }
 
 /* --- how far the replica may be ----------------------------------------------------------------- */

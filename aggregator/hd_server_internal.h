@@ -326,8 +326,7 @@ struct hd_job {
 	uint64_t log_count;
 
 	/* hd_server_checkpoint.c */
-	bool checkpointing, restoring;
-	bool checkpoint_asked; /* and not begun yet */
+	bool checkpointing, restoring, checkpoint_asked; /* asked: and not begun yet */
 	uint32_t checkpoint_failures; /* in a row, at most HD_CHECKPOINT_BACKOFF_MAX */
 	uint64_t commits_since;
 	struct hd_checkpoint checkpoint;
@@ -340,6 +339,7 @@ struct hd_job {
 	double momentum2, weights2; /* squared L2 norms */
 	uint64_t generation; /* the newest assignment that the controller told of */
 	bool retired; /* another node is its server: it goes */
+	bool asking, confirmed; /* waits for the controller's answer to its STATE; has had it */
 
 	/* hd_server_roster.c: who takes part, by the controller's word, or as we say it: */
 	struct hd_roster roster;
@@ -354,9 +354,9 @@ struct hd_job {
 };
 TAILQ_HEAD(hd_jobs, hd_job);
 
-/* Nobody may push or pull here (yet): it waits for its checkpoint, is a copy, or is another node's by now. */
+/* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a copy, or is another node's by now. */
 static inline bool hd_job_away(const struct hd_job *job) {
-	return job->restoring || job->mirror != NULL || job->retired;
+	return job->restoring || job->asking || job->mirror != NULL || job->retired;
 }
 
 struct hd_server {

@@ -340,6 +340,7 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 		return NULL;
 	}
 	job->generation = hd_mirror_generation(server, job->id);
+	job->asking = !server->alone && !hd_addr_is_none(server->config.controller);
 	if (hd_job_admit(server, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
 		hd_job_destroy(server, job);
 		return NULL;
@@ -414,6 +415,9 @@ static void hd_peer_joined(struct hd_turn *turn, struct hd_peer *peer) {
 void hd_job_joined(struct hd_turn *turn, struct hd_job *job) {
 	struct hd_peer *peer;
 
+	if (hd_job_away(job)) {
+		return;
+	}
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
 		if (peer->job == job && !peer->joined) {
 			hd_peer_joined(turn, peer);

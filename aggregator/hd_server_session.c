@@ -73,7 +73,7 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 	const struct hd_outgoing *out;
 	struct hd_incoming *in;
 
-	if (!turn->server->registered || (hd_job_away(job) && !job->restoring)) {
+	if (!turn->server->registered || job->mirror != NULL || job->retired) {
 		return;
 	}
 	TAILQ_FOREACH (in, &job->open, open_link) {
@@ -86,7 +86,7 @@ void hd_server_announce(struct hd_turn *turn, const struct hd_job *job) {
 		.tau_max = job->spec.tau_max,
 		.model_bytes = job->bytes,
 		.inflight = inflight,
-		.generation = job->generation,
+		.generation = job->confirmed ? job->generation : 0,
 	};
 	hd_controller_send(turn, &message);
 	hd_follow_announce(turn, job);
@@ -116,6 +116,7 @@ static void hd_server_registered(struct hd_turn *turn, const struct hd_msg_regis
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		hd_server_announce(turn, job);
 	}
+	hd_mirrors_announce(turn);
 	hd_copies_ask_again(turn);
 }
 

@@ -220,6 +220,9 @@ static void job_take(
 	struct hd_sink *sink
 ) {
 	job->server = server;
+	job->begun = false;
+	if (job->replica.holder == server)
+		job->replica.holder = NULL;
 	job->server_told = 0;
 	ctl_replica_serve(c, job, generation, sink);
 	ctl_roster_due(c, job);
@@ -258,6 +261,7 @@ void ctl_job_lose_server(
 
 	ctl_replica_forget(c, job, sink);
 	job->server = NULL;
+	job->begun = false;
 	job_void(c, job, reason, sink);
 	job->state = CTL_JOB_WAITING;
 	job->inflight_expected = 0;
@@ -331,6 +335,7 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 
 void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
+	ctl_replica_release(c, job, sink);
 	job->server_host[0] = '\0';
 	job->serving = 0;
 	ctl_kept_changed(c);

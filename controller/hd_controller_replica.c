@@ -50,9 +50,12 @@ static uint64_t free_bytes(const struct hd_controller *c, const struct ctl_node 
 	return used < node->memory_bytes ? node->memory_bytes - used : 0;
 }
 
+/* Who has some of it already, else who has the most room. */
 static struct ctl_node *best_node(const struct hd_controller *c, const struct ctl_job *job) {
 	struct ctl_node *node, *best = NULL;
 
+	if (job->replica.holder && may_keep(job, job->replica.holder))
+		return job->replica.holder;
 	TAILQ_FOREACH (node, &c->nodes, entry)
 		if (may_keep(job, node) && (!best || free_bytes(c, node) > free_bytes(c, best)))
 			best = node;
@@ -93,8 +96,22 @@ static void say_keep(struct hd_controller *c, struct ctl_job *job, struct hd_sin
 	ctl_send(c, job->server, &message, sink);
 }
 
+void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct ctl_node *holder = job->replica.holder;
+
+	job->replica.holder = NULL;
+	job->replica.holds = 0;
+	if (holder && holder != job->server)
+		say(c, job, holder, HD_REPLICA_RETIRE, next_generation(c), sink);
+}
+
 static void
 assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
+	if (job->replica.holder && job->replica.holder != node)
+		ctl_replica_release(c, job, sink);
+	/* Of another history it is no less than what the server has, or that would not be the server. */
+	if (hd_version_incarnation(job->replica.holds) != hd_version_incarnation(job->version))
+		job->replica.holds = 0;
 	job->replica.node = node;
 	job->replica.generation = next_generation(c);
 	job->replica.in_step = job->replica.held = false;
@@ -116,7 +133,8 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
 			say_keep(c, job, sink);
 			job->replica.changed = false;
 		}
-		if (job->state != CTL_JOB_READY || job->replica.node || !job->server
+		/* One that has not begun yet does not know the job. */
+		if (job->state != CTL_JOB_READY || job->replica.node || !job->begun
 		    || job->model_bytes == 0)
 			continue;
 		if (c->now < job->replica.assign_at) {
@@ -150,6 +168,8 @@ void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, stru
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		struct ctl_job *job = c->jobs[i];
 
+		if (job->replica.holder == node)
+			job->replica.holder = NULL;
 		if (job->replica.node != node)
 			continue;
 		/* From here on it is not promoted; only then the server hears that it is alone. */
@@ -166,7 +186,8 @@ void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_
 	if (!node)
 		return;
 	replica_end(c, job, HD_REASON_CLOSED, sink);
-	say(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
+	if (job->replica.holder != node)
+		say(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
 }
 
 /* --- FOLLOW -------------------------------------------------------------------------------------- */
@@ -187,6 +208,32 @@ static bool adopt(struct hd_controller *c, struct ctl_job *job, const struct hd_
 	return false;
 }
 
+/* A replica's own word on what it holds; of several the one that holds most. False: it is none. */
+static bool note_held(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_follow *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = m->job && !m->peer_port && hd_version_counter(m->version) > 0 ?
+		ctl_job_get(c, m->job) :
+		NULL;
+
+	if (!job || job->server == node)
+		return false;
+	if (job->begun && job->replica.node && job->replica.node != node) {
+		/* Another one has its place by now. */
+		say(c, job, node, HD_REPLICA_RETIRE, next_generation(c), sink);
+		return true;
+	}
+	if (!job->replica.holder || job->replica.holder == node
+	    || m->version > job->replica.holds) {
+		job->replica.holder = node;
+		job->replica.holds = m->version;
+	}
+	return true;
+}
+
 void ctl_replica_follow(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -197,7 +244,8 @@ void ctl_replica_follow(
 	struct ctl_replica *replica;
 
 	if (!job || job->server != node) {
-		c->counters.hostile_owner++;
+		if (!note_held(c, node, m, sink))
+			c->counters.hostile_owner++;
 		return;
 	}
 	replica = &job->replica;
@@ -212,12 +260,15 @@ void ctl_replica_follow(
 	replica->in_step = m->state == HD_FOLLOW_STEP;
 	replica->state = m->state;
 	replica->version = m->version;
+	if (hd_version_counter(m->version) > 0) {
+		replica->holder = replica->node;
+		replica->holds = m->version;
+	}
 	replica->behind = m->behind;
 	replica->divergence = m->divergence;
 	if (m->held && !replica->held && c->pending_count)
 		ctl_plan_now(c); /* its copies go ahead of what else waits */
 	replica->held = m->held != 0;
-	(void)sink;
 }
 
 /* --- taking the server's place --------------------------------------------------------------------- */
@@ -264,20 +315,53 @@ static void tell_promoted(
 	);
 }
 
-bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	struct ctl_node *node = job->replica.node;
-
-	if (!node || !job->replica.in_step || node->doomed || node->role == HD_ROLE_NONE)
-		return false;
+static void
+promote(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
 	tell_promoted(c, job, node, sink);
 	job->replica.promotions++;
 	job->replica.promoted_divergence = job->replica.divergence;
 	c->counters.promotions++;
 	replica_end(c, job, HD_REASON_CLOSED, sink);
+	job->replica.holder = NULL;
+	job->replica.holds = 0;
 	ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
 	job->replica.settles_at = c->now + SERVE_WAIT_NS;
 	ctl_job_claim(c, job, node, 0, sink);
 	job->replica.generation = job->serving;
+}
+
+static bool can_serve(const struct ctl_node *node) {
+	return node && !node->doomed && node->role != HD_ROLE_NONE;
+}
+
+bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	if (!can_serve(job->replica.node) || !job->replica.in_step)
+		return false;
+	promote(c, job, job->replica.node, sink);
+	return true;
+}
+
+bool ctl_replica_prefer(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_node *node,
+	hd_version begun,
+	struct hd_sink *sink
+) {
+	struct ctl_replica *replica = &job->replica;
+	uint64_t newest = hd_version_counter(job->newest);
+	uint64_t has = hd_version_counter(replica->holds);
+
+	/* A restored life counts on from where its checkpoint was, one that begins anew from 0. */
+	if (!can_serve(replica->holder) || replica->holder == node
+	    || has <= hd_version_counter(begun)
+	    || hd_version_incarnation(replica->holds) == hd_version_incarnation(begun))
+		return false;
+	replica->version = replica->holds;
+	replica->behind = newest > has ? (uint32_t)(newest - has) : 0;
+	replica->divergence = -1;
+	promote(c, job, replica->holder, sink);
+	say(c, job, node, HD_REPLICA_RETIRE, next_generation(c), sink);
 	return true;
 }
 

@@ -3,7 +3,9 @@
  * Private to controller/: a job's replica, and the copies of updates that go to it.
  *
  *   job READY, a node of the other kind --KEEP--> server --FOLLOW(in step)--> the node may be promoted
- *   the server is gone: in step --SERVE--> its node is the server;  not in step: the job waits, as without
+ *   the server is gone: in step --SERVE--> its node is the server;  not in step: the job waits for the server's host
+ *   it is back, --STATE--> with as much as the replica holds --SERVE--> server, which begins
+ *                          with less --SERVE--> the replica's node is the server, --RETIRE--> the one that was
  *   the replica is gone: --ALONE--> server
  *
  * Replicas (heddle-server --replica) keep the jobs of servers, and servers those of promoted replicas.
@@ -38,6 +40,9 @@ struct ctl_replica {
 	bool held; /* the server's commits wait for it: copies go ahead */
 	uint8_t state; /* enum hd_follow_state */
 	hd_version version; /* that it has */
+	/* Who is known to have a version, in step or not, also when the job has no server; NULL: nobody. */
+	struct ctl_node *holder;
+	hd_version holds;
 	uint32_t behind; /* commits */
 	double divergence; /* bound; < 0: not known */
 	hd_ns settles_at; /* nobody plans before this: a promoted one says STATE first */
@@ -58,7 +63,7 @@ static inline const char *ctl_direction_name(uint8_t direction) {
 }
 
 void ctl_replica_init(struct ctl_replica *replica);
-/* FOLLOW, from the job's server. */
+/* FOLLOW, from the job's server; or from a node that has just registered, of what it holds. */
 void ctl_replica_follow(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -81,6 +86,15 @@ bool ctl_replica_fence(
 	uint64_t generation,
 	struct hd_sink *sink
 );
+/* A node has begun the job with this version, and has not heard yet that it may. True: another one holds more, and is
+ * the server now. */
+bool ctl_replica_prefer(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_node *node,
+	hd_version begun,
+	struct hd_sink *sink
+);
 /* Tells the job's server that it is it: without that word no node begins a job. `generation` 0: a new one. */
 void ctl_replica_serve(
 	struct hd_controller *c,
@@ -88,8 +102,10 @@ void ctl_replica_serve(
 	uint64_t generation,
 	struct hd_sink *sink
 );
-/* The job is forgotten, or its server is another one: no replica belongs to it. */
+/* The job's server is gone, or another one: no replica belongs to it. What one holds it keeps until the job begins. */
 void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* Nobody needs what is held of the job outside its server: it goes. */
+void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 
 /* --- copies (hd_controller_copy.c) --- */
 void ctl_copy_request(

@@ -316,13 +316,19 @@ void ctl_state(
 		ctl_refuse(c, node, m->job, "state: jobs: at most 256 (HD_JOBS_MAX)", sink);
 		return;
 	}
-	if (ctl_replica_fence(c, job, node, m->generation, sink))
+	if (ctl_replica_fence(c, job, node, m->generation, sink)
+	    || (m->generation == 0 && ctl_replica_prefer(c, job, node, m->version, sink)))
 		return;
 	if (!job->model_bytes)
 		job->model_bytes = m->model_bytes;
 	if (!job->tau_max)
 		job->tau_max = m->tau_max;
-	ctl_job_claim(c, job, node, m->generation, sink);
+	if (job->server != node)
+		ctl_job_claim(c, job, node, m->generation, sink);
+	else if (m->generation == 0) /* it waits for this */
+		ctl_replica_serve(c, job, job->serving, sink);
+	job->begun = true;
+	ctl_check_by(c, c->now); /* for its replica */
 	tell_rolled_back(c, job, m->version, sink);
 	job_version(job, m->version);
 	if (m->position > job->position)

@@ -97,6 +97,8 @@ void hd_check_ranks(struct hd_check *check, uint32_t ranks);
 /* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
  * is lost. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
+/* DURABLE of a server whose replica has taken its place: it must be true all the same. */
+void hd_check_durable(struct hd_check *check, hd_version version);
 /* Whether these are the bits of that version, which the present server gave to its replica: of a server that began anew
  * it may be the first that anybody sees. */
 bool hd_check_is(struct hd_check *check, const float *model, hd_version version);

@@ -121,6 +121,21 @@ void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version 
 		);
 }
 
+/* Whether a version is one of those that led to a life's version with this counter. */
+static bool led_to(const struct hd_check *check, int life, uint64_t counter, hd_version version) {
+	const uint64_t at = hd_version_counter(version);
+
+	while (life >= 0) {
+		const struct hd_check_life *of = &check->lives[life];
+
+		if (of->incarnation == hd_version_incarnation(version))
+			return at >= of->first && at - of->first < of->count && at <= counter;
+		counter = counter < of->first ? counter : of->first;
+		life = of->parent;
+	}
+	return false;
+}
+
 /* Notes which pushes are in the history of a version: commits of its life, and of those before as far as they went. */
 static void mark_history(struct hd_check *check, hd_version version) {
 	int at = hd_check_find_life(check, hd_version_incarnation(version));
@@ -150,7 +165,6 @@ static void restore_history(struct hd_check *check, hd_version version) {
 	for (uint32_t w = 0; w < HD_CHECK_WORKERS_MAX; w++) {
 		for (uint32_t i = 0; i < check->workers[w].count; i++) {
 			struct hd_check_record *record = &check->workers[w].records[i];
-
 			if (record->committed != 0 && record->restored == 0) {
 				record->rolled_back = true;
 				check->stats.rolled_back++;
@@ -161,6 +175,19 @@ static void restore_history(struct hd_check *check, hd_version version) {
 			record->restored = 0;
 		}
 	}
+}
+
+void hd_check_durable(struct hd_check *check, hd_version version) {
+	int life = check->restored ? check->restored_from : (int)check->life_count - 1;
+	uint64_t most = check->restored ? check->restored_counter : UINT64_MAX;
+
+	if (!check->failed && !led_to(check, life, most, version))
+		hd_check_fail(
+			check,
+			"version %u/%" PRIu64 " was said to be durable, and led to nothing",
+			hd_version_incarnation(version),
+			hd_version_counter(version)
+		);
 }
 
 void hd_check_restore(struct hd_check *check, const float *model, hd_version version) {

@@ -263,7 +263,8 @@ void cluster_restored(struct hd_cluster *cluster, const float *model, hd_version
 void cluster_promoted(struct server_process *server, const struct hd_event *event);
 /* COMMITTED, of the job's server. */
 void cluster_stepped(struct hd_cluster *cluster, const struct hd_event *event);
-void cluster_durable(struct hd_cluster *cluster, hd_version version);
+/* DURABLE, of either. */
+void cluster_durable(struct server_process *server, hd_version version);
 void cluster_inspect_replica(struct hd_cluster *cluster);
 
 /* --- hd_cluster_monitor.c --- */

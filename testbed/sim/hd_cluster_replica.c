@@ -67,6 +67,11 @@ static bool one_at_a_time(const struct hd_scenario *scenario) {
 	return true;
 }
 
+/* Without a replica it is what the server's disk has, which nothing takes away. */
+static bool keeps_durable(const struct hd_scenario *scenario) {
+	return !scenario->replica || one_at_a_time(scenario);
+}
+
 /* --- events ------------------------------------------------------------------------------------- */
 
 bool cluster_may_begin(struct server_process *server) {
@@ -93,7 +98,7 @@ void cluster_promoted(struct server_process *server, const struct hd_event *even
 	uint64_t values;
 	const float *model = hd_server_model(server->core, cluster->job, &values);
 
-	if (cluster->durable > hd_version_counter(event->base) && one_at_a_time(&cluster->scenario))
+	if (cluster->durable > hd_version_counter(event->base) && keeps_durable(&cluster->scenario))
 		hd_check_fail(
 			cluster->check,
 			"version %" PRIu64 " was durable, and the replica took over at %" PRIu64,
@@ -106,12 +111,24 @@ void cluster_promoted(struct server_process *server, const struct hd_event *even
 	cluster_restored(cluster, model, event->base);
 }
 
-void cluster_durable(struct hd_cluster *cluster, hd_version version) {
-	if (hd_version_counter(version) > cluster->durable)
+void cluster_durable(struct server_process *server, hd_version version) {
+	struct hd_cluster *cluster = server->process.cluster;
+
+	if (!cluster_is_present(&server->process))
+		hd_check_durable(cluster->check, version);
+	else if (hd_version_counter(version) > cluster->durable)
 		cluster->durable = hd_version_counter(version);
 }
 
 void cluster_stepped(struct hd_cluster *cluster, const struct hd_event *event) {
+	if (hd_version_counter(event->version) <= cluster->durable
+	    && keeps_durable(&cluster->scenario))
+		hd_check_fail(
+			cluster->check,
+			"version %" PRIu64 " was durable, and %" PRIu64 " is made anew",
+			cluster->durable,
+			hd_version_counter(event->version)
+		);
 	if (cluster->step_more == 0)
 		cluster->stepped_from = hd_version_counter(event->version) - 1;
 	cluster->step_more = event->more;

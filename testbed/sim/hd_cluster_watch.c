@@ -110,8 +110,8 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		cluster_stepped(cluster, &event);
 		filter_committed(cluster, &event);
 	}
-	if (event.kind == HD_EVENT_DURABLE && cluster_is_present(process))
-		cluster_durable(cluster, event.version);
+	if (event.kind == HD_EVENT_DURABLE && as_server(process))
+		cluster_durable(as_server(process), event.version);
 	hd_check_credits(cluster->check, &event, cluster_is_present(process));
 }
 

@@ -69,6 +69,61 @@ static void test_follows(void **state) {
 	}
 }
 
+/* A replica that was cut off comes back and is sent a state; the server dies before that is there. */
+static void prepare_out_of_step(struct run *run, uint32_t checkpoint_commits) {
+	prepare_replica(run);
+	run->scenario.duration_s = 6;
+	run->scenario.job.update_bytes = 1204264;
+	run->scenario.sim.checkpoint_commits = checkpoint_commits;
+	cut(run, replica, 1.5, 1.2);
+	crash(run, server, 2.9, 0.2);
+}
+
+/* The server comes back with nothing: what its replica holds, of before it was cut off, is gone on from. */
+static void test_comes_back_with_nothing(void **state) {
+	struct run run;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		prepare_out_of_step(&run, 0);
+		run.config.seed = seed;
+		expect(&run, 20);
+		assert_int_equal(run.result.promotions, 1);
+		assert_true(run.kinds[HD_EVENT_ROLLED_BACK] > 0);
+		/* All of the first 1.5 s is there. */
+		assert_true(run.result.pushes.rolled_back < run.result.pushes.commits / 2);
+	}
+}
+
+/* Its checkpoint is newer than that: nobody takes its place. */
+static void test_comes_back_with_more(void **state) {
+	struct run run;
+
+	(void)state;
+	prepare_out_of_step(&run, 2);
+	expect(&run, 20);
+	assert_int_equal(run.result.promotions, 0);
+	assert_true(run.result.pushes.rolled_back < 8);
+}
+
+/* A server that was killed, and that one worker still takes for the server: it begins from its checkpoint when it has
+ * not heard the controller for a while, but what it does is lost when that is back, and nothing of it was durable. */
+static void test_begins_alone(void **state) {
+	static const struct hd_place controller = {.kind = HD_PLACE_CONTROLLER};
+	struct run run;
+
+	(void)state;
+	prepare_replica(&run);
+	run.scenario.duration_s = 8;
+	run.scenario.sim.checkpoint_commits = 4;
+	crash(&run, server, 1.5, 0.02);
+	cut(&run, worker1, 1.49, 0.2);
+	cut(&run, controller, 1.55, 3);
+	expect(&run, 200);
+	assert_int_equal(run.result.promotions, 1);
+	assert_true(run.result.pushes.rolled_back > 20);
+}
+
 /* Steps are whole numbers of a known size here; the bound lets a few of them wait. */
 static void test_bound(void **state) {
 	struct run near, far;
@@ -422,6 +477,9 @@ static void test_random(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_follows),
+		cmocka_unit_test(test_comes_back_with_nothing),
+		cmocka_unit_test(test_comes_back_with_more),
+		cmocka_unit_test(test_begins_alone),
 		cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_server_dies),
 		cmocka_unit_test(test_there_and_back),

@@ -15,6 +15,21 @@ static void fake_opened(void *owner, struct hd_session *session, hd_ns now, stru
 	fake->open = true;
 }
 
+static void fake_say_serve(
+	struct fake *fake,
+	struct hd_session *session,
+	uint32_t job,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_REPLICA};
+
+	message.replica.job = job;
+	message.replica.epoch = fake->epoch;
+	message.replica.order = HD_REPLICA_SERVE;
+	assert_int_equal(hd_session_send(session, &message, now, sink), 0);
+}
+
 static void fake_answer_register(
 	struct fake *fake,
 	struct hd_session *session,
@@ -27,14 +42,9 @@ static void fake_answer_register(
 	answer.registered.epoch = fake->epoch;
 	answer.registered.scheduled = 1;
 	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
-	if (fake->silent || message->role != HD_ROLE_SERVER) {
-		return;
+	if (!fake->silent && message->role == HD_ROLE_SERVER) {
+		fake_say_serve(fake, session, hd_job_id("t", "job"), now, sink);
 	}
-	answer = (struct hd_message){.kind = HD_MSG_REPLICA};
-	answer.replica.job = hd_job_id("t", "job");
-	answer.replica.epoch = fake->epoch;
-	answer.replica.order = HD_REPLICA_SERVE;
-	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
 }
 
 static void fake_message(
@@ -61,6 +71,9 @@ static void fake_message(
 	}
 	if (message->kind == HD_MSG_REGISTER) {
 		fake_answer_register(fake, session, &message->register_, now, sink);
+	}
+	if (message->kind == HD_MSG_STATE && message->state.generation == 0 && !fake->silent) {
+		fake_say_serve(fake, session, message->state.job, now, sink);
 	}
 	assert_true(fake->inbox_count < FAKE_INBOX_MAX);
 	fake->inbox[fake->inbox_count++] = *message;

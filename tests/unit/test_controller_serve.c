@@ -165,8 +165,216 @@ static void test_promoted_one_is_away(void **state) {
 	net_close(&net);
 }
 
+/* --- a server that comes back with less than its replica holds --- */
+
+struct stage {
+	struct net net;
+	struct peer *server, *replica, *worker;
+};
+
+static struct hd_message register_replica(const struct stage *t) {
+	struct hd_message m = net_register_server(t->replica);
+
+	m.register_.role = HD_ROLE_REPLICA;
+	m.register_.data_ipv4 = t->replica->addr.ipv4;
+	m.register_.data_port = t->replica->addr.port;
+	return m;
+}
+
+/* FOLLOW of the server: its replica has this version, and is not in step. */
+static struct hd_message follow_of(const struct stage *t, uint64_t version) {
+	struct hd_message m = {.kind = HD_MSG_FOLLOW};
+
+	m.follow.job = net_job(t->worker);
+	m.follow.generation = newest_order(t->server)->generation;
+	m.follow.state = HD_FOLLOW_SEEDING;
+	m.follow.version = hd_version_make(1, version);
+	m.follow.peer_ipv4 = t->replica->addr.ipv4;
+	m.follow.peer_port = t->replica->addr.port;
+	return m;
+}
+
+/* FOLLOW of the replica itself, when it has registered. */
+static struct hd_message held_by(const struct stage *t, uint64_t version) {
+	struct hd_message m = {.kind = HD_MSG_FOLLOW};
+
+	m.follow.job = net_job(t->worker);
+	m.follow.generation = 5;
+	m.follow.state = HD_FOLLOW_STEP;
+	m.follow.version = hd_version_make(1, version);
+	return m;
+}
+
+/* The server is at 30; its replica is told of. */
+static void open_stage(struct stage *t) {
+	struct hd_message m;
+
+	net_open(&t->net, &net_plain);
+	t->server = net_server(&t->net, "ps");
+	t->worker = net_worker(&t->net, "t", "j", 0, 8);
+	t->replica = net_peer(&t->net, HD_ROLE_REPLICA, "h2");
+	say(t->replica, register_replica(t));
+	net_run(&t->net, SETTLED);
+	m = server_state(t->worker, 30, 40);
+	m.state.generation = newest_order(t->server)->generation;
+	say(t->server, m);
+	net_run(&t->net, SETTLED);
+	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_KEEP);
+}
+
+/* It is killed, and begins the job from this version. */
+static void come_back(struct stage *t, uint16_t incarnation, uint64_t version) {
+	struct hd_message m = server_state(t->worker, version, 0);
+
+	peer_restart(t->server);
+	net_run(&t->net, 100 * HD_MS);
+	assert_int_equal(counters(&t->net)->promotions, 0);
+	say(t->server, net_register_server(t->server));
+	net_run(&t->net, 5 * HD_MS);
+	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_SERVE);
+	m.state.version = hd_version_make(incarnation, version);
+	say(t->server, m);
+	net_run(&t->net, 5 * HD_MS);
+}
+
+/* The replica is the server: at 20, where the one before it was at 30. */
+static void assert_taken_over(struct stage *t, uint64_t lost) {
+	struct hd_message m = server_state(t->worker, 20, 0);
+
+	assert_int_equal(counters(&t->net)->promotions, 1);
+	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_RETIRE);
+	assert_int_equal(newest_order(t->replica)->order, HD_REPLICA_SERVE);
+	assert_string_equal(t->net.controller->jobs[0]->server_host, "h2");
+	m.state.version = hd_version_make(3, 20);
+	m.state.generation = newest_order(t->replica)->generation;
+	say(t->replica, m);
+	net_run(&t->net, 5 * HD_MS);
+	assert_int_equal(counters(&t->net)->rolled_back, lost);
+	/* Its former server is its replica now. */
+	net_run(&t->net, SETTLED);
+	assert_int_equal(newest_order(t->replica)->order, HD_REPLICA_KEEP);
+	assert_int_equal(newest_order(t->server)->order, HD_REPLICA_RETIRE);
+}
+
+static void test_comes_back_with_less(void **state) {
+	static const struct {
+		uint16_t incarnation;
+		uint64_t version;
+	} begun[] = {{700, 0}, {2, 19}};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct stage t;
+
+		open_stage(&t);
+		say(t.server, follow_of(&t, 20));
+		net_run(&t.net, 5 * HD_MS);
+		come_back(&t, begun[i].incarnation, begun[i].version);
+		assert_taken_over(&t, 10);
+		net_close(&t.net);
+	}
+}
+
+/* Then it goes on, and its replica follows it again: nobody has told that to forget what it has. */
+static void test_comes_back_with_as_much(void **state) {
+	struct stage t;
+
+	(void)state;
+	open_stage(&t);
+	say(t.server, follow_of(&t, 20));
+	net_run(&t.net, 5 * HD_MS);
+	come_back(&t, 2, 20);
+	assert_int_equal(counters(&t.net)->promotions, 0);
+	assert_int_equal(counters(&t.net)->rolled_back, 10);
+	assert_int_equal(newest_order(t.server)->order, HD_REPLICA_SERVE);
+	net_run(&t.net, SETTLED);
+	assert_int_equal(newest_order(t.server)->order, HD_REPLICA_KEEP);
+	assert_int_equal(peer_count(t.replica, HD_MSG_REPLICA), 0);
+	net_close(&t.net);
+}
+
+/* Who goes on in the same life has more, whatever came of its words. */
+static void test_is_the_same_life(void **state) {
+	struct hd_message m;
+	struct stage t;
+
+	(void)state;
+	open_stage(&t);
+	say(t.server, follow_of(&t, 20));
+	net_run(&t.net, 5 * HD_MS);
+	come_back(&t, 1, 0);
+	assert_int_equal(counters(&t.net)->promotions, 0);
+	/* A new life that the controller has answered already may say less than what others hold of another history. */
+	say(t.replica, held_by(&t, 50));
+	m = server_state(t.worker, 3, 0);
+	m.state.version = hd_version_make(9, 3);
+	m.state.generation = newest_order(t.server)->generation;
+	say(t.server, m);
+	net_run(&t.net, 5 * HD_MS);
+	assert_int_equal(counters(&t.net)->promotions, 0);
+	net_close(&t.net);
+}
+
+/* A new controller hears from the replica itself what it holds. */
+static void test_replica_says_what_it_holds(void **state) {
+	struct net_config second = net_plain;
+	struct stage t;
+
+	(void)state;
+	open_stage(&t);
+	second.epoch = 2;
+	net_restart(&t.net, &second);
+	for (uint32_t i = 0; i < t.net.peer_count; i++)
+		peer_restart(&t.net.peers[i]);
+	net_run(&t.net, 100 * HD_MS);
+	say(t.replica, register_replica(&t));
+	say(t.replica, held_by(&t, 20));
+	net_run(&t.net, 5 * HD_MS);
+	say(t.worker, net_register_worker(t.worker, 8, 0));
+	say(t.server, net_register_server(t.server));
+	net_run(&t.net, 2 * HD_SECOND);
+	come_back(&t, 700, 0);
+	assert_taken_over(&t, 0); /* nothing is known of what is lost */
+	net_close(&t.net);
+}
+
+/* One that is gone, too, or has another one's place: the server goes on, and that one is told to forget it. */
+static void test_replica_is_gone_too(void **state) {
+	for (int second = 0; second < 2; second++) {
+		struct peer *other;
+		struct stage t;
+
+		(void)state;
+		open_stage(&t);
+		say(t.server, follow_of(&t, 20));
+		net_run(&t.net, 5 * HD_MS);
+		peer_restart(t.replica);
+		net_run(&t.net, 100 * HD_MS);
+		if (second) {
+			other = t.replica;
+			t.replica = net_peer(&t.net, HD_ROLE_REPLICA, "h3");
+			say(t.replica, register_replica(&t));
+			net_run(&t.net, SETTLED);
+			say(other, register_replica(&(struct stage){.replica = other}));
+			say(other, held_by(&t, 20));
+			net_run(&t.net, 5 * HD_MS);
+			assert_int_equal(newest_order(other)->order, HD_REPLICA_RETIRE);
+		}
+		come_back(&t, 700, 0);
+		assert_int_equal(counters(&t.net)->promotions, 0);
+		assert_int_equal(newest_order(t.server)->order, HD_REPLICA_SERVE);
+		assert_int_equal(counters(&t.net)->rolled_back, 30);
+		net_close(&t.net);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_comes_back_with_less),
+		cmocka_unit_test(test_comes_back_with_as_much),
+		cmocka_unit_test(test_is_the_same_life),
+		cmocka_unit_test(test_replica_says_what_it_holds),
+		cmocka_unit_test(test_replica_is_gone_too),
 		cmocka_unit_test(test_begun_elsewhere),
 		cmocka_unit_test(test_newer_word_wins),
 		cmocka_unit_test(test_promoted_one_is_away),

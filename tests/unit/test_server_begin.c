@@ -32,8 +32,7 @@ static bool was_closed(void *what) {
 }
 
 /* A controller that is there from the start, or `late`. */
-static void open_fixture(struct fixture *f, bool late) {
-	*f = (struct fixture){0};
+static void open_fixture_with(struct fixture *f, bool late) {
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
 	f->job = hd_job_id(f->spec.tenant, f->spec.name);
@@ -46,6 +45,11 @@ static void open_fixture(struct fixture *f, bool late) {
 		net_run_until(&f->net, is_registered, f->controller, HD_SECOND);
 	}
 	f->worker = fake_worker(&f->net, 0);
+}
+
+static void open_fixture(struct fixture *f, bool late) {
+	*f = (struct fixture){0};
+	open_fixture_with(f, late);
 }
 
 static void close_fixture(struct fixture *f) {
@@ -65,10 +69,24 @@ static void order(struct fixture *f, enum hd_replica_order order, uint64_t gener
 }
 
 /* Its JOIN had no answer; it is asked for another one by the end of its session. */
-static hd_version joins_again(struct fixture *f, hd_ns patience) {
+static void comes_again(struct fixture *f, hd_ns patience) {
 	net_run_until(&f->net, was_closed, f->worker, patience);
 	net_run_until(&f->net, is_open, f->worker, HD_SECOND);
+}
+
+static hd_version joins_again(struct fixture *f, hd_ns patience) {
+	comes_again(f, patience);
 	return fake_joined(f->worker, &f->spec)->version;
+}
+
+/* Joins a job that may begin: the server says so first, and nobody has joined before it has an answer. */
+static void begin(struct fixture *f, uint64_t generation) {
+	fake_join(f->worker, &f->spec);
+	assert_int_equal(fake_wait(f->controller, HD_MSG_STATE, 0)->state.generation, 0);
+	net_run(&f->net, HD_SECOND / 2);
+	assert_int_equal(fake_count(f->worker, HD_MSG_JOINED), 0);
+	order(f, HD_REPLICA_SERVE, generation);
+	assert_true(fake_wait(f->worker, HD_MSG_JOINED, 0)->joined.version != 0);
 }
 
 /* A worker that was cut off and falls back to this address finds no job here, and none begins. */
@@ -83,8 +101,8 @@ static void test_waits_for_the_word(void **state) {
 	assert_int_equal(fake_count(f.controller, HD_MSG_STATE), 0);
 	assert_int_equal(f.worker->closed, 0);
 	order(&f, HD_REPLICA_SERVE, 77);
-	assert_true(joins_again(&f, HD_SECOND) != 0);
-	assert_int_equal(fake_wait(f.controller, HD_MSG_STATE, 0)->state.generation, 77);
+	comes_again(&f, HD_SECOND);
+	begin(&f, 77);
 	close_fixture(&f);
 }
 
@@ -96,7 +114,7 @@ static void test_newer_word(void **state) {
 	open_fixture(&f, false);
 	order(&f, HD_REPLICA_SERVE, 77);
 	net_run(&f.net, HD_MS);
-	fake_joined(f.worker, &f.spec);
+	begin(&f, 77);
 	order(&f, HD_REPLICA_SERVE, 99);
 	order(&f, HD_REPLICA_ALONE, 88); /* of before: no step back */
 	net_run(&f.net, HD_MS);
@@ -104,6 +122,83 @@ static void test_newer_word(void **state) {
 	net_run(&f.net, 2 * HD_SECOND);
 	f.controller->node.down = false;
 	assert_int_equal(fake_wait(f.controller, HD_MSG_STATE, 1)->state.generation, 99);
+	close_fixture(&f);
+}
+
+/* Another node holds more: what was begun here is forgotten, and nobody has seen it. */
+static void test_another_holds_more(void **state) {
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, false);
+	order(&f, HD_REPLICA_SERVE, 77);
+	net_run(&f.net, HD_MS);
+	fake_join(f.worker, &f.spec);
+	fake_wait(f.controller, HD_MSG_STATE, 0);
+	order(&f, HD_REPLICA_RETIRE, 78);
+	comes_again(&f, HD_SECOND);
+	fake_join(f.worker, &f.spec);
+	net_run(&f.net, HD_SECOND);
+	assert_int_equal(fake_count(f.worker, HD_MSG_JOINED), 0);
+	assert_int_equal(fake_count(f.controller, HD_MSG_STATE), 1);
+	assert_true(hd_server_version(f.net.server, f.job) == 0);
+	close_fixture(&f);
+}
+
+/* The controller is gone before it has answered: as if there had been none. */
+static void test_no_answer(void **state) {
+	struct fixture f;
+
+	(void)state;
+	open_fixture(&f, false);
+	order(&f, HD_REPLICA_SERVE, 77);
+	net_run(&f.net, HD_MS);
+	fake_join(f.worker, &f.spec);
+	fake_wait(f.controller, HD_MSG_STATE, 0);
+	f.controller->node.down = true;
+	net_run(&f.net, HD_FALLBACK_US * HD_US / 2);
+	assert_int_equal(fake_count(f.worker, HD_MSG_JOINED), 0);
+	fake_wait(f.worker, HD_MSG_JOINED, 0);
+	close_fixture(&f);
+}
+
+static int write_at_once(void *owner, const struct hd_checkpoint *checkpoint) {
+	struct net *net = owner;
+
+	hd_server_checkpoint_done(
+		net->server, net->now, checkpoint->job, 0, &net->server_node.sink
+	);
+	return 0;
+}
+
+/* What is begun without a word of the controller may be lost to another node: no checkpoint makes it durable before the
+ * controller has said that it is not. */
+static void test_durable_by_the_word(void **state) {
+	static const struct hd_server_ops ops = {.checkpoint = write_at_once};
+	float g[VALUES] = {1};
+	struct fixture f;
+	hd_version base;
+
+	(void)state;
+	f = (struct fixture){.config = {.ops = &ops, .owner = &f.net, .checkpoint_commits = 1}};
+	open_fixture_with(&f, true);
+	fake_join(f.worker, &f.spec);
+	base = joins_again(&f, 2 * HD_SECOND);
+	assert_int_equal(
+		fake_push_direct(f.worker, 1, base, g, VALUES)->outcome, HD_OUTCOME_APPLIED
+	);
+	net_run(&f.net, 100 * HD_MS);
+	assert_true(hd_server_stats(f.net.server)->checkpoints > 0);
+	assert_int_equal(net_events(&f.net, HD_EVENT_DURABLE), 0);
+	assert_int_equal(fake_count(f.worker, HD_MSG_DURABLE), 0);
+	f.controller->node.down = false;
+	fake_wait(f.controller, HD_MSG_STATE, 0);
+	net_run(&f.net, 100 * HD_MS);
+	assert_int_equal(fake_count(f.worker, HD_MSG_DURABLE), 0);
+	order(&f, HD_REPLICA_SERVE, 77);
+	assert_true(fake_wait(f.worker, HD_MSG_DURABLE, 0)->durable.version == base + 1);
+	assert_true(fake_push_direct(f.worker, 2, base + 1, g, VALUES)->durable >= base + 1);
+	assert_true(fake_wait(f.worker, HD_MSG_DURABLE, 1)->durable.version == base + 2);
 	close_fixture(&f);
 }
 
@@ -156,6 +251,9 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_for_the_word),
 		cmocka_unit_test(test_newer_word),
+		cmocka_unit_test(test_another_holds_more),
+		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_durable_by_the_word),
 		cmocka_unit_test(test_alone_from_the_start),
 		cmocka_unit_test(test_alone_later),
 	};
