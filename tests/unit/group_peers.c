@@ -25,6 +25,18 @@ struct peer *add_replica(struct scene *s) {
 	return replica;
 }
 
+void say_begun(struct scene *s) {
+	struct hd_message m = {.kind = HD_MSG_STATE};
+
+	assert_int_equal(peer_last(s->server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
+	m.state.job = net_job(s->workers[0]);
+	m.state.version = hd_version_make(1, 0);
+	m.state.model_bytes = NET_MODEL_BYTES;
+	m.state.tau_max = 64;
+	say(s->server, m);
+	net_run(&s->net, HD_SECOND);
+}
+
 void say_follow(struct scene *s, const struct peer *replica, uint8_t state) {
 	const struct hd_message *keep = peer_last(s->server, HD_MSG_REPLICA);
 	struct hd_message m = {.kind = HD_MSG_FOLLOW};

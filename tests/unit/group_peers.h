@@ -26,6 +26,8 @@ struct made {
 void open_scene(struct scene *s, uint64_t memory_bytes);
 /* On host "rp". */
 struct peer *add_replica(struct scene *s);
+/* The server says that it has begun the workers' job: only then it is given a replica. */
+void say_begun(struct scene *s);
 /* The server says how its replica follows, which the controller has named to it. */
 void say_follow(struct scene *s, const struct peer *replica, uint8_t state);
 /* Every worker asks for a push of 1 MB. */

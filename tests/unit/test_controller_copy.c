@@ -46,14 +46,7 @@ open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8
 		say(peer, m);
 	}
 	net_run(&t->s.net, HD_SECOND);
-	assert_int_equal(peer_last(t->s.server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_SERVE);
-	m = (struct hd_message){.kind = HD_MSG_STATE};
-	m.state.job = net_job(t->s.workers[0]);
-	m.state.version = hd_version_make(1, 0);
-	m.state.model_bytes = NET_MODEL_BYTES;
-	m.state.tau_max = 64;
-	say(t->s.server, m);
-	net_run(&t->s.net, HD_SECOND);
+	say_begun(&t->s);
 	say_follow(&t->s, t->replica, state);
 }
 

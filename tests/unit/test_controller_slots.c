@@ -75,6 +75,7 @@ static void open_stage(struct stage *t, bool replica) {
 	for (uint16_t rank = 0; rank < WORKERS; rank++)
 		add_worker(t, rank);
 	net_run(&t->s.net, HD_SECOND);
+	say_begun(&t->s);
 	if (replica)
 		say_follow(&t->s, t->replica, HD_FOLLOW_STEP);
 }
