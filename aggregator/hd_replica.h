@@ -115,7 +115,9 @@ void hd_follow_announce(struct hd_turn *turn, const struct hd_job *job);
 void hd_durable_update(struct hd_turn *turn, struct hd_job *job);
 /* The controller has heard that the job is here, and said that this node is its server. */
 void hd_job_confirm(struct hd_turn *turn, struct hd_job *job);
-/* It is silent: who waits for that word joins without it. Nothing is durable before it comes. */
+/* It is silent: the job goes on without that word. */
+void hd_job_alone(struct hd_turn *turn, struct hd_job *job);
+/* The same, of all: who waits for that word joins without it. Nothing is durable before it comes. */
 void hd_jobs_alone(struct hd_turn *turn);
 double hd_follow_divergence(const struct hd_follow *follow); /* < 0: not known */
 

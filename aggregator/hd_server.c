@@ -205,7 +205,7 @@ static void hd_server_forget(struct hd_turn *turn) {
 
 /* When the controller has been silent for so long that it is not waited for. */
 static hd_ns hd_server_alone_at(const struct hd_server *server) {
-	if (server->registered || server->alone
+	if (server->registered || server->alone || server->config.never_alone
 	    || (server->controller == NULL && !server->refused)) {
 		return HD_NEVER;
 	}

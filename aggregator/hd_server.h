@@ -111,6 +111,7 @@ struct hd_server_config {
 	uint16_t key_id;
 	uint8_t seed[32];
 	struct hd_addr controller; /* none: stand-alone, workers go direct */
+	bool never_alone; /* begins no job without the controller's word, however long that is silent */
 	struct hd_addr data; /* own address, as workers reach it */
 	uint64_t memory_bytes; /* for models, snapshots and updates in flight; 0: 1 GiB */
 	uint32_t chunk_bytes; /* of pulls; 0: HD_CHUNK_BYTES_DEFAULT */
@@ -171,7 +172,7 @@ struct hd_server_stats {
 	uint64_t states_sent, log_messages; /* to replicas */
 	uint64_t commits_held; /* waited for the replica */
 	uint64_t replicated, copies_asked, copies_lost, states_taken; /* as a replica */
-	uint64_t promoted, retired; /* jobs */
+	uint64_t promoted, retired, begun_alone; /* jobs */
 	uint64_t notices; /* workers without a controller that said that they will be preempted */
 	uint64_t sends_broken; /* sessions given up because their queue was full */
 	uint64_t memory_bytes; /* held now */

@@ -218,12 +218,21 @@ void hd_job_confirm(struct hd_turn *turn, struct hd_job *job) {
 	hd_job_joined(turn, job);
 }
 
+void hd_job_alone(struct hd_turn *turn, struct hd_job *job) {
+	struct hd_event event
+		= {.kind = HD_EVENT_FALLBACK, .job = job->id, .version = job->version};
+
+	job->asking = false;
+	turn->server->stats.begun_alone++;
+	hd_turn_event(turn, &event);
+}
+
 void hd_jobs_alone(struct hd_turn *turn) {
 	struct hd_job *job;
 
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
 		if (job->asking) {
-			job->asking = false;
+			hd_job_alone(turn, job);
 			hd_job_joined(turn, job);
 		}
 	}

@@ -340,10 +340,13 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 		return NULL;
 	}
 	job->generation = hd_mirror_generation(server, job->id);
-	job->asking = !server->alone && !hd_addr_is_none(server->config.controller);
+	job->asking = !hd_addr_is_none(server->config.controller);
 	if (hd_job_admit(server, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
 		hd_job_destroy(server, job);
 		return NULL;
+	}
+	if (job->asking && server->alone) {
+		hd_job_alone(turn, job);
 	}
 	hd_server_announce(turn, job);
 	if (job->restoring) {

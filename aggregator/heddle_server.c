@@ -22,7 +22,7 @@
 struct options {
 	struct hd_setup_options common;
 	const char *directory, *reports;
-	bool replica;
+	bool replica, never_alone;
 	uint64_t memory;
 	uint32_t commits, hold_us;
 };
@@ -52,6 +52,13 @@ static const struct hd_option option_table[] = {
 		replica,
 		"keep copies of the jobs of other hosts' servers, and take the place of one that\n"
 		"is lost; begins no jobs by itself"
+	),
+	HD_OPTION_FLAG(
+		"never-alone",
+		struct options,
+		never_alone,
+		"begin and restore jobs only by the controller's word, also while it is silent: a job\n"
+		"waits, and what its replica holds is not given back to workers meanwhile"
 	),
 	HD_OPTION_TEXT(
 		"checkpoint-dir",
@@ -318,6 +325,7 @@ static int make_server(struct program *program, const struct options *o) {
 		.memory_bytes = o->memory,
 		.hold_us = o->hold_us,
 		.replica = o->replica,
+		.never_alone = o->never_alone,
 		.checkpoint_commits = o->commits,
 		.receive_window_bytes = hd_driver_receive_window(program->driver),
 		/* Bound to any address: peers take the one that they reach us at. */
@@ -381,11 +389,12 @@ int main(int argc, char **argv) {
 
 	(void)gethostname(host, sizeof(host) - 1);
 	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
-	if (status == 0 && o.replica && o.common.controller == NULL) {
+	if (status == 0 && (o.replica || o.never_alone) && o.common.controller == NULL) {
 		status = hd_log_fail(
 			o.common.log,
 			EX_USAGE,
-			"--replica: of what the controller says: --controller is missing"
+			"%s: of what the controller says: --controller is missing",
+			o.replica ? "--replica" : "--never-alone"
 		);
 	}
 	if (status != 0) {

@@ -392,6 +392,7 @@ static const struct hd_field scenario_fields[] = {
 	{"duration_s", HD_FIELD_NUMBER, AT(hd_scenario, duration_s), 1, 86400, false, NULL},
 	{"monitors", HD_FIELD_U32, AT(hd_scenario, monitors), 0, 1, false, NULL},
 	{"replica", HD_FIELD_U32, AT(hd_scenario, replica), 0, 1, false, NULL},
+	{"never_alone", HD_FIELD_U32, AT(hd_scenario, never_alone), 0, 1, false, NULL},
 	{"div_max", HD_FIELD_NUMBER, AT(hd_scenario, div_max), 0, 1e12, false, NULL},
 	{"replicate_every", HD_FIELD_U32, AT(hd_scenario, replicate_every), 0, 1e9, false, NULL},
 	{"job", HD_FIELD_OTHER, AT(hd_scenario, job), 0, 0, true, hd_scenario_read_job},

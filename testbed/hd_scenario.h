@@ -131,6 +131,7 @@ struct hd_scenario {
 	uint32_t monitors; /* 1: a link monitor on each host */
 	uint32_t
 		replica; /* 1: a replica of the server, on the host "rp", whose link is as the server's */
+	uint32_t never_alone; /* 1: no server begins the job without the controller's word */
 	double div_max; /* how far it may be; 0: however far */
 	uint32_t
 		replicate_every; /* a state after so many commits, instead of each update; 0: each update */

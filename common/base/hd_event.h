@@ -75,7 +75,7 @@ enum hd_event_kind {
 	HD_EVENT_NODE_UP, /* controller: registered, aux = role, position = 1 + its host in the topology; server and
 			     worker: session opened */
 	HD_EVENT_NODE_DOWN, /* lease or session ended; reason */
-	HD_EVENT_FALLBACK, /* worker: no controller, goes direct */
+	HD_EVENT_FALLBACK, /* worker: no controller, goes direct; server: nor was it asked about this job, which begins */
 	HD_EVENT_COMMAND, /* controller: an operator's; aux = enum hd_verb, value = affected, reason */
 	HD_EVENT_ROLLED_BACK, /* controller: a restart of the server lost aux commits, after `version` up to `base` */
 	HD_EVENT_LOG_GAP, /* the event log itself: aux events could not be written here */

@@ -118,6 +118,7 @@ class Plan:
             command = [self.programs[program], *self.driver(name), "--controller", self.network.node_ip("ctl"),
                        "--host", name]
             command += ["--replica"] if name == "rp" else []
+            command += ["--never-alone"] if program == "heddle-server" and self.scenario["never_alone"] else []
             if program == "heddle-server" and self.scenario["replica"]:
                 command += ["--checkpoint-dir", str(self.disk(name)), "--checkpoint-commits", CHECKPOINT_COMMITS]
             command += ["--memory", AGGREGATOR_MEMORY] if program == "heddle-aggregator" else []

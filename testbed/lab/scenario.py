@@ -251,6 +251,7 @@ SCENARIO = record({
     "workers_events": (array(WORKER_EVENT, 1000), []),
     "nodes_events": (array(NODE_EVENT, 1000), []),
     "replica": (number(0, 1, True), 0),
+    "never_alone": (number(0, 1, True), 0),
     "div_max": (number(0, 1e12), 0),
     "replicate_every": (number(0, 10**9, True), 0),
     "faults": (FAULTS, {}),  # and `sim`: heddle-sim's alone; checked here, not played

@@ -501,6 +501,10 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event) {
 		on_outcome(check, event);
 }
 
+void hd_check_former(struct hd_check *check) {
+	check->split = true;
+}
+
 void hd_check_lost(struct hd_check *check, const struct hd_event *event) {
 	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
 

@@ -94,6 +94,8 @@ void hd_check_members(
 );
 /* So many ranks there are at most. Before anything else. */
 void hd_check_ranks(struct hd_check *check, uint32_t ranks);
+/* A server that is none any more begins all the same: its versions are not known here. */
+void hd_check_former(struct hd_check *check);
 /* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
  * is lost. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);

@@ -101,7 +101,7 @@ struct hd_check {
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
-	bool split; /* a server that was none any more has committed: versions of it are not known here */
+	bool split; /* a server that was none any more has begun or committed: versions of it are not known here */
 	bool restored; /* the next version seen is of a new incarnation */
 	uint64_t restored_counter;
 	int restored_from;

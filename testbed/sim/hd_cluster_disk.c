@@ -133,6 +133,8 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 
 	bool present = cluster_may_begin(server);
 
+	if (!present)
+		hd_check_former(cluster->check);
 	if (!disk->present) {
 		if (present)
 			cluster_restored(cluster, NULL, 0);

@@ -324,6 +324,14 @@ apply(struct hd_cluster *cluster, struct book *book, struct sent *sent, const st
 		return;
 	add(book->twice, sent->data, cluster->values);
 	filters->doubled++;
+	if (!cluster->begun_alone)
+		hd_check_fail(
+			cluster->check,
+			"worker %u round %u: in the model again, and was given back by a server that the "
+			"controller had answered",
+			(unsigned)(book - filters->books),
+			sent->round
+		);
 }
 
 static void undo(struct hd_cluster *cluster, struct book *book, struct sent *sent) {

@@ -70,6 +70,7 @@ static struct hd_node start_server(struct hd_cluster *cluster, struct server_pro
 		.name = server->process.name,
 		.host = server->process.host_name,
 		.replica = server == &cluster->replica,
+		.never_alone = cluster->scenario.never_alone,
 		.keys = &cluster->keys,
 		.key_id = cluster->key.id,
 		.controller = cluster_controller_address(cluster),

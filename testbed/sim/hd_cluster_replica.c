@@ -76,16 +76,17 @@ static bool keeps_durable(const struct hd_scenario *scenario) {
 
 bool cluster_may_begin(struct server_process *server) {
 	struct hd_cluster *cluster = server->process.cluster;
-	struct hd_controller *controller = cluster->controller.core;
+	struct hd_addr own = hd_sim_node_address(cluster->sim, server->process.node);
 
-	if (cluster_is_present(&server->process) || !controller
-	    || !hd_addr_equal(
-		    hd_controller_server(controller, cluster->job),
-		    hd_sim_node_address(cluster->sim, server->process.node)
-	    ))
-		return cluster_is_present(&server->process);
-	cluster->present = server;
-	return true;
+	cluster_note_server(cluster);
+	if (hd_addr_equal(cluster->named, own))
+		cluster->present = server;
+	return cluster_is_present(&server->process);
+}
+
+void cluster_note_server(struct hd_cluster *cluster) {
+	if (cluster->controller.core)
+		cluster->named = hd_controller_server(cluster->controller.core, cluster->job);
 }
 
 void cluster_restored(struct hd_cluster *cluster, const float *model, hd_version version) {

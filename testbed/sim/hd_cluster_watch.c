@@ -97,6 +97,8 @@ void cluster_event(void *owner, int node, const struct hd_event *given) {
 		cluster->planned = true;
 	if (as_aggregator(process) || as_switch(process))
 		return; /* what comes of its sums is the server's to commit */
+	if (event.kind == HD_EVENT_FALLBACK && as_server(process))
+		cluster->begun_alone = true;
 	if (event.kind == HD_EVENT_PROMOTED && as_server(process))
 		cluster_promoted(as_server(process), &event);
 	else if (as_server(process) && !cluster_is_present(process)) {
@@ -122,6 +124,7 @@ void cluster_inspect(struct hd_cluster *cluster) {
 	if (cluster->planned && cluster->controller.core)
 		check_reservations(cluster);
 	cluster->planned = false;
+	cluster_note_server(cluster);
 	cluster_inspect_replica(cluster);
 	if (!hd_check_dirty(cluster->check) || !cluster->present->core)
 		return;

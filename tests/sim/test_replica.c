@@ -22,12 +22,12 @@
  * wait. */
 static const struct {
 	uint64_t seed;
-	bool sums, steps; /* drawn since there are any */
+	bool sums, steps, controller; /* drawn since there are any */
 } known_seeds[]
-	= {{20036, false, false},
-	   {30540, false, false},
-	   {61313, true, false},
-	   {400023, true, true}};
+	= {{20036, false, false, false},
+	   {30540, false, false, false},
+	   {61313, true, false, false},
+	   {400023, true, true, false}};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
@@ -381,6 +381,13 @@ static bool is_without_steps(uint64_t seed) {
 	return false;
 }
 
+static bool is_without_controller(uint64_t seed) {
+	for (size_t i = 0; i < KNOWN; i++)
+		if (known_seeds[i].seed == seed)
+			return !known_seeds[i].controller;
+	return false;
+}
+
 /* Sums, in two of three; by draws of their own. */
 static void draw_aggregators(uint64_t seed, struct run *run) {
 	struct hd_scenario *s = &run->scenario;
@@ -452,6 +459,27 @@ static void draw_steps(uint64_t seed, struct run *run) {
 		job->sync_count = 1 + (uint32_t)hd_random_below(&random, run->scenario.workers);
 }
 
+/* The controller, too, in one of three. */
+static void draw_controller(uint64_t seed, struct run *run) {
+	static const struct hd_place controller = {.kind = HD_PLACE_CONTROLLER};
+	double duration_s = run->scenario.duration_s;
+	struct hd_random random;
+
+	hd_random_init(&random, seed ^ UINT64_C(0x636f6e74726f6c));
+	if (is_without_controller(seed) || !hd_random_chance(&random, 1.0 / 3))
+		return;
+	if (hd_random_chance(&random, 0.6))
+		crash(run,
+		      controller,
+		      duration_s * hd_random_unit(&random),
+		      0.01 + 1.5 * hd_random_unit(&random));
+	if (hd_random_chance(&random, 0.6))
+		cut(run,
+		    controller,
+		    duration_s * hd_random_unit(&random),
+		    0.01 + 2 * hd_random_unit(&random));
+}
+
 /* HEDDLE_SIM_SEEDS: how many; HEDDLE_SIM_FIRST: the first. */
 static void test_random(void **state) {
 	uint64_t seeds = run_seeds(SEEDS), first = run_first_seed(), promotions = 0;
@@ -464,6 +492,7 @@ static void test_random(void **state) {
 		draw(seed, &run);
 		draw_aggregators(seed, &run);
 		draw_steps(seed, &run);
+		draw_controller(seed, &run);
 		run.config.explain = seeds == 1;
 		go(&run);
 		promotions += run.result.promotions;

@@ -199,6 +199,7 @@ static json_t *show(const struct hd_scenario *s) {
 	json_object_set_new(out, "workers_events", events(s));
 	json_object_set_new(out, "nodes_events", node_events(s));
 	json_object_set_new(out, "replica", json_integer(s->replica));
+	json_object_set_new(out, "never_alone", json_integer(s->never_alone));
 	json_object_set_new(out, "div_max", json_real(s->div_max));
 	json_object_set_new(out, "replicate_every", json_integer(s->replicate_every));
 	return out;

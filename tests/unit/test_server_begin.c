@@ -159,7 +159,40 @@ static void test_no_answer(void **state) {
 	net_run(&f.net, HD_FALLBACK_US * HD_US / 2);
 	assert_int_equal(fake_count(f.worker, HD_MSG_JOINED), 0);
 	fake_wait(f.worker, HD_MSG_JOINED, 0);
+	assert_int_equal(hd_server_stats(f.net.server)->begun_alone, 1);
 	close_fixture(&f);
+}
+
+/* One that is to begin by the controller's word only waits for it however long: before the job is named, and before its
+ * STATE is answered. */
+static void test_never_alone(void **state) {
+	for (int named = 0; named < 2; named++) {
+		struct fixture f = {.config = {.never_alone = true}};
+
+		(void)state;
+		open_fixture_with(&f, false);
+		if (named) {
+			order(&f, HD_REPLICA_SERVE, 77);
+			net_run(&f.net, HD_MS);
+		}
+		fake_join(f.worker, &f.spec);
+		net_run(&f.net, 10 * HD_MS);
+		f.controller->node.down = true;
+		net_run(&f.net, 5 * HD_SECOND);
+		assert_int_equal(fake_count(f.worker, HD_MSG_JOINED), 0);
+		assert_int_equal(hd_server_version(f.net.server, f.job) != 0, named);
+		assert_int_equal(hd_server_stats(f.net.server)->begun_alone, 0);
+		f.controller->node.down = false;
+		net_run(&f.net, HD_SECOND);
+		order(&f, HD_REPLICA_SERVE, 78);
+		if (named) {
+			fake_wait(f.worker, HD_MSG_JOINED, 0);
+		} else {
+			comes_again(&f, HD_SECOND);
+			begin(&f, 78);
+		}
+		close_fixture(&f);
+	}
 }
 
 static int write_at_once(void *owner, const struct hd_checkpoint *checkpoint) {
@@ -215,6 +248,8 @@ static void test_alone_from_the_start(void **state) {
 	assert_int_equal(fake_count(f.worker, HD_MSG_JOINED), 0);
 	assert_true(joins_again(&f, HD_SECOND) != 0);
 	assert_true(f.net.now - began >= HD_FALLBACK_US * HD_US - 10 * HD_MS);
+	assert_int_equal(hd_server_stats(f.net.server)->begun_alone, 1);
+	assert_int_equal(net_events(&f.net, HD_EVENT_FALLBACK), 1);
 	f.controller->node.down = false;
 	assert_int_equal(fake_wait(f.controller, HD_MSG_STATE, 0)->state.generation, 0);
 	close_fixture(&f);
@@ -253,6 +288,7 @@ int main(void) {
 		cmocka_unit_test(test_newer_word),
 		cmocka_unit_test(test_another_holds_more),
 		cmocka_unit_test(test_no_answer),
+		cmocka_unit_test(test_never_alone),
 		cmocka_unit_test(test_durable_by_the_word),
 		cmocka_unit_test(test_alone_from_the_start),
 		cmocka_unit_test(test_alone_later),
