@@ -221,11 +221,12 @@ void hd_mirror_log(struct hd_turn *turn, struct hd_peer *peer, const struct hd_m
 		);
 		return;
 	}
-	if (mirror->source != peer || mirror->generation != log->generation) {
+	if (mirror->source != peer || mirror->generation != log->generation
+	    || log->of >= HD_LOG_COUNT) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	if (log->past) {
+	if (log->of != HD_LOG_COMMITS) {
 		hd_mirror_stage(mirror, log);
 		return;
 	}

@@ -196,6 +196,7 @@ struct hd_mirror {
 	struct hd_life lives[HD_LIVES_MAX];
 	uint32_t staged_count, staged_capacity;
 	struct hd_last_round *staged;
+	bool staged_all;
 	TAILQ_ENTRY(hd_mirror) link;
 };
 

@@ -31,6 +31,7 @@ void hd_mirror_seed_drop(struct hd_server *server, struct hd_mirror *mirror) {
 	mirror->staged = NULL;
 	mirror->staged_count = 0;
 	mirror->staged_capacity = 0;
+	mirror->staged_all = false;
 	mirror->seeding = false;
 }
 
@@ -74,6 +75,7 @@ void hd_mirror_stage(struct hd_mirror *mirror, const struct hd_msg_log *log) {
 			.version = head.version,
 		};
 	}
+	mirror->staged_all = mirror->seeding && log->of == HD_LOG_ROUNDS_END;
 }
 
 static void hd_staged_take(struct hd_mirror *mirror) {
@@ -326,8 +328,9 @@ static void hd_seed_swap(struct hd_server *server, struct hd_mirror *mirror) {
 static void hd_mirror_settle(struct hd_turn *turn, struct hd_mirror *mirror) {
 	hd_seed_in_sack(turn, mirror, 0);
 	hd_seed_in_sack(turn, mirror, 1);
-	if (!mirror->seeding || !mirror->part[0].whole || !mirror->part[1].whole
-	    || mirror->job->apply.in != NULL || mirror->serve) {
+	/* Without its rounds a push that is in the state would be taken once more. */
+	if (!mirror->seeding || !mirror->staged_all || !mirror->part[0].whole
+	    || !mirror->part[1].whole || mirror->job->apply.in != NULL || mirror->serve) {
 		return;
 	}
 	/* One that is older than what we are at by now is of no use. */

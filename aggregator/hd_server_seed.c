@@ -17,19 +17,19 @@
 static void hd_log_flush(
 	struct hd_turn *turn,
 	struct hd_follow *follow,
-	bool past,
+	enum hd_log_of of,
 	const uint8_t *data,
 	size_t bytes
 ) {
 	struct hd_message message = {.kind = HD_MSG_LOG};
 
-	if (bytes == 0 || follow->link->peer == NULL) {
+	if ((bytes == 0 && of != HD_LOG_ROUNDS_END) || follow->link->peer == NULL) {
 		return;
 	}
 	message.log = (struct hd_msg_log){
 		.job = follow->job->id,
 		.generation = follow->generation,
-		.past = past,
+		.of = (uint8_t)of,
 		.entries = {data, (uint32_t)bytes},
 	};
 	hd_peer_send(turn, follow->link->peer, &message);
@@ -58,7 +58,7 @@ struct hd_log_batch {
 };
 
 static void hd_log_batch_flush(struct hd_log_batch *batch) {
-	hd_log_flush(batch->turn, batch->follow, false, batch->data, batch->used);
+	hd_log_flush(batch->turn, batch->follow, HD_LOG_COMMITS, batch->data, batch->used);
 	batch->used = 0;
 }
 
@@ -153,14 +153,14 @@ static void hd_seed_past(struct hd_turn *turn, struct hd_follow *follow) {
 			};
 
 			if (used + HD_ENTRY_HEAD_BYTES + HD_ENTRY_MEMBER_BYTES > sizeof(data)) {
-				hd_log_flush(turn, follow, true, data, used);
+				hd_log_flush(turn, follow, HD_LOG_ROUNDS, data, used);
 				used = 0;
 			}
 			used += (size_t
 			)hd_entry_put(&entry, &member, data + used, sizeof(data) - used);
 		}
 	}
-	hd_log_flush(turn, follow, true, data, used);
+	hd_log_flush(turn, follow, HD_LOG_ROUNDS_END, data, used);
 }
 
 /* 0, or the error of sending it. */

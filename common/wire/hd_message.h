@@ -78,6 +78,15 @@ enum hd_follow_state {
 	HD_FOLLOW_STATE_COUNT
 };
 
+/* What is in a LOG. */
+enum hd_log_of {
+	HD_LOG_COMMITS = 0,
+	HD_LOG_ROUNDS = 1, /* that are in the state which the SEED before it announced */
+	HD_LOG_ROUNDS_END
+		= 2, /* as before, and the last of them: the state's chunks may be there sooner */
+	HD_LOG_COUNT
+};
+
 /* What COMMAND asks for. */
 #define HD_VERBS(V)                                                                                \
 	V(SET, "set", 1)                                                                           \
@@ -322,9 +331,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_SEED(F) \
 	F(u32, job) F(u64, generation) F(u64, version) F(u64, model_token) F(u64, momentum_token) F(u64, bytes) \
 	F(u32, every) F(blob, lives) F(blob, spec)
-/* Commits, in their order (hd_entry.h). `past`: they are in the state that SEED announced, and only the rounds
- * matter. */
-#define HD_FIELDS_LOG(F) F(u32, job) F(u64, generation) F(u8, past) F(blob, entries)
+/* Commits, in their order (hd_entry.h); or (`of`: enum hd_log_of) the rounds of those in a state. */
+#define HD_FIELDS_LOG(F) F(u32, job) F(u64, generation) F(u8, of) F(blob, entries)
 /* How a replica follows (enum hd_follow_state): the replica to its server, the server to the controller. `version`:
  * the newest that the replica has whole; `behind`: entries of the log that it has not applied; the server adds the
  * bound of the distance (< 0: not known), and whether commits wait for it (`held`). `peer`: the replica. */

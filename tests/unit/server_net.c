@@ -29,17 +29,18 @@ static void net_send(
 		.bytes = head_bytes + payload_bytes,
 	};
 
-	net->sent++;
-	if (from->down || (net->lose != NULL && net->lose(net, &packet))) {
-		net->lost++;
-		return;
-	}
-	assert_true(net->count < NET_PACKETS_MAX);
 	packet.data = malloc(packet.bytes);
 	memcpy(packet.data, head, head_bytes);
 	if (payload_bytes > 0) {
 		memcpy(packet.data + head_bytes, payload, payload_bytes);
 	}
+	net->sent++;
+	if (from->down || (net->lose != NULL && net->lose(net, &packet))) {
+		free(packet.data);
+		net->lost++;
+		return;
+	}
+	assert_true(net->count < NET_PACKETS_MAX);
 	net->packets[(net->first + net->count++) % NET_PACKETS_MAX] = packet;
 }
 

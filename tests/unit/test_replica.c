@@ -303,6 +303,43 @@ static void test_promotion(void **state) {
 	scene_close(s);
 }
 
+/* What says which rounds are in the state: the message right after SEED. */
+static bool lose_rounds(struct net *net, const struct net_packet *packet) {
+	uint8_t version;
+
+	return packet->to.ipv4 == REPLICA_IP && hd_server_stats(net->server)->states_sent == 1
+		&& hd_packet_classify(packet->data, packet->bytes, &version) == HD_PACKET_CONTROL;
+}
+
+static bool has_state(struct scene *s, uint64_t number) {
+	(void)number;
+	return hd_server_stats(s->replica)->chunk_bytes >= 2 * VALUES * sizeof(float);
+}
+
+/* A state's chunks may be there before the rounds that are in it: it is taken with them, or a push that is in it would
+ * be taken once more. */
+static void test_rounds_come_late(void **state) {
+	struct scene *s = scene_open(0);
+	uint32_t round;
+
+	(void)state;
+	push(s, HD_DTYPE_FP32, 1);
+	round = s->round;
+	s->net.lose = lose_rounds;
+	order_to(s, REPLICA_IP, ++s->generation);
+	run_until(s, has_state, 0);
+	run_for(s, 50 * HD_MS);
+	assert_int_equal(hd_server_stats(s->replica)->states_taken, 0);
+	s->net.lose = NULL;
+	run_until(s, replica_at, s->base);
+	s->net.server_node.down = true;
+	order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
+	fake_join(s->carrier, &s->spec);
+	run_until(s, carrier_joined, 0);
+	assert_int_equal(fake_wait(s->carrier, HD_MSG_JOINED, 0)->joined.last_round, round);
+	scene_close(s);
+}
+
 /* Order SERVE without a copy: the job may begin here, as at any server; before, nobody may join. */
 static void test_begins_when_told(void **state) {
 	struct scene *s = scene_open(0);
@@ -383,6 +420,7 @@ int main(void) {
 		cmocka_unit_test(test_too_little_memory),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_promotion),
+		cmocka_unit_test(test_rounds_come_late),
 		cmocka_unit_test(test_begins_when_told),
 		cmocka_unit_test(test_older_server_seeds),
 		cmocka_unit_test(test_refused),
