@@ -338,6 +338,7 @@ void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink
 	ctl_replica_release(c, job, sink);
 	job->server_host[0] = '\0';
 	job->serving = 0;
+	job->recalled = false;
 	ctl_kept_changed(c);
 	if (!job->worker_count && !job->pending)
 		job_free(c, job);

@@ -4,8 +4,8 @@
  * of it changed, text in before the first event; where it lies meanwhile is the program's business.
  *
  *   {"version": 1, "paused": true, "log-level": "debug", "settings": {"theta": 0.5}, "drained": ["h3"],
- *    "jobs": [{"tenant": "default", "job": "mnist", "server": "ps", "paused": true, "tau": 4, "weight": 2,
- *              "div-max": 0.5, "allreduce": 120, "elastic": {...}}]}
+ *    "jobs": [{"tenant": "default", "job": "mnist", "server": "ps", "serving-epoch": 1, "serving": 7, "paused": true,
+ *              "tau": 4, "weight": 2, "div-max": 0.5, "allreduce": 120, "elastic": {...}}]}
  *
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
@@ -21,6 +21,8 @@
 #include <string.h>
 
 #define VERSION 1
+#define SERVING_BITS 48 /* of a generation count within an epoch */
+#define SERVING_MOST ((UINT64_C(1) << SERVING_BITS) - 1)
 
 /* --- out --- */
 
@@ -68,6 +70,14 @@ static json_t *drained_out(const struct hd_controller *c) {
 	return array;
 }
 
+/* By which word the host is the server: an older one is known as that. */
+static void put_serving(json_t *object, uint64_t generation) {
+	if (!generation)
+		return;
+	put_number(object, "serving-epoch", (double)(generation >> SERVING_BITS));
+	put_number(object, "serving", (double)(generation & SERVING_MOST));
+}
+
 /* One that is known from STATE only has no name, and comes back the same way. */
 static bool is_kept(const struct ctl_job *job) {
 	return job->name[0]
@@ -88,6 +98,8 @@ static json_t *jobs_out(const struct hd_controller *c) {
 		put_text(object, "tenant", job->tenant_name);
 		put_text(object, "job", job->name);
 		put_text(object, "server", job->server_host);
+		if (job->server_host[0])
+			put_serving(object, job->serving);
 		put_true(object, "paused", job->paused);
 		if (job->tau_set)
 			put_number(object, "tau", job->tau_set);
@@ -251,7 +263,7 @@ static int take_drained(struct restore *r) {
 struct kept_job {
 	const char *tenant, *name, *server;
 	bool paused;
-	double tau, weight, div_max, allreduce;
+	double tau, weight, div_max, allreduce, serving_epoch, serving;
 	struct ctl_elastic *elastic; /* the job's, once it is applied */
 };
 
@@ -262,8 +274,12 @@ static int apply_job(struct restore *r, struct kept_job *kept) {
 		return -ENOMEM;
 	hd_text_copy(job->tenant_name, sizeof(job->tenant_name), kept->tenant);
 	hd_text_copy(job->name, sizeof(job->name), kept->name);
-	if (kept->server)
+	if (kept->server) {
 		hd_text_copy(job->server_host, sizeof(job->server_host), kept->server);
+		job->serving
+			= (uint64_t)kept->serving_epoch << SERVING_BITS | (uint64_t)kept->serving;
+		job->recalled = true;
+	}
 	job->paused = kept->paused;
 	job->tau_set = (uint32_t)kept->tau;
 	job->weight_set = kept->weight;
@@ -281,6 +297,8 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 		= {"tenant",
 		   "job",
 		   "server",
+		   "serving-epoch",
+		   "serving",
 		   "paused",
 		   "tau",
 		   "weight",
@@ -295,6 +313,8 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 		{"weight", {.least = CTL_WEIGHT_MIN, .most = CTL_WEIGHT_MAX}, &kept.weight},
 		{"div-max", {.most = CTL_DIV_MAX_MOST, .fallback = -1}, &kept.div_max},
 		{"allreduce", {.least = 1, .most = UINT32_MAX, .whole = true}, &kept.allreduce},
+		{"serving-epoch", {.most = UINT16_MAX, .whole = true}, &kept.serving_epoch},
+		{"serving", {.most = SERVING_MOST, .whole = true}, &kept.serving},
 	};
 	char field[2 * HD_NAME_BYTES_MAX];
 	int status;
@@ -302,7 +322,7 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
 	    || take_name(&in, "job", true, &kept.name) < 0
 	    || take_name(&in, "server", false, &kept.server) < 0
-	    || take_flag(&in, "paused", &kept.paused) < 0 || hd_json_numbers(&in, numbers, 4) < 0)
+	    || take_flag(&in, "paused", &kept.paused) < 0 || hd_json_numbers(&in, numbers, 6) < 0)
 		return -EINVAL;
 	if (kept.div_max > 0 && kept.div_max < CTL_DIV_MAX_LEAST) {
 		(void)snprintf(field, sizeof(field), "%s.div-max", prefix);

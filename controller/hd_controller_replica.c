@@ -279,7 +279,11 @@ void ctl_replica_serve(
 	uint64_t generation,
 	struct hd_sink *sink
 ) {
-	job->serving = generation ? generation : next_generation(c);
+	uint64_t serving = generation ? generation : next_generation(c);
+
+	if (job->serving != serving)
+		ctl_kept_changed(c);
+	job->serving = serving;
 	say(c, job, job->server, HD_REPLICA_SERVE, job->serving, sink);
 }
 
@@ -367,15 +371,15 @@ bool ctl_replica_prefer(
 
 /*
  * Who has a job by an older word of ours than that by which it was given away, or by none (it began it while it
- * could not hear us), has it wrongly: unless nothing has been done elsewhere yet. A word that is newer than all that
- * we know of is an earlier life's, which promoted it.
+ * could not hear us), has it wrongly: unless nothing has been done elsewhere yet, which a former life's word does not
+ * tell. A word that is newer than all that we know of is such a life's, which promoted it.
  */
 static bool is_stale(const struct ctl_job *job, const struct ctl_node *node, uint64_t generation) {
 	bool elsewhere = job->server_host[0] && strcmp(job->server_host, node->host) != 0;
 
 	if (generation > job->serving)
 		return false;
-	if (job->serving == 0) /* where it is only the state directory says */
+	if (job->recalled)
 		return elsewhere;
 	return job->position > 0 || hd_version_counter(job->newest) > 0
 		|| job->replica.promotions > 0;

@@ -328,6 +328,7 @@ void ctl_state(
 	else if (m->generation == 0) /* it waits for this */
 		ctl_replica_serve(c, job, job->serving, sink);
 	job->begun = true;
+	job->recalled = false;
 	ctl_check_by(c, c->now); /* for its replica */
 	tell_rolled_back(c, job, m->version, sink);
 	job_version(job, m->version);

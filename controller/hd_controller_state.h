@@ -207,6 +207,7 @@ struct ctl_job {
 	} has[HD_WORKERS_MAX], sums[CTL_SUMS_KEPT];
 	uint64_t serving; /* the generation of who is, or was last, its server; 0: not known */
 	bool begun; /* its server has said STATE */
+	bool recalled; /* server_host and serving are from the state directory: no server has said STATE since */
 	struct ctl_replica replica;
 	struct ctl_elastic *elastic; /* who says how many there should be; NULL: nobody */
 	/* who takes part: hd_controller_roster.c */

@@ -141,6 +141,41 @@ static void test_jobs_come_home(void **state) {
 	(void)state;
 }
 
+/* Somebody else says that it has the job, by a word older or newer than that which the controller kept, or by none. */
+static void test_former_servers(void **state) {
+	for (int newer = -1; newer < 2; newer++) {
+		struct hd_message m = {.kind = HD_MSG_STATE};
+		struct peer *worker, *other;
+		uint64_t serving;
+		struct net net;
+
+		(void)state;
+		net_open(&net, &first);
+		net_server(&net, "ps");
+		worker = net_worker(&net, "team", "mnist", 0, 8);
+		other = net_peer(&net, HD_ROLE_SERVER, "ps2");
+		net_run(&net, SETTLED);
+		serving = job_of(&net, "mnist")->serving;
+		restart(&net, true);
+		assert_true(job_of(&net, "mnist")->serving == serving);
+		say(other, net_register_server(other));
+		net_run(&net, 5 * HD_MS);
+		m.state.job = net_job(worker);
+		m.state.version = hd_version_make(1, 5);
+		m.state.tau_max = 8;
+		m.state.model_bytes = NET_MODEL_BYTES;
+		m.state.generation = newer < 0 ? 0 : serving + (newer ? 1 : -1);
+		say(other, m);
+		net_run(&net, 5 * HD_MS);
+		assert_int_equal(
+			peer_last(other, HD_MSG_REPLICA)->replica.order,
+			newer > 0 ? HD_REPLICA_SERVE : HD_REPLICA_RETIRE
+		);
+		assert_string_equal(job_of(&net, "mnist")->server_host, newer > 0 ? "ps2" : "ps");
+		net_close(&net);
+	}
+}
+
 /* Only what must be kept is said, and only when it changes. */
 static void test_said_when_changed(void **state) {
 	struct peer *server, *worker, *shell;
@@ -159,11 +194,12 @@ static void test_said_when_changed(void **state) {
 		say(worker, net_push(worker, round, MB, 0));
 		net_run(&net, 200 * HD_MS);
 	}
+	assert_int_equal(net.keeps, 1);
 	peer_restart(server);
 	net_run(&net, 2 * HD_SECOND);
 	say(server, net_register_server(server));
 	net_run(&net, 500 * HD_MS);
-	assert_int_equal(net.keeps, 1);
+	assert_int_equal(net.keeps, 2); /* a new word to the server */
 	before = net.keeps;
 	command(&net, shell, HD_VERB_PAUSE, "all", "", "");
 	assert_int_equal(net.keeps, before + 1);
@@ -208,6 +244,10 @@ static void test_wrong_texts(void **state) {
 		 "line 2: jobs[0].div-max: must be 0 (off), or 1e-12 at least"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"allreduce\": -1}]}",
 		 "line 2: jobs[0].allreduce"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"serving\": 300000000000000}]}",
+		 "line 2: jobs[0].serving: must be from 0 to 281474976710655"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"serving-epoch\": 0.5}]}",
+		 "line 2: jobs[0].serving-epoch: must be a whole number"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\":\n\"j\\u0007\"}]}",
 		 "line 2: jobs[0].job: control characters"},
 		/* All but the last of it is right: nothing of it is done. */
@@ -274,6 +314,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_settings_survive),
 		cmocka_unit_test(test_jobs_come_home),
+		cmocka_unit_test(test_former_servers),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
 		cmocka_unit_test(test_limit_of_jobs),
