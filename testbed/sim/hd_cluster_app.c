@@ -23,6 +23,7 @@
 static void go_on(struct worker_process *worker);
 static void begin_compute(struct worker_process *worker);
 static void do_pull(struct step *step, hd_ns now);
+static void do_look(struct step *step, hd_ns now);
 
 static bool superseded(const struct worker_process *worker) {
 	return worker->newest != 0
@@ -414,12 +415,13 @@ static void on_lacked(void *owner, const struct hd_lack_word *word) {
 	worker->process.cluster->lacked++;
 }
 
-/* The controller has no need of it any more. */
+/* The controller has no need of it any more: it goes when its library has left. */
 static void on_noticed(void *owner, hd_ns preempted_at) {
 	struct worker_process *worker = owner;
 
 	(void)preempted_at;
 	worker->preempted = true;
+	plan(worker, RETRY, 0, do_look);
 }
 
 const struct hd_worker_ops app_ops = {
