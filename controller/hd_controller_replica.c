@@ -134,7 +134,7 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
 			job->replica.changed = false;
 		}
 		/* One that has not begun yet does not know the job. */
-		if (job->state != CTL_JOB_READY || job->replica.node || !job->begun
+		if (job->state != CTL_JOB_READY || job->replica.node || !job->server || !job->begun
 		    || job->model_bytes == 0)
 			continue;
 		if (c->now < job->replica.assign_at) {

@@ -313,7 +313,7 @@ static bool lose_rounds(struct net *net, const struct net_packet *packet) {
 
 static bool has_state(struct scene *s, uint64_t number) {
 	(void)number;
-	return hd_server_stats(s->replica)->chunk_bytes >= 2 * VALUES * sizeof(float);
+	return hd_server_stats(s->replica)->chunk_bytes >= 2 * sizeof(float) * VALUES;
 }
 
 /* A state's chunks may be there before the rounds that are in it: it is taken with them, or a push that is in it would
