@@ -46,11 +46,11 @@ def test_realtime(node, command, option):
     try:
         assert lab.FABRIC in process.stdout.readline(), f"chrt {option}: it does not get past its start"
         assert test_dpdk.ping(lab.FABRIC) == 5, "it answers nobody"
-        lab.check_identity(lab.Telemetry())
-        told = policies(process.pid)
+        told = policies(process.pid)  # before EAL begins a thread for each who asks telemetry
         assert told.pop("heddle-controll") == POLICIES[option], told
         assert [told[name] for name in EALS] == [os.SCHED_OTHER] * len(EALS), told
         assert os.sched_getaffinity(process.pid) == {int(core)}, "it left its core"
+        lab.check_identity(lab.Telemetry())
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=START_S)
         assert process.returncode == 0, process.returncode
