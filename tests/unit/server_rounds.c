@@ -134,9 +134,9 @@ uint8_t rounds_outcome(struct rounds *f, uint16_t rank) {
 }
 
 /* The row of a round, which is the only one with that number. */
-json_t *rounds_row(struct rounds *f, const char *filter) {
+static json_t *only_row(struct rounds *f, const char *of, const char *filter) {
 	const char *error = NULL;
-	char *text = hd_server_table(f->net.server, f->net.now, "rounds", filter, &error);
+	char *text = hd_server_table(f->net.server, f->net.now, of, filter, &error);
 	json_t *table = json_loads(text ? text : "", 0, NULL), *row;
 
 	free(text);
@@ -145,6 +145,18 @@ json_t *rounds_row(struct rounds *f, const char *filter) {
 	row = json_incref(json_array_get(json_object_get(table, "rows"), 0));
 	json_decref(table);
 	return row;
+}
+
+json_t *rounds_row(struct rounds *f, const char *filter) {
+	return only_row(f, "rounds", filter);
+}
+
+void rounds_weights(struct rounds *f, double received, double applied) {
+	json_t *row = only_row(f, "models", "");
+
+	assert_float_equal(rounds_number(row, "weight_received"), received, 0);
+	assert_float_equal(rounds_number(row, "weight_applied"), applied, 0);
+	json_decref(row);
 }
 
 double rounds_number(const json_t *row, const char *key) {

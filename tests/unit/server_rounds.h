@@ -47,6 +47,8 @@ void rounds_moved(const struct rounds *f, double first, double second);
 uint8_t rounds_outcome(struct rounds *f, uint16_t rank);
 /* The row of a round, which is the only one that the filter lets through. */
 json_t *rounds_row(struct rounds *f, const char *filter);
+/* What was taken into sums so far in all, and what of that is in the model. */
+void rounds_weights(struct rounds *f, double received, double applied);
 double rounds_number(const json_t *row, const char *key);
 
 #endif

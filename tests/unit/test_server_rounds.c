@@ -28,9 +28,11 @@ static void test_mean(void **state) {
 	}
 	assert_int_equal(rounds_told(&f, 3)->epochs, 20);
 	rounds_moved(&f, 0, 0);
+	rounds_weights(&f, 100, 0);
 	rounds_work(&f, 3, 5, 1, false); /* its weight goes with it */
 	net_run(&f.net, 30 * HD_MS);
 	rounds_moved(&f, 1.3, -0.1);
+	rounds_weights(&f, 100, 100);
 	assert_int_equal(rounds_outcome(&f, 2), HD_OUTCOME_APPLIED);
 	assert_int_equal(rounds_drawn(&f, 0), 2);
 	rounds_close(&f);
@@ -284,6 +286,7 @@ static void test_late_counts(void **state) {
 	assert_int_equal(rounds_drawn(&f, 3), 2);
 	rounds_give_at(&f, 3, 6, (const float[2]){0, -10}, base);
 	rounds_moved(&f, 2, 0); /* alone it is no step: that takes two of this round */
+	rounds_weights(&f, 4 + 3, 4);
 	rounds_give_at(&f, 3, 6, (const float[2]){0, -10}, base);
 	assert_int_equal(fake_outcome(f.worker[3], 2)->outcome, HD_OUTCOME_DROPPED);
 	assert_int_equal(fake_outcome(f.worker[3], 2)->reason, HD_REASON_LATE);
@@ -292,6 +295,7 @@ static void test_late_counts(void **state) {
 	rounds_moved(&f, 2, 0);
 	rounds_give(&f, 3, 2, (const float[2]){-1, 0}); /* its own of this round is another one */
 	rounds_moved(&f, 2 + 8 / 11.0, 30 / 11.0);
+	rounds_weights(&f, 4 + 11, 4 + 11);
 	assert_int_equal(fake_outcome(f.worker[3], 1)->outcome, HD_OUTCOME_APPLIED);
 	assert_int_equal(fake_outcome(f.worker[3], 1)->delay, 1);
 	assert_int_equal(fake_outcome(f.worker[3], 3)->delay, 0);
