@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All-reduces of a worker through the slots of a switch, and every way in which they can end. */
+/* All-reduces of a worker through the slots of a switch, and every way in which they can end; when its pushes begin. */
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_switch_numbers.h"
@@ -110,12 +110,12 @@ static const struct hd_core_ops fake_ops = {
 	.deadline = fake_deadline,
 };
 
-static struct scene *open_scene(void) {
+static struct scene *open_world(enum mode mode) {
 	struct hd_sim_link link = {.rate_bps = 1000000000, .latency = 50000};
 	struct hd_sim_node_config node = {0};
 	struct scene *s = calloc(1, sizeof *s);
 
-	s->world = build(REDUCES, &plain);
+	s->world = build(mode, &plain);
 	s->world->controller.silent = true;
 	node.host = hd_sim_host(s->world->sim, &link);
 	s->fake.sim = s->world->sim;
@@ -127,6 +127,10 @@ static struct scene *open_scene(void) {
 		s->in[i] = (float)(i % 251) - 100;
 	run_ms(s->world, 20);
 	return s;
+}
+
+static struct scene *open_scene(void) {
+	return open_world(REDUCES);
 }
 
 static void close_scene(struct scene *s) {
@@ -490,6 +494,88 @@ static void test_strangers(void **state) {
 	close_scene(s);
 }
 
+/* --- pushes ---------------------------------------------------------------------------------- */
+
+static void say_go(struct scene *s) {
+	struct hd_message go = {.kind = HD_MSG_GO};
+
+	go.go.job = hd_job_id("t", "job");
+	go.go.token = OUT;
+	peer_say(&s->world->server, &go);
+	run_ms(s->world, 10);
+}
+
+/* Planned to begin a second from now. */
+static void grant_push(struct scene *s, uint64_t after) {
+	const struct hd_addr address = hd_sim_node_address(s->world->sim, s->fake.node);
+	const struct hd_msg_request *asked = request(s);
+	struct hd_message message = {.kind = HD_MSG_GRANT};
+
+	message.grant = (struct hd_msg_grant){
+		.job = asked->job,
+		.worker = asked->worker,
+		.round = asked->round,
+		.direction = HD_PUSH,
+		.attempt = asked->attempt,
+		.token = OUT,
+		.result_token = IN,
+		.after = after,
+		.weight = 1,
+		.cc_weight = 1,
+		.bytes = asked->bytes,
+		.exponent = (uint16_t)hd_fixed_exponent(300, 2),
+		.peer_ipv4 = address.ipv4,
+		.peer_port = address.port,
+		.slots = SLOTS,
+		.count = COUNT,
+		.member = MEMBER,
+		.members = 2,
+		.receivers = 1,
+		.origin_ns = hd_sim_node_now(s->world->sim, s->world->controller.node),
+		.segments = {1, {{HD_SECOND, 100000000, asked->bytes}}},
+	};
+	peer_say(&s->world->controller, &message);
+	run_ms(s->world, 10);
+	assert_true(s->world->ticket[HD_PUSH][1].state >= HD_TICKET_GRANTED);
+}
+
+static struct scene *open_push(void) {
+	struct scene *s = open_world(SCHEDULED);
+
+	s->fake.deaf = true;
+	s->world->dtype = HD_DTYPE_FIXED32;
+	assert_int_equal(push(s->world, 0, 1), 1);
+	run_ms(s->world, 10);
+	return s;
+}
+
+/* Nothing leaves before go, or its time; a go that came before its grant counts when that comes, whether the grant knew
+ * of one or not. */
+static void test_go(void **state) {
+	struct scene *s = open_push();
+
+	(void)state;
+	grant_push(s, 99);
+	run_ms(s->world, 900);
+	assert_int_equal(s->fake.chunks, 0);
+	say_go(s);
+	assert_int_equal(s->fake.chunks, SLOTS);
+	close_scene(s);
+	for (uint64_t after = 0; after < 100; after += 99) {
+		s = open_push();
+		say_go(s);
+		grant_push(s, after);
+		assert_int_equal(s->fake.chunks, SLOTS);
+		close_scene(s);
+	}
+	s = open_push();
+	grant_push(s, 0);
+	assert_int_equal(s->fake.chunks, 0);
+	run_ms(s->world, HD_SECOND / HD_MS);
+	assert_true(s->fake.chunks > 0);
+	close_scene(s);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sum),
@@ -500,6 +586,7 @@ int main(void) {
 		cmocka_unit_test(test_avoids),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_strangers),
+		cmocka_unit_test(test_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
