@@ -129,7 +129,7 @@ int hd_setup_driver(
 	struct hd_driver_config *config,
 	struct hd_driver **driver
 ) {
-	struct hd_driver *opened;
+	struct hd_driver *opened = NULL;
 	int status = open_driver(&service->log, options->listen, config, &opened);
 
 	if (status)
