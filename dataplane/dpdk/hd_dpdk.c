@@ -36,6 +36,10 @@ static hd_ns nap_until(const struct hd_dpdk *d, hd_ns now) {
 	return hd_ns_add(now, hd_ns_min(nap, DPDK_NAP_MAX_US * HD_US));
 }
 
+static void clear_errors(struct hd_dpdk *d) {
+	dpdk_count(&d->counters.port_errors, dpdk_clear_port_errors(&d->port));
+}
+
 static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns until) {
 	bool readable = false, came = false;
 	int code;
@@ -62,8 +66,16 @@ static int sleep_until(struct hd_dpdk *d, struct hd_node node, hd_ns now, hd_ns 
 	if (came)
 		d->busy_at = hd_wait_now();
 	else if (readable)
-		dpdk_count(&d->counters.port_errors, dpdk_clear_port_errors(&d->port));
+		clear_errors(d);
 	return came;
+}
+
+/* What wakes a sleeper is looked for by who spins. */
+static void look_for_errors(struct hd_dpdk *d, hd_ns now) {
+	if (now < hd_ns_add(d->errors_at, DPDK_ERRORS_NS))
+		return;
+	d->errors_at = now;
+	clear_errors(d);
 }
 
 /* A thread that EAL did not start gets no mempool cache until it is registered. */
@@ -87,6 +99,7 @@ static int receive(void *driver, struct hd_node node, hd_ns now, hd_ns until) {
 		return sleep_until(d, node, now, until);
 	if (d->backlog)
 		dpdk_kick(d);
+	look_for_errors(d, now);
 	return 0;
 }
 

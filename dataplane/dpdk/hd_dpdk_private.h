@@ -33,6 +33,7 @@
 #define DPDK_NAP_MIN_US 20 /* without descriptors */
 #define DPDK_NAP_MAX_US 10000
 #define DPDK_ECHO_PER_S 1000
+#define DPDK_ERRORS_NS HD_SECOND /* between two looks for errors of who never sleeps */
 #define DPDK_OTHER_MEMORY (24u << 20) /* beside the buffers */
 
 /* Counters: X(field, unit, help). Those of dropped frames follow from HD_FRAME_REASONS. */
@@ -106,6 +107,7 @@ struct hd_dpdk {
 	uint32_t network, mask;
 	struct hd_neighbours *neighbours;
 	hd_ns busy_at; /* when something last arrived */
+	hd_ns errors_at; /* when errors were last looked for without a sleep */
 	bool backlog; /* the ring holds frames that a full qdisc did not take */
 	bool registered; /* this thread with EAL */
 	uint32_t echo_credit;

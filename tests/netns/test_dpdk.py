@@ -205,6 +205,18 @@ def test_link_down(node, telemetry):
     pen.until(lambda: ping(lab.FABRIC) == 5, "echo after the link came back", 20)
 
 
+def test_spinning(node, controller):
+    """Who never sleeps counts an error of its port, too, and goes on."""
+    with tempfile.TemporaryDirectory(prefix="heddle-dpdk-") as folder:
+        key = fabric.new_key(pathlib.Path(folder))
+        process = node.start(controller, "--key-file", key, *node.words(), "--busy-poll")
+        assert lab.FABRIC in process.stdout.readline()
+        test_link_down(node, lab.Telemetry())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == 0, process.returncode
+
+
 def test_controller(node, controller, shell):
     """The controller's own count of packets is the driver's, is the port's."""
     with tempfile.TemporaryDirectory(prefix="heddle-dpdk-") as folder:
@@ -266,6 +278,8 @@ def main():
         test_transfers(node, bench)
         test_both(node, bench)
         test_controller(node, controller, shell)
+        if kind == "af_packet":
+            test_spinning(node, controller)
     return 0
 
 

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+import dpdk_lab as lab
 import pen
 
 HOSTS = 4
@@ -169,6 +170,19 @@ def test_rate(star, words, folder):
     assert queue["drops"] > 0 and link["marked_data"] > 0 and link["rate_bps"] == RATE_MBIT * 1000000, (queue, link)
 
 
+def test_link_down(star, words, folder):
+    """A switch that never sleeps counts a link that goes down, and forwards when it is back."""
+    switch = Switch(words, "--busy-poll", "--static", static(folder, 0))
+    telemetry = lab.Telemetry(name=f"heddle-switch-{SERVICE}")
+    subprocess.run(["ip", "link", "set", "s0", "down"], check=True)
+    pen.until(lambda: telemetry.ask("/heddle/switch_port")["0"]["errors"] == 1, "the error of a link that is down", 5)
+    subprocess.run(["ip", "link", "set", "s0", "up"], check=True)
+    pen.until(lambda: " 0% packet loss" in star.run(0, "sh", "-c", f"ping -n -c 3 -i 0.05 -W 1 {address(1)} || true"),
+              "a ping after the link came back")
+    errors = [port["errors"] for port in switch.stop()["switch_port"]]
+    assert errors == [1, 0, 0, 0], errors
+
+
 def main():
     pen.enter()
     words = [sys.argv[1], "--executor", sys.argv[2]] + (["--spec", sys.argv[3]] if len(sys.argv) > 3 else [])
@@ -179,6 +193,7 @@ def main():
         test_sums(star, words, folder, 0)
         test_sums(star, words, folder, LOSS)
         test_rate(star, words, folder)
+        test_link_down(star, words, folder)
     return 0
 
 

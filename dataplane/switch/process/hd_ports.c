@@ -82,6 +82,7 @@ static void tell_time(struct hd_ports *p, hd_ns now) {
 	if (now < hd_ns_add(p->told_at, PORTS_TIME_NS))
 		return;
 	p->told_at = now;
+	clear_errors(p); /* who never sleeps is not told of them */
 	if (p->executor.ops->time)
 		p->executor.ops->time(p->executor.self, now);
 }
