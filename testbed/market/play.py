@@ -283,6 +283,7 @@ class Play(play.Play):
             "next_step_mean_s": statistics.fmean(recovery) if recovery else None,
             "targets": self.targets, "spent_s": row["worker_s"] if row else None,
             "money": row["money"] * HOUR_S / self.setting["hour_s"] if row else None,
+            "cost_ended": self.account.cost(ended),  # as the owner's, not only until the aim was reached
             "sent_away": row["sent_away"] if row else 0,
             "leaving_s": max(leaving) if leaving else None,
             "leaving_mean_s": statistics.fmean(leaving) if leaving else None,

@@ -428,7 +428,8 @@ class Market(unittest.TestCase):
         self.assertGreater(run["leaving_s"], 0)
         self.assertLess(run["leaving_mean_s"], 1, "who is too many ends its step and goes, whatever its notice of 3 s")
         self.assertGreater(run["money"], 0)
-        self.assertLess(run["money"], run["cost"], "it counts workers that take part, not machines that start")
+        self.assertLess(run["money"], run["cost_ended"],
+                        "it counts workers that take part, not machines that start")
 
     def in_time(self, run):
         """From a notice or a kill to the next step of those that are left: a lease and a step at most."""
