@@ -83,8 +83,6 @@ int hd_epoch_file_next(const char *directory, uint16_t *epoch, char *error, size
 
 	if (snprintf(where.file, PATH_MAX, "%s/%s", directory, FILE_NAME) >= PATH_MAX)
 		return refuse(&where, -ENAMETOOLONG, "too long (PATH_MAX)");
-	if (mkdir(directory, 0755) < 0 && errno != EEXIST)
-		return refuse(&where, -errno, "%s: %s", directory, strerror(errno));
 	code = read_last(&where, &last);
 	if (code == 0)
 		code = write_next(&where, last + 1);

@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int path_of(char path[PATH_MAX], const char *directory, const char *name, const char *end) {
@@ -52,6 +54,21 @@ static int sync_directory(const char *directory) {
 	if (fd >= 0)
 		close(fd);
 	return code;
+}
+
+int hd_state_take(const char *directory) {
+	int fd;
+
+	if (mkdir(directory, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* A file system without locks is used as it is. */
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+		return fd;
+	close(fd);
+	return -EBUSY;
 }
 
 int hd_state_file_replace(const char *directory, const char *name, const char *text) {

@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+/* Makes DIR when it is missing, and has it alone: until the returned file is closed, or its process is gone. -EBUSY:
+ * another process has it; or -errno. */
+int hd_state_take(const char *directory);
 /* Writes DIR/NAME.new, syncs it, renames it to DIR/NAME, syncs the folder: who reads DIR/NAME finds all of the old
  * text or all of the new one. 0; -ENAMETOOLONG, or -errno: then the old one stands (but for a failing sync of the
  * folder: either). */

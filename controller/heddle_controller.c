@@ -410,7 +410,9 @@ static int with_controller(struct program *program) {
 
 	if (status)
 		return status;
-	status = heddle_next_epoch(o->common.log, o->state_dir, &config.epoch);
+	status = heddle_take_state(o->common.log, o->state_dir);
+	if (!status)
+		status = heddle_next_epoch(o->common.log, o->state_dir, &config.epoch);
 	if (!status)
 		status = heddle_read_kept(o->common.log, o->state_dir, &kept);
 	if (!status && hd_program_entropy(config.seed))

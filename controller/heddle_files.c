@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_epoch_file.h"
+#include "hd_state_file.h"
 #include "heddle_files.h"
 
 #include <errno.h>
@@ -70,6 +71,18 @@ static int exit_code(int status) {
 	default:
 		return EX_CANTCREAT;
 	}
+}
+
+int heddle_take_state(struct hd_log *log, const char *state_dir) {
+	int fd = state_dir ? hd_state_take(state_dir) : 0;
+
+	if (fd == -EBUSY)
+		return hd_log_fail(
+			log, EX_UNAVAILABLE, "--state-dir: %s: another controller has it", state_dir
+		);
+	return fd < 0 ?
+		hd_log_fail(log, exit_code(fd), "--state-dir: %s: %s", state_dir, strerror(-fd)) :
+		0;
 }
 
 int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch) {

@@ -9,7 +9,9 @@
 
 /* path NULL: a star of the hosts that register. */
 int heddle_topology(struct hd_log *log, const char *path, struct hd_topology **topology);
-/* Keeps STATE_DIR/epoch, greater than ever before; the folder is made when it is missing. NULL: 1. */
+/* STATE_DIR, which is made when it is missing, is this process's alone until it ends. NULL: nothing to do. */
+int heddle_take_state(struct hd_log *log, const char *state_dir);
+/* Keeps STATE_DIR/epoch, greater than ever before. NULL: 1. */
 int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch);
 
 /* What the former life kept (STATE_DIR/state.json), for hd_controller_restore(); NULL: nothing. free() it. */

@@ -70,6 +70,24 @@ def survives(fabric):
     server.stop()
 
 
+def alone(fabric):
+    """A second one in the same folder, on whatever port, changes nothing of the first one's."""
+    fabric.start()
+    fabric.shell.does("set", "theta", "3")
+    until(lambda: '"theta": 3' in fabric.file.read_text(), "it is written")
+    before = {path.name: path.read_bytes() for path in fabric.state.iterdir()}
+    words = fabric.options()
+    words[1] = "127.0.0.1:0"
+    done = run(CONTROLLER, *words)
+    check(done.returncode == 69 and f"{fabric.state}: another controller has it" in done.stderr, done.stderr)
+    check({path.name: path.read_bytes() for path in fabric.state.iterdir()} == before, "its files are as they were")
+    fabric.controller.stop(signal.SIGKILL)
+    fabric.controller.stop(signal.SIGKILL)
+    fabric.start()
+    fabric.shell.does("set", "theta", "off")
+    fabric.controller.stop()
+
+
 def refuses(fabric):
     good = fabric.file.read_text()
     for text, words in (
@@ -91,6 +109,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="heddle-kept-") as where:
         fabric = Fabric(where)
         survives(fabric)
+        alone(fabric)
         refuses(fabric)
 
 
