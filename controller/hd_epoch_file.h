@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /* Takes the next epoch: it is on the disk, synced, before it is handed out, so no two lives have the same one, also
- * when the power fails in between. On a full disk the old file is overwritten in place. 0; -EBADMSG (not an epoch), -ERANGE (they are used up), -ENAMETOOLONG, or -errno; error says which
- * file and what. */
+ * when the power fails in between. On a full disk the old file is overwritten in place. 0; -EBADMSG (not an epoch),
+ * -ERANGE (they are used up), -ENAMETOOLONG, or -errno; error says which file and what. */
 int hd_epoch_file_next(const char *directory, uint16_t *epoch, char *error, size_t error_bytes);
 
 #endif
