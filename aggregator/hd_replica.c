@@ -465,6 +465,7 @@ static void hd_mirror_promote(struct hd_turn *turn, struct hd_mirror *mirror) {
 	hd_turn_event(turn, &event);
 	hd_server_announce(turn, job);
 	hd_job_joined(turn, job);
+	hd_mirror_ask_joins(turn->server, job->id); /* who said JOIN before there was a copy */
 	hd_checkpoint_consider(turn, job, true);
 }
 

@@ -303,6 +303,36 @@ static void test_promotion(void **state) {
 	scene_close(s);
 }
 
+static bool carrier_closed(struct scene *s, uint64_t number) {
+	(void)number;
+	return s->carrier->closed > 0;
+}
+
+static bool carrier_open(struct scene *s, uint64_t number) {
+	(void)number;
+	return s->carrier->open;
+}
+
+/* Who joins a replica that has no copy yet, as workers do whose server begins anew, is asked again when it has one and
+ * takes over. */
+static void test_joins_before_the_copy(void **state) {
+	struct scene *s = scene_open(0);
+
+	(void)state;
+	fake_join(s->carrier, &s->spec);
+	run_for(s, 10 * HD_MS);
+	follow(s, 0);
+	push(s, HD_DTYPE_FP32, 1);
+	run_until(s, told_durable, s->base);
+	assert_int_equal(s->carrier->closed, 0);
+	s->net.server_node.down = true;
+	order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
+	run_until(s, carrier_closed, 0);
+	run_until(s, carrier_open, 0);
+	assert_int_equal(fake_joined(s->carrier, &s->spec)->last_round, s->round);
+	scene_close(s);
+}
+
 /* What says which rounds are in the state: the message right after SEED. */
 static bool lose_rounds(struct net *net, const struct net_packet *packet) {
 	uint8_t version;
@@ -420,6 +450,7 @@ int main(void) {
 		cmocka_unit_test(test_too_little_memory),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_promotion),
+		cmocka_unit_test(test_joins_before_the_copy),
 		cmocka_unit_test(test_rounds_come_late),
 		cmocka_unit_test(test_begins_when_told),
 		cmocka_unit_test(test_older_server_seeds),
