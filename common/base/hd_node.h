@@ -43,9 +43,24 @@ struct hd_sink {
 	  size_t head_bytes,
 	  const void *payload,
 	  size_t payload_bytes);
+	/*
+	 * Sends an answer to an address that has not yet proven that it receives what is sent to it. Such an
+	 * answer uses a bounded share of the driver's buffers and is dropped when the share is full, so that
+	 * forged source addresses cannot keep packets of known peers from leaving. NULL: send() is used.
+	 */
+	void (*send_stranger
+	)(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
 	/* Reports what happened, for traces, journals and invariant checkers. May be NULL. */
 	void (*event)(struct hd_sink *sink, const struct hd_event *event);
 };
+
+static inline void
+hd_sink_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes) {
+	if (sink->send_stranger)
+		sink->send_stranger(sink, peer, packet, bytes);
+	else
+		sink->send(sink, peer, packet, bytes, NULL, 0);
+}
 
 /* The state machine's face to any driver. Calls on one core never overlap. `now` never decreases. */
 struct hd_core_ops {

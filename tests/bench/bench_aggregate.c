@@ -85,7 +85,7 @@ timed(struct world *world, const struct hd_packet *packets, size_t n, struct hd_
 /* The server holds everything that left so far. */
 static double acknowledge(struct world *world, struct counting *counting) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
-	struct caught caught = {.sink = {capture, NULL}};
+	struct caught caught = {.sink = {.send = capture}};
 	struct hd_packet packet = {.peer = world->server->node.addr, .data = caught.data};
 
 	if (!counting->any)
@@ -140,7 +140,7 @@ static void fill_burst(
 static double one_group(struct world *world, uint32_t inputs, uint8_t dtype, uint8_t *data) {
 	const uint64_t group = world_stats(world)->groups + 1;
 	struct hd_packet packets[INPUTS_MAX * RUN];
-	struct counting counting = {.sink = {count, NULL}, .token = group};
+	struct counting counting = {.sink = {.send = count}, .token = group};
 	struct plan plan;
 	double took = 0;
 

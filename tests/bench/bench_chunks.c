@@ -40,7 +40,7 @@ static double seconds(void) {
 
 /* One transfer over a path that takes 100 us; every `lost`-th packet is lost (0: none). */
 static double send_one(const void *data, uint32_t lost) {
-	struct counting_sink sink = {{count, NULL}, 0};
+	struct counting_sink sink = {{.send = count}, 0};
 	struct hd_path path;
 	struct hd_send_config config = {
 		.header = {.token = 1},

@@ -139,7 +139,7 @@ static void run_send(struct hd_send *send, hd_ns *now, hd_ns until, struct count
 /* A receiver without room answers nothing for seconds; when it says that there is some, nobody waits for the probe
  * that backed off meanwhile. An older word is not heard. */
 static void test_send_hears_of_room(void **state) {
-	struct counter counter = {{count, NULL}, 0};
+	struct counter counter = {{.send = count}, 0};
 	static uint8_t data[400 * CHUNK];
 	struct hd_path path;
 	struct hd_send_config config = {

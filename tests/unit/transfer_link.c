@@ -328,7 +328,7 @@ void link_mark(struct link *link) {
 static void run_timers(struct link *link) {
 	for (size_t i = 0; i < link->flow_count; i++) {
 		struct link_flow *flow = &link->flow[i];
-		struct link_sink sink = {{sink_send, NULL}, link, i};
+		struct link_sink sink = {{.send = sink_send}, link, i};
 
 		if (hd_send_deadline(flow->send) <= link->now) {
 			counting = true;
