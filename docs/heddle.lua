@@ -8,12 +8,16 @@
 -- The messages as the code has them (tests/unit/check_wire_doc.py compares): kind, name, fields.
 local messages = {
 -- table: lua
-	[1] = { "hello", { "boot:u64", "nonce:nonce", "role:u8", "session:u32", "name:name" } },
-	[2] = { "welcome", { "boot:u64", "nonce:nonce", "peer_nonce:nonce", "role:u8", "session:u32", "name:name" } },
+	[1] = { "hello", { "boot:u64", "nonce:nonce", "role:u8", "session:u32", "name:name", "asked_ipv4:u32", "asked_port:u16", "cookie:nonce" } },
+	[2] = { "welcome", { "boot:u64", "nonce:nonce", "peer_nonce:nonce", "role:u8", "session:u32", "name:name", "peer_boot:u64", "seen_ipv4:u32", "seen_port:u16" } },
 	[3] = { "refuse", { "reason:u8", "wire_version:u8", "job:u32", "peer_nonce:nonce", "text:text" } },
 	[4] = { "ping", { "sent_ns:u64" } },
 	[5] = { "pong", { "sent_ns:u64", "received_ns:u64", "replied_ns:u64" } },
 	[6] = { "close", { "reason:u8", "text:text" } },
+	[7] = { "cookie", { "peer_nonce:nonce", "cookie:nonce" } },
+	[8] = { "reset", { "session:u32" } },
+	[9] = { "query", { "boot:u64", "peer_boot:u64", "nonce:nonce", "session:u32", "peer_session:u32", "asked_ipv4:u32", "asked_port:u16", "role:u8", "name:name" } },
+	[10] = { "gone", { "boot:u64", "peer_boot:u64", "peer_nonce:nonce" } },
 	[16] = { "register", { "role:u8", "host:name", "tenant:name", "job_name:name", "job:u32", "worker:u16", "model_bytes:u64", "tau_max:u32", "staleness_rule:u8", "staleness_c:f32", "job_weight:f32", "data_ipv4:u32", "data_port:u16", "memory_bytes:u64", "incarnation:u16", "world:u16", "reduce_round:u32", "sync:u8", "sync_count:u32", "observer:u8", "slots:u32", "count_min:u16", "count_max:u16", "dtypes:u16", "making:u64", "reduce_from:u32", "reduce_had:u64" } },
 	[17] = { "registered", { "epoch:u16", "job:u32", "lease_us:u32", "interval_us:u32", "server_ipv4:u32", "server_port:u16", "scheduled:u8", "reduce_round:u32" } },
 	[18] = { "join", { "job:u32", "worker:u16", "last_round:u32", "host:name", "spec:blob", "observer:u8" } },

@@ -51,7 +51,8 @@
 #define HD_TOMBSTONES_MAX 4096 /* ended transfers whose late chunks are answered */
 #define HD_PENDING_MAX 16384 /* requests that one controller plans over */
 #define HD_FRAGMENTS_INFLIGHT_MAX 32 /* of one session: what one ack mask can name */
-#define HD_WELCOMES_PER_S 4096 /* answers to HELLO, which may be a little bigger than it */
+#define HD_COOKIES_PER_S 16384 /* answers to HELLO without a cookie, which are smaller than it */
+#define HD_WELCOMES_PER_S 4096 /* answers to HELLO with one, which may be a little bigger than it */
 #define HD_REFUSALS_PER_S 256 /* answers in words to what could not be authenticated */
 #define HD_MESSAGES_UNACKED_MAX 4096 /* reliable control fragments queued in one session */
 
@@ -102,6 +103,8 @@
 #define HD_SACK_DELAY_US 300 /* an acknowledgement that nobody asked for may wait this long */
 #define HD_HELLO_RETRY_US 50000
 #define HD_HELLO_RETRY_MAX_US 200000 /* who comes back is found within a quarter of a lease */
+#define HD_COOKIE_US 10000000 /* a cookie is good for this long at least, twice as long at most */
+#define HD_QUERY_US 20000 /* between two QUERYs of one session, at least */
 #define HD_CANDIDATE_US 5000000 /* how long a candidate session waits for its first packet */
 #define HD_ACK_DELAY_US 500 /* an acknowledgement waits this long for something to ride on */
 

@@ -40,7 +40,6 @@ void session_transmit(
 	header->ack_mask = s->in.mask;
 	hd_control_encode(header, packet);
 	hd_auth_sign(s->key, packet, bytes, packet + bytes);
-	memcpy(s->last_tag, packet + bytes, HD_TAG_BYTES);
 	stream_ack_sent(s);
 	s->endpoint->stats.sent++;
 	sink->send(sink, s->peer, packet, bytes + HD_TAG_BYTES, NULL, 0);
@@ -96,6 +95,10 @@ void session_deliver(
 	switch (kind) {
 	case HD_MSG_HELLO:
 	case HD_MSG_WELCOME:
+	case HD_MSG_COOKIE:
+	case HD_MSG_RESET:
+	case HD_MSG_QUERY:
+	case HD_MSG_GONE:
 		e->stats.drop_malformed++;
 		break;
 	case HD_MSG_PING:
@@ -150,7 +153,7 @@ static struct hd_session *session_of(
 
 	if (!s || (s->state != SESSION_OPEN && s->state != SESSION_CANDIDATE)) {
 		e->stats.drop_unknown_session++;
-		hello_reset(e, now, packet, header, sink);
+		hello_reset(e, now, packet, header->session, sink);
 		return NULL;
 	}
 	verdict = replay_check(&s->replay, header->sequence);
@@ -270,13 +273,21 @@ static hd_ns span(uint32_t us, uint32_t otherwise_us) {
 
 /* Whoever gave the seed may draw from it as well: the endpoint's stream is another one. */
 static void seed_entropy(struct hd_endpoint *e, const uint8_t seed[32]) {
-	static const char context[15] = "heddle endpoint";
+	static const char context[15] = "heddle endpoint", cookies[14] = "heddle cookies";
 	uint8_t own[32];
 
 	crypto_generichash(
 		own, sizeof(own), (const uint8_t *)context, sizeof(context), seed, sizeof(own)
 	);
 	hd_entropy_init(&e->entropy, own);
+	crypto_generichash(
+		e->cookie_root,
+		sizeof(e->cookie_root),
+		(const uint8_t *)cookies,
+		sizeof(cookies),
+		seed,
+		sizeof(own)
+	);
 	sodium_memzero(own, sizeof(own));
 	e->boot = hd_entropy_u64(&e->entropy);
 }
@@ -301,6 +312,7 @@ int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoi
 	e->free_slot = UINT32_MAX;
 	e->keepalive = hd_ns_max(span(config->keepalive_us, HD_KEEPALIVE_US), HD_MS);
 	e->dead = hd_ns_max(span(config->dead_us, HD_SILENCE_US), e->keepalive);
+	e->cookies = (struct bucket){.per_s = HD_COOKIES_PER_S, .credit = HD_SECOND};
 	e->welcomes = (struct bucket){.per_s = HD_WELCOMES_PER_S, .credit = HD_SECOND};
 	e->refusals = (struct bucket){.per_s = HD_REFUSALS_PER_S, .credit = HD_SECOND};
 	e->hello_sequence = 1;

@@ -153,6 +153,7 @@ struct hd_endpoint_stats {
 	uint64_t opened, closed;
 	uint64_t drop_malformed, drop_tag, drop_replay, drop_unknown_session, drop_unknown_key;
 	uint64_t drop_version, drop_candidates, drop_out_of_window, drop_role;
+	uint64_t drop_address, cookies;
 };
 const struct hd_endpoint_stats *hd_endpoint_stats(const struct hd_endpoint *endpoint);
 extern const struct hd_stat_group hd_endpoint_group; /* what each means */

@@ -32,9 +32,11 @@ static const struct hd_stat endpoint_stats[] = {
 		STAT(drop_unknown_session, "dropped: no such session"
 		) STAT(drop_unknown_key,
 		       "dropped: no such key") STAT(drop_version, "dropped: other wire version")
-			STAT(drop_candidates, "hellos that gave way to newer ones")
-				STAT(drop_out_of_window, "dropped: fragments beyond the window")
-					STAT(drop_role, "dropped: role not served")};
+			STAT(drop_candidates, "hellos that gave way to newer ones"
+			) STAT(drop_out_of_window, "dropped: fragments beyond the window"
+			) STAT(drop_role, "dropped: role not served")
+				STAT(drop_address, "dropped: asked for, or from, another address")
+					STAT(cookies, "hellos without a valid cookie")};
 
 static_assert(
 	sizeof(endpoint_stats) / sizeof(endpoint_stats[0]) == sizeof(struct hd_endpoint_stats) / 8,

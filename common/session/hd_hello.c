@@ -1,46 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How sessions begin, and how a node says that there is none.
+ * How sessions begin.
  *
- *   ours                                   theirs
- *   HELLO(boot, nonce, our index) -------> candidate: nonce and index of its own, key derived
- *          <------- WELCOME(boot, nonce, our nonce, its index)
- *   key derived, open; PING -------------> first packet under the key: open
+ *   opener                                            answerer
+ *   HELLO(boot, nonce, index, asked) ---------------> nothing is kept
+ *          <--------------------- COOKIE(nonce, cookie)
+ *   HELLO(..., cookie) -----------------------------> candidate: nonce and index of its own, key derived
+ *          <--- WELCOME(boot, nonce, index, both of the opener's, seen)
+ *   key derived, open; PING ------------------------> first packet under the key: open
  *
- * A candidate disturbs nothing: HELLO may be an old one that somebody plays again. Only who can make
- * the key (which holds fresh nonces of both) opens it, and thereby ends an older life of the same peer:
- * same address, or same boot and name.
+ * The cookie proves that the opener receives what is sent to its address. It is a MAC over that address and the
+ * opener's boot and nonce, under a secret of this node, so that nothing is kept for who has not shown one. A candidate
+ * disturbs nothing: HELLO may be an old one that somebody plays again. Only who can make the session's key, which
+ * depends on every word that both sides have said, opens it, and thereby ends an older life of the same peer: same
+ * address, or same boot and name.
  *
- * REFUSE answers in words, echoing 16 bytes of the question: the nonce of a HELLO; for a packet of a
- * session that is not known here (we restarted), the packet's tag, and its session index in `job`, so
- * that nobody gets a REFUSE for a session that is known by changing its index. It carries a node key's tag. One
- * that the asker cannot verify, as keys differ, is passed on once as a hint and ends nothing.
+ * A HELLO that asks for another address than the one at which it arrived was led astray, and is dropped; so is a
+ * WELCOME that comes from elsewhere than from where the opener asked. hd_refusal.c says no.
  */
 #include "hd_bytes.h"
 #include "hd_session.h"
-#include "hd_text.h"
 
-#include <stdio.h>
+#include <sodium.h>
 #include <string.h>
 
-/* Places in a HELLO packet that keep their meaning in every version. */
-#define HELLO_NONCE_AT (HD_CONTROL_HEADER_BYTES + 8)
-#define HELLO_SESSION_AT (HELLO_NONCE_AT + 17)
+/* A HELLO leaves at once for a COOKIE, but not more often than this: somebody may play old ones again. */
+#define COOKIE_ANSWER_NS HD_MS
 
-/* Tags with the node key and sends. packet has the body in its place. */
-static void hello_send(
+/* Writes the packet, tagged with the key; NULL: not authenticated, the tag is zeros. Returns its bytes. */
+static size_t hello_encode(
 	struct hd_endpoint *e,
-	struct hd_addr peer,
 	const struct hd_key *key,
 	uint32_t session,
 	const struct hd_message *message,
-	struct hd_sink *sink
+	uint8_t packet[PACKET_BYTES_MAX]
 ) {
-	uint8_t packet[PACKET_BYTES_MAX];
 	struct hd_control_header header = {
 		.type = HD_PACKET_HELLO,
 		.kind = message->kind,
-		.key_id = key->id,
+		.key_id = key ? key->id : 0,
 		.session = session,
 		.sequence = e->hello_sequence++,
 	};
@@ -51,12 +49,43 @@ static void hello_send(
 
 	assert(body > 0); /* names were checked when they came in */
 	hd_control_encode(&header, packet);
-	hd_auth_sign(key->secret, packet, bytes, packet + bytes);
+	if (key)
+		hd_auth_sign(key->secret, packet, bytes, packet + bytes);
+	else
+		memset(packet + bytes, 0, HD_TAG_BYTES);
 	e->stats.sent++;
-	sink->send(sink, peer, packet, bytes + HD_TAG_BYTES, NULL, 0);
+	return bytes + HD_TAG_BYTES;
 }
 
-/* --- our side -------------------------------------------------------------------------------- */
+static void hello_send(
+	struct hd_endpoint *e,
+	struct hd_addr peer,
+	const struct hd_key *key,
+	uint32_t session,
+	const struct hd_message *message,
+	struct hd_sink *sink
+) {
+	uint8_t packet[PACKET_BYTES_MAX];
+	size_t bytes = hello_encode(e, key, session, message, packet);
+
+	sink->send(sink, peer, packet, bytes, NULL, 0);
+}
+
+void hello_send_stranger(
+	struct hd_endpoint *e,
+	struct hd_addr peer,
+	const struct hd_key *key,
+	uint32_t session,
+	const struct hd_message *message,
+	struct hd_sink *sink
+) {
+	uint8_t packet[PACKET_BYTES_MAX];
+	size_t bytes = hello_encode(e, key, session, message, packet);
+
+	hd_sink_send_stranger(sink, peer, packet, bytes);
+}
+
+/* --- the opener's side ------------------------------------------------------------------------ */
 
 void hello_start(struct hd_session *s, hd_ns at) {
 	struct hd_endpoint *e = s->endpoint;
@@ -65,14 +94,31 @@ void hello_start(struct hd_session *s, hd_ns at) {
 	s->hello_at = at;
 	s->hello_wait = HD_HELLO_RETRY_US * HD_US;
 	s->told = false;
+	memset(s->cookie, 0, sizeof(s->cookie));
 	hd_entropy_bytes(&e->entropy, s->nonce, sizeof(s->nonce));
 	session_schedule(s);
 }
 
-void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
+static void hello_say(struct hd_session *s, struct hd_sink *sink) {
 	struct hd_endpoint *e = s->endpoint;
 	const struct hd_key *key = hd_keyring_find(e->config.keys, s->key_id);
 	struct hd_message hello = {.kind = HD_MSG_HELLO};
+
+	if (!key)
+		return;
+	hello.hello.boot = e->boot;
+	memcpy(hello.hello.nonce, s->nonce, sizeof(s->nonce));
+	hello.hello.role = e->config.role;
+	hello.hello.session = s->id;
+	memcpy(hello.hello.name, e->name, sizeof(e->name));
+	hello.hello.asked_ipv4 = s->peer.ipv4;
+	hello.hello.asked_port = s->peer.port;
+	memcpy(hello.hello.cookie, s->cookie, sizeof(s->cookie));
+	hello_send(e, s->peer, key, 0, &hello, sink);
+}
+
+void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
+	struct hd_endpoint *e = s->endpoint;
 	hd_ns jitter;
 
 	if (now < s->hello_at)
@@ -81,22 +127,74 @@ void hello_tick(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	jitter = hd_entropy_u64(&e->entropy) % (s->hello_wait / 4);
 	s->hello_at = hd_ns_add(now, s->hello_wait + jitter);
 	s->hello_wait = hd_ns_min(2 * s->hello_wait, HD_HELLO_RETRY_MAX_US * HD_US);
-	if (!key)
-		return;
-	hello.hello.boot = e->boot;
-	memcpy(hello.hello.nonce, s->nonce, sizeof(s->nonce));
-	hello.hello.role = e->config.role;
-	hello.hello.session = s->id;
-	memcpy(hello.hello.name, e->name, sizeof(e->name));
-	hello_send(e, s->peer, key, 0, &hello, sink);
+	hello_say(s, sink);
 }
 
-static void derive(struct hd_session *s, const struct hd_key *key) {
-	struct hd_hello_side us = {.boot = s->endpoint->boot}, them = {.boot = s->boot};
+/* The opening session that this answer is for; NULL: none, or it came from elsewhere than asked. */
+static struct hd_session *
+opening(struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const uint8_t nonce[16],
+	const struct hd_packet *packet) {
+	struct hd_session *s = session_by_id(e, header->session);
+
+	if (!s || !s->ours || s->state != SESSION_HELLO || header->key_id != s->key_id
+	    || memcmp(nonce, s->nonce, sizeof(s->nonce)) != 0) {
+		e->stats.drop_replay++;
+		return NULL;
+	}
+	if (!hd_addr_equal(packet->peer, s->peer)) {
+		e->stats.drop_address++;
+		return NULL;
+	}
+	return s;
+}
+
+static void cookie_receive(
+	struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const struct hd_msg_cookie *cookie,
+	const struct hd_packet *packet,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_session *s = opening(e, header, cookie->peer_nonce, packet);
+
+	if (!s)
+		return;
+	memcpy(s->cookie, cookie->cookie, sizeof(s->cookie));
+	if (now < s->cookie_at)
+		return;
+	s->cookie_at = now + COOKIE_ANSWER_NS;
+	hello_say(s, sink);
+}
+
+/* ours, theirs: what each side has said. */
+static void derive(struct hd_session *s, struct hd_addr seen, struct hd_addr asked) {
+	const struct hd_endpoint *e = s->endpoint;
+	struct hd_hello_side us = {
+		.boot = e->boot,
+		.role = e->config.role,
+		.session = s->id,
+		.addr = s->ours ? seen : asked,
+		.name = e->name,
+	};
+	struct hd_hello_side them = {
+		.boot = s->boot,
+		.role = s->role,
+		.session = s->peer_id,
+		.addr = s->ours ? asked : seen,
+		.name = s->name,
+	};
 
 	memcpy(us.nonce, s->nonce, sizeof(us.nonce));
 	memcpy(them.nonce, s->peer_nonce, sizeof(them.nonce));
-	hd_session_key(key, s->ours ? &us : &them, s->ours ? &them : &us, s->key);
+	hd_session_key(
+		hd_keyring_find(e->config.keys, s->key_id),
+		s->ours ? &us : &them,
+		s->ours ? &them : &us,
+		s->key
+	);
 	s->sequence = 1;
 	memset(&s->replay, 0, sizeof(s->replay));
 }
@@ -120,15 +218,12 @@ static void welcome_receive(
 	hd_ns now,
 	struct hd_sink *sink
 ) {
-	struct hd_session *s = session_by_id(e, header->session);
+	struct hd_session *s = opening(e, header, welcome->peer_nonce, packet);
 
-	if (!s || !s->ours || s->state != SESSION_HELLO || header->key_id != s->key_id
-	    || memcmp(welcome->peer_nonce, s->nonce, sizeof(s->nonce)) != 0) {
-		e->stats.drop_replay++;
+	if (!s)
 		return;
-	}
-	if (welcome->role == HD_ROLE_NONE || welcome->role >= HD_ROLE_COUNT
-	    || welcome->session == 0) {
+	if (welcome->peer_boot != e->boot || welcome->role == HD_ROLE_NONE
+	    || welcome->role >= HD_ROLE_COUNT || welcome->session == 0) {
 		e->stats.drop_role++;
 		return;
 	}
@@ -137,14 +232,93 @@ static void welcome_receive(
 	s->peer_id = welcome->session;
 	memcpy(s->peer_nonce, welcome->nonce, sizeof(s->peer_nonce));
 	memcpy(s->name, welcome->name, sizeof(s->name));
-	derive(s, hd_keyring_find(e->config.keys, s->key_id));
-	session_move(s, packet->peer);
+	derive(s, (struct hd_addr){welcome->seen_ipv4, welcome->seen_port}, s->peer);
 	opened(s, now, sink);
 	if (s->state == SESSION_OPEN)
 		session_schedule(s);
 }
 
-/* --- their side ------------------------------------------------------------------------------ */
+/* --- cookies ---------------------------------------------------------------------------------- */
+
+static void cookie_renew(struct hd_endpoint *e) {
+	uint8_t number[8];
+
+	hd_put64(number, ++e->cookie_number);
+	memcpy(e->cookie_secret[1], e->cookie_secret[0], sizeof(e->cookie_secret[0]));
+	crypto_generichash(
+		e->cookie_secret[0],
+		sizeof(e->cookie_secret[0]),
+		number,
+		sizeof(number),
+		e->cookie_root,
+		sizeof(e->cookie_root)
+	);
+}
+
+/* The newest secret is [0]; the one before it still counts. */
+static void cookie_age(struct hd_endpoint *e, hd_ns now) {
+	hd_ns late;
+
+	if (now < e->cookie_until)
+		return;
+	late = now - e->cookie_until;
+	cookie_renew(e);
+	if (late >= HD_COOKIE_US * HD_US)
+		cookie_renew(e); /* nobody came for so long that both are too old */
+	e->cookie_until = hd_ns_add(now, HD_COOKIE_US * HD_US);
+}
+
+static void cookie_make(
+	const uint8_t secret[HD_KEY_BYTES],
+	struct hd_addr peer,
+	const struct hd_msg_hello *hello,
+	uint8_t cookie[16]
+) {
+	uint8_t input[4 + 2 + 8 + 16];
+
+	hd_put32(input, peer.ipv4);
+	hd_put16(input + 4, peer.port);
+	hd_put64(input + 6, hello->boot);
+	memcpy(input + 14, hello->nonce, 16);
+	crypto_generichash(cookie, 16, input, sizeof(input), secret, HD_KEY_BYTES);
+}
+
+static bool
+cookie_valid(const struct hd_endpoint *e, struct hd_addr peer, const struct hd_msg_hello *hello) {
+	uint8_t cookie[2][16];
+
+	cookie_make(e->cookie_secret[0], peer, hello, cookie[0]);
+	cookie_make(e->cookie_secret[1], peer, hello, cookie[1]);
+	return sodium_memcmp(cookie[0], hello->cookie, 16) == 0
+		|| sodium_memcmp(cookie[1], hello->cookie, 16) == 0;
+}
+
+static void cookie_send(
+	struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const struct hd_msg_hello *hello,
+	const struct hd_packet *packet,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_COOKIE};
+
+	e->stats.cookies++;
+	if (!bucket_take(&e->cookies, now))
+		return;
+	memcpy(message.cookie.peer_nonce, hello->nonce, sizeof(hello->nonce));
+	cookie_make(e->cookie_secret[0], packet->peer, hello, message.cookie.cookie);
+	hello_send_stranger(
+		e,
+		packet->peer,
+		hd_keyring_find(e->config.keys, header->key_id),
+		hello->session,
+		&message,
+		sink
+	);
+}
+
+/* --- the answerer's side ---------------------------------------------------------------------- */
 
 static void welcome_send(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	struct hd_endpoint *e = s->endpoint;
@@ -158,6 +332,9 @@ static void welcome_send(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 	welcome.welcome.role = e->config.role;
 	welcome.welcome.session = s->id;
 	memcpy(welcome.welcome.name, e->name, sizeof(e->name));
+	welcome.welcome.peer_boot = s->boot;
+	welcome.welcome.seen_ipv4 = s->peer.ipv4;
+	welcome.welcome.seen_port = s->peer.port;
 	hello_send(
 		e, s->peer, hd_keyring_find(e->config.keys, s->key_id), s->peer_id, &welcome, sink
 	);
@@ -206,24 +383,11 @@ static void candidate_create(
 	memcpy(s->peer_nonce, hello->nonce, sizeof(s->peer_nonce));
 	memcpy(s->name, hello->name, sizeof(s->name));
 	hd_entropy_bytes(&e->entropy, s->nonce, sizeof(s->nonce));
-	derive(s, hd_keyring_find(e->config.keys, s->key_id));
+	derive(s, packet->peer, (struct hd_addr){hello->asked_ipv4, hello->asked_port});
 	TAILQ_INSERT_TAIL(&e->candidates, s, candidate);
 	e->candidate_count++;
 	session_schedule(s);
 	welcome_send(s, now, sink);
-}
-
-static void
-refuse(struct hd_endpoint *e,
-       const struct hd_packet *packet,
-       const struct hd_key *key,
-       uint32_t session,
-       const struct hd_msg_refuse *words,
-       struct hd_sink *sink) {
-	struct hd_message message = {.kind = HD_MSG_REFUSE, .refuse = *words};
-
-	message.refuse.wire_version = HD_WIRE_VERSION;
-	hello_send(e, packet->peer, key, session, &message, sink);
 }
 
 static bool has_open(const struct hd_endpoint *e, struct hd_addr peer) {
@@ -234,32 +398,9 @@ static bool has_open(const struct hd_endpoint *e, struct hd_addr peer) {
 	return s != NULL;
 }
 
-static void refuse_full(
-	struct hd_endpoint *e,
-	const struct hd_control_header *header,
-	const struct hd_msg_hello *hello,
-	const struct hd_packet *packet,
-	hd_ns now,
-	struct hd_sink *sink
-) {
-	struct hd_msg_refuse words = {.reason = HD_REASON_NO_MEMORY};
-
-	e->stats.drop_candidates++;
-	if (!bucket_take(&e->refusals, now))
-		return;
-	memcpy(words.peer_nonce, hello->nonce, sizeof(words.peer_nonce));
-	(void)snprintf(
-		words.text,
-		sizeof(words.text),
-		"no room for another session (%u of HD_SESSIONS_MAX)",
-		e->config.sessions_max
-	);
-	refuse(e,
-	       packet,
-	       hd_keyring_find(e->config.keys, header->key_id),
-	       hello->session,
-	       &words,
-	       sink);
+/* True when HELLO asks for this node, as far as the node knows its own address. */
+bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port) {
+	return hd_addr_is_none(local) || (local.ipv4 == asked_ipv4 && local.port == asked_port);
 }
 
 static void hello_accept(
@@ -277,9 +418,19 @@ static void hello_accept(
 		e->stats.drop_role++;
 		return;
 	}
+	if (!hello_is_for(packet->local, hello->asked_ipv4, hello->asked_port)) {
+		e->stats.drop_address++;
+		hello_refuse_address(e, now, packet, sink);
+		return;
+	}
+	cookie_age(e, now);
+	if (!cookie_valid(e, packet->peer, hello)) {
+		cookie_send(e, header, hello, packet, now, sink);
+		return;
+	}
 	s = find_same_hello(e, packet->peer, hello);
 	if (!s && e->open_count >= e->config.sessions_max && !has_open(e, packet->peer))
-		refuse_full(e, header, hello, packet, now, sink);
+		hello_refuse_full(e, header, hello, packet, now, sink);
 	else if (!s)
 		candidate_create(e, header, hello, packet, now, sink);
 	else if (s->state == SESSION_CANDIDATE)
@@ -324,146 +475,7 @@ bool hello_promote(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 	return s->state == SESSION_OPEN;
 }
 
-/* --- refusals -------------------------------------------------------------------------------- */
-
-/* Answers a packet of type HELLO whose sender we could not verify, or whose version is not ours. */
-static void refuse_hello(
-	struct hd_endpoint *e,
-	hd_ns now,
-	const struct hd_packet *packet,
-	enum hd_reason reason,
-	const char *text,
-	struct hd_sink *sink
-) {
-	struct hd_msg_refuse words = {.reason = (uint8_t)reason};
-
-	if (!e->config.accepts || packet->data[28] != HD_MSG_HELLO
-	    || packet->bytes < HELLO_SESSION_AT + 4 + HD_TAG_BYTES
-	    || !bucket_take(&e->refusals, now))
-		return;
-	memcpy(words.peer_nonce, packet->data + HELLO_NONCE_AT, sizeof(words.peer_nonce));
-	hd_text_copy(words.text, sizeof(words.text), text);
-	refuse(e,
-	       packet,
-	       &e->config.keys->keys[0],
-	       hd_get32(packet->data + HELLO_SESSION_AT),
-	       &words,
-	       sink);
-}
-
-void hello_refuse_version(
-	struct hd_endpoint *e,
-	hd_ns now,
-	const struct hd_packet *packet,
-	struct hd_sink *sink
-) {
-	char text[96];
-
-	(void)snprintf(
-		text,
-		sizeof(text),
-		"wire version %u is spoken here, not %u",
-		HD_WIRE_VERSION,
-		packet->data[2] >> 4
-	);
-	refuse_hello(e, now, packet, HD_REASON_VERSION_MISMATCH, text, sink);
-}
-
-void hello_reset(
-	struct hd_endpoint *e,
-	hd_ns now,
-	const struct hd_packet *packet,
-	const struct hd_control_header *header,
-	struct hd_sink *sink
-) {
-	const struct hd_key *key = hd_keyring_find(e->config.keys, header->key_id);
-	struct hd_msg_refuse words = {.reason = HD_REASON_CLOSED};
-
-	if (!key || !bucket_take(&e->refusals, now))
-		return;
-	words.job = header->session;
-	memcpy(words.peer_nonce, packet->data + packet->bytes - HD_TAG_BYTES, HD_TAG_BYTES);
-	refuse(e, packet, key, 0, &words, sink);
-}
-
-/* Whose words these are: of a HELLO of ours, or of the newest packet of an open session. */
-static struct hd_session *refused_session(
-	const struct hd_endpoint *e,
-	const struct hd_control_header *header,
-	const struct hd_msg_refuse *words,
-	struct hd_addr peer
-) {
-	struct hd_session *s = session_by_id(e, header->session);
-
-	if (s && s->ours && s->state == SESSION_HELLO)
-		return memcmp(words->peer_nonce, s->nonce, sizeof(s->nonce)) == 0 ? s : NULL;
-	for (s = session_by_address(e, peer); s; s = s->address_next)
-		if (s->state == SESSION_OPEN && hd_addr_equal(s->peer, peer)
-		    && words->job == s->peer_id
-		    && memcmp(words->peer_nonce, s->last_tag, HD_TAG_BYTES) == 0)
-			return s;
-	return NULL;
-}
-
-/* Says once why HELLO is not answered with WELCOME; HELLO goes on. */
-static void
-hint(struct hd_session *s, enum hd_reason reason, const char *text, hd_ns now, struct hd_sink *sink
-) {
-	struct hd_endpoint *e = s->endpoint;
-
-	if (s->state != SESSION_HELLO || s->told)
-		return;
-	s->told = true;
-	e->config.ops->closed(e->config.owner, s, reason, text, now, sink);
-}
-
-/* The peer could not verify us nor we the peer: most likely the key files differ. */
-static void hint_unverified(
-	struct hd_session *s,
-	const struct hd_msg_refuse *words,
-	hd_ns now,
-	struct hd_sink *sink
-) {
-	char text[HD_TEXT_BYTES_MAX + 32];
-	enum hd_reason reason = HD_REASON_UNKNOWN_KEY;
-
-	if (words->reason == HD_REASON_VERSION_MISMATCH)
-		reason = HD_REASON_VERSION_MISMATCH;
-	(void)snprintf(text, sizeof(text), "%s (not authenticated)", words->text);
-	hint(s, reason, text, now, sink);
-}
-
-static void refuse_receive(
-	struct hd_endpoint *e,
-	const struct hd_control_header *header,
-	const struct hd_msg_refuse *words,
-	const struct hd_packet *packet,
-	hd_ns now,
-	struct hd_sink *sink
-) {
-	struct hd_session *s = refused_session(e, header, words, packet->peer);
-	const struct hd_key *key;
-
-	if (!s) {
-		e->stats.drop_replay++;
-		return;
-	}
-	key = hd_keyring_find(e->config.keys, s->key_id);
-	if (!key || header->key_id != s->key_id
-	    || !hd_auth_verify(key->secret, packet->data, packet->bytes)) {
-		e->stats.drop_tag++;
-		hint_unverified(s, words, now, sink);
-		return;
-	}
-	if (s->state == SESSION_HELLO && words->reason == HD_REASON_NO_MEMORY)
-		hint(s, HD_REASON_NO_MEMORY, words->text, now, sink);
-	else if (s->state == SESSION_OPEN)
-		session_end(s, HD_REASON_CLOSED, "the peer knows no such session", now, sink);
-	else
-		session_end(s, HD_REASON_REFUSED, words->text, now, sink);
-}
-
-/* --- all that is tagged with a node key ------------------------------------------------------- */
+/* --- all packets of type HELLO ---------------------------------------------------------------- */
 
 static bool verified(
 	struct hd_endpoint *e,
@@ -473,21 +485,20 @@ static bool verified(
 	struct hd_sink *sink
 ) {
 	const struct hd_key *key = hd_keyring_find(e->config.keys, header->key_id);
-	char text[96];
 
-	if (!key) {
-		e->stats.drop_unknown_key++;
-		(void)snprintf(text, sizeof(text), "key %u is not known here", header->key_id);
-		refuse_hello(e, now, packet, HD_REASON_UNKNOWN_KEY, text, sink);
-		return false;
-	}
-	if (!hd_auth_verify(key->secret, packet->data, packet->bytes)) {
+	if (key && hd_auth_verify(key->secret, packet->data, packet->bytes))
+		return true;
+	if (key)
 		e->stats.drop_tag++;
-		(void)snprintf(text, sizeof(text), "key %u is another one here", header->key_id);
-		refuse_hello(e, now, packet, HD_REASON_UNKNOWN_KEY, text, sink);
-		return false;
-	}
-	return true;
+	else
+		e->stats.drop_unknown_key++;
+	hello_refuse_key(e, now, packet, header->key_id, key != NULL, sink);
+	return false;
+}
+
+/* REFUSE and RESET are hints, and nothing more: nobody looks at their tags. */
+static bool is_hint(uint8_t kind) {
+	return kind == HD_MSG_REFUSE || kind == HD_MSG_RESET;
 }
 
 void hello_receive(
@@ -505,8 +516,7 @@ void hello_receive(
 		e->stats.drop_malformed++;
 		return;
 	}
-	/* REFUSE is looked at before its tag: keys may be what the two do not share. */
-	if (header.kind != HD_MSG_REFUSE && !verified(e, &header, packet, now, sink))
+	if (!is_hint(header.kind) && !verified(e, &header, packet, now, sink))
 		return;
 	if (hd_message_decode(header.kind, body, bytes, &message) < 0) {
 		e->stats.drop_malformed++;
@@ -516,11 +526,23 @@ void hello_receive(
 	case HD_MSG_HELLO:
 		hello_accept(e, &header, &message.hello, packet, now, sink);
 		break;
+	case HD_MSG_COOKIE:
+		cookie_receive(e, &header, &message.cookie, packet, now, sink);
+		break;
 	case HD_MSG_WELCOME:
 		welcome_receive(e, &header, &message.welcome, packet, now, sink);
 		break;
 	case HD_MSG_REFUSE:
 		refuse_receive(e, &header, &message.refuse, packet, now, sink);
+		break;
+	case HD_MSG_RESET:
+		reset_receive(e, &message.reset, packet, now, sink);
+		break;
+	case HD_MSG_QUERY:
+		query_receive(e, &header, &message.query, packet, now, sink);
+		break;
+	case HD_MSG_GONE:
+		gone_receive(e, &header, &message.gone, packet, now, sink);
 		break;
 	default:
 		e->stats.drop_malformed++;

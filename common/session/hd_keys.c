@@ -154,23 +154,40 @@ const struct hd_key *hd_keyring_find(const struct hd_keyring *ring, uint16_t id)
 	return NULL;
 }
 
+#define SIDE_BYTES (8 + 16 + 1 + 4 + 4 + 2 + 1 + HD_NAME_BYTES_MAX)
+
+/* boot:64 nonce:128 role:8 index:32 ipv4:32 port:16, name with its length. Returns the end. */
+static uint8_t *put_side(uint8_t *at, const struct hd_hello_side *side) {
+	size_t name_bytes = strnlen(side->name, HD_NAME_BYTES_MAX);
+
+	hd_put64(at, side->boot);
+	memcpy(at + 8, side->nonce, 16);
+	at[24] = side->role;
+	hd_put32(at + 25, side->session);
+	hd_put32(at + 29, side->addr.ipv4);
+	hd_put16(at + 33, side->addr.port);
+	at[35] = (uint8_t)name_bytes;
+	memcpy(at + 36, side->name, name_bytes);
+	return at + 36 + name_bytes;
+}
+
 void hd_session_key(
 	const struct hd_key *node_key,
-	const struct hd_hello_side *client,
-	const struct hd_hello_side *server,
+	const struct hd_hello_side *opener,
+	const struct hd_hello_side *answerer,
 	uint8_t key[HD_KEY_BYTES]
 ) {
-	static const char context[16] = "heddle session 1";
-	uint8_t input[sizeof(context) + 48];
+	static const char context[16] = "heddle session 2";
+	uint8_t input[sizeof(context) + 2 + 2 * SIDE_BYTES];
 	uint8_t *at = input;
 
 	memcpy(at, context, sizeof(context));
-	at += sizeof(context);
-	hd_put64(at, client->boot);
-	memcpy(at + 8, client->nonce, 16);
-	hd_put64(at + 24, server->boot);
-	memcpy(at + 32, server->nonce, 16);
-	crypto_generichash(key, HD_KEY_BYTES, input, sizeof(input), node_key->secret, HD_KEY_BYTES);
+	hd_put16(at + sizeof(context), node_key->id);
+	at = put_side(at + sizeof(context) + 2, opener);
+	at = put_side(at, answerer);
+	crypto_generichash(
+		key, HD_KEY_BYTES, input, (size_t)(at - input), node_key->secret, HD_KEY_BYTES
+	);
 }
 
 void hd_auth_sign(

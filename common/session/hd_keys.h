@@ -2,7 +2,7 @@
 /*
  * Keys. A cluster's key file has one line a key: `<id> <64 hex digits>`, id 0..65535, '#' starts a
  * comment; the first key is the default one. Parsing is pure (text in); reading the file is the
- * program's. Session key = BLAKE2b-256(node key; boot and nonce of both sides, in hello order).
+ * program's. Session key = BLAKE2b-256(node key; the handshake of both sides, the opener's first).
  */
 #ifndef HD_KEYS_H
 #define HD_KEYS_H
@@ -28,15 +28,22 @@ int hd_keyring_parse(const char *text, struct hd_keyring *ring, char *error, siz
 void hd_keyring_fini(struct hd_keyring *ring);
 const struct hd_key *hd_keyring_find(const struct hd_keyring *ring, uint16_t id);
 
+/* One side of a handshake, as both sides know it. */
 struct hd_hello_side {
 	uint64_t boot;
 	uint8_t nonce[16];
+	uint8_t role;
+	uint32_t session; /* its index */
+	struct hd_addr
+		addr; /* the opener's as the answerer saw it; the answerer's as the opener asked for it */
+	const char *name; /* at most HD_NAME_BYTES_MAX bytes */
 };
 
+/* The key of the session that these two have opened: it depends on every word of the handshake. */
 void hd_session_key(
 	const struct hd_key *node_key,
-	const struct hd_hello_side *client,
-	const struct hd_hello_side *server,
+	const struct hd_hello_side *opener,
+	const struct hd_hello_side *answerer,
 	uint8_t key[HD_KEY_BYTES]
 );
 

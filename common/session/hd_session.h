@@ -104,10 +104,13 @@ struct hd_session {
 	uint64_t boot; /* the peer's */
 	uint8_t nonce[16], peer_nonce[16];
 	uint8_t key[HD_KEY_BYTES];
-	uint8_t last_tag[HD_TAG_BYTES]; /* of the newest packet we sent: see hd_hello.c, reset */
+	uint8_t cookie[16]; /* that the answerer gave us; zeros: none yet */
+	uint8_t query_nonce[16]; /* of our newest QUERY */
 	char name[HD_NAME_BYTES_MAX + 1];
 	hd_ns hello_at; /* HELLO: next one; CANDIDATE: when it is given up */
 	hd_ns hello_wait;
+	hd_ns cookie_at; /* before this no COOKIE is answered at once */
+	hd_ns query_at; /* before this no RESET is followed by a QUERY; 0: none was */
 
 	uint64_t sequence; /* of the next packet */
 	struct replay replay;
@@ -164,7 +167,11 @@ struct hd_endpoint {
 	uint32_t depth; /* of calls that may call back */
 
 	struct fragment_pool pool;
-	struct bucket welcomes, refusals;
+	struct bucket cookies, welcomes, refusals;
+	uint8_t cookie_root[HD_KEY_BYTES]; /* all secrets of cookies come from it, */
+	uint8_t cookie_secret[2][HD_KEY_BYTES]; /* of which these count, the newest first, */
+	uint64_t cookie_number; /* this was the newest one's number, */
+	hd_ns cookie_until; /* and so long it is the newest */
 	uint8_t *encode_buffer, *assemble_buffer; /* HD_MESSAGE_BYTES_MAX each */
 	struct hd_endpoint_stats stats;
 };
@@ -224,18 +231,86 @@ void hello_receive(
 );
 /* The first packet under the candidate's key has come. False: no room, it is gone. */
 bool hello_promote(struct hd_session *s, hd_ns now, struct hd_sink *sink);
-/* Tells the sender of a packet of an unknown session that there is none. */
-void hello_reset(
+/* Sends a packet of type HELLO to an address that has not proven itself. key NULL: a hint, without a tag. */
+void hello_send_stranger(
 	struct hd_endpoint *e,
-	hd_ns now,
-	const struct hd_packet *packet,
-	const struct hd_control_header *header,
+	struct hd_addr peer,
+	const struct hd_key *key,
+	uint32_t session,
+	const struct hd_message *message,
 	struct hd_sink *sink
 );
+/* True when the address that was asked for is the one where the packet arrived, or that is not known. */
+bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port);
+
+/* --- hd_refusal.c ---------------------------------------------------------------------------- */
+/* Hints for a HELLO of another version; with a key that is not known here, or is another one; for another address. */
 void hello_refuse_version(
 	struct hd_endpoint *e,
 	hd_ns now,
 	const struct hd_packet *packet,
+	struct hd_sink *sink
+);
+void hello_refuse_key(
+	struct hd_endpoint *e,
+	hd_ns now,
+	const struct hd_packet *packet,
+	uint16_t key_id,
+	bool known,
+	struct hd_sink *sink
+);
+void hello_refuse_address(
+	struct hd_endpoint *e,
+	hd_ns now,
+	const struct hd_packet *packet,
+	struct hd_sink *sink
+);
+/* There is no room for another session. */
+void hello_refuse_full(
+	struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const struct hd_msg_hello *hello,
+	const struct hd_packet *packet,
+	hd_ns now,
+	struct hd_sink *sink
+);
+void refuse_receive(
+	struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const struct hd_msg_refuse *words,
+	const struct hd_packet *packet,
+	hd_ns now,
+	struct hd_sink *sink
+);
+/* Hints to the sender of a packet that there is no session of this index. */
+void hello_reset(
+	struct hd_endpoint *e,
+	hd_ns now,
+	const struct hd_packet *packet,
+	uint32_t session,
+	struct hd_sink *sink
+);
+void reset_receive(
+	struct hd_endpoint *e,
+	const struct hd_msg_reset *reset,
+	const struct hd_packet *packet,
+	hd_ns now,
+	struct hd_sink *sink
+);
+void query_receive(
+	struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const struct hd_msg_query *query,
+	const struct hd_packet *packet,
+	hd_ns now,
+	struct hd_sink *sink
+);
+void gone_receive(
+	struct hd_endpoint *e,
+	const struct hd_control_header *header,
+	const struct hd_msg_gone *gone,
+	const struct hd_packet *packet,
+	hd_ns now,
 	struct hd_sink *sink
 );
 

@@ -12,7 +12,7 @@
  *               ranges u8 count <= HD_SACK_RANGES_MAX, each {u32 first, u32 last}, descending, disjoint
  *
  * Who sends what (W worker, S server, C controller, T heddlectl):
- *   any <-> any   HELLO WELCOME REFUSE (node key); PING PONG CLOSE
+ *   any <-> any   HELLO COOKIE WELCOME REFUSE RESET QUERY GONE (type HELLO); PING PONG CLOSE
  *   W,S -> C      REGISTER -> REGISTERED | REFUSE;  LEAVE
  *   W -> S        JOIN -> JOINED | REFUSE;  LEAVE
  *   C -> switch   SLOTS, VOID;  switch -> C  REPORT
@@ -146,21 +146,34 @@ typedef struct hd_ranges hd_ranges;
 
 /* clang-format off */
 
-/* First packet of a session; repeated until answered. `boot` tells lives of a process apart. */
+/* First packet of a session; repeated until answered. `boot` tells lives of a process apart. `asked`: where the opener
+ * sends it. `cookie`: COOKIE's; zeros: none yet. */
 #define HD_FIELDS_HELLO(F) \
-	F(u64, boot) F(nonce, nonce) F(u8, role) F(u32, session) F(name, name)
+	F(u64, boot) F(nonce, nonce) F(u8, role) F(u32, session) F(name, name) \
+	F(u32, asked_ipv4) F(u16, asked_port) F(nonce, cookie)
 /* Answer: proves possession of the node key and freshness by echoing the nonce. `session` is the
- * index that the receiver of WELCOME puts into every later packet. */
+ * index that the receiver of WELCOME puts into every later packet. `seen`: where HELLO came from. */
 #define HD_FIELDS_WELCOME(F) \
-	F(u64, boot) F(nonce, nonce) F(nonce, peer_nonce) F(u8, role) F(u32, session) F(name, name)
-/* Says no, in words. In answer to HELLO (packet type HELLO): peer_nonce is its nonce. To a packet of
- * an unknown session (type HELLO): reason CLOSED, job is the session index of that packet, peer_nonce
- * its tag. Inside a session: job is the job that was asked for. */
+	F(u64, boot) F(nonce, nonce) F(nonce, peer_nonce) F(u8, role) F(u32, session) F(name, name) \
+	F(u64, peer_boot) F(u32, seen_ipv4) F(u16, seen_port)
+/* Says no, in words. In answer to HELLO (packet type HELLO): peer_nonce is its nonce. Inside a session: job is the job
+ * that was asked for. */
 #define HD_FIELDS_REFUSE(F) \
 	F(u8, reason) F(u8, wire_version) F(u32, job) F(nonce, peer_nonce) F(text, text)
 #define HD_FIELDS_PING(F) F(u64, sent_ns)
 #define HD_FIELDS_PONG(F) F(u64, sent_ns) F(u64, received_ns) F(u64, replied_ns)
 #define HD_FIELDS_CLOSE(F) F(u8, reason) F(text, text)
+/* To a HELLO without a valid cookie: the opener says HELLO again, with this one. peer_nonce is HELLO's. */
+#define HD_FIELDS_COOKIE(F) F(nonce, peer_nonce) F(nonce, cookie)
+/* To a packet of a session that is not known here; not authenticated. `session`: the index in that packet. */
+#define HD_FIELDS_RESET(F) F(u32, session)
+/* Does the peer know this session? From its opener, after RESET. `peer_boot`, `role`, `name`: the peer's, as WELCOME
+ * said them; `session` the index of the opener, `peer_session` that of the peer; `asked`: where this is sent. */
+#define HD_FIELDS_QUERY(F) \
+	F(u64, boot) F(u64, peer_boot) F(nonce, nonce) F(u32, session) F(u32, peer_session) \
+	F(u32, asked_ipv4) F(u16, asked_port) F(u8, role) F(name, name)
+/* The answer when it does not; else there is none. `peer_boot`, peer_nonce: QUERY's `boot` and nonce. */
+#define HD_FIELDS_GONE(F) F(u64, boot) F(u64, peer_boot) F(nonce, peer_nonce)
 
 /* A node tells the controller that it exists. Worker: job, rank, model, bound, how many workers the job begins with
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
@@ -384,7 +397,8 @@ typedef struct hd_ranges hd_ranges;
 
 #define HD_MESSAGES(M) \
 	M(HELLO, hello, 1) M(WELCOME, welcome, 2) M(REFUSE, refuse, 3) M(PING, ping, 4) M(PONG, pong, 5) \
-	M(CLOSE, close, 6) M(REGISTER, register_, 16) M(REGISTERED, registered, 17) M(JOIN, join, 18) \
+	M(CLOSE, close, 6) M(COOKIE, cookie, 7) M(RESET, reset, 8) M(QUERY, query, 9) M(GONE, gone, 10) \
+	M(REGISTER, register_, 16) M(REGISTERED, registered, 17) M(JOIN, join, 18) \
 	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
 	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
 	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \

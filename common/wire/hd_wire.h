@@ -35,7 +35,8 @@ enum hd_packet_type {
 	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
 	HD_PACKET_RESULT = 2, /* switch on the path -> worker; what a receiver answers -> switch */
 	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
-	HD_PACKET_HELLO = 4, /* HELLO, WELCOME and REFUSE, authenticated with the node key */
+	HD_PACKET_HELLO
+		= 4, /* how sessions begin and end: authenticated with the node key, or hints */
 	HD_PACKET_TRAIN = 5 /* of a packet train: worker or server -> worker or server */
 };
 

@@ -2,6 +2,7 @@
 /* One session with the controller: SHOW and TABLE, page by page; COMMAND and DONE. */
 #include "hd_endpoint.h"
 #include "hd_program.h"
+#include "hd_text.h"
 #include "hd_udp.h"
 #include "hd_wire.h"
 #include "heddlectl.h"
@@ -35,6 +36,8 @@ struct shell {
 	struct hd_session *session;
 	struct question *question; /* NULL: none */
 	bool closing;
+	/* Why HELLO is not answered, as somebody said who could not prove it: told when nobody else answers in time. */
+	char hint[HD_TEXT_BYTES_MAX];
 };
 
 static void end(struct question *q, int code, const char *text) {
@@ -73,6 +76,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	struct shell *s = owner;
 
 	(void)session;
+	s->hint[0] = '\0';
 	if (s->question && !s->question->done)
 		ask(s, now, sink);
 }
@@ -146,7 +150,6 @@ static void on_closed(
 		s->session = NULL;
 	if (!q || q->done)
 		return;
-	/* A wrong key or version does not get better by asking again; the rest may. */
 	(void)snprintf(
 		why,
 		sizeof(why),
@@ -155,9 +158,10 @@ static void on_closed(
 		text && text[0] ? ": " : "",
 		text ? text : ""
 	);
-	if (reason == HD_REASON_REFUSED || reason == HD_REASON_UNKNOWN_KEY
-	    || reason == HD_REASON_VERSION_MISMATCH)
+	if (reason == HD_REASON_REFUSED)
 		end(q, EX_NOPERM, why);
+	else if (reason == HD_REASON_UNKNOWN_KEY || reason == HD_REASON_VERSION_MISMATCH)
+		hd_text_copy(s->hint, sizeof(s->hint), why);
 	/* A command may have been carried out before the session broke: it is not said twice. */
 	else if (q->command)
 		end(q, EX_UNAVAILABLE, why);
@@ -223,10 +227,23 @@ static const struct hd_core_ops shell_ops = {
 	.deadline = shell_deadline,
 };
 
+static void no_answer(const struct shell *s, struct question *q) {
+	char text[sizeof(s->hint) + 96];
+
+	(void)snprintf(
+		text,
+		sizeof(text),
+		"no answer within %.3g s%s%s",
+		(double)s->context->timeout / 1e9,
+		s->hint[0] ? ": " : " (is it there, and the key right?)",
+		s->hint
+	);
+	end(q, s->hint[0] ? EX_NOPERM : EX_UNAVAILABLE, text);
+}
+
 static int drive(struct shell *s, struct question *q) {
 	struct hd_node node = {&shell_ops, s};
 	hd_ns timeout = s->context->timeout, begin = hd_udp_now();
-	char text[96];
 
 	s->question = q;
 	while (!q->done) {
@@ -237,13 +254,7 @@ static int drive(struct shell *s, struct question *q) {
 			end(q, EX_OSERR, strerror(-status));
 		if (q->done || hd_udp_now() < (q->until ? q->until : until))
 			continue;
-		(void)snprintf(
-			text,
-			sizeof(text),
-			"no answer within %.3g s (is it there, and the key right?)",
-			(double)timeout / 1e9
-		);
-		end(q, EX_UNAVAILABLE, text);
+		no_answer(s, q);
 	}
 	s->question = NULL;
 	return q->code;

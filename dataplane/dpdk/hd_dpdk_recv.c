@@ -43,6 +43,7 @@ static void take_udp(struct hd_dpdk *d, const struct hd_frame *frame, struct hd_
 		.peer = {.ipv4 = frame->source, .port = frame->source_port},
 		.data = frame->data,
 		.bytes = frame->bytes,
+		.local = hd_dpdk_bound(d),
 	};
 	dpdk_count(&d->counters.received_packets, 1);
 	dpdk_count(&d->counters.received_bytes, frame->bytes);

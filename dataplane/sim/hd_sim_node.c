@@ -210,6 +210,7 @@ static void give(struct hd_sim *sim, struct sim_node *node, struct sim_packet *p
 		.peer = packet->from,
 		.data = packet->data,
 		.bytes = packet->bytes,
+		.local = node->address,
 	};
 
 	sim->stats.delivered++;

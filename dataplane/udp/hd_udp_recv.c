@@ -113,8 +113,8 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 			hand_over(udp, burst);
 		__builtin_prefetch(data);
 		__builtin_prefetch(data + 64);
-		receiver->packets[burst->count++]
-			= (struct hd_packet){.peer = peer, .data = data, .bytes = bytes};
+		receiver->packets[burst->count++] = (struct hd_packet
+		){.peer = peer, .data = data, .bytes = bytes, .local = udp->local};
 		udp->stats.received_packets++;
 		data += bytes;
 		left -= bytes;

@@ -130,7 +130,9 @@ static void fill_burst(
 			};
 
 			packets[n] = (struct hd_packet
-			){{WORKER_IP + i, HD_PORT}, data + n * PACKET, PACKET};
+			){.peer = {WORKER_IP + i, HD_PORT},
+			  .data = data + n * PACKET,
+			  .bytes = PACKET};
 			hd_chunk_encode(&header, data + n * PACKET);
 		}
 	}

@@ -273,14 +273,20 @@ static double deliver(hd_ns now) {
 		mail_count = 0;
 		began = now_s();
 		for (size_t i = 0; i < count; i++) {
-			struct hd_packet packet = {batch[i].from, batch[i].data, batch[i].bytes};
+			struct hd_packet packet
+				= {.peer = batch[i].from,
+				   .data = batch[i].data,
+				   .bytes = batch[i].bytes};
 
 			if (hd_addr_equal(batch[i].to, server.addr))
 				hd_endpoint_receive(server.endpoint, now, &packet, &server.sink);
 		}
 		spent += now_s() - began;
 		for (size_t i = 0; i < count; i++) {
-			struct hd_packet packet = {batch[i].from, batch[i].data, batch[i].bytes};
+			struct hd_packet packet
+				= {.peer = batch[i].from,
+				   .data = batch[i].data,
+				   .bytes = batch[i].bytes};
 			uint32_t client = batch[i].to.ipv4 - clients[0].addr.ipv4;
 
 			if (client < PEERS)

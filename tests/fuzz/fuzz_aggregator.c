@@ -79,7 +79,8 @@ static void any_chunk(struct world *world, struct input *input) {
 		.token = token,
 	};
 	size_t values = take(input, 2) % 512;
-	struct hd_packet given = {{WORKER_IP + (uint32_t)take(input, 1) % 3, HD_PORT}, packet, 0};
+	struct hd_packet given
+		= {.peer = {WORKER_IP + (uint32_t)take(input, 1) % 3, HD_PORT}, .data = packet};
 
 	header.count = (uint16_t)values;
 	hd_chunk_encode(&header, packet);
@@ -89,8 +90,11 @@ static void any_chunk(struct world *world, struct input *input) {
 
 static void any_bytes(struct world *world, struct input *input) {
 	uint8_t packet[512];
-	struct hd_packet given
-		= {{WORKER_IP, HD_PORT}, packet, input->left < 512 ? input->left : 512};
+	struct hd_packet given = {
+		.peer = {WORKER_IP, HD_PORT},
+		.data = packet,
+		.bytes = input->left < 512 ? input->left : 512,
+	};
 
 	memcpy(packet, input->data, given.bytes);
 	hd_aggregator_ops.receive(world->aggregator, world->net.now, &given, 1, &world->node.sink);

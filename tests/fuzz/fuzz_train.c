@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct hd_trains trains = {0};
 	struct hd_msg_probed probed = {0};
 	struct hd_train_header header;
-	struct hd_packet packet = {{1, 2}, data, bytes};
+	struct hd_packet packet = {.peer = {1, 2}, .data = data, .bytes = bytes};
 	uint8_t again[HD_TRAIN_HEADER_BYTES];
 
 	if (hd_train_decode(data, bytes, &header) == 0) {
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	/* The same as the head of a full one, twice, at two times. */
 	memset(full, 0, sizeof(full));
 	memcpy(full, data, bytes < sizeof(full) ? bytes : sizeof(full));
-	packet = (struct hd_packet){{1, 2}, full, sizeof(full)};
+	packet = (struct hd_packet){.peer = {1, 2}, .data = full, .bytes = sizeof(full)};
 	for (hd_ns at = 1; at < 3; at++)
 		if (hd_trains_packet(&trains, at * HD_SECOND, &packet, &probed))
 			CHECK(probed.token == probe.token && probed.moments <= probed.packets

@@ -25,8 +25,8 @@ import dissect  # noqa: E402
 DISSECTOR = pen.ROOT / "docs/heddle.lua"
 CONTROLLER, SERVER, WORKERS = "127.0.0.1", "127.0.0.2", ("127.0.0.3", "127.0.0.4")
 TRAIN_S = 2
-SEEN = {"hello", "welcome", "ping", "pong", "register", "registered", "join", "joined", "leave", "request", "grant",
-        "expect", "sack", "outcome", "pull_state", "report", "state", "show", "table", "command", "done"}
+SEEN = {"hello", "cookie", "welcome", "ping", "pong", "register", "registered", "join", "joined", "leave", "request",
+        "grant", "expect", "sack", "outcome", "pull_state", "report", "state", "show", "table", "command", "done"}
 
 
 class Cluster:

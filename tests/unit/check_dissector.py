@@ -57,7 +57,7 @@ def check_messages(folder):
     assert messages.keys() == found.keys(), f"no packet of {messages.keys() ^ found.keys()}"
     capture, payloads, split = folder / "messages.pcap", [], {}
     for number, (kind, body) in enumerate(sorted(found.items()), 1):
-        payloads.append(dissect.control(kind, body, 100 * number, hello=kind <= 3))
+        payloads.append(dissect.control(kind, body, 100 * number, hello=kind <= 3 or 7 <= kind <= 10))
         if len(body) >= 3:  # the same in three fragments
             split[len(payloads) + 2] = kind
             payloads += [dissect.control(kind, body[:1], 100 * number + 50, True),

@@ -103,7 +103,7 @@ static void peer_receive(struct peer *peer, const struct hd_packet *packet) {
 }
 
 static void deliver(struct net *net, struct net_packet *packet) {
-	struct hd_packet p = {packet->from, packet->data, packet->bytes};
+	struct hd_packet p = {.peer = packet->from, .data = packet->data, .bytes = packet->bytes};
 	struct peer *peer = peer_at(net, packet->to);
 
 	net->sender = packet->to;

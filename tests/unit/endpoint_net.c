@@ -101,8 +101,22 @@ static void remember(struct net *net, const uint8_t *data, size_t bytes) {
 }
 
 void net_session_key(const struct net *net, uint8_t key[HD_KEY_BYTES]) {
-	struct hd_hello_side client = {.boot = net->hello.boot};
-	struct hd_hello_side server = {.boot = net->welcome.boot};
+	const struct hd_msg_hello *hello = &net->hello;
+	const struct hd_msg_welcome *welcome = &net->welcome;
+	struct hd_hello_side client = {
+		.boot = hello->boot,
+		.role = hello->role,
+		.session = hello->session,
+		.addr = {welcome->seen_ipv4, welcome->seen_port},
+		.name = hello->name,
+	};
+	struct hd_hello_side server = {
+		.boot = welcome->boot,
+		.role = welcome->role,
+		.session = welcome->session,
+		.addr = {hello->asked_ipv4, hello->asked_port},
+		.name = welcome->name,
+	};
 
 	memcpy(client.nonce, net->hello.nonce, sizeof(client.nonce));
 	memcpy(server.nonce, net->welcome.nonce, sizeof(server.nonce));
@@ -301,7 +315,12 @@ static struct node *node_at(struct net *net, struct hd_addr addr) {
 static void arrive(struct net *net) {
 	struct flight flight = pop(net);
 	struct node *node = node_at(net, flight.to);
-	struct hd_packet packet = {flight.from, flight.data, flight.bytes};
+	struct hd_packet packet = {
+		.peer = flight.from,
+		.data = flight.data,
+		.bytes = flight.bytes,
+		.local = flight.to,
+	};
 
 	net->now = flight.at;
 	if (node && node->up && !node->cut)

@@ -315,7 +315,7 @@ static void test_unreachable(void **state) {
 /* --- hostile ------------------------------------------------------------------------------------ */
 
 static void deliver(struct world *world, const void *data, size_t bytes) {
-	struct hd_packet packet = {{0x0b000001, HD_PORT}, data, bytes};
+	struct hd_packet packet = {.peer = {0x0b000001, HD_PORT}, .data = data, .bytes = bytes};
 
 	hd_aggregator_ops.receive(world->aggregator, world->net.now, &packet, 1, &world->node.sink);
 }

@@ -103,7 +103,9 @@ static void deliver(hd_ns now, size_t swapped) {
 				k = 2 * swapped + 1 - i;
 			to = batch[k].to;
 			packet = (struct hd_packet
-			){to == &server ? client.addr : server.addr, batch[k].data, batch[k].bytes};
+			){.peer = to == &server ? client.addr : server.addr,
+			  .data = batch[k].data,
+			  .bytes = batch[k].bytes};
 			hd_endpoint_receive(to->endpoint, now, &packet, &to->sink);
 		}
 	}

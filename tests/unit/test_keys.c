@@ -130,28 +130,62 @@ static void test_tag_is_blake2b(void **state) {
 	assert_memory_equal(tag, expected, sizeof(tag));
 }
 
+static const struct hd_hello_side side_of_client = {
+	.boot = 1,
+	.nonce = {1},
+	.role = 3,
+	.session = 7,
+	.addr = {0x0a000001, 4000},
+	.name = "w1",
+};
+static const struct hd_hello_side side_of_server = {
+	.boot = 2,
+	.nonce = {2},
+	.role = 2,
+	.session = 9,
+	.addr = {0x0a000002, 4773},
+	.name = "ps",
+};
+
+struct handshake {
+	struct hd_key node;
+	struct hd_hello_side client, server;
+};
+
+#define CHANGED(change)                                                                            \
+	do {                                                                                       \
+		struct handshake h = begin;                                                        \
+		h.change;                                                                          \
+		hd_session_key(&h.node, &h.client, &h.server, key);                                \
+		assert_memory_not_equal(base, key, sizeof(key));                                   \
+	} while (0)
+
 static void test_session_keys_depend_on_all(void **state) {
-	struct hd_key node = {.id = 1, .secret = {9}};
-	struct hd_hello_side client = {1, {1}}, server = {2, {2}};
+	const struct handshake begin = {{.id = 1, .secret = {9}}, side_of_client, side_of_server};
 	uint8_t base[HD_KEY_BYTES], key[HD_KEY_BYTES];
 
 	(void)state;
-	hd_session_key(&node, &client, &server, base);
-	hd_session_key(&node, &client, &server, key);
+	hd_session_key(&begin.node, &begin.client, &begin.server, base);
+	hd_session_key(&begin.node, &begin.client, &begin.server, key);
 	assert_memory_equal(base, key, sizeof(key));
-	hd_session_key(&node, &server, &client, key);
+	hd_session_key(&begin.node, &begin.server, &begin.client, key);
 	assert_memory_not_equal(base, key, sizeof(key));
-	client.nonce[15] = 1;
-	hd_session_key(&node, &client, &server, key);
-	assert_memory_not_equal(base, key, sizeof(key));
-	client.nonce[15] = 0;
-	server.boot = 3;
-	hd_session_key(&node, &client, &server, key);
-	assert_memory_not_equal(base, key, sizeof(key));
-	server.boot = 2;
-	node.secret[31] = 1;
-	hd_session_key(&node, &client, &server, key);
-	assert_memory_not_equal(base, key, sizeof(key));
+	CHANGED(node.id = 2);
+	CHANGED(node.secret[31] = 1);
+	CHANGED(client.boot = 3);
+	CHANGED(client.nonce[15] = 1);
+	CHANGED(client.role = 2);
+	CHANGED(client.session = 8);
+	CHANGED(client.addr.ipv4++);
+	CHANGED(client.addr.port++);
+	CHANGED(client.name = "w2");
+	CHANGED(server.boot = 3);
+	CHANGED(server.nonce[15] = 1);
+	CHANGED(server.role = 3);
+	CHANGED(server.session = 8);
+	CHANGED(server.addr.ipv4++);
+	CHANGED(server.addr.port++);
+	CHANGED(server.name = "");
 }
 
 static void test_entropy_is_a_stream_of_its_seed(void **state) {

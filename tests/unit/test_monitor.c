@@ -126,7 +126,7 @@ static void deliver(struct world *w) {
 		w->packets = 0;
 		for (uint32_t i = 0; i < count; i++) {
 			bool to_controller = from[i].ipv4 == monitor_addr.ipv4;
-			struct hd_packet p = {from[i], copy[i], bytes[i]};
+			struct hd_packet p = {.peer = from[i], .data = copy[i], .bytes = bytes[i]};
 
 			w->sender = to_controller ? controller_addr : monitor_addr;
 			if (to_controller)

@@ -57,7 +57,8 @@ arrives(struct hd_trains *trains,
 	uint32_t index,
 	hd_ns at,
 	struct hd_msg_probed *probed) {
-	const struct hd_packet packet = {{1, 2}, kept->data[index], HD_TRAIN_PACKET_BYTES};
+	const struct hd_packet packet
+		= {.peer = {1, 2}, .data = kept->data[index], .bytes = HD_TRAIN_PACKET_BYTES};
 
 	return hd_trains_packet(trains, at, &packet, probed);
 }
@@ -110,7 +111,8 @@ static void losses_and_strangers(void **state) {
 	struct kept kept = sent_train();
 	struct hd_trains trains = {0};
 	struct hd_msg_probed probed = {0};
-	struct hd_packet cut = {{1, 2}, kept.data[0], HD_TRAIN_PACKET_BYTES - 1};
+	struct hd_packet cut
+		= {.peer = {1, 2}, .data = kept.data[0], .bytes = HD_TRAIN_PACKET_BYTES - 1};
 
 	(void)state;
 	/* Not expected. */
