@@ -26,8 +26,8 @@ struct hd_packet {
 	struct hd_addr peer;
 	const uint8_t *data;
 	size_t bytes;
-	struct hd_addr
-		local; /* where it arrived; {0, 0}: not known, as the node is bound to any address */
+	/* Where it arrived; ipv4 0: not known, as the node is bound to any address; port 0: nor that. */
+	struct hd_addr local;
 };
 
 /* Where a core's output goes. A driver embeds this struct in its own. */

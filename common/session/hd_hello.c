@@ -400,7 +400,7 @@ static bool has_open(const struct hd_endpoint *e, struct hd_addr peer) {
 
 /* True when HELLO asks for this node, as far as the node knows its own address. */
 bool hello_is_for(struct hd_addr local, uint32_t asked_ipv4, uint16_t asked_port) {
-	return hd_addr_is_none(local) || (local.ipv4 == asked_ipv4 && local.port == asked_port);
+	return local.ipv4 == 0 || (local.ipv4 == asked_ipv4 && local.port == asked_port);
 }
 
 static void hello_accept(

@@ -4,17 +4,16 @@
  *
  * What could not be verified is answered by hints: no tag, no longer than the question, at a bounded rate. A hint ends
  * nothing. That a key or a version is another one (REFUSE) is passed on once, and HELLO goes on. That a session is not
- * known (RESET: the peer has restarted, or CLOSE was lost) makes its opener ask, under the node key:
+ * known (RESET: the peer has restarted, or CLOSE was lost) makes the other side ask, under the node key:
  *
- *   opener                                                  answerer
+ *   either side                                             the other
  *   packet of session 7 ----------------------------------> knows no session 7
  *          <----------------------------------- RESET(7), not authenticated
  *   QUERY(both boots, both indices, nonce, asked, name) ---> still does not
  *          <------------------------ GONE(both boots, nonce), tagged
- *   closed; HELLO begins anew
+ *   closed; the opener says HELLO anew
  *
- * QUERY names who is asked, so that no other node answers it, and its nonce makes an old GONE useless. The answerer of
- * a session asks nobody: an opener that begins anew says HELLO.
+ * QUERY names who is asked, so that no other node answers it, and its nonce makes an old GONE useless.
  */
 #include "hd_bytes.h"
 #include "hd_session.h"
@@ -212,13 +211,13 @@ void hello_reset(
 		hello_send_stranger(e, packet->peer, NULL, 0, &message, sink);
 }
 
-/* The session of ours with this peer that has this index there. */
+/* The open session with this peer that has this index there. */
 static struct hd_session *
 session_with(const struct hd_endpoint *e, struct hd_addr peer, uint32_t peer_id) {
 	struct hd_session *s = session_by_address(e, peer);
 
 	while (s
-	       && (!s->ours || s->state != SESSION_OPEN || s->peer_id != peer_id
+	       && (s->state != SESSION_OPEN || s->peer_id != peer_id
 		   || !hd_addr_equal(s->peer, peer)))
 		s = s->address_next;
 	return s;
@@ -274,12 +273,13 @@ void query_receive(
 ) {
 	struct hd_message gone = {.kind = HD_MSG_GONE};
 
-	if (!e->config.accepts || query->role != e->config.role
-	    || strcmp(query->name, e->name) != 0) {
+	if (query->role != e->config.role || strcmp(query->name, e->name) != 0) {
 		e->stats.drop_role++;
 		return;
 	}
-	if (!hello_is_for(packet->local, query->asked_ipv4, query->asked_port)) {
+	/* Its port it knows in any case: several workers of a host have one name. */
+	if (!hello_is_for(packet->local, query->asked_ipv4, query->asked_port)
+	    || (packet->local.port && packet->local.port != query->asked_port)) {
 		e->stats.drop_address++;
 		return;
 	}
@@ -308,8 +308,8 @@ void gone_receive(
 ) {
 	struct hd_session *s = session_by_id(e, header->session);
 
-	if (!s || !s->ours || s->state != SESSION_OPEN || header->key_id != s->key_id
-	    || s->query_at == 0 || gone->peer_boot != e->boot
+	if (!s || s->state != SESSION_OPEN || header->key_id != s->key_id || s->query_at == 0
+	    || gone->peer_boot != e->boot
 	    || memcmp(gone->peer_nonce, s->query_nonce, sizeof(s->query_nonce)) != 0) {
 		e->stats.drop_replay++;
 		return;

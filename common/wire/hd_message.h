@@ -167,8 +167,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_COOKIE(F) F(nonce, peer_nonce) F(nonce, cookie)
 /* To a packet of a session that is not known here; not authenticated. `session`: the index in that packet. */
 #define HD_FIELDS_RESET(F) F(u32, session)
-/* Does the peer know this session? From its opener, after RESET. `peer_boot`, `role`, `name`: the peer's, as WELCOME
- * said them; `session` the index of the opener, `peer_session` that of the peer; `asked`: where this is sent. */
+/* Does the peer know this session? After RESET. `peer_boot`, `role`, `name`: the peer's, as it said them in HELLO or
+ * WELCOME; `session` the index of who asks, `peer_session` that of the peer; `asked`: where this is sent. */
 #define HD_FIELDS_QUERY(F) \
 	F(u64, boot) F(u64, peer_boot) F(nonce, nonce) F(u32, session) F(u32, peer_session) \
 	F(u32, asked_ipv4) F(u16, asked_port) F(u8, role) F(name, name)

@@ -76,7 +76,6 @@ static int bind_socket(struct hd_udp *udp, int fd) {
 		return -errno;
 	udp->bound.ipv4 = ntohl(name.sin_addr.s_addr);
 	udp->bound.port = ntohs(name.sin_port);
-	udp->local = udp->bound.ipv4 ? udp->bound : (struct hd_addr){0};
 	return 0;
 }
 

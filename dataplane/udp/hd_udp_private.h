@@ -81,7 +81,6 @@ struct hd_udp {
 	struct hd_udp_config config;
 	struct hd_loop loop;
 	struct hd_addr bound;
-	struct hd_addr local; /* the same, or none when it is bound to any address */
 	uint32_t receive_window;
 	struct hd_udp_stats stats;
 	struct udp_receiver receiver;

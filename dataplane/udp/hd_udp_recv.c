@@ -114,7 +114,7 @@ static void take_message(struct hd_udp *udp, struct burst *burst, size_t index) 
 		__builtin_prefetch(data);
 		__builtin_prefetch(data + 64);
 		receiver->packets[burst->count++] = (struct hd_packet
-		){.peer = peer, .data = data, .bytes = bytes, .local = udp->local};
+		){.peer = peer, .data = data, .bytes = bytes, .local = udp->bound};
 		udp->stats.received_packets++;
 		data += bytes;
 		left -= bytes;

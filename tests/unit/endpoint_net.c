@@ -323,6 +323,8 @@ static void arrive(struct net *net) {
 	};
 
 	net->now = flight.at;
+	if (node && node->any)
+		packet.local.ipv4 = 0;
 	if (node && node->up && !node->cut)
 		hd_endpoint_receive(node->endpoint, node_now(node), &packet, &node->sink);
 	free(flight.data);

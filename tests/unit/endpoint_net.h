@@ -30,6 +30,7 @@ struct node {
 	struct hd_addr addr;
 	struct net_node_config config;
 	bool up, cut; /* cut: neither sends nor receives */
+	bool any; /* bound to any address: it does not know its own */
 	/* What happened, for the tests to look at. */
 	unsigned opened, closed, messages, sent_packets;
 	uint64_t sent_bytes;

@@ -372,6 +372,49 @@ static void test_restart_is_still_noticed(void **state) {
 	assert_string_equal(scene.client->order, "oco");
 }
 
+/* So is a worker that has restarted, by the server's next packet to it. */
+static void test_restart_of_opener_is_noticed(void **state) {
+	(void)state;
+	open_session();
+	pass(HD_SECOND);
+	net_restart(scene.client, 9);
+	send_go(scene.server, 1);
+	pass(600 * HD_US);
+	assert_string_equal(scene.server->order, "oc");
+	assert_int_equal(scene.server->reason, HD_REASON_CLOSED);
+}
+
+/* Two workers of a host share its name. What the server asks the one, the other does not answer, though it is bound to
+ * any address and knows nothing but its port. */
+static void test_query_of_a_neighbour(void **state) {
+	static const uint8_t zeros[HD_KEY_BYTES];
+	struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};
+	struct node *neighbour = net_add(&scene.net, &client_config);
+	uint8_t packet[200], body[4];
+	struct flight reset = {.data = packet};
+	const struct flight *query;
+
+	(void)state;
+	neighbour->any = true;
+	neighbour->addr.port = 5000;
+	open_session();
+	scene.client->cut = true; /* the attacker is faster */
+	hd_put32(body, scene.net.hello.session);
+	reset.bytes = net_forge(zeros, &header, body, sizeof(body), packet);
+	inject(scene.client->addr, scene.server->addr, &reset);
+	pass(HD_MS);
+	query = newest(HD_MSG_QUERY, scene.server, scene.client);
+	assert_non_null(query);
+	inject(scene.server->addr, neighbour->addr, query);
+	pass(HD_MS);
+	assert_null(newest(HD_MSG_GONE, neighbour, NULL));
+	assert_int_equal(hd_endpoint_stats(neighbour->endpoint)->drop_address, 1);
+	scene.client->cut = false;
+	pass(HD_SECOND);
+	assert_string_equal(scene.server->order, "o");
+	assert_string_equal(scene.client->order, "o");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_refusals_end_no_opening, begin, finish),
@@ -383,6 +426,8 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_cookies_are_bound, begin, finish),
 		cmocka_unit_test_setup_teardown(test_cookies_of_others, begin, finish),
 		cmocka_unit_test_setup_teardown(test_restart_is_still_noticed, begin, finish),
+		cmocka_unit_test_setup_teardown(test_restart_of_opener_is_noticed, begin, finish),
+		cmocka_unit_test_setup_teardown(test_query_of_a_neighbour, begin, finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
