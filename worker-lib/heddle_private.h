@@ -50,6 +50,7 @@ struct heddle_ticket {
 	struct hd_work work; /* said before it; round 0: nothing */
 	bool reduce, average; /* all-reduce: data, into and values */
 	uint8_t order;
+	uint32_t round; /* by which the core knows it; set when it has taken it */
 };
 
 TAILQ_HEAD(heddle_ticket_list, heddle_ticket);

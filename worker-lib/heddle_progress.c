@@ -195,7 +195,6 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 		.dtype = ticket->dtype,
 		.user = ticket,
 	};
-	uint32_t round;
 	int rc;
 
 	if (ticket->work.round != 0) {
@@ -206,8 +205,8 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 	}
 	if (ticket->reduce)
 		return heddle_reduce_begin(fabric, ticket, now, sink);
-	return ticket->into ? hd_worker_pull(fabric->worker, now, &pull, sink, &round) :
-			      hd_worker_push(fabric->worker, now, &push, sink, &round);
+	return ticket->into ? hd_worker_pull(fabric->worker, now, &pull, sink, &ticket->round) :
+			      hd_worker_push(fabric->worker, now, &push, sink, &ticket->round);
 }
 
 static enum heddle_reason reason_of(const struct heddle *fabric, int code) {
@@ -255,7 +254,8 @@ static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) 
 
 	while ((ticket = ring_head(&fabric->cancels))) {
 		uint8_t direction = (uint8_t)ticket->status.direction;
-		uint32_t round = ticket->status.round;
+		/* Not the status's, which is the caller's view: 0 until the core has said a word. */
+		uint32_t round = ticket->round;
 
 		ring_pop(&fabric->cancels);
 		if (ticket->in_core && !ticket->ended) {

@@ -22,9 +22,8 @@ int heddle_reduce_begin(
 		.average = ticket->average,
 		.user = ticket,
 	};
-	uint32_t round;
 
-	return hd_worker_reduce(fabric->worker, now, &args, sink, &round);
+	return hd_worker_reduce(fabric->worker, now, &args, sink, &ticket->round);
 }
 
 static int check_options(

@@ -182,6 +182,25 @@ class Loopback(unittest.TestCase):
         sizes = [event["bytes"] for event in self.events("ps", "committed")]
         self.assertLess(max(sizes), 4 * (1980 + 1) * 3 / 5)
 
+    def test_step_that_is_never_complete(self):
+        """Nine workers are wanted and one is there: it ends when its time is up, and soon after a signal."""
+        self.start_server()
+        where = {**self.env, "HEDDLE_SERVER": self.server, "HEDDLE_KEY_FILE": str(self.key), "HEDDLE_RANK": "0",
+                 "HEDDLE_HOST": "h1", "HEDDLE_BIND": "127.0.0.1"}
+        train = [str(TRAIN), "--sync", "nsync:9", "--model", "mlp:16", "--quiet"]
+        for number, words in ((None, ["--seconds", "1"]), (signal.SIGTERM, []), (signal.SIGINT, [])):
+            worker = subprocess.Popen([*train, *words], env={**where, "HEDDLE_JOB": f"job{number or 0}"}, text=True,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.addCleanup(self.end, worker)
+            time.sleep(1)
+            begun = time.monotonic()
+            if number:
+                worker.send_signal(number)
+            worker.communicate(timeout=20)
+            # What is under way has 5 s to end when the time is up, 0.5 s after a signal.
+            self.assertLess(time.monotonic() - begun, 3 if number else 8)
+            self.assertEqual(worker.returncode, 0)
+
     def test_svmlight_errors(self):
         (self.path / "bad.svm").write_text("1 1:1\n0 2:1 1:1\n")
         done = subprocess.run([str(TRAIN), "--local", "--steps", "1", "--data", f"svmlight:{self.path}/bad.svm"],

@@ -26,6 +26,8 @@ static void on_signal(int number) {
 
 	if (number == SIGTERM && fabric && heddle_preempt_notice(fabric, notice_s) == 0)
 		return;
+	/* A second one ends the program at once, whatever it waits for. */
+	(void)signal(number, SIG_DFL);
 	train_stop = number;
 }
 

@@ -413,20 +413,36 @@ static int loop(struct worker *worker) {
 	return EX_OK;
 }
 
+/* Until the time, or for a moment after a signal that comes meanwhile. */
+static void wait_released(struct heddle_ticket *ticket, hd_ns until) {
+	struct heddle_status status = HEDDLE_STATUS_INIT;
+	bool stopping = train_stop;
+	int rc;
+
+	do {
+		hd_ns now = hd_compute_now();
+		hd_ns left = now < until ? until - now : 0;
+
+		rc = heddle_ticket_wait(
+			ticket,
+			HEDDLE_WAIT_RELEASED,
+			(int)(hd_ns_min(left, SLICE_MS * HD_MS) / HD_MS),
+			&status
+		);
+		if (train_stop && !stopping) {
+			stopping = true;
+			until = hd_ns_min(until, now + STOP_MS * HD_MS);
+		}
+	} while (rc == -ETIMEDOUT && hd_compute_now() < until);
+}
+
 /* Pushes under way, until the time. */
 static void end_pushes(struct worker *worker, hd_ns until) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
-		hd_ns now = hd_compute_now();
-
 		if (worker->ticket[i])
-			(void)heddle_ticket_wait(
-				worker->ticket[i],
-				HEDDLE_WAIT_RELEASED,
-				now < until ? (int)((until - now) / HD_MS) : 0,
-				&status
-			);
+			wait_released(worker->ticket[i], until);
 		if (worker->ticket[i] && heddle_ticket_test(worker->ticket[i], &status) == 1
 		    && status.released)
 			take_result(worker, i);
@@ -460,6 +476,13 @@ static void flush(struct worker *worker, hd_ns until) {
 	}
 }
 
+static bool all_ended(const struct worker *worker) {
+	for (uint32_t i = 0; i < PUSHES_MAX; i++)
+		if (worker->ticket[i])
+			return false;
+	return true;
+}
+
 /* What is under way ends, within a limit, and what is held goes; then the final model, for the report. */
 static void drain(struct worker *worker) {
 	hd_ns until = hd_compute_now() + (train_stop ? STOP_MS : DRAIN_MS) * HD_MS;
@@ -469,7 +492,8 @@ static void drain(struct worker *worker) {
 	end_pushes(worker, until);
 	if (!worker->ticket[0])
 		flush(worker, until);
-	if (!train_stop && heddle_time_left_ms(worker->fabric) < 0
+	/* Nobody answers, when pushes did not end: then the model that is held is the final one. */
+	if (!train_stop && all_ended(worker) && heddle_time_left_ms(worker->fabric) < 0
 	    && heddle_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
 	train_filter_report(&worker->filter, &worker->report);

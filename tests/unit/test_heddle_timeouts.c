@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every public call that takes a timeout returns in time, whoever does not answer: there is no server, the server has
+ * stopped, a synchronous step is not complete, there is no controller. What was handed over is the caller's then, where
+ * heddle.h says so. A call that hangs ends the test by SIGALRM.
+ */
+#include "hd_program.h"
+#include "hd_server.h"
+#include "heddle.h"
+#include "heddle_federated.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define VALUES 20000
+#define TIMEOUT_MS 100
+#define SLACK_MS 900 /* for a machine that is busy; a hang is not within it */
+#define HANG_S 60
+
+enum situation {
+	NO_SERVER, /* somebody has the port, and answers nothing */
+	STOPPED, /* the server does nothing any more, since the worker has joined */
+	INCOMPLETE, /* the job's step needs nine workers, and this is one */
+	NO_CONTROLLER, /* nor a server: the controller would have said where one is */
+	SITUATIONS
+};
+
+static const char *const situation_names[SITUATIONS] = {
+	"no server",
+	"stopped server",
+	"incomplete step",
+	"no controller",
+};
+
+struct scene {
+	struct hd_keyring keys;
+	struct hd_driver *driver;
+	struct hd_server *server;
+	pthread_t thread;
+	pthread_mutex_t gate; /* held: the server stands still */
+	bool stopped, ended;
+	int silent_fd;
+	char key_path[64], address[32], silent[32];
+	enum situation situation;
+	struct heddle *fabric;
+	float update[VALUES], model[VALUES];
+};
+
+static void *serve(void *arg) {
+	struct scene *scene = arg;
+	struct hd_node node = {&hd_server_ops, scene->server};
+
+	for (bool ended = false; !ended;) {
+		pthread_mutex_lock(&scene->gate);
+		(void)hd_driver_step(scene->driver, node, hd_driver_now() + 10 * HD_MS);
+		ended = scene->ended;
+		pthread_mutex_unlock(&scene->gate);
+	}
+	return NULL;
+}
+
+static void stop_server(struct scene *scene) {
+	pthread_mutex_lock(&scene->gate);
+	scene->stopped = true;
+}
+
+static void go_on(struct scene *scene) {
+	if (scene->stopped)
+		pthread_mutex_unlock(&scene->gate);
+	scene->stopped = false;
+}
+
+static void write_key(struct scene *scene) {
+	FILE *file;
+	int fd;
+
+	(void)snprintf(scene->key_path, sizeof scene->key_path, "/tmp/heddle-key-XXXXXX");
+	fd = mkstemp(scene->key_path);
+	file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	assert_non_null(file);
+	(void)fprintf(file, "1 %064d\n", 7);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void be_silent(struct scene *scene) {
+	struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000001)};
+	socklen_t bytes = sizeof name;
+
+	scene->silent_fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(scene->silent_fd, (struct sockaddr *)&name, bytes), 0);
+	assert_int_equal(getsockname(scene->silent_fd, (struct sockaddr *)&name, &bytes), 0);
+	(void)snprintf(scene->silent, sizeof scene->silent, "127.0.0.1:%u", ntohs(name.sin_port));
+}
+
+static int setup(void **state) {
+	struct scene *scene = calloc(1, sizeof *scene);
+	struct hd_driver_config driver = {.bind = {.ipv4 = 0x7f000001}};
+	struct hd_server_config config = {.name = "s", .host = "ps", .keys = &scene->keys};
+	char error[256];
+
+	write_key(scene);
+	be_silent(scene);
+	assert_int_equal(
+		hd_program_read_keys(scene->key_path, &scene->keys, error, sizeof error), 0
+	);
+	config.key_id = scene->keys.keys[0].id;
+	assert_int_equal(hd_program_entropy(config.seed), 0);
+	assert_int_equal(hd_driver_open(&driver, &scene->driver, error, sizeof error), 0);
+	config.data = hd_driver_bound(scene->driver);
+	config.receive_window_bytes = hd_driver_receive_window(scene->driver);
+	assert_int_equal(hd_server_create(&config, &scene->server), 0);
+	(void)snprintf(scene->address, sizeof scene->address, "127.0.0.1:%u", config.data.port);
+	assert_int_equal(pthread_mutex_init(&scene->gate, NULL), 0);
+	assert_int_equal(pthread_create(&scene->thread, NULL, serve, scene), 0);
+	(void)alarm(HANG_S);
+	*state = scene;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct scene *scene = *state;
+
+	(void)alarm(0);
+	if (!scene->stopped)
+		stop_server(scene);
+	scene->ended = true;
+	go_on(scene);
+	pthread_join(scene->thread, NULL);
+	pthread_mutex_destroy(&scene->gate);
+	hd_server_destroy(scene->server);
+	hd_driver_close(scene->driver);
+	hd_keyring_fini(&scene->keys);
+	close(scene->silent_fd);
+	unlink(scene->key_path);
+	free(scene);
+	return 0;
+}
+
+static struct heddle_spec *make_spec(const struct scene *scene, const char *job, bool federated) {
+	struct heddle_federated rounds = HEDDLE_FEDERATED_INIT;
+	struct heddle_spec *spec;
+	uint64_t values = VALUES;
+
+	assert_int_equal(heddle_spec_create("tests", job, &spec), 0);
+	assert_int_equal(heddle_spec_tensor(spec, "w", &values, 1, HEDDLE_INIT_ZERO, 0), 0);
+	heddle_spec_sgd(spec, 0.5f, 0.0f, 0.0f);
+	if (federated) {
+		rounds.clients_per_round = rounds.min_clients = 9;
+		assert_int_equal(heddle_spec_federated(spec, &rounds), 0);
+	} else if (scene->situation == INCOMPLETE) {
+		heddle_spec_sync(spec, HEDDLE_N_SYNC, 9);
+	}
+	return spec;
+}
+
+static void open_job(struct scene *scene, int manual, bool federated) {
+	static unsigned jobs;
+	struct heddle_options options = HEDDLE_OPTIONS_INIT;
+	struct heddle_spec *spec;
+	char job[32];
+
+	(void)snprintf(job, sizeof job, "job%u", jobs++);
+	spec = make_spec(scene, job, federated);
+	options.key_file = scene->key_path;
+	options.host = "h1";
+	options.bind = "127.0.0.1";
+	options.rank = 0;
+	options.manual = manual;
+	if (scene->situation == NO_CONTROLLER)
+		options.controller = scene->silent;
+	else
+		options.server = scene->situation == NO_SERVER ? scene->silent : scene->address;
+	assert_int_equal(heddle_open(spec, &options, &scene->fabric), 0);
+	heddle_spec_destroy(spec);
+	if (scene->situation == STOPPED || scene->situation == INCOMPLETE)
+		assert_int_equal(heddle_wait_joined(scene->fabric, 5000, NULL, NULL), 0);
+	if (scene->situation == STOPPED)
+		stop_server(scene);
+}
+
+/* --- the calls -------------------------------------------------------------------------------- */
+
+static int call_wait_joined(struct scene *scene) {
+	return heddle_wait_joined(scene->fabric, TIMEOUT_MS, NULL, NULL);
+}
+
+/* The version that a step which is not complete begins with. */
+static uint64_t base_of(struct scene *scene) {
+	uint64_t version = 0;
+
+	if (scene->situation == INCOMPLETE)
+		assert_int_equal(heddle_pull(scene->fabric, scene->model, NULL, 5000, &version), 0);
+	return version;
+}
+
+static int call_ticket_wait(struct scene *scene) {
+	uint64_t base = base_of(scene);
+	struct heddle_ticket *ticket;
+	int rc;
+
+	assert_int_equal(heddle_push(scene->fabric, scene->update, base, NULL, &ticket), 0);
+	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_DURABLE, TIMEOUT_MS, NULL);
+	heddle_ticket_free(ticket);
+	return rc;
+}
+
+static int call_push_wait(struct scene *scene) {
+	uint64_t base = base_of(scene);
+
+	return heddle_push_wait(scene->fabric, scene->update, base, NULL, TIMEOUT_MS, NULL);
+}
+
+/* In a step that is not complete, this worker's part is in already: a newer model is what it waits for. */
+static int call_pull(struct scene *scene) {
+	struct heddle_pull_options newer = HEDDLE_PULL_OPTIONS_INIT;
+	struct heddle_ticket *ticket = NULL;
+	uint64_t version = base_of(scene);
+	int rc;
+
+	if (version != 0)
+		assert_int_equal(
+			heddle_push(scene->fabric, scene->update, version, NULL, &ticket), 0
+		);
+	newer.have = version;
+	newer.conditional = version != 0;
+	rc = heddle_pull(scene->fabric, scene->model, &newer, TIMEOUT_MS, NULL);
+	heddle_ticket_free(ticket);
+	return rc;
+}
+
+static int call_allreduce(struct scene *scene) {
+	return heddle_allreduce(scene->fabric, scene->update, VALUES, NULL, TIMEOUT_MS, NULL);
+}
+
+static int call_progress(struct scene *scene) {
+	return heddle_progress(scene->fabric, TIMEOUT_MS);
+}
+
+static int call_round_get(struct scene *scene) {
+	struct heddle_round round = HEDDLE_ROUND_INIT;
+
+	return heddle_round_get(scene->fabric, &round, TIMEOUT_MS);
+}
+
+/* With a push that does not end. */
+static int call_close(struct scene *scene) {
+	uint64_t base = base_of(scene);
+	struct heddle_ticket *ticket;
+	int rc;
+
+	assert_int_equal(heddle_push(scene->fabric, scene->update, base, NULL, &ticket), 0);
+	rc = heddle_close(scene->fabric, TIMEOUT_MS);
+	assert_int_equal(heddle_ticket_test(ticket, NULL), 1);
+	heddle_ticket_free(ticket);
+	scene->fabric = NULL;
+	return rc;
+}
+
+#define BIT(situation) (1u << (situation))
+#define ALL (BIT(SITUATIONS) - 1)
+
+static const struct call {
+	const char *name;
+	int (*call)(struct scene *scene);
+	unsigned times_out; /* in these situations; in others it ends sooner or later, in time */
+	unsigned situations;
+	bool federated;
+} calls[] = {
+	{"heddle_wait_joined", call_wait_joined, BIT(NO_SERVER) | BIT(NO_CONTROLLER), ALL, false},
+	{"heddle_ticket_wait", call_ticket_wait, ALL, ALL, false},
+	{"heddle_push_wait", call_push_wait, ALL, ALL, false},
+	{"heddle_pull", call_pull, ALL, ALL, false},
+	{"heddle_allreduce", call_allreduce, BIT(NO_CONTROLLER), BIT(NO_CONTROLLER), false},
+	{"heddle_progress", call_progress, 0, ALL, false},
+	{"heddle_round_get", call_round_get, ALL, ALL, true},
+	{"heddle_close", call_close, ALL & ~BIT(INCOMPLETE), ALL, false},
+};
+
+static double now_ms(void) {
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
+static void play(struct scene *scene, const struct call *call, int manual) {
+	double begun;
+	int rc;
+
+	open_job(scene, manual, call->federated);
+	begun = now_ms();
+	rc = call->call(scene);
+	print_message(
+		"%s, %s%s: %d after %.0f ms\n",
+		call->name,
+		situation_names[scene->situation],
+		manual ? ", manual" : "",
+		rc,
+		now_ms() - begun
+	);
+	if (call->times_out & BIT(scene->situation))
+		assert_int_equal(rc, -ETIMEDOUT);
+	/* Two waits at most: a pull of what the worker starts from does not count. */
+	assert_true(now_ms() - begun < 2 * TIMEOUT_MS + SLACK_MS);
+	if (scene->fabric)
+		(void)heddle_close(scene->fabric, TIMEOUT_MS);
+	scene->fabric = NULL;
+}
+
+static void restart(void **state) {
+	assert_int_equal(teardown(state), 0);
+	assert_int_equal(setup(state), 0);
+}
+
+static void play_all(void **state, enum situation situation) {
+	for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+		for (int manual = 0; manual < 2; manual++) {
+			struct scene *scene;
+
+			if (!(calls[i].situations & BIT(situation)))
+				continue;
+			restart(state);
+			scene = *state;
+			scene->situation = situation;
+			play(scene, &calls[i], manual);
+		}
+}
+
+static void test_no_server(void **state) {
+	play_all(state, NO_SERVER);
+}
+
+static void test_stopped(void **state) {
+	play_all(state, STOPPED);
+}
+
+static void test_incomplete(void **state) {
+	play_all(state, INCOMPLETE);
+}
+
+static void test_no_controller(void **state) {
+	play_all(state, NO_CONTROLLER);
+}
+
+/* The buffer of a pull that timed out is not written when the server comes back. */
+static void test_buffer_is_the_callers(void **state) {
+	struct scene *scene = *state;
+	static float other[VALUES];
+	uint64_t version;
+
+	scene->situation = STOPPED;
+	open_job(scene, 0, false);
+	assert_int_equal(heddle_pull(scene->fabric, scene->model, NULL, 50, NULL), -ETIMEDOUT);
+	for (int i = 0; i < VALUES; i++)
+		scene->model[i] = 42;
+	go_on(scene);
+	assert_int_equal(heddle_pull(scene->fabric, other, NULL, 10000, &version), 0);
+	for (int i = 0; i < VALUES; i++)
+		assert_true(scene->model[i] == 42 && other[i] == 0);
+	assert_int_equal(heddle_close(scene->fabric, 5000), 0);
+}
+
+/* Whatever takes `int timeout_ms` in the public headers is in the table. */
+static void test_table_is_whole(void **state) {
+	static const char *const headers[] = {"heddle.h", "heddle_federated.h", "heddle_filter.h"};
+	static char text[1 << 17];
+	unsigned found = 0;
+
+	(void)state;
+	for (size_t h = 0; h < sizeof headers / sizeof *headers; h++) {
+		char path[512];
+		FILE *file;
+
+		(void)snprintf(path, sizeof path, "%s/%s", HEADERS, headers[h]);
+		file = fopen(path, "r");
+		assert_non_null(file);
+		text[fread(text, 1, sizeof text - 1, file)] = '\0';
+		assert_int_equal(fclose(file), 0);
+		for (char *at = text; (at = strstr(at, "int timeout_ms")); at++) {
+			char *name = at, *end;
+			bool known = false;
+
+			while (name > text && *name != '(')
+				name--;
+			end = name;
+			while (name > text && name[-1] != ' ' && name[-1] != '\n' && name[-1] != '*'
+			)
+				name--;
+			for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+				known |= strlen(calls[i].name) == (size_t)(end - name)
+					&& strncmp(calls[i].name, name, (size_t)(end - name)) == 0;
+			if (!known)
+				fail_msg("%.*s is not in the table", (int)(end - name), name);
+			found++;
+		}
+	}
+	assert_int_equal(found, sizeof calls / sizeof *calls);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_no_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_incomplete, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_controller, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_buffer_is_the_callers, setup, teardown),
+		cmocka_unit_test(test_table_is_whole),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
