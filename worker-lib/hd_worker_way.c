@@ -12,6 +12,8 @@
 #include "hd_text.h"
 #include "hd_worker_core.h"
 
+#include <assert.h>
+
 static bool is_free(const struct way *way) {
 	return hd_addr_is_none(way->address);
 }
@@ -29,6 +31,7 @@ static bool is_used(const struct hd_worker *worker, const struct way *way) {
 }
 
 static void clear_way(struct way *way, const struct context *ctx) {
+	assert(way->path.transfers == 0);
 	if (way->session)
 		hd_session_close(
 			way->session, HD_REASON_CLOSED, "no longer needed", ctx->now, ctx->sink
@@ -229,13 +232,13 @@ void worker_way_drop(struct hd_worker *worker, const struct context *ctx, struct
 		clear_way(way, ctx);
 }
 
-/* What goes through slots counts in the memory of its path, which goes with the way. */
+/* Whatever is sent counts in the memory of its path, which goes with the way: it ends first. */
 void worker_ways_close(struct hd_worker *worker, const struct context *ctx) {
 	struct ticket *ticket;
 
 	TAILQ_FOREACH (ticket, &worker->tickets, link) {
-		hd_slots_destroy(ticket->slots);
-		ticket->slots = NULL;
+		worker_off_wire(worker, ticket);
+		worker_copy_end(ticket);
 	}
 	worker_reduce_off_wire(worker);
 	for (uint32_t i = 0; i < worker->way_count; i++) {

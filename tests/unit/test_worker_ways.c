@@ -280,6 +280,34 @@ static void test_deaf(void **state) {
 	close_relayed(r);
 }
 
+/* It was frozen until its machine's time was over, and an aggregator has not taken its push: what is still sent ends
+ * before the path that it counts in. */
+static void test_leaves_while_sending(void **state) {
+	struct relayed *r = open_relayed(true);
+	struct hd_worker *worker = r->world->worker;
+	hd_ns now;
+
+	r->aggregator.deaf = true;
+	assert_int_equal(push(r->world, 0, 1), 1);
+	run_ms(r->world, 100);
+	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_SENDING);
+	now = hd_sim_node_now(r->world->sim, r->world->node);
+	assert_int_equal(
+		hd_worker_notice(
+			worker, now, HD_MS, hd_sim_node_sink(r->world->sim, r->world->node)
+		),
+		0
+	);
+	for (int second = 1; second < 4; second++)
+		(void)hd_worker_leave(
+			worker,
+			now + (hd_ns)second * HD_SECOND,
+			hd_sim_node_sink(r->world->sim, r->world->node)
+		);
+	assert_true(hd_worker_stats(worker)->left);
+	close_relayed(r); /* destroys the worker, and what it still has */
+}
+
 /* Its group failed: the controller plans anew. Would that drop it, the server is asked: it may be in the model. */
 static void test_void_plans_anew(void **state) {
 	struct relayed *r = open_relayed(true);
@@ -531,6 +559,7 @@ int main(void) {
 		cmocka_unit_test(test_lost_after_the_sum_was_applied),
 		cmocka_unit_test(test_lost_after_the_outcome),
 		cmocka_unit_test(test_deaf),
+		cmocka_unit_test(test_leaves_while_sending),
 		cmocka_unit_test(test_void_plans_anew),
 		cmocka_unit_test(test_void_from_others),
 		cmocka_unit_test(test_go_and_acknowledgements),
