@@ -80,6 +80,14 @@ static size_t udp_counters(const void *self, struct hd_driver_counter *counters)
 		{"sent_bytes", "bytes", "payload of these", s->sent_bytes},
 		{"send_calls", "calls", "system calls that sent", s->send_calls},
 		{"send_errors", "packets", "that could not leave", s->send_errors},
+		{"waited",
+		 "packets",
+		 "that left later, or were given up, as the socket had no room",
+		 s->waited},
+		{"drop_strangers",
+		 "packets",
+		 "answers to addresses that have proven nothing, without room",
+		 s->drop_strangers},
 		{"polls", "polls", "rounds of the driver's loop", s->polls},
 		{"idle_polls", "polls", "of these, with nothing to do", s->idle_polls},
 	};
@@ -108,7 +116,7 @@ static void udp_stats(const void *self, struct hd_stats *stats) {
 	struct hd_queue_stats out = {
 		.packets = s->sent_packets,
 		.bytes = s->sent_bytes,
-		.drops = s->send_errors,
+		.drops = s->send_errors + s->drop_strangers,
 	};
 	struct hd_udp_memory memory = hd_udp_memory(self);
 

@@ -110,7 +110,21 @@ static void flush(void *driver) {
 	udp_flush(driver);
 }
 
-static const struct hd_loop_ops loop_ops = {.receive = receive, .flush = flush};
+static hd_ns deadline(const void *driver) {
+	const struct hd_udp *udp = driver;
+
+	return udp->backlog.retry_at;
+}
+
+/* The flush that follows tries again. */
+static void tick(void *driver, hd_ns now) {
+	struct hd_udp *udp = driver;
+
+	udp->backlog.retry_at = now + UDP_BACKLOG_WAIT;
+}
+
+static const struct hd_loop_ops loop_ops
+	= {.receive = receive, .flush = flush, .deadline = deadline, .tick = tick};
 
 /* --- open and close -------------------------------------------------------------------------- */
 
@@ -128,6 +142,8 @@ int hd_udp_open(
 		return fail(error, error_bytes, "memory");
 	u->config = *config;
 	u->sink.send = udp_send;
+	u->sink.send_stranger = udp_send_stranger;
+	udp_backlog_init(&u->backlog);
 	u->sink.event = config->event ? udp_event : NULL;
 	u->loop = (struct hd_loop){
 		.ops = &loop_ops,
@@ -179,6 +195,7 @@ void hd_udp_close(struct hd_udp *udp) {
 	hd_wait_fini(&udp->loop.wait);
 	close(udp->sender.fd);
 	udp_receiver_fini(&udp->receiver);
+	udp_backlog_fini(&udp->backlog);
 	free(udp);
 }
 

@@ -52,6 +52,8 @@ struct hd_udp_stats {
 	uint64_t received_packets, received_bytes, receive_calls;
 	uint64_t sent_packets, sent_bytes, send_calls;
 	uint64_t send_errors, receive_overflow, truncated;
+	uint64_t waited; /* packets that left later, as the socket had no room at first */
+	uint64_t drop_strangers; /* answers to strangers for whom there was no room */
 	uint64_t polls, idle_polls; /* rounds; of these, with nothing to do */
 };
 const struct hd_udp_stats *hd_udp_stats(const struct hd_udp *udp);

@@ -4,6 +4,13 @@
  *
  *   recvmmsg -> [32 buffers of 64 KiB] -> split by GRO size -> packets[] -> core.receive()
  *   core -> sink.send -> outgoing[] (heads copied, payloads by reference) -> sendmmsg with GSO
+ *                            |  chunks for which the socket has no room   ^
+ *                            +-> backlog (copied), each millisecond ------+
+ *
+ * The thread never waits for the socket. Its send buffer has three users, by what the kernel holds in it: answers to
+ * strangers leave while it is less than a quarter full, chunks while it is less than seven eighths full, control
+ * packets of sessions always. So neither forged addresses nor hosts that are gone, for both of which the kernel keeps
+ * packets until ARP gives up, keep heartbeats from leaving.
  */
 #ifndef HD_UDP_PRIVATE_H
 #define HD_UDP_PRIVATE_H
@@ -32,10 +39,22 @@
 #define UDP_HEADS_BYTES 262144
 #define UDP_GSO_SEGMENTS_MAX 64
 #define UDP_GSO_BYTES_MAX 65000
-#define UDP_SEND_WAIT_MS 5 /* for a full socket buffer, before what is left is given up */
+#define UDP_CHUNKS_SHARE(bytes) ((bytes) / 8 * 7) /* of the send buffer; the rest is for control */
+#define UDP_STRANGERS_SHARE(bytes) ((bytes) / 4)
+#define UDP_PACKET_COST 768 /* what a packet takes of the send buffer besides its bytes, about */
+#define UDP_BACKLOG_BYTES (2u << 20)
+#define UDP_BACKLOG_PACKETS 2048
+#define UDP_BACKLOG_WAIT HD_MS /* then the socket is tried again */
+
+enum udp_class {
+	UDP_CONTROL,
+	UDP_CHUNK, /* has a payload */
+	UDP_STRANGER
+};
 
 struct udp_outgoing {
 	struct hd_addr peer;
+	uint8_t class; /* enum udp_class */
 	uint32_t head; /* offset in heads */
 	uint32_t head_bytes;
 	const void *payload;
@@ -47,6 +66,8 @@ struct udp_sender {
 	int fd;
 	uint32_t count;
 	uint32_t heads_used;
+	uint32_t shared; /* packets in the queue that are no control: room is looked for */
+	uint32_t buffer_bytes; /* of the socket */
 	struct udp_outgoing queue[UDP_SEND_PACKETS_MAX];
 	/* Built by a flush. */
 	struct mmsghdr message[UDP_SEND_PACKETS_MAX];
@@ -58,6 +79,20 @@ struct udp_sender {
 		uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
 	} control[UDP_SEND_PACKETS_MAX];
 	uint8_t heads[UDP_HEADS_BYTES];
+};
+
+/* Chunks that wait for room, in order. Whole packets, one after the other, in `bytes`. */
+struct udp_waiting {
+	struct hd_addr peer;
+	uint32_t at, bytes;
+};
+
+struct udp_backlog {
+	uint8_t *bytes; /* NULL: none was ever needed */
+	uint32_t used; /* of bytes: what waits begins with the first packet's, and ends here */
+	uint32_t first, count; /* waiting[first .. count) */
+	hd_ns retry_at; /* HD_NEVER: nothing waits */
+	struct udp_waiting waiting[UDP_BACKLOG_PACKETS];
 };
 
 struct udp_receiver {
@@ -85,6 +120,7 @@ struct hd_udp {
 	struct hd_udp_stats stats;
 	struct udp_receiver receiver;
 	struct udp_sender sender;
+	struct udp_backlog backlog;
 };
 
 void udp_sender_init(struct udp_sender *sender, int fd, bool gso);
@@ -97,7 +133,12 @@ void udp_send(
 	const void *payload,
 	size_t payload_bytes
 );
+/* Implements hd_sink.send_stranger. */
+void udp_send_stranger(struct hd_sink *sink, struct hd_addr peer, const void *packet, size_t bytes);
+/* Sends what the socket takes; chunks that it does not take go into the backlog. */
 void udp_flush(struct hd_udp *udp);
+void udp_backlog_init(struct udp_backlog *backlog);
+void udp_backlog_fini(struct udp_backlog *backlog);
 
 int udp_receiver_init(struct udp_receiver *receiver, int fd);
 void udp_receiver_fini(struct udp_receiver *receiver);

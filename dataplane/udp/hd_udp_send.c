@@ -6,24 +6,34 @@
  *   queue:    A1408 A1408 A1408 A300 | B1408 | A60 A60      (peer, bytes)
  *   messages: [gso 1408, 4 packets ] [ plain ] [gso 60, 2 ]  one sendmmsg
  *
- * A failed message is retried or given up by itself: what went out before it is never sent again.
+ * A failed message is retried or given up by itself: what went out before it is never sent again. Where the socket
+ * has no room, chunks wait in the backlog, and packets of sessions are lost.
  */
 #include "hd_udp_private.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/udp.h>
-#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
 
 void udp_sender_init(struct udp_sender *sender, int fd, bool gso) {
+	int buffer = 0;
+	socklen_t bytes = sizeof(buffer);
+
 	sender->fd = fd;
 	sender->gso = gso;
 	sender->count = 0;
 	sender->heads_used = 0;
+	sender->shared = 0;
+	/* As the kernel accounts: twice what was asked for. */
+	(void)getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &bytes);
+	sender->buffer_bytes = (uint32_t)buffer;
 }
 
 static uint32_t outgoing_bytes(const struct udp_outgoing *out) {
@@ -122,28 +132,129 @@ static void count_sent(struct hd_udp *udp, uint32_t first, uint32_t n) {
 	udp->stats.sent_packets += n;
 }
 
-/* True when it is worth trying again. */
-static bool wait_for_room(int fd) {
-	struct pollfd wait = {.fd = fd, .events = POLLOUT};
+/* --- room in the socket's buffer --------------------------------------------------------------- */
 
-	return poll(&wait, 1, UDP_SEND_WAIT_MS) > 0 && (wait.revents & POLLOUT);
+/* What the kernel accounts to the socket now: packets in the queues of devices and of neighbours without an address. */
+static uint64_t bytes_held(const struct hd_udp *udp) {
+	int held = 0;
+
+	return ioctl(udp->sender.fd, SIOCOUTQ, &held) == 0 && held > 0 ? (uint64_t)held : 0;
 }
+
+static uint64_t cost_of(const struct udp_outgoing *out) {
+	return (uint64_t)outgoing_bytes(out) + UDP_PACKET_COST;
+}
+
+void udp_backlog_init(struct udp_backlog *backlog) {
+	backlog->bytes = NULL;
+	backlog->used = backlog->first = backlog->count = 0;
+	backlog->retry_at = HD_NEVER;
+}
+
+void udp_backlog_fini(struct udp_backlog *backlog) {
+	free(backlog->bytes);
+	backlog->bytes = NULL;
+}
+
+static bool is_waiting(const struct udp_backlog *backlog) {
+	return backlog->first < backlog->count;
+}
+
+/* Moves what waits to the beginning. */
+static void pack(struct udp_backlog *backlog) {
+	uint32_t gone = is_waiting(backlog) ? backlog->waiting[backlog->first].at : backlog->used;
+	uint32_t count = backlog->count - backlog->first;
+
+	memmove(backlog->bytes, backlog->bytes + gone, backlog->used - gone);
+	memmove(backlog->waiting,
+		backlog->waiting + backlog->first,
+		count * sizeof(backlog->waiting[0]));
+	for (uint32_t i = 0; i < count; i++)
+		backlog->waiting[i].at -= gone;
+	backlog->used -= gone;
+	backlog->first = 0;
+	backlog->count = count;
+}
+
+static bool keep(struct hd_udp *udp, const struct udp_outgoing *out) {
+	struct udp_backlog *backlog = &udp->backlog;
+	uint32_t bytes = outgoing_bytes(out);
+
+	if (!backlog->bytes)
+		backlog->bytes = malloc(UDP_BACKLOG_BYTES);
+	if (!backlog->bytes)
+		return false;
+	if (backlog->first > 0
+	    && (backlog->count == UDP_BACKLOG_PACKETS || backlog->used + bytes > UDP_BACKLOG_BYTES))
+		pack(backlog);
+	if (backlog->count == UDP_BACKLOG_PACKETS || backlog->used + bytes > UDP_BACKLOG_BYTES)
+		return false;
+	memcpy(backlog->bytes + backlog->used, udp->sender.heads + out->head, out->head_bytes);
+	if (out->payload_bytes > 0)
+		memcpy(backlog->bytes + backlog->used + out->head_bytes,
+		       out->payload,
+		       out->payload_bytes);
+	backlog->waiting[backlog->count++] = (struct udp_waiting){out->peer, backlog->used, bytes};
+	backlog->used += bytes;
+	udp->stats.waited++;
+	return true;
+}
+
+/* A packet of the queue does not leave now. */
+static void put_off(struct hd_udp *udp, const struct udp_outgoing *out) {
+	if (out->class == UDP_STRANGER)
+		udp->stats.drop_strangers++;
+	else if (out->class == UDP_CONTROL || !keep(udp, out))
+		udp->stats.send_errors++;
+}
+
+/* One packet may leave in any case when the kernel holds none. */
+static bool fits(uint64_t held, uint64_t cost, uint64_t share) {
+	return held == 0 || held + cost <= share;
+}
+
+/* Takes out of the queue what may not leave now. Without chunks and strangers in it nothing is asked. */
+static void make_room(struct hd_udp *udp) {
+	struct udp_sender *sender = &udp->sender;
+	const uint64_t chunks = UDP_CHUNKS_SHARE(sender->buffer_bytes);
+	const uint64_t strangers = UDP_STRANGERS_SHARE(sender->buffer_bytes);
+	uint64_t held = bytes_held(udp);
+	bool wait = is_waiting(&udp->backlog); /* chunks stay in order */
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < sender->count; i++) {
+		const struct udp_outgoing *out = &sender->queue[i];
+		uint64_t cost = cost_of(out);
+
+		if (out->class == UDP_CHUNK)
+			wait |= !fits(held, cost, chunks);
+		if ((out->class == UDP_CHUNK && wait)
+		    || (out->class == UDP_STRANGER && !fits(held, cost, strangers))) {
+			put_off(udp, out);
+			continue;
+		}
+		held += cost;
+		sender->queue[left++] = *out;
+	}
+	sender->count = left;
+}
+
+/* --- out --------------------------------------------------------------------------------------- */
 
 enum send_fault {
 	FAULT_RETRY,
 	FAULT_SKIP, /* give up this message */
+	FAULT_FULL, /* nothing more leaves now */
 	FAULT_REBUILD /* without GSO from now on */
 };
 
-static enum send_fault handle_fault(struct hd_udp *udp, int error, uint32_t packets) {
-	struct udp_sender *sender = &udp->sender;
-
+static enum send_fault handle_fault(struct udp_sender *sender, int error, uint32_t packets) {
 	switch (error) {
 	case EINTR:
 		return FAULT_RETRY;
 	case EAGAIN:
 	case ENOBUFS:
-		return wait_for_room(sender->fd) ? FAULT_RETRY : FAULT_SKIP;
+		return FAULT_FULL;
 	case EIO: /* the device cannot checksum segments */
 	case EINVAL: /* a segment is larger than the path's MTU */
 	case EMSGSIZE:
@@ -157,41 +268,138 @@ static enum send_fault handle_fault(struct hd_udp *udp, int error, uint32_t pack
 	}
 }
 
-void udp_flush(struct hd_udp *udp) {
+/* Sends messages[0 .. count) of the queue from *first on. Returns why it stopped: FAULT_REBUILD, FAULT_FULL, or
+ * FAULT_SKIP when all are done with. */
+static enum send_fault send_messages(struct hd_udp *udp, uint32_t count, uint32_t *first) {
 	struct udp_sender *sender = &udp->sender;
-	uint32_t first = 0; /* packets before this one are done with */
-	uint32_t retries = 0;
+	uint32_t next = 0, retries = 0;
+
+	while (next < count) {
+		int sent = sendmmsg(sender->fd, &sender->message[next], count - next, MSG_DONTWAIT);
+		enum send_fault fault;
+
+		udp->stats.send_calls++;
+		for (int i = 0; i < sent; i++) {
+			count_sent(udp, *first, sender->packets[next]);
+			*first += sender->packets[next++];
+			retries = 0;
+		}
+		if (sent > 0)
+			continue;
+		fault = handle_fault(sender, errno, sender->packets[next]);
+		if (fault == FAULT_REBUILD || fault == FAULT_FULL)
+			return fault;
+		if (fault == FAULT_RETRY && retries++ < 4)
+			continue;
+		udp->stats.send_errors += sender->packets[next];
+		*first += sender->packets[next++];
+		retries = 0;
+	}
+	return FAULT_SKIP;
+}
+
+/* Sends the queue. Returns how many packets of it are done with: all, unless the socket is full. */
+static uint32_t send_queue(struct hd_udp *udp) {
+	struct udp_sender *sender = &udp->sender;
+	uint32_t first = 0;
 
 	while (first < sender->count) {
 		uint32_t messages = build_messages(sender, first);
-		uint32_t next = 0;
 
-		while (next < messages) {
-			int sent = sendmmsg(
-				sender->fd, &sender->message[next], messages - next, MSG_DONTWAIT
-			);
-			enum send_fault fault;
-
-			udp->stats.send_calls++;
-			for (int i = 0; i < sent; i++) {
-				count_sent(udp, first, sender->packets[next]);
-				first += sender->packets[next++];
-				retries = 0;
-			}
-			if (sent > 0)
-				continue;
-			fault = handle_fault(udp, errno, sender->packets[next]);
-			if (fault == FAULT_REBUILD)
-				break;
-			if (fault == FAULT_RETRY && retries++ < 4)
-				continue;
-			udp->stats.send_errors += sender->packets[next];
-			first += sender->packets[next++];
-			retries = 0;
-		}
+		if (send_messages(udp, messages, &first) == FAULT_FULL)
+			break;
 	}
+	return first;
+}
+
+static void clear(struct udp_sender *sender) {
 	sender->count = 0;
 	sender->heads_used = 0;
+	sender->shared = 0;
+}
+
+/* Puts the oldest chunks that wait into the queue, as many as there is room for. */
+static void take_from_backlog(struct hd_udp *udp) {
+	struct udp_sender *sender = &udp->sender;
+	const struct udp_backlog *backlog = &udp->backlog;
+	const uint64_t chunks = UDP_CHUNKS_SHARE(sender->buffer_bytes);
+	uint64_t held = bytes_held(udp);
+
+	for (uint32_t i = backlog->first;
+	     i < backlog->count && sender->count < UDP_SEND_PACKETS_MAX;
+	     i++) {
+		const struct udp_waiting *waiting = &backlog->waiting[i];
+		uint64_t cost = waiting->bytes + UDP_PACKET_COST;
+
+		if (!fits(held, cost, chunks))
+			break;
+		held += cost;
+		sender->queue[sender->count++] = (struct udp_outgoing){
+			.peer = waiting->peer,
+			.class = UDP_CHUNK,
+			.payload = backlog->bytes + waiting->at,
+			.payload_bytes = waiting->bytes,
+		};
+	}
+}
+
+static void send_backlog(struct hd_udp *udp) {
+	struct udp_sender *sender = &udp->sender;
+	struct udp_backlog *backlog = &udp->backlog;
+	uint32_t done, asked;
+
+	do {
+		take_from_backlog(udp);
+		asked = sender->count;
+		done = send_queue(udp);
+		backlog->first += done;
+		clear(sender);
+	} while (is_waiting(backlog) && done > 0 && done == asked);
+	if (!is_waiting(backlog))
+		backlog->used = backlog->first = backlog->count = 0;
+	backlog->retry_at = is_waiting(backlog) ? hd_wait_now() + UDP_BACKLOG_WAIT : HD_NEVER;
+}
+
+void udp_flush(struct hd_udp *udp) {
+	struct udp_sender *sender = &udp->sender;
+
+	if (sender->shared > 0)
+		make_room(udp);
+	for (uint32_t i = send_queue(udp); i < sender->count; i++)
+		put_off(udp, &sender->queue[i]);
+	clear(sender);
+	if (is_waiting(&udp->backlog))
+		send_backlog(udp);
+}
+
+static void
+enqueue(struct hd_udp *udp,
+	enum udp_class class,
+	struct hd_addr peer,
+	struct iovec head,
+	struct iovec payload) {
+	struct udp_sender *sender = &udp->sender;
+
+	if (head.iov_len + payload.iov_len > HD_PACKET_BYTES_MAX
+	    || head.iov_len > UDP_HEAD_BYTES_MAX || hd_addr_is_none(peer)) {
+		udp->stats.send_errors++;
+		return;
+	}
+	if (sender->count == UDP_SEND_PACKETS_MAX
+	    || sender->heads_used + head.iov_len > UDP_HEADS_BYTES)
+		udp_flush(udp);
+	if (head.iov_len > 0)
+		memcpy(sender->heads + sender->heads_used, head.iov_base, head.iov_len);
+	sender->queue[sender->count++] = (struct udp_outgoing){
+		.peer = peer,
+		.class = (uint8_t) class,
+		.head = sender->heads_used,
+		.head_bytes = (uint32_t)head.iov_len,
+		.payload = payload.iov_base,
+		.payload_bytes = (uint32_t)payload.iov_len,
+	};
+	sender->heads_used += (uint32_t)head.iov_len;
+	sender->shared += class != UDP_CONTROL;
 }
 
 void udp_send(
@@ -202,25 +410,18 @@ void udp_send(
 	const void *payload,
 	size_t payload_bytes
 ) {
-	struct hd_udp *udp = (struct hd_udp *)sink;
-	struct udp_sender *sender = &udp->sender;
+	enqueue((struct hd_udp *)sink,
+		payload ? UDP_CHUNK : UDP_CONTROL,
+		peer,
+		lend(head, head_bytes),
+		lend(payload, payload ? payload_bytes : 0));
+}
 
-	if (head_bytes + payload_bytes > HD_PACKET_BYTES_MAX || head_bytes > UDP_HEAD_BYTES_MAX
-	    || hd_addr_is_none(peer)) {
-		udp->stats.send_errors++;
-		return;
-	}
-	if (sender->count == UDP_SEND_PACKETS_MAX
-	    || sender->heads_used + head_bytes > UDP_HEADS_BYTES)
-		udp_flush(udp);
-	if (head_bytes > 0)
-		memcpy(sender->heads + sender->heads_used, head, head_bytes);
-	sender->queue[sender->count++] = (struct udp_outgoing){
-		.peer = peer,
-		.head = sender->heads_used,
-		.head_bytes = (uint32_t)head_bytes,
-		.payload = payload,
-		.payload_bytes = payload ? (uint32_t)payload_bytes : 0,
-	};
-	sender->heads_used += (uint32_t)head_bytes;
+void udp_send_stranger(
+	struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *packet,
+	size_t bytes
+) {
+	enqueue((struct hd_udp *)sink, UDP_STRANGER, peer, lend(packet, bytes), lend(NULL, 0));
 }

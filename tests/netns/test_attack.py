@@ -6,7 +6,8 @@ usage: test_attack.py BUILD_DIR   needs root; everything runs in a network names
 
 The attacker gets answers from controller and server to HELLOs that it has changed and to packets of sessions that they
 do not know, and passes these answers on to the openers, under the address that these have asked. It plays all of this
-while the job starts and while it runs. Nobody may lose a session, and the job ends as if nothing had been.
+while the job starts and while it runs. Then it replays one HELLO to the controller, 5,000 times a second, from on-link
+addresses that do not answer ARP. Nobody may lose a session, and the jobs end as if nothing had been.
 """
 import collections
 import json
@@ -24,12 +25,14 @@ import time
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 PROGRAMS = {"controller": "controller/heddle-controller", "server": "aggregator/heddle-server",
             "run": "worker-lib/heddle-run", "train": "worker-lib/heddle-train"}
-CONTROLLER, SERVER = ("127.0.0.1", 4773), ("127.0.0.2", 4773)
+CONTROLLER, SERVER = ("127.0.0.1", 4773), ("127.0.0.1", 4774)
 STRANGER = ("127.0.0.66", 999)
 STEPS, WORKERS, ROLE_WORKER = 150, 2, 3
 CONTROL, HELLO = 3, 4  # packet types
 KIND_HELLO, KIND_REFUSE, KIND_RESET = 1, 3, 8
 PER_S = 400  # packets of sessions that are played again
+FLOODED, FLOOD_PER_S, FLOOD_S, FLOOD_ADDRESSES = "10.9.0.1", 5000, 4, 500
+E0_MAC, E1_MAC = b"\x02\0\0\0\0\x01", b"\x02\0\0\0\0\x02"
 
 
 def skip(why):
@@ -40,6 +43,12 @@ def skip(why):
 def check(good, what):
     if not good:
         sys.exit(f"FAILED: {what}")
+
+
+def checksum(head):
+    total = sum(struct.unpack("!10H", head))
+    total = (total & 0xffff) + (total >> 16)
+    return ~(total + (total >> 16)) & 0xffff
 
 
 class Attacker(threading.Thread):
@@ -55,6 +64,8 @@ class Attacker(threading.Thread):
         self.questions = {}  # stranger's port -> (opener, whom it asked): whose question was played from there
         self.port = 10000
         self.allowed, self.second = PER_S, 0
+        self.hello = None  # the newest to the controller
+        self.meddles = True
         self.ended = False
 
     def inject(self, source, target, data):
@@ -72,6 +83,10 @@ class Attacker(threading.Thread):
 
     def on_hello(self, source, target, data):
         self.counts["hello"] += 1
+        if target == CONTROLLER:
+            self.hello = data
+        if not self.meddles:
+            return
         for changed in (data[:-1] + bytes([data[-1] ^ 1]), data[:29] + b"\0\x63" + data[31:],
                         data[:2] + bytes([2 << 4 | HELLO]) + data[3:]):
             for node in (CONTROLLER, SERVER):
@@ -107,8 +122,26 @@ class Attacker(threading.Thread):
             self.on_answer(target[1], data)
         elif packet == HELLO and kind == KIND_HELLO:
             self.on_hello(source, target, data)
-        elif packet == CONTROL and target in (CONTROLLER, SERVER):
+        elif packet == CONTROL and target in (CONTROLLER, SERVER) and self.meddles:
             self.on_control(source, target, data)
+
+    def flood(self, seconds):
+        """The newest HELLO to the controller again and again, from addresses of a network where nobody is."""
+        wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        wire.bind(("e1", 0))
+        end = begun = time.monotonic()
+        while end < begun + seconds:
+            for _ in range(FLOOD_PER_S // 100):
+                self.counts["flood"] += 1
+                number = self.counts["flood"] % FLOOD_ADDRESSES
+                source = f"10.9.{1 + number // 250}.{1 + number % 250}"
+                udp = struct.pack("!HHHH", 4773, CONTROLLER[1], 8 + len(self.hello), 0) + self.hello
+                head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0,
+                                   socket.inet_aton(source), socket.inet_aton(FLOODED))
+                head = head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+                wire.send(E0_MAC + E1_MAC + b"\x08\x00" + head + udp)
+            end = time.monotonic()
+            time.sleep(max(0, 0.01 * (self.counts["flood"] // (FLOOD_PER_S // 100)) - (end - begun)))
 
     def run(self):
         while not self.ended:
@@ -143,30 +176,46 @@ def lost_sessions(folder):
     return lost
 
 
-def play(folder):
+def play(folder, flooded):
+    """Returns how the job ended, and what the attacker did."""
     keys = folder / "keys"
     keys.write_text("7 " + "5a" * 32 + "\n")
     keys.chmod(0o600)
     program = {name: BUILD / path for name, path in PROGRAMS.items()}
-    for address in (SERVER[0], STRANGER[0]):
-        subprocess.run(["ip", "addr", "add", f"{address}/8", "dev", "lo"], check=True)
     attacker = Attacker()
+    attacker.meddles = not flooded
     attacker.start()
-    nodes = [start(program["controller"], "--listen", CONTROLLER[0], "--key-file", keys, "--events",
-                   folder / "controller.jsonl")]
-    nodes.append(start(program["server"], "--listen", SERVER[0], "--host", "ps", "--controller", CONTROLLER[0],
+    nodes = [start(program["controller"], "--listen", "0.0.0.0" if flooded else CONTROLLER[0], "--key-file", keys,
+                   "--events", folder / "controller.jsonl")]
+    nodes.append(start(program["server"], "--listen", f"{SERVER[0]}:{SERVER[1]}", "--host", "ps", "--controller", CONTROLLER[0],
                        "--key-file", keys, "--events", folder / "server.jsonl"))
-    done = subprocess.run(
-        [str(word) for word in (program["run"], "-n", WORKERS, "--controller", CONTROLLER[0], "--key-file", keys, "--job",
-                                "attacked", "--bind", "127.0.0.1", "--", program["train"], "--model", "mlp:64",
-                                "--steps", STEPS, "--compute-ms", 20, "--json", "-", "--quiet")],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    job = subprocess.Popen(
+        [str(word) for word in (program["run"], "-n", WORKERS, "--controller", CONTROLLER[0], "--key-file", keys,
+                                "--job", "attacked", "--bind", "127.0.0.1", "--", program["train"], "--model", "mlp:64",
+                                "--steps", STEPS, "--compute-ms", 40 if flooded else 20, "--json", "-", "--quiet")],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if flooded:
+        time.sleep(1)
+        check(attacker.hello, "a HELLO to the controller was seen")
+        attacker.flood(FLOOD_S)
+    text = job.communicate(timeout=60)[0]
     attacker.ended = True
     attacker.join()
     for node in reversed(nodes):
         node.terminate()
         node.communicate(timeout=20)
-    return done, attacker.counts
+    return job.returncode, text, attacker.counts
+
+
+def check_job(status, text, folder):
+    check(status == 0, f"the job ends well: {status}\n{text[-3000:]}")
+    workers = [json.loads(line.partition("] ")[2]) for line in text.splitlines() if '"pushed"' in line]
+    check(len(workers) == WORKERS, f"all workers tell how it was: {text[-3000:]}")
+    for worker in workers:
+        check(worker["pushed"] == worker["applied"] + worker["dropped"], f"none failed: {worker}")
+        check(worker["pushed"] == STEPS, f"all were pushed: {worker['pushed']}")
+    lost = lost_sessions(folder)
+    check(not lost, f"{len(lost)} sessions were lost, the first: {lost[:3]}")
 
 
 def main():
@@ -174,21 +223,20 @@ def main():
         skip("needs root: it makes a network namespace and sends raw packets")
     if "inside" not in sys.argv:
         os.execvp("unshare", ["unshare", "-n", sys.executable, *sys.argv, "inside"])
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    with tempfile.TemporaryDirectory(prefix="heddle-attack-") as name:
-        folder = pathlib.Path(name)
-        done, counts = play(folder)
-        print(f"{dict(counts)}")
-        check(done.returncode == 0, f"the job ends well: {done.returncode}\n{done.stdout[-3000:]}")
-        workers = [json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines() if '"pushed"' in line]
-        check(len(workers) == WORKERS, f"all workers tell how it was: {done.stdout[-3000:]}")
-        for worker in workers:
-            check(worker["pushed"] == worker["applied"] + worker["dropped"], f"none failed: {worker}")
-            check(worker["pushed"] == STEPS, f"all were pushed: {worker['pushed']}")
-        lost = lost_sessions(folder)
-        check(not lost, f"{len(lost)} sessions were lost, the first: {lost[:3]}")
-        check(counts["hello"] > 3 and counts["control"] > 300 and counts["answers"] > 100,
-              f"it was attacked: {dict(counts)}")
+    for words in ("link set lo up", f"addr add {STRANGER[0]}/8 dev lo",
+                  f"link add e0 address {E0_MAC.hex(':')} type veth peer name e1 address {E1_MAC.hex(':')}",
+                  f"addr add {FLOODED}/16 dev e0", "link set e0 up", "link set e1 up"):
+        subprocess.run(["ip", *words.split()], check=True)
+    for flooded in (False, True):
+        with tempfile.TemporaryDirectory(prefix="heddle-attack-") as name:
+            status, text, counts = play(pathlib.Path(name), flooded)
+            print(f"{dict(counts)}", flush=True)
+            check_job(status, text, pathlib.Path(name))
+        if flooded:
+            check(counts["flood"] > FLOOD_PER_S, f"it was flooded: {dict(counts)}")
+        else:
+            check(counts["hello"] > 3 and counts["control"] > 300 and counts["answers"] > 100,
+                  f"it was attacked: {dict(counts)}")
 
 
 main()
