@@ -116,7 +116,7 @@ static int hd_write_file(const char *path, const struct hd_checkpoint *checkpoin
 	if (rc < 0) {
 		return rc;
 	}
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
 	rc = fd < 0 ? -errno : hd_write_all(fd, header, header_bytes);
 	free(header);
 	if (fd < 0) {

@@ -2,6 +2,7 @@
 #include "hd_job_report.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -141,11 +142,14 @@ static json_t *json_of(const struct hd_job_report *report) {
 }
 
 static int write_json(const char *path, const json_t *object) {
-	FILE *file = fopen(path, "we");
-	int rc;
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640), rc;
+	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
 
 	if (file == NULL) {
-		return -errno;
+		rc = -errno;
+		if (fd >= 0)
+			close(fd);
+		return rc;
 	}
 	errno = EIO;
 	rc = json_dumpf(object, file, JSON_INDENT(2)) < 0 || fputc('\n', file) == EOF ? -errno : 0;

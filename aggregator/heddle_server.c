@@ -211,7 +211,7 @@ static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink 
 }
 
 static int open_directory(struct hd_log *log, const char *option, const char *path) {
-	if ((mkdir(path, 0755) < 0 && errno != EEXIST) || access(path, R_OK | W_OK | X_OK) < 0) {
+	if ((mkdir(path, 0750) < 0 && errno != EEXIST) || access(path, R_OK | W_OK | X_OK) < 0) {
 		return hd_log_fail(
 			log, EX_CANTCREAT, "--%s: %s: %s", option, path, strerror(errno)
 		);

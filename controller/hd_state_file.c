@@ -59,7 +59,7 @@ static int sync_directory(const char *directory) {
 int hd_state_take(const char *directory) {
 	int fd;
 
-	if (mkdir(directory, 0755) < 0 && errno != EEXIST)
+	if (mkdir(directory, 0750) < 0 && errno != EEXIST)
 		return -errno;
 	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -79,7 +79,7 @@ int hd_state_file_replace(const char *directory, const char *name, const char *t
 		code = path_of(temporary, directory, name, ".new");
 	if (code < 0)
 		return code;
-	code = write_synced(open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), text);
+	code = write_synced(open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640), text);
 	if (code == 0 && rename(temporary, file) < 0)
 		code = -errno;
 	if (code < 0)

@@ -184,7 +184,11 @@ static int read_keys(struct heddle *fabric, const struct setup *setup) {
 	if (!path)
 		return heddle_fail(-EINVAL, "key file: HEDDLE_KEY_FILE is not set");
 	rc = hd_program_read_keys(path, &fabric->keys, error, sizeof error);
-	return rc < 0 ? heddle_fail(rc, "key file: %s", error) : 0;
+	if (rc < 0)
+		return heddle_fail(rc, "key file: %s", error);
+	if (fabric->log && hd_program_keys_exposed(path, error, sizeof error))
+		fabric->log(fabric->log_arg, HEDDLE_LOG_WARNING, error);
+	return 0;
 }
 
 static void on_log_trouble(void *owner, const char *sentence) {

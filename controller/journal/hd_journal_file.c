@@ -3,6 +3,7 @@
 #include "hd_journal_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -395,7 +396,12 @@ static int set_up(struct journal_file *file, uint16_t epoch) {
 
 static int try_open(struct journal_file *file, uint16_t epoch) {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-	int code = sqlite3_open_v2(file->path, &file->db, flags, NULL);
+	/* SQLite would let everybody read it; its other files get the mode of this one. */
+	int fd = open(file->path, O_RDWR | O_CREAT | O_CLOEXEC, 0640), code;
+
+	if (fd >= 0)
+		close(fd);
+	code = sqlite3_open_v2(file->path, &file->db, flags, NULL);
 
 	return code == SQLITE_OK ? set_up(file, epoch) : code;
 }

@@ -330,6 +330,8 @@ static int read_keys(struct shell_context *context) {
 		return shell_error(
 			status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error
 		);
+	if (hd_program_keys_exposed(context->key_file, error, sizeof(error)))
+		(void)shell_error(0, "warning: --key-file: %s", error);
 	context->keys_read = true;
 	return 0;
 }

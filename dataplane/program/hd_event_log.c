@@ -254,7 +254,7 @@ int hd_event_log_open(const char *path, const char *node, struct hd_event_log **
 	code = map_buffers(l);
 	if (code < 0)
 		goto free_log;
-	l->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	l->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
 	if (l->fd < 0) {
 		code = -errno;
 		goto unmap;

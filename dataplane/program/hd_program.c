@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define KEY_FILE_BYTES_MAX 65536
@@ -58,6 +59,23 @@ int hd_program_read_keys(
 	}
 	sodium_memzero(text, sizeof(text));
 	return code;
+}
+
+bool hd_program_keys_exposed(const char *path, char *warning, size_t warning_bytes) {
+	struct stat found;
+
+	if (stat(path, &found) < 0 || (found.st_mode & (S_IRGRP | S_IROTH)) == 0)
+		return false;
+	(void)snprintf(
+		warning,
+		warning_bytes,
+		"%s: %s can read the node keys (mode %04o), and be any node with them: chmod 600 %s",
+		path,
+		found.st_mode & S_IROTH ? "everybody" : "its group",
+		(unsigned)found.st_mode & 07777,
+		path
+	);
+	return true;
 }
 
 int hd_program_entropy(uint8_t seed[32]) {

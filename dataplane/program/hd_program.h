@@ -16,6 +16,10 @@ int hd_program_read_keys(
 	size_t error_bytes
 );
 
+/* Who can read the file can be any node of the cluster. True when that is more than its owner: warning then says who,
+ * and how to mend it. */
+bool hd_program_keys_exposed(const char *path, char *warning, size_t warning_bytes);
+
 /* 32 bytes from getrandom(). 0 or -errno. */
 int hd_program_entropy(uint8_t seed[32]);
 

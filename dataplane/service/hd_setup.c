@@ -45,6 +45,8 @@ static int read_keys(struct hd_log *log, const char *path, struct hd_keyring *ke
 	char error[512];
 	int status = hd_program_read_keys(path, keys, error, sizeof(error));
 
+	if (status == 0 && hd_program_keys_exposed(path, error, sizeof(error)))
+		hd_log_say(log, HD_LOG_WARNING, "keys-exposed", NULL, "--key-file: %s", error);
 	if (status == 0)
 		return 0;
 	return hd_log_fail(

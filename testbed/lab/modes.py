@@ -73,6 +73,7 @@ class Plan:
         self.directory = pathlib.Path(directory)
         self.keys = self.directory / "keys"
         self.keys.write_text(f"1 {secrets.token_hex(32)}\n")
+        self.keys.chmod(0o600)
         self.topology = self.directory / "topology.json"
         self.topology.write_text(json.dumps(net.topology()))
         self.lives = {}  # of nodes, each with a log of its own

@@ -40,6 +40,7 @@ class Play:
     def make_keys(self):
         """The words that name them to a program."""
         (self.directory / "keys").write_text(f"1 {secrets.token_hex(32)}\n")
+        (self.directory / "keys").chmod(0o600)
         return ["--key-file", self.directory / "keys"]
 
     def wait_ready(self, names):

@@ -46,6 +46,7 @@ class Loopback(unittest.TestCase):
         self.path = Path(self.folder.name)
         self.key = self.path / "key"
         self.key.write_text("7 " + "5a" * 32 + "\n")
+        self.key.chmod(0o600)
         self.controller = f"127.0.0.1:{free_port()}"
         self.server = f"127.0.0.1:{free_port()}"
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("HEDDLE_")}
@@ -181,6 +182,24 @@ class Loopback(unittest.TestCase):
         self.end(server)
         sizes = [event["bytes"] for event in self.events("ps", "committed")]
         self.assertLess(max(sizes), 4 * (1980 + 1) * 3 / 5)
+
+    def test_files_are_not_for_everybody(self):
+        """Models, state, history and events are for the owner and its group, whatever the umask is."""
+        before = os.umask(0)
+        self.addCleanup(os.umask, before)
+        self.key.chmod(0o644)
+        controller = self.start_controller("--journal", self.path / "journal", "--events", self.path / "ctl.jsonl")
+        server = self.start_server("--controller", self.controller, "--checkpoint-dir", self.path / "models")
+        status, _, lines = self.run_job(1, ["--model", "mlp:16", "--steps", 3, "--quiet"])
+        self.assertEqual(status, 0, lines)
+        self.end(server)
+        self.end(controller)
+        self.assertEqual((self.path / "models").stat().st_mode & 0o7777, 0o750)
+        files = {path.name: path.stat().st_mode & 0o7777 for path in self.path.rglob("*") if path.is_file()}
+        files.pop("key")
+        self.assertGreaterEqual({name.split(".")[-1] for name in files},
+                                {"journal", "jsonl", "safetensors", "json"}, files)
+        self.assertEqual({name: f"{mode:o}" for name, mode in files.items() if mode & 0o137}, {})
 
     def test_step_that_is_never_complete(self):
         """Nine workers are wanted and one is there: it ends when its time is up, and soon after a signal."""

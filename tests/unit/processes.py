@@ -39,6 +39,7 @@ def write_keys(where, name="keys", text=KEY):
     path = os.path.join(where, name)
     with open(path, "w", encoding="ascii") as file:
         file.write(text + "\n")
+    os.chmod(path, 0o600)  # else programs warn
     return path
 
 

@@ -322,6 +322,25 @@ static void test_event_log_sync(void **state) {
 	unlink(path);
 }
 
+/* Who else can read the keys is told, with what to type. */
+static void test_exposed_keys(void **state) {
+	char warning[512] = "";
+
+	(void)state;
+	write_file("keys", "7 zz\n", 5);
+	assert_int_equal(chmod(path_of("keys"), 0600), 0);
+	assert_false(hd_program_keys_exposed(path_of("keys"), warning, sizeof(warning)));
+	assert_string_equal(warning, "");
+	assert_int_equal(chmod(path_of("keys"), 0640), 0);
+	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof(warning)));
+	assert_non_null(strstr(warning, "its group can read the node keys (mode 0640)"));
+	assert_int_equal(chmod(path_of("keys"), 0644), 0);
+	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof(warning)));
+	assert_non_null(strstr(warning, "everybody can read the node keys (mode 0644)"));
+	assert_non_null(strstr(warning, "chmod 600 "));
+	assert_false(hd_program_keys_exposed(path_of("none"), warning, sizeof(warning)));
+}
+
 static void test_keys(void **state) {
 	static char big[70000];
 	struct hd_keyring ring = {0};
@@ -408,6 +427,7 @@ int main(void) {
 		cmocka_unit_test(test_event_log_full),
 		cmocka_unit_test(test_event_log_gap),
 		cmocka_unit_test(test_event_log_sync),
+		cmocka_unit_test(test_exposed_keys),
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_entropy),
 		cmocka_unit_test(test_signals),
