@@ -90,20 +90,34 @@ static void started(struct agg_turn *turn, struct agg_input *in) {
 	agg_event(turn, &event);
 }
 
+/* --- sources --------------------------------------------------------------------------------- */
+
+static bool is_at(const struct agg_peer *peer, struct hd_addr from) {
+	return peer != NULL && hd_addr_equal(hd_session_peer(peer->session), from);
+}
+
+/* Whose session is at this address, if a chunk of this input may come from there; else NULL. Workers say JOIN before
+ * their chunks. A sum of other aggregators comes from one that GROUP does not name: from one that has a session. */
+static struct agg_peer *
+sender_at(const struct agg_turn *turn, const struct agg_input *in, struct hd_addr from) {
+	struct agg_peer *peer = in->peer;
+
+	if (peer == NULL && in->is.worker == HD_GROUP_WORKER && !in->group->relay) {
+		peer = agg_peer_at(turn->aggregator, agg_addr_key(from));
+		if (peer != NULL
+		    && (!peer->open || hd_session_peer_role(peer->session) != HD_ROLE_AGGREGATOR)) {
+			return NULL;
+		}
+	}
+	return is_at(peer, from) ? peer : NULL;
+}
+
 /* A relayed model is one version: chunks ahead of the word which one are repaired as loss. */
 static bool is_version(const struct agg_group *group, const struct hd_chunk_header *header) {
 	return !group->relay || (group->version != 0 && header->version == group->version);
 }
 
-static void
-took(struct agg_turn *turn, struct agg_input *in, const struct hd_packet *packet, size_t bytes) {
-	if (in->peer == NULL) {
-		struct agg_peer *peer = agg_peer_at(turn->aggregator, agg_addr_key(packet->peer));
-
-		if (peer != NULL && peer->open) {
-			agg_input_bind(turn, in, peer);
-		}
-	}
+static void took(struct agg_turn *turn, struct agg_input *in, size_t bytes) {
 	if (!in->started) {
 		started(turn, in);
 	}
@@ -136,7 +150,12 @@ static void on_chunk(
 ) {
 	size_t bytes = packet->bytes - (size_t)(payload - packet->data);
 	struct hd_aggregator_stats *stats = &turn->aggregator->stats;
+	struct agg_peer *sender = sender_at(turn, in, packet->peer);
 
+	if (sender == NULL) {
+		stats->drop_source++;
+		return;
+	}
 	if (!is_version(in->group, header)) {
 		stats->drop_mismatch++;
 		return;
@@ -164,14 +183,18 @@ static void on_chunk(
 		stats->drop_memory++;
 		return;
 	}
-	took(turn, in, packet, bytes);
+	if (in->peer == NULL) {
+		agg_input_bind(turn, in, sender);
+	}
+	took(turn, in, bytes);
 }
 
 /* A sender that has not heard that we hold everything is told again. */
 static void on_late_chunk(
 	struct agg_turn *turn,
 	struct agg_tombstone *tomb,
-	const struct hd_chunk_header *header
+	const struct hd_chunk_header *header,
+	struct hd_addr from
 ) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 	struct agg_peer *peer = agg_peer_at(aggregator, tomb->addr);
@@ -179,6 +202,10 @@ static void on_late_chunk(
 
 	if (!tomb->done || header->job != tomb->job || peer == NULL || !peer->open) {
 		aggregator->stats.drop_token++;
+		return;
+	}
+	if (!is_at(peer, from)) {
+		aggregator->stats.drop_source++;
 		return;
 	}
 	aggregator->stats.duplicates++;
@@ -209,7 +236,7 @@ void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet) {
 	if (handle == NULL) {
 		stats->drop_token++;
 	} else if (handle->kind == AGG_HANDLE_TOMBSTONE) {
-		on_late_chunk(turn, (struct agg_tombstone *)(void *)handle, &header);
+		on_late_chunk(turn, (struct agg_tombstone *)(void *)handle, &header, packet->peer);
 	} else {
 		on_chunk(turn, (struct agg_input *)(void *)handle, packet, &header, payload);
 	}

@@ -253,6 +253,8 @@ void hd_mirror_event(
 /* --- hd_replica_seed.c --- */
 void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg_seed *seed);
 void hd_mirror_stage(struct hd_mirror *mirror, const struct hd_msg_log *log);
+/* Whether the server's session, from which this part comes, is at this address. */
+bool hd_seed_is_from(const struct hd_seed_in *part, struct hd_addr from);
 void hd_mirror_chunk(
 	struct hd_turn *turn,
 	struct hd_seed_in *part,

@@ -259,6 +259,12 @@ void hd_mirror_seed(struct hd_turn *turn, struct hd_peer *peer, const struct hd_
 
 /* --- chunks ------------------------------------------------------------------------------------ */
 
+bool hd_seed_is_from(const struct hd_seed_in *part, struct hd_addr from) {
+	const struct hd_peer *source = part->mirror->source;
+
+	return source != NULL && hd_addr_equal(hd_session_peer(source->session), from);
+}
+
 void hd_mirror_chunk(
 	struct hd_turn *turn,
 	struct hd_seed_in *part,

@@ -125,6 +125,22 @@ static void hd_incoming_check(struct hd_incoming *in, const struct hd_chunk_head
 	in->not_finite |= found < header->count;
 }
 
+/* Whether its sender's session is at this address. A session follows its peer, so does this. Who sends a copy is
+ * known from its first chunk on: a worker that has a session here. */
+static bool
+hd_incoming_is_from(const struct hd_turn *turn, const struct hd_incoming *in, struct hd_addr from) {
+	const struct hd_peer *peer = hd_incoming_peer(in);
+
+	if (peer == NULL && in->sum) {
+		return hd_addr_equal(in->sender, from); /* the controller's word */
+	}
+	if (peer == NULL && hd_incoming_is_copy(in)) {
+		peer = hd_peer_at(turn->server, from);
+		return peer != NULL && hd_session_peer_role(peer->session) == HD_ROLE_WORKER;
+	}
+	return peer != NULL && hd_addr_equal(hd_session_peer(peer->session), from);
+}
+
 bool hd_incoming_chunk(
 	struct hd_turn *turn,
 	struct hd_incoming *in,
@@ -209,6 +225,10 @@ static void hd_tombstone_chunk(
 		turn->server->stats.drop_token++;
 		return;
 	}
+	if (!hd_addr_equal(hd_session_peer(peer->session), from)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
 	turn->server->stats.duplicates++;
 	if (tomb->answered == turn->now) {
 		return;
@@ -223,11 +243,43 @@ static void hd_tombstone_chunk(
 	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
 }
 
+static void hd_incoming_packet(
+	struct hd_turn *turn,
+	struct hd_incoming *in,
+	struct hd_addr from,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+) {
+	if (!hd_incoming_is_from(turn, in, from)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
+	if (hd_incoming_is_copy(in) && !in->sum && in->source == NULL) {
+		in->source = hd_peer_at(turn->server, from);
+	}
+	(void)hd_incoming_chunk(turn, in, header, payload, payload_bytes);
+}
+
+static void hd_seed_packet(
+	struct hd_turn *turn,
+	struct hd_seed_in *part,
+	struct hd_addr from,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+) {
+	if (!hd_seed_is_from(part, from)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
+	hd_mirror_chunk(turn, part, header, payload, payload_bytes);
+}
+
 void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 	struct hd_server_stats *stats = &turn->server->stats;
 	struct hd_chunk_header header;
 	struct hd_handle *handle;
-	struct hd_incoming *in;
 	const uint8_t *payload;
 	size_t payload_bytes;
 
@@ -249,16 +301,24 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 		);
 		break;
 	case HD_HANDLE_SEED_IN:
-		hd_mirror_chunk(
-			turn, (struct hd_seed_in *)(void *)handle, &header, payload, payload_bytes
+		hd_seed_packet(
+			turn,
+			(struct hd_seed_in *)(void *)handle,
+			packet->peer,
+			&header,
+			payload,
+			payload_bytes
 		);
 		break;
 	case HD_HANDLE_INCOMING:
-		in = (struct hd_incoming *)(void *)handle;
-		if (in->entry != NULL && !in->sum && in->source == NULL) {
-			in->source = hd_peer_at(turn->server, packet->peer);
-		}
-		(void)hd_incoming_chunk(turn, in, &header, payload, payload_bytes);
+		hd_incoming_packet(
+			turn,
+			(struct hd_incoming *)(void *)handle,
+			packet->peer,
+			&header,
+			payload,
+			payload_bytes
+		);
 		break;
 	}
 }

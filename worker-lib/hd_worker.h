@@ -275,6 +275,7 @@ struct hd_worker_stats {
 	uint64_t aggregated_bytes; /* of the granted ones: that went by an aggregator */
 	uint64_t ways_lost; /* transfers whose aggregator was lost, or could not be reached */
 	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;
+	uint64_t drop_source; /* chunks, not from the address of its sender's session */
 };
 /* Payload of a full packet, as configured: sparse updates are cut by it. */
 uint32_t hd_worker_chunk_bytes(const struct hd_worker *worker);

@@ -239,6 +239,12 @@ worker_way_plain(struct hd_worker *worker, const struct context *ctx, struct hd_
 /* True for the server's addresses, and for none. */
 bool worker_is_server(const struct hd_worker *worker, struct hd_addr address);
 /* Its session (NULL: that with the server), if that is open, else NULL. */
+/* Whether the session of this way, or the server's if it is NULL, is open and at this address. */
+bool worker_way_is_at(
+	const struct hd_worker *worker,
+	const struct way *way,
+	struct hd_addr address
+);
 struct hd_session *worker_way_session(const struct hd_worker *worker, const struct way *way);
 /* The aggregator that this session is with; NULL: none. */
 struct way *worker_way_of(struct hd_worker *worker, const struct hd_session *session);
@@ -541,9 +547,9 @@ bool worker_reduce_sack(
 bool worker_reduce_chunk(
 	struct hd_worker *worker,
 	const struct context *ctx,
+	const struct hd_packet *packet,
 	const struct hd_chunk_header *header,
-	const uint8_t *payload,
-	size_t payload_bytes
+	const uint8_t *payload
 );
 /* A packet of type RESULT: of an all-reduce, or of a push through slots. */
 void worker_reduce_result(

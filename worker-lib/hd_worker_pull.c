@@ -256,11 +256,22 @@ static void delivered(struct hd_worker *worker, const struct context *ctx, struc
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
 }
 
-static void without_ticket(struct hd_worker *worker, const struct hd_chunk_header *header) {
+static void without_ticket(
+	struct hd_worker *worker,
+	const struct hd_chunk_header *header,
+	struct hd_addr from
+) {
 	struct tombstone *tombstone = find_tombstone(worker, header->token);
+	const struct way *way = NULL;
 
 	if (!tombstone) {
 		worker->stats.drop_token++;
+		return;
+	}
+	if (!hd_addr_is_none(tombstone->from))
+		way = worker_way_at(worker, tombstone->from);
+	if ((!way && !hd_addr_is_none(tombstone->from)) || !worker_way_is_at(worker, way, from)) {
+		worker->stats.drop_source++;
 		return;
 	}
 	tombstone->packet = header->packet;
@@ -284,10 +295,14 @@ void worker_on_chunk(
 		return;
 	}
 	ticket = find_recv(worker, header.token);
-	if (!ticket && worker_reduce_chunk(worker, ctx, &header, payload, payload_bytes))
+	if (!ticket && worker_reduce_chunk(worker, ctx, packet, &header, payload))
 		return;
 	if (!ticket) {
-		without_ticket(worker, &header);
+		without_ticket(worker, &header, packet->peer);
+		return;
+	}
+	if (!worker_way_is_at(worker, ticket->way, packet->peer)) {
+		worker->stats.drop_source++;
 		return;
 	}
 	if (header.version != ticket->pub.version) {

@@ -237,16 +237,21 @@ static void report_shard(
 bool worker_reduce_chunk(
 	struct hd_worker *worker,
 	const struct context *ctx,
+	const struct hd_packet *packet,
 	const struct hd_chunk_header *header,
-	const uint8_t *payload,
-	size_t payload_bytes
+	const uint8_t *payload
 ) {
+	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
 	struct reduce *r;
 	struct reduce_shard *shard = reduce_find_shard(worker, header->token, &r);
 	enum hd_recv_result result;
 
 	if (!shard || header->token != shard->in_token || !shard->recv)
 		return false;
+	if (!worker_way_is_at(worker, shard->way, packet->peer)) {
+		worker->stats.drop_source++;
+		return true;
+	}
 	result = hd_recv_chunk(shard->recv, ctx->now, header, payload, payload_bytes);
 	if (result == HD_RECV_MISMATCH) {
 		worker->stats.drop_mismatch++;

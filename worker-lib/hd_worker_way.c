@@ -119,6 +119,16 @@ struct hd_session *worker_way_session(const struct hd_worker *worker, const stru
 	return session && hd_session_is_open(session) ? session : NULL;
 }
 
+bool worker_way_is_at(
+	const struct hd_worker *worker,
+	const struct way *way,
+	struct hd_addr address
+) {
+	const struct hd_session *session = worker_way_session(worker, way);
+
+	return session && hd_addr_equal(hd_session_peer(session), address);
+}
+
 struct way *worker_way_of(struct hd_worker *worker, const struct hd_session *session) {
 	for (uint32_t i = 0; i < worker->way_count; i++) {
 		if (worker->ways[i].session == session && session)

@@ -401,6 +401,10 @@ static void test_hostile_member(void **state) {
 	message.go.job = JOB;
 	message.go.token = 1;
 	end_say(world->worker[3], &message); /* not a receiver's to say */
+	world_run(world, 50 * HD_MS);
+	assert_true(world_stats(world)->drop_source > 0); /* it is no member of theirs */
+	assert_int_equal(world_stats(world)->drop_mismatch, 0);
+	end_join(world, world->worker[2], JOB + 1, 2);
 	plan_push(world, &mine, 0, update[0]);
 	plan_push(world, &mine, 1, update[1]);
 	world_run(world, 2 * HD_SECOND);

@@ -333,6 +333,25 @@ static void test_late_messages_change_nothing(void **state) {
 	destroy(world);
 }
 
+/* Whoever sees a pull's token: here one that the worker has a session with, but not the server. */
+static void test_forged_pull(void **state) {
+	struct world *world = build(DIRECT, &plain);
+	const struct hd_worker_stats *stats = hd_worker_stats(world->worker);
+
+	world->server.forger = &world->controller.node;
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	assert_int_equal(pull(world, 3, 0, false), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
+	assert_memory_equal(world->data[3], world->server.model, VALUES * sizeof(float));
+	assert_true(world->server.forgeries > 0);
+	assert_int_equal(stats->drop_source + stats->drop_token, world->server.forgeries);
+	assert_true(stats->drop_source > 0);
+	destroy(world);
+}
+
 /* A rank's new life continues the rounds that the server has seen of it. */
 static void test_rounds_continue(void **state) {
 	struct world *world = build(DIRECT, &plain);
@@ -395,6 +414,7 @@ int main(void) {
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_late_messages_change_nothing),
+		cmocka_unit_test(test_forged_pull),
 		cmocka_unit_test(test_rounds_continue),
 		cmocka_unit_test(test_tickets_limit),
 		cmocka_unit_test(test_leave),

@@ -47,6 +47,7 @@ static struct scene *open_scene(enum mode mode) {
 	for (int k = 0; k < SHARDS; k++) {
 		peer_init(&s->aggregators[k], s->world->sim, HD_ROLE_AGGREGATOR, 1);
 		peer_start(&s->aggregators[k]);
+		s->aggregators[k].forger = &s->world->controller.node;
 	}
 	for (int i = 0; i < VALUES; i++)
 		s->in[i] = s->before[i] = (float)(i % 251) - 100;
@@ -128,7 +129,6 @@ static void say_reduce(struct scene *s, uint32_t round, const struct telling *t)
 	peer_say(&s->world->controller, &message);
 }
 
-/* The controller's word, and the aggregators'. */
 static void begin(struct scene *s, uint32_t round, const struct telling *t) {
 	for (int k = 0; k < SHARDS; k++) {
 		struct hd_msg_request request = {
@@ -209,9 +209,8 @@ static void answer(struct scene *s, int k, uint32_t round, const struct telling 
 	static uint16_t half[VALUES];
 
 	assert_non_null(mine);
-	if (t->dtype == HD_DTYPE_FP32)
-		memcpy(sum, mine, values * sizeof *sum);
-	else
+	memcpy(sum, mine, t->shard[k]);
+	if (t->dtype != HD_DTYPE_FP32)
 		hd_half_to_f32(t->dtype, sum, mine, values);
 	hd_scale_f32(sum, sum, values, WORKERS);
 	if (t->dtype != HD_DTYPE_FP32)
@@ -258,8 +257,8 @@ static void say_void(struct scene *s, struct peer *peer, uint64_t token) {
 static void test_sum(void **state) {
 	struct scene *s = open_scene(SCHEDULED);
 	struct telling t = telling(1, HD_DTYPE_FP32);
-	const struct hd_msg_request *request;
 	const struct hd_msg_report *report;
+	const struct hd_msg_request *request;
 
 	assert_int_equal(reduce(s, HD_DTYPE_FP32, false), 1);
 	request = &peer_last(&s->world->controller, HD_MSG_REQUEST)->request;
@@ -280,6 +279,7 @@ static void test_sum(void **state) {
 	assert_int_equal(ticket(s, 1)->delay, WORKERS);
 	assert_int_equal(s->world->released, 1);
 	check_out(s, WORKERS);
+	assert_true(hd_worker_stats(s->world->worker)->drop_source >= s->aggregators[0].forgeries);
 	report = &peer_last(&s->world->controller, HD_MSG_REPORT)->report;
 	assert_int_equal(report->direction, HD_REDUCE);
 	assert_int_equal(report->outcome, HD_OUTCOME_APPLIED);

@@ -357,6 +357,37 @@ static const struct hd_endpoint_ops endpoint_ops = {
 	.closed = on_closed,
 };
 
+/* --- forging ----------------------------------------------------------------------------------- */
+
+struct forging {
+	struct hd_sink sink; /* first */
+	struct hd_sink *real;
+	struct peer *peer;
+};
+
+static void forging_send(
+	struct hd_sink *sink,
+	struct hd_addr to,
+	const void *head,
+	size_t head_bytes,
+	const void *payload,
+	size_t payload_bytes
+) {
+	static const uint8_t wrong[HD_CHUNK_BYTES_MAX] = {1, 2, 3};
+	const struct forging *forging = (const struct forging *)sink;
+	struct hd_sink *forger = hd_sim_node_sink(forging->peer->sim, *forging->peer->forger);
+
+	forger->send(forger, to, head, head_bytes, wrong, payload_bytes);
+	forging->peer->forgeries++;
+	forging->real->send(forging->real, to, head, head_bytes, payload, payload_bytes);
+}
+
+static void send_some(struct peer *peer, struct hd_send *send, hd_ns now, struct hd_sink *sink) {
+	struct forging forging = {{.send = forging_send}, sink, peer};
+
+	hd_send_poll(send, now, 64, peer->forger ? &forging.sink : sink);
+}
+
 static void pump(struct peer *peer, hd_ns now, struct hd_sink *sink) {
 	for (uint32_t i = 0; i < PEER_TRANSFERS_MAX; i++) {
 		struct peer_transfer *transfer = &peer->transfers[i];
@@ -364,7 +395,7 @@ static void pump(struct peer *peer, hd_ns now, struct hd_sink *sink) {
 		if (transfer->recv && hd_recv_sack_due(transfer->recv, now))
 			say_sack(peer, transfer, now);
 		if (transfer->send)
-			hd_send_poll(transfer->send, now, 64, sink);
+			send_some(peer, transfer->send, now, sink);
 	}
 }
 

@@ -56,6 +56,8 @@ struct peer {
 	uint64_t next_token;
 	struct hd_chunk_header chunk; /* newest that came */
 	struct hd_path path;
+	int *forger; /* the node that sends a forged chunk ahead of each of its own; NULL: nobody */
+	uint64_t forgeries;
 	uint64_t granted_bps; /* of pulls that it serves; 0: as fast as the path allows */
 	/* controller */
 	struct peer *server;

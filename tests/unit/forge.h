@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Somebody who sees every chunk on the network of server_net.h, and who is faster than its sender: before each chunk
+ * its receiver gets a forged one, of the same header, whose values are wrong.
+ */
+#ifndef FORGE_H
+#define FORGE_H
+
+#include "server_net.h"
+
+#define STRANGER_IP 0x0a0000ee
+
+enum forged_as {
+	FORGED_BY_STRANGER, /* from an address that takes part in nothing */
+	FORGED_BY_PORT /* from the sender's host, but another port */
+};
+
+/* For net->lose: forges all that goes to forge_to(), and loses nothing. */
+bool forge(struct net *net, const struct net_packet *packet);
+/* Begins anew: of chunks to this address, so. */
+void forge_to(struct hd_addr to, enum forged_as as);
+/* So far. */
+uint64_t forge_count(void);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who sees a token and forges chunks with it changes no sum. */
+#include "aggregator_net.h"
+#include "forge.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define VALUES 20000
+#define BYTES (VALUES * sizeof(float))
+#define GROUP 0x51
+#define MEMBERS 3
+
+static void test_sum(void **state) {
+	static const enum forged_as ways[] = {FORGED_BY_STRANGER, FORGED_BY_PORT};
+	static float update[MEMBERS][VALUES], sum[VALUES];
+
+	(void)state;
+	for (uint32_t i = 0; i < VALUES; i++) {
+		sum[i] = 0;
+		for (uint32_t w = 0; w < MEMBERS; w++) {
+			update[w][i] = (float)((i * 31 + w * 7) % 1000);
+			sum[i] += update[w][i];
+		}
+	}
+	for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+		struct world *world = world_open(MEMBERS, NULL);
+		struct end_recv *got;
+		struct plan plan;
+
+		forge_to((struct hd_addr){AGGREGATOR_IP, HD_PORT}, ways[w]);
+		world->net.lose = forge;
+		plan_make(&plan, GROUP, MEMBERS, BYTES);
+		plan_to(&plan, world->server, GROUP);
+		got = end_expect(world->server, GROUP, BYTES);
+		plan_say(world, &plan);
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			plan_push(world, &plan, i, update[i]);
+		world_run(world, HD_SECOND);
+		assert_true(got->done);
+		assert_memory_equal(got->data, sum, BYTES);
+		assert_true(forge_count() > 3 * MEMBERS);
+		assert_int_equal(world_stats(world)->drop_source, forge_count());
+		world_close(world);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_sum)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
