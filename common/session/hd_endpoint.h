@@ -5,13 +5,16 @@
  * control packets that arrive, and reads whole messages out of its callbacks.
  *
  *   client                                        server
- *   connect()  -- HELLO(boot, nonce_c) ---------> candidate session (does not disturb an older
+ *   connect()  -- HELLO(boot, nonce_c) ---------> nothing is kept
+ *              <- COOKIE
+ *              -- HELLO(..., cookie) -----------> candidate session (does not disturb an older
  *              <- WELCOME(boot, nonce_s, nonce_c)  one with the same peer yet)
- *   opened()   -- first packet under the new key > opened(); the older session is closed(RESTART)
+ *   opened()   -- first packet under the new key > opened(); the older session is closed(DUPLICATE)
  *
  * The packet that proves a session is the opener's first PING. What is sent to a session that the
- * receiver does not know (it restarted) is answered with a tagged REFUSE that echoes the packet's
- * tag: the sender closes at once (CLOSED) instead of waiting for its timeout.
+ * receiver does not know (it restarted) is answered with RESET, which proves nothing: the sender asks
+ * under the node key (QUERY), and closes (CLOSED) when the answer is GONE, instead of waiting for its
+ * timeout.
  *
  * Reliable fragments are numbered from 1 in each session, delivered in order, acknowledged in every
  * packet that goes back (or at once by an empty one), and sent again after a timeout from measured
@@ -20,7 +23,8 @@
  * HELLO by itself, and what was queued is discarded: the owner says it anew in opened().
  *
  * Hostile input: wrong tag, replayed sequence, unknown session, malformed body: one counter each,
- * no other effect. A HELLO costs one candidate slot; candidates are few and the oldest gives way.
+ * no other effect. A HELLO costs a candidate slot only with a cookie, which proves its address; candidates
+ * are few and the oldest gives way.
  */
 #ifndef HD_ENDPOINT_H
 #define HD_ENDPOINT_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the endpoint, shared by its five files and by nobody else.
+ * Inside of the endpoint, shared by its files and by nobody else.
  *
  *   hd_endpoint.c  making, demultiplexing, ticking
  *   hd_sessions.c  table of sessions, timing heap, ends of sessions
- *   hd_hello.c     HELLO, WELCOME, REFUSE; candidates
+ *   hd_hello.c     HELLO, COOKIE, WELCOME; candidates
+ *   hd_refusal.c   REFUSE; RESET, QUERY, GONE
  *   hd_stream.c    fragments: queue, window, acknowledgement, retransmission, reassembly
  *   hd_liveness.c  PING, PONG, clocks, silence
  */
