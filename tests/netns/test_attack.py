@@ -187,12 +187,13 @@ def play(folder, flooded):
     attacker.start()
     nodes = [start(program["controller"], "--listen", "0.0.0.0" if flooded else CONTROLLER[0], "--key-file", keys,
                    "--events", folder / "controller.jsonl")]
-    nodes.append(start(program["server"], "--listen", f"{SERVER[0]}:{SERVER[1]}", "--host", "ps", "--controller", CONTROLLER[0],
-                       "--key-file", keys, "--events", folder / "server.jsonl"))
+    nodes.append(start(program["server"], "--listen", f"{SERVER[0]}:{SERVER[1]}", "--host", "ps", "--controller",
+                       CONTROLLER[0], "--key-file", keys, "--events", folder / "server.jsonl"))
     job = subprocess.Popen(
         [str(word) for word in (program["run"], "-n", WORKERS, "--controller", CONTROLLER[0], "--key-file", keys,
-                                "--job", "attacked", "--bind", "127.0.0.1", "--", program["train"], "--model", "mlp:64",
-                                "--steps", STEPS, "--compute-ms", 40 if flooded else 20, "--json", "-", "--quiet")],
+                                "--job", "attacked", "--bind", "127.0.0.1", "--", program["train"], "--model",
+                                "mlp:64", "--steps", STEPS, "--compute-ms", 40 if flooded else 20, "--json", "-",
+                                "--quiet")],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if flooded:
         time.sleep(1)
