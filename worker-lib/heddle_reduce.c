@@ -99,10 +99,10 @@ int heddle_allreduce(
 	struct heddle_status *status
 ) {
 	struct heddle_status own = HEDDLE_STATUS_INIT;
-	struct heddle_ticket *ticket;
+	struct heddle_ticket *ticket = NULL;
 	int rc = heddle_allreduce_start(fabric, data, data, count, options, &ticket);
 
-	if (rc < 0)
+	if (rc != 0)
 		return rc;
 	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &own);
 	if (rc == -ETIMEDOUT)

@@ -154,7 +154,7 @@ const struct hd_key *hd_keyring_find(const struct hd_keyring *ring, uint16_t id)
 	return NULL;
 }
 
-#define SIDE_BYTES (8 + 16 + 1 + 4 + 4 + 2 + 1 + HD_NAME_BYTES_MAX)
+#define SIDE_BYTES ((size_t)8 + 16 + 1 + 4 + 4 + 2 + 1 + HD_NAME_BYTES_MAX)
 
 /* boot:64 nonce:128 role:8 index:32 ipv4:32 port:16, name with its length. Returns the end. */
 static uint8_t *put_side(uint8_t *at, const struct hd_hello_side *side) {

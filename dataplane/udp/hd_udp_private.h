@@ -39,8 +39,9 @@
 #define UDP_HEADS_BYTES 262144
 #define UDP_GSO_SEGMENTS_MAX 64
 #define UDP_GSO_BYTES_MAX 65000
-#define UDP_CHUNKS_SHARE(bytes) ((bytes) / 8 * 7) /* of the send buffer; the rest is for control */
-#define UDP_STRANGERS_SHARE(bytes) ((bytes) / 4)
+#define UDP_CHUNKS_SHARE(bytes)                                                                    \
+	((uint64_t)(bytes) / 8 * 7) /* of the send buffer; the rest is for control */
+#define UDP_STRANGERS_SHARE(bytes) ((uint64_t)(bytes) / 4)
 #define UDP_PACKET_COST 768 /* what a packet takes of the send buffer besides its bytes, about */
 #define UDP_BACKLOG_BYTES (2u << 20)
 #define UDP_BACKLOG_PACKETS 2048

@@ -325,7 +325,7 @@ static void test_cookies_are_bound(void **state) {
 	); /* its own: a replay of the open session's */
 	pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 2);
-	pass(2 * HD_COOKIE_US * HD_US + HD_SECOND);
+	pass((hd_ns)2 * HD_COOKIE_US * HD_US + HD_SECOND);
 	inject(scene.client->addr, scene.server->addr, &copy);
 	pass(HD_MS);
 	assert_int_equal(hd_endpoint_stats(scene.server->endpoint)->cookies, cookies + 3);

@@ -43,7 +43,7 @@ static void test_sum(void **state) {
 		world_run(world, HD_SECOND);
 		assert_true(got->done);
 		assert_memory_equal(got->data, sum, BYTES);
-		assert_true(forge_count() > 3 * MEMBERS);
+		assert_true(forge_count() > (uint64_t)3 * MEMBERS);
 		assert_int_equal(world_stats(world)->drop_source, forge_count());
 		world_close(world);
 	}
