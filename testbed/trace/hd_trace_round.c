@@ -373,7 +373,8 @@ static void on_sent_or_held(
 		a->goodput_bps = event->value;
 		free_links(round);
 		if (is_of_group(event)) { /* its members' rounds say what became of it */
-			trace_lane_free(&round->servers);
+			if (servers) /* a sender is busy until it knows that all has arrived */
+				trace_lane_free(&round->servers);
 			ended(trace, round, event->at);
 		}
 		break;
