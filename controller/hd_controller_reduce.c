@@ -343,10 +343,7 @@ void ctl_reduce_attach(
 	job->boot[m->worker] = boot;
 	if (job->worker_count == 1)
 		job->gathered_at = hd_ns_add(c->now, ctl_silence(c));
-	ctl_reduce_learn(job, m->worker, m->reduce_round, m->making);
-	job->goes_on = job->goes_on || m->reduce_round > 0;
-	if (m->reduce_round > job->reduce_round)
-		job->reduce_round = m->reduce_round;
+	ctl_reduce_learn(c, job, m->worker, &(struct ctl_sum){m->reduce_round, m->making});
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {
 		next = TAILQ_NEXT(r, entry);
 		if (was_had(m, r->round))
@@ -366,7 +363,7 @@ void ctl_reduce_report(
 	bool has = m->outcome == HD_OUTCOME_APPLIED, known = false;
 
 	if (has && node->job && m->worker == node->worker)
-		ctl_reduce_learn(node->job, m->worker, m->round, m->token);
+		ctl_reduce_learn(c, node->job, m->worker, &(struct ctl_sum){m->round, m->token});
 	if (r && m->outcome == HD_OUTCOME_PENDING && m->worker == node->worker
 	    && ctl_reduce_went(c, r, node, m)) {
 		c->counters.reports++;
@@ -383,8 +380,6 @@ void ctl_reduce_report(
 	}
 	if (!known || m->outcome == HD_OUTCOME_PENDING) {
 		c->counters.reports_unknown++;
-		if (!r && has && node->job && m->round > node->job->reduce_round)
-			node->job->reduce_round = m->round;
 		return;
 	}
 	c->counters.reports++;

@@ -83,8 +83,14 @@ void ctl_reduce_leave_out(const struct ctl_job *job, struct ctl_reduce *r);
 /* NULL: limit or memory. */
 struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_request *m);
 void ctl_reduce_forget(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r);
-/* This worker has the sum of that making; 0: it does not say. Who has one of an older making is in doubt. */
-void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint64_t making);
+/* This worker has that sum; round 0: it has none, making 0: it does not say which. Nobody makes the round again. Who
+ * has one of an older making is in doubt. */
+void ctl_reduce_learn(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	const struct ctl_sum *sum
+);
 /* Whether its sum of the round is of another making than this. */
 bool ctl_reduce_has_other(
 	const struct ctl_job *job,

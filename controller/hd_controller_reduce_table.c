@@ -68,11 +68,30 @@ bool ctl_reduce_has_other(
 	return job->has[worker].round == round && job->has[worker].making != making;
 }
 
-void ctl_reduce_learn(struct ctl_job *job, uint16_t worker, uint32_t round, uint64_t making) {
+/* A sum of that round exists: it is not made again, nor for who asks for it later, and the job goes on behind it. */
+static void note_sum(struct hd_controller *c, struct ctl_job *job, uint32_t round) {
+	if (!job->goes_on)
+		ctl_check_by(c, c->now + 1);
+	job->goes_on = true;
+	job->reduce_round = round > job->reduce_round ? round : job->reduce_round;
+	ctl_reduce_keep(c, job);
+}
+
+void ctl_reduce_learn(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	const struct ctl_sum *sum
+) {
+	const uint32_t round = sum->round;
+	const uint64_t making = sum->making;
 	struct ctl_sum *newest = &job->sums[round % CTL_SUMS_KEPT];
 	struct ctl_sum *has = &job->has[worker];
 
-	if (round == 0 || making == 0)
+	if (round == 0)
+		return;
+	note_sum(c, job, round);
+	if (making == 0)
 		return;
 	if (round >= has->round)
 		*has = (struct ctl_sum){round, making};

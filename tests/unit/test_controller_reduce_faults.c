@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -334,6 +335,78 @@ static void test_cut_off_without_a_sum(void **state) {
 	net_close(&s.net);
 }
 
+/* A sum of an earlier controller's making, of which this one hears only now. */
+static void reports_sum(struct scene *s, uint16_t rank, uint32_t round) {
+	struct hd_message m = {.kind = HD_MSG_REPORT};
+
+	m.report.job = s->net.controller->jobs[0]->id;
+	m.report.worker = rank;
+	m.report.round = round;
+	m.report.direction = HD_REDUCE;
+	m.report.attempt = 1;
+	m.report.token = UINT64_C(1) << 48;
+	m.report.outcome = HD_OUTCOME_APPLIED;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}
+
+/* Two of three workers, of which one gets its first sum under a new controller. */
+static void open_restarted(struct scene *s, const struct net_config *config) {
+	memset(s, 0, sizeof(*s));
+	net_open(&s->net, config);
+	for (uint16_t i = 0; i < 2; i++)
+		s->workers[i] = worker(&s->net, i, WORKERS);
+	s->aggregators[0] = aggregator(&s->net, "h1", 100 * MB);
+}
+
+/* A sum that is reported to a new controller is not made again: not for who asked before, nor for who asks after, be
+ * it registered already or back only then. */
+static void test_sum_of_the_last_life(void **state) {
+	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
+
+	(void)state;
+	for (int asked = 0; asked < 2; asked++) {
+		struct scene s;
+
+		open_restarted(&s, &config);
+		if (asked)
+			ask(&s, 1, 4, 2);
+		reports_sum(&s, 0, 4);
+		assert_int_equal(drops(&s, 1, HD_REASON_LATE), asked);
+		s.workers[2] = worker(&s.net, 2, WORKERS);
+		ask(&s, 2, 4, 1);
+		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
+		ask(&s, 1, 4, 3);
+		assert_int_equal(drops(&s, 1, HD_REASON_LATE), 1 + asked);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 5);
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			assert_int_equal(told(&s, i)->round, 5);
+			assert_int_equal(told(&s, i)->workers, WORKERS);
+		}
+		net_close(&s.net);
+	}
+}
+
+/* Nor is a worker waited for that is gone for good, when the others' first sum is reported after they registered. */
+static void test_first_sum_after_a_restart(void **state) {
+	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
+	struct scene s;
+
+	(void)state;
+	open_restarted(&s, &config);
+	reports_sum(&s, 0, 1);
+	reports_sum(&s, 1, 1);
+	ask_next(&s, 0, 2);
+	ask_next(&s, 1, 2);
+	assert_null(told(&s, 0));
+	net_run(&s.net, (hd_ns)3 * HD_LEASE_US * HD_US);
+	assert_non_null(told(&s, 0));
+	assert_int_equal(told(&s, 0)->round, 2);
+	assert_int_equal(told(&s, 0)->workers, 2);
+	net_close(&s.net);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory),
@@ -344,6 +417,8 @@ int main(void) {
 		cmocka_unit_test(test_two_cut_off),
 		cmocka_unit_test(test_withdrew_while_cut_off),
 		cmocka_unit_test(test_later_round_first),
+		cmocka_unit_test(test_sum_of_the_last_life),
+		cmocka_unit_test(test_first_sum_after_a_restart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
