@@ -35,7 +35,9 @@ bool hd_push_is_over(
 	enum hd_reason reason = hd_commit_bound(job, base, ahead);
 
 	round->version = job->version;
-	if (ended != NULL) {
+	/* What is in this history has its base there, too. A push of that number from elsewhere is another one, of another
+	 * life of its worker, which began at a server that was cut off. */
+	if (ended != NULL && reason != HD_REASON_LOST_BASE) {
 		*round = *ended;
 		return true;
 	}

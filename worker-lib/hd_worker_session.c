@@ -253,8 +253,10 @@ static void on_joined(
 
 	if (message->job != worker->job || worker->refused)
 		return;
-	/* Rounds continue those that the server has seen of this rank's former lives. */
-	if (!worker->joined_once && message->last_round >= worker->next_round[HD_PUSH])
+	/* Rounds continue those that the server has seen of this rank's former lives; also when the one that this life
+	 * began with, cut off, did not know them. */
+	if ((!worker->joined_once || new_life)
+	    && message->last_round >= worker->next_round[HD_PUSH])
 		worker->next_round[HD_PUSH] = message->last_round + 1;
 	worker->stats.push_round = worker->next_round[HD_PUSH] - 1;
 	worker->joined_once = true;

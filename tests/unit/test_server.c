@@ -184,6 +184,32 @@ static void test_a_round_is_applied_once(void **state) {
 	fake_close(one);
 }
 
+/* A new life of a worker counted its rounds at a server that was cut off: they are not those of that number here. */
+static void test_a_round_of_another_history(void **state) {
+	struct fixture *f = *state;
+	struct fake *one = fake_worker(&f->net, 0);
+	hd_version base = fake_joined(one, &f->spec)->version, other;
+	const struct hd_msg_outcome *outcome;
+	float g[VALUES];
+
+	other = hd_version_make((uint16_t)(hd_version_incarnation(base) + 1), 0);
+	job_update(g, 0, 1);
+	assert_int_equal(
+		fake_push_direct(one, 1, base, g, VALUES)->outcome, HD_OUTCOME_APPLIED
+	);
+	fake_request_push(one, 1, 1, other, BYTES);
+	outcome = &fake_wait(one, HD_MSG_OUTCOME, 1)->outcome;
+	assert_int_equal(outcome->outcome, HD_OUTCOME_DROPPED);
+	assert_int_equal(outcome->reason, HD_REASON_LOST_BASE);
+	/* What is said of the first one stands. */
+	fake_request_push(one, 1, 2, base, BYTES);
+	outcome = &fake_wait(one, HD_MSG_OUTCOME, 2)->outcome;
+	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
+	assert_int_equal(net_events(&f->net, HD_EVENT_COMMITTED), 1);
+	assert_replays(f, one->job);
+	fake_close(one);
+}
+
 static void test_forgotten_rounds_are_duplicates(void **state) {
 	struct fixture *f = *state;
 	struct fake *one = fake_worker(&f->net, 0);
@@ -506,6 +532,9 @@ int main(void) {
 		),
 		cmocka_unit_test_setup_teardown(
 			test_a_round_is_applied_once, job_setup, job_teardown
+		),
+		cmocka_unit_test_setup_teardown(
+			test_a_round_of_another_history, job_setup, job_teardown
 		),
 		cmocka_unit_test_setup_teardown(
 			test_forgotten_rounds_are_duplicates, job_setup, job_teardown

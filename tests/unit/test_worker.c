@@ -362,6 +362,23 @@ static void test_rounds_continue(void **state) {
 	destroy(world);
 }
 
+/* It joined first where nobody knew its former lives, and then where they are known. */
+static void test_rounds_continue_elsewhere(void **state) {
+	struct world *world = build(DIRECT, &plain);
+
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	peer_stop(&world->server);
+	run_ms(world, 300);
+	world->server.last_round = 41;
+	peer_start(&world->server);
+	run_ms(world, 3000);
+	assert_int_equal(world->joined, 2);
+	assert_int_equal(push(world, 1, 1), 42);
+	destroy(world);
+}
+
 static void test_tickets_limit(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 	int rc = 0;
@@ -416,6 +433,7 @@ int main(void) {
 		cmocka_unit_test(test_late_messages_change_nothing),
 		cmocka_unit_test(test_forged_pull),
 		cmocka_unit_test(test_rounds_continue),
+		cmocka_unit_test(test_rounds_continue_elsewhere),
 		cmocka_unit_test(test_tickets_limit),
 		cmocka_unit_test(test_leave),
 	};
