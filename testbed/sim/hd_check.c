@@ -48,20 +48,30 @@ static void life_free(struct hd_check_life *life) {
 	free(life->commits);
 }
 
-/* The shadow model is the life's next version; within a sum there is a version, but no model. */
-static void
-life_add(struct hd_check *check, struct hd_check_life *life, struct hd_check_commit commit) {
-	uint64_t hash = check->more ? 0 : hd_check_hash(check->shadow, check->values);
-
+void hd_check_life_add(
+	struct hd_check *check,
+	struct hd_check_life *life,
+	const struct hd_check_commit *commit,
+	const uint64_t hash[2]
+) {
 	if (life->count == life->capacity && !life_grow(life)) {
 		hd_check_fail(check, "out of memory");
 		return;
 	}
-	life->commits[life->count] = commit;
-	life->hash[2 * life->count] = hash;
-	life->hash[2 * life->count + 1]
-		= hash && hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
+	life->commits[life->count] = *commit;
+	life->hash[2 * life->count] = hash[0];
+	life->hash[2 * life->count + 1] = hash[1];
 	life->count++;
+}
+
+/* The shadow model is the life's next version; within a sum there is a version, but no model. */
+static void
+life_add(struct hd_check *check, struct hd_check_life *life, struct hd_check_commit commit) {
+	uint64_t hash = check->more ? 0 : hd_check_hash(check->shadow, check->values);
+	uint64_t pulled
+		= hash && hd_dtype_is_half(check->pull_dtype) ? hd_check_pulled_hash(check) : hash;
+
+	hd_check_life_add(check, life, &commit, (const uint64_t[2]){hash, pulled});
 }
 
 int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) {
@@ -75,7 +85,7 @@ int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) 
 	c->scratch = calloc(values, sizeof(float));
 	c->workers = calloc(HD_CHECK_WORKERS_MAX, sizeof(*c->workers));
 	c->restored = true;
-	c->restored_from = -1;
+	c->restored_from = c->present = -1;
 	if (!c->shadow || !c->scratch || !c->workers) {
 		hd_check_destroy(c);
 		return -ENOMEM;
@@ -130,7 +140,7 @@ static bool grow(struct hd_check_worker *worker, uint32_t round) {
 /* --- versions ------------------------------------------------------------------------------ */
 
 struct hd_check_life *hd_check_present(struct hd_check *check) {
-	return check->life_count ? &check->lives[check->life_count - 1] : NULL;
+	return check->present >= 0 ? &check->lives[check->present] : NULL;
 }
 
 /* The newest life with an incarnation, or -1. */
@@ -139,6 +149,28 @@ int hd_check_find_life(const struct hd_check *check, uint16_t incarnation) {
 		if (check->lives[i].incarnation == incarnation)
 			return (int)i;
 	return -1;
+}
+
+struct hd_check_life *
+hd_check_life_begin(struct hd_check *check, uint16_t incarnation, int parent, uint64_t first) {
+	struct hd_check_life *life = &check->lives[check->life_count];
+
+	if (hd_check_find_life(check, incarnation) >= 0
+	    || check->life_count == HD_CHECK_LIVES_MAX) {
+		hd_check_fail(check, "the server came back with incarnation %u again", incarnation);
+		return NULL;
+	}
+	check->life_count++;
+	*life = (struct hd_check_life
+	){.incarnation = incarnation, .parent = parent, .first = first};
+	return life;
+}
+
+/* That life ended before it gave out a version. */
+static void life_undo(struct hd_check *check, struct hd_check_life *life) {
+	life_free(life);
+	*life = (struct hd_check_life){.parent = -1}; /* no version has incarnation 0 */
+	check->life_count -= life == &check->lives[check->life_count - 1];
 }
 
 /* After a restart (and at the start) the first version shows the new incarnation. */
@@ -152,32 +184,25 @@ bool hd_check_enter_life(struct hd_check *check, hd_version version) {
 			last->incarnation = incarnation;
 		return true;
 	}
-	if (last && last->incarnation == incarnation && last->count == 1) {
-		check->life_count--; /* that life ended before it gave out a version */
-		life_free(last);
-	}
-	if (hd_check_find_life(check, incarnation) >= 0
-	    || check->life_count == HD_CHECK_LIVES_MAX) {
-		hd_check_fail(check, "the server came back with incarnation %u again", incarnation);
+	if (last && last->incarnation == incarnation && last->count == 1)
+		life_undo(check, last);
+	last = hd_check_life_begin(
+		check, incarnation, check->restored_from, check->restored_counter
+	);
+	if (!last)
 		return false;
-	}
-	last = &check->lives[check->life_count++];
-	*last = (struct hd_check_life){
-		.incarnation = incarnation,
-		.parent = check->restored_from,
-		.first = check->restored_counter,
-	};
+	check->present = (int)(last - check->lives);
 	life_add(check, last, (struct hd_check_commit){0});
 	check->restored = false;
 	return !check->failed;
 }
 
 /* The hash of the model at a version, or NULL. */
-const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version) {
+uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version) {
 	int found = hd_check_find_life(check, hd_version_incarnation(version));
 	uint64_t counter = hd_version_counter(version);
 	const struct hd_check_life *life;
-	const uint64_t *life_hash;
+	uint64_t *life_hash;
 
 	if (found < 0)
 		return NULL;
@@ -190,7 +215,7 @@ const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version versio
 
 /* Whether a base lies on the present history: each later life began at or after it. */
 static bool in_history(const struct hd_check *check, hd_version base) {
-	int at = (int)check->life_count - 1;
+	int at = check->present;
 
 	if (!hd_check_hash_at(check, base))
 		return false;
@@ -215,7 +240,8 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		hd_check_fail(check, "worker %u pushed round %u twice", worker, round);
 		return;
 	}
-	if (record && record->committed != 0) {
+	/* Where a server that was cut off does not know its former lives a worker counts anew. */
+	if (record && record->committed != 0 && (!check->split || in_history(check, push->base))) {
 		hd_check_fail(
 			check,
 			"worker %u, new, pushed round %u, which is in the model",
@@ -499,23 +525,6 @@ void hd_check_event(struct hd_check *check, const struct hd_event *event) {
 		hd_check_stepped(check, event);
 	else if (event->kind == HD_EVENT_OUTCOME && event->direction == HD_PUSH)
 		on_outcome(check, event);
-}
-
-void hd_check_former(struct hd_check *check) {
-	check->split = true;
-}
-
-void hd_check_lost(struct hd_check *check, const struct hd_event *event) {
-	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
-
-	if (check->failed || event->kind != HD_EVENT_COMMITTED)
-		return;
-	check->split = true;
-	if (!record || record->committed != 0)
-		return;
-	record->was_committed = event->version;
-	record->rolled_back = true;
-	check->stats.rolled_back++;
 }
 
 void hd_check_worker_gone(struct hd_check *check, uint32_t worker) {

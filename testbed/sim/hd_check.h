@@ -94,10 +94,10 @@ void hd_check_members(
 );
 /* So many ranks there are at most. Before anything else. */
 void hd_check_ranks(struct hd_check *check, uint32_t ranks);
-/* A server that is none any more begins all the same: its versions are not known here. */
-void hd_check_former(struct hd_check *check);
+/* A server that is none any more begins all the same, from its checkpoint of this version (0: from none). */
+void hd_check_former(struct hd_check *check, hd_version version);
 /* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
- * is lost. */
+ * is lost; unless it comes back as the job's server from a checkpoint of that. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
 /* DURABLE of a server whose replica has taken its place: it must be true all the same. */
 void hd_check_durable(struct hd_check *check, hd_version version);

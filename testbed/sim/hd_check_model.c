@@ -26,7 +26,18 @@ static uint64_t first_difference(const float *a, const float *b, uint64_t values
 }
 
 static bool differs(const struct hd_check *check, uint64_t hash, const float *data) {
-	return !check->blind && hash != hd_check_hash(data, check->values);
+	return !check->blind && hash != HD_CHECK_UNSEEN
+		&& hash != hd_check_hash(data, check->values);
+}
+
+/* Whoever shows a version first says what it is; all others must show the same. hash: the two of a version. */
+static void
+note_seen(const struct hd_check *check, uint64_t hash[2], bool pulled, const float *data) {
+	if (hash[pulled] != HD_CHECK_UNSEEN)
+		return;
+	hash[pulled] = hd_check_hash(data, check->values);
+	if (!hd_dtype_is_half(check->pull_dtype))
+		hash[!pulled] = hash[pulled];
 }
 
 void hd_check_model(struct hd_check *check, const float *model, hd_version version) {
@@ -67,7 +78,7 @@ void hd_check_model(struct hd_check *check, const float *model, hd_version versi
 }
 
 void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, hd_version version) {
-	const uint64_t *hash;
+	uint64_t *hash;
 	/* A restarted server has shown nothing yet, and this was on the way, or before a stopped process. */
 	bool former = check->restored
 		&& hd_check_find_life(check, hd_version_incarnation(version)) >= 0;
@@ -95,10 +106,12 @@ void hd_check_pull(struct hd_check *check, uint32_t worker, const float *data, h
 			hd_version_incarnation(version),
 			hd_version_counter(version)
 		);
+	else
+		note_seen(check, hash, true, data);
 }
 
 bool hd_check_is(struct hd_check *check, const float *model, hd_version version) {
-	const uint64_t *hash;
+	uint64_t *hash;
 
 	if (!hd_check_enter_life(check, version))
 		return false;
@@ -107,7 +120,7 @@ bool hd_check_is(struct hd_check *check, const float *model, hd_version version)
 }
 
 void hd_check_checkpoint(struct hd_check *check, const float *model, hd_version version) {
-	const uint64_t *hash;
+	uint64_t *hash;
 
 	if (check->failed || !hd_check_enter_life(check, version))
 		return;
@@ -178,7 +191,7 @@ static void restore_history(struct hd_check *check, hd_version version) {
 }
 
 void hd_check_durable(struct hd_check *check, hd_version version) {
-	int life = check->restored ? check->restored_from : (int)check->life_count - 1;
+	int life = check->restored ? check->restored_from : check->present;
 	uint64_t most = check->restored ? check->restored_counter : UINT64_MAX;
 
 	if (!check->failed && !led_to(check, life, most, version))
@@ -191,7 +204,7 @@ void hd_check_durable(struct hd_check *check, hd_version version) {
 }
 
 void hd_check_restore(struct hd_check *check, const float *model, hd_version version) {
-	const uint64_t *hash;
+	uint64_t *hash;
 
 	if (check->failed)
 		return;
@@ -205,9 +218,12 @@ void hd_check_restore(struct hd_check *check, const float *model, hd_version ver
 		);
 		return;
 	}
+	if (model)
+		note_seen(check, hash, false, model);
 	hd_check_reset(check, model);
 	restore_history(check, model ? version : 0);
 	check->more = 0;
+	check->former = false;
 	check->restored = true;
 	check->restored_counter = hd_version_counter(version);
 	check->restored_from

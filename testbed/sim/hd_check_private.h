@@ -56,7 +56,10 @@ struct hd_check_commit {
 	uint32_t life; /* of the worker */
 };
 
-/* One incarnation of the server: counters first.. and the model's hash at each. */
+/* In place of a hash: of a version that nobody has shown yet, of a server that was none any more. */
+#define HD_CHECK_UNSEEN 1
+
+/* One incarnation of a server: counters first.. and the model's hash at each. */
 struct hd_check_life {
 	uint16_t incarnation;
 	int parent; /* the life whose checkpoint it began with, -1: none */
@@ -101,7 +104,10 @@ struct hd_check {
 	struct hd_check_worker *workers;
 	struct hd_check_life lives[HD_CHECK_LIVES_MAX];
 	uint32_t life_count;
-	bool split; /* a server that was none any more has begun or committed: versions of it are not known here */
+	int present; /* the life of the job's server; -1: there was none yet */
+	bool split; /* a server that was none any more has begun or committed */
+	bool former; /* it is to begin a life, and has committed nothing yet: from this version (0: anew) */
+	hd_version former_from;
 	bool restored; /* the next version seen is of a new incarnation */
 	uint64_t restored_counter;
 	int restored_from;
@@ -161,8 +167,18 @@ const struct hd_event *hd_check_change(const struct hd_check *check, uint64_t ch
 /* It may have been said: another one, of a later life, has its place by now. */
 bool hd_check_is_forgotten(const struct hd_check *check, uint64_t change);
 
-/* The newest incarnation. */
+/* The newest incarnation of the job's server. */
 struct hd_check_life *hd_check_present(struct hd_check *check);
+/* Another life, without a version. NULL: a violation. */
+struct hd_check_life *
+hd_check_life_begin(struct hd_check *check, uint16_t incarnation, int parent, uint64_t first);
+/* Its next version, with the model's two hashes. */
+void hd_check_life_add(
+	struct hd_check *check,
+	struct hd_check_life *life,
+	const struct hd_check_commit *commit,
+	const uint64_t hash[2]
+);
 /* A push; NULL: there was none. */
 struct hd_check_record *
 hd_check_find(const struct hd_check *check, uint32_t worker, uint32_t round);
@@ -171,6 +187,6 @@ int hd_check_find_life(const struct hd_check *check, uint16_t incarnation);
 /* Begins a new life when the version is the first of one after a restore. False: a violation. */
 bool hd_check_enter_life(struct hd_check *check, hd_version version);
 /* The model's hash at a version, and that of what a pull of it delivers; NULL when it never was. */
-const uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version);
+uint64_t *hd_check_hash_at(const struct hd_check *check, hd_version version);
 
 #endif

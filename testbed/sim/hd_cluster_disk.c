@@ -134,7 +134,7 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 	bool present = cluster_may_begin(server);
 
 	if (!present)
-		hd_check_former(cluster->check);
+		hd_check_former(cluster->check, disk->present ? disk->file.version : 0);
 	if (!disk->present) {
 		if (present)
 			cluster_restored(cluster, NULL, 0);

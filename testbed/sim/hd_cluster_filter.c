@@ -54,7 +54,8 @@ struct filters {
 	struct book *books; /* by worker */
 	double *model; /* what the server's should be */
 	double *sum; /* room */
-	uint32_t step_size; /* of the synchronous step whose members are being told */
+	/* Of the synchronous step whose members are being told: by the job's server, by one that is it no more. */
+	uint32_t step_size, lost_step_size;
 	bool mortal; /* the job's server may lose what it has applied */
 	uint64_t history_bytes; /* of what is kept for that */
 	uint64_t returned, undone, regained, doubled;
@@ -256,8 +257,8 @@ void filter_pushed(struct worker_process *worker, uint32_t round, const float *d
 	if (!book)
 		return;
 	sent = find(book, round);
-	if (sent) { /* a former life's, of which nobody knows any more */
-		if (!sent->returned)
+	if (sent) { /* a former life's, of which nobody knows any more, or not where it begins anew */
+		if (!sent->returned && !sent->applied)
 			add(book->lost, sent->data, cluster->values);
 		forget(sent);
 	}
@@ -346,15 +347,34 @@ static void undo(struct hd_cluster *cluster, struct book *book, struct sent *sen
 	filters->undone++;
 }
 
-/* It may be undone; where that cannot be it is of no use any more. */
-static void keep_applied(struct hd_cluster *cluster, struct sent *sent) {
+/* What a commit takes from the model, as many times the update. step_size: of its step, 0 ahead of the first. */
+static double
+step_by(const struct hd_cluster *cluster, const struct hd_event *event, uint32_t *step_size) {
+	double by = (double)cluster->spec.learning_rate;
+
+	if (*step_size == 0)
+		*step_size = event->more + 1u;
+	by *= cluster->spec.sync == HD_SYNC_NONE ? event->value : 1.0 / *step_size;
+	if (event->more == 0)
+		*step_size = 0;
+	return by;
+}
+
+/* It may be undone, or be back: its update is remembered. NULL: too many are. */
+static const struct commit *
+remember(struct hd_cluster *cluster, struct sent *sent, struct commit commit) {
 	struct filters *filters = cluster->training->filters;
 
-	if (!filters->mortal) {
-		forget(sent);
-		return;
+	if (sent->commit_count == COMMITS_MAX) {
+		hd_check_fail(
+			cluster->check,
+			"round %u: applied in more than %u histories",
+			sent->round,
+			COMMITS_MAX
+		);
+		return NULL;
 	}
-	if (sent->commit_count == 1)
+	if (sent->commit_count == 0 && filters->mortal)
 		filters->history_bytes += cluster->values * sizeof(float);
 	if (filters->history_bytes > HISTORY_BYTES_MAX)
 		hd_check_fail(
@@ -362,43 +382,52 @@ static void keep_applied(struct hd_cluster *cluster, struct sent *sent) {
 			"filtered updates of a server that may die: more than %llu MiB to remember",
 			(unsigned long long)(HISTORY_BYTES_MAX >> 20)
 		);
+	sent->commits[sent->commit_count] = commit;
+	return &sent->commits[sent->commit_count++];
 }
 
 void filter_committed(struct hd_cluster *cluster, const struct hd_event *event) {
 	struct filters *filters = cluster->training ? cluster->training->filters : NULL;
-	double by = (double)cluster->spec.learning_rate;
-	struct commit *commit;
+	const struct commit *commit;
 	struct sent *sent;
+	double by;
 
 	if (!filters || event->worker >= cluster->worker_count)
 		return;
-	if (filters->step_size == 0)
-		filters->step_size = event->more + 1u;
-	by *= cluster->spec.sync == HD_SYNC_NONE ? event->value : 1.0 / filters->step_size;
-	if (event->more == 0)
-		filters->step_size = 0;
+	by = step_by(cluster, event, &filters->step_size);
 	sent = find(&filters->books[event->worker], event->round);
-	if (!sent || sent->applied || sent->returned || sent->commit_count == COMMITS_MAX) {
+	if (!sent || sent->applied || sent->returned) {
 		hd_check_fail(
 			cluster->check,
 			"worker %u round %u: applied, and it was %s",
 			event->worker,
 			event->round,
-			!sent || sent->returned ? "given back, or never sent" :
-				sent->applied   ? "applied before" :
-						  "in as many histories as are kept"
+			!sent || sent->returned ? "given back, or never sent" : "applied before"
 		);
 		return;
 	}
-	commit = &sent->commits[sent->commit_count++];
-	*commit = (struct commit){event->version, by};
+	commit = remember(cluster, sent, (struct commit){event->version, by});
+	if (!commit)
+		return;
 	apply(cluster, &filters->books[event->worker], sent, commit);
-	keep_applied(cluster, sent);
+	if (!filters->mortal) /* what cannot be undone is of no use any more */
+		forget(sent);
 }
 
+/* That server may come back with it, from a checkpoint. */
 void filter_lost(struct hd_cluster *cluster, const struct hd_event *event) {
-	if (event->kind == HD_EVENT_COMMITTED && event->worker < cluster->worker_count)
-		filter_unknown(&cluster->workers[event->worker], event->round);
+	struct filters *filters = cluster->training ? cluster->training->filters : NULL;
+	struct sent *sent;
+	double by;
+
+	if (!filters || event->kind != HD_EVENT_COMMITTED || event->worker >= cluster->worker_count)
+		return;
+	by = step_by(cluster, event, &filters->lost_step_size);
+	sent = find(&filters->books[event->worker], event->round);
+	if (!sent)
+		return;
+	sent->astray = true;
+	(void)remember(cluster, sent, (struct commit){event->version, by});
 }
 
 /* Its commit in the present history; NULL: it is not in the model. */
@@ -434,7 +463,7 @@ void filters_restored(struct hd_cluster *cluster) {
 		LIST_FOREACH (sent, &filters->books[i].sent, link)
 			restore(cluster, i, sent);
 	if (filters)
-		filters->step_size = 0;
+		filters->step_size = filters->lost_step_size = 0;
 }
 
 static void check_book(struct hd_cluster *cluster, uint32_t rank) {

@@ -106,6 +106,109 @@ static void test_wrong_checkpoint(void **state) {
 	expect(&story, "is not that version");
 }
 
+/* The server, life 1, is cut off at version 2; its replica takes its place as life 5, and makes version 3. */
+static void part(struct story *story, float at_two[VALUES]) {
+	begin(story);
+	whole(story, 0);
+	whole(story, 1);
+	memcpy(at_two, story->model, VALUES * sizeof(float));
+	hd_check_restore(story->check, at_two, version_of(story));
+	story->incarnation = 5;
+	whole(story, 2);
+}
+
+static void commit_apart(struct story *story, uint32_t worker, hd_version version) {
+	struct hd_event event = commit_event(story, worker, 1, hd_version_make(1, 2));
+
+	story->counter--;
+	event.version = version;
+	hd_check_lost(story->check, &event);
+}
+
+/* The one that was cut off comes back as the server, with what it made since: that is the history now, and no other. */
+static void test_comes_back_with_a_lost_history(void **state) {
+	struct story story;
+	float model[VALUES];
+
+	part(&story, model);
+	push_at(&story, 3, 1, hd_version_make(1, 2));
+	commit_apart(&story, 3, hd_version_make(1, 3));
+	memcpy(story.model, model, sizeof(model));
+	apply(&story, story.salt);
+	hd_check_pull(story.check, 3, story.model, hd_version_make(1, 3));
+	hd_check_restore(story.check, story.model, hd_version_make(1, 3));
+	assert_true(hd_check_committed(story.check, 1, 1) == hd_version_make(1, 2));
+	assert_true(hd_check_committed(story.check, 2, 1) == 0);
+	assert_true(hd_check_committed(story.check, 3, 1) == hd_version_make(1, 3));
+	outcome(&story, 3, HD_OUTCOME_APPLIED, hd_version_make(1, 3));
+	story.incarnation = 6;
+	story.counter = 3;
+	push_at(&story, 4, 1, hd_version_make(1, 3));
+	commit(&story, 4, story.salt, hd_version_make(1, 3));
+	outcome(&story, 4, HD_OUTCOME_APPLIED, version_of(&story));
+	push_at(&story, 5, 1, hd_version_make(5, 3));
+	say(&story, commit_event(&story, 5, 1, hd_version_make(5, 3)));
+	expect(&story, "lost history");
+}
+
+/* What it holds then is what it showed before, and nothing that it never made. */
+static void test_wrong_lost_history(void **state) {
+	struct story story;
+	float model[VALUES];
+
+	part(&story, model);
+	push_at(&story, 3, 1, hd_version_make(1, 2));
+	commit_apart(&story, 3, hd_version_make(1, 3));
+	hd_check_pull(story.check, 3, story.model, hd_version_make(1, 3));
+	hd_check_restore(story.check, model, hd_version_make(1, 3));
+	expect(&story, "1/3 is not that version");
+	part(&story, model);
+	hd_check_restore(story.check, model, hd_version_make(1, 3));
+	expect(&story, "1/3 is not that version");
+	part(&story, model);
+	push_at(&story, 3, 1, hd_version_make(1, 2));
+	commit_apart(&story, 3, hd_version_make(1, 4));
+	expect(&story, "1/4 was committed apart, where 3 was next");
+}
+
+/* It began a life of its own there, from its checkpoint. */
+static void test_begins_apart(void **state) {
+	struct story story;
+	float model[VALUES];
+
+	part(&story, model);
+	hd_check_former(story.check, hd_version_make(1, 2));
+	push_at(&story, 3, 1, hd_version_make(1, 2));
+	commit_apart(&story, 3, hd_version_make(2, 3));
+	hd_check_restore(story.check, story.model, hd_version_make(2, 3));
+	assert_true(hd_check_committed(story.check, 0, 1) == hd_version_make(1, 1));
+	assert_true(hd_check_committed(story.check, 2, 1) == 0);
+	assert_true(hd_check_committed(story.check, 3, 1) == hd_version_make(2, 3));
+	story.incarnation = 5;
+	push_at(&story, 4, 1, hd_version_make(2, 3));
+	say(&story, commit_event(&story, 4, 1, hd_version_make(2, 3)));
+	expect(&story, "incarnation 5 again");
+}
+
+/* Only there may a worker's new life count its rounds anew. */
+static void test_counts_anew(void **state) {
+	for (int apart = 0; apart < 2; apart++) {
+		struct hd_check_pushed again = {.worker = 2, .round = 1, .life = 1, .salt = 99};
+		struct story story;
+		float model[VALUES];
+
+		(void)state;
+		part(&story, model);
+		if (apart)
+			hd_check_former(story.check, 0);
+		hd_check_worker_gone(story.check, 2);
+		again.base = apart ? hd_version_make(8, 0) : hd_version_make(5, 3);
+		again.bytes = VALUES * sizeof(float);
+		hd_check_push(story.check, &again);
+		expect(&story, apart ? NULL : "which is in the model");
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_restart),
@@ -114,6 +217,10 @@ int main(void) {
 		cmocka_unit_test(test_applied_again_after_restart),
 		cmocka_unit_test(test_same_incarnation),
 		cmocka_unit_test(test_wrong_checkpoint),
+		cmocka_unit_test(test_comes_back_with_a_lost_history),
+		cmocka_unit_test(test_wrong_lost_history),
+		cmocka_unit_test(test_begins_apart),
+		cmocka_unit_test(test_counts_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,6 +368,19 @@ static void test_random_replicas(void **state) {
 	check_random(true);
 }
 
+/* The server goes on alone, hears that its replica has its place, and follows that; both die, and it comes back from a
+ * checkpoint of what it did alone. */
+static void test_known_replica(void **state) {
+	struct run run;
+
+	(void)state;
+	draw_random(&run, true, 10002705);
+	go(&run);
+	if (run.violated)
+		fail_msg("%s", run.failure);
+	assert_true(run.result.regained > 0);
+}
+
 static void test_refusals(void **state) {
 	struct hd_cluster *cluster;
 	struct run run;
@@ -399,6 +412,7 @@ int main(void) {
 		cmocka_unit_test(test_controller_restarts_beside_replica),
 		cmocka_unit_test(test_random_restarts),
 		cmocka_unit_test(test_random_replicas),
+		cmocka_unit_test(test_known_replica),
 		cmocka_unit_test(test_refusals),
 	};
 	const struct CMUnitTest random[] = {

@@ -19,7 +19,7 @@
 /* Worlds that were once wrong. A promoted replica that is killed: workers are back before the controller's word; or one
  * that was cut off falls back to the old server, which has nothing. A server that dies while its replica is not in step
  * yet begins anew, and its first version is the replica's before anybody else has seen it. Steps that the bound lets
- * wait. */
+ * wait. A worker whose new life begins at a server that is cut off, and then joins the other one. */
 static const struct {
 	uint64_t seed;
 	bool sums, steps, controller; /* drawn since there are any */
@@ -27,7 +27,8 @@ static const struct {
 	= {{20036, false, false, false},
 	   {30540, false, false, false},
 	   {61313, true, false, false},
-	   {400023, true, true, false}};
+	   {400023, true, true, false},
+	   {200000037, true, true, true}};
 #define KNOWN (sizeof(known_seeds) / sizeof(known_seeds[0]))
 
 static const struct hd_place server = {.kind = HD_PLACE_SERVER};
