@@ -37,6 +37,7 @@ WORLDS = {
     "groups": World("tests/sim/test_seeds", ["groups"], SEED, RANDOM),
     "sums": World("tests/sim/test_groups", [], SEED, ENVIRONMENT),
     "replica": World("tests/sim/test_replica_sim", [], SEED, ENVIRONMENT),
+    "filter": World("tests/sim/test_filtered", [], SEED, ENVIRONMENT),
     "sync": World("tests/sim/test_sync", [], SEED, ENVIRONMENT),
     "allreduce": World("tests/sim/test_allreduce", ["--first", "{first}", "--seeds", "{count}"], SEED,
                        "{program} --first {seed} --seeds 1"),
@@ -52,11 +53,9 @@ class Count:
         self.seconds = 0.0
 
 
-def run_block(build, name, first, count):
-    """(seconds, [(seed, what)], what broke beyond seeds or None)"""
-    world = WORLDS[name]
+def run_program(build, world, first, count):
+    """([(seed, what)], what broke beyond seeds or None)"""
     words = [word.format(first=first, count=count) for word in world.words]
-    began = time.monotonic()
     try:
         done = subprocess.run([str(build / world.program), *words], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, errors="replace", timeout=BLOCK_PATIENCE_S, check=False,
@@ -64,12 +63,25 @@ def run_block(build, name, first, count):
         text, status = done.stdout + done.stderr, done.returncode
     except subprocess.TimeoutExpired:
         text, status = f"no end within {BLOCK_PATIENCE_S} s", -1
-    found = dict(re.findall(world.bad, text))
+    found = [(int(seed), what) for seed, what in dict(re.findall(world.bad, text)).items()]
     broken = None
     if status != 0 and not found:
         lines = text.strip().splitlines() or ["nothing said"]
         broken = f"status {status}: {lines[-1]}"
-    return time.monotonic() - began, sorted((int(seed), what) for seed, what in found.items()), broken
+    return sorted(found), broken
+
+
+def run_block(build, name, first, count):
+    """(seconds, [(seed, what)], what broke beyond seeds or None)"""
+    bad, broken, end = {}, None, first + count
+    began = time.monotonic()
+    while first < end and not broken:
+        # Some programs end with the first bad seed, one of several tests at a time: the rest is run after it.
+        found, broken = run_program(build, WORLDS[name], first, end - first)
+        new = [(seed, what) for seed, what in found if seed not in bad]
+        bad.update(new)
+        first = min((seed for seed, _ in found if seed >= first), default=end) + 1
+    return time.monotonic() - began, sorted(bad.items()), broken
 
 
 def blocks(worlds, first, count):

@@ -22,6 +22,12 @@ for seed in $(seq $HEDDLE_SIM_FIRST $((HEDDLE_SIM_FIRST + HEDDLE_SIM_SEEDS - 1))
 done
 exit ${bad:-0}
 """
+STOPS = """#!/bin/sh
+for seed in $(seq $HEDDLE_SIM_FIRST $((HEDDLE_SIM_FIRST + HEDDLE_SIM_SEEDS - 1))); do
+	echo $seed >>$(dirname $0)/stops.ran
+	[ $((seed % 10)) != 7 ] || { echo "seed $seed: an update was lost"; exit 1; }
+done
+"""
 BROKEN = """#!/bin/sh
 [ $HEDDLE_SIM_FIRST != 26 ] || kill -SEGV $$
 """
@@ -38,11 +44,12 @@ def run(build, *words):
 def main():
     with tempfile.TemporaryDirectory(prefix="heddle-seeds-") as folder:
         build = pathlib.Path(folder)
-        for name, text in (("well", WELL), ("bad", BAD), ("broken", BROKEN)):
+        for name, text in (("well", WELL), ("bad", BAD), ("stops", STOPS), ("broken", BROKEN)):
             (build / name).write_text(text)
             os.chmod(build / name, 0o755)
         seeds.WORLDS = {"well": seeds.World("well", ["hard", "--first", "{first}"], seeds.SEED, seeds.ENVIRONMENT),
                         "bad": seeds.World("bad", [], seeds.SEED, seeds.RANDOM),
+                        "stops": seeds.World("stops", [], seeds.SEED, seeds.ENVIRONMENT),
                         "broken": seeds.World("broken", [], seeds.SEED, seeds.ENVIRONMENT)}
         status, said = run(build, "60", "--first", "3", "--worlds", "well", "--jobs", "3")
         check(status == 0 and "60 seeds, none bad" in said, said)
@@ -53,6 +60,9 @@ def main():
         check("BAD bad, seed 7: an update was lost" in said and "seed 47: an" in said and "seed 87: an" in said, said)
         check(f"replay: {build}/testbed/heddle-sim --random --seed 47 --trace FILE" in said, said)
         check("[7, 47, 87]" in said, said)
+        status, said = run(build, "60", "--first", "3", "--worlds", "stops")
+        check(status == 1 and "[7, 17, 27, 37, 47, 57]" in said, said)
+        check(sorted(map(int, (build / "stops.ran").read_text().split())) == list(range(3, 63)), "not each seed once")
         status, said = run(build, "60", "--worlds", "broken")
         check(status == 1 and "BAD broken, seeds 26..50: status -11" in said, said)
         check(f"HEDDLE_SIM_FIRST=26 HEDDLE_SIM_SEEDS=25 {build}/broken" in said, said)
