@@ -265,8 +265,8 @@ void worker_way_closed(
 	struct way *way,
 	enum hd_reason reason
 );
-/* Another server is the worker's from now on; nothing is under way. */
-void worker_ways_forget_server(struct hd_worker *worker);
+/* Another server is the worker's from now on: copies to the one before end. Of tickets nothing is under way. */
+void worker_ways_forget_server(struct hd_worker *worker, const struct context *ctx);
 /* Copies' way to a node that becomes the worker's server: that session takes its place. */
 void worker_way_drop(struct hd_worker *worker, const struct context *ctx, struct hd_addr address);
 void worker_ways_close(struct hd_worker *worker, const struct context *ctx);

@@ -24,7 +24,7 @@ connect_server(struct hd_worker *worker, const struct context *ctx, struct hd_ad
 		worker->server = NULL;
 		worker->stats.joined = false;
 		worker_requeue_wire(worker, ctx, false);
-		worker_ways_forget_server(worker);
+		worker_ways_forget_server(worker, ctx);
 	}
 	worker_way_drop(worker, ctx, address);
 	worker->server_addr = address;

@@ -222,13 +222,15 @@ void worker_way_closed(
 	if (lost)
 		worker_reduce_way_closed(worker, ctx, way);
 	if (refused)
-		*way = (struct way){0};
+		clear_way(way, ctx);
 }
 
-void worker_ways_forget_server(struct hd_worker *worker) {
+void worker_ways_forget_server(struct hd_worker *worker, const struct context *ctx) {
 	for (uint32_t i = 0; i < worker->way_count; i++) {
-		if (worker->ways[i].server)
-			worker->ways[i] = (struct way){0};
+		if (!worker->ways[i].server)
+			continue;
+		worker_copies_leave(worker, ctx, &worker->ways[i]);
+		clear_way(&worker->ways[i], ctx);
 	}
 }
 

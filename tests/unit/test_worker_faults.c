@@ -393,6 +393,31 @@ static void test_copy_ends_with_its_bytes(void **state) {
 	destroy(world);
 }
 
+/* The server that it goes to is none any more: the copy ends before the path that it counts in. */
+static void test_copy_ends_with_its_server(void **state) {
+	struct hd_worker_config much = {.keep_bytes_max = (uint64_t)10 * VALUES * 4};
+	struct hd_message message = {.kind = HD_MSG_GRANT};
+	struct world *world = build(SCHEDULED, &much);
+	struct hd_addr server = hd_sim_node_address(world->sim, world->server.node);
+
+	(void)state;
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	world->server.deaf = true;
+	say_copy(world);
+	message = (struct hd_message){.kind = HD_MSG_REGISTERED};
+	message.registered.job = hd_job_id("t", "job");
+	message.registered.scheduled = 1;
+	message.registered.server_ipv4 = server.ipv4;
+	message.registered.server_port = (uint16_t)(server.port + 1);
+	peer_say(&world->controller, &message);
+	run_ms(world, 10);
+	assert_int_equal(peer_count(&world->controller, HD_MSG_CANCEL), 1);
+	assert_int_equal(peer_last(&world->controller, HD_MSG_CANCEL)->cancel.direction, HD_COPY);
+	destroy(world); /* and what it still has */
+}
+
 /* Lost, duplicated and reordered packets: everything ends, once, with the same sums. */
 static void lossy(double loss, uint64_t *trace) {
 	struct world *world = build(SCHEDULED, &plain);
@@ -444,6 +469,7 @@ int main(void) {
 		cmocka_unit_test(test_cancelled_too_late),
 		cmocka_unit_test(test_keep_limit),
 		cmocka_unit_test(test_copy_ends_with_its_bytes),
+		cmocka_unit_test(test_copy_ends_with_its_server),
 		cmocka_unit_test(test_kept_give_way),
 		cmocka_unit_test(test_controller_voids),
 		cmocka_unit_test(test_lossy_and_replayable),
