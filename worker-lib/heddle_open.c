@@ -451,6 +451,19 @@ void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
 	pthread_cond_broadcast(&fabric->changed);
 }
 
+int heddle_leave(struct heddle *fabric, int timeout_ms) {
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&fabric->lock);
+	fabric->closing = true;
+	hd_driver_wake(fabric->driver);
+	rc = heddle_wait_until(fabric, has_left, fabric, timeout_ms);
+	pthread_mutex_unlock(&fabric->lock);
+	return rc;
+}
+
 int heddle_close(struct heddle *fabric, int timeout_ms) {
 	int rc;
 
@@ -465,10 +478,8 @@ int heddle_close(struct heddle *fabric, int timeout_ms) {
 			close(fabric->ended_fd);
 		return heddle_fail(-ECHILD, "closed in a child of the process that opened it");
 	}
+	rc = heddle_leave(fabric, timeout_ms);
 	pthread_mutex_lock(&fabric->lock);
-	fabric->closing = true;
-	hd_driver_wake(fabric->driver);
-	rc = heddle_wait_until(fabric, has_left, fabric, timeout_ms);
 	fabric->stopping = true;
 	hd_driver_wake(fabric->driver);
 	pthread_mutex_unlock(&fabric->lock);

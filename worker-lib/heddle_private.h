@@ -34,6 +34,7 @@ struct heddle_ticket {
 	unsigned references; // lock: the caller's, the library's
 	bool in_core; // lock: the core was told, or is being told
 	bool ended, let_go; // lock: has an outcome; the library is done with it
+	bool keeps; // lock: the copy stays until the caller has taken what is in it
 	struct heddle_status status; // lock
 	/* Set before it is queued, then the progress thread's. */
 	const float *data; /* push: what is sent: the copy, or what was borrowed */
@@ -96,7 +97,7 @@ struct heddle {
 	float sent_norm, held_norm; // lock: of the next report; < 0: not known
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
 	hd_ns notice_taken; /* the progress thread's */
-	bool left_by_itself; /* the same: preempted, and not closed yet */
+	bool core_ended; /* the same: it has left, and every ticket has ended */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
 	void *spare; // lock: the last copy that was given back: its pages are there already
@@ -119,7 +120,7 @@ void heddle_on_event(void *owner, const struct hd_event *event);
 int heddle_start_thread(struct heddle *fabric);
 /*
  * Waits with the lock held until `done(arg)`, a socket error, or the time; manual: drives meanwhile.
- * 0 = done, -ETIMEDOUT, -errno.
+ * 0 = done, -ETIMEDOUT, -ESHUTDOWN (left: it never will be), -errno.
  */
 int heddle_wait_until(
 	struct heddle *fabric,
@@ -166,6 +167,8 @@ void heddle_ticket_end(
 /* Has heddle_fd() readable. */
 void heddle_count_end(struct heddle *fabric);
 void heddle_ticket_let_go(struct heddle_ticket *ticket);
+/* The caller has taken what it wants of the copy. */
+void heddle_ticket_taken(struct heddle_ticket *ticket);
 void heddle_ticket_unref(struct heddle_ticket *ticket);
 /* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
 struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);

@@ -298,7 +298,7 @@ static void drive(struct heddle *fabric, hd_ns until) {
 	int rc = 0;
 
 	/* What the core still knows of has been ended here: it is not to speak of it. */
-	if (!fabric->left_by_itself)
+	if (!fabric->core_ended)
 		rc = hd_driver_step(fabric->driver, node, until);
 	pthread_mutex_lock(&fabric->lock);
 	fabric->stats = *hd_worker_stats(fabric->worker);
@@ -307,9 +307,11 @@ static void drive(struct heddle *fabric, hd_ns until) {
 	fabric->flush_at = hd_worker_flush_at(fabric->worker);
 	if (fabric->stats.left)
 		fabric->left = true;
-	if (fabric->left && !fabric->closing && !fabric->left_by_itself) {
-		fabric->left_by_itself = true;
-		heddle_end_tickets(fabric, HEDDLE_REASON_PREEMPTED);
+	if (fabric->left && !fabric->core_ended) {
+		fabric->core_ended = true;
+		heddle_end_tickets(
+			fabric, fabric->closing ? HEDDLE_REASON_CLOSED : HEDDLE_REASON_PREEMPTED
+		);
 	}
 	if (rc < 0 || fabric->left)
 		pthread_cond_broadcast(&fabric->changed);
@@ -379,6 +381,9 @@ int heddle_wait_until(
 				"socket: %s",
 				heddle_strerror(fabric->socket_error)
 			);
+		/* Nothing comes any more: the core has ended. */
+		if (fabric->left)
+			return heddle_fail(-ESHUTDOWN, "left the job");
 		if (!in_time)
 			return heddle_fail(-ETIMEDOUT, "%s", fabric->trouble);
 		if (!fabric->manual) {

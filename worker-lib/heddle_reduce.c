@@ -42,17 +42,17 @@ static int check_options(
 	return rc < 0 ? rc : heddle_check_payload(given->payload);
 }
 
-int heddle_allreduce_start(
-	struct heddle *fabric,
-	const float *in,
-	float *out,
-	uint64_t count,
-	const struct heddle_allreduce_options *options,
-	struct heddle_ticket **ticket_out
-) {
+/* out: NULL: into the copy, behind the values of `in`, and it stays until heddle_ticket_taken(). */
+static int
+start(struct heddle *fabric,
+      const float *in,
+      float *out,
+      uint64_t count,
+      const struct heddle_allreduce_options *options,
+      struct heddle_ticket **ticket_out) {
 	struct heddle_allreduce_options given;
 	struct heddle_ticket *ticket;
-	bool copies;
+	size_t copied;
 	int rc = heddle_check(fabric);
 
 	if (rc != 0)
@@ -60,8 +60,6 @@ int heddle_allreduce_start(
 	rc = check_options(options, &given);
 	if (rc != 0)
 		return rc;
-	if (!in || !out || !ticket_out)
-		return heddle_fail(-EINVAL, "in, out or ticket: NULL");
 	if (count == 0 || count > HD_MODEL_BYTES_MAX / sizeof(float))
 		return heddle_fail(
 			-EINVAL,
@@ -71,8 +69,9 @@ int heddle_allreduce_start(
 	if (hd_worker_is_direct(fabric->worker))
 		return heddle_fail(-EDESTADDRREQ, "controller: all-reduces need one");
 	ticket = heddle_ticket_new(fabric, HD_REDUCE);
-	copies = !given.borrow || in == out;
-	if (!ticket || (copies && heddle_ticket_copy(fabric, ticket, count * sizeof(float)) < 0)) {
+	copied = given.borrow && out && in != out ? 0 : out ? count : 2 * count;
+	if (!ticket
+	    || (copied > 0 && heddle_ticket_copy(fabric, ticket, copied * sizeof(float)) < 0)) {
 		free(ticket);
 		return heddle_fail(-ENOMEM, "no memory");
 	}
@@ -82,14 +81,36 @@ int heddle_allreduce_start(
 	ticket->dtype = (uint8_t)given.payload;
 	ticket->values = count;
 	ticket->status.bytes = count * hd_dtype_bytes(ticket->dtype);
-	ticket->into = out;
 	ticket->data = ticket->copy ? memcpy(ticket->copy, in, count * sizeof(float)) : in;
+	ticket->keeps = !out;
+	ticket->into = out ? out : (float *)ticket->copy + count;
 	rc = heddle_ticket_enqueue(fabric, ticket);
 	if (rc == 0)
 		*ticket_out = ticket;
 	return rc;
 }
 
+int heddle_allreduce_start(
+	struct heddle *fabric,
+	const float *in,
+	float *out,
+	uint64_t count,
+	const struct heddle_allreduce_options *options,
+	struct heddle_ticket **ticket
+) {
+	if (!in || !out || !ticket)
+		return heddle_fail(-EINVAL, "in, out or ticket: NULL");
+	return start(fabric, in, out, count, options, ticket);
+}
+
+static void taken(struct heddle_ticket *ticket) {
+	pthread_mutex_lock(&ticket->fabric->lock);
+	heddle_ticket_taken(ticket);
+	pthread_mutex_unlock(&ticket->fabric->lock);
+}
+
+/* One that has begun goes on without its caller, as others count on it. Where the caller may give up, the sum is made
+ * in memory of the library's for that reason. */
 int heddle_allreduce(
 	struct heddle *fabric,
 	float *data,
@@ -99,16 +120,26 @@ int heddle_allreduce(
 	struct heddle_status *status
 ) {
 	struct heddle_status own = HEDDLE_STATUS_INIT;
+	bool apart = timeout_ms >= 0;
 	struct heddle_ticket *ticket = NULL;
-	int rc = heddle_allreduce_start(fabric, data, data, count, options, &ticket);
+	int rc;
 
+	if (!data)
+		return heddle_fail(-EINVAL, "data: NULL");
+	rc = start(fabric, data, apart ? NULL : data, count, options, &ticket);
 	if (rc != 0)
 		return rc;
 	rc = heddle_ticket_wait(ticket, HEDDLE_WAIT_OUTCOME, timeout_ms, &own);
-	if (rc == -ETIMEDOUT)
+	if (rc == -ETIMEDOUT) {
 		(void)heddle_ticket_cancel(ticket);
-	else if (rc == 0 && own.state != HEDDLE_APPLIED)
+		rc = heddle_fail(rc, "all-reduce: %s", heddle_strerror(rc));
+	} else if (rc == 0 && own.state != HEDDLE_APPLIED) {
 		rc = heddle_fail(-EIO, "all-reduce: %s", heddle_reason_name(own.reason));
+	} else if (rc == 0 && apart) {
+		memcpy(data, ticket->into, count * sizeof(float));
+	}
+	if (apart)
+		taken(ticket);
 	if (status)
 		(void)heddle_ticket_test(ticket, status);
 	heddle_ticket_free(ticket);

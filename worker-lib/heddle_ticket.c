@@ -79,9 +79,16 @@ void heddle_ticket_let_go(struct heddle_ticket *ticket) {
 		return;
 	ticket->let_go = true;
 	ticket->status.released = 1;
-	give_back(ticket);
+	if (!ticket->keeps)
+		give_back(ticket);
 	TAILQ_REMOVE(&ticket->fabric->tickets, ticket, link);
 	heddle_ticket_unref(ticket);
+}
+
+void heddle_ticket_taken(struct heddle_ticket *ticket) {
+	ticket->keeps = false;
+	if (ticket->let_go)
+		give_back(ticket);
 }
 
 void heddle_unlock_unref(struct heddle *fabric, unsigned references) {
@@ -188,6 +195,8 @@ int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket) {
 		rc = heddle_fail(
 			fabric->socket_error, "socket: %s", heddle_strerror(fabric->socket_error)
 		);
+	else if (fabric->closing)
+		rc = heddle_fail(-ESHUTDOWN, "heddle_leave() was called");
 	else if (fabric->left || hd_driver_now() >= fabric->flush_at)
 		rc = heddle_fail(-ESHUTDOWN, "preempted: no time is left for it");
 	else if (ring->count == HEDDLE_COMMANDS_MAX)

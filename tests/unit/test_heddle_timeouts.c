@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every public call that takes a timeout returns in time, whoever does not answer: there is no server, the server has
- * stopped, a synchronous step is not complete, there is no controller. What was handed over is the caller's then, where
- * heddle.h says so. A call that hangs ends the test by SIGALRM.
+ * stopped, a synchronous step is not complete, there is no controller, or it knows no server. What was handed over is
+ * the caller's then, where heddle.h says so. A wait for ever ends when this worker has left. A call that hangs ends the
+ * test by SIGALRM.
  */
+#include "hd_controller.h"
 #include "hd_program.h"
 #include "hd_server.h"
+#include "hd_topology.h"
 #include "heddle.h"
 #include "heddle_federated.h"
 
@@ -14,6 +17,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,15 +28,16 @@
 #include <cmocka.h>
 
 #define VALUES 20000
-#define TIMEOUT_MS 100
+#define TIMEOUT_MS 50
 #define SLACK_MS 900 /* for a machine that is busy; a hang is not within it */
-#define HANG_S 60
+#define HANG_S 20
 
 enum situation {
 	NO_SERVER, /* somebody has the port, and answers nothing */
 	STOPPED, /* the server does nothing any more, since the worker has joined */
 	INCOMPLETE, /* the job's step needs nine workers, and this is one */
 	NO_CONTROLLER, /* nor a server: the controller would have said where one is */
+	CONTROLLER_ALONE, /* it answers, and knows no server */
 	SITUATIONS
 };
 
@@ -41,30 +46,36 @@ static const char *const situation_names[SITUATIONS] = {
 	"stopped server",
 	"incomplete step",
 	"no controller",
+	"controller alone",
 };
 
 struct scene {
 	struct hd_keyring keys;
 	struct hd_driver *driver;
 	struct hd_server *server;
+	struct hd_controller *controller;
 	pthread_t thread;
 	pthread_mutex_t gate; /* held: the server stands still */
-	bool stopped, ended;
+	bool stopped;
+	_Atomic bool ended; /* the thread is to end */
 	int silent_fd;
 	char key_path[64], address[32], silent[32];
-	enum situation situation;
+	_Atomic enum situation situation;
 	struct heddle *fabric;
 	float update[VALUES], model[VALUES];
 };
 
 static void *serve(void *arg) {
 	struct scene *scene = arg;
-	struct hd_node node = {&hd_server_ops, scene->server};
+	const struct hd_node server = {&hd_server_ops, scene->server};
+	const struct hd_node controller = {&hd_controller_ops, scene->controller};
 
-	for (bool ended = false; !ended;) {
+	while (!scene->ended) {
+		struct hd_node node;
+
 		pthread_mutex_lock(&scene->gate);
+		node = scene->situation == CONTROLLER_ALONE ? controller : server;
 		(void)hd_driver_step(scene->driver, node, hd_driver_now() + 10 * HD_MS);
-		ended = scene->ended;
 		pthread_mutex_unlock(&scene->gate);
 	}
 	return NULL;
@@ -103,6 +114,19 @@ static void be_silent(struct scene *scene) {
 	(void)snprintf(scene->silent, sizeof scene->silent, "127.0.0.1:%u", ntohs(name.sin_port));
 }
 
+static void make_controller(struct scene *scene) {
+	struct hd_controller_config config = {
+		.name = "c",
+		.keys = &scene->keys,
+		.key_id = scene->keys.keys[0].id,
+		.epoch = 1,
+	};
+
+	assert_int_equal(hd_program_entropy(config.seed), 0);
+	assert_int_equal(hd_topology_create_star(&config.topology), 0);
+	assert_int_equal(hd_controller_create(&config, &scene->controller), 0);
+}
+
 static int setup(void **state) {
 	struct scene *scene = calloc(1, sizeof *scene);
 	struct hd_driver_config driver = {.bind = {.ipv4 = 0x7f000001}};
@@ -120,6 +144,7 @@ static int setup(void **state) {
 	config.data = hd_driver_bound(scene->driver);
 	config.receive_window_bytes = hd_driver_receive_window(scene->driver);
 	assert_int_equal(hd_server_create(&config, &scene->server), 0);
+	make_controller(scene);
 	(void)snprintf(scene->address, sizeof scene->address, "127.0.0.1:%u", config.data.port);
 	assert_int_equal(pthread_mutex_init(&scene->gate, NULL), 0);
 	assert_int_equal(pthread_create(&scene->thread, NULL, serve, scene), 0);
@@ -132,13 +157,12 @@ static int teardown(void **state) {
 	struct scene *scene = *state;
 
 	(void)alarm(0);
-	if (!scene->stopped)
-		stop_server(scene);
 	scene->ended = true;
 	go_on(scene);
 	pthread_join(scene->thread, NULL);
 	pthread_mutex_destroy(&scene->gate);
 	hd_server_destroy(scene->server);
+	hd_controller_destroy(scene->controller);
 	hd_driver_close(scene->driver);
 	hd_keyring_fini(&scene->keys);
 	close(scene->silent_fd);
@@ -179,6 +203,8 @@ static void open_job(struct scene *scene, int manual, bool federated) {
 	options.manual = manual;
 	if (scene->situation == NO_CONTROLLER)
 		options.controller = scene->silent;
+	else if (scene->situation == CONTROLLER_ALONE)
+		options.controller = scene->address;
 	else
 		options.server = scene->situation == NO_SERVER ? scene->silent : scene->address;
 	assert_int_equal(heddle_open(spec, &options, &scene->fabric), 0);
@@ -267,8 +293,23 @@ static int call_close(struct scene *scene) {
 	return rc;
 }
 
+/* The handle stays: the ticket goes on, or has ended, and the handle is closed later. */
+static int call_leave(struct scene *scene) {
+	uint64_t base = base_of(scene);
+	struct heddle_ticket *ticket, *more;
+	int rc;
+
+	assert_int_equal(heddle_push(scene->fabric, scene->update, base, NULL, &ticket), 0);
+	rc = heddle_leave(scene->fabric, TIMEOUT_MS);
+	assert_int_equal(heddle_ticket_test(ticket, NULL), rc == 0);
+	heddle_ticket_free(ticket);
+	assert_int_equal(heddle_push(scene->fabric, scene->update, base, NULL, &more), -ESHUTDOWN);
+	return rc;
+}
+
 #define BIT(situation) (1u << (situation))
 #define ALL (BIT(SITUATIONS) - 1)
+#define SCHEDULED (BIT(NO_CONTROLLER) | BIT(CONTROLLER_ALONE))
 
 static const struct call {
 	const char *name;
@@ -277,13 +318,18 @@ static const struct call {
 	unsigned situations;
 	bool federated;
 } calls[] = {
-	{"heddle_wait_joined", call_wait_joined, BIT(NO_SERVER) | BIT(NO_CONTROLLER), ALL, false},
+	{"heddle_wait_joined",
+	 call_wait_joined,
+	 ALL & ~(BIT(STOPPED) | BIT(INCOMPLETE)),
+	 ALL,
+	 false},
 	{"heddle_ticket_wait", call_ticket_wait, ALL, ALL, false},
 	{"heddle_push_wait", call_push_wait, ALL, ALL, false},
 	{"heddle_pull", call_pull, ALL, ALL, false},
-	{"heddle_allreduce", call_allreduce, BIT(NO_CONTROLLER), BIT(NO_CONTROLLER), false},
+	{"heddle_allreduce", call_allreduce, SCHEDULED, SCHEDULED, false},
 	{"heddle_progress", call_progress, 0, ALL, false},
 	{"heddle_round_get", call_round_get, ALL, ALL, true},
+	{"heddle_leave", call_leave, ALL & ~BIT(INCOMPLETE), ALL, false},
 	{"heddle_close", call_close, ALL & ~BIT(INCOMPLETE), ALL, false},
 };
 
@@ -353,6 +399,38 @@ static void test_no_controller(void **state) {
 	play_all(state, NO_CONTROLLER);
 }
 
+static void test_controller_alone(void **state) {
+	play_all(state, CONTROLLER_ALONE);
+}
+
+/* Nobody answers, and this worker's machine has been taken away: what waits for ever ends. */
+static void test_waits_end_when_left(void **state) {
+	for (int manual = 0; manual < 2; manual++) {
+		struct heddle_round round = HEDDLE_ROUND_INIT;
+		struct heddle_ticket *ticket;
+		struct scene *scene;
+		int rc;
+
+		restart(state);
+		scene = *state;
+		scene->situation = NO_SERVER;
+		open_job(scene, manual, true);
+		assert_int_equal(heddle_preempt_notice(scene->fabric, 0.05), 0);
+		assert_int_equal(heddle_wait_joined(scene->fabric, -1, NULL, NULL), -ESHUTDOWN);
+		assert_int_equal(heddle_round_get(scene->fabric, &round, -1), -ESHUTDOWN);
+		do {
+			rc = heddle_progress(scene->fabric, -1);
+		} while (rc == 1);
+		assert_int_equal(rc, -ESHUTDOWN);
+		assert_int_equal(
+			heddle_pull_start(scene->fabric, scene->model, NULL, &ticket), -ESHUTDOWN
+		);
+		assert_int_equal(heddle_leave(scene->fabric, -1), 0);
+		assert_int_equal(heddle_close(scene->fabric, -1), 0);
+		scene->fabric = NULL;
+	}
+}
+
 /* The buffer of a pull that timed out is not written when the server comes back. */
 static void test_buffer_is_the_callers(void **state) {
 	struct scene *scene = *state;
@@ -414,6 +492,8 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_incomplete, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_controller, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_controller_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_waits_end_when_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_buffer_is_the_callers, setup, teardown),
 		cmocka_unit_test(test_table_is_whole),
 	};

@@ -21,6 +21,10 @@
  * errno; each lists its own. Structs that begin with `size` are stamped with the caller's size, so that
  * they can grow: initialize them with their _INIT.
  *
+ * A function waits for others only where it takes timeout_ms (< 0: for ever), and no longer than that, whoever does
+ * not answer. -ESHUTDOWN: this worker has left, and what is waited for never comes. All other functions return at
+ * once, but for what they copy and compute, and for the resolver and the files that heddle_open() asks.
+ *
  * A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the
  * child may only close it (which closes descriptors, and says nothing to anybody) and open its own.
  */
@@ -88,8 +92,7 @@ enum heddle_reason {
 	HEDDLE_REASON_TIMEOUT = 18,
 	HEDDLE_REASON_UNKNOWN_KEY = 19,
 	HEDDLE_REASON_VERSION_MISMATCH = 20,
-	HEDDLE_REASON_PREEMPTED
-		= 22 /* this worker's machine is taken away: it could not end in time */
+	HEDDLE_REASON_PREEMPTED = 22 /* its machine is taken away: it did not end in time */
 };
 
 /* A model version: how many updates the server has applied (lower 48 bits), and which of the server's
@@ -131,8 +134,7 @@ void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max);
  * must be constant; tau_max has no effect. */
 enum heddle_sync {
 	HEDDLE_ASYNC = 0,
-	HEDDLE_SYNC
-		= 1, /* of one update of every worker that has joined; a death or a leave lowers the number */
+	HEDDLE_SYNC = 1, /* of one update of every worker that is a member at the time */
 	HEDDLE_N_SYNC = 2, /* of the first updates of n different workers */
 	HEDDLE_N_BATCH_SYNC = 3 /* of the first n updates, of whichever workers */
 };
@@ -175,9 +177,8 @@ struct heddle_options {
 	const char *events; /* HEDDLE_EVENTS: file for a log of events, one JSON object a line */
 	int rank; /* HEDDLE_RANK: this worker's number (0); negative: from there */
 	int manual; /* no progress thread: the caller drives with heddle_progress() */
-	uint64_t
-		keep_bytes; /* HEDDLE_KEEP_MB (MiB): data kept after APPLIED until DURABLE, for a server's restart
-				or its replica (0: none) */
+	/* HEDDLE_KEEP_MB (MiB): data kept after APPLIED until DURABLE, for a server's restart or its replica (0: none) */
+	uint64_t keep_bytes;
 	uint32_t chunk_bytes; /* payload of one packet; 0: 1408 */
 	uint32_t fallback_ms; /* without a controller for this long: go direct; 0: 750 */
 	float job_weight; /* for fairness between tenants; 0: 1 */
@@ -203,14 +204,16 @@ int heddle_open(
 	const struct heddle_options *options,
 	struct heddle **fabric
 );
-/* Waits until the server has accepted the job's description. timeout_ms < 0: for ever. version and
- * tau_max may be NULL. -ETIMEDOUT, -ECONNREFUSED (description differs, no memory, key: heddle_last_error()
- * says which), -ECHILD, or an errno of the socket. */
+/* Waits until the server has accepted the job's description. version and tau_max may be NULL. -ETIMEDOUT, -ECONNREFUSED
+ * (description differs, no memory, key: heddle_last_error() says which), -ESHUTDOWN (preempted, left), -ECHILD, or an
+ * errno of the socket. */
 int heddle_wait_joined(struct heddle *fabric, int timeout_ms, uint64_t *version, uint32_t *tau_max);
-/* Leaves: what is under way ends first, for at most timeout_ms (< 0: for ever); what has not ended by
- * then has FAILED closed. Frees the handle in any case; tickets stay valid until they are freed, and
- * buffers are the caller's again. 0 (also NULL), -ETIMEDOUT, -ECHILD (nothing said). Call it
- * once, when no other thread uses the handle. */
+/* Leaves: what is under way ends first; nothing new is begun (-ESHUTDOWN). 0, -ETIMEDOUT (it goes on: call again),
+ * -ECHILD, or an errno of the socket. */
+int heddle_leave(struct heddle *fabric, int timeout_ms);
+/* Leaves, and frees the handle in any case: what has not ended in the time has FAILED closed. Tickets stay valid until
+ * they are freed, and buffers are the caller's again. 0 (also NULL), -ETIMEDOUT, -ECHILD (nothing said), or an errno of
+ * the socket. Call it once, when no other thread uses the handle. */
 int heddle_close(struct heddle *fabric, int timeout_ms);
 
 /* This worker's number; and how many heddle-run started (HEDDLE_WORLD_SIZE, else 1). */
@@ -307,9 +310,9 @@ int heddle_push_sparse(
 	const struct heddle_push_options *options,
 	struct heddle_ticket **ticket
 );
-/* Fetches the model, exactly one version of it, into data, whose contents are undefined until the
- * ticket has ended. In a job with SYNC or N_SYNC it waits first until this worker's earlier pushes have ended,
- * which they do with their step. Errors as heddle_push() but -EDOM. */
+/* Fetches the model, exactly one version of it, into data, which is undefined until the ticket has ended. In a job with
+ * SYNC or N_SYNC the ticket waits first for this worker's earlier pushes, which end with their step. Errors as
+ * heddle_push() but -EDOM. */
 int heddle_pull_start(
 	struct heddle *fabric,
 	float *data,
@@ -329,8 +332,7 @@ struct heddle_status {
 	int released; /* the library does not touch the data any more */
 	int granted; /* by the controller; else directly with the server */
 	uint32_t round; /* counts this worker's pushes, or pulls; 0 until it was taken up */
-	uint32_t
-		delay; /* push: commits since base, this one included; all-reduce: workers in the sum */
+	uint32_t delay; /* push: commits since base, with it; all-reduce: workers in the sum */
 	uint64_t base;
 	uint64_t version; /* push: after the commit; pull: what was delivered */
 	uint64_t bytes; /* that travel: of the payload type */
@@ -358,8 +360,8 @@ enum heddle_wait {
 
 /* Looks: 1 when it has ended (APPLIED, DROPPED, FAILED), 0 when not. status may be NULL. -EINVAL (size). */
 int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status);
-/* Waits: 0, -ETIMEDOUT, -EINVAL, -ECHILD. status may be NULL, and is set in the first two cases. In
- * manual mode it drives the fabric meanwhile. */
+/* Waits: 0, -ETIMEDOUT, -EINVAL, -ECHILD. status may be NULL, and is set in the first two cases; after the second the
+ * ticket goes on as before. In manual mode it drives the fabric meanwhile. */
 int heddle_ticket_wait(
 	struct heddle_ticket *ticket,
 	enum heddle_wait until,
@@ -405,8 +407,7 @@ struct heddle_allreduce_options {
 	enum heddle_memory memory;
 	void *stream; /* of the memory's kind; NULL for HOST */
 	int borrow; /* no copy: in stays untouched by the caller until the ticket has ended */
-	enum heddle_payload
-		payload; /* in which the values travel; sums of 16-bit ones are made in fp32 */
+	enum heddle_payload payload; /* on the wire; sums of 16-bit values are made in fp32 */
 	enum heddle_reduce operation;
 	/* Adds in the order of ranks: the same bits each time. Else as values come, which is faster; in both cases
 	 * every worker gets the same bits. */
@@ -451,8 +452,9 @@ int heddle_allreduce_start(
 	const struct heddle_allreduce_options *options,
 	struct heddle_ticket **ticket
 );
-/* In place, and waits: 0 = data has the sum; -EIO = failed (status says why), -ETIMEDOUT (withdrawn if it had not
- * begun; data is undefined and the library's until heddle_close()), or as heddle_allreduce_start(). */
+/* In place, and waits: 0 = data has the sum; -EIO = failed (status says why), -ETIMEDOUT (withdrawn, or it goes on
+ * without the caller if it had begun; data is as it was), or as heddle_allreduce_start(). With timeout_ms >= 0 the sum
+ * is made in the library's memory and copied. */
 int heddle_allreduce(
 	struct heddle *fabric,
 	float *data,
@@ -471,8 +473,7 @@ int heddle_allreduce(
  * until its lease has ended. */
 struct heddle_members {
 	size_t size;
-	uint64_t
-		change; /* another number for each different set, growing; 0: nothing was said yet */
+	uint64_t change; /* another number for each different set, growing; 0: nothing said yet */
 	uint32_t count;
 	uint16_t rank[HEDDLE_WORKERS_MAX]; /* `count` of them, ascending */
 	/* Of the same change (heddlectl elastic): workers that there should be, 0: nobody says; N of HEDDLE_SYNC_N and the
@@ -552,9 +553,9 @@ int heddle_time_left_ms(struct heddle *fabric);
  * there may be work);
  * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. */
 int heddle_fd(const struct heddle *fabric);
-/* With a progress thread: waits for any ticket to end. Manual: drives the fabric, waiting at most
- * timeout_ms (< 0: for ever). 1: something ended since the last call, 0: not, -ECHILD, or an errno of
- * the socket. Manual: one thread makes this and all other calls. */
+/* With a progress thread: waits for any ticket to end. Manual: drives the fabric meanwhile. 1: something ended since
+ * the last call, 0: not, -ESHUTDOWN (left: nothing will), -ECHILD, or an errno of the socket. Manual: one thread makes
+ * this and all other calls. */
 int heddle_progress(struct heddle *fabric, int timeout_ms);
 /* Manual: how long heddle_fd() may be slept on before heddle_progress() is due; -1: for ever. */
 int heddle_timeout_ms(const struct heddle *fabric);
@@ -569,8 +570,7 @@ struct heddle_stats {
 	uint64_t asked_again, fallbacks;
 	int joined;
 	int direct; /* no controller at present */
-	uint32_t
-		push_round; /* of the newest push taken up, this rank's former lives included; 0: none */
+	uint32_t push_round; /* newest that was taken up, by former lives too; 0: none */
 	uint64_t aggregated_bytes; /* of granted_bytes: that an aggregator added up or relayed */
 };
 #ifdef __cplusplus
