@@ -55,12 +55,17 @@ struct run {
 	uint32_t polled_rank[1 + 2 * RUN_PROCESSES_MAX];
 	int signals; /* signalfd */
 	bool stopping;
+	bool told; /* to stop, by a signal */
+	bool unread; /* since then: what nobody reads is not printed */
 	int status;
 	uint64_t kill_at; /* ms */
 };
 
 /* Starts every process. Returns an exit status; what had started by then runs. */
 int run_start(struct run *run);
+
+/* Takes a signal that has come, and notes which processes have ended. */
+void run_take_signals(struct run *run);
 
 /* --- output: whole lines, behind their rank ------------------------------------------------- */
 /* Fills run->poll: the signals first. */

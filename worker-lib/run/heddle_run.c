@@ -232,6 +232,7 @@ static void take_signal(struct run *run) {
 		return;
 	if (info.ssi_signo == SIGCHLD)
 		return;
+	run->told = true;
 	if (run->stopping) {
 		signal_all(run, SIGKILL);
 		return;
@@ -241,6 +242,11 @@ static void take_signal(struct run *run) {
 	run->stopping = true;
 	run->status = 128 + (int)info.ssi_signo;
 	run->kill_at = now_ms() + run->options.grace_ms;
+}
+
+void run_take_signals(struct run *run) {
+	take_signal(run);
+	reap(run);
 }
 
 static int poll_timeout(const struct run *run) {
@@ -258,7 +264,7 @@ static void supervise(struct run *run) {
 		if (poll(run->poll, count, poll_timeout(run)) < 0 && errno != EINTR)
 			return;
 		if (run->poll[0].revents)
-			take_signal(run);
+			run_take_signals(run);
 		run_copy_output(run, count);
 		reap(run);
 		if (run->stopping && now_ms() >= run->kill_at)

@@ -1,16 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The children's output: a line at a time, so that lines of two ranks never mix. */
+/*
+ * The children's output: a line at a time, so that lines of two ranks never mix. Whoever reads it may stop reading:
+ * signals and ends of processes are heeded meanwhile, and after a signal the reader is not waited for.
+ */
 #include "hd_run.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void write_all(int fd, const char *data, size_t bytes) {
-	while (bytes > 0) {
-		ssize_t n = write(fd, data, bytes);
+#define LAST_WORDS_MS 300 /* for whoever reads slowly, after a signal */
+
+/* Waits until fd takes something. False: the run was told to end, and nobody reads. */
+static bool wait_writable(struct run *run, int fd) {
+	struct pollfd either[] = {
+		{.fd = fd, .events = POLLOUT},
+		{.fd = run->signals, .events = POLLIN},
+	};
+
+	for (;;) {
+		int timeout_ms = !run->told ? -1 : run->unread ? 0 : LAST_WORDS_MS;
+		int ready = poll(either, 2, timeout_ms);
+
+		if (ready < 0 && errno != EINTR)
+			return false;
+		if (ready > 0 && either[0].revents)
+			return true;
+		if (ready > 0)
+			run_take_signals(run);
+		run->unread = run->unread || ready == 0;
+		if (run->unread)
+			return false;
+	}
+}
+
+static void write_all(struct run *run, int fd, const char *data, size_t bytes) {
+	while (bytes > 0 && wait_writable(run, fd)) {
+		/* A pipe that takes anything takes so much without a wait. */
+		ssize_t n = write(fd, data, bytes < PIPE_BUF ? bytes : PIPE_BUF);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -22,7 +52,7 @@ static void write_all(int fd, const char *data, size_t bytes) {
 	}
 }
 
-static void print(const struct run *run, uint32_t rank, int to, const char *line, uint32_t bytes) {
+static void print(struct run *run, uint32_t rank, int to, const char *line, uint32_t bytes) {
 	char text[RUN_LINE_BYTES + 32];
 	int head = 0;
 
@@ -30,10 +60,10 @@ static void print(const struct run *run, uint32_t rank, int to, const char *line
 		head = snprintf(text, 32, "[%u] ", rank);
 	memcpy(text + head, line, bytes);
 	text[(uint32_t)head + bytes] = '\n';
-	write_all(to, text, (size_t)head + bytes + 1);
+	write_all(run, to, text, (size_t)head + bytes + 1);
 }
 
-static void print_lines(const struct run *run, uint32_t rank, struct run_stream *stream) {
+static void print_lines(struct run *run, uint32_t rank, struct run_stream *stream) {
 	uint32_t from = 0;
 	char *newline;
 
@@ -52,7 +82,7 @@ static void print_lines(const struct run *run, uint32_t rank, struct run_stream 
 }
 
 /* Reads what is there. */
-static void copy(const struct run *run, uint32_t rank, struct run_stream *stream) {
+static void copy(struct run *run, uint32_t rank, struct run_stream *stream) {
 	for (;;) {
 		ssize_t n = read(
 			stream->fd, stream->line + stream->bytes, RUN_LINE_BYTES - stream->bytes
