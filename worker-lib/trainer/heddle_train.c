@@ -24,10 +24,13 @@ static volatile double notice_s;
 static void on_signal(int number) {
 	struct heddle *fabric = noticed;
 
+	/* Given once: who says it again wants an end now. */
+	noticed = NULL;
 	if (number == SIGTERM && fabric && heddle_preempt_notice(fabric, notice_s) == 0)
 		return;
 	/* A second one ends the program at once, whatever it waits for. */
-	(void)signal(number, SIG_DFL);
+	(void)signal(SIGTERM, SIG_DFL);
+	(void)signal(SIGINT, SIG_DFL);
 	train_stop = number;
 }
 

@@ -4,7 +4,7 @@
  * evaluation. The target counts as reached when the mean of three evaluations, each at least
  * --target-commits after the one before, is at or above it: one lucky evaluation is not enough.
  */
-#include "hd_options.h"
+#include "train_waits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,15 +53,17 @@ static int evaluate(struct observer *observer) {
 	);
 }
 
-/* Sleeps until the next evaluation is due, or a signal. */
-static void sleep_until(hd_ns when) {
-	struct timespec at = {
-		.tv_sec = (time_t)(when / HD_SECOND),
-		.tv_nsec = (long)(when % HD_SECOND),
-	};
+/* Sleeps until the next evaluation is due, a signal, or the end of the run. */
+static void sleep_until(const struct train *train, hd_ns when) {
+	while (hd_compute_now() < when && !train_enough(train, 0)) {
+		hd_ns slice = hd_ns_min(when, hd_compute_now() + SLICE_MS * HD_MS);
+		struct timespec at = {
+			.tv_sec = (time_t)(slice / HD_SECOND),
+			.tv_nsec = (long)(slice % HD_SECOND),
+		};
 
-	if (!train_stop)
 		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	}
 }
 
 static int watch(struct observer *observer) {
@@ -74,7 +76,7 @@ static int watch(struct observer *observer) {
 
 		newer.conditional = observer->version != 0;
 		newer.have = observer->version;
-		rc = heddle_pull(observer->fabric, train->params, &newer, 1000, &observer->version);
+		rc = train_pull(observer->fabric, train->params, &newer, 1000, &observer->version);
 		if (rc == 0)
 			rc = evaluate(observer);
 		else if (rc == -EIO || rc == -ETIMEDOUT)
@@ -85,7 +87,7 @@ static int watch(struct observer *observer) {
 			return rc;
 		next = hd_ns_max(next + every, hd_compute_now());
 		if (!observer->reached)
-			sleep_until(next);
+			sleep_until(train, next);
 	}
 	return EX_OK;
 }
@@ -112,14 +114,11 @@ int train_evaluate(struct train *train) {
 	rc = heddle_open(train->spec, &options, &observer.fabric);
 	if (rc < 0)
 		status = train_heddle_error("fabric", rc);
-	if (status == EX_OK) {
-		rc = heddle_wait_joined(observer.fabric, (int)train->options.join_ms, NULL, NULL);
-		if (rc < 0)
-			status = train_heddle_error("joining", rc);
-	}
+	if (status == EX_OK)
+		status = train_join(train, observer.fabric);
 	if (status == EX_OK)
 		status = watch(&observer);
-	(void)heddle_close(observer.fabric, 500);
+	(void)train_close(observer.fabric, STOP_MS);
 	if (observer.out != stdout && fclose(observer.out) != 0 && status == EX_OK)
 		status = train_fail(EX_IOERR, "json: %s", strerror(errno));
 	if (status == EX_OK && train->options.target > 0.0 && !observer.reached)

@@ -10,6 +10,7 @@
 #include "heddle_elastic.h"
 #include "heddle_federated.h"
 #include "train_report.h"
+#include "train_waits.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#define SLICE_MS 100
 #define PUSH_MS 5000
 #define CLOSE_MS 5000
 #define KEY_BYTES 200
@@ -266,14 +266,18 @@ static uint32_t epochs_of(const struct client *client, const struct heddle_round
 }
 
 /* Waits so long for the end of the update at this place, if there is one. */
-static void take_result(struct client *client, uint32_t place, int wait_ms) {
+static void take_result(struct client *client, uint32_t place, hd_ns wait) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
 	if (!client->ticket[place])
 		return;
-	if (wait_ms > 0)
-		(void
-		)heddle_ticket_wait(client->ticket[place], HEDDLE_WAIT_RELEASED, wait_ms, &status);
+	if (wait > 0)
+		(void)train_wait(
+			client->ticket[place],
+			HEDDLE_WAIT_RELEASED,
+			hd_compute_now() + wait,
+			&status
+		);
 	(void)heddle_ticket_test(client->ticket[place], &status);
 	train_report_push(&client->report, &status);
 	heddle_ticket_free(client->ticket[place]);
@@ -294,7 +298,7 @@ static uint32_t free_place(struct client *client) {
 			place++;
 	}
 	if (place == PUSHES_MAX)
-		take_result(client, --place, PUSH_MS);
+		take_result(client, --place, PUSH_MS * HD_MS);
 	return place;
 }
 
@@ -359,7 +363,7 @@ static int loop(struct client *client) {
 		}
 		if (rc < 0)
 			return train_heddle_error("round", rc);
-		rc = heddle_pull(client->fabric, train->params, NULL, PUSH_MS, &version);
+		rc = train_pull(client->fabric, train->params, NULL, PUSH_MS, &version);
 		if (rc < 0 && rc != -ETIMEDOUT && rc != -EIO)
 			return train_heddle_error("pull", rc);
 		if (rc != 0 || version != round.version)
@@ -406,7 +410,7 @@ static int close_ms(const struct train *train) {
 	const struct heddle_federated *f = &train->options.federated;
 	uint32_t wait_ms = f->round_wait_ms ? f->round_wait_ms : HEDDLE_ROUND_WAIT_MS;
 
-	return train_stop ? CLOSE_MS : (int)(CLOSE_MS + f->round_deadline_ms + wait_ms);
+	return (int)(CLOSE_MS + f->round_deadline_ms + wait_ms);
 }
 
 int train_client(struct train *train) {
@@ -419,15 +423,13 @@ int train_client(struct train *train) {
 	if (rc < 0)
 		return train_heddle_error("fabric", rc);
 	client.report.rank = heddle_rank(client.fabric);
-	rc = heddle_wait_joined(client.fabric, (int)train->options.join_ms, NULL, NULL);
-	if (rc < 0)
-		status = train_heddle_error("joining", rc);
+	status = train_join(train, client.fabric);
 	if (status == EX_OK)
 		status = prepare(&client);
 	if (status == EX_OK)
 		status = loop(&client);
 	/* Nobody waits for this client any more. */
-	(void)heddle_close(client.fabric, status == EX_OK ? close_ms(train) : CLOSE_MS);
+	(void)train_close(client.fabric, status == EX_OK ? close_ms(train) : CLOSE_MS);
 	for (uint32_t i = 0; i < PUSHES_MAX; i++)
 		take_result(&client, i, 0);
 	if (status == EX_OK)

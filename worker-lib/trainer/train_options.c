@@ -288,7 +288,8 @@ static const struct hd_option option_table[] = {
 		seconds,
 		0,
 		COUNT_MAX,
-		"ends after so long (never)"
+		"begins nothing after so long (never); what is under way then has 5 s, a federated\n"
+		"update its round"
 	),
 	HD_OPTION_U32(
 		"eval-every",

@@ -13,6 +13,7 @@
 #include "train_report.h"
 #include "train_sparse.h"
 #include "train_steps.h"
+#include "train_waits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +22,7 @@
 #include <sysexits.h>
 #include <time.h>
 
-#define SLICE_MS 100 /* how often a wait looks for a signal or the time */
 #define DRAIN_MS 5000 /* for what is under way at the end */
-#define STOP_MS 500 /* the same after a signal */
 #define FLUSHES_MAX 4
 #define PROGRESS_NS (2 * HD_SECOND)
 
@@ -413,36 +412,13 @@ static int loop(struct worker *worker) {
 	return EX_OK;
 }
 
-/* Until the time, or for a moment after a signal that comes meanwhile. */
-static void wait_released(struct heddle_ticket *ticket, hd_ns until) {
-	struct heddle_status status = HEDDLE_STATUS_INIT;
-	bool stopping = train_stop;
-	int rc;
-
-	do {
-		hd_ns now = hd_compute_now();
-		hd_ns left = now < until ? until - now : 0;
-
-		rc = heddle_ticket_wait(
-			ticket,
-			HEDDLE_WAIT_RELEASED,
-			(int)(hd_ns_min(left, SLICE_MS * HD_MS) / HD_MS),
-			&status
-		);
-		if (train_stop && !stopping) {
-			stopping = true;
-			until = hd_ns_min(until, now + STOP_MS * HD_MS);
-		}
-	} while (rc == -ETIMEDOUT && hd_compute_now() < until);
-}
-
 /* Pushes under way, until the time. */
 static void end_pushes(struct worker *worker, hd_ns until) {
 	struct heddle_status status = HEDDLE_STATUS_INIT;
 
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
 		if (worker->ticket[i])
-			wait_released(worker->ticket[i], until);
+			(void)train_wait(worker->ticket[i], HEDDLE_WAIT_RELEASED, until, &status);
 		if (worker->ticket[i] && heddle_ticket_test(worker->ticket[i], &status) == 1
 		    && status.released)
 			take_result(worker, i);
@@ -462,7 +438,7 @@ static void flush(struct worker *worker, hd_ns until) {
 		if (!train_filter_holds(filter, worker->train->values))
 			return;
 		if ((stepped || i > 0 || worker->version == 0)
-		    && heddle_pull(
+		    && train_pull(
 			       worker->fabric, worker->train->params, NULL, left, &worker->version
 		       ) != 0)
 			return;
@@ -494,7 +470,7 @@ static void drain(struct worker *worker) {
 		flush(worker, until);
 	/* Nobody answers, when pushes did not end: then the model that is held is the final one. */
 	if (!train_stop && all_ended(worker) && heddle_time_left_ms(worker->fabric) < 0
-	    && heddle_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
+	    && train_pull(worker->fabric, worker->train->params, NULL, 2000, &version) == 0)
 		worker->version = version;
 	train_filter_report(&worker->filter, &worker->report);
 	(void)heddle_get_stats(worker->fabric, &stats);
@@ -518,9 +494,9 @@ static int begin(struct worker *worker) {
 		return train_heddle_error("fabric", rc);
 	train_notice_to(worker->fabric, options->grace);
 	worker->report.rank = heddle_rank(worker->fabric);
-	rc = heddle_wait_joined(worker->fabric, (int)options->join_ms, NULL, NULL);
-	if (rc < 0)
-		return train_heddle_error("joining", rc);
+	rc = train_join(train, worker->fabric);
+	if (rc != EX_OK)
+		return rc;
 	rc = hd_sampler_init(
 		&train->sampler,
 		&train->train,
@@ -562,7 +538,7 @@ int train_worker(struct train *train) {
 			status = EX_IOERR;
 	}
 	train_notice_to(NULL, 0);
-	rc = heddle_close(worker.fabric, train_stop ? STOP_MS : DRAIN_MS);
+	rc = train_close(worker.fabric, DRAIN_MS);
 	if (rc < 0 && rc != -ETIMEDOUT && status == EX_OK)
 		status = train_heddle_error("leaving", rc);
 	for (uint32_t i = 0; i < PUSHES_MAX; i++) {
