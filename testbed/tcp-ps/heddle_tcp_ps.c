@@ -217,7 +217,8 @@ int main(int argc, char **argv) {
 		.momentum = 0.9f,
 		.weight_decay = 1e-4f,
 	};
-	struct sigaction act = {.sa_handler = on_signal}; /* no SA_RESTART: waits end */
+	/* No SA_RESTART: waits end. The second signal ends the program. */
+	struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
 	struct tcp_ps ps = {.options = &options};
 	parse(&options, argc, argv);
 	sigaction(SIGINT, &act, NULL);

@@ -210,6 +210,8 @@ static bool open_session(struct work *work) {
 		}
 		nanosleep(&pause, NULL);
 	} while (!tcp_ps_stopping() && hd_compute_now() < until);
+	if (tcp_ps_stopping())
+		return false;
 	(void)fprintf(
 		stderr, "heddle-tcp-ps: connect: %s:%u: %s\n", o->address, o->port, strerror(errno)
 	);
@@ -302,8 +304,10 @@ int tcp_ps_work(struct tcp_ps *ps) {
 		work.started = hd_compute_now();
 		bool (*turn)(struct work *) = work.ps->options->observe_ms > 0 ? observe : step;
 		while (!tcp_ps_stopping() && turn(&work)) {}
-		status = tcp_ps_stopping() ? EX_OK : EX_PROTOCOL;
+		status = EX_PROTOCOL;
 	}
+	if (tcp_ps_stopping())
+		status = EX_OK;
 	if (!summarize(&work)) {
 		status = EX_CANTCREAT;
 	}
