@@ -64,6 +64,15 @@ int hd_topology_add_node(struct hd_topology *topology, const char *name, bool is
 	return (int)topology->node_count++;
 }
 
+static char *link_name(const char *from, const char *to) {
+	const size_t bytes = strlen(from) + strlen(to) + 2;
+	char *name = malloc(bytes);
+
+	if (name != NULL)
+		(void)snprintf(name, bytes, "%s>%s", from, to);
+	return name;
+}
+
 static int add_directed(struct hd_topology *topology, uint32_t from, uint32_t to) {
 	if (grow((void **)&topology->links,
 		 topology->link_count,
@@ -71,12 +80,9 @@ static int add_directed(struct hd_topology *topology, uint32_t from, uint32_t to
 		 sizeof *topology->links)
 	    < 0)
 		return -ENOMEM;
-	const char *a = topology->nodes[from].name, *b = topology->nodes[to].name;
-	const size_t bytes = strlen(a) + strlen(b) + 2;
-	char *name = malloc(bytes);
+	char *name = link_name(topology->nodes[from].name, topology->nodes[to].name);
 	if (name == NULL)
 		return -ENOMEM;
-	(void)snprintf(name, bytes, "%s>%s", a, b);
 	topology->links[topology->link_count++]
 		= (struct hd_topology_link){.name = name, .from = from, .to = to};
 	return 0;
@@ -251,8 +257,10 @@ bool hd_topology_name_valid(const char *name) {
 int hd_topology_host(struct hd_topology *topology, const char *name) {
 	const int node = hd_topology_find(topology, name);
 
-	if (node >= 0 && !topology->nodes[node].is_switch)
+	if (node >= 0 && !topology->nodes[node].is_switch) {
+		topology->nodes[node].asked = ++topology->asked;
 		return node;
+	}
 	if (node >= 0 || !topology->grows || !hd_topology_name_valid(name))
 		return -ENOENT;
 	if (topology->link_count + 2 > HD_LINKS_MAX)
@@ -260,8 +268,43 @@ int hd_topology_host(struct hd_topology *topology, const char *name) {
 	const int added = hd_topology_add_node(topology, name, false);
 	if (added < 0)
 		return added;
+	topology->nodes[added].asked = ++topology->asked;
 	const int rc = hd_topology_add_link(topology, (uint32_t)added, 0);
 	return rc < 0 ? rc : added;
+}
+
+bool hd_topology_grows(const struct hd_topology *topology) {
+	return topology->grows;
+}
+
+int hd_topology_reuse(struct hd_topology *topology, const char *name, const bool *busy) {
+	struct hd_topology_node *oldest = NULL;
+
+	for (uint32_t n = 0; topology->grows && n < topology->node_count; n++) {
+		struct hd_topology_node *node = &topology->nodes[n];
+
+		if (!node->is_switch && !busy[n] && (!oldest || node->asked < oldest->asked))
+			oldest = node;
+	}
+	if (oldest == NULL || hd_topology_find(topology, name) >= 0
+	    || !hd_topology_name_valid(name))
+		return -ENOSPC;
+	char *up = link_name(name, topology->nodes[0].name);
+	char *down = link_name(topology->nodes[0].name, name);
+	if (up == NULL || down == NULL) {
+		free(up);
+		free(down);
+		return -ENOMEM;
+	}
+	HASH_DEL(topology->names, oldest->entry);
+	(void)snprintf(oldest->entry->name, sizeof oldest->entry->name, "%s", name);
+	HASH_ADD_STR(topology->names, name, oldest->entry);
+	free(topology->links[oldest->up].name);
+	free(topology->links[oldest->down].name);
+	topology->links[oldest->up].name = up;
+	topology->links[oldest->down].name = down;
+	oldest->asked = ++topology->asked;
+	return (int)(oldest - topology->nodes);
 }
 
 int hd_topology_switch(const struct hd_topology *topology, const char *name) {

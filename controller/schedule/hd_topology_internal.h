@@ -17,6 +17,7 @@ struct hd_topology_node {
 	bool is_switch;
 	uint32_t link_count; /* undirected */
 	uint32_t up, down; /* directed links of the last one added: a leaf has one */
+	uint64_t asked; /* when its name was last asked for: see hd_topology_reuse() */
 	uint32_t core; /* index in the path table; HD_TOPOLOGY_NO_CORE: a leaf */
 };
 
@@ -41,6 +42,7 @@ struct hd_topology {
 	uint32_t *core_node; /* [core_count] */
 	uint32_t *next; /* [core_count][core_count]: see hd_topology.c */
 	bool grows; /* a star */
+	uint64_t asked; /* counts hosts that were asked for */
 };
 
 /* Node index or -ENOENT; hosts and switches. */

@@ -77,6 +77,22 @@ void hd_view_set(struct hd_view *view, uint32_t link, double capacity_bps, hd_ns
 		find_best(view);
 }
 
+void hd_view_forget(struct hd_view *view, uint32_t link) {
+	bool best;
+
+	if (link >= view->count)
+		return;
+	best = view->links[link].known || shown_bps(&view->links[link]) >= view->best_bps;
+	free(view->links[link].loads);
+	view->links[link] = (struct hd_view_link){0};
+	if (!best)
+		return;
+	find_best(view);
+	view->any_known = false;
+	for (uint32_t l = 0; l < view->count && !view->any_known; l++)
+		view->any_known = view->links[l].known;
+}
+
 struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool make) {
 	struct hd_view_link *state;
 

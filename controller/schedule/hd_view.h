@@ -82,6 +82,8 @@ struct hd_view_train {
 int hd_view_create(double initial_bps, struct hd_view **view);
 void hd_view_destroy(struct hd_view *view);
 void hd_view_sample(struct hd_view *view, const struct hd_view_sample *sample);
+/* The link is another one from now on. */
+void hd_view_forget(struct hd_view *view, uint32_t link);
 struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link);
 
 enum hd_view_word {

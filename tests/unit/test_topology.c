@@ -168,6 +168,39 @@ static void tree(void **state) {
 	hd_topology_destroy(t);
 }
 
+/* A star's host that nobody has asked for lately is another one from now on. */
+static void star_reuses_hosts(void **state) {
+	static bool busy[HD_HOSTS_MAX];
+	struct hd_topology *t = NULL;
+	int a, b, c;
+
+	(void)state;
+	assert_int_equal(hd_topology_create_star(&t), 0);
+	assert_true(hd_topology_grows(t));
+	a = hd_topology_host(t, "a");
+	b = hd_topology_host(t, "b");
+	c = hd_topology_host(t, "c");
+	assert_int_equal(hd_topology_host(t, "a"), a); /* b is the oldest now */
+	assert_int_equal(hd_topology_reuse(t, "c", busy), -ENOSPC); /* it is there */
+	assert_int_equal(hd_topology_reuse(t, "x>y", busy), -ENOSPC);
+	assert_int_equal(hd_topology_reuse(t, "new", busy), b);
+	assert_int_equal(hd_topology_host(t, "new"), b);
+	assert_path(t, "new", "a", "new>star star>a");
+	assert_int_equal(hd_topology_link_count(t), 6);
+	busy[a] = busy[c] = true;
+	assert_int_equal(hd_topology_reuse(t, "newer", busy), b);
+	busy[b] = true;
+	assert_int_equal(hd_topology_reuse(t, "newest", busy), -ENOSPC);
+	assert_int_equal(hd_topology_host(t, "b"), c + 1); /* forgotten: another one */
+	assert_path(t, "b", "newer", "b>star star>newer");
+	hd_topology_destroy(t);
+	t = parse("{\"hosts\": [\"h1\"], \"switches\": [\"s1\"], \"links\": [[\"h1\", \"s1\"]]}");
+	memset(busy, 0, sizeof(busy));
+	assert_false(hd_topology_grows(t));
+	assert_int_equal(hd_topology_reuse(t, "h2", busy), -ENOSPC);
+	hd_topology_destroy(t);
+}
+
 static void growing_star(void **state) {
 	struct hd_topology *t;
 
@@ -241,6 +274,7 @@ int main(void) {
 		cmocka_unit_test(hosts_do_not_forward),
 		cmocka_unit_test(tree),
 		cmocka_unit_test(growing_star),
+		cmocka_unit_test(star_reuses_hosts),
 		cmocka_unit_test(refused),
 	};
 

@@ -101,6 +101,27 @@ static void nothing_seen(void **state) {
 	hd_view_destroy(view);
 }
 
+/* A link that is another one from now on is taken for what any new link is. */
+static void forgotten(void **state) {
+	struct world w;
+
+	(void)state;
+	world_init(&w, 100e6, 800e6);
+	w.truth[0] = 50e6;
+	for (int i = 0; i < 40; i++)
+		push(&w, (uint32_t)(i % 2), 0);
+	assert_true(estimate(&w, 0) < 80e6);
+	assert_true(estimate(&w, 1) > 300e6);
+	hd_view_forget(w.view, 0);
+	assert_int_equal(hd_view_estimate(w.view, 0).samples, 0);
+	assert_true(estimate(&w, 0) > 300e6); /* as wide as the best one that was seen */
+	hd_view_forget(w.view, 12345);
+	hd_view_forget(w.view, 1);
+	hd_view_forget(w.view, SERVER);
+	assert_true(estimate(&w, 0) == 100e6); /* nothing is known any more */
+	hd_view_destroy(w.view);
+}
+
 /* All alike and slower than assumed: four samples in all, and hosts not yet seen profit. */
 static void converges_down(void **state) {
 	struct world w;
@@ -472,6 +493,7 @@ static void nonsense(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_seen),
+		cmocka_unit_test(forgotten),
 		cmocka_unit_test(converges_down),
 		cmocka_unit_test(converges_up),
 		cmocka_unit_test(probing_is_bounded),
