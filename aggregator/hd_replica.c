@@ -9,6 +9,7 @@
  */
 #include "hd_kernels.h"
 #include "hd_replica.h"
+#include "hd_server_apply.h"
 #include "hd_server_step.h"
 
 #include <errno.h>
@@ -460,6 +461,7 @@ static void hd_mirror_promote(struct hd_turn *turn, struct hd_mirror *mirror) {
 	job->generation = mirror->serve_generation;
 	job->confirmed = true; /* who promotes it knows what it has */
 	hd_mirror_free(turn->server, job);
+	hd_job_idle(turn, job); /* until somebody has joined */
 	turn->server->stats.promoted++;
 	event.version = job->version;
 	hd_turn_event(turn, &event);
@@ -484,7 +486,7 @@ bool hd_mirror_run(struct hd_turn *turn, struct hd_job *job) {
 	return true;
 }
 
-static bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job) {
+bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job) {
 	for (uint32_t i = 0; i < server->told_count; i++) {
 		if (server->told[i].job == job) {
 			return server->told[i].may;
@@ -495,7 +497,9 @@ static bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job) {
 }
 
 bool hd_mirror_waits(const struct hd_server *server, struct hd_peer *peer, uint32_t job) {
-	bool waits = hd_job_find(server, job) == NULL && !hd_mirror_may_begin(server, job);
+	const struct hd_job *found = hd_job_find(server, job);
+	bool waits = found != NULL ? found->retired || found->ending :
+				     !hd_mirror_may_begin(server, job);
 
 	peer->waits_for = waits ? job : 0;
 	return waits;
@@ -570,7 +574,7 @@ void hd_mirror_serve(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	if (mirror == NULL) {
 		hd_job_told(job, order->generation);
 		if (!job->retired) {
-			hd_job_confirm(turn, job);
+			hd_job_goes_on(turn, job);
 		}
 		return;
 	}

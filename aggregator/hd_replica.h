@@ -15,7 +15,7 @@
 
 #include "hd_divergence.h"
 #include "hd_entry.h"
-#include "hd_server_internal.h"
+#include "hd_server_end.h"
 
 #define HD_LOG_BYTES_MAX 32768 /* of the entries in one LOG */
 #define HD_LIFE_BYTES 10 /* of one in SEED.lives */
@@ -92,6 +92,8 @@ struct hd_follow {
 	bool told_held, told_active;
 };
 
+/* Whether the job may begin here, as far as the controller said. */
+bool hd_mirror_may_begin(const struct hd_server *server, uint32_t job);
 /* Another node is the job's server: it goes, and its workers' sessions with it. */
 void hd_job_retire(struct hd_turn *turn, struct hd_job *job);
 void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order);

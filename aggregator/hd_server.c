@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_replica.h"
+#include "hd_server_end.h"
 #include "hd_server_pull.h"
 #include "hd_server_roster.h"
 #include "hd_server_stream.h"
@@ -136,6 +137,10 @@ static void hd_server_timer(struct hd_turn *turn, struct hd_timer *timer) {
 			       *)(void *)((char *)timer - offsetof(struct hd_job, roster_timer));
 		hd_roster_say(turn, job);
 		break;
+	case HD_TIMER_IDLE:
+		job = (struct hd_job *)(void *)((char *)timer - offsetof(struct hd_job, idle));
+		hd_job_idle_check(turn, job);
+		break;
 	case HD_TIMER_FOLLOW:
 		follow = (struct hd_follow
 				  *)(void *)((char *)timer - offsetof(struct hd_follow, timer));
@@ -179,27 +184,6 @@ static void hd_server_commit(struct hd_turn *turn) {
 	if (stopped != NULL) {
 		TAILQ_REMOVE(&server->jobs, stopped, link);
 		TAILQ_INSERT_TAIL(&server->jobs, stopped, link);
-	}
-}
-
-/* Jobs that another node serves. What is being written of one is written to its end. */
-static void hd_server_forget(struct hd_turn *turn) {
-	struct hd_server *server = turn->server;
-	struct hd_job *job, *next;
-
-	if (!server->retiring) {
-		return;
-	}
-	server->retiring = false;
-	for (job = TAILQ_FIRST(&server->jobs); job != NULL; job = next) {
-		next = TAILQ_NEXT(job, link);
-		if (job->retired && job->checkpointing) {
-			server->retiring = true;
-		} else if (job->retired) {
-			server->stats.retired++;
-			hd_job_destroy(server, job);
-			server->freed = true;
-		}
 	}
 }
 
@@ -362,6 +346,7 @@ static void hd_server_defaults(struct hd_server_config *config) {
 		config->receive_window_bytes :
 		HD_WINDOW_DEFAULT;
 	config->hold_us = config->hold_us != 0 ? config->hold_us : HD_HOLD_US;
+	config->job_idle_us = config->job_idle_us != 0 ? config->job_idle_us : HD_JOB_IDLE_US;
 	config->step_values = config->step_values != 0 ? config->step_values : HD_STEP_VALUES;
 }
 

@@ -117,6 +117,7 @@ struct hd_server_config {
 	uint32_t chunk_bytes; /* of pulls; 0: HD_CHUNK_BYTES_DEFAULT */
 	uint32_t receive_window_bytes; /* what the driver can buffer; 0: 1 MiB */
 	uint32_t hold_us; /* 0: HD_HOLD_US */
+	uint64_t job_idle_us; /* nobody in a job for so long: it ends; 0: HD_JOB_IDLE_US */
 	uint64_t step_values; /* of a model that one call changes; 0: HD_STEP_VALUES */
 	uint32_t checkpoint_commits; /* every so many commits; 0: never */
 	const struct hd_server_ops *ops; /* may be NULL */
@@ -174,7 +175,7 @@ struct hd_server_stats {
 	uint64_t states_sent, log_messages; /* to replicas */
 	uint64_t commits_held; /* waited for the replica */
 	uint64_t replicated, copies_asked, copies_lost, states_taken; /* as a replica */
-	uint64_t promoted, retired, begun_alone; /* jobs */
+	uint64_t promoted, retired, ended, begun_alone; /* jobs */
 	uint64_t notices; /* workers without a controller that said that they will be preempted */
 	uint64_t sends_broken; /* sessions given up because their queue was full */
 	uint64_t memory_bytes; /* held now */

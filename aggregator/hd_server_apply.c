@@ -2,6 +2,7 @@
 /* Steps of the optimizer on the model, a call's share at a time. */
 #include "hd_kernels.h"
 #include "hd_runs.h"
+#include "hd_server_apply.h"
 #include "hd_server_step.h"
 
 #include <assert.h>

@@ -11,6 +11,7 @@
  */
 #include "hd_group.h"
 #include "hd_replica.h"
+#include "hd_server_apply.h"
 #include "hd_server_credit.h"
 #include "hd_server_pull.h"
 #include "hd_server_roster.h"

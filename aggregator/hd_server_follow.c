@@ -12,6 +12,7 @@
 #include "hd_kernels.h"
 #include "hd_replica.h"
 #include "hd_server_credit.h"
+#include "hd_server_end.h"
 #include "hd_server_step.h"
 
 #include <errno.h>
@@ -159,6 +160,10 @@ void hd_follow_order(struct hd_turn *turn, const struct hd_msg_replica *order) {
 	}
 	if (order->order == HD_REPLICA_SERVE) {
 		hd_mirror_serve(turn, order);
+		return;
+	}
+	if (order->order == HD_REPLICA_END || order->order == HD_REPLICA_EVICT) {
+		hd_job_end_order(turn, order->job, order->order == HD_REPLICA_EVICT);
 		return;
 	}
 	if (job == NULL && order->order == HD_REPLICA_RETIRE) {

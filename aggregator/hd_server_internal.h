@@ -55,6 +55,7 @@ enum hd_timer_kind {
 	HD_TIMER_HOLD,
 	HD_TIMER_CHECKPOINT,
 	HD_TIMER_ROSTER, /* who takes part has changed: it is to be said */
+	HD_TIMER_IDLE, /* nobody has been in a job for long */
 	HD_TIMER_PULL_START,
 	HD_TIMER_PULL_SEND,
 	HD_TIMER_SEED_SEND, /* beside PULL_SEND: of a state for a replica */
@@ -347,6 +348,13 @@ struct hd_job {
 	uint64_t roster_changes;
 	struct hd_timer roster_timer;
 
+	/* hd_server_end.c */
+	hd_ns idle_since; /* nobody has been here: since then */
+	bool left; /* whoever went last said so: nobody is expected back */
+	bool ending; /* it goes when its last checkpoint is written */
+	bool unlisted; /* the controller has forgotten it, and somebody is here */
+	struct hd_timer idle;
+
 	/* hd_server_report.c */
 	bool emptied; /* somebody left; if nobody is here, the report is due */
 	struct hd_job_report report;
@@ -389,7 +397,7 @@ struct hd_server {
 	bool unfinished; /* it was not enough: the next tick goes on */
 	TAILQ_HEAD(hd_links, hd_link) links; /* sessions that we opened, with replicas */
 	TAILQ_HEAD(hd_mirrors, hd_mirror) mirrors; /* copies of others' jobs */
-	bool retiring; /* a job is to be forgotten at the end of the call */
+	bool retiring; /* a job is to be forgotten at the end of a call: another node's, or one that ends */
 	uint32_t told_count; /* jobs of which the controller said whether they may begin here: */
 	struct hd_told {
 		uint32_t job;
@@ -450,8 +458,6 @@ const struct hd_round *hd_member_round(const struct hd_member *member, uint32_t 
 /* True for rounds so old that their outcome is no longer known. */
 bool hd_member_forgot(const struct hd_member *member, uint32_t round);
 void hd_member_record(struct hd_member *member, const struct hd_round *round);
-/* True when nobody is here. */
-bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers);
 /* True when `base` is in this job's history. */
 bool hd_job_knows(const struct hd_job *job, hd_version base);
 
@@ -576,14 +582,6 @@ uint32_t hd_commit_delay(const struct hd_part *part, uint64_t counter);
 void hd_commit_complete(struct hd_turn *turn, struct hd_incoming *in);
 /* Applies what is due, as far as the call's step reaches. */
 void hd_commit_run(struct hd_turn *turn, struct hd_job *job);
-/* --- hd_server_apply.c ---------------------------------------------------------------------- */
-void hd_apply_begin(struct hd_job *job, struct hd_incoming *in);
-/* Applies as much as the call has left. True when that was all of it. */
-bool hd_apply_step(struct hd_server *server, struct hd_job *job);
-/* The whole step is in the buffers: they are the model from here on. */
-void hd_apply_take(struct hd_server *server, struct hd_job *job);
-/* Gives back what an unfinished update holds, at the end. */
-void hd_apply_fini(struct hd_server *server, struct hd_job *job);
 void hd_commit_outcome(
 	struct hd_turn *turn,
 	const struct hd_job *job,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs begin with a JOIN: compared with what is there, restored, or created within the memory. */
 #include "hd_replica.h"
+#include "hd_server_apply.h"
+#include "hd_server_end.h"
 #include "hd_server_pull.h"
 #include "hd_server_roster.h"
 #include "hd_server_step.h"
@@ -98,6 +100,7 @@ void hd_job_destroy(struct hd_server *server, struct hd_job *job) {
 	hd_timers_release(&server->timers, &job->hold);
 	hd_timers_release(&server->timers, &job->retry);
 	hd_timers_release(&server->timers, &job->roster_timer);
+	hd_timers_release(&server->timers, &job->idle);
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		free(job->members[i]);
 	}
@@ -130,9 +133,13 @@ static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspe
 	if (hd_timers_reserve(&server->timers) < 0) {
 		goto fail_retry;
 	}
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_roster;
+	}
 	job->hold.kind = HD_TIMER_HOLD;
 	job->retry.kind = HD_TIMER_CHECKPOINT;
 	job->roster_timer.kind = HD_TIMER_ROSTER;
+	job->idle.kind = HD_TIMER_IDLE;
 	job->id = hd_job_id(spec->tenant, spec->name);
 	job->values = hd_jobspec_values(spec);
 	job->bytes = hd_jobspec_model_bytes(spec);
@@ -145,6 +152,8 @@ static struct hd_job *hd_job_allocate(struct hd_server *server, struct hd_jobspe
 	TAILQ_INSERT_TAIL(&server->jobs, job, link);
 	server->job_count++;
 	return job;
+fail_roster:
+	hd_timers_release(&server->timers, &job->roster_timer);
 fail_retry:
 	hd_timers_release(&server->timers, &job->retry);
 fail_timer:
@@ -167,22 +176,8 @@ bool hd_job_empty(const struct hd_job *job, const struct hd_peers *peers) {
 	return true;
 }
 
-/* Ends a job that everybody has left and whose last version is in a checkpoint: it can be restored. */
-static bool hd_job_evict(struct hd_server *server, const struct hd_job *keep) {
-	struct hd_job *job;
-
-	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job != keep && job->saved == job->version && !job->checkpointing
-		    && job->follow == NULL && job->mirror == NULL && TAILQ_EMPTY(&job->open)
-		    && hd_job_empty(job, &server->peers)) {
-			hd_job_destroy(server, job);
-			return true;
-		}
-	}
-	return false;
-}
-
-static int hd_job_admit(struct hd_server *server, struct hd_job *job, char *text) {
+static int hd_job_admit(struct hd_turn *turn, struct hd_job *job, char *text) {
+	struct hd_server *server = turn->server;
 	bool checkpoints = server->config.ops != NULL && server->config.ops->checkpoint != NULL;
 	bool sums = job->spec.sync != HD_SYNC_NONE;
 	uint32_t needed = HD_BUFFERS_NEEDED + (checkpoints ? HD_BUFFERS_CHECKPOINT : 0)
@@ -193,7 +188,7 @@ static int hd_job_admit(struct hd_server *server, struct hd_job *job, char *text
 		if (hd_memory_guarantee(server, job, needed) == 0) {
 			return 0;
 		}
-	} while (hd_job_evict(server, job));
+	} while (hd_job_give_way(turn, job));
 	(void)snprintf(
 		text,
 		HD_TEXT_BYTES_MAX,
@@ -325,11 +320,14 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 	struct hd_server *server = turn->server;
 	struct hd_job *job;
 
-	if (server->job_count >= HD_JOBS_MAX && !hd_job_evict(server, NULL)) {
+	if (server->job_count >= HD_JOBS_MAX && !hd_job_give_way(turn, NULL)) {
 		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
-			"jobs: %d are here (limit HD_JOBS_MAX)",
+			"jobs: %" PRIu32
+			" are here, and none can be missed (limit HD_JOBS_MAX %d): end one "
+			"(evict job), or begin when one has ended",
+			server->job_count,
 			HD_JOBS_MAX
 		);
 		return NULL;
@@ -341,7 +339,8 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 	}
 	job->generation = hd_mirror_generation(server, job->id);
 	job->asking = !hd_addr_is_none(server->config.controller);
-	if (hd_job_admit(server, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
+	hd_job_idle(turn, job); /* until somebody has joined */
+	if (hd_job_admit(turn, job, text) < 0 || hd_job_fill(turn, job, text) < 0) {
 		hd_job_destroy(server, job);
 		return NULL;
 	}
@@ -357,13 +356,17 @@ static struct hd_job *hd_job_create(struct hd_turn *turn, struct hd_jobspec *spe
 
 struct hd_job *hd_job_create_mirror(struct hd_turn *turn, struct hd_jobspec *spec, char *text) {
 	struct hd_server *server = turn->server;
-	struct hd_job *job = server->job_count < HD_JOBS_MAX ? hd_job_allocate(server, spec) : NULL;
+	bool room = server->job_count < HD_JOBS_MAX || hd_job_give_way(turn, NULL);
+	struct hd_job *job = room ? hd_job_allocate(server, spec) : NULL;
 
 	if (job == NULL) {
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "jobs or memory: none left for a copy");
 		return NULL;
 	}
-	if (hd_memory_guarantee(server, job, hd_mirror_buffers(job)) < 0) {
+	while (hd_memory_guarantee(server, job, hd_mirror_buffers(job)) < 0) {
+		if (hd_job_give_way(turn, job)) {
+			continue;
+		}
 		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
@@ -504,11 +507,11 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	char text[HD_TEXT_BYTES_MAX + 1] = "";
 	struct hd_jobspec spec = {0};
 	struct hd_member *member;
-	struct hd_job *job = hd_job_find(turn->server, join->job);
+	struct hd_job *job;
 
 	/* Without a description it is from a worker that has copies for us: its packets say who it is.
 	 * A refusal would be for good; the session ends with the server, and its next life is asked. */
-	if (turn->server->draining || join->spec.bytes == 0 || (job != NULL && job->retired)
+	if (turn->server->draining || join->spec.bytes == 0
 	    || hd_mirror_waits(turn->server, peer, join->job)) {
 		return;
 	}
@@ -560,6 +563,8 @@ void hd_peer_detach(struct hd_turn *turn, struct hd_peer *peer, enum hd_reason r
 		return;
 	}
 	peer->job->emptied = true;
+	peer->job->left = member->left;
+	hd_job_idle(turn, peer->job);
 	hd_roster_change(turn, peer->job, member->rank, false);
 	peer->job->dirty = true; /* a step may have waited for this one alone */
 	member->peer = NULL;

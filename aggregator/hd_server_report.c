@@ -4,7 +4,7 @@
  * whole has been committed and the last checkpoint was tried; and when the server ends. A job that somebody
  * joins again goes on counting, and is reported again.
  */
-#include "hd_server_internal.h"
+#include "hd_server_end.h"
 
 void hd_report_applied(struct hd_job *job, struct hd_member *member, uint32_t delay, bool direct) {
 	struct hd_job_report *report = &job->report;

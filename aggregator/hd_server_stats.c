@@ -54,6 +54,7 @@ static const struct hd_stat server_stats[] = {
 	STAT(notices, "nodes", "workers without a controller that will be preempted", HD_STAT_COUNTER),
 	STAT(promoted, "jobs", "that this replica became the server of", HD_STAT_COUNTER),
 	STAT(retired, "jobs", "that another node became the server of", HD_STAT_COUNTER),
+	STAT(ended, "jobs", "that nobody was in any more, or that were evicted", HD_STAT_COUNTER),
 	STAT(begun_alone, "jobs", "begun without a word of the controller, which was silent", HD_STAT_COUNTER),
 	STAT(sends_broken, "sessions", "given up because their queue was full", HD_STAT_COUNTER),
 	STAT(memory_bytes, "bytes", "held for models, snapshots and updates", HD_STAT_GAUGE),

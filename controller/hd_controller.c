@@ -146,22 +146,16 @@ static void on_leave(
 	const struct hd_msg_leave *leave,
 	struct hd_sink *sink
 ) {
-	struct ctl_job *job = ctl_job_find(c, leave->job);
-
 	if (node->role == HD_ROLE_WORKER) {
-		if (node->job != job || node->worker != leave->worker) {
+		if (node->job != ctl_job_find(c, leave->job) || node->worker != leave->worker) {
 			c->counters.hostile_owner++;
 			return;
 		}
 		ctl_node_down(c, node, HD_REASON_LEFT, sink);
 		return;
 	}
-	/* A server says that a job has ended there. */
-	if (!job || job->server != node) {
+	if (!ctl_job_gone(c, node, leave, sink))
 		c->counters.hostile_owner++;
-		return;
-	}
-	ctl_job_forget(c, job, sink);
 }
 
 /* Messages that need a registered node. */
@@ -275,6 +269,7 @@ static void config_defaults(struct hd_controller_config *config) {
 	config->interval_us = config->interval_us ? config->interval_us : HD_BATCH_INTERVAL_US;
 	config->lease_us = config->lease_us ? config->lease_us : HD_LEASE_US;
 	config->initial_bps = config->initial_bps > 0 ? config->initial_bps : 1e9;
+	config->job_idle_us = config->job_idle_us ? config->job_idle_us : HD_JOB_IDLE_US;
 	config->ageing_s = config->ageing_s > 0 ? config->ageing_s : 5;
 	config->drop_permille_max = config->drop_permille_max ? config->drop_permille_max : 100;
 }
@@ -324,7 +319,7 @@ int hd_controller_create(
 	config_defaults(&c->config);
 	(void)snprintf(c->name, sizeof(c->name), "%s", config->name);
 	c->config.name = c->name;
-	c->plan_at = c->check_at = c->probe_at = HD_NEVER;
+	c->plan_at = c->check_at = c->probe_at = c->kept.due = HD_NEVER;
 	c->probe_load = CTL_PROBE_LOAD;
 	c->credit_bytes = config->credit_bytes ? config->credit_bytes : HD_CREDIT_BYTES;
 	if (config->no_credits)

@@ -48,6 +48,7 @@ struct hd_controller_config {
 	uint32_t interval_us; /* 0: HD_BATCH_INTERVAL_US */
 	uint32_t lease_us; /* 0: HD_LEASE_US */
 	uint32_t horizon_us; /* grants are given to transfers that start within this; 0: adaptive */
+	uint64_t job_idle_us; /* nobody in a job for so long: it has ended; 0: HD_JOB_IDLE_US */
 	uint32_t replicate_every; /* replicas get a state every so many commits; 0: every update */
 	double theta; /* drop rule; 0: off (infinity) */
 	double ageing_s; /* 0: 5 s */

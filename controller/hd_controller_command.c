@@ -329,6 +329,42 @@ static void evict_one(struct order *o, struct ctl_job *job) {
 	say(o, "worker %lu of job %s is evicted", rank, job->name);
 }
 
+static void evict_job(struct order *o, struct ctl_job *job) {
+	char name[sizeof(job->name)], server[sizeof(job->server_host)];
+	uint32_t workers;
+
+	hd_text_copy(name, sizeof(name), job->name);
+	hd_text_copy(server, sizeof(server), job->server ? job->server->host : "");
+	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
+		if (job->workers[i])
+			evict_worker(o, job->workers[i]);
+	workers = o->done->affected++;
+	ctl_kept_changed(o->c);
+	ctl_job_evict(o->c, job, o->sink);
+	say(o,
+	    "job %s has ended: %u workers are evicted, %s%s",
+	    name,
+	    workers,
+	    server[0] ? "it leaves its server on " : "it has no server",
+	    server);
+}
+
+/* One that has ended already, but would begin again where its server was. */
+static bool evict_ended(struct order *o) {
+	const char *slash = strchr(o->m->target, '/');
+	size_t bytes = slash ? (size_t)(slash - o->m->target) : 0;
+	char tenant[sizeof(o->m->target)] = "";
+
+	memcpy(tenant, o->m->target, bytes);
+	tenant[bytes] = '\0';
+	if (!ctl_ended_forget(o->c, tenant, slash ? slash + 1 : o->m->target))
+		return false;
+	o->done->reason = HD_REASON_NONE;
+	o->done->affected = 1;
+	say(o, "job %s had ended: it may begin anew on any server", o->m->target);
+	return true;
+}
+
 static void do_evict(struct order *o) {
 	bool one = object_is(o, "worker");
 	struct ctl_job *job;
@@ -338,19 +374,14 @@ static void do_evict(struct order *o) {
 		return;
 	}
 	job = find_job(o);
-	if (!job)
-		return;
-	if (one) {
+	if (!job) {
+		if (!one)
+			(void)evict_ended(o);
+	} else if (one) {
 		evict_one(o, job);
-		return;
+	} else {
+		evict_job(o, job);
 	}
-	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
-		if (job->workers[i])
-			evict_worker(o, job->workers[i]);
-	say(o, "job %s: %u workers are evicted", job->name, o->done->affected);
-	/* Where it lived is gone for good, perhaps: it may begin anew elsewhere. */
-	if (!job->server)
-		ctl_job_forget(o->c, job, o->sink);
 }
 
 /* --- how many workers --- */

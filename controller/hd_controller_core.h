@@ -105,6 +105,9 @@ struct hd_controller {
 	uint32_t tenant_count, job_count;
 	struct ctl_tenant *tenants[HD_JOBS_MAX];
 	struct ctl_job *jobs[HD_JOBS_MAX];
+	uint32_t ended_count;
+	struct ctl_ended ended[HD_ENDED_MAX]; /* oldest first */
+	uint64_t ended_dropped[HD_REASON_COUNT]; /* of jobs that have ended */
 	uint64_t next_id;
 	uint32_t pending_count, open_count;
 	struct ctl_transfers pending, open;
@@ -248,8 +251,10 @@ bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfe
 struct ctl_tenant *ctl_tenant_get(struct hd_controller *c, const char *name);
 void ctl_tenant_weigh(const struct hd_controller *c, struct ctl_tenant *tenant);
 struct ctl_job *ctl_job_find(const struct hd_controller *c, uint32_t id);
-/* Finds or makes; NULL at the limit. */
-struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id);
+/* Finds or makes; at the limit an idle one gives way. NULL: all are living, or no memory. */
+struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id, struct hd_sink *sink);
+/* Out of the table; nobody is told. */
+void ctl_job_free(struct hd_controller *c, struct ctl_job *job);
 uint32_t ctl_job_index(const struct hd_controller *c, const struct ctl_job *job);
 struct ctl_node *ctl_worker(const struct ctl_job *job, uint16_t worker);
 /* REGISTERED; of a worker with its job, which has a server. */
@@ -276,10 +281,46 @@ void ctl_job_lose_server(
 	struct hd_sink *sink
 );
 void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
-void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* Jobs whose settling time is over; restart grace. Returns when to look again. */
 hd_ns ctl_registry_check(struct hd_controller *c, struct hd_sink *sink);
 void ctl_registry_fini(struct hd_controller *c);
+
+/* --- hd_controller_ended.c ------------------------------------------------------------------ */
+/* Nobody is in it: no worker, and nothing of one that waits or runs. */
+bool ctl_job_is_idle(const struct ctl_job *job);
+uint32_t ctl_jobs_idle(const struct hd_controller *c);
+hd_ns ctl_job_idle_since(const struct hd_controller *c, const struct ctl_job *job);
+/* A worker went, or came. */
+void ctl_job_left(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_node *worker,
+	enum hd_reason reason
+);
+void ctl_job_entered(struct hd_controller *c, struct ctl_job *job);
+/* An operator ends the job, which has no worker any more: its server and its replica are told, and it is forgotten. */
+void ctl_job_evict(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* A server says that it has the job no more. False: it did not have it. */
+bool ctl_job_gone(
+	struct hd_controller *c,
+	const struct ctl_node *server,
+	const struct hd_msg_leave *leave,
+	struct hd_sink *sink
+);
+/* At the limit: ends the job that can be missed most, if there is one. */
+void ctl_jobs_make_room(struct hd_controller *c, struct hd_sink *sink);
+/* Why there is no room for another one, in words. */
+const char *ctl_jobs_full(const struct hd_controller *c, char *text, size_t bytes);
+/* Jobs that nobody has been in for too long. Returns when to look again. */
+hd_ns ctl_ended_check(struct hd_controller *c, struct hd_sink *sink);
+/* The newest of the ended jobs, without contents but its id; the oldest gives way. */
+struct ctl_ended *ctl_ended_add(struct hd_controller *c, uint32_t id);
+/* It as it was, in the caller's storage. */
+void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job);
+/* A job of that id begins again. */
+void ctl_ended_return(struct hd_controller *c, struct ctl_job *job);
+/* Of any tenant, if it is "". False: there is none. */
+bool ctl_ended_forget(struct hd_controller *c, const char *tenant, const char *name);
 
 /* --- hd_controller_request.c ---------------------------------------------------------------- */
 void ctl_request(
@@ -535,6 +576,8 @@ const struct ctl_setting *ctl_setting(uint64_t index); /* NULL past the last */
 /* --- hd_controller_kept.c ------------------------------------------------------------------- */
 /* Something of what outlives this controller is different now: at the end of the call ops->keep gets it. */
 void ctl_kept_changed(struct hd_controller *c);
+/* The same within a second: a job that came or went, of which nobody relies on the newest word. */
+void ctl_kept_soon(struct hd_controller *c);
 void ctl_keep(struct hd_controller *c);
 /* An operator set this one, which is not of a job. */
 void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value);

@@ -28,6 +28,8 @@
 	C(copies, "transfers", "copies that replicas asked for")                                   \
 	C(copies_void, "transfers", "of these and of sums_copied, given up once granted")          \
 	C(sums_copied, "transfers", "sums that aggregators were to send to replicas as well")      \
+	C(hosts_reused, "hosts", "without a topology: names of gone hosts that gave way")          \
+	C(jobs_ended, "jobs", "that nobody was in any more, or that were evicted")                 \
 	C(promotions, "jobs", "whose replica took the place of a server that was lost")            \
 	C(reduces, "rounds", "all-reduces begun")                                                  \
 	C(reduces_failed, "rounds", "of these: void, a member or an aggregator was lost")          \

@@ -90,7 +90,7 @@ double ctl_job_weight(const struct ctl_job *job) {
 	return job->weight_set > 0 ? job->weight_set : job->weight;
 }
 
-static void job_free(struct hd_controller *c, struct ctl_job *job) {
+void ctl_job_free(struct hd_controller *c, struct ctl_job *job) {
 	uint32_t i = ctl_job_index(c, job);
 
 	c->jobs[i] = c->jobs[--c->job_count];
@@ -98,6 +98,8 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 		ctl_tenant_weigh(c, job->tenant);
 		tenant_put(c, job->tenant);
 	}
+	for (unsigned reason = 0; reason < HD_REASON_COUNT; reason++)
+		c->ended_dropped[reason] += job->dropped_for[reason];
 	ctl_reduce_fini(c, job);
 	ctl_lease_orphan(c, job);
 	free(job->elastic);
@@ -105,35 +107,13 @@ static void job_free(struct hd_controller *c, struct ctl_job *job) {
 	free(job);
 }
 
-static bool is_left(const struct ctl_job *job) {
-	return !job->worker_count && !job->server && !job->pending && !job->open;
-}
-
-/* At the limit a job that nobody has any more gives way: of these first one of which operators have set nothing. */
-static void job_make_room(struct hd_controller *c) {
-	struct ctl_job *found = NULL;
-
-	for (uint32_t i = 0; i < c->job_count; i++) {
-		struct ctl_job *job = c->jobs[i];
-		bool set = job->paused || job->tau_set || job->weight_set > 0;
-
-		if (!is_left(job) || (set && found))
-			continue;
-		found = job;
-		if (!set)
-			break;
-	}
-	if (found)
-		job_free(c, found);
-}
-
-struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
+struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id, struct hd_sink *sink) {
 	struct ctl_job *job = ctl_job_find(c, id);
 
 	if (job)
 		return job;
 	if (c->job_count == HD_JOBS_MAX)
-		job_make_room(c);
+		ctl_jobs_make_room(c, sink);
 	if (c->job_count == HD_JOBS_MAX)
 		return NULL;
 	job = calloc(1, sizeof(*job));
@@ -149,6 +129,8 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id) {
 	ctl_replica_init(&job->replica);
 	job->weight = 1;
 	job->apart = CTL_APART_UNKNOWN;
+	job->idle_since = c->now;
+	ctl_ended_return(c, job);
 	c->jobs[c->job_count++] = job;
 	return job;
 }
@@ -333,19 +315,8 @@ void ctl_job_place(struct hd_controller *c, struct ctl_job *job, struct hd_sink 
 	job_take(c, job, best, 0, sink);
 }
 
-void ctl_job_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
-	ctl_replica_release(c, job, sink);
-	job->server_host[0] = '\0';
-	job->serving = 0;
-	job->recalled = false;
-	ctl_kept_changed(c);
-	if (!job->worker_count && !job->pending)
-		job_free(c, job);
-}
-
 hd_ns ctl_registry_check(struct hd_controller *c, struct hd_sink *sink) {
-	hd_ns next = HD_NEVER;
+	hd_ns next = ctl_ended_check(c, sink);
 
 	for (uint32_t i = 0; i < c->job_count; i++) {
 		struct ctl_job *job = c->jobs[i];
@@ -374,7 +345,7 @@ void ctl_registry_fini(struct hd_controller *c) {
 	ctl_groups_fini(c);
 	ctl_slots_fini(c);
 	while (c->job_count)
-		job_free(c, c->jobs[c->job_count - 1]);
+		ctl_job_free(c, c->jobs[c->job_count - 1]);
 	ctl_lease_fini(c);
 	for (uint32_t i = 0; i < c->tenant_count; i++)
 		free(c->tenants[i]);

@@ -5,8 +5,10 @@
  *
  *   {"version": 1, "paused": true, "log-level": "debug", "settings": {"theta": 0.5}, "drained": ["h3"],
  *    "jobs": [{"tenant": "default", "job": "mnist", "server": "ps", "serving-epoch": 1, "serving": 7, "paused": true,
- *              "tau": 4, "weight": 2, "div-max": 0.5, "allreduce": 120, "elastic": {...}}]}
+ *              "tau": 4, "weight": 2, "div-max": 0.5, "allreduce": 120, "elastic": {...}, "left": true}],
+ *    "ended": [{"tenant": "default", "job": "cifar", "server": "ps", "serving-epoch": 1, "serving": 3}]}
  *
+ * "left": everybody has left the job. "ended": jobs that are forgotten, but for the host that may have a checkpoint.
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
 #include "hd_controller_core.h"
@@ -110,6 +112,26 @@ static json_t *jobs_out(const struct hd_controller *c) {
 		if (job->reduce_kept > 0)
 			put_number(object, "allreduce", job->reduce_kept);
 		put_some(object, "elastic", ctl_elastic_out(job));
+		put_true(object, "left", job->left && ctl_job_is_idle(job));
+		(void)json_array_append_new(array, object);
+	}
+	return array;
+}
+
+static json_t *ended_out(const struct hd_controller *c) {
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < c->ended_count; i++) {
+		const struct ctl_ended *ended = &c->ended[i];
+		json_t *object;
+
+		if (!ended->host[0])
+			continue;
+		object = json_object();
+		put_text(object, "tenant", ended->tenant);
+		put_text(object, "job", ended->name);
+		put_text(object, "server", ended->host);
+		put_serving(object, ended->serving);
 		(void)json_array_append_new(array, object);
 	}
 	return array;
@@ -125,6 +147,7 @@ char *hd_controller_kept(const struct hd_controller *c) {
 	put_some(root, "settings", settings_out(c));
 	put_some(root, "drained", drained_out(c));
 	put_some(root, "jobs", jobs_out(c));
+	put_some(root, "ended", ended_out(c));
 	text = json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
 	return text;
@@ -132,6 +155,11 @@ char *hd_controller_kept(const struct hd_controller *c) {
 
 void ctl_kept_changed(struct hd_controller *c) {
 	c->kept.changed = true;
+}
+
+void ctl_kept_soon(struct hd_controller *c) {
+	c->kept.due = hd_ns_min(c->kept.due, hd_ns_add(c->now, CTL_KEEP_SOON_NS));
+	ctl_check_by(c, c->kept.due);
 }
 
 void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value) {
@@ -150,9 +178,12 @@ void ctl_keep(struct hd_controller *c) {
 	const struct hd_controller_ops *ops = c->config.ops;
 	char *text;
 
-	if (!c->kept.changed)
+	if (!c->kept.changed && c->now < c->kept.due) {
+		ctl_check_by(c, c->kept.due);
 		return;
+	}
 	c->kept.changed = false;
+	c->kept.due = HD_NEVER;
 	text = ops && ops->keep ? hd_controller_kept(c) : NULL;
 	if (text)
 		ops->keep(c->config.owner, text);
@@ -262,13 +293,17 @@ static int take_drained(struct restore *r) {
 
 struct kept_job {
 	const char *tenant, *name, *server;
-	bool paused;
+	bool paused, left;
 	double tau, weight, div_max, allreduce, serving_epoch, serving;
 	struct ctl_elastic *elastic; /* the job's, once it is applied */
 };
 
+static uint64_t kept_generation(const struct kept_job *kept) {
+	return (uint64_t)kept->serving_epoch << SERVING_BITS | (uint64_t)kept->serving;
+}
+
 static int apply_job(struct restore *r, struct kept_job *kept) {
-	struct ctl_job *job = ctl_job_get(r->c, hd_job_id(kept->tenant, kept->name));
+	struct ctl_job *job = ctl_job_get(r->c, hd_job_id(kept->tenant, kept->name), NULL);
 
 	if (!job)
 		return -ENOMEM;
@@ -276,10 +311,10 @@ static int apply_job(struct restore *r, struct kept_job *kept) {
 	hd_text_copy(job->name, sizeof(job->name), kept->name);
 	if (kept->server) {
 		hd_text_copy(job->server_host, sizeof(job->server_host), kept->server);
-		job->serving
-			= (uint64_t)kept->serving_epoch << SERVING_BITS | (uint64_t)kept->serving;
+		job->serving = kept_generation(kept);
 		job->recalled = true;
 	}
+	job->left = kept->left;
 	job->paused = kept->paused;
 	job->tau_set = (uint32_t)kept->tau;
 	job->weight_set = kept->weight;
@@ -305,6 +340,7 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 		   "div-max",
 		   "allreduce",
 		   "elastic",
+		   "left",
 		   NULL};
 	const struct hd_json_object in = {&r->reader, object, prefix};
 	struct kept_job kept = {0};
@@ -322,7 +358,8 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
 	    || take_name(&in, "job", true, &kept.name) < 0
 	    || take_name(&in, "server", false, &kept.server) < 0
-	    || take_flag(&in, "paused", &kept.paused) < 0 || hd_json_numbers(&in, numbers, 6) < 0)
+	    || take_flag(&in, "paused", &kept.paused) < 0 || take_flag(&in, "left", &kept.left) < 0
+	    || hd_json_numbers(&in, numbers, 6) < 0)
 		return -EINVAL;
 	if (kept.div_max > 0 && kept.div_max < CTL_DIV_MAX_LEAST) {
 		(void)snprintf(field, sizeof(field), "%s.div-max", prefix);
@@ -347,6 +384,46 @@ static int take_jobs(struct restore *r) {
 
 		(void)snprintf(prefix, sizeof(prefix), "jobs[%zu]", i);
 		status = take_job(r, json_array_get(array, i), prefix);
+	}
+	return status;
+}
+
+static int take_one_ended(struct restore *r, json_t *object, const char *prefix) {
+	static const char *const keys[]
+		= {"tenant", "job", "server", "serving-epoch", "serving", NULL};
+	const struct hd_json_object in = {&r->reader, object, prefix};
+	struct kept_job kept = {0};
+	const struct hd_json_wanted numbers[] = {
+		{"serving-epoch", {.most = UINT16_MAX, .whole = true}, &kept.serving_epoch},
+		{"serving", {.most = SERVING_MOST, .whole = true}, &kept.serving},
+	};
+	struct ctl_ended *ended;
+
+	if (hd_json_known(&in, keys) < 0 || take_name(&in, "tenant", true, &kept.tenant) < 0
+	    || take_name(&in, "job", true, &kept.name) < 0
+	    || take_name(&in, "server", true, &kept.server) < 0
+	    || hd_json_numbers(&in, numbers, 2) < 0)
+		return -EINVAL;
+	if (!r->apply)
+		return 0;
+	ended = ctl_ended_add(r->c, hd_job_id(kept.tenant, kept.name));
+	hd_text_copy(ended->tenant, sizeof(ended->tenant), kept.tenant);
+	hd_text_copy(ended->name, sizeof(ended->name), kept.name);
+	hd_text_copy(ended->host, sizeof(ended->host), kept.server);
+	ended->serving = kept_generation(&kept);
+	return 0;
+}
+
+static int take_ended(struct restore *r) {
+	const struct hd_json_object in = {&r->reader, r->root, ""};
+	json_t *array = NULL;
+	int status = hd_json_array(&in, "ended", false, HD_ENDED_MAX, &array);
+
+	for (size_t i = 0; !status && i < json_array_size(array); i++) {
+		char prefix[32];
+
+		(void)snprintf(prefix, sizeof(prefix), "ended[%zu]", i);
+		status = take_one_ended(r, json_array_get(array, i), prefix);
 	}
 	return status;
 }
@@ -377,7 +454,7 @@ static int take_level(struct restore *r, const struct hd_json_object *in) {
 
 static int take_all(struct restore *r) {
 	static const char *const keys[]
-		= {"version", "paused", "log-level", "settings", "drained", "jobs", NULL};
+		= {"version", "paused", "log-level", "settings", "drained", "jobs", "ended", NULL};
 	static const struct hd_json_range versions
 		= {.least = VERSION, .most = VERSION, .whole = true, .required = true};
 	const struct hd_json_object in = {&r->reader, r->root, ""};
@@ -391,7 +468,8 @@ static int take_all(struct restore *r) {
 		return -EINVAL;
 	if (r->apply)
 		r->c->paused = paused;
-	return take_jobs(r);
+	status = take_jobs(r);
+	return status ? status : take_ended(r);
 }
 
 int hd_controller_restore(
@@ -414,5 +492,6 @@ int hd_controller_restore(
 		(void)snprintf(error, error_bytes, "no memory");
 	json_decref(r.root);
 	c->kept.changed = false;
+	c->kept.due = HD_NEVER;
 	return status;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- registration --- */
@@ -119,11 +120,11 @@ static struct ctl_job *job_describe(
 	struct hd_sink *sink
 ) {
 	double weight = m->job_weight > 0 ? (double)m->job_weight : 1;
-	struct ctl_job *job = ctl_job_get(c, m->job);
+	struct ctl_job *job = ctl_job_get(c, m->job, sink);
 	char text[HD_TEXT_BYTES_MAX];
 
 	if (!job) {
-		text_refuse(c, node, m, "jobs: at most 256 (HD_JOBS_MAX)", sink);
+		text_refuse(c, node, m, ctl_jobs_full(c, text, sizeof(text)), sink);
 		return NULL;
 	}
 	if (job->tenant && job->worker_count > 0) {
@@ -225,6 +226,7 @@ static void attach_worker(
 	node->worker = m->worker;
 	job->workers[m->worker] = node;
 	job->worker_count++;
+	ctl_job_entered(c, job);
 	ctl_roster_set(c, job, node->worker, !node->observer);
 	/* Transfers that a server told of before this worker came. */
 	TAILQ_FOREACH (t, &c->open, entry)
@@ -339,6 +341,66 @@ static bool repeated(
 	return true;
 }
 
+static bool link_is_free(const struct hd_controller *c, uint32_t link) {
+	return !c->link_use[link] && !c->link_copies[link] && !c->scratch.link_probe[link].reduces;
+}
+
+/* Hosts with a registered node, or with transfers under way. [HD_HOSTS_MAX] NULL: no memory. */
+static bool *hosts_busy(const struct hd_controller *c) {
+	uint32_t hosts = hd_topology_link_count(c->config.topology) / 2; /* behind the switch */
+	bool *busy = calloc(HD_HOSTS_MAX, sizeof(*busy));
+	const struct ctl_node *node;
+
+	for (uint32_t host = 0; busy && host <= hosts; host++) {
+		uint32_t away, towards;
+
+		if (hd_topology_links_of(c->config.topology, (int)host, &away, &towards) == 0)
+			busy[host] = !link_is_free(c, away + 1) || !link_is_free(c, towards + 1);
+	}
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (busy && node->role && node->host_index >= 0)
+			busy[node->host_index] = true;
+	return busy;
+}
+
+/* Without a topology every name is a host of a star. The one that has been gone for the longest gives way: nothing that
+ * is known of its links is true of the new one's. */
+static int host_reuse(struct hd_controller *c, const char *name) {
+	bool *busy = hosts_busy(c);
+	int host = busy ? hd_topology_reuse(c->config.topology, name, busy) : -ENOMEM;
+	uint32_t links[2];
+
+	free(busy);
+	if (host < 0 || hd_topology_links_of(c->config.topology, host, &links[0], &links[1]) < 0)
+		return host;
+	for (int i = 0; i < 2; i++) {
+		hd_view_forget(c->view, links[i] + 1);
+		c->scratch.link_probe[links[i] + 1] = (struct ctl_link_probe){.partner = -1};
+	}
+	c->counters.hosts_reused++;
+	return host;
+}
+
+/* Hosts that are gone are remembered, with what their links carry: so many, as each link costs every plan time. */
+static bool is_crowded(const struct hd_controller *c) {
+	const struct hd_topology *topology = c->config.topology;
+	uint32_t most = c->node_count + CTL_HOSTS_GONE_MAX;
+
+	return hd_topology_grows(topology) && hd_topology_link_count(topology) / 2 >= most;
+}
+
+static int find_host(struct hd_controller *c, const struct hd_msg_register_ *m) {
+	int host = -ENOSPC;
+
+	if (m->role == HD_ROLE_SWITCH)
+		return hd_topology_switch(c->config.topology, m->host);
+	if (is_crowded(c))
+		host = host_reuse(c, m->host);
+	if (host < 0)
+		host = hd_topology_host(c->config.topology, m->host);
+	return host == -ENOSPC ? host_reuse(c, m->host) : host;
+}
+
 void ctl_register(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -347,6 +409,8 @@ void ctl_register(
 ) {
 	const char *wrong = common_wrong(c, node, m);
 	struct ctl_job *job = NULL;
+	static const char no_host[]
+		= "host: no room for it: as many as there may be (limit HD_HOSTS_MAX) have nodes";
 	char text[HD_TEXT_BYTES_MAX];
 	int host;
 
@@ -354,13 +418,10 @@ void ctl_register(
 		text_refuse(c, node, m, wrong, sink);
 		return;
 	}
-	if (m->role == HD_ROLE_SWITCH)
-		host = hd_topology_switch(c->config.topology, m->host);
-	else
-		host = hd_topology_host(c->config.topology, m->host);
+	host = find_host(c, m);
 	if (host < 0 || ctl_scratch_links(c)) {
 		(void)snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
-		text_refuse(c, node, m, host == -ENOENT ? text : "host: no room for it", sink);
+		text_refuse(c, node, m, host == -ENOENT ? text : no_host, sink);
 		return;
 	}
 	if (node->role != HD_ROLE_NONE && repeated(c, node, m, sink))
@@ -426,6 +487,7 @@ static void worker_down(
 	}
 	job->workers[node->worker] = NULL;
 	job->worker_count--;
+	ctl_job_left(c, job, node, reason);
 	ctl_notice_over(c, node);
 	ctl_roster_set(c, job, node->worker, false);
 	node->job = NULL;
@@ -463,6 +525,8 @@ void ctl_node_down(
 			sink
 		);
 	node->role = HD_ROLE_NONE;
+	if (role != HD_ROLE_SWITCH)
+		(void)hd_topology_host(c->config.topology, node->host); /* it was here until now */
 	if (role == HD_ROLE_AGGREGATOR) {
 		c->aggregator_count--;
 		ctl_group_aggregator_down(c, node);

@@ -105,6 +105,16 @@ void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd
 		say(c, job, holder, HD_REPLICA_RETIRE, next_generation(c), sink);
 }
 
+void ctl_replica_end(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *server,
+	enum hd_replica_order order,
+	struct hd_sink *sink
+) {
+	say(c, job, server, order, next_generation(c), sink);
+}
+
 static void
 assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
 	if (job->replica.holder && job->replica.holder != node)
@@ -216,7 +226,7 @@ static bool note_held(
 	struct hd_sink *sink
 ) {
 	struct ctl_job *job = m->job && !m->peer_port && hd_version_counter(m->version) > 0 ?
-		ctl_job_get(c, m->job) :
+		ctl_job_get(c, m->job, sink) :
 		NULL;
 
 	if (!job || job->server == node)

@@ -106,6 +106,14 @@ void ctl_replica_serve(
 void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* Nobody needs what is held of the job outside its server: it goes. */
 void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
+/* Tells who was its server that the job has ended: END or EVICT. */
+void ctl_replica_end(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *server,
+	enum hd_replica_order order,
+	struct hd_sink *sink
+);
 
 /* --- copies (hd_controller_copy.c) --- */
 void ctl_copy_request(

@@ -305,15 +305,16 @@ void ctl_state(
 	const struct hd_msg_state *m,
 	struct hd_sink *sink
 ) {
+	char text[HD_TEXT_BYTES_MAX];
 	struct ctl_job *job;
 
 	if (m->job == 0 || m->inflight > HD_TRANSFERS_MAX) {
 		c->counters.hostile_value++;
 		return;
 	}
-	job = ctl_job_get(c, m->job);
+	job = ctl_job_get(c, m->job, sink);
 	if (!job) {
-		ctl_refuse(c, node, m->job, "state: jobs: at most 256 (HD_JOBS_MAX)", sink);
+		ctl_refuse(c, node, m->job, ctl_jobs_full(c, text, sizeof(text)), sink);
 		return;
 	}
 	if (ctl_replica_fence(c, job, node, m->generation, sink)

@@ -103,6 +103,8 @@ static const char *job_state(const struct hd_controller *c, const struct ctl_job
 		[CTL_JOB_READY] = "ready",
 	};
 
+	if (ctl_job_is_idle(job))
+		return "idle";
 	if (job->state == CTL_JOB_READY && (job->paused || c->paused))
 		return "paused";
 	if (job->state == CTL_JOB_READY && job->server->draining)
@@ -156,30 +158,64 @@ static const char *job_warning(const struct ctl_job *job) {
 	return "";
 }
 
+/* `idle_s`, `ended_s`: < 0: it is not. */
+static void
+job_row(const struct ctl_job *job,
+	const char *state,
+	double idle_s,
+	double ended_s,
+	struct hd_rows *rows) {
+	if (!hd_row_begin(rows))
+		return;
+	hd_row_text(rows, "tenant", job->tenant_name);
+	hd_row_text(rows, "job", job->name);
+	hd_row_count(rows, "id", job->id);
+	hd_row_text(rows, "state", state);
+	hd_row_text(rows, "server", job->server_host);
+	hd_row_count(rows, "workers", job->worker_count);
+	hd_row_count(rows, "preempted", job->noticed);
+	ctl_row_version(rows, "roster", job->roster.change);
+	job_numbers(job, rows);
+	job_replica(&job->replica, rows);
+	hd_row_real(rows, "weight", ctl_job_weight(job));
+	hd_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
+	hd_row_text(rows, "warning", job_warning(job));
+	hd_row_text(rows, "sync", hd_sync_name(job->sync));
+	hd_row_count(rows, "sync_count", job->sync_count);
+	hd_row_real(rows, "idle_s", idle_s >= 0 ? idle_s : NAN);
+	hd_row_real(rows, "ended_s", ended_s >= 0 ? ended_s : NAN);
+	hd_row_end(rows);
+}
+
+/* The newest of those that ended in this life, oldest first, as they were. Returns how many. */
+static uint64_t ended_rows(const struct hd_controller *c, struct hd_rows *rows) {
+	uint32_t first = c->ended_count > CTL_ENDED_SHOWN ? c->ended_count - CTL_ENDED_SHOWN : 0;
+	struct ctl_job *job = calloc(1, sizeof(*job));
+	uint64_t count = 0;
+
+	for (uint32_t i = first; job && i < c->ended_count; i++) {
+		const struct ctl_ended *ended = &c->ended[i];
+
+		if (!ended->at)
+			continue;
+		count++;
+		if (rows->full)
+			continue;
+		ctl_ended_job(ended, job);
+		job_row(job, "ended", -1, ctl_ms_from(ended->at, c->now) / 1e3, rows);
+	}
+	free(job);
+	return count;
+}
+
 uint64_t ctl_rows_jobs(const struct hd_controller *c, struct hd_rows *rows) {
 	for (uint32_t i = 0; i < c->job_count && !rows->full; i++) {
 		const struct ctl_job *job = c->jobs[i];
+		double since = ctl_ms_from(ctl_job_idle_since(c, job), c->now) / 1e3;
 
-		if (!hd_row_begin(rows))
-			continue;
-		hd_row_text(rows, "tenant", job->tenant_name);
-		hd_row_text(rows, "job", job->name);
-		hd_row_count(rows, "id", job->id);
-		hd_row_text(rows, "state", job_state(c, job));
-		hd_row_text(rows, "server", job->server_host);
-		hd_row_count(rows, "workers", job->worker_count);
-		hd_row_count(rows, "preempted", job->noticed);
-		ctl_row_version(rows, "roster", job->roster.change);
-		job_numbers(job, rows);
-		job_replica(&job->replica, rows);
-		hd_row_real(rows, "weight", ctl_job_weight(job));
-		hd_row_real(rows, "owed_bytes", job->tenant ? job->tenant->deficit : 0);
-		hd_row_text(rows, "warning", job_warning(job));
-		hd_row_text(rows, "sync", hd_sync_name(job->sync));
-		hd_row_count(rows, "sync_count", job->sync_count);
-		hd_row_end(rows);
+		job_row(job, job_state(c, job), ctl_job_is_idle(job) ? since : -1, -1, rows);
 	}
-	return c->job_count;
+	return c->job_count + ended_rows(c, rows);
 }
 
 /* --- links --- */

@@ -47,6 +47,9 @@
 #define CTL_PROBE_LOAD 0.009 /* of a link at most, in packet trains */
 #define CTL_WEIGHT_MIN 1e-3
 #define CTL_SETTINGS_MAX 16
+#define CTL_KEEP_SOON_NS HD_SECOND /* jobs that come and go are told of together */
+#define CTL_HOSTS_GONE_MAX 1024 /* of a star: hosts that are remembered though nobody is there */
+#define CTL_ENDED_SHOWN 64 /* newest ended jobs in the table of jobs */
 #define CTL_DRAINED_MAX 256 /* hosts drained at once */
 #define CTL_DELAYS 1025 /* delays of applied updates that are told apart; the last one: or more */
 
@@ -123,6 +126,7 @@ enum ctl_job_state {
 /* What operators set that is not of a job, and whether the next life must be told. */
 struct ctl_kept {
 	bool changed;
+	hd_ns due; /* something less urgent has changed: told then, with what comes until then */
 	uint32_t set; /* bit i: setting i, by an operator */
 	double value[CTL_SETTINGS_MAX];
 	char log_level[16];
@@ -174,6 +178,8 @@ struct ctl_job {
 	uint32_t credits; /* open pushes that were granted in advance */
 	hd_ns credits_after; /* none before: they stood in the way */
 	uint32_t worker_count;
+	hd_ns idle_since; /* without a worker: since then */
+	bool left; /* its last worker left of its own accord: nobody is expected back */
 	struct ctl_node **workers; /* [HD_WORKERS_MAX] by rank */
 	uint64_t granted, applied, dropped, failed, voided, granted_bytes;
 	uint64_t pulls_granted, pulls_delivered;
@@ -223,6 +229,21 @@ struct ctl_job {
 	bool paused;
 	uint32_t tau_set; /* stricter than tau_max; 0: none */
 	double weight_set; /* 0: none */
+};
+
+/* A job that has ended. */
+struct ctl_ended {
+	uint32_t id;
+	char tenant[HD_NAME_BYTES_MAX + 1], name[HD_NAME_BYTES_MAX + 1];
+	char host[HD_NAME_BYTES_MAX + 1]; /* where a checkpoint of it may be; "": nowhere */
+	uint64_t serving; /* the generation of who was its server */
+	hd_ns at; /* 0: in an earlier life, and no more is known of it: */
+	hd_version version;
+	uint64_t position, model_bytes, granted, granted_bytes, applied, dropped, failed, voided;
+	uint64_t pulls_granted, pulls_delivered;
+	double weight;
+	uint32_t tau_max, sync_count;
+	uint8_t sync;
 };
 
 struct ctl_span {

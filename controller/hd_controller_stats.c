@@ -11,7 +11,8 @@
 	S(nodes, "nodes", "sessions, registered or not", GAUGE, U64) \
 	S(workers, "nodes", "registered workers", GAUGE, U64) \
 	S(servers, "nodes", "registered servers", GAUGE, U64) \
-	S(jobs, "jobs", "jobs known", GAUGE, U64) \
+	S(jobs, "jobs", "jobs known: with workers, or idle", GAUGE, U64) \
+	S(jobs_idle, "jobs", "of these, that nobody is in", GAUGE, U64) \
 	S(pending, "transfers", "requests that wait", GAUGE, U64) \
 	S(open, "transfers", "transfers granted and not reported", GAUGE, U64) \
 	S(aggregators, "nodes", "aggregators registered", GAUGE, U64) \
@@ -164,6 +165,7 @@ static void add_gauges(const struct hd_controller *c, struct hd_stats *stats) {
 	struct ctl_gauges g = {
 		.nodes = c->node_count,
 		.jobs = c->job_count,
+		.jobs_idle = ctl_jobs_idle(c),
 		.pending = c->pending_count,
 		.open = c->open_count,
 		.epoch = c->config.epoch,
@@ -191,6 +193,7 @@ static void add_ended(const struct hd_controller *c, struct hd_stats *stats) {
 
 		for (uint32_t i = 0; i < c->job_count; i++)
 			e.ended += c->jobs[i]->dropped_for[reason];
+		e.ended += c->ended_dropped[reason];
 		hd_stats_add(stats, &ctl_ended_group, &label, &e);
 	}
 }

@@ -21,7 +21,8 @@
 #define HD_SESSIONS_MAX 8192
 #define HD_CANDIDATES_MAX 1024 /* sessions that said HELLO and have not proven their key yet */
 #define HD_WORKERS_MAX 4096 /* of one job */
-#define HD_JOBS_MAX 256
+#define HD_JOBS_MAX 256 /* that have workers at once; those that nobody is in give way */
+#define HD_ENDED_MAX 256 /* ended jobs whose checkpoint's host a controller remembers */
 #define HD_REDUCE_REPORTS_MAX 16 /* workers, and shards, of one that tells of its transfers */
 #define HD_GROUP_MEMBERS_MAX 1024 /* updates in one sum, and receivers of one */
 #define HD_MERGE_MEMBERS_MAX 64 /* sparse ones in one sum: each piece of it looks at all */
@@ -94,6 +95,8 @@
 #define HD_CREDIT_US 2000000 /* how long a worker may wait before it spends one */
 #define HD_WAY_OPEN_US 500000 /* how long a transfer waits for a session with its aggregator, */
 #define HD_WAY_IDLE_US 30000000 /* and how long one without transfers is kept */
+#define HD_JOB_IDLE_US UINT64_C(86400000000) /* without a worker for so long a job has ended */
+#define HD_JOB_AWAY_US 60000000 /* lost workers may be back within this: see operations.md */
 #define HD_HOLD_US 500000 /* how long the server waits for a missing position */
 #define HD_CHECKPOINT_RETRY_US 1000000 /* after a checkpoint could not be written, */
 #define HD_CHECKPOINT_BACKOFF_MAX 6 /* doubled so many times */

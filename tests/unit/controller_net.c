@@ -191,7 +191,7 @@ static void keep_blob(struct hd_blob *blob) {
 	blob->data = data;
 }
 
-static void log_clear(struct peer *peer) {
+void peer_forget(struct peer *peer) {
 	for (uint32_t i = 0; i < peer->count; i++) {
 		struct hd_message *m = &peer->log[i];
 
@@ -277,7 +277,7 @@ static void peer_start(struct peer *peer) {
 		     == 0,
 	     "connect");
 	peer->open = false;
-	log_clear(peer);
+	peer_forget(peer);
 }
 
 struct peer *net_peer(struct net *net, uint8_t role, const char *host) {
@@ -392,7 +392,9 @@ static void controller_start(struct net *net, const struct net_config *config) {
 		.drop_permille_max = config->drop_permille_max,
 		.replicate_every = config->replicate_every,
 		.unscheduled = config->unscheduled,
-		.ops = config->logs ? &net_ops_logs : &net_ops,
+		.ops = config->forgets ? NULL :
+			config->logs   ? &net_ops_logs :
+					 &net_ops,
 		.owner = net,
 	};
 	char error[256];
@@ -438,7 +440,7 @@ void net_close(struct net *net) {
 	for (uint32_t i = 0; i < net->peer_count; i++) {
 		if (net->peers[i].endpoint)
 			hd_endpoint_destroy(net->peers[i].endpoint);
-		log_clear(&net->peers[i]);
+		peer_forget(&net->peers[i]);
 		free(net->peers[i].log);
 		free(net->peers[i].json);
 	}

@@ -63,6 +63,7 @@ struct net_config {
 	uint32_t interval_us, drop_permille_max, replicate_every;
 	bool unscheduled;
 	bool logs; /* its log level can be set */
+	bool forgets; /* it keeps nothing for its next life */
 };
 
 /* Links of 10 MB/s. */
@@ -85,6 +86,8 @@ void peer_restart(struct peer *peer);
 int peer_say(struct peer *peer, const struct hd_message *message);
 /* The same; aborts when it cannot be sent. */
 void say(struct peer *peer, struct hd_message message);
+/* Empties its log. */
+void peer_forget(struct peer *peer);
 /* The newest message of this kind, NULL: none. */
 const struct hd_message *peer_last(const struct peer *peer, uint8_t kind);
 uint32_t peer_count(const struct peer *peer, uint8_t kind);

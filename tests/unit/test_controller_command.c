@@ -234,8 +234,40 @@ static void test_evict(void **state) {
 	refused(&s, HD_VERB_EVICT, "worker", "mnist", "-1", "worker: '-1'");
 	refused(&s, HD_VERB_EVICT, "all", "", "", "object: 'all' (job JOB, or worker JOB RANK)");
 	did(&s, HD_VERB_EVICT, "job", "mnist", "");
-	assert_int_equal(s.net.controller->jobs[0]->worker_count, 0);
+	assert_int_equal(
+		peer_last(s.shell, HD_MSG_DONE)->done.affected, 3
+	); /* two workers, and it */
+	assert_int_equal(s.net.controller->job_count, 0);
 	assert_non_null(strstr(s.b->refused, "evicted"));
+	assert_int_equal(peer_last(s.server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_EVICT);
+	is_shown(&s, "jobs", "", "state", "ended");
+	/* It would resume where it was, until that is said to be of no use. */
+	did(&s, HD_VERB_EVICT, "job", "team/mnist", "");
+	assert_int_equal(peer_last(s.shell, HD_MSG_DONE)->done.affected, 1);
+	refused(&s, HD_VERB_EVICT, "job", "mnist", "", "job: 'mnist': no such job");
+	net_close(&s.net);
+}
+
+/* Everybody has left: the server keeps the model, and an operator ends the job. */
+static void test_evict_idle(void **state) {
+	struct hd_message leave = {.kind = HD_MSG_LEAVE};
+	struct stage s;
+
+	(void)state;
+	stage_open(&s, 8);
+	leave.leave.job = net_job(s.a);
+	leave.leave.reason = HD_REASON_LEFT;
+	say(s.a, leave);
+	leave.leave.worker = 1;
+	say(s.b, leave);
+	net_run(&s.net, 5 * HD_MS);
+	is_shown(&s, "jobs", "", "state", "idle");
+	did(&s, HD_VERB_EVICT, "job", "mnist", "");
+	assert_int_equal(peer_last(s.shell, HD_MSG_DONE)->done.affected, 1);
+	assert_non_null(strstr(peer_last(s.shell, HD_MSG_DONE)->done.text, "mnist has ended"));
+	assert_int_equal(s.net.controller->job_count, 0);
+	assert_int_equal(peer_last(s.server, HD_MSG_REPLICA)->replica.order, HD_REPLICA_EVICT);
+	assert_int_equal(peer_last(s.server, HD_MSG_REPLICA)->replica.job, net_job(s.a));
 	net_close(&s.net);
 }
 
@@ -535,6 +567,7 @@ int main(void) {
 		cmocka_unit_test(test_paused_sleeps),
 		cmocka_unit_test(test_drain),
 		cmocka_unit_test(test_evict),
+		cmocka_unit_test(test_evict_idle),
 		cmocka_unit_test(test_set),
 		cmocka_unit_test(test_set_tau_is_planned_with),
 		cmocka_unit_test(test_set_probes),

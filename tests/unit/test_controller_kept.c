@@ -250,6 +250,13 @@ static void test_wrong_texts(void **state) {
 		 "line 2: jobs[0].serving-epoch: must be a whole number"},
 		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\":\n\"j\\u0007\"}]}",
 		 "line 2: jobs[0].job: control characters"},
+		{"{\"version\": 1, \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\",\n\"left\": 1}]}",
+		 "line 2: jobs[0].left: must be true or false"},
+		{"{\"version\": 1, \"ended\": [{\"tenant\": \"t\", \"job\": \"j\"}]}",
+		 "ended[0].server: is missing"},
+		{"{\"version\": 1, \"ended\": [{\"tenant\": \"t\", \"job\": \"j\", \"server\": \"s\",\n"
+		 "\"paused\": true}]}",
+		 "line 2: ended[0].paused: unknown field"},
 		/* All but the last of it is right: nothing of it is done. */
 		{"{\"version\": 1, \"paused\": true, \"settings\": {\"theta\": 9}, \"drained\": [\"h\"],\n"
 		 " \"jobs\": [{\"tenant\": \"t\", \"job\": \"j\", \"paused\": true}, 3]}",
@@ -270,8 +277,48 @@ static void test_wrong_texts(void **state) {
 			fail_msg("%s: got '%s', wanted '%s'", wrong[i].text, error, wrong[i].error);
 		assert_false(net.controller->paused);
 		assert_int_equal(net.controller->job_count + net.controller->drained_count, 0);
+		assert_int_equal(net.controller->ended_count, 0);
 		assert_true(net.controller->config.theta == 3);
 	}
+	net_close(&net);
+}
+
+/* A job that ended resumes where its checkpoint is, and one that was left is the first to give way: in the next life, too. */
+static void test_ended_survive(void **state) {
+	struct hd_message leave = {.kind = HD_MSG_LEAVE};
+	struct peer *server, *a, *b;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	server = net_server(&net, "ps");
+	a = net_worker(&net, "team", "gone", 0, 8);
+	b = net_worker(&net, "team", "idle", 0, 8);
+	net_run(&net, SETTLED);
+	leave.leave.reason = HD_REASON_LEFT;
+	leave.leave.job = net_job(b);
+	say(b, leave);
+	leave.leave.job = net_job(a);
+	say(a, leave);
+	net_run(&net, HD_MS);
+	leave.leave.reason = HD_REASON_NONE; /* a checkpoint stays */
+	say(server, leave);
+	net_run(&net, 2 * HD_SECOND);
+	assert_null(job_of(&net, "gone"));
+	for (int life = 0; life < 2; life++) {
+		restart(&net, true);
+		assert_null(job_of(&net, "gone"));
+		assert_int_equal(net.controller->ended_count, 1);
+		assert_string_equal(net.controller->ended[0].host, "ps");
+		assert_true(job_of(&net, "idle")->left);
+		ctl_kept_changed(net.controller);
+		net_run(&net, HD_SECOND);
+	}
+	say(a, net_register_worker(a, 8, 1));
+	net_run(&net, HD_MS);
+	assert_string_equal(job_of(&net, "gone")->server_host, "ps");
+	assert_true(job_of(&net, "gone")->serving > 0);
+	assert_int_equal(net.controller->ended_count, 0);
 	net_close(&net);
 }
 
@@ -297,14 +344,14 @@ static void test_limit_of_jobs(void **state) {
 	assert_int_equal(hd_controller_restore(net.controller, text, error, sizeof(error)), 0);
 	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
 	(void)snprintf(name, sizeof(name), "j%d", HD_JOBS_MAX - 1);
-	assert_non_null(ctl_job_get(net.controller, 12345));
+	assert_non_null(ctl_job_get(net.controller, 12345, &net.sink));
 	assert_null(job_of(&net, name));
 	assert_non_null(job_of(&net, "j0"));
 	/* The new one has nothing of an operator's either: it is the next. */
-	assert_non_null(ctl_job_get(net.controller, 12346));
+	assert_non_null(ctl_job_get(net.controller, 12346, &net.sink));
 	assert_null(ctl_job_find(net.controller, 12345));
 	ctl_job_find(net.controller, 12346)->paused = true;
-	assert_non_null(ctl_job_get(net.controller, 12347));
+	assert_non_null(ctl_job_get(net.controller, 12347, &net.sink));
 	assert_null(job_of(&net, "j0"));
 	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
 	net_close(&net);
@@ -317,6 +364,7 @@ int main(void) {
 		cmocka_unit_test(test_former_servers),
 		cmocka_unit_test(test_said_when_changed),
 		cmocka_unit_test(test_wrong_texts),
+		cmocka_unit_test(test_ended_survive),
 		cmocka_unit_test(test_limit_of_jobs),
 	};
 
