@@ -245,7 +245,7 @@ static void test_promotion(void **state) {
 	const struct hd_msg_joined *joined;
 	const struct hd_msg_outcome *outcome;
 	uint32_t durable_round;
-	hd_version last;
+	hd_version last, before;
 
 	(void)state;
 	follow(s, 0);
@@ -254,6 +254,7 @@ static void test_promotion(void **state) {
 		push(s, HD_DTYPE_FP32, 1);
 	run_until(s, told_durable, s->base);
 	last = s->base;
+	before = hd_version_make(hd_version_incarnation(last), hd_version_counter(last) - 1);
 	durable_round = s->round;
 	s->deaf = true;
 	push(s, HD_DTYPE_FP32, 1); /* applied, and not durable */
@@ -271,7 +272,7 @@ static void test_promotion(void **state) {
 	assert_int_equal(hd_server_stats(s->replica)->promoted, 1);
 
 	/* A round that is in the model is known; one that is not is taken. */
-	fake_request_push(s->carrier, durable_round, 2, 0, VALUES * sizeof(float));
+	fake_request_push(s->carrier, durable_round, 2, before, VALUES * sizeof(float));
 	outcome = fake_outcome(s->carrier, durable_round);
 	assert_int_equal(outcome->outcome, HD_OUTCOME_APPLIED);
 	assert_true(outcome->version == last);
