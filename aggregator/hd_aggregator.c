@@ -138,6 +138,7 @@ static void on_packet(struct agg_turn *turn, const struct hd_packet *packet) {
 
 	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
 	case HD_PACKET_CHUNK:
+	case HD_PACKET_SEALED:
 		agg_chunk(turn, packet);
 		break;
 	case HD_PACKET_TRAIN:

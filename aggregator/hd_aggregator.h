@@ -68,6 +68,8 @@ struct hd_aggregator_stats {
 	uint64_t drop_token; /* no such input: forged, late, or ahead of its GROUP */
 	uint64_t
 		drop_source; /* not from the address that the input's sender has its session from */
+	uint64_t
+		drop_mac; /* its MAC is not that of its header and values, or its key is not here */
 	uint64_t drop_mismatch; /* the header or the size disagrees with the group */
 	uint64_t drop_memory; /* no memory for what a group's first chunk needs */
 	uint64_t drop_early; /* before its turn, and no room to keep it */

@@ -156,6 +156,12 @@ static void on_chunk(
 		stats->drop_source++;
 		return;
 	}
+	if (!hd_seal_check(
+		    &in->seal, turn->aggregator->config.keys, header, packet->data, packet->bytes
+	    )) {
+		stats->drop_mac++;
+		return;
+	}
 	if (!is_version(in->group, header)) {
 		stats->drop_mismatch++;
 		return;

@@ -21,6 +21,7 @@
 #include "hd_endpoint.h"
 #include "hd_group.h"
 #include "hd_reduce.h"
+#include "hd_seal.h"
 #include "hd_send.h"
 #include "hd_server_timers.h"
 #include "hd_train.h"
@@ -99,6 +100,7 @@ struct agg_peer {
 
 struct agg_input {
 	struct agg_handle handle; /* first */
+	struct hd_seal seal;
 	struct agg_group *group;
 	uint32_t index; /* rank */
 	struct hd_reduce_input is;

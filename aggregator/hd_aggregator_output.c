@@ -156,6 +156,8 @@ static int output_open(struct agg_turn *turn, struct agg_output *out) {
 		.wait_go = out->is.after != 0,
 		.go_slack = AGG_GO_SLACK_US * HD_US,
 		.path = &out->peer->path,
+		.keys = turn->aggregator->config.keys,
+		.key_id = turn->aggregator->config.key_id,
 	};
 	int rc;
 

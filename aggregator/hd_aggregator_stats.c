@@ -16,6 +16,7 @@ static const struct hd_stat stats_of[] = {
 	STAT(drop_type, "packets", "dropped: a type that an aggregator does not take", HD_STAT_COUNTER),
 	STAT(drop_token, "packets", "dropped: no such input: forged, late, or ahead of its GROUP", HD_STAT_COUNTER),
 	STAT(drop_source, "packets", "dropped: not from the address of its sender's session", HD_STAT_COUNTER),
+	STAT(drop_mac, "packets", "dropped: forged or spoilt: the MAC differs, or no such key", HD_STAT_COUNTER),
 	STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the group", HD_STAT_COUNTER),
 	STAT(drop_memory, "packets", "dropped: no memory for what a group's first chunk needs", HD_STAT_COUNTER),
 	STAT(drop_early, "packets", "dropped: before their turn, and no room to keep them", HD_STAT_COUNTER),

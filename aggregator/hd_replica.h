@@ -169,6 +169,7 @@ TAILQ_HEAD(hd_mirror_entries, hd_mirror_entry);
 
 struct hd_seed_in {
 	struct hd_handle handle; /* first */
+	struct hd_seal seal;
 	struct hd_mirror *mirror;
 	struct hd_buffer *buffer;
 	struct hd_recv *recv; /* NULL: none */

@@ -242,6 +242,7 @@ static void hd_server_packet(struct hd_turn *turn, const struct hd_packet *packe
 
 	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
 	case HD_PACKET_CHUNK:
+	case HD_PACKET_SEALED:
 		hd_assembly_chunk(turn, packet);
 		break;
 	case HD_PACKET_RESULT:

@@ -159,6 +159,8 @@ struct hd_server_stats {
 	uint64_t drop_token; /* no such transfer: forged, late, or ahead of its EXPECT */
 	uint64_t
 		drop_source; /* not from the address that the transfer's sender has its session from */
+	uint64_t
+		drop_mac; /* its MAC is not that of its header and values, or its key is not here */
 	uint64_t drop_mismatch; /* the header or the size disagrees with the grant */
 	uint64_t drop_memory; /* no buffer free for the update just now */
 	uint64_t duplicates; /* chunks that were held already */

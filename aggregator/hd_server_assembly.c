@@ -243,20 +243,38 @@ static void hd_tombstone_chunk(
 	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
 }
 
+/* By its MAC, if it is sealed. */
+static bool hd_chunk_is_true(
+	struct hd_turn *turn,
+	struct hd_seal *seal,
+	const struct hd_chunk_header *header,
+	const struct hd_packet *packet
+) {
+	if (hd_seal_check(seal, turn->server->config.keys, header, packet->data, packet->bytes)) {
+		return true;
+	}
+	turn->server->stats.drop_mac++;
+	return false;
+}
+
 static void hd_incoming_packet(
 	struct hd_turn *turn,
 	struct hd_incoming *in,
-	struct hd_addr from,
+	const struct hd_packet *packet,
 	const struct hd_chunk_header *header,
-	const uint8_t *payload,
-	size_t payload_bytes
+	const uint8_t *payload
 ) {
-	if (!hd_incoming_is_from(turn, in, from)) {
+	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
+
+	if (!hd_incoming_is_from(turn, in, packet->peer)) {
 		turn->server->stats.drop_source++;
 		return;
 	}
+	if (!hd_chunk_is_true(turn, &in->seal, header, packet)) {
+		return;
+	}
 	if (hd_incoming_is_copy(in) && !in->sum && in->source == NULL) {
-		in->source = hd_peer_at(turn->server, from);
+		in->source = hd_peer_at(turn->server, packet->peer);
 	}
 	(void)hd_incoming_chunk(turn, in, header, payload, payload_bytes);
 }
@@ -264,13 +282,17 @@ static void hd_incoming_packet(
 static void hd_seed_packet(
 	struct hd_turn *turn,
 	struct hd_seed_in *part,
-	struct hd_addr from,
+	const struct hd_packet *packet,
 	const struct hd_chunk_header *header,
-	const uint8_t *payload,
-	size_t payload_bytes
+	const uint8_t *payload
 ) {
-	if (!hd_seed_is_from(part, from)) {
+	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
+
+	if (!hd_seed_is_from(part, packet->peer)) {
 		turn->server->stats.drop_source++;
+		return;
+	}
+	if (!hd_chunk_is_true(turn, &part->seal, header, packet)) {
 		return;
 	}
 	hd_mirror_chunk(turn, part, header, payload, payload_bytes);
@@ -301,23 +323,11 @@ void hd_assembly_chunk(struct hd_turn *turn, const struct hd_packet *packet) {
 		);
 		break;
 	case HD_HANDLE_SEED_IN:
-		hd_seed_packet(
-			turn,
-			(struct hd_seed_in *)(void *)handle,
-			packet->peer,
-			&header,
-			payload,
-			payload_bytes
-		);
+		hd_seed_packet(turn, (struct hd_seed_in *)(void *)handle, packet, &header, payload);
 		break;
 	case HD_HANDLE_INCOMING:
 		hd_incoming_packet(
-			turn,
-			(struct hd_incoming *)(void *)handle,
-			packet->peer,
-			&header,
-			payload,
-			payload_bytes
+			turn, (struct hd_incoming *)(void *)handle, packet, &header, payload
 		);
 		break;
 	}

@@ -30,6 +30,7 @@
 #include "hd_endpoint.h"
 #include "hd_recv.h"
 #include "hd_roster.h"
+#include "hd_seal.h"
 #include "hd_send.h"
 #include "hd_server.h"
 #include "hd_server_keep.h"
@@ -166,6 +167,7 @@ struct hd_part {
  */
 struct hd_incoming {
 	struct hd_handle handle; /* first */
+	struct hd_seal seal;
 	struct hd_job *job;
 	bool direct;
 	bool sum; /* told by MEMBERS */

@@ -195,6 +195,8 @@ static int hd_pull_open(struct hd_turn *turn, struct hd_outgoing *out) {
 		.wait_go = grant->after != 0,
 		.go_slack = HD_GO_SLACK_US * HD_US,
 		.path = &peer->path,
+		.keys = turn->server->config.keys,
+		.key_id = turn->server->config.key_id,
 	};
 	int rc;
 
@@ -400,7 +402,7 @@ void hd_pull_request(
 		.round = request->round,
 		.direction = HD_PULL,
 		.attempt = request->attempt,
-		.token = hd_entropy_u64(&turn->server->entropy),
+		.token = hd_token_draw(&turn->server->entropy, true),
 		.cc_weight = 1,
 		.have = request->have,
 		.conditional = request->conditional,

@@ -217,10 +217,12 @@ static int hd_seed_open(struct hd_turn *turn, struct hd_follow *follow, uint32_t
 		.chunk_bytes = server->config.chunk_bytes,
 		.cc_weight = 1,
 		.path = &follow->link->peer->path,
+		.keys = server->config.keys,
+		.key_id = server->config.key_id,
 	};
 	int rc;
 
-	part->handle.token = hd_entropy_u64(&server->entropy);
+	part->handle.token = hd_token_draw(&server->entropy, true);
 	config.header.token = part->handle.token;
 	if (follow->rate_bps > 0) {
 		/* Both run at once. */

@@ -17,6 +17,7 @@ static const struct hd_stat server_stats[] = {
 	STAT(drop_type, "packets", "dropped: a type that a server does not take", HD_STAT_COUNTER),
 	STAT(drop_token, "packets", "dropped: no such transfer: forged, late, or ahead of its EXPECT", HD_STAT_COUNTER),
 	STAT(drop_source, "packets", "dropped: not from the address of its sender's session", HD_STAT_COUNTER),
+	STAT(drop_mac, "packets", "dropped: forged or spoilt: the MAC differs, or no such key", HD_STAT_COUNTER),
 	STAT(drop_mismatch, "packets", "dropped: header or size disagrees with the grant", HD_STAT_COUNTER),
 	STAT(drop_memory, "packets", "dropped: no buffer free for the update just then", HD_STAT_COUNTER),
 	STAT(duplicates, "packets", "chunks that were held already", HD_STAT_COUNTER),

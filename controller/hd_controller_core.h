@@ -54,6 +54,7 @@
 #include "hd_controller_state.h"
 #include "hd_endpoint.h"
 #include "hd_plan.h"
+#include "hd_seal.h"
 #include "hd_stat_groups.h"
 #include "hd_topology.h"
 #include "hd_view.h"

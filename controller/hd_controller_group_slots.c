@@ -130,7 +130,7 @@ struct ctl_group_slots *ctl_slots_take(
 		rtt = hd_ns_max(rtt, worker->rtt_least);
 		for (uint8_t i = 0; i < t->path_count; i++)
 			rate = fmin(rate, ctl_estimate_bytes(c, t->path[i]));
-		slots->results[m] = hd_entropy_u64(&c->entropy);
+		slots->results[m] = hd_token_draw(&c->entropy, false);
 	}
 	if (slots->count > 0 && count <= HD_SWITCH_MEMBERS_MAX && left >= CTL_LEASE_SLOTS_LEAST) {
 		slots->rate = isinf(rate) ? 0 : rate;

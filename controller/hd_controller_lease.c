@@ -278,8 +278,8 @@ static const char *lease_anew(
 		if (r->part[i] == CTL_PART_ASKED)
 			lease->seats[lease->seat_count++] = (struct ctl_seat){
 				.worker = i,
-				.token = hd_entropy_u64(&c->entropy),
-				.result_token = hd_entropy_u64(&c->entropy),
+				.token = hd_token_draw(&c->entropy, false),
+				.result_token = hd_token_draw(&c->entropy, false),
 				.addr = job->workers[i]->data,
 			};
 	lease->waits = UINT64_MAX >> (64 - lease->seat_count);

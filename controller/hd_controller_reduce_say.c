@@ -18,8 +18,8 @@ draw_tokens(struct hd_controller *c, const struct ctl_reduce *r, uint32_t worker
 		const struct ctl_shard *shard = &r->shards[i % r->shard_count];
 
 		tokens[i] = (struct hd_group_shard){
-			.out_token = hd_entropy_u64(&c->entropy),
-			.in_token = hd_entropy_u64(&c->entropy),
+			.out_token = hd_token_draw(&c->entropy, true),
+			.in_token = hd_token_draw(&c->entropy, true),
 			.bytes = shard->bytes,
 			.ipv4 = shard->aggregator->data.ipv4,
 			.port = shard->aggregator->data.port,

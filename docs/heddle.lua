@@ -77,7 +77,7 @@ local names = {
 }
 
 local proto = Proto("heddle", "Heddle")
-local types = { [1] = "chunk", [2] = "result", [3] = "control", [4] = "hello", [5] = "train" }
+local types = { [1] = "chunk", [2] = "result", [3] = "control", [4] = "hello", [5] = "train", [6] = "sealed" }
 local kinds = { [0] = "ack" }
 for kind, message in pairs(messages) do kinds[kind] = message[1] end
 
@@ -103,6 +103,7 @@ local f = {
 	key = ProtoField.uint16("heddle.key", "Key id"),
 	total = ProtoField.uint32("heddle.total", "Bytes of the transfer (on a credit)"),
 	token = ProtoField.uint64("heddle.token", "Token", base.HEX),
+	mac = ProtoField.bytes("heddle.mac", "MAC"),
 	values = ProtoField.bytes("heddle.values", "Values"),
 	session = ProtoField.uint32("heddle.session", "Session", base.HEX),
 	sequence = ProtoField.uint64("heddle.sequence", "Sequence"),
@@ -258,7 +259,7 @@ local function whole_body(pinfo, buffer, body, more)
 	return bytes:tvb("Message"), first
 end
 
-local function dissect_chunk(buffer, pinfo, tree)
+local function dissect_chunk(buffer, pinfo, tree, sealed)
 	tree:add(f.job, buffer(4, 4))
 	tree:add(f.epoch, buffer(8, 2))
 	tree:add(f.worker, buffer(10, 2))
@@ -277,7 +278,12 @@ local function dissect_chunk(buffer, pinfo, tree)
 	tree:add(f.next_exponent, buffer(42, 2))
 	if buffer(44, 4):uint() > 0 then tree:add(f.total, buffer(44, 4)) end
 	tree:add(f.token, buffer(48, 8))
-	if buffer:len() > 56 then tree:add(f.values, buffer(56)) end
+	local head = 56
+	if sealed then
+		tree:add(f.mac, buffer(56, 8))
+		head = 64
+	end
+	if buffer:len() > head then tree:add(f.values, buffer(head)) end
 	pinfo.cols.info = string.format("chunk %u packet %u of worker %u round %u", buffer(24, 4):uint(),
 		buffer(28, 4):uint(), buffer(10, 2):uint(), buffer(12, 4):uint())
 end
@@ -308,7 +314,7 @@ end
 local function begins(buffer, at)
 	if at + 48 > buffer:len() or buffer(at, 2):uint() ~= 0x4844 then return false end
 	local kind = buffer(at + 2, 1):uint() % 16
-	return kind == 1 or kind == 2 or kind == 3 or kind == 4
+	return kind == 1 or kind == 2 or kind == 3 or kind == 4 or kind == 6
 end
 
 -- Where a capture was made before a host cut its packets apart (UDP_SEGMENT), many equally long ones, of which the
@@ -327,22 +333,22 @@ end
 
 local function dissect_one(buffer, pinfo, root)
 	local packet_type = buffer(2, 1):uint() % 16
-	local chunk = packet_type == 1 or packet_type == 2
+	local chunk = packet_type == 1 or packet_type == 2 or packet_type == 6
 	local control = packet_type == 3 or packet_type == 4
 	local tree = root:add(proto, buffer())
 	tree:add(f.version, buffer(2, 1))
 	tree:add(f.type, buffer(2, 1))
 	tree:add(f.flags, buffer(3, 1))
-	if chunk then dissect_chunk(buffer, pinfo, tree) end
+	if chunk then dissect_chunk(buffer, pinfo, tree, packet_type == 6) end
 	if control then dissect_control(buffer, pinfo, tree) end
 end
 
 function proto.dissector(buffer, pinfo, root)
 	if buffer:len() < 8 or buffer(0, 2):uint() ~= 0x4844 then return 0 end
 	local packet_type = buffer(2, 1):uint() % 16
-	local chunk = packet_type == 1 or packet_type == 2
+	local chunk = packet_type == 1 or packet_type == 2 or packet_type == 6
 	local control = packet_type == 3 or packet_type == 4
-	if (chunk and buffer:len() < 56) or (control and buffer:len() < 48) then return 0 end
+	if (chunk and buffer:len() < (packet_type == 6 and 64 or 56)) or (control and buffer:len() < 48) then return 0 end
 	pinfo.cols.protocol = "Heddle"
 	local size, at = segment_bytes(buffer), 0
 	while at < buffer:len() do

@@ -209,7 +209,7 @@ static void worker_receive(
 	for (size_t i = 0; i < count; i++) {
 		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
 
-		if (type == HD_PACKET_CHUNK)
+		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED)
 			worker_on_chunk(worker, &ctx, &packets[i]);
 		else if (type == HD_PACKET_RESULT)
 			worker_reduce_result(worker, &ctx, &packets[i]);

@@ -275,6 +275,7 @@ struct hd_worker_stats {
 	uint64_t aggregated_bytes; /* of the granted ones: that went by an aggregator */
 	uint64_t ways_lost; /* transfers whose aggregator was lost, or could not be reached */
 	uint64_t drop_malformed, drop_token, drop_mismatch, drop_type;
+	uint64_t drop_mac; /* chunks whose MAC differs, or whose key is not here */
 	uint64_t drop_source; /* chunks, not from the address of its sender's session */
 };
 /* Payload of a full packet, as configured: sparse updates are cut by it. */

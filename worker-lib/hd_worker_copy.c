@@ -83,6 +83,8 @@ static int copy_begin(
 	if (!ticket->copy_way)
 		return -1;
 	config.path = &ticket->copy_way->path;
+	config.keys = worker->config.keys;
+	config.key_id = worker->config.key_id;
 	rc = hd_send_create(&config, ctx->now, &ticket->copy);
 	if (rc < 0) {
 		ticket->copy = NULL;

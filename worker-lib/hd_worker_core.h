@@ -28,6 +28,7 @@
 #include "hd_cc.h"
 #include "hd_endpoint.h"
 #include "hd_recv.h"
+#include "hd_seal.h"
 #include "hd_send.h"
 #include "hd_train.h"
 #include "hd_worker.h"
@@ -102,6 +103,7 @@ struct ticket {
 	hd_version have;
 	bool conditional;
 	struct hd_recv *recv;
+	struct hd_seal seal; /* of what comes */
 };
 
 TAILQ_HEAD(ticket_list, ticket);
@@ -239,6 +241,14 @@ worker_way_plain(struct hd_worker *worker, const struct context *ctx, struct hd_
 /* True for the server's addresses, and for none. */
 bool worker_is_server(const struct hd_worker *worker, struct hd_addr address);
 /* Its session (NULL: that with the server), if that is open, else NULL. */
+/* Whether a chunk of a transfer comes this way, and is its sender's. Counts it if not. */
+bool worker_takes(
+	struct hd_worker *worker,
+	const struct way *way,
+	struct hd_seal *seal,
+	const struct hd_chunk_header *header,
+	const struct hd_packet *packet
+);
 /* Whether the session of this way, or the server's if it is NULL, is open and at this address. */
 bool worker_way_is_at(
 	const struct hd_worker *worker,

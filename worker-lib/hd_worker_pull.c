@@ -278,6 +278,24 @@ static void without_ticket(
 	tombstone->due = true;
 }
 
+bool worker_takes(
+	struct hd_worker *worker,
+	const struct way *way,
+	struct hd_seal *seal,
+	const struct hd_chunk_header *header,
+	const struct hd_packet *packet
+) {
+	if (!worker_way_is_at(worker, way, packet->peer)) {
+		worker->stats.drop_source++;
+		return false;
+	}
+	if (!hd_seal_check(seal, worker->config.keys, header, packet->data, packet->bytes)) {
+		worker->stats.drop_mac++;
+		return false;
+	}
+	return true;
+}
+
 void worker_on_chunk(
 	struct hd_worker *worker,
 	const struct context *ctx,
@@ -301,10 +319,8 @@ void worker_on_chunk(
 		without_ticket(worker, &header, packet->peer);
 		return;
 	}
-	if (!worker_way_is_at(worker, ticket->way, packet->peer)) {
-		worker->stats.drop_source++;
+	if (!worker_takes(worker, ticket->way, &ticket->seal, &header, packet))
 		return;
-	}
 	if (header.version != ticket->pub.version) {
 		worker->stats.drop_mismatch++;
 		return;

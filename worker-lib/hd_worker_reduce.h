@@ -34,6 +34,7 @@ struct reduce_shard {
 	/* by an aggregator */
 	struct hd_send *send; /* NULL: acknowledged */
 	struct hd_recv *recv; /* NULL: held */
+	struct hd_seal seal; /* of what comes */
 	/* by a switch */
 	struct hd_slots *slots;
 	uint32_t turn; /* rounds of one lease have the same tokens */

@@ -117,6 +117,8 @@ static int begin_send(
 		return -EMFILE;
 	config.go_slack = worker_go_slack(session, &config.segments);
 	config.path = &ticket->way->path;
+	config.keys = worker->config.keys;
+	config.key_id = worker->config.key_id;
 	rc = hd_send_create(&config, ctx->now, &ticket->send);
 	if (rc < 0)
 		ticket->way = NULL;

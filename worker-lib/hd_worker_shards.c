@@ -127,6 +127,8 @@ static int open_shard(
 	if (!shard->way)
 		return -ENOBUFS;
 	out.path = &shard->way->path;
+	out.keys = worker->config.keys;
+	out.key_id = worker->config.key_id;
 	shard->out_token = told->out_token;
 	shard->in_token = told->in_token;
 	rc = hd_send_create(&out, ctx->now, &shard->send);
@@ -248,10 +250,8 @@ bool worker_reduce_chunk(
 
 	if (!shard || header->token != shard->in_token || !shard->recv)
 		return false;
-	if (!worker_way_is_at(worker, shard->way, packet->peer)) {
-		worker->stats.drop_source++;
+	if (!worker_takes(worker, shard->way, &shard->seal, header, packet))
 		return true;
-	}
 	result = hd_recv_chunk(shard->recv, ctx->now, header, payload, payload_bytes);
 	if (result == HD_RECV_MISMATCH) {
 		worker->stats.drop_mismatch++;

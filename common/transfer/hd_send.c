@@ -45,6 +45,20 @@ static int check(const struct hd_send_config *config) {
 	return (config->bytes - 1) / config->chunk_bytes >= UINT32_MAX / 2 ? -EFBIG : 0;
 }
 
+/* The keys of a sealed transfer. */
+static int seal(struct hd_send *send, const struct hd_send_config *config) {
+	const struct hd_chunk_header *header = &config->header;
+
+	if (!hd_token_is_sealed(header->token))
+		return 0;
+	if (!config->keys)
+		return -ENOKEY;
+	send->config.header.slot = config->key_id;
+	return hd_seal_derive(
+		&send->seal, config->keys, config->key_id, header->job, header->token
+	);
+}
+
 int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **out) {
 	struct hd_send *send;
 	int rc = check(config);
@@ -67,6 +81,11 @@ int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_sen
 	if (!send->ring || !send->lost || !send->acked) {
 		hd_send_destroy(send);
 		return -ENOMEM;
+	}
+	rc = seal(send, config);
+	if (rc < 0) {
+		hd_send_destroy(send);
+		return rc;
 	}
 	send->stats.bytes_total = config->bytes;
 	send->reorder = 3;
@@ -113,7 +132,7 @@ void hd_send_cancel(struct hd_send *send, enum hd_reason reason) {
 static uint64_t link_rate(const struct hd_send *send, uint64_t payload_bps) {
 	double full = send->config.chunk_bytes;
 
-	return (uint64_t)((double)payload_bps * (full + HD_CHUNK_OVERHEAD_BYTES) / full);
+	return (uint64_t)((double)payload_bps * (full + hd_send_overhead(send)) / full);
 }
 
 static hd_ns segment_start(const struct hd_send *send, uint32_t index) {
@@ -218,7 +237,7 @@ static bool has_lost(struct hd_send *send) {
  * transfer that gets no answers fills a shared window, each other one has its part of it. */
 static bool window_open(const struct hd_send *send) {
 	const struct hd_path *path = send->config.path;
-	uint64_t packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
+	uint64_t packet = send->config.chunk_bytes + hd_send_overhead(send);
 	uint64_t window = hd_path_window(path);
 	uint64_t peer = path->peer_window_bytes ? path->peer_window_bytes : PEER_WINDOW_UNKNOWN;
 
@@ -316,14 +335,15 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	size_t value = hd_dtype_bytes(header.dtype);
 	const uint8_t *payload
 		= (const uint8_t *)config->data + (uint64_t)chunk * config->stride_bytes;
-	uint8_t head[HD_CHUNK_HEADER_BYTES];
+	uint8_t head[HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES];
+	size_t head_bytes = HD_CHUNK_HEADER_BYTES;
 	/* Also what is still to come: no acknowledgement for each chunk of a sum that trickles in. */
 	bool more = send->next_chunk < send->chunk_count || send->lost_count > 0;
 
 	assert(value > 0); /* checked at the start */
 	*hd_send_entry(send, send->next) = (struct hd_sent){now, chunk, HD_SENT_FLYING};
-	send->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
-	config->path->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
+	send->inflight_bytes += bytes + hd_send_overhead(send);
+	config->path->inflight_bytes += bytes + hd_send_overhead(send);
 	config->path->active_at = now;
 	send->probe_from = now;
 	send->unasked_bytes += bytes;
@@ -345,8 +365,13 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 		send->unasked_bytes = 0;
 	}
 	hd_chunk_encode(&header, head);
-	fetch(payload, bytes);
-	sink->send(sink, config->peer, head, sizeof head, payload, bytes);
+	if (send->seal.derived) {
+		hd_seal_sign(&send->seal, head, payload, bytes, head + head_bytes);
+		head_bytes += HD_SEAL_BYTES;
+	} else {
+		fetch(payload, bytes);
+	}
+	sink->send(sink, config->peer, head, head_bytes, payload, bytes);
 	send->stats.packets_sent++;
 	send->stats.packets_resent += resend;
 }
@@ -393,7 +418,7 @@ static bool transmit_probe(struct hd_send *send, hd_ns now, struct hd_sink *sink
 /* Bytes that leave at once. */
 static double burst_bytes(const struct hd_send *send, double rate_bps) {
 	const struct hd_path *path = send->config.path;
-	double packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
+	double packet = send->config.chunk_bytes + hd_send_overhead(send);
 	double bytes = rate_bps * (double)BURST_NS / 8e9;
 	double of_window = path->window_bytes / (BURSTS_A_WINDOW * (double)path->weight);
 

@@ -16,6 +16,7 @@
 #include "hd_event.h"
 #include "hd_message.h"
 #include "hd_node.h"
+#include "hd_seal.h"
 #include "hd_wire.h"
 
 enum hd_send_state {
@@ -40,13 +41,16 @@ struct hd_send_config {
 			 * starts without go; HD_NEVER: not without */
 	struct hd_path *path; /* shared, outlives the transfer */
 	uint32_t stride_bytes; /* from one chunk in data to the next; 0: chunk_bytes */
+	const struct hd_keyring
+		*keys; /* of a sealed token: where its key is; read during the call only */
+	uint16_t key_id;
 	bool grows; /* data comes while it is sent: nothing is there before hd_send_available() */
 };
 
 struct hd_send;
 
 /* Returns 0, -EINVAL (no data, path or bytes; sizes not multiples of the dtype's; chunk_bytes beyond
- * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOMEM, -EFBIG (more
+ * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOKEY (a sealed token, and no such key), -ENOMEM, -EFBIG (more
  * chunks than the wire can number). */
 int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **send);
 void hd_send_destroy(struct hd_send *send);

@@ -29,6 +29,7 @@ struct hd_sent {
 struct hd_send {
 	struct hd_send_config config;
 	struct hd_send_stats stats;
+	struct hd_seal seal; /* of a sealed token */
 	uint32_t chunk_count;
 	uint32_t total; /* that the last chunk says; 0: nothing */
 	uint32_t next_chunk; /* the first that was never sent */
@@ -74,8 +75,13 @@ static inline uint32_t hd_send_chunk_bytes(const struct hd_send *send, uint32_t 
 	return left < send->config.chunk_bytes ? (uint32_t)left : send->config.chunk_bytes;
 }
 
+/* Bytes of a chunk on the link besides its payload. */
+static inline uint32_t hd_send_overhead(const struct hd_send *send) {
+	return HD_CHUNK_OVERHEAD_BYTES + (send->seal.derived ? HD_SEAL_BYTES : 0);
+}
+
 static inline uint32_t hd_send_packet_bytes(const struct hd_send *send, uint32_t chunk) {
-	return hd_send_chunk_bytes(send, chunk) + HD_CHUNK_OVERHEAD_BYTES;
+	return hd_send_chunk_bytes(send, chunk) + hd_send_overhead(send);
 }
 
 static inline bool hd_send_is_acked(const struct hd_send *send, uint32_t chunk) {

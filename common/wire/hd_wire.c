@@ -52,11 +52,11 @@ static_assert(HD_SWITCH_FLAG_PARTIAL == HD_CHUNK_PARTIAL, "");
 static_assert(HD_SWITCH_SLOT_CELLS == 2 * HD_SWITCH_SLOTS, "");
 static_assert(HD_SWITCH_SLOTS <= HD_SWITCH_SLOT_VERSION, "a slot leaves room for its version bit");
 static_assert(
-	HD_CHUNK_HEADER_BYTES + HD_CHUNK_BYTES_MAX <= HD_PACKET_BYTES_MAX,
+	HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES + HD_CHUNK_BYTES_MAX <= HD_PACKET_BYTES_MAX,
 	"a full chunk fits"
 );
 static_assert(
-	HD_CHUNK_HEADER_BYTES + HD_CHUNK_BYTES_DEFAULT <= HD_PACKET_BYTES_DEFAULT,
+	HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES + HD_CHUNK_BYTES_DEFAULT <= HD_PACKET_BYTES_DEFAULT,
 	"a default chunk fits"
 );
 static_assert(
@@ -79,7 +79,7 @@ int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version) {
 	if (*version != HD_WIRE_VERSION)
 		return -EPROTONOSUPPORT;
 	type = data[2] & 0x0f;
-	if (type < HD_PACKET_CHUNK || type > HD_PACKET_TRAIN)
+	if (type < HD_PACKET_CHUNK || type > HD_PACKET_SEALED)
 		return -EBADMSG;
 	return type;
 }
@@ -105,24 +105,24 @@ static void encode(const struct hd_chunk_header *header, uint8_t type, uint8_t *
 }
 
 void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data) {
-	encode(header, HD_PACKET_CHUNK, data);
+	encode(header, hd_token_is_sealed(header->token) ? HD_PACKET_SEALED : HD_PACKET_CHUNK, data
+	);
 }
 
 void hd_result_encode(const struct hd_chunk_header *header, uint8_t *data) {
 	encode(header, HD_PACKET_RESULT, data);
 }
 
-/* Of one type, with whole values behind the header. */
-static bool is_whole(const uint8_t *data, size_t bytes, enum hd_packet_type type) {
+/* Of one type, with whole values behind the header of `head` bytes. */
+static bool is_whole(const uint8_t *data, size_t bytes, enum hd_packet_type type, size_t head) {
 	uint8_t version;
 	size_t value_bytes;
 
-	if (bytes < HD_CHUNK_HEADER_BYTES || bytes > HD_PACKET_BYTES_MAX
+	if (bytes < head || bytes > HD_PACKET_BYTES_MAX
 	    || hd_packet_classify(data, bytes, &version) != (int)type)
 		return false;
 	value_bytes = hd_dtype_bytes(data[AT_CHUNK(dtype)]);
-	return value_bytes > 0
-		&& bytes - HD_CHUNK_HEADER_BYTES == hd_get16(data + AT_CHUNK(count)) * value_bytes;
+	return value_bytes > 0 && bytes - head == hd_get16(data + AT_CHUNK(count)) * value_bytes;
 }
 
 static void decode(const uint8_t *data, struct hd_chunk_header *header) {
@@ -152,11 +152,20 @@ int hd_chunk_decode(
 	const uint8_t **payload,
 	size_t *payload_bytes
 ) {
-	if (!is_whole(data, bytes, HD_PACKET_CHUNK) || hd_get16(data + AT_CHUNK(count)) == 0)
+	enum hd_packet_type type = HD_PACKET_CHUNK;
+	size_t head = HD_CHUNK_HEADER_BYTES;
+
+	if (bytes < head)
+		return -EBADMSG;
+	if (hd_token_is_sealed(hd_get64(data + AT_CHUNK(token)))) {
+		type = HD_PACKET_SEALED;
+		head += HD_SEAL_BYTES;
+	}
+	if (!is_whole(data, bytes, type, head) || hd_get16(data + AT_CHUNK(count)) == 0)
 		return -EBADMSG;
 	decode(data, header);
-	*payload = data + HD_CHUNK_HEADER_BYTES;
-	*payload_bytes = bytes - HD_CHUNK_HEADER_BYTES;
+	*payload = data + head;
+	*payload_bytes = bytes - head;
 	return 0;
 }
 
@@ -167,7 +176,7 @@ int hd_result_decode(
 	const uint8_t **payload,
 	size_t *payload_bytes
 ) {
-	if (!is_whole(data, bytes, HD_PACKET_RESULT))
+	if (!is_whole(data, bytes, HD_PACKET_RESULT, HD_CHUNK_HEADER_BYTES))
 		return -EBADMSG;
 	decode(data, header);
 	*payload = data + HD_CHUNK_HEADER_BYTES;

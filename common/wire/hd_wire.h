@@ -27,6 +27,8 @@
 #define HD_WIRE_VERSION 1
 
 #define HD_CHUNK_HEADER_BYTES 56
+#define HD_SEAL_BYTES 8 /* of a sealed chunk: its MAC, between header and values */
+#define HD_TOKEN_SEALED (UINT64_C(1) << 63) /* in a token: the chunks of this transfer are sealed */
 #define HD_CONTROL_HEADER_BYTES 32
 #define HD_TAG_BYTES 16
 #define HD_TRAIN_HEADER_BYTES 16
@@ -37,7 +39,9 @@ enum hd_packet_type {
 	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
 	HD_PACKET_HELLO
 		= 4, /* how sessions begin and end: authenticated with the node key, or hints */
-	HD_PACKET_TRAIN = 5 /* of a packet train: worker or server -> worker or server */
+	HD_PACKET_TRAIN = 5, /* of a packet train: worker or server -> worker or server */
+	HD_PACKET_SEALED
+		= 6 /* a chunk with a MAC, of a token that says so; slot is the id of the node key */
 };
 
 enum hd_chunk_flag {
@@ -70,7 +74,7 @@ struct hd_chunk_header {
 	uint32_t round;
 	int16_t exponent;
 	uint16_t shard;
-	uint16_t slot;
+	uint16_t slot; /* of a switch; of a sealed chunk: the id of the node key */
 	uint32_t chunk;
 	uint32_t packet; /* in a switch's slot: hd_slots_packet() */
 	hd_version version; /* of a switch's result: the members in it, a bit each */
@@ -104,11 +108,16 @@ struct hd_train_header {
  * -EPROTONOSUPPORT (ours, of another version: *version is set then too). */
 int hd_packet_classify(const uint8_t *data, size_t bytes, uint8_t *version);
 
-/* Writes HD_CHUNK_HEADER_BYTES. */
+static inline bool hd_token_is_sealed(uint64_t token) {
+	return (token & HD_TOKEN_SEALED) != 0;
+}
+
+/* Writes HD_CHUNK_HEADER_BYTES. Of a sealed token the type is SEALED, and HD_SEAL_BYTES of MAC are to follow. */
 void hd_chunk_encode(const struct hd_chunk_header *header, uint8_t *data);
 
 /* Returns 0 with *header set and *payload pointing at header->count values, or -EBADMSG: short,
- * wrong type, unknown dtype, or the payload's length is not that of `count` >= 1 values. */
+ * wrong type, unknown dtype, the payload's length is not that of `count` >= 1 values, or it is sealed and
+ * its token says that it is not, or the other way. Does not verify the MAC: that is hd_seal_check(). */
 int hd_chunk_decode(
 	const uint8_t *data,
 	size_t bytes,

@@ -21,8 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	}
 	if (hd_chunk_decode(data, bytes, &header, &payload, &payload_bytes) < 0)
 		return 0;
-	CHECK(type == HD_PACKET_CHUNK && version == HD_WIRE_VERSION);
-	CHECK(payload == data + HD_CHUNK_HEADER_BYTES);
+	CHECK(version == HD_WIRE_VERSION);
+	if (hd_token_is_sealed(header.token)) {
+		CHECK(type == HD_PACKET_SEALED);
+		CHECK(payload == data + HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES);
+	} else {
+		CHECK(type == HD_PACKET_CHUNK && payload == data + HD_CHUNK_HEADER_BYTES);
+	}
 	CHECK(payload + payload_bytes == data + bytes);
 	CHECK(payload_bytes == header.count * hd_dtype_bytes(header.dtype));
 	hd_chunk_encode(&header, again);

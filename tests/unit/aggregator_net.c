@@ -113,8 +113,9 @@ static void end_receive(
 	uint8_t version;
 
 	for (size_t i = 0; i < count; i++) {
-		if (hd_packet_classify(packets[i].data, packets[i].bytes, &version)
-		    == HD_PACKET_CHUNK)
+		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
+
+		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED)
 			on_chunk(end, now, &packets[i]);
 		else
 			hd_endpoint_receive(end->endpoint, now, &packets[i], sink);
@@ -265,6 +266,8 @@ end_send(struct end *end, const struct hd_chunk_header *header, const void *data
 		.chunk_bytes = HD_CHUNK_BYTES_DEFAULT,
 		.cc_weight = 1,
 		.path = &end->path,
+		.keys = &end->node.net->keys,
+		.key_id = 7,
 	};
 
 	assert_true(end->send_count < END_TRANSFERS_MAX);

@@ -12,7 +12,10 @@
 
 enum forged_as {
 	FORGED_BY_STRANGER, /* from an address that takes part in nothing */
-	FORGED_BY_PORT /* from the sender's host, but another port */
+	FORGED_BY_PORT, /* from the sender's host, but another port */
+	FORGED_VALUES, /* from the sender's address, with the MAC of the true values */
+	FORGED_HEADER, /* likewise, true values: one bit of the header changes, of each byte in turn */
+	FORGED_PLAIN /* likewise, as a chunk that has no MAC */
 };
 
 /* For net->lose: forges all that goes to forge_to(), and loses nothing. */

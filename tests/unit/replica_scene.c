@@ -72,7 +72,7 @@ static void carry(struct scene *s, const struct hd_msg_request *request) {
 		.direction = HD_COPY,
 		.attempt = request->attempt,
 		.epoch = 1,
-		.token = ++token,
+		.token = HD_TOKEN_SEALED | ++token,
 		.bytes = request->bytes,
 		.dtype = request->dtype,
 		.weight = request->norm,

@@ -166,8 +166,9 @@ static void fake_receive(
 	uint8_t version;
 
 	for (size_t i = 0; i < count; i++) {
-		if (hd_packet_classify(packets[i].data, packets[i].bytes, &version)
-		    == HD_PACKET_CHUNK) {
+		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
+
+		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED) {
 			fake_chunk(fake, now, &packets[i]);
 		} else {
 			hd_endpoint_receive(fake->endpoint, now, &packets[i], sink);
@@ -430,6 +431,8 @@ struct hd_send *fake_push(
 		.chunk_bytes = HD_CHUNK_BYTES_DEFAULT,
 		.cc_weight = 1,
 		.path = &fake->path,
+		.keys = &fake->node.net->keys,
+		.key_id = 7,
 	};
 	size_t at = 0;
 

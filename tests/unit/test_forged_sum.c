@@ -16,7 +16,8 @@
 #define MEMBERS 3
 
 static void test_sum(void **state) {
-	static const enum forged_as ways[] = {FORGED_BY_STRANGER, FORGED_BY_PORT};
+	static const enum forged_as ways[]
+		= {FORGED_BY_STRANGER, FORGED_BY_PORT, FORGED_VALUES, FORGED_PLAIN};
 	static float update[MEMBERS][VALUES], sum[VALUES];
 
 	(void)state;
@@ -35,6 +36,8 @@ static void test_sum(void **state) {
 		forge_to((struct hd_addr){AGGREGATOR_IP, HD_PORT}, ways[w]);
 		world->net.lose = forge;
 		plan_make(&plan, GROUP, MEMBERS, BYTES);
+		for (uint32_t i = 0; i < MEMBERS; i++)
+			plan.inputs[i].token |= HD_TOKEN_SEALED;
 		plan_to(&plan, world->server, GROUP);
 		got = end_expect(world->server, GROUP, BYTES);
 		plan_say(world, &plan);
@@ -44,7 +47,12 @@ static void test_sum(void **state) {
 		assert_true(got->done);
 		assert_memory_equal(got->data, sum, BYTES);
 		assert_true(forge_count() > (uint64_t)3 * MEMBERS);
-		assert_int_equal(world_stats(world)->drop_source, forge_count());
+		assert_int_equal(
+			ways[w] == FORGED_VALUES        ? world_stats(world)->drop_mac :
+				ways[w] == FORGED_PLAIN ? world_stats(world)->drop_malformed :
+							  world_stats(world)->drop_source,
+			forge_count()
+		);
 		world_close(world);
 	}
 }

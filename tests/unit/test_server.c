@@ -317,10 +317,23 @@ static void test_not_finite_is_refused_unless_allowed(void **state) {
 /* One chunk, made by hand. */
 static void chunk_send(struct fake *fake, const struct hd_chunk_header *header) {
 	struct hd_sink *sink = &fake->node.sink;
-	uint8_t head[HD_CHUNK_HEADER_BYTES];
+	uint8_t head[HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES];
 	static const float payload[HD_CHUNK_BYTES_DEFAULT / 4];
+	struct hd_chunk_header keyed = *header;
+	struct hd_seal seal = {0};
 
-	hd_chunk_encode(header, head);
+	keyed.slot = 7;
+	hd_chunk_encode(&keyed, head);
+	assert_int_equal(
+		hd_seal_derive(&seal, &fake->node.net->keys, 7, keyed.job, keyed.token), 0
+	);
+	hd_seal_sign(
+		&seal,
+		head,
+		(const uint8_t *)payload,
+		header->count * sizeof(float),
+		head + HD_CHUNK_HEADER_BYTES
+	);
 	sink->send(
 		sink,
 		fake->node.net->server_node.addr,

@@ -135,9 +135,11 @@ static void test_chunks_round_trip(void **state) {
 		in.version = hd_random_u64(&r);
 		in.next = (int16_t)hd_random_u64(&r);
 		in.total = (uint32_t)hd_random_u64(&r);
-		in.token = hd_random_u64(&r);
+		in.token = hd_random_u64(&r); /* half of them sealed */
 		in.count = (uint16_t)(1 + hd_random_below(&r, 1000));
 		bytes = HD_CHUNK_HEADER_BYTES + in.count * hd_dtype_bytes(in.dtype);
+		if (hd_token_is_sealed(in.token))
+			bytes += HD_SEAL_BYTES;
 		hd_chunk_encode(&in, data);
 		assert_int_equal(hd_chunk_decode(data, bytes, &out, &payload, &payload_bytes), 0);
 		assert_memory_equal(&in, &out, sizeof(in));
@@ -253,7 +255,7 @@ static void test_classify(void **state) {
 		data[2] = (uint8_t)(0x10 | type);
 		assert_int_equal(
 			hd_packet_classify(data, 8, &version),
-			type >= 1 && type <= 5 ? type : -EBADMSG
+			type >= 1 && type <= 6 ? type : -EBADMSG
 		);
 		assert_int_equal(version, 1);
 	}

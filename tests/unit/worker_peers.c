@@ -104,6 +104,8 @@ void peer_serve(struct peer *server, uint64_t token, const struct hd_msg_request
 		.chunk_bytes = HD_CHUNK_BYTES_DEFAULT,
 		.cc_weight = 1.0f,
 		.path = &server->path,
+		.keys = &keys,
+		.key_id = 1,
 	};
 
 	if (server->granted_bps > 0)
@@ -412,7 +414,7 @@ static void peer_receive(
 	for (size_t i = 0; i < count; i++) {
 		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
 
-		if (type == HD_PACKET_CHUNK)
+		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED)
 			server_chunk(peer, now, &packets[i]);
 		else
 			hd_endpoint_receive(peer->endpoint, now, &packets[i], sink);
