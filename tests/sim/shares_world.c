@@ -53,7 +53,9 @@ void shares_open(struct shares_world *w, const struct shares_config *config) {
 	assert_true(config->hosts <= SHARES_HOSTS);
 	hd_random_init(&base->random, 7);
 	assert_int_equal(hd_sim_create(7, &base->sim), 0);
-	node.host = hd_sim_host(base->sim, &(struct hd_sim_link){.latency = 50000});
+	node.host = hd_sim_host(
+		base->sim, &(struct hd_sim_link){.latency = 50000 + config->start * HD_US}
+	);
 	base->controller_node = hd_sim_node(base->sim, &node);
 	w->server_host = hd_sim_host(base->sim, &link);
 	link.rate_bps *= wide_of(w);

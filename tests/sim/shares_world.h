@@ -23,6 +23,7 @@ struct shares_config {
 	bool heard; /* the switch knows its neighbours; else it has to ask for some, for each lease */
 	void (*event)(void *owner, int node, const struct hd_event *event); /* of all nodes */
 	void *owner;
+	uint32_t start; /* us that the controller is further away: another one of the same world */
 };
 
 struct shares_member {
