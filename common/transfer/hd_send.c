@@ -132,7 +132,7 @@ void hd_send_cancel(struct hd_send *send, enum hd_reason reason) {
 static uint64_t link_rate(const struct hd_send *send, uint64_t payload_bps) {
 	double full = send->config.chunk_bytes;
 
-	return (uint64_t)((double)payload_bps * (full + hd_send_overhead(send)) / full);
+	return (uint64_t)((double)payload_bps * (full + HD_CHUNK_OVERHEAD_BYTES) / full);
 }
 
 static hd_ns segment_start(const struct hd_send *send, uint32_t index) {
@@ -237,7 +237,7 @@ static bool has_lost(struct hd_send *send) {
  * transfer that gets no answers fills a shared window, each other one has its part of it. */
 static bool window_open(const struct hd_send *send) {
 	const struct hd_path *path = send->config.path;
-	uint64_t packet = send->config.chunk_bytes + hd_send_overhead(send);
+	uint64_t packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
 	uint64_t window = hd_path_window(path);
 	uint64_t peer = path->peer_window_bytes ? path->peer_window_bytes : PEER_WINDOW_UNKNOWN;
 
@@ -342,8 +342,8 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 
 	assert(value > 0); /* checked at the start */
 	*hd_send_entry(send, send->next) = (struct hd_sent){now, chunk, HD_SENT_FLYING};
-	send->inflight_bytes += bytes + hd_send_overhead(send);
-	config->path->inflight_bytes += bytes + hd_send_overhead(send);
+	send->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
+	config->path->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
 	config->path->active_at = now;
 	send->probe_from = now;
 	send->unasked_bytes += bytes;
@@ -418,7 +418,7 @@ static bool transmit_probe(struct hd_send *send, hd_ns now, struct hd_sink *sink
 /* Bytes that leave at once. */
 static double burst_bytes(const struct hd_send *send, double rate_bps) {
 	const struct hd_path *path = send->config.path;
-	double packet = send->config.chunk_bytes + hd_send_overhead(send);
+	double packet = send->config.chunk_bytes + HD_CHUNK_OVERHEAD_BYTES;
 	double bytes = rate_bps * (double)BURST_NS / 8e9;
 	double of_window = path->window_bytes / (BURSTS_A_WINDOW * (double)path->weight);
 

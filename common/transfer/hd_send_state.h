@@ -75,13 +75,8 @@ static inline uint32_t hd_send_chunk_bytes(const struct hd_send *send, uint32_t 
 	return left < send->config.chunk_bytes ? (uint32_t)left : send->config.chunk_bytes;
 }
 
-/* Bytes of a chunk on the link besides its payload. */
-static inline uint32_t hd_send_overhead(const struct hd_send *send) {
-	return HD_CHUNK_OVERHEAD_BYTES + (send->seal.derived ? HD_SEAL_BYTES : 0);
-}
-
 static inline uint32_t hd_send_packet_bytes(const struct hd_send *send, uint32_t chunk) {
-	return hd_send_chunk_bytes(send, chunk) + hd_send_overhead(send);
+	return hd_send_chunk_bytes(send, chunk) + HD_CHUNK_OVERHEAD_BYTES;
 }
 
 static inline bool hd_send_is_acked(const struct hd_send *send, uint32_t chunk) {

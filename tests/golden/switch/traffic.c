@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_wire.h"
 #include "traffic.h"
 
 #include <string.h>
@@ -91,6 +92,11 @@ uint32_t traffic_chunk(
 
 /* --- leases ------------------------------------------------------------------------------------ */
 
+/* Chunks for slots have no seal. */
+static uint64_t draw_token(struct hd_random *random) {
+	return (hd_random_u64(random) & ~HD_TOKEN_SEALED) | 1;
+}
+
 static struct hd_switch_copy
 copy_of(struct hd_random *random, uint16_t id, uint32_t index, uint64_t token) {
 	struct hd_switch_copy copy = {
@@ -129,12 +135,12 @@ void traffic_make_lease(
 		.receivers = lease->receivers,
 	};
 	for (uint32_t i = 0; i < members; i++) {
-		lease->members[i].token = hd_random_u64(random) | 1;
+		lease->members[i].token = draw_token(random);
 		lease->members[i].worker = (uint16_t)hd_random_below(random, 4096);
-		lease->members[i].copy = copy_of(random, id, i, hd_random_u64(random) | 1);
+		lease->members[i].copy = copy_of(random, id, i, draw_token(random));
 	}
 	for (uint32_t i = 0; i < receivers; i++)
-		lease->receivers[i] = copy_of(random, id, 200 + i, hd_random_u64(random) | 1);
+		lease->receivers[i] = copy_of(random, id, 200 + i, draw_token(random));
 	lease->round = 1;
 	lease->live = true;
 }
