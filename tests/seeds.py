@@ -161,7 +161,7 @@ def main(arguments):
     for name, count in counts.items():
         print(f"   {name:10} {count.seeds:7} seeds from {options.first}, {len(count.bad)} bad"
               + (f", {count.blocks_broken} blocks broken" if count.blocks_broken else "")
-              + f", {count.seconds:.0f} s" + (f": {count.bad[:20]}" if count.bad else ""))
+              + f", {count.seconds:.0f} s" + (f": {sorted(count.bad)[:20]}" if count.bad else ""))
     bad = any(count.bad or count.blocks_broken for count in counts.values())
     whole = all(count.seeds == options.count for count in counts.values())
     print(f"{sum(c.seeds for c in counts.values())} seeds, " + ("SOME BAD" if bad else "none bad")
