@@ -50,8 +50,8 @@ struct hd_send_config {
 struct hd_send;
 
 /* Returns 0, -EINVAL (no data, path or bytes; sizes not multiples of the dtype's; chunk_bytes beyond
- * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOKEY (a sealed token, and no such key), -ENOMEM, -EFBIG (more
- * chunks than the wire can number). */
+ * HD_CHUNK_BYTES_MAX; stride below chunk_bytes; count of segments), -ENOKEY (a sealed token, and no such key), -ENOMEM,
+ * -EFBIG (more chunks than the wire can number). */
 int hd_send_create(const struct hd_send_config *config, hd_ns now, struct hd_send **send);
 void hd_send_destroy(struct hd_send *send);
 
