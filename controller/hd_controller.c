@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Life of the controller core: creation, packets and timers in, messages to their handlers. */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * nothing that was granted is taken back (but for evict, which is a lease that ends), tau only ever
  * gets stricter than the job's, and who is paused or drained keeps its place and its requests.
  */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 #include "hd_text.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
  * An ended job is forgotten, and its server and replica are told. What is remembered of the newest HD_ENDED_MAX: on
  * which host a checkpoint may be, so that a job of that name resumes from it, and how they ended, for the shell.
  */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 #include "hd_text.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *   SETTLING --(STATE and its INFLIGHTs came, or CTL_SETTLE_NS passed)--> READY
  *   any --(its server goes)--> WAITING for a server on the same host
  */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 #include "hd_text.h"
 
 #include <errno.h>

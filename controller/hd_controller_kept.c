@@ -11,7 +11,7 @@
  * "left": everybody has left the job. "ended": jobs that are forgotten, but for the host that may have a checkpoint.
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 #include "hd_jobspec.h"
 #include "hd_json.h"
 #include "hd_text.h"

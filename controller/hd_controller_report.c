@@ -3,7 +3,7 @@
  * What comes back: reports of ended transfers free their reservations and feed the estimate; after
  * a restart of either side, STATE and INFLIGHT rebuild positions and reservations.
  */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operator sees of nodes, jobs, links, transfers and drops: one flat object each. Times are
  * against the moment of the answer; tokens are secrets and never shown. */
+#include "hd_controller_ended.h"
 #include "hd_controller_table.h"
 #include "hd_jobspec.h"
 

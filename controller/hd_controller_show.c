@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operator sees of the plan, the estimates, the delays, the settings and the counters. */
+#include "hd_controller_ended.h"
 #include "hd_controller_table.h"
 
 #include <math.h>

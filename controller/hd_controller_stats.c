@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The controller's counters and gauges, by group: itself, its jobs, its links, why updates ended. */
-#include "hd_controller_core.h"
+#include "hd_controller_ended.h"
 #include "hd_controller_lease.h"
 
 #include <math.h>

@@ -65,7 +65,8 @@ enum hd_replica_order {
 	HD_REPLICA_KEEP = 1, /* `peer` keeps a copy from now on: seed it and tell it the log */
 	HD_REPLICA_SERVE = 2, /* be the job's server, with the copy that you hold */
 	HD_REPLICA_RETIRE = 3, /* another node is the job's server, or keeps its copy: forget it */
-	HD_REPLICA_END = 4, /* nobody is in the job: write its last checkpoint, forget it, say LEAVE */
+	HD_REPLICA_END
+		= 4, /* nobody is in the job: write its last checkpoint, forget it, say LEAVE */
 	HD_REPLICA_EVICT = 5, /* the same, whoever is in it */
 	HD_REPLICA_ORDER_COUNT
 };
@@ -204,8 +205,8 @@ typedef struct hd_ranges hd_ranges;
 #define HD_FIELDS_JOINED(F) \
 	F(u32, job) F(u64, version) F(u64, durable) F(u32, last_round) F(u32, tau_max)
 /* `reason` NONE, of a synchronous job's worker to its server: it pushes no more and waits for the ends of what it has
- * pushed; no step waits for it. Else it is gone. Of a server (`worker` 0): the job has ended there; NONE: a checkpoint of
- * it stays, LEFT: nothing does. */
+ * pushed; no step waits for it. Else it is gone. Of a server (`worker` 0): the job has ended there; NONE: a checkpoint
+ * of it stays, LEFT: nothing does. */
 #define HD_FIELDS_LEAVE(F) F(u32, job) F(u16, worker) F(u8, reason)
 
 /* Asks for one transfer, or to take part in an all-reduce. push: bytes, norm (L2), peak (largest absolute

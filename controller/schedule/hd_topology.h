@@ -29,7 +29,8 @@ int hd_topology_host(struct hd_topology *topology, const char *name);
 /* Whether it is a star that takes in whoever comes. */
 bool hd_topology_grows(const struct hd_topology *topology);
 /* Of such a star: the host that was asked for the longest ago, and is not busy[index], is this new one from now on; its
- * index and its links stay, by other names. busy[HD_HOSTS_MAX]. -ENOSPC: all are busy, or the name is there. -ENOMEM. */
+ * index and its links stay, by other names. busy[HD_HOSTS_MAX]. -ENOSPC: all are busy, or the name is there.
+ * -ENOMEM. */
 int hd_topology_reuse(struct hd_topology *topology, const char *name, const bool *busy);
 /* Index of a switch, for hd_topology_path(), or -ENOENT. A star has one, by whatever name. */
 int hd_topology_switch(const struct hd_topology *topology, const char *name);

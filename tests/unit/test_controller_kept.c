@@ -283,7 +283,8 @@ static void test_wrong_texts(void **state) {
 	net_close(&net);
 }
 
-/* A job that ended resumes where its checkpoint is, and one that was left is the first to give way: in the next life, too. */
+/* In the next life, too, a job that ended resumes where its checkpoint is, and one that was left is the first to give
+ * way. */
 static void test_ended_survive(void **state) {
 	struct hd_message leave = {.kind = HD_MSG_LEAVE};
 	struct peer *server, *a, *b;

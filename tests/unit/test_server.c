@@ -194,9 +194,7 @@ static void test_a_round_of_another_history(void **state) {
 
 	other = hd_version_make((uint16_t)(hd_version_incarnation(base) + 1), 0);
 	job_update(g, 0, 1);
-	assert_int_equal(
-		fake_push_direct(one, 1, base, g, VALUES)->outcome, HD_OUTCOME_APPLIED
-	);
+	assert_int_equal(fake_push_direct(one, 1, base, g, VALUES)->outcome, HD_OUTCOME_APPLIED);
 	fake_request_push(one, 1, 1, other, BYTES);
 	outcome = &fake_wait(one, HD_MSG_OUTCOME, 1)->outcome;
 	assert_int_equal(outcome->outcome, HD_OUTCOME_DROPPED);

@@ -318,7 +318,8 @@ static void test_ended_by_the_controller(void **state) {
 	}
 }
 
-/* The controller knows of nobody, as the worker does not reach it: the job goes on, and is told of when it is asked for. */
+/* The controller knows of nobody, as the worker does not reach it: the job goes on, and is told of when it is asked
+ * for. */
 static void test_not_while_somebody_is_there(void **state) {
 	struct fixture *f = open_fixture(&disk, true);
 	size_t states;
