@@ -67,6 +67,9 @@ int run_start(struct run *run);
 /* Takes a signal that has come, and notes which processes have ended. */
 void run_take_signals(struct run *run);
 
+/* Of the processes' grace; -1: nothing has said that the run is to end. */
+int run_left_ms(const struct run *run);
+
 /* --- output: whole lines, behind their rank ------------------------------------------------- */
 /* Fills run->poll: the signals first. */
 nfds_t run_poll_set(struct run *run);

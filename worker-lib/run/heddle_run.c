@@ -234,6 +234,7 @@ static void take_signal(struct run *run) {
 		return;
 	run->told = true;
 	if (run->stopping) {
+		run->kill_at = now_ms();
 		signal_all(run, SIGKILL);
 		return;
 	}
@@ -249,12 +250,18 @@ void run_take_signals(struct run *run) {
 	reap(run);
 }
 
-static int poll_timeout(const struct run *run) {
+int run_left_ms(const struct run *run) {
 	uint64_t now = now_ms();
 
 	if (!run->stopping)
 		return -1;
-	return now >= run->kill_at ? 100 : (int)(run->kill_at - now);
+	return now >= run->kill_at ? 0 : (int)(run->kill_at - now);
+}
+
+static int poll_timeout(const struct run *run) {
+	int left_ms = run_left_ms(run);
+
+	return left_ms == 0 ? 100 : left_ms;
 }
 
 static void supervise(struct run *run) {

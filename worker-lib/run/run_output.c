@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The children's output: a line at a time, so that lines of two ranks never mix. Whoever reads it may stop reading:
- * signals and ends of processes are heeded meanwhile, and after a signal the reader is not waited for.
+ * signals and ends of processes are heeded meanwhile, and after a signal the reader is waited for only a moment, and
+ * never beyond the processes' grace.
  */
 #include "hd_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,8 +24,13 @@ static bool wait_writable(struct run *run, int fd) {
 	};
 
 	for (;;) {
-		int timeout_ms = !run->told ? -1 : run->unread ? 0 : LAST_WORDS_MS;
-		int ready = poll(either, 2, timeout_ms);
+		int left_ms = run->told ? run_left_ms(run) : -1;
+		int ready
+			= poll(either,
+			       2,
+			       run->unread                     ? 0 :
+				       left_ms > LAST_WORDS_MS ? LAST_WORDS_MS :
+								 left_ms);
 
 		if (ready < 0 && errno != EINTR)
 			return false;
@@ -81,28 +88,43 @@ static void print_lines(struct run *run, uint32_t rank, struct run_stream *strea
 	memmove(stream->line, stream->line + from, stream->bytes);
 }
 
-/* Reads what is there. */
-static void copy(struct run *run, uint32_t rank, struct run_stream *stream) {
-	for (;;) {
-		ssize_t n = read(
-			stream->fd, stream->line + stream->bytes, RUN_LINE_BYTES - stream->bytes
-		);
+static void finish(struct run *run, uint32_t rank, struct run_stream *stream) {
+	if (stream->bytes > 0)
+		print(run, rank, stream->to, stream->line, stream->bytes);
+	stream->bytes = 0;
+	close(stream->fd);
+	stream->fd = -1;
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return;
-		if (n <= 0) {
-			if (stream->bytes > 0)
-				print(run, rank, stream->to, stream->line, stream->bytes);
-			stream->bytes = 0;
-			close(stream->fd);
-			stream->fd = -1;
-			return;
-		}
-		stream->bytes += (uint32_t)n;
-		print_lines(run, rank, stream);
+/* One read, of which a process that never stops writing gets no more. Its bytes; 0: none are there. */
+static size_t copy(struct run *run, uint32_t rank, struct run_stream *stream) {
+	ssize_t n;
+
+	do {
+		n = read(stream->fd, stream->line + stream->bytes, RUN_LINE_BYTES - stream->bytes);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0) {
+		finish(run, rank, stream);
+		return 0;
 	}
+	stream->bytes += (uint32_t)n;
+	print_lines(run, rank, stream);
+	return (size_t)n;
+}
+
+/* What a process has left: what its pipe holds. More is of one that it left behind. */
+static void drain(struct run *run, uint32_t rank, struct run_stream *stream) {
+	int held = fcntl(stream->fd, F_GETPIPE_SZ);
+	size_t left = held > 0 ? (size_t)held : 0, n = 1;
+
+	while (left > 0 && n > 0) {
+		n = copy(run, rank, stream);
+		left -= n < left ? n : left;
+	}
+	if (stream->fd >= 0)
+		finish(run, rank, stream);
 }
 
 nfds_t run_poll_set(struct run *run) {
@@ -136,9 +158,7 @@ void run_drain_output(struct run *run) {
 			struct run_stream *stream = &run->process[i].stream[s];
 
 			if (stream->fd >= 0)
-				copy(run, run->process[i].rank, stream);
-			if (stream->fd >= 0)
-				close(stream->fd);
+				drain(run, run->process[i].rank, stream);
 			free(stream->line);
 		}
 	}
