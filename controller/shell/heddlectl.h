@@ -98,7 +98,7 @@ int shell_run_elastic_show(struct shell_context *context, int count, char **word
 int shell_run_elastic_set(struct shell_context *context, int count, char **words);
 int shell_run_check(struct shell_context *context, int count, char **words);
 int shell_run_help(struct shell_context *context, int count, char **words);
-bool shell_interrupted(void); /* Ctrl-C came since the last watch began */
+bool shell_interrupted(void); /* Ctrl-C came, and a watch is under way */
 int shell_run_exit(struct shell_context *context, int count, char **words);
 #define SHELL_EXIT (-1) /* from shell_do(): leave the interactive shell */
 

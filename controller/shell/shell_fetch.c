@@ -252,6 +252,8 @@ static int drive(struct shell *s, struct question *q) {
 
 		if (status && status != -EINTR)
 			end(q, EX_OSERR, strerror(-status));
+		if (!q->done && shell_interrupted())
+			end(q, EX_UNAVAILABLE, "interrupted");
 		if (q->done || hd_udp_now() < (q->until ? q->until : until))
 			continue;
 		no_answer(s, q);

@@ -71,6 +71,8 @@ static int print_table(
 	json_t *document = NULL;
 	int status = shell_fetch(shell, table, filter, &document, error, sizeof(error));
 
+	if (status && shell_interrupted())
+		return 0;
 	if (status)
 		return shell_error(
 			status,
@@ -171,6 +173,7 @@ int shell_run_watch(struct shell_context *context, int count, char **words) {
 	(void)sigaction(SIGINT, &catch, &before);
 	status = watch(context, shell, words[1], filter);
 	(void)sigaction(SIGINT, &before, NULL);
+	interrupted = 0;
 	shell_close(shell);
 	return status;
 }
@@ -210,6 +213,8 @@ static int send_command(struct shell_context *context, struct hd_msg_command *co
 	command->request = 1;
 	status = shell_command(shell, command, &done, error, sizeof(error));
 	shell_close(shell);
+	if (status && shell_interrupted())
+		return 0;
 	if (status)
 		return shell_error(
 			status,
