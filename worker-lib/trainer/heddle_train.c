@@ -247,13 +247,14 @@ int main(int argc, char **argv) {
 		return status;
 	if (train.options.write_data)
 		return write_data(&train.options);
-	(void)sigaction(SIGINT, &stop, NULL);
-	(void)sigaction(SIGTERM, &stop, NULL);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
 	train_begin_blas(argv);
 	status = train_limit_memory(train.options.memory_mb);
 	if (status == EX_OK)
 		status = prepare(&train);
+	/* Until here there is nobody to say LEAVE to: a signal ends the process by itself. */
+	(void)sigaction(SIGINT, &stop, NULL);
+	(void)sigaction(SIGTERM, &stop, NULL);
 	train.begun = hd_compute_now();
 	if (status == EX_OK)
 		status = train.options.local       ? train_local(&train) :

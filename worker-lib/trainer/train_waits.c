@@ -72,7 +72,8 @@ int train_pull(
 		return rc;
 	rc = train_wait(ticket, HEDDLE_WAIT_OUTCOME, end_of(timeout_ms), &status);
 	if (rc == -ETIMEDOUT) {
-		(void)heddle_ticket_cancel(ticket);
+		while (heddle_ticket_cancel(ticket) == -EAGAIN)
+			(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, 1, NULL);
 		(void)heddle_ticket_wait(ticket, HEDDLE_WAIT_RELEASED, -1, &status);
 	}
 	heddle_ticket_free(ticket);

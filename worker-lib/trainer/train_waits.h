@@ -7,10 +7,9 @@
 
 #define SLICE_MS 100 /* how often a wait looks for a signal or the time */
 #define STOP_MS 500 /* for what is under way after a signal */
-#define LEAVE_MS 1000 /* to say LEAVE, when nothing is under way */
 
-/* Until the job is joined, --join-ms or --seconds. An exit status; EX_OK also after a signal or when this worker's time
- * is over: then there is nothing to begin. */
+/* Until the job is joined, --join-ms or --seconds. An exit status; EX_OK also after a signal, or when this worker has
+ * left (its machine is taken away): then there is nothing to begin. */
 int train_join(const struct train *train, struct heddle *fabric);
 /* Until the time, or STOP_MS after a signal. 0, -ETIMEDOUT or another error of heddle_ticket_wait(). */
 int train_wait(
