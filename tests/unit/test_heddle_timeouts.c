@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every public call that takes a timeout returns in time, whoever does not answer: there is no server, the server has
- * stopped, a synchronous step is not complete, there is no controller, or it knows no server. What was handed over is
- * the caller's then, where heddle.h says so. A wait for ever ends when this worker has left. A call that hangs ends the
- * test by SIGALRM.
+ * Every public call that takes a timeout returns in time, whoever does not answer: there is no server, no way to it,
+ * the server has stopped, a synchronous step is not complete, there is no controller, or it knows no server. What was
+ * handed over is the caller's then, where heddle.h says so. A wait for ever ends when this worker has left. A call that
+ * hangs ends the test by SIGALRM.
  */
 #include "hd_controller.h"
 #include "hd_program.h"
@@ -34,6 +34,7 @@
 
 enum situation {
 	NO_SERVER, /* somebody has the port, and answers nothing */
+	CUT_OFF, /* the kernel takes no packet for the server: there is no way from the loopback interface */
 	STOPPED, /* the server does nothing any more, since the worker has joined */
 	INCOMPLETE, /* the job's step needs nine workers, and this is one */
 	NO_CONTROLLER, /* nor a server: the controller would have said where one is */
@@ -43,6 +44,7 @@ enum situation {
 
 static const char *const situation_names[SITUATIONS] = {
 	"no server",
+	"cut off",
 	"stopped server",
 	"incomplete step",
 	"no controller",
@@ -205,6 +207,8 @@ static void open_job(struct scene *scene, int manual, bool federated) {
 		options.controller = scene->silent;
 	else if (scene->situation == CONTROLLER_ALONE)
 		options.controller = scene->address;
+	else if (scene->situation == CUT_OFF)
+		options.server = "192.0.2.1:4773"; /* RFC 5737: nobody's */
 	else
 		options.server = scene->situation == NO_SERVER ? scene->silent : scene->address;
 	assert_int_equal(heddle_open(spec, &options, &scene->fabric), 0);
@@ -387,6 +391,10 @@ static void test_no_server(void **state) {
 	play_all(state, NO_SERVER);
 }
 
+static void test_cut_off(void **state) {
+	play_all(state, CUT_OFF);
+}
+
 static void test_stopped(void **state) {
 	play_all(state, STOPPED);
 }
@@ -489,6 +497,7 @@ static void test_table_is_whole(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_no_server, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_incomplete, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_controller, setup, teardown),

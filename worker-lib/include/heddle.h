@@ -360,8 +360,8 @@ enum heddle_wait {
 
 /* Looks: 1 when it has ended (APPLIED, DROPPED, FAILED), 0 when not. status may be NULL. -EINVAL (size). */
 int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status);
-/* Waits: 0, -ETIMEDOUT, -EINVAL, -ECHILD. status may be NULL, and is set in the first two cases; after the second the
- * ticket goes on as before. In manual mode it drives the fabric meanwhile. */
+/* Waits: 0, -ETIMEDOUT, -EINVAL, -ECHILD, or an errno of the socket. status may be NULL, and is set in the first two
+ * cases; after the second the ticket goes on as before. In manual mode it drives the fabric meanwhile. */
 int heddle_ticket_wait(
 	struct heddle_ticket *ticket,
 	enum heddle_wait until,
