@@ -28,7 +28,10 @@ PROGRAMS = {
     "train": BUILD / "worker-lib/heddle-train",
     "run": BUILD / "worker-lib/heddle-run",
     "shell": BUILD / "controller/heddlectl",
+    "plan": BUILD / "controller/heddle-plan",
+    "switch": BUILD / "switch/heddle-switch",
     "sim": BUILD / "testbed/heddle-sim",
+    "trace": BUILD / "testbed/heddle-trace",
     "tcp": BUILD / "testbed/heddle-tcp-ps",
 }
 LIMIT_S = 2  # from a signal to the end
@@ -44,6 +47,7 @@ MODES = {
     "nsync": ["--sync", "nsync:9"],
     "nbatch": ["--sync", "nbatch:9"],
     "filter": ["--filter", "0.5", "--sync", "nsync:9"],
+    "admm": ["--sync", "full", "--admm", "0.1"],
     "elastic": ["--shards", "live", "--scale-rate", "linear"],
     "federated": ["--federated", "clients=9,min=9"],
     "evaluate": ["--evaluate"],
@@ -73,7 +77,7 @@ class Case:
 
     def __init__(self, name, folder):
         self.name = name
-        self.folder = folder / name.replace(" ", "-").replace("/", "-")
+        self.folder = folder / re.sub(r"[^\w-]+", "-", name)
         self.folder.mkdir()
         self.key = processes.write_keys(str(self.folder))
         self.closing = contextlib.ExitStack()
@@ -269,6 +273,28 @@ def computes(case, number):
     return case.ends(process, number, [0])
 
 
+def reads_its_data(case, number):
+    """Nobody writes them: there is nothing to leave yet."""
+    data = case.folder / "data"
+    os.mkfifo(data)
+    process = case.train("async", "--data", f"svmlight:{data}", "--model", "logistic", server=case.silent())
+    case.settled(process)
+    return case.ends(process, number, [-number])
+
+
+def trains_alone(case, number):
+    process = case.train("async", "--local", "--seconds", 600, "--compute-ms", 60000)
+    case.settled(process)
+    return case.ends(process, number, [0])
+
+
+def sleeps_between_evaluations(case, number):
+    process = case.train("evaluate", "--every-ms", 60000, server=case.server()[1])
+    case.joined(process)
+    case.settled(process)
+    return case.ends(process, number, [0])
+
+
 def twice(case, number):
     """The second signal ends it at once, whatever it waits for."""
     server, address = case.server()
@@ -283,9 +309,10 @@ def twice(case, number):
 
 def noticed(case, number):
     """With --grace SIGTERM is a notice; while it waits to join, too, the worker is gone in that time."""
+    del number
     process = case.train("async", "--grace", 1, server=case.silent())
     case.settled(process)
-    return case.ends(process, number, [0])
+    return case.ends(process, signal.SIGTERM, [0])
 
 
 def seconds(mode):
@@ -340,6 +367,35 @@ def run_is_not_read(case, number):
     os.close(writer)
     case.settled(process)
     return case.ends(process, number, [128 + number])
+
+
+def run_is_read_fast(case, number):
+    """Its process says more than it can pass on: there is always something to read and room to write."""
+    process = case.begin("run", "-n", 1, "--job", "job", "--", "yes", stdout=subprocess.DEVNULL)
+    case.until(lambda: (state_of(process.pid) or ("", 0))[1] > 20, "it passes nothing on")
+    return case.ends(process, number, [128 + number])
+
+
+def run_is_read_slowly(case, number):
+    """So slowly that what is written would take longer than the grace, but steadily."""
+    reader = subprocess.Popen(["sh", "-c", "while sleep 0.1; do head -c 4096; done"], stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL)
+    case.closing.callback(case.end, reader)
+    case.closing.callback(reader.stdin.close)
+    process = case.begin("run", "-n", 1, "--job", "job", "--grace-ms", 500, "--", "yes", stdout=reader.stdin)
+    case.settled(process)
+    return case.ends(process, number, [128 + number])
+
+
+def run_has_left_one_behind(case, number):
+    """Its process has ended, and what that left behind goes on to write: the run ends."""
+    del number
+    begun = time.monotonic()
+    process = case.begin("run", "-n", 1, "--job", "job", "--", "sh", "-c",
+                         "echo $$; setsid yes & sleep 0.2; printf last", stdout=subprocess.DEVNULL)
+    process.wait(PATIENCE_S)
+    case.check(process.returncode == 0, f"exit status {process.returncode}")
+    return time.monotonic() - begun
 
 
 def run_is_not_heard(case, number):
@@ -406,7 +462,8 @@ def shell(*words, codes=(), interactive=False):
             reader, writer = os.pipe()
             case.closing.callback(os.close, writer)
             more["stdin"] = reader
-        process = case.begin("shell", "--controller", case.silent(), "--key-file", case.key, *words, **more)
+        process = case.begin("shell", "--controller", case.silent(), "--key-file", case.key,
+                             "--timeout-ms", PATIENCE_S * 1000, *words, **more)
         case.settled(process)
         return case.ends(process, number, [-number, *codes])
     return test
@@ -418,6 +475,38 @@ def shell_watches(case, number):
                          "watch", "nodes")
     case.settled(process)
     return case.ends(process, number, [0, -number])
+
+
+def shell_watches_nobody(case, number):
+    """The controller stands still, and a question is under way."""
+    controller, address = case.controller()
+    process = case.begin("shell", "--controller", address, "--key-file", case.key, "--interval-s", 0.1,
+                         "--timeout-ms", PATIENCE_S * 1000, "watch", "nodes")
+    case.until(lambda: case.said("shell"), "it has shown nothing")
+    controller.send_signal(signal.SIGSTOP)
+    time.sleep(0.5)  # of which it asks after 0.1
+    case.settled(process)
+    return case.ends(process, number, [0, -number])
+
+
+def reads(program, *words):
+    """Nobody writes what it reads."""
+    def test(case, number):
+        reader, writer = os.pipe()
+        case.closing.callback(os.close, writer)
+        process = case.begin(program, *words, stdin=reader)
+        os.close(reader)
+        case.settled(process)
+        return case.ends(process, number, [-number])
+    return test
+
+
+def forwards(case, number):
+    """Its ports bring nothing."""
+    process = case.begin("switch", "--service", case.nobody(), "--port", "net_null0", "--port", "net_null1",
+                         "--controller", case.silent(), "--key-file", case.key)
+    case.until(lambda: "ready 2" in case.said("switch") or process.poll() is not None, "it is not ready")
+    return case.ends(process, number, [0])
 
 
 def simulates(case, number):
@@ -454,12 +543,18 @@ def cases():
         yield f"train {mode}, last push", time_is_up(mode, 0.5)
     yield "train async, leaving", time_is_up("async", 5.5)
     yield "train federated, leaving", round_is_not_complete
+    yield "train, reading its data", reads_its_data
     yield "train, computing", computes
+    yield "train, alone", trains_alone
+    yield "train, between evaluations", sleeps_between_evaluations
     yield "train, second signal", twice
     yield "train, notice while joining", noticed
     yield "train, --seconds while joining", seconds_to_join
     yield "run, waiting processes", run_waits
     yield "run, not read", run_is_not_read
+    yield "run, read fast", run_is_read_fast
+    yield "run, read slowly", run_is_read_slowly
+    yield "run, left behind", run_has_left_one_behind
     yield "run, deaf process", run_is_not_heard
     yield "server, idle", service("server", "--host", "ps")
     yield "server, no controller", service("server", "--host", "ps", controller="silent")
@@ -472,6 +567,11 @@ def cases():
     yield "heddlectl, command not answered", shell("set", "theta", "0.5")
     yield "heddlectl, interactive", shell(interactive=True)
     yield "heddlectl, watching", shell_watches
+    yield "heddlectl, watching nobody", shell_watches_nobody
+    if PROGRAMS["switch"].exists():  # where DPDK is
+        yield "switch, idle ports", forwards
+    yield "heddle-plan", reads("plan")
+    yield "heddle-trace", reads("trace", "/dev/stdin")
     yield "heddle-sim", simulates
     for kind in ("serve", "silent", "nobody"):
         yield f"tcp-ps, {kind}", tcp(kind)
