@@ -21,18 +21,12 @@ import processes
 
 BUILD = Path(sys.argv[1]).resolve()
 PROGRAMS = {
-    "controller": BUILD / "controller/heddle-controller",
-    "server": BUILD / "aggregator/heddle-server",
-    "aggregator": BUILD / "aggregator/heddle-aggregator",
-    "agent": BUILD / "switch/heddle-switch-agent",
-    "train": BUILD / "worker-lib/heddle-train",
-    "run": BUILD / "worker-lib/heddle-run",
-    "shell": BUILD / "controller/heddlectl",
-    "plan": BUILD / "controller/heddle-plan",
-    "switch": BUILD / "switch/heddle-switch",
-    "sim": BUILD / "testbed/heddle-sim",
-    "trace": BUILD / "testbed/heddle-trace",
-    "tcp": BUILD / "testbed/heddle-tcp-ps",
+    "controller": BUILD / "controller/heddle-controller", "server": BUILD / "aggregator/heddle-server",
+    "aggregator": BUILD / "aggregator/heddle-aggregator", "agent": BUILD / "switch/heddle-switch-agent",
+    "train": BUILD / "worker-lib/heddle-train", "run": BUILD / "worker-lib/heddle-run",
+    "shell": BUILD / "controller/heddlectl", "plan": BUILD / "controller/heddle-plan",
+    "switch": BUILD / "switch/heddle-switch", "sim": BUILD / "testbed/heddle-sim",
+    "trace": BUILD / "testbed/heddle-trace", "tcp": BUILD / "testbed/heddle-tcp-ps",
 }
 LIMIT_S = 2  # from a signal to the end
 AT_ONCE_S = 0.5  # from the second one
