@@ -185,8 +185,8 @@ void process_stop(struct process *process) {
 	if (!process->runs)
 		return;
 	process->runs = false;
-	cluster->crashes
-		+= !cluster->quiet; /* nothing crashes then, but a worker may have left by the end */
+	/* When it is quiet nothing crashes, but a worker may have left. */
+	cluster->crashes += !cluster->quiet;
 	hd_sim_node_stop(cluster->sim, process->node);
 	destroy_core(process);
 	if (process != &cluster->controller.process && !as_server(process)

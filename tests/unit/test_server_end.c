@@ -189,7 +189,7 @@ static void test_memory_in_a_row(void **state) {
 	struct fixture *f = open_fixture(&no_disk, false);
 
 	(void)state;
-	f->config.memory_bytes = 2 * 4 * (BYTES + 64) + 100;
+	f->config.memory_bytes = (uint64_t)2 * 4 * (BYTES + 64) + 100;
 	start(f);
 	for (uint32_t n = 0; n < 20; n++) {
 		one_job(f, n);
