@@ -240,6 +240,19 @@ static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
 	}
 }
 
+/* The newer process of a host has the rank. One of another host waits until the older one's session has ended. */
+static bool
+is_held_elsewhere(struct agg_turn *turn, struct agg_peer *peer, const struct agg_peer *older) {
+	if (older == NULL || older == peer || older->broken != NULL
+	    || hd_session_peer(older->session).ipv4 == hd_session_peer(peer->session).ipv4) {
+		return false;
+	}
+	peer->broken = "a process on another host has this rank";
+	turn->aggregator->breaking = true;
+	turn->aggregator->stats.refused_messages++;
+	return true;
+}
+
 static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_join *join) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 	struct agg_job *job = NULL;
@@ -250,6 +263,10 @@ static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct h
 	}
 	if (job == NULL) {
 		aggregator->stats.refused_messages++;
+		return;
+	}
+	older = agg_peer_of(aggregator, join->job, join->worker);
+	if (is_held_elsewhere(turn, peer, older)) {
 		return;
 	}
 	job->peers++;

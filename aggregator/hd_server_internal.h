@@ -107,9 +107,9 @@ struct hd_peer {
 	struct hd_job *job; /* NULL until JOIN */
 	struct hd_member *member;
 	bool joined; /* JOINED was sent */
-	uint32_t
-		waits_for; /* its JOIN of this job had no answer, as it may not begin here (yet); 0: none */
+	uint32_t waits_for; /* job of its JOIN, which may not begin here yet; 0: none */
 	uint64_t roster_told; /* the change that it was told of last */
+	hd_ns rank_refused; /* since then its rank is held by another host's process; 0: it is not */
 	const char *broken; /* why it is closed at the end of the call; NULL: it is not */
 	struct hd_path path; /* of pulls */
 	uint32_t round_told; /* hd_server_rounds.c: that it is drawn for this one */

@@ -4,6 +4,7 @@
 #include "hd_server_apply.h"
 #include "hd_server_end.h"
 #include "hd_server_pull.h"
+#include "hd_server_rank.h"
 #include "hd_server_roster.h"
 #include "hd_server_step.h"
 
@@ -534,6 +535,9 @@ void hd_job_join(struct hd_turn *turn, struct hd_peer *peer, const struct hd_msg
 	hd_jobspec_fini(&spec);
 	if (job == NULL) {
 		hd_peer_refuse(turn, peer, join->job, text);
+		return;
+	}
+	if (hd_rank_is_held(turn, peer, job, join->worker)) {
 		return;
 	}
 	member = hd_job_enter(job, join->worker);

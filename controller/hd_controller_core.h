@@ -182,6 +182,13 @@ const char *ctl_link_name(const struct hd_controller *c, uint32_t link);
 void ctl_record(const struct hd_controller *c, struct hd_record record);
 
 /* --- hd_controller_registry.c --------------------------------------------------------------- */
+/* Another host's living process has the rank that REGISTER asks for: it was refused, for now or for good. */
+bool ctl_rank_is_held(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+);
 void ctl_register(
 	struct hd_controller *c,
 	struct ctl_node *node,

@@ -8,6 +8,7 @@
 #define CTL_COUNTERS(C)                                                                            \
 	C(registered, "nodes", "registrations accepted")                                           \
 	C(register_refused, "messages", "registrations refused, with the reason in words")         \
+	C(rank_held, "messages", "of a rank that is alive on another host: refused, or to wait")   \
 	C(leases_ended, "nodes", "registered nodes that went silent or closed")                    \
 	C(requests, "messages", "requests taken into the table")                                   \
 	C(requests_repeated, "messages", "requests already known: ignored or answered again")      \

@@ -187,8 +187,8 @@ void ctl_record_node(
 	);
 }
 
-/* The same rank from another session: the newer process has it. The older one is told for good,
- * or two processes with one rank would take turns for ever. */
+/* The same rank from another session, where ctl_rank_is_held() lets it pass: the newer process has it. The older one
+ * is told for good, or two processes with one rank would take turns for ever. */
 static void displace(
 	struct hd_controller *c,
 	struct ctl_node *older,
@@ -427,6 +427,8 @@ void ctl_register(
 	if (node->role != HD_ROLE_NONE && repeated(c, node, m, sink))
 		return;
 	if (m->role == HD_ROLE_WORKER) {
+		if (ctl_rank_is_held(c, node, m, sink))
+			return;
 		job = job_describe(c, node, m, sink);
 		if (!job)
 			return;

@@ -106,7 +106,7 @@ static void set_defaults(struct hd_worker *worker) {
 		config->receive_window_bytes = 1 << 20;
 	if (config->fallback_us == 0)
 		config->fallback_us = HD_FALLBACK_US;
-	worker->register_at = worker->retry_at = worker->stall_at = HD_NEVER;
+	worker->register_at = worker->join_at = worker->retry_at = worker->stall_at = HD_NEVER;
 	worker->next_round[HD_PUSH] = worker->next_round[HD_PULL] = 1;
 	TAILQ_INIT(&worker->tickets);
 	TAILQ_INIT(&worker->active);

@@ -146,7 +146,8 @@ struct hd_worker {
 	uint64_t server_boot; /* of the life that we joined last; 0 = none */
 	uint64_t controller_boot; /* of the life that registered us last */
 	hd_ns controller_heard; /* for the fallback */
-	hd_ns register_at; /* when to ask for a server again, or HD_NEVER */
+	hd_ns register_at; /* when to ask for a server, or for a rank, again, or HD_NEVER */
+	hd_ns join_at; /* when to ask the server for the rank again, or HD_NEVER */
 	hd_ns retry_at; /* when to ask for what is queued again, or HD_NEVER */
 	hd_ns stall_at; /* when to look for stalls, or HD_NEVER */
 	bool started, registered, scheduled, fallback, refused;

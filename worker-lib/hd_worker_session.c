@@ -153,6 +153,21 @@ refuse(struct hd_worker *worker, const struct context *ctx, enum hd_reason reaso
 		worker->config.ops->refused(worker->config.owner, reason, text);
 }
 
+/* A process on another host has our rank, and is alive, or is not known to be dead yet. */
+static void on_rank_held(
+	struct hd_worker *worker,
+	const struct context *ctx,
+	bool by_server,
+	const char *text
+) {
+	hd_ns *again = by_server ? &worker->join_at : &worker->register_at;
+	bool told = *again != HD_NEVER;
+
+	*again = hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US);
+	if (!told && worker->config.ops && worker->config.ops->trouble)
+		worker->config.ops->trouble(worker->config.owner, HD_REASON_RANK_HELD, text);
+}
+
 static void on_closed(
 	void *owner,
 	struct hd_session *session,
@@ -181,6 +196,7 @@ static void on_closed(
 		worker_reduce_requeue(worker);
 	} else if (session == worker->server) {
 		worker->stats.joined = false;
+		worker->join_at = HD_NEVER;
 		worker_requeue_wire(worker, &ctx, false);
 	}
 	if (reason == HD_REASON_REFUSED) {
@@ -253,6 +269,7 @@ static void on_joined(
 
 	if (message->job != worker->job || worker->refused)
 		return;
+	worker->join_at = HD_NEVER;
 	/* Rounds continue those that the server has seen of this rank's former lives; also when the one that this life
 	 * began with, cut off, did not know them. */
 	if ((!worker->joined_once || new_life)
@@ -379,6 +396,10 @@ static void on_message(
 		return;
 	switch (message->kind) {
 	case HD_MSG_REFUSE:
+		if (message->refuse.reason == HD_REASON_RANK_HELD) {
+			on_rank_held(worker, &ctx, session == worker->server, message->refuse.text);
+			return;
+		}
 		refuse(worker, &ctx, message->refuse.reason, message->refuse.text);
 		return;
 	case HD_MSG_GRANT:
@@ -466,6 +487,10 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 		worker->register_at = hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US);
 		say_register(worker, ctx);
 	}
+	if (worker->join_at <= ctx->now) {
+		worker->join_at = hd_ns_add(ctx->now, REGISTER_RETRY_US * HD_US);
+		say_join(worker, ctx);
+	}
 	worker_members_tick(worker, ctx);
 	worker_observe_tick(worker, ctx);
 	if (worker->leaving)
@@ -475,6 +500,7 @@ void worker_session_tick(struct hd_worker *worker, const struct context *ctx) {
 hd_ns worker_session_deadline(const struct hd_worker *worker) {
 	hd_ns deadline = hd_ns_min(fallback_at(worker), worker->register_at);
 
+	deadline = hd_ns_min(deadline, worker->join_at);
 	deadline = hd_ns_min(deadline, worker_members_deadline(worker));
 	deadline = hd_ns_min(deadline, worker_observe_deadline(worker));
 	if (worker->said_leave && !worker->stats.left)

@@ -33,7 +33,8 @@
 	R(UNKNOWN_KEY, "unknown-key")                                                              \
 	R(VERSION_MISMATCH, "version-mismatch")                                                    \
 	R(EXPIRED, "expired") /* a credit that was not spent in time, or was taken back */         \
-	R(PREEMPTED, "preempted") /* its worker is preempted before it could be applied */
+	R(PREEMPTED, "preempted") /* its worker is preempted before it could be applied */         \
+	R(RANK_HELD, "rank-held") /* a living process on another host has this rank: ask again */
 
 enum hd_reason {
 #define HD_REASON_ENUM(name, text) HD_REASON_##name,

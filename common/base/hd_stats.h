@@ -35,7 +35,7 @@ struct hd_stat {
 };
 
 #define HD_STAT_LABELS_MAX 3
-#define HD_STAT_VALUES_MAX 64 /* stats of one group */
+#define HD_STAT_VALUES_MAX 96 /* stats of one group */
 
 struct hd_stat_group {
 	const char *name; /* metrics are called heddle_<name>_<stat> */

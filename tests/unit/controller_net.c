@@ -288,6 +288,10 @@ struct peer *net_peer(struct net *net, uint8_t role, const char *host) {
 	peer->role = role;
 	(void)snprintf(peer->host, sizeof(peer->host), "%s", host);
 	peer->addr = (struct hd_addr){0x0a000100 + net->peer_count, HD_PORT};
+	if (net->beside)
+		peer->addr = (struct hd_addr
+		){net->beside->addr.ipv4, (uint16_t)(HD_PORT + net->peer_count)};
+	net->beside = NULL;
 	net->peer_count++;
 	peer_start(peer);
 	for (int i = 0; i < 100 && !peer->open; i++)

@@ -44,6 +44,7 @@ struct net {
 	hd_ns now;
 	struct net_packet *queue; /* by arrival */
 	struct hd_sink sink;
+	struct peer *beside; /* the next peer is on this one's host; NULL: on one of its own */
 	struct hd_addr sender; /* whose call is under way */
 	double loss;
 	struct hd_random random;

@@ -520,6 +520,44 @@ static void test_turns(void **state) {
 	world_close(world);
 }
 
+static bool is_open_again(void *what) {
+	return ((struct end *)what)->open;
+}
+
+/* Another host's process says that it is a worker that is there, in the middle of that one's push. */
+static void test_rank_held(void **state) {
+	struct world *world = world_open(2, NULL);
+	struct end_recv *got = end_expect(world->server, GROUP, BYTES);
+	struct end *other = end_open(world, HD_ROLE_WORKER, WORKER_IP + 0x80);
+	uint64_t refused = world_stats(world)->refused_messages;
+	struct plan plan;
+
+	(void)state;
+	fill("01");
+	plan_make(&plan, GROUP, 2, BYTES);
+	plan_to(&plan, world->server, GROUP);
+	plan_say(world, &plan);
+	plan_push(world, &plan, 0, update[0]);
+	world_run(world, HD_MS);
+	end_connect(world, other);
+	end_join(world, other, JOB, 0);
+	assert_false(other->open);
+	assert_int_equal(world_stats(world)->refused_messages, refused + 1);
+	plan_push(world, &plan, 1, update[1]);
+	world_run(world, HD_SECOND);
+	assert_true(got->done);
+	assert_memory_equal(got->data, sum, BYTES);
+	/* Its rank is free when its session has ended. */
+	net_run_until(&world->net, is_open_again, other, HD_SECOND);
+	world->worker[0]->node.down = true;
+	world_run(world, HD_LEASE_US * HD_US);
+	end_join(world, other, JOB, 0);
+	assert_true(other->open);
+	world->worker[0]->node.down = false;
+	end_kill(world, other);
+	world_close(world);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_streams_the_sum),
@@ -535,6 +573,7 @@ int main(void) {
 		cmocka_unit_test(test_given_up_replica),
 		cmocka_unit_test(test_lost_server),
 		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_rank_held),
 	};
 
 	return cmocka_run_group_tests_name("aggregator", tests, NULL, NULL);

@@ -409,7 +409,7 @@ static void test_hostile_reports(void **state) {
 	net_close(&net);
 }
 
-/* Two processes with one rank: the newer one has it, the older is told for good. */
+/* Two processes of one host with one rank: the newer one has it, the older is told for good. */
 static void test_same_rank(void **state) {
 	struct peer *a, *b, *server;
 	struct net net;
@@ -421,6 +421,7 @@ static void test_same_rank(void **state) {
 	net_run(&net, SETTLED);
 	say(a, net_push(a, 1, MB, 0));
 	net_run(&net, HD_MS);
+	net.beside = a;
 	b = net_worker(&net, "t", "j", 0, 8);
 	net_run(&net, HD_MS);
 	assert_non_null(strstr(a->refused, "registered again from host"));

@@ -282,6 +282,53 @@ static void test_alone_later(void **state) {
 	}
 }
 
+static struct fake *comes_from(struct fixture *f, uint32_t ipv4) {
+	struct fake *fake = fake_worker_at(&f->net, 0, ipv4, (struct hd_addr){SERVER_IP, HD_PORT});
+
+	fake_join(fake, &f->spec);
+	net_run(&f->net, HD_MS);
+	return fake;
+}
+
+static uint8_t refusal(const struct fake *fake) {
+	for (size_t i = fake->inbox_count; i-- > 0;) {
+		if (fake->inbox[i].kind == HD_MSG_REFUSE) {
+			return fake->inbox[i].refuse.reason;
+		}
+	}
+	return HD_REASON_NONE;
+}
+
+/* Another host's process asks for the rank of a worker that is there. */
+static void test_rank_held(void **state) {
+	struct fixture f;
+	struct fake *other, *third;
+
+	(void)state;
+	open_fixture(&f, false);
+	order(&f, HD_REPLICA_SERVE, 77);
+	net_run(&f.net, HD_MS);
+	begin(&f, 77);
+	other = comes_from(&f, 0x0a000180);
+	assert_int_equal(refusal(other), HD_REASON_RANK_HELD);
+	assert_string_equal(other->refused, "worker: rank 0 of job job is alive at 10.0.1.0");
+	net_run(&f.net, UINT64_C(2) * HD_LEASE_US * HD_US);
+	assert_int_equal(f.worker->closed, 0);
+	fake_join(other, &f.spec);
+	net_run(&f.net, HD_MS);
+	assert_int_equal(refusal(other), HD_REASON_REFUSED);
+	/* It dies, and the rank is free with its session. */
+	fake_kill(f.worker);
+	third = comes_from(&f, 0x0a000181);
+	assert_int_equal(refusal(third), HD_REASON_RANK_HELD);
+	net_run(&f.net, HD_LEASE_US * HD_US);
+	fake_join(third, &f.spec);
+	fake_wait(third, HD_MSG_JOINED, 0);
+	fake_close(other);
+	f.worker = third;
+	close_fixture(&f);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_waits_for_the_word),
@@ -292,6 +339,7 @@ int main(void) {
 		cmocka_unit_test(test_durable_by_the_word),
 		cmocka_unit_test(test_alone_from_the_start),
 		cmocka_unit_test(test_alone_later),
+		cmocka_unit_test(test_rank_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -258,6 +258,33 @@ static void test_refused(void **state) {
 	destroy(world);
 }
 
+/* A rank that another process still has is asked for again, and told of once. */
+static void rank_held_by(enum mode mode, bool by_server) {
+	struct world *world = build(mode, &plain);
+	struct peer *holder = by_server ? &world->server : &world->controller;
+
+	holder->rank_held = true;
+	run_ms(world, 1100);
+	assert_int_equal(peer_count(holder, by_server ? HD_MSG_JOIN : HD_MSG_REGISTER), 5);
+	assert_int_equal(world->trouble, 1);
+	assert_int_equal(world->joined, 0);
+	assert_int_equal(world->refused, 0);
+	holder->rank_held = false;
+	run_ms(world, 400);
+	assert_int_equal(world->joined, 1);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 200);
+	assert_int_equal(world->ticket[HD_PUSH][1].state, HD_TICKET_APPLIED);
+	assert_int_equal(peer_count(holder, by_server ? HD_MSG_JOIN : HD_MSG_REGISTER), 6);
+	destroy(world);
+}
+
+static void test_rank_held(void **state) {
+	rank_held_by(DIRECT, true);
+	rank_held_by(SCHEDULED, true);
+	rank_held_by(SCHEDULED, false);
+}
+
 static void test_cancel(void **state) {
 	struct world *world = build(SCHEDULED, &plain);
 
@@ -429,6 +456,7 @@ int main(void) {
 		cmocka_unit_test(test_go),
 		cmocka_unit_test(test_void),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rank_held),
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_late_messages_change_nothing),
 		cmocka_unit_test(test_forged_pull),

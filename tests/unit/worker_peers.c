@@ -176,6 +176,14 @@ static void server_request(struct peer *server, const struct hd_msg_request *req
 	}
 }
 
+static void say_rank_held(struct peer *peer) {
+	struct hd_message message = {.kind = HD_MSG_REFUSE};
+
+	message.refuse.reason = HD_REASON_RANK_HELD;
+	strncpy(message.refuse.text, "rank 3 is alive", 20);
+	peer_say(peer, &message);
+}
+
 static void server_join(struct peer *server, const struct hd_msg_join *join) {
 	struct hd_message message = {.kind = HD_MSG_JOINED};
 
@@ -341,7 +349,9 @@ static void on_message(
 	}
 	if (peer->seen_count < PEER_MESSAGES_MAX)
 		peer->seen[peer->seen_count++] = *message;
-	if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER && !peer->answers_no_join)
+	if ((message->kind == HD_MSG_JOIN || message->kind == HD_MSG_REGISTER) && peer->rank_held)
+		say_rank_held(peer);
+	else if (message->kind == HD_MSG_JOIN && peer->role == HD_ROLE_SERVER && !peer->answers_no_join)
 		server_join(peer, &message->join);
 	else if (message->kind == HD_MSG_REGISTER)
 		controller_register(peer, &message->register_);

@@ -35,6 +35,7 @@ struct peer {
 	bool silent; /* nothing: the test says what */
 	bool answers_no_join;
 	bool refuses; /* JOIN or REGISTER */
+	bool rank_held; /* both, for now */
 	bool unscheduled; /* controller: REGISTERED.scheduled = 0 */
 	bool no_outcome; /* server: says nothing after the last byte */
 	bool deaf; /* server: drops every chunk */
