@@ -311,7 +311,7 @@ static int apply_job(struct restore *r, struct kept_job *kept) {
 	hd_text_copy(job->name, sizeof(job->name), kept->name);
 	if (kept->server) {
 		hd_text_copy(job->server_host, sizeof(job->server_host), kept->server);
-		job->serving = kept_generation(kept);
+		job->serving = ctl_generation_kept(r->c, kept_generation(kept));
 		job->recalled = true;
 	}
 	job->left = kept->left;
@@ -410,7 +410,7 @@ static int take_one_ended(struct restore *r, json_t *object, const char *prefix)
 	hd_text_copy(ended->tenant, sizeof(ended->tenant), kept.tenant);
 	hd_text_copy(ended->name, sizeof(ended->name), kept.name);
 	hd_text_copy(ended->host, sizeof(ended->host), kept.server);
-	ended->serving = kept_generation(&kept);
+	ended->serving = ctl_generation_kept(r->c, kept_generation(&kept));
 	return 0;
 }
 

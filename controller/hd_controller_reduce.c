@@ -87,6 +87,7 @@ static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_
 			ctl_reduce_part(r, i, CTL_PART_TOLD);
 	r->begun = true;
 	ctl_reduce_occupy(c, job, r);
+	job->reduce_begun = r->round > job->reduce_begun ? r->round : job->reduce_begun;
 	job->reduce_round = r->round > job->reduce_round ? r->round : job->reduce_round;
 	ctl_reduce_keep(c, job);
 	c->counters.reduces++;
@@ -480,10 +481,12 @@ void ctl_reduce_aggregator_down(
 /* --- asking --- */
 
 /* NONE, or why this never begins. */
-static enum hd_reason wrong(const struct ctl_job *job, const struct hd_msg_request *m) {
+static enum hd_reason
+wrong(const struct hd_controller *c, const struct ctl_job *job, const struct hd_msg_request *m) {
 	const struct ctl_reduce *r = ctl_reduce_find(job, m->round);
 
-	if (m->round == 0 || m->attempt == 0 || m->order > HD_GROUP_RANKED)
+	if (m->round == 0 || m->attempt == 0 || m->order > HD_GROUP_RANKED
+	    || !ctl_round_is_possible(c, job, m->round - 1))
 		return HD_REASON_REFUSED;
 	if (!hd_dtype_is_model(m->dtype) || m->bytes == 0 || m->bytes > HD_MODEL_BYTES_MAX
 	    || m->bytes % hd_dtype_bytes(m->dtype) != 0)
@@ -515,7 +518,7 @@ void ctl_reduce_request(
 		if (r->round < node->reduce_from && !r->begun && r->part[m->worker] != CTL_PART_OUT)
 			drop_out(c, job, r->round, m->worker, sink);
 	}
-	reason = wrong(job, m);
+	reason = wrong(c, job, m);
 	if (ctl_reduce_is_apart(job, m) && !reason)
 		reason = HD_REASON_LATE;
 	r = ctl_reduce_find(job, m->round);

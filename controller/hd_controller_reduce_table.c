@@ -90,6 +90,10 @@ void ctl_reduce_learn(
 
 	if (round == 0)
 		return;
+	if (!ctl_round_is_possible(c, job, round)) {
+		c->counters.hostile_value++;
+		return;
+	}
 	note_sum(c, job, round);
 	if (making == 0)
 		return;

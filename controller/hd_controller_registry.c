@@ -27,7 +27,8 @@ static bool text_refuse(
 }
 
 /* NULL, or the field that is wrong, in words. */
-static const char *worker_fields_wrong(const struct hd_msg_register_ *m) {
+static const char *
+worker_fields_wrong(const struct hd_controller *c, const struct hd_msg_register_ *m) {
 	if (!m->tenant[0] || !m->job_name[0])
 		return "tenant, job_name: empty";
 	if (m->job != hd_job_id(m->tenant, m->job_name))
@@ -48,7 +49,7 @@ static const char *worker_fields_wrong(const struct hd_msg_register_ *m) {
 		return "sync, sync_count: unknown, or not 1 to 4096 (HD_WORKERS_MAX) of N";
 	if (!isfinite(m->job_weight) || m->job_weight < 0 || (double)m->job_weight > CTL_WEIGHT_MAX)
 		return "job_weight: not within 0 (default) to 1000";
-	return NULL;
+	return ctl_reduce_fields_wrong(c, ctl_job_find(c, m->job), m);
 }
 
 /* Compares with what the job's first worker said; difference in words. */
@@ -290,7 +291,7 @@ static const char *switch_fields_wrong(const struct hd_msg_register_ *m) {
 
 /* What all roles must say; NULL, or what is wrong. */
 static const char *common_wrong(
-	struct hd_controller *c,
+	const struct hd_controller *c,
 	const struct ctl_node *node,
 	const struct hd_msg_register_ *m
 ) {
@@ -306,10 +307,9 @@ static const char *common_wrong(
 	    && (node->job->id != m->job || node->worker != m->worker))
 		return "job, worker: this session is another worker; open a new one";
 	if (m->role == HD_ROLE_WORKER)
-		return worker_fields_wrong(m);
+		return worker_fields_wrong(c, m);
 	if (m->role == HD_ROLE_SWITCH)
 		return switch_fields_wrong(m);
-	(void)c;
 	return NULL;
 }
 

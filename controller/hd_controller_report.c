@@ -306,9 +306,10 @@ void ctl_state(
 	struct hd_sink *sink
 ) {
 	char text[HD_TEXT_BYTES_MAX];
+	uint64_t generation;
 	struct ctl_job *job;
 
-	if (m->job == 0 || m->inflight > HD_TRANSFERS_MAX) {
+	if (!ctl_state_is_possible(m)) {
 		c->counters.hostile_value++;
 		return;
 	}
@@ -317,16 +318,17 @@ void ctl_state(
 		ctl_refuse(c, node, m->job, ctl_jobs_full(c, text, sizeof(text)), sink);
 		return;
 	}
-	if (ctl_replica_fence(c, job, node, m->generation, sink)
-	    || (m->generation == 0 && ctl_replica_prefer(c, job, node, m->version, sink)))
+	generation = ctl_generation_believed(c, m->generation);
+	if (ctl_replica_fence(c, job, node, generation, sink)
+	    || (generation == 0 && ctl_replica_prefer(c, job, node, m->version, sink)))
 		return;
 	if (!job->model_bytes)
 		job->model_bytes = m->model_bytes;
 	if (!job->tau_max)
 		job->tau_max = m->tau_max;
 	if (job->server != node)
-		ctl_job_claim(c, job, node, m->generation, sink);
-	else if (m->generation == 0) /* it waits for this */
+		ctl_job_claim(c, job, node, generation, sink);
+	else if (generation == 0) /* it waits for this */
 		ctl_replica_serve(c, job, job->serving, sink);
 	job->begun = true;
 	job->recalled = false;
@@ -384,8 +386,7 @@ void ctl_inflight(
 		c->counters.hostile_owner++;
 		return;
 	}
-	if (m->direction > HD_PULL || m->worker >= HD_WORKERS_MAX || m->token == 0
-	    || m->bytes > HD_MODEL_BYTES_MAX) {
+	if (!ctl_inflight_is_possible(m)) {
 		c->counters.hostile_value++;
 		return;
 	}

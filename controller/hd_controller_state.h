@@ -197,6 +197,7 @@ struct ctl_job {
 	struct ctl_passage passages[CTL_PASSAGES_KEPT];
 	uint32_t passage_count;
 	hd_ns slots_short_until; /* a group of its pushes found no slots: others are to have less */
+	uint32_t reduce_begun; /* the newest that this life of ours has begun; 0: none */
 	uint32_t reduce_kept; /* the same, as the next life will know it, or the last one knew it */
 	hd_ns reduce_kept_at;
 	uint16_t world; /* workers that it begins with */

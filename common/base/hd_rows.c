@@ -82,9 +82,10 @@ void hd_row_text(struct hd_rows *rows, const char *key, const char *text) {
 	field_end(rows);
 }
 
+/* Readers of JSON have integers of 63 bits: one that is greater would make the whole table unreadable. */
 void hd_row_count(struct hd_rows *rows, const char *key, uint64_t value) {
 	field_begin(rows, key, false);
-	hd_out_u64(&rows->out, value);
+	hd_out_u64(&rows->out, value < INT64_MAX ? value : INT64_MAX);
 	field_end(rows);
 }
 

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#define FIRST_EPOCH (UINT64_C(1) << 48) /* in a generation */
+
 static struct hd_message
 server_state(const struct peer *worker, uint64_t version, uint64_t position) {
 	struct hd_message m = {.kind = HD_MSG_STATE};
@@ -93,7 +95,7 @@ static void test_newer_word_wins(void **state) {
 			int which = i ^ first;
 			struct hd_message m = server_state(worker, 30, 40);
 
-			m.state.generation = 100 + (uint64_t)which;
+			m.state.generation = FIRST_EPOCH + 100 + (uint64_t)which;
 			m.state.version = hd_version_make((uint16_t)(9 - which), 30);
 			say(servers[which], net_register_server(servers[which]));
 			say(servers[which], m);
@@ -102,7 +104,7 @@ static void test_newer_word_wins(void **state) {
 		assert_string_equal(net.controller->jobs[0]->server_host, "ps2");
 		assert_int_equal(newest_order(servers[0])->order, HD_REPLICA_RETIRE);
 		assert_int_equal(newest_order(servers[1])->order, HD_REPLICA_SERVE);
-		assert_int_equal(newest_order(servers[1])->generation, 101);
+		assert_int_equal(newest_order(servers[1])->generation, FIRST_EPOCH + 101);
 		net_close(&net);
 	}
 }
