@@ -402,7 +402,7 @@ void hd_pull_request(
 		.round = request->round,
 		.direction = HD_PULL,
 		.attempt = request->attempt,
-		.token = hd_token_draw(&turn->server->entropy, true),
+		.token = hd_token_draw(&turn->server->entropy, !job->spec.unsealed),
 		.cc_weight = 1,
 		.have = request->have,
 		.conditional = request->conditional,

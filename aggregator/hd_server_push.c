@@ -313,8 +313,9 @@ static void hd_request_accept(
 ) {
 	struct hd_server *server = turn->server;
 	struct hd_job *job = member->peer->job;
-	struct hd_incoming *in
-		= hd_incoming_create(turn, job, hd_token_draw(&server->entropy, true), 1);
+	struct hd_incoming *in = hd_incoming_create(
+		turn, job, hd_token_draw(&server->entropy, !job->spec.unsealed), 1
+	);
 	const struct hd_part part = {
 		.member = member,
 		.round = request->round,

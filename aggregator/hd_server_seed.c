@@ -222,7 +222,7 @@ static int hd_seed_open(struct hd_turn *turn, struct hd_follow *follow, uint32_t
 	};
 	int rc;
 
-	part->handle.token = hd_token_draw(&server->entropy, true);
+	part->handle.token = hd_token_draw(&server->entropy, !job->spec.unsealed);
 	config.header.token = part->handle.token;
 	if (follow->rate_bps > 0) {
 		/* Both run at once. */

@@ -261,7 +261,7 @@ void ctl_copy_sum(struct hd_controller *c, struct ctl_group *group) {
 	t->weight = group->sum->weight;
 	way.count = (uint8_t)count;
 	ctl_transfer_reroute(c, t, &way);
-	ctl_transfer_open(c, t, hd_token_draw(&c->entropy, !group->slots));
+	ctl_transfer_open(c, t, ctl_token(c, job, !group->slots));
 	group->second = t;
 	rate = copy_rate(c, group);
 	t->start = group->sum->start;

@@ -343,6 +343,9 @@ struct ctl_transfer *ctl_transfer_add(
 	uint8_t direction,
 	uint32_t round
 );
+/* The name of a transfer of the job. The chunks of one between hosts are sealed, unless the job's workers want it
+ * otherwise; a switch on the path adds chunks up, and has no key. */
+uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool between_hosts);
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *transfer, uint64_t token);
 /* Links of the planner between two hosts: at least 1 (CTL_LINK_LOCAL), or < 0. [HD_PLAN_PATH_MAX] */
 int ctl_path(const struct hd_controller *c, int from, int to, uint32_t *links);

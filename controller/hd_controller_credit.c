@@ -132,7 +132,7 @@ give(struct hd_controller *c, struct ctl_node *worker, uint64_t bytes, struct hd
 	t->bytes = bytes;
 	t->position = ++job->position;
 	t->weight = job->staleness_c;
-	ctl_transfer_open(c, t, hd_token_draw(&c->entropy, true));
+	ctl_transfer_open(c, t, ctl_token(c, job, true));
 	t->start = HD_NEVER;
 	t->finish = hd_ns_add(c->now, CREDIT_NS);
 	worker->credit = t;

@@ -136,6 +136,7 @@ static void remember(struct hd_controller *c, const struct ctl_job *job, bool at
 	ended->weight = ctl_job_weight(job);
 	ended->sync = job->sync;
 	ended->sync_count = job->sync_count;
+	ended->unsealed = job->unsealed;
 }
 
 void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {
@@ -156,6 +157,7 @@ void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {
 		.tau_max = ended->tau_max,
 		.sync = ended->sync,
 		.sync_count = ended->sync_count,
+		.unsealed = ended->unsealed,
 	};
 	ctl_replica_init(&job->replica);
 	hd_text_copy(job->tenant_name, sizeof(job->tenant_name), ended->tenant);

@@ -292,8 +292,7 @@ void ctl_grant_open(
 			t->job->apart += CTL_APART_FORGET * (CTL_APART_UNKNOWN - t->job->apart);
 	}
 	t->cc_weight = weight_of(t, entry, with->behind);
-	/* A switch on the path adds chunks up, and has no key. */
-	ctl_transfer_open(c, t, hd_token_draw(&c->entropy, !t->group || !t->group->slots));
+	ctl_transfer_open(c, t, ctl_token(c, t->job, !t->group || !t->group->slots));
 	ctl_grant_book(c, t, entry);
 	grant_count(c, t, sink);
 	record_decision(c, t, &t->why, "granted", HD_REASON_NONE);

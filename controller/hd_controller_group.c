@@ -259,7 +259,7 @@ static void open_sum(
 	sum->after = ctl_entry_after(c, &plan->sum, index);
 	sum->cc_weight = 1 + (float)fmin(c->grouping.sum_behind[index], CTL_CC_WEIGHT_MAX);
 	ctl_transfer_reroute(c, sum, &plan->trunk);
-	ctl_transfer_open(c, sum, hd_token_draw(&c->entropy, !group->slots));
+	ctl_transfer_open(c, sum, ctl_token(c, sum->job, !group->slots));
 	ctl_grant_book(c, sum, &plan->sum);
 	c->grouping.sum_token[index] = sum->token;
 }

@@ -103,7 +103,7 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 		return;
 	}
 	if (!reason)
-		reason = ctl_reduce_prepare(c, r, &words);
+		reason = ctl_reduce_prepare(c, job, r, &words);
 	if (reason) {
 		drop_all(c, job, r, reason, sink);
 		return;

@@ -126,6 +126,7 @@ struct ctl_reduce_words {
 /* For those that have asked. NONE, REFUSED (too many workers), NO_MEMORY. */
 enum hd_reason ctl_reduce_prepare(
 	struct hd_controller *c,
+	const struct ctl_job *job,
 	const struct ctl_reduce *r,
 	struct ctl_reduce_words *words
 );

@@ -11,15 +11,16 @@
 
 /* The two tokens of each worker for each shard. */
 static struct hd_group_shard *
-draw_tokens(struct hd_controller *c, const struct ctl_reduce *r, uint32_t workers) {
+draw_tokens(struct hd_controller *c, const struct ctl_job *job, const struct ctl_reduce *r) {
+	uint32_t workers = r->count[CTL_PART_ASKED];
 	struct hd_group_shard *tokens = calloc((size_t)workers * r->shard_count, sizeof(*tokens));
 
 	for (size_t i = 0; tokens && i < (size_t)workers * r->shard_count; i++) {
 		const struct ctl_shard *shard = &r->shards[i % r->shard_count];
 
 		tokens[i] = (struct hd_group_shard){
-			.out_token = hd_token_draw(&c->entropy, true),
-			.in_token = hd_token_draw(&c->entropy, true),
+			.out_token = ctl_token(c, job, true),
+			.in_token = ctl_token(c, job, true),
 			.bytes = shard->bytes,
 			.ipv4 = shard->aggregator->data.ipv4,
 			.port = shard->aggregator->data.port,
@@ -124,14 +125,13 @@ static void say_all(const struct telling *t) {
 
 enum hd_reason ctl_reduce_prepare(
 	struct hd_controller *c,
+	const struct ctl_job *job,
 	const struct ctl_reduce *r,
 	struct ctl_reduce_words *words
 ) {
-	uint32_t workers = r->count[CTL_PART_ASKED];
-
-	if (workers > WORKERS_MAX)
+	if (r->count[CTL_PART_ASKED] > WORKERS_MAX)
 		return HD_REASON_REFUSED;
-	words->tokens = draw_tokens(c, r, workers);
+	words->tokens = draw_tokens(c, job, r);
 	words->blob[0] = malloc((size_t)2 * HD_MESSAGE_BYTES_MAX);
 	if (!words->tokens || !words->blob[0]) {
 		free(words->tokens);

@@ -52,6 +52,10 @@ worker_fields_wrong(const struct hd_controller *c, const struct hd_msg_register_
 	return ctl_reduce_fields_wrong(c, ctl_job_find(c, m->job), m);
 }
 
+static bool is_unsealed(const struct hd_msg_register_ *m) {
+	return (m->flags & HD_REGISTER_UNSEALED) != 0;
+}
+
 /* Compares with what the job's first worker said; difference in words. */
 static bool job_agrees(
 	const struct ctl_job *job,
@@ -98,6 +102,14 @@ static bool job_agrees(
 			m->sync_count,
 			hd_sync_name(job->sync),
 			job->sync_count
+		);
+	else if (job->unsealed != is_unsealed(m))
+		(void)snprintf(
+			text,
+			bytes,
+			"integrity: %s, the job has %s",
+			hd_integrity_name(is_unsealed(m)),
+			hd_integrity_name(job->unsealed)
 		);
 	else if (job->weight < weight || job->weight > weight)
 		(void)snprintf(
@@ -151,6 +163,7 @@ static struct ctl_job *job_describe(
 	job->staleness_c = m->staleness_c;
 	job->sync = m->sync;
 	job->sync_count = m->sync_count;
+	job->unsealed = is_unsealed(m);
 	ctl_tenant_weigh(c, job->tenant);
 	(void)snprintf(text, sizeof(text), "%s/%s", job->tenant_name, job->name);
 	ctl_record(
@@ -266,7 +279,7 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->reduce_from = m->reduce_from;
 	node->preempted_at = 0;
 	node->roster_told = 0;
-	node->observer = m->observer != 0;
+	node->observer = (m->flags & HD_REGISTER_OBSERVER) != 0;
 	node->slots = m->slots;
 	node->count_min = m->count_min;
 	node->count_max = m->count_max;
@@ -303,6 +316,8 @@ static const char *common_wrong(
 		return "role: not that of the session";
 	if (!m->host[0])
 		return "host: empty";
+	if (m->flags & ~(HD_REGISTER_OBSERVER | HD_REGISTER_UNSEALED))
+		return "flags: unknown bits";
 	if (node->role == HD_ROLE_WORKER && node->job
 	    && (node->job->id != m->job || node->worker != m->worker))
 		return "job, worker: this session is another worker; open a new one";

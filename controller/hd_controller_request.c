@@ -80,6 +80,10 @@ struct ctl_transfer *ctl_transfer_add(
 	return t;
 }
 
+uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool between_hosts) {
+	return hd_token_draw(&c->entropy, between_hosts && !job->unsealed);
+}
+
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t token) {
 	TAILQ_REMOVE(&c->pending, t, entry);
 	c->pending_count--;

@@ -183,6 +183,7 @@ job_row(const struct ctl_job *job,
 	hd_row_text(rows, "warning", job_warning(job));
 	hd_row_text(rows, "sync", hd_sync_name(job->sync));
 	hd_row_count(rows, "sync_count", job->sync_count);
+	hd_row_text(rows, "integrity", hd_integrity_name(job->unsealed));
 	hd_row_real(rows, "idle_s", idle_s >= 0 ? idle_s : NAN);
 	hd_row_real(rows, "ended_s", ended_s >= 0 ? ended_s : NAN);
 	hd_row_end(rows);

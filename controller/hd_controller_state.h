@@ -166,6 +166,7 @@ struct ctl_job {
 	float staleness_c;
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count; /* N; of a federated one: steps that an update may be late */
+	bool unsealed; /* its chunks between hosts carry no MAC; while no worker has said so they do */
 	enum ctl_job_state state;
 	hd_ns settled_at; /* SETTLING: READY at this time at the latest */
 	uint32_t inflight_expected; /* INFLIGHT messages still to come */
@@ -246,6 +247,7 @@ struct ctl_ended {
 	double weight;
 	uint32_t tau_max, sync_count;
 	uint8_t sync;
+	bool unsealed;
 };
 
 struct ctl_span {

@@ -88,7 +88,8 @@ static void say_register(struct hd_worker *worker, const struct context *ctx) {
 	body->making = worker->reduce_making;
 	body->reduce_had = worker->reduce_had;
 	body->reduce_from = worker_reduce_from(worker);
-	body->observer = worker->config.observes;
+	body->flags = (worker->config.observes ? HD_REGISTER_OBSERVER : 0)
+		| (worker->spec.unsealed ? HD_REGISTER_UNSEALED : 0);
 	body->count_max = (uint16_t)(worker->config.chunk_bytes / sizeof(float));
 	body->dtypes = 1U << HD_DTYPE_FIXED32 | 1U << HD_DTYPE_FP32; /* into slots */
 	body->data_ipv4 = worker->config.data.ipv4;

@@ -393,6 +393,14 @@ static bool numbers_equal(
 			a->federated.seed,
 			b->federated.seed
 		);
+	if (a->unsealed != b->unsealed)
+		return differ(
+			difference,
+			bytes,
+			"integrity: %s, the job has %s",
+			hd_integrity_name(a->unsealed),
+			hd_integrity_name(b->unsealed)
+		);
 	if (a->seed != b->seed)
 		return differ(
 			difference,
@@ -465,6 +473,10 @@ void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values) {
 			*values++ = (float
 			)((2 * hd_random_unit(&random) - 1) * (double)tensor->init_scale);
 	}
+}
+
+const char *hd_integrity_name(bool unsealed) {
+	return unsealed ? "off" : "on";
 }
 
 const char *hd_sync_name(uint8_t sync) {

@@ -74,6 +74,7 @@ struct hd_jobspec {
 	float staleness_c; /* C; ignored by CONSTANT */
 	uint32_t tau_max; /* >= 1 */
 	bool allow_not_finite;
+	bool unsealed; /* integrity off: chunks between hosts carry no MAC (docs/wire.md, "Sealed chunks") */
 	/* How far a replica may be from the server: ||w_s - w_r||; 0: as far as it happens to be. */
 	float div_max;
 	/* When the server makes a step (enum hd_sync): of every update alone, or of several with the same base, as one step
@@ -114,6 +115,9 @@ bool hd_jobspec_equal(
 
 /* Fills values[] of the whole model from the spec's seed: the same on every machine. */
 void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values);
+
+/* "on" or "off": whether the chunks of a job carry a MAC. */
+const char *hd_integrity_name(bool unsealed);
 
 /* "async", "full", "nsync", "nbatch", "federated"; "unknown" otherwise. */
 const char *hd_sync_name(uint8_t sync);

@@ -16,6 +16,10 @@
 #define JOBSPEC_VERSION_SCALE                                                                      \
 	7 /* that of a synchronous one, and how many workers its rate is right for */
 
+/* Of the byte of flags; each other bit is refused. */
+#define FLAG_NOT_FINITE 1u
+#define FLAG_UNSEALED 2u
+
 /* Writes at data + at, or reads there, up to `bytes`; once something did not fit or was wrong, `bad`
  * stays set and nothing more is touched, so that callers check once at the end. */
 struct cursor {
@@ -120,6 +124,11 @@ static uint16_t version_of(const struct hd_jobspec *spec) {
 	return spec->div_max > 0 ? JOBSPEC_VERSION_DIV : JOBSPEC_VERSION;
 }
 
+static unsigned flags_of(const struct hd_jobspec *spec) {
+	return (spec->allow_not_finite ? FLAG_NOT_FINITE : 0)
+		| (spec->unsealed ? FLAG_UNSEALED : 0);
+}
+
 int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capacity) {
 	struct cursor c = {.out = data, .bytes = capacity};
 	bool synchronous = spec->sync != HD_SYNC_NONE;
@@ -138,7 +147,7 @@ int hd_jobspec_encode(const struct hd_jobspec *spec, uint8_t *data, size_t capac
 	put(&c, spec->staleness_rule, 1);
 	put_float(&c, spec->staleness_c);
 	put(&c, spec->tau_max, 4);
-	put(&c, spec->allow_not_finite, 1);
+	put(&c, flags_of(spec), 1);
 	if (bounded)
 		put_float(&c, spec->div_max);
 	if (synchronous) {
@@ -205,7 +214,7 @@ static void get_federated(struct cursor *c, uint64_t version, struct hd_federate
 
 static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	uint64_t version = get(c, 2);
-	uint8_t boolean;
+	unsigned flags;
 
 	if (version < JOBSPEC_VERSION || version > JOBSPEC_VERSION_SCALE)
 		c->bad = true;
@@ -219,8 +228,9 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	spec->staleness_rule = (uint8_t)get(c, 1);
 	spec->staleness_c = get_float(c);
 	spec->tau_max = (uint32_t)get(c, 4);
-	boolean = (uint8_t)get(c, 1);
-	spec->allow_not_finite = boolean == 1;
+	flags = (unsigned)get(c, 1);
+	spec->allow_not_finite = (flags & FLAG_NOT_FINITE) != 0;
+	spec->unsealed = (flags & FLAG_UNSEALED) != 0;
 	spec->div_max = version >= JOBSPEC_VERSION_DIV ? get_float(c) : 0;
 	if (version >= JOBSPEC_VERSION_SYNC) {
 		spec->sync = (uint8_t)get(c, 1);
@@ -235,7 +245,8 @@ static void get_head(struct cursor *c, struct hd_jobspec *spec) {
 	    || (version >= JOBSPEC_VERSION_SYNC && version_of(spec) != version))
 		c->bad = true;
 	spec->tensor_count = (uint32_t)get(c, 4);
-	if (boolean > 1 || spec->tensor_count == 0 || spec->tensor_count > HD_TENSORS_MAX)
+	if (flags != flags_of(spec) || spec->tensor_count == 0
+	    || spec->tensor_count > HD_TENSORS_MAX)
 		c->bad = true;
 }
 

@@ -59,6 +59,12 @@ enum hd_direction {
 	HD_REDUCE = 3 /* all-reduce: out to the aggregators and back */
 };
 
+/* In REGISTER's flags, of a worker; all other bits are refused. */
+enum hd_register_flag {
+	HD_REGISTER_OBSERVER = 1, /* it only pulls, and does not count among those that take part */
+	HD_REGISTER_UNSEALED = 2 /* integrity off: its job's chunks between hosts carry no MAC */
+};
+
 /* What REPLICA tells a server to do with a job. */
 enum hd_replica_order {
 	HD_REPLICA_ALONE = 0, /* it has no replica (any more): durable means in a checkpoint */
@@ -182,8 +188,8 @@ typedef struct hd_ranges hd_ranges;
  * (`world`, 0: it does not say; all-reduces wait for them), and the newest all-reduce that it has the sum of
  * (`world` then is how many were in that), of which making (REDUCE), of which before it (`reduce_had`: bit i is that
  * of `reduce_round` - 1 - i), its oldest one that has not ended (`reduce_from`), and when the server makes its steps
- * (`sync`: enum hd_sync; `sync_count`: N, or how many steps late a federated job's updates may be). An observer only
- * pulls: it does not count among those that take part. Server, aggregator: memory. Switch: `host` is its own node of
+ * (`sync`: enum hd_sync; `sync_count`: N, or how many steps late a federated job's updates may be). `flags`: enum
+ * hd_register_flag. Server, aggregator: memory. Switch: `host` is its own node of
  * the topology, `slots` how many this controller can lease in all, a chunk there has `count_min` to `count_max` values
  * of a type in `dtypes` (bit d: enum hd_dtype); worker: the most values that a chunk of it has and the types that it
  * can send into slots, none: it sends none. */
@@ -191,7 +197,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u8, role) F(name, host) F(name, tenant) F(name, job_name) F(u32, job) F(u16, worker) \
 	F(u64, model_bytes) F(u32, tau_max) F(u8, staleness_rule) F(f32, staleness_c) \
 	F(f32, job_weight) F(u32, data_ipv4) F(u16, data_port) F(u64, memory_bytes) F(u16, incarnation) \
-	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, observer) \
+	F(u16, world) F(u32, reduce_round) F(u8, sync) F(u32, sync_count) F(u8, flags) \
 	F(u32, slots) F(u16, count_min) F(u16, count_max) F(u16, dtypes) F(u64, making) \
 	F(u32, reduce_from) F(u64, reduce_had)
 /* `reduce_round`: of the job's newest all-reduce that has begun: a worker that comes later goes on from there. */

@@ -77,6 +77,7 @@ static void describe_job(struct hd_cluster *cluster) {
 	spec->sync = cluster->scenario.job.sync;
 	spec->sync_count = cluster->scenario.job.sync_count;
 	spec->scale_base = cluster->config.scale_base;
+	spec->unsealed = cluster->config.unsealed;
 	spec->federated = cluster->scenario.job.federated;
 	cluster->job = hd_job_id(spec->tenant, spec->name);
 }

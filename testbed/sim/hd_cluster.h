@@ -54,6 +54,7 @@ struct hd_cluster_config {
 	bool switch_narrow;
 	double switch_down_s, switch_spoils, switch_replica_loss;
 	uint32_t scale_base; /* of the job's description */
+	bool unsealed; /* the same: its chunks carry no MAC */
 	bool unchecked; /* leave out the costly comparisons of contents: for speed alone */
 	/* For tests of the checkers: changes an event before they see it. May be NULL. */
 	void (*tamper)(void *owner, struct hd_event *event);

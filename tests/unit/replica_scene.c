@@ -72,7 +72,7 @@ static void carry(struct scene *s, const struct hd_msg_request *request) {
 		.direction = HD_COPY,
 		.attempt = request->attempt,
 		.epoch = 1,
-		.token = HD_TOKEN_SEALED | ++token,
+		.token = (s->spec.unsealed ? 0 : HD_TOKEN_SEALED) | ++token,
 		.bytes = request->bytes,
 		.dtype = request->dtype,
 		.weight = request->norm,
@@ -204,13 +204,14 @@ void replica_start(struct scene *s, uint64_t memory) {
 	net_add(&s->net, &s->replica_node, REPLICA_IP);
 }
 
-struct scene *scene_open(uint64_t replica_memory) {
+static struct scene *open_as(uint64_t replica_memory, bool unsealed) {
 	struct scene *s = calloc(1, sizeof(*s));
 
 	s->history = calloc(1, sizeof(*s->history));
 	hd_random_init(&s->random, 3);
 	net_open(&s->net);
 	spec_make(&s->spec, s->tensors, VALUES);
+	s->spec.unsealed = unsealed;
 	s->minds = fake_controller(&s->net, 1);
 	s->replica_minds = fake_controller_at(&s->net, 1, REPLICA_MIND_IP);
 	s->config.controller = s->minds->node.addr;
@@ -222,6 +223,14 @@ struct scene *scene_open(uint64_t replica_memory) {
 	s->base = fake_joined(s->worker, &s->spec)->version;
 	s->carrier->job = s->worker->job;
 	return s;
+}
+
+struct scene *scene_open(uint64_t replica_memory) {
+	return open_as(replica_memory, false);
+}
+
+struct scene *scene_open_unsealed(void) {
+	return open_as(0, true);
 }
 
 void scene_close(struct scene *s) {

@@ -90,6 +90,42 @@ static void test_bounded(void **state) {
 	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
 }
 
+/* A bit of the flags: the same size, and the same version. */
+static void test_unsealed(void **state) {
+	struct hd_jobspec spec = sample(), out;
+	uint8_t sealed[1000], data[1000];
+	const size_t flags
+		= 2 + 1 + 3 + 1 + 6 + 8 + 1 + 3 * 4 + 1 + 4 + 4; /* what stands before it */
+	int bytes = hd_jobspec_encode(&spec, sealed, sizeof(sealed));
+	char text[200];
+
+	(void)state;
+	assert_int_equal(sealed[flags], 0);
+	for (uint8_t set = 0; set < 4; set++) {
+		spec.allow_not_finite = (set & 1) != 0;
+		spec.unsealed = (set & 2) != 0;
+		assert_int_equal(hd_jobspec_encode(&spec, data, sizeof(data)), bytes);
+		assert_int_equal(data[flags], set);
+		assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
+		assert_int_equal(out.allow_not_finite, spec.allow_not_finite);
+		assert_int_equal(out.unsealed, spec.unsealed);
+		hd_jobspec_fini(&out);
+		data[flags] = 0;
+		assert_memory_equal(data, sealed, (size_t)bytes);
+	}
+	for (unsigned wrong = 4; wrong <= UINT8_MAX; wrong++) {
+		data[flags] = (uint8_t)wrong;
+		assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), -EBADMSG);
+	}
+	out = sample();
+	spec = sample();
+	spec.unsealed = true;
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_string_equal(text, "integrity: off, the job has on");
+	assert_false(hd_jobspec_equal(&out, &spec, text, sizeof(text)));
+	assert_string_equal(text, "integrity: on, the job has off");
+}
+
 /* The seventh version is that of a synchronous job (the third) whose rate is right for a number of workers. */
 static void test_scaled(void **state) {
 	struct hd_jobspec spec = sample(), out;
@@ -443,6 +479,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip_and_truncation),
 		cmocka_unit_test(test_bounded),
+		cmocka_unit_test(test_unsealed),
 		cmocka_unit_test(test_scaled),
 		cmocka_unit_test(test_federated),
 		cmocka_unit_test(test_synchronous),
