@@ -150,6 +150,10 @@ void heddle_spec_allow_not_finite(struct heddle_spec *spec) {
 	spec->job.allow_not_finite = true;
 }
 
+void heddle_spec_integrity(struct heddle_spec *spec, int on) {
+	spec->job.unsealed = !on;
+}
+
 uint64_t heddle_spec_values(const struct heddle_spec *spec) {
 	return hd_jobspec_values(&spec->job);
 }

@@ -61,6 +61,26 @@ class Ways(loopback.Loopback):
             self.assertEqual(status, 0, lines)
         self.assertEqual(summaries[0]["model_crc32"], json.loads(local.stdout)["model_crc32"])
 
+    def check_unsealed(self, scheduled):
+        train = ["--lr", 0.1, "--seed", 5, "--steps", 20, "--json", "-", "--quiet"]
+        local = subprocess.run([str(a) for a in (TRAIN, "--local", *train)], env=self.env, text=True,
+                               stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S)
+        status, summaries, lines = self.run_job(1, ["--synchronous", "--integrity", "off", *train], (), scheduled)
+        self.assertEqual(status, 0, lines)
+        self.assertEqual(summaries[0]["model_crc32"], json.loads(local.stdout)["model_crc32"])
+        status, _, lines = self.run_job(1, ["--synchronous", *train], (), scheduled)
+        self.assertEqual(status, 78, lines)
+        self.assertIn("integrity: on, the job has off", "".join(lines[0]))
+
+    def test_unsealed(self):
+        """Without MACs it is the same model. Who says otherwise than the job is refused."""
+        self.start_fabric()
+        self.check_unsealed(True)
+
+    def test_unsealed_direct(self):
+        self.start_server()
+        self.check_unsealed(False)
+
     @unittest.skipIf(SANITIZED, SANITIZED_WHY)
     def test_memory(self):
         """A worker that needs more than it may have says what for, and how much there is."""
@@ -103,7 +123,9 @@ class Ways(loopback.Loopback):
                              (["--admm", "2", "--lr", 1, *sync], "RHO x --lr is 2"),
                              (["--admm", "0.1", "--momentum", 0.9, *sync], "momentum"),
                              (["--admm", "0.1", "--filter", 1, *sync], "not with"),
-                             (["--admm", "0.1", "--local", "--steps", 1, *sync], "not with")):
+                             (["--admm", "0.1", "--local", "--steps", 1, *sync], "not with"),
+                             (["--integrity", "none"], "--integrity: 'none' (on or off)"),
+                             (["--integrity", ""], "--integrity: '' (on or off)"), (["--integrity"], "integrity")):
             done = subprocess.run([str(a) for a in (TRAIN, *wrong)], env=self.env, text=True, capture_output=True,
                                   timeout=DEADLINE_S)
             self.assertEqual(done.returncode, 64, done.stderr)

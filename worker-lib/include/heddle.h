@@ -125,8 +125,7 @@ int heddle_spec_tensor(
 void heddle_spec_seed(struct heddle_spec *spec, uint64_t seed);
 /* h <- momentum h - rate (g + decay w);  w <- w + h. Default 0.01, 0, 0. */
 void heddle_spec_sgd(struct heddle_spec *spec, float rate, float momentum, float decay);
-/* An update may be applied at most tau_max commits after the version that it was computed from;
- * later ones are dropped. Default 16. */
+/* An update is applied at most tau_max commits after the version that it was computed from, or dropped. Default 16. */
 void heddle_spec_tau_max(struct heddle_spec *spec, uint32_t tau_max);
 /* When the server makes a step of the optimizer: of each update as it comes, or of several that were computed from the
  * same version, as one step of their mean (their sum divided by their number). A step of k updates makes k versions;
@@ -153,6 +152,9 @@ enum heddle_staleness {
 void heddle_spec_staleness(struct heddle_spec *spec, enum heddle_staleness rule, float c);
 /* Lets NaN and Inf pass; without it a push with one is refused with -EDOM. */
 void heddle_spec_allow_not_finite(struct heddle_spec *spec);
+/* Whether chunks that hosts send each other carry a MAC, which costs processor time. 0: none, in a network where nobody
+ * else can send or change packets (docs/operations.md, "Security"). Default 1. */
+void heddle_spec_integrity(struct heddle_spec *spec, int on);
 /* Values of the whole model; 0 when there is none, or it is beyond the limit. */
 uint64_t heddle_spec_values(const struct heddle_spec *spec);
 /* The initial model, as the server makes it: heddle_spec_values() of them. -EINVAL (description). */
@@ -374,9 +376,8 @@ int heddle_ticket_cancel(struct heddle_ticket *ticket);
 /* The push or pull goes on; only the caller's view of it is given up. NULL: nothing. */
 void heddle_ticket_free(struct heddle_ticket *ticket);
 
-/* Pushes and waits for the outcome (borrowed data: until it is released): 0 = applied, 1 = dropped
- * (status says why), -EIO = failed, -ETIMEDOUT (it goes on; borrowed data must stay), or as
- * heddle_push(). status may be NULL. */
+/* Pushes and waits for the outcome (borrowed data: until it is released): 0 = applied, 1 = dropped (status says why),
+ * -EIO = failed, -ETIMEDOUT (it goes on; borrowed data must stay), or as heddle_push(). status may be NULL. */
 int heddle_push_wait(
 	struct heddle *fabric,
 	const float *data,
@@ -549,8 +550,7 @@ int heddle_time_left_ms(struct heddle *fabric);
 
 /* --- event loops ---------------------------------------------------------------------------- */
 
-/* A descriptor for poll() and epoll: readable when a ticket has ended or the members have changed (manual: when
- * there may be work);
+/* For poll() and epoll: readable when a ticket has ended or the members have changed (manual: when there may be work);
  * then call heddle_progress(fabric, 0). Not to be read, written or closed by the caller. */
 int heddle_fd(const struct heddle *fabric);
 /* With a progress thread: waits for any ticket to end. Manual: drives the fabric meanwhile. 1: something ended since

@@ -26,6 +26,7 @@ struct train_options {
 	double compute_ms, seconds, target;
 	uint8_t sync; /* enum hd_sync */
 	uint32_t sync_count;
+	bool unsealed; /* chunks carry no MAC */
 	double grace; /* s that SIGTERM leaves; 0: it is no notice */
 	bool scaled; /* updates, with the number of those that take part */
 	uint32_t scale_base; /* the rate is right for so many; 0: as many as were started */
@@ -83,6 +84,7 @@ int train_client(struct train *train);
 
 /* Options whose values are words, for the table (hd_option.h): values is a struct train_options. */
 int train_take_sync(void *values, const char *text);
+int train_take_integrity(void *values, const char *text);
 int train_take_staleness(void *values, const char *text);
 int train_take_scale(void *values, const char *text);
 int train_take_payload(void *values, const char *text);

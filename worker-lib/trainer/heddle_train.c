@@ -143,6 +143,7 @@ static int make_spec(struct train *train) {
 	if (options->scaled && options->sync != HD_SYNC_NONE)
 		heddle_spec_scale(train->spec, rate_is_for(options));
 	heddle_spec_div_max(train->spec, options->div_max);
+	heddle_spec_integrity(train->spec, !options->unsealed);
 	heddle_spec_staleness(train->spec, options->staleness, options->staleness_c);
 	if (options->is_federated) {
 		rc = heddle_spec_federated(train->spec, &options->federated);

@@ -149,6 +149,12 @@ static const struct hd_option option_table[] = {
 		"nsync:N: of the first N workers'; nbatch:N: of the first N (async)"
 	),
 	HD_OPTION_TAKE(
+		"integrity",
+		"on|off",
+		train_take_integrity,
+		"off: what is sent carries no MAC, in a network that is trusted (on)"
+	),
+	HD_OPTION_TAKE(
 		"staleness",
 		"RULE",
 		train_take_staleness,

@@ -61,6 +61,14 @@ int train_take_sync(void *values, const char *text) {
 	return 0;
 }
 
+int train_take_integrity(void *values, const char *text) {
+	struct train_options *options = values;
+
+	options->unsealed = strcmp(text, "off") == 0;
+	return options->unsealed || strcmp(text, "on") == 0 ? 0 :
+							      wrong("integrity", text, "on or off");
+}
+
 /* One of the first `count`. */
 static bool is_payload(const char *text, int count, enum heddle_payload *payload) {
 	static const char *const types[] = {"fp32", "fp16", "bf16", "fixed32"};
