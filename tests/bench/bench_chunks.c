@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a chunk costs sender and receiver by themselves: no sockets, acknowledgements every 32 packets. */
+/* What a chunk costs sender and receiver by themselves, with a MAC and without: no sockets, acknowledgements every 32
+ * packets. */
 #include "hd_limits.h"
 #include "hd_recv.h"
+#include "hd_seal.h"
 #include "hd_send.h"
 
 #include <stdio.h>
@@ -14,6 +16,12 @@
 #define CHUNKS 40000
 #define BYTES ((uint64_t)CHUNKS * CHUNK)
 #define RUNS 9
+#define PLAIN UINT64_C(1) /* a token of integrity off */
+#define SEALED (HD_TOKEN_SEALED | 1) /* of integrity on */
+#define BURST 44 /* packets in a driver's buffers, in the cache */
+
+static struct hd_key key = {.id = 7, .secret = {1, 2, 3}};
+static const struct hd_keyring keys = {1, &key};
 
 struct counting_sink {
 	struct hd_sink sink;
@@ -39,11 +47,13 @@ static double seconds(void) {
 }
 
 /* One transfer over a path that takes 100 us; every `lost`-th packet is lost (0: none). */
-static double send_one(const void *data, uint32_t lost) {
+static double send_one(const void *data, uint64_t token, uint32_t lost) {
 	struct counting_sink sink = {{.send = count}, 0};
 	struct hd_path path;
 	struct hd_send_config config = {
-		.header = {.token = 1},
+		.header = {.token = token},
+		.keys = &keys,
+		.key_id = key.id,
 		.data = data,
 		.bytes = BYTES,
 		.chunk_bytes = CHUNK,
@@ -105,8 +115,9 @@ static double receive_one(void *data, const uint8_t *from) {
 	for (uint32_t i = 0; i < CHUNKS; i++) {
 		header.chunk = header.packet = i;
 		header.flags = i == CHUNKS - 1 ? HD_CHUNK_LAST : 0;
-		/* the driver's buffers: 44 packets, in the cache */
-		hd_recv_chunk(recv, HD_SECOND + i, &header, from + (size_t)(i % 44) * CHUNK, CHUNK);
+		hd_recv_chunk(
+			recv, HD_SECOND + i, &header, from + (size_t)(i % BURST) * CHUNK, CHUNK
+		);
 		if (hd_recv_sack_due(recv, HD_SECOND + i))
 			hd_recv_sack(recv, HD_SECOND + i, 0, &sack);
 	}
@@ -114,6 +125,32 @@ static double receive_one(void *data, const uint8_t *from) {
 	if (hd_recv_missing(recv) > 0)
 		abort();
 	hd_recv_destroy(recv);
+	return began * 1e9 / CHUNKS;
+}
+
+/* What a receiver of sealed chunks does besides. */
+static double check_one(const uint8_t *from) {
+	static uint8_t packets[BURST][PACKET];
+	const size_t head = HD_CHUNK_HEADER_BYTES, bytes = head + HD_SEAL_BYTES + CHUNK;
+	struct hd_chunk_header header = {.slot = key.id, .count = CHUNK / 4, .token = SEALED};
+	struct hd_seal seal = {.derived = false};
+	uint32_t taken = 0;
+	double began;
+
+	if (hd_seal_derive(&seal, &keys, key.id, header.job, header.token) < 0)
+		abort();
+	for (uint32_t i = 0; i < BURST; i++) {
+		header.chunk = header.packet = i;
+		hd_chunk_encode(&header, packets[i]);
+		memcpy(packets[i] + head + HD_SEAL_BYTES, from, CHUNK);
+		hd_seal_sign(&seal, packets[i], from, CHUNK, packets[i] + head);
+	}
+	began = seconds();
+	for (uint32_t i = 0; i < CHUNKS; i++)
+		taken += hd_seal_check(&seal, &keys, &header, packets[i % BURST], bytes);
+	began = seconds() - began;
+	if (taken != CHUNKS)
+		abort();
 	return began * 1e9 / CHUNKS;
 }
 
@@ -135,21 +172,25 @@ static void report(const char *name, double *ns, const char *target) {
 
 int main(void) {
 	uint8_t *from = malloc(BYTES), *to = malloc(BYTES);
-	double clean[RUNS], lossy[RUNS], received[RUNS];
+	double clean[RUNS], sealed[RUNS], lossy[RUNS], received[RUNS], checked[RUNS];
 
 	if (!from || !to)
 		abort();
 	memset(from, 1, BYTES);
 	memset(to, 1, BYTES);
 	for (size_t i = 0; i < RUNS; i++) {
-		clean[i] = send_one(from, 0);
-		lossy[i] = send_one(from, 100);
+		clean[i] = send_one(from, PLAIN, 0);
+		sealed[i] = send_one(from, SEALED, 0);
+		lossy[i] = send_one(from, PLAIN, 100);
+		checked[i] = check_one(from);
 		received[i] = receive_one(to, from);
 	}
 	printf("%-44s %6s %6s %6s\n", "", "min", "median", "max");
-	report("sender", clean, "target <= 60");
-	report("sender, 1 % lost", lossy, "");
+	report("sender, integrity off", clean, "target <= 60");
+	report("sender, integrity on", sealed, "");
+	report("sender, integrity off, 1 % lost", lossy, "");
 	report("receiver, with the copy of 1,408 bytes", received, "");
+	report("integrity on, besides: the MAC checked", checked, "");
 	free(from);
 	free(to);
 	return 0;

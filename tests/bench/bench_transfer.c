@@ -6,7 +6,7 @@
  *   bench_transfer recv --listen ADDR --bytes N --count K
  *   bench_transfer send --peer ADDR  --bytes N --count K [--weight W] [--rate-mbps R] [--seconds S]
  *
- * Transfer i has token i + 1. The next one waits for GO, which the receiver sends when the present one
+ * Transfer i has token i + 1: integrity off. The next one waits for GO, which the receiver sends when the present one
  * has less than one window left, as a server does. Acknowledgements and GO are control packets with a
  * tag under a fixed key, so that they cost what they cost; there is no session.
  */
