@@ -222,6 +222,20 @@ static void shown(struct net *net, const char *word) {
 	free(text);
 }
 
+static void end_job(struct net *net) {
+	struct peer *shell = net_peer(net, HD_ROLE_SHELL, "ctl");
+	struct hd_message m = {.kind = HD_MSG_COMMAND};
+
+	net_run(net, HD_MS);
+	m.command.request = 1;
+	m.command.verb = HD_VERB_EVICT;
+	(void)snprintf(m.command.object, sizeof(m.command.object), "job");
+	(void)snprintf(m.command.target, sizeof(m.command.target), "j");
+	say(shell, m);
+	net_run(net, HD_MS);
+	assert_int_equal(net->controller->job_count, 0);
+}
+
 /* The first worker says it for all. */
 static void test_workers_agree(void **state) {
 	static const uint8_t flags[] = {0, HD_REGISTER_UNSEALED};
@@ -249,6 +263,8 @@ static void test_workers_agree(void **state) {
 		/* An observer is in no roster, whatever else it says. */
 		assert_int_equal(net.controller->jobs[0]->worker_count, 2);
 		assert_int_equal(net.controller->jobs[0]->roster.count, 1);
+		end_job(&net);
+		shown(&net, i ? "off" : "on"); /* of one that has ended, too */
 		net_close(&net);
 	}
 }

@@ -223,6 +223,31 @@ static void test_roster(void **state) {
 	}
 }
 
+/* Whether it observes, and whether its job's chunks carry a MAC, is said to the controller; also of a job without a
+ * model, and to the server where there is one. */
+static void test_registers(void **state) {
+	(void)state;
+	for (unsigned flags = 0; flags < 8; flags++) {
+		const struct hd_jobspec spec = {.unsealed = (flags & HD_REGISTER_UNSEALED) != 0};
+		const struct hd_worker_config config = {
+			.spec = &spec,
+			.observes = (flags & HD_REGISTER_OBSERVER) != 0,
+		};
+		struct world *world = build(flags & 4 ? REDUCES : SCHEDULED, &config);
+
+		run_ms(world, 20);
+		assert_int_equal(
+			peer_last(&world->controller, HD_MSG_REGISTER)->register_.flags, flags & 3
+		);
+		if (!(flags & 4))
+			assert_int_equal(
+				peer_last(&world->server, HD_MSG_JOIN)->join.observer,
+				config.observes
+			);
+		destroy(world);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flushes_and_leaves),
@@ -233,6 +258,7 @@ int main(void) {
 		cmocka_unit_test(test_said_again),
 		cmocka_unit_test(test_no_time),
 		cmocka_unit_test(test_roster),
+		cmocka_unit_test(test_registers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

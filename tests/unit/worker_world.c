@@ -106,6 +106,7 @@ struct world *build(enum mode mode, const struct hd_worker_config *more) {
 	world->spec.learning_rate = 0.1f;
 	world->spec.sync = more->spec ? more->spec->sync : HD_SYNC_NONE;
 	world->spec.sync_count = more->spec ? more->spec->sync_count : 0;
+	world->spec.unsealed = more->spec && more->spec->unsealed;
 	world->spec.tensor_count = mode != REDUCES;
 	world->spec.tensors = &world->tensor;
 	config.name = "w3";

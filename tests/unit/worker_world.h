@@ -33,7 +33,7 @@ enum mode {
 	REDUCES /* a job without a model: no server */
 };
 
-/* Of more->spec (NULL: none) the kind of synchronous job counts. */
+/* Of more->spec (NULL: none) the kind of synchronous job and the integrity count. */
 struct world *build(enum mode mode, const struct hd_worker_config *more);
 void destroy(struct world *world);
 void run_ms(struct world *world, unsigned ms);
