@@ -182,27 +182,6 @@ const char *ctl_link_name(const struct hd_controller *c, uint32_t link);
 void ctl_record(const struct hd_controller *c, struct hd_record record);
 
 /* --- hd_controller_registry.c --------------------------------------------------------------- */
-/* --- what can be true (hd_controller_possible.c) --- */
-
-/* A word on who serves a job, as a server says it; 0, and counted: nobody can have given it. */
-uint64_t ctl_generation_believed(struct hd_controller *c, uint64_t generation);
-/* The same of what a former life has kept. */
-uint64_t ctl_generation_kept(const struct hd_controller *c, uint64_t generation);
-bool ctl_state_is_possible(const struct hd_msg_state *m);
-bool ctl_inflight_is_possible(const struct hd_msg_inflight *m);
-/* Whether a worker can have the sum of this all-reduce. */
-bool ctl_round_is_possible(
-	const struct hd_controller *c,
-	const struct ctl_job *job,
-	uint32_t round
-);
-/* NULL, or what is wrong. job NULL: not known yet. */
-const char *ctl_reduce_fields_wrong(
-	const struct hd_controller *c,
-	const struct ctl_job *job,
-	const struct hd_msg_register_ *m
-);
-
 /* Another host's living process has the rank that REGISTER asks for: it was refused, for now or for good. */
 bool ctl_rank_is_held(
 	struct hd_controller *c,

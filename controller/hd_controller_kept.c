@@ -12,6 +12,7 @@
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
 #include "hd_controller_ended.h"
+#include "hd_controller_possible.h"
 #include "hd_jobspec.h"
 #include "hd_json.h"
 #include "hd_text.h"

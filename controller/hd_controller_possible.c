@@ -3,7 +3,7 @@
  * What can be true of what nodes say. Every node has the cluster's key, and may be wrong: one word must not end a job
  * for good, neither by a number that nothing is greater than nor by one that others cannot count on from.
  */
-#include "hd_controller_core.h"
+#include "hd_controller_possible.h"
 
 #include <math.h>
 

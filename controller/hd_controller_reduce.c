@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_controller_core.h"
 #include "hd_controller_lease.h"
+#include "hd_controller_possible.h"
 #include "hd_controller_reduce.h"
 #include "hd_group.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All-reduces of a job: the table of them, and who stands where in each. */
-#include "hd_controller_core.h"
+#include "hd_controller_possible.h"
 #include "hd_controller_reduce.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is there. A session is a lease: the node is gone when its session is. */
 #include "hd_controller_ended.h"
+#include "hd_controller_possible.h"
 #include "hd_jobspec.h"
 #include "hd_out.h"
 #include "hd_switch_numbers.h"

@@ -4,6 +4,7 @@
  * a restart of either side, STATE and INFLIGHT rebuild positions and reservations.
  */
 #include "hd_controller_ended.h"
+#include "hd_controller_possible.h"
 
 #include <string.h>
 
