@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -380,6 +381,7 @@ static void test_sum_of_the_last_life(void **state) {
 		assert_int_equal(drops(&s, 1, HD_REASON_LATE), 1 + asked);
 		for (uint16_t i = 0; i < WORKERS; i++)
 			ask_next(&s, i, 5);
+		net_run(&s.net, HD_SILENCE_US * HD_US); /* one that has the sum might come back */
 		for (uint16_t i = 0; i < WORKERS; i++) {
 			assert_int_equal(told(&s, i)->round, 5);
 			assert_int_equal(told(&s, i)->workers, WORKERS);
@@ -407,6 +409,51 @@ static void test_first_sum_after_a_restart(void **state) {
 	net_close(&s.net);
 }
 
+/* Its newest sum, of three workers, is that of this round. */
+static struct peer *comes_with(struct net *net, uint16_t rank, uint32_t round) {
+	struct peer *peer = net_peer(net, HD_ROLE_WORKER, "h1");
+	struct hd_message m;
+
+	peer->worker = rank;
+	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
+	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	m = registration(peer, 3);
+	m.register_.reduce_round = round;
+	m.register_.making = UINT64_C(1) << 48 | round;
+	say(peer, m);
+	net_run(net, HD_MS);
+	return peer;
+}
+
+/* Two of three are back under a new controller, and a newcomer makes three: the third may have the sum of the round
+ * that they ask for, which is not made anew before it had time to come back. */
+static void test_newcomer_before_a_member(void **state) {
+	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
+
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+		struct scene s;
+
+		memset(&s, 0, sizeof(s));
+		net_open(&s.net, &config);
+		s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
+		s.workers[0] = comes_with(&s.net, 0, 11);
+		s.workers[1] = comes_with(&s.net, 1, 11);
+		s.workers[2] = worker(&s.net, 2, 0);
+		for (uint16_t i = 0; i < WORKERS; i++)
+			ask_next(&s, i, 12);
+		assert_null(told(&s, 0));
+		if (back)
+			(void)comes_with(&s.net, 3, 12);
+		net_run(&s.net, HD_SILENCE_US * HD_US);
+		for (uint16_t i = 0; i < WORKERS; i++) {
+			assert_int_equal(told(&s, i) != NULL, !back);
+			assert_int_equal(drops(&s, i, HD_REASON_LATE), back);
+		}
+		net_close(&s.net);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory),
@@ -419,6 +466,7 @@ int main(void) {
 		cmocka_unit_test(test_later_round_first),
 		cmocka_unit_test(test_sum_of_the_last_life),
 		cmocka_unit_test(test_first_sum_after_a_restart),
+		cmocka_unit_test(test_newcomer_before_a_member),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
