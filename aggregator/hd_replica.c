@@ -426,11 +426,11 @@ static double hd_mirror_divergence(const struct hd_mirror *mirror) {
 }
 
 static uint16_t hd_serve_incarnation(struct hd_turn *turn, uint16_t former) {
-	uint16_t room = (uint16_t)(UINT16_MAX - 1 - former);
-	uint16_t span = room < HD_SERVE_SPAN ? room : HD_SERVE_SPAN;
+	const uint32_t room = UINT16_MAX - 1U - former;
+	const uint32_t least = room > 2 * HD_SERVE_LEAST ? HD_SERVE_LEAST : room > 0;
+	const uint32_t span = room - least < HD_SERVE_SPAN ? room - least + 1 : HD_SERVE_SPAN;
 
-	return (uint16_t
-	)(span > 0 ? former + 1 + hd_entropy_u64(&turn->server->entropy) % span : former);
+	return (uint16_t)(former + least + hd_entropy_u64(&turn->server->entropy) % span);
 }
 
 static void hd_mirror_promote(struct hd_turn *turn, struct hd_mirror *mirror) {

@@ -36,8 +36,10 @@
 #define HD_MIRROR_UNNAMED_US 10000000 /* and that nothing came of for so long, are forgotten */
 #define HD_MIRROR_SUM_SILENT_US 1000000 /* one that it has named: the server had all of it then */
 #define HD_STAGED_MAX 262144 /* rounds that come with a state */
-#define HD_SERVE_SPAN                                                                              \
-	255 /* incarnations skipped at most: two lives that cannot ask each other differ */
+/* Incarnations from a server's to that of the replica that takes its place. The server itself may come back, and counts
+ * its restarts one by one: so many are its own. Of replicas' lives, two that cannot ask each other differ. */
+#define HD_SERVE_LEAST 16
+#define HD_SERVE_SPAN 240
 
 /* --- the server's side ----------------------------------------------------------------------- */
 

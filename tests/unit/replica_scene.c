@@ -183,6 +183,8 @@ static bool minds_open(struct scene *s, uint64_t number) {
 		&& fake_count(s->replica_minds, HD_MSG_REGISTER) > 0;
 }
 
+uint8_t scene_seed;
+
 void replica_start(struct scene *s, uint64_t memory) {
 	const char *step = getenv("HEDDLE_TEST_STEP");
 	struct hd_server_config *config = &s->replica_config;
@@ -198,7 +200,7 @@ void replica_start(struct scene *s, uint64_t memory) {
 		.memory_bytes = memory,
 		.step_values = step != NULL ? strtoull(step, NULL, 10) : 0,
 	};
-	memset(config->seed, 77 + (int)s->net.lives++, sizeof(config->seed));
+	memset(config->seed, 77 + (int)s->net.lives++ + scene_seed, sizeof(config->seed));
 	assert_int_equal(hd_server_create(config, &s->replica), 0);
 	s->replica_node = (struct net_node){.node = {&hd_server_ops, s->replica}};
 	net_add(&s->net, &s->replica_node, REPLICA_IP);

@@ -45,6 +45,8 @@ struct scene {
 	uint64_t generation;
 };
 
+extern uint8_t scene_seed; /* of what a replica draws */
+
 /* replica_memory 0: the default. */
 struct scene *scene_open(uint64_t replica_memory);
 /* The job's chunks carry no MAC. */

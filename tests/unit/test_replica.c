@@ -304,6 +304,29 @@ static void test_promotion(void **state) {
 	scene_close(s);
 }
 
+/* The server is back as well: its restarts, one incarnation each, never have that of who took its place. */
+static void test_incarnations(void **state) {
+	uint16_t former, mine, restarts = 8;
+
+	(void)state;
+	for (scene_seed = 0; scene_seed < 100; scene_seed++) {
+		struct scene *s = scene_open(0);
+
+		follow(s, 0);
+		push(s, HD_DTYPE_FP32, 1);
+		run_until(s, told_durable, s->base);
+		former = hd_version_incarnation(s->base);
+		s->net.server_node.down = true;
+		order(s, s->replica_minds, HD_REPLICA_SERVE, ++s->generation, 0);
+		run_for(s, 50 * HD_MS);
+		mine = hd_version_incarnation(hd_server_version(s->replica, s->worker->job));
+		assert_int_equal(hd_server_stats(s->replica)->promoted, 1);
+		assert_true(mine > former + restarts);
+		scene_close(s);
+	}
+	scene_seed = 0;
+}
+
 static bool carrier_closed(struct scene *s, uint64_t number) {
 	(void)number;
 	return s->carrier->closed > 0;
@@ -451,6 +474,7 @@ int main(void) {
 		cmocka_unit_test(test_too_little_memory),
 		cmocka_unit_test(test_chain),
 		cmocka_unit_test(test_promotion),
+		cmocka_unit_test(test_incarnations),
 		cmocka_unit_test(test_joins_before_the_copy),
 		cmocka_unit_test(test_rounds_come_late),
 		cmocka_unit_test(test_begins_when_told),
