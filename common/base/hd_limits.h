@@ -31,7 +31,8 @@
 #define HD_MODEL_BYTES_MAX (UINT64_C(1) << 40)
 #define HD_TAU_MAX_LIMIT 1000000
 #define HD_POSITION_MAX (UINT64_C(1) << 62) /* in a job's order of commits, of any node's word */
-#define HD_ROUND_MAX (UINT32_C(1) << 31) /* of an all-reduce, of a worker's word, if nobody knows better */
+#define HD_ROUND_MAX                                                                               \
+	(UINT32_C(1) << 31) /* of an all-reduce, of a worker's word, if nobody knows better */
 #define HD_GENERATIONS_MAX (UINT64_C(1) << 32) /* words on who serves a job, of one epoch */
 #define HD_KEYS_MAX 256 /* lines of a key file */
 #define HD_NEIGHBOURS_MAX 16384 /* whose Ethernet addresses one dpdk node knows */
