@@ -233,16 +233,15 @@ bool ctl_job_gone(
 
 enum rank {
 	RANK_LEFT, /* everybody left it */
-	RANK_LOST, /* its workers were lost, or nobody has come since this controller began */
-	RANK_SET, /* operators set something of it */
-	RANK_LIVING
+	RANK_LOST, /* its workers were lost, or nobody has come since this controller began, */
+	RANK_SET, /* and operators set something of it */
+	RANK_LIVING /* or they may be back: its server may keep nothing but the model in its memory */
 };
 
 static enum rank rank_of(const struct hd_controller *c, const struct ctl_job *job) {
 	if (!ctl_job_is_idle(job))
 		return RANK_LIVING;
-	/* After a restart workers of every job are on their way. */
-	if (!job->left && c->config.epoch > 1 && c->now < hd_ns_add(c->started, ctl_silence(c)))
+	if (!job->left && c->now < hd_ns_add(ctl_job_idle_since(c, job), HD_JOB_AWAY_US * HD_US))
 		return RANK_LIVING;
 	if (job->paused || job->tau_set || job->weight_set > 0)
 		return RANK_SET;
@@ -270,10 +269,11 @@ const char *ctl_jobs_full(const struct hd_controller *c, char *text, size_t byte
 	(void)snprintf(
 		text,
 		bytes,
-		"jobs: %u of %u have workers (limit HD_JOBS_MAX %d): end one (evict job), or begin when "
-		"one has ended",
+		"jobs: %u of %u have workers, others lost theirs less than %d s ago (limit HD_JOBS_MAX "
+		"%d): end one (evict job), or begin when one has ended",
 		c->job_count - ctl_jobs_idle(c),
 		c->job_count,
+		HD_JOB_AWAY_US / 1000000,
 		HD_JOBS_MAX
 	);
 	return text;

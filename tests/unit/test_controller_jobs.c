@@ -262,6 +262,7 @@ static void test_who_gives_way(void **state) {
 	late = net_worker(&net, "team", "late1", 0, 8);
 	assert_null(job_of(&net, left));
 	assert_non_null(job_of(&net, lost));
+	net_run(&net, HD_JOB_AWAY_US * HD_US);
 	net_worker(&net, "team", "late2", 0, 8);
 	assert_null(job_of(&net, lost));
 	assert_non_null(job_of(&net, paused));
@@ -270,6 +271,46 @@ static void test_who_gives_way(void **state) {
 	assert_non_null(job_of(&net, others[0]));
 	assert_non_null(job_of(&net, late));
 	assert_int_equal(server->refused[0], 0);
+	net_close(&net);
+}
+
+/* All workers of a job were lost for a moment: it gives way to nobody before they had time to come back, as its server
+ * may have no checkpoint of it. */
+static void test_lost_may_be_back(void **state) {
+	struct peer *server, *lost, *late;
+	struct net net;
+
+	(void)state;
+	net_open(&net, &first);
+	server = net_server(&net, "ps");
+	lost = net_worker(&net, "team", "lost", 0, 8);
+	for (uint32_t i = 0; i < HD_JOBS_MAX - 1; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "j%u", i);
+		net_worker(&net, "team", name, 0, 8);
+	}
+	lost->cut = true;
+	net_run(&net, 2 * HD_SECOND);
+	late = net_worker(&net, "team", "late", 0, 8);
+	assert_non_null(strstr(late->refused, "others lost theirs less than 60 s ago"));
+	for (uint32_t k = 0; k < server->count; k++)
+		assert_true(
+			server->log[k].kind != HD_MSG_REPLICA
+			|| server->log[k].replica.order != HD_REPLICA_END
+		);
+	lost->cut = false;
+	net_run(&net, 2 * HD_SECOND);
+	say(lost, net_register_worker(lost, 8, 1));
+	net_run(&net, HD_MS);
+	assert_non_null(peer_last(lost, HD_MSG_REGISTERED));
+	assert_ptr_equal(job_of(&net, lost)->server, job_of(&net, &net.peers[2])->server);
+	lost->cut = true;
+	net_run(&net, HD_JOB_AWAY_US * HD_US + 2 * HD_SECOND);
+	say(late, net_register_worker(late, 8, 1));
+	net_run(&net, HD_MS);
+	assert_null(job_of(&net, lost));
+	assert_non_null(job_of(&net, late));
 	net_close(&net);
 }
 
@@ -402,6 +443,7 @@ int main(void) {
 		cmocka_unit_test(test_in_a_row_restarts),
 		cmocka_unit_test(test_limit_of_the_living),
 		cmocka_unit_test(test_who_gives_way),
+		cmocka_unit_test(test_lost_may_be_back),
 		cmocka_unit_test(test_ended_name_again),
 		cmocka_unit_test(test_leave_crosses_a_worker),
 		cmocka_unit_test(test_counters_stay),
