@@ -27,7 +27,7 @@ PROGRAMS = {"controller": "controller/heddle-controller", "server": "aggregator/
             "run": "worker-lib/heddle-run", "train": "worker-lib/heddle-train"}
 CONTROLLER, SERVER = ("127.0.0.1", 4773), ("127.0.0.1", 4774)
 STRANGER = ("127.0.0.66", 999)
-STEPS, WORKERS, ROLE_WORKER = 150, 2, 3
+STEPS, WORKERS, ROLE_CONTROLLER, ROLE_WORKER = 150, 2, 1, 3
 CONTROL, HELLO = 3, 4  # packet types
 KIND_HELLO, KIND_REFUSE, KIND_RESET = 1, 3, 8
 PER_S = 400  # packets of sessions that are played again
@@ -162,12 +162,17 @@ def start(*command):
 
 
 def lost_sessions(folder):
-    """Nodes that server and controller lost. At its end each worker closes its session with the server."""
+    """Nodes that server and controller lost. At its end each worker closes its session with the server. Before the
+    server's session with the controller opens, an answer that is not authenticated is reported once, as a hint."""
     lost, ends = [], WORKERS
     for name in ("controller", "server"):
+        opened = False
         for line in (folder / f"{name}.jsonl").read_text().splitlines():
             event = json.loads(line)
+            opened |= event["event"] == "node-up" and event["aux"] == ROLE_CONTROLLER
             if event["event"] != "node-down" or event.get("reason") in (None, "none", "left"):
+                continue
+            if (name, event["reason"], event["aux"], opened) == ("server", "unknown-key", ROLE_CONTROLLER, False):
                 continue
             if (name, event["reason"], event["aux"]) == ("server", "closed", ROLE_WORKER) and ends > 0:
                 ends -= 1

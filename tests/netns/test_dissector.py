@@ -24,7 +24,7 @@ import dissect  # noqa: E402
 
 DISSECTOR = pen.ROOT / "docs/heddle.lua"
 CONTROLLER, SERVER, WORKERS = "127.0.0.1", "127.0.0.2", ("127.0.0.3", "127.0.0.4")
-TRAIN_S = 2
+GRANTS, OUTCOMES = 60, 25  # at least
 SEEN = {"hello", "cookie", "welcome", "ping", "pong", "register", "registered", "join", "joined", "leave", "request",
         "grant", "expect", "sack", "outcome", "pull_state", "report", "state", "show", "table", "command", "done"}
 
@@ -59,6 +59,9 @@ class Cluster:
                    "--synchronous", HEDDLE_TENANT="t", HEDDLE_EVENTS=str(self.log(f"w{rank}")),
                    **fabric.member(CONTROLLER, self.keys, "seen", rank, len(WORKERS), WORKERS[rank]))
 
+    def count(self, name, event):
+        return len(list(measure.read_jsonl(self.log(name), {event})))
+
     def play(self):
         """What is captured. Returns what heddlectl showed."""
         key = ["--key-file", self.keys]
@@ -70,7 +73,8 @@ class Cluster:
         self.says("server", "connected")
         for rank in range(len(WORKERS)):
             self.train(rank)
-        time.sleep(TRAIN_S)
+        pen.until(lambda: self.count("controller", "granted") >= GRANTS, f"{GRANTS} grants")
+        pen.until(lambda: self.count("server", "committed") >= OUTCOMES, f"{OUTCOMES} commits")
         shown = self.shell.say("show", "nodes", "--json")
         self.shell.say("pause", "all")
         self.shell.say("resume", "all")
@@ -103,7 +107,7 @@ def check_grants(packets, cluster):
              int(one(p, "grant.token"), 0), int(one(p, "grant.bytes"))) for p in of_kind(packets, 33)}
     logged = {(e["worker"], int(e["direction"] == "pull"), e["round"], int(e["token"], 16), e["bytes"])
               for e in measure.read_jsonl(cluster.log("controller"), {"granted"})}
-    assert said == logged and len(said) > 50, (len(said), len(logged), list(said ^ logged)[:4])
+    assert said == logged and len(said) >= GRANTS, (len(said), len(logged), list(said ^ logged)[:4])
     tokens = {int(one(p, "token"), 0) for p in packets if "heddle.chunk" in p}
     paid = {int(one(p, "credit.token"), 0) for p in of_kind(packets, 48)}
     pulled = {int(one(p, "pull_state.token"), 0) for p in of_kind(packets, 42)}
@@ -117,7 +121,7 @@ def check_outcomes(packets, cluster):
             for p in of_kind(packets, 40) if one(p, "outcome.outcome") == "1"}
     logged = {(e["worker"], e["round"]): (e["incarnation"] << 48 | e["version"], e.get("aux", 0))
               for e in measure.read_jsonl(cluster.log("server"), {"committed"})}
-    assert len(said) > 20 and said.items() <= logged.items(), (len(said), len(logged))
+    assert len(said) >= OUTCOMES and said.items() <= logged.items(), (len(said), len(logged))
 
 
 def check_operator(packets, shown):

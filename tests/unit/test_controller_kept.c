@@ -323,7 +323,10 @@ static void test_ended_survive(void **state) {
 	net_close(&net);
 }
 
-/* At the limit of jobs one that is kept gives way: what operators set of it is the last to be forgotten. */
+/*
+ * At the limit of jobs one that is kept gives way: what operators set of it is the last to be forgotten. Workers have
+ * HD_JOB_AWAY_US to come back from when the controller began.
+ */
 static void test_limit_of_jobs(void **state) {
 	char text[32 * HD_JOBS_MAX * 4], name[16], error[256];
 	size_t used = 0;
@@ -345,10 +348,13 @@ static void test_limit_of_jobs(void **state) {
 	assert_int_equal(hd_controller_restore(net.controller, text, error, sizeof(error)), 0);
 	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
 	(void)snprintf(name, sizeof(name), "j%d", HD_JOBS_MAX - 1);
+	assert_null(ctl_job_get(net.controller, 12345, &net.sink));
+	net.controller->now += HD_JOB_AWAY_US * HD_US;
 	assert_non_null(ctl_job_get(net.controller, 12345, &net.sink));
 	assert_null(job_of(&net, name));
 	assert_non_null(job_of(&net, "j0"));
 	/* The new one has nothing of an operator's either: it is the next. */
+	net.controller->now += HD_JOB_AWAY_US * HD_US;
 	assert_non_null(ctl_job_get(net.controller, 12346, &net.sink));
 	assert_null(ctl_job_find(net.controller, 12345));
 	ctl_job_find(net.controller, 12346)->paused = true;
