@@ -127,7 +127,7 @@ static void settle(struct agg_turn *turn) {
 static void on_train(struct agg_turn *turn, const struct hd_packet *packet) {
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
-	if (hd_trains_packet(&turn->aggregator->trains, turn->now, packet, &message.probed)) {
+	if (hd_probes_packet(&turn->aggregator->probes, turn->now, packet, &message.probed)) {
 		agg_controller_send(turn, &message);
 	}
 }
@@ -141,7 +141,7 @@ static void on_packet(struct agg_turn *turn, const struct hd_packet *packet) {
 	case HD_PACKET_SEALED:
 		agg_chunk(turn, packet);
 		break;
-	case HD_PACKET_TRAIN:
+	case HD_PACKET_PROBE:
 		on_train(turn, packet);
 		break;
 	case HD_PACKET_CONTROL:

@@ -24,7 +24,7 @@
 #include "hd_seal.h"
 #include "hd_send.h"
 #include "hd_server_timers.h"
-#include "hd_train.h"
+#include "hd_probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -207,7 +207,7 @@ struct hd_aggregator {
 	uint64_t summed,
 		early; /* memory of groups: what they must have, and room for early chunks */
 	uint64_t pooled; /* bytes in the pool: not in use, but allocated */
-	struct hd_trains trains;
+	struct hd_probes probes;
 	struct hd_aggregator_stats stats;
 };
 

@@ -62,7 +62,7 @@ static void from_controller(struct agg_turn *turn, const struct hd_message *mess
 		agg_group_void(turn, &message->void_);
 		break;
 	case HD_MSG_PROBE:
-		hd_trains_probe(&turn->aggregator->trains, turn->now, &message->probe, turn->sink);
+		hd_probes_probe(&turn->aggregator->probes, turn->now, &message->probe, turn->sink);
 		break;
 	default:
 		turn->aggregator->stats.refused_messages++;

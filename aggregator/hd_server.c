@@ -230,7 +230,7 @@ static void hd_server_train(struct hd_turn *turn, const struct hd_packet *packet
 	struct hd_server *server = turn->server;
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
-	if (hd_trains_packet(&server->trains, turn->now, packet, &message.probed)
+	if (hd_probes_packet(&server->probes, turn->now, packet, &message.probed)
 	    && server->controller != NULL) {
 		hd_controller_send(turn, &message);
 	}
@@ -248,7 +248,7 @@ static void hd_server_packet(struct hd_turn *turn, const struct hd_packet *packe
 	case HD_PACKET_RESULT:
 		hd_stream_result(turn, packet);
 		break;
-	case HD_PACKET_TRAIN:
+	case HD_PACKET_PROBE:
 		hd_server_train(turn, packet);
 		break;
 	case HD_PACKET_CONTROL:

@@ -36,7 +36,7 @@
 #include "hd_server_keep.h"
 #include "hd_server_rounds.h"
 #include "hd_server_timers.h"
-#include "hd_train.h"
+#include "hd_probe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -406,7 +406,7 @@ struct hd_server {
 		bool may;
 		uint64_t generation;
 	} told[HD_JOBS_MAX];
-	struct hd_trains trains;
+	struct hd_probes probes;
 	struct hd_server_stats stats;
 };
 

@@ -165,7 +165,7 @@ static void hd_server_from_controller(struct hd_turn *turn, const struct hd_mess
 		hd_roster_told(turn, &message->roster);
 		break;
 	case HD_MSG_PROBE:
-		hd_trains_probe(&turn->server->trains, turn->now, &message->probe, turn->sink);
+		hd_probes_probe(&turn->server->probes, turn->now, &message->probe, turn->sink);
 		break;
 	default:
 		turn->server->stats.refused_messages++;

@@ -11,7 +11,7 @@
  * most 1 % of what it is believed to carry in trains.
  */
 #include "hd_controller_core.h"
-#include "hd_train.h"
+#include "hd_probe.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,7 @@
 /* A train that came in one piece: the link may well carry so much more. */
 #define PROBE_TRY 1.25
 
-#define TRAIN_BITS (8.0 * HD_TRAIN_PACKETS * HD_TRAIN_FRAME_BYTES)
+#define TRAIN_BITS (8.0 * HD_PROBE_PACKETS * HD_PROBE_FRAME_BYTES)
 
 /* How long a link rests after a train, for its load's sake. */
 static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
@@ -131,7 +131,7 @@ static bool say_probe(
 
 	message.probe.token = probe->token;
 	message.probe.send = to != NULL;
-	message.probe.packets = HD_TRAIN_PACKETS;
+	message.probe.packets = HD_PROBE_PACKETS;
 	if (to) {
 		message.probe.peer_ipv4 = to->data.ipv4;
 		message.probe.peer_port = to->data.port;
@@ -271,7 +271,7 @@ void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_
 	struct ctl_probe *probe = find_probe(c, m->token);
 	struct hd_view_train train = {.at = c->now};
 
-	if (!probe || probe->receiver != node->session || m->packets > HD_TRAIN_PACKETS) {
+	if (!probe || probe->receiver != node->session || m->packets > HD_PROBE_PACKETS) {
 		c->counters.hostile_owner++;
 		return;
 	}
@@ -285,7 +285,7 @@ void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_
 		= fmin(PROBE_TRY * hd_view_estimate(c->view, probe->target).capacity_bps,
 		       TRAIN_BITS * CTL_PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
 	if (m->duration_ns >= PROBE_SHORT_NS && m->moments >= PROBE_MOMENTS) {
-		train.rate_bps = m->packets * HD_TRAIN_FRAME_BYTES * 8e9 / (double)m->duration_ns
+		train.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9 / (double)m->duration_ns
 			* CTL_PAYLOAD_SHARE;
 		train.exact = !among_others(c, probe);
 	}

@@ -78,7 +78,7 @@ local names = {
 }
 
 local proto = Proto("heddle", "Heddle")
-local types = { [1] = "chunk", [2] = "result", [3] = "control", [4] = "hello", [5] = "train", [6] = "sealed" }
+local types = { [1] = "chunk", [2] = "result", [3] = "control", [4] = "hello", [5] = "probe", [6] = "sealed" }
 local kinds = { [0] = "ack" }
 for kind, message in pairs(messages) do kinds[kind] = message[1] end
 

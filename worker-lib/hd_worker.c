@@ -213,8 +213,8 @@ static void worker_receive(
 			worker_on_chunk(worker, &ctx, &packets[i]);
 		else if (type == HD_PACKET_RESULT)
 			worker_reduce_result(worker, &ctx, &packets[i]);
-		else if (type == HD_PACKET_TRAIN)
-			worker_on_train(worker, &ctx, &packets[i]);
+		else if (type == HD_PACKET_PROBE)
+			worker_on_probe_packet(worker, &ctx, &packets[i]);
 		else if (type == HD_PACKET_CONTROL || type == HD_PACKET_HELLO)
 			hd_endpoint_receive(worker->endpoint, now, &packets[i], sink);
 		else

@@ -30,7 +30,7 @@
 #include "hd_recv.h"
 #include "hd_seal.h"
 #include "hd_send.h"
-#include "hd_train.h"
+#include "hd_probe.h"
 #include "hd_worker.h"
 
 #include <sys/queue.h>
@@ -163,7 +163,7 @@ struct hd_worker {
 	hd_ns linger_until;
 	bool observe_due;
 
-	struct hd_trains trains;
+	struct hd_probes probes;
 	struct way ways[HD_WAYS_MAX];
 	uint32_t way_count; /* those from here on never were in use */
 
@@ -520,7 +520,7 @@ void worker_on_chunk(
 	const struct context *ctx,
 	const struct hd_packet *packet
 );
-void worker_on_train(
+void worker_on_probe_packet(
 	struct hd_worker *worker,
 	const struct context *ctx,
 	const struct hd_packet *packet

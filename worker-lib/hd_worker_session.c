@@ -420,7 +420,7 @@ static void on_message(
 	else if (message->kind == HD_MSG_REGISTERED)
 		on_registered(worker, &ctx, &message->registered);
 	else if (message->kind == HD_MSG_PROBE)
-		hd_trains_probe(&worker->trains, now, &message->probe, sink);
+		hd_probes_probe(&worker->probes, now, &message->probe, sink);
 	else if (message->kind == HD_MSG_ROSTER)
 		worker_on_roster(worker, &ctx, &message->roster);
 	else if (message->kind == HD_MSG_NOTICE)
@@ -440,7 +440,7 @@ static void on_message(
 		worker->stats.late_messages++;
 }
 
-void worker_on_train(
+void worker_on_probe_packet(
 	struct hd_worker *worker,
 	const struct context *ctx,
 	const struct hd_packet *packet
@@ -448,7 +448,7 @@ void worker_on_train(
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
 	/* A full queue loses the measurement, and whoever wants it asks again. */
-	if (hd_trains_packet(&worker->trains, ctx->now, packet, &message.probed)
+	if (hd_probes_packet(&worker->probes, ctx->now, packet, &message.probed)
 	    && worker->controller)
 		(void)hd_session_send(worker->controller, &message, ctx->now, ctx->sink);
 }

@@ -16,7 +16,7 @@ struct fields {
 
 #define FIELD_ROW(type, field)                                                                     \
 	{#field, #type, (uint16_t)(body_offset + offsetof(body_type, field)), HD_FIELD_##type},
-#define FIELD_CASE(upper, lower, number)                                                           \
+#define FIELD_CASE(upper, lower, number, from)                                                     \
 	case HD_MSG_##upper: {                                                                     \
 		typedef struct hd_msg_##lower body_type;                                           \
 		enum {                                                                             \
@@ -375,7 +375,7 @@ int hd_message_decode(uint8_t kind, const uint8_t *data, size_t bytes, struct hd
 
 const char *hd_message_name(uint8_t kind) {
 	static const char *const names[] = {
-#define NAME_ROW(upper, lower, number) [HD_MSG_##upper] = #lower,
+#define NAME_ROW(upper, lower, number, from) [HD_MSG_##upper] = #lower,
 		HD_MESSAGES(NAME_ROW)
 #undef NAME_ROW
 	};
@@ -388,6 +388,16 @@ const char *hd_message_name(uint8_t kind) {
 	if (kind >= sizeof(names) / sizeof(names[0]) || !names[kind])
 		return "unknown";
 	return names[kind];
+}
+
+uint32_t hd_message_senders(uint8_t kind) {
+	static const uint32_t senders[] = {
+#define SENDERS_ROW(upper, lower, number, from) [HD_MSG_##upper] = (from),
+		HD_MESSAGES(SENDERS_ROW)
+#undef SENDERS_ROW
+	};
+
+	return kind < sizeof(senders) / sizeof(senders[0]) ? senders[kind] : 0;
 }
 
 const char *hd_role_name(uint8_t role) {

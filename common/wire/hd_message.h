@@ -52,6 +52,17 @@ enum hd_role {
 	HD_ROLE_COUNT
 };
 
+/* Sets of roles. A server and a replica are one program: each may be both, of different jobs. */
+#define HD_FROM(role) (1u << (role))
+#define HD_FROM_CONTROLLER HD_FROM(HD_ROLE_CONTROLLER)
+#define HD_FROM_SERVERS (HD_FROM(HD_ROLE_SERVER) | HD_FROM(HD_ROLE_REPLICA))
+#define HD_FROM_WORKER HD_FROM(HD_ROLE_WORKER)
+#define HD_FROM_SHELL HD_FROM(HD_ROLE_SHELL)
+#define HD_FROM_AGGREGATOR HD_FROM(HD_ROLE_AGGREGATOR)
+#define HD_FROM_SWITCH HD_FROM(HD_ROLE_SWITCH)
+#define HD_FROM_MONITOR HD_FROM(HD_ROLE_MONITOR)
+#define HD_FROM_ANY (HD_FROM(HD_ROLE_COUNT) - HD_FROM(HD_ROLE_CONTROLLER))
+
 enum hd_direction {
 	HD_PUSH = 0,
 	HD_PULL = 1,
@@ -325,7 +336,7 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, job) F(u16, worker) F(u32, round) F(u8, attempt) F(u16, epoch) F(u8, dtype) F(u16, exponent) \
 	F(u64, bytes) F(u16, workers) F(blob, shards) F(u16, slots) F(u16, count) F(u8, member) \
 	F(u8, lease_attempt) F(u32, turn) F(u64, first) F(u64, rate_bps) F(u64, making) F(f32, scale)
-/* The controller has a packet train sent (hd_train.h): to its receiver first, then, with `send`, to its
+/* The controller has a packet train sent (hd_probe.h): to its receiver first, then, with `send`, to its
  * sender. */
 #define HD_FIELDS_PROBE(F) \
 	F(u64, token) F(u8, send) F(u32, peer_ipv4) F(u16, peer_port) F(u16, packets)
@@ -405,34 +416,73 @@ typedef struct hd_ranges hd_ranges;
 	F(u32, request) F(u8, verb) F(name, object) F(text, target) F(text, value)
 #define HD_FIELDS_DONE(F) F(u32, request) F(u8, reason) F(u32, affected) F(text, text)
 
+/* Name, member, kind, and which roles may say it to anybody. Who takes it from whom: the receiver's routes
+ * (hd_route.h). */
 #define HD_MESSAGES(M) \
-	M(HELLO, hello, 1) M(WELCOME, welcome, 2) M(REFUSE, refuse, 3) M(PING, ping, 4) M(PONG, pong, 5) \
-	M(CLOSE, close, 6) M(COOKIE, cookie, 7) M(RESET, reset, 8) M(QUERY, query, 9) M(GONE, gone, 10) \
-	M(REGISTER, register_, 16) M(REGISTERED, registered, 17) M(JOIN, join, 18) \
-	M(JOINED, joined, 19) M(LEAVE, leave, 20) M(REQUEST, request, 32) M(GRANT, grant, 33) \
-	M(EXPECT, expect, 34) M(DROP, drop, 35) M(CANCEL, cancel, 36) M(VOID, void_, 37) M(GO, go, 38) \
-	M(SACK, sack, 39) M(OUTCOME, outcome, 40) M(DURABLE, durable, 41) M(PULL_STATE, pull_state, 42) \
-	M(REPORT, report, 43) M(STATE, state, 44) M(INFLIGHT, inflight, 45) \
-	M(ROUND, round, 46) M(WORK, work, 47) M(CREDIT, credit, 48) \
-	M(GROUP, group, 49) M(MEMBERS, members, 50) M(PROBE, probe, 51) M(SLOTS, slots, 52) M(STEP, step, 53) \
-	M(LOAD, load, 54) \
-	M(PROBED, probed, 55) M(REPLICA, replica, 56) M(SEED, seed, 57) M(LOG, log, 58) M(FOLLOW, follow, 59) \
-	M(REDUCE, reduce, 60) M(NOTICE, notice, 61) M(ROSTER, roster, 62) \
-	M(OBSERVE, observe, 63) \
-	M(SHOW, show, 64) M(TABLE, table, 65) M(COMMAND, command, 66) M(DONE, done, 67) \
-	M(LACK, lack, 68)
+	M(HELLO, hello, 1, HD_FROM_ANY) \
+	M(WELCOME, welcome, 2, HD_FROM_ANY) \
+	M(REFUSE, refuse, 3, HD_FROM_ANY) \
+	M(PING, ping, 4, HD_FROM_ANY) \
+	M(PONG, pong, 5, HD_FROM_ANY) \
+	M(CLOSE, close, 6, HD_FROM_ANY) \
+	M(COOKIE, cookie, 7, HD_FROM_ANY) \
+	M(RESET, reset, 8, HD_FROM_ANY) \
+	M(QUERY, query, 9, HD_FROM_ANY) \
+	M(GONE, gone, 10, HD_FROM_ANY) \
+	M(REGISTER, register_, 16, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH | HD_FROM_MONITOR) \
+	M(REGISTERED, registered, 17, HD_FROM_CONTROLLER) \
+	M(JOIN, join, 18, HD_FROM_WORKER) \
+	M(JOINED, joined, 19, HD_FROM_SERVERS) \
+	M(LEAVE, leave, 20, HD_FROM_WORKER | HD_FROM_SERVERS) \
+	M(REQUEST, request, 32, HD_FROM_WORKER | HD_FROM_SERVERS) \
+	M(GRANT, grant, 33, HD_FROM_CONTROLLER | HD_FROM_SERVERS) \
+	M(EXPECT, expect, 34, HD_FROM_CONTROLLER) \
+	M(DROP, drop, 35, HD_FROM_CONTROLLER | HD_FROM_SERVERS) \
+	M(CANCEL, cancel, 36, HD_FROM_WORKER) \
+	M(VOID, void_, 37, HD_FROM_CONTROLLER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR) \
+	M(GO, go, 38, HD_FROM_SERVERS | HD_FROM_AGGREGATOR) \
+	M(SACK, sack, 39, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR) \
+	M(OUTCOME, outcome, 40, HD_FROM_SERVERS) \
+	M(DURABLE, durable, 41, HD_FROM_SERVERS) \
+	M(PULL_STATE, pull_state, 42, HD_FROM_SERVERS | HD_FROM_AGGREGATOR) \
+	M(REPORT, report, 43, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH) \
+	M(STATE, state, 44, HD_FROM_SERVERS) \
+	M(INFLIGHT, inflight, 45, HD_FROM_SERVERS) \
+	M(ROUND, round, 46, HD_FROM_SERVERS) \
+	M(WORK, work, 47, HD_FROM_WORKER) \
+	M(CREDIT, credit, 48, HD_FROM_CONTROLLER) \
+	M(GROUP, group, 49, HD_FROM_CONTROLLER) \
+	M(MEMBERS, members, 50, HD_FROM_CONTROLLER) \
+	M(PROBE, probe, 51, HD_FROM_CONTROLLER) \
+	M(SLOTS, slots, 52, HD_FROM_CONTROLLER) \
+	M(STEP, step, 53, HD_FROM_SERVERS) \
+	M(LOAD, load, 54, HD_FROM_MONITOR) \
+	M(PROBED, probed, 55, HD_FROM_WORKER | HD_FROM_SERVERS) \
+	M(REPLICA, replica, 56, HD_FROM_CONTROLLER) \
+	M(SEED, seed, 57, HD_FROM_SERVERS) \
+	M(LOG, log, 58, HD_FROM_SERVERS) \
+	M(FOLLOW, follow, 59, HD_FROM_SERVERS) \
+	M(REDUCE, reduce, 60, HD_FROM_CONTROLLER) \
+	M(NOTICE, notice, 61, HD_FROM_WORKER | HD_FROM_CONTROLLER) \
+	M(ROSTER, roster, 62, HD_FROM_CONTROLLER | HD_FROM_SERVERS) \
+	M(OBSERVE, observe, 63, HD_FROM_WORKER) \
+	M(SHOW, show, 64, HD_FROM_SHELL) \
+	M(TABLE, table, 65, HD_FROM_CONTROLLER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH) \
+	M(COMMAND, command, 66, HD_FROM_SHELL) \
+	M(DONE, done, 67, HD_FROM_CONTROLLER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR | HD_FROM_SWITCH) \
+	M(LACK, lack, 68, HD_FROM_SERVERS)
 
 /* clang-format on */
 
 enum hd_message_kind {
 	HD_MSG_NONE = 0,
-#define HD_MESSAGE_ENUM(upper, lower, number) HD_MSG_##upper = (number),
+#define HD_MESSAGE_ENUM(upper, lower, number, from) HD_MSG_##upper = (number),
 	HD_MESSAGES(HD_MESSAGE_ENUM)
 #undef HD_MESSAGE_ENUM
 };
 
 #define HD_MESSAGE_FIELD(type, field) hd_##type field;
-#define HD_MESSAGE_STRUCT(upper, lower, number)                                                    \
+#define HD_MESSAGE_STRUCT(upper, lower, number, from)                                                    \
 	struct hd_msg_##lower {                                                                    \
 		HD_FIELDS_##upper(HD_MESSAGE_FIELD)                                                \
 	};
@@ -443,7 +493,7 @@ HD_MESSAGES(HD_MESSAGE_STRUCT)
 struct hd_message {
 	uint8_t kind; /* enum hd_message_kind */
 	union {
-#define HD_MESSAGE_MEMBER(upper, lower, number) struct hd_msg_##lower lower;
+#define HD_MESSAGE_MEMBER(upper, lower, number, from) struct hd_msg_##lower lower;
 		HD_MESSAGES(HD_MESSAGE_MEMBER)
 #undef HD_MESSAGE_MEMBER
 	};
@@ -454,6 +504,9 @@ struct hd_message {
  * is not UTF-8 or has control characters, see hd_text_copy(); ranges out of order). Bytes of data
  * may be written in any case. */
 int hd_message_encode(const struct hd_message *message, uint8_t *data, size_t capacity);
+
+/* Roles that may say a kind at all (HD_FROM_*); 0 for an unknown kind. */
+uint32_t hd_message_senders(uint8_t kind);
 
 /* Decodes a whole body. Blobs point into data. Every count is checked, names and texts are valid
  * UTF-8 without control characters, floats and enumerations may be anything (their users check);

@@ -184,19 +184,19 @@ int hd_result_decode(
 	return 0;
 }
 
-void hd_train_encode(const struct hd_train_header *header, uint8_t *data) {
-	put_prefix(data, HD_PACKET_TRAIN, 0);
+void hd_probe_encode(const struct hd_probe_header *header, uint8_t *data) {
+	put_prefix(data, HD_PACKET_PROBE, 0);
 	hd_put16(data + 4, header->index);
 	hd_put16(data + 6, header->count);
 	hd_put64(data + 8, header->token);
 }
 
-int hd_train_decode(const uint8_t *data, size_t bytes, struct hd_train_header *header) {
-	struct hd_train_header h;
+int hd_probe_decode(const uint8_t *data, size_t bytes, struct hd_probe_header *header) {
+	struct hd_probe_header h;
 	uint8_t version;
 
-	if (bytes < HD_TRAIN_HEADER_BYTES
-	    || hd_packet_classify(data, bytes, &version) != HD_PACKET_TRAIN)
+	if (bytes < HD_PROBE_HEADER_BYTES
+	    || hd_packet_classify(data, bytes, &version) != HD_PACKET_PROBE)
 		return -EBADMSG;
 	h.index = hd_get16(data + 4);
 	h.count = hd_get16(data + 6);

@@ -31,7 +31,7 @@
 #define HD_TOKEN_SEALED (UINT64_C(1) << 63) /* in a token: the chunks of this transfer are sealed */
 #define HD_CONTROL_HEADER_BYTES 32
 #define HD_TAG_BYTES 16
-#define HD_TRAIN_HEADER_BYTES 16
+#define HD_PROBE_HEADER_BYTES 16
 
 enum hd_packet_type {
 	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
@@ -39,7 +39,7 @@ enum hd_packet_type {
 	HD_PACKET_CONTROL = 3, /* inside a session, authenticated with its key */
 	HD_PACKET_HELLO
 		= 4, /* how sessions begin and end: authenticated with the node key, or hints */
-	HD_PACKET_TRAIN = 5, /* of a packet train: worker or server -> worker or server */
+	HD_PACKET_PROBE = 5, /* of a packet train: worker or server -> worker or server */
 	HD_PACKET_SEALED
 		= 6 /* a chunk with a MAC, of a token that says so; slot is the id of the node key */
 };
@@ -99,7 +99,7 @@ struct hd_control_header {
 };
 
 /* magic:16 version:4 type:4 flags:8, index:16 count:16, token:64, then anything. */
-struct hd_train_header {
+struct hd_probe_header {
 	uint16_t index, count; /* index < count */
 	uint64_t token;
 };
@@ -137,10 +137,10 @@ int hd_result_decode(
 /* Writes HD_CHUNK_HEADER_BYTES: a RESULT without values, if the header's count is 0. */
 void hd_result_encode(const struct hd_chunk_header *header, uint8_t *data);
 
-/* Writes HD_TRAIN_HEADER_BYTES. */
-void hd_train_encode(const struct hd_train_header *header, uint8_t *data);
+/* Writes HD_PROBE_HEADER_BYTES. */
+void hd_probe_encode(const struct hd_probe_header *header, uint8_t *data);
 /* 0 with *header set, or -EBADMSG: short, wrong type, index beyond count, token 0. */
-int hd_train_decode(const uint8_t *data, size_t bytes, struct hd_train_header *header);
+int hd_probe_decode(const uint8_t *data, size_t bytes, struct hd_probe_header *header);
 
 /* Writes HD_CONTROL_HEADER_BYTES. */
 void hd_control_encode(const struct hd_control_header *header, uint8_t *data);

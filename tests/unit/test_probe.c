@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Packet trains: both ends, and what the view makes of them. */
-#include "hd_train.h"
+#include "hd_probe.h"
 #include "hd_view.h"
 #include "hd_wire.h"
 
@@ -16,7 +16,7 @@
 struct kept {
 	struct hd_sink sink; /* first: send casts back */
 	uint32_t count;
-	uint8_t data[HD_TRAIN_PACKETS][HD_TRAIN_PACKET_BYTES];
+	uint8_t data[HD_PROBE_PACKETS][HD_PROBE_PACKET_BYTES];
 	struct hd_addr to;
 };
 
@@ -30,62 +30,62 @@ static void keep_packet(
 ) {
 	struct kept *kept = (struct kept *)sink;
 
-	assert_true(kept->count < HD_TRAIN_PACKETS);
-	assert_int_equal(head_bytes + payload_bytes, HD_TRAIN_PACKET_BYTES);
+	assert_true(kept->count < HD_PROBE_PACKETS);
+	assert_int_equal(head_bytes + payload_bytes, HD_PROBE_PACKET_BYTES);
 	memcpy(kept->data[kept->count], head, head_bytes);
 	memcpy(kept->data[kept->count++] + head_bytes, payload, payload_bytes);
 	kept->to = peer;
 }
 
 static const struct hd_msg_probe go
-	= {.token = 77, .send = 1, .peer_ipv4 = 9, .peer_port = 4773, .packets = HD_TRAIN_PACKETS};
-static const struct hd_msg_probe expect_it = {.token = 77, .packets = HD_TRAIN_PACKETS};
+	= {.token = 77, .send = 1, .peer_ipv4 = 9, .peer_port = 4773, .packets = HD_PROBE_PACKETS};
+static const struct hd_msg_probe expect_it = {.token = 77, .packets = HD_PROBE_PACKETS};
 
 static struct kept sent_train(void) {
 	struct kept kept = {.sink.send = keep_packet};
-	struct hd_trains trains = {0};
+	struct hd_probes trains = {0};
 
-	hd_trains_probe(&trains, HD_SECOND, &go, &kept.sink);
-	assert_int_equal(kept.count, HD_TRAIN_PACKETS);
+	hd_probes_probe(&trains, HD_SECOND, &go, &kept.sink);
+	assert_int_equal(kept.count, HD_PROBE_PACKETS);
 	assert_int_equal(trains.sent, 1);
 	return kept;
 }
 
 static bool
-arrives(struct hd_trains *trains,
+arrives(struct hd_probes *trains,
 	const struct kept *kept,
 	uint32_t index,
 	hd_ns at,
 	struct hd_msg_probed *probed) {
 	const struct hd_packet packet
-		= {.peer = {1, 2}, .data = kept->data[index], .bytes = HD_TRAIN_PACKET_BYTES};
+		= {.peer = {1, 2}, .data = kept->data[index], .bytes = HD_PROBE_PACKET_BYTES};
 
-	return hd_trains_packet(trains, at, &packet, probed);
+	return hd_probes_packet(trains, at, &packet, probed);
 }
 
 /* What a shaper's bucket lets through at once is skipped; then one packet every 120 us. */
 static void measures_spacing(void **state) {
 	const struct kept kept = sent_train();
-	struct hd_trains trains = {0};
+	struct hd_probes trains = {0};
 	struct hd_msg_probed probed = {0};
 	hd_ns at = HD_SECOND;
 	bool ended = false;
 
 	(void)state;
 	assert_int_equal(kept.to.ipv4, 9);
-	hd_trains_probe(&trains, 0, &expect_it, NULL);
-	for (uint32_t i = 0; i < HD_TRAIN_PACKETS; i++) {
+	hd_probes_probe(&trains, 0, &expect_it, NULL);
+	for (uint32_t i = 0; i < HD_PROBE_PACKETS; i++) {
 		assert_false(ended);
 		ended = arrives(&trains, &kept, i, at, &probed);
 		at += i < 10 ? HD_US : 120 * HD_US;
 	}
 	assert_true(ended);
 	assert_int_equal(probed.token, 77);
-	assert_int_equal(probed.packets, HD_TRAIN_PACKETS - HD_TRAIN_SKIP - 1);
+	assert_int_equal(probed.packets, HD_PROBE_PACKETS - HD_PROBE_SKIP - 1);
 	assert_int_equal(probed.moments, probed.packets);
 	assert_int_equal(probed.duration_ns, (hd_ns)probed.packets * 120 * HD_US);
 	/* It is over: nobody expects its packets any more. */
-	assert_false(arrives(&trains, &kept, HD_TRAIN_PACKETS - 1, at, &probed));
+	assert_false(arrives(&trains, &kept, HD_PROBE_PACKETS - 1, at, &probed));
 	assert_int_equal(trains.dropped, 1);
 	assert_int_equal(trains.received, 1);
 }
@@ -93,13 +93,13 @@ static void measures_spacing(void **state) {
 /* A receiver that slept finds all of it at one moment, and says so. */
 static void found_at_once(void **state) {
 	const struct kept kept = sent_train();
-	struct hd_trains trains = {0};
+	struct hd_probes trains = {0};
 	struct hd_msg_probed probed = {0};
 	bool ended = false;
 
 	(void)state;
-	hd_trains_probe(&trains, 0, &expect_it, NULL);
-	for (uint32_t i = 0; i < HD_TRAIN_PACKETS; i++)
+	hd_probes_probe(&trains, 0, &expect_it, NULL);
+	for (uint32_t i = 0; i < HD_PROBE_PACKETS; i++)
 		ended = arrives(&trains, &kept, i, HD_SECOND, &probed);
 	assert_true(ended);
 	assert_int_equal(probed.moments, 0);
@@ -109,56 +109,56 @@ static void found_at_once(void **state) {
 
 static void losses_and_strangers(void **state) {
 	struct kept kept = sent_train();
-	struct hd_trains trains = {0};
+	struct hd_probes trains = {0};
 	struct hd_msg_probed probed = {0};
 	struct hd_packet cut
-		= {.peer = {1, 2}, .data = kept.data[0], .bytes = HD_TRAIN_PACKET_BYTES - 1};
+		= {.peer = {1, 2}, .data = kept.data[0], .bytes = HD_PROBE_PACKET_BYTES - 1};
 
 	(void)state;
 	/* Not expected. */
 	assert_false(arrives(&trains, &kept, 0, 1, &probed));
-	hd_trains_probe(&trains, 0, &expect_it, NULL);
-	assert_false(hd_trains_packet(&trains, 1, &cut, &probed));
+	hd_probes_probe(&trains, 0, &expect_it, NULL);
+	assert_false(hd_probes_packet(&trains, 1, &cut, &probed));
 	cut.bytes = 3;
-	assert_false(hd_trains_packet(&trains, 1, &cut, &probed));
+	assert_false(hd_probes_packet(&trains, 1, &cut, &probed));
 	assert_int_equal(trains.dropped, 3);
 	/* A copy counts once; without the last packet there is no report. */
 	assert_false(arrives(&trains, &kept, 20, 10 * HD_US, &probed));
 	assert_false(arrives(&trains, &kept, 20, 20 * HD_US, &probed));
 	assert_int_equal(trains.dropped, 4);
-	assert_false(arrives(&trains, &kept, HD_TRAIN_PACKETS - 2, 30 * HD_US, &probed));
+	assert_false(arrives(&trains, &kept, HD_PROBE_PACKETS - 2, 30 * HD_US, &probed));
 	assert_int_equal(trains.received, 0);
-	assert_true(arrives(&trains, &kept, HD_TRAIN_PACKETS - 1, 40 * HD_US, &probed));
+	assert_true(arrives(&trains, &kept, HD_PROBE_PACKETS - 1, 40 * HD_US, &probed));
 	assert_int_equal(probed.packets, 2);
 }
 
 /* Nobody makes a node send more than its bound, or the impossible. */
 static void refusals(void **state) {
 	static struct kept kept;
-	struct hd_trains trains = {0};
+	struct hd_probes trains = {0};
 	struct hd_msg_probe probe = go;
 
 	(void)state;
 	kept = (struct kept){.sink.send = keep_packet};
-	probe.packets = HD_TRAIN_PACKETS + 1;
-	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
-	probe.packets = HD_TRAIN_SKIP;
-	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	probe.packets = HD_PROBE_PACKETS + 1;
+	hd_probes_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	probe.packets = HD_PROBE_SKIP;
+	hd_probes_probe(&trains, HD_SECOND, &probe, &kept.sink);
 	probe = go;
 	probe.token = 0;
-	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	hd_probes_probe(&trains, HD_SECOND, &probe, &kept.sink);
 	probe = go;
 	probe.peer_ipv4 = 0;
-	hd_trains_probe(&trains, HD_SECOND, &probe, &kept.sink);
+	hd_probes_probe(&trains, HD_SECOND, &probe, &kept.sink);
 	assert_int_equal(kept.count, 0);
 	assert_int_equal(trains.refused, 4);
-	hd_trains_probe(&trains, HD_SECOND, &go, &kept.sink);
-	hd_trains_probe(&trains, HD_SECOND + HD_TRAIN_GAP_NS - 1, &go, &kept.sink);
-	assert_int_equal(kept.count, HD_TRAIN_PACKETS);
+	hd_probes_probe(&trains, HD_SECOND, &go, &kept.sink);
+	hd_probes_probe(&trains, HD_SECOND + HD_PROBE_GAP_NS - 1, &go, &kept.sink);
+	assert_int_equal(kept.count, HD_PROBE_PACKETS);
 	assert_int_equal(trains.refused, 5);
 	kept.count = 0;
-	hd_trains_probe(&trains, HD_SECOND + HD_TRAIN_GAP_NS, &go, &kept.sink);
-	assert_int_equal(kept.count, HD_TRAIN_PACKETS);
+	hd_probes_probe(&trains, HD_SECOND + HD_PROBE_GAP_NS, &go, &kept.sink);
+	assert_int_equal(kept.count, HD_PROBE_PACKETS);
 }
 
 /* --- the view: a star of links 0.. towards hubs 10.. --- */

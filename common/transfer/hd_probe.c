@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_bytes.h"
+#include "hd_probe.h"
+#include "hd_wire.h"
+
+#include <string.h>
+
+static bool possible(const struct hd_msg_probe *probe) {
+	return probe->token != 0 && probe->packets > HD_PROBE_SKIP + 1
+		&& probe->packets <= HD_PROBE_PACKETS && (!probe->send || probe->peer_ipv4 != 0);
+}
+
+static void send_burst(const struct hd_msg_probe *probe, struct hd_sink *sink) {
+	static const uint8_t nothing[HD_PROBE_PACKET_BYTES - HD_PROBE_HEADER_BYTES];
+	struct hd_probe_header header = {.count = probe->packets, .token = probe->token};
+	struct hd_addr peer = {.ipv4 = probe->peer_ipv4, .port = probe->peer_port};
+	uint8_t head[HD_PROBE_HEADER_BYTES];
+
+	for (; header.index < header.count; header.index++) {
+		hd_probe_encode(&header, head);
+		sink->send(sink, peer, head, sizeof(head), nothing, sizeof(nothing));
+	}
+}
+
+void hd_probes_probe(
+	struct hd_probes *probes,
+	hd_ns now,
+	const struct hd_msg_probe *probe,
+	struct hd_sink *sink
+) {
+	if (!possible(probe)
+	    || (probe->send && probes->sent_at && now < probes->sent_at + HD_PROBE_GAP_NS)) {
+		probes->refused++;
+		return;
+	}
+	if (!probe->send) {
+		probes->newest = (probes->newest + 1) % HD_PROBES_EXPECTED_MAX;
+		probes->expected[probes->newest] = (struct hd_probe){.token = probe->token};
+		return;
+	}
+	probes->sent_at = now;
+	probes->sent++;
+	send_burst(probe, sink);
+}
+
+/* What came at the same moment as the first counted packet came no later: it is not counted. */
+static void count(struct hd_probe *seen, hd_ns now, uint16_t index) {
+	if (index < HD_PROBE_SKIP)
+		return;
+	if (seen->first == 0)
+		seen->first = seen->last = now;
+	if (now > seen->first)
+		seen->counted++;
+	if (now > seen->last)
+		seen->moments++;
+	seen->last = now;
+}
+
+bool hd_probes_packet(
+	struct hd_probes *probes,
+	hd_ns now,
+	const struct hd_packet *packet,
+	struct hd_msg_probed *probed
+) {
+	struct hd_probe_header header;
+	struct hd_probe *seen = NULL;
+
+	if (hd_probe_decode(packet->data, packet->bytes, &header) == 0)
+		for (uint32_t i = 0; i < HD_PROBES_EXPECTED_MAX; i++)
+			if (probes->expected[i].token == header.token)
+				seen = &probes->expected[i];
+	if (!seen || packet->bytes != HD_PROBE_PACKET_BYTES || header.index < seen->next) {
+		probes->dropped++;
+		return false;
+	}
+	seen->next = (uint16_t)(header.index + 1);
+	count(seen, now, header.index);
+	if (seen->next != header.count)
+		return false;
+	*probed = (struct hd_msg_probed){
+		.token = header.token,
+		.packets = seen->counted,
+		.moments = seen->moments,
+		.duration_ns = seen->last - seen->first,
+	};
+	*seen = (struct hd_probe){0};
+	probes->received++;
+	return true;
+}
