@@ -5,7 +5,7 @@
 -- It takes UDP port 4773 and whatever begins with the magic. Tags are shown, not verified. A message that came in
 -- several fragments is shown with its last one, when the capture has them all.
 
--- The messages as the code has them (tests/unit/check_wire_doc.py compares): kind, name, fields.
+-- The messages as the code has them (tests/unit/programs/check_wire_doc.py compares): kind, name, fields.
 local messages = {
 -- table: lua
 	[1] = { "hello", { "boot:u64", "nonce:nonce", "role:u8", "session:u32", "name:name", "asked_ipv4:u32", "asked_port:u16", "cookie:nonce" } },
@@ -62,7 +62,7 @@ local messages = {
 	[68] = { "lack", { "job:u32", "round:u32", "here:u16", "needed:u16", "gone:u16", "waited_ms:u32" } },
 }
 
--- Codes and their names (tests/unit/check_dissector.py compares them with wire.md).
+-- Codes and their names (tests/unit/programs/check_dissector.py compares them with wire.md).
 local names = {
 	reason = { [0] = "none", "bound", "idles", "late", "lost-base", "void", "hold", "lease", "cancelled", "left",
 		"not-finite", "refused", "no-memory", "duplicate", "not-modified", "epoch", "closed", "no-server", "timeout",

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "unit"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "unit/programs"))
 
 from processes import DEADLINE_S, check  # noqa: E402
 

@@ -4,7 +4,7 @@
  * bytes, chunks under tokens that exist, messages of every kind it takes. Its memory stays within the budget, and
  * when everybody falls silent all of it comes back.
  */
-#include "../unit/aggregator_net.h"
+#include "aggregator_net.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
  *                   2 a body tagged with the node key (HELLO family);  3 only time passes
  * When nothing that was thrown carried the session's key, the session must be as good as before.
  */
-#include "../unit/endpoint_net.h"
+#include "endpoint_net.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a controller left to its next life, or anything else: an error with a line, or a life that leaves the same. */
-#include "../unit/controller_net.h"
+#include "controller_net.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * A table is a JSON document or a refusal in words; a command is done or refused, and breaks nothing that the
  * core relies on. The core lives on from input to input, with two jobs, and requests that wait.
  */
-#include "../unit/controller_net.h"
+#include "controller_net.h"
 #include "fuzz.h"
 #include "hd_text.h"
 

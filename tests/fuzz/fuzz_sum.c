@@ -4,7 +4,7 @@
  * updates of the same few rounds, withdrawn, asked for again, sent whole or in part. Whatever comes: each round is
  * committed at most once, within its bound, and each sum whole.
  */
-#include "../unit/server_sums.h"
+#include "server_sums.h"
 #include "fuzz.h"
 
 #include <string.h>

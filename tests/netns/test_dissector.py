@@ -18,7 +18,7 @@ import fabric
 import pen
 from lab import measure, modes
 
-sys.path.insert(0, str(pen.ROOT / "tests/unit"))
+sys.path.insert(0, str(pen.ROOT / "tests/unit/programs"))
 
 import dissect  # noqa: E402
 

@@ -13,7 +13,7 @@ import demo_run
 import pen  # also makes the demo's own modules known
 from lab import network, scenario
 
-sys.path.insert(0, str(pen.ROOT / "tests/unit"))
+sys.path.insert(0, str(pen.ROOT / "tests/unit/programs"))
 
 import trace_format  # noqa: E402
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 ROOT, SIM, TRACE = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
-sys.path.insert(0, str(ROOT / "tests/unit"))
+sys.path.insert(0, str(ROOT / "tests/unit/programs"))
 
 import trace_format  # noqa: E402
 

@@ -4,7 +4,7 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "testbed"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "testbed"))
 
 from lab import rates  # noqa: E402
 from processes import check  # noqa: E402

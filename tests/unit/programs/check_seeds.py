@@ -8,7 +8,7 @@ import pathlib
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
 
 import seeds  # noqa: E402
 from processes import check  # noqa: E402

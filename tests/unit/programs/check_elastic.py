@@ -15,7 +15,7 @@ from pathlib import Path
 import loopback
 
 HEDDLECTL = loopback.BUILD / "controller/heddlectl"
-LAUNCH = Path(__file__).resolve().parents[2] / "testbed/launch"
+LAUNCH = Path(__file__).resolve().parents[3] / "testbed/launch"
 PATIENCE_S = 25
 # Machines as processes: their ids lie in files named after ranks.
 START = """HEDDLE_RANK=$1 HEDDLE_HOST=h$1 HEDDLE_EVENTS=w$1.jsonl nohup {train} --json w$1.json \

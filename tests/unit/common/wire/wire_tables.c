@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prints the tables of docs/wire.md and docs/heddle.lua as the code has them:
- * tests/unit/check_wire_doc.py compares, and with --write puts them there. */
+ * tests/unit/programs/check_wire_doc.py compares, and with --write puts them there. */
 #include "hd_event.h"
 #include "hd_message.h"
 #include "hd_wire.h"

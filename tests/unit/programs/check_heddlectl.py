@@ -120,7 +120,7 @@ def history(path):
         check(all(row[0].startswith("127.0.0.1:") for row in database.execute("SELECT who FROM commands")), "who")
         lives = list(database.execute("SELECT epoch FROM lives"))
         # The queries that the documentation offers.
-        document = pathlib.Path(__file__).parents[2] / "docs" / "operations.md"
+        document = pathlib.Path(__file__).parents[3] / "docs" / "operations.md"
         queries = re.findall(r'sqlite3 journal.db "([^"]+)"', document.read_text(encoding="utf-8"))
         check(len(queries) >= 4, queries)
         for query in queries:
