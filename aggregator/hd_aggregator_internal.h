@@ -20,11 +20,11 @@
 #include "hd_aggregator.h"
 #include "hd_endpoint.h"
 #include "hd_group.h"
+#include "hd_probe.h"
 #include "hd_reduce.h"
 #include "hd_seal.h"
 #include "hd_send.h"
 #include "hd_server_timers.h"
-#include "hd_probe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -28,6 +28,7 @@
 #define HD_SERVER_INTERNAL_H
 
 #include "hd_endpoint.h"
+#include "hd_probe.h"
 #include "hd_recv.h"
 #include "hd_roster.h"
 #include "hd_seal.h"
@@ -36,7 +37,6 @@
 #include "hd_server_keep.h"
 #include "hd_server_rounds.h"
 #include "hd_server_timers.h"
-#include "hd_probe.h"
 
 #include <stdlib.h>
 #include <string.h>

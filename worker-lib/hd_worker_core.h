@@ -27,10 +27,10 @@
 
 #include "hd_cc.h"
 #include "hd_endpoint.h"
+#include "hd_probe.h"
 #include "hd_recv.h"
 #include "hd_seal.h"
 #include "hd_send.h"
-#include "hd_probe.h"
 #include "hd_worker.h"
 
 #include <sys/queue.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Probes of what a link carries: a short burst (a packet train) whose packets arrive as far apart as the narrowest link of their way needs for
- * each. What an idle link carries is found so, at a cost of some 70 KiB.
+ * Probes of what a link carries: a short burst (a packet train) whose packets arrive as far apart as the narrowest
+ * link of their way needs for each. What an idle link carries is found so, at a cost of some 70 KiB.
  *
  *   sender    ||||||||||||          PROBE(send) makes it leave at once
  *   receiver     |..|..|..|..|      PROBE(receive) makes it expected; when the last packet is there PROBED says how

@@ -482,7 +482,7 @@ enum hd_message_kind {
 };
 
 #define HD_MESSAGE_FIELD(type, field) hd_##type field;
-#define HD_MESSAGE_STRUCT(upper, lower, number, from)                                                    \
+#define HD_MESSAGE_STRUCT(upper, lower, number, from)                                              \
 	struct hd_msg_##lower {                                                                    \
 		HD_FIELDS_##upper(HD_MESSAGE_FIELD)                                                \
 	};

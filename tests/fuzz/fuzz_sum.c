@@ -4,8 +4,8 @@
  * updates of the same few rounds, withdrawn, asked for again, sent whole or in part. Whatever comes: each round is
  * committed at most once, within its bound, and each sum whole.
  */
-#include "server_sums.h"
 #include "fuzz.h"
+#include "server_sums.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * The agent of a switch whose controller says what the input says: leases of any shape, ends, lists of any bytes. Its
  * executor (switch_net.c) aborts when two leases share a slot, an id or a token; at the end nothing is left.
  */
-#include "switch_net.h"
 #include "fuzz.h"
+#include "switch_net.h"
 
 #include <errno.h>
 #include <string.h>
