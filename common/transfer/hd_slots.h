@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One member's end of a sum that is made in slots of the switch on its path; the switch's end is in
- * dataplane/switch/hd_switch.h.
+ * switch/executor/hd_switch.h.
  *
  *      values  | 0 | 1 | 2 | .. | S-1 | S | S+1 | ..      chunk c: slot c % S, cell c / S % 2
  *                |                      ^

@@ -5,7 +5,7 @@
  *   HD_READ(name, into, cell), HD_WRITE(name, cell, value)
  *   HD_COUNTER_ARRAY(cells, name), HD_COUNT(name, cell)
  *   HD_ADD(name, cell, more)         only where copies are not counted as they leave
- * What the program means is told in dataplane/switch/hd_switch.h.
+ * What the program means is told in switch/executor/hd_switch.h.
  */
 #include "../../common/wire/hd_switch_numbers.h"
 

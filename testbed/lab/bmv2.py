@@ -6,7 +6,7 @@
         `--- simple_switch_CLI: commands in, words out
 
 simple_switch_CLI says "ok" by its exit status whatever happened: what it prints is read instead, for every command.
-All that is known of the program is in p4/v1model.p4 and dataplane/switch/hd_switch.h.
+All that is known of the program is in p4/v1model.p4 and switch/executor/hd_switch.h.
 """
 import dataclasses
 import pathlib
@@ -19,7 +19,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PROGRAM = ROOT / "p4" / "compiled" / "heddle.json"
 NUMBERS = ROOT / "common" / "wire" / "hd_switch_numbers.h"
-CONTRACT = ROOT / "dataplane" / "switch" / "hd_switch.h"
+CONTRACT = ROOT / "switch" / "executor" / "hd_switch.h"
 FLOOD_GROUP = 1024  # HD_FLOOD_GROUP of p4/v1model.p4
 FAILED = re.compile(r"^(Error|Invalid|Unknown|\*\*\* |Traceback|.*Exception)|Could not connect|is not (a )?valid",
                     re.MULTILINE)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """usage: bmv2_bridge.py FILE
 Runs bmv2 for heddle-switch-agent: starts simple_switch, and does what the lines of JSON on its input want (what they
-are: switch/hd_switch_bridge.h). Ends, and the switch with it, when its input does. One that runs already ("running":
-true) is taken over as if it had just been started, and goes on when its input ends, without leases.
+are: switch/programs/hd_switch_bridge.h). Ends, and the switch with it, when its input does. One that runs already
+("running": true) is taken over as if it had just been started, and goes on when its input ends, without leases.
 
 FILE is JSON: ports {number: interface}, service (IPv4), mac (whom results come from), stations: a list of {ipv4, mac,
 port}, which is where frames to them leave; thrift_port (9090), enter: words that run a command where the interfaces

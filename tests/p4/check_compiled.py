@@ -30,7 +30,7 @@ def check_sources(shared):
     expect("HD_COUNTERS", defines("core/telemetry.p4")["HD_COUNTERS"], len(listed))
     sizes = defines("core/headers.p4")
     expect("HD_LANES_BYTES", sizes["HD_LANES_BYTES"], 4 * shared["HD_SWITCH_LANES"])
-    verdicts = (ROOT / "dataplane/switch/hd_switch.h").read_text().split("enum hd_switch_verdict {")[1].split("}")[0]
+    verdicts = (ROOT / "switch/executor/hd_switch.h").read_text().split("enum hd_switch_verdict {")[1].split("}")[0]
     for value, name in enumerate(word for word in verdicts.replace(",", " ").split() if word.startswith("HD_SWITCH_")):
         expect(name, sizes[name.replace("HD_SWITCH_", "HD_VERDICT_")], value)
     entries = defines("core/heddle.p4")

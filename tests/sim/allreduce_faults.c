@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What befalls the workers, aggregators and the controller of an all-reduce. */
 #include "allreduce_world.h"
-#include "hd_worker_core.h"
+#include "worker_core.h"
 
 #include <stdlib.h>
 

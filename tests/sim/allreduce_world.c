@@ -2,7 +2,7 @@
 #include "allreduce_world.h"
 #include "hd_controller_core.h"
 #include "hd_group.h"
-#include "hd_worker_core.h"
+#include "worker_core.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening a job from options and the environment, and leaving it. */
+#include "heddle_private.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int heddle_check(const struct heddle *fabric) {
+	if (!fabric)
+		return heddle_fail(-EINVAL, "handle: NULL");
+	if (getpid() != fabric->pid)
+		return heddle_fail(-ECHILD, "the handle belongs to the process that opened it");
+	return 0;
+}
+
+/* --- options -------------------------------------------------------------------------------- */
+
+static const char *text_or_env(const char *option, const char *name) {
+	const char *value = option ? option : getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+/* A whole number in min..max from the environment, or `otherwise` when it is not set. */
+static int number_from_env(const char *name, long min, long max, long otherwise, int *out) {
+	const char *text = text_or_env(NULL, name);
+	char *end;
+	long value;
+
+	if (!text) {
+		*out = (int)otherwise;
+		return 0;
+	}
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno != 0 || *end != '\0' || end == text || value < min || value > max)
+		return heddle_fail(
+			-EINVAL,
+			"%s: '%.32s' is not a whole number in %ld..%ld",
+			name,
+			text,
+			min,
+			max
+		);
+	*out = (int)value;
+	return 0;
+}
+
+static int resolve(const char *text, const char *what, struct hd_addr *addr) {
+	int rc;
+
+	if (!text)
+		return 0;
+	rc = hd_driver_resolve(text, addr);
+	if (rc < 0)
+		return heddle_fail(rc, "%s: '%.128s': %s", what, text, heddle_strerror(rc));
+	return 0;
+}
+
+struct setup {
+	struct heddle_options options;
+	struct hd_worker_config worker;
+	struct hd_driver_config driver;
+	char name[HD_NAME_BYTES_MAX + 1], host[HD_NAME_BYTES_MAX + 1];
+};
+
+static int set_rank(struct heddle *fabric, struct setup *setup) {
+	int rc = 0;
+
+	fabric->rank = setup->options.rank;
+	if (fabric->rank < 0)
+		rc = number_from_env("HEDDLE_RANK", 0, HD_WORKERS_MAX - 1, 0, &fabric->rank);
+	if (rc == 0 && fabric->rank >= HD_WORKERS_MAX)
+		rc = heddle_fail(-EINVAL, "rank: beyond %d (HD_WORKERS_MAX)", HD_WORKERS_MAX - 1);
+	if (rc == 0)
+		rc = number_from_env(
+			"HEDDLE_WORLD_SIZE", 1, HD_WORKERS_MAX, 1, &fabric->world_size
+		);
+	setup->worker.rank = (uint16_t)fabric->rank;
+	setup->worker.world = (uint16_t)fabric->world_size;
+	(void)snprintf(setup->name, sizeof setup->name, "w%d", fabric->rank);
+	setup->worker.name = setup->name;
+	return rc;
+}
+
+static int set_host(struct setup *setup) {
+	const char *host = text_or_env(setup->options.host, "HEDDLE_HOST");
+
+	if (host && strlen(host) > HD_NAME_BYTES_MAX)
+		return heddle_fail(
+			-EINVAL, "host: longer than %d bytes (HD_NAME_BYTES_MAX)", HD_NAME_BYTES_MAX
+		);
+	if (host)
+		(void)snprintf(setup->host, sizeof setup->host, "%s", host);
+	else if (gethostname(setup->host, sizeof setup->host - 1) < 0)
+		return heddle_fail(-errno, "host name: %s", heddle_strerror(errno));
+	setup->worker.host = setup->host;
+	return 0;
+}
+
+static int set_addresses(struct setup *setup) {
+	const struct heddle_options *options = &setup->options;
+	const char *controller = text_or_env(options->controller, "HEDDLE_CONTROLLER");
+	const char *server = text_or_env(options->server, "HEDDLE_SERVER");
+	const char *bind = text_or_env(options->bind, "HEDDLE_BIND");
+	int rc;
+
+	if (!controller && !server)
+		return heddle_fail(
+			-EDESTADDRREQ, "neither HEDDLE_CONTROLLER nor HEDDLE_SERVER is set"
+		);
+	rc = resolve(controller, "controller", &setup->worker.controller);
+	if (rc == 0)
+		rc = resolve(server, "server", &setup->worker.server);
+	if (rc == 0)
+		rc = resolve(bind, "bind", &setup->driver.bind);
+	/* Without a port: any free one, as several workers share a machine. */
+	if (bind && !strchr(bind, ':'))
+		setup->driver.bind.port = 0;
+	return rc;
+}
+
+static int
+read_options(struct heddle *fabric, const struct heddle_options *options, struct setup *setup) {
+	struct heddle_options none = HEDDLE_OPTIONS_INIT;
+	int rc;
+
+	if (options && options->size != sizeof none)
+		return heddle_fail(-EINVAL, "options: size is not that of this version");
+	setup->options = options ? *options : none;
+	fabric->manual = setup->options.manual != 0;
+	fabric->log = setup->options.log;
+	fabric->log_arg = setup->options.log_arg;
+	if (setup->options.chunk_bytes > HD_CHUNK_BYTES_MAX || setup->options.chunk_bytes % 4 != 0)
+		return heddle_fail(
+			-EINVAL,
+			"chunk_bytes: not a multiple of 4 up to %d (HD_CHUNK_BYTES_MAX)",
+			HD_CHUNK_BYTES_MAX
+		);
+	rc = set_rank(fabric, setup);
+	if (rc == 0)
+		rc = set_host(setup);
+	if (rc == 0)
+		rc = set_addresses(setup);
+	return rc;
+}
+
+/* --- opening -------------------------------------------------------------------------------- */
+
+static int copy_spec(struct heddle *fabric, const struct heddle_spec *spec) {
+	char error[HD_TEXT_BYTES_MAX];
+
+	if (!spec)
+		return heddle_fail(-EINVAL, "spec: NULL");
+	if (hd_jobspec_check(&spec->job, error, sizeof error) < 0)
+		return heddle_fail(-EINVAL, "spec: %s", error);
+	fabric->spec = calloc(1, sizeof *fabric->spec);
+	if (!fabric->spec)
+		return heddle_fail(-ENOMEM, "no memory");
+	fabric->spec->job = spec->job;
+	fabric->spec->job.tensors = NULL;
+	if (spec->job.tensor_count > 0) {
+		size_t bytes = spec->job.tensor_count * sizeof *spec->job.tensors;
+
+		fabric->spec->job.tensors = malloc(bytes);
+		if (!fabric->spec->job.tensors)
+			return heddle_fail(-ENOMEM, "no memory");
+		memcpy(fabric->spec->job.tensors, spec->job.tensors, bytes);
+	}
+	fabric->values = hd_jobspec_values(&spec->job);
+	return 0;
+}
+
+static int read_keys(struct heddle *fabric, const struct setup *setup) {
+	const char *path = text_or_env(setup->options.key_file, "HEDDLE_KEY_FILE");
+	char error[HD_TEXT_BYTES_MAX];
+	int rc;
+
+	if (!path)
+		return heddle_fail(-EINVAL, "key file: HEDDLE_KEY_FILE is not set");
+	rc = hd_program_read_keys(path, &fabric->keys, error, sizeof error);
+	if (rc < 0)
+		return heddle_fail(rc, "key file: %s", error);
+	if (fabric->log && hd_program_keys_exposed(path, error, sizeof error))
+		fabric->log(fabric->log_arg, HEDDLE_LOG_WARNING, error);
+	return 0;
+}
+
+static void on_log_trouble(void *owner, const char *sentence) {
+	struct heddle *fabric = owner;
+	char text[HD_TEXT_BYTES_MAX];
+
+	if (!fabric->log)
+		return;
+	(void)snprintf(text, sizeof text, "events: %s", sentence);
+	fabric->log(fabric->log_arg, HEDDLE_LOG_WARNING, text);
+}
+
+static int open_driver(struct heddle *fabric, struct setup *setup) {
+	const char *events = text_or_env(setup->options.events, "HEDDLE_EVENTS");
+	char error[HD_TEXT_BYTES_MAX];
+	int rc;
+
+	setup->driver.event = events || fabric->log ? heddle_on_event : NULL;
+	setup->driver.woken = heddle_on_woken;
+	setup->driver.owner = fabric;
+	hd_driver_options_from_environment(&setup->driver.options);
+	rc = hd_driver_open(&setup->driver, &fabric->driver, error, sizeof error);
+	if (rc < 0)
+		return heddle_fail(rc, "socket: %s", error);
+	if (!events)
+		return 0;
+	/* After the socket: who finds its address taken leaves the log of who has it as it is. */
+	rc = hd_event_log_open(events, setup->name, &fabric->events);
+	if (rc < 0)
+		return heddle_fail(rc, "events: %s: %s", events, heddle_strerror(rc));
+	hd_event_log_on_trouble(fabric->events, on_log_trouble, fabric);
+	return 0;
+}
+
+static int open_worker(struct heddle *fabric, struct setup *setup) {
+	struct hd_worker_config *config = &setup->worker;
+	int rc = hd_program_entropy(config->seed), keep_mb;
+
+	if (rc < 0)
+		return heddle_fail(rc, "random numbers: %s", heddle_strerror(rc));
+	rc = number_from_env("HEDDLE_KEEP_MB", 0, 1 << 24, 0, &keep_mb);
+	if (rc < 0)
+		return rc;
+	config->keys = &fabric->keys;
+	config->key_id = fabric->keys.keys[0].id;
+	config->spec = &fabric->spec->job;
+	config->job_weight = setup->options.job_weight;
+	config->observes = setup->options.observe || getenv("HEDDLE_OBSERVER") != NULL;
+	config->chunk_bytes = setup->options.chunk_bytes;
+	config->keep_bytes_max = setup->options.keep_bytes > 0 ? setup->options.keep_bytes :
+								 (uint64_t)keep_mb << 20;
+	config->fallback_us = setup->options.fallback_ms > UINT32_MAX / 1000 ?
+		UINT32_MAX :
+		setup->options.fallback_ms * 1000;
+	config->receive_window_bytes = hd_driver_receive_window(fabric->driver);
+	/* Bound to one address, that is where we are; else the peers see it. */
+	if (hd_driver_bound(fabric->driver).ipv4 != 0)
+		config->data = hd_driver_bound(fabric->driver);
+	config->ops = &heddle_worker_ops;
+	config->owner = fabric;
+	rc = hd_worker_create(config, &fabric->worker);
+	return rc < 0 ? heddle_fail(rc, "worker: %s", heddle_strerror(rc)) : 0;
+}
+
+static int init_lock(struct heddle *fabric) {
+	pthread_condattr_t attributes;
+	int rc = pthread_mutex_init(&fabric->lock, NULL);
+
+	if (rc != 0)
+		return heddle_fail(-rc, "no memory");
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	rc = pthread_cond_init(&fabric->changed, &attributes);
+	pthread_condattr_destroy(&attributes);
+	if (rc == 0)
+		return 0;
+	pthread_mutex_destroy(&fabric->lock);
+	return heddle_fail(-rc, "no memory");
+}
+
+/* Everything but the struct itself, which tickets may still look at. */
+static void close_parts(struct heddle *fabric) {
+	hd_worker_destroy(fabric->worker);
+	hd_driver_close(fabric->driver);
+	(void)hd_event_log_close(fabric->events);
+	hd_keyring_fini(&fabric->keys);
+	heddle_spec_destroy(fabric->spec);
+	if (fabric->ended_fd >= 0)
+		close(fabric->ended_fd);
+	fabric->worker = NULL;
+	fabric->driver = NULL;
+	fabric->events = NULL;
+	fabric->spec = NULL;
+	fabric->ended_fd = -1;
+}
+
+static int open_parts(
+	struct heddle *fabric,
+	const struct heddle_spec *spec,
+	const struct heddle_options *options
+) {
+	struct setup setup = {.options = HEDDLE_OPTIONS_INIT};
+	int rc = copy_spec(fabric, spec);
+
+	if (rc == 0)
+		rc = read_options(fabric, options, &setup);
+	if (rc == 0)
+		rc = read_keys(fabric, &setup);
+	if (rc == 0)
+		rc = open_driver(fabric, &setup);
+	if (rc == 0)
+		rc = open_worker(fabric, &setup);
+	if (rc < 0)
+		return rc;
+	if (!fabric->manual) {
+		fabric->ended_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+		if (fabric->ended_fd < 0)
+			return heddle_fail(-errno, "eventfd: %s", heddle_strerror(errno));
+	}
+	return fabric->manual ? 0 : heddle_start_thread(fabric);
+}
+
+int heddle_open(
+	const struct heddle_spec *spec,
+	const struct heddle_options *options,
+	struct heddle **out
+) {
+	struct heddle *fabric = calloc(1, sizeof *fabric);
+	int rc;
+
+	if (!fabric)
+		return heddle_fail(-ENOMEM, "no memory");
+	fabric->pid = getpid();
+	fabric->ended_fd = -1;
+	fabric->flush_at = HD_NEVER;
+	fabric->sent_norm = fabric->held_norm = -1;
+	fabric->references = 1;
+	TAILQ_INIT(&fabric->tickets);
+	rc = init_lock(fabric);
+	if (rc < 0) {
+		free(fabric);
+		return rc;
+	}
+	rc = open_parts(fabric, spec, options);
+	if (rc < 0) {
+		close_parts(fabric);
+		pthread_mutex_lock(&fabric->lock);
+		heddle_unlock_unref(fabric, 1);
+		return rc;
+	}
+	*out = fabric;
+	return 0;
+}
+
+static bool joined_or_refused(const void *arg) {
+	const struct heddle *fabric = arg;
+
+	return fabric->joined || fabric->refused;
+}
+
+/* Who keeps us waiting. */
+static const char *silent(const struct hd_worker_stats *stats) {
+	if (stats->server)
+		return "the server does not answer";
+	if (stats->controller)
+		return "the controller knows no server for the job yet";
+	return "the controller does not answer";
+}
+
+int heddle_wait_joined(
+	struct heddle *fabric,
+	int timeout_ms,
+	uint64_t *version,
+	uint32_t *tau_max
+) {
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&fabric->lock);
+	rc = heddle_wait_until(fabric, joined_or_refused, fabric, timeout_ms);
+	if (rc == -ETIMEDOUT && !fabric->trouble[0])
+		rc = heddle_fail(rc, "%s", silent(&fabric->stats));
+	if (rc == 0 && fabric->refused)
+		rc = heddle_fail(-ECONNREFUSED, "%s", fabric->refusal);
+	if (rc == 0 && version)
+		*version = fabric->version;
+	if (rc == 0 && tau_max)
+		*tau_max = fabric->tau_max;
+	pthread_mutex_unlock(&fabric->lock);
+	return rc;
+}
+
+int heddle_rank(const struct heddle *fabric) {
+	return fabric->rank;
+}
+
+int heddle_world_size(const struct heddle *fabric) {
+	return fabric->world_size;
+}
+
+int heddle_get_stats(struct heddle *fabric, struct heddle_stats *stats) {
+	const struct hd_worker_stats *now;
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (!stats || stats->size != sizeof *stats)
+		return heddle_fail(-EINVAL, "stats: size");
+	pthread_mutex_lock(&fabric->lock);
+	now = &fabric->stats;
+	*stats = (struct heddle_stats){
+		.size = sizeof *stats,
+		.pushed = now->pushed,
+		.applied = now->applied,
+		.dropped = now->dropped,
+		.failed = now->failed,
+		.pulled = now->pulled,
+		.delivered = now->delivered,
+		.granted_bytes = now->granted_bytes,
+		.direct_bytes = now->direct_bytes,
+		.asked_again = now->asked_again,
+		.fallbacks = now->fallbacks,
+		.joined = now->joined,
+		.direct = now->direct,
+		.push_round = now->push_round,
+		.aggregated_bytes = now->aggregated_bytes,
+	};
+	pthread_mutex_unlock(&fabric->lock);
+	return 0;
+}
+
+/* --- closing -------------------------------------------------------------------------------- */
+
+static bool has_left(const void *arg) {
+	const struct heddle *fabric = arg;
+
+	return fabric->left || fabric->refused;
+}
+
+static void empty_ring(struct heddle_ticket_ring *ring) {
+	while (ring->count > 0) {
+		heddle_ticket_unref(ring->item[ring->head]);
+		ring->head = (ring->head + 1) % HEDDLE_COMMANDS_MAX;
+		ring->count--;
+	}
+}
+
+/* What has not ended has failed; what is kept for a restart of the server is let go of. */
+void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
+	struct heddle_ticket *ticket;
+
+	empty_ring(&fabric->commands);
+	empty_ring(&fabric->cancels);
+	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
+		if (!ticket->ended)
+			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
+		heddle_ticket_let_go(ticket);
+	}
+	pthread_cond_broadcast(&fabric->changed);
+}
+
+int heddle_leave(struct heddle *fabric, int timeout_ms) {
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&fabric->lock);
+	fabric->closing = true;
+	hd_driver_wake(fabric->driver);
+	rc = heddle_wait_until(fabric, has_left, fabric, timeout_ms);
+	pthread_mutex_unlock(&fabric->lock);
+	return rc;
+}
+
+int heddle_close(struct heddle *fabric, int timeout_ms) {
+	int rc;
+
+	if (!fabric)
+		return 0;
+	if (getpid() != fabric->pid) {
+		/* A thread that does not exist here may have held the lock and been inside the
+		 * core: only what has no state of its own is given back. */
+		hd_driver_abandon(fabric->driver);
+		hd_keyring_fini(&fabric->keys);
+		if (fabric->ended_fd >= 0)
+			close(fabric->ended_fd);
+		return heddle_fail(-ECHILD, "closed in a child of the process that opened it");
+	}
+	rc = heddle_leave(fabric, timeout_ms);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->stopping = true;
+	hd_driver_wake(fabric->driver);
+	pthread_mutex_unlock(&fabric->lock);
+	if (fabric->has_thread)
+		pthread_join(fabric->thread, NULL);
+	/* Bytes that are borrowed or pulled into are nobody's concern once the core is gone. */
+	close_parts(fabric);
+	pthread_mutex_lock(&fabric->lock);
+	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
+	heddle_unlock_unref(fabric, 1);
+	return rc;
+}

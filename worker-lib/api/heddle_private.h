@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside libheddle.
+ *
+ *   caller's threads                     progress thread (manual: the caller's)
+ *   ----------------                     --------------------------------------
+ *   heddle_push: ticket, copy
+ *     -> commands (bounded) -- wake -->  on_woken: hd_worker_push ...
+ *   heddle_ticket_wait   <-- changed --  on_ticket, on_released: status under the lock
+ *
+ * The lock protects what is marked; the worker core, its sockets and its events belong to the
+ * progress thread alone. The lock is never held over a call into the core, whose callbacks take it.
+ */
+#ifndef HEDDLE_PRIVATE_H
+#define HEDDLE_PRIVATE_H
+
+#include "hd_program.h"
+#include "hd_worker.h"
+#include "heddle.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+struct heddle_spec {
+	struct hd_jobspec job;
+	uint32_t capacity; /* of job.tensors */
+};
+
+struct heddle_ticket {
+	struct heddle *fabric;
+	TAILQ_ENTRY(heddle_ticket) link; // lock: fabric->tickets, while the library holds it
+	unsigned references; // lock: the caller's, the library's
+	bool in_core; // lock: the core was told, or is being told
+	bool ended, let_go; // lock: has an outcome; the library is done with it
+	bool keeps; // lock: the copy stays until the caller has taken what is in it
+	struct heddle_status status; // lock
+	/* Set before it is queued, then the progress thread's. */
+	const float *data; /* push: what is sent: the copy, or what was borrowed */
+	void *copy; /* of the runs, if any, and the data */
+	size_t copy_bytes;
+	const struct hd_run *runs; /* sparse; NULL: dense */
+	size_t run_count;
+	uint64_t values; /* of data */
+	float *into; /* pull */
+	uint8_t dtype; /* push: in which it travels */
+	uint64_t have;
+	bool conditional;
+	float weight; /* push of a federated job */
+	struct hd_work work; /* said before it; round 0: nothing */
+	bool reduce, average; /* all-reduce: data, into and values */
+	uint8_t order;
+	uint32_t round; /* by which the core knows it; set when it has taken it */
+};
+
+TAILQ_HEAD(heddle_ticket_list, heddle_ticket);
+
+struct heddle_ticket_ring {
+	struct heddle_ticket *item[HEDDLE_COMMANDS_MAX];
+	uint32_t head, count;
+};
+
+struct heddle {
+	pid_t pid;
+	bool manual;
+	int rank, world_size;
+	uint64_t values;
+	struct heddle_spec *spec;
+	struct hd_keyring keys;
+	struct hd_event_log *events;
+	void (*log)(void *log_arg, enum heddle_log_level level, const char *text);
+	void *log_arg;
+	struct hd_driver *driver;
+	struct hd_worker *worker;
+	pthread_t thread;
+	bool has_thread;
+	int ended_fd; /* counts ends, for poll() */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	unsigned references; // lock: the caller's and one for each ticket
+	struct heddle_ticket_ring commands, cancels; // lock; only the progress thread takes out
+	struct heddle_ticket_list tickets; // lock
+	bool joined, refused, left, closing, stopping; // lock
+	int socket_error; // lock
+	uint64_t version; // lock: of the last JOINED
+	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_superseded()
+	uint32_t tau_max; // lock
+	uint64_t ends, ends_seen; // lock; changes of the members count too
+	struct hd_roster roster; // lock
+	struct hd_round_word word; // lock: of a federated job
+	bool word_is_new; // lock: nobody has taken it yet
+	struct hd_lack_word lack; // lock: of such a job
+	bool lack_is_new; // lock: the same
+	struct hd_worker_observation seen; // lock: not handed to the core yet; samples 0: nothing
+	float sent_norm, held_norm; // lock: of the next report; < 0: not known
+	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
+	hd_ns notice_taken; /* the progress thread's */
+	bool core_ended; /* the same: it has left, and every ticket has ended */
+	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
+	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
+	void *spare; // lock: the last copy that was given back: its pages are there already
+	size_t spare_bytes; // lock
+	char refusal[HD_TEXT_BYTES_MAX + 1], trouble[HD_TEXT_BYTES_MAX + 1]; // lock
+	struct hd_worker_stats stats; // lock; writer: the progress thread
+};
+
+/* Sets heddle_last_error() and returns the code. */
+#define heddle_fail(code, ...) (heddle_say(__VA_ARGS__), (code))
+__attribute__((format(printf, 1, 2))) void heddle_say(const char *format, ...);
+
+/* 0, or -ECHILD in another process than the one that opened it. */
+int heddle_check(const struct heddle *fabric);
+
+/* --- heddle_progress.c ---------------------------------------------------------------------- */
+extern const struct hd_worker_ops heddle_worker_ops;
+void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink);
+void heddle_on_event(void *owner, const struct hd_event *event);
+int heddle_start_thread(struct heddle *fabric);
+/*
+ * Waits with the lock held until `done(arg)`, a socket error, or the time; manual: drives meanwhile.
+ * 0 = done, -ETIMEDOUT, -ESHUTDOWN (left: it never will be), -errno.
+ */
+int heddle_wait_until(
+	struct heddle *fabric,
+	bool (*done)(const void *arg),
+	const void *arg,
+	int timeout_ms
+);
+
+/* --- heddle_federated.c --------------------------------------------------------------------- */
+void heddle_on_round(void *owner, const struct hd_round_word *word);
+void heddle_on_lack(void *owner, const struct hd_lack_word *word);
+
+/* --- heddle_members.c ----------------------------------------------------------------------- */
+void heddle_on_members(void *owner, const struct hd_roster *roster);
+/* The controller sends this worker away. */
+void heddle_on_noticed(void *owner, hd_ns preempted_at);
+/* The progress thread's: hands what was reported to the core. */
+void heddle_take_report(struct heddle *fabric, hd_ns now);
+/* L2 norms of what was sent, and of what is held back, to go with the next report of a step. < 0: not known. */
+void heddle_report_norms(struct heddle *fabric, double sent, double held);
+/* The progress thread's: tells the core of a notice. */
+void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink);
+
+/* --- heddle_open.c -------------------------------------------------------------------------- */
+/* With the lock held, the core at rest: what has not ended has failed, as the fabric was left. */
+void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
+
+/* --- heddle_reduce.c ------------------------------------------------------------------------ */
+/* The progress thread's: hands an all-reduce to the core. */
+int heddle_reduce_begin(
+	struct heddle *fabric,
+	struct heddle_ticket *ticket,
+	hd_ns now,
+	struct hd_sink *sink
+);
+
+/* --- heddle_ticket.c ------------------------------------------------------------------------ */
+/* All with the lock held. */
+void heddle_ticket_end(
+	struct heddle_ticket *ticket,
+	enum heddle_state state,
+	enum heddle_reason reason
+);
+/* Has heddle_fd() readable. */
+void heddle_count_end(struct heddle *fabric);
+void heddle_ticket_let_go(struct heddle_ticket *ticket);
+/* The caller has taken what it wants of the copy. */
+void heddle_ticket_taken(struct heddle_ticket *ticket);
+void heddle_ticket_unref(struct heddle_ticket *ticket);
+/* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
+struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
+int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket);
+int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
+/* Without the lock: room for the ticket's copy. -ENOMEM. */
+int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes);
+int heddle_check_memory(enum heddle_memory memory, const void *stream);
+int heddle_check_payload(enum heddle_payload payload);
+/* Drops one reference and unlocks; frees when it was the last. */
+void heddle_unlock_unref(struct heddle *fabric, unsigned references);
+
+#endif

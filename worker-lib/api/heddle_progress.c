@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The progress thread: commands in, words about tickets out. */
+#include "hd_message.h"
+#include "hd_text.h"
+#include "heddle_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static_assert(
+	(int)HD_DTYPE_FP16 == (int)HEDDLE_PAYLOAD_FP16
+		&& (int)HD_DTYPE_BF16 == (int)HEDDLE_PAYLOAD_BF16
+		&& (int)HD_DTYPE_FIXED32 == (int)HEDDLE_PAYLOAD_FIXED32,
+	"payload types are the wire's"
+);
+static_assert(
+	sizeof(struct hd_run) == sizeof(struct heddle_run)
+		&& offsetof(struct hd_run, count) == offsetof(struct heddle_run, count),
+	"runs are the core's"
+);
+static_assert((int)HD_TICKET_FAILED == (int)HEDDLE_FAILED, "states are the core's");
+static_assert((int)HD_TICKET_APPLIED == (int)HEDDLE_APPLIED, "states are the core's");
+static_assert((int)HD_TICKET_HELD == (int)HEDDLE_HELD, "states are the core's");
+static_assert(
+	(int)HD_REASON_VERSION_MISMATCH == (int)HEDDLE_REASON_VERSION_MISMATCH
+		&& (int)HD_REASON_NOT_MODIFIED == (int)HEDDLE_REASON_NOT_MODIFIED
+		&& (int)HD_REASON_PREEMPTED == (int)HEDDLE_REASON_PREEMPTED,
+	"reasons are the core's"
+);
+
+/* --- words of the core ---------------------------------------------------------------------- */
+
+static void say(struct heddle *fabric, enum heddle_log_level level, const char *text) {
+	if (fabric->log)
+		fabric->log(fabric->log_arg, level, text);
+}
+
+static void on_joined(void *owner, hd_version version, uint32_t tau_max) {
+	struct heddle *fabric = owner;
+
+	say(fabric, HEDDLE_LOG_INFO, "joined the job");
+	pthread_mutex_lock(&fabric->lock);
+	fabric->joined = true;
+	fabric->version = version;
+	fabric->tau_max = tau_max;
+	fabric->trouble[0] = '\0';
+	pthread_cond_broadcast(&fabric->changed);
+	pthread_mutex_unlock(&fabric->lock);
+	/* Pushes that came before it can be taken up now. */
+	hd_driver_wake(fabric->driver);
+}
+
+static void on_refused(void *owner, enum hd_reason reason, const char *text) {
+	struct heddle *fabric = owner;
+
+	say(fabric, HEDDLE_LOG_ERROR, text);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->refused = true;
+	hd_text_copy(
+		fabric->refusal, sizeof fabric->refusal, *text ? text : hd_reason_name(reason)
+	);
+	pthread_cond_broadcast(&fabric->changed);
+	pthread_mutex_unlock(&fabric->lock);
+	hd_driver_wake(fabric->driver);
+}
+
+static void on_trouble(void *owner, enum hd_reason reason, const char *text) {
+	struct heddle *fabric = owner;
+
+	if (!text || !*text)
+		text = hd_reason_name(reason);
+	say(fabric, HEDDLE_LOG_WARNING, text);
+	pthread_mutex_lock(&fabric->lock);
+	hd_text_copy(fabric->trouble, sizeof fabric->trouble, text);
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+/* Tells who waits; true when commands wait for the room that a ticket's end may have made. */
+static bool ticket_gone(struct heddle *fabric) {
+	pthread_cond_broadcast(&fabric->changed);
+	return fabric->commands.count > 0;
+}
+
+static void on_ticket(void *owner, const struct hd_ticket *word) {
+	struct heddle *fabric = owner;
+	struct heddle_ticket *ticket = word->user;
+	struct heddle_status *status = &ticket->status;
+	bool more;
+
+	pthread_mutex_lock(&fabric->lock);
+	status->round = word->round;
+	status->base = word->base;
+	status->version = word->version;
+	status->delay = word->delay;
+	status->scale = word->scale;
+	status->granted = word->granted;
+	fabric->stats = *hd_worker_stats(fabric->worker);
+	if (word->state >= HD_TICKET_APPLIED) {
+		heddle_ticket_end(
+			ticket, (enum heddle_state)word->state, (enum heddle_reason)word->reason
+		);
+		if (word->direction == HD_PULL)
+			heddle_ticket_let_go(ticket);
+	} else {
+		/* Also back from APPLIED, when a restart of the server lost it. */
+		ticket->ended = false;
+		status->state = (enum heddle_state)word->state;
+	}
+	more = ticket_gone(fabric);
+	pthread_mutex_unlock(&fabric->lock);
+	if (more)
+		hd_driver_wake(fabric->driver);
+}
+
+static void on_released(void *owner, uint32_t round, void *user) {
+	struct heddle *fabric = owner;
+	bool more;
+
+	pthread_mutex_lock(&fabric->lock);
+	heddle_ticket_let_go(user);
+	more = ticket_gone(fabric);
+	pthread_mutex_unlock(&fabric->lock);
+	if (more)
+		hd_driver_wake(fabric->driver);
+}
+
+static void on_stepped(void *owner, hd_version version) {
+	struct heddle *fabric = owner;
+
+	atomic_store_explicit(&fabric->newest, version, memory_order_relaxed);
+}
+
+int heddle_superseded(const struct heddle *fabric, uint64_t base) {
+	uint64_t newest = atomic_load_explicit(&fabric->newest, memory_order_relaxed);
+
+	return newest != 0 && HEDDLE_VERSION_COUNTER(newest) != HEDDLE_VERSION_COUNTER(base);
+}
+
+const struct hd_worker_ops heddle_worker_ops = {
+	.joined = on_joined,
+	.refused = on_refused,
+	.trouble = on_trouble,
+	.ticket = on_ticket,
+	.released = on_released,
+	.members = heddle_on_members,
+	.noticed = heddle_on_noticed,
+	.stepped = on_stepped,
+	.round = heddle_on_round,
+	.lacked = heddle_on_lack,
+};
+
+void heddle_on_event(void *owner, const struct hd_event *event) {
+	struct heddle *fabric = owner;
+
+	if (event->kind == HD_EVENT_FALLBACK)
+		say(fabric,
+		    HEDDLE_LOG_WARNING,
+		    "no controller: going on directly with the server until it is back");
+	hd_event_log_add(fabric->events, event);
+}
+
+/* --- commands ------------------------------------------------------------------------------- */
+
+static struct heddle_ticket *ring_head(const struct heddle_ticket_ring *ring) {
+	return ring->count > 0 ? ring->item[ring->head] : NULL;
+}
+
+static void ring_pop(struct heddle_ticket_ring *ring) {
+	ring->head = (ring->head + 1) % HEDDLE_COMMANDS_MAX;
+	ring->count--;
+}
+
+static int
+begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_sink *sink) {
+	struct hd_push_args push = {
+		.data = ticket->data,
+		.values = ticket->values,
+		.runs = ticket->runs,
+		.run_count = ticket->run_count,
+		.base = ticket->status.base,
+		.dtype = ticket->dtype,
+		.weight = ticket->weight,
+		.user = ticket,
+	};
+	struct hd_pull_args pull = {
+		.data = ticket->into,
+		.values = fabric->values,
+		.have = ticket->have,
+		.conditional = ticket->conditional,
+		.dtype = ticket->dtype,
+		.user = ticket,
+	};
+	int rc;
+
+	if (ticket->work.round != 0) {
+		rc = hd_worker_work(fabric->worker, now, &ticket->work, sink);
+		if (rc < 0 || !ticket->work.gives)
+			return rc < 0 ? rc : 1;
+		ticket->work.round = 0; /* said */
+	}
+	if (ticket->reduce)
+		return heddle_reduce_begin(fabric, ticket, now, sink);
+	return ticket->into ? hd_worker_pull(fabric->worker, now, &pull, sink, &ticket->round) :
+			      hd_worker_push(fabric->worker, now, &push, sink, &ticket->round);
+}
+
+static enum heddle_reason reason_of(const struct heddle *fabric, int code) {
+	if (code == -EDOM)
+		return HEDDLE_REASON_NOT_FINITE;
+	if (code == -ENOMEM)
+		return HEDDLE_REASON_NO_MEMORY;
+	if (fabric->notice_taken)
+		return HEDDLE_REASON_PREEMPTED;
+	return fabric->refused ? HEDDLE_REASON_REFUSED : HEDDLE_REASON_CLOSED;
+}
+
+/* The lock is held, but not over the core. False: the core takes no more now. */
+static bool
+run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_sink *sink) {
+	int rc;
+
+	if (!ticket->ended) {
+		ticket->in_core = true;
+		pthread_mutex_unlock(&fabric->lock);
+		rc = begin(fabric, ticket, now, sink);
+		pthread_mutex_lock(&fabric->lock);
+		if (rc == -EAGAIN || rc == -ENOBUFS) {
+			ticket->in_core = false;
+			return false;
+		}
+		if (rc != 0) {
+			ticket->in_core = false;
+			if (rc < 0)
+				heddle_ticket_end(ticket, HEDDLE_FAILED, reason_of(fabric, rc));
+			else /* a straggler whose work does not count */
+				heddle_ticket_end(ticket, HEDDLE_DROPPED, HEDDLE_REASON_LATE);
+			(void)ticket_gone(fabric);
+			heddle_ticket_let_go(ticket);
+		}
+	}
+	ring_pop(&fabric->commands);
+	/* The queue's reference; the core has its own as long as it has not let go. */
+	heddle_ticket_unref(ticket);
+	return true;
+}
+
+static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) {
+	struct heddle_ticket *ticket;
+
+	while ((ticket = ring_head(&fabric->cancels))) {
+		uint8_t direction = (uint8_t)ticket->status.direction;
+		/* Not the status's, which is the caller's view: 0 until the core has said a word. */
+		uint32_t round = ticket->round;
+
+		ring_pop(&fabric->cancels);
+		if (ticket->in_core && !ticket->ended) {
+			pthread_mutex_unlock(&fabric->lock);
+			(void)hd_worker_cancel(fabric->worker, now, direction, round, sink);
+			pthread_mutex_lock(&fabric->lock);
+		} else if (!ticket->ended) {
+			/* The core had no room for it after all. */
+			heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
+			heddle_ticket_let_go(ticket);
+			pthread_cond_broadcast(&fabric->changed);
+		}
+		heddle_ticket_unref(ticket);
+	}
+}
+
+void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
+	struct heddle *fabric = owner;
+	struct heddle_ticket *ticket;
+	bool leave;
+
+	heddle_take_notice(fabric, now, sink);
+	heddle_take_report(fabric, now);
+	pthread_mutex_lock(&fabric->lock);
+	do {
+		run_cancels(fabric, now, sink);
+		ticket = ring_head(&fabric->commands);
+	} while (ticket && run_command(fabric, ticket, now, sink));
+	leave = fabric->closing && fabric->commands.count == 0;
+	pthread_mutex_unlock(&fabric->lock);
+	if (leave)
+		(void)hd_worker_leave(fabric->worker, now, sink);
+}
+
+/* --- driving -------------------------------------------------------------------------------- */
+
+/* One round of the driver, without the lock; then what others want to know. */
+static void drive(struct heddle *fabric, hd_ns until) {
+	struct hd_node node = {&hd_worker_ops, fabric->worker};
+	int rc = 0;
+
+	/* What the core still knows of has been ended here: it is not to speak of it. */
+	if (!fabric->core_ended)
+		rc = hd_driver_step(fabric->driver, node, until);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->stats = *hd_worker_stats(fabric->worker);
+	if (rc < 0)
+		fabric->socket_error = rc;
+	fabric->flush_at = hd_worker_flush_at(fabric->worker);
+	if (fabric->stats.left)
+		fabric->left = true;
+	if (fabric->left && !fabric->core_ended) {
+		fabric->core_ended = true;
+		heddle_end_tickets(
+			fabric, fabric->closing ? HEDDLE_REASON_CLOSED : HEDDLE_REASON_PREEMPTED
+		);
+	}
+	if (rc < 0 || fabric->left)
+		pthread_cond_broadcast(&fabric->changed);
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+static void *run(void *arg) {
+	struct heddle *fabric = arg;
+
+	for (;;) {
+		bool stop;
+
+		pthread_mutex_lock(&fabric->lock);
+		stop = fabric->stopping || fabric->left || fabric->socket_error < 0;
+		pthread_mutex_unlock(&fabric->lock);
+		if (stop)
+			return NULL;
+		drive(fabric, HD_NEVER);
+	}
+}
+
+/* The program's signals are not for this thread. */
+int heddle_start_thread(struct heddle *fabric) {
+	sigset_t all, before;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&fabric->thread, NULL, run, fabric);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0)
+		return heddle_fail(-rc, "progress thread: %s", heddle_strerror(rc));
+	fabric->has_thread = true;
+	(void)pthread_setname_np(fabric->thread, "heddle");
+	return 0;
+}
+
+static hd_ns deadline_of(int timeout_ms) {
+	return timeout_ms < 0 ? HD_NEVER :
+				hd_ns_add(hd_driver_now(), (hd_ns)(unsigned)timeout_ms * HD_MS);
+}
+
+static bool sleep_until(struct heddle *fabric, hd_ns until) {
+	struct timespec when = {
+		.tv_sec = (time_t)(until / HD_SECOND),
+		.tv_nsec = (long)(until % HD_SECOND),
+	};
+
+	if (until == HD_NEVER)
+		return pthread_cond_wait(&fabric->changed, &fabric->lock) == 0;
+	return pthread_cond_timedwait(&fabric->changed, &fabric->lock, &when) != ETIMEDOUT;
+}
+
+int heddle_wait_until(
+	struct heddle *fabric,
+	bool (*done)(const void *arg),
+	const void *arg,
+	int timeout_ms
+) {
+	hd_ns until = deadline_of(timeout_ms);
+	bool in_time = true;
+
+	while (!done(arg)) {
+		if (fabric->socket_error < 0)
+			return heddle_fail(
+				fabric->socket_error,
+				"socket: %s",
+				heddle_strerror(fabric->socket_error)
+			);
+		/* Nothing comes any more: the core has ended. */
+		if (fabric->left)
+			return heddle_fail(-ESHUTDOWN, "left the job");
+		if (!in_time)
+			return heddle_fail(-ETIMEDOUT, "%s", fabric->trouble);
+		if (!fabric->manual) {
+			in_time = sleep_until(fabric, until);
+			continue;
+		}
+		pthread_mutex_unlock(&fabric->lock);
+		drive(fabric, until);
+		pthread_mutex_lock(&fabric->lock);
+		in_time = hd_driver_now() < until;
+	}
+	return 0;
+}
+
+static bool something_ended(const void *arg) {
+	const struct heddle *fabric = arg;
+
+	return fabric->ends != fabric->ends_seen;
+}
+
+int heddle_progress(struct heddle *fabric, int timeout_ms) {
+	uint64_t count;
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (fabric->manual)
+		drive(fabric, 0);
+	pthread_mutex_lock(&fabric->lock);
+	rc = timeout_ms == 0 ? (something_ended(fabric) ? 0 : -ETIMEDOUT) :
+			       heddle_wait_until(fabric, something_ended, fabric, timeout_ms);
+	if (rc == 0 && !fabric->manual && read(fabric->ended_fd, &count, sizeof count) < 0)
+		count = 0;
+	if (fabric->socket_error < 0)
+		rc = fabric->socket_error;
+	fabric->ends_seen = fabric->ends;
+	pthread_mutex_unlock(&fabric->lock);
+	return rc == 0 ? 1 : rc == -ETIMEDOUT ? 0 : rc;
+}
+
+int heddle_fd(const struct heddle *fabric) {
+	return fabric->manual ? hd_driver_fd(fabric->driver) : fabric->ended_fd;
+}
+
+int heddle_timeout_ms(const struct heddle *fabric) {
+	hd_ns deadline, now;
+
+	if (!fabric->manual)
+		return -1;
+	deadline = hd_worker_ops.deadline(fabric->worker);
+	now = hd_driver_now();
+	if (deadline == HD_NEVER)
+		return -1;
+	if (deadline <= now)
+		return 0;
+	return (int)hd_ns_min((deadline - now + HD_MS - 1) / HD_MS, INT32_MAX);
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Asking for pushes and pulls, and asking again: what nobody answers, what a session took along, what stalls. */
+#include "hd_slots.h"
+#include "worker_core.h"
+#include "worker_reduce.h"
+
+static struct hd_message
+request_of(const struct hd_worker *worker, const struct worker_ticket *ticket) {
+	struct hd_message message = {.kind = HD_MSG_REQUEST};
+	struct hd_msg_request *request = &message.request;
+
+	request->job = worker->job;
+	request->worker = worker->config.rank;
+	request->round = ticket->pub.round;
+	request->direction = ticket->pub.direction;
+	request->attempt = ticket->attempt;
+	request->dtype = ticket->dtype;
+	request->bytes = ticket->pub.bytes;
+	request->norm = ticket->norm;
+	request->peak = ticket->peak;
+	request->base = ticket->pub.base;
+	/* Of a push: the version that it made, as this worker was told; whether it stands, the server says. */
+	request->have = ticket->pub.direction == HD_PUSH ? ticket->pub.version : ticket->have;
+	request->conditional = ticket->conditional;
+	request->weight = ticket->share;
+	return message;
+}
+
+/* A push that was granted before may be in the model by now: only the server knows, and a controller
+ * that plans it anew might drop what is applied. */
+static enum worker_asked
+whom_for(const struct hd_worker *worker, const struct worker_ticket *ticket) {
+	enum worker_asked whom = worker_whom_to_ask(worker);
+
+	if (whom == WORKER_ASKED_CONTROLLER && ticket->ask_server)
+		return WORKER_ASKED_SERVER;
+	return whom;
+}
+
+void worker_watch_stalls(struct hd_worker *worker, const struct worker_context *ctx) {
+	if (worker->stall_at == HD_NEVER)
+		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
+}
+
+void worker_ask(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+) {
+	enum worker_asked whom = whom_for(worker, ticket);
+	struct hd_event event = {.kind = HD_EVENT_REQUESTED, .aux = ticket->attempt + 1u};
+	struct hd_message message;
+
+	if (whom == WORKER_ASKED_NOBODY || ticket->ended || ticket->pub.state != HD_TICKET_QUEUED)
+		return;
+	if (worker_waits_for_step(worker, ticket))
+		return;
+	if (worker_spend(worker, ctx, ticket))
+		return;
+	ticket->credited
+		= whom == WORKER_ASKED_CONTROLLER && worker_spend_pull(worker, ctx, ticket);
+	if (ticket->credited)
+		whom = WORKER_ASKED_SERVER;
+	if (ticket->attempt == WORKER_ATTEMPTS_MAX) {
+		worker_end(worker, ctx, ticket, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
+		return;
+	}
+	ticket->attempt++;
+	message = request_of(worker, ticket);
+	if (worker_tell(
+		    worker,
+		    whom == WORKER_ASKED_CONTROLLER ? worker->controller : worker->server,
+		    ctx,
+		    &message
+	    )
+	    < 0) {
+		ticket->attempt--;
+		worker->retry_at = hd_ns_add(ctx->now, WORKER_RETRY_US * HD_US);
+		return;
+	}
+	worker->stats.asked_again += ticket->attempt > 1;
+	ticket->asked = (uint8_t)whom;
+	ticket->token = 0;
+	ticket->position = 0;
+	ticket->progress_at = ctx->now;
+	ticket->progress_bytes = 0;
+	worker_emit_ticket(worker, ctx, ticket, event);
+	worker_set_state(worker, ticket, HD_TICKET_REQUESTED);
+	worker_watch_stalls(worker, ctx);
+}
+
+void worker_ask_queued(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link)
+		worker_ask(worker, ctx, ticket);
+}
+
+void worker_requeue(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+) {
+	if (ticket->ended)
+		return;
+	worker_off_wire(worker, ticket);
+	/* One that was withdrawn too late may be in the model: the server is asked, as for any other. When
+	 * it grants instead of telling the outcome, it never had it whole. */
+	(void)worker_unkeep(worker, ticket);
+	ticket->asked = WORKER_ASKED_NOBODY;
+	ticket->way = NULL;
+	ticket->pub.state = HD_TICKET_QUEUED;
+}
+
+void worker_requeue_asked(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	enum worker_asked whom
+) {
+	struct worker_ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		if (ticket->pub.state == HD_TICKET_REQUESTED && ticket->asked == whom)
+			worker_requeue(worker, ctx, ticket);
+	}
+}
+
+void worker_requeue_wire(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	bool new_life
+) {
+	struct worker_ticket *ticket;
+
+	(void)worker_credit_void(worker, worker->credit.token);
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		bool asked_server = ticket->pub.state == HD_TICKET_REQUESTED
+			&& ticket->asked == WORKER_ASKED_SERVER;
+		bool on_wire = ticket->pub.state == HD_TICKET_GRANTED
+			|| ticket->pub.state == HD_TICKET_SENDING
+			|| ticket->pub.state == HD_TICKET_HELD;
+
+		if (asked_server || on_wire || (new_life && ticket->pub.state == HD_TICKET_APPLIED))
+			worker_requeue(worker, ctx, ticket);
+	}
+}
+
+/* --- stalls --------------------------------------------------------------------------------- */
+
+/* Bytes that got through; grows while a transfer lives. */
+static uint64_t progress_of(const struct worker_ticket *ticket) {
+	if (ticket->send)
+		return hd_send_stats(ticket->send)->bytes_acked;
+	if (ticket->slots)
+		return hd_slots_stats(ticket->slots)->sums;
+	return ticket->recv ? hd_recv_stats(ticket->recv)->bytes_held : 0;
+}
+
+void worker_requeue_unproven(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		bool on_way = ticket->pub.state == HD_TICKET_GRANTED
+			|| ticket->pub.state == HD_TICKET_SENDING;
+
+		if (on_way && ticket->asked == WORKER_ASKED_CONTROLLER && progress_of(ticket) == 0)
+			worker_requeue(worker, ctx, ticket);
+	}
+}
+
+/*
+ * Whether somebody else's word is overdue. What waits at the controller waits by its policy; a push
+ * that the server holds waits for its turn. The rest moves or is asked for again: a grant whose EXPECT
+ * was lost with a controller, a pull whose grant was.
+ */
+static bool may_stall(const struct worker_ticket *ticket) {
+	switch (ticket->pub.state) {
+	case HD_TICKET_GRANTED:
+	case HD_TICKET_SENDING:
+		return true;
+	case HD_TICKET_REQUESTED:
+		return ticket->asked == WORKER_ASKED_SERVER;
+	default:
+		return false;
+	}
+}
+
+static bool waits_for_way(const struct hd_worker *worker, const struct worker_ticket *ticket) {
+	return worker_by_aggregator(ticket) && !ticket->way->plain
+		&& !worker_way_session(worker, ticket->way);
+}
+
+void worker_stall_tick(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_ticket *ticket;
+	bool watch;
+
+	if (worker->stall_at > ctx->now)
+		return;
+	watch = worker_reduce_stalls(worker, ctx);
+	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+		uint64_t bytes = progress_of(ticket);
+
+		if (ticket->ended)
+			continue;
+		watch |= ticket->pub.state < HD_TICKET_APPLIED;
+		if (!may_stall(ticket) || bytes != ticket->progress_bytes) {
+			ticket->progress_bytes = bytes;
+			ticket->progress_at = ctx->now;
+			continue;
+		}
+		if (waits_for_way(worker, ticket)
+		    && ctx->now >= hd_ns_add(ticket->progress_at, HD_WAY_OPEN_US * HD_US)) {
+			worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+			continue;
+		}
+		if (ctx->now < hd_ns_add(ticket->progress_at, HD_STALL_US * HD_US))
+			continue;
+		ticket->ask_server |= worker_by_aggregator(ticket);
+		worker_requeue(worker, ctx, ticket);
+		worker_ask(worker, ctx, ticket);
+	}
+	worker->stall_at = watch ? hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4) : HD_NEVER;
+}

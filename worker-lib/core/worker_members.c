@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who else takes part in the job, and the end of this worker's own part when its machine is taken away:
+ *
+ *    notice           flush_at                  withdraw_at          leave_at       preempted_at
+ *      |-- as ever, first --|-- no new pushes; what ---|-- withdrawn, what --|-- LEAVE, ----|
+ *      |   in the plan      |   is under way ends      |   is not held yet   |   lingering  |
+ *
+ * Each is earlier when nothing is left to wait for. The flush is given twice what a push took lately. How a push
+ * ended that the server has not answered at leave_at is not known: it may be in the model.
+ */
+#include "worker_core.h"
+#include "worker_reduce.h"
+
+#include <errno.h>
+
+#define FLUSH_LEAST (100 * HD_MS)
+#define WITHDRAW_SPAN (120 * HD_MS) /* of these the last are for LEAVE and its repetition: */
+#define LEAVE_SPAN (50 * HD_MS)
+
+void worker_say_notice(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct hd_session *session
+) {
+	struct hd_message message = {.kind = HD_MSG_NOTICE};
+
+	if (worker->preempted_at <= ctx->now)
+		return; /* also without one */
+	message.notice.job = worker->job;
+	message.notice.worker = worker->config.rank;
+	message.notice.left_us = (uint32_t)((worker->preempted_at - ctx->now + HD_US - 1) / HD_US);
+	(void)worker_tell(worker, session, ctx, &message);
+}
+
+int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_sink *sink) {
+	struct worker_context ctx = {now, sink};
+	struct hd_event event = {.kind = HD_EVENT_NOTICE, .value = (double)left * 1e-9};
+
+	if (left == 0 || left > HD_NOTICE_US_MAX * HD_US)
+		return -EINVAL;
+	if (worker->stats.left || worker->refused)
+		return -ESHUTDOWN;
+	if (worker->preempted_at && worker->preempted_at <= now + left)
+		return 0;
+	worker->preempted_at = now + left;
+	worker->notice_span = left;
+	worker->stats.preempted = true;
+	worker_emit(worker, &ctx, &event);
+	if (hd_addr_is_none(worker->config.controller))
+		worker_say_notice(worker, &ctx, worker->server);
+	else if (worker->registered)
+		worker_say_notice(worker, &ctx, worker->controller);
+	return 0;
+}
+
+static hd_ns before_end(const struct hd_worker *worker, hd_ns span) {
+	return worker->preempted_at > span ? worker->preempted_at - span : 1;
+}
+
+static hd_ns withdraw_at(const struct hd_worker *worker) {
+	return before_end(worker, hd_ns_min(WITHDRAW_SPAN, worker->notice_span / 4));
+}
+
+hd_ns worker_leave_at(const struct hd_worker *worker) {
+	if (!worker->preempted_at)
+		return HD_NEVER;
+	return before_end(worker, hd_ns_min(LEAVE_SPAN, worker->notice_span / 8));
+}
+
+hd_ns hd_worker_flush_at(const struct hd_worker *worker) {
+	hd_ns span = WITHDRAW_SPAN + hd_ns_max(2 * worker->push_took, FLUSH_LEAST);
+
+	if (!worker->preempted_at)
+		return HD_NEVER;
+	return before_end(worker, hd_ns_min(span, worker->notice_span / 2));
+}
+
+void worker_push_took(struct hd_worker *worker, hd_ns took) {
+	worker->push_took = hd_ns_max(took, worker->push_took - worker->push_took / 8);
+}
+
+static void withdraw(struct hd_worker *worker, const struct worker_context *ctx) {
+	const struct worker_ticket *ticket;
+
+	worker->withdrawn = true;
+	TAILQ_FOREACH (ticket, &worker->tickets, link)
+		if (!ticket->ended)
+			(void)hd_worker_cancel(
+				worker,
+				ctx->now,
+				ticket->pub.direction,
+				ticket->pub.round,
+				ctx->sink
+			);
+	worker_reduce_fail_all(worker, ctx, HD_REASON_PREEMPTED);
+}
+
+void worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx) {
+	if (!worker->preempted_at || worker->said_leave)
+		return;
+	if (ctx->now >= hd_worker_flush_at(worker))
+		worker->leaving = true; /* the session's tick goes on with it */
+	if (ctx->now >= withdraw_at(worker) && !worker->withdrawn)
+		withdraw(worker, ctx);
+}
+
+hd_ns worker_members_deadline(const struct hd_worker *worker) {
+	if (!worker->preempted_at || worker->said_leave)
+		return HD_NEVER;
+	if (!worker->leaving)
+		return hd_worker_flush_at(worker);
+	return worker->withdrawn ? worker_leave_at(worker) : withdraw_at(worker);
+}
+
+void worker_on_notice(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_msg_notice *message
+) {
+	hd_ns left = message->left_us * HD_US;
+
+	if (message->job != worker->job || message->worker != worker->config.rank
+	    || hd_worker_notice(worker, ctx->now, left, ctx->sink) < 0) {
+		worker->stats.late_messages++;
+		return;
+	}
+	if (worker->config.ops && worker->config.ops->noticed)
+		worker->config.ops->noticed(worker->config.owner, worker->preempted_at);
+}
+
+void worker_on_roster(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_msg_roster *message
+) {
+	struct hd_roster roster = {
+		.change = message->change,
+		.target = message->target,
+		.sync_count = message->sync_count,
+		.tau_max = message->tau_max,
+		.scale = message->scale,
+	};
+	struct hd_event event = {
+		.kind = HD_EVENT_ROSTER,
+		.aux = message->count,
+		.version = message->change,
+		.position = message->target,
+		.round = message->sync_count,
+		.bytes = message->tau_max,
+		.value = (double)message->scale,
+	};
+
+	if (message->job != worker->job || !hd_roster_valid(&roster)
+	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
+		    < 0) {
+		worker->stats.late_messages++;
+		return;
+	}
+	if (message->change == worker->roster.change)
+		return;
+	worker->roster = roster;
+	worker_emit(worker, ctx, &event);
+	if (worker->config.ops && worker->config.ops->members)
+		worker->config.ops->members(worker->config.owner, &worker->roster);
+}
+
+const struct hd_roster *hd_worker_roster(const struct hd_worker *worker) {
+	return &worker->roster;
+}

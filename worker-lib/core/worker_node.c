@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_text.h"
+#include "hd_worker.h"
+#include "worker_core.h"
+#include "worker_reduce.h"
+#include "worker_stream.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static_assert(HD_TICKETS_MAX >= 2, "a worker has at least a push and a pull");
+
+void worker_emit(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct hd_event *event
+) {
+	if (!ctx->sink->event)
+		return;
+	if (event->at == 0)
+		event->at = ctx->now;
+	event->job = worker->job;
+	event->worker = worker->config.rank;
+	ctx->sink->event(ctx->sink, event);
+}
+
+/* `event` has what is particular to it: kind, reason, aux, value, at. */
+void worker_emit_ticket(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_ticket *ticket,
+	struct hd_event event
+) {
+	event.direction = ticket->pub.direction;
+	event.round = ticket->pub.round;
+	event.token = ticket->token;
+	event.position = ticket->position;
+	event.version = ticket->pub.version;
+	event.base = ticket->pub.direction == HD_PUSH ? ticket->pub.base : ticket->have;
+	event.bytes = ticket->pub.bytes;
+	worker_emit(worker, ctx, &event);
+}
+
+/* -ENOTCONN without a session, else as hd_session_send(). */
+int worker_tell(
+	struct hd_worker *worker,
+	struct hd_session *session,
+	const struct worker_context *ctx,
+	const struct hd_message *message
+) {
+	if (!session || !hd_session_is_open(session))
+		return -ENOTCONN;
+	return hd_session_send(session, message, ctx->now, ctx->sink);
+}
+
+static int copy_spec(struct hd_worker *worker, const struct hd_jobspec *spec) {
+	uint8_t *blob;
+	int bytes, rc;
+
+	worker->config.spec = &worker->spec;
+	worker->job = hd_job_id(spec->tenant, spec->name);
+	worker->model_bytes = hd_jobspec_model_bytes(spec);
+	if (worker->model_bytes == 0) {
+		worker->spec = *spec; /* no server is told */
+		worker->spec.tensors = NULL;
+		return 0;
+	}
+	blob = malloc(HD_MESSAGE_BYTES_MAX);
+	if (!blob)
+		return -ENOMEM;
+	bytes = hd_jobspec_encode(spec, blob, HD_MESSAGE_BYTES_MAX);
+	rc = bytes < 0 ? bytes : hd_jobspec_decode(blob, (size_t)bytes, &worker->spec);
+	if (rc < 0) {
+		free(blob);
+		return rc;
+	}
+	worker->spec_blob = blob;
+	worker->spec_bytes = (uint32_t)bytes;
+	return 0;
+}
+
+static int create_endpoint(struct hd_worker *worker) {
+	struct hd_endpoint_config config = {
+		.name = worker->name,
+		.role = HD_ROLE_WORKER,
+		.key_id = worker->config.key_id,
+		.keys = worker->config.keys,
+		.sessions_max = 4 + HD_WAYS_MAX,
+		.ops = &worker_endpoint_ops,
+		.owner = worker,
+	};
+
+	memcpy(config.seed, worker->config.seed, sizeof config.seed);
+	return hd_endpoint_create(&config, &worker->endpoint);
+}
+
+static void set_defaults(struct hd_worker *worker) {
+	struct hd_worker_config *config = &worker->config;
+
+	hd_text_copy(worker->name, sizeof worker->name, config->name);
+	hd_text_copy(worker->host, sizeof worker->host, config->host);
+	config->name = worker->name;
+	config->host = worker->host;
+	if (!(config->job_weight > 0.0f))
+		config->job_weight = 1.0f;
+	if (config->chunk_bytes == 0)
+		config->chunk_bytes = HD_CHUNK_BYTES_DEFAULT;
+	if (config->receive_window_bytes == 0)
+		config->receive_window_bytes = 1 << 20;
+	if (config->fallback_us == 0)
+		config->fallback_us = HD_FALLBACK_US;
+	worker->register_at = worker->join_at = worker->retry_at = worker->stall_at = HD_NEVER;
+	worker->next_round[HD_PUSH] = worker->next_round[HD_PULL] = 1;
+	TAILQ_INIT(&worker->tickets);
+	TAILQ_INIT(&worker->active);
+	TAILQ_INIT(&worker->reduces);
+}
+
+int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **out) {
+	struct hd_worker *worker;
+	char error[HD_TEXT_BYTES_MAX];
+	int rc;
+
+	if (!config->spec || hd_jobspec_check(config->spec, error, sizeof error) < 0)
+		return -EINVAL;
+	if (hd_addr_is_none(config->controller) && hd_addr_is_none(config->server))
+		return -EDESTADDRREQ;
+	if (config->chunk_bytes > HD_CHUNK_BYTES_MAX || config->chunk_bytes % sizeof(float) != 0)
+		return -EINVAL;
+	worker = calloc(1, sizeof *worker);
+	if (!worker)
+		return -ENOMEM;
+	worker->config = *config;
+	set_defaults(worker);
+	rc = copy_spec(worker, config->spec);
+	if (rc < 0)
+		goto free_worker;
+	rc = create_endpoint(worker);
+	if (rc < 0)
+		goto fini_spec;
+	*out = worker;
+	return 0;
+
+fini_spec:
+	hd_jobspec_fini(&worker->spec);
+	free(worker->spec_blob);
+free_worker:
+	free(worker);
+	return rc;
+}
+
+void hd_worker_destroy(struct hd_worker *worker) {
+	struct worker_ticket *ticket;
+
+	if (!worker)
+		return;
+	while ((ticket = TAILQ_FIRST(&worker->tickets))) {
+		TAILQ_REMOVE(&worker->tickets, ticket, link);
+		worker_off_wire(worker, ticket);
+		worker_copy_end(ticket);
+		free(ticket->payload);
+		free(ticket);
+	}
+	worker_reduce_destroy(worker);
+	hd_endpoint_destroy(worker->endpoint);
+	hd_jobspec_fini(&worker->spec);
+	free(worker->spec_blob);
+	free(worker);
+}
+
+/* --- the node's face ------------------------------------------------------------------------ */
+
+static void begin_call(struct hd_worker *worker, const struct worker_context *ctx) {
+	worker_collect(worker);
+	worker_reduce_collect(worker, ctx);
+	if (!worker->started)
+		worker_start(worker, ctx);
+}
+
+/* Callbacks of observe may push and pull: what they begin waits for the pump. */
+static void end_call(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_ticket *ticket;
+
+	worker->observe_due = false;
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->send && !ticket->ended)
+			worker_observe_send(worker, ctx, ticket);
+		worker_stream_observe(worker, ctx, ticket);
+		if (ticket->copy)
+			worker_observe_copy(worker, ctx, ticket);
+	}
+	/* What was waited for may have ended. */
+	if (worker->leaving && !worker->said_leave)
+		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
+	worker_pump_sacks(worker, ctx);
+	worker_pump_sends(worker, ctx);
+	worker_reduce_pump(worker, ctx);
+}
+
+static void worker_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	struct hd_worker *worker = core;
+	struct worker_context ctx = {now, sink};
+	uint8_t version;
+
+	begin_call(worker, &ctx);
+	for (size_t i = 0; i < count; i++) {
+		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
+
+		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED)
+			worker_on_chunk(worker, &ctx, &packets[i]);
+		else if (type == HD_PACKET_RESULT)
+			worker_reduce_result(worker, &ctx, &packets[i]);
+		else if (type == HD_PACKET_PROBE)
+			worker_on_probe_packet(worker, &ctx, &packets[i]);
+		else if (type == HD_PACKET_CONTROL || type == HD_PACKET_HELLO)
+			hd_endpoint_receive(worker->endpoint, now, &packets[i], sink);
+		else
+			worker->stats.drop_type++;
+	}
+	end_call(worker, &ctx);
+}
+
+static void worker_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	struct hd_worker *worker = core;
+	struct worker_context ctx = {now, sink};
+
+	begin_call(worker, &ctx);
+	hd_endpoint_tick(worker->endpoint, now, sink);
+	worker_session_tick(worker, &ctx);
+	worker_way_tick(worker, &ctx);
+	worker_stall_tick(worker, &ctx);
+	if (worker->retry_at <= now) {
+		worker->retry_at = HD_NEVER;
+		worker_ask_queued(worker, &ctx);
+		worker_reduce_ask_queued(worker, &ctx);
+	}
+	end_call(worker, &ctx);
+}
+
+static hd_ns worker_deadline(const void *core) {
+	const struct hd_worker *worker = core;
+	const struct worker_ticket *ticket;
+	hd_ns deadline;
+
+	if (!worker->started || worker->observe_due)
+		return 0;
+	deadline = hd_ns_min(
+		hd_endpoint_deadline(worker->endpoint), worker_session_deadline(worker)
+	);
+	deadline = hd_ns_min(deadline, hd_ns_min(worker->retry_at, worker->stall_at));
+	deadline = hd_ns_min(deadline, worker_way_deadline(worker));
+	deadline = hd_ns_min(deadline, worker_reduce_deadline(worker));
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->send && worker_way_session(worker, ticket->way))
+			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->send));
+		if (ticket->copy && worker_way_session(worker, ticket->copy_way))
+			deadline = hd_ns_min(deadline, hd_send_deadline(ticket->copy));
+		if (ticket->recv)
+			deadline = hd_ns_min(deadline, hd_recv_deadline(ticket->recv));
+		deadline = hd_ns_min(deadline, worker_stream_deadline(ticket));
+	}
+	return deadline;
+}
+
+const struct hd_core_ops hd_worker_ops = {
+	.receive = worker_receive,
+	.tick = worker_tick,
+	.deadline = worker_deadline,
+};
+
+uint32_t hd_worker_chunk_bytes(const struct hd_worker *worker) {
+	return worker->config.chunk_bytes;
+}
+
+const struct hd_worker_stats *hd_worker_stats(const struct hd_worker *worker) {
+	return &worker->stats;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an update is on the wire: fp32, 16 bits, fixed point, or runs. */
+#include "hd_kernels.h"
+#include "worker_core.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int worker_payload_bytes(
+	const struct hd_worker *worker,
+	const struct hd_push_args *args,
+	uint64_t *bytes
+) {
+	uint64_t values = hd_jobspec_values(&worker->spec), sum;
+	uint32_t chunk_bytes = worker->config.chunk_bytes;
+
+	if (args->dtype != HD_DTYPE_SPARSE32) {
+		*bytes = values * hd_dtype_bytes(args->dtype);
+		return hd_dtype_is_dense(args->dtype) && args->values == values && !args->runs ?
+			0 :
+			-EINVAL;
+	}
+	if (chunk_bytes < HD_RUN_BYTES_MIN)
+		return -EINVAL;
+	if (hd_runs_check(args->runs, args->run_count, values, &sum) < 0 || sum != args->values)
+		return -EINVAL;
+	*bytes = hd_runs_bytes(args->runs, args->run_count, chunk_bytes);
+	return *bytes <= worker->model_bytes ? 0 : -E2BIG;
+}
+
+float worker_peak(const struct hd_push_args *args) {
+	return hd_peak_f32(args->data, args->values);
+}
+
+int16_t worker_exponent(const struct worker_ticket *ticket, float weight) {
+	double peak = fabs((double)ticket->peak * (double)weight);
+
+	if (ticket->dtype != HD_DTYPE_FIXED32 || !isfinite(peak))
+		return 0;
+	return (int16_t)hd_fixed_exponent(peak, 1);
+}
+
+bool worker_is_finite(const struct hd_push_args *args, double norm) {
+	if (!isfinite(norm))
+		return false;
+	return !hd_dtype_is_half(args->dtype)
+		|| hd_find_not_finite_as(args->dtype, args->data, args->values) == args->values;
+}
+
+static int
+make_half(const struct hd_worker *worker, const struct worker_ticket *ticket, float weight) {
+	uint16_t *half = ticket->payload;
+
+	hd_half_from_f32(ticket->dtype, half, ticket->data, ticket->values, weight);
+	if (worker->spec.allow_not_finite)
+		return 0;
+	return hd_find_not_finite_half(ticket->dtype, half, ticket->values) < ticket->values ?
+		-EDOM :
+		0;
+}
+
+static int make_fixed(const struct worker_ticket *ticket, float weight, int16_t exponent) {
+	if (exponent < HD_FIXED_EXPONENT_MIN || exponent > HD_FIXED_EXPONENT_MAX)
+		return -EDOM;
+	return hd_fixed_from_f32(ticket->payload, ticket->data, ticket->values, weight, exponent) ?
+		-EDOM :
+		0;
+}
+
+int worker_make_payload(
+	const struct hd_worker *worker,
+	struct worker_ticket *ticket,
+	float weight,
+	int16_t exponent
+) {
+	bool as_it_is = ticket->dtype == HD_DTYPE_FP32 && weight == 1.0f;
+	int rc = 0;
+
+	if (ticket->weight == weight
+	    && (ticket->dtype != HD_DTYPE_FIXED32 || ticket->exponent == exponent))
+		return 0;
+	worker_copy_end(ticket); /* it reads what is about to change */
+	ticket->recast = ticket->dtype == HD_DTYPE_FIXED32 && ticket->payload;
+	if (as_it_is) {
+		free(ticket->payload);
+		ticket->payload = NULL;
+	} else if (!ticket->payload) {
+		ticket->payload = malloc(ticket->pub.bytes);
+		if (!ticket->payload)
+			return -ENOMEM;
+	}
+	if (ticket->dtype == HD_DTYPE_SPARSE32)
+		hd_runs_encode(
+			ticket->runs,
+			ticket->run_count,
+			ticket->data,
+			weight,
+			worker->config.chunk_bytes,
+			ticket->payload
+		);
+	else if (hd_dtype_is_half(ticket->dtype))
+		rc = make_half(worker, ticket, weight);
+	else if (ticket->dtype == HD_DTYPE_FIXED32)
+		rc = make_fixed(ticket, weight, exponent);
+	else if (!as_it_is)
+		hd_scale_f32(ticket->payload, ticket->data, ticket->values, weight);
+	if (rc == 0) {
+		ticket->weight = weight;
+		ticket->exponent = 0;
+		if (ticket->dtype == HD_DTYPE_FIXED32)
+			ticket->exponent = exponent;
+	}
+	return rc;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pulls off the wire. The server's PULL_STATE says which version comes under which token, and only
+ * chunks of that token and version are taken, so that what is delivered is one version. EXPECT, the
+ * controller's word, may come before or after it.
+ */
+#include "hd_kernels.h"
+#include "worker_core.h"
+#include "worker_reduce.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define WIDEN_BLOCK 2048 /* values */
+
+static bool
+is_ours(struct hd_worker *worker,
+	const struct worker_ticket *ticket,
+	uint32_t job,
+	uint16_t rank,
+	uint8_t attempt) {
+	if (job == worker->job && rank == worker->config.rank && ticket
+	    && ticket->attempt == attempt
+	    && (ticket->pub.state == HD_TICKET_REQUESTED || ticket->pub.state == HD_TICKET_GRANTED))
+		return true;
+	worker->stats.late_messages++;
+	return false;
+}
+
+void worker_on_expect(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_msg_expect *expect
+) {
+	struct worker_ticket *ticket = worker_find(worker, HD_PULL, expect->round);
+	struct hd_addr peer = {expect->peer_ipv4, expect->peer_port};
+
+	if (expect->direction != HD_PULL) {
+		worker->stats.late_messages++;
+		return;
+	}
+	/* PULL_STATE was faster: it said the same and more. */
+	if (ticket && ticket->recv && ticket->token == expect->token)
+		return;
+	if (!is_ours(worker, ticket, expect->job, expect->worker, expect->attempt))
+		return;
+	ticket->token = expect->token;
+	ticket->epoch = expect->epoch;
+	ticket->pub.granted = true;
+	ticket->progress_at = ctx->now;
+	if (worker_is_server(worker, peer)) {
+		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+		return;
+	}
+	ticket->way = worker_way_to(worker, ctx, peer, false);
+	if (ticket->way)
+		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+	else
+		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
+}
+
+void worker_report_pull(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_ticket *ticket,
+	enum hd_outcome outcome,
+	enum hd_reason reason
+) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+	struct hd_msg_report *report = &message.report;
+
+	if (ticket->asked != WORKER_ASKED_CONTROLLER && !ticket->credited)
+		return;
+	report->job = worker->job;
+	report->worker = worker->config.rank;
+	report->round = ticket->pub.round;
+	report->direction = HD_PULL;
+	report->attempt = ticket->attempt;
+	report->token = ticket->token;
+	report->outcome = (uint8_t)outcome;
+	report->reason = (uint8_t)reason;
+	report->version = ticket->pub.version;
+	report->credited = ticket->credited;
+	if (ticket->recv) {
+		const struct hd_recv_stats *stats = hd_recv_stats(ticket->recv);
+
+		report->bytes = stats->bytes_held;
+		report->duration_ns = stats->last - stats->first;
+		report->rate_bps = (uint64_t)hd_recv_rate_bps(ticket->recv);
+		report->limited_permille = hd_recv_limited_permille(ticket->recv);
+	}
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+}
+
+static void end_pull(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket,
+	enum hd_ticket_state state,
+	enum hd_reason reason
+) {
+	enum hd_outcome outcome = state == HD_TICKET_APPLIED ? HD_OUTCOME_APPLIED :
+		state == HD_TICKET_DROPPED                   ? HD_OUTCOME_DROPPED :
+							       HD_OUTCOME_FAILED;
+
+	worker_report_pull(worker, ctx, ticket, outcome, reason);
+	worker_end(worker, ctx, ticket, state, reason);
+}
+
+/* Values of 16 bits land in the second half of the place where they will be in fp32. */
+static void *landing(const struct worker_ticket *ticket) {
+	uint64_t bytes = ticket->values * sizeof(float);
+
+	return (uint8_t *)ticket->into + (bytes - ticket->pub.bytes);
+}
+
+/* From there to the front: what is written never reaches what is still to be read, but for the block under way,
+ * which is copied first. */
+static void widen(const struct worker_ticket *ticket) {
+	const uint8_t *from = landing(ticket);
+	uint16_t block[WIDEN_BLOCK];
+
+	for (uint64_t at = 0; at < ticket->values; at += WIDEN_BLOCK) {
+		uint64_t left = ticket->values - at;
+		size_t count = left < WIDEN_BLOCK ? (size_t)left : WIDEN_BLOCK;
+
+		memcpy(block, from + at * sizeof(*block), count * sizeof(*block));
+		hd_half_to_f32(ticket->dtype, ticket->into + at, block, count);
+	}
+}
+
+void worker_on_pull_state(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_way *way,
+	const struct hd_msg_pull_state *state
+) {
+	struct worker_ticket *ticket = worker_find(worker, HD_PULL, state->round);
+	struct hd_recv_config config = {
+		.token = state->token,
+		.job = worker->job,
+		.round = state->round,
+		.worker = worker->config.rank,
+		.attempt = state->attempt,
+	};
+	int rc;
+
+	if (!is_ours(worker, ticket, state->job, state->worker, state->attempt) || ticket->recv)
+		return;
+	if (ticket->pub.state == HD_TICKET_GRANTED && ticket->way != way) {
+		worker->stats.late_messages++;
+		return;
+	}
+	ticket->way = way;
+	ticket->token = state->token;
+	ticket->pub.granted = ticket->asked == WORKER_ASKED_CONTROLLER || ticket->credited;
+	ticket->pub.version = state->version;
+	worker_newest(worker, state->version, false);
+	if (way && state->reason != HD_REASON_NONE && state->reason != HD_REASON_NOT_MODIFIED) {
+		worker_leave_way(worker, ctx, ticket, HD_REASON_CLOSED);
+		return;
+	}
+	if (state->reason != HD_REASON_NONE) {
+		end_pull(
+			worker,
+			ctx,
+			ticket,
+			state->reason == HD_REASON_NOT_MODIFIED ? HD_TICKET_DROPPED :
+								  HD_TICKET_FAILED,
+			state->reason < HD_REASON_COUNT ? state->reason : HD_REASON_REFUSED
+		);
+		return;
+	}
+	config.dtype = ticket->dtype;
+	config.bytes = ticket->pub.bytes;
+	config.data = landing(ticket);
+	rc = state->bytes == config.bytes ? hd_recv_create(&config, &ticket->recv) : -EINVAL;
+	if (rc < 0) {
+		end_pull(
+			worker,
+			ctx,
+			ticket,
+			HD_TICKET_FAILED,
+			rc == -ENOMEM ? HD_REASON_NO_MEMORY : HD_REASON_REFUSED
+		);
+		return;
+	}
+	ticket->progress_at = ctx->now;
+	ticket->progress_bytes = 0;
+	worker_activate(worker, ticket);
+	if (ticket->pub.state == HD_TICKET_REQUESTED)
+		worker_set_state(worker, ticket, HD_TICKET_GRANTED);
+}
+
+/* --- chunks --------------------------------------------------------------------------------- */
+
+static void say_once(
+	const struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_way *way,
+	const struct hd_message *message
+) {
+	struct hd_session *session = worker_way_session(worker, way);
+
+	if (session)
+		(void)hd_session_send_once(session, message, ctx->now, ctx->sink);
+}
+
+/* Returns the chunks held without a gap. */
+static uint32_t
+say_sack(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
+	struct hd_message message = {.kind = HD_MSG_SACK};
+
+	hd_recv_sack(ticket->recv, ctx->now, worker->config.receive_window_bytes, &message.sack);
+	say_once(worker, ctx, ticket->way, &message);
+	return message.sack.held;
+}
+
+/* The last acknowledgement may be lost: the sender then repeats chunks of a pull that has ended. */
+void worker_bury(struct hd_worker *worker, struct hd_addr from, uint64_t token, uint32_t held) {
+	worker->tombstones[worker->tombstone_next]
+		= (struct worker_tombstone){.token = token, .from = from, .held = held};
+	worker->tombstone_next = (worker->tombstone_next + 1) % WORKER_TOMBSTONES_MAX;
+}
+
+static struct worker_tombstone *find_tombstone(struct hd_worker *worker, uint64_t token) {
+	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++) {
+		if (worker->tombstones[i].token == token && token != 0)
+			return &worker->tombstones[i];
+	}
+	return NULL;
+}
+
+static struct worker_ticket *find_recv(const struct hd_worker *worker, uint64_t token) {
+	struct worker_ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->recv && ticket->token == token)
+			return ticket;
+	}
+	return NULL;
+}
+
+static void delivered(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+) {
+	struct hd_event event = {.kind = HD_EVENT_RECV_END};
+
+	event.value = hd_recv_rate_bps(ticket->recv);
+	worker_emit_ticket(worker, ctx, ticket, event);
+	worker_bury(
+		worker,
+		worker_by_aggregator(ticket) ? ticket->way->address : (struct hd_addr){0},
+		ticket->token,
+		say_sack(worker, ctx, ticket)
+	);
+	if (hd_dtype_is_half(ticket->dtype))
+		widen(ticket);
+	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
+}
+
+static void without_ticket(
+	struct hd_worker *worker,
+	const struct hd_chunk_header *header,
+	struct hd_addr from
+) {
+	struct worker_tombstone *tombstone = find_tombstone(worker, header->token);
+	const struct worker_way *way = NULL;
+
+	if (!tombstone) {
+		worker->stats.drop_token++;
+		return;
+	}
+	if (!hd_addr_is_none(tombstone->from))
+		way = worker_way_at(worker, tombstone->from);
+	if ((!way && !hd_addr_is_none(tombstone->from)) || !worker_way_is_at(worker, way, from)) {
+		worker->stats.drop_source++;
+		return;
+	}
+	tombstone->packet = header->packet;
+	tombstone->due = true;
+}
+
+bool worker_takes(
+	struct hd_worker *worker,
+	const struct worker_way *way,
+	struct hd_seal *seal,
+	const struct hd_chunk_header *header,
+	const struct hd_packet *packet
+) {
+	if (!worker_way_is_at(worker, way, packet->peer)) {
+		worker->stats.drop_source++;
+		return false;
+	}
+	if (!hd_seal_check(seal, worker->config.keys, header, packet->data, packet->bytes)) {
+		worker->stats.drop_mac++;
+		return false;
+	}
+	return true;
+}
+
+void worker_on_chunk(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_packet *packet
+) {
+	struct hd_event start = {.kind = HD_EVENT_RECV_START};
+	struct hd_chunk_header header;
+	enum hd_recv_result result;
+	struct worker_ticket *ticket;
+	const uint8_t *payload;
+	size_t payload_bytes;
+
+	if (hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &payload_bytes) < 0) {
+		worker->stats.drop_malformed++;
+		return;
+	}
+	ticket = find_recv(worker, header.token);
+	if (!ticket && worker_reduce_chunk(worker, ctx, packet, &header, payload))
+		return;
+	if (!ticket) {
+		without_ticket(worker, &header, packet->peer);
+		return;
+	}
+	if (!worker_takes(worker, ticket->way, &ticket->seal, &header, packet))
+		return;
+	if (header.version != ticket->pub.version) {
+		worker->stats.drop_mismatch++;
+		return;
+	}
+	result = hd_recv_chunk(ticket->recv, ctx->now, &header, payload, payload_bytes);
+	if (result == HD_RECV_MISMATCH) {
+		worker->stats.drop_mismatch++;
+		return;
+	}
+	if (ticket->pub.state == HD_TICKET_GRANTED) {
+		worker_emit_ticket(worker, ctx, ticket, start);
+		worker_set_state(worker, ticket, HD_TICKET_SENDING);
+	}
+	if (result == HD_RECV_DONE && ticket->recv)
+		delivered(worker, ctx, ticket);
+}
+
+static void repeat_ends(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct hd_message message = {.kind = HD_MSG_SACK};
+
+	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++) {
+		struct worker_tombstone *tombstone = &worker->tombstones[i];
+		const struct worker_way *way = NULL;
+
+		if (!tombstone->due)
+			continue;
+		tombstone->due = false;
+		if (!hd_addr_is_none(tombstone->from)) {
+			way = worker_way_at(worker, tombstone->from);
+			if (!way)
+				continue;
+		}
+		message.sack.token = tombstone->token;
+		message.sack.held = tombstone->held;
+		message.sack.done = 1;
+		message.sack.window_bytes = worker->config.receive_window_bytes;
+		message.sack.packets.count = 1;
+		message.sack.packets.item[0]
+			= (struct hd_range){tombstone->packet, tombstone->packet};
+		say_once(worker, ctx, way, &message);
+	}
+}
+
+void worker_pump_sacks(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_ticket *ticket;
+
+	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+		if (ticket->recv && hd_recv_sack_due(ticket->recv, ctx->now))
+			(void)say_sack(worker, ctx, ticket);
+	}
+	repeat_ends(worker, ctx);
+}
