@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What programs around a core do alike before it runs and after: each step returns 0, or a sysexits code when it
+ * Steps that programs around a core do alike before it runs and after: each step returns 0, or a sysexits code when it
  * has said on the log which option is wrong, why, and what would be right.
  *
  *   hd_setup_options

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* heddle-switch-agent: the agent of a switch that another program carries, told by a child what its leases are. */
 #include "hd_limits.h"
+#include "hd_main.h"
 #include "hd_message.h"
-#include "hd_setup.h"
 #include "hd_switch_bridge.h"
 
 #include <errno.h>
@@ -21,12 +21,8 @@ struct options {
 };
 
 struct program {
-	struct hd_service service;
-	struct hd_keyring keys;
-	struct hd_switch_agent *agent;
+	struct hd_main main;
 	struct hd_switch_bridge *bridge;
-	struct hd_driver *driver;
-	bool draining;
 };
 
 /* --- options --------------------------------------------------------------------------------- */
@@ -73,108 +69,77 @@ static const struct hd_option_program command_line = {
 	.table = option_table,
 };
 
-/* --- driver ---------------------------------------------------------------------------------- */
+/* --- the core -------------------------------------------------------------------------------- */
 
-static void on_event(void *owner, const struct hd_event *event) {
-	hd_setup_event(&((struct program *)owner)->service, event, "leases expire");
+static int open_bridge(struct hd_main *run, const void *options) {
+	const struct options *o = options;
+	char error[HD_TEXT_BYTES_MAX] = "";
+
+	if (hd_switch_bridge_open(o->bridge, &((struct program *)run)->bridge, error, sizeof error)
+	    == 0)
+		return 0;
+	return hd_log_fail(&run->service.log, EX_UNAVAILABLE, "--bridge: %s", error);
 }
 
-static void fill(void *owner, struct hd_stats *stats) {
-	struct program *program = owner;
-
-	hd_switch_agent_gather(program->agent, stats);
-	hd_service_gather(&program->service, stats);
-}
-
-static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
-	struct program *program = owner;
-
-	hd_service_woken(&program->service, fill, program);
-	if (program->draining) {
-		program->draining = false;
-		hd_switch_agent_drain(program->agent, now, sink);
-	}
-}
-
-static int run(void *owner) {
-	struct program *program = owner;
-	struct hd_node node = {&hd_switch_agent_core, program->agent};
-	int status = hd_setup_run(&program->service.log, program->driver, node);
-
-	if (status != 0)
-		return status;
-	program->draining = true;
-	hd_driver_wake(program->driver);
-	(void)hd_driver_step(program->driver, node, 0);
-	return 0;
-}
-
-/* --- building up ----------------------------------------------------------------------------- */
-
-static int make_agent(struct program *program, const struct options *o) {
-	struct hd_addr bound = hd_driver_bound(program->driver);
+static int make_agent(struct hd_main *run, const void *options, void **core) {
+	const struct options *o = options;
+	struct hd_addr bound = hd_driver_bound(run->driver);
+	struct hd_switch_agent *agent = NULL;
 	struct hd_switch_agent_config config = {
 		.name = o->common.host,
 		.host = o->common.host,
-		.keys = &program->keys,
-		.key_id = program->keys.keys[0].id,
+		.keys = &run->keys,
+		.key_id = run->keys.keys[0].id,
 		.data = {.ipv4 = bound.ipv4, .port = HD_SWITCH_UDP_PORT},
 		.slots = (uint16_t)o->slots,
 		.count_min = HD_SWITCH_LANES,
 		.count_max = HD_SWITCH_LANES,
 		.dtypes = 1u << HD_DTYPE_FIXED32,
 		.ops = &hd_switch_bridge_ops,
-		.owner = program->bridge,
+		.owner = ((struct program *)run)->bridge,
 	};
 	int code;
 
-	if (bound.ipv4 == 0)
+	if (!bound.ipv4)
 		return hd_log_fail(
-			o->common.log,
+			&run->service.log,
 			EX_USAGE,
 			"--listen: '%s' (the service address)",
 			o->common.listen
 		);
-	code = hd_setup_controller(o->common.log, o->common.controller, &config.controller);
-	if (code != 0)
+	code = hd_main_identity(run, &o->common, &config.controller, config.seed);
+	if (code)
 		return code;
-	if (hd_program_entropy(config.seed) < 0)
-		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
-	code = hd_switch_agent_create(&config, &program->agent);
-	return code < 0 ? hd_log_fail(o->common.log, EX_OSERR, "agent: %s", strerror(-code)) : 0;
+	code = hd_switch_agent_create(&config, &agent);
+	*core = agent;
+	return code < 0 ? hd_log_fail(&run->service.log, EX_OSERR, "agent: %s", strerror(-code)) :
+			  0;
 }
 
-static int open_bridge(struct program *program, const struct options *o) {
-	char error[HD_TEXT_BYTES_MAX] = "";
-
-	if (hd_switch_bridge_open(o->bridge, &program->bridge, error, sizeof(error)) == 0)
-		return 0;
-	return hd_log_fail(o->common.log, EX_UNAVAILABLE, "--bridge: %s", error);
+static void close_agent(struct hd_main *run, void *core) {
+	hd_switch_agent_destroy(core);
+	hd_switch_bridge_close(((struct program *)run)->bridge);
 }
 
-static int with_options(struct program *program, const struct options *o) {
-	struct hd_driver_config driver = {
-		.options = o->common.driver,
-		.event = on_event,
-		.woken = on_woken,
-		.owner = program,
-	};
-	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
-
-	if (status == 0)
-		status = open_bridge(program, o);
-	if (status == 0)
-		status = hd_setup_driver(&program->service, &o->common, &driver, &program->driver);
-	if (status == 0)
-		status = make_agent(program, o);
-	if (status == 0)
-		status = hd_setup_serve(
-			&program->service, program->driver, hd_switch_agent_groups, run, program
-		);
-	hd_switch_agent_destroy(program->agent);
-	hd_switch_bridge_close(program->bridge);
-	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
+static void gather(void *core, struct hd_stats *stats) {
+	hd_switch_agent_gather(core, stats);
 }
+
+static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
+	hd_switch_agent_drain(core, now, sink);
+	return true;
+}
+
+static const struct hd_main_ops agent_main = {
+	.groups = hd_switch_agent_groups,
+	.node = &hd_switch_agent_core,
+	.without = "leases expire",
+	.open = open_bridge,
+	.make = make_agent,
+	.close = close_agent,
+	.gather = gather,
+	.drain = drain,
+};
 
 int main(int argc, char **argv) {
 	static struct program program;
@@ -182,9 +147,9 @@ int main(int argc, char **argv) {
 	struct options o = {.common = {.host = host}, .slots = SLOTS};
 	int status;
 
-	(void)gethostname(host, sizeof(host) - 1);
-	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
-	if (status != 0)
+	(void)gethostname(host, sizeof host - 1);
+	status = hd_setup_options(&command_line, argc, argv, &o, &program.main.service);
+	if (status)
 		return status < 0 ? 0 : status;
-	return with_options(&program, &o);
+	return hd_main_run(&program.main, &agent_main, &o.common);
 }
