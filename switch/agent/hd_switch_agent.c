@@ -2,6 +2,7 @@
 #include "hd_switch_agent_internal.h"
 #include "hd_wire.h"
 
+#include <assert.h>
 #include <errno.h>
 
 void agent_event(const struct agent_turn *turn, struct hd_event event) {
@@ -10,12 +11,8 @@ void agent_event(const struct agent_turn *turn, struct hd_event event) {
 		turn->sink->event(turn->sink, &event);
 }
 
-/* What a controller misses it finds out by its own timeouts. */
 void agent_say(struct agent_turn *turn, const struct hd_message *message) {
-	struct hd_session *controller = turn->agent->controller;
-
-	if (controller && hd_session_is_open(controller))
-		(void)hd_session_send(controller, message, turn->now, turn->sink);
+	hd_upstream_send(&turn->agent->upstream, message, turn->now, turn->sink);
 }
 
 /* --- node face ------------------------------------------------------------------------------- */
@@ -57,19 +54,11 @@ static void on_receive(
 	agent_leases_check(&turn);
 }
 
-static bool lacks_controller(const struct hd_switch_agent *agent) {
-	return !agent->controller && !agent->refused && !agent->draining
-		&& !hd_addr_is_none(agent->config.controller);
-}
-
 static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct hd_switch_agent *agent = core;
 	struct agent_turn turn = {agent, now, sink};
 
-	if (lacks_controller(agent))
-		(void)hd_endpoint_connect(
-			agent->endpoint, agent->config.controller, now, &agent->controller
-		);
+	(void)hd_upstream_connect(&agent->upstream, agent->endpoint, now);
 	hd_endpoint_tick(agent->endpoint, now, sink);
 	agent_leases_check(&turn);
 }
@@ -77,7 +66,7 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 static hd_ns on_deadline(const void *core) {
 	const struct hd_switch_agent *agent = core;
 
-	if (lacks_controller(agent))
+	if (hd_upstream_is_due(&agent->upstream))
 		return 0;
 	return hd_ns_min(hd_endpoint_deadline(agent->endpoint), agent_leases_deadline(agent));
 }
@@ -125,10 +114,12 @@ int hd_switch_agent_create(
 
 	if (config_is_wrong(config))
 		return -EINVAL;
+	assert(hd_routes_are_valid(agent_routes, agent_route_count));
 	agent = calloc(1, sizeof(*agent));
 	if (!agent)
 		return -ENOMEM;
 	agent->config = *config;
+	agent->upstream.address = config->controller;
 	agent->config.slots = config->slots ? config->slots : HD_SWITCH_SLOTS;
 	agent->stats.slots_all = agent->config.slots;
 	memcpy(agent->host, config->host, strlen(config->host) + 1);
@@ -153,12 +144,8 @@ void hd_switch_agent_destroy(struct hd_switch_agent *agent) {
 void hd_switch_agent_drain(struct hd_switch_agent *agent, hd_ns now, struct hd_sink *sink) {
 	struct agent_turn turn = {agent, now, sink};
 
-	agent->draining = true;
 	agent_leases_end_all(&turn);
-	if (agent->controller) {
-		hd_session_close(agent->controller, HD_REASON_CLOSED, "the switch ends", now, sink);
-		agent->controller = NULL;
-	}
+	hd_upstream_close(&agent->upstream, "the switch ends", now, sink);
 }
 
 const struct hd_switch_agent_stats *hd_switch_agent_stats(const struct hd_switch_agent *agent) {

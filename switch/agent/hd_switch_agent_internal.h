@@ -12,7 +12,9 @@
 
 #include "hd_endpoint.h"
 #include "hd_group.h"
+#include "hd_route.h"
 #include "hd_switch_agent.h"
+#include "hd_upstream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +38,7 @@ struct hd_switch_agent {
 	struct hd_switch_agent_config config;
 	char host[HD_NAME_BYTES_MAX + 1];
 	struct hd_endpoint *endpoint;
-	struct hd_session *controller; /* NULL: not connected yet, or refused for good */
-	bool registered; /* in this session */
-	bool refused, draining;
+	struct hd_upstream upstream; /* the controller's session */
 	uint16_t epoch;
 	uint16_t told_slots; /* in the newest REGISTER */
 	struct agent_lease *leases[HD_SWITCH_LEASES_MAX]; /* by id */
@@ -61,6 +61,9 @@ void agent_event(const struct agent_turn *turn, struct hd_event event);
 void agent_say(struct agent_turn *turn, const struct hd_message *message);
 
 /* --- hd_switch_agent_session.c --- */
+/* Who may say what to the agent. */
+extern const struct hd_route agent_routes[];
+extern const size_t agent_route_count;
 extern const struct hd_endpoint_ops agent_endpoint_ops;
 /* Says REGISTER when the slots that the controller can use are others than it was told. */
 void agent_tell_slots(struct agent_turn *turn);

@@ -27,70 +27,56 @@ static void say_register(struct agent_turn *turn) {
 void agent_tell_slots(struct agent_turn *turn) {
 	const struct hd_switch_agent *agent = turn->agent;
 
-	if (agent->registered
+	if (agent->upstream.registered
 	    && agent->told_slots != agent->config.slots - agent_slots_foreign(agent))
 		say_register(turn);
 }
 
-static void on_registered(struct agent_turn *turn, const struct hd_msg_registered *registered) {
+static void on_registered(void *turn_, void *from, const struct hd_message *message) {
+	struct agent_turn *turn = turn_;
 	struct hd_switch_agent *agent = turn->agent;
-	bool first = !agent->registered;
+	bool first = !agent->upstream.registered;
 
-	agent->registered = true;
-	agent->epoch = registered->epoch;
+	hd_upstream_on_registered(&agent->upstream);
+	agent->epoch = message->registered.epoch;
 	if (first)
 		agent_leases_anew(turn);
 	agent_tell_slots(turn);
 }
 
-static void on_refused(struct agent_turn *turn, const struct hd_msg_refuse *refuse) {
-	turn->agent->registered = false;
-	(void)snprintf(turn->agent->error, sizeof(turn->agent->error), "%s", refuse->text);
-	agent_event(
-		turn,
-		(struct hd_event){
-			.kind = HD_EVENT_NODE_DOWN,
-			.reason
-			= refuse->reason < HD_REASON_COUNT ? refuse->reason : HD_REASON_REFUSED,
-			.aux = HD_ROLE_CONTROLLER,
-		}
-	);
+static void on_refused(void *turn_, void *from, const struct hd_message *message) {
+	struct agent_turn *turn = turn_;
+	struct hd_switch_agent *agent = turn->agent;
+
+	(void)snprintf(agent->error, sizeof agent->error, "%s", message->refuse.text);
+	agent_event(turn, hd_upstream_on_refuse(&agent->upstream, &message->refuse));
 }
 
-static void from_controller(struct agent_turn *turn, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_REGISTERED:
-		on_registered(turn, &message->registered);
-		break;
-	case HD_MSG_REFUSE:
-		on_refused(turn, &message->refuse);
-		break;
-	case HD_MSG_SLOTS:
-		agent_slots(turn, &message->slots);
-		break;
-	case HD_MSG_VOID:
-		agent_void(turn, &message->void_);
-		break;
-	default:
-		turn->agent->stats.refused_messages++;
-		break;
-	}
+static void on_slots(void *turn, void *from, const struct hd_message *message) {
+	agent_slots(turn, &message->slots);
 }
 
-static void
-from_shell(struct agent_turn *turn, struct hd_session *session, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_SHOW:
-		agent_show(turn, session, &message->show);
-		break;
-	case HD_MSG_COMMAND:
-		agent_refuse(turn, session, "a switch takes no commands: say it to the controller");
-		break;
-	default:
-		turn->agent->stats.refused_messages++;
-		break;
-	}
+static void on_void(void *turn, void *from, const struct hd_message *message) {
+	agent_void(turn, &message->void_);
 }
+
+static void on_show(void *turn, void *from, const struct hd_message *message) {
+	agent_show(turn, from, &message->show);
+}
+
+static void on_command(void *turn, void *from, const struct hd_message *message) {
+	agent_refuse(turn, from, "a switch takes no commands: say it to the controller");
+}
+
+const struct hd_route agent_routes[] = {
+	{HD_MSG_REGISTERED, HD_FROM_CONTROLLER, on_registered},
+	{HD_MSG_REFUSE, HD_FROM_CONTROLLER, on_refused},
+	{HD_MSG_SLOTS, HD_FROM_CONTROLLER, on_slots},
+	{HD_MSG_VOID, HD_FROM_CONTROLLER, on_void},
+	{HD_MSG_SHOW, HD_FROM_SHELL, on_show},
+	{HD_MSG_COMMAND, HD_FROM_SHELL, on_command},
+};
+const size_t agent_route_count = sizeof agent_routes / sizeof *agent_routes;
 
 /* --- endpoint callbacks ---------------------------------------------------------------------- */
 
@@ -102,9 +88,9 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 		&turn,
 		(struct hd_event){.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)}
 	);
-	if (session != agent->controller)
+	if (session != agent->upstream.session)
 		return;
-	agent->registered = false;
+	hd_upstream_on_opened(&agent->upstream);
 	say_register(&turn);
 }
 
@@ -117,12 +103,10 @@ static void on_message(
 ) {
 	struct hd_switch_agent *agent = owner;
 	struct agent_turn turn = {agent, now, sink};
+	uint8_t role = hd_upstream_role(&agent->upstream, session);
 
-	if (session == agent->controller)
-		from_controller(&turn, message);
-	else if (hd_session_peer_role(session) == HD_ROLE_SHELL)
-		from_shell(&turn, session, message);
-	else
+	if (hd_route_message(agent_routes, agent_route_count, role, &turn, session, message)
+	    != HD_ROUTED)
 		agent->stats.refused_messages++;
 }
 
@@ -136,25 +120,15 @@ static void on_closed(
 ) {
 	struct hd_switch_agent *agent = owner;
 	struct agent_turn turn = {agent, now, sink};
-	bool controller = session == agent->controller;
+	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
 
 	(void)text;
-	if (controller) {
-		agent->registered = false;
+	event.aux = hd_session_peer_role(session);
+	if (session == agent->upstream.session) {
+		event = hd_upstream_on_closed(&agent->upstream, reason);
 		agent_leases_alone(&turn);
 	}
-	if (controller && reason == HD_REASON_REFUSED) {
-		agent->refused = true;
-		agent->controller = NULL; /* freed after this call */
-	}
-	agent_event(
-		&turn,
-		(struct hd_event){
-			.kind = HD_EVENT_NODE_DOWN,
-			.reason = reason,
-			.aux = hd_session_peer_role(session),
-		}
-	);
+	agent_event(&turn, event);
 }
 
 const struct hd_endpoint_ops agent_endpoint_ops = {

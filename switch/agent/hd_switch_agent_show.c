@@ -132,10 +132,10 @@ static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *
 	hd_row_text(
 		rows,
 		"state",
-		agent->draining           ? "draining" :
-			agent->refused    ? "refused" :
-			agent->registered ? "led" :
-					    "alone"
+		agent->upstream.closed             ? "draining" :
+			agent->upstream.refused    ? "refused" :
+			agent->upstream.registered ? "led" :
+						     "alone"
 	);
 	hd_row_count(rows, "slots", agent->stats.slots_all);
 	hd_row_count(rows, "leased", agent->stats.slots_now);
