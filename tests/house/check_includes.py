@@ -7,7 +7,8 @@ import re
 from house import ROOT, finish, sources, text_of
 
 # Cores and common/ read no clock, no file, no environment, no random number, and know no socket.
-PURE = ("common/", "controller/schedule/", "controller/hd_controller", "aggregator/hd_server", "worker-lib/core/",
+PURE = ("common/", "controller/schedule/", "controller/hd_controller", "aggregator/server/", "aggregator/replica/",
+        "aggregator/reducer/", "worker-lib/core/",
         "switch/executor/", "switch/agent/")
 IO_HEADERS = re.compile(r"^(sys/(socket|epoll|timerfd|mman|time|random)|netinet/|arpa/|netdb|pthread|threads"
                         r"|unistd|fcntl|time|signal|poll)\b")

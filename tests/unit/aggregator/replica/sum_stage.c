@@ -140,17 +140,17 @@ size_t voided(const struct stage *t, const struct sum *sum, uint8_t *reason) {
 	return count;
 }
 
-struct hd_job *job_of(const struct stage *t) {
-	return hd_job_find(t->scene->replica, t->scene->worker->job);
+struct srv_job *job_of(const struct stage *t) {
+	return srv_job_find(t->scene->replica, t->scene->worker->job);
 }
 
 void assert_nothing_held(const struct stage *t) {
-	const struct hd_job *job = job_of(t);
-	const struct hd_buffer *idle;
+	const struct srv_job *job = job_of(t);
+	const struct srv_buffer *idle;
 	uint32_t used = job->buffer_count;
 
 	assert_int_equal(job->open_count, 0);
-	assert_int_equal(job->mirror->sum_count, 0);
+	assert_int_equal(job->replica->sum_count, 0);
 	for (idle = job->pool; idle != NULL; idle = idle->next)
 		used--;
 	for (int i = 0; i < 2; i++)

@@ -3,7 +3,7 @@
 #ifndef SUM_STAGE_H
 #define SUM_STAGE_H
 
-#include "hd_replica.h"
+#include "rep_internal.h"
 #include "replica_scene.h"
 
 #define MADE_MAX 64
@@ -32,7 +32,7 @@ void stage_close(struct stage *t);
 /* The aggregator's session with one of the two. */
 struct fake *aggregator_at(struct scene *s, uint16_t index, uint32_t ipv4);
 const struct hd_server_stats *stats(const struct stage *t);
-struct hd_job *job_of(const struct stage *t); /* at the replica */
+struct srv_job *job_of(const struct stage *t); /* at the replica */
 
 /* The next round of both workers, at the next positions. */
 struct sum *sum_make(struct stage *t, uint8_t dtype);

@@ -103,7 +103,7 @@ static void test_log_of_a_member(void **state) {
 		if (sent)
 			send_to_replica(&t, sum);
 		run_for(t.scene, 50 * HD_MS);
-		assert_int_equal(job_of(&t)->mirror->sum_count, 1);
+		assert_int_equal(job_of(&t)->replica->sum_count, 1);
 		t.position -= 2; /* its places are another's, too */
 		t.scene->round--;
 		push(t.scene, HD_DTYPE_FP32, 1);

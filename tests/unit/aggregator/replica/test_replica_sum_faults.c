@@ -48,7 +48,7 @@ static void test_never_named(void **state) {
 	tell_replica(&t, whole);
 	send_to_replica(&t, whole);
 	run_for(t.scene, 9900 * HD_MS);
-	assert_int_equal(job_of(&t)->mirror->sum_count, 2);
+	assert_int_equal(job_of(&t)->replica->sum_count, 2);
 	run_for(t.scene, 300 * HD_MS);
 	assert_ended(&t, silent, HD_REASON_TIMEOUT);
 	assert_forgotten(&t, whole);
@@ -173,7 +173,7 @@ static void test_little_memory(void **state) {
 	for (int i = 0; i < 7; i++)
 		refused += voided(&t, sums[i], &reason) > 0;
 	assert_in_range(refused, 1, 6);
-	assert_int_equal(job_of(&t)->mirror->sum_count, 7 - refused);
+	assert_int_equal(job_of(&t)->replica->sum_count, 7 - refused);
 	t.position = 1;
 	begun = t.scene->net.now;
 	for (int i = 0; i < 3; i++) {
@@ -197,7 +197,7 @@ static void test_little_memory(void **state) {
 		send_to_replica(&t, sums[i]);
 	}
 	run_for(t.scene, 50 * HD_MS);
-	before = job_of(&t)->mirror->sum_count;
+	before = job_of(&t)->replica->sum_count;
 	assert_true(before > 0);
 	t.position = 3;
 	t.scene->lost = true;
@@ -206,7 +206,7 @@ static void test_little_memory(void **state) {
 	run_until(t.scene, replica_at, t.scene->base);
 	assert_int_equal(stats(&t)->states_taken, 2);
 	assert_true(t.scene->net.now - begun < 2 * HD_SECOND);
-	assert_true(job_of(&t)->mirror->sum_count < before);
+	assert_true(job_of(&t)->replica->sum_count < before);
 	assert_true(stats(&t)->memory_bytes <= 8 * BUFFER_BYTES);
 	stage_close(&t);
 }
@@ -229,7 +229,7 @@ static void test_a_new_epoch(void **state) {
 	tell_replica(&t, fresh);
 	send_to_replica(&t, fresh);
 	run_for(t.scene, 50 * HD_MS);
-	assert_int_equal(job_of(&t)->mirror->sum_count, 1); /* the other one is forgotten */
+	assert_int_equal(job_of(&t)->replica->sum_count, 1); /* the other one is forgotten */
 	assert_int_equal(voided(&t, old, &reason), 0);
 	assert_int_equal(voided(&t, fresh, &reason), 0);
 	late = sum_make(&t, HD_DTYPE_FP32);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The heap of deadlines against a plain search. */
 #include "hd_random.h"
-#include "hd_server_timers.h"
+#include "hd_timers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

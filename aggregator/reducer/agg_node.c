@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "agg_internal.h"
+
+#include <errno.h>
+
+#define MEMORY_DEFAULT (UINT64_C(1) << 30)
+#define EARLY_DEFAULT (UINT64_C(16) << 20)
+#define WINDOW_DEFAULT (UINT32_C(1) << 20)
+
+/* --- tokens --------------------------------------------------------------------------------- */
+
+struct agg_handle *agg_handle_find(const struct hd_aggregator *aggregator, uint64_t token) {
+	struct agg_handle *handle;
+
+	HASH_FIND(hh, aggregator->handles, &token, sizeof(token), handle);
+	return handle;
+}
+
+int agg_handle_add(struct hd_aggregator *aggregator, struct agg_handle *handle) {
+	if (agg_handle_find(aggregator, handle->token) != NULL) {
+		return -EEXIST;
+	}
+	handle->hh.tbl = NULL;
+	HASH_ADD(hh, aggregator->handles, token, sizeof(handle->token), handle);
+	return handle->hh.tbl != NULL ? 0 : -ENOMEM;
+}
+
+void agg_handle_remove(struct hd_aggregator *aggregator, struct agg_handle *handle) {
+	HASH_DELETE(hh, aggregator->handles, handle);
+}
+
+/* --- sending -------------------------------------------------------------------------------- */
+
+void agg_event(struct agg_turn *turn, struct hd_event *event) {
+	event->at = turn->now;
+	if (turn->sink->event != NULL) {
+		turn->sink->event(turn->sink, event);
+	}
+}
+
+void agg_peer_send(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
+	if (peer == NULL || !peer->open || peer->broken != NULL) {
+		return;
+	}
+	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
+		peer->broken = "too many messages wait for an acknowledgement";
+		turn->aggregator->breaking = true;
+		turn->aggregator->stats.sends_broken++;
+	}
+}
+
+/* What a controller misses it finds out by its own timeouts. */
+void agg_controller_send(struct agg_turn *turn, const struct hd_message *message) {
+	struct hd_session *controller = turn->aggregator->controller;
+
+	if (controller != NULL && hd_session_is_open(controller)) {
+		(void)hd_session_send(controller, message, turn->now, turn->sink);
+	}
+}
+
+/* --- node face ------------------------------------------------------------------------------- */
+
+static void close_broken(struct agg_turn *turn) {
+	struct agg_peer *peer = TAILQ_FIRST(&turn->aggregator->peers), *next;
+
+	if (!turn->aggregator->breaking) {
+		return;
+	}
+	turn->aggregator->breaking = false;
+	for (; peer != NULL; peer = next) {
+		next = TAILQ_NEXT(peer, link);
+		if (peer->broken != NULL) {
+			agg_peer_close(turn, peer, HD_REASON_CLOSED, peer->broken);
+		}
+	}
+}
+
+static void on_timer(struct agg_turn *turn, struct hd_timer *timer) {
+	char *at = (char *)timer;
+
+	if (timer->kind == AGG_TIMER_INPUT) {
+		agg_input_touch(
+			turn->aggregator,
+			(struct agg_input *)(void *)(at - offsetof(struct agg_input, timer))
+		);
+		return;
+	}
+	if (timer->kind == AGG_TIMER_PEER) {
+		agg_peer_unreached(
+			turn, (struct agg_peer *)(void *)(at - offsetof(struct agg_peer, timer))
+		);
+		return;
+	}
+	agg_group_watch(turn, (struct agg_group *)(void *)(at - offsetof(struct agg_group, watch)));
+}
+
+/* How far each sum is final, for those that the call touched. */
+static void settle_groups(struct agg_turn *turn) {
+	struct agg_group_list *touched = &turn->aggregator->touched_groups;
+	struct agg_group *group;
+
+	while ((group = TAILQ_FIRST(touched)) != NULL) {
+		TAILQ_REMOVE(touched, group, touched_link);
+		group->touched = false;
+		for (uint32_t i = 0; i < group->output_count; i++) {
+			agg_output_feed(turn, &group->outputs[i]);
+		}
+		(void)agg_group_consider(turn, group);
+	}
+}
+
+/* What a call ends with. Order matters: see agg_internal.h. */
+static void settle(struct agg_turn *turn) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+	struct hd_timer *timer;
+
+	agg_outputs_ended(turn);
+	while ((timer = hd_timers_pop(&aggregator->timers, turn->now)) != NULL) {
+		on_timer(turn, timer);
+	}
+	agg_inputs_settle(turn);
+	settle_groups(turn);
+	close_broken(turn);
+	agg_outputs_poll(turn);
+}
+
+static void on_train(struct agg_turn *turn, const struct hd_packet *packet) {
+	struct hd_message message = {.kind = HD_MSG_PROBED};
+
+	if (hd_probes_packet(&turn->aggregator->probes, turn->now, packet, &message.probed)) {
+		agg_controller_send(turn, &message);
+	}
+}
+
+static void on_packet(struct agg_turn *turn, const struct hd_packet *packet) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+	uint8_t version;
+
+	switch (hd_packet_classify(packet->data, packet->bytes, &version)) {
+	case HD_PACKET_CHUNK:
+	case HD_PACKET_SEALED:
+		agg_chunk(turn, packet);
+		break;
+	case HD_PACKET_PROBE:
+		on_train(turn, packet);
+		break;
+	case HD_PACKET_CONTROL:
+	case HD_PACKET_HELLO:
+		hd_endpoint_receive(aggregator->endpoint, turn->now, packet, turn->sink);
+		break;
+	case -EPROTONOSUPPORT:
+		/* The endpoint answers a HELLO of another version in words. */
+		aggregator->stats.drop_version++;
+		hd_endpoint_receive(aggregator->endpoint, turn->now, packet, turn->sink);
+		break;
+	case -EBADMSG:
+		aggregator->stats.drop_malformed++;
+		break;
+	default:
+		aggregator->stats.drop_type++;
+		break;
+	}
+}
+
+static void on_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	struct agg_turn turn = {core, now, sink};
+
+	for (size_t i = 0; i < count; i++) {
+		on_packet(&turn, &packets[i]);
+	}
+	settle(&turn);
+}
+
+static bool lacks_controller(const struct hd_aggregator *aggregator) {
+	return aggregator->controller == NULL && !aggregator->refused && !aggregator->draining
+		&& !hd_addr_is_none(aggregator->config.controller);
+}
+
+static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	struct hd_aggregator *aggregator = core;
+	struct agg_turn turn = {aggregator, now, sink};
+
+	if (lacks_controller(aggregator)) {
+		(void)hd_endpoint_connect(
+			aggregator->endpoint,
+			aggregator->config.controller,
+			now,
+			&aggregator->controller
+		);
+	}
+	hd_endpoint_tick(aggregator->endpoint, now, sink);
+	settle(&turn);
+}
+
+static hd_ns on_deadline(const void *core) {
+	const struct hd_aggregator *aggregator = core;
+
+	if (!TAILQ_EMPTY(&aggregator->ended) || lacks_controller(aggregator)
+	    || aggregator->breaking) {
+		return 0;
+	}
+	return hd_ns_min(
+		hd_endpoint_deadline(aggregator->endpoint),
+		hd_ns_min(hd_timers_next(&aggregator->timers), hd_timers_next(&aggregator->sends))
+	);
+}
+
+const struct hd_core_ops hd_aggregator_ops = {
+	.receive = on_receive,
+	.tick = on_tick,
+	.deadline = on_deadline,
+};
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void set_defaults(struct hd_aggregator_config *config) {
+	config->host = config->host != NULL ? config->host : config->name;
+	config->memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : MEMORY_DEFAULT;
+	config->early_bytes = config->early_bytes != 0 ? config->early_bytes : EARLY_DEFAULT;
+	config->receive_window_bytes
+		= config->receive_window_bytes != 0 ? config->receive_window_bytes : WINDOW_DEFAULT;
+	config->hold_us = config->hold_us != 0 ? config->hold_us : HD_HOLD_US;
+}
+
+static int open_endpoint(struct hd_aggregator *aggregator) {
+	const struct hd_aggregator_config *config = &aggregator->config;
+	struct hd_endpoint_config endpoint = {
+		.name = config->name,
+		.role = HD_ROLE_AGGREGATOR,
+		.key_id = config->key_id,
+		.keys = config->keys,
+		.accepts = true,
+		.ops = &agg_endpoint_ops,
+		.owner = aggregator,
+	};
+
+	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
+	return hd_endpoint_create(&endpoint, &aggregator->endpoint);
+}
+
+int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_aggregator **out) {
+	struct hd_aggregator *aggregator = calloc(1, sizeof(*aggregator));
+	int rc = -ENOMEM;
+
+	if (aggregator == NULL) {
+		return -ENOMEM;
+	}
+	aggregator->config = *config;
+	set_defaults(&aggregator->config);
+	if (strlen(aggregator->config.host) > HD_NAME_BYTES_MAX) {
+		rc = -EINVAL;
+		goto fail_aggregator;
+	}
+	memcpy(aggregator->host, aggregator->config.host, strlen(aggregator->config.host) + 1);
+	TAILQ_INIT(&aggregator->peers);
+	TAILQ_INIT(&aggregator->group_list);
+	TAILQ_INIT(&aggregator->touched);
+	TAILQ_INIT(&aggregator->touched_groups);
+	TAILQ_INIT(&aggregator->homeless);
+	TAILQ_INIT(&aggregator->ended);
+	aggregator->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof(*aggregator->tombstones));
+	if (aggregator->tombstones == NULL) {
+		goto fail_aggregator;
+	}
+	rc = open_endpoint(aggregator);
+	if (rc < 0) {
+		goto fail_tombstones;
+	}
+	*out = aggregator;
+	return 0;
+fail_tombstones:
+	free(aggregator->tombstones);
+fail_aggregator:
+	free(aggregator);
+	return rc;
+}
+
+void hd_aggregator_destroy(struct hd_aggregator *aggregator) {
+	struct agg_group *group;
+	struct agg_peer *peer;
+
+	if (aggregator == NULL) {
+		return;
+	}
+	while ((group = TAILQ_FIRST(&aggregator->group_list)) != NULL) {
+		agg_group_destroy(aggregator, group);
+	}
+	hd_endpoint_destroy(aggregator->endpoint);
+	while ((peer = TAILQ_FIRST(&aggregator->peers)) != NULL) {
+		agg_peer_destroy(aggregator, peer);
+	}
+	HASH_CLEAR(hh, aggregator->handles);
+	hd_timers_fini(&aggregator->timers);
+	hd_timers_fini(&aggregator->sends);
+	agg_memory_fini(aggregator);
+	free(aggregator->tombstones);
+	free(aggregator);
+}
+
+void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_sink *sink) {
+	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_group *group;
+	struct agg_peer *peer;
+
+	aggregator->draining = true;
+	while ((group = TAILQ_FIRST(&aggregator->group_list)) != NULL) {
+		agg_group_fail(&turn, group, HD_REASON_CLOSED, NULL);
+	}
+	while ((peer = TAILQ_FIRST(&aggregator->peers)) != NULL) {
+		agg_peer_close(&turn, peer, HD_REASON_CLOSED, "the aggregator ends");
+	}
+	if (aggregator->controller != NULL) {
+		hd_session_close(
+			aggregator->controller, HD_REASON_CLOSED, "the aggregator ends", now, sink
+		);
+		aggregator->controller = NULL;
+	}
+}
+
+const struct hd_aggregator_stats *hd_aggregator_stats(const struct hd_aggregator *aggregator) {
+	return &aggregator->stats;
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The final part of the sum on its way to one receiver:
+ *
+ *   WAITING (a session, the first final chunk, of a model its version) -> SENDING -> ENDED -> DELIVERED | LOST
+ */
+#include "agg_internal.h"
+
+#include <errno.h>
+
+/* --- sessions -------------------------------------------------------------------------------- */
+
+static void leave_peer(struct hd_aggregator *aggregator, struct agg_output *out) {
+	if (out->peer != NULL) {
+		LIST_REMOVE(out, peer_link);
+		out->peer = NULL;
+	} else if (out->homeless) {
+		TAILQ_REMOVE(&aggregator->homeless, out, homeless_link);
+		out->homeless = false;
+	}
+}
+
+static void attach(struct agg_turn *turn, struct agg_output *out, struct agg_peer *peer) {
+	leave_peer(turn->aggregator, out);
+	out->peer = peer;
+	out->active = turn->now;
+	LIST_INSERT_HEAD(&peer->outputs, out, peer_link);
+	if (out->group->relay && out->group->version != 0) {
+		agg_output_state(turn, out, HD_REASON_NONE);
+	}
+	agg_group_touch(turn->aggregator, out->group);
+}
+
+int agg_output_bind(struct agg_turn *turn, struct agg_output *out) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+	struct hd_addr addr = {out->is.ipv4, out->is.port};
+	struct agg_peer *peer = agg_peer_at(aggregator, agg_addr_key(addr));
+
+	out->homeless = true;
+	TAILQ_INSERT_TAIL(&aggregator->homeless, out, homeless_link);
+	if (peer == NULL && out->is.role == HD_ROLE_WORKER) {
+		peer = agg_peer_of(aggregator, out->group->job->id, out->is.worker);
+	} else if (peer == NULL) {
+		peer = agg_peer_connect(turn, addr);
+		if (peer == NULL) {
+			return -ENOMEM;
+		}
+	}
+	if (peer != NULL && peer->open) {
+		attach(turn, out, peer);
+	}
+	return 0;
+}
+
+/* Whether the session is this output's: its address, or the worker that has said who it is. */
+static bool belongs(const struct agg_output *out, const struct agg_peer *peer) {
+	struct hd_addr addr = {out->is.ipv4, out->is.port};
+
+	if (agg_addr_key(addr) == peer->addr) {
+		return true;
+	}
+	return out->is.role == HD_ROLE_WORKER && peer->job == out->group->job
+		&& peer->worker == out->is.worker;
+}
+
+void agg_outputs_opened(struct agg_turn *turn, struct agg_peer *peer) {
+	struct agg_output *out = TAILQ_FIRST(&turn->aggregator->homeless), *next;
+
+	for (; out != NULL; out = next) {
+		next = TAILQ_NEXT(out, homeless_link);
+		if (belongs(out, peer)) {
+			attach(turn, out, peer);
+		}
+	}
+}
+
+static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, uint64_t addr) {
+	struct agg_output *out;
+
+	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link) {
+		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr) {
+			return out;
+		}
+	}
+	return NULL;
+}
+
+/* Looked for anew each time: with one that is lost its group may end, and others of it. */
+void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
+	struct agg_output *out;
+
+	while ((out = homeless_at(turn->aggregator, addr)) != NULL) {
+		struct agg_group *group = out->group;
+
+		agg_output_lose(turn, out, HD_REASON_TIMEOUT);
+		(void)agg_group_consider(turn, group);
+	}
+}
+
+struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) {
+	struct agg_output *out;
+
+	LIST_FOREACH (out, &peer->outputs, peer_link) {
+		if (out->is.token == token) {
+			return out;
+		}
+	}
+	return NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static void output_event(
+	struct agg_turn *turn,
+	const struct agg_output *out,
+	enum hd_event_kind kind,
+	enum hd_reason reason
+) {
+	struct hd_event event = {
+		.kind = kind,
+		.reason = reason,
+		.job = out->group->job->id,
+		.worker = out->is.worker,
+		.direction = out->group->relay ? HD_PULL : HD_PUSH,
+		.round = out->is.round,
+		.token = out->is.token,
+		.version = out->group->version,
+		.bytes = out->group->bytes,
+	};
+
+	agg_event(turn, &event);
+}
+
+static int output_open(struct agg_turn *turn, struct agg_output *out) {
+	const struct agg_group *group = out->group;
+	struct hd_send_config config = {
+		.peer = hd_session_peer(out->peer->session),
+		.header =
+			{
+				.job = group->job->id,
+				.worker = out->is.worker,
+				.round = out->is.round,
+				.attempt = out->is.attempt,
+				.dtype = group->dtype,
+				.exponent = group->exponent,
+				.version = group->version,
+				.token = out->is.token,
+				.epoch = group->epoch,
+			},
+		.data = group->buffer->data,
+		.bytes = group->bytes,
+		.chunk_bytes = hd_reduce_chunk_bytes(group->reduce),
+		.stride_bytes = hd_reduce_stride(group->reduce),
+		.grows = true,
+		.cc_weight = out->is.cc_weight >= 1 ? out->is.cc_weight : 1,
+		.wait_go = out->is.after != 0,
+		.go_slack = AGG_GO_SLACK_US * HD_US,
+		.path = &out->peer->path,
+		.keys = turn->aggregator->config.keys,
+		.key_id = turn->aggregator->config.key_id,
+	};
+	int rc;
+
+	if (out->is.after != 0 || out->is.rate_bps != 0) {
+		config.segments.count = 1;
+		config.segments.item[0]
+			= (struct hd_segment){out->start, out->is.rate_bps, group->bytes};
+	}
+	rc = hd_send_create(&config, turn->now, &out->send);
+	if (rc < 0) {
+		out->send = NULL;
+		return rc;
+	}
+	if (out->went) {
+		hd_send_go(out->send, turn->now);
+	}
+	out->state = AGG_OUTPUT_SENDING;
+	return 0;
+}
+
+void agg_output_feed(struct agg_turn *turn, struct agg_output *out) {
+	struct agg_group *group = out->group;
+	uint64_t final = hd_reduce_final(group->reduce);
+
+	if (out->state == AGG_OUTPUT_WAITING) {
+		if (final == 0 || out->peer == NULL || (group->relay && group->version == 0)) {
+			return;
+		}
+		if (output_open(turn, out) < 0) {
+			agg_output_lose(turn, out, HD_REASON_NO_MEMORY);
+			return;
+		}
+	}
+	if (out->state != AGG_OUTPUT_SENDING || final == out->fed) {
+		return;
+	}
+	if (hd_reduce_not_finite(group->reduce)) {
+		hd_send_flag(out->send, HD_CHUNK_NOT_FINITE);
+	}
+	/* A merged sum is as long as it turns out to be; here its last chunk is known. */
+	if (hd_reduce_is_final(group->reduce) && final < group->bytes) {
+		(void)hd_send_close(out->send, final);
+	}
+	out->fed = final;
+	hd_send_available(out->send, turn->now, final);
+	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
+}
+
+/* Nothing is sent any more. */
+static void stop(struct hd_aggregator *aggregator, struct agg_output *out) {
+	if (out->state == AGG_OUTPUT_ENDED) {
+		TAILQ_REMOVE(&aggregator->ended, out, ended_link);
+	}
+	hd_timer_set(&aggregator->sends, &out->timer, HD_NEVER);
+	hd_send_destroy(out->send);
+	out->send = NULL;
+	leave_peer(aggregator, out);
+}
+
+/* A sum that does not reach the server, or a model that reaches nobody, is of no use. */
+void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+
+	if (out->started) {
+		output_event(turn, out, HD_EVENT_SEND_END, reason);
+	}
+	if (out->is.role == HD_ROLE_REPLICA) { /* it need not find out by waiting */
+		struct hd_message word = {.kind = HD_MSG_VOID};
+
+		word.void_.job = out->group->job->id;
+		word.void_.token = out->is.token;
+		word.void_.reason = HD_REASON_CLOSED;
+		agg_peer_send(turn, out->peer, &word);
+	}
+	stop(turn->aggregator, out);
+	out->state = AGG_OUTPUT_LOST;
+	out->group->lost++;
+	out->group->lost_reason = (uint8_t)reason;
+	out->group->doomed = out->group->doomed || out->is.role == HD_ROLE_SERVER;
+	turn->aggregator->stats.outputs_lost++;
+	if (out->is.role == HD_ROLE_WORKER) {
+		return; /* its own session with the controller tells */
+	}
+	message.report = (struct hd_msg_report){
+		.job = out->group->job->id,
+		.worker = out->is.worker,
+		.round = out->is.round,
+		.direction = out->group->relay ? HD_PULL : HD_PUSH,
+		.attempt = out->is.attempt,
+		.token = out->is.token,
+		.outcome = HD_OUTCOME_FAILED,
+		.reason = (uint8_t)reason,
+	};
+	agg_controller_send(turn, &message);
+}
+
+void agg_output_drop(struct hd_aggregator *aggregator, struct agg_output *out) {
+	stop(aggregator, out);
+	hd_timers_release(&aggregator->sends, &out->timer);
+}
+
+static void delivered(struct agg_turn *turn, struct agg_output *out) {
+	output_event(turn, out, HD_EVENT_SEND_END, HD_REASON_NONE);
+	stop(turn->aggregator, out);
+	out->state = AGG_OUTPUT_DELIVERED;
+	out->group->delivered++;
+	turn->aggregator->stats.outputs_delivered++;
+}
+
+/* --- what receivers say ---------------------------------------------------------------------- */
+
+void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack) {
+	struct agg_output *out = agg_peer_output(peer, sack->token);
+
+	if (out == NULL || out->state != AGG_OUTPUT_SENDING) {
+		return; /* it ended: late acknowledgements are normal */
+	}
+	out->active = turn->now;
+	out->group->active = turn->now;
+	hd_send_sack(out->send, turn->now, sack);
+	if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
+		struct agg_group *group = out->group;
+
+		delivered(turn, out);
+		(void)agg_group_consider(turn, group);
+		return;
+	}
+	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
+}
+
+void agg_output_go(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_go *go) {
+	struct agg_output *out = agg_peer_output(peer, go->token);
+
+	if (out == NULL) {
+		return;
+	}
+	out->went = true;
+	out->active = turn->now;
+	if (out->state == AGG_OUTPUT_SENDING) {
+		hd_send_go(out->send, turn->now);
+		hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
+	}
+}
+
+void agg_output_cancel(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	const struct hd_msg_cancel *cancel
+) {
+	struct agg_output *out = agg_peer_output(peer, cancel->token);
+	struct agg_group *group;
+
+	if (out == NULL || out->is.role != HD_ROLE_WORKER) {
+		return; /* it has ended */
+	}
+	group = out->group;
+	agg_output_lose(turn, out, HD_REASON_CANCELLED);
+	(void)agg_group_consider(turn, group);
+}
+
+static bool waits_for_replicas_only(const struct agg_group *group) {
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		const struct agg_output *out = &group->outputs[i];
+
+		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST
+		    && out->is.role != HD_ROLE_REPLICA) {
+			return false;
+		}
+	}
+	return group->output_count > 0 && group->delivered > 0;
+}
+
+bool agg_outputs_yield(struct agg_turn *turn) {
+	struct agg_group *group;
+
+	TAILQ_FOREACH (group, &turn->aggregator->group_list, link) {
+		if (waits_for_replicas_only(group)) {
+			break;
+		}
+	}
+	if (group == NULL) {
+		return false;
+	}
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		struct agg_output *out = &group->outputs[i];
+
+		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST) {
+			agg_output_lose(turn, out, HD_REASON_NO_MEMORY);
+		}
+	}
+	return agg_group_consider(turn, group);
+}
+
+void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {
+	if (!hd_reduce_is_final(group->reduce)) {
+		return;
+	}
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		struct agg_output *out = &group->outputs[i];
+
+		if ((out->state == AGG_OUTPUT_WAITING || out->state == AGG_OUTPUT_SENDING)
+		    && hd_ns_max(out->active, group->final_at) <= before) {
+			agg_output_lose(turn, out, HD_REASON_TIMEOUT);
+		}
+	}
+}
+
+/* --- relayed models -------------------------------------------------------------------------- */
+
+void agg_output_state(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_PULL_STATE};
+
+	if (out->state == AGG_OUTPUT_DELIVERED || out->state == AGG_OUTPUT_LOST) {
+		return;
+	}
+	message.pull_state = (struct hd_msg_pull_state){
+		.job = out->group->job->id,
+		.worker = out->is.worker,
+		.round = out->is.round,
+		.attempt = out->is.attempt,
+		.token = out->is.token,
+		.reason = (uint8_t)reason,
+		.version = out->group->version,
+		.bytes = reason == HD_REASON_NONE ? out->group->bytes : 0,
+	};
+	agg_peer_send(turn, out->peer, &message);
+}
+
+/* There will be no model: everybody hears why, as if from the server itself. */
+static void
+refused(struct agg_turn *turn, struct agg_group *group, enum hd_reason reason, struct agg_input *in
+) {
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		agg_output_state(turn, &group->outputs[i], reason);
+	}
+	agg_group_fail(turn, group, reason, in);
+}
+
+/* What the sender of a model says before it: it is passed on, and only chunks of this version are taken. */
+void agg_pull_state(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	const struct hd_msg_pull_state *state
+) {
+	struct agg_handle *handle = agg_handle_find(turn->aggregator, state->token);
+	struct agg_input *in = (struct agg_input *)(void *)handle;
+	struct agg_group *group;
+
+	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
+		return; /* it has ended */
+	}
+	group = in->group;
+	if (!group->relay || group->job->id != state->job
+	    || (in->peer != NULL && in->peer != peer)) {
+		turn->aggregator->stats.refused_messages++;
+		return;
+	}
+	if (in->peer == NULL) {
+		agg_input_bind(turn, in, peer);
+	}
+	if (state->reason != HD_REASON_NONE || state->version == 0
+	    || state->bytes != group->bytes) {
+		enum hd_reason reason = state->reason < HD_REASON_COUNT ? state->reason : 0;
+
+		refused(turn, group, reason != HD_REASON_NONE ? reason : HD_REASON_REFUSED, in);
+		return;
+	}
+	if (group->version == state->version) {
+		return; /* GROUP said it */
+	}
+	if (in->started) {
+		agg_group_fail(turn, group, HD_REASON_REFUSED, in);
+		return;
+	}
+	group->version = state->version;
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		agg_output_state(turn, &group->outputs[i], HD_REASON_NONE);
+	}
+	agg_group_touch(turn->aggregator, group);
+}
+
+/* --- sending --------------------------------------------------------------------------------- */
+
+void agg_outputs_ended(struct agg_turn *turn) {
+	struct agg_output_list *ended = &turn->aggregator->ended;
+	struct agg_output *out;
+
+	while ((out = TAILQ_FIRST(ended)) != NULL) {
+		struct agg_group *group = out->group;
+		enum hd_reason reason = hd_send_stats(out->send)->reason;
+
+		if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
+			delivered(turn, out);
+		} else {
+			agg_output_lose(turn, out, reason);
+		}
+		(void)agg_group_consider(turn, group);
+	}
+}
+
+/* One transfer's turn. Returns the packets that it sent. */
+static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
+	const struct hd_send_stats *stats = hd_send_stats(out->send);
+	size_t sent = hd_send_poll(out->send, turn->now, AGG_POLL_PACKETS, turn->sink);
+	hd_ns next = turn->now;
+
+	if (sent > 0 && !out->started) {
+		out->started = true;
+		output_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);
+	}
+	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
+		/* The sink may still read the sum: the next call ends it. */
+		out->state = AGG_OUTPUT_ENDED;
+		TAILQ_INSERT_TAIL(&turn->aggregator->ended, out, ended_link);
+		return sent;
+	}
+	if (sent < AGG_POLL_PACKETS) {
+		next = hd_ns_max(hd_send_deadline(out->send), turn->now + 1);
+	}
+	hd_timer_set(&turn->aggregator->sends, &out->timer, next);
+	return sent;
+}
+
+void agg_outputs_poll(struct agg_turn *turn) {
+	size_t budget = AGG_POLL_BUDGET;
+	struct hd_timer *timer;
+
+	while (budget > 0 && (timer = hd_timers_pop(&turn->aggregator->sends, turn->now)) != NULL) {
+		char *at = (char *)timer;
+		struct agg_output *out
+			= (struct agg_output *)(void *)(at - offsetof(struct agg_output, timer));
+		size_t sent = poll_output(turn, out);
+
+		sent = sent > 0 ? sent : 1;
+		budget -= sent < budget ? sent : budget;
+	}
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sessions: who may say what.
+ *
+ * A sender's chunks come from the address of its session: that is how a session is found for acknowledgements. A
+ * worker says JOIN besides, so that it can be told to go before its first chunk.
+ *
+ * Sessions that we open are for the groups at hand: one that ends, or does not open in time, is forgotten, and opened
+ * anew when a group needs it. Else a server that is gone for good would be greeted for ever.
+ */
+#include "agg_internal.h"
+
+/* --- the controller's session ---------------------------------------------------------------- */
+
+static void say_register(struct agg_turn *turn) {
+	const struct hd_aggregator *aggregator = turn->aggregator;
+	struct hd_message message = {.kind = HD_MSG_REGISTER};
+	struct hd_msg_register_ *reg = &message.register_;
+
+	reg->role = HD_ROLE_AGGREGATOR;
+	memcpy(reg->host, aggregator->host, sizeof(reg->host));
+	reg->data_ipv4 = aggregator->config.data.ipv4;
+	reg->data_port = aggregator->config.data.port;
+	reg->memory_bytes = agg_memory_sums(aggregator);
+	agg_controller_send(turn, &message);
+}
+
+/* Groups of an older epoch go on: their members' workers and their receivers have not heard otherwise, and a
+ * controller that does not know them learns how they end from their receivers. */
+static void on_registered(struct agg_turn *turn, const struct hd_msg_registered *registered) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+
+	aggregator->registered = true;
+	if (registered->epoch > aggregator->epoch) {
+		aggregator->epoch = registered->epoch;
+	}
+}
+
+static void on_refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse) {
+	struct hd_event event = {
+		.kind = HD_EVENT_NODE_DOWN,
+		.reason = refuse->reason < HD_REASON_COUNT ? refuse->reason : HD_REASON_REFUSED,
+		.aux = HD_ROLE_CONTROLLER,
+	};
+
+	turn->aggregator->registered = false;
+	agg_event(turn, &event);
+}
+
+static void from_controller(struct agg_turn *turn, const struct hd_message *message) {
+	switch (message->kind) {
+	case HD_MSG_REGISTERED:
+		on_registered(turn, &message->registered);
+		break;
+	case HD_MSG_REFUSE:
+		on_refused(turn, &message->refuse);
+		break;
+	case HD_MSG_GROUP:
+		agg_group_make(turn, &message->group);
+		break;
+	case HD_MSG_VOID:
+		agg_group_void(turn, &message->void_);
+		break;
+	case HD_MSG_PROBE:
+		hd_probes_probe(&turn->aggregator->probes, turn->now, &message->probe, turn->sink);
+		break;
+	default:
+		turn->aggregator->stats.refused_messages++;
+		break;
+	}
+}
+
+/* --- peers ----------------------------------------------------------------------------------- */
+
+struct agg_peer *agg_peer_at(const struct hd_aggregator *aggregator, uint64_t addr) {
+	struct agg_peer *peer;
+
+	HASH_FIND(addr_hh, aggregator->peers_by_addr, &addr, sizeof(addr), peer);
+	return peer;
+}
+
+struct agg_peer *
+agg_peer_of(const struct hd_aggregator *aggregator, uint32_t job, uint16_t worker) {
+	uint64_t who = agg_who_key(job, worker);
+	struct agg_peer *peer;
+
+	HASH_FIND(who_hh, aggregator->peers_by_who, &who, sizeof(who), peer);
+	return peer;
+}
+
+static void take_addr(struct hd_aggregator *aggregator, struct agg_peer *peer) {
+	struct agg_peer *older = agg_peer_at(aggregator, peer->addr);
+
+	if (older != NULL) { /* an older life of it: its session ends next */
+		HASH_DELETE(addr_hh, aggregator->peers_by_addr, older);
+		older->by_addr = false;
+	}
+	peer->addr_hh.tbl = NULL;
+	HASH_ADD(addr_hh, aggregator->peers_by_addr, addr, sizeof(peer->addr), peer);
+	peer->by_addr = peer->addr_hh.tbl != NULL;
+}
+
+static struct agg_peer *
+peer_create(struct hd_aggregator *aggregator, struct hd_session *session, struct hd_addr addr) {
+	struct agg_peer *peer = calloc(1, sizeof(*peer));
+
+	if (peer == NULL) {
+		return NULL;
+	}
+	peer->session = session;
+	peer->addr = agg_addr_key(addr);
+	hd_path_init(
+		&peer->path, HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_HEADER_BYTES + AGG_PACKET_OVERHEAD
+	);
+	hd_session_set_user(session, peer);
+	TAILQ_INSERT_TAIL(&aggregator->peers, peer, link);
+	take_addr(aggregator, peer);
+	return peer;
+}
+
+static void forget_who(struct hd_aggregator *aggregator, struct agg_peer *peer) {
+	struct agg_job *job = peer->job;
+
+	if (peer->by_who) {
+		HASH_DELETE(who_hh, aggregator->peers_by_who, peer);
+		peer->by_who = false;
+	}
+	if (job != NULL) {
+		peer->job = NULL;
+		job->peers--;
+		agg_job_put(aggregator, job);
+	}
+}
+
+void agg_peer_destroy(struct hd_aggregator *aggregator, struct agg_peer *peer) {
+	forget_who(aggregator, peer);
+	if (peer->by_addr) {
+		HASH_DELETE(addr_hh, aggregator->peers_by_addr, peer);
+	}
+	if (peer->ours) {
+		hd_timers_release(&aggregator->timers, &peer->timer);
+	}
+	TAILQ_REMOVE(&aggregator->peers, peer, link);
+	free(peer);
+}
+
+struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+	struct agg_peer *peer = agg_peer_at(aggregator, agg_addr_key(addr));
+	struct hd_session *session;
+
+	if (peer != NULL) {
+		return peer;
+	}
+	if (hd_timers_reserve(&aggregator->timers) < 0) {
+		return NULL;
+	}
+	if (hd_endpoint_connect(aggregator->endpoint, addr, turn->now, &session) < 0) {
+		goto fail_timer;
+	}
+	peer = peer_create(aggregator, session, addr);
+	if (peer == NULL) {
+		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", turn->now, turn->sink);
+		goto fail_timer;
+	}
+	peer->ours = true;
+	peer->timer.kind = AGG_TIMER_PEER;
+	hd_timer_set(
+		&aggregator->timers,
+		&peer->timer,
+		turn->now + (hd_ns)AGG_PATIENCE_HOLDS * aggregator->config.hold_us * HD_US
+	);
+	return peer;
+fail_timer:
+	hd_timers_release(&aggregator->timers, &(struct hd_timer){0});
+	return NULL;
+}
+
+/* What needs the session can not go on: inputs that are not held whole, outputs that are not delivered. */
+static void detach(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason) {
+	struct agg_output *out;
+	struct agg_input *in;
+
+	peer->open = false;
+	while ((in = LIST_FIRST(&peer->inputs)) != NULL) {
+		LIST_REMOVE(in, peer_link);
+		in->peer = NULL;
+		if (!in->complete) {
+			agg_group_fail(turn, in->group, reason, in);
+		}
+	}
+	while ((out = LIST_FIRST(&peer->outputs)) != NULL) {
+		struct agg_group *group = out->group;
+
+		agg_output_lose(turn, out, reason);
+		(void)agg_group_consider(turn, group);
+	}
+}
+
+void agg_peer_end(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason) {
+	detach(turn, peer, reason);
+	agg_peer_destroy(turn->aggregator, peer);
+}
+
+void agg_peer_close(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	enum hd_reason reason,
+	const char *why
+) {
+	struct hd_session *session = peer->session;
+
+	agg_peer_end(turn, peer, reason);
+	hd_session_set_user(session, NULL);
+	hd_session_close(session, reason, why, turn->now, turn->sink);
+}
+
+void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer) {
+	if (peer->open) {
+		return;
+	}
+	agg_outputs_unreached(turn, peer->addr);
+	agg_peer_close(turn, peer, HD_REASON_TIMEOUT, "no answer");
+}
+
+/* --- what peers say -------------------------------------------------------------------------- */
+
+/* Inputs of this worker that came before its session. */
+static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
+	struct agg_group *group;
+
+	TAILQ_FOREACH (group, &turn->aggregator->group_list, link) {
+		for (uint32_t i = 0; group->job == peer->job && i < group->input_count; i++) {
+			struct agg_input *in = &group->inputs[i];
+
+			if (in->is.worker == peer->worker && in->peer == NULL) {
+				agg_input_bind(turn, in, peer);
+			}
+		}
+	}
+}
+
+/* The newer process of a host has the rank. One of another host waits until the older one's session has ended. */
+static bool
+is_held_elsewhere(struct agg_turn *turn, struct agg_peer *peer, const struct agg_peer *older) {
+	if (older == NULL || older == peer || older->broken != NULL
+	    || hd_session_peer(older->session).ipv4 == hd_session_peer(peer->session).ipv4) {
+		return false;
+	}
+	peer->broken = "a process on another host has this rank";
+	turn->aggregator->breaking = true;
+	turn->aggregator->stats.refused_messages++;
+	return true;
+}
+
+static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_join *join) {
+	struct hd_aggregator *aggregator = turn->aggregator;
+	struct agg_job *job = NULL;
+	struct agg_peer *older;
+
+	if (join->worker != HD_GROUP_WORKER) {
+		job = agg_job_get(aggregator, join->job);
+	}
+	if (job == NULL) {
+		aggregator->stats.refused_messages++;
+		return;
+	}
+	older = agg_peer_of(aggregator, join->job, join->worker);
+	if (is_held_elsewhere(turn, peer, older)) {
+		return;
+	}
+	job->peers++;
+	forget_who(aggregator, peer);
+	older = agg_peer_of(aggregator, join->job, join->worker);
+	if (older != NULL) {
+		forget_who(aggregator, older);
+	}
+	peer->job = job;
+	peer->worker = join->worker;
+	peer->who = agg_who_key(join->job, join->worker);
+	peer->who_hh.tbl = NULL;
+	HASH_ADD(who_hh, aggregator->peers_by_who, who, sizeof(peer->who), peer);
+	peer->by_who = peer->who_hh.tbl != NULL;
+	find_inputs(turn, peer);
+	agg_outputs_opened(turn, peer);
+}
+
+/* A receiver gives a sum up: nobody can do without it. */
+static void
+on_peer_void(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_void_ *void_) {
+	struct agg_output *out = agg_peer_output(peer, void_->token);
+	struct agg_group *group;
+
+	if (out == NULL) {
+		return; /* it has ended */
+	}
+	group = out->group;
+	agg_output_lose(
+		turn, out, void_->reason < HD_REASON_COUNT ? void_->reason : HD_REASON_VOID
+	);
+	(void)agg_group_consider(turn, group);
+}
+
+static void
+from_peer(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
+	uint8_t role = hd_session_peer_role(peer->session);
+
+	if (message->kind == HD_MSG_SACK) {
+		agg_output_sack(turn, peer, &message->sack);
+	} else if (message->kind == HD_MSG_JOIN && role == HD_ROLE_WORKER) {
+		on_join(turn, peer, &message->join);
+	} else if (message->kind == HD_MSG_CANCEL && role == HD_ROLE_WORKER) {
+		agg_input_cancel(turn, peer, &message->cancel);
+	} else if (message->kind == HD_MSG_LEAVE && role == HD_ROLE_WORKER) {
+		forget_who(turn->aggregator, peer);
+	} else if (message->kind == HD_MSG_GO && role != HD_ROLE_WORKER) {
+		agg_output_go(turn, peer, &message->go);
+	} else if (message->kind == HD_MSG_VOID && role != HD_ROLE_WORKER) {
+		on_peer_void(turn, peer, &message->void_);
+	} else if (message->kind == HD_MSG_PULL_STATE && role != HD_ROLE_WORKER) {
+		agg_pull_state(turn, peer, &message->pull_state);
+	} else {
+		turn->aggregator->stats.refused_messages++;
+	}
+}
+
+static void
+from_shell(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
+	switch (message->kind) {
+	case HD_MSG_SHOW:
+		agg_show(turn, peer, &message->show);
+		break;
+	case HD_MSG_COMMAND:
+		agg_refuse_command(turn, peer);
+		break;
+	default:
+		turn->aggregator->stats.refused_messages++;
+		break;
+	}
+}
+
+/* --- endpoint callbacks ---------------------------------------------------------------------- */
+
+static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
+	struct hd_aggregator *aggregator = owner;
+	struct agg_turn turn = {aggregator, now, sink};
+	struct hd_event event = {.kind = HD_EVENT_NODE_UP, .aux = hd_session_peer_role(session)};
+	struct agg_peer *peer = hd_session_user(session);
+
+	agg_event(&turn, &event);
+	if (session == aggregator->controller) {
+		aggregator->registered = false;
+		say_register(&turn);
+		return;
+	}
+	if (peer == NULL) {
+		peer = peer_create(aggregator, session, hd_session_peer(session));
+	}
+	if (peer == NULL) {
+		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
+		return;
+	}
+	peer->open = true;
+	agg_outputs_opened(&turn, peer);
+}
+
+static void on_message(
+	void *owner,
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_aggregator *aggregator = owner;
+	struct agg_turn turn = {aggregator, now, sink};
+	struct agg_peer *peer = hd_session_user(session);
+
+	if (session == aggregator->controller) {
+		from_controller(&turn, message);
+	} else if (peer == NULL) {
+		aggregator->stats.refused_messages++;
+	} else if (hd_session_peer_role(session) == HD_ROLE_SHELL) {
+		from_shell(&turn, peer, message);
+	} else {
+		from_peer(&turn, peer, message);
+	}
+}
+
+static void controller_closed(struct agg_turn *turn, enum hd_reason reason) {
+	struct hd_event event
+		= {.kind = HD_EVENT_NODE_DOWN, .reason = reason, .aux = HD_ROLE_CONTROLLER};
+
+	turn->aggregator->registered = false;
+	if (reason == HD_REASON_REFUSED) {
+		turn->aggregator->refused = true;
+		turn->aggregator->controller = NULL; /* freed after this call */
+	}
+	agg_event(turn, &event);
+}
+
+static void on_closed(
+	void *owner,
+	struct hd_session *session,
+	enum hd_reason reason,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_aggregator *aggregator = owner;
+	struct agg_turn turn = {aggregator, now, sink};
+	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
+	struct agg_peer *peer = hd_session_user(session);
+
+	if (session == aggregator->controller) {
+		controller_closed(&turn, reason);
+		return;
+	}
+	if (peer == NULL) {
+		return;
+	}
+	if (!peer->open && reason != HD_REASON_REFUSED) {
+		return; /* ours, not open yet: HELLO goes on */
+	}
+	event.aux = hd_session_peer_role(session);
+	event.job = peer->job != NULL ? peer->job->id : 0;
+	event.worker = peer->worker;
+	agg_event(&turn, &event);
+	if (peer->ours && reason != HD_REASON_REFUSED) {
+		agg_peer_close(&turn, peer, reason, "it ended"); /* else it says HELLO again */
+		return;
+	}
+	hd_session_set_user(session, NULL);
+	agg_peer_end(&turn, peer, reason);
+}
+
+const struct hd_endpoint_ops agg_endpoint_ops = {
+	.opened = on_opened,
+	.message = on_message,
+	.closed = on_closed,
+};

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of updates, from the workers that pushed them. The replica knows from the log what it misses, and asks the
+ * controller for it, which plans the transfer:
+ *
+ *   LOG 18 (worker 3, round 7) -> REQUEST(copy) -> EXPECT, chunks -> whole
+ *                                      \--> DROP: nobody has it any more: a hole, filled by a state
+ */
+#include "rep_internal.h"
+
+/* Ended transfers that may succeed another time; the rest says that the bytes are gone. */
+static bool copy_may_come(uint8_t reason) {
+	return reason == HD_REASON_TIMEOUT || reason == HD_REASON_CLOSED || reason == HD_REASON_VOID
+		|| reason == HD_REASON_EPOCH || reason == HD_REASON_NO_MEMORY
+		|| reason == HD_REASON_LEASE;
+}
+
+static struct rep_entry *
+copy_entry(const struct rep_job *replica, uint16_t worker, uint32_t round) {
+	struct rep_entry *entry;
+
+	TAILQ_FOREACH (entry, &replica->entries, link) {
+		if (entry->head.member_count == 1 && entry->members[0].worker == worker
+		    && entry->members[0].round == round) {
+			return entry;
+		}
+	}
+	return NULL;
+}
+
+void rep_entry_free(struct hd_server *server, struct rep_entry *entry) {
+	struct rep_job *replica = entry->replica;
+
+	if (entry->copy != NULL) {
+		entry->copy->entry = NULL;
+		srv_incoming_destroy(server, entry->copy);
+	}
+	TAILQ_REMOVE(&replica->entries, entry, link);
+	replica->entry_count--;
+	free(entry);
+}
+
+static void copy_lose(struct srv_turn *turn, struct rep_entry *entry) {
+	entry->lost = true;
+	entry->replica->job->dirty = true; /* a hole is told of */
+	turn->server->stats.copies_lost++;
+}
+
+/* --- asking ------------------------------------------------------------------------------------ */
+
+static void copy_ask(struct srv_turn *turn, struct rep_entry *entry) {
+	struct hd_message message = {.kind = HD_MSG_REQUEST};
+	const struct rep_job *replica = entry->replica;
+
+	if (entry->attempt == REP_ATTEMPTS_MAX) {
+		copy_lose(turn, entry);
+		return;
+	}
+	entry->attempt++;
+	entry->asked = true;
+	entry->since = turn->now;
+	turn->server->stats.copies_asked++;
+	message.request = (struct hd_msg_request){
+		.job = replica->job->id,
+		.worker = entry->members[0].worker,
+		.round = entry->members[0].round,
+		.direction = HD_COPY,
+		.attempt = entry->attempt,
+		.dtype = entry->head.dtype,
+		.bytes = entry->head.bytes,
+		.norm = entry->head.weight, /* which tells one grant's bytes from another's */
+		.base = entry->members[0].base,
+		.have = entry->head.version,
+	};
+	srv_controller_send(turn, &message);
+}
+
+/* One entry whose turn it may be. */
+static void copy_look(struct srv_turn *turn, struct rep_entry *entry) {
+	hd_ns fallback = hd_ns_add(entry->since, REP_FALLBACK_US * HD_US);
+	hd_ns again = hd_ns_add(entry->since, REP_AGAIN_US * HD_US);
+	struct srv_incoming *copy = entry->copy;
+	hd_ns active;
+
+	if (copy != NULL) {
+		active = copy->sum ? hd_ns_max(copy->active, entry->since) : copy->active;
+		active = hd_ns_add(active, (copy->sum ? REP_SUM_SILENT_US : REP_SILENT_US) * HD_US);
+		if (!copy->complete && turn->now > active) {
+			rep_copy_fail(turn, copy, HD_REASON_TIMEOUT);
+		}
+		return;
+	}
+	if (!turn->server->registered) {
+		/* Nobody plans: the server's next state brings it. */
+		if (turn->now >= fallback) {
+			copy_lose(turn, entry);
+		}
+		return;
+	}
+	if (!entry->asked && (entry->attempt == 0 || turn->now >= again)) {
+		copy_ask(turn, entry);
+	}
+}
+
+void rep_copies_look(struct srv_turn *turn, struct rep_job *replica) {
+	struct rep_entry *entry = rep_job_first(replica), *next;
+	uint32_t asked = 0;
+
+	for (; entry != NULL && asked < REP_ASKED_MAX; entry = next, asked++) {
+		next = TAILQ_NEXT(entry, link);
+		if (!entry->lost && !(replica->seeding && entry->head.version <= replica->seed)) {
+			copy_look(turn, entry);
+		}
+	}
+	rep_sums_look(turn, replica);
+	hd_timer_set(
+		&turn->server->timers,
+		&replica->timer,
+		TAILQ_EMPTY(&replica->entries) && TAILQ_EMPTY(&replica->sums) ?
+			HD_NEVER :
+			hd_ns_add(turn->now, REP_LOOK_US * HD_US)
+	);
+}
+
+void rep_copies_ask_again(struct srv_turn *turn) {
+	struct rep_entry *entry;
+	struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
+		rep_sums_end(turn, replica, HD_REASON_EPOCH);
+		TAILQ_FOREACH (entry, &replica->entries, link) {
+			entry->asked = entry->copy != NULL;
+			entry->since = turn->now;
+			entry->attempt = entry->copy != NULL ? entry->attempt : 0;
+		}
+		replica->job->dirty = true;
+	}
+}
+
+/* --- the controller's answers -------------------------------------------------------------------- */
+
+static void
+copy_refuse(struct srv_turn *turn, const struct hd_msg_expect *expect, enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+
+	message.report = (struct hd_msg_report){
+		.job = expect->job,
+		.worker = expect->worker,
+		.round = expect->round,
+		.direction = HD_COPY,
+		.attempt = expect->attempt,
+		.token = expect->token,
+		.outcome = HD_OUTCOME_FAILED,
+		.reason = (uint8_t)reason,
+	};
+	turn->server->stats.refused_messages++;
+	srv_controller_send(turn, &message);
+}
+
+void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) {
+	struct rep_job *replica = rep_job_of(turn->server, expect->job);
+	struct rep_entry *entry
+		= replica != NULL ? copy_entry(replica, expect->worker, expect->round) : NULL;
+	struct srv_part part = {.round = expect->round, .attempt = expect->attempt};
+	struct srv_member *member = NULL;
+	struct srv_incoming *in;
+
+	if (expect->epoch < turn->server->epoch) {
+		copy_refuse(turn, expect, HD_REASON_EPOCH);
+		return;
+	}
+	turn->server->epoch = expect->epoch;
+	if (entry == NULL || entry->copy != NULL || expect->token == 0
+	    || expect->bytes != entry->head.bytes || expect->dtype != entry->head.dtype) {
+		copy_refuse(turn, expect, HD_REASON_DUPLICATE); /* a state has overtaken it */
+		return;
+	}
+	part.base = entry->members[0].base;
+	part.weight = entry->head.weight;
+	member = srv_job_enter(replica->job, expect->worker);
+	in = member != NULL ? srv_incoming_create(turn, replica->job, expect->token, 1) : NULL;
+	if (in == NULL) {
+		copy_refuse(turn, expect, HD_REASON_NO_MEMORY);
+		entry->asked = false;
+		entry->since = turn->now;
+		return;
+	}
+	turn->server->stats.expected++;
+	part.member = member;
+	srv_incoming_part(in, 0, &part);
+	in->dtype = expect->dtype;
+	in->bytes = expect->bytes;
+	in->entry = entry;
+	entry->copy = in;
+	entry->asked = true;
+}
+
+void rep_copy_drop(struct srv_turn *turn, const struct hd_msg_drop *drop) {
+	struct rep_job *replica = rep_job_of(turn->server, drop->job);
+	struct rep_entry *entry
+		= replica != NULL ? copy_entry(replica, drop->worker, drop->round) : NULL;
+
+	if (drop->direction != HD_COPY) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	if (entry == NULL || entry->copy != NULL || entry->attempt != drop->attempt) {
+		return;
+	}
+	entry->asked = false;
+	entry->since = turn->now;
+	if (!copy_may_come(drop->reason) || drop->reason == HD_REASON_LEASE) {
+		copy_lose(turn, entry);
+	}
+	replica->job->dirty = true;
+}
+
+/* --- ends --------------------------------------------------------------------------------------- */
+
+void rep_copy_complete(struct srv_turn *turn, struct srv_incoming *in) {
+	struct srv_round round = {.outcome = HD_OUTCOME_APPLIED};
+
+	srv_commit_report(turn, in, &round);
+}
+
+void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reason reason) {
+	struct srv_round round = {.outcome = HD_OUTCOME_FAILED, .reason = (uint8_t)reason};
+	struct rep_entry *entry = in->entry;
+	/* Of a sum that was held whole its aggregator and the controller have heard. */
+	bool over = in->sum && in->completed_at != 0;
+
+	if (!over) {
+		srv_commit_report(turn, in, &round);
+	}
+	if (in->sum && !over) {
+		rep_sum_withdraw(turn, in, reason);
+	}
+	if (entry == NULL) {
+		rep_sum_unlist(in->job->replica, in);
+		srv_incoming_end(turn, in, in->complete);
+		return;
+	}
+	entry->copy = NULL;
+	entry->asked = false;
+	entry->since = turn->now;
+	/* What the aggregator has sent is gone there. */
+	if (in->sum || !copy_may_come((uint8_t)reason)) {
+		copy_lose(turn, entry);
+	}
+	entry->replica->job->dirty = true;
+	srv_incoming_end(turn, in, in->sum && in->complete);
+}
+
+void rep_copies_overtaken(struct srv_turn *turn, struct rep_job *replica, hd_version version) {
+	struct rep_entry *entry;
+
+	TAILQ_FOREACH (entry, &replica->entries, link) {
+		if (entry->head.version <= version && entry->copy != NULL && entry->copy->sum
+		    && !entry->copy->complete) {
+			rep_copy_fail(turn, entry->copy, HD_REASON_CLOSED);
+		}
+	}
+}
+
+bool rep_copy_make_room(struct srv_turn *turn, struct srv_incoming *in) {
+	struct rep_entry *entry;
+	struct rep_job *replica;
+
+	if (!srv_incoming_is_copy(in)) {
+		return false;
+	}
+	replica = in->job->replica;
+	if (in->entry
+	    == NULL) { /* it is not waited for yet: its aggregator has others to send to */
+		rep_copy_fail(turn, in, HD_REASON_NO_MEMORY);
+		return false;
+	}
+	if (in->entry != rep_job_first(replica)) {
+		return false;
+	}
+	if (rep_sums_yield(turn, replica)) {
+		return true;
+	}
+	TAILQ_FOREACH_REVERSE(entry, &replica->entries, rep_entries, link) {
+		if (entry != in->entry && entry->copy != NULL && entry->copy->buffer != NULL
+		    && !entry->copy->stepped) {
+			rep_copy_fail(turn, entry->copy, HD_REASON_NO_MEMORY);
+			return true;
+		}
+	}
+	return false;
+}
+
+void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer) {
+	struct rep_entry *entry;
+	struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &server->replicas, link) {
+		if (replica->source == peer) {
+			replica->source = NULL;
+			rep_state_drop(server, replica);
+		}
+		TAILQ_FOREACH (entry, &replica->entries, link) {
+			if (entry->copy != NULL && entry->copy->source == peer) {
+				entry->copy->source = NULL;
+			}
+		}
+	}
+}

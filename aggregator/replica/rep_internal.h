@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replication: a job that has a replica has a rep_primary at its server and a rep_job at the replica, which is the
+ * same core (docs/architecture.md, Replica).
+ *
+ *   server                                            replica
+ *   rep_primary.c    orders, permits, confirmed       rep_job.c       orders, the log's queue, applying
+ *   rep_link.c       the session between the two
+ *   rep_state_out.c  -- SEED, chunks, LOG(past) -->   rep_state_in.c  a state in the making
+ *                    -- LOG ---------------------->   rep_copy.c      copies, from workers
+ *                    <------------------- FOLLOW --   rep_sum.c       sums, from aggregators
+ */
+#ifndef REP_INTERNAL_H
+#define REP_INTERNAL_H
+
+#include "hd_divergence.h"
+#include "hd_entry.h"
+#include "srv_end.h"
+#include "srv_told.h"
+
+#define REP_LOG_BYTES_MAX 32768 /* of the entries in one LOG */
+#define REP_LIFE_BYTES 10 /* of one in SEED.lives */
+#define REP_RETRY_US 100000 /* a state that found no memory; between two after a hole */
+#define REP_LINK_AGAIN_US 1000000 /* to a replica that refused the session */
+#define REP_TELL_US 100000 /* the controller hears of progress so often */
+#define REP_ROUNDS_MANY 512 /* of more workers than this, */
+#define REP_ROUNDS_FEW 16 /* only so many rounds travel with a state */
+#define REP_BUFFERS 6 /* model, momentum, both once more on their way, two copies */
+#define REP_ASKED_MAX 32 /* entries whose copies are asked for at once */
+#define REP_QUEUE_MAX 4096 /* entries */
+#define REP_LOOK_US 50000
+#define REP_AGAIN_US 200000 /* a copy that ended without its bytes is asked for again */
+#define REP_FALLBACK_US 1000000 /* nobody plans: states instead */
+#define REP_SILENT_US 5000000 /* one that moves no more, too */
+#define REP_ATTEMPTS_MAX 8
+#define REP_SUMS_MAX 16 /* that the log has not named; */
+#define REP_UNNAMED_US 10000000 /* and that nothing came of for so long, are forgotten */
+#define REP_SUM_SILENT_US 1000000 /* one that it has named: the server had all of it then */
+#define REP_STAGED_MAX 262144 /* rounds that come with a state */
+/* Incarnations from a server's to that of the replica that takes its place. The server itself may come back, and counts
+ * its restarts one by one: so many are its own. Of replicas' lives, two that cannot ask each other differ. */
+#define REP_SERVE_LEAST 16
+#define REP_SERVE_SPAN 240
+
+/* --- the server's side ----------------------------------------------------------------------- */
+
+/* A session with a replica's node, shared by the jobs that it keeps. */
+struct rep_link {
+	struct hd_addr addr;
+	struct hd_session *session; /* NULL: refused, or given up; opened anew at */
+	hd_ns again_at;
+	struct srv_peer *peer; /* NULL: not open */
+	uint32_t users;
+	TAILQ_ENTRY(rep_link) link;
+};
+
+/* Model or momentum on its way to the replica. */
+struct rep_state_out {
+	struct srv_handle handle; /* first */
+	struct rep_primary *primary;
+	struct hd_send *send; /* NULL: none under way */
+	struct hd_timer timer;
+};
+
+struct rep_primary {
+	struct srv_job *job;
+	struct rep_link *link;
+	uint64_t generation, rate_bps;
+	double div_set; /* as REPLICA says it */
+	uint32_t every;
+	uint8_t state; /* enum hd_follow_state, as the replica said last */
+	bool logs; /* a state is there or on its way: entries are sent */
+	bool stepping; /* the replica has a state: commits stay near it */
+	bool active; /* and was near enough once: it may be promoted, and durable means there */
+	bool due; /* a state is to be sent as soon as that is possible */
+	bool held; /* a commit waits for the replica */
+	hd_version confirmed; /* the newest that the replica has whole */
+	uint32_t behind;
+	/* A state under way. */
+	bool seeding;
+	hd_version seed;
+	struct srv_buffer *held_state[2];
+	struct rep_state_out part[2];
+	hd_ns again_at; /* not before this */
+	hd_ns seed_at; /* the last one began */
+	struct hd_timer timer;
+	/* The bound of the distance, from `origin` on. It is the replica's once that has come so far. */
+	hd_version origin;
+	hd_version versions[HD_REPLICA_LAG_MAX]; /* of divergence.steps */
+	struct hd_divergence divergence;
+	/* What the controller heard. */
+	hd_ns told_at;
+	hd_version told_version;
+	uint8_t told_state;
+	bool told_held, told_active;
+};
+
+/* Another node is the job's server: it goes, and its workers' sessions with it. */
+void srv_job_retire(struct srv_turn *turn, struct srv_job *job);
+void rep_primary_order(struct srv_turn *turn, const struct hd_msg_replica *order);
+void rep_primary_fini(struct srv_turn *turn, struct srv_job *job);
+/* Without a turn, when the job ends with the server. */
+void rep_primary_free(struct hd_server *server, struct srv_job *job);
+void rep_primary_message(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	const struct hd_msg_follow *message
+);
+/* Whether this update may be committed next; notes that one waits. */
+bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in);
+/* The job's newest version was made by `in`: tells the replica. */
+void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in);
+/* Between two commits: sends a state when one is due; tells the controller. */
+void rep_primary_consider(struct srv_turn *turn, struct srv_job *job);
+/* All that a new controller should know. */
+void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job);
+/* Job's newest durable version after something changed; tells. */
+void srv_durable_update(struct srv_turn *turn, struct srv_job *job);
+/* The controller has heard that the job is here, and said that this node is its server. */
+void srv_job_confirm(struct srv_turn *turn, struct srv_job *job);
+/* It is silent: the job goes on without that word. */
+void srv_job_alone(struct srv_turn *turn, struct srv_job *job);
+/* The same, of all: who waits for that word joins without it. Nothing is durable before it comes. */
+void srv_jobs_alone(struct srv_turn *turn);
+double rep_primary_divergence(const struct rep_primary *primary); /* < 0: not known */
+
+/* --- rep_link.c --- */
+/* The session with this address, opened if there is none; one user more. NULL: no memory. */
+struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr);
+void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link);
+void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer);
+void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer);
+/* This session will not open again by itself: the endpoint frees it. Any session. */
+void rep_link_lost(struct srv_turn *turn, const struct hd_session *session);
+/* Opens it anew when that is due. Returns when to call again; HD_NEVER: there is a session. */
+hd_ns rep_link_again(struct srv_turn *turn, struct rep_link *link);
+
+/* --- rep_state_out.c --- */
+void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary);
+void rep_state_end(struct hd_server *server, struct rep_primary *primary);
+/* Ends what has ended. */
+void rep_state_check(struct srv_turn *turn, struct rep_primary *primary);
+void rep_state_sack(
+	struct srv_turn *turn,
+	struct rep_state_out *part,
+	const struct hd_msg_sack *sack
+);
+/* One part's turn: returns the packets that it sent. */
+size_t rep_state_poll(struct srv_turn *turn, struct hd_timer *timer);
+/* Sends the entries of the job's newest version, which `in` (of a step: its first member) made; `update`: the norm. */
+void rep_log_commit(
+	struct srv_turn *turn,
+	struct srv_job *job,
+	const struct srv_incoming *in,
+	double update
+);
+
+/* --- the replica's side ---------------------------------------------------------------------- */
+
+/* An entry of the log that is not applied yet. */
+struct rep_entry {
+	TAILQ_ENTRY(rep_entry) link;
+	struct rep_job *replica;
+	struct hd_entry head; /* without records */
+	struct srv_incoming
+		*copy; /* NULL: not granted yet; an entry of several without one is lost */
+	bool asked;
+	bool lost; /* its copy will never come: nor will the step that it is in */
+	uint8_t attempt; /* newest asked for */
+	hd_ns since; /* told of, or asked for last */
+	struct hd_entry_member members[]; /* head.member_count */
+};
+TAILQ_HEAD(rep_entries, rep_entry);
+
+struct rep_state_in {
+	struct srv_handle handle; /* first */
+	struct hd_seal seal;
+	struct rep_job *replica;
+	struct srv_buffer *buffer;
+	struct hd_recv *recv; /* NULL: none */
+	bool whole;
+};
+
+struct rep_job {
+	struct srv_job *job;
+	uint64_t generation;
+	struct srv_peer *source; /* the server's session; NULL: gone */
+	bool seeded; /* job->model is a version */
+	bool serve; /* as soon as nothing more can be applied */
+	uint64_t serve_generation;
+	uint32_t every; /* states only */
+	hd_version told;
+	uint8_t told_state;
+	struct rep_entries entries;
+	uint32_t entry_count;
+	struct srv_incoming_list sums; /* by queue_link: that the log has not named, oldest first */
+	uint32_t sum_count;
+	struct hd_timer timer;
+	/* A state on its way. */
+	bool seeding;
+	hd_version seed;
+	struct rep_state_in part[2];
+	uint32_t life_count;
+	struct hd_life lives[HD_LIVES_MAX];
+	uint32_t staged_count, staged_capacity;
+	struct hd_last_round *staged;
+	bool staged_all;
+	TAILQ_ENTRY(rep_job) link;
+};
+
+/* --- rep_job.c --- */
+/* So many it needs at least: of steps the sum as well. */
+static inline uint32_t rep_job_buffers(const struct srv_job *job) {
+	return REP_BUFFERS + (job->spec.sync != HD_SYNC_NONE ? 1 : 0);
+}
+void rep_log_take(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_log *log);
+/* Applies what can be applied. False: the call's step was used up before that. */
+bool rep_job_run(struct srv_turn *turn, struct srv_job *job);
+void rep_job_serve(struct srv_turn *turn, const struct hd_msg_replica *order);
+/* The first entry that is neither applied nor in the step that is added up; NULL: none. */
+struct rep_entry *rep_job_first(const struct rep_job *replica);
+/* The controller's newest word on who is its server. */
+static inline void srv_job_told(struct srv_job *job, uint64_t generation) {
+	if (generation > job->generation) {
+		job->generation = generation;
+	}
+}
+void rep_job_timer(struct srv_turn *turn, struct rep_job *replica);
+void rep_job_free(struct hd_server *server, struct srv_job *job);
+struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job);
+void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always);
+/* What is held here, for a controller that has just registered us: the job's server may come back with less. */
+void rep_jobs_announce(struct srv_turn *turn);
+/* Says FOLLOW about a job that is no replica of ours. */
+void rep_job_answer(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	uint32_t job,
+	uint64_t generation,
+	enum hd_follow_state state
+);
+void rep_event(
+	struct srv_turn *turn,
+	const struct srv_job *job,
+	enum hd_event_kind kind,
+	const struct rep_entry *entry
+);
+
+/* --- rep_state_in.c --- */
+void rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed);
+void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log);
+/* Whether the server's session, from which this part comes, is at this address. */
+bool rep_state_is_from(const struct rep_state_in *part, struct hd_addr from);
+void rep_state_chunk(
+	struct srv_turn *turn,
+	struct rep_state_in *part,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t bytes
+);
+/* Acknowledges; takes a whole state for the job's, unless an update is half applied. Once a call. */
+void rep_states_settle(struct srv_turn *turn);
+void rep_state_drop(struct hd_server *server, struct rep_job *replica);
+hd_ns rep_jobs_deadline(const struct hd_server *server);
+
+/* --- rep_copy.c --- */
+void rep_entry_free(struct hd_server *server, struct rep_entry *entry);
+/* Asks the controller for the copies that are missing; finds those that will never come. */
+void rep_copies_look(struct srv_turn *turn, struct rep_job *replica);
+/* A new controller knows nothing of what was asked for. */
+void rep_copies_ask_again(struct srv_turn *turn);
+void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect);
+void rep_copy_drop(struct srv_turn *turn, const struct hd_msg_drop *drop);
+/* One that came whole. */
+void rep_copy_complete(struct srv_turn *turn, struct srv_incoming *in);
+/* One that ends without having come whole: told and, unless it can never come, asked for again. */
+void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reason reason);
+/* Frees a buffer for the copy that is needed first. */
+bool rep_copy_make_room(struct srv_turn *turn, struct srv_incoming *in);
+/* No state is waited for in vain: what is incomplete and in it ends. */
+void rep_copies_overtaken(struct srv_turn *turn, struct rep_job *replica, hd_version version);
+/* A session ends: nobody hears acknowledgements of these any more. */
+void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer);
+
+/* --- rep_sum.c; srv_incoming.c and srv_sum.c have what servers need as well --- */
+/* It is for a replica: nobody but the log decides on it. */
+static inline bool srv_incoming_is_copy(const struct srv_incoming *in) {
+	return in->job->replica != NULL;
+}
+/* What its values were multiplied by; of a sum, their total. */
+float srv_incoming_weight(const struct srv_incoming *in);
+/* The same, not rounded. */
+double srv_incoming_weights(const struct srv_incoming *in);
+/* This session is the one that the sum comes over. */
+void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer);
+/* MEMBERS of a sum that an aggregator sends here as well; count: of its members, 0: the list is malformed. */
+void rep_sum_members(
+	struct srv_turn *turn,
+	struct rep_job *replica,
+	const struct hd_msg_members *message,
+	uint16_t count
+);
+/* As long as the log says; of a merged sum, whose length shows at its end, not shorter. */
+bool rep_sum_measures(const struct srv_incoming *in, const struct rep_entry *entry);
+/* Gives the entry, which is of several, its sum, if that has been told of. */
+void rep_sum_name(struct rep_job *replica, struct rep_entry *entry);
+/* Takes a sum out of those that the log has not named. */
+void rep_sum_unlist(struct rep_job *replica, struct srv_incoming *in);
+/* Its aggregator need not send it. */
+void rep_sum_withdraw(struct srv_turn *turn, const struct srv_incoming *in, enum hd_reason reason);
+/* Ends one that has a buffer and that the log has not named, the newest first; false: there is none. */
+bool rep_sums_yield(struct srv_turn *turn, struct rep_job *replica);
+/* Ends those that nothing comes of: that nothing came of for long, or that the model has already, by a state or by
+ * their members alone. */
+void rep_sums_look(struct srv_turn *turn, struct rep_job *replica);
+/* All of them: a new controller may give their positions to others. */
+void rep_sums_end(struct srv_turn *turn, struct rep_job *replica, enum hd_reason reason);
+
+#endif

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A replica: another server's job, followed entry by entry of its log.
+ *
+ *   SEED, chunks --> a version --> LOG: | 18 copy whole | 19 copy comes | 20 asked for |   --> applied in this order
+ *                                         \--> applied, confirmed: FOLLOW(18)
+ *   of a synchronous job           LOG: | w2, 3 more | w0 + w1, 1 more | w3 |   one step: added in this order, as there
+ *   SERVE --> everything that is whole is applied; the rest is forgotten: its workers push it again
+ */
+#include "hd_kernels.h"
+#include "rep_internal.h"
+#include "srv_apply.h"
+#include "srv_step.h"
+
+#include <errno.h>
+#include <math.h>
+
+struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job) {
+	struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &server->replicas, link) {
+		if (replica->job->id == job) {
+			return replica;
+		}
+	}
+	return NULL;
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+void rep_job_answer(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	uint32_t job,
+	uint64_t generation,
+	enum hd_follow_state state
+) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+
+	message.follow = (struct hd_msg_follow){
+		.job = job,
+		.generation = generation,
+		.state = (uint8_t)state,
+		.divergence = -1,
+	};
+	srv_peer_send(turn, peer, &message);
+}
+
+struct rep_entry *rep_job_first(const struct rep_job *replica) {
+	const struct srv_incoming *added
+		= TAILQ_LAST(&replica->job->step.members, srv_incoming_list);
+
+	return added != NULL ? TAILQ_NEXT(added->entry, link) : TAILQ_FIRST(&replica->entries);
+}
+
+static uint8_t replica_state(const struct rep_job *replica) {
+	const struct rep_entry *first = rep_job_first(replica);
+	hd_version at = replica->job->version + replica->job->step.count;
+	hd_version before, needed;
+
+	if (!replica->seeded) {
+		return HD_FOLLOW_SEEDING;
+	}
+	if (first == NULL) {
+		return HD_FOLLOW_STEP;
+	}
+	before = first->head.version - first->head.member_count;
+	needed = first->lost ? first->head.version + first->head.more : before;
+	/* A state that is on its way fills the hole, when it is new enough. */
+	if ((before == at && !first->lost) || (replica->seeding && replica->seed >= needed)) {
+		return HD_FOLLOW_STEP;
+	}
+	return HD_FOLLOW_HOLE;
+}
+
+void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+	uint8_t state = replica_state(replica);
+	hd_version version = replica->seeded ? replica->job->version : 0;
+
+	if (replica->source == NULL
+	    || (!always && replica->told == version && replica->told_state == state)) {
+		return;
+	}
+	replica->told = version;
+	replica->told_state = state;
+	message.follow = (struct hd_msg_follow){
+		.job = replica->job->id,
+		.generation = replica->generation,
+		.state = state,
+		.version = version,
+		.behind = replica->entry_count,
+		.divergence = -1,
+	};
+	srv_peer_send(turn, replica->source, &message);
+}
+
+void rep_jobs_announce(struct srv_turn *turn) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+	const struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
+		if (!replica->seeded) {
+			continue;
+		}
+		message.follow = (struct hd_msg_follow){
+			.job = replica->job->id,
+			.generation = replica->generation,
+			.state = replica_state(replica),
+			.version = replica->job->version,
+			.behind = replica->entry_count,
+			.divergence = -1,
+		};
+		srv_controller_send(turn, &message);
+	}
+}
+
+void rep_event(
+	struct srv_turn *turn,
+	const struct srv_job *job,
+	enum hd_event_kind kind,
+	const struct rep_entry *entry
+) {
+	struct hd_event event = {.kind = kind, .job = job->id, .version = job->version};
+
+	if (entry != NULL) {
+		event.worker = entry->members[0].worker;
+		event.round = entry->members[0].round;
+		event.position = entry->members[0].position;
+		event.base = entry->members[0].base;
+		event.direction = HD_COPY;
+		event.bytes = entry->head.bytes;
+		event.aux = entry->members[0].delay;
+		event.value = (double)entry->head.weight;
+	}
+	srv_turn_event(turn, &event);
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
+void rep_job_free(struct hd_server *server, struct srv_job *job) {
+	struct rep_job *replica = job->replica;
+	struct rep_entry *entry;
+	struct srv_incoming *sum;
+
+	if (replica == NULL) {
+		return;
+	}
+	rep_state_drop(server, replica);
+	while ((entry = TAILQ_FIRST(&replica->entries)) != NULL) {
+		rep_entry_free(server, entry);
+	}
+	srv_step_end(job);
+	while ((sum = TAILQ_FIRST(&replica->sums)) != NULL) {
+		rep_sum_unlist(replica, sum);
+		srv_incoming_destroy(server, sum);
+	}
+	hd_timers_release(&server->timers, &replica->timer);
+	TAILQ_REMOVE(&server->replicas, replica, link);
+	job->replica = NULL;
+	free(replica);
+}
+
+/* --- the log ---------------------------------------------------------------------------------- */
+
+static bool log_plausible(const struct srv_job *job, const struct hd_entry *entry) {
+	bool norm = entry->update >= 0 && isfinite(entry->update);
+
+	return srv_payload_fits(job, entry->dtype, entry->bytes) && (norm || entry->update < 0)
+		&& (entry->more == 0 || job->spec.sync != HD_SYNC_NONE) && entry->scale > 0
+		&& isfinite(entry->scale)
+		&& hd_version_counter(entry->version) >= entry->member_count;
+}
+
+static void
+replica_append(struct srv_turn *turn, struct rep_job *replica, const struct hd_entry *head) {
+	size_t bytes = head->member_count * sizeof(struct hd_entry_member);
+	struct rep_entry *entry;
+
+	/* Too far behind: whatever is left out here leaves a gap, which is a hole. */
+	if (replica->entry_count >= REP_QUEUE_MAX || !log_plausible(replica->job, head)) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	entry = calloc(1, sizeof(*entry) + bytes);
+	if (entry == NULL) {
+		return;
+	}
+	entry->replica = replica;
+	entry->head = *head;
+	entry->head.records = NULL;
+	entry->since = turn->now;
+	for (uint16_t i = 0; i < head->member_count; i++) {
+		entry->members[i] = hd_entry_member(head, i);
+		/* Its weights are not in the log: a state does. */
+		entry->lost = entry->lost || replica->job->spec.sync == HD_SYNC_FEDERATED
+			|| entry->members[i].worker >= HD_WORKERS_MAX;
+	}
+	/* A sum comes from its aggregator, or not at all: then a state does. */
+	if (head->member_count > 1 && !entry->lost) {
+		rep_sum_name(replica, entry);
+		entry->lost = entry->copy == NULL;
+	}
+	TAILQ_INSERT_TAIL(&replica->entries, entry, link);
+	replica->entry_count++;
+}
+
+void rep_log_take(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_log *log) {
+	struct rep_job *replica = rep_job_of(turn->server, log->job);
+	struct srv_job *job = srv_job_find(turn->server, log->job);
+	hd_version newest;
+	struct hd_entry head;
+	uint32_t at = 0;
+
+	if (replica == NULL) {
+		rep_job_answer(
+			turn,
+			peer,
+			log->job,
+			log->generation,
+			job != NULL && job->generation > log->generation ? HD_FOLLOW_FENCED :
+									   HD_FOLLOW_NONE
+		);
+		return;
+	}
+	if (replica->source != peer || replica->generation != log->generation
+	    || log->of >= HD_LOG_COUNT) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	if (log->of != HD_LOG_COMMITS) {
+		rep_state_stage(replica, log);
+		return;
+	}
+	newest = replica->seeded ? replica->job->version : 0;
+	if (!TAILQ_EMPTY(&replica->entries)) {
+		newest = TAILQ_LAST(&replica->entries, rep_entries)->head.version;
+	}
+	while (hd_entry_next(&log->entries, &at, &head) > 0) {
+		if (head.version > newest) {
+			newest = head.version;
+			replica_append(turn, replica, &head);
+		}
+	}
+	replica->job->dirty = true;
+}
+
+/* --- applying --------------------------------------------------------------------------------- */
+
+static bool replica_scales_apart(const struct srv_job *job, const struct rep_entry *entry) {
+	float scale = entry->head.scale, of = job->step.scale;
+
+	return job->step.count > 0 && (scale < of || scale > of);
+}
+
+/* The first entry, when it comes right after what we have and its copy is there. */
+static struct rep_entry *replica_next(const struct rep_job *replica) {
+	struct rep_entry *first = rep_job_first(replica);
+	const struct srv_job *job = replica->job;
+
+	if (first == NULL || !replica->seeded || first->copy == NULL || !first->copy->complete
+	    || first->copy->completed_at == 0
+	    || hd_version_incarnation(first->head.version) != hd_version_incarnation(job->version)
+	    || hd_version_counter(first->head.version) - first->head.member_count
+		    != hd_version_counter(job->version) + job->step.count) {
+		return NULL;
+	}
+	if (srv_commit_bounds(job, first->copy, 0) != HD_REASON_NONE
+	    || !rep_sum_measures(first->copy, first) || replica_scales_apart(job, first)) {
+		first->lost = true; /* nonsense, from an authenticated server all the same */
+		return NULL;
+	}
+	return first;
+}
+
+/* The rounds of the first entry, which is in the model. */
+static void replica_entered(struct srv_turn *turn, struct rep_job *replica) {
+	struct rep_entry *entry = TAILQ_FIRST(&replica->entries);
+	uint64_t counter = hd_version_counter(entry->head.version);
+	struct srv_job *job = replica->job;
+	struct srv_incoming *copy = entry->copy;
+
+	turn->server->stats.replicated += entry->head.member_count;
+	for (uint16_t i = 0; i < entry->head.member_count; i++) {
+		const struct hd_entry_member *from = &entry->members[i];
+		struct srv_member *member = srv_job_enter(job, from->worker);
+		struct srv_round round = {
+			.round = from->round,
+			.outcome = HD_OUTCOME_APPLIED,
+			.delay = from->delay,
+			.version = hd_version_make(
+				hd_version_incarnation(job->version),
+				counter - entry->head.member_count + 1 + i
+			),
+		};
+
+		if (member != NULL) {
+			srv_member_record(member, &round);
+		}
+	}
+	rep_event(turn, job, HD_EVENT_REPLICATED, entry);
+	entry->copy = NULL;
+	srv_incoming_end(turn, copy, true);
+	rep_entry_free(turn->server, entry);
+}
+
+/* All that made one version of the model. */
+static void replica_applied(struct srv_turn *turn, struct rep_job *replica) {
+	struct srv_job *job = replica->job;
+	const struct rep_entry *first = TAILQ_FIRST(&replica->entries);
+	uint32_t left = job->step.count > 0 ? job->step.count : first->head.member_count;
+
+	srv_apply_take(turn->server, job);
+	job->version += left;
+	while (left > 0) {
+		left -= TAILQ_FIRST(&replica->entries)->head.member_count;
+		replica_entered(turn, replica);
+	}
+	srv_step_end(job);
+}
+
+static bool replica_is_whole(const struct srv_job *job) {
+	const struct srv_incoming *last = TAILQ_LAST(&job->step.members, srv_incoming_list);
+
+	return last != NULL && job->step.adding == NULL && last->entry->head.more == 0;
+}
+
+/* A synchronous job's: adds what is there, in the log's order, as the server did. False: the call's step was used up
+ * before that. */
+static bool replica_gather(struct srv_turn *turn, struct rep_job *replica) {
+	struct srv_job *job = replica->job;
+	struct rep_entry *next;
+
+	while (job->apply.in == NULL && !replica_is_whole(job)) {
+		next = job->step.adding == NULL ? replica_next(replica) : NULL;
+		if (next == NULL && job->step.adding == NULL) {
+			return true;
+		}
+		while (next != NULL && !srv_step_take(turn->server, job, next->copy)) {
+			if (!rep_copy_make_room(turn, next->copy)) {
+				return true; /* looked at again soon, as long as there are entries */
+			}
+		}
+		if (!srv_step_add(turn->server, job)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What can be applied next, as far as it is there; NULL: nothing. */
+static struct srv_incoming *replica_due(const struct rep_job *replica) {
+	const struct srv_job *job = replica->job;
+	const struct rep_entry *next;
+
+	if (job->spec.sync != HD_SYNC_NONE) {
+		return replica_is_whole(job) ? TAILQ_FIRST(&job->step.members) : NULL;
+	}
+	next = replica_next(replica);
+	return next != NULL ? next->copy : NULL;
+}
+
+static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
+	struct hd_server *server = turn->server;
+	struct srv_job *job = replica->job;
+
+	for (;;) {
+		if (job->spec.sync != HD_SYNC_NONE && !replica_gather(turn, replica)) {
+			return false;
+		}
+		if (job->apply.in == NULL) {
+			struct srv_incoming *due = replica_due(replica);
+
+			if (due == NULL) {
+				return true;
+			}
+			if (server->step_left == 0) {
+				return false;
+			}
+			srv_apply_begin(job, due);
+		}
+		if (!srv_apply_step(server, job)) {
+			return false;
+		}
+		replica_applied(turn, replica);
+	}
+}
+
+/* --- becoming the server -------------------------------------------------------------------------- */
+
+/* How far the server was at most, by what it told of its log; < 0: not known. */
+static double replica_divergence(const struct rep_job *replica) {
+	const struct srv_job *job = replica->job;
+	struct hd_divergence *d = calloc(1, sizeof(*d));
+	const struct rep_entry *entry;
+	double bound = -1;
+
+	if (d == NULL) {
+		return bound;
+	}
+	hd_divergence_init(
+		d,
+		(double)job->spec.momentum,
+		(double)job->spec.learning_rate * (double)job->spec.weight_decay,
+		sqrt(hd_norm2_f32(job->momentum->data, job->values)),
+		sqrt(hd_norm2_f32(job->model->data, job->values))
+	);
+	TAILQ_FOREACH (entry, &replica->entries, link) {
+		/* A bound of one step of the sum, too, which sparse ones are. A synchronous job's last entry has the step. */
+		uint16_t steps = job->spec.sync == HD_SYNC_NONE ? entry->head.member_count : 1;
+		const struct hd_divergence_step step = {
+			.update = entry->head.update / steps,
+			.more = steps - 1u,
+		};
+
+		if (entry->head.more > 0) {
+			continue;
+		}
+		if (step.update < 0 || hd_divergence_add(d, &step) < 0) {
+			free(d);
+			return bound;
+		}
+	}
+	bound = hd_divergence_bound(d);
+	free(d);
+	return bound;
+}
+
+static uint16_t serve_incarnation(struct srv_turn *turn, uint16_t former) {
+	const uint32_t room = UINT16_MAX - 1U - former;
+	const uint32_t least = room > 2 * REP_SERVE_LEAST ? REP_SERVE_LEAST : room > 0;
+	const uint32_t span = room - least < REP_SERVE_SPAN ? room - least + 1 : REP_SERVE_SPAN;
+
+	return (uint16_t)(former + least + hd_entropy_u64(&turn->server->entropy) % span);
+}
+
+static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
+	struct srv_job *job = replica->job;
+	uint16_t former = hd_version_incarnation(job->version);
+	uint64_t counter = hd_version_counter(job->version);
+	struct hd_event event = {
+		.kind = HD_EVENT_PROMOTED,
+		.job = job->id,
+		.base = job->version,
+		.aux = replica->entry_count,
+		.value = replica_divergence(replica),
+	};
+
+	if (job->life_count == HD_LIVES_MAX) {
+		memmove(job->lives, job->lives + 1, (HD_LIVES_MAX - 1) * sizeof(job->lives[0]));
+		job->life_count--;
+	}
+	job->lives[job->life_count++] = (struct hd_life){former, counter};
+	/* All of it was durable: it is what a death of the server was not to take away. */
+	job->durable = job->version;
+	job->version = hd_version_make(serve_incarnation(turn, former), counter);
+	if (replica->source != NULL) { /* it may live, and think that it is the server */
+		rep_job_answer(
+			turn, replica->source, job->id, replica->generation, HD_FOLLOW_FENCED
+		);
+	}
+	job->generation = replica->serve_generation;
+	job->confirmed = true; /* who promotes it knows what it has */
+	rep_job_free(turn->server, job);
+	srv_job_idle(turn, job); /* until somebody has joined */
+	turn->server->stats.promoted++;
+	event.version = job->version;
+	srv_turn_event(turn, &event);
+	srv_announce(turn, job);
+	srv_job_joined(turn, job);
+	srv_told_ask_joins(turn->server, job->id); /* who said JOIN before there was a copy */
+	srv_checkpoint_consider(turn, job, true);
+}
+
+bool rep_job_run(struct srv_turn *turn, struct srv_job *job) {
+	struct rep_job *replica = job->replica;
+
+	if (!replica_apply(turn, replica)) {
+		return false;
+	}
+	if (replica->serve) {
+		replica_promote(turn, replica);
+		return true;
+	}
+	rep_copies_look(turn, replica);
+	rep_job_tell(turn, replica, false);
+	return true;
+}
+
+/* Another node thinks that it is the server, and this one began to copy its job: it is to be the server itself. */
+static void replica_give_up(
+	struct srv_turn *turn,
+	const struct rep_job *replica,
+	const struct hd_msg_replica *order
+) {
+	if (replica->source != NULL) {
+		rep_job_answer(
+			turn, replica->source, order->job, replica->generation, HD_FOLLOW_FENCED
+		);
+	}
+	srv_job_retire(turn, replica->job);
+	srv_told_set(turn->server, order->job, true, order->generation);
+}
+
+void rep_job_serve(struct srv_turn *turn, const struct hd_msg_replica *order) {
+	struct hd_server *server = turn->server;
+	struct rep_job *replica = rep_job_of(server, order->job);
+	struct srv_job *job = srv_job_find(server, order->job);
+
+	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
+	srv_told_set(server, order->job, true, order->generation);
+	if (job == NULL) {
+		srv_told_ask_joins(server, order->job);
+		return;
+	}
+	if (replica == NULL) {
+		srv_job_told(job, order->generation);
+		if (!job->retired) {
+			srv_job_goes_on(turn, job);
+		}
+		return;
+	}
+	if (order->generation <= replica->generation) {
+		server->stats.refused_messages++;
+		return;
+	}
+	if (!replica->seeded) {
+		replica_give_up(turn, replica, order);
+		return;
+	}
+	rep_state_drop(server, replica);
+	replica->serve = true;
+	replica->serve_generation = order->generation;
+	replica->job->dirty = true;
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+void rep_job_timer(struct srv_turn *turn, struct rep_job *replica) {
+	replica->job->dirty = true; /* looked at in this very call */
+	(void)turn;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sessions that a server opens with its replicas' nodes. One that ends opens again by itself (hd_endpoint.h); one that
+ * was refused, or that we gave up, is gone, and is opened anew after a while as long as a job needs it.
+ */
+#include "rep_internal.h"
+
+static void link_connect(struct srv_turn *turn, struct rep_link *link) {
+	if (hd_endpoint_connect(turn->server->endpoint, link->addr, turn->now, &link->session)
+	    < 0) {
+		link->session = NULL;
+		link->again_at = hd_ns_add(turn->now, REP_LINK_AGAIN_US * HD_US);
+	}
+}
+
+struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr) {
+	struct hd_server *server = turn->server;
+	struct rep_link *link;
+
+	TAILQ_FOREACH (link, &server->links, link) {
+		if (hd_addr_equal(link->addr, addr)) {
+			link->users++;
+			return link;
+		}
+	}
+	link = calloc(1, sizeof(*link));
+	if (link == NULL) {
+		return NULL;
+	}
+	link->addr = addr;
+	link->users = 1;
+	TAILQ_INSERT_TAIL(&server->links, link, link);
+	link_connect(turn, link);
+	return link;
+}
+
+/* Without a turn (at the server's end) the endpoint closes the session by itself. */
+void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link) {
+	if (--link->users > 0) {
+		return;
+	}
+	TAILQ_REMOVE(&server->links, link, link);
+	if (turn != NULL && link->session != NULL) {
+		hd_session_set_user(link->session, NULL);
+		hd_session_close(
+			link->session, HD_REASON_LEFT, "no replica any more", turn->now, turn->sink
+		);
+		if (link->peer != NULL) {
+			srv_peer_detach(turn, link->peer, HD_REASON_LEFT);
+			srv_peer_destroy(server, link->peer);
+		}
+	}
+	free(link);
+}
+
+static struct rep_link *link_of(const struct hd_server *server, const struct hd_session *session) {
+	struct rep_link *link;
+
+	TAILQ_FOREACH (link, &server->links, link) {
+		if (link->session == session) {
+			return link;
+		}
+	}
+	return NULL;
+}
+
+void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer) {
+	struct rep_link *link = link_of(turn->server, peer->session);
+	struct srv_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->peer = peer;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->primary != NULL && job->primary->link == link) {
+			job->primary->due = true;
+			rep_primary_consider(turn, job);
+		}
+	}
+}
+
+void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer) {
+	struct rep_link *link = link_of(turn->server, peer->session);
+	struct srv_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->peer = NULL;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->primary == NULL || job->primary->link != link) {
+			continue;
+		}
+		rep_state_end(turn->server, job->primary);
+		job->primary->logs = false;
+		if (!job->primary->active && job->primary->stepping) {
+			job->primary->stepping
+				= false; /* nobody waits for one that was never near */
+			job->dirty = true;
+		}
+	}
+}
+
+void rep_link_lost(struct srv_turn *turn, const struct hd_session *session) {
+	struct rep_link *link = link_of(turn->server, session);
+	struct srv_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->session = NULL;
+	link->again_at = hd_ns_add(turn->now, REP_LINK_AGAIN_US * HD_US);
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->primary != NULL && job->primary->link == link) {
+			hd_timer_set(&turn->server->timers, &job->primary->timer, link->again_at);
+		}
+	}
+}
+
+hd_ns rep_link_again(struct srv_turn *turn, struct rep_link *link) {
+	if (link->session != NULL) {
+		return HD_NEVER;
+	}
+	if (turn->now >= link->again_at) {
+		link_connect(turn, link);
+	}
+	return link->session != NULL ? HD_NEVER : link->again_at;
+}

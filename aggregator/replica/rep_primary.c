@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A job's replica, as its server sees it.
+ *
+ *   KEEP (controller) --> link open --> state sent --> FOLLOW(version): active --> log, confirmations
+ *                                          ^-- hole, restart of either, too far behind --'
+ *   ALONE --> forgotten
+ *
+ * While it is active the controller may promote it at any moment. So from then on, and until the controller's word
+ * that it is no longer so, durable means on the replica, and no commit may lead further from it than div_max.
+ */
+#include "hd_kernels.h"
+#include "rep_internal.h"
+#include "srv_credit.h"
+#include "srv_end.h"
+#include "srv_step.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static void primary_new(
+	struct srv_turn *turn,
+	struct srv_job *job,
+	const struct hd_msg_replica *order,
+	struct rep_link *link
+) {
+	struct hd_server *server = turn->server;
+	struct rep_primary *primary = calloc(1, sizeof(*primary));
+
+	if (primary == NULL) {
+		rep_link_put(server, turn, link);
+		return;
+	}
+	for (uint32_t i = 0; i < 2; i++) {
+		primary->part[i].handle.kind = SRV_HANDLE_STATE_OUT;
+		primary->part[i].primary = primary;
+		primary->part[i].timer.kind = SRV_TIMER_STATE_SEND;
+	}
+	primary->timer.kind = SRV_TIMER_PRIMARY;
+	primary->job = job;
+	primary->link = link;
+	/* Three timers; without room for them there is no replica, and the controller hears of none. */
+	if (hd_timers_reserve(&server->sends) < 0) {
+		goto fail_follow;
+	}
+	if (hd_timers_reserve(&server->sends) < 0) {
+		goto fail_first;
+	}
+	if (hd_timers_reserve(&server->timers) < 0) {
+		goto fail_second;
+	}
+	hd_divergence_init(
+		&primary->divergence,
+		(double)job->spec.momentum,
+		(double)job->spec.learning_rate * (double)job->spec.weight_decay,
+		0,
+		0
+	);
+	job->primary = primary;
+	return;
+fail_second:
+	hd_timers_release(&server->sends, &primary->part[1].timer);
+fail_first:
+	hd_timers_release(&server->sends, &primary->part[0].timer);
+fail_follow:
+	rep_link_put(server, turn, link);
+	free(primary);
+}
+
+static void primary_end(struct hd_server *server, struct srv_turn *turn, struct srv_job *job) {
+	struct rep_primary *primary = job->primary;
+
+	if (primary == NULL) {
+		return;
+	}
+	rep_state_end(server, primary);
+	hd_timers_release(&server->sends, &primary->part[0].timer);
+	hd_timers_release(&server->sends, &primary->part[1].timer);
+	hd_timers_release(&server->timers, &primary->timer);
+	job->primary = NULL;
+	job->dirty = true; /* nothing holds commits any more */
+	rep_link_put(server, turn, primary->link);
+	free(primary);
+}
+
+void rep_primary_fini(struct srv_turn *turn, struct srv_job *job) {
+	primary_end(turn->server, turn, job);
+}
+
+void rep_primary_free(struct hd_server *server, struct srv_job *job) {
+	primary_end(server, NULL, job);
+}
+
+/* Norms from here on; one pass, and nobody sees the model between two steps. */
+static void primary_norms(struct srv_job *job) {
+	job->momentum2 = hd_norm2_f32(job->momentum->data, job->values);
+	job->weights2 = hd_norm2_f32(job->model->data, job->values);
+}
+
+static void
+primary_keep(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_replica *order) {
+	struct hd_addr addr = {order->peer_ipv4, order->peer_port};
+	struct rep_primary *primary = job->primary;
+	struct rep_link *link;
+
+	if (hd_addr_is_none(addr) || isnan(order->div_max)) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	/* The same replica, and new settings. */
+	if (primary == NULL || !hd_addr_equal(primary->link->addr, addr)
+	    || primary->generation != order->generation) {
+		link = rep_link_get(turn, addr);
+		if (link == NULL) {
+			return;
+		}
+		rep_primary_fini(turn, job);
+		primary_new(turn, job, order, link);
+		if (job->primary == NULL) {
+			return;
+		}
+	}
+	primary = job->primary;
+	srv_job_told(job, order->generation);
+	primary->generation = order->generation;
+	primary->rate_bps = order->rate_bps;
+	primary->div_set = order->div_max;
+	primary->due = primary->due || !primary->logs || primary->every != order->every;
+	primary->every = order->every;
+	job->dirty = true;
+	rep_primary_consider(turn, job);
+}
+
+/* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
+void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_peer *peer;
+
+	rep_primary_fini(turn, job);
+	/* Who joins all the same must not begin it from an old checkpoint. */
+	srv_told_set(turn->server, job->id, false, job->generation);
+	job->retired = true;
+	turn->server->retiring = true;
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job) {
+			srv_peer_detach(turn, peer, HD_REASON_CLOSED);
+			srv_peer_break(turn->server, peer, "another node is the job's server");
+		}
+	}
+	job->emptied = false;
+}
+
+void rep_primary_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
+	struct srv_job *job = srv_job_find(turn->server, order->job);
+
+	if (order->epoch < turn->server->epoch || order->order >= HD_REPLICA_ORDER_COUNT) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	if (order->order == HD_REPLICA_SERVE) {
+		rep_job_serve(turn, order);
+		return;
+	}
+	if (order->order == HD_REPLICA_END || order->order == HD_REPLICA_EVICT) {
+		srv_job_end_order(turn, order->job, order->order == HD_REPLICA_EVICT);
+		return;
+	}
+	if (job == NULL && order->order == HD_REPLICA_RETIRE) {
+		srv_told_set(turn->server, order->job, false, order->generation);
+		return;
+	}
+	if (job == NULL || job->retired) {
+		return;
+	}
+	if (order->order == HD_REPLICA_RETIRE) {
+		/* A copy of an assignment that is newer than this word stays. */
+		if (job->replica == NULL || job->replica->generation <= order->generation) {
+			srv_job_retire(turn, job);
+		}
+		return;
+	}
+	if (job->replica != NULL
+	    || (job->primary != NULL && job->primary->generation > order->generation)) {
+		return;
+	}
+	if (order->order == HD_REPLICA_KEEP) {
+		primary_keep(turn, job, order);
+		return;
+	}
+	srv_job_told(job, order->generation);
+	rep_primary_fini(turn, job);
+	srv_durable_update(turn, job);
+}
+
+/* --- durable ---------------------------------------------------------------------------------- */
+
+/* A job that was begun while its controller could not be heard may be another node's: then all that is done here is
+ * lost, checkpoints too. So is what is still being written when it has become another one's. */
+static bool job_is_ours(const struct hd_server *server, const struct srv_job *job) {
+	return !job->retired && (job->confirmed || hd_addr_is_none(server->config.controller));
+}
+
+void srv_durable_update(struct srv_turn *turn, struct srv_job *job) {
+	bool followed = job->primary != NULL && job->primary->active;
+	hd_version durable = followed ? job->primary->confirmed : job->saved;
+	struct hd_event event = {.kind = HD_EVENT_DURABLE, .job = job->id};
+
+	if (durable <= job->durable || !job_is_ours(turn->server, job)) {
+		return;
+	}
+	job->durable = durable;
+	event.version = durable;
+	event.bytes = 2 * job->bytes;
+	srv_turn_event(turn, &event);
+	srv_durable_tell(turn, job);
+}
+
+void srv_job_confirm(struct srv_turn *turn, struct srv_job *job) {
+	job->confirmed = true;
+	job->asking = false;
+	srv_durable_update(turn, job);
+	srv_job_joined(turn, job);
+}
+
+void srv_job_alone(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_event event
+		= {.kind = HD_EVENT_FALLBACK, .job = job->id, .version = job->version};
+
+	job->asking = false;
+	turn->server->stats.begun_alone++;
+	srv_turn_event(turn, &event);
+}
+
+void srv_jobs_alone(struct srv_turn *turn) {
+	struct srv_job *job;
+
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->asking) {
+			srv_job_alone(turn, job);
+			srv_job_joined(turn, job);
+		}
+	}
+}
+
+/* --- how far the replica may be ----------------------------------------------------------------- */
+
+static double primary_div_max(const struct rep_primary *primary) {
+	double own = (double)primary->job->spec.div_max;
+
+	return primary->div_set < 0 ? own : primary->div_set;
+}
+
+double rep_primary_divergence(const struct rep_primary *primary) {
+	return primary->confirmed != 0 && primary->confirmed >= primary->origin ?
+		hd_divergence_bound(&primary->divergence) :
+		-1;
+}
+
+/* Counted as it came; what came before there was a replica, now. */
+static double primary_update(struct srv_incoming *in) {
+	const double rate = (double)in->job->spec.learning_rate;
+	const uint8_t *data;
+	uint32_t full;
+
+	if (in->stepped) {
+		return rate * sqrt(srv_step_norm2(in->job));
+	}
+	if (!in->normed) {
+		full = hd_recv_chunk_bytes(in->recv);
+		data = (const uint8_t *)in->buffer->data;
+		in->norm2 = 0;
+		for (uint64_t at = 0; at < in->bytes; at += full) {
+			uint64_t left = in->bytes - at;
+
+			in->norm2 += srv_payload_norm2(
+				in->job, in->dtype, data + at, left < full ? (size_t)left : full
+			);
+		}
+		in->normed = true;
+	}
+	return rate * sqrt(in->norm2);
+}
+
+/* Its own step may be more than div_max allows: then it goes when the replica is at the very version, as waiting longer
+ * would help nobody. */
+static bool primary_allows(const struct rep_primary *primary, struct srv_incoming *in) {
+	double most = primary_div_max(primary);
+
+	if (!primary->stepping || !(most > 0) || primary->confirmed == in->job->version) {
+		return true;
+	}
+	if (rep_primary_divergence(primary) < 0
+	    || primary->divergence.count == HD_REPLICA_LAG_MAX) {
+		return false;
+	}
+	return hd_divergence_after(&primary->divergence, primary_update(in) / in->steps, in->steps)
+		<= most;
+}
+
+bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in) {
+	struct rep_primary *primary = job->primary;
+	bool allows;
+
+	if (primary == NULL) {
+		return true;
+	}
+	(void)primary_update(in
+	); /* the sum of a step is scaled while it is applied: its norm is taken before */
+	allows = primary_allows(primary, in);
+	if (!allows && !primary->held) {
+		turn->server->stats.commits_held++;
+	}
+	primary->held = !allows;
+	/* Without a log only a state brings it nearer. */
+	primary->due = primary->due || (!allows && primary->every > 0 && !primary->seeding);
+	return allows;
+}
+
+/* --- commits ---------------------------------------------------------------------------------- */
+
+static void primary_origin(struct rep_primary *primary, struct srv_job *job) {
+	primary->origin = job->version;
+	hd_divergence_reset(&primary->divergence, sqrt(job->momentum2), sqrt(job->weights2));
+}
+
+static void
+primary_step(struct rep_primary *primary, struct srv_job *job, double update, uint32_t steps) {
+	struct hd_divergence *d = &primary->divergence;
+	double momentum = sqrt(job->momentum2), weights = sqrt(job->weights2);
+	struct hd_divergence_step step = {update, steps - 1, momentum, weights};
+
+	if (primary->origin == 0) {
+		return; /* no state is on its way yet */
+	}
+	if (d->count == HD_REPLICA_LAG_MAX) {
+		/* Out of sight, which only a job without a bound permits. A newer state brings it back. */
+		primary_origin(primary, job);
+		primary->due = true;
+		return;
+	}
+	primary->versions[(d->first + d->count) % HD_REPLICA_LAG_MAX] = job->version;
+	(void)hd_divergence_add(d, &step);
+}
+
+void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in) {
+	struct rep_primary *primary = job->primary;
+	uint64_t counter = hd_version_counter(job->version);
+	double update = primary_update(in);
+
+	primary_step(primary, job, update / in->steps, in->steps);
+	if (primary->logs && primary->every == 0 && primary->link->peer != NULL) {
+		rep_log_commit(turn, job, in, update);
+	}
+	if (primary->every > 0 && !primary->seeding
+	    && counter - hd_version_counter(primary->seed) >= primary->every) {
+		primary->due = true;
+	}
+}
+
+/* --- the replica's words ------------------------------------------------------------------------ */
+
+static void
+primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version version) {
+	struct hd_divergence *d = &primary->divergence;
+	uint32_t count = 0;
+
+	if (version <= primary->confirmed) {
+		return;
+	}
+	primary->confirmed = version;
+	if (primary->seeding && version >= primary->seed) {
+		rep_state_end(
+			turn->server, primary
+		); /* also when its last acknowledgement was lost */
+	}
+	while (count < d->count
+	       && primary->versions[(d->first + count) % HD_REPLICA_LAG_MAX] <= version) {
+		count++;
+	}
+	hd_divergence_confirm(d, count);
+	primary->job->dirty = true;
+	srv_durable_update(turn, primary->job);
+}
+
+static bool primary_plausible(const struct rep_primary *primary, hd_version version) {
+	hd_version now = primary->job->version;
+
+	return hd_version_incarnation(version) == hd_version_incarnation(now) && version <= now;
+}
+
+/* It must have what workers were told to be durable, and be as near as it is to stay. */
+static void primary_activate(struct srv_turn *turn, struct rep_primary *primary) {
+	double most = primary_div_max(primary), now = rep_primary_divergence(primary);
+	struct srv_job *job = primary->job;
+
+	if (primary->active || !primary->stepping || primary->confirmed < job->durable
+	    || (most > 0 && primary->confirmed != job->version && !(now >= 0 && now <= most))) {
+		return;
+	}
+	primary->active = true;
+	srv_durable_update(turn, job);
+}
+
+static void primary_state(
+	struct srv_turn *turn,
+	struct rep_primary *primary,
+	const struct hd_msg_follow *message
+) {
+	struct srv_job *job = primary->job;
+	bool has = message->state == HD_FOLLOW_STEP || message->state == HD_FOLLOW_HOLE;
+
+	primary->state = message->state;
+	primary->behind = message->behind;
+	if (has && primary_plausible(primary, message->version)) {
+		primary_confirm(turn, primary, message->version);
+		primary->stepping = primary->stepping
+			|| (primary->origin != 0 && primary->confirmed >= primary->origin);
+		primary_activate(turn, primary);
+	}
+	if ((message->state == HD_FOLLOW_HOLE && !primary->seeding)
+	    || (message->state == HD_FOLLOW_NONE && primary->logs)) {
+		rep_state_end(turn->server, primary);
+		primary->due = true;
+		primary->again_at = hd_ns_add(primary->seed_at, REP_RETRY_US * HD_US);
+	}
+	rep_primary_consider(turn, job);
+}
+
+void rep_primary_message(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	const struct hd_msg_follow *message
+) {
+	struct srv_job *job = srv_job_find(turn->server, message->job);
+
+	if (job == NULL || job->primary == NULL || job->primary->link->peer != peer
+	    || job->primary->generation != message->generation
+	    || message->state >= HD_FOLLOW_STATE_COUNT) {
+		turn->server->stats.refused_messages += job != NULL ? 1 : 0;
+		return;
+	}
+	if (message->state == HD_FOLLOW_FENCED) {
+		srv_job_retire(turn, job);
+		return;
+	}
+	primary_state(turn, job->primary, message);
+}
+
+/* --- the controller ------------------------------------------------------------------------------ */
+
+static void primary_say(struct srv_turn *turn, const struct rep_primary *primary) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+
+	message.follow = (struct hd_msg_follow){
+		.job = primary->job->id,
+		.generation = primary->generation,
+		/* In step for the controller is what may be promoted. */
+		.state = primary->active                  ? (uint8_t)HD_FOLLOW_STEP :
+			primary->logs || primary->seeding ? (uint8_t)HD_FOLLOW_SEEDING :
+							    (uint8_t)HD_FOLLOW_NONE,
+		.version = primary->confirmed,
+		.behind = primary->behind,
+		.divergence = rep_primary_divergence(primary),
+		.held = primary->held,
+		.peer_ipv4 = primary->link->addr.ipv4,
+		.peer_port = primary->link->addr.port,
+	};
+	srv_controller_send(turn, &message);
+}
+
+static void primary_tell(struct srv_turn *turn, struct rep_primary *primary) {
+	hd_ns due = hd_ns_add(primary->told_at, REP_TELL_US * HD_US);
+	bool same = primary->told_state == primary->state && primary->told_held == primary->held
+		&& primary->told_active == primary->active;
+
+	if (!turn->server->registered || (same && primary->told_version == primary->confirmed)) {
+		return;
+	}
+	if (same && turn->now < due) {
+		hd_timer_set(&turn->server->timers, &primary->timer, due);
+		return;
+	}
+	primary->told_at = turn->now;
+	primary->told_version = primary->confirmed;
+	primary->told_state = primary->state;
+	primary->told_held = primary->held;
+	primary->told_active = primary->active;
+	primary_say(turn, primary);
+}
+
+void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job) {
+	if (job->primary != NULL) {
+		primary_say(turn, job->primary);
+	}
+}
+
+/* --- between two commits -------------------------------------------------------------------------- */
+
+void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
+	struct rep_primary *primary = job->primary;
+	hd_ns again;
+
+	if (primary == NULL) {
+		return;
+	}
+	again = rep_link_again(turn, primary->link);
+	if (again != HD_NEVER) {
+		hd_timer_set(&turn->server->timers, &primary->timer, again);
+	}
+	if (primary->due && !primary->seeding && primary->link->peer != NULL
+	    && job->apply.in == NULL && !job->restoring && !job->retired) {
+		if (turn->now < primary->again_at) {
+			hd_timer_set(&turn->server->timers, &primary->timer, primary->again_at);
+		} else {
+			if (primary->origin == 0) {
+				primary_norms(job);
+				primary_origin(primary, job);
+			}
+			rep_state_begin(turn, primary);
+		}
+	}
+	primary_tell(turn, primary);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A state on its way to a replica. It becomes the job's state at once, when all of it is there; until then the
+ * older one, if there is one, stays what a promotion would begin with, and goes on following the log.
+ */
+#include "hd_bytes.h"
+#include "rep_internal.h"
+#include "srv_step.h"
+
+#include <errno.h>
+
+/* --- the end of one ----------------------------------------------------------------------------- */
+
+static void state_in_end(struct hd_server *server, struct rep_job *replica, uint32_t index) {
+	struct rep_state_in *part = &replica->part[index];
+
+	if (part->recv != NULL) {
+		hd_recv_destroy(part->recv);
+		part->recv = NULL;
+		srv_handle_remove(server, &part->handle);
+	}
+	srv_buffer_put(server, replica->job, part->buffer);
+	part->buffer = NULL;
+	part->whole = false;
+}
+
+void rep_state_drop(struct hd_server *server, struct rep_job *replica) {
+	state_in_end(server, replica, 0);
+	state_in_end(server, replica, 1);
+	free(replica->staged);
+	replica->staged = NULL;
+	replica->staged_count = 0;
+	replica->staged_capacity = 0;
+	replica->staged_all = false;
+	replica->seeding = false;
+}
+
+/* --- rounds that are in it ------------------------------------------------------------------------ */
+
+static bool stage_grow(struct rep_job *replica) {
+	uint32_t capacity = replica->staged_capacity > 0 ? 2 * replica->staged_capacity : 256;
+	struct hd_last_round *grown;
+
+	if (replica->staged_count < replica->staged_capacity) {
+		return true;
+	}
+	if (capacity > REP_STAGED_MAX) {
+		return false;
+	}
+	grown = realloc(replica->staged, capacity * sizeof(*grown));
+	if (grown == NULL) {
+		return false;
+	}
+	replica->staged = grown;
+	replica->staged_capacity = capacity;
+	return true;
+}
+
+void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log) {
+	struct hd_entry head;
+	uint32_t at = 0;
+
+	while (replica->seeding && hd_entry_next(&log->entries, &at, &head) > 0) {
+		struct hd_entry_member member = hd_entry_member(&head, 0);
+
+		if (member.worker >= HD_WORKERS_MAX || member.round == 0 || !stage_grow(replica)) {
+			continue;
+		}
+		replica->staged[replica->staged_count++] = (struct hd_last_round){
+			.worker = member.worker,
+			.round = member.round,
+			.delay = member.delay,
+			.outcome = head.version != 0 ? HD_OUTCOME_APPLIED : HD_OUTCOME_PENDING,
+			.version = head.version,
+		};
+	}
+	replica->staged_all = replica->seeding && log->of == HD_LOG_ROUNDS_END;
+}
+
+static void staged_take(struct rep_job *replica) {
+	struct srv_job *job = replica->job;
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (job->members[i] != NULL) {
+			memset(job->members[i]->rounds, 0, sizeof(job->members[i]->rounds));
+			job->members[i]->newest_round = 0;
+		}
+	}
+	for (uint32_t i = 0; i < replica->staged_count; i++) {
+		const struct hd_last_round *row = &replica->staged[i];
+		struct srv_member *member = srv_job_enter(job, row->worker);
+		struct srv_round round = {
+			.round = row->round,
+			.outcome = row->outcome,
+			.delay = row->delay,
+			.version = row->version,
+		};
+
+		if (member != NULL) {
+			srv_member_record(member, &round);
+		}
+	}
+}
+
+/* --- SEED ------------------------------------------------------------------------------------- */
+
+static struct rep_job *replica_new(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_server *server = turn->server;
+	struct rep_job *replica = calloc(1, sizeof(*replica));
+
+	if (replica == NULL || hd_timers_reserve(&server->timers) < 0) {
+		free(replica);
+		return NULL;
+	}
+	replica->job = job;
+	replica->timer.kind = SRV_TIMER_REPLICA;
+	for (uint32_t i = 0; i < 2; i++) {
+		replica->part[i].handle.kind = SRV_HANDLE_STATE_IN;
+		replica->part[i].replica = replica;
+	}
+	TAILQ_INIT(&replica->entries);
+	TAILQ_INIT(&replica->sums);
+	TAILQ_INSERT_TAIL(&server->replicas, replica, link);
+	job->replica = replica;
+	return replica;
+}
+
+/* The job's replica, made if it is new. NULL: no room. */
+static struct rep_job *replica_get(struct srv_turn *turn, const struct hd_msg_seed *seed) {
+	char text[HD_TEXT_BYTES_MAX + 1];
+	struct hd_jobspec spec = {0};
+	struct srv_job *job = srv_job_find(turn->server, seed->job);
+
+	if (job != NULL) {
+		return job->replica;
+	}
+	if (hd_jobspec_decode(seed->spec.data, seed->spec.bytes, &spec) < 0) {
+		return NULL;
+	}
+	if (hd_job_id(spec.tenant, spec.name) == seed->job
+	    && hd_jobspec_model_bytes(&spec) == seed->bytes) {
+		job = srv_job_create_replica(turn, &spec, text);
+	}
+	hd_jobspec_fini(&spec);
+	if (job != NULL && replica_new(turn, job) == NULL) {
+		srv_job_destroy(turn->server, job);
+		return NULL;
+	}
+	return job != NULL ? job->replica : NULL;
+}
+
+static int
+state_in_open(struct srv_turn *turn, struct rep_job *replica, uint32_t index, uint64_t token) {
+	struct rep_state_in *part = &replica->part[index];
+	struct srv_job *job = replica->job;
+	struct hd_recv_config config = {
+		.token = token,
+		.job = job->id,
+		.round = index + 1,
+		.worker = HD_WORKERS_MAX,
+		.dtype = HD_DTYPE_FP32,
+		.bytes = job->bytes,
+	};
+	int rc;
+
+	part->buffer = srv_buffer_get(turn->server, job);
+	while (part->buffer == NULL && rep_sums_yield(turn, replica)) {
+		part->buffer = srv_buffer_get(turn->server, job);
+	}
+	if (part->buffer == NULL) {
+		return -ENOMEM;
+	}
+	config.data = part->buffer->data;
+	part->handle.token = token;
+	rc = srv_handle_add(turn->server, &part->handle);
+	if (rc < 0) {
+		return rc;
+	}
+	rc = hd_recv_create(&config, &part->recv);
+	if (rc < 0) {
+		part->recv = NULL;
+		srv_handle_remove(turn->server, &part->handle);
+	}
+	return rc;
+}
+
+static void state_lives(struct rep_job *replica, const struct hd_blob *lives) {
+	uint32_t count = lives->bytes / REP_LIFE_BYTES;
+
+	replica->life_count = count < HD_LIVES_MAX ? count : HD_LIVES_MAX;
+	for (uint32_t i = 0; i < replica->life_count; i++) {
+		const uint8_t *at = lives->data + (size_t)i * REP_LIFE_BYTES;
+
+		replica->lives[i] = (struct hd_life){hd_get16(at), hd_get64(at + 2)};
+	}
+}
+
+static void
+state_take(struct srv_turn *turn, struct rep_job *replica, const struct hd_msg_seed *seed) {
+	rep_state_drop(turn->server, replica);
+	replica->seeding = true;
+	replica->seed = seed->version;
+	replica->every = seed->every;
+	state_lives(replica, &seed->lives);
+	if (state_in_open(turn, replica, 0, seed->model_token) < 0
+	    || state_in_open(turn, replica, 1, seed->momentum_token) < 0) {
+		rep_state_drop(turn->server, replica);
+		turn->server->stats.drop_memory++;
+		rep_job_answer(turn, replica->source, seed->job, seed->generation, HD_FOLLOW_NONE);
+		return;
+	}
+	rep_job_tell(turn, replica, true);
+}
+
+/* Of a server that began the job anew, with a history of its own, whose versions may be the lesser numbers. */
+static bool
+state_is_of_another_history(const struct rep_job *replica, const struct hd_msg_seed *seed) {
+	hd_version ours = replica->job->version;
+
+	return replica->seeded && !replica->serve && seed->generation > replica->generation
+		&& hd_version_incarnation(seed->version) < hd_version_incarnation(ours);
+}
+
+void rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed) {
+	struct srv_job *job = srv_job_find(turn->server, seed->job);
+	struct rep_job *replica;
+
+	if (turn->server->draining || (job != NULL && job->retired)) {
+		return; /* it says it again */
+	}
+	if (job == NULL ? srv_told_serves(turn->server, seed->job) > seed->generation :
+			  job->replica == NULL && job->generation > seed->generation) {
+		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_FENCED);
+		return;
+	}
+	if (job != NULL && job->replica == NULL) {
+		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
+		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
+		srv_job_retire(turn, job); /* last: the session may go with it */
+		return;
+	}
+	if (job != NULL && state_is_of_another_history(job->replica, seed)) {
+		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
+		srv_job_retire(turn, job); /* it says this again, and finds nothing here */
+		return;
+	}
+	replica = replica_get(turn, seed);
+	if (replica == NULL || seed->generation < replica->generation || replica->serve
+	    || seed->bytes != replica->job->bytes) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	/* What is here of the log stays, also another assignment's: a version names one commit only. */
+	replica->generation = seed->generation;
+	replica->source = peer;
+	state_take(turn, replica, seed);
+}
+
+/* --- chunks ------------------------------------------------------------------------------------ */
+
+bool rep_state_is_from(const struct rep_state_in *part, struct hd_addr from) {
+	const struct srv_peer *source = part->replica->source;
+
+	return source != NULL && hd_addr_equal(hd_session_peer(source->session), from);
+}
+
+void rep_state_chunk(
+	struct srv_turn *turn,
+	struct rep_state_in *part,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t bytes
+) {
+	struct hd_server_stats *stats = &turn->server->stats;
+
+	switch (hd_recv_chunk(part->recv, turn->now, header, payload, bytes)) {
+	case HD_RECV_DONE:
+		part->whole = true;
+		break;
+	case HD_RECV_DUPLICATE:
+		stats->duplicates++;
+		break;
+	case HD_RECV_MISMATCH:
+		stats->drop_mismatch++;
+		return;
+	default:
+		break;
+	}
+	stats->chunk_bytes += bytes;
+}
+
+static void state_in_sack(struct srv_turn *turn, struct rep_job *replica, uint32_t index) {
+	struct hd_message message = {.kind = HD_MSG_SACK};
+	struct hd_recv *recv = replica->part[index].recv;
+
+	if (recv == NULL || replica->source == NULL || !hd_recv_sack_due(recv, turn->now)) {
+		return;
+	}
+	hd_recv_sack(recv, turn->now, turn->server->config.receive_window_bytes, &message.sack);
+	(void)hd_session_send_once(replica->source->session, &message, turn->now, turn->sink);
+}
+
+/* --- the whole state ------------------------------------------------------------------------------ */
+
+static void state_swap(struct hd_server *server, struct rep_job *replica) {
+	struct srv_job *job = replica->job;
+	struct rep_entry *entry, *next;
+	struct srv_buffer *old[2] = {job->model, job->momentum};
+
+	job->model = replica->part[0].buffer;
+	job->momentum = replica->part[1].buffer;
+	replica->part[0].buffer = NULL;
+	replica->part[1].buffer = NULL;
+	srv_buffer_put(server, job, old[0]);
+	srv_buffer_put(server, job, old[1]);
+	job->version = replica->seed;
+	job->life_count = replica->life_count;
+	memcpy(job->lives, replica->lives, replica->life_count * sizeof(job->lives[0]));
+	staged_take(replica);
+	for (entry = TAILQ_FIRST(&replica->entries); entry != NULL; entry = next) {
+		next = TAILQ_NEXT(entry, link);
+		if (entry->head.version <= replica->seed
+		    || (entry->copy != NULL && entry->copy->stepped)) {
+			rep_entry_free(server, entry);
+		}
+	}
+	srv_step_end(job); /* a state is no part of a step: what was added up is in it */
+	replica->seeded = true;
+	server->stats.states_taken++;
+	job->dirty = true;
+}
+
+static void replica_settle(struct srv_turn *turn, struct rep_job *replica) {
+	state_in_sack(turn, replica, 0);
+	state_in_sack(turn, replica, 1);
+	/* Without its rounds a push that is in the state would be taken once more. */
+	if (!replica->seeding || !replica->staged_all || !replica->part[0].whole
+	    || !replica->part[1].whole || replica->job->apply.in != NULL || replica->serve) {
+		return;
+	}
+	/* One that is older than what we are at by now is of no use. */
+	if (!replica->seeded || replica->seed > replica->job->version) {
+		rep_copies_overtaken(turn, replica, replica->seed);
+		state_swap(turn->server, replica);
+		rep_event(turn, replica->job, HD_EVENT_SEEDED, NULL);
+	}
+	rep_state_drop(turn->server, replica);
+	rep_job_tell(turn, replica, true);
+}
+
+void rep_states_settle(struct srv_turn *turn) {
+	struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
+		replica_settle(turn, replica);
+	}
+}
+
+hd_ns rep_jobs_deadline(const struct hd_server *server) {
+	const struct rep_job *replica;
+	hd_ns deadline = HD_NEVER;
+
+	TAILQ_FOREACH (replica, &server->replicas, link) {
+		for (uint32_t i = 0; i < 2 && replica->source != NULL; i++) {
+			if (replica->part[i].recv != NULL) {
+				deadline = hd_ns_min(
+					deadline, hd_recv_deadline(replica->part[i].recv)
+				);
+			}
+		}
+	}
+	return deadline;
+}

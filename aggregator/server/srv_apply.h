@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to the server: an update is added to the model, in as many calls as it takes. */
+#ifndef SRV_APPLY_H
+#define SRV_APPLY_H
+
+#include "srv_internal.h"
+
+void srv_apply_begin(struct srv_job *job, struct srv_incoming *in);
+/* Applies as much as the call has left. True when that was all of it. */
+bool srv_apply_step(struct hd_server *server, struct srv_job *job);
+/* The whole step is in the buffers: they are the model from here on. */
+void srv_apply_take(struct hd_server *server, struct srv_job *job);
+/* Gives back what an unfinished update holds, at the end. */
+void srv_apply_fini(struct hd_server *server, struct srv_job *job);
+
+#endif

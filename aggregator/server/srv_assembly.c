@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chunks go straight into their place. Everything else (acknowledgement, completion, go) is looked at
+ * once a call for each update that was touched, not once a packet.
+ */
+#include "hd_group.h"
+#include "hd_kernels.h"
+#include "hd_runs.h"
+#include "rep_internal.h"
+#include "srv_credit.h"
+#include "srv_stream.h"
+
+#include <errno.h>
+
+void srv_incoming_touch(struct hd_server *server, struct srv_incoming *in) {
+	if (!in->touched) {
+		in->touched = true;
+		TAILQ_INSERT_TAIL(&server->touched, in, touched_link);
+	}
+}
+
+bool srv_payload_fits(const struct srv_job *job, uint8_t dtype, uint64_t bytes) {
+	if (dtype == HD_DTYPE_SPARSE32) {
+		return bytes >= HD_RUN_BYTES_MIN && bytes % 4 == 0 && bytes <= job->bytes;
+	}
+	return hd_dtype_is_dense(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
+}
+
+int srv_incoming_open(
+	struct hd_server *server,
+	struct srv_incoming *in,
+	const struct hd_chunk_header *header
+) {
+	const struct srv_part *part = &in->parts[0];
+	struct hd_recv_config config = {
+		.token = in->handle.token,
+		.job = in->job->id,
+		.round = in->sum ? header->round : part->round,
+		.worker = in->sum ? header->worker : part->member->rank,
+		.attempt = in->sum ? header->attempt : part->attempt,
+		.dtype = in->dtype,
+		.bytes = in->bytes,
+		.chunk_bytes = (uint32_t)(in->slot_values * sizeof(uint32_t)),
+		.open
+		= in->sum && in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
+	};
+	int rc;
+
+	in->buffer = srv_buffer_get(server, in->job);
+	if (in->buffer == NULL) {
+		return -ENOMEM;
+	}
+	config.data = in->buffer->data;
+	rc = hd_recv_create(&config, &in->recv);
+	if (rc < 0) {
+		in->recv = NULL;
+		srv_buffer_put(server, in->job, in->buffer);
+		in->buffer = NULL;
+	}
+	in->normed = rc == 0 && (in->credit || in->job->primary != NULL);
+	return rc;
+}
+
+/* --- chunks ---------------------------------------------------------------------------------- */
+
+static void incoming_started(struct srv_turn *turn, struct srv_incoming *in) {
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_START);
+
+	in->started = true;
+	srv_turn_event(turn, &event);
+}
+
+static void incoming_check_runs(struct srv_incoming *in, const uint8_t *chunk, size_t bytes) {
+	struct hd_runs_cursor cursor;
+	struct hd_run run;
+	const float *x;
+	int more;
+
+	hd_runs_begin(&cursor, chunk, bytes, in->job->values);
+	while ((more = hd_runs_next(&cursor, &run, &x)) > 0) {
+		if (!in->job->spec.allow_not_finite) {
+			in->not_finite |= hd_find_not_finite_f32(x, run.count) < run.count;
+		}
+	}
+	in->broken |= more < 0;
+}
+
+/* Lanes become fp32 where they are: both have 4 bytes. Each chunk has its exponent; a lane that overflowed on the
+ * way makes the whole update worthless. */
+static void incoming_widen(struct srv_incoming *in, const struct hd_chunk_header *header) {
+	uint64_t first = (uint64_t)header->chunk * hd_recv_chunk_bytes(in->recv) / sizeof(float);
+	float *values = in->buffer->data + first;
+	uint32_t lanes[HD_CHUNK_BYTES_MAX / sizeof(uint32_t)];
+
+	if (header->exponent < HD_FIXED_EXPONENT_MIN || header->exponent > HD_FIXED_EXPONENT_MAX) {
+		in->broken = true;
+		return;
+	}
+	in->not_finite |= (header->flags & HD_CHUNK_NOT_FINITE) != 0;
+	memcpy(lanes, values, header->count * sizeof(*lanes));
+	hd_fixed_to_f32(values, lanes, header->count, header->exponent);
+}
+
+/* Chunk by chunk, while it is in the cache: nobody has to read the whole update once more. */
+static void incoming_check(struct srv_incoming *in, const struct hd_chunk_header *header) {
+	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
+	size_t found;
+
+	if (in->dtype == HD_DTYPE_FIXED32) {
+		incoming_widen(in, header);
+	}
+	if (in->normed) {
+		srv_credit_measure(in, header);
+	}
+	if (in->dtype == HD_DTYPE_SPARSE32) {
+		incoming_check_runs(in, values, header->count * hd_dtype_bytes(in->dtype));
+		return;
+	}
+	if (in->job->spec.allow_not_finite) {
+		return;
+	}
+	found = hd_dtype_is_half(in->dtype) ?
+		hd_find_not_finite_half(in->dtype, values, header->count) :
+		hd_find_not_finite_f32(values, header->count);
+	in->not_finite |= found < header->count;
+}
+
+/* Whether its sender's session is at this address. A session follows its peer, so does this. Who sends a copy is
+ * known from its first chunk on: a worker that has a session here. */
+static bool
+incoming_is_from(const struct srv_turn *turn, const struct srv_incoming *in, struct hd_addr from) {
+	const struct srv_peer *peer = srv_incoming_peer(in);
+
+	if (peer == NULL && in->sum) {
+		return hd_addr_equal(in->sender, from); /* the controller's word */
+	}
+	if (peer == NULL && srv_incoming_is_copy(in)) {
+		peer = srv_peer_at(turn->server, from);
+		return peer != NULL && hd_session_peer_role(peer->session) == HD_ROLE_WORKER;
+	}
+	return peer != NULL && hd_addr_equal(hd_session_peer(peer->session), from);
+}
+
+bool srv_incoming_chunk(
+	struct srv_turn *turn,
+	struct srv_incoming *in,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+) {
+	struct hd_server_stats *stats = &turn->server->stats;
+
+	if (in->starved) { /* not granted: nobody can know its token */
+		stats->drop_token++;
+		return false;
+	}
+	if (in->credit && !srv_credit_takes(in, header)) {
+		stats->drop_mismatch++;
+		return false;
+	}
+	if (in->recv == NULL && srv_incoming_open(turn->server, in, header) < 0
+	    && !(rep_copy_make_room(turn, in) && srv_incoming_open(turn->server, in, header) == 0
+	    )) {
+		stats->drop_memory++;
+		return false;
+	}
+	switch (hd_recv_chunk(in->recv, turn->now, header, payload, payload_bytes)) {
+	case HD_RECV_NEW:
+		incoming_check(in, header);
+		break;
+	case HD_RECV_DONE:
+		in->complete = true;
+		in->bytes = hd_recv_stats(in->recv)->bytes_total;
+		incoming_check(in, header);
+		break;
+	case HD_RECV_DUPLICATE:
+		stats->duplicates++;
+		break;
+	case HD_RECV_MISMATCH:
+		stats->drop_mismatch++;
+		srv_credit_untake(turn->server, in);
+		return false;
+	}
+	if (!in->started) {
+		incoming_started(turn, in);
+		if (in->credit && !srv_credit_spend(turn, in)) {
+			return false;
+		}
+	}
+	if (payload_bytes > in->packet_bytes) {
+		in->packet_bytes = (uint32_t)payload_bytes;
+	}
+	in->active = turn->now;
+	stats->chunk_bytes += payload_bytes;
+	srv_incoming_touch(turn->server, in);
+	return true;
+}
+
+/* Who may be told how the transfer under this tombstone ended; NULL: nobody. */
+static struct srv_peer *
+tombstone_peer(const struct hd_server *server, const struct srv_tombstone *tomb) {
+	const struct srv_job *job;
+	const struct srv_member *member;
+
+	if (tomb->worker == HD_GROUP_WORKER) {
+		return srv_aggregator_find(server, tomb->sender);
+	}
+	job = srv_job_find(server, tomb->job);
+	member = job != NULL ? srv_job_member(job, tomb->worker) : NULL;
+	return member != NULL ? member->peer : NULL;
+}
+
+/* A sender that has not heard that we hold everything is told again. */
+static void tombstone_chunk(
+	struct srv_turn *turn,
+	struct srv_tombstone *tomb,
+	const struct hd_chunk_header *header,
+	struct hd_addr from
+) {
+	const struct srv_peer *peer
+		= tomb->copy ? srv_peer_at(turn->server, from) : tombstone_peer(turn->server, tomb);
+	struct hd_message message = {.kind = HD_MSG_SACK};
+
+	if (!tomb->done || peer == NULL || header->job != tomb->job
+	    || (header->worker != tomb->worker && tomb->worker != HD_GROUP_WORKER)) {
+		turn->server->stats.drop_token++;
+		return;
+	}
+	if (!hd_addr_equal(hd_session_peer(peer->session), from)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
+	turn->server->stats.duplicates++;
+	if (tomb->answered == turn->now) {
+		return;
+	}
+	tomb->answered = turn->now;
+	message.sack.token = tomb->handle.token;
+	message.sack.held = tomb->chunks;
+	message.sack.done = 1;
+	message.sack.window_bytes = turn->server->config.receive_window_bytes;
+	message.sack.packets.count = 1;
+	message.sack.packets.item[0] = (struct hd_range){header->packet, header->packet};
+	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
+}
+
+/* By its MAC, if it is sealed. */
+static bool chunk_is_true(
+	struct srv_turn *turn,
+	struct hd_seal *seal,
+	const struct hd_chunk_header *header,
+	const struct hd_packet *packet
+) {
+	if (hd_seal_check(seal, turn->server->config.keys, header, packet->data, packet->bytes)) {
+		return true;
+	}
+	turn->server->stats.drop_mac++;
+	return false;
+}
+
+static void incoming_packet(
+	struct srv_turn *turn,
+	struct srv_incoming *in,
+	const struct hd_packet *packet,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload
+) {
+	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
+
+	if (!incoming_is_from(turn, in, packet->peer)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
+	if (!chunk_is_true(turn, &in->seal, header, packet)) {
+		return;
+	}
+	if (srv_incoming_is_copy(in) && !in->sum && in->source == NULL) {
+		in->source = srv_peer_at(turn->server, packet->peer);
+	}
+	(void)srv_incoming_chunk(turn, in, header, payload, payload_bytes);
+}
+
+static void seed_packet(
+	struct srv_turn *turn,
+	struct rep_state_in *part,
+	const struct hd_packet *packet,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload
+) {
+	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
+
+	if (!rep_state_is_from(part, packet->peer)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
+	if (!chunk_is_true(turn, &part->seal, header, packet)) {
+		return;
+	}
+	rep_state_chunk(turn, part, header, payload, payload_bytes);
+}
+
+void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
+	struct hd_server_stats *stats = &turn->server->stats;
+	struct hd_chunk_header header;
+	struct srv_handle *handle;
+	const uint8_t *payload;
+	size_t payload_bytes;
+
+	if (hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &payload_bytes) < 0) {
+		stats->drop_malformed++;
+		return;
+	}
+	stats->chunks++;
+	handle = srv_handle_find(turn->server, header.token);
+	switch (handle != NULL ? handle->kind : SRV_HANDLE_OUTGOING) {
+	case SRV_HANDLE_PART:
+	case SRV_HANDLE_OUTGOING:
+	case SRV_HANDLE_STATE_OUT:
+		stats->drop_token++;
+		break;
+	case SRV_HANDLE_TOMBSTONE:
+		tombstone_chunk(
+			turn, (struct srv_tombstone *)(void *)handle, &header, packet->peer
+		);
+		break;
+	case SRV_HANDLE_STATE_IN:
+		seed_packet(turn, (struct rep_state_in *)(void *)handle, packet, &header, payload);
+		break;
+	case SRV_HANDLE_INCOMING:
+		incoming_packet(
+			turn, (struct srv_incoming *)(void *)handle, packet, &header, payload
+		);
+		break;
+	}
+}
+
+/* --- go -------------------------------------------------------------------------------------- */
+
+void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_GO};
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_GO);
+	struct srv_peer *peer = srv_incoming_peer(in);
+
+	if (in->predecessor != NULL) {
+		LIST_REMOVE(in, successor_link);
+		in->predecessor = NULL;
+	}
+	in->active = turn->now;
+	in->went = true;
+	message.go.job = in->job->id;
+	message.go.token = in->handle.token;
+	srv_turn_event(turn, &event);
+	if (in->slot_values != 0) {
+		srv_stream_go(turn, in);
+		return;
+	}
+	if (peer != NULL) {
+		srv_peer_send(turn, peer, &message);
+	}
+}
+
+/* What is on the wire during the round trip to the successor: its first chunk then arrives as the
+ * predecessor's last one does. */
+static uint64_t incoming_window(const struct srv_incoming *in, const struct srv_incoming *next) {
+	uint64_t least = 2 * (uint64_t)in->packet_bytes;
+	const struct srv_peer *peer = srv_incoming_peer(next);
+	double flight = 0;
+
+	if (peer != NULL) {
+		flight = hd_recv_rate_bps(in->recv) / 8 * 1e-9
+			* (double)hd_session_rtt(peer->session);
+	}
+	return flight > (double)least ? (uint64_t)flight : least;
+}
+
+static void incoming_release(struct srv_turn *turn, struct srv_incoming *in) {
+	struct srv_incoming *successor = LIST_FIRST(&in->successors), *next;
+	uint64_t missing;
+
+	if (!in->started || successor == NULL) {
+		return;
+	}
+	missing = hd_recv_missing(in->recv);
+	for (; successor != NULL; successor = next) {
+		next = LIST_NEXT(successor, successor_link);
+		if (missing <= incoming_window(in, successor)) {
+			srv_incoming_go(turn, successor);
+		}
+	}
+}
+
+/* --- once a call ----------------------------------------------------------------------------- */
+
+static void
+incoming_sack(struct srv_turn *turn, struct srv_incoming *in, const struct srv_peer *peer) {
+	struct hd_message message = {.kind = HD_MSG_SACK};
+
+	if (peer == NULL || !hd_recv_sack_due(in->recv, turn->now)) {
+		return;
+	}
+	hd_recv_sack(in->recv, turn->now, turn->server->config.receive_window_bytes, &message.sack);
+	in->chunks = message.sack.held;
+	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
+}
+
+static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
+	const struct srv_peer *peer = srv_incoming_peer(in);
+
+	if (in->recv == NULL) {
+		return;
+	}
+	incoming_sack(turn, in, peer);
+	if (in->broken) {
+		srv_incoming_fail(turn, in, HD_REASON_REFUSED, NULL);
+		return;
+	}
+	if (in->not_finite) {
+		srv_incoming_fail(
+			turn, in, HD_REASON_NOT_FINITE, NULL
+		); /* at once: its sender may stop */
+		return;
+	}
+	incoming_release(turn, in);
+	/* Without a session nobody can be told what is held: the sender's next chunk in a new one asks. */
+	hd_timer_set(
+		&turn->server->timers,
+		&in->timer,
+		peer != NULL ? hd_recv_deadline(in->recv) : HD_NEVER
+	);
+	if (in->complete && in->completed_at == 0) {
+		in->completed_at = turn->now;
+		srv_commit_complete(turn, in);
+	}
+}
+
+void srv_assembly_settle(struct srv_turn *turn) {
+	struct srv_incoming_list *touched = &turn->server->touched;
+	struct srv_incoming *in;
+
+	while ((in = TAILQ_FIRST(touched)) != NULL) {
+		TAILQ_REMOVE(touched, in, touched_link);
+		in->touched = false;
+		incoming_settle(turn, in);
+	}
+}
+
+void srv_assembly_timer(struct srv_turn *turn, struct srv_incoming *in) {
+	if (srv_credit_unspent(in)) {
+		srv_credit_end(turn, in, HD_REASON_EXPIRED, true);
+		return;
+	}
+	srv_incoming_touch(turn->server, in);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The core says what is to be written and keeps it unchanged; commits
+ * go on meanwhile, on copies. */
+#include "rep_internal.h"
+
+#include <errno.h>
+
+#define HD_UNCLAIMED_SPAN 1023
+
+static bool checkpoint_possible(const struct hd_server *server) {
+	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+}
+
+bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job *job) {
+	if (job->apply.in != NULL) {
+		return false;
+	}
+	return !checkpoint_possible(server) || (!job->checkpointing && job->saved == job->version)
+		|| job->replica != NULL;
+}
+
+/* --- what is held while one is written ------------------------------------------------------- */
+
+void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job) {
+	free(job->checkpoint.rounds);
+	free(job->checkpoint.lives);
+	job->checkpoint = (struct hd_checkpoint){0};
+	srv_state_release(server, job, job->checkpoint_state);
+}
+
+uint32_t
+srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_last_round *rows) {
+	uint32_t first = member->newest_round > most ? member->newest_round - most + 1 : 1;
+	uint32_t count = 0;
+
+	for (uint32_t round = first; round <= member->newest_round && round != 0; round++) {
+		const struct srv_round *kept = srv_member_round(member, round);
+
+		struct hd_last_round row = {.worker = member->rank, .round = round};
+
+		if (kept != NULL && kept->outcome == HD_OUTCOME_APPLIED) {
+			row.outcome = HD_OUTCOME_APPLIED;
+			row.delay = kept->delay;
+			row.version = kept->version;
+		} else if (round < member->newest_round) {
+			continue;
+		}
+		if (rows != NULL) {
+			rows[count] = row;
+		}
+		count++;
+	}
+	return count;
+}
+
+static int checkpoint_rounds(const struct srv_job *job, struct hd_checkpoint *checkpoint) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		count += job->members[i] != NULL ?
+			srv_member_applied(job->members[i], HD_ROUNDS_KEPT, NULL) :
+			0;
+	}
+	checkpoint->rounds = calloc(count + 1, sizeof(*checkpoint->rounds));
+	if (checkpoint->rounds == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		struct hd_last_round *rows = checkpoint->rounds + checkpoint->round_count;
+
+		if (job->members[i] != NULL) {
+			checkpoint->round_count
+				+= srv_member_applied(job->members[i], HD_ROUNDS_KEPT, rows);
+		}
+	}
+	return 0;
+}
+
+static int checkpoint_fill(struct hd_server *server, struct srv_job *job) {
+	struct hd_checkpoint *checkpoint = &job->checkpoint;
+	int rc = srv_state_hold(server, job, job->checkpoint_state);
+
+	if (rc < 0) {
+		return rc;
+	}
+	checkpoint->job = job->id;
+	checkpoint->version = job->version;
+	checkpoint->values = job->values;
+	checkpoint->model = job->model->data;
+	checkpoint->momentum = job->momentum->data;
+	checkpoint->spec = job->spec;
+	checkpoint->lives = calloc(job->life_count + 1, sizeof(*checkpoint->lives));
+	if (checkpoint->lives == NULL) {
+		return -ENOMEM;
+	}
+	checkpoint->life_count = job->life_count;
+	memcpy(checkpoint->lives, job->lives, job->life_count * sizeof(*checkpoint->lives));
+	return checkpoint_rounds(job, checkpoint);
+}
+
+/* --- beginning and ending -------------------------------------------------------------------- */
+
+static void checkpoint_event(struct srv_turn *turn, const struct srv_job *job, int error) {
+	struct hd_event event = {
+		.kind = HD_EVENT_CHECKPOINT,
+		.reason = error != 0 ? HD_REASON_REFUSED : HD_REASON_NONE,
+		.job = job->id,
+		.version = job->version,
+		.bytes = 2 * job->bytes,
+		.aux = (uint64_t)-error,
+	};
+
+	srv_turn_event(turn, &event);
+}
+
+/* A full disk may stay full: fewer and fewer tries, and lines in logs. Not at the end: time is short. */
+static hd_ns checkpoint_pause(const struct hd_server *server, struct srv_job *job) {
+	hd_ns pause = HD_CHECKPOINT_RETRY_US * HD_US << job->checkpoint_failures;
+
+	if (job->checkpoint_failures < HD_CHECKPOINT_BACKOFF_MAX) {
+		job->checkpoint_failures++;
+	}
+	return server->draining ? HD_CHECKPOINT_RETRY_US * HD_US : pause;
+}
+
+/* The disk does not take the checkpoint that was to claim this life's incarnation. Nobody waits for it: an incarnation
+ * farther away is drawn, which only a life that could not claim one either might draw again. */
+static void checkpoint_unclaimed(struct srv_turn *turn, struct srv_job *job) {
+	uint16_t incarnation = hd_version_incarnation(job->version);
+	uint16_t room = (uint16_t)(UINT16_MAX - 1 - incarnation);
+	uint16_t span = room < HD_UNCLAIMED_SPAN ? room : HD_UNCLAIMED_SPAN;
+
+	if (span > 0) {
+		incarnation = (uint16_t
+		)(incarnation + 1 + hd_entropy_u64(&turn->server->entropy) % span);
+	}
+	/* What was restored is in a checkpoint, if not in one of this life's. */
+	job->saved = hd_version_make(
+		job->lives[job->life_count - 1].incarnation, job->lives[job->life_count - 1].last
+	);
+	srv_durable_update(turn, job);
+	job->version = hd_version_make(incarnation, hd_version_counter(job->version));
+	job->restoring = false;
+	srv_announce(turn, job);
+	srv_job_joined(turn, job);
+}
+
+static void checkpoint_failed(struct srv_turn *turn, struct srv_job *job, int error) {
+	job->checkpointing = false;
+	turn->server->stats.checkpoint_errors++;
+	srv_checkpoint_fini(turn->server, job);
+	checkpoint_event(turn, job, error);
+	hd_timer_set(
+		&turn->server->timers,
+		&job->retry,
+		hd_ns_add(turn->now, checkpoint_pause(turn->server, job))
+	);
+	if (job->restoring) {
+		checkpoint_unclaimed(turn, job);
+	}
+}
+
+void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool asked) {
+	struct hd_server *server = turn->server;
+	uint32_t every = server->config.checkpoint_commits;
+	bool due;
+	int rc;
+
+	job->checkpoint_asked = job->checkpoint_asked || asked;
+	if (!checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
+	    || job->apply.in != NULL || job->replica != NULL || job->retired) {
+		return; /* looked at again when that has ended */
+	}
+	due = job->checkpoint_asked ? job->saved != job->version :
+				      every != 0 && job->commits_since >= every;
+	job->checkpoint_asked = false;
+	if (!due) {
+		return;
+	}
+	rc = checkpoint_fill(server, job);
+	if (rc < 0) {
+		checkpoint_failed(turn, job, rc);
+		return;
+	}
+	checkpoint_event(turn, job, 0);
+	job->checkpointing = true; /* before the call: it may end within it */
+	job->commits_since = 0;
+	server->stats.checkpoints++;
+	rc = server->config.ops->checkpoint(server->config.owner, &job->checkpoint);
+	if (rc < 0) {
+		checkpoint_failed(turn, job, rc);
+	}
+}
+
+void srv_durable_tell(struct srv_turn *turn, const struct srv_job *job) {
+	struct hd_message message = {.kind = HD_MSG_DURABLE};
+	struct srv_peer *peer;
+
+	message.durable = (struct hd_msg_durable){.job = job->id, .version = job->durable};
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && peer->joined) {
+			srv_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+void hd_server_checkpoint_done(
+	struct hd_server *server,
+	hd_ns now,
+	uint32_t job_id,
+	int status,
+	struct hd_sink *sink
+) {
+	struct srv_turn turn = {server, now, sink};
+	struct srv_job *job = srv_job_find(server, job_id);
+
+	if (job == NULL || !job->checkpointing) {
+		return;
+	}
+	if (status < 0) {
+		checkpoint_failed(&turn, job, status);
+		return;
+	}
+	job->checkpointing = false;
+	job->checkpoint_failures = 0;
+	job->saved = job->checkpoint.version;
+	srv_checkpoint_fini(server, job);
+	srv_durable_update(&turn, job);
+	if (job->restoring) {
+		job->restoring = false;
+		srv_job_joined(&turn, job);
+	}
+	if (job->checkpoint_asked) { /* while this one was written: the last worker left, for one */
+		srv_checkpoint_consider(&turn, job, true);
+	}
+	server->freed = true; /* buffers; and the job's report may be due */
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The commit rule. The queue has updates in the order of their positions; C is complete, o is not:
+ *
+ *     C1 C2 o3 C4 o5      C1, C2 are committed; C4 goes ahead of o3 only if o3 still meets its bound
+ *                         when it comes right after: counter + 1 (C4) + k (before o3) + 1 - v(o3)
+ *
+ * A sum of k counts as k: each of its parts has a version of its own, and the same bound.
+ *
+ * A position that shows no life for hold_us while a complete update waits behind it is given up.
+ */
+#include "hd_group.h"
+#include "rep_internal.h"
+#include "srv_apply.h"
+#include "srv_credit.h"
+#include "srv_pull.h"
+#include "srv_roster.h"
+#include "srv_step.h"
+
+#include <float.h>
+#include <math.h>
+
+enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint64_t ahead) {
+	uint64_t next = hd_version_counter(job->version) + 1 + ahead;
+
+	if (!srv_job_knows(job, base)) {
+		return HD_REASON_LOST_BASE;
+	}
+	if (job->spec.sync != HD_SYNC_NONE) {
+		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
+		 * with that very model. */
+		return srv_rounds_late(job, base) == UINT32_MAX ? HD_REASON_LATE : HD_REASON_NONE;
+	}
+	return next - hd_version_counter(base) > srv_job_tau(job) ? HD_REASON_LATE : HD_REASON_NONE;
+}
+
+enum hd_reason
+srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint64_t ahead) {
+	enum hd_reason reason = HD_REASON_NONE;
+
+	for (uint16_t i = 0; reason == HD_REASON_NONE && i < in->part_count; i++) {
+		reason = srv_commit_bound(job, in->parts[i].base, ahead + i);
+	}
+	return reason;
+}
+
+/* After all with positions that are not greater. Positions grow, so the place is near the tail. */
+void srv_commit_queue(struct srv_incoming *in) {
+	struct srv_incoming_list *queue = &in->job->queue;
+	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
+
+	if (in->direct) {
+		in->position = before != NULL ? before->position : 0;
+	}
+	while (before != NULL && before->position > in->position) {
+		before = TAILQ_PREV(before, srv_incoming_list, queue_link);
+	}
+	if (before != NULL) {
+		TAILQ_INSERT_AFTER(queue, before, in, queue_link);
+	} else {
+		TAILQ_INSERT_HEAD(queue, in, queue_link);
+	}
+	in->queued = true;
+}
+
+/* --- telling --------------------------------------------------------------------------------- */
+
+void srv_commit_outcome(
+	struct srv_turn *turn,
+	const struct srv_job *job,
+	const struct srv_member *member,
+	const struct srv_round *round
+) {
+	struct hd_message message = {.kind = HD_MSG_OUTCOME};
+
+	message.outcome = (struct hd_msg_outcome){
+		.job = job->id,
+		.worker = member->rank,
+		.round = round->round,
+		.outcome = round->outcome,
+		.reason = round->reason,
+		.version = round->version,
+		.delay = round->delay,
+		.durable = job->durable,
+	};
+	srv_member_send(turn, member, &message);
+}
+
+static void commit_say_report(
+	struct srv_turn *turn,
+	const struct srv_incoming *in,
+	const struct srv_part *part,
+	const struct srv_round *round
+) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+	struct hd_msg_report *report = &message.report;
+
+	*report = (struct hd_msg_report){
+		.job = in->job->id,
+		.worker = part != NULL ? part->member->rank : HD_GROUP_WORKER,
+		.round = part != NULL ? part->round : 0,
+		.direction = srv_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
+		.attempt = part != NULL ? part->attempt : 0,
+		.token = part != NULL && in->sum ? part->handle.token : in->handle.token,
+		.outcome = round->outcome,
+		.reason = round->reason,
+		.version = in->job->version,
+		.position = in->direct ? 0 : in->position,
+		.base = part != NULL ? part->base : 0,
+		.norm = (float)fmin(sqrt(in->norm2), (double)FLT_MAX),
+		.credited = in->credit,
+	};
+	if (part != NULL && in->sum) {
+		report->position += (uint64_t)(part - in->parts);
+	}
+	if (in->recv != NULL) {
+		const struct hd_recv_stats *stats = hd_recv_stats(in->recv);
+
+		report->bytes = stats->bytes_held;
+		report->duration_ns = stats->last > stats->first ? stats->last - stats->first : 0;
+		report->rate_bps = (uint64_t)hd_recv_rate_bps(in->recv);
+		report->limited_permille = hd_recv_limited_permille(in->recv);
+	}
+	srv_controller_send(turn, &message);
+}
+
+void srv_commit_report(
+	struct srv_turn *turn,
+	const struct srv_incoming *in,
+	const struct srv_round *round
+) {
+	if (turn->server->controller == NULL) {
+		return;
+	}
+	if (in->sum && !in->apart) {
+		commit_say_report(turn, in, NULL, round);
+		return;
+	}
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		commit_say_report(turn, in, &in->parts[i], round);
+	}
+}
+
+/* --- completing ------------------------------------------------------------------------------ */
+
+void srv_commit_complete(struct srv_turn *turn, struct srv_incoming *in) {
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_END);
+
+	event.value = hd_recv_rate_bps(in->recv);
+	srv_turn_event(turn, &event);
+	in->job->dirty = true;
+	if (srv_incoming_is_copy(in)) {
+		rep_copy_complete(turn, in);
+		return;
+	}
+	if (!in->queued) {
+		srv_commit_queue(in);
+	}
+}
+
+/* --- committing ------------------------------------------------------------------------------ */
+
+/* `round` is how the part's ended. */
+static void commit_log(
+	struct srv_turn *turn,
+	const struct srv_part *part,
+	const struct srv_round *round,
+	uint16_t more
+) {
+	const struct srv_incoming *in = part->in;
+	struct srv_job *job = in->job;
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_COMMITTED);
+
+	event.worker = part->member->rank;
+	event.round = part->round;
+	event.token = in->sum ? part->handle.token : in->handle.token;
+	event.position += event.position != 0 ? (uint64_t)(part - in->parts) : 0;
+	event.version = round->version;
+	event.base = part->base;
+	event.aux = round->delay;
+	event.value = (double)(part->weight * in->scale);
+	event.more = more;
+	job->log[job->log_count++ % HD_COMMITS_KEPT] = (struct hd_commit){
+		.position = event.position,
+		.version = round->version,
+		.base = part->base,
+		.worker = part->member->rank,
+		.round = part->round,
+		.delay = round->delay,
+		.weight = part->weight * in->scale,
+		.bytes = in->bytes,
+		.more = more,
+	};
+	srv_turn_event(turn, &event);
+}
+
+/* Within a synchronous step nobody is late: all were computed from the model that it steps from. Of those of a
+ * federated job that were not it is in steps. */
+uint32_t srv_commit_delay(const struct srv_part *part, uint64_t counter) {
+	return part->in->stepped ? part->late :
+				   (uint32_t)(counter - hd_version_counter(part->base));
+}
+
+/* `more` are applied after it in the same step. */
+static void
+part_applied(struct srv_turn *turn, const struct srv_part *part, uint64_t counter, uint32_t more) {
+	const struct srv_incoming *in = part->in;
+	struct srv_job *job = in->job;
+	struct srv_round round = {
+		.round = part->round,
+		.outcome = HD_OUTCOME_APPLIED,
+		.delay = srv_commit_delay(part, counter),
+		.version = hd_version_make(hd_version_incarnation(job->version), counter),
+	};
+
+	commit_log(turn, part, &round, (uint16_t)more);
+	srv_report_applied(job, part->member, round.delay, in->direct);
+	srv_member_record(part->member, &round);
+	srv_commit_outcome(turn, job, part->member, &round);
+}
+
+/* The whole update is in the buffers: from here on it is the model. The version is that of its last part. */
+static void apply_end(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_server *server = turn->server;
+	struct srv_incoming *in = job->apply.in;
+	uint64_t counter = hd_version_counter(job->version);
+	const struct srv_round round = {.outcome = HD_OUTCOME_APPLIED};
+	uint32_t parts = srv_commit_parts(in), done = 0;
+	bool stepped = in->stepped;
+	struct srv_incoming *one, *next;
+
+	srv_apply_take(server, job);
+	job->version = hd_version_make(hd_version_incarnation(job->version), counter + parts);
+	job->commits_since += parts;
+	server->stats.committed += parts;
+	if (stepped) {
+		srv_step_event(turn, job);
+	}
+	for (one = in; one != NULL; one = srv_commit_after(one)) {
+		server->stats.sums += one->sum ? 1 : 0;
+		for (uint16_t i = 0; i < one->part_count; i++, done++) {
+			part_applied(turn, &one->parts[i], counter + 1 + done, parts - 1 - done);
+		}
+	}
+	if (job->primary != NULL) {
+		rep_primary_committed(turn, job, in);
+	}
+	if (stepped) {
+		server->stats.sync_steps++;
+		srv_step_tell(turn, job);
+	}
+	for (one = in; one != NULL; one = next) {
+		next = srv_commit_after(one);
+		srv_commit_report(turn, one, &round);
+		srv_incoming_end(turn, one, true);
+	}
+	srv_rounds_ended(turn, job);
+	srv_step_end(job);
+}
+
+/* True when every incomplete update before `candidate` may still come right after it. Those that
+ * could not be applied even if they came next have nothing to lose. */
+static bool commit_may_overtake(const struct srv_job *job, const struct srv_incoming *candidate) {
+	const struct srv_incoming *in;
+	uint64_t before = candidate->part_count; /* versions */
+
+	TAILQ_FOREACH (in, &job->queue, queue_link) {
+		if (in == candidate) {
+			return true;
+		}
+		if (in->complete || srv_commit_bounds(job, in, 0) != HD_REASON_NONE) {
+			continue;
+		}
+		if (srv_commit_bounds(job, in, before) != HD_REASON_NONE) {
+			return false;
+		}
+		before += in->part_count;
+	}
+	return true;
+}
+
+/* The first complete update, when the rule lets it go. */
+static struct srv_incoming *commit_next(const struct srv_job *job) {
+	struct srv_incoming *in;
+
+	TAILQ_FOREACH (in, &job->queue, queue_link) {
+		if (in->complete && in->completed_at != 0) {
+			break;
+		}
+	}
+	if (in == NULL || !commit_may_overtake(job, in)) {
+		return NULL;
+	}
+	return in;
+}
+
+/* Updates that can no longer meet their bound are told at once: their senders may stop. */
+static void commit_drop_late(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;
+
+	for (; in != NULL; in = next) {
+		enum hd_reason reason = srv_commit_bounds(job, in, 0);
+
+		next = TAILQ_NEXT(in, open_link);
+		/* The base of an unspent credit is not known yet. */
+		if (reason != HD_REASON_NONE && !srv_credit_unspent(in)) {
+			srv_incoming_fail(turn, in, reason, NULL);
+		}
+	}
+}
+
+/* --- hold ------------------------------------------------------------------------------------ */
+
+/* The update that is held up, and where the positions end that may hold it up: at a step's none goes first. */
+static const struct srv_incoming *
+commit_waits(const struct srv_job *job, const struct srv_incoming **end) {
+	const struct srv_incoming *waits;
+
+	*end = NULL;
+	if (job->spec.sync != HD_SYNC_NONE) {
+		return TAILQ_FIRST(&job->step.members);
+	}
+	TAILQ_FOREACH (waits, &job->queue, queue_link) {
+		if (waits->complete) {
+			break;
+		}
+	}
+	*end = waits;
+	return waits;
+}
+
+/* Gives up the silent positions that a complete update waits for. Returns when to look again. */
+static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voided) {
+	hd_ns hold = (hd_ns)turn->server->config.hold_us * HD_US;
+	const struct srv_incoming *end, *waits = commit_waits(job, &end);
+	struct srv_incoming *in, *next;
+	hd_ns again = HD_NEVER;
+
+	if (waits == NULL) {
+		return HD_NEVER;
+	}
+	for (in = TAILQ_FIRST(&job->queue); in != end; in = next) {
+		hd_ns until = hd_ns_add(hd_ns_max(waits->completed_at, in->active), hold);
+
+		next = TAILQ_NEXT(in, queue_link);
+		if (in->complete) {
+			continue;
+		}
+		if (in->predecessor != NULL) {
+			/* Its turn has not come: its predecessor is watched instead. */
+			until = hd_ns_add(turn->now, hold);
+		}
+		if (until <= turn->now) {
+			*voided = true;
+			srv_incoming_fail(turn, in, HD_REASON_HOLD, NULL);
+		} else {
+			again = hd_ns_min(again, until);
+		}
+	}
+	return again;
+}
+
+/* Updates that are held whole but must wait: the network they took is free, and the controller told. */
+static void commit_report_waiting(struct srv_turn *turn, const struct srv_incoming_list *list) {
+	struct srv_incoming *in;
+
+	TAILQ_FOREACH (in, list, queue_link) {
+		if (in->complete && !in->pending) {
+			struct srv_round round = {.outcome = HD_OUTCOME_PENDING};
+
+			in->pending = true;
+			srv_commit_report(turn, in, &round);
+		}
+	}
+}
+
+static void commit_report_pending(struct srv_turn *turn, const struct srv_job *job) {
+	commit_report_waiting(turn, &job->queue);
+	commit_report_waiting(turn, &job->step.members);
+}
+
+/* Commits what the rule lets go. False: the call's step was used up before that. */
+static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_server *server = turn->server;
+	struct srv_incoming *in;
+
+	while (job->apply.in != NULL || !server->draining) {
+		if (job->apply.in == NULL && job->spec.sync != HD_SYNC_NONE
+		    && !srv_step_gather(turn, job)) {
+			return false;
+		}
+		in = job->apply.in != NULL             ? job->apply.in :
+			job->spec.sync != HD_SYNC_NONE ? srv_step_due(turn, job) :
+							 commit_next(job);
+		if (in == NULL || (job->apply.in == NULL && !rep_primary_permits(turn, job, in))) {
+			return true;
+		}
+		if (server->step_left == 0) {
+			return false;
+		}
+		if (job->apply.in == NULL) {
+			server->stats.overtaken
+				+= !in->stepped && in != TAILQ_FIRST(&job->queue) ? 1 : 0;
+			srv_apply_begin(job, in);
+		}
+		if (!srv_apply_step(server, job)) {
+			return false;
+		}
+		apply_end(turn, job);
+		commit_drop_late(turn, job);
+		srv_checkpoint_consider(turn, job, false);
+		rep_primary_consider(turn, job);
+		if (!TAILQ_EMPTY(&server->starved_pulls)) {
+			srv_pull_feed(turn); /* who waited for a whole version gets this one */
+		}
+	}
+	return true;
+}
+
+void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
+	hd_ns again = HD_NEVER;
+	bool voided = true;
+
+	if (job->replica != NULL) {
+		job->dirty = !rep_job_run(turn, job);
+		return;
+	}
+	while (voided) {
+		voided = false;
+		if (!commit_all(turn, job)) {
+			commit_report_pending(turn, job);
+			return; /* still dirty */
+		}
+		if (!turn->server->draining) {
+			again = commit_hold(turn, job, &voided);
+		}
+	}
+	commit_report_pending(turn, job);
+	rep_primary_consider(turn, job); /* whether a commit is held */
+	again = hd_ns_min(again, srv_step_watch(turn, job));
+	again = hd_ns_min(again, srv_rounds_deadline(job));
+	hd_timer_set(&turn->server->timers, &job->hold, again);
+	job->dirty = false;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Updates that come without having been asked for: the controller granted them in advance.
+ *
+ *   CREDIT --> unspent --(first chunk: type, bytes, base)--> queued at its position, as any other
+ *                 \--(nobody came in time, VOID, another epoch)--> its worker is told: VOID
+ *
+ * The worker stops spending it before we give it up, so that its chunks hardly ever come too late; when
+ * they do, it hears VOID and asks.
+ */
+#include "hd_kernels.h"
+#include "hd_runs.h"
+#include "srv_credit.h"
+
+#include <math.h>
+
+#define HD_CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
+#define HD_NORM_BLOCK 256 /* values that are widened at a time */
+
+/* --- offered --------------------------------------------------------------------------------- */
+
+static void
+credit_report(struct srv_turn *turn, const struct hd_msg_credit *credit, enum hd_reason reason) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+
+	message.report = (struct hd_msg_report){
+		.job = credit->job,
+		.worker = credit->worker,
+		.round = credit->round,
+		.direction = HD_PUSH,
+		.attempt = credit->attempt,
+		.token = credit->token,
+		.outcome = HD_OUTCOME_FAILED,
+		.reason = (uint8_t)reason,
+		.position = credit->position,
+		.credited = 1,
+	};
+	srv_controller_send(turn, &message);
+}
+
+static enum hd_reason
+credit_check(struct srv_turn *turn, const struct hd_msg_credit *credit, const struct srv_job *job) {
+	const struct srv_member *member;
+
+	if (credit->epoch < turn->server->epoch) {
+		return HD_REASON_EPOCH;
+	}
+	if (turn->server->draining) {
+		return HD_REASON_CLOSED;
+	}
+	if (job == NULL || srv_job_away(job)) {
+		return HD_REASON_NO_SERVER;
+	}
+	member = srv_job_member(job, credit->worker);
+	if (member == NULL || member->peer == NULL) {
+		return HD_REASON_LEFT;
+	}
+	if (credit->token == 0 || credit->position == 0 || credit->bytes == 0
+	    || credit->expires_us == 0 || !isfinite(credit->weight) || credit->weight <= 0) {
+		return HD_REASON_REFUSED;
+	}
+	if (credit->round == 0 || srv_member_round(member, credit->round) != NULL
+	    || srv_member_forgot(member, credit->round)
+	    || srv_member_part(member, credit->round) != NULL) {
+		return HD_REASON_DUPLICATE;
+	}
+	return HD_REASON_NONE;
+}
+
+void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit) {
+	struct hd_server *server = turn->server;
+	struct srv_job *job = srv_job_find(server, credit->job);
+	enum hd_reason reason = credit_check(turn, credit, job);
+	struct srv_member *member = job != NULL ? srv_job_member(job, credit->worker) : NULL;
+	struct srv_incoming *in = NULL;
+	hd_ns life = credit->expires_us * HD_US;
+
+	if (srv_handle_find(server, credit->token) != NULL) {
+		return; /* told already */
+	}
+	if (reason == HD_REASON_NONE) {
+		in = srv_incoming_create(turn, job, credit->token, 1);
+		reason = in == NULL ? HD_REASON_NO_MEMORY : HD_REASON_NONE;
+	}
+	if (reason != HD_REASON_NONE) {
+		server->stats.credits_unspent++;
+		credit_report(turn, credit, reason);
+		if (member != NULL) {
+			srv_push_withdraw(turn, job, member, credit->token, reason);
+		}
+		return;
+	}
+	server->epoch = credit->epoch;
+	server->stats.credits++;
+	in->credit = true;
+	in->limit = credit->bytes;
+	in->position = credit->position;
+	srv_incoming_part(
+		in,
+		0,
+		&(struct srv_part){
+			.member = member,
+			.round = credit->round,
+			.attempt = credit->attempt,
+			.weight = credit->weight,
+		}
+	);
+	job->position = credit->position > job->position ? credit->position : job->position;
+	hd_timer_set(&server->timers, &in->timer, turn->now + life + life / HD_CREDIT_GRACE);
+}
+
+/* --- spent ----------------------------------------------------------------------------------- */
+
+bool srv_credit_unspent(const struct srv_incoming *in) {
+	return in->credit && !in->started;
+}
+
+/* What the first chunk says of the whole, and each later one must say too. */
+bool srv_credit_takes(struct srv_incoming *in, const struct hd_chunk_header *header) {
+	struct srv_part *part = &in->parts[0];
+
+	if (in->recv != NULL) {
+		return header->version == part->base && header->total == in->bytes;
+	}
+	if (header->job != in->job->id || header->worker != part->member->rank
+	    || header->round != part->round || header->attempt != part->attempt
+	    || header->total > in->limit
+	    || !srv_payload_fits(in->job, header->dtype, header->total)) {
+		return false;
+	}
+	in->dtype = header->dtype;
+	in->bytes = header->total;
+	part->base = header->version;
+	return true;
+}
+
+void srv_credit_untake(struct hd_server *server, struct srv_incoming *in) {
+	if (!srv_credit_unspent(in)) {
+		return;
+	}
+	hd_recv_destroy(in->recv);
+	in->recv = NULL;
+	srv_buffer_put(server, in->job, in->buffer);
+	in->buffer = NULL;
+}
+
+bool srv_credit_spend(struct srv_turn *turn, struct srv_incoming *in) {
+	enum hd_reason reason = srv_commit_bounds(in->job, in, 0);
+
+	turn->server->stats.credits_spent++;
+	if (reason != HD_REASON_NONE) {
+		srv_incoming_fail(turn, in, reason, NULL);
+		return false;
+	}
+	srv_commit_queue(in);
+	return true;
+}
+
+static double norm2_half(uint8_t dtype, const uint16_t *values, size_t count) {
+	float wide[HD_NORM_BLOCK];
+	double sum = 0;
+
+	for (size_t at = 0; at < count; at += HD_NORM_BLOCK) {
+		size_t n = count - at < HD_NORM_BLOCK ? count - at : HD_NORM_BLOCK;
+
+		hd_half_to_f32(dtype, wide, values + at, n);
+		sum += hd_norm2_f32(wide, n);
+	}
+	return sum;
+}
+
+static double norm2_runs(const uint8_t *chunk, size_t bytes, uint64_t values) {
+	struct hd_runs_cursor cursor;
+	struct hd_run run;
+	const float *x;
+	double sum = 0;
+
+	hd_runs_begin(&cursor, chunk, bytes, values);
+	while (hd_runs_next(&cursor, &run, &x) > 0) {
+		sum += hd_norm2_f32(x, run.count);
+	}
+	return sum;
+}
+
+double
+srv_payload_norm2(const struct srv_job *job, uint8_t dtype, const void *values, size_t bytes) {
+	if (dtype == HD_DTYPE_SPARSE32) {
+		return norm2_runs(values, bytes, job->values);
+	}
+	return hd_dtype_is_half(dtype) ? norm2_half(dtype, values, bytes / sizeof(uint16_t)) :
+					 hd_norm2_f32(values, bytes / sizeof(float));
+}
+
+void srv_credit_measure(struct srv_incoming *in, const struct hd_chunk_header *header) {
+	in->norm2 += srv_payload_norm2(
+		in->job,
+		in->dtype,
+		hd_recv_chunk_data(in->recv, header->chunk),
+		header->count * hd_dtype_bytes(in->dtype)
+	);
+}
+
+/* --- not spent ------------------------------------------------------------------------------- */
+
+void srv_credit_end(
+	struct srv_turn *turn,
+	struct srv_incoming *in,
+	enum hd_reason reason,
+	bool report
+) {
+	const struct srv_part *part = &in->parts[0];
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_VOIDED);
+	const struct hd_msg_credit credit = {
+		.job = in->job->id,
+		.worker = part->member->rank,
+		.round = part->round,
+		.attempt = part->attempt,
+		.token = in->handle.token,
+		.position = in->position,
+	};
+
+	event.reason = reason;
+	event.version = in->job->version;
+	event.aux = 1;
+	turn->server->stats.credits_unspent++;
+	srv_turn_event(turn, &event);
+	if (report) {
+		credit_report(turn, &credit, reason);
+	}
+	srv_push_withdraw(turn, in->job, part->member, credit.token, reason);
+	srv_incoming_end(turn, in, false);
+}
+
+void srv_credit_end_all(struct srv_turn *turn, struct srv_job *job, enum hd_reason reason) {
+	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;
+
+	for (; in != NULL; in = next) {
+		next = TAILQ_NEXT(in, open_link);
+		if (srv_credit_unspent(in)) {
+			srv_credit_end(turn, in, reason, false);
+		}
+	}
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Jobs that nobody is in, and how they end here.
+ *
+ *   idle --(END of the controller; nobody came for job_idle_us)--> ending --(last checkpoint is written)--> gone
+ *   idle --(a new job needs its place or its memory, and nothing is lost that is kept)--> gone
+ *   ending --(SERVE: somebody came meanwhile)--> goes on
+ *
+ * The controller hears of the end by LEAVE, with reason none if a checkpoint stays.
+ */
+#include "rep_internal.h"
+#include "srv_end.h"
+
+static bool server_keeps(const struct hd_server *server) {
+	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+}
+
+static void say_leave(struct srv_turn *turn, uint32_t job) {
+	struct hd_message message = {.kind = HD_MSG_LEAVE};
+
+	message.leave.job = job;
+	message.leave.reason
+		= (uint8_t)(server_keeps(turn->server) ? HD_REASON_NONE : HD_REASON_LEFT);
+	if (turn->server->registered) {
+		srv_controller_send(turn, &message);
+	}
+}
+
+/* Its memory is free, and the controller told. */
+static void job_gone(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_server *server = turn->server;
+	uint32_t id = job->id;
+
+	if (job->emptied) {
+		srv_report_tell(turn, job);
+	}
+	srv_job_destroy(server, job);
+	server->stats.ended++;
+	server->freed = true;
+	say_leave(turn, id);
+	srv_told_forget(server, id);
+	if (srv_told_may_begin(server, id)) {
+		srv_told_ask_joins(server, id); /* who came while it was ending */
+	}
+}
+
+void srv_job_idle(struct srv_turn *turn, struct srv_job *job) {
+	job->idle_since = turn->now;
+	hd_timer_set(
+		&turn->server->timers,
+		&job->idle,
+		hd_ns_add(turn->now, turn->server->config.job_idle_us * HD_US)
+	);
+}
+
+void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_peer *peer;
+
+	job->ending = true;
+	job->dirty = true; /* what is held whole is still committed */
+	turn->server->retiring = true;
+	rep_primary_fini(turn, job);
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job) {
+			srv_peer_detach(turn, peer, HD_REASON_LEFT);
+			srv_peer_break(turn->server, peer, "the job has ended");
+		}
+	}
+	srv_checkpoint_consider(turn, job, true);
+}
+
+void srv_job_goes_on(struct srv_turn *turn, struct srv_job *job) {
+	if (job->ending) {
+		job->ending = false;
+		srv_job_idle(turn, job); /* until somebody has joined */
+		srv_told_ask_joins(turn->server, job->id);
+	}
+	srv_job_confirm(turn, job);
+	if (job->unlisted) {
+		job->unlisted = false;
+		srv_announce(turn, job);
+	}
+}
+
+void srv_job_end_order(struct srv_turn *turn, uint32_t id, bool evict) {
+	struct srv_job *job = srv_job_find(turn->server, id);
+
+	if (!evict && job != NULL && job->replica == NULL
+	    && !srv_job_empty(job, &turn->server->peers)) {
+		job->unlisted = true; /* workers that do not reach the controller go on */
+		return;
+	}
+	srv_told_forget(turn->server, id);
+	if (job == NULL) {
+		say_leave(turn, id);
+	} else if (job->replica != NULL) {
+		srv_job_retire(turn, job);
+	} else if (!job->retired && !job->ending) {
+		srv_job_end(turn, job);
+	}
+}
+
+void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job) {
+	hd_ns at = hd_ns_add(job->idle_since, turn->server->config.job_idle_us * HD_US);
+
+	if (job->replica != NULL || job->retired || job->ending || turn->server->draining
+	    || !srv_job_empty(job, &turn->server->peers)) {
+		return; /* whoever leaves sets the timer again */
+	}
+	if (turn->now < at) {
+		hd_timer_set(&turn->server->timers, &job->idle, at);
+	} else {
+		srv_job_end(turn, job);
+	}
+}
+
+/* Nobody is here, and nothing is under way. What is to be kept is in a checkpoint; without checkpoints it is not kept
+ * for longer than workers that were lost may take to come back. */
+static bool job_may_give_way(const struct srv_turn *turn, const struct srv_job *job) {
+	const struct hd_server *server = turn->server;
+
+	if (job->replica != NULL || job->retired || job->ending || job->checkpointing
+	    || job->restoring || job->apply.in != NULL || !TAILQ_EMPTY(&job->open)
+	    || (job->primary != NULL && !server->registered)
+	    || !srv_job_empty(job, &server->peers)) {
+		return false;
+	}
+	if (server_keeps(server)) {
+		return job->saved == job->version;
+	}
+	return job->left || turn->now >= hd_ns_add(job->idle_since, HD_JOB_AWAY_US * HD_US);
+}
+
+bool srv_job_give_way(struct srv_turn *turn, const struct srv_job *keep) {
+	struct srv_job *job, *found = NULL;
+
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job != keep && (found == NULL || job->idle_since < found->idle_since)
+		    && job_may_give_way(turn, job)) {
+			found = job;
+		}
+	}
+	if (found == NULL) {
+		return false;
+	}
+	job_gone(turn, found);
+	return true;
+}
+
+static bool job_has_ended(const struct hd_server *server, const struct srv_job *job) {
+	return TAILQ_EMPTY(&job->open) && !job->emptied && srv_checkpoint_settled(server, job);
+}
+
+static void job_retired(struct hd_server *server, struct srv_job *job) {
+	uint32_t id = job->id;
+
+	server->stats.retired++;
+	srv_job_destroy(server, job);
+	server->freed = true;
+	if (srv_told_may_begin(server, id)) {
+		srv_told_ask_joins(server, id); /* this node is to be its server again */
+	}
+}
+
+void srv_forget(struct srv_turn *turn) {
+	struct hd_server *server = turn->server;
+	struct srv_job *job, *next;
+
+	if (!server->retiring) {
+		return;
+	}
+	server->retiring = false;
+	for (job = TAILQ_FIRST(&server->jobs); job != NULL; job = next) {
+		next = TAILQ_NEXT(job, link);
+		if (job->retired && !job->checkpointing) {
+			job_retired(server, job);
+		} else if (job->ending && !job->retired && job_has_ended(server, job)) {
+			job_gone(turn, job);
+		} else if (job->retired || job->ending) {
+			server->retiring = true;
+		}
+	}
+}

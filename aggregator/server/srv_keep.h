@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the server core keeps for a job: memory, checkpoints, how it went. Private to aggregator/. */
+#ifndef SRV_KEEP_H
+#define SRV_KEEP_H
+
+#include "hd_event.h"
+
+struct srv_buffer;
+struct srv_job;
+struct srv_member;
+struct srv_round;
+struct hd_server;
+struct srv_turn;
+
+/* --- srv_memory.c --------------------------------------------------------------------- */
+/* Keeps the present model and momentum as they are, until released; what a commit must copy them into is set aside.
+ * 0 or -ENOMEM. Not while an update is being applied. */
+int srv_state_hold(struct hd_server *server, struct srv_job *job, struct srv_buffer *held[2]);
+void srv_state_release(struct hd_server *server, struct srv_job *job, struct srv_buffer *held[2]);
+/* Allocates until the job owns `count` buffers: its floor. 0 or -ENOMEM (beyond memory_bytes). */
+int srv_memory_guarantee(struct hd_server *server, struct srv_job *job, uint32_t count);
+struct srv_buffer *srv_buffer_get(struct hd_server *server, struct srv_job *job);
+void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_buffer *buffer);
+void srv_memory_fini(struct hd_server *server, struct srv_job *job);
+uint64_t srv_memory_left(const struct hd_server *server);
+
+/* --- srv_checkpoint.c ----------------------------------------------------------------- */
+/* Begins one when it is due, or `now` when asked. */
+void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool asked);
+/* True when nothing of this job is left to write. */
+bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job *job);
+/* Tells every worker of the job what is durable now. */
+void srv_durable_tell(struct srv_turn *turn, const struct srv_job *job);
+/* Gives what begun checkpoints hold back, at the end. */
+void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job);
+
+/* --- srv_report.c --------------------------------------------------------------------- */
+void srv_report_applied(
+	struct srv_job *job,
+	struct srv_member *member,
+	uint32_t delay,
+	bool direct
+);
+/* A round ended, dropped or failed. */
+void srv_report_ended(
+	struct srv_job *job,
+	struct srv_member *member,
+	const struct srv_round *round
+);
+void srv_report_interrupted(struct srv_job *job, enum hd_reason reason);
+/* Tells the report when it is due; asks for the last checkpoint before. Once a call. */
+void srv_report_consider(struct srv_turn *turn, struct srv_job *job);
+void srv_report_tell(struct srv_turn *turn, struct srv_job *job);
+
+#endif

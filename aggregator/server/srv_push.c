@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which updates may come: those that the controller told us to expect, and those that a worker asked
+ * us for directly. Each is checked before a byte of it is taken, with the same rules.
+ */
+#include "hd_kernels.h"
+#include "rep_internal.h"
+#include "srv_credit.h"
+#include "srv_stream.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* --- may it come? ---------------------------------------------------------------------------- */
+
+struct srv_part *srv_member_part(const struct srv_member *member, uint32_t round) {
+	struct srv_part *part;
+
+	LIST_FOREACH (part, &member->parts, member_link) {
+		if (part->round == round) {
+			return part;
+		}
+	}
+	return NULL;
+}
+
+bool srv_push_is_over(
+	const struct srv_job *job,
+	const struct srv_member *member,
+	hd_version base,
+	uint64_t ahead,
+	struct srv_round *round
+) {
+	const struct srv_round *ended = srv_member_round(member, round->round);
+	enum hd_reason reason = srv_commit_bound(job, base, ahead);
+
+	round->version = job->version;
+	/* What is in this history has its base there, too. A push of that number from elsewhere is another one, of another
+	 * life of its worker, which began at a server that was cut off. */
+	if (ended != NULL && reason != HD_REASON_LOST_BASE) {
+		*round = *ended;
+		return true;
+	}
+	if (round->round == 0 || srv_member_forgot(member, round->round)) {
+		reason = HD_REASON_DUPLICATE;
+	}
+	round->reason = (uint8_t)reason;
+	round->outcome = srv_reason_outcome(reason);
+	return reason != HD_REASON_NONE;
+}
+
+void srv_push_answer(
+	struct srv_turn *turn,
+	struct srv_job *job,
+	struct srv_member *member,
+	const struct srv_round *round
+) {
+	struct hd_event event = {.kind = HD_EVENT_DROPPED, .reason = round->reason};
+
+	if (srv_member_round(member, round->round) != NULL
+	    || round->reason == HD_REASON_DUPLICATE) {
+		srv_commit_outcome(turn, job, member, round);
+		return;
+	}
+	event.job = job->id;
+	event.worker = member->rank;
+	event.round = round->round;
+	event.version = job->version;
+	event.bytes = job->bytes;
+	srv_turn_event(turn, &event);
+	srv_round_fail(turn, job, member, round);
+}
+
+/* The same attempt is granted twice when a grant was lost together with the controller that gave it. */
+bool srv_part_gives_way(const struct srv_part *older, uint8_t attempt) {
+	const struct srv_incoming *in = older->in;
+
+	return !in->complete
+		&& (older->attempt < attempt || (older->attempt == attempt && !in->started));
+}
+
+void srv_part_replace(struct srv_turn *turn, const struct srv_part *older) {
+	turn->server->stats.replaced++;
+	if (older->in->sum) {
+		/* The others of a sum learn it at once, and its aggregator. */
+		srv_incoming_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
+		return;
+	}
+	if (srv_credit_unspent(older->in)) {
+		srv_credit_end(turn, older->in, HD_REASON_CLOSED, true);
+		return;
+	}
+	srv_incoming_end(turn, older->in, false);
+}
+
+/* Makes place for a new grant of a round. False: the older one stands. */
+static bool push_replace(
+	struct srv_turn *turn,
+	const struct srv_member *member,
+	uint32_t round,
+	uint8_t attempt
+) {
+	const struct srv_part *older = srv_member_part(member, round);
+
+	if (older == NULL) {
+		return true;
+	}
+	if (!srv_part_gives_way(older, attempt)) {
+		return false;
+	}
+	srv_part_replace(turn, older);
+	return true;
+}
+
+/* --- EXPECT ---------------------------------------------------------------------------------- */
+
+/* Tells the controller that this grant ends without a transfer. */
+static void expect_report(
+	struct srv_turn *turn,
+	const struct hd_msg_expect *expect,
+	uint8_t outcome,
+	enum hd_reason reason
+) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+
+	message.report = (struct hd_msg_report){
+		.job = expect->job,
+		.worker = expect->worker,
+		.round = expect->round,
+		.direction = HD_PUSH,
+		.attempt = expect->attempt,
+		.token = expect->token,
+		.outcome = outcome,
+		.reason = (uint8_t)reason,
+		.position = expect->position,
+	};
+	srv_controller_send(turn, &message);
+}
+
+/* What is wrong with an EXPECT in itself. */
+static enum hd_reason
+expect_check(struct srv_turn *turn, const struct hd_msg_expect *expect, const struct srv_job *job) {
+	if (expect->epoch < turn->server->epoch) {
+		return HD_REASON_EPOCH;
+	}
+	if (turn->server->draining) {
+		return HD_REASON_CLOSED;
+	}
+	if (job == NULL || srv_job_member(job, expect->worker) == NULL || srv_job_away(job)) {
+		return HD_REASON_NO_SERVER;
+	}
+	if (expect->direction != HD_PUSH || !srv_payload_fits(job, expect->dtype, expect->bytes)
+	    || expect->token == 0 || expect->position == 0) {
+		return HD_REASON_REFUSED;
+	}
+	return HD_REASON_NONE;
+}
+
+static void expect_accept(
+	struct srv_turn *turn,
+	struct srv_job *job,
+	struct srv_member *member,
+	const struct hd_msg_expect *expect
+) {
+	struct srv_incoming *in = srv_incoming_create(turn, job, expect->token, 1);
+	const struct srv_part part = {
+		.member = member,
+		.round = expect->round,
+		.attempt = expect->attempt,
+		.base = expect->base,
+		.weight = expect->weight,
+	};
+
+	if (in == NULL) {
+		expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
+		srv_push_withdraw(turn, job, member, expect->token, HD_REASON_NO_MEMORY);
+		return;
+	}
+	turn->server->stats.expected++;
+	srv_incoming_part(in, 0, &part);
+	in->dtype = expect->dtype;
+	in->bytes = expect->bytes;
+	in->position = expect->position;
+	job->position = expect->position > job->position ? expect->position : job->position;
+	srv_commit_queue(in);
+	srv_incoming_follow(turn, in, expect->after);
+}
+
+void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_t token) {
+	struct srv_handle *after;
+
+	if (token == 0) {
+		return;
+	}
+	after = srv_handle_find(turn->server, token);
+	if (after == NULL || after->kind != SRV_HANDLE_INCOMING
+	    || ((struct srv_incoming *)(void *)after)->complete) {
+		srv_incoming_go(turn, in);
+		return;
+	}
+	in->predecessor = (struct srv_incoming *)(void *)after;
+	LIST_INSERT_HEAD(&in->predecessor->successors, in, successor_link);
+	srv_incoming_touch(turn->server, in->predecessor);
+}
+
+void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) {
+	struct srv_job *job = srv_job_find(turn->server, expect->job);
+	enum hd_reason reason = expect_check(turn, expect, job);
+	struct srv_round round = {.round = expect->round};
+	struct srv_member *member = job != NULL ? srv_job_member(job, expect->worker) : NULL;
+	struct srv_tombstone tomb;
+	const struct srv_part *held;
+
+	if (srv_handle_find(turn->server, expect->token) != NULL) {
+		return; /* told already */
+	}
+	if (expect->direction == HD_COPY) {
+		rep_copy_expect(turn, expect);
+		return;
+	}
+	if (reason != HD_REASON_NONE) {
+		turn->server->stats.refused_messages++;
+		expect_report(turn, expect, HD_OUTCOME_FAILED, reason);
+		if (member != NULL) {
+			srv_push_withdraw(turn, job, member, expect->token, reason);
+		}
+		return;
+	}
+	turn->server->epoch = expect->epoch;
+	if (srv_push_is_over(job, member, expect->base, 0, &round)) {
+		srv_push_answer(turn, job, member, &round);
+		expect_report(
+			turn,
+			expect,
+			round.outcome,
+			round.reason != HD_REASON_NONE ? round.reason : HD_REASON_DUPLICATE
+		);
+		return;
+	}
+	if (push_replace(turn, member, expect->round, expect->attempt)) {
+		expect_accept(turn, job, member, expect);
+		return;
+	}
+	/* A copy that is held whole is the one that counts: the newer grant's chunks are all `done`. */
+	held = srv_member_part(member, expect->round);
+	if (held->in->complete) {
+		tomb = srv_incoming_epitaph(held->in, expect->token, true);
+		tomb.worker = member->rank;
+		srv_tombstone_add(turn->server, &tomb);
+	}
+	expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_DUPLICATE);
+}
+
+/* --- direct requests ------------------------------------------------------------------------- */
+
+static void push_grant(struct srv_turn *turn, const struct srv_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_GRANT};
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_GRANTED);
+	const struct srv_part *part = &in->parts[0];
+
+	message.grant = (struct hd_msg_grant){
+		.job = in->job->id,
+		.worker = part->member->rank,
+		.round = part->round,
+		.direction = HD_PUSH,
+		.attempt = part->attempt,
+		.token = in->handle.token,
+		.weight = part->weight,
+		.cc_weight = 1,
+		.peer_ipv4 = turn->server->config.data.ipv4,
+		.peer_port = turn->server->config.data.port,
+		.bytes = in->bytes,
+		.dtype = in->dtype,
+		.exponent = (uint16_t)in->exponent,
+	};
+	srv_turn_event(turn, &event);
+	srv_member_send(turn, part->member, &message);
+}
+
+/* The weight at the delay that it will have when it is committed next. */
+static float push_weight(const struct srv_job *job, const struct hd_msg_request *request) {
+	uint64_t t = hd_version_counter(job->version) + 1;
+	uint64_t tau = t - hd_version_counter(request->base);
+
+	if (job->spec.sync == HD_SYNC_FEDERATED && request->weight > 0) {
+		return request->weight;
+	}
+	return hd_staleness_weight(
+		job->spec.staleness_rule,
+		job->spec.staleness_c,
+		job->spec.tau_max,
+		t,
+		tau > UINT32_MAX ? UINT32_MAX : (uint32_t)tau
+	);
+}
+
+/* So that the greatest value, weighed, just fits a lane; a worker for whom none fits says so. */
+static int16_t push_exponent(const struct hd_msg_request *request, float weight) {
+	double peak = fabs((double)request->peak * (double)weight);
+
+	if (request->dtype != HD_DTYPE_FIXED32 || !isfinite(peak)) {
+		return 0;
+	}
+	return (int16_t)hd_fixed_exponent(peak, 1);
+}
+
+static void request_accept(
+	struct srv_turn *turn,
+	struct srv_member *member,
+	const struct hd_msg_request *request
+) {
+	struct hd_server *server = turn->server;
+	struct srv_job *job = member->peer->job;
+	struct srv_incoming *in = srv_incoming_create(
+		turn, job, hd_token_draw(&server->entropy, !job->spec.unsealed), 1
+	);
+	const struct srv_part part = {
+		.member = member,
+		.round = request->round,
+		.attempt = request->attempt,
+		.base = request->base,
+		.weight = push_weight(job, request),
+	};
+
+	if (in == NULL) {
+		struct srv_round round = {
+			.round = request->round,
+			.outcome = HD_OUTCOME_FAILED,
+			.reason = HD_REASON_NO_MEMORY,
+			.version = job->version,
+		};
+
+		server->stats.failed++;
+		srv_commit_outcome(turn, job, member, &round);
+		return;
+	}
+	srv_incoming_part(in, 0, &part);
+	in->direct = true;
+	in->dtype = request->dtype;
+	in->exponent = push_exponent(request, part.weight);
+	in->bytes = request->bytes;
+	in->starved = true;
+	TAILQ_INSERT_TAIL(&server->starved, in, starved_link);
+	server->freed = true; /* looked at before the call ends, after those that wait longer */
+}
+
+void srv_push_feed(struct srv_turn *turn) {
+	struct hd_server *server = turn->server;
+	struct srv_incoming *in = TAILQ_FIRST(&server->starved), *next;
+
+	/* All are looked at: one job's lack of memory does not hold another's updates up. */
+	for (; in != NULL; in = next) {
+		next = TAILQ_NEXT(in, starved_link);
+		if (srv_incoming_open(server, in, NULL) < 0) {
+			continue;
+		}
+		TAILQ_REMOVE(&server->starved, in, starved_link);
+		in->starved = false;
+		in->active = turn->now;
+		server->stats.granted++;
+		push_grant(turn, in);
+	}
+}
+
+/* A round that is not remembered, whose worker was told its version: when that is in this history, it stands. */
+static bool round_stands(
+	const struct srv_job *job,
+	const struct srv_member *member,
+	const struct hd_msg_request *request,
+	struct srv_round *round
+) {
+	uint64_t counter = hd_version_counter(request->have);
+
+	if (srv_member_round(member, request->round) != NULL || counter == 0
+	    || counter <= hd_version_counter(request->base) || !srv_job_knows(job, request->have)) {
+		return false;
+	}
+	*round = (struct srv_round){
+		.round = request->round,
+		.outcome = HD_OUTCOME_APPLIED,
+		.delay = job->spec.sync != HD_SYNC_NONE ?
+			0 :
+			(uint32_t)(counter - hd_version_counter(request->base)),
+		.version = request->have,
+	};
+	return true;
+}
+
+void srv_push_request(
+	struct srv_turn *turn,
+	struct srv_member *member,
+	const struct hd_msg_request *request
+) {
+	struct srv_job *job = member->peer->job;
+	struct srv_round round = {.round = request->round};
+	const struct srv_part *part;
+
+	if (!srv_payload_fits(job, request->dtype, request->bytes) || !(request->weight >= 0)
+	    || isinf(request->weight)) {
+		round.outcome = HD_OUTCOME_FAILED;
+		round.reason = HD_REASON_REFUSED;
+		round.version = job->version;
+		turn->server->stats.refused_messages++;
+		srv_commit_outcome(turn, job, member, &round);
+		return;
+	}
+	if (round_stands(job, member, request, &round)) {
+		srv_commit_outcome(turn, job, member, &round);
+		return;
+	}
+	if (srv_push_is_over(job, member, request->base, 0, &round)) {
+		srv_push_answer(turn, job, member, &round);
+		return;
+	}
+	part = srv_member_part(member, request->round);
+	if (part != NULL && part->in->direct && part->attempt == request->attempt) {
+		/* Asked twice: the answer is the same, once it is due and while it matters. */
+		if (!part->in->complete && !part->in->starved) {
+			push_grant(turn, part->in);
+		}
+		return;
+	}
+	if (push_replace(turn, member, request->round, request->attempt)) {
+		request_accept(turn, member, request);
+	}
+}
+
+/* --- withdrawn ------------------------------------------------------------------------------- */
+
+/* What is named by a token: a transfer, or a part of a sum. */
+static struct srv_incoming *
+incoming_named(const struct hd_server *server, uint64_t token, const struct srv_part **part) {
+	struct srv_handle *handle = srv_handle_find((struct hd_server *)server, token);
+
+	*part = NULL;
+	if (handle != NULL && handle->kind == SRV_HANDLE_PART) {
+		*part = (const struct srv_part *)(const void *)handle;
+		return (*part)->in;
+	}
+	return handle != NULL && handle->kind == SRV_HANDLE_INCOMING ?
+		(struct srv_incoming *)(void *)handle :
+		NULL;
+}
+
+void srv_push_void(struct srv_turn *turn, const struct hd_msg_void_ *void_) {
+	const struct srv_part *part;
+	struct srv_incoming *in = incoming_named(turn->server, void_->token, &part);
+	enum hd_reason reason = void_->reason < HD_REASON_COUNT && void_->reason != HD_REASON_NONE ?
+		(enum hd_reason)void_->reason :
+		HD_REASON_VOID;
+
+	if (in != NULL && in->started && reason == HD_REASON_EXPIRED) {
+		return; /* a credit that was taken back, but spent before */
+	}
+	/* What is held whole needs nobody's help any more: it is committed. */
+	if (in != NULL && in->job->id == void_->job && !in->complete) {
+		srv_incoming_fail(turn, in, reason, part);
+	}
+}
+
+void srv_push_cancel(
+	struct srv_turn *turn,
+	struct srv_member *member,
+	const struct hd_msg_cancel *cancel
+) {
+	const struct srv_part *part = srv_member_part(member, cancel->round);
+	uint64_t token;
+
+	if (part == NULL) {
+		return;
+	}
+	token = part->in->sum ? part->handle.token : part->in->handle.token;
+	/* A word on an older grant is not about this one. */
+	if (part->in->complete || cancel->attempt < part->attempt
+	    || (cancel->token != 0 && cancel->token != token)) {
+		return;
+	}
+	srv_incoming_fail(turn, part->in, HD_REASON_CANCELLED, part);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who takes part in a job. With a controller it says so, and the server goes by its word; without one the server says
+ * it to its workers: who has joined, and whose session has not ended. Changes that come together are said together.
+ */
+#include "srv_roster.h"
+#include "srv_step.h"
+
+static bool roster_is_ours(const struct hd_server *server) {
+	return hd_addr_is_none(server->config.controller);
+}
+
+static void roster_due(struct srv_turn *turn, struct srv_job *job) {
+	hd_ns gap = (HD_ROSTER_US + (hd_ns)job->roster.count * HD_ROSTER_WORKER_US) * HD_US;
+
+	if (job->roster_timer.place != 0) {
+		return;
+	}
+	/* A restored job's workers have the time to come back: nobody's data move meanwhile. */
+	if (job->life_count > 0 && job->roster.change == 0) {
+		gap = HD_SILENCE_US * HD_US;
+	}
+	hd_timer_set(&turn->server->timers, &job->roster_timer, hd_ns_add(turn->now, gap));
+}
+
+void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank, bool there) {
+	if (!roster_is_ours(turn->server)) {
+		return;
+	}
+	(void)hd_roster_set(&job->roster, rank, there);
+	roster_due(turn, job);
+}
+
+static void roster_event(struct srv_turn *turn, const struct srv_job *job) {
+	struct hd_event event = {
+		.kind = HD_EVENT_ROSTER,
+		.job = job->id,
+		.aux = job->roster.count,
+		.version = job->roster.change,
+		.position = job->roster.target,
+		.round = job->roster.sync_count,
+		.bytes = job->roster.tau_max,
+		.value = (double)job->roster.scale,
+	};
+
+	srv_turn_event(turn, &event);
+}
+
+void srv_roster_say(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_message message = {.kind = HD_MSG_ROSTER};
+	struct srv_peer *peer;
+
+	/* Another set, another number. */
+	if (job->roster.change == 0
+	    || memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) != 0) {
+		memcpy(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks));
+		job->roster.change = hd_version_make(
+			hd_version_incarnation(job->version), ++job->roster_changes
+		);
+		roster_event(turn, job);
+	}
+	message.roster = (struct hd_msg_roster){
+		.job = job->id,
+		.scale = job->roster.scale,
+		.change = job->roster.change,
+		.count = job->roster.count,
+		.ranks = {job->roster.ranks, (uint32_t)hd_roster_bytes(&job->roster)},
+	};
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && peer->joined && peer->roster_told != job->roster.change) {
+			peer->roster_told = job->roster.change;
+			srv_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message) {
+	struct srv_job *job = srv_job_find(turn->server, message->job);
+	struct hd_roster roster = {
+		.change = message->change,
+		.target = message->target,
+		.sync_count = message->sync_count,
+		.tau_max = message->tau_max,
+		.scale = message->scale,
+	};
+
+	if (job == NULL || !hd_roster_valid(&roster)
+	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
+		    < 0) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	job->roster = roster;
+	/* A step may have all that it needs now, an update be too late. */
+	job->dirty = true;
+	srv_step_joined(turn->server, job);
+	roster_event(turn, job);
+}
+
+void srv_roster_notice(
+	struct srv_turn *turn,
+	const struct srv_member *member,
+	const struct hd_msg_notice *notice
+) {
+	struct hd_event event = {
+		.kind = HD_EVENT_NOTICE,
+		.job = notice->job,
+		.worker = member->rank,
+		.value = notice->left_us * 1e-6,
+	};
+
+	turn->server->stats.notices++;
+	srv_turn_event(turn, &event);
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rounds of federated jobs: who is drawn, how long they have, mu.
+ *
+ * Who is drawn depends on the job's seed, the round's number and who is here, and on nothing else: those here in the
+ * order of their ranks are permuted (hd_split.h, seed + 1000003 round), the first K of that are drawn. When those
+ * that are left cannot make up the least number of updates, more are drawn from the others; when there are none, the
+ * round waits for somebody to join, and those that are here are told once nobody has for the job's wait_ms.
+ */
+#include "hd_split.h"
+#include "srv_rounds.h"
+#include "srv_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUND_STEP UINT64_C(1000003)
+#define DRAW_STEP UINT64_C(7919) /* of a further draw for a round */
+/* Adaptive mu (FedProx, arXiv 1812.06127, 5.3.2): up when the loss rose, down after so many falls in a row. */
+#define MU_STEP 0.1F
+#define MU_FALLS 5
+
+static bool is_federated(const struct srv_job *job) {
+	return job->spec.sync == HD_SYNC_FEDERATED;
+}
+
+/* Whether it can be drawn. */
+static bool takes_part(const struct srv_member *member) {
+	return member != NULL && member->peer != NULL && member->peer->joined && !member->done
+		&& !member->observer;
+}
+
+static struct srv_round_record *rounds_record(struct srv_rounds *rounds) {
+	return &rounds->records[rounds->round % SRV_ROUNDS_SHOWN];
+}
+
+static bool counts_late(const struct srv_job *job) {
+	return is_federated(job) && job->spec.federated.late == HD_LATE_WEIGHT;
+}
+
+static bool is_drawn(const struct srv_job *job, const struct srv_member *member) {
+	return job->rounds.open && member->draw.round == job->rounds.round;
+}
+
+/* Its update is to come. Who has said what it did and then that it is done has sent one. */
+static bool is_awaited(const struct srv_job *job, const struct srv_member *member) {
+	const struct srv_member_draw *draw = &member->draw;
+
+	return is_drawn(job, member) && member->peer != NULL && member->peer->joined
+		&& !member->observer && !draw->gave_up && (!member->done || draw->worked)
+		&& !srv_member_stepped(member);
+}
+
+struct hd_round_present {
+	uint32_t here; /* that can be drawn */
+	uint32_t awaited; /* drawn for this round, and still to push */
+	uint32_t quit; /* drawn for it, and gave nothing */
+	uint32_t spare; /* not drawn for it, and without an update in its step */
+};
+
+static struct hd_round_present
+rounds_present(const struct hd_server *server, const struct srv_job *job) {
+	struct hd_round_present present = {0};
+	const struct srv_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job != job || peer->member == NULL) {
+			continue;
+		}
+		present.awaited += is_awaited(job, peer->member);
+		if (!takes_part(peer->member)) {
+			continue;
+		}
+		present.here++;
+		if (srv_member_stepped(peer->member)) {
+			continue;
+		}
+		present.spare += !is_drawn(job, peer->member);
+		present.quit += is_drawn(job, peer->member) && peer->member->draw.gave_up;
+	}
+	return present;
+}
+
+uint32_t srv_rounds_needs(const struct hd_server *server, const struct srv_job *job) {
+	const struct hd_round_present present = rounds_present(server, job);
+	uint32_t least = job->spec.federated.clients_least;
+	uint32_t most
+		= job->step.count - job->step.late + (job->rounds.closed ? 0 : present.awaited);
+
+	/* When nobody pushes on, what is there is the step. */
+	if (present.here == 0 && present.awaited == 0 && job->step.count > 0) {
+		return job->step.count;
+	}
+	return job->step.late + (most > least ? most : least);
+}
+
+/* When those that wait are told that nobody has come. */
+static hd_ns rounds_gives_up(const struct srv_job *job) {
+	uint32_t wait_ms = job->spec.federated.wait_ms;
+
+	return job->rounds.lack.since > 0 && wait_ms > 0 ?
+		hd_ns_add(job->rounds.lack.since, (hd_ns)wait_ms * HD_MS) :
+		HD_NEVER;
+}
+
+hd_ns srv_rounds_deadline(const struct srv_job *job) {
+	const struct srv_rounds *rounds = &job->rounds;
+	hd_ns until = rounds->open && !rounds->closed ? rounds->deadline : HD_NEVER;
+
+	return is_federated(job) ? hd_ns_min(until, rounds_gives_up(job)) : HD_NEVER;
+}
+
+/* --- late updates -------------------------------------------------------------------------- */
+
+/* Of the model under way, made if it is the first; NULL: nothing late counts. */
+static struct srv_round_past *rounds_past(struct srv_job *job) {
+	struct srv_rounds *rounds = &job->rounds;
+
+	if (rounds->past == NULL && counts_late(job)) {
+		rounds->past = calloc(HD_LATE_STEPS_MAX + 1, sizeof(*rounds->past));
+	}
+	return rounds->past != NULL ? &rounds->past[rounds->steps % (HD_LATE_STEPS_MAX + 1)] : NULL;
+}
+
+static void rounds_given(struct srv_job *job, uint16_t rank) {
+	struct srv_round_past *past = rounds_past(job);
+
+	if (past != NULL) {
+		past->used = true;
+		past->base = hd_version_counter(job->version);
+		past->drawn[rank / 8] |= (uint8_t)(1U << rank % 8);
+	}
+}
+
+/* Where this base was drawn for; NULL: it is too old, or nobody was. */
+static struct srv_round_past *rounds_find(const struct srv_job *job, hd_version base) {
+	const struct srv_rounds *rounds = &job->rounds;
+
+	for (uint32_t i = 0; rounds->past != NULL && i <= HD_LATE_STEPS_MAX; i++) {
+		struct srv_round_past *past = &rounds->past[i];
+
+		if (past->used && past->base == hd_version_counter(base)) {
+			return past;
+		}
+	}
+	return NULL;
+}
+
+uint32_t srv_rounds_late(const struct srv_job *job, hd_version base) {
+	const struct srv_round_past *past;
+	uint64_t late;
+
+	if (hd_version_counter(base) == hd_version_counter(job->version)) {
+		return 0;
+	}
+	past = counts_late(job) ? rounds_find(job, base) : NULL;
+	if (past == NULL) {
+		return UINT32_MAX;
+	}
+	late = job->rounds.steps - past->step;
+	return late <= job->spec.tau_max ? (uint32_t)late : UINT32_MAX;
+}
+
+void srv_rounds_fini(struct srv_job *job) {
+	free(job->rounds.past);
+	job->rounds.past = NULL;
+}
+
+/* --- drawing -------------------------------------------------------------------------------- */
+
+/* Up to `count` more of those here that were not drawn for this round. Returns how many. */
+static uint32_t rounds_draw(struct srv_job *job, uint32_t count) {
+	const struct hd_federated *f = &job->spec.federated;
+	struct srv_rounds *rounds = &job->rounds;
+	uint32_t order[HD_WORKERS_MAX], here = 0;
+	uint16_t rank[HD_WORKERS_MAX], before = rounds->drawn;
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		if (takes_part(job->members[i]) && !is_drawn(job, job->members[i])
+		    && !srv_member_stepped(job->members[i])) {
+			rank[here++] = (uint16_t)i;
+		}
+	}
+	hd_split_permutation(
+		order, here, f->seed + ROUND_STEP * rounds->round + DRAW_STEP * rounds->draws
+	);
+	for (uint32_t i = 0; i < here && i < count; i++) {
+		job->members[rank[order[i]]]->draw = (struct srv_member_draw){
+			.round = rounds->round,
+			.place = rounds->drawn++,
+		};
+		rounds_given(job, rank[order[i]]);
+	}
+	rounds->draws++;
+	rounds_record(rounds)->drawn = rounds->drawn;
+	return rounds->drawn - before;
+}
+
+/* In whose place others are drawn is not waited for, and its update would be one too many: it is late. */
+static void rounds_forgo(struct srv_job *job) {
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		struct srv_member *member = job->members[i];
+
+		if (member != NULL && !takes_part(member) && is_drawn(job, member)
+		    && !is_awaited(job, member) && !srv_member_stepped(member)) {
+			member->draw.round = 0;
+		}
+	}
+}
+
+static void rounds_say(struct srv_turn *turn, const struct srv_job *job, struct srv_peer *peer) {
+	const struct srv_rounds *rounds = &job->rounds;
+	struct hd_message message = {.kind = HD_MSG_ROUND};
+	hd_ns left = rounds->deadline > turn->now ? rounds->deadline - turn->now : HD_MS;
+
+	message.round = (struct hd_msg_round){
+		.job = job->id,
+		.round = rounds->round,
+		.version = job->version,
+		.place = peer->member->draw.place,
+		.clients = rounds->drawn,
+		.epochs = job->spec.federated.epochs,
+		.drops = job->spec.federated.drops,
+		.mu = rounds->mu,
+		.left_ms
+		= rounds->deadline != HD_NEVER ? (uint32_t)((left + HD_MS - 1) / HD_MS) : 0,
+	};
+	peer->round_told = rounds->round;
+	srv_peer_send(turn, peer, &message);
+}
+
+/* Whoever is drawn and was not told, by this session. */
+static void rounds_tell(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_peer *peer;
+
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && takes_part(peer->member) && is_drawn(job, peer->member)
+		    && peer->round_told != job->rounds.round && !peer->member->draw.gave_up
+		    && !srv_member_stepped(peer->member)) {
+			rounds_say(turn, job, peer);
+		}
+	}
+}
+
+/* The next round, from this version on, without anybody drawn. */
+static void rounds_open(const struct srv_turn *turn, struct srv_job *job, hd_version version) {
+	struct srv_rounds *rounds = &job->rounds;
+
+	rounds->round++;
+	rounds->open = true;
+	rounds->closed = false;
+	rounds->drawn = 0;
+	rounds->draws = 0;
+	rounds->loss_sum = rounds->loss_weight = 0;
+	*rounds_record(rounds) = (struct srv_round_record){
+		.round = rounds->round,
+		.version = version,
+		.began = turn->now,
+		.mu = rounds->mu,
+	};
+}
+
+/* A life that begins with a checkpoint goes on with numbers that no former one had: a round makes at least one
+ * version. */
+static void rounds_begin(struct srv_turn *turn, struct srv_job *job) {
+	const struct hd_federated *f = &job->spec.federated;
+	struct srv_rounds *rounds = &job->rounds;
+	uint32_t came;
+
+	if (rounds->round == 0) {
+		rounds->mu = f->mu;
+		rounds->round = (uint32_t)hd_version_counter(job->version);
+	}
+	rounds_open(turn, job, job->version);
+	rounds->deadline = f->deadline_ms > 0 ?
+		hd_ns_add(turn->now, (hd_ns)f->deadline_ms * HD_MS) :
+		HD_NEVER;
+	came = job->step.count - job->step.late; /* in a round that ended without a step */
+	(void)rounds_draw(job, f->clients > came ? f->clients - came : 0);
+}
+
+/* It is over, with a step or without one. */
+static void rounds_close(const struct srv_turn *turn, struct srv_rounds *rounds) {
+	struct srv_round_record *record = rounds_record(rounds);
+
+	rounds->open = false;
+	record->ended = hd_ns_max(turn->now, 1);
+	record->has_loss = rounds->loss_weight > 0;
+	record->loss = record->has_loss ? rounds->loss_sum / rounds->loss_weight : 0;
+}
+
+/* Clients without which no round begins: the first one of all waits for so many as the job begins with. */
+static uint32_t rounds_begins_with(const struct srv_job *job) {
+	const struct hd_federated *f = &job->spec.federated;
+	bool first = job->rounds.round == 0 && job->life_count == 0;
+
+	return first && f->available > f->clients_least ? f->available : f->clients_least;
+}
+
+/* --- too few ---------------------------------------------------------------------------------- */
+
+/* Members that have no session, and did not leave. */
+static uint32_t rounds_gone(const struct srv_job *job) {
+	uint32_t gone = 0;
+
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+		const struct srv_member *member = job->members[i];
+
+		gone += member != NULL && member->peer == NULL && !member->left && !member->done
+			&& !member->observer;
+	}
+	return gone;
+}
+
+static void rounds_say_lack(struct srv_turn *turn, struct srv_job *job) {
+	const struct srv_rounds *rounds = &job->rounds;
+	struct hd_message message = {.kind = HD_MSG_LACK};
+	struct srv_peer *peer;
+
+	message.lack = (struct hd_msg_lack){
+		.job = job->id,
+		.round = rounds->open ? rounds->round : rounds->round + 1,
+		.here = (uint16_t)rounds->lack.here,
+		.needed = (uint16_t)rounds->lack.needed,
+		.gone = (uint16_t)rounds_gone(job),
+		.waited_ms = job->spec.federated.wait_ms,
+	};
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && takes_part(peer->member)) {
+			srv_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+/* So many are here, or are in the step, of so many that a round needs. What it has is kept: it counts once another
+ * client makes the round whole, or when all have left. */
+static void
+rounds_count(struct srv_turn *turn, struct srv_job *job, uint32_t here, uint32_t needed) {
+	struct srv_round_lack *lack = &job->rounds.lack;
+
+	if (here >= needed || rounds_present(turn->server, job).here == 0) {
+		*lack = (struct srv_round_lack){0};
+		return;
+	}
+	if (lack->since == 0 || here > lack->here) {
+		*lack = (struct srv_round_lack){.since = hd_ns_max(turn->now, 1)};
+	}
+	lack->here = here;
+	lack->needed = needed;
+	if (turn->now >= rounds_gives_up(job)) {
+		rounds_say_lack(turn, job);
+		lack->since = turn->now;
+		lack->told = true;
+		job->rounds.lacked++;
+	}
+}
+
+/* Nobody gives anything, or so few of all that are here that there is no step: they are asked anew. What did come
+ * stays, as the model is still the one that it was computed from. */
+static bool rounds_stuck(const struct srv_job *job, const struct hd_round_present *present) {
+	uint32_t came = job->step.count - job->step.late;
+	uint32_t least = job->spec.federated.clients_least;
+
+	if (!job->rounds.open || present->awaited > 0) {
+		return false;
+	}
+	return came == 0
+		|| (came + present->spare < least && came + present->spare + present->quit >= least
+		);
+}
+
+/* --- the round -------------------------------------------------------------------------------- */
+
+void srv_rounds_look(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_rounds *rounds = &job->rounds;
+	struct hd_round_present present;
+	uint32_t least = job->spec.federated.clients_least, ready;
+
+	if (!is_federated(job)) {
+		return;
+	}
+	present = rounds_present(turn->server, job);
+	if (rounds_stuck(job, &present)) {
+		rounds_close(turn, rounds);
+		rounds->empty++;
+	}
+	if (!rounds->open) {
+		if (present.here < rounds_begins_with(job)) {
+			rounds_count(turn, job, present.here, rounds_begins_with(job));
+			return;
+		}
+		rounds_begin(turn, job);
+		present = rounds_present(turn->server, job);
+	}
+	ready = job->step.count - job->step.late + present.awaited;
+	if (ready < least) {
+		rounds_forgo(job);
+		ready += rounds_draw(job, least - ready);
+	}
+	rounds_count(turn, job, ready, least);
+	rounds->closed = rounds->closed || turn->now >= rounds->deadline;
+	rounds_tell(turn, job);
+}
+
+/* --- what comes ------------------------------------------------------------------------------ */
+
+/* Whether it was drawn for the model that this was computed from, and has given nothing yet. */
+static bool rounds_expects(const struct srv_job *job, const struct srv_part *part) {
+	const struct srv_member *member = part->member;
+	const struct srv_round_past *past;
+
+	if (hd_version_counter(part->base) == hd_version_counter(job->version)) {
+		return is_drawn(job, member) && !member->draw.gave_up;
+	}
+	past = rounds_find(job, part->base);
+	return past != NULL && (past->drawn[member->rank / 8] >> member->rank % 8 & 1) != 0;
+}
+
+enum hd_reason srv_rounds_admit(
+	const struct srv_job *job,
+	const struct srv_incoming *in,
+	const struct srv_part **cause
+) {
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		const struct srv_part *part = &in->parts[i];
+
+		*cause = part;
+		if (!(part->weight > 0) || !isfinite(part->weight)) {
+			return HD_REASON_REFUSED;
+		}
+		if (!rounds_expects(job, part)) {
+			return HD_REASON_LATE;
+		}
+	}
+	*cause = NULL;
+	return HD_REASON_NONE;
+}
+
+void srv_rounds_taken(struct srv_job *job, const struct srv_incoming *in, double weight) {
+	job->rounds.received += weight;
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		struct srv_round_past *past = rounds_find(job, in->parts[i].base);
+		uint16_t rank = in->parts[i].member->rank;
+
+		if (past != NULL) {
+			past->drawn[rank / 8] &= (uint8_t) ~(1U << rank % 8);
+		}
+		job->rounds.late += in->parts[i].late > 0;
+	}
+}
+
+void srv_rounds_work(
+	struct srv_turn *turn,
+	const struct srv_peer *peer,
+	const struct hd_msg_work *work
+) {
+	struct srv_job *job = peer->job;
+	struct srv_rounds *rounds = &job->rounds;
+	struct srv_member *member = peer->member;
+	struct srv_round_record *record;
+
+	if (counts_late(job) && work->round < rounds->round) {
+		return; /* of a round that is over: its update says the rest */
+	}
+	if (!is_federated(job) || !is_drawn(job, member) || work->round != rounds->round
+	    || member->draw.worked || !isfinite(work->loss) || !(work->weight > 0)
+	    || !isfinite(work->weight)) {
+		turn->server->stats.refused_messages++;
+		return;
+	}
+	record = rounds_record(rounds);
+	member->draw.worked = true;
+	member->draw.gave_up = work->gives == 0;
+	rounds->gave_up += work->gives == 0;
+	rounds->partial += work->epochs < job->spec.federated.epochs;
+	record->gave_up += work->gives == 0;
+	record->partial += work->epochs < job->spec.federated.epochs;
+	rounds->loss_sum += (double)work->weight * work->loss;
+	rounds->loss_weight += (double)work->weight;
+	if (work->gamma >= 0 && isfinite(work->gamma)) {
+		rounds->gamma_sum += (double)work->gamma;
+		rounds->gammas++;
+		record->gamma += (double)work->gamma;
+		record->gamma_max = fmax(record->gamma_max, (double)work->gamma);
+		record->gammas++;
+	}
+	job->dirty = true; /* nobody waits for who gave up */
+}
+
+static void rounds_adapt(struct srv_job *job) {
+	struct srv_rounds *rounds = &job->rounds;
+	double loss;
+
+	if (!(rounds->loss_weight > 0)) {
+		return;
+	}
+	loss = rounds->loss_sum / rounds->loss_weight;
+	if (job->spec.federated.mu_adapts && rounds->has_loss) {
+		bool rose = loss > rounds->loss;
+
+		rounds->falls = rose ? 0 : rounds->falls + 1;
+		if (rose) {
+			rounds->mu += MU_STEP;
+		} else if (rounds->falls == MU_FALLS) {
+			rounds->mu = fmaxf(rounds->mu - MU_STEP, 0);
+			rounds->falls = 0;
+		}
+	}
+	rounds->loss = loss;
+	rounds->has_loss = true;
+}
+
+void srv_rounds_dropped(struct srv_job *job) {
+	if (is_federated(job) && job->rounds.round > 0) {
+		rounds_record(&job->rounds)->dropped++;
+	}
+}
+
+void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job) {
+	uint64_t counter = hd_version_counter(job->version);
+	struct srv_round_record *record;
+	struct srv_round_past *past;
+
+	if (!is_federated(job)) {
+		return;
+	}
+	if (!job->rounds.open) { /* what came late, when no round began any more */
+		rounds_open(
+			turn,
+			job,
+			hd_version_make(
+				hd_version_incarnation(job->version), counter - job->step.count
+			)
+		);
+	}
+	record = rounds_record(&job->rounds);
+	record->came = job->step.count;
+	record->late = job->step.late;
+	record->weight = job->step.weight;
+	job->rounds.applied += job->step.weight;
+	job->rounds.ended++;
+	rounds_close(turn, &job->rounds);
+	rounds_adapt(job);
+	job->rounds.steps++;
+	past = rounds_past(job);
+	if (past != NULL) { /* what was there is too old by now */
+		*past = (struct srv_round_past){.step = job->rounds.steps};
+	}
+}

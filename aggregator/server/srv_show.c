@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a shell may ask a server: its jobs, its counters, and the driver's ports, queues and cores. The
+ * controller has the rest. */
+#include "hd_rows.h"
+#include "hd_stat_groups.h"
+#include "srv_internal.h"
+
+#include <stdio.h>
+
+static const struct {
+	const char *name;
+	const struct hd_stat_group
+		*group; /* NULL: rounds, or all without labels, counter by counter */
+} tables[] = {
+	{"rounds", NULL},
+	{"models", &hd_server_job_group},
+	{"ports", &hd_port_group},
+	{"queues", &hd_queue_group},
+	{"cores", &hd_core_group},
+	{"counters", NULL},
+};
+
+char *hd_server_table(
+	const struct hd_server *server,
+	hd_ns now,
+	const char *table,
+	const char *filter,
+	const char **error
+) {
+	static const struct hd_stat_group *const own[] = {&hd_server_group, NULL};
+	const size_t count = sizeof(tables) / sizeof(tables[0]);
+	const char *wrong
+		= "no such table (of a server: models, rounds, ports, queues, cores, counters)";
+	struct hd_stats *stats;
+	struct hd_rows rows;
+	uint64_t total;
+	size_t i = 0;
+
+	while (i < count && strcmp(tables[i].name, table) != 0) {
+		i++;
+	}
+	if (i < count) {
+		wrong = hd_rows_begin(&rows, table, filter, now, server->epoch);
+	}
+	if (wrong != NULL) {
+		*error = wrong;
+		return NULL;
+	}
+	*error = "no memory";
+	if (i == 0) {
+		total = srv_rounds_rows(server, now, &rows);
+		return hd_rows_end(&rows, total, error);
+	}
+	stats = hd_stats_create();
+	if (stats == NULL) {
+		hd_out_fini(&rows.out);
+		return NULL;
+	}
+	hd_server_gather(server, stats);
+	if (server->config.ops != NULL && server->config.ops->gather != NULL) {
+		server->config.ops->gather(server->config.owner, stats);
+	}
+	total = tables[i].group != NULL ? hd_rows_group(&rows, stats, tables[i].group) :
+					  hd_rows_counters(&rows, stats, own, NULL);
+	hd_stats_destroy(stats);
+	return hd_rows_end(&rows, total, error);
+}
+
+void srv_refuse_command(struct srv_turn *turn, struct srv_peer *peer) {
+	struct hd_message message = {.kind = HD_MSG_REFUSE};
+
+	message.refuse.reason = HD_REASON_REFUSED;
+	(void)snprintf(
+		message.refuse.text,
+		sizeof(message.refuse.text),
+		"a server takes no commands: say it to the controller"
+	);
+	srv_peer_send(turn, peer, &message);
+}
+
+void srv_show(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_show *show) {
+	struct hd_message message = {.kind = HD_MSG_TABLE};
+	const char *error = NULL;
+	char *json = hd_server_table(turn->server, turn->now, show->table, show->filter, &error);
+
+	if (json == NULL) {
+		message = (struct hd_message){.kind = HD_MSG_REFUSE};
+		message.refuse.reason = HD_REASON_REFUSED;
+		(void)snprintf(
+			message.refuse.text,
+			sizeof(message.refuse.text),
+			"show %s: %s",
+			show->table,
+			error
+		);
+		srv_peer_send(turn, peer, &message);
+		return;
+	}
+	memcpy(message.table.table, show->table, sizeof(message.table.table));
+	message.table.json.data = (const uint8_t *)json;
+	message.table.json.bytes = (uint32_t)strlen(json);
+	srv_peer_send(turn, peer, &message);
+	free(json);
+}

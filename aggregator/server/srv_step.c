@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Steps of synchronous jobs: several updates with one base, applied as one step of their mean.
+ *
+ *   queue:  w3 complete, w1 comes, w0+w2 (a sum) complete        base 8 = the job's version
+ *             \                        \
+ *              sum = w3             sum += w0+w2     count 3 of 4:  w1 completes:  model 12
+ *                                                                   what else has base 8 is late from here on
+ *
+ * A member is added to the sum as soon as it is complete, and its own buffer is free again: a step costs one buffer,
+ * however many members it has. The order of adding is that of the commit log. Members stay open transfers until
+ * the step is applied, so that whoever asks again for one hears nothing new; an unfinished step is lost with the
+ * server, and its workers push again.
+ */
+#include "hd_kernels.h"
+#include "hd_runs.h"
+#include "rep_internal.h"
+#include "srv_step.h"
+
+#include <math.h>
+
+#define HD_STEP_RETRY_US 10000 /* no memory for the sum */
+#define HD_STEP_WAIT_US 1000000 /* so long it waits before that is said, */
+#define HD_STEP_BLOCK 1024 /* values of a late update that are scaled at once */
+#define HD_STEP_SAY_US 10000000 /* so often at most, of one job */
+
+static bool job_counts(const struct srv_job *job) {
+	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
+}
+
+static uint32_t roster_count(const struct srv_job *job) {
+	return job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
+}
+
+/* N of the step under way, or of the next. A roster that raises it is for the next step, so that no step mixes two;
+ * one that lowers it ends the wait at once, as a death does: else it would wait for updates that nobody is granted. */
+static uint32_t step_count(const struct srv_job *job) {
+	uint32_t now = roster_count(job);
+
+	return job->step.count > 0 && job->step.most < now ? job->step.most : now;
+}
+
+/* The factor on its mean comes from the same change as its N; where all are waited for, from the newest. Who has not
+ * been told of any yet (a replica that was promoted) goes on as the step before. */
+static void step_follow(struct srv_job *job) {
+	struct srv_step *step = &job->step;
+
+	if (step->count > 0 && job_counts(job) && step->most <= roster_count(job)) {
+		return;
+	}
+	step->most = roster_count(job);
+	step->change = job->roster.change;
+	if (job->roster.change != 0)
+		step->scale = hd_roster_scale(&job->roster, job->spec.scale_base);
+	if (step->scale <= 0 || job->spec.sync == HD_SYNC_FEDERATED)
+		step->scale = 1; /* rounds have weights */
+}
+
+uint32_t srv_commit_parts(const struct srv_incoming *in) {
+	return in->stepped ? in->job->step.count : in->part_count;
+}
+
+struct srv_incoming *srv_commit_after(const struct srv_incoming *in) {
+	return in->stepped ? TAILQ_NEXT(in, queue_link) : NULL;
+}
+
+/* --- whose it is -------------------------------------------------------------------------------- */
+
+bool srv_member_stepped(const struct srv_member *member) {
+	const struct srv_part *part;
+
+	LIST_FOREACH (part, &member->parts, member_link) {
+		if (part->in->stepped && part->late == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Who is here and pushes on; an observer never does. */
+struct hd_present {
+	uint32_t count;
+	uint32_t missing; /* of these, without an update in the step */
+	uint16_t first; /* the lowest rank of those missing */
+};
+
+static struct hd_present step_present(const struct hd_server *server, const struct srv_job *job) {
+	struct hd_present present = {.first = HD_WORKERS_MAX};
+	const struct srv_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job == job && peer->joined && !peer->member->done
+		    && !peer->member->observer) {
+			present.count++;
+			if (srv_member_stepped(peer->member)) {
+				continue;
+			}
+			present.missing++;
+			present.first = peer->member->rank < present.first ? peer->member->rank :
+									     present.first;
+		}
+	}
+	return present;
+}
+
+/* A part whose worker is in the step already, or in this sum twice; NULL: none. */
+static const struct srv_part *step_repeats(const struct srv_incoming *in) {
+	const struct srv_part *other;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		LIST_FOREACH (other, &in->parts[i].member->parts, member_link) {
+			/* A late update is another round's. */
+			if (in->job->spec.sync == HD_SYNC_FEDERATED
+			    && hd_version_counter(other->base)
+				    != hd_version_counter(in->parts[i].base)) {
+				continue;
+			}
+			if (other->in->stepped || (other->in == in && other < &in->parts[i])) {
+				return &in->parts[i];
+			}
+		}
+	}
+	return NULL;
+}
+
+/* Whether this complete update is the next member. One that cannot be in this step ends here, unless the step is
+ * full: then it is late once that is applied. */
+static bool step_admits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in) {
+	uint32_t most = step_count(job);
+	uint32_t room = most > job->step.count ? most - job->step.count : 0;
+	enum hd_reason reason = srv_commit_bounds(job, in, 0);
+	const struct srv_part *cause = NULL;
+
+	if (job_counts(job) && room == 0) {
+		return false;
+	}
+	if (reason == HD_REASON_NONE && job->spec.sync == HD_SYNC_FEDERATED) {
+		reason = srv_rounds_admit(job, in, &cause);
+	}
+	if (reason == HD_REASON_NONE && job->spec.sync != HD_SYNC_N_BATCH) {
+		cause = step_repeats(in);
+		reason = cause != NULL ? HD_REASON_LATE : HD_REASON_NONE;
+	}
+	/* A sum cannot be taken apart: its workers ask again, and the first of them fill the step. */
+	if (reason == HD_REASON_NONE && job_counts(job) && in->part_count > room) {
+		reason = HD_REASON_TIMEOUT;
+	}
+	if (reason != HD_REASON_NONE) {
+		srv_incoming_fail(turn, in, reason, cause);
+	}
+	return reason == HD_REASON_NONE;
+}
+
+static struct srv_incoming *step_next(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_incoming *in = TAILQ_FIRST(&job->queue), *next;
+
+	for (; in != NULL; in = next) {
+		next = TAILQ_NEXT(in, queue_link);
+		if (in->complete && in->completed_at != 0 && step_admits(turn, job, in)) {
+			return in;
+		}
+	}
+	return NULL;
+}
+
+/* --- adding ------------------------------------------------------------------------------------- */
+
+/* Only a federated job's updates weigh differently. */
+static double step_weight(const struct srv_job *job, const struct srv_incoming *in) {
+	return job->spec.sync == HD_SYNC_FEDERATED ? (double)in->scale * srv_incoming_weights(in) :
+						     in->part_count;
+}
+
+/* How late its parts are. A sum cannot be taken apart: the oldest of them says what is left of all. Halves, so that
+ * the product is exact, and the order of adding and scaling does not matter. */
+static void step_date(struct srv_job *job, struct srv_incoming *in) {
+	uint32_t most = 0;
+
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		uint32_t late = srv_rounds_late(job, in->parts[i].base);
+
+		late = late <= HD_LATE_STEPS_MAX ?
+			late :
+			0; /* a copy's: its log says what is in the step */
+		in->parts[i].late = (uint8_t)late;
+		job->step.late += late > 0;
+		most = late > most ? late : most;
+	}
+	in->scale = ldexpf(1, -(int)most);
+}
+
+bool srv_step_take(struct hd_server *server, struct srv_job *job, struct srv_incoming *in) {
+	struct srv_step *step = &job->step;
+
+	if (step->sum == NULL) {
+		step->sum = srv_buffer_get(server, job);
+	}
+	if (step->sum == NULL) {
+		return false;
+	}
+	if (in->queued) { /* a replica's come in the order of the log */
+		TAILQ_REMOVE(&job->queue, in, queue_link);
+		in->queued = false;
+	}
+	in->stepped = true;
+	in->steps = 1; /* whatever it is a sum of, the step is one */
+	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
+	if (in->entry != NULL) { /* the log says it */
+		step->scale = in->entry->head.scale;
+	} else {
+		step_follow(job);
+	}
+	step->count += in->part_count;
+	if (job->spec.sync == HD_SYNC_FEDERATED) {
+		step_date(job, in);
+	}
+	step->weight += step_weight(job, in);
+	srv_rounds_taken(job, in, step_weight(job, in));
+	step->adding = in;
+	step->done = 0;
+	step->read = 0;
+	step->normed = false;
+	return true;
+}
+
+/* A late one: what is left of it. */
+static void step_add_scaled(struct srv_step *step, uint64_t at, uint64_t count) {
+	const struct srv_incoming *in = step->adding;
+	const uint16_t *half = (const void *)in->buffer->data;
+	bool first = in == TAILQ_FIRST(&step->members);
+	float block[HD_STEP_BLOCK];
+
+	for (uint64_t n; count > 0; at += n, count -= n) {
+		n = count < HD_STEP_BLOCK ? count : HD_STEP_BLOCK;
+		if (hd_dtype_is_half(in->dtype)) {
+			hd_half_to_f32(in->dtype, block, half + at, n);
+			hd_scale_f32(block, block, n, in->scale);
+		} else {
+			hd_scale_f32(block, in->buffer->data + at, n, in->scale);
+		}
+		if (first) {
+			memcpy(step->sum->data + at, block, n * sizeof(float));
+		} else {
+			hd_add_f32(step->sum->data + at, block, n);
+		}
+	}
+}
+
+static void step_add_dense(struct srv_step *step, uint64_t at, uint64_t count) {
+	const struct srv_incoming *in = step->adding;
+	const uint16_t *half = (const void *)in->buffer->data;
+	bool first = in == TAILQ_FIRST(&step->members);
+	float *sum = step->sum->data + at;
+
+	if (hd_dtype_is_half(in->dtype) && first) {
+		hd_half_to_f32(in->dtype, sum, half + at, count);
+	} else if (hd_dtype_is_half(in->dtype)) {
+		hd_add_half(in->dtype, sum, half + at, count);
+	} else if (first) {
+		memcpy(sum, in->buffer->data + at, count * sizeof(*sum));
+	} else {
+		hd_add_f32(sum, in->buffer->data + at, count);
+	}
+}
+
+/* The chunk's runs, which were checked when it came. */
+static void step_add_runs(struct srv_job *job, const uint8_t *chunk, size_t bytes) {
+	struct hd_runs_cursor cursor;
+	struct hd_run run;
+	const float *x;
+
+	float block[HD_STEP_BLOCK], scale = job->step.adding->scale;
+
+	hd_runs_begin(&cursor, chunk, bytes, job->values);
+	while (hd_runs_next(&cursor, &run, &x) > 0) {
+		if (scale >= 1) {
+			hd_add_f32(job->step.sum->data + run.first, x, run.count);
+			continue;
+		}
+		for (uint64_t i = 0, n; i < run.count; i += n) {
+			n = run.count - i < HD_STEP_BLOCK ? run.count - i : HD_STEP_BLOCK;
+			memcpy(block, x + i, n * sizeof(float));
+			hd_scale_f32(block, block, n, scale);
+			hd_add_f32(job->step.sum->data + run.first + i, block, n);
+		}
+	}
+}
+
+static void step_spend(struct hd_server *server, uint64_t values) {
+	server->step_left -= values < server->step_left ? values : server->step_left;
+}
+
+/* The sum is dense: what no member names stays 0. True: all of it is added. */
+static bool step_add_sparse(struct hd_server *server, struct srv_job *job) {
+	struct srv_step *step = &job->step;
+	const struct srv_incoming *in = step->adding;
+	uint64_t clear = in == TAILQ_FIRST(&step->members) ? job->values - step->done : 0;
+
+	clear = clear < server->step_left ? clear : server->step_left;
+	memset(step->sum->data + step->done, 0, clear * sizeof(float));
+	step->done += clear;
+	step_spend(server, clear);
+	while (server->step_left > 0 && step->read < in->bytes) {
+		const uint8_t *chunk = (const uint8_t *)in->buffer->data + step->read;
+		uint64_t left = in->bytes - step->read;
+		uint32_t full = hd_recv_chunk_bytes(in->recv);
+		size_t bytes = left < full ? (size_t)left : full;
+
+		step_add_runs(job, chunk, bytes);
+		step_spend(server, bytes / sizeof(float) + 1);
+		step->read += bytes;
+	}
+	return step->read == in->bytes;
+}
+
+/* True: all of the newest member is in the sum. */
+static bool step_add_some(struct hd_server *server, struct srv_job *job) {
+	struct srv_step *step = &job->step;
+	uint64_t count = job->values - step->done;
+
+	if (step->adding->dtype == HD_DTYPE_SPARSE32) {
+		return step_add_sparse(server, job);
+	}
+	count = count < server->step_left ? count : server->step_left;
+	if (step->adding->scale < 1) {
+		step_add_scaled(step, step->done, count);
+	} else {
+		step_add_dense(step, step->done, count);
+	}
+	step_spend(server, count);
+	step->done += count;
+	return step->done == job->values;
+}
+
+bool srv_step_add(struct hd_server *server, struct srv_job *job) {
+	struct srv_incoming *in = job->step.adding;
+
+	if (server->step_left == 0 || !step_add_some(server, job)) {
+		return false;
+	}
+	job->step.adding = NULL;
+	srv_buffer_put(server, job, in->buffer);
+	in->buffer = NULL;
+	return true;
+}
+
+bool srv_step_gather(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_step *step = &job->step;
+	struct srv_incoming *in;
+
+	srv_rounds_look(turn, job);
+	for (;;) {
+		in = step->adding;
+		if (in == NULL) {
+			in = step_next(turn, job);
+			if (in == NULL) {
+				return true;
+			}
+			if (!srv_step_take(turn->server, job, in)) {
+				step->starved = true;
+				return true;
+			}
+			step->since = step->count == in->part_count ? turn->now : step->since;
+		}
+		if (!srv_step_add(turn->server, job)) {
+			return false;
+		}
+	}
+}
+
+/* --- the step ----------------------------------------------------------------------------------- */
+
+/* N different workers are waited for until so many were here at once; after that a death or a leave lowers the
+ * number, as it does when all are waited for. Whoever is here can fill a step of n updates alone. When nobody
+ * pushes on, what is there is the step. Those that come when all have gone are waited for as the first were. */
+uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *job) {
+	const struct hd_present present = step_present(server, job);
+	uint32_t most = job->step.count + present.missing, count = step_count(job);
+	bool lowers = job->spec.sync == HD_SYNC_ALL || present.count == 0
+		|| (job->spec.sync == HD_SYNC_N && job->step.formed);
+
+	if (job->spec.sync == HD_SYNC_NONE) {
+		return 0;
+	}
+	if (job->spec.sync == HD_SYNC_FEDERATED) {
+		return srv_rounds_needs(server, job);
+	}
+	if (job_counts(job) && (most > count || !lowers)) {
+		return count;
+	}
+	return most;
+}
+
+void srv_step_joined(const struct hd_server *server, struct srv_job *job) {
+	job->dirty = job->dirty || job->spec.sync == HD_SYNC_FEDERATED; /* a round may begin */
+	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
+		job->step.formed = step_present(server, job).count >= step_count(job);
+	}
+}
+
+/* Whoever comes back after a cut is the same, and goes on as before. */
+void srv_step_anew(
+	const struct hd_server *server,
+	struct srv_job *job,
+	const struct srv_member *member
+) {
+	const struct srv_peer *peer;
+
+	TAILQ_FOREACH (peer, &server->peers, link) {
+		if (peer->job == job && peer->member != member && !peer->member->done
+		    && !peer->member->observer) {
+			return;
+		}
+	}
+	job->step.formed = false;
+}
+
+struct srv_incoming *srv_step_due(const struct srv_turn *turn, struct srv_job *job) {
+	const struct srv_step *step = &job->step;
+
+	if (step->count == 0 || step->adding != NULL
+	    || step->count < srv_step_needs(turn->server, job)) {
+		return NULL;
+	}
+	step_follow(job);
+	return TAILQ_FIRST(&step->members);
+}
+
+uint32_t
+srv_step_missing(const struct hd_server *server, const struct srv_job *job, uint16_t *first) {
+	const struct hd_present present = step_present(server, job);
+
+	*first = present.first;
+	return job->spec.sync != HD_SYNC_NONE ? present.missing : 0;
+}
+
+hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_step *step = &job->step;
+	struct hd_event event = {.kind = HD_EVENT_STEP_WAITS, .job = job->id};
+	hd_ns again = HD_NEVER, due = hd_ns_add(step->since, HD_STEP_WAIT_US * HD_US);
+
+	if (step->starved) {
+		step->starved = false;
+		again = hd_ns_add(turn->now, HD_STEP_RETRY_US * HD_US);
+	}
+	if (step->count == 0) {
+		return again;
+	}
+	if (step->told != 0) {
+		due = hd_ns_max(due, hd_ns_add(step->told, HD_STEP_SAY_US * HD_US));
+	}
+	if (turn->now >= due) {
+		event.version = job->version;
+		event.aux = srv_step_missing(turn->server, job, &event.worker);
+		event.worker = event.aux > 0 ? event.worker : 0;
+		event.value = (double)(turn->now - step->since) / 1e9;
+		srv_turn_event(turn, &event);
+		step->told = turn->now;
+		due = hd_ns_add(turn->now, HD_STEP_SAY_US * HD_US);
+	}
+	return hd_ns_min(again, due);
+}
+
+double srv_step_norm2(struct srv_job *job) {
+	struct srv_step *step = &job->step;
+	double mean = (double)step->scale / step->weight;
+
+	if (!step->normed) {
+		step->norm2 = hd_norm2_f32(step->sum->data, job->values);
+		step->normed = true;
+	}
+	return step->norm2 * mean * mean;
+}
+
+void srv_step_event(struct srv_turn *turn, const struct srv_job *job) {
+	struct hd_event event = {
+		.kind = HD_EVENT_STEPPED,
+		.job = job->id,
+		.version = job->version,
+		.position = job->step.change,
+		.aux = job->step.count,
+		.value = (double)job->step.scale,
+	};
+
+	srv_turn_event(turn, &event);
+}
+
+void srv_step_tell(struct srv_turn *turn, const struct srv_job *job) {
+	struct hd_message message = {.kind = HD_MSG_STEP};
+	struct srv_peer *peer;
+
+	message.step.job = job->id;
+	message.step.version = job->version;
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && peer->joined && !srv_member_stepped(peer->member)) {
+			srv_peer_send(turn, peer, &message);
+		}
+	}
+}
+
+void srv_step_end(struct srv_job *job) {
+	struct srv_step *step = &job->step;
+
+	step->count = 0;
+	step->late = 0;
+	step->adding = NULL;
+	step->weight = 0;
+	step->normed = false;
+}
+
+void srv_step_fini(struct hd_server *server, struct srv_job *job) {
+	srv_buffer_put(server, job, job->step.sum);
+	job->step.sum = NULL;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Deadlines of one core: a binary heap of timers that live in what they belong to. Equal times come
+ * out in the order in which they were set, so that runs repeat and waiting transfers take turns. */
+#ifndef HD_TIMERS_H
+#define HD_TIMERS_H
+
+#include "hd_types.h"
+
+struct hd_timer {
+	hd_ns at;
+	uint64_t order;
+	uint32_t place; /* in the heap, from 1; 0: not set */
+	uint8_t kind; /* the owner's */
+};
+
+struct hd_timers {
+	struct hd_timer **heap; /* heap[1..count] */
+	uint32_t count;
+	uint32_t room; /* timers that were reserved */
+	uint32_t capacity;
+	uint64_t order;
+};
+
+/* Makes room for one more timer, so that setting it cannot fail. 0 or -ENOMEM. */
+int hd_timers_reserve(struct hd_timers *timers);
+/* Takes the timer off and gives its room back. */
+void hd_timers_release(struct hd_timers *timers, struct hd_timer *timer);
+void hd_timers_fini(struct hd_timers *timers);
+
+/* HD_NEVER unsets. O(log n). A timer that stays at its time keeps its turn. */
+void hd_timer_set(struct hd_timers *timers, struct hd_timer *timer, hd_ns at);
+/* The earliest, or HD_NEVER. */
+hd_ns hd_timers_next(const struct hd_timers *timers);
+/* Takes off the earliest if it is due, else NULL. */
+struct hd_timer *hd_timers_pop(struct hd_timers *timers, hd_ns now);
+
+#endif
