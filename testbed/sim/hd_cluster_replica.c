@@ -85,8 +85,13 @@ bool cluster_may_begin(struct server_process *server) {
 }
 
 void cluster_note_server(struct hd_cluster *cluster) {
+	struct hd_addr named = {0};
+
 	if (cluster->controller.core)
-		cluster->named = hd_controller_server(cluster->controller.core, cluster->job);
+		named = hd_controller_server(cluster->controller.core, cluster->job);
+	/* Of a server that is lost the controller waits for the next life. */
+	if (!hd_addr_is_none(named))
+		cluster->named = named;
 }
 
 void cluster_restored(struct hd_cluster *cluster, const float *model, hd_version version) {

@@ -215,6 +215,71 @@ static void test_never_alone(void **state) {
 	check_lost_history(HD_SYNC_ALL, false);
 }
 
+static void cut(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.partitions[run->scenario.partition_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+static const struct hd_place the_controller = {.kind = HD_PLACE_CONTROLLER};
+static const struct hd_place the_replica = {.kind = HD_PLACE_REPLICA};
+
+/* A server, its replica and checkpoints; nothing befalls them yet. */
+static void draw_two(struct run *run, uint8_t sync, uint64_t seed) {
+	draw(run, sync, seed);
+	run->scenario.event_count = run->scenario.crash_count = 0;
+	run->scenario.partition_count = 0;
+	run->scenario.replica = 1;
+	run->scenario.sim.checkpoint_commits = 20;
+	run->scenario.sim.disk_ms = 20;
+	run->scenario.duration_s = 4;
+}
+
+/* Both die, and who is to take over does not hear of it: the controller waits for its next life, which begins without
+ * a word of the controller. Until another one is named it is the server all the same. */
+static void check_named(uint8_t sync, void (*plan)(struct run *run)) {
+	uint64_t undone = 0;
+
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct run run;
+
+		draw_two(&run, sync, seed);
+		plan(&run);
+		expect(&run, 40);
+		assert_true(run.result.doubled == 0); /* nobody else has what it lacks */
+		undone += run.result.undone;
+	}
+	print_message("%" PRIu64 " commits were undone\n", undone);
+	assert_true(undone > 0);
+}
+
+/* The server, back as the replica of its replica, is to be the server again, and begins with its old checkpoint. */
+static void plan_named_server(struct run *run) {
+	crash(run, server, 0.3, 0.3);
+	crash(run, server, 1.2, 1.3);
+	crash(run, the_replica, 1.22, 0.05);
+	cut(run, the_controller, 2.3, 1.2);
+}
+
+/* The replica is to be the server, and begins anew: it has no checkpoint. Workers reach it ahead of the controller. */
+static void plan_named_replica(struct run *run) {
+	run->scenario.workers = 2;
+	if (run->scenario.job.sync_count > 2)
+		run->scenario.job.sync_count = 2;
+	crash(run, the_replica, 1.2, 0.9);
+	crash(run, server, 1.22, 0.1);
+	for (uint32_t i = 0; i < 2; i++)
+		cut(run, (struct hd_place){.kind = HD_PLACE_WORKER, .worker = i}, 1.9, 1.1);
+	cut(run, the_controller, 2.2, 1);
+}
+
+static void test_named_unheard(void **state) {
+	(void)state;
+	check_named(HD_SYNC_NONE, plan_named_server);
+	check_named(HD_SYNC_ALL, plan_named_server);
+	check_named(HD_SYNC_NONE, plan_named_replica);
+	check_named(HD_SYNC_ALL, plan_named_replica);
+}
+
 /* A replica asks a controller that begins anew before the server has told it of that replica: it must ask again, or
  * commits that the bound holds wait for good. */
 static void test_controller_restarts_beside_replica(void **state) {
@@ -381,6 +446,22 @@ static void test_known_replica(void **state) {
 	assert_true(run.result.regained > 0);
 }
 
+/* Of those whom the controller named last, and lost, before they began: the replica, anew; the server. */
+static void test_known_named(void **state) {
+	static const uint64_t seeds[] = {710000189, 710002198};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		struct run run;
+
+		draw_random(&run, true, seeds[i]);
+		go(&run);
+		if (run.violated)
+			fail_msg("%s", run.failure);
+		assert_true(run.result.undone > 0 && run.result.doubled == 0);
+	}
+}
+
 static void test_refusals(void **state) {
 	struct hd_cluster *cluster;
 	struct run run;
@@ -409,10 +490,12 @@ int main(void) {
 		cmocka_unit_test(test_replica),
 		cmocka_unit_test(test_lost_history_is_back),
 		cmocka_unit_test(test_never_alone),
+		cmocka_unit_test(test_named_unheard),
 		cmocka_unit_test(test_controller_restarts_beside_replica),
 		cmocka_unit_test(test_random_restarts),
 		cmocka_unit_test(test_random_replicas),
 		cmocka_unit_test(test_known_replica),
+		cmocka_unit_test(test_known_named),
 		cmocka_unit_test(test_refusals),
 	};
 	const struct CMUnitTest random[] = {
