@@ -445,10 +445,12 @@ static uint64_t *counter_of(struct hd_check *check, uint64_t outcome) {
 	}
 }
 
-/* Whether this outcome may be this push's; says why not. */
+/* Whether this outcome may be this push's; says why not. apart: it is right in another history. */
 static bool
-may_end(struct hd_check *check, const struct hd_event *event, const struct hd_check_record *record
-) {
+may_end(struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record,
+	bool apart) {
 	uint32_t w = event->worker, r = event->round;
 
 	if (!record || record->state == RECORD_GONE)
@@ -462,7 +464,7 @@ may_end(struct hd_check *check, const struct hd_event *event, const struct hd_ch
 			hd_outcome_name(record->outcome),
 			hd_outcome_name((enum hd_outcome)event->aux)
 		);
-	else if (record->state == RECORD_ENDED && (!record->rolled_back || record->outcome != HD_OUTCOME_APPLIED))
+	else if (record->state == RECORD_ENDED && ((!record->rolled_back && !apart) || record->outcome != HD_OUTCOME_APPLIED))
 		hd_check_fail(
 			check,
 			"worker %u round %u: outcome %s was replaced by %s, and nothing was lost",
@@ -471,7 +473,7 @@ may_end(struct hd_check *check, const struct hd_event *event, const struct hd_ch
 			hd_outcome_name(record->outcome),
 			hd_outcome_name((enum hd_outcome)event->aux)
 		);
-	else if (event->aux == HD_OUTCOME_APPLIED && event->version != record->was_committed)
+	else if (event->aux == HD_OUTCOME_APPLIED && event->version != record->was_committed && !apart)
 		hd_check_fail(
 			check,
 			"worker %u round %u: applied at %u/%" PRIu64 ", committed at %u/%" PRIu64,
@@ -482,7 +484,7 @@ may_end(struct hd_check *check, const struct hd_event *event, const struct hd_ch
 			hd_version_incarnation(record->was_committed),
 			hd_version_counter(record->was_committed)
 		);
-	else if (event->aux != HD_OUTCOME_APPLIED && record->committed != 0)
+	else if (event->aux != HD_OUTCOME_APPLIED && record->committed != 0 && !apart)
 		hd_check_fail(
 			check,
 			"worker %u round %u: outcome %s (%s), but it is in the model",
@@ -500,8 +502,9 @@ may_end(struct hd_check *check, const struct hd_event *event, const struct hd_ch
 
 static void on_outcome(struct hd_check *check, const struct hd_event *event) {
 	struct hd_check_record *record = hd_check_find(check, event->worker, event->round);
+	const bool apart = hd_check_told_apart(check, event, record);
 
-	if (!may_end(check, event, record))
+	if (!may_end(check, event, record, apart))
 		return;
 	if (record->state == RECORD_ENDED)
 		(*counter_of(check, record->outcome))--;
@@ -510,6 +513,7 @@ static void on_outcome(struct hd_check *check, const struct hd_event *event) {
 	hd_check_forget(record);
 	record->state = RECORD_ENDED;
 	record->outcome = (uint8_t)event->aux;
+	record->apart = apart;
 	record->rolled_back = record->rolled_back && event->aux == HD_OUTCOME_APPLIED;
 	(*counter_of(check, event->aux))++;
 	if (event->aux != HD_OUTCOME_APPLIED && event->reason < HD_REASON_COUNT)

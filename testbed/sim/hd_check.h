@@ -96,9 +96,13 @@ void hd_check_members(
 void hd_check_ranks(struct hd_check *check, uint32_t ranks);
 /* A server that is none any more begins all the same, from its checkpoint of this version (0: from none). */
 void hd_check_former(struct hd_check *check, hd_version version);
+/* Another one takes the place of the job's server (then hd_check_restore()), and that lives. */
+void hd_check_goes_on(struct hd_check *check);
 /* Of a server whose replica has taken its place, and that does not know it: its commits are of a history that
  * is lost; unless it comes back as the job's server from a checkpoint of that. */
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
+/* Whether a push's outcome was told by such a server, of its own history. */
+bool hd_check_outcome_apart(const struct hd_check *check, uint32_t worker, uint32_t round);
 /* DURABLE of a server whose replica has taken its place: it must be true all the same. */
 void hd_check_durable(struct hd_check *check, hd_version version);
 /* Whether these are the bits of that version, which the present server gave to its replica: of a server that began anew

@@ -6,7 +6,8 @@
  *   S  1/1 .. 1/7 -- cut off: 1/8, 1/9, checkpoint -- hears of R, follows it -- R and S die, S comes back at 1/9
  *   R              \-- promoted: 5/7 .. 5/60 ----------------------------------^ lost
  *
- * There is no shadow model of it: whoever shows a version first says what it holds (HD_CHECK_UNSEEN).
+ * There is no shadow model of it: whoever shows a version first says what it holds (HD_CHECK_UNSEEN). What it tells its
+ * workers of their pushes is of its history: it drops again what only the present one has.
  */
 #include "hd_check_private.h"
 
@@ -15,6 +16,13 @@
 void hd_check_former(struct hd_check *check, hd_version version) {
 	check->split = check->former = true;
 	check->former_from = version;
+}
+
+void hd_check_goes_on(struct hd_check *check) {
+	struct hd_check_life *life = hd_check_present(check);
+
+	if (life && !check->restored)
+		life->apart = true;
 }
 
 /* Its first version is that of its checkpoint. */
@@ -28,8 +36,10 @@ static struct hd_check_life *begin(struct hd_check *check, uint16_t incarnation)
 	if (from != 0)
 		parent = hd_check_find_life(check, hd_version_incarnation(from));
 	life = hd_check_life_begin(check, incarnation, parent, hd_version_counter(from));
-	if (life)
-		hd_check_life_add(check, life, &(struct hd_check_commit){0}, hash ? hash : unseen);
+	if (!life)
+		return NULL;
+	life->apart = true;
+	hd_check_life_add(check, life, &(struct hd_check_commit){0}, hash ? hash : unseen);
 	return life;
 }
 
@@ -82,4 +92,57 @@ void hd_check_lost(struct hd_check *check, const struct hd_event *event) {
 	record->was_committed = event->version;
 	record->rolled_back = true;
 	check->stats.rolled_back++;
+}
+
+/* The present life, or one that it comes from. */
+static bool is_of_present(const struct hd_check *check, int life) {
+	int at = check->restored ? check->restored_from : check->present;
+
+	while (at >= 0 && at != life)
+		at = check->lives[at].parent;
+	return at >= 0;
+}
+
+/* Where a push is in the history of a version; 0: it is not. */
+static hd_version find_commit(
+	const struct hd_check *check,
+	hd_version version,
+	const struct hd_event *push,
+	uint32_t worker_life
+) {
+	int at = hd_check_find_life(check, hd_version_incarnation(version));
+	uint64_t last = hd_version_counter(version);
+
+	while (at >= 0) {
+		const struct hd_check_life *life = &check->lives[at];
+
+		for (size_t i = 1; i < life->count && life->first + i <= last; i++) {
+			const struct hd_check_commit *commit = &life->commits[i];
+
+			if (commit->worker == push->worker && commit->round == push->round
+			    && commit->life == worker_life)
+				return hd_version_make(life->incarnation, life->first + i);
+		}
+		last = last < life->first ? last : life->first;
+		at = life->parent;
+	}
+	return 0;
+}
+
+bool hd_check_told_apart(
+	const struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record
+) {
+	const int life = hd_check_find_life(check, hd_version_incarnation(event->version));
+	const hd_version right = event->aux == HD_OUTCOME_APPLIED ? event->version : 0;
+
+	return record && life >= 0 && check->lives[life].apart && !is_of_present(check, life)
+		&& find_commit(check, event->version, event, record->life) == right;
+}
+
+bool hd_check_outcome_apart(const struct hd_check *check, uint32_t worker, uint32_t round) {
+	const struct hd_check_record *record = hd_check_find(check, worker, round);
+
+	return record && record->state == RECORD_ENDED && record->apart;
 }

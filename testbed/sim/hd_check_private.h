@@ -33,6 +33,7 @@ struct hd_check_record {
 	uint8_t state; /* enum hd_check_state */
 	uint8_t outcome; /* enum hd_outcome, once ended */
 	bool rolled_back; /* since its last outcome */
+	bool apart; /* its outcome is of another history than the present one */
 };
 
 /* A push that was granted in advance. */
@@ -63,6 +64,7 @@ struct hd_check_commit {
 struct hd_check_life {
 	uint16_t incarnation;
 	int parent; /* the life whose checkpoint it began with, -1: none */
+	bool apart; /* of a server that was not the job's, or went on when it was that no more */
 	uint64_t first;
 	uint64_t *
 		hash; /* two for each: of the model, and as it is pulled; 0: nobody ever sees that version */
@@ -159,6 +161,15 @@ void hd_check_step_apply(
 	struct hd_check *check,
 	const struct hd_check_record *record,
 	uint16_t more
+);
+
+/* --- hd_check_former.c --- */
+/* Whether an outcome is right in the history that its version names: of a life apart, from which the present one does
+ * not come. */
+bool hd_check_told_apart(
+	const struct hd_check *check,
+	const struct hd_event *event,
+	const struct hd_check_record *record
 );
 
 /* --- hd_check_members.c --- */

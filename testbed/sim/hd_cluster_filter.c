@@ -8,9 +8,9 @@
  * applied: by the server's commits; lost: with a process that has ended. A server that comes back, or a replica that
  * takes its place, at an older version takes what was applied since then back to under way: until its worker has it
  * applied anew, or gets it back. The replica may also bring a history that a server which began without it had lost:
- * its commits are applied again; twice is what that server had its worker take back meanwhile. In the end nothing is
- * under way but what went with a server or with a worker. Filtered updates travel dense, with zeros between, so that
- * the checker replays them as any.
+ * its commits are applied again; twice is what that server had its worker take back, before or after. In the end
+ * nothing is under way but what went with a server or with a worker. Filtered updates travel dense, with zeros between,
+ * so that the checker replays them as any.
  */
 #include "hd_cluster_private.h"
 #include "hd_filter.h"
@@ -275,25 +275,45 @@ void filter_pushed(struct worker_process *worker, uint32_t round, const float *d
 	LIST_INSERT_HEAD(&book->sent, sent, link);
 }
 
+/* In the model, and its worker has taken it back. */
+static void count_twice(struct hd_cluster *cluster, struct book *book, const struct sent *sent) {
+	struct filters *filters = cluster->training->filters;
+
+	add(book->twice, sent->data, cluster->values);
+	filters->doubled++;
+	if (!cluster->begun_alone)
+		hd_check_fail(
+			cluster->check,
+			"worker %u round %u: in the model, and was given back by a server that the "
+			"controller had answered",
+			(unsigned)(book - filters->books),
+			sent->round
+		);
+}
+
 void filter_returned(struct worker_process *worker, uint32_t round) {
+	struct hd_cluster *cluster = worker->process.cluster;
 	struct book *book = book_of(worker);
 	struct sent *sent = book ? find(book, round) : NULL;
 
 	if (!sent)
 		return;
-	if (sent->applied || sent->returned) {
+	if (sent->returned
+	    || (sent->applied && !hd_check_outcome_apart(cluster->check, worker->rank, round))) {
 		hd_check_fail(
-			worker->process.cluster->check,
+			cluster->check,
 			"worker %u round %u: given back, and it %s",
 			worker->rank,
 			round,
-			sent->applied ? "is in the model" : "was before"
+			sent->returned ? "was before" : "is in the model"
 		);
 		return;
 	}
 	hd_filter_put_back(&book->filter, sent->data);
-	worker->process.cluster->training->filters->returned++;
+	cluster->training->filters->returned++;
 	sent->returned = true;
+	if (sent->applied)
+		count_twice(cluster, book, sent);
 	if (sent->commit_count == 0)
 		forget(sent);
 }
@@ -321,18 +341,8 @@ apply(struct hd_cluster *cluster, struct book *book, struct sent *sent, const st
 	sent->applied = commit;
 	add(book->applied, sent->data, cluster->values);
 	add_times(filters->model, -commit->by, sent->data, cluster->values);
-	if (!sent->returned)
-		return;
-	add(book->twice, sent->data, cluster->values);
-	filters->doubled++;
-	if (!cluster->begun_alone)
-		hd_check_fail(
-			cluster->check,
-			"worker %u round %u: in the model again, and was given back by a server that the "
-			"controller had answered",
-			(unsigned)(book - filters->books),
-			sent->round
-		);
+	if (sent->returned)
+		count_twice(cluster, book, sent);
 }
 
 static void undo(struct hd_cluster *cluster, struct book *book, struct sent *sent) {

@@ -111,6 +111,8 @@ void cluster_promoted(struct server_process *server, const struct hd_event *even
 			cluster->durable,
 			hd_version_counter(event->base)
 		);
+	if (server != cluster->present && cluster->present->core)
+		hd_check_goes_on(cluster->check);
 	cluster->present = server;
 	cluster->promotions++;
 	cluster->durable = hd_version_counter(event->base);

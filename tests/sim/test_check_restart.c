@@ -190,6 +190,120 @@ static void test_begins_apart(void **state) {
 	expect(&story, "incarnation 5 again");
 }
 
+/* part(), and the one that was cut off begins alone: from its checkpoint of version 1. */
+static void part_alone(struct story *story) {
+	float model[VALUES];
+
+	part(story, model);
+	hd_check_former(story->check, hd_version_make(1, 1));
+	hd_check_lost(
+		story->check,
+		&(struct hd_event){.kind = HD_EVENT_FALLBACK, .version = hd_version_make(2, 1)}
+	);
+}
+
+/* A worker hears once more what became of its first push. */
+static void
+outcome_again(struct story *story, uint32_t worker, enum hd_outcome what, hd_version version) {
+	say(story,
+	    (struct hd_event){
+		    .kind = HD_EVENT_OUTCOME,
+		    .worker = (uint16_t)worker,
+		    .direction = HD_PUSH,
+		    .round = 1,
+		    .version = version,
+		    .aux = what,
+		    .reason = HD_REASON_LOST_BASE,
+		    .value = 1,
+	    });
+}
+
+/* There a worker hears that what the present history has is dropped; in that it stays. */
+static void test_dropped_apart(void **state) {
+	struct story story;
+
+	(void)state;
+	part_alone(&story);
+	outcome_again(&story, 1, HD_OUTCOME_DROPPED, hd_version_make(2, 1));
+	outcome_again(&story, 2, HD_OUTCOME_DROPPED, hd_version_make(2, 1));
+	assert_true(hd_check_outcome_apart(story.check, 1, 1));
+	assert_true(hd_check_outcome_apart(story.check, 2, 1));
+	assert_false(hd_check_outcome_apart(story.check, 0, 1));
+	assert_true(hd_check_committed(story.check, 1, 1) == hd_version_make(1, 2));
+	assert_int_equal(hd_check_stats(story.check)->applied, 1);
+	assert_int_equal(hd_check_stats(story.check)->dropped, 2);
+	whole(&story, 3);
+	hd_check_settled(story.check);
+	say(&story, commit_event(&story, 2, 1, hd_version_make(1, 2)));
+	expect(&story, "applied twice");
+}
+
+/* Not what its own history has, nor by a version that nobody has begun, nor by the present server. */
+static void test_dropped_by_nobody(void **state) {
+	static const struct {
+		uint32_t worker;
+		uint16_t incarnation;
+		uint64_t counter;
+	} lies[] = {{0, 2, 1}, {1, 3, 1}, {1, 5, 3}, {1, 1, 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct story story;
+
+		part_alone(&story);
+		outcome_again(
+			&story,
+			lies[i].worker,
+			HD_OUTCOME_DROPPED,
+			hd_version_make(lies[i].incarnation, lies[i].counter)
+		);
+		expect(&story, "was replaced by dropped, and nothing was lost");
+	}
+}
+
+/* A server begins anew and lives on when its replica, with what the checkpoint lacked, takes over: it still drops that.
+ * One that is dead drops nothing. */
+static void test_dropped_after_takeover(void **state) {
+	for (int lives = 0; lives < 2; lives++) {
+		struct story story;
+		float checkpoint[VALUES];
+
+		(void)state;
+		restart(&story, checkpoint);
+		whole(&story, 4);
+		memcpy(story.model, checkpoint, sizeof(checkpoint));
+		apply(&story, 3);
+		if (lives)
+			hd_check_goes_on(story.check);
+		hd_check_restore(story.check, story.model, hd_version_make(1, 3));
+		outcome_again(&story, 2, HD_OUTCOME_DROPPED, hd_version_make(2, 3));
+		if (lives)
+			hd_check_settled(story.check);
+		expect(&story, lives ? NULL : "dropped (lost-base), but it is in the model");
+	}
+}
+
+/* What both histories have is applied at the version of either, and at no other. */
+static void test_applied_in_both(void **state) {
+	for (uint64_t counter = 1; counter <= 2; counter++) {
+		struct story story;
+		struct hd_event event;
+
+		(void)state;
+		part_alone(&story);
+		push_at(&story, 3, 1, hd_version_make(1, 1));
+		commit(&story, 3, story.salt, hd_version_make(1, 1));
+		event = commit_event(&story, 3, 1, hd_version_make(1, 1));
+		story.counter--;
+		event.version = hd_version_make(2, 2);
+		hd_check_lost(story.check, &event);
+		outcome(&story, 3, HD_OUTCOME_APPLIED, hd_version_make(2, counter));
+		if (counter == 2)
+			hd_check_settled(story.check);
+		expect(&story, counter == 2 ? NULL : "applied at 2/1, committed at 5/4");
+	}
+}
+
 /* Only there may a worker's new life count its rounds anew. */
 static void test_counts_anew(void **state) {
 	for (int apart = 0; apart < 2; apart++) {
@@ -220,6 +334,10 @@ int main(void) {
 		cmocka_unit_test(test_comes_back_with_a_lost_history),
 		cmocka_unit_test(test_wrong_lost_history),
 		cmocka_unit_test(test_begins_apart),
+		cmocka_unit_test(test_dropped_apart),
+		cmocka_unit_test(test_dropped_by_nobody),
+		cmocka_unit_test(test_dropped_after_takeover),
+		cmocka_unit_test(test_applied_in_both),
 		cmocka_unit_test(test_counts_anew),
 	};
 

@@ -280,6 +280,26 @@ static void test_named_unheard(void **state) {
 	check_named(HD_SYNC_ALL, plan_named_replica);
 }
 
+/* The replica has taken over; a worker that was cut off meanwhile finds the former server, which begins alone from an
+ * old checkpoint, and drops what the replica has. */
+static void test_dropped_apart(void **state) {
+	uint64_t doubled = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 8 * SEEDS; seed++) {
+		struct run run;
+
+		draw_two(&run, HD_SYNC_NONE, seed);
+		crash(&run, server, 0.3, 1);
+		cut(&run, (struct hd_place){.kind = HD_PLACE_WORKER, .worker = 4}, 0.298, 1);
+		cut(&run, the_controller, 1.2, 1.5);
+		expect(&run, 40);
+		assert_int_equal(run.result.promotions, 1);
+		doubled += run.result.doubled;
+	}
+	assert_true(doubled > 0);
+}
+
 /* A replica asks a controller that begins anew before the server has told it of that replica: it must ask again, or
  * commits that the bound holds wait for good. */
 static void test_controller_restarts_beside_replica(void **state) {
@@ -491,6 +511,7 @@ int main(void) {
 		cmocka_unit_test(test_lost_history_is_back),
 		cmocka_unit_test(test_never_alone),
 		cmocka_unit_test(test_named_unheard),
+		cmocka_unit_test(test_dropped_apart),
 		cmocka_unit_test(test_controller_restarts_beside_replica),
 		cmocka_unit_test(test_random_restarts),
 		cmocka_unit_test(test_random_replicas),
