@@ -108,9 +108,12 @@ static void flush(void *driver) {
 }
 
 static hd_ns deadline(const void *driver) {
-	return hd_neighbours_deadline(((const struct hd_dpdk *)driver)->neighbours);
+	const struct hd_dpdk *d = driver;
+
+	return hd_ns_min(hd_neighbours_deadline(d->neighbours), d->retry_at);
 }
 
+/* The flush that follows tries full rings again. */
 static void tick(void *driver, hd_ns now) {
 	hd_neighbours_tick(((struct hd_dpdk *)driver)->neighbours, now);
 }
@@ -212,6 +215,8 @@ int hd_dpdk_open(
 	d->overflow = &d->counters.receive_overflow;
 	d->queue_counters = d->queue;
 	d->sink.send = dpdk_send;
+	d->sink.send_stranger = dpdk_send_stranger;
+	d->retry_at = HD_NEVER;
 	d->sink.event = config->event ? dpdk_event : NULL;
 	d->loop = (struct hd_loop){
 		.ops = &loop_ops,

@@ -28,7 +28,11 @@
 #define DPDK_BURST 128 /* frames taken from a queue at once, and handed to the core at once */
 #define DPDK_ROUNDS_MAX 4 /* bursts of each queue before the core's timers get their turn */
 #define DPDK_SEND_BURST 64
-#define DPDK_SEND_WAIT_US 5000 /* for room in a full ring, before what is left is given up */
+#define DPDK_SEND_WAIT_US 5000 /* for room in a full ring, before what waits is given up */
+/* Both take buffers from the pool of the port, which has 2,048 with af_packet and needs them to receive. */
+#define DPDK_WAITING_MAX 512 /* frames that wait for room in full rings, of all queues */
+#define DPDK_HELD_MAX 512 /* frames that wait for an Ethernet address */
+#define DPDK_HELD_STRANGERS 64 /* while so many are held, answers to strangers are not */
 #define DPDK_KICK_US 100 /* between two tries to get a full qdisc to take what the ring holds */
 #define DPDK_NAP_MIN_US 20 /* without descriptors */
 #define DPDK_NAP_MAX_US 10000
@@ -63,6 +67,7 @@
 	X(send_too_long, "packets", "not sent: beyond the MTU")                                    \
 	X(send_no_route, "packets", "not sent: beyond our network, and no gateway")                \
 	X(send_unresolved, "packets", "not sent: nobody answered for the address")                 \
+	X(send_strangers, "packets", "answers to strangers not sent: beyond their share")          \
 	X(no_buffer, "frames", "not sent: no buffer left")                                         \
 	X(ring_kicks, "calls", "tries to get a full qdisc to take more")                           \
 	X(polls, "polls", "rounds of the driver's loop")                                           \
@@ -92,9 +97,17 @@ struct dpdk_queue_counters {
 	_Atomic uint64_t given_up; // frames not sent; writer: the driver's thread
 };
 
+enum dpdk_class {
+	DPDK_CONTROL,
+	DPDK_CHUNK,
+	DPDK_STRANGER
+};
+
+/* At most a burst, and while the port's ring is full what waits for room. */
 struct dpdk_send_queue {
 	uint16_t count;
-	struct rte_mbuf *frames[DPDK_SEND_BURST];
+	hd_ns full_since; /* when the ring last took something, 0: it is not full */
+	struct rte_mbuf *frames[DPDK_SEND_BURST + DPDK_WAITING_MAX];
 };
 
 struct hd_dpdk {
@@ -109,6 +122,9 @@ struct hd_dpdk {
 	hd_ns busy_at; /* when something last arrived */
 	hd_ns errors_at; /* when errors were last looked for without a sleep */
 	bool backlog; /* the ring holds frames that a full qdisc did not take */
+	uint32_t waiting; /* frames of queues whose ring is full */
+	uint32_t held; /* frames in `neighbours` */
+	hd_ns retry_at; /* full rings are tried again; HD_NEVER: none is full */
 	bool registered; /* this thread with EAL */
 	uint32_t echo_credit;
 	hd_ns echo_at;
@@ -147,6 +163,14 @@ void dpdk_send(
 /* The answers; buffers come from the port's pool. */
 void dpdk_answer_arp(struct hd_dpdk *d, const struct hd_frame *request);
 void dpdk_answer_echo(struct hd_dpdk *d, const struct hd_frame *request);
+/* Implements hd_sink.send_stranger. */
+void dpdk_send_stranger(
+	struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *packet,
+	size_t bytes
+);
+/* Hands over what the port takes now. Never waits. */
 void dpdk_flush(struct hd_dpdk *d);
 void dpdk_free_unsent(struct hd_dpdk *d);
 

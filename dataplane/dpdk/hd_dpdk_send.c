@@ -2,13 +2,14 @@
 /*
  * Sending: each packet becomes one mbuf at once (head and payload are copied, so nothing is borrowed), and
  * bursts leave when they are full or the core has returned. Packets to one peer stay on one queue.
+ *
+ * The node's thread never waits for the port. What a full ring does not take waits in the queue, at most
+ * DPDK_WAITING_MAX frames: a quarter of them only for control, answers to strangers not at all. So do at most
+ * DPDK_HELD_MAX frames whose receiver's Ethernet address is not known yet.
  */
 #include "hd_dpdk_private.h"
 
 #include <string.h>
-#include <time.h>
-
-#define ROOM_NAP_NS 50000
 
 static uint16_t queue_of(const struct hd_dpdk *d, uint32_t ipv4) {
 	return (uint16_t)((ipv4 ^ ipv4 >> 8) % d->port.queues);
@@ -23,7 +24,7 @@ static uint16_t queue_of(const struct hd_dpdk *d, uint32_t ipv4) {
 static uint16_t burst(struct hd_dpdk *d, uint16_t queue, uint16_t first) {
 	struct dpdk_send_queue *send = &d->send[queue];
 	uint32_t payload[DPDK_SEND_BURST];
-	uint16_t left = send->count - first, taken;
+	uint16_t left = RTE_MIN(send->count - first, DPDK_SEND_BURST), taken;
 	uint64_t packets = 0, bytes = 0;
 
 	for (uint16_t i = 0; i < left; i++) {
@@ -43,33 +44,39 @@ static uint16_t burst(struct hd_dpdk *d, uint16_t queue, uint16_t first) {
 	return taken;
 }
 
+static void give_up(struct hd_dpdk *d, uint16_t queue, struct rte_mbuf **frames, uint16_t count) {
+	dpdk_count(&d->counters.send_errors, count);
+	dpdk_count(&d->queue[queue].given_up, count);
+	rte_pktmbuf_free_bulk(frames, count);
+}
+
+/* What is left behind waits, unless the ring has taken nothing for DPDK_SEND_WAIT_US. */
 static void flush_queue(struct hd_dpdk *d, uint16_t queue) {
-	const struct timespec nap = {.tv_nsec = ROOM_NAP_NS};
 	struct dpdk_send_queue *send = &d->send[queue];
-	uint16_t done = 0;
-	hd_ns until = 0;
+	bool was_full = send->full_since != 0;
+	uint16_t done = 0, taken;
+	hd_ns now;
 
-	while (done < send->count) {
-		uint16_t taken = burst(d, queue, done);
-		hd_ns now;
-
+	d->waiting -= was_full ? send->count : 0;
+	do {
+		taken = send->count > done ? burst(d, queue, done) : 0;
 		done += taken;
-		if (taken > 0)
-			continue;
-		now = hd_wait_now();
-		if (until == 0)
-			until = now + DPDK_SEND_WAIT_US * HD_US;
-		if (now >= until)
-			break;
-		dpdk_kick(d);
-		(void)nanosleep(&nap, NULL);
+	} while (taken > 0);
+	send->count -= done;
+	if (send->count == 0) {
+		send->full_since = 0;
+		return;
 	}
-	if (done < send->count) {
-		dpdk_count(&d->counters.send_errors, send->count - done);
-		dpdk_count(&d->queue[queue].given_up, send->count - done);
-		rte_pktmbuf_free_bulk(send->frames + done, send->count - done);
+	memmove(send->frames, send->frames + done, send->count * sizeof(struct rte_mbuf *));
+	now = hd_wait_now();
+	if (done > 0 || !was_full)
+		send->full_since = now;
+	if (now >= hd_ns_add(send->full_since, DPDK_SEND_WAIT_US * HD_US)) {
+		give_up(d, queue, send->frames, send->count);
+		send->count = 0;
+		send->full_since = 0;
 	}
-	send->count = 0;
+	d->waiting += send->count;
 }
 
 void dpdk_flush(struct hd_dpdk *d) {
@@ -81,6 +88,7 @@ void dpdk_flush(struct hd_dpdk *d) {
 	}
 	if (any)
 		dpdk_kick(d);
+	d->retry_at = d->waiting > 0 ? hd_ns_add(hd_wait_now(), DPDK_KICK_US * HD_US) : HD_NEVER;
 }
 
 void dpdk_free_unsent(struct hd_dpdk *d) {
@@ -90,12 +98,23 @@ void dpdk_free_unsent(struct hd_dpdk *d) {
 	}
 }
 
-static void enqueue(struct hd_dpdk *d, uint16_t queue, struct rte_mbuf *frame) {
+static void
+enqueue(struct hd_dpdk *d, uint16_t queue, struct rte_mbuf *frame, enum dpdk_class class) {
+	static const uint32_t shares[] = {
+		[DPDK_CONTROL] = DPDK_WAITING_MAX,
+		[DPDK_CHUNK] = DPDK_WAITING_MAX / 4 * 3,
+		[DPDK_STRANGER] = 0,
+	};
 	struct dpdk_send_queue *send = &d->send[queue];
 
-	if (send->count == DPDK_SEND_BURST)
+	if (send->count == DPDK_SEND_BURST && send->full_since == 0)
 		flush_queue(d, queue);
+	if (send->full_since != 0 && d->waiting >= shares[class]) {
+		give_up(d, queue, &frame, 1);
+		return;
+	}
 	send->frames[send->count++] = frame;
+	d->waiting += send->full_since != 0;
 }
 
 /* --- buffers ------------------------------------------------------------------------------- */
@@ -125,7 +144,7 @@ static void ask(void *owner, uint32_t ipv4, const struct hd_mac *mac) {
 		return;
 	hd_frame_put_arp_request(&d->self, ipv4, mac, bytes_of(frame));
 	dpdk_count(&d->counters.arp_asked, 1);
-	enqueue(d, 0, frame);
+	enqueue(d, 0, frame, DPDK_CONTROL);
 }
 
 void dpdk_answer_arp(struct hd_dpdk *d, const struct hd_frame *request) {
@@ -135,7 +154,7 @@ void dpdk_answer_arp(struct hd_dpdk *d, const struct hd_frame *request) {
 		return;
 	hd_frame_put_arp_reply(&d->self, request->source, &request->source_mac, bytes_of(frame));
 	dpdk_count(&d->counters.arp_answered, 1);
-	enqueue(d, 0, frame);
+	enqueue(d, 0, frame, DPDK_CONTROL);
 }
 
 void dpdk_answer_echo(struct hd_dpdk *d, const struct hd_frame *request) {
@@ -146,7 +165,7 @@ void dpdk_answer_echo(struct hd_dpdk *d, const struct hd_frame *request) {
 		return;
 	(void)hd_frame_put_echo_reply(&d->self, request, bytes_of(frame), bytes);
 	dpdk_count(&d->counters.echo_answered, 1);
-	enqueue(d, 0, frame);
+	enqueue(d, 0, frame, DPDK_STRANGER);
 }
 
 /* A held packet has all but its destination. */
@@ -154,13 +173,15 @@ static void send_held(void *owner, void *packet, const struct hd_mac *mac) {
 	struct hd_dpdk *d = owner;
 	struct rte_mbuf *frame = packet;
 
+	d->held--;
 	memcpy(bytes_of(frame), mac->bytes, sizeof(mac->bytes));
-	enqueue(d, (uint16_t)frame->hash.usr, frame);
+	enqueue(d, (uint16_t)frame->hash.usr, frame, DPDK_CHUNK);
 }
 
 static void drop_held(void *owner, void *packet) {
 	struct hd_dpdk *d = owner;
 
+	d->held--;
 	dpdk_count(&d->counters.send_unresolved, 1);
 	rte_pktmbuf_free(packet);
 }
@@ -189,6 +210,79 @@ static uint32_t next_hop(const struct hd_dpdk *d, uint32_t ipv4) {
 	return (ipv4 & d->mask) == d->network ? ipv4 : d->config.gateway;
 }
 
+struct content {
+	const void *head, *payload;
+	size_t head_bytes, payload_bytes;
+};
+
+/* A frame with all but its headers; NULL: counted. */
+static struct rte_mbuf *make_frame(struct hd_dpdk *d, const struct content *content) {
+	size_t bytes = content->head_bytes + content->payload_bytes;
+	struct rte_mbuf *frame;
+	uint8_t *data;
+
+	if (bytes + HD_FRAME_UDP_BYTES - HD_ETHERNET_BYTES > d->port.mtu) {
+		dpdk_count(&d->counters.send_too_long, 1);
+		return NULL;
+	}
+	frame = take_buffer(d, HD_FRAME_UDP_BYTES + bytes);
+	if (!frame)
+		return NULL;
+	data = bytes_of(frame) + HD_FRAME_UDP_BYTES;
+	if (content->head_bytes > 0)
+		memcpy(data, content->head, content->head_bytes);
+	if (content->payload_bytes > 0)
+		memcpy(data + content->head_bytes, content->payload, content->payload_bytes);
+	set_offloads(d, frame);
+	return frame;
+}
+
+static void hold(struct hd_dpdk *d, uint32_t hop, struct rte_mbuf *frame) {
+	if (d->held >= DPDK_HELD_MAX) {
+		dpdk_count(&d->counters.send_unresolved, 1);
+		rte_pktmbuf_free(frame);
+		return;
+	}
+	d->held++;
+	hd_neighbours_hold(d->neighbours, hop, frame);
+}
+
+static void
+send_to(struct hd_dpdk *d, enum dpdk_class class, struct hd_addr peer, const struct content *content
+) {
+	struct hd_frame_to to = {.ipv4 = peer.ipv4, .port = peer.port};
+	uint32_t hop = next_hop(d, peer.ipv4);
+	struct rte_mbuf *frame;
+	bool known;
+
+	if (hop == 0 || peer.port == 0) {
+		dpdk_count(&d->counters.send_no_route, 1);
+		return;
+	}
+	/* Nor is anybody asked for the address of a stranger, who may be nobody. */
+	if (class == DPDK_STRANGER && d->held >= DPDK_HELD_STRANGERS
+	    && !hd_neighbours_knows(d->neighbours, hop)) {
+		dpdk_count(&d->counters.send_strangers, 1);
+		return;
+	}
+	frame = make_frame(d, content);
+	if (!frame)
+		return;
+	frame->hash.usr = queue_of(d, hop);
+	known = hd_neighbours_resolve(d->neighbours, d->loop.now, hop, &to.mac);
+	hd_frame_put_udp(
+		&d->self,
+		&to,
+		bytes_of(frame),
+		content->head_bytes + content->payload_bytes,
+		d->offload
+	);
+	if (known)
+		enqueue(d, (uint16_t)frame->hash.usr, frame, class);
+	else
+		hold(d, hop, frame);
+}
+
 void dpdk_send(
 	struct hd_sink *sink,
 	struct hd_addr peer,
@@ -197,36 +291,18 @@ void dpdk_send(
 	const void *payload,
 	size_t payload_bytes
 ) {
-	struct hd_dpdk *d = (struct hd_dpdk *)sink;
-	size_t bytes = head_bytes + (payload ? payload_bytes : 0);
-	struct hd_frame_to to = {.ipv4 = peer.ipv4, .port = peer.port};
-	uint32_t hop = next_hop(d, peer.ipv4);
-	struct rte_mbuf *frame;
-	uint8_t *data;
-	bool known;
+	const struct content content = {head, payload, head_bytes, payload ? payload_bytes : 0};
 
-	if (hop == 0 || peer.port == 0) {
-		dpdk_count(&d->counters.send_no_route, 1);
-		return;
-	}
-	if (bytes + HD_FRAME_UDP_BYTES - HD_ETHERNET_BYTES > d->port.mtu) {
-		dpdk_count(&d->counters.send_too_long, 1);
-		return;
-	}
-	frame = take_buffer(d, HD_FRAME_UDP_BYTES + bytes);
-	if (!frame)
-		return;
-	data = bytes_of(frame);
-	if (head_bytes > 0)
-		memcpy(data + HD_FRAME_UDP_BYTES, head, head_bytes);
-	if (payload && payload_bytes > 0)
-		memcpy(data + HD_FRAME_UDP_BYTES + head_bytes, payload, payload_bytes);
-	set_offloads(d, frame);
-	frame->hash.usr = queue_of(d, hop);
-	known = hd_neighbours_resolve(d->neighbours, d->loop.now, hop, &to.mac);
-	hd_frame_put_udp(&d->self, &to, data, bytes, d->offload);
-	if (known)
-		enqueue(d, (uint16_t)frame->hash.usr, frame);
-	else
-		hd_neighbours_hold(d->neighbours, hop, frame);
+	send_to((struct hd_dpdk *)sink, payload ? DPDK_CHUNK : DPDK_CONTROL, peer, &content);
+}
+
+void dpdk_send_stranger(
+	struct hd_sink *sink,
+	struct hd_addr peer,
+	const void *packet,
+	size_t bytes
+) {
+	const struct content content = {packet, NULL, bytes, 0};
+
+	send_to((struct hd_dpdk *)sink, DPDK_STRANGER, peer, &content);
 }

@@ -172,6 +172,12 @@ bool hd_neighbours_resolve(struct hd_neighbours *n, hd_ns now, uint32_t ipv4, st
 	return entry->known;
 }
 
+bool hd_neighbours_knows(const struct hd_neighbours *n, uint32_t ipv4) {
+	const struct neighbour *entry = find(n, ipv4);
+
+	return entry && entry->known;
+}
+
 void hd_neighbours_hold(struct hd_neighbours *n, uint32_t ipv4, void *packet) {
 	struct neighbour *entry = find(n, ipv4);
 

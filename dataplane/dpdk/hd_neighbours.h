@@ -55,6 +55,8 @@ bool hd_neighbours_resolve(
 	uint32_t ipv4,
 	struct hd_mac *mac
 );
+/* Whether resolve() would say true; asks nobody. */
+bool hd_neighbours_knows(const struct hd_neighbours *neighbours, uint32_t ipv4);
 /* Right after resolve() said false. The oldest held packet gives way (drop) when there are too many. */
 void hd_neighbours_hold(struct hd_neighbours *neighbours, uint32_t ipv4, void *packet);
 

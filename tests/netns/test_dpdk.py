@@ -24,6 +24,7 @@ BYTES, COUNT, CHUNK = 4 << 20, 4, 1408
 SPAN_S = 4.0
 IDLE_MAX = 0.01
 FLOOD = 3000
+HELLO = 4  # type of packets
 LAST_WORDS = 8  # acknowledgements on their way to a sender that is done and gone
 
 
@@ -187,6 +188,37 @@ def echo_request(i):
     return body[:2] + lab.checksum(body).to_bytes(2, "big") + body[4:]
 
 
+def take_hello(shell):
+    """A HELLO to the node, as somebody on the way sees it."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3)) as sniffer:
+        sniffer.bind(("v0", 3))
+        shell.counters()
+        sniffer.settimeout(5)
+        while True:
+            packet = sniffer.recv(65536)
+            data = packet[28:]
+            if packet[9] == 17 and data[:2] == b"HD" and data[2] & 15 == HELLO and data[28] == 1:
+                return data
+
+
+def test_strangers(node, telemetry, shell):
+    """One HELLO again and again, from on-link addresses that nobody has: answers that wait for them leave the buffers
+    to others."""
+    wire, hello = lab.Wire(node.mac()), take_hello(shell)
+    before = telemetry.driver()
+    addresses = [f"10.79.0.{i}" for i in range(100, 250)]
+    for _ in range(40):
+        for address in addresses:
+            wire.send(0x0800, lab.ipv4(17, lab.udp(hello), source=address))
+    shell.counters()
+    now = telemetry.driver()
+    changed = {n: now[n] - before[n] for n in ("no_buffer", "send_strangers", "arp_asked", "received_packets")}
+    print("strangers:", changed)
+    assert changed["no_buffer"] == 0 and changed["send_strangers"] > 0, changed
+    assert changed["received_packets"] > 2000, changed
+    pen.until(lambda: telemetry.driver()["arp_given_up"] > before["arp_given_up"], "the last answer to a stranger", 10)
+
+
 def test_idle(process):
     time.sleep(1)
     share = pen.core_share(process.pid, SPAN_S)
@@ -238,6 +270,7 @@ def test_controller(node, controller, shell):
         test_neighbourhood(node, telemetry)
         test_hostile(node, telemetry)
         lab.check_identity(telemetry)
+        test_strangers(node, telemetry, shell)
         if node.kind == "af_packet":
             test_link_down(node, telemetry)
         shell.counters()
