@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the house checks share: the tracked files, and how a check ends."""
+import functools
 import pathlib
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
+@functools.cache
 def tracked():
     """Files of the project, relative to ROOT: git's list, or (in a tarball) all but build trees."""
     git = subprocess.run(["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z",
