@@ -9,14 +9,10 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 static const struct hd_option option_table[] = {
@@ -167,97 +163,6 @@ static int parse(int argc, char **argv, struct run_options *options) {
 
 /* --- the run -------------------------------------------------------------------------------- */
 
-static uint64_t now_ms(void) {
-	struct timespec now = {0};
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-static void signal_all(struct run *run, int number) {
-	for (uint32_t i = 0; i < run->count; i++) {
-		if (run->process[i].running)
-			(void)kill(-run->process[i].pid, number);
-	}
-}
-
-/* Ends the run: politely now, by force after the grace. */
-static void stop(struct run *run, int status) {
-	if (run->stopping)
-		return;
-	run->stopping = true;
-	run->status = status;
-	run->kill_at = now_ms() + run->options.grace_ms;
-	/* The run is over: that is no notice. */
-	signal_all(run, run->options.notice_s ? SIGINT : SIGTERM);
-}
-
-static void ended(struct run *run, struct run_process *process, int code) {
-	int status = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
-	bool observer = run->options.observer && process->rank == run->options.count;
-
-	process->running = false;
-	run->alive--;
-	/* What it may have started itself. */
-	(void)kill(-process->pid, SIGKILL);
-	if (run->stopping)
-		return;
-	if (observer || status != 0) {
-		if (status != 0)
-			(void)fprintf(
-				stderr,
-				"heddle-run: rank %u: %s %d\n",
-				process->rank,
-				WIFEXITED(code) ? "exit status" : "killed by signal",
-				WIFEXITED(code) ? status : WTERMSIG(code)
-			);
-		stop(run, status);
-	}
-}
-
-static void reap(struct run *run) {
-	for (uint32_t i = 0; i < run->count; i++) {
-		struct run_process *process = &run->process[i];
-		int code;
-
-		if (process->running && waitpid(process->pid, &code, WNOHANG) == process->pid)
-			ended(run, process, code);
-	}
-}
-
-static void take_signal(struct run *run) {
-	struct signalfd_siginfo info;
-
-	if (read(run->signals, &info, sizeof info) != (ssize_t)sizeof info)
-		return;
-	if (info.ssi_signo == SIGCHLD)
-		return;
-	run->told = true;
-	if (run->stopping) {
-		run->kill_at = now_ms();
-		signal_all(run, SIGKILL);
-		return;
-	}
-	/* The children get what we got; the status says which signal it was. */
-	signal_all(run, (int)info.ssi_signo);
-	run->stopping = true;
-	run->status = 128 + (int)info.ssi_signo;
-	run->kill_at = now_ms() + run->options.grace_ms;
-}
-
-void run_take_signals(struct run *run) {
-	take_signal(run);
-	reap(run);
-}
-
-int run_left_ms(const struct run *run) {
-	uint64_t now = now_ms();
-
-	if (!run->stopping)
-		return -1;
-	return now >= run->kill_at ? 0 : (int)(run->kill_at - now);
-}
-
 static int poll_timeout(const struct run *run) {
 	int left_ms = run_left_ms(run);
 
@@ -273,9 +178,8 @@ static void supervise(struct run *run) {
 		if (run->poll[0].revents)
 			run_take_signals(run);
 		run_copy_output(run, count);
-		reap(run);
-		if (run->stopping && now_ms() >= run->kill_at)
-			signal_all(run, SIGKILL);
+		run_reap(run);
+		run_kill_late(run);
 	}
 	run_drain_output(run);
 }
@@ -290,7 +194,7 @@ int main(int argc, char **argv) {
 	if (status < 0) {
 		status = run_start(run);
 		if (status != EX_OK)
-			stop(run, status);
+			run_stop(run, status);
 		supervise(run);
 		status = run->status;
 	}

@@ -64,6 +64,13 @@ struct run {
 /* Starts every process. Returns an exit status; what had started by then runs. */
 int run_start(struct run *run);
 
+/* --- its end -------------------------------------------------------------------------------- */
+/* Ends the run: politely now, by force after the grace. */
+void run_stop(struct run *run, int status);
+/* Notes which processes have ended. */
+void run_reap(struct run *run);
+/* Kills what still runs after the grace. */
+void run_kill_late(struct run *run);
 /* Takes a signal that has come, and notes which processes have ended. */
 void run_take_signals(struct run *run);
 
