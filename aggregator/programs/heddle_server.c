@@ -3,21 +3,19 @@
 #include "hd_checkpoint_file.h"
 #include "hd_checkpoint_writer.h"
 #include "hd_job_report.h"
+#include "hd_main.h"
 #include "hd_message.h"
 #include "hd_server.h"
-#include "hd_setup.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PROGRAM "heddle-server"
 #define DRAIN_LIMIT (30 * HD_SECOND) /* for the last checkpoints after a signal */
-#define DRAIN_NAP_NS 2000000
 
 struct options {
 	struct hd_setup_options common;
@@ -28,13 +26,9 @@ struct options {
 };
 
 struct program {
-	struct hd_service service;
-	struct hd_keyring keys;
+	struct hd_main run;
 	struct hd_checkpoint_writer *writer;
 	const char *directory, *reports;
-	struct hd_server *server;
-	struct hd_driver *driver;
-	bool draining, drained;
 	int failing; /* status of the last checkpoint that could not be written, until one is */
 	uint32_t failing_job;
 };
@@ -121,7 +115,7 @@ static const struct hd_option_program command_line = {
 
 static void say(void *owner, const char *sentence) {
 	hd_log_say(
-		&((struct program *)owner)->service.log,
+		&((struct program *)owner)->run.service.log,
 		HD_LOG_WARNING,
 		"checkpoint",
 		NULL,
@@ -149,7 +143,7 @@ static int restore_checkpoint(void *owner, uint32_t job, struct hd_checkpoint *c
 
 static void tell_report(void *owner, const struct hd_job_report *report) {
 	struct program *program = owner;
-	struct hd_log *log = &program->service.log;
+	struct hd_log *log = &program->run.service.log;
 	char text[HD_TEXT_BYTES_MAX];
 
 	hd_job_report_say(report, text, sizeof(text));
@@ -160,33 +154,29 @@ static void tell_report(void *owner, const struct hd_job_report *report) {
 	}
 }
 
-static void gather(void *owner, struct hd_stats *stats) {
-	hd_service_gather(&((struct program *)owner)->service, stats);
-}
-
 static const struct hd_server_ops checkpoint_ops = {
-	.gather = gather,
+	.gather = hd_main_gather,
 	.checkpoint = begin_checkpoint,
 	.restore = restore_checkpoint,
 	.report = tell_report,
 };
-static const struct hd_server_ops report_ops = {.gather = gather, .report = tell_report};
+static const struct hd_server_ops report_ops = {.gather = hd_main_gather, .report = tell_report};
 
 /* From the writer's thread: the log has every commit that a checkpoint holds. A log that cannot be written (it has
  * said so) holds no checkpoint up. */
 static void before_checkpoint(void *owner) {
-	(void)hd_event_log_sync(((struct program *)owner)->service.events);
+	(void)hd_event_log_sync(((struct program *)owner)->run.service.events);
 }
 
 static void checkpoint_ended(void *owner) {
-	hd_driver_wake(((struct program *)owner)->driver);
+	hd_driver_wake(((struct program *)owner)->run.driver);
 }
 
 /* A disk that stays full is spoken of once, and once more when it takes checkpoints again. */
 static void say_checkpoint(struct program *program, uint32_t job, int status, const char *error) {
 	if (status < 0 && status != program->failing) {
 		(void)hd_log_fail(
-			&program->service.log,
+			&program->run.service.log,
 			0,
 			"checkpoint: %s; nothing becomes durable, it is tried again",
 			error
@@ -199,14 +189,16 @@ static void say_checkpoint(struct program *program, uint32_t job, int status, co
 	}
 }
 
-static void take_checkpoints(struct program *program, hd_ns now, struct hd_sink *sink) {
+static void take_checkpoints(struct hd_main *run, void *server, hd_ns now, struct hd_sink *sink) {
+	struct program *program = (struct program *)run;
 	char error[256];
 	uint32_t job;
 	int status;
 
-	while (hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof(error))) {
+	while (program->writer
+	       && hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof(error))) {
 		say_checkpoint(program, job, status, error);
-		hd_server_checkpoint_done(program->server, now, job, status, sink);
+		hd_server_checkpoint_done(server, now, job, status, sink);
 	}
 }
 
@@ -220,7 +212,7 @@ static int open_directory(struct hd_log *log, const char *option, const char *pa
 }
 
 static int open_checkpoints(struct program *program, struct hd_server_config *config) {
-	struct hd_log *log = &program->service.log;
+	struct hd_log *log = &program->run.service.log;
 	int rc;
 
 	config->ops = &report_ops;
@@ -249,132 +241,72 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 	return 0;
 }
 
-/* --- driver ---------------------------------------------------------------------------------- */
+/* --- the core -------------------------------------------------------------------------------- */
 
-static void on_event(void *owner, const struct hd_event *event) {
-	struct program *program = owner;
-
-	/* One that fails has been spoken of. */
-	if (event->kind == HD_EVENT_CHECKPOINT && program->failing != 0) {
-		hd_event_log_add(program->service.events, event);
-	} else {
-		hd_setup_event(&program->service, event, "workers come directly");
-	}
+static void on_event(struct hd_main *run, const struct hd_event *event) {
+	/* A checkpoint that fails has been spoken of. */
+	if (event->kind == HD_EVENT_CHECKPOINT && ((struct program *)run)->failing != 0)
+		hd_event_log_add(run->service.events, event);
+	else
+		hd_setup_event(&run->service, event, "workers come directly");
 }
 
-static void fill(void *owner, struct hd_stats *stats) {
-	struct program *program = owner;
-
-	hd_server_gather(program->server, stats);
-	hd_service_gather(&program->service, stats);
-}
-
-static void on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
-	struct program *program = owner;
-
-	if (program->writer != NULL) {
-		take_checkpoints(program, now, sink);
-	}
-	hd_service_woken(&program->service, fill, program);
-	if (program->draining) {
-		program->drained = hd_server_drain(program->server, now, sink);
-	}
-}
-
-/* A last checkpoint of every job, and a word to everybody. */
-static int drain(struct program *program, struct hd_node node) {
-	const struct timespec nap = {.tv_nsec = DRAIN_NAP_NS};
-	hd_ns end = hd_driver_now() + DRAIN_LIMIT;
-
-	program->draining = true;
-	while (!program->drained && hd_driver_now() < end) {
-		hd_driver_wake(program->driver);
-		(void)hd_driver_step(program->driver, node, 0);
-		if (!program->drained) {
-			(void)nanosleep(&nap, NULL);
-		}
-	}
-	if (program->drained) {
-		return 0;
-	}
-	return hd_log_fail(
-		&program->service.log, EX_IOERR, "the last checkpoint could not be written"
-	);
-}
-
-static int run(void *owner) {
-	struct program *program = owner;
-	struct hd_node node = {&hd_server_ops, program->server};
-	int status = hd_setup_run(&program->service.log, program->driver, node);
-
-	if (status != 0) {
-		return status;
-	}
-	return drain(program, node);
-}
-
-/* --- building up ----------------------------------------------------------------------------- */
-
-static int make_server(struct program *program, const struct options *o) {
-	struct hd_addr bound = hd_driver_bound(program->driver);
+static int make_server(struct hd_main *run, const void *options, void **core) {
+	struct program *program = (struct program *)run;
+	const struct options *o = options;
+	struct hd_server *server = NULL;
 	struct hd_server_config config = {
 		.name = o->common.host,
 		.host = o->common.host,
-		.keys = &program->keys,
-		.key_id = program->keys.keys[0].id,
+		.keys = &run->keys,
+		.key_id = run->keys.keys[0].id,
 		.memory_bytes = o->memory,
 		.hold_us = o->hold_us,
 		.replica = o->replica,
 		.never_alone = o->never_alone,
 		.checkpoint_commits = o->commits,
-		.receive_window_bytes = hd_driver_receive_window(program->driver),
-		/* Bound to any address: peers take the one that they reach us at. */
-		.data = bound.ipv4 != 0 ? bound : (struct hd_addr){0},
+		.receive_window_bytes = hd_driver_receive_window(run->driver),
+		.data = hd_main_data(run),
 	};
-	int rc = 0;
+	int code = hd_main_identity(run, &o->common, &config.controller, config.seed);
 
-	if (o->common.controller != NULL) {
-		rc = hd_setup_controller(o->common.log, o->common.controller, &config.controller);
-	}
-	if (rc != 0) {
-		return rc;
-	}
-	if (hd_program_entropy(config.seed) < 0) {
-		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
-	}
-	rc = open_checkpoints(program, &config);
-	if (rc != 0) {
-		return rc;
-	}
-	rc = hd_server_create(&config, &program->server);
-	return rc < 0 ? hd_log_fail(o->common.log, EX_OSERR, "server: %s", strerror(-rc)) : 0;
+	if (!code)
+		code = open_checkpoints(program, &config);
+	if (code)
+		return code;
+	code = hd_server_create(&config, &server);
+	*core = server;
+	return code < 0 ? hd_log_fail(&run->service.log, EX_OSERR, "server: %s", strerror(-code)) :
+			  0;
 }
 
-static int with_options(struct program *program, const struct options *o) {
-	struct hd_driver_config driver = {
-		.options = o->common.driver,
-		.event = on_event,
-		.woken = on_woken,
-		.owner = program,
-	};
-	int status = hd_setup_begin(&program->service, &o->common, &program->keys);
-
-	if (status == 0) {
-		status = hd_setup_driver(&program->service, &o->common, &driver, &program->driver);
-	}
-	if (status == 0) {
-		status = make_server(program, o);
-	}
-	if (status == 0) {
-		status = hd_setup_serve(
-			&program->service, program->driver, hd_server_groups, run, program
-		);
-	}
-	/* The writer reads the server's memory and wakes the driver: it ends first. */
-	hd_checkpoint_writer_close(program->writer);
-	hd_server_destroy(program->server);
-	return hd_setup_end(&program->service, &o->common, &program->keys, program->driver, status);
+/* The writer reads the server's memory and wakes the driver: it ends first. */
+static void close_server(struct hd_main *run, void *core) {
+	hd_checkpoint_writer_close(((struct program *)run)->writer);
+	hd_server_destroy(core);
 }
+
+static void gather(void *core, struct hd_stats *stats) {
+	hd_server_gather(core, stats);
+}
+
+/* A last checkpoint of every job, and a word to everybody. */
+static bool drain(void *core, hd_ns now, struct hd_sink *sink) {
+	return hd_server_drain(core, now, sink);
+}
+
+static const struct hd_main_ops server_main = {
+	.groups = hd_server_groups,
+	.node = &hd_server_ops,
+	.drain_limit = DRAIN_LIMIT,
+	.drain_failed = "the last checkpoint could not be written",
+	.make = make_server,
+	.close = close_server,
+	.gather = gather,
+	.drain = drain,
+	.woken = take_checkpoints,
+	.event = on_event,
+};
 
 int main(int argc, char **argv) {
 	char host[HD_NAME_BYTES_MAX + 1] = "server";
@@ -387,20 +319,18 @@ int main(int argc, char **argv) {
 	};
 	int status;
 
-	(void)gethostname(host, sizeof(host) - 1);
-	status = hd_setup_options(&command_line, argc, argv, &o, &program.service);
-	if (status == 0 && (o.replica || o.never_alone) && o.common.controller == NULL) {
+	(void)gethostname(host, sizeof host - 1);
+	status = hd_setup_options(&command_line, argc, argv, &o, &program.run.service);
+	if (!status && (o.replica || o.never_alone) && !o.common.controller)
 		status = hd_log_fail(
 			o.common.log,
 			EX_USAGE,
 			"%s: of what the controller says: --controller is missing",
 			o.replica ? "--replica" : "--never-alone"
 		);
-	}
-	if (status != 0) {
+	if (status)
 		return status < 0 ? 0 : status;
-	}
 	program.directory = o.directory;
 	program.reports = o.reports;
-	return with_options(&program, &o);
+	return hd_main_run(&program.run, &server_main, &o.common);
 }
