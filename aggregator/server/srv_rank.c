@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two processes with one rank: as at the controller (hd_controller_rank.c), for those who JOIN without one, or who are
+/* Two processes with one rank: as at the controller (ctl_rank.c), for those who JOIN without one, or who are
  * cut off from it only. */
 #include "srv_rank.h"
 

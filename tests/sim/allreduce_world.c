@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "allreduce_world.h"
-#include "hd_controller_core.h"
+#include "ctl_core.h"
 #include "hd_group.h"
 #include "worker_core.h"
 

@@ -6,7 +6,7 @@
 #ifndef CONTROLLER_NET_H
 #define CONTROLLER_NET_H
 
-#include "hd_controller_core.h"
+#include "ctl_core.h"
 #include "hd_random.h"
 
 #ifndef NET_PEERS_MAX

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What `set` can change: name, limits, how it is shown and what it does. */
+#include "ctl_core.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#define READ(name, format, expression)                                                             \
+	static void read_##name(const struct hd_controller *c, char *text, size_t bytes) {         \
+		(void)snprintf(text, bytes, format, expression);                                   \
+	}
+
+static void read_theta(const struct hd_controller *c, char *text, size_t bytes) {
+	if (c->config.theta > 0)
+		(void)snprintf(text, bytes, "%g", c->config.theta);
+	else
+		(void)snprintf(text, bytes, "off");
+}
+
+READ(interval, "%u", c->config.interval_us)
+READ(horizon, "%u", c->config.horizon_us)
+READ(ageing, "%g", c->config.ageing_s)
+READ(permille, "%u", c->config.drop_permille_max)
+READ(of_jobs, "%s", (c ? "(show jobs)" : ""))
+
+static void read_probes(const struct hd_controller *c, char *text, size_t bytes) {
+	if (c->probe_load > 0)
+		(void)snprintf(text, bytes, "%g", c->probe_load * 100);
+	else
+		(void)snprintf(text, bytes, "off");
+}
+
+static void read_credits(const struct hd_controller *c, char *text, size_t bytes) {
+	if (c->credit_bytes > 0)
+		(void)snprintf(text, bytes, "%" PRIu64, c->credit_bytes);
+	else
+		(void)snprintf(text, bytes, "off");
+}
+
+static void read_aggregation(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->aggregation ? "on" : "off");
+}
+
+static void read_switch(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->switching ? "on" : "off");
+}
+
+static void read_ranked(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->ranked_sums ? "on" : "off");
+}
+
+static void read_spare(const struct hd_controller *c, char *text, size_t bytes) {
+	(void)snprintf(text, bytes, "%s", c->spare_server ? "on" : "off");
+}
+
+static void read_level(const struct hd_controller *c, char *text, size_t bytes) {
+	const struct hd_controller_ops *ops = c->config.ops;
+
+	(void
+	)snprintf(text, bytes, "%s", ops && ops->log_level ? ops->log_level(c->config.owner) : "-");
+}
+
+static void apply_theta(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.theta = value;
+}
+
+static void apply_interval(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.interval_us = (uint32_t)value;
+}
+
+static void apply_horizon(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.horizon_us = (uint32_t)value;
+}
+
+static void apply_ageing(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.ageing_s = value;
+}
+
+static void apply_permille(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->config.drop_permille_max = (uint32_t)value;
+}
+
+/* Trains begin again at once, or at the next look. */
+static void apply_probes(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->probe_load = value / 100;
+	c->probe_at = hd_ns_min(c->probe_at, c->now);
+}
+
+static void apply_credits(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->credit_bytes = (uint64_t)value;
+}
+
+static void apply_aggregation(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->aggregation = value > 0;
+}
+
+/* Leases that are not in use end at the next look; the others when they are not any more. */
+static void apply_switch(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->switching = value > 0;
+	ctl_check_by(c, c->now);
+}
+
+static void apply_ranked(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->ranked_sums = value > 0;
+}
+
+static void apply_spare(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)job;
+	c->spare_server = value > 0;
+}
+
+static void apply_tau(struct hd_controller *c, struct ctl_job *job, double value) {
+	(void)c;
+	job->tau_set = (uint32_t)value;
+}
+
+static void apply_weight(struct hd_controller *c, struct ctl_job *job, double value) {
+	job->weight_set = value;
+	if (job->tenant)
+		ctl_tenant_weigh(c, job->tenant);
+}
+
+/* The server hears of it in the next check, which is due at once. */
+static void apply_div_max(struct hd_controller *c, struct ctl_job *job, double value) {
+	job->replica.div_set = value;
+	job->replica.changed = true;
+	ctl_check_by(c, c->now);
+}
+
+static const struct ctl_setting settings[] = {
+	{"theta",
+	 "",
+	 "drop an update whose early place would delay the next by this many of its own times; off",
+	 1e-6,
+	 1e9,
+	 .off = true,
+	 .read = read_theta,
+	 .apply = apply_theta},
+	{"interval-us",
+	 "us",
+	 "plan at most this often while requests wait",
+	 1,
+	 1e6,
+	 .whole = true,
+	 .read = read_interval,
+	 .apply = apply_interval},
+	{"horizon-us",
+	 "us",
+	 "grant what starts within this; 0: adaptive",
+	 0,
+	 1e7,
+	 .whole = true,
+	 .read = read_horizon,
+	 .apply = apply_horizon},
+	{"ageing-s",
+	 "s",
+	 "who waited longer goes first in its job",
+	 1e-3,
+	 1e6,
+	 .read = read_ageing,
+	 .apply = apply_ageing},
+	{"drop-permille",
+	 "permille",
+	 "at most this share of a worker's pushes is dropped by theta",
+	 1,
+	 1000,
+	 .whole = true,
+	 .read = read_permille,
+	 .apply = apply_permille},
+	{"probe-percent",
+	 "%",
+	 "at most so much of an idle link goes into packet trains that measure it; off: none",
+	 0.001,
+	 1,
+	 .off = true,
+	 .read = read_probes,
+	 .apply = apply_probes},
+	{"credit-bytes",
+	 "bytes",
+	 "pushes and pulls of at most so many go without asking; off: all ask",
+	 1,
+	 HD_CREDIT_BYTES_MAX,
+	 .whole = true,
+	 .off = true,
+	 .read = read_credits,
+	 .apply = apply_credits},
+	{"aggregation",
+	 "",
+	 "updates are added up, and models relayed, by registered aggregators where that helps: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_aggregation,
+	 .apply = apply_aggregation},
+	{"switch",
+	 "",
+	 "all-reduces go through the slots of a switch on the path where that helps: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_switch,
+	 .apply = apply_switch},
+	{"ranked-sums",
+	 "",
+	 "aggregators add in the order of positions, for sums of the same bits in every run: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_ranked,
+	 .apply = apply_ranked},
+	{"spare-server",
+	 "",
+	 "of all ways that end at most a tenth later than without sums, the one that loads servers' links least: on or off",
+	 0,
+	 1,
+	 .whole = true,
+	 .on = true,
+	 .read = read_spare,
+	 .apply = apply_spare},
+	{"tau",
+	 "updates",
+	 "plan with a stricter bound than the job's tau_max; off: the job's",
+	 1,
+	 HD_TAU_MAX_LIMIT,
+	 .whole = true,
+	 .off = true,
+	 .of_a_job = true,
+	 .to_tau_max = true,
+	 .read = read_of_jobs,
+	 .apply = apply_tau},
+	{"weight",
+	 "",
+	 "the job's weight against other tenants' jobs; off: as it was registered",
+	 CTL_WEIGHT_MIN,
+	 CTL_WEIGHT_MAX,
+	 .off = true,
+	 .of_a_job = true,
+	 .read = read_of_jobs,
+	 .apply = apply_weight},
+	{"div-max",
+	 "",
+	 "how far the job's replica may be from its server, ||w_s - w_r||; off: however far",
+	 CTL_DIV_MAX_LEAST,
+	 CTL_DIV_MAX_MOST,
+	 .off = true,
+	 .of_a_job = true,
+	 .read = read_of_jobs,
+	 .apply = apply_div_max},
+	{"log-level", "", "error, warning, info or debug", NAN, NAN, .read = read_level},
+};
+
+const struct ctl_setting *ctl_setting(uint64_t index) {
+	return index < sizeof(settings) / sizeof(settings[0]) ? &settings[index] : NULL;
+}

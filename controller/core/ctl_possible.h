@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to the controller: what can be true of what nodes say. */
+#ifndef CTL_POSSIBLE_H
+#define CTL_POSSIBLE_H
+
+#include "ctl_core.h"
+
+/* A word on who serves a job, as a server says it; 0, and counted: nobody can have given it. */
+uint64_t ctl_generation_believed(struct hd_controller *c, uint64_t generation);
+/* The same of what a former life has kept. */
+uint64_t ctl_generation_kept(const struct hd_controller *c, uint64_t generation);
+bool ctl_state_is_possible(const struct hd_msg_state *m);
+bool ctl_inflight_is_possible(const struct hd_msg_inflight *m);
+/* Whether a worker can have the sum of this all-reduce. */
+bool ctl_round_is_possible(
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	uint32_t round
+);
+/* NULL, or what is wrong. job NULL: not known yet. */
+const char *ctl_reduce_fields_wrong(
+	const struct hd_controller *c,
+	const struct ctl_job *job,
+	const struct hd_msg_register_ *m
+);
+
+#endif

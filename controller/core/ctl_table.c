@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The shell's tables: which there are, and the message that asks for one. hd_rows.h has documents and pages. */
+#include "ctl_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct table {
+	const char *name;
+	uint64_t (*rows)(const struct hd_controller *c, struct hd_rows *rows);
+};
+
+static const struct table tables[] = {
+	{"nodes", ctl_rows_nodes},
+	{"jobs", ctl_rows_jobs},
+	{"links", ctl_rows_links},
+	{"transfers", ctl_rows_transfers},
+	{"drops", ctl_rows_drops},
+	{"estimates", ctl_rows_estimates},
+	{"staleness", ctl_rows_staleness},
+	{"plan", ctl_rows_plan},
+	{"groups", ctl_rows_groups},
+	{"switches", ctl_rows_switches},
+	{"leases", ctl_rows_leases},
+	{"elastic", ctl_rows_elastic},
+	{"settings", ctl_rows_settings},
+	{"ports", ctl_rows_ports},
+	{"queues", ctl_rows_queues},
+	{"cores", ctl_rows_cores},
+	{"counters", ctl_rows_counters},
+};
+
+static const struct table *table_find(const char *name) {
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		if (strcmp(tables[i].name, name) == 0)
+			return &tables[i];
+	return NULL;
+}
+
+char *hd_controller_table(
+	const struct hd_controller *c,
+	const char *name,
+	const char *filter,
+	const char **error
+) {
+	const struct table *table = table_find(name);
+	struct hd_rows rows;
+	const char *wrong = "no such table";
+
+	if (table)
+		wrong = hd_rows_begin(&rows, name, filter, c->now, c->config.epoch);
+	if (wrong) {
+		*error = wrong;
+		return NULL;
+	}
+	return hd_rows_end(&rows, table->rows(c, &rows), error);
+}
+
+void ctl_show(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_show *m,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_TABLE};
+	const char *error = NULL;
+	char *json;
+
+	c->counters.shows++;
+	json = hd_controller_table(c, m->table, m->filter, &error);
+	if (!json) {
+		char text[HD_TEXT_BYTES_MAX];
+
+		(void)snprintf(text, sizeof(text), "show %s: %s", m->table, error);
+		ctl_refuse(c, node, 0, text, sink);
+		return;
+	}
+	(void)snprintf(message.table.table, sizeof(message.table.table), "%s", m->table);
+	message.table.json.data = (const uint8_t *)json;
+	message.table.json.bytes = (uint32_t)strlen(json);
+	ctl_send(c, node, &message, sink);
+	free(json);
+}

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Life of the controller core: creation, packets and timers in, messages to their handlers. */
+#include "ctl_ended.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ctl_event(struct hd_sink *sink, struct hd_event event) {
+	if (sink->event)
+		sink->event(sink, &event);
+}
+
+uint32_t ctl_link_count(const struct hd_controller *c) {
+	return hd_topology_link_count(c->config.topology) + 1;
+}
+
+const char *ctl_link_name(const struct hd_controller *c, uint32_t link) {
+	if (link == CTL_LINK_LOCAL)
+		return "local";
+	return hd_topology_link_name(c->config.topology, link - 1);
+}
+
+int ctl_send(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_message *message,
+	struct hd_sink *sink
+) {
+	int status;
+
+	if (node->doomed)
+		return -ENOBUFS;
+	status = hd_session_send(node->session, message, c->now, sink);
+	if (status == -ENOBUFS) {
+		/* It does not acknowledge: what it missed cannot be said in order any more. */
+		node->doomed = true;
+		c->doomed_count++;
+		c->counters.queue_overflow++;
+	}
+	return status;
+}
+
+void ctl_refuse(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	uint32_t job,
+	const char *text,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_REFUSE};
+
+	message.refuse.reason = HD_REASON_REFUSED;
+	message.refuse.job = job;
+	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
+	ctl_send(c, node, &message, sink);
+}
+
+hd_ns ctl_interval(const struct hd_controller *c) {
+	hd_ns cost = c->pending_count * CTL_ITEM_NS;
+
+	if (ctl_groups_possible(c))
+		cost += hd_ns_min(c->pending_count, CTL_GROUP_WINDOW) * CTL_GROUP_ITEM_NS;
+	return c->config.interval_us * HD_US + cost;
+}
+
+void ctl_record(const struct hd_controller *c, struct hd_record record) {
+	if (!c->config.ops || !c->config.ops->record)
+		return;
+	record.at = c->now;
+	c->config.ops->record(c->config.owner, &record);
+}
+
+void ctl_plan_soon(struct hd_controller *c) {
+	hd_ns at = c->scratch.planned_at ? c->last_plan + ctl_interval(c) : c->now;
+
+	c->plan_at = hd_ns_min(c->plan_at, hd_ns_max(at, c->now));
+}
+
+void ctl_plan_now(struct hd_controller *c) {
+	c->plan_at = c->now;
+}
+
+void ctl_check_by(struct hd_controller *c, hd_ns at) {
+	c->check_at = hd_ns_min(c->check_at, at);
+}
+
+/* --- sessions --- */
+
+static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
+	struct hd_controller *c = owner;
+	struct ctl_node *node;
+
+	(void)now;
+	node = calloc(1, sizeof(*node));
+	if (!node) {
+		hd_session_close(
+			session, HD_REASON_NO_MEMORY, "controller: no memory", c->now, sink
+		);
+		return;
+	}
+	node->session = session;
+	node->host_index = -1;
+	hd_session_set_user(session, node);
+	TAILQ_INSERT_TAIL(&c->nodes, node, entry);
+	c->node_count++;
+}
+
+static void node_free(struct hd_controller *c, struct ctl_node *node) {
+	if (node->doomed)
+		c->doomed_count--;
+	TAILQ_REMOVE(&c->nodes, node, entry);
+	c->node_count--;
+	free(node);
+}
+
+static void on_closed(
+	void *owner,
+	struct hd_session *session,
+	enum hd_reason reason,
+	const char *text,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_controller *c = owner;
+	struct ctl_node *node = hd_session_user(session);
+
+	(void)text;
+	(void)now;
+	if (!node)
+		return;
+	hd_session_set_user(session, NULL);
+	/* Nothing can be said to it any more. */
+	if (!node->doomed) {
+		node->doomed = true;
+		c->doomed_count++;
+	}
+	ctl_node_down(c, node, reason, sink);
+	node_free(c, node);
+}
+
+static void on_leave(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_leave *leave,
+	struct hd_sink *sink
+) {
+	if (node->role == HD_ROLE_WORKER) {
+		if (node->job != ctl_job_find(c, leave->job) || node->worker != leave->worker) {
+			c->counters.hostile_owner++;
+			return;
+		}
+		ctl_node_down(c, node, HD_REASON_LEFT, sink);
+		return;
+	}
+	if (!ctl_job_gone(c, node, leave, sink))
+		c->counters.hostile_owner++;
+}
+
+/* Messages that need a registered node. */
+static void dispatch(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_message *m,
+	struct hd_sink *s
+) {
+	bool worker = node->role == HD_ROLE_WORKER;
+	bool server = node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA;
+
+	if (m->kind == HD_MSG_REQUEST && worker)
+		ctl_request(c, node, &m->request, s);
+	else if (m->kind == HD_MSG_REQUEST && server && m->request.direction == HD_COPY)
+		ctl_copy_request(c, node, &m->request, s);
+	else if (m->kind == HD_MSG_FOLLOW && server)
+		ctl_replica_follow(c, node, &m->follow, s);
+	else if (m->kind == HD_MSG_REPORT && server && m->report.direction == HD_COPY)
+		ctl_copy_report(c, node, &m->report, s);
+	else if (m->kind == HD_MSG_NOTICE && worker)
+		ctl_notice(c, node, &m->notice, s);
+	else if (m->kind == HD_MSG_OBSERVE && worker)
+		ctl_observe(c, node, &m->observe, s);
+	else if (m->kind == HD_MSG_CANCEL && worker)
+		ctl_cancel(c, node, &m->cancel, s);
+	else if (m->kind == HD_MSG_REPORT && node->role == HD_ROLE_SWITCH)
+		ctl_lease_report(c, node, &m->report, s);
+	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
+		ctl_report(c, node, &m->report, s);
+	else if (m->kind == HD_MSG_STATE && server)
+		ctl_state(c, node, &m->state, s);
+	else if (m->kind == HD_MSG_INFLIGHT && server)
+		ctl_inflight(c, node, &m->inflight, s);
+	else if (m->kind == HD_MSG_PROBED && (worker || server))
+		ctl_probed(c, node, &m->probed);
+	else if (m->kind == HD_MSG_LOAD && node->role == HD_ROLE_MONITOR)
+		ctl_load(c, node, &m->load, s);
+	else if (m->kind == HD_MSG_LEAVE && (worker || server))
+		on_leave(c, node, &m->leave, s);
+	else
+		c->counters.hostile_role++;
+}
+
+static void on_message(
+	void *owner,
+	struct hd_session *session,
+	const struct hd_message *message,
+	hd_ns now,
+	struct hd_sink *sink
+) {
+	struct hd_controller *c = owner;
+	struct ctl_node *node = hd_session_user(session);
+
+	(void)now;
+	if (!node || node->doomed)
+		return;
+	switch (message->kind) {
+	case HD_MSG_REGISTER:
+		ctl_register(c, node, &message->register_, sink);
+		break;
+	case HD_MSG_SHOW:
+		if (hd_session_peer_role(session) == HD_ROLE_SHELL)
+			ctl_show(c, node, &message->show, sink);
+		else
+			c->counters.hostile_role++;
+		break;
+	case HD_MSG_COMMAND:
+		if (hd_session_peer_role(session) == HD_ROLE_SHELL)
+			ctl_command(c, node, &message->command, sink);
+		else
+			c->counters.hostile_role++;
+		break;
+	case HD_MSG_REQUEST:
+	case HD_MSG_CANCEL:
+	case HD_MSG_NOTICE:
+	case HD_MSG_OBSERVE:
+	case HD_MSG_REPORT:
+	case HD_MSG_STATE:
+	case HD_MSG_FOLLOW:
+	case HD_MSG_INFLIGHT:
+	case HD_MSG_LEAVE:
+	case HD_MSG_LOAD:
+	case HD_MSG_PROBED:
+		dispatch(c, node, message, sink);
+		break;
+	default:
+		c->counters.hostile_kind++;
+	}
+}
+
+static const struct hd_endpoint_ops endpoint_ops = {
+	.opened = on_opened,
+	.message = on_message,
+	.closed = on_closed,
+};
+
+/* --- the core --- */
+
+static int config_check(const struct hd_controller_config *config) {
+	if (!config->name || strlen(config->name) > HD_NAME_BYTES_MAX)
+		return -EINVAL;
+	if (!config->keys || !config->topology || config->drop_permille_max > 1000)
+		return -EINVAL;
+	if (!(config->theta >= 0) || !(config->ageing_s >= 0) || !(config->initial_bps >= 0))
+		return -EINVAL;
+	return 0;
+}
+
+static void config_defaults(struct hd_controller_config *config) {
+	config->interval_us = config->interval_us ? config->interval_us : HD_BATCH_INTERVAL_US;
+	config->lease_us = config->lease_us ? config->lease_us : HD_LEASE_US;
+	config->initial_bps = config->initial_bps > 0 ? config->initial_bps : 1e9;
+	config->job_idle_us = config->job_idle_us ? config->job_idle_us : HD_JOB_IDLE_US;
+	config->ageing_s = config->ageing_s > 0 ? config->ageing_s : 5;
+	config->drop_permille_max = config->drop_permille_max ? config->drop_permille_max : 100;
+}
+
+static int endpoint_create(struct hd_controller *c) {
+	struct hd_endpoint_config config = {
+		.name = c->name,
+		.role = HD_ROLE_CONTROLLER,
+		.key_id = c->config.key_id,
+		.keys = c->config.keys,
+		.accepts = true,
+		.dead_us = (uint32_t)(ctl_silence(c) / HD_US),
+		.keepalive_us = c->config.lease_us / 4 < HD_KEEPALIVE_US ? c->config.lease_us / 4 :
+									   HD_KEEPALIVE_US,
+		.ops = &endpoint_ops,
+		.owner = c,
+	};
+
+	/* One stream of entropy: the endpoint's seed first, then tokens. */
+	hd_entropy_init(&c->entropy, c->config.seed);
+	hd_entropy_bytes(&c->entropy, config.seed, sizeof(config.seed));
+	return hd_endpoint_create(&config, &c->endpoint);
+}
+
+/* Has the kernel give the pages now. Tokens are random, so each request of the first hundreds met four page faults:
+ * 10 of the 50 us that the controller took for a request after silence. */
+static void touch(void *memory, size_t bytes) {
+	volatile uint8_t *at = memory;
+
+	for (size_t i = 0; i < bytes; i += 4096)
+		at[i] = 0;
+}
+
+int hd_controller_create(
+	const struct hd_controller_config *config,
+	struct hd_controller **controller
+) {
+	struct hd_controller *c;
+	int status = config_check(config);
+
+	if (status)
+		return status;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->config = *config;
+	config_defaults(&c->config);
+	(void)snprintf(c->name, sizeof(c->name), "%s", config->name);
+	c->config.name = c->name;
+	c->plan_at = c->check_at = c->probe_at = c->kept.due = HD_NEVER;
+	c->probe_load = CTL_PROBE_LOAD;
+	c->credit_bytes = config->credit_bytes ? config->credit_bytes : HD_CREDIT_BYTES;
+	if (config->no_credits)
+		c->credit_bytes = 0;
+	TAILQ_INIT(&c->nodes);
+	TAILQ_INIT(&c->pending);
+	TAILQ_INIT(&c->open);
+	TAILQ_INIT(&c->groups);
+	TAILQ_INIT(&c->leases);
+	TAILQ_INIT(&c->slots_over);
+	c->aggregation = c->switching = true;
+	c->ranked_sums = config->ranked_sums;
+	status = -ENOMEM;
+	c->by_key = calloc(CTL_BUCKETS, sizeof(*c->by_key));
+	c->by_token = calloc(CTL_BUCKETS, sizeof(*c->by_token));
+	if (!c->by_key || !c->by_token || ctl_scratch_links(c))
+		goto free_tables;
+	touch(c->by_key, CTL_BUCKETS * sizeof(*c->by_key));
+	touch(c->by_token, CTL_BUCKETS * sizeof(*c->by_token));
+	status = hd_view_create(c->config.initial_bps, &c->view);
+	if (status)
+		goto free_tables;
+	status = hd_plan_create(&c->plan);
+	if (status)
+		goto destroy_view;
+	status = endpoint_create(c);
+	if (status)
+		goto destroy_plan;
+	*controller = c;
+	return 0;
+destroy_plan:
+	hd_plan_destroy(c->plan);
+destroy_view:
+	hd_view_destroy(c->view);
+free_tables:
+	ctl_scratch_fini(&c->scratch);
+	free(c->link_use);
+	free(c->link_copies);
+	free(c->by_key);
+	free(c->by_token);
+	free(c);
+	return status;
+}
+
+void hd_controller_destroy(struct hd_controller *c) {
+	struct ctl_node *node, *next;
+
+	if (!c)
+		return;
+	hd_endpoint_destroy(c->endpoint);
+	ctl_registry_fini(c);
+	for (node = TAILQ_FIRST(&c->nodes); node; node = next) {
+		next = TAILQ_NEXT(node, entry);
+		free(node);
+	}
+	hd_plan_destroy(c->plan);
+	hd_view_destroy(c->view);
+	hd_topology_destroy(c->config.topology);
+	ctl_scratch_fini(&c->scratch);
+	ctl_grouping_fini(&c->grouping);
+	free(c->link_use);
+	free(c->link_copies);
+	free(c->by_key);
+	free(c->by_token);
+	free(c);
+}
+
+static void close_doomed(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_node *node, *next;
+
+	for (node = TAILQ_FIRST(&c->nodes); node && c->doomed_count; node = next) {
+		next = TAILQ_NEXT(node, entry);
+		if (!node->doomed)
+			continue;
+		hd_session_set_user(node->session, NULL);
+		hd_session_close(
+			node->session,
+			HD_REASON_NO_MEMORY,
+			"HD_MESSAGES_UNACKED_MAX messages wait for an acknowledgement",
+			c->now,
+			sink
+		);
+		ctl_node_down(c, node, HD_REASON_TIMEOUT, sink);
+		node_free(c, node);
+	}
+}
+
+/* What every call ends with: overflowed sessions, slow timers, a planning round when one is due. */
+static void settle(struct hd_controller *c, struct hd_sink *sink) {
+	/* A node that goes down is told of to others, whose queues may overflow in turn. */
+	while (c->doomed_count)
+		close_doomed(c, sink);
+	ctl_groups_settle(c, sink);
+	if (c->now >= c->check_at) {
+		c->check_at = HD_NEVER;
+		ctl_void_stuck(c, sink);
+		ctl_check_by(c, ctl_notice_check(c, sink));
+		ctl_check_by(c, ctl_registry_check(c, sink));
+		ctl_check_by(c, ctl_elastic_check(c, sink));
+		ctl_check_by(c, ctl_roster_check(c, sink));
+		ctl_check_by(c, ctl_lease_check(c, sink));
+		ctl_check_by(c, ctl_slots_check(c, sink));
+		ctl_reduce_check(c, sink);
+		if (c->open_count)
+			ctl_check_by(c, c->now + CTL_CHECK_NS);
+	}
+	if (c->now >= c->probe_at)
+		ctl_probe(c, sink);
+	if (c->now >= c->plan_at)
+		ctl_round(c, sink);
+	while (c->doomed_count)
+		close_doomed(c, sink);
+	ctl_groups_settle(c, sink);
+	ctl_keep(c);
+}
+
+static void set_now(struct hd_controller *c, hd_ns now) {
+	if (!c->clock_seen) {
+		c->clock_seen = true;
+		c->started = now;
+	}
+	c->now = hd_ns_max(c->now, now);
+}
+
+static void controller_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	struct hd_controller *c = core;
+
+	set_now(c, now);
+	for (size_t i = 0; i < count; i++)
+		hd_endpoint_receive(c->endpoint, c->now, &packets[i], sink);
+	settle(c, sink);
+}
+
+static void controller_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	struct hd_controller *c = core;
+
+	set_now(c, now);
+	hd_endpoint_tick(c->endpoint, c->now, sink);
+	settle(c, sink);
+}
+
+static hd_ns controller_deadline(const void *core) {
+	const struct hd_controller *c = core;
+	hd_ns at = hd_ns_min(hd_ns_min(c->plan_at, c->check_at), c->probe_at);
+
+	return hd_ns_min(at, hd_endpoint_deadline(c->endpoint));
+}
+
+const struct hd_core_ops hd_controller_ops = {
+	.receive = controller_receive,
+	.tick = controller_tick,
+	.deadline = controller_deadline,
+};
+
+/* --- for invariant checkers --- */
+
+uint32_t hd_controller_link_count(const struct hd_controller *c) {
+	return ctl_link_count(c);
+}
+
+const char *hd_controller_link_name(const struct hd_controller *c, uint32_t link) {
+	return link < ctl_link_count(c) ? ctl_link_name(c, link) : "";
+}
+
+struct hd_addr hd_controller_server(const struct hd_controller *c, uint32_t id) {
+	const struct ctl_job *job = ctl_job_find(c, id);
+
+	return job && job->server ? job->server->data : (struct hd_addr){0};
+}
+
+double hd_controller_reserved_bps(const struct hd_controller *c, uint32_t link, hd_ns at) {
+	const struct ctl_transfer *t;
+	double sum = 0;
+
+	TAILQ_FOREACH (t, &c->open, entry) {
+		bool crosses = false;
+
+		for (uint8_t i = 0; i < t->path_count; i++)
+			crosses |= t->path[i] == link;
+		for (uint8_t i = 0; crosses && i < t->book_count; i++)
+			if (t->book[i].start <= at && at < t->book[i].end)
+				sum += t->book[i].rate * 8;
+	}
+	return sum;
+}
+
+double hd_controller_estimate_bps(const struct hd_controller *c, uint32_t link, double weight) {
+	return link < ctl_link_count(c) ? hd_view_share(c->view, link, c->now, weight) : 0;
+}
+
+void hd_controller_mark_reserved(const struct hd_controller *c, bool *marked) {
+	const struct ctl_transfer *t;
+
+	TAILQ_FOREACH (t, &c->open, entry)
+		for (uint8_t i = 0; i < t->path_count; i++)
+			marked[t->path[i]] = true;
+}
+
+double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
+	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
+}

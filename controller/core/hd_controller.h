@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The controller core: registration with leases, the network view, planning, grants, the shell's
+ * tables. See docs/architecture.md for the life of an update.
+ */
+#ifndef HD_CONTROLLER_H
+#define HD_CONTROLLER_H
+
+#include "hd_keys.h"
+#include "hd_message.h"
+#include "hd_node.h"
+#include "hd_record.h"
+#include "hd_stats.h"
+
+struct hd_topology;
+struct hd_controller;
+
+/* A command as it was typed, cut where it does not fit. Returns its bytes. */
+#define HD_COMMAND_BYTES (2 * HD_NAME_BYTES_MAX + 2 * HD_TEXT_BYTES_MAX + 8)
+size_t hd_command_words(const struct hd_msg_command *command, char *text, size_t bytes);
+
+/* What the program around the core does for it. Each may be NULL; all are called on the core's thread. */
+struct hd_controller_ops {
+	/* Adds what the core cannot see: ports, queues, cores, the process, the journal. */
+	void (*gather)(void *owner, struct hd_stats *stats);
+	/* For the journal. */
+	void (*record)(void *owner, const struct hd_record *record);
+	/* A command of an operator was answered. */
+	void (*commanded
+	)(void *owner,
+	  struct hd_addr from,
+	  const struct hd_msg_command *command,
+	  const struct hd_msg_done *done);
+	/* What must outlive this controller is different now: hd_controller_kept()'s text, to be freed. */
+	void (*keep)(void *owner, char *text);
+	const char *(*log_level)(void *owner);
+	int (*set_log_level)(void *owner, const char *text); /* 0, or -EINVAL */
+};
+
+struct hd_controller_config {
+	const char *name;
+	const struct hd_keyring *keys;
+	uint16_t key_id;
+	uint8_t seed[32];
+	uint16_t epoch; /* greater than every earlier life's; the program keeps it in a file */
+	struct hd_topology *topology; /* taken over */
+	double initial_bps; /* capacity assumed before the first sample; 0: 1 Gbit/s */
+	uint32_t interval_us; /* 0: HD_BATCH_INTERVAL_US */
+	uint32_t lease_us; /* 0: HD_LEASE_US */
+	uint32_t horizon_us; /* grants are given to transfers that start within this; 0: adaptive */
+	uint64_t job_idle_us; /* nobody in a job for so long: it has ended; 0: HD_JOB_IDLE_US */
+	uint32_t replicate_every; /* replicas get a state every so many commits; 0: every update */
+	double theta; /* drop rule; 0: off (infinity) */
+	double ageing_s; /* 0: 5 s */
+	uint32_t
+		drop_permille_max; /* guard: at most this share of a worker's pushes by the theta rule; 0: 100 */
+	uint64_t
+		credit_bytes; /* pushes and pulls of at most so many need not ask; 0: HD_CREDIT_BYTES */
+	bool no_credits; /* all ask */
+	bool ranked_sums; /* aggregators add in the order of positions: the same bits in every run */
+	bool unscheduled; /* registers everybody, tells workers to go direct (for comparison) */
+	const struct hd_controller_ops *ops; /* may be NULL */
+	void *owner;
+};
+
+/* 0, -EINVAL, -ENOMEM. */
+int hd_controller_create(
+	const struct hd_controller_config *config,
+	struct hd_controller **controller
+);
+void hd_controller_destroy(struct hd_controller *controller);
+extern const struct hd_core_ops hd_controller_ops;
+
+/* What operators set, and which host's server has which job, as JSON (docs/operations.md);
+ * malloc'ed, NULL: no memory. */
+char *hd_controller_kept(const struct hd_controller *controller);
+/* Takes what an earlier life gave to ops->keep, before the first event: settings go before those of the
+ * configuration. 0; -EINVAL with "line L: field: what" in error, and nothing has changed; -ENOMEM. */
+int hd_controller_restore(
+	struct hd_controller *controller,
+	const char *text,
+	char *error,
+	size_t error_bytes
+);
+
+/* One of the shell's tables (nodes jobs links transfers drops estimates staleness plan groups settings ports
+ * queues cores counters) as JSON, malloc'ed; the shell gets the same by message:
+ *   {"table", "at_s", "epoch", "rows": [flat objects], "total", "from", "next": row or null}
+ * filter (may be NULL): words apart by spaces that must all hold for a row: `field=value`, or a part
+ * of one of its texts; and `from=N`: go on at that row of the table (from 0), of which there are `total`.
+ * NULL with *error set: no such table, bad filter. */
+char *hd_controller_table(
+	const struct hd_controller *controller,
+	const char *table,
+	const char *filter,
+	const char **error
+);
+
+/* Its own groups, NULL after the last. */
+extern const struct hd_stat_group *const hd_controller_groups[];
+/* Adds every counter and gauge: the core's own groups, and what ops->gather adds. */
+void hd_controller_stats(const struct hd_controller *controller, struct hd_stats *stats);
+
+/* For invariant checkers: the sum of the reservations on a link at a time, and the estimate that they
+ * were planned with (0 before the first plan). Links are those of the topology, each one higher: link
+ * 0 is "local", for transfers between two nodes on one host. The same numbers stand in ESTIMATE
+ * events. Reservations are brought up to date in each planning round (ctl_book.c). */
+uint32_t hd_controller_link_count(const struct hd_controller *controller);
+const char *hd_controller_link_name(const struct hd_controller *controller, uint32_t link);
+/* Who serves the job; none: nobody. */
+struct hd_addr hd_controller_server(const struct hd_controller *controller, uint32_t job);
+double hd_controller_reserved_bps(const struct hd_controller *controller, uint32_t link, hd_ns at);
+/* Sets marked[link] of each link on which anything is reserved; the array has one for each link. */
+void hd_controller_mark_reserved(const struct hd_controller *controller, bool *marked);
+double hd_controller_planned_bps(const struct hd_controller *controller, uint32_t link);
+/* What the link is believed to give a job of this weight now, when nothing else of ours wants it. */
+double
+hd_controller_estimate_bps(const struct hd_controller *controller, uint32_t link, double weight);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packet trains: what a link carries that no transfer has said anything about lately.
+ *
+ *   node --link--> ... --> partner      a link of a registered node's, idle, not proven for 2 s (without a
+ *                                       monitor: not used for 3 s); the partner
+ *        is another node whose own link is idle, and best of a few known to be wide
+ *
+ * So a hub that is always busy keeps nobody's link from being measured. A trunk between switches has nobody to
+ * probe it: partners behind one that is due are chosen first (hd_view_train.c says what that tells). A link gets at
+ * most 1 % of what it is believed to carry in trains.
+ */
+#include "ctl_core.h"
+#include "hd_probe.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PROBE_LOOK_NS (50 * HD_MS) /* between two looks for links to probe */
+#define PROBE_UNUSED_NS                                                                            \
+	(3 * HD_SECOND) /* a link without a monitor that transfers used, and not within this */
+#define PROBE_REST_NS                                                                              \
+	(2 * HD_SECOND) /* a link that was proven or probed within this is left alone */
+#define PROBE_AGAIN_NS                                                                             \
+	(300 * HD_MS) /* after a train that says something new: before the second one */
+#define PROBE_PATIENCE_NS (500 * HD_MS) /* a train that is not reported by then is lost */
+#define PROBE_A_LOOK 4 /* trains at most */
+#define PROBE_RECENT_NS (6 * HD_SECOND) /* a partner that was proven within this ... */
+#define PROBE_DOUBT 0.25 /* ... counts so many times as much as another */
+#define PROBE_TRUNK_FIRST 4 /* so much better is one behind a trunk that is due */
+#define PROBE_PARTNERS 16 /* that are weighed for one link */
+#define PROBE_MOMENTS 4 /* fewer arrivals say that the way is fast, or the receiver slept */
+#define PROBE_SHORT_NS (200 * HD_US)
+#define PROBE_OTHERS 0.05 /* others' share of a link beside which a train measures too little */
+/* A train that came in one piece: the link may well carry so much more. */
+#define PROBE_TRY 1.25
+
+#define TRAIN_BITS (8.0 * HD_PROBE_PACKETS * HD_PROBE_FRAME_BYTES)
+
+/* How long a link rests after a train, for its load's sake. */
+static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
+	return (hd_ns
+	)(TRAIN_BITS * 1e9 / (c->probe_load * hd_view_estimate(c->view, link).capacity_bps));
+}
+
+/* A burst takes more of a link that others use than a transfer gets: where no monitor tells of others, and
+ * transfers do tell what they get, it would do harm. */
+static bool is_free(const struct hd_controller *c, uint32_t link, bool trunk) {
+	hd_ns used = c->scratch.link_probe[link].used;
+
+	if (c->link_use[link] || c->scratch.link_probe[link].reduces)
+		return false;
+	/* Nobody can watch a trunk. */
+	if (trunk)
+		return !used || c->now >= used + PROBE_UNUSED_NS;
+	return hd_view_is_watched(c->view, link, c->now)
+		|| (used && c->now >= used + PROBE_UNUSED_NS);
+}
+
+static bool is_idle(const struct hd_controller *c, const uint32_t *path, int count) {
+	for (int i = 0; i < count; i++)
+		if (!is_free(c, path[i], i > 0 && i + 1 < count)
+		    || c->now < c->scratch.link_probe[path[i]].probed + load_rest(c, path[i]))
+			return false;
+	return true;
+}
+
+static bool is_stale(const struct hd_controller *c, uint32_t link, bool trunk) {
+	hd_ns since = c->scratch.link_probe[link].probed, load = load_rest(c, link);
+
+	if (!is_free(c, link, trunk) || c->now < since + load)
+		return false;
+	if (c->scratch.link_probe[link].again)
+		return c->now >= since + PROBE_AGAIN_NS;
+	return c->now >= hd_ns_max(hd_view_proven(c->view, link), since) + PROBE_REST_NS;
+}
+
+static bool takes_part(const struct ctl_node *node) {
+	return (node->role == HD_ROLE_WORKER || node->role == HD_ROLE_SERVER
+		|| node->role == HD_ROLE_AGGREGATOR)
+		&& !node->doomed && node->data.ipv4;
+}
+
+static void path_between(
+	const struct hd_controller *c,
+	const struct ctl_node *from,
+	const struct ctl_node *to,
+	struct ctl_probe *probe
+) {
+	int count = hd_topology_path(
+		c->config.topology, from->host_index, to->host_index, probe->path, HD_PLAN_PATH_MAX
+	);
+
+	probe->path_count = count > 0 ? (uint8_t)count : 0;
+	for (int i = 0; i < count; i++)
+		probe->path[i]++;
+}
+
+/* The narrowest that the rest of the path is believed to be. */
+static double
+rest_bps(const struct hd_controller *c, const uint32_t *path, int count, uint32_t own) {
+	double least = INFINITY;
+
+	for (int i = 0; i < count; i++)
+		if (path[i] != own)
+			least
+				= fmin(least,
+				       hd_view_estimate(c->view, path[i]).capacity_bps
+					       * (c->now < hd_view_proven(c->view, path[i])
+									  + PROBE_RECENT_NS ?
+							  1 :
+							  PROBE_DOUBT));
+	return least;
+}
+
+/* The same of the hosts' links alone. */
+static double ends_bps(const struct hd_controller *c, const struct ctl_probe *plan) {
+	const uint32_t ends[2] = {plan->path[0], plan->path[plan->path_count - 1]};
+
+	return rest_bps(c, ends, 2, plan->target);
+}
+
+static bool say_probe(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct ctl_probe *probe,
+	const struct ctl_node *to,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_PROBE};
+
+	message.probe.token = probe->token;
+	message.probe.send = to != NULL;
+	message.probe.packets = HD_PROBE_PACKETS;
+	if (to) {
+		message.probe.peer_ipv4 = to->data.ipv4;
+		message.probe.peer_port = to->data.port;
+	}
+	return ctl_send(c, node, &message, sink) == 0;
+}
+
+static void start_probe(
+	struct hd_controller *c,
+	struct ctl_node *from,
+	struct ctl_node *to,
+	const struct ctl_probe *plan,
+	struct hd_sink *sink
+) {
+	struct ctl_probe *probe = &c->probes[c->probe_count++ % CTL_PROBES_KEPT];
+
+	*probe = *plan;
+	probe->token = hd_entropy_u64(&c->entropy);
+	probe->receiver = to->session;
+	probe->sent = c->now;
+	for (uint8_t i = 0; i < probe->path_count; i++)
+		c->scratch.link_probe[probe->path[i]].probed = c->now;
+	c->scratch.link_probe[probe->target].again = HD_VIEW_SETTLED;
+	if (say_probe(c, to, probe, NULL, sink) && say_probe(c, from, probe, to, sink))
+		c->counters.probes++;
+}
+
+/* Whether the way leads over a trunk of which nobody has told lately: only trains that happen to cross it do. */
+static bool is_trunk_due(const struct hd_controller *c, const struct ctl_probe *plan) {
+	for (int i = 1; i + 1 < plan->path_count; i++)
+		if (is_stale(c, plan->path[i], true))
+			return true;
+	return false;
+}
+
+/* How good a partner is for probing a link: 0 when the way is in use. A way over a trunk that is due goes first, but
+ * not while it is open whether the link itself is slow. After a train that was too slow, another
+ * partner than before tells more, unless that one is known to be wide. */
+static double partner_worth(
+	const struct hd_controller *c,
+	const struct ctl_node *partner,
+	const struct ctl_probe *plan
+) {
+	const struct ctl_link_probe *link = &c->scratch.link_probe[plan->target];
+	bool lower = link->again == HD_VIEW_LOWER;
+	bool again = lower && link->partner == partner->host_index;
+
+	if (plan->path_count == 0 || !is_idle(c, plan->path, plan->path_count))
+		return 0;
+	if (!lower && is_trunk_due(c, plan))
+		return PROBE_TRUNK_FIRST * ends_bps(c, plan);
+	return rest_bps(c, plan->path, plan->path_count, plan->target) * (again ? 0.5 : 1);
+}
+
+/* Probes one link of a node's, with the best of a few partners. Returns the trains sent, 0 or 1. */
+static uint32_t probe_link(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	uint32_t link,
+	bool away,
+	struct hd_sink *sink
+) {
+	struct ctl_node *partner = node, *best = NULL;
+	struct ctl_probe chosen = {0};
+	double most = 0;
+
+	for (int tries = 0; tries < PROBE_PARTNERS; tries++) {
+		struct ctl_probe plan = {.target = link, .hub = node->role != HD_ROLE_WORKER};
+
+		partner = TAILQ_NEXT(partner, entry) ? TAILQ_NEXT(partner, entry) :
+						       TAILQ_FIRST(&c->nodes);
+		if (partner == node)
+			break;
+		if (!takes_part(partner))
+			continue;
+		path_between(c, away ? node : partner, away ? partner : node, &plan);
+		if (partner_worth(c, partner, &plan) <= most)
+			continue;
+		most = partner_worth(c, partner, &plan);
+		best = partner;
+		chosen = plan;
+	}
+	if (!best)
+		return 0;
+	c->scratch.link_probe[link].partner = best->host_index;
+	start_probe(c, away ? node : best, away ? best : node, &chosen, sink);
+	return 1;
+}
+
+/* Both links of one node. Returns how many trains left. */
+static uint32_t probe_node(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
+	uint32_t away, towards, sent = 0;
+
+	if (!takes_part(node)
+	    || hd_topology_links_of(c->config.topology, node->host_index, &away, &towards))
+		return 0;
+	if (is_stale(c, away + 1, false))
+		sent += probe_link(c, node, away + 1, true, sink);
+	if (is_stale(c, towards + 1, false))
+		sent += probe_link(c, node, towards + 1, false, sink);
+	return sent;
+}
+
+void ctl_probe(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_node *node;
+	uint32_t sent = 0, index = 0, first;
+
+	c->probe_at = HD_NEVER;
+	if (c->config.unscheduled || c->node_count < 2 || !(c->probe_load > 0))
+		return;
+	c->probe_at = c->now + PROBE_LOOK_NS;
+	/* Another begins each time. */
+	first = c->probe_turn++ % c->node_count;
+	for (int pass = 0; pass < 2; pass++, index = 0)
+		TAILQ_FOREACH (node, &c->nodes, entry)
+			if ((index++ >= first) == (pass == 0) && sent < PROBE_A_LOOK)
+				sent += probe_node(c, node, sink);
+}
+
+static struct ctl_probe *find_probe(struct hd_controller *c, uint64_t token) {
+	for (uint32_t i = 0; token && i < CTL_PROBES_KEPT; i++)
+		if (c->probes[i].token == token)
+			return &c->probes[i];
+	return NULL;
+}
+
+/* Whether others' traffic on the way may have come between the packets. */
+static bool among_others(const struct hd_controller *c, const struct ctl_probe *probe) {
+	for (uint8_t i = 0; i < probe->path_count; i++)
+		if (hd_view_others_bps(c->view, probe->path[i], probe->sent, c->now)
+		    > PROBE_OTHERS * hd_view_estimate(c->view, probe->path[i]).capacity_bps)
+			return true;
+	return false;
+}
+
+void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_probed *m) {
+	struct ctl_probe *probe = find_probe(c, m->token);
+	struct hd_view_train train = {.at = c->now};
+
+	if (!probe || probe->receiver != node->session || m->packets > HD_PROBE_PACKETS) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	c->counters.probed++;
+	train.path = probe->path;
+	train.path_count = probe->path_count;
+	train.target = probe->target;
+	train.hub = probe->hub;
+	/* It came faster than can be told. */
+	train.rate_bps
+		= fmin(PROBE_TRY * hd_view_estimate(c->view, probe->target).capacity_bps,
+		       TRAIN_BITS * CTL_PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
+	if (m->duration_ns >= PROBE_SHORT_NS && m->moments >= PROBE_MOMENTS) {
+		train.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9 / (double)m->duration_ns
+			* CTL_PAYLOAD_SHARE;
+		train.exact = !among_others(c, probe);
+	}
+	if (c->now < probe->sent + PROBE_PATIENCE_NS)
+		c->scratch.link_probe[probe->target].again
+			= (uint8_t)hd_view_train(c->view, &train);
+	probe->token = 0;
+}

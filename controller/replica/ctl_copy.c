@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of updates, from the workers that pushed them to the replica of their job's server. The replica asks for
+ * what its log names; a copy is planned like a pull, but only over links that nobody else wants, until the server
+ * waits for it or it has waited for ageing_s.
+ *
+ * Sums are kept by nobody. Their aggregator sends them to the replica while it sends them to the server, beside the
+ * plan: what the sum leaves of the way, or a share of it. Such a copy ends by itself, as its group does without it.
+ */
+#include "ctl_core.h"
+#include "hd_group.h"
+
+#include <math.h>
+#include <string.h>
+
+/* No copy comes of this update, whether it was asked for just now or waited. */
+static void copy_drop(
+	struct hd_controller *c,
+	struct ctl_node *replica,
+	const struct hd_msg_drop *which,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_DROP, .drop = *which};
+
+	message.drop.direction = HD_COPY;
+	message.drop.reason = (uint8_t)reason;
+	ctl_send(c, replica, &message, sink);
+}
+
+static void copy_void(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct ctl_transfer *t,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+
+	message.void_.job = t->job->id;
+	message.void_.token = t->token;
+	message.void_.reason = (uint8_t)reason;
+	ctl_send(c, node, &message, sink);
+}
+
+void ctl_copy_end(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker), *replica = t->job->replica.node;
+	const struct hd_msg_drop which = {
+		.job = t->job->id,
+		.worker = t->worker,
+		.round = t->round,
+		.attempt = t->attempt,
+	};
+
+	if (t->state == CTL_PENDING) {
+		if (replica)
+			copy_drop(c, replica, &which, reason, sink);
+	} else {
+		c->counters.copies_void++;
+		if (t->is_sum)
+			ctl_slots_copy_lost(c, t);
+		if (replica)
+			copy_void(c, replica, t, reason, sink);
+		if (worker && reason != HD_REASON_CANCELLED)
+			copy_void(c, worker, t, reason, sink);
+	}
+	ctl_transfer_free(c, t);
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}
+
+void ctl_copies_end(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t, *next;
+
+	for (t = TAILQ_FIRST(&c->pending); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job == job && t->direction == HD_COPY)
+			ctl_copy_end(c, t, reason, sink);
+	}
+	for (t = TAILQ_FIRST(&c->open); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job == job && t->direction == HD_COPY)
+			ctl_copy_end(c, t, reason, sink);
+	}
+}
+
+/* --- asked for ---------------------------------------------------------------------------------- */
+
+/* Whether the worker may still come: after a restart of ours it registers within a lease. */
+static bool worker_may_come(const struct hd_controller *c) {
+	return c->config.epoch > 1 && c->now < hd_ns_add(c->started, c->config.lease_us * HD_US);
+}
+
+/* True: it is known already, or older than what is. */
+static bool copy_known(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t = ctl_transfer_find(c, job, m->worker, HD_COPY, m->round);
+
+	if (!t)
+		return false;
+	if (m->attempt <= t->attempt && !t->restored) {
+		c->counters.requests_repeated++;
+		if (t->state == CTL_OPEN && m->attempt == t->attempt)
+			ctl_grant_say(c, t, sink);
+		return true;
+	}
+	/* The replica has given the older one up by itself: nobody need tell it. */
+	if (t->state == CTL_OPEN && ctl_worker(job, t->worker))
+		copy_void(c, ctl_worker(job, t->worker), t, HD_REASON_CLOSED, sink);
+	ctl_transfer_free(c, t);
+	return false;
+}
+
+void ctl_copy_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *m,
+	struct hd_sink *sink
+) {
+	const struct hd_msg_drop which = {
+		.job = m->job,
+		.worker = m->worker,
+		.round = m->round,
+		.attempt = m->attempt,
+	};
+	struct ctl_job *job = ctl_job_find(c, m->job);
+	struct ctl_transfer *t;
+
+	/* After a restart of ours it may be heard before the server has said who its replica is: it asks again. */
+	if (!job || !job->replica.node) {
+		copy_drop(c, node, &which, HD_REASON_EPOCH, sink);
+		return;
+	}
+	if (job->replica.node != node) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	if (m->worker >= HD_WORKERS_MAX || m->round == 0 || m->attempt == 0 || m->bytes == 0
+	    || m->bytes > job->model_bytes || m->dtype >= HD_DTYPE_COUNT) {
+		c->counters.hostile_value++;
+		return;
+	}
+	if (copy_known(c, job, m, sink))
+		return;
+	if (!ctl_worker(job, m->worker) && !worker_may_come(c)) {
+		copy_drop(c, node, &which, HD_REASON_LEFT, sink);
+		return;
+	}
+	t = ctl_transfer_add(c, job, m->worker, HD_COPY, m->round);
+	if (!t) {
+		copy_drop(c, node, &which, HD_REASON_NO_MEMORY, sink);
+		return;
+	}
+	t->attempt = m->attempt;
+	t->dtype = m->dtype;
+	t->bytes = m->bytes;
+	t->weight = m->norm; /* with which it was applied */
+	t->base = m->base;
+	t->have = m->have;
+	c->counters.copies++;
+	ctl_transfer_route(c, t);
+	ctl_plan_soon(c);
+}
+
+void ctl_copies_look(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_transfer *t, *next;
+
+	if (worker_may_come(c))
+		return;
+	for (t = TAILQ_FIRST(&c->pending); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->direction == HD_COPY && !ctl_worker(t->job, t->worker))
+			ctl_copy_end(c, t, HD_REASON_LEFT, sink);
+	}
+}
+
+/* --- planned ------------------------------------------------------------------------------------ */
+
+bool ctl_copy_may_go(const struct hd_controller *c, const struct ctl_transfer *t) {
+	hd_ns aged = hd_ns_add(t->asked, (hd_ns)(c->config.ageing_s * 1e9));
+
+	if (t->direction != HD_COPY || t->job->replica.held || c->now >= aged)
+		return true;
+	for (uint8_t i = 0; i < t->path_count; i++)
+		if (t->path[i] != CTL_LINK_LOCAL
+		    && c->link_use[t->path[i]] > c->link_copies[t->path[i]])
+			return false;
+	return true;
+}
+
+/* --- sums --------------------------------------------------------------------------------------- */
+
+static bool may_have_sum(const struct hd_controller *c, const struct ctl_group *group) {
+	const struct ctl_replica *replica = &group->job->replica;
+	uint32_t most = group->slots ? CTL_REPLICA_STREAMS_MAX : CTL_REPLICA_SUMS_MAX;
+
+	return group->direction == HD_PUSH && replica->node && replica->in_step
+		&& !replica->node->doomed && c->config.replicate_every == 0 && replica->sums < most
+		&& c->open_count < HD_TRANSFERS_MAX;
+}
+
+static bool carries(const struct ctl_transfer *t, uint32_t link) {
+	for (uint8_t i = 0; i < t->path_count; i++)
+		if (t->path[i] == link)
+			return true;
+	return false;
+}
+
+/* What it may take of its way, bytes/s: the sum is not held up by it. */
+static double copy_rate(const struct hd_controller *c, const struct ctl_group *group) {
+	const struct ctl_transfer *sum = group->sum, *copy = group->second;
+	double rate = INFINITY, taken = 0;
+
+	for (uint8_t i = 0; i < sum->book_count; i++)
+		taken = fmax(taken, sum->book[i].rate);
+	for (uint8_t i = 0; i < copy->path_count; i++) {
+		const double all = ctl_estimate_bytes(c, copy->path[i]);
+		const double left = carries(sum, copy->path[i]) ? all - taken : all;
+
+		if (copy->path[i] != CTL_LINK_LOCAL)
+			rate = fmin(rate, fmax(left, CTL_REPLICA_SHARE * all));
+	}
+	return rate;
+}
+
+void ctl_copy_sum(struct hd_controller *c, struct ctl_group *group) {
+	struct ctl_job *job = group->job;
+	struct hd_plan_way way;
+	struct ctl_transfer *t;
+	double rate;
+	int count;
+
+	group->second = NULL;
+	if (!may_have_sum(c, group))
+		return;
+	count = ctl_path(
+		c, group->aggregator->host_index, job->replica.node->host_index, way.links
+	);
+	t = count > 0 ? ctl_transfer_add(c, job, HD_GROUP_WORKER, HD_COPY, group->number) : NULL;
+	if (!t)
+		return;
+	t->is_sum = true;
+	t->attempt = 1;
+	t->dtype = group->dtype;
+	t->bytes = group->bytes;
+	t->position = group->sum->position;
+	t->weight = group->sum->weight;
+	way.count = (uint8_t)count;
+	ctl_transfer_reroute(c, t, &way);
+	ctl_transfer_open(c, t, ctl_token(c, job, !group->slots));
+	group->second = t;
+	rate = copy_rate(c, group);
+	t->start = group->sum->start;
+	t->finish = t->start + (isinf(rate) ? 0 : (hd_ns)((double)t->bytes / rate * 1e9));
+	c->counters.sums_copied++;
+}
+
+void ctl_copy_sum_end(
+	struct hd_controller *c,
+	const struct ctl_group *group,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_transfer *t
+		= ctl_transfer_find(c, group->job, HD_GROUP_WORKER, HD_COPY, group->number);
+
+	if (t)
+		ctl_copy_end(c, t, reason, sink);
+}
+
+/* --- reported ----------------------------------------------------------------------------------- */
+
+void ctl_copy_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = ctl_job_find(c, m->job);
+	struct ctl_transfer *t;
+
+	if (!job || job->replica.node != node) {
+		c->counters.hostile_owner++;
+		return;
+	}
+	t = ctl_transfer_by_token(c, m->token);
+	if (!t || t->job != job || t->direction != HD_COPY) {
+		c->counters.reports_unknown++;
+		return;
+	}
+	c->counters.reports++;
+	if (m->outcome == HD_OUTCOME_APPLIED) {
+		job->replica.copies++;
+		job->replica.copied_bytes += m->bytes;
+		ctl_sample_add(c, t, m);
+	} else if (ctl_worker(job, t->worker)) {
+		copy_void(c, ctl_worker(job, t->worker), t, HD_REASON_CLOSED, sink);
+	} else if (t->is_sum) {
+		ctl_slots_copy_lost(c, t);
+	}
+	ctl_transfer_free(c, t);
+	ctl_samples_take(c, sink);
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}

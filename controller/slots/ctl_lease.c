@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Leases of slots: what is leased to whom, and what ends. */
+#include "ctl_core.h"
+#include "ctl_lease.h"
+#include "hd_group.h"
+#include "hd_kernels.h"
+
+#include <stdlib.h>
+
+/* --- what there is --- */
+
+static struct ctl_lease *
+find(const struct hd_controller *c, const struct ctl_node *node, uint64_t name) {
+	struct ctl_lease *lease;
+
+	TAILQ_FOREACH (lease, &c->leases, entry)
+		if (lease->name == name && lease->node == node)
+			return lease;
+	return NULL;
+}
+
+uint32_t ctl_lease_slots(const struct hd_controller *c, const struct ctl_node *node) {
+	const struct ctl_lease *lease;
+	uint32_t slots = 0;
+
+	TAILQ_FOREACH (lease, &c->leases, entry)
+		slots += lease->node == node ? lease->slots : 0;
+	return slots + ctl_slots_leased(c, node, NULL);
+}
+
+bool ctl_lease_is_busy(const struct ctl_lease *lease) {
+	const struct ctl_reduce *r;
+
+	if (!lease->job)
+		return false;
+	TAILQ_FOREACH (r, &lease->job->reduces, entry)
+		if (r->lease == lease)
+			return true;
+	return false;
+}
+
+static void forget(struct hd_controller *c, struct ctl_lease *lease) {
+	TAILQ_REMOVE(&c->leases, lease, entry);
+	if (lease->job)
+		lease->job->lease = NULL;
+	free(lease);
+}
+
+static void
+record(const struct hd_controller *c,
+       const struct ctl_job *job,
+       const struct ctl_lease *lease,
+       const char *what,
+       const char *reason) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_DECISION,
+			.what = what,
+			.reason = reason,
+			.rule = "lease",
+			.text = lease ? lease->node->host : "",
+			.job = job ? job->id : 0,
+			.direction = HD_REDUCE,
+			.round = lease ? lease->turn : 0,
+			.attempt = lease ? lease->attempt : 0,
+			.bytes = lease ? (uint64_t)lease->slots * lease->count * sizeof(float) : 0,
+			.position = lease ? lease->slots : 0,
+			.rate_bps = lease ? lease->rate * 8 : 0,
+		}
+	);
+}
+
+/* Said to the journal when it is another one than before. */
+static enum ctl_way
+decide(const struct hd_controller *c, struct ctl_job *job, enum ctl_way way, const char *why) {
+	if (job->why != why && way == CTL_WAY_SHARDS && why != ctl_why_no_switch)
+		record(c, job, NULL, "shards", why);
+	job->why = why;
+	return way;
+}
+
+/* --- ends --- */
+
+void ctl_lease_end(
+	struct hd_controller *c,
+	struct ctl_lease *lease,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+
+	message.void_.job = lease->job_id;
+	message.void_.token = lease->name;
+	message.void_.reason = (uint8_t)reason;
+	if (lease->node->role == HD_ROLE_SWITCH)
+		(void)ctl_send(c, lease->node, &message, sink);
+	record(c, lease->job, lease, "ended", hd_reason_name(reason));
+	forget(c, lease);
+	/* Somebody may wait for its slots. */
+	ctl_check_by(c, c->now);
+}
+
+void ctl_lease_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	struct ctl_lease *lease = find(c, node, m->token);
+	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_REFUSED;
+	struct ctl_job *job;
+
+	if (!lease && ctl_slots_report(c, node, m, sink))
+		return;
+	if (!lease || !lease->job) {
+		c->counters.reports_unknown++;
+		return;
+	}
+	c->counters.reports++;
+	job = lease->job;
+	if (m->outcome == HD_OUTCOME_APPLIED) {
+		c->counters.leases += !lease->held;
+		job->leases_begun[CTL_LEASE_REDUCE] += !lease->held;
+		lease->held = true;
+	} else {
+		/* It would refuse the next one as well. */
+		c->counters.leases_refused++;
+		node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+		ctl_reduce_lease_lost(c, lease, reason, sink);
+	}
+	ctl_reduce_joined(c, job, sink);
+}
+
+void ctl_lease_worker_down(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	struct hd_sink *sink
+) {
+	struct ctl_lease *lease = job->lease;
+
+	for (uint32_t i = 0; lease && i < lease->seat_count; i++) {
+		if (lease->seats[i].worker != worker || (lease->waits >> i & 1) == 0)
+			continue;
+		lease->waits &= ~(UINT64_C(1) << i);
+		if (lease->waits)
+			(void)ctl_lease_say(c, lease, sink);
+		else
+			ctl_check_by(c, c->now); /* it ends */
+		return;
+	}
+}
+
+void ctl_lease_switch_down(
+	struct hd_controller *c,
+	const struct ctl_node *node,
+	struct hd_sink *sink
+) {
+	struct ctl_lease *lease, *next;
+
+	for (lease = TAILQ_FIRST(&c->leases); lease; lease = next) {
+		next = TAILQ_NEXT(lease, entry);
+		if (lease->node == node)
+			ctl_reduce_lease_lost(c, lease, HD_REASON_LEASE, sink);
+	}
+}
+
+void ctl_lease_orphan(struct hd_controller *c, struct ctl_job *job) {
+	if (job->lease)
+		job->lease->job = NULL;
+	job->lease = NULL;
+	ctl_check_by(c, c->now);
+}
+
+/* NONE, or why the lease is not to be any more. */
+static enum hd_reason is_over(const struct hd_controller *c, const struct ctl_lease *lease) {
+	if (!lease->job || lease->waits == 0)
+		return HD_REASON_LEFT;
+	if (!lease->held)
+		return c->now >= hd_ns_add(lease->asked, CTL_LEASE_WAIT_NS) ? HD_REASON_TIMEOUT :
+									      HD_REASON_NONE;
+	if (!c->switching)
+		return HD_REASON_CANCELLED;
+	return c->now >= hd_ns_add(lease->used, CTL_LEASE_IDLE_NS) ? HD_REASON_EXPIRED :
+								     HD_REASON_NONE;
+}
+
+hd_ns ctl_lease_check(struct hd_controller *c, struct hd_sink *sink) {
+	struct ctl_lease *lease, *next;
+	hd_ns at = HD_NEVER;
+
+	for (lease = TAILQ_FIRST(&c->leases); lease; lease = next) {
+		enum hd_reason reason;
+
+		next = TAILQ_NEXT(lease, entry);
+		if (ctl_lease_is_busy(lease))
+			lease->used = c->now;
+		else if ((reason = is_over(c, lease))) {
+			if (reason == HD_REASON_TIMEOUT) {
+				c->counters.leases_refused++;
+				lease->node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
+			}
+			ctl_lease_end(c, lease, reason, sink);
+			continue;
+		}
+		at = hd_ns_min(
+			at,
+			lease->held ? hd_ns_add(lease->used, CTL_LEASE_IDLE_NS) :
+				      hd_ns_add(lease->asked, CTL_LEASE_WAIT_NS)
+		);
+	}
+	return at;
+}
+
+void ctl_lease_fini(struct hd_controller *c) {
+	struct ctl_lease *lease;
+
+	while ((lease = TAILQ_FIRST(&c->leases)))
+		forget(c, lease);
+}
+
+/* --- which way a round goes --- */
+
+static bool is_seated(const struct ctl_lease *lease, const struct ctl_job *job, uint16_t worker) {
+	for (uint32_t i = 0; i < lease->seat_count; i++)
+		if (lease->seats[i].worker == worker && (lease->waits >> i & 1) != 0)
+			return hd_addr_equal(lease->seats[i].addr, job->workers[worker]->data);
+	return false;
+}
+
+/* Just these workers, and chunks in which the round may be added. */
+static bool
+fits(const struct ctl_lease *lease, const struct ctl_job *job, const struct ctl_reduce *r) {
+	uint32_t count = (uint32_t)__builtin_popcountll(lease->waits);
+
+	if (count != r->count[CTL_PART_ASKED] || lease->node->draining
+	    || (lease->dtype == HD_DTYPE_FP32 && r->order != HD_GROUP_ARRIVAL))
+		return false;
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_ASKED && !is_seated(lease, job, i))
+			return false;
+	return true;
+}
+
+/* NULL, or why this round never goes through a switch. */
+static const char *is_unfit(const struct hd_controller *c, const struct ctl_reduce *r) {
+	bool aggregator = ctl_reduce_any_aggregator(c);
+
+	if (!c->switching)
+		return "off";
+	if (r->dtype != HD_DTYPE_FP32)
+		return "type";
+	if (r->avoid
+	    || (r->stood_still && (aggregator || r->switch_failures >= CTL_LEASE_STILL_ALONE)))
+		return "avoided";
+	if (aggregator && r->switch_failures >= CTL_LEASE_FAILURES)
+		return "failed";
+	if (aggregator && r->count[CTL_PART_ASKED] < 2)
+		return "alone";
+	return NULL;
+}
+
+static const char *lease_anew(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_reduce *r,
+	struct hd_sink *sink
+) {
+	struct ctl_lease *lease = calloc(1, sizeof(*lease));
+	const char *why = lease ? ctl_lease_pick(c, job, r, lease, sink) : "memory";
+
+	if (why) {
+		free(lease);
+		return why;
+	}
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		if (r->part[i] == CTL_PART_ASKED)
+			lease->seats[lease->seat_count++] = (struct ctl_seat){
+				.worker = i,
+				.token = hd_token_draw(&c->entropy, false),
+				.result_token = hd_token_draw(&c->entropy, false),
+				.addr = job->workers[i]->data,
+			};
+	lease->waits = UINT64_MAX >> (64 - lease->seat_count);
+	lease->name = hd_entropy_u64(&c->entropy);
+	job->lease_attempt = (uint8_t)(job->lease_attempt % UINT8_MAX + 1);
+	lease->attempt = job->lease_attempt;
+	lease->job = job;
+	lease->job_id = job->id;
+	lease->asked = lease->used = c->now;
+	job->lease = lease;
+	TAILQ_INSERT_TAIL(&c->leases, lease, entry);
+	if (ctl_lease_say(c, lease, sink) < 0) {
+		forget(c, lease);
+		return "refused";
+	}
+	record(c, job, lease, "leased", "none");
+	ctl_check_by(c, hd_ns_add(c->now, CTL_LEASE_WAIT_NS));
+	return NULL;
+}
+
+/* The one that the job has is of others, or of another size. */
+static const char *
+renew(struct hd_controller *c, struct ctl_job *job, const struct ctl_reduce *r, struct hd_sink *sink
+) {
+	if (job->lease)
+		ctl_lease_end(c, job->lease, HD_REASON_VOID, sink);
+	return lease_anew(c, job, r, sink);
+}
+
+enum ctl_way ctl_lease_way(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	const struct ctl_reduce *r,
+	struct hd_sink *sink
+) {
+	const char *why = is_unfit(c, r);
+	struct ctl_lease *lease = job->lease;
+	bool busy;
+
+	if (why)
+		return decide(c, job, CTL_WAY_SHARDS, why);
+	busy = lease && ctl_lease_is_busy(lease);
+	if (lease && fits(lease, job, r)
+	    && (busy ? !ctl_lease_is_over(c, lease) : ctl_lease_is_fair(c, lease))) {
+		if (lease->dtype == HD_DTYPE_FIXED32
+		    && ctl_lease_exponent(r) > HD_FIXED_EXPONENT_MAX)
+			return decide(c, job, CTL_WAY_SHARDS, "values");
+		if (lease->held)
+			return decide(c, job, CTL_WAY_SLOTS, NULL);
+		ctl_check_by(c, hd_ns_add(lease->asked, CTL_LEASE_WAIT_NS));
+		return CTL_WAY_WAIT;
+	}
+	if (busy) { /* it has to be another one: once those before are through */
+		ctl_check_by(c, c->now + CTL_LEASE_BUSY_NS);
+		return CTL_WAY_WAIT;
+	}
+	why = renew(c, job, r, sink);
+	return why ? decide(c, job, CTL_WAY_SHARDS, why) : CTL_WAY_WAIT;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Fairness between tenants: what each is owed. */
+#include "ctl_core.h"
+
+void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t) {
+	struct ctl_scratch *s = &c->scratch;
+	uint64_t bytes = t->group && t->group->sum ? t->group->sum->bytes : t->bytes;
+	double amount = (double)bytes, weights = 0;
+	struct ctl_tenant *tenant = t->job->tenant;
+
+	if (!tenant)
+		return;
+	tenant->granted_bytes += bytes;
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		weights += s->tenant_busy[i] ? c->tenants[i]->weight : 0;
+	for (uint32_t i = 0; i < c->tenant_count && weights > 0; i++)
+		if (s->tenant_busy[i])
+			c->tenants[i]->deficit += amount * c->tenants[i]->weight / weights;
+	tenant->deficit -= amount;
+}
+
+void ctl_tenants_mark(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+
+	for (uint32_t i = 0; i < c->tenant_count; i++) {
+		uint32_t pending = 0, pushes = 0;
+
+		s->tenant_busy[i] = false;
+		for (uint32_t j = 0; j < c->job_count; j++) {
+			const struct ctl_job *job = c->jobs[j];
+
+			if (job->tenant != c->tenants[i])
+				continue;
+			s->tenant_busy[i] |= job->pending || job->open > job->credits;
+			pending += job->pending;
+			pushes += job->open_pushes;
+		}
+		s->tenant_turns[i] = pending == 0 && pushes > 0;
+		if (!s->tenant_busy[i])
+			c->tenants[i]->deficit = 0;
+	}
+}
+
+/* What it would still be owed after so much, by weight. */
+static double owed(const struct ctl_tenant *tenant, double amount) {
+	return (tenant->deficit - amount) / (tenant->weight > 0 ? tenant->weight : 1);
+}
+
+bool ctl_tenant_may_wait(const struct hd_controller *c, const struct ctl_transfer *t) {
+	const struct ctl_tenant *own = t->job->tenant;
+	const double amount = (double)t->bytes;
+
+	for (uint32_t i = 0; own && t->direction == HD_PUSH && i < c->tenant_count; i++) {
+		const struct ctl_tenant *other = c->tenants[i];
+
+		if (other != own && c->scratch.tenant_turns[i]
+		    && owed(other, amount) > owed(own, amount))
+			return true;
+	}
+	return false;
+}
