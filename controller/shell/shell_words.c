@@ -4,11 +4,17 @@
  * they stay unmistakable, as in other shells of network equipment; what stands in upper case takes any
  * word. `[FILTER...]` takes any number of them.
  */
+#include "hd_settings.h"
 #include "heddlectl.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <sysexits.h>
+
+#define SET_FORM(...) SET_FORM_OF(__VA_ARGS__)
+#define SET_FORM_OF(name, unit, help) {"set " name " VALUE", help, shell_run_set},
+#define SET_JOB_FORM(...) SET_JOB_FORM_OF(__VA_ARGS__)
+#define SET_JOB_FORM_OF(name, unit, help) {"set " name " JOB VALUE", help, shell_run_set_job},
 
 const struct shell_form shell_forms[] = {
 	{"show nodes [FILTER...]", "who is registered, round-trip time, clock", shell_run_show},
@@ -67,38 +73,8 @@ const struct shell_form shell_forms[] = {
 	{"watch TABLE [FILTER...]",
 	 "the table again and again (--interval-s, --count)",
 	 shell_run_watch},
-	{"set theta VALUE", "drop rule: a number, or off", shell_run_set},
-	{"set interval-us VALUE", "plan at most this often", shell_run_set},
-	{"set horizon-us VALUE", "grant what starts within this", shell_run_set},
-	{"set ageing-s VALUE", "who waited longer goes first in its job", shell_run_set},
-	{"set drop-permille VALUE",
-	 "share of a worker's pushes that theta may drop",
-	 shell_run_set},
-	{"set probe-percent VALUE",
-	 "share of idle links that packet trains may take; off",
-	 shell_run_set},
-	{"set aggregation VALUE",
-	 "on: aggregators add updates up and relay models where that helps; off",
-	 shell_run_set},
-	{"set switch VALUE",
-	 "on: all-reduces go through the slots of a switch on the path where that helps; off",
-	 shell_run_set},
-	{"set ranked-sums VALUE",
-	 "on: aggregators add in the order of positions, for the same bits in every run; off",
-	 shell_run_set},
-	{"set spare-server VALUE",
-	 "on: of ways that are not much later the one that loads servers' links least; off",
-	 shell_run_set},
-	{"set credit-bytes VALUE",
-	 "pushes and pulls of at most so many go without asking; off",
-	 shell_run_set},
-	{"set log-level VALUE", "error, warning, info or debug", shell_run_set},
-	{"set tau JOB VALUE", "plan with a stricter bound than the job's; off", shell_run_set_job},
-	{"set div-max JOB VALUE",
-	 "how far the job's replica may be from its server; off",
-	 shell_run_set_job},
-	{"set weight JOB VALUE", "the job's weight against other tenants'; off", shell_run_set_job},
-	{"pause all", "grant nothing any more; what runs goes on", shell_run_verb},
+	HD_SETTINGS(SET_FORM) HD_JOB_SETTINGS(SET_JOB_FORM
+	){"pause all", "grant nothing any more; what runs goes on", shell_run_verb},
 	{"pause job JOB", "grant nothing of this job any more", shell_run_verb},
 	{"resume all", "grant again", shell_run_verb},
 	{"resume job JOB", "grant again", shell_run_verb},

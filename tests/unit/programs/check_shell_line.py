@@ -100,7 +100,7 @@ def ask_for_help(t):
     check(all(word in listed for word in ("show", "watch", "set", "pause", "drain", "evict", "check")), listed)
     t.type("set ?")
     listed = t.wait("weight")
-    check("theta" in listed and "drop rule" in listed and "undrain" not in listed, listed)
+    check("theta" in listed and "drop an update" in listed and "undrain" not in listed, listed)
     t.type("theta ?")
     t.wait("VALUE")
     t.expect("3", "theta is 3")  # the line goes on
