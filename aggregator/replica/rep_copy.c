@@ -290,20 +290,3 @@ bool rep_copy_make_room(struct srv_turn *turn, struct srv_incoming *in) {
 	}
 	return false;
 }
-
-void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer) {
-	struct rep_entry *entry;
-	struct rep_job *replica;
-
-	TAILQ_FOREACH (replica, &server->replicas, link) {
-		if (replica->source == peer) {
-			replica->source = NULL;
-			rep_state_drop(server, replica);
-		}
-		TAILQ_FOREACH (entry, &replica->entries, link) {
-			if (entry->copy != NULL && entry->copy->source == peer) {
-				entry->copy->source = NULL;
-			}
-		}
-	}
-}

@@ -15,7 +15,7 @@
 
 #include "hd_divergence.h"
 #include "hd_entry.h"
-#include "srv_end.h"
+#include "srv_replica.h"
 #include "srv_told.h"
 
 #define REP_LOG_BYTES_MAX 32768 /* of the entries in one LOG */
@@ -25,7 +25,6 @@
 #define REP_TELL_US 100000 /* the controller hears of progress so often */
 #define REP_ROUNDS_MANY 512 /* of more workers than this, */
 #define REP_ROUNDS_FEW 16 /* only so many rounds travel with a state */
-#define REP_BUFFERS 6 /* model, momentum, both once more on their way, two copies */
 #define REP_ASKED_MAX 32 /* entries whose copies are asked for at once */
 #define REP_QUEUE_MAX 4096 /* entries */
 #define REP_LOOK_US 50000
@@ -95,17 +94,20 @@ struct rep_primary {
 	bool told_held, told_active;
 };
 
-/* Another node is the job's server: it goes, and its workers' sessions with it. */
-void srv_job_retire(struct srv_turn *turn, struct srv_job *job);
-void rep_primary_order(struct srv_turn *turn, const struct hd_msg_replica *order);
-void rep_primary_fini(struct srv_turn *turn, struct srv_job *job);
-/* Without a turn, when the job ends with the server. */
-void rep_primary_free(struct hd_server *server, struct srv_job *job);
-void rep_primary_message(
+void rep_primary_keep(
+	struct srv_turn *turn,
+	struct srv_job *job,
+	const struct hd_msg_replica *order
+);
+enum rep_verdict rep_primary_message(
 	struct srv_turn *turn,
 	struct srv_peer *peer,
 	const struct hd_msg_follow *message
 );
+void rep_primary_timer(struct srv_turn *turn, struct hd_timer *timer);
+void rep_primary_fini(struct srv_turn *turn, struct srv_job *job);
+/* Without a turn, when the job ends with the server. */
+void rep_primary_free(struct hd_server *server, struct srv_job *job);
 /* Whether this update may be committed next; notes that one waits. */
 bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in);
 /* The job's newest version was made by `in`: tells the replica. */
@@ -114,18 +116,11 @@ void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct sr
 void rep_primary_consider(struct srv_turn *turn, struct srv_job *job);
 /* All that a new controller should know. */
 void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job);
-/* Job's newest durable version after something changed; tells. */
-void srv_durable_update(struct srv_turn *turn, struct srv_job *job);
-/* The controller has heard that the job is here, and said that this node is its server. */
-void srv_job_confirm(struct srv_turn *turn, struct srv_job *job);
-/* It is silent: the job goes on without that word. */
-void srv_job_alone(struct srv_turn *turn, struct srv_job *job);
-/* The same, of all: who waits for that word joins without it. Nothing is durable before it comes. */
-void srv_jobs_alone(struct srv_turn *turn);
 double rep_primary_divergence(const struct rep_primary *primary); /* < 0: not known */
 
 /* --- rep_link.c --- */
 /* The session with this address, opened if there is none; one user more. NULL: no memory. */
+struct rep_link *rep_link_of(const struct hd_server *server, const struct hd_session *session);
 struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr);
 void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link);
 void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer);
@@ -140,9 +135,11 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary);
 void rep_state_end(struct hd_server *server, struct rep_primary *primary);
 /* Ends what has ended. */
 void rep_state_check(struct srv_turn *turn, struct rep_primary *primary);
+/* Of the part with this handle, if it goes to this peer. */
 void rep_state_sack(
 	struct srv_turn *turn,
-	struct rep_state_out *part,
+	struct srv_handle *handle,
+	const struct srv_peer *peer,
 	const struct hd_msg_sack *sack
 );
 /* One part's turn: returns the packets that it sent. */
@@ -209,23 +206,15 @@ struct rep_job {
 };
 
 /* --- rep_job.c --- */
-/* So many it needs at least: of steps the sum as well. */
-static inline uint32_t rep_job_buffers(const struct srv_job *job) {
-	return REP_BUFFERS + (job->spec.sync != HD_SYNC_NONE ? 1 : 0);
-}
+/* The job, which is empty, is a replica from here on. False: no memory. */
+bool rep_job_begin(struct srv_turn *turn, struct srv_job *job);
+enum rep_run rep_job_run(struct srv_turn *turn, struct srv_job *job);
+enum rep_verdict
+rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_replica *order);
+void rep_job_timer(struct hd_timer *timer);
 void rep_log_take(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_log *log);
-/* Applies what can be applied. False: the call's step was used up before that. */
-bool rep_job_run(struct srv_turn *turn, struct srv_job *job);
-void rep_job_serve(struct srv_turn *turn, const struct hd_msg_replica *order);
 /* The first entry that is neither applied nor in the step that is added up; NULL: none. */
 struct rep_entry *rep_job_first(const struct rep_job *replica);
-/* The controller's newest word on who is its server. */
-static inline void srv_job_told(struct srv_job *job, uint64_t generation) {
-	if (generation > job->generation) {
-		job->generation = generation;
-	}
-}
-void rep_job_timer(struct srv_turn *turn, struct rep_job *replica);
 void rep_job_free(struct hd_server *server, struct srv_job *job);
 struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job);
 void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always);
@@ -247,17 +236,16 @@ void rep_event(
 );
 
 /* --- rep_state_in.c --- */
-void rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed);
-void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log);
-/* Whether the server's session, from which this part comes, is at this address. */
-bool rep_state_is_from(const struct rep_state_in *part, struct hd_addr from);
-void rep_state_chunk(
+enum rep_verdict
+rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed);
+void rep_state_packet(
 	struct srv_turn *turn,
-	struct rep_state_in *part,
+	struct srv_handle *handle,
+	const struct hd_packet *packet,
 	const struct hd_chunk_header *header,
-	const uint8_t *payload,
-	size_t bytes
+	const uint8_t *payload
 );
+void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log);
 /* Acknowledges; takes a whole state for the job's, unless an update is half applied. Once a call. */
 void rep_states_settle(struct srv_turn *turn);
 void rep_state_drop(struct hd_server *server, struct rep_job *replica);
@@ -283,20 +271,10 @@ void rep_copies_overtaken(struct srv_turn *turn, struct rep_job *replica, hd_ver
 void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer);
 
 /* --- rep_sum.c; srv_incoming.c and srv_sum.c have what servers need as well --- */
-/* It is for a replica: nobody but the log decides on it. */
-static inline bool srv_incoming_is_copy(const struct srv_incoming *in) {
-	return in->job->replica != NULL;
-}
-/* What its values were multiplied by; of a sum, their total. */
-float srv_incoming_weight(const struct srv_incoming *in);
-/* The same, not rounded. */
-double srv_incoming_weights(const struct srv_incoming *in);
-/* This session is the one that the sum comes over. */
-void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer);
 /* MEMBERS of a sum that an aggregator sends here as well; count: of its members, 0: the list is malformed. */
 void rep_sum_members(
 	struct srv_turn *turn,
-	struct rep_job *replica,
+	struct srv_job *job,
 	const struct hd_msg_members *message,
 	uint16_t count
 );

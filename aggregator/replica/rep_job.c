@@ -15,127 +15,6 @@
 #include <errno.h>
 #include <math.h>
 
-struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job) {
-	struct rep_job *replica;
-
-	TAILQ_FOREACH (replica, &server->replicas, link) {
-		if (replica->job->id == job) {
-			return replica;
-		}
-	}
-	return NULL;
-}
-
-/* --- telling ---------------------------------------------------------------------------------- */
-
-void rep_job_answer(
-	struct srv_turn *turn,
-	struct srv_peer *peer,
-	uint32_t job,
-	uint64_t generation,
-	enum hd_follow_state state
-) {
-	struct hd_message message = {.kind = HD_MSG_FOLLOW};
-
-	message.follow = (struct hd_msg_follow){
-		.job = job,
-		.generation = generation,
-		.state = (uint8_t)state,
-		.divergence = -1,
-	};
-	srv_peer_send(turn, peer, &message);
-}
-
-struct rep_entry *rep_job_first(const struct rep_job *replica) {
-	const struct srv_incoming *added
-		= TAILQ_LAST(&replica->job->step.members, srv_incoming_list);
-
-	return added != NULL ? TAILQ_NEXT(added->entry, link) : TAILQ_FIRST(&replica->entries);
-}
-
-static uint8_t replica_state(const struct rep_job *replica) {
-	const struct rep_entry *first = rep_job_first(replica);
-	hd_version at = replica->job->version + replica->job->step.count;
-	hd_version before, needed;
-
-	if (!replica->seeded) {
-		return HD_FOLLOW_SEEDING;
-	}
-	if (first == NULL) {
-		return HD_FOLLOW_STEP;
-	}
-	before = first->head.version - first->head.member_count;
-	needed = first->lost ? first->head.version + first->head.more : before;
-	/* A state that is on its way fills the hole, when it is new enough. */
-	if ((before == at && !first->lost) || (replica->seeding && replica->seed >= needed)) {
-		return HD_FOLLOW_STEP;
-	}
-	return HD_FOLLOW_HOLE;
-}
-
-void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always) {
-	struct hd_message message = {.kind = HD_MSG_FOLLOW};
-	uint8_t state = replica_state(replica);
-	hd_version version = replica->seeded ? replica->job->version : 0;
-
-	if (replica->source == NULL
-	    || (!always && replica->told == version && replica->told_state == state)) {
-		return;
-	}
-	replica->told = version;
-	replica->told_state = state;
-	message.follow = (struct hd_msg_follow){
-		.job = replica->job->id,
-		.generation = replica->generation,
-		.state = state,
-		.version = version,
-		.behind = replica->entry_count,
-		.divergence = -1,
-	};
-	srv_peer_send(turn, replica->source, &message);
-}
-
-void rep_jobs_announce(struct srv_turn *turn) {
-	struct hd_message message = {.kind = HD_MSG_FOLLOW};
-	const struct rep_job *replica;
-
-	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
-		if (!replica->seeded) {
-			continue;
-		}
-		message.follow = (struct hd_msg_follow){
-			.job = replica->job->id,
-			.generation = replica->generation,
-			.state = replica_state(replica),
-			.version = replica->job->version,
-			.behind = replica->entry_count,
-			.divergence = -1,
-		};
-		srv_controller_send(turn, &message);
-	}
-}
-
-void rep_event(
-	struct srv_turn *turn,
-	const struct srv_job *job,
-	enum hd_event_kind kind,
-	const struct rep_entry *entry
-) {
-	struct hd_event event = {.kind = kind, .job = job->id, .version = job->version};
-
-	if (entry != NULL) {
-		event.worker = entry->members[0].worker;
-		event.round = entry->members[0].round;
-		event.position = entry->members[0].position;
-		event.base = entry->members[0].base;
-		event.direction = HD_COPY;
-		event.bytes = entry->head.bytes;
-		event.aux = entry->members[0].delay;
-		event.value = (double)entry->head.weight;
-	}
-	srv_turn_event(turn, &event);
-}
-
 /* --- life ------------------------------------------------------------------------------------- */
 
 void rep_job_free(struct hd_server *server, struct srv_job *job) {
@@ -159,6 +38,23 @@ void rep_job_free(struct hd_server *server, struct srv_job *job) {
 	TAILQ_REMOVE(&server->replicas, replica, link);
 	job->replica = NULL;
 	free(replica);
+}
+
+void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer) {
+	struct rep_entry *entry;
+	struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &server->replicas, link) {
+		if (replica->source == peer) {
+			replica->source = NULL;
+			rep_state_drop(server, replica);
+		}
+		TAILQ_FOREACH (entry, &replica->entries, link) {
+			if (entry->copy != NULL && entry->copy->source == peer) {
+				entry->copy->source = NULL;
+			}
+		}
+	}
 }
 
 /* --- the log ---------------------------------------------------------------------------------- */
@@ -336,7 +232,8 @@ static bool replica_gather(struct srv_turn *turn, struct rep_job *replica) {
 		if (next == NULL && job->step.adding == NULL) {
 			return true;
 		}
-		while (next != NULL && !srv_step_take(turn->server, job, next->copy)) {
+		while (next != NULL
+		       && !srv_step_take(turn->server, job, next->copy, next->head.scale)) {
 			if (!rep_copy_make_room(turn, next->copy)) {
 				return true; /* looked at again soon, as long as there are entries */
 			}
@@ -462,81 +359,59 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 	job->generation = replica->serve_generation;
 	job->confirmed = true; /* who promotes it knows what it has */
 	rep_job_free(turn->server, job);
-	srv_job_idle(turn, job); /* until somebody has joined */
 	turn->server->stats.promoted++;
 	event.version = job->version;
 	srv_turn_event(turn, &event);
-	srv_announce(turn, job);
-	srv_job_joined(turn, job);
-	srv_told_ask_joins(turn->server, job->id); /* who said JOIN before there was a copy */
-	srv_checkpoint_consider(turn, job, true);
 }
 
-bool rep_job_run(struct srv_turn *turn, struct srv_job *job) {
+enum rep_run rep_job_run(struct srv_turn *turn, struct srv_job *job) {
 	struct rep_job *replica = job->replica;
 
 	if (!replica_apply(turn, replica)) {
-		return false;
+		return REP_RUN_UNFINISHED;
 	}
 	if (replica->serve) {
 		replica_promote(turn, replica);
-		return true;
+		return REP_RUN_SERVES;
 	}
 	rep_copies_look(turn, replica);
 	rep_job_tell(turn, replica, false);
-	return true;
+	return REP_RUN_DONE;
 }
 
-/* Another node thinks that it is the server, and this one began to copy its job: it is to be the server itself. */
-static void replica_give_up(
-	struct srv_turn *turn,
-	const struct rep_job *replica,
-	const struct hd_msg_replica *order
-) {
-	if (replica->source != NULL) {
-		rep_job_answer(
-			turn, replica->source, order->job, replica->generation, HD_FOLLOW_FENCED
-		);
-	}
-	srv_job_retire(turn, replica->job);
-	srv_told_set(turn->server, order->job, true, order->generation);
-}
+enum rep_verdict
+rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_replica *order) {
+	struct rep_job *replica = job->replica;
 
-void rep_job_serve(struct srv_turn *turn, const struct hd_msg_replica *order) {
-	struct hd_server *server = turn->server;
-	struct rep_job *replica = rep_job_of(server, order->job);
-	struct srv_job *job = srv_job_find(server, order->job);
-
-	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
-	srv_told_set(server, order->job, true, order->generation);
-	if (job == NULL) {
-		srv_told_ask_joins(server, order->job);
-		return;
-	}
-	if (replica == NULL) {
-		srv_job_told(job, order->generation);
-		if (!job->retired) {
-			srv_job_goes_on(turn, job);
-		}
-		return;
-	}
 	if (order->generation <= replica->generation) {
-		server->stats.refused_messages++;
-		return;
+		turn->server->stats.refused_messages++;
+		return REP_DONE;
 	}
 	if (!replica->seeded) {
-		replica_give_up(turn, replica, order);
-		return;
+		/* Another node thinks that it is the server, and this one began to copy its job. */
+		if (replica->source != NULL) {
+			rep_job_answer(
+				turn,
+				replica->source,
+				order->job,
+				replica->generation,
+				HD_FOLLOW_FENCED
+			);
+		}
+		return REP_RETIRE;
 	}
-	rep_state_drop(server, replica);
+	rep_state_drop(turn->server, replica);
 	replica->serve = true;
 	replica->serve_generation = order->generation;
-	replica->job->dirty = true;
+	job->dirty = true;
+	return REP_DONE;
 }
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-void rep_job_timer(struct srv_turn *turn, struct rep_job *replica) {
+void rep_job_timer(struct hd_timer *timer) {
+	struct rep_job *replica
+		= (struct rep_job *)(void *)((char *)timer - offsetof(struct rep_job, timer));
+
 	replica->job->dirty = true; /* looked at in this very call */
-	(void)turn;
 }

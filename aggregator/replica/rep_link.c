@@ -5,6 +5,8 @@
  */
 #include "rep_internal.h"
 
+#include <assert.h>
+
 static void link_connect(struct srv_turn *turn, struct rep_link *link) {
 	if (hd_endpoint_connect(turn->server->endpoint, link->addr, turn->now, &link->session)
 	    < 0) {
@@ -46,14 +48,16 @@ void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_li
 			link->session, HD_REASON_LEFT, "no replica any more", turn->now, turn->sink
 		);
 		if (link->peer != NULL) {
-			srv_peer_detach(turn, link->peer, HD_REASON_LEFT);
-			srv_peer_destroy(server, link->peer);
+			/* Of a replica's node: it has no member, no pull and no sum that would end with it. */
+			assert(link->peer->member == NULL && LIST_EMPTY(&link->peer->outgoing));
+			rep_copies_detach(server, link->peer);
+			srv_peer_free(server, link->peer);
 		}
 	}
 	free(link);
 }
 
-static struct rep_link *link_of(const struct hd_server *server, const struct hd_session *session) {
+struct rep_link *rep_link_of(const struct hd_server *server, const struct hd_session *session) {
 	struct rep_link *link;
 
 	TAILQ_FOREACH (link, &server->links, link) {
@@ -62,60 +66,6 @@ static struct rep_link *link_of(const struct hd_server *server, const struct hd_
 		}
 	}
 	return NULL;
-}
-
-void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer) {
-	struct rep_link *link = link_of(turn->server, peer->session);
-	struct srv_job *job;
-
-	if (link == NULL) {
-		return;
-	}
-	link->peer = peer;
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->primary != NULL && job->primary->link == link) {
-			job->primary->due = true;
-			rep_primary_consider(turn, job);
-		}
-	}
-}
-
-void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer) {
-	struct rep_link *link = link_of(turn->server, peer->session);
-	struct srv_job *job;
-
-	if (link == NULL) {
-		return;
-	}
-	link->peer = NULL;
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->primary == NULL || job->primary->link != link) {
-			continue;
-		}
-		rep_state_end(turn->server, job->primary);
-		job->primary->logs = false;
-		if (!job->primary->active && job->primary->stepping) {
-			job->primary->stepping
-				= false; /* nobody waits for one that was never near */
-			job->dirty = true;
-		}
-	}
-}
-
-void rep_link_lost(struct srv_turn *turn, const struct hd_session *session) {
-	struct rep_link *link = link_of(turn->server, session);
-	struct srv_job *job;
-
-	if (link == NULL) {
-		return;
-	}
-	link->session = NULL;
-	link->again_at = hd_ns_add(turn->now, REP_LINK_AGAIN_US * HD_US);
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->primary != NULL && job->primary->link == link) {
-			hd_timer_set(&turn->server->timers, &job->primary->timer, link->again_at);
-		}
-	}
 }
 
 hd_ns rep_link_again(struct srv_turn *turn, struct rep_link *link) {

@@ -80,6 +80,7 @@ static void primary_end(struct hd_server *server, struct srv_turn *turn, struct 
 	hd_timers_release(&server->sends, &primary->part[1].timer);
 	hd_timers_release(&server->timers, &primary->timer);
 	job->primary = NULL;
+	job->replicated = false;
 	job->dirty = true; /* nothing holds commits any more */
 	rep_link_put(server, turn, primary->link);
 	free(primary);
@@ -99,8 +100,11 @@ static void primary_norms(struct srv_job *job) {
 	job->weights2 = hd_norm2_f32(job->model->data, job->values);
 }
 
-static void
-primary_keep(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_replica *order) {
+void rep_primary_keep(
+	struct srv_turn *turn,
+	struct srv_job *job,
+	const struct hd_msg_replica *order
+) {
 	struct hd_addr addr = {order->peer_ipv4, order->peer_port};
 	struct rep_primary *primary = job->primary;
 	struct rep_link *link;
@@ -131,116 +135,6 @@ primary_keep(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_rep
 	primary->every = order->every;
 	job->dirty = true;
 	rep_primary_consider(turn, job);
-}
-
-/* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
-void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
-	struct srv_peer *peer;
-
-	rep_primary_fini(turn, job);
-	/* Who joins all the same must not begin it from an old checkpoint. */
-	srv_told_set(turn->server, job->id, false, job->generation);
-	job->retired = true;
-	turn->server->retiring = true;
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job) {
-			srv_peer_detach(turn, peer, HD_REASON_CLOSED);
-			srv_peer_break(turn->server, peer, "another node is the job's server");
-		}
-	}
-	job->emptied = false;
-}
-
-void rep_primary_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
-	struct srv_job *job = srv_job_find(turn->server, order->job);
-
-	if (order->epoch < turn->server->epoch || order->order >= HD_REPLICA_ORDER_COUNT) {
-		turn->server->stats.refused_messages++;
-		return;
-	}
-	if (order->order == HD_REPLICA_SERVE) {
-		rep_job_serve(turn, order);
-		return;
-	}
-	if (order->order == HD_REPLICA_END || order->order == HD_REPLICA_EVICT) {
-		srv_job_end_order(turn, order->job, order->order == HD_REPLICA_EVICT);
-		return;
-	}
-	if (job == NULL && order->order == HD_REPLICA_RETIRE) {
-		srv_told_set(turn->server, order->job, false, order->generation);
-		return;
-	}
-	if (job == NULL || job->retired) {
-		return;
-	}
-	if (order->order == HD_REPLICA_RETIRE) {
-		/* A copy of an assignment that is newer than this word stays. */
-		if (job->replica == NULL || job->replica->generation <= order->generation) {
-			srv_job_retire(turn, job);
-		}
-		return;
-	}
-	if (job->replica != NULL
-	    || (job->primary != NULL && job->primary->generation > order->generation)) {
-		return;
-	}
-	if (order->order == HD_REPLICA_KEEP) {
-		primary_keep(turn, job, order);
-		return;
-	}
-	srv_job_told(job, order->generation);
-	rep_primary_fini(turn, job);
-	srv_durable_update(turn, job);
-}
-
-/* --- durable ---------------------------------------------------------------------------------- */
-
-/* A job that was begun while its controller could not be heard may be another node's: then all that is done here is
- * lost, checkpoints too. So is what is still being written when it has become another one's. */
-static bool job_is_ours(const struct hd_server *server, const struct srv_job *job) {
-	return !job->retired && (job->confirmed || hd_addr_is_none(server->config.controller));
-}
-
-void srv_durable_update(struct srv_turn *turn, struct srv_job *job) {
-	bool followed = job->primary != NULL && job->primary->active;
-	hd_version durable = followed ? job->primary->confirmed : job->saved;
-	struct hd_event event = {.kind = HD_EVENT_DURABLE, .job = job->id};
-
-	if (durable <= job->durable || !job_is_ours(turn->server, job)) {
-		return;
-	}
-	job->durable = durable;
-	event.version = durable;
-	event.bytes = 2 * job->bytes;
-	srv_turn_event(turn, &event);
-	srv_durable_tell(turn, job);
-}
-
-void srv_job_confirm(struct srv_turn *turn, struct srv_job *job) {
-	job->confirmed = true;
-	job->asking = false;
-	srv_durable_update(turn, job);
-	srv_job_joined(turn, job);
-}
-
-void srv_job_alone(struct srv_turn *turn, struct srv_job *job) {
-	struct hd_event event
-		= {.kind = HD_EVENT_FALLBACK, .job = job->id, .version = job->version};
-
-	job->asking = false;
-	turn->server->stats.begun_alone++;
-	srv_turn_event(turn, &event);
-}
-
-void srv_jobs_alone(struct srv_turn *turn) {
-	struct srv_job *job;
-
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->asking) {
-			srv_job_alone(turn, job);
-			srv_job_joined(turn, job);
-		}
-	}
 }
 
 /* --- how far the replica may be ----------------------------------------------------------------- */
@@ -369,6 +263,7 @@ primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version v
 		return;
 	}
 	primary->confirmed = version;
+	primary->job->replicated_to = version;
 	if (primary->seeding && version >= primary->seed) {
 		rep_state_end(
 			turn->server, primary
@@ -399,6 +294,8 @@ static void primary_activate(struct srv_turn *turn, struct rep_primary *primary)
 		return;
 	}
 	primary->active = true;
+	job->replicated = true;
+	job->replicated_to = primary->confirmed;
 	srv_durable_update(turn, job);
 }
 
@@ -427,7 +324,7 @@ static void primary_state(
 	rep_primary_consider(turn, job);
 }
 
-void rep_primary_message(
+enum rep_verdict rep_primary_message(
 	struct srv_turn *turn,
 	struct srv_peer *peer,
 	const struct hd_msg_follow *message
@@ -438,13 +335,13 @@ void rep_primary_message(
 	    || job->primary->generation != message->generation
 	    || message->state >= HD_FOLLOW_STATE_COUNT) {
 		turn->server->stats.refused_messages += job != NULL ? 1 : 0;
-		return;
+		return REP_DONE;
 	}
 	if (message->state == HD_FOLLOW_FENCED) {
-		srv_job_retire(turn, job);
-		return;
+		return REP_RETIRE; /* last: the session may go with it */
 	}
 	primary_state(turn, job->primary, message);
+	return REP_DONE;
 }
 
 /* --- the controller ------------------------------------------------------------------------------ */
@@ -521,4 +418,69 @@ void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 		}
 	}
 	primary_tell(turn, primary);
+}
+
+/* --- its session --- */
+
+void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer) {
+	struct rep_link *link = rep_link_of(turn->server, peer->session);
+	struct srv_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->peer = peer;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->primary != NULL && job->primary->link == link) {
+			job->primary->due = true;
+			rep_primary_consider(turn, job);
+		}
+	}
+}
+
+void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer) {
+	struct rep_link *link = rep_link_of(turn->server, peer->session);
+	struct srv_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->peer = NULL;
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->primary == NULL || job->primary->link != link) {
+			continue;
+		}
+		rep_state_end(turn->server, job->primary);
+		job->primary->logs = false;
+		if (!job->primary->active && job->primary->stepping) {
+			job->primary->stepping
+				= false; /* nobody waits for one that was never near */
+			job->dirty = true;
+		}
+	}
+}
+
+void rep_link_lost(struct srv_turn *turn, const struct hd_session *session) {
+	struct rep_link *link = rep_link_of(turn->server, session);
+	struct srv_job *job;
+
+	if (link == NULL) {
+		return;
+	}
+	link->session = NULL;
+	link->again_at = hd_ns_add(turn->now, REP_LINK_AGAIN_US * HD_US);
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->primary != NULL && job->primary->link == link) {
+			hd_timer_set(&turn->server->timers, &job->primary->timer, link->again_at);
+		}
+	}
+}
+
+void rep_primary_timer(struct srv_turn *turn, struct hd_timer *timer) {
+	struct rep_primary *primary
+		= (struct rep_primary
+			   *)(void *)((char *)timer - offsetof(struct rep_primary, timer));
+
+	rep_state_check(turn, primary);
+	rep_primary_consider(turn, primary->job);
 }

@@ -7,6 +7,7 @@
 #include "rep_internal.h"
 #include "srv_step.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- the end of one ----------------------------------------------------------------------------- */
@@ -104,13 +105,13 @@ static void staged_take(struct rep_job *replica) {
 
 /* --- SEED ------------------------------------------------------------------------------------- */
 
-static struct rep_job *replica_new(struct srv_turn *turn, struct srv_job *job) {
+bool rep_job_begin(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	struct rep_job *replica = calloc(1, sizeof(*replica));
 
 	if (replica == NULL || hd_timers_reserve(&server->timers) < 0) {
 		free(replica);
-		return NULL;
+		return false;
 	}
 	replica->job = job;
 	replica->timer.kind = SRV_TIMER_REPLICA;
@@ -122,31 +123,7 @@ static struct rep_job *replica_new(struct srv_turn *turn, struct srv_job *job) {
 	TAILQ_INIT(&replica->sums);
 	TAILQ_INSERT_TAIL(&server->replicas, replica, link);
 	job->replica = replica;
-	return replica;
-}
-
-/* The job's replica, made if it is new. NULL: no room. */
-static struct rep_job *replica_get(struct srv_turn *turn, const struct hd_msg_seed *seed) {
-	char text[HD_TEXT_BYTES_MAX + 1];
-	struct hd_jobspec spec = {0};
-	struct srv_job *job = srv_job_find(turn->server, seed->job);
-
-	if (job != NULL) {
-		return job->replica;
-	}
-	if (hd_jobspec_decode(seed->spec.data, seed->spec.bytes, &spec) < 0) {
-		return NULL;
-	}
-	if (hd_job_id(spec.tenant, spec.name) == seed->job
-	    && hd_jobspec_model_bytes(&spec) == seed->bytes) {
-		job = srv_job_create_replica(turn, &spec, text);
-	}
-	hd_jobspec_fini(&spec);
-	if (job != NULL && replica_new(turn, job) == NULL) {
-		srv_job_destroy(turn->server, job);
-		return NULL;
-	}
-	return job != NULL ? job->replica : NULL;
+	return true;
 }
 
 static int
@@ -221,50 +198,53 @@ state_is_of_another_history(const struct rep_job *replica, const struct hd_msg_s
 		&& hd_version_incarnation(seed->version) < hd_version_incarnation(ours);
 }
 
-void rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed) {
+enum rep_verdict
+rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed) {
 	struct srv_job *job = srv_job_find(turn->server, seed->job);
 	struct rep_job *replica;
 
 	if (turn->server->draining || (job != NULL && job->retired)) {
-		return; /* it says it again */
+		return REP_DONE; /* it says it again */
 	}
 	if (job == NULL ? srv_told_serves(turn->server, seed->job) > seed->generation :
 			  job->replica == NULL && job->generation > seed->generation) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_FENCED);
-		return;
+		return REP_DONE;
 	}
 	if (job != NULL && job->replica == NULL) {
 		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
-		srv_job_retire(turn, job); /* last: the session may go with it */
-		return;
+		return REP_RETIRE;
 	}
 	if (job != NULL && state_is_of_another_history(job->replica, seed)) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
-		srv_job_retire(turn, job); /* it says this again, and finds nothing here */
-		return;
+		return REP_RETIRE; /* it says this again, and finds nothing here */
 	}
-	replica = replica_get(turn, seed);
-	if (replica == NULL || seed->generation < replica->generation || replica->serve
+	if (job == NULL) {
+		return REP_NEW;
+	}
+	replica = job->replica;
+	if (seed->generation < replica->generation || replica->serve
 	    || seed->bytes != replica->job->bytes) {
 		turn->server->stats.refused_messages++;
-		return;
+		return REP_DONE;
 	}
 	/* What is here of the log stays, also another assignment's: a version names one commit only. */
 	replica->generation = seed->generation;
 	replica->source = peer;
 	state_take(turn, replica, seed);
+	return REP_DONE;
 }
 
 /* --- chunks ------------------------------------------------------------------------------------ */
 
-bool rep_state_is_from(const struct rep_state_in *part, struct hd_addr from) {
+static bool state_is_from(const struct rep_state_in *part, struct hd_addr from) {
 	const struct srv_peer *source = part->replica->source;
 
 	return source != NULL && hd_addr_equal(hd_session_peer(source->session), from);
 }
 
-void rep_state_chunk(
+static void state_chunk(
 	struct srv_turn *turn,
 	struct rep_state_in *part,
 	const struct hd_chunk_header *header,
@@ -287,6 +267,31 @@ void rep_state_chunk(
 		break;
 	}
 	stats->chunk_bytes += bytes;
+}
+
+void rep_state_packet(
+	struct srv_turn *turn,
+	struct srv_handle *handle,
+	const struct hd_packet *packet,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload
+) {
+	struct rep_state_in *part = (struct rep_state_in *)(void *)handle;
+
+	assert(handle->kind == SRV_HANDLE_STATE_IN);
+	if (!state_is_from(part, packet->peer)) {
+		turn->server->stats.drop_source++;
+		return;
+	}
+	if (srv_chunk_is_true(turn, &part->seal, header, packet)) {
+		state_chunk(
+			turn,
+			part,
+			header,
+			payload,
+			packet->bytes - (size_t)(payload - packet->data)
+		);
+	}
 }
 
 static void state_in_sack(struct srv_turn *turn, struct rep_job *replica, uint32_t index) {

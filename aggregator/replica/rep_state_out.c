@@ -10,6 +10,7 @@
 #include "rep_internal.h"
 #include "srv_step.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- messages --------------------------------------------------------------------------------- */
@@ -321,9 +322,16 @@ void rep_state_check(struct srv_turn *turn, struct rep_primary *primary) {
 
 void rep_state_sack(
 	struct srv_turn *turn,
-	struct rep_state_out *part,
+	struct srv_handle *handle,
+	const struct srv_peer *peer,
 	const struct hd_msg_sack *sack
 ) {
+	struct rep_state_out *part = (struct rep_state_out *)(void *)handle;
+
+	assert(handle->kind == SRV_HANDLE_STATE_OUT);
+	if (part->primary->link->peer != peer) {
+		return;
+	}
 	hd_send_sack(part->send, turn->now, sack);
 	hd_timer_set(&turn->server->sends, &part->timer, turn->now);
 	rep_state_check(turn, part->primary);

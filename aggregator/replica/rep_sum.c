@@ -101,10 +101,11 @@ static bool sum_fill(struct srv_incoming *in, const struct hd_msg_members *messa
 
 void rep_sum_members(
 	struct srv_turn *turn,
-	struct rep_job *replica,
+	struct srv_job *job,
 	const struct hd_msg_members *message,
 	uint16_t count
 ) {
+	struct rep_job *replica = job->replica;
 	enum hd_reason reason = sum_check(turn, replica, message, count);
 	struct srv_incoming *in;
 

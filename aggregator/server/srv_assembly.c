@@ -6,60 +6,11 @@
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_runs.h"
-#include "rep_internal.h"
 #include "srv_credit.h"
+#include "srv_replica.h"
 #include "srv_stream.h"
 
 #include <errno.h>
-
-void srv_incoming_touch(struct hd_server *server, struct srv_incoming *in) {
-	if (!in->touched) {
-		in->touched = true;
-		TAILQ_INSERT_TAIL(&server->touched, in, touched_link);
-	}
-}
-
-bool srv_payload_fits(const struct srv_job *job, uint8_t dtype, uint64_t bytes) {
-	if (dtype == HD_DTYPE_SPARSE32) {
-		return bytes >= HD_RUN_BYTES_MIN && bytes % 4 == 0 && bytes <= job->bytes;
-	}
-	return hd_dtype_is_dense(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
-}
-
-int srv_incoming_open(
-	struct hd_server *server,
-	struct srv_incoming *in,
-	const struct hd_chunk_header *header
-) {
-	const struct srv_part *part = &in->parts[0];
-	struct hd_recv_config config = {
-		.token = in->handle.token,
-		.job = in->job->id,
-		.round = in->sum ? header->round : part->round,
-		.worker = in->sum ? header->worker : part->member->rank,
-		.attempt = in->sum ? header->attempt : part->attempt,
-		.dtype = in->dtype,
-		.bytes = in->bytes,
-		.chunk_bytes = (uint32_t)(in->slot_values * sizeof(uint32_t)),
-		.open
-		= in->sum && in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
-	};
-	int rc;
-
-	in->buffer = srv_buffer_get(server, in->job);
-	if (in->buffer == NULL) {
-		return -ENOMEM;
-	}
-	config.data = in->buffer->data;
-	rc = hd_recv_create(&config, &in->recv);
-	if (rc < 0) {
-		in->recv = NULL;
-		srv_buffer_put(server, in->job, in->buffer);
-		in->buffer = NULL;
-	}
-	in->normed = rc == 0 && (in->credit || in->job->primary != NULL);
-	return rc;
-}
 
 /* --- chunks ---------------------------------------------------------------------------------- */
 
@@ -159,8 +110,7 @@ bool srv_incoming_chunk(
 		return false;
 	}
 	if (in->recv == NULL && srv_incoming_open(turn->server, in, header) < 0
-	    && !(rep_copy_make_room(turn, in) && srv_incoming_open(turn->server, in, header) == 0
-	    )) {
+	    && !(rep_ops.make_room(turn, in) && srv_incoming_open(turn->server, in, header) == 0)) {
 		stats->drop_memory++;
 		return false;
 	}
@@ -244,20 +194,6 @@ static void tombstone_chunk(
 	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
 }
 
-/* By its MAC, if it is sealed. */
-static bool chunk_is_true(
-	struct srv_turn *turn,
-	struct hd_seal *seal,
-	const struct hd_chunk_header *header,
-	const struct hd_packet *packet
-) {
-	if (hd_seal_check(seal, turn->server->config.keys, header, packet->data, packet->bytes)) {
-		return true;
-	}
-	turn->server->stats.drop_mac++;
-	return false;
-}
-
 static void incoming_packet(
 	struct srv_turn *turn,
 	struct srv_incoming *in,
@@ -271,32 +207,13 @@ static void incoming_packet(
 		turn->server->stats.drop_source++;
 		return;
 	}
-	if (!chunk_is_true(turn, &in->seal, header, packet)) {
+	if (!srv_chunk_is_true(turn, &in->seal, header, packet)) {
 		return;
 	}
 	if (srv_incoming_is_copy(in) && !in->sum && in->source == NULL) {
 		in->source = srv_peer_at(turn->server, packet->peer);
 	}
 	(void)srv_incoming_chunk(turn, in, header, payload, payload_bytes);
-}
-
-static void seed_packet(
-	struct srv_turn *turn,
-	struct rep_state_in *part,
-	const struct hd_packet *packet,
-	const struct hd_chunk_header *header,
-	const uint8_t *payload
-) {
-	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
-
-	if (!rep_state_is_from(part, packet->peer)) {
-		turn->server->stats.drop_source++;
-		return;
-	}
-	if (!chunk_is_true(turn, &part->seal, header, packet)) {
-		return;
-	}
-	rep_state_chunk(turn, part, header, payload, payload_bytes);
 }
 
 void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
@@ -324,7 +241,7 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 		);
 		break;
 	case SRV_HANDLE_STATE_IN:
-		seed_packet(turn, (struct rep_state_in *)(void *)handle, packet, &header, payload);
+		rep_ops.state_packet(turn, handle, packet, &header, payload);
 		break;
 	case SRV_HANDLE_INCOMING:
 		incoming_packet(
@@ -335,29 +252,6 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 }
 
 /* --- go -------------------------------------------------------------------------------------- */
-
-void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in) {
-	struct hd_message message = {.kind = HD_MSG_GO};
-	struct hd_event event = srv_incoming_event(in, HD_EVENT_GO);
-	struct srv_peer *peer = srv_incoming_peer(in);
-
-	if (in->predecessor != NULL) {
-		LIST_REMOVE(in, successor_link);
-		in->predecessor = NULL;
-	}
-	in->active = turn->now;
-	in->went = true;
-	message.go.job = in->job->id;
-	message.go.token = in->handle.token;
-	srv_turn_event(turn, &event);
-	if (in->slot_values != 0) {
-		srv_stream_go(turn, in);
-		return;
-	}
-	if (peer != NULL) {
-		srv_peer_send(turn, peer, &message);
-	}
-}
 
 /* What is on the wire during the round trip to the successor: its first chunk then arrives as the
  * predecessor's last one does. */
@@ -403,6 +297,21 @@ incoming_sack(struct srv_turn *turn, struct srv_incoming *in, const struct srv_p
 	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
 }
 
+static void incoming_complete(struct srv_turn *turn, struct srv_incoming *in) {
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_END);
+
+	event.value = hd_recv_rate_bps(in->recv);
+	srv_turn_event(turn, &event);
+	in->job->dirty = true;
+	if (srv_incoming_is_copy(in)) {
+		rep_ops.complete(turn, in);
+		return;
+	}
+	if (!in->queued) {
+		srv_commit_queue(in);
+	}
+}
+
 static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 	const struct srv_peer *peer = srv_incoming_peer(in);
 
@@ -429,7 +338,7 @@ static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 	);
 	if (in->complete && in->completed_at == 0) {
 		in->completed_at = turn->now;
-		srv_commit_complete(turn, in);
+		incoming_complete(turn, in);
 	}
 }
 

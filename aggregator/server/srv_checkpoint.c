@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The core says what is to be written and keeps it unchanged; commits
  * go on meanwhile, on copies. */
-#include "rep_internal.h"
+#include "srv_internal.h"
 
 #include <errno.h>
 
@@ -26,31 +26,6 @@ void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job) {
 	free(job->checkpoint.lives);
 	job->checkpoint = (struct hd_checkpoint){0};
 	srv_state_release(server, job, job->checkpoint_state);
-}
-
-uint32_t
-srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_last_round *rows) {
-	uint32_t first = member->newest_round > most ? member->newest_round - most + 1 : 1;
-	uint32_t count = 0;
-
-	for (uint32_t round = first; round <= member->newest_round && round != 0; round++) {
-		const struct srv_round *kept = srv_member_round(member, round);
-
-		struct hd_last_round row = {.worker = member->rank, .round = round};
-
-		if (kept != NULL && kept->outcome == HD_OUTCOME_APPLIED) {
-			row.outcome = HD_OUTCOME_APPLIED;
-			row.delay = kept->delay;
-			row.version = kept->version;
-		} else if (round < member->newest_round) {
-			continue;
-		}
-		if (rows != NULL) {
-			rows[count] = row;
-		}
-		count++;
-	}
-	return count;
 }
 
 static int checkpoint_rounds(const struct srv_job *job, struct hd_checkpoint *checkpoint) {
@@ -189,18 +164,6 @@ void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool as
 	rc = server->config.ops->checkpoint(server->config.owner, &job->checkpoint);
 	if (rc < 0) {
 		checkpoint_failed(turn, job, rc);
-	}
-}
-
-void srv_durable_tell(struct srv_turn *turn, const struct srv_job *job) {
-	struct hd_message message = {.kind = HD_MSG_DURABLE};
-	struct srv_peer *peer;
-
-	message.durable = (struct hd_msg_durable){.job = job->id, .version = job->durable};
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job && peer->joined) {
-			srv_peer_send(turn, peer, &message);
-		}
 	}
 }
 

@@ -10,153 +10,16 @@
  * A position that shows no life for hold_us while a complete update waits behind it is given up.
  */
 #include "hd_group.h"
-#include "rep_internal.h"
 #include "srv_apply.h"
 #include "srv_credit.h"
+#include "srv_end.h"
 #include "srv_pull.h"
+#include "srv_replica.h"
 #include "srv_roster.h"
 #include "srv_step.h"
+#include "srv_told.h"
 
-#include <float.h>
-#include <math.h>
-
-enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint64_t ahead) {
-	uint64_t next = hd_version_counter(job->version) + 1 + ahead;
-
-	if (!srv_job_knows(job, base)) {
-		return HD_REASON_LOST_BASE;
-	}
-	if (job->spec.sync != HD_SYNC_NONE) {
-		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
-		 * with that very model. */
-		return srv_rounds_late(job, base) == UINT32_MAX ? HD_REASON_LATE : HD_REASON_NONE;
-	}
-	return next - hd_version_counter(base) > srv_job_tau(job) ? HD_REASON_LATE : HD_REASON_NONE;
-}
-
-enum hd_reason
-srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint64_t ahead) {
-	enum hd_reason reason = HD_REASON_NONE;
-
-	for (uint16_t i = 0; reason == HD_REASON_NONE && i < in->part_count; i++) {
-		reason = srv_commit_bound(job, in->parts[i].base, ahead + i);
-	}
-	return reason;
-}
-
-/* After all with positions that are not greater. Positions grow, so the place is near the tail. */
-void srv_commit_queue(struct srv_incoming *in) {
-	struct srv_incoming_list *queue = &in->job->queue;
-	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
-
-	if (in->direct) {
-		in->position = before != NULL ? before->position : 0;
-	}
-	while (before != NULL && before->position > in->position) {
-		before = TAILQ_PREV(before, srv_incoming_list, queue_link);
-	}
-	if (before != NULL) {
-		TAILQ_INSERT_AFTER(queue, before, in, queue_link);
-	} else {
-		TAILQ_INSERT_HEAD(queue, in, queue_link);
-	}
-	in->queued = true;
-}
-
-/* --- telling --------------------------------------------------------------------------------- */
-
-void srv_commit_outcome(
-	struct srv_turn *turn,
-	const struct srv_job *job,
-	const struct srv_member *member,
-	const struct srv_round *round
-) {
-	struct hd_message message = {.kind = HD_MSG_OUTCOME};
-
-	message.outcome = (struct hd_msg_outcome){
-		.job = job->id,
-		.worker = member->rank,
-		.round = round->round,
-		.outcome = round->outcome,
-		.reason = round->reason,
-		.version = round->version,
-		.delay = round->delay,
-		.durable = job->durable,
-	};
-	srv_member_send(turn, member, &message);
-}
-
-static void commit_say_report(
-	struct srv_turn *turn,
-	const struct srv_incoming *in,
-	const struct srv_part *part,
-	const struct srv_round *round
-) {
-	struct hd_message message = {.kind = HD_MSG_REPORT};
-	struct hd_msg_report *report = &message.report;
-
-	*report = (struct hd_msg_report){
-		.job = in->job->id,
-		.worker = part != NULL ? part->member->rank : HD_GROUP_WORKER,
-		.round = part != NULL ? part->round : 0,
-		.direction = srv_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
-		.attempt = part != NULL ? part->attempt : 0,
-		.token = part != NULL && in->sum ? part->handle.token : in->handle.token,
-		.outcome = round->outcome,
-		.reason = round->reason,
-		.version = in->job->version,
-		.position = in->direct ? 0 : in->position,
-		.base = part != NULL ? part->base : 0,
-		.norm = (float)fmin(sqrt(in->norm2), (double)FLT_MAX),
-		.credited = in->credit,
-	};
-	if (part != NULL && in->sum) {
-		report->position += (uint64_t)(part - in->parts);
-	}
-	if (in->recv != NULL) {
-		const struct hd_recv_stats *stats = hd_recv_stats(in->recv);
-
-		report->bytes = stats->bytes_held;
-		report->duration_ns = stats->last > stats->first ? stats->last - stats->first : 0;
-		report->rate_bps = (uint64_t)hd_recv_rate_bps(in->recv);
-		report->limited_permille = hd_recv_limited_permille(in->recv);
-	}
-	srv_controller_send(turn, &message);
-}
-
-void srv_commit_report(
-	struct srv_turn *turn,
-	const struct srv_incoming *in,
-	const struct srv_round *round
-) {
-	if (turn->server->controller == NULL) {
-		return;
-	}
-	if (in->sum && !in->apart) {
-		commit_say_report(turn, in, NULL, round);
-		return;
-	}
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		commit_say_report(turn, in, &in->parts[i], round);
-	}
-}
-
-/* --- completing ------------------------------------------------------------------------------ */
-
-void srv_commit_complete(struct srv_turn *turn, struct srv_incoming *in) {
-	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_END);
-
-	event.value = hd_recv_rate_bps(in->recv);
-	srv_turn_event(turn, &event);
-	in->job->dirty = true;
-	if (srv_incoming_is_copy(in)) {
-		rep_copy_complete(turn, in);
-		return;
-	}
-	if (!in->queued) {
-		srv_commit_queue(in);
-	}
-}
+#include <assert.h>
 
 /* --- committing ------------------------------------------------------------------------------ */
 
@@ -192,13 +55,6 @@ static void commit_log(
 		.more = more,
 	};
 	srv_turn_event(turn, &event);
-}
-
-/* Within a synchronous step nobody is late: all were computed from the model that it steps from. Of those of a
- * federated job that were not it is in steps. */
-uint32_t srv_commit_delay(const struct srv_part *part, uint64_t counter) {
-	return part->in->stepped ? part->late :
-				   (uint32_t)(counter - hd_version_counter(part->base));
 }
 
 /* `more` are applied after it in the same step. */
@@ -243,7 +99,7 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 		}
 	}
 	if (job->primary != NULL) {
-		rep_primary_committed(turn, job, in);
+		rep_ops.committed(turn, job, in);
 	}
 	if (stepped) {
 		server->stats.sync_steps++;
@@ -304,7 +160,7 @@ static void commit_drop_late(struct srv_turn *turn, struct srv_job *job) {
 		next = TAILQ_NEXT(in, open_link);
 		/* The base of an unspent credit is not known yet. */
 		if (reason != HD_REASON_NONE && !srv_credit_unspent(in)) {
-			srv_incoming_fail(turn, in, reason, NULL);
+			srv_push_fail(turn, in, reason, NULL);
 		}
 	}
 }
@@ -352,7 +208,7 @@ static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voide
 		}
 		if (until <= turn->now) {
 			*voided = true;
-			srv_incoming_fail(turn, in, HD_REASON_HOLD, NULL);
+			srv_push_fail(turn, in, HD_REASON_HOLD, NULL);
 		} else {
 			again = hd_ns_min(again, until);
 		}
@@ -392,7 +248,7 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 		in = job->apply.in != NULL             ? job->apply.in :
 			job->spec.sync != HD_SYNC_NONE ? srv_step_due(turn, job) :
 							 commit_next(job);
-		if (in == NULL || (job->apply.in == NULL && !rep_primary_permits(turn, job, in))) {
+		if (in == NULL || (job->apply.in == NULL && !rep_ops.permits(turn, job, in))) {
 			return true;
 		}
 		if (server->step_left == 0) {
@@ -409,7 +265,7 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 		apply_end(turn, job);
 		commit_drop_late(turn, job);
 		srv_checkpoint_consider(turn, job, false);
-		rep_primary_consider(turn, job);
+		rep_ops.consider(turn, job);
 		if (!TAILQ_EMPTY(&server->starved_pulls)) {
 			srv_pull_feed(turn); /* who waited for a whole version gets this one */
 		}
@@ -417,12 +273,26 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 	return true;
 }
 
+/* The replica was promoted: the job is this node's from here on. */
+static void commit_serves(struct srv_turn *turn, struct srv_job *job) {
+	assert(job->replica == NULL);
+	srv_job_idle(turn, job); /* until somebody has joined */
+	srv_announce(turn, job);
+	srv_job_joined(turn, job);
+	srv_told_ask_joins(turn->server, job->id); /* who said JOIN before there was a copy */
+	srv_checkpoint_consider(turn, job, true);
+}
+
 void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
 	hd_ns again = HD_NEVER;
+	enum rep_run run;
 	bool voided = true;
 
 	if (job->replica != NULL) {
-		job->dirty = !rep_job_run(turn, job);
+		run = rep_ops.run(turn, job);
+		if (run == REP_RUN_SERVES)
+			commit_serves(turn, job);
+		job->dirty = run == REP_RUN_UNFINISHED;
 		return;
 	}
 	while (voided) {
@@ -436,7 +306,7 @@ void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
 		}
 	}
 	commit_report_pending(turn, job);
-	rep_primary_consider(turn, job); /* whether a commit is held */
+	rep_ops.consider(turn, job); /* whether a commit is held */
 	again = hd_ns_min(again, srv_step_watch(turn, job));
 	again = hd_ns_min(again, srv_rounds_deadline(job));
 	hd_timer_set(&turn->server->timers, &job->hold, again);

@@ -8,35 +8,13 @@
  * The worker stops spending it before we give it up, so that its chunks hardly ever come too late; when
  * they do, it hears VOID and asks.
  */
-#include "hd_kernels.h"
-#include "hd_runs.h"
 #include "srv_credit.h"
 
 #include <math.h>
 
 #define HD_CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
-#define HD_NORM_BLOCK 256 /* values that are widened at a time */
 
 /* --- offered --------------------------------------------------------------------------------- */
-
-static void
-credit_report(struct srv_turn *turn, const struct hd_msg_credit *credit, enum hd_reason reason) {
-	struct hd_message message = {.kind = HD_MSG_REPORT};
-
-	message.report = (struct hd_msg_report){
-		.job = credit->job,
-		.worker = credit->worker,
-		.round = credit->round,
-		.direction = HD_PUSH,
-		.attempt = credit->attempt,
-		.token = credit->token,
-		.outcome = HD_OUTCOME_FAILED,
-		.reason = (uint8_t)reason,
-		.position = credit->position,
-		.credited = 1,
-	};
-	srv_controller_send(turn, &message);
-}
 
 static enum hd_reason
 credit_check(struct srv_turn *turn, const struct hd_msg_credit *credit, const struct srv_job *job) {
@@ -84,7 +62,7 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 	}
 	if (reason != HD_REASON_NONE) {
 		server->stats.credits_unspent++;
-		credit_report(turn, credit, reason);
+		srv_credit_report(turn, credit, reason);
 		if (member != NULL) {
 			srv_push_withdraw(turn, job, member, credit->token, reason);
 		}
@@ -110,10 +88,6 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 }
 
 /* --- spent ----------------------------------------------------------------------------------- */
-
-bool srv_credit_unspent(const struct srv_incoming *in) {
-	return in->credit && !in->started;
-}
 
 /* What the first chunk says of the whole, and each later one must say too. */
 bool srv_credit_takes(struct srv_incoming *in, const struct hd_chunk_header *header) {
@@ -149,46 +123,11 @@ bool srv_credit_spend(struct srv_turn *turn, struct srv_incoming *in) {
 
 	turn->server->stats.credits_spent++;
 	if (reason != HD_REASON_NONE) {
-		srv_incoming_fail(turn, in, reason, NULL);
+		srv_push_fail(turn, in, reason, NULL);
 		return false;
 	}
 	srv_commit_queue(in);
 	return true;
-}
-
-static double norm2_half(uint8_t dtype, const uint16_t *values, size_t count) {
-	float wide[HD_NORM_BLOCK];
-	double sum = 0;
-
-	for (size_t at = 0; at < count; at += HD_NORM_BLOCK) {
-		size_t n = count - at < HD_NORM_BLOCK ? count - at : HD_NORM_BLOCK;
-
-		hd_half_to_f32(dtype, wide, values + at, n);
-		sum += hd_norm2_f32(wide, n);
-	}
-	return sum;
-}
-
-static double norm2_runs(const uint8_t *chunk, size_t bytes, uint64_t values) {
-	struct hd_runs_cursor cursor;
-	struct hd_run run;
-	const float *x;
-	double sum = 0;
-
-	hd_runs_begin(&cursor, chunk, bytes, values);
-	while (hd_runs_next(&cursor, &run, &x) > 0) {
-		sum += hd_norm2_f32(x, run.count);
-	}
-	return sum;
-}
-
-double
-srv_payload_norm2(const struct srv_job *job, uint8_t dtype, const void *values, size_t bytes) {
-	if (dtype == HD_DTYPE_SPARSE32) {
-		return norm2_runs(values, bytes, job->values);
-	}
-	return hd_dtype_is_half(dtype) ? norm2_half(dtype, values, bytes / sizeof(uint16_t)) :
-					 hd_norm2_f32(values, bytes / sizeof(float));
 }
 
 void srv_credit_measure(struct srv_incoming *in, const struct hd_chunk_header *header) {
@@ -201,35 +140,6 @@ void srv_credit_measure(struct srv_incoming *in, const struct hd_chunk_header *h
 }
 
 /* --- not spent ------------------------------------------------------------------------------- */
-
-void srv_credit_end(
-	struct srv_turn *turn,
-	struct srv_incoming *in,
-	enum hd_reason reason,
-	bool report
-) {
-	const struct srv_part *part = &in->parts[0];
-	struct hd_event event = srv_incoming_event(in, HD_EVENT_VOIDED);
-	const struct hd_msg_credit credit = {
-		.job = in->job->id,
-		.worker = part->member->rank,
-		.round = part->round,
-		.attempt = part->attempt,
-		.token = in->handle.token,
-		.position = in->position,
-	};
-
-	event.reason = reason;
-	event.version = in->job->version;
-	event.aux = 1;
-	turn->server->stats.credits_unspent++;
-	srv_turn_event(turn, &event);
-	if (report) {
-		credit_report(turn, &credit, reason);
-	}
-	srv_push_withdraw(turn, in->job, part->member, credit.token, reason);
-	srv_incoming_end(turn, in, false);
-}
 
 void srv_credit_end_all(struct srv_turn *turn, struct srv_job *job, enum hd_reason reason) {
 	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;

@@ -6,6 +6,11 @@
 #include "srv_internal.h"
 
 void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit);
+void srv_credit_report(
+	struct srv_turn *turn,
+	const struct hd_msg_credit *credit,
+	enum hd_reason reason
+);
 bool srv_credit_unspent(const struct srv_incoming *in);
 /* Whether this chunk may belong to it. The first one says what the whole is: taken back by untake when it is
  * refused after all. */

@@ -8,8 +8,10 @@
  *
  * The controller hears of the end by LEAVE, with reason none if a checkpoint stays.
  */
-#include "rep_internal.h"
+#include "srv_create.h"
 #include "srv_end.h"
+#include "srv_replica.h"
+#include "srv_told.h"
 
 static bool server_keeps(const struct hd_server *server) {
 	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
@@ -44,22 +46,13 @@ static void job_gone(struct srv_turn *turn, struct srv_job *job) {
 	}
 }
 
-void srv_job_idle(struct srv_turn *turn, struct srv_job *job) {
-	job->idle_since = turn->now;
-	hd_timer_set(
-		&turn->server->timers,
-		&job->idle,
-		hd_ns_add(turn->now, turn->server->config.job_idle_us * HD_US)
-	);
-}
-
 void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
 	job->ending = true;
 	job->dirty = true; /* what is held whole is still committed */
 	turn->server->retiring = true;
-	rep_primary_fini(turn, job);
+	rep_ops.leave(turn, job);
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
 		if (peer->job == job) {
 			srv_peer_detach(turn, peer, HD_REASON_LEFT);
@@ -179,5 +172,46 @@ void srv_forget(struct srv_turn *turn) {
 		} else if (job->retired || job->ending) {
 			server->retiring = true;
 		}
+	}
+}
+
+/* --- another node's --- */
+
+/* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
+void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_peer *peer;
+
+	rep_ops.leave(turn, job);
+	/* Who joins all the same must not begin it from an old checkpoint. */
+	srv_told_set(turn->server, job->id, false, job->generation);
+	job->retired = true;
+	turn->server->retiring = true;
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job) {
+			srv_peer_detach(turn, peer, HD_REASON_CLOSED);
+			srv_peer_break(turn->server, peer, "another node is the job's server");
+		}
+	}
+	job->emptied = false;
+}
+
+/* --- the report --- */
+
+void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
+	if (!job->emptied || job->replica != NULL || job->retired) {
+		return;
+	}
+	if (!srv_job_empty(job, &turn->server->peers)) {
+		job->emptied = false;
+		return;
+	}
+	if (!TAILQ_EMPTY(&job->open)) {
+		return; /* held whole: it is still committed */
+	}
+	if (job->saved != job->version) {
+		srv_checkpoint_consider(turn, job, true);
+	}
+	if (!job->checkpointing) {
+		srv_report_tell(turn, job);
 	}
 }

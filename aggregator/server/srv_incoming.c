@@ -8,8 +8,7 @@
  *                                       withdrawn: their workers ask again
  */
 #include "hd_group.h"
-#include "rep_internal.h"
-#include "srv_credit.h"
+#include "srv_stream.h"
 
 #include <errno.h>
 
@@ -176,6 +175,131 @@ void srv_tombstone_add(struct hd_server *server, const struct srv_tombstone *lik
 	tomb->used = srv_handle_add(server, &tomb->handle) == 0;
 }
 
+/* --- go --- */
+
+/* To all members: there is nobody between who could be told: its members may begin. */
+static void stream_go(struct srv_turn *turn, const struct srv_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_GO};
+
+	message.go.job = in->job->id;
+	for (uint16_t i = 0; i < in->part_count; i++) {
+		const struct srv_part *part = &in->parts[i];
+
+		message.go.token = part->handle.token;
+		if (part->member->peer != NULL) {
+			srv_peer_send(turn, part->member->peer, &message);
+		}
+	}
+}
+
+void srv_incoming_touch(struct hd_server *server, struct srv_incoming *in) {
+	if (!in->touched) {
+		in->touched = true;
+		TAILQ_INSERT_TAIL(&server->touched, in, touched_link);
+	}
+}
+
+int srv_incoming_open(
+	struct hd_server *server,
+	struct srv_incoming *in,
+	const struct hd_chunk_header *header
+) {
+	const struct srv_part *part = &in->parts[0];
+	struct hd_recv_config config = {
+		.token = in->handle.token,
+		.job = in->job->id,
+		.round = in->sum ? header->round : part->round,
+		.worker = in->sum ? header->worker : part->member->rank,
+		.attempt = in->sum ? header->attempt : part->attempt,
+		.dtype = in->dtype,
+		.bytes = in->bytes,
+		.chunk_bytes = (uint32_t)(in->slot_values * sizeof(uint32_t)),
+		.open
+		= in->sum && in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
+	};
+	int rc;
+
+	in->buffer = srv_buffer_get(server, in->job);
+	if (in->buffer == NULL) {
+		return -ENOMEM;
+	}
+	config.data = in->buffer->data;
+	rc = hd_recv_create(&config, &in->recv);
+	if (rc < 0) {
+		in->recv = NULL;
+		srv_buffer_put(server, in->job, in->buffer);
+		in->buffer = NULL;
+	}
+	in->normed = rc == 0 && (in->credit || in->job->primary != NULL);
+	return rc;
+}
+
+void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in) {
+	struct hd_message message = {.kind = HD_MSG_GO};
+	struct hd_event event = srv_incoming_event(in, HD_EVENT_GO);
+	struct srv_peer *peer = srv_incoming_peer(in);
+
+	if (in->predecessor != NULL) {
+		LIST_REMOVE(in, successor_link);
+		in->predecessor = NULL;
+	}
+	in->active = turn->now;
+	in->went = true;
+	message.go.job = in->job->id;
+	message.go.token = in->handle.token;
+	srv_turn_event(turn, &event);
+	if (in->slot_values != 0) {
+		stream_go(turn, in);
+		return;
+	}
+	if (peer != NULL) {
+		srv_peer_send(turn, peer, &message);
+	}
+}
+
+/* After all with positions that are not greater. Positions grow, so the place is near the tail. */
+void srv_commit_queue(struct srv_incoming *in) {
+	struct srv_incoming_list *queue = &in->job->queue;
+	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
+
+	if (in->direct) {
+		in->position = before != NULL ? before->position : 0;
+	}
+	while (before != NULL && before->position > in->position) {
+		before = TAILQ_PREV(before, srv_incoming_list, queue_link);
+	}
+	if (before != NULL) {
+		TAILQ_INSERT_AFTER(queue, before, in, queue_link);
+	} else {
+		TAILQ_INSERT_HEAD(queue, in, queue_link);
+	}
+	in->queued = true;
+}
+
+void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_t token) {
+	struct srv_handle *after;
+
+	if (token == 0) {
+		return;
+	}
+	after = srv_handle_find(turn->server, token);
+	if (after == NULL || after->kind != SRV_HANDLE_INCOMING
+	    || ((struct srv_incoming *)(void *)after)->complete) {
+		srv_incoming_go(turn, in);
+		return;
+	}
+	in->predecessor = (struct srv_incoming *)(void *)after;
+	LIST_INSERT_HEAD(&in->predecessor->successors, in, successor_link);
+	srv_incoming_touch(turn->server, in->predecessor);
+}
+
+void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer) {
+	in->aggregator = peer;
+	LIST_INSERT_HEAD(&peer->sums, in, aggregator_link);
+}
+
+/* --- the end --- */
+
 void srv_incoming_end(struct srv_turn *turn, struct srv_incoming *in, bool done) {
 	struct srv_tombstone tomb = srv_incoming_epitaph(in, in->handle.token, done);
 	struct srv_incoming *successor;
@@ -185,157 +309,4 @@ void srv_incoming_end(struct srv_turn *turn, struct srv_incoming *in, bool done)
 	}
 	srv_incoming_destroy(turn->server, in);
 	srv_tombstone_add(turn->server, &tomb);
-}
-
-/* --- failing ---------------------------------------------------------------------------------- */
-
-/* Reasons that end a transfer, not the round: its worker may ask for that round again. */
-static bool reason_is_transient(enum hd_reason reason) {
-	return reason == HD_REASON_LEASE || reason == HD_REASON_CLOSED || reason == HD_REASON_EPOCH
-		|| reason == HD_REASON_NO_MEMORY || reason == HD_REASON_TIMEOUT
-		|| reason == HD_REASON_LEFT || reason == HD_REASON_EXPIRED;
-}
-
-uint8_t srv_reason_outcome(enum hd_reason reason) {
-	switch (reason) {
-	case HD_REASON_LATE:
-	case HD_REASON_LOST_BASE:
-	case HD_REASON_VOID:
-	case HD_REASON_HOLD:
-	case HD_REASON_BOUND:
-	case HD_REASON_IDLES:
-		return HD_OUTCOME_DROPPED;
-	default:
-		return HD_OUTCOME_FAILED;
-	}
-}
-
-void srv_round_fail(
-	struct srv_turn *turn,
-	struct srv_job *job,
-	struct srv_member *member,
-	const struct srv_round *round
-) {
-	if (round->outcome == HD_OUTCOME_DROPPED) {
-		turn->server->stats.dropped++;
-		if (round->reason == HD_REASON_LATE) {
-			srv_rounds_dropped(job);
-		}
-	} else {
-		turn->server->stats.failed++;
-	}
-	if (reason_is_transient(round->reason)) {
-		srv_report_interrupted(job, round->reason);
-		return;
-	}
-	srv_report_ended(job, member, round);
-	srv_member_record(member, round);
-	srv_commit_outcome(turn, job, member, round);
-}
-
-/* Decided on the update itself, at or before its commit; the rest is a position given up. */
-static bool reason_is_decision(enum hd_reason reason) {
-	return reason == HD_REASON_LATE || reason == HD_REASON_LOST_BASE
-		|| reason == HD_REASON_NOT_FINITE;
-}
-
-static void
-incoming_tell(struct srv_turn *turn, const struct srv_incoming *in, enum hd_reason reason) {
-	struct hd_event event = srv_incoming_event(
-		in, reason_is_decision(reason) ? HD_EVENT_DROPPED : HD_EVENT_VOIDED
-	);
-
-	event.reason = reason;
-	event.version = in->job->version;
-	turn->server->stats.voided += event.kind == HD_EVENT_VOIDED ? 1 : 0;
-	srv_turn_event(turn, &event);
-}
-
-static void peer_withdraw(
-	struct srv_turn *turn,
-	struct srv_peer *peer,
-	const struct srv_job *job,
-	uint64_t token,
-	enum hd_reason reason
-) {
-	struct hd_message message = {.kind = HD_MSG_VOID};
-
-	message.void_.job = job->id;
-	message.void_.token = token;
-	message.void_.reason = (uint8_t)reason;
-	if (peer != NULL) {
-		srv_peer_send(turn, peer, &message);
-	}
-}
-
-void srv_push_withdraw(
-	struct srv_turn *turn,
-	const struct srv_job *job,
-	const struct srv_member *member,
-	uint64_t token,
-	enum hd_reason reason
-) {
-	peer_withdraw(turn, member->peer, job, token, reason);
-}
-
-/* How a part of a failed transfer ends. A sum fails whole, but its parts are not all to blame: whose worker may
- * ask again gets a reason that says so. */
-static enum hd_reason
-part_reason(const struct srv_part *part, enum hd_reason reason, const struct srv_part *cause) {
-	enum hd_reason own;
-
-	if (!part->in->sum || part == cause) {
-		return reason;
-	}
-	own = srv_commit_bound(part->in->job, part->base, 0);
-	if (own != HD_REASON_NONE) {
-		return own;
-	}
-	return reason_is_transient(reason) ? reason : HD_REASON_TIMEOUT;
-}
-
-static void part_fail(struct srv_turn *turn, const struct srv_part *part, enum hd_reason reason) {
-	struct srv_job *job = part->in->job;
-	uint64_t token = part->in->sum ? part->handle.token : part->in->handle.token;
-	struct srv_round round = {
-		.round = part->round,
-		.outcome = srv_reason_outcome(reason),
-		.reason = (uint8_t)reason,
-		.version = job->version,
-	};
-
-	srv_round_fail(turn, job, part->member, &round);
-	if (reason_is_transient(reason)) {
-		srv_push_withdraw(turn, job, part->member, token, reason);
-	}
-}
-
-void srv_incoming_fail(
-	struct srv_turn *turn,
-	struct srv_incoming *in,
-	enum hd_reason reason,
-	const struct srv_part *cause
-) {
-	struct srv_round round = {
-		.outcome = srv_reason_outcome(reason),
-		.reason = (uint8_t)reason,
-	};
-
-	if (srv_incoming_is_copy(in)) {
-		rep_copy_fail(turn, in, reason);
-		return;
-	}
-	if (srv_credit_unspent(in) && reason != HD_REASON_CANCELLED) {
-		srv_credit_end(turn, in, reason, true);
-		return;
-	}
-	incoming_tell(turn, in, reason);
-	srv_commit_report(turn, in, &round);
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		part_fail(turn, &in->parts[i], part_reason(&in->parts[i], reason, cause));
-	}
-	if (in->sum) {
-		peer_withdraw(turn, in->aggregator, in->job, in->handle.token, reason);
-	}
-	srv_incoming_end(turn, in, in->complete);
 }

@@ -327,8 +327,10 @@ struct srv_job {
 	struct hd_timer retry;
 
 	/* rep_internal.h: at most one of them. Norms are kept while a replica follows. */
-	struct rep_primary *primary; /* its replica; NULL: none */
+	struct rep_primary *primary; /* of its replica; NULL: it has none */
 	struct rep_job *replica; /* this is a copy of another server's job */
+	bool replicated; /* its replica may be promoted: durable is what that has whole, */
+	hd_version replicated_to; /* this */
 	double momentum2, weights2; /* squared L2 norms */
 	uint64_t generation; /* the newest assignment that the controller told of */
 	bool retired; /* another node is its server: it goes */
@@ -357,6 +359,18 @@ TAILQ_HEAD(srv_jobs, srv_job);
 /* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a copy, or is another node's by now. */
 static inline bool srv_job_away(const struct srv_job *job) {
 	return job->restoring || job->asking || job->replica != NULL || job->retired;
+}
+
+/* It is for a replica: nobody but the log decides on it. */
+static inline bool srv_incoming_is_copy(const struct srv_incoming *in) {
+	return in->job->replica != NULL;
+}
+
+/* The controller's newest word on who is its server. */
+static inline void srv_job_told(struct srv_job *job, uint64_t generation) {
+	if (generation > job->generation) {
+		job->generation = generation;
+	}
 }
 
 struct hd_server {
@@ -407,11 +421,12 @@ struct srv_turn {
 	struct hd_sink *sink;
 };
 
-/* --- srv_node.c ---------------------------------------------------------------------------- */
+/* --- srv_send.c ---------------------------------------------------------------------------- */
 struct srv_handle *srv_handle_find(struct hd_server *server, uint64_t token);
 /* 0, -EEXIST, -ENOMEM, -ENOBUFS (HD_TRANSFERS_MAX). */
 int srv_handle_add(struct hd_server *server, struct srv_handle *handle);
 void srv_handle_remove(struct hd_server *server, struct srv_handle *handle);
+void srv_peer_free(struct hd_server *server, struct srv_peer *peer);
 /* Sends reliably; a session whose queue is full is given up: its worker joins and asks again. */
 void srv_peer_send(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message);
 /* Its session is closed at the end of the call; `why` lives on. */
@@ -455,8 +470,6 @@ bool srv_job_knows(const struct srv_job *job, hd_version base);
 
 /* The worker's place in the job, made if it is new. NULL: no memory. */
 struct srv_member *srv_job_enter(struct srv_job *job, uint16_t rank);
-/* A job without contents for a copy of another server's; takes *spec over only on success. NULL: text says why. */
-struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec *spec, char *text);
 /* Fills rows with the newest applied rounds, and the newest of all: at most so many, oldest first; NULL only counts. */
 uint32_t
 srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_last_round *rows);
@@ -479,7 +492,8 @@ struct hd_event srv_incoming_event(const struct srv_incoming *in, enum hd_event_
 void srv_incoming_end(struct srv_turn *turn, struct srv_incoming *in, bool done);
 /* A transfer ends without being applied: told, recorded when that is final, counted. Of a sum the reason is that of
  * `cause`, one of its parts (NULL: nobody's); the other parts' workers may ask again. */
-void srv_incoming_fail(
+/* It is no copy. */
+void srv_push_fail(
 	struct srv_turn *turn,
 	struct srv_incoming *in,
 	enum hd_reason reason,
@@ -498,6 +512,14 @@ void srv_push_withdraw(
 	struct srv_turn *turn,
 	const struct srv_job *job,
 	const struct srv_member *member,
+	uint64_t token,
+	enum hd_reason reason
+);
+/* The same to any session; NULL: there is none. */
+void srv_peer_withdraw(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	const struct srv_job *job,
 	uint64_t token,
 	enum hd_reason reason
 );
@@ -551,7 +573,6 @@ void srv_sum_members(struct srv_turn *turn, const struct hd_msg_members *members
 void srv_sum_void(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_void_ *void_);
 /* Its session begins, ends: sums of its address are its own; those that are not held whole have failed. */
 void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer);
-void srv_aggregator_detach(struct srv_turn *turn, struct srv_peer *peer);
 struct srv_peer *srv_aggregator_find(const struct hd_server *server, struct hd_addr address);
 
 /* --- srv_assembly.c ------------------------------------------------------------------- */
@@ -575,7 +596,6 @@ srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint
 void srv_commit_queue(struct srv_incoming *in);
 /* The delay of this part, if it makes the version with that counter. */
 uint32_t srv_commit_delay(const struct srv_part *part, uint64_t counter);
-void srv_commit_complete(struct srv_turn *turn, struct srv_incoming *in);
 /* Applies what is due, as far as the call's step reaches. */
 void srv_commit_run(struct srv_turn *turn, struct srv_job *job);
 void srv_commit_outcome(
@@ -589,6 +609,42 @@ void srv_commit_report(
 	struct srv_turn *turn,
 	const struct srv_incoming *in,
 	const struct srv_round *round
+);
+
+/* What its values were multiplied by; of a sum, their total. */
+float srv_incoming_weight(const struct srv_incoming *in);
+/* The same, not rounded. */
+double srv_incoming_weights(const struct srv_incoming *in);
+/* This session is the one that the sum comes over. */
+void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer);
+/* Another node is the job's server: it goes, and its workers' sessions with it. */
+void srv_job_retire(struct srv_turn *turn, struct srv_job *job);
+/* Job's newest durable version after something changed; tells. */
+void srv_durable_update(struct srv_turn *turn, struct srv_job *job);
+/* The controller has heard that the job is here, and said that this node is its server. */
+void srv_job_confirm(struct srv_turn *turn, struct srv_job *job);
+/* It is silent: the job goes on without that word. */
+void srv_job_alone(struct srv_turn *turn, struct srv_job *job);
+/* The same, of all: who waits for that word joins without it. Nothing is durable before it comes. */
+void srv_jobs_alone(struct srv_turn *turn);
+/* Ties the session to its worker. A newer session of the same rank takes the older one's place. */
+void srv_peer_attach(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	struct srv_job *job,
+	struct srv_member *member
+);
+int srv_incoming_open(
+	struct hd_server *server,
+	struct srv_incoming *in,
+	const struct hd_chunk_header *header
+);
+/* By its MAC, if it is sealed. */
+bool srv_chunk_is_true(
+	struct srv_turn *turn,
+	struct hd_seal *seal,
+	const struct hd_chunk_header *header,
+	const struct hd_packet *packet
 );
 
 #endif

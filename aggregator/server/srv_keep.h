@@ -29,8 +29,6 @@ uint64_t srv_memory_left(const struct hd_server *server);
 void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool asked);
 /* True when nothing of this job is left to write. */
 bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job *job);
-/* Tells every worker of the job what is durable now. */
-void srv_durable_tell(struct srv_turn *turn, const struct srv_job *job);
 /* Gives what begun checkpoints hold back, at the end. */
 void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job);
 

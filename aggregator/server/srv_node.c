@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "rep_internal.h"
+#include "srv_create.h"
 #include "srv_end.h"
 #include "srv_pull.h"
+#include "srv_replica.h"
 #include "srv_roster.h"
 #include "srv_stream.h"
+#include "srv_told.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,86 +13,11 @@
 #define HD_MEMORY_DEFAULT (UINT64_C(1) << 30)
 #define HD_WINDOW_DEFAULT (UINT32_C(1) << 20)
 
-/* --- tokens --------------------------------------------------------------------------------- */
-
-struct srv_handle *srv_handle_find(struct hd_server *server, uint64_t token) {
-	struct srv_handle *handle;
-
-	HASH_FIND(hh, server->handles, &token, sizeof(token), handle);
-	return handle;
-}
-
-int srv_handle_add(struct hd_server *server, struct srv_handle *handle) {
-	bool transfer = handle->kind != SRV_HANDLE_TOMBSTONE;
-
-	if (transfer && server->transfer_count >= HD_TRANSFERS_MAX) {
-		return -ENOBUFS;
-	}
-	if (srv_handle_find(server, handle->token) != NULL) {
-		return -EEXIST;
-	}
-	handle->hh.tbl = NULL;
-	HASH_ADD(hh, server->handles, token, sizeof(handle->token), handle);
-	if (handle->hh.tbl == NULL) {
-		return -ENOMEM;
-	}
-	server->transfer_count += transfer ? 1 : 0;
-	return 0;
-}
-
-void srv_handle_remove(struct hd_server *server, struct srv_handle *handle) {
-	HASH_DELETE(hh, server->handles, handle);
-	server->transfer_count -= handle->kind != SRV_HANDLE_TOMBSTONE ? 1 : 0;
-}
-
-/* --- sending -------------------------------------------------------------------------------- */
-
-void srv_turn_event(struct srv_turn *turn, struct hd_event *event) {
-	event->at = turn->now;
-	if (turn->sink->event != NULL) {
-		turn->sink->event(turn->sink, event);
-	}
-}
-
-void srv_peer_break(struct hd_server *server, struct srv_peer *peer, const char *why) {
-	peer->broken = why;
-	server->breaking = true;
-}
-
-void srv_peer_send(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message) {
-	if (peer->broken != NULL) {
-		return;
-	}
-	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
-		srv_peer_break(turn->server, peer, "too many messages wait for an acknowledgement");
-		turn->server->stats.sends_broken++;
-	}
-}
-
-void srv_member_send(
-	struct srv_turn *turn,
-	const struct srv_member *member,
-	const struct hd_message *message
-) {
-	if (member->peer != NULL) {
-		srv_peer_send(turn, member->peer, message);
-	}
-}
-
-/* What the controller misses it learns anew from REGISTER, STATE and INFLIGHT. */
-void srv_controller_send(struct srv_turn *turn, const struct hd_message *message) {
-	struct hd_session *controller = turn->server->controller;
-
-	if (controller != NULL && hd_session_is_open(controller)) {
-		(void)hd_session_send(controller, message, turn->now, turn->sink);
-	}
-}
-
 /* --- node face ------------------------------------------------------------------------------- */
 
 static void server_close(struct srv_turn *turn, struct srv_peer *peer, const char *why) {
-	rep_link_closed(turn, peer);
-	rep_link_lost(turn, peer->session);
+	rep_ops.link_closed(turn, peer);
+	rep_ops.link_lost(turn, peer->session);
 	srv_peer_detach(turn, peer, HD_REASON_CLOSED);
 	hd_session_set_user(peer->session, NULL);
 	hd_session_close(peer->session, HD_REASON_CLOSED, why, turn->now, turn->sink);
@@ -113,7 +40,6 @@ static void server_close_broken(struct srv_turn *turn) {
 }
 
 static void server_timer(struct srv_turn *turn, struct hd_timer *timer) {
-	struct rep_primary *primary;
 	struct srv_job *job;
 
 	switch (timer->kind) {
@@ -142,16 +68,8 @@ static void server_timer(struct srv_turn *turn, struct hd_timer *timer) {
 		srv_job_idle_check(turn, job);
 		break;
 	case SRV_TIMER_PRIMARY:
-		primary = (struct rep_primary
-				   *)(void *)((char *)timer - offsetof(struct rep_primary, timer));
-		rep_state_check(turn, primary);
-		rep_primary_consider(turn, primary->job);
-		break;
 	case SRV_TIMER_REPLICA:
-		rep_job_timer(
-			turn,
-			(struct rep_job *)(void *)((char *)timer - offsetof(struct rep_job, timer))
-		);
+		rep_ops.timer(turn, timer);
 		break;
 	default:
 		srv_pull_start(
@@ -213,7 +131,7 @@ static void server_settle(struct srv_turn *turn) {
 		server_timer(turn, timer);
 	}
 	srv_assembly_settle(turn);
-	rep_states_settle(turn);
+	rep_ops.settle(turn);
 	server_commit(turn);
 	srv_forget(turn);
 	if (server->freed) {
@@ -323,7 +241,7 @@ static hd_ns server_deadline(const void *core) {
 	return hd_ns_min(
 		hd_ns_min(hd_endpoint_deadline(server->endpoint), server_alone_at(server)),
 		hd_ns_min(
-			rep_jobs_deadline(server),
+			rep_ops.deadline(server),
 			hd_ns_min(hd_timers_next(&server->timers), hd_timers_next(&server->sends))
 		)
 	);
@@ -484,7 +402,7 @@ hd_version hd_server_version(const struct hd_server *server, uint32_t job) {
 bool hd_server_replicated(const struct hd_server *server, uint32_t job) {
 	const struct srv_job *found = srv_job_find(server, job);
 
-	return found != NULL && found->primary != NULL && found->primary->active;
+	return found != NULL && found->replicated;
 }
 
 const struct hd_server_stats *hd_server_stats(const struct hd_server *server) {

@@ -5,8 +5,8 @@
  *   WAITING (its time, its predecessor) -> STARVED (no buffer) -> SENDING -> ended
  */
 #include "hd_group.h"
-#include "rep_internal.h"
 #include "srv_pull.h"
+#include "srv_replica.h"
 
 #include <errno.h>
 
@@ -103,7 +103,7 @@ void srv_outgoing_destroy(struct hd_server *server, struct srv_outgoing *out) {
 	free(out);
 }
 
-static void hd_pull_state(
+static void say_state(
 	struct srv_turn *turn,
 	struct srv_peer *peer,
 	const struct hd_msg_grant *grant,
@@ -223,7 +223,7 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 		out->predecessor = NULL;
 	}
 	if (out->grant.conditional && out->grant.have == job->version) {
-		hd_pull_state(turn, out->peer, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
+		say_state(turn, out->peer, &out->grant, HD_REASON_NOT_MODIFIED, job->version);
 		srv_pull_end(turn, out, HD_REASON_NOT_MODIFIED);
 		return;
 	}
@@ -234,13 +234,13 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 		return;
 	}
 	if (pull_open(turn, out) < 0) {
-		hd_pull_state(turn, out->peer, &out->grant, HD_REASON_NO_MEMORY, job->version);
+		say_state(turn, out->peer, &out->grant, HD_REASON_NO_MEMORY, job->version);
 		srv_pull_end(turn, out, HD_REASON_NO_MEMORY);
 		return;
 	}
 	out->state = SRV_OUTGOING_SENDING;
 	pull_event(turn, out, HD_EVENT_SNAPSHOT, HD_REASON_NONE);
-	hd_pull_state(turn, out->peer, &out->grant, HD_REASON_NONE, out->snapshot->version);
+	say_state(turn, out->peer, &out->grant, HD_REASON_NONE, out->snapshot->version);
 	hd_timer_set(&server->sends, &out->poll_timer, turn->now);
 }
 
@@ -294,7 +294,7 @@ static void pull_begin(
 	}
 	out = outgoing_create(turn, job, peer, grant);
 	if (out == NULL) {
-		hd_pull_state(turn, peer, grant, HD_REASON_NO_MEMORY, job->version);
+		say_state(turn, peer, grant, HD_REASON_NO_MEMORY, job->version);
 		return;
 	}
 	out->grant.bytes = job->values * hd_dtype_bytes(grant->dtype);
@@ -382,7 +382,7 @@ void srv_pull_grant(struct srv_turn *turn, const struct hd_msg_grant *grant) {
 	if (reason != HD_REASON_NONE) {
 		server->stats.refused_messages++;
 		if (job != NULL) {
-			hd_pull_state(turn, peer, grant, reason, job->version);
+			say_state(turn, peer, grant, reason, job->version);
 		}
 		return;
 	}
@@ -411,7 +411,7 @@ void srv_pull_request(
 
 	if (!hd_dtype_is_model(request->dtype)) {
 		turn->server->stats.refused_messages++;
-		hd_pull_state(turn, member->peer, &grant, HD_REASON_REFUSED, job->version);
+		say_state(turn, member->peer, &grant, HD_REASON_REFUSED, job->version);
 		return;
 	}
 	pull_begin(turn, job, member->peer, &grant);
@@ -457,11 +457,7 @@ void srv_pull_sack(
 	struct srv_outgoing *out;
 
 	if (handle != NULL && handle->kind == SRV_HANDLE_STATE_OUT) {
-		struct rep_state_out *part = (struct rep_state_out *)(void *)handle;
-
-		if (part->primary->link->peer == peer) {
-			rep_state_sack(turn, part, sack);
-		}
+		rep_ops.state_sack(turn, handle, peer, sack);
 		return;
 	}
 	if (handle == NULL || handle->kind != SRV_HANDLE_OUTGOING) {
@@ -516,7 +512,7 @@ void srv_pulls_poll(struct srv_turn *turn) {
 		size_t sent;
 
 		if (timer->kind == SRV_TIMER_STATE_SEND) {
-			sent = rep_state_poll(turn, timer);
+			sent = rep_ops.state_poll(turn, timer);
 		} else {
 			sent = pull_poll(
 				turn,

@@ -4,25 +4,14 @@
  * us for directly. Each is checked before a byte of it is taken, with the same rules.
  */
 #include "hd_kernels.h"
-#include "rep_internal.h"
 #include "srv_credit.h"
+#include "srv_replica.h"
 #include "srv_stream.h"
 
 #include <errno.h>
 #include <math.h>
 
 /* --- may it come? ---------------------------------------------------------------------------- */
-
-struct srv_part *srv_member_part(const struct srv_member *member, uint32_t round) {
-	struct srv_part *part;
-
-	LIST_FOREACH (part, &member->parts, member_link) {
-		if (part->round == round) {
-			return part;
-		}
-	}
-	return NULL;
-}
 
 bool srv_push_is_over(
 	const struct srv_job *job,
@@ -83,7 +72,7 @@ void srv_part_replace(struct srv_turn *turn, const struct srv_part *older) {
 	turn->server->stats.replaced++;
 	if (older->in->sum) {
 		/* The others of a sum learn it at once, and its aggregator. */
-		srv_incoming_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
+		srv_push_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
 		return;
 	}
 	if (srv_credit_unspent(older->in)) {
@@ -186,23 +175,6 @@ static void expect_accept(
 	srv_incoming_follow(turn, in, expect->after);
 }
 
-void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_t token) {
-	struct srv_handle *after;
-
-	if (token == 0) {
-		return;
-	}
-	after = srv_handle_find(turn->server, token);
-	if (after == NULL || after->kind != SRV_HANDLE_INCOMING
-	    || ((struct srv_incoming *)(void *)after)->complete) {
-		srv_incoming_go(turn, in);
-		return;
-	}
-	in->predecessor = (struct srv_incoming *)(void *)after;
-	LIST_INSERT_HEAD(&in->predecessor->successors, in, successor_link);
-	srv_incoming_touch(turn->server, in->predecessor);
-}
-
 void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) {
 	struct srv_job *job = srv_job_find(turn->server, expect->job);
 	enum hd_reason reason = expect_check(turn, expect, job);
@@ -215,7 +187,7 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 		return; /* told already */
 	}
 	if (expect->direction == HD_COPY) {
-		rep_copy_expect(turn, expect);
+		rep_ops.expect(turn, expect);
 		return;
 	}
 	if (reason != HD_REASON_NONE) {
@@ -475,5 +447,5 @@ void srv_push_cancel(
 	    || (cancel->token != 0 && cancel->token != token)) {
 		return;
 	}
-	srv_incoming_fail(turn, part->in, HD_REASON_CANCELLED, part);
+	srv_push_fail(turn, part->in, HD_REASON_CANCELLED, part);
 }

@@ -89,22 +89,3 @@ void srv_report_tell(struct srv_turn *turn, struct srv_job *job) {
 	ops->report(turn->server->config.owner, &report);
 	free(rows);
 }
-
-void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
-	if (!job->emptied || job->replica != NULL || job->retired) {
-		return;
-	}
-	if (!srv_job_empty(job, &turn->server->peers)) {
-		job->emptied = false;
-		return;
-	}
-	if (!TAILQ_EMPTY(&job->open)) {
-		return; /* held whole: it is still committed */
-	}
-	if (job->saved != job->version) {
-		srv_checkpoint_consider(turn, job, true);
-	}
-	if (!job->checkpointing) {
-		srv_report_tell(turn, job);
-	}
-}

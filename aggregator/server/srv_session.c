@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: who may say what, and what the controller is told about us. */
-#include "rep_internal.h"
 #include "srv_credit.h"
+#include "srv_order.h"
 #include "srv_pull.h"
+#include "srv_replica.h"
 #include "srv_roster.h"
 
 /* --- the controller's session ---------------------------------------------------------------- */
@@ -26,78 +27,6 @@ static void server_register(struct srv_turn *turn) {
 	srv_controller_send(turn, &message);
 }
 
-/* A sum part by part, as they are granted: that is also how this controller hears of its end. */
-static void server_inflight_push(struct srv_turn *turn, struct srv_incoming *in) {
-	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
-
-	in->apart = in->sum;
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		const struct srv_part *part = &in->parts[i];
-
-		message.inflight = (struct hd_msg_inflight){
-			.job = in->job->id,
-			.worker = part->member->rank,
-			.round = part->round,
-			.direction = HD_PUSH,
-			.attempt = part->attempt,
-			.token = in->sum ? part->handle.token : in->handle.token,
-			.position = in->direct ? 0 : in->position + i,
-			.base = part->base,
-			.bytes = in->bytes,
-			.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,
-		};
-		srv_controller_send(turn, &message);
-	}
-}
-
-static void server_inflight_pull(struct srv_turn *turn, const struct srv_outgoing *out) {
-	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
-
-	message.inflight = (struct hd_msg_inflight){
-		.job = out->job->id,
-		.worker = out->grant.worker,
-		.round = out->grant.round,
-		.direction = HD_PULL,
-		.attempt = out->grant.attempt,
-		.token = out->handle.token,
-		.base = out->snapshot != NULL ? out->snapshot->version : 0,
-		.bytes = out->grant.bytes,
-		.held_bytes = out->send != NULL ? hd_send_stats(out->send)->bytes_acked : 0,
-	};
-	srv_controller_send(turn, &message);
-}
-
-void srv_announce(struct srv_turn *turn, const struct srv_job *job) {
-	struct hd_message message = {.kind = HD_MSG_STATE};
-	uint32_t inflight = job->pull_count;
-	const struct srv_outgoing *out;
-	struct srv_incoming *in;
-
-	if (!turn->server->registered || job->replica != NULL || job->retired) {
-		return;
-	}
-	TAILQ_FOREACH (in, &job->open, open_link) {
-		inflight += in->part_count;
-	}
-	message.state = (struct hd_msg_state){
-		.job = job->id,
-		.version = job->version,
-		.position = job->position,
-		.tau_max = job->spec.tau_max,
-		.model_bytes = job->bytes,
-		.inflight = inflight,
-		.generation = job->confirmed ? job->generation : 0,
-	};
-	srv_controller_send(turn, &message);
-	rep_primary_announce(turn, job);
-	TAILQ_FOREACH (in, &job->open, open_link) {
-		server_inflight_push(turn, in);
-	}
-	TAILQ_FOREACH (out, &job->pulls, open_link) {
-		server_inflight_pull(turn, out);
-	}
-}
-
 static void server_registered(struct srv_turn *turn, const struct hd_msg_registered *registered) {
 	struct hd_server *server = turn->server;
 	const struct srv_job *job;
@@ -116,8 +45,8 @@ static void server_registered(struct srv_turn *turn, const struct hd_msg_registe
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		srv_announce(turn, job);
 	}
-	rep_jobs_announce(turn);
-	rep_copies_ask_again(turn);
+	rep_ops.announce_replicas(turn);
+	rep_ops.ask_again(turn);
 }
 
 /* REGISTER was refused. The session stays, in case that the controller thinks better of it. */
@@ -156,10 +85,10 @@ static void server_from_controller(struct srv_turn *turn, const struct hd_messag
 		srv_push_void(turn, &message->void_);
 		break;
 	case HD_MSG_REPLICA:
-		rep_primary_order(turn, &message->replica);
+		srv_order(turn, &message->replica);
 		break;
 	case HD_MSG_DROP:
-		rep_copy_drop(turn, &message->drop);
+		rep_ops.drop(turn, &message->drop);
 		break;
 	case HD_MSG_ROSTER:
 		srv_roster_told(turn, &message->roster);
@@ -279,13 +208,13 @@ static void
 server_from_server(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message) {
 	switch (message->kind) {
 	case HD_MSG_SEED:
-		rep_state_offer(turn, peer, &message->seed);
+		srv_order_seed(turn, peer, &message->seed);
 		break;
 	case HD_MSG_LOG:
-		rep_log_take(turn, peer, &message->log);
+		rep_ops.log(turn, peer, &message->log);
 		break;
 	case HD_MSG_FOLLOW:
-		rep_primary_message(turn, peer, &message->follow);
+		srv_order_follow(turn, peer, &message->follow);
 		break;
 	case HD_MSG_SACK:
 		srv_pull_sack(turn, peer, &message->sack);
@@ -328,7 +257,7 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 	}
 	peer = calloc(1, sizeof(*peer));
 	if (peer == NULL) {
-		rep_link_lost(&turn, session);
+		rep_ops.link_lost(&turn, session);
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
 		return;
 	}
@@ -342,24 +271,7 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 	if (hd_session_peer_role(session) == HD_ROLE_AGGREGATOR) {
 		srv_aggregator_attach(&turn, peer);
 	}
-	rep_link_opened(&turn, peer);
-}
-
-struct srv_peer *srv_peer_at(const struct hd_server *server, struct hd_addr addr) {
-	struct srv_peer *peer;
-
-	TAILQ_FOREACH (peer, &server->peers, link) {
-		if (hd_addr_equal(hd_session_peer(peer->session), addr)) {
-			return peer;
-		}
-	}
-	return NULL;
-}
-
-void srv_peer_destroy(struct hd_server *server, struct srv_peer *peer) {
-	rep_copies_detach(server, peer);
-	TAILQ_REMOVE(&server->peers, peer, link);
-	free(peer);
+	rep_ops.link_opened(&turn, peer);
 }
 
 static void server_message(
@@ -424,10 +336,10 @@ static void server_closed(
 	}
 	peer = hd_session_user(session);
 	if (peer != NULL) {
-		rep_link_closed(&turn, peer);
+		rep_ops.link_closed(&turn, peer);
 	}
 	if (reason == HD_REASON_REFUSED) {
-		rep_link_lost(&turn, session);
+		rep_ops.link_lost(&turn, session);
 	}
 	if (peer == NULL) {
 		return;

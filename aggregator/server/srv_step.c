@@ -14,7 +14,6 @@
  */
 #include "hd_kernels.h"
 #include "hd_runs.h"
-#include "rep_internal.h"
 #include "srv_step.h"
 
 #include <math.h>
@@ -24,17 +23,13 @@
 #define HD_STEP_BLOCK 1024 /* values of a late update that are scaled at once */
 #define HD_STEP_SAY_US 10000000 /* so often at most, of one job */
 
-static bool job_counts(const struct srv_job *job) {
-	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
-}
-
 static uint32_t roster_count(const struct srv_job *job) {
 	return job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
 }
 
 /* N of the step under way, or of the next. A roster that raises it is for the next step, so that no step mixes two;
  * one that lowers it ends the wait at once, as a death does: else it would wait for updates that nobody is granted. */
-static uint32_t step_count(const struct srv_job *job) {
+uint32_t srv_step_count(const struct srv_job *job) {
 	uint32_t now = roster_count(job);
 
 	return job->step.count > 0 && job->step.most < now ? job->step.most : now;
@@ -45,7 +40,7 @@ static uint32_t step_count(const struct srv_job *job) {
 static void step_follow(struct srv_job *job) {
 	struct srv_step *step = &job->step;
 
-	if (step->count > 0 && job_counts(job) && step->most <= roster_count(job)) {
+	if (step->count > 0 && srv_step_counts(job) && step->most <= roster_count(job)) {
 		return;
 	}
 	step->most = roster_count(job);
@@ -54,27 +49,6 @@ static void step_follow(struct srv_job *job) {
 		step->scale = hd_roster_scale(&job->roster, job->spec.scale_base);
 	if (step->scale <= 0 || job->spec.sync == HD_SYNC_FEDERATED)
 		step->scale = 1; /* rounds have weights */
-}
-
-uint32_t srv_commit_parts(const struct srv_incoming *in) {
-	return in->stepped ? in->job->step.count : in->part_count;
-}
-
-struct srv_incoming *srv_commit_after(const struct srv_incoming *in) {
-	return in->stepped ? TAILQ_NEXT(in, queue_link) : NULL;
-}
-
-/* --- whose it is -------------------------------------------------------------------------------- */
-
-bool srv_member_stepped(const struct srv_member *member) {
-	const struct srv_part *part;
-
-	LIST_FOREACH (part, &member->parts, member_link) {
-		if (part->in->stepped && part->late == 0) {
-			return true;
-		}
-	}
-	return false;
 }
 
 /* Who is here and pushes on; an observer never does. */
@@ -103,66 +77,6 @@ static struct hd_present step_present(const struct hd_server *server, const stru
 	return present;
 }
 
-/* A part whose worker is in the step already, or in this sum twice; NULL: none. */
-static const struct srv_part *step_repeats(const struct srv_incoming *in) {
-	const struct srv_part *other;
-
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		LIST_FOREACH (other, &in->parts[i].member->parts, member_link) {
-			/* A late update is another round's. */
-			if (in->job->spec.sync == HD_SYNC_FEDERATED
-			    && hd_version_counter(other->base)
-				    != hd_version_counter(in->parts[i].base)) {
-				continue;
-			}
-			if (other->in->stepped || (other->in == in && other < &in->parts[i])) {
-				return &in->parts[i];
-			}
-		}
-	}
-	return NULL;
-}
-
-/* Whether this complete update is the next member. One that cannot be in this step ends here, unless the step is
- * full: then it is late once that is applied. */
-static bool step_admits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in) {
-	uint32_t most = step_count(job);
-	uint32_t room = most > job->step.count ? most - job->step.count : 0;
-	enum hd_reason reason = srv_commit_bounds(job, in, 0);
-	const struct srv_part *cause = NULL;
-
-	if (job_counts(job) && room == 0) {
-		return false;
-	}
-	if (reason == HD_REASON_NONE && job->spec.sync == HD_SYNC_FEDERATED) {
-		reason = srv_rounds_admit(job, in, &cause);
-	}
-	if (reason == HD_REASON_NONE && job->spec.sync != HD_SYNC_N_BATCH) {
-		cause = step_repeats(in);
-		reason = cause != NULL ? HD_REASON_LATE : HD_REASON_NONE;
-	}
-	/* A sum cannot be taken apart: its workers ask again, and the first of them fill the step. */
-	if (reason == HD_REASON_NONE && job_counts(job) && in->part_count > room) {
-		reason = HD_REASON_TIMEOUT;
-	}
-	if (reason != HD_REASON_NONE) {
-		srv_incoming_fail(turn, in, reason, cause);
-	}
-	return reason == HD_REASON_NONE;
-}
-
-static struct srv_incoming *step_next(struct srv_turn *turn, struct srv_job *job) {
-	struct srv_incoming *in = TAILQ_FIRST(&job->queue), *next;
-
-	for (; in != NULL; in = next) {
-		next = TAILQ_NEXT(in, queue_link);
-		if (in->complete && in->completed_at != 0 && step_admits(turn, job, in)) {
-			return in;
-		}
-	}
-	return NULL;
-}
-
 /* --- adding ------------------------------------------------------------------------------------- */
 
 /* Only a federated job's updates weigh differently. */
@@ -189,7 +103,12 @@ static void step_date(struct srv_job *job, struct srv_incoming *in) {
 	in->scale = ldexpf(1, -(int)most);
 }
 
-bool srv_step_take(struct hd_server *server, struct srv_job *job, struct srv_incoming *in) {
+bool srv_step_take(
+	struct hd_server *server,
+	struct srv_job *job,
+	struct srv_incoming *in,
+	float scale
+) {
 	struct srv_step *step = &job->step;
 
 	if (step->sum == NULL) {
@@ -205,8 +124,8 @@ bool srv_step_take(struct hd_server *server, struct srv_job *job, struct srv_inc
 	in->stepped = true;
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
-	if (in->entry != NULL) { /* the log says it */
-		step->scale = in->entry->head.scale;
+	if (scale > 0) {
+		step->scale = scale;
 	} else {
 		step_follow(job);
 	}
@@ -344,30 +263,6 @@ bool srv_step_add(struct hd_server *server, struct srv_job *job) {
 	return true;
 }
 
-bool srv_step_gather(struct srv_turn *turn, struct srv_job *job) {
-	struct srv_step *step = &job->step;
-	struct srv_incoming *in;
-
-	srv_rounds_look(turn, job);
-	for (;;) {
-		in = step->adding;
-		if (in == NULL) {
-			in = step_next(turn, job);
-			if (in == NULL) {
-				return true;
-			}
-			if (!srv_step_take(turn->server, job, in)) {
-				step->starved = true;
-				return true;
-			}
-			step->since = step->count == in->part_count ? turn->now : step->since;
-		}
-		if (!srv_step_add(turn->server, job)) {
-			return false;
-		}
-	}
-}
-
 /* --- the step ----------------------------------------------------------------------------------- */
 
 /* N different workers are waited for until so many were here at once; after that a death or a leave lowers the
@@ -375,7 +270,7 @@ bool srv_step_gather(struct srv_turn *turn, struct srv_job *job) {
  * pushes on, what is there is the step. Those that come when all have gone are waited for as the first were. */
 uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *job) {
 	const struct hd_present present = step_present(server, job);
-	uint32_t most = job->step.count + present.missing, count = step_count(job);
+	uint32_t most = job->step.count + present.missing, count = srv_step_count(job);
 	bool lowers = job->spec.sync == HD_SYNC_ALL || present.count == 0
 		|| (job->spec.sync == HD_SYNC_N && job->step.formed);
 
@@ -385,7 +280,7 @@ uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *jo
 	if (job->spec.sync == HD_SYNC_FEDERATED) {
 		return srv_rounds_needs(server, job);
 	}
-	if (job_counts(job) && (most > count || !lowers)) {
+	if (srv_step_counts(job) && (most > count || !lowers)) {
 		return count;
 	}
 	return most;
@@ -394,7 +289,7 @@ uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *jo
 void srv_step_joined(const struct hd_server *server, struct srv_job *job) {
 	job->dirty = job->dirty || job->spec.sync == HD_SYNC_FEDERATED; /* a round may begin */
 	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
-		job->step.formed = step_present(server, job).count >= step_count(job);
+		job->step.formed = step_present(server, job).count >= srv_step_count(job);
 	}
 }
 

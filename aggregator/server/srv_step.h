@@ -5,6 +5,13 @@
 
 #include "srv_internal.h"
 
+/* Whether its steps have a number of updates, or of workers. */
+static inline bool srv_step_counts(const struct srv_job *job) {
+	return job->spec.sync == HD_SYNC_N || job->spec.sync == HD_SYNC_N_BATCH;
+}
+
+/* N of the step under way, or of the next. */
+uint32_t srv_step_count(const struct srv_job *job);
 /* Of what is committed with `in`: the updates in all; the next transfer, NULL after the last. */
 uint32_t srv_commit_parts(const struct srv_incoming *in);
 struct srv_incoming *srv_commit_after(const struct srv_incoming *in);
@@ -12,8 +19,14 @@ struct srv_incoming *srv_commit_after(const struct srv_incoming *in);
 bool srv_member_stepped(const struct srv_member *member);
 /* Adds what is complete. False: the call's step was used up before that. */
 bool srv_step_gather(struct srv_turn *turn, struct srv_job *job);
-/* The next member, which is complete, is added from here on. False: there is no memory for the sum just now. */
-bool srv_step_take(struct hd_server *server, struct srv_job *job, struct srv_incoming *in);
+/* The next member, which is complete, is added from here on. scale: of the step, where the log says it; 0: the roster
+ * does. False: there is no memory for the sum just now. */
+bool srv_step_take(
+	struct hd_server *server,
+	struct srv_job *job,
+	struct srv_incoming *in,
+	float scale
+);
 /* Adds as much of it as the call has left. True: all of it is in the sum, and its own buffer free. */
 bool srv_step_add(struct hd_server *server, struct srv_job *job);
 /* The first member, when the step has all that it waits for; what it goes by is settled then. */

@@ -12,15 +12,6 @@
 #include "hd_switch_numbers.h"
 #include "srv_stream.h"
 
-bool srv_stream_fits(const struct hd_msg_members *message, uint16_t members) {
-	if (message->count == 0) {
-		return true;
-	}
-	return message->dtype == HD_DTYPE_FIXED32 && members <= HD_SWITCH_MEMBERS_MAX
-		&& message->count <= HD_CHUNK_BYTES_MAX / sizeof(uint32_t)
-		&& message->receiver < HD_SWITCH_RECEIVERS_MAX;
-}
-
 static void stream_answer(
 	struct srv_turn *turn,
 	struct hd_chunk_header header,
@@ -101,19 +92,4 @@ void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet) {
 		return;
 	}
 	stats->drop_token++;
-}
-
-/* There is nobody between who could be told: its members may begin. */
-void srv_stream_go(struct srv_turn *turn, const struct srv_incoming *in) {
-	struct hd_message message = {.kind = HD_MSG_GO};
-
-	message.go.job = in->job->id;
-	for (uint16_t i = 0; i < in->part_count; i++) {
-		const struct srv_part *part = &in->parts[i];
-
-		message.go.token = part->handle.token;
-		if (part->member->peer != NULL) {
-			srv_peer_send(turn, part->member->peer, &message);
-		}
-	}
 }

@@ -10,8 +10,7 @@
  * ended, the others are asked to ask again.
  */
 #include "hd_group.h"
-#include "rep_internal.h"
-#include "srv_pull.h"
+#include "srv_replica.h"
 #include "srv_stream.h"
 
 #include <math.h>
@@ -25,64 +24,6 @@ struct hd_sum {
 
 static struct hd_group_member sum_at(const struct hd_sum *sum, uint16_t index) {
 	return hd_group_get_member(&sum->message->members, index);
-}
-
-/* --- aggregators ------------------------------------------------------------------------------ */
-
-struct srv_peer *srv_aggregator_find(const struct hd_server *server, struct hd_addr address) {
-	struct srv_peer *peer;
-
-	LIST_FOREACH (peer, &server->aggregators, aggregator_link) {
-		if (hd_addr_equal(hd_session_peer(peer->session), address)) {
-			return peer;
-		}
-	}
-	return NULL;
-}
-
-void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer) {
-	in->aggregator = peer;
-	LIST_INSERT_HEAD(&peer->sums, in, aggregator_link);
-}
-
-void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
-	struct hd_addr address = hd_session_peer(peer->session);
-	struct srv_incoming *in;
-	struct srv_job *job;
-
-	peer->aggregates = true;
-	LIST_INSERT_HEAD(&turn->server->aggregators, peer, aggregator_link);
-	/* What an older life of it was to send is still that one's, whose session ends next. */
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		TAILQ_FOREACH (in, &job->open, open_link) {
-			if (!in->sum || in->aggregator != NULL
-			    || !hd_addr_equal(in->sender, address)) {
-				continue;
-			}
-			srv_sum_bind(in, peer);
-			if (in->went && !in->started) {
-				srv_incoming_go(turn, in);
-			}
-		}
-	}
-	srv_pull_relays(turn, peer);
-}
-
-void srv_aggregator_detach(struct srv_turn *turn, struct srv_peer *peer) {
-	struct srv_incoming *in;
-
-	if (!peer->aggregates) {
-		return;
-	}
-	peer->aggregates = false;
-	LIST_REMOVE(peer, aggregator_link);
-	while ((in = LIST_FIRST(&peer->sums)) != NULL) {
-		LIST_REMOVE(in, aggregator_link);
-		in->aggregator = NULL;
-		if (!in->complete) { /* the sum lived in its memory */
-			srv_incoming_fail(turn, in, HD_REASON_LEASE, NULL);
-		}
-	}
 }
 
 /* --- MEMBERS ---------------------------------------------------------------------------------- */
@@ -301,7 +242,7 @@ void srv_sum_members(struct srv_turn *turn, const struct hd_msg_members *message
 		return; /* told already */
 	}
 	if (sum.job != NULL && sum.job->replica != NULL) {
-		rep_sum_members(turn, sum.job->replica, message, sum.count);
+		rep_ops.members(turn, sum.job, message, sum.count);
 		return;
 	}
 	reason = sum_check(turn, &sum);

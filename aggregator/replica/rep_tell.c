@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a replica says: to its server how far it is, to the controller what it holds. */
+#include "rep_internal.h"
+
+struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job) {
+	struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &server->replicas, link) {
+		if (replica->job->id == job) {
+			return replica;
+		}
+	}
+	return NULL;
+}
+
+void rep_job_answer(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	uint32_t job,
+	uint64_t generation,
+	enum hd_follow_state state
+) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+
+	message.follow = (struct hd_msg_follow){
+		.job = job,
+		.generation = generation,
+		.state = (uint8_t)state,
+		.divergence = -1,
+	};
+	srv_peer_send(turn, peer, &message);
+}
+
+struct rep_entry *rep_job_first(const struct rep_job *replica) {
+	const struct srv_incoming *added
+		= TAILQ_LAST(&replica->job->step.members, srv_incoming_list);
+
+	return added != NULL ? TAILQ_NEXT(added->entry, link) : TAILQ_FIRST(&replica->entries);
+}
+
+static uint8_t replica_state(const struct rep_job *replica) {
+	const struct rep_entry *first = rep_job_first(replica);
+	hd_version at = replica->job->version + replica->job->step.count;
+	hd_version before, needed;
+
+	if (!replica->seeded) {
+		return HD_FOLLOW_SEEDING;
+	}
+	if (first == NULL) {
+		return HD_FOLLOW_STEP;
+	}
+	before = first->head.version - first->head.member_count;
+	needed = first->lost ? first->head.version + first->head.more : before;
+	/* A state that is on its way fills the hole, when it is new enough. */
+	if ((before == at && !first->lost) || (replica->seeding && replica->seed >= needed)) {
+		return HD_FOLLOW_STEP;
+	}
+	return HD_FOLLOW_HOLE;
+}
+
+void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+	uint8_t state = replica_state(replica);
+	hd_version version = replica->seeded ? replica->job->version : 0;
+
+	if (replica->source == NULL
+	    || (!always && replica->told == version && replica->told_state == state)) {
+		return;
+	}
+	replica->told = version;
+	replica->told_state = state;
+	message.follow = (struct hd_msg_follow){
+		.job = replica->job->id,
+		.generation = replica->generation,
+		.state = state,
+		.version = version,
+		.behind = replica->entry_count,
+		.divergence = -1,
+	};
+	srv_peer_send(turn, replica->source, &message);
+}
+
+void rep_jobs_announce(struct srv_turn *turn) {
+	struct hd_message message = {.kind = HD_MSG_FOLLOW};
+	const struct rep_job *replica;
+
+	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
+		if (!replica->seeded) {
+			continue;
+		}
+		message.follow = (struct hd_msg_follow){
+			.job = replica->job->id,
+			.generation = replica->generation,
+			.state = replica_state(replica),
+			.version = replica->job->version,
+			.behind = replica->entry_count,
+			.divergence = -1,
+		};
+		srv_controller_send(turn, &message);
+	}
+}
+
+void rep_event(
+	struct srv_turn *turn,
+	const struct srv_job *job,
+	enum hd_event_kind kind,
+	const struct rep_entry *entry
+) {
+	struct hd_event event = {.kind = kind, .job = job->id, .version = job->version};
+
+	if (entry != NULL) {
+		event.worker = entry->members[0].worker;
+		event.round = entry->members[0].round;
+		event.position = entry->members[0].position;
+		event.base = entry->members[0].base;
+		event.direction = HD_COPY;
+		event.bytes = entry->head.bytes;
+		event.aux = entry->members[0].delay;
+		event.value = (double)entry->head.weight;
+	}
+	srv_turn_event(turn, &event);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which updates may still be committed, and what is committed together. */
+#include "srv_roster.h"
+#include "srv_step.h"
+
+enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint64_t ahead) {
+	uint64_t next = hd_version_counter(job->version) + 1 + ahead;
+
+	if (!srv_job_knows(job, base)) {
+		return HD_REASON_LOST_BASE;
+	}
+	if (job->spec.sync != HD_SYNC_NONE) {
+		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
+		 * with that very model. */
+		return srv_rounds_late(job, base) == UINT32_MAX ? HD_REASON_LATE : HD_REASON_NONE;
+	}
+	return next - hd_version_counter(base) > srv_job_tau(job) ? HD_REASON_LATE : HD_REASON_NONE;
+}
+
+enum hd_reason
+srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint64_t ahead) {
+	enum hd_reason reason = HD_REASON_NONE;
+
+	for (uint16_t i = 0; reason == HD_REASON_NONE && i < in->part_count; i++) {
+		reason = srv_commit_bound(job, in->parts[i].base, ahead + i);
+	}
+	return reason;
+}
+
+/* Within a synchronous step nobody is late: all were computed from the model that it steps from. Of those of a
+ * federated job that were not it is in steps. */
+uint32_t srv_commit_delay(const struct srv_part *part, uint64_t counter) {
+	return part->in->stepped ? part->late :
+				   (uint32_t)(counter - hd_version_counter(part->base));
+}
+
+uint32_t srv_commit_parts(const struct srv_incoming *in) {
+	return in->stepped ? in->job->step.count : in->part_count;
+}
+
+struct srv_incoming *srv_commit_after(const struct srv_incoming *in) {
+	return in->stepped ? TAILQ_NEXT(in, queue_link) : NULL;
+}

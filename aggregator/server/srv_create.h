@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Jobs: their tables, srv_job.c; how they begin, srv_create.c. */
+#ifndef SRV_CREATE_H
+#define SRV_CREATE_H
+
+#include "srv_internal.h"
+
+/* The bare job, in the list; takes *spec over only on success. NULL: no memory. */
+struct srv_job *srv_job_allocate(struct hd_server *server, struct hd_jobspec *spec);
+/* From a checkpoint if there is one, else from the description's seed; takes *spec over only on success. NULL: text
+ * says why. */
+struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, char *text);
+/* A job without contents for a copy of another server's; takes *spec over only on success. NULL: text says why. */
+struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec *spec, char *text);
+
+#endif

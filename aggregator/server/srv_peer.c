@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sessions: tied to a worker of a job, or to the sums that an aggregator sends, and what ends with them.
+ */
+#include "srv_end.h"
+#include "srv_pull.h"
+#include "srv_replica.h"
+#include "srv_roster.h"
+#include "srv_step.h"
+
+void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
+	struct hd_addr address = hd_session_peer(peer->session);
+	struct srv_incoming *in;
+	struct srv_job *job;
+
+	peer->aggregates = true;
+	LIST_INSERT_HEAD(&turn->server->aggregators, peer, aggregator_link);
+	/* What an older life of it was to send is still that one's, whose session ends next. */
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		TAILQ_FOREACH (in, &job->open, open_link) {
+			if (!in->sum || in->aggregator != NULL
+			    || !hd_addr_equal(in->sender, address)) {
+				continue;
+			}
+			srv_sum_bind(in, peer);
+			if (in->went && !in->started) {
+				srv_incoming_go(turn, in);
+			}
+		}
+	}
+	srv_pull_relays(turn, peer);
+}
+
+static void aggregator_detach(struct srv_turn *turn, struct srv_peer *peer) {
+	struct srv_incoming *in;
+
+	if (!peer->aggregates) {
+		return;
+	}
+	peer->aggregates = false;
+	LIST_REMOVE(peer, aggregator_link);
+	while ((in = LIST_FIRST(&peer->sums)) != NULL) {
+		LIST_REMOVE(in, aggregator_link);
+		in->aggregator = NULL;
+		if (!in->complete) { /* the sum lived in its memory */
+			srv_incoming_fail(turn, in, HD_REASON_LEASE, NULL);
+		}
+	}
+}
+
+/* --- workers --- */
+
+static void peer_joined(struct srv_turn *turn, struct srv_peer *peer) {
+	struct hd_message message = {.kind = HD_MSG_JOINED};
+	const struct srv_job *job = peer->job;
+	const struct srv_part *part;
+	uint32_t last_round = peer->member->newest_round;
+
+	LIST_FOREACH (part, &peer->member->parts, member_link) {
+		last_round = part->round > last_round ? part->round : last_round;
+	}
+	message.joined = (struct hd_msg_joined){
+		.job = job->id,
+		.version = job->version,
+		.durable = job->durable,
+		.last_round = last_round,
+		.tau_max = job->spec.tau_max,
+	};
+	peer->joined = true;
+	srv_step_joined(turn->server, peer->job);
+	srv_peer_send(turn, peer, &message);
+	srv_roster_change(turn, peer->job, peer->member->rank, !peer->member->observer);
+}
+
+void srv_job_joined(struct srv_turn *turn, struct srv_job *job) {
+	struct srv_peer *peer;
+
+	if (srv_job_away(job)) {
+		return;
+	}
+	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+		if (peer->job == job && !peer->joined) {
+			peer_joined(turn, peer);
+		}
+	}
+}
+
+void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reason reason) {
+	struct srv_member *member = peer->member;
+	struct srv_part *part, *next;
+	struct srv_outgoing *out;
+
+	while ((out = LIST_FIRST(&peer->outgoing)) != NULL) {
+		srv_pull_end(turn, out, reason);
+	}
+	aggregator_detach(turn, peer);
+	if (member == NULL) {
+		return;
+	}
+	peer->job->emptied = true;
+	peer->job->left = member->left;
+	srv_job_idle(turn, peer->job);
+	srv_roster_change(turn, peer->job, member->rank, false);
+	peer->job->dirty = true; /* a step may have waited for this one alone */
+	member->peer = NULL;
+	peer->member = NULL;
+	peer->job = NULL;
+	peer->joined = false;
+	/* What is held whole is still committed; so are sums: whether this worker's part is in one whole knows its
+	 * aggregator, who gives it up if not. */
+	for (part = LIST_FIRST(&member->parts); part != NULL; part = next) {
+		next = LIST_NEXT(part, member_link);
+		if (!part->in->complete && !part->in->sum) {
+			reason = reason == HD_REASON_LEFT ? reason : HD_REASON_LEASE;
+			srv_incoming_fail(turn, part->in, reason, NULL);
+		}
+	}
+}
+
+/* Ties the session to its worker. A newer session of the same rank takes the older one's place. */
+void srv_peer_attach(
+	struct srv_turn *turn,
+	struct srv_peer *peer,
+	struct srv_job *job,
+	struct srv_member *member
+) {
+	struct srv_peer *older = member->peer;
+
+	if (older != NULL && older != peer) {
+		srv_peer_detach(turn, older, HD_REASON_DUPLICATE);
+		srv_peer_break(turn->server, older, "a newer session joined as this worker");
+	}
+	member->peer = peer;
+	member->left = false;
+	member->done = false;
+	if (!member->joined) {
+		member->joined = true;
+		member->first_round = member->newest_round;
+	}
+	if (job->report.begun == 0) {
+		job->report.begun = turn->now;
+	}
+	peer->job = job;
+	peer->member = member;
+	if (!srv_job_away(job)) {
+		peer_joined(turn, peer);
+	}
+}
+
+/* --- the controller's word --- */
+
+void srv_job_confirm(struct srv_turn *turn, struct srv_job *job) {
+	job->confirmed = true;
+	job->asking = false;
+	srv_durable_update(turn, job);
+	srv_job_joined(turn, job);
+}
+
+void srv_job_alone(struct srv_turn *turn, struct srv_job *job) {
+	struct hd_event event
+		= {.kind = HD_EVENT_FALLBACK, .job = job->id, .version = job->version};
+
+	job->asking = false;
+	turn->server->stats.begun_alone++;
+	srv_turn_event(turn, &event);
+}
+
+void srv_jobs_alone(struct srv_turn *turn) {
+	struct srv_job *job;
+
+	TAILQ_FOREACH (job, &turn->server->jobs, link) {
+		if (job->asking) {
+			srv_job_alone(turn, job);
+			srv_job_joined(turn, job);
+		}
+	}
+}
+
+void srv_peer_destroy(struct hd_server *server, struct srv_peer *peer) {
+	rep_ops.detach(server, peer);
+	srv_peer_free(server, peer);
+}
