@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-/* --- telling --------------------------------------------------------------------------------- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 /* That there is no such group, or not any more. That it was delivered its receivers say. */
 static void
@@ -43,7 +43,7 @@ group_event(struct agg_turn *turn, const struct agg_group *group, enum hd_reason
 	agg_event(turn, &event);
 }
 
-/* --- making ---------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 struct lists {
 	struct hd_group_input *inputs;
@@ -391,7 +391,7 @@ void agg_group_make(struct agg_turn *turn, const struct hd_msg_group *message) {
 	lists_fini(&lists);
 }
 
-/* --- ends ------------------------------------------------------------------------------------ */
+/* --- ends ------------------------------------------------------------------------------------- */
 
 /* What ends a transfer, not its round: whoever hears it asks again. */
 static enum hd_reason transient(enum hd_reason reason) {
@@ -504,7 +504,7 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 	}
 }
 
-/* --- silence --------------------------------------------------------------------------------- */
+/* --- silence ---------------------------------------------------------------------------------- */
 
 /* What of an input is here, of 1. */
 static double share_of(const struct agg_group *group, uint32_t index) {

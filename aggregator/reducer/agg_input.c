@@ -55,7 +55,7 @@ void agg_report_input(
 	agg_controller_send(turn, &message);
 }
 
-/* --- sessions -------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 static void unbind(struct agg_input *in) {
 	if (in->peer != NULL) {
@@ -81,7 +81,7 @@ void agg_input_bind(struct agg_turn *turn, struct agg_input *in, struct agg_peer
 	}
 }
 
-/* --- chunks ---------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static void started(struct agg_turn *turn, struct agg_input *in) {
 	struct hd_event event = input_event(in, HD_EVENT_RECV_START);
@@ -90,7 +90,7 @@ static void started(struct agg_turn *turn, struct agg_input *in) {
 	agg_event(turn, &event);
 }
 
-/* --- sources --------------------------------------------------------------------------------- */
+/* --- sources ---------------------------------------------------------------------------------- */
 
 static bool is_at(const struct agg_peer *peer, struct hd_addr from) {
 	return peer != NULL && hd_addr_equal(hd_session_peer(peer->session), from);
@@ -248,7 +248,7 @@ void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet) {
 	}
 }
 
-/* --- go -------------------------------------------------------------------------------------- */
+/* --- go --------------------------------------------------------------------------------------- */
 
 void agg_input_go(struct agg_turn *turn, struct agg_input *in) {
 	struct hd_event event = input_event(in, HD_EVENT_GO);
@@ -302,7 +302,7 @@ static void release(struct agg_turn *turn, struct agg_input *in) {
 	}
 }
 
-/* --- once a call ----------------------------------------------------------------------------- */
+/* --- once a call ------------------------------------------------------------------------------ */
 
 static void acknowledge(struct agg_turn *turn, struct agg_input *in, bool anyway) {
 	const struct hd_aggregator_config *config = &turn->aggregator->config;
@@ -379,7 +379,7 @@ void agg_inputs_settle(struct agg_turn *turn) {
 	}
 }
 
-/* --- ends ------------------------------------------------------------------------------------ */
+/* --- ends ------------------------------------------------------------------------------------- */
 
 static void add_tombstone(struct hd_aggregator *aggregator, const struct agg_tombstone *like) {
 	struct agg_tombstone *tomb = &aggregator->tombstones[aggregator->tombstone_next];

@@ -226,7 +226,7 @@ static inline uint64_t agg_who_key(uint32_t job, uint16_t worker) {
 	return (uint64_t)job << 16 | worker;
 }
 
-/* --- agg_node.c ------------------------------------------------------------------------ */
+/* --- agg_node.c ------------------------------------------------------------------------------- */
 struct agg_handle *agg_handle_find(const struct hd_aggregator *aggregator, uint64_t token);
 /* 0, -EEXIST, -ENOMEM. */
 int agg_handle_add(struct hd_aggregator *aggregator, struct agg_handle *handle);
@@ -236,7 +236,7 @@ void agg_peer_send(struct agg_turn *turn, struct agg_peer *peer, const struct hd
 void agg_controller_send(struct agg_turn *turn, const struct hd_message *message);
 void agg_event(struct agg_turn *turn, struct hd_event *event);
 
-/* --- agg_session.c ---------------------------------------------------------------- */
+/* --- agg_session.c ---------------------------------------------------------------------------- */
 extern const struct hd_endpoint_ops agg_endpoint_ops;
 struct agg_peer *agg_peer_at(const struct hd_aggregator *aggregator, uint64_t addr);
 struct agg_peer *agg_peer_of(const struct hd_aggregator *aggregator, uint32_t job, uint16_t worker);
@@ -255,7 +255,7 @@ void agg_peer_close(
 /* One of ours has not opened in time. */
 void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer);
 
-/* --- agg_group.c ------------------------------------------------------------------ */
+/* --- agg_group.c ------------------------------------------------------------------------------ */
 void agg_group_make(struct agg_turn *turn, const struct hd_msg_group *message);
 /* The whole group fails. culprit: the input that is the reason, NULL: none is. */
 void agg_group_fail(
@@ -275,7 +275,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 /* Ends the oldest group that only its replica still waits for, which gets a state; false: there is none. */
 bool agg_outputs_yield(struct agg_turn *turn);
 
-/* --- agg_input.c ------------------------------------------------------------------ */
+/* --- agg_input.c ------------------------------------------------------------------------------ */
 void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet);
 /* Acknowledges, completes and sends go, for everything that the call touched. */
 void agg_inputs_settle(struct agg_turn *turn);
@@ -300,7 +300,7 @@ void agg_report_input(
 	enum hd_reason reason
 );
 
-/* --- agg_output.c ----------------------------------------------------------------- */
+/* --- agg_output.c ----------------------------------------------------------------------------- */
 /* Finds or opens the session that it needs. 0 or -errno. */
 int agg_output_bind(struct agg_turn *turn, struct agg_output *out);
 /* A session opened: outputs to this address that waited for one. */
@@ -334,7 +334,7 @@ void agg_outputs_ended(struct agg_turn *turn);
 /* Sends what pacing and windows permit, in turns. The last thing of a call. */
 void agg_outputs_poll(struct agg_turn *turn);
 
-/* --- agg_memory.c ----------------------------------------------------------------- */
+/* --- agg_memory.c ----------------------------------------------------------------------------- */
 /* The job's record, made if there is none. NULL: no memory, or HD_JOBS_MAX. */
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id);
 /* Forgets it when nothing of it is left. */
@@ -360,7 +360,7 @@ struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t byt
 void agg_buffer_put(struct hd_aggregator *aggregator, struct agg_buffer *buffer);
 void agg_memory_fini(struct hd_aggregator *aggregator);
 
-/* --- agg_show.c ------------------------------------------------------------------- */
+/* --- agg_show.c ------------------------------------------------------------------------------- */
 void agg_show(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_show *show);
 void agg_refuse_command(struct agg_turn *turn, struct agg_peer *peer);
 

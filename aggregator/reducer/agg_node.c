@@ -7,7 +7,7 @@
 #define EARLY_DEFAULT (UINT64_C(16) << 20)
 #define WINDOW_DEFAULT (UINT32_C(1) << 20)
 
-/* --- tokens --------------------------------------------------------------------------------- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 struct agg_handle *agg_handle_find(const struct hd_aggregator *aggregator, uint64_t token) {
 	struct agg_handle *handle;
@@ -29,7 +29,7 @@ void agg_handle_remove(struct hd_aggregator *aggregator, struct agg_handle *hand
 	HASH_DELETE(hh, aggregator->handles, handle);
 }
 
-/* --- sending -------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 void agg_event(struct agg_turn *turn, struct hd_event *event) {
 	event->at = turn->now;
@@ -58,7 +58,7 @@ void agg_controller_send(struct agg_turn *turn, const struct hd_message *message
 	}
 }
 
-/* --- node face ------------------------------------------------------------------------------- */
+/* --- node face -------------------------------------------------------------------------------- */
 
 static void close_broken(struct agg_turn *turn) {
 	struct agg_peer *peer = TAILQ_FIRST(&turn->aggregator->peers), *next;
@@ -217,7 +217,7 @@ const struct hd_core_ops hd_aggregator_ops = {
 	.deadline = on_deadline,
 };
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void set_defaults(struct hd_aggregator_config *config) {
 	config->host = config->host != NULL ? config->host : config->name;

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-/* --- sessions -------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 static void leave_peer(struct hd_aggregator *aggregator, struct agg_output *out) {
 	if (out->peer != NULL) {
@@ -108,7 +108,7 @@ struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) 
 	return NULL;
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void output_event(
 	struct agg_turn *turn,
@@ -267,7 +267,7 @@ static void delivered(struct agg_turn *turn, struct agg_output *out) {
 	turn->aggregator->stats.outputs_delivered++;
 }
 
-/* --- what receivers say ---------------------------------------------------------------------- */
+/* --- what receivers say ----------------------------------------------------------------------- */
 
 void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack) {
 	struct agg_output *out = agg_peer_output(peer, sack->token);
@@ -365,7 +365,7 @@ void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns bef
 	}
 }
 
-/* --- relayed models -------------------------------------------------------------------------- */
+/* --- relayed models --------------------------------------------------------------------------- */
 
 void agg_output_state(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_PULL_STATE};
@@ -439,7 +439,7 @@ void agg_pull_state(
 	agg_group_touch(turn->aggregator, group);
 }
 
-/* --- sending --------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 void agg_outputs_ended(struct agg_turn *turn) {
 	struct agg_output_list *ended = &turn->aggregator->ended;

@@ -10,7 +10,7 @@
  */
 #include "agg_internal.h"
 
-/* --- the controller's session ---------------------------------------------------------------- */
+/* --- the controller's session ----------------------------------------------------------------- */
 
 static void say_register(struct agg_turn *turn) {
 	const struct hd_aggregator *aggregator = turn->aggregator;
@@ -70,7 +70,7 @@ static void from_controller(struct agg_turn *turn, const struct hd_message *mess
 	}
 }
 
-/* --- peers ----------------------------------------------------------------------------------- */
+/* --- peers ------------------------------------------------------------------------------------ */
 
 struct agg_peer *agg_peer_at(const struct hd_aggregator *aggregator, uint64_t addr) {
 	struct agg_peer *peer;
@@ -223,7 +223,7 @@ void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer) {
 	agg_peer_close(turn, peer, HD_REASON_TIMEOUT, "no answer");
 }
 
-/* --- what peers say -------------------------------------------------------------------------- */
+/* --- what peers say --------------------------------------------------------------------------- */
 
 /* Inputs of this worker that came before its session. */
 static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
@@ -339,7 +339,7 @@ from_shell(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message
 	}
 }
 
-/* --- endpoint callbacks ---------------------------------------------------------------------- */
+/* --- endpoint callbacks ----------------------------------------------------------------------- */
 
 static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
 	struct hd_aggregator *aggregator = owner;

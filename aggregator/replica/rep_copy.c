@@ -6,7 +6,7 @@
  *   LOG 18 (worker 3, round 7) -> REQUEST(copy) -> EXPECT, chunks -> whole
  *                                      \--> DROP: nobody has it any more: a hole, filled by a state
  */
-#include "rep_internal.h"
+#include "rep_job.h"
 
 /* Ended transfers that may succeed another time; the rest says that the bytes are gone. */
 static bool copy_may_come(uint8_t reason) {
@@ -46,7 +46,7 @@ static void copy_lose(struct srv_turn *turn, struct rep_entry *entry) {
 	turn->server->stats.copies_lost++;
 }
 
-/* --- asking ------------------------------------------------------------------------------------ */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 static void copy_ask(struct srv_turn *turn, struct rep_entry *entry) {
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
@@ -137,7 +137,7 @@ void rep_copies_ask_again(struct srv_turn *turn) {
 	}
 }
 
-/* --- the controller's answers -------------------------------------------------------------------- */
+/* --- the controller's answers ----------------------------------------------------------------- */
 
 static void
 copy_refuse(struct srv_turn *turn, const struct hd_msg_expect *expect, enum hd_reason reason) {
@@ -215,7 +215,7 @@ void rep_copy_drop(struct srv_turn *turn, const struct hd_msg_drop *drop) {
 	replica->job->dirty = true;
 }
 
-/* --- ends --------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------------------- */
 
 void rep_copy_complete(struct srv_turn *turn, struct srv_incoming *in) {
 	struct srv_round round = {.outcome = HD_OUTCOME_APPLIED};

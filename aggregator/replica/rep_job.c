@@ -7,8 +7,9 @@
  *   of a synchronous job           LOG: | w2, 3 more | w0 + w1, 1 more | w3 |   one step: added in this order, as there
  *   SERVE --> everything that is whole is applied; the rest is forgotten: its workers push it again
  */
+#include "hd_divergence.h"
 #include "hd_kernels.h"
-#include "rep_internal.h"
+#include "rep_job.h"
 #include "srv_apply.h"
 #include "srv_step.h"
 
@@ -283,7 +284,7 @@ static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
 	}
 }
 
-/* --- becoming the server -------------------------------------------------------------------------- */
+/* --- becoming the server ---------------------------------------------------------------------- */
 
 /* How far the server was at most, by what it told of its log; < 0: not known. */
 static double replica_divergence(const struct rep_job *replica) {

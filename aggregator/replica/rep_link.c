@@ -3,7 +3,8 @@
  * Sessions that a server opens with its replicas' nodes. One that ends opens again by itself (hd_endpoint.h); one that
  * was refused, or that we gave up, is gone, and is opened anew after a while as long as a job needs it.
  */
-#include "rep_internal.h"
+#include "rep_job.h"
+#include "rep_primary.h"
 
 #include <assert.h>
 

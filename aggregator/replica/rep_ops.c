@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The door of this room: what the server calls. */
-#include "rep_internal.h"
+#include "rep_job.h"
+#include "rep_primary.h"
 
 static uint64_t ops_generation(const struct srv_job *job) {
 	return job->replica != NULL  ? job->replica->generation :

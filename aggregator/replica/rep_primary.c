@@ -10,9 +10,7 @@
  * that it is no longer so, durable means on the replica, and no commit may lead further from it than div_max.
  */
 #include "hd_kernels.h"
-#include "rep_internal.h"
-#include "srv_credit.h"
-#include "srv_end.h"
+#include "rep_primary.h"
 #include "srv_step.h"
 
 #include <errno.h>
@@ -137,7 +135,7 @@ void rep_primary_keep(
 	rep_primary_consider(turn, job);
 }
 
-/* --- how far the replica may be ----------------------------------------------------------------- */
+/* --- how far the replica may be --------------------------------------------------------------- */
 
 static double primary_div_max(const struct rep_primary *primary) {
 	double own = (double)primary->job->spec.div_max;
@@ -252,7 +250,7 @@ void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct sr
 	}
 }
 
-/* --- the replica's words ------------------------------------------------------------------------ */
+/* --- the replica's words ---------------------------------------------------------------------- */
 
 static void
 primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version version) {
@@ -344,7 +342,7 @@ enum rep_verdict rep_primary_message(
 	return REP_DONE;
 }
 
-/* --- the controller ------------------------------------------------------------------------------ */
+/* --- the controller --------------------------------------------------------------------------- */
 
 static void primary_say(struct srv_turn *turn, const struct rep_primary *primary) {
 	struct hd_message message = {.kind = HD_MSG_FOLLOW};
@@ -392,7 +390,7 @@ void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job) {
 	}
 }
 
-/* --- between two commits -------------------------------------------------------------------------- */
+/* --- between two commits ---------------------------------------------------------------------- */
 
 void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 	struct rep_primary *primary = job->primary;
@@ -420,7 +418,7 @@ void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 	primary_tell(turn, primary);
 }
 
-/* --- its session --- */
+/* --- its session ------------------------------------------------------------------------------ */
 
 void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer) {
 	struct rep_link *link = rep_link_of(turn->server, peer->session);

@@ -4,13 +4,16 @@
  * older one, if there is one, stays what a promotion would begin with, and goes on following the log.
  */
 #include "hd_bytes.h"
-#include "rep_internal.h"
+#include "rep_job.h"
+#include "rep_primary.h"
+#include "srv_keep.h"
 #include "srv_step.h"
+#include "srv_told.h"
 
 #include <assert.h>
 #include <errno.h>
 
-/* --- the end of one ----------------------------------------------------------------------------- */
+/* --- the end of one --------------------------------------------------------------------------- */
 
 static void state_in_end(struct hd_server *server, struct rep_job *replica, uint32_t index) {
 	struct rep_state_in *part = &replica->part[index];
@@ -36,7 +39,7 @@ void rep_state_drop(struct hd_server *server, struct rep_job *replica) {
 	replica->seeding = false;
 }
 
-/* --- rounds that are in it ------------------------------------------------------------------------ */
+/* --- rounds that are in it -------------------------------------------------------------------- */
 
 static bool stage_grow(struct rep_job *replica) {
 	uint32_t capacity = replica->staged_capacity > 0 ? 2 * replica->staged_capacity : 256;
@@ -236,7 +239,7 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 	return REP_DONE;
 }
 
-/* --- chunks ------------------------------------------------------------------------------------ */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static bool state_is_from(const struct rep_state_in *part, struct hd_addr from) {
 	const struct srv_peer *source = part->replica->source;
@@ -305,7 +308,7 @@ static void state_in_sack(struct srv_turn *turn, struct rep_job *replica, uint32
 	(void)hd_session_send_once(replica->source->session, &message, turn->now, turn->sink);
 }
 
-/* --- the whole state ------------------------------------------------------------------------------ */
+/* --- the whole state -------------------------------------------------------------------------- */
 
 static void state_swap(struct hd_server *server, struct rep_job *replica) {
 	struct srv_job *job = replica->job;

@@ -7,8 +7,8 @@
  *   chunks of model and momentum at 17 ..............       beside them
  */
 #include "hd_bytes.h"
-#include "rep_internal.h"
-#include "srv_step.h"
+#include "rep_primary.h"
+#include "srv_keep.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -296,7 +296,7 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 	state_past(turn, primary);
 }
 
-/* --- one transfer's turn ------------------------------------------------------------------------ */
+/* --- one transfer's turn ---------------------------------------------------------------------- */
 
 void rep_state_check(struct srv_turn *turn, struct rep_primary *primary) {
 	bool failed = false;

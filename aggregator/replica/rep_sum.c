@@ -9,10 +9,9 @@
  * The log alone says what is applied. An entry of several without its sum is a hole, which a state fills.
  */
 #include "hd_group.h"
-#include "rep_internal.h"
-#include "srv_stream.h"
+#include "rep_job.h"
 
-/* --- one that may come ------------------------------------------------------------------------- */
+/* --- one that may come ------------------------------------------------------------------------ */
 
 void rep_sum_unlist(struct rep_job *replica, struct srv_incoming *in) {
 	TAILQ_REMOVE(&replica->sums, in, queue_link);
@@ -142,7 +141,7 @@ void rep_sum_members(
 	replica->job->dirty = true; /* its time runs */
 }
 
-/* --- named by the log -------------------------------------------------------------------------- */
+/* --- named by the log ------------------------------------------------------------------------- */
 
 bool rep_sum_measures(const struct srv_incoming *in, const struct rep_entry *entry) {
 	bool open = in->sum && in->dtype == HD_DTYPE_SPARSE32 && !in->complete;
@@ -187,7 +186,7 @@ void rep_sum_name(struct rep_job *replica, struct rep_entry *entry) {
 	entry->asked = true;
 }
 
-/* --- ends -------------------------------------------------------------------------------------- */
+/* --- ends ------------------------------------------------------------------------------------- */
 
 bool rep_sums_yield(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_incoming *in;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a replica says: to its server how far it is, to the controller what it holds. */
-#include "rep_internal.h"
+#include "rep_job.h"
 
 struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job) {
 	struct rep_job *replica;

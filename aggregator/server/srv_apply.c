@@ -3,7 +3,7 @@
 #include "hd_kernels.h"
 #include "hd_runs.h"
 #include "srv_apply.h"
-#include "srv_step.h"
+#include "srv_keep.h"
 
 #include <assert.h>
 

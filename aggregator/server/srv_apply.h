@@ -3,7 +3,7 @@
 #ifndef SRV_APPLY_H
 #define SRV_APPLY_H
 
-#include "srv_internal.h"
+#include "srv_incoming.h"
 
 void srv_apply_begin(struct srv_job *job, struct srv_incoming *in);
 /* Applies as much as the call has left. True when that was all of it. */

@@ -9,10 +9,11 @@
 #include "srv_credit.h"
 #include "srv_replica.h"
 #include "srv_stream.h"
+#include "srv_update.h"
 
 #include <errno.h>
 
-/* --- chunks ---------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static void incoming_started(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_START);
@@ -251,7 +252,7 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 	}
 }
 
-/* --- go -------------------------------------------------------------------------------------- */
+/* --- go --------------------------------------------------------------------------------------- */
 
 /* What is on the wire during the round trip to the successor: its first chunk then arrives as the
  * predecessor's last one does. */
@@ -283,7 +284,7 @@ static void incoming_release(struct srv_turn *turn, struct srv_incoming *in) {
 	}
 }
 
-/* --- once a call ----------------------------------------------------------------------------- */
+/* --- once a call ------------------------------------------------------------------------------ */
 
 static void
 incoming_sack(struct srv_turn *turn, struct srv_incoming *in, const struct srv_peer *peer) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which updates may still be committed, and what is committed together. */
+#include "srv_incoming.h"
 #include "srv_roster.h"
-#include "srv_step.h"
 
 enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint64_t ahead) {
 	uint64_t next = hd_version_counter(job->version) + 1 + ahead;

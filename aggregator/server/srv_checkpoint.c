@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The core says what is to be written and keeps it unchanged; commits
  * go on meanwhile, on copies. */
-#include "srv_internal.h"
+#include "srv_keep.h"
+#include "srv_peer.h"
 
 #include <errno.h>
 
@@ -19,7 +20,7 @@ bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job
 		|| job->replica != NULL;
 }
 
-/* --- what is held while one is written ------------------------------------------------------- */
+/* --- what is held while one is written -------------------------------------------------------- */
 
 void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job) {
 	free(job->checkpoint.rounds);
@@ -73,7 +74,7 @@ static int checkpoint_fill(struct hd_server *server, struct srv_job *job) {
 	return checkpoint_rounds(job, checkpoint);
 }
 
-/* --- beginning and ending -------------------------------------------------------------------- */
+/* --- beginning and ending --------------------------------------------------------------------- */
 
 static void checkpoint_event(struct srv_turn *turn, const struct srv_job *job, int error) {
 	struct hd_event event = {

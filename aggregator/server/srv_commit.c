@@ -11,17 +11,17 @@
  */
 #include "hd_group.h"
 #include "srv_apply.h"
-#include "srv_credit.h"
-#include "srv_end.h"
+#include "srv_keep.h"
+#include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
-#include "srv_roster.h"
 #include "srv_step.h"
 #include "srv_told.h"
+#include "srv_update.h"
 
 #include <assert.h>
 
-/* --- committing ------------------------------------------------------------------------------ */
+/* --- committing ------------------------------------------------------------------------------- */
 
 /* `round` is how the part's ended. */
 static void commit_log(
@@ -165,7 +165,7 @@ static void commit_drop_late(struct srv_turn *turn, struct srv_job *job) {
 	}
 }
 
-/* --- hold ------------------------------------------------------------------------------------ */
+/* --- hold ------------------------------------------------------------------------------------- */
 
 /* The update that is held up, and where the positions end that may hold it up: at a step's none goes first. */
 static const struct srv_incoming *

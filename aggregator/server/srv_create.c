@@ -2,6 +2,8 @@
 /* Jobs begin: restored from a checkpoint, made anew, or empty for what another node's server sends. */
 #include "srv_create.h"
 #include "srv_end.h"
+#include "srv_keep.h"
+#include "srv_peer.h"
 #include "srv_told.h"
 
 #include <errno.h>

@@ -9,12 +9,13 @@
  * they do, it hears VOID and asks.
  */
 #include "srv_credit.h"
+#include "srv_keep.h"
 
 #include <math.h>
 
 #define HD_CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
 
-/* --- offered --------------------------------------------------------------------------------- */
+/* --- offered ---------------------------------------------------------------------------------- */
 
 static enum hd_reason
 credit_check(struct srv_turn *turn, const struct hd_msg_credit *credit, const struct srv_job *job) {
@@ -87,7 +88,7 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 	hd_timer_set(&server->timers, &in->timer, turn->now + life + life / HD_CREDIT_GRACE);
 }
 
-/* --- spent ----------------------------------------------------------------------------------- */
+/* --- spent ------------------------------------------------------------------------------------ */
 
 /* What the first chunk says of the whole, and each later one must say too. */
 bool srv_credit_takes(struct srv_incoming *in, const struct hd_chunk_header *header) {
@@ -139,7 +140,7 @@ void srv_credit_measure(struct srv_incoming *in, const struct hd_chunk_header *h
 	);
 }
 
-/* --- not spent ------------------------------------------------------------------------------- */
+/* --- not spent -------------------------------------------------------------------------------- */
 
 void srv_credit_end_all(struct srv_turn *turn, struct srv_job *job, enum hd_reason reason) {
 	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;

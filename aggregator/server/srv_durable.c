@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a job cannot lose any more: in a checkpoint, or on its replica. */
-#include "srv_internal.h"
+#include "srv_job.h"
 
 /* A job that was begun while its controller could not be heard may be another node's: then all that is done here is
  * lost, checkpoints too. So is what is still being written when it has become another one's. */

@@ -10,6 +10,8 @@
  */
 #include "srv_create.h"
 #include "srv_end.h"
+#include "srv_keep.h"
+#include "srv_peer.h"
 #include "srv_replica.h"
 #include "srv_told.h"
 
@@ -175,7 +177,7 @@ void srv_forget(struct srv_turn *turn) {
 	}
 }
 
-/* --- another node's --- */
+/* --- another node's --------------------------------------------------------------------------- */
 
 /* Another node is its server. What workers have here is worth nothing any more: their sessions end. */
 void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
@@ -195,7 +197,7 @@ void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
 	job->emptied = false;
 }
 
-/* --- the report --- */
+/* --- the report ------------------------------------------------------------------------------- */
 
 void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
 	if (!job->emptied || job->replica != NULL || job->retired) {

@@ -3,14 +3,12 @@
 #ifndef SRV_END_H
 #define SRV_END_H
 
-#include "srv_internal.h"
+#include "srv_job.h"
 
-/* True when nobody is here. */
-bool srv_job_empty(const struct srv_job *job, const struct srv_peers *peers);
-/* Somebody went, or nobody has come yet: from now on it may be idle. */
-void srv_job_idle(struct srv_turn *turn, struct srv_job *job);
 /* It has been, for as long as the timer takes. */
 void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job);
+/* Another node is the job's server: it goes, and its workers' sessions with it. */
+void srv_job_retire(struct srv_turn *turn, struct srv_job *job);
 /* Its last checkpoint is written, then it goes. Who is in it joins another time. */
 void srv_job_end(struct srv_turn *turn, struct srv_job *job);
 /* The controller says that somebody is to come, perhaps while it was ending. */

@@ -4,7 +4,8 @@
  * others are withdrawn, and their workers ask again.
  */
 #include "hd_group.h"
-#include "srv_credit.h"
+#include "srv_incoming.h"
+#include "srv_keep.h"
 
 #include <assert.h>
 

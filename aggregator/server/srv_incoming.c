@@ -8,7 +8,8 @@
  *                                       withdrawn: their workers ask again
  */
 #include "hd_group.h"
-#include "srv_stream.h"
+#include "srv_incoming.h"
+#include "srv_keep.h"
 
 #include <errno.h>
 
@@ -175,7 +176,7 @@ void srv_tombstone_add(struct hd_server *server, const struct srv_tombstone *lik
 	tomb->used = srv_handle_add(server, &tomb->handle) == 0;
 }
 
-/* --- go --- */
+/* --- go --------------------------------------------------------------------------------------- */
 
 /* To all members: there is nobody between who could be told: its members may begin. */
 static void stream_go(struct srv_turn *turn, const struct srv_incoming *in) {
@@ -298,7 +299,7 @@ void srv_sum_bind(struct srv_incoming *in, struct srv_peer *peer) {
 	LIST_INSERT_HEAD(&peer->sums, in, aggregator_link);
 }
 
-/* --- the end --- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 void srv_incoming_end(struct srv_turn *turn, struct srv_incoming *in, bool done) {
 	struct srv_tombstone tomb = srv_incoming_epitaph(in, in->handle.token, done);

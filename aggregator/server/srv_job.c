@@ -2,6 +2,7 @@
 /* A job: its tables made, and given back. */
 #include "srv_apply.h"
 #include "srv_create.h"
+#include "srv_keep.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_step.h"
@@ -95,4 +96,4 @@ fail_arrays:
 	return NULL;
 }
 
-/* --- leaving --------------------------------------------------------------------------------- */
+/* --- leaving ---------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Workers come, with a JOIN that describes their job, and go. */
 #include "srv_create.h"
+#include "srv_peer.h"
 #include "srv_rank.h"
 #include "srv_step.h"
 #include "srv_told.h"

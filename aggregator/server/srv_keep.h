@@ -12,7 +12,7 @@ struct srv_round;
 struct hd_server;
 struct srv_turn;
 
-/* --- srv_memory.c --------------------------------------------------------------------- */
+/* --- srv_memory.c ----------------------------------------------------------------------------- */
 /* Keeps the present model and momentum as they are, until released; what a commit must copy them into is set aside.
  * 0 or -ENOMEM. Not while an update is being applied. */
 int srv_state_hold(struct hd_server *server, struct srv_job *job, struct srv_buffer *held[2]);
@@ -24,7 +24,7 @@ void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_bu
 void srv_memory_fini(struct hd_server *server, struct srv_job *job);
 uint64_t srv_memory_left(const struct hd_server *server);
 
-/* --- srv_checkpoint.c ----------------------------------------------------------------- */
+/* --- srv_checkpoint.c ------------------------------------------------------------------------- */
 /* Begins one when it is due, or `now` when asked. */
 void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool asked);
 /* True when nothing of this job is left to write. */
@@ -32,7 +32,7 @@ bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job
 /* Gives what begun checkpoints hold back, at the end. */
 void srv_checkpoint_fini(struct hd_server *server, struct srv_job *job);
 
-/* --- srv_report.c --------------------------------------------------------------------- */
+/* --- srv_report.c ----------------------------------------------------------------------------- */
 void srv_report_applied(
 	struct srv_job *job,
 	struct srv_member *member,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs and their members: finding them, their rounds and pushes, whether anybody is here. */
-#include "srv_end.h"
-#include "srv_step.h"
+#include "srv_incoming.h"
 
 struct srv_job *srv_job_find(const struct hd_server *server, uint32_t id) {
 	struct srv_job *job;

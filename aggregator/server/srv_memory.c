@@ -4,7 +4,8 @@
  * the job's pool, the pool grows within the server's budget, and gives back to other jobs what lies
  * idle above its floor.
  */
-#include "srv_internal.h"
+#include "srv_job.h"
+#include "srv_keep.h"
 
 #include <errno.h>
 

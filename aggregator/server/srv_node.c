@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "srv_create.h"
 #include "srv_end.h"
+#include "srv_keep.h"
+#include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_roster.h"
 #include "srv_stream.h"
 #include "srv_told.h"
+#include "srv_update.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,7 +16,7 @@
 #define HD_MEMORY_DEFAULT (UINT64_C(1) << 30)
 #define HD_WINDOW_DEFAULT (UINT32_C(1) << 20)
 
-/* --- node face ------------------------------------------------------------------------------- */
+/* --- node face -------------------------------------------------------------------------------- */
 
 static void server_close(struct srv_turn *turn, struct srv_peer *peer, const char *why) {
 	rep_ops.link_closed(turn, peer);
@@ -113,7 +116,7 @@ static hd_ns server_alone_at(const struct hd_server *server) {
 	return server->refused ? 0 : hd_ns_add(server->heard, HD_FALLBACK_US * HD_US);
 }
 
-/* What a call ends with. Order matters: see srv_internal.h. */
+/* What a call ends with. Order matters: see srv_core.h. */
 static void server_settle(struct srv_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct srv_outgoing *ended;
@@ -253,7 +256,7 @@ const struct hd_core_ops hd_server_ops = {
 	.deadline = server_deadline,
 };
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life ------------------------------------------------------------------------------------- */
 
 static void server_defaults(struct hd_server_config *config) {
 	config->host = config->host != NULL ? config->host : config->name;
@@ -375,7 +378,7 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 	return settled;
 }
 
-/* --- what others look at --------------------------------------------------------------------- */
+/* --- what others look at ---------------------------------------------------------------------- */
 
 const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values) {
 	const struct srv_job *found = srv_job_find(server, job);

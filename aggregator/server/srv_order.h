@@ -3,7 +3,7 @@
 #ifndef SRV_ORDER_H
 #define SRV_ORDER_H
 
-#include "srv_internal.h"
+#include "srv_job.h"
 
 void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order);
 /* A server offers a state of its job. */

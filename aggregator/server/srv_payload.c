@@ -3,8 +3,7 @@
 #include "hd_kernels.h"
 #include "hd_runs.h"
 #include "hd_switch_numbers.h"
-#include "srv_credit.h"
-#include "srv_stream.h"
+#include "srv_incoming.h"
 
 #define HD_NORM_BLOCK 256 /* values that are widened at a time */
 

@@ -2,7 +2,7 @@
 /*
  * Sessions: tied to a worker of a job, or to the sums that an aggregator sends, and what ends with them.
  */
-#include "srv_end.h"
+#include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_roster.h"
@@ -48,7 +48,7 @@ static void aggregator_detach(struct srv_turn *turn, struct srv_peer *peer) {
 	}
 }
 
-/* --- workers --- */
+/* --- workers ---------------------------------------------------------------------------------- */
 
 static void peer_joined(struct srv_turn *turn, struct srv_peer *peer) {
 	struct hd_message message = {.kind = HD_MSG_JOINED};
@@ -147,7 +147,7 @@ void srv_peer_attach(
 	}
 }
 
-/* --- the controller's word --- */
+/* --- the controller's word -------------------------------------------------------------------- */
 
 void srv_job_confirm(struct srv_turn *turn, struct srv_job *job) {
 	job->confirmed = true;

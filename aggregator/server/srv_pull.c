@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-/* --- the life of a pull ---------------------------------------------------------------------- */
+/* --- the life of a pull ----------------------------------------------------------------------- */
 
 static void pull_event(
 	struct srv_turn *turn,
@@ -152,7 +152,7 @@ void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reaso
 	srv_outgoing_destroy(turn->server, out);
 }
 
-/* --- starting -------------------------------------------------------------------------------- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 /* The grant's segments, on our clock. */
 static struct hd_segs pull_segments(struct srv_turn *turn, const struct hd_msg_grant *grant) {
@@ -258,7 +258,7 @@ void srv_pull_feed(struct srv_turn *turn) {
 	}
 }
 
-/* --- granted and asked for ------------------------------------------------------------------- */
+/* --- granted and asked for -------------------------------------------------------------------- */
 
 /* A worker's pull of this round. Those that an aggregator relays are told apart by their tokens. */
 static struct srv_outgoing *peer_pull(const struct srv_peer *peer, uint32_t round) {
@@ -429,7 +429,7 @@ void srv_pull_cancel(
 	}
 }
 
-/* --- sending --------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 /* Successors start when all that is left is on the wire. */
 static void pull_release(struct srv_turn *turn, const struct srv_outgoing *out) {

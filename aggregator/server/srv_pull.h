@@ -3,9 +3,49 @@
 #ifndef SRV_PULL_H
 #define SRV_PULL_H
 
-#include "srv_internal.h"
+#include "srv_job.h"
 
-/* --- srv_snapshot.c ------------------------------------------------------------------- */
+LIST_HEAD(srv_outgoing_successors, srv_outgoing);
+
+/* A version in 16 bits: the first values of it, so far. */
+struct srv_rounded {
+	struct srv_buffer *buffer; /* NULL: nobody asked */
+	uint64_t done; /* values */
+};
+
+struct srv_snapshot {
+	uint32_t refs;
+	hd_version version;
+	struct srv_buffer *buffer;
+	struct srv_rounded half[2]; /* fp16, bf16 */
+	LIST_ENTRY(srv_snapshot) link;
+};
+
+enum srv_outgoing_state {
+	SRV_OUTGOING_WAITING, /* for its start */
+	SRV_OUTGOING_STARVED, /* for a snapshot */
+	SRV_OUTGOING_SENDING,
+	SRV_OUTGOING_ENDED /* while sending: freed at the next call, the sink may still read */
+};
+
+/* A pull of one worker, or one that an aggregator relays to several. It ends with the session. */
+struct srv_outgoing {
+	struct srv_handle handle; /* first */
+	struct srv_job *job;
+	struct srv_peer *peer;
+	struct hd_msg_grant grant;
+	enum srv_outgoing_state state;
+	struct srv_snapshot *snapshot;
+	struct hd_send *send;
+	bool started; /* SEND_START was reported */
+	struct hd_timer start_timer, poll_timer;
+	struct srv_outgoing *predecessor;
+	struct srv_outgoing_successors successors;
+	LIST_ENTRY(srv_outgoing) successor_link, peer_link;
+	TAILQ_ENTRY(srv_outgoing) open_link, starved_link;
+};
+
+/* --- srv_snapshot.c --------------------------------------------------------------------------- */
 /* The present version, shared with whoever pinned it; else, when no more can be held, the newest
  * pinned one if it is no older than what the worker has; with a buffer for the type in which it is
  * wanted. NULL: wait. */
@@ -26,7 +66,7 @@ void srv_snapshot_round(
 	uint64_t bytes
 );
 
-/* --- srv_pull.c ----------------------------------------------------------------------- */
+/* --- srv_pull.c ------------------------------------------------------------------------------- */
 void srv_pull_grant(struct srv_turn *turn, const struct hd_msg_grant *grant);
 void srv_pull_request(
 	struct srv_turn *turn,

@@ -4,14 +4,13 @@
  * us for directly. Each is checked before a byte of it is taken, with the same rules.
  */
 #include "hd_kernels.h"
-#include "srv_credit.h"
 #include "srv_replica.h"
-#include "srv_stream.h"
+#include "srv_update.h"
 
 #include <errno.h>
 #include <math.h>
 
-/* --- may it come? ---------------------------------------------------------------------------- */
+/* --- may it come? ----------------------------------------------------------------------------- */
 
 bool srv_push_is_over(
 	const struct srv_job *job,
@@ -101,7 +100,7 @@ static bool push_replace(
 	return true;
 }
 
-/* --- EXPECT ---------------------------------------------------------------------------------- */
+/* --- EXPECT ----------------------------------------------------------------------------------- */
 
 /* Tells the controller that this grant ends without a transfer. */
 static void expect_report(
@@ -223,7 +222,7 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_DUPLICATE);
 }
 
-/* --- direct requests ------------------------------------------------------------------------- */
+/* --- direct requests -------------------------------------------------------------------------- */
 
 static void push_grant(struct srv_turn *turn, const struct srv_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_GRANT};
@@ -397,7 +396,7 @@ void srv_push_request(
 	}
 }
 
-/* --- withdrawn ------------------------------------------------------------------------------- */
+/* --- withdrawn -------------------------------------------------------------------------------- */
 
 /* What is named by a token: a transfer, or a part of a sum. */
 static struct srv_incoming *

@@ -2,7 +2,7 @@
 #ifndef SRV_RANK_H
 #define SRV_RANK_H
 
-#include "srv_internal.h"
+#include "srv_job.h"
 
 /* Another host's living process has this rank: JOIN was refused, for now or for good. */
 bool srv_rank_is_held(

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the top of the server asks of replication: a job that has a replica elsewhere (srv_job.primary), or is one itself
+ * What the top of the server asks of replication: of a job that has a replica (srv_job.primary), or is one itself
  * (srv_job.replica). The replica's room calls the server's bottom only: sends, buffers, members, updates, steps.
  */
 #ifndef SRV_REPLICA_H
 #define SRV_REPLICA_H
 
-#include "srv_internal.h"
+#include "srv_incoming.h"
 
 /* What is left to the caller. */
 enum rep_verdict {

@@ -4,7 +4,8 @@
  * whole has been committed and the last checkpoint was tried; and when the server ends. A job that somebody
  * joins again goes on counting, and is reported again.
  */
-#include "srv_end.h"
+#include "srv_job.h"
+#include "srv_keep.h"
 
 void srv_report_applied(
 	struct srv_job *job,
@@ -41,7 +42,7 @@ void srv_report_interrupted(struct srv_job *job, enum hd_reason reason) {
 	job->report.interrupted[reason]++;
 }
 
-/* --- telling --------------------------------------------------------------------------------- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 static uint32_t report_workers(const struct srv_job *job, struct hd_worker_report *rows) {
 	uint32_t count = 0;

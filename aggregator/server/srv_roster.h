@@ -3,7 +3,7 @@
 #ifndef SRV_ROSTER_H
 #define SRV_ROSTER_H
 
-#include "srv_internal.h"
+#include "srv_job.h"
 
 /* The bound on delays as of the newest roster: the job's, or a stricter one. */
 static inline uint32_t srv_job_tau(const struct srv_job *job) {

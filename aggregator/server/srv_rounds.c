@@ -8,8 +8,7 @@
  * round waits for somebody to join, and those that are here are told once nobody has for the job's wait_ms.
  */
 #include "hd_split.h"
-#include "srv_rounds.h"
-#include "srv_step.h"
+#include "srv_incoming.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -111,7 +110,7 @@ hd_ns srv_rounds_deadline(const struct srv_job *job) {
 	return is_federated(job) ? hd_ns_min(until, rounds_gives_up(job)) : HD_NEVER;
 }
 
-/* --- late updates -------------------------------------------------------------------------- */
+/* --- late updates ----------------------------------------------------------------------------- */
 
 /* Of the model under way, made if it is the first; NULL: nothing late counts. */
 static struct srv_round_past *rounds_past(struct srv_job *job) {
@@ -167,7 +166,7 @@ void srv_rounds_fini(struct srv_job *job) {
 	job->rounds.past = NULL;
 }
 
-/* --- drawing -------------------------------------------------------------------------------- */
+/* --- drawing ---------------------------------------------------------------------------------- */
 
 /* Up to `count` more of those here that were not drawn for this round. Returns how many. */
 static uint32_t rounds_draw(struct srv_job *job, uint32_t count) {
@@ -403,7 +402,7 @@ void srv_rounds_look(struct srv_turn *turn, struct srv_job *job) {
 	rounds_tell(turn, job);
 }
 
-/* --- what comes ------------------------------------------------------------------------------ */
+/* --- what comes ------------------------------------------------------------------------------- */
 
 /* Whether it was drawn for the model that this was computed from, and has given nothing yet. */
 static bool rounds_expects(const struct srv_job *job, const struct srv_part *part) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How the rounds of federated jobs went, as a table. */
 #include "hd_rows.h"
-#include "srv_internal.h"
+#include "srv_job.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The bottom of the server: tokens, sessions by address, what is sent, events. It knows nothing above. */
-#include "srv_internal.h"
+#include "srv_job.h"
 
 #include <errno.h>
 
-/* --- tokens --- */
+/* --- tokens ----------------------------------------------------------------------------------- */
 
 struct srv_handle *srv_handle_find(struct hd_server *server, uint64_t token) {
 	struct srv_handle *handle;
@@ -36,7 +36,7 @@ void srv_handle_remove(struct hd_server *server, struct srv_handle *handle) {
 	server->transfer_count -= handle->kind != SRV_HANDLE_TOMBSTONE ? 1 : 0;
 }
 
-/* --- sessions --- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
 struct srv_peer *srv_peer_at(const struct hd_server *server, struct hd_addr addr) {
 	struct srv_peer *peer;
@@ -65,7 +65,7 @@ void srv_peer_free(struct hd_server *server, struct srv_peer *peer) {
 	free(peer);
 }
 
-/* --- sending --- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
 void srv_turn_event(struct srv_turn *turn, struct hd_event *event) {
 	event->at = turn->now;

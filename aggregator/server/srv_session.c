@@ -2,11 +2,13 @@
 /* Sessions: who may say what, and what the controller is told about us. */
 #include "srv_credit.h"
 #include "srv_order.h"
+#include "srv_peer.h"
 #include "srv_pull.h"
 #include "srv_replica.h"
 #include "srv_roster.h"
+#include "srv_update.h"
 
-/* --- the controller's session ---------------------------------------------------------------- */
+/* --- the controller's session ----------------------------------------------------------------- */
 
 static void server_register(struct srv_turn *turn) {
 	const struct hd_server_config *config = &turn->server->config;
@@ -102,7 +104,7 @@ static void server_from_controller(struct srv_turn *turn, const struct hd_messag
 	}
 }
 
-/* --- workers' sessions ----------------------------------------------------------------------- */
+/* --- workers' sessions ------------------------------------------------------------------------ */
 
 /* The member that a message speaks for, when its session may: it joined this job as this worker. */
 static struct srv_member *
@@ -240,7 +242,7 @@ server_from_shell(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	}
 }
 
-/* --- endpoint callbacks ---------------------------------------------------------------------- */
+/* --- endpoint callbacks ----------------------------------------------------------------------- */
 
 static void
 server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {

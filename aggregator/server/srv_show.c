@@ -3,7 +3,7 @@
  * controller has the rest. */
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
-#include "srv_internal.h"
+#include "srv_peer.h"
 
 #include <stdio.h>
 

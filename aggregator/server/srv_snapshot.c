@@ -10,6 +10,7 @@
  *      | rounded, sent by A and B | rounded, sent by A | rounded | not yet |
  */
 #include "hd_kernels.h"
+#include "srv_keep.h"
 #include "srv_pull.h"
 
 #include <errno.h>
@@ -75,7 +76,7 @@ void srv_snapshot_unpin(
 	}
 }
 
-/* --- in 16 bits ------------------------------------------------------------------------------ */
+/* --- in 16 bits ------------------------------------------------------------------------------- */
 
 static struct srv_rounded *snapshot_rounded(struct srv_snapshot *snapshot, uint8_t dtype) {
 	return &snapshot->half[dtype == HD_DTYPE_BF16 ? 1 : 0];

@@ -14,6 +14,7 @@
  */
 #include "hd_kernels.h"
 #include "hd_runs.h"
+#include "srv_keep.h"
 #include "srv_step.h"
 
 #include <math.h>
@@ -77,7 +78,7 @@ static struct hd_present step_present(const struct hd_server *server, const stru
 	return present;
 }
 
-/* --- adding ------------------------------------------------------------------------------------- */
+/* --- adding ----------------------------------------------------------------------------------- */
 
 /* Only a federated job's updates weigh differently. */
 static double step_weight(const struct srv_job *job, const struct srv_incoming *in) {
@@ -263,7 +264,7 @@ bool srv_step_add(struct hd_server *server, struct srv_job *job) {
 	return true;
 }
 
-/* --- the step ----------------------------------------------------------------------------------- */
+/* --- the step --------------------------------------------------------------------------------- */
 
 /* N different workers are waited for until so many were here at once; after that a death or a leave lowers the
  * number, as it does when all are waited for. Whoever is here can fill a step of n updates alone. When nobody

@@ -3,7 +3,7 @@
 #ifndef SRV_STEP_H
 #define SRV_STEP_H
 
-#include "srv_internal.h"
+#include "srv_incoming.h"
 
 /* Whether its steps have a number of updates, or of workers. */
 static inline bool srv_step_counts(const struct srv_job *job) {
@@ -12,11 +12,6 @@ static inline bool srv_step_counts(const struct srv_job *job) {
 
 /* N of the step under way, or of the next. */
 uint32_t srv_step_count(const struct srv_job *job);
-/* Of what is committed with `in`: the updates in all; the next transfer, NULL after the last. */
-uint32_t srv_commit_parts(const struct srv_incoming *in);
-struct srv_incoming *srv_commit_after(const struct srv_incoming *in);
-/* Whether a push of it is in its job's step. */
-bool srv_member_stepped(const struct srv_member *member);
 /* Adds what is complete. False: the call's step was used up before that. */
 bool srv_step_gather(struct srv_turn *turn, struct srv_job *job);
 /* The next member, which is complete, is added from here on. scale: of the step, where the log says it; 0: the roster

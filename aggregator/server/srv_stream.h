@@ -3,14 +3,12 @@
 #ifndef SRV_STREAM_H
 #define SRV_STREAM_H
 
-#include "srv_internal.h"
+#include "srv_incoming.h"
 
-/* Whether what MEMBERS says of slots, if anything, is possible. */
-bool srv_stream_fits(const struct hd_msg_members *message, uint16_t members);
 /* A packet of type RESULT: taken and answered, or dropped for a counted reason. */
 void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet);
 
-/* --- srv_assembly.c ------------------------------------------------------------------- */
+/* --- srv_assembly.c --------------------------------------------------------------------------- */
 /* A chunk that came under its token. True: it is held, now or already. */
 bool srv_incoming_chunk(
 	struct srv_turn *turn,

@@ -11,7 +11,7 @@
  */
 #include "hd_group.h"
 #include "srv_replica.h"
-#include "srv_stream.h"
+#include "srv_update.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How updates end, in messages to their workers, to aggregators and to the controller. */
 #include "hd_group.h"
-#include "srv_credit.h"
+#include "srv_incoming.h"
 
 #include <float.h>
 #include <math.h>

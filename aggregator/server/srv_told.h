@@ -3,7 +3,7 @@
 #ifndef SRV_TOLD_H
 #define SRV_TOLD_H
 
-#include "srv_internal.h"
+#include "srv_job.h"
 
 /* Whether the job may begin here, as far as the controller said. */
 bool srv_told_may_begin(const struct hd_server *server, uint32_t job);

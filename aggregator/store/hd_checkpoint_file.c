@@ -19,7 +19,7 @@
 #define HD_FILES_MAX 4096
 #define HD_SENTENCE_BYTES (PATH_MAX + 256)
 
-/* --- names ----------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 static void file_name(char *name, size_t room, uint32_t job, hd_version version) {
 	(void)snprintf(
@@ -87,7 +87,7 @@ static uint16_t file_incarnation(const char *name) {
 	return (uint16_t)strtoul(name + 9, NULL, 16);
 }
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static int write_all(int fd, const void *data, size_t bytes) {
 	const char *at = data;
@@ -201,7 +201,7 @@ int hd_checkpoint_write(
 	return 0;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static int read_all(int fd, void *data, size_t bytes) {
 	char *at = data;

@@ -23,7 +23,7 @@ static_assert(
 	"tensors are written as they lie in memory: little-endian"
 );
 
-/* --- writing --------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 static json_t *tensor_entry(const struct hd_tensor *tensor, uint64_t *offset) {
 	json_t *shape = json_array();
@@ -259,7 +259,7 @@ int hd_safetensors_write(const struct hd_checkpoint *checkpoint, uint8_t **heade
 	return rc;
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 int64_t hd_safetensors_length(const uint8_t first[HD_SAFETENSORS_LENGTH_BYTES]) {
 	uint64_t length = 0;

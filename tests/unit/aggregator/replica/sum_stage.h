@@ -3,7 +3,7 @@
 #ifndef SUM_STAGE_H
 #define SUM_STAGE_H
 
-#include "rep_internal.h"
+#include "rep_job.h"
 #include "replica_scene.h"
 
 #define MADE_MAX 64

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Replication: a job that has a replica has a rep_primary at its server and a rep_job at the replica, which is the
- * same core (docs/architecture.md, Replica).
- *
- *   server                                            replica
- *   rep_primary.c    orders, permits, confirmed       rep_job.c       orders, the log's queue, applying
- *   rep_link.c       the session between the two
- *   rep_state_out.c  -- SEED, chunks, LOG(past) -->   rep_state_in.c  a state in the making
- *                    -- LOG ---------------------->   rep_copy.c      copies, from workers
- *                    <------------------- FOLLOW --   rep_sum.c       sums, from aggregators
- */
-#ifndef REP_INTERNAL_H
-#define REP_INTERNAL_H
+/* The replica's side (rep_primary.h has both): another server's job, its log, its states and copies. */
+#ifndef REP_JOB_H
+#define REP_JOB_H
 
-#include "hd_divergence.h"
 #include "hd_entry.h"
+#include "hd_recv.h"
 #include "srv_replica.h"
-#include "srv_told.h"
 
-#define REP_LOG_BYTES_MAX 32768 /* of the entries in one LOG */
-#define REP_LIFE_BYTES 10 /* of one in SEED.lives */
-#define REP_RETRY_US 100000 /* a state that found no memory; between two after a hole */
-#define REP_LINK_AGAIN_US 1000000 /* to a replica that refused the session */
-#define REP_TELL_US 100000 /* the controller hears of progress so often */
-#define REP_ROUNDS_MANY 512 /* of more workers than this, */
-#define REP_ROUNDS_FEW 16 /* only so many rounds travel with a state */
 #define REP_ASKED_MAX 32 /* entries whose copies are asked for at once */
 #define REP_QUEUE_MAX 4096 /* entries */
 #define REP_LOOK_US 50000
@@ -40,119 +22,6 @@
  * its restarts one by one: so many are its own. Of replicas' lives, two that cannot ask each other differ. */
 #define REP_SERVE_LEAST 16
 #define REP_SERVE_SPAN 240
-
-/* --- the server's side ----------------------------------------------------------------------- */
-
-/* A session with a replica's node, shared by the jobs that it keeps. */
-struct rep_link {
-	struct hd_addr addr;
-	struct hd_session *session; /* NULL: refused, or given up; opened anew at */
-	hd_ns again_at;
-	struct srv_peer *peer; /* NULL: not open */
-	uint32_t users;
-	TAILQ_ENTRY(rep_link) link;
-};
-
-/* Model or momentum on its way to the replica. */
-struct rep_state_out {
-	struct srv_handle handle; /* first */
-	struct rep_primary *primary;
-	struct hd_send *send; /* NULL: none under way */
-	struct hd_timer timer;
-};
-
-struct rep_primary {
-	struct srv_job *job;
-	struct rep_link *link;
-	uint64_t generation, rate_bps;
-	double div_set; /* as REPLICA says it */
-	uint32_t every;
-	uint8_t state; /* enum hd_follow_state, as the replica said last */
-	bool logs; /* a state is there or on its way: entries are sent */
-	bool stepping; /* the replica has a state: commits stay near it */
-	bool active; /* and was near enough once: it may be promoted, and durable means there */
-	bool due; /* a state is to be sent as soon as that is possible */
-	bool held; /* a commit waits for the replica */
-	hd_version confirmed; /* the newest that the replica has whole */
-	uint32_t behind;
-	/* A state under way. */
-	bool seeding;
-	hd_version seed;
-	struct srv_buffer *held_state[2];
-	struct rep_state_out part[2];
-	hd_ns again_at; /* not before this */
-	hd_ns seed_at; /* the last one began */
-	struct hd_timer timer;
-	/* The bound of the distance, from `origin` on. It is the replica's once that has come so far. */
-	hd_version origin;
-	hd_version versions[HD_REPLICA_LAG_MAX]; /* of divergence.steps */
-	struct hd_divergence divergence;
-	/* What the controller heard. */
-	hd_ns told_at;
-	hd_version told_version;
-	uint8_t told_state;
-	bool told_held, told_active;
-};
-
-void rep_primary_keep(
-	struct srv_turn *turn,
-	struct srv_job *job,
-	const struct hd_msg_replica *order
-);
-enum rep_verdict rep_primary_message(
-	struct srv_turn *turn,
-	struct srv_peer *peer,
-	const struct hd_msg_follow *message
-);
-void rep_primary_timer(struct srv_turn *turn, struct hd_timer *timer);
-void rep_primary_fini(struct srv_turn *turn, struct srv_job *job);
-/* Without a turn, when the job ends with the server. */
-void rep_primary_free(struct hd_server *server, struct srv_job *job);
-/* Whether this update may be committed next; notes that one waits. */
-bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in);
-/* The job's newest version was made by `in`: tells the replica. */
-void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct srv_incoming *in);
-/* Between two commits: sends a state when one is due; tells the controller. */
-void rep_primary_consider(struct srv_turn *turn, struct srv_job *job);
-/* All that a new controller should know. */
-void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job);
-double rep_primary_divergence(const struct rep_primary *primary); /* < 0: not known */
-
-/* --- rep_link.c --- */
-/* The session with this address, opened if there is none; one user more. NULL: no memory. */
-struct rep_link *rep_link_of(const struct hd_server *server, const struct hd_session *session);
-struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr);
-void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link);
-void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer);
-void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer);
-/* This session will not open again by itself: the endpoint frees it. Any session. */
-void rep_link_lost(struct srv_turn *turn, const struct hd_session *session);
-/* Opens it anew when that is due. Returns when to call again; HD_NEVER: there is a session. */
-hd_ns rep_link_again(struct srv_turn *turn, struct rep_link *link);
-
-/* --- rep_state_out.c --- */
-void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary);
-void rep_state_end(struct hd_server *server, struct rep_primary *primary);
-/* Ends what has ended. */
-void rep_state_check(struct srv_turn *turn, struct rep_primary *primary);
-/* Of the part with this handle, if it goes to this peer. */
-void rep_state_sack(
-	struct srv_turn *turn,
-	struct srv_handle *handle,
-	const struct srv_peer *peer,
-	const struct hd_msg_sack *sack
-);
-/* One part's turn: returns the packets that it sent. */
-size_t rep_state_poll(struct srv_turn *turn, struct hd_timer *timer);
-/* Sends the entries of the job's newest version, which `in` (of a step: its first member) made; `update`: the norm. */
-void rep_log_commit(
-	struct srv_turn *turn,
-	struct srv_job *job,
-	const struct srv_incoming *in,
-	double update
-);
-
-/* --- the replica's side ---------------------------------------------------------------------- */
 
 /* An entry of the log that is not applied yet. */
 struct rep_entry {
@@ -205,7 +74,7 @@ struct rep_job {
 	TAILQ_ENTRY(rep_job) link;
 };
 
-/* --- rep_job.c --- */
+/* --- rep_job.c -------------------------------------------------------------------------------- */
 /* The job, which is empty, is a replica from here on. False: no memory. */
 bool rep_job_begin(struct srv_turn *turn, struct srv_job *job);
 enum rep_run rep_job_run(struct srv_turn *turn, struct srv_job *job);
@@ -235,7 +104,7 @@ void rep_event(
 	const struct rep_entry *entry
 );
 
-/* --- rep_state_in.c --- */
+/* --- rep_state_in.c --------------------------------------------------------------------------- */
 enum rep_verdict
 rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed);
 void rep_state_packet(
@@ -251,7 +120,7 @@ void rep_states_settle(struct srv_turn *turn);
 void rep_state_drop(struct hd_server *server, struct rep_job *replica);
 hd_ns rep_jobs_deadline(const struct hd_server *server);
 
-/* --- rep_copy.c --- */
+/* --- rep_copy.c ------------------------------------------------------------------------------- */
 void rep_entry_free(struct hd_server *server, struct rep_entry *entry);
 /* Asks the controller for the copies that are missing; finds those that will never come. */
 void rep_copies_look(struct srv_turn *turn, struct rep_job *replica);
@@ -270,7 +139,7 @@ void rep_copies_overtaken(struct srv_turn *turn, struct rep_job *replica, hd_ver
 /* A session ends: nobody hears acknowledgements of these any more. */
 void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer);
 
-/* --- rep_sum.c; srv_incoming.c and srv_sum.c have what servers need as well --- */
+/* --- rep_sum.c; srv_incoming.c and srv_sum.c have what servers need as well ------------------- */
 /* MEMBERS of a sum that an aggregator sends here as well; count: of its members, 0: the list is malformed. */
 void rep_sum_members(
 	struct srv_turn *turn,

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A job and its members. */
+#ifndef SRV_JOB_H
+#define SRV_JOB_H
+
+#include "hd_roster.h"
+#include "srv_core.h"
+#include "srv_rounds.h"
+
+struct rep_job;
+struct rep_primary;
+struct srv_part;
+LIST_HEAD(srv_member_parts, srv_part);
+
+struct srv_round {
+	uint32_t round; /* 0: none */
+	uint8_t outcome, reason;
+	uint32_t delay;
+	hd_version version;
+};
+
+/* A worker of a job; outlives its sessions. */
+struct srv_member {
+	uint16_t rank;
+	bool left;
+	bool done; /* it pushes no more, and waits for the ends of what it has pushed */
+	bool observer; /* it only pulls, and is in no roster */
+	bool joined; /* in this life of the server */
+	struct srv_peer *peer; /* NULL: no session */
+	uint32_t newest_round;
+	uint32_t first_round; /* the newest before this life */
+	struct srv_member_draw draw;
+	struct hd_worker_report tally;
+	struct srv_round rounds[HD_ROUNDS_KEPT]; /* rounds[round % HD_ROUNDS_KEPT] */
+	struct srv_member_parts parts; /* its pushes that come */
+};
+
+/* The update, or a step's first one, that is being applied. A big one takes several calls, a step in each, so that
+ * packets are taken in between; nobody sees the model meanwhile: who would pin it waits. */
+struct srv_apply {
+	struct srv_incoming *in; /* NULL: none */
+	struct srv_buffer *model,
+		*momentum; /* written to: the job's own, or copies while others read */
+	uint64_t done; /* values; of a sparse one: copied into the buffers that are written to */
+	uint64_t read; /* bytes of a sparse one */
+	double momentum2, weights2; /* as the job's, after the step */
+	float mean; /* of a synchronous step: its sum is multiplied by this, the step's scale by its weight */
+};
+
+/* A synchronous job's next step: complete updates, added up (srv_step.c). */
+struct srv_step {
+	struct srv_incoming_list members; /* by queue_link, in the order of adding */
+	uint32_t count; /* updates in them */
+	/* What it goes by, all of one change of the roster (0: none was told): N, the factor on the mean (0: never said). */
+	uint64_t change;
+	uint32_t most;
+	float scale;
+	uint32_t late; /* of these: of a federated job's rounds before */
+	double weight; /* theirs in all: what the sum is divided by */
+	struct srv_buffer *sum; /* kept from step to step; NULL: none yet */
+	struct srv_incoming *adding; /* the last member, until all of it is in the sum */
+	uint64_t done, read; /* of that: values; bytes of a sparse one */
+	/* norm2 is the sum's; N workers were here at once; no memory for the sum; it began; it was said that one waits */
+	bool normed, formed, starved;
+	hd_ns since, told;
+	double norm2;
+};
+
+struct srv_job {
+	uint32_t id;
+	struct hd_jobspec spec;
+	uint64_t values, bytes;
+	hd_version version;
+	hd_version durable; /* workers were told; on the replica, without one in a checkpoint */
+	hd_version saved; /* in a checkpoint */
+	uint32_t life_count;
+	struct hd_life lives[HD_LIVES_MAX];
+	struct srv_member **members; /* HD_WORKERS_MAX, by rank */
+	uint32_t member_count;
+	/* srv_memory.c */
+	struct srv_buffer *pool;
+	uint32_t buffer_count, buffer_floor; /* allocated; never trimmed below */
+	struct srv_buffer *spare[2]; /* for the copy that a commit must make: model, momentum */
+
+	struct srv_buffer *model, *momentum;
+	LIST_HEAD(srv_snapshots, srv_snapshot) snapshots;
+	uint32_t snapshot_count;
+
+	struct srv_incoming_list open; /* all, in the order in which they were told */
+	struct srv_incoming_list queue; /* those with a position, and complete direct ones */
+	struct srv_outgoing_list pulls;
+	uint32_t open_count, pull_count;
+	uint64_t position; /* highest told */
+	struct hd_timer hold;
+	bool dirty; /* the commit rule is to be looked at */
+	struct srv_apply apply;
+	struct srv_step step;
+	struct srv_rounds rounds;
+	struct hd_commit *log; /* HD_COMMITS_KEPT */
+	uint64_t log_count;
+
+	/* srv_checkpoint.c */
+	bool checkpointing, restoring, checkpoint_asked; /* asked: and not begun yet */
+	uint32_t checkpoint_failures; /* in a row, at most HD_CHECKPOINT_BACKOFF_MAX */
+	uint64_t commits_since;
+	struct hd_checkpoint checkpoint;
+	struct srv_buffer *checkpoint_state[2]; /* model, momentum */
+	struct hd_timer retry;
+
+	/* srv_replica.h: at most one of them. Norms are kept while a replica follows. */
+	struct rep_primary *primary; /* of its replica; NULL: it has none */
+	struct rep_job *replica; /* this is a copy of another server's job */
+	bool replicated; /* its replica may be promoted: durable is what that has whole, */
+	hd_version replicated_to; /* this */
+	double momentum2, weights2; /* squared L2 norms */
+	uint64_t generation; /* the newest assignment that the controller told of */
+	bool retired; /* another node is its server: it goes */
+	bool asking, confirmed; /* waits for the controller's answer to its STATE; has had it */
+
+	/* srv_roster.c: who takes part, by the controller's word, or as we say it: */
+	struct hd_roster roster;
+	uint8_t roster_ranks[HD_ROSTER_BYTES]; /* as was said last */
+	uint64_t roster_changes;
+	struct hd_timer roster_timer;
+
+	/* srv_end.c */
+	hd_ns idle_since; /* nobody has been here: since then */
+	bool left; /* whoever went last said so: nobody is expected back */
+	bool ending; /* it goes when its last checkpoint is written */
+	bool unlisted; /* the controller has forgotten it, and somebody is here */
+	struct hd_timer idle;
+
+	/* srv_report.c */
+	bool emptied; /* somebody left; if nobody is here, the report is due */
+	struct hd_job_report report;
+	TAILQ_ENTRY(srv_job) link;
+};
+
+/* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a copy, or is another node's by now. */
+static inline bool srv_job_away(const struct srv_job *job) {
+	return job->restoring || job->asking || job->replica != NULL || job->retired;
+}
+
+/* The controller's newest word on who is its server. */
+static inline void srv_job_told(struct srv_job *job, uint64_t generation) {
+	if (generation > job->generation) {
+		job->generation = generation;
+	}
+}
+
+/* --- finding: srv_member.c -------------------------------------------------------------------- */
+struct srv_job *srv_job_find(const struct hd_server *server, uint32_t id);
+struct srv_member *srv_job_member(const struct srv_job *job, uint16_t rank);
+/* The worker's place in the job, made if it is new. NULL: no memory. */
+struct srv_member *srv_job_enter(struct srv_job *job, uint16_t rank);
+/* Somebody went, or nobody has come yet: from now on it may be idle. */
+void srv_job_idle(struct srv_turn *turn, struct srv_job *job);
+/* True when nobody is here. */
+bool srv_job_empty(const struct srv_job *job, const struct srv_peers *peers);
+/* True when `base` is in this job's history. */
+bool srv_job_knows(const struct srv_job *job, hd_version base);
+const struct srv_round *srv_member_round(const struct srv_member *member, uint32_t round);
+/* True for rounds so old that their outcome is no longer known. */
+bool srv_member_forgot(const struct srv_member *member, uint32_t round);
+void srv_member_record(struct srv_member *member, const struct srv_round *round);
+/* Fills rows with the newest applied rounds, and the newest of all: at most so many, oldest first; NULL only counts. */
+uint32_t
+srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_last_round *rows);
+
+/* --- what others hear ------------------------------------------------------------------------- */
+/* Job's newest durable version after something changed; tells. */
+void srv_durable_update(struct srv_turn *turn, struct srv_job *job);
+/* Tells the controller where a job stands, and what is open. */
+void srv_announce(struct srv_turn *turn, const struct srv_job *job);
+
+#endif
