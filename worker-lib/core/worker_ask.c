@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asking for pushes and pulls, and asking again: what nobody answers, what a session took along, what stalls. */
-#include "hd_slots.h"
-#include "worker_core.h"
-#include "worker_reduce.h"
+#include "worker_ask.h"
 
 static struct hd_message
 request_of(const struct hd_worker *worker, const struct worker_ticket *ticket) {
@@ -35,11 +33,6 @@ whom_for(const struct hd_worker *worker, const struct worker_ticket *ticket) {
 	if (whom == WORKER_ASKED_CONTROLLER && ticket->ask_server)
 		return WORKER_ASKED_SERVER;
 	return whom;
-}
-
-void worker_watch_stalls(struct hd_worker *worker, const struct worker_context *ctx) {
-	if (worker->stall_at == HD_NEVER)
-		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
 }
 
 void worker_ask(
@@ -147,15 +140,6 @@ void worker_requeue_wire(
 
 /* --- stalls --------------------------------------------------------------------------------- */
 
-/* Bytes that got through; grows while a transfer lives. */
-static uint64_t progress_of(const struct worker_ticket *ticket) {
-	if (ticket->send)
-		return hd_send_stats(ticket->send)->bytes_acked;
-	if (ticket->slots)
-		return hd_slots_stats(ticket->slots)->sums;
-	return ticket->recv ? hd_recv_stats(ticket->recv)->bytes_held : 0;
-}
-
 void worker_requeue_unproven(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_ticket *ticket;
 
@@ -163,61 +147,49 @@ void worker_requeue_unproven(struct hd_worker *worker, const struct worker_conte
 		bool on_way = ticket->pub.state == HD_TICKET_GRANTED
 			|| ticket->pub.state == HD_TICKET_SENDING;
 
-		if (on_way && ticket->asked == WORKER_ASKED_CONTROLLER && progress_of(ticket) == 0)
+		if (on_way && ticket->asked == WORKER_ASKED_CONTROLLER
+		    && worker_progress(ticket) == 0)
 			worker_requeue(worker, ctx, ticket);
 	}
 }
 
-/*
- * Whether somebody else's word is overdue. What waits at the controller waits by its policy; a push
- * that the server holds waits for its turn. The rest moves or is asked for again: a grant whose EXPECT
- * was lost with a controller, a pull whose grant was.
- */
-static bool may_stall(const struct worker_ticket *ticket) {
-	switch (ticket->pub.state) {
-	case HD_TICKET_GRANTED:
-	case HD_TICKET_SENDING:
-		return true;
-	case HD_TICKET_REQUESTED:
-		return ticket->asked == WORKER_ASKED_SERVER;
-	default:
-		return false;
-	}
+/* The controller may not know that this worker and that aggregator do not reach each other. */
+static void say_unreached(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_ticket *ticket,
+	enum hd_reason reason
+) {
+	struct hd_message message = {.kind = HD_MSG_CANCEL};
+
+	message.cancel.job = worker->job;
+	message.cancel.worker = worker->config.rank;
+	message.cancel.round = ticket->pub.round;
+	message.cancel.direction = ticket->pub.direction;
+	message.cancel.attempt = ticket->attempt;
+	message.cancel.token = ticket->token;
+	message.cancel.reason = (uint8_t)reason;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-static bool waits_for_way(const struct hd_worker *worker, const struct worker_ticket *ticket) {
-	return worker_by_aggregator(ticket) && !ticket->way->plain
-		&& !worker_way_session(worker, ticket->way);
+void worker_leave_way(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket,
+	enum hd_reason reason
+) {
+	say_unreached(worker, ctx, ticket, reason);
+	worker->stats.ways_lost++;
+	ticket->ask_server = true;
+	worker_requeue(worker, ctx, ticket);
+	worker_ask(worker, ctx, ticket);
 }
 
-void worker_stall_tick(struct hd_worker *worker, const struct worker_context *ctx) {
-	struct worker_ticket *ticket;
-	bool watch;
-
-	if (worker->stall_at > ctx->now)
-		return;
-	watch = worker_reduce_stalls(worker, ctx);
-	TAILQ_FOREACH (ticket, &worker->tickets, link) {
-		uint64_t bytes = progress_of(ticket);
-
-		if (ticket->ended)
-			continue;
-		watch |= ticket->pub.state < HD_TICKET_APPLIED;
-		if (!may_stall(ticket) || bytes != ticket->progress_bytes) {
-			ticket->progress_bytes = bytes;
-			ticket->progress_at = ctx->now;
-			continue;
-		}
-		if (waits_for_way(worker, ticket)
-		    && ctx->now >= hd_ns_add(ticket->progress_at, HD_WAY_OPEN_US * HD_US)) {
-			worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
-			continue;
-		}
-		if (ctx->now < hd_ns_add(ticket->progress_at, HD_STALL_US * HD_US))
-			continue;
-		ticket->ask_server |= worker_by_aggregator(ticket);
-		worker_requeue(worker, ctx, ticket);
-		worker_ask(worker, ctx, ticket);
-	}
-	worker->stall_at = watch ? hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4) : HD_NEVER;
+void worker_ask_anew(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_ticket *ticket
+) {
+	worker_requeue(worker, ctx, ticket);
+	worker_ask(worker, ctx, ticket);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The owner's calls: push, pull, cancel. */
 #include "hd_kernels.h"
-#include "hd_slots.h"
-#include "worker_core.h"
+#include "worker_ask.h"
+#include "worker_push.h"
 #include "worker_reduce.h"
 
 #include <errno.h>
@@ -195,8 +195,7 @@ int hd_worker_cancel(
 	}
 	if (may_be_applied(ticket)) {
 		ticket->cancelling = ticket->ask_server = true;
-		worker_requeue(worker, &ctx, ticket);
-		worker_ask(worker, &ctx, ticket);
+		worker_ask_anew(worker, &ctx, ticket);
 		return 0;
 	}
 	worker_end(worker, &ctx, ticket, HD_TICKET_FAILED, HD_REASON_CANCELLED);

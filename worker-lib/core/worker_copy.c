@@ -7,7 +7,7 @@
  *   push  ... SENDING -> HELD -> APPLIED ------------------> DURABLE
  *   copy                    GRANT(copy) ~~~~ chunks ~~~~ whole
  */
-#include "worker_core.h"
+#include "worker_push.h"
 
 static void say_gone(
 	struct hd_worker *worker,
@@ -25,14 +25,6 @@ static void say_gone(
 	message.cancel.attempt = attempt;
 	message.cancel.reason = (uint8_t)reason;
 	(void)worker_tell(worker, worker->controller, ctx, &message);
-}
-
-void worker_copy_end(struct worker_ticket *ticket) {
-	if (!ticket->copy)
-		return;
-	hd_send_destroy(ticket->copy);
-	ticket->copy = NULL;
-	ticket->copy_way = NULL;
 }
 
 /* It ends here, and its replica does not know. */

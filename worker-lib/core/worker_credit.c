@@ -3,7 +3,8 @@
  * Small transfers do not ask. The controller grants the next push in advance, and lets the worker ask the
  * server itself for one small pull; what does not fit, comes too late or goes another way asks as ever.
  */
-#include "worker_core.h"
+#include "worker_ask.h"
+#include "worker_push.h"
 
 #include <math.h>
 

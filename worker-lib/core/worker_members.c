@@ -9,8 +9,9 @@
  * Each is earlier when nothing is left to wait for. The flush is given twice what a push took lately. How a push
  * ended that the server has not answered at leave_at is not known: it may be in the model.
  */
-#include "worker_core.h"
 #include "worker_reduce.h"
+#include "worker_session.h"
+#include "worker_ticket.h"
 
 #include <errno.h>
 
@@ -74,10 +75,6 @@ hd_ns hd_worker_flush_at(const struct hd_worker *worker) {
 	if (!worker->preempted_at)
 		return HD_NEVER;
 	return before_end(worker, hd_ns_min(span, worker->notice_span / 2));
-}
-
-void worker_push_took(struct hd_worker *worker, hd_ns took) {
-	worker->push_took = hd_ns_max(took, worker->push_took - worker->push_took / 8);
 }
 
 static void withdraw(struct hd_worker *worker, const struct worker_context *ctx) {

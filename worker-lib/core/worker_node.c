@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hd_text.h"
 #include "hd_worker.h"
-#include "worker_core.h"
+#include "worker_ask.h"
+#include "worker_pull.h"
+#include "worker_push.h"
 #include "worker_reduce.h"
-#include "worker_stream.h"
+#include "worker_session.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -11,49 +13,6 @@
 #include <string.h>
 
 static_assert(HD_TICKETS_MAX >= 2, "a worker has at least a push and a pull");
-
-void worker_emit(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct hd_event *event
-) {
-	if (!ctx->sink->event)
-		return;
-	if (event->at == 0)
-		event->at = ctx->now;
-	event->job = worker->job;
-	event->worker = worker->config.rank;
-	ctx->sink->event(ctx->sink, event);
-}
-
-/* `event` has what is particular to it: kind, reason, aux, value, at. */
-void worker_emit_ticket(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct worker_ticket *ticket,
-	struct hd_event event
-) {
-	event.direction = ticket->pub.direction;
-	event.round = ticket->pub.round;
-	event.token = ticket->token;
-	event.position = ticket->position;
-	event.version = ticket->pub.version;
-	event.base = ticket->pub.direction == HD_PUSH ? ticket->pub.base : ticket->have;
-	event.bytes = ticket->pub.bytes;
-	worker_emit(worker, ctx, &event);
-}
-
-/* -ENOTCONN without a session, else as hd_session_send(). */
-int worker_tell(
-	struct hd_worker *worker,
-	struct hd_session *session,
-	const struct worker_context *ctx,
-	const struct hd_message *message
-) {
-	if (!session || !hd_session_is_open(session))
-		return -ENOTCONN;
-	return hd_session_send(session, message, ctx->now, ctx->sink);
-}
 
 static int copy_spec(struct hd_worker *worker, const struct hd_jobspec *spec) {
 	uint8_t *blob;
@@ -137,6 +96,7 @@ int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **o
 	rc = copy_spec(worker, config->spec);
 	if (rc < 0)
 		goto free_worker;
+	assert(worker_routes_are_valid());
 	rc = create_endpoint(worker);
 	if (rc < 0)
 		goto fini_spec;
@@ -187,7 +147,7 @@ static void end_call(struct hd_worker *worker, const struct worker_context *ctx)
 	TAILQ_FOREACH (ticket, &worker->active, active_link) {
 		if (ticket->send && !ticket->ended)
 			worker_observe_send(worker, ctx, ticket);
-		worker_stream_observe(worker, ctx, ticket);
+		worker_observe_stream(worker, ctx, ticket);
 		if (ticket->copy)
 			worker_observe_copy(worker, ctx, ticket);
 	}
@@ -195,6 +155,7 @@ static void end_call(struct hd_worker *worker, const struct worker_context *ctx)
 	if (worker->leaving && !worker->said_leave)
 		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 	worker_pump_sacks(worker, ctx);
+	worker_repeat_ends(worker, ctx);
 	worker_pump_sends(worker, ctx);
 	worker_reduce_pump(worker, ctx);
 }
@@ -208,23 +169,10 @@ static void worker_receive(
 ) {
 	struct hd_worker *worker = core;
 	struct worker_context ctx = {now, sink};
-	uint8_t version;
 
 	begin_call(worker, &ctx);
-	for (size_t i = 0; i < count; i++) {
-		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
-
-		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED)
-			worker_on_chunk(worker, &ctx, &packets[i]);
-		else if (type == HD_PACKET_RESULT)
-			worker_reduce_result(worker, &ctx, &packets[i]);
-		else if (type == HD_PACKET_PROBE)
-			worker_on_probe_packet(worker, &ctx, &packets[i]);
-		else if (type == HD_PACKET_CONTROL || type == HD_PACKET_HELLO)
-			hd_endpoint_receive(worker->endpoint, now, &packets[i], sink);
-		else
-			worker->stats.drop_type++;
-	}
+	for (size_t i = 0; i < count; i++)
+		worker_on_packet(worker, &ctx, &packets[i]);
 	end_call(worker, &ctx);
 }
 
@@ -235,6 +183,10 @@ static void worker_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	begin_call(worker, &ctx);
 	hd_endpoint_tick(worker->endpoint, now, sink);
 	worker_session_tick(worker, &ctx);
+	worker_members_tick(worker, &ctx);
+	worker_observe_tick(worker, &ctx);
+	if (worker->leaving)
+		(void)hd_worker_leave(worker, now, sink);
 	worker_way_tick(worker, &ctx);
 	worker_stall_tick(worker, &ctx);
 	if (worker->retry_at <= now) {
@@ -255,6 +207,9 @@ static hd_ns worker_deadline(const void *core) {
 	deadline = hd_ns_min(
 		hd_endpoint_deadline(worker->endpoint), worker_session_deadline(worker)
 	);
+	deadline = hd_ns_min(deadline, worker_members_deadline(worker));
+	deadline = hd_ns_min(deadline, worker_observe_deadline(worker));
+	deadline = hd_ns_min(deadline, worker_leave_deadline(worker));
 	deadline = hd_ns_min(deadline, hd_ns_min(worker->retry_at, worker->stall_at));
 	deadline = hd_ns_min(deadline, worker_way_deadline(worker));
 	deadline = hd_ns_min(deadline, worker_reduce_deadline(worker));

@@ -4,7 +4,7 @@
  * it took. A word leaves at most every HD_OBSERVE_US; what is reported meanwhile is added up, so that short steps cost
  * no more than long ones, and what cannot be said (no controller just now) is forgotten with the next.
  */
-#include "worker_core.h"
+#include "worker_session.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an update is on the wire: fp32, 16 bits, fixed point, or runs. */
 #include "hd_kernels.h"
-#include "worker_core.h"
+#include "worker_push.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 int worker_payload_bytes(
 	const struct hd_worker *worker,

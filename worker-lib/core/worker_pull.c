@@ -5,8 +5,8 @@
  * controller's word, may come before or after it.
  */
 #include "hd_kernels.h"
-#include "worker_core.h"
-#include "worker_reduce.h"
+#include "worker_ask.h"
+#include "worker_pull.h"
 
 #include <errno.h>
 #include <string.h>
@@ -59,7 +59,7 @@ void worker_on_expect(
 		worker_leave_way(worker, ctx, ticket, HD_REASON_TIMEOUT);
 }
 
-void worker_report_pull(
+static void report_pull(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_ticket *ticket,
@@ -103,7 +103,7 @@ static void end_pull(
 		state == HD_TICKET_DROPPED                   ? HD_OUTCOME_DROPPED :
 							       HD_OUTCOME_FAILED;
 
-	worker_report_pull(worker, ctx, ticket, outcome, reason);
+	report_pull(worker, ctx, ticket, outcome, reason);
 	worker_end(worker, ctx, ticket, state, reason);
 }
 
@@ -194,41 +194,14 @@ void worker_on_pull_state(
 
 /* --- chunks --------------------------------------------------------------------------------- */
 
-static void say_once(
-	const struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct worker_way *way,
-	const struct hd_message *message
-) {
-	struct hd_session *session = worker_way_session(worker, way);
-
-	if (session)
-		(void)hd_session_send_once(session, message, ctx->now, ctx->sink);
-}
-
 /* Returns the chunks held without a gap. */
 static uint32_t
 say_sack(struct hd_worker *worker, const struct worker_context *ctx, struct worker_ticket *ticket) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
 	hd_recv_sack(ticket->recv, ctx->now, worker->config.receive_window_bytes, &message.sack);
-	say_once(worker, ctx, ticket->way, &message);
+	worker_way_say_once(worker, ctx, ticket->way, &message);
 	return message.sack.held;
-}
-
-/* The last acknowledgement may be lost: the sender then repeats chunks of a pull that has ended. */
-void worker_bury(struct hd_worker *worker, struct hd_addr from, uint64_t token, uint32_t held) {
-	worker->tombstones[worker->tombstone_next]
-		= (struct worker_tombstone){.token = token, .from = from, .held = held};
-	worker->tombstone_next = (worker->tombstone_next + 1) % WORKER_TOMBSTONES_MAX;
-}
-
-static struct worker_tombstone *find_tombstone(struct hd_worker *worker, uint64_t token) {
-	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++) {
-		if (worker->tombstones[i].token == token && token != 0)
-			return &worker->tombstones[i];
-	}
-	return NULL;
 }
 
 static struct worker_ticket *find_recv(const struct hd_worker *worker, uint64_t token) {
@@ -261,79 +234,30 @@ static void delivered(
 	end_pull(worker, ctx, ticket, HD_TICKET_APPLIED, HD_REASON_NONE);
 }
 
-static void without_ticket(
-	struct hd_worker *worker,
-	const struct hd_chunk_header *header,
-	struct hd_addr from
-) {
-	struct worker_tombstone *tombstone = find_tombstone(worker, header->token);
-	const struct worker_way *way = NULL;
-
-	if (!tombstone) {
-		worker->stats.drop_token++;
-		return;
-	}
-	if (!hd_addr_is_none(tombstone->from))
-		way = worker_way_at(worker, tombstone->from);
-	if ((!way && !hd_addr_is_none(tombstone->from)) || !worker_way_is_at(worker, way, from)) {
-		worker->stats.drop_source++;
-		return;
-	}
-	tombstone->packet = header->packet;
-	tombstone->due = true;
-}
-
-bool worker_takes(
-	struct hd_worker *worker,
-	const struct worker_way *way,
-	struct hd_seal *seal,
-	const struct hd_chunk_header *header,
-	const struct hd_packet *packet
-) {
-	if (!worker_way_is_at(worker, way, packet->peer)) {
-		worker->stats.drop_source++;
-		return false;
-	}
-	if (!hd_seal_check(seal, worker->config.keys, header, packet->data, packet->bytes)) {
-		worker->stats.drop_mac++;
-		return false;
-	}
-	return true;
-}
-
-void worker_on_chunk(
+bool worker_pull_chunk(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct hd_packet *packet
+	const struct hd_packet *packet,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload
 ) {
+	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
+	struct worker_ticket *ticket = find_recv(worker, header->token);
 	struct hd_event start = {.kind = HD_EVENT_RECV_START};
-	struct hd_chunk_header header;
 	enum hd_recv_result result;
-	struct worker_ticket *ticket;
-	const uint8_t *payload;
-	size_t payload_bytes;
 
-	if (hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &payload_bytes) < 0) {
-		worker->stats.drop_malformed++;
-		return;
-	}
-	ticket = find_recv(worker, header.token);
-	if (!ticket && worker_reduce_chunk(worker, ctx, packet, &header, payload))
-		return;
-	if (!ticket) {
-		without_ticket(worker, &header, packet->peer);
-		return;
-	}
-	if (!worker_takes(worker, ticket->way, &ticket->seal, &header, packet))
-		return;
-	if (header.version != ticket->pub.version) {
+	if (!ticket)
+		return false;
+	if (!worker_way_takes(worker, ticket->way, &ticket->seal, header, packet))
+		return true;
+	if (header->version != ticket->pub.version) {
 		worker->stats.drop_mismatch++;
-		return;
+		return true;
 	}
-	result = hd_recv_chunk(ticket->recv, ctx->now, &header, payload, payload_bytes);
+	result = hd_recv_chunk(ticket->recv, ctx->now, header, payload, payload_bytes);
 	if (result == HD_RECV_MISMATCH) {
 		worker->stats.drop_mismatch++;
-		return;
+		return true;
 	}
 	if (ticket->pub.state == HD_TICKET_GRANTED) {
 		worker_emit_ticket(worker, ctx, ticket, start);
@@ -341,32 +265,7 @@ void worker_on_chunk(
 	}
 	if (result == HD_RECV_DONE && ticket->recv)
 		delivered(worker, ctx, ticket);
-}
-
-static void repeat_ends(struct hd_worker *worker, const struct worker_context *ctx) {
-	struct hd_message message = {.kind = HD_MSG_SACK};
-
-	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++) {
-		struct worker_tombstone *tombstone = &worker->tombstones[i];
-		const struct worker_way *way = NULL;
-
-		if (!tombstone->due)
-			continue;
-		tombstone->due = false;
-		if (!hd_addr_is_none(tombstone->from)) {
-			way = worker_way_at(worker, tombstone->from);
-			if (!way)
-				continue;
-		}
-		message.sack.token = tombstone->token;
-		message.sack.held = tombstone->held;
-		message.sack.done = 1;
-		message.sack.window_bytes = worker->config.receive_window_bytes;
-		message.sack.packets.count = 1;
-		message.sack.packets.item[0]
-			= (struct hd_range){tombstone->packet, tombstone->packet};
-		say_once(worker, ctx, way, &message);
-	}
+	return true;
 }
 
 void worker_pump_sacks(struct hd_worker *worker, const struct worker_context *ctx) {
@@ -376,5 +275,4 @@ void worker_pump_sacks(struct hd_worker *worker, const struct worker_context *ct
 		if (ticket->recv && hd_recv_sack_due(ticket->recv, ctx->now))
 			(void)say_sack(worker, ctx, ticket);
 	}
-	repeat_ends(worker, ctx);
 }

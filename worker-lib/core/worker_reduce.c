@@ -6,225 +6,12 @@
  */
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "hd_limits.h"
 #include "worker_reduce.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-
-static void
-set_state(struct hd_worker *worker, struct worker_reduce *r, enum hd_ticket_state state) {
-	r->pub.state = state;
-	if (worker->config.ops && worker->config.ops->ticket)
-		worker->config.ops->ticket(worker->config.owner, &r->pub);
-}
-
-void worker_reduce_emit(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct worker_reduce *r,
-	struct hd_event event
-) {
-	event.direction = HD_REDUCE;
-	event.round = r->pub.round;
-	event.bytes = r->pub.bytes;
-	worker_emit(worker, ctx, &event);
-}
-
-static struct worker_reduce *find_round(const struct hd_worker *worker, uint32_t round) {
-	struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		if (r->pub.round == round && !r->ended)
-			return r;
-	}
-	return NULL;
-}
-
-static void
-report(struct hd_worker *worker,
-       const struct worker_context *ctx,
-       const struct worker_reduce *r,
-       enum hd_outcome outcome,
-       enum hd_reason reason) {
-	struct hd_message message = {.kind = HD_MSG_REPORT};
-	struct hd_msg_report *body = &message.report;
-
-	body->job = worker->job;
-	body->worker = worker->config.rank;
-	body->round = r->pub.round;
-	body->direction = HD_REDUCE;
-	body->attempt = r->attempt;
-	body->token = r->making;
-	body->outcome = (uint8_t)outcome;
-	body->reason = (uint8_t)reason;
-	body->bytes = r->pub.bytes;
-	body->duration_ns = ctx->now - r->began;
-	(void)worker_tell(worker, worker->controller, ctx, &message);
-}
-
-/* Rounds may end in another order than that in which they began. */
-static void note_had(struct hd_worker *worker, uint32_t round) {
-	uint32_t done = worker->reduce_done, by;
-
-	if (round > done) {
-		by = round - done;
-		worker->reduce_had = by < 64 ? worker->reduce_had << by : 0;
-		if (done > 0 && by <= 64)
-			worker->reduce_had |= UINT64_C(1) << (by - 1);
-	} else if (round < done && done - round <= 64) {
-		worker->reduce_had |= UINT64_C(1) << (done - round - 1);
-	}
-}
-
-/* Its callbacks may begin others: the rest of its memory goes at the next collect. */
-static void
-end(struct hd_worker *worker,
-    const struct worker_context *ctx,
-    struct worker_reduce *r,
-    enum hd_ticket_state state,
-    enum hd_reason reason) {
-	bool applied = state == HD_TICKET_APPLIED;
-
-	if (r->ended)
-		return;
-	worker_reduce_drop_shards(
-		worker, r
-	); /* nothing reads in or writes out once they are released */
-	r->ended = true;
-	r->pub.reason = reason;
-	r->pub.ended = ctx->now;
-	worker->reduce_count--;
-	if (applied)
-		note_had(worker, r->pub.round);
-	if (applied && r->pub.round > worker->reduce_done) {
-		worker->reduce_done = r->pub.round;
-		worker->reduce_members = (uint16_t)r->pub.delay;
-		worker->reduce_making = r->making;
-	}
-	worker->stats.reduced += applied;
-	worker->stats.reduce_failed += !applied;
-	worker_reduce_emit(
-		worker,
-		ctx,
-		r,
-		(struct hd_event){
-			.kind = HD_EVENT_OUTCOME,
-			.reason = reason,
-			.aux = applied ? HD_OUTCOME_APPLIED : HD_OUTCOME_FAILED,
-		}
-	);
-	set_state(worker, r, state);
-	if (worker->config.ops && worker->config.ops->released)
-		worker->config.ops->released(worker->config.owner, r->pub.round, r->pub.user);
-}
-
-void worker_reduce_fail_all(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	enum hd_reason reason
-) {
-	struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link)
-		end(worker, ctx, r, HD_TICKET_FAILED, reason);
-}
-
-void worker_reduce_applied(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_reduce *r
-) {
-	worker_reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_RECV_END});
-	report(worker, ctx, r, HD_OUTCOME_APPLIED, HD_REASON_NONE);
-	end(worker, ctx, r, HD_TICKET_APPLIED, HD_REASON_NONE);
-}
-
-/* --- asking --------------------------------------------------------------------------------- */
-
-/* The controller does not wait for us in rounds below it, whatever it missed. */
-uint32_t worker_reduce_from(const struct hd_worker *worker) {
-	const struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		if (!r->ended)
-			return r->pub.round;
-	}
-	return worker->reduce_round + 1;
-}
-
-static void
-ask(struct hd_worker *worker, const struct worker_context *ctx, struct worker_reduce *r) {
-	struct hd_message message = {.kind = HD_MSG_REQUEST};
-	struct hd_msg_request *request = &message.request;
-
-	if (r->ended || r->pub.state != HD_TICKET_QUEUED || !worker->registered || worker->refused)
-		return;
-	if (r->attempt == WORKER_ATTEMPTS_MAX) {
-		end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
-		return;
-	}
-	request->job = worker->job;
-	request->worker = worker->config.rank;
-	request->round = r->pub.round;
-	request->direction = HD_REDUCE;
-	request->attempt = r->attempt + 1;
-	request->dtype = r->args.dtype;
-	request->bytes = r->pub.bytes;
-	request->order = r->args.order;
-	request->have = worker_reduce_from(worker);
-	request->peak = r->peak;
-	request->avoid = r->avoid;
-	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
-		worker->retry_at = hd_ns_add(ctx->now, WORKER_RETRY_US * HD_US);
-		return;
-	}
-	r->attempt++;
-	worker->stats.asked_again += r->attempt > 1;
-	set_state(worker, r, HD_TICKET_REQUESTED);
-}
-
-void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_context *ctx) {
-	struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link)
-		ask(worker, ctx, r);
-}
-
-/* What waited at a controller that is gone is asked for anew; what is under way goes on without it. */
-void worker_reduce_requeue(struct hd_worker *worker) {
-	struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		if (!r->ended && r->pub.state == HD_TICKET_REQUESTED)
-			r->pub.state = HD_TICKET_QUEUED;
-	}
-}
-
-void worker_reduce_again(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_reduce *r
-) {
-	worker_reduce_drop_shards(worker, r);
-	r->pub.state = HD_TICKET_QUEUED;
-	ask(worker, ctx, r);
-}
-
-void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx) {
-	struct worker_reduce *r, *next;
-
-	for (r = TAILQ_FIRST(&worker->reduces); r; r = next) {
-		next = TAILQ_NEXT(r, link);
-		if (!r->ended && worker_reduce_is_dead(r))
-			worker_reduce_again(worker, ctx, r);
-		if (!r->ended)
-			continue;
-		TAILQ_REMOVE(&worker->reduces, r, link);
-		free(r->half);
-		free(r);
-	}
-}
 
 bool hd_worker_is_direct(const struct hd_worker *worker) {
 	return hd_addr_is_none(worker->config.controller);
@@ -273,7 +60,7 @@ int hd_worker_reduce(
 	TAILQ_INSERT_TAIL(&worker->reduces, r, link);
 	worker->reduce_count++;
 	*round = r->pub.round;
-	ask(worker, &ctx, r);
+	worker_reduce_ask(worker, &ctx, r);
 	return 0;
 }
 
@@ -284,7 +71,7 @@ void worker_on_reduce(
 	const struct worker_context *ctx,
 	const struct hd_msg_reduce *message
 ) {
-	struct worker_reduce *r = find_round(worker, message->round);
+	struct worker_reduce *r = worker_reduce_find(worker, message->round);
 	int rc;
 
 	if (message->job != worker->job || message->worker != worker->config.rank || !r
@@ -303,20 +90,20 @@ void worker_on_reduce(
 	if (message->bytes != r->pub.bytes)
 		rc = -EINVAL;
 	else if (message->slots > 0)
-		rc = worker_reduce_open_slots(worker, ctx, r, message);
+		rc = worker_slots_open(worker, ctx, r, message);
 	else
-		rc = worker_reduce_open_shards(worker, ctx, r, message);
+		rc = worker_shards_open(worker, ctx, r, message);
 	if (rc < 0) {
 		enum hd_reason reason = rc == -EINVAL ? HD_REASON_REFUSED : HD_REASON_NO_MEMORY;
 
-		report(worker, ctx, r, HD_OUTCOME_FAILED, reason);
-		end(worker, ctx, r, HD_TICKET_FAILED, reason);
+		worker_reduce_report(worker, ctx, r, HD_OUTCOME_FAILED, reason);
+		worker_reduce_end(worker, ctx, r, HD_TICKET_FAILED, reason);
 		return;
 	}
 	if (worker->stall_at == HD_NEVER)
 		worker->stall_at = hd_ns_add(ctx->now, HD_STALL_US * HD_US / 4);
 	worker_reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_SEND_START});
-	set_state(worker, r, HD_TICKET_SENDING);
+	worker_reduce_set_state(worker, r, HD_TICKET_SENDING);
 }
 
 /* The controller refuses, or says that the others have the sum and their values are gone. */
@@ -325,7 +112,7 @@ void worker_reduce_drop(
 	const struct worker_context *ctx,
 	const struct hd_msg_drop *drop
 ) {
-	struct worker_reduce *r = find_round(worker, drop->round);
+	struct worker_reduce *r = worker_reduce_find(worker, drop->round);
 
 	if (drop->job != worker->job || drop->worker != worker->config.rank || !r
 	    || r->attempt != drop->attempt) {
@@ -336,11 +123,13 @@ void worker_reduce_drop(
 		worker->reduce_making = 0; /* what we had is compared with nothing any more */
 	if (drop->deadline > worker->reduce_round) /* the others went on meanwhile */
 		worker->reduce_round = drop->deadline;
-	end(worker,
-	    ctx,
-	    r,
-	    HD_TICKET_FAILED,
-	    drop->reason < HD_REASON_COUNT ? drop->reason : HD_REASON_REFUSED);
+	worker_reduce_end(
+		worker,
+		ctx,
+		r,
+		HD_TICKET_FAILED,
+		drop->reason < HD_REASON_COUNT ? drop->reason : HD_REASON_REFUSED
+	);
 }
 
 int worker_reduce_cancel(
@@ -349,7 +138,7 @@ int worker_reduce_cancel(
 	uint32_t round
 ) {
 	struct hd_message message = {.kind = HD_MSG_CANCEL};
-	struct worker_reduce *r = find_round(worker, round);
+	struct worker_reduce *r = worker_reduce_find(worker, round);
 
 	if (!r)
 		return -ENOENT;
@@ -362,7 +151,7 @@ int worker_reduce_cancel(
 	message.cancel.attempt = r->attempt;
 	message.cancel.reason = HD_REASON_CANCELLED;
 	(void)worker_tell(worker, worker->controller, ctx, &message);
-	end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_CANCELLED);
+	worker_reduce_end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_CANCELLED);
 	return 0;
 }
 
@@ -387,18 +176,6 @@ bool worker_reduce_void(
 	return found;
 }
 
-bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way *way) {
-	const struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		for (uint32_t i = 0; i < r->shard_count; i++) {
-			if (r->shards[i].way == way && !r->ended)
-				return true;
-		}
-	}
-	return false;
-}
-
 void worker_reduce_way_closed(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -416,7 +193,10 @@ void worker_reduce_way_closed(
 	}
 }
 
-/* --- time and end ---------------------------------------------------------------------------- */
+/* A member of a lease that is silent is taken out within it: then the switch itself is not there. */
+static hd_ns stall_span(const struct worker_reduce *r) {
+	return worker_reduce_by_slots(r) ? HD_LEASE_US * HD_US : HD_STALL_US * HD_US;
+}
 
 bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_reduce *r;
@@ -428,10 +208,10 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context 
 		if (r->ended || r->pub.state != HD_TICKET_SENDING || r->shard_count == 0)
 			continue;
 		watch = true;
-		if (bytes != r->progress_bytes || worker_reduce_is_held(worker, r)) {
+		if (bytes != r->progress_bytes || worker_slots_held(worker, r)) {
 			r->progress_bytes = bytes;
 			r->progress_at = ctx->now;
-		} else if (ctx->now >= hd_ns_add(r->progress_at, r->shards[0].means->stall)) {
+		} else if (ctx->now >= hd_ns_add(r->progress_at, stall_span(r))) {
 			if (worker_reduce_by_slots(r) && r->avoid == HD_GROUP_AVOID_NOT)
 				r->avoid = HD_GROUP_AVOID_STILL;
 			worker_reduce_again(worker, ctx, r);
@@ -440,20 +220,37 @@ bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context 
 	return watch;
 }
 
-void worker_reduce_off_wire(struct hd_worker *worker) {
+void worker_reduce_pump(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_reduce *r;
 
-	TAILQ_FOREACH (r, &worker->reduces, link)
-		worker_reduce_drop_shards(worker, r);
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		for (uint32_t i = 0; i < r->shard_count; i++) {
+			struct worker_shard *shard = &r->shards[i];
+
+			if (shard->kind == WORKER_SHARD_BY_AGGREGATOR)
+				worker_shard_pump(worker, ctx, shard);
+			else if (shard->kind == WORKER_SHARD_BY_SLOTS)
+				worker_slots_pump(worker, ctx, r, shard);
+		}
+	}
 }
 
-void worker_reduce_destroy(struct hd_worker *worker) {
-	struct worker_reduce *r;
+hd_ns worker_reduce_deadline(const struct hd_worker *worker) {
+	const struct worker_reduce *r;
+	hd_ns deadline = HD_NEVER;
 
-	while ((r = TAILQ_FIRST(&worker->reduces))) {
-		TAILQ_REMOVE(&worker->reduces, r, link);
-		worker_reduce_drop_shards(worker, r);
-		free(r->half);
-		free(r);
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		for (uint32_t i = 0; i < r->shard_count; i++) {
+			const struct worker_shard *shard = &r->shards[i];
+
+			if (shard->kind == WORKER_SHARD_BY_AGGREGATOR)
+				deadline
+					= hd_ns_min(deadline, worker_shard_deadline(worker, shard));
+			else if (shard->kind == WORKER_SHARD_BY_SLOTS)
+				deadline = hd_ns_min(
+					deadline, worker_slots_deadline(worker, r, shard)
+				);
+		}
 	}
+	return deadline;
 }

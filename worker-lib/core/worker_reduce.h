@@ -1,36 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the files of all-reduces share: worker_reduce.c (asked for, void, ended), worker_shards.c (on the
- * wire, by aggregators), worker_slots.c (through the slots of a switch). */
+/*
+ * All-reduces.
+ *
+ *   worker_reduces.c     their list, states, lookups
+ *   worker_reduce_ask.c  asked for, and ended
+ *   worker_shards.c      on the wire, by aggregators
+ *   worker_slots.c       on the wire, through the slots of a switch
+ *   worker_reduce.c      the owner's call, and what others say
+ *
+ * Each file calls those above it in this list only.
+ */
 #ifndef WORKER_REDUCE_H
 #define WORKER_REDUCE_H
 
+#include "hd_recv.h"
+#include "hd_send.h"
 #include "hd_slots.h"
 #include "worker_core.h"
 
-struct worker_reduce;
-struct worker_reduce_shard;
-
 /* How the values of a shard are added. */
-struct worker_reduce_means {
-	hd_ns stall; /* without progress for so long: it is asked for again */
-	void (*close)(struct worker_reduce_shard *shard);
-	/* The path was dead for too long. */
-	bool (*is_dead)(const struct worker_reduce_shard *shard);
-	/* Grows with everything that gets through, either way. */
-	uint64_t (*progress)(const struct worker_reduce_shard *shard);
-	void (*pump
-	)(struct hd_worker *worker,
-	  const struct worker_context *ctx,
-	  const struct worker_reduce *r,
-	  struct worker_reduce_shard *shard);
-	hd_ns (*deadline
-	)(const struct hd_worker *worker,
-	  const struct worker_reduce *r,
-	  const struct worker_reduce_shard *shard);
+enum worker_shard_kind {
+	WORKER_SHARD_CLOSED,
+	WORKER_SHARD_BY_AGGREGATOR,
+	WORKER_SHARD_BY_SLOTS
 };
 
-struct worker_reduce_shard {
-	const struct worker_reduce_means *means; /* NULL: not open */
+struct worker_shard {
+	enum worker_shard_kind kind;
 	struct worker_way *way;
 	uint64_t out_token, in_token;
 	/* by an aggregator */
@@ -57,10 +53,140 @@ struct worker_reduce {
 	uint64_t progress_bytes;
 	uint16_t *half; /* 16 bits: what is sent, then what is received */
 	uint32_t shard_count, held;
-	struct worker_reduce_shard *shards;
+	struct worker_shard *shards;
 };
 
-/* --- worker_reduce.c ---------------------------------------------------------------------- */
+/* --- worker_reduces.c ----------------------------------------------------------------------- */
+/* The one of this round that has not ended. */
+struct worker_reduce *worker_reduce_find(const struct hd_worker *worker, uint32_t round);
+/* The all-reduce and its shard that have this token; NULL: none. */
+struct worker_shard *
+worker_reduce_find_shard(struct hd_worker *worker, uint64_t token, struct worker_reduce **of);
+void worker_reduce_set_state(
+	struct hd_worker *worker,
+	struct worker_reduce *r,
+	enum hd_ticket_state state
+);
+void worker_reduce_emit(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_reduce *r,
+	struct hd_event event
+);
+/* Whether chunks of one go this way. */
+bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way *way);
+/* The oldest round that has not ended, or the next one. */
+uint32_t worker_reduce_from(const struct hd_worker *worker);
+void worker_reduce_drop_shards(struct hd_worker *worker, struct worker_reduce *r);
+/* The path was dead for too long. */
+bool worker_reduce_is_dead(const struct worker_reduce *r);
+/* Grows with everything that gets through, either way. */
+uint64_t worker_reduce_progress(const struct worker_reduce *r);
+bool worker_reduce_by_slots(const struct worker_reduce *r);
+
+/* --- worker_reduce_ask.c -------------------------------------------------------------------- */
+void worker_reduce_ask(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+);
+void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_context *ctx);
+void worker_reduce_requeue(struct hd_worker *worker);
+/* Off the wire, and asked for once more. */
+void worker_reduce_again(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+);
+void worker_reduce_report(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_reduce *r,
+	enum hd_outcome outcome,
+	enum hd_reason reason
+);
+void worker_reduce_end(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r,
+	enum hd_ticket_state state,
+	enum hd_reason reason
+);
+/* Every sum is there. */
+void worker_reduce_applied(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+);
+void worker_reduce_fail_all(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	enum hd_reason reason
+);
+void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx);
+/* Nothing of any is under way any more. */
+void worker_reduce_off_wire(struct hd_worker *worker);
+void worker_reduce_destroy(struct hd_worker *worker);
+
+/* --- worker_shards.c ------------------------------------------------------------------------ */
+/* 0, -EINVAL (the shards are not the values), -ENOBUFS (too many ways), -ENOMEM; shards may be half open. */
+int worker_shards_open(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r,
+	const struct hd_msg_reduce *message
+);
+/* Both: true when the token is an all-reduce's. */
+bool worker_shards_sack(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_msg_sack *sack
+);
+bool worker_shards_chunk(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_packet *packet,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload
+);
+void worker_shard_pump(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_shard *shard
+);
+hd_ns worker_shard_deadline(const struct hd_worker *worker, const struct worker_shard *shard);
+
+/* --- worker_slots.c ------------------------------------------------------------------------- */
+/* The one shard of a round that goes through a switch. As worker_shards_open(). */
+int worker_slots_open(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r,
+	const struct hd_msg_reduce *message
+);
+/* Whether it has to wait until the lease's round before has ended. */
+bool worker_slots_held(const struct hd_worker *worker, const struct worker_reduce *r);
+/* A packet of type RESULT. False: of no all-reduce. */
+bool worker_slots_result(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
+);
+void worker_slots_pump(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_reduce *r,
+	struct worker_shard *shard
+);
+hd_ns worker_slots_deadline(
+	const struct hd_worker *worker,
+	const struct worker_reduce *r,
+	const struct worker_shard *shard
+);
+
+/* --- worker_reduce.c ------------------------------------------------------------------------ */
 void worker_on_reduce(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
@@ -71,26 +197,8 @@ void worker_reduce_drop(
 	const struct worker_context *ctx,
 	const struct hd_msg_drop *drop
 );
-/* Each: true when the token is an all-reduce's. */
+/* True when the token is an all-reduce's. */
 bool worker_reduce_void(struct hd_worker *worker, const struct worker_context *ctx, uint64_t token);
-bool worker_reduce_sack(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct hd_msg_sack *sack
-);
-bool worker_reduce_chunk(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct hd_packet *packet,
-	const struct hd_chunk_header *header,
-	const uint8_t *payload
-);
-/* A packet of type RESULT: of an all-reduce, or of a push through slots. */
-void worker_reduce_result(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct hd_packet *packet
-);
 /* 0, -ENOENT, -EALREADY. */
 int worker_reduce_cancel(
 	struct hd_worker *worker,
@@ -102,72 +210,9 @@ void worker_reduce_way_closed(
 	const struct worker_context *ctx,
 	const struct worker_way *way
 );
-/* Whether chunks of one go this way. */
-bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way *way);
-void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_context *ctx);
-void worker_reduce_requeue(struct hd_worker *worker);
-/* The oldest round that has not ended, or the next one. */
-uint32_t worker_reduce_from(const struct hd_worker *worker);
-void worker_reduce_fail_all(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	enum hd_reason reason
-);
-void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx);
 /* True while there is something to watch. */
 bool worker_reduce_stalls(struct hd_worker *worker, const struct worker_context *ctx);
 void worker_reduce_pump(struct hd_worker *worker, const struct worker_context *ctx);
 hd_ns worker_reduce_deadline(const struct hd_worker *worker);
-/* Nothing of any is under way any more. */
-void worker_reduce_off_wire(struct hd_worker *worker);
-void worker_reduce_destroy(struct hd_worker *worker);
-
-/* The all-reduce and its shard that have this token; NULL: none. */
-struct worker_reduce_shard *
-worker_reduce_find_shard(struct hd_worker *worker, uint64_t token, struct worker_reduce **of);
-void worker_reduce_emit(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct worker_reduce *r,
-	struct hd_event event
-);
-/* Every sum is there. */
-void worker_reduce_applied(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_reduce *r
-);
-/* Off the wire, and asked for once more. */
-void worker_reduce_again(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_reduce *r
-);
-
-/* --- worker_shards.c ---------------------------------------------------------------------- */
-/* 0, -EINVAL (the shards are not the values), -ENOBUFS (too many ways), -ENOMEM; shards may be half open. */
-int worker_reduce_open_shards(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_reduce *r,
-	const struct hd_msg_reduce *message
-);
-void worker_reduce_drop_shards(struct hd_worker *worker, struct worker_reduce *r);
-/* The path to an aggregator was dead for too long. */
-bool worker_reduce_is_dead(const struct worker_reduce *r);
-/* Bytes that got through, either way. */
-uint64_t worker_reduce_progress(const struct worker_reduce *r);
-
-/* --- worker_slots.c ----------------------------------------------------------------------- */
-/* The one shard of a round that goes through a switch. As worker_reduce_open_shards(). */
-int worker_reduce_open_slots(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_reduce *r,
-	const struct hd_msg_reduce *message
-);
-/* Whether it has to wait until the lease's round before has ended. */
-bool worker_reduce_is_held(const struct hd_worker *worker, const struct worker_reduce *r);
-bool worker_reduce_by_slots(const struct worker_reduce *r);
 
 #endif

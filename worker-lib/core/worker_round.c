@@ -4,7 +4,8 @@
  *
  *   ROUND 7 --> round() ... WORK 7, push | session lost | ROUND 7 again: WORK 7 again, the push by itself
  */
-#include "worker_core.h"
+#include "worker_ask.h"
+#include "worker_session.h"
 
 #include <errno.h>
 #include <math.h>

@@ -7,80 +7,13 @@
  */
 #include "hd_group.h"
 #include "hd_kernels.h"
+#include "worker_pull.h"
 #include "worker_reduce.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define POLL_BUDGET 64 /* packets of one shard in one call */
-
-static const struct worker_reduce_means aggregated;
-
-static struct worker_reduce_shard *
-look_for_shard(const struct hd_worker *worker, uint64_t token, struct worker_reduce **of) {
-	struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		for (uint32_t i = 0; i < r->shard_count; i++) {
-			*of = r;
-			if (r->shards[i].out_token == token || r->shards[i].in_token == token)
-				return &r->shards[i];
-		}
-	}
-	return NULL;
-}
-
-struct worker_reduce_shard *
-worker_reduce_find_shard(struct hd_worker *worker, uint64_t token, struct worker_reduce **of) {
-	struct worker_reduce_found *found = &worker->reduce_found[token % WORKER_REDUCE_FOUND_MAX];
-	struct worker_reduce_shard *shard;
-
-	if (token == 0)
-		return NULL;
-	if (found->token == token) {
-		*of = found->of;
-		return found->shard;
-	}
-	shard = look_for_shard(worker, token, of);
-	if (shard)
-		*found = (struct worker_reduce_found){token, *of, shard};
-	return shard;
-}
-
-void worker_reduce_drop_shards(struct hd_worker *worker, struct worker_reduce *r) {
-	if (r->shard_count > 0)
-		memset(worker->reduce_found, 0, sizeof worker->reduce_found);
-	for (uint32_t i = 0; i < r->shard_count; i++) {
-		if (r->shards[i].means)
-			r->shards[i].means->close(&r->shards[i]);
-	}
-	free(r->shards);
-	r->shards = NULL;
-	r->shard_count = r->held = 0;
-}
-
-bool worker_reduce_is_dead(const struct worker_reduce *r) {
-	for (uint32_t i = 0; i < r->shard_count; i++) {
-		const struct worker_reduce_shard *shard = &r->shards[i];
-
-		if (shard->means && shard->means->is_dead(shard))
-			return true;
-	}
-	return false;
-}
-
-uint64_t worker_reduce_progress(const struct worker_reduce *r) {
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; i < r->shard_count; i++) {
-		const struct worker_reduce_shard *shard = &r->shards[i];
-
-		if (shard->means)
-			bytes += shard->means->progress(shard);
-	}
-	return bytes;
-}
 
 /* --- on the wire ---------------------------------------------------------------------------- */
 
@@ -90,7 +23,7 @@ static int open_shard(
 	const struct worker_reduce *r,
 	const struct hd_group_shard *told,
 	uint64_t first,
-	struct worker_reduce_shard *shard
+	struct worker_shard *shard
 ) {
 	const uint8_t *from = r->half ? (const void *)r->half : (const void *)r->args.in;
 	uint8_t *to = r->half ? (void *)(r->half + r->args.values) : (void *)r->args.out;
@@ -122,7 +55,7 @@ static int open_shard(
 	};
 	int rc;
 
-	shard->means = &aggregated;
+	shard->kind = WORKER_SHARD_BY_AGGREGATOR;
 	shard->way = worker_way_to(worker, ctx, out.peer, false);
 	if (!shard->way)
 		return -ENOBUFS;
@@ -135,7 +68,7 @@ static int open_shard(
 	return rc < 0 ? rc : hd_recv_create(&in, &shard->recv);
 }
 
-int worker_reduce_open_shards(
+int worker_shards_open(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct worker_reduce *r,
@@ -163,13 +96,13 @@ int worker_reduce_open_shards(
 	return rc == 0 && first != r->pub.bytes ? -EINVAL : rc;
 }
 
-bool worker_reduce_sack(
+bool worker_shards_sack(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct hd_msg_sack *sack
 ) {
 	struct worker_reduce *r;
-	struct worker_reduce_shard *shard = worker_reduce_find_shard(worker, sack->token, &r);
+	struct worker_shard *shard = worker_reduce_find_shard(worker, sack->token, &r);
 
 	if (!shard || sack->token != shard->out_token)
 		return false;
@@ -189,7 +122,7 @@ bool worker_reduce_sack(
 static uint32_t say_sack(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct worker_reduce_shard *shard
+	const struct worker_shard *shard
 ) {
 	struct hd_session *session = worker_way_session(worker, shard->way);
 	struct hd_message message = {.kind = HD_MSG_SACK};
@@ -217,7 +150,7 @@ static void report_shard(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_reduce *r,
-	const struct worker_reduce_shard *shard
+	const struct worker_shard *shard
 ) {
 	const struct hd_recv_stats *stats = hd_recv_stats(shard->recv);
 	struct hd_message message = {.kind = HD_MSG_REPORT};
@@ -240,7 +173,7 @@ static void report_shard(
 	(void)worker_tell(worker, worker->controller, ctx, &message);
 }
 
-bool worker_reduce_chunk(
+bool worker_shards_chunk(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct hd_packet *packet,
@@ -249,12 +182,12 @@ bool worker_reduce_chunk(
 ) {
 	size_t payload_bytes = packet->bytes - (size_t)(payload - packet->data);
 	struct worker_reduce *r;
-	struct worker_reduce_shard *shard = worker_reduce_find_shard(worker, header->token, &r);
+	struct worker_shard *shard = worker_reduce_find_shard(worker, header->token, &r);
 	enum hd_recv_result result;
 
 	if (!shard || header->token != shard->in_token || !shard->recv)
 		return false;
-	if (!worker_takes(worker, shard->way, &shard->seal, header, packet))
+	if (!worker_way_takes(worker, shard->way, &shard->seal, header, packet))
 		return true;
 	result = hd_recv_chunk(shard->recv, ctx->now, header, payload, payload_bytes);
 	if (result == HD_RECV_MISMATCH) {
@@ -280,28 +213,11 @@ bool worker_reduce_chunk(
 
 /* --- time ----------------------------------------------------------------------------------- */
 
-static void aggregated_close(struct worker_reduce_shard *shard) {
-	hd_send_destroy(shard->send);
-	hd_recv_destroy(shard->recv);
-}
-
-static bool aggregated_is_dead(const struct worker_reduce_shard *shard) {
-	return shard->send && hd_send_stats(shard->send)->state == HD_SEND_FAILED;
-}
-
-static uint64_t aggregated_progress(const struct worker_reduce_shard *shard) {
-	uint64_t bytes = shard->send ? hd_send_stats(shard->send)->bytes_acked : 1;
-
-	return bytes + (shard->recv ? hd_recv_stats(shard->recv)->bytes_held : 1);
-}
-
-static void aggregated_pump(
+void worker_shard_pump(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct worker_reduce *r,
-	struct worker_reduce_shard *shard
+	struct worker_shard *shard
 ) {
-	(void)r;
 	if (shard->recv && hd_recv_sack_due(shard->recv, ctx->now))
 		(void)say_sack(worker, ctx, shard);
 	/* The aggregator answers in a session. */
@@ -312,54 +228,12 @@ static void aggregated_pump(
 		worker->observe_due = true;
 }
 
-static hd_ns aggregated_deadline(
-	const struct hd_worker *worker,
-	const struct worker_reduce *r,
-	const struct worker_reduce_shard *shard
-) {
+hd_ns worker_shard_deadline(const struct hd_worker *worker, const struct worker_shard *shard) {
 	hd_ns deadline = HD_NEVER;
 
-	(void)r;
 	if (shard->recv)
 		deadline = hd_recv_deadline(shard->recv);
 	if (shard->send && worker_way_session(worker, shard->way))
 		deadline = hd_ns_min(deadline, hd_send_deadline(shard->send));
-	return deadline;
-}
-
-static const struct worker_reduce_means aggregated = {
-	.stall = HD_STALL_US * HD_US,
-	.close = aggregated_close,
-	.is_dead = aggregated_is_dead,
-	.progress = aggregated_progress,
-	.pump = aggregated_pump,
-	.deadline = aggregated_deadline,
-};
-
-void worker_reduce_pump(struct hd_worker *worker, const struct worker_context *ctx) {
-	struct worker_reduce *r;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		for (uint32_t i = 0; i < r->shard_count; i++) {
-			if (r->shards[i].means)
-				r->shards[i].means->pump(worker, ctx, r, &r->shards[i]);
-		}
-	}
-}
-
-hd_ns worker_reduce_deadline(const struct hd_worker *worker) {
-	const struct worker_reduce *r;
-	hd_ns deadline = HD_NEVER;
-
-	TAILQ_FOREACH (r, &worker->reduces, link) {
-		for (uint32_t i = 0; i < r->shard_count; i++) {
-			const struct worker_reduce_shard *shard = &r->shards[i];
-
-			if (shard->means)
-				deadline = hd_ns_min(
-					deadline, shard->means->deadline(worker, r, shard)
-				);
-		}
-	}
 	return deadline;
 }

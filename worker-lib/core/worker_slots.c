@@ -14,22 +14,17 @@
 #include "hd_group.h"
 #include "hd_limits.h"
 #include "worker_reduce.h"
-#include "worker_stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #define POLL_BUDGET 256 /* packets of one round in one call */
 
-static bool is_active(const struct worker_reduce_shard *shard) {
+static bool is_active(const struct worker_shard *shard) {
 	return shard->slots && hd_slots_stats(shard->slots)->state == HD_SLOTS_ACTIVE;
 }
 
-bool worker_reduce_by_slots(const struct worker_reduce *r) {
-	return r->shard_count > 0 && r->shards[0].slots;
-}
-
-bool worker_reduce_is_held(const struct hd_worker *worker, const struct worker_reduce *r) {
+bool worker_slots_held(const struct hd_worker *worker, const struct worker_reduce *r) {
 	const struct worker_reduce *other;
 
 	if (!worker_reduce_by_slots(r))
@@ -44,52 +39,30 @@ bool worker_reduce_is_held(const struct hd_worker *worker, const struct worker_r
 	return false;
 }
 
-/* --- the means ------------------------------------------------------------------------------ */
+/* --- time ----------------------------------------------------------------------------------- */
 
-static void slots_close(struct worker_reduce_shard *shard) {
-	hd_slots_destroy(shard->slots);
-}
-
-static bool slots_is_dead(const struct worker_reduce_shard *shard) {
-	return shard->slots && hd_slots_stats(shard->slots)->state == HD_SLOTS_FAILED;
-}
-
-static uint64_t slots_progress(const struct worker_reduce_shard *shard) {
-	return shard->slots ? hd_slots_stats(shard->slots)->sums : 0;
-}
-
-static void slots_pump(
+void worker_slots_pump(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	const struct worker_reduce *r,
-	struct worker_reduce_shard *shard
+	struct worker_shard *shard
 ) {
-	if (!is_active(shard) || worker_reduce_is_held(worker, r))
+	if (!is_active(shard) || worker_slots_held(worker, r))
 		return;
 	(void)hd_slots_poll(shard->slots, ctx->now, POLL_BUDGET, ctx->sink);
-	if (slots_is_dead(shard))
+	if (hd_slots_stats(shard->slots)->state == HD_SLOTS_FAILED)
 		worker->observe_due = true;
 }
 
-static hd_ns slots_deadline(
+hd_ns worker_slots_deadline(
 	const struct hd_worker *worker,
 	const struct worker_reduce *r,
-	const struct worker_reduce_shard *shard
+	const struct worker_shard *shard
 ) {
-	if (!is_active(shard) || worker_reduce_is_held(worker, r))
+	if (!is_active(shard) || worker_slots_held(worker, r))
 		return HD_NEVER;
 	return hd_slots_deadline(shard->slots);
 }
-
-/* A member that is silent is taken out within a lease: then the switch itself is not there. */
-static const struct worker_reduce_means by_slots = {
-	.stall = HD_LEASE_US * HD_US,
-	.close = slots_close,
-	.is_dead = slots_is_dead,
-	.progress = slots_progress,
-	.pump = slots_pump,
-	.deadline = slots_deadline,
-};
 
 /* --- beginning ------------------------------------------------------------------------------ */
 
@@ -100,7 +73,7 @@ static uint64_t link_rate(uint64_t rate_bps, uint16_t count) {
 	return (uint64_t)((double)rate_bps * (bytes + HD_CHUNK_OVERHEAD_BYTES) / bytes);
 }
 
-int worker_reduce_open_slots(
+int worker_slots_open(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
 	struct worker_reduce *r,
@@ -126,7 +99,7 @@ int worker_reduce_open_slots(
 		.average = r->args.average,
 	};
 	struct hd_group_shard told;
-	struct worker_reduce_shard *shard;
+	struct worker_shard *shard;
 
 	if (count != 1 || r->args.dtype != HD_DTYPE_FP32 || message->count == 0)
 		return -EINVAL;
@@ -138,7 +111,7 @@ int worker_reduce_open_slots(
 	if (!shard)
 		return -ENOMEM;
 	r->shard_count = 1;
-	shard->means = &by_slots;
+	shard->kind = WORKER_SHARD_BY_SLOTS;
 	shard->out_token = config.token = told.out_token;
 	shard->in_token = config.result_token = told.in_token;
 	shard->turn = message->turn;
@@ -171,34 +144,25 @@ static bool is_spoilt(const struct worker_reduce *r, const struct hd_chunk_heade
 		&& hd_slots_stats(r->shards[0].slots)->not_finite > 0;
 }
 
-void worker_reduce_result(
+bool worker_slots_result(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,
-	const struct hd_packet *packet
+	const struct hd_chunk_header *header,
+	const uint8_t *payload,
+	size_t payload_bytes
 ) {
-	struct hd_chunk_header header;
+	struct worker_reduce *r = find_turn(worker, header);
 	const struct hd_slots_stats *stats;
 	enum hd_slots_result result;
-	const uint8_t *payload;
-	size_t payload_bytes;
-	struct worker_reduce *r;
 
-	if (hd_result_decode(packet->data, packet->bytes, &header, &payload, &payload_bytes) < 0) {
-		worker->stats.drop_malformed++;
-		return;
-	}
-	r = find_turn(worker, &header);
-	if (!r) {
-		if (!worker_stream_result(worker, ctx, &header, payload, payload_bytes))
-			worker->stats.drop_token++;
-		return;
-	}
-	result = hd_slots_take(r->shards[0].slots, ctx->now, &header, payload, payload_bytes);
+	if (!r)
+		return false;
+	result = hd_slots_take(r->shards[0].slots, ctx->now, header, payload, payload_bytes);
 	stats = hd_slots_stats(r->shards[0].slots);
 	worker->stats.drop_mismatch += result == HD_SLOTS_MISMATCH;
 	if (r->ended || result == HD_SLOTS_MISMATCH || result == HD_SLOTS_DUPLICATE)
-		return;
-	if (is_spoilt(r, &header)) {
+		return true;
+	if (is_spoilt(r, header)) {
 		r->avoid = HD_GROUP_AVOID_VALUES;
 		worker_reduce_again(worker, ctx, r);
 	} else if (stats->state == HD_SLOTS_FAILED) {
@@ -210,4 +174,5 @@ void worker_reduce_result(
 		worker->stats.in_slots++;
 		worker_reduce_applied(worker, ctx, r);
 	}
+	return true;
 }

@@ -8,7 +8,7 @@
  * The pull waits for the ends of the pushes before it, so whatever ends a push (a death of the server, a void) lets
  * the worker go on: there is no barrier that could be forgotten.
  */
-#include "worker_core.h"
+#include "worker_ask.h"
 
 bool worker_waits_for_step(const struct hd_worker *worker, const struct worker_ticket *pull) {
 	const struct worker_ticket *ticket;
@@ -24,15 +24,6 @@ bool worker_waits_for_step(const struct hd_worker *worker, const struct worker_t
 			return true;
 	}
 	return false;
-}
-
-void worker_step_ended(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	const struct worker_ticket *ticket
-) {
-	if (worker->spec.sync != HD_SYNC_NONE && ticket->pub.direction == HD_PUSH)
-		worker->retry_at = ctx->now; /* a pull may wait for it */
 }
 
 void worker_say_done(struct hd_worker *worker, const struct worker_context *ctx) {

@@ -16,8 +16,7 @@
 #include "hd_group.h"
 #include "hd_slots.h"
 #include "hd_switch_numbers.h"
-#include "worker_core.h"
-#include "worker_stream.h"
+#include "worker_push.h"
 
 #include <errno.h>
 
@@ -144,55 +143,6 @@ hd_ns worker_stream_deadline(const struct worker_ticket *ticket) {
 		return HD_NEVER;
 	at = hd_ns_max(ticket->slots_at, hd_slots_deadline(ticket->slots));
 	return ticket->tail_until ? hd_ns_min(at, ticket->tail_until) : at;
-}
-
-static void observe_tail(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_ticket *ticket
-) {
-	enum hd_slots_state state = hd_slots_stats(ticket->slots)->state;
-
-	if (state == HD_SLOTS_ACTIVE && ctx->now < ticket->tail_until)
-		return;
-	worker->stats.streamed += state == HD_SLOTS_DONE;
-	worker_off_wire(worker, ticket);
-}
-
-void worker_stream_observe(
-	struct hd_worker *worker,
-	const struct worker_context *ctx,
-	struct worker_ticket *ticket
-) {
-	struct hd_event start = {.kind = HD_EVENT_SEND_START, .at = ctx->now};
-	struct hd_event end = {.kind = HD_EVENT_SEND_END};
-	enum hd_slots_state state;
-
-	if (ticket->slots && ticket->tail_until) {
-		observe_tail(worker, ctx, ticket);
-		return;
-	}
-	if (!ticket->slots || ticket->ended)
-		return;
-	state = hd_slots_stats(ticket->slots)->state;
-	end.reason = hd_slots_stats(ticket->slots)->reason;
-	end.aux = hd_slots_stats(ticket->slots)->packets_resent;
-	if (ticket->pub.state == HD_TICKET_GRANTED
-	    && hd_slots_stats(ticket->slots)->packets_sent > 0) {
-		worker_emit_ticket(worker, ctx, ticket, start);
-		worker_set_state(worker, ticket, HD_TICKET_SENDING);
-	}
-	if (ticket->ended || !ticket->slots || state == HD_SLOTS_ACTIVE || ticket->cancelling)
-		return;
-	worker_emit_ticket(worker, ctx, ticket, end);
-	worker_off_wire(worker, ticket);
-	if (state == HD_SLOTS_DONE) {
-		worker->stats.streamed++;
-		worker_set_state(worker, ticket, HD_TICKET_HELD);
-		return;
-	}
-	worker_requeue(worker, ctx, ticket);
-	worker_ask(worker, ctx, ticket);
 }
 
 bool worker_stream_result(

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* All-reduces are asked for, asked for again, and end. */
+#include "worker_reduce.h"
+
+#include <stdlib.h>
+
+void worker_reduce_report(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	const struct worker_reduce *r,
+	enum hd_outcome outcome,
+	enum hd_reason reason
+) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+	struct hd_msg_report *body = &message.report;
+
+	body->job = worker->job;
+	body->worker = worker->config.rank;
+	body->round = r->pub.round;
+	body->direction = HD_REDUCE;
+	body->attempt = r->attempt;
+	body->token = r->making;
+	body->outcome = (uint8_t)outcome;
+	body->reason = (uint8_t)reason;
+	body->bytes = r->pub.bytes;
+	body->duration_ns = ctx->now - r->began;
+	(void)worker_tell(worker, worker->controller, ctx, &message);
+}
+
+/* Rounds may end in another order than that in which they began. */
+static void note_had(struct hd_worker *worker, uint32_t round) {
+	uint32_t done = worker->reduce_done, by;
+
+	if (round > done) {
+		by = round - done;
+		worker->reduce_had = by < 64 ? worker->reduce_had << by : 0;
+		if (done > 0 && by <= 64)
+			worker->reduce_had |= UINT64_C(1) << (by - 1);
+	} else if (round < done && done - round <= 64) {
+		worker->reduce_had |= UINT64_C(1) << (done - round - 1);
+	}
+}
+
+/* Its callbacks may begin others: the rest of its memory goes at the next collect. */
+void worker_reduce_end(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r,
+	enum hd_ticket_state state,
+	enum hd_reason reason
+) {
+	bool applied = state == HD_TICKET_APPLIED;
+
+	if (r->ended)
+		return;
+	worker_reduce_drop_shards(
+		worker, r
+	); /* nothing reads in or writes out once they are released */
+	r->ended = true;
+	r->pub.reason = reason;
+	r->pub.ended = ctx->now;
+	worker->reduce_count--;
+	if (applied)
+		note_had(worker, r->pub.round);
+	if (applied && r->pub.round > worker->reduce_done) {
+		worker->reduce_done = r->pub.round;
+		worker->reduce_members = (uint16_t)r->pub.delay;
+		worker->reduce_making = r->making;
+	}
+	worker->stats.reduced += applied;
+	worker->stats.reduce_failed += !applied;
+	worker_reduce_emit(
+		worker,
+		ctx,
+		r,
+		(struct hd_event){
+			.kind = HD_EVENT_OUTCOME,
+			.reason = reason,
+			.aux = applied ? HD_OUTCOME_APPLIED : HD_OUTCOME_FAILED,
+		}
+	);
+	worker_reduce_set_state(worker, r, state);
+	if (worker->config.ops && worker->config.ops->released)
+		worker->config.ops->released(worker->config.owner, r->pub.round, r->pub.user);
+}
+
+void worker_reduce_fail_all(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	enum hd_reason reason
+) {
+	struct worker_reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		worker_reduce_end(worker, ctx, r, HD_TICKET_FAILED, reason);
+}
+
+void worker_reduce_applied(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+) {
+	worker_reduce_emit(worker, ctx, r, (struct hd_event){.kind = HD_EVENT_RECV_END});
+	worker_reduce_report(worker, ctx, r, HD_OUTCOME_APPLIED, HD_REASON_NONE);
+	worker_reduce_end(worker, ctx, r, HD_TICKET_APPLIED, HD_REASON_NONE);
+}
+
+void worker_reduce_ask(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+) {
+	struct hd_message message = {.kind = HD_MSG_REQUEST};
+	struct hd_msg_request *request = &message.request;
+
+	if (r->ended || r->pub.state != HD_TICKET_QUEUED || !worker->registered || worker->refused)
+		return;
+	if (r->attempt == WORKER_ATTEMPTS_MAX) {
+		worker_reduce_end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
+		return;
+	}
+	request->job = worker->job;
+	request->worker = worker->config.rank;
+	request->round = r->pub.round;
+	request->direction = HD_REDUCE;
+	request->attempt = r->attempt + 1;
+	request->dtype = r->args.dtype;
+	request->bytes = r->pub.bytes;
+	request->order = r->args.order;
+	request->have = worker_reduce_from(worker);
+	request->peak = r->peak;
+	request->avoid = r->avoid;
+	if (worker_tell(worker, worker->controller, ctx, &message) < 0) {
+		worker->retry_at = hd_ns_add(ctx->now, WORKER_RETRY_US * HD_US);
+		return;
+	}
+	r->attempt++;
+	worker->stats.asked_again += r->attempt > 1;
+	worker_reduce_set_state(worker, r, HD_TICKET_REQUESTED);
+}
+
+void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		worker_reduce_ask(worker, ctx, r);
+}
+
+/* What waited at a controller that is gone is asked for anew; what is under way goes on without it. */
+void worker_reduce_requeue(struct hd_worker *worker) {
+	struct worker_reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link) {
+		if (!r->ended && r->pub.state == HD_TICKET_REQUESTED)
+			r->pub.state = HD_TICKET_QUEUED;
+	}
+}
+
+void worker_reduce_again(
+	struct hd_worker *worker,
+	const struct worker_context *ctx,
+	struct worker_reduce *r
+) {
+	worker_reduce_drop_shards(worker, r);
+	r->pub.state = HD_TICKET_QUEUED;
+	worker_reduce_ask(worker, ctx, r);
+}
+
+void worker_reduce_collect(struct hd_worker *worker, const struct worker_context *ctx) {
+	struct worker_reduce *r, *next;
+
+	for (r = TAILQ_FIRST(&worker->reduces); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (!r->ended && worker_reduce_is_dead(r))
+			worker_reduce_again(worker, ctx, r);
+		if (!r->ended)
+			continue;
+		TAILQ_REMOVE(&worker->reduces, r, link);
+		free(r->half);
+		free(r);
+	}
+}
+
+void worker_reduce_off_wire(struct hd_worker *worker) {
+	struct worker_reduce *r;
+
+	TAILQ_FOREACH (r, &worker->reduces, link)
+		worker_reduce_drop_shards(worker, r);
+}
+
+void worker_reduce_destroy(struct hd_worker *worker) {
+	struct worker_reduce *r;
+
+	while ((r = TAILQ_FIRST(&worker->reduces))) {
+		TAILQ_REMOVE(&worker->reduces, r, link);
+		worker_reduce_drop_shards(worker, r);
+		free(r->half);
+		free(r);
+	}
+}
