@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_assert.h"
 #include "hd_random.h"
 
-#include <assert.h>
 #include <math.h>
 
 static uint64_t splitmix64(uint64_t *state) {
@@ -38,7 +38,7 @@ uint64_t hd_random_u64(struct hd_random *random) {
 uint64_t hd_random_below(struct hd_random *random, uint64_t bound) {
 	uint64_t limit, x;
 
-	assert(bound > 0);
+	hd_assert(bound > 0);
 	limit = UINT64_MAX - UINT64_MAX % bound;
 	do {
 		x = hd_random_u64(random);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_assert.h"
 #include "hd_limits.h"
 #include "hd_stats.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ void hd_stats_add(
 	uint32_t values_need = stats->value_count + group->count;
 	struct row *row;
 
-	assert(group->count <= HD_STAT_VALUES_MAX);
+	hd_assert(group->count <= HD_STAT_VALUES_MAX);
 	if (stats->row_count >= HD_STATS_ROWS_MAX || stats->texts.failed
 	    || !grow(
 		    (void **)&stats->rows, &stats->row_capacity, stats->row_count + 1, sizeof(*row)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_assert.h"
 #include "hd_text.h"
 
-#include <assert.h>
 #include <string.h>
 
 static bool continues(const uint8_t *at, size_t bytes, size_t length) {
@@ -51,7 +51,7 @@ size_t hd_text_copy(char *field, size_t capacity, const char *text) {
 	const uint8_t *at = (const uint8_t *)text;
 	size_t left = text ? strlen(text) : 0, used = 0;
 
-	assert(capacity > 0);
+	hd_assert(capacity > 0);
 	while (left > 0) {
 		size_t n = character_bytes(at, left);
 		size_t step = n > 0 ? n : 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoint's face: its making, the demultiplexing of packets, the passing of time. */
+#include "hd_assert.h"
 #include "hd_endpoint.h"
 #include "hd_session.h"
 #include "hd_text.h"
@@ -333,7 +334,7 @@ int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoi
 void hd_endpoint_destroy(struct hd_endpoint *endpoint) {
 	if (!endpoint)
 		return;
-	assert(endpoint->depth == 0);
+	hd_assert(endpoint->depth == 0);
 	while (endpoint->heap_count > 0)
 		session_release(endpoint->heap[endpoint->heap_count - 1]);
 	pool_fini(&endpoint->pool);

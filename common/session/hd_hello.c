@@ -18,6 +18,7 @@
  * A HELLO that asks for another address than the one at which it arrived was led astray, and is dropped; so is a
  * WELCOME that comes from elsewhere than from where the opener asked. hd_refusal.c says no.
  */
+#include "hd_assert.h"
 #include "hd_bytes.h"
 #include "hd_session.h"
 
@@ -47,7 +48,7 @@ static size_t hello_encode(
 	);
 	size_t bytes = HD_CONTROL_HEADER_BYTES + (size_t)body;
 
-	assert(body > 0); /* names were checked when they came in */
+	hd_assert(body > 0); /* names were checked when they came in */
 	hd_control_encode(&header, packet);
 	if (key)
 		hd_auth_sign(key->secret, packet, bytes, packet + bytes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_assert.h"
 #include "hd_cc.h"
 #include "hd_limits.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@
 #define RTT_UNKNOWN_NS HD_MS
 
 void hd_path_init(struct hd_path *path, uint32_t packet_bytes) {
-	assert(packet_bytes > 0);
+	hd_assert(packet_bytes > 0);
 	memset(path, 0, sizeof *path);
 	path->packet_bytes = packet_bytes;
 	path->weight = 1;
@@ -85,7 +85,7 @@ void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_
 }
 
 void hd_path_stop(struct hd_path *path) {
-	assert(path->transfers > 0);
+	hd_assert(path->transfers > 0);
 	path->transfers--;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The sender's mouth: what leaves when. hd_send_ack.c has what comes back. */
+#include "hd_assert.h"
 #include "hd_limits.h"
 #include "hd_send.h"
 #include "hd_send_state.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -340,7 +340,7 @@ transmit(struct hd_send *send, hd_ns now, uint32_t chunk, bool resend, struct hd
 	/* Also what is still to come: no acknowledgement for each chunk of a sum that trickles in. */
 	bool more = send->next_chunk < send->chunk_count || send->lost_count > 0;
 
-	assert(value > 0); /* checked at the start */
+	hd_assert(value > 0); /* checked at the start */
 	*hd_send_entry(send, send->next) = (struct hd_sent){now, chunk, HD_SENT_FLYING};
 	send->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;
 	config->path->inflight_bytes += bytes + HD_CHUNK_OVERHEAD_BYTES;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What leaves when: chunks whose slot is free, those that are missed, both paced. hd_slots_take.c has what comes. */
+#include "hd_assert.h"
 #include "hd_kernels.h"
 #include "hd_limits.h"
 #include "hd_slots.h"
 #include "hd_slots_state.h"
 #include "hd_switch_numbers.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -145,7 +145,9 @@ static void swap(struct hd_slots *slots, uint32_t a, uint32_t b) {
 void hd_slots_ready(struct hd_slots *slots, hd_ns now, uint32_t index) {
 	uint32_t i = slots->ready.count;
 
-	assert(i < slots->config.slots && slots->slot[index].chunk % slots->config.slots == index);
+	hd_assert(
+		i < slots->config.slots && slots->slot[index].chunk % slots->config.slots == index
+	);
 	note_fed(slots, now);
 	slots->ready.item[i] = slots->slot[index].chunk;
 	slots->ready.count++;
@@ -171,7 +173,7 @@ static uint32_t pop_ready(struct hd_slots *slots) {
 static void push_lost(struct hd_slots *slots, hd_ns now, uint32_t index) {
 	struct hd_slot_queue *lost = &slots->lost;
 
-	assert(lost->count < slots->config.slots);
+	hd_assert(lost->count < slots->config.slots);
 	note_fed(slots, now);
 	lost->item[(lost->head + lost->count++) % slots->config.slots] = index;
 }

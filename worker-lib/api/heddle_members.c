@@ -134,15 +134,20 @@ void heddle_report_norms(struct heddle *fabric, double sent, double held) {
 	pthread_mutex_unlock(&fabric->lock);
 }
 
+static int in_observe(struct heddle *fabric, const struct heddle_turn *turn) {
+	return hd_worker_observe(fabric->worker, turn->now, turn->arg);
+}
+
 void heddle_take_report(struct heddle *fabric, hd_ns now) {
 	struct hd_worker_observation seen;
+	const struct heddle_turn turn = {.now = now, .arg = &seen};
 
 	pthread_mutex_lock(&fabric->lock);
 	seen = fabric->seen;
 	fabric->seen = (struct hd_worker_observation){0};
 	pthread_mutex_unlock(&fabric->lock);
 	if (seen.samples > 0)
-		(void)hd_worker_observe(fabric->worker, now, &seen);
+		(void)heddle_enter(fabric, in_observe, &turn);
 }
 
 /* --- preemption ----------------------------------------------------------------------------- */
@@ -161,16 +166,26 @@ int heddle_preempt_notice(struct heddle *fabric, double seconds) {
 	return 0;
 }
 
+static int in_notice(struct heddle *fabric, const struct heddle_turn *turn) {
+	const hd_ns *left = turn->arg;
+	hd_ns flush_at;
+
+	(void)hd_worker_notice(fabric->worker, turn->now, *left, turn->sink);
+	flush_at = hd_worker_flush_at(fabric->worker);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->flush_at = flush_at;
+	pthread_mutex_unlock(&fabric->lock);
+	return 0;
+}
+
 void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink) {
-	hd_ns at = atomic_load(&fabric->preempted_at);
+	hd_ns at = atomic_load(&fabric->preempted_at), left = at > now ? at - now : 1;
+	const struct heddle_turn turn = {.now = now, .sink = sink, .arg = &left};
 
 	if (at == 0 || at == fabric->notice_taken)
 		return;
 	fabric->notice_taken = at;
-	(void)hd_worker_notice(fabric->worker, now, at > now ? at - now : 1, sink);
-	pthread_mutex_lock(&fabric->lock);
-	fabric->flush_at = hd_worker_flush_at(fabric->worker);
-	pthread_mutex_unlock(&fabric->lock);
+	(void)heddle_enter(fabric, in_notice, &turn);
 }
 
 void heddle_on_noticed(void *owner, hd_ns preempted_at) {

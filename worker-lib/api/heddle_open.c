@@ -10,14 +10,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-int heddle_check(const struct heddle *fabric) {
-	if (!fabric)
-		return heddle_fail(-EINVAL, "handle: NULL");
-	if (getpid() != fabric->pid)
-		return heddle_fail(-ECHILD, "the handle belongs to the process that opened it");
-	return 0;
-}
-
 /* --- options -------------------------------------------------------------------------------- */
 
 static const char *text_or_env(const char *option, const char *name) {
@@ -249,7 +241,7 @@ static int open_worker(struct heddle *fabric, struct setup *setup) {
 		config->data = hd_driver_bound(fabric->driver);
 	config->ops = &heddle_worker_ops;
 	config->owner = fabric;
-	rc = hd_worker_create(config, &fabric->worker);
+	rc = heddle_core_create(fabric, config);
 	return rc < 0 ? heddle_fail(rc, "worker: %s", heddle_strerror(rc)) : 0;
 }
 
@@ -271,14 +263,13 @@ static int init_lock(struct heddle *fabric) {
 
 /* Everything but the struct itself, which tickets may still look at. */
 static void close_parts(struct heddle *fabric) {
-	hd_worker_destroy(fabric->worker);
+	heddle_core_destroy(fabric);
 	hd_driver_close(fabric->driver);
 	(void)hd_event_log_close(fabric->events);
 	hd_keyring_fini(&fabric->keys);
 	heddle_spec_destroy(fabric->spec);
 	if (fabric->ended_fd >= 0)
 		close(fabric->ended_fd);
-	fabric->worker = NULL;
 	fabric->driver = NULL;
 	fabric->events = NULL;
 	fabric->spec = NULL;
@@ -427,28 +418,6 @@ static bool has_left(const void *arg) {
 	const struct heddle *fabric = arg;
 
 	return fabric->left || fabric->refused;
-}
-
-static void empty_ring(struct heddle_ticket_ring *ring) {
-	while (ring->count > 0) {
-		heddle_ticket_unref(ring->item[ring->head]);
-		ring->head = (ring->head + 1) % HEDDLE_COMMANDS_MAX;
-		ring->count--;
-	}
-}
-
-/* What has not ended has failed; what is kept for a restart of the server is let go of. */
-void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
-	struct heddle_ticket *ticket;
-
-	empty_ring(&fabric->commands);
-	empty_ring(&fabric->cancels);
-	while ((ticket = TAILQ_FIRST(&fabric->tickets))) {
-		if (!ticket->ended)
-			heddle_ticket_end(ticket, HEDDLE_FAILED, reason);
-		heddle_ticket_let_go(ticket);
-	}
-	pthread_cond_broadcast(&fabric->changed);
 }
 
 int heddle_leave(struct heddle *fabric, int timeout_ms) {

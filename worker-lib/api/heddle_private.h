@@ -83,7 +83,8 @@ struct heddle {
 	struct heddle_ticket_ring commands, cancels; // lock; only the progress thread takes out
 	struct heddle_ticket_list tickets; // lock
 	bool joined, refused, left, closing, stopping; // lock
-	int socket_error; // lock
+	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (core_dead)
+	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
 	uint64_t version; // lock: of the last JOINED
 	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_superseded()
 	uint32_t tau_max; // lock
@@ -98,6 +99,8 @@ struct heddle {
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
 	hd_ns notice_taken; /* the progress thread's */
 	bool core_ended; /* the same: it has left, and every ticket has ended */
+	bool core_dead; /* the same: an assertion failed in it, it is never entered again */
+	hd_ns deadline; /* the same: what the core said last */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more
 	void *spare; // lock: the last copy that was given back: its pages are there already
@@ -113,13 +116,55 @@ __attribute__((format(printf, 1, 2))) void heddle_say(const char *format, ...);
 /* 0, or -ECHILD in another process than the one that opened it. */
 int heddle_check(const struct heddle *fabric);
 
-/* --- heddle_progress.c ---------------------------------------------------------------------- */
-extern const struct hd_worker_ops heddle_worker_ops;
-void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink);
-void heddle_on_event(void *owner, const struct hd_event *event);
+/* --- heddle_ticket.c ------------------------------------------------------------------------ */
+/* All with the lock held. */
+void heddle_ticket_end(
+	struct heddle_ticket *ticket,
+	enum heddle_state state,
+	enum heddle_reason reason
+);
+/* The core at rest, or dead: what has not ended has failed; what is kept for a restart of the server is let go of. */
+void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
+/* Has heddle_fd() readable. */
+void heddle_count_end(struct heddle *fabric);
+void heddle_ticket_let_go(struct heddle_ticket *ticket);
+/* The caller has taken what it wants of the copy. */
+void heddle_ticket_taken(struct heddle_ticket *ticket);
+void heddle_ticket_unref(struct heddle_ticket *ticket);
+/* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
+struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
+int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket);
+int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
+/* Without the lock: room for the ticket's copy. -ENOMEM. */
+int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes);
+int heddle_check_memory(enum heddle_memory memory, const void *stream);
+int heddle_check_payload(enum heddle_payload payload);
+/* Drops one reference and unlocks; frees when it was the last. */
+void heddle_unlock_unref(struct heddle *fabric, unsigned references);
+
+/* --- heddle_core.c -------------------------------------------------------------------------- */
+/* What a call of the core is told; what a call does not need is 0. */
+struct heddle_turn {
+	hd_ns now;
+	struct hd_sink *sink;
+	struct heddle_ticket *ticket;
+	const struct hd_packet *packets;
+	size_t count;
+	const void *arg;
+};
+
+typedef int heddle_core_call(struct heddle *fabric, const struct heddle_turn *turn);
+
+/* Makes the call, which may enter the core, without the lock. -EIO: an assertion failed in it, now or before. */
+int heddle_enter(struct heddle *fabric, heddle_core_call *call, const struct heddle_turn *turn);
+extern const struct hd_core_ops heddle_core_ops; /* the core is the handle */
+int heddle_core_create(struct heddle *fabric, const struct hd_worker_config *config);
+void heddle_core_destroy(struct heddle *fabric);
+
+/* --- heddle_drive.c ------------------------------------------------------------------------- */
 int heddle_start_thread(struct heddle *fabric);
 /*
- * Waits with the lock held until `done(arg)`, a socket error, or the time; manual: drives meanwhile.
+ * Waits with the lock held until `done(arg)`, an error of the handle, or the time; manual: drives meanwhile.
  * 0 = done, -ETIMEDOUT, -ESHUTDOWN (left: it never will be), -errno.
  */
 int heddle_wait_until(
@@ -144,41 +189,13 @@ void heddle_report_norms(struct heddle *fabric, double sent, double held);
 /* The progress thread's: tells the core of a notice. */
 void heddle_take_notice(struct heddle *fabric, hd_ns now, struct hd_sink *sink);
 
-/* --- heddle_open.c -------------------------------------------------------------------------- */
-/* With the lock held, the core at rest: what has not ended has failed, as the fabric was left. */
-void heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
-
 /* --- heddle_reduce.c ------------------------------------------------------------------------ */
-/* The progress thread's: hands an all-reduce to the core. */
-int heddle_reduce_begin(
-	struct heddle *fabric,
-	struct heddle_ticket *ticket,
-	hd_ns now,
-	struct hd_sink *sink
-);
+/* Inside of heddle_enter(): hands an all-reduce to the core. */
+int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn);
 
-/* --- heddle_ticket.c ------------------------------------------------------------------------ */
-/* All with the lock held. */
-void heddle_ticket_end(
-	struct heddle_ticket *ticket,
-	enum heddle_state state,
-	enum heddle_reason reason
-);
-/* Has heddle_fd() readable. */
-void heddle_count_end(struct heddle *fabric);
-void heddle_ticket_let_go(struct heddle_ticket *ticket);
-/* The caller has taken what it wants of the copy. */
-void heddle_ticket_taken(struct heddle_ticket *ticket);
-void heddle_ticket_unref(struct heddle_ticket *ticket);
-/* Without the lock: a ticket with references, and into the queue with it (or it is freed). */
-struct heddle_ticket *heddle_ticket_new(struct heddle *fabric, int direction);
-int heddle_ticket_finite(const struct heddle *fabric, const struct heddle_ticket *ticket);
-int heddle_ticket_enqueue(struct heddle *fabric, struct heddle_ticket *ticket);
-/* Without the lock: room for the ticket's copy. -ENOMEM. */
-int heddle_ticket_copy(struct heddle *fabric, struct heddle_ticket *ticket, size_t bytes);
-int heddle_check_memory(enum heddle_memory memory, const void *stream);
-int heddle_check_payload(enum heddle_payload payload);
-/* Drops one reference and unlocks; frees when it was the last. */
-void heddle_unlock_unref(struct heddle *fabric, unsigned references);
+/* --- heddle_progress.c ---------------------------------------------------------------------- */
+extern const struct hd_worker_ops heddle_worker_ops;
+void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink);
+void heddle_on_event(void *owner, const struct hd_event *event);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The progress thread: commands in, words about tickets out. */
+/* What the progress thread does: commands to the core, its words about tickets to those who wait. */
 #include "hd_message.h"
 #include "hd_text.h"
 #include "heddle_private.h"
@@ -135,12 +135,6 @@ static void on_stepped(void *owner, hd_version version) {
 	atomic_store_explicit(&fabric->newest, version, memory_order_relaxed);
 }
 
-int heddle_superseded(const struct heddle *fabric, uint64_t base) {
-	uint64_t newest = atomic_load_explicit(&fabric->newest, memory_order_relaxed);
-
-	return newest != 0 && HEDDLE_VERSION_COUNTER(newest) != HEDDLE_VERSION_COUNTER(base);
-}
-
 const struct hd_worker_ops heddle_worker_ops = {
 	.joined = on_joined,
 	.refused = on_refused,
@@ -175,8 +169,8 @@ static void ring_pop(struct heddle_ticket_ring *ring) {
 	ring->count--;
 }
 
-static int
-begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_sink *sink) {
+static int in_begin(struct heddle *fabric, const struct heddle_turn *turn) {
+	struct heddle_ticket *ticket = turn->ticket;
 	struct hd_push_args push = {
 		.data = ticket->data,
 		.values = ticket->values,
@@ -198,15 +192,16 @@ begin(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_
 	int rc;
 
 	if (ticket->work.round != 0) {
-		rc = hd_worker_work(fabric->worker, now, &ticket->work, sink);
+		rc = hd_worker_work(fabric->worker, turn->now, &ticket->work, turn->sink);
 		if (rc < 0 || !ticket->work.gives)
 			return rc < 0 ? rc : 1;
 		ticket->work.round = 0; /* said */
 	}
 	if (ticket->reduce)
-		return heddle_reduce_begin(fabric, ticket, now, sink);
-	return ticket->into ? hd_worker_pull(fabric->worker, now, &pull, sink, &ticket->round) :
-			      hd_worker_push(fabric->worker, now, &push, sink, &ticket->round);
+		return heddle_reduce_begin(fabric, turn);
+	if (ticket->into)
+		return hd_worker_pull(fabric->worker, turn->now, &pull, turn->sink, &ticket->round);
+	return hd_worker_push(fabric->worker, turn->now, &push, turn->sink, &ticket->round);
 }
 
 static enum heddle_reason reason_of(const struct heddle *fabric, int code) {
@@ -222,13 +217,16 @@ static enum heddle_reason reason_of(const struct heddle *fabric, int code) {
 /* The lock is held, but not over the core. False: the core takes no more now. */
 static bool
 run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, struct hd_sink *sink) {
+	const struct heddle_turn turn = {.now = now, .sink = sink, .ticket = ticket};
 	int rc;
 
 	if (!ticket->ended) {
 		ticket->in_core = true;
 		pthread_mutex_unlock(&fabric->lock);
-		rc = begin(fabric, ticket, now, sink);
+		rc = heddle_enter(fabric, in_begin, &turn);
 		pthread_mutex_lock(&fabric->lock);
+		if (fabric->core_dead)
+			return false; /* the ticket is gone */
 		if (rc == -EAGAIN || rc == -ENOBUFS) {
 			ticket->in_core = false;
 			return false;
@@ -249,18 +247,29 @@ run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, stru
 	return true;
 }
 
+static int in_cancel(struct heddle *fabric, const struct heddle_turn *turn) {
+	const struct heddle_ticket *ticket = turn->ticket;
+
+	/* Not the status's round, which is the caller's view: 0 until the core has said a word. */
+	return hd_worker_cancel(
+		fabric->worker,
+		turn->now,
+		(uint8_t)ticket->status.direction,
+		ticket->round,
+		turn->sink
+	);
+}
+
 static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) {
 	struct heddle_ticket *ticket;
 
 	while ((ticket = ring_head(&fabric->cancels))) {
-		uint8_t direction = (uint8_t)ticket->status.direction;
-		/* Not the status's, which is the caller's view: 0 until the core has said a word. */
-		uint32_t round = ticket->round;
+		const struct heddle_turn turn = {.now = now, .sink = sink, .ticket = ticket};
 
 		ring_pop(&fabric->cancels);
 		if (ticket->in_core && !ticket->ended) {
 			pthread_mutex_unlock(&fabric->lock);
-			(void)hd_worker_cancel(fabric->worker, now, direction, round, sink);
+			(void)heddle_enter(fabric, in_cancel, &turn);
 			pthread_mutex_lock(&fabric->lock);
 		} else if (!ticket->ended) {
 			/* The core had no room for it after all. */
@@ -272,8 +281,14 @@ static void run_cancels(struct heddle *fabric, hd_ns now, struct hd_sink *sink) 
 	}
 }
 
+static int in_leave(struct heddle *fabric, const struct heddle_turn *turn) {
+	(void)hd_worker_leave(fabric->worker, turn->now, turn->sink);
+	return 0;
+}
+
 void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	struct heddle *fabric = owner;
+	const struct heddle_turn turn = {.now = now, .sink = sink};
 	struct heddle_ticket *ticket;
 	bool leave;
 
@@ -287,157 +302,7 @@ void heddle_on_woken(void *owner, hd_ns now, struct hd_sink *sink) {
 	leave = fabric->closing && fabric->commands.count == 0;
 	pthread_mutex_unlock(&fabric->lock);
 	if (leave)
-		(void)hd_worker_leave(fabric->worker, now, sink);
+		(void)heddle_enter(fabric, in_leave, &turn);
 }
 
 /* --- driving -------------------------------------------------------------------------------- */
-
-/* One round of the driver, without the lock; then what others want to know. */
-static void drive(struct heddle *fabric, hd_ns until) {
-	struct hd_node node = {&hd_worker_ops, fabric->worker};
-	int rc = 0;
-
-	/* What the core still knows of has been ended here: it is not to speak of it. */
-	if (!fabric->core_ended)
-		rc = hd_driver_step(fabric->driver, node, until);
-	pthread_mutex_lock(&fabric->lock);
-	fabric->stats = *hd_worker_stats(fabric->worker);
-	if (rc < 0)
-		fabric->socket_error = rc;
-	fabric->flush_at = hd_worker_flush_at(fabric->worker);
-	if (fabric->stats.left)
-		fabric->left = true;
-	if (fabric->left && !fabric->core_ended) {
-		fabric->core_ended = true;
-		heddle_end_tickets(
-			fabric, fabric->closing ? HEDDLE_REASON_CLOSED : HEDDLE_REASON_PREEMPTED
-		);
-	}
-	if (rc < 0 || fabric->left)
-		pthread_cond_broadcast(&fabric->changed);
-	pthread_mutex_unlock(&fabric->lock);
-}
-
-static void *run(void *arg) {
-	struct heddle *fabric = arg;
-
-	for (;;) {
-		bool stop;
-
-		pthread_mutex_lock(&fabric->lock);
-		stop = fabric->stopping || fabric->left || fabric->socket_error < 0;
-		pthread_mutex_unlock(&fabric->lock);
-		if (stop)
-			return NULL;
-		drive(fabric, HD_NEVER);
-	}
-}
-
-/* The program's signals are not for this thread. */
-int heddle_start_thread(struct heddle *fabric) {
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&fabric->thread, NULL, run, fabric);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc != 0)
-		return heddle_fail(-rc, "progress thread: %s", heddle_strerror(rc));
-	fabric->has_thread = true;
-	(void)pthread_setname_np(fabric->thread, "heddle");
-	return 0;
-}
-
-static hd_ns deadline_of(int timeout_ms) {
-	return timeout_ms < 0 ? HD_NEVER :
-				hd_ns_add(hd_driver_now(), (hd_ns)(unsigned)timeout_ms * HD_MS);
-}
-
-static bool sleep_until(struct heddle *fabric, hd_ns until) {
-	struct timespec when = {
-		.tv_sec = (time_t)(until / HD_SECOND),
-		.tv_nsec = (long)(until % HD_SECOND),
-	};
-
-	if (until == HD_NEVER)
-		return pthread_cond_wait(&fabric->changed, &fabric->lock) == 0;
-	return pthread_cond_timedwait(&fabric->changed, &fabric->lock, &when) != ETIMEDOUT;
-}
-
-int heddle_wait_until(
-	struct heddle *fabric,
-	bool (*done)(const void *arg),
-	const void *arg,
-	int timeout_ms
-) {
-	hd_ns until = deadline_of(timeout_ms);
-	bool in_time = true;
-
-	while (!done(arg)) {
-		if (fabric->socket_error < 0)
-			return heddle_fail(
-				fabric->socket_error,
-				"socket: %s",
-				heddle_strerror(fabric->socket_error)
-			);
-		/* Nothing comes any more: the core has ended. */
-		if (fabric->left)
-			return heddle_fail(-ESHUTDOWN, "left the job");
-		if (!in_time)
-			return heddle_fail(-ETIMEDOUT, "%s", fabric->trouble);
-		if (!fabric->manual) {
-			in_time = sleep_until(fabric, until);
-			continue;
-		}
-		pthread_mutex_unlock(&fabric->lock);
-		drive(fabric, until);
-		pthread_mutex_lock(&fabric->lock);
-		in_time = hd_driver_now() < until;
-	}
-	return 0;
-}
-
-static bool something_ended(const void *arg) {
-	const struct heddle *fabric = arg;
-
-	return fabric->ends != fabric->ends_seen;
-}
-
-int heddle_progress(struct heddle *fabric, int timeout_ms) {
-	uint64_t count;
-	int rc = heddle_check(fabric);
-
-	if (rc < 0)
-		return rc;
-	if (fabric->manual)
-		drive(fabric, 0);
-	pthread_mutex_lock(&fabric->lock);
-	rc = timeout_ms == 0 ? (something_ended(fabric) ? 0 : -ETIMEDOUT) :
-			       heddle_wait_until(fabric, something_ended, fabric, timeout_ms);
-	if (rc == 0 && !fabric->manual && read(fabric->ended_fd, &count, sizeof count) < 0)
-		count = 0;
-	if (fabric->socket_error < 0)
-		rc = fabric->socket_error;
-	fabric->ends_seen = fabric->ends;
-	pthread_mutex_unlock(&fabric->lock);
-	return rc == 0 ? 1 : rc == -ETIMEDOUT ? 0 : rc;
-}
-
-int heddle_fd(const struct heddle *fabric) {
-	return fabric->manual ? hd_driver_fd(fabric->driver) : fabric->ended_fd;
-}
-
-int heddle_timeout_ms(const struct heddle *fabric) {
-	hd_ns deadline, now;
-
-	if (!fabric->manual)
-		return -1;
-	deadline = hd_worker_ops.deadline(fabric->worker);
-	now = hd_driver_now();
-	if (deadline == HD_NEVER)
-		return -1;
-	if (deadline <= now)
-		return 0;
-	return (int)hd_ns_min((deadline - now + HD_MS - 1) / HD_MS, INT32_MAX);
-}

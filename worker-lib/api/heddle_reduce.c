@@ -7,12 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int heddle_reduce_begin(
-	struct heddle *fabric,
-	struct heddle_ticket *ticket,
-	hd_ns now,
-	struct hd_sink *sink
-) {
+int heddle_reduce_begin(struct heddle *fabric, const struct heddle_turn *turn) {
+	struct heddle_ticket *ticket = turn->ticket;
 	struct hd_reduce_args args = {
 		.in = ticket->data,
 		.out = ticket->into,
@@ -23,7 +19,7 @@ int heddle_reduce_begin(
 		.user = ticket,
 	};
 
-	return hd_worker_reduce(fabric->worker, now, &args, sink, &ticket->round);
+	return hd_worker_reduce(fabric->worker, turn->now, &args, turn->sink, &ticket->round);
 }
 
 static int check_options(

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Like errno: each thread has its own. */
 static _Thread_local char last_error[HD_TEXT_BYTES_MAX + 1];
@@ -78,4 +79,12 @@ const char *heddle_strerror(int error) {
 	if (strerrordesc_np(error < 0 ? -error : error))
 		return strerrordesc_np(error < 0 ? -error : error);
 	return "unknown error";
+}
+
+int heddle_check(const struct heddle *fabric) {
+	if (!fabric)
+		return heddle_fail(-EINVAL, "handle: NULL");
+	if (getpid() != fabric->pid)
+		return heddle_fail(-ECHILD, "the handle belongs to the process that opened it");
+	return 0;
 }

@@ -3,6 +3,117 @@
 #include "heddle_private.h"
 
 #include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static int copy_status(const struct heddle_ticket *ticket, struct heddle_status *status) {
+	size_t size;
+
+	if (!status)
+		return 0;
+	size = status->size;
+	if (size < sizeof(size_t) || size > 4096)
+		return heddle_fail(-EINVAL, "status: size");
+	memset(status, 0, size);
+	memcpy(status, &ticket->status, size < sizeof ticket->status ? size : sizeof ticket->status
+	);
+	status->size = size;
+	return 0;
+}
+
+int heddle_ticket_test(struct heddle_ticket *ticket, struct heddle_status *status) {
+	int rc, ended;
+
+	if (getpid() != ticket->fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	pthread_mutex_lock(&ticket->fabric->lock);
+	ended = ticket->ended;
+	rc = copy_status(ticket, status);
+	pthread_mutex_unlock(&ticket->fabric->lock);
+	return rc < 0 ? rc : ended;
+}
+
+static bool is_held(const void *arg) {
+	const struct heddle_ticket *ticket = arg;
+
+	return ticket->ended || ticket->status.state == HEDDLE_HELD;
+}
+
+static bool is_ended(const void *arg) {
+	const struct heddle_ticket *ticket = arg;
+
+	return ticket->ended;
+}
+
+static bool is_released(const void *arg) {
+	const struct heddle_ticket *ticket = arg;
+
+	return ticket->let_go;
+}
+
+int heddle_ticket_wait(
+	struct heddle_ticket *ticket,
+	enum heddle_wait until,
+	int timeout_ms,
+	struct heddle_status *status
+) {
+	/* A push is let go of when it is durable, or never will be. */
+	bool (*const done[])(const void *arg) = {is_held, is_ended, is_released, is_released};
+	int rc, copied;
+
+	if (getpid() != ticket->fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	if ((unsigned)until >= sizeof done / sizeof *done)
+		return heddle_fail(-EINVAL, "until: %d is unknown", (int)until);
+	pthread_mutex_lock(&ticket->fabric->lock);
+	rc = heddle_wait_until(ticket->fabric, done[until], ticket, timeout_ms);
+	copied = copy_status(ticket, status);
+	pthread_mutex_unlock(&ticket->fabric->lock);
+	return copied < 0 ? copied : rc;
+}
+
+/* What is still in the queue ends here; the core withdraws the rest. */
+int heddle_ticket_cancel(struct heddle_ticket *ticket) {
+	struct heddle *fabric = ticket->fabric;
+	struct heddle_ticket_ring *ring = &fabric->cancels;
+	bool wake = false;
+	int rc = 0;
+
+	if (getpid() != fabric->pid)
+		return heddle_fail(-ECHILD, "ticket of the parent process");
+	pthread_mutex_lock(&fabric->lock);
+	if (ticket->ended || ticket->status.state == HEDDLE_HELD) {
+		rc = -EALREADY;
+	} else if (!ticket->in_core) {
+		heddle_ticket_end(ticket, HEDDLE_FAILED, HEDDLE_REASON_CANCELLED);
+		heddle_ticket_let_go(ticket);
+		pthread_cond_broadcast(&fabric->changed);
+	} else if (ring->count == HEDDLE_COMMANDS_MAX) {
+		rc = -EAGAIN;
+	} else {
+		ring->item[(ring->head + ring->count) % HEDDLE_COMMANDS_MAX] = ticket;
+		ring->count++;
+		ticket->references++;
+		wake = true;
+	}
+	pthread_mutex_unlock(&fabric->lock);
+	if (wake)
+		hd_driver_wake(fabric->driver);
+	return rc < 0 ?
+		heddle_fail(rc, "cancel: %s", rc == -EAGAIN ? "queue is full" : "too late") :
+		0;
+}
+
+void heddle_ticket_free(struct heddle_ticket *ticket) {
+	struct heddle *fabric;
+
+	if (!ticket || getpid() != ticket->fabric->pid)
+		return;
+	fabric = ticket->fabric;
+	pthread_mutex_lock(&fabric->lock);
+	heddle_ticket_unref(ticket);
+	heddle_unlock_unref(fabric, 0);
+}
 
 static int result_of(const struct heddle_status *status) {
 	switch (status->state) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "hd_assert.h"
 #include "hd_text.h"
 #include "hd_worker.h"
 #include "worker_ask.h"
@@ -7,7 +8,6 @@
 #include "worker_reduce.h"
 #include "worker_session.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **o
 	rc = copy_spec(worker, config->spec);
 	if (rc < 0)
 		goto free_worker;
-	assert(worker_routes_are_valid());
+	hd_assert(worker_routes_are_valid());
 	rc = create_endpoint(worker);
 	if (rc < 0)
 		goto fini_spec;

@@ -8,10 +8,9 @@
  * A way has the memory of its path (RTT, window), which outlives transfers. What an aggregator's session says counts
  * for the transfers that go its way; when it ends, or does not come about in time, they are asked for anew.
  */
+#include "hd_assert.h"
 #include "worker_reduce.h"
 #include "worker_ticket.h"
-
-#include <assert.h>
 
 bool worker_way_is_free(const struct worker_way *way) {
 	return hd_addr_is_none(way->address);
@@ -30,7 +29,7 @@ bool worker_way_is_used(const struct hd_worker *worker, const struct worker_way 
 }
 
 void worker_way_clear(struct worker_way *way, const struct worker_context *ctx) {
-	assert(way->path.transfers == 0);
+	hd_assert(way->path.transfers == 0);
 	if (way->session)
 		hd_session_close(
 			way->session, HD_REASON_CLOSED, "no longer needed", ctx->now, ctx->sink

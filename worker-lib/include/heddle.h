@@ -16,17 +16,17 @@
  *	}
  *	heddle_close(fabric, 1000);
  *
- * A progress thread of the library's own moves the bytes; nobody needs to call it. Every function may
- * be called from any thread, except where it says otherwise. Functions return 0 or more, or a negative
- * errno; each lists its own. Structs that begin with `size` are stamped with the caller's size, so that
- * they can grow: initialize them with their _INIT.
+ * A progress thread of the library's own moves the bytes; nobody needs to call it. Every function may be called from
+ * any thread, except where it says otherwise. Functions return 0 or more, or a negative errno; each lists its own.
+ * Structs that begin with `size` are stamped with the caller's, so that they can grow: initialize them with _INIT.
  *
  * A function waits for others only where it takes timeout_ms (< 0: for ever), and no longer than that, whoever does
  * not answer. -ESHUTDOWN: this worker has left, and what is waited for never comes. All other functions return at
  * once, but for what they copy and compute, and for the resolver and the files that heddle_open() asks.
  *
- * A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the
- * child may only close it (which closes descriptors, and says nothing to anybody) and open its own.
+ * A handle belongs to the process that opened it. After fork() the child's calls return -ECHILD; the child may only
+ * close it (which closes descriptors, and says nothing to anybody) and open its own. An internal error ends the handle,
+ * not the process: the log (HEDDLE_LOG_ERROR) says where, what is under way has FAILED, further calls return -EIO.
  */
 #ifndef HEDDLE_H
 #define HEDDLE_H

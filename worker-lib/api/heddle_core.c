@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The core behind a guard. A failed assertion in it ends the job, not the user's process:
+ *
+ *   heddle_enter() --> core ... hd_assert() false --> on_failed() --longjmp--> heddle_enter(): the handle has failed
+ *
+ * The core is left as it is, and is never entered again: nobody knows what of it holds.
+ */
+#include "hd_assert.h"
+#include "heddle_private.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct guard {
+	jmp_buf out;
+	char words[HD_TEXT_BYTES_MAX + 1];
+};
+
+static void on_failed(void *arg, const char *condition, const char *file, int line) {
+	struct guard *guard = arg;
+	const char *name = strrchr(file, '/');
+
+	(void)snprintf(
+		guard->words,
+		sizeof guard->words,
+		"internal error (%s:%d: %.100s): this handle has failed, close it",
+		name ? name + 1 : file,
+		line,
+		condition
+	);
+	longjmp(guard->out, 1);
+}
+
+/* What it was to send or receive into is the caller's again. */
+static void die(struct heddle *fabric, const char *words) {
+	fabric->core_dead = true;
+	if (fabric->log)
+		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, words);
+	pthread_mutex_lock(&fabric->lock);
+	fabric->error = -EIO;
+	(void)snprintf(fabric->error_text, sizeof fabric->error_text, "%s", words);
+	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
+	heddle_count_end(fabric);
+	pthread_mutex_unlock(&fabric->lock);
+}
+
+int heddle_enter(struct heddle *fabric, heddle_core_call *call, const struct heddle_turn *turn) {
+	struct guard guard;
+	struct hd_assert_hook before;
+	int rc;
+
+	if (fabric->core_dead)
+		return -EIO;
+	before = hd_assert_set((struct hd_assert_hook){on_failed, &guard});
+	if (setjmp(guard.out) != 0) {
+		(void)hd_assert_set(before);
+		die(fabric, guard.words);
+		return -EIO;
+	}
+	rc = call(fabric, turn);
+	(void)hd_assert_set(before);
+	return rc;
+}
+
+/* --- the node, as the driver sees it --------------------------------------------------------- */
+
+static int in_receive(struct heddle *fabric, const struct heddle_turn *turn) {
+	hd_worker_ops.receive(fabric->worker, turn->now, turn->packets, turn->count, turn->sink);
+	return 0;
+}
+
+static void core_receive(
+	void *core,
+	hd_ns now,
+	const struct hd_packet *packets,
+	size_t count,
+	struct hd_sink *sink
+) {
+	const struct heddle_turn turn
+		= {.now = now, .sink = sink, .packets = packets, .count = count};
+
+	(void)heddle_enter(core, in_receive, &turn);
+}
+
+static int in_tick(struct heddle *fabric, const struct heddle_turn *turn) {
+	hd_worker_ops.tick(fabric->worker, turn->now, turn->sink);
+	return 0;
+}
+
+static void core_tick(void *core, hd_ns now, struct hd_sink *sink) {
+	const struct heddle_turn turn = {.now = now, .sink = sink};
+
+	(void)heddle_enter(core, in_tick, &turn);
+}
+
+static int in_deadline(struct heddle *fabric, const struct heddle_turn *turn) {
+	fabric->deadline = hd_worker_ops.deadline(fabric->worker);
+	return 0;
+}
+
+/* A dead one is due at once, so that the driver comes back. */
+static hd_ns core_deadline(const void *core) {
+	struct heddle *fabric = (struct heddle *)core;
+
+	return heddle_enter(fabric, in_deadline, NULL) == 0 ? fabric->deadline : 0;
+}
+
+const struct hd_core_ops heddle_core_ops = {
+	.receive = core_receive,
+	.tick = core_tick,
+	.deadline = core_deadline,
+};
+
+/* --- its life ------------------------------------------------------------------------------- */
+
+static int in_create(struct heddle *fabric, const struct heddle_turn *turn) {
+	return hd_worker_create(turn->arg, &fabric->worker);
+}
+
+int heddle_core_create(struct heddle *fabric, const struct hd_worker_config *config) {
+	const struct heddle_turn turn = {.arg = config};
+
+	return heddle_enter(fabric, in_create, &turn);
+}
+
+static int in_destroy(struct heddle *fabric, const struct heddle_turn *turn) {
+	hd_worker_destroy(fabric->worker);
+	return 0;
+}
+
+void heddle_core_destroy(struct heddle *fabric) {
+	/* What is left of dead ones, for who looks at the process with a debugger. */
+	static _Atomic(struct hd_worker *) dead;
+
+	if (heddle_enter(fabric, in_destroy, NULL) < 0)
+		(void)atomic_exchange(&dead, fabric->worker);
+	fabric->worker = NULL;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Pushes and pulls begin: what the caller hands over, checked and copied. */
+#include "hd_kernels.h"
+#include "heddle_private.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a push hands over, checked. */
+struct update {
+	const struct hd_run *runs; /* NULL: dense */
+	size_t run_count;
+	const float *data;
+	uint64_t values;
+	uint8_t dtype;
+	bool borrow;
+	float scale;
+};
+
+static int check_options(
+	const struct heddle_push_options *options,
+	struct heddle_push_options *given,
+	const float *data,
+	struct heddle_ticket **out
+) {
+	static const struct heddle_push_options plain = HEDDLE_PUSH_OPTIONS_INIT;
+	int rc;
+
+	if (options && options->size < offsetof(struct heddle_push_options, scale))
+		return heddle_fail(-EINVAL, "push options: size");
+	if (!data || !out)
+		return heddle_fail(-EINVAL, "data or ticket: NULL");
+	*given = plain;
+	if (options)
+		memcpy(given, options, options->size < sizeof plain ? options->size : sizeof plain);
+	if (!(given->scale >= 0.0f) || isinf(given->scale))
+		return heddle_fail(
+			-EINVAL, "scale: %g is not above 0 (0: 1)", (double)given->scale
+		);
+	rc = heddle_check_memory(given->memory, given->stream);
+	if (rc < 0 || given->payload == HEDDLE_PAYLOAD_FIXED32)
+		return rc;
+	return heddle_check_payload(given->payload);
+}
+
+/* Runs and data in one piece, unless they are borrowed and sent as they are. */
+static bool take(struct heddle *fabric, struct heddle_ticket *ticket, const struct update *update) {
+	size_t runs = update->run_count * sizeof(struct hd_run);
+	size_t data = update->values * sizeof(float);
+	bool scaled = update->scale < 1.0f || update->scale > 1.0f;
+	float *copy;
+
+	ticket->runs = update->runs;
+	ticket->run_count = update->run_count;
+	ticket->data = update->data;
+	ticket->values = update->values;
+	ticket->dtype = update->dtype;
+	if (update->borrow && !scaled)
+		return true;
+	if (heddle_ticket_copy(fabric, ticket, runs + data) < 0)
+		return false;
+	if (update->runs)
+		ticket->runs = memcpy(ticket->copy, update->runs, runs);
+	copy = (float *)(void *)((char *)ticket->copy + runs);
+	if (scaled)
+		hd_scale_f32(copy, update->data, update->values, update->scale);
+	else
+		memcpy(copy, update->data, data);
+	ticket->data = copy;
+	return true;
+}
+
+static void take_options(struct update *update, const struct heddle_push_options *given) {
+	update->borrow = given->borrow != 0;
+	update->scale = given->scale > 0.0f ? given->scale : 1.0f;
+}
+
+static int
+push(struct heddle *fabric, const struct update *update, uint64_t base, struct heddle_ticket **out
+) {
+	struct heddle_ticket *ticket;
+	int rc;
+
+	/* It would weigh nothing that anybody has said. A filter's pushes come here too. */
+	if (fabric->spec->job.sync == HD_SYNC_FEDERATED)
+		return heddle_fail(
+			-EINVAL,
+			"a federated job's updates go by heddle_round_push(), whole and unfiltered"
+		);
+	ticket = heddle_ticket_new(fabric, 0);
+	if (!ticket || !take(fabric, ticket, update)) {
+		free(ticket);
+		return heddle_fail(-ENOMEM, "no memory");
+	}
+	rc = heddle_ticket_finite(fabric, ticket);
+	if (rc < 0) {
+		free(ticket->copy);
+		free(ticket);
+		return rc;
+	}
+	ticket->status.bytes = fabric->values * hd_dtype_bytes(update->dtype);
+	if (update->runs)
+		ticket->status.bytes = hd_runs_bytes(
+			update->runs, update->run_count, hd_worker_chunk_bytes(fabric->worker)
+		);
+	ticket->status.base = base;
+	rc = heddle_ticket_enqueue(fabric, ticket);
+	if (rc == 0)
+		*out = ticket;
+	return rc;
+}
+
+int heddle_push(
+	struct heddle *fabric,
+	const float *data,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	struct heddle_ticket **out
+) {
+	struct update update = {.data = data};
+	struct heddle_push_options given;
+	int rc = heddle_check(fabric);
+
+	if (rc != 0)
+		return rc;
+	rc = check_options(options, &given, data, out);
+	if (rc != 0)
+		return rc;
+	update.values = fabric->values;
+	update.dtype = (uint8_t)given.payload;
+	take_options(&update, &given);
+	return push(fabric, &update, base, out);
+}
+
+/* The values of the runs, and what they are to be. */
+static int check_sparse(struct heddle *fabric, struct update *update) {
+	uint32_t chunk_bytes = hd_worker_chunk_bytes(fabric->worker);
+
+	if (!update->runs || chunk_bytes < HD_RUN_BYTES_MIN
+	    || hd_runs_check(update->runs, update->run_count, fabric->values, &update->values) < 0)
+		return heddle_fail(
+			-EINVAL,
+			"runs: they must ascend within the model's %llu values, disjoint, none empty",
+			(unsigned long long)fabric->values
+		);
+	if (hd_runs_bytes(update->runs, update->run_count, chunk_bytes)
+	    > fabric->values * sizeof(float))
+		return heddle_fail(-E2BIG, "runs: more bytes than a dense update");
+	return 0;
+}
+
+int heddle_push_sparse(
+	struct heddle *fabric,
+	const struct heddle_sparse *sparse,
+	uint64_t base,
+	const struct heddle_push_options *options,
+	struct heddle_ticket **out
+) {
+	struct update update = {.dtype = HD_DTYPE_SPARSE32};
+	struct heddle_push_options given;
+	int rc = heddle_check(fabric);
+
+	if (rc != 0)
+		return rc;
+	if (!sparse)
+		return heddle_fail(-EINVAL, "update: NULL");
+	rc = check_options(options, &given, sparse->data, out);
+	if (rc != 0)
+		return rc;
+	if (given.payload != HEDDLE_PAYLOAD_FP32)
+		return heddle_fail(-EINVAL, "payload: sparse updates are fp32");
+	update.runs = (const struct hd_run *)(const void *)sparse->runs;
+	update.run_count = sparse->run_count;
+	update.data = sparse->data;
+	take_options(&update, &given);
+	rc = check_sparse(fabric, &update);
+	return rc < 0 ? rc : push(fabric, &update, base, out);
+}
+
+int heddle_pull_start(
+	struct heddle *fabric,
+	float *data,
+	const struct heddle_pull_options *options,
+	struct heddle_ticket **out
+) {
+	struct heddle_pull_options given = HEDDLE_PULL_OPTIONS_INIT;
+	struct heddle_ticket *ticket;
+	int rc = heddle_check(fabric);
+
+	if (rc < 0)
+		return rc;
+	if (options && options->size < sizeof given)
+		return heddle_fail(-EINVAL, "pull options: size");
+	if (!data || !out)
+		return heddle_fail(-EINVAL, "data or ticket: NULL");
+	given = options ? *options : given;
+	rc = heddle_check_memory(given.memory, given.stream);
+	if (rc == 0)
+		rc = heddle_check_payload(given.payload);
+	if (rc < 0)
+		return rc;
+	ticket = heddle_ticket_new(fabric, 1);
+	if (!ticket)
+		return heddle_fail(-ENOMEM, "no memory");
+	ticket->dtype = (uint8_t)given.payload;
+	ticket->status.bytes = fabric->values * hd_dtype_bytes(ticket->dtype);
+	ticket->into = data;
+	ticket->have = given.have;
+	ticket->conditional = given.conditional != 0;
+	rc = heddle_ticket_enqueue(fabric, ticket);
+	if (rc == 0)
+		*out = ticket;
+	return rc;
+}
