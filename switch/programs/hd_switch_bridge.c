@@ -15,11 +15,15 @@
 #include <unistd.h>
 
 #define LINE_BYTES_MAX 65536
+#define HURRY_MS 300 /* what is waited for once a signal has come */
+#define ENDS_MS 1000 /* how long a child may take to end by itself */
+#define NAP_NS 5000000
 
 struct hd_switch_bridge {
 	pid_t child;
 	int to, from;
 	bool lost; /* nobody knows what the switch has */
+	bool hurries; /* a signal has come, most likely to end the agent */
 	size_t had; /* of `line` */
 	char line[LINE_BYTES_MAX];
 };
@@ -55,8 +59,11 @@ static int read_more(struct hd_switch_bridge *b, int64_t until) {
 	int ready = left > 0 ? poll(&descriptor, 1, (int)left) : 0;
 	ssize_t n;
 
+	if (ready < 0 && errno != EINTR)
+		return -EPIPE;
+	b->hurries |= ready < 0;
 	if (ready < 0)
-		return errno == EINTR ? 0 : -EPIPE;
+		return 0;
 	if (ready == 0)
 		return -ETIMEDOUT;
 	if (b->had == LINE_BYTES_MAX - 1)
@@ -70,12 +77,12 @@ static int read_more(struct hd_switch_bridge *b, int64_t until) {
 
 /* The child speaks when it is asked, and a line at a time: what follows one is not its answer. */
 static int read_line(struct hd_switch_bridge *b, int patience_ms) {
-	int64_t until = now_ms() + patience_ms;
+	int64_t begun = now_ms();
 	int code = 0;
 
 	b->had = 0;
 	while (code == 0 && (b->had == 0 || b->line[b->had - 1] != '\n'))
-		code = read_more(b, until);
+		code = read_more(b, begun + (b->hurries ? HURRY_MS : patience_ms));
 	b->line[b->had] = '\0';
 	return code;
 }
@@ -386,13 +393,36 @@ int hd_switch_bridge_open(
 	return 0;
 }
 
+static bool has_ended(const struct hd_switch_bridge *b, int patience_ms) {
+	const struct timespec nap = {.tv_nsec = NAP_NS};
+	int64_t until = now_ms() + patience_ms;
+
+	while (waitpid(b->child, NULL, WNOHANG) == 0) {
+		if (now_ms() >= until)
+			return false;
+		(void)nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+/* A child that stays when nobody speaks to it any more, or what it has started, must not keep the agent. */
+static void end_child(const struct hd_switch_bridge *b) {
+	if (has_ended(b, ENDS_MS))
+		return;
+	(void)kill(-b->child, SIGTERM);
+	if (has_ended(b, HURRY_MS))
+		return;
+	(void)kill(-b->child, SIGKILL);
+	(void)waitpid(b->child, NULL, 0);
+}
+
 void hd_switch_bridge_close(struct hd_switch_bridge *b) {
 	if (!b)
 		return;
 	if (b->to >= 0)
 		(void)close(b->to);
 	if (b->child > 0)
-		(void)waitpid(b->child, NULL, 0);
+		end_child(b);
 	if (b->from >= 0)
 		(void)close(b->from);
 	free(b);

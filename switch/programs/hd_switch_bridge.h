@@ -34,7 +34,7 @@ int hd_switch_bridge_open(
 	char *error,
 	size_t error_bytes
 );
-/* Closes its input, which ends it, and waits for it. */
+/* Closes its input, which ends it. What has not ended a second later is ended by signals. */
 void hd_switch_bridge_close(struct hd_switch_bridge *bridge);
 
 /* The agent's, their owner a bridge. After -ETIMEDOUT, -EPIPE or -EPROTO all fail with -EPIPE: nobody knows what the

@@ -580,7 +580,7 @@ def play(name, test, number, folder):
         return None, str(error)
 
 
-def main():
+def main(cases):
     part = sys.argv[2] if len(sys.argv) > 2 else ""
     failures = []
     with tempfile.TemporaryDirectory(prefix="heddle-signals-") as folder:
@@ -597,4 +597,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(cases)

@@ -1,0 +1,26 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""SIGTERM and SIGINT end programs whose pipes stand still, as check_signals.py has it of other waits.
+
+usage: check_signals_pipes.py BUILD_DIR [PART_OF_A_NAME]
+"""
+import check_signals
+
+
+def bridge_stays(case, number):
+    """The agent's bridge is ready, then neither answers nor ends when its input does."""
+    address = case.nobody()
+    process = case.begin("agent", "--bridge", "echo '{}'; sleep 1000", "--listen", address, "--key-file", case.key,
+                         "--controller", case.silent())
+    case.until(lambda: "ready" in case.said("agent"), "it is ready")
+    case.begin("shell", "--controller", address, "--key-file", case.key, "show", "counters")
+    case.settled(process)
+    return case.ends(process, number, [0])
+
+
+def cases():
+    yield "switch agent, bridge that stays", bridge_stays
+
+
+if __name__ == "__main__":
+    check_signals.main(cases)
