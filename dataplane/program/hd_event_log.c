@@ -3,7 +3,8 @@
  * The event log. The node's thread fills one buffer while the log's thread writes the other, so that a
  * slow disk delays no packet; only when a whole buffer has filled within 200 ms is the node's thread
  * made to wait. Events are lost only when the disk takes none (it is full): they are counted, their owner is told
- * once, and an event in their place says how many once there is room again. Lines stay whole.
+ * once, and an event in their place says how many once there is room again. Lines stay whole. So are events for a
+ * pipe that nobody reads, LOG_READER_MS after somebody has begun to wait for it: the node's thread, or the end.
  *
  *      | LOG_KEEP_BYTES |                          |    each of the two, of LOG_BUFFER_BYTES
  *        what 200 ms fill   only while a disk stalls: its pages are given back once they are written
@@ -13,17 +14,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LOG_BUFFER_BYTES (1u << 20)
 #define LOG_KEEP_BYTES (128u << 10) /* whole pages: Linux has them of up to 64 KiB */
 #define LOG_INTERVAL_MS 200
+#define LOG_READER_MS 300 /* sessions end after HD_SILENCE_US */
+#define LOG_POLL_MS 20
 
 struct hd_event_log {
 	int fd;
@@ -48,15 +53,33 @@ struct hd_event_log {
 	bool ragged; // its last line is not whole
 };
 
+/* A pipe is full. Waits for its reader; false: it is given up, as somebody waits for us. */
+static bool wait_for_reader(struct hd_event_log *log, int *patience_ms) {
+	struct pollfd pipe = {.fd = log->fd, .events = POLLOUT};
+
+	if (poll(&pipe, 1, LOG_POLL_MS) != 0)
+		return true; /* write() knows more */
+	pthread_mutex_lock(&log->lock);
+	if (log->lost_since > 0)
+		*patience_ms = 0;
+	else if (log->full || log->closing)
+		*patience_ms -= LOG_POLL_MS;
+	pthread_mutex_unlock(&log->lock);
+	return *patience_ms > 0;
+}
+
 /* Writes what it can: the bytes written, with -errno of what stopped it in *error. */
-static size_t write_some(int fd, const char *data, size_t bytes, int *error) {
+static size_t write_some(struct hd_event_log *log, const char *data, size_t bytes, int *error) {
+	int patience_ms = LOG_READER_MS;
 	size_t done = 0;
 
 	*error = 0;
 	while (done < bytes) {
-		ssize_t n = write(fd, data + done, bytes - done);
+		ssize_t n = write(log->fd, data + done, bytes - done);
 
 		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN && wait_for_reader(log, &patience_ms))
 			continue;
 		if (n <= 0) {
 			*error = n < 0 ? -errno : -EIO;
@@ -112,13 +135,13 @@ write_lines(struct hd_event_log *log, const char *data, size_t bytes, uint64_t l
 	if (lost > 0)
 		gap_bytes += gap_line(log, lost, gap + gap_bytes);
 	if (gap_bytes > 0) {
-		written = write_some(log->fd, gap, gap_bytes, error);
+		written = write_some(log, gap, gap_bytes, error);
 		mend(log, gap, written);
 		if (*error < 0)
 			return count_lines(data, bytes);
 		log->ragged = false;
 	}
-	written = write_some(log->fd, data, bytes, error);
+	written = write_some(log, data, bytes, error);
 	mend(log, data, written);
 	return count_lines(data + written, bytes - written);
 }
@@ -145,7 +168,7 @@ static void account(struct hd_event_log *log, uint64_t lost, int error) {
 			text,
 			sizeof(text),
 			"%s: events are lost until there is room",
-			strerror(-error)
+			error == -EAGAIN ? "nobody reads them" : strerror(-error)
 		);
 		log->trouble(log->owner, text);
 	}
@@ -245,6 +268,14 @@ static void unmap_buffers(struct hd_event_log *log) {
 	(void)munmap(log->buffers, (size_t)2 * LOG_BUFFER_BYTES);
 }
 
+/* A write to a pipe or a terminal must not stand still for as long as its reader does. */
+static void never_block(int fd) {
+	struct stat info;
+
+	if (fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))
+		(void)fcntl(fd, F_SETFL, O_WRONLY | O_NONBLOCK);
+}
+
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log) {
 	struct hd_event_log *l = calloc(1, sizeof(*l));
 	int code;
@@ -259,6 +290,7 @@ int hd_event_log_open(const char *path, const char *node, struct hd_event_log **
 		code = -errno;
 		goto unmap;
 	}
+	never_block(l->fd);
 	hd_event_json_name(node, l->node, sizeof(l->node));
 	init_locks(l);
 	code = -pthread_create(&l->thread, NULL, run, l);

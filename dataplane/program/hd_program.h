@@ -37,8 +37,8 @@ struct hd_event_log;
 /* Opens (truncates) a log whose lines carry this node's name. A thread of the log's own writes what
  * has gathered every 200 ms, and sleeps when nothing has. 0 or -errno. */
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log);
-/* Calls `trouble` with a sentence, from the log's thread, when events begin to be lost (a full disk) and when they
- * are written again: once each time, and not for each event. It must not call the log. */
+/* Calls `trouble` with a sentence, from the log's thread, when events begin to be lost (a full disk, a pipe that
+ * nobody reads) and when they are written again: once each time, and not for each event. It must not call the log. */
 void hd_event_log_on_trouble(
 	struct hd_event_log *log,
 	void (*trouble)(void *owner, const char *sentence),

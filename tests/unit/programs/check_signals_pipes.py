@@ -4,7 +4,26 @@
 
 usage: check_signals_pipes.py BUILD_DIR [PART_OF_A_NAME]
 """
+import fcntl
+import os
+import time
+
 import check_signals
+
+
+def events_are_not_read(case, number):
+    """Its events go to a pipe that nobody reads."""
+    pipe = case.folder / "events"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    case.closing.callback(os.close, reader)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    process, address = case.controller("--events", pipe)
+    case.server("--controller", address)
+    worker = case.train("async", controller=address)
+    case.joined(worker)
+    time.sleep(check_signals.SETTLED_S)
+    return case.ends(process, number, [0, 74])
 
 
 def bridge_stays(case, number):
@@ -19,6 +38,7 @@ def bridge_stays(case, number):
 
 
 def cases():
+    yield "controller, its events are not read", events_are_not_read
     yield "switch agent, bridge that stays", bridge_stays
 
 

@@ -213,18 +213,6 @@ static void test_event_log_stall(void **state) {
 	unlink(path);
 }
 
-static void test_event_log_errors(void **state) {
-	struct hd_event_log *log = NULL;
-
-	assert_int_equal(hd_event_log_open("/nonexistent/x", "w1", &log), -ENOENT);
-	assert_null(log);
-	if (access("/dev/full", W_OK) < 0)
-		skip();
-	assert_int_equal(hd_event_log_open("/dev/full", "w1", &log), 0);
-	add_events(log, 1, 2);
-	assert_int_equal(hd_event_log_close(log), -ENOSPC);
-}
-
 struct said {
 	int count;
 	char last[128];
@@ -235,6 +223,55 @@ static void on_trouble(void *owner, const char *sentence) {
 
 	said->count++;
 	(void)snprintf(said->last, sizeof(said->last), "%s", sentence);
+}
+
+static double seconds(void) {
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A pipe that nobody reads: neither who adds nor who closes waits for it for longer than a session lives. */
+static void test_event_log_unread(void **state) {
+	struct hd_event_log *log = NULL;
+	struct said said = {0};
+	const char *path = path_of("unread");
+	double before, longest = 0;
+	int fd;
+
+	assert_int_equal(mkfifo(path, 0600), 0);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(hd_event_log_open(path, "w1", &log), 0);
+	hd_event_log_on_trouble(log, on_trouble, &said);
+	for (uint32_t i = 0; i < 80; i++) {
+		before = seconds();
+		add_events(log, 1000 * i + 1, 1000 * i + 1000);
+		if (seconds() - before > longest)
+			longest = seconds() - before;
+	}
+	assert_true(longest < 0.7);
+	assert_true(hd_event_log_lost(log) > 10000);
+	assert_int_equal(said.count, 1);
+	assert_non_null(strstr(said.last, "nobody reads"));
+	before = seconds();
+	assert_int_equal(hd_event_log_close(log), -EAGAIN);
+	assert_true(seconds() - before < 1);
+	close(fd);
+	unlink(path);
+}
+
+static void test_event_log_errors(void **state) {
+	struct hd_event_log *log = NULL;
+
+	assert_int_equal(hd_event_log_open("/nonexistent/x", "w1", &log), -ENOENT);
+	assert_null(log);
+	if (access("/dev/full", W_OK) < 0)
+		skip();
+	assert_int_equal(hd_event_log_open("/dev/full", "w1", &log), 0);
+	add_events(log, 1, 2);
+	assert_int_equal(hd_event_log_close(log), -ENOSPC);
 }
 
 /* A full disk is spoken of once, however often it is tried. */
@@ -424,6 +461,7 @@ int main(void) {
 		cmocka_unit_test(test_event_log),
 		cmocka_unit_test(test_event_log_stall),
 		cmocka_unit_test(test_event_log_errors),
+		cmocka_unit_test(test_event_log_unread),
 		cmocka_unit_test(test_event_log_full),
 		cmocka_unit_test(test_event_log_gap),
 		cmocka_unit_test(test_event_log_sync),
