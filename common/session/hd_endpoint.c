@@ -141,6 +141,31 @@ static void session_receive(
 		s->endpoint->stats.drop_malformed++;
 }
 
+static void follow(struct hd_session *s, struct hd_addr from, hd_ns now) {
+	if (hd_addr_equal(s->peer, from))
+		return;
+	session_move(s, from);
+	s->moved_at = now;
+}
+
+/*
+ * Who opened a session keeps to the address that it asked. The answerer follows its peer (NAT), by a packet whose source
+ * nobody vouches for: somebody who sees packets may be faster with a copy of it. Then the packet itself comes a moment
+ * later, from where the peer has received something before, and that counts.
+ */
+static void follow_back(
+	struct hd_session *s,
+	const struct hd_control_header *header,
+	const struct hd_packet *packet,
+	hd_ns now
+) {
+	if (s->ours || s->state != SESSION_OPEN || header->sequence != s->replay.highest
+	    || hd_addr_equal(s->peer, s->home) || !hd_addr_equal(packet->peer, s->home)
+	    || !hd_auth_verify(s->key, packet->data, packet->bytes))
+		return;
+	follow(s, s->home, now);
+}
+
 /* Finds and authenticates. NULL: counted and dropped. */
 static struct hd_session *session_of(
 	struct hd_endpoint *e,
@@ -161,6 +186,7 @@ static struct hd_session *session_of(
 	if (verdict != REPLAY_FRESH) {
 		e->stats.drop_replay += verdict == REPLAY_SEEN;
 		e->stats.drop_out_of_window += verdict == REPLAY_OLD;
+		follow_back(s, header, packet, now);
 		return NULL;
 	}
 	if (((header->flags & HD_CONTROL_ANSWERER) != 0) != s->ours
@@ -168,8 +194,8 @@ static struct hd_session *session_of(
 		e->stats.drop_tag++;
 		return NULL;
 	}
-	if (replay_commit(&s->replay, header->sequence))
-		session_move(s, packet->peer);
+	if (replay_commit(&s->replay, header->sequence) && !s->ours)
+		follow(s, packet->peer, now);
 	return s;
 }
 

@@ -205,6 +205,8 @@ static void opened(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
 
 	s->state = SESSION_OPEN;
 	e->stats.opened++;
+	s->home = s->peer;
+	s->moved_at = now;
 	liveness_start(s, now);
 	/* Ours asks at once: that is also the packet that proves the key. */
 	liveness_tick(s, now, sink);

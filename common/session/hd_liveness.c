@@ -100,6 +100,8 @@ void liveness_pong(struct hd_session *s, const struct hd_msg_pong *pong, hd_ns n
 	/* Only what a truthful peer can say: an exchange that took us longer than it took the peer. */
 	if (pong->sent_ns > now || pong->replied_ns < pong->received_ns || theirs > ours)
 		return;
+	if (pong->sent_ns > s->moved_at)
+		s->home = s->peer; /* that is where it heard us */
 	s->sample[s->pongs++ % CLOCK_SAMPLES] = (struct clock_sample){
 		.offset_ns = (int64_t)(pong->received_ns - pong->sent_ns) / 2
 			+ (int64_t)(pong->replied_ns - now) / 2,

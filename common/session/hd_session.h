@@ -96,6 +96,8 @@ struct hd_session {
 	uint8_t role;
 	uint16_t key_id;
 	struct hd_addr peer;
+	struct hd_addr home; /* theirs: where the peer has shown that it receives */
+	hd_ns moved_at; /* when peer changed last */
 	struct hd_session *address_next; /* in its bucket of the address table */
 	struct hd_session *graveyard_next;
 	TAILQ_ENTRY(hd_session) candidate;

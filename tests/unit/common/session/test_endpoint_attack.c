@@ -415,6 +415,71 @@ static void test_query_of_a_neighbour(void **state) {
 	assert_string_equal(scene.client->order, "o");
 }
 
+/* Its copies of all packets of sessions come first, from somewhere else. */
+static void race(struct net *net, const struct flight *flight) {
+	if ((flight->data[2] & 0x0f) == HD_PACKET_CONTROL)
+		net_inject(
+			net,
+			(struct hd_addr){0x0c000001, 999},
+			flight->to,
+			flight->data,
+			flight->bytes
+		);
+}
+
+static void test_copies_that_come_first(void **state) {
+	(void)state;
+	open_session();
+	scene.net.tap = race;
+	for (int i = 0; i < 30; i++) {
+		send_go(scene.server, 1);
+		send_go(scene.client, 1);
+		pass(100 * HD_MS);
+		assert_string_equal(scene.server->order, "o");
+		assert_string_equal(scene.client->order, "o");
+	}
+	assert_int_equal(scene.server->messages, 30);
+	assert_int_equal(scene.client->messages, 30);
+}
+
+static void race_to_opener(struct net *net, const struct flight *flight) {
+	if (hd_addr_equal(flight->to, scene.client->addr))
+		race(net, flight);
+}
+
+/* What the answerer said before it ended came from somewhere else first: it is looked for where it was asked. */
+static void test_opener_keeps_to_the_address(void **state) {
+	(void)state;
+	open_session();
+	scene.net.tap = race_to_opener;
+	send_go(scene.server, 1);
+	pass(HD_MS);
+	net_stop(scene.server);
+	pass(2 * HD_SECOND);
+	assert_null(scene.client->session);
+	net_restart(scene.server, 9);
+	pass(HD_SECOND);
+	assert_string_equal(scene.client->order, "oco");
+}
+
+/* A peer that moves after it has moved, and what it said before is played again from where it was. */
+static void test_moved_peer_stays_moved(void **state) {
+	struct hd_addr old = scene.client->addr;
+
+	(void)state;
+	open_session();
+	scene.client->addr.port = 50000; /* what a NAT does */
+	send_go(scene.client, 1);
+	pass(2 * HD_SECOND);
+	assert_int_equal(hd_session_peer(scene.server->session).port, 50000);
+	for (size_t i = 0; i < scene.count; i++)
+		if (hd_addr_equal(scene.seen[i].to, scene.server->addr))
+			inject(old, scene.server->addr, &scene.seen[i]);
+	pass(HD_MS);
+	assert_int_equal(hd_session_peer(scene.server->session).port, 50000);
+	assert_string_equal(scene.server->order, "o");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_refusals_end_no_opening, begin, finish),
@@ -428,6 +493,9 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_restart_is_still_noticed, begin, finish),
 		cmocka_unit_test_setup_teardown(test_restart_of_opener_is_noticed, begin, finish),
 		cmocka_unit_test_setup_teardown(test_query_of_a_neighbour, begin, finish),
+		cmocka_unit_test_setup_teardown(test_copies_that_come_first, begin, finish),
+		cmocka_unit_test_setup_teardown(test_opener_keeps_to_the_address, begin, finish),
+		cmocka_unit_test_setup_teardown(test_moved_peer_stays_moved, begin, finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
