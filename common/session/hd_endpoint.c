@@ -342,6 +342,7 @@ int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoi
 	e->cookies = (struct bucket){.per_s = HD_COOKIES_PER_S, .credit = HD_SECOND};
 	e->welcomes = (struct bucket){.per_s = HD_WELCOMES_PER_S, .credit = HD_SECOND};
 	e->refusals = (struct bucket){.per_s = HD_REFUSALS_PER_S, .credit = HD_SECOND};
+	e->gones = (struct bucket){.per_s = HD_GONES_PER_S, .credit = HD_SECOND};
 	e->hello_sequence = 1;
 	TAILQ_INIT(&e->candidates);
 	seed_entropy(e, config->seed);

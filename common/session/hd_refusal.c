@@ -283,7 +283,7 @@ void query_receive(
 		e->stats.drop_address++;
 		return;
 	}
-	if (query_knows(e, header->key_id, query) || !bucket_take(&e->welcomes, now))
+	if (query_knows(e, header->key_id, query) || !bucket_take(&e->gones, now))
 		return;
 	gone.gone.boot = e->boot;
 	gone.gone.peer_boot = query->boot;

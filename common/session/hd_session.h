@@ -170,7 +170,7 @@ struct hd_endpoint {
 	uint32_t depth; /* of calls that may call back */
 
 	struct fragment_pool pool;
-	struct bucket cookies, welcomes, refusals;
+	struct bucket cookies, welcomes, refusals, gones;
 	uint8_t cookie_root[HD_KEY_BYTES]; /* all secrets of cookies come from it, */
 	uint8_t cookie_secret[2][HD_KEY_BYTES]; /* of which these count, the newest first, */
 	uint64_t cookie_number; /* this was the newest one's number, */

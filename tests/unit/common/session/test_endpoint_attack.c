@@ -480,6 +480,35 @@ static void test_moved_peer_stays_moved(void **state) {
 	assert_string_equal(scene.server->order, "o");
 }
 
+/* A QUERY of a session that has ended is answered as often as it is played, but at nobody's cost. */
+static void test_replayed_query(void **state) {
+	static const uint8_t zeros[HD_KEY_BYTES];
+	struct hd_control_header header = {.type = HD_PACKET_HELLO, .kind = HD_MSG_RESET};
+	struct node *newcomer = net_add(&scene.net, &client_config);
+	uint8_t packet[200], body[4];
+	struct flight reset = {.data = packet};
+	const struct flight *query;
+
+	(void)state;
+	open_session();
+	hd_put32(body, scene.net.welcome.session);
+	reset.bytes = net_forge(zeros, &header, body, sizeof(body), packet);
+	inject(scene.server->addr, scene.client->addr, &reset);
+	pass(HD_MS);
+	query = newest(HD_MSG_QUERY, scene.client, scene.server);
+	assert_non_null(query);
+	scene.net.tap = NULL;
+	net_stop(scene.client);
+	pass(2 * HD_SECOND);
+	for (int i = 0; i < 7000; i++) {
+		inject((struct hd_addr){0x0c000001, 999}, scene.server->addr, query);
+		if (i == 5000)
+			assert_non_null(net_connect(newcomer, scene.server));
+		pass(10 * HD_US);
+	}
+	assert_string_equal(newcomer->order, "o");
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_refusals_end_no_opening, begin, finish),
@@ -496,6 +525,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(test_copies_that_come_first, begin, finish),
 		cmocka_unit_test_setup_teardown(test_opener_keeps_to_the_address, begin, finish),
 		cmocka_unit_test_setup_teardown(test_moved_peer_stays_moved, begin, finish),
+		cmocka_unit_test_setup_teardown(test_replayed_query, begin, finish),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
