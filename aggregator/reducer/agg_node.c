@@ -252,6 +252,8 @@ int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_ag
 		return -ENOMEM;
 	}
 	aggregator->config = *config;
+	aggregator->probes.keys = config->keys;
+	aggregator->probes.key_id = config->key_id;
 	set_defaults(&aggregator->config);
 	if (strlen(aggregator->config.host) > HD_NAME_BYTES_MAX) {
 		rc = -EINVAL;

@@ -296,6 +296,8 @@ int hd_server_create(const struct hd_server_config *config, struct hd_server **o
 		return -ENOMEM;
 	}
 	server->config = *config;
+	server->probes.keys = config->keys;
+	server->probes.key_id = config->key_id;
 	server_defaults(&server->config);
 	if (server->config.chunk_bytes % sizeof(float) != 0
 	    || server->config.chunk_bytes > HD_CHUNK_BYTES_MAX

@@ -5,19 +5,28 @@
 
 #include <string.h>
 
+/* What a MAC is over first, as of a chunk: the header, then zeros. */
+#define HEAD_BYTES HD_CHUNK_HEADER_BYTES
+
 static bool possible(const struct hd_msg_probe *probe) {
-	return probe->token != 0 && probe->packets > HD_PROBE_SKIP + 1
+	return hd_token_is_sealed(probe->token) && probe->packets > HD_PROBE_SKIP + 1
 		&& probe->packets <= HD_PROBE_PACKETS && (!probe->send || probe->peer_ipv4 != 0);
 }
 
-static void send_burst(const struct hd_msg_probe *probe, struct hd_sink *sink) {
-	static const uint8_t nothing[HD_PROBE_PACKET_BYTES - HD_PROBE_HEADER_BYTES];
-	struct hd_probe_header header = {.count = probe->packets, .token = probe->token};
+static void
+send_burst(const struct hd_seal *seal, const struct hd_msg_probe *probe, struct hd_sink *sink) {
+	static const uint8_t nothing[HD_PROBE_PACKET_BYTES - HEAD_BYTES - HD_SEAL_BYTES];
+	struct hd_probe_header header = {
+		.count = probe->packets,
+		.token = probe->token,
+		.key = seal->key_id,
+	};
 	struct hd_addr peer = {.ipv4 = probe->peer_ipv4, .port = probe->peer_port};
-	uint8_t head[HD_PROBE_HEADER_BYTES];
+	uint8_t head[HEAD_BYTES + HD_SEAL_BYTES] = {0};
 
 	for (; header.index < header.count; header.index++) {
 		hd_probe_encode(&header, head);
+		hd_seal_sign(seal, head, nothing, sizeof(nothing), head + HEAD_BYTES);
 		sink->send(sink, peer, head, sizeof(head), nothing, sizeof(nothing));
 	}
 }
@@ -28,8 +37,11 @@ void hd_probes_probe(
 	const struct hd_msg_probe *probe,
 	struct hd_sink *sink
 ) {
+	struct hd_seal seal;
+
 	if (!possible(probe)
-	    || (probe->send && probes->sent_at && now < probes->sent_at + HD_PROBE_GAP_NS)) {
+	    || (probe->send && probes->sent_at && now < probes->sent_at + HD_PROBE_GAP_NS)
+	    || hd_seal_derive(&seal, probes->keys, probes->key_id, 0, probe->token) < 0) {
 		probes->refused++;
 		return;
 	}
@@ -40,7 +52,7 @@ void hd_probes_probe(
 	}
 	probes->sent_at = now;
 	probes->sent++;
-	send_burst(probe, sink);
+	send_burst(&seal, probe, sink);
 }
 
 /* What came at the same moment as the first counted packet came no later: it is not counted. */
@@ -56,6 +68,16 @@ static void count(struct hd_probe *seen, hd_ns now, uint16_t index) {
 	seen->last = now;
 }
 
+static bool
+is_true(const struct hd_probes *probes,
+	struct hd_probe *seen,
+	const struct hd_probe_header *header,
+	const struct hd_packet *packet) {
+	const struct hd_chunk_header like = {.slot = header->key, .token = header->token};
+
+	return hd_seal_check(&seen->seal, probes->keys, &like, packet->data, packet->bytes);
+}
+
 bool hd_probes_packet(
 	struct hd_probes *probes,
 	hd_ns now,
@@ -69,7 +91,8 @@ bool hd_probes_packet(
 		for (uint32_t i = 0; i < HD_PROBES_EXPECTED_MAX; i++)
 			if (probes->expected[i].token == header.token)
 				seen = &probes->expected[i];
-	if (!seen || packet->bytes != HD_PROBE_PACKET_BYTES || header.index < seen->next) {
+	if (!seen || packet->bytes != HD_PROBE_PACKET_BYTES || header.index < seen->next
+	    || !is_true(probes, seen, &header, packet)) {
 		probes->dropped++;
 		return false;
 	}

@@ -7,13 +7,15 @@
  *   receiver     |..|..|..|..|      PROBE(receive) makes it expected; when the last packet is there PROBED says how
  *             skip -> from here        long the counted ones took: what a shaper's bucket let through whole is skipped
  *
- * A burst whose last packet is lost is not reported: whoever asked asks again.
+ * A burst whose last packet is lost is not reported: whoever asked asks again. Each packet carries a MAC, as a sealed
+ * chunk does (hd_seal.h; of job 0): who sees a token says nothing about links.
  */
 #ifndef HD_PROBE_H
 #define HD_PROBE_H
 
 #include "hd_message.h"
 #include "hd_node.h"
+#include "hd_seal.h"
 
 #define HD_PROBE_PACKETS 48
 #define HD_PROBE_SKIP 18 /* 27 kB: more than a shaper's bucket */
@@ -29,14 +31,18 @@ struct hd_probe {
 	uint16_t counted; /* packets after the first counted one's arrival */
 	uint16_t moments; /* different times of arrival among these */
 	hd_ns first, last;
+	struct hd_seal seal;
 };
 
-/* One node's probes, both ends. All zero is its beginning. */
+/* One node's probes, both ends. All zero but its keys is its beginning. */
 struct hd_probes {
+	const struct hd_keyring *keys;
+	uint16_t key_id;
 	struct hd_probe expected[HD_PROBES_EXPECTED_MAX]; /* a ring: the oldest gives way */
 	uint32_t newest;
 	hd_ns sent_at;
-	uint64_t sent, received, refused, dropped; /* dropped: packets that nobody expects */
+	uint64_t sent, received, refused,
+		dropped; /* dropped: packets that nobody expects, or whose MAC differs */
 };
 
 /* PROBE: sends a burst, or expects one. Impossible ones, and those within HD_PROBE_GAP_NS, are counted. */

@@ -189,6 +189,7 @@ void hd_probe_encode(const struct hd_probe_header *header, uint8_t *data) {
 	hd_put16(data + 4, header->index);
 	hd_put16(data + 6, header->count);
 	hd_put64(data + 8, header->token);
+	hd_put16(data + 16, header->key);
 }
 
 int hd_probe_decode(const uint8_t *data, size_t bytes, struct hd_probe_header *header) {
@@ -201,6 +202,7 @@ int hd_probe_decode(const uint8_t *data, size_t bytes, struct hd_probe_header *h
 	h.index = hd_get16(data + 4);
 	h.count = hd_get16(data + 6);
 	h.token = hd_get64(data + 8);
+	h.key = hd_get16(data + 16);
 	if (h.index >= h.count || h.token == 0)
 		return -EBADMSG;
 	*header = h;

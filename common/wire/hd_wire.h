@@ -31,7 +31,7 @@
 #define HD_TOKEN_SEALED (UINT64_C(1) << 63) /* in a token: the chunks of this transfer are sealed */
 #define HD_CONTROL_HEADER_BYTES 32
 #define HD_TAG_BYTES 16
-#define HD_PROBE_HEADER_BYTES 16
+#define HD_PROBE_HEADER_BYTES 18
 
 enum hd_packet_type {
 	HD_PACKET_CHUNK = 1, /* worker -> server/aggregator, server -> worker */
@@ -102,6 +102,7 @@ struct hd_control_header {
 struct hd_probe_header {
 	uint16_t index, count; /* index < count */
 	uint64_t token;
+	uint16_t key; /* id of the node key that its MAC rests on */
 };
 
 /* Looks at the first bytes only. Returns the type, -EBADMSG (not ours: magic, length) or

@@ -149,7 +149,7 @@ static void start_probe(
 	struct ctl_probe *probe = &c->probes[c->probe_count++ % CTL_PROBES_KEPT];
 
 	*probe = *plan;
-	probe->token = hd_entropy_u64(&c->entropy);
+	probe->token = hd_token_draw(&c->entropy, true);
 	probe->receiver = to->session;
 	probe->sent = c->now;
 	for (uint8_t i = 0; i < probe->path_count; i++)

@@ -92,6 +92,8 @@ int hd_worker_create(const struct hd_worker_config *config, struct hd_worker **o
 	if (!worker)
 		return -ENOMEM;
 	worker->config = *config;
+	worker->probes.keys = config->keys;
+	worker->probes.key_id = config->key_id;
 	set_defaults(worker);
 	rc = copy_spec(worker, config->spec);
 	if (rc < 0)

@@ -13,6 +13,13 @@
 
 #define MBIT 1e6
 
+#define TOKEN (HD_TOKEN_SEALED | 77)
+
+static struct hd_key keys[2] = {{.id = 7, .secret = {1, 2, 3}}, {.id = 8, .secret = {4}}};
+static const struct hd_keyring ring = {2, keys};
+#define PROBES                                                                                     \
+	{ .keys = &ring, .key_id = 7 }
+
 struct kept {
 	struct hd_sink sink; /* first: send casts back */
 	uint32_t count;
@@ -38,12 +45,16 @@ static void keep_packet(
 }
 
 static const struct hd_msg_probe go
-	= {.token = 77, .send = 1, .peer_ipv4 = 9, .peer_port = 4773, .packets = HD_PROBE_PACKETS};
-static const struct hd_msg_probe expect_it = {.token = 77, .packets = HD_PROBE_PACKETS};
+	= {.token = TOKEN,
+	   .send = 1,
+	   .peer_ipv4 = 9,
+	   .peer_port = 4773,
+	   .packets = HD_PROBE_PACKETS};
+static const struct hd_msg_probe expect_it = {.token = TOKEN, .packets = HD_PROBE_PACKETS};
 
 static struct kept sent_train(void) {
 	struct kept kept = {.sink.send = keep_packet};
-	struct hd_probes trains = {0};
+	struct hd_probes trains = PROBES;
 
 	hd_probes_probe(&trains, HD_SECOND, &go, &kept.sink);
 	assert_int_equal(kept.count, HD_PROBE_PACKETS);
@@ -66,7 +77,7 @@ arrives(struct hd_probes *trains,
 /* What a shaper's bucket lets through at once is skipped; then one packet every 120 us. */
 static void measures_spacing(void **state) {
 	const struct kept kept = sent_train();
-	struct hd_probes trains = {0};
+	struct hd_probes trains = PROBES;
 	struct hd_msg_probed probed = {0};
 	hd_ns at = HD_SECOND;
 	bool ended = false;
@@ -80,7 +91,7 @@ static void measures_spacing(void **state) {
 		at += i < 10 ? HD_US : 120 * HD_US;
 	}
 	assert_true(ended);
-	assert_int_equal(probed.token, 77);
+	assert_true(probed.token == TOKEN);
 	assert_int_equal(probed.packets, HD_PROBE_PACKETS - HD_PROBE_SKIP - 1);
 	assert_int_equal(probed.moments, probed.packets);
 	assert_int_equal(probed.duration_ns, (hd_ns)probed.packets * 120 * HD_US);
@@ -93,7 +104,7 @@ static void measures_spacing(void **state) {
 /* A receiver that slept finds all of it at one moment, and says so. */
 static void found_at_once(void **state) {
 	const struct kept kept = sent_train();
-	struct hd_probes trains = {0};
+	struct hd_probes trains = PROBES;
 	struct hd_msg_probed probed = {0};
 	bool ended = false;
 
@@ -109,7 +120,7 @@ static void found_at_once(void **state) {
 
 static void losses_and_strangers(void **state) {
 	struct kept kept = sent_train();
-	struct hd_probes trains = {0};
+	struct hd_probes trains = PROBES;
 	struct hd_msg_probed probed = {0};
 	struct hd_packet cut
 		= {.peer = {1, 2}, .data = kept.data[0], .bytes = HD_PROBE_PACKET_BYTES - 1};
@@ -132,10 +143,33 @@ static void losses_and_strangers(void **state) {
 	assert_int_equal(probed.packets, 2);
 }
 
+/* Who sees the token says nothing of the link: any bit that differs, another key, and a token that is not sealed. */
+static void forged(void **state) {
+	struct kept kept = sent_train();
+	struct hd_probes trains = PROBES, unsealed = PROBES;
+	struct hd_msg_probed probed = {0};
+	struct hd_msg_probe open = expect_it;
+	uint64_t dropped = 0;
+
+	(void)state;
+	hd_probes_probe(&trains, 0, &expect_it, NULL);
+	for (size_t at = 3; at < HD_PROBE_PACKET_BYTES; at += at < 80 ? 1 : 97) {
+		kept.data[HD_PROBE_PACKETS - 1][at] ^= 1;
+		assert_false(arrives(&trains, &kept, HD_PROBE_PACKETS - 1, HD_SECOND, &probed));
+		kept.data[HD_PROBE_PACKETS - 1][at] ^= 1;
+		dropped += at > 3;
+	}
+	assert_true(trains.dropped >= dropped);
+	assert_true(arrives(&trains, &kept, HD_PROBE_PACKETS - 1, HD_SECOND, &probed));
+	open.token = 77;
+	hd_probes_probe(&unsealed, 0, &open, NULL);
+	assert_int_equal(unsealed.refused, 1);
+}
+
 /* Nobody makes a node send more than its bound, or the impossible. */
 static void refusals(void **state) {
 	static struct kept kept;
-	struct hd_probes trains = {0};
+	struct hd_probes trains = PROBES;
 	struct hd_msg_probe probe = go;
 
 	(void)state;
@@ -292,6 +326,7 @@ int main(void) {
 		cmocka_unit_test(measures_spacing),
 		cmocka_unit_test(found_at_once),
 		cmocka_unit_test(losses_and_strangers),
+		cmocka_unit_test(forged),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(raises_at_once),
 		cmocka_unit_test(who_is_slow),
