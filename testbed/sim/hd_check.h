@@ -103,6 +103,8 @@ void hd_check_goes_on(struct hd_check *check);
 void hd_check_lost(struct hd_check *check, const struct hd_event *event);
 /* Whether a push's outcome was told by such a server, of its own history. */
 bool hd_check_outcome_apart(const struct hd_check *check, uint32_t worker, uint32_t round);
+/* Whether a version is in the present history. */
+bool hd_check_led_to(const struct hd_check *check, hd_version version);
 /* DURABLE of a server whose replica has taken its place: it must be true all the same. */
 void hd_check_durable(struct hd_check *check, hd_version version);
 /* Whether these are the bits of that version, which the present server gave to its replica: of a server that began anew

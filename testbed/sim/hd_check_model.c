@@ -190,11 +190,15 @@ static void restore_history(struct hd_check *check, hd_version version) {
 	}
 }
 
-void hd_check_durable(struct hd_check *check, hd_version version) {
+bool hd_check_led_to(const struct hd_check *check, hd_version version) {
 	int life = check->restored ? check->restored_from : check->present;
 	uint64_t most = check->restored ? check->restored_counter : UINT64_MAX;
 
-	if (!check->failed && !led_to(check, life, most, version))
+	return led_to(check, life, most, version);
+}
+
+void hd_check_durable(struct hd_check *check, hd_version version) {
+	if (!check->failed && !hd_check_led_to(check, version))
 		hd_check_fail(
 			check,
 			"version %u/%" PRIu64 " was said to be durable, and led to nothing",

@@ -106,9 +106,9 @@ struct hd_cluster_result {
 	uint64_t updates_to_accuracy;
 	/* Of its filters: the norms of what is held at the end, added up; steps of the last lives; pushes given back;
 	 * commits that a server lost; those that came back with its replica, and of these what had been given back;
-	 * workers that sent all before they left. */
+	 * of these what came back with a checkpoint of a lost history; workers that sent all before they left. */
 	double held_norm;
-	uint64_t filtered, returned, undone, regained, doubled, flushed;
+	uint64_t filtered, returned, undone, regained, doubled, revived, flushed;
 };
 void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result);
 

@@ -150,8 +150,11 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 		free_copy(&copy);
 		return code;
 	}
-	if (present)
+	if (present) {
+		cluster->revived = cluster_revives(cluster, copy.version);
 		cluster_restored(cluster, copy.model, copy.version);
+		cluster->revived = false;
+	}
 	*checkpoint = copy;
 	return 0;
 }

@@ -58,7 +58,7 @@ struct filters {
 	uint32_t step_size, lost_step_size;
 	bool mortal; /* the job's server may lose what it has applied */
 	uint64_t history_bytes; /* of what is kept for that */
-	uint64_t returned, undone, regained, doubled;
+	uint64_t returned, undone, regained, doubled, revived;
 };
 
 static struct book *book_of(const struct worker_process *worker) {
@@ -281,7 +281,8 @@ static void count_twice(struct hd_cluster *cluster, struct book *book, const str
 
 	add(book->twice, sent->data, cluster->values);
 	filters->doubled++;
-	if (!cluster->begun_alone)
+	filters->revived += cluster->revived;
+	if (!cluster->begun_alone && !cluster->revived)
 		hd_check_fail(
 			cluster->check,
 			"worker %u round %u: in the model, and was given back by a server that the "
@@ -556,5 +557,6 @@ void filters_result(const struct hd_cluster *cluster, struct hd_cluster_result *
 	result->undone = filters ? filters->undone : 0;
 	result->regained = filters ? filters->regained : 0;
 	result->doubled = filters ? filters->doubled : 0;
+	result->revived = filters ? filters->revived : 0;
 	result->flushed = cluster->flushed;
 }

@@ -174,6 +174,7 @@ struct hd_cluster {
 	struct server_process server, replica; /* the replica: only when the scenario has one */
 	struct server_process *present; /* of these two, the job's server */
 	bool begun_alone; /* one of them began the job without the controller */
+	bool revived; /* one of them is coming back with a history that was lost */
 	struct hd_addr named; /* as that, by the controller's newest word */
 	uint64_t durable; /* newest counter that workers were told */
 	uint64_t promotions, followed,
@@ -260,6 +261,8 @@ struct server_process *as_server(struct process *process); /* NULL: another role
 bool cluster_is_present(const struct process *process);
 /* It begins the job, from its disk or anew: whether it is the server that the controller names. */
 bool cluster_may_begin(struct server_process *server);
+/* Whether a checkpoint of this version brings a lost history back, and nobody has the present one any more. */
+bool cluster_revives(const struct hd_cluster *cluster, hd_version version);
 /* Whom the controller calls the job's server; what it said last stands while it is away. */
 void cluster_note_server(struct hd_cluster *cluster);
 /* The job goes on at this version; NULL and 0: it begins anew. */

@@ -84,6 +84,18 @@ bool cluster_may_begin(struct server_process *server) {
 	return cluster_is_present(&server->process);
 }
 
+static bool holds_present(const struct hd_cluster *cluster, const struct server_process *server) {
+	hd_version version = server->core ? hd_server_version(server->core, cluster->job) : 0;
+
+	return version != 0 && hd_check_led_to(cluster->check, version);
+}
+
+bool cluster_revives(const struct hd_cluster *cluster, hd_version version) {
+	return !hd_check_led_to(cluster->check, version)
+		&& !holds_present(cluster, &cluster->server)
+		&& !holds_present(cluster, &cluster->replica);
+}
+
 void cluster_note_server(struct hd_cluster *cluster) {
 	struct hd_addr named = {0};
 

@@ -300,6 +300,31 @@ static void test_dropped_apart(void **state) {
 	assert_true(doubled > 0);
 }
 
+/* The server goes on and does not hear that it is the server no more; the replica, which was cut off from it, drops
+ * that, and has it as its replica. Then both die, and the server comes back with its old checkpoint. */
+static void test_revived(void **state) {
+	uint64_t doubled = 0, revived = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct run run;
+
+		draw_two(&run, HD_SYNC_NONE, seed);
+		run.scenario.never_alone = true;
+		cut(&run, server, 0.3, 0.8);
+		cut(&run, the_controller, 0.85, 1.5);
+		cut(&run, the_replica, 1.05, 1.25);
+		crash(&run, server, 2.9, 0.5);
+		crash(&run, the_replica, 2.95, 0.05);
+		expect(&run, 40);
+		doubled += run.result.doubled;
+		revived += run.result.revived;
+	}
+	print_message("%" PRIu64 " came back that had been given back\n", revived);
+	assert_true(revived > 0);
+	assert_true(revived == doubled);
+}
+
 /* A replica asks a controller that begins anew before the server has told it of that replica: it must ask again, or
  * commits that the bound holds wait for good. */
 static void test_controller_restarts_beside_replica(void **state) {
@@ -420,8 +445,13 @@ static void check_random(bool replica) {
 		go(&run);
 		if (run.violated)
 			fail_msg("seed %" PRIu64 ": %s", seed, run.failure);
-		/* Only who begins alone has its workers take back what a replica may hold. */
-		assert_true(run.result.doubled == 0 || (replica && !run.scenario.never_alone));
+		/* Only who begins alone has its workers take back what a replica may hold; or both have died, and one
+		 * revives what the other had dropped. */
+		assert_true(
+			run.result.doubled == run.result.revived
+			|| (replica && !run.scenario.never_alone)
+		);
+		assert_true(run.result.revived == 0 || replica);
 		undone += run.result.undone;
 		promotions += run.result.promotions;
 		flushed += run.result.flushed;
@@ -482,6 +512,17 @@ static void test_known_named(void **state) {
 	}
 }
 
+static void test_known_revived(void **state) {
+	struct run run;
+
+	(void)state;
+	draw_random(&run, true, 710006445);
+	go(&run);
+	if (run.violated)
+		fail_msg("%s", run.failure);
+	assert_true(run.result.revived > 0 && run.result.doubled == run.result.revived);
+}
+
 static void test_refusals(void **state) {
 	struct hd_cluster *cluster;
 	struct run run;
@@ -512,11 +553,13 @@ int main(void) {
 		cmocka_unit_test(test_never_alone),
 		cmocka_unit_test(test_named_unheard),
 		cmocka_unit_test(test_dropped_apart),
+		cmocka_unit_test(test_revived),
 		cmocka_unit_test(test_controller_restarts_beside_replica),
 		cmocka_unit_test(test_random_restarts),
 		cmocka_unit_test(test_random_replicas),
 		cmocka_unit_test(test_known_replica),
 		cmocka_unit_test(test_known_named),
+		cmocka_unit_test(test_known_revived),
 		cmocka_unit_test(test_refusals),
 	};
 	const struct CMUnitTest random[] = {
