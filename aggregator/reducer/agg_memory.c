@@ -12,7 +12,7 @@
  *
  * Freed buffers are kept: fresh memory costs a page fault every 4 KiB, more than the sum that is written there.
  */
-#include "agg_internal.h"
+#include "agg_group.h"
 
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
 	struct agg_job *job;

@@ -1,62 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "agg_internal.h"
+#include "agg_group.h"
 
 #include <errno.h>
 
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
 #define EARLY_DEFAULT (UINT64_C(16) << 20)
 #define WINDOW_DEFAULT (UINT32_C(1) << 20)
-
-/* --- tokens ----------------------------------------------------------------------------------- */
-
-struct agg_handle *agg_handle_find(const struct hd_aggregator *aggregator, uint64_t token) {
-	struct agg_handle *handle;
-
-	HASH_FIND(hh, aggregator->handles, &token, sizeof(token), handle);
-	return handle;
-}
-
-int agg_handle_add(struct hd_aggregator *aggregator, struct agg_handle *handle) {
-	if (agg_handle_find(aggregator, handle->token) != NULL) {
-		return -EEXIST;
-	}
-	handle->hh.tbl = NULL;
-	HASH_ADD(hh, aggregator->handles, token, sizeof(handle->token), handle);
-	return handle->hh.tbl != NULL ? 0 : -ENOMEM;
-}
-
-void agg_handle_remove(struct hd_aggregator *aggregator, struct agg_handle *handle) {
-	HASH_DELETE(hh, aggregator->handles, handle);
-}
-
-/* --- sending ---------------------------------------------------------------------------------- */
-
-void agg_event(struct agg_turn *turn, struct hd_event *event) {
-	event->at = turn->now;
-	if (turn->sink->event != NULL) {
-		turn->sink->event(turn->sink, event);
-	}
-}
-
-void agg_peer_send(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
-	if (peer == NULL || !peer->open || peer->broken != NULL) {
-		return;
-	}
-	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
-		peer->broken = "too many messages wait for an acknowledgement";
-		turn->aggregator->breaking = true;
-		turn->aggregator->stats.sends_broken++;
-	}
-}
-
-/* What a controller misses it finds out by its own timeouts. */
-void agg_controller_send(struct agg_turn *turn, const struct hd_message *message) {
-	struct hd_session *controller = turn->aggregator->controller;
-
-	if (controller != NULL && hd_session_is_open(controller)) {
-		(void)hd_session_send(controller, message, turn->now, turn->sink);
-	}
-}
 
 /* --- node face -------------------------------------------------------------------------------- */
 
@@ -109,7 +58,7 @@ static void settle_groups(struct agg_turn *turn) {
 	}
 }
 
-/* What a call ends with. Order matters: see agg_internal.h. */
+/* What a call ends with. Order matters: see agg_core.h. */
 static void settle(struct agg_turn *turn) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 	struct hd_timer *timer;

@@ -4,7 +4,7 @@
  *
  *   WAITING (a session, the first final chunk, of a model its version) -> SENDING -> ENDED -> DELIVERED | LOST
  */
-#include "agg_internal.h"
+#include "agg_group.h"
 
 #include <errno.h>
 
@@ -74,29 +74,6 @@ void agg_outputs_opened(struct agg_turn *turn, struct agg_peer *peer) {
 	}
 }
 
-static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, uint64_t addr) {
-	struct agg_output *out;
-
-	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link) {
-		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr) {
-			return out;
-		}
-	}
-	return NULL;
-}
-
-/* Looked for anew each time: with one that is lost its group may end, and others of it. */
-void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
-	struct agg_output *out;
-
-	while ((out = homeless_at(turn->aggregator, addr)) != NULL) {
-		struct agg_group *group = out->group;
-
-		agg_output_lose(turn, out, HD_REASON_TIMEOUT);
-		(void)agg_group_consider(turn, group);
-	}
-}
-
 struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) {
 	struct agg_output *out;
 
@@ -110,7 +87,7 @@ struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) 
 
 /* --- life ------------------------------------------------------------------------------------- */
 
-static void output_event(
+void agg_output_event(
 	struct agg_turn *turn,
 	const struct agg_output *out,
 	enum hd_event_kind kind,
@@ -222,7 +199,7 @@ void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reas
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 
 	if (out->started) {
-		output_event(turn, out, HD_EVENT_SEND_END, reason);
+		agg_output_event(turn, out, HD_EVENT_SEND_END, reason);
 	}
 	if (out->is.role == HD_ROLE_REPLICA) { /* it need not find out by waiting */
 		struct hd_message word = {.kind = HD_MSG_VOID};
@@ -259,8 +236,8 @@ void agg_output_drop(struct hd_aggregator *aggregator, struct agg_output *out) {
 	hd_timers_release(&aggregator->sends, &out->timer);
 }
 
-static void delivered(struct agg_turn *turn, struct agg_output *out) {
-	output_event(turn, out, HD_EVENT_SEND_END, HD_REASON_NONE);
+void agg_output_delivered(struct agg_turn *turn, struct agg_output *out) {
+	agg_output_event(turn, out, HD_EVENT_SEND_END, HD_REASON_NONE);
 	stop(turn->aggregator, out);
 	out->state = AGG_OUTPUT_DELIVERED;
 	out->group->delivered++;
@@ -268,88 +245,6 @@ static void delivered(struct agg_turn *turn, struct agg_output *out) {
 }
 
 /* --- what receivers say ----------------------------------------------------------------------- */
-
-void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack) {
-	struct agg_output *out = agg_peer_output(peer, sack->token);
-
-	if (out == NULL || out->state != AGG_OUTPUT_SENDING) {
-		return; /* it ended: late acknowledgements are normal */
-	}
-	out->active = turn->now;
-	out->group->active = turn->now;
-	hd_send_sack(out->send, turn->now, sack);
-	if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
-		struct agg_group *group = out->group;
-
-		delivered(turn, out);
-		(void)agg_group_consider(turn, group);
-		return;
-	}
-	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
-}
-
-void agg_output_go(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_go *go) {
-	struct agg_output *out = agg_peer_output(peer, go->token);
-
-	if (out == NULL) {
-		return;
-	}
-	out->went = true;
-	out->active = turn->now;
-	if (out->state == AGG_OUTPUT_SENDING) {
-		hd_send_go(out->send, turn->now);
-		hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
-	}
-}
-
-void agg_output_cancel(
-	struct agg_turn *turn,
-	struct agg_peer *peer,
-	const struct hd_msg_cancel *cancel
-) {
-	struct agg_output *out = agg_peer_output(peer, cancel->token);
-	struct agg_group *group;
-
-	if (out == NULL || out->is.role != HD_ROLE_WORKER) {
-		return; /* it has ended */
-	}
-	group = out->group;
-	agg_output_lose(turn, out, HD_REASON_CANCELLED);
-	(void)agg_group_consider(turn, group);
-}
-
-static bool waits_for_replicas_only(const struct agg_group *group) {
-	for (uint32_t i = 0; i < group->output_count; i++) {
-		const struct agg_output *out = &group->outputs[i];
-
-		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST
-		    && out->is.role != HD_ROLE_REPLICA) {
-			return false;
-		}
-	}
-	return group->output_count > 0 && group->delivered > 0;
-}
-
-bool agg_outputs_yield(struct agg_turn *turn) {
-	struct agg_group *group;
-
-	TAILQ_FOREACH (group, &turn->aggregator->group_list, link) {
-		if (waits_for_replicas_only(group)) {
-			break;
-		}
-	}
-	if (group == NULL) {
-		return false;
-	}
-	for (uint32_t i = 0; i < group->output_count; i++) {
-		struct agg_output *out = &group->outputs[i];
-
-		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST) {
-			agg_output_lose(turn, out, HD_REASON_NO_MEMORY);
-		}
-	}
-	return agg_group_consider(turn, group);
-}
 
 void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {
 	if (!hd_reduce_is_final(group->reduce)) {
@@ -386,112 +281,4 @@ void agg_output_state(struct agg_turn *turn, struct agg_output *out, enum hd_rea
 	agg_peer_send(turn, out->peer, &message);
 }
 
-/* There will be no model: everybody hears why, as if from the server itself. */
-static void
-refused(struct agg_turn *turn, struct agg_group *group, enum hd_reason reason, struct agg_input *in
-) {
-	for (uint32_t i = 0; i < group->output_count; i++) {
-		agg_output_state(turn, &group->outputs[i], reason);
-	}
-	agg_group_fail(turn, group, reason, in);
-}
-
-/* What the sender of a model says before it: it is passed on, and only chunks of this version are taken. */
-void agg_pull_state(
-	struct agg_turn *turn,
-	struct agg_peer *peer,
-	const struct hd_msg_pull_state *state
-) {
-	struct agg_handle *handle = agg_handle_find(turn->aggregator, state->token);
-	struct agg_input *in = (struct agg_input *)(void *)handle;
-	struct agg_group *group;
-
-	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
-		return; /* it has ended */
-	}
-	group = in->group;
-	if (!group->relay || group->job->id != state->job
-	    || (in->peer != NULL && in->peer != peer)) {
-		turn->aggregator->stats.refused_messages++;
-		return;
-	}
-	if (in->peer == NULL) {
-		agg_input_bind(turn, in, peer);
-	}
-	if (state->reason != HD_REASON_NONE || state->version == 0
-	    || state->bytes != group->bytes) {
-		enum hd_reason reason = state->reason < HD_REASON_COUNT ? state->reason : 0;
-
-		refused(turn, group, reason != HD_REASON_NONE ? reason : HD_REASON_REFUSED, in);
-		return;
-	}
-	if (group->version == state->version) {
-		return; /* GROUP said it */
-	}
-	if (in->started) {
-		agg_group_fail(turn, group, HD_REASON_REFUSED, in);
-		return;
-	}
-	group->version = state->version;
-	for (uint32_t i = 0; i < group->output_count; i++) {
-		agg_output_state(turn, &group->outputs[i], HD_REASON_NONE);
-	}
-	agg_group_touch(turn->aggregator, group);
-}
-
 /* --- sending ---------------------------------------------------------------------------------- */
-
-void agg_outputs_ended(struct agg_turn *turn) {
-	struct agg_output_list *ended = &turn->aggregator->ended;
-	struct agg_output *out;
-
-	while ((out = TAILQ_FIRST(ended)) != NULL) {
-		struct agg_group *group = out->group;
-		enum hd_reason reason = hd_send_stats(out->send)->reason;
-
-		if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
-			delivered(turn, out);
-		} else {
-			agg_output_lose(turn, out, reason);
-		}
-		(void)agg_group_consider(turn, group);
-	}
-}
-
-/* One transfer's turn. Returns the packets that it sent. */
-static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
-	const struct hd_send_stats *stats = hd_send_stats(out->send);
-	size_t sent = hd_send_poll(out->send, turn->now, AGG_POLL_PACKETS, turn->sink);
-	hd_ns next = turn->now;
-
-	if (sent > 0 && !out->started) {
-		out->started = true;
-		output_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);
-	}
-	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
-		/* The sink may still read the sum: the next call ends it. */
-		out->state = AGG_OUTPUT_ENDED;
-		TAILQ_INSERT_TAIL(&turn->aggregator->ended, out, ended_link);
-		return sent;
-	}
-	if (sent < AGG_POLL_PACKETS) {
-		next = hd_ns_max(hd_send_deadline(out->send), turn->now + 1);
-	}
-	hd_timer_set(&turn->aggregator->sends, &out->timer, next);
-	return sent;
-}
-
-void agg_outputs_poll(struct agg_turn *turn) {
-	size_t budget = AGG_POLL_BUDGET;
-	struct hd_timer *timer;
-
-	while (budget > 0 && (timer = hd_timers_pop(&turn->aggregator->sends, turn->now)) != NULL) {
-		char *at = (char *)timer;
-		struct agg_output *out
-			= (struct agg_output *)(void *)(at - offsetof(struct agg_output, timer));
-		size_t sent = poll_output(turn, out);
-
-		sent = sent > 0 ? sent : 1;
-		budget -= sent < budget ? sent : budget;
-	}
-}

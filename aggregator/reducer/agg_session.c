@@ -4,11 +4,8 @@
  *
  * A sender's chunks come from the address of its session: that is how a session is found for acknowledgements. A
  * worker says JOIN besides, so that it can be told to go before its first chunk.
- *
- * Sessions that we open are for the groups at hand: one that ends, or does not open in time, is forgotten, and opened
- * anew when a group needs it. Else a server that is gone for good would be greeted for ever.
  */
-#include "agg_internal.h"
+#include "agg_group.h"
 
 /* --- the controller's session ----------------------------------------------------------------- */
 
@@ -70,111 +67,7 @@ static void from_controller(struct agg_turn *turn, const struct hd_message *mess
 	}
 }
 
-/* --- peers ------------------------------------------------------------------------------------ */
-
-struct agg_peer *agg_peer_at(const struct hd_aggregator *aggregator, uint64_t addr) {
-	struct agg_peer *peer;
-
-	HASH_FIND(addr_hh, aggregator->peers_by_addr, &addr, sizeof(addr), peer);
-	return peer;
-}
-
-struct agg_peer *
-agg_peer_of(const struct hd_aggregator *aggregator, uint32_t job, uint16_t worker) {
-	uint64_t who = agg_who_key(job, worker);
-	struct agg_peer *peer;
-
-	HASH_FIND(who_hh, aggregator->peers_by_who, &who, sizeof(who), peer);
-	return peer;
-}
-
-static void take_addr(struct hd_aggregator *aggregator, struct agg_peer *peer) {
-	struct agg_peer *older = agg_peer_at(aggregator, peer->addr);
-
-	if (older != NULL) { /* an older life of it: its session ends next */
-		HASH_DELETE(addr_hh, aggregator->peers_by_addr, older);
-		older->by_addr = false;
-	}
-	peer->addr_hh.tbl = NULL;
-	HASH_ADD(addr_hh, aggregator->peers_by_addr, addr, sizeof(peer->addr), peer);
-	peer->by_addr = peer->addr_hh.tbl != NULL;
-}
-
-static struct agg_peer *
-peer_create(struct hd_aggregator *aggregator, struct hd_session *session, struct hd_addr addr) {
-	struct agg_peer *peer = calloc(1, sizeof(*peer));
-
-	if (peer == NULL) {
-		return NULL;
-	}
-	peer->session = session;
-	peer->addr = agg_addr_key(addr);
-	hd_path_init(
-		&peer->path, HD_CHUNK_BYTES_DEFAULT + HD_CHUNK_HEADER_BYTES + AGG_PACKET_OVERHEAD
-	);
-	hd_session_set_user(session, peer);
-	TAILQ_INSERT_TAIL(&aggregator->peers, peer, link);
-	take_addr(aggregator, peer);
-	return peer;
-}
-
-static void forget_who(struct hd_aggregator *aggregator, struct agg_peer *peer) {
-	struct agg_job *job = peer->job;
-
-	if (peer->by_who) {
-		HASH_DELETE(who_hh, aggregator->peers_by_who, peer);
-		peer->by_who = false;
-	}
-	if (job != NULL) {
-		peer->job = NULL;
-		job->peers--;
-		agg_job_put(aggregator, job);
-	}
-}
-
-void agg_peer_destroy(struct hd_aggregator *aggregator, struct agg_peer *peer) {
-	forget_who(aggregator, peer);
-	if (peer->by_addr) {
-		HASH_DELETE(addr_hh, aggregator->peers_by_addr, peer);
-	}
-	if (peer->ours) {
-		hd_timers_release(&aggregator->timers, &peer->timer);
-	}
-	TAILQ_REMOVE(&aggregator->peers, peer, link);
-	free(peer);
-}
-
-struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr) {
-	struct hd_aggregator *aggregator = turn->aggregator;
-	struct agg_peer *peer = agg_peer_at(aggregator, agg_addr_key(addr));
-	struct hd_session *session;
-
-	if (peer != NULL) {
-		return peer;
-	}
-	if (hd_timers_reserve(&aggregator->timers) < 0) {
-		return NULL;
-	}
-	if (hd_endpoint_connect(aggregator->endpoint, addr, turn->now, &session) < 0) {
-		goto fail_timer;
-	}
-	peer = peer_create(aggregator, session, addr);
-	if (peer == NULL) {
-		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", turn->now, turn->sink);
-		goto fail_timer;
-	}
-	peer->ours = true;
-	peer->timer.kind = AGG_TIMER_PEER;
-	hd_timer_set(
-		&aggregator->timers,
-		&peer->timer,
-		turn->now + (hd_ns)AGG_PATIENCE_HOLDS * aggregator->config.hold_us * HD_US
-	);
-	return peer;
-fail_timer:
-	hd_timers_release(&aggregator->timers, &(struct hd_timer){0});
-	return NULL;
-}
+/* --- ends ------------------------------------------------------------------------------------- */
 
 /* What needs the session can not go on: inputs that are not held whole, outputs that are not delivered. */
 static void detach(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason) {
@@ -197,7 +90,7 @@ static void detach(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason 
 	}
 }
 
-void agg_peer_end(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason) {
+static void peer_end(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason reason) {
 	detach(turn, peer, reason);
 	agg_peer_destroy(turn->aggregator, peer);
 }
@@ -210,7 +103,7 @@ void agg_peer_close(
 ) {
 	struct hd_session *session = peer->session;
 
-	agg_peer_end(turn, peer, reason);
+	peer_end(turn, peer, reason);
 	hd_session_set_user(session, NULL);
 	hd_session_close(session, reason, why, turn->now, turn->sink);
 }
@@ -270,10 +163,10 @@ static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct h
 		return;
 	}
 	job->peers++;
-	forget_who(aggregator, peer);
+	agg_peer_forget(aggregator, peer);
 	older = agg_peer_of(aggregator, join->job, join->worker);
 	if (older != NULL) {
-		forget_who(aggregator, older);
+		agg_peer_forget(aggregator, older);
 	}
 	peer->job = job;
 	peer->worker = join->worker;
@@ -285,22 +178,6 @@ static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct h
 	agg_outputs_opened(turn, peer);
 }
 
-/* A receiver gives a sum up: nobody can do without it. */
-static void
-on_peer_void(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_void_ *void_) {
-	struct agg_output *out = agg_peer_output(peer, void_->token);
-	struct agg_group *group;
-
-	if (out == NULL) {
-		return; /* it has ended */
-	}
-	group = out->group;
-	agg_output_lose(
-		turn, out, void_->reason < HD_REASON_COUNT ? void_->reason : HD_REASON_VOID
-	);
-	(void)agg_group_consider(turn, group);
-}
-
 static void
 from_peer(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
 	uint8_t role = hd_session_peer_role(peer->session);
@@ -310,13 +187,13 @@ from_peer(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message 
 	} else if (message->kind == HD_MSG_JOIN && role == HD_ROLE_WORKER) {
 		on_join(turn, peer, &message->join);
 	} else if (message->kind == HD_MSG_CANCEL && role == HD_ROLE_WORKER) {
-		agg_input_cancel(turn, peer, &message->cancel);
+		agg_cancel(turn, peer, &message->cancel);
 	} else if (message->kind == HD_MSG_LEAVE && role == HD_ROLE_WORKER) {
-		forget_who(turn->aggregator, peer);
+		agg_peer_forget(turn->aggregator, peer);
 	} else if (message->kind == HD_MSG_GO && role != HD_ROLE_WORKER) {
 		agg_output_go(turn, peer, &message->go);
 	} else if (message->kind == HD_MSG_VOID && role != HD_ROLE_WORKER) {
-		on_peer_void(turn, peer, &message->void_);
+		agg_output_void(turn, peer, &message->void_);
 	} else if (message->kind == HD_MSG_PULL_STATE && role != HD_ROLE_WORKER) {
 		agg_pull_state(turn, peer, &message->pull_state);
 	} else {
@@ -354,7 +231,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 		return;
 	}
 	if (peer == NULL) {
-		peer = peer_create(aggregator, session, hd_session_peer(session));
+		peer = agg_peer_create(aggregator, session, hd_session_peer(session));
 	}
 	if (peer == NULL) {
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
@@ -430,7 +307,7 @@ static void on_closed(
 		return;
 	}
 	hd_session_set_user(session, NULL);
-	agg_peer_end(&turn, peer, reason);
+	peer_end(&turn, peer, reason);
 }
 
 const struct hd_endpoint_ops agg_endpoint_ops = {

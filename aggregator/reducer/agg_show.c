@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a shell may ask an aggregator: its groups, its counters, and the driver's ports, queues and cores. */
-#include "agg_internal.h"
+#include "agg_group.h"
 #include "hd_rows.h"
 #include "hd_stat_groups.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What the aggregator's counters mean. */
-#include "agg_internal.h"
+#include "agg_core.h"
 
 #include <assert.h>
 

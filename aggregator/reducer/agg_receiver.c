@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What receivers say, and sending to them. With an output its group may end. */
+#include "agg_group.h"
+
+static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, uint64_t addr) {
+	struct agg_output *out;
+
+	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link) {
+		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr) {
+			return out;
+		}
+	}
+	return NULL;
+}
+
+/* Looked for anew each time: with one that is lost its group may end, and others of it. */
+void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
+	struct agg_output *out;
+
+	while ((out = homeless_at(turn->aggregator, addr)) != NULL) {
+		struct agg_group *group = out->group;
+
+		agg_output_lose(turn, out, HD_REASON_TIMEOUT);
+		(void)agg_group_consider(turn, group);
+	}
+}
+
+/* --- what they say ---------------------------------------------------------------------------- */
+
+void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack) {
+	struct agg_output *out = agg_peer_output(peer, sack->token);
+
+	if (out == NULL || out->state != AGG_OUTPUT_SENDING) {
+		return; /* it ended: late acknowledgements are normal */
+	}
+	out->active = turn->now;
+	out->group->active = turn->now;
+	hd_send_sack(out->send, turn->now, sack);
+	if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
+		struct agg_group *group = out->group;
+
+		agg_output_delivered(turn, out);
+		(void)agg_group_consider(turn, group);
+		return;
+	}
+	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
+}
+
+void agg_output_go(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_go *go) {
+	struct agg_output *out = agg_peer_output(peer, go->token);
+
+	if (out == NULL) {
+		return;
+	}
+	out->went = true;
+	out->active = turn->now;
+	if (out->state == AGG_OUTPUT_SENDING) {
+		hd_send_go(out->send, turn->now);
+		hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
+	}
+}
+
+static void
+output_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_cancel *cancel) {
+	struct agg_output *out = agg_peer_output(peer, cancel->token);
+	struct agg_group *group;
+
+	if (out == NULL || out->is.role != HD_ROLE_WORKER) {
+		return; /* it has ended */
+	}
+	group = out->group;
+	agg_output_lose(turn, out, HD_REASON_CANCELLED);
+	(void)agg_group_consider(turn, group);
+}
+
+void agg_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_cancel *cancel) {
+	struct agg_handle *handle = agg_handle_find(turn->aggregator, cancel->token);
+	struct agg_input *in = (struct agg_input *)(void *)handle;
+
+	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
+		output_cancel(turn, peer, cancel);
+		return;
+	}
+	if (in->peer != peer || in->group->job->id != cancel->job
+	    || in->is.worker != cancel->worker) {
+		turn->aggregator->stats.refused_messages++;
+		return;
+	}
+	agg_group_fail(turn, in->group, HD_REASON_CANCELLED, in);
+}
+
+/* A receiver gives a sum up: nobody can do without it. */
+void agg_output_void(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	const struct hd_msg_void_ *void_
+) {
+	struct agg_output *out = agg_peer_output(peer, void_->token);
+	struct agg_group *group;
+
+	if (out == NULL) {
+		return; /* it has ended */
+	}
+	group = out->group;
+	agg_output_lose(
+		turn, out, void_->reason < HD_REASON_COUNT ? void_->reason : HD_REASON_VOID
+	);
+	(void)agg_group_consider(turn, group);
+}
+
+/* --- relayed models --------------------------------------------------------------------------- */
+
+/* There will be no model: everybody hears why, as if from the server itself. */
+static void
+refused(struct agg_turn *turn, struct agg_group *group, enum hd_reason reason, struct agg_input *in
+) {
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		agg_output_state(turn, &group->outputs[i], reason);
+	}
+	agg_group_fail(turn, group, reason, in);
+}
+
+/* What the sender of a model says before it: it is passed on, and only chunks of this version are taken. */
+void agg_pull_state(
+	struct agg_turn *turn,
+	struct agg_peer *peer,
+	const struct hd_msg_pull_state *state
+) {
+	struct agg_handle *handle = agg_handle_find(turn->aggregator, state->token);
+	struct agg_input *in = (struct agg_input *)(void *)handle;
+	struct agg_group *group;
+
+	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
+		return; /* it has ended */
+	}
+	group = in->group;
+	if (!group->relay || group->job->id != state->job
+	    || (in->peer != NULL && in->peer != peer)) {
+		turn->aggregator->stats.refused_messages++;
+		return;
+	}
+	if (in->peer == NULL) {
+		agg_input_bind(turn, in, peer);
+	}
+	if (state->reason != HD_REASON_NONE || state->version == 0
+	    || state->bytes != group->bytes) {
+		enum hd_reason reason = state->reason < HD_REASON_COUNT ? state->reason : 0;
+
+		refused(turn, group, reason != HD_REASON_NONE ? reason : HD_REASON_REFUSED, in);
+		return;
+	}
+	if (group->version == state->version) {
+		return; /* GROUP said it */
+	}
+	if (in->started) {
+		agg_group_fail(turn, group, HD_REASON_REFUSED, in);
+		return;
+	}
+	group->version = state->version;
+	for (uint32_t i = 0; i < group->output_count; i++) {
+		agg_output_state(turn, &group->outputs[i], HD_REASON_NONE);
+	}
+	agg_group_touch(turn->aggregator, group);
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+void agg_outputs_ended(struct agg_turn *turn) {
+	struct agg_output_list *ended = &turn->aggregator->ended;
+	struct agg_output *out;
+
+	while ((out = TAILQ_FIRST(ended)) != NULL) {
+		struct agg_group *group = out->group;
+		enum hd_reason reason = hd_send_stats(out->send)->reason;
+
+		if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
+			agg_output_delivered(turn, out);
+		} else {
+			agg_output_lose(turn, out, reason);
+		}
+		(void)agg_group_consider(turn, group);
+	}
+}
+
+/* One transfer's turn. Returns the packets that it sent. */
+static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
+	const struct hd_send_stats *stats = hd_send_stats(out->send);
+	size_t sent = hd_send_poll(out->send, turn->now, AGG_POLL_PACKETS, turn->sink);
+	hd_ns next = turn->now;
+
+	if (sent > 0 && !out->started) {
+		out->started = true;
+		agg_output_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);
+	}
+	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
+		/* The sink may still read the sum: the next call ends it. */
+		out->state = AGG_OUTPUT_ENDED;
+		TAILQ_INSERT_TAIL(&turn->aggregator->ended, out, ended_link);
+		return sent;
+	}
+	if (sent < AGG_POLL_PACKETS) {
+		next = hd_ns_max(hd_send_deadline(out->send), turn->now + 1);
+	}
+	hd_timer_set(&turn->aggregator->sends, &out->timer, next);
+	return sent;
+}
+
+void agg_outputs_poll(struct agg_turn *turn) {
+	size_t budget = AGG_POLL_BUDGET;
+	struct hd_timer *timer;
+
+	while (budget > 0 && (timer = hd_timers_pop(&turn->aggregator->sends, turn->now)) != NULL) {
+		char *at = (char *)timer;
+		struct agg_output *out
+			= (struct agg_output *)(void *)(at - offsetof(struct agg_output, timer));
+		size_t sent = poll_output(turn, out);
+
+		sent = sent > 0 ? sent : 1;
+		budget -= sent < budget ? sent : budget;
+	}
+}
