@@ -167,6 +167,7 @@ void agg_outputs_poll(struct agg_turn *turn);
 
 /* --- agg_session.c ---------------------------------------------------------------------------- */
 extern const struct hd_endpoint_ops agg_endpoint_ops;
+bool agg_routes_are_valid(void);
 /* The same, and its session is closed. */
 void agg_peer_close(
 	struct agg_turn *turn,

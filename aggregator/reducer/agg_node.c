@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "agg_group.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #define MEMORY_DEFAULT (UINT64_C(1) << 30)
@@ -197,6 +198,7 @@ int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_ag
 	struct hd_aggregator *aggregator = calloc(1, sizeof(*aggregator));
 	int rc = -ENOMEM;
 
+	assert(agg_routes_are_valid());
 	if (aggregator == NULL) {
 		return -ENOMEM;
 	}

@@ -6,6 +6,7 @@
  * worker says JOIN besides, so that it can be told to go before its first chunk.
  */
 #include "agg_group.h"
+#include "hd_route.h"
 
 /* --- the controller's session ----------------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ static void say_register(struct agg_turn *turn) {
 
 /* Groups of an older epoch go on: their members' workers and their receivers have not heard otherwise, and a
  * controller that does not know them learns how they end from their receivers. */
-static void on_registered(struct agg_turn *turn, const struct hd_msg_registered *registered) {
+static void registered(struct agg_turn *turn, const struct hd_msg_registered *registered) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 
 	aggregator->registered = true;
@@ -33,7 +34,7 @@ static void on_registered(struct agg_turn *turn, const struct hd_msg_registered 
 	}
 }
 
-static void on_refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse) {
+static void refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse) {
 	struct hd_event event = {
 		.kind = HD_EVENT_NODE_DOWN,
 		.reason = refuse->reason < HD_REASON_COUNT ? refuse->reason : HD_REASON_REFUSED,
@@ -42,29 +43,6 @@ static void on_refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse
 
 	turn->aggregator->registered = false;
 	agg_event(turn, &event);
-}
-
-static void from_controller(struct agg_turn *turn, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_REGISTERED:
-		on_registered(turn, &message->registered);
-		break;
-	case HD_MSG_REFUSE:
-		on_refused(turn, &message->refuse);
-		break;
-	case HD_MSG_GROUP:
-		agg_group_make(turn, &message->group);
-		break;
-	case HD_MSG_VOID:
-		agg_group_void(turn, &message->void_);
-		break;
-	case HD_MSG_PROBE:
-		hd_probes_probe(&turn->aggregator->probes, turn->now, &message->probe, turn->sink);
-		break;
-	default:
-		turn->aggregator->stats.refused_messages++;
-		break;
-	}
 }
 
 /* --- ends ------------------------------------------------------------------------------------- */
@@ -146,7 +124,7 @@ is_held_elsewhere(struct agg_turn *turn, struct agg_peer *peer, const struct agg
 	return true;
 }
 
-static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_join *join) {
+static void join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_join *join) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 	struct agg_job *job = NULL;
 	struct agg_peer *older;
@@ -178,42 +156,89 @@ static void on_join(struct agg_turn *turn, struct agg_peer *peer, const struct h
 	agg_outputs_opened(turn, peer);
 }
 
-static void
-from_peer(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
-	uint8_t role = hd_session_peer_role(peer->session);
+/* --- who may say what ------------------------------------------------------------------------- */
 
-	if (message->kind == HD_MSG_SACK) {
-		agg_output_sack(turn, peer, &message->sack);
-	} else if (message->kind == HD_MSG_JOIN && role == HD_ROLE_WORKER) {
-		on_join(turn, peer, &message->join);
-	} else if (message->kind == HD_MSG_CANCEL && role == HD_ROLE_WORKER) {
-		agg_cancel(turn, peer, &message->cancel);
-	} else if (message->kind == HD_MSG_LEAVE && role == HD_ROLE_WORKER) {
-		agg_peer_forget(turn->aggregator, peer);
-	} else if (message->kind == HD_MSG_GO && role != HD_ROLE_WORKER) {
-		agg_output_go(turn, peer, &message->go);
-	} else if (message->kind == HD_MSG_VOID && role != HD_ROLE_WORKER) {
-		agg_output_void(turn, peer, &message->void_);
-	} else if (message->kind == HD_MSG_PULL_STATE && role != HD_ROLE_WORKER) {
-		agg_pull_state(turn, peer, &message->pull_state);
-	} else {
-		turn->aggregator->stats.refused_messages++;
-	}
+static void on_registered(void *turn, void *from, const struct hd_message *message) {
+	registered(turn, &message->registered);
 }
 
-static void
-from_shell(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_SHOW:
-		agg_show(turn, peer, &message->show);
-		break;
-	case HD_MSG_COMMAND:
-		agg_refuse_command(turn, peer);
-		break;
-	default:
-		turn->aggregator->stats.refused_messages++;
-		break;
-	}
+static void on_refuse(void *turn, void *from, const struct hd_message *message) {
+	refused(turn, &message->refuse);
+}
+
+static void on_group(void *turn, void *from, const struct hd_message *message) {
+	agg_group_make(turn, &message->group);
+}
+
+static void on_void(void *turn, void *from, const struct hd_message *message) {
+	agg_group_void(turn, &message->void_);
+}
+
+static void on_probe(void *turn_, void *from, const struct hd_message *message) {
+	struct agg_turn *turn = turn_;
+
+	hd_probes_probe(&turn->aggregator->probes, turn->now, &message->probe, turn->sink);
+}
+
+static void on_join(void *turn, void *from, const struct hd_message *message) {
+	join(turn, from, &message->join);
+}
+
+static void on_cancel(void *turn, void *from, const struct hd_message *message) {
+	agg_cancel(turn, from, &message->cancel);
+}
+
+static void on_leave(void *turn_, void *from, const struct hd_message *message) {
+	struct agg_turn *turn = turn_;
+
+	agg_peer_forget(turn->aggregator, from);
+}
+
+static void on_sack(void *turn, void *from, const struct hd_message *message) {
+	agg_output_sack(turn, from, &message->sack);
+}
+
+static void on_go(void *turn, void *from, const struct hd_message *message) {
+	agg_output_go(turn, from, &message->go);
+}
+
+static void on_output_void(void *turn, void *from, const struct hd_message *message) {
+	agg_output_void(turn, from, &message->void_);
+}
+
+static void on_pull_state(void *turn, void *from, const struct hd_message *message) {
+	agg_pull_state(turn, from, &message->pull_state);
+}
+
+static void on_show(void *turn, void *from, const struct hd_message *message) {
+	agg_show(turn, from, &message->show);
+}
+
+static void on_command(void *turn, void *from, const struct hd_message *message) {
+	agg_refuse_command(turn, from);
+}
+
+/* Everything else is refused. `from` is the peer; NULL: the controller. */
+static const struct hd_route routes[] = {
+	{HD_MSG_REGISTERED, HD_FROM_CONTROLLER, on_registered},
+	{HD_MSG_REFUSE, HD_FROM_CONTROLLER, on_refuse},
+	{HD_MSG_GROUP, HD_FROM_CONTROLLER, on_group},
+	{HD_MSG_VOID, HD_FROM_CONTROLLER, on_void},
+	{HD_MSG_VOID, HD_FROM_SERVERS | HD_FROM_AGGREGATOR, on_output_void},
+	{HD_MSG_PROBE, HD_FROM_CONTROLLER, on_probe},
+	{HD_MSG_JOIN, HD_FROM_WORKER, on_join},
+	{HD_MSG_CANCEL, HD_FROM_WORKER, on_cancel},
+	{HD_MSG_LEAVE, HD_FROM_WORKER, on_leave},
+	{HD_MSG_SACK, HD_FROM_WORKER | HD_FROM_SERVERS | HD_FROM_AGGREGATOR, on_sack},
+	{HD_MSG_GO, HD_FROM_SERVERS | HD_FROM_AGGREGATOR, on_go},
+	{HD_MSG_PULL_STATE, HD_FROM_SERVERS | HD_FROM_AGGREGATOR, on_pull_state},
+	{HD_MSG_SHOW, HD_FROM_SHELL, on_show},
+	{HD_MSG_COMMAND, HD_FROM_SHELL, on_command},
+};
+#define ROUTES (sizeof(routes) / sizeof(routes[0]))
+
+bool agg_routes_are_valid(void) {
+	return hd_routes_are_valid(routes, ROUTES);
 }
 
 /* --- endpoint callbacks ----------------------------------------------------------------------- */
@@ -250,17 +275,17 @@ static void on_message(
 ) {
 	struct hd_aggregator *aggregator = owner;
 	struct agg_turn turn = {aggregator, now, sink};
-	struct agg_peer *peer = hd_session_user(session);
+	bool controls = session == aggregator->controller;
+	struct agg_peer *peer = controls ? NULL : hd_session_user(session);
+	uint8_t role = HD_ROLE_CONTROLLER;
 
-	if (session == aggregator->controller) {
-		from_controller(&turn, message);
-	} else if (peer == NULL) {
-		aggregator->stats.refused_messages++;
-	} else if (hd_session_peer_role(session) == HD_ROLE_SHELL) {
-		from_shell(&turn, peer, message);
-	} else {
-		from_peer(&turn, peer, message);
+	if (!controls) {
+		/* Nobody is the controller in a session that we did not open with it. */
+		role = peer != NULL ? hd_session_peer_role(session) : HD_ROLE_NONE;
+		role = role == HD_ROLE_CONTROLLER ? HD_ROLE_NONE : role;
 	}
+	if (hd_route_message(routes, ROUTES, role, &turn, peer, message) != HD_ROUTED)
+		aggregator->stats.refused_messages++;
 }
 
 static void controller_closed(struct agg_turn *turn, enum hd_reason reason) {

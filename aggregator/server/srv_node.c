@@ -292,6 +292,7 @@ int hd_server_create(const struct hd_server_config *config, struct hd_server **o
 	struct hd_server *server = calloc(1, sizeof(*server));
 	int rc = -ENOMEM;
 
+	assert(srv_routes_are_valid());
 	if (server == NULL) {
 		return -ENOMEM;
 	}

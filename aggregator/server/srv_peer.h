@@ -7,6 +7,7 @@
 
 /* --- srv_session.c ---------------------------------------------------------------------------- */
 extern const struct hd_endpoint_ops srv_endpoint_ops;
+bool srv_routes_are_valid(void);
 
 /* --- srv_peer.c ------------------------------------------------------------------------------- */
 /* Ties the session to its worker. A newer session of the same rank takes the older one's place. */

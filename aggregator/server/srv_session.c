@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sessions: who may say what, and what the controller is told about us. */
+#include "hd_route.h"
 #include "srv_credit.h"
 #include "srv_order.h"
 #include "srv_peer.h"
@@ -63,48 +64,55 @@ static void server_refused(struct srv_turn *turn, const struct hd_msg_refuse *re
 	srv_turn_event(turn, &event);
 }
 
-static void server_from_controller(struct srv_turn *turn, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_REGISTERED:
-		server_registered(turn, &message->registered);
-		break;
-	case HD_MSG_REFUSE:
-		server_refused(turn, &message->refuse);
-		break;
-	case HD_MSG_EXPECT:
-		srv_push_expect(turn, &message->expect);
-		break;
-	case HD_MSG_MEMBERS:
-		srv_sum_members(turn, &message->members);
-		break;
-	case HD_MSG_CREDIT:
-		srv_credit_offer(turn, &message->credit);
-		break;
-	case HD_MSG_GRANT:
-		srv_pull_grant(turn, &message->grant);
-		break;
-	case HD_MSG_VOID:
-		srv_push_void(turn, &message->void_);
-		break;
-	case HD_MSG_REPLICA:
-		srv_order(turn, &message->replica);
-		break;
-	case HD_MSG_DROP:
-		rep_ops.drop(turn, &message->drop);
-		break;
-	case HD_MSG_ROSTER:
-		srv_roster_told(turn, &message->roster);
-		break;
-	case HD_MSG_PROBE:
-		hd_probes_probe(&turn->server->probes, turn->now, &message->probe, turn->sink);
-		break;
-	default:
-		turn->server->stats.refused_messages++;
-		break;
-	}
+/* --- from the controller ---------------------------------------------------------------------- */
+
+static void on_registered(void *turn, void *from, const struct hd_message *message) {
+	server_registered(turn, &message->registered);
 }
 
-/* --- workers' sessions ------------------------------------------------------------------------ */
+static void on_refuse(void *turn, void *from, const struct hd_message *message) {
+	server_refused(turn, &message->refuse);
+}
+
+static void on_expect(void *turn, void *from, const struct hd_message *message) {
+	srv_push_expect(turn, &message->expect);
+}
+
+static void on_members(void *turn, void *from, const struct hd_message *message) {
+	srv_sum_members(turn, &message->members);
+}
+
+static void on_credit(void *turn, void *from, const struct hd_message *message) {
+	srv_credit_offer(turn, &message->credit);
+}
+
+static void on_grant(void *turn, void *from, const struct hd_message *message) {
+	srv_pull_grant(turn, &message->grant);
+}
+
+static void on_void(void *turn, void *from, const struct hd_message *message) {
+	srv_push_void(turn, &message->void_);
+}
+
+static void on_order(void *turn, void *from, const struct hd_message *message) {
+	srv_order(turn, &message->replica);
+}
+
+static void on_drop(void *turn, void *from, const struct hd_message *message) {
+	rep_ops.drop(turn, &message->drop);
+}
+
+static void on_roster(void *turn, void *from, const struct hd_message *message) {
+	srv_roster_told(turn, &message->roster);
+}
+
+static void on_probe(void *turn_, void *from, const struct hd_message *message) {
+	struct srv_turn *turn = turn_;
+
+	hd_probes_probe(&turn->server->probes, turn->now, &message->probe, turn->sink);
+}
+
+/* --- from workers ----------------------------------------------------------------------------- */
 
 /* The member that a message speaks for, when its session may: it joined this job as this worker. */
 static struct srv_member *
@@ -116,133 +124,116 @@ peer_speaks(struct srv_turn *turn, const struct srv_peer *peer, uint32_t job, ui
 	return NULL;
 }
 
-static void
-server_request(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_request *request) {
-	struct srv_member *member = peer_speaks(turn, peer, request->job, request->worker);
-
-	if (member == NULL) {
-		return;
-	}
-	if (request->direction == HD_PULL) {
-		srv_pull_request(turn, member, request);
-	} else {
-		srv_push_request(turn, member, request);
-	}
+static void on_join(void *turn, void *from, const struct hd_message *message) {
+	srv_job_join(turn, from, &message->join);
 }
 
-static void
-server_cancel(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_cancel *cancel) {
-	struct srv_member *member = peer_speaks(turn, peer, cancel->job, cancel->worker);
-
-	if (member == NULL) {
-		return;
-	}
-	if (cancel->direction == HD_PULL) {
-		srv_pull_cancel(turn, member, cancel);
-	} else {
-		srv_push_cancel(turn, member, cancel);
-	}
+static void on_leave(void *turn, void *from, const struct hd_message *message) {
+	if (peer_speaks(turn, from, message->leave.job, message->leave.worker) != NULL)
+		srv_job_leave(turn, from, message->leave.reason);
 }
 
-static void
-server_notice(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_notice *notice) {
-	const struct srv_member *member = peer_speaks(turn, peer, notice->job, notice->worker);
+static void on_notice(void *turn, void *from, const struct hd_message *message) {
+	const struct hd_msg_notice *notice = &message->notice;
+	const struct srv_member *member = peer_speaks(turn, from, notice->job, notice->worker);
 
-	if (member != NULL) {
+	if (member != NULL)
 		srv_roster_notice(turn, member, notice);
-	}
 }
 
-static void
-server_from_worker(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_JOIN:
-		srv_job_join(turn, peer, &message->join);
-		break;
-	case HD_MSG_LEAVE:
-		if (peer_speaks(turn, peer, message->leave.job, message->leave.worker) != NULL) {
-			srv_job_leave(turn, peer, message->leave.reason);
-		}
-		break;
-	case HD_MSG_NOTICE:
-		server_notice(turn, peer, &message->notice);
-		break;
-	case HD_MSG_WORK:
-		if (peer_speaks(turn, peer, message->work.job, message->work.worker) != NULL) {
-			srv_rounds_work(turn, peer, &message->work);
-		}
-		break;
-	case HD_MSG_REQUEST:
-		server_request(turn, peer, &message->request);
-		break;
-	case HD_MSG_CANCEL:
-		server_cancel(turn, peer, &message->cancel);
-		break;
-	case HD_MSG_SACK:
-		srv_pull_sack(turn, peer, &message->sack);
-		break;
-	default:
-		turn->server->stats.refused_messages++;
-		break;
-	}
+static void on_work(void *turn, void *from, const struct hd_message *message) {
+	if (peer_speaks(turn, from, message->work.job, message->work.worker) != NULL)
+		srv_rounds_work(turn, from, &message->work);
 }
 
-static void server_from_aggregator(
-	struct srv_turn *turn,
-	struct srv_peer *peer,
-	const struct hd_message *message
-) {
-	switch (message->kind) {
-	case HD_MSG_VOID:
-		srv_sum_void(turn, peer, &message->void_);
-		break;
-	case HD_MSG_SACK:
-		srv_pull_sack(turn, peer, &message->sack);
-		break;
-	default:
-		turn->server->stats.refused_messages++;
-		break;
-	}
+static void on_request(void *turn, void *from, const struct hd_message *message) {
+	const struct hd_msg_request *request = &message->request;
+	struct srv_member *member = peer_speaks(turn, from, request->job, request->worker);
+
+	if (member == NULL)
+		return;
+	if (request->direction == HD_PULL)
+		srv_pull_request(turn, member, request);
+	else
+		srv_push_request(turn, member, request);
 }
 
-/* A server whose jobs we copy, or a replica of ours. */
-static void
-server_from_server(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_SEED:
-		srv_order_seed(turn, peer, &message->seed);
-		break;
-	case HD_MSG_LOG:
-		rep_ops.log(turn, peer, &message->log);
-		break;
-	case HD_MSG_FOLLOW:
-		srv_order_follow(turn, peer, &message->follow);
-		break;
-	case HD_MSG_SACK:
-		srv_pull_sack(turn, peer, &message->sack);
-		break;
-	default:
-		turn->server->stats.refused_messages++;
-		break;
-	}
+static void on_cancel(void *turn, void *from, const struct hd_message *message) {
+	const struct hd_msg_cancel *cancel = &message->cancel;
+	struct srv_member *member = peer_speaks(turn, from, cancel->job, cancel->worker);
+
+	if (member == NULL)
+		return;
+	if (cancel->direction == HD_PULL)
+		srv_pull_cancel(turn, member, cancel);
+	else
+		srv_push_cancel(turn, member, cancel);
 }
 
-static void
-server_from_shell(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message) {
-	switch (message->kind) {
-	case HD_MSG_SHOW:
-		srv_show(turn, peer, &message->show);
-		break;
-	case HD_MSG_COMMAND:
-		srv_refuse_command(turn, peer);
-		break;
-	default:
-		turn->server->stats.refused_messages++;
-		break;
-	}
+static void on_sack(void *turn, void *from, const struct hd_message *message) {
+	srv_pull_sack(turn, from, &message->sack);
+}
+
+/* --- from other nodes, and shells ------------------------------------------------------------- */
+
+static void on_sum_void(void *turn, void *from, const struct hd_message *message) {
+	srv_sum_void(turn, from, &message->void_);
+}
+
+static void on_seed(void *turn, void *from, const struct hd_message *message) {
+	srv_order_seed(turn, from, &message->seed);
+}
+
+static void on_log(void *turn, void *from, const struct hd_message *message) {
+	rep_ops.log(turn, from, &message->log);
+}
+
+static void on_follow(void *turn, void *from, const struct hd_message *message) {
+	srv_order_follow(turn, from, &message->follow);
+}
+
+static void on_show(void *turn, void *from, const struct hd_message *message) {
+	srv_show(turn, from, &message->show);
+}
+
+static void on_command(void *turn, void *from, const struct hd_message *message) {
+	srv_refuse_command(turn, from);
 }
 
 /* --- endpoint callbacks ----------------------------------------------------------------------- */
+
+/* Everything else is refused. `from` is the peer; NULL: the controller. */
+static const struct hd_route routes[] = {
+	{HD_MSG_REGISTERED, HD_FROM_CONTROLLER, on_registered},
+	{HD_MSG_REFUSE, HD_FROM_CONTROLLER, on_refuse},
+	{HD_MSG_EXPECT, HD_FROM_CONTROLLER, on_expect},
+	{HD_MSG_MEMBERS, HD_FROM_CONTROLLER, on_members},
+	{HD_MSG_CREDIT, HD_FROM_CONTROLLER, on_credit},
+	{HD_MSG_GRANT, HD_FROM_CONTROLLER, on_grant},
+	{HD_MSG_VOID, HD_FROM_CONTROLLER, on_void},
+	{HD_MSG_VOID, HD_FROM_AGGREGATOR, on_sum_void},
+	{HD_MSG_REPLICA, HD_FROM_CONTROLLER, on_order},
+	{HD_MSG_DROP, HD_FROM_CONTROLLER, on_drop},
+	{HD_MSG_ROSTER, HD_FROM_CONTROLLER, on_roster},
+	{HD_MSG_PROBE, HD_FROM_CONTROLLER, on_probe},
+	{HD_MSG_JOIN, HD_FROM_WORKER, on_join},
+	{HD_MSG_LEAVE, HD_FROM_WORKER, on_leave},
+	{HD_MSG_NOTICE, HD_FROM_WORKER, on_notice},
+	{HD_MSG_WORK, HD_FROM_WORKER, on_work},
+	{HD_MSG_REQUEST, HD_FROM_WORKER, on_request},
+	{HD_MSG_CANCEL, HD_FROM_WORKER, on_cancel},
+	{HD_MSG_SACK, HD_FROM_WORKER | HD_FROM_AGGREGATOR | HD_FROM_SERVERS, on_sack},
+	{HD_MSG_SEED, HD_FROM_SERVERS, on_seed},
+	{HD_MSG_LOG, HD_FROM_SERVERS, on_log},
+	{HD_MSG_FOLLOW, HD_FROM_SERVERS, on_follow},
+	{HD_MSG_SHOW, HD_FROM_SHELL, on_show},
+	{HD_MSG_COMMAND, HD_FROM_SHELL, on_command},
+};
+#define ROUTES (sizeof(routes) / sizeof(routes[0]))
+
+bool srv_routes_are_valid(void) {
+	return hd_routes_are_valid(routes, ROUTES);
+}
 
 static void
 server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink *sink) {
@@ -285,31 +276,17 @@ static void server_message(
 ) {
 	struct hd_server *server = owner;
 	struct srv_turn turn = {server, now, sink};
-	struct srv_peer *peer;
+	bool controls = session == server->controller;
+	struct srv_peer *peer = controls ? NULL : hd_session_user(session);
+	uint8_t role = HD_ROLE_CONTROLLER;
 
-	if (session == server->controller) {
-		server_from_controller(&turn, message);
-		return;
+	if (!controls) {
+		/* Nobody is the controller in a session that we did not open with it. */
+		role = peer != NULL ? hd_session_peer_role(session) : HD_ROLE_NONE;
+		role = role == HD_ROLE_CONTROLLER ? HD_ROLE_NONE : role;
 	}
-	peer = hd_session_user(session);
-	switch (peer != NULL ? hd_session_peer_role(session) : HD_ROLE_NONE) {
-	case HD_ROLE_SHELL:
-		server_from_shell(&turn, peer, message);
-		break;
-	case HD_ROLE_AGGREGATOR:
-		server_from_aggregator(&turn, peer, message);
-		break;
-	case HD_ROLE_SERVER:
-	case HD_ROLE_REPLICA:
-		server_from_server(&turn, peer, message);
-		break;
-	case HD_ROLE_WORKER:
-		server_from_worker(&turn, peer, message);
-		break;
-	default:
+	if (hd_route_message(routes, ROUTES, role, &turn, peer, message) != HD_ROUTED)
 		server->stats.refused_messages++;
-		break;
-	}
 }
 
 static void server_closed(
