@@ -20,7 +20,7 @@ static void free_slot(struct hd_worker *worker, struct worker_ticket *ticket) {
 static int check_call(struct hd_worker *worker, uint8_t direction) {
 	uint32_t slot = worker->next_round[direction] % HD_TICKETS_MAX;
 
-	if (worker->refused || worker->leaving)
+	if (worker->refused || worker->life >= WORKER_LEAVING)
 		return -ESHUTDOWN;
 	free_slot(worker, worker->ring[direction][slot]);
 	return worker->ring[direction][slot] ? -ENOBUFS : 0;

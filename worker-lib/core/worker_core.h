@@ -37,6 +37,23 @@
 #define WORKER_RETRY_US 10000 /* a message that did not fit is tried again */
 #define WORKER_REGISTER_RETRY_US 250000 /* no server for the job yet */
 
+/* What the controller is to this worker. */
+enum worker_link {
+	WORKER_UNREGISTERED, /* none is configured, or it has not registered us in this session yet */
+	WORKER_SCHEDULED, /* it has, and wants to be asked */
+	WORKER_UNSCHEDULED, /* it has, and the server is to be asked */
+	WORKER_FALLBACK /* it is silent for too long: the server is asked until it speaks again */
+};
+
+/* From the first call to the last, in this order; what is not said is left out (WITHDRAWN without a notice). */
+enum worker_life {
+	WORKER_MEMBER,
+	WORKER_LEAVING, /* nothing new is begun, what is under way ends */
+	WORKER_WITHDRAWN, /* the end of the notice is near: what is not held was withdrawn */
+	WORKER_LINGERING, /* LEAVE was said */
+	WORKER_LEFT
+};
+
 enum worker_asked {
 	WORKER_ASKED_NOBODY,
 	WORKER_ASKED_CONTROLLER,
@@ -87,9 +104,11 @@ struct hd_worker {
 	hd_ns join_at; /* when to ask the server for the rank again, or HD_NEVER */
 	hd_ns retry_at; /* when to ask for what is queued again, or HD_NEVER */
 	hd_ns stall_at; /* when to look for stalls, or HD_NEVER */
-	bool started, registered, scheduled, fallback, refused;
+	enum worker_link link; /* worker_set_link() */
+	enum worker_life life; /* worker_set_life() */
+	bool started;
+	bool refused; /* for good; also of one that has left */
 	bool joined_once, registered_once;
-	bool leaving, said_leave, withdrawn;
 	hd_ns preempted_at,
 		notice_span; /* the machine is taken away then (0: no notice), said so long before */
 	hd_ns push_took; /* lately, from the call to its outcome */
@@ -157,6 +176,10 @@ int worker_tell(
 );
 
 /* --- worker_state.c ------------------------------------------------------------------------- */
+void worker_set_link(struct hd_worker *worker, enum worker_link link);
+void worker_set_life(struct hd_worker *worker, enum worker_life life);
+/* The controller has registered us in this session. */
+bool worker_is_registered(const struct hd_worker *worker);
 /* A session with the controller that knows us. */
 bool worker_has_controller(const struct hd_worker *worker);
 /* Where to ask now. */

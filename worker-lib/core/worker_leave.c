@@ -36,27 +36,28 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 	struct worker_context ctx = {now, sink};
 	struct hd_message message = {.kind = HD_MSG_LEAVE};
 
-	worker->leaving = true;
-	if (worker->stats.left)
+	if (worker->life == WORKER_LEFT)
 		return true;
-	if (!worker->said_leave && under_way(worker) && !worker->refused
+	if (worker->life == WORKER_MEMBER)
+		worker_set_life(worker, WORKER_LEAVING);
+	if (worker->life < WORKER_LINGERING && under_way(worker) && !worker->refused
 	    && now < worker_leave_at(worker)) {
 		worker_say_done(worker, &ctx);
 		return false;
 	}
-	if (!worker->said_leave) {
+	if (worker->life < WORKER_LINGERING) {
 		message.leave.job = worker->job;
 		message.leave.worker = worker->config.rank;
 		message.leave.reason = HD_REASON_LEFT;
 		(void)worker_tell(worker, worker->server, &ctx, &message);
 		(void)worker_tell(worker, worker->controller, &ctx, &message);
-		worker->said_leave = true;
+		worker_set_life(worker, WORKER_LINGERING);
 		worker->linger_until = linger(worker, now);
 		return false;
 	}
 	if (now < worker->linger_until)
 		return false;
-	worker->stats.left = true;
+	worker_set_life(worker, WORKER_LEFT);
 	worker->stats.joined = false;
 	worker->refused = true;
 	worker_trim_kept(worker, &ctx, 0);
@@ -67,5 +68,5 @@ bool hd_worker_leave(struct hd_worker *worker, hd_ns now, struct hd_sink *sink) 
 }
 
 hd_ns worker_leave_deadline(const struct hd_worker *worker) {
-	return worker->said_leave && !worker->stats.left ? worker->linger_until : HD_NEVER;
+	return worker->life == WORKER_LINGERING ? worker->linger_until : HD_NEVER;
 }

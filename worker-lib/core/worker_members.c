@@ -50,7 +50,7 @@ int hd_worker_notice(struct hd_worker *worker, hd_ns now, hd_ns left, struct hd_
 	worker_emit(worker, &ctx, &event);
 	if (hd_addr_is_none(worker->config.controller))
 		worker_say_notice(worker, &ctx, worker->server);
-	else if (worker->registered)
+	else if (worker_is_registered(worker))
 		worker_say_notice(worker, &ctx, worker->controller);
 	return 0;
 }
@@ -80,7 +80,7 @@ hd_ns hd_worker_flush_at(const struct hd_worker *worker) {
 static void withdraw(struct hd_worker *worker, const struct worker_context *ctx) {
 	const struct worker_ticket *ticket;
 
-	worker->withdrawn = true;
+	worker_set_life(worker, WORKER_WITHDRAWN);
 	TAILQ_FOREACH (ticket, &worker->tickets, link)
 		if (!ticket->ended)
 			(void)hd_worker_cancel(
@@ -94,20 +94,20 @@ static void withdraw(struct hd_worker *worker, const struct worker_context *ctx)
 }
 
 void worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx) {
-	if (!worker->preempted_at || worker->said_leave)
+	if (!worker->preempted_at || worker->life >= WORKER_LINGERING)
 		return;
-	if (ctx->now >= hd_worker_flush_at(worker))
-		worker->leaving = true; /* the session's tick goes on with it */
-	if (ctx->now >= withdraw_at(worker) && !worker->withdrawn)
+	if (ctx->now >= hd_worker_flush_at(worker) && worker->life == WORKER_MEMBER)
+		worker_set_life(worker, WORKER_LEAVING); /* the session's tick goes on with it */
+	if (ctx->now >= withdraw_at(worker) && worker->life < WORKER_WITHDRAWN)
 		withdraw(worker, ctx);
 }
 
 hd_ns worker_members_deadline(const struct hd_worker *worker) {
-	if (!worker->preempted_at || worker->said_leave)
+	if (!worker->preempted_at || worker->life >= WORKER_LINGERING)
 		return HD_NEVER;
-	if (!worker->leaving)
+	if (worker->life == WORKER_MEMBER)
 		return hd_worker_flush_at(worker);
-	return worker->withdrawn ? worker_leave_at(worker) : withdraw_at(worker);
+	return worker->life == WORKER_WITHDRAWN ? worker_leave_at(worker) : withdraw_at(worker);
 }
 
 void worker_on_notice(

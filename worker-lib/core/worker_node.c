@@ -154,7 +154,7 @@ static void end_call(struct hd_worker *worker, const struct worker_context *ctx)
 			worker_observe_copy(worker, ctx, ticket);
 	}
 	/* What was waited for may have ended. */
-	if (worker->leaving && !worker->said_leave)
+	if (worker->life == WORKER_LEAVING || worker->life == WORKER_WITHDRAWN)
 		(void)hd_worker_leave(worker, ctx->now, ctx->sink);
 	worker_pump_sacks(worker, ctx);
 	worker_repeat_ends(worker, ctx);
@@ -187,7 +187,7 @@ static void worker_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	worker_session_tick(worker, &ctx);
 	worker_members_tick(worker, &ctx);
 	worker_observe_tick(worker, &ctx);
-	if (worker->leaving)
+	if (worker->life >= WORKER_LEAVING)
 		(void)hd_worker_leave(worker, now, sink);
 	worker_way_tick(worker, &ctx);
 	worker_stall_tick(worker, &ctx);

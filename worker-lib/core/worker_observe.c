@@ -30,7 +30,8 @@ int hd_worker_observe(struct hd_worker *worker, hd_ns now, const struct hd_worke
 }
 
 static bool can_say(const struct hd_worker *worker) {
-	return worker->controller && worker->registered && !worker->said_leave;
+	return worker->controller && worker_is_registered(worker)
+		&& worker->life < WORKER_LINGERING;
 }
 
 void worker_observe_tick(struct hd_worker *worker, const struct worker_context *ctx) {

@@ -27,7 +27,7 @@ int hd_worker_reduce(
 	struct worker_context ctx = {now, sink};
 	struct worker_reduce *r;
 
-	if (worker->refused || worker->leaving)
+	if (worker->refused || worker->life >= WORKER_LEAVING)
 		return -ESHUTDOWN;
 	if (hd_worker_is_direct(worker))
 		return -EDESTADDRREQ;

@@ -113,7 +113,8 @@ void worker_reduce_ask(
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
 	struct hd_msg_request *request = &message.request;
 
-	if (r->ended || r->pub.state != HD_TICKET_QUEUED || !worker->registered || worker->refused)
+	if (r->ended || r->pub.state != HD_TICKET_QUEUED || !worker_is_registered(worker)
+	    || worker->refused)
 		return;
 	if (r->attempt == WORKER_ATTEMPTS_MAX) {
 		worker_reduce_end(worker, ctx, r, HD_TICKET_FAILED, HD_REASON_TIMEOUT);

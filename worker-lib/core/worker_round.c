@@ -39,7 +39,7 @@ int hd_worker_work(
 	if (worker->spec.sync != HD_SYNC_FEDERATED || work->round == 0 || !(work->weight > 0)
 	    || isinf(work->weight) || !isfinite(work->loss))
 		return -EINVAL;
-	if (worker->refused || worker->said_leave)
+	if (worker->refused || worker->life >= WORKER_LINGERING)
 		return -ESHUTDOWN;
 	worker->work = *work;
 	if (!worker->stats.joined || say_work(worker, &ctx) < 0) {

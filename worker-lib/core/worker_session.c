@@ -119,7 +119,8 @@ void worker_session_opened(
 	if (way)
 		worker_way_opened(worker, ctx, way);
 	if (session == worker->controller) {
-		worker->registered = false;
+		if (worker_is_registered(worker))
+			worker_set_link(worker, WORKER_UNREGISTERED);
 		worker->stats.controller = true;
 		say_register(worker, ctx);
 		worker_say_notice(worker, ctx, session);
@@ -185,9 +186,10 @@ void worker_session_closed(
 		return;
 	}
 	if (session == worker->controller) {
-		if (worker->registered)
+		if (worker_is_registered(worker)) {
 			worker->controller_heard = hd_session_heard(session);
-		worker->registered = false;
+			worker_set_link(worker, WORKER_UNREGISTERED);
+		}
 		worker->stats.controller = false;
 		worker->register_at = HD_NEVER;
 		worker_credit_clear(worker);
@@ -241,17 +243,15 @@ void worker_on_registered(
 	if (worker->controller_boot != boot)
 		worker_requeue_unproven(worker, ctx);
 	worker->controller_boot = boot;
-	worker->registered = true;
-	worker->scheduled = message->scheduled != 0;
-	worker->fallback = false;
-	worker->stats.direct = !worker->scheduled;
+	worker_set_link(worker, message->scheduled ? WORKER_SCHEDULED : WORKER_UNSCHEDULED);
+	worker->stats.direct = !message->scheduled;
 	if (hd_addr_is_none(server))
 		server = worker->config.server;
 	connect_server(worker, ctx, server);
 	worker->register_at = hd_addr_is_none(worker->server_addr) ?
 		hd_ns_add(ctx->now, WORKER_REGISTER_RETRY_US * HD_US) :
 		HD_NEVER;
-	if (!worker->scheduled)
+	if (!message->scheduled)
 		worker_requeue_asked(worker, ctx, WORKER_ASKED_CONTROLLER);
 	worker_ask_queued(worker, ctx);
 	on_registered_once(worker, ctx, message);
@@ -279,12 +279,12 @@ void worker_on_joined(
 	worker->server_boot = boot;
 	worker->stats.joined = true;
 	worker->said_done = false; /* of the session before */
-	if (worker->leaving || worker->config.observes)
+	if (worker->life >= WORKER_LEAVING || worker->config.observes)
 		worker_say_done(worker, ctx);
 	worker->durable = message->durable;
 	worker_newest(worker, message->version, new_life);
 	/* A server that begins anew while we linger finds us gone, as it would a moment later. */
-	if (new_life && worker->said_leave)
+	if (new_life && worker->life >= WORKER_LINGERING)
 		worker_trim_kept(worker, ctx, 0);
 	worker_requeue_wire(worker, ctx, new_life);
 	if (worker->config.ops && worker->config.ops->joined)
@@ -300,8 +300,8 @@ void worker_on_joined(
 /* --- time ----------------------------------------------------------------------------------- */
 
 static hd_ns fallback_at(const struct hd_worker *worker) {
-	if (hd_addr_is_none(worker->config.controller) || worker->fallback || worker->refused
-	    || worker_has_controller(worker))
+	if (hd_addr_is_none(worker->config.controller) || worker->link == WORKER_FALLBACK
+	    || worker->refused || worker_has_controller(worker))
 		return HD_NEVER;
 	return hd_ns_add(worker->controller_heard, (hd_ns)worker->config.fallback_us * HD_US);
 }
@@ -309,7 +309,7 @@ static hd_ns fallback_at(const struct hd_worker *worker) {
 static void go_direct(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct hd_event event = {.kind = HD_EVENT_FALLBACK};
 
-	worker->fallback = true;
+	worker_set_link(worker, WORKER_FALLBACK);
 	worker->stats.direct = true;
 	worker->stats.fallbacks++;
 	worker_emit(worker, ctx, &event);

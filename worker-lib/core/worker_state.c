@@ -1,9 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where a worker stands with its controller and its server. */
+#include "hd_assert.h"
 #include "worker_core.h"
 
+#define BIT(state) (1U << (state))
+
+void worker_set_link(struct hd_worker *worker, enum worker_link link) {
+	static const unsigned next[] = {
+		[WORKER_UNREGISTERED]
+		= BIT(WORKER_SCHEDULED) | BIT(WORKER_UNSCHEDULED) | BIT(WORKER_FALLBACK),
+		/* Registered again: the server may be another. */
+		[WORKER_SCHEDULED]
+		= BIT(WORKER_SCHEDULED) | BIT(WORKER_UNSCHEDULED) | BIT(WORKER_UNREGISTERED),
+		[WORKER_UNSCHEDULED]
+		= BIT(WORKER_SCHEDULED) | BIT(WORKER_UNSCHEDULED) | BIT(WORKER_UNREGISTERED),
+		[WORKER_FALLBACK] = BIT(WORKER_SCHEDULED) | BIT(WORKER_UNSCHEDULED),
+	};
+
+	hd_assert(next[worker->link] & BIT(link));
+	worker->link = link;
+}
+
+void worker_set_life(struct hd_worker *worker, enum worker_life life) {
+	static const unsigned next[] = {
+		[WORKER_MEMBER] = BIT(WORKER_LEAVING),
+		[WORKER_LEAVING] = BIT(WORKER_WITHDRAWN) | BIT(WORKER_LINGERING),
+		[WORKER_WITHDRAWN] = BIT(WORKER_LINGERING),
+		[WORKER_LINGERING] = BIT(WORKER_LEFT),
+		[WORKER_LEFT] = 0,
+	};
+
+	hd_assert(next[worker->life] & BIT(life));
+	worker->life = life;
+	worker->stats.left = life == WORKER_LEFT;
+}
+
+bool worker_is_registered(const struct hd_worker *worker) {
+	return worker->link == WORKER_SCHEDULED || worker->link == WORKER_UNSCHEDULED;
+}
+
 bool worker_has_controller(const struct hd_worker *worker) {
-	return worker->controller && hd_session_is_open(worker->controller) && worker->registered;
+	return worker->controller && hd_session_is_open(worker->controller)
+		&& worker_is_registered(worker);
 }
 
 enum worker_asked worker_whom_to_ask(const struct hd_worker *worker) {
@@ -12,6 +50,7 @@ enum worker_asked worker_whom_to_ask(const struct hd_worker *worker) {
 	if (hd_addr_is_none(worker->config.controller))
 		return WORKER_ASKED_SERVER;
 	if (worker_has_controller(worker))
-		return worker->scheduled ? WORKER_ASKED_CONTROLLER : WORKER_ASKED_SERVER;
-	return worker->fallback ? WORKER_ASKED_SERVER : WORKER_ASKED_NOBODY;
+		return worker->link == WORKER_SCHEDULED ? WORKER_ASKED_CONTROLLER :
+							  WORKER_ASKED_SERVER;
+	return worker->link == WORKER_FALLBACK ? WORKER_ASKED_SERVER : WORKER_ASKED_NOBODY;
 }
