@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Asking for pushes and pulls, and asking again: what nobody answers, what a session took along, what stalls. */
+#include "hd_assert.h"
 #include "worker_ask.h"
 
 static struct hd_message
@@ -58,6 +59,7 @@ void worker_ask(
 		worker_end(worker, ctx, ticket, HD_TICKET_FAILED, HD_REASON_TIMEOUT);
 		return;
 	}
+	hd_assert(!ticket->send && !ticket->slots && !ticket->recv);
 	ticket->attempt++;
 	message = request_of(worker, ticket);
 	if (worker_tell(
@@ -102,7 +104,7 @@ void worker_requeue(
 	(void)worker_unkeep(worker, ticket);
 	ticket->asked = WORKER_ASKED_NOBODY;
 	ticket->way = NULL;
-	ticket->pub.state = HD_TICKET_QUEUED;
+	worker_to_queue(ticket);
 }
 
 void worker_requeue_asked(

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The owner's calls: push, pull, cancel. */
+#include "hd_assert.h"
 #include "hd_kernels.h"
 #include "worker_ask.h"
 #include "worker_push.h"
@@ -44,6 +45,7 @@ static int open_ticket(
 	ticket->pub.bytes = worker->model_bytes;
 	ticket->pub.user = user;
 	ticket->pub.asked = now;
+	hd_assert(!worker->ring[direction][ticket->pub.round % HD_TICKETS_MAX]);
 	worker->ring[direction][ticket->pub.round % HD_TICKETS_MAX] = ticket;
 	TAILQ_INSERT_TAIL(&worker->tickets, ticket, link);
 	*out = ticket;

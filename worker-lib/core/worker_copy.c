@@ -7,6 +7,7 @@
  *   push  ... SENDING -> HELD -> APPLIED ------------------> DURABLE
  *   copy                    GRANT(copy) ~~~~ chunks ~~~~ whole
  */
+#include "hd_assert.h"
 #include "worker_push.h"
 
 static void say_gone(
@@ -74,6 +75,7 @@ static int copy_begin(
 	};
 	int rc;
 
+	hd_assert(!ticket->copy && !ticket->ended);
 	ticket->copy_way
 		= worker_way_to(worker, ctx, config.peer, worker_is_server(worker, config.peer));
 	if (!ticket->copy_way)

@@ -4,6 +4,7 @@
  * chunks of that token and version are taken, so that what is delivered is one version. EXPECT, the
  * controller's word, may come before or after it.
  */
+#include "hd_assert.h"
 #include "hd_kernels.h"
 #include "worker_ask.h"
 #include "worker_pull.h"
@@ -171,6 +172,7 @@ void worker_on_pull_state(
 		);
 		return;
 	}
+	hd_assert(ticket->pub.bytes <= ticket->values * sizeof(float));
 	config.dtype = ticket->dtype;
 	config.bytes = ticket->pub.bytes;
 	config.data = landing(ticket);
@@ -221,6 +223,7 @@ static void delivered(
 ) {
 	struct hd_event event = {.kind = HD_EVENT_RECV_END};
 
+	hd_assert(ticket->pub.state == HD_TICKET_SENDING);
 	event.value = hd_recv_rate_bps(ticket->recv);
 	worker_emit_ticket(worker, ctx, ticket, event);
 	worker_bury(

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A granted push begins: its bytes as they travel, and what sends them. */
+#include "hd_assert.h"
 #include "worker_push.h"
 
 #include <errno.h>
@@ -63,6 +64,8 @@ int worker_begin_push(
 ) {
 	int rc = -EINVAL;
 
+	hd_assert(ticket->pub.direction == HD_PUSH && !ticket->ended);
+	hd_assert(!ticket->send && !ticket->slots);
 	ticket->token = grant->token;
 	ticket->position = grant->position;
 	ticket->epoch = grant->epoch;

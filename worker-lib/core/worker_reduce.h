@@ -67,6 +67,8 @@ void worker_reduce_set_state(
 	struct worker_reduce *r,
 	enum hd_ticket_state state
 );
+/* Back to QUEUED, of which the owner hears nothing. */
+void worker_reduce_to_queue(struct worker_reduce *r);
 void worker_reduce_emit(
 	struct hd_worker *worker,
 	const struct worker_context *ctx,

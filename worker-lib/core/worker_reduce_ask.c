@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All-reduces are asked for, asked for again, and end. */
+#include "hd_assert.h"
 #include "worker_reduce.h"
 
 #include <stdlib.h>
@@ -59,6 +60,7 @@ void worker_reduce_end(
 	r->ended = true;
 	r->pub.reason = reason;
 	r->pub.ended = ctx->now;
+	hd_assert(worker->reduce_count > 0);
 	worker->reduce_count--;
 	if (applied)
 		note_had(worker, r->pub.round);
@@ -153,7 +155,7 @@ void worker_reduce_requeue(struct hd_worker *worker) {
 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
 		if (!r->ended && r->pub.state == HD_TICKET_REQUESTED)
-			r->pub.state = HD_TICKET_QUEUED;
+			worker_reduce_to_queue(r);
 	}
 }
 
@@ -163,7 +165,7 @@ void worker_reduce_again(
 	struct worker_reduce *r
 ) {
 	worker_reduce_drop_shards(worker, r);
-	r->pub.state = HD_TICKET_QUEUED;
+	worker_reduce_to_queue(r);
 	worker_reduce_ask(worker, ctx, r);
 }
 

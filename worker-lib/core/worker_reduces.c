@@ -1,15 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The list of all-reduces: lookups, states, what their shards have in common. */
+#include "hd_assert.h"
 #include "worker_reduce.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static bool may_become(enum hd_ticket_state from, enum hd_ticket_state to) {
+	switch (from) {
+	case HD_TICKET_QUEUED:
+		return to == HD_TICKET_QUEUED || to == HD_TICKET_REQUESTED
+			|| to == HD_TICKET_FAILED;
+	case HD_TICKET_REQUESTED:
+		return to == HD_TICKET_QUEUED || to == HD_TICKET_SENDING || to == HD_TICKET_FAILED;
+	case HD_TICKET_SENDING:
+		return to == HD_TICKET_QUEUED || to == HD_TICKET_APPLIED || to == HD_TICKET_FAILED;
+	default:
+		return false;
+	}
+}
+
+void worker_reduce_to_queue(struct worker_reduce *r) {
+	hd_assert(may_become(r->pub.state, HD_TICKET_QUEUED));
+	r->pub.state = HD_TICKET_QUEUED;
+}
 
 void worker_reduce_set_state(
 	struct hd_worker *worker,
 	struct worker_reduce *r,
 	enum hd_ticket_state state
 ) {
+	hd_assert(may_become(r->pub.state, state));
 	r->pub.state = state;
 	if (worker->config.ops && worker->config.ops->ticket)
 		worker->config.ops->ticket(worker->config.owner, &r->pub);

@@ -5,6 +5,7 @@
  *
  *     in  | shard 0 | shard 1 | ...     out_token --> aggregator --> in_token     | shard 0 | shard 1 | ... out
  */
+#include "hd_assert.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "worker_pull.h"
@@ -81,6 +82,7 @@ int worker_shards_open(
 
 	if (count < 0 || value == 0)
 		return -EINVAL;
+	hd_assert(!r->shards && r->shard_count == 0);
 	r->shards = calloc((size_t)count, sizeof(*r->shards));
 	if (!r->shards)
 		return -ENOMEM;
@@ -206,6 +208,7 @@ bool worker_shards_chunk(
 	report_shard(worker, ctx, r, shard);
 	hd_recv_destroy(shard->recv);
 	shard->recv = NULL;
+	hd_assert(r->held < r->shard_count);
 	if (++r->held == r->shard_count && !r->ended)
 		deliver(worker, ctx, r);
 	return true;

@@ -11,6 +11,7 @@
  * sum (NaN, Inf, an exponent that was too small for somebody) is asked for again without it, by all members, as they
  * see it in the same sum.
  */
+#include "hd_assert.h"
 #include "hd_group.h"
 #include "hd_limits.h"
 #include "worker_reduce.h"
@@ -107,6 +108,7 @@ int worker_slots_open(
 	if (told.bytes != r->pub.bytes
 	    || message->count > worker->config.chunk_bytes / sizeof(float))
 		return -EINVAL;
+	hd_assert(!r->shards && r->shard_count == 0);
 	shard = r->shards = calloc(1, sizeof(*r->shards));
 	if (!shard)
 		return -ENOMEM;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pushes and pulls: their state, and how they end exactly once. */
+#include "hd_assert.h"
 #include "hd_slots.h"
 #include "worker_ticket.h"
 
@@ -31,17 +32,47 @@ void worker_emit_ticket(
 	worker_emit(worker, ctx, &event);
 }
 
+#define BIT(state) (1U << (state))
+#define ENDS (BIT(HD_TICKET_APPLIED) | BIT(HD_TICKET_DROPPED) | BIT(HD_TICKET_FAILED))
+
+/* The server may say of a push at any time how it ended, and of one that is applied that it is durable, or that a
+ * restart lost it. */
+static bool may_become(enum hd_ticket_state from, enum hd_ticket_state to) {
+	static const unsigned next[] = {
+		[HD_TICKET_QUEUED]
+		= BIT(HD_TICKET_QUEUED) | BIT(HD_TICKET_REQUESTED) | BIT(HD_TICKET_GRANTED) | ENDS,
+		[HD_TICKET_REQUESTED] = BIT(HD_TICKET_QUEUED) | BIT(HD_TICKET_GRANTED) | ENDS,
+		[HD_TICKET_GRANTED] = BIT(HD_TICKET_QUEUED) | BIT(HD_TICKET_GRANTED)
+			| BIT(HD_TICKET_SENDING) | BIT(HD_TICKET_HELD) | ENDS,
+		[HD_TICKET_SENDING] = BIT(HD_TICKET_QUEUED) | BIT(HD_TICKET_HELD) | ENDS,
+		[HD_TICKET_HELD] = BIT(HD_TICKET_QUEUED) | ENDS,
+		[HD_TICKET_APPLIED] = BIT(HD_TICKET_QUEUED) | BIT(HD_TICKET_DURABLE),
+		[HD_TICKET_DURABLE] = 0,
+		[HD_TICKET_DROPPED] = 0,
+		[HD_TICKET_FAILED] = 0,
+	};
+
+	return next[from] & BIT(to);
+}
+
+void worker_to_queue(struct worker_ticket *ticket) {
+	hd_assert(may_become(ticket->pub.state, HD_TICKET_QUEUED));
+	ticket->pub.state = HD_TICKET_QUEUED;
+}
+
 void worker_set_state(
 	struct hd_worker *worker,
 	struct worker_ticket *ticket,
 	enum hd_ticket_state state
 ) {
+	hd_assert(may_become(ticket->pub.state, state));
 	ticket->pub.state = state;
 	if (worker->config.ops && worker->config.ops->ticket)
 		worker->config.ops->ticket(worker->config.owner, &ticket->pub);
 }
 
 void worker_activate(struct hd_worker *worker, struct worker_ticket *ticket) {
+	hd_assert(!ticket->ended);
 	if (!ticket->active)
 		TAILQ_INSERT_TAIL(&worker->active, ticket, active_link);
 	ticket->active = true;
@@ -116,6 +147,7 @@ void worker_retire(struct hd_worker *worker, struct worker_ticket *ticket) {
 	if (!ticket->tail_until) /* its payload is its own */
 		worker_off_wire(worker, ticket);
 	worker_copy_end(ticket);
+	hd_assert(worker_find(worker, ticket->pub.direction, ticket->pub.round) == ticket);
 	worker->ring[ticket->pub.direction][ticket->pub.round % HD_TICKETS_MAX] = NULL;
 	if (ticket->pub.direction == HD_PUSH && worker->config.ops && worker->config.ops->released)
 		worker->config.ops->released(
@@ -137,6 +169,7 @@ bool worker_unkeep(struct hd_worker *worker, const struct worker_ticket *ticket)
 	if (ticket->ended || ticket->pub.direction != HD_PUSH
 	    || ticket->pub.state != HD_TICKET_APPLIED)
 		return false;
+	hd_assert(worker->kept_bytes >= kept_by(ticket));
 	worker->kept_bytes -= kept_by(ticket);
 	return true;
 }
@@ -212,6 +245,7 @@ void worker_end(
 	enum hd_ticket_state state,
 	enum hd_reason reason
 ) {
+	hd_assert(state >= HD_TICKET_APPLIED);
 	if (ticket->ended)
 		return;
 	(void)worker_unkeep(worker, ticket);

@@ -71,6 +71,8 @@ void worker_set_state(
 	struct worker_ticket *ticket,
 	enum hd_ticket_state state
 );
+/* Back to QUEUED, of which the owner hears nothing. */
+void worker_to_queue(struct worker_ticket *ticket);
 /* Something of it is on the wire. */
 void worker_activate(struct hd_worker *worker, struct worker_ticket *ticket);
 void worker_off_wire(struct hd_worker *worker, struct worker_ticket *ticket);
