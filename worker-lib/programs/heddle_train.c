@@ -16,98 +16,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-volatile sig_atomic_t train_stop;
-
-static struct heddle *volatile noticed; /* who hears of SIGTERM */
-static volatile double notice_s;
-
-static void on_signal(int number) {
-	struct heddle *fabric = noticed;
-
-	/* Given once: who says it again wants an end now. */
-	noticed = NULL;
-	if (number == SIGTERM && fabric && heddle_preempt_notice(fabric, notice_s) == 0)
-		return;
-	/* A second one ends the program at once, whatever it waits for. */
-	(void)signal(SIGTERM, SIG_DFL);
-	(void)signal(SIGINT, SIG_DFL);
-	train_stop = number;
-}
-
-void train_notice_to(struct heddle *fabric, double grace) {
-	notice_s = grace;
-	noticed = grace > 0 ? fabric : NULL;
-}
-
-int train_heddle_error(const char *what, int code) {
-	const char *words = heddle_last_error();
-
-	if (code == -ENOMEM)
-		return train_no_memory(what);
-	(void)train_fail(0, "%s: %s%s%s", what, heddle_strerror(code), *words ? ": " : "", words);
-	switch (code) {
-	case -EINVAL:
-	case -EDESTADDRREQ:
-		return EX_USAGE;
-	case -ENOENT:
-		return EX_NOINPUT;
-	case -EACCES:
-		return EX_NOPERM;
-	case -EHOSTUNREACH:
-		return EX_NOHOST;
-	case -ECONNREFUSED:
-		return EX_CONFIG;
-	case -ETIMEDOUT:
-	case -ENODATA:
-	case -EHOSTDOWN:
-		return EX_UNAVAILABLE;
-	default:
-		return EX_SOFTWARE;
-	}
-}
-
-bool train_last_step(const struct train *train, uint64_t steps, double step_ms) {
-	const struct train_options *options = &train->options;
-	double seconds = (double)(hd_compute_now() - train->begun) * 1e-9;
-
-	return train_stop || (options->steps > 0 && steps >= options->steps)
-		|| (options->seconds > 0.0 && seconds + step_ms * 1e-3 >= options->seconds);
-}
-
-bool train_enough(const struct train *train, uint64_t steps) {
-	return train_last_step(train, steps, 0);
-}
-
-int train_print_evaluation(
-	struct train *train,
-	uint64_t version,
-	FILE *out,
-	const char *(*more)(void *arg, double accuracy),
-	void *arg
-) {
-	hd_ns now = hd_compute_now();
-	double accuracy, loss, right, train_loss;
-	char training[40] = "";
-
-	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
-	if (train->options.is_federated) {
-		hd_model_evaluate(train->model, train->params, &train->train, &right, &train_loss);
-		(void)snprintf(training, sizeof(training), ", \"train_loss\": %.6f", train_loss);
-	}
-	if (fprintf(out,
-		    "{\"at_ns\": %llu, \"version\": %llu, \"accuracy\": %.6f, \"loss\": %.6f%s%s}\n",
-		    (unsigned long long)now,
-		    (unsigned long long)version,
-		    accuracy,
-		    loss,
-		    training,
-		    more ? more(arg, accuracy) : "")
-		    < 0
-	    || fflush(out) != 0)
-		return train_fail(EX_IOERR, "json: %s", strerror(errno));
-	return EX_OK;
-}
-
 /* How many workers the rate is right for. What is no number of them heddle_open() refuses. */
 static uint32_t rate_is_for(const struct train_options *options) {
 	const char *world = getenv("HEDDLE_WORLD_SIZE");
@@ -240,7 +148,7 @@ static void finish(struct train *train) {
 }
 
 int main(int argc, char **argv) {
-	struct sigaction stop = {.sa_handler = on_signal};
+	struct sigaction stop = {.sa_handler = train_on_signal};
 	struct train train = {.compute = {.fd = -1}, .scale = 1.0f, .step_scale = 1.0f};
 	int status = train_parse(argc, argv, &train.options);
 

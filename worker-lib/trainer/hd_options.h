@@ -64,6 +64,8 @@ struct train {
 
 /* Set by SIGINT and SIGTERM: finish and report. */
 extern volatile sig_atomic_t train_stop;
+/* Their handler. */
+void train_on_signal(int number);
 /* With --grace SIGTERM is a notice to this one, while it is open; NULL: none is. */
 void train_notice_to(struct heddle *fabric, double grace);
 
