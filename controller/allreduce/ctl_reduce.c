@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctl_core.h"
-#include "ctl_lease.h"
+#include "ctl_allreduce.h"
+#include "ctl_base.h"
+#include "ctl_estimate.h"
 #include "ctl_possible.h"
-#include "ctl_reduce.h"
+#include "ctl_reduces.h"
+#include "ctl_slots.h"
+#include "ctl_transfers.h"
 #include "hd_group.h"
 
 static void tell_event(
@@ -112,15 +115,6 @@ begin(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r, struct
 	begin_told(c, job, r);
 	ctl_reduce_say(c, job, r, &words, sink);
 	tell_event(c, job, r, HD_EVENT_GRANTED, HD_REASON_NONE, sink);
-}
-
-bool ctl_reduce_any_aggregator(const struct hd_controller *c) {
-	const struct ctl_node *node;
-
-	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (ctl_may_add(node))
-			return true;
-	return false;
 }
 
 /* Whether everybody has asked, and there is somebody to add: a late aggregator is waited for. */
@@ -577,4 +571,12 @@ void ctl_reduce_cancel(
 		return;
 	ctl_reduce_part(r, m->worker, CTL_PART_OUT);
 	settle(c, node->job, r, sink);
+}
+
+void ctl_reduce_check(struct hd_controller *c, struct hd_sink *sink) {
+	for (uint32_t k = 0; k < c->job_count; k++)
+		if (c->jobs[k]->worker_count > 0) {
+			ctl_reduce_joined(c, c->jobs[k], sink);
+			ctl_reduce_keep(c, c->jobs[k]);
+		}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said of an all-reduce that begins: GROUP to its aggregators, REDUCE to its workers. */
-#include "ctl_core.h"
-#include "ctl_reduce.h"
+#include "ctl_allreduce.h"
+#include "ctl_base.h"
+#include "ctl_transfers.h"
 #include "hd_group.h"
 
 #include <stdlib.h>

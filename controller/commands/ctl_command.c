@@ -5,7 +5,12 @@
  * nothing that was granted is taken back (but for evict, which is a lease that ends), tau only ever
  * gets stricter than the job's, and who is paused or drained keeps its place and its requests.
  */
-#include "ctl_ended.h"
+#include "ctl_allreduce.h"
+#include "ctl_base.h"
+#include "ctl_commands.h"
+#include "ctl_elastic.h"
+#include "ctl_registry.h"
+#include "ctl_requests.h"
 #include "hd_text.h"
 
 #include <errno.h>
@@ -220,13 +225,6 @@ static void do_pause(struct order *o) {
 }
 
 /* --- drain --- */
-
-bool ctl_host_drained(const struct hd_controller *c, const char *host) {
-	for (uint32_t i = 0; i < c->drained_count; i++)
-		if (strcmp(c->drained[i], host) == 0)
-			return true;
-	return false;
-}
 
 static bool host_known(const struct hd_controller *c, const char *host) {
 	const struct ctl_node *node;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What `set` can change: name, limits, how it is shown and what it does. */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_commands.h"
+#include "ctl_registry.h"
 #include "hd_settings.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -220,4 +223,16 @@ _Static_assert(sizeof settings / sizeof *settings == HD_SETTING_COUNT, "a settin
 
 const struct ctl_setting *ctl_setting(uint64_t index) {
 	return index < sizeof(settings) / sizeof(settings[0]) ? &settings[index] : NULL;
+}
+
+void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value) {
+	const struct ctl_setting *s;
+	uint64_t i = 0;
+
+	while ((s = ctl_setting(i)) != NULL && s != setting)
+		i++;
+	assert(s && i < CTL_SETTINGS_MAX);
+	c->kept.set |= UINT32_C(1) << i;
+	c->kept.value[i] = value;
+	ctl_kept_changed(c);
 }

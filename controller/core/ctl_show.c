@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operator sees of the plan, the estimates, the delays, the settings and the counters. */
-#include "ctl_ended.h"
+#include "ctl_base.h"
+#include "ctl_commands.h"
+#include "ctl_grouping.h"
+#include "ctl_row.h"
 #include "ctl_table.h"
 
 #include <math.h>

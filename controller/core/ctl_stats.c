@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The controller's counters and gauges, by group: itself, its jobs, its links, why updates ended. */
-#include "ctl_ended.h"
-#include "ctl_lease.h"
+#include "ctl_base.h"
+#include "ctl_slots.h"
+#include "ctl_table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The shell's tables: which there are, and the message that asks for one. hd_rows.h has documents and pages. */
+#include "ctl_base.h"
+#include "ctl_elastic.h"
+#include "ctl_grouping.h"
+#include "ctl_slots.h"
 #include "ctl_table.h"
 
 #include <stdio.h>

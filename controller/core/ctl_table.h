@@ -16,26 +16,29 @@ uint64_t ctl_rows_drops(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_estimates(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_staleness(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_plan(const struct hd_controller *c, struct hd_rows *rows);
-uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows);
-uint64_t ctl_rows_switches(const struct hd_controller *c, struct hd_rows *rows);
-uint64_t ctl_rows_leases(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_ports(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_queues(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_cores(const struct hd_controller *c, struct hd_rows *rows);
 uint64_t ctl_rows_counters(const struct hd_controller *c, struct hd_rows *rows);
 
-/* Shared by the rows' files. */
-/* Why these go over an aggregator, as a sentence in text. */
-const char *ctl_group_why(
-	const struct hd_controller *c,
-	const struct hd_plan_group *group,
-	char *text,
-	size_t bytes
+extern const struct hd_stat_group ctl_counter_group, ctl_gauge_group, ctl_ended_group;
+
+extern const struct hd_stat_group ctl_job_group, ctl_lease_group, ctl_link_group;
+
+struct ctl_link_use {
+	uint32_t running, queued, pending;
+	double reserved_bps;
+};
+/* Without jobs, leases and links. */
+void ctl_stats_own(const struct hd_controller *c, struct hd_stats *stats);
+/* What is on each link now, [ctl_link_count(c)], malloc'ed; NULL: no memory. */
+struct ctl_link_use *ctl_links_use(const struct hd_controller *c);
+void ctl_show(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_show *message,
+	struct hd_sink *sink
 );
-double ctl_ms_from(hd_ns from, hd_ns to);
-void ctl_row_addr(struct hd_rows *rows, const char *key, struct hd_addr addr);
-void ctl_row_version(struct hd_rows *rows, const char *key, hd_version version);
-void ctl_row_why(struct hd_rows *rows, const struct ctl_why *why, hd_ns now);
 
 #endif

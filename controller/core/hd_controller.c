@@ -1,90 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Life of the controller core: creation, packets and timers in, messages to their handlers. */
-#include "ctl_ended.h"
+#include "ctl_allreduce.h"
+#include "ctl_base.h"
+#include "ctl_commands.h"
+#include "ctl_copies.h"
+#include "ctl_elastic.h"
+#include "ctl_estimate.h"
+#include "ctl_grouping.h"
+#include "ctl_kept.h"
+#include "ctl_registry.h"
+#include "ctl_requests.h"
+#include "ctl_slots.h"
+#include "ctl_table.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void ctl_event(struct hd_sink *sink, struct hd_event event) {
-	if (sink->event)
-		sink->event(sink, &event);
-}
-
-uint32_t ctl_link_count(const struct hd_controller *c) {
-	return hd_topology_link_count(c->config.topology) + 1;
-}
-
-const char *ctl_link_name(const struct hd_controller *c, uint32_t link) {
-	if (link == CTL_LINK_LOCAL)
-		return "local";
-	return hd_topology_link_name(c->config.topology, link - 1);
-}
-
-int ctl_send(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_message *message,
-	struct hd_sink *sink
-) {
-	int status;
-
-	if (node->doomed)
-		return -ENOBUFS;
-	status = hd_session_send(node->session, message, c->now, sink);
-	if (status == -ENOBUFS) {
-		/* It does not acknowledge: what it missed cannot be said in order any more. */
-		node->doomed = true;
-		c->doomed_count++;
-		c->counters.queue_overflow++;
-	}
-	return status;
-}
-
-void ctl_refuse(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	uint32_t job,
-	const char *text,
-	struct hd_sink *sink
-) {
-	struct hd_message message = {.kind = HD_MSG_REFUSE};
-
-	message.refuse.reason = HD_REASON_REFUSED;
-	message.refuse.job = job;
-	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
-	ctl_send(c, node, &message, sink);
-}
-
-hd_ns ctl_interval(const struct hd_controller *c) {
-	hd_ns cost = c->pending_count * CTL_ITEM_NS;
-
-	if (ctl_groups_possible(c))
-		cost += hd_ns_min(c->pending_count, CTL_GROUP_WINDOW) * CTL_GROUP_ITEM_NS;
-	return c->config.interval_us * HD_US + cost;
-}
-
-void ctl_record(const struct hd_controller *c, struct hd_record record) {
-	if (!c->config.ops || !c->config.ops->record)
-		return;
-	record.at = c->now;
-	c->config.ops->record(c->config.owner, &record);
-}
-
-void ctl_plan_soon(struct hd_controller *c) {
-	hd_ns at = c->scratch.planned_at ? c->last_plan + ctl_interval(c) : c->now;
-
-	c->plan_at = hd_ns_min(c->plan_at, hd_ns_max(at, c->now));
-}
-
-void ctl_plan_now(struct hd_controller *c) {
-	c->plan_at = c->now;
-}
-
-void ctl_check_by(struct hd_controller *c, hd_ns at) {
-	c->check_at = hd_ns_min(c->check_at, at);
-}
 
 /* --- sessions --- */
 
@@ -158,6 +90,17 @@ static void on_leave(
 		c->counters.hostile_owner++;
 }
 
+/* Of slots that a group has, or that all-reduces go through. */
+static void on_switch_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *report,
+	struct hd_sink *sink
+) {
+	if (ctl_lease_find(c, node, report->token) || !ctl_slots_report(c, node, report, sink))
+		ctl_lease_report(c, node, report, sink);
+}
+
 /* Messages that need a registered node. */
 static void dispatch(
 	struct hd_controller *c,
@@ -183,7 +126,7 @@ static void dispatch(
 	else if (m->kind == HD_MSG_CANCEL && worker)
 		ctl_cancel(c, node, &m->cancel, s);
 	else if (m->kind == HD_MSG_REPORT && node->role == HD_ROLE_SWITCH)
-		ctl_lease_report(c, node, &m->report, s);
+		on_switch_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
 		ctl_report(c, node, &m->report, s);
 	else if (m->kind == HD_MSG_STATE && server)
@@ -481,49 +424,3 @@ const struct hd_core_ops hd_controller_ops = {
 };
 
 /* --- for invariant checkers --- */
-
-uint32_t hd_controller_link_count(const struct hd_controller *c) {
-	return ctl_link_count(c);
-}
-
-const char *hd_controller_link_name(const struct hd_controller *c, uint32_t link) {
-	return link < ctl_link_count(c) ? ctl_link_name(c, link) : "";
-}
-
-struct hd_addr hd_controller_server(const struct hd_controller *c, uint32_t id) {
-	const struct ctl_job *job = ctl_job_find(c, id);
-
-	return job && job->server ? job->server->data : (struct hd_addr){0};
-}
-
-double hd_controller_reserved_bps(const struct hd_controller *c, uint32_t link, hd_ns at) {
-	const struct ctl_transfer *t;
-	double sum = 0;
-
-	TAILQ_FOREACH (t, &c->open, entry) {
-		bool crosses = false;
-
-		for (uint8_t i = 0; i < t->path_count; i++)
-			crosses |= t->path[i] == link;
-		for (uint8_t i = 0; crosses && i < t->book_count; i++)
-			if (t->book[i].start <= at && at < t->book[i].end)
-				sum += t->book[i].rate * 8;
-	}
-	return sum;
-}
-
-double hd_controller_estimate_bps(const struct hd_controller *c, uint32_t link, double weight) {
-	return link < ctl_link_count(c) ? hd_view_share(c->view, link, c->now, weight) : 0;
-}
-
-void hd_controller_mark_reserved(const struct hd_controller *c, bool *marked) {
-	const struct ctl_transfer *t;
-
-	TAILQ_FOREACH (t, &c->open, entry)
-		for (uint8_t i = 0; i < t->path_count; i++)
-			marked[t->path[i]] = true;
-}
-
-double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
-	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
-}

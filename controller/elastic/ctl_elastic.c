@@ -5,7 +5,8 @@
  * at it (`show elastic`), and who is too many gets NOTICE, as from a cloud that takes its machine away: it flushes and
  * leaves. A worker's own notice counts: it is on its way out already. Nothing here waits for a worker.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_elastic.h"
 
 #include <errno.h>
 #include <math.h>

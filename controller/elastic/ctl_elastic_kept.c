@@ -7,7 +7,8 @@
  *
  * A policy's own state is not kept: it learns anew, and the target stays until it has another.
  */
-#include "ctl_core.h"
+#include "ctl_elastic.h"
+#include "ctl_job.h"
 #include "hd_text.h"
 
 #include <errno.h>

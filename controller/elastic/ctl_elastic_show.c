@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What operators, and whoever starts workers, see of the owners of worker counts. */
-#include "ctl_table.h"
+#include "ctl_elastic.h"
+#include "ctl_row.h"
 #include "hd_text.h"
 
 #include <math.h>

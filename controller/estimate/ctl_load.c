@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Link monitors: what other tenants take of a host's link, into the view. */
-#include "ctl_core.h"
+#include "ctl_estimate.h"
 
 #include <math.h>
 
@@ -23,12 +23,6 @@ static double total_bps(const struct hd_view_load *load) {
 		load->ours_bps + load->others_bps,
 		load->pressing_bps + fmax(load->beside_ours_bps, 0)
 	);
-}
-
-double ctl_link_weight(const struct hd_controller *c, uint32_t link) {
-	uint32_t wanted = link < c->scratch.link_capacity ? c->link_use[link] : 0;
-
-	return wanted < 1 ? 1 : fmin(wanted, CTL_CC_WEIGHT_MAX);
 }
 
 void ctl_load(

@@ -10,7 +10,8 @@
  * probe it: partners behind one that is due are chosen first (hd_view_train.c says what that tells). A link gets at
  * most 1 % of what it is believed to carry in trains.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_estimate.h"
 #include "hd_probe.h"
 
 #include <math.h>

@@ -6,7 +6,8 @@
  *            |=== B ===|          transfer has said how fast it was. C has not begun by A's end.
  *                        |= C =|
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_estimate.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Groups: granted whole, reported by their aggregator and the server, voided whole. */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_grouping.h"
+#include "ctl_transfers.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
 #include "hd_reduce.h"
@@ -21,64 +24,6 @@ double ctl_group_room(const struct ctl_job *job) {
 
 	/* hd_runs_merged_bytes() of so much is not more than that; 1: none may be merged. */
 	return fmax((most - 64) * 15 / 16 - 1, 1);
-}
-
-void ctl_group_learn(struct ctl_transfer *sum, const struct hd_msg_report *report) {
-	const struct ctl_group *group = sum->group;
-	double most = 0, all = 0, apart;
-
-	if (group->dtype != HD_DTYPE_SPARSE32 || group->direction != HD_PUSH
-	    || group->alive < group->count || report->bytes == 0)
-		return;
-	for (uint32_t m = 0; m < group->count; m++) {
-		most = fmax(most, (double)group->members[m]->bytes);
-		all += (double)group->members[m]->bytes;
-	}
-	if (all <= most)
-		return;
-	apart = fmin(fmax(((double)report->bytes - most) / (all - most), 0), 1);
-	sum->job->apart += CTL_APART_LEARN * (apart - sum->job->apart);
-}
-
-static uint64_t memory_of(
-	const struct hd_controller *c,
-	const struct ctl_transfer *t,
-	uint64_t bytes,
-	uint32_t count
-) {
-	const struct hd_reduce_config config = {
-		.dtype = t->dtype,
-		.order = c->ranked_sums ? HD_GROUP_RANKED : HD_GROUP_ARRIVAL,
-		.bytes = bytes,
-		.input_count = t->direction == HD_PUSH ? count : 1,
-	};
-
-	return bytes > 0 ? hd_reduce_memory_bytes(&config) : 0;
-}
-
-uint64_t
-ctl_group_memory(const struct hd_controller *c, const struct ctl_transfer *t, uint32_t count) {
-	return memory_of(c, t, t->bytes, count);
-}
-
-static uint64_t held_by_groups(const struct hd_controller *c, const struct ctl_node *aggregator) {
-	const struct ctl_group *group;
-	uint64_t bytes = 0;
-
-	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->aggregator == aggregator)
-			bytes += group->memory;
-	return bytes;
-}
-
-uint64_t ctl_memory_left(const struct hd_controller *c, const struct ctl_node *aggregator) {
-	uint64_t held;
-
-	if (aggregator->role == HD_ROLE_SWITCH) /* slots are all that it has */
-		return UINT64_MAX;
-	held = held_by_groups(c, aggregator) + ctl_reduce_held_bytes(c, aggregator);
-
-	return aggregator->memory_bytes > held ? aggregator->memory_bytes - held : 0;
 }
 
 /* --- for the journal and the shell --- */
@@ -110,59 +55,7 @@ static void record_group(
 	);
 }
 
-void ctl_group_ended(
-	struct hd_controller *c,
-	const struct ctl_group *group,
-	enum hd_reason reason
-) {
-	struct ctl_group_past *past = &c->grouping.past[c->grouping.past_count++ % CTL_GROUPS_KEPT];
-
-	*past = (struct ctl_group_past){
-		.number = group->number,
-		.count = group->count,
-		.direction = group->direction,
-		.reason = reason,
-		.bytes = group->bytes,
-		.made = group->made,
-		.ended = c->now,
-		.collected_s = group->collected_s,
-		.limit_s = group->limit_s,
-		.direct_s = group->direct_s,
-		.finish_s = group->finish_s,
-	};
-	hd_text_copy(past->job, sizeof(past->job), group->job->name);
-	hd_text_copy(
-		past->aggregator,
-		sizeof(past->aggregator),
-		group->aggregator ? group->aggregator->host : ""
-	);
-	/* Of no worker: its decision, of the same number, has what was planned. */
-	ctl_record(
-		c,
-		(struct hd_record){
-			.kind = HD_RECORD_COMPLETION,
-			.what = hd_outcome_name(
-				reason == HD_REASON_NONE ? HD_OUTCOME_APPLIED : HD_OUTCOME_FAILED
-			),
-			.reason = hd_reason_name(reason),
-			.job = group->job->id,
-			.direction = group->direction,
-			.round = group->number,
-			.bytes = group->bytes,
-			.duration_s = (double)(c->now - group->made) / 1e9,
-		}
-	);
-}
-
 /* --- making one --- */
-
-static void group_free(struct hd_controller *c, struct ctl_group *group) {
-	TAILQ_REMOVE(&c->groups, group, entry);
-	c->group_count--;
-	ctl_slots_end(c, group);
-	free(group->members);
-	free(group);
-}
 
 /* Nobody hears of it yet. NULL: limit or memory. */
 static struct ctl_group *
@@ -188,7 +81,7 @@ group_make(struct hd_controller *c, const struct hd_plan_group *plan, struct ctl
 	c->group_count++;
 	group->sum = ctl_transfer_add(c, job, HD_GROUP_WORKER, plan->direction, group->number);
 	if (!group->sum) {
-		group_free(c, group);
+		ctl_group_free(c, group);
 		return NULL;
 	}
 	group->sum->is_sum = true;
@@ -228,7 +121,7 @@ static bool may_grant(const struct hd_controller *c, const struct hd_plan_group 
 	if (!ctl_may_group(c, aggregator) || c->open_count + plan->count >= HD_TRANSFERS_MAX
 	    || !first
 	    || ctl_memory_left(c, aggregator)
-		    < memory_of(c, first, most_bytes(c, plan), plan->count))
+		    < ctl_group_memory_of(c, first, most_bytes(c, plan), plan->count))
 		return false;
 	for (uint32_t m = 0; m < plan->count; m++) {
 		const struct ctl_transfer *t = planned_member(c, plan, m);
@@ -338,7 +231,7 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 	group->token = hd_entropy_u64(&c->entropy);
 	group->dtype = first->dtype;
 	group->bytes = most_bytes(c, plan);
-	group->memory = by_switch ? 0 : memory_of(c, first, group->bytes, plan->count);
+	group->memory = by_switch ? 0 : ctl_group_memory_of(c, first, group->bytes, plan->count);
 	open_members(c, group, plan, sink);
 	set_exponent(group);
 	open_sum(c, group, plan, index);
@@ -363,34 +256,6 @@ int ctl_group_grant(struct hd_controller *c, uint32_t index, struct hd_sink *sin
 
 /* --- ends --- */
 
-void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_reason reason) {
-	if (group->failed)
-		return;
-	group->failed = true;
-	group->reason = reason;
-	c->groups_failed = true;
-}
-
-void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
-	struct ctl_group *group = t->group;
-
-	t->group = NULL;
-	if (t == group->sum) {
-		group->sum = NULL;
-	} else {
-		group->members[t->group_slot] = NULL;
-		group->alive--;
-	}
-	if (group->failed)
-		return; /* ctl_groups_settle() has more to say */
-	if (!group->alive && !group->sum) {
-		if (group->direction == HD_PULL)
-			ctl_group_ended(c, group, HD_REASON_NONE);
-		group_free(c, group);
-	} else if (!group->alive)
-		ctl_group_fail(c, group, HD_REASON_CANCELLED);
-}
-
 static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
 	c->counters.groups_voided++;
 	record_group(c, group, "voided", group->reason);
@@ -407,7 +272,7 @@ static void settle(struct hd_controller *c, struct ctl_group *group, struct hd_s
 	for (uint32_t m = 0; m < group->count; m++)
 		if (group->members[m])
 			ctl_void_quietly(c, group->members[m], HD_REASON_CLOSED, sink);
-	group_free(c, group);
+	ctl_group_free(c, group);
 }
 
 void ctl_groups_settle(struct hd_controller *c, struct hd_sink *sink) {
@@ -425,57 +290,7 @@ void ctl_groups_settle(struct hd_controller *c, struct hd_sink *sink) {
 	}
 }
 
-void ctl_group_aggregator_down(struct hd_controller *c, const struct ctl_node *aggregator) {
-	struct ctl_group *group;
-
-	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->aggregator == aggregator) {
-			group->aggregator = NULL;
-			ctl_group_fail(c, group, HD_REASON_LEASE);
-		}
-}
-
-void ctl_groups_fini(struct hd_controller *c) {
-	struct ctl_group *group;
-
-	while ((group = TAILQ_FIRST(&c->groups)))
-		group_free(c, group);
-}
-
 /* --- reports --- */
-
-/* It would not take the job's next one either. */
-void ctl_group_refused(
-	struct hd_controller *c,
-	struct ctl_node *aggregator,
-	const struct ctl_job *job,
-	uint8_t reason
-) {
-	struct ctl_refusal *slot = &aggregator->refusals[0];
-
-	if (reason != HD_REASON_NO_MEMORY && reason != HD_REASON_REFUSED
-	    && reason != HD_REASON_CLOSED)
-		return;
-	for (size_t i = 1; i < CTL_REFUSALS_KEPT && slot->job != job->id; i++) {
-		struct ctl_refusal *other = &aggregator->refusals[i];
-
-		if (other->job == job->id || other->until < slot->until)
-			slot = other;
-	}
-	*slot = (struct ctl_refusal){job->id, hd_ns_add(c->now, CTL_GROUP_BACKOFF_NS)};
-}
-
-bool ctl_group_refuses(
-	const struct hd_controller *c,
-	const struct ctl_node *aggregator,
-	const struct ctl_job *job
-) {
-	for (size_t i = 0; i < CTL_REFUSALS_KEPT; i++)
-		if (aggregator->refusals[i].job == job->id
-		    && c->now < aggregator->refusals[i].until)
-			return true;
-	return false;
-}
 
 /* A sum's copy may outlive its group, which nobody else can speak of while it is there. */
 static bool may_end_copy(

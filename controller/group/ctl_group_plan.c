@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Grouping in a planning round: which aggregators there are, how the network leads over them, and what of the
  * latest plan belongs together. */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_grouping.h"
 #include "hd_text.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said of a group: GROUP to its aggregator, MEMBERS to the server, VOID when it is over. */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_grouping.h"
 #include "hd_group.h"
 
 #include <errno.h>

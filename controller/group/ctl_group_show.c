@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operator sees of groups: the open ones, and what the latest plan says of each member. */
-#include "ctl_table.h"
+
+#include "ctl_grouping.h"
+#include "ctl_row.h"
 
 #include <math.h>
 #include <stdio.h>

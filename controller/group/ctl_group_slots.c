@@ -12,64 +12,17 @@
  * A lease is of one group: its slots are free again with it, so a job holds no more than its share and no longer than
  * its sum takes. Where no slots are left the planner is not offered the switch.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_estimate.h"
+#include "ctl_grouping.h"
+#include "ctl_slots.h"
+#include "ctl_transfers.h"
 #include "hd_group.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-bool ctl_may_group(const struct hd_controller *c, const struct ctl_node *node) {
-	if (node->role != HD_ROLE_SWITCH)
-		return ctl_may_add(node);
-	return c->switching && !node->doomed && !node->draining && c->now >= node->no_groups_until
-		&& (node->slot_dtypes >> HD_DTYPE_FIXED32 & 1) != 0;
-}
-
-bool ctl_groups_possible(const struct hd_controller *c) {
-	return c->aggregation && (c->aggregator_count > 0 || (c->switching && c->switch_count > 0));
-}
-
 /* --- slots ------------------------------------------------------------------------------------ */
-
-uint32_t ctl_slots_leased(
-	const struct hd_controller *c,
-	const struct ctl_node *node,
-	const struct ctl_job *job
-) {
-	const struct ctl_slots_over *over;
-	const struct ctl_group *group;
-	uint32_t slots = 0;
-
-	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->slots && group->slots->node == node && (!job || group->job == job))
-			slots += group->slots->slots;
-	TAILQ_FOREACH (over, &c->slots_over, entry)
-		if (over->node == node && (!job || (over->copy != 0 && over->job == job->id)))
-			slots += over->slots;
-	return slots;
-}
-
-void ctl_slots_of(
-	const struct hd_controller *c,
-	const struct ctl_job *job,
-	uint32_t *leases,
-	uint32_t *slots
-) {
-	const struct ctl_slots_over *over;
-	const struct ctl_group *group;
-
-	*leases = *slots = 0;
-	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->job == job && group->slots) {
-			++*leases;
-			*slots += group->slots->slots;
-		}
-	TAILQ_FOREACH (over, &c->slots_over, entry)
-		if (over->job == job->id) {
-			++*leases;
-			*slots += over->slots;
-		}
-}
 
 /* What the job may still lease there. */
 static uint32_t
@@ -150,16 +103,6 @@ struct ctl_group_slots *ctl_slots_take(
 	return slots;
 }
 
-void ctl_slots_held(const struct ctl_group *group) {
-	if (!group->slots)
-		return;
-	for (uint32_t m = 0; m < group->count; m++)
-		if (group->members[m]) {
-			group->members[m]->held = true;
-			group->members[m]->book_count = 0;
-		}
-}
-
 /* Its members begin with the sum: there is nobody who collects. The books keep what was planned of their own links. */
 void ctl_slots_book(struct ctl_group *group) {
 	const struct ctl_transfer *sum = group->sum;
@@ -226,19 +169,6 @@ int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_si
 	return ctl_send(c, slots->node, &message, sink);
 }
 
-void ctl_slots_grant(const struct ctl_transfer *t, struct hd_msg_grant *m) {
-	const struct ctl_group_slots *slots = t->group ? t->group->slots : NULL;
-
-	if (!slots || t->is_sum)
-		return;
-	m->result_token = slots->results[t->group_slot];
-	m->slots = slots->slots;
-	m->count = slots->count;
-	m->member = (uint8_t)t->group_slot;
-	m->members = (uint8_t)t->group->count;
-	m->receivers = slots->receivers;
-}
-
 /* The members have waited for it: what was to begin meanwhile begins now. */
 static void tell_members(struct hd_controller *c, struct ctl_group *group, struct hd_sink *sink) {
 	if (group->sum)
@@ -301,48 +231,6 @@ void ctl_slots_untold(struct hd_controller *c, struct ctl_transfer *t, struct hd
 	(void)ctl_send(c, worker, &message, sink);
 }
 
-void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {
-	const struct ctl_transfer *copy;
-	struct ctl_slots_over *over;
-
-	if (!group->slots)
-		return;
-	copy = ctl_transfer_find(c, group->job, HD_GROUP_WORKER, HD_COPY, group->number);
-	over = calloc(1, sizeof(*over));
-	if (over && group->slots->node) {
-		*over = (struct ctl_slots_over){
-			.name = group->slots->name,
-			.node = group->slots->node,
-			.slots = group->slots->slots,
-			.job = group->job->id,
-			.copy = copy ? copy->token : 0,
-			.until = hd_ns_add(c->now, HD_SUM_TAIL_US * HD_US),
-		};
-		TAILQ_INSERT_TAIL(&c->slots_over, over, entry);
-		ctl_check_by(c, c->now);
-	} else {
-		free(over); /* it expires, or was lost with its switch */
-	}
-	free(group->slots);
-	group->slots = NULL;
-}
-
-void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node) {
-	struct ctl_slots_over *over, *next;
-	struct ctl_group *group;
-
-	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->slots && group->slots->node == node)
-			group->slots->node = NULL;
-	for (over = TAILQ_FIRST(&c->slots_over); over; over = next) {
-		next = TAILQ_NEXT(over, entry);
-		if (over->node != node)
-			continue;
-		TAILQ_REMOVE(&c->slots_over, over, entry);
-		free(over);
-	}
-}
-
 /* Returns when the next is to end. */
 static hd_ns say_ends(struct hd_controller *c, struct hd_sink *sink) {
 	struct ctl_slots_over *over = TAILQ_FIRST(&c->slots_over), *next;
@@ -394,28 +282,4 @@ void ctl_slots_spoilt(struct hd_controller *c, const struct ctl_group *group, ui
 		return;
 	c->counters.sums_saturated++;
 	ctl_group_refused(c, group->slots->node, group->job, HD_REASON_REFUSED);
-}
-
-void ctl_slots_copy_lost(struct hd_controller *c, const struct ctl_transfer *copy) {
-	struct ctl_group *group;
-
-	TAILQ_FOREACH (group, &c->groups, entry)
-		if (group->job == copy->job && group->number == copy->round)
-			break;
-	/* Its members wait for the replica's word. */
-	if (!group || group->failed || !group->slots || group->slots->receivers < 2 || !group->sum
-	    || group->sum->held)
-		return;
-	if (group->slots->node)
-		ctl_group_refused(c, group->slots->node, group->job, HD_REASON_REFUSED);
-	ctl_group_fail(c, group, HD_REASON_CLOSED);
-}
-
-void ctl_slots_fini(struct hd_controller *c) {
-	struct ctl_slots_over *over;
-
-	while ((over = TAILQ_FIRST(&c->slots_over))) {
-		TAILQ_REMOVE(&c->slots_over, over, entry);
-		free(over);
-	}
 }

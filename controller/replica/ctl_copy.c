@@ -7,7 +7,10 @@
  * Sums are kept by nobody. Their aggregator sends them to the replica while it sends them to the server, beside the
  * plan: what the sum leaves of the way, or a share of it. Such a copy ends by itself, as its group does without it.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_estimate.h"
+#include "ctl_transfers.h"
 #include "hd_group.h"
 
 #include <math.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which node keeps a copy of which job, and what happens when either of the two is gone. */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_estimate.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,17 +14,18 @@ void ctl_replica_init(struct ctl_replica *replica) {
 	){.divergence = -1, .div_set = -1, .promoted_divergence = -1, .assign_at = HD_NEVER};
 }
 
-static uint64_t next_generation(struct hd_controller *c) {
+uint64_t ctl_next_generation(struct hd_controller *c) {
 	return (uint64_t)c->config.epoch << 48 | ++c->generations;
 }
 
-static int
-say(struct hd_controller *c,
-    const struct ctl_job *job,
-    struct ctl_node *to,
-    enum hd_replica_order order,
-    uint64_t generation,
-    struct hd_sink *sink) {
+int ctl_replica_say(
+	struct hd_controller *c,
+	const struct ctl_job *job,
+	struct ctl_node *to,
+	enum hd_replica_order order,
+	uint64_t generation,
+	struct hd_sink *sink
+) {
 	struct hd_message message = {.kind = HD_MSG_REPLICA};
 
 	message.replica.job = job->id;
@@ -34,7 +37,7 @@ say(struct hd_controller *c,
 
 /* --- who keeps what ----------------------------------------------------------------------------- */
 
-static bool may_keep(const struct ctl_job *job, const struct ctl_node *node) {
+bool ctl_replica_may_keep(const struct ctl_job *job, const struct ctl_node *node) {
 	uint8_t wanted = job->server->role == HD_ROLE_REPLICA ? HD_ROLE_SERVER : HD_ROLE_REPLICA;
 
 	return node->role == wanted && !node->doomed && !node->draining
@@ -54,10 +57,11 @@ static uint64_t free_bytes(const struct hd_controller *c, const struct ctl_node 
 static struct ctl_node *best_node(const struct hd_controller *c, const struct ctl_job *job) {
 	struct ctl_node *node, *best = NULL;
 
-	if (job->replica.holder && may_keep(job, job->replica.holder))
+	if (job->replica.holder && ctl_replica_may_keep(job, job->replica.holder))
 		return job->replica.holder;
 	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (may_keep(job, node) && (!best || free_bytes(c, node) > free_bytes(c, best)))
+		if (ctl_replica_may_keep(job, node)
+		    && (!best || free_bytes(c, node) > free_bytes(c, best)))
 			best = node;
 	return best;
 }
@@ -102,7 +106,7 @@ void ctl_replica_release(struct hd_controller *c, struct ctl_job *job, struct hd
 	job->replica.holder = NULL;
 	job->replica.holds = 0;
 	if (holder && holder != job->server)
-		say(c, job, holder, HD_REPLICA_RETIRE, next_generation(c), sink);
+		ctl_replica_say(c, job, holder, HD_REPLICA_RETIRE, ctl_next_generation(c), sink);
 }
 
 void ctl_replica_end(
@@ -112,7 +116,7 @@ void ctl_replica_end(
 	enum hd_replica_order order,
 	struct hd_sink *sink
 ) {
-	say(c, job, server, order, next_generation(c), sink);
+	ctl_replica_say(c, job, server, order, ctl_next_generation(c), sink);
 }
 
 static void
@@ -123,7 +127,7 @@ assign(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, stru
 	if (hd_version_incarnation(job->replica.holds) != hd_version_incarnation(job->version))
 		job->replica.holds = 0;
 	job->replica.node = node;
-	job->replica.generation = next_generation(c);
+	job->replica.generation = ctl_next_generation(c);
 	job->replica.in_step = job->replica.held = false;
 	job->replica.state = HD_FOLLOW_NONE;
 	job->replica.version = 0;
@@ -160,7 +164,7 @@ hd_ns ctl_replica_check(struct hd_controller *c, struct hd_sink *sink) {
 }
 
 /* Everything that is known of the present one. */
-static void replica_end(
+void ctl_replica_drop(
 	struct hd_controller *c,
 	struct ctl_job *job,
 	enum hd_reason reason,
@@ -183,9 +187,11 @@ void ctl_replica_lost(struct hd_controller *c, const struct ctl_node *node, stru
 		if (job->replica.node != node)
 			continue;
 		/* From here on it is not promoted; only then the server hears that it is alone. */
-		replica_end(c, job, HD_REASON_CLOSED, sink);
+		ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
 		if (job->server)
-			say(c, job, job->server, HD_REPLICA_ALONE, job->replica.generation, sink);
+			ctl_replica_say(
+				c, job, job->server, HD_REPLICA_ALONE, job->replica.generation, sink
+			);
 		ctl_check_by(c, c->now);
 	}
 }
@@ -195,91 +201,12 @@ void ctl_replica_forget(struct hd_controller *c, struct ctl_job *job, struct hd_
 
 	if (!node)
 		return;
-	replica_end(c, job, HD_REASON_CLOSED, sink);
+	ctl_replica_drop(c, job, HD_REASON_CLOSED, sink);
 	if (job->replica.holder != node)
-		say(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
+		ctl_replica_say(c, job, node, HD_REPLICA_RETIRE, job->replica.generation, sink);
 }
 
 /* --- FOLLOW -------------------------------------------------------------------------------------- */
-
-/* After a restart of ours: the server says whom it has. */
-static bool adopt(struct hd_controller *c, struct ctl_job *job, const struct hd_msg_follow *m) {
-	struct ctl_node *node;
-
-	if (job->replica.node || m->generation >> 48 >= c->config.epoch)
-		return false;
-	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (node->data.ipv4 == m->peer_ipv4 && node->data.port == m->peer_port
-		    && may_keep(job, node)) {
-			job->replica.node = node;
-			job->replica.generation = m->generation;
-			return true;
-		}
-	return false;
-}
-
-/* A replica's own word on what it holds; of several the one that holds most. False: it is none. */
-static bool note_held(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_follow *m,
-	struct hd_sink *sink
-) {
-	struct ctl_job *job = m->job && !m->peer_port && hd_version_counter(m->version) > 0 ?
-		ctl_job_get(c, m->job, sink) :
-		NULL;
-
-	if (!job || job->server == node)
-		return false;
-	if (job->begun && job->replica.node && job->replica.node != node) {
-		/* Another one has its place by now. */
-		say(c, job, node, HD_REPLICA_RETIRE, next_generation(c), sink);
-		return true;
-	}
-	if (!job->replica.holder || job->replica.holder == node
-	    || m->version > job->replica.holds) {
-		job->replica.holder = node;
-		job->replica.holds = m->version;
-	}
-	return true;
-}
-
-void ctl_replica_follow(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_follow *m,
-	struct hd_sink *sink
-) {
-	struct ctl_job *job = ctl_job_find(c, m->job);
-	struct ctl_replica *replica;
-
-	if (!job || job->server != node) {
-		if (!note_held(c, node, m, sink))
-			c->counters.hostile_owner++;
-		return;
-	}
-	replica = &job->replica;
-	if (replica->generation != m->generation || !replica->node) {
-		if (!adopt(c, job, m)) {
-			/* Of one that is over, or that has not registered with us yet: it may come. */
-			replica->assign_at = c->now + CTL_SETTLE_NS;
-			ctl_check_by(c, replica->assign_at);
-			return;
-		}
-	}
-	replica->in_step = m->state == HD_FOLLOW_STEP;
-	replica->state = m->state;
-	replica->version = m->version;
-	if (hd_version_counter(m->version) > 0) {
-		replica->holder = replica->node;
-		replica->holds = m->version;
-	}
-	replica->behind = m->behind;
-	replica->divergence = m->divergence;
-	if (m->held && !replica->held && c->pending_count)
-		ctl_plan_now(c); /* its copies go ahead of what else waits */
-	replica->held = m->held != 0;
-}
 
 /* --- taking the server's place --------------------------------------------------------------------- */
 
@@ -289,131 +216,10 @@ void ctl_replica_serve(
 	uint64_t generation,
 	struct hd_sink *sink
 ) {
-	uint64_t serving = generation ? generation : next_generation(c);
+	uint64_t serving = generation ? generation : ctl_next_generation(c);
 
 	if (job->serving != serving)
 		ctl_kept_changed(c);
 	job->serving = serving;
-	say(c, job, job->server, HD_REPLICA_SERVE, job->serving, sink);
-}
-
-static void tell_promoted(
-	struct hd_controller *c,
-	const struct ctl_job *job,
-	const struct ctl_node *node,
-	struct hd_sink *sink
-) {
-	ctl_event(
-		sink,
-		(struct hd_event){
-			.at = c->now,
-			.kind = HD_EVENT_PROMOTED,
-			.job = job->id,
-			.base = job->replica.version,
-			.version = job->replica.version,
-			.aux = job->replica.behind,
-			.value = job->replica.divergence,
-			.position = (uint64_t)node->host_index + 1,
-		}
-	);
-	ctl_record(
-		c,
-		(struct hd_record){
-			.kind = HD_RECORD_NODE,
-			.what = "promoted",
-			.reason = hd_reason_name(HD_REASON_NO_SERVER),
-			.rule = hd_role_name(node->role),
-			.text = node->host,
-			.job = job->id,
-		}
-	);
-}
-
-static void
-promote(struct hd_controller *c, struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink) {
-	tell_promoted(c, job, node, sink);
-	job->replica.promotions++;
-	job->replica.promoted_divergence = job->replica.divergence;
-	c->counters.promotions++;
-	replica_end(c, job, HD_REASON_CLOSED, sink);
-	job->replica.holder = NULL;
-	job->replica.holds = 0;
-	ctl_job_lose_server(c, job, HD_REASON_NO_SERVER, sink);
-	job->replica.settles_at = c->now + SERVE_WAIT_NS;
-	ctl_job_claim(c, job, node, 0, sink);
-	job->replica.generation = job->serving;
-}
-
-static bool can_serve(const struct ctl_node *node) {
-	return node && !node->doomed && node->role != HD_ROLE_NONE;
-}
-
-bool ctl_replica_promote(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
-	if (!can_serve(job->replica.node) || !job->replica.in_step)
-		return false;
-	promote(c, job, job->replica.node, sink);
-	return true;
-}
-
-bool ctl_replica_prefer(
-	struct hd_controller *c,
-	struct ctl_job *job,
-	struct ctl_node *node,
-	hd_version begun,
-	struct hd_sink *sink
-) {
-	struct ctl_replica *replica = &job->replica;
-	uint64_t newest = hd_version_counter(job->newest);
-	uint64_t has = hd_version_counter(replica->holds);
-
-	/* A restored life counts on from where its checkpoint was, one that begins anew from 0. */
-	if (!can_serve(replica->holder) || replica->holder == node
-	    || has <= hd_version_counter(begun)
-	    || hd_version_incarnation(replica->holds) == hd_version_incarnation(begun))
-		return false;
-	replica->version = replica->holds;
-	replica->behind = newest > has ? (uint32_t)(newest - has) : 0;
-	replica->divergence = -1;
-	promote(c, job, replica->holder, sink);
-	say(c, job, node, HD_REPLICA_RETIRE, next_generation(c), sink);
-	return true;
-}
-
-/*
- * Who has a job by an older word of ours than that by which it was given away, or by none (it began it while it
- * could not hear us), has it wrongly: unless nothing has been done elsewhere yet, which a former life's word does not
- * tell. A word that is newer than all that we know of is such a life's, which promoted it.
- */
-static bool is_stale(const struct ctl_job *job, const struct ctl_node *node, uint64_t generation) {
-	bool elsewhere = job->server_host[0] && strcmp(job->server_host, node->host) != 0;
-
-	if (generation > job->serving)
-		return false;
-	if (job->recalled)
-		return elsewhere;
-	return job->position > 0 || hd_version_counter(job->newest) > 0
-		|| job->replica.promotions > 0;
-}
-
-bool ctl_replica_fence(
-	struct hd_controller *c,
-	struct ctl_job *job,
-	struct ctl_node *node,
-	uint64_t generation,
-	struct hd_sink *sink
-) {
-	struct ctl_node *other = job->server;
-
-	if (other == node)
-		return false;
-	if (is_stale(job, node, generation)) {
-		say(c, job, node, HD_REPLICA_RETIRE, next_generation(c), sink);
-		return true;
-	}
-	if (!other)
-		return false;
-	ctl_replica_forget(c, job, sink);
-	ctl_job_claim(c, job, node, generation, sink);
-	say(c, job, other, HD_REPLICA_RETIRE, next_generation(c), sink);
-	return false;
+	ctl_replica_say(c, job, job->server, HD_REPLICA_SERVE, job->serving, sink);
 }

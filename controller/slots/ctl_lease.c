@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Leases of slots: what is leased to whom, and what ends. */
-#include "ctl_core.h"
-#include "ctl_lease.h"
+#include "ctl_base.h"
+#include "ctl_slots.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
 
@@ -9,128 +9,16 @@
 
 /* --- what there is --- */
 
-static struct ctl_lease *
-find(const struct hd_controller *c, const struct ctl_node *node, uint64_t name) {
-	struct ctl_lease *lease;
-
-	TAILQ_FOREACH (lease, &c->leases, entry)
-		if (lease->name == name && lease->node == node)
-			return lease;
-	return NULL;
-}
-
-uint32_t ctl_lease_slots(const struct hd_controller *c, const struct ctl_node *node) {
-	const struct ctl_lease *lease;
-	uint32_t slots = 0;
-
-	TAILQ_FOREACH (lease, &c->leases, entry)
-		slots += lease->node == node ? lease->slots : 0;
-	return slots + ctl_slots_leased(c, node, NULL);
-}
-
-bool ctl_lease_is_busy(const struct ctl_lease *lease) {
-	const struct ctl_reduce *r;
-
-	if (!lease->job)
-		return false;
-	TAILQ_FOREACH (r, &lease->job->reduces, entry)
-		if (r->lease == lease)
-			return true;
-	return false;
-}
-
-static void forget(struct hd_controller *c, struct ctl_lease *lease) {
-	TAILQ_REMOVE(&c->leases, lease, entry);
-	if (lease->job)
-		lease->job->lease = NULL;
-	free(lease);
-}
-
-static void
-record(const struct hd_controller *c,
-       const struct ctl_job *job,
-       const struct ctl_lease *lease,
-       const char *what,
-       const char *reason) {
-	ctl_record(
-		c,
-		(struct hd_record){
-			.kind = HD_RECORD_DECISION,
-			.what = what,
-			.reason = reason,
-			.rule = "lease",
-			.text = lease ? lease->node->host : "",
-			.job = job ? job->id : 0,
-			.direction = HD_REDUCE,
-			.round = lease ? lease->turn : 0,
-			.attempt = lease ? lease->attempt : 0,
-			.bytes = lease ? (uint64_t)lease->slots * lease->count * sizeof(float) : 0,
-			.position = lease ? lease->slots : 0,
-			.rate_bps = lease ? lease->rate * 8 : 0,
-		}
-	);
-}
-
 /* Said to the journal when it is another one than before. */
 static enum ctl_way
 decide(const struct hd_controller *c, struct ctl_job *job, enum ctl_way way, const char *why) {
 	if (job->why != why && way == CTL_WAY_SHARDS && why != ctl_why_no_switch)
-		record(c, job, NULL, "shards", why);
+		ctl_lease_record(c, job, NULL, "shards", why);
 	job->why = why;
 	return way;
 }
 
 /* --- ends --- */
-
-void ctl_lease_end(
-	struct hd_controller *c,
-	struct ctl_lease *lease,
-	enum hd_reason reason,
-	struct hd_sink *sink
-) {
-	struct hd_message message = {.kind = HD_MSG_VOID};
-
-	message.void_.job = lease->job_id;
-	message.void_.token = lease->name;
-	message.void_.reason = (uint8_t)reason;
-	if (lease->node->role == HD_ROLE_SWITCH)
-		(void)ctl_send(c, lease->node, &message, sink);
-	record(c, lease->job, lease, "ended", hd_reason_name(reason));
-	forget(c, lease);
-	/* Somebody may wait for its slots. */
-	ctl_check_by(c, c->now);
-}
-
-void ctl_lease_report(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_report *m,
-	struct hd_sink *sink
-) {
-	struct ctl_lease *lease = find(c, node, m->token);
-	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_REFUSED;
-	struct ctl_job *job;
-
-	if (!lease && ctl_slots_report(c, node, m, sink))
-		return;
-	if (!lease || !lease->job) {
-		c->counters.reports_unknown++;
-		return;
-	}
-	c->counters.reports++;
-	job = lease->job;
-	if (m->outcome == HD_OUTCOME_APPLIED) {
-		c->counters.leases += !lease->held;
-		job->leases_begun[CTL_LEASE_REDUCE] += !lease->held;
-		lease->held = true;
-	} else {
-		/* It would refuse the next one as well. */
-		c->counters.leases_refused++;
-		node->no_groups_until = hd_ns_add(c->now, CTL_LEASE_REST_NS);
-		ctl_reduce_lease_lost(c, lease, reason, sink);
-	}
-	ctl_reduce_joined(c, job, sink);
-}
 
 void ctl_lease_worker_down(
 	struct hd_controller *c,
@@ -150,27 +38,6 @@ void ctl_lease_worker_down(
 			ctl_check_by(c, c->now); /* it ends */
 		return;
 	}
-}
-
-void ctl_lease_switch_down(
-	struct hd_controller *c,
-	const struct ctl_node *node,
-	struct hd_sink *sink
-) {
-	struct ctl_lease *lease, *next;
-
-	for (lease = TAILQ_FIRST(&c->leases); lease; lease = next) {
-		next = TAILQ_NEXT(lease, entry);
-		if (lease->node == node)
-			ctl_reduce_lease_lost(c, lease, HD_REASON_LEASE, sink);
-	}
-}
-
-void ctl_lease_orphan(struct hd_controller *c, struct ctl_job *job) {
-	if (job->lease)
-		job->lease->job = NULL;
-	job->lease = NULL;
-	ctl_check_by(c, c->now);
 }
 
 /* NONE, or why the lease is not to be any more. */
@@ -211,13 +78,6 @@ hd_ns ctl_lease_check(struct hd_controller *c, struct hd_sink *sink) {
 		);
 	}
 	return at;
-}
-
-void ctl_lease_fini(struct hd_controller *c) {
-	struct ctl_lease *lease;
-
-	while ((lease = TAILQ_FIRST(&c->leases)))
-		forget(c, lease);
 }
 
 /* --- which way a round goes --- */
@@ -292,10 +152,10 @@ static const char *lease_anew(
 	job->lease = lease;
 	TAILQ_INSERT_TAIL(&c->leases, lease, entry);
 	if (ctl_lease_say(c, lease, sink) < 0) {
-		forget(c, lease);
+		ctl_lease_forget(c, lease);
 		return "refused";
 	}
-	record(c, job, lease, "leased", "none");
+	ctl_lease_record(c, job, lease, "leased", "none");
 	ctl_check_by(c, hd_ns_add(c->now, CTL_LEASE_WAIT_NS));
 	return NULL;
 }

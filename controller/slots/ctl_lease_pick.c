@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which switch a round may go through, and how many of its slots. */
-#include "ctl_core.h"
-#include "ctl_lease.h"
+#include "ctl_base.h"
+#include "ctl_reduces.h"
+#include "ctl_slots.h"
 #include "hd_group.h"
 #include "hd_kernels.h"
 

@@ -16,8 +16,8 @@
  * slow. A job with other links finds out when it gets what it is told. What a monitor, a transfer or a train has shown
  * since counts more.
  */
-#include "ctl_core.h"
-#include "ctl_lease.h"
+#include "ctl_estimate.h"
+#include "ctl_slots.h"
 
 #include <math.h>
 

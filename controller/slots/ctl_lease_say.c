@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is said of leases: SLOTS to the switch, REDUCE to the workers of a round that goes through one. */
-#include "ctl_core.h"
-#include "ctl_lease.h"
+#include "ctl_base.h"
+#include "ctl_slots.h"
 #include "hd_group.h"
 
 #include <math.h>

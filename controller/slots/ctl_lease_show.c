@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an operator sees of switches and of leases: one row for each job that makes all-reduces, with or without, and
  * one for each group of pushes that has slots. */
-#include "ctl_group.h"
-#include "ctl_lease.h"
-#include "ctl_table.h"
+#include "ctl_row.h"
+#include "ctl_slots.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -11,8 +11,12 @@
  * "left": everybody has left the job. "ended": jobs that are forgotten, but for the host that may have a checkpoint.
  * Each field but version may be missing: nobody has set it. A div-max of 0 is off: however far, whatever the job says.
  */
-#include "ctl_ended.h"
+#include "ctl_base.h"
+#include "ctl_commands.h"
+#include "ctl_elastic.h"
+#include "ctl_kept.h"
 #include "ctl_possible.h"
+#include "ctl_registry.h"
 #include "hd_jobspec.h"
 #include "hd_json.h"
 #include "hd_text.h"
@@ -152,27 +156,6 @@ char *hd_controller_kept(const struct hd_controller *c) {
 	text = json_dumps(root, JSON_INDENT(1));
 	json_decref(root);
 	return text;
-}
-
-void ctl_kept_changed(struct hd_controller *c) {
-	c->kept.changed = true;
-}
-
-void ctl_kept_soon(struct hd_controller *c) {
-	c->kept.due = hd_ns_min(c->kept.due, hd_ns_add(c->now, CTL_KEEP_SOON_NS));
-	ctl_check_by(c, c->kept.due);
-}
-
-void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value) {
-	const struct ctl_setting *s;
-	uint64_t i = 0;
-
-	while ((s = ctl_setting(i)) != NULL && s != setting)
-		i++;
-	assert(s && i < CTL_SETTINGS_MAX);
-	c->kept.set |= UINT32_C(1) << i;
-	c->kept.value[i] = value;
-	ctl_kept_changed(c);
 }
 
 void ctl_keep(struct hd_controller *c) {

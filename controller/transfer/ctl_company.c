@@ -10,7 +10,8 @@
  * Waiting until a_j costs each of the k that are due a_j, and saves each of the j that come s - a_i: they would have
  * waited for the link instead. The j that saves most is waited for, if it saves anything at all.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_requests.h"
 
 #include <math.h>
 

@@ -14,7 +14,10 @@
  * bound takes the job's credits back first. Its base is not known yet, so a job whose weights depend on
  * delays gets none. Nothing is reserved for it, nor weighed between tenants: it is small.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_estimate.h"
+#include "ctl_requests.h"
+#include "ctl_transfers.h"
 #include "hd_jobspec.h"
 
 #include <errno.h>
@@ -208,14 +211,6 @@ bool ctl_credit_reported(
 	c->counters.credited_bytes += m->bytes;
 	ctl_transfer_route(c, t);
 	return true;
-}
-
-void ctl_credit_freed(struct ctl_transfer *t) {
-	struct ctl_node *worker = ctl_worker(t->job, t->worker);
-
-	t->job->credits--;
-	if (worker && worker->credit == t)
-		worker->credit = NULL;
 }
 
 void ctl_credit_pulled(

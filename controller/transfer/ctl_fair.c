@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Fairness between tenants: what each is owed. */
-#include "ctl_core.h"
+#include "ctl_requests.h"
 
 void ctl_tenant_charge(struct hd_controller *c, const struct ctl_transfer *t) {
 	struct ctl_scratch *s = &c->scratch;

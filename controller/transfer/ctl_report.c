@@ -1,45 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What comes back: reports of ended transfers free their reservations and feed the estimate; after
- * a restart of either side, STATE and INFLIGHT rebuild positions and reservations.
- */
-#include "ctl_ended.h"
-#include "ctl_possible.h"
+/* What comes back: reports of ended transfers free their reservations and feed the estimate. */
+#include "ctl_allreduce.h"
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_estimate.h"
+#include "ctl_grouping.h"
+#include "ctl_requests.h"
+#include "ctl_transfers.h"
 
 #include <string.h>
 
 /* --- versions --- */
 
-static void job_version(struct ctl_job *job, hd_version version) {
+void ctl_job_version(struct ctl_job *job, hd_version version) {
 	if (version > job->version)
 		job->version = version; /* incarnation in the high bits: a later life is greater */
 	if (version > job->newest)
 		job->newest = version;
-}
-
-/* A new life of the server begins behind what the last one had reported. */
-static void tell_rolled_back(
-	struct hd_controller *c,
-	const struct ctl_job *job,
-	hd_version version,
-	struct hd_sink *sink
-) {
-	uint64_t had = hd_version_counter(job->newest), has = hd_version_counter(version);
-
-	if (hd_version_incarnation(version) == hd_version_incarnation(job->newest) || has >= had)
-		return;
-	c->counters.rolled_back += had - has;
-	ctl_event(
-		sink,
-		(struct hd_event){
-			.at = c->now,
-			.kind = HD_EVENT_ROLLED_BACK,
-			.job = job->id,
-			.version = version,
-			.base = job->newest,
-			.aux = had - has,
-		}
-	);
 }
 
 /* --- reports --- */
@@ -149,28 +126,6 @@ static void push_ended(
 		ctl_credit_next(c, worker, m->bytes, sink);
 }
 
-void ctl_report_held(
-	struct hd_controller *c,
-	struct ctl_transfer *t,
-	const struct hd_msg_report *m,
-	struct hd_sink *sink
-) {
-	if (!t->held) {
-		ctl_sample_add(c, t, m);
-		if (t->is_sum && t->group)
-			ctl_group_learn(t, m);
-	}
-	if (t->group && t->is_sum != (t->direction == HD_PUSH))
-		t->group->collected = c->now;
-	t->held = true;
-	t->book_count = 0;
-	if (t->is_sum && t->group)
-		ctl_slots_held(t->group);
-	ctl_samples_take(c, sink);
-	if (c->pending_count)
-		ctl_plan_soon(c);
-}
-
 static void report_end(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
@@ -269,7 +224,7 @@ void ctl_report(
 		return;
 	}
 	if (m->direction == HD_PUSH && m->outcome != HD_OUTCOME_PENDING)
-		job_version(job, m->version);
+		ctl_job_version(job, m->version);
 	t = ctl_transfer_by_token(c, m->token);
 	if (!t && m->direction == HD_PULL && m->credited) {
 		ctl_credit_pulled(c, node, m, sink);
@@ -296,106 +251,4 @@ void ctl_report(
 		report_sum(c, t, m, sink);
 	else
 		report_end(c, t, m, sink);
-}
-
-/* --- after a restart --- */
-
-void ctl_state(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_state *m,
-	struct hd_sink *sink
-) {
-	char text[HD_TEXT_BYTES_MAX];
-	uint64_t generation;
-	struct ctl_job *job;
-
-	if (!ctl_state_is_possible(m)) {
-		c->counters.hostile_value++;
-		return;
-	}
-	job = ctl_job_get(c, m->job, sink);
-	if (!job) {
-		ctl_refuse(c, node, m->job, ctl_jobs_full(c, text, sizeof(text)), sink);
-		return;
-	}
-	generation = ctl_generation_believed(c, m->generation);
-	if (ctl_replica_fence(c, job, node, generation, sink)
-	    || (generation == 0 && ctl_replica_prefer(c, job, node, m->version, sink)))
-		return;
-	if (!job->model_bytes)
-		job->model_bytes = m->model_bytes;
-	if (!job->tau_max)
-		job->tau_max = m->tau_max;
-	if (job->server != node)
-		ctl_job_claim(c, job, node, generation, sink);
-	else if (generation == 0) /* it waits for this */
-		ctl_replica_serve(c, job, job->serving, sink);
-	job->begun = true;
-	job->recalled = false;
-	ctl_check_by(c, c->now); /* for its replica */
-	tell_rolled_back(c, job, m->version, sink);
-	job_version(job, m->version);
-	if (m->position > job->position)
-		job->position = m->position;
-	job->inflight_expected = m->inflight;
-	if (!m->inflight && job->state == CTL_JOB_SETTLING)
-		ctl_job_ready(c, job, sink);
-}
-
-static void restore(struct hd_controller *c, struct ctl_job *job, const struct hd_msg_inflight *m) {
-	uint64_t left = m->held_bytes < m->bytes ? m->bytes - m->held_bytes : 0;
-	struct ctl_transfer *t = ctl_transfer_find(c, job, m->worker, m->direction, m->round);
-	double rate = 0;
-
-	/* A request that came before: it has been granted already. */
-	if (t && t->state == CTL_PENDING && t->attempt <= m->attempt)
-		ctl_transfer_free(c, t);
-	else if (t)
-		return;
-	t = ctl_transfer_add(c, job, m->worker, m->direction, m->round);
-	if (!t)
-		return;
-	t->attempt = m->attempt;
-	t->bytes = m->bytes;
-	t->base = m->base;
-	t->position = m->position;
-	t->restored = true;
-	ctl_transfer_open(c, t, m->token);
-	ctl_transfer_route(c, t);
-	rate = ctl_estimate_bytes(c, t->path_count ? t->path[0] : CTL_LINK_LOCAL);
-	for (uint8_t i = 1; i < t->path_count; i++)
-		if (ctl_estimate_bytes(c, t->path[i]) < rate)
-			rate = ctl_estimate_bytes(c, t->path[i]);
-	t->start = c->now;
-	t->finish = c->now + (hd_ns)((double)left / rate * 1e9);
-	t->held = left == 0;
-	t->book_count = !t->held;
-	t->book[0] = (struct ctl_span){t->start, t->finish, rate};
-	c->counters.restored++;
-}
-
-void ctl_inflight(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_inflight *m,
-	struct hd_sink *sink
-) {
-	struct ctl_job *job = ctl_job_find(c, m->job);
-
-	if (!job || job->server != node) {
-		c->counters.hostile_owner++;
-		return;
-	}
-	if (!ctl_inflight_is_possible(m)) {
-		c->counters.hostile_value++;
-		return;
-	}
-	if (!ctl_transfer_by_token(c, m->token))
-		restore(c, job, m);
-	if (m->position > job->position)
-		job->position = m->position;
-	if (job->inflight_expected && --job->inflight_expected == 0
-	    && job->state == CTL_JOB_SETTLING)
-		ctl_job_ready(c, job, sink);
 }

@@ -13,7 +13,11 @@
  * turn of another tenant, which will have one to send when what it has under way is through, is granted as late as can
  * be: else who has few updates under way would never be there in time to get a share that is the greater one.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_grouping.h"
+#include "ctl_requests.h"
+#include "ctl_transfers.h"
 
 #include <errno.h>
 #include <math.h>

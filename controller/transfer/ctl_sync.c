@@ -8,7 +8,9 @@
  * What waits for an older base is dropped before each round; of the rest so many are planned as the step has room
  * for, in the order in which they asked. A step of all workers has room for everybody.
  */
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_requests.h"
+#include "ctl_transfers.h"
 
 static bool counts(const struct ctl_job *job) {
 	return job->sync == HD_SYNC_N || job->sync == HD_SYNC_N_BATCH;

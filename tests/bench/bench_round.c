@@ -5,6 +5,7 @@
  * that planned is timed, on this process's CPU clock.
  */
 #include "controller_net.h"
+#include "ctl_requests.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * core relies on. The core lives on from input to input, with two jobs, and requests that wait.
  */
 #include "controller_net.h"
+#include "ctl_base.h"
 #include "fuzz.h"
 #include "hd_text.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What an all-reduce's transfers tell of the network. */
-#include "ctl_reduce.h"
+#include "ctl_core.h"
 #include "reduce_scene.h"
 
 #include <math.h>

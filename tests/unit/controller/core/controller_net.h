@@ -6,7 +6,8 @@
 #ifndef CONTROLLER_NET_H
 #define CONTROLLER_NET_H
 
-#include "ctl_core.h"
+#include "ctl_base.h"
+#include "ctl_estimate.h"
 #include "hd_random.h"
 
 #ifndef NET_PEERS_MAX

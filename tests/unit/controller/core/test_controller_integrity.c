@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Jobs with and without a MAC at their chunks, at the controller: who says so, and that every token that it draws for
  * them is such a one. */
+#include "ctl_transfers.h"
 #include "group_peers.h"
 #include "hd_group.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* How many workers a job should have: who is told what, who is sent away, what is refused, what the next life knows. */
 #include "controller_net.h"
+#include "ctl_elastic.h"
 
 #include <jansson.h>
 #include <math.h>

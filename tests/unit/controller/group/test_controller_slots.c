@@ -3,7 +3,7 @@
  * Sums that a switch makes, at the controller, by messages: when their leases are over. That is with the sum, or when
  * the replica needs no more of it, HD_SUM_TAIL_US after the sum at the latest. All but the controller are fakes.
  */
-#include "ctl_group.h"
+#include "ctl_base.h"
 #include "group_peers.h"
 #include "hd_group.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Leases of slots at the controller, by messages: what is kept between rounds, what ends. */
+#include "ctl_slots.h"
 #include "lease_scene.h"
 
 #include <setjmp.h>

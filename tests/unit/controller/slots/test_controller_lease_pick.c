@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which way a round goes, and how many slots jobs get that share a switch. */
+#include "ctl_slots.h"
 #include "hd_kernels.h"
 #include "lease_scene.h"
 

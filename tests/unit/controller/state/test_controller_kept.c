@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What operators set, and where jobs live, in the next life of the controller; and texts that are not of ours. */
 #include "controller_net.h"
+#include "ctl_registry.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Who is waited for, and how long: by hand, in milliseconds. */
-#include "ctl_core.h"
+#include "ctl_requests.h"
 
 #include <math.h>
 #include <setjmp.h>

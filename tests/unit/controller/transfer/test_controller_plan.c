@@ -5,6 +5,7 @@
  * shares, everything ends, and the same seed gives the same events.
  */
 #include "controller_net.h"
+#include "ctl_transfers.h"
 #include "plan_reference.h"
 
 #include <math.h>

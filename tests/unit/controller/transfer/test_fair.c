@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What tenants are owed, and who may wait for whom: by hand, in bytes. */
-#include "ctl_core.h"
+#include "ctl_requests.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When the workers of a job are together, so that its all-reduces may begin:
+ *
+ *   a new job          as many as it says that it begins with; it waits for them
+ *   a new controller   as many of those that have a sum as were in the newest one, or who comes within the time in
+ *                      which nodes notice that the old one is gone. Newcomers do not count: who is not back yet may
+ *                      have got the sum of a round that the others still ask for
+ */
+#include "ctl_base.h"
+#include "ctl_reduces.h"
+
+static uint32_t workers_with_a_sum(const struct ctl_job *job) {
+	uint32_t count = 0;
+
+	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
+		count += job->workers[i] && job->has[i].round > 0;
+	return count;
+}
+
+void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
+	bool anew = c->config.epoch > 1 && c->now < hd_ns_add(c->started, ctl_silence(c));
+	bool enough = job->worker_count >= job->world && (job->world > 0 || !anew);
+
+	if (enough && !job->formed && job->goes_on)
+		enough = workers_with_a_sum(job) >= job->world;
+	if (enough || (job->goes_on && c->now >= job->gathered_at))
+		job->formed = true;
+	else if (!job->formed && (job->goes_on || anew))
+		ctl_check_by(c, hd_ns_max(c->now + 1, job->gathered_at));
+}
+
+void ctl_reduce_keep(struct hd_controller *c, struct ctl_job *job) {
+	const hd_ns due = hd_ns_add(job->reduce_kept_at, CTL_REDUCE_KEEP_NS);
+
+	if (job->reduce_round <= job->reduce_kept)
+		return;
+	if (job->reduce_kept_at && c->now < due) {
+		ctl_check_by(c, due);
+		return;
+	}
+	job->reduce_kept = job->reduce_round;
+	job->reduce_kept_at = c->now;
+	ctl_kept_changed(c);
+}

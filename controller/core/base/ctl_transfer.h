@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Private to controller/: transfers from their request to their end, and what is kept of them afterwards. */
+#ifndef CTL_TRANSFER_H
+#define CTL_TRANSFER_H
+
+#include "ctl_job.h"
+#include "hd_message.h"
+#include "hd_plan.h"
+
+struct ctl_span {
+	hd_ns start, end;
+	double rate; /* bytes a second */
+};
+
+enum ctl_transfer_state {
+	CTL_PENDING,
+	CTL_OPEN
+};
+
+/* A decision and the numbers that it was made with, for the shell and the DROP message. */
+struct ctl_why {
+	struct hd_plan_why plan;
+	hd_ns decided;
+	uint32_t runner_up_round;
+	uint16_t runner_up_worker;
+};
+
+struct ctl_transfer {
+	TAILQ_ENTRY(ctl_transfer) entry; /* pending: by arrival; open: by grant */
+	LIST_ENTRY(ctl_transfer) by_key, by_token;
+	enum ctl_transfer_state state;
+	uint64_t id; /* by arrival; ties in the plan go to the older */
+	struct ctl_job *job;
+	uint16_t worker;
+	uint32_t round;
+	uint8_t direction, attempt, dtype;
+	bool conditional;
+	uint64_t bytes;
+	float norm, peak;
+	hd_version base, have;
+	hd_ns asked;
+	uint8_t path_count; /* 0: not known yet (no server, or rebuilt before its worker came) */
+	uint32_t path[HD_PLAN_PATH_MAX];
+	uint32_t item; /* its place in the input of round `item_round` */
+	uint64_t item_round;
+	/* from the grant on */
+	uint64_t token, position, after;
+	uint64_t planned; /* version counter that its commit should make */
+	float asked_weight; /* by which a federated job's push is to count; 1: any other */
+	float weight, cc_weight;
+	hd_ns granted, start, finish; /* as granted */
+	struct hd_segs segments; /* relative to `granted` */
+	struct ctl_why why;
+	struct ctl_group *group; /* that it belongs to, NULL: none */
+	uint32_t group_slot; /* among its members */
+	bool is_sum; /* a group's, or its copy: of no worker */
+	bool tracked; /* counted in its worker's node */
+	bool restored; /* known from INFLIGHT: granted by an earlier life, or directly */
+	bool held; /* every byte has arrived; only the commit is awaited */
+	bool credit,
+		spent; /* granted in advance; reported since, so that base and bytes are known */
+	uint8_t book_count;
+	struct ctl_span book[HD_SEGMENTS_MAX]; /* what it still takes, as seen now */
+	hd_ns overrun_since; /* 0: on time */
+	hd_ns company_since; /* it was due, and has waited for company since; 0: it has not */
+	hd_ns company_until;
+};
+TAILQ_HEAD(ctl_transfers, ctl_transfer);
+LIST_HEAD(ctl_bucket, ctl_transfer);
+
+/* A decision against an update, kept for the shell. */
+struct ctl_drop {
+	hd_ns at;
+	uint32_t job;
+	uint16_t worker;
+	uint8_t direction, attempt, reason;
+	uint32_t round;
+	uint64_t bytes;
+	hd_version base;
+	struct ctl_why why;
+};
+
+struct ctl_past {
+	hd_ns start, end;
+	double rate; /* bytes a second */
+	double most; /* the same, at any moment of it */
+	uint64_t token, bytes;
+	double limited; /* share of its time that its own pacing was the limit */
+	bool beside; /* no sample of its own: it only ran beside others */
+	uint8_t path_count;
+	uint32_t path[HD_PLAN_PATH_MAX];
+};
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What invariant checkers may ask of the core. */
+#include "ctl_base.h"
+
+uint32_t hd_controller_link_count(const struct hd_controller *c) {
+	return ctl_link_count(c);
+}
+
+const char *hd_controller_link_name(const struct hd_controller *c, uint32_t link) {
+	return link < ctl_link_count(c) ? ctl_link_name(c, link) : "";
+}
+
+struct hd_addr hd_controller_server(const struct hd_controller *c, uint32_t id) {
+	const struct ctl_job *job = ctl_job_find(c, id);
+
+	return job && job->server ? job->server->data : (struct hd_addr){0};
+}
+
+double hd_controller_reserved_bps(const struct hd_controller *c, uint32_t link, hd_ns at) {
+	const struct ctl_transfer *t;
+	double sum = 0;
+
+	TAILQ_FOREACH (t, &c->open, entry) {
+		bool crosses = false;
+
+		for (uint8_t i = 0; i < t->path_count; i++)
+			crosses |= t->path[i] == link;
+		for (uint8_t i = 0; crosses && i < t->book_count; i++)
+			if (t->book[i].start <= at && at < t->book[i].end)
+				sum += t->book[i].rate * 8;
+	}
+	return sum;
+}
+
+double hd_controller_estimate_bps(const struct hd_controller *c, uint32_t link, double weight) {
+	return link < ctl_link_count(c) ? hd_view_share(c->view, link, c->now, weight) : 0;
+}
+
+void hd_controller_mark_reserved(const struct hd_controller *c, bool *marked) {
+	const struct ctl_transfer *t;
+
+	TAILQ_FOREACH (t, &c->open, entry)
+		for (uint8_t i = 0; i < t->path_count; i++)
+			marked[t->path[i]] = true;
+}
+
+double hd_controller_planned_bps(const struct hd_controller *c, uint32_t link) {
+	return link < c->scratch.link_capacity ? c->scratch.capacity[link] * 8 : 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two processes with one rank. On one host the newer process has the rank: it was started anew. From another host it
+ * must wait, as the older one may be well:
+ *
+ *   REGISTER of a rank whose worker lives elsewhere --> REFUSE rank-held, asked again
+ *   the older one left, its lease ended, or it had notice that it must leave --> the rank is the newcomer's
+ *   it is still there after RANK_WAIT_LEASES --> REFUSE for good: somebody made a mistake
+ *
+ * Hosts are told apart by the address of the session, which nobody can forge who is not on the path to it.
+ */
+#include "ctl_base.h"
+#include "ctl_registry.h"
+
+#include <stdio.h>
+
+#define RANK_WAIT_LEASES UINT64_C(2)
+
+static bool is_living_elsewhere(const struct ctl_node *older, const struct ctl_node *newer) {
+	return older && older != newer && !older->doomed && !older->preempted_at
+		&& hd_session_peer(older->session).ipv4 != hd_session_peer(newer->session).ipv4;
+}
+
+bool ctl_rank_is_held(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	const struct ctl_job *job = ctl_job_find(c, m->job);
+	const struct ctl_node *older = job ? ctl_worker(job, m->worker) : NULL;
+	struct hd_message message = {.kind = HD_MSG_REFUSE};
+	hd_ns until;
+
+	if (!is_living_elsewhere(older, node)) {
+		node->rank_refused = 0;
+		return false;
+	}
+	if (!node->rank_refused)
+		node->rank_refused = c->now;
+	until = hd_ns_add(node->rank_refused, RANK_WAIT_LEASES * c->config.lease_us * HD_US);
+	message.refuse.reason = c->now < until ? HD_REASON_RANK_HELD : HD_REASON_REFUSED;
+	message.refuse.job = m->job;
+	(void)snprintf(
+		message.refuse.text,
+		sizeof(message.refuse.text),
+		"worker: rank %u of job %s is alive on host %s",
+		m->worker,
+		job->name,
+		older->host
+	);
+	c->counters.rank_held++;
+	ctl_send(c, node, &message, sink);
+	return true;
+}

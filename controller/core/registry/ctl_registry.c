@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Who is there. A session is a lease: the node is gone when its session is. */
+#include "ctl_allreduce.h"
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_grouping.h"
+#include "ctl_possible.h"
+#include "ctl_registry.h"
+#include "ctl_requests.h"
+#include "ctl_transfers.h"
+#include "hd_jobspec.h"
+#include "hd_out.h"
+#include "hd_switch_numbers.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- registration --- */
+
+static bool text_refuse(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	const char *text,
+	struct hd_sink *sink
+) {
+	c->counters.register_refused++;
+	ctl_refuse(c, node, m->job, text, sink);
+	return false;
+}
+
+/* NULL, or the field that is wrong, in words. */
+static const char *
+worker_fields_wrong(const struct hd_controller *c, const struct hd_msg_register_ *m) {
+	if (!m->tenant[0] || !m->job_name[0])
+		return "tenant, job_name: empty";
+	if (m->job != hd_job_id(m->tenant, m->job_name))
+		return "job: not the id of tenant/job_name";
+	if (m->worker >= HD_WORKERS_MAX)
+		return "worker: 4096 or more (HD_WORKERS_MAX)";
+	if (m->model_bytes > HD_MODEL_BYTES_MAX)
+		return "model_bytes: more than HD_MODEL_BYTES_MAX";
+	if (m->tau_max == 0 || m->tau_max > HD_TAU_MAX_LIMIT)
+		return "tau_max: 0, or more than HD_TAU_MAX_LIMIT";
+	if (m->staleness_rule >= HD_STALENESS_COUNT)
+		return "staleness_rule: unknown";
+	if (!isfinite(m->staleness_c) || m->staleness_c < 0)
+		return "staleness_c: not a finite number >= 0";
+	if (m->sync >= HD_SYNC_COUNT || m->sync_count > HD_WORKERS_MAX
+	    || (m->sync != HD_SYNC_FEDERATED
+		&& (m->sync_count > 0) != (m->sync == HD_SYNC_N || m->sync == HD_SYNC_N_BATCH)))
+		return "sync, sync_count: unknown, or not 1 to 4096 (HD_WORKERS_MAX) of N";
+	if (!isfinite(m->job_weight) || m->job_weight < 0 || (double)m->job_weight > CTL_WEIGHT_MAX)
+		return "job_weight: not within 0 (default) to 1000";
+	return ctl_reduce_fields_wrong(c, ctl_job_find(c, m->job), m);
+}
+
+static bool is_unsealed(const struct hd_msg_register_ *m) {
+	return (m->flags & HD_REGISTER_UNSEALED) != 0;
+}
+
+/* Compares with what the job's first worker said; difference in words. */
+static bool job_agrees(
+	const struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	double weight,
+	char *text,
+	size_t bytes
+) {
+	char mine[HD_FLOAT_TEXT_BYTES], theirs[HD_FLOAT_TEXT_BYTES];
+
+	if (job->model_bytes != m->model_bytes)
+		(void)snprintf(
+			text,
+			bytes,
+			"model_bytes: %llu, the job has %llu",
+			(unsigned long long)m->model_bytes,
+			(unsigned long long)job->model_bytes
+		);
+	else if (job->tau_max != m->tau_max)
+		(void
+		)snprintf(text, bytes, "tau_max: %u, the job has %u", m->tau_max, job->tau_max);
+	else if (job->staleness_rule != m->staleness_rule)
+		(void)snprintf(
+			text,
+			bytes,
+			"staleness_rule: %u, the job has %u",
+			m->staleness_rule,
+			job->staleness_rule
+		);
+	else if (job->staleness_c < m->staleness_c || job->staleness_c > m->staleness_c)
+		(void)snprintf(
+			text,
+			bytes,
+			"staleness_c: %s, the job has %s",
+			hd_float_text((double)m->staleness_c, mine),
+			hd_float_text((double)job->staleness_c, theirs)
+		);
+	else if (job->sync != m->sync || job->sync_count != m->sync_count)
+		(void)snprintf(
+			text,
+			bytes,
+			"sync: %s %u, the job has %s %u",
+			hd_sync_name(m->sync),
+			m->sync_count,
+			hd_sync_name(job->sync),
+			job->sync_count
+		);
+	else if (job->unsealed != is_unsealed(m))
+		(void)snprintf(
+			text,
+			bytes,
+			"integrity: %s, the job has %s",
+			hd_integrity_name(is_unsealed(m)),
+			hd_integrity_name(job->unsealed)
+		);
+	else if (job->weight < weight || job->weight > weight)
+		(void)snprintf(
+			text,
+			bytes,
+			"job_weight: %s, the job has %s",
+			hd_float_text(weight, mine),
+			hd_float_text(job->weight, theirs)
+		);
+	else
+		return true;
+	return false;
+}
+
+/* The first worker describes the job; later ones must agree. A job known from STATE only has no
+ * tenant yet. NULL: refused, in words. */
+static struct ctl_job *job_describe(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	double weight = m->job_weight > 0 ? (double)m->job_weight : 1;
+	struct ctl_job *job = ctl_job_get(c, m->job, sink);
+	char text[HD_TEXT_BYTES_MAX];
+
+	if (!job) {
+		text_refuse(c, node, m, ctl_jobs_full(c, text, sizeof(text)), sink);
+		return NULL;
+	}
+	if (job->tenant && job->worker_count > 0) {
+		if (job_agrees(job, m, weight, text, sizeof(text)))
+			return job;
+		text_refuse(c, node, m, text, sink);
+		return NULL;
+	}
+	if (!job->tenant) {
+		job->tenant = ctl_tenant_get(c, m->tenant);
+		if (!job->tenant) {
+			text_refuse(c, node, m, "tenants: at most 256", sink);
+			return NULL;
+		}
+		job->tenant->jobs++;
+		(void)snprintf(job->tenant_name, sizeof(job->tenant_name), "%s", m->tenant);
+		(void)snprintf(job->name, sizeof(job->name), "%s", m->job_name);
+	}
+	job->weight = weight;
+	job->model_bytes = m->model_bytes;
+	job->tau_max = m->tau_max;
+	job->staleness_rule = m->staleness_rule;
+	job->staleness_c = m->staleness_c;
+	job->sync = m->sync;
+	job->sync_count = m->sync_count;
+	job->unsealed = is_unsealed(m);
+	ctl_tenant_weigh(c, job->tenant);
+	(void)snprintf(text, sizeof(text), "%s/%s", job->tenant_name, job->name);
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_JOB,
+			.text = text,
+			.job = job->id,
+			.bytes = job->model_bytes,
+			.deadline = job->tau_max,
+			.slack = job->weight,
+		}
+	);
+	return job;
+}
+
+/* The same rank from another session, where ctl_rank_is_held() lets it pass: the newer process has it. The older one
+ * is told for good, or two processes with one rank would take turns for ever. */
+static void displace(
+	struct hd_controller *c,
+	struct ctl_node *older,
+	struct ctl_node *newer,
+	struct hd_sink *s
+) {
+	char text[HD_TEXT_BYTES_MAX];
+	struct ctl_node *node = older;
+
+	(void)snprintf(
+		text,
+		sizeof(text),
+		"worker %u of job %s registered again from host %s",
+		older->worker,
+		older->job->name,
+		newer->host
+	);
+	ctl_node_down(c, node, HD_REASON_DUPLICATE, s);
+	ctl_refuse(c, node, 0, text, s);
+}
+
+static void attach_worker(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	struct ctl_job *job,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	struct ctl_node *older = job->workers[m->worker];
+	struct ctl_transfer *t;
+
+	if (older && older != node)
+		displace(c, older, node, sink);
+	node->job = job;
+	node->worker = m->worker;
+	job->workers[m->worker] = node;
+	job->worker_count++;
+	ctl_job_entered(c, job);
+	ctl_roster_set(c, job, node->worker, !node->observer);
+	/* Transfers that a server told of before this worker came. */
+	TAILQ_FOREACH (t, &c->open, entry)
+		if (t->job == job && t->worker == m->worker)
+			ctl_transfer_route(c, t);
+	if (m->world > job->world)
+		job->world = m->world;
+	ctl_reduce_attach(c, job, m, sink);
+	if (job->server || job->model_bytes == 0) {
+		ctl_say_registered(c, node, job, sink);
+		ctl_credit_joins(c, node, sink);
+	} else {
+		ctl_job_place(c, job, sink);
+	}
+	ctl_reduce_joined(c, job, sink);
+}
+
+static void attach_server(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
+	ctl_say_registered(c, node, NULL, sink);
+	for (uint32_t i = 0; i < c->job_count; i++)
+		ctl_job_place(c, c->jobs[i], sink);
+	ctl_check_by(c, c->now); /* for jobs without a replica */
+}
+
+static void
+node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_register_ *m) {
+	struct hd_addr peer = hd_session_peer(node->session);
+
+	(void)snprintf(node->host, sizeof(node->host), "%s", m->host);
+	node->role = m->role;
+	node->registered = c->now;
+	node->data.ipv4 = m->data_ipv4 ? m->data_ipv4 : peer.ipv4;
+	node->data.port = m->data_port ? m->data_port : peer.port;
+	node->memory_bytes = m->memory_bytes;
+	node->incarnation = m->incarnation;
+	node->reduce_from = m->reduce_from;
+	node->preempted_at = 0;
+	node->roster_told = 0;
+	node->observer = (m->flags & HD_REGISTER_OBSERVER) != 0;
+	node->slots = m->slots;
+	node->count_min = m->count_min;
+	node->count_max = m->count_max;
+	node->slot_dtypes = m->dtypes;
+	node->no_groups_until = 0;
+	memset(node->refusals, 0, sizeof(node->refusals));
+	node->draining = ctl_host_drained(c, m->host);
+	node->pushes_decided = node->pushes_idles = 0;
+	node->last_was_idles = false;
+	memset(node->last_drop, 0, sizeof(node->last_drop));
+}
+
+static const char *switch_fields_wrong(const struct hd_msg_register_ *m) {
+	if (m->slots > HD_SWITCH_SLOTS)
+		return "slots: more than 4096 (HD_SWITCH_SLOTS)";
+	if (m->count_min == 0 || m->count_min > m->count_max)
+		return "count_min, count_max: 0, or the wrong way round";
+	if ((m->dtypes & (1 << HD_DTYPE_FIXED32 | 1 << HD_DTYPE_FP32)) == 0)
+		return "dtypes: neither fixed32 nor fp32";
+	return NULL;
+}
+
+/* What all roles must say; NULL, or what is wrong. */
+static const char *common_wrong(
+	const struct hd_controller *c,
+	const struct ctl_node *node,
+	const struct hd_msg_register_ *m
+) {
+	if (m->role != HD_ROLE_WORKER && m->role != HD_ROLE_SERVER && m->role != HD_ROLE_MONITOR
+	    && m->role != HD_ROLE_AGGREGATOR && m->role != HD_ROLE_REPLICA
+	    && m->role != HD_ROLE_SWITCH)
+		return "role: only workers, servers, replicas, aggregators, switches and monitors register";
+	if (m->role != hd_session_peer_role(node->session))
+		return "role: not that of the session";
+	if (!m->host[0])
+		return "host: empty";
+	if (m->flags & ~(HD_REGISTER_OBSERVER | HD_REGISTER_UNSEALED))
+		return "flags: unknown bits";
+	if (node->role == HD_ROLE_WORKER && node->job
+	    && (node->job->id != m->job || node->worker != m->worker))
+		return "job, worker: this session is another worker; open a new one";
+	if (m->role == HD_ROLE_WORKER)
+		return worker_fields_wrong(c, m);
+	if (m->role == HD_ROLE_SWITCH)
+		return switch_fields_wrong(m);
+	return NULL;
+}
+
+/* The same REGISTER again is answered again; a different one is a new beginning of the node, and
+ * what it had is void. */
+static bool repeated(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	bool same = node->role == m->role && node->incarnation == m->incarnation
+		&& strcmp(node->host, m->host) == 0
+		&& (!m->data_ipv4 || node->data.ipv4 == m->data_ipv4)
+		&& (!m->data_port || node->data.port == m->data_port);
+
+	if (!same) {
+		ctl_node_down(c, node, HD_REASON_CLOSED, sink);
+		return false;
+	}
+	if (m->role == HD_ROLE_SWITCH) { /* leases of an earlier life of ours have ended */
+		node->slots = m->slots;
+		ctl_check_by(c, c->now);
+	}
+	if (m->role != HD_ROLE_WORKER)
+		ctl_say_registered(c, node, NULL, sink);
+	else if (node->job->server || node->job->model_bytes == 0)
+		ctl_say_registered(c, node, node->job, sink);
+	return true;
+}
+
+static bool link_is_free(const struct hd_controller *c, uint32_t link) {
+	return !c->link_use[link] && !c->link_copies[link] && !c->scratch.link_probe[link].reduces;
+}
+
+/* Hosts with a registered node, or with transfers under way. [HD_HOSTS_MAX] NULL: no memory. */
+static bool *hosts_busy(const struct hd_controller *c) {
+	uint32_t hosts = hd_topology_link_count(c->config.topology) / 2; /* behind the switch */
+	bool *busy = calloc(HD_HOSTS_MAX, sizeof(*busy));
+	const struct ctl_node *node;
+
+	for (uint32_t host = 0; busy && host <= hosts; host++) {
+		uint32_t away, towards;
+
+		if (hd_topology_links_of(c->config.topology, (int)host, &away, &towards) == 0)
+			busy[host] = !link_is_free(c, away + 1) || !link_is_free(c, towards + 1);
+	}
+	TAILQ_FOREACH (node, &c->nodes, entry)
+		if (busy && node->role && node->host_index >= 0)
+			busy[node->host_index] = true;
+	return busy;
+}
+
+/* Without a topology every name is a host of a star. The one that has been gone for the longest gives way: nothing that
+ * is known of its links is true of the new one's. */
+static int host_reuse(struct hd_controller *c, const char *name) {
+	bool *busy = hosts_busy(c);
+	int host = busy ? hd_topology_reuse(c->config.topology, name, busy) : -ENOMEM;
+	uint32_t links[2];
+
+	free(busy);
+	if (host < 0 || hd_topology_links_of(c->config.topology, host, &links[0], &links[1]) < 0)
+		return host;
+	for (int i = 0; i < 2; i++) {
+		hd_view_forget(c->view, links[i] + 1);
+		c->scratch.link_probe[links[i] + 1] = (struct ctl_link_probe){.partner = -1};
+	}
+	c->counters.hosts_reused++;
+	return host;
+}
+
+/* Hosts that are gone are remembered, with what their links carry: so many, as each link costs every plan time. */
+static bool is_crowded(const struct hd_controller *c) {
+	const struct hd_topology *topology = c->config.topology;
+	uint32_t most = c->node_count + CTL_HOSTS_GONE_MAX;
+
+	return hd_topology_grows(topology) && hd_topology_link_count(topology) / 2 >= most;
+}
+
+static int find_host(struct hd_controller *c, const struct hd_msg_register_ *m) {
+	int host = -ENOSPC;
+
+	if (m->role == HD_ROLE_SWITCH)
+		return hd_topology_switch(c->config.topology, m->host);
+	if (is_crowded(c))
+		host = host_reuse(c, m->host);
+	if (host < 0)
+		host = hd_topology_host(c->config.topology, m->host);
+	return host == -ENOSPC ? host_reuse(c, m->host) : host;
+}
+
+void ctl_register(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_register_ *m,
+	struct hd_sink *sink
+) {
+	const char *wrong = common_wrong(c, node, m);
+	struct ctl_job *job = NULL;
+	static const char no_host[]
+		= "host: no room for it: as many as there may be (limit HD_HOSTS_MAX) have nodes";
+	char text[HD_TEXT_BYTES_MAX];
+	int host;
+
+	if (wrong) {
+		text_refuse(c, node, m, wrong, sink);
+		return;
+	}
+	host = find_host(c, m);
+	if (host < 0 || ctl_scratch_links(c)) {
+		(void)snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
+		text_refuse(c, node, m, host == -ENOENT ? text : no_host, sink);
+		return;
+	}
+	if (node->role != HD_ROLE_NONE && repeated(c, node, m, sink))
+		return;
+	if (m->role == HD_ROLE_WORKER) {
+		if (ctl_rank_is_held(c, node, m, sink))
+			return;
+		job = job_describe(c, node, m, sink);
+		if (!job)
+			return;
+	}
+	node_common(c, node, m);
+	node->host_index = host;
+	c->probe_at = hd_ns_min(c->probe_at, c->now);
+	c->counters.registered++;
+	c->aggregator_count += m->role == HD_ROLE_AGGREGATOR;
+	c->switch_count += m->role == HD_ROLE_SWITCH;
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_NODE_UP,
+			.job = m->job,
+			.worker = m->worker,
+			.position = (uint64_t)host + 1,
+			.aux = m->role,
+		}
+	);
+	if (job)
+		attach_worker(c, node, job, m, sink);
+	else if (m->role == HD_ROLE_SERVER || m->role == HD_ROLE_REPLICA)
+		attach_server(c, node, sink);
+	else
+		ctl_say_registered(c, node, NULL, sink);
+	if (m->role == HD_ROLE_AGGREGATOR || m->role == HD_ROLE_SWITCH)
+		ctl_reduce_check(c, sink);
+	ctl_record_node(c, node, "up", HD_REASON_NONE);
+}
+
+/* --- the end of a node --- */
+
+static void worker_down(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_job *job = node->job;
+	struct ctl_transfer *t, *next;
+
+	assert(job);
+	for (t = TAILQ_FIRST(&c->pending); t && node->tracked; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job != job || t->worker != node->worker)
+			continue;
+		if (t->direction == HD_COPY)
+			ctl_copy_end(c, t, reason, sink);
+		else
+			ctl_transfer_free(c, t);
+	}
+	for (t = TAILQ_FIRST(&c->open); t; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->job == job && t->worker == node->worker)
+			ctl_void(c, t, reason, sink);
+	}
+	job->workers[node->worker] = NULL;
+	job->worker_count--;
+	ctl_job_left(c, job, node, reason);
+	ctl_notice_over(c, node);
+	ctl_roster_set(c, job, node->worker, false);
+	node->job = NULL;
+	ctl_reduce_worker_down(c, job, node->worker, sink);
+}
+
+void ctl_node_down(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	enum hd_reason why = reason == HD_REASON_TIMEOUT ? HD_REASON_LEASE : reason;
+	uint8_t role = node->role;
+	struct hd_event event = {
+		.at = c->now,
+		.kind = HD_EVENT_NODE_DOWN,
+		.reason = why,
+		.worker = node->worker,
+		.aux = role,
+	};
+
+	if (role == HD_ROLE_NONE)
+		return;
+	c->counters.leases_ended++;
+	event.job = node->job ? node->job->id : 0;
+	ctl_event(sink, event);
+	ctl_record_node(c, node, "down", why);
+	/* The server takes these for the end of a transfer; its round may be asked for again. */
+	if (role == HD_ROLE_WORKER)
+		worker_down(
+			c,
+			node,
+			why == HD_REASON_LEASE || why == HD_REASON_LEFT ? why : HD_REASON_CLOSED,
+			sink
+		);
+	node->role = HD_ROLE_NONE;
+	if (role != HD_ROLE_SWITCH)
+		(void)hd_topology_host(c->config.topology, node->host); /* it was here until now */
+	if (role == HD_ROLE_AGGREGATOR) {
+		c->aggregator_count--;
+		ctl_group_aggregator_down(c, node);
+		ctl_reduce_aggregator_down(c, node, sink);
+	}
+	if (role == HD_ROLE_SWITCH) {
+		c->switch_count--;
+		ctl_group_aggregator_down(c, node);
+		ctl_slots_switch_down(c, node);
+		ctl_lease_switch_down(c, node, sink);
+	}
+	for (uint32_t i = 0;
+	     (role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA) && i < c->job_count;
+	     i++)
+		if (c->jobs[i]->server == node && !ctl_replica_promote(c, c->jobs[i], sink))
+			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);
+	ctl_replica_lost(c, node, sink);
+	ctl_groups_settle(c, sink);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who takes part in a job, said to all that do and to its server: ROSTER. A worker is in it from its REGISTER to its
+ * LEAVE or the end of its lease; changes that come together are said together.
+ *
+ *   change --> due --(HD_ROSTER_US after the last word, and longer the more hear it)--> said, if it differs from that
+ *
+ * A controller that is new says nothing before everybody had the time to register again: until then what its former
+ * life said holds, and nobody's data move.
+ */
+#include "ctl_base.h"
+#include "ctl_elastic.h"
+#include "ctl_registry.h"
+
+#include <string.h>
+
+void ctl_roster_set(struct hd_controller *c, struct ctl_job *job, uint16_t rank, bool there) {
+	(void)hd_roster_set(&job->roster, rank, there);
+	ctl_elastic_count(c, job);
+	ctl_roster_due(c, job);
+}
+
+static void
+tell(struct hd_controller *c, const struct ctl_job *job, struct ctl_node *node, struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_ROSTER};
+
+	message.roster.job = job->id;
+	message.roster.change = job->roster.change;
+	message.roster.count = job->roster.count;
+	message.roster.target = job->roster.target;
+	message.roster.sync_count = job->roster.sync_count;
+	message.roster.tau_max = job->roster.tau_max;
+	message.roster.scale = job->roster.scale;
+	message.roster.ranks
+		= (struct hd_blob){job->roster.ranks, (uint32_t)hd_roster_bytes(&job->roster)};
+	ctl_send(c, node, &message, sink);
+}
+
+/* A new number only for another set, or another of what goes with it: who came back in time is told of the old one. */
+static void renumber(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	struct hd_roster next = job->roster;
+
+	ctl_elastic_shape(job, &next);
+	if (job->roster.change
+	    && memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) == 0
+	    && hd_roster_alike(&next, &job->roster))
+		return;
+	job->roster = next;
+	memcpy(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks));
+	job->roster.change = hd_version_make(c->config.epoch, ++job->roster_changes);
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_ROSTER,
+			.job = job->id,
+			.aux = job->roster.count,
+			.version = job->roster.change,
+			.position = job->roster.target,
+			.round = job->roster.sync_count,
+			.bytes = job->roster.tau_max,
+			.value = (double)job->roster.scale,
+		}
+	);
+}
+
+static void say(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
+	job->roster_due = false;
+	job->roster_said = c->now;
+	renumber(c, job, sink);
+	for (uint32_t i = 0, left = job->worker_count; i < HD_WORKERS_MAX && left; i++) {
+		struct ctl_node *node = job->workers[i];
+
+		if (!node)
+			continue;
+		left--;
+		if (node->roster_told == job->roster.change)
+			continue;
+		node->roster_told = job->roster.change;
+		tell(c, job, node, sink);
+	}
+	if (job->server && job->server_told != job->roster.change) {
+		job->server_told = job->roster.change;
+		tell(c, job, job->server, sink);
+	}
+	ctl_elastic_release(c, job, sink);
+	/* Fewer updates for a step, or a tighter bound: what waits is planned anew. */
+	if (job->elastic && job->pending)
+		ctl_plan_soon(c);
+}
+
+hd_ns ctl_roster_check(struct hd_controller *c, struct hd_sink *sink) {
+	hd_ns next = HD_NEVER;
+
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		struct ctl_job *job = c->jobs[i];
+
+		if (job->roster_due && c->now >= job->roster_at)
+			say(c, job, sink);
+		if (job->roster_due)
+			next = hd_ns_min(next, job->roster_at);
+	}
+	return next;
+}

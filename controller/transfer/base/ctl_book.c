@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The books: what of each link is promised from now on.
+ *
+ * A grant's segments are a plan; the network does as it can. Before each round the books are brought
+ * up to date, in the order of the grants, so that planning stays truthful:
+ *
+ *   on time         keeps its segments
+ *   predecessor     |==A==|          A ended early: B has been sent `go`, and moves up with it
+ *   moved                 |==B==|    A runs late: B moves behind A's new end
+ *   overrun         |==A==|~~|       keeps its place: extended by as much as it is late already (at
+ *                                    least 1/16 of its planned duration, at most all of it)
+ *   does not fit    what is left of it goes, at one even rate, to the first place where it fits
+ *                   below the estimate: the estimate fell, or something before it moved
+ *
+ * So the sum of the reservations on a link never exceeds the estimate that the round plans with.
+ */
+#include "ctl_base.h"
+#include "ctl_estimate.h"
+#include "ctl_transfers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXTEND_MIN_NS (200 * HD_US)
+#define FIT_TOLERANCE (1 + 1e-6)
+
+static double seconds(hd_ns span) {
+	return (double)span / 1e9;
+}
+
+/* --- what is placed so far in this projection: spans chained by link --- */
+
+static double placed_at(const struct hd_controller *c, uint32_t link, double at) {
+	const struct ctl_scratch *s = &c->scratch;
+	double sum = 0;
+
+	for (uint32_t i = s->link_busy[link]; i != HD_PLAN_NONE; i = s->busy_next[i])
+		if (s->busy[i].start <= at && at < s->busy[i].end)
+			sum += s->busy[i].rate;
+	return sum;
+}
+
+static bool link_fits(const struct hd_controller *c, uint32_t link, struct hd_plan_busy want) {
+	const struct ctl_scratch *s = &c->scratch;
+	double room = s->capacity[link] * FIT_TOLERANCE - want.rate;
+
+	/* The sum only rises where a span starts. */
+	if (placed_at(c, link, want.start) > room)
+		return false;
+	for (uint32_t i = s->link_busy[link]; i != HD_PLAN_NONE; i = s->busy_next[i]) {
+		double at = s->busy[i].start;
+
+		if (at > want.start && at < want.end && placed_at(c, link, at) > room)
+			return false;
+	}
+	return true;
+}
+
+static bool
+path_fits(const struct hd_controller *c, const struct ctl_transfer *t, struct hd_plan_busy want) {
+	for (uint8_t i = 0; i < t->path_count; i++)
+		if (!link_fits(c, t->path[i], want))
+			return false;
+	return true;
+}
+
+static struct hd_plan_busy relative(const struct hd_controller *c, const struct ctl_span *span) {
+	hd_ns start = hd_ns_max(span->start, c->now);
+
+	return (struct hd_plan_busy){
+		.start = seconds(start - c->now),
+		.end = span->end > c->now ? seconds(span->end - c->now) : 0,
+		.rate = span->rate,
+	};
+}
+
+static bool book_fits(const struct hd_controller *c, const struct ctl_transfer *t) {
+	for (uint8_t i = 0; i < t->book_count; i++)
+		if (t->book[i].end > c->now && !path_fits(c, t, relative(c, &t->book[i])))
+			return false;
+	return true;
+}
+
+static int place(struct hd_controller *c, const struct ctl_transfer *t) {
+	struct ctl_scratch *s = &c->scratch;
+	uint32_t need = s->busy_count + (uint32_t)t->book_count * t->path_count;
+
+	if (need > s->busy_capacity) {
+		uint32_t capacity = need < 256 ? 256 : need * 2;
+		struct hd_plan_busy *busy = realloc(s->busy, capacity * sizeof(*busy));
+		uint32_t *next;
+
+		if (!busy)
+			return -ENOMEM;
+		s->busy = busy;
+		next = realloc(s->busy_next, capacity * sizeof(*next));
+		if (!next)
+			return -ENOMEM;
+		s->busy_next = next;
+		s->busy_capacity = capacity;
+	}
+	for (uint8_t i = 0; i < t->book_count; i++) {
+		struct hd_plan_busy busy = relative(c, &t->book[i]);
+
+		busy.token = t->token;
+		for (uint8_t j = 0; busy.end > busy.start && j < t->path_count; j++) {
+			busy.link = t->path[j];
+			s->busy[s->busy_count] = busy;
+			s->busy_next[s->busy_count] = s->link_busy[busy.link];
+			s->link_busy[busy.link] = s->busy_count++;
+		}
+	}
+	return 0;
+}
+
+/* --- one transfer --- */
+
+static hd_ns book_end(const struct ctl_transfer *t) {
+	return t->book_count ? t->book[t->book_count - 1].end : 0;
+}
+
+static void book_shift(struct ctl_transfer *t, hd_ns start) {
+	hd_ns from = t->book[0].start;
+
+	for (uint8_t i = 0; i < t->book_count; i++) {
+		t->book[i].start = t->book[i].start - from + start;
+		t->book[i].end = t->book[i].end - from + start;
+	}
+}
+
+void ctl_book_begins(struct ctl_transfer *t, hd_ns at) {
+	if (t->book_count > 0 && t->book[0].start < at)
+		book_shift(t, at);
+}
+
+/* One that has not begun follows the transfer that it waits for. */
+static void follow(struct hd_controller *c, struct ctl_transfer *t) {
+	const struct ctl_transfer *before = t->after ? ctl_transfer_by_token(c, t->after) : NULL;
+	hd_ns start;
+
+	if (before && before->book_count)
+		start = hd_ns_max(book_end(before), c->now);
+	else if (t->after)
+		start = c->now; /* it ended, or was given up: `go`, or the fallback, starts this one */
+	else
+		start = hd_ns_max(
+			t->start, c->now
+		); /* had been moved back: there may be room now */
+	if (start != t->book[0].start)
+		book_shift(t, start);
+}
+
+static void extend(struct hd_controller *c, struct ctl_transfer *t) {
+	hd_ns planned = hd_ns_max(t->finish - t->start, EXTEND_MIN_NS);
+	double rate = t->book[t->book_count - 1].rate;
+	hd_ns late, more;
+
+	if (!t->overrun_since) {
+		t->overrun_since = book_end(t);
+		c->counters.overruns++;
+	}
+	late = c->now - t->overrun_since;
+	more = hd_ns_max(hd_ns_max(late, planned / 16), EXTEND_MIN_NS);
+	t->book_count = 1;
+	t->book[0] = (struct ctl_span){c->now, c->now + hd_ns_min(more, planned), rate};
+}
+
+/* The least end of a span on the path after `at`: where room may appear. */
+static double next_end(const struct hd_controller *c, const struct ctl_transfer *t, double at) {
+	const struct ctl_scratch *s = &c->scratch;
+	double best = INFINITY;
+
+	for (uint8_t i = 0; i < t->path_count; i++)
+		for (uint32_t j = s->link_busy[t->path[i]]; j != HD_PLAN_NONE; j = s->busy_next[j])
+			if (s->busy[j].end > at)
+				best = fmin(best, s->busy[j].end);
+	return isinf(best) ? at : best;
+}
+
+static double last_end(const struct hd_controller *c, const struct ctl_transfer *t, double at) {
+	const struct ctl_scratch *s = &c->scratch;
+
+	for (uint8_t i = 0; i < t->path_count; i++)
+		for (uint32_t j = s->link_busy[t->path[i]]; j != HD_PLAN_NONE; j = s->busy_next[j])
+			at = fmax(at, s->busy[j].end);
+	return at;
+}
+
+/* What is left of it at one even rate, at the first place where that fits. */
+static void replace(struct hd_controller *c, struct ctl_transfer *t) {
+	double left = ctl_span_bytes(t->book, t->book_count, c->now, HD_NEVER), rate = 0, at;
+	struct hd_plan_busy want = {0};
+
+	for (uint8_t i = 0; i < t->book_count; i++)
+		rate = fmax(rate, t->book[i].rate);
+	for (uint8_t i = 0; i < t->path_count; i++)
+		rate = fmin(rate, c->scratch.capacity[t->path[i]]);
+	at = seconds(hd_ns_max(t->book[0].start, c->now) - c->now);
+	want.rate = rate;
+	for (int step = 0;; step++) {
+		want.start = at;
+		want.end = at + left / rate;
+		if (step > CTL_FIT_STEPS_MAX || path_fits(c, t, want))
+			break;
+		/* Behind everything it always fits. */
+		at = step < CTL_FIT_STEPS_MAX ? next_end(c, t, at) : last_end(c, t, at);
+	}
+	t->book_count = 1;
+	t->book[0].start = c->now + (hd_ns)llround(want.start * 1e9);
+	t->book[0].end = c->now + (hd_ns)llround(want.end * 1e9);
+	t->book[0].rate = rate;
+	c->counters.replaced++;
+}
+
+static int project(struct hd_controller *c, struct ctl_transfer *t) {
+	if (t->held || !t->path_count || !t->book_count)
+		return 0;
+	if (t->book[0].start > c->now)
+		follow(c, t);
+	if (book_end(t) <= c->now)
+		extend(c, t);
+	if (!book_fits(c, t))
+		replace(c, t);
+	return place(c, t);
+}
+
+/* Links that many hosts' transfers pass may be wider than any of them shows: not those of hosts where workers are
+ * alone. */
+static void reach(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	const struct ctl_node *node;
+	uint32_t links[2];
+
+	for (uint32_t i = 0; i < s->link_capacity; i++)
+		s->link_gathers[i] = i != CTL_LINK_LOCAL;
+	for (int pass = 0; pass < 2; pass++)
+		TAILQ_FOREACH (node, &c->nodes, entry) {
+			const bool gathers
+				= node->role == HD_ROLE_SERVER || node->role == HD_ROLE_AGGREGATOR;
+
+			if (gathers != (pass == 1)
+			    || hd_topology_links_of(
+				       c->config.topology, node->host_index, &links[0], &links[1]
+			       ) < 0)
+				continue;
+			s->link_gathers[links[0] + 1] = gathers;
+			s->link_gathers[links[1] + 1] = gathers;
+		}
+	for (uint32_t i = 0; i < s->link_capacity; i++)
+		if (s->link_gathers[i])
+			s->capacity[i]
+				= fmax(s->capacity[i],
+				       hd_view_reach(c->view, i, c->now, ctl_link_weight(c, i)) / 8
+				);
+}
+
+int ctl_book_project(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	struct ctl_transfer *t;
+	int status;
+
+	s->busy_count = 0;
+	for (uint32_t i = 0; i < s->link_capacity; i++) {
+		s->link_busy[i] = HD_PLAN_NONE;
+		s->capacity[i]
+			= i == CTL_LINK_LOCAL ? CTL_LOCAL_BYTES_PER_S : ctl_estimate_bytes(c, i);
+	}
+	memcpy(s->flow, s->capacity, s->link_capacity * sizeof(*s->flow));
+	reach(c);
+	TAILQ_FOREACH (t, &c->open, entry) {
+		status = project(c, t);
+		if (status)
+			return status;
+	}
+	return 0;
+}
+
+void ctl_report_held(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_msg_report *m,
+	struct hd_sink *sink
+) {
+	if (!t->held) {
+		ctl_sample_add(c, t, m);
+		if (t->is_sum && t->group)
+			ctl_group_learn(t, m);
+	}
+	if (t->group && t->is_sum != (t->direction == HD_PUSH))
+		t->group->collected = c->now;
+	t->held = true;
+	t->book_count = 0;
+	if (t->is_sum && t->group)
+		ctl_slots_held(t->group);
+	ctl_samples_take(c, sink);
+	if (c->pending_count)
+		ctl_plan_soon(c);
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Decisions leave the controller: EXPECT to the receiver and GRANT to the sender, DROP to the
+ * worker, VOID to the server. */
+#include "ctl_base.h"
+#include "ctl_estimate.h"
+#include "ctl_transfers.h"
+#include "hd_jobspec.h"
+#include "hd_kernels.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+struct hd_event ctl_transfer_event(
+	const struct hd_controller *c,
+	const struct ctl_transfer *t,
+	enum hd_event_kind kind,
+	enum hd_reason reason
+) {
+	return (struct hd_event){
+		.at = c->now,
+		.kind = kind,
+		.reason = reason,
+		.job = t->job->id,
+		.worker = t->worker,
+		.direction = t->direction,
+		.round = t->round,
+		.token = t->token,
+		.position = t->position,
+		.base = t->direction == HD_PUSH ? t->base : t->have,
+		.bytes = t->bytes,
+	};
+}
+
+/* The numbers of the decision, with names for the update that would otherwise have gone. */
+static struct ctl_why why_of(const struct hd_controller *c, const struct hd_plan_entry *entry) {
+	const struct ctl_scratch *s = &c->scratch;
+	struct ctl_why why = {.plan = entry->why, .decided = c->now};
+
+	for (uint32_t i = 0; why.plan.runner_up && i < s->input.item_count; i++)
+		if (s->items[i].id == why.plan.runner_up && s->item_transfer[i]) {
+			why.runner_up_round = s->item_transfer[i]->round;
+			why.runner_up_worker = s->item_transfer[i]->worker;
+			break;
+		}
+	return why;
+}
+
+/* For the journal; of a drop or a void nothing was granted. */
+void ctl_record_decision(
+	const struct hd_controller *c,
+	const struct ctl_transfer *t,
+	const struct ctl_why *why,
+	const char *what,
+	enum hd_reason reason
+) {
+	ctl_record(
+		c,
+		(struct hd_record){
+			.kind = HD_RECORD_DECISION,
+			.what = what,
+			.reason = hd_reason_name(reason),
+			.rule = why->decided ? hd_plan_rule_name(why->plan.rule) : "",
+			.job = t->job->id,
+			.worker = t->worker,
+			.worker_known = true,
+			.direction = t->direction,
+			.round = t->round,
+			.attempt = t->attempt,
+			.bytes = t->bytes,
+			.position = t->position,
+			.base = t->direction == HD_PUSH ? t->base : t->have,
+			.start_s = t->start > c->now ? (double)(t->start - c->now) / 1e9 : 0,
+			.finish_s = why->plan.finish,
+			.runner_up_s = why->plan.runner_up_finish,
+			.deadline = why->plan.deadline,
+			.slack = why->plan.slack,
+			.rate_bps = t->segments.count ? (double)t->segments.item[0].rate_bps : 0,
+		}
+	);
+}
+
+/* --- grants --- */
+
+/* The aggregator of a transfer that begins or ends at one, NULL: none. */
+static const struct ctl_node *aggregator_of(const struct ctl_transfer *t) {
+	return t->group ? t->group->aggregator : NULL;
+}
+
+static int say_expect(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_EXPECT};
+	struct hd_msg_expect *m = &message.expect;
+	const struct ctl_node *aggregator = aggregator_of(t);
+	struct ctl_node *receiver = ctl_receiver(t);
+
+	m->job = t->job->id;
+	m->worker = t->worker;
+	m->round = t->round;
+	m->direction = t->direction;
+	m->attempt = t->attempt;
+	m->epoch = c->config.epoch;
+	m->token = t->token;
+	m->position = t->position;
+	m->base = t->base;
+	m->bytes = t->bytes;
+	m->weight = t->weight;
+	m->dtype = t->dtype;
+	m->after = t->after;
+	if (aggregator) {
+		m->peer_ipv4 = aggregator->data.ipv4;
+		m->peer_port = aggregator->data.port;
+	}
+	return receiver ? ctl_send(c, receiver, &message, sink) : -ENOTCONN;
+}
+
+/* What a lane of fixed point is worth: a group's are all worth the same. */
+static uint16_t exponent_of(const struct ctl_transfer *t) {
+	if (t->group)
+		return t->group->exponent;
+	if (t->dtype != HD_DTYPE_FIXED32 || t->direction != HD_PUSH)
+		return 0;
+	return (uint16_t)(int16_t)hd_fixed_exponent(fabs((double)t->weight * (double)t->peak), 1);
+}
+
+/* Of a sum that a switch makes: what the member needs to know of its slots. */
+static void grant_slots(const struct ctl_transfer *t, struct hd_msg_grant *m) {
+	const struct ctl_group_slots *slots = t->group ? t->group->slots : NULL;
+
+	if (!slots || t->is_sum)
+		return;
+	m->result_token = slots->results[t->group_slot];
+	m->slots = slots->slots;
+	m->count = slots->count;
+	m->member = (uint8_t)t->group_slot;
+	m->members = (uint8_t)t->group->count;
+	m->receivers = slots->receivers;
+}
+
+static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, struct hd_sink *sink) {
+	struct hd_message message = {.kind = HD_MSG_GRANT};
+	struct hd_msg_grant *m = &message.grant;
+	struct ctl_node *sender = ctl_sender(t);
+	const struct ctl_node *receiver = ctl_receiver(t);
+
+	if (t->direction == HD_PUSH && aggregator_of(t))
+		receiver = aggregator_of(t);
+	if (!sender || !receiver)
+		return -ENOTCONN;
+	m->job = t->job->id;
+	m->worker = t->worker;
+	m->round = t->round;
+	m->direction = t->direction;
+	m->attempt = t->attempt;
+	m->epoch = c->config.epoch;
+	m->token = t->token;
+	m->position = t->position;
+	m->weight = t->weight;
+	m->cc_weight = t->cc_weight;
+	m->after = t->after;
+	m->origin_ns = t->granted;
+	m->segments = t->segments;
+	m->peer_ipv4 = receiver->data.ipv4;
+	m->peer_port = receiver->data.port;
+	m->bytes = t->bytes;
+	m->have = t->have;
+	m->conditional = t->conditional;
+	m->dtype = t->dtype;
+	m->exponent = exponent_of(t);
+	grant_slots(t, m);
+	return ctl_send(c, sender, &message, sink);
+}
+
+/* The worker waits for it, so it is told first; the server in the same burst, far ahead of what the worker sends. */
+int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+	int status;
+
+	/* What GROUP and MEMBERS say to aggregator and server stands for the rest. */
+	if (t->group)
+		return t->direction == HD_PUSH ? say_grant(c, t, sink) : say_expect(c, t, sink);
+
+	if (t->direction != HD_PUSH) {
+		status = say_expect(c, t, sink);
+		return status ? status : say_grant(c, t, sink);
+	}
+	status = say_grant(c, t, sink);
+	return status ? status : say_expect(c, t, sink);
+}
+
+/* Between two nodes of one host there is no link to share: the processors are the limit. The transfer goes at
+ * once, as fast as congestion control lets it; what it got shows as the estimate of `local`. */
+static void
+take_local(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
+	double took = (double)t->bytes / ctl_estimate_bytes(c, CTL_LINK_LOCAL);
+
+	t->segments.count = t->book_count = 0;
+	t->after = 0;
+	t->cc_weight = 1;
+	t->start = c->now;
+	t->finish = c->now + (hd_ns)llround(fmax(took, e->finish) * 1e9);
+}
+
+/* The plan's segments in bytes and ns, exactly `bytes` in all; and the same in the books. */
+static void
+take_segments(struct hd_controller *c, struct ctl_transfer *t, const struct hd_plan_entry *e) {
+	uint64_t left = t->bytes;
+
+	t->segments.count = t->book_count = e->segment_count;
+	for (uint8_t i = 0; i < e->segment_count; i++) {
+		const struct hd_plan_segment *from = &e->segment[i];
+		struct hd_segment *to = &t->segments.item[i];
+		double bytes = from->rate * (from->end - from->start);
+
+		to->start_ns = (hd_ns)llround(from->start * 1e9);
+		to->rate_bps = (uint64_t)(from->rate * 8);
+		to->bytes = bytes < (double)left ? (uint64_t)bytes : left;
+		if (i + 1 == e->segment_count)
+			to->bytes = left;
+		left -= to->bytes;
+		t->book[i].start = c->now + to->start_ns;
+		t->book[i].end = c->now + (hd_ns)llround(from->end * 1e9);
+		t->book[i].rate = from->rate;
+	}
+	t->start = t->book_count ? t->book[0].start : c->now;
+	t->finish = t->book_count ? t->book[t->book_count - 1].end : c->now;
+}
+
+void ctl_grant_book(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry
+) {
+	if (ctl_transfer_local(t))
+		take_local(c, t, entry);
+	else
+		take_segments(c, t, entry);
+}
+
+static float commit_weight(const struct ctl_transfer *t) {
+	uint64_t base = hd_version_counter(t->base);
+	uint64_t delay = t->planned > base ? t->planned - base : 0;
+
+	return hd_staleness_weight(
+		t->job->staleness_rule,
+		t->job->staleness_c,
+		t->job->tau_max,
+		t->planned,
+		(uint32_t)(delay < UINT32_MAX ? delay : UINT32_MAX)
+	);
+}
+
+static void grant_count(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
+	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_GRANTED, HD_REASON_NONE);
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+
+	c->counters.grants++;
+	c->counters.granted_bytes += t->bytes;
+	t->job->granted_bytes += t->bytes;
+	if (t->direction == HD_PUSH) {
+		t->job->granted++;
+		worker->pushes_decided++;
+		worker->last_was_idles = false;
+	} else if (t->direction == HD_PULL) {
+		t->job->pulls_granted++;
+	}
+	event.version = hd_version_make(hd_version_incarnation(t->job->version), t->planned);
+	event.value = t->segments.count ? (double)t->segments.item[0].rate_bps : 0;
+	event.aux = t->start - t->granted;
+	ctl_event(sink, event);
+}
+
+/*
+ * How many flows a transfer stands for: itself and those that wait for it. That is whoever stands behind it on
+ * the link; and of a push that must be committed soon the workers whose updates may not overtake it, as
+ * otherwise they would run beside it, take most of what other tenants leave, and wait for it all the same.
+ */
+static float
+weight_of(const struct ctl_transfer *t, const struct hd_plan_entry *entry, uint32_t behind) {
+	double waiting = behind;
+
+	if (t->direction == HD_PUSH)
+		waiting = fmax(waiting, (double)t->job->worker_count - 1 - entry->why.slack);
+	return (float)(1 + fmin(waiting, CTL_CC_WEIGHT_MAX));
+}
+
+void ctl_grant_open(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry,
+	const struct ctl_grant_with *with,
+	struct hd_sink *sink
+) {
+	const struct ctl_transfer *before
+		= with->after ? ctl_transfer_by_token(c, with->after) : NULL;
+
+	t->why = why_of(c, entry);
+	t->planned = entry->position;
+	/* Nobody sees the end of both a copy and something else: the clock starts it. */
+	t->after = t->direction == HD_COPY || (before && before->direction == HD_COPY) ?
+		0 :
+		with->after;
+	t->position = 0;
+	if (t->direction != HD_COPY)
+		t->weight = 1;
+	if (t->direction == HD_PUSH) {
+		t->position = ++t->job->position;
+		t->weight = t->asked_weight * commit_weight(t);
+		if (t->dtype == HD_DTYPE_SPARSE32 && !t->group)
+			t->job->apart += CTL_APART_FORGET * (CTL_APART_UNKNOWN - t->job->apart);
+	}
+	t->cc_weight = weight_of(t, entry, with->behind);
+	ctl_transfer_open(c, t, ctl_token(c, t->job, !t->group || !t->group->slots));
+	ctl_grant_book(c, t, entry);
+	grant_count(c, t, sink);
+	ctl_record_decision(c, t, &t->why, "granted", HD_REASON_NONE);
+}
+
+int ctl_grant(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry,
+	const struct ctl_grant_with *with,
+	struct hd_sink *sink
+) {
+	const struct ctl_node *from = ctl_sender(t), *to = ctl_receiver(t);
+
+	if (!from || !to || from->doomed || to->doomed)
+		return -ENOTCONN;
+	ctl_grant_open(c, t, entry, with, sink);
+	/* A message that does not fit dooms its node, and with it this transfer. */
+	ctl_grant_say(c, t, sink);
+	return 0;
+}
+
+/* --- drops --- */
+
+void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop) {
+	c->drops[c->drop_count++ % CTL_DROPS_KEPT] = *drop;
+}
+
+enum hd_reason ctl_drop_reason(const struct hd_plan_entry *entry) {
+	return entry->why.rule == HD_PLAN_DROP_IDLES ? HD_REASON_IDLES : HD_REASON_BOUND;
+}
+
+static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_reason reason) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+	bool idles = reason == HD_REASON_IDLES;
+
+	t->job->dropped++;
+	t->job->dropped_for[reason]++;
+	if (idles)
+		c->counters.drops_idles++;
+	else if (reason == HD_REASON_PREEMPTED)
+		c->counters.drops_preempted++;
+	else
+		c->counters.drops_bound++;
+	worker->pushes_decided++;
+	worker->pushes_idles += idles;
+	worker->last_was_idles = idles;
+}
+
+void ctl_drop(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_entry *entry,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+	struct hd_message message = {.kind = HD_MSG_DROP};
+	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_DROPPED, reason);
+	struct hd_msg_drop *m = &message.drop;
+
+	m->job = t->job->id;
+	m->worker = t->worker;
+	m->round = t->round;
+	m->direction = t->direction;
+	m->attempt = t->attempt;
+	m->reason = (uint8_t)reason;
+	m->finish_s = entry->why.finish;
+	m->runner_up = entry->why.runner_up;
+	m->deadline = entry->why.deadline;
+	m->slack_s = entry->why.slack;
+	worker->last_drop[t->direction & 1] = *m;
+	drop_count(c, t, reason);
+	ctl_log_drop(
+		c,
+		&(struct ctl_drop){
+			.at = c->now,
+			.job = t->job->id,
+			.worker = t->worker,
+			.direction = t->direction,
+			.attempt = t->attempt,
+			.reason = (uint8_t)reason,
+			.round = t->round,
+			.bytes = t->bytes,
+			.base = t->base,
+			.why = why_of(c, entry),
+		}
+	);
+	event.value = entry->why.finish;
+	ctl_event(sink, event);
+	t->why = why_of(c, entry);
+	ctl_record_decision(c, t, &t->why, "dropped", reason);
+	ctl_transfer_free(c, t);
+	ctl_send(c, worker, &message, sink);
+}
+
+void ctl_drop_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_DROP};
+	struct hd_msg_drop *m = &message.drop;
+
+	m->job = request->job;
+	m->worker = request->worker;
+	m->round = request->round;
+	m->direction = request->direction;
+	m->attempt = request->attempt;
+	m->reason = (uint8_t)reason;
+	if (request->direction == HD_REDUCE)
+		m->deadline = node->job->reduce_round;
+	if (request->direction == HD_PUSH) {
+		node->job->dropped++;
+		node->job->dropped_for[reason]++;
+	}
+	ctl_log_drop(
+		c,
+		&(struct ctl_drop){
+			.at = c->now,
+			.job = request->job,
+			.worker = request->worker,
+			.direction = request->direction,
+			.attempt = request->attempt,
+			.reason = (uint8_t)reason,
+			.round = request->round,
+			.bytes = request->bytes,
+			.base = request->base,
+		}
+	);
+	ctl_event(
+		sink,
+		(struct hd_event){
+			.at = c->now,
+			.kind = HD_EVENT_DROPPED,
+			.reason = reason,
+			.job = request->job,
+			.worker = request->worker,
+			.direction = request->direction,
+			.round = request->round,
+			.bytes = request->bytes,
+		}
+	);
+	ctl_send(c, node, &message, sink);
+}
+
+/* --- voids --- */
+
+void ctl_void_quietly(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	enum hd_reason reason,
+	struct hd_sink *sink
+) {
+	struct hd_message message = {.kind = HD_MSG_VOID};
+	struct ctl_node *server = t->job->server;
+
+	if (!t->is_sum) {
+		c->counters.voids++;
+		t->job->voided++;
+		ctl_event(sink, ctl_transfer_event(c, t, HD_EVENT_VOIDED, reason));
+		ctl_record_decision(c, t, &t->why, "voided", reason);
+	}
+	/* The server tells the workers of a sum, and voids all its positions. */
+	message.void_.job = t->job->id;
+	message.void_.position = t->position;
+	message.void_.token = t->token;
+	message.void_.reason = (uint8_t)reason;
+	if (server && t->is_sum && t->direction == HD_PUSH)
+		ctl_send(c, server, &message, sink);
+	ctl_transfer_free(c, t);
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of transfers: bounded, found by (job, worker, direction, round) and by token; and their links. */
+#include "ctl_base.h"
+#include "ctl_transfers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ctl_transfer *ctl_transfer_add(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint16_t worker,
+	uint8_t direction,
+	uint32_t round
+) {
+	struct ctl_node *node = ctl_worker(job, worker);
+	struct ctl_transfer *t;
+
+	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->job = job;
+	t->worker = worker;
+	t->direction = direction;
+	t->round = round;
+	t->id = ++c->next_id;
+	t->asked = c->now;
+	t->state = CTL_PENDING;
+	t->weight = t->cc_weight = t->asked_weight = 1;
+	TAILQ_INSERT_TAIL(&c->pending, t, entry);
+	LIST_INSERT_HEAD(&c->by_key[ctl_key_bucket(job->id, worker, direction, round)], t, by_key);
+	c->pending_count++;
+	job->pending++;
+	t->tracked = node != NULL;
+	if (node)
+		node->tracked++;
+	return t;
+}
+
+uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool between_hosts) {
+	return hd_token_draw(&c->entropy, between_hosts && !job->unsealed);
+}
+
+void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t token) {
+	TAILQ_REMOVE(&c->pending, t, entry);
+	c->pending_count--;
+	t->job->pending--;
+	t->state = CTL_OPEN;
+	t->token = token;
+	t->granted = c->now;
+	TAILQ_INSERT_TAIL(&c->open, t, entry);
+	LIST_INSERT_HEAD(&c->by_token[ctl_token_bucket(token)], t, by_token);
+	c->open_count++;
+	t->job->open++;
+	if (t->direction == HD_PUSH && !t->is_sum)
+		t->job->open_pushes++;
+	if (t->direction == HD_COPY && t->is_sum)
+		t->job->replica.sums++;
+	ctl_check_by(c, c->now + CTL_CHECK_NS);
+}
+
+static void path_use(struct hd_controller *c, const struct ctl_transfer *t, bool add) {
+	for (uint8_t i = 0; i < t->path_count; i++) {
+		c->scratch.link_probe[t->path[i]].used = c->now;
+		if (add)
+			c->link_use[t->path[i]]++;
+		else
+			c->link_use[t->path[i]]--;
+		if (t->direction == HD_COPY && add)
+			c->link_copies[t->path[i]]++;
+		else if (t->direction == HD_COPY)
+			c->link_copies[t->path[i]]--;
+	}
+}
+
+void ctl_transfer_unroute(struct hd_controller *c, struct ctl_transfer *t) {
+	path_use(c, t, false);
+	t->path_count = 0;
+}
+
+void ctl_transfer_reroute(
+	struct hd_controller *c,
+	struct ctl_transfer *t,
+	const struct hd_plan_way *way
+) {
+	ctl_transfer_unroute(c, t);
+	t->path_count = way->count;
+	memcpy(t->path, way->links, way->count * sizeof(t->path[0]));
+	path_use(c, t, true);
+}
+
+bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *t) {
+	const struct ctl_node *from = ctl_sender(t), *to = ctl_receiver(t);
+	int count;
+
+	if (t->path_count)
+		return true;
+	if (!from || !to)
+		return false;
+	count = ctl_path(c, from->host_index, to->host_index, t->path);
+	if (count < 0)
+		return false;
+	t->path_count = (uint8_t)count;
+	path_use(c, t, true);
+	return true;
+}
+
+void ctl_credit_freed(struct ctl_transfer *t) {
+	struct ctl_node *worker = ctl_worker(t->job, t->worker);
+
+	t->job->credits--;
+	if (worker && worker->credit == t)
+		worker->credit = NULL;
+}
+
+void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
+	struct ctl_node *node = ctl_worker(t->job, t->worker);
+
+	LIST_REMOVE(t, by_key);
+	if (t->state == CTL_PENDING) {
+		TAILQ_REMOVE(&c->pending, t, entry);
+		c->pending_count--;
+		t->job->pending--;
+	} else {
+		LIST_REMOVE(t, by_token);
+		TAILQ_REMOVE(&c->open, t, entry);
+		c->open_count--;
+		t->job->open--;
+		if (t->direction == HD_PUSH && !t->is_sum)
+			t->job->open_pushes--;
+		if (t->direction == HD_COPY && t->is_sum) {
+			t->job->replica.sums--;
+			ctl_check_by(c, c->now); /* slots are kept for it perhaps */
+		}
+		if (t->job->sync != HD_SYNC_NONE && t->job->pending)
+			ctl_plan_soon(c); /* its place in the step may be another's */
+	}
+	if (node && t->tracked)
+		node->tracked--;
+	if (t->credit)
+		ctl_credit_freed(t);
+	if (t->item_round && t->item_round == c->scratch.round)
+		c->scratch.item_transfer[t->item] = NULL; /* the latest plan shows it no more */
+	path_use(c, t, false);
+	if (t->group)
+		ctl_group_detach(c, t);
+	free(t);
+}
