@@ -379,6 +379,27 @@ static void test_forged_pull(void **state) {
 	destroy(world);
 }
 
+/* The forger has the server's address: only the MAC tells. */
+static void test_forged_sealed_pull(void **state) {
+	struct world *world = build(DIRECT, &plain);
+	const struct hd_worker_stats *stats = hd_worker_stats(world->worker);
+	uint64_t before;
+
+	world->server.next_token = HD_TOKEN_SEALED;
+	run_ms(world, 20);
+	assert_int_equal(push(world, 0, 1), 1);
+	run_ms(world, 100);
+	before = stats->drop_token;
+	world->server.forger = &world->server.node;
+	assert_int_equal(pull(world, 3, 0, false), 1);
+	run_ms(world, 100);
+	assert_int_equal(world->ticket[HD_PULL][1].state, HD_TICKET_APPLIED);
+	assert_memory_equal(world->data[3], world->server.model, VALUES * sizeof(float));
+	assert_true(stats->drop_mac > 0);
+	assert_int_equal(stats->drop_mac + stats->drop_token - before, world->server.forgeries);
+	destroy(world);
+}
+
 /* A rank's new life continues the rounds that the server has seen of it. */
 static void test_rounds_continue(void **state) {
 	struct world *world = build(DIRECT, &plain);
@@ -460,6 +481,7 @@ int main(void) {
 		cmocka_unit_test(test_cancel),
 		cmocka_unit_test(test_late_messages_change_nothing),
 		cmocka_unit_test(test_forged_pull),
+		cmocka_unit_test(test_forged_sealed_pull),
 		cmocka_unit_test(test_rounds_continue),
 		cmocka_unit_test(test_rounds_continue_elsewhere),
 		cmocka_unit_test(test_tickets_limit),
