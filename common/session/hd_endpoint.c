@@ -150,8 +150,8 @@ static void follow(struct hd_session *s, struct hd_addr from, hd_ns now) {
 
 /*
  * The opener of a session keeps to the address that it asked. The answerer follows its peer (NAT), by a packet whose
- * source nobody vouches for: somebody who sees packets may be faster with a copy of it. Then the packet itself comes a moment
- * later, from where the peer has received something before, and that counts.
+ * source nobody vouches for: somebody who sees packets may be faster with a copy of it. Then the packet itself comes a
+ * moment later, from where the peer has received something before, and that counts.
  */
 static void follow_back(
 	struct hd_session *s,

@@ -95,13 +95,16 @@ void train_note(const char *event, const char *format, ...) {
 	va_end(arguments);
 }
 
+/* As text only warnings: of errors the calls that fail tell. */
 static void on_log(void *arg, enum heddle_log_level level, const char *text) {
-	put_json(level, "fabric", text, NULL);
+	if (json_lines)
+		put_json(level, "fabric", text, NULL);
+	else if (level == HEDDLE_LOG_WARNING)
+		(void)fprintf(stderr, "heddle-train: warning: %s\n", text);
 }
 
 void train_log_options(struct heddle_options *options) {
-	if (json_lines)
-		options->log = on_log;
+	options->log = on_log;
 }
 
 void train_log_progress(const struct train_progress *p) {
