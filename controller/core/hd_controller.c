@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Life of the controller core: creation, packets and timers in, messages to their handlers. */
+/* Life of the controller core: creation, packets and timers in, what every call ends with. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
-#include "ctl_commands.h"
-#include "ctl_copies.h"
+#include "ctl_dispatch.h"
 #include "ctl_elastic.h"
 #include "ctl_estimate.h"
 #include "ctl_grouping.h"
@@ -11,8 +10,8 @@
 #include "ctl_registry.h"
 #include "ctl_requests.h"
 #include "ctl_slots.h"
-#include "ctl_table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,77 +71,6 @@ static void on_closed(
 	node_free(c, node);
 }
 
-static void on_leave(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_leave *leave,
-	struct hd_sink *sink
-) {
-	if (node->role == HD_ROLE_WORKER) {
-		if (node->job != ctl_job_find(c, leave->job) || node->worker != leave->worker) {
-			c->counters.hostile_owner++;
-			return;
-		}
-		ctl_node_down(c, node, HD_REASON_LEFT, sink);
-		return;
-	}
-	if (!ctl_job_gone(c, node, leave, sink))
-		c->counters.hostile_owner++;
-}
-
-/* Of slots that a group has, or that all-reduces go through. */
-static void on_switch_report(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_report *report,
-	struct hd_sink *sink
-) {
-	if (ctl_lease_find(c, node, report->token) || !ctl_slots_report(c, node, report, sink))
-		ctl_lease_report(c, node, report, sink);
-}
-
-/* Messages that need a registered node. */
-static void dispatch(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_message *m,
-	struct hd_sink *s
-) {
-	bool worker = node->role == HD_ROLE_WORKER;
-	bool server = node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA;
-
-	if (m->kind == HD_MSG_REQUEST && worker)
-		ctl_request(c, node, &m->request, s);
-	else if (m->kind == HD_MSG_REQUEST && server && m->request.direction == HD_COPY)
-		ctl_copy_request(c, node, &m->request, s);
-	else if (m->kind == HD_MSG_FOLLOW && server)
-		ctl_replica_follow(c, node, &m->follow, s);
-	else if (m->kind == HD_MSG_REPORT && server && m->report.direction == HD_COPY)
-		ctl_copy_report(c, node, &m->report, s);
-	else if (m->kind == HD_MSG_NOTICE && worker)
-		ctl_notice(c, node, &m->notice, s);
-	else if (m->kind == HD_MSG_OBSERVE && worker)
-		ctl_observe(c, node, &m->observe, s);
-	else if (m->kind == HD_MSG_CANCEL && worker)
-		ctl_cancel(c, node, &m->cancel, s);
-	else if (m->kind == HD_MSG_REPORT && node->role == HD_ROLE_SWITCH)
-		on_switch_report(c, node, &m->report, s);
-	else if (m->kind == HD_MSG_REPORT && (worker || server || node->role == HD_ROLE_AGGREGATOR))
-		ctl_report(c, node, &m->report, s);
-	else if (m->kind == HD_MSG_STATE && server)
-		ctl_state(c, node, &m->state, s);
-	else if (m->kind == HD_MSG_INFLIGHT && server)
-		ctl_inflight(c, node, &m->inflight, s);
-	else if (m->kind == HD_MSG_PROBED && (worker || server))
-		ctl_probed(c, node, &m->probed);
-	else if (m->kind == HD_MSG_LOAD && node->role == HD_ROLE_MONITOR)
-		ctl_load(c, node, &m->load, s);
-	else if (m->kind == HD_MSG_LEAVE && (worker || server))
-		on_leave(c, node, &m->leave, s);
-	else
-		c->counters.hostile_role++;
-}
-
 static void on_message(
 	void *owner,
 	struct hd_session *session,
@@ -156,38 +84,7 @@ static void on_message(
 	(void)now;
 	if (!node || node->doomed)
 		return;
-	switch (message->kind) {
-	case HD_MSG_REGISTER:
-		ctl_register(c, node, &message->register_, sink);
-		break;
-	case HD_MSG_SHOW:
-		if (hd_session_peer_role(session) == HD_ROLE_SHELL)
-			ctl_show(c, node, &message->show, sink);
-		else
-			c->counters.hostile_role++;
-		break;
-	case HD_MSG_COMMAND:
-		if (hd_session_peer_role(session) == HD_ROLE_SHELL)
-			ctl_command(c, node, &message->command, sink);
-		else
-			c->counters.hostile_role++;
-		break;
-	case HD_MSG_REQUEST:
-	case HD_MSG_CANCEL:
-	case HD_MSG_NOTICE:
-	case HD_MSG_OBSERVE:
-	case HD_MSG_REPORT:
-	case HD_MSG_STATE:
-	case HD_MSG_FOLLOW:
-	case HD_MSG_INFLIGHT:
-	case HD_MSG_LEAVE:
-	case HD_MSG_LOAD:
-	case HD_MSG_PROBED:
-		dispatch(c, node, message, sink);
-		break;
-	default:
-		c->counters.hostile_kind++;
-	}
+	ctl_dispatch(c, node, message, sink);
 }
 
 static const struct hd_endpoint_ops endpoint_ops = {
@@ -255,6 +152,7 @@ int hd_controller_create(
 
 	if (status)
 		return status;
+	assert(ctl_routes_are_valid());
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
