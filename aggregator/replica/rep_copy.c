@@ -83,9 +83,12 @@ static void copy_look(struct srv_turn *turn, struct rep_entry *entry) {
 	hd_ns active;
 
 	if (copy != NULL) {
-		active = copy->sum ? hd_ns_max(copy->active, entry->since) : copy->active;
-		active = hd_ns_add(active, (copy->sum ? REP_SUM_SILENT_US : REP_SILENT_US) * HD_US);
-		if (!copy->complete && turn->now > active) {
+		active = copy->kind == SRV_SUM ? hd_ns_max(copy->active, entry->since) :
+						 copy->active;
+		active = hd_ns_add(
+			active, (copy->kind == SRV_SUM ? REP_SUM_SILENT_US : REP_SILENT_US) * HD_US
+		);
+		if (!srv_incoming_is_whole(copy) && turn->now > active) {
 			rep_copy_fail(turn, copy, HD_REASON_TIMEOUT);
 		}
 		return;
@@ -227,36 +230,36 @@ void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reaso
 	struct srv_round round = {.outcome = HD_OUTCOME_FAILED, .reason = (uint8_t)reason};
 	struct rep_entry *entry = in->entry;
 	/* Of a sum that was held whole its aggregator and the controller have heard. */
-	bool over = in->sum && in->completed_at != 0;
+	bool over = in->kind == SRV_SUM && in->state >= SRV_READY;
 
 	if (!over) {
 		srv_commit_report(turn, in, &round);
 	}
-	if (in->sum && !over) {
+	if (in->kind == SRV_SUM && !over) {
 		rep_sum_withdraw(turn, in, reason);
 	}
 	if (entry == NULL) {
 		rep_sum_unlist(in->job->replica, in);
-		srv_incoming_end(turn, in, in->complete);
+		srv_incoming_end(turn, in, srv_incoming_is_whole(in));
 		return;
 	}
 	entry->copy = NULL;
 	entry->asked = false;
 	entry->since = turn->now;
 	/* What the aggregator has sent is gone there. */
-	if (in->sum || !copy_may_come((uint8_t)reason)) {
+	if (in->kind == SRV_SUM || !copy_may_come((uint8_t)reason)) {
 		copy_lose(turn, entry);
 	}
 	entry->replica->job->dirty = true;
-	srv_incoming_end(turn, in, in->sum && in->complete);
+	srv_incoming_end(turn, in, in->kind == SRV_SUM && srv_incoming_is_whole(in));
 }
 
 void rep_copies_overtaken(struct srv_turn *turn, struct rep_job *replica, hd_version version) {
 	struct rep_entry *entry;
 
 	TAILQ_FOREACH (entry, &replica->entries, link) {
-		if (entry->head.version <= version && entry->copy != NULL && entry->copy->sum
-		    && !entry->copy->complete) {
+		if (entry->head.version <= version && entry->copy != NULL
+		    && entry->copy->kind == SRV_SUM && !srv_incoming_is_whole(entry->copy)) {
 			rep_copy_fail(turn, entry->copy, HD_REASON_CLOSED);
 		}
 	}
@@ -283,7 +286,7 @@ bool rep_copy_make_room(struct srv_turn *turn, struct srv_incoming *in) {
 	}
 	TAILQ_FOREACH_REVERSE(entry, &replica->entries, rep_entries, link) {
 		if (entry != in->entry && entry->copy != NULL && entry->copy->buffer != NULL
-		    && !entry->copy->stepped) {
+		    && entry->copy->state != SRV_STEPPED) {
 			rep_copy_fail(turn, entry->copy, HD_REASON_NO_MEMORY);
 			return true;
 		}

@@ -155,8 +155,8 @@ static struct rep_entry *replica_next(const struct rep_job *replica) {
 	struct rep_entry *first = rep_job_first(replica);
 	const struct srv_job *job = replica->job;
 
-	if (first == NULL || !replica->seeded || first->copy == NULL || !first->copy->complete
-	    || first->copy->completed_at == 0
+	if (first == NULL || !replica->seeded || first->copy == NULL
+	    || first->copy->state != SRV_READY
 	    || hd_version_incarnation(first->head.version) != hd_version_incarnation(job->version)
 	    || hd_version_counter(first->head.version) - first->head.member_count
 		    != hd_version_counter(job->version) + job->step.count) {

@@ -155,7 +155,7 @@ static double primary_update(struct srv_incoming *in) {
 	const uint8_t *data;
 	uint32_t full;
 
-	if (in->stepped) {
+	if (in->state == SRV_STEPPED) {
 		return rate * sqrt(srv_step_norm2(in->job));
 	}
 	if (!in->normed) {

@@ -328,7 +328,7 @@ static void state_swap(struct hd_server *server, struct rep_job *replica) {
 	for (entry = TAILQ_FIRST(&replica->entries); entry != NULL; entry = next) {
 		next = TAILQ_NEXT(entry, link);
 		if (entry->head.version <= replica->seed
-		    || (entry->copy != NULL && entry->copy->stepped)) {
+		    || (entry->copy != NULL && entry->copy->state == SRV_STEPPED)) {
 			rep_entry_free(server, entry);
 		}
 	}

@@ -43,7 +43,7 @@ static struct hd_entry_member log_member(const struct srv_part *part, uint64_t c
 
 	return (struct hd_entry_member){
 		.base = part->base,
-		.position = in->direct ? 0 : in->position + index,
+		.position = in->kind == SRV_DIRECT ? 0 : in->position + index,
 		.round = part->round,
 		.delay = srv_commit_delay(part, counter),
 		.worker = part->member->rank,
@@ -101,7 +101,7 @@ static struct hd_entry log_entry(
 		.dtype = in->dtype,
 		.member_count = in->part_count,
 		.more = (uint16_t)more,
-		.scale = in->stepped ? job->step.scale : 1,
+		.scale = in->state == SRV_STEPPED ? job->step.scale : 1,
 	};
 }
 

@@ -78,7 +78,7 @@ static enum hd_reason sum_check(
 
 /* False: no memory, or a worker of no such rank. */
 static bool sum_fill(struct srv_incoming *in, const struct hd_msg_members *message) {
-	in->sum = true;
+	in->kind = SRV_SUM;
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct hd_group_member at = hd_group_get_member(&message->members, i);
 		const struct srv_part part = {
@@ -144,7 +144,8 @@ void rep_sum_members(
 /* --- named by the log ------------------------------------------------------------------------- */
 
 bool rep_sum_measures(const struct srv_incoming *in, const struct rep_entry *entry) {
-	bool open = in->sum && in->dtype == HD_DTYPE_SPARSE32 && !in->complete;
+	bool open = in->kind == SRV_SUM && in->dtype == HD_DTYPE_SPARSE32
+		&& !srv_incoming_is_whole(in);
 
 	return open ? in->bytes >= entry->head.bytes : in->bytes == entry->head.bytes;
 }

@@ -7,7 +7,7 @@
 static void inflight_push(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_message message = {.kind = HD_MSG_INFLIGHT};
 
-	in->apart = in->sum;
+	in->apart = in->kind == SRV_SUM;
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct srv_part *part = &in->parts[i];
 
@@ -17,8 +17,8 @@ static void inflight_push(struct srv_turn *turn, struct srv_incoming *in) {
 			.round = part->round,
 			.direction = HD_PUSH,
 			.attempt = part->attempt,
-			.token = in->sum ? part->handle.token : in->handle.token,
-			.position = in->direct ? 0 : in->position + i,
+			.token = in->kind == SRV_SUM ? part->handle.token : in->handle.token,
+			.position = in->kind == SRV_DIRECT ? 0 : in->position + i,
 			.base = part->base,
 			.bytes = in->bytes,
 			.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,

@@ -22,14 +22,14 @@ static struct srv_buffer *apply_target(struct srv_buffer *buffer, struct srv_buf
 }
 
 void srv_apply_begin(struct srv_job *job, struct srv_incoming *in) {
-	bool sparse = in->dtype == HD_DTYPE_SPARSE32 && !in->stepped;
+	bool sparse = in->dtype == HD_DTYPE_SPARSE32 && in->state != SRV_STEPPED;
 
 	assert(srv_commit_bounds(job, in, 0) == HD_REASON_NONE);
 	job->apply = (struct srv_apply){
 		.in = in,
 		.momentum2 = sparse ? job->momentum2 : 0,
 		.weights2 = sparse ? job->weights2 : 0,
-		.mean = in->stepped ? job->step.scale / (float)job->step.weight : 1.0F,
+		.mean = in->state == SRV_STEPPED ? job->step.scale / (float)job->step.weight : 1.0F,
 		.model = apply_target(job->model, &job->spare[0]),
 		.momentum = apply_target(job->momentum, &job->spare[1]),
 	};
@@ -132,14 +132,14 @@ bool srv_apply_step(struct hd_server *server, struct srv_job *job) {
 	const uint8_t *update;
 
 	server->stats.steps++;
-	if (apply->in->dtype == HD_DTYPE_SPARSE32 && !apply->in->stepped) {
+	if (apply->in->dtype == HD_DTYPE_SPARSE32 && apply->in->state != SRV_STEPPED) {
 		return apply_runs(server, job);
 	}
 	left = server->step_left / how.steps;
 	left = left > 0 ? left : 1;
 	count = count < left ? count : left;
 	apply_copy(job, at, count);
-	if (apply->in->stepped) {
+	if (apply->in->state == SRV_STEPPED) {
 		apply->momentum2 += apply_mean(job, at, count, &how.sgd);
 	} else {
 		update = (const uint8_t *)apply->in->buffer->data + at * hd_dtype_bytes(how.dtype);

@@ -11,6 +11,7 @@
 #include "srv_stream.h"
 #include "srv_update.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- chunks ----------------------------------------------------------------------------------- */
@@ -18,8 +19,15 @@
 static void incoming_started(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_event event = srv_incoming_event(in, HD_EVENT_RECV_START);
 
-	in->started = true;
+	srv_incoming_enter(in, SRV_COMING);
 	srv_turn_event(turn, &event);
+}
+
+/* What came is worthless: malformed, or not finite where the job allows no such value. The former says more. */
+static void incoming_spoil(struct srv_incoming *in, enum hd_reason reason) {
+	assert(reason == HD_REASON_REFUSED || reason == HD_REASON_NOT_FINITE);
+	if (in->spoilt != HD_REASON_REFUSED)
+		in->spoilt = (uint8_t)reason;
 }
 
 static void incoming_check_runs(struct srv_incoming *in, const uint8_t *chunk, size_t bytes) {
@@ -30,11 +38,12 @@ static void incoming_check_runs(struct srv_incoming *in, const uint8_t *chunk, s
 
 	hd_runs_begin(&cursor, chunk, bytes, in->job->values);
 	while ((more = hd_runs_next(&cursor, &run, &x)) > 0) {
-		if (!in->job->spec.allow_not_finite) {
-			in->not_finite |= hd_find_not_finite_f32(x, run.count) < run.count;
-		}
+		if (!in->job->spec.allow_not_finite
+		    && hd_find_not_finite_f32(x, run.count) < run.count)
+			incoming_spoil(in, HD_REASON_NOT_FINITE);
 	}
-	in->broken |= more < 0;
+	if (more < 0)
+		incoming_spoil(in, HD_REASON_REFUSED);
 }
 
 /* Lanes become fp32 where they are: both have 4 bytes. Each chunk has its exponent; a lane that overflowed on the
@@ -45,10 +54,11 @@ static void incoming_widen(struct srv_incoming *in, const struct hd_chunk_header
 	uint32_t lanes[HD_CHUNK_BYTES_MAX / sizeof(uint32_t)];
 
 	if (header->exponent < HD_FIXED_EXPONENT_MIN || header->exponent > HD_FIXED_EXPONENT_MAX) {
-		in->broken = true;
+		incoming_spoil(in, HD_REASON_REFUSED);
 		return;
 	}
-	in->not_finite |= (header->flags & HD_CHUNK_NOT_FINITE) != 0;
+	if (header->flags & HD_CHUNK_NOT_FINITE)
+		incoming_spoil(in, HD_REASON_NOT_FINITE);
 	memcpy(lanes, values, header->count * sizeof(*lanes));
 	hd_fixed_to_f32(values, lanes, header->count, header->exponent);
 }
@@ -74,7 +84,8 @@ static void incoming_check(struct srv_incoming *in, const struct hd_chunk_header
 	found = hd_dtype_is_half(in->dtype) ?
 		hd_find_not_finite_half(in->dtype, values, header->count) :
 		hd_find_not_finite_f32(values, header->count);
-	in->not_finite |= found < header->count;
+	if (found < header->count)
+		incoming_spoil(in, HD_REASON_NOT_FINITE);
 }
 
 /* Whether its sender's session is at this address. A session follows its peer, so does this. Who sends a copy is
@@ -83,7 +94,7 @@ static bool
 incoming_is_from(const struct srv_turn *turn, const struct srv_incoming *in, struct hd_addr from) {
 	const struct srv_peer *peer = srv_incoming_peer(in);
 
-	if (peer == NULL && in->sum) {
+	if (peer == NULL && in->kind == SRV_SUM) {
 		return hd_addr_equal(in->sender, from); /* the controller's word */
 	}
 	if (peer == NULL && srv_incoming_is_copy(in)) {
@@ -101,12 +112,13 @@ bool srv_incoming_chunk(
 	size_t payload_bytes
 ) {
 	struct hd_server_stats *stats = &turn->server->stats;
+	bool whole = false, unspent;
 
-	if (in->starved) { /* not granted: nobody can know its token */
+	if (in->state == SRV_STARVED) { /* not granted: nobody can know its token */
 		stats->drop_token++;
 		return false;
 	}
-	if (in->credit && !srv_credit_takes(in, header)) {
+	if (in->kind == SRV_CREDIT && !srv_credit_takes(in, header)) {
 		stats->drop_mismatch++;
 		return false;
 	}
@@ -120,7 +132,7 @@ bool srv_incoming_chunk(
 		incoming_check(in, header);
 		break;
 	case HD_RECV_DONE:
-		in->complete = true;
+		whole = true;
 		in->bytes = hd_recv_stats(in->recv)->bytes_total;
 		incoming_check(in, header);
 		break;
@@ -132,12 +144,13 @@ bool srv_incoming_chunk(
 		srv_credit_untake(turn->server, in);
 		return false;
 	}
-	if (!in->started) {
+	unspent = srv_credit_unspent(in);
+	if (in->state == SRV_TOLD)
 		incoming_started(turn, in);
-		if (in->credit && !srv_credit_spend(turn, in)) {
-			return false;
-		}
-	}
+	if (whole)
+		srv_incoming_enter(in, SRV_HELD);
+	if (unspent && !srv_credit_spend(turn, in))
+		return false;
 	if (payload_bytes > in->packet_bytes) {
 		in->packet_bytes = (uint32_t)payload_bytes;
 	}
@@ -211,7 +224,7 @@ static void incoming_packet(
 	if (!srv_chunk_is_true(turn, &in->seal, header, packet)) {
 		return;
 	}
-	if (srv_incoming_is_copy(in) && !in->sum && in->source == NULL) {
+	if (srv_incoming_is_copy(in) && in->kind != SRV_SUM && in->source == NULL) {
 		in->source = srv_peer_at(turn->server, packet->peer);
 	}
 	(void)srv_incoming_chunk(turn, in, header, payload, payload_bytes);
@@ -272,7 +285,7 @@ static void incoming_release(struct srv_turn *turn, struct srv_incoming *in) {
 	struct srv_incoming *successor = LIST_FIRST(&in->successors), *next;
 	uint64_t missing;
 
-	if (!in->started || successor == NULL) {
+	if (in->state < SRV_COMING || successor == NULL) {
 		return;
 	}
 	missing = hd_recv_missing(in->recv);
@@ -320,14 +333,8 @@ static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 		return;
 	}
 	incoming_sack(turn, in, peer);
-	if (in->broken) {
-		srv_incoming_fail(turn, in, HD_REASON_REFUSED, NULL);
-		return;
-	}
-	if (in->not_finite) {
-		srv_incoming_fail(
-			turn, in, HD_REASON_NOT_FINITE, NULL
-		); /* at once: its sender may stop */
+	if (in->spoilt != HD_REASON_NONE) {
+		srv_incoming_fail(turn, in, in->spoilt, NULL); /* at once: its sender may stop */
 		return;
 	}
 	incoming_release(turn, in);
@@ -337,7 +344,8 @@ static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 		&in->timer,
 		peer != NULL ? hd_recv_deadline(in->recv) : HD_NEVER
 	);
-	if (in->complete && in->completed_at == 0) {
+	if (in->state == SRV_HELD) {
+		srv_incoming_enter(in, SRV_READY);
 		in->completed_at = turn->now;
 		incoming_complete(turn, in);
 	}

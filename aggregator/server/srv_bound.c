@@ -30,14 +30,15 @@ srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint
 /* Within a synchronous step nobody is late: all were computed from the model that it steps from. Of those of a
  * federated job that were not it is in steps. */
 uint32_t srv_commit_delay(const struct srv_part *part, uint64_t counter) {
-	return part->in->stepped ? part->late :
-				   (uint32_t)(counter - hd_version_counter(part->base));
+	return part->in->state == SRV_STEPPED ?
+		part->late :
+		(uint32_t)(counter - hd_version_counter(part->base));
 }
 
 uint32_t srv_commit_parts(const struct srv_incoming *in) {
-	return in->stepped ? in->job->step.count : in->part_count;
+	return in->state == SRV_STEPPED ? in->job->step.count : in->part_count;
 }
 
 struct srv_incoming *srv_commit_after(const struct srv_incoming *in) {
-	return in->stepped ? TAILQ_NEXT(in, queue_link) : NULL;
+	return in->state == SRV_STEPPED ? TAILQ_NEXT(in, queue_link) : NULL;
 }

@@ -36,7 +36,7 @@ static void commit_log(
 
 	event.worker = part->member->rank;
 	event.round = part->round;
-	event.token = in->sum ? part->handle.token : in->handle.token;
+	event.token = in->kind == SRV_SUM ? part->handle.token : in->handle.token;
 	event.position += event.position != 0 ? (uint64_t)(part - in->parts) : 0;
 	event.version = round->version;
 	event.base = part->base;
@@ -70,7 +70,7 @@ part_applied(struct srv_turn *turn, const struct srv_part *part, uint64_t counte
 	};
 
 	commit_log(turn, part, &round, (uint16_t)more);
-	srv_report_applied(job, part->member, round.delay, in->direct);
+	srv_report_applied(job, part->member, round.delay, in->kind == SRV_DIRECT);
 	srv_member_record(part->member, &round);
 	srv_commit_outcome(turn, job, part->member, &round);
 }
@@ -82,7 +82,7 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 	uint64_t counter = hd_version_counter(job->version);
 	const struct srv_round round = {.outcome = HD_OUTCOME_APPLIED};
 	uint32_t parts = srv_commit_parts(in), done = 0;
-	bool stepped = in->stepped;
+	bool stepped = in->state == SRV_STEPPED;
 	struct srv_incoming *one, *next;
 
 	srv_apply_take(server, job);
@@ -93,7 +93,7 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 		srv_step_event(turn, job);
 	}
 	for (one = in; one != NULL; one = srv_commit_after(one)) {
-		server->stats.sums += one->sum ? 1 : 0;
+		server->stats.sums += one->kind == SRV_SUM ? 1 : 0;
 		for (uint16_t i = 0; i < one->part_count; i++, done++) {
 			part_applied(turn, &one->parts[i], counter + 1 + done, parts - 1 - done);
 		}
@@ -124,7 +124,7 @@ static bool commit_may_overtake(const struct srv_job *job, const struct srv_inco
 		if (in == candidate) {
 			return true;
 		}
-		if (in->complete || srv_commit_bounds(job, in, 0) != HD_REASON_NONE) {
+		if (srv_incoming_is_whole(in) || srv_commit_bounds(job, in, 0) != HD_REASON_NONE) {
 			continue;
 		}
 		if (srv_commit_bounds(job, in, before) != HD_REASON_NONE) {
@@ -140,7 +140,7 @@ static struct srv_incoming *commit_next(const struct srv_job *job) {
 	struct srv_incoming *in;
 
 	TAILQ_FOREACH (in, &job->queue, queue_link) {
-		if (in->complete && in->completed_at != 0) {
+		if (in->state == SRV_READY) {
 			break;
 		}
 	}
@@ -177,7 +177,7 @@ commit_waits(const struct srv_job *job, const struct srv_incoming **end) {
 		return TAILQ_FIRST(&job->step.members);
 	}
 	TAILQ_FOREACH (waits, &job->queue, queue_link) {
-		if (waits->complete) {
+		if (srv_incoming_is_whole(waits)) {
 			break;
 		}
 	}
@@ -199,7 +199,7 @@ static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voide
 		hd_ns until = hd_ns_add(hd_ns_max(waits->completed_at, in->active), hold);
 
 		next = TAILQ_NEXT(in, queue_link);
-		if (in->complete) {
+		if (srv_incoming_is_whole(in)) {
 			continue;
 		}
 		if (in->predecessor != NULL) {
@@ -221,7 +221,7 @@ static void commit_report_waiting(struct srv_turn *turn, const struct srv_incomi
 	struct srv_incoming *in;
 
 	TAILQ_FOREACH (in, list, queue_link) {
-		if (in->complete && !in->pending) {
+		if (srv_incoming_is_whole(in) && !in->pending) {
 			struct srv_round round = {.outcome = HD_OUTCOME_PENDING};
 
 			in->pending = true;
@@ -256,7 +256,8 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 		}
 		if (job->apply.in == NULL) {
 			server->stats.overtaken
-				+= !in->stepped && in != TAILQ_FIRST(&job->queue) ? 1 : 0;
+				+= in->state != SRV_STEPPED && in != TAILQ_FIRST(&job->queue) ? 1 :
+												0;
 			srv_apply_begin(job, in);
 		}
 		if (!srv_apply_step(server, job)) {

@@ -71,7 +71,7 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 	}
 	server->epoch = credit->epoch;
 	server->stats.credits++;
-	in->credit = true;
+	in->kind = SRV_CREDIT;
 	in->limit = credit->bytes;
 	in->position = credit->position;
 	srv_incoming_part(

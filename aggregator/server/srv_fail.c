@@ -77,7 +77,7 @@ static enum hd_reason
 part_reason(const struct srv_part *part, enum hd_reason reason, const struct srv_part *cause) {
 	enum hd_reason own;
 
-	if (!part->in->sum || part == cause) {
+	if (part->in->kind != SRV_SUM || part == cause) {
 		return reason;
 	}
 	own = srv_commit_bound(part->in->job, part->base, 0);
@@ -89,7 +89,7 @@ part_reason(const struct srv_part *part, enum hd_reason reason, const struct srv
 
 static void part_fail(struct srv_turn *turn, const struct srv_part *part, enum hd_reason reason) {
 	struct srv_job *job = part->in->job;
-	uint64_t token = part->in->sum ? part->handle.token : part->in->handle.token;
+	uint64_t token = part->in->kind == SRV_SUM ? part->handle.token : part->in->handle.token;
 	struct srv_round round = {
 		.round = part->round,
 		.outcome = srv_reason_outcome(reason),
@@ -104,7 +104,7 @@ static void part_fail(struct srv_turn *turn, const struct srv_part *part, enum h
 }
 
 bool srv_credit_unspent(const struct srv_incoming *in) {
-	return in->credit && !in->started;
+	return in->kind == SRV_CREDIT && in->state < SRV_COMING;
 }
 
 void srv_credit_end(
@@ -157,8 +157,8 @@ void srv_push_fail(
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		part_fail(turn, &in->parts[i], part_reason(&in->parts[i], reason, cause));
 	}
-	if (in->sum) {
+	if (in->kind == SRV_SUM) {
 		srv_peer_withdraw(turn, in->aggregator, in->job, in->handle.token, reason);
 	}
-	srv_incoming_end(turn, in, in->complete);
+	srv_incoming_end(turn, in, srv_incoming_is_whole(in));
 }

@@ -14,7 +14,8 @@ static const struct srv_part *step_repeats(const struct srv_incoming *in) {
 				    != hd_version_counter(in->parts[i].base)) {
 				continue;
 			}
-			if (other->in->stepped || (other->in == in && other < &in->parts[i])) {
+			if (other->in->state == SRV_STEPPED
+			    || (other->in == in && other < &in->parts[i])) {
 				return &in->parts[i];
 			}
 		}
@@ -55,7 +56,7 @@ static struct srv_incoming *step_next(struct srv_turn *turn, struct srv_job *job
 
 	for (; in != NULL; in = next) {
 		next = TAILQ_NEXT(in, queue_link);
-		if (in->complete && in->completed_at != 0 && step_admits(turn, job, in)) {
+		if (in->state == SRV_READY && step_admits(turn, job, in)) {
 			return in;
 		}
 	}

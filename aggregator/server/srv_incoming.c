@@ -11,6 +11,7 @@
 #include "srv_incoming.h"
 #include "srv_keep.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- beginning and ending --------------------------------------------------------------------- */
@@ -39,6 +40,7 @@ struct srv_incoming *srv_incoming_create(
 		return NULL;
 	}
 	in->timer.kind = SRV_TIMER_INCOMING;
+	in->state = SRV_TOLD;
 	in->job = job;
 	in->active = turn->now;
 	in->part_count = part_count;
@@ -47,6 +49,23 @@ struct srv_incoming *srv_incoming_create(
 	TAILQ_INSERT_TAIL(&job->open, in, open_link);
 	job->open_count++;
 	return in;
+}
+
+void srv_incoming_enter(struct srv_incoming *in, enum srv_incoming_state state) {
+	/* From which others. */
+	static const uint8_t from[] = {
+		[SRV_STARVED] = 1u << SRV_TOLD,
+		[SRV_TOLD] = 1u << SRV_STARVED,
+		[SRV_COMING] = 1u << SRV_TOLD,
+		[SRV_HELD] = 1u << SRV_COMING,
+		[SRV_READY] = 1u << SRV_HELD,
+		[SRV_STEPPED] = 1u << SRV_READY,
+	};
+
+	assert(from[state] >> in->state & 1);
+	assert(state < SRV_COMING || in->recv != NULL);
+	assert(state != SRV_STARVED || in->kind == SRV_DIRECT);
+	in->state = state;
 }
 
 void srv_incoming_part(struct srv_incoming *in, uint16_t index, const struct srv_part *like) {
@@ -65,13 +84,13 @@ static void incoming_unlink(struct hd_server *server, struct srv_incoming *in) {
 	if (in->queued) {
 		TAILQ_REMOVE(&in->job->queue, in, queue_link);
 	}
-	if (in->stepped) {
+	if (in->state == SRV_STEPPED) {
 		TAILQ_REMOVE(&in->job->step.members, in, queue_link);
 	}
 	if (in->touched) {
 		TAILQ_REMOVE(&server->touched, in, touched_link);
 	}
-	if (in->starved) {
+	if (in->state == SRV_STARVED) {
 		TAILQ_REMOVE(&server->starved, in, starved_link);
 	}
 	if (in->aggregator != NULL) {
@@ -126,10 +145,10 @@ float srv_incoming_weight(const struct srv_incoming *in) {
 }
 
 struct srv_peer *srv_incoming_peer(const struct srv_incoming *in) {
-	if (srv_incoming_is_copy(in) && !in->sum) {
+	if (srv_incoming_is_copy(in) && in->kind != SRV_SUM) {
 		return in->source;
 	}
-	return in->sum ? in->aggregator : in->parts[0].member->peer;
+	return in->kind == SRV_SUM ? in->aggregator : in->parts[0].member->peer;
 }
 
 struct hd_event srv_incoming_event(const struct srv_incoming *in, enum hd_event_kind kind) {
@@ -138,12 +157,12 @@ struct hd_event srv_incoming_event(const struct srv_incoming *in, enum hd_event_
 	return (struct hd_event){
 		.kind = kind,
 		.job = in->job->id,
-		.worker = in->sum ? HD_GROUP_WORKER : part->member->rank,
+		.worker = in->kind == SRV_SUM ? HD_GROUP_WORKER : part->member->rank,
 		.direction = srv_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
-		.round = in->sum ? 0 : part->round,
+		.round = in->kind == SRV_SUM ? 0 : part->round,
 		.token = in->handle.token,
-		.position = in->direct ? 0 : in->position,
-		.base = in->sum ? 0 : part->base,
+		.position = in->kind == SRV_DIRECT ? 0 : in->position,
+		.base = in->kind == SRV_SUM ? 0 : part->base,
 		.bytes = in->bytes,
 	};
 }
@@ -157,7 +176,7 @@ srv_incoming_epitaph(const struct srv_incoming *in, uint64_t token, bool done) {
 		.done = done,
 		.copy = srv_incoming_is_copy(in),
 		.job = in->job->id,
-		.worker = in->sum ? HD_GROUP_WORKER : in->parts[0].member->rank,
+		.worker = in->kind == SRV_SUM ? HD_GROUP_WORKER : in->parts[0].member->rank,
 		.sender = in->sender,
 		.chunks = in->chunks,
 		.slot_values = in->slot_values,
@@ -209,14 +228,14 @@ int srv_incoming_open(
 	struct hd_recv_config config = {
 		.token = in->handle.token,
 		.job = in->job->id,
-		.round = in->sum ? header->round : part->round,
-		.worker = in->sum ? header->worker : part->member->rank,
-		.attempt = in->sum ? header->attempt : part->attempt,
+		.round = in->kind == SRV_SUM ? header->round : part->round,
+		.worker = in->kind == SRV_SUM ? header->worker : part->member->rank,
+		.attempt = in->kind == SRV_SUM ? header->attempt : part->attempt,
 		.dtype = in->dtype,
 		.bytes = in->bytes,
 		.chunk_bytes = (uint32_t)(in->slot_values * sizeof(uint32_t)),
-		.open
-		= in->sum && in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
+		.open = in->kind == SRV_SUM
+			&& in->dtype == HD_DTYPE_SPARSE32, /* merged: no longer than it is */
 	};
 	int rc;
 
@@ -231,7 +250,7 @@ int srv_incoming_open(
 		srv_buffer_put(server, in->job, in->buffer);
 		in->buffer = NULL;
 	}
-	in->normed = rc == 0 && (in->credit || in->job->primary != NULL);
+	in->normed = rc == 0 && (in->kind == SRV_CREDIT || in->job->primary != NULL);
 	return rc;
 }
 
@@ -263,7 +282,7 @@ void srv_commit_queue(struct srv_incoming *in) {
 	struct srv_incoming_list *queue = &in->job->queue;
 	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
 
-	if (in->direct) {
+	if (in->kind == SRV_DIRECT) {
 		in->position = before != NULL ? before->position : 0;
 	}
 	while (before != NULL && before->position > in->position) {
@@ -285,7 +304,7 @@ void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_
 	}
 	after = srv_handle_find(turn->server, token);
 	if (after == NULL || after->kind != SRV_HANDLE_INCOMING
-	    || ((struct srv_incoming *)(void *)after)->complete) {
+	    || srv_incoming_is_whole((struct srv_incoming *)(void *)after)) {
 		srv_incoming_go(turn, in);
 		return;
 	}

@@ -23,6 +23,27 @@ struct srv_part {
 	LIST_ENTRY(srv_part) member_link;
 };
 
+enum srv_incoming_kind {
+	SRV_EXPECTED, /* told by EXPECT */
+	SRV_DIRECT, /* asked for here */
+	SRV_CREDIT, /* granted in advance: dtype, bytes and base are known from its first chunk on */
+	SRV_SUM /* told by MEMBERS */
+};
+
+/*
+ *   STARVED <-> TOLD --(first chunk)--> COMING --(last)--> HELD --(end of that call)--> READY --> STEPPED
+ *
+ * It ends in any of them: applied when it is READY or STEPPED.
+ */
+enum srv_incoming_state {
+	SRV_STARVED, /* a direct one that waits for memory: it is not granted */
+	SRV_TOLD,
+	SRV_COMING, /* its first chunk was taken */
+	SRV_HELD, /* whole */
+	SRV_READY, /* the same, and looked at: it may be committed */
+	SRV_STEPPED /* a member of its job's step: in that list instead of the queue, its values in the sum */
+};
+
 /*
  * A transfer that may come, comes, or waits for its commit: one worker's update, or the sum of several that an
  * aggregator sends. The parts of a sum are committed together or not at all; part i is at
@@ -32,17 +53,13 @@ struct srv_incoming {
 	struct srv_handle handle; /* first */
 	struct hd_seal seal;
 	struct srv_job *job;
-	bool direct;
-	bool sum; /* told by MEMBERS */
-	bool started; /* its first chunk was taken */
-	bool complete, queued;
-	bool stepped; /* a member of its job's step: in that list instead of the queue, its values in the sum */
-	bool touched, starved;
-	bool broken; /* a chunk of a sparse one that is no runs of this model */
-	bool not_finite; /* a NaN or an Inf came where the job allows none */
+	enum srv_incoming_kind kind;
+	enum srv_incoming_state state; /* changed by srv_incoming_enter() only */
+	uint8_t spoilt; /* enum hd_reason; NOT_FINITE: a NaN or an Inf came where the job allows none; REFUSED: no runs of this
+			   model, or no exponent */
+	bool queued, touched; /* it is in that list */
 	bool pending; /* the controller was told that it is held and waits */
 	bool went; /* go was said, or would have been if the aggregator had a session */
-	bool credit; /* granted in advance: dtype, bytes and base are known from its first chunk on */
 	bool normed; /* norm2 counts all that is held */
 	bool apart; /* a controller that does not know the sum was told of its parts one by one */
 	uint8_t dtype; /* of its values on the wire; the model's are fp32 */
@@ -79,6 +96,10 @@ static inline bool srv_incoming_is_copy(const struct srv_incoming *in) {
 	return in->job->replica != NULL;
 }
 
+static inline bool srv_incoming_is_whole(const struct srv_incoming *in) {
+	return in->state >= SRV_HELD;
+}
+
 /* --- its life: srv_incoming.c ----------------------------------------------------------------- */
 struct srv_incoming *srv_incoming_create(
 	struct srv_turn *turn,
@@ -86,6 +107,8 @@ struct srv_incoming *srv_incoming_create(
 	uint64_t token,
 	uint16_t part_count
 );
+/* The one function that changes its state. */
+void srv_incoming_enter(struct srv_incoming *in, enum srv_incoming_state state);
 /* Says whose push the part at index is. */
 void srv_incoming_part(struct srv_incoming *in, uint16_t index, const struct srv_part *part);
 void srv_incoming_destroy(struct hd_server *server, struct srv_incoming *in);

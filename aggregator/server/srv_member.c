@@ -129,7 +129,7 @@ bool srv_member_stepped(const struct srv_member *member) {
 	const struct srv_part *part;
 
 	LIST_FOREACH (part, &member->parts, member_link) {
-		if (part->in->stepped && part->late == 0) {
+		if (part->in->state == SRV_STEPPED && part->late == 0) {
 			return true;
 		}
 	}

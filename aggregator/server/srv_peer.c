@@ -18,12 +18,12 @@ void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
 	/* What an older life of it was to send is still that one's, whose session ends next. */
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
 		TAILQ_FOREACH (in, &job->open, open_link) {
-			if (!in->sum || in->aggregator != NULL
+			if (in->kind != SRV_SUM || in->aggregator != NULL
 			    || !hd_addr_equal(in->sender, address)) {
 				continue;
 			}
 			srv_sum_bind(in, peer);
-			if (in->went && !in->started) {
+			if (in->went && in->state < SRV_COMING) {
 				srv_incoming_go(turn, in);
 			}
 		}
@@ -42,7 +42,7 @@ static void aggregator_detach(struct srv_turn *turn, struct srv_peer *peer) {
 	while ((in = LIST_FIRST(&peer->sums)) != NULL) {
 		LIST_REMOVE(in, aggregator_link);
 		in->aggregator = NULL;
-		if (!in->complete) { /* the sum lived in its memory */
+		if (!srv_incoming_is_whole(in)) { /* the sum lived in its memory */
 			srv_incoming_fail(turn, in, HD_REASON_LEASE, NULL);
 		}
 	}
@@ -110,7 +110,7 @@ void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reaso
 	 * aggregator, who gives it up if not. */
 	for (part = LIST_FIRST(&member->parts); part != NULL; part = next) {
 		next = LIST_NEXT(part, member_link);
-		if (!part->in->complete && !part->in->sum) {
+		if (!srv_incoming_is_whole(part->in) && part->in->kind != SRV_SUM) {
 			reason = reason == HD_REASON_LEFT ? reason : HD_REASON_LEASE;
 			srv_incoming_fail(turn, part->in, reason, NULL);
 		}

@@ -63,13 +63,14 @@ void srv_push_answer(
 bool srv_part_gives_way(const struct srv_part *older, uint8_t attempt) {
 	const struct srv_incoming *in = older->in;
 
-	return !in->complete
-		&& (older->attempt < attempt || (older->attempt == attempt && !in->started));
+	return !srv_incoming_is_whole(in)
+		&& (older->attempt < attempt
+		    || (older->attempt == attempt && in->state < SRV_COMING));
 }
 
 void srv_part_replace(struct srv_turn *turn, const struct srv_part *older) {
 	turn->server->stats.replaced++;
-	if (older->in->sum) {
+	if (older->in->kind == SRV_SUM) {
 		/* The others of a sum learn it at once, and its aggregator. */
 		srv_push_fail(turn, older->in, HD_REASON_TIMEOUT, NULL);
 		return;
@@ -214,7 +215,7 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	}
 	/* A copy that is held whole is the one that counts: the newer grant's chunks are all `done`. */
 	held = srv_member_part(member, expect->round);
-	if (held->in->complete) {
+	if (srv_incoming_is_whole(held->in)) {
 		tomb = srv_incoming_epitaph(held->in, expect->token, true);
 		tomb.worker = member->rank;
 		srv_tombstone_add(turn->server, &tomb);
@@ -306,11 +307,11 @@ static void request_accept(
 		return;
 	}
 	srv_incoming_part(in, 0, &part);
-	in->direct = true;
+	in->kind = SRV_DIRECT;
 	in->dtype = request->dtype;
 	in->exponent = push_exponent(request, part.weight);
 	in->bytes = request->bytes;
-	in->starved = true;
+	srv_incoming_enter(in, SRV_STARVED);
 	TAILQ_INSERT_TAIL(&server->starved, in, starved_link);
 	server->freed = true; /* looked at before the call ends, after those that wait longer */
 }
@@ -326,7 +327,7 @@ void srv_push_feed(struct srv_turn *turn) {
 			continue;
 		}
 		TAILQ_REMOVE(&server->starved, in, starved_link);
-		in->starved = false;
+		srv_incoming_enter(in, SRV_TOLD);
 		in->active = turn->now;
 		server->stats.granted++;
 		push_grant(turn, in);
@@ -384,9 +385,9 @@ void srv_push_request(
 		return;
 	}
 	part = srv_member_part(member, request->round);
-	if (part != NULL && part->in->direct && part->attempt == request->attempt) {
+	if (part != NULL && part->in->kind == SRV_DIRECT && part->attempt == request->attempt) {
 		/* Asked twice: the answer is the same, once it is due and while it matters. */
-		if (!part->in->complete && !part->in->starved) {
+		if (part->in->state >= SRV_TOLD && !srv_incoming_is_whole(part->in)) {
 			push_grant(turn, part->in);
 		}
 		return;
@@ -420,11 +421,11 @@ void srv_push_void(struct srv_turn *turn, const struct hd_msg_void_ *void_) {
 		(enum hd_reason)void_->reason :
 		HD_REASON_VOID;
 
-	if (in != NULL && in->started && reason == HD_REASON_EXPIRED) {
+	if (in != NULL && in->state >= SRV_COMING && reason == HD_REASON_EXPIRED) {
 		return; /* a credit that was taken back, but spent before */
 	}
 	/* What is held whole needs nobody's help any more: it is committed. */
-	if (in != NULL && in->job->id == void_->job && !in->complete) {
+	if (in != NULL && in->job->id == void_->job && !srv_incoming_is_whole(in)) {
 		srv_incoming_fail(turn, in, reason, part);
 	}
 }
@@ -440,9 +441,9 @@ void srv_push_cancel(
 	if (part == NULL) {
 		return;
 	}
-	token = part->in->sum ? part->handle.token : part->in->handle.token;
+	token = part->in->kind == SRV_SUM ? part->handle.token : part->in->handle.token;
 	/* A word on an older grant is not about this one. */
-	if (part->in->complete || cancel->attempt < part->attempt
+	if (srv_incoming_is_whole(part->in) || cancel->attempt < part->attempt
 	    || (cancel->token != 0 && cancel->token != token)) {
 		return;
 	}

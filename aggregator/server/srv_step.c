@@ -122,7 +122,7 @@ bool srv_step_take(
 		TAILQ_REMOVE(&job->queue, in, queue_link);
 		in->queued = false;
 	}
-	in->stepped = true;
+	srv_incoming_enter(in, SRV_STEPPED);
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
 	if (scale > 0) {

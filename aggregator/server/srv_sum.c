@@ -174,7 +174,7 @@ static enum hd_reason sum_obstacle(const struct hd_sum *sum) {
 
 /* 0, or an error when a token cannot be kept: the sum is destroyed then. */
 static int sum_fill(struct srv_turn *turn, const struct hd_sum *sum, struct srv_incoming *in) {
-	in->sum = true;
+	in->kind = SRV_SUM;
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
 		const struct srv_part part = {
@@ -281,7 +281,7 @@ void srv_sum_void(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	if (!in->complete) {
+	if (!srv_incoming_is_whole(in)) {
 		srv_incoming_fail(turn, in, HD_REASON_CLOSED, NULL);
 	}
 }

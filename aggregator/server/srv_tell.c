@@ -42,16 +42,17 @@ static void commit_say_report(
 		.round = part != NULL ? part->round : 0,
 		.direction = srv_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
 		.attempt = part != NULL ? part->attempt : 0,
-		.token = part != NULL && in->sum ? part->handle.token : in->handle.token,
+		.token
+		= part != NULL && in->kind == SRV_SUM ? part->handle.token : in->handle.token,
 		.outcome = round->outcome,
 		.reason = round->reason,
 		.version = in->job->version,
-		.position = in->direct ? 0 : in->position,
+		.position = in->kind == SRV_DIRECT ? 0 : in->position,
 		.base = part != NULL ? part->base : 0,
 		.norm = (float)fmin(sqrt(in->norm2), (double)FLT_MAX),
-		.credited = in->credit,
+		.credited = in->kind == SRV_CREDIT,
 	};
-	if (part != NULL && in->sum) {
+	if (part != NULL && in->kind == SRV_SUM) {
 		report->position += (uint64_t)(part - in->parts);
 	}
 	if (in->recv != NULL) {
@@ -73,7 +74,7 @@ void srv_commit_report(
 	if (turn->server->controller == NULL) {
 		return;
 	}
-	if (in->sum && !in->apart) {
+	if (in->kind == SRV_SUM && !in->apart) {
 		commit_say_report(turn, in, NULL, round);
 		return;
 	}
