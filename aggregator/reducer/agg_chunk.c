@@ -162,9 +162,20 @@ void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet) {
 	if (handle == NULL) {
 		stats->drop_token++;
 	} else if (handle->kind == AGG_HANDLE_TOMBSTONE) {
-		on_late_chunk(turn, (struct agg_tombstone *)(void *)handle, &header, packet->peer);
+		on_late_chunk(
+			turn,
+			hd_container_of(handle, struct agg_tombstone, handle),
+			&header,
+			packet->peer
+		);
 	} else {
-		on_chunk(turn, (struct agg_input *)(void *)handle, packet, &header, payload);
+		on_chunk(
+			turn,
+			hd_container_of(handle, struct agg_input, handle),
+			packet,
+			&header,
+			payload
+		);
 	}
 }
 

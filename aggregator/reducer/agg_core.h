@@ -15,6 +15,7 @@
 #define AGG_CORE_H
 
 #include "hd_aggregator.h"
+#include "hd_container.h"
 #include "hd_endpoint.h"
 #include "hd_probe.h"
 #include "hd_send.h"

@@ -214,7 +214,7 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 	if (group != NULL) {
 		agg_group_fail(turn, group, reason, NULL);
 	} else if (handle != NULL && handle->kind == AGG_HANDLE_INPUT) {
-		struct agg_input *in = (struct agg_input *)(void *)handle;
+		struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
 
 		agg_group_fail(turn, in->group, reason, in);
 	}

@@ -88,7 +88,7 @@ void agg_input_go(struct agg_turn *turn, struct agg_input *in) {
 
 void agg_input_follow(struct agg_turn *turn, struct agg_input *in, uint64_t after) {
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, after);
-	struct agg_input *first = (struct agg_input *)(void *)handle;
+	struct agg_input *first = hd_container_of(handle, struct agg_input, handle);
 
 	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT || first == in || first->complete) {
 		agg_input_go(turn, in);

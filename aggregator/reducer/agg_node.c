@@ -26,22 +26,15 @@ static void close_broken(struct agg_turn *turn) {
 }
 
 static void on_timer(struct agg_turn *turn, struct hd_timer *timer) {
-	char *at = (char *)timer;
-
 	if (timer->kind == AGG_TIMER_INPUT) {
-		agg_input_touch(
-			turn->aggregator,
-			(struct agg_input *)(void *)(at - offsetof(struct agg_input, timer))
-		);
+		agg_input_touch(turn->aggregator, hd_container_of(timer, struct agg_input, timer));
 		return;
 	}
 	if (timer->kind == AGG_TIMER_PEER) {
-		agg_peer_unreached(
-			turn, (struct agg_peer *)(void *)(at - offsetof(struct agg_peer, timer))
-		);
+		agg_peer_unreached(turn, hd_container_of(timer, struct agg_peer, timer));
 		return;
 	}
-	agg_group_watch(turn, (struct agg_group *)(void *)(at - offsetof(struct agg_group, watch)));
+	agg_group_watch(turn, hd_container_of(timer, struct agg_group, watch));
 }
 
 /* How far each sum is final, for those that the call touched. */

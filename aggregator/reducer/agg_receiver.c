@@ -75,7 +75,7 @@ output_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_
 
 void agg_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_cancel *cancel) {
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, cancel->token);
-	struct agg_input *in = (struct agg_input *)(void *)handle;
+	struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
 
 	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
 		output_cancel(turn, peer, cancel);
@@ -127,7 +127,7 @@ void agg_pull_state(
 	const struct hd_msg_pull_state *state
 ) {
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, state->token);
-	struct agg_input *in = (struct agg_input *)(void *)handle;
+	struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
 	struct agg_group *group;
 
 	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
@@ -210,9 +210,7 @@ void agg_outputs_poll(struct agg_turn *turn) {
 	struct hd_timer *timer;
 
 	while (budget > 0 && (timer = hd_timers_pop(&turn->aggregator->sends, turn->now)) != NULL) {
-		char *at = (char *)timer;
-		struct agg_output *out
-			= (struct agg_output *)(void *)(at - offsetof(struct agg_output, timer));
+		struct agg_output *out = hd_container_of(timer, struct agg_output, timer);
 		size_t sent = poll_output(turn, out);
 
 		sent = sent > 0 ? sent : 1;

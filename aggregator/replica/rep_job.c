@@ -411,8 +411,7 @@ rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_re
 /* --- time ------------------------------------------------------------------------------------- */
 
 void rep_job_timer(struct hd_timer *timer) {
-	struct rep_job *replica
-		= (struct rep_job *)(void *)((char *)timer - offsetof(struct rep_job, timer));
+	struct rep_job *replica = hd_container_of(timer, struct rep_job, timer);
 
 	replica->job->dirty = true; /* looked at in this very call */
 }

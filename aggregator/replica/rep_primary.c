@@ -475,9 +475,7 @@ void rep_link_lost(struct srv_turn *turn, const struct hd_session *session) {
 }
 
 void rep_primary_timer(struct srv_turn *turn, struct hd_timer *timer) {
-	struct rep_primary *primary
-		= (struct rep_primary
-			   *)(void *)((char *)timer - offsetof(struct rep_primary, timer));
+	struct rep_primary *primary = hd_container_of(timer, struct rep_primary, timer);
 
 	rep_state_check(turn, primary);
 	rep_primary_consider(turn, primary->job);

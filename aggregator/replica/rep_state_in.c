@@ -279,7 +279,7 @@ void rep_state_packet(
 	const struct hd_chunk_header *header,
 	const uint8_t *payload
 ) {
-	struct rep_state_in *part = (struct rep_state_in *)(void *)handle;
+	struct rep_state_in *part = hd_container_of(handle, struct rep_state_in, handle);
 
 	assert(handle->kind == SRV_HANDLE_STATE_IN);
 	if (!state_is_from(part, packet->peer)) {

@@ -51,20 +51,20 @@ static struct hd_entry_member log_member(const struct srv_part *part, uint64_t c
 }
 
 /* The entries of one commit, in as few messages as hold them. */
-struct hd_log_batch {
+struct log_batch {
 	struct srv_turn *turn;
 	struct rep_primary *primary;
 	size_t used;
 	uint8_t data[REP_LOG_BYTES_MAX];
 };
 
-static void log_batch_flush(struct hd_log_batch *batch) {
+static void log_batch_flush(struct log_batch *batch) {
 	log_flush(batch->turn, batch->primary, HD_LOG_COMMITS, batch->data, batch->used);
 	batch->used = 0;
 }
 
 static void log_batch_put(
-	struct hd_log_batch *batch,
+	struct log_batch *batch,
 	const struct hd_entry *entry,
 	const struct hd_entry_member *members
 ) {
@@ -113,7 +113,7 @@ void rep_log_commit(
 ) {
 	uint32_t more = srv_commit_parts(in);
 	struct hd_entry_member *members = calloc(more, sizeof(*members));
-	struct hd_log_batch batch = {.turn = turn, .primary = job->primary};
+	struct log_batch batch = {.turn = turn, .primary = job->primary};
 
 	if (members == NULL) {
 		job->primary->due = true; /* a state instead */
@@ -326,7 +326,7 @@ void rep_state_sack(
 	const struct srv_peer *peer,
 	const struct hd_msg_sack *sack
 ) {
-	struct rep_state_out *part = (struct rep_state_out *)(void *)handle;
+	struct rep_state_out *part = hd_container_of(handle, struct rep_state_out, handle);
 
 	assert(handle->kind == SRV_HANDLE_STATE_OUT);
 	if (part->primary->link->peer != peer) {
@@ -338,9 +338,7 @@ void rep_state_sack(
 }
 
 size_t rep_state_poll(struct srv_turn *turn, struct hd_timer *timer) {
-	struct rep_state_out *part
-		= (struct rep_state_out
-			   *)(void *)((char *)timer - offsetof(struct rep_state_out, timer));
+	struct rep_state_out *part = hd_container_of(timer, struct rep_state_out, timer);
 	hd_ns next = turn->now;
 	size_t sent;
 

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-#define HD_RUN_WORK 16 /* values that could be applied in the time that a run's start costs */
+#define RUN_WORK 16 /* values that could be applied in the time that a run's start costs */
 
 /* Who reads the buffer goes on reading it: then the step goes into the spare one. */
 static struct srv_buffer *apply_target(struct srv_buffer *buffer, struct srv_buffer **spare) {
@@ -79,7 +79,7 @@ static uint64_t apply_chunk(struct srv_job *job, const uint8_t *chunk, size_t by
 		}
 		apply->momentum2 += hd_sgd_apply(model, momentum, x, run.count, &sgd);
 		apply->weights2 += job->primary != NULL ? hd_norm2_f32(model, run.count) : 0;
-		work += run.count + HD_RUN_WORK;
+		work += run.count + RUN_WORK;
 	}
 	return work;
 }

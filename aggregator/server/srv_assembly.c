@@ -251,7 +251,10 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 		break;
 	case SRV_HANDLE_TOMBSTONE:
 		tombstone_chunk(
-			turn, (struct srv_tombstone *)(void *)handle, &header, packet->peer
+			turn,
+			hd_container_of(handle, struct srv_tombstone, handle),
+			&header,
+			packet->peer
 		);
 		break;
 	case SRV_HANDLE_STATE_IN:
@@ -259,7 +262,11 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 		break;
 	case SRV_HANDLE_INCOMING:
 		incoming_packet(
-			turn, (struct srv_incoming *)(void *)handle, packet, &header, payload
+			turn,
+			hd_container_of(handle, struct srv_incoming, handle),
+			packet,
+			&header,
+			payload
 		);
 		break;
 	}

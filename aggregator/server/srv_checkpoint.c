@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#define HD_UNCLAIMED_SPAN 1023
+#define UNCLAIMED_SPAN 1023
 
 static bool checkpoint_possible(const struct hd_server *server) {
 	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
@@ -104,7 +104,7 @@ static hd_ns checkpoint_pause(const struct hd_server *server, struct srv_job *jo
 static void checkpoint_unclaimed(struct srv_turn *turn, struct srv_job *job) {
 	uint16_t incarnation = hd_version_incarnation(job->version);
 	uint16_t room = (uint16_t)(UINT16_MAX - 1 - incarnation);
-	uint16_t span = room < HD_UNCLAIMED_SPAN ? room : HD_UNCLAIMED_SPAN;
+	uint16_t span = room < UNCLAIMED_SPAN ? room : UNCLAIMED_SPAN;
 
 	if (span > 0) {
 		incarnation = (uint16_t

@@ -23,6 +23,7 @@
 #ifndef SRV_CORE_H
 #define SRV_CORE_H
 
+#include "hd_container.h"
 #include "hd_endpoint.h"
 #include "hd_probe.h"
 #include "hd_send.h"

@@ -12,12 +12,12 @@
 
 /* Model, momentum, one update in flight and one snapshot; a checkpoint holds a copy of the momentum
  * besides the snapshot. With these a job always goes on, if slowly. */
-#define HD_BUFFERS_NEEDED 4
-#define HD_BUFFERS_CHECKPOINT 1
-#define HD_BUFFERS_REPLICA 6 /* model, momentum, both once more on their way, two copies */
-#define HD_BUFFERS_SYNC 1 /* the sum of a synchronous step */
+#define BUFFERS_NEEDED 4
+#define BUFFERS_CHECKPOINT 1
+#define BUFFERS_REPLICA 6 /* model, momentum, both once more on their way, two copies */
+#define BUFFERS_SYNC 1 /* the sum of a synchronous step */
 /* First incarnations are drawn below this, so that each restart can count up from there. */
-#define HD_FIRST_INCARNATION_MAX 0x7fff
+#define FIRST_INCARNATION_MAX 0x7fff
 
 static void job_restore_rounds(struct srv_job *job, const struct hd_checkpoint *from) {
 	for (uint32_t i = 0; i < from->round_count; i++) {
@@ -123,7 +123,7 @@ static int job_fill(struct srv_turn *turn, struct srv_job *job, char *text) {
 	memset(job->momentum->data, 0, job->bytes);
 	/* Drawn, not 1: a life that left no checkpoint may have given out versions too. */
 	job->version = hd_version_make(
-		(uint16_t)(1 + hd_entropy_u64(&server->entropy) % HD_FIRST_INCARNATION_MAX), 0
+		(uint16_t)(1 + hd_entropy_u64(&server->entropy) % FIRST_INCARNATION_MAX), 0
 	);
 	return 0;
 }
@@ -132,8 +132,8 @@ static int job_admit(struct srv_turn *turn, struct srv_job *job, char *text) {
 	struct hd_server *server = turn->server;
 	bool checkpoints = server->config.ops != NULL && server->config.ops->checkpoint != NULL;
 	bool sums = job->spec.sync != HD_SYNC_NONE;
-	uint32_t needed = HD_BUFFERS_NEEDED + (checkpoints ? HD_BUFFERS_CHECKPOINT : 0)
-		+ (sums ? HD_BUFFERS_SYNC : 0);
+	uint32_t needed = BUFFERS_NEEDED + (checkpoints ? BUFFERS_CHECKPOINT : 0)
+		+ (sums ? BUFFERS_SYNC : 0);
 	uint64_t left = srv_memory_left(server);
 
 	do {
@@ -207,7 +207,7 @@ struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec 
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "jobs or memory: none left for a copy");
 		return NULL;
 	}
-	needed = HD_BUFFERS_REPLICA + (job->spec.sync != HD_SYNC_NONE ? HD_BUFFERS_SYNC : 0);
+	needed = BUFFERS_REPLICA + (job->spec.sync != HD_SYNC_NONE ? BUFFERS_SYNC : 0);
 	while (srv_memory_guarantee(server, job, needed) < 0) {
 		if (srv_job_give_way(turn, job)) {
 			continue;

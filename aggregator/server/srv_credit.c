@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#define HD_CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
+#define CREDIT_GRACE 4 /* we keep it for a quarter longer than its worker does */
 
 /* --- offered ---------------------------------------------------------------------------------- */
 
@@ -85,7 +85,7 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 		}
 	);
 	job->position = credit->position > job->position ? credit->position : job->position;
-	hd_timer_set(&server->timers, &in->timer, turn->now + life + life / HD_CREDIT_GRACE);
+	hd_timer_set(&server->timers, &in->timer, turn->now + life + life / CREDIT_GRACE);
 }
 
 /* --- spent ------------------------------------------------------------------------------------ */

@@ -304,11 +304,11 @@ void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_
 	}
 	after = srv_handle_find(turn->server, token);
 	if (after == NULL || after->kind != SRV_HANDLE_INCOMING
-	    || srv_incoming_is_whole((struct srv_incoming *)(void *)after)) {
+	    || srv_incoming_is_whole(hd_container_of(after, struct srv_incoming, handle))) {
 		srv_incoming_go(turn, in);
 		return;
 	}
-	in->predecessor = (struct srv_incoming *)(void *)after;
+	in->predecessor = hd_container_of(after, struct srv_incoming, handle);
 	LIST_INSERT_HEAD(&in->predecessor->successors, in, successor_link);
 	srv_incoming_touch(turn->server, in->predecessor);
 }

@@ -9,10 +9,10 @@
 
 #include <errno.h>
 
-#define HD_ALIGNMENT 64
+#define ALIGNMENT 64
 
 static uint64_t buffer_bytes(const struct srv_job *job) {
-	return (job->bytes + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
+	return (job->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 uint64_t srv_memory_left(const struct hd_server *server) {
@@ -57,7 +57,7 @@ static struct srv_buffer *buffer_allocate(struct hd_server *server, struct srv_j
 	if (buffer == NULL) {
 		return NULL;
 	}
-	buffer->data = aligned_alloc(HD_ALIGNMENT, bytes);
+	buffer->data = aligned_alloc(ALIGNMENT, bytes);
 	if (buffer->data == NULL) {
 		free(buffer);
 		return NULL;

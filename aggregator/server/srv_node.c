@@ -13,8 +13,8 @@
 #include <assert.h>
 #include <errno.h>
 
-#define HD_MEMORY_DEFAULT (UINT64_C(1) << 30)
-#define HD_WINDOW_DEFAULT (UINT32_C(1) << 20)
+#define MEMORY_DEFAULT (UINT64_C(1) << 30)
+#define WINDOW_DEFAULT (UINT32_C(1) << 20)
 
 /* --- node face -------------------------------------------------------------------------------- */
 
@@ -45,41 +45,36 @@ static void server_close_broken(struct srv_turn *turn) {
 static void server_timer(struct srv_turn *turn, struct hd_timer *timer) {
 	struct srv_job *job;
 
-	switch (timer->kind) {
+	switch ((enum srv_timer_kind)timer->kind) {
 	case SRV_TIMER_INCOMING:
-		srv_assembly_timer(
-			turn,
-			(struct srv_incoming
-				 *)(void *)((char *)timer - offsetof(struct srv_incoming, timer))
-		);
+		srv_assembly_timer(turn, hd_container_of(timer, struct srv_incoming, timer));
 		break;
 	case SRV_TIMER_HOLD:
-		job = (struct srv_job *)(void *)((char *)timer - offsetof(struct srv_job, hold));
+		job = hd_container_of(timer, struct srv_job, hold);
 		job->dirty = true;
 		break;
 	case SRV_TIMER_CHECKPOINT:
-		job = (struct srv_job *)(void *)((char *)timer - offsetof(struct srv_job, retry));
+		job = hd_container_of(timer, struct srv_job, retry);
 		srv_checkpoint_consider(turn, job, true);
 		break;
 	case SRV_TIMER_ROSTER:
-		job = (struct srv_job
-			       *)(void *)((char *)timer - offsetof(struct srv_job, roster_timer));
+		job = hd_container_of(timer, struct srv_job, roster_timer);
 		srv_roster_say(turn, job);
 		break;
 	case SRV_TIMER_IDLE:
-		job = (struct srv_job *)(void *)((char *)timer - offsetof(struct srv_job, idle));
+		job = hd_container_of(timer, struct srv_job, idle);
 		srv_job_idle_check(turn, job);
 		break;
 	case SRV_TIMER_PRIMARY:
 	case SRV_TIMER_REPLICA:
 		rep_ops.timer(turn, timer);
 		break;
-	default:
-		srv_pull_start(
-			turn,
-			(struct srv_outgoing
-				 *)(void *)((char *)timer - offsetof(struct srv_outgoing, start_timer))
-		);
+	case SRV_TIMER_PULL_START:
+		srv_pull_start(turn, hd_container_of(timer, struct srv_outgoing, start_timer));
+		break;
+	case SRV_TIMER_PULL_SEND:
+	case SRV_TIMER_STATE_SEND:
+		assert(false); /* they are among the sends */
 		break;
 	}
 }
@@ -260,12 +255,11 @@ const struct hd_core_ops hd_server_ops = {
 
 static void server_defaults(struct hd_server_config *config) {
 	config->host = config->host != NULL ? config->host : config->name;
-	config->memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : HD_MEMORY_DEFAULT;
+	config->memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : MEMORY_DEFAULT;
 	config->chunk_bytes
 		= config->chunk_bytes != 0 ? config->chunk_bytes : HD_CHUNK_BYTES_DEFAULT;
-	config->receive_window_bytes = config->receive_window_bytes != 0 ?
-		config->receive_window_bytes :
-		HD_WINDOW_DEFAULT;
+	config->receive_window_bytes
+		= config->receive_window_bytes != 0 ? config->receive_window_bytes : WINDOW_DEFAULT;
 	config->hold_us = config->hold_us != 0 ? config->hold_us : HD_HOLD_US;
 	config->job_idle_us = config->job_idle_us != 0 ? config->job_idle_us : HD_JOB_IDLE_US;
 	config->step_values = config->step_values != 0 ? config->step_values : HD_STEP_VALUES;

@@ -5,7 +5,7 @@
 #include "hd_switch_numbers.h"
 #include "srv_incoming.h"
 
-#define HD_NORM_BLOCK 256 /* values that are widened at a time */
+#define NORM_BLOCK 256 /* values that are widened at a time */
 
 bool srv_payload_fits(const struct srv_job *job, uint8_t dtype, uint64_t bytes) {
 	if (dtype == HD_DTYPE_SPARSE32) {
@@ -38,11 +38,11 @@ bool srv_stream_fits(const struct hd_msg_members *message, uint16_t members) {
 }
 
 static double norm2_half(uint8_t dtype, const uint16_t *values, size_t count) {
-	float wide[HD_NORM_BLOCK];
+	float wide[NORM_BLOCK];
 	double sum = 0;
 
-	for (size_t at = 0; at < count; at += HD_NORM_BLOCK) {
-		size_t n = count - at < HD_NORM_BLOCK ? count - at : HD_NORM_BLOCK;
+	for (size_t at = 0; at < count; at += NORM_BLOCK) {
+		size_t n = count - at < NORM_BLOCK ? count - at : NORM_BLOCK;
 
 		hd_half_to_f32(dtype, wide, values + at, n);
 		sum += hd_norm2_f32(wide, n);

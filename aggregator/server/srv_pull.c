@@ -303,7 +303,7 @@ static void pull_begin(
 		after = srv_handle_find(turn->server, grant->after);
 	}
 	if (after != NULL && after->kind == SRV_HANDLE_OUTGOING) {
-		out->predecessor = (struct srv_outgoing *)(void *)after;
+		out->predecessor = hd_container_of(after, struct srv_outgoing, handle);
 		LIST_INSERT_HEAD(&out->predecessor->successors, out, successor_link);
 		start = HD_NEVER;
 		if (out->grant.segments.count > 0) {
@@ -463,7 +463,7 @@ void srv_pull_sack(
 	if (handle == NULL || handle->kind != SRV_HANDLE_OUTGOING) {
 		return; /* it ended: late acknowledgements are normal */
 	}
-	out = (struct srv_outgoing *)(void *)handle;
+	out = hd_container_of(handle, struct srv_outgoing, handle);
 	if (out->peer != peer || out->send == NULL || out->state == SRV_OUTGOING_ENDED) {
 		turn->server->stats.refused_messages++;
 		return;
@@ -515,9 +515,7 @@ void srv_pulls_poll(struct srv_turn *turn) {
 			sent = rep_ops.state_poll(turn, timer);
 		} else {
 			sent = pull_poll(
-				turn,
-				(struct srv_outgoing
-					 *)(void *)((char *)timer - offsetof(struct srv_outgoing, poll_timer))
+				turn, hd_container_of(timer, struct srv_outgoing, poll_timer)
 			);
 		}
 		sent = sent > 0 ? sent : 1;

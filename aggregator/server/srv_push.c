@@ -406,11 +406,11 @@ incoming_named(const struct hd_server *server, uint64_t token, const struct srv_
 
 	*part = NULL;
 	if (handle != NULL && handle->kind == SRV_HANDLE_PART) {
-		*part = (const struct srv_part *)(const void *)handle;
+		*part = hd_container_of(handle, const struct srv_part, handle);
 		return (*part)->in;
 	}
 	return handle != NULL && handle->kind == SRV_HANDLE_INCOMING ?
-		(struct srv_incoming *)(void *)handle :
+		hd_container_of(handle, struct srv_incoming, handle) :
 		NULL;
 }
 

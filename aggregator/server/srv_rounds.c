@@ -51,16 +51,16 @@ static bool is_awaited(const struct srv_job *job, const struct srv_member *membe
 		&& !srv_member_stepped(member);
 }
 
-struct hd_round_present {
+struct round_present {
 	uint32_t here; /* that can be drawn */
 	uint32_t awaited; /* drawn for this round, and still to push */
 	uint32_t quit; /* drawn for it, and gave nothing */
 	uint32_t spare; /* not drawn for it, and without an update in its step */
 };
 
-static struct hd_round_present
+static struct round_present
 rounds_present(const struct hd_server *server, const struct srv_job *job) {
-	struct hd_round_present present = {0};
+	struct round_present present = {0};
 	const struct srv_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
@@ -82,7 +82,7 @@ rounds_present(const struct hd_server *server, const struct srv_job *job) {
 }
 
 uint32_t srv_rounds_needs(const struct hd_server *server, const struct srv_job *job) {
-	const struct hd_round_present present = rounds_present(server, job);
+	const struct round_present present = rounds_present(server, job);
 	uint32_t least = job->spec.federated.clients_least;
 	uint32_t most
 		= job->step.count - job->step.late + (job->rounds.closed ? 0 : present.awaited);
@@ -357,7 +357,7 @@ rounds_count(struct srv_turn *turn, struct srv_job *job, uint32_t here, uint32_t
 
 /* Nobody gives anything, or so few of all that are here that there is no step: they are asked anew. What did come
  * stays, as the model is still the one that it was computed from. */
-static bool rounds_stuck(const struct srv_job *job, const struct hd_round_present *present) {
+static bool rounds_stuck(const struct srv_job *job, const struct round_present *present) {
 	uint32_t came = job->step.count - job->step.late;
 	uint32_t least = job->spec.federated.clients_least;
 
@@ -373,7 +373,7 @@ static bool rounds_stuck(const struct srv_job *job, const struct hd_round_presen
 
 void srv_rounds_look(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_rounds *rounds = &job->rounds;
-	struct hd_round_present present;
+	struct round_present present;
 	uint32_t least = job->spec.federated.clients_least, ready;
 
 	if (!is_federated(job)) {

@@ -19,10 +19,10 @@
 
 #include <math.h>
 
-#define HD_STEP_RETRY_US 10000 /* no memory for the sum */
-#define HD_STEP_WAIT_US 1000000 /* so long it waits before that is said, */
-#define HD_STEP_BLOCK 1024 /* values of a late update that are scaled at once */
-#define HD_STEP_SAY_US 10000000 /* so often at most, of one job */
+#define STEP_RETRY_US 10000 /* no memory for the sum */
+#define STEP_WAIT_US 1000000 /* so long it waits before that is said, */
+#define STEP_BLOCK 1024 /* values of a late update that are scaled at once */
+#define STEP_SAY_US 10000000 /* so often at most, of one job */
 
 static uint32_t roster_count(const struct srv_job *job) {
 	return job->roster.sync_count > 0 ? job->roster.sync_count : job->spec.sync_count;
@@ -53,14 +53,14 @@ static void step_follow(struct srv_job *job) {
 }
 
 /* Who is here and pushes on; an observer never does. */
-struct hd_present {
+struct present {
 	uint32_t count;
 	uint32_t missing; /* of these, without an update in the step */
 	uint16_t first; /* the lowest rank of those missing */
 };
 
-static struct hd_present step_present(const struct hd_server *server, const struct srv_job *job) {
-	struct hd_present present = {.first = HD_WORKERS_MAX};
+static struct present step_present(const struct hd_server *server, const struct srv_job *job) {
+	struct present present = {.first = HD_WORKERS_MAX};
 	const struct srv_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
@@ -148,10 +148,10 @@ static void step_add_scaled(struct srv_step *step, uint64_t at, uint64_t count) 
 	const struct srv_incoming *in = step->adding;
 	const uint16_t *half = (const void *)in->buffer->data;
 	bool first = in == TAILQ_FIRST(&step->members);
-	float block[HD_STEP_BLOCK];
+	float block[STEP_BLOCK];
 
 	for (uint64_t n; count > 0; at += n, count -= n) {
-		n = count < HD_STEP_BLOCK ? count : HD_STEP_BLOCK;
+		n = count < STEP_BLOCK ? count : STEP_BLOCK;
 		if (hd_dtype_is_half(in->dtype)) {
 			hd_half_to_f32(in->dtype, block, half + at, n);
 			hd_scale_f32(block, block, n, in->scale);
@@ -189,7 +189,7 @@ static void step_add_runs(struct srv_job *job, const uint8_t *chunk, size_t byte
 	struct hd_run run;
 	const float *x;
 
-	float block[HD_STEP_BLOCK], scale = job->step.adding->scale;
+	float block[STEP_BLOCK], scale = job->step.adding->scale;
 
 	hd_runs_begin(&cursor, chunk, bytes, job->values);
 	while (hd_runs_next(&cursor, &run, &x) > 0) {
@@ -198,7 +198,7 @@ static void step_add_runs(struct srv_job *job, const uint8_t *chunk, size_t byte
 			continue;
 		}
 		for (uint64_t i = 0, n; i < run.count; i += n) {
-			n = run.count - i < HD_STEP_BLOCK ? run.count - i : HD_STEP_BLOCK;
+			n = run.count - i < STEP_BLOCK ? run.count - i : STEP_BLOCK;
 			memcpy(block, x + i, n * sizeof(float));
 			hd_scale_f32(block, block, n, scale);
 			hd_add_f32(job->step.sum->data + run.first + i, block, n);
@@ -270,7 +270,7 @@ bool srv_step_add(struct hd_server *server, struct srv_job *job) {
  * number, as it does when all are waited for. Whoever is here can fill a step of n updates alone. When nobody
  * pushes on, what is there is the step. Those that come when all have gone are waited for as the first were. */
 uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *job) {
-	const struct hd_present present = step_present(server, job);
+	const struct present present = step_present(server, job);
 	uint32_t most = job->step.count + present.missing, count = srv_step_count(job);
 	bool lowers = job->spec.sync == HD_SYNC_ALL || present.count == 0
 		|| (job->spec.sync == HD_SYNC_N && job->step.formed);
@@ -324,7 +324,7 @@ struct srv_incoming *srv_step_due(const struct srv_turn *turn, struct srv_job *j
 
 uint32_t
 srv_step_missing(const struct hd_server *server, const struct srv_job *job, uint16_t *first) {
-	const struct hd_present present = step_present(server, job);
+	const struct present present = step_present(server, job);
 
 	*first = present.first;
 	return job->spec.sync != HD_SYNC_NONE ? present.missing : 0;
@@ -333,17 +333,17 @@ srv_step_missing(const struct hd_server *server, const struct srv_job *job, uint
 hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_step *step = &job->step;
 	struct hd_event event = {.kind = HD_EVENT_STEP_WAITS, .job = job->id};
-	hd_ns again = HD_NEVER, due = hd_ns_add(step->since, HD_STEP_WAIT_US * HD_US);
+	hd_ns again = HD_NEVER, due = hd_ns_add(step->since, STEP_WAIT_US * HD_US);
 
 	if (step->starved) {
 		step->starved = false;
-		again = hd_ns_add(turn->now, HD_STEP_RETRY_US * HD_US);
+		again = hd_ns_add(turn->now, STEP_RETRY_US * HD_US);
 	}
 	if (step->count == 0) {
 		return again;
 	}
 	if (step->told != 0) {
-		due = hd_ns_max(due, hd_ns_add(step->told, HD_STEP_SAY_US * HD_US));
+		due = hd_ns_max(due, hd_ns_add(step->told, STEP_SAY_US * HD_US));
 	}
 	if (turn->now >= due) {
 		event.version = job->version;
@@ -352,7 +352,7 @@ hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
 		event.value = (double)(turn->now - step->since) / 1e9;
 		srv_turn_event(turn, &event);
 		step->told = turn->now;
-		due = hd_ns_add(turn->now, HD_STEP_SAY_US * HD_US);
+		due = hd_ns_add(turn->now, STEP_SAY_US * HD_US);
 	}
 	return hd_ns_min(again, due);
 }

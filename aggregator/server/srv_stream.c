@@ -77,14 +77,14 @@ void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet) {
 	stats->chunks++;
 	handle = srv_handle_find(turn->server, header.token);
 	if (handle != NULL && handle->kind == SRV_HANDLE_INCOMING) {
-		struct srv_incoming *in = (struct srv_incoming *)(void *)handle;
+		struct srv_incoming *in = hd_container_of(handle, struct srv_incoming, handle);
 
 		if (in->slot_values != 0) {
 			stream_take(turn, in, &header, payload);
 			return;
 		}
 	}
-	tomb = (const struct srv_tombstone *)(const void *)handle;
+	tomb = hd_container_of(handle, const struct srv_tombstone, handle);
 	if (handle != NULL && handle->kind == SRV_HANDLE_TOMBSTONE && tomb->done
 	    && tomb->slot_values != 0 && tomb->job == header.job) {
 		stats->duplicates++;

@@ -16,19 +16,19 @@
 #include <math.h>
 
 /* One MEMBERS, while it is looked at. */
-struct hd_sum {
+struct sum {
 	const struct hd_msg_members *message;
 	struct srv_job *job; /* NULL: unknown */
 	uint16_t count; /* 0: the list is malformed */
 };
 
-static struct hd_group_member sum_at(const struct hd_sum *sum, uint16_t index) {
+static struct hd_group_member sum_at(const struct sum *sum, uint16_t index) {
 	return hd_group_get_member(&sum->message->members, index);
 }
 
 /* --- MEMBERS ---------------------------------------------------------------------------------- */
 
-static void sum_report(struct srv_turn *turn, const struct hd_sum *sum, enum hd_reason reason) {
+static void sum_report(struct srv_turn *turn, const struct sum *sum, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 
 	message.report = (struct hd_msg_report){
@@ -46,7 +46,7 @@ static void sum_report(struct srv_turn *turn, const struct hd_sum *sum, enum hd_
 
 /* The sum will not be taken: its workers need not find out by waiting, nor its aggregator. Rounds that are over are
  * told how they ended. */
-static void sum_refuse(struct srv_turn *turn, const struct hd_sum *sum, enum hd_reason reason) {
+static void sum_refuse(struct srv_turn *turn, const struct sum *sum, enum hd_reason reason) {
 	const struct hd_msg_members *message = sum->message;
 	struct hd_addr sender = {message->peer_ipv4, message->peer_port};
 	struct srv_peer *aggregator = srv_aggregator_find(turn->server, sender);
@@ -92,7 +92,7 @@ static int sum_compare_tokens(const void *a, const void *b) {
 	return (one->token > other->token) - (one->token < other->token);
 }
 
-static bool sum_repeats(const struct hd_sum *sum) {
+static bool sum_repeats(const struct sum *sum) {
 	struct hd_group_member *sorted = calloc(sum->count, sizeof(*sorted));
 	bool repeats = sorted == NULL;
 
@@ -115,7 +115,7 @@ static bool sum_repeats(const struct hd_sum *sum) {
 	return repeats;
 }
 
-static enum hd_reason sum_check_members(struct srv_turn *turn, const struct hd_sum *sum) {
+static enum hd_reason sum_check_members(struct srv_turn *turn, const struct sum *sum) {
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
 
@@ -131,7 +131,7 @@ static enum hd_reason sum_check_members(struct srv_turn *turn, const struct hd_s
 }
 
 /* What is wrong with it in itself. */
-static enum hd_reason sum_check(struct srv_turn *turn, const struct hd_sum *sum) {
+static enum hd_reason sum_check(struct srv_turn *turn, const struct sum *sum) {
 	const struct hd_msg_members *message = sum->message;
 
 	if (message->epoch < turn->server->epoch) {
@@ -155,7 +155,7 @@ static enum hd_reason sum_check(struct srv_turn *turn, const struct hd_sum *sum)
 }
 
 /* Why it could not be committed whole, as far as can be said now. */
-static enum hd_reason sum_obstacle(const struct hd_sum *sum) {
+static enum hd_reason sum_obstacle(const struct sum *sum) {
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
 		const struct srv_member *member = srv_job_member(sum->job, at.worker);
@@ -173,7 +173,7 @@ static enum hd_reason sum_obstacle(const struct hd_sum *sum) {
 }
 
 /* 0, or an error when a token cannot be kept: the sum is destroyed then. */
-static int sum_fill(struct srv_turn *turn, const struct hd_sum *sum, struct srv_incoming *in) {
+static int sum_fill(struct srv_turn *turn, const struct sum *sum, struct srv_incoming *in) {
 	in->kind = SRV_SUM;
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
@@ -200,7 +200,7 @@ static int sum_fill(struct srv_turn *turn, const struct hd_sum *sum, struct srv_
 	return 0;
 }
 
-static void sum_accept(struct srv_turn *turn, const struct hd_sum *sum) {
+static void sum_accept(struct srv_turn *turn, const struct sum *sum) {
 	const struct hd_msg_members *message = sum->message;
 	struct srv_job *job = sum->job;
 	struct srv_incoming *in = srv_incoming_create(turn, job, message->token, sum->count);
@@ -231,7 +231,7 @@ static void sum_accept(struct srv_turn *turn, const struct hd_sum *sum) {
 
 void srv_sum_members(struct srv_turn *turn, const struct hd_msg_members *message) {
 	int count = hd_group_count(&message->members, HD_GROUP_MEMBER_BYTES);
-	struct hd_sum sum = {
+	struct sum sum = {
 		.message = message,
 		.job = srv_job_find(turn->server, message->job),
 		.count = (uint16_t)(count > 0 ? count : 0),
@@ -276,7 +276,7 @@ void srv_sum_void(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	if (handle == NULL || handle->kind != SRV_HANDLE_INCOMING) {
 		return;
 	}
-	in = (struct srv_incoming *)(void *)handle;
+	in = hd_container_of(handle, struct srv_incoming, handle);
 	if (in->aggregator != peer || in->job->id != void_->job) {
 		turn->server->stats.refused_messages++;
 		return;
