@@ -5,16 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 
-void agent_event(const struct agent_turn *turn, struct hd_event event) {
-	event.at = turn->now;
-	if (turn->sink->event)
-		turn->sink->event(turn->sink, &event);
-}
-
-void agent_say(struct agent_turn *turn, const struct hd_message *message) {
-	hd_upstream_send(&turn->agent->upstream, message, turn->now, turn->sink);
-}
-
 /* --- node face ------------------------------------------------------------------------------- */
 
 static void on_packet(struct agent_turn *turn, const struct hd_packet *packet) {
@@ -114,7 +104,6 @@ int hd_switch_agent_create(
 
 	if (config_is_wrong(config))
 		return -EINVAL;
-	assert(hd_routes_are_valid(agent_routes, agent_route_count));
 	agent = calloc(1, sizeof(*agent));
 	if (!agent)
 		return -ENOMEM;
@@ -123,6 +112,7 @@ int hd_switch_agent_create(
 	agent->config.slots = config->slots ? config->slots : HD_SWITCH_SLOTS;
 	agent->stats.slots_all = agent->config.slots;
 	memcpy(agent->host, config->host, strlen(config->host) + 1);
+	assert(agent_routes_are_valid());
 	rc = open_endpoint(agent);
 	if (rc < 0) {
 		free(agent);

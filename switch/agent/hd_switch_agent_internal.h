@@ -2,17 +2,19 @@
 /*
  * What the agent core's files share:
  *
- *   hd_switch_agent.c          node face: packets in, deadlines, life
- *   hd_switch_agent_session.c  the controller's session, shells
- *   hd_switch_agent_lease.c    leases: what is admitted, where members are, ends
+ *   hd_switch_agent_say.c      events, what the controller is told
  *   hd_switch_agent_show.c     counters, tables for shells
+ *   hd_switch_agent_lease.c    leases: what is admitted, where members are, ends
+ *   hd_switch_agent_session.c  who may say what: the controller, shells
+ *   hd_switch_agent.c          node face: packets in, deadlines, life
+ *
+ * Each calls those above it only.
  */
 #ifndef HD_SWITCH_AGENT_INTERNAL_H
 #define HD_SWITCH_AGENT_INTERNAL_H
 
 #include "hd_endpoint.h"
 #include "hd_group.h"
-#include "hd_route.h"
 #include "hd_switch_agent.h"
 #include "hd_upstream.h"
 
@@ -56,15 +58,13 @@ struct agent_turn {
 	struct hd_sink *sink;
 };
 
-/* --- hd_switch_agent.c --- */
+/* --- hd_switch_agent_say.c --- */
 void agent_event(const struct agent_turn *turn, struct hd_event event);
 void agent_say(struct agent_turn *turn, const struct hd_message *message);
 
-/* --- hd_switch_agent_session.c --- */
-/* Who may say what to the agent. */
-extern const struct hd_route agent_routes[];
-extern const size_t agent_route_count;
-extern const struct hd_endpoint_ops agent_endpoint_ops;
+/* Slots that leases of another epoch hold. */
+uint16_t agent_slots_foreign(const struct hd_switch_agent *agent);
+void agent_say_register(struct agent_turn *turn);
 /* Says REGISTER when the slots that the controller can use are others than it was told. */
 void agent_tell_slots(struct agent_turn *turn);
 
@@ -79,8 +79,6 @@ void agent_leases_end_all(struct agent_turn *turn);
 /* Looks for members, ends what has expired. */
 void agent_leases_check(struct agent_turn *turn);
 hd_ns agent_leases_deadline(const struct hd_switch_agent *agent);
-/* Slots that leases of another epoch hold. */
-uint16_t agent_slots_foreign(const struct hd_switch_agent *agent);
 
 /* --- hd_switch_agent_show.c --- */
 void agent_show(
@@ -89,5 +87,10 @@ void agent_show(
 	const struct hd_msg_show *show
 );
 void agent_refuse(struct agent_turn *turn, struct hd_session *session, const char *words);
+
+/* --- hd_switch_agent_session.c --- */
+extern const struct hd_endpoint_ops agent_endpoint_ops;
+/* Of a constant table. */
+bool agent_routes_are_valid(void);
 
 #endif

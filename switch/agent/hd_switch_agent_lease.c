@@ -128,15 +128,6 @@ static void give(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	free(lease);
 }
 
-uint16_t agent_slots_foreign(const struct hd_switch_agent *agent) {
-	uint16_t slots = 0;
-
-	for (uint32_t i = 0; i < HD_SWITCH_LEASES_MAX; i++)
-		if (agent->leases[i] && agent->leases[i]->is.epoch != agent->epoch)
-			slots = (uint16_t)(slots + agent->leases[i]->is.slot_count);
-	return slots;
-}
-
 /* --- words ----------------------------------------------------------------------------------- */
 
 static void

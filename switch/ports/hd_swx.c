@@ -39,12 +39,12 @@ static void run(struct swx *swx, struct hd_switch_packet *packets, size_t count)
 		interpret(swx, packets, count);
 }
 
-void swx_burst(void *self, struct hd_switch_packet *packets, size_t count) {
+static void swx_burst(void *self, struct hd_switch_packet *packets, size_t count) {
 	for (size_t at = 0; at < count; at += SWX_BURST)
 		run(self, packets + at, count - at < SWX_BURST ? count - at : SWX_BURST);
 }
 
-size_t swx_copies(
+static size_t swx_copies(
 	const void *self,
 	const struct hd_switch_packet *packet,
 	const struct hd_switch_copy **copies
@@ -68,7 +68,7 @@ size_t swx_copies(
 	return 1;
 }
 
-void swx_destroy(void *self) {
+static void swx_destroy(void *self) {
 	struct swx *swx = self;
 
 	if (!swx)
@@ -80,6 +80,21 @@ void swx_destroy(void *self) {
 	hd_spec_free(swx->spec);
 	free(swx);
 }
+
+static const struct hd_switch_executor_ops swx_ops = {
+	.name = "swx",
+	.destroy = swx_destroy,
+	.burst = swx_burst,
+	.copies = swx_copies,
+	.lease_set = swx_lease_set,
+	.lease_waits = swx_lease_waits,
+	.lease_end = swx_lease_end,
+	.lease_stats = swx_lease_stats,
+	.mac_set = swx_mac_set,
+	.route_set = swx_route_set,
+	.simulate = swx_simulate,
+	.counters = swx_counters,
+};
 
 /* --- opening ------------------------------------------------------------------------------- */
 

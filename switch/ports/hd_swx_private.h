@@ -95,16 +95,15 @@ void swx_free_rings(struct swx *swx);
 /* --- hd_swx_tables.c ----------------------------------------------------------------------- */
 /* Tells the program who the switch is. 0 or -errno. */
 int swx_set_self(struct swx *swx, char *error, size_t error_bytes);
-extern const struct hd_switch_executor_ops swx_ops;
 void swx_forget_leases(struct swx *swx);
-
-/* --- hd_swx.c ------------------------------------------------------------------------------ */
-void swx_destroy(void *self);
-void swx_burst(void *self, struct hd_switch_packet *packets, size_t count);
-size_t swx_copies(
-	const void *self,
-	const struct hd_switch_packet *packet,
-	const struct hd_switch_copy **copies
-);
+/* Of the executor, see struct hd_switch_executor_ops. */
+int swx_lease_set(void *self, const struct hd_switch_lease *lease, char *error, size_t error_bytes);
+int swx_lease_waits(void *self, uint16_t id, uint64_t waits, char *error, size_t error_bytes);
+int swx_lease_end(void *self, uint16_t id, char *error, size_t error_bytes);
+int swx_lease_stats(const void *self, uint16_t id, struct hd_switch_lease_stats *stats);
+int swx_mac_set(void *self, const uint8_t mac[6], uint16_t port, char *error, size_t error_bytes);
+int swx_route_set(void *self, const struct hd_switch_route *route, char *error, size_t error_bytes);
+int swx_simulate(void *self, uint32_t seed, uint32_t threshold, char *error, size_t error_bytes);
+void swx_counters(const void *self, uint64_t counters[HD_SWITCH_COUNTER_COUNT]);
 
 #endif

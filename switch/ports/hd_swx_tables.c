@@ -442,8 +442,12 @@ clear_cells(struct swx *swx, const struct hd_switch_lease *l, char *error, size_
 	return code;
 }
 
-static int
-swx_lease_set(void *self, const struct hd_switch_lease *lease, char *error, size_t error_bytes) {
+int swx_lease_set(
+	void *self,
+	const struct hd_switch_lease *lease,
+	char *error,
+	size_t error_bytes
+) {
 	struct swx *swx = self;
 	struct swx_lease held = {0};
 	int code = check_lease(swx, lease, error, error_bytes);
@@ -471,8 +475,7 @@ static struct swx_lease *find_lease(struct swx *swx, uint16_t id, char *error, s
 	return NULL;
 }
 
-static int
-swx_lease_waits(void *self, uint16_t id, uint64_t waits, char *error, size_t error_bytes) {
+int swx_lease_waits(void *self, uint16_t id, uint64_t waits, char *error, size_t error_bytes) {
 	struct swx *swx = self;
 	struct swx_lease *held = find_lease(swx, id, error, error_bytes);
 	char key[24];
@@ -492,7 +495,7 @@ swx_lease_waits(void *self, uint16_t id, uint64_t waits, char *error, size_t err
 	return code;
 }
 
-static int swx_lease_end(void *self, uint16_t id, char *error, size_t error_bytes) {
+int swx_lease_end(void *self, uint16_t id, char *error, size_t error_bytes) {
 	struct swx *swx = self;
 	struct swx_lease *held = find_lease(swx, id, error, error_bytes);
 	int code;
@@ -505,7 +508,7 @@ static int swx_lease_end(void *self, uint16_t id, char *error, size_t error_byte
 	return code;
 }
 
-static int swx_lease_stats(const void *self, uint16_t id, struct hd_switch_lease_stats *stats) {
+int swx_lease_stats(const void *self, uint16_t id, struct hd_switch_lease_stats *stats) {
 	(void)self;
 	(void)id;
 	(void)stats;
@@ -514,8 +517,7 @@ static int swx_lease_stats(const void *self, uint16_t id, struct hd_switch_lease
 
 /* --- ordinary frames ----------------------------------------------------------------------- */
 
-static int
-swx_mac_set(void *self, const uint8_t mac[6], uint16_t port, char *error, size_t error_bytes) {
+int swx_mac_set(void *self, const uint8_t mac[6], uint16_t port, char *error, size_t error_bytes) {
 	char key[24];
 	const struct entry entry = {
 		.table = "macs",
@@ -537,8 +539,12 @@ swx_mac_set(void *self, const uint8_t mac[6], uint16_t port, char *error, size_t
 	return change_all(self, &entry, 1, error, error_bytes);
 }
 
-static int
-swx_route_set(void *self, const struct hd_switch_route *route, char *error, size_t error_bytes) {
+int swx_route_set(
+	void *self,
+	const struct hd_switch_route *route,
+	char *error,
+	size_t error_bytes
+) {
 	uint32_t mask = route->bits == 0 || route->bits > 32 ? 0 : UINT32_MAX << (32 - route->bits);
 	char key[32];
 	const struct entry entry = {
@@ -556,8 +562,7 @@ swx_route_set(void *self, const struct hd_switch_route *route, char *error, size
 	return change_all(self, &entry, 1, error, error_bytes);
 }
 
-static int
-swx_simulate(void *self, uint32_t seed, uint32_t threshold, char *error, size_t error_bytes) {
+int swx_simulate(void *self, uint32_t seed, uint32_t threshold, char *error, size_t error_bytes) {
 	int code;
 
 	if (threshold > 1u << 24 || (threshold != 0 && seed == 0))
@@ -569,7 +574,7 @@ swx_simulate(void *self, uint32_t seed, uint32_t threshold, char *error, size_t 
 			   code;
 }
 
-static void swx_counters(const void *self, uint64_t counters[HD_SWITCH_COUNTER_COUNT]) {
+void swx_counters(const void *self, uint64_t counters[HD_SWITCH_COUNTER_COUNT]) {
 	const struct swx *swx = self;
 	const char *registers = find_registers(swx, "counters");
 
@@ -579,18 +584,3 @@ static void swx_counters(const void *self, uint64_t counters[HD_SWITCH_COUNTER_C
 	for (uint32_t i = 0; registers && i < HD_SWITCH_COUNTER_COUNT; i++)
 		(void)rte_swx_ctl_pipeline_regarray_read(swx->pipeline, registers, i, &counters[i]);
 }
-
-const struct hd_switch_executor_ops swx_ops = {
-	.name = "swx",
-	.destroy = swx_destroy,
-	.burst = swx_burst,
-	.copies = swx_copies,
-	.lease_set = swx_lease_set,
-	.lease_waits = swx_lease_waits,
-	.lease_end = swx_lease_end,
-	.lease_stats = swx_lease_stats,
-	.mac_set = swx_mac_set,
-	.route_set = swx_route_set,
-	.simulate = swx_simulate,
-	.counters = swx_counters,
-};
