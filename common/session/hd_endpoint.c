@@ -2,7 +2,8 @@
 /* The endpoint's face: its making, the demultiplexing of packets, the passing of time. */
 #include "hd_assert.h"
 #include "hd_endpoint.h"
-#include "hd_session.h"
+#include "hd_hello.h"
+#include "hd_stream.h"
 #include "hd_text.h"
 
 #include <errno.h>

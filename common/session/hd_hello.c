@@ -20,7 +20,8 @@
  */
 #include "hd_assert.h"
 #include "hd_bytes.h"
-#include "hd_session.h"
+#include "hd_hello.h"
+#include "hd_stream.h"
 
 #include <sodium.h>
 #include <string.h>

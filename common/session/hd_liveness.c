@@ -8,7 +8,7 @@
  * The side that opened the session asks regularly, since it is the one that is told times of the
  * other's clock; the answering side asks now and then. A silent peer is asked four times as often.
  */
-#include "hd_session.h"
+#include "hd_stream.h"
 
 #define FIRST_PINGS 4 /* asked in quick succession, for a good clock at once */
 #define FIRST_PING_WAIT (10 * HD_MS)

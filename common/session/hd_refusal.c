@@ -16,7 +16,7 @@
  * QUERY names who is asked, so that no other node answers it, and its nonce makes an old GONE useless.
  */
 #include "hd_bytes.h"
-#include "hd_session.h"
+#include "hd_hello.h"
 #include "hd_text.h"
 
 #include <stdio.h>

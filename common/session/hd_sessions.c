@@ -7,7 +7,8 @@
  *   heap[]       by (due, id)                finds who is due; due is a lower bound, so that traffic
  *                                            that only postpones deadlines touches no heap
  */
-#include "hd_session.h"
+#include "hd_hello.h"
+#include "hd_stream.h"
 
 #include <sodium.h>
 #include <stdlib.h>

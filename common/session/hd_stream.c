@@ -10,7 +10,7 @@
  * timer (RFC 6298) for the oldest in flight; a few of the oldest go again when it fires, and acks of
  * those tell the rest.
  */
-#include "hd_session.h"
+#include "hd_stream.h"
 
 #include <errno.h>
 #include <stdlib.h>
