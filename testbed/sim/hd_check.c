@@ -241,7 +241,8 @@ void hd_check_push(struct hd_check *check, const struct hd_check_pushed *push) {
 		return;
 	}
 	/* Where a server that was cut off does not know its former lives a worker counts anew. */
-	if (record && record->committed != 0 && (!check->split || in_history(check, push->base))) {
+	if (record && record->committed != 0
+	    && (!check->split || hd_check_led_to(check, push->base))) {
 		hd_check_fail(
 			check,
 			"worker %u, new, pushed round %u, which is in the model",

@@ -105,6 +105,8 @@ void hd_check_lost(struct hd_check *check, const struct hd_event *event);
 bool hd_check_outcome_apart(const struct hd_check *check, uint32_t worker, uint32_t round);
 /* Whether a version is in the present history. */
 bool hd_check_led_to(const struct hd_check *check, hd_version version);
+/* Whether a version is another life's than the present server's: of a copy, where the job's server has died. */
+bool hd_check_shows_other(const struct hd_check *check, hd_version version);
 /* DURABLE of a server whose replica has taken its place: it must be true all the same. */
 void hd_check_durable(struct hd_check *check, hd_version version);
 /* Whether these are the bits of that version, which the present server gave to its replica: of a server that began anew

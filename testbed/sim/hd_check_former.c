@@ -21,6 +21,7 @@ void hd_check_former(struct hd_check *check, hd_version version) {
 void hd_check_goes_on(struct hd_check *check) {
 	struct hd_check_life *life = hd_check_present(check);
 
+	check->split = true;
 	if (life && !check->restored)
 		life->apart = true;
 }

@@ -197,6 +197,12 @@ bool hd_check_led_to(const struct hd_check *check, hd_version version) {
 	return led_to(check, life, most, version);
 }
 
+bool hd_check_shows_other(const struct hd_check *check, hd_version version) {
+	const int life = hd_check_find_life(check, hd_version_incarnation(version));
+
+	return life >= 0 && life != check->present;
+}
+
 void hd_check_durable(struct hd_check *check, hd_version version) {
 	if (!check->failed && !hd_check_led_to(check, version))
 		hd_check_fail(

@@ -38,6 +38,7 @@ struct sent {
 	struct commit commits[COMMITS_MAX]; /* in the present history or a lost one */
 	const struct commit *applied; /* the present one's; NULL: under way, or given back */
 	bool astray; /* its worker has ended, or its commit was undone: it may stay under way */
+	bool former; /* a later process of its worker has this round now */
 	bool returned; /* to its worker, after its commits were lost: it is held, or in another update */
 	float *data;
 };
@@ -244,7 +245,7 @@ static struct sent *find(const struct book *book, uint32_t round) {
 	struct sent *sent;
 
 	LIST_FOREACH (sent, &book->sent, link)
-		if (sent->round == round)
+		if (sent->round == round && !sent->former)
 			return sent;
 	return NULL;
 }
@@ -257,8 +258,11 @@ void filter_pushed(struct worker_process *worker, uint32_t round, const float *d
 	if (!book)
 		return;
 	sent = find(book, round);
-	if (sent) { /* a former life's, of which nobody knows any more, or not where it begins anew */
-		if (!sent->returned && !sent->applied)
+	/* A former life's: the server that it is for has not heard of that. Another one may bring it back. */
+	if (sent && sent->commit_count > 0) {
+		sent->former = true;
+	} else if (sent) {
+		if (!sent->returned)
 			add(book->lost, sent->data, cluster->values);
 		forget(sent);
 	}
@@ -443,18 +447,16 @@ void filter_lost(struct hd_cluster *cluster, const struct hd_event *event) {
 
 /* Its commit in the present history; NULL: it is not in the model. */
 static const struct commit *
-present_commit(const struct hd_cluster *cluster, uint32_t worker, const struct sent *sent) {
-	hd_version version = hd_check_committed(cluster->check, worker, sent->round);
-
+present_commit(const struct hd_cluster *cluster, const struct sent *sent) {
 	for (uint32_t i = 0; i < sent->commit_count; i++)
-		if (sent->commits[i].version == version)
+		if (hd_check_led_to(cluster->check, sent->commits[i].version))
 			return &sent->commits[i];
 	return NULL;
 }
 
 static void restore(struct hd_cluster *cluster, uint32_t worker, struct sent *sent) {
 	struct book *book = &cluster->training->filters->books[worker];
-	const struct commit *commit = present_commit(cluster, worker, sent);
+	const struct commit *commit = present_commit(cluster, sent);
 
 	if (commit == sent->applied)
 		return;
@@ -505,17 +507,26 @@ static void check_book(struct hd_cluster *cluster, uint32_t rank) {
 		}
 }
 
+/* NULL: it has none just now, or is the copy of a former server that does not know what it is. */
+static const float *present_model(const struct hd_cluster *cluster) {
+	const struct hd_server *server = cluster->present->core;
+	uint64_t values;
+
+	if (!server
+	    || hd_check_shows_other(cluster->check, hd_server_version(server, cluster->job)))
+		return NULL;
+	return hd_server_model(server, cluster->job, &values);
+}
+
 void filters_inspect(struct hd_cluster *cluster) {
 	struct filters *filters = cluster->training ? cluster->training->filters : NULL;
-	const float *model = NULL;
-	uint64_t values;
+	const float *model;
 
 	if (!filters || filters->step_size != 0)
 		return;
 	for (uint32_t i = 0; i < cluster->worker_count; i++)
 		check_book(cluster, i);
-	if (cluster->present->core)
-		model = hd_server_model(cluster->present->core, cluster->job, &values);
+	model = present_model(cluster);
 	for (uint64_t i = 0; model && i < cluster->values; i++)
 		if (!(fabs(filters->model[i] - (double)model[i]) <= MODEL_ROUNDING
 			      * (fabs(filters->model[i]) + (double)cluster->spec.learning_rate))) {

@@ -323,6 +323,35 @@ static void test_counts_anew(void **state) {
 	}
 }
 
+/* The same at a server that began anew, and does not know yet that its replica, with all that came before, has taken
+ * over. */
+static void test_counts_anew_at_former(void **state) {
+	for (int lives = 0; lives < 2; lives++) {
+		struct hd_check_pushed again = {.worker = 1, .round = 1, .life = 1, .salt = 99};
+		struct story story;
+		float at_two[VALUES];
+
+		(void)state;
+		begin(&story);
+		whole(&story, 0);
+		whole(&story, 1);
+		memcpy(at_two, story.model, sizeof(at_two));
+		hd_check_restore(story.check, NULL, 0);
+		memset(story.model, 0, sizeof(story.model));
+		story.incarnation = 2;
+		story.counter = 0;
+		whole(&story, 4);
+		hd_check_worker_gone(story.check, 1);
+		if (lives)
+			hd_check_goes_on(story.check);
+		hd_check_restore(story.check, at_two, hd_version_make(1, 2));
+		again.base = version_of(&story);
+		again.bytes = VALUES * sizeof(float);
+		hd_check_push(story.check, &again);
+		expect(&story, lives ? NULL : "which is in the model");
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_restart),
@@ -339,6 +368,7 @@ int main(void) {
 		cmocka_unit_test(test_dropped_after_takeover),
 		cmocka_unit_test(test_applied_in_both),
 		cmocka_unit_test(test_counts_anew),
+		cmocka_unit_test(test_counts_anew_at_former),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,23 +171,37 @@ static void test_replica(void **state) {
 	check_replica(HD_SYNC_ALL);
 }
 
+static void cut(struct run *run, struct hd_place node, double at_s, double for_s) {
+	run->scenario.partitions[run->scenario.partition_count++]
+		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
+}
+
+static const struct hd_place the_controller = {.kind = HD_PLACE_CONTROLLER};
+static const struct hd_place the_replica = {.kind = HD_PLACE_REPLICA};
+
+/* A server, its replica and checkpoints; nothing befalls them yet. */
+static void draw_two(struct run *run, uint8_t sync, uint64_t seed) {
+	draw(run, sync, seed);
+	run->scenario.event_count = run->scenario.crash_count = 0;
+	run->scenario.partition_count = 0;
+	run->scenario.replica = 1;
+	run->scenario.sim.checkpoint_commits = 20;
+	run->scenario.sim.disk_ms = 20;
+	run->scenario.duration_s = 4;
+}
+
 /* Nobody hears that the replica is to take over: the server comes back, begins alone from its checkpoint, and goes on
  * until the controller is heard again. Then the replica has what that checkpoint lacked. */
 static void check_lost_history(uint8_t sync, bool alone) {
-	const struct hd_scenario_fault cut
-		= {.at_s = 0.85, .for_s = 1.5, .node = {.kind = HD_PLACE_CONTROLLER}};
 	uint64_t regained = 0, doubled = 0;
 
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct run run;
 
-		draw(&run, sync, seed);
-		run.scenario.event_count = run.scenario.crash_count = 0;
-		run.scenario.replica = 1;
-		run.scenario.sim.checkpoint_commits = 20;
-		run.scenario.sim.disk_ms = 20;
+		draw_two(&run, sync, seed);
+		run.scenario.duration_s = 3;
 		crash(&run, server, 0.3, 0.8);
-		run.scenario.partitions[0] = cut;
+		cut(&run, the_controller, 0.85, 1.5);
 		run.scenario.never_alone = !alone;
 		expect(&run, 40);
 		assert_int_equal(run.result.promotions, 1);
@@ -215,41 +229,25 @@ static void test_never_alone(void **state) {
 	check_lost_history(HD_SYNC_ALL, false);
 }
 
-static void cut(struct run *run, struct hd_place node, double at_s, double for_s) {
-	run->scenario.partitions[run->scenario.partition_count++]
-		= (struct hd_scenario_fault){.at_s = at_s, .for_s = for_s, .node = node};
-}
+struct sums {
+	uint64_t undone, regained, doubled, revived;
+};
 
-static const struct hd_place the_controller = {.kind = HD_PLACE_CONTROLLER};
-static const struct hd_place the_replica = {.kind = HD_PLACE_REPLICA};
+static struct sums go_two(uint8_t sync, uint64_t seeds, void (*plan)(struct run *run)) {
+	struct sums sums = {0};
 
-/* A server, its replica and checkpoints; nothing befalls them yet. */
-static void draw_two(struct run *run, uint8_t sync, uint64_t seed) {
-	draw(run, sync, seed);
-	run->scenario.event_count = run->scenario.crash_count = 0;
-	run->scenario.partition_count = 0;
-	run->scenario.replica = 1;
-	run->scenario.sim.checkpoint_commits = 20;
-	run->scenario.sim.disk_ms = 20;
-	run->scenario.duration_s = 4;
-}
-
-/* Both die, and who is to take over does not hear of it: the controller waits for its next life, which begins without
- * a word of the controller. Until another one is named it is the server all the same. */
-static void check_named(uint8_t sync, void (*plan)(struct run *run)) {
-	uint64_t undone = 0;
-
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		struct run run;
 
 		draw_two(&run, sync, seed);
 		plan(&run);
 		expect(&run, 40);
-		assert_true(run.result.doubled == 0); /* nobody else has what it lacks */
-		undone += run.result.undone;
+		sums.undone += run.result.undone;
+		sums.regained += run.result.regained;
+		sums.doubled += run.result.doubled;
+		sums.revived += run.result.revived;
 	}
-	print_message("%" PRIu64 " commits were undone\n", undone);
-	assert_true(undone > 0);
+	return sums;
 }
 
 /* The server, back as the replica of its replica, is to be the server again, and begins with its old checkpoint. */
@@ -263,8 +261,6 @@ static void plan_named_server(struct run *run) {
 /* The replica is to be the server, and begins anew: it has no checkpoint. Workers reach it ahead of the controller. */
 static void plan_named_replica(struct run *run) {
 	run->scenario.workers = 2;
-	if (run->scenario.job.sync_count > 2)
-		run->scenario.job.sync_count = 2;
 	crash(run, the_replica, 1.2, 0.9);
 	crash(run, server, 1.22, 0.1);
 	for (uint32_t i = 0; i < 2; i++)
@@ -272,57 +268,80 @@ static void plan_named_replica(struct run *run) {
 	cut(run, the_controller, 2.2, 1);
 }
 
+/* Both die, and who is to take over does not hear of it: the controller waits for its next life, which begins without
+ * a word of the controller. Until another one is named it is the server all the same; nobody else has what it lacks. */
 static void test_named_unheard(void **state) {
+	static void (*const plans[])(struct run * run) = {plan_named_server, plan_named_replica};
+	static const uint8_t syncs[] = {HD_SYNC_NONE, HD_SYNC_ALL};
+
 	(void)state;
-	check_named(HD_SYNC_NONE, plan_named_server);
-	check_named(HD_SYNC_ALL, plan_named_server);
-	check_named(HD_SYNC_NONE, plan_named_replica);
-	check_named(HD_SYNC_ALL, plan_named_replica);
+	for (size_t i = 0; i < 4; i++) {
+		const struct sums sums = go_two(syncs[i % 2], SEEDS, plans[i / 2]);
+
+		assert_true(sums.undone > 0 && sums.doubled == 0);
+	}
+}
+
+static void plan_dropped_apart(struct run *run) {
+	crash(run, server, 0.3, 1);
+	cut(run, (struct hd_place){.kind = HD_PLACE_WORKER, .worker = 4}, 0.298, 1);
+	cut(run, the_controller, 1.2, 1.5);
 }
 
 /* The replica has taken over; a worker that was cut off meanwhile finds the former server, which begins alone from an
  * old checkpoint, and drops what the replica has. */
 static void test_dropped_apart(void **state) {
-	uint64_t doubled = 0;
-
 	(void)state;
-	for (uint64_t seed = 1; seed <= 8 * SEEDS; seed++) {
-		struct run run;
+	assert_true(go_two(HD_SYNC_NONE, 8 * SEEDS, plan_dropped_apart).doubled > 0);
+}
 
-		draw_two(&run, HD_SYNC_NONE, seed);
-		crash(&run, server, 0.3, 1);
-		cut(&run, (struct hd_place){.kind = HD_PLACE_WORKER, .worker = 4}, 0.298, 1);
-		cut(&run, the_controller, 1.2, 1.5);
-		expect(&run, 40);
-		assert_int_equal(run.result.promotions, 1);
-		doubled += run.result.doubled;
-	}
-	assert_true(doubled > 0);
+static void plan_revived(struct run *run) {
+	run->scenario.never_alone = true;
+	cut(run, server, 0.3, 0.8);
+	cut(run, the_controller, 0.85, 1.5);
+	cut(run, the_replica, 1.05, 1.25);
+	crash(run, server, 2.9, 0.5);
+	crash(run, the_replica, 2.95, 0.05);
 }
 
 /* The server goes on and does not hear that it is the server no more; the replica, which was cut off from it, drops
  * that, and has it as its replica. Then both die, and the server comes back with its old checkpoint. */
 static void test_revived(void **state) {
-	uint64_t doubled = 0, revived = 0;
+	const struct sums sums = go_two(HD_SYNC_NONE, SEEDS, plan_revived);
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		struct run run;
+	assert_true(sums.revived > 0 && sums.revived == sums.doubled);
+}
 
-		draw_two(&run, HD_SYNC_NONE, seed);
-		run.scenario.never_alone = true;
-		cut(&run, server, 0.3, 0.8);
-		cut(&run, the_controller, 0.85, 1.5);
-		cut(&run, the_replica, 1.05, 1.25);
-		crash(&run, server, 2.9, 0.5);
-		crash(&run, the_replica, 2.95, 0.05);
-		expect(&run, 40);
-		doubled += run.result.doubled;
-		revived += run.result.revived;
-	}
-	print_message("%" PRIu64 " came back that had been given back\n", revived);
-	assert_true(revived > 0);
-	assert_true(revived == doubled);
+static void plan_copy_of_former(struct run *run) {
+	cut(run, server, 1, 1.4);
+	cut(run, the_controller, 2.05, 1);
+	crash(run, the_replica, 2.1, 0.2);
+}
+
+/* The server is cut off, its replica takes over and dies, and comes back within reach of the former server, not of the
+ * controller: it becomes that one's copy. */
+static void test_copy_of_former(void **state) {
+	(void)state;
+	(void)go_two(HD_SYNC_NONE, SEEDS, plan_copy_of_former);
+}
+
+static void plan_rounds_anew(struct run *run) {
+	struct hd_scenario_event *events = run->scenario.events;
+
+	run->scenario.event_count = 2;
+	run->scenario.sim.checkpoint_commits = 0;
+	crash(run, server, 0.3, 0.8);
+	cut(run, the_controller, 0.85, 1.5);
+	events[0] = (struct hd_scenario_event){.at_s = 0.9, .worker = 2, .what = HD_DO_KILL};
+	events[1] = (struct hd_scenario_event){.at_s = 1.2, .worker = 2, .what = HD_DO_JOIN};
+}
+
+/* A worker that is started anew counts its rounds anew where the server begins anew, too. Then the replica takes over,
+ * and has updates of these rounds by the worker's former life. */
+static void test_rounds_anew(void **state) {
+	(void)state;
+	assert_true(go_two(HD_SYNC_NONE, SEEDS, plan_rounds_anew).regained > 0);
 }
 
 /* A replica asks a controller that begins anew before the server has told it of that replica: it must ask again, or
@@ -483,17 +502,21 @@ static void test_random_replicas(void **state) {
 	check_random(true);
 }
 
-/* The server goes on alone, hears that its replica has its place, and follows that; both die, and it comes back from a
- * checkpoint of what it did alone. */
-static void test_known_replica(void **state) {
+static struct hd_cluster_result go_known(uint64_t seed) {
 	struct run run;
 
-	(void)state;
-	draw_random(&run, true, 10002705);
+	draw_random(&run, true, seed);
 	go(&run);
 	if (run.violated)
 		fail_msg("%s", run.failure);
-	assert_true(run.result.regained > 0);
+	return run.result;
+}
+
+/* The server goes on alone, hears that its replica has its place, and follows that; both die, and it comes back from a
+ * checkpoint of what it did alone. */
+static void test_known_replica(void **state) {
+	(void)state;
+	assert_true(go_known(10002705).regained > 0);
 }
 
 /* Of those whom the controller named last, and lost, before they began: the replica, anew; the server. */
@@ -502,25 +525,15 @@ static void test_known_named(void **state) {
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
-		struct run run;
+		const struct hd_cluster_result result = go_known(seeds[i]);
 
-		draw_random(&run, true, seeds[i]);
-		go(&run);
-		if (run.violated)
-			fail_msg("%s", run.failure);
-		assert_true(run.result.undone > 0 && run.result.doubled == 0);
+		assert_true(result.undone > 0 && result.doubled == 0);
 	}
 }
 
 static void test_known_revived(void **state) {
-	struct run run;
-
 	(void)state;
-	draw_random(&run, true, 710006445);
-	go(&run);
-	if (run.violated)
-		fail_msg("%s", run.failure);
-	assert_true(run.result.revived > 0 && run.result.doubled == run.result.revived);
+	assert_true(go_known(710006445).revived > 0);
 }
 
 static void test_refusals(void **state) {
@@ -554,6 +567,8 @@ int main(void) {
 		cmocka_unit_test(test_named_unheard),
 		cmocka_unit_test(test_dropped_apart),
 		cmocka_unit_test(test_revived),
+		cmocka_unit_test(test_copy_of_former),
+		cmocka_unit_test(test_rounds_anew),
 		cmocka_unit_test(test_controller_restarts_beside_replica),
 		cmocka_unit_test(test_random_restarts),
 		cmocka_unit_test(test_random_replicas),
