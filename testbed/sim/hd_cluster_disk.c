@@ -131,6 +131,7 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 	struct hd_checkpoint copy;
 	int code;
 
+	const struct server_process *former = cluster->present;
 	bool present = cluster_may_begin(server);
 
 	if (!present)
@@ -151,7 +152,7 @@ static int on_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoin
 		return code;
 	}
 	if (present) {
-		cluster->revived = cluster_revives(cluster, copy.version);
+		cluster->revived = cluster_revives(cluster, former, copy.version);
 		cluster_restored(cluster, copy.model, copy.version);
 		cluster->revived = false;
 	}

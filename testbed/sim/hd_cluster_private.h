@@ -261,8 +261,13 @@ struct server_process *as_server(struct process *process); /* NULL: another role
 bool cluster_is_present(const struct process *process);
 /* It begins the job, from its disk or anew: whether it is the server that the controller names. */
 bool cluster_may_begin(struct server_process *server);
-/* Whether a checkpoint of this version brings a lost history back, and nobody has the present one any more. */
-bool cluster_revives(const struct hd_cluster *cluster, hd_version version);
+/* Whether a checkpoint of this version brings a lost history back to the job's server, and nobody else has the present
+ * one, or the controller has lost who has: the former one, in whose place it named this. */
+bool cluster_revives(
+	const struct hd_cluster *cluster,
+	const struct server_process *former,
+	hd_version version
+);
 /* Whom the controller calls the job's server; what it said last stands while it is away. */
 void cluster_note_server(struct hd_cluster *cluster);
 /* The job goes on at this version; NULL and 0: it begins anew. */

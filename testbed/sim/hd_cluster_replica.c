@@ -90,10 +90,16 @@ static bool holds_present(const struct hd_cluster *cluster, const struct server_
 	return version != 0 && hd_check_led_to(cluster->check, version);
 }
 
-bool cluster_revives(const struct hd_cluster *cluster, hd_version version) {
-	return !hd_check_led_to(cluster->check, version)
-		&& !holds_present(cluster, &cluster->server)
-		&& !holds_present(cluster, &cluster->replica);
+bool cluster_revives(
+	const struct hd_cluster *cluster,
+	const struct server_process *former,
+	hd_version version
+) {
+	if (hd_check_led_to(cluster->check, version))
+		return false;
+	return former != cluster->present
+		|| !(holds_present(cluster, &cluster->server)
+		     || holds_present(cluster, &cluster->replica));
 }
 
 void cluster_note_server(struct hd_cluster *cluster) {
