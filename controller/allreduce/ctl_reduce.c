@@ -8,6 +8,8 @@
 #include "ctl_transfers.h"
 #include "hd_group.h"
 
+#include <assert.h>
+
 static void tell_event(
 	struct hd_controller *c,
 	const struct ctl_job *job,
@@ -84,6 +86,7 @@ static void drop_all(
 /* --- beginning --- */
 
 static void begin_told(struct hd_controller *c, struct ctl_job *job, struct ctl_reduce *r) {
+	assert(!r->begun);
 	r->making = (uint64_t)c->config.epoch << 48 | ++c->makings;
 	r->scale = job->roster.scale > 0 ? job->roster.scale : 1;
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)
@@ -193,6 +196,7 @@ static void fail_one(
 ) {
 	bool lost = r->count[CTL_PART_DONE] > 0;
 
+	assert(r->begun);
 	c->counters.reduces_failed++;
 	tell_event(c, job, r, HD_EVENT_VOIDED, reason, sink);
 	for (uint32_t i = 0; i < r->shard_count; i++)
@@ -506,6 +510,7 @@ void ctl_reduce_request(
 	enum hd_reason reason;
 	struct ctl_reduce *r, *next;
 
+	assert(node->role == HD_ROLE_WORKER && job);
 	node->reduce_from = m->have > m->round ? m->round : (uint32_t)m->have;
 	/* Rounds that it has ended, of which we may not have heard. */
 	for (r = TAILQ_FIRST(&job->reduces); r; r = next) {

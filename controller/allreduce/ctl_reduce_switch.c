@@ -3,6 +3,8 @@
 #include "ctl_allreduce.h"
 #include "ctl_slots.h"
 
+#include <assert.h>
+
 void ctl_lease_report(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -13,6 +15,7 @@ void ctl_lease_report(
 	enum hd_reason reason = m->reason < HD_REASON_COUNT ? m->reason : HD_REASON_REFUSED;
 	struct ctl_job *job;
 
+	assert(node->role == HD_ROLE_SWITCH);
 	if (!lease || !lease->job) {
 		c->counters.reports_unknown++;
 		return;

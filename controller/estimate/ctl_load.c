@@ -2,6 +2,7 @@
 /* Link monitors: what other tenants take of a host's link, into the view. */
 #include "ctl_estimate.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define LOAD_SPAN_MAX (60 * HD_SECOND)
@@ -55,6 +56,7 @@ void ctl_load(
 	};
 	uint32_t up, down;
 
+	assert(node->role == HD_ROLE_MONITOR);
 	if (m->interval_ns == 0 || m->interval_ns > LOAD_SPAN_MAX || m->out_busy_ns > m->interval_ns
 	    || m->in_busy_ns > m->interval_ns || !possible(&out) || !possible(&in)) {
 		c->counters.hostile_value++;

@@ -10,6 +10,7 @@
 #include "hd_runs.h"
 #include "hd_text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -318,6 +319,7 @@ bool ctl_group_report(
 	bool held = m->outcome == HD_OUTCOME_PENDING || m->outcome == HD_OUTCOME_APPLIED;
 	struct ctl_group *group;
 
+	assert(aggregator->role == HD_ROLE_AGGREGATOR);
 	TAILQ_FOREACH (group, &c->groups, entry)
 		if (group->token == m->token && group->aggregator == aggregator)
 			break;

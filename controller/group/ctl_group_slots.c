@@ -19,6 +19,7 @@
 #include "ctl_transfers.h"
 #include "hd_group.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -71,6 +72,7 @@ struct ctl_group_slots *ctl_slots_take(
 	double rate = INFINITY;
 	hd_ns rtt = 0;
 
+	assert(count > 0 && count <= CTL_GROUP_WINDOW);
 	if (!slots)
 		return NULL;
 	slots->count = UINT16_MAX;
@@ -188,6 +190,7 @@ bool ctl_slots_report(
 ) {
 	struct ctl_group *group;
 
+	assert(node->role == HD_ROLE_SWITCH);
 	TAILQ_FOREACH (group, &c->groups, entry)
 		if (group->slots && group->slots->name == m->token && group->slots->node == node)
 			break;

@@ -13,6 +13,7 @@
 #include "ctl_transfers.h"
 #include "hd_group.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,6 +61,7 @@ void ctl_copy_end(
 		.attempt = t->attempt,
 	};
 
+	assert(t->direction == HD_COPY);
 	if (t->state == CTL_PENDING) {
 		if (replica)
 			copy_drop(c, replica, &which, reason, sink);
@@ -143,6 +145,7 @@ void ctl_copy_request(
 	struct ctl_job *job = ctl_job_find(c, m->job);
 	struct ctl_transfer *t;
 
+	assert(node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA);
 	/* After a restart of ours it may be heard before the server has said who its replica is: it asks again. */
 	if (!job || !job->replica.node) {
 		copy_drop(c, node, &which, HD_REASON_EPOCH, sink);

@@ -4,6 +4,7 @@
 #include "ctl_copies.h"
 #include "ctl_estimate.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -218,6 +219,7 @@ void ctl_replica_serve(
 ) {
 	uint64_t serving = generation ? generation : ctl_next_generation(c);
 
+	assert(job->server);
 	if (job->serving != serving)
 		ctl_kept_changed(c);
 	job->serving = serving;

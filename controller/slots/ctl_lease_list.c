@@ -3,6 +3,7 @@
 #include "ctl_base.h"
 #include "ctl_slots.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct ctl_lease *
@@ -76,6 +77,7 @@ void ctl_lease_end(
 ) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 
+	assert(!ctl_lease_is_busy(lease));
 	message.void_.job = lease->job_id;
 	message.void_.token = lease->name;
 	message.void_.reason = (uint8_t)reason;

@@ -8,6 +8,7 @@
 #include "ctl_requests.h"
 #include "ctl_transfers.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* --- versions --- */
@@ -154,6 +155,7 @@ static void report_sum(
 	struct ctl_group *group = sum->group;
 	uint64_t counter = hd_version_counter(m->version), alive = group->alive, i = 0;
 
+	assert(group && sum->is_sum);
 	if (m->outcome == HD_OUTCOME_APPLIED)
 		c->counters.sums++;
 	ctl_group_ended(
@@ -198,6 +200,7 @@ void ctl_report(
 	struct ctl_job *job = ctl_job_find(c, m->job);
 	struct ctl_transfer *t;
 
+	assert(node->role != HD_ROLE_NONE && node->role != HD_ROLE_SWITCH);
 	if (node->role == HD_ROLE_AGGREGATOR) {
 		/* Delivered is not failed: of groups that have ended it is old news. */
 		if (!ctl_group_report(c, node, m, sink)

@@ -9,6 +9,7 @@
 #include "ctl_transfers.h"
 #include "hd_wire.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,7 @@ void ctl_request(
 	enum hd_reason reason;
 	struct ctl_transfer *t;
 
+	assert(node->role == HD_ROLE_WORKER);
 	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
 		c->counters.hostile_owner++;
 		ctl_refuse(c, node, m->job, "request: of another job or worker", sink);
@@ -185,6 +187,7 @@ void ctl_cancel(
 	const struct hd_msg_cancel *m,
 	struct hd_sink *sink
 ) {
+	assert(node->role == HD_ROLE_WORKER);
 	/* Only this transfer is withdrawn, the round is asked for again. */
 	bool unreached = m->reason == HD_REASON_TIMEOUT || m->reason == HD_REASON_CLOSED;
 	struct ctl_transfer *t;

@@ -6,6 +6,8 @@
 #include "ctl_requests.h"
 #include "ctl_transfers.h"
 
+#include <assert.h>
+
 void ctl_void(
 	struct hd_controller *c,
 	struct ctl_transfer *t,
@@ -16,6 +18,7 @@ void ctl_void(
 	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_VOIDED, reason);
 	struct ctl_node *server = t->job->server, *worker = ctl_worker(t->job, t->worker);
 
+	assert(t->state == CTL_OPEN);
 	if (t->direction == HD_COPY) {
 		ctl_copy_end(c, t, reason, sink);
 		return;

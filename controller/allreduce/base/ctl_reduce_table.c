@@ -4,6 +4,7 @@
 #include "ctl_possible.h"
 #include "ctl_reduces.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct ctl_reduce *ctl_reduce_find(const struct ctl_job *job, uint32_t round) {
@@ -16,6 +17,7 @@ struct ctl_reduce *ctl_reduce_find(const struct ctl_job *job, uint32_t round) {
 }
 
 void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) {
+	assert(worker < HD_WORKERS_MAX && part <= CTL_PART_DONE);
 	r->count[r->part[worker]]--;
 	r->part[worker] = (uint8_t)part;
 	r->count[part]++;

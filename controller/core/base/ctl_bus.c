@@ -3,6 +3,7 @@
  * again. It knows no room. */
 #include "ctl_base.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,7 @@ int ctl_send(
 ) {
 	int status;
 
+	assert(node->session);
 	if (node->doomed)
 		return -ENOBUFS;
 	status = hd_session_send(node->session, message, c->now, sink);

@@ -5,6 +5,7 @@
 #include "hd_group.h"
 #include "hd_text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -146,6 +147,7 @@ void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {
 }
 
 void ctl_group_free(struct hd_controller *c, struct ctl_group *group) {
+	assert(!group->sum && !group->alive);
 	TAILQ_REMOVE(&c->groups, group, entry);
 	c->group_count--;
 	ctl_slots_end(c, group);
@@ -164,6 +166,7 @@ void ctl_group_fail(struct hd_controller *c, struct ctl_group *group, enum hd_re
 void ctl_group_detach(struct hd_controller *c, struct ctl_transfer *t) {
 	struct ctl_group *group = t->group;
 
+	assert(t->group && (t == group->sum || t == group->members[t->group_slot]));
 	t->group = NULL;
 	if (t == group->sum) {
 		group->sum = NULL;
@@ -210,6 +213,7 @@ void ctl_slots_switch_down(struct hd_controller *c, const struct ctl_node *node)
 void ctl_slots_copy_lost(struct hd_controller *c, const struct ctl_transfer *copy) {
 	struct ctl_group *group;
 
+	assert(copy->direction == HD_COPY && copy->is_sum);
 	TAILQ_FOREACH (group, &c->groups, entry)
 		if (group->job == copy->job && group->number == copy->round)
 			break;

@@ -9,6 +9,7 @@
  */
 #include "ctl_base.h"
 
+#include <assert.h>
 #include <math.h>
 
 double ctl_urgency(const struct hd_controller *c, const struct ctl_transfer *t) {
@@ -58,6 +59,7 @@ void ctl_notice(
 ) {
 	hd_ns at = c->now + (hd_ns)m->left_us * HD_US;
 
+	assert(node->role == HD_ROLE_WORKER);
 	if (!node->job || m->job != node->job->id || m->worker != node->worker) {
 		c->counters.hostile_owner++;
 		return;

@@ -14,6 +14,7 @@
 #include "ctl_registry.h"
 #include "hd_text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,7 @@ void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {
 
 /* Nothing of it is left but what remember() keeps. */
 static void forget(struct hd_controller *c, struct ctl_job *job, bool at_host) {
+	assert(ctl_job_is_idle(job) && !job->server);
 	remember(c, job, at_host);
 	c->counters.jobs_ended++;
 	ctl_kept_soon(c);

@@ -16,6 +16,7 @@
 #include "ctl_transfers.h"
 #include "hd_text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -63,6 +64,7 @@ void ctl_tenant_weigh(const struct hd_controller *c, struct ctl_tenant *tenant) 
 void ctl_job_free(struct hd_controller *c, struct ctl_job *job) {
 	uint32_t i = ctl_job_index(c, job);
 
+	assert(!job->pending && !job->open);
 	c->jobs[i] = c->jobs[--c->job_count];
 	if (job->tenant) {
 		ctl_tenant_weigh(c, job->tenant);
@@ -102,10 +104,18 @@ void ctl_say_registered(
 	ctl_send(c, node, &message, sink);
 }
 
+static void job_becomes(struct ctl_job *job, enum ctl_job_state to) {
+	/* A server may go at any time; without one a job is in no other state for long. */
+	assert(to == CTL_JOB_WAITING || (to == CTL_JOB_SETTLING && job->state == CTL_JOB_WAITING)
+	       || (to == CTL_JOB_READY && job->state == CTL_JOB_SETTLING));
+	assert(to == CTL_JOB_WAITING ? !job->server : job->server != NULL);
+	job->state = to;
+}
+
 void ctl_job_ready(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink) {
 	struct ctl_transfer *t;
 
-	job->state = CTL_JOB_READY;
+	job_becomes(job, CTL_JOB_READY);
 	job->settled_at = HD_NEVER;
 	job->replica.assign_at = c->now + CTL_SETTLE_NS;
 	ctl_check_by(c, job->replica.assign_at);
@@ -125,7 +135,7 @@ static void job_settle(struct hd_controller *c, struct ctl_job *job, struct hd_s
 		hd_ns_add(job->server->registered, CTL_SETTLE_NS), job->replica.settles_at
 	);
 
-	job->state = CTL_JOB_SETTLING;
+	job_becomes(job, CTL_JOB_SETTLING);
 	job->settled_at = until;
 	if (c->now >= until)
 		ctl_job_ready(c, job, sink);
@@ -143,6 +153,7 @@ static void job_take(
 	uint64_t generation,
 	struct hd_sink *sink
 ) {
+	assert(!job->server);
 	job->server = server;
 	job->begun = false;
 	if (job->replica.holder == server)
@@ -187,7 +198,7 @@ void ctl_job_lose_server(
 	job->server = NULL;
 	job->begun = false;
 	job_void(c, job, reason, sink);
-	job->state = CTL_JOB_WAITING;
+	job_becomes(job, CTL_JOB_WAITING);
 	job->inflight_expected = 0;
 	job->position = 0;
 	job->version = 0;

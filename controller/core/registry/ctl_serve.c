@@ -4,6 +4,7 @@
 #include "ctl_copies.h"
 #include "ctl_registry.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define SERVE_WAIT_NS (500 * HD_MS) /* how long a promoted replica may take to say STATE */
@@ -59,6 +60,7 @@ void ctl_replica_follow(
 	struct ctl_job *job = ctl_job_find(c, m->job);
 	struct ctl_replica *replica;
 
+	assert(node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA);
 	if (!job || job->server != node) {
 		if (!note_held(c, node, m, sink))
 			c->counters.hostile_owner++;

@@ -8,6 +8,8 @@
 #include "ctl_requests.h"
 #include "ctl_transfers.h"
 
+#include <assert.h>
+
 /* A new life of the server begins behind what the last one had reported. */
 static void tell_rolled_back(
 	struct hd_controller *c,
@@ -43,6 +45,7 @@ void ctl_state(
 	uint64_t generation;
 	struct ctl_job *job;
 
+	assert(node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA);
 	if (!ctl_state_is_possible(m)) {
 		c->counters.hostile_value++;
 		return;
@@ -116,6 +119,7 @@ void ctl_inflight(
 ) {
 	struct ctl_job *job = ctl_job_find(c, m->job);
 
+	assert(node->role == HD_ROLE_SERVER || node->role == HD_ROLE_REPLICA);
 	if (!job || job->server != node) {
 		c->counters.hostile_owner++;
 		return;

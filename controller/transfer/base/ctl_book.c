@@ -19,6 +19,7 @@
 #include "ctl_estimate.h"
 #include "ctl_transfers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -284,6 +285,7 @@ void ctl_report_held(
 	const struct hd_msg_report *m,
 	struct hd_sink *sink
 ) {
+	assert(t->state == CTL_OPEN);
 	if (!t->held) {
 		ctl_sample_add(c, t, m);
 		if (t->is_sum && t->group)

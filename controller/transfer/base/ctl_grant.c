@@ -7,6 +7,7 @@
 #include "hd_jobspec.h"
 #include "hd_kernels.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -174,6 +175,7 @@ static int say_grant(struct hd_controller *c, const struct ctl_transfer *t, stru
 int ctl_grant_say(struct hd_controller *c, struct ctl_transfer *t, struct hd_sink *sink) {
 	int status;
 
+	assert(t->state == CTL_OPEN);
 	/* What GROUP and MEMBERS say to aggregator and server stands for the rest. */
 	if (t->group)
 		return t->direction == HD_PUSH ? say_grant(c, t, sink) : say_expect(c, t, sink);
@@ -292,6 +294,7 @@ void ctl_grant_open(
 	const struct ctl_transfer *before
 		= with->after ? ctl_transfer_by_token(c, with->after) : NULL;
 
+	assert(t->state == CTL_PENDING);
 	t->why = why_of(c, entry);
 	t->planned = entry->position;
 	/* Nobody sees the end of both a copy and something else: the clock starts it. */
@@ -370,6 +373,7 @@ void ctl_drop(
 	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_DROPPED, reason);
 	struct hd_msg_drop *m = &message.drop;
 
+	assert(t->state == CTL_PENDING && worker);
 	m->job = t->job->id;
 	m->worker = t->worker;
 	m->round = t->round;
@@ -468,6 +472,7 @@ void ctl_void_quietly(
 	struct hd_message message = {.kind = HD_MSG_VOID};
 	struct ctl_node *server = t->job->server;
 
+	assert(t->state == CTL_OPEN);
 	if (!t->is_sum) {
 		c->counters.voids++;
 		t->job->voided++;

@@ -3,6 +3,7 @@
 #include "ctl_base.h"
 #include "ctl_transfers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ uint64_t ctl_token(struct hd_controller *c, const struct ctl_job *job, bool betw
 }
 
 void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t token) {
+	assert(t->state == CTL_PENDING);
 	TAILQ_REMOVE(&c->pending, t, entry);
 	c->pending_count--;
 	t->job->pending--;
@@ -110,6 +112,7 @@ bool ctl_transfer_route(struct hd_controller *c, struct ctl_transfer *t) {
 void ctl_credit_freed(struct ctl_transfer *t) {
 	struct ctl_node *worker = ctl_worker(t->job, t->worker);
 
+	assert(t->credit && t->job->credits);
 	t->job->credits--;
 	if (worker && worker->credit == t)
 		worker->credit = NULL;
