@@ -108,6 +108,8 @@ void agg_output_drop(struct hd_aggregator *aggregator, struct agg_output *out);
 void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before);
 /* What a relayed model is, to whom it is relayed. */
 void agg_output_state(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason);
+/* The one function that changes its state. */
+void agg_output_enter(struct agg_output *out, enum agg_output_state state);
 /* Its receiver has all of it. */
 void agg_output_delivered(struct agg_turn *turn, struct agg_output *out);
 void agg_output_event(

@@ -6,6 +6,7 @@
  */
 #include "agg_group.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- sessions --------------------------------------------------------------------------------- */
@@ -108,6 +109,22 @@ void agg_output_event(
 	agg_event(turn, &event);
 }
 
+void agg_output_enter(struct agg_output *out, enum agg_output_state state) {
+	const uint8_t under_way
+		= 1u << AGG_OUTPUT_WAITING | 1u << AGG_OUTPUT_SENDING | 1u << AGG_OUTPUT_ENDED;
+	/* From which others. */
+	const uint8_t from[] = {
+		[AGG_OUTPUT_WAITING] = 0,
+		[AGG_OUTPUT_SENDING] = 1u << AGG_OUTPUT_WAITING,
+		[AGG_OUTPUT_ENDED] = 1u << AGG_OUTPUT_SENDING,
+		[AGG_OUTPUT_DELIVERED] = 1u << AGG_OUTPUT_SENDING | 1u << AGG_OUTPUT_ENDED,
+		[AGG_OUTPUT_LOST] = under_way,
+	};
+
+	assert(from[state] >> out->state & 1);
+	out->state = state;
+}
+
 static int output_open(struct agg_turn *turn, struct agg_output *out) {
 	const struct agg_group *group = out->group;
 	struct hd_send_config config = {
@@ -151,7 +168,7 @@ static int output_open(struct agg_turn *turn, struct agg_output *out) {
 	if (out->went) {
 		hd_send_go(out->send, turn->now);
 	}
-	out->state = AGG_OUTPUT_SENDING;
+	agg_output_enter(out, AGG_OUTPUT_SENDING);
 	return 0;
 }
 
@@ -210,7 +227,7 @@ void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reas
 		agg_peer_send(turn, out->peer, &word);
 	}
 	stop(turn->aggregator, out);
-	out->state = AGG_OUTPUT_LOST;
+	agg_output_enter(out, AGG_OUTPUT_LOST);
 	out->group->lost++;
 	out->group->lost_reason = (uint8_t)reason;
 	out->group->doomed = out->group->doomed || out->is.role == HD_ROLE_SERVER;
@@ -239,7 +256,7 @@ void agg_output_drop(struct hd_aggregator *aggregator, struct agg_output *out) {
 void agg_output_delivered(struct agg_turn *turn, struct agg_output *out) {
 	agg_output_event(turn, out, HD_EVENT_SEND_END, HD_REASON_NONE);
 	stop(turn->aggregator, out);
-	out->state = AGG_OUTPUT_DELIVERED;
+	agg_output_enter(out, AGG_OUTPUT_DELIVERED);
 	out->group->delivered++;
 	turn->aggregator->stats.outputs_delivered++;
 }

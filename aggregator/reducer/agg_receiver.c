@@ -194,7 +194,7 @@ static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
 	}
 	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
 		/* The sink may still read the sum: the next call ends it. */
-		out->state = AGG_OUTPUT_ENDED;
+		agg_output_enter(out, AGG_OUTPUT_ENDED);
 		TAILQ_INSERT_TAIL(&turn->aggregator->ended, out, ended_link);
 		return sent;
 	}

@@ -13,6 +13,7 @@
 #include "srv_apply.h"
 #include "srv_step.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -368,6 +369,7 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 enum rep_run rep_job_run(struct srv_turn *turn, struct srv_job *job) {
 	struct rep_job *replica = job->replica;
 
+	assert(replica != NULL && replica->job == job);
 	if (!replica_apply(turn, replica)) {
 		return REP_RUN_UNFINISHED;
 	}

@@ -13,6 +13,7 @@
 #include "rep_primary.h"
 #include "srv_step.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 
@@ -27,6 +28,7 @@ static void primary_new(
 	struct hd_server *server = turn->server;
 	struct rep_primary *primary = calloc(1, sizeof(*primary));
 
+	assert(job->primary == NULL && job->replica == NULL);
 	if (primary == NULL) {
 		rep_link_put(server, turn, link);
 		return;
@@ -404,7 +406,7 @@ void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 		hd_timer_set(&turn->server->timers, &primary->timer, again);
 	}
 	if (primary->due && !primary->seeding && primary->link->peer != NULL
-	    && job->apply.in == NULL && !job->restoring && !job->retired) {
+	    && job->apply.in == NULL && !job->restoring && job->phase != SRV_JOB_RETIRED) {
 		if (turn->now < primary->again_at) {
 			hd_timer_set(&turn->server->timers, &primary->timer, primary->again_at);
 		} else {

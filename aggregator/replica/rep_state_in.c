@@ -112,6 +112,7 @@ bool rep_job_begin(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	struct rep_job *replica = calloc(1, sizeof(*replica));
 
+	assert(job->replica == NULL && job->primary == NULL);
 	if (replica == NULL || hd_timers_reserve(&server->timers) < 0) {
 		free(replica);
 		return false;
@@ -206,7 +207,7 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 	struct srv_job *job = srv_job_find(turn->server, seed->job);
 	struct rep_job *replica;
 
-	if (turn->server->draining || (job != NULL && job->retired)) {
+	if (turn->server->draining || (job != NULL && job->phase == SRV_JOB_RETIRED)) {
 		return REP_DONE; /* it says it again */
 	}
 	if (job == NULL ? srv_told_serves(turn->server, seed->job) > seed->generation :

@@ -24,6 +24,7 @@ static struct srv_buffer *apply_target(struct srv_buffer *buffer, struct srv_buf
 void srv_apply_begin(struct srv_job *job, struct srv_incoming *in) {
 	bool sparse = in->dtype == HD_DTYPE_SPARSE32 && in->state != SRV_STEPPED;
 
+	assert(job->apply.in == NULL && in->state >= SRV_READY);
 	assert(srv_commit_bounds(job, in, 0) == HD_REASON_NONE);
 	job->apply = (struct srv_apply){
 		.in = in,
@@ -180,6 +181,7 @@ void srv_apply_fini(struct hd_server *server, struct srv_job *job) {
 }
 
 void srv_apply_take(struct hd_server *server, struct srv_job *job) {
+	assert(job->apply.in != NULL);
 	apply_swap(server, job, &job->model, job->apply.model);
 	apply_swap(server, job, &job->momentum, job->apply.momentum);
 	job->momentum2 = job->apply.momentum2 > 0 ? job->apply.momentum2 : 0;

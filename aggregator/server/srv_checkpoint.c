@@ -144,7 +144,7 @@ void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool as
 
 	job->checkpoint_asked = job->checkpoint_asked || asked;
 	if (!checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
-	    || job->apply.in != NULL || job->replica != NULL || job->retired) {
+	    || job->apply.in != NULL || job->replica != NULL || job->phase == SRV_JOB_RETIRED) {
 		return; /* looked at again when that has ended */
 	}
 	due = job->checkpoint_asked ? job->saved != job->version :

@@ -5,7 +5,8 @@
 /* A job that was begun while its controller could not be heard may be another node's: then all that is done here is
  * lost, checkpoints too. So is what is still being written when it has become another one's. */
 static bool job_is_ours(const struct hd_server *server, const struct srv_job *job) {
-	return !job->retired && (job->confirmed || hd_addr_is_none(server->config.controller));
+	return job->phase != SRV_JOB_RETIRED
+		&& (job->confirmed || hd_addr_is_none(server->config.controller));
 }
 
 static void durable_tell(struct srv_turn *turn, const struct srv_job *job) {

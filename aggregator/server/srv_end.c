@@ -51,7 +51,7 @@ static void job_gone(struct srv_turn *turn, struct srv_job *job) {
 void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
-	job->ending = true;
+	srv_job_enter_phase(job, SRV_JOB_ENDING);
 	job->dirty = true; /* what is held whole is still committed */
 	turn->server->retiring = true;
 	rep_ops.leave(turn, job);
@@ -65,8 +65,8 @@ void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
 }
 
 void srv_job_goes_on(struct srv_turn *turn, struct srv_job *job) {
-	if (job->ending) {
-		job->ending = false;
+	if (job->phase == SRV_JOB_ENDING) {
+		srv_job_enter_phase(job, SRV_JOB_OPEN);
 		srv_job_idle(turn, job); /* until somebody has joined */
 		srv_told_ask_joins(turn->server, job->id);
 	}
@@ -90,7 +90,7 @@ void srv_job_end_order(struct srv_turn *turn, uint32_t id, bool evict) {
 		say_leave(turn, id);
 	} else if (job->replica != NULL) {
 		srv_job_retire(turn, job);
-	} else if (!job->retired && !job->ending) {
+	} else if (job->phase == SRV_JOB_OPEN) {
 		srv_job_end(turn, job);
 	}
 }
@@ -98,7 +98,7 @@ void srv_job_end_order(struct srv_turn *turn, uint32_t id, bool evict) {
 void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job) {
 	hd_ns at = hd_ns_add(job->idle_since, turn->server->config.job_idle_us * HD_US);
 
-	if (job->replica != NULL || job->retired || job->ending || turn->server->draining
+	if (job->replica != NULL || job->phase != SRV_JOB_OPEN || turn->server->draining
 	    || !srv_job_empty(job, &turn->server->peers)) {
 		return; /* whoever leaves sets the timer again */
 	}
@@ -114,7 +114,7 @@ void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job) {
 static bool job_may_give_way(const struct srv_turn *turn, const struct srv_job *job) {
 	const struct hd_server *server = turn->server;
 
-	if (job->replica != NULL || job->retired || job->ending || job->checkpointing
+	if (job->replica != NULL || job->phase != SRV_JOB_OPEN || job->checkpointing
 	    || job->restoring || job->apply.in != NULL || !TAILQ_EMPTY(&job->open)
 	    || (job->primary != NULL && !server->registered)
 	    || !srv_job_empty(job, &server->peers)) {
@@ -167,11 +167,11 @@ void srv_forget(struct srv_turn *turn) {
 	server->retiring = false;
 	for (job = TAILQ_FIRST(&server->jobs); job != NULL; job = next) {
 		next = TAILQ_NEXT(job, link);
-		if (job->retired && !job->checkpointing) {
+		if (job->phase == SRV_JOB_RETIRED && !job->checkpointing) {
 			job_retired(server, job);
-		} else if (job->ending && !job->retired && job_has_ended(server, job)) {
+		} else if (job->phase == SRV_JOB_ENDING && job_has_ended(server, job)) {
 			job_gone(turn, job);
-		} else if (job->retired || job->ending) {
+		} else if (job->phase != SRV_JOB_OPEN) {
 			server->retiring = true;
 		}
 	}
@@ -186,7 +186,7 @@ void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
 	rep_ops.leave(turn, job);
 	/* Who joins all the same must not begin it from an old checkpoint. */
 	srv_told_set(turn->server, job->id, false, job->generation);
-	job->retired = true;
+	srv_job_enter_phase(job, SRV_JOB_RETIRED);
 	turn->server->retiring = true;
 	TAILQ_FOREACH (peer, &turn->server->peers, link) {
 		if (peer->job == job) {
@@ -200,7 +200,7 @@ void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
 /* --- the report ------------------------------------------------------------------------------- */
 
 void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
-	if (!job->emptied || job->replica != NULL || job->retired) {
+	if (!job->emptied || job->replica != NULL || job->phase == SRV_JOB_RETIRED) {
 		return;
 	}
 	if (!srv_job_empty(job, &turn->server->peers)) {

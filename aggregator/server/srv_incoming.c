@@ -282,6 +282,7 @@ void srv_commit_queue(struct srv_incoming *in) {
 	struct srv_incoming_list *queue = &in->job->queue;
 	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
 
+	assert(!in->queued && in->state != SRV_STEPPED);
 	if (in->kind == SRV_DIRECT) {
 		in->position = before != NULL ? before->position : 0;
 	}

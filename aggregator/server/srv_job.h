@@ -66,8 +66,15 @@ struct srv_step {
 	double norm2;
 };
 
+enum srv_job_phase {
+	SRV_JOB_OPEN,
+	SRV_JOB_ENDING, /* it goes when its last checkpoint is written, or goes on */
+	SRV_JOB_RETIRED /* another node is its server: it goes */
+};
+
 struct srv_job {
 	uint32_t id;
+	enum srv_job_phase phase; /* changed by srv_job_enter_phase() only */
 	struct hd_jobspec spec;
 	uint64_t values, bytes;
 	hd_version version;
@@ -114,7 +121,6 @@ struct srv_job {
 	hd_version replicated_to; /* this */
 	double momentum2, weights2; /* squared L2 norms */
 	uint64_t generation; /* the newest assignment that the controller told of */
-	bool retired; /* another node is its server: it goes */
 	bool asking, confirmed; /* waits for the controller's answer to its STATE; has had it */
 
 	/* srv_roster.c: who takes part, by the controller's word, or as we say it: */
@@ -126,7 +132,6 @@ struct srv_job {
 	/* srv_end.c */
 	hd_ns idle_since; /* nobody has been here: since then */
 	bool left; /* whoever went last said so: nobody is expected back */
-	bool ending; /* it goes when its last checkpoint is written */
 	bool unlisted; /* the controller has forgotten it, and somebody is here */
 	struct hd_timer idle;
 
@@ -138,7 +143,8 @@ struct srv_job {
 
 /* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a copy, or is another node's by now. */
 static inline bool srv_job_away(const struct srv_job *job) {
-	return job->restoring || job->asking || job->replica != NULL || job->retired;
+	return job->restoring || job->asking || job->replica != NULL
+		|| job->phase == SRV_JOB_RETIRED;
 }
 
 /* The controller's newest word on who is its server. */
@@ -151,6 +157,8 @@ static inline void srv_job_told(struct srv_job *job, uint64_t generation) {
 /* --- finding: srv_member.c -------------------------------------------------------------------- */
 struct srv_job *srv_job_find(const struct hd_server *server, uint32_t id);
 struct srv_member *srv_job_member(const struct srv_job *job, uint16_t rank);
+/* The one function that changes its phase. */
+void srv_job_enter_phase(struct srv_job *job, enum srv_job_phase phase);
 /* The worker's place in the job, made if it is new. NULL: no memory. */
 struct srv_member *srv_job_enter(struct srv_job *job, uint16_t rank);
 /* Somebody went, or nobody has come yet: from now on it may be idle. */

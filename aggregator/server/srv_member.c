@@ -2,6 +2,8 @@
 /* Jobs and their members: finding them, their rounds and pushes, whether anybody is here. */
 #include "srv_incoming.h"
 
+#include <assert.h>
+
 struct srv_job *srv_job_find(const struct hd_server *server, uint32_t id) {
 	struct srv_job *job;
 
@@ -41,6 +43,19 @@ struct srv_member *srv_job_enter(struct srv_job *job, uint16_t rank) {
 		job->member_count++;
 	}
 	return member;
+}
+
+void srv_job_enter_phase(struct srv_job *job, enum srv_job_phase phase) {
+	/* From which others. A job is retired by whoever says so first. */
+	static const uint8_t from[] = {
+		[SRV_JOB_OPEN] = 1u << SRV_JOB_ENDING,
+		[SRV_JOB_ENDING] = 1u << SRV_JOB_OPEN,
+		[SRV_JOB_RETIRED]
+		= 1u << SRV_JOB_OPEN | 1u << SRV_JOB_ENDING | 1u << SRV_JOB_RETIRED,
+	};
+
+	assert(from[phase] >> job->phase & 1);
+	job->phase = phase;
 }
 
 bool srv_job_knows(const struct srv_job *job, hd_version base) {

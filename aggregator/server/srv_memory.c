@@ -7,6 +7,7 @@
 #include "srv_job.h"
 #include "srv_keep.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #define ALIGNMENT 64
@@ -97,6 +98,7 @@ struct srv_buffer *srv_buffer_get(struct hd_server *server, struct srv_job *job)
 }
 
 void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_buffer *buffer) {
+	assert(buffer == NULL || buffer->refs > 0);
 	if (buffer == NULL || --buffer->refs > 0) {
 		return;
 	}
@@ -116,6 +118,7 @@ int srv_state_hold(struct hd_server *server, struct srv_job *job, struct srv_buf
 			return -ENOMEM;
 		}
 	}
+	assert(job->apply.in == NULL);
 	held[0] = job->model;
 	held[1] = job->momentum;
 	job->model->refs++;

@@ -85,10 +85,10 @@ static void server_commit(struct srv_turn *turn) {
 	struct srv_job *stopped = NULL, *job;
 
 	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job->dirty && !job->retired) {
+		if (job->dirty && job->phase != SRV_JOB_RETIRED) {
 			srv_commit_run(turn, job);
 		}
-		if (stopped == NULL && job->dirty && !job->retired) {
+		if (stopped == NULL && job->dirty && job->phase != SRV_JOB_RETIRED) {
 			stopped = job;
 		}
 	}

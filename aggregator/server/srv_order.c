@@ -18,7 +18,7 @@ static void order_serve(struct srv_turn *turn, const struct hd_msg_replica *orde
 	}
 	if (job->replica == NULL) {
 		srv_job_told(job, order->generation);
-		if (!job->retired) {
+		if (job->phase != SRV_JOB_RETIRED) {
 			srv_job_goes_on(turn, job);
 		}
 		return;
@@ -48,7 +48,7 @@ void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
 		srv_told_set(turn->server, order->job, false, order->generation);
 		return;
 	}
-	if (job == NULL || job->retired) {
+	if (job == NULL || job->phase == SRV_JOB_RETIRED) {
 		return;
 	}
 	if (order->order == HD_REPLICA_RETIRE) {

@@ -8,6 +8,8 @@
 #include "srv_roster.h"
 #include "srv_step.h"
 
+#include <assert.h>
+
 void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
 	struct hd_addr address = hd_session_peer(peer->session);
 	struct srv_incoming *in;
@@ -126,6 +128,7 @@ void srv_peer_attach(
 ) {
 	struct srv_peer *older = member->peer;
 
+	assert(peer->job == NULL || (peer->job == job && peer->member == member));
 	if (older != NULL && older != peer) {
 		srv_peer_detach(turn, older, HD_REASON_DUPLICATE);
 		srv_peer_break(turn->server, older, "a newer session joined as this worker");

@@ -8,6 +8,7 @@
 #include "srv_pull.h"
 #include "srv_replica.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- the life of a pull ----------------------------------------------------------------------- */
@@ -31,6 +32,20 @@ static void pull_event(
 	};
 
 	srv_turn_event(turn, &event);
+}
+
+static void outgoing_enter(struct srv_outgoing *out, enum srv_outgoing_state state) {
+	/* From which others. */
+	static const uint8_t from[] = {
+		[SRV_OUTGOING_WAITING] = 1u << SRV_OUTGOING_STARVED,
+		[SRV_OUTGOING_STARVED] = 1u << SRV_OUTGOING_WAITING,
+		[SRV_OUTGOING_SENDING] = 1u << SRV_OUTGOING_WAITING,
+		[SRV_OUTGOING_ENDED] = 1u << SRV_OUTGOING_SENDING,
+	};
+
+	assert(from[state] >> out->state & 1);
+	assert(state < SRV_OUTGOING_SENDING || (out->send != NULL && out->snapshot != NULL));
+	out->state = state;
 }
 
 static struct srv_outgoing *outgoing_create(
@@ -229,7 +244,7 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 	}
 	out->snapshot = srv_snapshot_pin(server, job, &out->grant);
 	if (out->snapshot == NULL) {
-		out->state = SRV_OUTGOING_STARVED;
+		outgoing_enter(out, SRV_OUTGOING_STARVED);
 		TAILQ_INSERT_TAIL(&server->starved_pulls, out, starved_link);
 		return;
 	}
@@ -238,7 +253,7 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 		srv_pull_end(turn, out, HD_REASON_NO_MEMORY);
 		return;
 	}
-	out->state = SRV_OUTGOING_SENDING;
+	outgoing_enter(out, SRV_OUTGOING_SENDING);
 	pull_event(turn, out, HD_EVENT_SNAPSHOT, HD_REASON_NONE);
 	say_state(turn, out->peer, &out->grant, HD_REASON_NONE, out->snapshot->version);
 	hd_timer_set(&server->sends, &out->poll_timer, turn->now);
@@ -252,7 +267,7 @@ void srv_pull_feed(struct srv_turn *turn) {
 	while (last != NULL) {
 		out = TAILQ_FIRST(starved);
 		TAILQ_REMOVE(starved, out, starved_link);
-		out->state = SRV_OUTGOING_WAITING;
+		outgoing_enter(out, SRV_OUTGOING_WAITING);
 		last = out == last ? NULL : last;
 		srv_pull_start(turn, out);
 	}
@@ -493,7 +508,7 @@ static size_t pull_poll(struct srv_turn *turn, struct srv_outgoing *out) {
 		pull_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);
 	}
 	if (stats->state == HD_SEND_FAILED || stats->state == HD_SEND_DONE) {
-		out->state = SRV_OUTGOING_ENDED;
+		outgoing_enter(out, SRV_OUTGOING_ENDED);
 		TAILQ_INSERT_TAIL(&turn->server->ended_pulls, out, starved_link);
 		return sent;
 	}

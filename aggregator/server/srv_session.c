@@ -9,6 +9,8 @@
 #include "srv_roster.h"
 #include "srv_update.h"
 
+#include <assert.h>
+
 /* --- the controller's session ----------------------------------------------------------------- */
 
 static void server_register(struct srv_turn *turn) {
@@ -117,6 +119,7 @@ static void on_probe(void *turn_, void *from, const struct hd_message *message) 
 /* The member that a message speaks for, when its session may: it joined this job as this worker. */
 static struct srv_member *
 peer_speaks(struct srv_turn *turn, const struct srv_peer *peer, uint32_t job, uint16_t worker) {
+	assert(!peer->joined || (peer->job != NULL && peer->member != NULL));
 	if (peer->joined && peer->job->id == job && peer->member->rank == worker) {
 		return peer->member;
 	}

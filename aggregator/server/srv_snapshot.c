@@ -13,6 +13,7 @@
 #include "srv_keep.h"
 #include "srv_pull.h"
 
+#include <assert.h>
 #include <errno.h>
 
 static struct srv_snapshot *snapshot_pin_version(
@@ -60,6 +61,7 @@ void srv_snapshot_unpin(
 	struct srv_job *job,
 	struct srv_snapshot *snapshot
 ) {
+	assert(snapshot->refs > 0);
 	server->freed = true;
 	if (--snapshot->refs > 0) {
 		return;

@@ -17,6 +17,7 @@
 #include "srv_keep.h"
 #include "srv_step.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define STEP_RETRY_US 10000 /* no memory for the sum */
@@ -112,6 +113,7 @@ bool srv_step_take(
 ) {
 	struct srv_step *step = &job->step;
 
+	assert(step->adding == NULL && in->buffer != NULL);
 	if (step->sum == NULL) {
 		step->sum = srv_buffer_get(server, job);
 	}

@@ -14,8 +14,8 @@ bool srv_told_may_begin(const struct hd_server *server, uint32_t job) {
 
 bool srv_told_waits(const struct hd_server *server, struct srv_peer *peer, uint32_t job) {
 	const struct srv_job *found = srv_job_find(server, job);
-	bool waits = found != NULL ? found->retired || found->ending :
-				     !srv_told_may_begin(server, job);
+	bool waits
+		= found != NULL ? found->phase != SRV_JOB_OPEN : !srv_told_may_begin(server, job);
 
 	peer->waits_for = waits ? job : 0;
 	return waits;
