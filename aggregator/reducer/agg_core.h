@@ -20,6 +20,7 @@
 #include "hd_probe.h"
 #include "hd_send.h"
 #include "hd_timers.h"
+#include "hd_upstream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -113,8 +114,8 @@ struct hd_aggregator {
 	char host[HD_NAME_BYTES_MAX + 1];
 	struct hd_entropy entropy;
 	struct hd_endpoint *endpoint;
-	struct hd_session *controller; /* NULL: not connected yet, or refused for good */
-	bool registered, refused, draining;
+	struct hd_upstream upstream; /* the controller's session */
+	bool draining;
 	bool breaking; /* some peer is broken */
 	uint16_t epoch;
 	struct agg_peers peers;

@@ -168,7 +168,7 @@ add_input(struct hd_aggregator *aggregator, struct agg_group *group, const struc
 
 /* A time of the plan, on our clock. */
 static hd_ns local_time(const struct agg_turn *turn, hd_ns origin, hd_ns after) {
-	const struct hd_session *controller = turn->aggregator->controller;
+	const struct hd_session *controller = turn->aggregator->upstream.session;
 	hd_ns fallback = hd_ns_add(turn->now, after);
 
 	return controller == NULL ?

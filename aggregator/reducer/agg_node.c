@@ -120,23 +120,11 @@ static void on_receive(
 	settle(&turn);
 }
 
-static bool lacks_controller(const struct hd_aggregator *aggregator) {
-	return aggregator->controller == NULL && !aggregator->refused && !aggregator->draining
-		&& !hd_addr_is_none(aggregator->config.controller);
-}
-
 static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 	struct hd_aggregator *aggregator = core;
 	struct agg_turn turn = {aggregator, now, sink};
 
-	if (lacks_controller(aggregator)) {
-		(void)hd_endpoint_connect(
-			aggregator->endpoint,
-			aggregator->config.controller,
-			now,
-			&aggregator->controller
-		);
-	}
+	(void)hd_upstream_connect(&aggregator->upstream, aggregator->endpoint, now);
 	hd_endpoint_tick(aggregator->endpoint, now, sink);
 	settle(&turn);
 }
@@ -144,7 +132,7 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 static hd_ns on_deadline(const void *core) {
 	const struct hd_aggregator *aggregator = core;
 
-	if (!TAILQ_EMPTY(&aggregator->ended) || lacks_controller(aggregator)
+	if (!TAILQ_EMPTY(&aggregator->ended) || hd_upstream_is_due(&aggregator->upstream)
 	    || aggregator->breaking) {
 		return 0;
 	}
@@ -196,6 +184,7 @@ int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_ag
 		return -ENOMEM;
 	}
 	aggregator->config = *config;
+	aggregator->upstream.address = config->controller;
 	aggregator->probes.keys = config->keys;
 	aggregator->probes.key_id = config->key_id;
 	set_defaults(&aggregator->config);
@@ -261,12 +250,7 @@ void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_
 	while ((peer = TAILQ_FIRST(&aggregator->peers)) != NULL) {
 		agg_peer_close(&turn, peer, HD_REASON_CLOSED, "the aggregator ends");
 	}
-	if (aggregator->controller != NULL) {
-		hd_session_close(
-			aggregator->controller, HD_REASON_CLOSED, "the aggregator ends", now, sink
-		);
-		aggregator->controller = NULL;
-	}
+	hd_upstream_close(&aggregator->upstream, "the aggregator ends", now, sink);
 }
 
 const struct hd_aggregator_stats *hd_aggregator_stats(const struct hd_aggregator *aggregator) {

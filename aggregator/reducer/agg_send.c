@@ -64,13 +64,8 @@ void agg_peer_send(struct agg_turn *turn, struct agg_peer *peer, const struct hd
 	}
 }
 
-/* What a controller misses it finds out by its own timeouts. */
 void agg_controller_send(struct agg_turn *turn, const struct hd_message *message) {
-	struct hd_session *controller = turn->aggregator->controller;
-
-	if (controller != NULL && hd_session_is_open(controller)) {
-		(void)hd_session_send(controller, message, turn->now, turn->sink);
-	}
+	hd_upstream_send(&turn->aggregator->upstream, message, turn->now, turn->sink);
 }
 
 /* --- touched ---------------------------------------------------------------------------------- */

@@ -28,20 +28,15 @@ static void say_register(struct agg_turn *turn) {
 static void registered(struct agg_turn *turn, const struct hd_msg_registered *registered) {
 	struct hd_aggregator *aggregator = turn->aggregator;
 
-	aggregator->registered = true;
+	hd_upstream_on_registered(&aggregator->upstream);
 	if (registered->epoch > aggregator->epoch) {
 		aggregator->epoch = registered->epoch;
 	}
 }
 
 static void refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse) {
-	struct hd_event event = {
-		.kind = HD_EVENT_NODE_DOWN,
-		.reason = refuse->reason < HD_REASON_COUNT ? refuse->reason : HD_REASON_REFUSED,
-		.aux = HD_ROLE_CONTROLLER,
-	};
+	struct hd_event event = hd_upstream_on_refuse(&turn->aggregator->upstream, refuse);
 
-	turn->aggregator->registered = false;
 	agg_event(turn, &event);
 }
 
@@ -250,8 +245,8 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	struct agg_peer *peer = hd_session_user(session);
 
 	agg_event(&turn, &event);
-	if (session == aggregator->controller) {
-		aggregator->registered = false;
+	if (session == aggregator->upstream.session) {
+		hd_upstream_on_opened(&aggregator->upstream);
 		say_register(&turn);
 		return;
 	}
@@ -275,29 +270,14 @@ static void on_message(
 ) {
 	struct hd_aggregator *aggregator = owner;
 	struct agg_turn turn = {aggregator, now, sink};
-	bool controls = session == aggregator->controller;
-	struct agg_peer *peer = controls ? NULL : hd_session_user(session);
-	uint8_t role = HD_ROLE_CONTROLLER;
+	struct agg_peer *peer
+		= session == aggregator->upstream.session ? NULL : hd_session_user(session);
+	uint8_t role = hd_upstream_role(&aggregator->upstream, session);
 
-	if (!controls) {
-		/* Nobody is the controller in a session that we did not open with it. */
-		role = peer != NULL ? hd_session_peer_role(session) : HD_ROLE_NONE;
-		role = role == HD_ROLE_CONTROLLER ? HD_ROLE_NONE : role;
-	}
+	if (peer == NULL && role != HD_ROLE_CONTROLLER)
+		role = HD_ROLE_NONE;
 	if (hd_route_message(routes, ROUTES, role, &turn, peer, message) != HD_ROUTED)
 		aggregator->stats.refused_messages++;
-}
-
-static void controller_closed(struct agg_turn *turn, enum hd_reason reason) {
-	struct hd_event event
-		= {.kind = HD_EVENT_NODE_DOWN, .reason = reason, .aux = HD_ROLE_CONTROLLER};
-
-	turn->aggregator->registered = false;
-	if (reason == HD_REASON_REFUSED) {
-		turn->aggregator->refused = true;
-		turn->aggregator->controller = NULL; /* freed after this call */
-	}
-	agg_event(turn, &event);
 }
 
 static void on_closed(
@@ -313,8 +293,9 @@ static void on_closed(
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
 	struct agg_peer *peer = hd_session_user(session);
 
-	if (session == aggregator->controller) {
-		controller_closed(&turn, reason);
+	if (session == aggregator->upstream.session) {
+		event = hd_upstream_on_closed(&aggregator->upstream, reason);
+		agg_event(&turn, &event);
 		return;
 	}
 	if (peer == NULL) {

@@ -93,7 +93,7 @@ static void copy_look(struct srv_turn *turn, struct rep_entry *entry) {
 		}
 		return;
 	}
-	if (!turn->server->registered) {
+	if (!turn->server->upstream.registered) {
 		/* Nobody plans: the server's next state brings it. */
 		if (turn->now >= fallback) {
 			copy_lose(turn, entry);

@@ -371,7 +371,8 @@ static void primary_tell(struct srv_turn *turn, struct rep_primary *primary) {
 	bool same = primary->told_state == primary->state && primary->told_held == primary->held
 		&& primary->told_active == primary->active;
 
-	if (!turn->server->registered || (same && primary->told_version == primary->confirmed)) {
+	if (!turn->server->upstream.registered
+	    || (same && primary->told_version == primary->confirmed)) {
 		return;
 	}
 	if (same && turn->now < due) {

@@ -50,7 +50,8 @@ void srv_announce(struct srv_turn *turn, const struct srv_job *job) {
 	const struct srv_outgoing *out;
 	struct srv_incoming *in;
 
-	if (!turn->server->registered || job->replica != NULL || job->phase == SRV_JOB_RETIRED) {
+	if (!turn->server->upstream.registered || job->replica != NULL
+	    || job->phase == SRV_JOB_RETIRED) {
 		return;
 	}
 	TAILQ_FOREACH (in, &job->open, open_link) {

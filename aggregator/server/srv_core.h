@@ -29,6 +29,7 @@
 #include "hd_send.h"
 #include "hd_server.h"
 #include "hd_timers.h"
+#include "hd_upstream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -128,9 +129,9 @@ struct hd_server {
 	struct hd_server_config config;
 	char host[HD_NAME_BYTES_MAX + 1];
 	struct hd_endpoint *endpoint;
-	struct hd_session *controller;
-	bool refused; /* by the controller, for good: workers come directly */
-	bool registered, draining;
+	struct hd_upstream
+		upstream; /* the controller's session; refused for good: workers come directly */
+	bool draining;
 	bool alone; /* not registered for HD_FALLBACK_US: jobs begin as without a controller; since it was last */
 	hd_ns heard; /* (first: looked for) */
 	uint16_t epoch; /* newest of a controller that was seen */

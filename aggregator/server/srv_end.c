@@ -25,7 +25,7 @@ static void say_leave(struct srv_turn *turn, uint32_t job) {
 	message.leave.job = job;
 	message.leave.reason
 		= (uint8_t)(server_keeps(turn->server) ? HD_REASON_NONE : HD_REASON_LEFT);
-	if (turn->server->registered) {
+	if (turn->server->upstream.registered) {
 		srv_controller_send(turn, &message);
 	}
 }
@@ -116,7 +116,7 @@ static bool job_may_give_way(const struct srv_turn *turn, const struct srv_job *
 
 	if (job->replica != NULL || job->phase != SRV_JOB_OPEN || job->checkpointing
 	    || job->restoring || job->apply.in != NULL || !TAILQ_EMPTY(&job->open)
-	    || (job->primary != NULL && !server->registered)
+	    || (job->primary != NULL && !server->upstream.registered)
 	    || !srv_job_empty(job, &server->peers)) {
 		return false;
 	}

@@ -104,11 +104,11 @@ static void server_commit(struct srv_turn *turn) {
 
 /* When the controller has been silent for so long that it is not waited for. */
 static hd_ns server_alone_at(const struct hd_server *server) {
-	if (server->registered || server->alone || server->config.never_alone
-	    || (server->controller == NULL && !server->refused)) {
+	if (server->upstream.registered || server->alone || server->config.never_alone
+	    || (server->upstream.session == NULL && !server->upstream.refused)) {
 		return HD_NEVER;
 	}
-	return server->refused ? 0 : hd_ns_add(server->heard, HD_FALLBACK_US * HD_US);
+	return server->upstream.refused ? 0 : hd_ns_add(server->heard, HD_FALLBACK_US * HD_US);
 }
 
 /* What a call ends with. Order matters: see srv_core.h. */
@@ -146,7 +146,7 @@ static void server_train(struct srv_turn *turn, const struct hd_packet *packet) 
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
 	if (hd_probes_packet(&server->probes, turn->now, packet, &message.probed)
-	    && server->controller != NULL) {
+	    && server->upstream.session != NULL) {
 		srv_controller_send(turn, &message);
 	}
 }
@@ -202,20 +202,13 @@ static void server_receive(
 	server_settle(&turn);
 }
 
-static bool server_lacks_controller(const struct hd_server *server) {
-	return server->controller == NULL && !server->refused
-		&& !hd_addr_is_none(server->config.controller);
-}
-
 /* The first tick opens the session with the controller. */
 static void server_connect(struct srv_turn *turn) {
 	struct hd_server *server = turn->server;
 
-	if (server_lacks_controller(server)) {
+	if (hd_upstream_is_due(&server->upstream)) {
 		server->heard = turn->now;
-		(void)hd_endpoint_connect(
-			server->endpoint, server->config.controller, turn->now, &server->controller
-		);
+		(void)hd_upstream_connect(&server->upstream, server->endpoint, turn->now);
 	}
 }
 
@@ -233,7 +226,7 @@ static hd_ns server_deadline(const void *core) {
 	const struct hd_server *server = core;
 
 	if (server->freed || server->unfinished || !TAILQ_EMPTY(&server->ended_pulls)
-	    || server_lacks_controller(server)) {
+	    || hd_upstream_is_due(&server->upstream)) {
 		return 0;
 	}
 	return hd_ns_min(
@@ -291,6 +284,7 @@ int hd_server_create(const struct hd_server_config *config, struct hd_server **o
 		return -ENOMEM;
 	}
 	server->config = *config;
+	server->upstream.address = config->controller;
 	server->probes.keys = config->keys;
 	server->probes.key_id = config->key_id;
 	server_defaults(&server->config);

@@ -171,7 +171,7 @@ void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reaso
 
 /* The grant's segments, on our clock. */
 static struct hd_segs pull_segments(struct srv_turn *turn, const struct hd_msg_grant *grant) {
-	const struct hd_session *controller = turn->server->controller;
+	const struct hd_session *controller = turn->server->upstream.session;
 	struct hd_segs segments = grant->segments;
 
 	for (uint8_t i = 0; i < segments.count; i++) {

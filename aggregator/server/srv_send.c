@@ -101,9 +101,5 @@ void srv_member_send(
 
 /* What the controller misses it learns anew from REGISTER, STATE and INFLIGHT. */
 void srv_controller_send(struct srv_turn *turn, const struct hd_message *message) {
-	struct hd_session *controller = turn->server->controller;
-
-	if (controller != NULL && hd_session_is_open(controller)) {
-		(void)hd_session_send(controller, message, turn->now, turn->sink);
-	}
+	hd_upstream_send(&turn->server->upstream, message, turn->now, turn->sink);
 }

@@ -41,7 +41,7 @@ static void server_registered(struct srv_turn *turn, const struct hd_msg_registe
 	TAILQ_FOREACH (open, &server->jobs, link) {
 		srv_credit_end_all(turn, open, HD_REASON_EPOCH);
 	}
-	server->registered = true;
+	hd_upstream_on_registered(&server->upstream);
 	server->alone = false;
 	if (registered->epoch != server->epoch) {
 		server->told_count = 0; /* what another life of the controller said is void */
@@ -54,15 +54,9 @@ static void server_registered(struct srv_turn *turn, const struct hd_msg_registe
 	rep_ops.ask_again(turn);
 }
 
-/* REGISTER was refused. The session stays, in case that the controller thinks better of it. */
 static void server_refused(struct srv_turn *turn, const struct hd_msg_refuse *refuse) {
-	struct hd_event event = {
-		.kind = HD_EVENT_NODE_DOWN,
-		.reason = refuse->reason < HD_REASON_COUNT ? refuse->reason : HD_REASON_REFUSED,
-		.aux = HD_ROLE_CONTROLLER,
-	};
+	struct hd_event event = hd_upstream_on_refuse(&turn->server->upstream, refuse);
 
-	turn->server->registered = false;
 	srv_turn_event(turn, &event);
 }
 
@@ -246,8 +240,8 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 	struct srv_peer *peer;
 
 	srv_turn_event(&turn, &event);
-	if (session == server->controller) {
-		server->registered = false;
+	if (session == server->upstream.session) {
+		hd_upstream_on_opened(&server->upstream);
 		server_register(&turn);
 		return;
 	}
@@ -279,15 +273,12 @@ static void server_message(
 ) {
 	struct hd_server *server = owner;
 	struct srv_turn turn = {server, now, sink};
-	bool controls = session == server->controller;
-	struct srv_peer *peer = controls ? NULL : hd_session_user(session);
-	uint8_t role = HD_ROLE_CONTROLLER;
+	struct srv_peer *peer
+		= session == server->upstream.session ? NULL : hd_session_user(session);
+	uint8_t role = hd_upstream_role(&server->upstream, session);
 
-	if (!controls) {
-		/* Nobody is the controller in a session that we did not open with it. */
-		role = peer != NULL ? hd_session_peer_role(session) : HD_ROLE_NONE;
-		role = role == HD_ROLE_CONTROLLER ? HD_ROLE_NONE : role;
-	}
+	if (peer == NULL && role != HD_ROLE_CONTROLLER)
+		role = HD_ROLE_NONE;
 	if (hd_route_message(routes, ROUTES, role, &turn, peer, message) != HD_ROUTED)
 		server->stats.refused_messages++;
 }
@@ -305,14 +296,10 @@ static void server_closed(
 	struct hd_event event = {.kind = HD_EVENT_NODE_DOWN, .reason = reason};
 	struct srv_peer *peer;
 
-	if (session == server->controller) {
-		server->heard = server->registered ? hd_session_heard(session) : server->heard;
-		server->registered = false;
-		if (reason == HD_REASON_REFUSED) {
-			server->refused = true;
-			server->controller = NULL; /* freed after this call */
-		}
-		event.aux = HD_ROLE_CONTROLLER;
+	if (session == server->upstream.session) {
+		if (server->upstream.registered)
+			server->heard = hd_session_heard(session);
+		event = hd_upstream_on_closed(&server->upstream, reason);
 		srv_turn_event(&turn, &event);
 		return;
 	}

@@ -71,7 +71,7 @@ void srv_commit_report(
 	const struct srv_incoming *in,
 	const struct srv_round *round
 ) {
-	if (turn->server->controller == NULL) {
+	if (turn->server->upstream.session == NULL) {
 		return;
 	}
 	if (in->kind == SRV_SUM && !in->apart) {
