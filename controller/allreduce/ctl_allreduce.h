@@ -13,6 +13,43 @@ struct ctl_reduce_words {
 };
 
 /* --- ctl_reduce.c --- */
+/* Slots that one round leaves in the middle are no others' either: all rounds of the lease go with it. */
+void ctl_reduce_fail(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* This worker has ended the round without its sum: nobody waits for it there. */
+void ctl_reduce_drop_out(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	uint32_t round,
+	uint16_t worker,
+	struct hd_sink *sink
+);
+void ctl_reduce_settle(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	struct hd_sink *sink
+);
+/* It has its sum: the others can not get theirs without it any more. */
+void ctl_reduce_has_sum(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	uint16_t worker,
+	struct hd_sink *sink
+);
+/* Whether everybody has asked, and there is somebody to add: a late aggregator is waited for. */
+void ctl_reduce_consider(
+	struct hd_controller *c,
+	struct ctl_job *job,
+	struct ctl_reduce *r,
+	struct hd_sink *sink
+);
 /* After a worker was attached, and after a node went down. */
 void ctl_reduce_joined(struct hd_controller *c, struct ctl_job *job, struct hd_sink *sink);
 /* The slots that these rounds go through are gone: they are void, and the lease ends. */
@@ -29,20 +66,6 @@ void ctl_reduce_attach(
 	const struct hd_msg_register_ *m,
 	struct hd_sink *sink
 );
-/* A worker has its sum, or could not get it. */
-void ctl_reduce_report(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_report *report,
-	struct hd_sink *sink
-);
-/* An aggregator's word on a group. True when it was one of these. */
-bool ctl_reduce_group_report(
-	struct hd_controller *c,
-	struct ctl_node *aggregator,
-	const struct hd_msg_report *report,
-	struct hd_sink *sink
-);
 void ctl_reduce_worker_down(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -52,18 +75,6 @@ void ctl_reduce_worker_down(
 void ctl_reduce_aggregator_down(
 	struct hd_controller *c,
 	const struct ctl_node *aggregator,
-	struct hd_sink *sink
-);
-void ctl_reduce_request(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_request *request,
-	struct hd_sink *sink
-);
-void ctl_reduce_cancel(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_cancel *cancel,
 	struct hd_sink *sink
 );
 /* Rounds that waited for a time or for an aggregator. */
@@ -97,6 +108,34 @@ void ctl_lease_report(
 void ctl_lease_switch_down(
 	struct hd_controller *c,
 	const struct ctl_node *node,
+	struct hd_sink *sink
+);
+
+/* --- ctl_reduce_ask.c --- */
+void ctl_reduce_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	struct hd_sink *sink
+);
+void ctl_reduce_cancel(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_cancel *cancel,
+	struct hd_sink *sink
+);
+/* A worker has its sum, or could not get it. */
+void ctl_reduce_report(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_report *report,
+	struct hd_sink *sink
+);
+/* An aggregator's word on a group. True when it was one of these. */
+bool ctl_reduce_group_report(
+	struct hd_controller *c,
+	struct ctl_node *aggregator,
+	const struct hd_msg_report *report,
 	struct hd_sink *sink
 );
 

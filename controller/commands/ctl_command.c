@@ -13,11 +13,9 @@
 #include "ctl_requests.h"
 #include "hd_text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct order {

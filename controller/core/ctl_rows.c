@@ -9,9 +9,7 @@
 #include "hd_jobspec.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const char *job_name(const struct hd_controller *c, uint32_t id) {
 	const struct ctl_job *job = ctl_job_find(c, id);

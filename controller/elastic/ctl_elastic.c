@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static double seconds(const struct hd_controller *c) {
 	return (double)c->now * 1e-9;

@@ -15,7 +15,6 @@
 #include "hd_probe.h"
 
 #include <math.h>
-#include <string.h>
 
 #define PROBE_LOOK_NS (50 * HD_MS) /* between two looks for links to probe */
 #define PROBE_UNUSED_NS                                                                            \

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 _Static_assert(CTL_GROUP_WINDOW <= HD_MERGE_MEMBERS_MAX, "an aggregator would refuse it");
 

@@ -5,7 +5,6 @@
 #include "ctl_grouping.h"
 #include "hd_text.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

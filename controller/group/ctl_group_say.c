@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 static double rate_bps(const struct ctl_transfer *t) {
 	hd_ns span = t->finish - t->start;

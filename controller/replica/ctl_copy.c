@@ -15,7 +15,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 /* No copy comes of this update, whether it was asked for just now or waited. */
 static void copy_drop(

@@ -5,7 +5,6 @@
 #include "ctl_slots.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static const char *dtype_name(uint8_t dtype) {
 	return dtype == HD_DTYPE_FIXED32 ? "fixed32" : "fp32";

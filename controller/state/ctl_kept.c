@@ -21,7 +21,6 @@
 #include "hd_json.h"
 #include "hd_text.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

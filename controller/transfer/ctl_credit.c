@@ -20,7 +20,6 @@
 #include "ctl_transfers.h"
 #include "hd_jobspec.h"
 
-#include <errno.h>
 #include <math.h>
 
 #define CREDIT_NS ((hd_ns)HD_CREDIT_US * HD_US)

@@ -9,7 +9,6 @@
 #include "ctl_transfers.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* --- versions --- */
 

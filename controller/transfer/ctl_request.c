@@ -11,8 +11,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* --- requests --- */
 

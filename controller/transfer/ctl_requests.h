@@ -20,8 +20,6 @@ void ctl_cancel(
 );
 
 /* --- ctl_round.c --- */
-int ctl_scratch_links(struct hd_controller *c);
-void ctl_scratch_fini(struct ctl_scratch *scratch);
 void ctl_round(struct hd_controller *c, struct hd_sink *sink);
 
 /* --- ctl_fair.c --- */
@@ -107,5 +105,11 @@ void ctl_void(
 );
 /* Open transfers that are hopelessly late. */
 void ctl_void_stuck(struct hd_controller *c, struct hd_sink *sink);
+
+/* --- ctl_round_input.c --- */
+/* 0 or -ENOMEM: nothing is planned. */
+int ctl_round_input(struct hd_controller *c);
+int ctl_scratch_links(struct hd_controller *c);
+void ctl_scratch_fini(struct ctl_scratch *scratch);
 
 #endif

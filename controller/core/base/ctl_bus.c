@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 void ctl_event(struct hd_sink *sink, struct hd_event event) {
 	if (sink->event)

@@ -5,7 +5,6 @@
  */
 #include "ctl_possible.h"
 
-#include <math.h>
 
 #define GENERATION_BITS 48 /* of the count within an epoch */
 

@@ -17,7 +17,6 @@
 #include "hd_text.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,6 @@
 /* Who is there. A session is a lease: the node is gone when its session is. */
 #include "ctl_allreduce.h"
 #include "ctl_base.h"
-#include "ctl_copies.h"
-#include "ctl_grouping.h"
 #include "ctl_possible.h"
 #include "ctl_registry.h"
 #include "ctl_requests.h"
@@ -12,11 +10,9 @@
 #include "hd_out.h"
 #include "hd_switch_numbers.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- registration --- */
@@ -342,66 +338,6 @@ static bool repeated(
 	return true;
 }
 
-static bool link_is_free(const struct hd_controller *c, uint32_t link) {
-	return !c->link_use[link] && !c->link_copies[link] && !c->scratch.link_probe[link].reduces;
-}
-
-/* Hosts with a registered node, or with transfers under way. [HD_HOSTS_MAX] NULL: no memory. */
-static bool *hosts_busy(const struct hd_controller *c) {
-	uint32_t hosts = hd_topology_link_count(c->config.topology) / 2; /* behind the switch */
-	bool *busy = calloc(HD_HOSTS_MAX, sizeof(*busy));
-	const struct ctl_node *node;
-
-	for (uint32_t host = 0; busy && host <= hosts; host++) {
-		uint32_t away, towards;
-
-		if (hd_topology_links_of(c->config.topology, (int)host, &away, &towards) == 0)
-			busy[host] = !link_is_free(c, away + 1) || !link_is_free(c, towards + 1);
-	}
-	TAILQ_FOREACH (node, &c->nodes, entry)
-		if (busy && node->role && node->host_index >= 0)
-			busy[node->host_index] = true;
-	return busy;
-}
-
-/* Without a topology every name is a host of a star. The one that has been gone for the longest gives way: nothing that
- * is known of its links is true of the new one's. */
-static int host_reuse(struct hd_controller *c, const char *name) {
-	bool *busy = hosts_busy(c);
-	int host = busy ? hd_topology_reuse(c->config.topology, name, busy) : -ENOMEM;
-	uint32_t links[2];
-
-	free(busy);
-	if (host < 0 || hd_topology_links_of(c->config.topology, host, &links[0], &links[1]) < 0)
-		return host;
-	for (int i = 0; i < 2; i++) {
-		hd_view_forget(c->view, links[i] + 1);
-		c->scratch.link_probe[links[i] + 1] = (struct ctl_link_probe){.partner = -1};
-	}
-	c->counters.hosts_reused++;
-	return host;
-}
-
-/* Hosts that are gone are remembered, with what their links carry: so many, as each link costs every plan time. */
-static bool is_crowded(const struct hd_controller *c) {
-	const struct hd_topology *topology = c->config.topology;
-	uint32_t most = c->node_count + CTL_HOSTS_GONE_MAX;
-
-	return hd_topology_grows(topology) && hd_topology_link_count(topology) / 2 >= most;
-}
-
-static int find_host(struct hd_controller *c, const struct hd_msg_register_ *m) {
-	int host = -ENOSPC;
-
-	if (m->role == HD_ROLE_SWITCH)
-		return hd_topology_switch(c->config.topology, m->host);
-	if (is_crowded(c))
-		host = host_reuse(c, m->host);
-	if (host < 0)
-		host = hd_topology_host(c->config.topology, m->host);
-	return host == -ENOSPC ? host_reuse(c, m->host) : host;
-}
-
 void ctl_register(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -419,7 +355,7 @@ void ctl_register(
 		text_refuse(c, node, m, wrong, sink);
 		return;
 	}
-	host = find_host(c, m);
+	host = ctl_host_find(c, m);
 	if (host < 0 || ctl_scratch_links(c)) {
 		(void)snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
 		text_refuse(c, node, m, host == -ENOENT ? text : no_host, sink);
@@ -460,92 +396,4 @@ void ctl_register(
 	if (m->role == HD_ROLE_AGGREGATOR || m->role == HD_ROLE_SWITCH)
 		ctl_reduce_check(c, sink);
 	ctl_record_node(c, node, "up", HD_REASON_NONE);
-}
-
-/* --- the end of a node --- */
-
-static void worker_down(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	enum hd_reason reason,
-	struct hd_sink *sink
-) {
-	struct ctl_job *job = node->job;
-	struct ctl_transfer *t, *next;
-
-	assert(job);
-	for (t = TAILQ_FIRST(&c->pending); t && node->tracked; t = next) {
-		next = TAILQ_NEXT(t, entry);
-		if (t->job != job || t->worker != node->worker)
-			continue;
-		if (t->direction == HD_COPY)
-			ctl_copy_end(c, t, reason, sink);
-		else
-			ctl_transfer_free(c, t);
-	}
-	for (t = TAILQ_FIRST(&c->open); t; t = next) {
-		next = TAILQ_NEXT(t, entry);
-		if (t->job == job && t->worker == node->worker)
-			ctl_void(c, t, reason, sink);
-	}
-	job->workers[node->worker] = NULL;
-	job->worker_count--;
-	ctl_job_left(c, job, node, reason);
-	ctl_notice_over(c, node);
-	ctl_roster_set(c, job, node->worker, false);
-	node->job = NULL;
-	ctl_reduce_worker_down(c, job, node->worker, sink);
-}
-
-void ctl_node_down(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	enum hd_reason reason,
-	struct hd_sink *sink
-) {
-	enum hd_reason why = reason == HD_REASON_TIMEOUT ? HD_REASON_LEASE : reason;
-	uint8_t role = node->role;
-	struct hd_event event = {
-		.at = c->now,
-		.kind = HD_EVENT_NODE_DOWN,
-		.reason = why,
-		.worker = node->worker,
-		.aux = role,
-	};
-
-	if (role == HD_ROLE_NONE)
-		return;
-	c->counters.leases_ended++;
-	event.job = node->job ? node->job->id : 0;
-	ctl_event(sink, event);
-	ctl_record_node(c, node, "down", why);
-	/* The server takes these for the end of a transfer; its round may be asked for again. */
-	if (role == HD_ROLE_WORKER)
-		worker_down(
-			c,
-			node,
-			why == HD_REASON_LEASE || why == HD_REASON_LEFT ? why : HD_REASON_CLOSED,
-			sink
-		);
-	node->role = HD_ROLE_NONE;
-	if (role != HD_ROLE_SWITCH)
-		(void)hd_topology_host(c->config.topology, node->host); /* it was here until now */
-	if (role == HD_ROLE_AGGREGATOR) {
-		c->aggregator_count--;
-		ctl_group_aggregator_down(c, node);
-		ctl_reduce_aggregator_down(c, node, sink);
-	}
-	if (role == HD_ROLE_SWITCH) {
-		c->switch_count--;
-		ctl_group_aggregator_down(c, node);
-		ctl_slots_switch_down(c, node);
-		ctl_lease_switch_down(c, node, sink);
-	}
-	for (uint32_t i = 0;
-	     (role == HD_ROLE_SERVER || role == HD_ROLE_REPLICA) && i < c->job_count;
-	     i++)
-		if (c->jobs[i]->server == node && !ctl_replica_promote(c, c->jobs[i], sink))
-			ctl_job_lose_server(c, c->jobs[i], HD_REASON_NO_SERVER, sink);
-	ctl_replica_lost(c, node, sink);
-	ctl_groups_settle(c, sink);
 }

@@ -12,13 +12,6 @@ void ctl_register(
 	const struct hd_msg_register_ *message,
 	struct hd_sink *sink
 );
-/* Everything that hangs on a registered node ends; the node itself stays (role NONE). */
-void ctl_node_down(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	enum hd_reason reason,
-	struct hd_sink *sink
-);
 
 /* --- ctl_rank.c --- */
 /* Another host's living process has the rank that REGISTER asks for: it was refused, for now or for good. */
@@ -146,6 +139,19 @@ void ctl_inflight(
 	struct hd_controller *c,
 	struct ctl_node *node,
 	const struct hd_msg_inflight *message,
+	struct hd_sink *sink
+);
+
+/* --- ctl_hosts.c --- */
+/* Its index in the topology, or < 0. */
+int ctl_host_find(struct hd_controller *c, const struct hd_msg_register_ *m);
+
+/* --- ctl_node_down.c --- */
+/* Everything that hangs on a registered node ends; the node itself stays (role NONE). */
+void ctl_node_down(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	enum hd_reason reason,
 	struct hd_sink *sink
 );
 

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
-#include <string.h>
 
 struct hd_event ctl_transfer_event(
 	const struct hd_controller *c,
@@ -34,7 +33,7 @@ struct hd_event ctl_transfer_event(
 }
 
 /* The numbers of the decision, with names for the update that would otherwise have gone. */
-static struct ctl_why why_of(const struct hd_controller *c, const struct hd_plan_entry *entry) {
+struct ctl_why ctl_why_of(const struct hd_controller *c, const struct hd_plan_entry *entry) {
 	const struct ctl_scratch *s = &c->scratch;
 	struct ctl_why why = {.plan = entry->why, .decided = c->now};
 
@@ -295,7 +294,7 @@ void ctl_grant_open(
 		= with->after ? ctl_transfer_by_token(c, with->after) : NULL;
 
 	assert(t->state == CTL_PENDING);
-	t->why = why_of(c, entry);
+	t->why = ctl_why_of(c, entry);
 	t->planned = entry->position;
 	/* Nobody sees the end of both a copy and something else: the clock starts it. */
 	t->after = t->direction == HD_COPY || (before && before->direction == HD_COPY) ?
@@ -332,133 +331,6 @@ int ctl_grant(
 	/* A message that does not fit dooms its node, and with it this transfer. */
 	ctl_grant_say(c, t, sink);
 	return 0;
-}
-
-/* --- drops --- */
-
-void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop) {
-	c->drops[c->drop_count++ % CTL_DROPS_KEPT] = *drop;
-}
-
-enum hd_reason ctl_drop_reason(const struct hd_plan_entry *entry) {
-	return entry->why.rule == HD_PLAN_DROP_IDLES ? HD_REASON_IDLES : HD_REASON_BOUND;
-}
-
-static void drop_count(struct hd_controller *c, struct ctl_transfer *t, enum hd_reason reason) {
-	struct ctl_node *worker = ctl_worker(t->job, t->worker);
-	bool idles = reason == HD_REASON_IDLES;
-
-	t->job->dropped++;
-	t->job->dropped_for[reason]++;
-	if (idles)
-		c->counters.drops_idles++;
-	else if (reason == HD_REASON_PREEMPTED)
-		c->counters.drops_preempted++;
-	else
-		c->counters.drops_bound++;
-	worker->pushes_decided++;
-	worker->pushes_idles += idles;
-	worker->last_was_idles = idles;
-}
-
-void ctl_drop(
-	struct hd_controller *c,
-	struct ctl_transfer *t,
-	const struct hd_plan_entry *entry,
-	enum hd_reason reason,
-	struct hd_sink *sink
-) {
-	struct ctl_node *worker = ctl_worker(t->job, t->worker);
-	struct hd_message message = {.kind = HD_MSG_DROP};
-	struct hd_event event = ctl_transfer_event(c, t, HD_EVENT_DROPPED, reason);
-	struct hd_msg_drop *m = &message.drop;
-
-	assert(t->state == CTL_PENDING && worker);
-	m->job = t->job->id;
-	m->worker = t->worker;
-	m->round = t->round;
-	m->direction = t->direction;
-	m->attempt = t->attempt;
-	m->reason = (uint8_t)reason;
-	m->finish_s = entry->why.finish;
-	m->runner_up = entry->why.runner_up;
-	m->deadline = entry->why.deadline;
-	m->slack_s = entry->why.slack;
-	worker->last_drop[t->direction & 1] = *m;
-	drop_count(c, t, reason);
-	ctl_log_drop(
-		c,
-		&(struct ctl_drop){
-			.at = c->now,
-			.job = t->job->id,
-			.worker = t->worker,
-			.direction = t->direction,
-			.attempt = t->attempt,
-			.reason = (uint8_t)reason,
-			.round = t->round,
-			.bytes = t->bytes,
-			.base = t->base,
-			.why = why_of(c, entry),
-		}
-	);
-	event.value = entry->why.finish;
-	ctl_event(sink, event);
-	t->why = why_of(c, entry);
-	ctl_record_decision(c, t, &t->why, "dropped", reason);
-	ctl_transfer_free(c, t);
-	ctl_send(c, worker, &message, sink);
-}
-
-void ctl_drop_request(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_request *request,
-	enum hd_reason reason,
-	struct hd_sink *sink
-) {
-	struct hd_message message = {.kind = HD_MSG_DROP};
-	struct hd_msg_drop *m = &message.drop;
-
-	m->job = request->job;
-	m->worker = request->worker;
-	m->round = request->round;
-	m->direction = request->direction;
-	m->attempt = request->attempt;
-	m->reason = (uint8_t)reason;
-	if (request->direction == HD_REDUCE)
-		m->deadline = node->job->reduce_round;
-	if (request->direction == HD_PUSH) {
-		node->job->dropped++;
-		node->job->dropped_for[reason]++;
-	}
-	ctl_log_drop(
-		c,
-		&(struct ctl_drop){
-			.at = c->now,
-			.job = request->job,
-			.worker = request->worker,
-			.direction = request->direction,
-			.attempt = request->attempt,
-			.reason = (uint8_t)reason,
-			.round = request->round,
-			.bytes = request->bytes,
-			.base = request->base,
-		}
-	);
-	ctl_event(
-		sink,
-		(struct hd_event){
-			.at = c->now,
-			.kind = HD_EVENT_DROPPED,
-			.reason = reason,
-			.job = request->job,
-			.worker = request->worker,
-			.direction = request->direction,
-			.round = request->round,
-			.bytes = request->bytes,
-		}
-	);
-	ctl_send(c, node, &message, sink);
 }
 
 /* --- voids --- */

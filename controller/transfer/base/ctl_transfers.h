@@ -76,24 +76,6 @@ int ctl_grant(
 	const struct ctl_grant_with *with,
 	struct hd_sink *sink
 );
-void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop);
-/* Why a plan dropped an entry. */
-enum hd_reason ctl_drop_reason(const struct hd_plan_entry *entry);
-void ctl_drop(
-	struct hd_controller *c,
-	struct ctl_transfer *transfer,
-	const struct hd_plan_entry *entry,
-	enum hd_reason reason,
-	struct hd_sink *sink
-);
-/* Answers a request that never came into the table. */
-void ctl_drop_request(
-	struct hd_controller *c,
-	struct ctl_node *node,
-	const struct hd_msg_request *request,
-	enum hd_reason reason,
-	struct hd_sink *sink
-);
 /* The same of one of a group, which is told of by the group's other ends. */
 void ctl_void_quietly(
 	struct hd_controller *c,
@@ -112,6 +94,28 @@ void ctl_report_held(
 	struct hd_controller *c,
 	struct ctl_transfer *transfer,
 	const struct hd_msg_report *message,
+	struct hd_sink *sink
+);
+
+/* --- ctl_drop.c --- */
+/* The numbers of the decision, with names for the update that would otherwise have gone. */
+struct ctl_why ctl_why_of(const struct hd_controller *c, const struct hd_plan_entry *entry);
+void ctl_log_drop(struct hd_controller *c, const struct ctl_drop *drop);
+/* Why a plan dropped an entry. */
+enum hd_reason ctl_drop_reason(const struct hd_plan_entry *entry);
+void ctl_drop(
+	struct hd_controller *c,
+	struct ctl_transfer *transfer,
+	const struct hd_plan_entry *entry,
+	enum hd_reason reason,
+	struct hd_sink *sink
+);
+/* Answers a request that never came into the table. */
+void ctl_drop_request(
+	struct hd_controller *c,
+	struct ctl_node *node,
+	const struct hd_msg_request *request,
+	enum hd_reason reason,
 	struct hd_sink *sink
 );
 

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a planning round is given: all that is pending and may go, over what the books leave of each link. */
+#include "ctl_base.h"
+#include "ctl_copies.h"
+#include "ctl_grouping.h"
+#include "ctl_requests.h"
+#include "ctl_transfers.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AGEING_PLANS 8
+#define AGEING_LEAST_S 0.1
+
+static int grow(void **array, uint32_t count, size_t size) {
+	void *grown = realloc(*array, count * size);
+
+	if (!grown)
+		return -ENOMEM;
+	*array = grown;
+	return 0;
+}
+
+int ctl_scratch_links(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	uint32_t count = ctl_link_count(c), old = s->link_capacity;
+
+	if (count <= old)
+		return 0;
+	if (grow((void **)&s->link_busy, count, sizeof(*s->link_busy))
+	    || grow((void **)&s->link_queued, count, sizeof(*s->link_queued))
+	    || grow((void **)&s->link_behind, count, sizeof(*s->link_behind))
+	    || grow((void **)&s->capacity, count, sizeof(*s->capacity))
+	    || grow((void **)&s->flow, count, sizeof(*s->flow))
+	    || grow((void **)&s->link_gathers, count, sizeof(*s->link_gathers))
+	    || grow((void **)&s->link_probe, count, sizeof(*s->link_probe))
+	    || grow((void **)&c->link_use, count, sizeof(*c->link_use))
+	    || grow((void **)&c->link_copies, count, sizeof(*c->link_copies)))
+		return -ENOMEM;
+	for (uint32_t i = old; i < count; i++) {
+		s->link_busy[i] = HD_PLAN_NONE;
+		s->capacity[i] = 0;
+		c->link_use[i] = 0;
+		c->link_copies[i] = 0;
+		s->link_probe[i] = (struct ctl_link_probe){.partner = -1};
+	}
+	s->link_capacity = count;
+	return 0;
+}
+
+static int scratch_items(struct ctl_scratch *s, uint32_t count) {
+	uint32_t capacity = count < 64 ? 64 : count * 2;
+
+	if (count <= s->item_capacity)
+		return 0;
+	if (grow((void **)&s->items, capacity, sizeof(*s->items))
+	    || grow((void **)&s->item_transfer, capacity, sizeof(struct ctl_transfer *))
+	    || grow((void **)&s->grant, capacity, sizeof(*s->grant))
+	    || grow((void **)&s->behind, capacity, sizeof(*s->behind)))
+		return -ENOMEM;
+	s->item_capacity = capacity;
+	return 0;
+}
+
+void ctl_scratch_fini(struct ctl_scratch *s) {
+	free(s->items);
+	free(s->item_transfer);
+	free(s->grant);
+	free(s->behind);
+	free(s->busy);
+	free(s->busy_next);
+	free(s->link_busy);
+	free(s->link_queued);
+	free(s->link_behind);
+	free(s->link_probe);
+	free(s->capacity);
+	free(s->flow);
+	free(s->link_gathers);
+}
+
+/* Two in a row, or more than the agreed share of a worker's pushes, are never dropped by theta. */
+static bool guarded(const struct hd_controller *c, const struct ctl_node *node) {
+	uint64_t after = (node->pushes_idles + 1) * 1000;
+
+	if (node->last_was_idles)
+		return true;
+	return after > (node->pushes_decided + 1) * c->config.drop_permille_max;
+}
+
+static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t index) {
+	struct hd_plan_item *item = &c->scratch.items[index];
+	const struct ctl_node *node = ctl_worker(t->job, t->worker);
+
+	*item = (struct hd_plan_item){
+		.id = t->id,
+		.job = ctl_job_index(c, t->job),
+		.direction = t->direction == HD_PUSH ? HD_PLAN_PUSH : HD_PLAN_PULL,
+		/* A base of the future is nonsense; it is no older than what is. */
+		.version = hd_version_counter(t->base) < ctl_job_v_init(t->job) ?
+			hd_version_counter(t->base) :
+			ctl_job_v_init(t->job),
+		.amount = (double)t->bytes,
+		.waited = ctl_waited(c, t),
+		.keep = !node || guarded(c, node),
+		.kind = t->dtype,
+		.room = t->dtype == HD_DTYPE_SPARSE32 ? ctl_group_room(t->job) : 0,
+		.apart = t->job->apart,
+		.path_count = t->path_count,
+	};
+	memcpy(item->path, t->path, t->path_count * sizeof(t->path[0]));
+	c->scratch.item_transfer[index] = t;
+	t->item = index;
+	t->item_round = c->scratch.round;
+}
+
+static void input_jobs(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+
+	for (uint32_t i = 0; i < c->tenant_count; i++)
+		s->tenants[i] = (struct hd_plan_tenant){
+			.weight = c->tenants[i]->weight > 0 ? c->tenants[i]->weight : 1,
+			.deficit = c->tenants[i]->deficit,
+		};
+	for (uint32_t i = 0; i < c->job_count; i++) {
+		const struct ctl_job *job = c->jobs[i];
+		uint32_t tenant = 0;
+
+		while (tenant + 1 < c->tenant_count && c->tenants[tenant] != job->tenant)
+			tenant++;
+		s->jobs[i] = (struct hd_plan_job){
+			.tenant = tenant,
+			.v_init = ctl_job_v_init(job),
+			.tau_max = ctl_job_tau(job),
+			.theta = c->config.theta > 0 ? c->config.theta : INFINITY,
+		};
+	}
+}
+
+/* When what is granted already will have been committed, from the books. */
+static void input_server_free(struct hd_controller *c) {
+	const struct ctl_transfer *t;
+
+	TAILQ_FOREACH (t, &c->open, entry) {
+		struct hd_plan_job *job = &c->scratch.jobs[ctl_job_index(c, t->job)];
+		hd_ns end = t->book_count ? t->book[t->book_count - 1].end : 0;
+
+		if (t->direction == HD_PUSH && end > c->now)
+			job->server_free = fmax(job->server_free, (double)(end - c->now) / 1e9);
+	}
+}
+
+/* Whoever waits so many times longer than all that is pending takes is overtaken again and again: by what asks later,
+ * and is shorter as far as is known. A link that was thought too slow once would not be tried again. */
+static double ageing_s(const struct hd_controller *c) {
+	if (isinf(c->config.ageing_s))
+		return c->config.ageing_s;
+	return fmin(c->config.ageing_s, fmax(AGEING_PLANS * c->scratch.covers_s, AGEING_LEAST_S));
+}
+
+int ctl_round_input(struct hd_controller *c) {
+	struct ctl_scratch *s = &c->scratch;
+	struct ctl_transfer *t;
+	uint32_t count = 0;
+	int status = scratch_items(s, c->pending_count);
+
+	s->entry_count = 0;
+	s->round++;
+	if (!status)
+		status = ctl_book_project(c);
+	if (status)
+		return status;
+	input_jobs(c);
+	input_server_free(c);
+	TAILQ_FOREACH (t, &c->pending, entry)
+		if (!ctl_waits_for(c, t)[0] && ctl_transfer_route(c, t) && ctl_copy_may_go(c, t)
+		    && ctl_sync_takes(c, t))
+			input_item(c, t, count++);
+	s->input = (struct hd_plan_input){
+		.link_count = s->link_capacity,
+		.capacity = s->capacity,
+		.busy_count = s->busy_count,
+		.busy = s->busy,
+		.tenant_count = c->tenant_count,
+		.tenants = s->tenants,
+		.job_count = c->job_count,
+		.jobs = s->jobs,
+		.item_count = count,
+		.items = s->items,
+		.ageing_s = ageing_s(c),
+		.share_min = CTL_SHARE_MIN,
+	};
+	return 0;
+}
