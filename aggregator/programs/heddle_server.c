@@ -146,12 +146,11 @@ static void tell_report(void *owner, const struct hd_job_report *report) {
 	struct hd_log *log = &program->run.service.log;
 	char text[HD_TEXT_BYTES_MAX];
 
-	hd_job_report_say(report, text, sizeof(text));
+	hd_job_report_say(report, text, sizeof text);
 	hd_log_say(log, HD_LOG_INFO, "report", NULL, "%s", text);
-	if (program->reports != NULL
-	    && hd_job_report_write(program->reports, report, text, sizeof(text)) < 0) {
+	if (program->reports
+	    && hd_job_report_write(program->reports, report, text, sizeof text) < 0)
 		(void)hd_log_fail(log, 0, "report: %s", text);
-	}
 }
 
 static const struct hd_server_ops checkpoint_ops = {
@@ -196,7 +195,7 @@ static void take_checkpoints(struct hd_main *run, void *server, hd_ns now, struc
 	int status;
 
 	while (program->writer
-	       && hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof(error))) {
+	       && hd_checkpoint_writer_take(program->writer, &job, &status, error, sizeof error)) {
 		say_checkpoint(program, job, status, error);
 		hd_server_checkpoint_done(server, now, job, status, sink);
 	}
@@ -217,26 +216,22 @@ static int open_checkpoints(struct program *program, struct hd_server_config *co
 
 	config->ops = &report_ops;
 	config->owner = program;
-	if (program->reports != NULL) {
+	if (program->reports) {
 		rc = open_directory(log, "report-dir", program->reports);
-		if (rc != 0) {
+		if (rc != 0)
 			return rc;
-		}
 	}
-	if (program->directory == NULL) {
+	if (!program->directory)
 		return 0;
-	}
 	rc = open_directory(log, "checkpoint-dir", program->directory);
-	if (rc != 0) {
+	if (rc != 0)
 		return rc;
-	}
-	program->reports = program->reports != NULL ? program->reports : program->directory;
+	program->reports = program->reports ? program->reports : program->directory;
 	rc = hd_checkpoint_writer_open(
 		program->directory, before_checkpoint, checkpoint_ended, program, &program->writer
 	);
-	if (rc < 0) {
+	if (rc < 0)
 		return hd_log_fail(log, EX_OSERR, "--checkpoint-dir: no thread: %s", strerror(-rc));
-	}
 	config->ops = &checkpoint_ops;
 	return 0;
 }

@@ -13,7 +13,7 @@ static void started(struct agg_turn *turn, struct agg_input *in) {
 }
 
 static bool is_at(const struct agg_peer *peer, struct hd_addr from) {
-	return peer != NULL && hd_addr_equal(hd_session_peer(peer->session), from);
+	return peer && hd_addr_equal(hd_session_peer(peer->session), from);
 }
 
 /* Whose session is at this address, if a chunk of this input may come from there; else NULL. Workers say JOIN before
@@ -22,12 +22,11 @@ static struct agg_peer *
 sender_at(const struct agg_turn *turn, const struct agg_input *in, struct hd_addr from) {
 	struct agg_peer *peer = in->peer;
 
-	if (peer == NULL && in->is.worker == HD_GROUP_WORKER && !in->group->relay) {
+	if (!peer && in->is.worker == HD_GROUP_WORKER && !in->group->relay) {
 		peer = agg_peer_at(turn->aggregator, agg_addr_key(from));
-		if (peer != NULL
-		    && (!peer->open || hd_session_peer_role(peer->session) != HD_ROLE_AGGREGATOR)) {
+		if (peer
+		    && (!peer->open || hd_session_peer_role(peer->session) != HD_ROLE_AGGREGATOR))
 			return NULL;
-		}
 	}
 	return is_at(peer, from) ? peer : NULL;
 }
@@ -38,9 +37,8 @@ static bool is_version(const struct agg_group *group, const struct hd_chunk_head
 }
 
 static void took(struct agg_turn *turn, struct agg_input *in, size_t bytes) {
-	if (!in->started) {
+	if (!in->started)
 		started(turn, in);
-	}
 	in->active = turn->now;
 	in->group->active = turn->now;
 	in->group->final_at = turn->now;
@@ -72,7 +70,7 @@ static void on_chunk(
 	struct hd_aggregator_stats *stats = &turn->aggregator->stats;
 	struct agg_peer *sender = sender_at(turn, in, packet->peer);
 
-	if (sender == NULL) {
+	if (!sender) {
 		stats->drop_source++;
 		return;
 	}
@@ -109,9 +107,8 @@ static void on_chunk(
 		stats->drop_memory++;
 		return;
 	}
-	if (in->peer == NULL) {
+	if (!in->peer)
 		agg_input_bind(turn, in, sender);
-	}
 	took(turn, in, bytes);
 }
 
@@ -126,7 +123,7 @@ static void on_late_chunk(
 	struct agg_peer *peer = agg_peer_at(aggregator, tomb->addr);
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
-	if (!tomb->done || header->job != tomb->job || peer == NULL || !peer->open) {
+	if (!tomb->done || header->job != tomb->job || !peer || !peer->open) {
 		aggregator->stats.drop_token++;
 		return;
 	}
@@ -135,9 +132,8 @@ static void on_late_chunk(
 		return;
 	}
 	aggregator->stats.duplicates++;
-	if (tomb->answered == turn->now) {
+	if (tomb->answered == turn->now)
 		return;
-	}
 	tomb->answered = turn->now;
 	hd_recv_sack_done(
 		tomb->handle.token, header, aggregator->config.receive_window_bytes, &message.sack
@@ -159,7 +155,7 @@ void agg_chunk(struct agg_turn *turn, const struct hd_packet *packet) {
 	}
 	stats->chunks++;
 	handle = agg_handle_find(turn->aggregator, header.token);
-	if (handle == NULL) {
+	if (!handle) {
 		stats->drop_token++;
 	} else if (handle->kind == AGG_HANDLE_TOMBSTONE) {
 		on_late_chunk(
@@ -188,7 +184,7 @@ static uint64_t window_to(const struct agg_input *in, const struct agg_input *ne
 	uint64_t least = 2 * (uint64_t)hd_reduce_chunk_bytes(in->group->reduce);
 	double flight = 0;
 
-	if (next->peer != NULL) {
+	if (next->peer) {
 		flight = hd_recv_rate_bps(recv) / 8 * 1e-9
 			* (double)hd_session_rtt(next->peer->session);
 	}
@@ -199,11 +195,10 @@ static void release(struct agg_turn *turn, struct agg_input *in) {
 	const struct hd_recv *recv = hd_reduce_recv(in->group->reduce, in->index);
 	struct agg_input *next = LIST_FIRST(&in->successors), *after;
 
-	for (; in->started && next != NULL; next = after) {
+	for (; in->started && next; next = after) {
 		after = LIST_NEXT(next, successor_link);
-		if (hd_recv_missing(recv) <= window_to(in, next)) {
+		if (hd_recv_missing(recv) <= window_to(in, next))
 			agg_input_go(turn, next);
-		}
 	}
 }
 
@@ -213,10 +208,8 @@ static void acknowledge(struct agg_turn *turn, struct agg_input *in, bool anyway
 	struct hd_message message = {.kind = HD_MSG_SACK};
 	uint32_t window;
 
-	if (in->peer == NULL || !in->peer->open
-	    || (!anyway && !hd_recv_sack_due(recv, turn->now))) {
+	if (!in->peer || !in->peer->open || (!anyway && !hd_recv_sack_due(recv, turn->now)))
 		return;
-	}
 	window = hd_reduce_window(in->group->reduce, in->index, config->receive_window_bytes);
 	hd_recv_sack(recv, turn->now, window, &message.sack);
 	(void)hd_session_send_once(in->peer->session, &message, turn->now, turn->sink);
@@ -237,30 +230,26 @@ static void completed(struct agg_turn *turn, struct agg_input *in) {
 static void relieve(struct agg_turn *turn, struct agg_group *group) {
 	bool turns = group->order == HD_GROUP_RANKED || group->dtype == HD_DTYPE_SPARSE32;
 
-	for (uint32_t i = 0; turns && i < group->input_count; i++) {
-		if (hd_reduce_relieved(group->reduce, i)) {
+	for (uint32_t i = 0; turns && i < group->input_count; i++)
+		if (hd_reduce_relieved(group->reduce, i))
 			acknowledge(turn, &group->inputs[i], true);
-		}
-	}
 }
 
 static void settle(struct agg_turn *turn, struct agg_input *in, bool newly_complete) {
 	struct hd_recv *recv = hd_reduce_recv(in->group->reduce, in->index);
 
-	if (recv == NULL) {
+	if (!recv)
 		return;
-	}
 	acknowledge(turn, in, false);
 	release(turn, in);
 	/* Without a session nobody can be told what is held: the next chunk in a new one asks. */
 	hd_timer_set(
 		&turn->aggregator->timers,
 		&in->timer,
-		in->peer != NULL && in->peer->open ? hd_recv_deadline(recv) : HD_NEVER
+		in->peer && in->peer->open ? hd_recv_deadline(recv) : HD_NEVER
 	);
-	if (newly_complete) {
+	if (newly_complete)
 		completed(turn, in);
-	}
 	agg_group_touch(turn->aggregator, in->group);
 }
 
@@ -269,7 +258,7 @@ void agg_inputs_settle(struct agg_turn *turn) {
 	struct agg_group *group;
 	struct agg_input *in;
 
-	while ((in = TAILQ_FIRST(touched)) != NULL) {
+	while ((in = TAILQ_FIRST(touched))) {
 		bool done = in->complete && !in->told;
 
 		TAILQ_REMOVE(touched, in, touched_link);
@@ -277,7 +266,6 @@ void agg_inputs_settle(struct agg_turn *turn) {
 		in->told = in->told || done;
 		settle(turn, in, done);
 	}
-	TAILQ_FOREACH (group, &turn->aggregator->touched_groups, touched_link) {
+	TAILQ_FOREACH (group, &turn->aggregator->touched_groups, touched_link)
 		relieve(turn, group);
-	}
 }

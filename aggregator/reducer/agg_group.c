@@ -48,20 +48,16 @@ group_event(struct agg_turn *turn, const struct agg_group *group, enum hd_reason
 }
 
 void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group) {
-	for (uint32_t i = 0; i < group->input_count; i++) {
+	for (uint32_t i = 0; i < group->input_count; i++)
 		agg_input_drop(aggregator, &group->inputs[i]);
-	}
-	for (uint32_t i = 0; i < group->output_count; i++) {
+	for (uint32_t i = 0; i < group->output_count; i++)
 		agg_output_drop(aggregator, &group->outputs[i]);
-	}
 	aggregator->transfer_count -= group->input_count + group->output_count;
-	if (group->touched) {
+	if (group->touched)
 		TAILQ_REMOVE(&aggregator->touched_groups, group, touched_link);
-	}
 	hd_timers_release(&aggregator->timers, &group->watch);
-	if (group->hh.tbl != NULL) {
+	if (group->hh.tbl)
 		HASH_DELETE(hh, aggregator->groups, group);
-	}
 	TAILQ_REMOVE(&aggregator->group_list, group, link);
 	hd_reduce_destroy(group->reduce);
 	agg_buffer_put(aggregator, group->buffer);
@@ -111,24 +107,21 @@ static void tell_failure(
 	enum hd_reason reason,
 	const struct agg_input *culprit
 ) {
-	for (uint32_t i = 0; group->inputs != NULL && i < group->input_count; i++) {
+	for (uint32_t i = 0; group->inputs && i < group->input_count; i++) {
 		struct agg_input *in = &group->inputs[i];
 
 		/* Who withdrew need not be told. */
-		if (in != culprit || reason != HD_REASON_CANCELLED) {
+		if (in != culprit || reason != HD_REASON_CANCELLED)
 			say_void(turn, in->peer, group->job->id, in->handle.token, reason);
-		}
 	}
 	for (uint32_t i = 0; i < group->output_count; i++) {
 		struct agg_output *out = &group->outputs[i];
 
-		if (out->state != AGG_OUTPUT_LOST && out->state != AGG_OUTPUT_DELIVERED) {
+		if (out->state != AGG_OUTPUT_LOST && out->state != AGG_OUTPUT_DELIVERED)
 			say_void(turn, out->peer, group->job->id, out->is.token, reason);
-		}
 	}
-	if (culprit != NULL) {
+	if (culprit)
 		agg_report_input(turn, culprit, HD_OUTCOME_FAILED, reason);
-	}
 	agg_report_failure(turn, group->job->id, group->token, reason);
 }
 
@@ -142,9 +135,8 @@ void agg_group_fail(
 	group_event(turn, group, reason);
 	tell_failure(turn, group, reason, culprit);
 	turn->aggregator->stats.groups_failed++;
-	for (uint32_t i = 0; i < group->input_count; i++) {
+	for (uint32_t i = 0; i < group->input_count; i++)
 		agg_input_end(turn, &group->inputs[i], false);
-	}
 	agg_group_destroy(turn->aggregator, group);
 }
 
@@ -153,9 +145,8 @@ static void group_delivered(struct agg_turn *turn, struct agg_group *group) {
 
 	stats->groups_delivered++;
 	stats->groups_not_finite += hd_reduce_not_finite(group->reduce) ? 1 : 0;
-	for (uint32_t i = 0; i < group->input_count; i++) {
+	for (uint32_t i = 0; i < group->input_count; i++)
 		agg_input_end(turn, &group->inputs[i], true);
-	}
 	agg_group_destroy(turn->aggregator, group);
 }
 
@@ -164,9 +155,8 @@ bool agg_group_consider(struct agg_turn *turn, struct agg_group *group) {
 		agg_group_fail(turn, group, group->lost_reason, NULL);
 		return true;
 	}
-	if (group->delivered + group->lost < group->output_count) {
+	if (group->delivered + group->lost < group->output_count)
 		return false;
-	}
 	group_delivered(turn, group);
 	return true;
 }
@@ -176,9 +166,8 @@ static bool waits_for_replicas_only(const struct agg_group *group) {
 		const struct agg_output *out = &group->outputs[i];
 
 		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST
-		    && out->is.role != HD_ROLE_REPLICA) {
+		    && out->is.role != HD_ROLE_REPLICA)
 			return false;
-		}
 	}
 	return group->output_count > 0 && group->delivered > 0;
 }
@@ -186,20 +175,16 @@ static bool waits_for_replicas_only(const struct agg_group *group) {
 bool agg_outputs_yield(struct agg_turn *turn) {
 	struct agg_group *group;
 
-	TAILQ_FOREACH (group, &turn->aggregator->group_list, link) {
-		if (waits_for_replicas_only(group)) {
+	TAILQ_FOREACH (group, &turn->aggregator->group_list, link)
+		if (waits_for_replicas_only(group))
 			break;
-		}
-	}
-	if (group == NULL) {
+	if (!group)
 		return false;
-	}
 	for (uint32_t i = 0; i < group->output_count; i++) {
 		struct agg_output *out = &group->outputs[i];
 
-		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST) {
+		if (out->state != AGG_OUTPUT_DELIVERED && out->state != AGG_OUTPUT_LOST)
 			agg_output_lose(turn, out, HD_REASON_NO_MEMORY);
-		}
 	}
 	return agg_group_consider(turn, group);
 }
@@ -210,10 +195,10 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, void_->token);
 	struct agg_group *group;
 
-	HASH_FIND(hh, turn->aggregator->groups, &void_->token, sizeof(void_->token), group);
-	if (group != NULL) {
+	HASH_FIND(hh, turn->aggregator->groups, &void_->token, sizeof void_->token, group);
+	if (group) {
 		agg_group_fail(turn, group, reason, NULL);
-	} else if (handle != NULL && handle->kind == AGG_HANDLE_INPUT) {
+	} else if (handle && handle->kind == AGG_HANDLE_INPUT) {
 		struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
 
 		agg_group_fail(turn, in->group, reason, in);
@@ -225,9 +210,9 @@ void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 /* What of an input is here, of 1. */
 static double share_of(const struct agg_group *group, uint32_t index) {
 	const struct hd_recv *recv = hd_reduce_recv(group->reduce, index);
-	const struct hd_recv_stats *stats = recv != NULL ? hd_recv_stats(recv) : NULL;
+	const struct hd_recv_stats *stats = recv ? hd_recv_stats(recv) : NULL;
 
-	return stats != NULL ? (double)stats->bytes_held / (double)stats->bytes_total : 0;
+	return stats ? (double)stats->bytes_held / (double)stats->bytes_total : 0;
 }
 
 /* The longest silent of those whom others wait for: somebody has sent more. Only of those that have begun, or were
@@ -247,9 +232,8 @@ static struct agg_input *silent(const struct agg_group *group, hd_ns before) {
 
 		if ((in->started || in->went) && share_of(group, i) < most && in->active <= before
 		    && !hd_reduce_is_full(group->reduce, i)
-		    && (found == NULL || in->active < found->active)) {
+		    && (!found || in->active < found->active))
 			found = in;
-		}
 	}
 	return found;
 }
@@ -259,18 +243,16 @@ void agg_group_watch(struct agg_turn *turn, struct agg_group *group) {
 	hd_ns idle = hd_ns_max(AGG_IDLE_US * HD_US, 4 * hold);
 	struct agg_input *in = NULL;
 
-	if (turn->now > hold) {
+	if (turn->now > hold)
 		in = silent(group, turn->now - hold);
-	}
-	if (in != NULL) {
+	if (in) {
 		agg_group_fail(turn, group, HD_REASON_HOLD, in);
 		return;
 	}
 	if (turn->now > AGG_PATIENCE_HOLDS * hold) {
 		agg_outputs_watch(turn, group, turn->now - AGG_PATIENCE_HOLDS * hold);
-		if (agg_group_consider(turn, group)) {
+		if (agg_group_consider(turn, group))
 			return;
-		}
 	}
 	if (turn->now - group->active >= idle) {
 		agg_group_fail(turn, group, HD_REASON_TIMEOUT, NULL);

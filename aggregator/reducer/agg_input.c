@@ -34,7 +34,7 @@ void agg_report_input(
 	report->outcome = (uint8_t)outcome;
 	report->reason = (uint8_t)reason;
 	report->version = in->group->version;
-	if (recv != NULL) {
+	if (recv) {
 		const struct hd_recv_stats *stats = hd_recv_stats(recv);
 
 		report->bytes = stats->bytes_held;
@@ -48,7 +48,7 @@ void agg_report_input(
 /* --- sessions --------------------------------------------------------------------------------- */
 
 static void unbind(struct agg_input *in) {
-	if (in->peer != NULL) {
+	if (in->peer) {
 		LIST_REMOVE(in, peer_link);
 		in->peer = NULL;
 	}
@@ -66,9 +66,8 @@ void agg_input_bind(struct agg_turn *turn, struct agg_input *in, struct agg_peer
 	unbind(in);
 	in->peer = peer;
 	LIST_INSERT_HEAD(&peer->inputs, in, peer_link);
-	if (in->went && !in->started) {
+	if (in->went && !in->started)
 		say_go(turn, in); /* nobody was there to hear it */
-	}
 }
 
 /* --- go --------------------------------------------------------------------------------------- */
@@ -76,7 +75,7 @@ void agg_input_bind(struct agg_turn *turn, struct agg_input *in, struct agg_peer
 void agg_input_go(struct agg_turn *turn, struct agg_input *in) {
 	struct hd_event event = agg_input_event(in, HD_EVENT_GO);
 
-	if (in->predecessor != NULL) {
+	if (in->predecessor) {
 		LIST_REMOVE(in, successor_link);
 		in->predecessor = NULL;
 	}
@@ -90,7 +89,7 @@ void agg_input_follow(struct agg_turn *turn, struct agg_input *in, uint64_t afte
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, after);
 	struct agg_input *first = hd_container_of(handle, struct agg_input, handle);
 
-	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT || first == in || first->complete) {
+	if (!handle || handle->kind != AGG_HANDLE_INPUT || first == in || first->complete) {
 		agg_input_go(turn, in);
 		return;
 	}
@@ -105,9 +104,8 @@ static void add_tombstone(struct hd_aggregator *aggregator, const struct agg_tom
 	struct agg_tombstone *tomb = &aggregator->tombstones[aggregator->tombstone_next];
 
 	aggregator->tombstone_next = (aggregator->tombstone_next + 1) % HD_TOMBSTONES_MAX;
-	if (tomb->used) {
+	if (tomb->used)
 		agg_handle_remove(aggregator, &tomb->handle);
-	}
 	*tomb = *like;
 	tomb->used = agg_handle_add(aggregator, &tomb->handle) == 0;
 }
@@ -115,19 +113,16 @@ static void add_tombstone(struct hd_aggregator *aggregator, const struct agg_tom
 void agg_input_drop(struct hd_aggregator *aggregator, struct agg_input *in) {
 	struct agg_input *next;
 
-	if (in->group == NULL) {
+	if (!in->group)
 		return; /* it ended before */
-	}
-	while ((next = LIST_FIRST(&in->successors)) != NULL) {
+	while ((next = LIST_FIRST(&in->successors))) {
 		LIST_REMOVE(next, successor_link);
 		next->predecessor = NULL;
 	}
-	if (in->predecessor != NULL) {
+	if (in->predecessor)
 		LIST_REMOVE(in, successor_link);
-	}
-	if (in->touched) {
+	if (in->touched)
 		TAILQ_REMOVE(&aggregator->touched, in, touched_link);
-	}
 	unbind(in);
 	agg_handle_remove(aggregator, &in->handle);
 	hd_timers_release(&aggregator->timers, &in->timer);
@@ -140,14 +135,13 @@ void agg_input_end(struct agg_turn *turn, struct agg_input *in, bool done) {
 		.handle = {.token = in->handle.token, .kind = AGG_HANDLE_TOMBSTONE},
 		.done = done,
 		.job = in->group->job->id,
-		.chunks = recv != NULL ? hd_recv_held(recv) : 0,
-		.addr = in->peer != NULL ? in->peer->addr : 0,
+		.chunks = recv ? hd_recv_held(recv) : 0,
+		.addr = in->peer ? in->peer->addr : 0,
 	};
 	struct agg_input *next;
 
-	while ((next = LIST_FIRST(&in->successors)) != NULL) {
+	while ((next = LIST_FIRST(&in->successors)))
 		agg_input_go(turn, next);
-	}
 	agg_input_drop(turn->aggregator, in);
 	add_tombstone(turn->aggregator, &tomb);
 }

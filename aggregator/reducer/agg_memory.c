@@ -17,20 +17,17 @@
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
 	struct agg_job *job;
 
-	HASH_FIND(hh, aggregator->jobs, &id, sizeof(id), job);
-	if (job != NULL) {
+	HASH_FIND(hh, aggregator->jobs, &id, sizeof id, job);
+	if (job)
 		return job;
-	}
-	if (HASH_COUNT(aggregator->jobs) >= HD_JOBS_MAX) {
+	if (HASH_COUNT(aggregator->jobs) >= HD_JOBS_MAX)
 		return NULL;
-	}
-	job = calloc(1, sizeof(*job));
-	if (job == NULL) {
+	job = calloc(1, sizeof *job);
+	if (!job)
 		return NULL;
-	}
 	job->id = id;
-	HASH_ADD(hh, aggregator->jobs, id, sizeof(job->id), job);
-	if (job->hh.tbl == NULL) {
+	HASH_ADD(hh, aggregator->jobs, id, sizeof job->id, job);
+	if (!job->hh.tbl) {
 		free(job);
 		return NULL;
 	}
@@ -39,9 +36,8 @@ struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
 }
 
 void agg_job_put(struct hd_aggregator *aggregator, struct agg_job *job) {
-	if (job->groups > 0 || job->peers > 0) {
+	if (job->groups > 0 || job->peers > 0)
 		return;
-	}
 	HASH_DELETE(hh, aggregator->jobs, job);
 	aggregator->stats.jobs--;
 	free(job);
@@ -56,15 +52,12 @@ bool agg_memory_admits(
 	uint64_t share = memory / HASH_COUNT(aggregator->jobs), reserved = 0;
 	const struct agg_job *other;
 
-	if (bytes > memory - used) {
+	if (bytes > memory - used)
 		return false;
-	}
-	if (job->used + bytes <= share) {
+	if (job->used + bytes <= share)
 		return true;
-	}
-	for (other = aggregator->jobs; other != NULL; other = other->hh.next) {
+	for (other = aggregator->jobs; other; other = other->hh.next)
 		reserved += other != job && other->used < share ? share - other->used : 0;
-	}
 	return reserved <= memory - used && bytes <= memory - used - reserved;
 }
 
@@ -95,11 +88,10 @@ void agg_memory_give(struct hd_aggregator *aggregator, struct agg_group *group) 
 static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t bytes) {
 	struct agg_buffer **link = &aggregator->pool, *buffer;
 
-	while (*link != NULL && (*link)->bytes != bytes) {
+	while (*link && (*link)->bytes != bytes)
 		link = &(*link)->next;
-	}
 	buffer = *link;
-	if (buffer != NULL) {
+	if (buffer) {
 		*link = buffer->next;
 		aggregator->pooled -= bytes;
 	}
@@ -110,21 +102,18 @@ static struct agg_buffer *pool_take(struct hd_aggregator *aggregator, uint64_t b
 struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t bytes) {
 	struct agg_buffer *buffer = pool_take(aggregator, bytes);
 
-	if (buffer != NULL) {
+	if (buffer)
 		return buffer;
-	}
-	while (aggregator->pool != NULL
+	while (aggregator->pool
 	       && aggregator->pooled + aggregator->stats.memory_bytes
-		       > aggregator->config.memory_bytes) {
+		       > aggregator->config.memory_bytes)
 		pool_free(aggregator, &aggregator->pool);
-	}
-	buffer = calloc(1, sizeof(*buffer));
-	if (buffer == NULL) {
+	buffer = calloc(1, sizeof *buffer);
+	if (!buffer)
 		return NULL;
-	}
 	buffer->bytes = bytes;
 	buffer->data = aligned_alloc(64, bytes);
-	if (buffer->data == NULL) {
+	if (!buffer->data) {
 		free(buffer);
 		return NULL;
 	}
@@ -132,9 +121,8 @@ struct agg_buffer *agg_buffer_get(struct hd_aggregator *aggregator, uint64_t byt
 }
 
 void agg_buffer_put(struct hd_aggregator *aggregator, struct agg_buffer *buffer) {
-	if (buffer == NULL) {
+	if (!buffer)
 		return;
-	}
 	buffer->next = aggregator->pool;
 	aggregator->pool = buffer;
 	aggregator->pooled += buffer->bytes;
@@ -143,10 +131,9 @@ void agg_buffer_put(struct hd_aggregator *aggregator, struct agg_buffer *buffer)
 void agg_memory_fini(struct hd_aggregator *aggregator) {
 	struct agg_job *job;
 
-	while (aggregator->pool != NULL) {
+	while (aggregator->pool)
 		pool_free(aggregator, &aggregator->pool);
-	}
-	while ((job = aggregator->jobs) != NULL) {
+	while ((job = aggregator->jobs)) {
 		HASH_DELETE(hh, aggregator->jobs, job);
 		free(job);
 	}

@@ -13,15 +13,13 @@
 static void close_broken(struct agg_turn *turn) {
 	struct agg_peer *peer = TAILQ_FIRST(&turn->aggregator->peers), *next;
 
-	if (!turn->aggregator->breaking) {
+	if (!turn->aggregator->breaking)
 		return;
-	}
 	turn->aggregator->breaking = false;
-	for (; peer != NULL; peer = next) {
+	for (; peer; peer = next) {
 		next = TAILQ_NEXT(peer, link);
-		if (peer->broken != NULL) {
+		if (peer->broken)
 			agg_peer_close(turn, peer, HD_REASON_CLOSED, peer->broken);
-		}
 	}
 }
 
@@ -42,12 +40,11 @@ static void settle_groups(struct agg_turn *turn) {
 	struct agg_group_list *touched = &turn->aggregator->touched_groups;
 	struct agg_group *group;
 
-	while ((group = TAILQ_FIRST(touched)) != NULL) {
+	while ((group = TAILQ_FIRST(touched))) {
 		TAILQ_REMOVE(touched, group, touched_link);
 		group->touched = false;
-		for (uint32_t i = 0; i < group->output_count; i++) {
+		for (uint32_t i = 0; i < group->output_count; i++)
 			agg_output_feed(turn, &group->outputs[i]);
-		}
 		(void)agg_group_consider(turn, group);
 	}
 }
@@ -58,9 +55,8 @@ static void settle(struct agg_turn *turn) {
 	struct hd_timer *timer;
 
 	agg_outputs_ended(turn);
-	while ((timer = hd_timers_pop(&aggregator->timers, turn->now)) != NULL) {
+	while ((timer = hd_timers_pop(&aggregator->timers, turn->now)))
 		on_timer(turn, timer);
-	}
 	agg_inputs_settle(turn);
 	settle_groups(turn);
 	close_broken(turn);
@@ -70,9 +66,8 @@ static void settle(struct agg_turn *turn) {
 static void on_train(struct agg_turn *turn, const struct hd_packet *packet) {
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
-	if (hd_probes_packet(&turn->aggregator->probes, turn->now, packet, &message.probed)) {
+	if (hd_probes_packet(&turn->aggregator->probes, turn->now, packet, &message.probed))
 		agg_controller_send(turn, &message);
-	}
 }
 
 static void on_packet(struct agg_turn *turn, const struct hd_packet *packet) {
@@ -114,9 +109,8 @@ static void on_receive(
 ) {
 	struct agg_turn turn = {core, now, sink};
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		on_packet(&turn, &packets[i]);
-	}
 	settle(&turn);
 }
 
@@ -133,9 +127,8 @@ static hd_ns on_deadline(const void *core) {
 	const struct hd_aggregator *aggregator = core;
 
 	if (!TAILQ_EMPTY(&aggregator->ended) || hd_upstream_is_due(&aggregator->upstream)
-	    || aggregator->breaking) {
+	    || aggregator->breaking)
 		return 0;
-	}
 	return hd_ns_min(
 		hd_endpoint_deadline(aggregator->endpoint),
 		hd_ns_min(hd_timers_next(&aggregator->timers), hd_timers_next(&aggregator->sends))
@@ -151,7 +144,7 @@ const struct hd_core_ops hd_aggregator_ops = {
 /* --- life ------------------------------------------------------------------------------------- */
 
 static void set_defaults(struct hd_aggregator_config *config) {
-	config->host = config->host != NULL ? config->host : config->name;
+	config->host = config->host ? config->host : config->name;
 	config->memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : MEMORY_DEFAULT;
 	config->early_bytes = config->early_bytes != 0 ? config->early_bytes : EARLY_DEFAULT;
 	config->receive_window_bytes
@@ -171,18 +164,17 @@ static int open_endpoint(struct hd_aggregator *aggregator) {
 		.owner = aggregator,
 	};
 
-	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
+	memcpy(endpoint.seed, config->seed, sizeof endpoint.seed);
 	return hd_endpoint_create(&endpoint, &aggregator->endpoint);
 }
 
 int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_aggregator **out) {
-	struct hd_aggregator *aggregator = calloc(1, sizeof(*aggregator));
+	struct hd_aggregator *aggregator = calloc(1, sizeof *aggregator);
 	int rc = -ENOMEM;
 
 	assert(agg_routes_are_valid());
-	if (aggregator == NULL) {
+	if (!aggregator)
 		return -ENOMEM;
-	}
 	aggregator->config = *config;
 	aggregator->upstream.address = config->controller;
 	aggregator->probes.keys = config->keys;
@@ -199,14 +191,12 @@ int hd_aggregator_create(const struct hd_aggregator_config *config, struct hd_ag
 	TAILQ_INIT(&aggregator->touched_groups);
 	TAILQ_INIT(&aggregator->homeless);
 	TAILQ_INIT(&aggregator->ended);
-	aggregator->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof(*aggregator->tombstones));
-	if (aggregator->tombstones == NULL) {
+	aggregator->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof *aggregator->tombstones);
+	if (!aggregator->tombstones)
 		goto fail_aggregator;
-	}
 	rc = open_endpoint(aggregator);
-	if (rc < 0) {
+	if (rc < 0)
 		goto fail_tombstones;
-	}
 	*out = aggregator;
 	return 0;
 fail_tombstones:
@@ -220,16 +210,13 @@ void hd_aggregator_destroy(struct hd_aggregator *aggregator) {
 	struct agg_group *group;
 	struct agg_peer *peer;
 
-	if (aggregator == NULL) {
+	if (!aggregator)
 		return;
-	}
-	while ((group = TAILQ_FIRST(&aggregator->group_list)) != NULL) {
+	while ((group = TAILQ_FIRST(&aggregator->group_list)))
 		agg_group_destroy(aggregator, group);
-	}
 	hd_endpoint_destroy(aggregator->endpoint);
-	while ((peer = TAILQ_FIRST(&aggregator->peers)) != NULL) {
+	while ((peer = TAILQ_FIRST(&aggregator->peers)))
 		agg_peer_destroy(aggregator, peer);
-	}
 	HASH_CLEAR(hh, aggregator->handles);
 	hd_timers_fini(&aggregator->timers);
 	hd_timers_fini(&aggregator->sends);
@@ -244,12 +231,10 @@ void hd_aggregator_drain(struct hd_aggregator *aggregator, hd_ns now, struct hd_
 	struct agg_peer *peer;
 
 	aggregator->draining = true;
-	while ((group = TAILQ_FIRST(&aggregator->group_list)) != NULL) {
+	while ((group = TAILQ_FIRST(&aggregator->group_list)))
 		agg_group_fail(&turn, group, HD_REASON_CLOSED, NULL);
-	}
-	while ((peer = TAILQ_FIRST(&aggregator->peers)) != NULL) {
+	while ((peer = TAILQ_FIRST(&aggregator->peers)))
 		agg_peer_close(&turn, peer, HD_REASON_CLOSED, "the aggregator ends");
-	}
 	hd_upstream_close(&aggregator->upstream, "the aggregator ends", now, sink);
 }
 

@@ -12,7 +12,7 @@
 /* --- sessions --------------------------------------------------------------------------------- */
 
 static void leave_peer(struct hd_aggregator *aggregator, struct agg_output *out) {
-	if (out->peer != NULL) {
+	if (out->peer) {
 		LIST_REMOVE(out, peer_link);
 		out->peer = NULL;
 	} else if (out->homeless) {
@@ -26,9 +26,8 @@ static void attach(struct agg_turn *turn, struct agg_output *out, struct agg_pee
 	out->peer = peer;
 	out->active = turn->now;
 	LIST_INSERT_HEAD(&peer->outputs, out, peer_link);
-	if (out->group->relay && out->group->version != 0) {
+	if (out->group->relay && out->group->version != 0)
 		agg_output_state(turn, out, HD_REASON_NONE);
-	}
 	agg_group_touch(turn->aggregator, out->group);
 }
 
@@ -39,17 +38,15 @@ int agg_output_bind(struct agg_turn *turn, struct agg_output *out) {
 
 	out->homeless = true;
 	TAILQ_INSERT_TAIL(&aggregator->homeless, out, homeless_link);
-	if (peer == NULL && out->is.role == HD_ROLE_WORKER) {
+	if (!peer && out->is.role == HD_ROLE_WORKER) {
 		peer = agg_peer_of(aggregator, out->group->job->id, out->is.worker);
-	} else if (peer == NULL) {
+	} else if (!peer) {
 		peer = agg_peer_connect(turn, addr);
-		if (peer == NULL) {
+		if (!peer)
 			return -ENOMEM;
-		}
 	}
-	if (peer != NULL && peer->open) {
+	if (peer && peer->open)
 		attach(turn, out, peer);
-	}
 	return 0;
 }
 
@@ -57,9 +54,8 @@ int agg_output_bind(struct agg_turn *turn, struct agg_output *out) {
 static bool belongs(const struct agg_output *out, const struct agg_peer *peer) {
 	struct hd_addr addr = {out->is.ipv4, out->is.port};
 
-	if (agg_addr_key(addr) == peer->addr) {
+	if (agg_addr_key(addr) == peer->addr)
 		return true;
-	}
 	return out->is.role == HD_ROLE_WORKER && peer->job == out->group->job
 		&& peer->worker == out->is.worker;
 }
@@ -67,22 +63,19 @@ static bool belongs(const struct agg_output *out, const struct agg_peer *peer) {
 void agg_outputs_opened(struct agg_turn *turn, struct agg_peer *peer) {
 	struct agg_output *out = TAILQ_FIRST(&turn->aggregator->homeless), *next;
 
-	for (; out != NULL; out = next) {
+	for (; out; out = next) {
 		next = TAILQ_NEXT(out, homeless_link);
-		if (belongs(out, peer)) {
+		if (belongs(out, peer))
 			attach(turn, out, peer);
-		}
 	}
 }
 
 struct agg_output *agg_peer_output(const struct agg_peer *peer, uint64_t token) {
 	struct agg_output *out;
 
-	LIST_FOREACH (out, &peer->outputs, peer_link) {
-		if (out->is.token == token) {
+	LIST_FOREACH (out, &peer->outputs, peer_link)
+		if (out->is.token == token)
 			return out;
-		}
-	}
 	return NULL;
 }
 
@@ -165,9 +158,8 @@ static int output_open(struct agg_turn *turn, struct agg_output *out) {
 		out->send = NULL;
 		return rc;
 	}
-	if (out->went) {
+	if (out->went)
 		hd_send_go(out->send, turn->now);
-	}
 	agg_output_enter(out, AGG_OUTPUT_SENDING);
 	return 0;
 }
@@ -177,24 +169,20 @@ void agg_output_feed(struct agg_turn *turn, struct agg_output *out) {
 	uint64_t final = hd_reduce_final(group->reduce);
 
 	if (out->state == AGG_OUTPUT_WAITING) {
-		if (final == 0 || out->peer == NULL || (group->relay && group->version == 0)) {
+		if (final == 0 || !out->peer || (group->relay && group->version == 0))
 			return;
-		}
 		if (output_open(turn, out) < 0) {
 			agg_output_lose(turn, out, HD_REASON_NO_MEMORY);
 			return;
 		}
 	}
-	if (out->state != AGG_OUTPUT_SENDING || final == out->fed) {
+	if (out->state != AGG_OUTPUT_SENDING || final == out->fed)
 		return;
-	}
-	if (hd_reduce_not_finite(group->reduce)) {
+	if (hd_reduce_not_finite(group->reduce))
 		hd_send_flag(out->send, HD_CHUNK_NOT_FINITE);
-	}
 	/* A merged sum is as long as it turns out to be; here its last chunk is known. */
-	if (hd_reduce_is_final(group->reduce) && final < group->bytes) {
+	if (hd_reduce_is_final(group->reduce) && final < group->bytes)
 		(void)hd_send_close(out->send, final);
-	}
 	out->fed = final;
 	hd_send_available(out->send, turn->now, final);
 	hd_timer_set(&turn->aggregator->sends, &out->timer, turn->now);
@@ -202,9 +190,8 @@ void agg_output_feed(struct agg_turn *turn, struct agg_output *out) {
 
 /* Nothing is sent any more. */
 static void stop(struct hd_aggregator *aggregator, struct agg_output *out) {
-	if (out->state == AGG_OUTPUT_ENDED) {
+	if (out->state == AGG_OUTPUT_ENDED)
 		TAILQ_REMOVE(&aggregator->ended, out, ended_link);
-	}
 	hd_timer_set(&aggregator->sends, &out->timer, HD_NEVER);
 	hd_send_destroy(out->send);
 	out->send = NULL;
@@ -215,9 +202,8 @@ static void stop(struct hd_aggregator *aggregator, struct agg_output *out) {
 void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_REPORT};
 
-	if (out->started) {
+	if (out->started)
 		agg_output_event(turn, out, HD_EVENT_SEND_END, reason);
-	}
 	if (out->is.role == HD_ROLE_REPLICA) { /* it need not find out by waiting */
 		struct hd_message word = {.kind = HD_MSG_VOID};
 
@@ -232,9 +218,8 @@ void agg_output_lose(struct agg_turn *turn, struct agg_output *out, enum hd_reas
 	out->group->lost_reason = (uint8_t)reason;
 	out->group->doomed = out->group->doomed || out->is.role == HD_ROLE_SERVER;
 	turn->aggregator->stats.outputs_lost++;
-	if (out->is.role == HD_ROLE_WORKER) {
+	if (out->is.role == HD_ROLE_WORKER)
 		return; /* its own session with the controller tells */
-	}
 	message.report = (struct hd_msg_report){
 		.job = out->group->job->id,
 		.worker = out->is.worker,
@@ -264,16 +249,14 @@ void agg_output_delivered(struct agg_turn *turn, struct agg_output *out) {
 /* --- what receivers say ----------------------------------------------------------------------- */
 
 void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns before) {
-	if (!hd_reduce_is_final(group->reduce)) {
+	if (!hd_reduce_is_final(group->reduce))
 		return;
-	}
 	for (uint32_t i = 0; i < group->output_count; i++) {
 		struct agg_output *out = &group->outputs[i];
 
 		if ((out->state == AGG_OUTPUT_WAITING || out->state == AGG_OUTPUT_SENDING)
-		    && hd_ns_max(out->active, group->final_at) <= before) {
+		    && hd_ns_max(out->active, group->final_at) <= before)
 			agg_output_lose(turn, out, HD_REASON_TIMEOUT);
-		}
 	}
 }
 
@@ -282,9 +265,8 @@ void agg_outputs_watch(struct agg_turn *turn, struct agg_group *group, hd_ns bef
 void agg_output_state(struct agg_turn *turn, struct agg_output *out, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_PULL_STATE};
 
-	if (out->state == AGG_OUTPUT_DELIVERED || out->state == AGG_OUTPUT_LOST) {
+	if (out->state == AGG_OUTPUT_DELIVERED || out->state == AGG_OUTPUT_LOST)
 		return;
-	}
 	message.pull_state = (struct hd_msg_pull_state){
 		.job = out->group->job->id,
 		.worker = out->is.worker,

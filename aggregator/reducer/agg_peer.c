@@ -9,22 +9,21 @@
 static void take_addr(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	struct agg_peer *older = agg_peer_at(aggregator, peer->addr);
 
-	if (older != NULL) { /* an older life of it: its session ends next */
+	if (older) { /* an older life of it: its session ends next */
 		HASH_DELETE(addr_hh, aggregator->peers_by_addr, older);
 		older->by_addr = false;
 	}
 	peer->addr_hh.tbl = NULL;
-	HASH_ADD(addr_hh, aggregator->peers_by_addr, addr, sizeof(peer->addr), peer);
+	HASH_ADD(addr_hh, aggregator->peers_by_addr, addr, sizeof peer->addr, peer);
 	peer->by_addr = peer->addr_hh.tbl != NULL;
 }
 
 struct agg_peer *
 agg_peer_create(struct hd_aggregator *aggregator, struct hd_session *session, struct hd_addr addr) {
-	struct agg_peer *peer = calloc(1, sizeof(*peer));
+	struct agg_peer *peer = calloc(1, sizeof *peer);
 
-	if (peer == NULL) {
+	if (!peer)
 		return NULL;
-	}
 	peer->session = session;
 	peer->addr = agg_addr_key(addr);
 	hd_path_init(
@@ -43,7 +42,7 @@ void agg_peer_forget(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 		HASH_DELETE(who_hh, aggregator->peers_by_who, peer);
 		peer->by_who = false;
 	}
-	if (job != NULL) {
+	if (job) {
 		peer->job = NULL;
 		job->peers--;
 		agg_job_put(aggregator, job);
@@ -52,12 +51,10 @@ void agg_peer_forget(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 
 void agg_peer_destroy(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	agg_peer_forget(aggregator, peer);
-	if (peer->by_addr) {
+	if (peer->by_addr)
 		HASH_DELETE(addr_hh, aggregator->peers_by_addr, peer);
-	}
-	if (peer->ours) {
+	if (peer->ours)
 		hd_timers_release(&aggregator->timers, &peer->timer);
-	}
 	TAILQ_REMOVE(&aggregator->peers, peer, link);
 	free(peer);
 }
@@ -67,17 +64,14 @@ struct agg_peer *agg_peer_connect(struct agg_turn *turn, struct hd_addr addr) {
 	struct agg_peer *peer = agg_peer_at(aggregator, agg_addr_key(addr));
 	struct hd_session *session;
 
-	if (peer != NULL) {
+	if (peer)
 		return peer;
-	}
-	if (hd_timers_reserve(&aggregator->timers) < 0) {
+	if (hd_timers_reserve(&aggregator->timers) < 0)
 		return NULL;
-	}
-	if (hd_endpoint_connect(aggregator->endpoint, addr, turn->now, &session) < 0) {
+	if (hd_endpoint_connect(aggregator->endpoint, addr, turn->now, &session) < 0)
 		goto fail_timer;
-	}
 	peer = agg_peer_create(aggregator, session, addr);
-	if (peer == NULL) {
+	if (!peer) {
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", turn->now, turn->sink);
 		goto fail_timer;
 	}

@@ -5,11 +5,9 @@
 static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, uint64_t addr) {
 	struct agg_output *out;
 
-	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link) {
-		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr) {
+	TAILQ_FOREACH (out, &aggregator->homeless, homeless_link)
+		if (agg_addr_key((struct hd_addr){out->is.ipv4, out->is.port}) == addr)
 			return out;
-		}
-	}
 	return NULL;
 }
 
@@ -17,7 +15,7 @@ static struct agg_output *homeless_at(const struct hd_aggregator *aggregator, ui
 void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
 	struct agg_output *out;
 
-	while ((out = homeless_at(turn->aggregator, addr)) != NULL) {
+	while ((out = homeless_at(turn->aggregator, addr))) {
 		struct agg_group *group = out->group;
 
 		agg_output_lose(turn, out, HD_REASON_TIMEOUT);
@@ -30,9 +28,8 @@ void agg_outputs_unreached(struct agg_turn *turn, uint64_t addr) {
 void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_sack *sack) {
 	struct agg_output *out = agg_peer_output(peer, sack->token);
 
-	if (out == NULL || out->state != AGG_OUTPUT_SENDING) {
+	if (!out || out->state != AGG_OUTPUT_SENDING)
 		return; /* it ended: late acknowledgements are normal */
-	}
 	out->active = turn->now;
 	out->group->active = turn->now;
 	hd_send_sack(out->send, turn->now, sack);
@@ -49,9 +46,8 @@ void agg_output_sack(struct agg_turn *turn, struct agg_peer *peer, const struct 
 void agg_output_go(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_go *go) {
 	struct agg_output *out = agg_peer_output(peer, go->token);
 
-	if (out == NULL) {
+	if (!out)
 		return;
-	}
 	out->went = true;
 	out->active = turn->now;
 	if (out->state == AGG_OUTPUT_SENDING) {
@@ -65,9 +61,8 @@ output_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_
 	struct agg_output *out = agg_peer_output(peer, cancel->token);
 	struct agg_group *group;
 
-	if (out == NULL || out->is.role != HD_ROLE_WORKER) {
+	if (!out || out->is.role != HD_ROLE_WORKER)
 		return; /* it has ended */
-	}
 	group = out->group;
 	agg_output_lose(turn, out, HD_REASON_CANCELLED);
 	(void)agg_group_consider(turn, group);
@@ -77,7 +72,7 @@ void agg_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_ms
 	struct agg_handle *handle = agg_handle_find(turn->aggregator, cancel->token);
 	struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
 
-	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
+	if (!handle || handle->kind != AGG_HANDLE_INPUT) {
 		output_cancel(turn, peer, cancel);
 		return;
 	}
@@ -98,9 +93,8 @@ void agg_output_void(
 	struct agg_output *out = agg_peer_output(peer, void_->token);
 	struct agg_group *group;
 
-	if (out == NULL) {
+	if (!out)
 		return; /* it has ended */
-	}
 	group = out->group;
 	agg_output_lose(
 		turn, out, void_->reason < HD_REASON_COUNT ? void_->reason : HD_REASON_VOID
@@ -114,9 +108,8 @@ void agg_output_void(
 static void
 refused(struct agg_turn *turn, struct agg_group *group, enum hd_reason reason, struct agg_input *in
 ) {
-	for (uint32_t i = 0; i < group->output_count; i++) {
+	for (uint32_t i = 0; i < group->output_count; i++)
 		agg_output_state(turn, &group->outputs[i], reason);
-	}
 	agg_group_fail(turn, group, reason, in);
 }
 
@@ -130,18 +123,15 @@ void agg_pull_state(
 	struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
 	struct agg_group *group;
 
-	if (handle == NULL || handle->kind != AGG_HANDLE_INPUT) {
+	if (!handle || handle->kind != AGG_HANDLE_INPUT)
 		return; /* it has ended */
-	}
 	group = in->group;
-	if (!group->relay || group->job->id != state->job
-	    || (in->peer != NULL && in->peer != peer)) {
+	if (!group->relay || group->job->id != state->job || (in->peer && in->peer != peer)) {
 		turn->aggregator->stats.refused_messages++;
 		return;
 	}
-	if (in->peer == NULL) {
+	if (!in->peer)
 		agg_input_bind(turn, in, peer);
-	}
 	if (state->reason != HD_REASON_NONE || state->version == 0
 	    || state->bytes != group->bytes) {
 		enum hd_reason reason = state->reason < HD_REASON_COUNT ? state->reason : 0;
@@ -149,17 +139,15 @@ void agg_pull_state(
 		refused(turn, group, reason != HD_REASON_NONE ? reason : HD_REASON_REFUSED, in);
 		return;
 	}
-	if (group->version == state->version) {
+	if (group->version == state->version)
 		return; /* GROUP said it */
-	}
 	if (in->started) {
 		agg_group_fail(turn, group, HD_REASON_REFUSED, in);
 		return;
 	}
 	group->version = state->version;
-	for (uint32_t i = 0; i < group->output_count; i++) {
+	for (uint32_t i = 0; i < group->output_count; i++)
 		agg_output_state(turn, &group->outputs[i], HD_REASON_NONE);
-	}
 	agg_group_touch(turn->aggregator, group);
 }
 
@@ -169,15 +157,14 @@ void agg_outputs_ended(struct agg_turn *turn) {
 	struct agg_output_list *ended = &turn->aggregator->ended;
 	struct agg_output *out;
 
-	while ((out = TAILQ_FIRST(ended)) != NULL) {
+	while ((out = TAILQ_FIRST(ended))) {
 		struct agg_group *group = out->group;
 		enum hd_reason reason = hd_send_stats(out->send)->reason;
 
-		if (hd_send_stats(out->send)->state == HD_SEND_DONE) {
+		if (hd_send_stats(out->send)->state == HD_SEND_DONE)
 			agg_output_delivered(turn, out);
-		} else {
+		else
 			agg_output_lose(turn, out, reason);
-		}
 		(void)agg_group_consider(turn, group);
 	}
 }
@@ -198,9 +185,8 @@ static size_t poll_output(struct agg_turn *turn, struct agg_output *out) {
 		TAILQ_INSERT_TAIL(&turn->aggregator->ended, out, ended_link);
 		return sent;
 	}
-	if (sent < AGG_POLL_PACKETS) {
+	if (sent < AGG_POLL_PACKETS)
 		next = hd_ns_max(hd_send_deadline(out->send), turn->now + 1);
-	}
 	hd_timer_set(&turn->aggregator->sends, &out->timer, next);
 	return sent;
 }
@@ -209,7 +195,7 @@ void agg_outputs_poll(struct agg_turn *turn) {
 	size_t budget = AGG_POLL_BUDGET;
 	struct hd_timer *timer;
 
-	while (budget > 0 && (timer = hd_timers_pop(&turn->aggregator->sends, turn->now)) != NULL) {
+	while (budget > 0 && (timer = hd_timers_pop(&turn->aggregator->sends, turn->now))) {
 		struct agg_output *out = hd_container_of(timer, struct agg_output, timer);
 		size_t sent = poll_output(turn, out);
 

@@ -9,17 +9,16 @@
 struct agg_handle *agg_handle_find(const struct hd_aggregator *aggregator, uint64_t token) {
 	struct agg_handle *handle;
 
-	HASH_FIND(hh, aggregator->handles, &token, sizeof(token), handle);
+	HASH_FIND(hh, aggregator->handles, &token, sizeof token, handle);
 	return handle;
 }
 
 int agg_handle_add(struct hd_aggregator *aggregator, struct agg_handle *handle) {
-	if (agg_handle_find(aggregator, handle->token) != NULL) {
+	if (agg_handle_find(aggregator, handle->token))
 		return -EEXIST;
-	}
 	handle->hh.tbl = NULL;
-	HASH_ADD(hh, aggregator->handles, token, sizeof(handle->token), handle);
-	return handle->hh.tbl != NULL ? 0 : -ENOMEM;
+	HASH_ADD(hh, aggregator->handles, token, sizeof handle->token, handle);
+	return handle->hh.tbl ? 0 : -ENOMEM;
 }
 
 void agg_handle_remove(struct hd_aggregator *aggregator, struct agg_handle *handle) {
@@ -31,7 +30,7 @@ void agg_handle_remove(struct hd_aggregator *aggregator, struct agg_handle *hand
 struct agg_peer *agg_peer_at(const struct hd_aggregator *aggregator, uint64_t addr) {
 	struct agg_peer *peer;
 
-	HASH_FIND(addr_hh, aggregator->peers_by_addr, &addr, sizeof(addr), peer);
+	HASH_FIND(addr_hh, aggregator->peers_by_addr, &addr, sizeof addr, peer);
 	return peer;
 }
 
@@ -40,7 +39,7 @@ agg_peer_of(const struct hd_aggregator *aggregator, uint32_t job, uint16_t worke
 	uint64_t who = agg_who_key(job, worker);
 	struct agg_peer *peer;
 
-	HASH_FIND(who_hh, aggregator->peers_by_who, &who, sizeof(who), peer);
+	HASH_FIND(who_hh, aggregator->peers_by_who, &who, sizeof who, peer);
 	return peer;
 }
 
@@ -48,15 +47,13 @@ agg_peer_of(const struct hd_aggregator *aggregator, uint32_t job, uint16_t worke
 
 void agg_event(struct agg_turn *turn, struct hd_event *event) {
 	event->at = turn->now;
-	if (turn->sink->event != NULL) {
+	if (turn->sink->event)
 		turn->sink->event(turn->sink, event);
-	}
 }
 
 void agg_peer_send(struct agg_turn *turn, struct agg_peer *peer, const struct hd_message *message) {
-	if (peer == NULL || !peer->open || peer->broken != NULL) {
+	if (!peer || !peer->open || peer->broken)
 		return;
-	}
 	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
 		peer->broken = "too many messages wait for an acknowledgement";
 		turn->aggregator->breaking = true;

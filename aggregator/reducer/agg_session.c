@@ -16,7 +16,7 @@ static void say_register(struct agg_turn *turn) {
 	struct hd_msg_register_ *reg = &message.register_;
 
 	reg->role = HD_ROLE_AGGREGATOR;
-	memcpy(reg->host, aggregator->host, sizeof(reg->host));
+	memcpy(reg->host, aggregator->host, sizeof reg->host);
 	reg->data_ipv4 = aggregator->config.data.ipv4;
 	reg->data_port = aggregator->config.data.port;
 	reg->memory_bytes = agg_memory_sums(aggregator);
@@ -29,9 +29,8 @@ static void registered(struct agg_turn *turn, const struct hd_msg_registered *re
 	struct hd_aggregator *aggregator = turn->aggregator;
 
 	hd_upstream_on_registered(&aggregator->upstream);
-	if (registered->epoch > aggregator->epoch) {
+	if (registered->epoch > aggregator->epoch)
 		aggregator->epoch = registered->epoch;
-	}
 }
 
 static void refused(struct agg_turn *turn, const struct hd_msg_refuse *refuse) {
@@ -48,14 +47,13 @@ static void detach(struct agg_turn *turn, struct agg_peer *peer, enum hd_reason 
 	struct agg_input *in;
 
 	peer->open = false;
-	while ((in = LIST_FIRST(&peer->inputs)) != NULL) {
+	while ((in = LIST_FIRST(&peer->inputs))) {
 		LIST_REMOVE(in, peer_link);
 		in->peer = NULL;
-		if (!in->complete) {
+		if (!in->complete)
 			agg_group_fail(turn, in->group, reason, in);
-		}
 	}
-	while ((out = LIST_FIRST(&peer->outputs)) != NULL) {
+	while ((out = LIST_FIRST(&peer->outputs))) {
 		struct agg_group *group = out->group;
 
 		agg_output_lose(turn, out, reason);
@@ -82,9 +80,8 @@ void agg_peer_close(
 }
 
 void agg_peer_unreached(struct agg_turn *turn, struct agg_peer *peer) {
-	if (peer->open) {
+	if (peer->open)
 		return;
-	}
 	agg_outputs_unreached(turn, peer->addr);
 	agg_peer_close(turn, peer, HD_REASON_TIMEOUT, "no answer");
 }
@@ -99,9 +96,8 @@ static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
 		for (uint32_t i = 0; group->job == peer->job && i < group->input_count; i++) {
 			struct agg_input *in = &group->inputs[i];
 
-			if (in->is.worker == peer->worker && in->peer == NULL) {
+			if (in->is.worker == peer->worker && !in->peer)
 				agg_input_bind(turn, in, peer);
-			}
 		}
 	}
 }
@@ -109,10 +105,9 @@ static void find_inputs(struct agg_turn *turn, struct agg_peer *peer) {
 /* The newer process of a host has the rank. One of another host waits until the older one's session has ended. */
 static bool
 is_held_elsewhere(struct agg_turn *turn, struct agg_peer *peer, const struct agg_peer *older) {
-	if (older == NULL || older == peer || older->broken != NULL
-	    || hd_session_peer(older->session).ipv4 == hd_session_peer(peer->session).ipv4) {
+	if (!older || older == peer || older->broken
+	    || hd_session_peer(older->session).ipv4 == hd_session_peer(peer->session).ipv4)
 		return false;
-	}
 	peer->broken = "a process on another host has this rank";
 	turn->aggregator->breaking = true;
 	turn->aggregator->stats.refused_messages++;
@@ -124,28 +119,25 @@ static void join(struct agg_turn *turn, struct agg_peer *peer, const struct hd_m
 	struct agg_job *job = NULL;
 	struct agg_peer *older;
 
-	if (join->worker != HD_GROUP_WORKER) {
+	if (join->worker != HD_GROUP_WORKER)
 		job = agg_job_get(aggregator, join->job);
-	}
-	if (job == NULL) {
+	if (!job) {
 		aggregator->stats.refused_messages++;
 		return;
 	}
 	older = agg_peer_of(aggregator, join->job, join->worker);
-	if (is_held_elsewhere(turn, peer, older)) {
+	if (is_held_elsewhere(turn, peer, older))
 		return;
-	}
 	job->peers++;
 	agg_peer_forget(aggregator, peer);
 	older = agg_peer_of(aggregator, join->job, join->worker);
-	if (older != NULL) {
+	if (older)
 		agg_peer_forget(aggregator, older);
-	}
 	peer->job = job;
 	peer->worker = join->worker;
 	peer->who = agg_who_key(join->job, join->worker);
 	peer->who_hh.tbl = NULL;
-	HASH_ADD(who_hh, aggregator->peers_by_who, who, sizeof(peer->who), peer);
+	HASH_ADD(who_hh, aggregator->peers_by_who, who, sizeof peer->who, peer);
 	peer->by_who = peer->who_hh.tbl != NULL;
 	find_inputs(turn, peer);
 	agg_outputs_opened(turn, peer);
@@ -250,10 +242,9 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 		say_register(&turn);
 		return;
 	}
-	if (peer == NULL) {
+	if (!peer)
 		peer = agg_peer_create(aggregator, session, hd_session_peer(session));
-	}
-	if (peer == NULL) {
+	if (!peer) {
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
 		return;
 	}
@@ -274,7 +265,7 @@ static void on_message(
 		= session == aggregator->upstream.session ? NULL : hd_session_user(session);
 	uint8_t role = hd_upstream_role(&aggregator->upstream, session);
 
-	if (peer == NULL && role != HD_ROLE_CONTROLLER)
+	if (!peer && role != HD_ROLE_CONTROLLER)
 		role = HD_ROLE_NONE;
 	if (hd_route_message(routes, ROUTES, role, &turn, peer, message) != HD_ROUTED)
 		aggregator->stats.refused_messages++;
@@ -298,14 +289,12 @@ static void on_closed(
 		agg_event(&turn, &event);
 		return;
 	}
-	if (peer == NULL) {
+	if (!peer)
 		return;
-	}
-	if (!peer->open && reason != HD_REASON_REFUSED) {
+	if (!peer->open && reason != HD_REASON_REFUSED)
 		return; /* ours, not open yet: HELLO goes on */
-	}
 	event.aux = hd_session_peer_role(session);
-	event.job = peer->job != NULL ? peer->job->id : 0;
+	event.job = peer->job ? peer->job->id : 0;
 	event.worker = peer->worker;
 	agg_event(&turn, &event);
 	if (peer->ours && reason != HD_REASON_REFUSED) {

@@ -23,9 +23,8 @@ static uint64_t least_acked(const struct agg_group *group) {
 		const struct agg_output *out = &group->outputs[i];
 		uint64_t acked = out->state == AGG_OUTPUT_DELIVERED ? group->bytes : 0;
 
-		if (out->send != NULL) {
+		if (out->send)
 			acked = hd_send_stats(out->send)->bytes_acked;
-		}
 		least = acked < least && out->state != AGG_OUTPUT_LOST ? acked : least;
 	}
 	return least;
@@ -34,12 +33,11 @@ static uint64_t least_acked(const struct agg_group *group) {
 static void group_row(struct hd_rows *rows, hd_ns now, const struct agg_group *group) {
 	char text[24];
 
-	if (!hd_row_begin(rows)) {
+	if (!hd_row_begin(rows))
 		return;
-	}
-	(void)snprintf(text, sizeof(text), "%08x", group->job->id);
+	(void)snprintf(text, sizeof text, "%08x", group->job->id);
 	hd_row_text(rows, "job", text);
-	(void)snprintf(text, sizeof(text), "%016llx", (unsigned long long)group->token);
+	(void)snprintf(text, sizeof text, "%016llx", (unsigned long long)group->token);
 	hd_row_text(rows, "group", text);
 	hd_row_text(rows, "kind", group->relay ? "relay" : "sum");
 	hd_row_text(rows, "order", group->order == HD_GROUP_RANKED ? "ranked" : "arrival");
@@ -61,9 +59,8 @@ rows_groups(struct hd_rows *rows, hd_ns now, const struct hd_aggregator *aggrega
 	const struct agg_group *group;
 
 	TAILQ_FOREACH (group, &aggregator->group_list, link) {
-		if (rows->full) {
+		if (rows->full)
 			break;
-		}
 		group_row(rows, now, group);
 	}
 	return aggregator->stats.groups_open;
@@ -76,15 +73,13 @@ rows_stats(struct hd_rows *rows, const struct hd_aggregator *aggregator, size_t 
 	struct hd_stats *stats = hd_stats_create();
 	uint64_t total;
 
-	if (stats == NULL) {
+	if (!stats)
 		return 0;
-	}
 	hd_aggregator_gather(aggregator, stats);
-	if (ops != NULL && ops->gather != NULL) {
+	if (ops && ops->gather)
 		ops->gather(aggregator->config.owner, stats);
-	}
-	total = tables[table].group != NULL ? hd_rows_group(rows, stats, tables[table].group) :
-					      hd_rows_counters(rows, stats, own, NULL);
+	total = tables[table].group ? hd_rows_group(rows, stats, tables[table].group) :
+				      hd_rows_counters(rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return total;
 }
@@ -96,21 +91,19 @@ char *hd_aggregator_table(
 	const char *filter,
 	const char **error
 ) {
-	const size_t count = sizeof(tables) / sizeof(tables[0]);
+	const size_t count = sizeof tables / sizeof tables[0];
 	const char *wrong = NULL;
 	struct hd_rows rows;
 	uint64_t total;
 	size_t i = 0;
 
-	while (i < count && strcmp(tables[i].name, table) != 0) {
+	while (i < count && strcmp(tables[i].name, table) != 0)
 		i++;
-	}
-	if (i == count && strcmp(table, "sums") != 0) {
+	if (i == count && strcmp(table, "sums") != 0)
 		wrong = "no such table (of an aggregator: sums, ports, queues, cores, counters)";
-	} else {
+	else
 		wrong = hd_rows_begin(&rows, table, filter, now, aggregator->epoch);
-	}
-	if (wrong != NULL) {
+	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
@@ -123,7 +116,7 @@ refuse(struct agg_turn *turn, struct agg_peer *peer, const char *table, const ch
 	struct hd_message message = {.kind = HD_MSG_REFUSE};
 
 	message.refuse.reason = HD_REASON_REFUSED;
-	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s%s", table, why);
+	(void)snprintf(message.refuse.text, sizeof message.refuse.text, "%s%s", table, why);
 	agg_peer_send(turn, peer, &message);
 }
 
@@ -139,12 +132,12 @@ void agg_show(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_
 		turn->aggregator, turn->now, show->table, show->filter, &error
 	);
 
-	if (json == NULL) {
-		(void)snprintf(head, sizeof(head), "show %s: ", show->table);
+	if (!json) {
+		(void)snprintf(head, sizeof head, "show %s: ", show->table);
 		refuse(turn, peer, head, error);
 		return;
 	}
-	memcpy(message.table.table, show->table, sizeof(message.table.table));
+	memcpy(message.table.table, show->table, sizeof message.table.table);
 	message.table.json.data = (const uint8_t *)json;
 	message.table.json.bytes = (uint32_t)strlen(json);
 	agg_peer_send(turn, peer, &message);

@@ -39,7 +39,7 @@ static const struct hd_stat stats_of[] = {
 /* clang-format on */
 
 static_assert(
-	sizeof(stats_of) / sizeof(stats_of[0]) == sizeof(struct hd_aggregator_stats) / 8,
+	sizeof stats_of / sizeof stats_of[0] == sizeof(struct hd_aggregator_stats) / 8,
 	"every counter of the struct is in the table"
 );
 
@@ -47,7 +47,7 @@ const struct hd_stat_group hd_aggregator_group = {
 	.name = "aggregator",
 	.help = "the aggregator",
 	.stats = stats_of,
-	.count = sizeof(stats_of) / sizeof(stats_of[0]),
+	.count = sizeof stats_of / sizeof stats_of[0],
 };
 
 const struct hd_stat_group *const hd_aggregator_groups[]

@@ -19,19 +19,17 @@ static struct rep_entry *
 copy_entry(const struct rep_job *replica, uint16_t worker, uint32_t round) {
 	struct rep_entry *entry;
 
-	TAILQ_FOREACH (entry, &replica->entries, link) {
+	TAILQ_FOREACH (entry, &replica->entries, link)
 		if (entry->head.member_count == 1 && entry->members[0].worker == worker
-		    && entry->members[0].round == round) {
+		    && entry->members[0].round == round)
 			return entry;
-		}
-	}
 	return NULL;
 }
 
 void rep_entry_free(struct hd_server *server, struct rep_entry *entry) {
 	struct rep_job *replica = entry->replica;
 
-	if (entry->copy != NULL) {
+	if (entry->copy) {
 		entry->copy->entry = NULL;
 		srv_incoming_destroy(server, entry->copy);
 	}
@@ -82,38 +80,34 @@ static void copy_look(struct srv_turn *turn, struct rep_entry *entry) {
 	struct srv_incoming *copy = entry->copy;
 	hd_ns active;
 
-	if (copy != NULL) {
+	if (copy) {
 		active = copy->kind == SRV_SUM ? hd_ns_max(copy->active, entry->since) :
 						 copy->active;
 		active = hd_ns_add(
 			active, (copy->kind == SRV_SUM ? REP_SUM_SILENT_US : REP_SILENT_US) * HD_US
 		);
-		if (!srv_incoming_is_whole(copy) && turn->now > active) {
+		if (!srv_incoming_is_whole(copy) && turn->now > active)
 			rep_copy_fail(turn, copy, HD_REASON_TIMEOUT);
-		}
 		return;
 	}
 	if (!turn->server->upstream.registered) {
 		/* Nobody plans: the server's next state brings it. */
-		if (turn->now >= fallback) {
+		if (turn->now >= fallback)
 			copy_lose(turn, entry);
-		}
 		return;
 	}
-	if (!entry->asked && (entry->attempt == 0 || turn->now >= again)) {
+	if (!entry->asked && (entry->attempt == 0 || turn->now >= again))
 		copy_ask(turn, entry);
-	}
 }
 
 void rep_copies_look(struct srv_turn *turn, struct rep_job *replica) {
 	struct rep_entry *entry = rep_job_first(replica), *next;
 	uint32_t asked = 0;
 
-	for (; entry != NULL && asked < REP_ASKED_MAX; entry = next, asked++) {
+	for (; entry && asked < REP_ASKED_MAX; entry = next, asked++) {
 		next = TAILQ_NEXT(entry, link);
-		if (!entry->lost && !(replica->seeding && entry->head.version <= replica->seed)) {
+		if (!entry->lost && !(replica->seeding && entry->head.version <= replica->seed))
 			copy_look(turn, entry);
-		}
 	}
 	rep_sums_look(turn, replica);
 	hd_timer_set(
@@ -134,7 +128,7 @@ void rep_copies_ask_again(struct srv_turn *turn) {
 		TAILQ_FOREACH (entry, &replica->entries, link) {
 			entry->asked = entry->copy != NULL;
 			entry->since = turn->now;
-			entry->attempt = entry->copy != NULL ? entry->attempt : 0;
+			entry->attempt = entry->copy ? entry->attempt : 0;
 		}
 		replica->job->dirty = true;
 	}
@@ -163,7 +157,7 @@ copy_refuse(struct srv_turn *turn, const struct hd_msg_expect *expect, enum hd_r
 void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) {
 	struct rep_job *replica = rep_job_of(turn->server, expect->job);
 	struct rep_entry *entry
-		= replica != NULL ? copy_entry(replica, expect->worker, expect->round) : NULL;
+		= replica ? copy_entry(replica, expect->worker, expect->round) : NULL;
 	struct srv_part part = {.round = expect->round, .attempt = expect->attempt};
 	struct srv_member *member = NULL;
 	struct srv_incoming *in;
@@ -173,16 +167,16 @@ void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 		return;
 	}
 	turn->server->epoch = expect->epoch;
-	if (entry == NULL || entry->copy != NULL || expect->token == 0
-	    || expect->bytes != entry->head.bytes || expect->dtype != entry->head.dtype) {
+	if (!entry || entry->copy || expect->token == 0 || expect->bytes != entry->head.bytes
+	    || expect->dtype != entry->head.dtype) {
 		copy_refuse(turn, expect, HD_REASON_DUPLICATE); /* a state has overtaken it */
 		return;
 	}
 	part.base = entry->members[0].base;
 	part.weight = entry->head.weight;
 	member = srv_job_enter(replica->job, expect->worker);
-	in = member != NULL ? srv_incoming_create(turn, replica->job, expect->token, 1) : NULL;
-	if (in == NULL) {
+	in = member ? srv_incoming_create(turn, replica->job, expect->token, 1) : NULL;
+	if (!in) {
 		copy_refuse(turn, expect, HD_REASON_NO_MEMORY);
 		entry->asked = false;
 		entry->since = turn->now;
@@ -200,21 +194,18 @@ void rep_copy_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 
 void rep_copy_drop(struct srv_turn *turn, const struct hd_msg_drop *drop) {
 	struct rep_job *replica = rep_job_of(turn->server, drop->job);
-	struct rep_entry *entry
-		= replica != NULL ? copy_entry(replica, drop->worker, drop->round) : NULL;
+	struct rep_entry *entry = replica ? copy_entry(replica, drop->worker, drop->round) : NULL;
 
 	if (drop->direction != HD_COPY) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	if (entry == NULL || entry->copy != NULL || entry->attempt != drop->attempt) {
+	if (!entry || entry->copy || entry->attempt != drop->attempt)
 		return;
-	}
 	entry->asked = false;
 	entry->since = turn->now;
-	if (!copy_may_come(drop->reason) || drop->reason == HD_REASON_LEASE) {
+	if (!copy_may_come(drop->reason) || drop->reason == HD_REASON_LEASE)
 		copy_lose(turn, entry);
-	}
 	replica->job->dirty = true;
 }
 
@@ -232,13 +223,11 @@ void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reaso
 	/* Of a sum that was held whole its aggregator and the controller have heard. */
 	bool over = in->kind == SRV_SUM && in->state >= SRV_READY;
 
-	if (!over) {
+	if (!over)
 		srv_commit_report(turn, in, &round);
-	}
-	if (in->kind == SRV_SUM && !over) {
+	if (in->kind == SRV_SUM && !over)
 		rep_sum_withdraw(turn, in, reason);
-	}
-	if (entry == NULL) {
+	if (!entry) {
 		rep_sum_unlist(in->job->replica, in);
 		srv_incoming_end(turn, in, srv_incoming_is_whole(in));
 		return;
@@ -247,9 +236,8 @@ void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reaso
 	entry->asked = false;
 	entry->since = turn->now;
 	/* What the aggregator has sent is gone there. */
-	if (in->kind == SRV_SUM || !copy_may_come((uint8_t)reason)) {
+	if (in->kind == SRV_SUM || !copy_may_come((uint8_t)reason))
 		copy_lose(turn, entry);
-	}
 	entry->replica->job->dirty = true;
 	srv_incoming_end(turn, in, in->kind == SRV_SUM && srv_incoming_is_whole(in));
 }
@@ -257,35 +245,29 @@ void rep_copy_fail(struct srv_turn *turn, struct srv_incoming *in, enum hd_reaso
 void rep_copies_overtaken(struct srv_turn *turn, struct rep_job *replica, hd_version version) {
 	struct rep_entry *entry;
 
-	TAILQ_FOREACH (entry, &replica->entries, link) {
-		if (entry->head.version <= version && entry->copy != NULL
-		    && entry->copy->kind == SRV_SUM && !srv_incoming_is_whole(entry->copy)) {
+	TAILQ_FOREACH (entry, &replica->entries, link)
+		if (entry->head.version <= version && entry->copy && entry->copy->kind == SRV_SUM
+		    && !srv_incoming_is_whole(entry->copy))
 			rep_copy_fail(turn, entry->copy, HD_REASON_CLOSED);
-		}
-	}
 }
 
 bool rep_copy_make_room(struct srv_turn *turn, struct srv_incoming *in) {
 	struct rep_entry *entry;
 	struct rep_job *replica;
 
-	if (!srv_incoming_is_copy(in)) {
+	if (!srv_incoming_is_copy(in))
 		return false;
-	}
 	replica = in->job->replica;
-	if (in->entry
-	    == NULL) { /* it is not waited for yet: its aggregator has others to send to */
+	if (!in->entry) { /* it is not waited for yet: its aggregator has others to send to */
 		rep_copy_fail(turn, in, HD_REASON_NO_MEMORY);
 		return false;
 	}
-	if (in->entry != rep_job_first(replica)) {
+	if (in->entry != rep_job_first(replica))
 		return false;
-	}
-	if (rep_sums_yield(turn, replica)) {
+	if (rep_sums_yield(turn, replica))
 		return true;
-	}
 	TAILQ_FOREACH_REVERSE(entry, &replica->entries, rep_entries, link) {
-		if (entry != in->entry && entry->copy != NULL && entry->copy->buffer != NULL
+		if (entry != in->entry && entry->copy && entry->copy->buffer
 		    && entry->copy->state != SRV_STEPPED) {
 			rep_copy_fail(turn, entry->copy, HD_REASON_NO_MEMORY);
 			return true;

@@ -24,15 +24,13 @@ void rep_job_free(struct hd_server *server, struct srv_job *job) {
 	struct rep_entry *entry;
 	struct srv_incoming *sum;
 
-	if (replica == NULL) {
+	if (!replica)
 		return;
-	}
 	rep_state_drop(server, replica);
-	while ((entry = TAILQ_FIRST(&replica->entries)) != NULL) {
+	while ((entry = TAILQ_FIRST(&replica->entries)))
 		rep_entry_free(server, entry);
-	}
 	srv_step_end(job);
-	while ((sum = TAILQ_FIRST(&replica->sums)) != NULL) {
+	while ((sum = TAILQ_FIRST(&replica->sums))) {
 		rep_sum_unlist(replica, sum);
 		srv_incoming_destroy(server, sum);
 	}
@@ -51,11 +49,9 @@ void rep_copies_detach(struct hd_server *server, const struct srv_peer *peer) {
 			replica->source = NULL;
 			rep_state_drop(server, replica);
 		}
-		TAILQ_FOREACH (entry, &replica->entries, link) {
-			if (entry->copy != NULL && entry->copy->source == peer) {
+		TAILQ_FOREACH (entry, &replica->entries, link)
+			if (entry->copy && entry->copy->source == peer)
 				entry->copy->source = NULL;
-			}
-		}
 	}
 }
 
@@ -80,10 +76,9 @@ replica_append(struct srv_turn *turn, struct rep_job *replica, const struct hd_e
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	entry = calloc(1, sizeof(*entry) + bytes);
-	if (entry == NULL) {
+	entry = calloc(1, sizeof *entry + bytes);
+	if (!entry)
 		return;
-	}
 	entry->replica = replica;
 	entry->head = *head;
 	entry->head.records = NULL;
@@ -97,7 +92,7 @@ replica_append(struct srv_turn *turn, struct rep_job *replica, const struct hd_e
 	/* A sum comes from its aggregator, or not at all: then a state does. */
 	if (head->member_count > 1 && !entry->lost) {
 		rep_sum_name(replica, entry);
-		entry->lost = entry->copy == NULL;
+		entry->lost = !entry->copy;
 	}
 	TAILQ_INSERT_TAIL(&replica->entries, entry, link);
 	replica->entry_count++;
@@ -110,14 +105,13 @@ void rep_log_take(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	struct hd_entry head;
 	uint32_t at = 0;
 
-	if (replica == NULL) {
+	if (!replica) {
 		rep_job_answer(
 			turn,
 			peer,
 			log->job,
 			log->generation,
-			job != NULL && job->generation > log->generation ? HD_FOLLOW_FENCED :
-									   HD_FOLLOW_NONE
+			job && job->generation > log->generation ? HD_FOLLOW_FENCED : HD_FOLLOW_NONE
 		);
 		return;
 	}
@@ -131,9 +125,8 @@ void rep_log_take(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 		return;
 	}
 	newest = replica->seeded ? replica->job->version : 0;
-	if (!TAILQ_EMPTY(&replica->entries)) {
+	if (!TAILQ_EMPTY(&replica->entries))
 		newest = TAILQ_LAST(&replica->entries, rep_entries)->head.version;
-	}
 	while (hd_entry_next(&log->entries, &at, &head) > 0) {
 		if (head.version > newest) {
 			newest = head.version;
@@ -156,13 +149,11 @@ static struct rep_entry *replica_next(const struct rep_job *replica) {
 	struct rep_entry *first = rep_job_first(replica);
 	const struct srv_job *job = replica->job;
 
-	if (first == NULL || !replica->seeded || first->copy == NULL
-	    || first->copy->state != SRV_READY
+	if (!first || !replica->seeded || !first->copy || first->copy->state != SRV_READY
 	    || hd_version_incarnation(first->head.version) != hd_version_incarnation(job->version)
 	    || hd_version_counter(first->head.version) - first->head.member_count
-		    != hd_version_counter(job->version) + job->step.count) {
+		    != hd_version_counter(job->version) + job->step.count)
 		return NULL;
-	}
 	if (srv_commit_bounds(job, first->copy, 0) != HD_REASON_NONE
 	    || !rep_sum_measures(first->copy, first) || replica_scales_apart(job, first)) {
 		first->lost = true; /* nonsense, from an authenticated server all the same */
@@ -192,9 +183,8 @@ static void replica_entered(struct srv_turn *turn, struct rep_job *replica) {
 			),
 		};
 
-		if (member != NULL) {
+		if (member)
 			srv_member_record(member, &round);
-		}
 	}
 	rep_event(turn, job, HD_EVENT_REPLICATED, entry);
 	entry->copy = NULL;
@@ -220,7 +210,7 @@ static void replica_applied(struct srv_turn *turn, struct rep_job *replica) {
 static bool replica_is_whole(const struct srv_job *job) {
 	const struct srv_incoming *last = TAILQ_LAST(&job->step.members, srv_incoming_list);
 
-	return last != NULL && job->step.adding == NULL && last->entry->head.more == 0;
+	return last && !job->step.adding && last->entry->head.more == 0;
 }
 
 /* A synchronous job's: adds what is there, in the log's order, as the server did. False: the call's step was used up
@@ -229,20 +219,17 @@ static bool replica_gather(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 	struct rep_entry *next;
 
-	while (job->apply.in == NULL && !replica_is_whole(job)) {
-		next = job->step.adding == NULL ? replica_next(replica) : NULL;
-		if (next == NULL && job->step.adding == NULL) {
+	while (!job->apply.in && !replica_is_whole(job)) {
+		next = !job->step.adding ? replica_next(replica) : NULL;
+		if (!next && !job->step.adding)
 			return true;
-		}
-		while (next != NULL
-		       && !srv_step_take(turn->server, job, next->copy, next->head.scale)) {
+		while (next && !srv_step_take(turn->server, job, next->copy, next->head.scale)) {
 			if (!rep_copy_make_room(turn, next->copy)) {
 				return true; /* looked at again soon, as long as there are entries */
 			}
 		}
-		if (!srv_step_add(turn->server, job)) {
+		if (!srv_step_add(turn->server, job))
 			return false;
-		}
 	}
 	return true;
 }
@@ -252,11 +239,10 @@ static struct srv_incoming *replica_due(const struct rep_job *replica) {
 	const struct srv_job *job = replica->job;
 	const struct rep_entry *next;
 
-	if (job->spec.sync != HD_SYNC_NONE) {
+	if (job->spec.sync != HD_SYNC_NONE)
 		return replica_is_whole(job) ? TAILQ_FIRST(&job->step.members) : NULL;
-	}
 	next = replica_next(replica);
-	return next != NULL ? next->copy : NULL;
+	return next ? next->copy : NULL;
 }
 
 static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
@@ -264,23 +250,19 @@ static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 
 	for (;;) {
-		if (job->spec.sync != HD_SYNC_NONE && !replica_gather(turn, replica)) {
+		if (job->spec.sync != HD_SYNC_NONE && !replica_gather(turn, replica))
 			return false;
-		}
-		if (job->apply.in == NULL) {
+		if (!job->apply.in) {
 			struct srv_incoming *due = replica_due(replica);
 
-			if (due == NULL) {
+			if (!due)
 				return true;
-			}
-			if (server->step_left == 0) {
+			if (server->step_left == 0)
 				return false;
-			}
 			srv_apply_begin(job, due);
 		}
-		if (!srv_apply_step(server, job)) {
+		if (!srv_apply_step(server, job))
 			return false;
-		}
 		replica_applied(turn, replica);
 	}
 }
@@ -290,13 +272,12 @@ static bool replica_apply(struct srv_turn *turn, struct rep_job *replica) {
 /* How far the server was at most, by what it told of its log; < 0: not known. */
 static double replica_divergence(const struct rep_job *replica) {
 	const struct srv_job *job = replica->job;
-	struct hd_divergence *d = calloc(1, sizeof(*d));
+	struct hd_divergence *d = calloc(1, sizeof *d);
 	const struct rep_entry *entry;
 	double bound = -1;
 
-	if (d == NULL) {
+	if (!d)
 		return bound;
-	}
 	hd_divergence_init(
 		d,
 		(double)job->spec.momentum,
@@ -312,9 +293,8 @@ static double replica_divergence(const struct rep_job *replica) {
 			.more = steps - 1u,
 		};
 
-		if (entry->head.more > 0) {
+		if (entry->head.more > 0)
 			continue;
-		}
 		if (step.update < 0 || hd_divergence_add(d, &step) < 0) {
 			free(d);
 			return bound;
@@ -346,14 +326,14 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 	};
 
 	if (job->life_count == HD_LIVES_MAX) {
-		memmove(job->lives, job->lives + 1, (HD_LIVES_MAX - 1) * sizeof(job->lives[0]));
+		memmove(job->lives, job->lives + 1, (HD_LIVES_MAX - 1) * sizeof job->lives[0]);
 		job->life_count--;
 	}
 	job->lives[job->life_count++] = (struct hd_life){former, counter};
 	/* All of it was durable: it is what a death of the server was not to take away. */
 	job->durable = job->version;
 	job->version = hd_version_make(serve_incarnation(turn, former), counter);
-	if (replica->source != NULL) { /* it may live, and think that it is the server */
+	if (replica->source) { /* it may live, and think that it is the server */
 		rep_job_answer(
 			turn, replica->source, job->id, replica->generation, HD_FOLLOW_FENCED
 		);
@@ -369,10 +349,9 @@ static void replica_promote(struct srv_turn *turn, struct rep_job *replica) {
 enum rep_run rep_job_run(struct srv_turn *turn, struct srv_job *job) {
 	struct rep_job *replica = job->replica;
 
-	assert(replica != NULL && replica->job == job);
-	if (!replica_apply(turn, replica)) {
+	assert(replica && replica->job == job);
+	if (!replica_apply(turn, replica))
 		return REP_RUN_UNFINISHED;
-	}
 	if (replica->serve) {
 		replica_promote(turn, replica);
 		return REP_RUN_SERVES;
@@ -392,7 +371,7 @@ rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_re
 	}
 	if (!replica->seeded) {
 		/* Another node thinks that it is the server, and this one began to copy its job. */
-		if (replica->source != NULL) {
+		if (replica->source) {
 			rep_job_answer(
 				turn,
 				replica->source,

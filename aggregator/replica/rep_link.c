@@ -26,10 +26,9 @@ struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr) {
 			return link;
 		}
 	}
-	link = calloc(1, sizeof(*link));
-	if (link == NULL) {
+	link = calloc(1, sizeof *link);
+	if (!link)
 		return NULL;
-	}
 	link->addr = addr;
 	link->users = 1;
 	TAILQ_INSERT_TAIL(&server->links, link, link);
@@ -39,18 +38,17 @@ struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr) {
 
 /* Without a turn (at the server's end) the endpoint closes the session by itself. */
 void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link) {
-	if (--link->users > 0) {
+	if (--link->users > 0)
 		return;
-	}
 	TAILQ_REMOVE(&server->links, link, link);
-	if (turn != NULL && link->session != NULL) {
+	if (turn && link->session) {
 		hd_session_set_user(link->session, NULL);
 		hd_session_close(
 			link->session, HD_REASON_LEFT, "no replica any more", turn->now, turn->sink
 		);
-		if (link->peer != NULL) {
+		if (link->peer) {
 			/* Of a replica's node: it has no member, no pull and no sum that would end with it. */
-			assert(link->peer->member == NULL && LIST_EMPTY(&link->peer->outgoing));
+			assert(!link->peer->member && LIST_EMPTY(&link->peer->outgoing));
 			rep_copies_detach(server, link->peer);
 			srv_peer_free(server, link->peer);
 		}
@@ -61,20 +59,16 @@ void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_li
 struct rep_link *rep_link_of(const struct hd_server *server, const struct hd_session *session) {
 	struct rep_link *link;
 
-	TAILQ_FOREACH (link, &server->links, link) {
-		if (link->session == session) {
+	TAILQ_FOREACH (link, &server->links, link)
+		if (link->session == session)
 			return link;
-		}
-	}
 	return NULL;
 }
 
 hd_ns rep_link_again(struct srv_turn *turn, struct rep_link *link) {
-	if (link->session != NULL) {
+	if (link->session)
 		return HD_NEVER;
-	}
-	if (turn->now >= link->again_at) {
+	if (turn->now >= link->again_at)
 		link_connect(turn, link);
-	}
-	return link->session != NULL ? HD_NEVER : link->again_at;
+	return link->session ? HD_NEVER : link->again_at;
 }

@@ -4,9 +4,9 @@
 #include "rep_primary.h"
 
 static uint64_t ops_generation(const struct srv_job *job) {
-	return job->replica != NULL  ? job->replica->generation :
-		job->primary != NULL ? job->primary->generation :
-				       0;
+	return job->replica  ? job->replica->generation :
+		job->primary ? job->primary->generation :
+			       0;
 }
 
 static void ops_forget(struct hd_server *server, struct srv_job *job) {

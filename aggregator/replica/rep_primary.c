@@ -26,10 +26,10 @@ static void primary_new(
 	struct rep_link *link
 ) {
 	struct hd_server *server = turn->server;
-	struct rep_primary *primary = calloc(1, sizeof(*primary));
+	struct rep_primary *primary = calloc(1, sizeof *primary);
 
-	assert(job->primary == NULL && job->replica == NULL);
-	if (primary == NULL) {
+	assert(!job->primary && !job->replica);
+	if (!primary) {
 		rep_link_put(server, turn, link);
 		return;
 	}
@@ -42,15 +42,12 @@ static void primary_new(
 	primary->job = job;
 	primary->link = link;
 	/* Three timers; without room for them there is no replica, and the controller hears of none. */
-	if (hd_timers_reserve(&server->sends) < 0) {
+	if (hd_timers_reserve(&server->sends) < 0)
 		goto fail_follow;
-	}
-	if (hd_timers_reserve(&server->sends) < 0) {
+	if (hd_timers_reserve(&server->sends) < 0)
 		goto fail_first;
-	}
-	if (hd_timers_reserve(&server->timers) < 0) {
+	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_second;
-	}
 	hd_divergence_init(
 		&primary->divergence,
 		(double)job->spec.momentum,
@@ -72,9 +69,8 @@ fail_follow:
 static void primary_end(struct hd_server *server, struct srv_turn *turn, struct srv_job *job) {
 	struct rep_primary *primary = job->primary;
 
-	if (primary == NULL) {
+	if (!primary)
 		return;
-	}
 	rep_state_end(server, primary);
 	hd_timers_release(&server->sends, &primary->part[0].timer);
 	hd_timers_release(&server->sends, &primary->part[1].timer);
@@ -114,17 +110,15 @@ void rep_primary_keep(
 		return;
 	}
 	/* The same replica, and new settings. */
-	if (primary == NULL || !hd_addr_equal(primary->link->addr, addr)
+	if (!primary || !hd_addr_equal(primary->link->addr, addr)
 	    || primary->generation != order->generation) {
 		link = rep_link_get(turn, addr);
-		if (link == NULL) {
+		if (!link)
 			return;
-		}
 		rep_primary_fini(turn, job);
 		primary_new(turn, job, order, link);
-		if (job->primary == NULL) {
+		if (!job->primary)
 			return;
-		}
 	}
 	primary = job->primary;
 	srv_job_told(job, order->generation);
@@ -157,9 +151,8 @@ static double primary_update(struct srv_incoming *in) {
 	const uint8_t *data;
 	uint32_t full;
 
-	if (in->state == SRV_STEPPED) {
+	if (in->state == SRV_STEPPED)
 		return rate * sqrt(srv_step_norm2(in->job));
-	}
 	if (!in->normed) {
 		full = hd_recv_chunk_bytes(in->recv);
 		data = (const uint8_t *)in->buffer->data;
@@ -181,13 +174,10 @@ static double primary_update(struct srv_incoming *in) {
 static bool primary_allows(const struct rep_primary *primary, struct srv_incoming *in) {
 	double most = primary_div_max(primary);
 
-	if (!primary->stepping || !(most > 0) || primary->confirmed == in->job->version) {
+	if (!primary->stepping || !(most > 0) || primary->confirmed == in->job->version)
 		return true;
-	}
-	if (rep_primary_divergence(primary) < 0
-	    || primary->divergence.count == HD_REPLICA_LAG_MAX) {
+	if (rep_primary_divergence(primary) < 0 || primary->divergence.count == HD_REPLICA_LAG_MAX)
 		return false;
-	}
 	return hd_divergence_after(&primary->divergence, primary_update(in) / in->steps, in->steps)
 		<= most;
 }
@@ -196,15 +186,13 @@ bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_
 	struct rep_primary *primary = job->primary;
 	bool allows;
 
-	if (primary == NULL) {
+	if (!primary)
 		return true;
-	}
 	(void)primary_update(in
 	); /* the sum of a step is scaled while it is applied: its norm is taken before */
 	allows = primary_allows(primary, in);
-	if (!allows && !primary->held) {
+	if (!allows && !primary->held)
 		turn->server->stats.commits_held++;
-	}
 	primary->held = !allows;
 	/* Without a log only a state brings it nearer. */
 	primary->due = primary->due || (!allows && primary->every > 0 && !primary->seeding);
@@ -224,9 +212,8 @@ primary_step(struct rep_primary *primary, struct srv_job *job, double update, ui
 	double momentum = sqrt(job->momentum2), weights = sqrt(job->weights2);
 	struct hd_divergence_step step = {update, steps - 1, momentum, weights};
 
-	if (primary->origin == 0) {
+	if (primary->origin == 0)
 		return; /* no state is on its way yet */
-	}
 	if (d->count == HD_REPLICA_LAG_MAX) {
 		/* Out of sight, which only a job without a bound permits. A newer state brings it back. */
 		primary_origin(primary, job);
@@ -243,13 +230,11 @@ void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct sr
 	double update = primary_update(in);
 
 	primary_step(primary, job, update / in->steps, in->steps);
-	if (primary->logs && primary->every == 0 && primary->link->peer != NULL) {
+	if (primary->logs && primary->every == 0 && primary->link->peer)
 		rep_log_commit(turn, job, in, update);
-	}
 	if (primary->every > 0 && !primary->seeding
-	    && counter - hd_version_counter(primary->seed) >= primary->every) {
+	    && counter - hd_version_counter(primary->seed) >= primary->every)
 		primary->due = true;
-	}
 }
 
 /* --- the replica's words ---------------------------------------------------------------------- */
@@ -259,9 +244,8 @@ primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version v
 	struct hd_divergence *d = &primary->divergence;
 	uint32_t count = 0;
 
-	if (version <= primary->confirmed) {
+	if (version <= primary->confirmed)
 		return;
-	}
 	primary->confirmed = version;
 	primary->job->replicated_to = version;
 	if (primary->seeding && version >= primary->seed) {
@@ -270,9 +254,8 @@ primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version v
 		); /* also when its last acknowledgement was lost */
 	}
 	while (count < d->count
-	       && primary->versions[(d->first + count) % HD_REPLICA_LAG_MAX] <= version) {
+	       && primary->versions[(d->first + count) % HD_REPLICA_LAG_MAX] <= version)
 		count++;
-	}
 	hd_divergence_confirm(d, count);
 	primary->job->dirty = true;
 	srv_durable_update(turn, primary->job);
@@ -290,9 +273,8 @@ static void primary_activate(struct srv_turn *turn, struct rep_primary *primary)
 	struct srv_job *job = primary->job;
 
 	if (primary->active || !primary->stepping || primary->confirmed < job->durable
-	    || (most > 0 && primary->confirmed != job->version && !(now >= 0 && now <= most))) {
+	    || (most > 0 && primary->confirmed != job->version && !(now >= 0 && now <= most)))
 		return;
-	}
 	primary->active = true;
 	job->replicated = true;
 	job->replicated_to = primary->confirmed;
@@ -331,15 +313,14 @@ enum rep_verdict rep_primary_message(
 ) {
 	struct srv_job *job = srv_job_find(turn->server, message->job);
 
-	if (job == NULL || job->primary == NULL || job->primary->link->peer != peer
+	if (!job || !job->primary || job->primary->link->peer != peer
 	    || job->primary->generation != message->generation
 	    || message->state >= HD_FOLLOW_STATE_COUNT) {
-		turn->server->stats.refused_messages += job != NULL ? 1 : 0;
+		turn->server->stats.refused_messages += job ? 1 : 0;
 		return REP_DONE;
 	}
-	if (message->state == HD_FOLLOW_FENCED) {
+	if (message->state == HD_FOLLOW_FENCED)
 		return REP_RETIRE; /* last: the session may go with it */
-	}
 	primary_state(turn, job->primary, message);
 	return REP_DONE;
 }
@@ -372,9 +353,8 @@ static void primary_tell(struct srv_turn *turn, struct rep_primary *primary) {
 		&& primary->told_active == primary->active;
 
 	if (!turn->server->upstream.registered
-	    || (same && primary->told_version == primary->confirmed)) {
+	    || (same && primary->told_version == primary->confirmed))
 		return;
-	}
 	if (same && turn->now < due) {
 		hd_timer_set(&turn->server->timers, &primary->timer, due);
 		return;
@@ -388,9 +368,8 @@ static void primary_tell(struct srv_turn *turn, struct rep_primary *primary) {
 }
 
 void rep_primary_announce(struct srv_turn *turn, const struct srv_job *job) {
-	if (job->primary != NULL) {
+	if (job->primary)
 		primary_say(turn, job->primary);
-	}
 }
 
 /* --- between two commits ---------------------------------------------------------------------- */
@@ -399,15 +378,13 @@ void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 	struct rep_primary *primary = job->primary;
 	hd_ns again;
 
-	if (primary == NULL) {
+	if (!primary)
 		return;
-	}
 	again = rep_link_again(turn, primary->link);
-	if (again != HD_NEVER) {
+	if (again != HD_NEVER)
 		hd_timer_set(&turn->server->timers, &primary->timer, again);
-	}
-	if (primary->due && !primary->seeding && primary->link->peer != NULL
-	    && job->apply.in == NULL && !job->restoring && job->phase != SRV_JOB_RETIRED) {
+	if (primary->due && !primary->seeding && primary->link->peer && !job->apply.in
+	    && !job->restoring && job->phase != SRV_JOB_RETIRED) {
 		if (turn->now < primary->again_at) {
 			hd_timer_set(&turn->server->timers, &primary->timer, primary->again_at);
 		} else {
@@ -427,12 +404,11 @@ void rep_link_opened(struct srv_turn *turn, struct srv_peer *peer) {
 	struct rep_link *link = rep_link_of(turn->server, peer->session);
 	struct srv_job *job;
 
-	if (link == NULL) {
+	if (!link)
 		return;
-	}
 	link->peer = peer;
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->primary != NULL && job->primary->link == link) {
+		if (job->primary && job->primary->link == link) {
 			job->primary->due = true;
 			rep_primary_consider(turn, job);
 		}
@@ -443,14 +419,12 @@ void rep_link_closed(struct srv_turn *turn, const struct srv_peer *peer) {
 	struct rep_link *link = rep_link_of(turn->server, peer->session);
 	struct srv_job *job;
 
-	if (link == NULL) {
+	if (!link)
 		return;
-	}
 	link->peer = NULL;
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->primary == NULL || job->primary->link != link) {
+		if (!job->primary || job->primary->link != link)
 			continue;
-		}
 		rep_state_end(turn->server, job->primary);
 		job->primary->logs = false;
 		if (!job->primary->active && job->primary->stepping) {
@@ -465,16 +439,13 @@ void rep_link_lost(struct srv_turn *turn, const struct hd_session *session) {
 	struct rep_link *link = rep_link_of(turn->server, session);
 	struct srv_job *job;
 
-	if (link == NULL) {
+	if (!link)
 		return;
-	}
 	link->session = NULL;
 	link->again_at = hd_ns_add(turn->now, REP_LINK_AGAIN_US * HD_US);
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job->primary != NULL && job->primary->link == link) {
+	TAILQ_FOREACH (job, &turn->server->jobs, link)
+		if (job->primary && job->primary->link == link)
 			hd_timer_set(&turn->server->timers, &job->primary->timer, link->again_at);
-		}
-	}
 }
 
 void rep_primary_timer(struct srv_turn *turn, struct hd_timer *timer) {

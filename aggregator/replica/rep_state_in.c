@@ -18,7 +18,7 @@
 static void state_in_end(struct hd_server *server, struct rep_job *replica, uint32_t index) {
 	struct rep_state_in *part = &replica->part[index];
 
-	if (part->recv != NULL) {
+	if (part->recv) {
 		hd_recv_destroy(part->recv);
 		part->recv = NULL;
 		srv_handle_remove(server, &part->handle);
@@ -45,16 +45,13 @@ static bool stage_grow(struct rep_job *replica) {
 	uint32_t capacity = replica->staged_capacity > 0 ? 2 * replica->staged_capacity : 256;
 	struct hd_last_round *grown;
 
-	if (replica->staged_count < replica->staged_capacity) {
+	if (replica->staged_count < replica->staged_capacity)
 		return true;
-	}
-	if (capacity > REP_STAGED_MAX) {
+	if (capacity > REP_STAGED_MAX)
 		return false;
-	}
-	grown = realloc(replica->staged, capacity * sizeof(*grown));
-	if (grown == NULL) {
+	grown = realloc(replica->staged, capacity * sizeof *grown);
+	if (!grown)
 		return false;
-	}
 	replica->staged = grown;
 	replica->staged_capacity = capacity;
 	return true;
@@ -67,9 +64,8 @@ void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log) {
 	while (replica->seeding && hd_entry_next(&log->entries, &at, &head) > 0) {
 		struct hd_entry_member member = hd_entry_member(&head, 0);
 
-		if (member.worker >= HD_WORKERS_MAX || member.round == 0 || !stage_grow(replica)) {
+		if (member.worker >= HD_WORKERS_MAX || member.round == 0 || !stage_grow(replica))
 			continue;
-		}
 		replica->staged[replica->staged_count++] = (struct hd_last_round){
 			.worker = member.worker,
 			.round = member.round,
@@ -85,8 +81,8 @@ static void staged_take(struct rep_job *replica) {
 	struct srv_job *job = replica->job;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
-		if (job->members[i] != NULL) {
-			memset(job->members[i]->rounds, 0, sizeof(job->members[i]->rounds));
+		if (job->members[i]) {
+			memset(job->members[i]->rounds, 0, sizeof job->members[i]->rounds);
 			job->members[i]->newest_round = 0;
 		}
 	}
@@ -100,9 +96,8 @@ static void staged_take(struct rep_job *replica) {
 			.version = row->version,
 		};
 
-		if (member != NULL) {
+		if (member)
 			srv_member_record(member, &round);
-		}
 	}
 }
 
@@ -110,10 +105,10 @@ static void staged_take(struct rep_job *replica) {
 
 bool rep_job_begin(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
-	struct rep_job *replica = calloc(1, sizeof(*replica));
+	struct rep_job *replica = calloc(1, sizeof *replica);
 
-	assert(job->replica == NULL && job->primary == NULL);
-	if (replica == NULL || hd_timers_reserve(&server->timers) < 0) {
+	assert(!job->replica && !job->primary);
+	if (!replica || hd_timers_reserve(&server->timers) < 0) {
 		free(replica);
 		return false;
 	}
@@ -145,18 +140,15 @@ state_in_open(struct srv_turn *turn, struct rep_job *replica, uint32_t index, ui
 	int rc;
 
 	part->buffer = srv_buffer_get(turn->server, job);
-	while (part->buffer == NULL && rep_sums_yield(turn, replica)) {
+	while (!part->buffer && rep_sums_yield(turn, replica))
 		part->buffer = srv_buffer_get(turn->server, job);
-	}
-	if (part->buffer == NULL) {
+	if (!part->buffer)
 		return -ENOMEM;
-	}
 	config.data = part->buffer->data;
 	part->handle.token = token;
 	rc = srv_handle_add(turn->server, &part->handle);
-	if (rc < 0) {
+	if (rc < 0)
 		return rc;
-	}
 	rc = hd_recv_create(&config, &part->recv);
 	if (rc < 0) {
 		part->recv = NULL;
@@ -207,26 +199,24 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 	struct srv_job *job = srv_job_find(turn->server, seed->job);
 	struct rep_job *replica;
 
-	if (turn->server->draining || (job != NULL && job->phase == SRV_JOB_RETIRED)) {
+	if (turn->server->draining || (job && job->phase == SRV_JOB_RETIRED))
 		return REP_DONE; /* it says it again */
-	}
-	if (job == NULL ? srv_told_serves(turn->server, seed->job) > seed->generation :
-			  job->replica == NULL && job->generation > seed->generation) {
+	if (!job ? srv_told_serves(turn->server, seed->job) > seed->generation :
+		   !job->replica && job->generation > seed->generation) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_FENCED);
 		return REP_DONE;
 	}
-	if (job != NULL && job->replica == NULL) {
+	if (job && !job->replica) {
 		/* A server by a newer word than we have heard: ours is on its way. It says this again. */
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
 		return REP_RETIRE;
 	}
-	if (job != NULL && state_is_of_another_history(job->replica, seed)) {
+	if (job && state_is_of_another_history(job->replica, seed)) {
 		rep_job_answer(turn, peer, seed->job, seed->generation, HD_FOLLOW_NONE);
 		return REP_RETIRE; /* it says this again, and finds nothing here */
 	}
-	if (job == NULL) {
+	if (!job)
 		return REP_NEW;
-	}
 	replica = job->replica;
 	if (seed->generation < replica->generation || replica->serve
 	    || seed->bytes != replica->job->bytes) {
@@ -245,7 +235,7 @@ rep_state_offer(struct srv_turn *turn, struct srv_peer *peer, const struct hd_ms
 static bool state_is_from(const struct rep_state_in *part, struct hd_addr from) {
 	const struct srv_peer *source = part->replica->source;
 
-	return source != NULL && hd_addr_equal(hd_session_peer(source->session), from);
+	return source && hd_addr_equal(hd_session_peer(source->session), from);
 }
 
 static void state_chunk(
@@ -302,9 +292,8 @@ static void state_in_sack(struct srv_turn *turn, struct rep_job *replica, uint32
 	struct hd_message message = {.kind = HD_MSG_SACK};
 	struct hd_recv *recv = replica->part[index].recv;
 
-	if (recv == NULL || replica->source == NULL || !hd_recv_sack_due(recv, turn->now)) {
+	if (!recv || !replica->source || !hd_recv_sack_due(recv, turn->now))
 		return;
-	}
 	hd_recv_sack(recv, turn->now, turn->server->config.receive_window_bytes, &message.sack);
 	(void)hd_session_send_once(replica->source->session, &message, turn->now, turn->sink);
 }
@@ -324,14 +313,13 @@ static void state_swap(struct hd_server *server, struct rep_job *replica) {
 	srv_buffer_put(server, job, old[1]);
 	job->version = replica->seed;
 	job->life_count = replica->life_count;
-	memcpy(job->lives, replica->lives, replica->life_count * sizeof(job->lives[0]));
+	memcpy(job->lives, replica->lives, replica->life_count * sizeof job->lives[0]);
 	staged_take(replica);
-	for (entry = TAILQ_FIRST(&replica->entries); entry != NULL; entry = next) {
+	for (entry = TAILQ_FIRST(&replica->entries); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
 		if (entry->head.version <= replica->seed
-		    || (entry->copy != NULL && entry->copy->state == SRV_STEPPED)) {
+		    || (entry->copy && entry->copy->state == SRV_STEPPED))
 			rep_entry_free(server, entry);
-		}
 	}
 	srv_step_end(job); /* a state is no part of a step: what was added up is in it */
 	replica->seeded = true;
@@ -344,9 +332,8 @@ static void replica_settle(struct srv_turn *turn, struct rep_job *replica) {
 	state_in_sack(turn, replica, 1);
 	/* Without its rounds a push that is in the state would be taken once more. */
 	if (!replica->seeding || !replica->staged_all || !replica->part[0].whole
-	    || !replica->part[1].whole || replica->job->apply.in != NULL || replica->serve) {
+	    || !replica->part[1].whole || replica->job->apply.in || replica->serve)
 		return;
-	}
 	/* One that is older than what we are at by now is of no use. */
 	if (!replica->seeded || replica->seed > replica->job->version) {
 		rep_copies_overtaken(turn, replica, replica->seed);
@@ -360,9 +347,8 @@ static void replica_settle(struct srv_turn *turn, struct rep_job *replica) {
 void rep_states_settle(struct srv_turn *turn) {
 	struct rep_job *replica;
 
-	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
+	TAILQ_FOREACH (replica, &turn->server->replicas, link)
 		replica_settle(turn, replica);
-	}
 }
 
 hd_ns rep_jobs_deadline(const struct hd_server *server) {
@@ -370,8 +356,8 @@ hd_ns rep_jobs_deadline(const struct hd_server *server) {
 	hd_ns deadline = HD_NEVER;
 
 	TAILQ_FOREACH (replica, &server->replicas, link) {
-		for (uint32_t i = 0; i < 2 && replica->source != NULL; i++) {
-			if (replica->part[i].recv != NULL) {
+		for (uint32_t i = 0; i < 2 && replica->source; i++) {
+			if (replica->part[i].recv) {
 				deadline = hd_ns_min(
 					deadline, hd_recv_deadline(replica->part[i].recv)
 				);

@@ -24,9 +24,8 @@ static void log_flush(
 ) {
 	struct hd_message message = {.kind = HD_MSG_LOG};
 
-	if ((bytes == 0 && of != HD_LOG_ROUNDS_END) || primary->link->peer == NULL) {
+	if ((bytes == 0 && of != HD_LOG_ROUNDS_END) || !primary->link->peer)
 		return;
-	}
 	message.log = (struct hd_msg_log){
 		.job = primary->job->id,
 		.generation = primary->generation,
@@ -68,7 +67,7 @@ static void log_batch_put(
 	const struct hd_entry *entry,
 	const struct hd_entry_member *members
 ) {
-	const size_t capacity = sizeof(batch->data);
+	const size_t capacity = sizeof batch->data;
 	int bytes = hd_entry_put(entry, members, batch->data + batch->used, capacity - batch->used);
 
 	if (bytes < 0 && batch->used > 0) {
@@ -91,9 +90,8 @@ static struct hd_entry log_entry(
 ) {
 	uint64_t counter = hd_version_counter(job->version) - more;
 
-	for (uint16_t i = 0; i < in->part_count; i++) {
+	for (uint16_t i = 0; i < in->part_count; i++)
 		members[i] = log_member(&in->parts[i], counter - in->part_count + 1 + i);
-	}
 	return (struct hd_entry){
 		.version = hd_version_make(hd_version_incarnation(job->version), counter),
 		.bytes = in->bytes,
@@ -112,14 +110,14 @@ void rep_log_commit(
 	double update
 ) {
 	uint32_t more = srv_commit_parts(in);
-	struct hd_entry_member *members = calloc(more, sizeof(*members));
+	struct hd_entry_member *members = calloc(more, sizeof *members);
 	struct log_batch batch = {.turn = turn, .primary = job->primary};
 
-	if (members == NULL) {
+	if (!members) {
 		job->primary->due = true; /* a state instead */
 		return;
 	}
-	for (const struct srv_incoming *of = in; of != NULL; of = srv_commit_after(of)) {
+	for (const struct srv_incoming *of = in; of; of = srv_commit_after(of)) {
 		struct hd_entry entry;
 
 		more -= of->part_count;
@@ -140,7 +138,7 @@ static void state_past(struct srv_turn *turn, struct rep_primary *primary) {
 	size_t used = 0;
 
 	for (uint32_t rank = 0; rank < HD_WORKERS_MAX; rank++) {
-		uint32_t count = job->members[rank] != NULL ?
+		uint32_t count = job->members[rank] ?
 			srv_member_applied(job->members[rank], most, rows) :
 			0;
 
@@ -152,12 +150,12 @@ static void state_past(struct srv_turn *turn, struct rep_primary *primary) {
 				.worker = rows[i].worker,
 			};
 
-			if (used + HD_ENTRY_HEAD_BYTES + HD_ENTRY_MEMBER_BYTES > sizeof(data)) {
+			if (used + HD_ENTRY_HEAD_BYTES + HD_ENTRY_MEMBER_BYTES > sizeof data) {
 				log_flush(turn, primary, HD_LOG_ROUNDS, data, used);
 				used = 0;
 			}
 			used += (size_t
-			)hd_entry_put(&entry, &member, data + used, sizeof(data) - used);
+			)hd_entry_put(&entry, &member, data + used, sizeof data - used);
 		}
 	}
 	log_flush(turn, primary, HD_LOG_ROUNDS_END, data, used);
@@ -169,8 +167,7 @@ static int state_say(struct srv_turn *turn, struct rep_primary *primary) {
 	const struct srv_job *job = primary->job;
 	uint8_t lives[HD_LIVES_MAX * REP_LIFE_BYTES];
 	uint8_t *spec = malloc(HD_MESSAGE_BYTES_MAX);
-	int bytes = spec != NULL ? hd_jobspec_encode(&job->spec, spec, HD_MESSAGE_BYTES_MAX) :
-				   -ENOMEM;
+	int bytes = spec ? hd_jobspec_encode(&job->spec, spec, HD_MESSAGE_BYTES_MAX) : -ENOMEM;
 
 	for (uint32_t i = 0; i < job->life_count; i++) {
 		hd_put16(lives + (size_t)i * REP_LIFE_BYTES, job->lives[i].incarnation);
@@ -231,9 +228,8 @@ static int state_open(struct srv_turn *turn, struct rep_primary *primary, uint32
 			= (struct hd_segment){turn->now, primary->rate_bps / 2 + 1, job->bytes};
 	}
 	rc = srv_handle_add(server, &part->handle);
-	if (rc < 0) {
+	if (rc < 0)
 		return rc;
-	}
 	rc = hd_send_create(&config, turn->now, &part->send);
 	if (rc < 0) {
 		part->send = NULL;
@@ -245,9 +241,8 @@ static int state_open(struct srv_turn *turn, struct rep_primary *primary, uint32
 }
 
 static void state_part_end(struct hd_server *server, struct rep_state_out *part) {
-	if (part->send == NULL) {
+	if (!part->send)
 		return;
-	}
 	hd_send_destroy(part->send);
 	part->send = NULL;
 	srv_handle_remove(server, &part->handle);
@@ -255,9 +250,8 @@ static void state_part_end(struct hd_server *server, struct rep_state_out *part)
 }
 
 void rep_state_end(struct hd_server *server, struct rep_primary *primary) {
-	if (!primary->seeding) {
+	if (!primary->seeding)
 		return;
-	}
 	state_part_end(server, &primary->part[0]);
 	state_part_end(server, &primary->part[1]);
 	srv_state_release(server, primary->job, primary->held_state);
@@ -277,12 +271,10 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 	}
 	primary->seeding = true;
 	rc = state_open(turn, primary, 0);
-	if (rc == 0) {
+	if (rc == 0)
 		rc = state_open(turn, primary, 1);
-	}
-	if (rc == 0) {
+	if (rc == 0)
 		rc = state_say(turn, primary);
-	}
 	if (rc < 0) {
 		rep_state_end(server, primary);
 		primary->again_at = hd_ns_add(turn->now, REP_RETRY_US * HD_US);
@@ -301,23 +293,20 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 void rep_state_check(struct srv_turn *turn, struct rep_primary *primary) {
 	bool failed = false;
 
-	if (!primary->seeding) {
+	if (!primary->seeding)
 		return;
-	}
 	for (uint32_t i = 0; i < 2; i++) {
 		struct rep_state_out *part = &primary->part[i];
 		enum hd_send_state state
-			= part->send != NULL ? hd_send_stats(part->send)->state : HD_SEND_DONE;
+			= part->send ? hd_send_stats(part->send)->state : HD_SEND_DONE;
 
 		failed = failed || state == HD_SEND_FAILED;
-		if (state == HD_SEND_DONE) {
+		if (state == HD_SEND_DONE)
 			state_part_end(turn->server, part);
-		}
 	}
 	primary->due = primary->due || failed;
-	if (failed || (primary->part[0].send == NULL && primary->part[1].send == NULL)) {
+	if (failed || (!primary->part[0].send && !primary->part[1].send))
 		rep_state_end(turn->server, primary);
-	}
 }
 
 void rep_state_sack(
@@ -329,9 +318,8 @@ void rep_state_sack(
 	struct rep_state_out *part = hd_container_of(handle, struct rep_state_out, handle);
 
 	assert(handle->kind == SRV_HANDLE_STATE_OUT);
-	if (part->primary->link->peer != peer) {
+	if (part->primary->link->peer != peer)
 		return;
-	}
 	hd_send_sack(part->send, turn->now, sack);
 	hd_timer_set(&turn->server->sends, &part->timer, turn->now);
 	rep_state_check(turn, part->primary);
@@ -348,9 +336,8 @@ size_t rep_state_poll(struct srv_turn *turn, struct hd_timer *timer) {
 		hd_timer_set(&turn->server->timers, &part->primary->timer, turn->now);
 		return sent;
 	}
-	if (sent < SRV_POLL_PACKETS) {
+	if (sent < SRV_POLL_PACKETS)
 		next = hd_ns_max(hd_send_deadline(part->send), turn->now + 1);
-	}
 	hd_timer_set(&turn->server->sends, &part->timer, next);
 	return sent;
 }

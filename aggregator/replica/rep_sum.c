@@ -21,9 +21,8 @@ void rep_sum_unlist(struct rep_job *replica, struct srv_incoming *in) {
 void rep_sum_withdraw(struct srv_turn *turn, const struct srv_incoming *in, enum hd_reason reason) {
 	struct hd_message message = {.kind = HD_MSG_VOID};
 
-	if (in->aggregator == NULL) {
+	if (!in->aggregator)
 		return;
-	}
 	message.void_.job = in->job->id;
 	message.void_.token = in->handle.token;
 	message.void_.reason = (uint8_t)reason;
@@ -46,9 +45,8 @@ sum_refuse(struct srv_turn *turn, const struct hd_msg_members *message, enum hd_
 		.position = message->position,
 	};
 	srv_controller_send(turn, &word);
-	if (aggregator == NULL) {
+	if (!aggregator)
 		return;
-	}
 	word = (struct hd_message){.kind = HD_MSG_VOID};
 	word.void_.job = message->job;
 	word.void_.token = message->token;
@@ -62,17 +60,14 @@ static enum hd_reason sum_check(
 	const struct hd_msg_members *message,
 	uint16_t count
 ) {
-	if (message->epoch < turn->server->epoch) {
+	if (message->epoch < turn->server->epoch)
 		return HD_REASON_EPOCH;
-	}
-	if (turn->server->draining || replica->serve) {
+	if (turn->server->draining || replica->serve)
 		return HD_REASON_CLOSED;
-	}
 	if (count < 2 || message->token == 0 || message->position == 0 || message->peer_port == 0
 	    || !srv_stream_fits(message, count)
-	    || !srv_payload_fits(replica->job, message->dtype, message->bytes)) {
+	    || !srv_payload_fits(replica->job, message->dtype, message->bytes))
 		return HD_REASON_REFUSED;
-	}
 	return replica->sum_count < REP_SUMS_MAX ? HD_REASON_NONE : HD_REASON_NO_MEMORY;
 }
 
@@ -90,9 +85,8 @@ static bool sum_fill(struct srv_incoming *in, const struct hd_msg_members *messa
 			.weight = at.weight,
 		};
 
-		if (part.member == NULL) {
+		if (!part.member)
 			return false;
-		}
 		srv_incoming_part(in, i, &part);
 	}
 	return true;
@@ -118,10 +112,9 @@ void rep_sum_members(
 		rep_sums_end(turn, replica, HD_REASON_EPOCH);
 	}
 	in = srv_incoming_create(turn, replica->job, message->token, count);
-	if (in == NULL || !sum_fill(in, message)) {
-		if (in != NULL) {
+	if (!in || !sum_fill(in, message)) {
+		if (in)
 			srv_incoming_destroy(turn->server, in);
-		}
 		sum_refuse(turn, message, HD_REASON_NO_MEMORY);
 		return;
 	}
@@ -135,9 +128,8 @@ void rep_sum_members(
 	in->receiver = message->receiver;
 	TAILQ_INSERT_TAIL(&replica->sums, in, queue_link);
 	replica->sum_count++;
-	if (srv_aggregator_find(turn->server, in->sender) != NULL) {
+	if (srv_aggregator_find(turn->server, in->sender))
 		srv_sum_bind(in, srv_aggregator_find(turn->server, in->sender));
-	}
 	replica->job->dirty = true; /* its time runs */
 }
 
@@ -155,17 +147,15 @@ static bool sum_is(const struct srv_incoming *in, const struct rep_entry *entry)
 	const struct hd_entry *head = &entry->head;
 
 	if (in->part_count != head->member_count || in->dtype != head->dtype
-	    || !rep_sum_measures(in, entry) || srv_incoming_weight(in) != head->weight) {
+	    || !rep_sum_measures(in, entry) || srv_incoming_weight(in) != head->weight)
 		return false;
-	}
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct hd_entry_member *at = &entry->members[i];
 		const struct srv_part *part = &in->parts[i];
 
 		if (at->position != in->position + i || at->worker != part->member->rank
-		    || at->round != part->round || at->base != part->base) {
+		    || at->round != part->round || at->base != part->base)
 			return false;
-		}
 	}
 	return true;
 }
@@ -173,14 +163,11 @@ static bool sum_is(const struct srv_incoming *in, const struct rep_entry *entry)
 void rep_sum_name(struct rep_job *replica, struct rep_entry *entry) {
 	struct srv_incoming *in;
 
-	TAILQ_FOREACH (in, &replica->sums, queue_link) {
-		if (sum_is(in, entry)) {
+	TAILQ_FOREACH (in, &replica->sums, queue_link)
+		if (sum_is(in, entry))
 			break;
-		}
-	}
-	if (in == NULL) {
+	if (!in)
 		return;
-	}
 	rep_sum_unlist(replica, in);
 	in->entry = entry;
 	entry->copy = in;
@@ -193,7 +180,7 @@ bool rep_sums_yield(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_incoming *in;
 
 	TAILQ_FOREACH_REVERSE(in, &replica->sums, srv_incoming_list, queue_link) {
-		if (in->buffer != NULL) {
+		if (in->buffer) {
 			rep_copy_fail(turn, in, HD_REASON_NO_MEMORY);
 			return true;
 		}
@@ -206,10 +193,9 @@ static bool sum_is_over(const struct srv_incoming *in) {
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		const struct srv_part *part = &in->parts[i];
 
-		if (srv_member_round(part->member, part->round) != NULL
-		    || srv_member_forgot(part->member, part->round)) {
+		if (srv_member_round(part->member, part->round)
+		    || srv_member_forgot(part->member, part->round))
 			return true;
-		}
 	}
 	return false;
 }
@@ -217,20 +203,18 @@ static bool sum_is_over(const struct srv_incoming *in) {
 void rep_sums_look(struct srv_turn *turn, struct rep_job *replica) {
 	struct srv_incoming *in = TAILQ_FIRST(&replica->sums), *next;
 
-	for (; in != NULL; in = next) {
+	for (; in; in = next) {
 		next = TAILQ_NEXT(in, queue_link);
-		if (sum_is_over(in)) {
+		if (sum_is_over(in))
 			rep_copy_fail(turn, in, HD_REASON_CLOSED);
-		} else if (turn->now > hd_ns_add(in->active, REP_UNNAMED_US * HD_US)) {
+		else if (turn->now > hd_ns_add(in->active, REP_UNNAMED_US * HD_US))
 			rep_copy_fail(turn, in, HD_REASON_TIMEOUT);
-		}
 	}
 }
 
 void rep_sums_end(struct srv_turn *turn, struct rep_job *replica, enum hd_reason reason) {
 	struct srv_incoming *in;
 
-	while ((in = TAILQ_FIRST(&replica->sums)) != NULL) {
+	while ((in = TAILQ_FIRST(&replica->sums)))
 		rep_copy_fail(turn, in, reason);
-	}
 }

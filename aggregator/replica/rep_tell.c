@@ -5,11 +5,9 @@
 struct rep_job *rep_job_of(const struct hd_server *server, uint32_t job) {
 	struct rep_job *replica;
 
-	TAILQ_FOREACH (replica, &server->replicas, link) {
-		if (replica->job->id == job) {
+	TAILQ_FOREACH (replica, &server->replicas, link)
+		if (replica->job->id == job)
 			return replica;
-		}
-	}
 	return NULL;
 }
 
@@ -35,7 +33,7 @@ struct rep_entry *rep_job_first(const struct rep_job *replica) {
 	const struct srv_incoming *added
 		= TAILQ_LAST(&replica->job->step.members, srv_incoming_list);
 
-	return added != NULL ? TAILQ_NEXT(added->entry, link) : TAILQ_FIRST(&replica->entries);
+	return added ? TAILQ_NEXT(added->entry, link) : TAILQ_FIRST(&replica->entries);
 }
 
 static uint8_t replica_state(const struct rep_job *replica) {
@@ -43,18 +41,15 @@ static uint8_t replica_state(const struct rep_job *replica) {
 	hd_version at = replica->job->version + replica->job->step.count;
 	hd_version before, needed;
 
-	if (!replica->seeded) {
+	if (!replica->seeded)
 		return HD_FOLLOW_SEEDING;
-	}
-	if (first == NULL) {
+	if (!first)
 		return HD_FOLLOW_STEP;
-	}
 	before = first->head.version - first->head.member_count;
 	needed = first->lost ? first->head.version + first->head.more : before;
 	/* A state that is on its way fills the hole, when it is new enough. */
-	if ((before == at && !first->lost) || (replica->seeding && replica->seed >= needed)) {
+	if ((before == at && !first->lost) || (replica->seeding && replica->seed >= needed))
 		return HD_FOLLOW_STEP;
-	}
 	return HD_FOLLOW_HOLE;
 }
 
@@ -63,10 +58,9 @@ void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always) {
 	uint8_t state = replica_state(replica);
 	hd_version version = replica->seeded ? replica->job->version : 0;
 
-	if (replica->source == NULL
-	    || (!always && replica->told == version && replica->told_state == state)) {
+	if (!replica->source
+	    || (!always && replica->told == version && replica->told_state == state))
 		return;
-	}
 	replica->told = version;
 	replica->told_state = state;
 	message.follow = (struct hd_msg_follow){
@@ -85,9 +79,8 @@ void rep_jobs_announce(struct srv_turn *turn) {
 	const struct rep_job *replica;
 
 	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
-		if (!replica->seeded) {
+		if (!replica->seeded)
 			continue;
-		}
 		message.follow = (struct hd_msg_follow){
 			.job = replica->job->id,
 			.generation = replica->generation,
@@ -108,7 +101,7 @@ void rep_event(
 ) {
 	struct hd_event event = {.kind = kind, .job = job->id, .version = job->version};
 
-	if (entry != NULL) {
+	if (entry) {
 		event.worker = entry->members[0].worker;
 		event.round = entry->members[0].round;
 		event.position = entry->members[0].position;

@@ -21,7 +21,7 @@ static void inflight_push(struct srv_turn *turn, struct srv_incoming *in) {
 			.position = in->kind == SRV_DIRECT ? 0 : in->position + i,
 			.base = part->base,
 			.bytes = in->bytes,
-			.held_bytes = in->recv != NULL ? hd_recv_stats(in->recv)->bytes_held : 0,
+			.held_bytes = in->recv ? hd_recv_stats(in->recv)->bytes_held : 0,
 		};
 		srv_controller_send(turn, &message);
 	}
@@ -37,9 +37,9 @@ static void inflight_pull(struct srv_turn *turn, const struct srv_outgoing *out)
 		.direction = HD_PULL,
 		.attempt = out->grant.attempt,
 		.token = out->handle.token,
-		.base = out->snapshot != NULL ? out->snapshot->version : 0,
+		.base = out->snapshot ? out->snapshot->version : 0,
 		.bytes = out->grant.bytes,
-		.held_bytes = out->send != NULL ? hd_send_stats(out->send)->bytes_acked : 0,
+		.held_bytes = out->send ? hd_send_stats(out->send)->bytes_acked : 0,
 	};
 	srv_controller_send(turn, &message);
 }
@@ -50,13 +50,10 @@ void srv_announce(struct srv_turn *turn, const struct srv_job *job) {
 	const struct srv_outgoing *out;
 	struct srv_incoming *in;
 
-	if (!turn->server->upstream.registered || job->replica != NULL
-	    || job->phase == SRV_JOB_RETIRED) {
+	if (!turn->server->upstream.registered || job->replica || job->phase == SRV_JOB_RETIRED)
 		return;
-	}
-	TAILQ_FOREACH (in, &job->open, open_link) {
+	TAILQ_FOREACH (in, &job->open, open_link)
 		inflight += in->part_count;
-	}
 	message.state = (struct hd_msg_state){
 		.job = job->id,
 		.version = job->version,
@@ -68,10 +65,8 @@ void srv_announce(struct srv_turn *turn, const struct srv_job *job) {
 	};
 	srv_controller_send(turn, &message);
 	rep_ops.announce(turn, job);
-	TAILQ_FOREACH (in, &job->open, open_link) {
+	TAILQ_FOREACH (in, &job->open, open_link)
 		inflight_push(turn, in);
-	}
-	TAILQ_FOREACH (out, &job->pulls, open_link) {
+	TAILQ_FOREACH (out, &job->pulls, open_link)
 		inflight_pull(turn, out);
-	}
 }

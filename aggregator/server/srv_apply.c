@@ -13,9 +13,8 @@
 static struct srv_buffer *apply_target(struct srv_buffer *buffer, struct srv_buffer **spare) {
 	struct srv_buffer *copy = *spare;
 
-	if (buffer->refs == 1) {
+	if (buffer->refs == 1)
 		return buffer;
-	}
 	assert(copy != NULL);
 	*spare = NULL;
 	return copy;
@@ -24,7 +23,7 @@ static struct srv_buffer *apply_target(struct srv_buffer *buffer, struct srv_buf
 void srv_apply_begin(struct srv_job *job, struct srv_incoming *in) {
 	bool sparse = in->dtype == HD_DTYPE_SPARSE32 && in->state != SRV_STEPPED;
 
-	assert(job->apply.in == NULL && in->state >= SRV_READY);
+	assert(!job->apply.in && in->state >= SRV_READY);
 	assert(srv_commit_bounds(job, in, 0) == HD_REASON_NONE);
 	job->apply = (struct srv_apply){
 		.in = in,
@@ -40,12 +39,10 @@ void srv_apply_begin(struct srv_job *job, struct srv_incoming *in) {
 static void apply_copy(struct srv_job *job, uint64_t at, uint64_t count) {
 	struct srv_apply *apply = &job->apply;
 
-	if (apply->model != job->model) {
+	if (apply->model != job->model)
 		memcpy(apply->model->data + at, job->model->data + at, count * sizeof(float));
-	}
-	if (apply->momentum != job->momentum) {
+	if (apply->momentum != job->momentum)
 		memcpy(apply->momentum->data + at, job->momentum->data + at, count * sizeof(float));
-	}
 }
 
 static struct hd_sgd apply_sgd(const struct srv_job *job) {
@@ -74,12 +71,12 @@ static uint64_t apply_chunk(struct srv_job *job, const uint8_t *chunk, size_t by
 		float *model = apply->model->data + run.first;
 		float *momentum = apply->momentum->data + run.first;
 
-		if (job->primary != NULL) {
+		if (job->primary) {
 			apply->momentum2 -= hd_norm2_f32(momentum, run.count);
 			apply->weights2 -= hd_norm2_f32(model, run.count);
 		}
 		apply->momentum2 += hd_sgd_apply(model, momentum, x, run.count, &sgd);
-		apply->weights2 += job->primary != NULL ? hd_norm2_f32(model, run.count) : 0;
+		apply->weights2 += job->primary ? hd_norm2_f32(model, run.count) : 0;
 		work += run.count + RUN_WORK;
 	}
 	return work;
@@ -115,9 +112,8 @@ apply_mean(struct srv_job *job, uint64_t at, uint64_t count, const struct hd_sgd
 	float *sum = job->step.sum->data + at;
 	struct srv_apply *apply = &job->apply;
 
-	if (apply->mean < 1 || apply->mean > 1) {
+	if (apply->mean < 1 || apply->mean > 1)
 		hd_scale_f32(sum, sum, count, apply->mean);
-	}
 	return hd_sgd_apply(apply->model->data + at, apply->momentum->data + at, sum, count, sgd);
 }
 
@@ -133,9 +129,8 @@ bool srv_apply_step(struct hd_server *server, struct srv_job *job) {
 	const uint8_t *update;
 
 	server->stats.steps++;
-	if (apply->in->dtype == HD_DTYPE_SPARSE32 && apply->in->state != SRV_STEPPED) {
+	if (apply->in->dtype == HD_DTYPE_SPARSE32 && apply->in->state != SRV_STEPPED)
 		return apply_runs(server, job);
-	}
 	left = server->step_left / how.steps;
 	left = left > 0 ? left : 1;
 	count = count < left ? count : left;
@@ -147,9 +142,8 @@ bool srv_apply_step(struct hd_server *server, struct srv_job *job) {
 		apply->momentum2 += hd_sgd_apply_sum(model, momentum, update, count, &how);
 	}
 	/* Only decay lets the bound depend on the weights. */
-	if (job->primary != NULL && how.sgd.decay > 0) {
+	if (job->primary && how.sgd.decay > 0)
 		apply->weights2 += hd_norm2_f32(model, count);
-	}
 	spend(server, count * how.steps);
 	apply->done += count;
 	return apply->done == job->values;
@@ -171,12 +165,10 @@ static void apply_swap(
 void srv_apply_fini(struct hd_server *server, struct srv_job *job) {
 	struct srv_apply *apply = &job->apply;
 
-	if (apply->model != NULL && apply->model != job->model) {
+	if (apply->model && apply->model != job->model)
 		srv_buffer_put(server, job, apply->model);
-	}
-	if (apply->momentum != NULL && apply->momentum != job->momentum) {
+	if (apply->momentum && apply->momentum != job->momentum)
 		srv_buffer_put(server, job, apply->momentum);
-	}
 	*apply = (struct srv_apply){0};
 }
 

@@ -37,11 +37,10 @@ static void incoming_check_runs(struct srv_incoming *in, const uint8_t *chunk, s
 	int more;
 
 	hd_runs_begin(&cursor, chunk, bytes, in->job->values);
-	while ((more = hd_runs_next(&cursor, &run, &x)) > 0) {
+	while ((more = hd_runs_next(&cursor, &run, &x)) > 0)
 		if (!in->job->spec.allow_not_finite
 		    && hd_find_not_finite_f32(x, run.count) < run.count)
 			incoming_spoil(in, HD_REASON_NOT_FINITE);
-	}
 	if (more < 0)
 		incoming_spoil(in, HD_REASON_REFUSED);
 }
@@ -59,7 +58,7 @@ static void incoming_widen(struct srv_incoming *in, const struct hd_chunk_header
 	}
 	if (header->flags & HD_CHUNK_NOT_FINITE)
 		incoming_spoil(in, HD_REASON_NOT_FINITE);
-	memcpy(lanes, values, header->count * sizeof(*lanes));
+	memcpy(lanes, values, header->count * sizeof *lanes);
 	hd_fixed_to_f32(values, lanes, header->count, header->exponent);
 }
 
@@ -68,19 +67,16 @@ static void incoming_check(struct srv_incoming *in, const struct hd_chunk_header
 	const void *values = hd_recv_chunk_data(in->recv, header->chunk);
 	size_t found;
 
-	if (in->dtype == HD_DTYPE_FIXED32) {
+	if (in->dtype == HD_DTYPE_FIXED32)
 		incoming_widen(in, header);
-	}
-	if (in->normed) {
+	if (in->normed)
 		srv_credit_measure(in, header);
-	}
 	if (in->dtype == HD_DTYPE_SPARSE32) {
 		incoming_check_runs(in, values, header->count * hd_dtype_bytes(in->dtype));
 		return;
 	}
-	if (in->job->spec.allow_not_finite) {
+	if (in->job->spec.allow_not_finite)
 		return;
-	}
 	found = hd_dtype_is_half(in->dtype) ?
 		hd_find_not_finite_half(in->dtype, values, header->count) :
 		hd_find_not_finite_f32(values, header->count);
@@ -94,14 +90,13 @@ static bool
 incoming_is_from(const struct srv_turn *turn, const struct srv_incoming *in, struct hd_addr from) {
 	const struct srv_peer *peer = srv_incoming_peer(in);
 
-	if (peer == NULL && in->kind == SRV_SUM) {
+	if (!peer && in->kind == SRV_SUM)
 		return hd_addr_equal(in->sender, from); /* the controller's word */
-	}
-	if (peer == NULL && srv_incoming_is_copy(in)) {
+	if (!peer && srv_incoming_is_copy(in)) {
 		peer = srv_peer_at(turn->server, from);
-		return peer != NULL && hd_session_peer_role(peer->session) == HD_ROLE_WORKER;
+		return peer && hd_session_peer_role(peer->session) == HD_ROLE_WORKER;
 	}
-	return peer != NULL && hd_addr_equal(hd_session_peer(peer->session), from);
+	return peer && hd_addr_equal(hd_session_peer(peer->session), from);
 }
 
 bool srv_incoming_chunk(
@@ -122,7 +117,7 @@ bool srv_incoming_chunk(
 		stats->drop_mismatch++;
 		return false;
 	}
-	if (in->recv == NULL && srv_incoming_open(turn->server, in, header) < 0
+	if (!in->recv && srv_incoming_open(turn->server, in, header) < 0
 	    && !(rep_ops.make_room(turn, in) && srv_incoming_open(turn->server, in, header) == 0)) {
 		stats->drop_memory++;
 		return false;
@@ -151,9 +146,8 @@ bool srv_incoming_chunk(
 		srv_incoming_enter(in, SRV_HELD);
 	if (unspent && !srv_credit_spend(turn, in))
 		return false;
-	if (payload_bytes > in->packet_bytes) {
+	if (payload_bytes > in->packet_bytes)
 		in->packet_bytes = (uint32_t)payload_bytes;
-	}
 	in->active = turn->now;
 	stats->chunk_bytes += payload_bytes;
 	srv_incoming_touch(turn->server, in);
@@ -166,12 +160,11 @@ tombstone_peer(const struct hd_server *server, const struct srv_tombstone *tomb)
 	const struct srv_job *job;
 	const struct srv_member *member;
 
-	if (tomb->worker == HD_GROUP_WORKER) {
+	if (tomb->worker == HD_GROUP_WORKER)
 		return srv_aggregator_find(server, tomb->sender);
-	}
 	job = srv_job_find(server, tomb->job);
-	member = job != NULL ? srv_job_member(job, tomb->worker) : NULL;
-	return member != NULL ? member->peer : NULL;
+	member = job ? srv_job_member(job, tomb->worker) : NULL;
+	return member ? member->peer : NULL;
 }
 
 /* A sender that has not heard that we hold everything is told again. */
@@ -185,7 +178,7 @@ static void tombstone_chunk(
 		= tomb->copy ? srv_peer_at(turn->server, from) : tombstone_peer(turn->server, tomb);
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
-	if (!tomb->done || peer == NULL || header->job != tomb->job
+	if (!tomb->done || !peer || header->job != tomb->job
 	    || (header->worker != tomb->worker && tomb->worker != HD_GROUP_WORKER)) {
 		turn->server->stats.drop_token++;
 		return;
@@ -195,9 +188,8 @@ static void tombstone_chunk(
 		return;
 	}
 	turn->server->stats.duplicates++;
-	if (tomb->answered == turn->now) {
+	if (tomb->answered == turn->now)
 		return;
-	}
 	tomb->answered = turn->now;
 	message.sack.token = tomb->handle.token;
 	message.sack.held = tomb->chunks;
@@ -221,12 +213,10 @@ static void incoming_packet(
 		turn->server->stats.drop_source++;
 		return;
 	}
-	if (!srv_chunk_is_true(turn, &in->seal, header, packet)) {
+	if (!srv_chunk_is_true(turn, &in->seal, header, packet))
 		return;
-	}
-	if (srv_incoming_is_copy(in) && in->kind != SRV_SUM && in->source == NULL) {
+	if (srv_incoming_is_copy(in) && in->kind != SRV_SUM && !in->source)
 		in->source = srv_peer_at(turn->server, packet->peer);
-	}
 	(void)srv_incoming_chunk(turn, in, header, payload, payload_bytes);
 }
 
@@ -243,7 +233,7 @@ void srv_assembly_chunk(struct srv_turn *turn, const struct hd_packet *packet) {
 	}
 	stats->chunks++;
 	handle = srv_handle_find(turn->server, header.token);
-	switch (handle != NULL ? handle->kind : SRV_HANDLE_OUTGOING) {
+	switch (handle ? handle->kind : SRV_HANDLE_OUTGOING) {
 	case SRV_HANDLE_PART:
 	case SRV_HANDLE_OUTGOING:
 	case SRV_HANDLE_STATE_OUT:
@@ -281,7 +271,7 @@ static uint64_t incoming_window(const struct srv_incoming *in, const struct srv_
 	const struct srv_peer *peer = srv_incoming_peer(next);
 	double flight = 0;
 
-	if (peer != NULL) {
+	if (peer) {
 		flight = hd_recv_rate_bps(in->recv) / 8 * 1e-9
 			* (double)hd_session_rtt(peer->session);
 	}
@@ -292,15 +282,13 @@ static void incoming_release(struct srv_turn *turn, struct srv_incoming *in) {
 	struct srv_incoming *successor = LIST_FIRST(&in->successors), *next;
 	uint64_t missing;
 
-	if (in->state < SRV_COMING || successor == NULL) {
+	if (in->state < SRV_COMING || !successor)
 		return;
-	}
 	missing = hd_recv_missing(in->recv);
-	for (; successor != NULL; successor = next) {
+	for (; successor; successor = next) {
 		next = LIST_NEXT(successor, successor_link);
-		if (missing <= incoming_window(in, successor)) {
+		if (missing <= incoming_window(in, successor))
 			srv_incoming_go(turn, successor);
-		}
 	}
 }
 
@@ -310,9 +298,8 @@ static void
 incoming_sack(struct srv_turn *turn, struct srv_incoming *in, const struct srv_peer *peer) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
-	if (peer == NULL || !hd_recv_sack_due(in->recv, turn->now)) {
+	if (!peer || !hd_recv_sack_due(in->recv, turn->now))
 		return;
-	}
 	hd_recv_sack(in->recv, turn->now, turn->server->config.receive_window_bytes, &message.sack);
 	in->chunks = message.sack.held;
 	(void)hd_session_send_once(peer->session, &message, turn->now, turn->sink);
@@ -328,17 +315,15 @@ static void incoming_complete(struct srv_turn *turn, struct srv_incoming *in) {
 		rep_ops.complete(turn, in);
 		return;
 	}
-	if (!in->queued) {
+	if (!in->queued)
 		srv_commit_queue(in);
-	}
 }
 
 static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 	const struct srv_peer *peer = srv_incoming_peer(in);
 
-	if (in->recv == NULL) {
+	if (!in->recv)
 		return;
-	}
 	incoming_sack(turn, in, peer);
 	if (in->spoilt != HD_REASON_NONE) {
 		srv_incoming_fail(turn, in, in->spoilt, NULL); /* at once: its sender may stop */
@@ -347,9 +332,7 @@ static void incoming_settle(struct srv_turn *turn, struct srv_incoming *in) {
 	incoming_release(turn, in);
 	/* Without a session nobody can be told what is held: the sender's next chunk in a new one asks. */
 	hd_timer_set(
-		&turn->server->timers,
-		&in->timer,
-		peer != NULL ? hd_recv_deadline(in->recv) : HD_NEVER
+		&turn->server->timers, &in->timer, peer ? hd_recv_deadline(in->recv) : HD_NEVER
 	);
 	if (in->state == SRV_HELD) {
 		srv_incoming_enter(in, SRV_READY);
@@ -362,7 +345,7 @@ void srv_assembly_settle(struct srv_turn *turn) {
 	struct srv_incoming_list *touched = &turn->server->touched;
 	struct srv_incoming *in;
 
-	while ((in = TAILQ_FIRST(touched)) != NULL) {
+	while ((in = TAILQ_FIRST(touched))) {
 		TAILQ_REMOVE(touched, in, touched_link);
 		in->touched = false;
 		incoming_settle(turn, in);

@@ -6,9 +6,8 @@
 enum hd_reason srv_commit_bound(const struct srv_job *job, hd_version base, uint64_t ahead) {
 	uint64_t next = hd_version_counter(job->version) + 1 + ahead;
 
-	if (!srv_job_knows(job, base)) {
+	if (!srv_job_knows(job, base))
 		return HD_REASON_LOST_BASE;
-	}
 	if (job->spec.sync != HD_SYNC_NONE) {
 		/* A step that has ended takes no more, unless what is late counts; another life of the server may have begun
 		 * with that very model. */
@@ -21,9 +20,8 @@ enum hd_reason
 srv_commit_bounds(const struct srv_job *job, const struct srv_incoming *in, uint64_t ahead) {
 	enum hd_reason reason = HD_REASON_NONE;
 
-	for (uint16_t i = 0; reason == HD_REASON_NONE && i < in->part_count; i++) {
+	for (uint16_t i = 0; reason == HD_REASON_NONE && i < in->part_count; i++)
 		reason = srv_commit_bound(job, in->parts[i].base, ahead + i);
-	}
 	return reason;
 }
 

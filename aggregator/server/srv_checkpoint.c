@@ -9,15 +9,14 @@
 #define UNCLAIMED_SPAN 1023
 
 static bool checkpoint_possible(const struct hd_server *server) {
-	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+	return server->config.ops && server->config.ops->checkpoint;
 }
 
 bool srv_checkpoint_settled(const struct hd_server *server, const struct srv_job *job) {
-	if (job->apply.in != NULL) {
+	if (job->apply.in)
 		return false;
-	}
 	return !checkpoint_possible(server) || (!job->checkpointing && job->saved == job->version)
-		|| job->replica != NULL;
+		|| job->replica;
 }
 
 /* --- what is held while one is written -------------------------------------------------------- */
@@ -33,18 +32,17 @@ static int checkpoint_rounds(const struct srv_job *job, struct hd_checkpoint *ch
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
-		count += job->members[i] != NULL ?
+		count += job->members[i] ?
 			srv_member_applied(job->members[i], HD_ROUNDS_KEPT, NULL) :
 			0;
 	}
-	checkpoint->rounds = calloc(count + 1, sizeof(*checkpoint->rounds));
-	if (checkpoint->rounds == NULL) {
+	checkpoint->rounds = calloc(count + 1, sizeof *checkpoint->rounds);
+	if (!checkpoint->rounds)
 		return -ENOMEM;
-	}
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		struct hd_last_round *rows = checkpoint->rounds + checkpoint->round_count;
 
-		if (job->members[i] != NULL) {
+		if (job->members[i]) {
 			checkpoint->round_count
 				+= srv_member_applied(job->members[i], HD_ROUNDS_KEPT, rows);
 		}
@@ -56,21 +54,19 @@ static int checkpoint_fill(struct hd_server *server, struct srv_job *job) {
 	struct hd_checkpoint *checkpoint = &job->checkpoint;
 	int rc = srv_state_hold(server, job, job->checkpoint_state);
 
-	if (rc < 0) {
+	if (rc < 0)
 		return rc;
-	}
 	checkpoint->job = job->id;
 	checkpoint->version = job->version;
 	checkpoint->values = job->values;
 	checkpoint->model = job->model->data;
 	checkpoint->momentum = job->momentum->data;
 	checkpoint->spec = job->spec;
-	checkpoint->lives = calloc(job->life_count + 1, sizeof(*checkpoint->lives));
-	if (checkpoint->lives == NULL) {
+	checkpoint->lives = calloc(job->life_count + 1, sizeof *checkpoint->lives);
+	if (!checkpoint->lives)
 		return -ENOMEM;
-	}
 	checkpoint->life_count = job->life_count;
-	memcpy(checkpoint->lives, job->lives, job->life_count * sizeof(*checkpoint->lives));
+	memcpy(checkpoint->lives, job->lives, job->life_count * sizeof *checkpoint->lives);
 	return checkpoint_rounds(job, checkpoint);
 }
 
@@ -93,9 +89,8 @@ static void checkpoint_event(struct srv_turn *turn, const struct srv_job *job, i
 static hd_ns checkpoint_pause(const struct hd_server *server, struct srv_job *job) {
 	hd_ns pause = HD_CHECKPOINT_RETRY_US * HD_US << job->checkpoint_failures;
 
-	if (job->checkpoint_failures < HD_CHECKPOINT_BACKOFF_MAX) {
+	if (job->checkpoint_failures < HD_CHECKPOINT_BACKOFF_MAX)
 		job->checkpoint_failures++;
-	}
 	return server->draining ? HD_CHECKPOINT_RETRY_US * HD_US : pause;
 }
 
@@ -131,9 +126,8 @@ static void checkpoint_failed(struct srv_turn *turn, struct srv_job *job, int er
 		&job->retry,
 		hd_ns_add(turn->now, checkpoint_pause(turn->server, job))
 	);
-	if (job->restoring) {
+	if (job->restoring)
 		checkpoint_unclaimed(turn, job);
-	}
 }
 
 void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool asked) {
@@ -144,15 +138,13 @@ void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool as
 
 	job->checkpoint_asked = job->checkpoint_asked || asked;
 	if (!checkpoint_possible(server) || job->checkpointing || job->retry.place != 0
-	    || job->apply.in != NULL || job->replica != NULL || job->phase == SRV_JOB_RETIRED) {
+	    || job->apply.in || job->replica || job->phase == SRV_JOB_RETIRED)
 		return; /* looked at again when that has ended */
-	}
 	due = job->checkpoint_asked ? job->saved != job->version :
 				      every != 0 && job->commits_since >= every;
 	job->checkpoint_asked = false;
-	if (!due) {
+	if (!due)
 		return;
-	}
 	rc = checkpoint_fill(server, job);
 	if (rc < 0) {
 		checkpoint_failed(turn, job, rc);
@@ -163,9 +155,8 @@ void srv_checkpoint_consider(struct srv_turn *turn, struct srv_job *job, bool as
 	job->commits_since = 0;
 	server->stats.checkpoints++;
 	rc = server->config.ops->checkpoint(server->config.owner, &job->checkpoint);
-	if (rc < 0) {
+	if (rc < 0)
 		checkpoint_failed(turn, job, rc);
-	}
 }
 
 void hd_server_checkpoint_done(
@@ -178,9 +169,8 @@ void hd_server_checkpoint_done(
 	struct srv_turn turn = {server, now, sink};
 	struct srv_job *job = srv_job_find(server, job_id);
 
-	if (job == NULL || !job->checkpointing) {
+	if (!job || !job->checkpointing)
 		return;
-	}
 	if (status < 0) {
 		checkpoint_failed(&turn, job, status);
 		return;
@@ -194,8 +184,7 @@ void hd_server_checkpoint_done(
 		job->restoring = false;
 		srv_job_joined(&turn, job);
 	}
-	if (job->checkpoint_asked) { /* while this one was written: the last worker left, for one */
+	if (job->checkpoint_asked) /* while this one was written: the last worker left, for one */
 		srv_checkpoint_consider(&turn, job, true);
-	}
 	server->freed = true; /* buffers; and the job's report may be due */
 }

@@ -89,23 +89,20 @@ static void apply_end(struct srv_turn *turn, struct srv_job *job) {
 	job->version = hd_version_make(hd_version_incarnation(job->version), counter + parts);
 	job->commits_since += parts;
 	server->stats.committed += parts;
-	if (stepped) {
+	if (stepped)
 		srv_step_event(turn, job);
-	}
-	for (one = in; one != NULL; one = srv_commit_after(one)) {
+	for (one = in; one; one = srv_commit_after(one)) {
 		server->stats.sums += one->kind == SRV_SUM ? 1 : 0;
-		for (uint16_t i = 0; i < one->part_count; i++, done++) {
+		for (uint16_t i = 0; i < one->part_count; i++, done++)
 			part_applied(turn, &one->parts[i], counter + 1 + done, parts - 1 - done);
-		}
 	}
-	if (job->primary != NULL) {
+	if (job->primary)
 		rep_ops.committed(turn, job, in);
-	}
 	if (stepped) {
 		server->stats.sync_steps++;
 		srv_step_tell(turn, job);
 	}
-	for (one = in; one != NULL; one = next) {
+	for (one = in; one; one = next) {
 		next = srv_commit_after(one);
 		srv_commit_report(turn, one, &round);
 		srv_incoming_end(turn, one, true);
@@ -121,15 +118,12 @@ static bool commit_may_overtake(const struct srv_job *job, const struct srv_inco
 	uint64_t before = candidate->part_count; /* versions */
 
 	TAILQ_FOREACH (in, &job->queue, queue_link) {
-		if (in == candidate) {
+		if (in == candidate)
 			return true;
-		}
-		if (srv_incoming_is_whole(in) || srv_commit_bounds(job, in, 0) != HD_REASON_NONE) {
+		if (srv_incoming_is_whole(in) || srv_commit_bounds(job, in, 0) != HD_REASON_NONE)
 			continue;
-		}
-		if (srv_commit_bounds(job, in, before) != HD_REASON_NONE) {
+		if (srv_commit_bounds(job, in, before) != HD_REASON_NONE)
 			return false;
-		}
 		before += in->part_count;
 	}
 	return true;
@@ -139,14 +133,11 @@ static bool commit_may_overtake(const struct srv_job *job, const struct srv_inco
 static struct srv_incoming *commit_next(const struct srv_job *job) {
 	struct srv_incoming *in;
 
-	TAILQ_FOREACH (in, &job->queue, queue_link) {
-		if (in->state == SRV_READY) {
+	TAILQ_FOREACH (in, &job->queue, queue_link)
+		if (in->state == SRV_READY)
 			break;
-		}
-	}
-	if (in == NULL || !commit_may_overtake(job, in)) {
+	if (!in || !commit_may_overtake(job, in))
 		return NULL;
-	}
 	return in;
 }
 
@@ -154,14 +145,13 @@ static struct srv_incoming *commit_next(const struct srv_job *job) {
 static void commit_drop_late(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;
 
-	for (; in != NULL; in = next) {
+	for (; in; in = next) {
 		enum hd_reason reason = srv_commit_bounds(job, in, 0);
 
 		next = TAILQ_NEXT(in, open_link);
 		/* The base of an unspent credit is not known yet. */
-		if (reason != HD_REASON_NONE && !srv_credit_unspent(in)) {
+		if (reason != HD_REASON_NONE && !srv_credit_unspent(in))
 			srv_push_fail(turn, in, reason, NULL);
-		}
 	}
 }
 
@@ -173,14 +163,11 @@ commit_waits(const struct srv_job *job, const struct srv_incoming **end) {
 	const struct srv_incoming *waits;
 
 	*end = NULL;
-	if (job->spec.sync != HD_SYNC_NONE) {
+	if (job->spec.sync != HD_SYNC_NONE)
 		return TAILQ_FIRST(&job->step.members);
-	}
-	TAILQ_FOREACH (waits, &job->queue, queue_link) {
-		if (srv_incoming_is_whole(waits)) {
+	TAILQ_FOREACH (waits, &job->queue, queue_link)
+		if (srv_incoming_is_whole(waits))
 			break;
-		}
-	}
 	*end = waits;
 	return waits;
 }
@@ -192,17 +179,15 @@ static hd_ns commit_hold(struct srv_turn *turn, struct srv_job *job, bool *voide
 	struct srv_incoming *in, *next;
 	hd_ns again = HD_NEVER;
 
-	if (waits == NULL) {
+	if (!waits)
 		return HD_NEVER;
-	}
 	for (in = TAILQ_FIRST(&job->queue); in != end; in = next) {
 		hd_ns until = hd_ns_add(hd_ns_max(waits->completed_at, in->active), hold);
 
 		next = TAILQ_NEXT(in, queue_link);
-		if (srv_incoming_is_whole(in)) {
+		if (srv_incoming_is_whole(in))
 			continue;
-		}
-		if (in->predecessor != NULL) {
+		if (in->predecessor) {
 			/* Its turn has not come: its predecessor is watched instead. */
 			until = hd_ns_add(turn->now, hold);
 		}
@@ -240,43 +225,37 @@ static bool commit_all(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	struct srv_incoming *in;
 
-	while (job->apply.in != NULL || !server->draining) {
-		if (job->apply.in == NULL && job->spec.sync != HD_SYNC_NONE
-		    && !srv_step_gather(turn, job)) {
+	while (job->apply.in || !server->draining) {
+		if (!job->apply.in && job->spec.sync != HD_SYNC_NONE && !srv_step_gather(turn, job))
 			return false;
-		}
-		in = job->apply.in != NULL             ? job->apply.in :
+		in = job->apply.in                     ? job->apply.in :
 			job->spec.sync != HD_SYNC_NONE ? srv_step_due(turn, job) :
 							 commit_next(job);
-		if (in == NULL || (job->apply.in == NULL && !rep_ops.permits(turn, job, in))) {
+		if (!in || (!job->apply.in && !rep_ops.permits(turn, job, in)))
 			return true;
-		}
-		if (server->step_left == 0) {
+		if (server->step_left == 0)
 			return false;
-		}
-		if (job->apply.in == NULL) {
+		if (!job->apply.in) {
 			server->stats.overtaken
 				+= in->state != SRV_STEPPED && in != TAILQ_FIRST(&job->queue) ? 1 :
 												0;
 			srv_apply_begin(job, in);
 		}
-		if (!srv_apply_step(server, job)) {
+		if (!srv_apply_step(server, job))
 			return false;
-		}
 		apply_end(turn, job);
 		commit_drop_late(turn, job);
 		srv_checkpoint_consider(turn, job, false);
 		rep_ops.consider(turn, job);
-		if (!TAILQ_EMPTY(&server->starved_pulls)) {
+		if (!TAILQ_EMPTY(&server->starved_pulls))
 			srv_pull_feed(turn); /* who waited for a whole version gets this one */
-		}
 	}
 	return true;
 }
 
 /* The replica was promoted: the job is this node's from here on. */
 static void commit_serves(struct srv_turn *turn, struct srv_job *job) {
-	assert(job->replica == NULL);
+	assert(!job->replica);
 	srv_job_idle(turn, job); /* until somebody has joined */
 	srv_announce(turn, job);
 	srv_job_joined(turn, job);
@@ -289,7 +268,7 @@ void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
 	enum rep_run run;
 	bool voided = true;
 
-	if (job->replica != NULL) {
+	if (job->replica) {
 		run = rep_ops.run(turn, job);
 		if (run == REP_RUN_SERVES)
 			commit_serves(turn, job);
@@ -302,9 +281,8 @@ void srv_commit_run(struct srv_turn *turn, struct srv_job *job) {
 			commit_report_pending(turn, job);
 			return; /* still dirty */
 		}
-		if (!turn->server->draining) {
+		if (!turn->server->draining)
 			again = commit_hold(turn, job, &voided);
-		}
 	}
 	commit_report_pending(turn, job);
 	rep_ops.consider(turn, job); /* whether a commit is held */

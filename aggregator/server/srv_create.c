@@ -30,16 +30,13 @@ static void job_restore_rounds(struct srv_job *job, const struct hd_checkpoint *
 			.version = last->version,
 		};
 
-		if (last->worker >= HD_WORKERS_MAX || last->round == 0) {
+		if (last->worker >= HD_WORKERS_MAX || last->round == 0)
 			continue;
-		}
 		member = job->members[last->worker];
-		if (member == NULL) {
-			member = calloc(1, sizeof(*member));
-		}
-		if (member == NULL) {
+		if (!member)
+			member = calloc(1, sizeof *member);
+		if (!member)
 			continue;
-		}
 		member->rank = last->worker;
 		job->members[last->worker] = member;
 		srv_member_record(member, &round);
@@ -55,7 +52,7 @@ static int job_restore(struct srv_job *job, const struct hd_checkpoint *from, ch
 	uint32_t skip = from->life_count >= HD_LIVES_MAX ? from->life_count - HD_LIVES_MAX + 1 : 0;
 	char difference[HD_TEXT_BYTES_MAX / 2];
 
-	if (!hd_jobspec_equal(&job->spec, &from->spec, difference, sizeof(difference))) {
+	if (!hd_jobspec_equal(&job->spec, &from->spec, difference, sizeof difference)) {
 		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,
@@ -78,9 +75,8 @@ static int job_restore(struct srv_job *job, const struct hd_checkpoint *from, ch
 	}
 	memcpy(job->model->data, from->model, job->bytes);
 	memcpy(job->momentum->data, from->momentum, job->bytes);
-	for (uint32_t i = skip; i < from->life_count; i++) {
+	for (uint32_t i = skip; i < from->life_count; i++)
 		job->lives[job->life_count++] = from->lives[i];
-	}
 	job->lives[job->life_count++] = (struct hd_life){incarnation, counter};
 	job->version = hd_version_make((uint16_t)(newest + 1), counter);
 	job_restore_rounds(job, from);
@@ -104,13 +100,12 @@ static int job_fill(struct srv_turn *turn, struct srv_job *job, char *text) {
 
 	job->model = srv_buffer_get(server, job);
 	job->momentum = srv_buffer_get(server, job);
-	if (ops != NULL && ops->restore != NULL) {
+	if (ops && ops->restore)
 		rc = ops->restore(server->config.owner, job->id, &from);
-	}
 	if (rc == 0) {
 		rc = job_restore(job, &from, text);
 		checkpoint_free(&from);
-		job->restoring = rc == 0 && ops->checkpoint != NULL;
+		job->restoring = rc == 0 && ops->checkpoint;
 		return rc;
 	}
 	if (rc != -ENOENT) {
@@ -130,16 +125,15 @@ static int job_fill(struct srv_turn *turn, struct srv_job *job, char *text) {
 
 static int job_admit(struct srv_turn *turn, struct srv_job *job, char *text) {
 	struct hd_server *server = turn->server;
-	bool checkpoints = server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+	bool checkpoints = server->config.ops && server->config.ops->checkpoint;
 	bool sums = job->spec.sync != HD_SYNC_NONE;
 	uint32_t needed = BUFFERS_NEEDED + (checkpoints ? BUFFERS_CHECKPOINT : 0)
 		+ (sums ? BUFFERS_SYNC : 0);
 	uint64_t left = srv_memory_left(server);
 
 	do {
-		if (srv_memory_guarantee(server, job, needed) == 0) {
+		if (srv_memory_guarantee(server, job, needed) == 0)
 			return 0;
-		}
 	} while (srv_job_give_way(turn, job));
 	(void)snprintf(
 		text,
@@ -176,7 +170,7 @@ struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, c
 		return NULL;
 	}
 	job = srv_job_allocate(server, spec);
-	if (job == NULL) {
+	if (!job) {
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "memory: none left for the job's tables");
 		return NULL;
 	}
@@ -187,13 +181,11 @@ struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, c
 		srv_job_destroy(server, job);
 		return NULL;
 	}
-	if (job->asking && server->alone) {
+	if (job->asking && server->alone)
 		srv_job_alone(turn, job);
-	}
 	srv_announce(turn, job);
-	if (job->restoring) {
+	if (job->restoring)
 		srv_checkpoint_consider(turn, job, true);
-	}
 	return job;
 }
 
@@ -203,15 +195,14 @@ struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec 
 	struct srv_job *job = room ? srv_job_allocate(server, spec) : NULL;
 	uint32_t needed;
 
-	if (job == NULL) {
+	if (!job) {
 		(void)snprintf(text, HD_TEXT_BYTES_MAX, "jobs or memory: none left for a copy");
 		return NULL;
 	}
 	needed = BUFFERS_REPLICA + (job->spec.sync != HD_SYNC_NONE ? BUFFERS_SYNC : 0);
 	while (srv_memory_guarantee(server, job, needed) < 0) {
-		if (srv_job_give_way(turn, job)) {
+		if (srv_job_give_way(turn, job))
 			continue;
-		}
 		(void)snprintf(
 			text,
 			HD_TEXT_BYTES_MAX,

@@ -21,28 +21,21 @@ static enum hd_reason
 credit_check(struct srv_turn *turn, const struct hd_msg_credit *credit, const struct srv_job *job) {
 	const struct srv_member *member;
 
-	if (credit->epoch < turn->server->epoch) {
+	if (credit->epoch < turn->server->epoch)
 		return HD_REASON_EPOCH;
-	}
-	if (turn->server->draining) {
+	if (turn->server->draining)
 		return HD_REASON_CLOSED;
-	}
-	if (job == NULL || srv_job_away(job)) {
+	if (!job || srv_job_away(job))
 		return HD_REASON_NO_SERVER;
-	}
 	member = srv_job_member(job, credit->worker);
-	if (member == NULL || member->peer == NULL) {
+	if (!member || !member->peer)
 		return HD_REASON_LEFT;
-	}
 	if (credit->token == 0 || credit->position == 0 || credit->bytes == 0
-	    || credit->expires_us == 0 || !isfinite(credit->weight) || credit->weight <= 0) {
+	    || credit->expires_us == 0 || !isfinite(credit->weight) || credit->weight <= 0)
 		return HD_REASON_REFUSED;
-	}
-	if (credit->round == 0 || srv_member_round(member, credit->round) != NULL
-	    || srv_member_forgot(member, credit->round)
-	    || srv_member_part(member, credit->round) != NULL) {
+	if (credit->round == 0 || srv_member_round(member, credit->round)
+	    || srv_member_forgot(member, credit->round) || srv_member_part(member, credit->round))
 		return HD_REASON_DUPLICATE;
-	}
 	return HD_REASON_NONE;
 }
 
@@ -50,23 +43,21 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 	struct hd_server *server = turn->server;
 	struct srv_job *job = srv_job_find(server, credit->job);
 	enum hd_reason reason = credit_check(turn, credit, job);
-	struct srv_member *member = job != NULL ? srv_job_member(job, credit->worker) : NULL;
+	struct srv_member *member = job ? srv_job_member(job, credit->worker) : NULL;
 	struct srv_incoming *in = NULL;
 	hd_ns life = credit->expires_us * HD_US;
 
-	if (srv_handle_find(server, credit->token) != NULL) {
+	if (srv_handle_find(server, credit->token))
 		return; /* told already */
-	}
 	if (reason == HD_REASON_NONE) {
 		in = srv_incoming_create(turn, job, credit->token, 1);
-		reason = in == NULL ? HD_REASON_NO_MEMORY : HD_REASON_NONE;
+		reason = !in ? HD_REASON_NO_MEMORY : HD_REASON_NONE;
 	}
 	if (reason != HD_REASON_NONE) {
 		server->stats.credits_unspent++;
 		srv_credit_report(turn, credit, reason);
-		if (member != NULL) {
+		if (member)
 			srv_push_withdraw(turn, job, member, credit->token, reason);
-		}
 		return;
 	}
 	server->epoch = credit->epoch;
@@ -94,15 +85,13 @@ void srv_credit_offer(struct srv_turn *turn, const struct hd_msg_credit *credit)
 bool srv_credit_takes(struct srv_incoming *in, const struct hd_chunk_header *header) {
 	struct srv_part *part = &in->parts[0];
 
-	if (in->recv != NULL) {
+	if (in->recv)
 		return header->version == part->base && header->total == in->bytes;
-	}
 	if (header->job != in->job->id || header->worker != part->member->rank
 	    || header->round != part->round || header->attempt != part->attempt
 	    || header->total > in->limit
-	    || !srv_payload_fits(in->job, header->dtype, header->total)) {
+	    || !srv_payload_fits(in->job, header->dtype, header->total))
 		return false;
-	}
 	in->dtype = header->dtype;
 	in->bytes = header->total;
 	part->base = header->version;
@@ -110,9 +99,8 @@ bool srv_credit_takes(struct srv_incoming *in, const struct hd_chunk_header *hea
 }
 
 void srv_credit_untake(struct hd_server *server, struct srv_incoming *in) {
-	if (!srv_credit_unspent(in)) {
+	if (!srv_credit_unspent(in))
 		return;
-	}
 	hd_recv_destroy(in->recv);
 	in->recv = NULL;
 	srv_buffer_put(server, in->job, in->buffer);
@@ -145,10 +133,9 @@ void srv_credit_measure(struct srv_incoming *in, const struct hd_chunk_header *h
 void srv_credit_end_all(struct srv_turn *turn, struct srv_job *job, enum hd_reason reason) {
 	struct srv_incoming *in = TAILQ_FIRST(&job->open), *next;
 
-	for (; in != NULL; in = next) {
+	for (; in; in = next) {
 		next = TAILQ_NEXT(in, open_link);
-		if (srv_credit_unspent(in)) {
+		if (srv_credit_unspent(in))
 			srv_credit_end(turn, in, reason, false);
-		}
 	}
 }

@@ -14,20 +14,17 @@ static void durable_tell(struct srv_turn *turn, const struct srv_job *job) {
 	struct srv_peer *peer;
 
 	message.durable = (struct hd_msg_durable){.job = job->id, .version = job->durable};
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job && peer->joined) {
+	TAILQ_FOREACH (peer, &turn->server->peers, link)
+		if (peer->job == job && peer->joined)
 			srv_peer_send(turn, peer, &message);
-		}
-	}
 }
 
 void srv_durable_update(struct srv_turn *turn, struct srv_job *job) {
 	hd_version durable = job->replicated ? job->replicated_to : job->saved;
 	struct hd_event event = {.kind = HD_EVENT_DURABLE, .job = job->id};
 
-	if (durable <= job->durable || !job_is_ours(turn->server, job)) {
+	if (durable <= job->durable || !job_is_ours(turn->server, job))
 		return;
-	}
 	job->durable = durable;
 	event.version = durable;
 	event.bytes = 2 * job->bytes;

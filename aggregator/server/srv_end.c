@@ -16,7 +16,7 @@
 #include "srv_told.h"
 
 static bool server_keeps(const struct hd_server *server) {
-	return server->config.ops != NULL && server->config.ops->checkpoint != NULL;
+	return server->config.ops && server->config.ops->checkpoint;
 }
 
 static void say_leave(struct srv_turn *turn, uint32_t job) {
@@ -25,9 +25,8 @@ static void say_leave(struct srv_turn *turn, uint32_t job) {
 	message.leave.job = job;
 	message.leave.reason
 		= (uint8_t)(server_keeps(turn->server) ? HD_REASON_NONE : HD_REASON_LEFT);
-	if (turn->server->upstream.registered) {
+	if (turn->server->upstream.registered)
 		srv_controller_send(turn, &message);
-	}
 }
 
 /* Its memory is free, and the controller told. */
@@ -35,17 +34,15 @@ static void job_gone(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_server *server = turn->server;
 	uint32_t id = job->id;
 
-	if (job->emptied) {
+	if (job->emptied)
 		srv_report_tell(turn, job);
-	}
 	srv_job_destroy(server, job);
 	server->stats.ended++;
 	server->freed = true;
 	say_leave(turn, id);
 	srv_told_forget(server, id);
-	if (srv_told_may_begin(server, id)) {
+	if (srv_told_may_begin(server, id))
 		srv_told_ask_joins(server, id); /* who came while it was ending */
-	}
 }
 
 void srv_job_end(struct srv_turn *turn, struct srv_job *job) {
@@ -80,33 +77,29 @@ void srv_job_goes_on(struct srv_turn *turn, struct srv_job *job) {
 void srv_job_end_order(struct srv_turn *turn, uint32_t id, bool evict) {
 	struct srv_job *job = srv_job_find(turn->server, id);
 
-	if (!evict && job != NULL && job->replica == NULL
-	    && !srv_job_empty(job, &turn->server->peers)) {
+	if (!evict && job && !job->replica && !srv_job_empty(job, &turn->server->peers)) {
 		job->unlisted = true; /* workers that do not reach the controller go on */
 		return;
 	}
 	srv_told_forget(turn->server, id);
-	if (job == NULL) {
+	if (!job)
 		say_leave(turn, id);
-	} else if (job->replica != NULL) {
+	else if (job->replica)
 		srv_job_retire(turn, job);
-	} else if (job->phase == SRV_JOB_OPEN) {
+	else if (job->phase == SRV_JOB_OPEN)
 		srv_job_end(turn, job);
-	}
 }
 
 void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job) {
 	hd_ns at = hd_ns_add(job->idle_since, turn->server->config.job_idle_us * HD_US);
 
-	if (job->replica != NULL || job->phase != SRV_JOB_OPEN || turn->server->draining
-	    || !srv_job_empty(job, &turn->server->peers)) {
+	if (job->replica || job->phase != SRV_JOB_OPEN || turn->server->draining
+	    || !srv_job_empty(job, &turn->server->peers))
 		return; /* whoever leaves sets the timer again */
-	}
-	if (turn->now < at) {
+	if (turn->now < at)
 		hd_timer_set(&turn->server->timers, &job->idle, at);
-	} else {
+	else
 		srv_job_end(turn, job);
-	}
 }
 
 /* Nobody is here, and nothing is under way. What is to be kept is in a checkpoint; without checkpoints it is not kept
@@ -114,30 +107,25 @@ void srv_job_idle_check(struct srv_turn *turn, struct srv_job *job) {
 static bool job_may_give_way(const struct srv_turn *turn, const struct srv_job *job) {
 	const struct hd_server *server = turn->server;
 
-	if (job->replica != NULL || job->phase != SRV_JOB_OPEN || job->checkpointing
-	    || job->restoring || job->apply.in != NULL || !TAILQ_EMPTY(&job->open)
-	    || (job->primary != NULL && !server->upstream.registered)
-	    || !srv_job_empty(job, &server->peers)) {
+	if (job->replica || job->phase != SRV_JOB_OPEN || job->checkpointing || job->restoring
+	    || job->apply.in || !TAILQ_EMPTY(&job->open)
+	    || (job->primary && !server->upstream.registered)
+	    || !srv_job_empty(job, &server->peers))
 		return false;
-	}
-	if (server_keeps(server)) {
+	if (server_keeps(server))
 		return job->saved == job->version;
-	}
 	return job->left || turn->now >= hd_ns_add(job->idle_since, HD_JOB_AWAY_US * HD_US);
 }
 
 bool srv_job_give_way(struct srv_turn *turn, const struct srv_job *keep) {
 	struct srv_job *job, *found = NULL;
 
-	TAILQ_FOREACH (job, &turn->server->jobs, link) {
-		if (job != keep && (found == NULL || job->idle_since < found->idle_since)
-		    && job_may_give_way(turn, job)) {
+	TAILQ_FOREACH (job, &turn->server->jobs, link)
+		if (job != keep && (!found || job->idle_since < found->idle_since)
+		    && job_may_give_way(turn, job))
 			found = job;
-		}
-	}
-	if (found == NULL) {
+	if (!found)
 		return false;
-	}
 	job_gone(turn, found);
 	return true;
 }
@@ -152,28 +140,25 @@ static void job_retired(struct hd_server *server, struct srv_job *job) {
 	server->stats.retired++;
 	srv_job_destroy(server, job);
 	server->freed = true;
-	if (srv_told_may_begin(server, id)) {
+	if (srv_told_may_begin(server, id))
 		srv_told_ask_joins(server, id); /* this node is to be its server again */
-	}
 }
 
 void srv_forget(struct srv_turn *turn) {
 	struct hd_server *server = turn->server;
 	struct srv_job *job, *next;
 
-	if (!server->retiring) {
+	if (!server->retiring)
 		return;
-	}
 	server->retiring = false;
-	for (job = TAILQ_FIRST(&server->jobs); job != NULL; job = next) {
+	for (job = TAILQ_FIRST(&server->jobs); job; job = next) {
 		next = TAILQ_NEXT(job, link);
-		if (job->phase == SRV_JOB_RETIRED && !job->checkpointing) {
+		if (job->phase == SRV_JOB_RETIRED && !job->checkpointing)
 			job_retired(server, job);
-		} else if (job->phase == SRV_JOB_ENDING && job_has_ended(server, job)) {
+		else if (job->phase == SRV_JOB_ENDING && job_has_ended(server, job))
 			job_gone(turn, job);
-		} else if (job->phase != SRV_JOB_OPEN) {
+		else if (job->phase != SRV_JOB_OPEN)
 			server->retiring = true;
-		}
 	}
 }
 
@@ -200,20 +185,16 @@ void srv_job_retire(struct srv_turn *turn, struct srv_job *job) {
 /* --- the report ------------------------------------------------------------------------------- */
 
 void srv_report_consider(struct srv_turn *turn, struct srv_job *job) {
-	if (!job->emptied || job->replica != NULL || job->phase == SRV_JOB_RETIRED) {
+	if (!job->emptied || job->replica || job->phase == SRV_JOB_RETIRED)
 		return;
-	}
 	if (!srv_job_empty(job, &turn->server->peers)) {
 		job->emptied = false;
 		return;
 	}
-	if (!TAILQ_EMPTY(&job->open)) {
+	if (!TAILQ_EMPTY(&job->open))
 		return; /* held whole: it is still committed */
-	}
-	if (job->saved != job->version) {
+	if (job->saved != job->version)
 		srv_checkpoint_consider(turn, job, true);
-	}
-	if (!job->checkpointing) {
+	if (!job->checkpointing)
 		srv_report_tell(turn, job);
-	}
 }

@@ -38,9 +38,8 @@ void srv_round_fail(
 ) {
 	if (round->outcome == HD_OUTCOME_DROPPED) {
 		turn->server->stats.dropped++;
-		if (round->reason == HD_REASON_LATE) {
+		if (round->reason == HD_REASON_LATE)
 			srv_rounds_dropped(job);
-		}
 	} else {
 		turn->server->stats.failed++;
 	}
@@ -77,13 +76,11 @@ static enum hd_reason
 part_reason(const struct srv_part *part, enum hd_reason reason, const struct srv_part *cause) {
 	enum hd_reason own;
 
-	if (part->in->kind != SRV_SUM || part == cause) {
+	if (part->in->kind != SRV_SUM || part == cause)
 		return reason;
-	}
 	own = srv_commit_bound(part->in->job, part->base, 0);
-	if (own != HD_REASON_NONE) {
+	if (own != HD_REASON_NONE)
 		return own;
-	}
 	return reason_is_transient(reason) ? reason : HD_REASON_TIMEOUT;
 }
 
@@ -98,9 +95,8 @@ static void part_fail(struct srv_turn *turn, const struct srv_part *part, enum h
 	};
 
 	srv_round_fail(turn, job, part->member, &round);
-	if (reason_is_transient(reason)) {
+	if (reason_is_transient(reason))
 		srv_push_withdraw(turn, job, part->member, token, reason);
-	}
 }
 
 bool srv_credit_unspent(const struct srv_incoming *in) {
@@ -129,9 +125,8 @@ void srv_credit_end(
 	event.aux = 1;
 	turn->server->stats.credits_unspent++;
 	srv_turn_event(turn, &event);
-	if (report) {
+	if (report)
 		srv_credit_report(turn, &credit, reason);
-	}
 	srv_push_withdraw(turn, in->job, part->member, credit.token, reason);
 	srv_incoming_end(turn, in, false);
 }
@@ -154,11 +149,9 @@ void srv_push_fail(
 	}
 	incoming_tell(turn, in, reason);
 	srv_commit_report(turn, in, &round);
-	for (uint16_t i = 0; i < in->part_count; i++) {
+	for (uint16_t i = 0; i < in->part_count; i++)
 		part_fail(turn, &in->parts[i], part_reason(&in->parts[i], reason, cause));
-	}
-	if (in->kind == SRV_SUM) {
+	if (in->kind == SRV_SUM)
 		srv_peer_withdraw(turn, in->aggregator, in->job, in->handle.token, reason);
-	}
 	srv_incoming_end(turn, in, srv_incoming_is_whole(in));
 }

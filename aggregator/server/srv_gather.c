@@ -11,13 +11,11 @@ static const struct srv_part *step_repeats(const struct srv_incoming *in) {
 			/* A late update is another round's. */
 			if (in->job->spec.sync == HD_SYNC_FEDERATED
 			    && hd_version_counter(other->base)
-				    != hd_version_counter(in->parts[i].base)) {
+				    != hd_version_counter(in->parts[i].base))
 				continue;
-			}
 			if (other->in->state == SRV_STEPPED
-			    || (other->in == in && other < &in->parts[i])) {
+			    || (other->in == in && other < &in->parts[i]))
 				return &in->parts[i];
-			}
 		}
 	}
 	return NULL;
@@ -31,34 +29,29 @@ static bool step_admits(struct srv_turn *turn, struct srv_job *job, struct srv_i
 	enum hd_reason reason = srv_commit_bounds(job, in, 0);
 	const struct srv_part *cause = NULL;
 
-	if (srv_step_counts(job) && room == 0) {
+	if (srv_step_counts(job) && room == 0)
 		return false;
-	}
-	if (reason == HD_REASON_NONE && job->spec.sync == HD_SYNC_FEDERATED) {
+	if (reason == HD_REASON_NONE && job->spec.sync == HD_SYNC_FEDERATED)
 		reason = srv_rounds_admit(job, in, &cause);
-	}
 	if (reason == HD_REASON_NONE && job->spec.sync != HD_SYNC_N_BATCH) {
 		cause = step_repeats(in);
-		reason = cause != NULL ? HD_REASON_LATE : HD_REASON_NONE;
+		reason = cause ? HD_REASON_LATE : HD_REASON_NONE;
 	}
 	/* A sum cannot be taken apart: its workers ask again, and the first of them fill the step. */
-	if (reason == HD_REASON_NONE && srv_step_counts(job) && in->part_count > room) {
+	if (reason == HD_REASON_NONE && srv_step_counts(job) && in->part_count > room)
 		reason = HD_REASON_TIMEOUT;
-	}
-	if (reason != HD_REASON_NONE) {
+	if (reason != HD_REASON_NONE)
 		srv_push_fail(turn, in, reason, cause);
-	}
 	return reason == HD_REASON_NONE;
 }
 
 static struct srv_incoming *step_next(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_incoming *in = TAILQ_FIRST(&job->queue), *next;
 
-	for (; in != NULL; in = next) {
+	for (; in; in = next) {
 		next = TAILQ_NEXT(in, queue_link);
-		if (in->state == SRV_READY && step_admits(turn, job, in)) {
+		if (in->state == SRV_READY && step_admits(turn, job, in))
 			return in;
-		}
 	}
 	return NULL;
 }
@@ -70,19 +63,17 @@ bool srv_step_gather(struct srv_turn *turn, struct srv_job *job) {
 	srv_rounds_look(turn, job);
 	for (;;) {
 		in = step->adding;
-		if (in == NULL) {
+		if (!in) {
 			in = step_next(turn, job);
-			if (in == NULL) {
+			if (!in)
 				return true;
-			}
 			if (!srv_step_take(turn->server, job, in, 0)) {
 				step->starved = true;
 				return true;
 			}
 			step->since = step->count == in->part_count ? turn->now : step->since;
 		}
-		if (!srv_step_add(turn->server, job)) {
+		if (!srv_step_add(turn->server, job))
 			return false;
-		}
 	}
 }

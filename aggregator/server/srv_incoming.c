@@ -23,11 +23,10 @@ struct srv_incoming *srv_incoming_create(
 	uint16_t part_count
 ) {
 	struct hd_server *server = turn->server;
-	struct srv_incoming *in = calloc(1, sizeof(*in) + part_count * sizeof(in->parts[0]));
+	struct srv_incoming *in = calloc(1, sizeof *in + part_count * sizeof in->parts[0]);
 
-	if (in == NULL) {
+	if (!in)
 		return NULL;
-	}
 	if (hd_timers_reserve(&server->timers) < 0) {
 		free(in);
 		return NULL;
@@ -63,7 +62,7 @@ void srv_incoming_enter(struct srv_incoming *in, enum srv_incoming_state state) 
 	};
 
 	assert(from[state] >> in->state & 1);
-	assert(state < SRV_COMING || in->recv != NULL);
+	assert(state < SRV_COMING || in->recv);
 	assert(state != SRV_STARVED || in->kind == SRV_DIRECT);
 	in->state = state;
 }
@@ -78,24 +77,18 @@ void srv_incoming_part(struct srv_incoming *in, uint16_t index, const struct srv
 
 /* From the lists that others walk. */
 static void incoming_unlink(struct hd_server *server, struct srv_incoming *in) {
-	if (in->predecessor != NULL) {
+	if (in->predecessor)
 		LIST_REMOVE(in, successor_link);
-	}
-	if (in->queued) {
+	if (in->queued)
 		TAILQ_REMOVE(&in->job->queue, in, queue_link);
-	}
-	if (in->state == SRV_STEPPED) {
+	if (in->state == SRV_STEPPED)
 		TAILQ_REMOVE(&in->job->step.members, in, queue_link);
-	}
-	if (in->touched) {
+	if (in->touched)
 		TAILQ_REMOVE(&server->touched, in, touched_link);
-	}
-	if (in->state == SRV_STARVED) {
+	if (in->state == SRV_STARVED)
 		TAILQ_REMOVE(&server->starved, in, starved_link);
-	}
-	if (in->aggregator != NULL) {
+	if (in->aggregator)
 		LIST_REMOVE(in, aggregator_link);
-	}
 	TAILQ_REMOVE(&in->job->open, in, open_link);
 	in->job->open_count--;
 }
@@ -103,19 +96,17 @@ static void incoming_unlink(struct hd_server *server, struct srv_incoming *in) {
 void srv_incoming_destroy(struct hd_server *server, struct srv_incoming *in) {
 	struct srv_incoming *successor;
 
-	while ((successor = LIST_FIRST(&in->successors)) != NULL) {
+	while ((successor = LIST_FIRST(&in->successors))) {
 		LIST_REMOVE(successor, successor_link);
 		successor->predecessor = NULL;
 	}
 	for (uint16_t i = 0; i < in->part_count; i++) {
 		struct srv_part *part = &in->parts[i];
 
-		if (part->member != NULL) {
+		if (part->member)
 			LIST_REMOVE(part, member_link);
-		}
-		if (part->handle.kind == SRV_HANDLE_PART) {
+		if (part->handle.kind == SRV_HANDLE_PART)
 			srv_handle_remove(server, &part->handle);
-		}
 	}
 	incoming_unlink(server, in);
 	in->job->dirty = true; /* what stood behind it may go on */
@@ -129,25 +120,22 @@ void srv_incoming_destroy(struct hd_server *server, struct srv_incoming *in) {
 double srv_incoming_weights(const struct srv_incoming *in) {
 	double weights = 0;
 
-	for (uint16_t i = 0; i < in->part_count; i++) {
+	for (uint16_t i = 0; i < in->part_count; i++)
 		weights += (double)in->parts[i].weight;
-	}
 	return weights;
 }
 
 float srv_incoming_weight(const struct srv_incoming *in) {
 	float weight = 0;
 
-	for (uint16_t i = 0; i < in->part_count; i++) {
+	for (uint16_t i = 0; i < in->part_count; i++)
 		weight += in->parts[i].weight;
-	}
 	return weight;
 }
 
 struct srv_peer *srv_incoming_peer(const struct srv_incoming *in) {
-	if (srv_incoming_is_copy(in) && in->kind != SRV_SUM) {
+	if (srv_incoming_is_copy(in) && in->kind != SRV_SUM)
 		return in->source;
-	}
 	return in->kind == SRV_SUM ? in->aggregator : in->parts[0].member->peer;
 }
 
@@ -188,9 +176,8 @@ void srv_tombstone_add(struct hd_server *server, const struct srv_tombstone *lik
 	struct srv_tombstone *tomb = &server->tombstones[server->tombstone_next];
 
 	server->tombstone_next = (server->tombstone_next + 1) % HD_TOMBSTONES_MAX;
-	if (tomb->used) {
+	if (tomb->used)
 		srv_handle_remove(server, &tomb->handle);
-	}
 	*tomb = *like;
 	tomb->used = srv_handle_add(server, &tomb->handle) == 0;
 }
@@ -206,9 +193,8 @@ static void stream_go(struct srv_turn *turn, const struct srv_incoming *in) {
 		const struct srv_part *part = &in->parts[i];
 
 		message.go.token = part->handle.token;
-		if (part->member->peer != NULL) {
+		if (part->member->peer)
 			srv_peer_send(turn, part->member->peer, &message);
-		}
 	}
 }
 
@@ -240,9 +226,8 @@ int srv_incoming_open(
 	int rc;
 
 	in->buffer = srv_buffer_get(server, in->job);
-	if (in->buffer == NULL) {
+	if (!in->buffer)
 		return -ENOMEM;
-	}
 	config.data = in->buffer->data;
 	rc = hd_recv_create(&config, &in->recv);
 	if (rc < 0) {
@@ -250,7 +235,7 @@ int srv_incoming_open(
 		srv_buffer_put(server, in->job, in->buffer);
 		in->buffer = NULL;
 	}
-	in->normed = rc == 0 && (in->kind == SRV_CREDIT || in->job->primary != NULL);
+	in->normed = rc == 0 && (in->kind == SRV_CREDIT || in->job->primary);
 	return rc;
 }
 
@@ -259,7 +244,7 @@ void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in) {
 	struct hd_event event = srv_incoming_event(in, HD_EVENT_GO);
 	struct srv_peer *peer = srv_incoming_peer(in);
 
-	if (in->predecessor != NULL) {
+	if (in->predecessor) {
 		LIST_REMOVE(in, successor_link);
 		in->predecessor = NULL;
 	}
@@ -272,9 +257,8 @@ void srv_incoming_go(struct srv_turn *turn, struct srv_incoming *in) {
 		stream_go(turn, in);
 		return;
 	}
-	if (peer != NULL) {
+	if (peer)
 		srv_peer_send(turn, peer, &message);
-	}
 }
 
 /* After all with positions that are not greater. Positions grow, so the place is near the tail. */
@@ -283,28 +267,24 @@ void srv_commit_queue(struct srv_incoming *in) {
 	struct srv_incoming *before = TAILQ_LAST(queue, srv_incoming_list);
 
 	assert(!in->queued && in->state != SRV_STEPPED);
-	if (in->kind == SRV_DIRECT) {
-		in->position = before != NULL ? before->position : 0;
-	}
-	while (before != NULL && before->position > in->position) {
+	if (in->kind == SRV_DIRECT)
+		in->position = before ? before->position : 0;
+	while (before && before->position > in->position)
 		before = TAILQ_PREV(before, srv_incoming_list, queue_link);
-	}
-	if (before != NULL) {
+	if (before)
 		TAILQ_INSERT_AFTER(queue, before, in, queue_link);
-	} else {
+	else
 		TAILQ_INSERT_HEAD(queue, in, queue_link);
-	}
 	in->queued = true;
 }
 
 void srv_incoming_follow(struct srv_turn *turn, struct srv_incoming *in, uint64_t token) {
 	struct srv_handle *after;
 
-	if (token == 0) {
+	if (token == 0)
 		return;
-	}
 	after = srv_handle_find(turn->server, token);
-	if (after == NULL || after->kind != SRV_HANDLE_INCOMING
+	if (!after || after->kind != SRV_HANDLE_INCOMING
 	    || srv_incoming_is_whole(hd_container_of(after, struct srv_incoming, handle))) {
 		srv_incoming_go(turn, in);
 		return;
@@ -325,9 +305,8 @@ void srv_incoming_end(struct srv_turn *turn, struct srv_incoming *in, bool done)
 	struct srv_tombstone tomb = srv_incoming_epitaph(in, in->handle.token, done);
 	struct srv_incoming *successor;
 
-	while ((successor = LIST_FIRST(&in->successors)) != NULL) {
+	while ((successor = LIST_FIRST(&in->successors)))
 		srv_incoming_go(turn, successor);
-	}
 	srv_incoming_destroy(turn->server, in);
 	srv_tombstone_add(turn->server, &tomb);
 }

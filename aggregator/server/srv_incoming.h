@@ -93,7 +93,7 @@ struct srv_incoming {
 
 /* It is for a replica: nobody but the log decides on it. */
 static inline bool srv_incoming_is_copy(const struct srv_incoming *in) {
-	return in->job->replica != NULL;
+	return in->job->replica;
 }
 
 static inline bool srv_incoming_is_whole(const struct srv_incoming *in) {

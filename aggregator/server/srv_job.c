@@ -12,19 +12,16 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 	struct srv_incoming *in;
 
 	rep_ops.forget(server, job);
-	while ((out = TAILQ_FIRST(&job->pulls)) != NULL) {
+	while ((out = TAILQ_FIRST(&job->pulls)))
 		srv_outgoing_destroy(server, out);
-	}
-	while ((in = TAILQ_FIRST(&job->open)) != NULL) {
+	while ((in = TAILQ_FIRST(&job->open)))
 		srv_incoming_destroy(server, in);
-	}
 	srv_checkpoint_fini(server, job);
 	srv_apply_fini(server, job);
 	srv_step_fini(server, job);
 	srv_rounds_fini(job);
-	for (uint32_t i = 0; i < 2; i++) {
+	for (uint32_t i = 0; i < 2; i++)
 		srv_buffer_put(server, job, job->spare[i]);
-	}
 	srv_buffer_put(server, job, job->model);
 	srv_buffer_put(server, job, job->momentum);
 	srv_memory_fini(server, job);
@@ -32,9 +29,8 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 	hd_timers_release(&server->timers, &job->retry);
 	hd_timers_release(&server->timers, &job->roster_timer);
 	hd_timers_release(&server->timers, &job->idle);
-	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++)
 		free(job->members[i]);
-	}
 	free(job->members);
 	free(job->log);
 	hd_jobspec_fini(&job->spec);
@@ -45,28 +41,22 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 
 /* The bare job, in the list; takes *spec over only on success. */
 struct srv_job *srv_job_allocate(struct hd_server *server, struct hd_jobspec *spec) {
-	struct srv_job *job = calloc(1, sizeof(*job));
+	struct srv_job *job = calloc(1, sizeof *job);
 
-	if (job == NULL) {
+	if (!job)
 		return NULL;
-	}
 	job->members = calloc(HD_WORKERS_MAX, sizeof(struct srv_member *));
-	job->log = calloc(HD_COMMITS_KEPT, sizeof(*job->log));
-	if (job->members == NULL || job->log == NULL) {
+	job->log = calloc(HD_COMMITS_KEPT, sizeof *job->log);
+	if (!job->members || !job->log)
 		goto fail_arrays;
-	}
-	if (hd_timers_reserve(&server->timers) < 0) {
+	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_arrays;
-	}
-	if (hd_timers_reserve(&server->timers) < 0) {
+	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_timer;
-	}
-	if (hd_timers_reserve(&server->timers) < 0) {
+	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_retry;
-	}
-	if (hd_timers_reserve(&server->timers) < 0) {
+	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_roster;
-	}
 	job->hold.kind = SRV_TIMER_HOLD;
 	job->retry.kind = SRV_TIMER_CHECKPOINT;
 	job->roster_timer.kind = SRV_TIMER_ROSTER;

@@ -143,15 +143,13 @@ struct srv_job {
 
 /* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a copy, or is another node's by now. */
 static inline bool srv_job_away(const struct srv_job *job) {
-	return job->restoring || job->asking || job->replica != NULL
-		|| job->phase == SRV_JOB_RETIRED;
+	return job->restoring || job->asking || job->replica || job->phase == SRV_JOB_RETIRED;
 }
 
 /* The controller's newest word on who is its server. */
 static inline void srv_job_told(struct srv_job *job, uint64_t generation) {
-	if (generation > job->generation) {
+	if (generation > job->generation)
 		job->generation = generation;
-	}
 }
 
 /* --- finding: srv_member.c -------------------------------------------------------------------- */

@@ -15,7 +15,7 @@ peer_refuse(struct srv_turn *turn, struct srv_peer *peer, uint32_t job, const ch
 	message.refuse.reason = HD_REASON_REFUSED;
 	message.refuse.wire_version = HD_WIRE_VERSION;
 	message.refuse.job = job;
-	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
+	(void)snprintf(message.refuse.text, sizeof message.refuse.text, "%s", text);
 	turn->server->stats.refused_messages++;
 	srv_peer_send(turn, peer, &message);
 }
@@ -37,13 +37,11 @@ static struct srv_job *job_agree(
 		return NULL;
 	}
 	job = srv_job_find(turn->server, join->job);
-	if (job == NULL) {
+	if (!job)
 		return srv_job_create(turn, spec, text);
-	}
 	used = snprintf(text, HD_TEXT_BYTES_MAX, "description: ");
-	if (!hd_jobspec_equal(spec, &job->spec, text + used, (size_t)(HD_TEXT_BYTES_MAX - used))) {
+	if (!hd_jobspec_equal(spec, &job->spec, text + used, (size_t)(HD_TEXT_BYTES_MAX - used)))
 		return NULL;
-	}
 	return job;
 }
 
@@ -56,11 +54,9 @@ void srv_job_join(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	/* Without a description it is from a worker that has copies for us: its packets say who it is.
 	 * A refusal would be for good; the session ends with the server, and its next life is asked. */
 	if (turn->server->draining || join->spec.bytes == 0
-	    || srv_told_waits(turn->server, peer, join->job)) {
+	    || srv_told_waits(turn->server, peer, join->job))
 		return;
-	}
-	if (peer->job != NULL
-	    && (peer->job->id != join->job || peer->member->rank != join->worker)) {
+	if (peer->job && (peer->job->id != join->job || peer->member->rank != join->worker)) {
 		peer_refuse(turn, peer, join->job, "this session has joined another job or rank");
 		return;
 	}
@@ -74,22 +70,20 @@ void srv_job_join(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	}
 	job = job_agree(turn, join, &spec, text);
 	hd_jobspec_fini(&spec);
-	if (job == NULL) {
+	if (!job) {
 		peer_refuse(turn, peer, join->job, text);
 		return;
 	}
-	if (srv_rank_is_held(turn, peer, job, join->worker)) {
+	if (srv_rank_is_held(turn, peer, job, join->worker))
 		return;
-	}
 	member = srv_job_enter(job, join->worker);
-	if (member == NULL) {
+	if (!member) {
 		peer_refuse(turn, peer, join->job, "memory: none left for another worker");
 		return;
 	}
 	member->observer = join->observer != 0;
-	if (join->last_round == 0 && !member->observer) {
+	if (join->last_round == 0 && !member->observer)
 		srv_step_anew(turn->server, job, member);
-	}
 	srv_peer_attach(turn, peer, job, member);
 }
 

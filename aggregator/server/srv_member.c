@@ -7,11 +7,9 @@
 struct srv_job *srv_job_find(const struct hd_server *server, uint32_t id) {
 	struct srv_job *job;
 
-	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job->id == id) {
+	TAILQ_FOREACH (job, &server->jobs, link)
+		if (job->id == id)
 			return job;
-		}
-	}
 	return NULL;
 }
 
@@ -22,22 +20,19 @@ struct srv_member *srv_job_member(const struct srv_job *job, uint16_t rank) {
 bool srv_job_empty(const struct srv_job *job, const struct srv_peers *peers) {
 	const struct srv_peer *peer;
 
-	TAILQ_FOREACH (peer, peers, link) {
-		if (peer->job == job) {
+	TAILQ_FOREACH (peer, peers, link)
+		if (peer->job == job)
 			return false;
-		}
-	}
 	return true;
 }
 
 struct srv_member *srv_job_enter(struct srv_job *job, uint16_t rank) {
 	struct srv_member *member = job->members[rank];
 
-	if (member != NULL) {
+	if (member)
 		return member;
-	}
-	member = calloc(1, sizeof(*member));
-	if (member != NULL) {
+	member = calloc(1, sizeof *member);
+	if (member) {
 		member->rank = rank;
 		job->members[rank] = member;
 		job->member_count++;
@@ -62,14 +57,11 @@ bool srv_job_knows(const struct srv_job *job, hd_version base) {
 	uint16_t incarnation = hd_version_incarnation(base);
 	uint64_t counter = hd_version_counter(base);
 
-	if (incarnation == hd_version_incarnation(job->version)) {
+	if (incarnation == hd_version_incarnation(job->version))
 		return counter <= hd_version_counter(job->version);
-	}
-	for (uint32_t i = 0; i < job->life_count; i++) {
-		if (job->lives[i].incarnation == incarnation) {
+	for (uint32_t i = 0; i < job->life_count; i++)
+		if (job->lives[i].incarnation == incarnation)
 			return counter <= job->lives[i].last;
-		}
-	}
 	return false;
 }
 
@@ -87,12 +79,10 @@ bool srv_member_forgot(const struct srv_member *member, uint32_t round) {
 void srv_member_record(struct srv_member *member, const struct srv_round *round) {
 	struct srv_round *kept = &member->rounds[round->round % HD_ROUNDS_KEPT];
 
-	if (kept->round <= round->round && round->outcome != HD_OUTCOME_PENDING) {
+	if (kept->round <= round->round && round->outcome != HD_OUTCOME_PENDING)
 		*kept = *round;
-	}
-	if (round->round > member->newest_round) {
+	if (round->round > member->newest_round)
 		member->newest_round = round->round;
-	}
 }
 
 void srv_job_idle(struct srv_turn *turn, struct srv_job *job) {
@@ -114,16 +104,15 @@ srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_las
 
 		struct hd_last_round row = {.worker = member->rank, .round = round};
 
-		if (kept != NULL && kept->outcome == HD_OUTCOME_APPLIED) {
+		if (kept && kept->outcome == HD_OUTCOME_APPLIED) {
 			row.outcome = HD_OUTCOME_APPLIED;
 			row.delay = kept->delay;
 			row.version = kept->version;
 		} else if (round < member->newest_round) {
 			continue;
 		}
-		if (rows != NULL) {
+		if (rows)
 			rows[count] = row;
-		}
 		count++;
 	}
 	return count;
@@ -132,21 +121,17 @@ srv_member_applied(const struct srv_member *member, uint32_t most, struct hd_las
 struct srv_part *srv_member_part(const struct srv_member *member, uint32_t round) {
 	struct srv_part *part;
 
-	LIST_FOREACH (part, &member->parts, member_link) {
-		if (part->round == round) {
+	LIST_FOREACH (part, &member->parts, member_link)
+		if (part->round == round)
 			return part;
-		}
-	}
 	return NULL;
 }
 
 bool srv_member_stepped(const struct srv_member *member) {
 	const struct srv_part *part;
 
-	LIST_FOREACH (part, &member->parts, member_link) {
-		if (part->in->state == SRV_STEPPED && part->late == 0) {
+	LIST_FOREACH (part, &member->parts, member_link)
+		if (part->in->state == SRV_STEPPED && part->late == 0)
 			return true;
-		}
-	}
 	return false;
 }

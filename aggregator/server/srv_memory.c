@@ -34,7 +34,7 @@ static void memory_trim(struct hd_server *server, uint64_t bytes) {
 	struct srv_job *job;
 
 	TAILQ_FOREACH (job, &server->jobs, link) {
-		while (srv_memory_left(server) < bytes && job->pool != NULL
+		while (srv_memory_left(server) < bytes && job->pool
 		       && job->buffer_count > job->buffer_floor) {
 			struct srv_buffer *idle = job->pool;
 
@@ -48,18 +48,15 @@ static struct srv_buffer *buffer_allocate(struct hd_server *server, struct srv_j
 	uint64_t bytes = buffer_bytes(job);
 	struct srv_buffer *buffer;
 
-	if (srv_memory_left(server) < bytes) {
+	if (srv_memory_left(server) < bytes)
 		memory_trim(server, bytes);
-	}
-	if (srv_memory_left(server) < bytes) {
+	if (srv_memory_left(server) < bytes)
 		return NULL;
-	}
-	buffer = calloc(1, sizeof(*buffer));
-	if (buffer == NULL) {
+	buffer = calloc(1, sizeof *buffer);
+	if (!buffer)
 		return NULL;
-	}
 	buffer->data = aligned_alloc(ALIGNMENT, bytes);
-	if (buffer->data == NULL) {
+	if (!buffer->data) {
 		free(buffer);
 		return NULL;
 	}
@@ -73,9 +70,8 @@ int srv_memory_guarantee(struct hd_server *server, struct srv_job *job, uint32_t
 	while (job->buffer_count < count) {
 		struct srv_buffer *buffer = buffer_allocate(server, job);
 
-		if (buffer == NULL) {
+		if (!buffer)
 			return -ENOMEM;
-		}
 		buffer->next = job->pool;
 		job->pool = buffer;
 	}
@@ -85,12 +81,11 @@ int srv_memory_guarantee(struct hd_server *server, struct srv_job *job, uint32_t
 struct srv_buffer *srv_buffer_get(struct hd_server *server, struct srv_job *job) {
 	struct srv_buffer *buffer = job->pool;
 
-	if (buffer != NULL) {
+	if (buffer)
 		job->pool = buffer->next;
-	} else {
+	else
 		buffer = buffer_allocate(server, job);
-	}
-	if (buffer != NULL) {
+	if (buffer) {
 		buffer->refs = 1;
 		buffer->next = NULL;
 	}
@@ -98,10 +93,9 @@ struct srv_buffer *srv_buffer_get(struct hd_server *server, struct srv_job *job)
 }
 
 void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_buffer *buffer) {
-	assert(buffer == NULL || buffer->refs > 0);
-	if (buffer == NULL || --buffer->refs > 0) {
+	assert(!buffer || buffer->refs > 0);
+	if (!buffer || --buffer->refs > 0)
 		return;
-	}
 	buffer->next = job->pool;
 	job->pool = buffer;
 	server->freed = true;
@@ -110,15 +104,14 @@ void srv_buffer_put(struct hd_server *server, struct srv_job *job, struct srv_bu
 /* Both copies that a commit may have to make meanwhile are set aside now. */
 int srv_state_hold(struct hd_server *server, struct srv_job *job, struct srv_buffer *held[2]) {
 	for (uint32_t i = 0; i < 2; i++) {
-		if (job->spare[i] == NULL) {
+		if (!job->spare[i])
 			job->spare[i] = srv_buffer_get(server, job);
-		}
-		if (job->spare[i] == NULL) {
+		if (!job->spare[i]) {
 			srv_state_release(server, job, held);
 			return -ENOMEM;
 		}
 	}
-	assert(job->apply.in == NULL);
+	assert(!job->apply.in);
 	held[0] = job->model;
 	held[1] = job->momentum;
 	job->model->refs++;
@@ -131,18 +124,18 @@ void srv_state_release(struct hd_server *server, struct srv_job *job, struct srv
 	srv_buffer_put(server, job, held[1]);
 	held[0] = NULL;
 	held[1] = NULL;
-	if (job->spare[0] != NULL && job->model->refs == 1) {
+	if (job->spare[0] && job->model->refs == 1) {
 		srv_buffer_put(server, job, job->spare[0]);
 		job->spare[0] = NULL;
 	}
-	if (job->spare[1] != NULL && job->momentum->refs == 1) {
+	if (job->spare[1] && job->momentum->refs == 1) {
 		srv_buffer_put(server, job, job->spare[1]);
 		job->spare[1] = NULL;
 	}
 }
 
 void srv_memory_fini(struct hd_server *server, struct srv_job *job) {
-	while (job->pool != NULL) {
+	while (job->pool) {
 		struct srv_buffer *idle = job->pool;
 
 		job->pool = idle->next;

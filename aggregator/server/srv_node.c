@@ -30,15 +30,13 @@ static void server_close(struct srv_turn *turn, struct srv_peer *peer, const cha
 static void server_close_broken(struct srv_turn *turn) {
 	struct srv_peer *peer = TAILQ_FIRST(&turn->server->peers), *next;
 
-	if (!turn->server->breaking) {
+	if (!turn->server->breaking)
 		return; /* there may be thousands of peers, and this is each packet's way */
-	}
 	turn->server->breaking = false;
-	for (; peer != NULL; peer = next) {
+	for (; peer; peer = next) {
 		next = TAILQ_NEXT(peer, link);
-		if (peer->broken != NULL) {
+		if (peer->broken)
 			server_close(turn, peer, peer->broken);
-		}
 	}
 }
 
@@ -85,18 +83,15 @@ static void server_commit(struct srv_turn *turn) {
 	struct srv_job *stopped = NULL, *job;
 
 	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (job->dirty && job->phase != SRV_JOB_RETIRED) {
+		if (job->dirty && job->phase != SRV_JOB_RETIRED)
 			srv_commit_run(turn, job);
-		}
-		if (stopped == NULL && job->dirty && job->phase != SRV_JOB_RETIRED) {
+		if (!stopped && job->dirty && job->phase != SRV_JOB_RETIRED)
 			stopped = job;
-		}
 	}
-	TAILQ_FOREACH (job, &server->jobs, link) {
+	TAILQ_FOREACH (job, &server->jobs, link)
 		srv_report_consider(turn, job);
-	}
 	server->unfinished = stopped != NULL;
-	if (stopped != NULL) {
+	if (stopped) {
 		TAILQ_REMOVE(&server->jobs, stopped, link);
 		TAILQ_INSERT_TAIL(&server->jobs, stopped, link);
 	}
@@ -105,9 +100,8 @@ static void server_commit(struct srv_turn *turn) {
 /* When the controller has been silent for so long that it is not waited for. */
 static hd_ns server_alone_at(const struct hd_server *server) {
 	if (server->upstream.registered || server->alone || server->config.never_alone
-	    || (server->upstream.session == NULL && !server->upstream.refused)) {
+	    || (!server->upstream.session && !server->upstream.refused))
 		return HD_NEVER;
-	}
 	return server->upstream.refused ? 0 : hd_ns_add(server->heard, HD_FALLBACK_US * HD_US);
 }
 
@@ -122,12 +116,10 @@ static void server_settle(struct srv_turn *turn) {
 		srv_jobs_alone(turn);
 		srv_told_ask_joins(server, 0);
 	}
-	while ((ended = TAILQ_FIRST(&server->ended_pulls)) != NULL) {
+	while ((ended = TAILQ_FIRST(&server->ended_pulls)))
 		srv_pull_end(turn, ended, hd_send_stats(ended->send)->reason);
-	}
-	while ((timer = hd_timers_pop(&server->timers, turn->now)) != NULL) {
+	while ((timer = hd_timers_pop(&server->timers, turn->now)))
 		server_timer(turn, timer);
-	}
 	srv_assembly_settle(turn);
 	rep_ops.settle(turn);
 	server_commit(turn);
@@ -146,9 +138,8 @@ static void server_train(struct srv_turn *turn, const struct hd_packet *packet) 
 	struct hd_message message = {.kind = HD_MSG_PROBED};
 
 	if (hd_probes_packet(&server->probes, turn->now, packet, &message.probed)
-	    && server->upstream.session != NULL) {
+	    && server->upstream.session)
 		srv_controller_send(turn, &message);
-	}
 }
 
 static void server_packet(struct srv_turn *turn, const struct hd_packet *packet) {
@@ -194,9 +185,8 @@ static void server_receive(
 	struct hd_server *server = core;
 	struct srv_turn turn = {server, now, sink};
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		server_packet(&turn, &packets[i]);
-	}
 	/* Packets first: a big update that is being applied goes on with the next tick. */
 	server->step_left = server->unfinished ? 0 : server->config.step_values;
 	server_settle(&turn);
@@ -226,9 +216,8 @@ static hd_ns server_deadline(const void *core) {
 	const struct hd_server *server = core;
 
 	if (server->freed || server->unfinished || !TAILQ_EMPTY(&server->ended_pulls)
-	    || hd_upstream_is_due(&server->upstream)) {
+	    || hd_upstream_is_due(&server->upstream))
 		return 0;
-	}
 	return hd_ns_min(
 		hd_ns_min(hd_endpoint_deadline(server->endpoint), server_alone_at(server)),
 		hd_ns_min(
@@ -247,7 +236,7 @@ const struct hd_core_ops hd_server_ops = {
 /* --- life ------------------------------------------------------------------------------------- */
 
 static void server_defaults(struct hd_server_config *config) {
-	config->host = config->host != NULL ? config->host : config->name;
+	config->host = config->host ? config->host : config->name;
 	config->memory_bytes = config->memory_bytes != 0 ? config->memory_bytes : MEMORY_DEFAULT;
 	config->chunk_bytes
 		= config->chunk_bytes != 0 ? config->chunk_bytes : HD_CHUNK_BYTES_DEFAULT;
@@ -271,18 +260,17 @@ static int server_open_endpoint(struct hd_server *server) {
 	};
 
 	/* Tokens and nonces come from different streams of the same entropy. */
-	hd_entropy_bytes(&server->entropy, endpoint.seed, sizeof(endpoint.seed));
+	hd_entropy_bytes(&server->entropy, endpoint.seed, sizeof endpoint.seed);
 	return hd_endpoint_create(&endpoint, &server->endpoint);
 }
 
 int hd_server_create(const struct hd_server_config *config, struct hd_server **out) {
-	struct hd_server *server = calloc(1, sizeof(*server));
+	struct hd_server *server = calloc(1, sizeof *server);
 	int rc = -ENOMEM;
 
 	assert(srv_routes_are_valid());
-	if (server == NULL) {
+	if (!server)
 		return -ENOMEM;
-	}
 	server->config = *config;
 	server->upstream.address = config->controller;
 	server->probes.keys = config->keys;
@@ -304,14 +292,12 @@ int hd_server_create(const struct hd_server_config *config, struct hd_server **o
 	TAILQ_INIT(&server->ended_pulls);
 	TAILQ_INIT(&server->links);
 	TAILQ_INIT(&server->replicas);
-	server->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof(*server->tombstones));
-	if (server->tombstones == NULL) {
+	server->tombstones = calloc(HD_TOMBSTONES_MAX, sizeof *server->tombstones);
+	if (!server->tombstones)
 		goto fail_server;
-	}
 	rc = server_open_endpoint(server);
-	if (rc < 0) {
+	if (rc < 0)
 		goto fail_tombstones;
-	}
 	*out = server;
 	return 0;
 fail_tombstones:
@@ -325,16 +311,13 @@ void hd_server_destroy(struct hd_server *server) {
 	struct srv_peer *peer;
 	struct srv_job *job;
 
-	if (server == NULL) {
+	if (!server)
 		return;
-	}
-	while ((job = TAILQ_FIRST(&server->jobs)) != NULL) {
+	while ((job = TAILQ_FIRST(&server->jobs)))
 		srv_job_destroy(server, job);
-	}
 	hd_endpoint_destroy(server->endpoint);
-	while ((peer = TAILQ_FIRST(&server->peers)) != NULL) {
+	while ((peer = TAILQ_FIRST(&server->peers)))
 		srv_peer_destroy(server, peer);
-	}
 	HASH_CLEAR(hh, server->handles);
 	hd_timers_fini(&server->timers);
 	hd_timers_fini(&server->sends);
@@ -348,24 +331,19 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 	struct srv_peer *peer;
 	struct srv_job *job;
 
-	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (!server->draining && job->retry.place != 0) {
+	TAILQ_FOREACH (job, &server->jobs, link)
+		if (!server->draining && job->retry.place != 0)
 			hd_timer_set(&server->timers, &job->retry, now);
-		}
-	}
 	server->draining = true;
 	TAILQ_FOREACH (job, &server->jobs, link) {
 		srv_checkpoint_consider(&turn, job, true);
 		settled = settled && srv_checkpoint_settled(server, job);
 	}
-	while (settled && (peer = TAILQ_FIRST(&server->peers)) != NULL) {
+	while (settled && (peer = TAILQ_FIRST(&server->peers)))
 		server_close(&turn, peer, "the server ends");
-	}
-	TAILQ_FOREACH (job, &server->jobs, link) {
-		if (settled && job->emptied) {
+	TAILQ_FOREACH (job, &server->jobs, link)
+		if (settled && job->emptied)
 			srv_report_tell(&turn, job);
-		}
-	}
 	return settled;
 }
 
@@ -374,29 +352,28 @@ bool hd_server_drain(struct hd_server *server, hd_ns now, struct hd_sink *sink) 
 const float *hd_server_model(const struct hd_server *server, uint32_t job, uint64_t *values) {
 	const struct srv_job *found = srv_job_find(server, job);
 
-	if (found == NULL) {
+	if (!found)
 		return NULL;
-	}
 	*values = found->values;
-	return found->apply.in == NULL ? found->model->data : NULL;
+	return !found->apply.in ? found->model->data : NULL;
 }
 
 const float *hd_server_momentum(const struct hd_server *server, uint32_t job) {
 	const struct srv_job *found = srv_job_find(server, job);
 
-	return found != NULL && found->apply.in == NULL ? found->momentum->data : NULL;
+	return found && !found->apply.in ? found->momentum->data : NULL;
 }
 
 hd_version hd_server_version(const struct hd_server *server, uint32_t job) {
 	const struct srv_job *found = srv_job_find(server, job);
 
-	return found != NULL ? found->version : 0;
+	return found ? found->version : 0;
 }
 
 bool hd_server_replicated(const struct hd_server *server, uint32_t job) {
 	const struct srv_job *found = srv_job_find(server, job);
 
-	return found != NULL && found->replicated;
+	return found && found->replicated;
 }
 
 const struct hd_server_stats *hd_server_stats(const struct hd_server *server) {
@@ -412,13 +389,11 @@ size_t hd_server_log(
 	const struct srv_job *found = srv_job_find(server, job);
 	uint64_t count;
 
-	if (found == NULL) {
+	if (!found)
 		return 0;
-	}
 	count = found->log_count < HD_COMMITS_KEPT ? found->log_count : HD_COMMITS_KEPT;
 	count = count < capacity ? count : capacity;
-	for (uint64_t i = 0; i < count; i++) {
+	for (uint64_t i = 0; i < count; i++)
 		commits[i] = found->log[(found->log_count - count + i) % HD_COMMITS_KEPT];
-	}
 	return count;
 }

@@ -12,15 +12,14 @@ static void order_serve(struct srv_turn *turn, const struct hd_msg_replica *orde
 
 	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
 	srv_told_set(server, order->job, true, order->generation);
-	if (job == NULL) {
+	if (!job) {
 		srv_told_ask_joins(server, order->job);
 		return;
 	}
-	if (job->replica == NULL) {
+	if (!job->replica) {
 		srv_job_told(job, order->generation);
-		if (job->phase != SRV_JOB_RETIRED) {
+		if (job->phase != SRV_JOB_RETIRED)
 			srv_job_goes_on(turn, job);
-		}
 		return;
 	}
 	if (rep_ops.serve(turn, job, order) == REP_RETIRE) {
@@ -44,24 +43,20 @@ void srv_order(struct srv_turn *turn, const struct hd_msg_replica *order) {
 		srv_job_end_order(turn, order->job, order->order == HD_REPLICA_EVICT);
 		return;
 	}
-	if (job == NULL && order->order == HD_REPLICA_RETIRE) {
+	if (!job && order->order == HD_REPLICA_RETIRE) {
 		srv_told_set(turn->server, order->job, false, order->generation);
 		return;
 	}
-	if (job == NULL || job->phase == SRV_JOB_RETIRED) {
+	if (!job || job->phase == SRV_JOB_RETIRED)
 		return;
-	}
 	if (order->order == HD_REPLICA_RETIRE) {
 		/* A copy of an assignment that is newer than this word stays. */
-		if (job->replica == NULL || rep_ops.generation(job) <= order->generation) {
+		if (!job->replica || rep_ops.generation(job) <= order->generation)
 			srv_job_retire(turn, job);
-		}
 		return;
 	}
-	if (job->replica != NULL
-	    || (job->primary != NULL && rep_ops.generation(job) > order->generation)) {
+	if (job->replica || (job->primary && rep_ops.generation(job) > order->generation))
 		return;
-	}
 	if (order->order == HD_REPLICA_KEEP) {
 		rep_ops.keep(turn, job, order);
 		return;
@@ -77,19 +72,17 @@ static bool seed_begin(struct srv_turn *turn, const struct hd_msg_seed *seed) {
 	struct hd_jobspec spec = {0};
 	struct srv_job *job = NULL;
 
-	if (hd_jobspec_decode(seed->spec.data, seed->spec.bytes, &spec) < 0) {
+	if (hd_jobspec_decode(seed->spec.data, seed->spec.bytes, &spec) < 0)
 		return false;
-	}
 	if (hd_job_id(spec.tenant, spec.name) == seed->job
-	    && hd_jobspec_model_bytes(&spec) == seed->bytes) {
+	    && hd_jobspec_model_bytes(&spec) == seed->bytes)
 		job = srv_job_create_replica(turn, &spec, text);
-	}
 	hd_jobspec_fini(&spec);
-	if (job != NULL && !rep_ops.begin(turn, job)) {
+	if (job && !rep_ops.begin(turn, job)) {
 		srv_job_destroy(turn->server, job);
 		return false;
 	}
-	return job != NULL;
+	return job;
 }
 
 void srv_order_seed(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_seed *seed) {
@@ -98,11 +91,10 @@ void srv_order_seed(struct srv_turn *turn, struct srv_peer *peer, const struct h
 		srv_job_retire(turn, srv_job_find(turn->server, seed->job));
 		break;
 	case REP_NEW:
-		if (seed_begin(turn, seed)) {
+		if (seed_begin(turn, seed))
 			(void)rep_ops.offer(turn, peer, seed);
-		} else {
+		else
 			turn->server->stats.refused_messages++;
-		}
 		break;
 	default:
 		break;
@@ -114,7 +106,6 @@ void srv_order_follow(
 	struct srv_peer *peer,
 	const struct hd_msg_follow *follow
 ) {
-	if (rep_ops.heard(turn, peer, follow) == REP_RETIRE) {
+	if (rep_ops.heard(turn, peer, follow) == REP_RETIRE)
 		srv_job_retire(turn, srv_job_find(turn->server, follow->job));
-	}
 }

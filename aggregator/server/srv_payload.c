@@ -8,9 +8,8 @@
 #define NORM_BLOCK 256 /* values that are widened at a time */
 
 bool srv_payload_fits(const struct srv_job *job, uint8_t dtype, uint64_t bytes) {
-	if (dtype == HD_DTYPE_SPARSE32) {
+	if (dtype == HD_DTYPE_SPARSE32)
 		return bytes >= HD_RUN_BYTES_MIN && bytes % 4 == 0 && bytes <= job->bytes;
-	}
 	return hd_dtype_is_dense(dtype) && bytes == job->values * hd_dtype_bytes(dtype);
 }
 
@@ -21,17 +20,15 @@ bool srv_chunk_is_true(
 	const struct hd_chunk_header *header,
 	const struct hd_packet *packet
 ) {
-	if (hd_seal_check(seal, turn->server->config.keys, header, packet->data, packet->bytes)) {
+	if (hd_seal_check(seal, turn->server->config.keys, header, packet->data, packet->bytes))
 		return true;
-	}
 	turn->server->stats.drop_mac++;
 	return false;
 }
 
 bool srv_stream_fits(const struct hd_msg_members *message, uint16_t members) {
-	if (message->count == 0) {
+	if (message->count == 0)
 		return true;
-	}
 	return message->dtype == HD_DTYPE_FIXED32 && members <= HD_SWITCH_MEMBERS_MAX
 		&& message->count <= HD_CHUNK_BYTES_MAX / sizeof(uint32_t)
 		&& message->receiver < HD_SWITCH_RECEIVERS_MAX;
@@ -57,17 +54,15 @@ static double norm2_runs(const uint8_t *chunk, size_t bytes, uint64_t values) {
 	double sum = 0;
 
 	hd_runs_begin(&cursor, chunk, bytes, values);
-	while (hd_runs_next(&cursor, &run, &x) > 0) {
+	while (hd_runs_next(&cursor, &run, &x) > 0)
 		sum += hd_norm2_f32(x, run.count);
-	}
 	return sum;
 }
 
 double
 srv_payload_norm2(const struct srv_job *job, uint8_t dtype, const void *values, size_t bytes) {
-	if (dtype == HD_DTYPE_SPARSE32) {
+	if (dtype == HD_DTYPE_SPARSE32)
 		return norm2_runs(values, bytes, job->values);
-	}
 	return hd_dtype_is_half(dtype) ? norm2_half(dtype, values, bytes / sizeof(uint16_t)) :
 					 hd_norm2_f32(values, bytes / sizeof(float));
 }

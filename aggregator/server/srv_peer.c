@@ -20,14 +20,12 @@ void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
 	/* What an older life of it was to send is still that one's, whose session ends next. */
 	TAILQ_FOREACH (job, &turn->server->jobs, link) {
 		TAILQ_FOREACH (in, &job->open, open_link) {
-			if (in->kind != SRV_SUM || in->aggregator != NULL
-			    || !hd_addr_equal(in->sender, address)) {
+			if (in->kind != SRV_SUM || in->aggregator
+			    || !hd_addr_equal(in->sender, address))
 				continue;
-			}
 			srv_sum_bind(in, peer);
-			if (in->went && in->state < SRV_COMING) {
+			if (in->went && in->state < SRV_COMING)
 				srv_incoming_go(turn, in);
-			}
 		}
 	}
 	srv_pull_relays(turn, peer);
@@ -36,17 +34,15 @@ void srv_aggregator_attach(struct srv_turn *turn, struct srv_peer *peer) {
 static void aggregator_detach(struct srv_turn *turn, struct srv_peer *peer) {
 	struct srv_incoming *in;
 
-	if (!peer->aggregates) {
+	if (!peer->aggregates)
 		return;
-	}
 	peer->aggregates = false;
 	LIST_REMOVE(peer, aggregator_link);
-	while ((in = LIST_FIRST(&peer->sums)) != NULL) {
+	while ((in = LIST_FIRST(&peer->sums))) {
 		LIST_REMOVE(in, aggregator_link);
 		in->aggregator = NULL;
-		if (!srv_incoming_is_whole(in)) { /* the sum lived in its memory */
+		if (!srv_incoming_is_whole(in)) /* the sum lived in its memory */
 			srv_incoming_fail(turn, in, HD_REASON_LEASE, NULL);
-		}
 	}
 }
 
@@ -58,9 +54,8 @@ static void peer_joined(struct srv_turn *turn, struct srv_peer *peer) {
 	const struct srv_part *part;
 	uint32_t last_round = peer->member->newest_round;
 
-	LIST_FOREACH (part, &peer->member->parts, member_link) {
+	LIST_FOREACH (part, &peer->member->parts, member_link)
 		last_round = part->round > last_round ? part->round : last_round;
-	}
 	message.joined = (struct hd_msg_joined){
 		.job = job->id,
 		.version = job->version,
@@ -77,14 +72,11 @@ static void peer_joined(struct srv_turn *turn, struct srv_peer *peer) {
 void srv_job_joined(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
-	if (srv_job_away(job)) {
+	if (srv_job_away(job))
 		return;
-	}
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job && !peer->joined) {
+	TAILQ_FOREACH (peer, &turn->server->peers, link)
+		if (peer->job == job && !peer->joined)
 			peer_joined(turn, peer);
-		}
-	}
 }
 
 void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reason reason) {
@@ -92,13 +84,11 @@ void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reaso
 	struct srv_part *part, *next;
 	struct srv_outgoing *out;
 
-	while ((out = LIST_FIRST(&peer->outgoing)) != NULL) {
+	while ((out = LIST_FIRST(&peer->outgoing)))
 		srv_pull_end(turn, out, reason);
-	}
 	aggregator_detach(turn, peer);
-	if (member == NULL) {
+	if (!member)
 		return;
-	}
 	peer->job->emptied = true;
 	peer->job->left = member->left;
 	srv_job_idle(turn, peer->job);
@@ -110,7 +100,7 @@ void srv_peer_detach(struct srv_turn *turn, struct srv_peer *peer, enum hd_reaso
 	peer->joined = false;
 	/* What is held whole is still committed; so are sums: whether this worker's part is in one whole knows its
 	 * aggregator, who gives it up if not. */
-	for (part = LIST_FIRST(&member->parts); part != NULL; part = next) {
+	for (part = LIST_FIRST(&member->parts); part; part = next) {
 		next = LIST_NEXT(part, member_link);
 		if (!srv_incoming_is_whole(part->in) && part->in->kind != SRV_SUM) {
 			reason = reason == HD_REASON_LEFT ? reason : HD_REASON_LEASE;
@@ -128,8 +118,8 @@ void srv_peer_attach(
 ) {
 	struct srv_peer *older = member->peer;
 
-	assert(peer->job == NULL || (peer->job == job && peer->member == member));
-	if (older != NULL && older != peer) {
+	assert(!peer->job || (peer->job == job && peer->member == member));
+	if (older && older != peer) {
 		srv_peer_detach(turn, older, HD_REASON_DUPLICATE);
 		srv_peer_break(turn->server, older, "a newer session joined as this worker");
 	}
@@ -140,14 +130,12 @@ void srv_peer_attach(
 		member->joined = true;
 		member->first_round = member->newest_round;
 	}
-	if (job->report.begun == 0) {
+	if (job->report.begun == 0)
 		job->report.begun = turn->now;
-	}
 	peer->job = job;
 	peer->member = member;
-	if (!srv_job_away(job)) {
+	if (!srv_job_away(job))
 		peer_joined(turn, peer);
-	}
 }
 
 /* --- the controller's word -------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ static void pull_event(
 		.direction = HD_PULL,
 		.round = out->grant.round,
 		.token = out->handle.token,
-		.version = out->snapshot != NULL ? out->snapshot->version : out->job->version,
+		.version = out->snapshot ? out->snapshot->version : out->job->version,
 		.bytes = out->grant.bytes,
 	};
 
@@ -44,7 +44,7 @@ static void outgoing_enter(struct srv_outgoing *out, enum srv_outgoing_state sta
 	};
 
 	assert(from[state] >> out->state & 1);
-	assert(state < SRV_OUTGOING_SENDING || (out->send != NULL && out->snapshot != NULL));
+	assert(state < SRV_OUTGOING_SENDING || (out->send && out->snapshot));
 	out->state = state;
 }
 
@@ -55,11 +55,10 @@ static struct srv_outgoing *outgoing_create(
 	const struct hd_msg_grant *grant
 ) {
 	struct hd_server *server = turn->server;
-	struct srv_outgoing *out = calloc(1, sizeof(*out));
+	struct srv_outgoing *out = calloc(1, sizeof *out);
 
-	if (out == NULL) {
+	if (!out)
 		return NULL;
-	}
 	out->handle.kind = SRV_HANDLE_OUTGOING;
 	out->handle.token = grant->token;
 	out->start_timer.kind = SRV_TIMER_PULL_START;
@@ -67,15 +66,12 @@ static struct srv_outgoing *outgoing_create(
 	out->job = job;
 	out->peer = peer;
 	out->grant = *grant;
-	if (hd_timers_reserve(&server->timers) < 0) {
+	if (hd_timers_reserve(&server->timers) < 0)
 		goto fail_out;
-	}
-	if (hd_timers_reserve(&server->sends) < 0) {
+	if (hd_timers_reserve(&server->sends) < 0)
 		goto fail_timer;
-	}
-	if (srv_handle_add(server, &out->handle) < 0) {
+	if (srv_handle_add(server, &out->handle) < 0)
 		goto fail_both;
-	}
 	LIST_INSERT_HEAD(&peer->outgoing, out, peer_link);
 	TAILQ_INSERT_TAIL(&job->pulls, out, open_link);
 	job->pull_count++;
@@ -93,18 +89,16 @@ fail_out:
 void srv_outgoing_destroy(struct hd_server *server, struct srv_outgoing *out) {
 	struct srv_outgoing *successor;
 
-	while ((successor = LIST_FIRST(&out->successors)) != NULL) {
+	while ((successor = LIST_FIRST(&out->successors))) {
 		LIST_REMOVE(successor, successor_link);
 		successor->predecessor = NULL;
 	}
-	if (out->predecessor != NULL) {
+	if (out->predecessor)
 		LIST_REMOVE(out, successor_link);
-	}
-	if (out->state == SRV_OUTGOING_STARVED) {
+	if (out->state == SRV_OUTGOING_STARVED)
 		TAILQ_REMOVE(&server->starved_pulls, out, starved_link);
-	} else if (out->state == SRV_OUTGOING_ENDED) {
+	else if (out->state == SRV_OUTGOING_ENDED)
 		TAILQ_REMOVE(&server->ended_pulls, out, starved_link);
-	}
 	LIST_REMOVE(out, peer_link);
 	TAILQ_REMOVE(&out->job->pulls, out, open_link);
 	out->job->pull_count--;
@@ -112,9 +106,8 @@ void srv_outgoing_destroy(struct hd_server *server, struct srv_outgoing *out) {
 	hd_timers_release(&server->timers, &out->start_timer);
 	hd_timers_release(&server->sends, &out->poll_timer);
 	hd_send_destroy(out->send);
-	if (out->snapshot != NULL) {
+	if (out->snapshot)
 		srv_snapshot_unpin(server, out->job, out->snapshot);
-	}
 	free(out);
 }
 
@@ -137,9 +130,8 @@ static void say_state(
 		.version = version,
 		.bytes = reason == HD_REASON_NONE ? grant->bytes : 0,
 	};
-	if (peer != NULL) {
+	if (peer)
 		srv_peer_send(turn, peer, &message);
-	}
 }
 
 void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reason reason) {
@@ -155,11 +147,10 @@ void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reaso
 	} else {
 		stats->pulls_failed++;
 	}
-	if (out->started) {
+	if (out->started)
 		pull_event(turn, out, HD_EVENT_SEND_END, reason);
-	}
 	/* Not started here, which could go round: their timers are due in this very call. */
-	while ((successor = LIST_FIRST(&out->successors)) != NULL) {
+	while ((successor = LIST_FIRST(&out->successors))) {
 		LIST_REMOVE(successor, successor_link);
 		successor->predecessor = NULL;
 		hd_timer_set(&turn->server->timers, &successor->start_timer, turn->now);
@@ -179,7 +170,7 @@ static struct hd_segs pull_segments(struct srv_turn *turn, const struct hd_msg_g
 		hd_ns fallback = hd_ns_add(turn->now, segment->start_ns);
 		hd_ns theirs = hd_ns_add(grant->origin_ns, segment->start_ns);
 
-		segment->start_ns = controller != NULL ?
+		segment->start_ns = controller ?
 			hd_session_from_peer_time(controller, theirs, fallback) :
 			fallback;
 	}
@@ -215,17 +206,15 @@ static int pull_open(struct srv_turn *turn, struct srv_outgoing *out) {
 	};
 	int rc;
 
-	if (grant->peer_port == 0) {
+	if (grant->peer_port == 0)
 		config.peer = hd_session_peer(peer->session);
-	}
 	rc = hd_send_create(&config, turn->now, &out->send);
 	if (rc < 0) {
 		out->send = NULL;
 		return rc;
 	}
-	if (config.wait_go) {
+	if (config.wait_go)
 		hd_send_go(out->send, turn->now);
-	}
 	return 0;
 }
 
@@ -233,7 +222,7 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 	struct hd_server *server = turn->server;
 	struct srv_job *job = out->job;
 
-	if (out->predecessor != NULL) {
+	if (out->predecessor) {
 		LIST_REMOVE(out, successor_link);
 		out->predecessor = NULL;
 	}
@@ -243,7 +232,7 @@ void srv_pull_start(struct srv_turn *turn, struct srv_outgoing *out) {
 		return;
 	}
 	out->snapshot = srv_snapshot_pin(server, job, &out->grant);
-	if (out->snapshot == NULL) {
+	if (!out->snapshot) {
 		outgoing_enter(out, SRV_OUTGOING_STARVED);
 		TAILQ_INSERT_TAIL(&server->starved_pulls, out, starved_link);
 		return;
@@ -264,7 +253,7 @@ void srv_pull_feed(struct srv_turn *turn) {
 	struct srv_outgoing *last = TAILQ_LAST(starved, srv_outgoing_list), *out;
 
 	/* Each of those that wait now is tried once; who still finds nothing goes to the end again. */
-	while (last != NULL) {
+	while (last) {
 		out = TAILQ_FIRST(starved);
 		TAILQ_REMOVE(starved, out, starved_link);
 		outgoing_enter(out, SRV_OUTGOING_WAITING);
@@ -279,14 +268,11 @@ void srv_pull_feed(struct srv_turn *turn) {
 static struct srv_outgoing *peer_pull(const struct srv_peer *peer, uint32_t round) {
 	struct srv_outgoing *out;
 
-	if (peer->aggregates) {
+	if (peer->aggregates)
 		return NULL;
-	}
-	LIST_FOREACH (out, &peer->outgoing, peer_link) {
-		if (out->grant.round == round) {
+	LIST_FOREACH (out, &peer->outgoing, peer_link)
+		if (out->grant.round == round)
 			return out;
-		}
-	}
 	return NULL;
 }
 
@@ -301,23 +287,20 @@ static void pull_begin(
 	const struct srv_handle *after = NULL;
 	hd_ns start = turn->now;
 
-	if (out != NULL && out->grant.attempt >= grant->attempt) {
+	if (out && out->grant.attempt >= grant->attempt)
 		return;
-	}
-	if (out != NULL) {
+	if (out)
 		srv_pull_end(turn, out, HD_REASON_CANCELLED);
-	}
 	out = outgoing_create(turn, job, peer, grant);
-	if (out == NULL) {
+	if (!out) {
 		say_state(turn, peer, grant, HD_REASON_NO_MEMORY, job->version);
 		return;
 	}
 	out->grant.bytes = job->values * hd_dtype_bytes(grant->dtype);
 	out->grant.segments = pull_segments(turn, grant);
-	if (grant->after != 0) {
+	if (grant->after != 0)
 		after = srv_handle_find(turn->server, grant->after);
-	}
-	if (after != NULL && after->kind == SRV_HANDLE_OUTGOING) {
+	if (after && after->kind == SRV_HANDLE_OUTGOING) {
 		out->predecessor = hd_container_of(after, struct srv_outgoing, handle);
 		LIST_INSERT_HEAD(&out->predecessor->successors, out, successor_link);
 		start = HD_NEVER;
@@ -342,10 +325,9 @@ static struct srv_peer *pull_receiver(
 		= srv_aggregator_find(server, (struct hd_addr){grant->peer_ipv4, grant->peer_port});
 	const struct srv_member *member = srv_job_member(job, grant->worker);
 
-	if (aggregator != NULL) {
+	if (aggregator)
 		return aggregator;
-	}
-	return member != NULL ? member->peer : NULL;
+	return member ? member->peer : NULL;
 }
 
 /* Its session may come a little later: the grant waits, the oldest such give way. */
@@ -361,11 +343,8 @@ void srv_pull_relays(struct srv_turn *turn, const struct srv_peer *peer) {
 		struct hd_msg_grant grant = turn->server->relays[i];
 
 		if (grant.token == 0
-		    || !hd_addr_equal(
-			    (struct hd_addr){grant.peer_ipv4, grant.peer_port}, address
-		    )) {
+		    || !hd_addr_equal((struct hd_addr){grant.peer_ipv4, grant.peer_port}, address))
 			continue;
-		}
 		turn->server->relays[i].token = 0;
 		srv_pull_grant(turn, &grant);
 	}
@@ -374,12 +353,11 @@ void srv_pull_relays(struct srv_turn *turn, const struct srv_peer *peer) {
 void srv_pull_grant(struct srv_turn *turn, const struct hd_msg_grant *grant) {
 	struct hd_server *server = turn->server;
 	struct srv_job *job = srv_job_find(server, grant->job);
-	struct srv_peer *peer = job != NULL ? pull_receiver(server, job, grant) : NULL;
+	struct srv_peer *peer = job ? pull_receiver(server, job, grant) : NULL;
 	enum hd_reason reason = HD_REASON_NONE;
 
-	if (srv_handle_find(server, grant->token) != NULL) {
+	if (srv_handle_find(server, grant->token))
 		return; /* told already */
-	}
 	if (grant->direction != HD_PULL || grant->token == 0) {
 		server->stats.refused_messages++;
 		return;
@@ -388,17 +366,16 @@ void srv_pull_grant(struct srv_turn *turn, const struct hd_msg_grant *grant) {
 		reason = HD_REASON_EPOCH;
 	} else if (!hd_dtype_is_model(grant->dtype)) {
 		reason = HD_REASON_REFUSED;
-	} else if (peer == NULL && job != NULL && grant->worker == HD_GROUP_WORKER) {
+	} else if (!peer && job && grant->worker == HD_GROUP_WORKER) {
 		pull_wait(server, grant);
 		return;
-	} else if (peer == NULL || !(peer->joined || peer->aggregates) || srv_job_away(job)) {
+	} else if (!peer || !(peer->joined || peer->aggregates) || srv_job_away(job)) {
 		reason = HD_REASON_CLOSED;
 	}
 	if (reason != HD_REASON_NONE) {
 		server->stats.refused_messages++;
-		if (job != NULL) {
+		if (job)
 			say_state(turn, peer, grant, reason, job->version);
-		}
 		return;
 	}
 	server->epoch = grant->epoch;
@@ -439,9 +416,8 @@ void srv_pull_cancel(
 ) {
 	struct srv_outgoing *out = peer_pull(member->peer, cancel->round);
 
-	if (out != NULL && cancel->attempt >= out->grant.attempt) {
+	if (out && cancel->attempt >= out->grant.attempt)
 		srv_pull_end(turn, out, HD_REASON_CANCELLED);
-	}
 }
 
 /* --- sending ---------------------------------------------------------------------------------- */
@@ -455,12 +431,10 @@ static void pull_release(struct srv_turn *turn, const struct srv_outgoing *out) 
 	struct srv_outgoing *successor;
 
 	window = window > least ? window : least;
-	if ((double)(stats->bytes_total - stats->bytes_acked) > window) {
+	if ((double)(stats->bytes_total - stats->bytes_acked) > window)
 		return;
-	}
-	LIST_FOREACH (successor, &out->successors, successor_link) {
+	LIST_FOREACH (successor, &out->successors, successor_link)
 		hd_timer_set(&turn->server->timers, &successor->start_timer, turn->now);
-	}
 }
 
 void srv_pull_sack(
@@ -471,15 +445,14 @@ void srv_pull_sack(
 	struct srv_handle *handle = srv_handle_find(turn->server, sack->token);
 	struct srv_outgoing *out;
 
-	if (handle != NULL && handle->kind == SRV_HANDLE_STATE_OUT) {
+	if (handle && handle->kind == SRV_HANDLE_STATE_OUT) {
 		rep_ops.state_sack(turn, handle, peer, sack);
 		return;
 	}
-	if (handle == NULL || handle->kind != SRV_HANDLE_OUTGOING) {
+	if (!handle || handle->kind != SRV_HANDLE_OUTGOING)
 		return; /* it ended: late acknowledgements are normal */
-	}
 	out = hd_container_of(handle, struct srv_outgoing, handle);
-	if (out->peer != peer || out->send == NULL || out->state == SRV_OUTGOING_ENDED) {
+	if (out->peer != peer || !out->send || out->state == SRV_OUTGOING_ENDED) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
@@ -512,9 +485,8 @@ static size_t pull_poll(struct srv_turn *turn, struct srv_outgoing *out) {
 		TAILQ_INSERT_TAIL(&turn->server->ended_pulls, out, starved_link);
 		return sent;
 	}
-	if (sent < SRV_POLL_PACKETS) {
+	if (sent < SRV_POLL_PACKETS)
 		next = hd_ns_max(hd_send_deadline(out->send), turn->now + 1);
-	}
 	hd_timer_set(&turn->server->sends, &out->poll_timer, next);
 	return sent;
 }
@@ -523,7 +495,7 @@ void srv_pulls_poll(struct srv_turn *turn) {
 	size_t budget = SRV_POLL_BUDGET;
 	struct hd_timer *timer;
 
-	while (budget > 0 && (timer = hd_timers_pop(&turn->server->sends, turn->now)) != NULL) {
+	while (budget > 0 && (timer = hd_timers_pop(&turn->server->sends, turn->now))) {
 		size_t sent;
 
 		if (timer->kind == SRV_TIMER_STATE_SEND) {

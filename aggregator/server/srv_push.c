@@ -25,13 +25,12 @@ bool srv_push_is_over(
 	round->version = job->version;
 	/* What is in this history has its base there, too. A push of that number from elsewhere is another one, of another
 	 * life of its worker, which began at a server that was cut off. */
-	if (ended != NULL && reason != HD_REASON_LOST_BASE) {
+	if (ended && reason != HD_REASON_LOST_BASE) {
 		*round = *ended;
 		return true;
 	}
-	if (round->round == 0 || srv_member_forgot(member, round->round)) {
+	if (round->round == 0 || srv_member_forgot(member, round->round))
 		reason = HD_REASON_DUPLICATE;
-	}
 	round->reason = (uint8_t)reason;
 	round->outcome = srv_reason_outcome(reason);
 	return reason != HD_REASON_NONE;
@@ -45,8 +44,7 @@ void srv_push_answer(
 ) {
 	struct hd_event event = {.kind = HD_EVENT_DROPPED, .reason = round->reason};
 
-	if (srv_member_round(member, round->round) != NULL
-	    || round->reason == HD_REASON_DUPLICATE) {
+	if (srv_member_round(member, round->round) || round->reason == HD_REASON_DUPLICATE) {
 		srv_commit_outcome(turn, job, member, round);
 		return;
 	}
@@ -91,12 +89,10 @@ static bool push_replace(
 ) {
 	const struct srv_part *older = srv_member_part(member, round);
 
-	if (older == NULL) {
+	if (!older)
 		return true;
-	}
-	if (!srv_part_gives_way(older, attempt)) {
+	if (!srv_part_gives_way(older, attempt))
 		return false;
-	}
 	srv_part_replace(turn, older);
 	return true;
 }
@@ -129,19 +125,15 @@ static void expect_report(
 /* What is wrong with an EXPECT in itself. */
 static enum hd_reason
 expect_check(struct srv_turn *turn, const struct hd_msg_expect *expect, const struct srv_job *job) {
-	if (expect->epoch < turn->server->epoch) {
+	if (expect->epoch < turn->server->epoch)
 		return HD_REASON_EPOCH;
-	}
-	if (turn->server->draining) {
+	if (turn->server->draining)
 		return HD_REASON_CLOSED;
-	}
-	if (job == NULL || srv_job_member(job, expect->worker) == NULL || srv_job_away(job)) {
+	if (!job || !srv_job_member(job, expect->worker) || srv_job_away(job))
 		return HD_REASON_NO_SERVER;
-	}
 	if (expect->direction != HD_PUSH || !srv_payload_fits(job, expect->dtype, expect->bytes)
-	    || expect->token == 0 || expect->position == 0) {
+	    || expect->token == 0 || expect->position == 0)
 		return HD_REASON_REFUSED;
-	}
 	return HD_REASON_NONE;
 }
 
@@ -160,7 +152,7 @@ static void expect_accept(
 		.weight = expect->weight,
 	};
 
-	if (in == NULL) {
+	if (!in) {
 		expect_report(turn, expect, HD_OUTCOME_FAILED, HD_REASON_NO_MEMORY);
 		srv_push_withdraw(turn, job, member, expect->token, HD_REASON_NO_MEMORY);
 		return;
@@ -179,13 +171,12 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	struct srv_job *job = srv_job_find(turn->server, expect->job);
 	enum hd_reason reason = expect_check(turn, expect, job);
 	struct srv_round round = {.round = expect->round};
-	struct srv_member *member = job != NULL ? srv_job_member(job, expect->worker) : NULL;
+	struct srv_member *member = job ? srv_job_member(job, expect->worker) : NULL;
 	struct srv_tombstone tomb;
 	const struct srv_part *held;
 
-	if (srv_handle_find(turn->server, expect->token) != NULL) {
+	if (srv_handle_find(turn->server, expect->token))
 		return; /* told already */
-	}
 	if (expect->direction == HD_COPY) {
 		rep_ops.expect(turn, expect);
 		return;
@@ -193,9 +184,8 @@ void srv_push_expect(struct srv_turn *turn, const struct hd_msg_expect *expect) 
 	if (reason != HD_REASON_NONE) {
 		turn->server->stats.refused_messages++;
 		expect_report(turn, expect, HD_OUTCOME_FAILED, reason);
-		if (member != NULL) {
+		if (member)
 			srv_push_withdraw(turn, job, member, expect->token, reason);
-		}
 		return;
 	}
 	turn->server->epoch = expect->epoch;
@@ -254,9 +244,8 @@ static float push_weight(const struct srv_job *job, const struct hd_msg_request 
 	uint64_t t = hd_version_counter(job->version) + 1;
 	uint64_t tau = t - hd_version_counter(request->base);
 
-	if (job->spec.sync == HD_SYNC_FEDERATED && request->weight > 0) {
+	if (job->spec.sync == HD_SYNC_FEDERATED && request->weight > 0)
 		return request->weight;
-	}
 	return hd_staleness_weight(
 		job->spec.staleness_rule,
 		job->spec.staleness_c,
@@ -270,9 +259,8 @@ static float push_weight(const struct srv_job *job, const struct hd_msg_request 
 static int16_t push_exponent(const struct hd_msg_request *request, float weight) {
 	double peak = fabs((double)request->peak * (double)weight);
 
-	if (request->dtype != HD_DTYPE_FIXED32 || !isfinite(peak)) {
+	if (request->dtype != HD_DTYPE_FIXED32 || !isfinite(peak))
 		return 0;
-	}
 	return (int16_t)hd_fixed_exponent(peak, 1);
 }
 
@@ -294,7 +282,7 @@ static void request_accept(
 		.weight = push_weight(job, request),
 	};
 
-	if (in == NULL) {
+	if (!in) {
 		struct srv_round round = {
 			.round = request->round,
 			.outcome = HD_OUTCOME_FAILED,
@@ -321,11 +309,10 @@ void srv_push_feed(struct srv_turn *turn) {
 	struct srv_incoming *in = TAILQ_FIRST(&server->starved), *next;
 
 	/* All are looked at: one job's lack of memory does not hold another's updates up. */
-	for (; in != NULL; in = next) {
+	for (; in; in = next) {
 		next = TAILQ_NEXT(in, starved_link);
-		if (srv_incoming_open(server, in, NULL) < 0) {
+		if (srv_incoming_open(server, in, NULL) < 0)
 			continue;
-		}
 		TAILQ_REMOVE(&server->starved, in, starved_link);
 		srv_incoming_enter(in, SRV_TOLD);
 		in->active = turn->now;
@@ -343,10 +330,9 @@ static bool round_stands(
 ) {
 	uint64_t counter = hd_version_counter(request->have);
 
-	if (srv_member_round(member, request->round) != NULL || counter == 0
-	    || counter <= hd_version_counter(request->base) || !srv_job_knows(job, request->have)) {
+	if (srv_member_round(member, request->round) || counter == 0
+	    || counter <= hd_version_counter(request->base) || !srv_job_knows(job, request->have))
 		return false;
-	}
 	*round = (struct srv_round){
 		.round = request->round,
 		.outcome = HD_OUTCOME_APPLIED,
@@ -385,16 +371,14 @@ void srv_push_request(
 		return;
 	}
 	part = srv_member_part(member, request->round);
-	if (part != NULL && part->in->kind == SRV_DIRECT && part->attempt == request->attempt) {
+	if (part && part->in->kind == SRV_DIRECT && part->attempt == request->attempt) {
 		/* Asked twice: the answer is the same, once it is due and while it matters. */
-		if (part->in->state >= SRV_TOLD && !srv_incoming_is_whole(part->in)) {
+		if (part->in->state >= SRV_TOLD && !srv_incoming_is_whole(part->in))
 			push_grant(turn, part->in);
-		}
 		return;
 	}
-	if (push_replace(turn, member, request->round, request->attempt)) {
+	if (push_replace(turn, member, request->round, request->attempt))
 		request_accept(turn, member, request);
-	}
 }
 
 /* --- withdrawn -------------------------------------------------------------------------------- */
@@ -405,11 +389,11 @@ incoming_named(const struct hd_server *server, uint64_t token, const struct srv_
 	struct srv_handle *handle = srv_handle_find((struct hd_server *)server, token);
 
 	*part = NULL;
-	if (handle != NULL && handle->kind == SRV_HANDLE_PART) {
+	if (handle && handle->kind == SRV_HANDLE_PART) {
 		*part = hd_container_of(handle, const struct srv_part, handle);
 		return (*part)->in;
 	}
-	return handle != NULL && handle->kind == SRV_HANDLE_INCOMING ?
+	return handle && handle->kind == SRV_HANDLE_INCOMING ?
 		hd_container_of(handle, struct srv_incoming, handle) :
 		NULL;
 }
@@ -421,13 +405,11 @@ void srv_push_void(struct srv_turn *turn, const struct hd_msg_void_ *void_) {
 		(enum hd_reason)void_->reason :
 		HD_REASON_VOID;
 
-	if (in != NULL && in->state >= SRV_COMING && reason == HD_REASON_EXPIRED) {
+	if (in && in->state >= SRV_COMING && reason == HD_REASON_EXPIRED)
 		return; /* a credit that was taken back, but spent before */
-	}
 	/* What is held whole needs nobody's help any more: it is committed. */
-	if (in != NULL && in->job->id == void_->job && !srv_incoming_is_whole(in)) {
+	if (in && in->job->id == void_->job && !srv_incoming_is_whole(in))
 		srv_incoming_fail(turn, in, reason, part);
-	}
 }
 
 void srv_push_cancel(
@@ -438,14 +420,12 @@ void srv_push_cancel(
 	const struct srv_part *part = srv_member_part(member, cancel->round);
 	uint64_t token;
 
-	if (part == NULL) {
+	if (!part)
 		return;
-	}
 	token = part->in->kind == SRV_SUM ? part->handle.token : part->in->handle.token;
 	/* A word on an older grant is not about this one. */
 	if (srv_incoming_is_whole(part->in) || cancel->attempt < part->attempt
-	    || (cancel->token != 0 && cancel->token != token)) {
+	    || (cancel->token != 0 && cancel->token != token))
 		return;
-	}
 	srv_push_fail(turn, part->in, HD_REASON_CANCELLED, part);
 }

@@ -14,19 +14,18 @@ bool srv_rank_is_held(
 	uint16_t rank
 ) {
 	const struct srv_member *member = job->members[rank];
-	const struct srv_peer *older = member != NULL ? member->peer : NULL;
+	const struct srv_peer *older = member ? member->peer : NULL;
 	struct hd_message message = {.kind = HD_MSG_REFUSE};
 	struct hd_addr at;
 	bool held;
 
-	if (older == NULL || older == peer || older->broken != NULL || member->done
+	if (!older || older == peer || older->broken || member->done
 	    || hd_session_peer(older->session).ipv4 == hd_session_peer(peer->session).ipv4) {
 		peer->rank_refused = 0;
 		return false;
 	}
-	if (peer->rank_refused == 0) {
+	if (peer->rank_refused == 0)
 		peer->rank_refused = turn->now;
-	}
 	held = turn->now < hd_ns_add(peer->rank_refused, RANK_WAIT_US * HD_US);
 	at = hd_session_peer(older->session);
 	message.refuse.reason = held ? HD_REASON_RANK_HELD : HD_REASON_REFUSED;
@@ -34,7 +33,7 @@ bool srv_rank_is_held(
 	message.refuse.job = job->id;
 	(void)snprintf(
 		message.refuse.text,
-		sizeof(message.refuse.text),
+		sizeof message.refuse.text,
 		"worker: rank %u of job %s is alive at %u.%u.%u.%u",
 		rank,
 		job->spec.name,

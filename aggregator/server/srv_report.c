@@ -50,9 +50,8 @@ static uint32_t report_workers(const struct srv_job *job, struct hd_worker_repor
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		const struct srv_member *member = job->members[i];
 
-		if (member == NULL || !member->joined) {
+		if (!member || !member->joined)
 			continue; /* known from a checkpoint only */
-		}
 		rows[count] = member->tally;
 		rows[count].worker = member->rank;
 		rows[count].rounds = member->newest_round - member->first_round;
@@ -68,13 +67,11 @@ void srv_report_tell(struct srv_turn *turn, struct srv_job *job) {
 	struct hd_worker_report *rows;
 
 	job->emptied = false;
-	if (ops == NULL || ops->report == NULL) {
+	if (!ops || !ops->report)
 		return;
-	}
-	rows = calloc(HD_WORKERS_MAX, sizeof(*rows));
-	if (rows == NULL) {
+	rows = calloc(HD_WORKERS_MAX, sizeof *rows);
+	if (!rows)
 		return;
-	}
 	report.job = job->id;
 	report.spec = &job->spec;
 	report.version = job->version;
@@ -84,9 +81,8 @@ void srv_report_tell(struct srv_turn *turn, struct srv_job *job) {
 	report.bytes = job->bytes;
 	report.workers = rows;
 	report.worker_count = report_workers(job, rows);
-	for (uint32_t i = 0; i < report.worker_count; i++) {
+	for (uint32_t i = 0; i < report.worker_count; i++)
 		report.rounds += rows[i].rounds;
-	}
 	ops->report(turn->server->config.owner, &report);
 	free(rows);
 }

@@ -13,20 +13,17 @@ static bool roster_is_ours(const struct hd_server *server) {
 static void roster_due(struct srv_turn *turn, struct srv_job *job) {
 	hd_ns gap = (HD_ROSTER_US + (hd_ns)job->roster.count * HD_ROSTER_WORKER_US) * HD_US;
 
-	if (job->roster_timer.place != 0) {
+	if (job->roster_timer.place != 0)
 		return;
-	}
 	/* A restored job's workers have the time to come back: nobody's data move meanwhile. */
-	if (job->life_count > 0 && job->roster.change == 0) {
+	if (job->life_count > 0 && job->roster.change == 0)
 		gap = HD_SILENCE_US * HD_US;
-	}
 	hd_timer_set(&turn->server->timers, &job->roster_timer, hd_ns_add(turn->now, gap));
 }
 
 void srv_roster_change(struct srv_turn *turn, struct srv_job *job, uint16_t rank, bool there) {
-	if (!roster_is_ours(turn->server)) {
+	if (!roster_is_ours(turn->server))
 		return;
-	}
 	(void)hd_roster_set(&job->roster, rank, there);
 	roster_due(turn, job);
 }
@@ -52,8 +49,8 @@ void srv_roster_say(struct srv_turn *turn, struct srv_job *job) {
 
 	/* Another set, another number. */
 	if (job->roster.change == 0
-	    || memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) != 0) {
-		memcpy(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks));
+	    || memcmp(job->roster_ranks, job->roster.ranks, sizeof job->roster_ranks) != 0) {
+		memcpy(job->roster_ranks, job->roster.ranks, sizeof job->roster_ranks);
 		job->roster.change = hd_version_make(
 			hd_version_incarnation(job->version), ++job->roster_changes
 		);
@@ -84,7 +81,7 @@ void srv_roster_told(struct srv_turn *turn, const struct hd_msg_roster *message)
 		.scale = message->scale,
 	};
 
-	if (job == NULL || !hd_roster_valid(&roster)
+	if (!job || !hd_roster_valid(&roster)
 	    || hd_roster_read(&roster, message->count, message->ranks.data, message->ranks.bytes)
 		    < 0) {
 		turn->server->stats.refused_messages++;

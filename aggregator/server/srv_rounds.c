@@ -26,8 +26,7 @@ static bool is_federated(const struct srv_job *job) {
 
 /* Whether it can be drawn. */
 static bool takes_part(const struct srv_member *member) {
-	return member != NULL && member->peer != NULL && member->peer->joined && !member->done
-		&& !member->observer;
+	return member && member->peer && member->peer->joined && !member->done && !member->observer;
 }
 
 static struct srv_round_record *rounds_record(struct srv_rounds *rounds) {
@@ -46,9 +45,8 @@ static bool is_drawn(const struct srv_job *job, const struct srv_member *member)
 static bool is_awaited(const struct srv_job *job, const struct srv_member *member) {
 	const struct srv_member_draw *draw = &member->draw;
 
-	return is_drawn(job, member) && member->peer != NULL && member->peer->joined
-		&& !member->observer && !draw->gave_up && (!member->done || draw->worked)
-		&& !srv_member_stepped(member);
+	return is_drawn(job, member) && member->peer && member->peer->joined && !member->observer
+		&& !draw->gave_up && (!member->done || draw->worked) && !srv_member_stepped(member);
 }
 
 struct round_present {
@@ -64,17 +62,14 @@ rounds_present(const struct hd_server *server, const struct srv_job *job) {
 	const struct srv_peer *peer;
 
 	TAILQ_FOREACH (peer, &server->peers, link) {
-		if (peer->job != job || peer->member == NULL) {
+		if (peer->job != job || !peer->member)
 			continue;
-		}
 		present.awaited += is_awaited(job, peer->member);
-		if (!takes_part(peer->member)) {
+		if (!takes_part(peer->member))
 			continue;
-		}
 		present.here++;
-		if (srv_member_stepped(peer->member)) {
+		if (srv_member_stepped(peer->member))
 			continue;
-		}
 		present.spare += !is_drawn(job, peer->member);
 		present.quit += is_drawn(job, peer->member) && peer->member->draw.gave_up;
 	}
@@ -88,9 +83,8 @@ uint32_t srv_rounds_needs(const struct hd_server *server, const struct srv_job *
 		= job->step.count - job->step.late + (job->rounds.closed ? 0 : present.awaited);
 
 	/* When nobody pushes on, what is there is the step. */
-	if (present.here == 0 && present.awaited == 0 && job->step.count > 0) {
+	if (present.here == 0 && present.awaited == 0 && job->step.count > 0)
 		return job->step.count;
-	}
 	return job->step.late + (most > least ? most : least);
 }
 
@@ -116,16 +110,15 @@ hd_ns srv_rounds_deadline(const struct srv_job *job) {
 static struct srv_round_past *rounds_past(struct srv_job *job) {
 	struct srv_rounds *rounds = &job->rounds;
 
-	if (rounds->past == NULL && counts_late(job)) {
-		rounds->past = calloc(HD_LATE_STEPS_MAX + 1, sizeof(*rounds->past));
-	}
-	return rounds->past != NULL ? &rounds->past[rounds->steps % (HD_LATE_STEPS_MAX + 1)] : NULL;
+	if (!rounds->past && counts_late(job))
+		rounds->past = calloc(HD_LATE_STEPS_MAX + 1, sizeof *rounds->past);
+	return rounds->past ? &rounds->past[rounds->steps % (HD_LATE_STEPS_MAX + 1)] : NULL;
 }
 
 static void rounds_given(struct srv_job *job, uint16_t rank) {
 	struct srv_round_past *past = rounds_past(job);
 
-	if (past != NULL) {
+	if (past) {
 		past->used = true;
 		past->base = hd_version_counter(job->version);
 		past->drawn[rank / 8] |= (uint8_t)(1U << rank % 8);
@@ -136,12 +129,11 @@ static void rounds_given(struct srv_job *job, uint16_t rank) {
 static struct srv_round_past *rounds_find(const struct srv_job *job, hd_version base) {
 	const struct srv_rounds *rounds = &job->rounds;
 
-	for (uint32_t i = 0; rounds->past != NULL && i <= HD_LATE_STEPS_MAX; i++) {
+	for (uint32_t i = 0; rounds->past && i <= HD_LATE_STEPS_MAX; i++) {
 		struct srv_round_past *past = &rounds->past[i];
 
-		if (past->used && past->base == hd_version_counter(base)) {
+		if (past->used && past->base == hd_version_counter(base))
 			return past;
-		}
 	}
 	return NULL;
 }
@@ -150,13 +142,11 @@ uint32_t srv_rounds_late(const struct srv_job *job, hd_version base) {
 	const struct srv_round_past *past;
 	uint64_t late;
 
-	if (hd_version_counter(base) == hd_version_counter(job->version)) {
+	if (hd_version_counter(base) == hd_version_counter(job->version))
 		return 0;
-	}
 	past = counts_late(job) ? rounds_find(job, base) : NULL;
-	if (past == NULL) {
+	if (!past)
 		return UINT32_MAX;
-	}
 	late = job->rounds.steps - past->step;
 	return late <= job->spec.tau_max ? (uint32_t)late : UINT32_MAX;
 }
@@ -175,12 +165,10 @@ static uint32_t rounds_draw(struct srv_job *job, uint32_t count) {
 	uint32_t order[HD_WORKERS_MAX], here = 0;
 	uint16_t rank[HD_WORKERS_MAX], before = rounds->drawn;
 
-	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
+	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++)
 		if (takes_part(job->members[i]) && !is_drawn(job, job->members[i])
-		    && !srv_member_stepped(job->members[i])) {
+		    && !srv_member_stepped(job->members[i]))
 			rank[here++] = (uint16_t)i;
-		}
-	}
 	hd_split_permutation(
 		order, here, f->seed + ROUND_STEP * rounds->round + DRAW_STEP * rounds->draws
 	);
@@ -201,10 +189,9 @@ static void rounds_forgo(struct srv_job *job) {
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		struct srv_member *member = job->members[i];
 
-		if (member != NULL && !takes_part(member) && is_drawn(job, member)
-		    && !is_awaited(job, member) && !srv_member_stepped(member)) {
+		if (member && !takes_part(member) && is_drawn(job, member)
+		    && !is_awaited(job, member) && !srv_member_stepped(member))
 			member->draw.round = 0;
-		}
 	}
 }
 
@@ -233,13 +220,11 @@ static void rounds_say(struct srv_turn *turn, const struct srv_job *job, struct 
 static void rounds_tell(struct srv_turn *turn, struct srv_job *job) {
 	struct srv_peer *peer;
 
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
+	TAILQ_FOREACH (peer, &turn->server->peers, link)
 		if (peer->job == job && takes_part(peer->member) && is_drawn(job, peer->member)
 		    && peer->round_told != job->rounds.round && !peer->member->draw.gave_up
-		    && !srv_member_stepped(peer->member)) {
+		    && !srv_member_stepped(peer->member))
 			rounds_say(turn, job, peer);
-		}
-	}
 }
 
 /* The next round, from this version on, without anybody drawn. */
@@ -306,7 +291,7 @@ static uint32_t rounds_gone(const struct srv_job *job) {
 	for (uint32_t i = 0; i < HD_WORKERS_MAX; i++) {
 		const struct srv_member *member = job->members[i];
 
-		gone += member != NULL && member->peer == NULL && !member->left && !member->done
+		gone += member && !member->peer && !member->left && !member->done
 			&& !member->observer;
 	}
 	return gone;
@@ -325,11 +310,9 @@ static void rounds_say_lack(struct srv_turn *turn, struct srv_job *job) {
 		.gone = (uint16_t)rounds_gone(job),
 		.waited_ms = job->spec.federated.wait_ms,
 	};
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job && takes_part(peer->member)) {
+	TAILQ_FOREACH (peer, &turn->server->peers, link)
+		if (peer->job == job && takes_part(peer->member))
 			srv_peer_send(turn, peer, &message);
-		}
-	}
 }
 
 /* So many are here, or are in the step, of so many that a round needs. What it has is kept: it counts once another
@@ -342,9 +325,8 @@ rounds_count(struct srv_turn *turn, struct srv_job *job, uint32_t here, uint32_t
 		*lack = (struct srv_round_lack){0};
 		return;
 	}
-	if (lack->since == 0 || here > lack->here) {
+	if (lack->since == 0 || here > lack->here)
 		*lack = (struct srv_round_lack){.since = hd_ns_max(turn->now, 1)};
-	}
 	lack->here = here;
 	lack->needed = needed;
 	if (turn->now >= rounds_gives_up(job)) {
@@ -361,9 +343,8 @@ static bool rounds_stuck(const struct srv_job *job, const struct round_present *
 	uint32_t came = job->step.count - job->step.late;
 	uint32_t least = job->spec.federated.clients_least;
 
-	if (!job->rounds.open || present->awaited > 0) {
+	if (!job->rounds.open || present->awaited > 0)
 		return false;
-	}
 	return came == 0
 		|| (came + present->spare < least && came + present->spare + present->quit >= least
 		);
@@ -376,9 +357,8 @@ void srv_rounds_look(struct srv_turn *turn, struct srv_job *job) {
 	struct round_present present;
 	uint32_t least = job->spec.federated.clients_least, ready;
 
-	if (!is_federated(job)) {
+	if (!is_federated(job))
 		return;
-	}
 	present = rounds_present(turn->server, job);
 	if (rounds_stuck(job, &present)) {
 		rounds_close(turn, rounds);
@@ -409,11 +389,10 @@ static bool rounds_expects(const struct srv_job *job, const struct srv_part *par
 	const struct srv_member *member = part->member;
 	const struct srv_round_past *past;
 
-	if (hd_version_counter(part->base) == hd_version_counter(job->version)) {
+	if (hd_version_counter(part->base) == hd_version_counter(job->version))
 		return is_drawn(job, member) && !member->draw.gave_up;
-	}
 	past = rounds_find(job, part->base);
-	return past != NULL && (past->drawn[member->rank / 8] >> member->rank % 8 & 1) != 0;
+	return past && (past->drawn[member->rank / 8] >> member->rank % 8 & 1) != 0;
 }
 
 enum hd_reason srv_rounds_admit(
@@ -425,12 +404,10 @@ enum hd_reason srv_rounds_admit(
 		const struct srv_part *part = &in->parts[i];
 
 		*cause = part;
-		if (!(part->weight > 0) || !isfinite(part->weight)) {
+		if (!(part->weight > 0) || !isfinite(part->weight))
 			return HD_REASON_REFUSED;
-		}
-		if (!rounds_expects(job, part)) {
+		if (!rounds_expects(job, part))
 			return HD_REASON_LATE;
-		}
 	}
 	*cause = NULL;
 	return HD_REASON_NONE;
@@ -442,9 +419,8 @@ void srv_rounds_taken(struct srv_job *job, const struct srv_incoming *in, double
 		struct srv_round_past *past = rounds_find(job, in->parts[i].base);
 		uint16_t rank = in->parts[i].member->rank;
 
-		if (past != NULL) {
+		if (past)
 			past->drawn[rank / 8] &= (uint8_t) ~(1U << rank % 8);
-		}
 		job->rounds.late += in->parts[i].late > 0;
 	}
 }
@@ -459,9 +435,8 @@ void srv_rounds_work(
 	struct srv_member *member = peer->member;
 	struct srv_round_record *record;
 
-	if (counts_late(job) && work->round < rounds->round) {
+	if (counts_late(job) && work->round < rounds->round)
 		return; /* of a round that is over: its update says the rest */
-	}
 	if (!is_federated(job) || !is_drawn(job, member) || work->round != rounds->round
 	    || member->draw.worked || !isfinite(work->loss) || !(work->weight > 0)
 	    || !isfinite(work->weight)) {
@@ -491,9 +466,8 @@ static void rounds_adapt(struct srv_job *job) {
 	struct srv_rounds *rounds = &job->rounds;
 	double loss;
 
-	if (!(rounds->loss_weight > 0)) {
+	if (!(rounds->loss_weight > 0))
 		return;
-	}
 	loss = rounds->loss_sum / rounds->loss_weight;
 	if (job->spec.federated.mu_adapts && rounds->has_loss) {
 		bool rose = loss > rounds->loss;
@@ -511,9 +485,8 @@ static void rounds_adapt(struct srv_job *job) {
 }
 
 void srv_rounds_dropped(struct srv_job *job) {
-	if (is_federated(job) && job->rounds.round > 0) {
+	if (is_federated(job) && job->rounds.round > 0)
 		rounds_record(&job->rounds)->dropped++;
-	}
 }
 
 void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job) {
@@ -521,9 +494,8 @@ void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job) {
 	struct srv_round_record *record;
 	struct srv_round_past *past;
 
-	if (!is_federated(job)) {
+	if (!is_federated(job))
 		return;
-	}
 	if (!job->rounds.open) { /* what came late, when no round began any more */
 		rounds_open(
 			turn,
@@ -543,7 +515,6 @@ void srv_rounds_ended(const struct srv_turn *turn, struct srv_job *job) {
 	rounds_adapt(job);
 	job->rounds.steps++;
 	past = rounds_past(job);
-	if (past != NULL) { /* what was there is too old by now */
+	if (past) /* what was there is too old by now */
 		*past = (struct srv_round_past){.step = job->rounds.steps};
-	}
 }

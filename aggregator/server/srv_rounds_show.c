@@ -13,9 +13,8 @@ static double rounds_digits(double x) {
 static const char *rounds_state(const struct srv_job *job, const struct srv_round_record *record) {
 	const struct srv_round_lack *lack = &job->rounds.lack;
 
-	if (record->ended > 0) {
+	if (record->ended > 0)
 		return record->came > 0 ? "step" : "empty";
-	}
 	return lack->since == 0 ? "open" : lack->told ? "lacks" : "waits";
 }
 
@@ -27,9 +26,8 @@ static void rounds_row(
 ) {
 	bool open = record->ended == 0;
 
-	if (!hd_row_begin(rows)) {
+	if (!hd_row_begin(rows))
 		return;
-	}
 	hd_row_text(rows, "tenant", job->spec.tenant);
 	hd_row_text(rows, "job", job->spec.name);
 	hd_row_count(rows, "round", record->round);
@@ -42,11 +40,10 @@ static void rounds_row(
 	hd_row_count(rows, "gave_up", record->gave_up);
 	hd_row_count(rows, "dropped", record->dropped);
 	hd_row_exact(rows, "weight", open ? job->step.weight : record->weight);
-	if (record->has_loss) {
+	if (record->has_loss)
 		hd_row_exact(rows, "loss", rounds_digits(record->loss));
-	} else {
+	else
 		hd_row_null(rows, "loss");
-	}
 	hd_row_exact(rows, "mu", rounds_digits((double)record->mu));
 	if (record->gammas > 0) {
 		hd_row_exact(rows, "gamma", rounds_digits(record->gamma / record->gammas));

@@ -9,24 +9,21 @@
 struct srv_handle *srv_handle_find(struct hd_server *server, uint64_t token) {
 	struct srv_handle *handle;
 
-	HASH_FIND(hh, server->handles, &token, sizeof(token), handle);
+	HASH_FIND(hh, server->handles, &token, sizeof token, handle);
 	return handle;
 }
 
 int srv_handle_add(struct hd_server *server, struct srv_handle *handle) {
 	bool transfer = handle->kind != SRV_HANDLE_TOMBSTONE;
 
-	if (transfer && server->transfer_count >= HD_TRANSFERS_MAX) {
+	if (transfer && server->transfer_count >= HD_TRANSFERS_MAX)
 		return -ENOBUFS;
-	}
-	if (srv_handle_find(server, handle->token) != NULL) {
+	if (srv_handle_find(server, handle->token))
 		return -EEXIST;
-	}
 	handle->hh.tbl = NULL;
-	HASH_ADD(hh, server->handles, token, sizeof(handle->token), handle);
-	if (handle->hh.tbl == NULL) {
+	HASH_ADD(hh, server->handles, token, sizeof handle->token, handle);
+	if (!handle->hh.tbl)
 		return -ENOMEM;
-	}
 	server->transfer_count += transfer ? 1 : 0;
 	return 0;
 }
@@ -41,22 +38,18 @@ void srv_handle_remove(struct hd_server *server, struct srv_handle *handle) {
 struct srv_peer *srv_peer_at(const struct hd_server *server, struct hd_addr addr) {
 	struct srv_peer *peer;
 
-	TAILQ_FOREACH (peer, &server->peers, link) {
-		if (hd_addr_equal(hd_session_peer(peer->session), addr)) {
+	TAILQ_FOREACH (peer, &server->peers, link)
+		if (hd_addr_equal(hd_session_peer(peer->session), addr))
 			return peer;
-		}
-	}
 	return NULL;
 }
 
 struct srv_peer *srv_aggregator_find(const struct hd_server *server, struct hd_addr address) {
 	struct srv_peer *peer;
 
-	LIST_FOREACH (peer, &server->aggregators, aggregator_link) {
-		if (hd_addr_equal(hd_session_peer(peer->session), address)) {
+	LIST_FOREACH (peer, &server->aggregators, aggregator_link)
+		if (hd_addr_equal(hd_session_peer(peer->session), address))
 			return peer;
-		}
-	}
 	return NULL;
 }
 
@@ -69,9 +62,8 @@ void srv_peer_free(struct hd_server *server, struct srv_peer *peer) {
 
 void srv_turn_event(struct srv_turn *turn, struct hd_event *event) {
 	event->at = turn->now;
-	if (turn->sink->event != NULL) {
+	if (turn->sink->event)
 		turn->sink->event(turn->sink, event);
-	}
 }
 
 void srv_peer_break(struct hd_server *server, struct srv_peer *peer, const char *why) {
@@ -80,9 +72,8 @@ void srv_peer_break(struct hd_server *server, struct srv_peer *peer, const char 
 }
 
 void srv_peer_send(struct srv_turn *turn, struct srv_peer *peer, const struct hd_message *message) {
-	if (peer->broken != NULL) {
+	if (peer->broken)
 		return;
-	}
 	if (hd_session_send(peer->session, message, turn->now, turn->sink) < 0) {
 		srv_peer_break(turn->server, peer, "too many messages wait for an acknowledgement");
 		turn->server->stats.sends_broken++;
@@ -94,9 +85,8 @@ void srv_member_send(
 	const struct srv_member *member,
 	const struct hd_message *message
 ) {
-	if (member->peer != NULL) {
+	if (member->peer)
 		srv_peer_send(turn, member->peer, message);
-	}
 }
 
 /* What the controller misses it learns anew from REGISTER, STATE and INFLIGHT. */

@@ -20,7 +20,7 @@ static void server_register(struct srv_turn *turn) {
 	const struct srv_job *job;
 
 	reg->role = config->replica ? HD_ROLE_REPLICA : HD_ROLE_SERVER;
-	memcpy(reg->host, turn->server->host, sizeof(reg->host));
+	memcpy(reg->host, turn->server->host, sizeof reg->host);
 	reg->data_ipv4 = config->data.ipv4;
 	reg->data_port = config->data.port;
 	reg->memory_bytes = config->memory_bytes;
@@ -38,18 +38,15 @@ static void server_registered(struct srv_turn *turn, const struct hd_msg_registe
 	struct srv_job *open;
 
 	/* A session that begins: the controller has forgotten them, or is another one. */
-	TAILQ_FOREACH (open, &server->jobs, link) {
+	TAILQ_FOREACH (open, &server->jobs, link)
 		srv_credit_end_all(turn, open, HD_REASON_EPOCH);
-	}
 	hd_upstream_on_registered(&server->upstream);
 	server->alone = false;
-	if (registered->epoch != server->epoch) {
+	if (registered->epoch != server->epoch)
 		server->told_count = 0; /* what another life of the controller said is void */
-	}
 	server->epoch = registered->epoch > server->epoch ? registered->epoch : server->epoch;
-	TAILQ_FOREACH (job, &server->jobs, link) {
+	TAILQ_FOREACH (job, &server->jobs, link)
 		srv_announce(turn, job);
-	}
 	rep_ops.announce_replicas(turn);
 	rep_ops.ask_again(turn);
 }
@@ -113,10 +110,9 @@ static void on_probe(void *turn_, void *from, const struct hd_message *message) 
 /* The member that a message speaks for, when its session may: it joined this job as this worker. */
 static struct srv_member *
 peer_speaks(struct srv_turn *turn, const struct srv_peer *peer, uint32_t job, uint16_t worker) {
-	assert(!peer->joined || (peer->job != NULL && peer->member != NULL));
-	if (peer->joined && peer->job->id == job && peer->member->rank == worker) {
+	assert(!peer->joined || (peer->job && peer->member));
+	if (peer->joined && peer->job->id == job && peer->member->rank == worker)
 		return peer->member;
-	}
 	turn->server->stats.refused_messages++;
 	return NULL;
 }
@@ -126,7 +122,7 @@ static void on_join(void *turn, void *from, const struct hd_message *message) {
 }
 
 static void on_leave(void *turn, void *from, const struct hd_message *message) {
-	if (peer_speaks(turn, from, message->leave.job, message->leave.worker) != NULL)
+	if (peer_speaks(turn, from, message->leave.job, message->leave.worker))
 		srv_job_leave(turn, from, message->leave.reason);
 }
 
@@ -134,12 +130,12 @@ static void on_notice(void *turn, void *from, const struct hd_message *message) 
 	const struct hd_msg_notice *notice = &message->notice;
 	const struct srv_member *member = peer_speaks(turn, from, notice->job, notice->worker);
 
-	if (member != NULL)
+	if (member)
 		srv_roster_notice(turn, member, notice);
 }
 
 static void on_work(void *turn, void *from, const struct hd_message *message) {
-	if (peer_speaks(turn, from, message->work.job, message->work.worker) != NULL)
+	if (peer_speaks(turn, from, message->work.job, message->work.worker))
 		srv_rounds_work(turn, from, &message->work);
 }
 
@@ -147,7 +143,7 @@ static void on_request(void *turn, void *from, const struct hd_message *message)
 	const struct hd_msg_request *request = &message->request;
 	struct srv_member *member = peer_speaks(turn, from, request->job, request->worker);
 
-	if (member == NULL)
+	if (!member)
 		return;
 	if (request->direction == HD_PULL)
 		srv_pull_request(turn, member, request);
@@ -159,7 +155,7 @@ static void on_cancel(void *turn, void *from, const struct hd_message *message) 
 	const struct hd_msg_cancel *cancel = &message->cancel;
 	struct srv_member *member = peer_speaks(turn, from, cancel->job, cancel->worker);
 
-	if (member == NULL)
+	if (!member)
 		return;
 	if (cancel->direction == HD_PULL)
 		srv_pull_cancel(turn, member, cancel);
@@ -245,8 +241,8 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 		server_register(&turn);
 		return;
 	}
-	peer = calloc(1, sizeof(*peer));
-	if (peer == NULL) {
+	peer = calloc(1, sizeof *peer);
+	if (!peer) {
 		rep_ops.link_lost(&turn, session);
 		hd_session_close(session, HD_REASON_NO_MEMORY, "no memory", now, sink);
 		return;
@@ -258,9 +254,8 @@ server_opened(void *owner, struct hd_session *session, hd_ns now, struct hd_sink
 	);
 	hd_session_set_user(session, peer);
 	TAILQ_INSERT_TAIL(&server->peers, peer, link);
-	if (hd_session_peer_role(session) == HD_ROLE_AGGREGATOR) {
+	if (hd_session_peer_role(session) == HD_ROLE_AGGREGATOR)
 		srv_aggregator_attach(&turn, peer);
-	}
 	rep_ops.link_opened(&turn, peer);
 }
 
@@ -277,7 +272,7 @@ static void server_message(
 		= session == server->upstream.session ? NULL : hd_session_user(session);
 	uint8_t role = hd_upstream_role(&server->upstream, session);
 
-	if (peer == NULL && role != HD_ROLE_CONTROLLER)
+	if (!peer && role != HD_ROLE_CONTROLLER)
 		role = HD_ROLE_NONE;
 	if (hd_route_message(routes, ROUTES, role, &turn, peer, message) != HD_ROUTED)
 		server->stats.refused_messages++;
@@ -304,18 +299,15 @@ static void server_closed(
 		return;
 	}
 	peer = hd_session_user(session);
-	if (peer != NULL) {
+	if (peer)
 		rep_ops.link_closed(&turn, peer);
-	}
-	if (reason == HD_REASON_REFUSED) {
+	if (reason == HD_REASON_REFUSED)
 		rep_ops.link_lost(&turn, session);
-	}
-	if (peer == NULL) {
+	if (!peer)
 		return;
-	}
 	event.aux = hd_session_peer_role(session);
-	event.job = peer->job != NULL ? peer->job->id : 0;
-	event.worker = peer->member != NULL ? peer->member->rank : 0;
+	event.job = peer->job ? peer->job->id : 0;
+	event.worker = peer->member ? peer->member->rank : 0;
 	srv_turn_event(&turn, &event);
 	srv_peer_detach(&turn, peer, reason);
 	hd_session_set_user(session, NULL);

@@ -28,7 +28,7 @@ char *hd_server_table(
 	const char **error
 ) {
 	static const struct hd_stat_group *const own[] = {&hd_server_group, NULL};
-	const size_t count = sizeof(tables) / sizeof(tables[0]);
+	const size_t count = sizeof tables / sizeof tables[0];
 	const char *wrong
 		= "no such table (of a server: models, rounds, ports, queues, cores, counters)";
 	struct hd_stats *stats;
@@ -36,13 +36,11 @@ char *hd_server_table(
 	uint64_t total;
 	size_t i = 0;
 
-	while (i < count && strcmp(tables[i].name, table) != 0) {
+	while (i < count && strcmp(tables[i].name, table) != 0)
 		i++;
-	}
-	if (i < count) {
+	if (i < count)
 		wrong = hd_rows_begin(&rows, table, filter, now, server->epoch);
-	}
-	if (wrong != NULL) {
+	if (wrong) {
 		*error = wrong;
 		return NULL;
 	}
@@ -52,16 +50,15 @@ char *hd_server_table(
 		return hd_rows_end(&rows, total, error);
 	}
 	stats = hd_stats_create();
-	if (stats == NULL) {
+	if (!stats) {
 		hd_out_fini(&rows.out);
 		return NULL;
 	}
 	hd_server_gather(server, stats);
-	if (server->config.ops != NULL && server->config.ops->gather != NULL) {
+	if (server->config.ops && server->config.ops->gather)
 		server->config.ops->gather(server->config.owner, stats);
-	}
-	total = tables[i].group != NULL ? hd_rows_group(&rows, stats, tables[i].group) :
-					  hd_rows_counters(&rows, stats, own, NULL);
+	total = tables[i].group ? hd_rows_group(&rows, stats, tables[i].group) :
+				  hd_rows_counters(&rows, stats, own, NULL);
 	hd_stats_destroy(stats);
 	return hd_rows_end(&rows, total, error);
 }
@@ -72,7 +69,7 @@ void srv_refuse_command(struct srv_turn *turn, struct srv_peer *peer) {
 	message.refuse.reason = HD_REASON_REFUSED;
 	(void)snprintf(
 		message.refuse.text,
-		sizeof(message.refuse.text),
+		sizeof message.refuse.text,
 		"a server takes no commands: say it to the controller"
 	);
 	srv_peer_send(turn, peer, &message);
@@ -83,12 +80,12 @@ void srv_show(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_
 	const char *error = NULL;
 	char *json = hd_server_table(turn->server, turn->now, show->table, show->filter, &error);
 
-	if (json == NULL) {
+	if (!json) {
 		message = (struct hd_message){.kind = HD_MSG_REFUSE};
 		message.refuse.reason = HD_REASON_REFUSED;
 		(void)snprintf(
 			message.refuse.text,
-			sizeof(message.refuse.text),
+			sizeof message.refuse.text,
 			"show %s: %s",
 			show->table,
 			error
@@ -96,7 +93,7 @@ void srv_show(struct srv_turn *turn, struct srv_peer *peer, const struct hd_msg_
 		srv_peer_send(turn, peer, &message);
 		return;
 	}
-	memcpy(message.table.table, show->table, sizeof(message.table.table));
+	memcpy(message.table.table, show->table, sizeof message.table.table);
 	message.table.json.data = (const uint8_t *)json;
 	message.table.json.bytes = (uint32_t)strlen(json);
 	srv_peer_send(turn, peer, &message);

@@ -24,20 +24,17 @@ static struct srv_snapshot *snapshot_pin_version(
 	struct srv_snapshot *newest = LIST_FIRST(&job->snapshots);
 	struct srv_snapshot *snapshot = NULL;
 
-	if (newest != NULL && newest->version == job->version) {
+	if (newest && newest->version == job->version) {
 		newest->refs++;
 		return newest;
 	}
-	if (job->apply.in != NULL) {
+	if (job->apply.in)
 		return NULL; /* fed when it has been applied */
-	}
-	if (job->spare[0] == NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
+	if (!job->spare[0] && job->snapshot_count < HD_SNAPSHOTS_MAX)
 		job->spare[0] = srv_buffer_get(server, job);
-	}
-	if (job->spare[0] != NULL && job->snapshot_count < HD_SNAPSHOTS_MAX) {
-		snapshot = calloc(1, sizeof(*snapshot));
-	}
-	if (snapshot != NULL) {
+	if (job->spare[0] && job->snapshot_count < HD_SNAPSHOTS_MAX)
+		snapshot = calloc(1, sizeof *snapshot);
+	if (snapshot) {
 		snapshot->refs = 1;
 		snapshot->version = job->version;
 		snapshot->buffer = job->model;
@@ -47,10 +44,9 @@ static struct srv_snapshot *snapshot_pin_version(
 		server->stats.snapshots++;
 		return snapshot;
 	}
-	if (newest == NULL || (grant->conditional && newest->version == grant->have)
-	    || hd_version_counter(newest->version) < hd_version_counter(grant->have)) {
+	if (!newest || (grant->conditional && newest->version == grant->have)
+	    || hd_version_counter(newest->version) < hd_version_counter(grant->have))
 		return NULL;
-	}
 	newest->refs++;
 	server->stats.pulls_older++;
 	return newest;
@@ -63,16 +59,15 @@ void srv_snapshot_unpin(
 ) {
 	assert(snapshot->refs > 0);
 	server->freed = true;
-	if (--snapshot->refs > 0) {
+	if (--snapshot->refs > 0)
 		return;
-	}
 	LIST_REMOVE(snapshot, link);
 	job->snapshot_count--;
 	srv_buffer_put(server, job, snapshot->buffer);
 	srv_buffer_put(server, job, snapshot->half[0].buffer);
 	srv_buffer_put(server, job, snapshot->half[1].buffer);
 	free(snapshot);
-	if (job->model->refs == 1 && job->spare[0] != NULL) {
+	if (job->model->refs == 1 && job->spare[0]) {
 		srv_buffer_put(server, job, job->spare[0]);
 		job->spare[0] = NULL;
 	}
@@ -92,11 +87,10 @@ static int snapshot_prepare(
 ) {
 	struct srv_rounded *rounded = snapshot_rounded(snapshot, dtype);
 
-	if (!hd_dtype_is_half(dtype) || rounded->buffer != NULL) {
+	if (!hd_dtype_is_half(dtype) || rounded->buffer)
 		return 0;
-	}
 	rounded->buffer = srv_buffer_get(server, job);
-	return rounded->buffer != NULL ? 0 : -ENOMEM;
+	return rounded->buffer ? 0 : -ENOMEM;
 }
 
 struct srv_snapshot *
@@ -104,9 +98,8 @@ srv_snapshot_pin(struct hd_server *server, struct srv_job *job, const struct hd_
 	struct srv_snapshot *snapshot = snapshot_pin_version(server, job, grant);
 	bool freed = server->freed;
 
-	if (snapshot == NULL || snapshot_prepare(server, job, snapshot, grant->dtype) == 0) {
+	if (!snapshot || snapshot_prepare(server, job, snapshot, grant->dtype) == 0)
 		return snapshot;
-	}
 	/* Nobody gained anything by this: to try again at once would go round. */
 	srv_snapshot_unpin(server, job, snapshot);
 	server->freed = freed;
@@ -129,9 +122,8 @@ void srv_snapshot_round(
 	uint16_t *half;
 
 	until = until < job->values ? until : job->values;
-	if (!hd_dtype_is_half(dtype) || rounded->done >= until) {
+	if (!hd_dtype_is_half(dtype) || rounded->done >= until)
 		return;
-	}
 	half = (void *)rounded->buffer->data;
 	hd_half_from_f32(
 		dtype,

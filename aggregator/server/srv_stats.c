@@ -63,7 +63,7 @@ static const struct hd_stat server_stats[] = {
 /* clang-format on */
 
 static_assert(
-	sizeof(server_stats) / sizeof(server_stats[0]) == sizeof(struct hd_server_stats) / 8,
+	sizeof server_stats / sizeof server_stats[0] == sizeof(struct hd_server_stats) / 8,
 	"every counter of the struct is in the table"
 );
 
@@ -71,7 +71,7 @@ const struct hd_stat_group hd_server_group = {
 	.name = "server",
 	.help = "the parameter server",
 	.stats = server_stats,
-	.count = sizeof(server_stats) / sizeof(server_stats[0]),
+	.count = sizeof server_stats / sizeof server_stats[0],
 };
 
 struct job_stats {
@@ -116,7 +116,7 @@ const struct hd_stat_group hd_server_job_group = {
 	.help = "jobs of the parameter server",
 	.label = {"tenant", "job"},
 	.stats = job_stats,
-	.count = sizeof(job_stats) / sizeof(job_stats[0]),
+	.count = sizeof job_stats / sizeof job_stats[0],
 };
 
 const struct hd_stat_group *const hd_server_groups[]

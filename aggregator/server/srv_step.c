@@ -42,9 +42,8 @@ uint32_t srv_step_count(const struct srv_job *job) {
 static void step_follow(struct srv_job *job) {
 	struct srv_step *step = &job->step;
 
-	if (step->count > 0 && srv_step_counts(job) && step->most <= roster_count(job)) {
+	if (step->count > 0 && srv_step_counts(job) && step->most <= roster_count(job))
 		return;
-	}
 	step->most = roster_count(job);
 	step->change = job->roster.change;
 	if (job->roster.change != 0)
@@ -68,9 +67,8 @@ static struct present step_present(const struct hd_server *server, const struct 
 		if (peer->job == job && peer->joined && !peer->member->done
 		    && !peer->member->observer) {
 			present.count++;
-			if (srv_member_stepped(peer->member)) {
+			if (srv_member_stepped(peer->member))
 				continue;
-			}
 			present.missing++;
 			present.first = peer->member->rank < present.first ? peer->member->rank :
 									     present.first;
@@ -113,13 +111,11 @@ bool srv_step_take(
 ) {
 	struct srv_step *step = &job->step;
 
-	assert(step->adding == NULL && in->buffer != NULL);
-	if (step->sum == NULL) {
+	assert(!step->adding && in->buffer);
+	if (!step->sum)
 		step->sum = srv_buffer_get(server, job);
-	}
-	if (step->sum == NULL) {
+	if (!step->sum)
 		return false;
-	}
 	if (in->queued) { /* a replica's come in the order of the log */
 		TAILQ_REMOVE(&job->queue, in, queue_link);
 		in->queued = false;
@@ -127,15 +123,13 @@ bool srv_step_take(
 	srv_incoming_enter(in, SRV_STEPPED);
 	in->steps = 1; /* whatever it is a sum of, the step is one */
 	TAILQ_INSERT_TAIL(&step->members, in, queue_link);
-	if (scale > 0) {
+	if (scale > 0)
 		step->scale = scale;
-	} else {
+	else
 		step_follow(job);
-	}
 	step->count += in->part_count;
-	if (job->spec.sync == HD_SYNC_FEDERATED) {
+	if (job->spec.sync == HD_SYNC_FEDERATED)
 		step_date(job, in);
-	}
 	step->weight += step_weight(job, in);
 	srv_rounds_taken(job, in, step_weight(job, in));
 	step->adding = in;
@@ -160,11 +154,10 @@ static void step_add_scaled(struct srv_step *step, uint64_t at, uint64_t count) 
 		} else {
 			hd_scale_f32(block, in->buffer->data + at, n, in->scale);
 		}
-		if (first) {
+		if (first)
 			memcpy(step->sum->data + at, block, n * sizeof(float));
-		} else {
+		else
 			hd_add_f32(step->sum->data + at, block, n);
-		}
 	}
 }
 
@@ -174,15 +167,14 @@ static void step_add_dense(struct srv_step *step, uint64_t at, uint64_t count) {
 	bool first = in == TAILQ_FIRST(&step->members);
 	float *sum = step->sum->data + at;
 
-	if (hd_dtype_is_half(in->dtype) && first) {
+	if (hd_dtype_is_half(in->dtype) && first)
 		hd_half_to_f32(in->dtype, sum, half + at, count);
-	} else if (hd_dtype_is_half(in->dtype)) {
+	else if (hd_dtype_is_half(in->dtype))
 		hd_add_half(in->dtype, sum, half + at, count);
-	} else if (first) {
-		memcpy(sum, in->buffer->data + at, count * sizeof(*sum));
-	} else {
+	else if (first)
+		memcpy(sum, in->buffer->data + at, count * sizeof *sum);
+	else
 		hd_add_f32(sum, in->buffer->data + at, count);
-	}
 }
 
 /* The chunk's runs, which were checked when it came. */
@@ -240,15 +232,13 @@ static bool step_add_some(struct hd_server *server, struct srv_job *job) {
 	struct srv_step *step = &job->step;
 	uint64_t count = job->values - step->done;
 
-	if (step->adding->dtype == HD_DTYPE_SPARSE32) {
+	if (step->adding->dtype == HD_DTYPE_SPARSE32)
 		return step_add_sparse(server, job);
-	}
 	count = count < server->step_left ? count : server->step_left;
-	if (step->adding->scale < 1) {
+	if (step->adding->scale < 1)
 		step_add_scaled(step, step->done, count);
-	} else {
+	else
 		step_add_dense(step, step->done, count);
-	}
 	step_spend(server, count);
 	step->done += count;
 	return step->done == job->values;
@@ -257,9 +247,8 @@ static bool step_add_some(struct hd_server *server, struct srv_job *job) {
 bool srv_step_add(struct hd_server *server, struct srv_job *job) {
 	struct srv_incoming *in = job->step.adding;
 
-	if (server->step_left == 0 || !step_add_some(server, job)) {
+	if (server->step_left == 0 || !step_add_some(server, job))
 		return false;
-	}
 	job->step.adding = NULL;
 	srv_buffer_put(server, job, in->buffer);
 	in->buffer = NULL;
@@ -277,23 +266,19 @@ uint32_t srv_step_needs(const struct hd_server *server, const struct srv_job *jo
 	bool lowers = job->spec.sync == HD_SYNC_ALL || present.count == 0
 		|| (job->spec.sync == HD_SYNC_N && job->step.formed);
 
-	if (job->spec.sync == HD_SYNC_NONE) {
+	if (job->spec.sync == HD_SYNC_NONE)
 		return 0;
-	}
-	if (job->spec.sync == HD_SYNC_FEDERATED) {
+	if (job->spec.sync == HD_SYNC_FEDERATED)
 		return srv_rounds_needs(server, job);
-	}
-	if (srv_step_counts(job) && (most > count || !lowers)) {
+	if (srv_step_counts(job) && (most > count || !lowers))
 		return count;
-	}
 	return most;
 }
 
 void srv_step_joined(const struct hd_server *server, struct srv_job *job) {
 	job->dirty = job->dirty || job->spec.sync == HD_SYNC_FEDERATED; /* a round may begin */
-	if (!job->step.formed && job->spec.sync == HD_SYNC_N) {
+	if (!job->step.formed && job->spec.sync == HD_SYNC_N)
 		job->step.formed = step_present(server, job).count >= srv_step_count(job);
-	}
 }
 
 /* Whoever comes back after a cut is the same, and goes on as before. */
@@ -304,22 +289,18 @@ void srv_step_anew(
 ) {
 	const struct srv_peer *peer;
 
-	TAILQ_FOREACH (peer, &server->peers, link) {
+	TAILQ_FOREACH (peer, &server->peers, link)
 		if (peer->job == job && peer->member != member && !peer->member->done
-		    && !peer->member->observer) {
+		    && !peer->member->observer)
 			return;
-		}
-	}
 	job->step.formed = false;
 }
 
 struct srv_incoming *srv_step_due(const struct srv_turn *turn, struct srv_job *job) {
 	const struct srv_step *step = &job->step;
 
-	if (step->count == 0 || step->adding != NULL
-	    || step->count < srv_step_needs(turn->server, job)) {
+	if (step->count == 0 || step->adding || step->count < srv_step_needs(turn->server, job))
 		return NULL;
-	}
 	step_follow(job);
 	return TAILQ_FIRST(&step->members);
 }
@@ -341,12 +322,10 @@ hd_ns srv_step_watch(struct srv_turn *turn, struct srv_job *job) {
 		step->starved = false;
 		again = hd_ns_add(turn->now, STEP_RETRY_US * HD_US);
 	}
-	if (step->count == 0) {
+	if (step->count == 0)
 		return again;
-	}
-	if (step->told != 0) {
+	if (step->told != 0)
 		due = hd_ns_max(due, hd_ns_add(step->told, STEP_SAY_US * HD_US));
-	}
 	if (turn->now >= due) {
 		event.version = job->version;
 		event.aux = srv_step_missing(turn->server, job, &event.worker);
@@ -389,11 +368,9 @@ void srv_step_tell(struct srv_turn *turn, const struct srv_job *job) {
 
 	message.step.job = job->id;
 	message.step.version = job->version;
-	TAILQ_FOREACH (peer, &turn->server->peers, link) {
-		if (peer->job == job && peer->joined && !srv_member_stepped(peer->member)) {
+	TAILQ_FOREACH (peer, &turn->server->peers, link)
+		if (peer->job == job && peer->joined && !srv_member_stepped(peer->member))
 			srv_peer_send(turn, peer, &message);
-		}
-	}
 }
 
 void srv_step_end(struct srv_job *job) {

@@ -23,7 +23,7 @@ static void stream_answer(
 	header.worker = receiver;
 	header.count = 0;
 	hd_result_encode(&header, head);
-	turn->sink->send(turn->sink, to, head, sizeof(head), NULL, 0);
+	turn->sink->send(turn->sink, to, head, sizeof head, NULL, 0);
 }
 
 /* As one chunk of the sum: what fills up its last one is no value. False: it is none of it. */
@@ -34,12 +34,10 @@ stream_trim(const struct srv_incoming *in, struct hd_chunk_header *header, size_
 	uint64_t all = UINT64_MAX >> (64 - in->part_count);
 
 	if (header->dtype != in->dtype || header->count != in->slot_values || header->version != all
-	    || first >= values) {
+	    || first >= values)
 		return false;
-	}
-	if (values - first < header->count) {
+	if (values - first < header->count)
 		header->count = (uint16_t)(values - first);
-	}
 	*payload_bytes = header->count * sizeof(uint32_t);
 	return true;
 }
@@ -57,9 +55,8 @@ static void stream_take(
 		turn->server->stats.drop_mismatch++;
 		return;
 	}
-	if (srv_incoming_chunk(turn, in, &part, payload, payload_bytes)) {
+	if (srv_incoming_chunk(turn, in, &part, payload, payload_bytes))
 		stream_answer(turn, *header, in->receiver, in->sender);
-	}
 }
 
 void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet) {
@@ -76,7 +73,7 @@ void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet) {
 	}
 	stats->chunks++;
 	handle = srv_handle_find(turn->server, header.token);
-	if (handle != NULL && handle->kind == SRV_HANDLE_INCOMING) {
+	if (handle && handle->kind == SRV_HANDLE_INCOMING) {
 		struct srv_incoming *in = hd_container_of(handle, struct srv_incoming, handle);
 
 		if (in->slot_values != 0) {
@@ -85,8 +82,8 @@ void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet) {
 		}
 	}
 	tomb = hd_container_of(handle, const struct srv_tombstone, handle);
-	if (handle != NULL && handle->kind == SRV_HANDLE_TOMBSTONE && tomb->done
-	    && tomb->slot_values != 0 && tomb->job == header.job) {
+	if (handle && handle->kind == SRV_HANDLE_TOMBSTONE && tomb->done && tomb->slot_values != 0
+	    && tomb->job == header.job) {
 		stats->duplicates++;
 		stream_answer(turn, header, tomb->receiver, tomb->sender);
 		return;

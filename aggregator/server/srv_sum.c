@@ -38,7 +38,7 @@ static void sum_report(struct srv_turn *turn, const struct sum *sum, enum hd_rea
 		.token = sum->message->token,
 		.outcome = HD_OUTCOME_FAILED,
 		.reason = (uint8_t)reason,
-		.version = sum->job != NULL ? sum->job->version : 0,
+		.version = sum->job ? sum->job->version : 0,
 		.position = sum->message->position,
 	};
 	srv_controller_send(turn, &message);
@@ -53,22 +53,20 @@ static void sum_refuse(struct srv_turn *turn, const struct sum *sum, enum hd_rea
 	struct hd_message void_ = {.kind = HD_MSG_VOID};
 
 	sum_report(turn, sum, reason);
-	for (uint16_t i = 0; sum->job != NULL && i < sum->count; i++) {
+	for (uint16_t i = 0; sum->job && i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
 		struct srv_member *member = srv_job_member(sum->job, at.worker);
 		struct srv_round round = {.round = at.round};
 
-		if (member == NULL) {
+		if (!member)
 			continue;
-		}
 		if (!srv_job_away(sum->job)
-		    && srv_push_is_over(sum->job, member, at.base, 0, &round)) {
+		    && srv_push_is_over(sum->job, member, at.base, 0, &round))
 			srv_push_answer(turn, sum->job, member, &round);
-		} else {
+		else
 			srv_push_withdraw(turn, sum->job, member, at.token, reason);
-		}
 	}
-	if (aggregator != NULL) {
+	if (aggregator) {
 		void_.void_.job = message->job;
 		void_.void_.token = message->token;
 		void_.void_.reason = (uint8_t)reason;
@@ -80,9 +78,8 @@ static void sum_refuse(struct srv_turn *turn, const struct sum *sum, enum hd_rea
 static int sum_compare_pushes(const void *a, const void *b) {
 	const struct hd_group_member *one = a, *other = b;
 
-	if (one->worker != other->worker) {
+	if (one->worker != other->worker)
 		return one->worker < other->worker ? -1 : 1;
-	}
 	return (one->round > other->round) - (one->round < other->round);
 }
 
@@ -93,24 +90,19 @@ static int sum_compare_tokens(const void *a, const void *b) {
 }
 
 static bool sum_repeats(const struct sum *sum) {
-	struct hd_group_member *sorted = calloc(sum->count, sizeof(*sorted));
-	bool repeats = sorted == NULL;
+	struct hd_group_member *sorted = calloc(sum->count, sizeof *sorted);
+	bool repeats = !sorted;
 
-	for (uint16_t i = 0; !repeats && i < sum->count; i++) {
+	for (uint16_t i = 0; !repeats && i < sum->count; i++)
 		sorted[i] = sum_at(sum, i);
-	}
-	if (!repeats) {
-		qsort(sorted, sum->count, sizeof(*sorted), sum_compare_pushes);
-	}
-	for (uint16_t i = 1; !repeats && i < sum->count; i++) {
+	if (!repeats)
+		qsort(sorted, sum->count, sizeof *sorted, sum_compare_pushes);
+	for (uint16_t i = 1; !repeats && i < sum->count; i++)
 		repeats = sum_compare_pushes(&sorted[i - 1], &sorted[i]) == 0;
-	}
-	if (!repeats) {
-		qsort(sorted, sum->count, sizeof(*sorted), sum_compare_tokens);
-	}
-	for (uint16_t i = 1; !repeats && i < sum->count; i++) {
+	if (!repeats)
+		qsort(sorted, sum->count, sizeof *sorted, sum_compare_tokens);
+	for (uint16_t i = 1; !repeats && i < sum->count; i++)
 		repeats = sum_compare_tokens(&sorted[i - 1], &sorted[i]) == 0;
-	}
 	free(sorted);
 	return repeats;
 }
@@ -119,13 +111,11 @@ static enum hd_reason sum_check_members(struct srv_turn *turn, const struct sum 
 	for (uint16_t i = 0; i < sum->count; i++) {
 		struct hd_group_member at = sum_at(sum, i);
 
-		if (srv_job_member(sum->job, at.worker) == NULL) {
+		if (!srv_job_member(sum->job, at.worker))
 			return HD_REASON_NO_SERVER;
-		}
 		if (at.token == 0 || at.token == sum->message->token || !isfinite(at.weight)
-		    || srv_handle_find(turn->server, at.token) != NULL) {
+		    || srv_handle_find(turn->server, at.token))
 			return HD_REASON_REFUSED;
-		}
 	}
 	return sum_repeats(sum) ? HD_REASON_REFUSED : HD_REASON_NONE;
 }
@@ -134,23 +124,18 @@ static enum hd_reason sum_check_members(struct srv_turn *turn, const struct sum 
 static enum hd_reason sum_check(struct srv_turn *turn, const struct sum *sum) {
 	const struct hd_msg_members *message = sum->message;
 
-	if (message->epoch < turn->server->epoch) {
+	if (message->epoch < turn->server->epoch)
 		return HD_REASON_EPOCH;
-	}
-	if (turn->server->draining) {
+	if (turn->server->draining)
 		return HD_REASON_CLOSED;
-	}
-	if (sum->job == NULL || srv_job_away(sum->job)) {
+	if (!sum->job || srv_job_away(sum->job))
 		return HD_REASON_NO_SERVER;
-	}
 	if (sum->count == 0 || message->token == 0 || message->position == 0
 	    || message->peer_port == 0
-	    || !srv_payload_fits(sum->job, message->dtype, message->bytes)) {
+	    || !srv_payload_fits(sum->job, message->dtype, message->bytes))
 		return HD_REASON_REFUSED;
-	}
-	if (!srv_stream_fits(message, sum->count)) {
+	if (!srv_stream_fits(message, sum->count))
 		return HD_REASON_REFUSED;
-	}
 	return sum_check_members(turn, sum);
 }
 
@@ -162,12 +147,10 @@ static enum hd_reason sum_obstacle(const struct sum *sum) {
 		const struct srv_part *older = srv_member_part(member, at.round);
 		struct srv_round round = {.round = at.round};
 
-		if (srv_push_is_over(sum->job, member, at.base, i, &round)) {
+		if (srv_push_is_over(sum->job, member, at.base, i, &round))
 			return round.reason != HD_REASON_NONE ? round.reason : HD_REASON_DUPLICATE;
-		}
-		if (older != NULL && !srv_part_gives_way(older, at.attempt)) {
+		if (older && !srv_part_gives_way(older, at.attempt))
 			return HD_REASON_DUPLICATE;
-		}
 	}
 	return HD_REASON_NONE;
 }
@@ -207,7 +190,7 @@ static void sum_accept(struct srv_turn *turn, const struct sum *sum) {
 	uint64_t last = message->position + sum->count - 1;
 	struct srv_peer *aggregator;
 
-	if (in == NULL || sum_fill(turn, sum, in) < 0) {
+	if (!in || sum_fill(turn, sum, in) < 0) {
 		sum_refuse(turn, sum, HD_REASON_NO_MEMORY);
 		return;
 	}
@@ -222,9 +205,8 @@ static void sum_accept(struct srv_turn *turn, const struct sum *sum) {
 	in->receiver = message->receiver;
 	job->position = last > job->position ? last : job->position;
 	aggregator = srv_aggregator_find(turn->server, in->sender);
-	if (aggregator != NULL) {
+	if (aggregator)
 		srv_sum_bind(in, aggregator);
-	}
 	srv_commit_queue(in);
 	srv_incoming_follow(turn, in, message->after);
 }
@@ -238,10 +220,9 @@ void srv_sum_members(struct srv_turn *turn, const struct hd_msg_members *message
 	};
 	enum hd_reason reason;
 
-	if (srv_handle_find(turn->server, message->token) != NULL) {
+	if (srv_handle_find(turn->server, message->token))
 		return; /* told already */
-	}
-	if (sum.job != NULL && sum.job->replica != NULL) {
+	if (sum.job && sum.job->replica) {
 		rep_ops.members(turn, sum.job, message, sum.count);
 		return;
 	}
@@ -262,9 +243,8 @@ void srv_sum_members(struct srv_turn *turn, const struct hd_msg_members *message
 		const struct srv_part *older
 			= srv_member_part(srv_job_member(sum.job, at.worker), at.round);
 
-		if (older != NULL) {
+		if (older)
 			srv_part_replace(turn, older);
-		}
 	}
 	sum_accept(turn, &sum);
 }
@@ -273,15 +253,13 @@ void srv_sum_void(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 	struct srv_handle *handle = srv_handle_find(turn->server, void_->token);
 	struct srv_incoming *in;
 
-	if (handle == NULL || handle->kind != SRV_HANDLE_INCOMING) {
+	if (!handle || handle->kind != SRV_HANDLE_INCOMING)
 		return;
-	}
 	in = hd_container_of(handle, struct srv_incoming, handle);
 	if (in->aggregator != peer || in->job->id != void_->job) {
 		turn->server->stats.refused_messages++;
 		return;
 	}
-	if (!srv_incoming_is_whole(in)) {
+	if (!srv_incoming_is_whole(in))
 		srv_incoming_fail(turn, in, HD_REASON_CLOSED, NULL);
-	}
 }

@@ -38,24 +38,22 @@ static void commit_say_report(
 
 	*report = (struct hd_msg_report){
 		.job = in->job->id,
-		.worker = part != NULL ? part->member->rank : HD_GROUP_WORKER,
-		.round = part != NULL ? part->round : 0,
+		.worker = part ? part->member->rank : HD_GROUP_WORKER,
+		.round = part ? part->round : 0,
 		.direction = srv_incoming_is_copy(in) ? HD_COPY : HD_PUSH,
-		.attempt = part != NULL ? part->attempt : 0,
-		.token
-		= part != NULL && in->kind == SRV_SUM ? part->handle.token : in->handle.token,
+		.attempt = part ? part->attempt : 0,
+		.token = part && in->kind == SRV_SUM ? part->handle.token : in->handle.token,
 		.outcome = round->outcome,
 		.reason = round->reason,
 		.version = in->job->version,
 		.position = in->kind == SRV_DIRECT ? 0 : in->position,
-		.base = part != NULL ? part->base : 0,
+		.base = part ? part->base : 0,
 		.norm = (float)fmin(sqrt(in->norm2), (double)FLT_MAX),
 		.credited = in->kind == SRV_CREDIT,
 	};
-	if (part != NULL && in->kind == SRV_SUM) {
+	if (part && in->kind == SRV_SUM)
 		report->position += (uint64_t)(part - in->parts);
-	}
-	if (in->recv != NULL) {
+	if (in->recv) {
 		const struct hd_recv_stats *stats = hd_recv_stats(in->recv);
 
 		report->bytes = stats->bytes_held;
@@ -71,16 +69,14 @@ void srv_commit_report(
 	const struct srv_incoming *in,
 	const struct srv_round *round
 ) {
-	if (turn->server->upstream.session == NULL) {
+	if (!turn->server->upstream.session)
 		return;
-	}
 	if (in->kind == SRV_SUM && !in->apart) {
 		commit_say_report(turn, in, NULL, round);
 		return;
 	}
-	for (uint16_t i = 0; i < in->part_count; i++) {
+	for (uint16_t i = 0; i < in->part_count; i++)
 		commit_say_report(turn, in, &in->parts[i], round);
-	}
 }
 
 void srv_peer_withdraw(
@@ -95,9 +91,8 @@ void srv_peer_withdraw(
 	message.void_.job = job->id;
 	message.void_.token = token;
 	message.void_.reason = (uint8_t)reason;
-	if (peer != NULL) {
+	if (peer)
 		srv_peer_send(turn, peer, &message);
-	}
 }
 
 void srv_push_withdraw(

@@ -3,19 +3,16 @@
 #include "srv_told.h"
 
 bool srv_told_may_begin(const struct hd_server *server, uint32_t job) {
-	for (uint32_t i = 0; i < server->told_count; i++) {
-		if (server->told[i].job == job) {
+	for (uint32_t i = 0; i < server->told_count; i++)
+		if (server->told[i].job == job)
 			return server->told[i].may;
-		}
-	}
 	return !server->config.replica
 		&& (server->alone || hd_addr_is_none(server->config.controller));
 }
 
 bool srv_told_waits(const struct hd_server *server, struct srv_peer *peer, uint32_t job) {
 	const struct srv_job *found = srv_job_find(server, job);
-	bool waits
-		= found != NULL ? found->phase != SRV_JOB_OPEN : !srv_told_may_begin(server, job);
+	bool waits = found ? found->phase != SRV_JOB_OPEN : !srv_told_may_begin(server, job);
 
 	peer->waits_for = waits ? job : 0;
 	return waits;
@@ -26,23 +23,19 @@ uint64_t srv_told_serves(const struct hd_server *server, uint32_t job) {
 }
 
 uint64_t srv_told_generation(const struct hd_server *server, uint32_t job) {
-	for (uint32_t i = 0; i < server->told_count; i++) {
-		if (server->told[i].job == job) {
+	for (uint32_t i = 0; i < server->told_count; i++)
+		if (server->told[i].job == job)
 			return server->told[i].generation;
-		}
-	}
 	return 0;
 }
 
 void srv_told_set(struct hd_server *server, uint32_t job, bool may, uint64_t generation) {
 	uint32_t i = 0;
 
-	while (i < server->told_count && server->told[i].job != job) {
+	while (i < server->told_count && server->told[i].job != job)
 		i++;
-	}
 	if (i == HD_JOBS_MAX) {
-		memmove(server->told, server->told + 1, (HD_JOBS_MAX - 1) * sizeof(server->told[0])
-		);
+		memmove(server->told, server->told + 1, (HD_JOBS_MAX - 1) * sizeof server->told[0]);
 		i--;
 	}
 	server->told_count = i + 1 > server->told_count ? i + 1 : server->told_count;
@@ -67,7 +60,7 @@ void srv_told_forget(struct hd_server *server, uint32_t job) {
 			server->told_count--;
 			memmove(&server->told[i],
 				&server->told[i + 1],
-				(server->told_count - i) * sizeof(server->told[0]));
+				(server->told_count - i) * sizeof server->told[0]);
 			return;
 		}
 	}

@@ -35,7 +35,7 @@ static void file_name(char *name, size_t room, uint32_t job, hd_version version)
 static bool file_is_of(const char *name, uint32_t job) {
 	char prefix[16];
 
-	(void)snprintf(prefix, sizeof(prefix), "%08" PRIx32 "-", job);
+	(void)snprintf(prefix, sizeof prefix, "%08" PRIx32 "-", job);
 	return strlen(name) == HD_FILE_BYTES + strlen(HD_SUFFIX)
 		&& strncmp(name, prefix, strlen(prefix)) == 0
 		&& strcmp(name + HD_FILE_BYTES, HD_SUFFIX) == 0;
@@ -51,9 +51,8 @@ struct hd_files {
 };
 
 static void files_fini(struct hd_files *files) {
-	for (size_t i = 0; i < files->count; i++) {
+	for (size_t i = 0; i < files->count; i++)
 		free(files->name[i]);
-	}
 	free(files);
 }
 
@@ -62,22 +61,19 @@ static int files_list(const char *directory, uint32_t job, struct hd_files **out
 	struct hd_files *files;
 	struct dirent *entry;
 
-	if (dir == NULL) {
+	if (!dir)
 		return -errno;
-	}
-	files = calloc(1, sizeof(*files));
-	while (files != NULL && files->count < HD_FILES_MAX && (entry = readdir(dir)) != NULL) {
-		if (!file_is_of(entry->d_name, job)) {
+	files = calloc(1, sizeof *files);
+	while (files && files->count < HD_FILES_MAX && (entry = readdir(dir))) {
+		if (!file_is_of(entry->d_name, job))
 			continue;
-		}
 		files->name[files->count] = strdup(entry->d_name);
-		files->count += files->name[files->count] != NULL ? 1 : 0;
+		files->count += files->name[files->count] ? 1 : 0;
 	}
 	closedir(dir);
-	if (files == NULL) {
+	if (!files)
 		return -ENOMEM;
-	}
-	qsort(files->name, files->count, sizeof(files->name[0]), compare_newest);
+	qsort(files->name, files->count, sizeof files->name[0], compare_newest);
 	*out = files;
 	return 0;
 }
@@ -95,12 +91,10 @@ static int write_all(int fd, const void *data, size_t bytes) {
 	while (bytes > 0) {
 		ssize_t n = write(fd, at, bytes);
 
-		if (n < 0 && errno == EINTR) {
+		if (n < 0 && errno == EINTR)
 			continue;
-		}
-		if (n <= 0) {
+		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
-		}
 		at += n;
 		bytes -= (size_t)n;
 	}
@@ -113,27 +107,21 @@ static int write_file(const char *path, const struct hd_checkpoint *checkpoint) 
 	int rc = hd_safetensors_write(checkpoint, &header, &header_bytes);
 	int fd;
 
-	if (rc < 0) {
+	if (rc < 0)
 		return rc;
-	}
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
 	rc = fd < 0 ? -errno : write_all(fd, header, header_bytes);
 	free(header);
-	if (fd < 0) {
+	if (fd < 0)
 		return rc;
-	}
-	if (rc == 0) {
+	if (rc == 0)
 		rc = write_all(fd, checkpoint->model, values_bytes);
-	}
-	if (rc == 0) {
+	if (rc == 0)
 		rc = write_all(fd, checkpoint->momentum, values_bytes);
-	}
-	if (rc == 0 && fsync(fd) < 0) {
+	if (rc == 0 && fsync(fd) < 0)
 		rc = -errno;
-	}
-	if (close(fd) < 0 && rc == 0) {
+	if (close(fd) < 0 && rc == 0)
 		rc = -errno;
-	}
 	return rc;
 }
 
@@ -141,12 +129,10 @@ static int sync_directory(const char *directory) {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int rc = 0;
 
-	if (fd < 0) {
+	if (fd < 0)
 		return -errno;
-	}
-	if (fsync(fd) < 0) {
+	if (fsync(fd) < 0)
 		rc = -errno;
-	}
 	close(fd);
 	return rc;
 }
@@ -156,15 +142,12 @@ static void remove_older(const char *directory, uint32_t job) {
 	char path[PATH_MAX];
 	struct hd_files *files;
 
-	if (files_list(directory, job, &files) < 0) {
+	if (files_list(directory, job, &files) < 0)
 		return;
-	}
-	for (size_t i = HD_CHECKPOINTS_KEPT; i < files->count; i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", directory, files->name[i])
-		    < (int)sizeof(path)) {
+	for (size_t i = HD_CHECKPOINTS_KEPT; i < files->count; i++)
+		if (snprintf(path, sizeof path, "%s/%s", directory, files->name[i])
+		    < (int)sizeof path)
 			(void)unlink(path);
-		}
-	}
 	files_fini(files);
 }
 
@@ -177,22 +160,20 @@ int hd_checkpoint_write(
 	char name[64], path[PATH_MAX], temporary[PATH_MAX];
 	int rc;
 
-	file_name(name, sizeof(name), checkpoint->job, checkpoint->version);
-	if (snprintf(path, sizeof(path), "%s/%s", directory, name) >= (int)sizeof(path)
-	    || snprintf(temporary, sizeof(temporary), "%s/.%s.new", directory, name)
-		    >= (int)sizeof(temporary)) {
+	file_name(name, sizeof name, checkpoint->job, checkpoint->version);
+	if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path
+	    || snprintf(temporary, sizeof temporary, "%s/.%s.new", directory, name)
+		    >= (int)sizeof temporary) {
 		(void)snprintf(error, error_bytes, "%s: name too long (PATH_MAX)", directory);
 		return -ENAMETOOLONG;
 	}
 	rc = write_file(temporary, checkpoint);
-	if (rc == 0 && rename(temporary, path) < 0) {
+	if (rc == 0 && rename(temporary, path) < 0)
 		rc = -errno;
-	}
-	if (rc == 0) {
+	if (rc == 0)
 		rc = sync_directory(directory);
-	} else {
+	else
 		(void)unlink(temporary);
-	}
 	if (rc < 0) {
 		(void)snprintf(error, error_bytes, "%s: %s", path, strerror(-rc));
 		return rc;
@@ -209,12 +190,10 @@ static int read_all(int fd, void *data, size_t bytes) {
 	while (bytes > 0) {
 		ssize_t n = read(fd, at, bytes);
 
-		if (n < 0 && errno == EINTR) {
+		if (n < 0 && errno == EINTR)
 			continue;
-		}
-		if (n <= 0) {
+		if (n <= 0)
 			return n < 0 ? -errno : -EBADMSG; /* too short */
-		}
 		at += n;
 		bytes -= (size_t)n;
 	}
@@ -227,9 +206,8 @@ static int read_arrays(int fd, struct hd_checkpoint *checkpoint) {
 
 	checkpoint->model = malloc(bytes);
 	checkpoint->momentum = malloc(bytes);
-	if (checkpoint->model == NULL || checkpoint->momentum == NULL) {
+	if (!checkpoint->model || !checkpoint->momentum)
 		return -ENOMEM;
-	}
 	rc = read_all(fd, checkpoint->model, bytes);
 	return rc < 0 ? rc : read_all(fd, checkpoint->momentum, bytes);
 }
@@ -247,7 +225,7 @@ static int read_header(
 	int64_t length;
 	int rc;
 
-	if (fstat(fd, &status) < 0 || read_all(fd, first, sizeof(first)) < 0) {
+	if (fstat(fd, &status) < 0 || read_all(fd, first, sizeof first) < 0) {
 		(void)snprintf(error, error_bytes, "too short");
 		return -EBADMSG;
 	}
@@ -257,9 +235,8 @@ static int read_header(
 		return -EBADMSG;
 	}
 	header = malloc((size_t)length);
-	if (header == NULL) {
+	if (!header)
 		return -ENOMEM;
-	}
 	rc = read_all(fd, header, (size_t)length);
 	if (rc == 0) {
 		rc = hd_safetensors_read(
@@ -269,7 +246,7 @@ static int read_header(
 	free(header);
 	if (rc == 0
 	    && (uint64_t)status.st_size
-		    != sizeof(first) + (uint64_t)length + 2 * checkpoint->values * sizeof(float)) {
+		    != sizeof first + (uint64_t)length + 2 * checkpoint->values * sizeof(float)) {
 		(void)snprintf(error, error_bytes, "its size is not that of its tensors");
 		hd_safetensors_free(checkpoint);
 		return -EBADMSG;
@@ -303,9 +280,8 @@ static int read_file(
 			(void)snprintf(error, error_bytes, "its hash does not match: damaged");
 			rc = hd_safetensors_check(checkpoint, hash);
 		}
-		if (rc < 0) {
+		if (rc < 0)
 			hd_safetensors_free(checkpoint);
-		}
 	}
 	close(fd);
 	return rc;
@@ -317,23 +293,20 @@ static void remove_unfinished(const char *directory, uint32_t job) {
 	DIR *dir = opendir(directory);
 	struct dirent *entry;
 
-	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+	while (dir && (entry = readdir(dir))) {
 		size_t bytes = strlen(entry->d_name);
 
-		if (entry->d_name[0] != '.' || bytes < sizeof(".new") || bytes >= sizeof(name)
-		    || strcmp(entry->d_name + bytes - 4, ".new") != 0) {
+		if (entry->d_name[0] != '.' || bytes < sizeof(".new") || bytes >= sizeof name
+		    || strcmp(entry->d_name + bytes - 4, ".new") != 0)
 			continue;
-		}
-		(void)snprintf(name, sizeof(name), "%.*s", (int)(bytes - 5), entry->d_name + 1);
+		(void)snprintf(name, sizeof name, "%.*s", (int)(bytes - 5), entry->d_name + 1);
 		if (file_is_of(name, job)
-		    && snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name)
-			    < (int)sizeof(path)) {
+		    && snprintf(path, sizeof path, "%s/%s", directory, entry->d_name)
+			    < (int)sizeof path)
 			(void)unlink(path);
-		}
 	}
-	if (dir != NULL) {
+	if (dir)
 		closedir(dir);
-	}
 }
 
 int hd_checkpoint_read(
@@ -347,32 +320,29 @@ int hd_checkpoint_read(
 	struct hd_files *files = NULL;
 	int rc = files_list(directory, job, &files);
 
-	if (rc < 0 || files == NULL) {
+	if (rc < 0 || !files)
 		return rc;
-	}
 	remove_unfinished(directory, job);
 	rc = -ENOENT;
 	for (size_t i = 0; i < files->count && rc != 0; i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", directory, files->name[i])
-		    >= (int)sizeof(path)) {
+		if (snprintf(path, sizeof path, "%s/%s", directory, files->name[i])
+		    >= (int)sizeof path) {
 			rc = -ENAMETOOLONG;
 			break;
 		}
-		rc = read_file(path, job, checkpoint, error, sizeof(error));
-		if (rc == -ENOMEM) {
+		rc = read_file(path, job, checkpoint, error, sizeof error);
+		if (rc == -ENOMEM)
 			break;
-		}
 		if (rc < 0) {
-			(void)snprintf(sentence, sizeof(sentence), "%s: %s: not used", path, error);
+			(void)snprintf(sentence, sizeof sentence, "%s: %s: not used", path, error);
 			say(owner, sentence);
 		} else if (i > 0) {
-			(void)snprintf(sentence, sizeof(sentence), "%s: used instead", path);
+			(void)snprintf(sentence, sizeof sentence, "%s: used instead", path);
 			say(owner, sentence);
 		}
 	}
-	if (rc == 0) {
+	if (rc == 0)
 		checkpoint->newest_incarnation = file_incarnation(files->name[0]);
-	}
 	files_fini(files);
 	return rc;
 }

@@ -37,12 +37,10 @@ static struct hd_write *writer_wait(struct hd_checkpoint_writer *writer) {
 	struct hd_write *write = NULL;
 
 	pthread_mutex_lock(&writer->lock);
-	while (writer->written == writer->given && !writer->closing) {
+	while (writer->written == writer->given && !writer->closing)
 		pthread_cond_wait(&writer->work, &writer->lock);
-	}
-	if (writer->written != writer->given) {
+	if (writer->written != writer->given)
 		write = &writer->writes[writer->written % HD_JOBS_MAX];
-	}
 	pthread_mutex_unlock(&writer->lock);
 	return write;
 }
@@ -52,12 +50,11 @@ static void *writer_run(void *argument) {
 	struct hd_write *write;
 
 	/* An entry between `written` and `given` is this thread's alone. */
-	while ((write = writer_wait(writer)) != NULL) {
-		if (writer->before != NULL) {
+	while ((write = writer_wait(writer))) {
+		if (writer->before)
 			writer->before(writer->owner);
-		}
 		write->status = hd_checkpoint_write(
-			writer->directory, write->checkpoint, write->error, sizeof(write->error)
+			writer->directory, write->checkpoint, write->error, sizeof write->error
 		);
 		pthread_mutex_lock(&writer->lock);
 		writer->written++;
@@ -74,12 +71,11 @@ int hd_checkpoint_writer_open(
 	void *owner,
 	struct hd_checkpoint_writer **out
 ) {
-	struct hd_checkpoint_writer *writer = calloc(1, sizeof(*writer));
+	struct hd_checkpoint_writer *writer = calloc(1, sizeof *writer);
 	int rc;
 
-	if (writer == NULL) {
+	if (!writer)
 		return -ENOMEM;
-	}
 	writer->directory = directory;
 	writer->before = before;
 	writer->ended = ended;
@@ -98,9 +94,8 @@ int hd_checkpoint_writer_open(
 }
 
 void hd_checkpoint_writer_close(struct hd_checkpoint_writer *writer) {
-	if (writer == NULL) {
+	if (!writer)
 		return;
-	}
 	pthread_mutex_lock(&writer->lock);
 	writer->closing = true;
 	pthread_cond_signal(&writer->work);

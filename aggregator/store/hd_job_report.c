@@ -14,9 +14,8 @@
 static uint64_t sum_of(const uint64_t counts[HD_REASON_COUNT]) {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < HD_REASON_COUNT; i++) {
+	for (int i = 0; i < HD_REASON_COUNT; i++)
 		sum += counts[i];
-	}
 	return sum;
 }
 
@@ -122,9 +121,8 @@ static json_t *json_of(const struct hd_job_report *report) {
 		version_of(report->durable)
 	);
 
-	if (object == NULL) {
+	if (!object)
 		return NULL;
-	}
 	(void)json_object_set_new(object, "rounds", json_integer((json_int_t)report->rounds));
 	(void)json_object_set_new(object, "applied", json_integer((json_int_t)report->applied));
 	(void)json_object_set_new(object, "direct", json_integer((json_int_t)report->direct));
@@ -145,7 +143,7 @@ static int write_json(const char *path, const json_t *object) {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640), rc;
 	FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
 
-	if (file == NULL) {
+	if (!file) {
 		rc = -errno;
 		if (fd >= 0)
 			close(fd);
@@ -153,9 +151,8 @@ static int write_json(const char *path, const json_t *object) {
 	}
 	errno = EIO;
 	rc = json_dumpf(object, file, JSON_INDENT(2)) < 0 || fputc('\n', file) == EOF ? -errno : 0;
-	if (fclose(file) != 0 && rc == 0) {
+	if (fclose(file) != 0 && rc == 0)
 		rc = -errno;
-	}
 	return rc;
 }
 
@@ -169,24 +166,23 @@ int hd_job_report_write(
 	json_t *object;
 	int rc;
 
-	if (snprintf(path, sizeof(path), "%s/%08" PRIx32 ".report.json", directory, report->job)
-		    >= (int)sizeof(path)
+	if (snprintf(path, sizeof path, "%s/%08" PRIx32 ".report.json", directory, report->job)
+		    >= (int)sizeof path
 	    || snprintf(
 		       temporary,
-		       sizeof(temporary),
+		       sizeof temporary,
 		       "%s/.%08" PRIx32 ".report.new",
 		       directory,
 		       report->job
-	       ) >= (int)sizeof(temporary)) {
+	       ) >= (int)sizeof temporary) {
 		(void)snprintf(error, error_bytes, "%s: name too long (PATH_MAX)", directory);
 		return -ENAMETOOLONG;
 	}
 	object = json_of(report);
-	rc = object != NULL ? write_json(temporary, object) : -ENOMEM;
+	rc = object ? write_json(temporary, object) : -ENOMEM;
 	json_decref(object);
-	if (rc == 0 && rename(temporary, path) < 0) {
+	if (rc == 0 && rename(temporary, path) < 0)
 		rc = -errno;
-	}
 	if (rc < 0) {
 		(void)unlink(temporary);
 		(void)snprintf(error, error_bytes, "%s: %s", path, strerror(-rc));

@@ -55,10 +55,9 @@ static int tensor_entries(json_t *root, const struct hd_jobspec *spec) {
 		for (uint32_t i = 0; i < spec->tensor_count; i++) {
 			json_t *entry = tensor_entry(&spec->tensors[i], &offset);
 
-			(void)snprintf(name, sizeof(name), "%s/%s", part[p], spec->tensors[i].name);
-			if (json_object_set_new(root, name, entry) < 0) {
+			(void)snprintf(name, sizeof name, "%s/%s", part[p], spec->tensors[i].name);
+			if (json_object_set_new(root, name, entry) < 0)
 				return -ENOMEM;
-			}
 		}
 	}
 	return 0;
@@ -68,9 +67,8 @@ static char *rounds_text(const struct hd_checkpoint *checkpoint) {
 	size_t room = (size_t)checkpoint->round_count * HD_ROUND_TEXT_MAX + 1, at = 0;
 	char *text = malloc(room);
 
-	if (text == NULL) {
+	if (!text)
 		return NULL;
-	}
 	text[0] = '\0';
 	for (uint32_t i = 0; i < checkpoint->round_count; i++) {
 		const struct hd_last_round *row = &checkpoint->rounds[i];
@@ -94,9 +92,8 @@ static char *lives_text(const struct hd_checkpoint *checkpoint) {
 	size_t room = (size_t)checkpoint->life_count * HD_LIFE_TEXT_MAX + 1, at = 0;
 	char *text = malloc(room);
 
-	if (text == NULL) {
+	if (!text)
 		return NULL;
-	}
 	text[0] = '\0';
 	for (uint32_t i = 0; i < checkpoint->life_count; i++) {
 		at += (size_t)snprintf(
@@ -117,16 +114,13 @@ static char *spec_text(const struct hd_jobspec *spec) {
 	char *text = NULL;
 	int bytes;
 
-	if (data == NULL) {
+	if (!data)
 		return NULL;
-	}
 	bytes = hd_jobspec_encode(spec, data, HD_MESSAGE_BYTES_MAX);
-	if (bytes > 0) {
+	if (bytes > 0)
 		text = malloc(2 * (size_t)bytes + 1);
-	}
-	if (text != NULL) {
+	if (text)
 		sodium_bin2hex(text, 2 * (size_t)bytes + 1, data, (size_t)bytes);
-	}
 	free(data);
 	return text;
 }
@@ -134,7 +128,7 @@ static char *spec_text(const struct hd_jobspec *spec) {
 static int metadata_number(json_t *metadata, const char *key, double value) {
 	char text[64];
 
-	(void)snprintf(text, sizeof(text), "%.9g", value);
+	(void)snprintf(text, sizeof text, "%.9g", value);
 	return json_object_set_new(metadata, key, json_string(text));
 }
 
@@ -146,13 +140,13 @@ static int metadata_about(json_t *metadata, const struct hd_checkpoint *checkpoi
 
 	(void)snprintf(
 		version,
-		sizeof(version),
+		sizeof version,
 		"%u:%" PRIu64,
 		hd_version_incarnation(checkpoint->version),
 		hd_version_counter(checkpoint->version)
 	);
-	(void)snprintf(seed, sizeof(seed), "%" PRIu64, spec->seed);
-	(void)snprintf(tau, sizeof(tau), "%" PRIu32, spec->tau_max);
+	(void)snprintf(seed, sizeof seed, "%" PRIu64, spec->seed);
+	(void)snprintf(tau, sizeof tau, "%" PRIu32, spec->tau_max);
 	rc |= json_object_set_new(metadata, "format", json_string(HD_FORMAT));
 	rc |= json_object_set_new(metadata, "version", json_string(version));
 	rc |= json_object_set_new(metadata, "tenant", json_string(spec->tenant));
@@ -171,7 +165,7 @@ static json_t *header_make(const struct hd_checkpoint *checkpoint) {
 	char *rounds = rounds_text(checkpoint);
 	char *lives = lives_text(checkpoint);
 	json_t *root = json_object(), *metadata = json_object();
-	int rc = spec == NULL || rounds == NULL || lives == NULL ? -ENOMEM : 0;
+	int rc = !spec || !rounds || !lives ? -ENOMEM : 0;
 
 	if (rc == 0) {
 		rc |= json_object_set_new(metadata, "spec", json_string(spec));
@@ -200,9 +194,8 @@ static int header_hash(
 	char *text = json_dumps(root, HD_DUMP);
 	crypto_generichash_state state;
 
-	if (text == NULL) {
+	if (!text)
 		return -ENOMEM;
-	}
 	crypto_generichash_init(&state, NULL, 0, HD_SAFETENSORS_HASH_BYTES);
 	crypto_generichash_update(&state, (const uint8_t *)text, strlen(text));
 	crypto_generichash_update(&state, (const uint8_t *)checkpoint->model, bytes);
@@ -217,16 +210,13 @@ static int header_frame(json_t *root, uint8_t **header, size_t *bytes) {
 	size_t padded = (length + HD_ALIGNMENT - 1) / HD_ALIGNMENT * HD_ALIGNMENT;
 	uint8_t *out;
 
-	if (padded > HD_SAFETENSORS_HEADER_MAX) {
+	if (padded > HD_SAFETENSORS_HEADER_MAX)
 		return -EMSGSIZE;
-	}
 	out = length > 0 ? malloc(padded + HD_SAFETENSORS_LENGTH_BYTES) : NULL;
-	if (out == NULL) {
+	if (!out)
 		return -ENOMEM;
-	}
-	for (size_t i = 0; i < HD_SAFETENSORS_LENGTH_BYTES; i++) {
+	for (size_t i = 0; i < HD_SAFETENSORS_LENGTH_BYTES; i++)
 		out[i] = (uint8_t)(padded >> (8 * i));
-	}
 	memset(out + HD_SAFETENSORS_LENGTH_BYTES, ' ', padded);
 	if (json_dumpb(root, (char *)out + HD_SAFETENSORS_LENGTH_BYTES, length, HD_DUMP)
 	    != length) {
@@ -244,12 +234,11 @@ int hd_safetensors_write(const struct hd_checkpoint *checkpoint, uint8_t **heade
 	json_t *root = header_make(checkpoint);
 	int rc;
 
-	if (root == NULL) {
+	if (!root)
 		return -ENOMEM;
-	}
 	rc = header_hash(checkpoint, root, hash);
 	if (rc == 0) {
-		sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+		sodium_bin2hex(hex, sizeof hex, hash, sizeof hash);
 		rc = json_object_set_new(
 			json_object_get(root, "__metadata__"), "blake2b", json_string(hex)
 		);
@@ -264,9 +253,8 @@ int hd_safetensors_write(const struct hd_checkpoint *checkpoint, uint8_t **heade
 int64_t hd_safetensors_length(const uint8_t first[HD_SAFETENSORS_LENGTH_BYTES]) {
 	uint64_t length = 0;
 
-	for (size_t i = 0; i < HD_SAFETENSORS_LENGTH_BYTES; i++) {
+	for (size_t i = 0; i < HD_SAFETENSORS_LENGTH_BYTES; i++)
 		length |= (uint64_t)first[i] << (8 * i);
-	}
 	return length == 0 || length > HD_SAFETENSORS_HEADER_MAX ? -EBADMSG : (int64_t)length;
 }
 
@@ -275,24 +263,20 @@ static bool take(const char **text, uint64_t most, char end, uint64_t *value) {
 	const char *at = *text;
 	uint64_t sum = 0;
 
-	if (*at < '0' || *at > '9') {
+	if (*at < '0' || *at > '9')
 		return false;
-	}
 	for (; *at >= '0' && *at <= '9'; at++) {
 		uint64_t digit = (uint64_t)(*at - '0');
 
-		if (sum > (most - digit) / 10) {
+		if (sum > (most - digit) / 10)
 			return false;
-		}
 		sum = sum * 10 + digit;
 	}
-	if (*at != end && *at != '\0') {
+	if (*at != end && *at != '\0')
 		return false;
-	}
 	/* The last number of a text ends with it. */
-	if (*at == '\0' && end != ' ') {
+	if (*at == '\0' && end != ' ')
 		return false;
-	}
 	*text = *at == '\0' ? at : at + 1;
 	*value = sum;
 	return true;
@@ -301,9 +285,8 @@ static bool take(const char **text, uint64_t most, char end, uint64_t *value) {
 static uint32_t count_words(const char *text) {
 	uint32_t count = *text != '\0' ? 1 : 0;
 
-	for (; *text != '\0'; text++) {
+	for (; *text != '\0'; text++)
 		count += *text == ' ' ? 1 : 0;
-	}
 	return count;
 }
 
@@ -311,9 +294,8 @@ static int read_version(const char *text, hd_version *version) {
 	uint64_t incarnation, counter;
 
 	if (!take(&text, UINT16_MAX, ':', &incarnation)
-	    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &counter) || *text != '\0') {
+	    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &counter) || *text != '\0')
 		return -EBADMSG;
-	}
 	*version = hd_version_make((uint16_t)incarnation, counter);
 	return 0;
 }
@@ -322,18 +304,15 @@ static int read_lives(const char *text, struct hd_checkpoint *checkpoint) {
 	uint32_t count = count_words(text);
 	uint64_t incarnation, last;
 
-	if (count > HD_LIVES_MAX) {
+	if (count > HD_LIVES_MAX)
 		return -EBADMSG;
-	}
-	checkpoint->lives = calloc(count + 1, sizeof(*checkpoint->lives));
-	if (checkpoint->lives == NULL) {
+	checkpoint->lives = calloc(count + 1, sizeof *checkpoint->lives);
+	if (!checkpoint->lives)
 		return -ENOMEM;
-	}
 	while (*text != '\0') {
 		if (!take(&text, UINT16_MAX, ':', &incarnation)
-		    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &last)) {
+		    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &last))
 			return -EBADMSG;
-		}
 		checkpoint->lives[checkpoint->life_count++]
 			= (struct hd_life){(uint16_t)incarnation, last};
 	}
@@ -344,21 +323,18 @@ static int read_rounds(const char *text, struct hd_checkpoint *checkpoint) {
 	uint32_t count = count_words(text);
 	uint64_t worker, round, delay, incarnation, counter;
 
-	if (count > HD_WORKERS_MAX * HD_ROUNDS_KEPT) {
+	if (count > HD_WORKERS_MAX * HD_ROUNDS_KEPT)
 		return -EBADMSG;
-	}
-	checkpoint->rounds = calloc(count + 1, sizeof(*checkpoint->rounds));
-	if (checkpoint->rounds == NULL) {
+	checkpoint->rounds = calloc(count + 1, sizeof *checkpoint->rounds);
+	if (!checkpoint->rounds)
 		return -ENOMEM;
-	}
 	while (*text != '\0') {
 		if (!take(&text, HD_WORKERS_MAX - 1, ':', &worker)
 		    || !take(&text, UINT32_MAX, ':', &round)
 		    || !take(&text, UINT32_MAX, ':', &delay)
 		    || !take(&text, UINT16_MAX, ':', &incarnation)
-		    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &counter)) {
+		    || !take(&text, HD_VERSION_COUNTER_MAX, ' ', &counter))
 			return -EBADMSG;
-		}
 		checkpoint->rounds[checkpoint->round_count++] = (struct hd_last_round){
 			.worker = (uint16_t)worker,
 			.outcome = counter > 0 ? HD_OUTCOME_APPLIED : HD_OUTCOME_PENDING,
@@ -375,19 +351,16 @@ static int read_spec(const char *text, struct hd_checkpoint *checkpoint) {
 	uint8_t *data;
 	int rc;
 
-	if (length == 0 || length % 2 != 0 || length / 2 > HD_MESSAGE_BYTES_MAX) {
+	if (length == 0 || length % 2 != 0 || length / 2 > HD_MESSAGE_BYTES_MAX)
 		return -EBADMSG;
-	}
 	data = malloc(length / 2);
-	if (data == NULL) {
+	if (!data)
 		return -ENOMEM;
-	}
 	rc = sodium_hex2bin(data, length / 2, text, length, NULL, &bytes, NULL);
-	if (rc == 0 && bytes == length / 2) {
+	if (rc == 0 && bytes == length / 2)
 		rc = hd_jobspec_decode(data, bytes, &checkpoint->spec);
-	} else {
+	else
 		rc = -EBADMSG;
-	}
 	free(data);
 	return rc;
 }
@@ -404,14 +377,12 @@ static int read_fields(json_t *root, struct hd_checkpoint *checkpoint, const cha
 	for (size_t i = 0; i < 5; i++) {
 		*field = names[i];
 		text[i] = metadata_text(root, names[i]);
-		if (text[i] == NULL) {
+		if (!text[i])
 			return -EBADMSG;
-		}
 	}
 	*field = "format";
-	if (strcmp(text[0], HD_FORMAT) != 0) {
+	if (strcmp(text[0], HD_FORMAT) != 0)
 		return -EBADMSG;
-	}
 	*field = "version";
 	rc = read_version(text[1], &checkpoint->version);
 	if (rc == 0) {
@@ -433,13 +404,12 @@ static int read_hash(json_t *root, uint8_t hash[HD_SAFETENSORS_HASH_BYTES]) {
 	const char *text = metadata_text(root, "blake2b");
 	size_t bytes = 0;
 
-	if (text == NULL
+	if (!text
 	    || sodium_hex2bin(
 		       hash, HD_SAFETENSORS_HASH_BYTES, text, strlen(text), NULL, &bytes, NULL
 	       ) != 0
-	    || bytes != HD_SAFETENSORS_HASH_BYTES) {
+	    || bytes != HD_SAFETENSORS_HASH_BYTES)
 		return -EBADMSG;
-	}
 	return json_object_del(json_object_get(root, "__metadata__"), "blake2b");
 }
 
@@ -448,7 +418,7 @@ static int read_same(json_t *root, const struct hd_checkpoint *checkpoint) {
 	json_t *expected = header_make(checkpoint);
 	int rc = -ENOMEM;
 
-	if (expected != NULL) {
+	if (expected) {
 		rc = json_equal(root, expected) ? 0 : -EBADMSG;
 		json_decref(expected);
 	}
@@ -469,14 +439,13 @@ int hd_safetensors_read(
 	json_t *root = json_loadb((const char *)header, bytes, JSON_REJECT_DUPLICATES, &where);
 	int rc;
 
-	if (root == NULL) {
+	if (!root) {
 		(void)snprintf(error, error_bytes, "header: no JSON: %s", where.text);
 		return -EBADMSG;
 	}
 	rc = read_hash(root, hash);
-	if (rc == 0) {
+	if (rc == 0)
 		rc = read_fields(root, &found, &field);
-	}
 	if (rc == 0) {
 		field = "tensors";
 		found.job = hd_job_id(found.spec.tenant, found.spec.name);
@@ -499,12 +468,11 @@ int hd_safetensors_check(
 ) {
 	uint8_t found[HD_SAFETENSORS_HASH_BYTES];
 	json_t *root = header_make(checkpoint);
-	int rc = root != NULL ? header_hash(checkpoint, root, found) : -ENOMEM;
+	int rc = root ? header_hash(checkpoint, root, found) : -ENOMEM;
 
 	json_decref(root);
-	if (rc == 0 && memcmp(found, hash, sizeof(found)) != 0) {
+	if (rc == 0 && memcmp(found, hash, sizeof found) != 0)
 		rc = -EBADMSG;
-	}
 	return rc;
 }
 

@@ -13,6 +13,6 @@ struct hd_assert_hook hd_assert_set(struct hd_assert_hook hook) {
 }
 
 void hd_assert_failed(const char *condition, const char *file, int line) {
-	if (current.failed != NULL)
+	if (current.failed)
 		current.failed(current.arg, condition, file, line);
 }

@@ -48,9 +48,8 @@ void hd_divergence_init(
 }
 
 int hd_divergence_add(struct hd_divergence *d, const struct hd_divergence_step *step) {
-	if (d->count == HD_REPLICA_LAG_MAX) {
+	if (d->count == HD_REPLICA_LAG_MAX)
 		return -ENOBUFS;
-	}
 	d->steps[(d->first + d->count++) % HD_REPLICA_LAG_MAX] = *step;
 	hd_divergence_advance(d, step);
 	return 0;
@@ -60,9 +59,8 @@ void hd_divergence_confirm(struct hd_divergence *d, uint32_t count) {
 	const struct hd_divergence_step *last;
 
 	count = count < d->count ? count : d->count;
-	if (count == 0) {
+	if (count == 0)
 		return;
-	}
 	last = &d->steps[(d->first + count - 1) % HD_REPLICA_LAG_MAX];
 	d->momentum = last->momentum;
 	d->weights = last->weights;
@@ -70,9 +68,8 @@ void hd_divergence_confirm(struct hd_divergence *d, uint32_t count) {
 	d->distance = 0;
 	d->first = (d->first + count) % HD_REPLICA_LAG_MAX;
 	d->count -= count;
-	for (uint32_t i = 0; i < d->count; i++) {
+	for (uint32_t i = 0; i < d->count; i++)
 		hd_divergence_advance(d, &d->steps[(d->first + i) % HD_REPLICA_LAG_MAX]);
-	}
 }
 
 double hd_divergence_bound(const struct hd_divergence *d) {

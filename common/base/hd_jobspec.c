@@ -98,7 +98,7 @@ static int check_unique(const struct hd_jobspec *spec, char *error, size_t bytes
 
 	for (uint32_t i = 0; i < spec->tensor_count; i++)
 		names[i] = spec->tensors[i].name;
-	qsort(names, spec->tensor_count, sizeof(names[0]), compare_names);
+	qsort(names, spec->tensor_count, sizeof names[0], compare_names);
 	for (uint32_t i = 1; i < spec->tensor_count; i++)
 		if (strcmp(names[i - 1], names[i]) == 0)
 			return refuse(error, bytes, "tensors: two are named \"%s\"", names[i]);
@@ -282,7 +282,7 @@ static void shape_text(const struct hd_tensor *tensor, char *text, size_t capaci
 
 static bool shape_equal(const struct hd_tensor *a, const struct hd_tensor *b) {
 	return a->dimension_count == b->dimension_count
-		&& memcmp(a->dimension, b->dimension, a->dimension_count * sizeof(a->dimension[0]))
+		&& memcmp(a->dimension, b->dimension, a->dimension_count * sizeof a->dimension[0])
 		== 0;
 }
 
@@ -311,8 +311,8 @@ static bool tensor_equal(
 			difference, bytes, "tensor %u: name %s, the job has %s", i, a->name, b->name
 		);
 	if (!shape_equal(a, b)) {
-		shape_text(a, mine, sizeof(mine));
-		shape_text(b, theirs, sizeof(theirs));
+		shape_text(a, mine, sizeof mine);
+		shape_text(b, theirs, sizeof theirs);
 		return differ(
 			difference,
 			bytes,
@@ -409,7 +409,7 @@ static bool numbers_equal(
 			a->seed,
 			b->seed
 		);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		if (rows[i].mine != rows[i].theirs)
 			return differ(
 				difference,
@@ -463,7 +463,7 @@ void hd_jobspec_initialize(const struct hd_jobspec *spec, float *values) {
 		struct hd_random random;
 
 		if (tensor->init == HD_INIT_ZERO) {
-			memset(values, 0, count * sizeof(*values));
+			memset(values, 0, count * sizeof *values);
 			values += count;
 			continue;
 		}

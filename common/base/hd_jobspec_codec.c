@@ -52,7 +52,7 @@ static void put(struct cursor *c, uint64_t x, size_t bytes) {
 static void put_float(struct cursor *c, float x) {
 	uint32_t bits;
 
-	memcpy(&bits, &x, sizeof(bits));
+	memcpy(&bits, &x, sizeof bits);
 	put(c, bits, 4);
 }
 
@@ -79,7 +79,7 @@ static float get_float(struct cursor *c) {
 	uint32_t bits = (uint32_t)get(c, 4);
 	float x;
 
-	memcpy(&x, &bits, sizeof(x));
+	memcpy(&x, &bits, sizeof x);
 	return x;
 }
 
@@ -260,12 +260,12 @@ int hd_jobspec_decode(const uint8_t *data, size_t bytes, struct hd_jobspec *spec
 	get_head(&c, &decoded);
 	if (c.bad)
 		return -EBADMSG;
-	decoded.tensors = calloc(decoded.tensor_count, sizeof(*decoded.tensors));
+	decoded.tensors = calloc(decoded.tensor_count, sizeof *decoded.tensors);
 	if (!decoded.tensors)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < decoded.tensor_count && !c.bad; i++)
 		get_tensor(&c, &decoded.tensors[i]);
-	if (c.bad || c.at != c.bytes || hd_jobspec_check(&decoded, error, sizeof(error)) < 0) {
+	if (c.bad || c.at != c.bytes || hd_jobspec_check(&decoded, error, sizeof error) < 0) {
 		hd_jobspec_fini(&decoded);
 		return -EBADMSG;
 	}

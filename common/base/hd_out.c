@@ -12,7 +12,7 @@
 
 void hd_out_fini(struct hd_out *out) {
 	free(out->data);
-	memset(out, 0, sizeof(*out));
+	memset(out, 0, sizeof *out);
 }
 
 /* Room for `bytes` more, or NULL. */
@@ -56,13 +56,13 @@ void hd_out_text(struct hd_out *out, const char *text) {
 
 void hd_out_u64(struct hd_out *out, uint64_t value) {
 	char digits[20];
-	size_t at = sizeof(digits);
+	size_t at = sizeof digits;
 
 	do {
 		digits[--at] = (char)('0' + value % 10);
 		value /= 10;
 	} while (value > 0);
-	hd_out_bytes(out, digits + at, sizeof(digits) - at);
+	hd_out_bytes(out, digits + at, sizeof digits - at);
 }
 
 void hd_out_milli(struct hd_out *out, double value) {
@@ -99,9 +99,9 @@ void hd_out_real(struct hd_out *out, double value) {
 		hd_out_text(out, isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 		return;
 	}
-	(void)snprintf(text, sizeof(text), "%.15g", value);
+	(void)snprintf(text, sizeof text, "%.15g", value);
 	if (strtod(text, NULL) < value || strtod(text, NULL) > value)
-		(void)snprintf(text, sizeof(text), "%.17g", value);
+		(void)snprintf(text, sizeof text, "%.17g", value);
 	hd_out_text(out, text);
 }
 

@@ -38,7 +38,7 @@ int hd_roster_read(struct hd_roster *roster, uint16_t count, const uint8_t *data
 	if (bytes > HD_ROSTER_BYTES || (bytes > 0 && data[bytes - 1] == 0))
 		return -EBADMSG;
 	roster->count = count;
-	memset(roster->ranks, 0, sizeof(roster->ranks));
+	memset(roster->ranks, 0, sizeof roster->ranks);
 	for (size_t i = 0; i < bytes; i++) {
 		roster->ranks[i] = data[i];
 		found += (unsigned)__builtin_popcount(data[i]);

@@ -26,8 +26,8 @@ static void escape(const char *text, char *to, size_t bytes) {
 static const char *filter_parse(struct hd_filter *filter, const char *text) {
 	char *save = NULL, *word, *end;
 
-	memset(filter, 0, sizeof(*filter));
-	escape(text ? text : "", filter->text, sizeof(filter->text));
+	memset(filter, 0, sizeof *filter);
+	escape(text ? text : "", filter->text, sizeof filter->text);
 	for (word = strtok_r(filter->text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
 		if (strncmp(word, "from=", 5) == 0) {
 			filter->from = strtoull(word + 5, &end, 10);
@@ -131,7 +131,7 @@ value_is(const struct hd_rows *rows, const struct hd_row_field *field, const cha
 	if (bytes == length && memcmp(value, want, length) == 0)
 		return true;
 	wanted = strtod(want, &end);
-	if (end == want || *end || bytes >= sizeof(number))
+	if (end == want || *end || bytes >= sizeof number)
 		return false;
 	memcpy(number, value, bytes);
 	number[bytes] = '\0';
@@ -219,7 +219,7 @@ const char *hd_rows_begin(
 ) {
 	const char *wrong;
 
-	memset(rows, 0, sizeof(*rows));
+	memset(rows, 0, sizeof *rows);
 	wrong = filter_parse(&rows->filter, filter);
 	if (wrong)
 		return wrong;

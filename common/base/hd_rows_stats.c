@@ -48,11 +48,11 @@ counter_row(struct hd_rows *rows, const struct hd_stats_row *row, uint16_t index
 	if (!hd_row_begin(rows))
 		return;
 	if (row->group->label[0])
-		(void)snprintf(name, sizeof(name), "%s_%s", stat->name, row->label[0]);
+		(void)snprintf(name, sizeof name, "%s_%s", stat->name, row->label[0]);
 	else
 		(void)snprintf(
 			name,
-			sizeof(name),
+			sizeof name,
 			"%s%s%s",
 			own ? "" : row->group->name,
 			own ? "" : "_",

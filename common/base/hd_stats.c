@@ -59,8 +59,8 @@ static bool grow(void **array, uint32_t *capacity, uint32_t need, size_t size) {
 static union hd_stat_value read_value(const struct hd_stat *stat, const void *values) {
 	union hd_stat_value value;
 
-	static_assert(sizeof(value) == 8, "both types have 8 bytes");
-	memcpy(&value, (const char *)values + stat->offset, sizeof(value));
+	static_assert(sizeof value == 8, "both types have 8 bytes");
+	memcpy(&value, (const char *)values + stat->offset, sizeof value);
 	return value;
 }
 
@@ -75,9 +75,7 @@ void hd_stats_add(
 
 	hd_assert(group->count <= HD_STAT_VALUES_MAX);
 	if (stats->row_count >= HD_STATS_ROWS_MAX || stats->texts.failed
-	    || !grow(
-		    (void **)&stats->rows, &stats->row_capacity, stats->row_count + 1, sizeof(*row)
-	    )
+	    || !grow((void **)&stats->rows, &stats->row_capacity, stats->row_count + 1, sizeof *row)
 	    || !grow(
 		    (void **)&stats->values,
 		    &stats->value_capacity,
@@ -128,7 +126,7 @@ static const char *metric_unit(const struct hd_stat *stat) {
 	static const char *const units[] = {"bytes", "seconds", "ratio"};
 	size_t length = strlen(stat->name);
 
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+	for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
 		size_t bytes = strlen(units[i]);
 
 		if (strcmp(stat->unit, units[i]) == 0 && length >= bytes

@@ -29,12 +29,10 @@ static void timers_down(struct hd_timers *timers, struct hd_timer *timer, uint32
 		uint32_t child = 2 * place;
 
 		if (child < timers->count
-		    && timer_before(timers->heap[child + 1], timers->heap[child])) {
+		    && timer_before(timers->heap[child + 1], timers->heap[child]))
 			child++;
-		}
-		if (!timer_before(timers->heap[child], timer)) {
+		if (!timer_before(timers->heap[child], timer))
 			break;
-		}
 		timers_put(timers, place, timers->heap[child]);
 		place = child;
 	}
@@ -46,14 +44,12 @@ static void timers_remove(struct hd_timers *timers, struct hd_timer *timer) {
 	struct hd_timer *last = timers->heap[timers->count--];
 
 	timer->place = 0;
-	if (last == timer) {
+	if (last == timer)
 		return;
-	}
-	if (place > 1 && timer_before(last, timers->heap[place / 2])) {
+	if (place > 1 && timer_before(last, timers->heap[place / 2]))
 		timers_up(timers, last, place);
-	} else {
+	else
 		timers_down(timers, last, place);
-	}
 }
 
 int hd_timers_reserve(struct hd_timers *timers) {
@@ -65,9 +61,8 @@ int hd_timers_reserve(struct hd_timers *timers) {
 		return 0;
 	}
 	heap = realloc(timers->heap, ((size_t)capacity + 1) * sizeof(struct hd_timer *));
-	if (heap == NULL) {
+	if (!heap)
 		return -ENOMEM;
-	}
 	timers->heap = heap;
 	timers->capacity = capacity;
 	timers->room++;
@@ -75,9 +70,8 @@ int hd_timers_reserve(struct hd_timers *timers) {
 }
 
 void hd_timers_release(struct hd_timers *timers, struct hd_timer *timer) {
-	if (timer->place != 0) {
+	if (timer->place != 0)
 		timers_remove(timers, timer);
-	}
 	assert(timers->room > 0);
 	timers->room--;
 }
@@ -89,14 +83,12 @@ void hd_timers_fini(struct hd_timers *timers) {
 
 void hd_timer_set(struct hd_timers *timers, struct hd_timer *timer, hd_ns at) {
 	if (timer->place != 0) {
-		if (timer->at == at) {
+		if (timer->at == at)
 			return;
-		}
 		timers_remove(timers, timer);
 	}
-	if (at == HD_NEVER) {
+	if (at == HD_NEVER)
 		return;
-	}
 	assert(timers->count < timers->room);
 	timer->at = at;
 	timer->order = ++timers->order;
@@ -110,9 +102,8 @@ hd_ns hd_timers_next(const struct hd_timers *timers) {
 struct hd_timer *hd_timers_pop(struct hd_timers *timers, hd_ns now) {
 	struct hd_timer *first = timers->count == 0 ? NULL : timers->heap[1];
 
-	if (first == NULL || first->at > now) {
+	if (!first || first->at > now)
 		return NULL;
-	}
 	timers_remove(timers, first);
 	return first;
 }

@@ -86,9 +86,8 @@ HD_AVX2 size_t hd_find_mask_16_avx2(const uint16_t *x, size_t count, uint16_t ma
 		__m256i found = _mm256_cmpeq_epi16(_mm256_and_si256(bits, wanted), wanted);
 		unsigned bytes = (unsigned)_mm256_movemask_epi8(found);
 
-		if (bytes != 0) {
+		if (bytes != 0)
 			return i + (size_t)__builtin_ctz(bytes) / 2;
-		}
 	}
 	return i + hd_find_mask_16_scalar(x + i, count - i, mask);
 }

@@ -34,12 +34,10 @@ const struct hd_kernels *hd_kernels_supported(size_t index) {
 	size_t count = 0;
 #if defined(__x86_64__)
 	__builtin_cpu_init();
-	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")) {
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
 		found[count++] = &hd_kernels_avx512;
-	}
-	if (__builtin_cpu_supports("avx2") && hd_cpu_has_f16c()) {
+	if (__builtin_cpu_supports("avx2") && hd_cpu_has_f16c())
 		found[count++] = &hd_kernels_avx2;
-	}
 #endif
 	found[count] = &hd_kernels_scalar;
 	return index <= count ? found[index] : NULL;
@@ -50,11 +48,9 @@ static const struct hd_kernels *hd_kernels_choose(void) {
 	const struct hd_kernels *chosen = hd_kernels_supported(0);
 	const struct hd_kernels *table;
 
-	for (size_t i = 0; wanted != NULL && (table = hd_kernels_supported(i)) != NULL; i++) {
-		if (strcmp(table->name, wanted) == 0) {
+	for (size_t i = 0; wanted && (table = hd_kernels_supported(i)); i++)
+		if (strcmp(table->name, wanted) == 0)
 			chosen = table;
-		}
-	}
 	atomic_store_explicit(&hd_kernels_chosen, chosen, memory_order_relaxed);
 	return chosen;
 }
@@ -63,7 +59,7 @@ static inline const struct hd_kernels *hd_kernels_get(void) {
 	const struct hd_kernels *chosen
 		= atomic_load_explicit(&hd_kernels_chosen, memory_order_relaxed);
 
-	return chosen != NULL ? chosen : hd_kernels_choose();
+	return chosen ? chosen : hd_kernels_choose();
 }
 
 double hd_sgd_apply(float *w, float *h, const float *g, size_t count, const struct hd_sgd *sgd) {
@@ -91,19 +87,17 @@ size_t hd_find_not_finite_f32(const float *x, size_t count) {
 }
 
 void hd_half_from_f32(uint8_t dtype, uint16_t *y, const float *x, size_t count, float a) {
-	if (dtype == HD_DTYPE_BF16) {
+	if (dtype == HD_DTYPE_BF16)
 		hd_kernels_get()->bf16_from_f32(y, x, count, a);
-	} else {
+	else
 		hd_kernels_get()->f16_from_f32(y, x, count, a);
-	}
 }
 
 void hd_half_to_f32(uint8_t dtype, float *y, const uint16_t *x, size_t count) {
-	if (dtype == HD_DTYPE_BF16) {
+	if (dtype == HD_DTYPE_BF16)
 		hd_kernels_get()->f32_from_bf16(y, x, count);
-	} else {
+	else
 		hd_kernels_get()->f32_from_f16(y, x, count);
-	}
 }
 
 size_t hd_find_not_finite_half(uint8_t dtype, const uint16_t *x, size_t count) {
@@ -113,17 +107,15 @@ size_t hd_find_not_finite_half(uint8_t dtype, const uint16_t *x, size_t count) {
 size_t hd_find_not_finite_as(uint8_t dtype, const float *x, size_t count) {
 	uint16_t block[HD_HALF_BLOCK];
 
-	if (!hd_dtype_is_half(dtype)) {
+	if (!hd_dtype_is_half(dtype))
 		return hd_find_not_finite_f32(x, count);
-	}
 	for (size_t at = 0; at < count; at += HD_HALF_BLOCK) {
 		size_t left = count - at < HD_HALF_BLOCK ? count - at : HD_HALF_BLOCK, found;
 
 		hd_half_from_f32(dtype, block, x + at, left, 1);
 		found = hd_find_not_finite_half(dtype, block, left);
-		if (found < left) {
+		if (found < left)
 			return at + found;
-		}
 	}
 	return count;
 }
@@ -154,9 +146,8 @@ hd_sgd_apply_block(float *w, float *h, float *x, size_t count, const struct hd_s
 	double norm2 = 0;
 
 	hd_scale_f32(x, x, count, 1.0f / (float)how->steps);
-	for (uint32_t i = 0; i < how->steps; i++) {
+	for (uint32_t i = 0; i < how->steps; i++)
 		norm2 = hd_sgd_apply(w, h, x, count, &how->sgd);
-	}
 	return norm2;
 }
 
@@ -175,22 +166,20 @@ hd_sgd_apply_sum(float *w, float *h, const void *sum, size_t count, const struct
 	for (size_t at = 0; at < count; at += HD_HALF_BLOCK) {
 		size_t left = count - at < HD_HALF_BLOCK ? count - at : HD_HALF_BLOCK;
 
-		if (half) {
+		if (half)
 			hd_half_to_f32(how->dtype, block, (const uint16_t *)sum + at, left);
-		} else {
+		else
 			memcpy(block, (const float *)sum + at, left * sizeof(float));
-		}
 		norm2 += hd_sgd_apply_block(w + at, h + at, block, left, how);
 	}
 	return norm2;
 }
 
 void hd_add_half(uint8_t dtype, float *sum, const uint16_t *x, size_t count) {
-	if (dtype == HD_DTYPE_BF16) {
+	if (dtype == HD_DTYPE_BF16)
 		hd_kernels_get()->add_bf16(sum, x, count);
-	} else {
+	else
 		hd_kernels_get()->add_f16(sum, x, count);
-	}
 }
 
 /* The bits of a float's absolute value grow with it, to Inf and beyond it NaN. */
@@ -201,19 +190,19 @@ float hd_peak_f32(const float *x, size_t count) {
 
 	for (; i + PEAK_WIDTH <= count; i += PEAK_WIDTH) {
 		for (size_t k = 0; k < PEAK_WIDTH; k++) {
-			memcpy(&bits, &x[i + k], sizeof(bits));
+			memcpy(&bits, &x[i + k], sizeof bits);
 			bits &= 0x7fffffff;
 			most[k] = bits > most[k] ? bits : most[k];
 		}
 	}
 	for (size_t k = 0; i < count; i++, k++) {
-		memcpy(&bits, &x[i], sizeof(bits));
+		memcpy(&bits, &x[i], sizeof bits);
 		bits &= 0x7fffffff;
 		most[k] = bits > most[k] ? bits : most[k];
 	}
 	for (size_t k = 1; k < PEAK_WIDTH; k++)
 		most[0] = most[k] > most[0] ? most[k] : most[0];
-	memcpy(&peak, &most[0], sizeof(peak));
+	memcpy(&peak, &most[0], sizeof peak);
 	return peak;
 }
 
@@ -247,9 +236,8 @@ int hd_fixed_exponent(double peaks, uint32_t members) {
 	/* Lanes are below 2^31: what fits is above this. */
 	if (most > 0 && ilogb(most) - 31 > exponent)
 		exponent = ilogb(most) - 31;
-	while (exponent <= HD_FIXED_EXPONENT_MAX && !(most <= ldexp(lanes, exponent))) {
+	while (exponent <= HD_FIXED_EXPONENT_MAX && !(most <= ldexp(lanes, exponent)))
 		exponent++;
-	}
 	return exponent;
 }
 

@@ -76,9 +76,8 @@ HD_AVX2 static void hd_scale_f32_avx2(float *y, const float *x, size_t count, fl
 	const __m256 factor = _mm256_set1_ps(a);
 	size_t i = 0;
 
-	for (; i + HD_LANES <= count; i += HD_LANES) {
+	for (; i + HD_LANES <= count; i += HD_LANES)
 		_mm256_storeu_ps(y + i, _mm256_mul_ps(factor, _mm256_loadu_ps(x + i)));
-	}
 	hd_scale_f32_scalar(y + i, x + i, count - i, a);
 }
 
@@ -86,9 +85,8 @@ HD_AVX2 static double hd_norm2_f32_avx2(const float *x, size_t count) {
 	__m256d low = _mm256_setzero_pd(), high = _mm256_setzero_pd();
 	size_t i = 0;
 
-	for (; i + HD_LANES <= count; i += HD_LANES) {
+	for (; i + HD_LANES <= count; i += HD_LANES)
 		hd_square(_mm256_loadu_ps(x + i), &low, &high);
-	}
 	return hd_sum(low, high) + hd_norm2_f32_scalar(x + i, count - i);
 }
 
@@ -101,9 +99,8 @@ HD_AVX2 static size_t hd_find_not_finite_f32_avx2(const float *x, size_t count) 
 		__m256i bad = _mm256_cmpeq_epi32(_mm256_and_si256(bits, exponent), exponent);
 		unsigned mask = (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad));
 
-		if (mask != 0) {
+		if (mask != 0)
 			return i + (size_t)__builtin_ctz(mask);
-		}
 	}
 	return i + hd_find_not_finite_f32_scalar(x + i, count - i);
 }

@@ -107,18 +107,16 @@ HD_AVX512 static void hd_scale_f32_avx512(float *y, const float *x, size_t count
 	const __m512 factor = _mm512_set1_ps(a);
 	size_t i = 0;
 
-	for (; i + HD_LANES <= count; i += HD_LANES) {
+	for (; i + HD_LANES <= count; i += HD_LANES)
 		_mm512_storeu_ps(y + i, _mm512_mul_ps(factor, _mm512_loadu_ps(x + i)));
-	}
 	hd_scale_f32_scalar(y + i, x + i, count - i, a);
 }
 
 HD_AVX512 static double hd_norm2_f32_avx512(const float *x, size_t count) {
 	__m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
 
-	for (size_t i = 0; i < count; i += HD_LANES) {
+	for (size_t i = 0; i < count; i += HD_LANES)
 		hd_square(_mm512_maskz_loadu_ps(hd_lanes(count - i), x + i), &low, &high);
-	}
 	return _mm512_reduce_add_pd(_mm512_add_pd(low, high));
 }
 
@@ -129,9 +127,8 @@ HD_AVX512 static size_t hd_find_not_finite_f32_avx512(const float *x, size_t cou
 		__m512i bits = _mm512_maskz_loadu_epi32(hd_lanes(count - i), x + i);
 		__mmask16 bad = _mm512_cmpeq_epi32_mask(_mm512_and_si512(bits, exponent), exponent);
 
-		if (bad != 0) {
+		if (bad != 0)
 			return i + (size_t)__builtin_ctz((unsigned)bad);
-		}
 	}
 	return count;
 }

@@ -27,32 +27,29 @@ void hd_prox_apply_scalar(
 	float rate,
 	float mu
 ) {
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		w[i] = w[i] - rate * (g[i] + mu * (w[i] - w_t[i]));
-	}
 }
 
 void hd_add_f32_scalar(float *sum, const float *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		float xi;
 
-		memcpy(&xi, x + i, sizeof(xi)); /* in a packet it is not aligned */
+		memcpy(&xi, x + i, sizeof xi); /* in a packet it is not aligned */
 		sum[i] += xi;
 	}
 }
 
 void hd_scale_f32_scalar(float *y, const float *x, size_t count, float a) {
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		y[i] = a * x[i];
-	}
 }
 
 double hd_norm2_f32_scalar(const float *x, size_t count) {
 	double norm2 = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		norm2 += (double)x[i] * (double)x[i];
-	}
 	return norm2;
 }
 
@@ -61,10 +58,9 @@ size_t hd_find_not_finite_f32_scalar(const float *x, size_t count) {
 		uint32_t bits;
 
 		/* All exponent bits set: Inf or NaN, whatever the compiler assumes of floats. */
-		memcpy(&bits, &x[i], sizeof(bits));
-		if ((bits & UINT32_C(0x7f800000)) == UINT32_C(0x7f800000)) {
+		memcpy(&bits, &x[i], sizeof bits);
+		if ((bits & UINT32_C(0x7f800000)) == UINT32_C(0x7f800000))
 			return i;
-		}
 	}
 	return count;
 }

@@ -10,7 +10,7 @@ void hd_add_f16_scalar(float *sum, const uint16_t *x, size_t count) {
 		uint16_t half;
 		float wide;
 
-		memcpy(&half, x + i, sizeof(half));
+		memcpy(&half, x + i, sizeof half);
 		hd_f32_from_f16_scalar(&wide, &half, 1);
 		sum[i] += wide;
 	}
@@ -22,9 +22,9 @@ void hd_add_bf16_scalar(float *sum, const uint16_t *x, size_t count) {
 		uint32_t bits;
 		float wide;
 
-		memcpy(&half, x + i, sizeof(half));
+		memcpy(&half, x + i, sizeof half);
 		bits = (uint32_t)half << 16;
-		memcpy(&wide, &bits, sizeof(wide));
+		memcpy(&wide, &bits, sizeof wide);
 		sum[i] += wide;
 	}
 }
@@ -44,7 +44,7 @@ bool hd_add_fixed_scalar(uint32_t *sum, const uint32_t *x, size_t count) {
 bool hd_add_fixed_both_scalar(uint32_t *sum, uint32_t *x, size_t count) {
 	bool overflow = hd_add_fixed_scalar(sum, x, count);
 
-	memcpy(x, sum, count * sizeof(*sum));
+	memcpy(x, sum, count * sizeof *sum);
 	return overflow;
 }
 
@@ -54,11 +54,11 @@ bool hd_add_f32_both_scalar(float *sum, float *x, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		float value;
 
-		memcpy(&value, x + i, sizeof(value));
+		memcpy(&value, x + i, sizeof value);
 		sum[i] += value;
 		wrong |= !isfinite(sum[i]);
 	}
-	memcpy(x, sum, count * sizeof(*sum));
+	memcpy(x, sum, count * sizeof *sum);
 	return wrong;
 }
 

@@ -56,7 +56,7 @@ refuse(const struct reader *reader, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
-	(void)vsnprintf(sentence, sizeof(sentence), format, args);
+	(void)vsnprintf(sentence, sizeof sentence, format, args);
 	va_end(args);
 	if (reader->errors)
 		return reader->errors->tell(reader->errors->owner, EX_USAGE, sentence);

@@ -69,7 +69,7 @@ static bool replay_commit(struct replay *replay, uint64_t sequence) {
 	bool newest = sequence > replay->highest;
 
 	if (newest && sequence - replay->highest >= REPLAY_BITS)
-		memset(replay->bits, 0, sizeof(replay->bits));
+		memset(replay->bits, 0, sizeof replay->bits);
 	else if (newest)
 		for (uint64_t i = replay->highest + 1; i < sequence; i++)
 			replay->bits[i % REPLAY_BITS / 64] &= ~(UINT64_C(1) << (i % 64));
@@ -305,18 +305,18 @@ static void seed_entropy(struct hd_endpoint *e, const uint8_t seed[32]) {
 	uint8_t own[32];
 
 	crypto_generichash(
-		own, sizeof(own), (const uint8_t *)context, sizeof(context), seed, sizeof(own)
+		own, sizeof own, (const uint8_t *)context, sizeof context, seed, sizeof own
 	);
 	hd_entropy_init(&e->entropy, own);
 	crypto_generichash(
 		e->cookie_root,
-		sizeof(e->cookie_root),
+		sizeof e->cookie_root,
 		(const uint8_t *)cookies,
-		sizeof(cookies),
+		sizeof cookies,
 		seed,
-		sizeof(own)
+		sizeof own
 	);
-	sodium_memzero(own, sizeof(own));
+	sodium_memzero(own, sizeof own);
 	e->boot = hd_entropy_u64(&e->entropy);
 }
 
@@ -328,7 +328,7 @@ int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoi
 	    || !hd_text_valid(config->name, strlen(config->name))
 	    || config->sessions_max > HD_SESSIONS_MAX)
 		return -EINVAL;
-	e = calloc(1, sizeof(*e));
+	e = calloc(1, sizeof *e);
 	if (!e)
 		return -ENOMEM;
 	e->config = *config;
@@ -347,7 +347,7 @@ int hd_endpoint_create(const struct hd_endpoint_config *config, struct hd_endpoi
 	e->hello_sequence = 1;
 	TAILQ_INIT(&e->candidates);
 	seed_entropy(e, config->seed);
-	sodium_memzero(e->config.seed, sizeof(e->config.seed));
+	sodium_memzero(e->config.seed, sizeof e->config.seed);
 	e->encode_buffer = malloc(HD_MESSAGE_BYTES_MAX);
 	e->assemble_buffer = malloc(HD_MESSAGE_BYTES_MAX);
 	e->addresses = calloc(1, sizeof(struct hd_session *));
@@ -371,7 +371,7 @@ void hd_endpoint_destroy(struct hd_endpoint *endpoint) {
 	free(endpoint->heap);
 	free(endpoint->encode_buffer);
 	free(endpoint->assemble_buffer);
-	sodium_memzero(endpoint, sizeof(*endpoint));
+	sodium_memzero(endpoint, sizeof *endpoint);
 	free(endpoint);
 }
 
@@ -405,7 +405,7 @@ void hd_session_close(
 
 	if (session->state == SESSION_DEAD)
 		return;
-	hd_text_copy(close.close.text, sizeof(close.close.text), text);
+	hd_text_copy(close.close.text, sizeof close.close.text, text);
 	if (session->state == SESSION_OPEN) {
 		hd_session_send_once(session, &close, now, sink);
 		session->endpoint->stats.closed++;

@@ -39,7 +39,7 @@ static const struct hd_stat endpoint_stats[] = {
 					STAT(cookies, "hellos without a valid cookie")};
 
 static_assert(
-	sizeof(endpoint_stats) / sizeof(endpoint_stats[0]) == sizeof(struct hd_endpoint_stats) / 8,
+	sizeof endpoint_stats / sizeof endpoint_stats[0] == sizeof(struct hd_endpoint_stats) / 8,
 	"every counter of the struct is in the table"
 );
 
@@ -47,5 +47,5 @@ const struct hd_stat_group hd_endpoint_group = {
 	.name = "endpoint",
 	.help = "sessions and control packets",
 	.stats = endpoint_stats,
-	.count = sizeof(endpoint_stats) / sizeof(endpoint_stats[0]),
+	.count = sizeof endpoint_stats / sizeof endpoint_stats[0],
 };

@@ -96,8 +96,8 @@ void hello_start(struct hd_session *s, hd_ns at) {
 	s->hello_at = at;
 	s->hello_wait = HD_HELLO_RETRY_US * HD_US;
 	s->told = false;
-	memset(s->cookie, 0, sizeof(s->cookie));
-	hd_entropy_bytes(&e->entropy, s->nonce, sizeof(s->nonce));
+	memset(s->cookie, 0, sizeof s->cookie);
+	hd_entropy_bytes(&e->entropy, s->nonce, sizeof s->nonce);
 	session_schedule(s);
 }
 
@@ -109,13 +109,13 @@ static void hello_say(struct hd_session *s, struct hd_sink *sink) {
 	if (!key)
 		return;
 	hello.hello.boot = e->boot;
-	memcpy(hello.hello.nonce, s->nonce, sizeof(s->nonce));
+	memcpy(hello.hello.nonce, s->nonce, sizeof s->nonce);
 	hello.hello.role = e->config.role;
 	hello.hello.session = s->id;
-	memcpy(hello.hello.name, e->name, sizeof(e->name));
+	memcpy(hello.hello.name, e->name, sizeof e->name);
 	hello.hello.asked_ipv4 = s->peer.ipv4;
 	hello.hello.asked_port = s->peer.port;
-	memcpy(hello.hello.cookie, s->cookie, sizeof(s->cookie));
+	memcpy(hello.hello.cookie, s->cookie, sizeof s->cookie);
 	hello_send(e, s->peer, key, 0, &hello, sink);
 }
 
@@ -141,7 +141,7 @@ opening(struct hd_endpoint *e,
 	struct hd_session *s = session_by_id(e, header->session);
 
 	if (!s || !s->ours || s->state != SESSION_HELLO || header->key_id != s->key_id
-	    || memcmp(nonce, s->nonce, sizeof(s->nonce)) != 0) {
+	    || memcmp(nonce, s->nonce, sizeof s->nonce) != 0) {
 		e->stats.drop_replay++;
 		return NULL;
 	}
@@ -164,7 +164,7 @@ static void cookie_receive(
 
 	if (!s)
 		return;
-	memcpy(s->cookie, cookie->cookie, sizeof(s->cookie));
+	memcpy(s->cookie, cookie->cookie, sizeof s->cookie);
 	if (now < s->cookie_at)
 		return;
 	s->cookie_at = now + COOKIE_ANSWER_NS;
@@ -189,8 +189,8 @@ static void derive(struct hd_session *s, struct hd_addr seen, struct hd_addr ask
 		.name = s->name,
 	};
 
-	memcpy(us.nonce, s->nonce, sizeof(us.nonce));
-	memcpy(them.nonce, s->peer_nonce, sizeof(them.nonce));
+	memcpy(us.nonce, s->nonce, sizeof us.nonce);
+	memcpy(them.nonce, s->peer_nonce, sizeof them.nonce);
 	hd_session_key(
 		hd_keyring_find(e->config.keys, s->key_id),
 		s->ours ? &us : &them,
@@ -198,7 +198,7 @@ static void derive(struct hd_session *s, struct hd_addr seen, struct hd_addr ask
 		s->key
 	);
 	s->sequence = 1;
-	memset(&s->replay, 0, sizeof(s->replay));
+	memset(&s->replay, 0, sizeof s->replay);
 }
 
 static void opened(struct hd_session *s, hd_ns now, struct hd_sink *sink) {
@@ -234,8 +234,8 @@ static void welcome_receive(
 	s->boot = welcome->boot;
 	s->role = welcome->role;
 	s->peer_id = welcome->session;
-	memcpy(s->peer_nonce, welcome->nonce, sizeof(s->peer_nonce));
-	memcpy(s->name, welcome->name, sizeof(s->name));
+	memcpy(s->peer_nonce, welcome->nonce, sizeof s->peer_nonce);
+	memcpy(s->name, welcome->name, sizeof s->name);
 	derive(s, (struct hd_addr){welcome->seen_ipv4, welcome->seen_port}, s->peer);
 	opened(s, now, sink);
 	if (s->state == SESSION_OPEN)
@@ -248,14 +248,14 @@ static void cookie_renew(struct hd_endpoint *e) {
 	uint8_t number[8];
 
 	hd_put64(number, ++e->cookie_number);
-	memcpy(e->cookie_secret[1], e->cookie_secret[0], sizeof(e->cookie_secret[0]));
+	memcpy(e->cookie_secret[1], e->cookie_secret[0], sizeof e->cookie_secret[0]);
 	crypto_generichash(
 		e->cookie_secret[0],
-		sizeof(e->cookie_secret[0]),
+		sizeof e->cookie_secret[0],
 		number,
-		sizeof(number),
+		sizeof number,
 		e->cookie_root,
-		sizeof(e->cookie_root)
+		sizeof e->cookie_root
 	);
 }
 
@@ -284,7 +284,7 @@ static void cookie_make(
 	hd_put16(input + 4, peer.port);
 	hd_put64(input + 6, hello->boot);
 	memcpy(input + 14, hello->nonce, 16);
-	crypto_generichash(cookie, 16, input, sizeof(input), secret, HD_KEY_BYTES);
+	crypto_generichash(cookie, 16, input, sizeof input, secret, HD_KEY_BYTES);
 }
 
 static bool
@@ -310,7 +310,7 @@ static void cookie_send(
 	e->stats.cookies++;
 	if (!bucket_take(&e->cookies, now))
 		return;
-	memcpy(message.cookie.peer_nonce, hello->nonce, sizeof(hello->nonce));
+	memcpy(message.cookie.peer_nonce, hello->nonce, sizeof hello->nonce);
 	cookie_make(e->cookie_secret[0], packet->peer, hello, message.cookie.cookie);
 	hello_send_stranger(
 		e,
@@ -331,11 +331,11 @@ static void welcome_send(struct hd_session *s, hd_ns now, struct hd_sink *sink) 
 	if (!bucket_take(&e->welcomes, now))
 		return;
 	welcome.welcome.boot = e->boot;
-	memcpy(welcome.welcome.nonce, s->nonce, sizeof(s->nonce));
-	memcpy(welcome.welcome.peer_nonce, s->peer_nonce, sizeof(s->peer_nonce));
+	memcpy(welcome.welcome.nonce, s->nonce, sizeof s->nonce);
+	memcpy(welcome.welcome.peer_nonce, s->peer_nonce, sizeof s->peer_nonce);
 	welcome.welcome.role = e->config.role;
 	welcome.welcome.session = s->id;
-	memcpy(welcome.welcome.name, e->name, sizeof(e->name));
+	memcpy(welcome.welcome.name, e->name, sizeof e->name);
 	welcome.welcome.peer_boot = s->boot;
 	welcome.welcome.seen_ipv4 = s->peer.ipv4;
 	welcome.welcome.seen_port = s->peer.port;
@@ -354,7 +354,7 @@ static struct hd_session *find_same_hello(
 
 	for (; s; s = s->address_next)
 		if (hd_addr_equal(s->peer, peer) && !s->ours && s->boot == hello->boot
-		    && memcmp(s->peer_nonce, hello->nonce, sizeof(s->peer_nonce)) == 0)
+		    && memcmp(s->peer_nonce, hello->nonce, sizeof s->peer_nonce) == 0)
 			return s;
 	return NULL;
 }
@@ -384,9 +384,9 @@ static void candidate_create(
 	s->boot = hello->boot;
 	s->role = hello->role;
 	s->peer_id = hello->session;
-	memcpy(s->peer_nonce, hello->nonce, sizeof(s->peer_nonce));
-	memcpy(s->name, hello->name, sizeof(s->name));
-	hd_entropy_bytes(&e->entropy, s->nonce, sizeof(s->nonce));
+	memcpy(s->peer_nonce, hello->nonce, sizeof s->peer_nonce);
+	memcpy(s->name, hello->name, sizeof s->name);
+	hd_entropy_bytes(&e->entropy, s->nonce, sizeof s->nonce);
 	derive(s, packet->peer, (struct hd_addr){hello->asked_ipv4, hello->asked_port});
 	TAILQ_INSERT_TAIL(&e->candidates, s, candidate);
 	e->candidate_count++;
@@ -399,7 +399,7 @@ static bool has_open(const struct hd_endpoint *e, struct hd_addr peer) {
 
 	while (s && (s->state != SESSION_OPEN || !hd_addr_equal(s->peer, peer)))
 		s = s->address_next;
-	return s != NULL;
+	return s;
 }
 
 /* True when HELLO asks for this node, as far as the node knows its own address. */

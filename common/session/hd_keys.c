@@ -115,7 +115,7 @@ static int parse_all(const char *text, struct hd_keyring *ring, char *error, siz
 		}
 		if (present)
 			ring->keys[ring->count++] = key;
-		sodium_memzero(&key, sizeof(key));
+		sodium_memzero(&key, sizeof key);
 		line.at = *line.end ? line.end + 1 : line.end;
 	}
 	if (ring->count == 0)
@@ -178,12 +178,12 @@ void hd_session_key(
 	uint8_t key[HD_KEY_BYTES]
 ) {
 	static const char context[16] = "heddle session 2";
-	uint8_t input[sizeof(context) + 2 + 2 * SIDE_BYTES];
+	uint8_t input[sizeof context + 2 + 2 * SIDE_BYTES];
 	uint8_t *at = input;
 
-	memcpy(at, context, sizeof(context));
-	hd_put16(at + sizeof(context), node_key->id);
-	at = put_side(at + sizeof(context) + 2, opener);
+	memcpy(at, context, sizeof context);
+	hd_put16(at + sizeof context, node_key->id);
+	at = put_side(at + sizeof context + 2, opener);
 	at = put_side(at, answerer);
 	crypto_generichash(
 		key, HD_KEY_BYTES, input, (size_t)(at - input), node_key->secret, HD_KEY_BYTES
@@ -213,7 +213,7 @@ void hd_entropy_init(struct hd_entropy *entropy, const uint8_t seed[32]) {
 	 * result is the same without. */
 	if (sodium_init() < 0)
 		abort();
-	memcpy(entropy->seed, seed, sizeof(entropy->seed));
+	memcpy(entropy->seed, seed, sizeof entropy->seed);
 	entropy->counter = 0;
 }
 
@@ -232,7 +232,7 @@ uint64_t hd_entropy_u64(struct hd_entropy *entropy) {
 	for (;;) {
 		uint64_t x;
 
-		hd_entropy_bytes(entropy, bytes, sizeof(bytes));
+		hd_entropy_bytes(entropy, bytes, sizeof bytes);
 		x = hd_get64(bytes);
 		if (x != 0)
 			return x;

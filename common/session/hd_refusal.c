@@ -40,7 +40,7 @@ static void refuse_hello(
 	struct hd_sink *sink
 ) {
 	struct hd_message message = {.kind = HD_MSG_REFUSE};
-	size_t room = sizeof(message.refuse.text);
+	size_t room = sizeof message.refuse.text;
 
 	if (!e->config.accepts || packet->data[28] != HD_MSG_HELLO
 	    || packet->bytes < HELLO_SESSION_AT + 4 + HD_TAG_BYTES || packet->bytes < REFUSE_BYTES
@@ -52,7 +52,7 @@ static void refuse_hello(
 	message.refuse.wire_version = HD_WIRE_VERSION;
 	memcpy(message.refuse.peer_nonce,
 	       packet->data + HELLO_NONCE_AT,
-	       sizeof(message.refuse.peer_nonce));
+	       sizeof message.refuse.peer_nonce);
 	hd_text_copy(message.refuse.text, room, text);
 	hello_send_stranger(
 		e, packet->peer, NULL, hd_get32(packet->data + HELLO_SESSION_AT), &message, sink
@@ -69,7 +69,7 @@ void hello_refuse_version(
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"wire version %u here, not %u",
 		HD_WIRE_VERSION,
 		packet->data[2] >> 4
@@ -89,7 +89,7 @@ void hello_refuse_key(
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		known ? "key %u is another one here" : "key %u is not known here",
 		key_id
 	);
@@ -121,10 +121,10 @@ void hello_refuse_full(
 		return;
 	message.refuse.reason = HD_REASON_NO_MEMORY;
 	message.refuse.wire_version = HD_WIRE_VERSION;
-	memcpy(message.refuse.peer_nonce, hello->nonce, sizeof(message.refuse.peer_nonce));
+	memcpy(message.refuse.peer_nonce, hello->nonce, sizeof message.refuse.peer_nonce);
 	(void)snprintf(
 		message.refuse.text,
-		sizeof(message.refuse.text),
+		sizeof message.refuse.text,
 		"no room for another session (%u of HD_SESSIONS_MAX)",
 		e->config.sessions_max
 	);
@@ -162,7 +162,7 @@ static void hint_unverified(
 
 	if (words->reason == HD_REASON_VERSION_MISMATCH)
 		reason = HD_REASON_VERSION_MISMATCH;
-	(void)snprintf(text, sizeof(text), "%s (not authenticated)", words->text);
+	(void)snprintf(text, sizeof text, "%s (not authenticated)", words->text);
 	hint(s, reason, text, now, sink);
 }
 
@@ -178,7 +178,7 @@ void refuse_receive(
 	const struct hd_key *key;
 
 	if (!s || !s->ours || s->state != SESSION_HELLO
-	    || memcmp(words->peer_nonce, s->nonce, sizeof(s->nonce)) != 0) {
+	    || memcmp(words->peer_nonce, s->nonce, sizeof s->nonce) != 0) {
 		e->stats.drop_replay++;
 		return;
 	}
@@ -242,16 +242,16 @@ void reset_receive(
 	if (!key || now < s->query_at)
 		return;
 	s->query_at = now + HD_QUERY_US * HD_US;
-	hd_entropy_bytes(&e->entropy, s->query_nonce, sizeof(s->query_nonce));
+	hd_entropy_bytes(&e->entropy, s->query_nonce, sizeof s->query_nonce);
 	query.query.boot = e->boot;
 	query.query.peer_boot = s->boot;
-	memcpy(query.query.nonce, s->query_nonce, sizeof(s->query_nonce));
+	memcpy(query.query.nonce, s->query_nonce, sizeof s->query_nonce);
 	query.query.session = s->id;
 	query.query.peer_session = s->peer_id;
 	query.query.asked_ipv4 = s->peer.ipv4;
 	query.query.asked_port = s->peer.port;
 	query.query.role = s->role;
-	memcpy(query.query.name, s->name, sizeof(s->name));
+	memcpy(query.query.name, s->name, sizeof s->name);
 	hello_send_stranger(e, s->peer, key, 0, &query, sink);
 }
 
@@ -287,7 +287,7 @@ void query_receive(
 		return;
 	gone.gone.boot = e->boot;
 	gone.gone.peer_boot = query->boot;
-	memcpy(gone.gone.peer_nonce, query->nonce, sizeof(query->nonce));
+	memcpy(gone.gone.peer_nonce, query->nonce, sizeof query->nonce);
 	hello_send_stranger(
 		e,
 		packet->peer,
@@ -310,7 +310,7 @@ void gone_receive(
 
 	if (!s || s->state != SESSION_OPEN || header->key_id != s->key_id || s->query_at == 0
 	    || gone->peer_boot != e->boot
-	    || memcmp(gone->peer_nonce, s->query_nonce, sizeof(s->query_nonce)) != 0) {
+	    || memcmp(gone->peer_nonce, s->query_nonce, sizeof s->query_nonce) != 0) {
 		e->stats.drop_replay++;
 		return;
 	}

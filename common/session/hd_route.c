@@ -24,10 +24,9 @@ enum hd_routed hd_route_message(
 }
 
 bool hd_routes_are_valid(const struct hd_route *routes, size_t count) {
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (!routes[i].handle || !routes[i].from
 		    || routes[i].from & ~hd_message_senders(routes[i].kind))
 			return false;
-	}
 	return true;
 }

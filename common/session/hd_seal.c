@@ -32,17 +32,17 @@ int hd_seal_derive(
 ) {
 	static const char context[16] = "heddle chunk 1 ";
 	const struct hd_key *key = hd_keyring_find(keys, key_id);
-	uint8_t input[sizeof(context) + 12], out[64];
+	uint8_t input[sizeof context + 12], out[64];
 
 	if (!key)
 		return -ENOKEY;
-	memcpy(input, context, sizeof(context));
-	hd_put32(input + sizeof(context), job);
-	hd_put64(input + sizeof(context) + 4, token);
-	crypto_generichash(out, sizeof(out), input, sizeof(input), key->secret, HD_KEY_BYTES);
-	memcpy(seal->hash_key, out, sizeof(seal->hash_key));
-	memcpy(seal->tag_key, out + sizeof(seal->hash_key), sizeof(seal->tag_key));
-	sodium_memzero(out, sizeof(out));
+	memcpy(input, context, sizeof context);
+	hd_put32(input + sizeof context, job);
+	hd_put64(input + sizeof context + 4, token);
+	crypto_generichash(out, sizeof out, input, sizeof input, key->secret, HD_KEY_BYTES);
+	memcpy(seal->hash_key, out, sizeof seal->hash_key);
+	memcpy(seal->tag_key, out + sizeof seal->hash_key, sizeof seal->tag_key);
+	sodium_memzero(out, sizeof out);
 	seal->key_id = key_id;
 	seal->job = job;
 	seal->token = token;
@@ -64,7 +64,7 @@ void hd_seal_sign(
 	crypto_onetimeauth_update(&state, header, HD_CHUNK_HEADER_BYTES);
 	crypto_onetimeauth_update(&state, payload, payload_bytes);
 	crypto_onetimeauth_final(&state, hash);
-	crypto_shorthash(tag, hash, sizeof(hash), seal->tag_key);
+	crypto_shorthash(tag, hash, sizeof hash, seal->tag_key);
 }
 
 bool hd_seal_check(
@@ -86,11 +86,11 @@ bool hd_seal_check(
 		if (hd_seal_derive(&other, keys, header->slot, header->job, header->token) < 0)
 			return false;
 		hd_seal_sign(&other, data, data + head, bytes - head, tag);
-		if (sodium_memcmp(tag, data + HD_CHUNK_HEADER_BYTES, sizeof(tag)) != 0)
+		if (sodium_memcmp(tag, data + HD_CHUNK_HEADER_BYTES, sizeof tag) != 0)
 			return false;
 		*seal = other; /* only a true chunk changes it */
 		return true;
 	}
 	hd_seal_sign(seal, data, data + head, bytes - head, tag);
-	return sodium_memcmp(tag, data + HD_CHUNK_HEADER_BYTES, sizeof(tag)) == 0;
+	return sodium_memcmp(tag, data + HD_CHUNK_HEADER_BYTES, sizeof tag) == 0;
 }

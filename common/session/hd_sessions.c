@@ -156,7 +156,7 @@ static bool grow(struct hd_endpoint *e) {
 	if (!heap)
 		return false;
 	e->heap = heap;
-	slots = realloc(e->slots, count * sizeof(*slots));
+	slots = realloc(e->slots, count * sizeof *slots);
 	if (!slots)
 		return false;
 	e->slots = slots;
@@ -197,7 +197,7 @@ struct hd_session *session_create(struct hd_endpoint *e, struct hd_addr peer, bo
 
 	if (e->free_slot == NO_SLOT && !grow(e))
 		return NULL;
-	s = calloc(1, sizeof(*s));
+	s = calloc(1, sizeof *s);
 	if (!s)
 		return NULL;
 	slot = e->free_slot;
@@ -216,7 +216,7 @@ struct hd_session *session_create(struct hd_endpoint *e, struct hd_addr peer, bo
 }
 
 static void session_free(struct hd_session *s) {
-	sodium_memzero(s->key, sizeof(s->key));
+	sodium_memzero(s->key, sizeof s->key);
 	free(s);
 }
 

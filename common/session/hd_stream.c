@@ -35,8 +35,7 @@ static struct fragment *fragment_get(struct fragment_pool *pool, size_t body_byt
 		pool->count[size_class]--;
 	} else {
 		f = malloc(
-			sizeof(*f) + HD_CONTROL_HEADER_BYTES + class_bytes[size_class]
-			+ HD_TAG_BYTES
+			sizeof *f + HD_CONTROL_HEADER_BYTES + class_bytes[size_class] + HD_TAG_BYTES
 		);
 		if (!f)
 			return NULL;

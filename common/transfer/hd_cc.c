@@ -127,9 +127,8 @@ static void end_round(struct hd_path *path, hd_ns now) {
 		path->delivery_bps
 			= path->delivery_bps > 0 ? 0.75 * path->delivery_bps + 0.25 * rate : rate;
 	}
-	if (path->round_samples > 0) {
+	if (path->round_samples > 0)
 		path->high.now = hd_ns_max(path->high.now, path->round_rtt);
-	}
 	path->round_began = now;
 	path->round_acked = 0;
 	path->round_samples = 0;

@@ -26,8 +26,8 @@ send_burst(const struct hd_seal *seal, const struct hd_msg_probe *probe, struct 
 
 	for (; header.index < header.count; header.index++) {
 		hd_probe_encode(&header, head);
-		hd_seal_sign(seal, head, nothing, sizeof(nothing), head + HEAD_BYTES);
-		sink->send(sink, peer, head, sizeof(head), nothing, sizeof(nothing));
+		hd_seal_sign(seal, head, nothing, sizeof nothing, head + HEAD_BYTES);
+		sink->send(sink, peer, head, sizeof head, nothing, sizeof nothing);
 	}
 }
 

@@ -399,9 +399,8 @@ static bool transmit_next(struct hd_send *send, hd_ns now, struct hd_sink *sink)
 static bool transmit_probe(struct hd_send *send, hd_ns now, struct hd_sink *sink) {
 	uint32_t packet = send->base;
 
-	if (has_lost(send) || (has_new(send) && follow_segments(send, now) <= now)) {
+	if (has_lost(send) || (has_new(send) && follow_segments(send, now) <= now))
 		return transmit_next(send, now, sink);
-	}
 	if (!ring_open(send))
 		return false;
 	while (packet != send->next) {

@@ -55,10 +55,10 @@ static bool possible(const struct hd_slots_config *config) {
 static int allocate(struct hd_slots *slots) {
 	size_t count = slots->config.slots;
 
-	slots->slot = calloc(count, sizeof(*slots->slot));
+	slots->slot = calloc(count, sizeof *slots->slot);
 	slots->payload = calloc(count, slots->chunk_bytes);
-	slots->ready.item = calloc(count, sizeof(*slots->ready.item));
-	slots->lost.item = calloc(count, sizeof(*slots->lost.item));
+	slots->ready.item = calloc(count, sizeof *slots->ready.item);
+	slots->lost.item = calloc(count, sizeof *slots->lost.item);
 	return slots->slot && slots->payload && slots->ready.item && slots->lost.item ? 0 : -ENOMEM;
 }
 
@@ -71,7 +71,7 @@ int hd_slots_create(const struct hd_slots_config *config, hd_ns now, struct hd_s
 	chunks = (config->values - 1) / config->count + 1;
 	if (chunks > HD_SLOTS_PACKETS_MAX / 2)
 		return -EFBIG;
-	slots = calloc(1, sizeof(*slots));
+	slots = calloc(1, sizeof *slots);
 	if (!slots)
 		return -ENOMEM;
 	slots->config = *config;
@@ -400,7 +400,7 @@ static void transmit(struct hd_slots *slots, hd_ns now, uint32_t index, struct h
 		sink,
 		slots->config.peer,
 		head,
-		sizeof(head),
+		sizeof head,
 		payload_of(slots, index),
 		slots->chunk_bytes
 	);

@@ -98,7 +98,7 @@ store(struct hd_slots *slots, const struct hd_chunk_header *header, const uint8_
 
 	slots->stats.not_finite += not_finite;
 	if (config->dtype == HD_DTYPE_FP32) {
-		memcpy(out, payload, count * sizeof(*out));
+		memcpy(out, payload, count * sizeof *out);
 	} else if (not_finite) {
 		spoil(out, count);
 	} else {

@@ -7,14 +7,14 @@
 static void put_float(uint8_t *data, float x) {
 	uint32_t bits;
 
-	memcpy(&bits, &x, sizeof(bits));
+	memcpy(&bits, &x, sizeof bits);
 	hd_put32(data, bits);
 }
 
 static void put_double(uint8_t *data, double x) {
 	uint64_t bits;
 
-	memcpy(&bits, &x, sizeof(bits));
+	memcpy(&bits, &x, sizeof bits);
 	hd_put64(data, bits);
 }
 
@@ -22,7 +22,7 @@ static float get_float(const uint8_t *data) {
 	uint32_t bits = hd_get32(data);
 	float x;
 
-	memcpy(&x, &bits, sizeof(x));
+	memcpy(&x, &bits, sizeof x);
 	return x;
 }
 
@@ -30,7 +30,7 @@ static double get_double(const uint8_t *data) {
 	uint64_t bits = hd_get64(data);
 	double x;
 
-	memcpy(&x, &bits, sizeof(x));
+	memcpy(&x, &bits, sizeof x);
 	return x;
 }
 
@@ -43,12 +43,10 @@ int hd_entry_put(
 	uint16_t count = entry->member_count;
 	size_t bytes = HD_ENTRY_HEAD_BYTES + (size_t)count * HD_ENTRY_MEMBER_BYTES;
 
-	if (count == 0 || count > HD_GROUP_MEMBERS_MAX) {
+	if (count == 0 || count > HD_GROUP_MEMBERS_MAX)
 		return -EINVAL;
-	}
-	if (bytes > capacity) {
+	if (bytes > capacity)
 		return -EMSGSIZE;
-	}
 	hd_put64(data, entry->version);
 	hd_put64(data + 8, entry->bytes);
 	put_double(data + 16, entry->update);
@@ -75,17 +73,14 @@ int hd_entry_next(const struct hd_blob *entries, uint32_t *at, struct hd_entry *
 	const uint8_t *data = entries->data + *at;
 	uint16_t count;
 
-	if (left == 0) {
+	if (left == 0)
 		return 0;
-	}
-	if (left < HD_ENTRY_HEAD_BYTES) {
+	if (left < HD_ENTRY_HEAD_BYTES)
 		return -EBADMSG;
-	}
 	count = hd_get16(data + 29);
 	if (count == 0 || count > HD_GROUP_MEMBERS_MAX
-	    || left - HD_ENTRY_HEAD_BYTES < (uint32_t)count * HD_ENTRY_MEMBER_BYTES) {
+	    || left - HD_ENTRY_HEAD_BYTES < (uint32_t)count * HD_ENTRY_MEMBER_BYTES)
 		return -EBADMSG;
-	}
 	entry->version = hd_get64(data);
 	entry->bytes = hd_get64(data + 8);
 	entry->update = get_double(data + 16);

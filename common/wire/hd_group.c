@@ -95,7 +95,7 @@ INTEGER(64)
 static void put_f32(uint8_t **at, float x) {
 	uint32_t bits;
 
-	memcpy(&bits, &x, sizeof(bits));
+	memcpy(&bits, &x, sizeof bits);
 	put_u32(at, bits);
 }
 
@@ -103,16 +103,15 @@ static float get_f32(const uint8_t **at) {
 	uint32_t bits = get_u32(at);
 	float x;
 
-	memcpy(&x, &bits, sizeof(x));
+	memcpy(&x, &bits, sizeof x);
 	return x;
 }
 
 /* --- lists ------------------------------------------------------------------------------------- */
 
 static int list_bytes(uint32_t count, uint32_t record_bytes, size_t capacity) {
-	if (count > HD_GROUP_MEMBERS_MAX) {
+	if (count > HD_GROUP_MEMBERS_MAX)
 		return -E2BIG;
-	}
 	return (size_t)count * record_bytes <= capacity ? (int)(count * record_bytes) : -EMSGSIZE;
 }
 
@@ -152,8 +151,7 @@ LIST(receiver, RECEIVER_FIELDS, HD_GROUP_RECEIVER_BYTES)
 int hd_group_count(const struct hd_blob *blob, uint32_t record_bytes) {
 	uint32_t count = blob->bytes / record_bytes;
 
-	if (count == 0 || count > HD_GROUP_MEMBERS_MAX || blob->bytes % record_bytes != 0) {
+	if (count == 0 || count > HD_GROUP_MEMBERS_MAX || blob->bytes % record_bytes != 0)
 		return -EBADMSG;
-	}
 	return (int)count;
 }

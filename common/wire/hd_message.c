@@ -279,7 +279,7 @@ static bool get_blob(struct reader *r, struct hd_blob *blob) {
 		return false;
 	blob->bytes = hd_get32(at);
 	blob->data = take(r, blob->bytes);
-	return blob->data != NULL;
+	return blob->data;
 }
 
 static bool get_segs(struct reader *r, struct hd_segs *segs) {
@@ -287,7 +287,7 @@ static bool get_segs(struct reader *r, struct hd_segs *segs) {
 
 	if (!at || *at > HD_SEGMENTS_MAX)
 		return false;
-	memset(segs, 0, sizeof(*segs));
+	memset(segs, 0, sizeof *segs);
 	segs->count = *at;
 	at = take(r, (size_t)segs->count * 24);
 	if (!at)
@@ -305,7 +305,7 @@ static bool get_ranges(struct reader *r, struct hd_ranges *ranges) {
 
 	if (!at || *at > HD_SACK_RANGES_MAX)
 		return false;
-	memset(ranges, 0, sizeof(*ranges));
+	memset(ranges, 0, sizeof *ranges);
 	ranges->count = *at;
 	at = take(r, (size_t)ranges->count * 8);
 	if (!at)
@@ -385,7 +385,7 @@ const char *hd_message_name(uint8_t kind) {
 		return "register";
 	if (kind == HD_MSG_VOID)
 		return "void";
-	if (kind >= sizeof(names) / sizeof(names[0]) || !names[kind])
+	if (kind >= sizeof names / sizeof names[0] || !names[kind])
 		return "unknown";
 	return names[kind];
 }
@@ -397,7 +397,7 @@ uint32_t hd_message_senders(uint8_t kind) {
 #undef SENDERS_ROW
 	};
 
-	return kind < sizeof(senders) / sizeof(senders[0]) ? senders[kind] : 0;
+	return kind < sizeof senders / sizeof senders[0] ? senders[kind] : 0;
 }
 
 const char *hd_role_name(uint8_t role) {

@@ -76,7 +76,7 @@ void hd_runs_encode(
 			uint64_t header = htole64(first | count << 40);
 
 			memset(out + before, 0, at - before);
-			memcpy(out + at, &header, sizeof(header));
+			memcpy(out + at, &header, sizeof header);
 			put_values(out + at + HD_RUN_HEADER_BYTES, x, count, a);
 			at += HD_RUN_HEADER_BYTES + count * VALUE_BYTES;
 			x += count;
@@ -108,7 +108,7 @@ int hd_runs_next(struct hd_runs_cursor *cursor, struct hd_run *run, const float 
 
 	if (cursor->left < HD_RUN_BYTES_MIN)
 		return padding(cursor);
-	memcpy(&header, cursor->at, sizeof(header));
+	memcpy(&header, cursor->at, sizeof header);
 	header = le64toh(header);
 	run->first = header & HD_RUN_FIRST_MAX;
 	run->count = header >> 40;

@@ -14,7 +14,7 @@
 static struct hd_group_shard *
 draw_tokens(struct hd_controller *c, const struct ctl_job *job, const struct ctl_reduce *r) {
 	uint32_t workers = r->count[CTL_PART_ASKED];
-	struct hd_group_shard *tokens = calloc((size_t)workers * r->shard_count, sizeof(*tokens));
+	struct hd_group_shard *tokens = calloc((size_t)workers * r->shard_count, sizeof *tokens);
 
 	for (size_t i = 0; tokens && i < (size_t)workers * r->shard_count; i++) {
 		const struct ctl_shard *shard = &r->shards[i % r->shard_count];

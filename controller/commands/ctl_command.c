@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static void wrong(struct order *o, const c
 
 	o->done->reason = HD_REASON_REFUSED;
 	va_start(args, format);
-	(void)vsnprintf(o->done->text, sizeof(o->done->text), format, args);
+	(void)vsnprintf(o->done->text, sizeof o->done->text, format, args);
 	va_end(args);
 }
 
@@ -39,7 +39,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct order *o, const cha
 	va_list args;
 
 	va_start(args, format);
-	(void)vsnprintf(o->done->text, sizeof(o->done->text), format, args);
+	(void)vsnprintf(o->done->text, sizeof o->done->text, format, args);
 	va_end(args);
 }
 
@@ -117,7 +117,7 @@ static void set_level(struct order *o) {
 	else if (ops->set_log_level(o->c->config.owner, o->m->value))
 		wrong(o, "log-level: '%s' (error, warning, info or debug)", o->m->value);
 	else {
-		hd_text_copy(o->c->kept.log_level, sizeof(o->c->kept.log_level), o->m->value);
+		hd_text_copy(o->c->kept.log_level, sizeof o->c->kept.log_level, o->m->value);
 		ctl_kept_changed(o->c);
 		say(o, "log-level is %s", o->m->value);
 	}
@@ -159,7 +159,7 @@ static void set_number(struct order *o, const struct ctl_setting *s) {
 static void do_set(struct order *o) {
 	const struct ctl_setting *s;
 
-	for (uint64_t i = 0; (s = ctl_setting(i)) != NULL; i++) {
+	for (uint64_t i = 0; (s = ctl_setting(i)); i++) {
 		if (!object_is(o, s->name))
 			continue;
 		if (s->apply)
@@ -255,7 +255,7 @@ static void drain(struct order *o) {
 			wrong(o, "host: at most %d are drained at once", CTL_DRAINED_MAX);
 			return;
 		}
-		hd_text_copy(c->drained[c->drained_count++], sizeof(c->drained[0]), o->m->target);
+		hd_text_copy(c->drained[c->drained_count++], sizeof c->drained[0], o->m->target);
 	}
 	ctl_kept_changed(c);
 	mark_nodes(o, true);
@@ -268,7 +268,7 @@ static void undrain(struct order *o) {
 	for (uint32_t i = 0; i < c->drained_count; i++) {
 		if (strcmp(c->drained[i], o->m->target) != 0)
 			continue;
-		memmove(c->drained[i], c->drained[--c->drained_count], sizeof(c->drained[0]));
+		memmove(c->drained[i], c->drained[--c->drained_count], sizeof c->drained[0]);
 		ctl_kept_changed(c);
 		mark_nodes(o, false);
 		say(o, "host %s takes grants again: %u nodes", o->m->target, o->done->affected);
@@ -297,7 +297,7 @@ static void evict_worker(struct order *o, struct ctl_node *node) {
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"worker %u of job %s: evicted by the operator",
 		node->worker,
 		node->job->name
@@ -326,11 +326,11 @@ static void evict_one(struct order *o, struct ctl_job *job) {
 }
 
 static void evict_job(struct order *o, struct ctl_job *job) {
-	char name[sizeof(job->name)], server[sizeof(job->server_host)];
+	char name[sizeof job->name], server[sizeof job->server_host];
 	uint32_t workers;
 
-	hd_text_copy(name, sizeof(name), job->name);
-	hd_text_copy(server, sizeof(server), job->server ? job->server->host : "");
+	hd_text_copy(name, sizeof name, job->name);
+	hd_text_copy(server, sizeof server, job->server ? job->server->host : "");
 	for (uint32_t i = 0; i < HD_WORKERS_MAX && job->worker_count; i++)
 		if (job->workers[i])
 			evict_worker(o, job->workers[i]);
@@ -349,7 +349,7 @@ static void evict_job(struct order *o, struct ctl_job *job) {
 static bool evict_ended(struct order *o) {
 	const char *slash = strchr(o->m->target, '/');
 	size_t bytes = slash ? (size_t)(slash - o->m->target) : 0;
-	char tenant[sizeof(o->m->target)] = "";
+	char tenant[sizeof o->m->target] = "";
 
 	memcpy(tenant, o->m->target, bytes);
 	tenant[bytes] = '\0';
@@ -396,7 +396,7 @@ static void do_elastic(struct order *o) {
 		return;
 	status
 		= (set ? ctl_elastic_set : ctl_elastic_price
-		)(o->c, job, o->m->value, o->sink, o->done->text, sizeof(o->done->text));
+		)(o->c, job, o->m->value, o->sink, o->done->text, sizeof o->done->text);
 	if (status < 0) {
 		o->done->reason = HD_REASON_REFUSED;
 		return;
@@ -441,7 +441,7 @@ size_t hd_command_words(const struct hd_msg_command *m, char *text, size_t bytes
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
 		int more = words[i][0] ?
 			snprintf(text + used, bytes - used, "%s%s", used ? " " : "", words[i]) :
 			0;
@@ -456,10 +456,10 @@ size_t hd_command_words(const struct hd_msg_command *m, char *text, size_t bytes
 static void record(const struct order *o, struct hd_addr from) {
 	char words[HD_COMMAND_BYTES], who[32];
 
-	hd_command_words(o->m, words, sizeof(words));
+	hd_command_words(o->m, words, sizeof words);
 	(void)snprintf(
 		who,
-		sizeof(who),
+		sizeof who,
 		"%u.%u.%u.%u:%u",
 		from.ipv4 >> 24,
 		from.ipv4 >> 16 & 255,

@@ -222,14 +222,14 @@ static const struct ctl_setting settings[] = {
 _Static_assert(sizeof settings / sizeof *settings == HD_SETTING_COUNT, "a setting has no row");
 
 const struct ctl_setting *ctl_setting(uint64_t index) {
-	return index < sizeof(settings) / sizeof(settings[0]) ? &settings[index] : NULL;
+	return index < sizeof settings / sizeof settings[0] ? &settings[index] : NULL;
 }
 
 void ctl_kept_setting(struct hd_controller *c, const struct ctl_setting *setting, double value) {
 	const struct ctl_setting *s;
 	uint64_t i = 0;
 
-	while ((s = ctl_setting(i)) != NULL && s != setting)
+	while ((s = ctl_setting(i)) && s != setting)
 		i++;
 	assert(s && i < CTL_SETTINGS_MAX);
 	c->kept.set |= UINT32_C(1) << i;

@@ -121,7 +121,7 @@ static const struct hd_route routes[] = {
 };
 
 bool ctl_routes_are_valid(void) {
-	return hd_routes_are_valid(routes, sizeof(routes) / sizeof(routes[0]));
+	return hd_routes_are_valid(routes, sizeof routes / sizeof routes[0]);
 }
 
 /* As what it may speak: as what it has registered, or as a shell, which does not register. */
@@ -145,7 +145,7 @@ void ctl_dispatch(
 		return;
 	}
 	switch (hd_route_message(
-		routes, sizeof(routes) / sizeof(routes[0]), role_of(node), &turn, node, m
+		routes, sizeof routes / sizeof routes[0], role_of(node), &turn, node, m
 	)) {
 	case HD_ROUTED:
 		break;

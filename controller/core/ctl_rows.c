@@ -160,7 +160,7 @@ job_row(const struct ctl_job *job,
 /* The newest of those that ended in this life, oldest first, as they were. Returns how many. */
 static uint64_t ended_rows(const struct hd_controller *c, struct hd_rows *rows) {
 	uint32_t first = c->ended_count > CTL_ENDED_SHOWN ? c->ended_count - CTL_ENDED_SHOWN : 0;
-	struct ctl_job *job = calloc(1, sizeof(*job));
+	struct ctl_job *job = calloc(1, sizeof *job);
 	uint64_t count = 0;
 
 	for (uint32_t i = first; job && i < c->ended_count; i++) {
@@ -204,7 +204,7 @@ use_open(const struct hd_controller *c, const struct ctl_transfer *t, struct ctl
 }
 
 struct ctl_link_use *ctl_links_use(const struct hd_controller *c) {
-	struct ctl_link_use *use = calloc(ctl_link_count(c), sizeof(*use));
+	struct ctl_link_use *use = calloc(ctl_link_count(c), sizeof *use);
 	const struct ctl_transfer *t;
 
 	if (!use)

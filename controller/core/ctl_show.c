@@ -196,12 +196,12 @@ static void plan_row(
 
 	name_of(e->why.runner_up ? find_item(c, e->why.runner_up) : NULL,
 		runner_up,
-		sizeof(runner_up));
-	name_after(c, e, after, sizeof(after));
+		sizeof runner_up);
+	name_after(c, e, after, sizeof after);
 	if (group)
-		ctl_group_why(c, group, why, sizeof(why));
+		ctl_group_why(c, group, why, sizeof why);
 	else
-		say_why(c, e, runner_up, why, sizeof(why));
+		say_why(c, e, runner_up, why, sizeof why);
 	hd_row_count(rows, "order", (uint64_t)index + 1);
 	hd_row_text(rows, "job", t->job->name);
 	hd_row_count(rows, "worker", t->worker);
@@ -249,12 +249,12 @@ uint64_t ctl_rows_settings(const struct hd_controller *c, struct hd_rows *rows) 
 	const struct ctl_setting *setting;
 	uint64_t count = 0;
 
-	for (; (setting = ctl_setting(count)) != NULL; count++) {
+	for (; (setting = ctl_setting(count)); count++) {
 		char value[64];
 
 		if (!hd_row_begin(rows))
 			continue;
-		setting->read(c, value, sizeof(value));
+		setting->read(c, value, sizeof value);
 		hd_row_text(rows, "setting", setting->name);
 		hd_row_text(rows, "value", value);
 		hd_row_text(rows, "unit", setting->unit);

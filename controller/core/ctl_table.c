@@ -36,7 +36,7 @@ static const struct table tables[] = {
 };
 
 static const struct table *table_find(const char *name) {
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
 		if (strcmp(tables[i].name, name) == 0)
 			return &tables[i];
 	return NULL;
@@ -76,11 +76,11 @@ void ctl_show(
 	if (!json) {
 		char text[HD_TEXT_BYTES_MAX];
 
-		(void)snprintf(text, sizeof(text), "show %s: %s", m->table, error);
+		(void)snprintf(text, sizeof text, "show %s: %s", m->table, error);
 		ctl_refuse(c, node, 0, text, sink);
 		return;
 	}
-	(void)snprintf(message.table.table, sizeof(message.table.table), "%s", m->table);
+	(void)snprintf(message.table.table, sizeof message.table.table, "%s", m->table);
 	message.table.json.data = (const uint8_t *)json;
 	message.table.json.bytes = (uint32_t)strlen(json);
 	ctl_send(c, node, &message, sink);

@@ -24,7 +24,7 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	struct ctl_node *node;
 
 	(void)now;
-	node = calloc(1, sizeof(*node));
+	node = calloc(1, sizeof *node);
 	if (!node) {
 		hd_session_close(
 			session, HD_REASON_NO_MEMORY, "controller: no memory", c->now, sink
@@ -130,7 +130,7 @@ static int endpoint_create(struct hd_controller *c) {
 
 	/* One stream of entropy: the endpoint's seed first, then tokens. */
 	hd_entropy_init(&c->entropy, c->config.seed);
-	hd_entropy_bytes(&c->entropy, config.seed, sizeof(config.seed));
+	hd_entropy_bytes(&c->entropy, config.seed, sizeof config.seed);
 	return hd_endpoint_create(&config, &c->endpoint);
 }
 
@@ -153,12 +153,12 @@ int hd_controller_create(
 	if (status)
 		return status;
 	assert(ctl_routes_are_valid());
-	c = calloc(1, sizeof(*c));
+	c = calloc(1, sizeof *c);
 	if (!c)
 		return -ENOMEM;
 	c->config = *config;
 	config_defaults(&c->config);
-	(void)snprintf(c->name, sizeof(c->name), "%s", config->name);
+	(void)snprintf(c->name, sizeof c->name, "%s", config->name);
 	c->config.name = c->name;
 	c->plan_at = c->check_at = c->probe_at = c->kept.due = HD_NEVER;
 	c->probe_load = CTL_PROBE_LOAD;
@@ -174,12 +174,12 @@ int hd_controller_create(
 	c->aggregation = c->switching = true;
 	c->ranked_sums = config->ranked_sums;
 	status = -ENOMEM;
-	c->by_key = calloc(CTL_BUCKETS, sizeof(*c->by_key));
-	c->by_token = calloc(CTL_BUCKETS, sizeof(*c->by_token));
+	c->by_key = calloc(CTL_BUCKETS, sizeof *c->by_key);
+	c->by_token = calloc(CTL_BUCKETS, sizeof *c->by_token);
 	if (!c->by_key || !c->by_token || ctl_scratch_links(c))
 		goto free_tables;
-	touch(c->by_key, CTL_BUCKETS * sizeof(*c->by_key));
-	touch(c->by_token, CTL_BUCKETS * sizeof(*c->by_token));
+	touch(c->by_key, CTL_BUCKETS * sizeof *c->by_key);
+	touch(c->by_token, CTL_BUCKETS * sizeof *c->by_token);
 	status = hd_view_create(c->config.initial_bps, &c->view);
 	if (status)
 		goto free_tables;

@@ -91,7 +91,7 @@ static void said(struct hd_controller *c, const struct ctl_job *job, struct hd_s
 	const struct hd_elastic *owner = &job->elastic->owner;
 	char text[64];
 
-	(void)snprintf(text, sizeof(text), "target of %.32s", job->name);
+	(void)snprintf(text, sizeof text, "target of %.32s", job->name);
 	ctl_event(
 		sink,
 		(struct hd_event){
@@ -142,7 +142,7 @@ int ctl_elastic_set(
 	struct ctl_elastic *elastic = job->elastic;
 
 	if (!elastic) {
-		elastic = calloc(1, sizeof(*elastic));
+		elastic = calloc(1, sizeof *elastic);
 		if (!elastic) {
 			(void)snprintf(error, error_bytes, "no memory");
 			return -ENOMEM;
@@ -211,7 +211,7 @@ static void observe(struct hd_controller *c, struct ctl_job *job, struct hd_sink
 		elastic->refused++;
 		(void)snprintf(
 			elastic->refusal,
-			sizeof(elastic->refusal),
+			sizeof elastic->refusal,
 			"step %llu: the sum of the losses is not finite",
 			(unsigned long long)r->step
 		);
@@ -247,7 +247,7 @@ void ctl_observe(
 			elastic->refused++;
 			(void)snprintf(
 				elastic->refusal,
-				sizeof(elastic->refusal),
+				sizeof elastic->refusal,
 				"worker %u, step %u: step or samples 0, or a loss that is NaN or infinite",
 				m->worker,
 				m->step

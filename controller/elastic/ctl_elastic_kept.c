@@ -24,8 +24,8 @@ json_t *ctl_elastic_out(const struct ctl_job *job) {
 	if (!job->elastic)
 		return NULL;
 	owner = &job->elastic->owner;
-	hd_elastic_words(owner, words, sizeof(words));
-	hd_text_copy(reason, sizeof(reason), owner->reason);
+	hd_elastic_words(owner, words, sizeof words);
+	hd_text_copy(reason, sizeof reason, owner->reason);
 	object = json_object();
 	(void)json_object_set_new(object, "words", json_string(words));
 	(void)json_object_set_new(object, "target", json_integer(owner->target));
@@ -53,7 +53,7 @@ take_text(const struct hd_json_object *in, const char *key, size_t most, const c
 		*to = text;
 		return 0;
 	}
-	(void)snprintf(field, sizeof(field), "%s.%s", in->prefix, key);
+	(void)snprintf(field, sizeof field, "%s.%s", in->prefix, key);
 	return hd_json_fail(in->reader, field, "must be a text of less than %zu bytes", most);
 }
 
@@ -74,7 +74,7 @@ static int take(const struct hd_json_object *in, struct kept *kept) {
 	    || take_text(in, "words", HD_ELASTIC_WORDS_BYTES + 1, &kept->words) < 0
 	    || take_text(in, "reason", HD_ELASTIC_REASON_BYTES, &kept->reason) < 0)
 		return -EINVAL;
-	return hd_json_numbers(in, numbers, sizeof(numbers) / sizeof(numbers[0]));
+	return hd_json_numbers(in, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
 static int
@@ -83,13 +83,13 @@ build(const struct hd_json_object *in, const struct kept *kept, struct hd_elasti
 
 	hd_elastic_init(owner);
 	/* What has no workers yet had them: a policy that asks for their number gets the target. */
-	if (hd_elastic_set(owner, kept->words, 0, (uint32_t)kept->target, error, sizeof(error))
+	if (hd_elastic_set(owner, kept->words, 0, (uint32_t)kept->target, error, sizeof error)
 	    < 0) {
-		(void)snprintf(field, sizeof(field), "%s.words", in->prefix);
+		(void)snprintf(field, sizeof field, "%s.words", in->prefix);
 		return hd_json_fail(in->reader, field, "%s", error);
 	}
 	owner->target = (uint32_t)kept->target;
-	hd_text_copy(owner->reason, sizeof(owner->reason), kept->reason);
+	hd_text_copy(owner->reason, sizeof owner->reason, kept->reason);
 	owner->account = (struct hd_elastic_account){
 		.ran_s = kept->ran_s,
 		.worker_s = kept->worker_s,
@@ -112,10 +112,10 @@ int ctl_elastic_in(const struct hd_json_object *job, struct ctl_elastic **elasti
 	*elastic = NULL;
 	if (!in.object)
 		return 0;
-	(void)snprintf(prefix, sizeof(prefix), "%s.elastic", job->prefix);
+	(void)snprintf(prefix, sizeof prefix, "%s.elastic", job->prefix);
 	if (take(&in, &kept) < 0)
 		return -EINVAL;
-	*elastic = calloc(1, sizeof(**elastic));
+	*elastic = calloc(1, sizeof **elastic);
 	if (!*elastic)
 		return -ENOMEM;
 	(*elastic)->held_norm = -1;

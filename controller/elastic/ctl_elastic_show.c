@@ -18,7 +18,7 @@ static void owner_columns(const struct ctl_elastic *elastic, struct hd_rows *row
 	char words[HD_ELASTIC_WORDS_BYTES + 1], text[HD_ELASTIC_REASON_BYTES];
 	bool seen = owner->seen.step > 0;
 
-	hd_elastic_words(owner, words, sizeof(words));
+	hd_elastic_words(owner, words, sizeof words);
 	hd_row_text(rows, "words", words);
 	hd_row_count(rows, "step", owner->account.step);
 	hd_row_real(rows, "loss", seen ? owner->seen.loss : NAN);
@@ -33,7 +33,7 @@ static void owner_columns(const struct ctl_elastic *elastic, struct hd_rows *row
 	hd_row_count(rows, "changes", elastic->changes);
 	hd_row_count(rows, "sent_away", elastic->sent_away);
 	hd_row_count(rows, "refused", elastic->refused);
-	hd_text_copy(text, sizeof(text), elastic->refusal);
+	hd_text_copy(text, sizeof text, elastic->refusal);
 	hd_row_text(rows, "refusal", text);
 }
 
@@ -48,7 +48,7 @@ uint64_t ctl_rows_elastic(const struct hd_controller *c, struct hd_rows *rows) {
 
 		if (!hd_row_begin(rows))
 			continue;
-		hd_text_copy(reason, sizeof(reason), elastic->owner.reason);
+		hd_text_copy(reason, sizeof reason, elastic->owner.reason);
 		hd_row_text(rows, "tenant", job->tenant_name);
 		hd_row_text(rows, "job", job->name);
 		hd_row_text(rows, "policy", job->elastic ? elastic->owner.policy->name : "");

@@ -100,7 +100,7 @@ static void integrate(struct sharing *s) {
 		s->change[s->change_count++] = (struct change){s->flow[i].start, 1, 0};
 		s->change[s->change_count++] = (struct change){s->flow[i].end, -1, 0};
 	}
-	qsort(s->change, s->change_count, sizeof(s->change[0]), by_time);
+	qsort(s->change, s->change_count, sizeof s->change[0], by_time);
 	for (uint32_t i = 0; i < s->change_count; i++) {
 		struct change *change = &s->change[i];
 
@@ -381,7 +381,7 @@ add_members(struct hd_controller *c, struct ctl_past *past, const struct ctl_gro
 	if (slowest && past->path_count + slowest->path_count <= HD_PLAN_PATH_MAX) {
 		memcpy(past->path + past->path_count,
 		       slowest->path,
-		       slowest->path_count * sizeof(*past->path));
+		       slowest->path_count * sizeof *past->path);
 		past->path_count = (uint8_t)(past->path_count + slowest->path_count);
 	}
 	for (uint32_t m = 0; m < group->count; m++) {
@@ -394,7 +394,7 @@ add_members(struct hd_controller *c, struct ctl_past *past, const struct ctl_gro
 		past->token = t->token;
 		past->limited = 1;
 		past->path_count = t->path_count;
-		memcpy(past->path, t->path, sizeof(past->path));
+		memcpy(past->path, t->path, sizeof past->path);
 	}
 }
 
@@ -414,7 +414,7 @@ void ctl_sample_add(
 	past->token = t->token;
 	past->limited = limited(c, t, m);
 	past->path_count = t->path_count;
-	memcpy(past->path, t->path, sizeof(past->path));
+	memcpy(past->path, t->path, sizeof past->path);
 	if (is_joint(t))
 		add_members(c, past, t->group);
 }
@@ -440,7 +440,7 @@ void ctl_sample_shard(
 		m->limited_permille / 1000.0;
 	past->beside = beside;
 	past->path_count = (uint8_t)count;
-	memcpy(past->path, path, sizeof(past->path));
+	memcpy(past->path, path, sizeof past->path);
 }
 
 void ctl_samples_take(struct hd_controller *c, struct hd_sink *sink) {

@@ -60,7 +60,7 @@ static void record_group(
 /* Nobody hears of it yet. NULL: limit or memory. */
 static struct ctl_group *
 group_make(struct hd_controller *c, const struct hd_plan_group *plan, struct ctl_job *job) {
-	struct ctl_group *group = calloc(1, sizeof(*group));
+	struct ctl_group *group = calloc(1, sizeof *group);
 
 	if (!group)
 		return NULL;

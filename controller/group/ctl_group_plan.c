@@ -49,7 +49,7 @@ static void find_aggregators(struct hd_controller *c) {
 		g->memory[a] = (double)ctl_memory_left(c, g->aggregator[a]);
 		g->at_once[a] = g->aggregator[a]->role == HD_ROLE_SWITCH;
 		hd_text_copy(
-			g->aggregator_host[a], sizeof(g->aggregator_host[a]), g->aggregator[a]->host
+			g->aggregator_host[a], sizeof g->aggregator_host[a], g->aggregator[a]->host
 		);
 	}
 }
@@ -114,11 +114,11 @@ static bool make_room(struct ctl_grouping *g) {
 
 	if (count <= g->room)
 		return true;
-	tokens = realloc(g->sum_token, count * sizeof(*tokens));
+	tokens = realloc(g->sum_token, count * sizeof *tokens);
 	if (!tokens)
 		return false;
 	g->sum_token = tokens;
-	behind = realloc(g->sum_behind, count * sizeof(*behind));
+	behind = realloc(g->sum_behind, count * sizeof *behind);
 	if (!behind)
 		return false;
 	g->sum_behind = behind;
@@ -153,8 +153,8 @@ void ctl_group_round(struct hd_controller *c) {
 		return;
 	}
 	if (g->plan.group_count > 0) {
-		memset(g->sum_token, 0, g->plan.group_count * sizeof(*g->sum_token));
-		memset(g->sum_behind, 0, g->plan.group_count * sizeof(*g->sum_behind));
+		memset(g->sum_token, 0, g->plan.group_count * sizeof *g->sum_token);
+		memset(g->sum_behind, 0, g->plan.group_count * sizeof *g->sum_behind);
 	}
 	c->scratch.entries = g->plan.entries;
 }
@@ -182,7 +182,7 @@ struct hd_plan_way ctl_entry_way(const struct hd_controller *c, uint32_t entry) 
 	for (uint32_t m = 0; group && m < group->count; m++)
 		if (plan->members[group->first + m] == entry)
 			return plan->member_ways[group->first + m];
-	memcpy(way.links, item->path, sizeof(way.links));
+	memcpy(way.links, item->path, sizeof way.links);
 	return way;
 }
 

@@ -90,7 +90,7 @@ uint64_t ctl_rows_groups(const struct hd_controller *c, struct hd_rows *rows) {
 			break;
 		if (!hd_row_begin(rows))
 			continue;
-		name_members(group, members, sizeof(members));
+		name_members(group, members, sizeof members);
 		hd_row_count(rows, "group", group->number);
 		hd_row_text(rows, "job", group->job->name);
 		hd_row_text(rows, "kind", group->direction == HD_PUSH ? "sum" : "relay");

@@ -67,7 +67,7 @@ struct ctl_group_slots *ctl_slots_take(
 	struct hd_sink *sink
 ) {
 	struct ctl_job *job = members[0]->job;
-	struct ctl_group_slots *slots = calloc(1, sizeof(*slots));
+	struct ctl_group_slots *slots = calloc(1, sizeof *slots);
 	uint32_t left = slots_left(c, node, job), want = 0;
 	double rate = INFINITY;
 	hd_ns rtt = 0;
@@ -156,7 +156,7 @@ int ctl_slots_say(struct hd_controller *c, struct ctl_group *group, struct hd_si
 			&seat, 1, seats + (size_t)i * HD_GROUP_SEAT_BYTES, HD_GROUP_SEAT_BYTES
 		);
 	}
-	hd_group_put_receivers(receivers, slots->receivers, list, sizeof(list));
+	hd_group_put_receivers(receivers, slots->receivers, list, sizeof list);
 	m->members = (struct hd_blob){seats, group->count * HD_GROUP_SEAT_BYTES};
 	m->receivers = (struct hd_blob){list, slots->receivers * HD_GROUP_RECEIVER_BYTES};
 	m->job = group->job->id;

@@ -36,7 +36,7 @@ const struct hd_stat_group hd_journal_group = {
 	.name = "journal",
 	.help = "the controller's history",
 	.stats = journal_stats,
-	.count = sizeof(journal_stats) / sizeof(journal_stats[0]),
+	.count = sizeof journal_stats / sizeof journal_stats[0],
 };
 
 struct hd_journal {
@@ -142,14 +142,14 @@ static void tell(struct hd_journal *j, int code) {
 	if (j->bad)
 		(void)snprintf(
 			text,
-			sizeof(text),
+			sizeof text,
 			"%s: %s; records wait for it, %d at most",
 			j->file.path,
 			j->file.db ? sqlite3_errmsg(j->file.db) : sqlite3_errstr(code),
 			HD_JOURNAL_RECORDS_MAX
 		);
 	else
-		(void)snprintf(text, sizeof(text), "%s: can be written again", j->file.path);
+		(void)snprintf(text, sizeof text, "%s: can be written again", j->file.path);
 	j->config.say(j->config.owner, !j->bad, text);
 }
 
@@ -157,7 +157,7 @@ static void tell(struct hd_journal *j, int code) {
 static int ensure_open(struct hd_journal *j) {
 	char error[256];
 
-	if (j->file.db || journal_file_open(&j->file, &j->config, error, sizeof(error)) == 0)
+	if (j->file.db || journal_file_open(&j->file, &j->config, error, sizeof error) == 0)
 		return SQLITE_OK;
 	journal_file_close(&j->file);
 	return SQLITE_FULL;
@@ -243,7 +243,7 @@ int hd_journal_open(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_journal *j = calloc(1, sizeof(*j));
+	struct hd_journal *j = calloc(1, sizeof *j);
 	pthread_condattr_t monotonic;
 	int code = -ENOMEM;
 
@@ -258,7 +258,7 @@ int hd_journal_open(
 	pthread_cond_init(&j->filled, NULL);
 	pthread_cond_init(&j->hurry, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	j->ring = calloc(HD_JOURNAL_RECORDS_MAX, sizeof(*j->ring));
+	j->ring = calloc(HD_JOURNAL_RECORDS_MAX, sizeof *j->ring);
 	j->batch = calloc(BATCH_MAX, sizeof(const struct hd_record *));
 	if (j->ring && j->batch)
 		code = journal_file_open(&j->file, &j->config, error, error_bytes);

@@ -223,7 +223,7 @@ static int prune_table(struct journal_file *file, const char *table, uint64_t ke
 
 	(void)snprintf(
 		sql,
-		sizeof(sql),
+		sizeof sql,
 		"DELETE FROM %s WHERE rowid <= (SELECT max(rowid) FROM %s) - %llu",
 		table,
 		table,
@@ -239,11 +239,11 @@ int journal_file_prune(struct journal_file *file) {
 	char sql[160];
 	int code = SQLITE_OK;
 
-	for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]) && code == SQLITE_OK; i++)
+	for (size_t i = 0; i < sizeof bounded / sizeof bounded[0] && code == SQLITE_OK; i++)
 		code = prune_table(file, bounded[i], file->rows_max);
 	(void)snprintf(
 		sql,
-		sizeof(sql),
+		sizeof sql,
 		"DELETE FROM jobs WHERE job IN (SELECT job FROM jobs ORDER BY last_at DESC LIMIT -1 OFFSET %d)",
 		JOBS_MAX
 	);
@@ -255,7 +255,7 @@ static uint64_t row_span(const struct journal_file *file, const char *table) {
 	uint64_t span = 0;
 	char sql[96];
 
-	(void)snprintf(sql, sizeof(sql), "SELECT max(rowid) - min(rowid) + 1 FROM %s", table);
+	(void)snprintf(sql, sizeof sql, "SELECT max(rowid) - min(rowid) + 1 FROM %s", table);
 	if (sqlite3_prepare_v2(file->db, sql, -1, &statement, NULL) != SQLITE_OK)
 		return 0;
 	if (sqlite3_step(statement) == SQLITE_ROW)
@@ -268,7 +268,7 @@ static uint64_t row_span(const struct journal_file *file, const char *table) {
 static int make_room(struct journal_file *file) {
 	int code = SQLITE_OK;
 
-	for (size_t i = 0; i < sizeof(bounded) / sizeof(bounded[0]) && code == SQLITE_OK; i++)
+	for (size_t i = 0; i < sizeof bounded / sizeof bounded[0] && code == SQLITE_OK; i++)
 		code = prune_table(file, bounded[i], row_span(file, bounded[i]) * 3 / 4);
 	return code;
 }
@@ -345,7 +345,7 @@ static int begin_life(struct journal_file *file, uint16_t epoch) {
 	clock_gettime(CLOCK_REALTIME, &now);
 	(void)snprintf(
 		sql,
-		sizeof(sql),
+		sizeof sql,
 		"INSERT INTO lives VALUES(NULL, %u, %lld.%03ld)",
 		epoch,
 		(long long)now.tv_sec,
@@ -365,7 +365,7 @@ static int set_up(struct journal_file *file, uint16_t epoch) {
 	code = execute(file, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;");
 	(void)snprintf(
 		sql,
-		sizeof(sql),
+		sizeof sql,
 		"PRAGMA max_page_count = %llu; PRAGMA journal_size_limit = 4194304;",
 		(unsigned long long)(file->bytes_max / 4096)
 	);
@@ -411,11 +411,11 @@ static void move_aside(const struct journal_file *file, const struct hd_journal_
 	static const char *const ends[] = {"", "-wal", "-shm"};
 	char from[4096], to[4096], text[1100];
 
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		(void)snprintf(from, sizeof(from), "%s%s", file->path, ends[i]);
+	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+		(void)snprintf(from, sizeof from, "%s%s", file->path, ends[i]);
 		(void)snprintf(
 			to,
-			sizeof(to),
+			sizeof to,
 			"%s.damaged-%lld%s",
 			file->path,
 			(long long)time(NULL),
@@ -423,7 +423,7 @@ static void move_aside(const struct journal_file *file, const struct hd_journal_
 		);
 		if (rename(from, to) == 0 && i == 0) {
 			(void
-			)snprintf(text, sizeof(text), "%.500s: damaged: moved to %.500s", from, to);
+			)snprintf(text, sizeof text, "%.500s: damaged: moved to %.500s", from, to);
 			config->say(config->owner, false, text);
 		}
 	}

@@ -106,7 +106,7 @@ int hd_json_line(const char *text, const char *path) {
 			next = enter_key(at, path, bytes);
 			path += bytes;
 		}
-		if (next == NULL)
+		if (!next)
 			break;
 		at = next;
 	}
@@ -128,7 +128,7 @@ json_t *hd_json_load(const struct hd_json_reader *reader) {
 		return NULL;
 	}
 	json_t *root = json_loads(reader->text, JSON_REJECT_DUPLICATES, &where);
-	if (root == NULL)
+	if (!root)
 		(void)snprintf(
 			reader->error,
 			reader->error_bytes,
@@ -173,9 +173,9 @@ int hd_json_known(const struct hd_json_object *in, const char *const *keys) {
 		char field[FIELD_BYTES];
 		size_t k = 0;
 
-		while (keys[k] != NULL && strcmp(keys[k], key) != 0)
+		while (keys[k] && strcmp(keys[k], key) != 0)
 			k++;
-		if (keys[k] != NULL)
+		if (keys[k])
 			continue;
 		name_field(in, key, field);
 		return hd_json_fail(in->reader, field, "unknown field");
@@ -200,14 +200,14 @@ int hd_json_number(
 	const char *text = json_string_value(found);
 	char field[FIELD_BYTES];
 
-	if (found == NULL && range->required)
+	if (!found && range->required)
 		return missing(in, key);
-	if (found == NULL) {
+	if (!found) {
 		*value = range->fallback;
 		return 0;
 	}
 	name_field(in, key, field);
-	if (range->infinite && text != NULL && strcmp(text, "inf") == 0) {
+	if (range->infinite && text && strcmp(text, "inf") == 0) {
 		*value = INFINITY;
 		return 0;
 	}
@@ -252,14 +252,14 @@ int hd_json_name(
 	const char *text = json_string_value(found);
 	char field[FIELD_BYTES];
 
-	if (found == NULL && required)
+	if (!found && required)
 		return missing(in, key);
-	if (found == NULL) {
+	if (!found) {
 		*value = NULL;
 		return 0;
 	}
 	name_field(in, key, field);
-	if (text == NULL || *text == 0 || strlen(text) > HD_NAME_BYTES_MAX)
+	if (!text || *text == 0 || strlen(text) > HD_NAME_BYTES_MAX)
 		return hd_json_fail(
 			in->reader,
 			field,
@@ -280,9 +280,9 @@ int hd_json_array(
 	json_t *found = json_object_get(in->object, key);
 	char field[FIELD_BYTES];
 
-	if (found == NULL && required)
+	if (!found && required)
 		return missing(in, key);
-	if (found == NULL) {
+	if (!found) {
 		*value = NULL;
 		return 0;
 	}

@@ -8,7 +8,7 @@
 int hd_plan_create(struct hd_plan **plan) {
 	struct hd_plan *made = calloc(1, sizeof *made);
 
-	if (made == NULL)
+	if (!made)
 		return -ENOMEM;
 	made->no_link_group = HD_PLAN_NONE;
 	*plan = made;
@@ -16,7 +16,7 @@ int hd_plan_create(struct hd_plan **plan) {
 }
 
 void hd_plan_destroy(struct hd_plan *plan) {
-	if (plan == NULL)
+	if (!plan)
 		return;
 	hd_plan_fini(plan);
 	free(plan);

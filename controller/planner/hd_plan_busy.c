@@ -107,7 +107,7 @@ int hd_plan_load_busy(const struct hd_plan_input *in, struct hd_profile *profile
 	uint32_t *order = malloc((count + 1) * sizeof *order);
 	struct edge *edges = malloc((2 * (size_t)count + 1) * sizeof *edges);
 	const struct promises promises = {in->busy, order, count};
-	int rc = order == NULL || edges == NULL ? -ENOMEM : 0;
+	int rc = !order || !edges ? -ENOMEM : 0;
 
 	for (uint32_t b = 0; rc == 0 && b < count; b++)
 		order[b] = b;

@@ -17,7 +17,7 @@ int hd_due_reserve(struct hd_due *due, uint32_t count) {
 		.waiting = malloc(room * sizeof *fresh.waiting),
 		.room = room,
 	};
-	if (fresh.nodes == NULL || fresh.deadlines == NULL || fresh.waiting == NULL) {
+	if (!fresh.nodes || !fresh.deadlines || !fresh.waiting) {
 		hd_due_fini(&fresh);
 		return -ENOMEM;
 	}

@@ -10,14 +10,14 @@
 int hd_plan_grouper_create(struct hd_plan_grouper **grouper) {
 	struct hd_plan_grouper *made = calloc(1, sizeof *made);
 
-	if (made == NULL)
+	if (!made)
 		return -ENOMEM;
 	*grouper = made;
 	return 0;
 }
 
 void hd_plan_grouper_destroy(struct hd_plan_grouper *g) {
-	if (g == NULL)
+	if (!g)
 		return;
 	for (uint32_t l = 0; l < g->profile_room; l++)
 		hd_profile_fini(&g->profiles[l]);
@@ -195,11 +195,11 @@ static int ask_ways(struct hd_plan_grouper *g, const struct hd_group_list *list)
 		struct hd_plan_way *larger = realloc(g->ways, need * sizeof *larger);
 		bool *is;
 
-		if (larger == NULL)
+		if (!larger)
 			return -ENOMEM;
 		g->ways = larger;
 		is = realloc(g->way_is, need * sizeof *is);
-		if (is == NULL)
+		if (!is)
 			return -ENOMEM;
 		g->way_is = is;
 		g->way_room = need;

@@ -232,7 +232,7 @@ static inline const struct hd_plan_way *hd_group_way(
 	return g->way_is[k] ? &g->ways[k] : NULL;
 }
 static inline bool hd_group_at_once(const struct hd_plan_grouper *g, uint32_t aggregator) {
-	return g->in->at_once != NULL && g->in->at_once[aggregator];
+	return g->in->at_once && g->in->at_once[aggregator];
 }
 static inline const struct hd_plan_way *hd_group_trunk(
 	const struct hd_plan_grouper *g,

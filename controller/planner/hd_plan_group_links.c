@@ -10,7 +10,7 @@
 static bool resize(void **array, size_t count, size_t item_bytes) {
 	void *larger = realloc(*array, count * item_bytes);
 
-	if (larger == NULL)
+	if (!larger)
 		return false;
 	*array = larger;
 	return true;

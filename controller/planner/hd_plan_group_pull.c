@@ -31,7 +31,7 @@ sow(struct hd_plan_grouper *g, const struct hd_group_list *list, struct seed *se
 
 		for (uint32_t s = 0; s < *count; s++)
 			has |= seeds[s].aggregator == a;
-		if (has || trunk == NULL || g->memory[a] < amount)
+		if (has || !trunk || g->memory[a] < amount)
 			continue;
 		const struct hd_group_transfer copy
 			= {trunk->links, trunk->count, HD_PLAN_NONE, amount, 0, 0};
@@ -69,7 +69,7 @@ draw(struct hd_plan_grouper *g,
 	for (uint32_t s = 0; same && s < count; s++) {
 		const struct hd_plan_way *way = hd_group_way(g, list, index, seeds[s].aggregator);
 
-		if (way == NULL)
+		if (!way)
 			continue;
 		const struct hd_group_transfer relay = {
 			way->links,

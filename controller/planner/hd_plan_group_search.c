@@ -92,7 +92,7 @@ collect(struct hd_plan_grouper *g,
 		const struct hd_plan_way *way = hd_group_way(g, list, i, offer->aggregator);
 		const struct hd_plan_item *item = hd_group_item(g, list->entries[i]);
 
-		if (way == NULL || !hd_group_may_work(g)
+		if (!way || !hd_group_may_work(g)
 		    || !same_kind(g, list->entries[first], list->entries[i]))
 			break;
 		hd_group_size_add(&size, item);
@@ -121,7 +121,7 @@ best_offer(struct hd_plan_grouper *g, const struct hd_group_list *list, uint32_t
 		const struct hd_plan_way *trunk = hd_group_trunk(g, list, a);
 		struct offer offer = {.aggregator = a};
 
-		if (trunk == NULL || g->memory[a] < amount)
+		if (!trunk || g->memory[a] < amount)
 			continue;
 		struct hd_group_transfer sum = trunk_of(trunk, amount);
 		sum.from = g->commit[list->job];

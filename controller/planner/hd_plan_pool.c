@@ -18,7 +18,7 @@ void hd_pool_fini(struct hd_pool *pool) {
 }
 
 static int make_room(struct hd_pool *pool, uint32_t count) {
-	if (count <= pool->room && pool->runs != NULL)
+	if (count <= pool->room && pool->runs)
 		return 0;
 	uint32_t room = pool->room == 0 ? 16 : pool->room;
 	while (room < count)
@@ -30,8 +30,7 @@ static int make_room(struct hd_pool *pool, uint32_t count) {
 		.groups = malloc(room * sizeof *fresh.groups),
 		.room = room,
 	};
-	if (fresh.items == NULL || fresh.aged == NULL || fresh.runs == NULL
-	    || fresh.groups == NULL) {
+	if (!fresh.items || !fresh.aged || !fresh.runs || !fresh.groups) {
 		hd_pool_fini(&fresh);
 		return -ENOMEM;
 	}
@@ -178,8 +177,8 @@ static double
 group_carries(const struct hd_plan *plan, const struct hd_pool_group *group, double until) {
 	const struct hd_profile *profile = short_profile(plan, group);
 
-	return profile == NULL || until == INFINITY ? INFINITY :
-						      link_carries(profile, group->rate, 0, until);
+	return !profile || until == INFINITY ? INFINITY :
+					       link_carries(profile, group->rate, 0, until);
 }
 
 /* Whether the run finishes after `until` even with all links but the shared one to itself. */
@@ -192,7 +191,7 @@ static bool run_late(
 	const struct hd_profile *profile = short_profile(plan, group);
 	const double least = plan->in->share_min * run->rate * (1 - 1e-9);
 
-	return profile != NULL && until < INFINITY
+	return profile && until < INFINITY
 		&& link_carries(profile, run->rate, least, until) < run->amount;
 }
 

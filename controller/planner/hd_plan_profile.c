@@ -18,7 +18,7 @@ static int make_room(struct hd_profile *profile, uint32_t wanted) {
 	while (room < wanted)
 		room *= 2;
 	struct hd_profile_piece *larger = realloc(profile->pieces, room * sizeof *larger);
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	profile->pieces = larger;
 	profile->room = room;

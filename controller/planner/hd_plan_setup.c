@@ -9,7 +9,7 @@
 static bool resize(void **array, size_t count, size_t item_bytes) {
 	void *larger = realloc(*array, count * item_bytes);
 
-	if (larger == NULL)
+	if (!larger)
 		return false;
 	*array = larger;
 	return true;
@@ -34,7 +34,7 @@ static int make_item_room(struct hd_plan *plan, uint32_t count) {
 }
 
 static int make_link_room(struct hd_plan *plan, uint32_t count) {
-	if (count <= plan->profile_room && plan->link_first != NULL)
+	if (count <= plan->profile_room && plan->link_first)
 		return 0;
 	count = count == 0 ? 1 : count; /* nothing would not be told from failure */
 	if (!RESIZE(plan->profiles, count) || !RESIZE(plan->link_uses, count)

@@ -11,7 +11,7 @@
 static int add_name(json_t *index, const char *name) {
 	const json_int_t next = (json_int_t)json_object_size(index);
 
-	if (json_object_get(index, name) != NULL)
+	if (json_object_get(index, name))
 		return -EEXIST;
 	return json_object_set_new(index, name, json_integer(next)) == 0 ? 0 : -ENOMEM;
 }
@@ -19,7 +19,7 @@ static int add_name(json_t *index, const char *name) {
 int hd_snapshot_find_name(const json_t *index, const char *name) {
 	const json_t *found = json_object_get(index, name);
 
-	return found == NULL ? -ENOENT : (int)json_integer_value(found);
+	return !found ? -ENOENT : (int)json_integer_value(found);
 }
 
 int hd_snapshot_add_name(
@@ -63,7 +63,7 @@ read_tenants(const struct hd_snapshot_reader *reader, const struct hd_json_objec
 	size_t i;
 	int rc = hd_json_array(root, "tenants", false, HD_JOBS_MAX, &list);
 
-	if (rc < 0 || list == NULL)
+	if (rc < 0 || !list)
 		return rc;
 	reader->snapshot->listed_tenants = true;
 	json_array_foreach(list, i, object) {
@@ -151,7 +151,7 @@ static int read_job(const struct hd_snapshot_reader *reader, json_t *object, siz
 			&in, &s->defaults, json_object_get(s->root, "tau_max") == NULL, job
 		);
 	if (rc == 0)
-		rc = tenant_of(reader, prefix, tenant == NULL ? "default" : tenant);
+		rc = tenant_of(reader, prefix, !tenant ? "default" : tenant);
 	if (rc < 0)
 		return rc;
 	job->tenant = (uint32_t)rc;
@@ -166,9 +166,9 @@ static int read_jobs(const struct hd_snapshot_reader *reader, const struct hd_js
 	reader->snapshot->defaults.theta = INFINITY;
 	if (rc == 0)
 		rc = read_bounds(
-			root, &reader->snapshot->defaults, list == NULL, &reader->snapshot->defaults
+			root, &reader->snapshot->defaults, !list, &reader->snapshot->defaults
 		);
-	if (rc < 0 || list == NULL)
+	if (rc < 0 || !list)
 		return rc;
 	reader->snapshot->listed_jobs = true;
 	json_array_foreach(list, i, object) {
@@ -189,12 +189,12 @@ static int job_of(const struct hd_snapshot_reader *reader, const struct hd_json_
 		rc = hd_json_name(in, "tenant", false, &tenant);
 	if (rc < 0)
 		return rc;
-	if (name == NULL && s->listed_jobs && json_object_size(s->jobs) != 1)
+	if (!name && s->listed_jobs && json_object_size(s->jobs) != 1)
 		return hd_json_fail(in->reader, in->prefix, "job is missing");
-	if (name == NULL && s->listed_jobs)
+	if (!name && s->listed_jobs)
 		name = json_object_iter_key(json_object_iter(s->jobs));
-	if (name == NULL)
-		name = tenant == NULL ? "default" : tenant;
+	if (!name)
+		name = !tenant ? "default" : tenant;
 	const int found = hd_snapshot_find_name(s->jobs, name);
 	if (found < 0 && s->listed_jobs)
 		return hd_json_fail(
@@ -205,9 +205,9 @@ static int job_of(const struct hd_snapshot_reader *reader, const struct hd_json_
 		return hd_json_fail(
 			in->reader, in->prefix, "more than %d jobs (HD_JOBS_MAX)", HD_JOBS_MAX
 		);
-	if (found >= 0 && tenant == NULL)
+	if (found >= 0 && !tenant)
 		return found;
-	const int owner = tenant_of(reader, in->prefix, tenant == NULL ? "default" : tenant);
+	const int owner = tenant_of(reader, in->prefix, !tenant ? "default" : tenant);
 	if (owner < 0)
 		return owner;
 	if (found >= 0 && s->job[found].tenant != (uint32_t)owner)
@@ -250,9 +250,9 @@ static int read_direction(const struct hd_json_object *in, struct hd_plan_item *
 	const char *text = json_string_value(value);
 	char field[96];
 
-	if (value == NULL || (text != NULL && strcmp(text, "push") == 0))
+	if (!value || (text && strcmp(text, "push") == 0))
 		item->direction = HD_PLAN_PUSH;
-	else if (text != NULL && strcmp(text, "pull") == 0)
+	else if (text && strcmp(text, "pull") == 0)
 		item->direction = HD_PLAN_PULL;
 	else {
 		(void)snprintf(field, sizeof field, "%s.direction", in->prefix);
@@ -265,7 +265,7 @@ static int read_keep(const struct hd_json_object *in, struct hd_plan_item *item)
 	json_t *value = json_object_get(in->object, "keep");
 	char field[96];
 
-	if (value != NULL && !json_is_boolean(value)) {
+	if (value && !json_is_boolean(value)) {
 		(void)snprintf(field, sizeof field, "%s.keep", in->prefix);
 		return hd_json_fail(in->reader, field, "must be true or false");
 	}
@@ -356,7 +356,7 @@ static int number_ids(const struct hd_snapshot_reader *reader) {
 	struct named *all = calloc(count + 1, sizeof *all);
 	int rc = 0;
 
-	if (all == NULL)
+	if (!all)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
 		all[i] = (struct named){s->ids[i].value, i};
@@ -393,7 +393,7 @@ read_updates(const struct hd_snapshot_reader *reader, const struct hd_json_objec
 		return rc;
 	s->items = calloc(json_array_size(list) + 1, sizeof *s->items);
 	s->ids = calloc(json_array_size(list) + 1, sizeof *s->ids);
-	if (s->items == NULL || s->ids == NULL)
+	if (!s->items || !s->ids)
 		return -ENOMEM;
 	s->input.items = s->items;
 	s->input.item_count = (uint32_t)json_array_size(list);
@@ -460,10 +460,10 @@ int hd_snapshot_parse(
 	struct hd_snapshot_reader reader = {.json = {text, error, error_bytes}};
 	json_t *root = hd_json_load(&reader.json);
 
-	if (root == NULL)
+	if (!root)
 		return -EINVAL;
 	reader.snapshot = calloc(1, sizeof *reader.snapshot);
-	if (reader.snapshot == NULL) {
+	if (!reader.snapshot) {
 		json_decref(root);
 		return -ENOMEM;
 	}
@@ -482,7 +482,7 @@ int hd_snapshot_parse(
 }
 
 void hd_snapshot_destroy(struct hd_snapshot *snapshot) {
-	if (snapshot == NULL)
+	if (!snapshot)
 		return;
 	json_decref(snapshot->root);
 	json_decref(snapshot->links);

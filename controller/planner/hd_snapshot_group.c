@@ -82,7 +82,7 @@ int hd_snapshot_read_aggregators(
 
 	if (rc < 0)
 		return rc;
-	if (streaming != NULL && !json_is_boolean(streaming))
+	if (streaming && !json_is_boolean(streaming))
 		return hd_json_fail(&reader->json, "streaming", "must be true or false");
 	s->streaming = json_is_true(streaming);
 	s->aggregator_count = (uint32_t)json_array_size(list);

@@ -41,7 +41,7 @@ int hd_snapshot_read_links(
 	if (rc < 0)
 		return rc;
 	s->capacity = calloc(json_array_size(list) + 1, sizeof *s->capacity);
-	if (s->capacity == NULL)
+	if (!s->capacity)
 		return -ENOMEM;
 	s->input.capacity = s->capacity;
 	s->input.link_count = (uint32_t)json_array_size(list);
@@ -59,8 +59,7 @@ int hd_snapshot_link(
 	const json_t *value
 ) {
 	const char *name = json_string_value(value);
-	const int link
-		= name == NULL ? -ENOENT : hd_snapshot_find_name(reader->snapshot->links, name);
+	const int link = !name ? -ENOENT : hd_snapshot_find_name(reader->snapshot->links, name);
 
 	if (link < 0)
 		return hd_json_fail(&reader->json, field, "must be the name of a link");
@@ -106,10 +105,10 @@ int hd_snapshot_read_busy(
 	size_t i;
 	int rc = hd_json_array(root, "busy", false, HD_PLAN_BUSY_MAX, &list);
 
-	if (rc < 0 || list == NULL)
+	if (rc < 0 || !list)
 		return rc;
 	s->busy = calloc(json_array_size(list) + 1, sizeof *s->busy);
-	if (s->busy == NULL)
+	if (!s->busy)
 		return -ENOMEM;
 	s->input.busy = s->busy;
 	s->input.busy_count = (uint32_t)json_array_size(list);

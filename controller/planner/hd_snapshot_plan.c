@@ -100,9 +100,8 @@ static json_t *order_of(
 	const struct hd_plan_entry *entry,
 	const struct hd_plan_grouped *grouped
 ) {
-	const uint32_t group = grouped == NULL || grouped->group_of == NULL ?
-		HD_PLAN_NONE :
-		grouped->group_of[entry - entries];
+	const uint32_t group = !grouped || !grouped->group_of ? HD_PLAN_NONE :
+								grouped->group_of[entry - entries];
 	const struct hd_plan_item *item = &snapshot->items[entry->item];
 	json_t *json = json_object();
 
@@ -148,7 +147,7 @@ json_t *hd_snapshot_plan(
 	double sum = 0;
 	uint32_t pushes = 0;
 
-	if (grouped != NULL)
+	if (grouped)
 		entries = grouped->entries;
 	for (uint32_t e = 0; e < count; e++) {
 		const struct hd_plan_entry *entry = &entries[e];
@@ -168,7 +167,7 @@ json_t *hd_snapshot_plan(
 	json_object_set_new(
 		plan, "mean_commit", pushes == 0 ? json_null() : json_real(sum / pushes)
 	);
-	if (grouped != NULL)
+	if (grouped)
 		json_object_set_new(plan, "groups", hd_snapshot_groups(snapshot, grouped));
 	return plan;
 }

@@ -24,7 +24,7 @@ static int grow(void **array, uint32_t count, uint32_t *capacity, size_t item_by
 		return 0;
 	const uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
 	void *larger = realloc(*array, (size_t)wanted * item_bytes);
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	*array = larger;
 	*capacity = wanted;
@@ -35,7 +35,7 @@ int hd_topology_find(const struct hd_topology *topology, const char *name) {
 	struct hd_topology_name *found;
 
 	HASH_FIND_STR(topology->names, name, found);
-	return found == NULL ? -ENOENT : (int)found->node;
+	return !found ? -ENOENT : (int)found->node;
 }
 
 int hd_topology_add_node(struct hd_topology *topology, const char *name, bool is_switch) {
@@ -50,7 +50,7 @@ int hd_topology_add_node(struct hd_topology *topology, const char *name, bool is
 	    < 0)
 		return -ENOMEM;
 	struct hd_topology_name *entry = calloc(1, sizeof *entry);
-	if (entry == NULL)
+	if (!entry)
 		return -ENOMEM;
 	(void)snprintf(entry->name, sizeof entry->name, "%s", name);
 	entry->node = topology->node_count;
@@ -68,7 +68,7 @@ static char *link_name(const char *from, const char *to) {
 	const size_t bytes = strlen(from) + strlen(to) + 2;
 	char *name = malloc(bytes);
 
-	if (name != NULL)
+	if (name)
 		(void)snprintf(name, bytes, "%s>%s", from, to);
 	return name;
 }
@@ -81,7 +81,7 @@ static int add_directed(struct hd_topology *topology, uint32_t from, uint32_t to
 	    < 0)
 		return -ENOMEM;
 	char *name = link_name(topology->nodes[from].name, topology->nodes[to].name);
-	if (name == NULL)
+	if (!name)
 		return -ENOMEM;
 	topology->links[topology->link_count++]
 		= (struct hd_topology_link){.name = name, .from = from, .to = to};
@@ -187,8 +187,7 @@ int hd_topology_finish(struct hd_topology *topology) {
 	uint32_t *incoming = calloc(topology->link_count + 1, sizeof *incoming);
 	uint32_t *queue = calloc(cores + 1, sizeof *queue);
 	int rc = -ENOMEM;
-	if (topology->next == NULL || topology->core_node == NULL || first == NULL
-	    || incoming == NULL || queue == NULL)
+	if (!topology->next || !topology->core_node || !first || !incoming || !queue)
 		goto out;
 	for (uint32_t n = 0; n < topology->node_count; n++)
 		if (topology->nodes[n].core != HD_TOPOLOGY_NO_CORE)
@@ -206,7 +205,7 @@ out:
 
 int hd_topology_create_star(struct hd_topology **topology) {
 	struct hd_topology *star = calloc(1, sizeof *star);
-	if (star == NULL)
+	if (!star)
 		return -ENOMEM;
 	int rc = hd_topology_add_node(star, STAR_SWITCH, true);
 	if (rc >= 0)
@@ -221,7 +220,7 @@ int hd_topology_create_star(struct hd_topology **topology) {
 }
 
 void hd_topology_destroy(struct hd_topology *topology) {
-	if (topology == NULL)
+	if (!topology)
 		return;
 	HASH_CLEAR(hh, topology->names);
 	for (uint32_t n = 0; n < topology->node_count; n++)
@@ -286,12 +285,11 @@ int hd_topology_reuse(struct hd_topology *topology, const char *name, const bool
 		if (!node->is_switch && !busy[n] && (!oldest || node->asked < oldest->asked))
 			oldest = node;
 	}
-	if (oldest == NULL || hd_topology_find(topology, name) >= 0
-	    || !hd_topology_name_valid(name))
+	if (!oldest || hd_topology_find(topology, name) >= 0 || !hd_topology_name_valid(name))
 		return -ENOSPC;
 	char *up = link_name(name, topology->nodes[0].name);
 	char *down = link_name(topology->nodes[0].name, name);
-	if (up == NULL || down == NULL) {
+	if (!up || !down) {
 		free(up);
 		free(down);
 		return -ENOMEM;

@@ -18,7 +18,7 @@ static int read_nodes(const struct reader *reader, json_t *list, const char *key
 	json_t *value;
 	size_t i;
 
-	if (list == NULL && is_switch)
+	if (!list && is_switch)
 		return 0;
 	if (!json_is_array(list))
 		return fail(reader, key, "must be an array of names");
@@ -27,7 +27,7 @@ static int read_nodes(const struct reader *reader, json_t *list, const char *key
 
 		(void)snprintf(field, sizeof field, "%s[%zu]", key, i);
 		const char *name = json_string_value(value);
-		if (name == NULL || !hd_topology_name_valid(name))
+		if (!name || !hd_topology_name_valid(name))
 			return fail(
 				reader,
 				field,
@@ -62,7 +62,7 @@ static int read_link(const struct reader *reader, json_t *pair, size_t index) {
 		const char *name = json_string_value(json_array_get(pair, k));
 
 		(void)snprintf(field, sizeof field, "links[%zu][%zu]", index, k);
-		if (name == NULL)
+		if (!name)
 			return fail(reader, field, "must be a name");
 		ends[k] = hd_topology_find(reader->topology, name);
 		if (ends[k] < 0)
@@ -101,13 +101,13 @@ static int check_parallel(const struct reader *reader) {
 		uint32_t link;
 		UT_hash_handle hh;
 	} *all = NULL, *set = calloc(topology->link_count + 1, sizeof *set);
-	int rc = set == NULL ? -ENOMEM : 0;
+	int rc = !set ? -ENOMEM : 0;
 
 	for (uint32_t l = 0; rc == 0 && l < topology->link_count; l++) {
 		struct named *found;
 
 		HASH_FIND_STR(all, topology->links[l].name, found);
-		if (found != NULL) {
+		if (found) {
 			char field[64];
 
 			(void)snprintf(field, sizeof field, "links[%u]", l / 2);
@@ -159,10 +159,10 @@ int hd_topology_parse(
 	struct reader reader = {.json = {json, error, error_bytes}};
 	json_t *root = hd_json_load(&reader.json);
 
-	if (root == NULL)
+	if (!root)
 		return -EINVAL;
 	reader.topology = calloc(1, sizeof *reader.topology);
-	const int rc = reader.topology == NULL ? -ENOMEM : read_root(&reader, root);
+	const int rc = !reader.topology ? -ENOMEM : read_root(&reader, root);
 	json_decref(root);
 	if (rc < 0) {
 		hd_topology_destroy(reader.topology);

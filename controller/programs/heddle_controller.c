@@ -223,7 +223,7 @@ static void commanded(
 	char address[HD_ADDR_TEXT_BYTES], words[HD_COMMAND_BYTES];
 
 	hd_driver_print_addr(from, address);
-	hd_command_words(command, words, sizeof(words));
+	hd_command_words(command, words, sizeof words);
 	hd_log_say(
 		&program->service.log,
 		done->reason ? HD_LOG_WARNING : HD_LOG_INFO,
@@ -323,7 +323,7 @@ static int with_journal(struct program *program) {
 	int status;
 
 	if (o->journal) {
-		status = hd_journal_open(&config, &program->journal, error, sizeof(error));
+		status = hd_journal_open(&config, &program->journal, error, sizeof error);
 		if (status)
 			return hd_log_fail(
 				o->common.log,
@@ -376,7 +376,7 @@ static int restore(struct program *program, const char *kept) {
 
 	if (!kept)
 		return 0;
-	status = hd_controller_restore(program->controller, kept, error, sizeof(error));
+	status = hd_controller_restore(program->controller, kept, error, sizeof error);
 	if (status)
 		return heddle_refuse_kept(o->common.log, o->state_dir, status, error);
 	hd_log_say(

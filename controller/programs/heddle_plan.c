@@ -46,20 +46,20 @@ static char *read_all(const char *path, int *status) {
 	const char *const name = file == stdin ? "standard input" : path;
 	const size_t room = HD_CONFIG_BYTES_MAX + 1;
 
-	if (file == NULL) {
+	if (!file) {
 		(void)fprintf(stderr, "heddle-plan: %s: %s\n", path, strerror(errno));
 		*status = EX_NOINPUT;
 		return NULL;
 	}
 	char *text = malloc(room + 1);
-	const size_t bytes = text == NULL ? 0 : fread(text, 1, room, file);
+	const size_t bytes = !text ? 0 : fread(text, 1, room, file);
 	const bool broken = ferror(file) != 0;
 	if (file != stdin)
 		(void)fclose(file);
 	*status = EX_DATAERR;
-	if (text == NULL || broken) {
+	if (!text || broken) {
 		(void)fprintf(stderr, "heddle-plan: %s: cannot be read\n", name);
-		*status = text == NULL ? EX_OSERR : EX_IOERR;
+		*status = !text ? EX_OSERR : EX_IOERR;
 	} else if (bytes == room)
 		(void)fprintf(
 			stderr,
@@ -67,7 +67,7 @@ static char *read_all(const char *path, int *status) {
 			name,
 			HD_CONFIG_BYTES_MAX
 		);
-	else if (memchr(text, 0, bytes) != NULL)
+	else if (memchr(text, 0, bytes))
 		(void)fprintf(stderr, "heddle-plan: %s: a NUL byte: this is no JSON\n", name);
 	else {
 		text[bytes] = 0;
@@ -216,7 +216,7 @@ static int print_plan(
 		rc = run_groups(snapshot, entries, count, grouper, &grouped, &used);
 	if (rc == 0)
 		json = hd_snapshot_plan(snapshot, entries, count, used);
-	if (json == NULL) {
+	if (!json) {
 		(void)fprintf(stderr, "heddle-plan: %s\n", error);
 		return rc == -EINVAL ? EX_DATAERR : EX_OSERR;
 	}
@@ -240,7 +240,7 @@ static int plan_file(const char *path, bool table) {
 	int status;
 	char *text = read_all(path, &status);
 
-	if (text == NULL)
+	if (!text)
 		return status;
 	const int rc = hd_snapshot_parse(text, &snapshot, error, sizeof error);
 	free(text);

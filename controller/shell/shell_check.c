@@ -26,7 +26,7 @@ void finding_say(struct finding *f, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
-	(void)vsnprintf(f->found, sizeof(f->found), format, args);
+	(void)vsnprintf(f->found, sizeof f->found, format, args);
 	va_end(args);
 }
 
@@ -34,7 +34,7 @@ void finding_advise(struct finding *f, const char *format, ...) {
 	va_list args;
 
 	va_start(args, format);
-	(void)vsnprintf(f->advice, sizeof(f->advice), format, args);
+	(void)vsnprintf(f->advice, sizeof f->advice, format, args);
 	va_end(args);
 }
 
@@ -73,7 +73,7 @@ static void check_controller(struct shell_context *context, struct findings *all
 	}
 	status = shell_open(context, &shell);
 	if (!status) {
-		status = shell_fetch(shell, "nodes", "", &document, error, sizeof(error));
+		status = shell_fetch(shell, "nodes", "", &document, error, sizeof error);
 		shell_close(shell);
 	}
 	f = finding_add(all, "controller", status ? FINDING_FAIL : FINDING_OK);
@@ -157,7 +157,7 @@ static void print_json(const struct findings *all) {
 }
 
 int shell_run_check(struct shell_context *context, int count, char **words) {
-	struct findings *all = calloc(1, sizeof(*all));
+	struct findings *all = calloc(1, sizeof *all);
 	int failed;
 
 	(void)count;

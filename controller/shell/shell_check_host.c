@@ -105,7 +105,7 @@ void check_versions(struct findings *all) {
 static int mtu_of(int fd, const char *interface) {
 	struct ifreq request = {0};
 
-	(void)snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface);
+	(void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
 	return ioctl(fd, SIOCGIFMTU, &request) ? -1 : request.ifr_mtu;
 }
 
@@ -154,7 +154,7 @@ void check_port(struct findings *all) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct finding *f;
 
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0) {
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof name) == 0) {
 		finding_say(finding_add(all, "port", FINDING_OK), "UDP %d is free", HD_PORT);
 	} else if (errno == EADDRINUSE) {
 		f = finding_add(all, "port", FINDING_WARN);
@@ -175,8 +175,8 @@ static void check_limit(struct findings *all, const char *name, unsigned long wa
 	unsigned long have;
 	struct finding *f;
 
-	(void)snprintf(path, sizeof(path), "/proc/sys/net/core/%s", name);
-	have = strtoul(read_line(path, text, sizeof(text)), NULL, 10);
+	(void)snprintf(path, sizeof path, "/proc/sys/net/core/%s", name);
+	have = strtoul(read_line(path, text, sizeof text), NULL, 10);
 	/* In a network namespace of its own a host does not see these. */
 	if (!text[0])
 		return;
@@ -188,7 +188,7 @@ static void check_limit(struct findings *all, const char *name, unsigned long wa
 
 void check_sockets(struct findings *all) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), value = 0;
-	socklen_t bytes = sizeof(value);
+	socklen_t bytes = sizeof value;
 	bool gso, gro;
 	struct finding *f;
 
@@ -198,7 +198,7 @@ void check_sockets(struct findings *all) {
 		return;
 	gso = getsockopt(fd, SOL_UDP, UDP_SEGMENT, &value, &bytes) == 0;
 	value = 1;
-	gro = setsockopt(fd, SOL_UDP, UDP_GRO, &value, sizeof(value)) == 0;
+	gro = setsockopt(fd, SOL_UDP, UDP_GRO, &value, sizeof value) == 0;
 	close(fd);
 	f = finding_add(all, "offload", gso && gro ? FINDING_OK : FINDING_WARN);
 	finding_say(f, "UDP GSO: %s, GRO: %s", gso ? "yes" : "no", gro ? "yes" : "no");
@@ -219,7 +219,7 @@ void check_privileges(struct findings *all) {
 	bool raw, admin, bpf;
 	struct finding *f;
 
-	while (file && fgets(line, sizeof(line), file))
+	while (file && fgets(line, sizeof line, file))
 		if (strncmp(line, "CapEff:", 7) == 0)
 			set = strtoull(line + 7, NULL, 16);
 	if (file)
@@ -249,7 +249,7 @@ void check_hugepages(struct findings *all) {
 	char line[256];
 	struct finding *f;
 
-	while (file && fgets(line, sizeof(line), file)) {
+	while (file && fgets(line, sizeof line, file)) {
 		if (strncmp(line, "HugePages_Total:", 16) == 0)
 			total = strtoul(line + 16, NULL, 10);
 		if (strncmp(line, "Hugepagesize:", 13) == 0)
@@ -290,7 +290,7 @@ void check_clock(struct findings *all) {
 	read_line(
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource",
 		source,
-		sizeof(source)
+		sizeof source
 	);
 	/* These are read without a system call. */
 	f = finding_add(
@@ -325,12 +325,12 @@ static int try_map(void) {
 	union bpf_attr attr;
 	long fd;
 
-	memset(&attr, 0, sizeof(attr));
+	memset(&attr, 0, sizeof attr);
 	attr.map_type = BPF_MAP_TYPE_ARRAY;
 	attr.key_size = 4;
 	attr.value_size = 8;
 	attr.max_entries = 1;
-	fd = syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof(attr));
+	fd = syscall(SYS_bpf, BPF_MAP_CREATE, &attr, sizeof attr);
 	if (fd < 0)
 		return -errno;
 	close((int)fd);
@@ -356,7 +356,7 @@ void check_bpf(struct findings *all) {
 		);
 	else if (!btf)
 		finding_advise(f, "a kernel with CONFIG_DEBUG_INFO_BTF");
-	if (!read_line("/proc/sys/net/core/bpf_jit_enable", jit, sizeof(jit))[0])
+	if (!read_line("/proc/sys/net/core/bpf_jit_enable", jit, sizeof jit)[0])
 		return;
 	f = finding_add(all, "bpf-jit", jit[0] == '0' ? FINDING_WARN : FINDING_OK);
 	finding_say(f, jit[0] == '0' ? "off" : "on");

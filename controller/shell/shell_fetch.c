@@ -59,11 +59,11 @@ static void ask(struct shell *s, hd_ns now, struct hd_sink *sink) {
 		struct hd_msg_show *m = &message.show;
 
 		message.kind = HD_MSG_SHOW;
-		(void)snprintf(m->table, sizeof(m->table), "%s", q->table);
+		(void)snprintf(m->table, sizeof m->table, "%s", q->table);
 		bytes = snprintf(
-			m->filter, sizeof(m->filter), "from=%lld %s", (long long)q->from, q->filter
+			m->filter, sizeof m->filter, "from=%lld %s", (long long)q->from, q->filter
 		);
-		if (bytes < 0 || (size_t)bytes >= sizeof(m->filter)) {
+		if (bytes < 0 || (size_t)bytes >= sizeof m->filter) {
 			end(q, EX_USAGE, "filter: too long (490 bytes)");
 			return;
 		}
@@ -152,7 +152,7 @@ static void on_closed(
 		return;
 	(void)snprintf(
 		why,
-		sizeof(why),
+		sizeof why,
 		"%s%s%s",
 		hd_reason_name(reason),
 		text && text[0] ? ": " : "",
@@ -161,7 +161,7 @@ static void on_closed(
 	if (reason == HD_REASON_REFUSED)
 		end(q, EX_NOPERM, why);
 	else if (reason == HD_REASON_UNKNOWN_KEY || reason == HD_REASON_VERSION_MISMATCH)
-		hd_text_copy(s->hint, sizeof(s->hint), why);
+		hd_text_copy(s->hint, sizeof s->hint, why);
 	/* A command may have been carried out before the session broke: it is not said twice. */
 	else if (q->command)
 		end(q, EX_UNAVAILABLE, why);
@@ -228,11 +228,11 @@ static const struct hd_core_ops shell_ops = {
 };
 
 static void no_answer(const struct shell *s, struct question *q) {
-	char text[sizeof(s->hint) + 96];
+	char text[sizeof s->hint + 96];
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"no answer within %.3g s%s%s",
 		(double)s->context->timeout / 1e9,
 		s->hint[0] ? ": " : " (is it there, and the key right?)",
@@ -327,12 +327,12 @@ static int read_keys(struct shell_context *context) {
 		return 0;
 	if (!context->key_file || !context->key_file[0])
 		return shell_error(EX_USAGE, "--key-file: missing (or set HEDDLE_KEY_FILE)");
-	status = hd_program_read_keys(context->key_file, &context->keys, error, sizeof(error));
+	status = hd_program_read_keys(context->key_file, &context->keys, error, sizeof error);
 	if (status)
 		return shell_error(
 			status == -EINVAL ? EX_DATAERR : EX_NOINPUT, "--key-file: %s", error
 		);
-	if (hd_program_keys_exposed(context->key_file, error, sizeof(error)))
+	if (hd_program_keys_exposed(context->key_file, error, sizeof error))
 		(void)shell_error(0, "warning: --key-file: %s", error);
 	context->keys_read = true;
 	return 0;
@@ -367,11 +367,11 @@ int shell_open(struct shell_context *context, struct shell **shell) {
 
 	if (status)
 		return status;
-	s = calloc(1, sizeof(*s));
+	s = calloc(1, sizeof *s);
 	if (!s)
 		return shell_error(EX_OSERR, "no memory");
 	s->context = context;
-	if (hd_udp_open(&config, &s->udp, error, sizeof(error)))
+	if (hd_udp_open(&config, &s->udp, error, sizeof error))
 		status = shell_error(EX_OSERR, "%s", error);
 	else
 		status = connect_session(s);

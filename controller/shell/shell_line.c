@@ -40,14 +40,13 @@ static int split(char *text, char **words) {
 		if (count == SHELL_WORDS_MAX)
 			return -1;
 		words[count++] = to = text;
-		for (; *text && (quote || !strchr(" \t\r\n", *text)); text++) {
+		for (; *text && (quote || !strchr(" \t\r\n", *text)); text++)
 			if (!quote && (*text == '"' || *text == '\''))
 				quote = *text;
 			else if (quote && *text == quote)
 				quote = 0;
 			else
 				*to++ = *text;
-		}
 		if (*text)
 			text++;
 		*to = '\0';
@@ -72,7 +71,7 @@ struct candidates {
 static void add_candidate(struct candidates *c, const char *word, const char *help, bool literal) {
 	struct candidate *item;
 
-	if (c->count == CANDIDATES_MAX || strlen(word) >= sizeof(item->word))
+	if (c->count == CANDIDATES_MAX || strlen(word) >= sizeof item->word)
 		return;
 	if (literal && strncmp(word, c->typed, strlen(c->typed)) != 0)
 		return;
@@ -80,8 +79,8 @@ static void add_candidate(struct candidates *c, const char *word, const char *he
 		if (strcmp(c->item[i].word, word) == 0)
 			return;
 	item = &c->item[c->count++];
-	(void)snprintf(item->word, sizeof(item->word), "%s", word);
-	(void)snprintf(item->help, sizeof(item->help), "%s", help);
+	(void)snprintf(item->word, sizeof item->word, "%s", word);
+	(void)snprintf(item->help, sizeof item->help, "%s", help);
 	item->literal = literal;
 }
 
@@ -101,7 +100,7 @@ static void add_names(struct candidates *c, const char *table, const char *field
 		return;
 	c->context->keys = context.keys;
 	c->context->keys_read = context.keys_read;
-	if (shell_fetch(shell, table, "", &document, error, sizeof(error)) == 0) {
+	if (shell_fetch(shell, table, "", &document, error, sizeof error) == 0) {
 		json_array_foreach(json_object_get(document, "rows"), index, row) {
 			const char *name = json_string_value(json_object_get(row, field));
 
@@ -122,7 +121,7 @@ static void add_tables(struct candidates *c) {
 		if (strncmp(words, "show ", 5) != 0 || strncmp(words, "show plan why", 13) == 0)
 			continue;
 		bytes = strcspn(words + 5, " ");
-		(void)snprintf(table, sizeof(table), "%.*s", (int)bytes, words + 5);
+		(void)snprintf(table, sizeof table, "%.*s", (int)bytes, words + 5);
 		add_candidate(c, table, shell_forms[f].help, true);
 	}
 }
@@ -155,7 +154,7 @@ static void find_candidates(struct line *line, struct candidates *c) {
 	c->context = line->context;
 	c->count = 0;
 	c->typed[0] = '\0';
-	if (bytes >= sizeof(text))
+	if (bytes >= sizeof text)
 		return;
 	memcpy(text, info->buffer, bytes);
 	text[bytes] = '\0';
@@ -164,7 +163,7 @@ static void find_candidates(struct line *line, struct candidates *c) {
 	if (count < 0 || (!fresh && count == 0))
 		return;
 	if (!fresh)
-		(void)snprintf(c->typed, sizeof(c->typed), "%s", words[--count]);
+		(void)snprintf(c->typed, sizeof c->typed, "%s", words[--count]);
 	shell_next(count, words, on_next, c);
 }
 
@@ -175,7 +174,7 @@ static void list_candidates(const struct candidates *c) {
 }
 
 static unsigned char on_help(EditLine *edit, int key) {
-	struct candidates *c = calloc(1, sizeof(*c));
+	struct candidates *c = calloc(1, sizeof *c);
 	struct line *line;
 
 	(void)key;
@@ -227,7 +226,7 @@ static unsigned char complete_line(struct line *line, struct candidates *c) {
 	if (literals && bytes > typed) {
 		(void)snprintf(
 			more,
-			sizeof(more),
+			sizeof more,
 			"%.*s%s",
 			(int)(bytes - typed),
 			c->item[last].word + typed,
@@ -244,7 +243,7 @@ static unsigned char complete_line(struct line *line, struct candidates *c) {
 }
 
 static unsigned char on_tab(EditLine *edit, int key) {
-	struct candidates *c = calloc(1, sizeof(*c));
+	struct candidates *c = calloc(1, sizeof *c);
 	unsigned char what = CC_ERROR;
 	struct line *line;
 
@@ -284,7 +283,7 @@ static bool run_line(struct line *line, char *text) {
 static int read_plain(struct line *line) {
 	char text[LINE_BYTES_MAX];
 
-	while (fgets(text, sizeof(text), stdin))
+	while (fgets(text, sizeof text, stdin))
 		if (!run_line(line, text))
 			break;
 	return line->code;
@@ -300,10 +299,7 @@ static int open_editor(struct line *line) {
 		return shell_error(EX_OSERR, "no memory for line editing");
 	if (home && home[0])
 		(void)snprintf(
-			line->history_file,
-			sizeof(line->history_file),
-			"%s/.heddlectl_history",
-			home
+			line->history_file, sizeof line->history_file, "%s/.heddlectl_history", home
 		);
 	(void)history(line->history, &event, H_SETSIZE, HISTORY_LINES);
 	(void)history(line->history, &event, H_SETUNIQUE, 1);
@@ -329,12 +325,12 @@ static void edit_lines(struct line *line) {
 	HistEvent event;
 	int bytes;
 
-	while ((text = el_gets(line->edit, &bytes)) != NULL && bytes > 0) {
-		if (bytes >= (int)sizeof(copy)) {
+	while ((text = el_gets(line->edit, &bytes)) && bytes > 0) {
+		if (bytes >= (int)sizeof copy) {
 			(void)shell_error(EX_USAGE, "line: too long (%d bytes)", LINE_BYTES_MAX);
 			continue;
 		}
-		(void)snprintf(copy, sizeof(copy), "%s", text);
+		(void)snprintf(copy, sizeof copy, "%s", text);
 		if (strspn(copy, " \t\r\n") < strlen(copy))
 			(void)history(line->history, &event, H_ENTER, text);
 		if (!run_line(line, copy))

@@ -82,7 +82,7 @@ static void cell_text(const json_t *value, char *text, size_t bytes) {
 static const json_t *cell(const json_t *row, const struct column *column) {
 	char name[64];
 
-	(void)snprintf(name, sizeof(name), "%.*s", column->name_bytes, column->name);
+	(void)snprintf(name, sizeof name, "%.*s", column->name_bytes, column->name);
 	return json_object_get(row, name);
 }
 
@@ -90,7 +90,7 @@ static int usual_columns(const char *table, struct column *columns) {
 	const char *at = "";
 	int count = 0;
 
-	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+	for (size_t i = 0; i < sizeof usual / sizeof usual[0]; i++)
 		if (strcmp(usual[i][0], table) == 0)
 			at = usual[i][1];
 	while (*at && count < COLUMNS_MAX) {
@@ -121,7 +121,7 @@ static void measure(const json_t *rows, struct column *column) {
 	json_array_foreach(rows, index, row) {
 		const json_t *value = cell(row, column);
 
-		cell_text(value, text, sizeof(text));
+		cell_text(value, text, sizeof text);
 		if ((int)strlen(text) > column->width)
 			column->width = (int)strlen(text);
 		if (json_is_string(value) || json_is_boolean(value))
@@ -163,11 +163,11 @@ void shell_print(const json_t *document, const char *view, bool wide) {
 	for (int i = 0; i < count; i++)
 		measure(rows, &columns[i]);
 	for (int i = 0; i < count; i++) {
-		(void)snprintf(text, sizeof(text), "%.*s", columns[i].name_bytes, columns[i].name);
+		(void)snprintf(text, sizeof text, "%.*s", columns[i].name_bytes, columns[i].name);
 		print_cell(&columns[i], text, i + 1 == count);
 	}
 	json_array_foreach(rows, index, row) for (int i = 0; i < count; i++) {
-		cell_text(cell(row, &columns[i]), text, sizeof(text));
+		cell_text(cell(row, &columns[i]), text, sizeof text);
 		print_cell(&columns[i], text, i + 1 == count);
 	}
 }

@@ -69,7 +69,7 @@ static int print_table(
 ) {
 	char error[HD_TEXT_BYTES_MAX + 64] = "";
 	json_t *document = NULL;
-	int status = shell_fetch(shell, table, filter, &document, error, sizeof(error));
+	int status = shell_fetch(shell, table, filter, &document, error, sizeof error);
 
 	if (status && shell_interrupted())
 		return 0;
@@ -211,7 +211,7 @@ static int send_command(struct shell_context *context, struct hd_msg_command *co
 	if (status)
 		return status;
 	command->request = 1;
-	status = shell_command(shell, command, &done, error, sizeof(error));
+	status = shell_command(shell, command, &done, error, sizeof error);
 	shell_close(shell);
 	if (status && shell_interrupted())
 		return 0;
@@ -240,9 +240,9 @@ static uint8_t verb_of(const char *word) {
 int shell_run_verb(struct shell_context *context, int count, char **words) {
 	struct hd_msg_command command = {.verb = verb_of(words[0])};
 
-	if (copy_word("object", words[1], command.object, sizeof(command.object))
-	    || (count > 2 && copy_word(words[1], words[2], command.target, sizeof(command.target)))
-	    || (count > 3 && copy_word("value", words[3], command.value, sizeof(command.value))))
+	if (copy_word("object", words[1], command.object, sizeof command.object)
+	    || (count > 2 && copy_word(words[1], words[2], command.target, sizeof command.target))
+	    || (count > 3 && copy_word("value", words[3], command.value, sizeof command.value)))
 		return EX_USAGE;
 	return send_command(context, &command);
 }
@@ -255,8 +255,8 @@ int shell_run_elastic_set(struct shell_context *context, int count, char **words
 		return shell_error(
 			EX_USAGE, "elastic set: key=value is missing (policy=manual n=4)"
 		);
-	if (copy_word("job", words[2], command.target, sizeof(command.target))
-	    || join_words("words", 3, count, words, command.value, sizeof(command.value)))
+	if (copy_word("job", words[2], command.target, sizeof command.target)
+	    || join_words("words", 3, count, words, command.value, sizeof command.value))
 		return EX_USAGE;
 	return send_command(context, &command);
 }
@@ -269,8 +269,8 @@ int shell_run_set(struct shell_context *context, int count, char **words) {
 	struct hd_msg_command command = {.verb = HD_VERB_SET};
 
 	(void)count;
-	if (copy_word("setting", words[1], command.object, sizeof(command.object))
-	    || copy_word("value", words[2], command.value, sizeof(command.value)))
+	if (copy_word("setting", words[1], command.object, sizeof command.object)
+	    || copy_word("value", words[2], command.value, sizeof command.value))
 		return EX_USAGE;
 	return send_command(context, &command);
 }

@@ -100,7 +100,7 @@ const struct shell_form shell_forms[] = {
 	{"exit", "leave", shell_run_exit},
 	{"quit", "leave", shell_run_exit},
 };
-const size_t shell_form_count = sizeof(shell_forms) / sizeof(shell_forms[0]);
+const size_t shell_form_count = sizeof shell_forms / sizeof shell_forms[0];
 
 /* The form's word at `index`, its bytes in *bytes; NULL past the last. */
 static const char *form_word(const struct shell_form *form, int index, size_t *bytes) {
@@ -177,11 +177,11 @@ static int say_ambiguous(int index, const char *typed, const bool *keep) {
 
 		if (!word || !is_literal(word))
 			continue;
-		(void)snprintf(one, sizeof(one), "%.*s", (int)bytes, word);
-		if (strstr(list, one) || used + bytes + 3 >= sizeof(list))
+		(void)snprintf(one, sizeof one, "%.*s", (int)bytes, word);
+		if (strstr(list, one) || used + bytes + 3 >= sizeof list)
 			continue;
 		used += (size_t
-		)snprintf(list + used, sizeof(list) - used, "%s%s", used ? ", " : "", one);
+		)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", one);
 	}
 	return shell_error(EX_USAGE, "'%s': ambiguous: %s", typed, list);
 }
@@ -241,7 +241,7 @@ int shell_do(struct shell_context *context, int count, char **words) {
 		context->json = true;
 		count--;
 	}
-	_Static_assert(sizeof(shell_forms) / sizeof(shell_forms[0]) <= 64, "keep[64]");
+	_Static_assert(sizeof shell_forms / sizeof shell_forms[0] <= 64, "keep[64]");
 	if (count < 1 || count > SHELL_WORDS_MAX)
 		return shell_error(EX_USAGE, "command: 1 to %d words (help)", SHELL_WORDS_MAX);
 	for (int i = 1; i <= count; i++)
@@ -261,7 +261,7 @@ int shell_do(struct shell_context *context, int count, char **words) {
 		normal[i] = words[i];
 		if (!word || !is_literal(word))
 			continue;
-		(void)snprintf(literal[i], sizeof(literal[i]), "%.*s", (int)bytes, word);
+		(void)snprintf(literal[i], sizeof literal[i], "%.*s", (int)bytes, word);
 		normal[i] = literal[i];
 	}
 	return found->run(context, count, normal);
@@ -271,7 +271,7 @@ static bool offered(char seen[][32], size_t *count, const char *word) {
 	for (size_t i = 0; i < *count; i++)
 		if (strcmp(seen[i], word) == 0)
 			return true;
-	(void)snprintf(seen[(*count)++], sizeof(seen[0]), "%s", word);
+	(void)snprintf(seen[(*count)++], sizeof seen[0], "%s", word);
 	return false;
 }
 
@@ -314,7 +314,7 @@ void shell_next(
 		}
 		if (!word)
 			continue;
-		(void)snprintf(one, sizeof(one), "%.*s", (int)bytes, word);
+		(void)snprintf(one, sizeof one, "%.*s", (int)bytes, word);
 		if (!offered(seen, &seen_count, one))
 			add(owner, one, word_help(keep, count, one));
 	}

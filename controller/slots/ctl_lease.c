@@ -127,7 +127,7 @@ static const char *lease_anew(
 	const struct ctl_reduce *r,
 	struct hd_sink *sink
 ) {
-	struct ctl_lease *lease = calloc(1, sizeof(*lease));
+	struct ctl_lease *lease = calloc(1, sizeof *lease);
 	const char *why = lease ? ctl_lease_pick(c, job, r, lease, sink) : "memory";
 
 	if (why) {

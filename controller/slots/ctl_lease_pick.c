@@ -111,7 +111,7 @@ static bool take_ways(
 	for (uint32_t i = 0; i < crew->count; i++) {
 		if (!find_way(c, crew->node[i], node, &way) || !is_apart(&way, shape))
 			return false;
-		memcpy(shape->links + shape->link_count, way.links, way.count * sizeof(*way.links));
+		memcpy(shape->links + shape->link_count, way.links, way.count * sizeof *way.links);
 		shape->link_count += way.count;
 	}
 	return true;

@@ -105,7 +105,7 @@ void ctl_lease_begin(
 	r->took = 0;
 	r->told = (double)m->rate_bps / 8;
 	m->shards.data = blob;
-	m->shards.bytes = sizeof(blob);
+	m->shards.bytes = sizeof blob;
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++) {
 		const struct ctl_seat *seat;
 		struct hd_group_shard shard = {
@@ -120,7 +120,7 @@ void ctl_lease_begin(
 		seat = seat_of(lease, i, &m->member);
 		shard.out_token = seat->token;
 		shard.in_token = seat->result_token;
-		(void)hd_group_put_shards(&shard, 1, blob, sizeof(blob));
+		(void)hd_group_put_shards(&shard, 1, blob, sizeof blob);
 		r->token[i] = seat->token;
 		m->worker = i;
 		m->attempt = r->attempt[i];

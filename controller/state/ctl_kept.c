@@ -62,7 +62,7 @@ static json_t *settings_out(const struct hd_controller *c) {
 	json_t *object = json_object();
 	const struct ctl_setting *s;
 
-	for (uint64_t i = 0; (s = ctl_setting(i)) != NULL; i++)
+	for (uint64_t i = 0; (s = ctl_setting(i)); i++)
 		if (c->kept.set >> i & 1)
 			put_number(object, s->name, c->kept.value[i]);
 	return object;
@@ -188,7 +188,7 @@ static int take_flag(const struct hd_json_object *in, const char *key, bool *val
 	*value = json_is_true(found);
 	if (!found || json_is_boolean(found))
 		return 0;
-	(void)snprintf(field, sizeof(field), "%s%s%s", in->prefix, *in->prefix ? "." : "", key);
+	(void)snprintf(field, sizeof field, "%s%s%s", in->prefix, *in->prefix ? "." : "", key);
 	return hd_json_fail(in->reader, field, "must be true or false");
 }
 
@@ -201,7 +201,7 @@ take_name(const struct hd_json_object *in, const char *key, bool required, const
 		return -EINVAL;
 	if (!*value || hd_text_valid(*value, strlen(*value)))
 		return 0;
-	(void)snprintf(field, sizeof(field), "%s%s%s", in->prefix, *in->prefix ? "." : "", key);
+	(void)snprintf(field, sizeof field, "%s%s%s", in->prefix, *in->prefix ? "." : "", key);
 	return hd_json_fail(in->reader, field, "control characters in it");
 }
 
@@ -216,7 +216,7 @@ static int take_setting(struct restore *r, const struct hd_json_object *in, uint
 	range.whole = s->whole;
 	if (hd_json_number(in, s->name, &range, &value) < 0)
 		return -EINVAL;
-	(void)snprintf(field, sizeof(field), "settings.%s", s->name);
+	(void)snprintf(field, sizeof field, "settings.%s", s->name);
 	if (value > 0 && value < s->least)
 		return hd_json_fail(&r->reader, field, "must be 0 (off), or %g at least", s->least);
 	if (r->apply) {
@@ -235,13 +235,13 @@ static int take_settings(struct restore *r) {
 
 	if (!in.object)
 		return 0;
-	for (uint64_t i = 0; (s = ctl_setting(i)) != NULL; i++)
+	for (uint64_t i = 0; (s = ctl_setting(i)); i++)
 		if (s->apply && !s->of_a_job)
 			names[count++] = s->name;
 	names[count] = NULL;
 	if (hd_json_known(&in, names) < 0)
 		return -EINVAL;
-	for (uint64_t i = 0; (s = ctl_setting(i)) != NULL; i++)
+	for (uint64_t i = 0; (s = ctl_setting(i)); i++)
 		if (s->apply && !s->of_a_job && take_setting(r, &in, i) < 0)
 			return -EINVAL;
 	return 0;
@@ -257,7 +257,7 @@ static int take_drained(struct restore *r) {
 		const char *host = json_string_value(json_array_get(array, i));
 		char field[32];
 
-		(void)snprintf(field, sizeof(field), "drained[%zu]", i);
+		(void)snprintf(field, sizeof field, "drained[%zu]", i);
 		if (!host || !host[0] || strlen(host) > HD_NAME_BYTES_MAX
 		    || !hd_text_valid(host, strlen(host)))
 			return hd_json_fail(
@@ -268,7 +268,7 @@ static int take_drained(struct restore *r) {
 			);
 		if (r->apply && !ctl_host_drained(r->c, host))
 			hd_text_copy(
-				r->c->drained[r->c->drained_count++], sizeof(r->c->drained[0]), host
+				r->c->drained[r->c->drained_count++], sizeof r->c->drained[0], host
 			);
 	}
 	return 0;
@@ -290,10 +290,10 @@ static int apply_job(struct restore *r, struct kept_job *kept) {
 
 	if (!job)
 		return -ENOMEM;
-	hd_text_copy(job->tenant_name, sizeof(job->tenant_name), kept->tenant);
-	hd_text_copy(job->name, sizeof(job->name), kept->name);
+	hd_text_copy(job->tenant_name, sizeof job->tenant_name, kept->tenant);
+	hd_text_copy(job->name, sizeof job->name, kept->name);
 	if (kept->server) {
-		hd_text_copy(job->server_host, sizeof(job->server_host), kept->server);
+		hd_text_copy(job->server_host, sizeof job->server_host, kept->server);
 		job->serving = ctl_generation_kept(r->c, kept_generation(kept));
 		job->recalled = true;
 	}
@@ -345,7 +345,7 @@ static int take_job(struct restore *r, json_t *object, const char *prefix) {
 	    || hd_json_numbers(&in, numbers, 6) < 0)
 		return -EINVAL;
 	if (kept.div_max > 0 && kept.div_max < CTL_DIV_MAX_LEAST) {
-		(void)snprintf(field, sizeof(field), "%s.div-max", prefix);
+		(void)snprintf(field, sizeof field, "%s.div-max", prefix);
 		return hd_json_fail(
 			&r->reader, field, "must be 0 (off), or %g at least", CTL_DIV_MAX_LEAST
 		);
@@ -365,7 +365,7 @@ static int take_jobs(struct restore *r) {
 	for (size_t i = 0; !status && i < json_array_size(array); i++) {
 		char prefix[32];
 
-		(void)snprintf(prefix, sizeof(prefix), "jobs[%zu]", i);
+		(void)snprintf(prefix, sizeof prefix, "jobs[%zu]", i);
 		status = take_job(r, json_array_get(array, i), prefix);
 	}
 	return status;
@@ -390,9 +390,9 @@ static int take_one_ended(struct restore *r, json_t *object, const char *prefix)
 	if (!r->apply)
 		return 0;
 	ended = ctl_ended_add(r->c, hd_job_id(kept.tenant, kept.name));
-	hd_text_copy(ended->tenant, sizeof(ended->tenant), kept.tenant);
-	hd_text_copy(ended->name, sizeof(ended->name), kept.name);
-	hd_text_copy(ended->host, sizeof(ended->host), kept.server);
+	hd_text_copy(ended->tenant, sizeof ended->tenant, kept.tenant);
+	hd_text_copy(ended->name, sizeof ended->name, kept.name);
+	hd_text_copy(ended->host, sizeof ended->host, kept.server);
 	ended->serving = ctl_generation_kept(r->c, kept_generation(&kept));
 	return 0;
 }
@@ -405,7 +405,7 @@ static int take_ended(struct restore *r) {
 	for (size_t i = 0; !status && i < json_array_size(array); i++) {
 		char prefix[32];
 
-		(void)snprintf(prefix, sizeof(prefix), "ended[%zu]", i);
+		(void)snprintf(prefix, sizeof prefix, "ended[%zu]", i);
 		status = take_one_ended(r, json_array_get(array, i), prefix);
 	}
 	return status;
@@ -421,14 +421,14 @@ static int take_level(struct restore *r, const struct hd_json_object *in) {
 		return -EINVAL;
 	if (!level)
 		return 0;
-	while (known < sizeof(levels) / sizeof(levels[0]) && strcmp(levels[known], level) != 0)
+	while (known < sizeof levels / sizeof levels[0] && strcmp(levels[known], level) != 0)
 		known++;
-	if (known == sizeof(levels) / sizeof(levels[0]))
+	if (known == sizeof levels / sizeof levels[0])
 		return hd_json_fail(
 			&r->reader, "log-level", "must be error, warning, info or debug"
 		);
 	if (r->apply) {
-		hd_text_copy(r->c->kept.log_level, sizeof(r->c->kept.log_level), level);
+		hd_text_copy(r->c->kept.log_level, sizeof r->c->kept.log_level, level);
 		if (ops && ops->set_log_level)
 			(void)ops->set_log_level(r->c->config.owner, level);
 	}

@@ -68,7 +68,7 @@ static int write_next(struct where *where, unsigned long epoch) {
 	int code;
 
 	/* Of one width, so that overwriting it in place leaves nothing of the old one. */
-	(void)snprintf(text, sizeof(text), "%05lu\n", epoch);
+	(void)snprintf(text, sizeof text, "%05lu\n", epoch);
 	code = hd_state_file_replace(where->directory, FILE_NAME, text);
 	/* Needs no room on most file systems: the file has its block. */
 	if ((code == -ENOSPC || code == -EDQUOT) && epoch > 1)

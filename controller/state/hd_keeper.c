@@ -32,7 +32,7 @@ static void tell(struct hd_keeper *k, int code) {
 	k->bad = code != 0;
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"%s/%s: %s",
 		k->config.directory,
 		k->config.name,
@@ -101,7 +101,7 @@ static void destroy(struct hd_keeper *k) {
 }
 
 int hd_keeper_open(const struct hd_keeper_config *config, struct hd_keeper **keeper) {
-	struct hd_keeper *k = calloc(1, sizeof(*k));
+	struct hd_keeper *k = calloc(1, sizeof *k);
 	pthread_condattr_t monotonic;
 	int code;
 

@@ -53,7 +53,7 @@ int heddle_topology(struct hd_log *log, const char *path, struct hd_topology **t
 	text = read_file(path, TOPOLOGY_BYTES_MAX, &what);
 	if (!text)
 		return hd_log_fail(log, EX_NOINPUT, "--topology: %s: %s", path, what);
-	status = hd_topology_parse(text, topology, error, sizeof(error));
+	status = hd_topology_parse(text, topology, error, sizeof error);
 	free(text);
 	return status ? hd_log_fail(log, EX_DATAERR, "--topology: %s: %s", path, error) : 0;
 }
@@ -100,7 +100,7 @@ int heddle_next_epoch(struct hd_log *log, const char *state_dir, uint16_t *epoch
 		);
 		return 0;
 	}
-	status = hd_epoch_file_next(state_dir, epoch, error, sizeof(error));
+	status = hd_epoch_file_next(state_dir, epoch, error, sizeof error);
 	if (status == 0)
 		return 0;
 	return hd_log_fail(log, exit_code(status), "--state-dir: %s", error);
@@ -113,7 +113,7 @@ int heddle_read_kept(struct hd_log *log, const char *state_dir, char **text) {
 	*text = NULL;
 	if (!state_dir)
 		return 0;
-	if (snprintf(path, sizeof(path), "%s/%s", state_dir, HEDDLE_KEPT_NAME) >= (int)sizeof(path))
+	if (snprintf(path, sizeof path, "%s/%s", state_dir, HEDDLE_KEPT_NAME) >= (int)sizeof path)
 		return hd_log_fail(log, EX_USAGE, "--state-dir: too long (PATH_MAX)");
 	if (access(path, F_OK) < 0 && errno == ENOENT)
 		return 0;

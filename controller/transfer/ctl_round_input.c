@@ -29,15 +29,15 @@ int ctl_scratch_links(struct hd_controller *c) {
 
 	if (count <= old)
 		return 0;
-	if (grow((void **)&s->link_busy, count, sizeof(*s->link_busy))
-	    || grow((void **)&s->link_queued, count, sizeof(*s->link_queued))
-	    || grow((void **)&s->link_behind, count, sizeof(*s->link_behind))
-	    || grow((void **)&s->capacity, count, sizeof(*s->capacity))
-	    || grow((void **)&s->flow, count, sizeof(*s->flow))
-	    || grow((void **)&s->link_gathers, count, sizeof(*s->link_gathers))
-	    || grow((void **)&s->link_probe, count, sizeof(*s->link_probe))
-	    || grow((void **)&c->link_use, count, sizeof(*c->link_use))
-	    || grow((void **)&c->link_copies, count, sizeof(*c->link_copies)))
+	if (grow((void **)&s->link_busy, count, sizeof *s->link_busy)
+	    || grow((void **)&s->link_queued, count, sizeof *s->link_queued)
+	    || grow((void **)&s->link_behind, count, sizeof *s->link_behind)
+	    || grow((void **)&s->capacity, count, sizeof *s->capacity)
+	    || grow((void **)&s->flow, count, sizeof *s->flow)
+	    || grow((void **)&s->link_gathers, count, sizeof *s->link_gathers)
+	    || grow((void **)&s->link_probe, count, sizeof *s->link_probe)
+	    || grow((void **)&c->link_use, count, sizeof *c->link_use)
+	    || grow((void **)&c->link_copies, count, sizeof *c->link_copies))
 		return -ENOMEM;
 	for (uint32_t i = old; i < count; i++) {
 		s->link_busy[i] = HD_PLAN_NONE;
@@ -55,10 +55,10 @@ static int scratch_items(struct ctl_scratch *s, uint32_t count) {
 
 	if (count <= s->item_capacity)
 		return 0;
-	if (grow((void **)&s->items, capacity, sizeof(*s->items))
+	if (grow((void **)&s->items, capacity, sizeof *s->items)
 	    || grow((void **)&s->item_transfer, capacity, sizeof(struct ctl_transfer *))
-	    || grow((void **)&s->grant, capacity, sizeof(*s->grant))
-	    || grow((void **)&s->behind, capacity, sizeof(*s->behind)))
+	    || grow((void **)&s->grant, capacity, sizeof *s->grant)
+	    || grow((void **)&s->behind, capacity, sizeof *s->behind))
 		return -ENOMEM;
 	s->item_capacity = capacity;
 	return 0;
@@ -109,7 +109,7 @@ static void input_item(struct hd_controller *c, struct ctl_transfer *t, uint32_t
 		.apart = t->job->apart,
 		.path_count = t->path_count,
 	};
-	memcpy(item->path, t->path, t->path_count * sizeof(t->path[0]));
+	memcpy(item->path, t->path, t->path_count * sizeof t->path[0]);
 	c->scratch.item_transfer[index] = t;
 	t->item = index;
 	t->item_round = c->scratch.round;

@@ -22,7 +22,7 @@ static void disarm_interrupts(struct hd_dpdk *d) {
 		uint64_t fired;
 
 		(void)rte_eth_dev_rx_intr_disable(d->port.id, q);
-		if (read(d->port.descriptor[q], &fired, sizeof(fired)) < 0) {
+		if (read(d->port.descriptor[q], &fired, sizeof fired) < 0) {
 			/* EAGAIN: it was not this queue. */
 		}
 	}
@@ -156,7 +156,7 @@ static int start_eal(const struct hd_dpdk *d, const char *words, char *error, si
 
 	(void)snprintf(
 		prefix,
-		sizeof(prefix),
+		sizeof prefix,
 		"heddle-%u.%u.%u.%u-%u",
 		ip >> 24,
 		ip >> 16 & 255,
@@ -205,7 +205,7 @@ int hd_dpdk_open(
 
 	if (code < 0)
 		return code;
-	d = calloc(1, sizeof(*d));
+	d = calloc(1, sizeof *d);
 	if (!d) {
 		(void)snprintf(error, error_bytes, "no memory");
 		return -ENOMEM;

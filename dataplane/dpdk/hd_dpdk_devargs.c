@@ -51,20 +51,20 @@ int dpdk_complete_devargs(struct dpdk_port *port, const char *key, const char *t
 
 	if (find(port->devargs, key, &bytes))
 		return 0;
-	n = snprintf(port->devargs + used, sizeof(port->devargs) - used, ",%s=%s", key, text);
-	return n < (int)(sizeof(port->devargs) - used) ? 0 : -E2BIG;
+	n = snprintf(port->devargs + used, sizeof port->devargs - used, ",%s=%s", key, text);
+	return n < (int)(sizeof port->devargs - used) ? 0 : -E2BIG;
 }
 
 bool dpdk_has_devarg(const struct dpdk_port *port, const char *key) {
 	size_t bytes;
 
-	return find(port->devargs, key, &bytes) != NULL;
+	return find(port->devargs, key, &bytes);
 }
 
 static int complete_number(struct dpdk_port *port, const char *key, uint32_t value) {
 	char text[16];
 
-	(void)snprintf(text, sizeof(text), "%u", value);
+	(void)snprintf(text, sizeof text, "%u", value);
 	return dpdk_complete_devargs(port, key, text);
 }
 
@@ -75,7 +75,7 @@ static int read_mtu(struct dpdk_port *port, char *error, size_t error_bytes) {
 	const char *name = find(port->devargs, "iface", &bytes);
 	int fd, code = 0;
 
-	if (!name || bytes == 0 || bytes >= sizeof(request.ifr_name)) {
+	if (!name || bytes == 0 || bytes >= sizeof request.ifr_name) {
 		(void)snprintf(error, error_bytes, "port: '%s': no iface=NAME", port->devargs);
 		return -EINVAL;
 	}
@@ -161,11 +161,11 @@ int dpdk_read_devargs(
 		(void)snprintf(error, error_bytes, "port: missing");
 		return -EINVAL;
 	}
-	if (strlen(devargs) >= sizeof(port->devargs) - 128) {
+	if (strlen(devargs) >= sizeof port->devargs - 128) {
 		(void)snprintf(error, error_bytes, "port: too long");
 		return -E2BIG;
 	}
-	(void)snprintf(port->devargs, sizeof(port->devargs), "%s", devargs);
+	(void)snprintf(port->devargs, sizeof port->devargs, "%s", devargs);
 	port->mtu = 1500;
 	port->ring_frames = OTHER_RING_FRAMES;
 	port->buffers = OTHER_BUFFERS;

@@ -31,7 +31,7 @@ static struct words eal_words;
 
 __attribute__((format(printf, 2, 3))) static bool
 add(struct words *words, const char *format, ...) {
-	size_t room = sizeof(words->text) - words->used;
+	size_t room = sizeof words->text - words->used;
 	va_list args;
 	int bytes;
 
@@ -75,12 +75,12 @@ static uint64_t huge_memory(void) {
 	static const unsigned sizes[] = {2048, 1048576};
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
 		unsigned long pages = 0;
 		char path[128];
 		FILE *file;
 
-		(void)snprintf(path, sizeof(path), HUGEPAGES, sizes[i]);
+		(void)snprintf(path, sizeof path, HUGEPAGES, sizes[i]);
 		file = fopen(path, "re");
 		if (!file)
 			continue;
@@ -121,12 +121,12 @@ static bool add_cores(struct words *words) {
 	size_t used = 0;
 	cpu_set_t set;
 
-	if (has(words, options) || sched_getaffinity(0, sizeof(set), &set) < 0)
+	if (has(words, options) || sched_getaffinity(0, sizeof set, &set) < 0)
 		return true;
-	for (int cpu = 0; cpu < CPU_SETSIZE && used < sizeof(list) - 8; cpu++)
+	for (int cpu = 0; cpu < CPU_SETSIZE && used < sizeof list - 8; cpu++)
 		if (CPU_ISSET(cpu, &set))
 			used += (size_t
-			)snprintf(list + used, sizeof(list) - used, "%s%d", used ? "," : "", cpu);
+			)snprintf(list + used, sizeof list - used, "%s%d", used ? "," : "", cpu);
 	return add(words, "--lcores") && add(words, "0@(%s)", list);
 }
 
@@ -174,7 +174,7 @@ static void *start_here(void *argument) {
 
 	start->code = rte_eal_init(start->words->count, start->words->word);
 	start->error = rte_errno;
-	if (sched_getaffinity(0, sizeof(start->cores), &start->cores) < 0)
+	if (sched_getaffinity(0, sizeof start->cores, &start->cores) < 0)
 		CPU_ZERO(&start->cores);
 	return NULL;
 }
@@ -209,7 +209,7 @@ static int start_aside(struct start *start) {
 		return -code;
 	(void)pthread_join(thread, NULL);
 	if (start->code >= 0 && CPU_COUNT(&start->cores) > 0)
-		(void)sched_setaffinity(0, sizeof(start->cores), &start->cores);
+		(void)sched_setaffinity(0, sizeof start->cores, &start->cores);
 	return 0;
 }
 

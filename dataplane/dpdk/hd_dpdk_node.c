@@ -70,14 +70,14 @@ static int choose_sleep(struct hd_dpdk *d) {
 static int offer_program(struct dpdk_port *port, char *error, size_t error_bytes) {
 #ifdef HD_WITH_BPF
 	char who[64] = "the interface", path[32];
-	int fd, code = dpdk_xdp_clear(port->interface, who, sizeof(who));
+	int fd, code = dpdk_xdp_clear(port->interface, who, sizeof who);
 
 	if (code < 0)
 		return fail(code, error, error_bytes, "port: %s: %s", port->devargs, who);
 	fd = dpdk_xdp_file();
 	if (fd < 0)
 		return fail(fd, error, error_bytes, "port: the XDP program");
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	code = dpdk_complete_devargs(port, "xdp_prog", path);
 	if (code < 0) {
 		close(fd);
@@ -109,7 +109,7 @@ static void take_program_off(struct dpdk_port *port) {
 
 	/* DPDK does it, but not after every failure. */
 	if (port->steers)
-		(void)dpdk_xdp_clear(port->interface, who, sizeof(who));
+		(void)dpdk_xdp_clear(port->interface, who, sizeof who);
 #endif
 	port->steers = false;
 }
@@ -117,7 +117,7 @@ static void take_program_off(struct dpdk_port *port) {
 /* --- all of it --- */
 
 static void take_identity(struct hd_dpdk *d) {
-	memcpy(d->self.mac.bytes, d->port.mac, sizeof(d->self.mac.bytes));
+	memcpy(d->self.mac.bytes, d->port.mac, sizeof d->self.mac.bytes);
 	/* Beside a kernel that leaves checksums to hardware, and a port that does not say so. */
 	d->self.unfinished_sums = dpdk_is_virtual(&d->port);
 	if (d->port.offloads & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM)

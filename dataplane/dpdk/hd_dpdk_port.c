@@ -33,7 +33,7 @@ static int probe(struct dpdk_port *port, char *error, size_t error_bytes) {
 
 	if (code < 0 && code != -EEXIST)
 		return fail(code, error, error_bytes, "port: %s", port->devargs);
-	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(port->devargs, ","), port->devargs);
+	(void)snprintf(name, sizeof name, "%.*s", (int)strcspn(port->devargs, ","), port->devargs);
 	if (rte_eth_dev_get_port_by_name(name, &id) < 0) {
 		bool found = false;
 
@@ -54,7 +54,7 @@ static int probe(struct dpdk_port *port, char *error, size_t error_bytes) {
 static int make_pool(struct dpdk_port *port, char *error, size_t error_bytes) {
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	(void)snprintf(name, sizeof(name), "heddle-%u", port->id);
+	(void)snprintf(name, sizeof name, "heddle-%u", port->id);
 	port->pool = rte_pktmbuf_pool_create(
 		name, port->buffers, 256, 0, port->buffer_bytes, rte_eth_dev_socket_id(port->id)
 	);
@@ -136,7 +136,7 @@ start(struct dpdk_port *port, const struct dpdk_wish *wish, char *error, size_t 
 	code = rte_eth_macaddr_get(port->id, &mac);
 	if (code < 0)
 		return fail(code, error, error_bytes, "port: %s: its address", port->devargs);
-	memcpy(port->mac, mac.addr_bytes, sizeof(port->mac));
+	memcpy(port->mac, mac.addr_bytes, sizeof port->mac);
 	if (port->kind == DPDK_OTHER && rte_eth_dev_get_mtu(port->id, &mtu) == 0)
 		port->mtu = mtu;
 	/* Ports of memory have no stations to choose from. */

@@ -174,7 +174,7 @@ static void send_held(void *owner, void *packet, const struct hd_mac *mac) {
 	struct rte_mbuf *frame = packet;
 
 	d->held--;
-	memcpy(bytes_of(frame), mac->bytes, sizeof(mac->bytes));
+	memcpy(bytes_of(frame), mac->bytes, sizeof mac->bytes);
 	enqueue(d, (uint16_t)frame->hash.usr, frame, DPDK_CHUNK);
 }
 

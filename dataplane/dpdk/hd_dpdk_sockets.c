@@ -27,7 +27,7 @@
 
 static bool is_port_socket(int fd) {
 	int domain = 0;
-	socklen_t bytes = sizeof(domain);
+	socklen_t bytes = sizeof domain;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) < 0)
 		return false;
@@ -54,7 +54,7 @@ void dpdk_list_sockets(bool present[DPDK_FDS_MAX]) {
 static void attach(int fd, struct sock_filter *program, unsigned short count) {
 	const struct sock_fprog filter = {.len = count, .filter = program};
 
-	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
+	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
 }
 
 /*
@@ -76,7 +76,7 @@ static void filter_packets(int fd, uint32_t ipv4) {
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 	};
 
-	attach(fd, program, sizeof(program) / sizeof(program[0]));
+	attach(fd, program, sizeof program / sizeof program[0]);
 }
 
 /* Everything that came in by the interface; nothing that the kernel sends by it. */
@@ -88,7 +88,7 @@ static void filter_outgoing(int fd) {
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 	};
 
-	attach(fd, program, sizeof(program) / sizeof(program[0]));
+	attach(fd, program, sizeof program / sizeof program[0]);
 }
 
 static void prepare(const struct dpdk_port *port, int fd, uint32_t only_ipv4) {
@@ -96,8 +96,8 @@ static void prepare(const struct dpdk_port *port, int fd, uint32_t only_ipv4) {
 
 	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 	/* With the kernel's default a burst of jumbo frames would stall in the ring. */
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 	if (port->kind == DPDK_AF_PACKET && only_ipv4 != 0)
 		filter_packets(fd, only_ipv4);
 	else if (port->kind == DPDK_AF_PACKET)
@@ -142,7 +142,7 @@ uint32_t dpdk_clear_port_errors(const struct dpdk_port *port) {
 
 	for (uint32_t i = 0; i < port->descriptor_count; i++) {
 		int error = 0;
-		socklen_t bytes = sizeof(error);
+		socklen_t bytes = sizeof error;
 
 		if (getsockopt(port->descriptor[i], SOL_SOCKET, SO_ERROR, &error, &bytes) == 0)
 			errors += error != 0;
@@ -160,7 +160,7 @@ static int socket_of(const struct dpdk_port *port, uint16_t queue) {
 /* Reading sets the kernel's counter to 0, so it is kept by who reads it: two readers may meet. */
 static uint64_t packet_lost(_Atomic uint64_t *lost, int fd) {
 	struct tpacket_stats stats = {0};
-	socklen_t bytes = sizeof(stats);
+	socklen_t bytes = sizeof stats;
 
 	if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &bytes) < 0)
 		stats.tp_drops = 0;
@@ -169,7 +169,7 @@ static uint64_t packet_lost(_Atomic uint64_t *lost, int fd) {
 
 static uint64_t xdp_lost(int fd) {
 	struct xdp_statistics stats = {0};
-	socklen_t bytes = sizeof(stats);
+	socklen_t bytes = sizeof stats;
 
 	if (getsockopt(fd, SOL_XDP, XDP_STATISTICS, &stats, &bytes) < 0)
 		return 0;
@@ -188,7 +188,7 @@ uint64_t dpdk_port_lost(const struct dpdk_port *port, uint16_t queue, _Atomic ui
 
 uint64_t dpdk_port_backlog_bytes(const struct dpdk_port *port, uint16_t queue) {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
-	socklen_t bytes = sizeof(info);
+	socklen_t bytes = sizeof info;
 	int fd = socket_of(port, queue);
 
 	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &bytes) < 0)

@@ -46,11 +46,11 @@ static uint64_t started_at(uint32_t pid) {
 	const char *at;
 	FILE *file;
 
-	(void)snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	(void)snprintf(path, sizeof path, "/proc/%u/stat", pid);
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	if (!fgets(line, sizeof(line), file))
+	if (!fgets(line, sizeof line, file))
 		line[0] = '\0';
 	(void)fclose(file);
 	at = strrchr(line, ')'); /* the name may hold anything */
@@ -63,7 +63,7 @@ static uint64_t started_at(uint32_t pid) {
 
 /* The program on an interface: its descriptor and what is known of it. -ENOENT: there is none. */
 static int find_program_on(int interface, struct bpf_prog_info *info, uint32_t maps[MAPS_MAX]) {
-	uint32_t id = 0, bytes = sizeof(*info);
+	uint32_t id = 0, bytes = sizeof *info;
 	int fd, code = bpf_xdp_query_id(interface, 0, &id);
 
 	if (code < 0 || id == 0)
@@ -71,7 +71,7 @@ static int find_program_on(int interface, struct bpf_prog_info *info, uint32_t m
 	fd = bpf_prog_get_fd_by_id(id);
 	if (fd < 0)
 		return -errno;
-	memset(info, 0, sizeof(*info));
+	memset(info, 0, sizeof *info);
 	info->nr_map_ids = MAPS_MAX;
 	info->map_ids = (uint64_t)(uintptr_t)maps;
 	if (bpf_obj_get_info_by_fd(fd, info, &bytes) < 0) {
@@ -86,7 +86,7 @@ static int find_program_on(int interface, struct bpf_prog_info *info, uint32_t m
 static int find_map(const struct bpf_prog_info *info, const uint32_t *maps, const char *name) {
 	for (uint32_t i = 0; i < info->nr_map_ids && i < MAPS_MAX; i++) {
 		struct bpf_map_info map = {0};
-		uint32_t bytes = sizeof(map);
+		uint32_t bytes = sizeof map;
 		int fd = bpf_map_get_fd_by_id(maps[i]);
 
 		if (fd < 0)

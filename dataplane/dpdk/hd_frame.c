@@ -70,18 +70,18 @@ static uint64_t pseudo_sum(const uint8_t *ip, size_t udp_bytes) {
 	uint8_t rest[4] = {0, PROTOCOL_UDP};
 
 	hd_put16(rest + 2, (uint16_t)udp_bytes);
-	return hd_frame_sum(ip + 12, 8) + hd_frame_sum(rest, sizeof(rest));
+	return hd_frame_sum(ip + 12, 8) + hd_frame_sum(rest, sizeof rest);
 }
 
 static uint16_t load_sum(const uint8_t *field) {
 	uint16_t value;
 
-	memcpy(&value, field, sizeof(value));
+	memcpy(&value, field, sizeof value);
 	return value;
 }
 
 static void store_sum(uint8_t *field, uint16_t value) {
-	memcpy(field, &value, sizeof(value));
+	memcpy(field, &value, sizeof value);
 }
 
 /* --- parsing ------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static enum hd_frame_kind parse_arp(
 	if (bytes < ARP_BYTES)
 		return drop(out, HD_FRAME_RUNT);
 	operation = hd_get16(arp + 6);
-	if (memcmp(arp, form, sizeof(form)) != 0
+	if (memcmp(arp, form, sizeof form) != 0
 	    || (operation != ARP_REQUEST && operation != ARP_REPLY))
 		return drop(out, HD_FRAME_ARP_FORM);
 	out->source = hd_get32(arp + 14);
@@ -252,7 +252,7 @@ enum hd_frame_kind hd_frame_parse(
 	bool to_us, to_all;
 	uint16_t type;
 
-	memset(out, 0, sizeof(*out));
+	memset(out, 0, sizeof *out);
 	if (bytes < HD_ETHERNET_BYTES)
 		return drop(out, HD_FRAME_RUNT);
 	memcpy(out->source_mac.bytes, frame + HD_MAC_BYTES, HD_MAC_BYTES);

@@ -50,11 +50,11 @@ int hd_neighbours_create(
 		return -EINVAL;
 	while (buckets < capacity)
 		buckets *= 2;
-	n = calloc(1, sizeof(*n));
+	n = calloc(1, sizeof *n);
 	if (!n)
 		return -ENOMEM;
-	n->all = calloc(capacity, sizeof(*n->all));
-	n->buckets = calloc(buckets, sizeof(*n->buckets));
+	n->all = calloc(capacity, sizeof *n->all);
+	n->buckets = calloc(buckets, sizeof *n->buckets);
 	if (!n->all || !n->buckets) {
 		free(n->all);
 		free(n->buckets);
@@ -83,9 +83,8 @@ void hd_neighbours_destroy(struct hd_neighbours *n) {
 
 	if (!n)
 		return;
-	TAILQ_FOREACH (entry, &n->used, used) {
+	TAILQ_FOREACH (entry, &n->used, used)
 		drop_waiting(n, entry);
-	}
 	free(n->all);
 	free(n->buckets);
 	free(n);
@@ -99,10 +98,9 @@ static struct neighbour_bucket *bucket_of(const struct hd_neighbours *n, uint32_
 static struct neighbour *find(const struct hd_neighbours *n, uint32_t ipv4) {
 	struct neighbour *entry;
 
-	SLIST_FOREACH (entry, bucket_of(n, ipv4), bucket) {
+	SLIST_FOREACH (entry, bucket_of(n, ipv4), bucket)
 		if (entry->ipv4 == ipv4)
 			return entry;
-	}
 	return NULL;
 }
 
@@ -207,7 +205,7 @@ void hd_neighbours_learn(
 	}
 	if (!entry)
 		entry = add(n, ipv4);
-	same = entry->known && memcmp(&entry->mac, mac, sizeof(*mac)) == 0;
+	same = entry->known && memcmp(&entry->mac, mac, sizeof *mac) == 0;
 	if (entry->known && !same) {
 		if (now < hd_ns_add(entry->heard_at, HD_NEIGHBOUR_LOCK_US * HD_US)) {
 			n->stats.ignored++;

@@ -22,7 +22,7 @@ static const struct hd_driver_ops *const drivers[] = {
 };
 
 static const struct hd_driver_ops *find(const char *name) {
-	for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
+	for (size_t i = 0; i < sizeof drivers / sizeof drivers[0]; i++)
 		if (strcmp(drivers[i]->name, name) == 0)
 			return drivers[i];
 	return NULL;
@@ -50,7 +50,7 @@ int hd_driver_open(
 
 	if (!ops)
 		return unknown(name, error, error_bytes);
-	d = calloc(1, sizeof(*d));
+	d = calloc(1, sizeof *d);
 	if (!d) {
 		(void)snprintf(error, error_bytes, "no memory");
 		return -ENOMEM;
@@ -141,7 +141,7 @@ static void take_counter(struct hd_port_stats *port, const struct hd_driver_coun
 		{"send_errors", &port->tx_errors},
 	};
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
 		if (strcmp(counter->name, known[i].name) == 0) {
 			*known[i].to = counter->value;
 			return;

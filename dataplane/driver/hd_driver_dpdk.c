@@ -40,7 +40,7 @@ static int parse_network(const char *text, struct hd_dpdk_config *dpdk) {
 	unsigned long bits;
 	char *end;
 
-	if (!slash || (size_t)(slash - text) >= sizeof(address) || slash[1] < '0' || slash[1] > '9')
+	if (!slash || (size_t)(slash - text) >= sizeof address || slash[1] < '0' || slash[1] > '9')
 		return -EINVAL;
 	memcpy(address, text, (size_t)(slash - text));
 	address[slash - text] = '\0';
@@ -160,7 +160,7 @@ static void add_queue(
 	char name[8];
 	const char *labels[] = {"0", direction, name};
 
-	(void)snprintf(name, sizeof(name), "%u", number);
+	(void)snprintf(name, sizeof name, "%u", number);
 	hd_stats_add(stats, &hd_queue_group, labels, &row);
 }
 

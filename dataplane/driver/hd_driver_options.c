@@ -84,7 +84,7 @@ int hd_driver_resolve_own(const char *text, struct hd_addr *addr) {
 	char host[HD_TEXT_BYTES_MAX];
 	int code;
 
-	if (length < 3 || length >= sizeof(host) || strcmp(text + length - 2, ":0") != 0)
+	if (length < 3 || length >= sizeof host || strcmp(text + length - 2, ":0") != 0)
 		return hd_udp_resolve(text, addr);
 	memcpy(host, text, length - 2);
 	host[length - 2] = '\0';

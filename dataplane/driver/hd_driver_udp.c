@@ -91,7 +91,7 @@ static size_t udp_counters(const void *self, struct hd_driver_counter *counters)
 		{"polls", "polls", "rounds of the driver's loop", s->polls},
 		{"idle_polls", "polls", "of these, with nothing to do", s->idle_polls},
 	};
-	const size_t count = sizeof(all) / sizeof(all[0]);
+	const size_t count = sizeof all / sizeof all[0];
 
 	for (size_t i = 0; i < count; i++)
 		counters[i] = all[i];

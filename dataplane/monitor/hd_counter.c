@@ -147,7 +147,7 @@ int hd_counter_open(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_counter *c = calloc(1, sizeof(*c));
+	struct hd_counter *c = calloc(1, sizeof *c);
 	const char *step = "interface";
 	int status = -ENODEV;
 

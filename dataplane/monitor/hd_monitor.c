@@ -61,7 +61,7 @@ static void trouble(struct hd_monitor *m, const char *text) {
 	if (m->troubled && strcmp(m->stats.refused, text) == 0)
 		return;
 	m->troubled = true;
-	hd_text_copy(m->stats.refused, sizeof(m->stats.refused), text);
+	hd_text_copy(m->stats.refused, sizeof m->stats.refused, text);
 	tell(m, false, m->stats.refused);
 }
 
@@ -78,7 +78,7 @@ static void say_register(struct hd_monitor *m, hd_ns now, struct hd_sink *sink) 
 
 	m->register_at = HD_NEVER;
 	message.register_.role = HD_ROLE_MONITOR;
-	memcpy(message.register_.host, m->host, sizeof(m->host));
+	memcpy(message.register_.host, m->host, sizeof m->host);
 	/* A full queue is impossible here: one message at a time. */
 	(void)hd_session_send(m->session, &message, now, sink);
 	m->stats.asked++;
@@ -159,7 +159,7 @@ int hd_monitor_create(const struct hd_monitor_config *config, struct hd_monitor 
 	if (!config->name || !config->host || !config->host[0] || !config->keys || !config->source
 	    || config->controller.ipv4 == 0 || strlen(config->host) > HD_NAME_BYTES_MAX)
 		return -EINVAL;
-	m = calloc(1, sizeof(*m));
+	m = calloc(1, sizeof *m);
 	if (!m)
 		return -ENOMEM;
 	m->config = *config;
@@ -168,7 +168,7 @@ int hd_monitor_create(const struct hd_monitor_config *config, struct hd_monitor 
 	m->register_at = HD_NEVER;
 	m->retry = HD_MONITOR_RETRY_US * HD_US;
 	memcpy(m->host, config->host, strlen(config->host));
-	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
+	memcpy(endpoint.seed, config->seed, sizeof endpoint.seed);
 	endpoint.owner = m;
 	status = hd_endpoint_create(&endpoint, &m->endpoint);
 	if (status < 0) {

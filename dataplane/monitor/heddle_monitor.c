@@ -132,7 +132,7 @@ static const struct hd_stat_group monitor_group = {
 	.name = "monitor",
 	.help = "the link monitor",
 	.stats = monitor_stats,
-	.count = sizeof(monitor_stats) / sizeof(monitor_stats[0]),
+	.count = sizeof monitor_stats / sizeof monitor_stats[0],
 };
 
 static const struct hd_stat_group way_group = {
@@ -140,7 +140,7 @@ static const struct hd_stat_group way_group = {
 	.help = "what passes the host's network card",
 	.label = {"direction"},
 	.stats = way_stats,
-	.count = sizeof(way_stats) / sizeof(way_stats[0]),
+	.count = sizeof way_stats / sizeof way_stats[0],
 };
 
 static void
@@ -210,7 +210,7 @@ static int open_counter(struct program *program) {
 	const struct options *o = program->options;
 	char error[512];
 	int status = hd_counter_open(
-		o->interface, (uint16_t)o->fabric_port, &program->counter, error, sizeof(error)
+		o->interface, (uint16_t)o->fabric_port, &program->counter, error, sizeof error
 	);
 
 	if (status == 0)
@@ -247,7 +247,7 @@ static int make_monitor(struct program *program) {
 		return hd_log_fail(o->common.log, EX_OSERR, "no entropy");
 	if (hd_monitor_create(&config, &program->monitor))
 		return hd_log_fail(o->common.log, EX_OSERR, "no memory");
-	if (hd_driver_open(&ordinary, &program->driver, error, sizeof(error)))
+	if (hd_driver_open(&ordinary, &program->driver, error, sizeof error))
 		return hd_log_fail(o->common.log, EX_OSERR, "socket: %s", error);
 	return hd_setup_events(&program->service, &o->common);
 }

@@ -154,7 +154,7 @@ static void account(struct hd_event_log *log, uint64_t lost, int error) {
 		if (log->lost_since > 0 && log->trouble) {
 			(void)snprintf(
 				text,
-				sizeof(text),
+				sizeof text,
 				"events are written again; %llu were lost",
 				(unsigned long long)log->lost_since
 			);
@@ -166,7 +166,7 @@ static void account(struct hd_event_log *log, uint64_t lost, int error) {
 	if (log->lost_since == 0 && log->trouble) {
 		(void)snprintf(
 			text,
-			sizeof(text),
+			sizeof text,
 			"%s: events are lost until there is room",
 			error == -EAGAIN ? "nobody reads them" : strerror(-error)
 		);
@@ -277,7 +277,7 @@ static void never_block(int fd) {
 }
 
 int hd_event_log_open(const char *path, const char *node, struct hd_event_log **log) {
-	struct hd_event_log *l = calloc(1, sizeof(*l));
+	struct hd_event_log *l = calloc(1, sizeof *l);
 	int code;
 
 	if (!l)
@@ -291,7 +291,7 @@ int hd_event_log_open(const char *path, const char *node, struct hd_event_log **
 		goto unmap;
 	}
 	never_block(l->fd);
-	hd_event_json_name(node, l->node, sizeof(l->node));
+	hd_event_json_name(node, l->node, sizeof l->node);
 	init_locks(l);
 	code = -pthread_create(&l->thread, NULL, run, l);
 	if (code < 0)

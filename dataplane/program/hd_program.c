@@ -42,7 +42,7 @@ int hd_program_read_keys(
 ) {
 	char text[KEY_FILE_BYTES_MAX];
 	char what[256] = "";
-	ssize_t bytes = read_text(path, text, sizeof(text));
+	ssize_t bytes = read_text(path, text, sizeof text);
 	int code;
 
 	if (bytes < 0) {
@@ -53,11 +53,11 @@ int hd_program_read_keys(
 		(void)snprintf(error, error_bytes, "%s: not a text file", path);
 		code = -EINVAL;
 	} else {
-		code = hd_keyring_parse(text, ring, what, sizeof(what));
+		code = hd_keyring_parse(text, ring, what, sizeof what);
 		if (code < 0)
 			(void)snprintf(error, error_bytes, "%s: %s", path, what);
 	}
-	sodium_memzero(text, sizeof(text));
+	sodium_memzero(text, sizeof text);
 	return code;
 }
 

@@ -18,7 +18,7 @@ struct hd_desk {
 };
 
 struct hd_desk *hd_desk_open(void (*wake)(void *owner), void *owner) {
-	struct hd_desk *desk = calloc(1, sizeof(*desk));
+	struct hd_desk *desk = calloc(1, sizeof *desk);
 	pthread_condattr_t monotonic;
 
 	if (!desk)

@@ -60,7 +60,7 @@ static void put_time(struct hd_out *out) {
 	gmtime_r(&now.tv_sec, &tm);
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ",
 		tm.tm_year + 1900,
 		tm.tm_mon + 1,
@@ -102,7 +102,7 @@ static void put_json(
 	put_member(out, "event", event);
 	put_member(out, "message", message);
 	if (detail) {
-		hd_event_json_name(log->node, node, sizeof(node));
+		hd_event_json_name(log->node, node, sizeof node);
 		hd_out_text(out, ",\"detail\":");
 		hd_out_bytes(out, json, hd_event_json(detail, node, json) - 1);
 	}
@@ -137,7 +137,7 @@ void hd_log_vsay(
 
 	if (!hd_log_wants(log, level))
 		return;
-	(void)vsnprintf(message, sizeof(message), format, args);
+	(void)vsnprintf(message, sizeof message, format, args);
 	if (log->json)
 		put_json(log, level, event, detail, message, &out);
 	else
@@ -246,7 +246,7 @@ void hd_log_event(struct hd_log *log, const struct hd_event *event) {
 
 	if (!hd_log_wants(log, level))
 		return;
-	who(event, text, sizeof(text));
+	who(event, text, sizeof text);
 	hd_log_say(
 		log,
 		level,

@@ -86,9 +86,9 @@ static bool is_allowed(const struct hd_metrics *metrics, struct MHD_Connection *
 
 	if (bytes == 0)
 		return true;
-	return said && strncasecmp(said, scheme, sizeof(scheme) - 1) == 0
-		&& strlen(said) == sizeof(scheme) - 1 + bytes
-		&& sodium_memcmp(said + sizeof(scheme) - 1, metrics->token, bytes) == 0;
+	return said && strncasecmp(said, scheme, sizeof scheme - 1) == 0
+		&& strlen(said) == sizeof scheme - 1 + bytes
+		&& sodium_memcmp(said + sizeof scheme - 1, metrics->token, bytes) == 0;
 }
 
 /* The library's signature. */
@@ -127,7 +127,7 @@ answer(void *owner,
 static int listen_at(struct hd_metrics *metrics, const char *text, const char **what) {
 	struct hd_addr addr;
 	struct sockaddr_in name = {.sin_family = AF_INET};
-	socklen_t bytes = sizeof(name);
+	socklen_t bytes = sizeof name;
 	int fd, on = 1;
 
 	char local[32];
@@ -136,7 +136,7 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	if (!strchr(text, ':')) {
 		if (!text[0] || strlen(text) != strspn(text, "0123456789") || strlen(text) > 5)
 			return -EINVAL;
-		(void)snprintf(local, sizeof(local), "127.0.0.1:%s", text);
+		(void)snprintf(local, sizeof local, "127.0.0.1:%s", text);
 		text = local;
 	}
 	if (hd_driver_resolve_own(text, &addr))
@@ -147,8 +147,8 @@ static int listen_at(struct hd_metrics *metrics, const char *text, const char **
 	*what = NULL;
 	if (fd < 0)
 		return -errno;
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) || listen(fd, BACKLOG)
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (bind(fd, (struct sockaddr *)&name, sizeof name) || listen(fd, BACKLOG)
 	    || getsockname(fd, (struct sockaddr *)&name, &bytes)) {
 		int code = -errno;
 
@@ -173,7 +173,7 @@ int hd_metrics_read_token(
 	*what = strerror(errno);
 	if (!file)
 		return -errno;
-	bytes = fread(line, 1, sizeof(line) - 1, file);
+	bytes = fread(line, 1, sizeof line - 1, file);
 	*what = strerror(errno);
 	if (ferror(file)) {
 		(void)fclose(file);
@@ -198,7 +198,7 @@ int hd_metrics_open(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_metrics *m = calloc(1, sizeof(*m));
+	struct hd_metrics *m = calloc(1, sizeof *m);
 	const char *what = "no memory";
 	int fd = m ? listen_at(m, listen, &what) : -ENOMEM;
 

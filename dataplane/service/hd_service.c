@@ -53,7 +53,7 @@ int hd_service_init(
 	const char *node,
 	const struct hd_service_options *options
 ) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	s->options = *options;
 	s->started = hd_driver_now();
 	hd_log_init(&s->log, program, node);
@@ -187,7 +187,7 @@ static void add_driver(struct hd_service *s, struct hd_stats *stats) {
 			.help = counters[i].help,
 			.kind = HD_STAT_COUNTER,
 			.type = HD_STAT_U64,
-			.offset = (uint16_t)(i * sizeof(s->value[0])),
+			.offset = (uint16_t)(i * sizeof s->value[0]),
 		};
 		s->value[i] = counters[i].value;
 	}
@@ -252,7 +252,7 @@ static uint64_t open_fds(void) {
 
 	if (!directory)
 		return 0;
-	while ((entry = readdir(directory)) != NULL)
+	while ((entry = readdir(directory)))
 		count += entry->d_name[0] != '.';
 	(void)closedir(directory);
 	return count - 1; /* the directory's own */

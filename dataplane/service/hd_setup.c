@@ -43,9 +43,9 @@ int hd_setup_options(
 
 static int read_keys(struct hd_log *log, const char *path, struct hd_keyring *keys) {
 	char error[512];
-	int status = hd_program_read_keys(path, keys, error, sizeof(error));
+	int status = hd_program_read_keys(path, keys, error, sizeof error);
 
-	if (status == 0 && hd_program_keys_exposed(path, error, sizeof(error)))
+	if (status == 0 && hd_program_keys_exposed(path, error, sizeof error))
 		hd_log_say(log, HD_LOG_WARNING, "keys-exposed", NULL, "--key-file: %s", error);
 	if (status == 0)
 		return 0;
@@ -118,7 +118,7 @@ static int open_driver(
 		return hd_log_fail(
 			log, EX_USAGE, "--listen: '%s' (an address, with :port if wanted)", listen
 		);
-	if (hd_driver_open(config, driver, error, sizeof(error)) == 0)
+	if (hd_driver_open(config, driver, error, sizeof error) == 0)
 		return 0;
 	if (hd_driver_was_chosen(&config->options))
 		return hd_log_fail(log, EX_UNAVAILABLE, "--%s", error);
@@ -181,7 +181,7 @@ static int start_service(
 
 	if (status)
 		return status;
-	status = hd_service_start(service, driver, groups, error, sizeof(error));
+	status = hd_service_start(service, driver, groups, error, sizeof error);
 	return say_started(service, status, error);
 }
 
@@ -210,7 +210,7 @@ int hd_setup_service_loop(
 
 	if (status)
 		return status;
-	status = hd_service_start_loop(service, loop, groups, error, sizeof(error));
+	status = hd_service_start_loop(service, loop, groups, error, sizeof error);
 	return say_started(service, status, error);
 }
 

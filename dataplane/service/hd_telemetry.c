@@ -47,7 +47,7 @@ add_value(struct rte_tel_data *data, const struct hd_stat *stat, const union hd_
 		(void)rte_tel_data_add_dict_u64(data, stat->name, value->u64);
 		return;
 	}
-	(void)snprintf(text, sizeof(text), "%.9g", value->f64);
+	(void)snprintf(text, sizeof text, "%.9g", value->f64);
 	(void)rte_tel_data_add_dict_string(data, stat->name, text);
 }
 
@@ -107,7 +107,7 @@ static bool append(struct question *q, const struct hd_stats_row *row) {
 	if (!item)
 		return false;
 	add_row(item, row);
-	row_name(row, name, sizeof(name));
+	row_name(row, name, sizeof name);
 	if (rte_tel_data_add_dict_container(q->data, name, item, 0) < 0) {
 		rte_tel_data_free(item);
 		return false;
@@ -174,7 +174,7 @@ static int on_group(const char *command, const char *parameters, struct rte_tel_
 	char words[WORDS_BYTES];
 	int status = -ENOENT;
 
-	if (snprintf(words, sizeof(words), "%s", parameters ? parameters : "") >= WORDS_BYTES
+	if (snprintf(words, sizeof words, "%s", parameters ? parameters : "") >= WORDS_BYTES
 	    || read_words(words, &q) < 0)
 		return -EINVAL;
 
@@ -203,10 +203,10 @@ static int register_group(const struct hd_stat_group *group) {
 	char *command = telemetry.groups[telemetry.count].command;
 	char help[RTE_TEL_MAX_STRING_LEN];
 
-	(void)snprintf(command, sizeof(telemetry.groups[0].command), PREFIX "%s", group->name);
+	(void)snprintf(command, sizeof telemetry.groups[0].command, PREFIX "%s", group->name);
 	(void)snprintf(
 		help,
-		sizeof(help),
+		sizeof help,
 		"Counters of %s%s",
 		group->help,
 		group->label[0] ? ". Parameters: part of a name, from=ROW" : ""

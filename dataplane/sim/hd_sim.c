@@ -15,7 +15,7 @@ struct sim_block {
 };
 
 static struct sim_block *add_block(struct hd_sim *sim, size_t capacity) {
-	struct sim_block *block = malloc(sizeof(*block) + capacity);
+	struct sim_block *block = malloc(sizeof *block + capacity);
 
 	if (!block)
 		return NULL;
@@ -54,11 +54,11 @@ void sim_push(struct hd_sim *sim, hd_ns at, enum sim_event_kind kind, void *subj
 }
 
 int hd_sim_create(uint64_t seed, struct hd_sim **sim) {
-	struct hd_sim *s = calloc(1, sizeof(*s));
+	struct hd_sim *s = calloc(1, sizeof *s);
 
 	if (!s)
 		return -ENOMEM;
-	s->hosts = calloc(HD_SIM_HOSTS_MAX, sizeof(*s->hosts));
+	s->hosts = calloc(HD_SIM_HOSTS_MAX, sizeof *s->hosts);
 	s->flows = calloc(HD_SIM_FLOWS_MAX, sizeof(struct sim_flow *));
 	if (!s->hosts || !s->flows) {
 		hd_sim_destroy(s);
@@ -109,7 +109,7 @@ int hd_sim_at(struct hd_sim *sim, hd_ns at, void (*call)(void *owner, hd_ns now)
 	if (entry)
 		sim->free_calls = entry->next;
 	else
-		entry = sim_allocate(sim, sizeof(*entry));
+		entry = sim_allocate(sim, sizeof *entry);
 	if (!entry)
 		return -ENOMEM;
 	*entry = (struct sim_call){.call = call, .owner = owner};

@@ -49,10 +49,10 @@ int hd_sim_flow(struct hd_sim *sim, int from_host, int to_host) {
 	assert((uint32_t)from_host < sim->host_count && (uint32_t)to_host < sim->host_count);
 	if (sim->flow_count == HD_SIM_FLOWS_MAX)
 		return -ENOSPC;
-	flow = sim_allocate(sim, sizeof(*flow));
+	flow = sim_allocate(sim, sizeof *flow);
 	if (!flow)
 		return -ENOMEM;
-	memset(flow, 0, sizeof(*flow));
+	memset(flow, 0, sizeof *flow);
 	flow->index = (int)sim->flow_count;
 	flow->from = (uint32_t)from_host;
 	flow->to = (uint32_t)to_host;
@@ -78,7 +78,7 @@ void hd_sim_card_counts(
 	uint32_t count
 ) {
 	*nodes = sim->hosts[host].card[way];
-	memset(flows, 0, count * sizeof(*flows));
+	memset(flows, 0, count * sizeof *flows);
 	for (uint32_t i = 0; i < sim->flow_count; i++) {
 		const struct sim_flow *flow = sim->flows[i];
 		bool sends = flow->from == (uint32_t)host, receives = flow->to == (uint32_t)host;

@@ -60,7 +60,7 @@ struct sim_packet *sim_packet_get(struct hd_sim *sim, size_t bytes) {
 		sim->free_packets[size] = packet->next;
 		return packet;
 	}
-	packet = sim_allocate(sim, sizeof(*packet) + capacity[size]);
+	packet = sim_allocate(sim, sizeof *packet + capacity[size]);
 	if (packet)
 		packet->size = size;
 	return packet;
@@ -192,7 +192,7 @@ static void duplicate(struct hd_sim *sim, const struct sim_packet *packet) {
 
 	if (!copy)
 		return;
-	memcpy(copy, packet, sizeof(*copy) + packet->bytes); /* of the same size class */
+	memcpy(copy, packet, sizeof *copy + packet->bytes); /* of the same size class */
 	sim->stats.duplicated++;
 	go_on(sim, copy);
 }

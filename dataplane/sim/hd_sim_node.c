@@ -130,7 +130,7 @@ int hd_sim_node(struct hd_sim *sim, const struct hd_sim_node_config *config) {
 	assert(config->host >= 0 && (uint32_t)config->host < sim->host_count);
 	if (port < 0 || code < 0)
 		return port < 0 ? port : code;
-	node = sim_allocate(sim, sizeof(*node));
+	node = sim_allocate(sim, sizeof *node);
 	if (!node)
 		return -ENOMEM;
 	*node = (struct sim_node){
@@ -171,7 +171,7 @@ void hd_sim_node_start(struct hd_sim *sim, int index, struct hd_node core) {
 static void drop_held(struct hd_sim *sim, struct sim_node *node) {
 	struct sim_packet *packet;
 
-	while ((packet = node->held) != NULL) {
+	while ((packet = node->held)) {
 		node->held = packet->next;
 		sim_packet_put(sim, packet);
 	}
@@ -262,7 +262,7 @@ void hd_sim_node_freeze(struct hd_sim *sim, int index, bool frozen) {
 	node->frozen = frozen;
 	if (frozen)
 		return;
-	while (node->runs && (packet = node->held) != NULL) {
+	while (node->runs && (packet = node->held)) {
 		node->held = packet->next;
 		give(sim, node, packet);
 	}

@@ -31,7 +31,7 @@ static inline int sim_queue_push(struct sim_queue *queue, struct sim_entry entry
 
 	if (hole == queue->capacity) {
 		size_t capacity = queue->capacity ? queue->capacity * 2 : 1024;
-		struct sim_entry *grown = realloc(queue->entry, capacity * sizeof(*grown));
+		struct sim_entry *grown = realloc(queue->entry, capacity * sizeof *grown);
 
 		if (!grown)
 			return -ENOMEM;

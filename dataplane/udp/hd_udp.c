@@ -35,13 +35,13 @@ static int fail(char *error, size_t error_bytes, const char *what) {
 static void set_buffer(int fd, int force, int normal, uint32_t bytes) {
 	int size = bytes > INT32_MAX / 2 ? INT32_MAX / 2 : (int)bytes;
 
-	if (setsockopt(fd, SOL_SOCKET, force, &size, sizeof(size)) < 0)
-		(void)setsockopt(fd, SOL_SOCKET, normal, &size, sizeof(size));
+	if (setsockopt(fd, SOL_SOCKET, force, &size, sizeof size) < 0)
+		(void)setsockopt(fd, SOL_SOCKET, normal, &size, sizeof size);
 }
 
 static int get_int(int fd, int level, int option) {
 	int value = 0;
-	socklen_t bytes = sizeof(value);
+	socklen_t bytes = sizeof value;
 
 	return getsockopt(fd, level, option, &value, &bytes) < 0 ? -errno : value;
 }
@@ -53,12 +53,12 @@ static void set_options(struct hd_udp *udp, int fd) {
 
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, receive ? receive : RECEIVE_BUFFER_DEFAULT);
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, send ? send : SEND_BUFFER_DEFAULT);
-	(void)setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof(on));
+	(void)setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
 	/* Whole packets up to the known path MTU, local fragments beyond it: too large a chunk size
 	 * is slow, not silent. */
-	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof(mtu));
+	(void)setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mtu, sizeof mtu);
 	if (!config->no_gro)
-		(void)setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof(on));
+		(void)setsockopt(fd, SOL_UDP, UDP_GRO, &on, sizeof on);
 	udp->receive_window = (uint32_t)get_int(fd, SOL_SOCKET, SO_RCVBUF) / 2;
 }
 
@@ -68,9 +68,9 @@ static int bind_socket(struct hd_udp *udp, int fd) {
 		.sin_port = htons(udp->config.bind.port),
 		.sin_addr.s_addr = htonl(udp->config.bind.ipv4),
 	};
-	socklen_t bytes = sizeof(name);
+	socklen_t bytes = sizeof name;
 
-	if (bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0)
+	if (bind(fd, (struct sockaddr *)&name, sizeof name) < 0)
 		return -errno;
 	if (getsockname(fd, (struct sockaddr *)&name, &bytes) < 0)
 		return -errno;
@@ -134,7 +134,7 @@ int hd_udp_open(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_udp *u = calloc(1, sizeof(*u));
+	struct hd_udp *u = calloc(1, sizeof *u);
 	int fd, code = -ENOMEM;
 
 	errno = ENOMEM;
@@ -209,7 +209,7 @@ uint32_t hd_udp_receive_window(const struct hd_udp *udp) {
 
 struct hd_udp_memory hd_udp_memory(const struct hd_udp *udp) {
 	uint32_t info[SK_MEMINFO_VARS] = {0};
-	socklen_t bytes = sizeof(info);
+	socklen_t bytes = sizeof info;
 
 	(void)getsockopt(udp->sender.fd, SOL_SOCKET, SO_MEMINFO, info, &bytes);
 	return (struct hd_udp_memory){

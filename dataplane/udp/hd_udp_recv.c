@@ -25,11 +25,11 @@ static void prepare(struct udp_receiver *receiver, size_t count) {
 		};
 		*header = (struct msghdr){
 			.msg_name = &receiver->name[i],
-			.msg_namelen = sizeof(receiver->name[i]),
+			.msg_namelen = sizeof receiver->name[i],
 			.msg_iov = &receiver->iovec[i],
 			.msg_iovlen = 1,
 			.msg_control = receiver->control[i].bytes,
-			.msg_controllen = sizeof(receiver->control[i].bytes),
+			.msg_controllen = sizeof receiver->control[i].bytes,
 		};
 	}
 }
@@ -58,13 +58,13 @@ static size_t read_control(struct hd_udp *udp, struct msghdr *header) {
 		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 			int size;
 
-			memcpy(&size, CMSG_DATA(c), sizeof(size));
+			memcpy(&size, CMSG_DATA(c), sizeof size);
 			segment = size > 0 ? (size_t)size : 0;
 		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
 			uint32_t dropped;
 
 			/* The kernel's counter wraps at 32 bits; ours does not. */
-			memcpy(&dropped, CMSG_DATA(c), sizeof(dropped));
+			memcpy(&dropped, CMSG_DATA(c), sizeof dropped);
 			udp->stats.receive_overflow += dropped - receiver->overflow_seen;
 			receiver->overflow_seen = dropped;
 		}

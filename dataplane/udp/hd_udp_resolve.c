@@ -36,7 +36,7 @@ int hd_udp_resolve(const char *text, struct hd_addr *addr) {
 	uint16_t port = HD_PORT;
 	char host[256];
 
-	if (host_bytes == 0 || host_bytes >= sizeof(host))
+	if (host_bytes == 0 || host_bytes >= sizeof host)
 		return -EINVAL;
 	if (colon && parse_port(colon + 1, &port) < 0)
 		return -EINVAL;
@@ -44,7 +44,7 @@ int hd_udp_resolve(const char *text, struct hd_addr *addr) {
 	host[host_bytes] = '\0';
 	if (getaddrinfo(host, NULL, &hints, &found) != 0 || !found)
 		return -EHOSTUNREACH;
-	memcpy(&name, found->ai_addr, sizeof(name));
+	memcpy(&name, found->ai_addr, sizeof name);
 	freeaddrinfo(found);
 	*addr = (struct hd_addr){.ipv4 = ntohl(name.sin_addr.s_addr), .port = port};
 	return 0;

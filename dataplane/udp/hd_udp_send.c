@@ -24,7 +24,7 @@
 
 void udp_sender_init(struct udp_sender *sender, int fd, bool gso) {
 	int buffer = 0;
-	socklen_t bytes = sizeof(buffer);
+	socklen_t bytes = sizeof buffer;
 
 	sender->fd = fd;
 	sender->gso = gso;
@@ -69,8 +69,8 @@ static void set_segment_size(struct msghdr *header, uint16_t size) {
 
 	control->cmsg_level = SOL_UDP;
 	control->cmsg_type = UDP_SEGMENT;
-	control->cmsg_len = CMSG_LEN(sizeof(size));
-	memcpy(CMSG_DATA(control), &size, sizeof(size));
+	control->cmsg_len = CMSG_LEN(sizeof size);
+	memcpy(CMSG_DATA(control), &size, sizeof size);
 }
 
 /* An iovec lends memory for reading here; its type cannot say so. */
@@ -111,15 +111,15 @@ static uint32_t build_messages(struct udp_sender *sender, uint32_t first) {
 			.sin_port = htons(out->peer.port),
 			.sin_addr.s_addr = htonl(out->peer.ipv4),
 		};
-		memset(header, 0, sizeof(*header));
+		memset(header, 0, sizeof *header);
 		header->msg_name = &sender->name[messages];
-		header->msg_namelen = sizeof(sender->name[messages]);
+		header->msg_namelen = sizeof sender->name[messages];
 		header->msg_iov = &sender->iovec[iovecs];
 		header->msg_iovlen = used - iovecs;
 		sender->packets[messages] = n;
 		if (n > 1) {
 			header->msg_control = sender->control[messages].bytes;
-			header->msg_controllen = sizeof(sender->control[messages].bytes);
+			header->msg_controllen = sizeof sender->control[messages].bytes;
 			set_segment_size(header, (uint16_t)outgoing_bytes(out));
 		}
 	}
@@ -168,7 +168,7 @@ static void pack(struct udp_backlog *backlog) {
 	memmove(backlog->bytes, backlog->bytes + gone, backlog->used - gone);
 	memmove(backlog->waiting,
 		backlog->waiting + backlog->first,
-		count * sizeof(backlog->waiting[0]));
+		count * sizeof backlog->waiting[0]);
 	for (uint32_t i = 0; i < count; i++)
 		backlog->waiting[i].at -= gone;
 	backlog->used -= gone;

@@ -53,7 +53,7 @@ static void poke(struct hd_wait *wait) {
 	uint64_t one = 1;
 	int saved = errno; /* this runs in signal handlers */
 
-	if (write(wait->event_fd, &one, sizeof(one)) < 0) {
+	if (write(wait->event_fd, &one, sizeof one) < 0) {
 		/* EAGAIN: the counter is full, so the driver is being woken already. */
 	}
 	errno = saved;
@@ -79,7 +79,7 @@ bool hd_wait_woken(struct hd_wait *wait) {
 
 	if (!atomic_exchange(&wait->wake, false))
 		return false;
-	if (read(wait->event_fd, &count, sizeof(count)) < 0) {
+	if (read(wait->event_fd, &count, sizeof count) < 0) {
 		/* EAGAIN: the sleep has read it. */
 	}
 	return true;
@@ -130,7 +130,7 @@ int hd_wait_sleep(struct hd_wait *wait, hd_ns now, hd_ns until, bool *readable) 
 
 		if (events[i].data.fd != wait->event_fd)
 			*readable = true;
-		else if (read(wait->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		else if (read(wait->event_fd, &count, sizeof count) < 0 && errno != EAGAIN)
 			return -errno;
 	}
 	return 0;

@@ -91,7 +91,7 @@ static int open_endpoint(struct hd_switch_agent *agent) {
 		.owner = agent,
 	};
 
-	memcpy(endpoint.seed, config->seed, sizeof(endpoint.seed));
+	memcpy(endpoint.seed, config->seed, sizeof endpoint.seed);
 	return hd_endpoint_create(&endpoint, &agent->endpoint);
 }
 
@@ -104,7 +104,7 @@ int hd_switch_agent_create(
 
 	if (config_is_wrong(config))
 		return -EINVAL;
-	agent = calloc(1, sizeof(*agent));
+	agent = calloc(1, sizeof *agent);
 	if (!agent)
 		return -ENOMEM;
 	agent->config = *config;

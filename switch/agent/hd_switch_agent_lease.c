@@ -17,7 +17,7 @@ static int told(struct hd_switch_agent *agent, int rc, const char *what, const c
 	agent->stats.executor_errors++;
 	(void)snprintf(
 		agent->error,
-		sizeof(agent->error),
+		sizeof agent->error,
 		"%s: %.400s",
 		what,
 		words[0] ? words : strerror(-rc)
@@ -27,9 +27,7 @@ static int told(struct hd_switch_agent *agent, int rc, const char *what, const c
 
 static int tell_set(struct hd_switch_agent *agent, const struct agent_lease *lease) {
 	char words[HD_TEXT_BYTES_MAX] = "";
-	int rc = agent->config.ops->lease_set(
-		agent->config.owner, &lease->is, words, sizeof(words)
-	);
+	int rc = agent->config.ops->lease_set(agent->config.owner, &lease->is, words, sizeof words);
 
 	return told(agent, rc, "lease_set", words);
 }
@@ -37,7 +35,7 @@ static int tell_set(struct hd_switch_agent *agent, const struct agent_lease *lea
 static int tell_waits(struct hd_switch_agent *agent, const struct agent_lease *lease) {
 	char words[HD_TEXT_BYTES_MAX] = "";
 	int rc = agent->config.ops->lease_waits(
-		agent->config.owner, lease->is.id, lease->is.waits, words, sizeof(words)
+		agent->config.owner, lease->is.id, lease->is.waits, words, sizeof words
 	);
 
 	return told(agent, rc, "lease_waits", words);
@@ -46,7 +44,7 @@ static int tell_waits(struct hd_switch_agent *agent, const struct agent_lease *l
 static void tell_end(struct hd_switch_agent *agent, const struct agent_lease *lease) {
 	char words[HD_TEXT_BYTES_MAX] = "";
 	int rc = agent->config.ops->lease_end(
-		agent->config.owner, lease->is.id, words, sizeof(words)
+		agent->config.owner, lease->is.id, words, sizeof words
 	);
 
 	(void)told(agent, rc, "lease_end", words);
@@ -55,7 +53,7 @@ static void tell_end(struct hd_switch_agent *agent, const struct agent_lease *le
 static int ask_neighbour(struct hd_switch_agent *agent, struct hd_switch_copy *copy) {
 	char words[HD_TEXT_BYTES_MAX] = "";
 	int rc = agent->config.ops->neighbour(
-		agent->config.owner, copy->ipv4, copy, words, sizeof(words)
+		agent->config.owner, copy->ipv4, copy, words, sizeof words
 	);
 
 	agent->stats.neighbours_asked += rc == -EAGAIN;
@@ -337,7 +335,7 @@ static void go_on(struct agent_turn *turn, struct agent_lease *lease) {
 	if (rc == -EAGAIN)
 		(void)snprintf(
 			turn->agent->error,
-			sizeof(turn->agent->error),
+			sizeof turn->agent->error,
 			"neighbour: member %u does not answer (AGENT_FIND_NS)",
 			lease->found
 		);
@@ -378,7 +376,7 @@ void agent_slots(struct agent_turn *turn, const struct hd_msg_slots *m) {
 		change_waits(turn, lease, m);
 		return;
 	}
-	lease = calloc(1, sizeof(*lease));
+	lease = calloc(1, sizeof *lease);
 	reason = lease ? take_shape(turn->agent, lease, m) : HD_REASON_NO_MEMORY;
 	if (reason) {
 		free(lease);

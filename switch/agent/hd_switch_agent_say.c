@@ -29,7 +29,7 @@ void agent_say_register(struct agent_turn *turn) {
 
 	agent->told_slots = (uint16_t)(config->slots - agent_slots_foreign(agent));
 	reg->role = HD_ROLE_SWITCH;
-	memcpy(reg->host, agent->host, sizeof(reg->host));
+	memcpy(reg->host, agent->host, sizeof reg->host);
 	reg->data_ipv4 = config->data.ipv4;
 	reg->data_port = config->data.port;
 	reg->slots = agent->told_slots;

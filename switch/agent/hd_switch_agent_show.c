@@ -39,7 +39,7 @@ static const struct hd_stat counters_of[] = {HD_SWITCH_COUNTERS(COUNTER)};
 /* clang-format on */
 
 static_assert(
-	sizeof(stats_of) / sizeof(stats_of[0]) == sizeof(struct hd_switch_agent_stats) / 8,
+	sizeof stats_of / sizeof stats_of[0] == sizeof(struct hd_switch_agent_stats) / 8,
 	"every counter of the struct is in the table"
 );
 
@@ -47,14 +47,14 @@ const struct hd_stat_group hd_switch_agent_group = {
 	.name = "switch_agent",
 	.help = "the agent of a switch on the path",
 	.stats = stats_of,
-	.count = sizeof(stats_of) / sizeof(stats_of[0]),
+	.count = sizeof stats_of / sizeof stats_of[0],
 };
 
 const struct hd_stat_group hd_switch_counter_group = {
 	.name = "switch",
 	.help = "packets of a switch on the path",
 	.stats = counters_of,
-	.count = sizeof(counters_of) / sizeof(counters_of[0]),
+	.count = sizeof counters_of / sizeof counters_of[0],
 };
 
 const struct hd_stat_group *const hd_switch_agent_groups[]
@@ -64,7 +64,7 @@ void hd_switch_agent_gather(const struct hd_switch_agent *agent, struct hd_stats
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT] = {0};
 	char words[HD_TEXT_BYTES_MAX] = "";
 
-	if (agent->config.ops->counters(agent->config.owner, counters, words, sizeof(words)) == 0)
+	if (agent->config.ops->counters(agent->config.owner, counters, words, sizeof words) == 0)
 		hd_stats_add(stats, &hd_switch_counter_group, NULL, counters);
 	hd_stats_add(stats, &hd_switch_agent_group, NULL, &agent->stats);
 	hd_stats_add(stats, &hd_endpoint_group, NULL, hd_endpoint_stats(agent->endpoint));
@@ -89,9 +89,9 @@ static void lease_row(struct hd_rows *rows, hd_ns now, const struct agent_lease 
 	if (!hd_row_begin(rows))
 		return;
 	hd_row_count(rows, "id", is->id);
-	(void)snprintf(text, sizeof(text), "%08x", is->job);
+	(void)snprintf(text, sizeof text, "%08x", is->job);
 	hd_row_text(rows, "job", text);
-	(void)snprintf(text, sizeof(text), "%016llx", (unsigned long long)lease->name);
+	(void)snprintf(text, sizeof text, "%016llx", (unsigned long long)lease->name);
 	hd_row_text(rows, "lease", text);
 	hd_row_text(
 		rows,
@@ -140,7 +140,7 @@ static uint64_t rows_switch(struct hd_rows *rows, const struct hd_switch_agent *
 	hd_row_count(rows, "slots", agent->stats.slots_all);
 	hd_row_count(rows, "leased", agent->stats.slots_now);
 	hd_row_count(rows, "leases", agent->stats.leases_now);
-	if (config->ops->counters(config->owner, counters, words, sizeof(words)) == 0)
+	if (config->ops->counters(config->owner, counters, words, sizeof words) == 0)
 		for (size_t i = 0; i < HD_SWITCH_COUNTER_COUNT; i++)
 			hd_row_count(rows, counters_of[i].name, counters[i]);
 	hd_row_end(rows);
@@ -171,7 +171,7 @@ char *hd_switch_agent_table(
 	const char *filter,
 	const char **error
 ) {
-	const size_t count = sizeof(tables) / sizeof(tables[0]);
+	const size_t count = sizeof tables / sizeof tables[0];
 	const bool leases = strcmp(table, "slots") == 0, whole = strcmp(table, "switch") == 0;
 	struct hd_rows rows;
 	const char *wrong;
@@ -199,7 +199,7 @@ void agent_refuse(struct agent_turn *turn, struct hd_session *session, const cha
 	struct hd_message message = {.kind = HD_MSG_REFUSE};
 
 	message.refuse.reason = HD_REASON_REFUSED;
-	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", words);
+	(void)snprintf(message.refuse.text, sizeof message.refuse.text, "%s", words);
 	(void)hd_session_send(session, &message, turn->now, turn->sink);
 }
 
@@ -215,11 +215,11 @@ void agent_show(
 		= hd_switch_agent_table(turn->agent, turn->now, show->table, show->filter, &error);
 
 	if (!json) {
-		(void)snprintf(words, sizeof(words), "show %s: %s", show->table, error);
+		(void)snprintf(words, sizeof words, "show %s: %s", show->table, error);
 		agent_refuse(turn, session, words);
 		return;
 	}
-	memcpy(message.table.table, show->table, sizeof(message.table.table));
+	memcpy(message.table.table, show->table, sizeof message.table.table);
 	message.table.json.data = (const uint8_t *)json;
 	message.table.json.bytes = (uint32_t)strlen(json);
 	(void)hd_session_send(session, &message, turn->now, turn->sink);

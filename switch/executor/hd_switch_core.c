@@ -49,21 +49,17 @@ int hd_switch_core_create(
 			-EINVAL, error, error_bytes, "service address: it or its port is 0"
 		);
 	}
-	if ((config->self.mac[0] & 1) != 0 || (config->self.router_mac[0] & 1) != 0) {
+	if ((config->self.mac[0] & 1) != 0 || (config->self.router_mac[0] & 1) != 0)
 		return switch_refuse(-EINVAL, error, error_bytes, "mac: multicast");
-	}
-	made = calloc(1, sizeof(*made));
-	if (made == NULL) {
+	made = calloc(1, sizeof *made);
+	if (!made)
 		return switch_refuse(-ENOMEM, error, error_bytes, "memory: not enough");
-	}
 	made->self = config->self;
 	made->memory_bytes = config->memory_bytes;
-	if (hd_switch_table_init(&made->tokens, tokens, config->hash_key) < 0) {
+	if (hd_switch_table_init(&made->tokens, tokens, config->hash_key) < 0)
 		goto no_tokens;
-	}
-	if (switch_forward_init(made, config->hash_key) < 0) {
+	if (switch_forward_init(made, config->hash_key) < 0)
 		goto no_forward;
-	}
 	*core = made;
 	return 0;
 no_forward:
@@ -74,9 +70,8 @@ no_tokens:
 }
 
 void hd_switch_core_destroy(struct hd_switch_core *core) {
-	if (core == NULL) {
+	if (!core)
 		return;
-	}
 	switch_leases_fini(core);
 	switch_forward_fini(core);
 	hd_switch_table_fini(&core->tokens);
@@ -95,9 +90,8 @@ int hd_switch_core_simulate(
 			-EINVAL, error, error_bytes, "threshold: %u (0 to %d)", threshold, 1 << 24
 		);
 	}
-	if (threshold != 0 && seed == 0) {
+	if (threshold != 0 && seed == 0)
 		return switch_refuse(-EINVAL, error, error_bytes, "seed: 0 (from 1)");
-	}
 	core->simulator = (struct switch_simulator){seed, threshold};
 	return 0;
 }
@@ -106,7 +100,7 @@ void hd_switch_core_counters(
 	const struct hd_switch_core *core,
 	uint64_t counters[HD_SWITCH_COUNTER_COUNT]
 ) {
-	memcpy(counters, core->counters, sizeof(core->counters));
+	memcpy(counters, core->counters, sizeof core->counters);
 }
 
 /* --- rounds 2 and 3: nothing that they look at changes within a burst ------------------------- */
@@ -115,9 +109,8 @@ void hd_switch_core_counters(
 static bool simulate(struct switch_simulator *simulator) {
 	uint32_t state = simulator->state;
 
-	if (simulator->threshold == 0) {
+	if (simulator->threshold == 0)
 		return false;
-	}
 	state ^= state << 13;
 	state ^= state >> 17;
 	state ^= state << 5;
@@ -130,9 +123,8 @@ static inline bool is_for_us(const struct hd_switch_core *core, const uint8_t *d
 
 	/* Ethertype, version and header length of IPv4 lie side by side. */
 	if (bytes < AT_FLAGS + 1 || (hd_get32(data + AT_ETHERTYPE) & 0xffffff00) != 0x08004500
-	    || hd_get32(data + AT_DESTINATION) != core->self.ipv4) {
+	    || hd_get32(data + AT_DESTINATION) != core->self.ipv4)
 		return false;
-	}
 	type = data[AT_TYPE] & 0x0f;
 	return (hd_get16(data + AT_FRAGMENT) & 0x3fff) == 0 && data[AT_PROTOCOL] == 17
 		&& hd_get16(data + AT_UDP_DESTINATION) == core->self.udp_port
@@ -147,20 +139,16 @@ static inline enum look_kind form_of(const uint8_t *data, size_t bytes) {
 	size_t count;
 
 	if (data[AT_TYPE] >> 4 != HD_SWITCH_WIRE_VERSION || ip > bytes - SWITCH_ETHERNET_BYTES
-	    || udp + SWITCH_IPV4_BYTES != ip || udp < head) {
+	    || udp + SWITCH_IPV4_BYTES != ip || udp < head)
 		return LOOK_DONE;
-	}
 	count = hd_get16(data + AT_COUNT);
-	if (udp != head + 4 * count) {
+	if (udp != head + 4 * count)
 		return LOOK_DONE;
-	}
-	if ((data[AT_TYPE] & 0x0f) == HD_SWITCH_TYPE_RESULT) {
+	if ((data[AT_TYPE] & 0x0f) == HD_SWITCH_TYPE_RESULT)
 		return count == 0 ? LOOK_ANSWER : LOOK_DONE;
-	}
 	if (count == 0 || hd_get32(data + AT_ROUND) == 0
-	    || (data[AT_DTYPE] != HD_DTYPE_FIXED32 && data[AT_DTYPE] != HD_DTYPE_FP32)) {
+	    || (data[AT_DTYPE] != HD_DTYPE_FIXED32 && data[AT_DTYPE] != HD_DTYPE_FP32))
 		return LOOK_DONE;
-	}
 	return LOOK_CHUNK;
 }
 
@@ -204,9 +192,8 @@ static inline void fetch_cell(const struct switch_cell *cell, size_t stride) {
 	const uint8_t *bytes = (const uint8_t *)cell;
 	size_t most = stride < SWITCH_FETCHED ? stride : SWITCH_FETCHED;
 
-	for (size_t at = 0; at < most; at += SWITCH_LINE) {
+	for (size_t at = 0; at < most; at += SWITCH_LINE)
 		__builtin_prefetch(bytes + at, 1);
-	}
 }
 
 static inline void
@@ -229,9 +216,8 @@ look_at_token(const struct hd_switch_core *core, const uint8_t *data, struct loo
 		drop(look, HD_SWITCH_COUNTER_drop_lease);
 		return;
 	}
-	if (receiver) {
+	if (receiver)
 		return;
-	}
 	if (hd_get16(data + AT_COUNT) != lease->count) {
 		drop(look, HD_SWITCH_COUNTER_drop_lease);
 		return;
@@ -269,11 +255,10 @@ static inline void send_copies(
 ) {
 	uint32_t copies = 1;
 
-	if (copy == HD_SWITCH_COPY_MEMBERS) {
+	if (copy == HD_SWITCH_COPY_MEMBERS)
 		copies = lease->member_count;
-	} else if (copy == HD_SWITCH_COPY_RECEIVERS) {
+	else if (copy == HD_SWITCH_COPY_RECEIVERS)
 		copies = lease->receiver_count;
-	}
 	packet->verdict = HD_SWITCH_COPY;
 	packet->lease = lease->id;
 	packet->copy = (uint8_t)copy;
@@ -288,9 +273,8 @@ static inline void make_result(
 	uint8_t *data,
 	uint32_t flags
 ) {
-	if (cell->seen != lease->all) {
+	if (cell->seen != lease->all)
 		flags |= HD_SWITCH_FLAG_PARTIAL;
-	}
 	data[AT_TYPE] = HD_SWITCH_WIRE_VERSION << 4 | HD_SWITCH_TYPE_RESULT;
 	data[AT_FLAGS] = (uint8_t)(cell->flags | flags);
 	hd_put16(data + AT_WORKER, UINT16_MAX);
@@ -312,9 +296,8 @@ repeat(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look
 	struct switch_cell *cell = look->cell;
 
 	/* Complete since its last member was taken out, it was not looked through. */
-	if (has_not_finite(lease, switch_lanes(cell))) {
+	if (has_not_finite(lease, switch_lanes(cell)))
 		cell->flags |= HD_SWITCH_FLAG_NOT_FINITE;
-	}
 	memcpy(packet->data + AT_VALUES, switch_lanes(cell), (size_t)lease->count * 4);
 	make_result(lease, cell, packet->data, HD_SWITCH_FLAG_RESEND);
 	core->counters[HD_SWITCH_COUNTER_repeated]++;
@@ -362,9 +345,8 @@ static inline bool add_values(
 		return complete ? hd_add_fixed_both(lanes, x, lease->count) :
 				  hd_add_fixed(lanes, x, lease->count);
 	}
-	if (complete) {
+	if (complete)
 		return hd_add_f32_both((float *)(void *)lanes, x, lease->count);
-	}
 	hd_add_f32((float *)(void *)lanes, x, lease->count);
 	return false;
 }
@@ -381,12 +363,10 @@ add(struct hd_switch_core *core, struct hd_switch_packet *packet, struct look *l
 
 	cell->flags |= data[AT_FLAGS] & kept;
 	cell->flags |= (data[AT_TOS] & 3) == 3 ? HD_SWITCH_FLAG_ECN : 0;
-	if (next > cell->next) {
+	if (next > cell->next)
 		cell->next = next;
-	}
-	if (add_values(lease, cell, data + AT_VALUES, complete)) {
+	if (add_values(lease, cell, data + AT_VALUES, complete))
 		cell->flags |= HD_SWITCH_FLAG_NOT_FINITE;
-	}
 	cell->seen = seen;
 	if (!complete) {
 		lease->stats.absorbed++;
@@ -425,11 +405,10 @@ take_chunk(struct hd_switch_core *core, struct hd_switch_packet *packet, struct 
 		count(core, packet, HD_SWITCH_COUNTER_drop_exponent);
 		return;
 	} else if ((cell->seen >> look->index & 1) != 0) {
-		if (switch_complete(look->lease, cell->seen)) {
+		if (switch_complete(look->lease, cell->seen))
 			repeat(core, packet, look);
-		} else {
+		else
 			count(core, packet, HD_SWITCH_COUNTER_drop_duplicate);
-		}
 		return;
 	}
 	add(core, packet, look);
@@ -482,11 +461,10 @@ static inline size_t look_at_all(
 			continue;
 		}
 		look_at_form(core, packet, &looks[n]);
-		if (looks[n].kind == LOOK_ORDINARY) {
+		if (looks[n].kind == LOOK_ORDINARY)
 			switch_forward(core, packet, &found);
-		} else {
+		else
 			ours[n++] = packet;
-		}
 	}
 	core->counters[HD_SWITCH_COUNTER_forwarded] += alike;
 	return n;
@@ -499,14 +477,11 @@ take_burst(struct hd_switch_core *core, struct hd_switch_packet *packets, size_t
 	struct hd_switch_packet *ours[HD_SWITCH_BURST_MAX];
 	size_t ours_count = look_at_all(core, packets, count, looks, ours);
 
-	for (size_t i = 0; i < ours_count; i++) {
-		if (looks[i].kind != LOOK_DONE) {
+	for (size_t i = 0; i < ours_count; i++)
+		if (looks[i].kind != LOOK_DONE)
 			look_at_token(core, ours[i]->data, &looks[i]);
-		}
-	}
-	for (size_t i = 0; i < ours_count; i++) {
+	for (size_t i = 0; i < ours_count; i++)
 		take(core, ours[i], &looks[i]);
-	}
 }
 
 void hd_switch_core_burst(

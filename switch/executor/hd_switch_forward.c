@@ -32,13 +32,11 @@ int switch_forward_init(struct hd_switch_core *core, const uint64_t secret[2]) {
 	int status = hd_switch_table_init(&core->macs, (size_t)2 * HD_SWITCH_MACS_MAX, secret);
 
 	core->router = mac_of(core->self.router_mac);
-	if (status < 0) {
+	if (status < 0)
 		return status;
-	}
 	status = hd_switch_table_init(&core->routes, HD_SWITCH_ROUTES_MAX, secret);
-	if (status < 0) {
+	if (status < 0)
 		hd_switch_table_fini(&core->macs);
-	}
 	return status;
 }
 
@@ -83,11 +81,10 @@ int hd_switch_core_mac_set(
 	const struct hd_switch_entry *known;
 	int status = check_station(mac_of(mac), port, error, error_bytes);
 
-	if (status < 0) {
+	if (status < 0)
 		return status;
-	}
 	known = hd_switch_table_find(&core->macs, key);
-	if (known == NULL || known->value >> 16 != SET_US) {
+	if (!known || known->value >> 16 != SET_US) {
 		if (core->macs_set == HD_SWITCH_MACS_MAX) {
 			return switch_refuse(
 				-ENOSPC,
@@ -105,20 +102,18 @@ int hd_switch_core_mac_set(
 }
 
 static void forget(struct hd_switch_core *core, struct hd_switch_entry *entry) {
-	if (entry->value >> 16 == SET_US) {
+	if (entry->value >> 16 == SET_US)
 		core->macs_set--;
-	} else {
+	else
 		core->macs_learned--;
-	}
 	hd_switch_table_remove(&core->macs, entry);
 }
 
 int hd_switch_core_mac_clear(struct hd_switch_core *core, const uint8_t mac[6]) {
 	struct hd_switch_entry *entry = hd_switch_table_find(&core->macs, mac_of(mac) | MAC_KEY);
 
-	if (entry == NULL) {
+	if (!entry)
 		return -ENOENT;
-	}
 	forget(core, entry);
 	return 0;
 }
@@ -128,26 +123,23 @@ static void forget_before(struct hd_switch_core *core, uint64_t since) {
 	for (uint64_t i = 0; core->macs_learned > 0 && i <= core->macs.mask;) {
 		struct hd_switch_entry *entry = &core->macs.entries[i];
 
-		if (entry->key != 0 && entry->value >> 16 < since && entry->value >> 16 != SET_US) {
+		if (entry->key != 0 && entry->value >> 16 < since && entry->value >> 16 != SET_US)
 			forget(core, entry);
-		} else {
+		else
 			i++;
-		}
 	}
 }
 
 void hd_switch_core_learn(struct hd_switch_core *core, hd_ns age) {
 	core->age_us = age / HD_US + (age % HD_US != 0);
-	if (age == 0) {
+	if (age == 0)
 		forget_before(core, SET_US);
-	}
 }
 
 void hd_switch_core_time(struct hd_switch_core *core, hd_ns now) {
 	core->now_us = now / HD_US;
-	if (core->age_us != 0 && core->now_us > core->age_us) {
+	if (core->age_us != 0 && core->now_us > core->age_us)
 		forget_before(core, core->now_us - core->age_us);
-	}
 }
 
 size_t
@@ -157,9 +149,8 @@ hd_switch_core_macs(const struct hd_switch_core *core, struct hd_switch_mac *mac
 	for (uint64_t i = 0; i <= core->macs.mask; i++) {
 		const struct hd_switch_entry *entry = &core->macs.entries[i];
 
-		if (entry->key == 0) {
+		if (entry->key == 0)
 			continue;
-		}
 		if (found < count) {
 			put_mac(macs[found].mac, entry->key & (MAC_KEY - 1));
 			macs[found].port = (uint16_t)entry->value;
@@ -174,14 +165,13 @@ static void learn(struct hd_switch_core *core, uint64_t mac, uint16_t port) {
 	uint64_t value = core->now_us << 16 | port;
 	struct hd_switch_entry *entry;
 
-	if (!is_station(mac)) {
+	if (!is_station(mac))
 		return;
-	}
 	entry = hd_switch_table_find(&core->macs, mac | MAC_KEY);
-	if (entry == NULL && core->macs_learned < HD_SWITCH_MACS_MAX) {
+	if (!entry && core->macs_learned < HD_SWITCH_MACS_MAX) {
 		hd_switch_table_put(&core->macs, mac | MAC_KEY, value);
 		core->macs_learned++;
-	} else if (entry != NULL && entry->value >> 16 != SET_US && entry->value != value) {
+	} else if (entry && entry->value >> 16 != SET_US && entry->value != value) {
 		entry->value = value;
 	}
 }
@@ -206,9 +196,8 @@ int hd_switch_core_route_set(
 	uint64_t key = route_key(route->prefix, route->bits);
 	int status = check_station(mac, route->port, error, error_bytes);
 
-	if (status < 0) {
+	if (status < 0)
 		return status;
-	}
 	if (route->bits > 32 || (route->prefix & ~mask_of(route->bits)) != 0) {
 		return switch_refuse(
 			-EINVAL,
@@ -219,7 +208,7 @@ int hd_switch_core_route_set(
 			route->bits
 		);
 	}
-	if (hd_switch_table_find(&core->routes, key) == NULL) {
+	if (!hd_switch_table_find(&core->routes, key)) {
 		if (core->route_count == HD_SWITCH_ROUTES_MAX) {
 			return switch_refuse(
 				-ENOSPC,
@@ -241,14 +230,12 @@ int hd_switch_core_route_clear(struct hd_switch_core *core, uint32_t prefix, uin
 	struct hd_switch_entry *entry
 		= bits > 32 ? NULL : hd_switch_table_find(&core->routes, route_key(prefix, bits));
 
-	if (entry == NULL) {
+	if (!entry)
 		return -ENOENT;
-	}
 	hd_switch_table_remove(&core->routes, entry);
 	core->route_count--;
-	if (--core->route_lengths[bits] == 0) {
+	if (--core->route_lengths[bits] == 0)
 		core->route_bits &= ~(UINT64_C(1) << bits);
-	}
 	return 0;
 }
 
@@ -260,9 +247,8 @@ static const struct hd_switch_entry *route_to(const struct hd_switch_core *core,
 			&core->routes, route_key(ipv4 & mask_of(bits), bits)
 		);
 
-		if (entry != NULL) {
+		if (entry)
 			return entry;
-		}
 		left &= ~(UINT64_C(1) << bits);
 	}
 	return NULL;
@@ -297,7 +283,7 @@ static void route(struct hd_switch_core *core, struct hd_switch_packet *packet) 
 		return;
 	}
 	entry = route_to(core, hd_get32(data + AT_DESTINATION));
-	if (entry == NULL) {
+	if (!entry) {
 		give(core, packet, HD_SWITCH_DROP, HD_SWITCH_COUNTER_drop_no_route);
 		return;
 	}
@@ -320,11 +306,10 @@ static bool is_routed(const struct hd_switch_packet *packet) {
 static inline uint32_t port_to(const struct hd_switch_core *core, uint64_t mac) {
 	const struct hd_switch_entry *entry;
 
-	if ((mac & MAC_MULTICAST) != 0) {
+	if ((mac & MAC_MULTICAST) != 0)
 		return SWITCH_NO_PORT;
-	}
 	entry = hd_switch_table_find(&core->macs, mac | MAC_KEY);
-	return entry == NULL ? SWITCH_NO_PORT : (uint16_t)entry->value;
+	return !entry ? SWITCH_NO_PORT : (uint16_t)entry->value;
 }
 
 /* Frames with the same first bytes, from the same port, leave where this one does. */

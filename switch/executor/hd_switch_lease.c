@@ -31,9 +31,8 @@ static uint64_t all_of(uint32_t member_count) {
 static int
 out_of(const struct reply *reply, const char *field, uint64_t value, uint64_t least, uint64_t most
 ) {
-	if (value >= least && value <= most) {
+	if (value >= least && value <= most)
 		return 0;
-	}
 	return switch_refuse(
 		-EINVAL,
 		reply->error,
@@ -57,9 +56,8 @@ static int check_numbers(const struct hd_switch_lease *lease, const struct reply
 		    < 0
 	    || (status
 		= out_of(reply, "receiver_count", lease->receiver_count, 0, HD_SWITCH_RECEIVERS_MAX)
-	       ) < 0) {
+	       ) < 0)
 		return status;
-	}
 	if (lease->dtype != HD_DTYPE_FIXED32 && lease->dtype != HD_DTYPE_FP32) {
 		return switch_refuse(
 			-EINVAL,
@@ -86,21 +84,18 @@ static int check_numbers(const struct hd_switch_lease *lease, const struct reply
 
 static int
 check_copy(const struct hd_switch_copy *copy, uint64_t token, const struct reply *reply) {
-	if (token == 0) {
+	if (token == 0)
 		return switch_refuse(-EINVAL, reply->error, reply->bytes, "token: 0 (from 1)");
-	}
 	return out_of(reply, "port", copy->port, 0, HD_SWITCH_PORTS_MAX - 1);
 }
 
 static int check_copies(const struct hd_switch_lease *lease, const struct reply *reply) {
 	int status = 0;
 
-	for (uint32_t i = 0; i < lease->member_count && status == 0; i++) {
+	for (uint32_t i = 0; i < lease->member_count && status == 0; i++)
 		status = check_copy(&lease->members[i].copy, lease->members[i].token, reply);
-	}
-	for (uint32_t i = 0; i < lease->receiver_count && status == 0; i++) {
+	for (uint32_t i = 0; i < lease->receiver_count && status == 0; i++)
 		status = check_copy(&lease->receivers[i], lease->receivers[i].token, reply);
-	}
 	return status;
 }
 
@@ -128,7 +123,7 @@ make_cells(struct hd_switch_core *core, struct switch_lease *made, const struct 
 		);
 	}
 	made->cells = aligned_alloc(SWITCH_LINE, bytes);
-	if (made->cells == NULL) {
+	if (!made->cells) {
 		return switch_refuse(
 			-ENOMEM,
 			reply->error,
@@ -148,15 +143,13 @@ static void forget_tokens(struct hd_switch_core *core, const struct switch_lease
 
 	for (uint32_t i = 0; i < lease->member_count; i++) {
 		entry = hd_switch_table_find(&core->tokens, lease->tokens[i]);
-		if (entry != NULL && entry->value == switch_token(lease->id, i, false)) {
+		if (entry && entry->value == switch_token(lease->id, i, false))
 			hd_switch_table_remove(&core->tokens, entry);
-		}
 	}
 	for (uint32_t i = 0; i < lease->receiver_count; i++) {
 		entry = hd_switch_table_find(&core->tokens, lease->receivers[i].token);
-		if (entry != NULL && entry->value == switch_token(lease->id, i, true)) {
+		if (entry && entry->value == switch_token(lease->id, i, true))
 			hd_switch_table_remove(&core->tokens, entry);
-		}
 	}
 }
 
@@ -164,7 +157,7 @@ static int
 add_token(struct hd_switch_core *core, uint64_t token, uint64_t value, const struct reply *reply) {
 	const struct hd_switch_entry *other = hd_switch_table_find(&core->tokens, token);
 
-	if (other != NULL) {
+	if (other) {
 		return switch_refuse(
 			-EEXIST,
 			reply->error,
@@ -195,18 +188,16 @@ static int learn_tokens(
 			core, lease->receivers[i].token, switch_token(lease->id, i, true), reply
 		);
 	}
-	if (status < 0) {
+	if (status < 0)
 		forget_tokens(core, lease);
-	}
 	return status;
 }
 
 static struct switch_lease *copy_lease(const struct hd_switch_lease *lease) {
-	struct switch_lease *made = calloc(1, sizeof(*made));
+	struct switch_lease *made = calloc(1, sizeof *made);
 
-	if (made == NULL) {
+	if (!made)
 		return NULL;
-	}
 	made->job = lease->job;
 	made->epoch = lease->epoch;
 	made->shard = lease->shard;
@@ -227,7 +218,7 @@ static struct switch_lease *copy_lease(const struct hd_switch_lease *lease) {
 	if (lease->receiver_count > 0) {
 		memcpy(made->receivers,
 		       lease->receivers,
-		       lease->receiver_count * sizeof(*made->receivers));
+		       lease->receiver_count * sizeof *made->receivers);
 	}
 	return made;
 }
@@ -248,16 +239,13 @@ int hd_switch_core_lease_set(
 	int status;
 
 	if ((status = check_numbers(lease, &reply)) < 0
-	    || (status = check_copies(lease, &reply)) < 0) {
+	    || (status = check_copies(lease, &reply)) < 0)
 		return status;
-	}
-	if (core->leases[lease->id] != NULL) {
+	if (core->leases[lease->id])
 		return switch_refuse(-EEXIST, error, error_bytes, "id: %u is in use", lease->id);
-	}
 	made = copy_lease(lease);
-	if (made == NULL) {
+	if (!made)
 		return switch_refuse(-ENOMEM, error, error_bytes, "id: no memory for a lease");
-	}
 	if ((status = make_cells(core, made, &reply)) < 0
 	    || (status = learn_tokens(core, made, &reply)) < 0) {
 		free_lease(made);
@@ -291,9 +279,8 @@ int hd_switch_core_lease_waits(
 ) {
 	struct switch_lease *lease = lease_of(core, id);
 
-	if (lease == NULL) {
+	if (!lease)
 		return switch_refuse(-ENOENT, error, error_bytes, "id: %u is no lease", id);
-	}
 	if (waits == 0 || (waits & ~lease->waits) != 0) {
 		return switch_refuse(
 			-EINVAL,
@@ -317,9 +304,8 @@ int hd_switch_core_lease_end(
 ) {
 	struct switch_lease *lease = lease_of(core, id);
 
-	if (lease == NULL) {
+	if (!lease)
 		return switch_refuse(-ENOENT, error, error_bytes, "id: %u is no lease", id);
-	}
 	forget_tokens(core, lease);
 	core->memory_used -= lease->stats.memory_bytes;
 	core->leases[id] = NULL;
@@ -334,9 +320,8 @@ int hd_switch_core_lease_stats(
 ) {
 	const struct switch_lease *lease = lease_of(core, id);
 
-	if (lease == NULL) {
+	if (!lease)
 		return -ENOENT;
-	}
 	*stats = lease->stats;
 	stats->waits = lease->waits;
 	return 0;
@@ -349,9 +334,8 @@ size_t hd_switch_core_copies(
 ) {
 	const struct switch_lease *lease = lease_of(core, packet->lease);
 
-	if (packet->verdict != HD_SWITCH_COPY || lease == NULL) {
+	if (packet->verdict != HD_SWITCH_COPY || !lease)
 		return 0;
-	}
 	switch (packet->copy) {
 	case HD_SWITCH_COPY_MEMBERS:
 		*copies = lease->members;
@@ -366,9 +350,7 @@ size_t hd_switch_core_copies(
 }
 
 void switch_leases_fini(struct hd_switch_core *core) {
-	for (size_t i = 0; i < HD_SWITCH_LEASES_MAX; i++) {
-		if (core->leases[i] != NULL) {
+	for (size_t i = 0; i < HD_SWITCH_LEASES_MAX; i++)
+		if (core->leases[i])
 			free_lease(core->leases[i]);
-		}
-	}
 }

@@ -25,7 +25,7 @@ static bool read_number(const char *text, size_t bytes, double *value) {
 	char copy[24];
 	char *end;
 
-	if (bytes == 0 || bytes >= sizeof(copy) || strspn(text, "0123456789.") < bytes)
+	if (bytes == 0 || bytes >= sizeof copy || strspn(text, "0123456789.") < bytes)
 		return false;
 	memcpy(copy, text, bytes);
 	copy[bytes] = '\0';
@@ -46,7 +46,7 @@ take(const char *word, size_t bytes, struct numbers *n, char *error, size_t erro
 		{"burst=", "KiB", &n->burst, HD_SWITCH_QUEUE_BYTES_MAX / KIB},
 	};
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+	for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
 		size_t key = strlen(keys[i].key);
 
 		if (bytes < key || strncmp(word, keys[i].key, key) != 0)
@@ -93,14 +93,14 @@ static int append(struct hd_switch_link *link, const char *word, size_t bytes) {
 	size_t used = strlen(link->devargs);
 	int n = snprintf(
 		link->devargs + used,
-		sizeof(link->devargs) - used,
+		sizeof link->devargs - used,
 		"%s%.*s",
 		used ? "," : "",
 		(int)bytes,
 		word
 	);
 
-	return n >= 0 && (size_t)n < sizeof(link->devargs) - used ? 0 : -EINVAL;
+	return n >= 0 && (size_t)n < sizeof link->devargs - used ? 0 : -EINVAL;
 }
 
 int hd_switch_link_read(
@@ -112,9 +112,9 @@ int hd_switch_link_read(
 	struct numbers numbers = {.queue = QUEUE_KIB};
 	struct hd_switch_link read = {0};
 
-	if (strlen(text) >= sizeof(link->devargs)) {
+	if (strlen(text) >= sizeof link->devargs) {
 		(void
-		)snprintf(error, error_bytes, "port: longer than %zu", sizeof(link->devargs) - 1);
+		)snprintf(error, error_bytes, "port: longer than %zu", sizeof link->devargs - 1);
 		return -EINVAL;
 	}
 	for (const char *word = text; *word;) {

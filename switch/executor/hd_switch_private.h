@@ -164,7 +164,7 @@ void switch_forward(
 static inline uint64_t switch_head(const uint8_t *data, int half) {
 	uint64_t head;
 
-	memcpy(&head, data + (half ? 8 : 0), sizeof(head));
+	memcpy(&head, data + (half ? 8 : 0), sizeof head);
 	return half ? head & htobe64(~UINT64_C(0xff)) : head;
 }
 

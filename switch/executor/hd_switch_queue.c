@@ -58,7 +58,7 @@ int hd_switch_queue_create(
 
 	if (!good(config))
 		return -EINVAL;
-	q = calloc(1, sizeof(*q));
+	q = calloc(1, sizeof *q);
 	if (!q)
 		return -ENOMEM;
 	q->config = *config;

@@ -307,7 +307,7 @@ static int take_top(struct reader *r, const struct words *w) {
 		{"apply", begin_apply},
 	};
 
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
 		if (is(w, 0, kinds[i].word))
 			return kinds[i].take(r, w);
 	return wrong(
@@ -384,16 +384,16 @@ static int check_end(struct reader *r, struct hd_spec_error *error) {
 }
 
 static bool allocate(struct reader *r, size_t lines) {
-	r->structs = calloc(lines, sizeof(*r->structs));
-	r->fields = calloc(lines, sizeof(*r->fields));
-	r->headers = calloc(lines, sizeof(*r->headers));
-	r->registers = calloc(lines, sizeof(*r->registers));
-	r->meters = calloc(lines, sizeof(*r->meters));
-	r->actions = calloc(lines, sizeof(*r->actions));
-	r->tables = calloc(lines, sizeof(*r->tables));
-	r->keys = calloc(lines, sizeof(*r->keys));
-	r->choices = calloc(lines, sizeof(*r->choices));
-	r->lines = calloc(lines, sizeof(*r->lines));
+	r->structs = calloc(lines, sizeof *r->structs);
+	r->fields = calloc(lines, sizeof *r->fields);
+	r->headers = calloc(lines, sizeof *r->headers);
+	r->registers = calloc(lines, sizeof *r->registers);
+	r->meters = calloc(lines, sizeof *r->meters);
+	r->actions = calloc(lines, sizeof *r->actions);
+	r->tables = calloc(lines, sizeof *r->tables);
+	r->keys = calloc(lines, sizeof *r->keys);
+	r->choices = calloc(lines, sizeof *r->choices);
+	r->lines = calloc(lines, sizeof *r->lines);
 	r->spec.structs = r->structs;
 	r->spec.headers = r->headers;
 	r->spec.registers = r->registers;
@@ -427,7 +427,7 @@ int hd_spec_read(
 	if (lines > HD_SPEC_LINES_MAX)
 		return -E2BIG;
 	error->what = "no memory";
-	r = calloc(1, sizeof(*r));
+	r = calloc(1, sizeof *r);
 	if (!r)
 		return -ENOMEM;
 	r->text = malloc(bytes + 1);

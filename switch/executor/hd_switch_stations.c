@@ -48,11 +48,11 @@ int hd_switch_stations_create(uint32_t capacity, struct hd_switch_stations **sta
 		return -EINVAL;
 	while (buckets < capacity)
 		buckets *= 2;
-	s = calloc(1, sizeof(*s));
+	s = calloc(1, sizeof *s);
 	if (!s)
 		return -ENOMEM;
-	s->buckets = calloc(buckets, sizeof(*s->buckets));
-	s->entries = calloc(capacity + 1u, sizeof(*s->entries));
+	s->buckets = calloc(buckets, sizeof *s->buckets);
+	s->entries = calloc(capacity + 1u, sizeof *s->entries);
 	if (!s->buckets || !s->entries) {
 		hd_switch_stations_destroy(s);
 		return -ENOMEM;
@@ -110,7 +110,7 @@ static struct entry *add(struct hd_switch_stations *s, uint32_t ipv4) {
 }
 
 static bool same(const struct hd_switch_station *a, const struct hd_switch_station *b) {
-	return a->port == b->port && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0;
+	return a->port == b->port && memcmp(a->mac, b->mac, sizeof a->mac) == 0;
 }
 
 /* An address of a host: a question of RFC 5227 has none. */
@@ -122,7 +122,7 @@ static bool is_arp(const uint8_t *frame, size_t bytes) {
 	uint16_t operation;
 
 	if (bytes < HD_STATIONS_ARP_BYTES || hd_get16(frame + AT_TYPE) != ETHERTYPE_ARP
-	    || memcmp(frame + AT_FORM, arp_form, sizeof(arp_form)) != 0)
+	    || memcmp(frame + AT_FORM, arp_form, sizeof arp_form) != 0)
 		return false;
 	operation = hd_get16(frame + AT_OPERATION);
 	return operation == ARP_REQUEST || operation == ARP_REPLY;
@@ -145,7 +145,7 @@ bool hd_switch_stations_learn(
 	ipv4 = hd_get32(frame + AT_SENDER);
 	if (!is_host(ipv4))
 		return false;
-	memcpy(station.mac, frame + AT_SENDER_MAC, sizeof(station.mac));
+	memcpy(station.mac, frame + AT_SENDER_MAC, sizeof station.mac);
 	entry = find(s, ipv4);
 	if (entry && entry->known && !same(&entry->station, &station)
 	    && (entry->fixed || now < hd_ns_add(entry->heard_at, HD_STATIONS_HOLD_NS)))
@@ -197,7 +197,7 @@ bool hd_switch_stations_ask(struct hd_switch_stations *s, hd_ns now, uint32_t ip
 		entry = add(s, ipv4);
 	if (entry)
 		entry->asked_at = now;
-	return entry != NULL;
+	return entry;
 }
 
 void hd_switch_stations_question(const uint8_t mac[6], uint32_t ipv4, uint8_t *frame) {
@@ -205,7 +205,7 @@ void hd_switch_stations_question(const uint8_t mac[6], uint32_t ipv4, uint8_t *f
 	memset(frame, 0xff, 6);
 	memcpy(frame + AT_SOURCE, mac, 6);
 	hd_put16(frame + AT_TYPE, ETHERTYPE_ARP);
-	memcpy(frame + AT_FORM, arp_form, sizeof(arp_form));
+	memcpy(frame + AT_FORM, arp_form, sizeof arp_form);
 	hd_put16(frame + AT_OPERATION, ARP_REQUEST);
 	memcpy(frame + AT_SENDER_MAC, mac, 6);
 	hd_put32(frame + AT_TARGET, ipv4);

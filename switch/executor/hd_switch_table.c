@@ -7,13 +7,11 @@
 int hd_switch_table_init(struct hd_switch_table *table, size_t count, const uint64_t secret[2]) {
 	size_t places = 16;
 
-	while (places < 2 * count) {
+	while (places < 2 * count)
 		places *= 2;
-	}
-	table->entries = calloc(places, sizeof(*table->entries));
-	if (table->entries == NULL) {
+	table->entries = calloc(places, sizeof *table->entries);
+	if (!table->entries)
 		return -ENOMEM;
-	}
 	table->mask = places - 1;
 	table->secret[0] = secret[0];
 	table->secret[1] = secret[1];

@@ -29,9 +29,8 @@ hd_switch_table_at(const struct hd_switch_table *table, uint64_t place, uint64_t
 	for (uint64_t i = place & table->mask;; i = (i + 1) & table->mask) {
 		struct hd_switch_entry *entry = &table->entries[i];
 
-		if (entry->key == key || entry->key == 0) {
+		if (entry->key == key || entry->key == 0)
 			return entry;
-		}
 	}
 }
 

@@ -200,7 +200,7 @@ int hd_ports_neighbour(struct hd_ports *p, uint32_t ipv4, struct hd_switch_copy 
 		return -EAGAIN;
 	}
 	copy->port = station.port;
-	memcpy(copy->mac, station.mac, sizeof(copy->mac));
+	memcpy(copy->mac, station.mac, sizeof copy->mac);
 	return 0;
 }
 
@@ -217,7 +217,7 @@ uint32_t hd_ports_mtu(const struct hd_ports *p) {
 static bool is_zero(const uint8_t mac[6]) {
 	static const uint8_t zero[6];
 
-	return memcmp(mac, zero, sizeof(zero)) == 0;
+	return memcmp(mac, zero, sizeof zero) == 0;
 }
 
 static int
@@ -238,7 +238,7 @@ set_up(struct hd_ports *p, const struct hd_ports_config *config, char *error, si
 		return code;
 	}
 	if (is_zero(p->self.mac))
-		memcpy(p->self.mac, p->ports[0].eth.mac, sizeof(p->self.mac));
+		memcpy(p->self.mac, p->ports[0].eth.mac, sizeof p->self.mac);
 	return 0;
 }
 
@@ -256,10 +256,10 @@ int hd_ports_open(
 		(void)snprintf(error, error_bytes, "port: 1 to %d of them", HD_SWITCH_PORTS_MAX);
 		return -EINVAL;
 	}
-	p = calloc(1, sizeof(*p));
+	p = calloc(1, sizeof *p);
 	if (!p)
 		return -ENOMEM;
-	p->ports = calloc(config->count, sizeof(*p->ports));
+	p->ports = calloc(config->count, sizeof *p->ports);
 	if (!p->ports) {
 		free(p);
 		return -ENOMEM;

@@ -20,7 +20,7 @@ static void name_port(struct switch_port *port) {
 	const char *interface = strstr(port->eth.devargs, "iface=");
 	const char *name = interface ? interface + strlen("iface=") : port->eth.devargs;
 
-	(void)snprintf(port->name, sizeof(port->name), "%.*s", (int)strcspn(name, ","), name);
+	(void)snprintf(port->name, sizeof port->name, "%.*s", (int)strcspn(name, ","), name);
 }
 
 static int read_ports(
@@ -151,7 +151,7 @@ static int start_eal(
 	char *error,
 	size_t error_bytes
 ) {
-	struct dpdk_port *ports = calloc(p->count, sizeof(*ports));
+	struct dpdk_port *ports = calloc(p->count, sizeof *ports);
 	struct dpdk_eal eal = {
 		.words = config->eal,
 		.prefix = config->prefix,
@@ -217,7 +217,7 @@ void ports_close_all(struct hd_ports *p) {
 		void *frame;
 
 		rte_pktmbuf_free_bulk(port->direct, port->direct_count);
-		while (port->queue && (frame = hd_switch_queue_drain(port->queue)) != NULL)
+		while (port->queue && (frame = hd_switch_queue_drain(port->queue)))
 			rte_pktmbuf_free(frame);
 		dpdk_close_ethdev(&port->eth);
 		hd_switch_queue_destroy(port->queue);

@@ -72,7 +72,7 @@ static void add_port(struct hd_ports *ports, uint32_t index, struct hd_stats *st
 	char number[12];
 	const char *labels[] = {number, hd_ports_name(ports, index)};
 
-	(void)snprintf(number, sizeof(number), "%u", index);
+	(void)snprintf(number, sizeof number, "%u", index);
 	hd_ports_counts(ports, index, &counts);
 	row.rx_packets = counts.received;
 	row.rx_bytes = counts.received_bytes;
@@ -99,7 +99,7 @@ static void add_queues(struct hd_ports *ports, uint32_t index, struct hd_stats *
 	const struct hd_switch_queue *queue = hd_ports_queue(ports, index);
 	char number[12];
 
-	(void)snprintf(number, sizeof(number), "%u", index);
+	(void)snprintf(number, sizeof number, "%u", index);
 	for (int class = 0; class < HD_SWITCH_CLASS_COUNT; class ++) {
 		const struct hd_switch_queue_counts *of
 			= hd_switch_queue_counts(queue, (enum hd_switch_class) class);
@@ -124,7 +124,7 @@ static void add_link(struct hd_ports *ports, uint32_t index, struct hd_stats *st
 	char number[12];
 	const char *label = number;
 
-	(void)snprintf(number, sizeof(number), "%u", index);
+	(void)snprintf(number, sizeof number, "%u", index);
 	hd_ports_counts(ports, index, &counts);
 	row = (struct link_row){
 		.rate_bps = hd_switch_queue_config(queue)->rate_bps,
@@ -147,7 +147,7 @@ add_lease(const struct hd_switch_executor *executor, uint16_t id, struct hd_stat
 
 	if (executor->ops->lease_stats(executor->self, id, &s) < 0)
 		return;
-	(void)snprintf(number, sizeof(number), "%u", id);
+	(void)snprintf(number, sizeof number, "%u", id);
 	row = (struct lease_row){
 		.absorbed = s.absorbed,
 		.completed = s.completed,

@@ -44,7 +44,7 @@ int hd_static_mac(const char *text, uint8_t mac[6]) {
 		read[i] = (uint8_t)byte;
 		text = end + 1;
 	}
-	memcpy(mac, read, sizeof(read));
+	memcpy(mac, read, sizeof read);
 	return 0;
 }
 
@@ -92,7 +92,7 @@ static int read_prefix(const char *text, struct hd_switch_route *route) {
 	unsigned long bits;
 	char *end;
 
-	if (!slash || (size_t)(slash - text) >= sizeof(address) || slash[1] < '0' || slash[1] > '9')
+	if (!slash || (size_t)(slash - text) >= sizeof address || slash[1] < '0' || slash[1] > '9')
 		return -EINVAL;
 	memcpy(address, text, (size_t)(slash - text));
 	address[slash - text] = '\0';
@@ -345,7 +345,7 @@ set_all(const struct hd_switch_executor *x,
 	int (*set)(const struct hd_switch_executor *x, const json_t *item, const struct words *w),
 	const struct words *w) {
 	char inner[256];
-	const struct words inside = {inner, sizeof(inner)};
+	const struct words inside = {inner, sizeof inner};
 
 	if (list && !json_is_array(list))
 		return refuse(w, "%s: not a list", name);

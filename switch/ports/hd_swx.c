@@ -144,7 +144,7 @@ open_program(struct swx *swx, const char *path, const char *name, char *error, s
 	size_t bytes = 0;
 	int code = read_file(path, &text, &bytes, error, error_bytes);
 
-	if (code == 0 && bytes >= sizeof(elf) && memcmp(text, elf, sizeof(elf) - 1) == 0) {
+	if (code == 0 && bytes >= sizeof elf && memcmp(text, elf, sizeof elf - 1) == 0) {
 		code = swx_read_object(path, &swx->spec, error, error_bytes);
 		if (code == 0)
 			code = swx_open_object(swx, path, name, error, error_bytes);
@@ -167,7 +167,7 @@ int hd_swx_open(
 	char *error,
 	size_t error_bytes
 ) {
-	struct swx *swx = calloc(1, sizeof(*swx));
+	struct swx *swx = calloc(1, sizeof *swx);
 	int code;
 
 	if (!swx) {

@@ -42,7 +42,7 @@ static int write_code(const char *path, char *text, size_t bytes, FILE *to) {
 		(void)fclose(from);
 	}
 	if (code != 0) {
-		(void)snprintf(why, sizeof(why), "line %u: %s", line, wrong ? wrong : "refused");
+		(void)snprintf(why, sizeof why, "line %u: %s", line, wrong ? wrong : "refused");
 		return fail(EX_DATAERR, path, why);
 	}
 	write_text(to, text, bytes);
@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
 	from = fopen(argv[1], "re");
 	if (!from)
 		return fail(EX_NOINPUT, argv[1], strerror(errno));
-	bytes = fread(text, 1, sizeof(text), from);
+	bytes = fread(text, 1, sizeof text, from);
 	(void)fclose(from);
 	if (bytes > TEXT_BYTES_MAX)
 		return fail(EX_DATAERR, argv[1], "more than 1 MiB");

@@ -25,7 +25,7 @@ static int fail(int code, const char *what, const char *name, char *error, size_
 }
 
 static int load_struct(struct swx *swx, const struct hd_spec_struct *s) {
-	struct rte_swx_field_params *fields = calloc(s->field_count, sizeof(*fields));
+	struct rte_swx_field_params *fields = calloc(s->field_count, sizeof *fields);
 	int code;
 
 	if (!fields)
@@ -119,10 +119,10 @@ static int load_table(struct swx *swx, const struct hd_spec_table *table) {
 		[HD_SPEC_WILDCARD] = RTE_SWX_TABLE_MATCH_WILDCARD,
 		[HD_SPEC_LPM] = RTE_SWX_TABLE_MATCH_LPM,
 	};
-	struct rte_swx_match_field_params *keys = calloc(table->key_count + 1, sizeof(*keys));
-	const char **names = calloc(table->choice_count + 1, sizeof(*names));
-	int *entries = calloc(table->choice_count + 1, sizeof(*entries));
-	int *defaults = calloc(table->choice_count + 1, sizeof(*defaults));
+	struct rte_swx_match_field_params *keys = calloc(table->key_count + 1, sizeof *keys);
+	const char **names = calloc(table->choice_count + 1, sizeof *names);
+	int *entries = calloc(table->choice_count + 1, sizeof *entries);
+	int *defaults = calloc(table->choice_count + 1, sizeof *defaults);
 	struct rte_swx_pipeline_table_params params = {
 		.fields = table->key_count > 0 ? keys : NULL,
 		.n_fields = table->key_count,
@@ -237,12 +237,12 @@ static void port_clone_cut(void *port, struct rte_swx_pkt *packet, uint32_t byte
 
 static void in_stats(void *port, struct rte_swx_port_in_stats *stats) {
 	(void)port;
-	memset(stats, 0, sizeof(*stats));
+	memset(stats, 0, sizeof *stats);
 }
 
 static void out_stats(void *port, struct rte_swx_port_out_stats *stats) {
 	(void)port;
-	memset(stats, 0, sizeof(*stats));
+	memset(stats, 0, sizeof *stats);
 }
 
 static struct rte_swx_port_in_ops in_ops = {

@@ -100,7 +100,7 @@ void swx_run_object(struct swx *swx, struct hd_switch_packet *packets, size_t co
 static struct rte_ring *make_ring(const char *name, const char *which) {
 	char full[RTE_RING_NAMESIZE];
 
-	if (snprintf(full, sizeof(full), "%s.%s", name, which) >= (int)sizeof(full))
+	if (snprintf(full, sizeof full, "%s.%s", name, which) >= (int)sizeof full)
 		return NULL;
 	return rte_ring_create(full, RING_SIZE, ANY_NODE, RING_F_SP_ENQ | RING_F_SC_DEQ);
 }
@@ -129,14 +129,14 @@ int swx_open_object(
 	size_t error_bytes
 ) {
 	struct swx_rings *rings
-		= aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_CACHE_LINE_ROUNDUP(sizeof(*rings)));
+		= aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_CACHE_LINE_ROUNDUP(sizeof *rings));
 	char text[512];
-	FILE *ports = describe_ports(name, text, sizeof(text));
+	FILE *ports = describe_ports(name, text, sizeof text);
 	int code = -ENOMEM;
 
 	swx->rings = rings;
 	if (rings) {
-		memset(rings, 0, sizeof(*rings));
+		memset(rings, 0, sizeof *rings);
 		rings->in = make_ring(name, "in");
 		rings->out = make_ring(name, "out");
 		rings->drop = make_ring(name, "drop");

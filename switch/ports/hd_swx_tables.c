@@ -333,9 +333,9 @@ check_shared(const struct swx *swx, const struct hd_switch_lease *l, char *error
 static bool copy_lease(const struct hd_switch_lease *lease, struct swx_lease *held) {
 	uint32_t count = lease->member_count + lease->receiver_count;
 
-	held->copies = calloc(count, sizeof(*held->copies));
-	held->tokens = calloc(count, sizeof(*held->tokens));
-	held->workers = calloc(count, sizeof(*held->workers));
+	held->copies = calloc(count, sizeof *held->copies);
+	held->tokens = calloc(count, sizeof *held->tokens);
+	held->workers = calloc(count, sizeof *held->workers);
 	if (!held->copies || !held->tokens || !held->workers) {
 		forget(held);
 		return false;
@@ -535,7 +535,7 @@ int swx_mac_set(void *self, const uint8_t mac[6], uint16_t port, char *error, si
 			"mac: not a station's, or a port beyond %d",
 			HD_SWITCH_PORTS_MAX
 		);
-	(void)snprintf(key, sizeof(key), "0x%" PRIx64, mac_number(mac));
+	(void)snprintf(key, sizeof key, "0x%" PRIx64, mac_number(mac));
 	return change_all(self, &entry, 1, error, error_bytes);
 }
 
@@ -558,7 +558,7 @@ int swx_route_set(
 	if (route->bits > 32 || (route->prefix & ~mask) != 0 || route->port >= HD_SWITCH_PORTS_MAX
 	    || (route->mac[0] & 1) || mac_number(route->mac) == 0)
 		return refuse(-EINVAL, error, error_bytes, "route: prefix, port or mac");
-	(void)snprintf(key, sizeof(key), "0x%x/0x%x", route->prefix, mask);
+	(void)snprintf(key, sizeof key, "0x%x/0x%x", route->prefix, mask);
 	return change_all(self, &entry, 1, error, error_bytes);
 }
 
@@ -580,7 +580,7 @@ void swx_counters(const void *self, uint64_t counters[HD_SWITCH_COUNTER_COUNT]) 
 
 	if (!registers)
 		registers = find_registers(swx, "counters_bytes");
-	memset(counters, 0, HD_SWITCH_COUNTER_COUNT * sizeof(*counters));
+	memset(counters, 0, HD_SWITCH_COUNTER_COUNT * sizeof *counters);
 	for (uint32_t i = 0; registers && i < HD_SWITCH_COUNTER_COUNT; i++)
 		(void)rte_swx_ctl_pipeline_regarray_read(swx->pipeline, registers, i, &counters[i]);
 }

@@ -11,10 +11,8 @@ static bool is_blank(char c) {
 
 void swx_replace_drops(char *text, size_t bytes) {
 	static const char drop[] = "drop", send[] = "tx 1";
-	static_assert(
-		SWX_DROP_PORT == 1 && sizeof(drop) == sizeof(send), "the port is in the text"
-	);
-	const size_t word = sizeof(drop) - 1;
+	static_assert(SWX_DROP_PORT == 1 && sizeof drop == sizeof send, "the port is in the text");
+	const size_t word = sizeof drop - 1;
 
 	for (size_t at = 0; at + word <= bytes; at++) {
 		size_t after = at + word;

@@ -168,7 +168,7 @@ static int tell(struct hd_switch_bridge *b, json_t *question, char *error, size_
 static json_t *number(uint64_t value) {
 	char text[24];
 
-	(void)snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	(void)snprintf(text, sizeof text, "%llu", (unsigned long long)value);
 	return json_string(text);
 }
 
@@ -176,7 +176,7 @@ static json_t *address(uint32_t ipv4) {
 	struct in_addr in = {.s_addr = htonl(ipv4)};
 	char text[INET_ADDRSTRLEN];
 
-	return json_string(inet_ntop(AF_INET, &in, text, sizeof(text)));
+	return json_string(inet_ntop(AF_INET, &in, text, sizeof text));
 }
 
 static json_t *copy_object(const struct hd_switch_copy *copy) {
@@ -184,7 +184,7 @@ static json_t *copy_object(const struct hd_switch_copy *copy) {
 
 	(void)snprintf(
 		mac,
-		sizeof(mac),
+		sizeof mac,
 		"%02x:%02x:%02x:%02x:%02x:%02x",
 		copy->mac[0],
 		copy->mac[1],
@@ -371,7 +371,7 @@ int hd_switch_bridge_open(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_switch_bridge *made = calloc(1, sizeof(*made));
+	struct hd_switch_bridge *made = calloc(1, sizeof *made);
 	json_t *answer = NULL;
 	int code;
 

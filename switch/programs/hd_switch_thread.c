@@ -247,7 +247,7 @@ int hd_switch_thread_start(
 	const struct hd_switch_thread_config *config,
 	struct hd_switch_thread **thread
 ) {
-	struct hd_switch_thread *made = calloc(1, sizeof(*made));
+	struct hd_switch_thread *made = calloc(1, sizeof *made);
 	int status;
 
 	if (!made)

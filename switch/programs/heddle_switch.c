@@ -49,7 +49,7 @@ static int take_port(void *values, const char *text) {
 		return hd_log_fail(
 			o->common.log, EX_USAGE, "--port: more than %d", HD_SWITCH_PORTS_MAX
 		);
-	if (hd_switch_link_read(text, &o->links[o->link_count], error, sizeof(error)) < 0)
+	if (hd_switch_link_read(text, &o->links[o->link_count], error, sizeof error) < 0)
 		return hd_log_fail(o->common.log, EX_USAGE, "--%s", error);
 	o->link_count++;
 	return 0;
@@ -272,7 +272,7 @@ static int serve(struct program *program) {
 	const struct hd_service_loop loop = {.wake = wake, .owner = program->ports, .eal = true};
 	int status;
 
-	for (size_t i = 0; hd_ports_groups[i] && i + 2 < sizeof(groups) / sizeof(groups[0]); i++)
+	for (size_t i = 0; hd_ports_groups[i] && i + 2 < sizeof groups / sizeof groups[0]; i++)
 		groups[i + 1] = hd_ports_groups[i];
 	status = hd_setup_service_loop(&program->service, &loop, groups);
 	if (status == 0)
@@ -336,7 +336,7 @@ static int make_native(struct program *program, char *error) {
 		(void)snprintf(error, ERROR_BYTES, "no entropy");
 		return -EIO;
 	}
-	memcpy(config.hash_key, seed, sizeof(config.hash_key));
+	memcpy(config.hash_key, seed, sizeof config.hash_key);
 	return hd_switch_native(&config, &program->executor, error, ERROR_BYTES);
 }
 
@@ -353,7 +353,7 @@ static int make_executor(struct program *program) {
 			hd_ports_self(program->ports),
 			&program->executor,
 			error,
-			sizeof(error)
+			sizeof error
 		);
 	else
 		code = make_native(program, error);
@@ -374,7 +374,7 @@ static int load_static(struct program *program) {
 	const struct options *o = &program->options;
 	char error[ERROR_BYTES] = "";
 
-	if (!o->fixed || hd_static_load(o->fixed, &program->executor, error, sizeof(error)) == 0)
+	if (!o->fixed || hd_static_load(o->fixed, &program->executor, error, sizeof error) == 0)
 		return 0;
 	return hd_log_fail(o->common.log, EX_DATAERR, "--static: %s: %s", o->fixed, error);
 }
@@ -421,8 +421,8 @@ static int open_ports(struct program *program) {
 
 	if (status)
 		return status;
-	(void)snprintf(prefix, sizeof(prefix), "heddle-switch-%s", o->service_address);
-	if (hd_ports_open(&config, &program->ports, error, sizeof(error)) == 0)
+	(void)snprintf(prefix, sizeof prefix, "heddle-switch-%s", o->service_address);
+	if (hd_ports_open(&config, &program->ports, error, sizeof error) == 0)
 		return 0;
 	return hd_log_fail(o->common.log, EX_UNAVAILABLE, "--%s", error);
 }
@@ -447,7 +447,7 @@ int main(int argc, char **argv) {
 	struct options *o = &program.options;
 	int status;
 
-	(void)gethostname(host, sizeof(host) - 1);
+	(void)gethostname(host, sizeof host - 1);
 	o->common.host = host;
 	o->executor = "native";
 	o->memory = UINT64_C(256) << 20;

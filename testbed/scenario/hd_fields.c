@@ -91,7 +91,7 @@ void hd_reader_fail(struct hd_reader *reader, const char *path, const char *form
 	if (reader->failed)
 		return;
 	va_start(arguments, format);
-	(void)vsnprintf(what, sizeof(what), format, arguments);
+	(void)vsnprintf(what, sizeof what, format, arguments);
 	va_end(arguments);
 	(void)snprintf(
 		reader->error,
@@ -245,7 +245,7 @@ void hd_read_array(
 	for (size_t i = 0; i < count; i++) {
 		char where[HD_FIELD_PATH_BYTES];
 
-		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
+		(void)snprintf(where, sizeof where, "%s[%zu]", path, i);
 		hd_read_object(
 			reader,
 			json_array_get(value, i),

@@ -238,7 +238,7 @@ read_tenants(struct hd_reader *reader, const json_t *value, const char *path, vo
 			scenario->tenants,
 			&scenario->tenant_count,
 			HD_SCENARIO_TENANTS_MAX,
-			sizeof(scenario->tenants[0]),
+			sizeof scenario->tenants[0],
 			tenant_fields,
 		}
 	);
@@ -258,7 +258,7 @@ read_events(struct hd_reader *reader, const json_t *value, const char *path, voi
 			scenario->events,
 			&scenario->event_count,
 			HD_SCENARIO_EVENTS_MAX,
-			sizeof(scenario->events[0]),
+			sizeof scenario->events[0],
 			event_fields,
 		}
 	);
@@ -276,7 +276,7 @@ read_node_events(struct hd_reader *reader, const json_t *value, const char *path
 			scenario->node_events,
 			&scenario->node_event_count,
 			HD_SCENARIO_EVENTS_MAX,
-			sizeof(scenario->node_events[0]),
+			sizeof scenario->node_events[0],
 			node_event_fields,
 		}
 	);
@@ -291,7 +291,7 @@ static void read_list(
 	uint32_t *count
 ) {
 	struct hd_field_array array
-		= {faults, count, HD_SCENARIO_EVENTS_MAX, sizeof(faults[0]), fields};
+		= {faults, count, HD_SCENARIO_EVENTS_MAX, sizeof faults[0], fields};
 
 	hd_read_array(reader, value, path, &array);
 }
@@ -441,7 +441,7 @@ static void check_place(
 ) {
 	char path[HD_FIELD_PATH_BYTES];
 
-	(void)snprintf(path, sizeof(path), "%s[%u].%s", list, index, member);
+	(void)snprintf(path, sizeof path, "%s[%u].%s", list, index, member);
 	if (place.kind == HD_PLACE_WORKER && place.worker >= s->workers)
 		hd_reader_fail(reader, path, "there are %u workers", s->workers);
 	if (place.kind == HD_PLACE_AGGREGATOR && place.worker >= s->aggregators)
@@ -458,7 +458,7 @@ static void check_node_event(
 	char path[HD_FIELD_PATH_BYTES];
 
 	check_place(reader, "nodes_events", i, "node", node, s);
-	(void)snprintf(path, sizeof(path), "nodes_events[%u].node", i);
+	(void)snprintf(path, sizeof path, "nodes_events[%u].node", i);
 	if (node.kind == HD_PLACE_WORKER)
 		hd_reader_fail(reader, path, "is a worker (workers_events)");
 	if (node.kind == HD_PLACE_REPLICA && !s->replica)
@@ -469,11 +469,11 @@ static void check_tenant(struct hd_reader *reader, uint32_t i, const struct hd_s
 	char path[HD_FIELD_PATH_BYTES];
 
 	if (t->from.kind == t->to.kind && t->from.worker == t->to.worker) {
-		(void)snprintf(path, sizeof(path), "tenants[%u].to", i);
+		(void)snprintf(path, sizeof path, "tenants[%u].to", i);
 		hd_reader_fail(reader, path, "is where it comes from");
 	}
 	if (t->stop_s <= t->start_s) {
-		(void)snprintf(path, sizeof(path), "tenants[%u].stop_s", i);
+		(void)snprintf(path, sizeof path, "tenants[%u].stop_s", i);
 		hd_reader_fail(reader, path, "is not after start_s");
 	}
 }
@@ -533,7 +533,7 @@ int hd_scenario_parse(
 		= {.file = name, .text = text, .error = error, .error_bytes = error_bytes};
 	json_error_t where;
 	json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, &where);
-	struct hd_scenario *read = malloc(sizeof(*read));
+	struct hd_scenario *read = malloc(sizeof *read);
 
 	if (!read || !tree) {
 		(void)snprintf(

@@ -26,7 +26,7 @@ read_hidden(struct hd_reader *reader, const json_t *value, const char *path, voi
 	for (size_t i = 0; i < count; i++) {
 		char where[HD_FIELD_PATH_BYTES];
 
-		(void)snprintf(where, sizeof(where), "%s[%zu]", path, i);
+		(void)snprintf(where, sizeof where, "%s[%zu]", path, i);
 		hd_read_field(reader, json_array_get(value, i), where, &width, &job->hidden[i]);
 	}
 	job->hidden_count = (uint32_t)count;

@@ -18,7 +18,7 @@ void hd_check_fail(struct hd_check *check, const char *format, ...) {
 	if (check->failed)
 		return;
 	va_start(arguments, format);
-	(void)vsnprintf(check->failure, sizeof(check->failure), format, arguments);
+	(void)vsnprintf(check->failure, sizeof check->failure, format, arguments);
 	va_end(arguments);
 	check->failed = true;
 }
@@ -29,13 +29,13 @@ const char *hd_check_failure(const struct hd_check *check) {
 
 static bool life_grow(struct hd_check_life *life) {
 	size_t capacity = life->capacity ? 2 * life->capacity : 256;
-	uint64_t *hash = realloc(life->hash, 2 * capacity * sizeof(*hash));
+	uint64_t *hash = realloc(life->hash, 2 * capacity * sizeof *hash);
 	struct hd_check_commit *commits;
 
 	if (!hash)
 		return false;
 	life->hash = hash;
-	commits = realloc(life->commits, capacity * sizeof(*commits));
+	commits = realloc(life->commits, capacity * sizeof *commits);
 	if (!commits)
 		return false;
 	life->commits = commits;
@@ -75,7 +75,7 @@ life_add(struct hd_check *check, struct hd_check_life *life, struct hd_check_com
 }
 
 int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) {
-	struct hd_check *c = calloc(1, sizeof(*c));
+	struct hd_check *c = calloc(1, sizeof *c);
 
 	if (!c)
 		return -ENOMEM;
@@ -83,7 +83,7 @@ int hd_check_create(uint64_t values, uint32_t tau_max, struct hd_check **check) 
 	c->tau_max = tau_max;
 	c->shadow = calloc(values, sizeof(float));
 	c->scratch = calloc(values, sizeof(float));
-	c->workers = calloc(HD_CHECK_WORKERS_MAX, sizeof(*c->workers));
+	c->workers = calloc(HD_CHECK_WORKERS_MAX, sizeof *c->workers);
 	c->restored = true;
 	c->restored_from = c->present = -1;
 	if (!c->shadow || !c->scratch || !c->workers) {
@@ -125,10 +125,10 @@ static bool grow(struct hd_check_worker *worker, uint32_t round) {
 	while (capacity < round)
 		capacity *= 2;
 	if (capacity > worker->capacity) {
-		grown = realloc(worker->records, capacity * sizeof(*grown));
+		grown = realloc(worker->records, capacity * sizeof *grown);
 		if (!grown)
 			return false;
-		memset(grown + worker->capacity, 0, (capacity - worker->capacity) * sizeof(*grown));
+		memset(grown + worker->capacity, 0, (capacity - worker->capacity) * sizeof *grown);
 		worker->records = grown;
 		worker->capacity = capacity;
 	}

@@ -45,7 +45,7 @@ uint64_t hd_check_hash(const float *data, uint64_t values) {
 	for (uint64_t i = 0; i < values; i++) {
 		uint32_t bits;
 
-		memcpy(&bits, &data[i], sizeof(bits));
+		memcpy(&bits, &data[i], sizeof bits);
 		lane[i % 8] = (lane[i % 8] ^ bits) * UINT64_C(0x9e3779b97f4a7c15);
 	}
 	for (size_t i = 0; i < 8; i++)
@@ -78,7 +78,7 @@ void hd_check_pulls_as(struct hd_check *check, uint8_t dtype) {
 }
 
 uint64_t hd_check_pulled_hash(struct hd_check *check) {
-	uint16_t *half = malloc(check->values * sizeof(*half));
+	uint16_t *half = malloc(check->values * sizeof *half);
 	uint64_t hash;
 
 	if (!half) {

@@ -18,7 +18,7 @@ static uint64_t piece(const struct hd_check *check, uint64_t at) {
 
 /* What of the union is on the wire: as one update with the same runs would have it. */
 static uint64_t union_bytes(const struct hd_check *check) {
-	struct hd_run *runs = malloc((check->values / 2 + 1) * sizeof(*runs));
+	struct hd_run *runs = malloc((check->values / 2 + 1) * sizeof *runs);
 	size_t count = 0;
 	uint64_t bytes;
 

@@ -13,7 +13,7 @@ bool hd_check_dirty(const struct hd_check *check) {
 static uint32_t bits_of(float value) {
 	uint32_t bits;
 
-	memcpy(&bits, &value, sizeof(bits));
+	memcpy(&bits, &value, sizeof bits);
 	return bits;
 }
 

@@ -14,7 +14,7 @@
 #define FROZEN_STEP HD_MS /* how often a stopped process's steps are looked at */
 
 bool cluster_failed(const struct hd_cluster *cluster) {
-	return hd_check_failure(cluster->check) != NULL;
+	return hd_check_failure(cluster->check);
 }
 
 const char *hd_cluster_failure(const struct hd_cluster *cluster) {
@@ -39,7 +39,7 @@ void cluster_at(struct hd_cluster *cluster, hd_ns at, struct step step) {
 	if (copy)
 		LIST_REMOVE(copy, link);
 	else
-		copy = malloc(sizeof(*copy));
+		copy = malloc(sizeof *copy);
 	if (!copy) {
 		hd_check_fail(cluster->check, "out of memory");
 		return;
@@ -135,7 +135,7 @@ int hd_cluster_create(
 	char *error,
 	size_t error_bytes
 ) {
-	struct hd_cluster *c = calloc(1, sizeof(*c));
+	struct hd_cluster *c = calloc(1, sizeof *c);
 	int code = 0;
 
 	*error = '\0';
@@ -300,7 +300,7 @@ void hd_cluster_take_curve(struct hd_cluster *cluster, struct hd_curve *curve) {
 }
 
 void hd_cluster_result(const struct hd_cluster *cluster, struct hd_cluster_result *result) {
-	memset(result, 0, sizeof(*result));
+	memset(result, 0, sizeof *result);
 	result->duration_s = (double)cluster->stopped_at * 1e-9;
 	result->settle_s = (double)(cluster->settled_at - cluster->stopped_at) * 1e-9;
 	result->pushes = *hd_check_stats(cluster->check);

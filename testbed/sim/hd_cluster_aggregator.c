@@ -64,7 +64,7 @@ int cluster_add_aggregators(struct hd_cluster *cluster) {
 
 	if (scenario->aggregators == 0)
 		return 0;
-	cluster->aggregators = calloc(scenario->aggregators, sizeof(*cluster->aggregators));
+	cluster->aggregators = calloc(scenario->aggregators, sizeof *cluster->aggregators);
 	if (!cluster->aggregators)
 		return -ENOMEM;
 	for (uint32_t i = 0; code == 0 && i < scenario->aggregators; i++) {

@@ -41,8 +41,8 @@ static bool copy_checkpoint(const struct hd_checkpoint *from, struct hd_checkpoi
 	*to = *from;
 	to->model = copy_of(from->model, from->values, sizeof(float));
 	to->momentum = copy_of(from->momentum, from->values, sizeof(float));
-	to->rounds = copy_of(from->rounds, from->round_count, sizeof(*from->rounds));
-	to->lives = copy_of(from->lives, from->life_count, sizeof(*from->lives));
+	to->rounds = copy_of(from->rounds, from->round_count, sizeof *from->rounds);
+	to->lives = copy_of(from->lives, from->life_count, sizeof *from->lives);
 	return to->model && to->momentum && to->rounds && to->lives;
 }
 

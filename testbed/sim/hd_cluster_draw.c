@@ -218,7 +218,7 @@ void hd_cluster_draw(uint64_t seed, struct hd_scenario *scenario, enum hd_cluste
 	hd_random_init(&random, seed ^ UINT64_C(0x6d6174726978));
 	hd_scenario_init(scenario);
 	(void
-	)snprintf(scenario->name, sizeof(scenario->name), "random-%llu", (unsigned long long)seed);
+	)snprintf(scenario->name, sizeof scenario->name, "random-%llu", (unsigned long long)seed);
 	scenario->seed = seed;
 	scenario->workers = 1 + (uint32_t)hd_random_below(&random, WORKERS_MAX);
 	scenario->duration_s = between(&random, 1, 4);

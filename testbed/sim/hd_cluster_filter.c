@@ -135,12 +135,12 @@ int filters_create(struct hd_cluster *cluster, char *error, size_t error_bytes) 
 	code = check_job(cluster, error, error_bytes);
 	if (code < 0)
 		return code;
-	filters = calloc(1, sizeof(*filters));
+	filters = calloc(1, sizeof *filters);
 	if (!filters)
 		return -ENOMEM;
 	cluster->training->filters = filters;
 	filters->mortal = servers_end(&cluster->scenario);
-	filters->books = calloc(cluster->worker_count, sizeof(*filters->books));
+	filters->books = calloc(cluster->worker_count, sizeof *filters->books);
 	filters->model = calloc(cluster->values, sizeof(double));
 	filters->sum = calloc(cluster->values, sizeof(double));
 	if (!filters->books || !filters->model || !filters->sum)
@@ -266,7 +266,7 @@ void filter_pushed(struct worker_process *worker, uint32_t round, const float *d
 			add(book->lost, sent->data, cluster->values);
 		forget(sent);
 	}
-	sent = calloc(1, sizeof(*sent));
+	sent = calloc(1, sizeof *sent);
 	if (sent)
 		sent->data = malloc(cluster->values * sizeof(float));
 	if (!sent || !sent->data) {

@@ -42,7 +42,7 @@ static int start(struct hd_cluster *cluster, uint32_t index, const struct proces
 	};
 	int code;
 
-	(void)snprintf(name, sizeof(name), "monitor-%s", on->host_name);
+	(void)snprintf(name, sizeof name, "monitor-%s", on->host_name);
 	monitor->cluster = cluster;
 	monitor->host = on->host;
 	code = hd_monitor_create(&config, &monitor->core);
@@ -60,7 +60,7 @@ int cluster_add_monitors(struct hd_cluster *cluster) {
 
 	if (!cluster->scenario.monitors || cluster->config.mode == HD_CLUSTER_DIRECT)
 		return 0;
-	cluster->monitors = calloc(cluster->worker_count + 1, sizeof(*cluster->monitors));
+	cluster->monitors = calloc(cluster->worker_count + 1, sizeof *cluster->monitors);
 	if (!cluster->monitors)
 		return -ENOMEM;
 	code = start(cluster, 0, &cluster->server.process);

@@ -92,8 +92,7 @@ hd_cluster_topology(const struct hd_scenario *scenario, char *error, size_t erro
 
 struct hd_topology *cluster_topology(struct hd_cluster *cluster) {
 	char error[256];
-	struct hd_topology *topology
-		= hd_cluster_topology(&cluster->scenario, error, sizeof(error));
+	struct hd_topology *topology = hd_cluster_topology(&cluster->scenario, error, sizeof error);
 
 	if (!topology)
 		hd_check_fail(cluster->check, "topology: %s", error);

@@ -60,7 +60,7 @@ static struct hd_node start_controller(struct hd_cluster *cluster) {
 		code = hd_controller_create(&config, &controller->core);
 	if (code < 0)
 		hd_check_fail(cluster->check, "controller: %s", strerror(-code));
-	else if (controller->kept && hd_controller_restore(controller->core, controller->kept, error, sizeof(error)) < 0)
+	else if (controller->kept && hd_controller_restore(controller->core, controller->kept, error, sizeof error) < 0)
 		hd_check_fail(cluster->check, "what the controller kept: %s", error);
 	return (struct hd_node){&hd_controller_ops, controller->core};
 }
@@ -302,7 +302,7 @@ int cluster_add_processes(struct hd_cluster *cluster) {
 	(void)snprintf(replica->name, CLUSTER_NAME_BYTES, "replica");
 	(void)snprintf(replica->host_name, CLUSTER_NAME_BYTES, "rp");
 	cluster->present = &cluster->server;
-	cluster->workers = calloc(cluster->worker_count, sizeof(*cluster->workers));
+	cluster->workers = calloc(cluster->worker_count, sizeof *cluster->workers);
 	code = cluster->workers ? cluster_add_racks(cluster) : -ENOMEM;
 	if (code == 0)
 		code = cluster_add_process(cluster, controller, 0, 0);

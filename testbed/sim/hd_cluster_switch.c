@@ -92,7 +92,7 @@ struct hd_node start_switch(struct switch_process *s) {
 	struct hd_node node;
 
 	cluster_draw_seed(cluster, life.seed);
-	if (hd_sim_switch_start(&s->path, &life, &node, error, sizeof(error)) < 0)
+	if (hd_sim_switch_start(&s->path, &life, &node, error, sizeof error) < 0)
 		hd_check_fail(cluster->check, "switch: %s", error);
 	return node;
 }
@@ -104,7 +104,7 @@ void destroy_switch(struct switch_process *s) {
 void cluster_switch_stats(const struct hd_cluster *cluster, struct hd_cluster_result *result) {
 	const struct hd_sim_switch *s = &cluster->path_switch.path;
 
-	memcpy(result->switch_counters, s->counters, sizeof(s->counters));
+	memcpy(result->switch_counters, s->counters, sizeof s->counters);
 	result->switch_refused = s->refused;
 	if (s->agent)
 		result->switch_refused += hd_switch_agent_stats(s->agent)->leases_refused;

@@ -19,13 +19,12 @@
 static int create_model(struct hd_cluster *cluster, char *error, size_t error_bytes) {
 	const struct hd_scenario_job *job = &cluster->scenario.job;
 	char text[16 + 8 * HD_SCENARIO_LAYERS_MAX];
-	size_t n = (size_t)snprintf(text, sizeof(text), "%s", job->model);
+	size_t n = (size_t)snprintf(text, sizeof text, "%s", job->model);
 
 	if (strcmp(job->model, "mlp") == 0)
 		for (uint32_t i = 0; i < job->hidden_count; i++)
-			n += (size_t)snprintf(
-				text + n, sizeof(text) - n, "%c%u", i ? ',' : ':', job->hidden[i]
-			);
+			n += (size_t
+			)snprintf(text + n, sizeof text - n, "%c%u", i ? ',' : ':', job->hidden[i]);
 	return hd_model_create(
 		text,
 		cluster->config.training->train,
@@ -52,7 +51,7 @@ static void describe_job(struct hd_cluster *cluster) {
 	spec->tensors = cluster->tensors;
 	memcpy(cluster->tensors,
 	       hd_model_tensors(model),
-	       spec->tensor_count * sizeof(*cluster->tensors));
+	       spec->tensor_count * sizeof *cluster->tensors);
 }
 
 /* What the scenario says must fit model and data. */
@@ -95,13 +94,13 @@ static int check_sizes(struct hd_cluster *cluster, char *error, size_t error_byt
 }
 
 int training_create(struct hd_cluster *cluster, char *error, size_t error_bytes) {
-	struct training *training = calloc(1, sizeof(*training));
+	struct training *training = calloc(1, sizeof *training);
 	int code;
 
 	if (!training)
 		return -ENOMEM;
 	cluster->training = training;
-	training->samplers = calloc(cluster->worker_count, sizeof(*training->samplers));
+	training->samplers = calloc(cluster->worker_count, sizeof *training->samplers);
 	if (!training->samplers)
 		return -ENOMEM;
 	code = create_model(cluster, error, error_bytes);

@@ -9,7 +9,7 @@ int hd_curve_add(struct hd_curve *curve, const struct hd_evaluation *evaluation)
 		return -ENOSPC;
 	if (curve->count == curve->capacity) {
 		uint32_t capacity = curve->capacity ? 2 * curve->capacity : 256;
-		struct hd_evaluation *grown = realloc(curve->points, capacity * sizeof(*grown));
+		struct hd_evaluation *grown = realloc(curve->points, capacity * sizeof *grown);
 
 		if (!grown)
 			return -ENOMEM;

@@ -42,7 +42,7 @@ static json_t *histogram(const struct hd_check_stats *s) {
 	for (unsigned i = 0; i < HD_CHECK_DELAYS; i++) {
 		if (s->delays[i] == 0)
 			continue;
-		(void)snprintf(delay, sizeof(delay), "%u", i);
+		(void)snprintf(delay, sizeof delay, "%u", i);
 		json_object_set_new(object, delay, json_integer((json_int_t)s->delays[i]));
 	}
 	return object;

@@ -17,7 +17,7 @@ static struct hd_switch_self self_of(const struct hd_sim_switch *s) {
 	struct hd_addr address = hd_sim_node_address(s->sim, s->node);
 	struct hd_switch_self self = {.ipv4 = address.ipv4, .udp_port = address.port};
 
-	memcpy(self.mac, own_mac, sizeof(self.mac));
+	memcpy(self.mac, own_mac, sizeof self.mac);
 	return self;
 }
 
@@ -178,7 +178,7 @@ int hd_sim_switch_start(
 	};
 	int code;
 
-	memcpy(config.seed, life->seed, sizeof(config.seed));
+	memcpy(config.seed, life->seed, sizeof config.seed);
 	code = hd_switch_core_create(&core, &s->core, error, error_bytes);
 	if (code == 0)
 		code = hd_switch_agent_create(&config, &s->agent);

@@ -14,7 +14,7 @@ create(const struct sim_session *session,
        const struct hd_cluster_config *config,
        struct hd_cluster **cluster) {
 	char error[512];
-	int code = hd_cluster_create(config, cluster, error, sizeof(error));
+	int code = hd_cluster_create(config, cluster, error, sizeof error);
 
 	if (code == 0)
 		return EX_OK;
@@ -190,7 +190,7 @@ static int finish(struct sim_session *session, int code) {
 static int open_outputs(struct sim_session *session) {
 	const struct sim_options *options = session->options;
 
-	session->runs = calloc(SIM_MODES * options->seeds + 1, sizeof(*session->runs));
+	session->runs = calloc(SIM_MODES * options->seeds + 1, sizeof *session->runs);
 	if (!session->runs)
 		return EX_OSERR;
 	return sim_trace_open(options, &session->trace);
@@ -198,7 +198,7 @@ static int open_outputs(struct sim_session *session) {
 
 static int read_scenario(struct sim_session *session, struct sim_options *options) {
 	char error[512];
-	int code = hd_scenario_read(options->path, &session->scenario, error, sizeof(error));
+	int code = hd_scenario_read(options->path, &session->scenario, error, sizeof error);
 
 	if (code < 0) {
 		(void)fprintf(stderr, "heddle-sim: %s\n", error);
@@ -212,7 +212,7 @@ static int read_scenario(struct sim_session *session, struct sim_options *option
 static int open_data(struct sim_session *session) {
 	const char *name = session->options->data ? session->options->data : "digits";
 	char error[512];
-	int code = hd_dataset_open(name, &session->train, &session->test, error, sizeof(error));
+	int code = hd_dataset_open(name, &session->train, &session->test, error, sizeof error);
 
 	if (code == 0)
 		return EX_OK;

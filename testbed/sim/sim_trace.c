@@ -26,7 +26,7 @@ static FILE *create_file(const char *path, int *code) {
 }
 
 int sim_trace_open(const struct sim_options *options, struct sim_trace **trace) {
-	struct sim_trace *t = calloc(1, sizeof(*t));
+	struct sim_trace *t = calloc(1, sizeof *t);
 	int code = EX_OK;
 
 	if (!t)
@@ -43,7 +43,7 @@ int sim_trace_begin(struct sim_trace *trace, const struct hd_scenario *scenario)
 
 	if (!trace->file)
 		return EX_OK;
-	trace->topology = hd_cluster_topology(scenario, error, sizeof(error));
+	trace->topology = hd_cluster_topology(scenario, error, sizeof error);
 	config.topology = trace->topology;
 	if (!trace->topology || hd_trace_create(&config, &trace->spans) < 0) {
 		(void)fprintf(stderr, "heddle-sim: trace: out of memory\n");

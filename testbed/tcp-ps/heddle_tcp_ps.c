@@ -185,21 +185,19 @@ static void parse(struct tcp_ps_options *o, int argc, char **argv) {
 static bool open_all(struct tcp_ps *ps) {
 	const struct tcp_ps_options *o = ps->options;
 	char error[256];
-	if (hd_dataset_open(o->data, &ps->train, &ps->test, error, sizeof(error)) != 0) {
+	if (hd_dataset_open(o->data, &ps->train, &ps->test, error, sizeof error) != 0) {
 		(void)fprintf(stderr, "heddle-tcp-ps: data: %s\n", error);
 		return false;
 	}
-	if (hd_model_create(o->model, &ps->train, o->batch, &ps->model, error, sizeof(error))
-	    != 0) {
+	if (hd_model_create(o->model, &ps->train, o->batch, &ps->model, error, sizeof error) != 0) {
 		(void)fprintf(stderr, "heddle-tcp-ps: model: %s\n", error);
 		return false;
 	}
 	ps->values = hd_model_values(ps->model);
 	ps->bytes = ps->values * sizeof(float);
-	int rc = o->events != NULL ? hd_event_log_open(o->events, o->name, &ps->log) : 0;
-	if (rc != 0) {
+	int rc = o->events ? hd_event_log_open(o->events, o->name, &ps->log) : 0;
+	if (rc != 0)
 		(void)fprintf(stderr, "heddle-tcp-ps: events: %s: %s\n", o->events, strerror(-rc));
-	}
 	return rc == 0;
 }
 
@@ -224,9 +222,8 @@ int main(int argc, char **argv) {
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	int status = EX_NOINPUT;
-	if (open_all(&ps)) {
+	if (open_all(&ps))
 		status = options.server ? tcp_ps_serve(&ps) : tcp_ps_work(&ps);
-	}
 	if (hd_event_log_close(ps.log) != 0 && status == EX_OK) {
 		(void
 		)fprintf(stderr, "heddle-tcp-ps: events: could not write %s\n", options.events);

@@ -74,7 +74,7 @@ static void answer(struct server *s, struct connection *c, uint16_t kind, uint64
 		.bytes = bytes,
 	};
 	c->out_done = 0;
-	c->out_bytes = sizeof(c->out) + bytes;
+	c->out_bytes = sizeof c->out + bytes;
 	c->in_done = 0;
 	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &writable);
 }
@@ -94,9 +94,8 @@ static void apply(struct server *s, struct connection *c) {
 /* A header is complete. False: the connection makes no sense and is closed. */
 static bool begin(struct server *s, struct connection *c) {
 	struct tcp_ps *ps = s->ps;
-	if (c->in.magic != TCP_PS_MAGIC || c->in.version > s->version) {
+	if (c->in.magic != TCP_PS_MAGIC || c->in.version > s->version)
 		return false;
-	}
 	if (c->in.kind == TCP_PS_HELLO && !c->known && c->in.bytes == ps->bytes) {
 		c->body = malloc(ps->bytes);
 		c->known = c->body != NULL;
@@ -119,55 +118,47 @@ static bool begin(struct server *s, struct connection *c) {
 }
 
 static bool readable(struct server *s, struct connection *c) {
-	const uint64_t head = sizeof(c->in);
+	const uint64_t head = sizeof c->in;
 	for (;;) {
 		bool in_head = c->in_done < head;
 		uint64_t end = in_head ? head : head + s->ps->bytes;
 		char *to = in_head ? (char *)&c->in + c->in_done :
 				     (char *)c->body + (c->in_done - head);
 		ssize_t got = recv(c->fd, to, end - c->in_done, 0);
-		if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+		if (got < 0 && (errno == EAGAIN || errno == EINTR))
 			return true;
-		}
-		if (got <= 0) {
+		if (got <= 0)
 			return false;
-		}
 		c->in_done += (uint64_t)got;
-		if (c->in_done != end) {
+		if (c->in_done != end)
 			continue;
-		}
 		if (!in_head) {
 			apply(s, c);
 			return true;
 		}
-		if (!begin(s, c)) {
+		if (!begin(s, c))
 			return false;
-		}
-		if (c->in.kind != TCP_PS_PUSH) {
+		if (c->in.kind != TCP_PS_PUSH)
 			return true;
-		}
 	}
 }
 
 static bool writable(struct server *s, struct connection *c) {
-	const uint64_t head = sizeof(c->out);
+	const uint64_t head = sizeof c->out;
 	while (c->out_done < c->out_bytes) {
 		bool in_head = c->out_done < head;
 		uint64_t end = in_head ? head : c->out_bytes;
 		const char *from = in_head ? (char *)&c->out + c->out_done :
 					     (char *)c->body + (c->out_done - head);
 		ssize_t sent = send(c->fd, from, end - c->out_done, MSG_NOSIGNAL);
-		if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+		if (sent < 0 && (errno == EAGAIN || errno == EINTR))
 			return true;
-		}
-		if (sent < 0) {
+		if (sent < 0)
 			return false;
-		}
 		c->out_done += (uint64_t)sent;
 	}
-	if (c->out.kind == TCP_PS_MODEL) {
+	if (c->out.kind == TCP_PS_MODEL)
 		server_event(s, HD_EVENT_SEND_END, c, false, 0);
-	}
 	struct epoll_event want = {.events = EPOLLIN, .data.ptr = c};
 	epoll_ctl(s->epoll, EPOLL_CTL_MOD, c->fd, &want);
 	return true;
@@ -175,17 +166,15 @@ static bool writable(struct server *s, struct connection *c) {
 
 static void accept_one(struct server *s) {
 	int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (fd < 0) {
+	if (fd < 0)
 		return;
-	}
 	for (size_t i = 0; i < TCP_PS_WORKERS_MAX; i++) {
 		struct connection *c = &s->connections[i];
-		if (c->fd >= 0) {
+		if (c->fd >= 0)
 			continue;
-		}
 		struct epoll_event want = {.events = EPOLLIN, .data.ptr = c};
 		int on = 1;
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 		*c = (struct connection){.fd = fd};
 		epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &want);
 		return;
@@ -201,14 +190,12 @@ static int listen_at(const char *address, uint16_t port) {
 	/* Debian's default, whatever this machine's is. Refused to some: theirs stays. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic"));
 	if (fd >= 0 && inet_pton(AF_INET, address, &at.sin_addr) == 1
-	    && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0
-	    && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, 128) == 0) {
+	    && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0
+	    && bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 128) == 0)
 		return fd;
-	}
 	(void)fprintf(stderr, "heddle-tcp-ps: listen: %s:%u: %s\n", address, port, strerror(errno));
-	if (fd >= 0) {
+	if (fd >= 0)
 		close(fd);
-	}
 	return -1;
 }
 
@@ -229,45 +216,38 @@ static void loop(struct server *s) {
 		int count = epoll_wait(s->epoll, ready, 64, 1000);
 		for (int i = 0; i < count; i++) {
 			struct connection *c = ready[i].data.ptr;
-			if (c == NULL) {
+			if (!c)
 				accept_one(s);
-			} else if (!((ready[i].events & EPOLLOUT) ? writable(s, c) : readable(s, c)
-				   )) {
+			else if (!((ready[i].events & EPOLLOUT) ? writable(s, c) : readable(s, c)))
 				connection_close(c);
-			}
 		}
 	}
 }
 
 int tcp_ps_serve(struct tcp_ps *ps) {
 	int status = EX_UNAVAILABLE;
-	struct server *s = calloc(1, sizeof(*s));
-	if (s == NULL) {
+	struct server *s = calloc(1, sizeof *s);
+	if (!s)
 		return EX_OSERR;
-	}
 	s->ps = ps;
-	for (size_t i = 0; i < TCP_PS_WORKERS_MAX; i++) {
+	for (size_t i = 0; i < TCP_PS_WORKERS_MAX; i++)
 		s->connections[i].fd = -1;
-	}
 	s->w = calloc(ps->values, sizeof(float));
 	s->h = calloc(ps->values, sizeof(float));
 	s->epoll = epoll_create1(EPOLL_CLOEXEC);
 	s->listener = listen_at(ps->options->address, (uint16_t)ps->options->port);
 	struct epoll_event want = {.events = EPOLLIN};
-	if (s->w != NULL && s->h != NULL && s->listener >= 0
+	if (s->w && s->h && s->listener >= 0
 	    && epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listener, &want) == 0) {
 		initialize(s);
 		loop(s);
 		status = EX_OK;
 	}
-	for (size_t i = 0; i < TCP_PS_WORKERS_MAX; i++) {
-		if (s->connections[i].fd >= 0) {
+	for (size_t i = 0; i < TCP_PS_WORKERS_MAX; i++)
+		if (s->connections[i].fd >= 0)
 			connection_close(&s->connections[i]);
-		}
-	}
-	if (s->listener >= 0) {
+	if (s->listener >= 0)
 		close(s->listener);
-	}
 	close(s->epoll);
 	free(s->w);
 	free(s->h);

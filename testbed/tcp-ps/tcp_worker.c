@@ -40,9 +40,8 @@ static bool send_all(int fd, const void *data, size_t bytes) {
 	const char *from = data;
 	while (bytes > 0 && !tcp_ps_stopping()) {
 		ssize_t sent = send(fd, from, bytes, MSG_NOSIGNAL);
-		if (sent < 0 && errno != EINTR) {
+		if (sent < 0 && errno != EINTR)
 			return false;
-		}
 		from += sent > 0 ? sent : 0;
 		bytes -= sent > 0 ? (size_t)sent : 0;
 	}
@@ -53,9 +52,8 @@ static bool recv_all(int fd, void *data, size_t bytes) {
 	char *to = data;
 	while (bytes > 0 && !tcp_ps_stopping()) {
 		ssize_t got = recv(fd, to, bytes, 0);
-		if (got == 0 || (got < 0 && errno != EINTR)) {
+		if (got == 0 || (got < 0 && errno != EINTR))
 			return false;
-		}
 		to += got > 0 ? got : 0;
 		bytes -= got > 0 ? (size_t)got : 0;
 	}
@@ -72,12 +70,12 @@ static bool ask(struct work *work, uint16_t kind, uint32_t round, const float *b
 		.version = work->version,
 		.bytes = kind == TCP_PS_PULL ? 0 : ps->bytes,
 	};
-	return send_all(work->fd, &header, sizeof(header))
-		&& (body == NULL || send_all(work->fd, body, ps->bytes));
+	return send_all(work->fd, &header, sizeof header)
+		&& (!body || send_all(work->fd, body, ps->bytes));
 }
 
 static bool expect(struct work *work, uint16_t kind, struct tcp_ps_header *header) {
-	return recv_all(work->fd, header, sizeof(*header)) && header->magic == TCP_PS_MAGIC
+	return recv_all(work->fd, header, sizeof *header) && header->magic == TCP_PS_MAGIC
 		&& header->kind == kind
 		&& header->bytes == (kind == TCP_PS_MODEL ? work->ps->bytes : 0);
 }
@@ -95,7 +93,7 @@ static void work_event(
 		.worker = (uint16_t)work->ps->options->rank,
 		.direction = push ? HD_PUSH : HD_PULL,
 		.round = push ? work->pushes : work->pulls,
-		.version = answer != NULL ? answer->version : work->version,
+		.version = answer ? answer->version : work->version,
 		.bytes = work->ps->bytes,
 		.aux = kind == HD_EVENT_OUTCOME ? HD_OUTCOME_APPLIED : 0,
 	};
@@ -106,13 +104,11 @@ static bool pull(struct work *work) {
 	struct tcp_ps_header header;
 	work->pulls++;
 	work_event(work, HD_EVENT_PULLED, false, NULL);
-	if (!ask(work, TCP_PS_PULL, work->pulls, NULL) || !expect(work, TCP_PS_MODEL, &header)) {
+	if (!ask(work, TCP_PS_PULL, work->pulls, NULL) || !expect(work, TCP_PS_MODEL, &header))
 		return false;
-	}
 	work_event(work, HD_EVENT_RECV_START, false, &header);
-	if (!recv_all(work->fd, work->w, work->ps->bytes)) {
+	if (!recv_all(work->fd, work->w, work->ps->bytes))
 		return false;
-	}
 	work->version = header.version;
 	work_event(work, HD_EVENT_RECV_END, false, &header);
 	return true;
@@ -124,9 +120,8 @@ static bool push(struct work *work) {
 	work_event(work, HD_EVENT_PUSHED, true, NULL);
 	work_event(work, HD_EVENT_SEND_START, true, NULL);
 	if (!ask(work, TCP_PS_PUSH, work->pushes, work->g)
-	    || !expect(work, TCP_PS_APPLIED, &header)) {
+	    || !expect(work, TCP_PS_APPLIED, &header))
 		return false;
-	}
 	work->applied++;
 	work_event(work, HD_EVENT_OUTCOME, true, &header);
 	return true;
@@ -134,13 +129,11 @@ static bool push(struct work *work) {
 
 static bool evaluate(struct work *work) {
 	size_t bytes = (work->evaluation_count + 1) * sizeof(struct evaluation);
-	if (work->evaluation_count == EVALUATIONS_MAX) {
+	if (work->evaluation_count == EVALUATIONS_MAX)
 		return true;
-	}
 	struct evaluation *grown = realloc(work->evaluations, bytes);
-	if (grown == NULL) {
+	if (!grown)
 		return false;
-	}
 	work->evaluations = grown;
 	struct evaluation *e = &grown[work->evaluation_count++];
 	hd_model_evaluate(work->ps->model, work->w, &work->ps->test, &e->accuracy, &e->loss);
@@ -165,17 +158,15 @@ static bool observe(struct work *work) {
 
 static bool step(struct work *work) {
 	char error[256];
-	if (!pull(work)) {
+	if (!pull(work))
 		return false;
-	}
 	hd_ns begun = hd_compute_now();
 	struct hd_sampler *s = &work->sampler;
 	hd_sampler_next(s);
 	hd_model_gradient(work->ps->model, work->w, s->x, s->y, s->batch, work->g);
-	int rc = hd_compute_pad(&work->compute, begun, error, sizeof(error));
-	if (rc == -EINVAL) {
+	int rc = hd_compute_pad(&work->compute, begun, error, sizeof error);
+	if (rc == -EINVAL)
 		(void)fprintf(stderr, "heddle-tcp-ps: %s\n", error);
-	}
 	return rc == 0 && push(work);
 }
 
@@ -183,17 +174,16 @@ static int connect_once(const char *address, uint16_t port) {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
 	int on = 1;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0) {
+	if (fd < 0)
 		return -1;
-	}
 	/* As the server: of both directions, Debian's default. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", strlen("cubic"));
 	if (inet_pton(AF_INET, address, &at.sin_addr) != 1
-	    || connect(fd, (struct sockaddr *)&at, sizeof(at)) != 0) {
+	    || connect(fd, (struct sockaddr *)&at, sizeof at) != 0) {
 		close(fd);
 		return -1;
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	return fd;
 }
 
@@ -265,7 +255,7 @@ static bool summarize(const struct work *work) {
 		"evaluations",
 		evaluations_json(work)
 	);
-	bool ok = summary != NULL && (o->json == NULL || json_dump_file(summary, o->json, 0) == 0);
+	bool ok = summary && (!o->json || json_dump_file(summary, o->json, 0) == 0);
 	json_decref(summary);
 	return ok;
 }
@@ -275,7 +265,7 @@ static bool work_open(struct work *work) {
 	char error[256] = "no memory";
 	work->w = malloc(work->ps->bytes);
 	work->g = malloc(work->ps->bytes);
-	if (work->w == NULL || work->g == NULL
+	if (!work->w || !work->g
 	    || (o->observe_ms == 0
 		&& hd_sampler_init(
 			   &work->sampler, &work->ps->train, o->rank, o->world, o->batch, o->seed
@@ -285,9 +275,7 @@ static bool work_open(struct work *work) {
 		);
 		return false;
 	}
-	if (hd_compute_init(
-		    &work->compute, o->compute_ms, o->compute_schedule, error, sizeof(error)
-	    )
+	if (hd_compute_init(&work->compute, o->compute_ms, o->compute_schedule, error, sizeof error)
 	    != 0) {
 		(void)fprintf(stderr, "heddle-tcp-ps: compute: %s\n", error);
 		return false;
@@ -308,12 +296,10 @@ int tcp_ps_work(struct tcp_ps *ps) {
 	}
 	if (tcp_ps_stopping())
 		status = EX_OK;
-	if (!summarize(&work)) {
+	if (!summarize(&work))
 		status = EX_CANTCREAT;
-	}
-	if (work.fd >= 0) {
+	if (work.fd >= 0)
 		close(work.fd);
-	}
 	hd_compute_fini(&work.compute);
 	hd_sampler_fini(&work.sampler);
 	free(work.evaluations);

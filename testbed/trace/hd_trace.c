@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 int hd_trace_create(const struct hd_trace_config *config, struct hd_trace **trace) {
-	struct hd_trace *t = calloc(1, sizeof(*t));
+	struct hd_trace *t = calloc(1, sizeof *t);
 
 	if (!t)
 		return -ENOMEM;
-	t->hosts = malloc((UINT16_MAX + 1) * sizeof(*t->hosts));
+	t->hosts = malloc((UINT16_MAX + 1) * sizeof *t->hosts);
 	if (!t->hosts) {
 		free(t);
 		return -ENOMEM;
@@ -111,16 +111,16 @@ static void count(struct hd_trace *trace, struct trace_track *track, const struc
 		break;
 	case HD_EVENT_ESTIMATE:
 		if (event->aux == 0)
-			(void)snprintf(name, sizeof(name), "estimate local");
+			(void)snprintf(name, sizeof name, "estimate local");
 		else if (topology && link < hd_topology_link_count(topology))
 			(void)snprintf(
 				name,
-				sizeof(name),
+				sizeof name,
 				"estimate %s",
 				hd_topology_link_name(topology, link)
 			);
 		else
-			(void)snprintf(name, sizeof(name), "estimate of link %u", link);
+			(void)snprintf(name, sizeof name, "estimate of link %u", link);
 		trace_counter(trace, track, name, "Mbit/s", event->value / 1e6);
 		break;
 	default:

@@ -61,20 +61,20 @@ static struct trace_round *find(struct hd_trace *trace, const struct hd_event *e
 	struct trace_round *round;
 
 	/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): it hashes all 16 bytes */
-	HASH_FIND(hh, trace->rounds, &key, sizeof(key), round);
+	HASH_FIND(hh, trace->rounds, &key, sizeof key, round);
 	if (round)
 		return round;
 	if (HASH_COUNT(trace->rounds) >= HD_TRACE_OPEN_MAX) {
 		trace->error = trace->error ? trace->error : -ENOSPC;
 		return NULL;
 	}
-	round = calloc(1, sizeof(*round));
+	round = calloc(1, sizeof *round);
 	if (!round) {
 		trace->error = -ENOMEM;
 		return NULL;
 	}
 	round->key = key;
-	HASH_ADD(hh, trace->rounds, key, sizeof(round->key), round);
+	HASH_ADD(hh, trace->rounds, key, sizeof round->key, round);
 	return round;
 }
 
@@ -198,7 +198,7 @@ static void draw_links(struct hd_trace *trace, const struct trace_round *round, 
 	if (round->key.worker == HD_GROUP_WORKER)
 		(void)snprintf(
 			name,
-			sizeof(name),
+			sizeof name,
 			"%s %u",
 			push ? "sum" : "model for several",
 			round->number
@@ -206,7 +206,7 @@ static void draw_links(struct hd_trace *trace, const struct trace_round *round, 
 	else
 		(void)snprintf(
 			name,
-			sizeof(name),
+			sizeof name,
 			"w%u %s %u",
 			round->key.worker,
 			push ? "push" : "pull",

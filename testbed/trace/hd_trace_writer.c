@@ -176,7 +176,7 @@ struct trace_node *trace_node(struct hd_trace *trace, const char *name) {
 		trace->error = trace->error ? trace->error : -ENOSPC;
 		return NULL;
 	}
-	node = calloc(1, sizeof(*node));
+	node = calloc(1, sizeof *node);
 	if (!node) {
 		trace->error = -ENOMEM;
 		return NULL;
@@ -193,17 +193,17 @@ struct trace_node *trace_node(struct hd_trace *trace, const char *name) {
 struct trace_track *trace_track(struct hd_trace *trace, const struct track_key *key) {
 	struct trace_track *track;
 
-	HASH_FIND(hh, trace->tracks, key, sizeof(*key), track);
+	HASH_FIND(hh, trace->tracks, key, sizeof *key, track);
 	if (track)
 		return track;
-	track = calloc(1, sizeof(*track));
+	track = calloc(1, sizeof *track);
 	if (!track) {
 		trace->error = -ENOMEM;
 		return NULL;
 	}
 	track->key = *key;
 	track->tid = 1 + trace->track_count++ * TRACE_LANES;
-	HASH_ADD(hh, trace->tracks, key, sizeof(track->key), track);
+	HASH_ADD(hh, trace->tracks, key, sizeof track->key, track);
 	return track;
 }
 
@@ -215,29 +215,29 @@ static void name_lane(struct hd_trace *trace, const struct trace_track *track, u
 	if (key->kind == TRACK_LINK) {
 		(void)snprintf(
 			name,
-			sizeof(name),
+			sizeof name,
 			"%s",
 			hd_topology_link_name(trace->config.topology, key->index)
 		);
 	} else {
-		(void)snprintf(name, sizeof(name), "%s", track_names[key->kind]);
+		(void)snprintf(name, sizeof name, "%s", track_names[key->kind]);
 		n = strlen(name);
 		if (key->kind >= TRACK_FROM && key->kind <= TRACK_TO
 		    && key->index == HD_GROUP_WORKER)
 			(void)snprintf(
 				name,
-				sizeof(name),
+				sizeof name,
 				key->kind == TRACK_FROM ? "sums" : "models for several"
 			);
 		else if (key->kind == TRACK_FROM || key->kind == TRACK_TO)
-			(void)snprintf(name + n, sizeof(name) - n, "%u", key->index);
+			(void)snprintf(name + n, sizeof name - n, "%u", key->index);
 	}
 	n = strlen(name);
 	if (key->job != 0 && key->job != trace->job)
-		(void)snprintf(more, sizeof(more), " of job %u", key->job);
+		(void)snprintf(more, sizeof more, " of job %u", key->job);
 	if (lane > 0)
-		(void)snprintf(more + strlen(more), sizeof(more) - strlen(more), " (%u)", lane + 1);
-	(void)snprintf(name + n, sizeof(name) - n, "%s", more);
+		(void)snprintf(more + strlen(more), sizeof more - strlen(more), " (%u)", lane + 1);
+	(void)snprintf(name + n, sizeof name - n, "%s", more);
 	put_meta(trace, "thread_name", key->pid, track->tid + lane, name);
 	put_order(trace, "thread_sort_index", key->pid, track->tid + lane);
 }

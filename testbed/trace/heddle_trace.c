@@ -79,7 +79,7 @@ static int keep(const struct hd_event *event, const char *node) {
 	if (tool.count == HD_TRACE_EVENTS_MAX)
 		return -ENOSPC;
 	if (tool.count == tool.capacity) {
-		grown = realloc(tool.entries, capacity * sizeof(*grown));
+		grown = realloc(tool.entries, capacity * sizeof *grown);
 		if (!grown)
 			return -ENOMEM;
 		tool.entries = grown;
@@ -98,7 +98,7 @@ static int keep(const struct hd_event *event, const char *node) {
 static int read_line(const char *path, uint64_t number, const char *line) {
 	char node[2 * HD_NAME_BYTES_MAX + 1], error[128];
 	struct hd_event event;
-	int code = hd_trace_parse(line, &event, node, error, sizeof(error));
+	int code = hd_trace_parse(line, &event, node, error, sizeof error);
 
 	if (code == -ENOENT) {
 		tool.unknown++;
@@ -162,7 +162,7 @@ static int read_topology(struct hd_topology **topology) {
 		bytes = fread(text, 1, TOPOLOGY_BYTES_MAX + 1, file);
 		text[bytes <= TOPOLOGY_BYTES_MAX ? bytes : 0] = '\0';
 		if (bytes <= TOPOLOGY_BYTES_MAX
-		    && hd_topology_parse(text, topology, error, sizeof(error)) == 0)
+		    && hd_topology_parse(text, topology, error, sizeof error) == 0)
 			code = EX_OK;
 		else
 			code = bad(tool.topology, error, EX_DATAERR);
@@ -191,7 +191,7 @@ static int convert(FILE *out, struct hd_topology *topology) {
 	if (code < 0)
 		return bad("memory", strerror(-code), EX_OSERR);
 	if (tool.count > 0)
-		qsort(tool.entries, tool.count, sizeof(*tool.entries), compare);
+		qsort(tool.entries, tool.count, sizeof *tool.entries, compare);
 	for (size_t i = 0; i < tool.count; i++)
 		(void
 		)hd_trace_event(trace, tool.nodes[tool.entries[i].node], &tool.entries[i].event);
@@ -309,7 +309,7 @@ int main(int argc, char **argv) {
 
 	if (code != EX_OK)
 		return code < 0 ? EX_OK : code;
-	tool.nodes = calloc(HD_TRACE_NODES_MAX, sizeof(*tool.nodes));
+	tool.nodes = calloc(HD_TRACE_NODES_MAX, sizeof *tool.nodes);
 	if (!tool.nodes)
 		return EX_OSERR;
 	if (tool.topology)

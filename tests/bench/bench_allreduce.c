@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
 	long rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
 	float *x = malloc(count * sizeof *x), one;
 
-	if (count == 0 || rounds <= 0 || x == NULL)
+	if (count == 0 || rounds <= 0 || !x)
 		die("usage", "bench_allreduce COUNT ROUNDS [CHUNK_BYTES [WEIGHT]]");
 	(void)setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads it knows when a round ended */
 	for (int round = 0; round < (int)rounds; round++) {

@@ -113,15 +113,14 @@ static void measure_conversions(size_t values) {
 	const struct hd_kernels *table;
 	const size_t passes = passes_of(values);
 
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		double best[5] = {0};
 
 		for (int round = 0; round < BESIDE_ROUNDS * 5; round++) {
 			double began = now_s(), rate;
 
-			for (size_t i = 0; i < passes; i++) {
+			for (size_t i = 0; i < passes; i++)
 				convert(table, round % 5, wide, half, values);
-			}
 			rate = (double)(values * passes) * 6e-9 / (now_s() - began);
 			best[round % 5] = rate > best[round % 5] ? rate : best[round % 5];
 		}

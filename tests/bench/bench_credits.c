@@ -70,7 +70,7 @@ static int bench(uint32_t workers, double compute_ms, const struct mode *mode, d
 	scenario.job.compute_ms = compute_ms;
 	scenario.job.tau_max = 4 * workers;
 	scenario.sim.credit_kb = mode->credit_kb;
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0) {
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0) {
 		printf("cluster: %s\n", error);
 		return EXIT_FAILURE;
 	}
@@ -97,9 +97,9 @@ int main(void) {
 	double seconds = text ? strtod(text, NULL) : SECONDS;
 	int code = EXIT_SUCCESS;
 
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]) && code == EXIT_SUCCESS; i++)
+	for (size_t i = 0; i < sizeof modes / sizeof modes[0] && code == EXIT_SUCCESS; i++)
 		code = bench(100, 50, &modes[i], seconds);
-	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]) && code == EXIT_SUCCESS; i++)
+	for (size_t i = 0; i < sizeof modes / sizeof modes[0] && code == EXIT_SUCCESS; i++)
 		code = bench(1000, 500, &modes[i], seconds);
 	return code;
 }

@@ -66,12 +66,12 @@ static void on_opened(void *owner, struct hd_session *session, hd_ns now, struct
 	struct hd_message m = {.kind = HD_MSG_REGISTER};
 
 	m.register_.role = p->role;
-	(void)snprintf(m.register_.host, sizeof(m.register_.host), "h%u", p->worker);
+	(void)snprintf(m.register_.host, sizeof m.register_.host, "h%u", p->worker);
 	m.register_.memory_bytes = 1 << 30;
 	if (p->role == HD_ROLE_WORKER) {
 		m.register_.job = hd_job_id("t", "j");
-		(void)snprintf(m.register_.tenant, sizeof(m.register_.tenant), "t");
-		(void)snprintf(m.register_.job_name, sizeof(m.register_.job_name), "j");
+		(void)snprintf(m.register_.tenant, sizeof m.register_.tenant, "t");
+		(void)snprintf(m.register_.job_name, sizeof m.register_.job_name, "j");
 		m.register_.worker = p->worker;
 		m.register_.model_bytes = UPDATE_BYTES;
 		m.register_.tau_max = HD_TAU_MAX_LIMIT;
@@ -212,7 +212,7 @@ static struct hd_udp *open_udp(void) {
 
 	if (!hd_addr_is_none(options.controller))
 		config.bind.ipv4 = 0;
-	need(hd_udp_open(&config, &udp, error, sizeof(error)) == 0, "socket");
+	need(hd_udp_open(&config, &udp, error, sizeof error) == 0, "socket");
 	return udp;
 }
 
@@ -227,7 +227,7 @@ static void party_open(struct party *p, uint8_t role, uint16_t number, struct hd
 		.owner = p,
 	};
 
-	memset(p, 0, sizeof(*p));
+	memset(p, 0, sizeof *p);
 	p->role = role;
 	p->worker = number;
 	p->next_at = HD_NEVER;
@@ -284,7 +284,7 @@ static int by_value(const void *a, const void *b) {
 static void print(const char *what, hd_ns *took, uint32_t count, const char *beside) {
 	uint32_t middle = count / 2, late = count - 1 - count / 100;
 
-	qsort(took, count, sizeof(took[0]), by_value);
+	qsort(took, count, sizeof took[0], by_value);
 	(void
 	)printf("%s: median %6.0f us, p99 %6.0f us, max %6.0f us, of %u%s\n",
 		what,
@@ -310,7 +310,7 @@ run_parties(struct party *party, uint16_t workers, struct hd_addr controller, hd
 	for (uint16_t i = 0; i < workers; i++) {
 		pthread_join(party[i].thread, NULL);
 		need(party[i].count == options.asks, "not every request was granted");
-		memcpy(took + count, party[i].took, options.asks * sizeof(took[0]));
+		memcpy(took + count, party[i].took, options.asks * sizeof took[0]);
 		count += options.asks;
 	}
 	hd_udp_stop(party[workers].udp);
@@ -323,8 +323,8 @@ run_parties(struct party *party, uint16_t workers, struct hd_addr controller, hd
 }
 
 static void measure(uint16_t workers) {
-	struct party *party = calloc(WORKERS_MAX + 1, sizeof(*party));
-	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof(*took));
+	struct party *party = calloc(WORKERS_MAX + 1, sizeof *party);
+	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof *took);
 	struct controller c;
 	uint32_t count;
 	char what[64];
@@ -335,7 +335,7 @@ static void measure(uint16_t workers) {
 	hd_udp_stop(c.udp);
 	pthread_join(c.thread, NULL);
 	(void)snprintf(
-		what, sizeof(what), "request to grant, %u worker%s", workers, workers > 1 ? "s" : ""
+		what, sizeof what, "request to grant, %u worker%s", workers, workers > 1 ? "s" : ""
 	);
 	print(what, took, count, "  (target: median 300 us)");
 	hd_controller_destroy(c.core);
@@ -346,15 +346,15 @@ static void measure(uint16_t workers) {
 
 /* Somebody else's controller. */
 static void measure_other(void) {
-	struct party *party = calloc(WORKERS_MAX + 1, sizeof(*party));
-	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof(*took));
+	struct party *party = calloc(WORKERS_MAX + 1, sizeof *party);
+	hd_ns *took = calloc((size_t)WORKERS_MAX * ASKS_MAX, sizeof *took);
 	uint32_t count, middle, late;
 
 	need(party && took, "memory");
 	count = run_parties(party, options.workers, options.controller, took);
 	middle = count / 2;
 	late = count - 1 - count / 100;
-	qsort(took, count, sizeof(took[0]), by_value);
+	qsort(took, count, sizeof took[0], by_value);
 	(void
 	)printf("{\"asked\": %u, \"median_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
 		count,
@@ -405,7 +405,7 @@ static void echo_tick(void *core, hd_ns now, struct hd_sink *sink) {
 		return;
 	e->next_at = now + 100 * HD_MS; /* again, if it was lost */
 	e->sent_at = hd_udp_now();
-	sink->send(sink, e->peer, packet, sizeof(packet), NULL, 0);
+	sink->send(sink, e->peer, packet, sizeof packet, NULL, 0);
 }
 
 static hd_ns echo_deadline(const void *core) {
@@ -428,7 +428,7 @@ static void *echo_run(void *arg) {
 }
 
 static void measure_sockets(void) {
-	struct echo *pair = calloc(2, sizeof(*pair));
+	struct echo *pair = calloc(2, sizeof *pair);
 
 	need(pair, "memory");
 	for (int i = 0; i < 2; i++)
@@ -455,7 +455,7 @@ static void parse(int argc, char **argv) {
 	};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		if (c == 'c')
 			need(hd_udp_resolve(optarg, &options.controller) == 0, "--controller");
 		else if (c == 'w')
@@ -466,7 +466,6 @@ static void parse(int argc, char **argv) {
 			options.pause_ms = strtod(optarg, NULL);
 		else
 			exit(64);
-	}
 	need(options.workers >= 1 && options.workers <= WORKERS_MAX, "--workers: 1 to 8");
 	need(options.asks >= 1 && options.asks <= ASKS_MAX, "--asks: 1 to 400");
 	need(options.pause_ms >= 0 && options.pause_ms <= 10000, "--pause-ms: at most 10000");
@@ -480,7 +479,7 @@ int main(int argc, char **argv) {
 		     "1 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
 		     &keys,
 		     error,
-		     sizeof(error)
+		     sizeof error
 	     ) == 0,
 	     "keys");
 	if (!hd_addr_is_none(options.controller)) {

@@ -57,7 +57,7 @@ static struct seen run(uint32_t workers, const struct setting *setting, uint64_t
 	scenario.job.compute_ms = 50;
 	scenario.job.tau_max = 4 * workers;
 	scenario.aggregators = setting->aggregators;
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0) {
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0) {
 		(void)fprintf(stderr, "bench_grouping: %s\n", error);
 		exit(EXIT_FAILURE);
 	}
@@ -83,7 +83,7 @@ static void bench(uint32_t workers) {
 	       "updates' worth on the server's link for each applied\n",
 	       workers,
 	       SEEDS);
-	for (size_t k = 0; k < sizeof(settings) / sizeof(settings[0]); k++) {
+	for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
 		struct seen sum = {0};
 		double least = INFINITY, most = 0;
 

@@ -58,8 +58,8 @@ int main(void) {
 
 	if (!mkdtemp(folder))
 		return 1;
-	(void)snprintf(path, sizeof(path), "%s/j.db", folder);
-	if (hd_journal_open(&config, &journal, error, sizeof(error))) {
+	(void)snprintf(path, sizeof path, "%s/j.db", folder);
+	if (hd_journal_open(&config, &journal, error, sizeof error)) {
 		(void)fprintf(stderr, "journal: %s\n", error);
 		return 1;
 	}
@@ -85,6 +85,6 @@ int main(void) {
 		add / RECORDS * RATE * 100,
 		(process - add) / RECORDS * RATE * 100);
 	(void)hd_journal_close(journal);
-	(void)snprintf(command, sizeof(command), "rm -r '%s'", folder);
+	(void)snprintf(command, sizeof command, "rm -r '%s'", folder);
 	return system(command) != 0;
 }

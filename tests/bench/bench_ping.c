@@ -44,19 +44,19 @@ static _Noreturn void echo(const char *text) {
 	struct sockaddr_in name, peer;
 	struct hd_addr addr = {0};
 	uint8_t packet[BYTES_MAX];
-	socklen_t bytes = sizeof(name);
+	socklen_t bytes = sizeof name;
 
 	need(fd >= 0 && hd_udp_resolve(text, &addr) == 0, text);
 	addr.port = 0;
 	name = name_of(addr);
-	need(bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "bind");
+	need(bind(fd, (struct sockaddr *)&name, sizeof name) == 0, "bind");
 	need(getsockname(fd, (struct sockaddr *)&name, &bytes) == 0, "getsockname");
 	(void)printf("ready %u\n", ntohs(name.sin_port));
 	(void)fflush(stdout);
 	for (;;) {
-		socklen_t peer_bytes = sizeof(peer);
+		socklen_t peer_bytes = sizeof peer;
 		ssize_t n = recvfrom(
-			fd, packet, sizeof(packet), 0, (struct sockaddr *)&peer, &peer_bytes
+			fd, packet, sizeof packet, 0, (struct sockaddr *)&peer, &peer_bytes
 		);
 
 		need(n >= 0, "recvfrom");
@@ -81,7 +81,7 @@ static void pause_ns(hd_ns span) {
 
 static int ping(const char *text, uint32_t asks, double pause_ms, size_t bytes) {
 	const struct timeval limit = {.tv_sec = 2};
-	hd_ns *took = calloc(asks, sizeof(*took)), span = (hd_ns)(pause_ms * 1e6);
+	hd_ns *took = calloc(asks, sizeof *took), span = (hd_ns)(pause_ms * 1e6);
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	uint8_t packet[BYTES_MAX] = {0};
 	struct hd_random random;
@@ -91,8 +91,8 @@ static int ping(const char *text, uint32_t asks, double pause_ms, size_t bytes) 
 
 	need(took && fd >= 0 && hd_udp_resolve(text, &addr) == 0, text);
 	name = name_of(addr);
-	need(connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "connect");
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	need(connect(fd, (struct sockaddr *)&name, sizeof name) == 0, "connect");
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 	(void)prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0); /* as the drivers */
 	hd_random_init(&random, 1);
 	for (uint32_t i = 0; i < asks; i++) {
@@ -102,12 +102,12 @@ static int ping(const char *text, uint32_t asks, double pause_ms, size_t bytes) 
 			pause_ns(span / 2 + hd_random_below(&random, span));
 		asked_at = hd_udp_now();
 		need(send(fd, packet, bytes, 0) == (ssize_t)bytes, "send");
-		need(recv(fd, packet, sizeof(packet), 0) == (ssize_t)bytes, "recv");
+		need(recv(fd, packet, sizeof packet, 0) == (ssize_t)bytes, "recv");
 		took[i] = hd_udp_now() - asked_at;
 	}
 	median = asks / 2;
 	late = asks - 1 - asks / 100;
-	qsort(took, asks, sizeof(took[0]), by_value);
+	qsort(took, asks, sizeof took[0], by_value);
 	(void
 	)printf("{\"asked\": %u, \"median_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
 		asks,
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
 	size_t bytes = 128;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1)
 		if (c == 'a')
 			asks = (uint32_t)strtoul(optarg, NULL, 10);
 		else if (c == 'p')
@@ -139,7 +139,6 @@ int main(int argc, char **argv) {
 			bytes = strtoul(optarg, NULL, 10);
 		else
 			exit(64);
-	}
 	errno = EINVAL;
 	need(asks >= 1 && asks <= ASKS_MAX, "--asks: 1 to 10000");
 	need(pause_ms >= 0 && pause_ms <= 10000, "--pause-ms: at most 10000");

@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
 	struct heddle *heddle;
 	int c;
 
-	if (update == NULL) {
+	if (!update) {
 		(void)fprintf(stderr, "usage: bench_push VALUES [SECONDS]\n");
 		return 64;
 	}

@@ -117,7 +117,7 @@ add(const struct hd_kernels *table, enum kind kind, void *sum, const void *x, si
 static void *array(size_t bytes) {
 	void *data = aligned_alloc(64, bytes);
 
-	if (data == NULL) {
+	if (!data) {
 		(void)fprintf(stderr, "bench_reduce: no memory\n");
 		exit(1);
 	}
@@ -146,14 +146,14 @@ static void measure(size_t values, enum kind kind) {
 		for (size_t i = 0; i < passes; i++)
 			stream(sum, x, values * 4, kinds[kind].shift);
 		bound = better(bound, gbytes, began);
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 			began = now_s();
 			for (size_t i = 0; i < passes; i++)
 				add(table, kind, sum, x, values);
 			best[t] = better(best[t], gbytes, began);
 		}
 	}
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++)
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++)
 		printf("add %-5s %6.1f MB sum, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
 		       "(aim: %.0f %% with the best, 100 MB)\n",
 		       kinds[kind].name,

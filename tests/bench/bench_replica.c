@@ -87,12 +87,12 @@ static void measure(const struct wanted *wanted) {
 	uint64_t uplink;
 	char error[256];
 
-	memset(&seen, 0, sizeof(seen));
+	memset(&seen, 0, sizeof seen);
 	prepare(&scenario, wanted->aggregators);
 	scenario.replica = wanted->replica;
 	scenario.replicate_every = wanted->every;
 	scenario.div_max = wanted->replica ? DIV_MAX : 0;
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0) {
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0) {
 		printf("%s: %s\n", wanted->name, error);
 		exit(1);
 	}
@@ -152,7 +152,7 @@ int main(void) {
 	       "max",
 	       "mean",
 	       "max");
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		measure(&all[i]);
 	return 0;
 }

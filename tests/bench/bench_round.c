@@ -62,7 +62,7 @@ static void measure(uint32_t pending) {
 		us[i] = now_us() - from;
 		net_run(&net, 100 * HD_US);
 	}
-	qsort(us, TIMES, sizeof(us[0]), by_value);
+	qsort(us, TIMES, sizeof us[0], by_value);
 	(void
 	)printf("round  %6u pending on %d hosts: median %8.0f us, max %8.0f us",
 		net.controller->pending_count,

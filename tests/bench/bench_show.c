@@ -47,7 +47,7 @@ static struct cost ask(const struct hd_controller *c, const char *table, const c
 		char *text;
 		json_t *page, *next;
 
-		(void)snprintf(filter, sizeof(filter), "from=%lld %s", (long long)from, words);
+		(void)snprintf(filter, sizeof filter, "from=%lld %s", (long long)from, words);
 		text = hd_controller_table(c, table, filter, &error);
 		if (!text)
 			abort();
@@ -79,7 +79,7 @@ static void measure(const struct hd_controller *c, const char *table, const char
 		ms[i] = cost.all_ms;
 		page_ms = cost.page_ms > page_ms ? cost.page_ms : page_ms;
 	}
-	qsort(ms, TIMES, sizeof(ms[0]), by_value);
+	qsort(ms, TIMES, sizeof ms[0], by_value);
 	(void
 	)printf("show %-10s %-10s %6zu rows %4zu pages: median %6.2f ms, longest page %5.2f ms "
 		"(the shell's parsing: %.1f ms)\n",
@@ -116,7 +116,7 @@ static void measure_metrics(const struct hd_controller *c) {
 
 int main(void) {
 	struct net_config config = {.epoch = 1, .initial_bps = 8e6, .ageing_s = 1e6};
-	struct net *net = calloc(1, sizeof(*net));
+	struct net *net = calloc(1, sizeof *net);
 	struct peer *workers[WORKERS];
 	double total;
 

@@ -122,7 +122,7 @@ static int bench_cluster(const struct size *size, uint64_t updates) {
 	scenario.job.compute_ms = size->compute_ms;
 	scenario.job.tau_max = size->tau_max;
 	scenario.sim.updates = updates;
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0) {
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0) {
 		printf("cluster: %s\n", error);
 		return EXIT_FAILURE;
 	}
@@ -150,7 +150,7 @@ int main(void) {
 	uint64_t updates = text ? strtoull(text, NULL, 10) : UPDATES;
 	int code = bench_events();
 
-	for (size_t i = 0; code == EXIT_SUCCESS && i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	for (size_t i = 0; code == EXIT_SUCCESS && i < sizeof sizes / sizeof sizes[0]; i++)
 		code = bench_cluster(&sizes[i], updates);
 	return code;
 }

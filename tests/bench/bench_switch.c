@@ -68,7 +68,7 @@ static double now_s(void) {
 static void *memory_of(size_t bytes) {
 	void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
 
-	if (memory == NULL) {
+	if (!memory) {
 		(void)fprintf(stderr, "bench_switch: no memory\n");
 		exit(1);
 	}
@@ -103,15 +103,15 @@ static void set_up(struct bench *bench) {
 		  .worker = (uint16_t)i,
 		  .copy = {.port = (uint16_t)i, .ipv4 = 0x0a000010 + i, .udp_port = 4773}};
 	bench->self = config.self;
-	if (hd_switch_core_create(&config, &bench->core, error, sizeof(error)) < 0
-	    || hd_switch_core_lease_set(bench->core, &lease, error, sizeof(error)) < 0) {
+	if (hd_switch_core_create(&config, &bench->core, error, sizeof error) < 0
+	    || hd_switch_core_lease_set(bench->core, &lease, error, sizeof error) < 0) {
 		(void)fprintf(stderr, "bench_switch: %s\n", error);
 		exit(1);
 	}
 	bench->round = 0;
 	bench->memory = memory_of(bench->shape->packets * ROOM);
 	bench->cells = memory_of(slots_of(bench->shape) * ROOM);
-	bench->packets = memory_of(bench->shape->packets * sizeof(*bench->packets));
+	bench->packets = memory_of(bench->shape->packets * sizeof *bench->packets);
 }
 
 static void tear_down(struct bench *bench) {
@@ -252,7 +252,7 @@ static void measure(const struct shape *shape) {
 
 int main(void) {
 	printf("%s; Gbit/s of values\n", hd_kernels_name());
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+	for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
 		measure(&shapes[i]);
 	return 0;
 }

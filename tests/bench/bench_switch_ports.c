@@ -85,14 +85,14 @@ static void lease(const struct hd_switch_executor *x, uint16_t count) {
 	};
 	char error[200];
 
-	if (x->ops->lease_set(x->self, &lease, error, sizeof(error)) < 0)
+	if (x->ops->lease_set(x->self, &lease, error, sizeof error) < 0)
 		die(error);
 }
 
 static void end_lease(const struct hd_switch_executor *x) {
 	char error[200];
 
-	if (x->ops->lease_end(x->self, 1, error, sizeof(error)) < 0)
+	if (x->ops->lease_end(x->self, 1, error, sizeof error) < 0)
 		die(error);
 }
 
@@ -184,7 +184,7 @@ static int compare(const void *a, const void *b) {
 }
 
 static void say(const char *executor, const char *shape, const char *how, double ns[ROUNDS]) {
-	qsort(ns, ROUNDS, sizeof(ns[0]), compare);
+	qsort(ns, ROUNDS, sizeof ns[0], compare);
 	printf("%-8s %-22s %-25s %6.1f ns best %6.1f median  %6.2f Mpps in (median)\n",
 	       executor,
 	       shape,
@@ -209,7 +209,7 @@ bench_ports(const struct hd_switch_executor *x, const struct shape *shape, uint3
 	double ns[ROUNDS];
 	char how[32];
 
-	(void)snprintf(how, sizeof(how), "with ports, %u frames", each * MEMBERS);
+	(void)snprintf(how, sizeof how, "with ports, %u frames", each * MEMBERS);
 	lease(x, shape->count);
 	for (uint32_t round = 0; round < ROUNDS; round++)
 		ns[round] = time_ports(shape->count, each, round + 1);
@@ -223,11 +223,11 @@ static void make_rings(void) {
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		char name[16];
 
-		(void)snprintf(name, sizeof(name), "in%u", i);
+		(void)snprintf(name, sizeof name, "in%u", i);
 		in[i] = rte_ring_create(name, RING, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		(void)snprintf(name, sizeof(name), "out%u", i);
+		(void)snprintf(name, sizeof name, "out%u", i);
 		out[i] = rte_ring_create(name, RING, 0, RING_F_SP_ENQ | RING_F_SC_DEQ);
-		(void)snprintf(name, sizeof(name), "b%u", i);
+		(void)snprintf(name, sizeof name, "b%u", i);
 		if (!in[i] || !out[i] || rte_eth_from_rings(name, &in[i], 1, &out[i], 1, 0) < 0)
 			die("rings");
 		members[i] = (struct hd_switch_member
@@ -256,15 +256,15 @@ static void open_all(void) {
 	};
 	char error[200] = "", text[64];
 
-	if (dpdk_start_eal(&eal, error, sizeof(error)) < 0)
+	if (dpdk_start_eal(&eal, error, sizeof error) < 0)
 		die(error);
 	make_rings();
 	for (int i = 0; i < MEMBERS; i++) {
-		(void)snprintf(text, sizeof(text), "net_ring_b%d", i);
-		if (hd_switch_link_read(text, &links[i], error, sizeof(error)) < 0)
+		(void)snprintf(text, sizeof text, "net_ring_b%d", i);
+		if (hd_switch_link_read(text, &links[i], error, sizeof error) < 0)
 			die(error);
 	}
-	if (hd_ports_open(&config, &ports, error, sizeof(error)) < 0)
+	if (hd_ports_open(&config, &ports, error, sizeof error) < 0)
 		die(error);
 }
 
@@ -286,11 +286,11 @@ int main(int argc, char **argv) {
 
 	open_all();
 	core.self = *hd_ports_self(ports);
-	if (hd_switch_native(&core, &x, error, sizeof(error)) < 0)
+	if (hd_switch_native(&core, &x, error, sizeof error) < 0)
 		die(error);
-	bench_all(&x, sizeof(shapes) / sizeof(shapes[0]));
+	bench_all(&x, sizeof shapes / sizeof shapes[0]);
 	for (int i = 1; i < argc; i++) {
-		if (hd_swx_open(argv[i], "bench", &core.self, &x, error, sizeof(error)) < 0)
+		if (hd_swx_open(argv[i], "bench", &core.self, &x, error, sizeof error) < 0)
 			die(error);
 		printf("%s:\n", argv[i]);
 		bench_all(&x, 1);

@@ -394,12 +394,11 @@ static int check(const struct bench *bench, bool verify) {
 	for (uint64_t i = 0; i + 8 <= bench->bytes; i += 8) {
 		uint64_t value = hd_random_u64(&random);
 
-		for (size_t k = 0; k < AHEAD; k++) {
+		for (size_t k = 0; k < AHEAD; k++)
 			if (!verify)
 				memcpy(bench->data[k] + i, &value, 8);
 			else if (k < bench->done && memcmp(bench->data[k] + i, &value, 8) != 0)
 				return -1;
-		}
 	}
 	return 0;
 }

@@ -35,7 +35,7 @@ static void blast(void *core, hd_ns now, struct hd_sink *sink) {
 			sink,
 			blaster->peer,
 			head,
-			sizeof(head),
+			sizeof head,
 			blaster->payload + (size_t)i * PAYLOAD_BYTES,
 			PAYLOAD_BYTES
 		);
@@ -82,7 +82,7 @@ static struct hd_udp *open_at(uint32_t ipv4, uint16_t port, bool plain) {
 	struct hd_udp *udp = NULL;
 	char error[128];
 
-	if (hd_udp_open(&config, &udp, error, sizeof(error)) < 0)
+	if (hd_udp_open(&config, &udp, error, sizeof error) < 0)
 		printf("udp: %s\n", error);
 	return udp;
 }

@@ -198,7 +198,7 @@ post(struct hd_sink *sink,
 	struct parcel *parcel;
 
 	(void)payload;
-	if (payload_bytes > 0 || head_bytes > sizeof(parcel->data) || mail_count == mail_room)
+	if (payload_bytes > 0 || head_bytes > sizeof parcel->data || mail_count == mail_room)
 		abort();
 	parcel = &mail[mail_count++];
 	parcel->from = side->addr;
@@ -251,7 +251,7 @@ static void start(struct side *side, const struct hd_keyring *ring, uint32_t num
 		.owner = side,
 	};
 
-	memcpy(config.seed, &number, sizeof(number));
+	memcpy(config.seed, &number, sizeof number);
 	side->sink.send = post;
 	side->addr = (struct hd_addr){0x0a000000 + number, 4773};
 	if (hd_endpoint_create(&config, &side->endpoint) < 0)
@@ -268,8 +268,8 @@ static double deliver(hd_ns now) {
 		double began;
 
 		if (!batch)
-			batch = malloc(mail_room * sizeof(*batch));
-		memcpy(batch, mail, count * sizeof(*mail));
+			batch = malloc(mail_room * sizeof *batch);
+		memcpy(batch, mail, count * sizeof *mail);
 		mail_count = 0;
 		began = now_s();
 		for (size_t i = 0; i < count; i++) {
@@ -341,7 +341,7 @@ static void bench_sessions(const struct hd_keyring *ring) {
 	size_t before;
 
 	mail_room = (size_t)16 * PEERS;
-	mail = malloc(mail_room * sizeof(*mail));
+	mail = malloc(mail_room * sizeof *mail);
 	if (!mail)
 		abort();
 	start(&server, ring, 0, true);

@@ -15,7 +15,7 @@ double now_s(void) {
 float *array(size_t values, float value) {
 	float *data = aligned_alloc(64, values * sizeof(float));
 
-	if (data == NULL) {
+	if (!data) {
 		(void)fprintf(stderr, "no memory\n");
 		exit(1);
 	}
@@ -43,7 +43,7 @@ void beside(const struct beside *what, void *arrays, size_t values) {
 			what->streams(arrays, values);
 		rate = gbytes / (now_s() - began);
 		bound = rate > bound ? rate : bound;
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 			began = now_s();
 			for (size_t i = 0; i < passes; i++)
 				what->kernel(table, arrays, values);
@@ -51,7 +51,7 @@ void beside(const struct beside *what, void *arrays, size_t values) {
 			best[t] = rate > best[t] ? rate : best[t];
 		}
 	}
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		(void
 		)printf("%s %6.1f MB model, %-6s: %6.2f GB/s; streams alone %6.2f GB/s: %5.1f %% "
 			"(aim: 80 %% with the best)\n",

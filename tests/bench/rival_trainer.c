@@ -27,16 +27,15 @@ const char *rival_error(void) {
 
 struct rival *
 rival_open(const char *model, uint32_t batch, uint32_t rank, uint32_t world, uint64_t seed) {
-	struct rival *rival = calloc(1, sizeof(*rival));
+	struct rival *rival = calloc(1, sizeof *rival);
 
-	(void)snprintf(words, sizeof(words), "no memory, or no row for this rank");
-	if (rival == NULL)
+	(void)snprintf(words, sizeof words, "no memory, or no row for this rank");
+	if (!rival)
 		return NULL;
 	rival->seed = seed;
 	rival->compute.fd = -1;
-	if (hd_dataset_open("digits", &rival->train, &rival->test, words, sizeof(words)) != 0
-	    || hd_model_create(model, &rival->train, batch, &rival->model, words, sizeof(words))
-		    != 0
+	if (hd_dataset_open("digits", &rival->train, &rival->test, words, sizeof words) != 0
+	    || hd_model_create(model, &rival->train, batch, &rival->model, words, sizeof words) != 0
 	    || hd_sampler_init(&rival->sampler, &rival->train, rank, world, batch, seed) != 0) {
 		rival_close(rival);
 		return NULL;
@@ -105,14 +104,14 @@ void rival_sgd(
 
 int rival_compute(struct rival *rival, double compute_ms, const char *schedule) {
 	hd_compute_fini(&rival->compute);
-	return hd_compute_init(&rival->compute, compute_ms, schedule, words, sizeof(words)) == 0 ?
+	return hd_compute_init(&rival->compute, compute_ms, schedule, words, sizeof words) == 0 ?
 		0 :
 		-1;
 }
 
 int rival_pad(struct rival *rival, uint64_t begun) {
-	(void)snprintf(words, sizeof(words), "a signal");
-	return hd_compute_pad(&rival->compute, begun, words, sizeof(words)) == 0 ? 0 : -1;
+	(void)snprintf(words, sizeof words, "a signal");
+	return hd_compute_pad(&rival->compute, begun, words, sizeof words) == 0 ? 0 : -1;
 }
 
 uint64_t rival_now(void) {
@@ -123,7 +122,7 @@ int rival_log(struct rival *rival, const char *path, const char *node) {
 	int rc = hd_event_log_open(path, node, &rival->log);
 
 	if (rc != 0)
-		(void)snprintf(words, sizeof(words), "%s: %s", path, strerror(-rc));
+		(void)snprintf(words, sizeof words, "%s: %s", path, strerror(-rc));
 	return rc == 0 ? 0 : -1;
 }
 
@@ -152,6 +151,6 @@ void rival_event(
 		.aux = event == RIVAL_APPLIED ? (uint64_t)HD_OUTCOME_APPLIED : delay,
 	};
 
-	if (rival->log != NULL)
+	if (rival->log)
 		hd_event_log_add(rival->log, &record);
 }

@@ -112,7 +112,7 @@ static void any_word(struct world *world, struct input *input) {
 		   HD_MSG_REFUSE};
 	struct end *ends[] = {world->controller, world->server, world->worker[0], world->worker[1]};
 	struct end *end = ends[take(input, 1) % 4];
-	struct hd_message message = {.kind = kinds[take(input, 1) % sizeof(kinds)]};
+	struct hd_message message = {.kind = kinds[take(input, 1) % sizeof kinds]};
 	uint64_t token = any_token(input);
 
 	switch (message.kind) {

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		CHECK(entry.member_count >= 1 && entry.member_count <= HD_GROUP_MEMBERS_MAX);
 		for (uint16_t i = 0; i < entry.member_count; i++)
 			members[i] = hd_entry_member(&entry, i);
-		wrote = hd_entry_put(&entry, members, again, sizeof(again));
+		wrote = hd_entry_put(&entry, members, again, sizeof again);
 		CHECK(wrote == (int)(at - from) && at <= bytes);
 		CHECK(memcmp(again, data + from, at - from) == 0);
 		from = at;

@@ -27,10 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		CHECK(got.source != 0 && got.source != self.ipv4);
 	if (got.kind != HD_FRAME_ECHO)
 		return 0;
-	length = hd_frame_put_echo_reply(&self, &got, answer, sizeof(answer));
+	length = hd_frame_put_echo_reply(&self, &got, answer, sizeof answer);
 	CHECK(length == 34 + got.bytes && length <= bytes - 1);
 	/* The answer is a good packet for who asked: it is dropped for being an answer alone. */
-	memcpy(self.mac.bytes, got.source_mac.bytes, sizeof(self.mac));
+	memcpy(self.mac.bytes, got.source_mac.bytes, sizeof self.mac);
 	self.ipv4 = got.source;
 	(void)hd_frame_parse(&self, answer, length, 0, &again);
 	CHECK(again.reason == HD_FRAME_ICMP_TYPE);

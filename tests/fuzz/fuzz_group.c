@@ -50,9 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	uint8_t kind;
 	int count;
 
-	if (bytes == 0 || bytes > sizeof(again)) {
+	if (bytes == 0 || bytes > sizeof again)
 		return 0;
-	}
 	kind = data[0] % 6;
 	blob = (struct hd_blob){data + 1, (uint32_t)bytes - 1};
 	count = hd_group_count(&blob, record[kind]);

@@ -12,9 +12,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	if (hd_jobspec_decode(data, bytes, &spec) < 0)
 		return 0;
-	CHECK(hd_jobspec_check(&spec, words, sizeof(words)) == 0);
-	CHECK(hd_jobspec_equal(&spec, &spec, words, sizeof(words)));
-	CHECK(hd_jobspec_encode(&spec, again, sizeof(again)) == (int)bytes);
+	CHECK(hd_jobspec_check(&spec, words, sizeof words) == 0);
+	CHECK(hd_jobspec_equal(&spec, &spec, words, sizeof words));
+	CHECK(hd_jobspec_encode(&spec, again, sizeof again) == (int)bytes);
 	CHECK(memcmp(again, data, bytes) == 0);
 	CHECK(hd_jobspec_model_bytes(&spec) <= HD_MODEL_BYTES_MAX);
 	CHECK(hd_jobspec_values(&spec) > 0);

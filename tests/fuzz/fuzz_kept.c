@@ -20,11 +20,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	if (bytes > 0)
 		memcpy(text, data, bytes);
 	text[bytes] = '\0';
-	if (restore(&first, text, error, sizeof(error)) == 0) {
+	if (restore(&first, text, error, sizeof error) == 0) {
 		char *again;
 
 		left = hd_controller_kept(first.controller);
-		CHECK(left && restore(&second, left, error, sizeof(error)) == 0);
+		CHECK(left && restore(&second, left, error, sizeof error) == 0);
 		again = hd_controller_kept(second.controller);
 		CHECK(again && strcmp(left, again) == 0);
 		free(again);

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	if (bytes > 0)
 		memcpy(text, data, bytes);
 	text[bytes] = '\0';
-	if (hd_keyring_parse(text, &ring, error, sizeof(error)) == 0) {
+	if (hd_keyring_parse(text, &ring, error, sizeof error) == 0) {
 		CHECK(ring.count >= 1 && ring.count <= HD_KEYS_MAX);
 		for (size_t i = 0; i < ring.count; i++)
 			CHECK(hd_keyring_find(&ring, ring.keys[i].id) == &ring.keys[i]);

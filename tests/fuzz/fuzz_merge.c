@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		.early_bytes = (uint64_t)(shape >> 5) * 700,
 		.sum = sum + GUARD,
 	};
-	memset(sum, 0xa5, sizeof(sum));
+	memset(sum, 0xa5, sizeof sum);
 	if (hd_reduce_create(&world.config, &world.reduce) < 0)
 		abort();
 	for (size_t i = 0; i < 3000 && world.left > 0; i++) {

@@ -21,9 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	if (bytes == 0 || hd_message_decode(data[0], data + 1, bytes - 1, &message) < 0)
 		return 0;
 	CHECK(message.kind == data[0]);
-	for (size_t i = 0; (f = hd_message_field(message.kind, i)) != NULL; i++)
+	for (size_t i = 0; (f = hd_message_field(message.kind, i)); i++)
 		check_field(f, (const uint8_t *)&message + f->offset);
-	CHECK(hd_message_encode(&message, again, sizeof(again)) == (int)bytes - 1);
+	CHECK(hd_message_encode(&message, again, sizeof again) == (int)bytes - 1);
 	CHECK(memcmp(again, data + 1, bytes - 1) == 0);
 	return 0;
 }

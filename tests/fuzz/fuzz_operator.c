@@ -36,7 +36,7 @@ struct stage {
 
 static struct stage *stage_open(void) {
 	struct net_config config = {.epoch = 1, .initial_bps = 80e6};
-	struct stage *s = calloc(1, sizeof(*s));
+	struct stage *s = calloc(1, sizeof *s);
 
 	CHECK(s != NULL);
 	net_open(&s->net, &config);
@@ -53,7 +53,7 @@ static void take_word(const uint8_t **data, size_t *bytes, char *word, size_t ca
 	size_t length = 0;
 	char text[HD_TEXT_BYTES_MAX + 1];
 
-	while (length < *bytes && (*data)[length] && length < sizeof(text) - 1)
+	while (length < *bytes && (*data)[length] && length < sizeof text - 1)
 		length++;
 	memcpy(text, *data, length);
 	text[length] = '\0';
@@ -67,7 +67,7 @@ static void ask(struct stage *s, uint8_t which, const char *filter) {
 	const char *error = NULL;
 	char *text = hd_controller_table(
 		s->net.controller,
-		tables[which % (sizeof(tables) / sizeof(tables[0]))],
+		tables[which % (sizeof tables / sizeof tables[0])],
 		filter,
 		&error
 	);
@@ -99,9 +99,9 @@ static void command(struct stage *s, uint8_t verb, const uint8_t *data, size_t b
 
 	m.command.request = ++s->request;
 	m.command.verb = verb;
-	take_word(&data, &bytes, m.command.object, sizeof(m.command.object));
-	take_word(&data, &bytes, m.command.target, sizeof(m.command.target));
-	take_word(&data, &bytes, m.command.value, sizeof(m.command.value));
+	take_word(&data, &bytes, m.command.object, sizeof m.command.object);
+	take_word(&data, &bytes, m.command.target, sizeof m.command.target);
+	take_word(&data, &bytes, m.command.value, sizeof m.command.value);
 	CHECK(peer_say(s->shell, &m) == 0);
 	net_run(&s->net, 2 * HD_MS);
 	done = peer_last(s->shell, HD_MSG_DONE);
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		const uint8_t *at = data + 1;
 		size_t left = bytes - 1;
 
-		take_word(&at, &left, filter, sizeof(filter));
+		take_word(&at, &left, filter, sizeof filter);
 		ask(stage, data[0] & 0x7f, filter);
 	} else {
 		command(stage, data[0], data + 1, bytes - 1);

@@ -28,18 +28,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	hd_probes_probe(&trains, HD_SECOND, &probe, NULL);
 	(void)hd_probes_packet(&trains, HD_SECOND, &packet, &probed);
 	/* The same as the head of a full one with its MAC, twice, at two times. */
-	memset(full, 0, sizeof(full));
-	memcpy(full, data, bytes < sizeof(full) ? bytes : sizeof(full));
+	memset(full, 0, sizeof full);
+	memcpy(full, data, bytes < sizeof full ? bytes : sizeof full);
 	CHECK(hd_seal_derive(&seal, &ring, 7, 0, probe.token) == 0);
 	hd_put16(full + 16, 7);
 	hd_seal_sign(
 		&seal,
 		full,
 		full + HD_CHUNK_HEADER_BYTES + HD_SEAL_BYTES,
-		sizeof(full) - HD_CHUNK_HEADER_BYTES - HD_SEAL_BYTES,
+		sizeof full - HD_CHUNK_HEADER_BYTES - HD_SEAL_BYTES,
 		full + HD_CHUNK_HEADER_BYTES
 	);
-	packet = (struct hd_packet){.peer = {1, 2}, .data = full, .bytes = sizeof(full)};
+	packet = (struct hd_packet){.peer = {1, 2}, .data = full, .bytes = sizeof full};
 	for (hd_ns at = 1; at < 3; at++)
 		if (hd_probes_packet(&trains, at * HD_SECOND, &packet, &probed))
 			CHECK(probed.token == probe.token && probed.moments <= probed.packets

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	CHECK(hd_ratings_decode(text, bytes, &train, &test, error, sizeof error) == 0);
 	check(&test);
 	CHECK(test.rows == train.rows);
-	CHECK(memcmp(test.index, train.index, 2 * sizeof(*test.index) * test.rows) == 0);
+	CHECK(memcmp(test.index, train.index, 2 * sizeof *test.index * test.rows) == 0);
 	hd_dataset_fini(&train);
 	hd_dataset_fini(&test);
 	return 0;

@@ -95,13 +95,13 @@ static void step(struct world *world) {
 	change(world, &header);
 	header.packet = (uint32_t)take(world, 1);
 	bytes = header.count * hd_dtype_bytes(header.dtype);
-	if (bytes == 0 || bytes > sizeof(payload))
+	if (bytes == 0 || bytes > sizeof payload)
 		return; /* the wire's decoder lets none pass */
 	hd_reduce_chunk(world->reduce, index, 1, &header, payload, bytes);
 	CHECK(hd_reduce_final(world->reduce) >= before);
 	CHECK(hd_reduce_final(world->reduce) <= BYTES);
 	recv = hd_reduce_recv(world->reduce, index);
-	CHECK(recv == NULL || hd_recv_stats(recv)->bytes_held <= BYTES);
+	CHECK(!recv || hd_recv_stats(recv)->bytes_held <= BYTES);
 	CHECK(hd_reduce_window(world->reduce, index, 100000) <= 100000);
 	(void)hd_reduce_relieved(world->reduce, index);
 }
@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		.early_bytes = (uint64_t)(shape >> 5) * 1500,
 		.sum = sum + GUARD,
 	};
-	memset(sum, 0xa5, sizeof(sum));
+	memset(sum, 0xa5, sizeof sum);
 	if (hd_reduce_create(&world.config, &world.reduce) < 0)
 		abort();
 	for (size_t i = 0; i < 3000 && world.left > 0; i++)

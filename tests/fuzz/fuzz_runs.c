@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	const float *x;
 	int more;
 
-	if (bytes > sizeof(chunk))
+	if (bytes > sizeof chunk)
 		return 0;
 	memcpy(chunk, data, bytes);
 	hd_runs_begin(&cursor, chunk, bytes, MODEL);

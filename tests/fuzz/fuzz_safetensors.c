@@ -13,13 +13,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	char error[128] = "";
 	uint8_t *header;
 	size_t header_bytes;
-	int rc = hd_safetensors_read(data, bytes, &checkpoint, hash, error, sizeof(error));
+	int rc = hd_safetensors_read(data, bytes, &checkpoint, hash, error, sizeof error);
 
-	memcpy(first, data, bytes < sizeof(first) ? bytes : sizeof(first));
+	memcpy(first, data, bytes < sizeof first ? bytes : sizeof first);
 	(void)hd_safetensors_length(first);
 	if (rc < 0) {
 		CHECK(error[0] != '\0' || rc == -ENOMEM);
-		CHECK(checkpoint.rounds == NULL && checkpoint.lives == NULL);
+		CHECK(!checkpoint.rounds && !checkpoint.lives);
 		return 0;
 	}
 	CHECK(checkpoint.values > 0 && checkpoint.job != 0);

@@ -41,7 +41,7 @@ on_send(struct hd_sink *sink,
 	      && payload_bytes == (size_t)COUNT * 4);
 	memcpy(packet, head, head_bytes);
 	memcpy(packet + head_bytes, payload, payload_bytes);
-	CHECK(hd_chunk_decode(packet, sizeof(packet), &header, &values, &bytes) == 0);
+	CHECK(hd_chunk_decode(packet, sizeof packet, &header, &values, &bytes) == 0);
 	CHECK(header.token == 11 && header.chunk <= VALUES / COUNT);
 	CHECK(header.slot % HD_SWITCH_SLOT_VERSION == (header.chunk + 5) % SLOTS);
 	capture->packets++;
@@ -108,7 +108,7 @@ almost(struct member *m, hd_ns now, int16_t exponent, const uint8_t **data, size
 	};
 
 	if (spoilt % 4 == 3)
-		((uint8_t *)&header)[by % sizeof(header)] ^= (uint8_t)spoilt;
+		((uint8_t *)&header)[by % sizeof header] ^= (uint8_t)spoilt;
 	m->newest = header;
 	return hd_slots_take(m->slots, now, &header, payload, header.count * sizeof(uint32_t));
 }
@@ -186,11 +186,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	for (int i = 0; i < VALUES; i++)
 		in[i] = (float)i * 1e-3F;
-	memset(out, 0x55, sizeof(out));
+	memset(out, 0x55, sizeof out);
 	hd_path_init(&path, 130);
 	CHECK(hd_slots_create(&config, 0, &m.slots) == 0);
 	steps(&m, data, bytes);
-	for (size_t i = VALUES * sizeof(float); i < sizeof(out); i++)
+	for (size_t i = VALUES * sizeof(float); i < sizeof out; i++)
 		CHECK(((uint8_t *)out)[i] == 0x55);
 	hd_slots_destroy(m.slots);
 	return 0;

@@ -59,15 +59,12 @@ static void any_members(struct sums *s, struct input *input) {
 		s->list[i].attempt = 1 + (uint8_t)take(input, 1) % 3;
 		s->list[i].base = any_base(s, input);
 	}
-	if (take(input, 1) % 4 == 0) {
+	if (take(input, 1) % 4 == 0)
 		s->message.after = any_token(input);
-	}
-	if (take(input, 1) % 8 == 0) {
+	if (take(input, 1) % 8 == 0)
 		s->message.epoch = (uint16_t)(2 + take(input, 1) % 3);
-	}
-	if (take(input, 1) % 8 == 0) {
+	if (take(input, 1) % 8 == 0)
 		s->message.peer_port++;
-	}
 	fake_members(s->controller, &s->message, s->list, (uint32_t)strlen(list));
 }
 
@@ -99,8 +96,7 @@ static bool has_room(const struct fake *fake) {
 	size_t active = 0;
 
 	for (size_t i = 0; i < FAKE_SENDS_MAX; i++) {
-		active += fake->sends[i] != NULL
-				&& hd_send_stats(fake->sends[i])->state < HD_SEND_DONE ?
+		active += fake->sends[i] && hd_send_stats(fake->sends[i])->state < HD_SEND_DONE ?
 			1 :
 			0;
 	}
@@ -114,9 +110,8 @@ static void any_push(struct sums *s, struct input *input) {
 	uint8_t attempt = 1 + (uint8_t)take(input, 1) % 3;
 
 	fake->granted_bps = take(input, 1) % 2 ? 20000000 : 0;
-	if (has_room(fake)) {
+	if (has_room(fake))
 		fake_push(fake, token, round, attempt, s->g[0], SUM_VALUES);
-	}
 }
 
 static void any_word(struct sums *s, struct input *input) {
@@ -200,9 +195,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct input input = {data, bytes};
 	struct sums *s = sums_open(TAU_MAX, &config);
 
-	for (size_t i = 0; i < STEPS_MAX && input.left > 0; i++) {
+	for (size_t i = 0; i < STEPS_MAX && input.left > 0; i++)
 		step(s, &input);
-	}
 	fake_close(s->aggregator); /* what it had not sent fails, and nobody waits for it */
 	s->aggregator = NULL;
 	net_run(&s->net, 3 * HD_SECOND);

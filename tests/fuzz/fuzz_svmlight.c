@@ -8,7 +8,7 @@
 #include <string.h>
 
 static void check(const struct hd_dataset *dataset) {
-	CHECK(dataset->rows > 0 && dataset->features > 0 && dataset->x == NULL);
+	CHECK(dataset->rows > 0 && dataset->features > 0 && !dataset->x);
 	CHECK(dataset->features <= HD_DATA_FEATURES_MAX && dataset->classes >= 2);
 	CHECK(dataset->start[0] == 0);
 	for (uint32_t row = 0; row < dataset->rows; row++) {

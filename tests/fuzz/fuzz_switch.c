@@ -60,8 +60,8 @@ set_lease(struct world *world, uint16_t id, uint64_t token, uint8_t dtype, uint3
 	};
 	char error[HD_TEXT_BYTES_MAX];
 
-	memset(members, 0, sizeof(members));
-	memset(to, 0, sizeof(to));
+	memset(members, 0, sizeof members);
+	memset(to, 0, sizeof to);
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		members[i].token = token + i;
 		members[i].worker = (uint16_t)i;
@@ -70,7 +70,7 @@ set_lease(struct world *world, uint16_t id, uint64_t token, uint8_t dtype, uint3
 	}
 	for (uint32_t i = 0; i < receivers; i++)
 		to[i].token = token + 100 + i;
-	CHECK(hd_switch_core_lease_set(world->core, &lease, error, sizeof(error)) == 0);
+	CHECK(hd_switch_core_lease_set(world->core, &lease, error, sizeof error) == 0);
 }
 
 static uint32_t
@@ -195,11 +195,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct world world = {.input = data, .left = bytes, .self = config.self};
 	char error[HD_TEXT_BYTES_MAX];
 
-	CHECK(hd_switch_core_create(&config, &world.core, error, sizeof(error)) == 0);
+	CHECK(hd_switch_core_create(&config, &world.core, error, sizeof error) == 0);
 	set_lease(&world, 0, 1000, HD_DTYPE_FIXED32, 0);
 	set_lease(&world, 1, 2000, HD_DTYPE_FP32, 2);
 	set_lease(&world, SECRET_LEASE, SECRET_TOKEN, HD_DTYPE_FIXED32, 0);
-	CHECK(hd_switch_core_route_set(world.core, &route, error, sizeof(error)) == 0);
+	CHECK(hd_switch_core_route_set(world.core, &route, error, sizeof error) == 0);
 	hd_switch_core_learn(world.core, HD_SECOND);
 	for (int i = 0; i < 500 && world.left > 0; i++)
 		pass(&world);

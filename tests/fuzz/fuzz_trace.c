@@ -12,7 +12,7 @@
 static void show(struct hd_trace *trace, const char *line) {
 	char node[2 * HD_NAME_BYTES_MAX + 1], error[128] = "";
 	struct hd_event event;
-	int code = hd_trace_parse(line, &event, node, error, sizeof(error));
+	int code = hd_trace_parse(line, &event, node, error, sizeof error);
 
 	CHECK((code == -EINVAL) == (*error != '\0'));
 	if (code == 0)

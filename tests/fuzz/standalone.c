@@ -72,7 +72,7 @@ static void add(const char *path) {
 	for (int i = 0; i < count; i++) {
 		char file[4096];
 
-		(void)snprintf(file, sizeof(file), "%s/%s", path, entries[i]->d_name);
+		(void)snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
 		if (entries[i]->d_name[0] != '.')
 			add_file(file);
 		free(entries[i]);
@@ -135,7 +135,7 @@ static void mutate(struct hd_random *r) {
 		break;
 	case 2:
 		if (current_bytes)
-			current[at] = edges[hd_random_below(r, sizeof(edges))];
+			current[at] = edges[hd_random_below(r, sizeof edges)];
 		break;
 	case 3:
 		current_bytes = at;

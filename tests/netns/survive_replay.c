@@ -59,7 +59,7 @@ static int read_log(struct replay *replay) {
 static uint32_t bits_of(float value) {
 	uint32_t bits;
 
-	memcpy(&bits, &value, sizeof(bits));
+	memcpy(&bits, &value, sizeof bits);
 	return bits;
 }
 

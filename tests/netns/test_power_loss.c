@@ -62,12 +62,12 @@ static void on_tick(void *core, hd_ns now, struct hd_sink *sink) {
 			sink,
 			(struct hd_addr){LOST + i, HD_PORT},
 			head,
-			sizeof(head),
+			sizeof head,
 			payload,
-			sizeof(payload)
+			sizeof payload
 		);
-	sink->send(sink, node->peer, head, sizeof(head), NULL, 0);
-	sink->send(sink, node->peer, head, sizeof(head), payload, sizeof(payload));
+	sink->send(sink, node->peer, head, sizeof head, NULL, 0);
+	sink->send(sink, node->peer, head, sizeof head, payload, sizeof payload);
 	node->ticks++;
 }
 
@@ -85,7 +85,7 @@ static void open_node(struct node *node, uint32_t send_buffer_bytes) {
 	char error[200];
 
 	node->next = HD_NEVER;
-	check(hd_udp_open(&config, &node->udp, error, sizeof(error)) == 0, error, 0);
+	check(hd_udp_open(&config, &node->udp, error, sizeof error) == 0, error, 0);
 }
 
 static hd_ns step(struct node *node) {

@@ -168,10 +168,9 @@ void allreduce_settle(struct allreduce_world *w) {
 			node->core = NULL;
 		}
 	}
-	for (uint32_t k = 0; k < w->plan.workers; k++) {
+	for (uint32_t k = 0; k < w->plan.workers; k++)
 		if (w->workers[k].wanted && !w->workers[k].core)
 			start_worker(&w->workers[k]);
 		else if (!w->workers[k].wanted && w->workers[k].core)
 			allreduce_crash_worker(&w->workers[k]);
-	}
 }

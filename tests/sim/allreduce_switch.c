@@ -43,7 +43,7 @@ void allreduce_switch_start(struct allreduce_switch *s) {
 	life.hash_key[0] = hd_random_u64(&w->random);
 	life.hash_key[1] = hd_random_u64(&w->random);
 	allreduce_seed(w, life.seed);
-	if (hd_sim_switch_start(&s->path, &life, &node, error, sizeof(error)) < 0) {
+	if (hd_sim_switch_start(&s->path, &life, &node, error, sizeof error) < 0) {
 		allreduce_fail(w, "no switch: %s", error);
 		return;
 	}

@@ -19,7 +19,7 @@ static void watch(void *owner, const char *node, const struct hd_event *event) {
 	struct run *run = owner;
 	uint64_t value;
 
-	memcpy(&value, &event->value, sizeof(value));
+	memcpy(&value, &event->value, sizeof value);
 	for (; *node; node++)
 		run->trace = mix(run->trace, (uint8_t)*node);
 	run->trace = mix(run->trace, event->at);
@@ -46,7 +46,7 @@ static void watch(void *owner, const char *node, const struct hd_event *event) {
 }
 
 void prepare(struct run *run) {
-	memset(run, 0, sizeof(*run));
+	memset(run, 0, sizeof *run);
 	hd_scenario_init(&run->scenario);
 	run->scenario.workers = 4;
 	run->scenario.link_mbps = run->scenario.server_link_mbps = 200;
@@ -89,11 +89,11 @@ void go(struct run *run) {
 	char error[256] = "";
 
 	run->config.scenario = &run->scenario;
-	assert_int_equal(hd_cluster_create(&run->config, &cluster, error, sizeof(error)), 0);
+	assert_int_equal(hd_cluster_create(&run->config, &cluster, error, sizeof error), 0);
 	run->violated = hd_cluster_run(cluster) == -EILSEQ;
 	if (run->violated)
 		(void
-		)snprintf(run->failure, sizeof(run->failure), "%s", hd_cluster_failure(cluster));
+		)snprintf(run->failure, sizeof run->failure, "%s", hd_cluster_failure(cluster));
 	hd_cluster_result(cluster, &run->result);
 	hd_cluster_destroy(cluster);
 }

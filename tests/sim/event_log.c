@@ -52,7 +52,7 @@ static bool is_wanted(void) {
 	const char *path = getenv("HEDDLE_EVENT_LOG"), *lines = getenv("HEDDLE_EVENT_LINES");
 
 	if (!path || log_file)
-		return path != NULL;
+		return path;
 	log_file = fopen(path, "a");
 	if (!log_file) {
 		perror(path);

@@ -29,7 +29,7 @@ static void start_controller(struct shares_world *w) {
 	};
 	char error[128];
 
-	assert_int_equal(hd_topology_parse(text, &config.topology, error, sizeof(error)), 0);
+	assert_int_equal(hd_topology_parse(text, &config.topology, error, sizeof error), 0);
 	allreduce_seed(base, config.seed);
 	assert_int_equal(hd_controller_create(&config, &base->controller), 0);
 	hd_sim_node_start(
@@ -71,8 +71,8 @@ void shares_open(struct shares_world *w, const struct shares_config *config) {
 	for (uint32_t job = 0; job < SHARES_JOBS; job++) {
 		struct hd_jobspec *spec = &w->specs[job];
 
-		(void)snprintf(spec->tenant, sizeof(spec->tenant), "t%u", job);
-		(void)snprintf(spec->name, sizeof(spec->name), "j%u", job);
+		(void)snprintf(spec->tenant, sizeof spec->tenant, "t%u", job);
+		(void)snprintf(spec->name, sizeof spec->name, "j%u", job);
 		spec->tau_max = 1;
 		spec->learning_rate = 0.1F;
 	}
@@ -130,8 +130,8 @@ const struct shares_member *shares_worker(
 		.owner = owner,
 	};
 
-	(void)snprintf(name, sizeof(name), "w%u", host);
-	(void)snprintf(where, sizeof(where), "h%u", host + 1);
+	(void)snprintf(name, sizeof name, "w%u", host);
+	(void)snprintf(where, sizeof where, "h%u", host + 1);
 	member->node = hd_sim_node(base->sim, &node);
 	assert_true(member->node >= 0);
 	config.data = hd_sim_node_address(base->sim, member->node);

@@ -54,7 +54,7 @@ run(const struct hd_scenario *scenario, uint64_t seed, enum hd_cluster_mode mode
 	char error[256] = "";
 
 	*seen = (struct seen){0};
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0)
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0)
 		fail_msg("%s", error);
 	if (hd_cluster_run(cluster) < 0)
 		fail_msg("seed %llu: %s", (unsigned long long)seed, hd_cluster_failure(cluster));
@@ -134,7 +134,7 @@ run_wide(struct learnt *learnt, uint32_t aggregators, uint32_t wide, uint64_t se
 	scenario.sim.depth = 2;
 	scenario.duration_s = WIDE_S;
 	*learnt = (struct learnt){.server = learnt->server};
-	assert_int_equal(hd_cluster_create(&config, &learnt->cluster, error, sizeof(error)), 0);
+	assert_int_equal(hd_cluster_create(&config, &learnt->cluster, error, sizeof error), 0);
 	for (hd_ns at = 10 * HD_MS; (double)at < scenario.duration_s * 1e9; at += 10 * HD_MS) {
 		assert_true(hd_cluster_advance(learnt->cluster, at));
 		/* Before the first sum it is what everything begins with. */
@@ -182,7 +182,7 @@ static void test_a_wide_aggregator(void **state) {
 		found[i] = learnt.found;
 		assert_in_range(found[i], 1, learnt.sums);
 	}
-	qsort(found, WIDE_SEEDS, sizeof(*found), ascending);
+	qsort(found, WIDE_SEEDS, sizeof *found, ascending);
 	print_message(
 		"8 workers: %llu applied in %d times %d s, aggregator 1x %.2f times, 8x %.2f times as many; "
 		"its link found after %llu sums (median), server's believed %.2f times as wide\n",

@@ -75,7 +75,7 @@ static uint64_t check_switch(const struct totals *t) {
 				(unsigned long long)counters[i],
 				hd_switch_counter_name((enum hd_switch_counter)i));
 	(void)printf("\n");
-	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+	for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++)
 		bad += counters[strange[i]] > 0;
 	if (bad > 0)
 		(void)printf("the switch dropped what no worker should have sent\n");
@@ -103,7 +103,7 @@ static uint64_t check_known(struct allreduce_world *w) {
 	};
 	uint64_t bad = 0;
 
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
 		struct allreduce_plan plan;
 		const char *wrong;
 

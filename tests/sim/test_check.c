@@ -83,7 +83,7 @@ static void test_first_seen_by_the_replica(void **state) {
 	begin(&story);
 	whole(&story, 0);
 	hd_check_restore(story.check, NULL, 0);
-	memset(story.model, 0, sizeof(story.model));
+	memset(story.model, 0, sizeof story.model);
 	story.incarnation++;
 	story.counter = 0;
 	assert_true(hd_check_is(story.check, story.model, version_of(&story)));
@@ -275,12 +275,12 @@ static void test_pull_of_two_versions(void **state) {
 
 	begin(&story);
 	whole(&story, 0);
-	memcpy(mixed, story.model, sizeof(mixed));
+	memcpy(mixed, story.model, sizeof mixed);
 	whole(&story, 0);
 	hd_check_pull(story.check, 1, mixed, hd_version_make(1, 1));
 	hd_check_pull(story.check, 1, story.model, hd_version_make(1, 2));
 	assert_null(hd_check_failure(story.check));
-	memcpy(mixed, story.model, sizeof(mixed) / 2); /* half of one, half of the other */
+	memcpy(mixed, story.model, sizeof mixed / 2); /* half of one, half of the other */
 	hd_check_pull(story.check, 1, mixed, hd_version_make(1, 2));
 	expect(&story, "something else than version 1/2");
 }
@@ -310,7 +310,7 @@ static void test_hash_sees_every_bit(void **state) {
 
 	hd_check_fill(1, data, VALUES);
 	hash = hd_check_hash(data, VALUES);
-	for (size_t i = 0; i < sizeof(data) * 8; i++) {
+	for (size_t i = 0; i < sizeof data * 8; i++) {
 		((uint8_t *)data)[i / 8] ^= (uint8_t)(1u << i % 8);
 		assert_true(hd_check_hash(data, VALUES) != hash);
 		((uint8_t *)data)[i / 8] ^= (uint8_t)(1u << i % 8);
@@ -355,7 +355,7 @@ static void test_changes_of_members(void **state) {
 		{0x2000000000006, 0x1000000000007, 2, NULL},
 	};
 
-	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
 		struct hd_check_listener one = {.name = "w1"}, other = {.name = "w2"};
 		struct hd_event event = {.kind = HD_EVENT_ROSTER, .aux = 2, .value = 1};
 		struct story story;
@@ -433,7 +433,7 @@ static void test_scales_of_a_step(void **state) {
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(tales) / sizeof(tales[0]); i++) {
+	for (size_t i = 0; i < sizeof tales / sizeof tales[0]; i++) {
 		struct hd_check_listener one = {.name = "w1"};
 		struct hd_event event
 			= {.kind = HD_EVENT_ROSTER, .version = 5, .aux = 3, .value = 1};

@@ -47,7 +47,7 @@ static void test_lost_history_is_back(void **state) {
 
 	restart(&story, checkpoint);
 	whole(&story, 4);
-	memcpy(story.model, checkpoint, sizeof(checkpoint));
+	memcpy(story.model, checkpoint, sizeof checkpoint);
 	apply(&story, 3);
 	hd_check_restore(story.check, story.model, hd_version_make(1, 3));
 	assert_true(hd_check_committed(story.check, 1, 1) == hd_version_make(1, 2));
@@ -96,7 +96,7 @@ static void test_wrong_checkpoint(void **state) {
 
 	begin(&story);
 	whole(&story, 0);
-	memcpy(checkpoint, story.model, sizeof(checkpoint));
+	memcpy(checkpoint, story.model, sizeof checkpoint);
 	checkpoint[0] = 0;
 	hd_check_checkpoint(story.check, checkpoint, version_of(&story));
 	expect(&story, "is not that version");
@@ -133,7 +133,7 @@ static void test_comes_back_with_a_lost_history(void **state) {
 	part(&story, model);
 	push_at(&story, 3, 1, hd_version_make(1, 2));
 	commit_apart(&story, 3, hd_version_make(1, 3));
-	memcpy(story.model, model, sizeof(model));
+	memcpy(story.model, model, sizeof model);
 	apply(&story, story.salt);
 	hd_check_pull(story.check, 3, story.model, hd_version_make(1, 3));
 	hd_check_restore(story.check, story.model, hd_version_make(1, 3));
@@ -247,7 +247,7 @@ static void test_dropped_by_nobody(void **state) {
 	} lies[] = {{0, 2, 1}, {1, 3, 1}, {1, 5, 3}, {1, 1, 1}};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+	for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
 		struct story story;
 
 		part_alone(&story);
@@ -271,7 +271,7 @@ static void test_dropped_after_takeover(void **state) {
 		(void)state;
 		restart(&story, checkpoint);
 		whole(&story, 4);
-		memcpy(story.model, checkpoint, sizeof(checkpoint));
+		memcpy(story.model, checkpoint, sizeof checkpoint);
 		apply(&story, 3);
 		if (lives)
 			hd_check_goes_on(story.check);
@@ -335,9 +335,9 @@ static void test_counts_anew_at_former(void **state) {
 		begin(&story);
 		whole(&story, 0);
 		whole(&story, 1);
-		memcpy(at_two, story.model, sizeof(at_two));
+		memcpy(at_two, story.model, sizeof at_two);
 		hd_check_restore(story.check, NULL, 0);
-		memset(story.model, 0, sizeof(story.model));
+		memset(story.model, 0, sizeof story.model);
 		story.incarnation = 2;
 		story.counter = 0;
 		whole(&story, 4);

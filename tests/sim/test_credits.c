@@ -106,7 +106,7 @@ static void test_payloads(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(types); i++) {
+	for (size_t i = 0; i < sizeof types; i++) {
 		small(&run);
 		run.scenario.duration_s = 1;
 		run.scenario.job.payload = types[i];

@@ -59,7 +59,7 @@ static void same(struct watch *watch, const char *node, const struct hd_event *e
 	    || fabs(first->value - event->value) > 0)
 		(void)snprintf(
 			watch->wrong,
-			sizeof(watch->wrong),
+			sizeof watch->wrong,
 			"%s heard something else of a change",
 			node
 		);
@@ -74,7 +74,7 @@ static void on_roster(struct watch *watch, const char *node, const struct hd_eve
 	if (n == NODES)
 		return;
 	if (event->version < watch->newest[n])
-		(void)snprintf(watch->wrong, sizeof(watch->wrong), "%s went back", node);
+		(void)snprintf(watch->wrong, sizeof watch->wrong, "%s went back", node);
 	watch->newest[n] = event->version;
 }
 
@@ -119,12 +119,12 @@ static void target(struct hd_cluster *cluster, const char *words) {
 		return;
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"{\"version\": 1, \"jobs\": [{\"tenant\": \"sim\", \"job\": \"job\", \"elastic\": "
 		"{\"words\": \"%s\", \"target\": 0, \"reason\": \"\"}}]}",
 		words
 	);
-	if (hd_controller_restore(c, text, error, sizeof(error)))
+	if (hd_controller_restore(c, text, error, sizeof error))
 		fail_msg("%s", error);
 }
 
@@ -139,7 +139,7 @@ static void draw(struct watch *watch, uint64_t seed, bool restart) {
 	struct hd_scenario *scenario = &watch->run.scenario;
 	struct hd_random random;
 
-	memset(watch, 0, sizeof(*watch));
+	memset(watch, 0, sizeof *watch);
 	prepare(&watch->run);
 	hd_random_init(&random, seed);
 	watch->run.config.event = on_event;
@@ -204,7 +204,7 @@ static void play(struct watch *watch, const char *const words[MOVES]) {
 	struct hd_cluster *cluster;
 
 	watch->run.config.scenario = &watch->run.scenario;
-	assert_int_equal(hd_cluster_create(&watch->run.config, &cluster, error, sizeof(error)), 0);
+	assert_int_equal(hd_cluster_create(&watch->run.config, &cluster, error, sizeof error), 0);
 	for (size_t i = 0; i < MOVES; i++) {
 		if (!hd_cluster_advance(cluster, move_at[i]))
 			break;

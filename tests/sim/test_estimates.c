@@ -180,13 +180,13 @@ static void run_seed(const struct hd_scenario *scenario, uint64_t seed) {
 		= {.scenario = scenario, .seed = seed, .event = note, .owner = &judge};
 	char error[256] = "";
 
-	memset(judge.truth, 0, sizeof(judge.truth));
-	memset(judge.changed_s, 0, sizeof(judge.changed_s));
-	memset(judge.carried_s, 0, sizeof(judge.carried_s));
-	memset(judge.bytes, 0, sizeof(judge.bytes));
-	memset(judge.seen, 0, sizeof(judge.seen));
+	memset(judge.truth, 0, sizeof judge.truth);
+	memset(judge.changed_s, 0, sizeof judge.changed_s);
+	memset(judge.carried_s, 0, sizeof judge.carried_s);
+	memset(judge.bytes, 0, sizeof judge.bytes);
+	memset(judge.seen, 0, sizeof judge.seen);
 	judge.steps = 0;
-	assert_int_equal(hd_cluster_create(&config, &judge.cluster, error, sizeof(error)), 0);
+	assert_int_equal(hd_cluster_create(&config, &judge.cluster, error, sizeof error), 0);
 	for (hd_ns at = STEP; (double)at < scenario->duration_s * 1e9; at += STEP) {
 		assert_true(hd_cluster_advance(judge.cluster, at));
 		watch(&judge);
@@ -231,7 +231,7 @@ static struct hd_scenario scenario_of(const char *name) {
 	struct hd_scenario s;
 
 	hd_scenario_init(&s);
-	(void)snprintf(s.name, sizeof(s.name), "%s", name);
+	(void)snprintf(s.name, sizeof s.name, "%s", name);
 	s.workers = 4;
 	s.link_mbps = 200;
 	s.server_link_mbps = 200;

@@ -360,7 +360,7 @@ static void test_controller_restarts_beside_replica(void **state) {
 	static const double at_s[] = {1.1, 1.3};
 
 	for (uint64_t seed = 1; seed <= 3; seed++)
-		for (size_t i = 0; i < sizeof(at_s) / sizeof(at_s[0]); i++) {
+		for (size_t i = 0; i < sizeof at_s / sizeof at_s[0]; i++) {
 			struct run run;
 
 			draw(&run, HD_SYNC_NONE, seed);
@@ -533,7 +533,7 @@ static void test_known_named(void **state) {
 	static const uint64_t seeds[] = {710000189, 710002198, 710006445};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+	for (size_t i = 0; i < sizeof seeds / sizeof seeds[0]; i++) {
 		const struct hd_cluster_result result = go_known(seeds[i]);
 
 		assert_true(result.undone > 0 && result.doubled == result.revived);
@@ -549,11 +549,11 @@ static void test_refusals(void **state) {
 	draw(&run, HD_SYNC_NONE, 1);
 	run.scenario.job.momentum = 0.9;
 	run.config.scenario = &run.scenario;
-	assert_int_equal(hd_cluster_create(&run.config, &cluster, error, sizeof(error)), -EINVAL);
+	assert_int_equal(hd_cluster_create(&run.config, &cluster, error, sizeof error), -EINVAL);
 	assert_non_null(strstr(error, "job.momentum"));
 	run.scenario.job.momentum = 0;
 	run.scenario.job.payload = HD_DTYPE_BF16;
-	assert_int_equal(hd_cluster_create(&run.config, &cluster, error, sizeof(error)), -EINVAL);
+	assert_int_equal(hd_cluster_create(&run.config, &cluster, error, sizeof error), -EINVAL);
 	assert_non_null(strstr(error, "job.payload"));
 }
 
@@ -588,7 +588,7 @@ int main(void) {
 	char error[256];
 	int failed;
 
-	if (hd_dataset_open("digits", &train, &test, error, sizeof(error)) < 0) {
+	if (hd_dataset_open("digits", &train, &test, error, sizeof error) < 0) {
 		(void)fprintf(stderr, "data: %s\n", error);
 		return 1;
 	}

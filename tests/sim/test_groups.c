@@ -79,7 +79,7 @@ static void test_sums_are_committed(void **state) {
 static void test_types(void **state) {
 	static const uint8_t types[] = {HD_DTYPE_FP16, HD_DTYPE_BF16, HD_DTYPE_FIXED32};
 
-	for (size_t i = 0; i < sizeof(types); i++) {
+	for (size_t i = 0; i < sizeof types; i++) {
 		struct run run;
 
 		prepare_groups(&run);

@@ -83,7 +83,7 @@ static void on_event(void *owner, const char *node, const struct hd_event *event
 }
 
 static void prepare_watch(struct watch *watch) {
-	memset(watch, 0, sizeof(*watch));
+	memset(watch, 0, sizeof *watch);
 	prepare(&watch->run);
 	watch->run.config.event = on_event;
 	watch->run.config.owner = watch;

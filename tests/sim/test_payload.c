@@ -29,7 +29,7 @@ static uint64_t applied_with(uint8_t payload, uint8_t pull_payload) {
 	scenario.job.payload = payload;
 	scenario.job.pull_payload = pull_payload;
 	config.scenario = &scenario;
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0)
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0)
 		fail_msg("%s", error);
 	if (hd_cluster_run(cluster) == -EILSEQ)
 		fail_msg("%s", hd_cluster_failure(cluster));

@@ -299,7 +299,7 @@ static void describe(struct world *w, uint32_t job) {
 }
 
 static struct world *world_open(const struct row *row, uint32_t start) {
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = calloc(1, sizeof *w);
 
 	assert_non_null(w);
 	shares_open(
@@ -363,7 +363,7 @@ static bool expect_shares(struct world *w) {
 	double bytes[SHARES_JOBS];
 
 	run(w, LEARN, true);
-	memcpy(before, w->passed, sizeof(before));
+	memcpy(before, w->passed, sizeof before);
 	frames = link->bytes;
 	applied = w->applied;
 	in_sums = w->in_sums;
@@ -430,7 +430,7 @@ int main(void) {
 	struct CMUnitTest tests[3 * 3 * WEIGHTS_MAX];
 	char names[3 * 3 * WEIGHTS_MAX][80];
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct row *row = &rows[i];
 
 		*row = (struct row){
@@ -440,7 +440,7 @@ int main(void) {
 		};
 		(void)snprintf(
 			names[i],
-			sizeof(names[i]),
+			sizeof names[i],
 			"%g:1, workers' links %u times as wide, believed %g times",
 			(double)row->first,
 			row->wide,

@@ -28,7 +28,7 @@ static struct hd_cluster *create(const struct hd_scenario *scenario, enum hd_clu
 	struct hd_cluster *cluster = NULL;
 	char error[256] = "";
 
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0)
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0)
 		fail_msg("%s", error);
 	return cluster;
 }
@@ -95,7 +95,7 @@ static void test_truth(void **state) {
 		.stop_s = 100,
 	};
 	cluster = create(&scenario, HD_CLUSTER_SCHEDULED);
-	for (size_t i = 0; i < sizeof(truths) / sizeof(truths[0]); i++)
+	for (size_t i = 0; i < sizeof truths / sizeof truths[0]; i++)
 		assert_float_equal(
 			hd_cluster_truth(cluster, truths[i].link), truths[i].mbps * share, 100
 		);

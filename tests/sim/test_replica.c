@@ -57,7 +57,7 @@ static void test_follows(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(payloads); i++) {
+	for (size_t i = 0; i < sizeof payloads; i++) {
 		prepare_replica(&run);
 		run.scenario.job.payload = payloads[i];
 		expect(&run, 400);
@@ -264,7 +264,7 @@ static void test_beside_aggregators(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(payloads); i++) {
+	for (size_t i = 0; i < sizeof payloads; i++) {
 		prepare_sums(&run);
 		run.scenario.job.payload = payloads[i];
 		expect(&run, 200);
@@ -315,7 +315,7 @@ static void test_steps(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
 		bool dies = i % 2 == 1;
 
 		prepare_replica(&run);

@@ -62,7 +62,7 @@ static void test_payloads(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(payloads); i++) {
+	for (size_t i = 0; i < sizeof payloads; i++) {
 		prepare_rounds(&run, 3, 1);
 		run.scenario.job.payload = payloads[i];
 		expect(&run, 100);

@@ -45,7 +45,7 @@ static bool run(uint64_t seed, struct hd_cluster_result *total) {
 	bool well;
 
 	hd_cluster_draw(seed, &scenario, &config.mode);
-	if (hd_cluster_create(&config, &cluster, error, sizeof(error)) < 0) {
+	if (hd_cluster_create(&config, &cluster, error, sizeof error) < 0) {
 		printf("seed %llu: %s\n", (unsigned long long)seed, error);
 		return false;
 	}

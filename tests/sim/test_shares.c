@@ -86,7 +86,7 @@ static void call(struct actor *actor) {
 }
 
 static struct world *world_open(double believed, float first) {
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = calloc(1, sizeof *w);
 
 	assert_non_null(w);
 	shares_open(
@@ -134,7 +134,7 @@ static void expect_shares(struct world *w, double most_off) {
 	uint64_t before[SHARES_JOBS], failed;
 
 	run(w, LEARN);
-	memcpy(before, w->applied, sizeof(before));
+	memcpy(before, w->applied, sizeof before);
 	failed = w->failed;
 	run(w, MEASURE);
 	for (uint32_t job = 0; job < SHARES_JOBS; job++)
@@ -176,7 +176,7 @@ static void test_links_change(void **state) {
 
 	(void)state;
 	expect_shares(w, SHARES_OFF);
-	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+	for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++) {
 		shares_set_rate(&w->base, rates[i]);
 		expect_shares(w, OFF_AFTER);
 	}

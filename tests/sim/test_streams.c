@@ -248,7 +248,7 @@ static void test_deaths(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(dies) / sizeof(dies[0]); i++) {
+	for (size_t i = 0; i < sizeof dies / sizeof dies[0]; i++) {
 		prepare_switch(&run);
 		run.scenario.sim.checkpoint_commits = 8;
 		if (dies[i].place) {
@@ -297,7 +297,7 @@ static void test_replica_loss(void **state) {
 
 	(void)state;
 	for (uint64_t k = 0; k < 4; k++)
-		for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+		for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
 			prepare_switch(&run);
 			run.config.seed = 1 + k / 2;
 			run.scenario.replica = 1;

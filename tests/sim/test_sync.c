@@ -66,7 +66,7 @@ static void test_payloads(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(payloads); i++) {
+	for (size_t i = 0; i < sizeof payloads; i++) {
 		prepare_sync(&run, HD_SYNC_N, 3);
 		run.scenario.job.payload = payloads[i];
 		run.scenario.job.pull_payload = i == 1 ? HD_DTYPE_BF16 : HD_DTYPE_FP32;
@@ -88,7 +88,7 @@ static void test_runtimes(void **state) {
 	struct run run;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		double mean;
 
 		prepare_sync(&run, rows[i].sync, rows[i].count);

@@ -44,7 +44,7 @@ static void watch(void *owner, const char *node, const struct hd_event *event) {
 
 /* Four workers and a small network: about 100 commits a second. */
 static void prepare(struct run *run) {
-	memset(run, 0, sizeof(*run));
+	memset(run, 0, sizeof *run);
 	hd_scenario_init(&run->scenario);
 	run->scenario.workers = 4;
 	run->scenario.link_mbps = run->scenario.server_link_mbps = 100;
@@ -70,11 +70,11 @@ static void go(struct run *run) {
 	run->config.owner = run;
 	run->config.scenario = &run->scenario;
 	run->config.training = &run->training;
-	if (hd_cluster_create(&run->config, &cluster, error, sizeof(error)) < 0)
+	if (hd_cluster_create(&run->config, &cluster, error, sizeof error) < 0)
 		fail_msg("%s", error);
 	if (hd_cluster_run(cluster) == -EILSEQ)
 		(void
-		)snprintf(run->failure, sizeof(run->failure), "%s", hd_cluster_failure(cluster));
+		)snprintf(run->failure, sizeof run->failure, "%s", hd_cluster_failure(cluster));
 	hd_cluster_result(cluster, &run->result);
 	hd_cluster_take_curve(cluster, &run->curve);
 	hd_cluster_destroy(cluster);
@@ -90,7 +90,7 @@ static void expect(struct run *run, double accuracy) {
 
 static bool same_curve(const struct hd_curve *a, const struct hd_curve *b) {
 	return a->count == b->count
-		&& memcmp(a->points, b->points, a->count * sizeof(*a->points)) == 0;
+		&& memcmp(a->points, b->points, a->count * sizeof *a->points) == 0;
 }
 
 static void test_reaches_an_accuracy(void **state) {
@@ -135,7 +135,7 @@ static void test_same_seed_same_curve(void **state) {
 static void test_sums_are_replayed(void **state) {
 	static const uint8_t types[] = {HD_DTYPE_FP32, HD_DTYPE_BF16, HD_DTYPE_FP16};
 
-	for (size_t i = 0; i < sizeof(types); i++) {
+	for (size_t i = 0; i < sizeof types; i++) {
 		struct run run;
 
 		prepare(&run);
@@ -178,7 +178,7 @@ static void test_steps_are_replicated(void **state) {
 	};
 	struct run run;
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		prepare(&run);
 		run.scenario.duration_s = 3;
 		run.scenario.workers = 6;
@@ -219,15 +219,15 @@ static void test_one_worker_is_plain_sgd(void **state) {
 	run.scenario.workers = 1;
 	run.scenario.duration_s = 3;
 	expect(&run, 0.4);
-	assert_int_equal(hd_model_create("mlp:32", &train, 256, &model, error, sizeof(error)), 0);
+	assert_int_equal(hd_model_create("mlp:32", &train, 256, &model, error, sizeof error), 0);
 	params = malloc(hd_model_values(model) * sizeof(float));
 	gradient = malloc(hd_model_values(model) * sizeof(float));
 	momentum = calloc(hd_model_values(model), sizeof(float));
 	assert_true(params && gradient && momentum);
 	spec.tensor_count = hd_model_tensor_count(model);
-	spec.tensors = calloc(spec.tensor_count, sizeof(*spec.tensors));
+	spec.tensors = calloc(spec.tensor_count, sizeof *spec.tensors);
 	assert_non_null(spec.tensors);
-	memcpy(spec.tensors, hd_model_tensors(model), spec.tensor_count * sizeof(*spec.tensors));
+	memcpy(spec.tensors, hd_model_tensors(model), spec.tensor_count * sizeof *spec.tensors);
 	hd_jobspec_initialize(&spec, params);
 	assert_int_equal(hd_sampler_init(&sampler, &train, 0, 1, 32, 1), 0);
 	for (uint32_t i = 0; i < run.curve.count; i++) {
@@ -356,7 +356,7 @@ static void expect_refusal(struct run *run, const char *says) {
 
 	run->config.scenario = &run->scenario;
 	run->config.training = &run->training;
-	assert_int_equal(hd_cluster_create(&run->config, &cluster, error, sizeof(error)), -EINVAL);
+	assert_int_equal(hd_cluster_create(&run->config, &cluster, error, sizeof error), -EINVAL);
 	if (!strstr(error, says))
 		fail_msg("'%s' does not say '%s'", error, says);
 }
@@ -419,7 +419,7 @@ int main(void) {
 	char error[256];
 	int failed;
 
-	if (hd_dataset_open("digits", &train, &test, error, sizeof(error)) < 0) {
+	if (hd_dataset_open("digits", &train, &test, error, sizeof error) < 0) {
 		(void)fprintf(stderr, "data: %s\n", error);
 		return EXIT_FAILURE;
 	}

@@ -76,10 +76,9 @@ static int check_tensor(
 		);
 	if (count == 0)
 		return heddle_fail(-EINVAL, "tensor %s: no dimension", name);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (dimensions[i] == 0)
 			return heddle_fail(-EINVAL, "tensor %s: dimension %zu is 0", name, i);
-	}
 	return 0;
 }
 

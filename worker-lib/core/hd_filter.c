@@ -28,10 +28,10 @@ int hd_filter_init(
 		.values = values,
 		.run_limit = (size_t)values / RUN_VALUES_MIN + 1,
 	};
-	filter->held = calloc(values, sizeof(*filter->held));
+	filter->held = calloc(values, sizeof *filter->held);
 	filter->mask = calloc(values / MASK_BITS + 1, MASK_BITS / 8);
-	filter->runs = malloc(filter->run_limit * sizeof(*filter->runs));
-	filter->data = malloc(values * sizeof(*filter->data));
+	filter->runs = malloc(filter->run_limit * sizeof *filter->runs);
+	filter->data = malloc(values * sizeof *filter->data);
 	if (filter->held && filter->mask && filter->runs && filter->data)
 		return 0;
 	hd_filter_fini(filter);

@@ -114,10 +114,9 @@ void worker_requeue_asked(
 ) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+	TAILQ_FOREACH (ticket, &worker->tickets, link)
 		if (ticket->pub.state == HD_TICKET_REQUESTED && ticket->asked == whom)
 			worker_requeue(worker, ctx, ticket);
-	}
 }
 
 void worker_requeue_wire(

@@ -10,10 +10,9 @@ void worker_bury(struct hd_worker *worker, struct hd_addr from, uint64_t token, 
 }
 
 static struct worker_tombstone *find_tombstone(struct hd_worker *worker, uint64_t token) {
-	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++) {
+	for (uint32_t i = 0; i < WORKER_TOMBSTONES_MAX; i++)
 		if (worker->tombstones[i].token == token && token != 0)
 			return &worker->tombstones[i];
-	}
 	return NULL;
 }
 

@@ -130,10 +130,9 @@ void worker_on_copy_grant(
 static struct worker_ticket *find_copy(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->copy && ticket->copy_token == token)
 			return ticket;
-	}
 	return NULL;
 }
 
@@ -142,7 +141,7 @@ bool worker_copy_void(struct hd_worker *worker, uint64_t token) {
 
 	if (ticket)
 		worker_copy_end(ticket);
-	return ticket != NULL;
+	return ticket;
 }
 
 bool worker_copy_sack(
@@ -180,8 +179,7 @@ void worker_copies_leave(
 ) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->copy && ticket->copy_way == way)
 			copy_stop(worker, ctx, ticket, HD_REASON_CLOSED);
-	}
 }

@@ -125,7 +125,7 @@ static void widen(const struct worker_ticket *ticket) {
 		uint64_t left = ticket->values - at;
 		size_t count = left < WIDEN_BLOCK ? (size_t)left : WIDEN_BLOCK;
 
-		memcpy(block, from + at * sizeof(*block), count * sizeof(*block));
+		memcpy(block, from + at * sizeof *block, count * sizeof *block);
 		hd_half_to_f32(ticket->dtype, ticket->into + at, block, count);
 	}
 }
@@ -209,10 +209,9 @@ say_sack(struct hd_worker *worker, const struct worker_context *ctx, struct work
 static struct worker_ticket *find_recv(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->recv && ticket->token == token)
 			return ticket;
-	}
 	return NULL;
 }
 
@@ -274,8 +273,7 @@ bool worker_pull_chunk(
 void worker_pump_sacks(struct hd_worker *worker, const struct worker_context *ctx) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->recv && hd_recv_sack_due(ticket->recv, ctx->now))
 			(void)say_sack(worker, ctx, ticket);
-	}
 }

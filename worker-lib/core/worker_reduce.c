@@ -40,7 +40,7 @@ int hd_worker_reduce(
 		return -ENOBUFS;
 	r = calloc(1, sizeof *r);
 	if (r && hd_dtype_is_half(args->dtype))
-		r->half = malloc(2 * args->values * sizeof(*r->half));
+		r->half = malloc(2 * args->values * sizeof *r->half);
 	if (!r || (hd_dtype_is_half(args->dtype) && !r->half)) {
 		free(r);
 		return -ENOMEM;

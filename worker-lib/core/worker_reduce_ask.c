@@ -153,10 +153,9 @@ void worker_reduce_ask_queued(struct hd_worker *worker, const struct worker_cont
 void worker_reduce_requeue(struct hd_worker *worker) {
 	struct worker_reduce *r;
 
-	TAILQ_FOREACH (r, &worker->reduces, link) {
+	TAILQ_FOREACH (r, &worker->reduces, link)
 		if (!r->ended && r->pub.state == HD_TICKET_REQUESTED)
 			worker_reduce_to_queue(r);
-	}
 }
 
 void worker_reduce_again(

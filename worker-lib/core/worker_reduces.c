@@ -51,10 +51,9 @@ void worker_reduce_emit(
 struct worker_reduce *worker_reduce_find(const struct hd_worker *worker, uint32_t round) {
 	struct worker_reduce *r;
 
-	TAILQ_FOREACH (r, &worker->reduces, link) {
+	TAILQ_FOREACH (r, &worker->reduces, link)
 		if (r->pub.round == round && !r->ended)
 			return r;
-	}
 	return NULL;
 }
 
@@ -62,10 +61,9 @@ bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way 
 	const struct worker_reduce *r;
 
 	TAILQ_FOREACH (r, &worker->reduces, link) {
-		for (uint32_t i = 0; i < r->shard_count; i++) {
+		for (uint32_t i = 0; i < r->shard_count; i++)
 			if (r->shards[i].way == way && !r->ended)
 				return true;
-		}
 	}
 	return false;
 }
@@ -74,10 +72,9 @@ bool worker_reduce_uses(const struct hd_worker *worker, const struct worker_way 
 uint32_t worker_reduce_from(const struct hd_worker *worker) {
 	const struct worker_reduce *r;
 
-	TAILQ_FOREACH (r, &worker->reduces, link) {
+	TAILQ_FOREACH (r, &worker->reduces, link)
 		if (!r->ended)
 			return r->pub.round;
-	}
 	return worker->reduce_round + 1;
 }
 

@@ -11,10 +11,9 @@
 static struct worker_ticket *find_send(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->send && ticket->token == token)
 			return ticket;
-	}
 	return NULL;
 }
 
@@ -74,9 +73,8 @@ void worker_on_grant(
 		give_up(worker, ctx, ticket, reason_of(rc));
 		return;
 	}
-	if (worker_take_early(worker, grant->token, true)) {
+	if (worker_take_early(worker, grant->token, true))
 		worker_ask_anew(worker, ctx, ticket);
-	}
 }
 
 /* Go and grant come by different sessions: go may be first. */
@@ -96,12 +94,11 @@ void worker_on_go(struct hd_worker *worker, const struct worker_context *ctx, ui
 static struct worker_ticket *find_granted(const struct hd_worker *worker, uint64_t token) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+	TAILQ_FOREACH (ticket, &worker->tickets, link)
 		if (!ticket->ended && ticket->token == token && token != 0
 		    && ticket->pub.state >= HD_TICKET_GRANTED
 		    && ticket->pub.state <= HD_TICKET_HELD)
 			return ticket;
-	}
 	return NULL;
 }
 

@@ -83,7 +83,7 @@ int worker_shards_open(
 	if (count < 0 || value == 0)
 		return -EINVAL;
 	hd_assert(!r->shards && r->shard_count == 0);
-	r->shards = calloc((size_t)count, sizeof(*r->shards));
+	r->shards = calloc((size_t)count, sizeof *r->shards);
 	if (!r->shards)
 		return -ENOMEM;
 	r->shard_count = (uint32_t)count;

@@ -109,7 +109,7 @@ int worker_slots_open(
 	    || message->count > worker->config.chunk_bytes / sizeof(float))
 		return -EINVAL;
 	hd_assert(!r->shards && r->shard_count == 0);
-	shard = r->shards = calloc(1, sizeof(*r->shards));
+	shard = r->shards = calloc(1, sizeof *r->shards);
 	if (!shard)
 		return -ENOMEM;
 	r->shard_count = 1;
@@ -132,11 +132,10 @@ static struct worker_reduce *
 find_turn(const struct hd_worker *worker, const struct hd_chunk_header *header) {
 	struct worker_reduce *r;
 
-	TAILQ_FOREACH (r, &worker->reduces, link) {
+	TAILQ_FOREACH (r, &worker->reduces, link)
 		if (worker_reduce_by_slots(r) && r->shards[0].in_token == header->token
 		    && r->shards[0].turn == header->round)
 			return r;
-	}
 	return NULL;
 }
 

@@ -154,10 +154,9 @@ bool worker_stream_result(
 ) {
 	struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->active, active_link) {
+	TAILQ_FOREACH (ticket, &worker->active, active_link)
 		if (ticket->slots && ticket->result_token == header->token)
 			break;
-	}
 	if (!ticket || header->token == 0)
 		return false;
 	if (hd_slots_take(ticket->slots, ctx->now, header, payload, payload_bytes)

@@ -20,11 +20,10 @@ bool worker_way_is_free(const struct worker_way *way) {
 bool worker_way_is_used(const struct hd_worker *worker, const struct worker_way *way) {
 	const struct worker_ticket *ticket;
 
-	TAILQ_FOREACH (ticket, &worker->tickets, link) {
+	TAILQ_FOREACH (ticket, &worker->tickets, link)
 		if ((ticket->way == way || ticket->copy_way == way)
 		    && (!ticket->ended || ticket->slots))
 			return true;
-	}
 	return worker_reduce_uses(worker, way);
 }
 
@@ -135,10 +134,9 @@ bool worker_way_is_at(
 }
 
 struct worker_way *worker_way_of(struct hd_worker *worker, const struct hd_session *session) {
-	for (uint32_t i = 0; i < worker->way_count; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++)
 		if (worker->ways[i].session == session && session)
 			return &worker->ways[i];
-	}
 	return NULL;
 }
 

@@ -80,10 +80,9 @@ void worker_ways_close(struct hd_worker *worker, const struct worker_context *ct
 		worker_copy_end(ticket);
 	}
 	worker_reduce_off_wire(worker);
-	for (uint32_t i = 0; i < worker->way_count; i++) {
+	for (uint32_t i = 0; i < worker->way_count; i++)
 		if (!worker_way_is_free(&worker->ways[i]))
 			worker_way_clear(&worker->ways[i], ctx);
-	}
 }
 
 void worker_way_tick(struct hd_worker *worker, const struct worker_context *ctx) {

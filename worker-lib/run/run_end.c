@@ -17,10 +17,9 @@ static uint64_t now_ms(void) {
 }
 
 static void signal_all(struct run *run, int number) {
-	for (uint32_t i = 0; i < run->count; i++) {
+	for (uint32_t i = 0; i < run->count; i++)
 		if (run->process[i].running)
 			(void)kill(-run->process[i].pid, number);
-	}
 }
 
 void run_stop(struct run *run, int status) {

@@ -146,10 +146,9 @@ nfds_t run_poll_set(struct run *run) {
 }
 
 void run_copy_output(struct run *run, nfds_t count) {
-	for (nfds_t i = 1; i < count; i++) {
+	for (nfds_t i = 1; i < count; i++)
 		if (run->poll[i].revents)
 			copy(run, run->polled_rank[i], run->polled[i]);
-	}
 }
 
 void run_drain_output(struct run *run) {

@@ -36,10 +36,9 @@ static void set_number(const char *name, uint32_t value) {
 static void set_environment(const struct run_options *options, uint32_t rank) {
 	char text[4096];
 
-	for (int i = 0; i < RUN_VARIABLES; i++) {
+	for (int i = 0; i < RUN_VARIABLES; i++)
 		if (options->environment[i])
 			set(variables[i], options->environment[i]);
-	}
 	set_number("HEDDLE_RANK", rank);
 	set_number("HEDDLE_WORLD_SIZE", options->count);
 	if (options->host)

@@ -273,26 +273,26 @@ static int put_aside(const struct hd_dataset *all, struct hd_dataset *part, bool
 	uint64_t values = all->start[all->rows];
 
 	result.y = malloc(all->rows);
-	result.start = calloc((size_t)all->rows + 1, sizeof(*result.start));
-	result.index = malloc((values + 1) * sizeof(*result.index));
-	result.value = malloc((values + 1) * sizeof(*result.value));
-	result.labels = malloc(HD_DATA_LABELS_MAX * sizeof(*result.labels));
+	result.start = calloc((size_t)all->rows + 1, sizeof *result.start);
+	result.index = malloc((values + 1) * sizeof *result.index);
+	result.value = malloc((values + 1) * sizeof *result.value);
+	result.labels = malloc(HD_DATA_LABELS_MAX * sizeof *result.labels);
 	if (all->target)
-		result.target = malloc(all->rows * sizeof(*result.target));
+		result.target = malloc(all->rows * sizeof *result.target);
 	if (!result.y || !result.start || !result.index || !result.value || !result.labels
 	    || (all->target && !result.target)) {
 		hd_dataset_fini(&result);
 		return -ENOMEM;
 	}
-	memcpy(result.labels, all->labels, HD_DATA_LABELS_MAX * sizeof(*result.labels));
+	memcpy(result.labels, all->labels, HD_DATA_LABELS_MAX * sizeof *result.labels);
 	for (uint32_t row = 0; row < all->rows; row++) {
 		uint64_t first = all->start[row], count = all->start[row + 1] - first;
 		uint64_t to = result.start[result.rows];
 
 		if ((row % 5 == 4) != aside)
 			continue;
-		memcpy(result.index + to, all->index + first, count * sizeof(*result.index));
-		memcpy(result.value + to, all->value + first, count * sizeof(*result.value));
+		memcpy(result.index + to, all->index + first, count * sizeof *result.index);
+		memcpy(result.value + to, all->value + first, count * sizeof *result.value);
 		if (all->target)
 			result.target[result.rows] = all->target[row];
 		result.y[result.rows++] = all->y[row];

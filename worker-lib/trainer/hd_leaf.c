@@ -56,7 +56,7 @@ static int grow(struct hd_leaf_reader *leaf) {
 		);
 		return -E2BIG;
 	}
-	x = realloc(leaf->set.x, room * features * sizeof(*x));
+	x = realloc(leaf->set.x, room * features * sizeof *x);
 	leaf->set.x = x ? x : leaf->set.x;
 	y = x ? realloc(leaf->set.y, room) : NULL;
 	leaf->set.y = y ? y : leaf->set.y;
@@ -162,7 +162,7 @@ static int take_file(struct hd_leaf_reader *leaf) {
 		);
 		return -EINVAL;
 	}
-	start = realloc(leaf->clients.start, (before + users + 1) * sizeof(*start));
+	start = realloc(leaf->clients.start, (before + users + 1) * sizeof *start);
 	if (!start)
 		return -ENOMEM;
 	start[0] = 0;
@@ -183,7 +183,7 @@ static int take_file(struct hd_leaf_reader *leaf) {
 }
 
 struct hd_leaf_reader *hd_leaf_begin(const struct hd_dataset *like) {
-	struct hd_leaf_reader *reader = calloc(1, sizeof(*reader));
+	struct hd_leaf_reader *reader = calloc(1, sizeof *reader);
 
 	if (!reader)
 		return NULL;
@@ -233,7 +233,7 @@ void hd_leaf_drop(struct hd_leaf_reader *reader) {
 
 int hd_leaf_end(struct hd_leaf_reader *reader, struct hd_leaf *leaf) {
 	struct hd_dataset *set = &reader->set;
-	uint32_t *rows = malloc(((size_t)set->rows + 1) * sizeof(*rows));
+	uint32_t *rows = malloc(((size_t)set->rows + 1) * sizeof *rows);
 
 	if (!rows) {
 		hd_leaf_drop(reader);

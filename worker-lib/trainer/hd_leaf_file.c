@@ -147,7 +147,7 @@ static int part_init(struct hd_dataset *part, const struct hd_dataset *all) {
 static void part_add(struct hd_dataset *part, const struct hd_dataset *all, uint32_t row) {
 	size_t features = all->features;
 
-	memcpy(part->x + part->rows * features, all->x + row * features, features * sizeof(*part->x)
+	memcpy(part->x + part->rows * features, all->x + row * features, features * sizeof *part->x
 	);
 	part->y[part->rows++] = all->y[row];
 }

@@ -136,8 +136,8 @@ static int read_rows(struct reader *reader) {
 		return -E2BIG;
 	}
 	for (int i = 0; i < 2; i++)
-		reader->id[i] = malloc(lines * sizeof(*reader->id[i]));
-	reader->rating = malloc(lines * sizeof(*reader->rating));
+		reader->id[i] = malloc(lines * sizeof *reader->id[i]);
+	reader->rating = malloc(lines * sizeof *reader->rating);
 	if (!reader->id[0] || !reader->id[1] || !reader->rating)
 		return -ENOMEM;
 	rc = find_separator(reader);
@@ -164,7 +164,7 @@ static int compare(const void *a, const void *b) {
 static uint32_t find_ids(uint32_t *ids, uint32_t count) {
 	uint32_t different = 0;
 
-	qsort(ids, count, sizeof(*ids), compare);
+	qsort(ids, count, sizeof *ids, compare);
 	for (uint32_t i = 0; i < count; i++)
 		if (i == 0 || ids[i] != ids[i - 1])
 			ids[different++] = ids[i];
@@ -174,14 +174,14 @@ static uint32_t find_ids(uint32_t *ids, uint32_t count) {
 /* The training set's ids, users first. */
 static int name_ids(const struct reader *reader, struct hd_dataset *dataset) {
 	size_t rows = reader->rows;
-	uint32_t *ids = malloc(2 * rows * sizeof(*ids));
+	uint32_t *ids = malloc(2 * rows * sizeof *ids);
 	uint32_t items;
 
 	if (!ids)
 		return -ENOMEM;
-	memcpy(ids, reader->id[0], rows * sizeof(*ids));
+	memcpy(ids, reader->id[0], rows * sizeof *ids);
 	dataset->users = find_ids(ids, reader->rows);
-	memcpy(ids + dataset->users, reader->id[1], rows * sizeof(*ids));
+	memcpy(ids + dataset->users, reader->id[1], rows * sizeof *ids);
 	items = find_ids(ids + dataset->users, reader->rows);
 	dataset->ids = ids;
 	if ((uint64_t)dataset->users + items > HD_RATED_MAX) {
@@ -206,7 +206,7 @@ static const uint32_t *find_id(const struct hd_dataset *like, int which, uint32_
 		&id,
 		ids,
 		which == 0 ? like->users : like->features - like->users,
-		sizeof(*ids),
+		sizeof *ids,
 		compare
 	);
 }
@@ -220,12 +220,12 @@ static int number_rows(
 	size_t rows = reader->rows;
 	double sum = 0.0;
 
-	dataset->start = calloc(rows + 1, sizeof(*dataset->start));
-	dataset->index = malloc(PER_ROW * rows * sizeof(*dataset->index));
-	dataset->value = malloc(PER_ROW * rows * sizeof(*dataset->value));
-	dataset->target = malloc(rows * sizeof(*dataset->target));
+	dataset->start = calloc(rows + 1, sizeof *dataset->start);
+	dataset->index = malloc(PER_ROW * rows * sizeof *dataset->index);
+	dataset->value = malloc(PER_ROW * rows * sizeof *dataset->value);
+	dataset->target = malloc(rows * sizeof *dataset->target);
 	dataset->y = calloc(rows, 1);
-	dataset->labels = calloc(HD_DATA_LABELS_MAX, sizeof(*dataset->labels));
+	dataset->labels = calloc(HD_DATA_LABELS_MAX, sizeof *dataset->labels);
 	if (!dataset->start || !dataset->index || !dataset->value || !dataset->target || !dataset->y
 	    || !dataset->labels)
 		return -ENOMEM;

@@ -99,13 +99,13 @@ static void train_client(
 	uint32_t rows = data->train[client], first = data->first[client];
 	double g[VALUES];
 
-	memcpy(w, reference->w, sizeof(reference->w));
+	memcpy(w, reference->w, sizeof reference->w);
 	for (uint32_t e = 0; e < epochs; e++) {
 		hd_split_permutation(order, rows, hd_reference_order(reference->round, client, e));
 		for (uint32_t at = 0; at < rows; at += how->batch) {
 			uint32_t count = rows - at < how->batch ? rows - at : how->batch;
 
-			memset(g, 0, sizeof(g));
+			memset(g, 0, sizeof g);
 			for (uint32_t i = at; i < at + count; i++)
 				(void)add_gradient(
 					w,
@@ -132,7 +132,7 @@ int hd_reference_step(struct hd_reference *reference) {
 	const struct hd_reference_how *how = &reference->how;
 	uint32_t client[HD_SYNTHETIC_CLIENTS], epochs[HD_SYNTHETIC_CLIENTS];
 	double sum[VALUES] = {0}, w[VALUES], weights = 0;
-	uint32_t *order = malloc(sizeof(*order) * reference->data->first[HD_SYNTHETIC_CLIENTS]);
+	uint32_t *order = malloc(sizeof *order * reference->data->first[HD_SYNTHETIC_CLIENTS]);
 
 	if (!order)
 		return -ENOMEM;

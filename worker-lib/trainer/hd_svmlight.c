@@ -153,13 +153,13 @@ static int compare(const void *a, const void *b) {
 
 static int find_labels(struct reader *reader) {
 	struct hd_dataset *dataset = reader->dataset;
-	int32_t *sorted = malloc(dataset->rows * sizeof(*sorted));
+	int32_t *sorted = malloc(dataset->rows * sizeof *sorted);
 	uint32_t count = 0;
 
 	if (!sorted)
 		return -ENOMEM;
-	memcpy(sorted, reader->label, dataset->rows * sizeof(*sorted));
-	qsort(sorted, dataset->rows, sizeof(*sorted), compare);
+	memcpy(sorted, reader->label, dataset->rows * sizeof *sorted);
+	qsort(sorted, dataset->rows, sizeof *sorted, compare);
 	for (uint32_t i = 0; i < dataset->rows; i++) {
 		bool again = i > 0 && sorted[i] == sorted[i - 1];
 
@@ -192,7 +192,7 @@ static int name_classes(struct reader *reader) {
 			&reader->label[i],
 			dataset->labels,
 			dataset->classes,
-			sizeof(*dataset->labels),
+			sizeof *dataset->labels,
 			compare
 		);
 
@@ -231,12 +231,12 @@ static int make_room(struct reader *reader, size_t bytes) {
 		);
 		return -E2BIG;
 	}
-	reader->label = malloc(lines * sizeof(*reader->label));
+	reader->label = malloc(lines * sizeof *reader->label);
 	dataset->y = malloc(lines);
-	dataset->start = calloc(lines + 1, sizeof(*dataset->start));
-	dataset->index = malloc((colons + 1) * sizeof(*dataset->index));
-	dataset->value = malloc((colons + 1) * sizeof(*dataset->value));
-	dataset->labels = calloc(HD_DATA_LABELS_MAX, sizeof(*dataset->labels));
+	dataset->start = calloc(lines + 1, sizeof *dataset->start);
+	dataset->index = malloc((colons + 1) * sizeof *dataset->index);
+	dataset->value = malloc((colons + 1) * sizeof *dataset->value);
+	dataset->labels = calloc(HD_DATA_LABELS_MAX, sizeof *dataset->labels);
 	if (reader->label && dataset->y && dataset->start && dataset->index && dataset->value
 	    && dataset->labels)
 		return 0;
@@ -264,7 +264,7 @@ static int read_rows(struct reader *reader) {
 		return find_labels(reader);
 	dataset->features = like->features;
 	dataset->classes = like->classes;
-	memcpy(dataset->labels, like->labels, like->classes * sizeof(*like->labels));
+	memcpy(dataset->labels, like->labels, like->classes * sizeof *like->labels);
 	return 0;
 }
 

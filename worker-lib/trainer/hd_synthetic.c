@@ -27,8 +27,8 @@ void hd_clients_fini(struct hd_clients *clients) {
 static int clients_init(struct hd_clients *clients, uint32_t count, uint32_t rows) {
 	*clients = (struct hd_clients){
 		.count = count,
-		.start = calloc((size_t)count + 1, sizeof(*clients->start)),
-		.rows = malloc(((size_t)rows + 1) * sizeof(*clients->rows)),
+		.start = calloc((size_t)count + 1, sizeof *clients->start),
+		.rows = malloc(((size_t)rows + 1) * sizeof *clients->rows),
 	};
 	if (clients->start && clients->rows)
 		return 0;
@@ -65,7 +65,7 @@ int hd_clients_merge(struct hd_clients *clients, uint32_t count) {
 
 			memcpy(merged.rows + at,
 			       clients->rows + clients->start[user],
-			       rows * sizeof(*merged.rows));
+			       rows * sizeof *merged.rows);
 			at += rows;
 		}
 		merged.start[k + 1] = at;
@@ -115,9 +115,9 @@ int hd_clients_by_label(
 	if (count == 0 || count > HD_CLIENTS_MAX || shards_each == 0 || shards_each > 64
 	    || dataset->rows / PARTS_MAX < pieces)
 		return -EINVAL;
-	rows = malloc((size_t)dataset->rows * sizeof(*rows));
-	cut = malloc((size_t)pieces * sizeof(*cut));
-	order = malloc((size_t)pieces * sizeof(*order));
+	rows = malloc((size_t)dataset->rows * sizeof *rows);
+	cut = malloc((size_t)pieces * sizeof *cut);
+	order = malloc((size_t)pieces * sizeof *order);
 	if (!rows || !cut || !order || clients_init(&result, count, dataset->rows) < 0) {
 		free(rows);
 		free(cut);
@@ -130,7 +130,7 @@ int hd_clients_by_label(
 	for (uint32_t i = 0; i < pieces; i++) {
 		uint32_t piece = order[i], first = piece > 0 ? cut[piece - 1] : 0;
 
-		memcpy(result.rows + at, rows + first, (cut[piece] - first) * sizeof(*rows));
+		memcpy(result.rows + at, rows + first, (cut[piece] - first) * sizeof *rows);
 		at += cut[piece] - first;
 		result.start[i / shards_each + 1] = at;
 	}
@@ -225,7 +225,7 @@ int hd_synthetic_create(const struct hd_synthetic_how *how, struct hd_synthetic 
 	if (!(how->alpha >= 0) || how->alpha > SPREAD_MAX || !(how->beta >= 0)
 	    || how->beta > SPREAD_MAX || how->cap < SIZE_LEAST || how->cap > CAP_MAX)
 		return -EINVAL;
-	draw = calloc(1, sizeof(*draw));
+	draw = calloc(1, sizeof *draw);
 	if (!draw)
 		return -ENOMEM;
 	draw_clients(draw, how, &split);

@@ -180,7 +180,7 @@ static double pass(struct client *client, const float *params, double *mean) {
 	const uint64_t values = client->train->values;
 	double sum = 0;
 
-	memset(mean, 0, values * sizeof(*mean));
+	memset(mean, 0, values * sizeof *mean);
 	for (uint32_t i = 0; i < client->rows; i++)
 		client->order[i] = i;
 	for (uint32_t at = 0; at < client->rows; at += batch_at(client, at)) {

@@ -22,7 +22,7 @@ static void time_text(char *text, size_t bytes) {
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &tm);
-	(void)strftime(seconds, sizeof(seconds), "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)strftime(seconds, sizeof seconds, "%Y-%m-%dT%H:%M:%S", &tm);
 	(void)snprintf(text, bytes, "%s.%06ldZ", seconds, now.tv_nsec / 1000);
 }
 
@@ -37,8 +37,8 @@ put_json(enum heddle_log_level level, const char *event, const char *message, js
 	json_t *text = json_string(message), *object; /* NULL: not UTF-8, as a path may be */
 	char when[64], node[32], *line;
 
-	time_text(when, sizeof(when));
-	(void)snprintf(node, sizeof(node), "w%.20s", rank ? rank : "0");
+	time_text(when, sizeof when);
+	(void)snprintf(node, sizeof node, "w%.20s", rank ? rank : "0");
 	object = json_pack(
 		"{s:s, s:s, s:i, s:s, s:i, s:s, s:s, s:o, s:o*}",
 		"time",
@@ -71,7 +71,7 @@ __attribute__((format(printf, 3, 0))) static void
 say(enum heddle_log_level level, const char *event, const char *format, va_list arguments) {
 	char message[1024];
 
-	(void)vsnprintf(message, sizeof(message), format, arguments);
+	(void)vsnprintf(message, sizeof message, format, arguments);
 	if (json_lines)
 		put_json(level, event, message, NULL);
 	else
@@ -112,7 +112,7 @@ void train_log_progress(const struct train_progress *p) {
 
 	(void)snprintf(
 		message,
-		sizeof(message),
+		sizeof message,
 		"step %llu: version %llu, loss %.4f, applied %llu, dropped %llu, delay %.1f",
 		(unsigned long long)p->steps,
 		(unsigned long long)p->version,
@@ -150,9 +150,8 @@ void train_log_progress(const struct train_progress *p) {
 void train_log_scale(const struct heddle_members *members, float scale) {
 	char message[96];
 
-	(void)snprintf(
-		message, sizeof(message), "%u workers: scale %.6g", members->count, (double)scale
-	);
+	(void
+	)snprintf(message, sizeof message, "%u workers: scale %.6g", members->count, (double)scale);
 	if (!json_lines) {
 		(void)printf("%s\n", message);
 		return;

@@ -17,7 +17,7 @@ bool train_no_time(struct heddle *fabric, double step_ms) {
 
 /* The rows of the ranges, for the sampler; a worker that gets none keeps what it has. */
 static int deal(struct train *train, const struct heddle_run *ranges, long count) {
-	uint32_t *rows = malloc(sizeof(*rows) * train->train.rows);
+	uint32_t *rows = malloc(sizeof *rows * train->train.rows);
 	uint32_t found = 0;
 	int rc = -ENOMEM;
 
@@ -33,7 +33,7 @@ static int deal(struct train *train, const struct heddle_run *ranges, long count
 static int
 deal_share(struct train *train, struct heddle *fabric, const struct heddle_members *members) {
 	/* At most a range a row. */
-	struct heddle_run *ranges = malloc(sizeof(*ranges) * train->train.rows);
+	struct heddle_run *ranges = malloc(sizeof *ranges * train->train.rows);
 	long count;
 	int rc;
 

@@ -21,7 +21,7 @@ int train_print_evaluation(
 	hd_model_evaluate(train->model, train->params, &train->test, &accuracy, &loss);
 	if (train->options.is_federated) {
 		hd_model_evaluate(train->model, train->params, &train->train, &right, &train_loss);
-		(void)snprintf(training, sizeof(training), ", \"train_loss\": %.6f", train_loss);
+		(void)snprintf(training, sizeof training, ", \"train_loss\": %.6f", train_loss);
 	}
 	if (fprintf(out,
 		    "{\"at_ns\": %llu, \"version\": %llu, \"accuracy\": %.6f, \"loss\": %.6f%s%s}\n",

@@ -10,8 +10,8 @@
 
 int train_sparse_init(struct train_sparse *sparse, uint64_t values) {
 	*sparse = (struct train_sparse){.run_limit = (size_t)(values / (RUN_UNITS + 1))};
-	sparse->runs = calloc(sparse->run_limit + 1, sizeof(*sparse->runs));
-	sparse->data = calloc(values + 1, sizeof(*sparse->data));
+	sparse->runs = calloc(sparse->run_limit + 1, sizeof *sparse->runs);
+	sparse->data = calloc(values + 1, sizeof *sparse->data);
 	if (sparse->runs && sparse->data)
 		return 0;
 	train_sparse_fini(sparse);

@@ -26,8 +26,7 @@ static void add_links(struct hd_controller *c, struct ctl_reduce *r, const struc
 }
 
 void ctl_reduce_occupy(struct hd_controller *c, const struct ctl_job *job, struct ctl_reduce *r) {
-	r->links
-		= calloc((size_t)2 * (r->count[CTL_PART_TOLD] + r->shard_count), sizeof(*r->links));
+	r->links = calloc((size_t)2 * (r->count[CTL_PART_TOLD] + r->shard_count), sizeof *r->links);
 	if (!r->links)
 		return; /* trains among it say less than is there: no harm beyond that */
 	for (uint16_t i = 0; i < HD_WORKERS_MAX; i++)

@@ -41,7 +41,7 @@ struct ctl_reduce *ctl_reduce_add(struct ctl_job *job, const struct hd_msg_reque
 
 	if (job->reduce_count >= CTL_REDUCES_MAX)
 		return NULL;
-	r = calloc(1, sizeof(*r));
+	r = calloc(1, sizeof *r);
 	if (!r)
 		return NULL;
 	r->round = m->round;

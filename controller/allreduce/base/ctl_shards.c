@@ -102,8 +102,8 @@ static int field_make(
 	struct ctl_node *node;
 
 	f->count = 0;
-	f->hosts = calloc(most, sizeof(*f->hosts));
-	f->index = calloc(most, sizeof(*f->index));
+	f->hosts = calloc(most, sizeof *f->hosts);
+	f->index = calloc(most, sizeof *f->index);
 	f->aggregator = calloc(most, sizeof(struct ctl_node *));
 	if (!f->hosts || !f->index || !f->aggregator)
 		return -ENOMEM;
@@ -196,7 +196,7 @@ static int take_shards(struct hd_controller *c, struct ctl_reduce *r, const stru
 	r->shards = NULL;
 	if (f->count == 0)
 		return 0;
-	r->shards = calloc(f->count, sizeof(*r->shards));
+	r->shards = calloc(f->count, sizeof *r->shards);
 	if (!r->shards)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < f->count; i++) {

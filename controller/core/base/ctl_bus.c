@@ -54,7 +54,7 @@ void ctl_refuse(
 
 	message.refuse.reason = HD_REASON_REFUSED;
 	message.refuse.job = job;
-	(void)snprintf(message.refuse.text, sizeof(message.refuse.text), "%s", text);
+	(void)snprintf(message.refuse.text, sizeof message.refuse.text, "%s", text);
 	ctl_send(c, node, &message, sink);
 }
 

@@ -96,10 +96,10 @@ void ctl_group_ended(
 		.direct_s = group->direct_s,
 		.finish_s = group->finish_s,
 	};
-	hd_text_copy(past->job, sizeof(past->job), group->job->name);
+	hd_text_copy(past->job, sizeof past->job, group->job->name);
 	hd_text_copy(
 		past->aggregator,
-		sizeof(past->aggregator),
+		sizeof past->aggregator,
 		group->aggregator ? group->aggregator->host : ""
 	);
 	/* Of no worker: its decision, of the same number, has what was planned. */
@@ -127,7 +127,7 @@ void ctl_slots_end(struct hd_controller *c, struct ctl_group *group) {
 	if (!group->slots)
 		return;
 	copy = ctl_transfer_find(c, group->job, HD_GROUP_WORKER, HD_COPY, group->number);
-	over = calloc(1, sizeof(*over));
+	over = calloc(1, sizeof *over);
 	if (over && group->slots->node) {
 		*over = (struct ctl_slots_over){
 			.name = group->slots->name,

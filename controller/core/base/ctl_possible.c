@@ -5,7 +5,6 @@
  */
 #include "ctl_possible.h"
 
-
 #define GENERATION_BITS 48 /* of the count within an epoch */
 
 static uint64_t count_of(uint64_t generation) {

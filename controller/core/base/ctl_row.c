@@ -14,7 +14,7 @@ void ctl_row_addr(struct hd_rows *rows, const char *key, struct hd_addr addr) {
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"%u.%u.%u.%u:%u",
 		addr.ipv4 >> 24,
 		addr.ipv4 >> 16 & 255,
@@ -30,7 +30,7 @@ void ctl_row_version(struct hd_rows *rows, const char *key, hd_version version) 
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"%u.%llu",
 		hd_version_incarnation(version),
 		(unsigned long long)hd_version_counter(version)
@@ -43,9 +43,8 @@ void ctl_row_why(struct hd_rows *rows, const struct ctl_why *why, hd_ns now) {
 	char text[64] = "";
 
 	if (why->runner_up_round)
-		(void)snprintf(
-			text, sizeof(text), "w%u/%u", why->runner_up_worker, why->runner_up_round
-		);
+		(void
+		)snprintf(text, sizeof text, "w%u/%u", why->runner_up_worker, why->runner_up_round);
 	hd_row_text(rows, "rule", why->decided ? hd_plan_rule_name(why->plan.rule) : "");
 	hd_row_real(rows, "planned_finish_ms", why->decided ? why->plan.finish * 1e3 - since : NAN);
 	hd_row_text(rows, "runner_up", text);

@@ -46,7 +46,7 @@ static void ended_erase(struct hd_controller *c, uint32_t index) {
 	struct ctl_ended *at = &c->ended[index];
 
 	c->ended_count--;
-	memmove(at, at + 1, (c->ended_count - index) * sizeof(*at));
+	memmove(at, at + 1, (c->ended_count - index) * sizeof *at);
 }
 
 static struct ctl_ended *ended_find(struct hd_controller *c, uint32_t id) {
@@ -73,10 +73,10 @@ void ctl_ended_return(struct hd_controller *c, struct ctl_job *job) {
 
 	if (!ended)
 		return;
-	hd_text_copy(job->tenant_name, sizeof(job->tenant_name), ended->tenant);
-	hd_text_copy(job->name, sizeof(job->name), ended->name);
+	hd_text_copy(job->tenant_name, sizeof job->tenant_name, ended->tenant);
+	hd_text_copy(job->name, sizeof job->name, ended->name);
 	if (ended->host[0]) {
-		hd_text_copy(job->server_host, sizeof(job->server_host), ended->host);
+		hd_text_copy(job->server_host, sizeof job->server_host, ended->host);
 		job->serving = ended->serving;
 		job->recalled = true;
 	}
@@ -103,10 +103,10 @@ static void remember(struct hd_controller *c, const struct ctl_job *job, bool at
 	if (!job->name[0])
 		return; /* known from a server's word only: nobody can ask for it by a name */
 	ended = ctl_ended_add(c, job->id);
-	hd_text_copy(ended->tenant, sizeof(ended->tenant), job->tenant_name);
-	hd_text_copy(ended->name, sizeof(ended->name), job->name);
+	hd_text_copy(ended->tenant, sizeof ended->tenant, job->tenant_name);
+	hd_text_copy(ended->name, sizeof ended->name, job->name);
 	if (at_host)
-		hd_text_copy(ended->host, sizeof(ended->host), job->server_host);
+		hd_text_copy(ended->host, sizeof ended->host, job->server_host);
 	ended->serving = job->serving;
 	ended->at = c->now;
 	ended->version = job->newest;
@@ -148,9 +148,9 @@ void ctl_ended_job(const struct ctl_ended *ended, struct ctl_job *job) {
 		.unsealed = ended->unsealed,
 	};
 	ctl_replica_init(&job->replica);
-	hd_text_copy(job->tenant_name, sizeof(job->tenant_name), ended->tenant);
-	hd_text_copy(job->name, sizeof(job->name), ended->name);
-	hd_text_copy(job->server_host, sizeof(job->server_host), ended->host);
+	hd_text_copy(job->tenant_name, sizeof job->tenant_name, ended->tenant);
+	hd_text_copy(job->name, sizeof job->name, ended->name);
+	hd_text_copy(job->server_host, sizeof job->server_host, ended->host);
 }
 
 /* --- ending --- */
@@ -202,7 +202,7 @@ bool ctl_job_gone(
 		ctl_kept_soon(c);
 	}
 	if (!job || job->server != server)
-		return ended != NULL;
+		return ended;
 	ctl_job_lose_server(c, job, HD_REASON_LEFT, sink);
 	ctl_replica_release(c, job, sink);
 	if (!stays(leave)) {
@@ -294,7 +294,7 @@ struct ctl_job *ctl_job_get(struct hd_controller *c, uint32_t id, struct hd_sink
 		ctl_jobs_make_room(c, sink);
 	if (c->job_count == HD_JOBS_MAX)
 		return NULL;
-	job = calloc(1, sizeof(*job));
+	job = calloc(1, sizeof *job);
 	if (!job)
 		return NULL;
 	job->workers = calloc(1, HD_WORKERS_MAX * sizeof(struct ctl_node *));

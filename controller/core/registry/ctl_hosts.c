@@ -12,7 +12,7 @@ static bool link_is_free(const struct hd_controller *c, uint32_t link) {
 /* Hosts with a registered node, or with transfers under way. [HD_HOSTS_MAX] NULL: no memory. */
 static bool *hosts_busy(const struct hd_controller *c) {
 	uint32_t hosts = hd_topology_link_count(c->config.topology) / 2; /* behind the switch */
-	bool *busy = calloc(HD_HOSTS_MAX, sizeof(*busy));
+	bool *busy = calloc(HD_HOSTS_MAX, sizeof *busy);
 	const struct ctl_node *node;
 
 	for (uint32_t host = 0; busy && host <= hosts; host++) {

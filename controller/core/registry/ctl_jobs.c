@@ -32,10 +32,10 @@ struct ctl_tenant *ctl_tenant_get(struct hd_controller *c, const char *name) {
 			return c->tenants[i];
 	if (c->tenant_count == HD_JOBS_MAX)
 		return NULL;
-	tenant = calloc(1, sizeof(*tenant));
+	tenant = calloc(1, sizeof *tenant);
 	if (!tenant)
 		return NULL;
-	(void)snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	(void)snprintf(tenant->name, sizeof tenant->name, "%s", name);
 	c->tenants[c->tenant_count++] = tenant;
 	return tenant;
 }
@@ -162,7 +162,7 @@ static void job_take(
 	ctl_roster_due(c, job);
 	if (strcmp(job->server_host, server->host) != 0)
 		ctl_kept_changed(c);
-	hd_text_copy(job->server_host, sizeof(job->server_host), server->host);
+	hd_text_copy(job->server_host, sizeof job->server_host, server->host);
 	job_settle(c, job, sink);
 }
 

@@ -43,7 +43,7 @@ bool ctl_rank_is_held(
 	message.refuse.job = m->job;
 	(void)snprintf(
 		message.refuse.text,
-		sizeof(message.refuse.text),
+		sizeof message.refuse.text,
 		"worker: rank %u of job %s is alive on host %s",
 		m->worker,
 		job->name,

@@ -140,11 +140,11 @@ static struct ctl_job *job_describe(
 	char text[HD_TEXT_BYTES_MAX];
 
 	if (!job) {
-		text_refuse(c, node, m, ctl_jobs_full(c, text, sizeof(text)), sink);
+		text_refuse(c, node, m, ctl_jobs_full(c, text, sizeof text), sink);
 		return NULL;
 	}
 	if (job->tenant && job->worker_count > 0) {
-		if (job_agrees(job, m, weight, text, sizeof(text)))
+		if (job_agrees(job, m, weight, text, sizeof text))
 			return job;
 		text_refuse(c, node, m, text, sink);
 		return NULL;
@@ -156,8 +156,8 @@ static struct ctl_job *job_describe(
 			return NULL;
 		}
 		job->tenant->jobs++;
-		(void)snprintf(job->tenant_name, sizeof(job->tenant_name), "%s", m->tenant);
-		(void)snprintf(job->name, sizeof(job->name), "%s", m->job_name);
+		(void)snprintf(job->tenant_name, sizeof job->tenant_name, "%s", m->tenant);
+		(void)snprintf(job->name, sizeof job->name, "%s", m->job_name);
 	}
 	job->weight = weight;
 	job->model_bytes = m->model_bytes;
@@ -168,7 +168,7 @@ static struct ctl_job *job_describe(
 	job->sync_count = m->sync_count;
 	job->unsealed = is_unsealed(m);
 	ctl_tenant_weigh(c, job->tenant);
-	(void)snprintf(text, sizeof(text), "%s/%s", job->tenant_name, job->name);
+	(void)snprintf(text, sizeof text, "%s/%s", job->tenant_name, job->name);
 	ctl_record(
 		c,
 		(struct hd_record){
@@ -196,7 +196,7 @@ static void displace(
 
 	(void)snprintf(
 		text,
-		sizeof(text),
+		sizeof text,
 		"worker %u of job %s registered again from host %s",
 		older->worker,
 		older->job->name,
@@ -251,7 +251,7 @@ static void
 node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_register_ *m) {
 	struct hd_addr peer = hd_session_peer(node->session);
 
-	(void)snprintf(node->host, sizeof(node->host), "%s", m->host);
+	(void)snprintf(node->host, sizeof node->host, "%s", m->host);
 	node->role = m->role;
 	node->registered = c->now;
 	node->data.ipv4 = m->data_ipv4 ? m->data_ipv4 : peer.ipv4;
@@ -267,11 +267,11 @@ node_common(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_
 	node->count_max = m->count_max;
 	node->slot_dtypes = m->dtypes;
 	node->no_groups_until = 0;
-	memset(node->refusals, 0, sizeof(node->refusals));
+	memset(node->refusals, 0, sizeof node->refusals);
 	node->draining = ctl_host_drained(c, m->host);
 	node->pushes_decided = node->pushes_idles = 0;
 	node->last_was_idles = false;
-	memset(node->last_drop, 0, sizeof(node->last_drop));
+	memset(node->last_drop, 0, sizeof node->last_drop);
 }
 
 static const char *switch_fields_wrong(const struct hd_msg_register_ *m) {
@@ -357,7 +357,7 @@ void ctl_register(
 	}
 	host = ctl_host_find(c, m);
 	if (host < 0 || ctl_scratch_links(c)) {
-		(void)snprintf(text, sizeof(text), "host: '%s' is not in the topology", m->host);
+		(void)snprintf(text, sizeof text, "host: '%s' is not in the topology", m->host);
 		text_refuse(c, node, m, host == -ENOENT ? text : no_host, sink);
 		return;
 	}

@@ -43,11 +43,11 @@ static void renumber(struct hd_controller *c, struct ctl_job *job, struct hd_sin
 
 	ctl_elastic_shape(job, &next);
 	if (job->roster.change
-	    && memcmp(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks)) == 0
+	    && memcmp(job->roster_ranks, job->roster.ranks, sizeof job->roster_ranks) == 0
 	    && hd_roster_alike(&next, &job->roster))
 		return;
 	job->roster = next;
-	memcpy(job->roster_ranks, job->roster.ranks, sizeof(job->roster_ranks));
+	memcpy(job->roster_ranks, job->roster.ranks, sizeof job->roster_ranks);
 	job->roster.change = hd_version_make(c->config.epoch, ++job->roster_changes);
 	ctl_event(
 		sink,

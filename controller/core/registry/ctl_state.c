@@ -52,7 +52,7 @@ void ctl_state(
 	}
 	job = ctl_job_get(c, m->job, sink);
 	if (!job) {
-		ctl_refuse(c, node, m->job, ctl_jobs_full(c, text, sizeof(text)), sink);
+		ctl_refuse(c, node, m->job, ctl_jobs_full(c, text, sizeof text), sink);
 		return;
 	}
 	generation = ctl_generation_believed(c, m->generation);

@@ -82,7 +82,7 @@ const struct hd_elastic_key *hd_elastic_common_key(size_t index) {
 }
 
 void hd_elastic_init(struct hd_elastic *e) {
-	memset(e, 0, sizeof(*e));
+	memset(e, 0, sizeof *e);
 	e->changed_at = -1;
 	e->last = -1;
 	e->price = -1;
@@ -179,9 +179,9 @@ static int unknown_key(const struct taking *t, const char *name) {
 	char known[400] = "";
 
 	for (size_t i = 0; t->next.policy->keys[i].name; i++)
-		append(known, sizeof(known), t->next.policy->keys[i].name);
+		append(known, sizeof known, t->next.policy->keys[i].name);
 	for (size_t i = 0; i < KEY_COUNT; i++)
-		append(known, sizeof(known), common_keys[i].name);
+		append(known, sizeof known, common_keys[i].name);
 	return wrong(t, "%s: policy %s has no such key (%s)", name, t->next.policy->name, known);
 }
 
@@ -223,7 +223,7 @@ static int find_policy(struct taking *t, const char *name) {
 			t->next.policy = policies[i];
 			return 0;
 		}
-		append(known, sizeof(known), policies[i]->name);
+		append(known, sizeof known, policies[i]->name);
 	}
 	return wrong(t, "policy: '%s': no such policy (%s)", name, known);
 }
@@ -246,7 +246,7 @@ static int take_policy(struct taking *t, const char *words) {
 	bool named = false;
 	int more;
 
-	(void)snprintf(copy, sizeof(copy), "%s", words);
+	(void)snprintf(copy, sizeof copy, "%s", words);
 	while ((more = next_pair(t, &at, &name, &value)) > 0) {
 		if (strcmp(name, "policy") != 0)
 			continue;
@@ -271,14 +271,14 @@ static int take_pairs(struct taking *t, const char *words) {
 	size_t count = 0;
 	int more;
 
-	(void)snprintf(copy, sizeof(copy), "%s", words);
+	(void)snprintf(copy, sizeof copy, "%s", words);
 	while ((more = next_pair(t, &at, &name, &value)) > 0) {
 		for (size_t i = 0; i < count; i++)
 			if (strcmp(seen[i], name) == 0)
 				return wrong(t, "%s: said twice", name);
 		if (strcmp(name, "policy") != 0 && take_pair(t, name, value) < 0)
 			return -EINVAL;
-		assert(count < sizeof(seen) / sizeof(seen[0]));
+		assert(count < sizeof seen / sizeof seen[0]);
 		seen[count++] = name;
 	}
 	return more;
@@ -352,7 +352,7 @@ int hd_elastic_set(
 	if (check_whole(&t) < 0)
 		return -EINVAL;
 	hd_elastic_count(&t.next, now, workers);
-	memset(t.next.state, 0, sizeof(t.next.state));
+	memset(t.next.state, 0, sizeof t.next.state);
 	t.next.changed_at = -1; /* what an operator sets is so at once */
 	if (t.next.policy->init && t.next.policy->init(&t.next, error, error_bytes) < 0)
 		return -EINVAL;
@@ -370,7 +370,7 @@ put_word(char *words, size_t bytes, size_t used, const char *name, const char *v
 static size_t put_value(char *words, size_t bytes, size_t used, const char *name, double value) {
 	char text[32];
 
-	(void)snprintf(text, sizeof(text), "%.10g", value);
+	(void)snprintf(text, sizeof text, "%.10g", value);
 	return put_word(words, bytes, used, name, text);
 }
 
@@ -434,7 +434,7 @@ void hd_elastic_say(struct hd_elastic_decision *out, uint32_t target, const char
 
 	out->target = target;
 	va_start(args, format);
-	(void)vsnprintf(out->reason, sizeof(out->reason), format, args);
+	(void)vsnprintf(out->reason, sizeof out->reason, format, args);
 	va_end(args);
 }
 
@@ -489,8 +489,8 @@ uint32_t hd_elastic_decide(struct hd_elastic *e, double now, bool *changed) {
 	if (out.target != before && before != 0 && e->changed_at >= 0
 	    && now < e->changed_at + e->common.interval_s)
 		return before;
-	memcpy(e->reason, out.reason, sizeof(e->reason));
-	e->reason[sizeof(e->reason) - 1] = '\0';
+	memcpy(e->reason, out.reason, sizeof e->reason);
+	e->reason[sizeof e->reason - 1] = '\0';
 	/* Said from now on, so that a later life takes the same. */
 	if (!(e->common.base > 0)) {
 		e->common.base = out.target;

@@ -41,7 +41,7 @@ const char *hd_scalein_check(const struct hd_scalein_options *options) {
 
 void hd_scalein_init(struct hd_scalein *s, const struct hd_scalein_options *options, double now_s) {
 	assert(!hd_scalein_check(options));
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	s->options = *options;
 	s->now.stride = s->larger.stride = 1;
 	s->decided_at = now_s;
@@ -149,7 +149,7 @@ static void history_append(struct hd_scalein_history *h, struct hd_scalein_histo
 		history_halve(h);
 		history_halve(more);
 	}
-	memcpy(h->points + h->count, more->points, more->count * sizeof(more->points[0]));
+	memcpy(h->points + h->count, more->points, more->count * sizeof more->points[0]);
 	h->count += more->count;
 }
 

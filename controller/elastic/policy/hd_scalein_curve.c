@@ -94,7 +94,7 @@ subset_solve(const struct normal *normal, uint32_t subset, double factors[TERMS_
 	}
 	if (!solve(a, n))
 		return INFINITY;
-	memset(factors, 0, TERMS_MAX * sizeof(*factors));
+	memset(factors, 0, TERMS_MAX * sizeof *factors);
 	for (uint32_t i = 0; i < n; i++) {
 		if (!(a[i][n] >= 0))
 			return INFINITY;
@@ -114,7 +114,7 @@ static bool not_negative(const struct normal *normal, double factors[TERMS_MAX])
 		if (left >= best)
 			continue;
 		best = left;
-		memcpy(factors, tried, sizeof(tried));
+		memcpy(factors, tried, sizeof tried);
 	}
 	return isfinite(best);
 }
@@ -183,7 +183,7 @@ squares(const struct hd_curve *curve, const struct sample *sample, double normal
 	double sum = 0;
 
 	if (normal)
-		memset(normal, 0, 4 * sizeof(*normal));
+		memset(normal, 0, 4 * sizeof *normal);
 	for (uint32_t i = 0; i < sample->count; i++) {
 		double by[4], left = sample->loss[i] - slopes(curve, sample, i, by);
 

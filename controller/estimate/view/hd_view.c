@@ -12,7 +12,7 @@ int hd_view_create(double initial_bps, struct hd_view **view) {
 	if (!(initial_bps > 0) || !isfinite(initial_bps))
 		return -EINVAL;
 	struct hd_view *made = calloc(1, sizeof *made);
-	if (made == NULL)
+	if (!made)
 		return -ENOMEM;
 	made->initial_bps = initial_bps;
 	*view = made;
@@ -20,7 +20,7 @@ int hd_view_create(double initial_bps, struct hd_view **view) {
 }
 
 void hd_view_destroy(struct hd_view *view) {
-	if (view == NULL)
+	if (!view)
 		return;
 	for (uint32_t l = 0; l < view->count; l++)
 		free(view->links[l].loads);
@@ -37,7 +37,7 @@ bool hd_view_cover(struct hd_view *view, uint32_t link) {
 	while (wanted <= link)
 		wanted *= 2;
 	struct hd_view_link *larger = realloc(view->links, wanted * sizeof *larger);
-	if (larger == NULL)
+	if (!larger)
 		return false;
 	memset(larger + view->count, 0, (wanted - view->count) * sizeof *larger);
 	view->links = larger;
@@ -102,7 +102,7 @@ struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool ma
 		return NULL;
 	state = &view->links[link];
 	if (!state->loads && make)
-		state->loads = calloc(1, sizeof(*state->loads));
+		state->loads = calloc(1, sizeof *state->loads);
 	return state->loads;
 }
 

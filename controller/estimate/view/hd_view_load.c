@@ -111,7 +111,7 @@ static const struct hd_view_load *newest(const struct hd_view *view, uint32_t li
 }
 
 bool hd_view_is_watched(const struct hd_view *view, uint32_t link, hd_ns now) {
-	return newest(view, link, now) != NULL;
+	return newest(view, link, now);
 }
 
 bool hd_view_covers(const struct hd_view *view, uint32_t link, hd_ns at, hd_ns now) {

@@ -91,13 +91,13 @@ static int place(struct hd_controller *c, const struct ctl_transfer *t) {
 
 	if (need > s->busy_capacity) {
 		uint32_t capacity = need < 256 ? 256 : need * 2;
-		struct hd_plan_busy *busy = realloc(s->busy, capacity * sizeof(*busy));
+		struct hd_plan_busy *busy = realloc(s->busy, capacity * sizeof *busy);
 		uint32_t *next;
 
 		if (!busy)
 			return -ENOMEM;
 		s->busy = busy;
-		next = realloc(s->busy_next, capacity * sizeof(*next));
+		next = realloc(s->busy_next, capacity * sizeof *next);
 		if (!next)
 			return -ENOMEM;
 		s->busy_next = next;
@@ -269,7 +269,7 @@ int ctl_book_project(struct hd_controller *c) {
 		s->capacity[i]
 			= i == CTL_LINK_LOCAL ? CTL_LOCAL_BYTES_PER_S : ctl_estimate_bytes(c, i);
 	}
-	memcpy(s->flow, s->capacity, s->link_capacity * sizeof(*s->flow));
+	memcpy(s->flow, s->capacity, s->link_capacity * sizeof *s->flow);
 	reach(c);
 	TAILQ_FOREACH (t, &c->open, entry) {
 		status = project(c, t);

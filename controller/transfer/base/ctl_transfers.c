@@ -19,7 +19,7 @@ struct ctl_transfer *ctl_transfer_add(
 
 	if (c->pending_count >= HD_PENDING_MAX || c->open_count >= HD_TRANSFERS_MAX)
 		return NULL;
-	t = calloc(1, sizeof(*t));
+	t = calloc(1, sizeof *t);
 	if (!t)
 		return NULL;
 	t->job = job;
@@ -89,7 +89,7 @@ void ctl_transfer_reroute(
 ) {
 	ctl_transfer_unroute(c, t);
 	t->path_count = way->count;
-	memcpy(t->path, way->links, way->count * sizeof(t->path[0]));
+	memcpy(t->path, way->links, way->count * sizeof t->path[0]);
 	path_use(c, t, true);
 }
 

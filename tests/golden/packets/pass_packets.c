@@ -94,7 +94,7 @@ static hd_ns deadline(const void *core) {
 static int read_hex(const char *line, struct packet *packet) {
 	size_t digits = strspn(line, "0123456789abcdef");
 
-	if (digits == 0 || digits % 2 || digits / 2 > sizeof(packet->data))
+	if (digits == 0 || digits % 2 || digits / 2 > sizeof packet->data)
 		return -1;
 	packet->bytes = digits / 2;
 	for (size_t i = 0; i < packet->bytes; i++) {
@@ -108,7 +108,7 @@ static int read_hex(const char *line, struct packet *packet) {
 static int read_packets(struct end *end) {
 	static char line[2 * HD_PACKET_BYTES_MAX + 2];
 
-	while (fgets(line, sizeof(line), stdin)) {
+	while (fgets(line, sizeof line, stdin)) {
 		if (end->count == PACKETS_MAX || read_hex(line, &end->packets[end->count]) < 0)
 			return -1;
 		end->count++;
@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
 		return fail("send --peer ADDR | recv --listen ADDR --count N");
 	if (end.sender && read_packets(&end) < 0)
 		return fail("standard input: lines of hex digits, at most 64");
-	if (hd_driver_open(&end.driver_config, &end.driver, error, sizeof(error)) < 0)
+	if (hd_driver_open(&end.driver_config, &end.driver, error, sizeof error) < 0)
 		return fail(error);
 	(void)printf("ready\n");
 	(void)fflush(stdout);

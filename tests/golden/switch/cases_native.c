@@ -7,7 +7,7 @@
 static uint32_t bits_of(float value) {
 	uint32_t bits;
 
-	memcpy(&bits, &value, sizeof(bits));
+	memcpy(&bits, &value, sizeof bits);
 	return bits;
 }
 

@@ -27,7 +27,7 @@ static void tables(struct recorder *recorder) {
 		traffic_put(mac, 6, 0x020a00000000 | i);
 		record_mac(recorder, mac, i);
 	}
-	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
 		record_route(recorder, &routes[i]);
 }
 

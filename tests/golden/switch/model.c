@@ -143,7 +143,7 @@ static void forward_by_route(struct model *model) {
 		COUNT(model, drop_ttl);
 		return;
 	}
-	if (route == NULL) {
+	if (!route) {
 		COUNT(model, drop_no_route);
 		return;
 	}
@@ -166,7 +166,7 @@ static void forward_by_ethernet(struct model *model) {
 	for (size_t i = 0; i < model->mac_count; i++)
 		if (memcmp(model->macs[i].mac, model->frame, 6) == 0)
 			known = &model->macs[i];
-	if (known == NULL || model->frame[0] % 2 == 1) {
+	if (!known || model->frame[0] % 2 == 1) {
 		COUNT(model, flooded);
 		for (uint16_t port = 0; port < model->config.ports; port++)
 			if (port != model->port)
@@ -267,9 +267,9 @@ static void add_fp32(uint8_t *lane, const uint8_t *value) {
 	uint32_t bits[2] = {lane_fp32(lane), lane_fp32(value)};
 	float sum[2];
 
-	memcpy(sum, bits, sizeof(sum));
+	memcpy(sum, bits, sizeof sum);
 	sum[0] += sum[1];
-	memcpy(bits, sum, sizeof(sum));
+	memcpy(bits, sum, sizeof sum);
 	for (int i = 0; i < 4; i++)
 		lane[i] = (uint8_t)(bits[0] >> 8 * i);
 }
@@ -406,7 +406,7 @@ static void chunk(struct model *model) {
 	struct model_lease *lease = lease_of_token(model, false, &index);
 	uint64_t number = HD_SLOT % HD_SWITCH_SLOT_VERSION;
 
-	if (lease == NULL || HD_TOKEN == 0)
+	if (!lease || HD_TOKEN == 0)
 		COUNT(model, drop_token);
 	else if (!is_of_lease(model, &lease->is) || HD_COUNT != lease->is.count)
 		COUNT(model, drop_lease);
@@ -425,7 +425,7 @@ static void answer(struct model *model) {
 	uint32_t index;
 	struct model_lease *lease = lease_of_token(model, true, &index);
 
-	if (lease == NULL || HD_TOKEN == 0) {
+	if (!lease || HD_TOKEN == 0) {
 		COUNT(model, drop_token);
 	} else if (!is_of_lease(model, &lease->is)) {
 		COUNT(model, drop_lease);

@@ -6,9 +6,9 @@
 #include <string.h>
 
 static void *model_create(const struct golden_config *config) {
-	struct model *model = calloc(1, sizeof(*model));
+	struct model *model = calloc(1, sizeof *model);
 
-	if (model == NULL)
+	if (!model)
 		abort();
 	model->config = *config;
 	return model;
@@ -29,9 +29,9 @@ static int model_mac_set(void *self, const uint8_t mac[6], uint16_t port) {
 	for (size_t i = 0; i < model->mac_count; i++)
 		if (memcmp(model->macs[i].mac, mac, 6) == 0)
 			entry = &model->macs[i];
-	if (entry == NULL && model->mac_count == MODEL_MACS_MAX)
+	if (!entry && model->mac_count == MODEL_MACS_MAX)
 		return -1;
-	if (entry == NULL)
+	if (!entry)
 		entry = &model->macs[model->mac_count++];
 	memcpy(entry->mac, mac, 6);
 	entry->port = port;
@@ -46,9 +46,9 @@ static int model_route_set(void *self, const struct golden_route *route) {
 		if (model->routes[i].prefix == route->prefix
 		    && model->routes[i].bits == route->bits)
 			entry = &model->routes[i];
-	if (entry == NULL && model->route_count == MODEL_ROUTES_MAX)
+	if (!entry && model->route_count == MODEL_ROUTES_MAX)
 		return -1;
-	if (entry == NULL)
+	if (!entry)
 		entry = &model->routes[model->route_count++];
 	*entry = *route;
 	return 0;
@@ -62,13 +62,13 @@ static int model_lease_set(void *self, const struct hd_switch_lease *lease) {
 	if (made->live)
 		return -1;
 	made->is = *lease;
-	memcpy(made->members, lease->members, lease->member_count * sizeof(*lease->members));
+	memcpy(made->members, lease->members, lease->member_count * sizeof *lease->members);
 	for (uint32_t i = 0; i < lease->receiver_count; i++)
 		made->receivers[i] = lease->receivers[i];
 	made->is.members = NULL;
 	made->is.receivers = NULL;
-	made->cells = calloc((size_t)2 * lease->slot_count, sizeof(*made->cells));
-	if (made->cells == NULL)
+	made->cells = calloc((size_t)2 * lease->slot_count, sizeof *made->cells);
+	if (!made->cells)
 		abort();
 	made->live = true;
 	return 0;
@@ -106,7 +106,7 @@ static int model_simulate(void *self, uint32_t seed, uint32_t threshold) {
 static void model_counters(void *self, uint64_t counters[HD_SWITCH_COUNTER_COUNT]) {
 	const struct model *model = self;
 
-	memcpy(counters, model->counters, sizeof(model->counters));
+	memcpy(counters, model->counters, sizeof model->counters);
 }
 
 const struct golden_executor golden_model = {

@@ -15,19 +15,19 @@ struct native {
 };
 
 static void *native_create(const struct golden_config *config) {
-	struct native *native = calloc(1, sizeof(*native));
+	struct native *native = calloc(1, sizeof *native);
 	struct hd_switch_core_config core
 		= {.self = {.ipv4 = config->service, .udp_port = HD_SWITCH_UDP_PORT},
 		   .hash_key = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9},
 		   .memory_bytes = 1 << 26};
 
-	if (native == NULL)
+	if (!native)
 		abort();
 	memcpy(core.self.mac, config->mac, 6);
 	memcpy(core.self.router_mac, config->router_mac, 6);
 	native->self = core.self;
 	native->ports = config->ports;
-	if (hd_switch_core_create(&core, &native->core, native->error, sizeof(native->error)) < 0)
+	if (hd_switch_core_create(&core, &native->core, native->error, sizeof native->error) < 0)
 		abort();
 	return native;
 }
@@ -42,9 +42,7 @@ static void native_destroy(void *self) {
 static int native_mac_set(void *self, const uint8_t mac[6], uint16_t port) {
 	struct native *native = self;
 
-	return hd_switch_core_mac_set(
-		native->core, mac, port, native->error, sizeof(native->error)
-	);
+	return hd_switch_core_mac_set(native->core, mac, port, native->error, sizeof native->error);
 }
 
 static int native_route_set(void *self, const struct golden_route *route) {
@@ -53,34 +51,34 @@ static int native_route_set(void *self, const struct golden_route *route) {
 		= {.prefix = route->prefix, .bits = route->bits, .port = route->port};
 
 	memcpy(to.mac, route->mac, 6);
-	return hd_switch_core_route_set(native->core, &to, native->error, sizeof(native->error));
+	return hd_switch_core_route_set(native->core, &to, native->error, sizeof native->error);
 }
 
 static int native_lease_set(void *self, const struct hd_switch_lease *lease) {
 	struct native *native = self;
 
-	return hd_switch_core_lease_set(native->core, lease, native->error, sizeof(native->error));
+	return hd_switch_core_lease_set(native->core, lease, native->error, sizeof native->error);
 }
 
 static int native_lease_waits(void *self, uint16_t id, uint64_t waits) {
 	struct native *native = self;
 
 	return hd_switch_core_lease_waits(
-		native->core, id, waits, native->error, sizeof(native->error)
+		native->core, id, waits, native->error, sizeof native->error
 	);
 }
 
 static int native_lease_end(void *self, uint16_t id) {
 	struct native *native = self;
 
-	return hd_switch_core_lease_end(native->core, id, native->error, sizeof(native->error));
+	return hd_switch_core_lease_end(native->core, id, native->error, sizeof native->error);
 }
 
 static int native_simulate(void *self, uint32_t seed, uint32_t threshold) {
 	struct native *native = self;
 
 	return hd_switch_core_simulate(
-		native->core, seed, threshold, native->error, sizeof(native->error)
+		native->core, seed, threshold, native->error, sizeof native->error
 	);
 }
 
@@ -118,7 +116,7 @@ static void native_frame(
 	uint8_t *data = malloc(bytes > 0 ? bytes : 1);
 	struct hd_switch_packet packet = {.data = data, .bytes = bytes, .port = port};
 
-	if (data == NULL)
+	if (!data)
 		abort();
 	memcpy(data, frame, bytes);
 	outs->count = 0;

@@ -132,18 +132,16 @@ static int set_both(struct bursts *bursts, const struct traffic_op *op) {
 
 	for (int i = 0; i < 2; i++) {
 		if (op->kind == TRAFFIC_LEASE_SET)
-			status = hd_switch_core_lease_set(
-				cores[i], op->lease, error, sizeof(error)
-			);
+			status = hd_switch_core_lease_set(cores[i], op->lease, error, sizeof error);
 		else if (op->kind == TRAFFIC_LEASE_WAITS)
 			status = hd_switch_core_lease_waits(
-				cores[i], op->id, op->waits, error, sizeof(error)
+				cores[i], op->id, op->waits, error, sizeof error
 			);
 		else if (op->kind == TRAFFIC_LEASE_END)
-			status = hd_switch_core_lease_end(cores[i], op->id, error, sizeof(error));
+			status = hd_switch_core_lease_end(cores[i], op->id, error, sizeof error);
 		else
 			status = hd_switch_core_simulate(
-				cores[i], op->seed, op->threshold, error, sizeof(error)
+				cores[i], op->seed, op->threshold, error, sizeof error
 			);
 		if (status < 0)
 			break;
@@ -171,7 +169,7 @@ static bool fill_bursts(uint64_t seed, uint32_t steps, struct bursts *bursts) {
 			continue;
 		}
 		data = malloc(op->bytes + 1);
-		if (data == NULL)
+		if (!data)
 			abort();
 		memcpy(data, op->frame, op->bytes);
 		bursts->packets[bursts->count++] = (struct hd_switch_packet
@@ -195,13 +193,13 @@ static bool check_bursts(uint64_t seed, uint32_t steps) {
 	bool good;
 
 	bursts.count = 0;
-	if (hd_switch_core_create(&config, &bursts.one, error, sizeof(error)) < 0
-	    || hd_switch_core_create(&config, &bursts.many, error, sizeof(error)) < 0)
+	if (hd_switch_core_create(&config, &bursts.one, error, sizeof error) < 0
+	    || hd_switch_core_create(&config, &bursts.many, error, sizeof error) < 0)
 		abort();
 	good = fill_bursts(seed, steps, &bursts);
 	hd_switch_core_counters(bursts.one, a);
 	hd_switch_core_counters(bursts.many, b);
-	if (good && memcmp(a, b, sizeof(a)) != 0) {
+	if (good && memcmp(a, b, sizeof a) != 0) {
 		said = "counters of bursts";
 		good = false;
 	}
@@ -348,7 +346,7 @@ int main(int argc, char **argv) {
 	uint32_t steps = 5000;
 	int option;
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (option == 'f')
 			first = strtoull(optarg, NULL, 0);
 		else if (option == 'n')
@@ -357,7 +355,6 @@ int main(int argc, char **argv) {
 			steps = (uint32_t)strtoul(optarg, NULL, 0);
 		else
 			return 64;
-	}
 	for (uint64_t seed = first; seed < first + seeds; seed++)
 		bad += !check_seed(seed, steps);
 	printf("%llu seeds of %u operations, %llu bad\n",

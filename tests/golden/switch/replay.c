@@ -45,7 +45,7 @@ fail(const struct run *run, const char *format, ...) {
 static const json_t *field(const struct run *run, const json_t *object, const char *name) {
 	const json_t *value = json_object_get(object, name);
 
-	if (value == NULL)
+	if (!value)
 		fail(run, "no %s", name);
 	return value;
 }
@@ -117,7 +117,7 @@ static void do_config(struct run *run, const json_t *object) {
 
 	mac(run, object, "mac", config.mac);
 	mac(run, object, "router_mac", config.router_mac);
-	if (run->self != NULL)
+	if (run->self)
 		fail(run, "config: twice");
 	run->self = run->executor->create(&config);
 }
@@ -237,10 +237,10 @@ static void read_frame(
 ) {
 	const char *digits = text(run, json_array_get(pair, 1));
 
-	if (in != NULL && strcmp(digits, "=") == 0)
+	if (in && strcmp(digits, "=") == 0)
 		*out = *in;
 	else
-		out->bytes = hex(run, digits, out->frame, sizeof(out->frame));
+		out->bytes = hex(run, digits, out->frame, sizeof out->frame);
 	if (!json_is_integer(json_array_get(pair, 0)))
 		fail(run, "frame: no port");
 	out->port = (uint16_t)json_integer_value(json_array_get(pair, 0));
@@ -305,12 +305,12 @@ static void do_line(struct run *run, json_t *line) {
 	}
 	if (json_object_get(line, "case") != NULL) {
 		(void)snprintf(
-			run->name, sizeof(run->name), "%s", text(run, json_object_get(line, "case"))
+			run->name, sizeof run->name, "%s", text(run, json_object_get(line, "case"))
 		);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
-		if (name != NULL && strcmp(name, acts[i].name) == 0) {
+	for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+		if (name && strcmp(name, acts[i].name) == 0) {
 			acts[i].act(run, json_object_get(line, name));
 			return;
 		}
@@ -323,26 +323,26 @@ int replay(const char *path, const struct golden_executor *executor, size_t *fra
 	static char line[1 << 20];
 	FILE *file = fopen(path, "r");
 
-	if (file == NULL) {
+	if (!file) {
 		perror(path);
 		return 1;
 	}
-	memset(&run, 0, sizeof(run));
+	memset(&run, 0, sizeof run);
 	run.executor = executor;
 	run.path = path;
 	run.name[0] = '-';
-	while (fgets(line, sizeof(line), file) != NULL) {
+	while (fgets(line, sizeof line, file)) {
 		json_error_t error;
 		json_t *object = json_loads(line, 0, &error);
 
 		run.line++;
-		if (object == NULL)
+		if (!object)
 			fail(&run, "%s", error.text);
 		do_line(&run, object);
 		json_decref(object);
 	}
 	(void)fclose(file);
-	if (run.self != NULL)
+	if (run.self)
 		executor->destroy(run.self);
 	*frames = run.frames;
 	return 0;

@@ -17,7 +17,7 @@ static const struct golden_executor *const executors[] = {
 };
 
 static const struct golden_executor *find(const char *name) {
-	for (size_t i = 0; i < sizeof(executors) / sizeof(executors[0]); i++)
+	for (size_t i = 0; i < sizeof executors / sizeof executors[0]; i++)
 		if (strcmp(executors[i]->name, name) == 0)
 			return executors[i];
 	return NULL;
@@ -26,7 +26,7 @@ static const struct golden_executor *find(const char *name) {
 int main(int argc, char **argv) {
 	const struct golden_executor *executor = argc > 1 ? find(argv[1]) : NULL;
 
-	if (executor == NULL || argc < 3) {
+	if (!executor || argc < 3) {
 		(void)fprintf(stderr, "usage: switch_vectors model|native|swx FILE...\n");
 		return 64;
 	}

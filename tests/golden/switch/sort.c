@@ -24,7 +24,7 @@ void golden_sort(struct golden_outs *outs) {
 		if (to == i)
 			continue;
 		out = outs->out[i];
-		memmove(&outs->out[to + 1], &outs->out[to], (i - to) * sizeof(out));
+		memmove(&outs->out[to + 1], &outs->out[to], (i - to) * sizeof out);
 		outs->out[to] = out;
 	}
 }

@@ -22,18 +22,18 @@ struct swx {
 
 static void *swx_create(const struct golden_config *config) {
 	static const struct dpdk_eal eal = {.prefix = "heddle-golden", .memory_bytes = 128 << 20};
-	struct swx *swx = calloc(1, sizeof(*swx));
+	struct swx *swx = calloc(1, sizeof *swx);
 	const char *path = getenv("HEDDLE_SPEC");
 
-	if (swx == NULL || path == NULL)
+	if (!swx || !path)
 		abort();
 	swx->self
 		= (struct hd_switch_self){.ipv4 = config->service, .udp_port = HD_SWITCH_UDP_PORT};
 	memcpy(swx->self.mac, config->mac, 6);
 	memcpy(swx->self.router_mac, config->router_mac, 6);
 	swx->ports = config->ports;
-	if (dpdk_start_eal(&eal, swx->error, sizeof(swx->error)) < 0
-	    || hd_swx_open(path, "golden", &swx->self, &swx->x, swx->error, sizeof(swx->error))
+	if (dpdk_start_eal(&eal, swx->error, sizeof swx->error) < 0
+	    || hd_swx_open(path, "golden", &swx->self, &swx->x, swx->error, sizeof swx->error)
 		    < 0) {
 		(void)fprintf(stderr, "%s\n", swx->error);
 		abort();
@@ -58,7 +58,7 @@ static int swx_mac_set(void *self, const uint8_t mac[6], uint16_t port) {
 	struct swx *swx = self;
 
 	return said(
-		swx, swx->x.ops->mac_set(swx->x.self, mac, port, swx->error, sizeof(swx->error))
+		swx, swx->x.ops->mac_set(swx->x.self, mac, port, swx->error, sizeof swx->error)
 	);
 }
 
@@ -68,27 +68,27 @@ static int swx_route_set(void *self, const struct golden_route *route) {
 		= {.prefix = route->prefix, .bits = route->bits, .port = route->port};
 
 	memcpy(to.mac, route->mac, 6);
-	return said(swx, swx->x.ops->route_set(swx->x.self, &to, swx->error, sizeof(swx->error)));
+	return said(swx, swx->x.ops->route_set(swx->x.self, &to, swx->error, sizeof swx->error));
 }
 
 static int swx_lease_set(void *self, const struct hd_switch_lease *lease) {
 	struct swx *swx = self;
 
-	return said(swx, swx->x.ops->lease_set(swx->x.self, lease, swx->error, sizeof(swx->error)));
+	return said(swx, swx->x.ops->lease_set(swx->x.self, lease, swx->error, sizeof swx->error));
 }
 
 static int swx_lease_waits(void *self, uint16_t id, uint64_t waits) {
 	struct swx *swx = self;
 
 	return said(
-		swx, swx->x.ops->lease_waits(swx->x.self, id, waits, swx->error, sizeof(swx->error))
+		swx, swx->x.ops->lease_waits(swx->x.self, id, waits, swx->error, sizeof swx->error)
 	);
 }
 
 static int swx_lease_end(void *self, uint16_t id) {
 	struct swx *swx = self;
 
-	return said(swx, swx->x.ops->lease_end(swx->x.self, id, swx->error, sizeof(swx->error)));
+	return said(swx, swx->x.ops->lease_end(swx->x.self, id, swx->error, sizeof swx->error));
 }
 
 static int swx_simulate(void *self, uint32_t seed, uint32_t threshold) {
@@ -96,7 +96,7 @@ static int swx_simulate(void *self, uint32_t seed, uint32_t threshold) {
 
 	return said(
 		swx,
-		swx->x.ops->simulate(swx->x.self, seed, threshold, swx->error, sizeof(swx->error))
+		swx->x.ops->simulate(swx->x.self, seed, threshold, swx->error, sizeof swx->error)
 	);
 }
 
@@ -134,7 +134,7 @@ static void swx_frame(
 		= {.data = swx->room + HD_SWITCH_HEADROOM_BYTES, .bytes = bytes, .port = port};
 
 	/* What stood in a buffer before must not matter. */
-	memset(swx->room, 0xff, sizeof(swx->room));
+	memset(swx->room, 0xff, sizeof swx->room);
 	memcpy(packet.data, frame, bytes);
 	outs->count = 0;
 	swx->x.ops->burst(swx->x.self, &packet, 1);

@@ -117,7 +117,7 @@ void traffic_make_lease(
 	uint32_t members,
 	uint32_t receivers
 ) {
-	memset(lease, 0, sizeof(*lease));
+	memset(lease, 0, sizeof *lease);
 	lease->is = (struct hd_switch_lease){
 		.id = id,
 		.job = (uint32_t)hd_random_u64(random),
@@ -159,7 +159,7 @@ static void draw_lease(struct traffic *traffic, struct traffic_lease *lease) {
 		one_in(traffic, 5) ? 1 + below(traffic, HD_SWITCH_RECEIVERS_MAX) : 0
 	);
 	if (!traffic->portable) {
-		lease->is.count = counts[below(traffic, sizeof(counts) / sizeof(counts[0]))];
+		lease->is.count = counts[below(traffic, sizeof counts / sizeof counts[0])];
 		lease->is.dtype = one_in(traffic, 3) ? HD_DTYPE_FP32 : HD_DTYPE_FIXED32;
 	}
 }
@@ -172,7 +172,7 @@ static uint32_t draw_float(struct traffic *traffic, bool wild) {
 	float value = (float)hd_random_unit(&traffic->random) - 0.5F;
 	uint32_t bits;
 
-	memcpy(&bits, &value, sizeof(bits));
+	memcpy(&bits, &value, sizeof bits);
 	bits = wild && one_in(traffic, 40) ? odd[below(traffic, 5)] : bits;
 	return __builtin_bswap32(bits);
 }
@@ -290,7 +290,7 @@ void traffic_tables(const struct golden_executor *executor, void *self) {
 		traffic_put(mac, 6, 0x020a00000000 | i);
 		(void)executor->mac_set(self, mac, i);
 	}
-	for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++)
+	for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++)
 		(void)executor->route_set(self, &routes[i]);
 }
 
@@ -357,7 +357,7 @@ static void take_out(struct traffic *traffic, struct traffic_op *op, struct traf
 }
 
 void traffic_init(struct traffic *traffic, uint64_t seed, bool portable) {
-	memset(traffic, 0, sizeof(*traffic));
+	memset(traffic, 0, sizeof *traffic);
 	hd_random_init(&traffic->random, seed);
 	traffic->portable = portable;
 }

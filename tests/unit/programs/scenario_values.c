@@ -145,7 +145,7 @@ static json_t *job(const struct hd_scenario_job *j) {
 	json_object_set_new(out, "target_accuracy", json_real(j->target_accuracy));
 	(void)snprintf(
 		sync,
-		sizeof(sync),
+		sizeof sync,
 		j->sync_count > 0 ? "%s:%u" : "%s",
 		hd_sync_name(j->sync),
 		j->sync_count
@@ -213,7 +213,7 @@ int main(int argc, char **argv) {
 
 	if (argc != 2)
 		return EX_USAGE;
-	if (hd_scenario_read(argv[1], &scenario, error, sizeof(error)) < 0) {
+	if (hd_scenario_read(argv[1], &scenario, error, sizeof error) < 0) {
 		(void)fprintf(stderr, "%s\n", error);
 		return EX_DATAERR;
 	}

@@ -147,7 +147,7 @@ static const struct hd_core_ops end_ops
 
 struct end *end_open(struct world *world, uint8_t role, uint32_t ipv4) {
 	static uint8_t seeds = 1;
-	struct end *end = calloc(1, sizeof(*end));
+	struct end *end = calloc(1, sizeof *end);
 	struct hd_endpoint_config config = {
 		.name = hd_role_name(role),
 		.role = role,
@@ -158,10 +158,10 @@ struct end *end_open(struct world *world, uint8_t role, uint32_t ipv4) {
 		.owner = end,
 	};
 
-	memset(config.seed, seeds++, sizeof(config.seed));
+	memset(config.seed, seeds++, sizeof config.seed);
 	config.seed[0] = role;
 	end->role = role;
-	end->inbox = calloc(END_INBOX_MAX, sizeof(*end->inbox));
+	end->inbox = calloc(END_INBOX_MAX, sizeof *end->inbox);
 	hd_path_init(&end->path, 1506);
 	assert_int_equal(hd_endpoint_create(&config, &end->endpoint), 0);
 	end->node.node = (struct hd_node){&end_ops, end};
@@ -284,7 +284,7 @@ static bool is_registered(void *what) {
 }
 
 struct world *world_open(uint32_t workers, const struct hd_aggregator_config *config) {
-	struct world *world = calloc(1, sizeof(*world));
+	struct world *world = calloc(1, sizeof *world);
 
 	net_open(&world->net);
 	if (config)
@@ -294,7 +294,7 @@ struct world *world_open(uint32_t workers, const struct hd_aggregator_config *co
 	world->config.key_id = 7;
 	world->config.controller = (struct hd_addr){CONTROLLER_IP, HD_PORT};
 	world->config.data = (struct hd_addr){AGGREGATOR_IP, HD_PORT};
-	memset(world->config.seed, 0xee, sizeof(world->config.seed));
+	memset(world->config.seed, 0xee, sizeof world->config.seed);
 	assert_int_equal(hd_aggregator_create(&world->config, &world->aggregator), 0);
 	world->node = (struct net_node){.node = {&hd_aggregator_ops, world->aggregator}};
 	net_add(&world->net, &world->node, AGGREGATOR_IP);
@@ -339,7 +339,7 @@ const struct hd_aggregator_stats *world_stats(const struct world *world) {
 /* --- groups ---------------------------------------------------------------------------------- */
 
 void plan_make(struct plan *plan, uint64_t group, uint32_t inputs, uint64_t bytes) {
-	memset(plan, 0, sizeof(*plan));
+	memset(plan, 0, sizeof *plan);
 	plan->message.job = JOB;
 	plan->message.group = group;
 	plan->message.epoch = 3;
@@ -371,11 +371,11 @@ void plan_to(struct plan *plan, const struct end *end, uint64_t token) {
 void plan_say(struct world *world, const struct plan *plan) {
 	static uint8_t inputs[HD_GROUP_BLOB_BYTES_MAX], outputs[HD_GROUP_BLOB_BYTES_MAX];
 	struct hd_message message = {.kind = HD_MSG_GROUP, .group = plan->message};
-	int bytes = hd_group_put_inputs(plan->inputs, plan->input_count, inputs, sizeof(inputs));
+	int bytes = hd_group_put_inputs(plan->inputs, plan->input_count, inputs, sizeof inputs);
 
 	assert_true(bytes > 0);
 	message.group.inputs = (struct hd_blob){inputs, (uint32_t)bytes};
-	bytes = hd_group_put_outputs(plan->outputs, plan->output_count, outputs, sizeof(outputs));
+	bytes = hd_group_put_outputs(plan->outputs, plan->output_count, outputs, sizeof outputs);
 	assert_true(bytes > 0);
 	message.group.outputs = (struct hd_blob){outputs, (uint32_t)bytes};
 	end_say(world->controller, &message);

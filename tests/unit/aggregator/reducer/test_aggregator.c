@@ -29,7 +29,7 @@ static void fill(const char *members) {
 	for (uint32_t w = 0; w < WORLD_WORKERS_MAX; w++)
 		for (uint32_t i = 0; i < VALUES; i++)
 			update[w][i] = value_of(w, i);
-	memcpy(sum, update[members[0] - '0'], sizeof(sum));
+	memcpy(sum, update[members[0] - '0'], sizeof sum);
 	for (const char *m = members + 1; *m; m++)
 		for (uint32_t i = 0; i < VALUES; i++)
 			sum[i] += update[*m - '0'][i];

@@ -19,7 +19,7 @@
 static float update[WORLD_WORKERS_MAX][VALUES], sum[VALUES];
 
 static void fill(uint32_t workers) {
-	memset(sum, 0, sizeof(sum));
+	memset(sum, 0, sizeof sum);
 	for (uint32_t w = 0; w < workers; w++)
 		for (uint32_t i = 0; i < VALUES; i++) {
 			update[w][i] = (float)((i * 31 + w * 17) % 1000);
@@ -347,13 +347,13 @@ static void test_hostile_packets(void **state) {
 			.chunk = (uint32_t)hd_random_below(&random, 200),
 			.count = HD_CHUNK_BYTES_DEFAULT / 4,
 		};
-		size_t bytes = hd_random_below(&random, sizeof(packet) + 1);
+		size_t bytes = hd_random_below(&random, sizeof packet + 1);
 
-		for (size_t b = 0; b < sizeof(packet); b++)
+		for (size_t b = 0; b < sizeof packet; b++)
 			packet[b] = (uint8_t)hd_random_u64(&random);
 		if (i % 3 != 0) {
 			hd_chunk_encode(&header, packet);
-			bytes = i % 3 == 1 ? sizeof(packet) : bytes;
+			bytes = i % 3 == 1 ? sizeof packet : bytes;
 		}
 		deliver(world, packet, bytes);
 		if (i % 400 == 0)
@@ -461,7 +461,7 @@ static void test_tree(void **state) {
 	config.name = config.host = "upper";
 	config.controller = root->node.addr;
 	config.data = (struct hd_addr){AGGREGATOR_IP + 1, HD_PORT};
-	memset(config.seed, 0xdd, sizeof(config.seed));
+	memset(config.seed, 0xdd, sizeof config.seed);
 	assert_int_equal(hd_aggregator_create(&config, &upper), 0);
 	node = (struct net_node){.node = {&hd_aggregator_ops, upper}};
 	net_add(&world->net, &node, AGGREGATOR_IP + 1);

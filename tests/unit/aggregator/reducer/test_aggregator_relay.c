@@ -22,7 +22,7 @@ static void fill(uint32_t workers) {
 		for (uint32_t i = 0; i < VALUES; i++)
 			update[w][i]
 				= (float)((i * 2654435761U + w * 40503U) >> 8 & 0xffff) / 977.0F;
-	memcpy(sum, update[0], sizeof(sum));
+	memcpy(sum, update[0], sizeof sum);
 	for (uint32_t w = 1; w < workers; w++)
 		for (uint32_t i = 0; i < VALUES; i++)
 			sum[i] += update[w][i];

@@ -64,7 +64,7 @@ static void open_scene(struct scene *s, uint32_t workers, uint64_t early_bytes) 
 	struct hd_aggregator_config config = {.early_bytes = early_bytes};
 	uint64_t all = 0;
 
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	s->count = workers;
 	s->world = world_open(workers, &config);
 	for (uint32_t i = 0; i < workers; i++) {
@@ -91,8 +91,8 @@ static void close_scene(struct scene *s) {
 
 /* The very bytes that one update with these runs would have. */
 static void assert_union(const struct scene *s, const struct end_recv *got) {
-	struct hd_run *runs = calloc(VALUES, sizeof(*runs));
-	float *x = malloc(VALUES * sizeof(*x));
+	struct hd_run *runs = calloc(VALUES, sizeof *runs);
+	float *x = malloc(VALUES * sizeof *x);
 	size_t count = 0, values = 0;
 	uint64_t bytes;
 	uint8_t *wire;
@@ -220,9 +220,9 @@ static void test_a_broken_member(void **state) {
 	(void)state;
 	hd_random_init(&dice, 70);
 	open_scene(&s, 3, 0);
-	memcpy(&word, s.member[2].wire + (size_t)4 * HD_CHUNK_BYTES_DEFAULT, sizeof(word));
+	memcpy(&word, s.member[2].wire + (size_t)4 * HD_CHUNK_BYTES_DEFAULT, sizeof word);
 	word -= word & HD_RUN_FIRST_MAX;
-	memcpy(s.member[2].wire + (size_t)4 * HD_CHUNK_BYTES_DEFAULT, &word, sizeof(word));
+	memcpy(s.member[2].wire + (size_t)4 * HD_CHUNK_BYTES_DEFAULT, &word, sizeof word);
 	for (uint32_t i = 0; i < 3; i++)
 		plan_push(s.world, &s.plan, i, s.member[i].wire);
 	world_run(s.world, HD_SECOND);

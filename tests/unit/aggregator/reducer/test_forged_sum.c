@@ -28,7 +28,7 @@ static void test_sum(void **state) {
 			sum[i] += update[w][i];
 		}
 	}
-	for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+	for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
 		struct world *world = world_open(MEMBERS, NULL);
 		struct end_recv *got;
 		struct plan plan;

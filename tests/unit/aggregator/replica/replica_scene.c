@@ -27,14 +27,14 @@ static void note_version(struct scene *s) {
 	const float *model = hd_server_model(s->net.server, s->worker->job, &values);
 	hd_version version = hd_server_version(s->net.server, s->worker->job);
 
-	if (model == NULL || (h->count > 0 && h->version[h->count - 1] == version))
+	if (!model || (h->count > 0 && h->version[h->count - 1] == version))
 		return;
 	assert_true(h->count < VERSIONS);
 	h->version[h->count] = version;
-	memcpy(h->model[h->count], model, sizeof(h->model[0]));
+	memcpy(h->model[h->count], model, sizeof h->model[0]);
 	memcpy(h->momentum[h->count],
 	       hd_server_momentum(s->net.server, s->worker->job),
-	       sizeof(h->momentum[0]));
+	       sizeof h->momentum[0]);
 	h->count++;
 }
 
@@ -45,17 +45,17 @@ static void check_replica(struct scene *s) {
 	hd_version version = hd_server_version(s->replica, s->worker->job);
 	size_t i = 0;
 
-	if (model == NULL || version == 0)
+	if (!model || version == 0)
 		return; /* nothing yet, or half applied */
 	while (i < h->count && h->version[i] != version)
 		i++;
 	if (i == h->count)
 		return; /* promoted: it has its own history now */
-	assert_memory_equal(model, h->model[i], sizeof(h->model[0]));
+	assert_memory_equal(model, h->model[i], sizeof h->model[0]);
 	assert_memory_equal(
 		hd_server_momentum(s->replica, s->worker->job),
 		h->momentum[i],
-		sizeof(h->momentum[0])
+		sizeof h->momentum[0]
 	);
 	s->farthest = fmax(s->farthest, distance(model, h->model[h->count - 1]));
 }
@@ -88,7 +88,7 @@ static void carry(struct scene *s, const struct hd_msg_request *request) {
 		fake_send(s->replica_minds, &message);
 		return;
 	}
-	assert_true(request->round < ROUNDS && s->updates[request->round] != NULL);
+	assert_true(request->round < ROUNDS && s->updates[request->round]);
 	fake_expect(s->replica_minds, &expect);
 	s->carrier->dtype = request->dtype;
 	fake_push(
@@ -198,18 +198,18 @@ void replica_start(struct scene *s, uint64_t memory) {
 		.controller = {REPLICA_MIND_IP, HD_PORT},
 		.data = {REPLICA_IP, HD_PORT},
 		.memory_bytes = memory,
-		.step_values = step != NULL ? strtoull(step, NULL, 10) : 0,
+		.step_values = step ? strtoull(step, NULL, 10) : 0,
 	};
-	memset(config->seed, 77 + (int)s->net.lives++ + scene_seed, sizeof(config->seed));
+	memset(config->seed, 77 + (int)s->net.lives++ + scene_seed, sizeof config->seed);
 	assert_int_equal(hd_server_create(config, &s->replica), 0);
 	s->replica_node = (struct net_node){.node = {&hd_server_ops, s->replica}};
 	net_add(&s->net, &s->replica_node, REPLICA_IP);
 }
 
 static struct scene *open_as(uint64_t replica_memory, bool unsealed) {
-	struct scene *s = calloc(1, sizeof(*s));
+	struct scene *s = calloc(1, sizeof *s);
 
-	s->history = calloc(1, sizeof(*s->history));
+	s->history = calloc(1, sizeof *s->history);
 	hd_random_init(&s->random, 3);
 	net_open(&s->net);
 	spec_make(&s->spec, s->tensors, VALUES);
@@ -331,7 +331,7 @@ bool in_step(struct scene *s, uint64_t number) {
 	const struct hd_msg_follow *f = last_follow(s);
 
 	(void)number;
-	return f != NULL && f->state == HD_FOLLOW_STEP;
+	return f && f->state == HD_FOLLOW_STEP;
 }
 
 void follow(struct scene *s, double div_max) {

@@ -28,7 +28,7 @@ void stage_open(struct stage *t, uint64_t replica_memory) {
 void stage_close(struct stage *t) {
 	fake_close(t->other);
 	fake_close(t->aggregator);
-	if (t->second != NULL)
+	if (t->second)
 		fake_close(t->second);
 	scene_close(t->scene);
 	for (uint32_t i = 0; i < t->count; i++)
@@ -41,7 +41,7 @@ const struct hd_server_stats *stats(const struct stage *t) {
 
 struct sum *sum_make(struct stage *t, uint8_t dtype) {
 	struct scene *s = t->scene;
-	struct sum *sum = calloc(1, sizeof(*sum));
+	struct sum *sum = calloc(1, sizeof *sum);
 	float wide[VALUES];
 
 	assert_true(t->count < MADE_MAX);
@@ -65,7 +65,7 @@ struct sum *sum_make(struct stage *t, uint8_t dtype) {
 	else if (dtype == HD_DTYPE_FIXED32)
 		(void)hd_fixed_from_f32((void *)sum->values, wide, VALUES, 1, -20);
 	else
-		memcpy(sum->values, wide, sizeof(wide));
+		memcpy(sum->values, wide, sizeof wide);
 	sum->message = (struct hd_msg_members){
 		.job = s->worker->job,
 		.epoch = 1,
@@ -151,7 +151,7 @@ void assert_nothing_held(const struct stage *t) {
 
 	assert_int_equal(job->open_count, 0);
 	assert_int_equal(job->replica->sum_count, 0);
-	for (idle = job->pool; idle != NULL; idle = idle->next)
+	for (idle = job->pool; idle; idle = idle->next)
 		used--;
 	for (int i = 0; i < 2; i++)
 		used -= job->spare[i] != NULL;

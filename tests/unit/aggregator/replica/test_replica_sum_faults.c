@@ -87,7 +87,7 @@ static void test_lost_by_its_aggregator(void **state) {
 		}
 		run_until(t.scene, replica_at, t.scene->base);
 		assert_int_equal(stats(&t)->states_taken, states + 1);
-		if (t.second == NULL)
+		if (!t.second)
 			t.second = aggregator_at(t.scene, 3 + (uint16_t)i, REPLICA_IP);
 		assert_int_equal(report_of(&t, sum)->outcome, HD_OUTCOME_FAILED);
 	}

@@ -44,8 +44,8 @@ static void spoil(struct net_packet *made) {
 	} else if (made->data[2] != plain) {
 		head += HD_SEAL_BYTES;
 	}
-	for (size_t at = head; at + sizeof(wrong) <= made->bytes; at += 4)
-		memcpy(made->data + at, &wrong, sizeof(wrong));
+	for (size_t at = head; at + sizeof wrong <= made->bytes; at += 4)
+		memcpy(made->data + at, &wrong, sizeof wrong);
 }
 
 bool forge(struct net *net, const struct net_packet *packet) {

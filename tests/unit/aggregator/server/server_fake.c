@@ -42,9 +42,8 @@ static void fake_answer_register(
 	answer.registered.epoch = fake->epoch;
 	answer.registered.scheduled = 1;
 	assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
-	if (!fake->silent && message->role == HD_ROLE_SERVER) {
+	if (!fake->silent && message->role == HD_ROLE_SERVER)
 		fake_say_serve(fake, session, hd_job_id("t", "job"), now, sink);
-	}
 }
 
 static void fake_message(
@@ -57,24 +56,18 @@ static void fake_message(
 	struct fake *fake = owner;
 
 	if (message->kind == HD_MSG_SACK) {
-		for (size_t i = 0; i < FAKE_SENDS_MAX; i++) {
-			if (fake->sends[i] != NULL
-			    && hd_send_token(fake->sends[i]) == message->sack.token) {
+		for (size_t i = 0; i < FAKE_SENDS_MAX; i++)
+			if (fake->sends[i] && hd_send_token(fake->sends[i]) == message->sack.token)
 				hd_send_sack(fake->sends[i], now, &message->sack);
-			}
-		}
 		fake->sacks++;
 		return;
 	}
-	if (message->kind == HD_MSG_REFUSE) {
-		hd_text_copy(fake->refused, sizeof(fake->refused), message->refuse.text);
-	}
-	if (message->kind == HD_MSG_REGISTER) {
+	if (message->kind == HD_MSG_REFUSE)
+		hd_text_copy(fake->refused, sizeof fake->refused, message->refuse.text);
+	if (message->kind == HD_MSG_REGISTER)
 		fake_answer_register(fake, session, &message->register_, now, sink);
-	}
-	if (message->kind == HD_MSG_STATE && message->state.generation == 0 && !fake->silent) {
+	if (message->kind == HD_MSG_STATE && message->state.generation == 0 && !fake->silent)
 		fake_say_serve(fake, session, message->state.job, now, sink);
-	}
 	assert_true(fake->inbox_count < FAKE_INBOX_MAX);
 	fake->inbox[fake->inbox_count++] = *message;
 }
@@ -106,17 +99,14 @@ static void fake_chunk(struct fake *fake, hd_ns now, const struct hd_packet *pac
 	assert_int_equal(
 		hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &bytes), 0
 	);
-	for (size_t i = 0; i < fake->inbox_count; i++) {
+	for (size_t i = 0; i < fake->inbox_count; i++)
 		if (fake->inbox[i].kind == HD_MSG_PULL_STATE
-		    && fake->inbox[i].pull_state.token == header.token) {
+		    && fake->inbox[i].pull_state.token == header.token)
 			state = &fake->inbox[i];
-		}
-	}
-	if (state == NULL || header.round != fake->recv_round) {
+	if (!state || header.round != fake->recv_round)
 		return;
-	}
 	fake->mixed = fake->mixed || header.version != state->pull_state.version;
-	if (fake->recv == NULL) {
+	if (!fake->recv) {
 		struct hd_recv_config config = {
 			.token = header.token,
 			.job = header.job,
@@ -132,24 +122,22 @@ static void fake_chunk(struct fake *fake, hd_ns now, const struct hd_packet *pac
 		fake->pulled_version = header.version;
 	}
 	if (header.token == fake->recv_token
-	    && hd_recv_chunk(fake->recv, now, &header, payload, bytes) == HD_RECV_DONE) {
+	    && hd_recv_chunk(fake->recv, now, &header, payload, bytes) == HD_RECV_DONE)
 		fake->pulled_done = true;
-	}
 }
 
 static void fake_sack(struct fake *fake, hd_ns now, struct hd_sink *sink) {
 	struct hd_message message = {.kind = HD_MSG_SACK};
 
-	if (fake->recv == NULL || !fake->open || !hd_recv_sack_due(fake->recv, now)) {
+	if (!fake->recv || !fake->open || !hd_recv_sack_due(fake->recv, now))
 		return;
-	}
 	hd_recv_sack(fake->recv, now, 1 << 20, &message.sack);
 	hd_session_send_once(fake->session, &message, now, sink);
 }
 
 static void fake_poll(struct fake *fake, hd_ns now, struct hd_sink *sink) {
 	for (size_t i = 0; i < FAKE_SENDS_MAX; i++) {
-		if (fake->sends[i] != NULL) {
+		if (fake->sends[i]) {
 			while (hd_send_poll(fake->sends[i], now, 64, sink) == 64) {}
 		}
 	}
@@ -168,11 +156,10 @@ static void fake_receive(
 	for (size_t i = 0; i < count; i++) {
 		int type = hd_packet_classify(packets[i].data, packets[i].bytes, &version);
 
-		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED) {
+		if (type == HD_PACKET_CHUNK || type == HD_PACKET_SEALED)
 			fake_chunk(fake, now, &packets[i]);
-		} else {
+		else
 			hd_endpoint_receive(fake->endpoint, now, &packets[i], sink);
-		}
 	}
 	fake_sack(fake, now, sink);
 	fake_poll(fake, now, sink);
@@ -190,12 +177,10 @@ static hd_ns fake_deadline(const void *core) {
 	const struct fake *fake = core;
 	hd_ns next = hd_endpoint_deadline(fake->endpoint);
 
-	for (size_t i = 0; i < FAKE_SENDS_MAX; i++) {
-		if (fake->sends[i] != NULL) {
+	for (size_t i = 0; i < FAKE_SENDS_MAX; i++)
+		if (fake->sends[i])
 			next = hd_ns_min(next, hd_send_deadline(fake->sends[i]));
-		}
-	}
-	return fake->recv != NULL ? hd_ns_min(next, hd_recv_deadline(fake->recv)) : next;
+	return fake->recv ? hd_ns_min(next, hd_recv_deadline(fake->recv)) : next;
 }
 
 static const struct hd_core_ops fake_ops
@@ -207,7 +192,7 @@ static bool fake_is_open(void *what) {
 
 static struct fake *fake_make(struct net *net, uint8_t role, uint32_t ipv4) {
 	static uint8_t seeds = 100; /* every fake of the program has its own boot id */
-	struct fake *fake = calloc(1, sizeof(*fake));
+	struct fake *fake = calloc(1, sizeof *fake);
 	struct hd_endpoint_config config = {
 		.name = hd_role_name(role),
 		.role = role,
@@ -218,10 +203,10 @@ static struct fake *fake_make(struct net *net, uint8_t role, uint32_t ipv4) {
 		.owner = fake,
 	};
 
-	memset(config.seed, seeds++, sizeof(config.seed));
+	memset(config.seed, seeds++, sizeof config.seed);
 	config.seed[0] = role;
 	fake->role = role;
-	fake->inbox = calloc(FAKE_INBOX_MAX, sizeof(*fake->inbox));
+	fake->inbox = calloc(FAKE_INBOX_MAX, sizeof *fake->inbox);
 	hd_path_init(&fake->path, 1500);
 	assert_int_equal(hd_endpoint_create(&config, &fake->endpoint), 0);
 	fake->node.node = (struct hd_node){&fake_ops, fake};
@@ -279,9 +264,8 @@ void fake_kill(struct fake *fake) {
 
 void fake_close(struct fake *fake) {
 	net_remove(fake->node.net, &fake->node);
-	for (size_t i = 0; i < FAKE_SENDS_MAX; i++) {
+	for (size_t i = 0; i < FAKE_SENDS_MAX; i++)
 		hd_send_destroy(fake->sends[i]);
-	}
 	hd_recv_destroy(fake->recv);
 	hd_endpoint_destroy(fake->endpoint);
 	free(fake->inbox);
@@ -297,9 +281,8 @@ void fake_send(struct fake *fake, const struct hd_message *message) {
 size_t fake_count(const struct fake *fake, uint8_t kind) {
 	size_t count = 0;
 
-	for (size_t i = 0; i < fake->inbox_count; i++) {
+	for (size_t i = 0; i < fake->inbox_count; i++)
 		count += fake->inbox[i].kind == kind ? 1 : 0;
-	}
 	return count;
 }
 
@@ -319,9 +302,8 @@ static bool fake_has(void *what) {
 		const struct hd_message *message = &awaited->fake->inbox[i];
 
 		if (message->kind != awaited->kind
-		    || (awaited->round != 0 && message->outcome.round != awaited->round)) {
+		    || (awaited->round != 0 && message->outcome.round != awaited->round))
 			continue;
-		}
 		if (index-- == 0) {
 			awaited->found = message;
 			return true;
@@ -347,13 +329,13 @@ const struct hd_msg_outcome *fake_outcome(struct fake *fake, uint32_t round) {
 void fake_join(struct fake *fake, const struct hd_jobspec *spec) {
 	static uint8_t data[HD_MESSAGE_BYTES_MAX];
 	struct hd_message message = {.kind = HD_MSG_JOIN};
-	int bytes = hd_jobspec_encode(spec, data, sizeof(data));
+	int bytes = hd_jobspec_encode(spec, data, sizeof data);
 
 	assert_true(bytes > 0);
 	fake->job = hd_job_id(spec->tenant, spec->name);
 	message.join.job = fake->job;
 	message.join.worker = fake->rank;
-	hd_text_copy(message.join.host, sizeof(message.join.host), "h1");
+	hd_text_copy(message.join.host, sizeof message.join.host, "h1");
 	message.join.spec = (struct hd_blob){data, (uint32_t)bytes};
 	fake_send(fake, &message);
 }
@@ -439,11 +421,10 @@ struct hd_send *fake_push(
 	if (fake->granted_bps > 0)
 		config.segments
 			= (struct hd_segs){1, {{net->now, fake->granted_bps, config.bytes}}};
-	while (at < FAKE_SENDS_MAX && fake->sends[at] != NULL
+	while (at < FAKE_SENDS_MAX && fake->sends[at]
 	       && hd_send_stats(fake->sends[at])->state != HD_SEND_DONE
-	       && hd_send_stats(fake->sends[at])->state != HD_SEND_FAILED) {
+	       && hd_send_stats(fake->sends[at])->state != HD_SEND_FAILED)
 		at++;
-	}
 	assert_true(at < FAKE_SENDS_MAX);
 	hd_send_destroy(fake->sends[at]);
 	assert_int_equal(hd_send_create(&config, net->now, &fake->sends[at]), 0);
@@ -474,7 +455,7 @@ void fake_members(
 ) {
 	uint8_t data[HD_GROUP_MEMBERS_MAX * HD_GROUP_MEMBER_BYTES];
 	struct hd_message message = {.kind = HD_MSG_MEMBERS};
-	int bytes = hd_group_put_members(list, count, data, sizeof(data));
+	int bytes = hd_group_put_members(list, count, data, sizeof data);
 
 	assert_true(bytes >= 0);
 	message.members = *members;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 int job_setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	net_server(&f->net, &f->config);
@@ -26,7 +26,6 @@ void job_update(float *g, uint16_t rank, uint32_t round) {
 	struct hd_random random;
 
 	hd_random_init(&random, rank * 1000003ULL + round);
-	for (size_t i = 0; i < VALUES; i++) {
+	for (size_t i = 0; i < VALUES; i++)
 		g[i] = (float)(hd_random_unit(&random) - 0.5);
-	}
 }

@@ -31,11 +31,10 @@ static void net_send(
 
 	packet.data = malloc(packet.bytes);
 	memcpy(packet.data, head, head_bytes);
-	if (payload_bytes > 0) {
+	if (payload_bytes > 0)
 		memcpy(packet.data + head_bytes, payload, payload_bytes);
-	}
 	net->sent++;
-	if (from->down || (net->lose != NULL && net->lose(net, &packet))) {
+	if (from->down || (net->lose && net->lose(net, &packet))) {
 		free(packet.data);
 		net->lost++;
 		return;
@@ -107,22 +106,20 @@ static hd_ns net_next(const struct net *net) {
 }
 
 static void net_step(struct net *net) {
-	while (net->count > 0 && net->packets[net->first].at <= net->now) {
+	while (net->count > 0 && net->packets[net->first].at <= net->now)
 		net_deliver_one(net);
-	}
 	for (size_t i = 0; i < net->node_count; i++) {
 		struct net_node *node = net->nodes[i];
 
-		if (node->node.ops->deadline(node->node.core) <= net->now) {
+		if (node->node.ops->deadline(node->node.core) <= net->now)
 			node->node.ops->tick(node->node.core, net->now, &node->sink);
-		}
 	}
 }
 
 void net_run_until(struct net *net, bool (*done)(void *what), void *what, hd_ns limit) {
 	hd_ns end = net->now + limit;
 
-	for (size_t steps = 0; done == NULL || !done(what); steps++) {
+	for (size_t steps = 0; !done || !done(what); steps++) {
 		hd_ns next = net_next(net);
 
 		assert_true(steps < STEPS_MAX); /* a core whose deadline never moves on */
@@ -143,28 +140,25 @@ void net_run(struct net *net, hd_ns span) {
 size_t net_events(const struct net *net, enum hd_event_kind kind) {
 	size_t count = 0;
 
-	for (size_t i = 0; i < net->event_count; i++) {
+	for (size_t i = 0; i < net->event_count; i++)
 		count += net->events[i].kind == kind ? 1 : 0;
-	}
 	return count;
 }
 
 const struct hd_event *net_event(const struct net *net, enum hd_event_kind kind, size_t index) {
-	for (size_t i = 0; i < net->event_count; i++) {
-		if (net->events[i].kind == kind && index-- == 0) {
+	for (size_t i = 0; i < net->event_count; i++)
+		if (net->events[i].kind == kind && index-- == 0)
 			return &net->events[i];
-		}
-	}
 	fail_msg("no such event: %s", hd_event_name(kind));
 	return NULL;
 }
 
 void net_open(struct net *net) {
 	*net = (struct net){.now = HD_SECOND, .delay = 100 * HD_US};
-	net->packets = calloc(NET_PACKETS_MAX, sizeof(*net->packets));
-	net->events = calloc(NET_EVENTS_MAX, sizeof(*net->events));
+	net->packets = calloc(NET_PACKETS_MAX, sizeof *net->packets);
+	net->events = calloc(NET_EVENTS_MAX, sizeof *net->events);
 	net->key.id = 7;
-	memset(net->key.secret, 0x42, sizeof(net->key.secret));
+	memset(net->key.secret, 0x42, sizeof net->key.secret);
 	net->keys = (struct hd_keyring){1, &net->key};
 }
 
@@ -177,11 +171,10 @@ void net_server(struct net *net, struct hd_server_config *config) {
 	config->key_id = 7;
 	config->data = (struct hd_addr){SERVER_IP, HD_PORT};
 	/* The same tests once more, with updates that take many calls to apply. */
-	if (config->step_values == 0 && step != NULL) {
+	if (config->step_values == 0 && step)
 		config->step_values = strtoull(step, NULL, 10);
-	}
-	memset(config->seed, 1 + net->lives++, sizeof(config->seed));
-	if (net->server != NULL) {
+	memset(config->seed, 1 + net->lives++, sizeof config->seed);
+	if (net->server) {
 		hd_server_destroy(net->server);
 		net_remove(net, &net->server_node);
 	}
@@ -203,14 +196,14 @@ void net_close(struct net *net) {
 }
 
 void spec_make(struct hd_jobspec *spec, struct hd_tensor tensors[2], uint64_t values) {
-	memset(tensors, 0, 2 * sizeof(tensors[0]));
-	hd_text_copy(tensors[0].name, sizeof(tensors[0].name), "fc1.weight");
+	memset(tensors, 0, 2 * sizeof tensors[0]);
+	hd_text_copy(tensors[0].name, sizeof tensors[0].name, "fc1.weight");
 	tensors[0].dimension_count = 2;
 	tensors[0].dimension[0] = 2;
 	tensors[0].dimension[1] = values / 2 - 1;
 	tensors[0].init = HD_INIT_UNIFORM;
 	tensors[0].init_scale = 0.1F;
-	hd_text_copy(tensors[1].name, sizeof(tensors[1].name), "fc1.bias");
+	hd_text_copy(tensors[1].name, sizeof tensors[1].name, "fc1.bias");
 	tensors[1].dimension_count = 1;
 	tensors[1].dimension[0] = values - 2 * (values / 2 - 1);
 	*spec = (struct hd_jobspec){

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 void rounds_open(struct rounds *f, const struct hd_federated *rounds, uint16_t workers) {
-	memset(f, 0, sizeof(*f));
+	memset(f, 0, sizeof *f);
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, ROUNDS_VALUES);
 	f->spec.sync = HD_SYNC_FEDERATED;

@@ -14,7 +14,7 @@ static bool is_registered(void *what) {
 }
 
 struct sums *sums_open(uint32_t tau_max, const struct hd_server_config *config) {
-	struct sums *s = calloc(1, sizeof(*s));
+	struct sums *s = calloc(1, sizeof *s);
 
 	net_open(&s->net);
 	spec_make(&s->spec, s->tensors, SUM_VALUES);
@@ -27,9 +27,8 @@ struct sums *sums_open(uint32_t tau_max, const struct hd_server_config *config) 
 	for (uint16_t i = 0; i < SUM_WORKERS; i++) {
 		s->worker[i] = fake_worker(&s->net, i);
 		s->base = fake_joined(s->worker[i], &s->spec)->version;
-		for (size_t k = 0; k < SUM_VALUES; k++) {
+		for (size_t k = 0; k < SUM_VALUES; k++)
 			s->g[i][k] = (float)(i + 1) * 0.25F + (float)(k % 17) * 0.125F;
-		}
 	}
 	s->job = s->worker[0]->job;
 	s->aggregator = fake_aggregator(&s->net, 1);
@@ -38,14 +37,11 @@ struct sums *sums_open(uint32_t tau_max, const struct hd_server_config *config) 
 }
 
 void sums_close(struct sums *s) {
-	for (uint16_t i = 0; i < SUM_WORKERS; i++) {
-		if (s->worker[i] != NULL) {
+	for (uint16_t i = 0; i < SUM_WORKERS; i++)
+		if (s->worker[i])
 			fake_close(s->worker[i]);
-		}
-	}
-	if (s->aggregator != NULL) {
+	if (s->aggregator)
 		fake_close(s->aggregator);
-	}
 	fake_close(s->controller);
 	net_close(&s->net);
 	free(s);
@@ -54,7 +50,7 @@ void sums_close(struct sums *s) {
 void sums_make(struct sums *s, const char *workers, uint64_t position) {
 	size_t count = strlen(workers);
 
-	memset(s->list, 0, sizeof(s->list));
+	memset(s->list, 0, sizeof s->list);
 	for (size_t i = 0; i < count; i++) {
 		s->list[i] = (struct hd_group_member){
 			.token = PART_TOKEN + position + i,
@@ -88,10 +84,9 @@ void sums_tell(struct sums *s, const char *workers, uint64_t position) {
 }
 
 static struct hd_send *sums_begin(struct sums *s, const char *workers, uint64_t position) {
-	memset(s->sum, 0, sizeof(s->sum));
-	for (size_t i = 0; workers[i] != '\0'; i++) {
+	memset(s->sum, 0, sizeof s->sum);
+	for (size_t i = 0; workers[i] != '\0'; i++)
 		hd_add_f32(s->sum, s->g[workers[i] - '0'], SUM_VALUES);
-	}
 	return fake_push(s->aggregator, SUM_TOKEN + position, 0, 0, s->sum, SUM_VALUES);
 }
 
@@ -141,8 +136,7 @@ size_t sums_withdrawn(const struct sums *s, uint16_t worker, uint64_t position) 
 void sums_assert_order(const struct sums *s, const char *order) {
 	char found[64] = "";
 
-	for (size_t i = 0; i < net_events(&s->net, HD_EVENT_COMMITTED); i++) {
+	for (size_t i = 0; i < net_events(&s->net, HD_EVENT_COMMITTED); i++)
 		found[i] = (char)('0' + net_event(&s->net, HD_EVENT_COMMITTED, i)->worker);
-	}
 	assert_string_equal(found, order);
 }

@@ -48,12 +48,12 @@ static void test_server(void **state) {
 	(void)state;
 	push_all(s, honest);
 	scene_close(s);
-	for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+	for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
 		s = scene_open(0);
 		forge_to((struct hd_addr){SERVER_IP, HD_PORT}, ways[w]);
 		s->net.lose = forge;
 		push_all(s, model);
-		assert_memory_equal(model, honest, sizeof(model));
+		assert_memory_equal(model, honest, sizeof model);
 		assert_true(forge_count() >= PUSHES);
 		assert_dropped(s->net.server, ways[w]);
 		scene_close(s);
@@ -63,7 +63,7 @@ static void test_server(void **state) {
 /* Its state comes in two parts, then copies of updates. run_until() holds it to the server's bits. */
 static void test_replica(void **state) {
 	(void)state;
-	for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
+	for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
 		struct scene *s = scene_open(0);
 		uint64_t of_state;
 

@@ -21,9 +21,8 @@ static void assert_replays(struct fixture *f, uint32_t job) {
 	for (size_t i = 0; i < f->net.event_count; i++) {
 		const struct hd_event *event = &f->net.events[i];
 
-		if (event->kind != HD_EVENT_COMMITTED || event->job != job) {
+		if (event->kind != HD_EVENT_COMMITTED || event->job != job)
 			continue;
-		}
 		job_update(g, event->worker, event->round);
 		hd_sgd_apply_scalar(w, h, g, VALUES, &sgd);
 	}
@@ -56,7 +55,7 @@ static void test_join_creates_and_compares(void **state) {
 	f->spec.learning_rate = 0.05F;
 	assert_int_equal(fake_joined(two, &f->spec)->version, joined->version);
 	/* One session is one worker of one job. */
-	hd_text_copy(f->spec.name, sizeof(f->spec.name), "other");
+	hd_text_copy(f->spec.name, sizeof f->spec.name, "other");
 	fake_join(two, &f->spec);
 	fake_wait(two, HD_MSG_REFUSE, 1);
 	assert_non_null(strstr(two->refused, "session"));
@@ -150,9 +149,8 @@ static void test_many_pushes_replay_under_loss(void **state) {
 	assert_int_equal(hd_server_stats(f->net.server)->committed, 48);
 	assert_int_equal(hd_version_counter(hd_server_version(f->net.server, workers[0]->job)), 48);
 	assert_replays(f, workers[0]->job);
-	for (uint16_t i = 0; i < 4; i++) {
+	for (uint16_t i = 0; i < 4; i++)
 		fake_close(workers[i]);
-	}
 }
 
 static void test_a_round_is_applied_once(void **state) {
@@ -302,7 +300,7 @@ static void test_not_finite_is_refused_unless_allowed(void **state) {
 	assert_int_equal(outcome->reason, HD_REASON_NOT_FINITE);
 	assert_int_equal(hd_server_version(f->net.server, one->job), base);
 	assert_replays(f, one->job);
-	hd_text_copy(f->spec.name, sizeof(f->spec.name), "wild");
+	hd_text_copy(f->spec.name, sizeof f->spec.name, "wild");
 	f->spec.allow_not_finite = true;
 	base = fake_joined(two, &f->spec)->version;
 	outcome = fake_push_direct(two, 1, base, g, VALUES);
@@ -336,7 +334,7 @@ static void chunk_send(struct fake *fake, const struct hd_chunk_header *header) 
 		sink,
 		fake->node.net->server_node.addr,
 		head,
-		sizeof(head),
+		sizeof head,
 		payload,
 		header->count * sizeof(float)
 	);
@@ -383,7 +381,7 @@ static void test_hostile_chunks_are_counted_only(void **state) {
 	header = good;
 	header.count = 0;
 	chunk_send(one, &header);
-	one->node.sink.send(&one->node.sink, f->net.server_node.addr, junk, sizeof(junk), NULL, 0);
+	one->node.sink.send(&one->node.sink, f->net.server_node.addr, junk, sizeof junk, NULL, 0);
 	one->node.sink.send(&one->node.sink, f->net.server_node.addr, junk, 2, NULL, 0);
 	net_run(&f->net, 10 * HD_MS);
 	assert_int_equal(stats->drop_token, 1);
@@ -410,7 +408,7 @@ static void test_two_jobs_are_apart(void **state) {
 	struct hd_message message = {.kind = HD_MSG_REQUEST};
 	float g[VALUES];
 
-	hd_text_copy(f->spec.name, sizeof(f->spec.name), "second");
+	hd_text_copy(f->spec.name, sizeof f->spec.name, "second");
 	f->spec.seed = 77;
 	base_two = fake_joined(two, &f->spec)->version;
 	assert_int_not_equal(one->job, two->job);
@@ -462,9 +460,8 @@ static void test_updates_wait_for_memory(void **state) {
 	}
 	assert_true(hd_server_stats(f->net.server)->memory_bytes <= f->config.memory_bytes);
 	assert_replays(f, workers[0]->job);
-	for (uint16_t i = 0; i < 4; i++) {
+	for (uint16_t i = 0; i < 4; i++)
 		fake_close(workers[i]);
-	}
 }
 
 static void test_cancel_attempts_and_death(void **state) {
@@ -515,9 +512,8 @@ static void test_idle_is_idle(void **state) {
 	hd_version base = fake_joined(one, &f->spec)->version;
 	const struct hd_core_ops *ops = f->net.server_node.node.ops;
 
-	for (uint32_t round = 1; round <= 60; round++) {
+	for (uint32_t round = 1; round <= 60; round++)
 		fake_request_push(one, round, 1, base, BYTES);
-	}
 	net_run(&f->net, 50 * HD_MS);
 	assert_int_equal(fake_count(one, HD_MSG_GRANT), 60);
 	assert_true(ops->deadline(f->net.server) > f->net.now);

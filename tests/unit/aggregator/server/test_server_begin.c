@@ -41,9 +41,8 @@ static void open_fixture_with(struct fixture *f, bool late) {
 	f->controller->node.down = late;
 	f->config.controller = f->controller->node.addr;
 	net_server(&f->net, &f->config);
-	if (!late) {
+	if (!late)
 		net_run_until(&f->net, is_registered, f->controller, HD_SECOND);
-	}
 	f->worker = fake_worker(&f->net, 0);
 }
 
@@ -262,9 +261,8 @@ static void test_alone_later(void **state) {
 
 		(void)state;
 		open_fixture(&f, false);
-		if (retired) {
+		if (retired)
 			order(&f, HD_REPLICA_RETIRE, 5);
-		}
 		net_run(&f.net, HD_SECOND);
 		f.controller->node.down = true;
 		fake_join(f.worker, &f.spec);
@@ -291,11 +289,9 @@ static struct fake *comes_from(struct fixture *f, uint32_t ipv4) {
 }
 
 static uint8_t refusal(const struct fake *fake) {
-	for (size_t i = fake->inbox_count; i-- > 0;) {
-		if (fake->inbox[i].kind == HD_MSG_REFUSE) {
+	for (size_t i = fake->inbox_count; i-- > 0;)
+		if (fake->inbox[i].kind == HD_MSG_REFUSE)
 			return fake->inbox[i].refuse.reason;
-		}
-	}
 	return HD_REASON_NONE;
 }
 

@@ -33,7 +33,7 @@ static bool is_registered(void *what) {
 }
 
 static struct fixture *open_fixture(uint32_t tau_max) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
@@ -49,17 +49,15 @@ static struct fixture *open_fixture(uint32_t tau_max) {
 		f->worker[i]->total = BYTES;
 	}
 	f->workers = WORKERS;
-	for (size_t k = 0; k < VALUES; k++) {
+	for (size_t k = 0; k < VALUES; k++)
 		f->g[k] = (float)(k % 17) * 0.125F;
-	}
 	net_run(&f->net, HD_MS);
 	return f;
 }
 
 static void close_fixture(struct fixture *f) {
-	for (uint16_t i = 0; i < f->workers; i++) {
+	for (uint16_t i = 0; i < f->workers; i++)
 		fake_close(f->worker[i]);
-	}
 	fake_close(f->controller);
 	net_close(&f->net);
 	free(f);

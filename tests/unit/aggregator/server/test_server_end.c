@@ -46,9 +46,8 @@ static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
 	struct fixture *f = owner;
 
 	f->writing = checkpoint;
-	if (!f->slow) {
+	if (!f->slow)
 		disk_end(f);
-	}
 	return 0;
 }
 
@@ -70,15 +69,14 @@ static bool is_registered(void *what) {
 }
 
 static struct fixture *open_fixture(const struct hd_server_ops *ops, bool controller) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
 	f->config.ops = ops;
 	f->config.owner = f;
-	for (size_t i = 0; i < VALUES; i++) {
+	for (size_t i = 0; i < VALUES; i++)
 		f->g[i] = 0.01F;
-	}
 	if (controller) {
 		f->controller = fake_controller(&f->net, 3);
 		f->controller->silent = true;
@@ -89,17 +87,15 @@ static struct fixture *open_fixture(const struct hd_server_ops *ops, bool contro
 
 static void start(struct fixture *f) {
 	net_server(&f->net, &f->config);
-	if (f->controller != NULL) {
+	if (f->controller)
 		net_run_until(&f->net, is_registered, f->controller, HD_SECOND);
-	}
 	f->worker = fake_worker(&f->net, 0);
 }
 
 static void close_fixture(struct fixture *f) {
 	fake_close(f->worker);
-	if (f->controller != NULL) {
+	if (f->controller)
 		fake_close(f->controller);
-	}
 	net_close(&f->net);
 	free(f);
 }
@@ -134,7 +130,7 @@ static void leave(struct fixture *f) {
 }
 
 static void name_job(struct fixture *f, uint32_t number) {
-	(void)snprintf(f->spec.name, sizeof(f->spec.name), "j%u", number);
+	(void)snprintf(f->spec.name, sizeof f->spec.name, "j%u", number);
 }
 
 /* Joins, pushes, leaves. */
@@ -167,18 +163,15 @@ static void test_in_a_row(void **state) {
 			one_job(f, n);
 			assert_true(is_here(f, job_of(f))); /* it may be joined again */
 			f->net.event_count = 0;
-			if (n == HD_JOBS_MAX + 100) {
+			if (n == HD_JOBS_MAX + 100)
 				before = held();
-			}
 		}
-		if (held() > before + 100000) {
+		if (held() > before + 100000)
 			fail_msg("%zu bytes, after %u jobs %zu", held(), HD_JOBS_MAX + 100, before);
-		}
 		assert_int_equal(hd_server_stats(f->net.server)->ended, JOBS - HD_JOBS_MAX);
 		assert_int_equal(f->reports, JOBS);
-		if (i) {
+		if (i)
 			assert_in_range(f->saves, JOBS, 2 * JOBS);
-		}
 		close_fixture(f);
 	}
 	(void)state;
@@ -295,9 +288,8 @@ static void test_ended_by_the_controller(void **state) {
 		assert_false(is_here(f, job_of(f)));
 		assert_int_equal(f->reports, 1);
 		assert_int_equal(hd_server_stats(f->net.server)->memory_bytes, 0);
-		if (i) {
+		if (i)
 			assert_int_equal(f->saved, version);
-		}
 		/* Whoever joins waits for the controller's word, and begins from the checkpoint if there is one. */
 		net_run_until(&f->net, is_open, f->worker, HD_SECOND);
 		fake_join(f->worker, &f->spec);

@@ -47,8 +47,8 @@ static void live(struct scene *s) {
 	static float pulled[VALUES];
 	uint64_t values;
 
-	memset(plain, 0, sizeof(plain));
-	memset(sealed, 0, sizeof(sealed));
+	memset(plain, 0, sizeof plain);
+	memset(sealed, 0, sizeof sealed);
 	s->net.lose = look;
 	for (int i = 0; i < PUSHES; i++)
 		push(s, HD_DTYPE_FP32, 1);
@@ -61,7 +61,7 @@ static void live(struct scene *s) {
 	fake_request_pull(s->worker, 1, 0, false);
 	run_until(s, is_pulled, 0);
 	assert_memory_equal(
-		pulled, hd_server_model(s->net.server, s->worker->job, &values), sizeof(pulled)
+		pulled, hd_server_model(s->net.server, s->worker->job, &values), sizeof pulled
 	);
 	scene_close(s);
 }

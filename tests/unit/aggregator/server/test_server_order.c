@@ -30,7 +30,7 @@ static bool is_registered(void *what) {
 }
 
 static struct fixture *open_fixture(uint32_t tau_max, uint32_t hold_us) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
@@ -43,17 +43,15 @@ static struct fixture *open_fixture(uint32_t tau_max, uint32_t hold_us) {
 	for (uint16_t i = 0; i < WORKERS; i++) {
 		f->worker[i] = fake_worker(&f->net, i);
 		f->base = fake_joined(f->worker[i], &f->spec)->version;
-		for (size_t k = 0; k < VALUES; k++) {
+		for (size_t k = 0; k < VALUES; k++)
 			f->g[i][k] = (float)(i + 1) * 0.25F + (float)(k % 17) * 0.125F;
-		}
 	}
 	return f;
 }
 
 static void close_fixture(struct fixture *f) {
-	for (uint16_t i = 0; i < WORKERS; i++) {
+	for (uint16_t i = 0; i < WORKERS; i++)
 		fake_close(f->worker[i]);
-	}
 	fake_close(f->controller);
 	net_close(&f->net);
 	free(f);
@@ -123,9 +121,8 @@ static void push_whole(struct fixture *f, uint16_t worker, uint64_t position) {
 static void assert_order(const struct fixture *f, const char *order) {
 	char found[64] = "";
 
-	for (size_t i = 0; i < net_events(&f->net, HD_EVENT_COMMITTED); i++) {
+	for (size_t i = 0; i < net_events(&f->net, HD_EVENT_COMMITTED); i++)
 		found[i] = (char)('0' + net_event(&f->net, HD_EVENT_COMMITTED, i)->worker);
-	}
 	assert_string_equal(found, order);
 }
 
@@ -309,7 +306,7 @@ static void test_hold_spares_what_moves(void **state) {
 			sink,
 			f->net.server_node.addr,
 			head,
-			sizeof(head),
+			sizeof head,
 			f->g[0] + (size_t)i * (HD_CHUNK_BYTES_DEFAULT / 4),
 			header.count * sizeof(float)
 		);

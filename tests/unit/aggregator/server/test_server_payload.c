@@ -21,7 +21,7 @@ static void test_half_payloads(void **state) {
 	static const uint8_t dtypes[] = {HD_DTYPE_FP16, HD_DTYPE_BF16};
 	static const uint16_t infinity[] = {0xfc00, 0x7f80};
 	float *w = malloc(BYTES), *h = calloc(VALUES, sizeof(float)), *g = malloc(BYTES);
-	uint16_t *half = malloc(VALUES * sizeof(*half));
+	uint16_t *half = malloc(VALUES * sizeof *half);
 	const struct hd_msg_outcome *outcome;
 	uint64_t values;
 

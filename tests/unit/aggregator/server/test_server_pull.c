@@ -41,7 +41,7 @@ static void remember(struct fixture *f) {
 }
 
 static struct fixture *open_fixture(uint16_t workers, uint64_t memory, bool controlled) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
@@ -53,9 +53,8 @@ static struct fixture *open_fixture(uint16_t workers, uint64_t memory, bool cont
 		f->config.controller = f->controller->node.addr;
 	}
 	net_server(&f->net, &f->config);
-	if (controlled) {
+	if (controlled)
 		net_run_until(&f->net, is_registered, f->controller, HD_SECOND);
-	}
 	for (uint16_t i = 0; i < workers; i++) {
 		f->worker[i] = fake_worker(&f->net, i);
 		f->base = fake_joined(f->worker[i], &f->spec)->version;
@@ -65,12 +64,10 @@ static struct fixture *open_fixture(uint16_t workers, uint64_t memory, bool cont
 }
 
 static void close_fixture(struct fixture *f) {
-	for (uint16_t i = 0; i < f->workers; i++) {
+	for (uint16_t i = 0; i < f->workers; i++)
 		fake_close(f->worker[i]);
-	}
-	if (f->controller != NULL) {
+	if (f->controller)
 		fake_close(f->controller);
-	}
 	net_close(&f->net);
 	free(f);
 }
@@ -78,9 +75,8 @@ static void close_fixture(struct fixture *f) {
 /* One more version. */
 static void commit(struct fixture *f) {
 	f->round++;
-	for (size_t i = 0; i < VALUES; i++) {
+	for (size_t i = 0; i < VALUES; i++)
 		f->g[i] = (float)((i * 7 + (size_t)f->round * 13) % 101) * 0.01F;
-	}
 	assert_int_equal(
 		fake_push_direct(f->worker[0], f->round, f->base, f->g, VALUES)->outcome,
 		HD_OUTCOME_APPLIED
@@ -164,16 +160,13 @@ static void test_a_pull_is_one_version(void **state) {
 	}
 	net_run(&f->net, 250 * HD_US); /* begun, not ended */
 	assert_int_equal(stats->snapshots, 1); /* all three share it */
-	for (uint16_t i = 1; i < 4; i++) {
+	for (uint16_t i = 1; i < 4; i++)
 		f->worker[i]->node.down = true;
-	}
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 3; i++)
 		commit(f);
-	}
 	assert_int_equal(stats->copies, 1);
-	for (uint16_t i = 1; i < 4; i++) {
+	for (uint16_t i = 1; i < 4; i++)
 		f->worker[i]->node.down = false;
-	}
 	for (uint16_t i = 1; i < 4; i++) {
 		net_run_until(&f->net, is_pulled, f->worker[i], 5 * HD_SECOND);
 		assert_pulled(f, i, 0);
@@ -202,9 +195,8 @@ static void test_at_most_so_many_snapshots(void **state) {
 	for (uint16_t i = 1; i < f->workers; i++) {
 		ask(f, i, 1);
 		net_run(&f->net, 250 * HD_US);
-		if (i < f->workers - 1) {
+		if (i < f->workers - 1)
 			commit(f);
-		}
 	}
 	assert_int_equal(stats->snapshots, HD_SNAPSHOTS_MAX);
 	assert_int_equal(stats->pulls_older, 2);
@@ -357,9 +349,8 @@ static void test_pulls_take_turns(void **state) {
 	struct fixture *f = open_fixture(4, 0, false);
 	hd_ns first, last;
 
-	for (uint16_t i = 1; i < 4; i++) {
+	for (uint16_t i = 1; i < 4; i++)
 		ask(f, i, 1);
-	}
 	net_run_until(&f->net, is_pulled, f->worker[1], HD_SECOND);
 	first = f->net.now;
 	net_run_until(&f->net, is_pulled, f->worker[2], HD_SECOND);

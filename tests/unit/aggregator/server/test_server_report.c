@@ -38,8 +38,8 @@ static void on_report(void *owner, const struct hd_job_report *report) {
 	f->reports++;
 	f->newest = *report;
 	assert_in_range(report->worker_count, 1, 4);
-	memcpy(f->workers, report->workers, report->worker_count * sizeof(f->workers[0]));
-	hd_text_copy(f->name, sizeof(f->name), report->spec->name);
+	memcpy(f->workers, report->workers, report->worker_count * sizeof f->workers[0]);
+	hd_text_copy(f->name, sizeof f->name, report->spec->name);
 }
 
 static int on_checkpoint(void *owner, const struct hd_checkpoint *checkpoint) {
@@ -53,7 +53,7 @@ static const struct hd_server_ops report_ops = {.report = on_report};
 static const struct hd_server_ops both_ops = {.report = on_report, .checkpoint = on_checkpoint};
 
 static struct fixture *open_fixture(const struct hd_server_ops *ops) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	f->config.ops = ops;
@@ -65,9 +65,8 @@ static struct fixture *open_fixture(const struct hd_server_ops *ops) {
 	f->two = fake_worker(&f->net, 3);
 	f->base = fake_joined(f->one, &f->spec)->version;
 	fake_joined(f->two, &f->spec);
-	for (size_t i = 0; i < VALUES; i++) {
+	for (size_t i = 0; i < VALUES; i++)
 		f->g[i] = 0.01F;
-	}
 	return f;
 }
 

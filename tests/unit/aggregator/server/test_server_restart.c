@@ -46,14 +46,14 @@ static void *copy_of(const void *data, size_t bytes) {
 
 static void copy_checkpoint(struct hd_checkpoint *to, const struct hd_checkpoint *from) {
 	uint8_t data[4096];
-	int bytes = hd_jobspec_encode(&from->spec, data, sizeof(data));
+	int bytes = hd_jobspec_encode(&from->spec, data, sizeof data);
 
 	*to = *from;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &to->spec), 0);
 	to->model = copy_of(from->model, BYTES);
 	to->momentum = copy_of(from->momentum, BYTES);
-	to->rounds = copy_of(from->rounds, from->round_count * sizeof(*from->rounds));
-	to->lives = copy_of(from->lives, from->life_count * sizeof(*from->lives));
+	to->rounds = copy_of(from->rounds, from->round_count * sizeof *from->rounds);
+	to->lives = copy_of(from->lives, from->life_count * sizeof *from->lives);
 }
 
 static void free_checkpoint(struct hd_checkpoint *checkpoint) {
@@ -65,9 +65,8 @@ static void free_checkpoint(struct hd_checkpoint *checkpoint) {
 }
 
 static void disk_save(struct disk *disk) {
-	if (disk->exists) {
+	if (disk->exists)
 		free_checkpoint(&disk->saved);
-	}
 	copy_checkpoint(&disk->saved, disk->writing);
 	disk->exists = true;
 }
@@ -77,9 +76,8 @@ static void disk_end(struct disk *disk, int status) {
 	const struct hd_checkpoint *writing = disk->writing;
 
 	assert_non_null(writing);
-	if (status == 0) {
+	if (status == 0)
 		disk_save(disk);
-	}
 	disk->writing = NULL;
 	hd_server_checkpoint_done(
 		disk->net->server,
@@ -94,26 +92,22 @@ static int disk_begin(void *owner, const struct hd_checkpoint *checkpoint) {
 	struct disk *disk = owner;
 
 	assert_null(disk->writing);
-	if (disk->fail < 0) {
+	if (disk->fail < 0)
 		return disk->fail;
-	}
 	disk->writing = checkpoint;
 	disk->begun++;
-	if (disk->at_once) {
+	if (disk->at_once)
 		disk_end(disk, 0);
-	}
 	return 0;
 }
 
 static int disk_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpoint) {
 	struct disk *disk = owner;
 
-	if (disk->restore_error < 0) {
+	if (disk->restore_error < 0)
 		return disk->restore_error;
-	}
-	if (!disk->exists || disk->saved.job != job) {
+	if (!disk->exists || disk->saved.job != job)
 		return -ENOENT;
-	}
 	copy_checkpoint(checkpoint, &disk->saved);
 	return 0;
 }
@@ -121,7 +115,7 @@ static int disk_restore(void *owner, uint32_t job, struct hd_checkpoint *checkpo
 static const struct hd_server_ops disk_ops = {.checkpoint = disk_begin, .restore = disk_restore};
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
@@ -141,17 +135,15 @@ static int teardown(void **state) {
 
 	fake_close(f->worker);
 	net_close(&f->net);
-	if (f->disk.exists) {
+	if (f->disk.exists)
 		free_checkpoint(&f->disk.saved);
-	}
 	free(f);
 	return 0;
 }
 
 static const struct hd_msg_outcome *push(struct fixture *f, uint32_t round) {
-	for (size_t i = 0; i < VALUES; i++) {
+	for (size_t i = 0; i < VALUES; i++)
 		f->g[i] = (float)((i + round) % 23) * 0.01F;
-	}
 	return fake_push_direct(f->worker, round, f->base, f->g, VALUES);
 }
 
@@ -183,9 +175,8 @@ static void test_checkpoint_every_so_many_commits(void **state) {
 	memcpy(model, hd_server_model(f->net.server, f->worker->job, &values), BYTES);
 	memcpy(momentum, hd_server_momentum(f->net.server, f->worker->job), BYTES);
 	/* It is written while commits go on; only one at a time. */
-	for (uint32_t round = 4; round <= 8; round++) {
+	for (uint32_t round = 4; round <= 8; round++)
 		assert_int_equal(push(f, round)->durable, 0);
-	}
 	assert_int_equal(disk->begun, 1);
 	assert_memory_equal(disk->writing->model, model, BYTES);
 	assert_memory_equal(disk->writing->momentum, momentum, BYTES);
@@ -203,9 +194,8 @@ static void test_a_failed_checkpoint_is_tried_again(void **state) {
 	struct disk *disk = &f->disk;
 
 	disk->fail = -ENOSPC;
-	for (uint32_t round = 1; round <= 5; round++) {
+	for (uint32_t round = 1; round <= 5; round++)
 		push(f, round);
-	}
 	assert_int_equal(hd_server_stats(f->net.server)->checkpoint_errors, 1);
 	assert_int_equal(net_event(&f->net, HD_EVENT_CHECKPOINT, 1)->aux, ENOSPC);
 	disk->fail = 0;
@@ -228,9 +218,8 @@ static void test_a_full_disk_is_asked_less_often(void **state) {
 	uint64_t errors;
 
 	f->disk.fail = -ENOSPC;
-	for (uint32_t round = 1; round <= 3; round++) {
+	for (uint32_t round = 1; round <= 3; round++)
 		push(f, round);
-	}
 	net_run(&f->net, 64 * HD_SECOND); /* after 0, 1, 3, 7, 15, 31, 63 s */
 	assert_int_equal(stats->checkpoint_errors, 7);
 	errors = stats->checkpoint_errors;
@@ -252,9 +241,8 @@ static void test_restart_goes_on_from_the_checkpoint(void **state) {
 	uint64_t values;
 
 	f->disk.at_once = true;
-	for (uint32_t round = 1; round <= 5; round++) {
+	for (uint32_t round = 1; round <= 5; round++)
 		push(f, round); /* durable: 3; lost: 4, 5 */
-	}
 	model = copy_of(f->disk.saved.model, BYTES);
 	momentum = copy_of(f->disk.saved.momentum, BYTES);
 	restart(f);
@@ -292,9 +280,8 @@ static void test_lives_do_not_repeat(void **state) {
 	hd_version first = f->base, second, third;
 
 	f->disk.at_once = true;
-	for (uint32_t round = 1; round <= 3; round++) {
+	for (uint32_t round = 1; round <= 3; round++)
 		push(f, round);
-	}
 	f->disk.at_once = false;
 	restart(f);
 	fake_join(f->worker, &f->spec);
@@ -336,9 +323,8 @@ static void test_restore_refuses_what_differs(void **state) {
 	struct fixture *f = *state;
 
 	f->disk.at_once = true;
-	for (uint32_t round = 1; round <= 3; round++) {
+	for (uint32_t round = 1; round <= 3; round++)
 		push(f, round);
-	}
 	restart(f);
 	f->spec.tau_max = 99;
 	fake_join(f->worker, &f->spec);
@@ -376,9 +362,8 @@ static void test_restart_on_a_full_disk(void **state) {
 	hd_version old = f->base, second;
 
 	f->disk.at_once = true;
-	for (uint32_t round = 1; round <= 4; round++) {
+	for (uint32_t round = 1; round <= 4; round++)
 		push(f, round); /* durable: 3 */
-	}
 	f->disk.fail = -ENOSPC;
 	restart(f);
 	joined = fake_joined(f->worker, &f->spec);
@@ -502,9 +487,8 @@ static void test_left_while_one_is_written(void **state) {
 	struct fixture *f = *state;
 	struct hd_message leave = {.kind = HD_MSG_LEAVE};
 
-	for (uint32_t round = 1; round <= 4; round++) {
+	for (uint32_t round = 1; round <= 4; round++)
 		push(f, round);
-	}
 	assert_int_equal(f->disk.begun, 1);
 	leave.leave.job = f->worker->job;
 	fake_send(f->worker, &leave);
@@ -532,7 +516,7 @@ static void test_left_jobs_give_way(void **state) {
 	f->base = fake_joined(f->worker, &f->spec)->version;
 	push(f, 1);
 	other = fake_worker(&f->net, 1);
-	hd_text_copy(f->spec.name, sizeof(f->spec.name), "other");
+	hd_text_copy(f->spec.name, sizeof f->spec.name, "other");
 	fake_join(other, &f->spec);
 	fake_wait(other, HD_MSG_REFUSE, 0);
 	assert_non_null(strstr(other->refused, "memory"));

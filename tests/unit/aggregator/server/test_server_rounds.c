@@ -113,7 +113,7 @@ static void test_draws(void **state) {
 		rounds_close(&f);
 	}
 	assert_int_equal(most[0], most[1]);
-	assert_memory_equal(sets[0], sets[1], sizeof(sets[0]));
+	assert_memory_equal(sets[0], sets[1], sizeof sets[0]);
 	assert_int_equal(ever, 31);
 }
 
@@ -207,7 +207,7 @@ static void test_adaptive_mu(void **state) {
 	(void)state;
 	rounds.mu_adapts = true;
 	rounds_open(&f, &rounds, 4);
-	for (size_t k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
+	for (size_t k = 0; k < sizeof losses / sizeof losses[0]; k++) {
 		for (uint16_t i = 0; i < 4; i++) {
 			rounds_work(&f, i, (float)(1 + i), losses[k], true);
 			rounds_give(&f, i, (float)(1 + i), (const float[2]){0, 0});

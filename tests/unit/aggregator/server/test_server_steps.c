@@ -27,7 +27,7 @@ struct fixture {
 };
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	f->config.step_values = STEP;
@@ -38,9 +38,8 @@ static int setup(void **state) {
 	f->base = fake_joined(f->one, &f->spec)->version;
 	fake_joined(f->two, &f->spec);
 	hd_jobspec_initialize(&f->spec, f->w);
-	for (size_t i = 0; i < VALUES; i++) {
+	for (size_t i = 0; i < VALUES; i++)
 		f->g[i] = (float)(i % 97) * 0.01F - 0.3F;
-	}
 	*state = f;
 	return 0;
 }
@@ -62,11 +61,11 @@ static const float *model(struct fixture *f) {
 }
 
 static bool is_half_applied(void *what) {
-	return model(what) == NULL;
+	return !model(what);
 }
 
 static bool is_applied(void *what) {
-	return model(what) != NULL;
+	return model(what);
 }
 
 static bool is_pulled(void *what) {
@@ -205,7 +204,7 @@ static void test_jobs_take_turns(void **state) {
 	hd_version base;
 	uint64_t values, token;
 
-	hd_text_copy(f->spec.name, sizeof(f->spec.name), "other");
+	hd_text_copy(f->spec.name, sizeof f->spec.name, "other");
 	base = fake_joined(other, &f->spec)->version;
 	fake_request_push(other, 1, 1, base, BYTES);
 	token = fake_wait(other, HD_MSG_GRANT, 0)->grant.token;

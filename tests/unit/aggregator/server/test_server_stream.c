@@ -54,15 +54,14 @@ static void send_result(struct sums *s, const struct hd_chunk_header *header, in
 	uint8_t head[HD_CHUNK_HEADER_BYTES];
 	uint32_t lanes[2 * COUNT];
 
-	for (uint32_t i = 0; i < 2 * COUNT; i++) {
+	for (uint32_t i = 0; i < 2 * COUNT; i++)
 		lanes[i] = __builtin_bswap32((uint32_t)value);
-	}
 	hd_result_encode(header, head);
 	node->sink.send(
 		&node->sink,
 		s->worker[3]->server,
 		head,
-		sizeof(head),
+		sizeof head,
 		lanes,
 		header->count * sizeof(uint32_t)
 	);
@@ -85,9 +84,8 @@ static void assert_applied(const struct sums *s, int32_t value) {
 	float *mean = malloc(SUM_BYTES);
 	uint64_t values;
 
-	for (uint32_t i = 0; i < SUM_VALUES; i++) {
+	for (uint32_t i = 0; i < SUM_VALUES; i++)
 		mean[i] = (float)value / 256.0F / 2;
-	}
 	hd_jobspec_initialize(&s->spec, model);
 	hd_sgd_apply_scalar(model, momentum, mean, SUM_VALUES, &sgd);
 	hd_sgd_apply_scalar(model, momentum, mean, SUM_VALUES, &sgd);
@@ -131,9 +129,8 @@ static void test_hostile(void **state) {
 	}
 	/* Replays, with other values: what came first stands. */
 	header = good(s, 0);
-	for (int i = 0; i < FLOOD; i++) {
+	for (int i = 0; i < FLOOD; i++)
 		send_result(s, &header, 99);
-	}
 	assert_true(stats->duplicates >= FLOOD);
 	send_all(s, 512);
 	assert_int_equal(fake_outcome(s->worker[0], 1)->outcome, HD_OUTCOME_APPLIED);

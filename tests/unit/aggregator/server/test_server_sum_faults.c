@@ -23,9 +23,8 @@ static const struct hd_msg_report *report_of(const struct sums *s, uint64_t toke
 	for (size_t i = s->controller->inbox_count; i > 0; i--) {
 		const struct hd_message *message = &s->controller->inbox[i - 1];
 
-		if (message->kind == HD_MSG_REPORT && message->report.token == token) {
+		if (message->kind == HD_MSG_REPORT && message->report.token == token)
 			return &message->report;
-		}
 	}
 	return NULL;
 }
@@ -34,9 +33,8 @@ static bool told_aggregator(const struct sums *s, uint64_t token) {
 	for (size_t i = 0; i < s->aggregator->inbox_count; i++) {
 		const struct hd_message *message = &s->aggregator->inbox[i];
 
-		if (message->kind == HD_MSG_VOID && message->void_.token == token) {
+		if (message->kind == HD_MSG_VOID && message->void_.token == token)
 			return true;
-		}
 	}
 	return false;
 }
@@ -49,8 +47,7 @@ assert_withdrawn(struct sums *s, const char *workers, uint64_t position, const c
 		uint16_t worker = (uint16_t)(workers[i] - '0');
 
 		assert_int_equal(
-			sums_withdrawn(s, worker, position + i),
-			strchr(excepted, workers[i]) == NULL
+			sums_withdrawn(s, worker, position + i), !strchr(excepted, workers[i])
 		);
 	}
 	assert_int_equal(hd_server_stats(s->net.server)->sums, 0);
@@ -412,7 +409,7 @@ static void say_wrong(struct sums *s, enum wrong wrong) {
 	default:
 		break;
 	}
-	bytes = hd_group_put_members(s->list, wrong == NO_MEMBERS ? 0 : 2, data, sizeof(data));
+	bytes = hd_group_put_members(s->list, wrong == NO_MEMBERS ? 0 : 2, data, sizeof data);
 	message.members = s->message;
 	message.members.members
 		= (struct hd_blob){data, (uint32_t)bytes - (wrong == TORN_LIST ? 1 : 0)};
@@ -515,11 +512,10 @@ static int disk_write(void *owner, const struct hd_checkpoint *checkpoint) {
 	disk->saved = *checkpoint;
 	disk->saved.model = copy_of(checkpoint->model, SUM_BYTES);
 	disk->saved.momentum = copy_of(checkpoint->momentum, SUM_BYTES);
-	disk->saved.rounds = copy_of(
-		checkpoint->rounds, checkpoint->round_count * sizeof(*checkpoint->rounds)
-	);
+	disk->saved.rounds
+		= copy_of(checkpoint->rounds, checkpoint->round_count * sizeof *checkpoint->rounds);
 	disk->saved.lives
-		= copy_of(checkpoint->lives, checkpoint->life_count * sizeof(*checkpoint->lives));
+		= copy_of(checkpoint->lives, checkpoint->life_count * sizeof *checkpoint->lives);
 	disk->exists = true;
 	return -EIO; /* the test wants one life's checkpoint only */
 }
@@ -529,12 +525,11 @@ static int disk_read(void *owner, uint32_t job, struct hd_checkpoint *checkpoint
 	uint8_t data[4096];
 	int bytes;
 
-	if (!disk->exists) {
+	if (!disk->exists)
 		return -ENOENT;
-	}
 	disk->exists = false;
 	*checkpoint = disk->saved;
-	bytes = hd_jobspec_encode(&disk->s->spec, data, sizeof(data));
+	bytes = hd_jobspec_encode(&disk->s->spec, data, sizeof data);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &checkpoint->spec), 0);
 	return 0;
 }
@@ -558,9 +553,8 @@ static void test_rounds_survive(void **state) {
 	push_partly(s, "23", 3);
 	net_server(&s->net, &s->config);
 	sums_run_ms(s, 3000);
-	for (uint16_t i = 0; i < 4; i++) {
+	for (uint16_t i = 0; i < 4; i++)
 		(void)fake_joined(s->worker[i], &s->spec);
-	}
 	fake_request_push(s->worker[0], 1, 2, s->base, SUM_BYTES);
 	sums_run_ms(s, 5);
 	assert_int_equal(fake_count(s->worker[0], HD_MSG_OUTCOME), 2);

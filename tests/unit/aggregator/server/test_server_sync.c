@@ -41,7 +41,7 @@ static bool is_registered(void *what) {
 
 static struct fixture *
 open_as(bool controller, uint8_t sync, uint32_t count, uint16_t workers, uint32_t scale_base) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 
 	net_open(&f->net);
 	spec_make(&f->spec, f->tensors, VALUES);
@@ -306,7 +306,7 @@ static void say_roster(struct fixture *f, uint64_t change, uint32_t n, float sca
 		.job = f->worker[0]->job,
 		.change = change,
 		.count = 3,
-		.ranks = {ranks, sizeof(ranks)},
+		.ranks = {ranks, sizeof ranks},
 		.sync_count = n,
 		.scale = scale,
 	};

@@ -33,23 +33,23 @@ static char said[4096];
 
 static void listen_to(void *owner, const char *sentence) {
 	(void)owner;
-	strncat(said, sentence, sizeof(said) - strlen(said) - 1);
-	strncat(said, "\n", sizeof(said) - strlen(said) - 1);
+	strncat(said, sentence, sizeof said - strlen(said) - 1);
+	strncat(said, "\n", sizeof said - strlen(said) - 1);
 }
 
 static int setup(void **state) {
-	struct fixture *f = calloc(1, sizeof(*f));
+	struct fixture *f = calloc(1, sizeof *f);
 	struct hd_jobspec *spec = &f->checkpoint.spec;
 
-	(void)snprintf(f->directory, sizeof(f->directory), "/tmp/heddle-checkpoint-XXXXXX");
+	(void)snprintf(f->directory, sizeof f->directory, "/tmp/heddle-checkpoint-XXXXXX");
 	assert_non_null(mkdtemp(f->directory));
 	said[0] = '\0';
-	hd_text_copy(f->tensors[0].name, sizeof(f->tensors[0].name), "fc1.weight");
+	hd_text_copy(f->tensors[0].name, sizeof f->tensors[0].name, "fc1.weight");
 	f->tensors[0].dimension_count = 2;
 	f->tensors[0].dimension[0] = 4;
 	f->tensors[0].dimension[1] = 9;
 	/* No dimensions: one value. And a name that JSON must escape. */
-	hd_text_copy(f->tensors[1].name, sizeof(f->tensors[1].name), "scale \"\xc3\xa9\\");
+	hd_text_copy(f->tensors[1].name, sizeof f->tensors[1].name, "scale \"\xc3\xa9\\");
 	*spec = (struct hd_jobspec){
 		.seed = UINT64_C(0xfedcba9876543210),
 		.learning_rate = 0.05F,
@@ -59,8 +59,8 @@ static int setup(void **state) {
 		.tensor_count = 2,
 		.tensors = f->tensors,
 	};
-	hd_text_copy(spec->tenant, sizeof(spec->tenant), "team/a");
-	hd_text_copy(spec->name, sizeof(spec->name), "digits");
+	hd_text_copy(spec->tenant, sizeof spec->tenant, "team/a");
+	hd_text_copy(spec->name, sizeof spec->name, "digits");
 	for (size_t i = 0; i < VALUES; i++) {
 		f->model[i] = (float)i * 0.5F;
 		f->momentum[i] = -(float)i * 0.25F;
@@ -90,12 +90,12 @@ static size_t list(const struct fixture *f, char names[8][400]) {
 	struct dirent *entry;
 	size_t count = 0;
 
-	while ((entry = readdir(dir)) != NULL) {
+	while ((entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
 			assert_true(count < 8);
 			(void)snprintf(
 				names[count++],
-				sizeof(names[0]),
+				sizeof names[0],
 				"%s/%s",
 				f->directory,
 				entry->d_name
@@ -111,9 +111,8 @@ static int teardown(void **state) {
 	char names[8][400];
 	size_t count = list(f, names);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		assert_int_equal(unlink(names[i]), 0);
-	}
 	assert_int_equal(rmdir(f->directory), 0);
 	free(f);
 	return 0;
@@ -123,9 +122,7 @@ static void write_at(struct fixture *f, uint16_t incarnation, uint64_t counter) 
 	char error[256] = "";
 
 	f->checkpoint.version = hd_version_make(incarnation, counter);
-	assert_int_equal(
-		hd_checkpoint_write(f->directory, &f->checkpoint, error, sizeof(error)), 0
-	);
+	assert_int_equal(hd_checkpoint_write(f->directory, &f->checkpoint, error, sizeof error), 0);
 }
 
 static void assert_same_checkpoint(const struct hd_checkpoint *a, const struct hd_checkpoint *b) {
@@ -136,7 +133,7 @@ static void assert_same_checkpoint(const struct hd_checkpoint *a, const struct h
 	assert_int_equal(a->values, b->values);
 	assert_memory_equal(a->model, b->model, VALUES * sizeof(float));
 	assert_memory_equal(a->momentum, b->momentum, VALUES * sizeof(float));
-	assert_true(hd_jobspec_equal(&a->spec, &b->spec, difference, sizeof(difference)));
+	assert_true(hd_jobspec_equal(&a->spec, &b->spec, difference, sizeof difference));
 	assert_int_equal(a->round_count, b->round_count);
 	for (uint32_t i = 0; i < a->round_count; i++) {
 		assert_int_equal(a->rounds[i].worker, b->rounds[i].worker);
@@ -277,7 +274,7 @@ static void test_errors_in_words(void **state) {
 	char error[256] = "";
 
 	assert_int_equal(
-		hd_checkpoint_write("/nonexistent/dir", &f->checkpoint, error, sizeof(error)),
+		hd_checkpoint_write("/nonexistent/dir", &f->checkpoint, error, sizeof error),
 		-ENOENT
 	);
 	assert_non_null(strstr(error, "/nonexistent/dir/"));
@@ -294,19 +291,18 @@ static void test_python_reads_it(void **state) {
 	assert_non_null(script);
 	write_at(f, 3, 41);
 	assert_int_equal(list(f, names), 1);
-	(void)snprintf(command, sizeof(command), "python3 '%s' '%s'", script, names[0]);
+	(void)snprintf(command, sizeof command, "python3 '%s' '%s'", script, names[0]);
 	pipe = popen(command, "r");
 	assert_non_null(pipe);
-	assert_non_null(fgets(line, sizeof(line), pipe));
+	assert_non_null(fgets(line, sizeof line, pipe));
 	assert_string_equal(line, "model/fc1.weight F32 [4, 9] sum 315.0\n");
-	assert_non_null(fgets(line, sizeof(line), pipe));
-	(void
-	)snprintf(expected, sizeof(expected), "model/%s F32 [] sum 18.0\n", f->tensors[1].name);
+	assert_non_null(fgets(line, sizeof line, pipe));
+	(void)snprintf(expected, sizeof expected, "model/%s F32 [] sum 18.0\n", f->tensors[1].name);
 	assert_string_equal(line, expected);
-	assert_non_null(fgets(line, sizeof(line), pipe));
+	assert_non_null(fgets(line, sizeof line, pipe));
 	assert_string_equal(line, "momentum/fc1.weight F32 [4, 9] sum -157.5\n");
-	assert_non_null(fgets(line, sizeof(line), pipe));
-	assert_non_null(fgets(line, sizeof(line), pipe));
+	assert_non_null(fgets(line, sizeof line, pipe));
+	assert_non_null(fgets(line, sizeof line, pipe));
 	assert_string_equal(line, "version 3:41 seed 18364758544493064720 name digits\n");
 	assert_int_equal(pclose(pipe), 0);
 }
@@ -326,12 +322,11 @@ static void test_writer_thread(void **state) {
 	assert_int_equal(
 		hd_checkpoint_writer_open(f->directory, NULL, on_ended, &ended, &writer), 0
 	);
-	assert_false(hd_checkpoint_writer_take(writer, &job, &status, error, sizeof(error)));
+	assert_false(hd_checkpoint_writer_take(writer, &job, &status, error, sizeof error));
 	assert_int_equal(hd_checkpoint_writer_give(writer, &f->checkpoint), 0);
-	while (atomic_load(&ended) == 0) {
+	while (atomic_load(&ended) == 0)
 		usleep(1000);
-	}
-	assert_true(hd_checkpoint_writer_take(writer, &job, &status, error, sizeof(error)));
+	assert_true(hd_checkpoint_writer_take(writer, &job, &status, error, sizeof error));
 	assert_int_equal(job, f->checkpoint.job);
 	assert_int_equal(status, 0);
 	/* What is given before the end is still written. */

@@ -184,7 +184,7 @@ static void follow(struct hd_random *r, const struct hd_sgd *sgd, double *tighte
 	struct node server, replica;
 	int applied = 0;
 
-	memset(&server, 0, sizeof(server));
+	memset(&server, 0, sizeof server);
 	for (int i = 0; i < VALUES; i++) {
 		server.w[i] = (float)(2 * hd_random_unit(r) - 1);
 		server.h[i] = (float)(0.2 * hd_random_unit(r));
@@ -223,7 +223,7 @@ static void follow(struct hd_random *r, const struct hd_sgd *sgd, double *tighte
 	}
 	while (applied < STEPS)
 		apply(&replica, &updates[applied++], sgd);
-	assert_memory_equal(&server, &replica, sizeof(server));
+	assert_memory_equal(&server, &replica, sizeof server);
 }
 
 static void test_true_distance(void **state) {

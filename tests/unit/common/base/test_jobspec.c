@@ -41,12 +41,12 @@ static void test_round_trip_and_truncation(void **state) {
 	struct hd_jobspec spec = sample(), out;
 	uint8_t data[1000];
 	char difference[200];
-	int bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	int bytes = hd_jobspec_encode(&spec, data, sizeof data);
 
 	(void)state;
 	assert_true(bytes > 0);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
-	assert_true(hd_jobspec_equal(&spec, &out, difference, sizeof(difference)));
+	assert_true(hd_jobspec_equal(&spec, &out, difference, sizeof difference));
 	assert_string_equal(out.tensors[0].name, "fc1.weight");
 	hd_jobspec_fini(&out);
 	for (int cut = 0; cut < bytes; cut++) {
@@ -56,7 +56,7 @@ static void test_round_trip_and_truncation(void **state) {
 		assert_int_equal(hd_jobspec_decode(exact + 1, (size_t)cut, &out), -EBADMSG);
 		test_free(exact);
 		assert_int_equal(hd_jobspec_encode(&spec, data, (size_t)cut), -EMSGSIZE);
-		assert_int_equal(hd_jobspec_encode(&spec, data, sizeof(data)), bytes);
+		assert_int_equal(hd_jobspec_encode(&spec, data, sizeof data), bytes);
 	}
 	data[bytes] = 0;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes + 1, &out), -EBADMSG);
@@ -68,26 +68,26 @@ static void test_round_trip_and_truncation(void **state) {
 static void test_bounded(void **state) {
 	struct hd_jobspec spec = sample(), out;
 	uint8_t plain[1000], bounded[1000];
-	int bytes = hd_jobspec_encode(&spec, plain, sizeof(plain)), more;
+	int bytes = hd_jobspec_encode(&spec, plain, sizeof plain), more;
 	char difference[200];
 
 	(void)state;
 	spec.div_max = 2.5F;
-	more = hd_jobspec_encode(&spec, bounded, sizeof(bounded));
+	more = hd_jobspec_encode(&spec, bounded, sizeof bounded);
 	assert_int_equal(more, bytes + 4);
 	assert_int_equal(plain[1], 1);
 	assert_int_equal(bounded[1], 2);
 	assert_int_equal(hd_jobspec_decode(bounded, (size_t)more, &out), 0);
 	assert_true(out.div_max >= 2.5F && out.div_max <= 2.5F);
-	assert_true(hd_jobspec_equal(&spec, &out, difference, sizeof(difference)));
+	assert_true(hd_jobspec_equal(&spec, &out, difference, sizeof difference));
 	hd_jobspec_fini(&out);
 	assert_int_equal(hd_jobspec_decode(plain, (size_t)bytes, &out), 0);
 	assert_true(out.div_max <= 0);
-	assert_false(hd_jobspec_equal(&spec, &out, difference, sizeof(difference)));
+	assert_false(hd_jobspec_equal(&spec, &out, difference, sizeof difference));
 	assert_string_equal(difference, "div_max: 2.5, the job has 0");
 	hd_jobspec_fini(&out);
 	spec.div_max = -1;
-	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof(difference)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, difference, sizeof difference), -EINVAL);
 }
 
 /* A bit of the flags: the same size, and the same version. */
@@ -96,7 +96,7 @@ static void test_unsealed(void **state) {
 	uint8_t sealed[1000], data[1000];
 	const size_t flags
 		= 2 + 1 + 3 + 1 + 6 + 8 + 1 + 3 * 4 + 1 + 4 + 4; /* what stands before it */
-	int bytes = hd_jobspec_encode(&spec, sealed, sizeof(sealed));
+	int bytes = hd_jobspec_encode(&spec, sealed, sizeof sealed);
 	char text[200];
 
 	(void)state;
@@ -104,7 +104,7 @@ static void test_unsealed(void **state) {
 	for (uint8_t set = 0; set < 4; set++) {
 		spec.allow_not_finite = (set & 1) != 0;
 		spec.unsealed = (set & 2) != 0;
-		assert_int_equal(hd_jobspec_encode(&spec, data, sizeof(data)), bytes);
+		assert_int_equal(hd_jobspec_encode(&spec, data, sizeof data), bytes);
 		assert_int_equal(data[flags], set);
 		assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
 		assert_int_equal(out.allow_not_finite, spec.allow_not_finite);
@@ -120,9 +120,9 @@ static void test_unsealed(void **state) {
 	out = sample();
 	spec = sample();
 	spec.unsealed = true;
-	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	assert_string_equal(text, "integrity: off, the job has on");
-	assert_false(hd_jobspec_equal(&out, &spec, text, sizeof(text)));
+	assert_false(hd_jobspec_equal(&out, &spec, text, sizeof text));
 	assert_string_equal(text, "integrity: on, the job has off");
 }
 
@@ -136,29 +136,29 @@ static void test_scaled(void **state) {
 	(void)state;
 	spec.sync = HD_SYNC_ALL;
 	spec.staleness_rule = HD_STALENESS_CONSTANT;
-	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	bytes = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_int_equal(data[1], 3);
 	spec.scale_base = 6;
-	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	more = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_int_equal(more, bytes + 4);
 	assert_int_equal(data[1], 7);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), 0);
 	assert_int_equal(out.scale_base, 6);
-	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	spec.scale_base = 5;
-	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	assert_string_equal(text, "scale_base: 5, the job has 6");
 	hd_jobspec_fini(&out);
 	spec.scale_base = HD_WORKERS_MAX + 1;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	assert_string_equal(text, "scale_base: 4097 (0..HD_WORKERS_MAX 4096)");
 	spec.scale_base = 0; /* has one encoding: the third */
-	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	more = hd_jobspec_encode(&spec, data, sizeof data);
 	data[1] = 7;
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
 	spec.scale_base = 1;
 	spec.sync = HD_SYNC_NONE;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	assert_string_equal(text, "scale_base: only of synchronous steps");
 }
 
@@ -175,15 +175,15 @@ static void test_federated(void **state) {
 	spec.staleness_rule = HD_STALENESS_CONSTANT;
 	spec.federated = (struct hd_federated
 	){.seed = 3, .clients = 10, .clients_least = 2, .epochs = 20, .mu = 0.5F};
-	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	bytes = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_int_equal(data[1], 4);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
-	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	spec.federated.late = HD_LATE_WEIGHT;
-	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	assert_string_equal(text, "late: 1, the job has 0");
 	hd_jobspec_fini(&out);
-	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	more = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_int_equal(more, bytes + 1);
 	assert_int_equal(data[1], 5);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), 0);
@@ -193,17 +193,17 @@ static void test_federated(void **state) {
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
 	spec.federated.late = HD_LATE_DROP;
 	spec.federated.wait_ms = 60000;
-	more = hd_jobspec_encode(&spec, data, sizeof(data));
+	more = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_int_equal(more, bytes + 5);
 	assert_int_equal(data[1], 6);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), 0);
 	assert_int_equal(out.federated.wait_ms, 60000);
 	spec.federated.wait_ms = 1;
-	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	assert_string_equal(text, "wait_ms: 1, the job has 60000");
 	hd_jobspec_fini(&out);
 	spec.federated.wait_ms = HD_ROUND_MS_MAX + 1;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	assert_string_equal(text, "wait_ms: 86400001 (0..HD_ROUND_MS_MAX 86400000)");
 	spec.federated.wait_ms = 0;
 	data[1] = 8;
@@ -211,7 +211,7 @@ static void test_federated(void **state) {
 	data[1] = 7; /* of another kind of job */
 	assert_int_equal(hd_jobspec_decode(data, (size_t)more, &out), -EBADMSG);
 	spec.federated.late = HD_LATE_WEIGHT + 1;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	assert_string_equal(text, "late: 2 is unknown");
 }
 
@@ -224,40 +224,40 @@ static void test_synchronous(void **state) {
 
 	(void)state;
 	spec.sync = HD_SYNC_N;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	assert_string_equal(text, "sync_count: 0 (1..HD_WORKERS_MAX 4096)");
 	spec.sync_count = HD_WORKERS_MAX + 1;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	spec.sync_count = 4;
 	spec.staleness_rule = HD_STALENESS_ADADELAY;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	assert_string_equal(text, "staleness_rule: must be constant with sync");
 	spec.staleness_rule = HD_STALENESS_CONSTANT;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), 0);
-	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), 0);
+	bytes = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_true(bytes > 0);
 	assert_int_equal(data[1], 3);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &out), 0);
 	assert_int_equal(out.sync, HD_SYNC_N);
 	assert_int_equal(out.sync_count, 4);
-	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_true(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	spec.sync_count = 3;
-	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	assert_string_equal(text, "sync_count: 3, the job has 4");
 	hd_jobspec_fini(&out);
 	spec.sync = HD_SYNC_ALL;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 	spec.sync_count = 0;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), 0);
-	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof(text)));
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), 0);
+	assert_false(hd_jobspec_equal(&spec, &out, text, sizeof text));
 	spec.sync = HD_SYNC_COUNT;
-	assert_int_equal(hd_jobspec_check(&spec, text, sizeof(text)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(&spec, text, sizeof text), -EINVAL);
 }
 
 static void test_changed_bytes_are_checked(void **state) {
 	struct hd_jobspec spec = sample(), out;
 	uint8_t data[1000];
-	int bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	int bytes = hd_jobspec_encode(&spec, data, sizeof data);
 	struct hd_random r;
 	char error[200];
 	unsigned accepted = 0;
@@ -273,11 +273,11 @@ static void test_changed_bytes_are_checked(void **state) {
 		if (hd_jobspec_decode(changed, (size_t)bytes, &out) < 0)
 			continue;
 		accepted++;
-		assert_int_equal(hd_jobspec_check(&out, error, sizeof(error)), 0);
-		assert_int_equal(hd_jobspec_encode(&out, data, sizeof(data)), bytes);
+		assert_int_equal(hd_jobspec_check(&out, error, sizeof error), 0);
+		assert_int_equal(hd_jobspec_encode(&out, data, sizeof data), bytes);
 		assert_memory_equal(data, changed, (size_t)bytes);
 		hd_jobspec_fini(&out);
-		hd_jobspec_encode(&spec, data, sizeof(data));
+		hd_jobspec_encode(&spec, data, sizeof data);
 	}
 	assert_in_range(accepted, 1000, 99000);
 }
@@ -285,7 +285,7 @@ static void test_changed_bytes_are_checked(void **state) {
 static void refused(const struct hd_jobspec *spec, const char *words) {
 	char error[200] = "";
 
-	assert_int_equal(hd_jobspec_check(spec, error, sizeof(error)), -EINVAL);
+	assert_int_equal(hd_jobspec_check(spec, error, sizeof error), -EINVAL);
 	assert_non_null(strstr(error, words));
 }
 
@@ -294,7 +294,7 @@ static void test_checks_of_the_job(void **state) {
 	char error[200];
 
 	(void)state;
-	assert_int_equal(hd_jobspec_check(&spec, error, sizeof(error)), 0);
+	assert_int_equal(hd_jobspec_check(&spec, error, sizeof error), 0);
 	spec.tenant[0] = '\0';
 	refused(&spec, "tenant:");
 	spec = sample();
@@ -324,7 +324,7 @@ static void test_checks_of_the_job(void **state) {
 	spec.staleness_c = 0;
 	refused(&spec, "staleness_c:");
 	spec.staleness_rule = HD_STALENESS_CONSTANT; /* which does not look at it */
-	assert_int_equal(hd_jobspec_check(&spec, error, sizeof(error)), 0);
+	assert_int_equal(hd_jobspec_check(&spec, error, sizeof error), 0);
 }
 
 static void test_checks_of_tensors(void **state) {
@@ -336,17 +336,17 @@ static void test_checks_of_tensors(void **state) {
 
 	(void)state;
 	spec.tensors = own;
-	memcpy(own, tensors, sizeof(own));
+	memcpy(own, tensors, sizeof own);
 	own[1].dtype = HD_DTYPE_FP16;
 	refused(&spec, "tensors[1].dtype: 1");
-	memcpy(own, tensors, sizeof(own));
+	memcpy(own, tensors, sizeof own);
 	own[0].dimension[1] = 0;
 	refused(&spec, "tensors[0].shape:");
 	own[0].dimension[1] = UINT64_C(1) << 63;
 	refused(&spec, "tensors[0].shape:");
 	own[0].dimension_count = HD_DIMENSIONS_MAX + 1;
 	refused(&spec, "HD_DIMENSIONS_MAX");
-	memcpy(own, tensors, sizeof(own));
+	memcpy(own, tensors, sizeof own);
 	own[0].dimension[0] = own[1].dimension[0] = UINT64_C(1) << 37; /* 2^39 bytes and more */
 	own[0].dimension[1] = 1;
 	assert_true(hd_jobspec_values(&spec) > 0);
@@ -354,20 +354,20 @@ static void test_checks_of_tensors(void **state) {
 	refused(&spec, "together");
 	assert_int_equal(hd_jobspec_values(&spec), 0);
 	assert_int_equal(hd_jobspec_model_bytes(&spec), 0);
-	memcpy(own, tensors, sizeof(own));
+	memcpy(own, tensors, sizeof own);
 	own[0].init = 9;
 	refused(&spec, "tensors[0].init: 9");
 	own[0].init = HD_INIT_UNIFORM;
 	own[0].init_scale = INFINITY;
 	refused(&spec, "init_scale");
-	memcpy(own, tensors, sizeof(own));
-	memcpy(own[1].name, own[0].name, sizeof(own[0].name));
+	memcpy(own, tensors, sizeof own);
+	memcpy(own[1].name, own[0].name, sizeof own[0].name);
 	refused(&spec, "two are named \"fc1.weight\"");
 	/* No model: fine for a job of all-reduces, which is never sent to a server. */
 	spec.tensor_count = 0;
-	assert_int_equal(hd_jobspec_check(&spec, error, sizeof(error)), 0);
+	assert_int_equal(hd_jobspec_check(&spec, error, sizeof error), 0);
 	assert_int_equal(hd_jobspec_model_bytes(&spec), 0);
-	bytes = hd_jobspec_encode(&spec, data, sizeof(data));
+	bytes = hd_jobspec_encode(&spec, data, sizeof data);
 	assert_true(bytes > 0);
 	assert_int_equal(hd_jobspec_decode(data, (size_t)bytes, &decoded), -EBADMSG);
 	spec.tensor_count = HD_TENSORS_MAX + 1;
@@ -378,7 +378,7 @@ static void differs(const struct hd_jobspec *spec, const char *words) {
 	struct hd_jobspec job = sample();
 	char difference[200] = "";
 
-	assert_false(hd_jobspec_equal(spec, &job, difference, sizeof(difference)));
+	assert_false(hd_jobspec_equal(spec, &job, difference, sizeof difference));
 	assert_string_equal(difference, words);
 }
 
@@ -387,7 +387,7 @@ static void test_differences_in_words(void **state) {
 	struct hd_tensor own[2];
 
 	(void)state;
-	memcpy(own, tensors, sizeof(own));
+	memcpy(own, tensors, sizeof own);
 	spec.tensors = own;
 	spec.tau_max = 8;
 	differs(&spec, "tau_max: 8, the job has 16");
@@ -410,10 +410,10 @@ static void test_differences_in_words(void **state) {
 	differs(&spec, "tensor 0 (fc1.weight): shape 64x128, the job has 64x100");
 	own[0].dimension_count = 0;
 	differs(&spec, "tensor 0 (fc1.weight): shape scalar, the job has 64x100");
-	memcpy(own, tensors, sizeof(own));
-	(void)snprintf(own[1].name, sizeof(own[1].name), "bias");
+	memcpy(own, tensors, sizeof own);
+	(void)snprintf(own[1].name, sizeof own[1].name, "bias");
 	differs(&spec, "tensor 1: name bias, the job has fc1.bias");
-	memcpy(own, tensors, sizeof(own));
+	memcpy(own, tensors, sizeof own);
 	own[1].init = HD_INIT_UNIFORM;
 	differs(&spec, "tensor 1 (fc1.bias): init 1 scale 0, the job has 0 scale 0");
 }

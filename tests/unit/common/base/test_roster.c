@@ -40,7 +40,7 @@ static void test_like_an_array(void **state) {
 		assert_int_equal(
 			hd_roster_read(&read, count, roster.ranks, hd_roster_bytes(&roster)), 0
 		);
-		assert_memory_equal(read.ranks, roster.ranks, sizeof(read.ranks));
+		assert_memory_equal(read.ranks, roster.ranks, sizeof read.ranks);
 	}
 	assert_false(hd_roster_has(&roster, HD_WORKERS_MAX));
 	assert_false(hd_roster_has(&roster, UINT16_MAX));
@@ -51,9 +51,9 @@ static void test_what_is_none(void **state) {
 	struct hd_roster roster;
 
 	(void)state;
-	memset(full, 255, sizeof(full));
+	memset(full, 255, sizeof full);
 	assert_int_equal(hd_roster_read(&roster, HD_WORKERS_MAX, full, HD_ROSTER_BYTES), 0);
-	assert_int_equal(hd_roster_read(&roster, HD_WORKERS_MAX + 8, full, sizeof(full)), -EBADMSG);
+	assert_int_equal(hd_roster_read(&roster, HD_WORKERS_MAX + 8, full, sizeof full), -EBADMSG);
 	assert_int_equal(hd_roster_read(&roster, 0, NULL, 0), 0);
 	assert_int_equal(hd_roster_bytes(&roster), 0);
 	assert_int_equal(hd_roster_read(&roster, 1, NULL, 0), -EBADMSG);

@@ -113,7 +113,7 @@ static char *text_of(const char *words, uint64_t from, const char **error) {
 	struct hd_rows rows;
 	char filter[128], name[32];
 
-	(void)snprintf(filter, sizeof(filter), "from=%llu %s", (unsigned long long)from, words);
+	(void)snprintf(filter, sizeof filter, "from=%llu %s", (unsigned long long)from, words);
 	assert_null(hd_rows_begin(&rows, "numbers", filter, HD_SECOND, 2));
 	for (unsigned i = 0; i < ROWS && !rows.full; i++) {
 		if (!hd_row_begin(&rows))
@@ -122,7 +122,7 @@ static char *text_of(const char *words, uint64_t from, const char **error) {
 			hd_row_skip(&rows);
 			continue;
 		}
-		(void)snprintf(name, sizeof(name), "n\"%u", i);
+		(void)snprintf(name, sizeof name, "n\"%u", i);
 		hd_row_text(&rows, "name", name);
 		hd_row_count(&rows, "number", i);
 		hd_row_real(&rows, "half", i / 2.0);
@@ -207,7 +207,7 @@ static void test_filters(void **state) {
 	(void)state;
 	assert_null(text_of("even=true none=5", 3, &error));
 	assert_non_null(strstr(error, "filter: "));
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		const char *why = hd_rows_begin(&rows, "t", wrong[i], 0, 1);
 
 		assert_non_null(why);

@@ -30,22 +30,19 @@ static void test_against_a_search(void **state) {
 		want[i] = hd_random_chance(&random, 0.2) ? HD_NEVER :
 							   hd_random_below(&random, 1000);
 		hd_timer_set(&timers, &timer[i], want[i]);
-		for (size_t k = 0; k < COUNT; k++) {
+		for (size_t k = 0; k < COUNT; k++)
 			least = hd_ns_min(least, want[k]);
-		}
 		assert_int_equal(hd_timers_next(&timers), least);
-		if (step % 3 != 0 || least == HD_NEVER) {
+		if (step % 3 != 0 || least == HD_NEVER)
 			continue;
-		}
 		assert_null(least > 0 ? hd_timers_pop(&timers, least - 1) : NULL);
 		first = hd_timers_pop(&timers, least);
 		assert_non_null(first);
 		assert_int_equal(want[first - timer], least);
 		want[first - timer] = HD_NEVER;
 	}
-	for (size_t i = 0; i < COUNT; i++) {
+	for (size_t i = 0; i < COUNT; i++)
 		hd_timers_release(&timers, &timer[i]);
-	}
 	assert_int_equal(timers.room, 0);
 	assert_int_equal(hd_timers_next(&timers), HD_NEVER);
 	hd_timers_fini(&timers);

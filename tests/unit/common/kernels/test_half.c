@@ -17,14 +17,14 @@
 static uint32_t bits_of(float x) {
 	uint32_t bits;
 
-	memcpy(&bits, &x, sizeof(bits));
+	memcpy(&bits, &x, sizeof bits);
 	return bits;
 }
 
 static float float_of(uint32_t bits) {
 	float x;
 
-	memcpy(&x, &bits, sizeof(x));
+	memcpy(&x, &bits, sizeof x);
 	return x;
 }
 
@@ -60,8 +60,8 @@ to(const struct hd_kernels *table, uint8_t dtype, float *y, const uint16_t *x, s
 }
 
 static void test_every_value_both_ways(void **state) {
-	uint16_t *all = malloc(ALL * sizeof(*all)), *back = malloc(ALL * sizeof(*back));
-	float *wide = malloc(ALL * sizeof(*wide));
+	uint16_t *all = malloc(ALL * sizeof *all), *back = malloc(ALL * sizeof *back);
+	float *wide = malloc(ALL * sizeof *wide);
 	const struct hd_kernels *table;
 
 	for (size_t i = 0; i < ALL; i++)
@@ -130,14 +130,14 @@ static void check_rounding(const struct hd_kernels *table, const struct type *ty
 static void test_rounds_to_nearest_even(void **state) {
 	const struct hd_kernels *table;
 
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++)
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++)
 		for (size_t k = 0; k < 2; k++)
 			check_rounding(table, &types[k]);
 }
 
 static void test_any_bits_alike(void **state) {
-	float *x = malloc(BLOCK * sizeof(*x));
-	uint16_t *one = malloc(BLOCK * sizeof(*one)), *two = malloc(BLOCK * sizeof(*two));
+	float *x = malloc(BLOCK * sizeof *x);
+	uint16_t *one = malloc(BLOCK * sizeof *one), *two = malloc(BLOCK * sizeof *two);
 	const struct hd_kernels *table;
 	struct hd_random random;
 
@@ -148,13 +148,13 @@ static void test_any_bits_alike(void **state) {
 
 		for (size_t i = 0; i < BLOCK; i++)
 			x[i] = float_of((uint32_t)hd_random_u64(&random));
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 			for (size_t k = 0; k < 2; k++) {
-				memset(one, 0xaa, BLOCK * sizeof(*one));
-				memset(two, 0xaa, BLOCK * sizeof(*two));
+				memset(one, 0xaa, BLOCK * sizeof *one);
+				memset(two, 0xaa, BLOCK * sizeof *two);
 				from(&hd_kernels_scalar, types[k].dtype, one, x, count, a);
 				from(table, types[k].dtype, two, x, count, a);
-				assert_memory_equal(one, two, BLOCK * sizeof(*one));
+				assert_memory_equal(one, two, BLOCK * sizeof *one);
 			}
 		}
 	}
@@ -177,12 +177,12 @@ static void test_finds_not_finite(void **state) {
 	const struct hd_kernels *table;
 	uint16_t x[71] = {0};
 
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t k = 0; k < 2; k++) {
 			uint16_t mask = (uint16_t)types[k].infinity;
 
 			for (size_t at = 0; at < 70; at++) {
-				memset(x, 0, sizeof(x));
+				memset(x, 0, sizeof x);
 				x[0] = (uint16_t)(mask - 1) | 0x8000; /* the greatest finite one */
 				assert_int_equal(table->find_mask_16(x, 71, mask), 71);
 				x[at] = at % 2 == 0 ? mask : (uint16_t)(0x8001 | mask);
@@ -198,7 +198,7 @@ static void test_finds_not_finite(void **state) {
 }
 
 static void test_finds_beyond_the_type(void **state) {
-	float *x = calloc(BLOCK, sizeof(*x));
+	float *x = calloc(BLOCK, sizeof *x);
 
 	for (size_t i = 0; i < BLOCK; i++)
 		x[i] = 65504;
@@ -218,8 +218,8 @@ static void test_finds_beyond_the_type(void **state) {
 
 /* A step from 16 bits is the step from the same values in fp32, bit for bit. */
 static void test_applies_in_fp32(void **state) {
-	float *w[2], *h[2], *g = malloc(BLOCK * sizeof(*g));
-	uint16_t *half = malloc(BLOCK * sizeof(*half));
+	float *w[2], *h[2], *g = malloc(BLOCK * sizeof *g);
+	uint16_t *half = malloc(BLOCK * sizeof *half);
 	const struct hd_sgd sgd = {0.1F, 0.9F, 1e-4F};
 	struct hd_random random;
 

@@ -22,15 +22,12 @@ static float value(struct hd_random *random) {
 	uint64_t pick = hd_random_below(random, 64);
 	float sign = hd_random_chance(random, 0.5) ? 1.0F : -1.0F;
 
-	if (pick == 0) {
+	if (pick == 0)
 		return sign * 0.0F;
-	}
-	if (pick == 1) {
+	if (pick == 1)
 		return sign * 1e-41F; /* subnormal */
-	}
-	if (pick == 2) {
+	if (pick == 2)
 		return sign * 3e38F; /* overflows in a sum */
-	}
 	return sign * (float)exp(20 * (hd_random_unit(random) - 0.5));
 }
 
@@ -45,9 +42,8 @@ static void fill(struct hd_random *random, struct arrays *arrays) {
 /* Bit for bit; a NaN's payload and sign are the one thing IEEE leaves open. */
 static void assert_same(const float *a, const float *b, size_t count) {
 	for (size_t i = 0; i < count; i++) {
-		if (isnan(a[i]) && isnan(b[i])) {
+		if (isnan(a[i]) && isnan(b[i]))
 			continue;
-		}
 		assert_memory_equal(&a[i], &b[i], sizeof(float));
 	}
 }
@@ -75,7 +71,7 @@ static void test_apply_is_bit_identical(void **state) {
 	struct arrays one, two;
 
 	hd_random_init(&random, 11);
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t i = 0; i < SIZES * 5 * 4; i++) {
 			size_t count = sizes[i % SIZES], offset = i / SIZES % 4;
 			const struct hd_sgd *s = &settings[i / SIZES / 4];
@@ -102,7 +98,7 @@ static void test_apply_rounds_each_operation(void **state) {
 	const float eps = 0x1p-12F;
 	const struct hd_kernels *table;
 
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		float w[17], h[17], g[17];
 
 		for (size_t i = 0; i < 17; i++) {
@@ -112,9 +108,8 @@ static void test_apply_rounds_each_operation(void **state) {
 		}
 		/* (1+e)(1+e) = 1 + 2e + e^2 rounds to 1 + 2e; minus g = 1 + 2e is 0, not e^2. */
 		table->sgd_apply(w, h, g, 17, &(struct hd_sgd){1, 1 + eps, 0});
-		for (size_t i = 0; i < 17; i++) {
+		for (size_t i = 0; i < 17; i++)
 			assert_true(h[i] == 0);
-		}
 	}
 }
 
@@ -155,9 +150,8 @@ static void test_sum_is_steps_of_its_mean(void **state) {
 			hd_half_to_f32(how.dtype, mean, half, SUM_VALUES);
 		}
 		hd_scale_f32_scalar(mean, mean, SUM_VALUES, 1.0F / (float)how.steps);
-		for (uint32_t k = 0; k < how.steps; k++) {
+		for (uint32_t k = 0; k < how.steps; k++)
 			reference = hd_sgd_apply_scalar(w[0], h[0], mean, SUM_VALUES, &how.sgd);
-		}
 		norm2 = hd_sgd_apply_sum(
 			w[1], h[1], is_half ? (const void *)half : g, SUM_VALUES, &how
 		);
@@ -190,7 +184,7 @@ static void test_prox_is_bit_identical(void **state) {
 	struct arrays one, two;
 
 	hd_random_init(&random, 16);
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t i = 0; i < SIZES * 4 * 4; i++) {
 			size_t count = sizes[i % SIZES], offset = i / SIZES % 4;
 			float rate = rates[i / SIZES % 4], mu = pulls[i / SIZES / 4];
@@ -236,7 +230,7 @@ static void test_add_and_scale(void **state) {
 	struct arrays one, two;
 
 	hd_random_init(&random, 12);
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t i = 0; i < SIZES * 4; i++) {
 			size_t count = sizes[i % SIZES], offset = i / SIZES;
 
@@ -260,16 +254,15 @@ static void test_norm(void **state) {
 
 	hd_random_init(&random, 13);
 	assert_true(hd_norm2_f32(three_four, 2) == 25.0);
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t i = 0; i < SIZES * 4; i++) {
 			const float *x = arrays.g + i / SIZES;
 			size_t count = sizes[i % SIZES];
 
 			fill(&random, &arrays);
 			assert_near(hd_norm2_f32_scalar(x, count), table->norm2_f32(x, count));
-			if (count == 0) {
+			if (count == 0)
 				continue;
-			}
 			arrays.g[i / SIZES + hd_random_below(&random, count)]
 				= i % 2 == 0 ? NAN : INFINITY;
 			assert_false(isfinite(table->norm2_f32(x, count)));
@@ -285,7 +278,7 @@ static void test_find_not_finite(void **state) {
 
 	hd_random_init(&random, 14);
 	fill(&random, &arrays);
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t i = 0; i < SIZES; i++) {
 			assert_int_equal(
 				table->find_not_finite_f32(arrays.g + 1, sizes[i]), sizes[i]
@@ -330,9 +323,8 @@ static void test_peak(void **state) {
 static void test_dispatch(void **state) {
 	size_t count = 0;
 
-	while (hd_kernels_supported(count) != NULL) {
+	while (hd_kernels_supported(count))
 		count++;
-	}
 	assert_in_range(count, 1, 3);
 	assert_string_equal(hd_kernels_supported(count - 1)->name, "scalar");
 	assert_string_equal(hd_kernels_name(), "scalar"); /* lowered by main() */

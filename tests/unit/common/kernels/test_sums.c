@@ -22,14 +22,14 @@ static const size_t sizes[] = {0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 352
 static float float_of(uint32_t bits) {
 	float x;
 
-	memcpy(&x, &bits, sizeof(x));
+	memcpy(&x, &bits, sizeof x);
 	return x;
 }
 
 static uint32_t bits_of(float x) {
 	uint32_t bits;
 
-	memcpy(&bits, &x, sizeof(bits));
+	memcpy(&bits, &x, sizeof bits);
 	return bits;
 }
 
@@ -72,7 +72,7 @@ static void test_halves_alike(void **state) {
 				hd_half_to_f32(dtype, &wide, x + i, 1);
 				one[i] = sum[i] + wide;
 			}
-			for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+			for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 				memcpy(two, sum, VALUES * sizeof(float));
 				(k ? table->add_bf16 : table->add_f16)(two, x, count);
 				assert_same(one, two, VALUES);
@@ -105,14 +105,14 @@ static void test_unaligned_payload(void **state) {
 	uint8_t packet[17 * 4 + 2];
 	const struct hd_kernels *table;
 
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		float sum[17];
 
 		for (uint32_t i = 0; i < 17; i++) {
 			float x = (float)i;
 
 			sum[i] = 1;
-			memcpy(packet + 2 + 4 * (size_t)i, &x, sizeof(x));
+			memcpy(packet + 2 + 4 * (size_t)i, &x, sizeof x);
 		}
 		table->add_f32(sum, (const float *)(const void *)(packet + 2), 17);
 		for (uint32_t i = 0; i < 17; i++)
@@ -132,36 +132,36 @@ static void test_fixed_sums(void **state) {
 		size_t count = sizes[round % SIZES];
 		bool overflow = false;
 
-		random_bytes(&random, x, sizeof(x));
-		random_bytes(&random, one, sizeof(one));
+		random_bytes(&random, x, sizeof x);
+		random_bytes(&random, one, sizeof one);
 		for (size_t i = 0; round % 3 != 0 && i < VALUES; i++) {
 			/* small enough that few sums overflow: none, or one, in a call */
 			x[i] = htobe32((uint32_t)((int32_t)be32toh(x[i]) / (round % 3 == 1 ? 2 : 1))
 			);
 			one[i] = htobe32((uint32_t)((int32_t)be32toh(one[i]) / 3));
 		}
-		memcpy(two, one, sizeof(two));
+		memcpy(two, one, sizeof two);
 		for (size_t i = 0; i < count; i++) {
 			int64_t sum = (int64_t)(int32_t)be32toh(one[i]) + (int32_t)be32toh(x[i]);
 
 			overflow |= sum > INT32_MAX || sum < INT32_MIN;
 			one[i] = htobe32((uint32_t)(uint64_t)sum);
 		}
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 			uint32_t sum[VALUES];
-			uint8_t packet[sizeof(x) + 2];
+			uint8_t packet[sizeof x + 2];
 			void *at = packet + 2;
 
-			memcpy(sum, two, sizeof(sum));
+			memcpy(sum, two, sizeof sum);
 			assert_int_equal(table->add_fixed(sum, x, count), overflow);
-			assert_memory_equal(sum, one, sizeof(sum));
-			memcpy(sum, two, sizeof(sum));
-			memcpy(at, x, sizeof(x));
+			assert_memory_equal(sum, one, sizeof sum);
+			memcpy(sum, two, sizeof sum);
+			memcpy(at, x, sizeof x);
 			assert_int_equal(table->add_fixed_both(sum, at, count), overflow);
-			assert_memory_equal(sum, one, sizeof(sum));
+			assert_memory_equal(sum, one, sizeof sum);
 			assert_memory_equal(at, one, count * 4);
 			assert_memory_equal(
-				packet + 2 + count * 4, x + count, sizeof(x) - count * 4
+				packet + 2 + count * 4, x + count, sizeof x - count * 4
 			);
 		}
 	}
@@ -188,21 +188,21 @@ static void test_fp32_sums_that_go_on(void **state) {
 			x[at] = wrong[round / 3 % 4];
 			one[at] = fabsf(x[at]) > 2e38F && !isinf(x[at]) ? x[at] : one[at];
 		}
-		memcpy(expected, one, sizeof(one));
+		memcpy(expected, one, sizeof one);
 		for (size_t i = 0; i < count; i++)
 			expected[i] += x[i];
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+		for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 			float sum[VALUES];
-			uint8_t packet[sizeof(x) + 2];
+			uint8_t packet[sizeof x + 2];
 			void *at = packet + 2;
 
-			memcpy(sum, one, sizeof(sum));
-			memcpy(at, x, sizeof(x));
+			memcpy(sum, one, sizeof sum);
+			memcpy(at, x, sizeof x);
 			assert_int_equal(table->add_f32_both(sum, at, count), odd);
-			assert_memory_equal(sum, expected, sizeof(sum));
+			assert_memory_equal(sum, expected, sizeof sum);
 			assert_memory_equal(at, expected, count * 4);
 			assert_memory_equal(
-				packet + 2 + count * 4, x + count, sizeof(x) - count * 4
+				packet + 2 + count * 4, x + count, sizeof x - count * 4
 			);
 		}
 	}
@@ -211,7 +211,7 @@ static void test_fp32_sums_that_go_on(void **state) {
 static void test_one_overflow_is_seen(void **state) {
 	const struct hd_kernels *table;
 
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t at = 0; at < 35; at++) {
 			uint32_t sum[35] = {0}, x[35] = {0};
 
@@ -260,27 +260,27 @@ static void test_conversions(void **state) {
 			x[i] = i % 3 == 0 ?
 				float_of((uint32_t)hd_random_u64(&random)) :
 				(float)ldexp(hd_random_unit(&random) - 0.5, exponent + 31);
-		memset(expected, GUARD, sizeof(expected));
-		memset(one, GUARD, sizeof(one));
+		memset(expected, GUARD, sizeof expected);
+		memset(one, GUARD, sizeof one);
 		for (size_t i = 0; i < count; i++) {
 			int32_t lane = lane_of(x[i], a, exponent, &unfit);
 
 			expected[i] = htobe32((uint32_t)lane);
 			one[i] = (float)ldexp((double)(float)lane, exponent);
 		}
-		for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
-			memset(y, GUARD, sizeof(y));
-			memset(back, GUARD, sizeof(back));
+		for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
+			memset(y, GUARD, sizeof y);
+			memset(back, GUARD, sizeof back);
 			assert_int_equal(
 				table->fixed_from_f32(y, x, count, a, ldexpf(1, -exponent)), unfit
 			);
-			assert_memory_equal(y, expected, sizeof(y));
+			assert_memory_equal(y, expected, sizeof y);
 			table->f32_from_fixed(back, y, count, ldexpf(1, exponent));
-			assert_memory_equal(back, one, sizeof(back));
+			assert_memory_equal(back, one, sizeof back);
 		}
-		memset(y, GUARD, sizeof(y));
+		memset(y, GUARD, sizeof y);
 		assert_int_equal(hd_fixed_from_f32(y, x, count, a, exponent), unfit);
-		assert_memory_equal(y, expected, sizeof(y));
+		assert_memory_equal(y, expected, sizeof y);
 	}
 }
 

@@ -83,7 +83,7 @@ struct told {
 static int tell(void *owner, int code, const char *sentence) {
 	struct told *told = owner;
 
-	(void)snprintf(told->sentence, sizeof(told->sentence), "%s", sentence);
+	(void)snprintf(told->sentence, sizeof told->sentence, "%s", sentence);
 	told->times++;
 	return code;
 }
@@ -101,7 +101,7 @@ static int read_words(
 	int argc = 1;
 
 	for (int i = 0; i < 7 && words[i]; i++) {
-		(void)snprintf(text[argc], sizeof(text[argc]), "%s", words[i]);
+		(void)snprintf(text[argc], sizeof text[argc], "%s", words[i]);
 		argv[argc] = text[argc];
 		argc++;
 	}
@@ -179,7 +179,7 @@ static void test_errors(void **state) {
 	struct told told;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		bool missing = strstr(cases[i].sentence, "missing") != NULL;
 
 		assert_int_equal(
@@ -244,7 +244,7 @@ static void test_help(void **state) {
 	assert_int_equal(read_words(&program, &v, &told, WORDS("--help", "--small=1")), -1);
 	(void)fflush(stdout);
 	(void)dup2(kept, STDOUT_FILENO);
-	bytes = read(fds[0], text, sizeof(text) - 1);
+	bytes = read(fds[0], text, sizeof text - 1);
 	assert_true(bytes > 0);
 	assert_string_equal(text, wanted);
 	(void)close(kept);

@@ -86,7 +86,7 @@ static void open_scene(struct scene *s, uint64_t seed) {
 	uint64_t all = 0;
 	size_t room;
 
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	hd_random_init(&s->random, seed);
 	s->config = (struct hd_reduce_config){
 		.job = 7,
@@ -397,7 +397,7 @@ static void open_pair(struct pair *p, uint64_t bytes0, uint64_t bytes1, uint64_t
 		.sum = p->sum,
 	};
 
-	memset(p, 0, sizeof(*p));
+	memset(p, 0, sizeof *p);
 	p->inputs[0] = (struct hd_reduce_input){1, 1, 0, 1, bytes0};
 	p->inputs[1] = (struct hd_reduce_input){2, 1, 1, 1, bytes1};
 	assert_int_equal(hd_reduce_create(&config, &p->reduce), 0);
@@ -447,7 +447,7 @@ static void test_broken_members(void **state) {
 	assert_int_equal(put(&p, 1, 0, other, 12, true), HD_REDUCE_BROKEN);
 	hd_reduce_destroy(p.reduce);
 	/* No run at all; an empty one; one that is longer than its chunk. */
-	memset(other, 0, sizeof(other));
+	memset(other, 0, sizeof other);
 	open_pair(&p, 12, 256, 4096);
 	assert_int_equal(put(&p, 0, 0, other, 12, true), HD_REDUCE_BROKEN);
 	assert_int_equal(hd_reduce_culprit(p.reduce), 0);
@@ -470,7 +470,7 @@ static void test_beyond_the_bound(void **state) {
 	encode(1000, 62, one);
 	assert_int_equal(put(&p, 1, 0, one, 256, true), HD_REDUCE_BROKEN);
 	assert_int_equal(hd_reduce_culprit(p.reduce), HD_MERGE_NOBODY);
-	for (size_t i = 320; i < sizeof(p.sum); i++)
+	for (size_t i = 320; i < sizeof p.sum; i++)
 		assert_int_equal(p.sum[i], 0);
 	hd_reduce_destroy(p.reduce);
 }

@@ -77,7 +77,7 @@ static void open_scene(struct scene *scene, uint64_t seed) {
 	uint64_t bytes;
 	size_t value;
 
-	memset(scene, 0, sizeof(*scene));
+	memset(scene, 0, sizeof *scene);
 	hd_random_init(&scene->random, seed);
 	scene->config.job = 7;
 	scene->config.dtype = dtypes[seed % 4];

@@ -37,7 +37,7 @@ static void push(struct net *net, struct flight flight) {
 
 	if (net->flight_count > net->flight_room) {
 		net->flight_room = 2 * net->flight_room + 64;
-		net->flights = realloc(net->flights, net->flight_room * sizeof(flight));
+		net->flights = realloc(net->flights, net->flight_room * sizeof flight);
 		assert(net->flights);
 	}
 	flight.order = net->order++;
@@ -118,8 +118,8 @@ void net_session_key(const struct net *net, uint8_t key[HD_KEY_BYTES]) {
 		.name = welcome->name,
 	};
 
-	memcpy(client.nonce, net->hello.nonce, sizeof(client.nonce));
-	memcpy(server.nonce, net->welcome.nonce, sizeof(server.nonce));
+	memcpy(client.nonce, net->hello.nonce, sizeof client.nonce);
+	memcpy(server.nonce, net->welcome.nonce, sizeof server.nonce);
 	hd_session_key(hd_keyring_find(&net->keys, 7), &client, &server, key);
 }
 
@@ -151,11 +151,11 @@ static void sink_send(
 	struct net *net = node->net;
 	struct flight flight = {.from = node->addr, .to = peer, .bytes = head_bytes};
 
-	assert(payload == NULL && payload_bytes == 0);
+	assert(!payload && payload_bytes == 0);
 	node->sent_packets++;
 	remember(net, head, head_bytes);
 	node->sent_bytes += head_bytes;
-	memcpy(&flight.data, &head, sizeof(head)); /* read only, and only by the tap */
+	memcpy(&flight.data, &head, sizeof head); /* read only, and only by the tap */
 	if (net->tap)
 		net->tap(net, &flight);
 	if (node->cut || hd_random_chance(&net->random, net->loss))
@@ -168,7 +168,7 @@ static void sink_send(
 static void log_order(struct node *node, char what) {
 	size_t used = strlen(node->order);
 
-	if (used + 1 < sizeof(node->order))
+	if (used + 1 < sizeof node->order)
 		node->order[used] = what;
 }
 
@@ -212,7 +212,7 @@ static void on_closed(
 	(void)sink;
 	node->closed++;
 	node->reason = reason;
-	hd_text_copy(node->text, sizeof(node->text), text);
+	hd_text_copy(node->text, sizeof node->text, text);
 	log_order(node, 'c');
 	if (node->session == session)
 		node->session = NULL;
@@ -239,7 +239,7 @@ static void start(struct node *node) {
 
 	(void)snprintf(
 		(char *)config.seed,
-		sizeof(config.seed),
+		sizeof config.seed,
 		"%x %llx",
 		node->addr.ipv4,
 		(unsigned long long)node->config.life
@@ -254,9 +254,9 @@ void net_init(struct net *net, uint64_t seed) {
 	char error[100];
 	int result;
 
-	memset(net, 0, sizeof(*net));
+	memset(net, 0, sizeof *net);
 	hd_random_init(&net->random, seed);
-	result = hd_keyring_parse(key_text, &net->keys, error, sizeof(error));
+	result = hd_keyring_parse(key_text, &net->keys, error, sizeof error);
 	assert(result == 0);
 	(void)result;
 	net->delay = 100 * HD_US;

@@ -158,7 +158,7 @@ static void test_same_seed_same_packets(void **state) {
 	(void)state;
 	pour(&rough, first);
 	pour(&rough, second);
-	assert_memory_equal(first, second, sizeof(first));
+	assert_memory_equal(first, second, sizeof first);
 }
 
 /* One percent of loss must not cost timeouts: three later ones tell it. */
@@ -386,7 +386,7 @@ static void test_failing_send_changes_nothing(void **state) {
 		hd_session_send(session, &message, node_now(client), &client->sink), -EINVAL
 	);
 	message = (struct hd_message){.kind = HD_MSG_JOIN};
-	message.join.spec = (struct hd_blob){big, sizeof(big)};
+	message.join.spec = (struct hd_blob){big, sizeof big};
 	assert_int_equal(
 		hd_session_send(session, &message, node_now(client), &client->sink), -EMSGSIZE
 	);

@@ -179,7 +179,7 @@ static void test_resets_end_no_session(void **state) {
 			struct flight other = scene.seen[i];
 			uint8_t packet[1500];
 
-			assert_true(other.bytes <= sizeof(packet));
+			assert_true(other.bytes <= sizeof packet);
 			memcpy(packet, other.data, other.bytes);
 			other.data = packet;
 			inject(scene.client->addr, scene.other->addr, &other);
@@ -400,7 +400,7 @@ static void test_query_of_a_neighbour(void **state) {
 	open_session();
 	scene.client->cut = true; /* the attacker is faster */
 	hd_put32(body, scene.net.hello.session);
-	reset.bytes = net_forge(zeros, &header, body, sizeof(body), packet);
+	reset.bytes = net_forge(zeros, &header, body, sizeof body, packet);
 	inject(scene.client->addr, scene.server->addr, &reset);
 	pass(HD_MS);
 	query = newest(HD_MSG_QUERY, scene.server, scene.client);
@@ -492,7 +492,7 @@ static void test_replayed_query(void **state) {
 	(void)state;
 	open_session();
 	hd_put32(body, scene.net.welcome.session);
-	reset.bytes = net_forge(zeros, &header, body, sizeof(body), packet);
+	reset.bytes = net_forge(zeros, &header, body, sizeof body, packet);
 	inject(scene.server->addr, scene.client->addr, &reset);
 	pass(HD_MS);
 	query = newest(HD_MSG_QUERY, scene.client, scene.server);

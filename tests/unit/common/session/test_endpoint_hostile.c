@@ -44,7 +44,7 @@ static void forget(struct kept *kept) {
 }
 
 static struct kept *tap(struct net *net) {
-	struct kept *kept = calloc(1, sizeof(*kept));
+	struct kept *kept = calloc(1, sizeof *kept);
 
 	assert_non_null(kept);
 	net->tap = keep;
@@ -163,13 +163,13 @@ static void test_reflected_packets_are_refused(void **state) {
 	open_pair(&p, 3);
 	net_session_key(&p.net, key);
 	header.session = p.net.hello.session;
-	bytes = net_forge(key, &header, go, sizeof(go), packet);
+	bytes = net_forge(key, &header, go, sizeof go, packet);
 	net_inject(&p.net, p.server->addr, p.client->addr, packet, bytes);
 	net_run(&p.net, p.net.now + HD_MS);
 	assert_int_equal(p.client->messages, 0);
 	assert_int_equal(hd_endpoint_stats(p.client->endpoint)->drop_tag, 1);
 	header.flags = HD_CONTROL_ANSWERER;
-	bytes = net_forge(key, &header, go, sizeof(go), packet);
+	bytes = net_forge(key, &header, go, sizeof go, packet);
 	net_inject(&p.net, p.server->addr, p.client->addr, packet, bytes);
 	net_run(&p.net, p.net.now + HD_MS);
 	assert_int_equal(p.client->messages, 1);
@@ -186,7 +186,7 @@ static void inject_number(struct pair *p, const uint8_t *key, uint64_t sequence,
 		.sequence = sequence,
 		.message = number,
 	};
-	size_t bytes = net_forge(key, &header, go, sizeof(go), packet);
+	size_t bytes = net_forge(key, &header, go, sizeof go, packet);
 
 	net_inject(&p->net, p->client->addr, p->server->addr, packet, bytes);
 	net_run(&p->net, p->net.now + HD_MS);
@@ -282,11 +282,11 @@ static void test_messages_that_cannot_be_put_together(void **state) {
 	stats = hd_endpoint_stats(p.server->endpoint);
 	for (; number < 100; number++) {
 		struct part part
-			= {1000 + number, number, HD_CONTROL_MORE, HD_MSG_TABLE, sizeof(body)};
+			= {1000 + number, number, HD_CONTROL_MORE, HD_MSG_TABLE, sizeof body};
 
 		inject_part(&p, key, part, body);
 	}
-	inject_part(&p, key, (struct part){2000, number++, 0, HD_MSG_TABLE, sizeof(body)}, body);
+	inject_part(&p, key, (struct part){2000, number++, 0, HD_MSG_TABLE, sizeof body}, body);
 	assert_int_equal(stats->drop_malformed, 1);
 	inject_part(&p, key, (struct part){2001, number++, HD_CONTROL_MORE, HD_MSG_GO, 6}, body);
 	inject_part(&p, key, (struct part){2002, number++, 0, HD_MSG_DURABLE, 6}, body);
@@ -315,10 +315,8 @@ static void test_lying_pong_moves_no_clock(void **state) {
 		pong.pong.received_ns = i == 1 ? 2 * HD_SECOND : HD_SECOND; /* after the reply */
 		pong.pong.replied_ns
 			= HD_SECOND + (i == 2 ? 5 * HD_MS : 1); /* longer than it took */
-		assert_int_equal(hd_message_encode(&pong, body, sizeof(body)), sizeof(body));
-		inject_part(
-			&p, key, (struct part){5000 + i, 0, 0, HD_MSG_PONG, sizeof(body)}, body
-		);
+		assert_int_equal(hd_message_encode(&pong, body, sizeof body), sizeof body);
+		inject_part(&p, key, (struct part){5000 + i, 0, 0, HD_MSG_PONG, sizeof body}, body);
 	}
 	assert_true(before.valid);
 	assert_int_equal(hd_session_clock(p.server->session).offset_ns, before.offset_ns);
@@ -406,7 +404,7 @@ static void test_unproven_hello_disturbs_nothing(void **state) {
 	net_connect(p.client, p.server);
 	net_run(&p.net, p.net.now + 200 * HD_MS);
 	assert_non_null(p.client->session);
-	memset(p.server->order, 0, sizeof(p.server->order));
+	memset(p.server->order, 0, sizeof p.server->order);
 	for (size_t i = 0; i < hellos; i++)
 		net_inject(
 			&p.net,

@@ -92,7 +92,7 @@ static void deliver(hd_ns now, size_t swapped) {
 	while (mail_count > 0) {
 		size_t count = mail_count;
 
-		memcpy(batch, mail, count * sizeof(mail[0]));
+		memcpy(batch, mail, count * sizeof mail[0]);
 		mail_count = 0;
 		for (size_t i = 0; i < count; i++) {
 			size_t k = i;
@@ -114,7 +114,7 @@ static void deliver(hd_ns now, size_t swapped) {
 static void exchange(hd_ns *now, unsigned rounds) {
 	static const uint8_t json[3000];
 	struct hd_message small = {.kind = HD_MSG_GO};
-	struct hd_message large = {.kind = HD_MSG_TABLE, .table.json = {json, sizeof(json)}};
+	struct hd_message large = {.kind = HD_MSG_TABLE, .table.json = {json, sizeof json}};
 
 	for (unsigned i = 0; i < rounds; i++) {
 		for (int k = 0; k < 5; k++)

@@ -54,12 +54,12 @@ static size_t forge_hello(struct pair *p, uint32_t number, uint8_t *packet) {
 	int bytes;
 
 	hello.hello.boot = 1000000 + number;
-	memcpy(hello.hello.nonce, &number, sizeof(number));
+	memcpy(hello.hello.nonce, &number, sizeof number);
 	hello.hello.role = HD_ROLE_WORKER;
 	hello.hello.session = 1;
 	hello.hello.asked_ipv4 = p->server->addr.ipv4;
 	hello.hello.asked_port = p->server->addr.port;
-	bytes = hd_message_encode(&hello, body, sizeof(body));
+	bytes = hd_message_encode(&hello, body, sizeof body);
 	assert_true(bytes > 0);
 	return net_forge(
 		hd_keyring_find(&p->net.keys, 7)->secret, &header, body, (size_t)bytes, packet
@@ -149,8 +149,8 @@ static size_t forge_refuse(
 
 	refuse.refuse.reason = reason;
 	memcpy(refuse.refuse.peer_nonce, net->hello.nonce, sizeof(hd_nonce));
-	(void)snprintf(refuse.refuse.text, sizeof(refuse.refuse.text), "%s", text);
-	bytes = hd_message_encode(&refuse, body, sizeof(body));
+	(void)snprintf(refuse.refuse.text, sizeof refuse.refuse.text, "%s", text);
+	bytes = hd_message_encode(&refuse, body, sizeof body);
 	assert_true(bytes > 0);
 	return net_forge(key, &header, body, (size_t)bytes, packet);
 }
@@ -219,7 +219,7 @@ static void keys_differ(const char *client_keys, uint16_t key_id, const char *wo
 	char error[100];
 
 	net_init(&net, 13);
-	assert_int_equal(hd_keyring_parse(client_keys, &other, error, sizeof(error)), 0);
+	assert_int_equal(hd_keyring_parse(client_keys, &other, error, sizeof error), 0);
 	config.keys = &other;
 	config.key_id = key_id;
 	server = net_add(&net, &server_config);

@@ -19,7 +19,7 @@ static void test_parse(void **state) {
 	char error[100] = "";
 
 	(void)state;
-	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof(error)), 0);
+	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof error), 0);
 	assert_int_equal(ring.count, 2);
 	assert_int_equal(ring.keys[0].id, 7);
 	for (int i = 0; i < HD_KEY_BYTES; i++)
@@ -51,12 +51,12 @@ static void test_parse_errors(void **state) {
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct hd_keyring ring = {77, NULL};
 		char error[100] = "";
 
 		assert_int_equal(
-			hd_keyring_parse(rows[i].text, &ring, error, sizeof(error)), -EINVAL
+			hd_keyring_parse(rows[i].text, &ring, error, sizeof error), -EINVAL
 		);
 		assert_string_equal(error, rows[i].error);
 		assert_int_equal(ring.count, 77); /* set only on success */
@@ -73,11 +73,11 @@ static void test_too_many_keys(void **state) {
 	assert_non_null(text);
 	for (int i = 0; i < HD_KEYS_MAX; i++)
 		used += (size_t)snprintf(text + used, room - used, "%d " HEX64 "\n", i);
-	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof(error)), 0);
+	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof error), 0);
 	assert_int_equal(ring.count, HD_KEYS_MAX);
 	hd_keyring_fini(&ring);
 	(void)snprintf(text + used, room - used, "%d " HEX64 "\n", HD_KEYS_MAX);
-	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof(error)), -E2BIG);
+	assert_int_equal(hd_keyring_parse(text, &ring, error, sizeof error), -E2BIG);
 	assert_string_equal(error, "line 257: more than HD_KEYS_MAX (256) keys");
 	free(text);
 }
@@ -87,7 +87,7 @@ static void test_tags(void **state) {
 	uint8_t data[100 + HD_TAG_BYTES];
 
 	(void)state;
-	memset(data, 7, sizeof(data));
+	memset(data, 7, sizeof data);
 	for (size_t bytes = 0; bytes <= 100; bytes++) {
 		hd_auth_sign(key, data, bytes, data + bytes);
 		assert_true(hd_auth_verify(key, data, bytes + HD_TAG_BYTES));
@@ -95,7 +95,7 @@ static void test_tags(void **state) {
 		assert_false(hd_auth_verify(key, data, bytes + HD_TAG_BYTES - 1));
 		data[bytes / 2] ^= 0x40;
 		assert_false(hd_auth_verify(key, data, bytes + HD_TAG_BYTES));
-		memset(data, 7, sizeof(data));
+		memset(data, 7, sizeof data);
 	}
 	for (size_t bytes = 0; bytes < HD_TAG_BYTES; bytes++)
 		assert_false(hd_auth_verify(key, data, bytes));
@@ -127,7 +127,7 @@ static void test_tag_is_blake2b(void **state) {
 	for (uint8_t i = 0; i < HD_KEY_BYTES; i++)
 		key[i] = i;
 	hd_auth_sign(key, (const uint8_t *)"heddle", 6, tag);
-	assert_memory_equal(tag, expected, sizeof(tag));
+	assert_memory_equal(tag, expected, sizeof tag);
 }
 
 static const struct hd_hello_side side_of_client = {
@@ -167,9 +167,9 @@ static void test_session_keys_depend_on_all(void **state) {
 	(void)state;
 	hd_session_key(&begin.node, &begin.client, &begin.server, base);
 	hd_session_key(&begin.node, &begin.client, &begin.server, key);
-	assert_memory_equal(base, key, sizeof(key));
+	assert_memory_equal(base, key, sizeof key);
 	hd_session_key(&begin.node, &begin.server, &begin.client, key);
-	assert_memory_not_equal(base, key, sizeof(key));
+	assert_memory_not_equal(base, key, sizeof key);
 	CHANGED(node.id = 2);
 	CHANGED(node.secret[31] = 1);
 	CHANGED(client.boot = 3);

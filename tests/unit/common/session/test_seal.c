@@ -33,17 +33,17 @@ static void test_known_bytes(void **state) {
 	struct hd_seal seal = {0};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(header); i++)
+	for (size_t i = 0; i < sizeof header; i++)
 		header[i] = (uint8_t)(100 + i);
-	for (size_t i = 0; i < sizeof(payload); i++)
+	for (size_t i = 0; i < sizeof payload; i++)
 		payload[i] = (uint8_t)i;
 	assert_int_equal(hd_seal_derive(&seal, &keys, 8, 1, 1), -ENOKEY);
 	assert_false(seal.derived);
 	assert_int_equal(
 		hd_seal_derive(&seal, &keys, 7, 0x01020304, UINT64_C(0x8899aabbccddeeff)), 0
 	);
-	hd_seal_sign(&seal, header, payload, sizeof(payload), tag);
-	assert_memory_equal(tag, expected, sizeof(tag));
+	hd_seal_sign(&seal, header, payload, sizeof payload, tag);
+	assert_memory_equal(tag, expected, sizeof tag);
 }
 
 static void make(uint8_t data[CHUNK_BYTES], uint64_t token, uint16_t key_id) {

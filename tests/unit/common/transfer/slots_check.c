@@ -31,8 +31,8 @@ const struct hd_slots_stats *net_stats(const struct net *net, uint32_t member) {
 
 void net_check(const struct net *net, uint64_t members) {
 	const struct net_config *config = &net->config;
-	float *want = calloc(config->values, sizeof(*want));
-	int16_t *exponents = calloc(config->values / config->count + 1, sizeof(*exponents));
+	float *want = calloc(config->values, sizeof *want);
+	int16_t *exponents = calloc(config->values / config->count + 1, sizeof *exponents);
 
 	net_reference(net, members, want, exponents);
 	for (uint32_t m = 0; m < config->members; m++) {
@@ -43,7 +43,7 @@ void net_check(const struct net *net, uint64_t members) {
 		assert_int_equal(net_stats(net, m)->state, HD_SLOTS_DONE);
 		assert_int_equal(net_stats(net, m)->members, members);
 		if (config->dtype == HD_DTYPE_FIXED32)
-			assert_memory_equal(member->out, want, config->values * sizeof(*want));
+			assert_memory_equal(member->out, want, config->values * sizeof *want);
 	}
 	for (uint64_t i = 0; i < config->values; i++) {
 		int e = exponents[i / config->count];
@@ -143,7 +143,7 @@ void net_forge(struct net *net, const struct hd_chunk_header *header, size_t byt
 
 	assert_int_equal(result, HD_SLOTS_MISMATCH);
 	before.mismatches++;
-	assert_memory_equal(&before, net_stats(net, 0), sizeof(before));
+	assert_memory_equal(&before, net_stats(net, 0), sizeof before);
 }
 
 void net_begin(struct net *net, const struct net_config *config, float scale) {
@@ -153,7 +153,7 @@ void net_begin(struct net *net, const struct net_config *config, float scale) {
 }
 
 struct net *net_once(const struct net_config *config, float scale, hd_ns until) {
-	struct net *net = malloc(sizeof(*net));
+	struct net *net = malloc(sizeof *net);
 
 	assert_non_null(net);
 	net_begin(net, config, scale);

@@ -44,7 +44,7 @@ static void native_chunk(void *user, struct net *net, uint8_t *data, uint32_t by
 static void native_waits(void *user, uint64_t members) {
 	char error[ERROR_BYTES] = "";
 
-	if (hd_switch_core_lease_waits(user, LEASE, members, error, sizeof(error)) < 0)
+	if (hd_switch_core_lease_waits(user, LEASE, members, error, sizeof error) < 0)
 		fail_msg("waits: %s", error);
 }
 
@@ -92,8 +92,8 @@ void net_native(struct net *net) {
 		};
 	for (uint32_t r = 0; r < net->config.receivers; r++)
 		receivers[r] = copy_to(NET_MEMBERS_MAX + r);
-	if (hd_switch_core_create(&config, &core, error, sizeof(error)) < 0
-	    || hd_switch_core_lease_set(core, &lease, error, sizeof(error)) < 0)
+	if (hd_switch_core_create(&config, &core, error, sizeof error) < 0
+	    || hd_switch_core_lease_set(core, &lease, error, sizeof error) < 0)
 		fail_msg("switch: %s", error);
 	net->way = (struct net_switch){native_chunk, native_waits, native_destroy, core};
 }

@@ -135,10 +135,10 @@ static void tiny_destroy(void *self) {
 }
 
 static void tiny_make(struct net *net) {
-	struct tiny *tiny = calloc(1, sizeof(*tiny));
+	struct tiny *tiny = calloc(1, sizeof *tiny);
 
 	assert(tiny);
-	tiny->cells = calloc((size_t)2 * net->config.slots, sizeof(*tiny->cells));
+	tiny->cells = calloc((size_t)2 * net->config.slots, sizeof *tiny->cells);
 	assert(tiny->cells);
 	tiny->waits = (UINT64_C(1) << net->config.members) - 1;
 	net->way = (struct net_switch){tiny_chunk, tiny_waits, tiny_destroy, tiny};
@@ -156,7 +156,7 @@ static void push(struct net *net, struct net_packet packet) {
 	packet.order = net->order++;
 	if (net->heap_count > net->heap_capacity) {
 		net->heap_capacity = net->heap_capacity ? 2 * net->heap_capacity : 1024;
-		net->heap = realloc(net->heap, net->heap_capacity * sizeof(*net->heap));
+		net->heap = realloc(net->heap, net->heap_capacity * sizeof *net->heap);
 		assert(net->heap);
 	}
 	for (; i > 0 && earlier(&packet, &net->heap[(i - 1) / 2]); i = (i - 1) / 2)
@@ -260,7 +260,7 @@ static void at_receiver(struct net *net, const struct net_packet *packet) {
 	int rc = hd_result_decode(packet->data, packet->bytes, &header, &payload, &bytes);
 
 	assert(rc == 0 && header.token == net_result_token(packet->member));
-	assert(header.chunk < net_chunks(net) && bytes == net->config.count * sizeof(*lanes));
+	assert(header.chunk < net_chunks(net) && bytes == net->config.count * sizeof *lanes);
 	lanes = r->lanes + (size_t)header.chunk * net->config.count;
 	if (r->members[header.chunk] == 0) {
 		r->members[header.chunk] = header.version;
@@ -275,7 +275,7 @@ static void at_receiver(struct net *net, const struct net_packet *packet) {
 	header.worker = (uint16_t)index;
 	header.count = 0;
 	hd_result_encode(&header, head);
-	carry(net, NET_UP, packet->member, head, sizeof(head));
+	carry(net, NET_UP, packet->member, head, sizeof head);
 }
 
 static void open_receivers(struct net *net) {
@@ -284,9 +284,9 @@ static void open_receivers(struct net *net) {
 	for (uint32_t i = 0; i < net->config.receivers; i++) {
 		struct net_receiver *r = &net->receivers[i];
 
-		r->lanes = calloc(chunks, net->config.count * sizeof(*r->lanes));
-		r->members = calloc(chunks, sizeof(*r->members));
-		r->spoilt = calloc(chunks, sizeof(*r->spoilt));
+		r->lanes = calloc(chunks, net->config.count * sizeof *r->lanes);
+		r->members = calloc(chunks, sizeof *r->members);
+		r->spoilt = calloc(chunks, sizeof *r->spoilt);
 		assert(r->lanes && r->members && r->spoilt);
 	}
 }
@@ -420,7 +420,7 @@ void net_run(struct net *net, hd_ns until) {
 }
 
 void net_open(struct net *net, const struct net_config *config) {
-	memset(net, 0, sizeof(*net));
+	memset(net, 0, sizeof *net);
 	net->config = *config;
 	assert(config->members <= NET_MEMBERS_MAX);
 	hd_random_init(&net->random, config->seed);
@@ -437,7 +437,7 @@ void net_open(struct net *net, const struct net_config *config) {
 		member->index = m;
 		member->in = calloc(config->values, sizeof(float));
 		member->out = calloc(config->values, sizeof(float));
-		member->lanes = calloc(config->values, sizeof(*member->lanes));
+		member->lanes = calloc(config->values, sizeof *member->lanes);
 		member->answers = calloc(net_chunks(net), 1);
 		assert(member->in && member->out && member->lanes && member->answers);
 		hd_path_init(&member->path, config->count * 4U + HD_CHUNK_OVERHEAD_BYTES);

@@ -59,7 +59,7 @@ static void test_edges(void **state) {
 		   {1000, 3, 352}};
 
 	(void)state;
-	for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+	for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
 		struct net_config config = net_usual;
 		struct net *net;
 
@@ -321,7 +321,7 @@ static void test_mutations(void **state) {
 					net.now,
 					&header,
 					payload,
-					sizeof(payload)
+					sizeof payload
 				);
 		}
 		assert_true(net_stats(&net, 0)->mismatches > 0);

@@ -154,7 +154,7 @@ static void test_receiver_writes_beyond(void **state) {
 		size_t bytes = BYTES - at < CHUNK ? (size_t)(BYTES - at) : CHUNK;
 		uint64_t there;
 
-		memcpy(payload, &at, sizeof(at));
+		memcpy(payload, &at, sizeof at);
 		header.chunk = chunk;
 		header.packet = i;
 		header.count = (uint16_t)(bytes / 4);
@@ -163,7 +163,7 @@ static void test_receiver_writes_beyond(void **state) {
 			hd_recv_chunk(recv, HD_SECOND + i * HD_US, &header, payload, bytes),
 			chunk == 0 ? HD_RECV_DONE : HD_RECV_NEW
 		);
-		memcpy(&there, (uint8_t *)config.data + at, sizeof(there));
+		memcpy(&there, (uint8_t *)config.data + at, sizeof there);
 		assert_true(there == at);
 		assert_true(hd_recv_chunk_data(recv, chunk) == (uint8_t *)config.data + at);
 		assert_true(hd_recv_missing(recv) == at);

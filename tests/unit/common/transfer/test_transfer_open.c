@@ -84,7 +84,7 @@ static void open_scene(struct scene *s, uint64_t seed) {
 		.grows = true,
 	};
 
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	hd_random_init(&s->random, seed);
 	s->wire.sink.send = on_send;
 	s->most = 4 * (1 + hd_random_below(&s->random, BYTES_MAX / 4));

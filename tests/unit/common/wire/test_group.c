@@ -32,28 +32,28 @@ static void test_bytes_by_hand(void **state) {
 		= {1, 2, [9] = 3, [17] = 4, [18] = 5, 6, 7, 8, 9, 10};
 	static const struct hd_group_receiver receiver = {1, 0x02030405, 0x0607};
 	static const uint8_t to[HD_GROUP_RECEIVER_BYTES] = {[7] = 1, 2, 3, 4, 5, 6, 7};
-	const struct hd_blob seats = {at, sizeof(at)}, receivers = {to, sizeof(to)};
+	const struct hd_blob seats = {at, sizeof at}, receivers = {to, sizeof to};
 	uint8_t data[HD_GROUP_OUTPUT_BYTES];
 
-	assert_int_equal(hd_group_put_seats(&seat, 1, data, sizeof(data)), sizeof(at));
-	assert_memory_equal(data, at, sizeof(at));
+	assert_int_equal(hd_group_put_seats(&seat, 1, data, sizeof data), sizeof at);
+	assert_memory_equal(data, at, sizeof at);
 	assert_int_equal(hd_group_get_seat(&seats, 0).result_token, 4);
-	assert_int_equal(hd_group_put_receivers(&receiver, 1, data, sizeof(data)), sizeof(to));
-	assert_memory_equal(data, to, sizeof(to));
+	assert_int_equal(hd_group_put_receivers(&receiver, 1, data, sizeof data), sizeof to);
+	assert_memory_equal(data, to, sizeof to);
 	assert_int_equal(hd_group_get_receiver(&receivers, 0).port, 0x0607);
-	assert_int_equal(hd_group_put_inputs(&input, 1, data, sizeof(data)), sizeof(in));
-	assert_memory_equal(data, in, sizeof(in));
-	assert_int_equal(hd_group_put_members(&member, 1, data, sizeof(data)), sizeof(out));
-	assert_memory_equal(data, out, sizeof(out));
+	assert_int_equal(hd_group_put_inputs(&input, 1, data, sizeof data), sizeof in);
+	assert_memory_equal(data, in, sizeof in);
+	assert_int_equal(hd_group_put_members(&member, 1, data, sizeof data), sizeof out);
+	assert_memory_equal(data, out, sizeof out);
 }
 
 static void test_limits(void **state) {
 	static struct hd_group_input inputs[HD_GROUP_MEMBERS_MAX + 1];
-	static uint8_t data[sizeof(inputs)];
+	static uint8_t data[sizeof inputs];
 	struct hd_blob blob = {data, 0};
 
 	assert_int_equal(
-		hd_group_put_inputs(inputs, HD_GROUP_MEMBERS_MAX + 1, data, sizeof(data)), -E2BIG
+		hd_group_put_inputs(inputs, HD_GROUP_MEMBERS_MAX + 1, data, sizeof data), -E2BIG
 	);
 	assert_int_equal(
 		hd_group_put_inputs(inputs, 2, data, 2 * HD_GROUP_INPUT_BYTES - 1), -EMSGSIZE
@@ -93,11 +93,11 @@ static void test_fullest_message(void **state) {
 	}
 	message.group.inputs.data = lists[0];
 	message.group.inputs.bytes
-		= (uint32_t)hd_group_put_inputs(&input, 1, lists[0], sizeof(lists[0]));
+		= (uint32_t)hd_group_put_inputs(&input, 1, lists[0], sizeof lists[0]);
 	message.group.outputs.data = lists[1];
 	message.group.outputs.bytes = (uint32_t
-	)hd_group_put_outputs(outputs, HD_GROUP_MEMBERS_MAX, lists[1], sizeof(lists[1]));
-	bytes = hd_message_encode(&message, body, sizeof(body));
+	)hd_group_put_outputs(outputs, HD_GROUP_MEMBERS_MAX, lists[1], sizeof lists[1]);
+	bytes = hd_message_encode(&message, body, sizeof body);
 	assert_true(bytes > 0);
 	assert_int_equal(hd_message_decode(HD_MSG_GROUP, body, (size_t)bytes, &decoded), 0);
 	assert_int_equal(hd_group_count(&decoded.group.inputs, HD_GROUP_INPUT_BYTES), 1);

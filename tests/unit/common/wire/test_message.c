@@ -34,7 +34,7 @@ static void random_string(struct hd_random *r, char *string, size_t limit) {
 static void random_ranges(struct hd_random *r, struct hd_ranges *ranges) {
 	uint32_t top = UINT32_MAX;
 
-	memset(ranges, 0, sizeof(*ranges));
+	memset(ranges, 0, sizeof *ranges);
 	ranges->count = (uint8_t)hd_random_below(r, HD_SACK_RANGES_MAX + 1);
 	for (size_t i = 0; i < ranges->count; i++) {
 		ranges->item[i].last = top - 1 - (uint32_t)hd_random_below(r, 1000);
@@ -44,7 +44,7 @@ static void random_ranges(struct hd_random *r, struct hd_ranges *ranges) {
 }
 
 static void random_segs(struct hd_random *r, struct hd_segs *segs) {
-	memset(segs, 0, sizeof(*segs));
+	memset(segs, 0, sizeof *segs);
 	segs->count = (uint8_t)hd_random_below(r, HD_SEGMENTS_MAX + 1);
 	for (size_t i = 0; i < segs->count; i++)
 		segs->item[i]
@@ -71,7 +71,7 @@ static void random_field(struct hd_random *r, uint8_t code, void *value) {
 		random_string(r, value, HD_TEXT_BYTES_MAX);
 		break;
 	case HD_FIELD_blob:
-		memcpy(value, &blob, sizeof(blob));
+		memcpy(value, &blob, sizeof blob);
 		break;
 	case HD_FIELD_segs:
 		random_segs(r, value);
@@ -88,9 +88,9 @@ static void random_field(struct hd_random *r, uint8_t code, void *value) {
 static void random_message(struct hd_random *r, uint8_t kind, struct hd_message *message) {
 	const struct hd_field_info *f;
 
-	memset(message, 0, sizeof(*message));
+	memset(message, 0, sizeof *message);
 	message->kind = kind;
-	for (size_t i = 0; (f = hd_message_field(kind, i)) != NULL; i++)
+	for (size_t i = 0; (f = hd_message_field(kind, i)); i++)
 		random_field(r, f->code, (uint8_t *)message + f->offset);
 }
 
@@ -116,7 +116,7 @@ static void assert_same(const struct hd_message *a, const struct hd_message *b) 
 	const struct hd_field_info *f;
 
 	assert_int_equal(a->kind, b->kind);
-	for (size_t i = 0; (f = hd_message_field(a->kind, i)) != NULL; i++) {
+	for (size_t i = 0; (f = hd_message_field(a->kind, i)); i++) {
 		const uint8_t *x = (const uint8_t *)a + f->offset;
 		const uint8_t *y = (const uint8_t *)b + f->offset;
 		struct hd_blob p, q;
@@ -125,8 +125,8 @@ static void assert_same(const struct hd_message *a, const struct hd_message *b) 
 			assert_memory_equal(x, y, field_bytes(f, x));
 			continue;
 		}
-		memcpy(&p, x, sizeof(p));
-		memcpy(&q, y, sizeof(q));
+		memcpy(&p, x, sizeof p);
+		memcpy(&q, y, sizeof q);
 		assert_int_equal(p.bytes, q.bytes);
 		assert_memory_equal(p.data, q.data, p.bytes);
 	}
@@ -140,7 +140,7 @@ static void test_every_message_round_trips(void **state) {
 
 	(void)state;
 	hd_random_init(&r, 1);
-	for (size_t i = 0; i < sizeof(blob_bytes); i++)
+	for (size_t i = 0; i < sizeof blob_bytes; i++)
 		blob_bytes[i] = (uint8_t)hd_random_u64(&r);
 	for (unsigned kind = 0; kind < 256; kind++) {
 		if (!hd_message_field((uint8_t)kind, 0))
@@ -150,9 +150,9 @@ static void test_every_message_round_trips(void **state) {
 			int bytes;
 
 			random_message(&r, (uint8_t)kind, &in);
-			bytes = hd_message_encode(&in, data, sizeof(data));
+			bytes = hd_message_encode(&in, data, sizeof data);
 			assert_true(bytes > 0);
-			memset(&out, 0xa5, sizeof(out));
+			memset(&out, 0xa5, sizeof out);
 			assert_int_equal(
 				hd_message_decode((uint8_t)kind, data, (size_t)bytes, &out), 0
 			);
@@ -187,7 +187,7 @@ static void test_every_truncation_is_refused(void **state) {
 		if (!hd_message_field((uint8_t)kind, 0))
 			continue;
 		random_message(&r, (uint8_t)kind, &in);
-		bytes = hd_message_encode(&in, data, sizeof(data));
+		bytes = hd_message_encode(&in, data, sizeof data);
 		assert_true(bytes > 0);
 		for (int cut = 0; cut < bytes; cut++) {
 			/* A copy of its exact size, so that a sanitizer sees any read past it. */
@@ -212,7 +212,7 @@ static void test_random_bytes_never_crash(void **state) {
 	(void)state;
 	hd_random_init(&r, 3);
 	for (int i = 0; i < 200000; i++) {
-		size_t bytes = hd_random_below(&r, sizeof(data));
+		size_t bytes = hd_random_below(&r, sizeof data);
 		uint8_t kind = (uint8_t)hd_random_below(&r, 70);
 
 		for (size_t k = 0; k < bytes; k++)
@@ -221,7 +221,7 @@ static void test_random_bytes_never_crash(void **state) {
 			uint8_t again[600];
 
 			/* What was accepted encodes to the same bytes: one form for each message. */
-			assert_int_equal(hd_message_encode(&out, again, sizeof(again)), bytes);
+			assert_int_equal(hd_message_encode(&out, again, sizeof again), bytes);
 			assert_memory_equal(data, again, bytes);
 			accepted++;
 		}
@@ -234,38 +234,38 @@ static void test_encode_refuses_bad_values(void **state) {
 	struct hd_message m;
 
 	(void)state;
-	memset(&m, 0, sizeof(m));
+	memset(&m, 0, sizeof m);
 	m.kind = 200;
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
 	m.kind = HD_MSG_NONE;
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
 	m.kind = HD_MSG_SHOW;
-	memset(m.show.table, 'x', sizeof(m.show.table));
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
-	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", "a\nb");
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
-	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", "a\xff");
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
-	memset(&m, 0, sizeof(m));
+	memset(m.show.table, 'x', sizeof m.show.table);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
+	(void)snprintf(m.show.table, sizeof m.show.table, "%s", "a\nb");
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
+	(void)snprintf(m.show.table, sizeof m.show.table, "%s", "a\xff");
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
+	memset(&m, 0, sizeof m);
 	m.kind = HD_MSG_GRANT;
 	m.grant.segments.count = HD_SEGMENTS_MAX + 1;
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
-	memset(&m, 0, sizeof(m));
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
+	memset(&m, 0, sizeof m);
 	m.kind = HD_MSG_SACK;
 	m.sack.packets.count = HD_SACK_RANGES_MAX + 1;
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
 	m.sack.packets.count = 2;
 	m.sack.packets.item[0] = (struct hd_range){5, 9};
 	m.sack.packets.item[1] = (struct hd_range){3, 5};
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
 	m.sack.packets.item[1] = (struct hd_range){3, 2};
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EINVAL);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EINVAL);
 	m.sack.packets.item[1] = (struct hd_range){3, 4};
-	assert_true(hd_message_encode(&m, data, sizeof(data)) > 0);
-	memset(&m, 0, sizeof(m));
+	assert_true(hd_message_encode(&m, data, sizeof data) > 0);
+	memset(&m, 0, sizeof m);
 	m.kind = HD_MSG_TABLE;
 	m.table.json = (struct hd_blob){blob_bytes, HD_MESSAGE_BYTES_MAX};
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), -EMSGSIZE);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), -EMSGSIZE);
 }
 
 /* Well-formed but for their count, so that only the check of the count can refuse them. */
@@ -273,11 +273,11 @@ static void test_counts_beyond_limits_are_refused(void **state) {
 	static const struct hd_message grant = {.kind = HD_MSG_GRANT}, sack = {.kind = HD_MSG_SACK};
 	uint8_t data[1000] = {0};
 	struct hd_message out;
-	int bytes = hd_message_encode(&sack, data, sizeof(data));
+	int bytes = hd_message_encode(&sack, data, sizeof data);
 
 	(void)state;
 	for (uint32_t count = HD_SACK_RANGES_MAX; count <= HD_SACK_RANGES_MAX + 1; count++) {
-		memset(data, 0, sizeof(data));
+		memset(data, 0, sizeof data);
 		data[bytes - 1] = (uint8_t)count;
 		for (uint32_t i = 0; i < count; i++) {
 			data[bytes + 8 * (int)i + 3] = (uint8_t)(100 - i);
@@ -290,9 +290,9 @@ static void test_counts_beyond_limits_are_refused(void **state) {
 			count <= HD_SACK_RANGES_MAX ? 0 : -EBADMSG
 		);
 	}
-	bytes = hd_message_encode(&grant, data, sizeof(data));
+	bytes = hd_message_encode(&grant, data, sizeof data);
 	for (uint8_t count = HD_SEGMENTS_MAX; count <= HD_SEGMENTS_MAX + 1; count++) {
-		memset(data, 0, sizeof(data));
+		memset(data, 0, sizeof data);
 		/* after the segments: peer:48 bytes:64 have:64 conditional:8 dtype:8 exponent:16, and of slots
 		 * result_token:64 slots:16 count:16 member:8 members:8 receivers:8 */
 		data[bytes - 42] = count;
@@ -352,14 +352,14 @@ static void test_text(void **state) {
 	char field[6];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		assert_int_equal(hd_text_valid(rows[i].text, strlen(rows[i].text)), rows[i].valid);
 	assert_false(hd_text_valid("a\0b", 3));
-	assert_int_equal(hd_text_copy(field, sizeof(field), "ab\n€x"), 3);
+	assert_int_equal(hd_text_copy(field, sizeof field, "ab\n€x"), 3);
 	assert_string_equal(field, "ab?");
-	assert_int_equal(hd_text_copy(field, sizeof(field), "a\xff€x"), 5);
+	assert_int_equal(hd_text_copy(field, sizeof field, "a\xff€x"), 5);
 	assert_string_equal(field, "a?€");
-	assert_int_equal(hd_text_copy(field, sizeof(field), NULL), 0);
+	assert_int_equal(hd_text_copy(field, sizeof field, NULL), 0);
 	assert_string_equal(field, "");
 }
 
@@ -382,20 +382,20 @@ static void test_operator_golden(void **state) {
 	struct hd_message m;
 
 	(void)state;
-	assert_int_equal(hd_message_decode(66, command, sizeof(command) - 1, &m), 0);
+	assert_int_equal(hd_message_decode(66, command, sizeof command - 1, &m), 0);
 	assert_int_equal(m.command.request, 1000);
 	assert_int_equal(m.command.verb, HD_VERB_SET);
 	assert_string_equal(m.command.object, "tau");
 	assert_string_equal(m.command.target, "vision/resnet");
 	assert_string_equal(m.command.value, "12");
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), sizeof(command) - 1);
-	assert_memory_equal(data, command, sizeof(command) - 1);
-	assert_int_equal(hd_message_decode(67, done, sizeof(done) - 1, &m), 0);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), sizeof command - 1);
+	assert_memory_equal(data, command, sizeof command - 1);
+	assert_int_equal(hd_message_decode(67, done, sizeof done - 1, &m), 0);
 	assert_int_equal(m.done.reason, HD_REASON_REFUSED);
 	assert_int_equal(m.done.affected, 3);
 	assert_string_equal(m.done.text, "tau: 12 (1 to 8)");
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), sizeof(done) - 1);
-	assert_memory_equal(data, done, sizeof(done) - 1);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), sizeof done - 1);
+	assert_memory_equal(data, done, sizeof done - 1);
 	assert_string_equal(hd_verb_name(HD_VERB_EVICT), "evict");
 	assert_string_equal(hd_verb_name(99), "unknown");
 }
@@ -423,7 +423,7 @@ static void test_replica_golden(void **state) {
 				       "\0\0\0\5"
 				       "\0\0\0\2"
 				       "\0\1";
-	struct hd_blob entries = {bytes, sizeof(bytes) - 1};
+	struct hd_blob entries = {bytes, sizeof bytes - 1};
 	struct hd_entry_member member;
 	struct hd_entry entry;
 	uint8_t data[128];
@@ -431,13 +431,13 @@ static void test_replica_golden(void **state) {
 	struct hd_message m;
 
 	(void)state;
-	assert_int_equal(hd_message_decode(59, follow, sizeof(follow) - 1, &m), 0);
+	assert_int_equal(hd_message_decode(59, follow, sizeof follow - 1, &m), 0);
 	assert_int_equal(m.follow.state, HD_FOLLOW_STEP);
 	assert_int_equal(m.follow.behind, 4);
 	assert_true(m.follow.divergence >= 0.5 && m.follow.divergence <= 0.5);
 	assert_int_equal(m.follow.peer_port, HD_PORT);
-	assert_int_equal(hd_message_encode(&m, data, sizeof(data)), sizeof(follow) - 1);
-	assert_memory_equal(data, follow, sizeof(follow) - 1);
+	assert_int_equal(hd_message_encode(&m, data, sizeof data), sizeof follow - 1);
+	assert_memory_equal(data, follow, sizeof follow - 1);
 
 	assert_int_equal(hd_entry_next(&entries, &at, &entry), 1);
 	assert_int_equal(entry.bytes, 400);
@@ -448,14 +448,14 @@ static void test_replica_golden(void **state) {
 	assert_int_equal(member.round, 5);
 	assert_int_equal(member.delay, 2);
 	assert_int_equal(member.position, 12);
-	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof(data)), sizeof(bytes) - 1);
-	assert_memory_equal(data, bytes, sizeof(bytes) - 1);
-	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof(bytes) - 2), -EMSGSIZE);
+	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof data), sizeof bytes - 1);
+	assert_memory_equal(data, bytes, sizeof bytes - 1);
+	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof bytes - 2), -EMSGSIZE);
 	assert_int_equal(hd_entry_next(&entries, &at, &entry), 0);
 	at = 1;
 	assert_int_equal(hd_entry_next(&entries, &at, &entry), -EBADMSG);
 	entry.member_count = 0;
-	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof(data)), -EINVAL);
+	assert_int_equal(hd_entry_put(&entry, &member, data, sizeof data), -EINVAL);
 }
 
 int main(void) {

@@ -20,11 +20,11 @@ static void test_bytes_by_hand(void **state) {
 		3, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0,    0x3f, 0, 0, 0x80, 0xbf, /* weight 0.5 */
 		5, 4, 3, 2, 1, 1, 0, 0, 0, 0, 0x80, 0x3e,
 	};
-	uint8_t out[sizeof(expected)];
+	uint8_t out[sizeof expected];
 
-	assert_int_equal(hd_runs_bytes(runs, 2, 1408), sizeof(expected));
+	assert_int_equal(hd_runs_bytes(runs, 2, 1408), sizeof expected);
 	hd_runs_encode(runs, 2, x, 0.5F, 1408, out);
-	assert_memory_equal(out, expected, sizeof(expected));
+	assert_memory_equal(out, expected, sizeof expected);
 }
 
 static void test_cut_at_chunks(void **state) {
@@ -38,7 +38,7 @@ static void test_cut_at_chunks(void **state) {
 	const float *values;
 
 	assert_int_equal(hd_runs_bytes(runs, 2, 24), 84);
-	memset(out, 0xee, sizeof(out));
+	memset(out, 0xee, sizeof out);
 	hd_runs_encode(runs, 2, x, 1, 24, out);
 	for (size_t i = 0; i < 4; i++) {
 		hd_runs_begin(&cursor, out + 24 * i, i < 3 ? 24 : 12, MODEL);
@@ -54,7 +54,7 @@ static void test_cut_at_chunks(void **state) {
 static void test_reads_what_it_wrote(void **state) {
 	float *dense = calloc(MODEL, sizeof(float)), *back = calloc(MODEL, sizeof(float));
 	float *x = malloc(MODEL * sizeof(float));
-	struct hd_run *runs = malloc(MODEL * sizeof(*runs));
+	struct hd_run *runs = malloc(MODEL * sizeof *runs);
 	struct hd_random random;
 
 	hd_random_init(&random, 31);
@@ -127,7 +127,7 @@ static void broken(uint64_t first, uint64_t count, size_t bytes) {
 	struct hd_run run;
 	const float *x;
 
-	memcpy(chunk, &header, sizeof(header));
+	memcpy(chunk, &header, sizeof header);
 	hd_runs_begin(&cursor, chunk, bytes, MODEL);
 	assert_int_equal(hd_runs_next(&cursor, &run, &x), -EBADMSG);
 }
@@ -158,9 +158,9 @@ static void test_places_beyond_32_bits(void **state) {
 	uint64_t sum;
 
 	assert_int_equal(hd_runs_check(runs, 2, UINT64_C(1) << 38, &sum), 0);
-	assert_int_equal(hd_runs_bytes(runs, 2, 1408), sizeof(out));
+	assert_int_equal(hd_runs_bytes(runs, 2, 1408), sizeof out);
 	hd_runs_encode(runs, 2, x, 1, 1408, out);
-	hd_runs_begin(&cursor, out, sizeof(out), UINT64_C(1) << 38);
+	hd_runs_begin(&cursor, out, sizeof out, UINT64_C(1) << 38);
 	assert_int_equal(hd_runs_next(&cursor, &run, &values), 1);
 	assert_true(run.first == UINT64_C(1) << 32);
 	assert_int_equal(hd_runs_next(&cursor, &run, &values), 1);

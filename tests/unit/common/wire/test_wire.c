@@ -48,10 +48,10 @@ static void test_chunk_is_known_bytes(void **state) {
 
 	(void)state;
 	hd_chunk_encode(&sample_chunk, data);
-	assert_memory_equal(data, sample_bytes, sizeof(sample_bytes));
-	memset(&out, 0, sizeof(out));
-	assert_int_equal(hd_chunk_decode(data, sizeof(data), &out, &payload, &payload_bytes), 0);
-	assert_memory_equal(&out, &sample_chunk, sizeof(out));
+	assert_memory_equal(data, sample_bytes, sizeof sample_bytes);
+	memset(&out, 0, sizeof out);
+	assert_int_equal(hd_chunk_decode(data, sizeof data, &out, &payload, &payload_bytes), 0);
+	assert_memory_equal(&out, &sample_chunk, sizeof out);
 	assert_ptr_equal(payload, data + HD_CHUNK_HEADER_BYTES);
 	assert_int_equal(payload_bytes, 8);
 }
@@ -103,7 +103,7 @@ static void test_chunk_refuses(void **state) {
 		),
 		-EBADMSG
 	);
-	assert_memory_equal(&out, &untouched, sizeof(out));
+	assert_memory_equal(&out, &untouched, sizeof out);
 	assert_int_equal(payload_bytes, 99);
 }
 
@@ -118,8 +118,8 @@ static void test_chunks_round_trip(void **state) {
 		const uint8_t *payload;
 		size_t payload_bytes, bytes;
 
-		memset(&in, 0, sizeof(in));
-		memset(&out, 0, sizeof(out));
+		memset(&in, 0, sizeof in);
+		memset(&out, 0, sizeof out);
 		in.flags = (uint8_t)hd_random_u64(&r);
 		in.attempt = (uint8_t)hd_random_u64(&r);
 		in.dtype = (uint8_t)hd_random_below(&r, HD_DTYPE_COUNT);
@@ -142,7 +142,7 @@ static void test_chunks_round_trip(void **state) {
 			bytes += HD_SEAL_BYTES;
 		hd_chunk_encode(&in, data);
 		assert_int_equal(hd_chunk_decode(data, bytes, &out, &payload, &payload_bytes), 0);
-		assert_memory_equal(&in, &out, sizeof(in));
+		assert_memory_equal(&in, &out, sizeof in);
 	}
 }
 
@@ -154,20 +154,20 @@ static void test_results(void **state) {
 	size_t payload_bytes = 0;
 
 	(void)state;
-	memset(&out, 0, sizeof(out));
+	memset(&out, 0, sizeof out);
 	hd_chunk_encode(&sample_chunk, data);
 	assert_int_equal(
-		hd_result_decode(data, sizeof(data), &out, &payload, &payload_bytes), -EBADMSG
+		hd_result_decode(data, sizeof data, &out, &payload, &payload_bytes), -EBADMSG
 	);
 	data[2] = HD_WIRE_VERSION << 4 | HD_PACKET_RESULT;
-	assert_int_equal(hd_result_decode(data, sizeof(data), &out, &payload, &payload_bytes), 0);
-	assert_memory_equal(&sample_chunk, &out, sizeof(out));
+	assert_int_equal(hd_result_decode(data, sizeof data, &out, &payload, &payload_bytes), 0);
+	assert_memory_equal(&sample_chunk, &out, sizeof out);
 	assert_ptr_equal(payload, data + HD_CHUNK_HEADER_BYTES);
 	assert_int_equal(payload_bytes, 8);
 	assert_int_equal(
-		hd_chunk_decode(data, sizeof(data), &out, &payload, &payload_bytes), -EBADMSG
+		hd_chunk_decode(data, sizeof data, &out, &payload, &payload_bytes), -EBADMSG
 	);
-	for (size_t cut = 0; cut < sizeof(data); cut++)
+	for (size_t cut = 0; cut < sizeof data; cut++)
 		assert_int_equal(
 			hd_result_decode(data, cut, &out, &payload, &payload_bytes), -EBADMSG
 		);
@@ -201,10 +201,10 @@ static void test_control_is_known_bytes(void **state) {
 	size_t body_bytes;
 
 	(void)state;
-	memset(&out, 0, sizeof(out));
+	memset(&out, 0, sizeof out);
 	hd_control_encode(&in, data);
-	assert_memory_equal(data, expected, sizeof(expected));
-	assert_int_equal(hd_control_decode(data, sizeof(data), &out, &body, &body_bytes), 0);
+	assert_memory_equal(data, expected, sizeof expected);
+	assert_int_equal(hd_control_decode(data, sizeof data, &out, &body, &body_bytes), 0);
 	assert_int_equal(out.type, in.type);
 	assert_int_equal(out.flags, in.flags);
 	assert_int_equal(out.kind, in.kind);
@@ -230,8 +230,8 @@ static void test_control_refuses(void **state) {
 		assert_int_equal(hd_control_decode(data, cut, &out, &body, &body_bytes), -EBADMSG);
 	assert_int_equal(hd_control_decode(data, least, &out, &body, &body_bytes), 0);
 	assert_int_equal(body_bytes, 0);
-	assert_int_equal(hd_control_decode(data, sizeof(data) - 1, &out, &body, &body_bytes), 0);
-	assert_int_equal(hd_control_decode(data, sizeof(data), &out, &body, &body_bytes), -EBADMSG);
+	assert_int_equal(hd_control_decode(data, sizeof data - 1, &out, &body, &body_bytes), 0);
+	assert_int_equal(hd_control_decode(data, sizeof data, &out, &body, &body_bytes), -EBADMSG);
 	header.type = HD_PACKET_CHUNK;
 	hd_control_encode(&header, data);
 	assert_int_equal(hd_control_decode(data, least, &out, &body, &body_bytes), -EBADMSG);

@@ -12,7 +12,7 @@ static void print_message(uint8_t kind) {
 	const struct hd_field_info *f;
 
 	printf("| %u | `%s` |", kind, hd_message_name(kind));
-	for (size_t i = 0; (f = hd_message_field(kind, i)) != NULL; i++)
+	for (size_t i = 0; (f = hd_message_field(kind, i)); i++)
 		printf("%s `%s`:%s", i ? "," : "", f->name, f->type);
 	printf(" |\n");
 }
@@ -21,7 +21,7 @@ static void print_lua(uint8_t kind) {
 	const struct hd_field_info *f;
 
 	printf("\t[%u] = { \"%s\", {", kind, hd_message_name(kind));
-	for (size_t i = 0; (f = hd_message_field(kind, i)) != NULL; i++)
+	for (size_t i = 0; (f = hd_message_field(kind, i)); i++)
 		printf("%s \"%s:%s\"", i ? "," : "", f->name, f->type);
 	printf(" } },\n");
 }
@@ -60,7 +60,7 @@ static void print_limits(void) {
 	};
 
 	printf("| name | value |\n|---|---|\n");
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
 		printf("| `%s` | %lu |\n", rows[i].name, rows[i].value);
 }
 

@@ -33,11 +33,11 @@ struct peer *worker(struct net *net, uint16_t rank, uint16_t world) {
 	char host[8];
 	struct peer *peer;
 
-	(void)snprintf(host, sizeof(host), "h%u", rank + 1);
+	(void)snprintf(host, sizeof host, "h%u", rank + 1);
 	peer = net_peer(net, HD_ROLE_WORKER, host);
 	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
+	(void)snprintf(peer->job, sizeof peer->job, "j");
 	say(peer, registration(peer, world));
 	net_run(net, HD_MS);
 	return peer;
@@ -45,14 +45,14 @@ struct peer *worker(struct net *net, uint16_t rank, uint16_t world) {
 
 /* Workers and aggregators on the same hosts, no server. */
 void open_scene_with(struct scene *s, uint64_t memory) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, &net_plain);
 	for (uint16_t i = 0; i < WORKERS; i++) {
 		char host[8];
 
 		s->workers[i] = worker(&s->net, i, WORKERS);
 		assert_non_null(peer_last(s->workers[i], HD_MSG_REGISTERED));
-		(void)snprintf(host, sizeof(host), "h%u", i + 1);
+		(void)snprintf(host, sizeof host, "h%u", i + 1);
 		s->aggregators[i] = aggregator(&s->net, host, memory);
 	}
 }

@@ -80,7 +80,7 @@ static void test_round(void **state) {
 static void test_who_is_waited_for(void **state) {
 	struct scene s;
 
-	memset(&s, 0, sizeof(s));
+	memset(&s, 0, sizeof s);
 	net_open(&s.net, &net_plain);
 	s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
 	s.workers[0] = worker(&s.net, 0, 2);
@@ -164,7 +164,7 @@ static void test_a_late_aggregator(void **state) {
 	net_close(&s.net);
 	char error[128];
 	net_open(&s.net, &net_plain);
-	assert_int_equal(hd_controller_restore(s.net.controller, text, error, sizeof(error)), 0);
+	assert_int_equal(hd_controller_restore(s.net.controller, text, error, sizeof error), 0);
 	free(text);
 	const struct peer *next = worker(&s.net, 0, WORKERS);
 	assert_int_equal(peer_last(next, HD_MSG_REGISTERED)->registered.reduce_round, 1);
@@ -357,7 +357,7 @@ static void test_paused(void **state) {
 	open_scene(&s);
 	shell = net_peer(&s.net, HD_ROLE_SHELL, "h1");
 	m.command.verb = HD_VERB_PAUSE;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "all");
+	(void)snprintf(m.command.object, sizeof m.command.object, "all");
 	say(shell, m);
 	for (uint16_t i = 0; i < WORKERS; i++)
 		ask(&s, i, 1, 1);

@@ -353,7 +353,7 @@ static void reports_sum(struct scene *s, uint16_t rank, uint32_t round) {
 
 /* Two of three workers, of which one gets its first sum under a new controller. */
 static void open_restarted(struct scene *s, const struct net_config *config) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, config);
 	for (uint16_t i = 0; i < 2; i++)
 		s->workers[i] = worker(&s->net, i, WORKERS);
@@ -415,8 +415,8 @@ static struct peer *comes_with(struct net *net, uint16_t rank, uint32_t round) {
 	struct hd_message m;
 
 	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
+	(void)snprintf(peer->job, sizeof peer->job, "j");
 	m = registration(peer, 3);
 	m.register_.reduce_round = round;
 	m.register_.making = UINT64_C(1) << 48 | round;
@@ -434,7 +434,7 @@ static void test_newcomer_before_a_member(void **state) {
 	for (int back = 0; back < 2; back++) {
 		struct scene s;
 
-		memset(&s, 0, sizeof(s));
+		memset(&s, 0, sizeof s);
 		net_open(&s.net, &config);
 		s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
 		s.workers[0] = comes_with(&s.net, 0, 11);

@@ -21,7 +21,7 @@ struct stage {
 };
 
 static void stage_open(struct stage *s, uint32_t tau_max) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, &plain);
 	s->server = net_server(&s->net, "ps");
 	s->a = net_worker(&s->net, "team", "mnist", 0, tau_max);
@@ -38,9 +38,9 @@ command(struct stage *s, uint8_t verb, const char *object, const char *target, c
 
 	m.command.request = ++s->request;
 	m.command.verb = verb;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
-	(void)snprintf(m.command.target, sizeof(m.command.target), "%s", target);
-	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
+	(void)snprintf(m.command.target, sizeof m.command.target, "%s", target);
+	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
 	say(s->shell, m);
 	net_run(&s->net, 5 * HD_MS);
 	done = peer_last(s->shell, HD_MSG_DONE);
@@ -437,7 +437,7 @@ static void storm_command(struct storm *t) {
 		{HD_VERB_SET, "theta", "", "3"},
 		{HD_VERB_SET, "theta", "", "off"},
 	};
-	size_t i = hd_random_below(&t->random, sizeof(words) / sizeof(words[0]));
+	size_t i = hd_random_below(&t->random, sizeof words / sizeof words[0]);
 
 	(void)command(&t->stage, words[i].verb, words[i].object, words[i].target, words[i].value);
 }
@@ -487,7 +487,7 @@ static void storm_step(struct storm *t) {
 
 /* Commands and work in any order: what is held is not granted, and once nothing is, everything ends. */
 static void storm(uint64_t seed) {
-	struct storm *t = calloc(1, sizeof(*t));
+	struct storm *t = calloc(1, sizeof *t);
 	uint32_t left = 1;
 
 	stage_open(&t->stage, 1000);

@@ -51,7 +51,7 @@ static void net_send(
 	if (is_cut(net, to) || is_cut(net, net->sender)
 	    || hd_random_chance(&net->random, net->loss))
 		return;
-	packet = malloc(sizeof(*packet) + head_bytes + payload_bytes);
+	packet = malloc(sizeof *packet + head_bytes + payload_bytes);
 	need(packet, "memory");
 	packet->at = net->now + NET_LATENCY;
 	packet->from = net->sender;
@@ -71,7 +71,7 @@ static void net_event(struct hd_sink *sink, const struct hd_event *event) {
 
 	if (net->event_count == net->event_capacity) {
 		net->event_capacity = net->event_capacity ? net->event_capacity * 2 : 1024;
-		net->events = realloc(net->events, net->event_capacity * sizeof(net->events[0]));
+		net->events = realloc(net->events, net->event_capacity * sizeof net->events[0]);
 		need(net->events, "memory");
 	}
 	net->events[net->event_count++] = *event;
@@ -226,7 +226,7 @@ static void on_message(
 	(void)sink;
 	if (peer->count == peer->capacity) {
 		peer->capacity = peer->capacity ? peer->capacity * 2 : 64;
-		peer->log = realloc(peer->log, peer->capacity * sizeof(peer->log[0]));
+		peer->log = realloc(peer->log, peer->capacity * sizeof peer->log[0]);
 		need(peer->log, "memory");
 	}
 	peer->log[peer->count] = *message;
@@ -245,7 +245,7 @@ static void on_message(
 	}
 	peer->count++;
 	if (message->kind == HD_MSG_REFUSE)
-		(void)snprintf(peer->refused, sizeof(peer->refused), "%s", message->refuse.text);
+		(void)snprintf(peer->refused, sizeof peer->refused, "%s", message->refuse.text);
 	if (message->kind == HD_MSG_TABLE) {
 		free(peer->json);
 		peer->json = strndup(
@@ -270,7 +270,7 @@ static void peer_start(struct peer *peer) {
 		.owner = peer,
 	};
 
-	memset(config.seed, (int)(peer - peer->net->peers) + 1, sizeof(config.seed));
+	memset(config.seed, (int)(peer - peer->net->peers) + 1, sizeof config.seed);
 	config.seed[0] = (uint8_t)++peer->lives;
 	need(hd_endpoint_create(&config, &peer->endpoint) == 0, "endpoint");
 	need(hd_endpoint_connect(peer->endpoint, peer->net->addr, peer->net->now, &peer->session)
@@ -286,7 +286,7 @@ struct peer *net_peer(struct net *net, uint8_t role, const char *host) {
 	need(net->peer_count < NET_PEERS_MAX, "peers");
 	peer->net = net;
 	peer->role = role;
-	(void)snprintf(peer->host, sizeof(peer->host), "%s", host);
+	(void)snprintf(peer->host, sizeof peer->host, "%s", host);
 	peer->addr = (struct hd_addr){0x0a000100 + net->peer_count, HD_PORT};
 	if (net->beside)
 		peer->addr = (struct hd_addr
@@ -404,7 +404,7 @@ static void controller_start(struct net *net, const struct net_config *config) {
 	char error[256];
 
 	if (config->topology)
-		need(hd_topology_parse(config->topology, &c.topology, error, sizeof(error)) == 0,
+		need(hd_topology_parse(config->topology, &c.topology, error, sizeof error) == 0,
 		     "topology");
 	else
 		need(hd_topology_create_star(&c.topology) == 0, "star");
@@ -414,7 +414,7 @@ static void controller_start(struct net *net, const struct net_config *config) {
 void net_open(struct net *net, const struct net_config *config) {
 	char error[128];
 
-	memset(net, 0, sizeof(*net));
+	memset(net, 0, sizeof *net);
 	net->addr = (struct hd_addr){0x0a000001, HD_PORT};
 	net->now = HD_SECOND;
 	net->sink.send = net_send;
@@ -424,7 +424,7 @@ void net_open(struct net *net, const struct net_config *config) {
 		     "1 000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f\n",
 		     &net->keys,
 		     error,
-		     sizeof(error)
+		     sizeof error
 	     ) == 0,
 	     "keys");
 	controller_start(net, config);
@@ -471,7 +471,7 @@ struct hd_message net_register_server(const struct peer *peer) {
 	m.register_.role = HD_ROLE_SERVER;
 	m.register_.memory_bytes = UINT64_C(1) << 30;
 	m.register_.incarnation = 1;
-	(void)snprintf(m.register_.host, sizeof(m.register_.host), "%s", peer->host);
+	(void)snprintf(m.register_.host, sizeof m.register_.host, "%s", peer->host);
 	return m;
 }
 
@@ -494,9 +494,9 @@ struct hd_message net_register_worker(const struct peer *peer, uint32_t tau_max,
 	r->tau_max = tau_max;
 	r->staleness_c = 1;
 	r->job_weight = weight;
-	(void)snprintf(r->host, sizeof(r->host), "%s", peer->host);
-	(void)snprintf(r->tenant, sizeof(r->tenant), "%s", peer->tenant);
-	(void)snprintf(r->job_name, sizeof(r->job_name), "%s", peer->job);
+	(void)snprintf(r->host, sizeof r->host, "%s", peer->host);
+	(void)snprintf(r->tenant, sizeof r->tenant, "%s", peer->tenant);
+	(void)snprintf(r->job_name, sizeof r->job_name, "%s", peer->job);
 	return m;
 }
 
@@ -568,11 +568,11 @@ struct peer *net_worker(
 	struct peer *peer;
 	char host[16];
 
-	(void)snprintf(host, sizeof(host), "h%u", net->peer_count);
+	(void)snprintf(host, sizeof host, "h%u", net->peer_count);
 	peer = net_peer(net, HD_ROLE_WORKER, host);
 	peer->worker = worker;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "%s", tenant);
-	(void)snprintf(peer->job, sizeof(peer->job), "%s", job);
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "%s", tenant);
+	(void)snprintf(peer->job, sizeof peer->job, "%s", job);
 	m = net_register_worker(peer, tau_max, 1);
 	need(peer_say(peer, &m) == 0, "register");
 	net_run(net, HD_MS);

@@ -68,8 +68,8 @@ static void test_register_refused(void **state) {
 	net_open(&net, &config);
 	worker = net_worker(&net, "t", "j", 0, 8);
 	other = net_peer(&net, HD_ROLE_WORKER, "h1");
-	(void)snprintf(other->tenant, sizeof(other->tenant), "t");
-	(void)snprintf(other->job, sizeof(other->job), "j");
+	(void)snprintf(other->tenant, sizeof other->tenant, "t");
+	(void)snprintf(other->job, sizeof other->job, "j");
 	other->worker = 1;
 #define REFUSED(change, words)                                                                     \
 	do {                                                                                       \
@@ -80,7 +80,7 @@ static void test_register_refused(void **state) {
 	REFUSED(m.register_.job++, "job: not the id");
 	REFUSED(m.register_.role = HD_ROLE_SERVER, "role: not that of the session");
 	REFUSED(m.register_.role = HD_ROLE_SHELL, "role: only workers, servers");
-	REFUSED((void)snprintf(m.register_.host, sizeof(m.register_.host), "h9"),
+	REFUSED((void)snprintf(m.register_.host, sizeof m.register_.host, "h9"),
 		"host: 'h9' is not in the topology");
 	REFUSED(m.register_.host[0] = '\0', "host: empty");
 	REFUSED(m.register_.worker = HD_WORKERS_MAX, "HD_WORKERS_MAX");
@@ -443,7 +443,7 @@ static double sample_push(struct net *net, uint32_t round, uint64_t bps, hd_ns d
 	t = TAILQ_FIRST(&net->controller->open);
 	assert_non_null(t);
 	assert_int_equal(t->path_count, 2);
-	memcpy(path, t->path, sizeof(path));
+	memcpy(path, t->path, sizeof path);
 	report = net_report(peer_grant(worker, 0, round), round, bps);
 	report.report.duration_ns = duration;
 	net_run(net, duration);

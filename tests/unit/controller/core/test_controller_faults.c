@@ -341,7 +341,7 @@ static void test_hostile(void **state) {
 	m = net_register_server(shell);
 	say(shell, m);
 	m = (struct hd_message){.kind = HD_MSG_SHOW};
-	(void)snprintf(m.show.table, sizeof(m.show.table), "nodes");
+	(void)snprintf(m.show.table, sizeof m.show.table, "nodes");
 	say(worker, m);
 	net_run(&net, HD_MS);
 	assert_int_equal(counters(&net)->hostile_role, 3);

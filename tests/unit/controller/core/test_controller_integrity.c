@@ -26,11 +26,11 @@ static struct peer *peer_of(struct net *net, uint16_t rank) {
 	char host[16];
 	struct peer *peer;
 
-	(void)snprintf(host, sizeof(host), "h%u", rank + 1u);
+	(void)snprintf(host, sizeof host, "h%u", rank + 1u);
 	peer = net_peer(net, HD_ROLE_WORKER, host);
 	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
+	(void)snprintf(peer->job, sizeof peer->job, "j");
 	net_run(net, HD_MS);
 	return peer;
 }
@@ -44,7 +44,7 @@ static struct hd_message registration(const struct peer *peer, uint8_t flags) {
 
 /* Six workers, a server, an aggregator, and a replica in step. */
 static void open_stage(struct stage *t, uint8_t flags) {
-	memset(t, 0, sizeof(*t));
+	memset(t, 0, sizeof *t);
 	net_open(&t->s.net, &net_plain);
 	t->s.server = net_server(&t->s.net, "ps");
 	t->s.aggregator = net_aggregator(&t->s.net, "a1", MEMORY);
@@ -230,8 +230,8 @@ static void end_job(struct net *net) {
 	net_run(net, HD_MS);
 	m.command.request = 1;
 	m.command.verb = HD_VERB_EVICT;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "job");
-	(void)snprintf(m.command.target, sizeof(m.command.target), "j");
+	(void)snprintf(m.command.object, sizeof m.command.object, "job");
+	(void)snprintf(m.command.target, sizeof m.command.target, "j");
 	say(shell, m);
 	net_run(net, HD_MS);
 	assert_int_equal(net->controller->job_count, 0);

@@ -33,7 +33,7 @@ static void forget(struct net *net) {
 }
 
 static void name_job(struct peer *worker, uint32_t number) {
-	(void)snprintf(worker->job, sizeof(worker->job), "j%u", number);
+	(void)snprintf(worker->job, sizeof worker->job, "j%u", number);
 }
 
 static struct ctl_job *job_of(struct net *net, const struct peer *worker) {
@@ -92,7 +92,7 @@ struct run {
 };
 
 static void run_open(struct run *r, const struct net_config *config) {
-	memset(r, 0, sizeof(*r));
+	memset(r, 0, sizeof *r);
 	net_open(&r->net, config);
 	r->server = net_server(&r->net, "ps");
 	r->worker = net_worker(&r->net, "team", "j0", 0, 8);
@@ -190,7 +190,7 @@ static void test_in_a_row_restarts(void **state) {
 			r.net.kept = NULL;
 			assert_non_null(kept);
 			net_restart(&r.net, &second);
-			if (hd_controller_restore(r.net.controller, kept, error, sizeof(error)))
+			if (hd_controller_restore(r.net.controller, kept, error, sizeof error))
 				fail_msg("%s", error);
 			free(kept);
 			net_run(&r.net, HD_SECOND);
@@ -218,12 +218,12 @@ static void test_limit_of_the_living(void **state) {
 	for (uint32_t i = 0; i < HD_JOBS_MAX; i++) {
 		char name[16];
 
-		(void)snprintf(name, sizeof(name), "j%u", i);
+		(void)snprintf(name, sizeof name, "j%u", i);
 		workers[i] = net_worker(&net, "team", name, 0, 8);
 	}
 	late = net_worker(&net, "team", "late", 0, 8);
 	(void
-	)snprintf(count, sizeof(count), "jobs: %u of %u have workers", HD_JOBS_MAX, HD_JOBS_MAX);
+	)snprintf(count, sizeof count, "jobs: %u of %u have workers", HD_JOBS_MAX, HD_JOBS_MAX);
 	if (!strstr(late->refused, count) || !strstr(late->refused, "HD_JOBS_MAX 256"))
 		fail_msg("%s", late->refused);
 	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
@@ -252,7 +252,7 @@ static void test_who_gives_way(void **state) {
 	for (uint32_t i = 0; i < HD_JOBS_MAX - 3; i++) {
 		char name[16];
 
-		(void)snprintf(name, sizeof(name), "j%u", i);
+		(void)snprintf(name, sizeof name, "j%u", i);
 		others[i] = net_worker(&net, "team", name, 0, 8);
 	}
 	leave(paused);
@@ -287,7 +287,7 @@ static void test_lost_may_be_back(void **state) {
 	for (uint32_t i = 0; i < HD_JOBS_MAX - 1; i++) {
 		char name[16];
 
-		(void)snprintf(name, sizeof(name), "j%u", i);
+		(void)snprintf(name, sizeof name, "j%u", i);
 		net_worker(&net, "team", name, 0, 8);
 	}
 	lost->cut = true;
@@ -413,7 +413,7 @@ static void test_hosts_in_a_row(void **state) {
 	stays = net_worker(&r.net, "team", "stays", 0, 8);
 	host = ctl_worker(job_of(&r.net, stays), 0)->host_index;
 	for (uint32_t i = 0; i < 20000; i++) {
-		(void)snprintf(r.worker->host, sizeof(r.worker->host), "pod-%u", i);
+		(void)snprintf(r.worker->host, sizeof r.worker->host, "pod-%u", i);
 		if (i % 1000 == 0) {
 			one_job(r.server, r.worker, i);
 		} else {
@@ -429,7 +429,7 @@ static void test_hosts_in_a_row(void **state) {
 	assert_int_equal(hd_topology_host(r.net.controller->config.topology, stays->host), host);
 	assert_string_equal(ctl_link_name(r.net.controller, (uint32_t)(2 * host - 1)), "h2>star");
 	links = (uint32_t)counters(&r.net)->hosts_reused;
-	(void)snprintf(r.worker->host, sizeof(r.worker->host), "pod-%u", 19500);
+	(void)snprintf(r.worker->host, sizeof r.worker->host, "pod-%u", 19500);
 	enter(r.worker, 1);
 	assert_int_equal(counters(&r.net)->hosts_reused, links);
 	net_close(&r.net);

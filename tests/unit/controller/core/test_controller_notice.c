@@ -19,7 +19,7 @@ struct stage {
 };
 
 static void stage_open(struct stage *s, const struct net_config *config) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, config);
 	s->server = net_server(&s->net, "ps");
 	for (uint16_t i = 0; i < WORKERS; i++)
@@ -41,7 +41,7 @@ static const struct ctl_node *node_of(struct stage *s, uint16_t worker) {
 }
 
 static bool had_grant(const struct stage *s, uint16_t worker, uint32_t round) {
-	return peer_grant(s->worker[worker], worker, round) != NULL;
+	return peer_grant(s->worker[worker], worker, round);
 }
 
 /* --- notice --- */
@@ -258,7 +258,7 @@ static void agree(struct stage *s, unsigned there, struct hd_roster *roster) {
 			continue;
 		told(s->worker[w], &mine);
 		assert_int_equal(mine.change, roster->change);
-		assert_memory_equal(mine.ranks, roster->ranks, sizeof(mine.ranks));
+		assert_memory_equal(mine.ranks, roster->ranks, sizeof mine.ranks);
 	}
 }
 

@@ -63,7 +63,7 @@ static void next_life(struct fixture *f, const struct net_config *config) {
 
 	f->net.kept = NULL;
 	net_restart(&f->net, config);
-	if (hd_controller_restore(f->net.controller, kept, error, sizeof(error)))
+	if (hd_controller_restore(f->net.controller, kept, error, sizeof error))
 		fail_msg("%s", error);
 	free(kept);
 	net_run(&f->net, 400 * HD_MS);
@@ -80,7 +80,7 @@ static json_t *show_jobs(struct fixture *f) {
 	struct hd_message m = {.kind = HD_MSG_SHOW};
 	struct peer *shell = net_peer(&f->net, HD_ROLE_SHELL, "ops");
 
-	(void)snprintf(m.show.table, sizeof(m.show.table), "jobs");
+	(void)snprintf(m.show.table, sizeof m.show.table, "jobs");
 	say(shell, m);
 	net_run(&f->net, 20 * HD_MS);
 	return shell->json ? json_loads(shell->json, 0, NULL) : NULL;
@@ -104,7 +104,7 @@ static void test_generations(void **state) {
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(wild) / sizeof(wild[0]); i++) {
+	for (size_t i = 0; i < sizeof wild / sizeof wild[0]; i++) {
 		struct fixture f;
 		uint64_t serving;
 
@@ -258,8 +258,8 @@ static struct peer *newcomer(struct scene *s) {
 	struct peer *peer = net_peer(&s->net, HD_ROLE_WORKER, "h77");
 
 	peer->worker = 7;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "%s", s->workers[0]->tenant);
-	(void)snprintf(peer->job, sizeof(peer->job), "%s", s->workers[0]->job);
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "%s", s->workers[0]->tenant);
+	(void)snprintf(peer->job, sizeof peer->job, "%s", s->workers[0]->job);
 	return peer;
 }
 

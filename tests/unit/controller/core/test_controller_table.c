@@ -17,8 +17,8 @@ static const struct net_config plain = {.epoch = 3, .initial_bps = 80e6};
 static json_t *show(struct peer *shell, const char *table, const char *filter) {
 	struct hd_message m = {.kind = HD_MSG_SHOW};
 
-	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", table);
-	(void)snprintf(m.show.filter, sizeof(m.show.filter), "%s", filter);
+	(void)snprintf(m.show.table, sizeof m.show.table, "%s", table);
+	(void)snprintf(m.show.filter, sizeof m.show.filter, "%s", filter);
 	free(shell->json);
 	shell->json = NULL;
 	shell->refused[0] = '\0';
@@ -188,7 +188,7 @@ static void test_pages(void **state) {
 	net_run(&net, 50 * HD_MS);
 	seen = calloc(1201, 1);
 	for (;;) {
-		(void)snprintf(filter, sizeof(filter), "from=%u", from);
+		(void)snprintf(filter, sizeof filter, "from=%u", from);
 		table = show(shell, "transfers", filter);
 		assert_non_null(table);
 		assert_true(strlen(shell->json) < HD_MESSAGE_BYTES_MAX);

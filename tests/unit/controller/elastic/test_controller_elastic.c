@@ -23,7 +23,7 @@ struct stage {
 };
 
 static void stage_open(struct stage *s) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, &net_plain);
 	s->server = net_server(&s->net, "ps");
 	for (uint16_t i = 0; i < WORKERS; i++)
@@ -37,9 +37,9 @@ static const struct hd_msg_done *command(struct stage *s, const char *object, co
 
 	m.command.request = ++s->request;
 	m.command.verb = HD_VERB_ELASTIC;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
-	(void)snprintf(m.command.target, sizeof(m.command.target), "mnist");
-	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
+	(void)snprintf(m.command.target, sizeof m.command.target, "mnist");
+	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
 	say(s->shell, m);
 	net_run(&s->net, 5 * HD_MS);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.request, s->request);
@@ -120,7 +120,7 @@ static struct hd_msg_roster agreed(struct stage *s, unsigned there) {
 		assert_int_equal(own->target, said.target);
 		assert_int_equal(own->sync_count, said.sync_count);
 		assert_int_equal(own->tau_max, said.tau_max);
-		assert_memory_equal(&own->scale, &said.scale, sizeof(said.scale));
+		assert_memory_equal(&own->scale, &said.scale, sizeof said.scale);
 	}
 	return said;
 }
@@ -229,13 +229,13 @@ static void test_refusals(void **state) {
 	assert_int_equal(done->reason, HD_REASON_REFUSED);
 	assert_null(elastic_of(&s));
 	set(&s, "policy=fixed n=4");
-	hd_elastic_words(&elastic_of(&s)->owner, before, sizeof(before));
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	hd_elastic_words(&elastic_of(&s)->owner, before, sizeof before);
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		done = command(&s, wrong[i][0], wrong[i][1]);
 		assert_int_equal(done->reason, HD_REASON_REFUSED);
 		if (!strstr(done->text, wrong[i][2]))
 			fail_msg("wanted '%s', got '%s'", wrong[i][2], done->text);
-		hd_elastic_words(&elastic_of(&s)->owner, after, sizeof(after));
+		hd_elastic_words(&elastic_of(&s)->owner, after, sizeof after);
 		assert_string_equal(after, before);
 		assert_int_equal(elastic_of(&s)->owner.target, 4);
 	}
@@ -318,7 +318,7 @@ static void test_next_life(void **state) {
 	s.net.kept = NULL;
 	again.epoch = 2;
 	net_restart(&s.net, &again);
-	assert_int_equal(hd_controller_restore(s.net.controller, kept, error, sizeof(error)), 0);
+	assert_int_equal(hd_controller_restore(s.net.controller, kept, error, sizeof error), 0);
 	free(kept);
 	assert_int_equal(elastic_of(&s)->owner.account.step, 7);
 	assert_float_equal(elastic_of(&s)->owner.account.worker_s, used, 0.5);

@@ -18,7 +18,7 @@ static char error[512];
 
 static int set(struct hd_elastic *e, double now, uint32_t workers, const char *words) {
 	error[0] = '\0';
-	return hd_elastic_set(e, words, now, workers, error, sizeof(error));
+	return hd_elastic_set(e, words, now, workers, error, sizeof error);
 }
 
 static uint32_t decide(struct hd_elastic *e, double now) {
@@ -92,12 +92,12 @@ static void test_refusals(void **state) {
 
 	hd_elastic_init(&e);
 	for (int round = 0; round < 2; round++) {
-		for (size_t i = round; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-			memcpy(&before, &e, sizeof(e));
+		for (size_t i = round; i < sizeof wrong / sizeof wrong[0]; i++) {
+			memcpy(&before, &e, sizeof e);
 			assert_int_equal(set(&e, 5, 0, wrong[i].words), -EINVAL);
 			if (!strstr(error, wrong[i].says))
 				fail_msg("'%s': says '%s'", wrong[i].words, error);
-			assert_memory_equal(&before, &e, sizeof(e));
+			assert_memory_equal(&before, &e, sizeof e);
 		}
 		assert_int_equal(set(&e, 5, 2, "policy=growth n=2 eta=1.5 n_max=6"), 0);
 	}
@@ -111,7 +111,7 @@ static void test_observations(void **state) {
 
 	hd_elastic_init(&e);
 	assert_int_equal(set(&e, 0, 2, "policy=manual n=2"), 0);
-	memcpy(&before, &e, sizeof(e));
+	memcpy(&before, &e, sizeof e);
 	o = good, o.loss = NAN;
 	assert_int_equal(hd_elastic_observe(&e, 1, &o), -EINVAL);
 	o = good, o.loss = INFINITY;
@@ -124,7 +124,7 @@ static void test_observations(void **state) {
 	assert_int_equal(hd_elastic_observe(&e, 1, &o), -EINVAL);
 	assert_int_equal(hd_elastic_price(&e, 1, NAN), -EINVAL);
 	assert_int_equal(hd_elastic_price(&e, 1, -1), -EINVAL);
-	assert_memory_equal(&before, &e, sizeof(e));
+	assert_memory_equal(&before, &e, sizeof e);
 	assert_int_equal(hd_elastic_observe(&e, 1, &good), 0);
 	assert_int_equal(e.account.step, 3);
 }
@@ -141,20 +141,20 @@ static void test_words(void **state) {
 	char text[HD_ELASTIC_WORDS_BYTES + 1];
 	struct hd_elastic e;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
 		hd_elastic_init(&e);
 		assert_int_equal(set(&e, 0, 3, words[i]), 0);
-		assert_int_equal(hd_elastic_words(&e, text, sizeof(text)), strlen(words[i]));
+		assert_int_equal(hd_elastic_words(&e, text, sizeof text), strlen(words[i]));
 		assert_string_equal(text, words[i]);
 	}
 	/* What is not named stays; another policy has its own. */
 	hd_elastic_init(&e);
 	assert_int_equal(set(&e, 0, 3, "policy=manual n=6 notice=9"), 0);
 	assert_int_equal(set(&e, 0, 3, "n=4"), 0);
-	hd_elastic_words(&e, text, sizeof(text));
+	hd_elastic_words(&e, text, sizeof text);
 	assert_string_equal(text, "policy=manual n=4 notice=9");
 	assert_int_equal(set(&e, 0, 3, "policy=fixed"), 0);
-	hd_elastic_words(&e, text, sizeof(text));
+	hd_elastic_words(&e, text, sizeof text);
 	assert_string_equal(text, "policy=fixed n=3 notice=9");
 }
 
@@ -310,7 +310,7 @@ static void test_table(void **state) {
 	const struct hd_elastic_policy *policy;
 	size_t i = 0;
 
-	for (; (policy = hd_elastic_policy(i)) != NULL; i++) {
+	for (; (policy = hd_elastic_policy(i)); i++) {
 		size_t keys = 0;
 
 		assert_non_null(policy->name);

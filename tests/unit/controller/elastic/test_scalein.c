@@ -127,7 +127,7 @@ static void test_fit_odd(void **state) {
 	for (uint32_t i = 0; i < 64; i++)
 		points[i] = (struct hd_curve_point){i, 1};
 	assert_int_equal(hd_curve_fit(HD_CURVE_CURRENT, points, 4, false, &curve), -EINVAL);
-	assert_memory_equal(&curve, &before, sizeof(curve));
+	assert_memory_equal(&curve, &before, sizeof curve);
 	assert_int_equal(hd_curve_fit(HD_CURVE_CURRENT, points, 64, false, &curve), 0);
 	assert_float_equal(hd_curve_at(&curve, 100), 1, 1e-3);
 	for (uint32_t i = 0; i < 64; i++)
@@ -316,7 +316,7 @@ static void test_refusals(void **state) {
 	assert_int_equal(hd_scalein_update(&s, 10, 1, 8, NAN), -EINVAL);
 	assert_int_equal(hd_scalein_update(&s, 10, 1, 0, 0.1), -EINVAL);
 	assert_int_equal(hd_scalein_update(&s, 9, 1, 8, 0.1), -EINVAL);
-	assert_memory_equal(&s, &before, sizeof(s));
+	assert_memory_equal(&s, &before, sizeof s);
 	assert_null(hd_scalein_check(&options));
 	options.min_workers = 0;
 	assert_non_null(strstr(hd_scalein_check(&options), "min_workers"));
@@ -487,7 +487,7 @@ static uint32_t removals(const struct world *like, const char *name) {
 static void test_hurts(void **state) {
 	static const double noises[] = {0.001, 0.02, 0.05};
 
-	for (size_t i = 0; i < sizeof(noises) / sizeof(noises[0]); i++) {
+	for (size_t i = 0; i < sizeof noises / sizeof noises[0]; i++) {
 		struct world w = {.bend = 0.004, .worth = 1, .fixed = 0.1, .floor = 0.05};
 
 		w.noise = noises[i];
@@ -502,7 +502,7 @@ static void test_does_not_hurt(void **state) {
 		uint32_t least;
 	} rows[] = {{0.001, WORLD_SEEDS * 95 / 100}, {0.02, WORLD_SEEDS / 2}};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
 		struct world w = {.bend = 0.004, .each = 0.0125, .floor = 0.05};
 
 		w.noise = rows[i].noise;

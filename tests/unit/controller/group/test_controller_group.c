@@ -180,8 +180,8 @@ static void test_no_groups(void **state) {
 	open_scene(&s, MEMORY);
 	struct peer *shell = net_peer(&s.net, HD_ROLE_SHELL, "x");
 	m.command.verb = HD_VERB_DRAIN;
-	(void)snprintf(m.command.target, sizeof(m.command.target), "a1");
-	(void)snprintf(m.command.object, sizeof(m.command.object), "host");
+	(void)snprintf(m.command.target, sizeof m.command.target, "a1");
+	(void)snprintf(m.command.object, sizeof m.command.object, "host");
 	say(shell, m);
 	net_run(&s.net, HD_MS);
 	push_all(&s, 1);
@@ -192,18 +192,18 @@ static void test_no_groups(void **state) {
 	shell = net_peer(&s.net, HD_ROLE_SHELL, "x");
 	m = (struct hd_message){.kind = HD_MSG_COMMAND};
 	m.command.verb = HD_VERB_SET;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "aggregation");
-	(void)snprintf(m.command.value, sizeof(m.command.value), "off");
+	(void)snprintf(m.command.object, sizeof m.command.object, "aggregation");
+	(void)snprintf(m.command.value, sizeof m.command.value, "off");
 	say(shell, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
 	push_all(&s, 1);
 	assert_null(newest_group(&s));
-	(void)snprintf(m.command.value, sizeof(m.command.value), "on");
+	(void)snprintf(m.command.value, sizeof m.command.value, "on");
 	say(shell, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
-	(void)snprintf(m.command.value, sizeof(m.command.value), "maybe");
+	(void)snprintf(m.command.value, sizeof m.command.value, "maybe");
 	say(shell, m);
 	net_run(&s.net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_REFUSED);
@@ -286,7 +286,7 @@ static void test_a_model_is_relayed(void **state) {
 static const char *show(struct scene *s, struct peer *shell, const char *table) {
 	struct hd_message m = {.kind = HD_MSG_SHOW};
 
-	(void)snprintf(m.show.table, sizeof(m.show.table), "%s", table);
+	(void)snprintf(m.show.table, sizeof m.show.table, "%s", table);
 	say(shell, m);
 	net_run(&s->net, HD_MS);
 	assert_non_null(shell->json);
@@ -306,14 +306,13 @@ static void test_shown(void **state) {
 	assert_non_null(
 		strstr(json, "\"kind\":\"sum\",\"aggregator\":\"a1\",\"state\":\"collecting\"")
 	);
-	(void)snprintf(words, sizeof(words), "\"size\":%u,\"open\":%u", made.count, made.count);
+	(void)snprintf(words, sizeof words, "\"size\":%u,\"open\":%u", made.count, made.count);
 	assert_non_null(strstr(json, words));
-	(void)snprintf(words, sizeof(words), "w%u/1", made.workers[1]);
+	(void)snprintf(words, sizeof words, "w%u/1", made.workers[1]);
 	assert_non_null(strstr(json, words));
 	json = show(&s, shell, "plan");
-	(void)snprintf(
-		words, sizeof(words), "added to %u others at a1: all there after", made.count - 1
-	);
+	(void
+	)snprintf(words, sizeof words, "added to %u others at a1: all there after", made.count - 1);
 	assert_non_null(strstr(json, words));
 	assert_non_null(strstr(json, "\"aggregator\":\"a1\""));
 	json = show(&s, shell, "transfers");
@@ -352,11 +351,11 @@ static void test_ended_is_shown(void **state) {
 	assert_int_equal(past->made, made);
 	assert_true(past->ended > made);
 	const char *json = show(&s, shell, "groups");
-	(void)snprintf(words, sizeof(words), "\"state\":\"applied\",\"size\":%u,\"open\":0", count);
+	(void)snprintf(words, sizeof words, "\"state\":\"applied\",\"size\":%u,\"open\":0", count);
 	assert_non_null(strstr(json, words));
 	(void)snprintf(
 		words,
-		sizeof(words),
+		sizeof words,
 		"\"finish_ms\":%.3f,\"took_ms\":%.3f",
 		planned,
 		(double)(past->ended - made) / 1e6

@@ -47,11 +47,11 @@ static void add_worker(struct stage *t, uint16_t rank) {
 	struct peer *peer;
 	char host[8];
 
-	(void)snprintf(host, sizeof(host), "h%u", rank + 1U);
+	(void)snprintf(host, sizeof host, "h%u", rank + 1U);
 	peer = t->s.workers[rank] = net_peer(&t->s.net, HD_ROLE_WORKER, host);
 	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
+	(void)snprintf(peer->job, sizeof peer->job, "j");
 	m = net_register_worker(peer, 64, 1);
 	m.register_.count_max = COUNT;
 	m.register_.dtypes = 1 << HD_DTYPE_FIXED32;
@@ -66,7 +66,7 @@ static void open_stage(struct stage *t, bool replica) {
 		  "\"switches\": [\"s1\"], \"links\": [[\"ps\", \"s1\"], [\"rp\", \"s1\"], "
 		  "[\"h1\", \"s1\"], [\"h2\", \"s1\"], [\"h3\", \"s1\"], [\"h4\", \"s1\"], "
 		  "[\"h5\", \"s1\"], [\"h6\", \"s1\"]]}";
-	memset(t, 0, sizeof(*t));
+	memset(t, 0, sizeof *t);
 	net_open(&t->s.net, &config);
 	t->s.server = net_server(&t->s.net, "ps");
 	add_switch(t);
@@ -202,7 +202,7 @@ static void test_reported(void **state) {
 	struct stage t;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(outcomes); i++) {
+	for (size_t i = 0; i < sizeof outcomes; i++) {
 		open_sum(&t, true);
 		net_run(&t.s.net, TAIL / 2);
 		expect_kept(&t);

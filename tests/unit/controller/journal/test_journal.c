@@ -33,16 +33,16 @@ static void on_say(void *owner, bool good, const char *text) {
 	pthread_mutex_lock(&place->lock);
 	place->bad += !good;
 	place->good += good;
-	(void)snprintf(place->said, sizeof(place->said), "%s", text);
+	(void)snprintf(place->said, sizeof place->said, "%s", text);
 	pthread_mutex_unlock(&place->lock);
 }
 
 static void place_open(struct place *place) {
-	memset(place, 0, sizeof(*place));
+	memset(place, 0, sizeof *place);
 	pthread_mutex_init(&place->lock, NULL);
-	(void)snprintf(place->folder, sizeof(place->folder), "/tmp/heddle-journal-XXXXXX");
+	(void)snprintf(place->folder, sizeof place->folder, "/tmp/heddle-journal-XXXXXX");
 	assert_non_null(mkdtemp(place->folder));
-	(void)snprintf(place->path, sizeof(place->path), "%s/j.db", place->folder);
+	(void)snprintf(place->path, sizeof place->path, "%s/j.db", place->folder);
 	place->config = (struct hd_journal_config){
 		.path = place->path,
 		.epoch = 4,
@@ -55,7 +55,7 @@ static void place_open(struct place *place) {
 static void place_close(struct place *place) {
 	char command[128];
 
-	(void)snprintf(command, sizeof(command), "rm -r '%s'", place->folder);
+	(void)snprintf(command, sizeof command, "rm -r '%s'", place->folder);
 	assert_int_equal(system(command), 0);
 }
 
@@ -63,7 +63,7 @@ static struct hd_journal *open_journal(struct place *place) {
 	struct hd_journal *journal = NULL;
 	char error[256] = "";
 
-	if (hd_journal_open(&place->config, &journal, error, sizeof(error)))
+	if (hd_journal_open(&place->config, &journal, error, sizeof error))
 		fail_msg("journal: %s", error);
 	return journal;
 }
@@ -151,7 +151,7 @@ static void add_one_of_each(struct hd_journal *journal) {
 	};
 	struct hd_record end = decision(1), drop = decision(2);
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
 		hd_journal_add(journal, &others[i]);
 	hd_journal_add(journal, &end);
 	drop.what = "dropped";
@@ -339,7 +339,7 @@ static void test_damage(void **state) {
 	assert_int_equal(hd_journal_close(journal), 0);
 	(void)snprintf(
 		command,
-		sizeof(command),
+		sizeof command,
 		"dd if=/dev/urandom of='%s' bs=4096 seek=9 count=20 conv=notrunc 2>/dev/null",
 		place.path
 	);
@@ -359,10 +359,10 @@ static void test_damage(void **state) {
 		);
 		sqlite3_close(db);
 	}
-	assert_int_equal(hd_journal_open(&place.config, &journal, error, sizeof(error)), -EPROTO);
+	assert_int_equal(hd_journal_open(&place.config, &journal, error, sizeof error), -EPROTO);
 	assert_non_null(strstr(error, "newer version"));
 	place.config.path = "/nowhere/j.db";
-	assert_int_equal(hd_journal_open(&place.config, &journal, error, sizeof(error)), -ENOENT);
+	assert_int_equal(hd_journal_open(&place.config, &journal, error, sizeof error), -ENOENT);
 	place_close(&place);
 }
 

@@ -165,7 +165,7 @@ static uint32_t list_moved(const struct group_scene *scene, struct moved *moved)
 		m->entry = entry;
 		m->way.count = item->path_count;
 		memcpy(m->way.links, item->path, sizeof item->path);
-		if (out->group_of != NULL && out->group_of[e] != HD_PLAN_NONE)
+		if (out->group_of && out->group_of[e] != HD_PLAN_NONE)
 			assert_true(
 				member(scene,
 				       entry->item,

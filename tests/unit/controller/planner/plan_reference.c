@@ -554,9 +554,8 @@ int plan_reference(const struct hd_plan_input *input, struct hd_plan_entry *entr
 	};
 	int rc = -ENOMEM;
 
-	if (r.done == NULL || r.held == NULL || r.times == NULL || r.finish == NULL
-	    || r.finish_held == NULL || r.load == NULL || r.next == NULL || r.commit == NULL
-	    || r.deficit == NULL)
+	if (!r.done || !r.held || !r.times || !r.finish || !r.finish_held || !r.load || !r.next
+	    || !r.commit || !r.deficit)
 		goto out;
 	prepare(&r);
 	for (uint32_t i = 0; i < input->item_count; i++)

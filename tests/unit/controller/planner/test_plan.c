@@ -193,11 +193,11 @@ compare(struct hd_plan *plan,
 	for (uint32_t e = 0; e < scene.in.item_count; e++) {
 		const char *what = differs(&entries[e], &expected[e]);
 
-		if (what == NULL && !after_holds(&scene, entries, e))
+		if (!what && !after_holds(&scene, entries, e))
 			what = "after";
 		seen->followed += entries[e].after != HD_PLAN_NONE || entries[e].after_token != 0;
 		seen->rules[entries[e].why.rule]++;
-		if (what == NULL)
+		if (!what)
 			continue;
 		scene_print(&scene);
 		for (uint32_t k = 0; k <= e; k++) {
@@ -211,7 +211,7 @@ compare(struct hd_plan *plan,
 static uint32_t count_from(const char *variable, uint32_t otherwise) {
 	const char *text = getenv(variable);
 
-	return text == NULL ? otherwise : (uint32_t)strtoul(text, NULL, 10);
+	return !text ? otherwise : (uint32_t)strtoul(text, NULL, 10);
 }
 
 static void equals_reference(void **state) {

@@ -24,8 +24,7 @@ static void expect_sizes(const struct group_scene *scene, const uint32_t *sizes,
 	uint32_t e = 0;
 
 	for (uint32_t k = 0; k < count; k++) {
-		const uint32_t group
-			= scene->out.group_of == NULL ? HD_PLAN_NONE : scene->out.group_of[e];
+		const uint32_t group = !scene->out.group_of ? HD_PLAN_NONE : scene->out.group_of[e];
 
 		if (sizes[k] == 1)
 			assert_int_equal(group, HD_PLAN_NONE);

@@ -133,7 +133,7 @@ static double search(const struct hd_shards_host *like, uint32_t count, uint64_t
 		uint32_t left = PARTS, rest = code;
 		bool may = true;
 
-		memcpy(hosts, like, count * sizeof(*hosts));
+		memcpy(hosts, like, count * sizeof *hosts);
 		for (uint32_t i = 0; i + 1 < count; i++, rest /= PARTS + 1) {
 			parts[i] = rest % (PARTS + 1);
 			may = may && parts[i] <= left;

@@ -195,7 +195,7 @@ static void star_reuses_hosts(void **state) {
 	assert_path(t, "b", "newer", "b>star star>newer");
 	hd_topology_destroy(t);
 	t = parse("{\"hosts\": [\"h1\"], \"switches\": [\"s1\"], \"links\": [[\"h1\", \"s1\"]]}");
-	memset(busy, 0, sizeof(busy));
+	memset(busy, 0, sizeof busy);
 	assert_false(hd_topology_grows(t));
 	assert_int_equal(hd_topology_reuse(t, "h2", busy), -ENOSPC);
 	hd_topology_destroy(t);

@@ -27,7 +27,7 @@ static void
 open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8_t state) {
 	struct hd_message m;
 
-	memset(t, 0, sizeof(*t));
+	memset(t, 0, sizeof *t);
 	net_open(&t->s.net, config);
 	t->s.server = net_server(&t->s.net, "ps");
 	t->s.aggregator = net_aggregator(&t->s.net, "a1", MEMORY);
@@ -36,11 +36,11 @@ open_stage(struct stage *t, const struct net_config *config, uint8_t sync, uint8
 		struct peer *peer;
 		char host[16];
 
-		(void)snprintf(host, sizeof(host), "h%u", w + 1u);
+		(void)snprintf(host, sizeof host, "h%u", w + 1u);
 		peer = t->s.workers[w] = net_peer(&t->s.net, HD_ROLE_WORKER, host);
 		peer->worker = w;
-		(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-		(void)snprintf(peer->job, sizeof(peer->job), "j");
+		(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
+		(void)snprintf(peer->job, sizeof peer->job, "j");
 		m = net_register_worker(peer, 64, 1);
 		m.register_.sync = sync;
 		say(peer, m);
@@ -449,7 +449,7 @@ static void test_asked_too_early(void **state) {
 	struct stage t;
 
 	(void)state;
-	memset(&t, 0, sizeof(t));
+	memset(&t, 0, sizeof t);
 	net_open(&t.s.net, &net_plain);
 	t.replica = add_replica(&t.s);
 	say(t.replica, ask_copy(77, 3));

@@ -15,8 +15,8 @@ join(struct scene *s, const char *job, uint16_t rank, const char *host, uint16_t
 	struct hd_message m;
 
 	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "t");
-	(void)snprintf(peer->job, sizeof(peer->job), "%s", job);
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
+	(void)snprintf(peer->job, sizeof peer->job, "%s", job);
 	m = net_register_worker(peer, 8, 1);
 	m.register_.model_bytes = 0;
 	m.register_.count_max = count;
@@ -49,19 +49,19 @@ void add_aggregators(struct scene *s) {
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		char host[8];
 
-		(void)snprintf(host, sizeof(host), "h%u", i + 1);
+		(void)snprintf(host, sizeof host, "h%u", i + 1);
 		s->aggregators[i] = net_aggregator(&s->net, host, 100 * MB);
 	}
 }
 
 void open_with(struct scene *s, const struct net_config *config) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	s->peak = 1;
 	net_open(&s->net, config);
 	for (uint16_t i = 0; i < WORKERS; i++) {
 		char host[8];
 
-		(void)snprintf(host, sizeof(host), "h%u", i + 1);
+		(void)snprintf(host, sizeof host, "h%u", i + 1);
 		s->workers[i] = join(s, "j", i, host, COUNT);
 	}
 }

@@ -28,8 +28,8 @@ static void command(struct scene *s, struct peer *shell, const char *object, con
 	struct hd_message m = {.kind = HD_MSG_COMMAND};
 
 	m.command.verb = HD_VERB_SET;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
-	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
+	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
 	say(shell, m);
 	net_run(&s->net, HD_MS);
 	assert_int_equal(peer_last(shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
@@ -150,7 +150,7 @@ static void two_jobs(struct scene *s, uint32_t slots) {
 	for (uint16_t i = 0; i < WORKERS; i++) {
 		char host[8];
 
-		(void)snprintf(host, sizeof(host), "h%u", i + 1);
+		(void)snprintf(host, sizeof host, "h%u", i + 1);
 		s->others[i] = join(s, "k", i, host, COUNT);
 	}
 }
@@ -367,14 +367,14 @@ static void test_most_members(void **state) {
 	struct scene s;
 
 	(void)state;
-	memset(&s, 0, sizeof(s));
+	memset(&s, 0, sizeof s);
 	s.peak = 1;
 	net_open(&s.net, &net_plain);
 	add_switch(&s, 4096);
 	for (uint16_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++) {
 		char host[8];
 
-		(void)snprintf(host, sizeof(host), "m%u", i);
+		(void)snprintf(host, sizeof host, "m%u", i);
 		peers[i] = join(&s, "j", i, host, COUNT);
 	}
 	for (uint16_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++)

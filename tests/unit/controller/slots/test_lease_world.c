@@ -286,7 +286,7 @@ static void act(struct world *w, struct actor *a, uint32_t last) {
 /* --- the world -------------------------------------------------------------------------------- */
 
 static struct world *world_open(uint64_t seed, bool aggregator) {
-	struct world *w = calloc(1, sizeof(*w));
+	struct world *w = calloc(1, sizeof *w);
 
 	w->epoch = 1;
 	net_open(&w->net, &net_plain);
@@ -301,12 +301,12 @@ static struct world *world_open(uint64_t seed, bool aggregator) {
 			struct actor *a = &w->actors[j][i];
 			char host[8];
 
-			(void)snprintf(host, sizeof(host), "h%u", i + 1);
+			(void)snprintf(host, sizeof host, "h%u", i + 1);
 			a->peer = net_peer(&w->net, HD_ROLE_WORKER, host);
 			a->peer->worker = i;
 			a->round = 1;
-			(void)snprintf(a->peer->tenant, sizeof(a->peer->tenant), "t");
-			(void)snprintf(a->peer->job, sizeof(a->peer->job), "%c", j ? 'k' : 'j');
+			(void)snprintf(a->peer->tenant, sizeof a->peer->tenant, "t");
+			(void)snprintf(a->peer->job, sizeof a->peer->job, "%c", j ? 'k' : 'j');
 		}
 	return w;
 }
@@ -320,7 +320,7 @@ static void world_close(struct world *w) {
 
 static void restart_agent(struct world *w) {
 	hd_switch_agent_destroy(w->agent);
-	memset(&w->executor, 0, sizeof(w->executor));
+	memset(&w->executor, 0, sizeof w->executor);
 	start_agent(w, w->at->addr);
 	w->at->node.core = w->agent;
 }

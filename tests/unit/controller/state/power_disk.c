@@ -109,8 +109,8 @@ static int find(const char *name) {
 
 static void note(struct op op, const char *name, const char *to) {
 	assert_true(disk.ops < OPS_MAX);
-	(void)snprintf(op.name, sizeof(op.name), "%s", name);
-	(void)snprintf(op.to, sizeof(op.to), "%s", to ? to : "");
+	(void)snprintf(op.name, sizeof op.name, "%s", name);
+	(void)snprintf(op.to, sizeof op.to, "%s", to ? to : "");
 	disk.op[disk.ops++] = op;
 }
 
@@ -155,7 +155,7 @@ static int open_file(const char *path, int flags) {
 	if (name && file == NO_FILE && (flags & O_CREAT)) {
 		file = disk.files++;
 		assert_true(disk.files <= FILES_MAX);
-		memset(&disk.file[file], 0, sizeof(disk.file[file]));
+		memset(&disk.file[file], 0, sizeof disk.file[file]);
 		note((struct op){.kind = CREATE, .file = file}, name, NULL);
 	}
 	if (file >= 0 && (flags & O_TRUNC))
@@ -255,7 +255,7 @@ static void take_base(void) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
 		assert_true(disk.files < FILES_MAX);
-		(void)snprintf(path, sizeof(path), "%s/%s", disk.directory, entry->d_name);
+		(void)snprintf(path, sizeof path, "%s/%s", disk.directory, entry->d_name);
 		fd = __real_open(path, O_RDONLY);
 		f->length = (size_t)read(fd, f->bytes, BYTES_MAX);
 		f->safe = f->length;
@@ -274,10 +274,10 @@ static void take_base(void) {
 }
 
 void power_watch(const char *directory, unsigned cut_at, int error) {
-	memset(&disk, 0, sizeof(disk));
+	memset(&disk, 0, sizeof disk);
 	for (int i = 0; i < FDS_MAX; i++)
 		disk.of_fd[i] = NO_FILE;
-	(void)snprintf(disk.directory, sizeof(disk.directory), "%s", directory);
+	(void)snprintf(disk.directory, sizeof disk.directory, "%s", directory);
 	take_base();
 	disk.cut_at = cut_at;
 	disk.error = error;
@@ -311,7 +311,7 @@ lay_file(const char *into, const char *name, const struct file *f, enum bytes_le
 		length = left == EMPTY ? 0 : left == HALF ? f->length / 2 : f->length;
 		bytes = left == ZEROS ? zeros : f->bytes;
 	}
-	(void)snprintf(path, sizeof(path), "%s/%s", into, name);
+	(void)snprintf(path, sizeof path, "%s/%s", into, name);
 	fd = __real_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
 	assert_true(fd >= 0);
 	assert_int_equal(__real_write(fd, bytes, length), length);
@@ -355,7 +355,7 @@ void power_clear(const char *directory) {
 	while ((entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
-		(void)snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
+		(void)snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
 		(void)__real_unlink(path);
 	}
 	closedir(dir);

@@ -25,9 +25,9 @@ command(struct net *net,
 	struct hd_message m = {.kind = HD_MSG_COMMAND};
 
 	m.command.verb = verb;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
-	(void)snprintf(m.command.target, sizeof(m.command.target), "%s", target);
-	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
+	(void)snprintf(m.command.target, sizeof m.command.target, "%s", target);
+	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
 	say(shell, m);
 	net_run(net, 5 * HD_MS);
 	if (peer_last(shell, HD_MSG_DONE)->done.reason != HD_REASON_NONE)
@@ -40,7 +40,7 @@ static void restart(struct net *net, bool with_kept) {
 
 	net->kept = NULL;
 	net_restart(net, &second);
-	if (with_kept && hd_controller_restore(net->controller, kept, error, sizeof(error)))
+	if (with_kept && hd_controller_restore(net->controller, kept, error, sizeof error))
 		fail_msg("%s", error);
 	free(kept);
 	net_run(net, 400 * HD_MS);
@@ -267,11 +267,11 @@ static void test_wrong_texts(void **state) {
 
 	(void)state;
 	net_open(&net, &first);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		char error[256] = "";
 
 		assert_int_equal(
-			hd_controller_restore(net.controller, wrong[i].text, error, sizeof(error)),
+			hd_controller_restore(net.controller, wrong[i].text, error, sizeof error),
 			-EINVAL
 		);
 		if (!strstr(error, wrong[i].error))
@@ -335,20 +335,20 @@ static void test_limit_of_jobs(void **state) {
 
 	(void)state;
 	net_open(&net, &first);
-	used += (size_t)snprintf(text, sizeof(text), "{\"version\": 1, \"jobs\": [");
+	used += (size_t)snprintf(text, sizeof text, "{\"version\": 1, \"jobs\": [");
 	for (int i = 0; i < HD_JOBS_MAX; i++)
 		used += (size_t)snprintf(
 			text + used,
-			sizeof(text) - used,
+			sizeof text - used,
 			"%s{\"tenant\": \"t\", \"job\": \"j%d\", %s}",
 			i ? "," : "",
 			i,
 			i < HD_JOBS_MAX - 1 ? "\"paused\": true" : "\"server\": \"ps\""
 		);
-	(void)snprintf(text + used, sizeof(text) - used, "]}");
-	assert_int_equal(hd_controller_restore(net.controller, text, error, sizeof(error)), 0);
+	(void)snprintf(text + used, sizeof text - used, "]}");
+	assert_int_equal(hd_controller_restore(net.controller, text, error, sizeof error), 0);
 	assert_int_equal(net.controller->job_count, HD_JOBS_MAX);
-	(void)snprintf(name, sizeof(name), "j%d", HD_JOBS_MAX - 1);
+	(void)snprintf(name, sizeof name, "j%d", HD_JOBS_MAX - 1);
 	assert_null(ctl_job_get(net.controller, 12345, &net.sink));
 	net.controller->now += HD_JOB_AWAY_US * HD_US;
 	assert_non_null(ctl_job_get(net.controller, 12345, &net.sink));

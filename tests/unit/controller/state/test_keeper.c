@@ -31,13 +31,13 @@ static void said(void *owner, bool good, const char *text) {
 }
 
 static int setup(void **state) {
-	struct place *place = calloc(1, sizeof(*place));
+	struct place *place = calloc(1, sizeof *place);
 
-	(void)snprintf(place->folder, sizeof(place->folder), "/tmp/heddle-keeper-XXXXXX");
+	(void)snprintf(place->folder, sizeof place->folder, "/tmp/heddle-keeper-XXXXXX");
 	*state = place;
 	if (!mkdtemp(place->folder))
 		return -1;
-	(void)snprintf(place->inner, sizeof(place->inner), "%s/d", place->folder);
+	(void)snprintf(place->inner, sizeof place->inner, "%s/d", place->folder);
 	return 0;
 }
 
@@ -45,7 +45,7 @@ static int teardown(void **state) {
 	struct place *place = *state;
 	char path[128];
 
-	(void)snprintf(path, sizeof(path), "%s/state.json", place->inner);
+	(void)snprintf(path, sizeof path, "%s/state.json", place->inner);
 	(void)unlink(path);
 	(void)rmdir(place->inner);
 	(void)rmdir(place->folder);
@@ -57,13 +57,13 @@ static void file_is(const struct place *place, const char *want) {
 	char path[128], text[64] = "";
 	FILE *file;
 
-	(void)snprintf(path, sizeof(path), "%s/state.json", place->inner);
+	(void)snprintf(path, sizeof path, "%s/state.json", place->inner);
 	file = fopen(path, "r");
 	assert_non_null(file);
-	(void)fread(text, 1, sizeof(text) - 1, file);
+	(void)fread(text, 1, sizeof text - 1, file);
 	(void)fclose(file);
 	assert_string_equal(text, want);
-	(void)snprintf(path, sizeof(path), "%s/state.json.new", place->inner);
+	(void)snprintf(path, sizeof path, "%s/state.json.new", place->inner);
 	assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -85,7 +85,7 @@ static void test_newest_is_written(void **state) {
 
 		assert_int_equal(hd_keeper_open(&config, &keeper), 0);
 		for (int i = 0; i <= life; i++) {
-			(void)snprintf(text, sizeof(text), "%d.%d\n", life, i);
+			(void)snprintf(text, sizeof text, "%d.%d\n", life, i);
 			hd_keeper_put(keeper, strdup(text));
 		}
 		assert_int_equal(hd_keeper_close(keeper), 0);

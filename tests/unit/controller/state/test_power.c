@@ -24,10 +24,10 @@ struct place {
 };
 
 static int setup(void **state) {
-	struct place *place = calloc(1, sizeof(*place));
+	struct place *place = calloc(1, sizeof *place);
 
-	(void)snprintf(place->disk, sizeof(place->disk), "/tmp/heddle-power-XXXXXX");
-	(void)snprintf(place->after, sizeof(place->after), "/tmp/heddle-power-XXXXXX");
+	(void)snprintf(place->disk, sizeof place->disk, "/tmp/heddle-power-XXXXXX");
+	(void)snprintf(place->after, sizeof place->after, "/tmp/heddle-power-XXXXXX");
 	assert_non_null(mkdtemp(place->disk));
 	assert_non_null(mkdtemp(place->after));
 	*state = place;
@@ -73,7 +73,7 @@ static int write_version(const char *directory, uint64_t counter) {
 		model[i] = (float)counter;
 		momentum[i] = -(float)counter;
 	}
-	return hd_checkpoint_write(directory, &checkpoint, error, sizeof(error));
+	return hd_checkpoint_write(directory, &checkpoint, error, sizeof error);
 }
 
 static void hush(void *owner, const char *sentence) {
@@ -191,7 +191,7 @@ static void test_unfinished_are_removed(void **state) {
 	}
 	(void)snprintf(
 		path,
-		sizeof(path),
+		sizeof path,
 		"%s/.%08x-0001-000000000004.safetensors.new",
 		place->disk,
 		hd_job_id("t", "j")
@@ -206,7 +206,7 @@ static void test_unfinished_are_removed(void **state) {
 static int next_epoch(const char *directory, uint16_t *epoch) {
 	char error[256];
 
-	return hd_epoch_file_next(directory, epoch, error, sizeof(error));
+	return hd_epoch_file_next(directory, epoch, error, sizeof error);
 }
 
 static void test_epoch_is_never_given_twice(void **state) {
@@ -264,14 +264,14 @@ static void test_epoch_errors(void **state) {
 		int code;
 	} bad[] = {{"x", -EBADMSG}, {"", -EBADMSG}, {"65536\n", -EBADMSG}, {"65535\n", -ERANGE}};
 
-	(void)snprintf(path, sizeof(path), "%s/epoch", place->disk);
+	(void)snprintf(path, sizeof path, "%s/epoch", place->disk);
 	for (unsigned i = 0; i < 4; i++) {
 		file = fopen(path, "w");
 		assert_non_null(file);
 		(void)fputs(bad[i].text, file);
 		(void)fclose(file);
 		assert_int_equal(
-			hd_epoch_file_next(place->disk, &epoch, error, sizeof(error)), bad[i].code
+			hd_epoch_file_next(place->disk, &epoch, error, sizeof error), bad[i].code
 		);
 		assert_non_null(strstr(error, path));
 		assert_int_equal(epoch, 77);

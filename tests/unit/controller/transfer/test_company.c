@@ -23,7 +23,7 @@ struct scene {
 };
 
 static struct scene *scene_new(void) {
-	struct scene *s = calloc(1, sizeof(*s));
+	struct scene *s = calloc(1, sizeof *s);
 
 	s->c.now = NOW;
 	s->c.grouping.aggregator_count = 1;

@@ -21,7 +21,7 @@ struct stage {
 };
 
 static void open_stage(struct stage *s, uint32_t workers, uint32_t tau_max) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, &net_plain);
 	s->server = net_server(&s->net, "ps");
 	for (uint32_t i = 0; i < workers; i++)
@@ -259,8 +259,8 @@ static void command(struct stage *s, uint8_t verb, const char *object, const cha
 	struct hd_message m = {.kind = HD_MSG_COMMAND};
 
 	m.command.verb = verb;
-	(void)snprintf(m.command.object, sizeof(m.command.object), "%s", object);
-	(void)snprintf(m.command.value, sizeof(m.command.value), "%s", value);
+	(void)snprintf(m.command.object, sizeof m.command.object, "%s", object);
+	(void)snprintf(m.command.value, sizeof m.command.value, "%s", value);
 	say(s->shell, m);
 	net_run(&s->net, HD_MS);
 	assert_int_equal(peer_last(s->shell, HD_MSG_DONE)->done.reason, HD_REASON_NONE);
@@ -318,8 +318,8 @@ static void test_first_round(void **state) {
 	(void)state;
 	open_stage(&s, 0, 0);
 	worker = s.worker[0] = net_peer(&s.net, HD_ROLE_WORKER, "h1");
-	(void)snprintf(worker->tenant, sizeof(worker->tenant), "t");
-	(void)snprintf(worker->job, sizeof(worker->job), "j");
+	(void)snprintf(worker->tenant, sizeof worker->tenant, "t");
+	(void)snprintf(worker->job, sizeof worker->job, "j");
 	m = net_register_worker(worker, 8, 1);
 	m.register_.model_bytes = SMALL;
 	say(worker, m);

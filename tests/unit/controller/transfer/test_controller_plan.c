@@ -41,18 +41,18 @@ static void snapshot_free(struct snapshot *s) {
 	for (size_t i = 0; i < 5; i++)
 		free(s->parts[i]);
 	free(s->entries);
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 }
 
 static void snapshot_take(struct snapshot *s, const struct hd_plan_input *in) {
 	snapshot_free(s);
 	s->input = *in;
 	s->input.capacity = s->parts[0] = copy(in->capacity, in->link_count * sizeof(double));
-	s->input.busy = s->parts[1] = copy(in->busy, in->busy_count * sizeof(*in->busy));
-	s->input.tenants = s->parts[2] = copy(in->tenants, in->tenant_count * sizeof(*in->tenants));
-	s->input.jobs = s->parts[3] = copy(in->jobs, in->job_count * sizeof(*in->jobs));
-	s->input.items = s->parts[4] = copy(in->items, in->item_count * sizeof(*in->items));
-	s->entries = calloc(in->item_count + 1, sizeof(*s->entries));
+	s->input.busy = s->parts[1] = copy(in->busy, in->busy_count * sizeof *in->busy);
+	s->input.tenants = s->parts[2] = copy(in->tenants, in->tenant_count * sizeof *in->tenants);
+	s->input.jobs = s->parts[3] = copy(in->jobs, in->job_count * sizeof *in->jobs);
+	s->input.items = s->parts[4] = copy(in->items, in->item_count * sizeof *in->items);
+	s->entries = calloc(in->item_count + 1, sizeof *s->entries);
 	assert_non_null(s->entries);
 	assert_int_equal(plan_reference(&s->input, s->entries), 0);
 }
@@ -177,9 +177,9 @@ static uint64_t hash_event(uint64_t hash, const struct hd_event *event) {
 			0,
 		};
 
-	memcpy(&value, &event->value, sizeof(value));
-	fields[sizeof(fields) / sizeof(fields[0]) - 1] = value;
-	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+	memcpy(&value, &event->value, sizeof value);
+	fields[sizeof fields / sizeof fields[0] - 1] = value;
+	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
 		for (int shift = 0; shift < 64; shift += 8)
 			hash = (hash ^ (fields[i] >> shift & 0xff)) * UINT64_C(0x100000001b3);
 	return hash;
@@ -349,11 +349,11 @@ tenant_worker(struct net *net, const char *tenant, uint16_t worker, float weight
 	struct hd_message m;
 	char host[16];
 
-	(void)snprintf(host, sizeof(host), "%s%u", tenant, worker);
+	(void)snprintf(host, sizeof host, "%s%u", tenant, worker);
 	peer = net_peer(net, HD_ROLE_WORKER, host);
 	peer->worker = worker;
-	(void)snprintf(peer->tenant, sizeof(peer->tenant), "%s", tenant);
-	(void)snprintf(peer->job, sizeof(peer->job), "j");
+	(void)snprintf(peer->tenant, sizeof peer->tenant, "%s", tenant);
+	(void)snprintf(peer->job, sizeof peer->job, "j");
 	m = net_register_worker(peer, 1000, weight);
 	assert_int_equal(peer_say(peer, &m), 0);
 	net_run(net, HD_MS);

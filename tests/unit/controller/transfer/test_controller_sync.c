@@ -19,18 +19,18 @@ struct stage {
 };
 
 static void open_stage(struct stage *s, uint8_t sync, uint32_t count) {
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	net_open(&s->net, &net_plain);
 	s->server = net_server(&s->net, "ps");
 	for (uint16_t i = 0; i < WORKERS; i++) {
 		struct hd_message message;
 		char host[16];
 
-		(void)snprintf(host, sizeof(host), "h%u", i + 1u);
+		(void)snprintf(host, sizeof host, "h%u", i + 1u);
 		s->worker[i] = net_peer(&s->net, HD_ROLE_WORKER, host);
 		s->worker[i]->worker = i;
-		(void)snprintf(s->worker[i]->tenant, sizeof(s->worker[i]->tenant), "t");
-		(void)snprintf(s->worker[i]->job, sizeof(s->worker[i]->job), "j");
+		(void)snprintf(s->worker[i]->tenant, sizeof s->worker[i]->tenant, "t");
+		(void)snprintf(s->worker[i]->job, sizeof s->worker[i]->job, "j");
 		net_run(&s->net, HD_MS);
 		message = net_register_worker(s->worker[i], 1, 0);
 		message.register_.sync = sync;
@@ -41,7 +41,7 @@ static void open_stage(struct stage *s, uint8_t sync, uint32_t count) {
 }
 
 static bool granted(const struct stage *s, uint16_t worker, uint32_t round) {
-	return peer_grant(s->worker[worker], worker, round) != NULL;
+	return peer_grant(s->worker[worker], worker, round);
 }
 
 static void ask(struct stage *s, uint16_t worker, uint32_t round, uint64_t base) {

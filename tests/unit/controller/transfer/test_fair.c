@@ -20,7 +20,7 @@ struct scene {
 
 /* The first has a push pending; the others have some under way. */
 static struct scene *scene_new(void) {
-	struct scene *s = calloc(1, sizeof(*s));
+	struct scene *s = calloc(1, sizeof *s);
 
 	s->c.tenant_count = TENANTS;
 	s->c.job_count = JOBS;

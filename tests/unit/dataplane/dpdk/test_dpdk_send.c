@@ -64,12 +64,12 @@ static int set_up(void **state) {
 	assert_int_equal(setenv("RUNTIME_DIRECTORY", folder, 1), 0);
 	(void)snprintf(
 		port,
-		sizeof(port),
+		sizeof port,
 		"net_memif0,role=server,socket=%s/memif,socket-abstract=no",
 		folder
 	);
 	config.port = port;
-	if (hd_dpdk_open(&config, &dpdk, error, sizeof(error)) == 0)
+	if (hd_dpdk_open(&config, &dpdk, error, sizeof error) == 0)
 		return 0;
 	print_message("skipped: %s\n", error);
 	exit(77);
@@ -79,7 +79,7 @@ static int tear_down(void **state) {
 	char command[64];
 
 	hd_dpdk_close(dpdk);
-	(void)snprintf(command, sizeof(command), "rm -r %s", folder);
+	(void)snprintf(command, sizeof command, "rm -r %s", folder);
 	return system(command);
 }
 
@@ -119,10 +119,7 @@ static void to_strangers(struct hd_sink *sink) {
 
 	for (uint32_t i = 0; i < ADDRESSES * PER_ADDRESS; i++)
 		hd_sink_send_stranger(
-			sink,
-			(struct hd_addr){PEER + i % ADDRESSES, HD_PORT},
-			packet,
-			sizeof(packet)
+			sink, (struct hd_addr){PEER + i % ADDRESSES, HD_PORT}, packet, sizeof packet
 		);
 }
 
@@ -135,9 +132,9 @@ static void to_peers(struct hd_sink *sink) {
 			sink,
 			(struct hd_addr){PEER + ADDRESSES + i % ADDRESSES, HD_PORT},
 			head,
-			sizeof(head),
+			sizeof head,
 			payload,
-			sizeof(payload)
+			sizeof payload
 		);
 }
 

@@ -230,7 +230,7 @@ static void test_ip_drops(void **state) {
 	expect_drop(frame, bytes, HD_FRAME_OTHER_IP);
 	set32(frame, 30, 0xffffffff);
 	expect_drop(frame, bytes, HD_FRAME_OTHER_IP);
-	for (size_t i = 0; i < sizeof(nobody) / sizeof(nobody[0]); i++) {
+	for (size_t i = 0; i < sizeof nobody / sizeof nobody[0]; i++) {
 		(void)make_udp(frame, 20, 0);
 		set32(frame, 26, nobody[i]);
 		expect_drop(frame, bytes, HD_FRAME_SOURCE_IP);
@@ -307,13 +307,13 @@ static void test_arp(void **state) {
 
 	hd_frame_put_arp_request(&peer, US, NULL, frame);
 	assert_memory_equal(frame, "\xff\xff\xff\xff\xff\xff", 6);
-	assert_int_equal(hd_frame_parse(&us, frame, sizeof(frame), 0, &got), HD_FRAME_ARP);
+	assert_int_equal(hd_frame_parse(&us, frame, sizeof frame, 0, &got), HD_FRAME_ARP);
 	assert_true(got.request);
 	assert_int_equal(got.source, PEER);
 	assert_int_equal(got.target, US);
 	assert_memory_equal(&got.source_mac, &peers, 6);
 	hd_frame_put_arp_request(&peer, US, &us.mac, frame); /* to us alone */
-	assert_int_equal(hd_frame_parse(&us, frame, sizeof(frame), 0, &got), HD_FRAME_ARP);
+	assert_int_equal(hd_frame_parse(&us, frame, sizeof frame, 0, &got), HD_FRAME_ARP);
 	hd_frame_put_arp_reply(&peer, US, &us.mac, frame);
 	assert_int_equal(hd_frame_parse(&us, frame, 42, 0, &got), HD_FRAME_ARP);
 	assert_false(got.request);

@@ -77,7 +77,7 @@ static void test_asks_once_and_sends_in_order(void **state) {
 	assert_int_equal(w.dropped, 0);
 	assert_int_equal(hd_neighbours_deadline(w.n), HD_NEVER);
 	assert_true(resolve(&w, 30, A, &mac));
-	assert_memory_equal(&mac, &one, sizeof(mac));
+	assert_memory_equal(&mac, &one, sizeof mac);
 	assert_int_equal(w.asked, 1);
 	hd_neighbours_destroy(w.n);
 }
@@ -159,10 +159,10 @@ static void test_believes_only_what_matters(void **state) {
 	/* Another station says so right after: not believed; a second later it is. */
 	hd_neighbours_learn(w.n, 2, A, &two, true);
 	assert_true(resolve(&w, 3, A, &mac));
-	assert_memory_equal(&mac, &one, sizeof(mac));
+	assert_memory_equal(&mac, &one, sizeof mac);
 	hd_neighbours_learn(w.n, 2 + HD_SECOND, A, &two, true);
 	assert_true(resolve(&w, 3 + HD_SECOND, A, &mac));
-	assert_memory_equal(&mac, &two, sizeof(mac));
+	assert_memory_equal(&mac, &two, sizeof mac);
 	assert_int_equal(hd_neighbours_stats(w.n)->ignored, 2);
 	assert_int_equal(hd_neighbours_stats(w.n)->moved, 1);
 	hd_neighbours_destroy(w.n);

@@ -39,7 +39,7 @@ static const struct hd_addr monitor_addr = {1, 1}, controller_addr = {2, 2};
 static int read_counts(void *owner, struct hd_monitor_counts counts[HD_COUNTS_WAYS]) {
 	struct world *w = owner;
 
-	memcpy(counts, w->counts, sizeof(w->counts));
+	memcpy(counts, w->counts, sizeof w->counts);
 	return w->broken ? -5 : 0;
 }
 
@@ -89,7 +89,7 @@ static void on_message(
 		if (w->refuse) {
 			answer.kind = HD_MSG_REFUSE;
 			(void
-			)snprintf(answer.refuse.text, sizeof(answer.refuse.text), "%s", w->refuse);
+			)snprintf(answer.refuse.text, sizeof answer.refuse.text, "%s", w->refuse);
 		}
 		assert_int_equal(hd_session_send(session, &answer, now, sink), 0);
 	}
@@ -120,9 +120,9 @@ static void deliver(struct world *w) {
 		size_t bytes[64];
 		uint32_t count = w->packets;
 
-		memcpy(copy, w->packet, sizeof(copy));
-		memcpy(from, w->from, sizeof(from));
-		memcpy(bytes, w->bytes, sizeof(bytes));
+		memcpy(copy, w->packet, sizeof copy);
+		memcpy(from, w->from, sizeof from);
+		memcpy(bytes, w->bytes, sizeof bytes);
 		w->packets = 0;
 		for (uint32_t i = 0; i < count; i++) {
 			bool to_controller = from[i].ipv4 == monitor_addr.ipv4;
@@ -162,7 +162,7 @@ static void told(void *owner, bool good, const char *text) {
 
 	w->told_good += good;
 	w->told_bad += !good;
-	(void)snprintf(w->told, sizeof(w->told), "%s", text);
+	(void)snprintf(w->told, sizeof w->told, "%s", text);
 }
 
 static void open_world(struct world *w) {
@@ -188,7 +188,7 @@ static void open_world(struct world *w) {
 		.owner = w,
 	};
 
-	memset(w, 0, sizeof(*w));
+	memset(w, 0, sizeof *w);
 	w->sink.send = keep_packet;
 	w->now = HD_SECOND;
 	assert_int_equal(hd_endpoint_create(&endpoint, &w->controller), 0);
@@ -331,7 +331,7 @@ static void quiet_and_broken(void **state) {
 		step(&w, 1000, NULL, 0);
 	assert_about(w.load.out_ours, 1000.0 * (double)w.load.interval_ns / 1e6);
 	/* The card was taken away and came back: its counters begin anew. */
-	memset(w.counts, 0, sizeof(w.counts));
+	memset(w.counts, 0, sizeof w.counts);
 	for (int i = 0; i < 300; i++)
 		step(&w, 1000, NULL, 0);
 	assert_about(w.load.out_ours, 1000.0 * (double)w.load.interval_ns / 1e6);
@@ -377,7 +377,7 @@ static void controller_listens(void **state) {
 	net_run(&net, HD_MS);
 	assert_int_equal(net.controller->counters.hostile_role, 1);
 	m.register_.role = HD_ROLE_MONITOR;
-	(void)snprintf(m.register_.host, sizeof(m.register_.host), "ps");
+	(void)snprintf(m.register_.host, sizeof m.register_.host, "ps");
 	assert_int_equal(peer_say(monitor, &m), 0);
 	net_run(&net, HD_MS);
 	assert_non_null(peer_last(monitor, HD_MSG_REGISTERED));

@@ -35,7 +35,7 @@ static int remove_directory(void **state) {
 static const char *path_of(const char *name) {
 	static char path[128];
 
-	(void)snprintf(path, sizeof(path), "%s/%s", directory, name);
+	(void)snprintf(path, sizeof path, "%s/%s", directory, name);
 	return path;
 }
 
@@ -71,7 +71,7 @@ static void test_event_json(void **state) {
 
 	memset(longest, '"', HD_NAME_BYTES_MAX);
 	longest[HD_NAME_BYTES_MAX] = '\0';
-	hd_event_json_name(longest, node, sizeof(node));
+	hd_event_json_name(longest, node, sizeof node);
 	bytes = hd_event_json(&event, node, line);
 	assert_int_equal(line[bytes - 1], '\n');
 	json = json_loadb(line, bytes, 0, NULL);
@@ -98,7 +98,7 @@ static size_t count_lines(const char *path, uint64_t *last_round) {
 	size_t lines = 0;
 
 	assert_non_null(file);
-	while (fgets(line, sizeof(line), file)) {
+	while (fgets(line, sizeof line, file)) {
 		json_t *json = json_loads(line, 0, NULL);
 
 		assert_non_null(json);
@@ -146,7 +146,7 @@ static long resident(void) {
 	long kb = -1;
 
 	assert_non_null(file);
-	while (kb < 0 && fgets(line, sizeof(line), file))
+	while (kb < 0 && fgets(line, sizeof line, file))
 		(void)sscanf(line, "Rss: %ld", &kb);
 	(void)fclose(file);
 	return kb;
@@ -158,7 +158,7 @@ static size_t drain(int fd, size_t bytes) {
 	size_t done = 0;
 
 	while (done < bytes && poll(&ready, 1, 10000) == 1) {
-		ssize_t n = read(fd, data, sizeof(data));
+		ssize_t n = read(fd, data, sizeof data);
 
 		assert_true(n > 0);
 		done += (size_t)n;
@@ -222,7 +222,7 @@ static void on_trouble(void *owner, const char *sentence) {
 	struct said *said = owner;
 
 	said->count++;
-	(void)snprintf(said->last, sizeof(said->last), "%s", sentence);
+	(void)snprintf(said->last, sizeof said->last, "%s", sentence);
 }
 
 static double seconds(void) {
@@ -325,7 +325,7 @@ static void test_event_log_gap(void **state) {
 	(void)hd_event_log_close(log);
 	file = fopen(path, "r");
 	assert_non_null(file);
-	for (lines = 0; fgets(line, sizeof(line), file); lines++) {
+	for (lines = 0; fgets(line, sizeof line, file); lines++) {
 		assert_int_equal(line[0], '{');
 		assert_string_equal(line + strlen(line) - 2, "}\n");
 		if (lines == 100 - lost) {
@@ -366,16 +366,16 @@ static void test_exposed_keys(void **state) {
 	(void)state;
 	write_file("keys", "7 zz\n", 5);
 	assert_int_equal(chmod(path_of("keys"), 0600), 0);
-	assert_false(hd_program_keys_exposed(path_of("keys"), warning, sizeof(warning)));
+	assert_false(hd_program_keys_exposed(path_of("keys"), warning, sizeof warning));
 	assert_string_equal(warning, "");
 	assert_int_equal(chmod(path_of("keys"), 0640), 0);
-	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof(warning)));
+	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof warning));
 	assert_non_null(strstr(warning, "its group can read the node keys (mode 0640)"));
 	assert_int_equal(chmod(path_of("keys"), 0644), 0);
-	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof(warning)));
+	assert_true(hd_program_keys_exposed(path_of("keys"), warning, sizeof warning));
 	assert_non_null(strstr(warning, "everybody can read the node keys (mode 0644)"));
 	assert_non_null(strstr(warning, "chmod 600 "));
-	assert_false(hd_program_keys_exposed(path_of("none"), warning, sizeof(warning)));
+	assert_false(hd_program_keys_exposed(path_of("none"), warning, sizeof warning));
 }
 
 static void test_keys(void **state) {
@@ -386,7 +386,7 @@ static void test_keys(void **state) {
 	memset(line + 2, 'a', 64);
 	line[66] = '\n';
 	write_file("keys", line, strlen(line));
-	assert_int_equal(hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), 0);
+	assert_int_equal(hd_program_read_keys(path_of("keys"), &ring, error, sizeof error), 0);
 	assert_int_equal(ring.count, 1);
 	assert_int_equal(ring.keys[0].id, 7);
 	assert_int_equal(ring.keys[0].secret[31], 0xaa);
@@ -395,21 +395,19 @@ static void test_keys(void **state) {
 	ring.count = 99;
 	write_file("keys", "7 zz\n", 5);
 	assert_int_equal(
-		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -EINVAL
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof error), -EINVAL
 	);
 	assert_non_null(strstr(error, "keys: line 1"));
 	write_file("keys", "7\0a\n", 4);
 	assert_int_equal(
-		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -EINVAL
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof error), -EINVAL
 	);
-	memset(big, '#', sizeof(big));
-	write_file("keys", big, sizeof(big));
-	assert_int_equal(
-		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -EFBIG
-	);
+	memset(big, '#', sizeof big);
+	write_file("keys", big, sizeof big);
+	assert_int_equal(hd_program_read_keys(path_of("keys"), &ring, error, sizeof error), -EFBIG);
 	unlink(path_of("keys"));
 	assert_int_equal(
-		hd_program_read_keys(path_of("keys"), &ring, error, sizeof(error)), -ENOENT
+		hd_program_read_keys(path_of("keys"), &ring, error, sizeof error), -ENOENT
 	);
 	assert_int_equal(ring.count, 99);
 }
@@ -419,7 +417,7 @@ static void test_entropy(void **state) {
 
 	assert_int_equal(hd_program_entropy(a), 0);
 	assert_int_equal(hd_program_entropy(b), 0);
-	assert_memory_not_equal(a, b, sizeof(a));
+	assert_memory_not_equal(a, b, sizeof a);
 }
 
 static void idle_receive(
@@ -446,7 +444,7 @@ static void test_signals(void **state) {
 	hd_ns deadline = hd_driver_now() + 5 * HD_MS;
 	char error[128];
 
-	assert_int_equal(hd_driver_open(&config, &driver, error, sizeof(error)), 0);
+	assert_int_equal(hd_driver_open(&config, &driver, error, sizeof error), 0);
 	assert_int_equal(hd_program_signal(), 0);
 	assert_int_equal(hd_program_stop_on_signals(driver), 0);
 	assert_int_equal(hd_driver_run(driver, (struct hd_node){&ops, &deadline}), 0);

@@ -36,7 +36,7 @@ static void tap_open(struct tap *tap) {
 }
 
 static const char *tap_read(struct tap *tap) {
-	ssize_t bytes = read(tap->read_fd, tap->text, sizeof(tap->text) - 1);
+	ssize_t bytes = read(tap->read_fd, tap->text, sizeof tap->text - 1);
 
 	tap->text[bytes > 0 ? bytes : 0] = '\0';
 	return tap->text;
@@ -202,11 +202,11 @@ static void test_numbers(void **state) {
 	double real = 7;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(not_whole) / sizeof(not_whole[0]); i++)
+	for (size_t i = 0; i < sizeof not_whole / sizeof not_whole[0]; i++)
 		assert_int_equal(hd_number_whole(not_whole[i], 0, UINT64_MAX, &whole), -EINVAL);
-	for (size_t i = 0; i < sizeof(not_bytes) / sizeof(not_bytes[0]); i++)
+	for (size_t i = 0; i < sizeof not_bytes / sizeof not_bytes[0]; i++)
 		assert_int_equal(hd_number_bytes(not_bytes[i], 1, UINT64_MAX, &whole), -EINVAL);
-	for (size_t i = 0; i < sizeof(not_real) / sizeof(not_real[0]); i++)
+	for (size_t i = 0; i < sizeof not_real / sizeof not_real[0]; i++)
 		assert_int_equal(hd_number_real(not_real[i], 0, 10, &real), -EINVAL);
 	assert_int_equal(hd_number_whole("9", 10, 20, &whole), -EINVAL);
 	assert_int_equal(hd_number_whole("21", 10, 20, &whole), -EINVAL);
@@ -227,7 +227,7 @@ static void test_numbers(void **state) {
 static struct hd_setup_options setup_of(struct hd_service *service, struct tap *tap) {
 	const struct hd_setup_options options = {.log = &service->log, .host = "n1"};
 
-	memset(service, 0, sizeof(*service));
+	memset(service, 0, sizeof *service);
 	tap_open(tap);
 	hd_log_init(&service->log, "prog", "n1");
 	service->log.fd = tap->log.fd;
@@ -242,7 +242,7 @@ static void write_key(char path[64]) {
 	(void)snprintf(path, 64, "/tmp/test_service.XXXXXX");
 	fd = mkstemp(path);
 	assert_true(fd >= 0);
-	assert_int_equal(write(fd, line, sizeof(line) - 1), sizeof(line) - 1);
+	assert_int_equal(write(fd, line, sizeof line - 1), sizeof line - 1);
 	close(fd);
 }
 
@@ -329,7 +329,7 @@ static void assert_file(const char *path, const char *text) {
 	FILE *file = fopen(path, "r");
 
 	assert_non_null(file);
-	(void)fread(read_, 1, sizeof(read_) - 1, file);
+	(void)fread(read_, 1, sizeof read_ - 1, file);
 	(void)fclose(file);
 	assert_string_equal(read_, text);
 }
@@ -348,7 +348,7 @@ static void test_setup_twice(void **state) {
 	options = setup_of(&service, &tap);
 	options.listen = "127.0.0.1:0";
 	assert_int_equal(hd_setup_driver(&service, &options, &config, &driver), 0);
-	(void)snprintf(events, sizeof(events), "/tmp/test_service.XXXXXX");
+	(void)snprintf(events, sizeof events, "/tmp/test_service.XXXXXX");
 	fd = mkstemp(events);
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "{}\n", 3), 3);

@@ -80,7 +80,7 @@ static void make_star(struct star *star, uint64_t seed, uint32_t count, struct h
 
 		star->node[i] = hd_sim_node(star->sim, &config);
 		assert_int_equal(star->node[i], i);
-		star->probe[i] = calloc(1, sizeof(*star->probe[i]));
+		star->probe[i] = calloc(1, sizeof *star->probe[i]);
 		assert_non_null(star->probe[i]);
 		star->probe[i]->deadline = HD_NEVER;
 	}
@@ -207,7 +207,7 @@ static void test_duplicates(void **state) {
 	run_faults(&star, 7, (struct hd_sim_faults){.duplicate = 0.1});
 	assert_in_range(hd_sim_stats(star.sim)->duplicated, 140, 260);
 	assert_int_equal(star.probe[1]->seen, 2000 + hd_sim_stats(star.sim)->duplicated);
-	memset(copies, 0, sizeof(copies));
+	memset(copies, 0, sizeof copies);
 	for (uint32_t i = 0; i < star.probe[1]->seen; i++)
 		copies[star.probe[1]->numbers[i]]++;
 	for (uint32_t i = 0; i < 2000; i++)
@@ -236,9 +236,9 @@ static void test_same_seed_same_run(void **state) {
 	run_faults(&b, 42, faults);
 	run_faults(&c, 43, faults);
 	assert_int_equal(a.probe[1]->seen, b.probe[1]->seen);
-	assert_memory_equal(a.probe[1]->numbers, b.probe[1]->numbers, sizeof(a.probe[1]->numbers));
-	assert_memory_equal(a.probe[1]->at, b.probe[1]->at, sizeof(a.probe[1]->at));
-	assert_memory_not_equal(a.probe[1]->at, c.probe[1]->at, sizeof(a.probe[1]->at));
+	assert_memory_equal(a.probe[1]->numbers, b.probe[1]->numbers, sizeof a.probe[1]->numbers);
+	assert_memory_equal(a.probe[1]->at, b.probe[1]->at, sizeof a.probe[1]->at);
+	assert_memory_not_equal(a.probe[1]->at, c.probe[1]->at, sizeof a.probe[1]->at);
 	free_star(&a);
 	free_star(&b);
 	free_star(&c);
@@ -299,9 +299,9 @@ static void test_clocks(void **state) {
 	struct hd_random random;
 
 	hd_random_init(&random, 3);
-	for (size_t i = 0; i < sizeof(skews) / sizeof(skews[0]); i++) {
+	for (size_t i = 0; i < sizeof skews / sizeof skews[0]; i++) {
 		struct hd_sim *sim;
-		struct probe *probe = calloc(1, sizeof(*probe));
+		struct probe *probe = calloc(1, sizeof *probe);
 		struct hd_sim_node_config config = {
 			.clock = {.offset_ns = 5000000000, .skew_ppm = skews[i]},
 		};
@@ -383,7 +383,7 @@ static void test_events_and_ports(void **state) {
 }
 
 static void test_spinning_node_is_found(void **state) {
-	struct probe *probe = calloc(1, sizeof(*probe));
+	struct probe *probe = calloc(1, sizeof *probe);
 	struct hd_sim_node_config config = {0};
 	struct hd_sim *sim;
 

@@ -62,7 +62,7 @@ static struct pair *make_pair(hd_ns period, uint32_t burst) {
 	static struct pair pair;
 	struct hd_sim_link link = {.rate_bps = 1000000000};
 
-	memset(&pair, 0, sizeof(pair));
+	memset(&pair, 0, sizeof pair);
 	assert_int_equal(hd_sim_create(1, &pair.sim), 0);
 	for (int i = 0; i < 2; i++) {
 		struct hd_sim_node_config config = {.host = hd_sim_host(pair.sim, &link)};

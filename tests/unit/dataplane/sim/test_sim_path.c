@@ -78,7 +78,7 @@ look(void *owner, struct hd_addr from, struct hd_addr to, const uint8_t *data, s
 static void open_scene(struct scene *s, const struct hd_sim_faults *faults) {
 	struct hd_sim_link link = {.rate_bps = 1000000000, .latency = 50000};
 
-	memset(s, 0, sizeof(*s));
+	memset(s, 0, sizeof *s);
 	assert_int_equal(hd_sim_create(3, &s->sim), 0);
 	for (int i = 0; i < HOSTS; i++) {
 		struct hd_sim_node_config config = {.host = hd_sim_host(s->sim, &link)};

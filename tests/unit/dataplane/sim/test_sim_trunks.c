@@ -66,7 +66,7 @@ static void make_chain(struct chain *chain, bool joined) {
 	struct hd_sim_link link = {.rate_bps = 1000000000}, slow = {.rate_bps = 250000000};
 	const int at[NODES] = {0, 2, 0};
 
-	memset(chain, 0, sizeof(*chain));
+	memset(chain, 0, sizeof *chain);
 	assert_int_equal(hd_sim_create(1, &chain->sim), 0);
 	assert_int_equal(hd_sim_switch(chain->sim), 1);
 	assert_int_equal(hd_sim_switch(chain->sim), 2);

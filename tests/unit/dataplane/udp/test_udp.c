@@ -94,14 +94,14 @@ static void open_udp(struct hd_udp_config config, struct hd_udp **udp) {
 	char error[128] = "";
 
 	config.bind.ipv4 = LOOPBACK;
-	assert_int_equal(hd_udp_open(&config, udp, error, sizeof(error)), 0);
+	assert_int_equal(hd_udp_open(&config, udp, error, sizeof error), 0);
 }
 
 static void open_pair(struct pair *pair, struct hd_udp_config config) {
 	open_udp(config, &pair->from);
 	open_udp(config, &pair->to);
-	pair->sender = calloc(1, sizeof(*pair->sender));
-	pair->receiver = calloc(1, sizeof(*pair->receiver));
+	pair->sender = calloc(1, sizeof *pair->sender);
+	pair->receiver = calloc(1, sizeof *pair->receiver);
 	assert_non_null(pair->sender);
 	assert_non_null(pair->receiver);
 	pair->receiver->deadline = HD_NEVER;
@@ -390,7 +390,7 @@ static void sleep_ms(long ms) {
 }
 
 static void test_wake_and_stop(void **state) {
-	struct loop *loop = calloc(1, sizeof(*loop));
+	struct loop *loop = calloc(1, sizeof *loop);
 	struct hd_udp_config config = {.woken = on_woken, .owner = loop};
 	pthread_t thread;
 
@@ -424,7 +424,7 @@ static void test_stop_before_run(void **state) {
 
 /* Ticks are never early, and with a sharp timer not very late. */
 static void test_deadline(void **state) {
-	struct probe *probe = calloc(1, sizeof(*probe));
+	struct probe *probe = calloc(1, sizeof *probe);
 	struct hd_udp *udp;
 	hd_ns best = HD_NEVER;
 
@@ -457,7 +457,7 @@ static double cpu_seconds(void) {
 
 /* A node whose core wants a tick every 20 ms (far more than a keepalive) stays below 1 % of a core. */
 static void test_idle_cpu(void **state) {
-	struct probe *probe = calloc(1, sizeof(*probe));
+	struct probe *probe = calloc(1, sizeof *probe);
 	struct hd_udp *udp;
 	hd_ns start = hd_udp_now(), end = start + HD_SECOND;
 	double cpu = cpu_seconds();
@@ -480,7 +480,7 @@ static void test_open_errors(void **state) {
 	struct hd_udp *udp = NULL;
 	char error[128] = "";
 
-	assert_int_equal(hd_udp_open(&config, &udp, error, sizeof(error)), -EADDRNOTAVAIL);
+	assert_int_equal(hd_udp_open(&config, &udp, error, sizeof error), -EADDRNOTAVAIL);
 	assert_null(udp);
 	assert_non_null(strstr(error, "bind"));
 	hd_udp_close(NULL);

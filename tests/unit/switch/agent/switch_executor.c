@@ -70,12 +70,11 @@ on_set(void *owner, const struct hd_switch_lease *lease, char *error, size_t err
 	check_against(e, lease);
 	e->held[lease->id] = true;
 	e->lease[lease->id] = *lease;
-	memcpy(e->members[lease->id], lease->members, lease->member_count * sizeof(*lease->members)
-	);
+	memcpy(e->members[lease->id], lease->members, lease->member_count * sizeof *lease->members);
 	if (lease->receiver_count > 0)
 		memcpy(e->receivers[lease->id],
 		       lease->receivers,
-		       lease->receiver_count * sizeof(*lease->receivers));
+		       lease->receiver_count * sizeof *lease->receivers);
 	e->lease[lease->id].members = e->members[lease->id];
 	e->lease[lease->id].receivers = e->receivers[lease->id];
 	e->count++;

@@ -28,7 +28,7 @@ void world_lose(struct world *world) {
 }
 
 struct world *world_open(uint16_t slots) {
-	struct world *world = calloc(1, sizeof(*world));
+	struct world *world = calloc(1, sizeof *world);
 	struct hd_switch_agent_config config = {
 		.name = "switch",
 		.host = "s1",
@@ -45,7 +45,7 @@ struct world *world_open(uint16_t slots) {
 	};
 
 	net_open(&world->net);
-	memset(config.seed, 0xdd, sizeof(config.seed));
+	memset(config.seed, 0xdd, sizeof config.seed);
 	assert_int_equal(hd_switch_agent_create(&config, &world->agent), 0);
 	world->node = (struct net_node){.node = {&hd_switch_agent_core, world->agent}};
 	net_add(&world->net, &world->node, SWITCH_IP);
@@ -102,11 +102,10 @@ void plan_say(struct world *world, struct plan *plan) {
 	message.slots = plan->message;
 	message.slots.members.data = seats;
 	message.slots.members.bytes
-		= (uint32_t)hd_group_put_seats(plan->seats, plan->seat_count, seats, sizeof(seats));
+		= (uint32_t)hd_group_put_seats(plan->seats, plan->seat_count, seats, sizeof seats);
 	message.slots.receivers.data = receivers;
-	message.slots.receivers.bytes = (uint32_t)hd_group_put_receivers(
-		plan->receivers, plan->receiver_count, receivers, sizeof(receivers)
-	);
+	message.slots.receivers.bytes = (uint32_t
+	)hd_group_put_receivers(plan->receivers, plan->receiver_count, receivers, sizeof receivers);
 	fake_send(world->controller, &message);
 	net_run(&world->net, 2 * HD_MS);
 }

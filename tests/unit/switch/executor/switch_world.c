@@ -31,10 +31,10 @@ static struct hd_switch_copy copy_of(uint32_t index) {
 }
 
 void set_up(struct world *world) {
-	memset(world, 0, sizeof(*world));
+	memset(world, 0, sizeof *world);
 	assert_int_equal(
 		hd_switch_core_create(
-			&world_settings, &world->core, world->error, sizeof(world->error)
+			&world_settings, &world->core, world->error, sizeof world->error
 		),
 		0
 	);
@@ -65,7 +65,7 @@ void set_up(struct world *world) {
 
 int set_lease(struct world *world) {
 	return hd_switch_core_lease_set(
-		world->core, &world->lease, world->error, sizeof(world->error)
+		world->core, &world->lease, world->error, sizeof world->error
 	);
 }
 

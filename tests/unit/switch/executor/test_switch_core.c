@@ -206,7 +206,7 @@ static void test_fp32_of_any_count(void **state) {
 	static float values[HD_CHUNK_BYTES_MAX / 4];
 	struct world world;
 
-	for (size_t c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+	for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
 		set_up(&world);
 		world.lease.dtype = HD_DTYPE_FP32;
 		world.lease.count = counts[c];
@@ -254,7 +254,7 @@ static void test_member_is_taken_out(void **state) {
 	send_value(&world, 0, 0, 1, COUNTER(absorbed));
 	send_value(&world, 1, 0, 2, COUNTER(absorbed));
 	send_value(&world, 2, 1, 4, COUNTER(absorbed));
-	assert_int_equal(hd_switch_core_lease_waits(world.core, 5, 3, words, sizeof(words)), 0);
+	assert_int_equal(hd_switch_core_lease_waits(world.core, 5, 3, words, sizeof words), 0);
 	assert_int_equal(hd_switch_core_lease_stats(world.core, 5, &stats), 0);
 	assert_int_equal(stats.cells_open, 1);
 	assert_int_equal(stats.waits, 3);
@@ -270,14 +270,14 @@ static void test_member_is_taken_out(void **state) {
 	assert_flags(&world, 0);
 	assert_int_equal(hd_get64(at(&world, 32)), 7);
 	assert_int_equal(
-		hd_switch_core_lease_waits(world.core, 5, 7, words, sizeof(words)), -EINVAL
+		hd_switch_core_lease_waits(world.core, 5, 7, words, sizeof words), -EINVAL
 	);
 	assert_string_equal(words, "waits: 0x7 (some of 0x3)");
 	assert_int_equal(
-		hd_switch_core_lease_waits(world.core, 5, 0, words, sizeof(words)), -EINVAL
+		hd_switch_core_lease_waits(world.core, 5, 0, words, sizeof words), -EINVAL
 	);
 	assert_int_equal(
-		hd_switch_core_lease_waits(world.core, 6, 1, words, sizeof(words)), -ENOENT
+		hd_switch_core_lease_waits(world.core, 6, 1, words, sizeof words), -ENOENT
 	);
 	end(&world);
 }

@@ -33,7 +33,7 @@ static char words[HD_TEXT_BYTES_MAX];
 static uint8_t frame[FRAME_BYTES_MAX];
 
 static int begin(void **state) {
-	return hd_switch_core_create(&settings, &core, words, sizeof(words));
+	return hd_switch_core_create(&settings, &core, words, sizeof words);
 }
 
 static int end(void **state) {
@@ -75,7 +75,7 @@ static int set_station(uint32_t number, uint16_t port) {
 	uint8_t mac[6];
 
 	set_mac(mac, number);
-	return hd_switch_core_mac_set(core, mac, port, words, sizeof(words));
+	return hd_switch_core_mac_set(core, mac, port, words, sizeof words);
 }
 
 static void test_by_ethernet(void **state) {
@@ -83,7 +83,7 @@ static void test_by_ethernet(void **state) {
 	uint32_t bytes = datagram(1, 2);
 	struct hd_switch_packet packet;
 
-	memcpy(untouched, frame, sizeof(untouched));
+	memcpy(untouched, frame, sizeof untouched);
 	assert_int_equal(pass(bytes, 3, COUNTER(flooded)).verdict, HD_SWITCH_FLOOD);
 	assert_int_equal(set_station(1, 7), 0);
 	packet = pass(bytes, 3, COUNTER(forwarded));
@@ -92,7 +92,7 @@ static void test_by_ethernet(void **state) {
 	assert_int_equal(pass(bytes, 7, COUNTER(drop_no_route)).verdict, HD_SWITCH_DROP);
 	assert_int_equal(set_station(1, 8), 0);
 	assert_int_equal(pass(bytes, 3, COUNTER(forwarded)).port, 8);
-	assert_memory_equal(frame, untouched, sizeof(untouched));
+	assert_memory_equal(frame, untouched, sizeof untouched);
 	assert_int_equal(hd_switch_core_mac_clear(core, frame), 0);
 	assert_int_equal(hd_switch_core_mac_clear(core, frame), -ENOENT);
 	pass(bytes, 3, COUNTER(flooded));
@@ -101,7 +101,7 @@ static void test_by_ethernet(void **state) {
 	for (uint32_t cut = 0; cut < 14; cut++)
 		pass(cut, 3, COUNTER(drop_no_route));
 	pass(14, 3, COUNTER(flooded));
-	assert_int_equal(hd_switch_core_mac_set(core, frame, 1, words, sizeof(words)), -EINVAL);
+	assert_int_equal(hd_switch_core_mac_set(core, frame, 1, words, sizeof words), -EINVAL);
 	assert_string_equal(words, "mac: 030100000001 (one station's)");
 	assert_int_equal(set_station(1, HD_SWITCH_PORTS_MAX), -EINVAL);
 	assert_string_equal(words, "port: 64 (0 to 63)");
@@ -231,7 +231,7 @@ static int set_route(uint32_t prefix, uint8_t bits, uint16_t port) {
 	struct hd_switch_route route = {.prefix = prefix, .bits = bits, .port = port};
 
 	set_mac(route.mac, prefix ^ bits);
-	return hd_switch_core_route_set(core, &route, words, sizeof(words));
+	return hd_switch_core_route_set(core, &route, words, sizeof words);
 }
 
 static uint32_t to_router(uint32_t destination, uint8_t ttl) {
@@ -338,7 +338,7 @@ static void test_not_for_us(void **state) {
 	set_mac(ends.to, 1);
 	set_mac(ends.from, 2);
 	assert_int_equal(set_station(1, 7), 0);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		uint32_t bytes = frame_put_chunk(frame, &ends, &header, values);
 
 		frame[cases[i].at] ^= cases[i].flip;
@@ -355,12 +355,12 @@ static void test_simulator(void **state) {
 	uint32_t bytes = datagram(1, 2), state_of = 12345, lost = 0;
 	const uint32_t threshold = (1 << 24) / 10;
 
-	assert_int_equal(hd_switch_core_simulate(core, 0, 1, words, sizeof(words)), -EINVAL);
+	assert_int_equal(hd_switch_core_simulate(core, 0, 1, words, sizeof words), -EINVAL);
 	assert_int_equal(
-		hd_switch_core_simulate(core, 1, (1 << 24) + 1, words, sizeof(words)), -EINVAL
+		hd_switch_core_simulate(core, 1, (1 << 24) + 1, words, sizeof words), -EINVAL
 	);
 	assert_string_equal(words, "threshold: 16777217 (0 to 16777216)");
-	assert_int_equal(hd_switch_core_simulate(core, 12345, threshold, words, sizeof(words)), 0);
+	assert_int_equal(hd_switch_core_simulate(core, 12345, threshold, words, sizeof words), 0);
 	for (int i = 0; i < 10000; i++) {
 		bool drop;
 
@@ -372,10 +372,10 @@ static void test_simulator(void **state) {
 		pass(bytes, 1, drop ? COUNTER(drop_simulated) : COUNTER(flooded));
 	}
 	assert_in_range(lost, 900, 1100);
-	assert_int_equal(hd_switch_core_simulate(core, 1, 1 << 24, words, sizeof(words)), 0);
+	assert_int_equal(hd_switch_core_simulate(core, 1, 1 << 24, words, sizeof words), 0);
 	for (int i = 0; i < 100; i++)
 		pass(bytes, 1, COUNTER(drop_simulated));
-	assert_int_equal(hd_switch_core_simulate(core, 0, 0, words, sizeof(words)), 0);
+	assert_int_equal(hd_switch_core_simulate(core, 0, 0, words, sizeof words), 0);
 	pass(bytes, 1, COUNTER(flooded));
 }
 
@@ -397,7 +397,7 @@ vary(struct hd_random *random, struct hd_switch_packet *packet, uint8_t data[FRA
 	ends.destination_port = HD_SWITCH_UDP_PORT;
 	ends.tos = hd_random_chance(random, 0.2) ? 3 : 0;
 	if (flow[0] == 3)
-		memcpy(ends.to, router, sizeof(router));
+		memcpy(ends.to, router, sizeof router);
 	if (hd_random_chance(random, 0.2))
 		ends.destination = SERVICE;
 	bytes = frame_put_chunk(data, &ends, &header, values);
@@ -413,7 +413,7 @@ static void expect_the_same(struct hd_switch_core *other) {
 
 	hd_switch_core_counters(core, ours);
 	hd_switch_core_counters(other, theirs);
-	assert_memory_equal(ours, theirs, sizeof(ours));
+	assert_memory_equal(ours, theirs, sizeof ours);
 }
 
 /* What was found for one frame of a burst is never wrong for another: one at a time they fare alike. */
@@ -427,7 +427,7 @@ static void burst_and_alone(struct hd_random *random, struct hd_switch_core *alo
 	for (size_t i = 0; i < count; i++) {
 		burst[i].data = data[i];
 		burst[i].bytes = vary(random, &burst[i], data[i]);
-		memcpy(copy[i], data[i], sizeof(copy[i]));
+		memcpy(copy[i], data[i], sizeof copy[i]);
 		single[i] = burst[i];
 		single[i].data = copy[i];
 	}
@@ -450,7 +450,7 @@ static void test_burst_is_one_after_the_other(void **state) {
 	struct hd_switch_core *alone;
 
 	hd_random_init(&random, 20);
-	assert_int_equal(hd_switch_core_create(&settings, &alone, words, sizeof(words)), 0);
+	assert_int_equal(hd_switch_core_create(&settings, &alone, words, sizeof words), 0);
 	for (int round = 0; round < 3000; round++) {
 		struct hd_switch_core *both[2] = {core, alone};
 		uint32_t station = (uint32_t)hd_random_below(&random, 4);
@@ -460,21 +460,21 @@ static void test_burst_is_one_after_the_other(void **state) {
 		set_mac(mac, station);
 		for (int i = 0; i < 2; i++) {
 			if (what < 10)
-				(void)hd_switch_core_mac_set(both[i], mac, 6, words, sizeof(words));
+				(void)hd_switch_core_mac_set(both[i], mac, 6, words, sizeof words);
 			else if (what < 20)
 				(void)hd_switch_core_mac_clear(both[i], mac);
 			else if (what < 30)
 				hd_switch_core_learn(both[i], station * HD_SECOND);
 			else if (what < 32)
 				(void
-				)hd_switch_core_route_set(both[i], &route, words, sizeof(words));
+				)hd_switch_core_route_set(both[i], &route, words, sizeof words);
 			else if (what < 34)
 				(void)hd_switch_core_simulate(
-					both[i], 1, station << 22, words, sizeof(words)
+					both[i], 1, station << 22, words, sizeof words
 				);
 			else if (what < 36)
 				(void
-				)hd_switch_core_mac_set(both[i], router, 4, words, sizeof(words));
+				)hd_switch_core_mac_set(both[i], router, 4, words, sizeof words);
 			hd_switch_core_time(both[i], (hd_ns)round * HD_MS);
 		}
 		burst_and_alone(&random, alone);
@@ -487,13 +487,13 @@ static void test_settings_that_are_refused(void **state) {
 	struct hd_switch_core *none = NULL;
 
 	bad.self.ipv4 = 0;
-	assert_int_equal(hd_switch_core_create(&bad, &none, words, sizeof(words)), -EINVAL);
+	assert_int_equal(hd_switch_core_create(&bad, &none, words, sizeof words), -EINVAL);
 	bad = settings;
 	bad.self.udp_port = 0;
-	assert_int_equal(hd_switch_core_create(&bad, &none, words, sizeof(words)), -EINVAL);
+	assert_int_equal(hd_switch_core_create(&bad, &none, words, sizeof words), -EINVAL);
 	bad = settings;
 	bad.self.router_mac[0] = 1;
-	assert_int_equal(hd_switch_core_create(&bad, &none, words, sizeof(words)), -EINVAL);
+	assert_int_equal(hd_switch_core_create(&bad, &none, words, sizeof words), -EINVAL);
 	assert_null(none);
 	hd_switch_core_destroy(NULL);
 	for (int i = 0; i < HD_SWITCH_COUNTER_COUNT; i++) {

@@ -102,7 +102,7 @@ static void check_late(hd_ns late, uint64_t least, uint64_t most) {
 			+ hd_random_below(&random, late);
 	}
 	assert_in_range((uint64_t)(out - frames) * 1514, least, most);
-	while (hd_switch_queue_drain(queue) != NULL) {}
+	while (hd_switch_queue_drain(queue)) {}
 	hd_switch_queue_destroy(queue);
 }
 
@@ -220,7 +220,7 @@ static void test_priority(void **state) {
 	assert_int_equal(hd_switch_queue_deadline(queue), HD_SECOND + HD_MS / 2);
 	assert_int_equal(hd_switch_queue_ready(queue, HD_SECOND + HD_MS / 2, ready, 8), 1);
 	assert_ptr_equal(ready[0], frames);
-	while (hd_switch_queue_drain(queue) != NULL) {}
+	while (hd_switch_queue_drain(queue)) {}
 	hd_switch_queue_destroy(queue);
 }
 
@@ -236,7 +236,7 @@ static void test_refused(void **state) {
 	struct hd_switch_queue *queue = NULL;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		assert_int_equal(hd_switch_queue_create(&bad[i], &queue), -EINVAL);
 	assert_null(queue);
 }
@@ -282,9 +282,9 @@ static void test_mark(void **state) {
 	size_t bytes = make_frame(frame, 1, 2, HD_PACKET_CHUNK);
 
 	(void)state;
-	memcpy(before, frame, sizeof(frame));
+	memcpy(before, frame, sizeof frame);
 	assert_false(hd_switch_mark_congestion(frame, bytes)); /* its sender does not know of it */
-	assert_memory_equal(frame, before, sizeof(frame));
+	assert_memory_equal(frame, before, sizeof frame);
 	for (unsigned ecn = 1; ecn <= 3; ecn++)
 		for (unsigned id = 0; id < 65536; id += 1 + id / 7) {
 			uint16_t sum;
@@ -299,7 +299,7 @@ static void test_mark(void **state) {
 			assert_int_equal(hd_frame_fold(hd_frame_sum(frame + 14, 20)), 0);
 		}
 	assert_false(hd_switch_mark_congestion(frame, 33));
-	memset(frame, 0, sizeof(frame));
+	memset(frame, 0, sizeof frame);
 	hd_put16(frame + 12, 0x86dd);
 	frame[14] = 0x60;
 	assert_false(hd_switch_mark_congestion(frame, 54));
@@ -363,16 +363,16 @@ static void test_written_wrong(void **state) {
 	char error[200], longest[1000];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		error[0] = '\0';
 		assert_int_equal(
-			hd_switch_link_read(wrong[i], &link, error, sizeof(error)), -EINVAL
+			hd_switch_link_read(wrong[i], &link, error, sizeof error), -EINVAL
 		);
 		assert_memory_equal(error, "port: ", 6);
 	}
-	memset(longest, 'a', sizeof(longest) - 1);
-	longest[sizeof(longest) - 1] = '\0';
-	assert_int_equal(hd_switch_link_read(longest, &link, error, sizeof(error)), -EINVAL);
+	memset(longest, 'a', sizeof longest - 1);
+	longest[sizeof longest - 1] = '\0';
+	assert_int_equal(hd_switch_link_read(longest, &link, error, sizeof error), -EINVAL);
 	assert_string_equal(link.devargs, "as it was");
 }
 

@@ -44,7 +44,7 @@ static void test_wrong_headers(void **state) {
 	struct frame_ends ends = ends_of(0);
 
 	begin(&world);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		uint32_t bytes;
 
 		header = chunk_of(&world, 0, 0);
@@ -101,7 +101,7 @@ static void test_other_leases_cells(void **state) {
 
 static void expect(struct world *world, int status, const char *words) {
 	assert_int_equal(set_lease(world), status);
-	if (strstr(world->error, words) == NULL)
+	if (!strstr(world->error, words))
 		fail_msg("\"%s\" does not say \"%s\"", world->error, words);
 }
 
@@ -154,11 +154,11 @@ static void test_leases_that_are_refused(void **state) {
 	world.lease.id = 6;
 	expect(&world, -EEXIST, "token: twice (in lease 5)");
 	assert_int_equal(
-		hd_switch_core_lease_end(world.core, 6, world.error, sizeof(world.error)), -ENOENT
+		hd_switch_core_lease_end(world.core, 6, world.error, sizeof world.error), -ENOENT
 	);
 	send_value(&world, 0, 0, 1, COUNTER(absorbed));
 	assert_int_equal(
-		hd_switch_core_lease_end(world.core, 5, world.error, sizeof(world.error)), 0
+		hd_switch_core_lease_end(world.core, 5, world.error, sizeof world.error), 0
 	);
 	send_value(&world, 0, 0, 1, COUNTER(drop_token));
 	/* The same lease again: empty cells, and the memory is there. */
@@ -168,7 +168,7 @@ static void test_leases_that_are_refused(void **state) {
 		send_value(&world, 0, 0, 1, COUNTER(absorbed));
 		assert_int_equal(
 			hd_switch_core_lease_end(
-				world.core, world.lease.id, world.error, sizeof(world.error)
+				world.core, world.lease.id, world.error, sizeof world.error
 			),
 			0
 		);
@@ -191,7 +191,7 @@ static void test_tokens_come_and_go(void **state) {
 		char words[HD_TEXT_BYTES_MAX];
 
 		world.lease.id = id;
-		(void)hd_switch_core_lease_end(world.core, id, words, sizeof(words));
+		(void)hd_switch_core_lease_end(world.core, id, words, sizeof words);
 		for (uint32_t i = 0; i < HD_SWITCH_MEMBERS_MAX; i++)
 			members[i].token = (uint64_t)turn * 64 + i + 1;
 		assert_int_equal(set_lease(&world), 0);

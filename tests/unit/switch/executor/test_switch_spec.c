@@ -165,7 +165,7 @@ static void test_wrong(void **state) {
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		struct hd_spec_error error = {0};
 		struct hd_spec *spec = NULL;
 
@@ -180,7 +180,7 @@ static void test_wrong(void **state) {
 
 /* Every beginning of a text, and every text with a byte 0. */
 static void test_cut(void **state) {
-	char copy[sizeof(whole)];
+	char copy[sizeof whole];
 
 	(void)state;
 	for (size_t cut = 0; cut < strlen(whole); cut++) {
@@ -188,7 +188,7 @@ static void test_cut(void **state) {
 		struct hd_spec *spec = NULL;
 
 		assert_int_equal(hd_spec_read(whole, cut, &spec, &error), -EINVAL);
-		memcpy(copy, whole, sizeof(whole));
+		memcpy(copy, whole, sizeof whole);
 		copy[cut] = '\0';
 		assert_int_equal(hd_spec_read(copy, strlen(whole), &spec, &error), -EINVAL);
 		assert_null(spec);

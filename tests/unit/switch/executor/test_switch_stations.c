@@ -27,7 +27,7 @@ arp(struct hd_switch_stations *s, hd_ns now, uint16_t port, uint32_t ipv4, uint8
 	uint8_t frame[HD_FRAME_ARP_BYTES];
 
 	hd_frame_put_arp_request(&self, A + 99, NULL, frame);
-	return hd_switch_stations_learn(s, now, port, frame, sizeof(frame));
+	return hd_switch_stations_learn(s, now, port, frame, sizeof frame);
 }
 
 static void
@@ -94,8 +94,8 @@ static void test_asks(void **state) {
 	assert_false(hd_switch_stations_find(s, A, &found));
 	hd_switch_stations_question(mac, A, frame);
 	/* Nobody learns anything from it, and it asks for A. */
-	assert_false(hd_switch_stations_learn(s, HD_SECOND, 0, frame, sizeof(frame)));
-	assert_int_equal(hd_frame_parse(&them, frame, sizeof(frame), 0, &parsed), HD_FRAME_DROP);
+	assert_false(hd_switch_stations_learn(s, HD_SECOND, 0, frame, sizeof frame));
+	assert_int_equal(hd_frame_parse(&them, frame, sizeof frame, 0, &parsed), HD_FRAME_DROP);
 	assert_int_equal(hd_get32(frame + 38), A);
 	assert_int_equal(hd_get32(frame + 28), 0);
 	assert_memory_equal(frame + 22, mac, 6);
@@ -128,13 +128,13 @@ static void test_hostile(void **state) {
 	hd_frame_put_arp_request(&self, A + 1, NULL, good);
 	for (size_t cut = 0; cut < HD_STATIONS_ARP_BYTES; cut++)
 		assert_false(hd_switch_stations_learn(s, HD_SECOND, 0, good, cut));
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		memcpy(frame, good, sizeof(frame));
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+		memcpy(frame, good, sizeof frame);
 		frame[wrong[i].at] = wrong[i].value;
-		assert_false(hd_switch_stations_learn(s, HD_SECOND, 0, frame, sizeof(frame)));
+		assert_false(hd_switch_stations_learn(s, HD_SECOND, 0, frame, sizeof frame));
 	}
 	assert_int_equal(hd_switch_stations_count(s), 0);
-	assert_true(hd_switch_stations_learn(s, HD_SECOND, 0, good, sizeof(good)));
+	assert_true(hd_switch_stations_learn(s, HD_SECOND, 0, good, sizeof good));
 	assert_int_equal(hd_switch_stations_create(0, &s), -EINVAL);
 	assert_int_equal(hd_switch_stations_create(65536, &s), -EINVAL);
 	hd_switch_stations_destroy(s);

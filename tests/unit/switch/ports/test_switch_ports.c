@@ -73,7 +73,7 @@ static size_t on_copies(
 	(void)self;
 	(void)packet;
 	*all = copies;
-	return sizeof(copies) / sizeof(copies[0]);
+	return sizeof copies / sizeof copies[0];
 }
 
 static const struct hd_switch_executor_ops ops
@@ -142,8 +142,7 @@ static void test_partial(void **state) {
 		while (more-- > 0)
 			give(0, HD_SWITCH_FORWARD, 1, given++, 200);
 		assert_int_equal(hd_ports_step(ports, 0), 0);
-		for (uint64_t n = hd_random_below(&random, 10); n > 0 && (frame = take(1)) != NULL;
-		     n--) {
+		for (uint64_t n = hd_random_below(&random, 10); n > 0 && (frame = take(1)); n--) {
 			assert_int_equal(number_of(frame), taken++);
 			rte_pktmbuf_free(frame);
 		}
@@ -207,7 +206,7 @@ static void test_flood(void **state) {
 		struct rte_mbuf *frame;
 		uint32_t seen = 0;
 
-		while ((frame = take(to)) != NULL) {
+		while ((frame = take(to))) {
 			seen |= 1u << number_of(frame);
 			rte_pktmbuf_free(frame);
 		}
@@ -236,7 +235,7 @@ static void test_full(void **state) {
 	assert_true(drops > 0);
 	while (taken < 1000 - drops) {
 		assert_int_equal(hd_ports_step(ports, 0), 0);
-		while ((frame = take(1)) != NULL) {
+		while ((frame = take(1))) {
 			assert_int_equal(number_of(frame), taken++);
 			rte_pktmbuf_free(frame);
 		}
@@ -283,11 +282,11 @@ static int make_rings(void) {
 	for (int i = 0; i < PORTS; i++) {
 		char name[16];
 
-		(void)snprintf(name, sizeof(name), "in%d", i);
+		(void)snprintf(name, sizeof name, "in%d", i);
 		in[i] = rte_ring_create(name, 2 * ROOM, 0, 0);
-		(void)snprintf(name, sizeof(name), "out%d", i);
+		(void)snprintf(name, sizeof name, "out%d", i);
 		out[i] = rte_ring_create(name, i == 1 ? LITTLE_ROOM : ROOM, 0, 0);
-		(void)snprintf(name, sizeof(name), "t%d", i);
+		(void)snprintf(name, sizeof name, "t%d", i);
 		if (!in[i] || !out[i] || rte_eth_from_rings(name, &in[i], 1, &out[i], 1, 0) < 0)
 			return -1;
 	}
@@ -304,14 +303,14 @@ static int start(void **state) {
 	char error[200] = "", text[64];
 
 	(void)state;
-	if (dpdk_start_eal(&eal, error, sizeof(error)) < 0 || make_rings() < 0)
+	if (dpdk_start_eal(&eal, error, sizeof error) < 0 || make_rings() < 0)
 		return -1;
 	for (int i = 0; i < PORTS; i++) {
-		(void)snprintf(text, sizeof(text), "net_ring_t%d,queue=256", i);
-		if (hd_switch_link_read(text, &links[i], error, sizeof(error)) < 0)
+		(void)snprintf(text, sizeof text, "net_ring_t%d,queue=256", i);
+		if (hd_switch_link_read(text, &links[i], error, sizeof error) < 0)
 			return -1;
 	}
-	if (hd_ports_open(&config, &ports, error, sizeof(error)) < 0) {
+	if (hd_ports_open(&config, &ports, error, sizeof error) < 0) {
 		print_error("%s\n", error);
 		return -1;
 	}

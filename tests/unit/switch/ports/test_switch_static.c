@@ -19,7 +19,7 @@ static struct hd_switch_executor make(void) {
 	struct hd_switch_executor x;
 	char error[200];
 
-	assert_int_equal(hd_switch_native(&config, &x, error, sizeof(error)), 0);
+	assert_int_equal(hd_switch_native(&config, &x, error, sizeof error), 0);
 	return x;
 }
 
@@ -109,13 +109,13 @@ static void test_wrong(void **state) {
 	char error[200];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		assert_true(load(&x, wrong[i].text, error) < 0);
-		if (strstr(error, wrong[i].words) == NULL || error[0] == '\0')
+		if (!strstr(error, wrong[i].words) || error[0] == '\0')
 			fail_msg("%s: '%s'", wrong[i].text, error);
 	}
 	assert_int_equal(x.ops->lease_stats(x.self, 3, &stats), -ENOENT);
-	assert_true(hd_static_load("/no/such/file", &x, error, sizeof(error)) < 0);
+	assert_true(hd_static_load("/no/such/file", &x, error, sizeof error) < 0);
 	x.ops->destroy(x.self);
 }
 

@@ -28,7 +28,7 @@ static struct hd_switch_packet packets[FRAMES];
 static struct hd_switch_executor open_small(void) {
 	struct hd_switch_executor x = {0};
 	char error[200] = "";
-	int code = hd_swx_open(small, "test", &self, &x, error, sizeof(error));
+	int code = hd_swx_open(small, "test", &self, &x, error, sizeof error);
 
 	if (code < 0)
 		print_error("%s\n", error);
@@ -189,7 +189,7 @@ static int start(void **state) {
 	char error[200];
 
 	(void)state;
-	return dpdk_start_eal(&eal, error, sizeof(error));
+	return dpdk_start_eal(&eal, error, sizeof error);
 }
 
 int main(int argc, char **argv) {

@@ -29,7 +29,7 @@ static struct heddle_members first(uint32_t count) {
 static void leave(struct heddle_members *members, uint32_t index) {
 	memmove(&members->rank[index],
 		&members->rank[index + 1],
-		(members->count - index - 1) * sizeof(members->rank[0]));
+		(members->count - index - 1) * sizeof members->rank[0]);
 	members->count--;
 }
 
@@ -37,7 +37,7 @@ static void leave(struct heddle_members *members, uint32_t index) {
 static uint64_t deal(const struct heddle_members *members, uint64_t rows, uint16_t *owner) {
 	uint64_t most = 0, all = 0;
 
-	memset(owner, 0xff, rows * sizeof(owner[0]));
+	memset(owner, 0xff, rows * sizeof owner[0]);
 	for (uint32_t i = 0; i < members->count; i++) {
 		long count = heddle_shard(members, rows, members->rank[i], ranges, RANGES);
 		uint64_t mine = 0, end = 0;
@@ -87,12 +87,11 @@ moved(const uint16_t *before, const uint16_t *after, uint64_t rows, uint16_t who
 static void test_one_goes_and_comes(void **state) {
 	static const uint64_t sizes[] = {0, 1, 7, 360, 1437, 60000, 65537, 200000};
 	static const uint32_t jobs[] = {2, 3, 8, 17, 64};
-	uint16_t *before = malloc(200000 * sizeof(*before)),
-		 *after = malloc(200000 * sizeof(*after));
+	uint16_t *before = malloc(200000 * sizeof *before), *after = malloc(200000 * sizeof *after);
 
 	(void)state;
-	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-		for (size_t j = 0; j < sizeof(jobs) / sizeof(jobs[0]); j++) {
+	for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++)
+		for (size_t j = 0; j < sizeof jobs / sizeof jobs[0]; j++) {
 			uint64_t rows = sizes[s], all = 0, others_all = 0;
 			uint32_t n = jobs[j], tries = n < 4 ? n : 4;
 
@@ -124,7 +123,7 @@ static void test_one_goes_and_comes(void **state) {
 
 /* The usual case, in figures: 60,000 rows and 8 workers, whose shares differ by a few hundredths. */
 static void test_shares_are_even(void **state) {
-	uint16_t *owner = malloc(60000 * sizeof(*owner));
+	uint16_t *owner = malloc(60000 * sizeof *owner);
 	struct heddle_members members = first(8);
 	uint64_t count[8] = {0};
 
@@ -140,7 +139,7 @@ static void test_shares_are_even(void **state) {
 /* Ranks with holes, far apart; the same for whoever asks, also with too little room, which only counts. */
 static void test_ranks_and_room(void **state) {
 	struct heddle_members members = HEDDLE_MEMBERS_INIT;
-	uint16_t *owner = malloc(5000 * sizeof(*owner));
+	uint16_t *owner = malloc(5000 * sizeof *owner);
 	struct heddle_run some[3];
 	long count;
 
@@ -154,7 +153,7 @@ static void test_ranks_and_room(void **state) {
 	assert_true(count > 3);
 	assert_int_equal(heddle_shard(&members, 5000, 77, NULL, 0), count);
 	assert_int_equal(heddle_shard(&members, 5000, 77, some, 3), count);
-	assert_memory_equal(some, ranges, sizeof(some));
+	assert_memory_equal(some, ranges, sizeof some);
 	/* Alone: everything, in one range. */
 	members.count = 1;
 	assert_int_equal(heddle_shard(&members, 5000, 5, some, 3), 1);

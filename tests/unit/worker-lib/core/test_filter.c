@@ -156,14 +156,13 @@ static void check_balance(const struct hd_filter_settings *settings, uint64_t se
 		}
 		result = hd_filter_step(&filter, x, u, step, step == STEPS / 2);
 		memcpy(again, u, sizeof u);
-		if (result == HD_FILTER_SPARSE && hd_random_chance(&random, 0.1)) {
+		if (result == HD_FILTER_SPARSE && hd_random_chance(&random, 0.1))
 			hd_filter_put_back(&filter, u); /* dropped on its way */
-		} else if (result == HD_FILTER_SPARSE) {
+		else if (result == HD_FILTER_SPARSE)
 			note_sparse(ledger, &filter);
-		} else {
+		else
 			for (size_t i = 0; i < VALUES; i++)
 				ledger->sent[i] += (double)u[i];
-		}
 		silent += result == HD_FILTER_NOTHING;
 		sparse += result == HD_FILTER_SPARSE;
 		assert_memory_equal(again, u, sizeof u);
@@ -347,7 +346,7 @@ static void test_kernels_agree(void **state) {
 	struct hd_random random;
 
 	hd_random_init(&random, 5);
-	for (size_t t = 0; (table = hd_kernels_supported(t)) != NULL; t++) {
+	for (size_t t = 0; (table = hd_kernels_supported(t)); t++) {
 		for (size_t count = 0; count < 290; count++) {
 			const struct hd_filter_step how
 				= {count % 2 ? -0.5f : 1.0f, (float)(count % 5) * 0.2f};

@@ -65,7 +65,7 @@ static void answer(struct fake *fake, const struct hd_packet *packet, struct hd_
 
 	if (hd_chunk_decode(packet->data, packet->bytes, &header, &payload, &bytes) < 0)
 		return;
-	assert_int_equal(bytes, sizeof(lanes));
+	assert_int_equal(bytes, sizeof lanes);
 	fake->chunks++;
 	fake->last = header;
 	place = fake->first + header.chunk;
@@ -79,9 +79,9 @@ static void answer(struct fake *fake, const struct hd_packet *packet, struct hd_
 	} else {
 		float values[COUNT];
 
-		memcpy(values, lanes, sizeof(values));
+		memcpy(values, lanes, sizeof values);
 		hd_scale_f32(values, values, COUNT, 2);
-		memcpy(lanes, values, sizeof(values));
+		memcpy(lanes, values, sizeof values);
 	}
 	header.version = fake->members[header.chunk % 2];
 	header.flags |= header.chunk == fake->flagged ? fake->flags : 0;
@@ -89,7 +89,7 @@ static void answer(struct fake *fake, const struct hd_packet *packet, struct hd_
 	header.token = fake->token;
 	hd_chunk_encode(&header, data);
 	data[2] = HD_WIRE_VERSION << 4 | HD_PACKET_RESULT;
-	sink->send(sink, packet->peer, data, sizeof(data), lanes, sizeof(lanes));
+	sink->send(sink, packet->peer, data, sizeof data, lanes, sizeof lanes);
 }
 
 static void fake_receive(
@@ -451,7 +451,7 @@ static void two_shards(struct hd_msg_reduce *m) {
 
 	memcpy(two, m->shards.data, HD_GROUP_SHARD_BYTES);
 	memcpy(two + HD_GROUP_SHARD_BYTES, m->shards.data, HD_GROUP_SHARD_BYTES);
-	m->shards = (struct hd_blob){two, sizeof(two)};
+	m->shards = (struct hd_blob){two, sizeof two};
 }
 
 static void no_turn(struct hd_msg_reduce *m) {

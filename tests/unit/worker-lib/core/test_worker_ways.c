@@ -33,7 +33,7 @@ static void name_server(struct relayed *r) {
 }
 
 static struct relayed *open_configured(bool runs, const struct hd_worker_config *config) {
-	struct relayed *r = calloc(1, sizeof(*r));
+	struct relayed *r = calloc(1, sizeof *r);
 
 	r->world = build(SCHEDULED, config);
 	peer_init(&r->aggregator, r->world->sim, HD_ROLE_AGGREGATOR, VALUES);
@@ -385,14 +385,14 @@ static void test_go_and_acknowledgements(void **state) {
 	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_HELD);
 	/* What an aggregator may not say. */
 	message.kind = HD_MSG_OUTCOME;
-	memset(&message.outcome, 0, sizeof(message.outcome));
+	memset(&message.outcome, 0, sizeof message.outcome);
 	message.outcome.job = hd_job_id("t", "job");
 	message.outcome.worker = 3;
 	message.outcome.round = 1;
 	message.outcome.outcome = HD_OUTCOME_APPLIED;
 	peer_say(&r->aggregator, &message);
 	message.kind = HD_MSG_REFUSE;
-	memset(&message.refuse, 0, sizeof(message.refuse));
+	memset(&message.refuse, 0, sizeof message.refuse);
 	peer_say(&r->aggregator, &message);
 	run_ms(r->world, 20);
 	assert_int_equal(ticket(r, HD_PUSH, 1)->state, HD_TICKET_HELD);

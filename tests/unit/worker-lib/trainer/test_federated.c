@@ -58,7 +58,7 @@ static void test_data_known(void **state) {
 	assert_float_equal(sum, -267303.34656776, 1e-5);
 	for (uint32_t row = 0; row < train.rows; row++)
 		count[train.y[row]]++;
-	assert_memory_equal(count, labels, sizeof(labels));
+	assert_memory_equal(count, labels, sizeof labels);
 	assert_int_equal(clients.count, 30);
 	assert_int_equal(clients.start[1] - clients.start[0], data.train[0]);
 	hd_dataset_fini(&train);
@@ -95,7 +95,7 @@ static void test_reference_rounds(void **state) {
 		{1, .5, 1, 1.1923, false, false},
 	};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		const struct expected *c = &cases[i];
 		struct hd_reference_how how = {
 			.mu = c->mu,
@@ -147,7 +147,7 @@ static void test_reference_exact(void **state) {
 		  {1.72439207, .37694, 92.110537}}},
 	};
 
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct hd_reference_how how = {
 			.mu = cases[i].mu,
 			.rate = 0.01,
@@ -294,7 +294,7 @@ static void test_leaf_refused(void **state) {
 		 "user 0 (ann): num_samples: "},
 	};
 
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
 		char error[160] = "";
 
 		assert_int_equal(leaf(wrong[i][0], NULL, error), -EINVAL);

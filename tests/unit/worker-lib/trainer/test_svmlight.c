@@ -43,7 +43,7 @@ static void test_reads(void **state) {
 	assert_int_equal(dataset.start[3], 4); /* zeros are not kept */
 	for (uint32_t i = 0; i < 3; i++) {
 		hd_dataset_row(&dataset, i, x);
-		assert_memory_equal(x, rows[i], sizeof(x));
+		assert_memory_equal(x, rows[i], sizeof x);
 	}
 	hd_dataset_fini(&dataset);
 }
@@ -103,7 +103,7 @@ static void test_errors_say_where(void **state) {
 	refused("1\n2\n", "no row with a value");
 	refused("1 1:1\n1 1:1\n", "1 different labels (limit 2..256, HD_DATA_LABELS_MAX)");
 	for (int i = 0; i < 257; i++)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%d 1:1\n", i);
+		at += (size_t)snprintf(text + at, sizeof text - at, "%d 1:1\n", i);
 	refused(text, "257 different labels");
 }
 
@@ -203,16 +203,16 @@ static void test_files(void **state) {
 	for (int i = 0; i < 11; i++)
 		(void)fprintf(out, "%d %d:1\n", i % 2, 1 + i);
 	(void)fclose(out);
-	(void)snprintf(name, sizeof(name), "svmlight:%s", path);
-	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof(error)), 0);
+	(void)snprintf(name, sizeof name, "svmlight:%s", path);
+	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof error), 0);
 	assert_int_equal(train.rows, 9);
 	assert_int_equal(test.rows, 2);
 	assert_int_equal(test.index[0], 4); /* the fifth row */
 	assert_int_equal(train.index[4], 5);
 	hd_dataset_fini(&train);
 	hd_dataset_fini(&test);
-	(void)snprintf(name, sizeof(name), "svmlight:%s,%s", path, path);
-	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof(error)), 0);
+	(void)snprintf(name, sizeof name, "svmlight:%s,%s", path, path);
+	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof error), 0);
 	assert_int_equal(train.rows, 11);
 	assert_int_equal(test.rows, 11);
 	hd_dataset_fini(&train);
@@ -220,11 +220,11 @@ static void test_files(void **state) {
 	out = fopen(path, "a");
 	(void)fprintf(out, "1 1:z\n");
 	(void)fclose(out);
-	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof(error)), -EINVAL);
+	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof error), -EINVAL);
 	assert_non_null(strstr(error, path));
 	assert_non_null(strstr(error, ": line 12: field 2: not a finite number"));
 	unlink(path);
-	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof(error)), -ENOENT);
+	assert_int_equal(hd_dataset_open(name, &train, &test, error, sizeof error), -ENOENT);
 }
 
 int main(void) {
