@@ -106,7 +106,8 @@ void rep_copies_look(struct srv_turn *turn, struct rep_job *replica) {
 
 	for (; entry && asked < REP_ASKED_MAX; entry = next, asked++) {
 		next = TAILQ_NEXT(entry, link);
-		if (!entry->lost && !(replica->seeding && entry->head.version <= replica->seed))
+		if (!entry->lost
+		    && !(replica->receiving && entry->head.version <= replica->received))
 			copy_look(turn, entry);
 	}
 	rep_sums_look(turn, replica);

@@ -124,7 +124,7 @@ void rep_log_take(struct srv_turn *turn, struct srv_peer *peer, const struct hd_
 		rep_state_stage(replica, log);
 		return;
 	}
-	newest = replica->seeded ? replica->job->version : 0;
+	newest = replica->has_state ? replica->job->version : 0;
 	if (!TAILQ_EMPTY(&replica->entries))
 		newest = TAILQ_LAST(&replica->entries, rep_entries)->head.version;
 	while (hd_entry_next(&log->entries, &at, &head) > 0) {
@@ -149,7 +149,7 @@ static struct rep_entry *replica_next(const struct rep_job *replica) {
 	struct rep_entry *first = rep_job_first(replica);
 	const struct srv_job *job = replica->job;
 
-	if (!first || !replica->seeded || !first->copy || first->copy->state != SRV_READY
+	if (!first || !replica->has_state || !first->copy || first->copy->state != SRV_READY
 	    || hd_version_incarnation(first->head.version) != hd_version_incarnation(job->version)
 	    || hd_version_counter(first->head.version) - first->head.member_count
 		    != hd_version_counter(job->version) + job->step.count)
@@ -369,7 +369,7 @@ rep_job_serve(struct srv_turn *turn, struct srv_job *job, const struct hd_msg_re
 		turn->server->stats.refused_messages++;
 		return REP_DONE;
 	}
-	if (!replica->seeded) {
+	if (!replica->has_state) {
 		/* Another node thinks that it is the server, and this one began to copy its job. */
 		if (replica->source) {
 			rep_job_answer(

@@ -51,7 +51,7 @@ struct rep_job {
 	struct srv_job *job;
 	uint64_t generation;
 	struct srv_peer *source; /* the server's session; NULL: gone */
-	bool seeded; /* job->model is a version */
+	bool has_state; /* job->model is a version */
 	bool serve; /* as soon as nothing more can be applied */
 	uint64_t serve_generation;
 	uint32_t every; /* states only */
@@ -63,8 +63,8 @@ struct rep_job {
 	uint32_t sum_count;
 	struct hd_timer timer;
 	/* A state on its way. */
-	bool seeding;
-	hd_version seed;
+	bool receiving;
+	hd_version received; /* its version */
 	struct rep_state_in part[2];
 	uint32_t life_count;
 	struct hd_life lives[HD_LIVES_MAX];

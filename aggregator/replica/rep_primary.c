@@ -195,7 +195,7 @@ bool rep_primary_permits(struct srv_turn *turn, struct srv_job *job, struct srv_
 		turn->server->stats.commits_held++;
 	primary->held = !allows;
 	/* Without a log only a state brings it nearer. */
-	primary->due = primary->due || (!allows && primary->every > 0 && !primary->seeding);
+	primary->due = primary->due || (!allows && primary->every > 0 && !primary->sending);
 	return allows;
 }
 
@@ -232,8 +232,8 @@ void rep_primary_committed(struct srv_turn *turn, struct srv_job *job, struct sr
 	primary_step(primary, job, update / in->steps, in->steps);
 	if (primary->logs && primary->every == 0 && primary->link->peer)
 		rep_log_commit(turn, job, in, update);
-	if (primary->every > 0 && !primary->seeding
-	    && counter - hd_version_counter(primary->seed) >= primary->every)
+	if (primary->every > 0 && !primary->sending
+	    && counter - hd_version_counter(primary->sent) >= primary->every)
 		primary->due = true;
 }
 
@@ -248,7 +248,7 @@ primary_confirm(struct srv_turn *turn, struct rep_primary *primary, hd_version v
 		return;
 	primary->confirmed = version;
 	primary->job->replicated_to = version;
-	if (primary->seeding && version >= primary->seed) {
+	if (primary->sending && version >= primary->sent) {
 		rep_state_end(
 			turn->server, primary
 		); /* also when its last acknowledgement was lost */
@@ -297,11 +297,11 @@ static void primary_state(
 			|| (primary->origin != 0 && primary->confirmed >= primary->origin);
 		primary_activate(turn, primary);
 	}
-	if ((message->state == HD_FOLLOW_HOLE && !primary->seeding)
+	if ((message->state == HD_FOLLOW_HOLE && !primary->sending)
 	    || (message->state == HD_FOLLOW_NONE && primary->logs)) {
 		rep_state_end(turn->server, primary);
 		primary->due = true;
-		primary->again_at = hd_ns_add(primary->seed_at, REP_RETRY_US * HD_US);
+		primary->again_at = hd_ns_add(primary->sent_at, REP_RETRY_US * HD_US);
 	}
 	rep_primary_consider(turn, job);
 }
@@ -335,7 +335,7 @@ static void primary_say(struct srv_turn *turn, const struct rep_primary *primary
 		.generation = primary->generation,
 		/* In step for the controller is what may be promoted. */
 		.state = primary->active                  ? (uint8_t)HD_FOLLOW_STEP :
-			primary->logs || primary->seeding ? (uint8_t)HD_FOLLOW_SEEDING :
+			primary->logs || primary->sending ? (uint8_t)HD_FOLLOW_SEEDING :
 							    (uint8_t)HD_FOLLOW_NONE,
 		.version = primary->confirmed,
 		.behind = primary->behind,
@@ -383,7 +383,7 @@ void rep_primary_consider(struct srv_turn *turn, struct srv_job *job) {
 	again = rep_link_again(turn, primary->link);
 	if (again != HD_NEVER)
 		hd_timer_set(&turn->server->timers, &primary->timer, again);
-	if (primary->due && !primary->seeding && primary->link->peer && !job->apply.in
+	if (primary->due && !primary->sending && primary->link->peer && !job->apply.in
 	    && !job->restoring && job->phase != SRV_JOB_RETIRED) {
 		if (turn->now < primary->again_at) {
 			hd_timer_set(&turn->server->timers, &primary->timer, primary->again_at);

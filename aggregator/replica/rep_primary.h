@@ -58,12 +58,12 @@ struct rep_primary {
 	hd_version confirmed; /* the newest that the replica has whole */
 	uint32_t behind;
 	/* A state under way. */
-	bool seeding;
-	hd_version seed;
+	bool sending;
+	hd_version sent; /* the newest, whole or not */
 	struct srv_buffer *held_state[2];
 	struct rep_state_out part[2];
 	hd_ns again_at; /* not before this */
-	hd_ns seed_at; /* the last one began */
+	hd_ns sent_at; /* the last one began */
 	struct hd_timer timer;
 	/* The bound of the distance, from `origin` on. It is the replica's once that has come so far. */
 	hd_version origin;

@@ -36,7 +36,7 @@ void rep_state_drop(struct hd_server *server, struct rep_job *replica) {
 	replica->staged_count = 0;
 	replica->staged_capacity = 0;
 	replica->staged_all = false;
-	replica->seeding = false;
+	replica->receiving = false;
 }
 
 /* --- rounds that are in it -------------------------------------------------------------------- */
@@ -61,7 +61,7 @@ void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log) {
 	struct hd_entry head;
 	uint32_t at = 0;
 
-	while (replica->seeding && hd_entry_next(&log->entries, &at, &head) > 0) {
+	while (replica->receiving && hd_entry_next(&log->entries, &at, &head) > 0) {
 		struct hd_entry_member member = hd_entry_member(&head, 0);
 
 		if (member.worker >= HD_WORKERS_MAX || member.round == 0 || !stage_grow(replica))
@@ -74,7 +74,7 @@ void rep_state_stage(struct rep_job *replica, const struct hd_msg_log *log) {
 			.version = head.version,
 		};
 	}
-	replica->staged_all = replica->seeding && log->of == HD_LOG_ROUNDS_END;
+	replica->staged_all = replica->receiving && log->of == HD_LOG_ROUNDS_END;
 }
 
 static void staged_take(struct rep_job *replica) {
@@ -171,8 +171,8 @@ static void state_lives(struct rep_job *replica, const struct hd_blob *lives) {
 static void
 state_take(struct srv_turn *turn, struct rep_job *replica, const struct hd_msg_seed *seed) {
 	rep_state_drop(turn->server, replica);
-	replica->seeding = true;
-	replica->seed = seed->version;
+	replica->receiving = true;
+	replica->received = seed->version;
 	replica->every = seed->every;
 	state_lives(replica, &seed->lives);
 	if (state_in_open(turn, replica, 0, seed->model_token) < 0
@@ -190,7 +190,7 @@ static bool
 state_is_of_another_history(const struct rep_job *replica, const struct hd_msg_seed *seed) {
 	hd_version ours = replica->job->version;
 
-	return replica->seeded && !replica->serve && seed->generation > replica->generation
+	return replica->has_state && !replica->serve && seed->generation > replica->generation
 		&& hd_version_incarnation(seed->version) < hd_version_incarnation(ours);
 }
 
@@ -311,18 +311,18 @@ static void state_swap(struct hd_server *server, struct rep_job *replica) {
 	replica->part[1].buffer = NULL;
 	srv_buffer_put(server, job, old[0]);
 	srv_buffer_put(server, job, old[1]);
-	job->version = replica->seed;
+	job->version = replica->received;
 	job->life_count = replica->life_count;
 	memcpy(job->lives, replica->lives, replica->life_count * sizeof job->lives[0]);
 	staged_take(replica);
 	for (entry = TAILQ_FIRST(&replica->entries); entry; entry = next) {
 		next = TAILQ_NEXT(entry, link);
-		if (entry->head.version <= replica->seed
+		if (entry->head.version <= replica->received
 		    || (entry->copy && entry->copy->state == SRV_STEPPED))
 			rep_entry_free(server, entry);
 	}
 	srv_step_end(job); /* a state is no part of a step: what was added up is in it */
-	replica->seeded = true;
+	replica->has_state = true;
 	server->stats.states_taken++;
 	job->dirty = true;
 }
@@ -331,12 +331,12 @@ static void replica_settle(struct srv_turn *turn, struct rep_job *replica) {
 	state_in_sack(turn, replica, 0);
 	state_in_sack(turn, replica, 1);
 	/* Without its rounds a push that is in the state would be taken once more. */
-	if (!replica->seeding || !replica->staged_all || !replica->part[0].whole
+	if (!replica->receiving || !replica->staged_all || !replica->part[0].whole
 	    || !replica->part[1].whole || replica->job->apply.in || replica->serve)
 		return;
 	/* One that is older than what we are at by now is of no use. */
-	if (!replica->seeded || replica->seed > replica->job->version) {
-		rep_copies_overtaken(turn, replica, replica->seed);
+	if (!replica->has_state || replica->received > replica->job->version) {
+		rep_copies_overtaken(turn, replica, replica->received);
 		state_swap(turn->server, replica);
 		rep_event(turn, replica->job, HD_EVENT_SEEDED, NULL);
 	}

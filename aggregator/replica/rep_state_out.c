@@ -250,12 +250,12 @@ static void state_part_end(struct hd_server *server, struct rep_state_out *part)
 }
 
 void rep_state_end(struct hd_server *server, struct rep_primary *primary) {
-	if (!primary->seeding)
+	if (!primary->sending)
 		return;
 	state_part_end(server, &primary->part[0]);
 	state_part_end(server, &primary->part[1]);
 	srv_state_release(server, primary->job, primary->held_state);
-	primary->seeding = false;
+	primary->sending = false;
 	server->freed = true;
 }
 
@@ -263,13 +263,13 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 	struct hd_server *server = turn->server;
 	int rc = srv_state_hold(server, primary->job, primary->held_state);
 
-	primary->seed_at = turn->now;
+	primary->sent_at = turn->now;
 	if (rc < 0) {
 		primary->again_at = hd_ns_add(turn->now, REP_RETRY_US * HD_US);
 		hd_timer_set(&server->timers, &primary->timer, primary->again_at);
 		return;
 	}
-	primary->seeding = true;
+	primary->sending = true;
 	rc = state_open(turn, primary, 0);
 	if (rc == 0)
 		rc = state_open(turn, primary, 1);
@@ -283,7 +283,7 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 	}
 	primary->due = false;
 	primary->logs = true;
-	primary->seed = primary->job->version;
+	primary->sent = primary->job->version;
 	server->stats.states_sent++;
 	state_past(turn, primary);
 }
@@ -293,7 +293,7 @@ void rep_state_begin(struct srv_turn *turn, struct rep_primary *primary) {
 void rep_state_check(struct srv_turn *turn, struct rep_primary *primary) {
 	bool failed = false;
 
-	if (!primary->seeding)
+	if (!primary->sending)
 		return;
 	for (uint32_t i = 0; i < 2; i++) {
 		struct rep_state_out *part = &primary->part[i];

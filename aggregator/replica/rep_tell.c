@@ -41,14 +41,14 @@ static uint8_t replica_state(const struct rep_job *replica) {
 	hd_version at = replica->job->version + replica->job->step.count;
 	hd_version before, needed;
 
-	if (!replica->seeded)
+	if (!replica->has_state)
 		return HD_FOLLOW_SEEDING;
 	if (!first)
 		return HD_FOLLOW_STEP;
 	before = first->head.version - first->head.member_count;
 	needed = first->lost ? first->head.version + first->head.more : before;
 	/* A state that is on its way fills the hole, when it is new enough. */
-	if ((before == at && !first->lost) || (replica->seeding && replica->seed >= needed))
+	if ((before == at && !first->lost) || (replica->receiving && replica->received >= needed))
 		return HD_FOLLOW_STEP;
 	return HD_FOLLOW_HOLE;
 }
@@ -56,7 +56,7 @@ static uint8_t replica_state(const struct rep_job *replica) {
 void rep_job_tell(struct srv_turn *turn, struct rep_job *replica, bool always) {
 	struct hd_message message = {.kind = HD_MSG_FOLLOW};
 	uint8_t state = replica_state(replica);
-	hd_version version = replica->seeded ? replica->job->version : 0;
+	hd_version version = replica->has_state ? replica->job->version : 0;
 
 	if (!replica->source
 	    || (!always && replica->told == version && replica->told_state == state))
@@ -79,7 +79,7 @@ void rep_jobs_announce(struct srv_turn *turn) {
 	const struct rep_job *replica;
 
 	TAILQ_FOREACH (replica, &turn->server->replicas, link) {
-		if (!replica->seeded)
+		if (!replica->has_state)
 			continue;
 		message.follow = (struct hd_msg_follow){
 			.job = replica->job->id,

@@ -259,7 +259,7 @@ static void commit_serves(struct srv_turn *turn, struct srv_job *job) {
 	srv_job_idle(turn, job); /* until somebody has joined */
 	srv_announce(turn, job);
 	srv_job_joined(turn, job);
-	srv_told_ask_joins(turn->server, job->id); /* who said JOIN before there was a copy */
+	srv_told_ask_joins(turn->server, job->id); /* who said JOIN before there was a replica */
 	srv_checkpoint_consider(turn, job, true);
 }
 

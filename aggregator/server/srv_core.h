@@ -154,7 +154,7 @@ struct hd_server {
 	uint64_t step_left; /* values that this call may still apply */
 	bool unfinished; /* it was not enough: the next tick goes on */
 	TAILQ_HEAD(rep_links, rep_link) links; /* sessions that we opened, with replicas */
-	TAILQ_HEAD(rep_jobs, rep_job) replicas; /* copies of others' jobs */
+	TAILQ_HEAD(rep_jobs, rep_job) replicas; /* of other nodes' jobs */
 	bool retiring; /* a job is to be forgotten at the end of a call: another node's, or one that ends */
 	uint32_t told_count; /* jobs of which the controller said whether they may begin here: */
 	struct srv_told {

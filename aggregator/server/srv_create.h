@@ -11,7 +11,7 @@ void srv_job_destroy(struct hd_server *server, struct srv_job *job);
 /* From a checkpoint if there is one, else from the description's seed; takes *spec over only on success. NULL: text
  * says why. */
 struct srv_job *srv_job_create(struct srv_turn *turn, struct hd_jobspec *spec, char *text);
-/* A job without contents for a copy of another server's; takes *spec over only on success. NULL: text says why. */
+/* A job without contents, to be a replica; takes *spec over only on success. NULL: text says why. */
 struct srv_job *srv_job_create_replica(struct srv_turn *turn, struct hd_jobspec *spec, char *text);
 
 #endif

@@ -116,7 +116,7 @@ struct srv_job {
 
 	/* srv_replica.h: at most one of them. Norms are kept while a replica follows. */
 	struct rep_primary *primary; /* of its replica; NULL: it has none */
-	struct rep_job *replica; /* this is a copy of another server's job */
+	struct rep_job *replica; /* it is the replica of another node's job; NULL: it is not */
 	bool replicated; /* its replica may be promoted: durable is what that has whole, */
 	hd_version replicated_to; /* this */
 	double momentum2, weights2; /* squared L2 norms */
@@ -141,7 +141,7 @@ struct srv_job {
 	TAILQ_ENTRY(srv_job) link;
 };
 
-/* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a copy, or is another node's by now. */
+/* Nobody may push or pull here (yet): it waits for checkpoint or controller, is a replica, or is another node's. */
 static inline bool srv_job_away(const struct srv_job *job) {
 	return job->restoring || job->asking || job->replica || job->phase == SRV_JOB_RETIRED;
 }

@@ -10,7 +10,7 @@ static void order_serve(struct srv_turn *turn, const struct hd_msg_replica *orde
 	struct hd_server *server = turn->server;
 	struct srv_job *job = srv_job_find(server, order->job);
 
-	/* Without a copy it begins with a checkpoint, if there is one: the controller has no other. */
+	/* Without a replica it begins with a checkpoint, if there is one: the controller has no other. */
 	srv_told_set(server, order->job, true, order->generation);
 	if (!job) {
 		srv_told_ask_joins(server, order->job);

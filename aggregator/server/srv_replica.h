@@ -18,7 +18,7 @@ enum rep_verdict {
 enum rep_run {
 	REP_RUN_UNFINISHED, /* the call's step was used up */
 	REP_RUN_DONE,
-	REP_RUN_SERVES /* it was promoted: it is a copy no more */
+	REP_RUN_SERVES /* it was promoted: it is a replica no more */
 };
 
 struct rep_ops {
