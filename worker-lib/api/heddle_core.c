@@ -16,6 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct remains {
+	struct hd_worker *worker;
+	struct remains *next;
+};
+
 struct guard {
 	jmp_buf out;
 	char words[HD_TEXT_BYTES_MAX + 1];
@@ -38,7 +43,7 @@ static void on_failed(void *arg, const char *condition, const char *file, int li
 
 /* What it was to send or receive into is the caller's again. */
 static void die(struct heddle *fabric, const char *words) {
-	fabric->core_dead = true;
+	fabric->core = HEDDLE_CORE_DEAD;
 	if (fabric->log)
 		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, words);
 	pthread_mutex_lock(&fabric->lock);
@@ -54,7 +59,7 @@ int heddle_enter(struct heddle *fabric, heddle_core_call *call, const struct hed
 	struct hd_assert_hook before;
 	int rc;
 
-	if (fabric->core_dead)
+	if (fabric->core == HEDDLE_CORE_DEAD)
 		return -EIO;
 	before = hd_assert_set((struct hd_assert_hook){on_failed, &guard});
 	if (setjmp(guard.out) != 0) {
@@ -133,11 +138,21 @@ static int in_destroy(struct heddle *fabric, const struct heddle_turn *turn) {
 	return 0;
 }
 
-void heddle_core_destroy(struct heddle *fabric) {
-	/* What is left of dead ones, for who looks at the process with a debugger. */
-	static _Atomic(struct hd_worker *) dead;
+/* What is left of dead cores stays, for who looks at the process with a debugger. */
+static void keep_dead(struct hd_worker *worker) {
+	static _Atomic(struct remains *) all;
+	struct remains *remains = malloc(sizeof *remains);
 
+	if (!remains)
+		return;
+	remains->worker = worker;
+	remains->next = atomic_load(&all);
+	while (!atomic_compare_exchange_weak(&all, &remains->next, remains))
+		continue;
+}
+
+void heddle_core_destroy(struct heddle *fabric) {
 	if (heddle_enter(fabric, in_destroy, NULL) < 0)
-		(void)atomic_exchange(&dead, fabric->worker);
+		keep_dead(fabric->worker);
 	fabric->worker = NULL;
 }

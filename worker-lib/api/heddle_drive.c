@@ -15,9 +15,9 @@ static void look_at_core(struct heddle *fabric) {
 	fabric->flush_at = hd_worker_flush_at(fabric->worker);
 	if (fabric->stats.left)
 		fabric->left = true;
-	if (!fabric->left || fabric->core_ended)
+	if (!fabric->left || fabric->core == HEDDLE_CORE_ENDED)
 		return;
-	fabric->core_ended = true;
+	fabric->core = HEDDLE_CORE_ENDED;
 	heddle_end_tickets(
 		fabric, fabric->closing ? HEDDLE_REASON_CLOSED : HEDDLE_REASON_PREEMPTED
 	);
@@ -29,10 +29,10 @@ static void drive(struct heddle *fabric, hd_ns until) {
 	int rc = 0;
 
 	/* What the core still knows of has been ended here: it is not to speak of it. */
-	if (!fabric->core_ended && !fabric->core_dead)
+	if (fabric->core == HEDDLE_CORE_ALIVE)
 		rc = hd_driver_step(fabric->driver, node, until);
 	pthread_mutex_lock(&fabric->lock);
-	if (!fabric->core_dead)
+	if (fabric->core != HEDDLE_CORE_DEAD)
 		look_at_core(fabric);
 	if (rc < 0 && fabric->error == 0) {
 		fabric->error = rc;

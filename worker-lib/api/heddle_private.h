@@ -23,6 +23,12 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+enum heddle_core_state {
+	HEDDLE_CORE_ALIVE,
+	HEDDLE_CORE_ENDED, /* it has left, and every ticket has ended */
+	HEDDLE_CORE_DEAD /* an assertion failed in it: it is never entered again */
+};
+
 struct heddle_spec {
 	struct hd_jobspec job;
 	uint32_t capacity; /* of job.tensors */
@@ -83,7 +89,7 @@ struct heddle {
 	struct heddle_ticket_ring commands, cancels; // lock; only the progress thread takes out
 	struct heddle_ticket_list tickets; // lock
 	bool joined, refused, left, closing, stopping; // lock
-	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (core_dead)
+	int error; // lock: 0, or why nothing goes on: an errno of the socket, -EIO (its core is dead)
 	char error_text[HD_TEXT_BYTES_MAX + 1]; // lock
 	uint64_t version; // lock: of the last JOINED
 	_Atomic uint64_t newest; // writer: the progress thread, readers: heddle_superseded()
@@ -98,8 +104,7 @@ struct heddle {
 	float sent_norm, held_norm; // lock: of the next report; < 0: not known
 	_Atomic hd_ns preempted_at; // writer: any thread, or a signal handler; 0: no notice
 	hd_ns notice_taken; /* the progress thread's */
-	bool core_ended; /* the same: it has left, and every ticket has ended */
-	bool core_dead; /* the same: an assertion failed in it, it is never entered again */
+	enum heddle_core_state core; /* the same */
 	hd_ns deadline; /* the same: what the core said last */
 	hd_ns flush_at; // lock: no pushes after it; HD_NEVER: no notice
 	bool sent_away; // lock: the notice is the job's: nothing is to be begun any more

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker core. Nothing outside worker-lib/core includes this. A file calls only those of the lines above its own:
+ * The worker core. Nothing outside worker-lib/core includes this. A file calls only those before it in this list:
  *
  *   say, state           events, messages; where the worker stands with controller and server
  *   reduces, way         lists: all-reduces; ways to the nodes that chunks go to and come from

@@ -77,6 +77,7 @@ int worker_begin_push(
 				    begin_send(worker, ctx, session, grant, ticket);
 	if (rc < 0)
 		return rc;
+	hd_assert(ticket->way && (ticket->send || ticket->slots));
 	ticket->progress_at = ctx->now;
 	ticket->progress_bytes = 0;
 	worker_activate(worker, ticket);

@@ -181,6 +181,7 @@ void worker_reduce_collect(struct hd_worker *worker, const struct worker_context
 		free(r->half);
 		free(r);
 	}
+	hd_assert(!TAILQ_EMPTY(&worker->reduces) || worker->reduce_count == 0);
 }
 
 void worker_reduce_off_wire(struct hd_worker *worker) {

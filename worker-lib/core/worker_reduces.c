@@ -100,6 +100,7 @@ worker_reduce_find_shard(struct hd_worker *worker, uint64_t token, struct worker
 	if (token == 0)
 		return NULL;
 	if (found->token == token) {
+		hd_assert((size_t)(found->shard - found->of->shards) < found->of->shard_count);
 		*of = found->of;
 		return found->shard;
 	}

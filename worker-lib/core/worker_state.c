@@ -18,6 +18,7 @@ void worker_set_link(struct hd_worker *worker, enum worker_link link) {
 	};
 
 	hd_assert(next[worker->link] & BIT(link));
+	hd_assert(worker->controller || link == WORKER_UNREGISTERED || link == WORKER_FALLBACK);
 	worker->link = link;
 }
 

@@ -66,6 +66,8 @@ void worker_set_state(
 	enum hd_ticket_state state
 ) {
 	hd_assert(may_become(ticket->pub.state, state));
+	hd_assert(state != HD_TICKET_SENDING || ticket->send || ticket->slots || ticket->recv);
+	hd_assert(state != HD_TICKET_HELD || (!ticket->send && !ticket->slots));
 	ticket->pub.state = state;
 	if (worker->config.ops && worker->config.ops->ticket)
 		worker->config.ops->ticket(worker->config.owner, &ticket->pub);
@@ -118,6 +120,16 @@ void worker_copy_end(struct worker_ticket *ticket) {
 	ticket->copy_way = NULL;
 }
 
+/* With no ticket left, every push was counted once, and nothing is kept. */
+static void check_counts(const struct hd_worker *worker) {
+	const struct hd_worker_stats *stats = &worker->stats;
+
+	if (!TAILQ_EMPTY(&worker->tickets))
+		return;
+	hd_assert(TAILQ_EMPTY(&worker->active) && worker->kept_bytes == 0);
+	hd_assert(stats->pushed == stats->applied + stats->dropped + stats->failed);
+}
+
 void worker_collect(struct hd_worker *worker) {
 	struct worker_ticket *ticket, *next;
 
@@ -136,6 +148,7 @@ void worker_collect(struct hd_worker *worker) {
 		free(ticket->payload);
 		free(ticket);
 	}
+	check_counts(worker);
 }
 
 /* --- ends ----------------------------------------------------------------------------------- */
