@@ -5,7 +5,8 @@
  *   a new job          as many as it says that it begins with; it waits for them
  *   a new controller   as many of those that have a sum as were in the newest one, or who comes within the time in
  *                      which nodes notice that the old one is gone. Newcomers do not count: who is not back yet may
- *                      have got the sum of a round that the others still ask for
+ *                      have got the sum of a round that the others still ask for. Nor is anybody enough whose newest
+ *                      sum is older than the newest round that is known to have begun: its members may not be back.
  */
 #include "ctl_base.h"
 #include "ctl_reduces.h"
@@ -18,15 +19,23 @@ static uint32_t workers_with_a_sum(const struct ctl_job *job) {
 	return count;
 }
 
+/* An earlier life of the controller began a round of which nobody here has the sum. */
+static bool is_behind(const struct ctl_job *job) {
+	return job->reduce_round < job->reduce_kept;
+}
+
 void ctl_reduce_form(struct hd_controller *c, struct ctl_job *job) {
 	bool anew = c->config.epoch > 1 && c->now < hd_ns_add(c->started, ctl_silence(c));
 	bool enough = job->worker_count >= job->world && (job->world > 0 || !anew);
+	bool goes_on = job->goes_on || is_behind(job);
 
-	if (enough && !job->formed && job->goes_on)
-		enough = workers_with_a_sum(job) >= job->world;
-	if (enough || (job->goes_on && c->now >= job->gathered_at))
+	if (job->formed)
+		return;
+	if (enough && goes_on)
+		enough = !is_behind(job) && workers_with_a_sum(job) >= job->world;
+	if (enough || (goes_on && c->now >= job->gathered_at))
 		job->formed = true;
-	else if (!job->formed && (job->goes_on || anew))
+	else if (goes_on || anew)
 		ctl_check_by(c, hd_ns_max(c->now + 1, job->gathered_at));
 }
 

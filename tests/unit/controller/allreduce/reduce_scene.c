@@ -98,3 +98,14 @@ uint32_t drops(const struct scene *s, uint16_t rank, uint8_t reason) {
 		peer_count(s->workers[rank], HD_MSG_DROP) :
 		0;
 }
+
+/* Asks, and has ended all rounds before. */
+void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
+	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
+
+	m.request.direction = HD_REDUCE;
+	m.request.attempt = 1;
+	m.request.have = round;
+	say(s->workers[rank], m);
+	net_run(&s->net, HD_MS);
+}

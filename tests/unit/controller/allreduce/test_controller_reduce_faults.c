@@ -92,17 +92,6 @@ static void group_fails(struct scene *s) {
 	that_group_fails(s, newest_group(s));
 }
 
-/* Asks, and has ended all rounds before. */
-static void ask_next(struct scene *s, uint16_t rank, uint32_t round) {
-	struct hd_message m = net_push(s->workers[rank], round, BYTES, 0);
-
-	m.request.direction = HD_REDUCE;
-	m.request.attempt = 1;
-	m.request.have = round;
-	say(s->workers[rank], m);
-	net_run(&s->net, HD_MS);
-}
-
 static void comes_back_with(struct scene *s, uint16_t rank, uint32_t has, uint64_t making) {
 	struct hd_message m = registration(s->workers[rank], WORKERS);
 
@@ -336,124 +325,6 @@ static void test_cut_off_without_a_sum(void **state) {
 	net_close(&s.net);
 }
 
-/* A sum of an earlier controller's making, of which this one hears only now. */
-static void reports_sum(struct scene *s, uint16_t rank, uint32_t round) {
-	struct hd_message m = {.kind = HD_MSG_REPORT};
-
-	m.report.job = s->net.controller->jobs[0]->id;
-	m.report.worker = rank;
-	m.report.round = round;
-	m.report.direction = HD_REDUCE;
-	m.report.attempt = 1;
-	m.report.token = UINT64_C(1) << 48;
-	m.report.outcome = HD_OUTCOME_APPLIED;
-	say(s->workers[rank], m);
-	net_run(&s->net, HD_MS);
-}
-
-/* Two of three workers, of which one gets its first sum under a new controller. */
-static void open_restarted(struct scene *s, const struct net_config *config) {
-	memset(s, 0, sizeof *s);
-	net_open(&s->net, config);
-	for (uint16_t i = 0; i < 2; i++)
-		s->workers[i] = worker(&s->net, i, WORKERS);
-	s->aggregators[0] = aggregator(&s->net, "h1", 100 * MB);
-}
-
-/* A sum that is reported to a new controller is not made again: not for who asked before, nor for who asks after, be
- * it registered already or back only then. */
-static void test_sum_of_the_last_life(void **state) {
-	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
-
-	(void)state;
-	for (int asked = 0; asked < 2; asked++) {
-		struct scene s;
-
-		open_restarted(&s, &config);
-		if (asked)
-			ask(&s, 1, 4, 2);
-		reports_sum(&s, 0, 4);
-		assert_int_equal(drops(&s, 1, HD_REASON_LATE), asked);
-		s.workers[2] = worker(&s.net, 2, WORKERS);
-		ask(&s, 2, 4, 1);
-		assert_int_equal(drops(&s, 2, HD_REASON_LATE), 1);
-		ask(&s, 1, 4, 3);
-		assert_int_equal(drops(&s, 1, HD_REASON_LATE), 1 + asked);
-		for (uint16_t i = 0; i < WORKERS; i++)
-			ask_next(&s, i, 5);
-		net_run(&s.net, HD_SILENCE_US * HD_US); /* one that has the sum might come back */
-		for (uint16_t i = 0; i < WORKERS; i++) {
-			assert_int_equal(told(&s, i)->round, 5);
-			assert_int_equal(told(&s, i)->workers, WORKERS);
-		}
-		net_close(&s.net);
-	}
-}
-
-/* Nor is a worker waited for that is gone for good, when the others' first sum is reported after they registered. */
-static void test_first_sum_after_a_restart(void **state) {
-	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
-	struct scene s;
-
-	(void)state;
-	open_restarted(&s, &config);
-	reports_sum(&s, 0, 1);
-	reports_sum(&s, 1, 1);
-	ask_next(&s, 0, 2);
-	ask_next(&s, 1, 2);
-	assert_null(told(&s, 0));
-	net_run(&s.net, (hd_ns)3 * HD_LEASE_US * HD_US);
-	assert_non_null(told(&s, 0));
-	assert_int_equal(told(&s, 0)->round, 2);
-	assert_int_equal(told(&s, 0)->workers, 2);
-	net_close(&s.net);
-}
-
-/* Its newest sum, of three workers, is that of this round. */
-static struct peer *comes_with(struct net *net, uint16_t rank, uint32_t round) {
-	struct peer *peer = net_peer(net, HD_ROLE_WORKER, "h1");
-	struct hd_message m;
-
-	peer->worker = rank;
-	(void)snprintf(peer->tenant, sizeof peer->tenant, "t");
-	(void)snprintf(peer->job, sizeof peer->job, "j");
-	m = registration(peer, 3);
-	m.register_.reduce_round = round;
-	m.register_.making = UINT64_C(1) << 48 | round;
-	say(peer, m);
-	net_run(net, HD_MS);
-	return peer;
-}
-
-/* Two of three are back under a new controller, and a newcomer makes three: the third may have the sum of the round
- * that they ask for, which is not made anew before it had time to come back. */
-static void test_newcomer_before_a_member(void **state) {
-	const struct net_config config = {.epoch = 2, .initial_bps = 80e6};
-
-	(void)state;
-	for (int back = 0; back < 2; back++) {
-		struct scene s;
-
-		memset(&s, 0, sizeof s);
-		net_open(&s.net, &config);
-		s.aggregators[0] = aggregator(&s.net, "h9", 100 * MB);
-		s.workers[0] = comes_with(&s.net, 0, 11);
-		s.workers[1] = comes_with(&s.net, 1, 11);
-		s.workers[2] = worker(&s.net, 2, 0);
-		for (uint16_t i = 0; i < WORKERS; i++)
-			ask_next(&s, i, 12);
-		assert_null(told(&s, 0));
-		if (back)
-			(void)comes_with(&s.net, 3, 12);
-		net_run(&s.net, HD_SILENCE_US * HD_US);
-		for (uint16_t i = 0; i < WORKERS; i++) {
-			assert_int_equal(told(&s, i) != NULL, !back);
-			assert_int_equal(drops(&s, i, HD_REASON_LATE), back);
-		}
-		net_close(&s.net);
-	}
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_memory),
@@ -464,9 +335,6 @@ int main(void) {
 		cmocka_unit_test(test_two_cut_off),
 		cmocka_unit_test(test_withdrew_while_cut_off),
 		cmocka_unit_test(test_later_round_first),
-		cmocka_unit_test(test_sum_of_the_last_life),
-		cmocka_unit_test(test_first_sum_after_a_restart),
-		cmocka_unit_test(test_newcomer_before_a_member),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
