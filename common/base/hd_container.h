@@ -3,12 +3,11 @@
 #define HD_CONTAINER_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 /* The object of this type whose member the pointer points to: a timer's owner, what a handle stands for. A pointer of
  * another type does not compile. */
-#define hd_container_of(pointer, type, member)                                                                 \
-	((type *)((uintptr_t)(pointer)-offsetof(type, member) + 0 * sizeof((pointer) == &((type *)0)->member)) \
-	)
+#define hd_container_of(pointer, type, member)                                                     \
+	((type *)(void *)((char *)(pointer)-offsetof(type, member)                                 \
+			  + 0 * sizeof((pointer) == &((type *)0)->member)))
 
 #endif

@@ -288,7 +288,7 @@ static void plan_dropped_apart(struct run *run) {
  * old checkpoint, and drops what the replica has. */
 static void test_dropped_apart(void **state) {
 	(void)state;
-	assert_true(go_two(HD_SYNC_NONE, 8 * SEEDS, plan_dropped_apart).doubled > 0);
+	assert_true(go_two(HD_SYNC_NONE, UINT64_C(8) * SEEDS, plan_dropped_apart).doubled > 0);
 }
 
 static void plan_goes_on(struct run *run) {
