@@ -4,7 +4,8 @@
  *
  *   heddle_enter() --> core ... hd_assert() false --> on_failed() --longjmp--> heddle_enter(): the handle has failed
  *
- * The core is left as it is, and is never entered again: nobody knows what of it holds.
+ * The core is left as it is, and is never entered again: nobody knows what of it holds. What it sent during the call is
+ * still the driver's, and refers to its payload: tickets end when the driver has flushed (heddle_drive.c).
  */
 #include "hd_assert.h"
 #include "heddle_private.h"
@@ -41,16 +42,12 @@ static void on_failed(void *arg, const char *condition, const char *file, int li
 	longjmp(guard->out, 1);
 }
 
-/* What it was to send or receive into is the caller's again. */
 static void die(struct heddle *fabric, const char *words) {
-	fabric->core = HEDDLE_CORE_DEAD;
+	fabric->core = HEDDLE_CORE_FAILED;
 	if (fabric->log)
 		fabric->log(fabric->log_arg, HEDDLE_LOG_ERROR, words);
 	pthread_mutex_lock(&fabric->lock);
-	fabric->error = -EIO;
 	(void)snprintf(fabric->error_text, sizeof fabric->error_text, "%s", words);
-	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
-	heddle_count_end(fabric);
 	pthread_mutex_unlock(&fabric->lock);
 }
 
@@ -59,7 +56,7 @@ int heddle_enter(struct heddle *fabric, heddle_core_call *call, const struct hed
 	struct hd_assert_hook before;
 	int rc;
 
-	if (fabric->core == HEDDLE_CORE_DEAD)
+	if (fabric->core >= HEDDLE_CORE_FAILED)
 		return -EIO;
 	before = hd_assert_set((struct hd_assert_hook){on_failed, &guard});
 	if (setjmp(guard.out) != 0) {

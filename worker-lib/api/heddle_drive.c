@@ -23,6 +23,14 @@ static void look_at_core(struct heddle *fabric) {
 	);
 }
 
+/* With the lock held, and nothing in the driver any more: what the core was to send or receive into is the caller's. */
+static void bury_core(struct heddle *fabric) {
+	fabric->core = HEDDLE_CORE_DEAD;
+	fabric->error = -EIO;
+	heddle_end_tickets(fabric, HEDDLE_REASON_CLOSED);
+	heddle_count_end(fabric);
+}
+
 /* One round of the driver, without the lock; then what others want to know. */
 static void drive(struct heddle *fabric, hd_ns until) {
 	struct hd_node node = {&heddle_core_ops, fabric};
@@ -32,7 +40,9 @@ static void drive(struct heddle *fabric, hd_ns until) {
 	if (fabric->core == HEDDLE_CORE_ALIVE)
 		rc = hd_driver_step(fabric->driver, node, until);
 	pthread_mutex_lock(&fabric->lock);
-	if (fabric->core != HEDDLE_CORE_DEAD)
+	if (fabric->core == HEDDLE_CORE_FAILED)
+		bury_core(fabric);
+	else if (fabric->core != HEDDLE_CORE_DEAD)
 		look_at_core(fabric);
 	if (rc < 0 && fabric->error == 0) {
 		fabric->error = rc;

@@ -26,7 +26,8 @@
 enum heddle_core_state {
 	HEDDLE_CORE_ALIVE,
 	HEDDLE_CORE_ENDED, /* it has left, and every ticket has ended */
-	HEDDLE_CORE_DEAD /* an assertion failed in it: it is never entered again */
+	HEDDLE_CORE_FAILED, /* an assertion failed in it: it is never entered again */
+	HEDDLE_CORE_DEAD /* and every ticket has ended */
 };
 
 struct heddle_spec {

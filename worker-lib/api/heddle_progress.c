@@ -225,8 +225,8 @@ run_command(struct heddle *fabric, struct heddle_ticket *ticket, hd_ns now, stru
 		pthread_mutex_unlock(&fabric->lock);
 		rc = heddle_enter(fabric, in_begin, &turn);
 		pthread_mutex_lock(&fabric->lock);
-		if (fabric->core == HEDDLE_CORE_DEAD)
-			return false; /* the ticket is gone */
+		if (fabric->core >= HEDDLE_CORE_FAILED)
+			return false; /* it ends with all others */
 		if (rc == -EAGAIN || rc == -ENOBUFS) {
 			ticket->in_core = false;
 			return false;

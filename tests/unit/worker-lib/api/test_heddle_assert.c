@@ -5,6 +5,7 @@
 #include "worker_ask.h"
 #include "worker_session.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +25,11 @@
 
 /* Faults of a programmer, as the core meets them in a call and in a tick. */
 static atomic_bool fault_in_ask, fault_in_tick;
+/* Where the failing tick sends bytes of a ticket to; port 0: nowhere. */
+static struct hd_addr witness_addr;
+static int witness_fd;
+static bool sent_first; /* before the tickets ended */
+static float lent[VALUES];
 
 void __real_worker_ask(
 	struct hd_worker *worker,
@@ -36,6 +43,8 @@ void __wrap_worker_ask(
 );
 void __real_worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx);
 void __wrap_worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx);
+void __real_heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
+void __wrap_heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason);
 
 void __wrap_worker_ask(
 	struct hd_worker *worker,
@@ -47,8 +56,18 @@ void __wrap_worker_ask(
 }
 
 void __wrap_worker_members_tick(struct hd_worker *worker, const struct worker_context *ctx) {
+	if (fault_in_tick && witness_addr.port != 0)
+		ctx->sink->send(ctx->sink, witness_addr, "head", 4, lent, sizeof lent);
 	hd_assert(!fault_in_tick);
 	__real_worker_members_tick(worker, ctx);
+}
+
+void __wrap_heddle_end_tickets(struct heddle *fabric, enum heddle_reason reason) {
+	char bytes[4 + sizeof lent];
+
+	if (witness_addr.port != 0 && !sent_first)
+		sent_first = recv(witness_fd, bytes, sizeof bytes, MSG_DONTWAIT) == sizeof bytes;
+	__real_heddle_end_tickets(fabric, reason);
 }
 
 struct fixture {
@@ -181,6 +200,39 @@ static void test_manual_tick(void **state) {
 	heddle_ticket_free(ticket);
 }
 
+static void open_witness(void) {
+	struct sockaddr_in name
+		= {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t bytes = sizeof name;
+
+	witness_fd = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_true(witness_fd >= 0);
+	assert_int_equal(bind(witness_fd, (struct sockaddr *)&name, bytes), 0);
+	assert_int_equal(getsockname(witness_fd, (struct sockaddr *)&name, &bytes), 0);
+	witness_addr = (struct hd_addr){INADDR_LOOPBACK, ntohs(name.sin_port)};
+}
+
+/* What was sent before the core failed refers to its ticket's bytes: they are given back when it has left. */
+static void test_sent_before(void **state) {
+	struct fixture *fixture = *state;
+	struct heddle *fabric = open_one(fixture, true);
+	struct heddle_ticket *ticket;
+
+	assert_int_equal(heddle_pull_start(fabric, lent, NULL, &ticket), 0);
+	assert_int_equal(heddle_progress(fabric, 20), 0);
+	open_witness();
+	fault_in_tick = true;
+	for (int i = 0; i < 1000 && heddle_ticket_test(ticket, NULL) == 0; i++)
+		(void)heddle_progress(fabric, 10);
+	fault_in_tick = false;
+	assert_int_equal(heddle_ticket_test(ticket, NULL), 1);
+	assert_true(sent_first);
+	heddle_ticket_free(ticket);
+	expect_failed(fixture, fabric, "!fault_in_tick");
+	witness_addr.port = 0;
+	(void)close(witness_fd);
+}
+
 /* In a program of ours, and in threads of the user's, it is an assertion as any other. */
 static void test_without_hook(void **state) {
 	pid_t child = fork();
@@ -201,6 +253,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_call, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_manual_tick, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sent_before, setup, teardown),
 		cmocka_unit_test(test_without_hook),
 	};
 
