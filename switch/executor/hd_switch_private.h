@@ -101,7 +101,7 @@ struct hd_switch_core {
 	struct switch_lease *leases[HD_SWITCH_LEASES_MAX]; /* owned */
 	uint64_t memory_bytes, memory_used;
 
-	struct hd_switch_table macs; /* switch_mac_key() -> port:16, microseconds:48 */
+	struct hd_switch_table macs; /* MAC address -> port:16, microseconds:48 */
 	size_t macs_set, macs_learned;
 	uint64_t now_us, age_us; /* age 0: nothing is learned */
 

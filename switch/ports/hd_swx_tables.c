@@ -130,7 +130,7 @@ static bool write_key(const struct hd_spec_table *table, const struct entry *ent
 	       ) < SWX_ENTRY_BYTES;
 }
 
-/* Prepares a change, for swx_commit(). */
+/* Prepares a change, for commit(). */
 static int change(struct swx *swx, const struct entry *entry, char *error, size_t error_bytes) {
 	const struct hd_spec_table *table = find_table(swx, entry->table);
 	struct rte_swx_table_entry *made = NULL;

@@ -22,7 +22,7 @@
 #define CTL_REPLICA_SUMS_MAX                                                                       \
 	4 /* on their way to a replica: what it is further behind, a state brings; */
 #define CTL_REPLICA_STREAMS_MAX                                                                    \
-	12 /* by a switch: in step with the server, and nobody keeps a sum; it takes 16 (HD_MIRROR_SUMS_MAX) */
+	12 /* by a switch: in step with the server, and nobody keeps a sum; it takes 16 (REP_SUMS_MAX) */
 #define CTL_REPLICA_SHARE                                                                          \
 	0.25 /* of the way's estimate, at least, for what training goes on beside */
 

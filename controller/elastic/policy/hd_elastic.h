@@ -4,7 +4,7 @@
  * the target go what depends on it, so that all of it changes at once: the N of N-sync, tau_max, and the factor on
  * updates. Pure: time and every observation come in as arguments.
  *
- *     set("policy=growth n=2 eta=1.01")  -->  one row of hd_elastic_policies[], its parameters, its state
+ *     set("policy=growth n=2 eta=1.01")  -->  one row of policies[], its parameters, its state
  *     observe(now, step, loss, workers...)    kept by us: what was spent; and handed to the policy
  *     decide(now, workers)               -->  n_target in n_min..n_max, and a reason in words
  *     shape(job, workers)                -->  N, tau_max and scale for that many workers
