@@ -16,7 +16,8 @@ IO_HEADERS = re.compile(r"^(sys/(socket|epoll|eventfd|timerfd|mman|time|random|s
 INCLUDE = re.compile(r"\s*#\s*include\s+<([^>]+)>")
 # Words that mean nothing else: naming one is enough, a pointer to it included.
 IO_NAMES = r"clock_gettime|gettimeofday|getenv|secure_getenv|fopen|rand|rand_r|[dlm]rand48|getrandom|getentropy" \
-    r"|arc4random\w*|randombytes_\w+|pthread_\w+|usleep|nanosleep|setsockopt|epoll_\w+"
+    r"|arc4random\w*|randombytes_\w+|pthread_\w+|usleep|nanosleep|setsockopt|epoll_\w+" \
+    r"|__rdtscp?|_rdrand\w+|_rdseed\w+|__builtin_ia32_rd(?:tsc|rand|seed)\w*|__builtin_readcyclecounter"
 # Words that a field or a variable has as well: a call, or a value that is handed on.
 IO_WORDS = r"time|clock|open|creat|read|write|socket|random|srand|srandom|poll|select|sleep|kill|fork|exit|connect" \
     r"|recv\w*|send|sendto|sendm?msg"

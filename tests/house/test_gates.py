@@ -151,6 +151,8 @@ CORES = {"server": ("aggregator", "srv_*.c", "hd_server*.c"), "replica": ("aggre
          "filter": ("worker-lib", "*_filter.c"), "common": ("common", "hd_send.c")}
 PLANTED = {"return rand();": "int planted(void);\nint planted(void) {\n\treturn rand();\n}\n",
            "a pointer to rand": "extern int (*planted)(void);\nint (*planted)(void) = rand;\n",
+           "a processor's clock": "unsigned long planted(void);\nunsigned long planted(void) {\n"
+                                  "\treturn __builtin_ia32_rdtsc();\n}\n",
            "a cast clock": "long planted(void);\nlong planted(void) {\n\treturn (long)time(0);\n}\n"}
 DECLARED = "extern int rand(void);\nextern long time(long *);\n"
 SUBJECTS = {"controller: cut the circle of slots": "", "tests, docs: Ctrl-C ends a watch": "", "docs: LEAF's data": "",
