@@ -477,7 +477,7 @@ struct heddle_members {
 	uint64_t change; /* another number for each different set, growing; 0: nothing said yet */
 	uint32_t count;
 	uint16_t rank[HEDDLE_WORKERS_MAX]; /* `count` of them, ascending */
-	/* Of the same change (heddlectl elastic): workers that there should be, 0: nobody says; N of HEDDLE_SYNC_N and the
+	/* Of the same change (heddlectl elastic): workers that there should be, 0: nobody says; N of HEDDLE_N_SYNC and the
 	 * bound on delays now, 0: the job's; factor on updates, which the caller is to multiply them by, 1: none. */
 	uint32_t target, sync_count, tau_max;
 	float scale;
