@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packet trains: what a link carries that no transfer has said anything about lately.
+ * Probes (packet trains): what a link carries that no transfer has said anything about lately.
  *
  *   node --link--> ... --> partner      a link of a registered node's, idle, not proven for 2 s (without a
  *                                       monitor: not used for 3 s); the partner
  *        is another node whose own link is idle, and best of a few known to be wide
  *
  * So a hub that is always busy keeps nobody's link from being measured. A trunk between switches has nobody to
- * probe it: partners behind one that is due are chosen first (hd_view_train.c says what that tells). A link gets at
- * most 1 % of what it is believed to carry in trains.
+ * probe it: partners behind one that is due are chosen first (hd_view_probe.c says what that tells). A link gets at
+ * most 1 % of what it is believed to carry in probes.
  */
 #include "ctl_base.h"
 #include "ctl_estimate.h"
@@ -22,25 +22,25 @@
 #define PROBE_REST_NS                                                                              \
 	(2 * HD_SECOND) /* a link that was proven or probed within this is left alone */
 #define PROBE_AGAIN_NS                                                                             \
-	(300 * HD_MS) /* after a train that says something new: before the second one */
-#define PROBE_PATIENCE_NS (500 * HD_MS) /* a train that is not reported by then is lost */
-#define PROBE_A_LOOK 4 /* trains at most */
+	(300 * HD_MS) /* after a probe that says something new: before the second one */
+#define PROBE_PATIENCE_NS (500 * HD_MS) /* a probe that is not reported by then is lost */
+#define PROBE_A_LOOK 4 /* probes at most */
 #define PROBE_RECENT_NS (6 * HD_SECOND) /* a partner that was proven within this ... */
 #define PROBE_DOUBT 0.25 /* ... counts so many times as much as another */
 #define PROBE_TRUNK_FIRST 4 /* so much better is one behind a trunk that is due */
 #define PROBE_PARTNERS 16 /* that are weighed for one link */
 #define PROBE_MOMENTS 4 /* fewer arrivals say that the way is fast, or the receiver slept */
 #define PROBE_SHORT_NS (200 * HD_US)
-#define PROBE_OTHERS 0.05 /* others' share of a link beside which a train measures too little */
-/* A train that came in one piece: the link may well carry so much more. */
+#define PROBE_OTHERS 0.05 /* others' share of a link beside which a probe measures too little */
+/* A probe that came in one piece: the link may well carry so much more. */
 #define PROBE_TRY 1.25
 
-#define TRAIN_BITS (8.0 * HD_PROBE_PACKETS * HD_PROBE_FRAME_BYTES)
+#define PROBE_BITS (8.0 * HD_PROBE_PACKETS * HD_PROBE_FRAME_BYTES)
 
-/* How long a link rests after a train, for its load's sake. */
+/* How long a link rests after a probe, for its load's sake. */
 static hd_ns load_rest(const struct hd_controller *c, uint32_t link) {
 	return (hd_ns
-	)(TRAIN_BITS * 1e9 / (c->probe_load * hd_view_estimate(c->view, link).capacity_bps));
+	)(PROBE_BITS * 1e9 / (c->probe_load * hd_view_estimate(c->view, link).capacity_bps));
 }
 
 /* A burst takes more of a link that others use than a transfer gets: where no monitor tells of others, and
@@ -159,7 +159,7 @@ static void start_probe(
 		c->counters.probes++;
 }
 
-/* Whether the way leads over a trunk of which nobody has told lately: only trains that happen to cross it do. */
+/* Whether the way leads over a trunk of which nobody has told lately: only probes that happen to cross it do. */
 static bool is_trunk_due(const struct hd_controller *c, const struct ctl_probe *plan) {
 	for (int i = 1; i + 1 < plan->path_count; i++)
 		if (is_stale(c, plan->path[i], true))
@@ -168,7 +168,7 @@ static bool is_trunk_due(const struct hd_controller *c, const struct ctl_probe *
 }
 
 /* How good a partner is for probing a link: 0 when the way is in use. A way over a trunk that is due goes first, but
- * not while it is open whether the link itself is slow. After a train that was too slow, another
+ * not while it is open whether the link itself is slow. After a probe that was too slow, another
  * partner than before tells more, unless that one is known to be wide. */
 static double partner_worth(
 	const struct hd_controller *c,
@@ -186,7 +186,7 @@ static double partner_worth(
 	return rest_bps(c, plan->path, plan->path_count, plan->target) * (again ? 0.5 : 1);
 }
 
-/* Probes one link of a node's, with the best of a few partners. Returns the trains sent, 0 or 1. */
+/* Probes one link of a node's, with the best of a few partners. Returns the probes sent, 0 or 1. */
 static uint32_t probe_link(
 	struct hd_controller *c,
 	struct ctl_node *node,
@@ -221,7 +221,7 @@ static uint32_t probe_link(
 	return 1;
 }
 
-/* Both links of one node. Returns how many trains left. */
+/* Both links of one node. Returns how many probes left. */
 static uint32_t probe_node(struct hd_controller *c, struct ctl_node *node, struct hd_sink *sink) {
 	uint32_t away, towards, sent = 0;
 
@@ -269,28 +269,27 @@ static bool among_others(const struct hd_controller *c, const struct ctl_probe *
 
 void ctl_probed(struct hd_controller *c, struct ctl_node *node, const struct hd_msg_probed *m) {
 	struct ctl_probe *probe = find_probe(c, m->token);
-	struct hd_view_train train = {.at = c->now};
+	struct hd_view_probe seen = {.at = c->now};
 
 	if (!probe || probe->receiver != node->session || m->packets > HD_PROBE_PACKETS) {
 		c->counters.hostile_owner++;
 		return;
 	}
 	c->counters.probed++;
-	train.path = probe->path;
-	train.path_count = probe->path_count;
-	train.target = probe->target;
-	train.hub = probe->hub;
+	seen.path = probe->path;
+	seen.path_count = probe->path_count;
+	seen.target = probe->target;
+	seen.hub = probe->hub;
 	/* It came faster than can be told. */
-	train.rate_bps
+	seen.rate_bps
 		= fmin(PROBE_TRY * hd_view_estimate(c->view, probe->target).capacity_bps,
-		       TRAIN_BITS * CTL_PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
+		       PROBE_BITS * CTL_PAYLOAD_SHARE * 1e9 / (double)PROBE_SHORT_NS);
 	if (m->duration_ns >= PROBE_SHORT_NS && m->moments >= PROBE_MOMENTS) {
-		train.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9 / (double)m->duration_ns
+		seen.rate_bps = m->packets * HD_PROBE_FRAME_BYTES * 8e9 / (double)m->duration_ns
 			* CTL_PAYLOAD_SHARE;
-		train.exact = !among_others(c, probe);
+		seen.exact = !among_others(c, probe);
 	}
 	if (c->now < probe->sent + PROBE_PATIENCE_NS)
-		c->scratch.link_probe[probe->target].again
-			= (uint8_t)hd_view_train(c->view, &train);
+		c->scratch.link_probe[probe->target].again = (uint8_t)hd_view_probe(c->view, &seen);
 	probe->token = 0;
 }

@@ -69,7 +69,7 @@ struct hd_view_load {
 };
 
 /* A packet train over an idle path: what its narrowest link carries. */
-struct hd_view_train {
+struct hd_view_probe {
 	hd_ns at;
 	double rate_bps;
 	bool exact; /* false: it carried at least this much */
@@ -88,10 +88,10 @@ struct hd_estimate hd_view_estimate(const struct hd_view *view, uint32_t link);
 
 enum hd_view_word {
 	HD_VIEW_SETTLED,
-	HD_VIEW_LOWER /* less than what is known: the next train, better over another way, decides */
+	HD_VIEW_LOWER /* less than what is known: the next probe, better over another way, decides */
 };
-enum hd_view_word hd_view_train(struct hd_view *view, const struct hd_view_train *train);
-/* When a link was last seen to be the limit of something, or a train measured it; 0: never. */
+enum hd_view_word hd_view_probe(struct hd_view *view, const struct hd_view_probe *probe);
+/* When a link was last seen to be the limit of something, or a probe measured it; 0: never. */
 hd_ns hd_view_proven(const struct hd_view *view, uint32_t link);
 
 /* Takes a monitor's report; an older one than the newest, or nonsense, is ignored. */

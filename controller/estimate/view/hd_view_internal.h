@@ -18,7 +18,7 @@ struct hd_view_loads *hd_view_loads(struct hd_view *view, uint32_t link, bool ma
 double hd_view_total_bps(const struct hd_view *view, uint32_t link, hd_ns from, hd_ns to);
 /* The link has carried this much: an estimate below it rises. */
 void hd_view_carried(struct hd_view *view, uint32_t link, double bps, hd_ns at);
-/* What the last trains that crossed a link had, and which link of their way was the narrowest beside it. */
+/* What the last probes that crossed a link had, and which link of their way was the narrowest beside it. */
 #define HD_VIEW_PASSAGES 3
 struct hd_view_passage {
 	hd_ns at;

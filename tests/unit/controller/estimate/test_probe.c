@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packet trains: both ends, and what the view makes of them. */
+/* Probes: both ends, and what the view makes of them. */
 #include "hd_probe.h"
 #include "hd_view.h"
 #include "hd_wire.h"
@@ -52,7 +52,7 @@ static const struct hd_msg_probe go
 	   .packets = HD_PROBE_PACKETS};
 static const struct hd_msg_probe expect_it = {.token = TOKEN, .packets = HD_PROBE_PACKETS};
 
-static struct kept sent_train(void) {
+static struct kept sent_probe(void) {
 	struct kept kept = {.sink.send = keep_packet};
 	struct hd_probes trains = PROBES;
 
@@ -76,7 +76,7 @@ arrives(struct hd_probes *trains,
 
 /* What a shaper's bucket lets through at once is skipped; then one packet every 120 us. */
 static void measures_spacing(void **state) {
-	const struct kept kept = sent_train();
+	const struct kept kept = sent_probe();
 	struct hd_probes trains = PROBES;
 	struct hd_msg_probed probed = {0};
 	hd_ns at = HD_SECOND;
@@ -103,7 +103,7 @@ static void measures_spacing(void **state) {
 
 /* A receiver that slept finds all of it at one moment, and says so. */
 static void found_at_once(void **state) {
-	const struct kept kept = sent_train();
+	const struct kept kept = sent_probe();
 	struct hd_probes trains = PROBES;
 	struct hd_msg_probed probed = {0};
 	bool ended = false;
@@ -119,7 +119,7 @@ static void found_at_once(void **state) {
 }
 
 static void losses_and_strangers(void **state) {
-	struct kept kept = sent_train();
+	struct kept kept = sent_probe();
 	struct hd_probes trains = PROBES;
 	struct hd_msg_probed probed = {0};
 	struct hd_packet cut
@@ -145,7 +145,7 @@ static void losses_and_strangers(void **state) {
 
 /* Who sees the token says nothing of the link: any bit that differs, another key, and a token that is not sealed. */
 static void forged(void **state) {
-	struct kept kept = sent_train();
+	struct kept kept = sent_probe();
 	struct hd_probes trains = PROBES, unsealed = PROBES;
 	struct hd_msg_probed probed = {0};
 	struct hd_msg_probe open = expect_it;
@@ -201,9 +201,9 @@ static enum hd_view_word
 train(struct hd_view *view, hd_ns at, uint32_t target, uint32_t other, double mbps) {
 	const uint32_t path[2] = {target, other};
 
-	return hd_view_train(
+	return hd_view_probe(
 		view,
-		&(struct hd_view_train){
+		&(struct hd_view_probe){
 			.at = at,
 			.rate_bps = mbps * MBIT,
 			.exact = true,
@@ -236,9 +236,9 @@ static void raises_at_once(void **state) {
 	assert_true(hd_view_proven(view, 0) == 2 * HD_SECOND);
 	/* One that only says "at least" raises, and proves nothing. */
 	const uint32_t path[1] = {0};
-	hd_view_train(
+	hd_view_probe(
 		view,
-		&(struct hd_view_train
+		&(struct hd_view_probe
 		){.at = 3 * HD_SECOND, .rate_bps = 250 * MBIT, .path_count = 1, .path = path}
 	);
 	assert_estimate(view, 0, 250);
@@ -274,9 +274,9 @@ static void who_is_slow(void **state) {
 static void cross(struct hd_view *view, hd_ns at, uint32_t towards, double mbps) {
 	const uint32_t path[3] = {0, 5, towards};
 
-	hd_view_train(
+	hd_view_probe(
 		view,
-		&(struct hd_view_train){
+		&(struct hd_view_probe){
 			.at = at,
 			.rate_bps = mbps * MBIT,
 			.exact = true,
