@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 
+import faults
 import seeds
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -290,6 +291,8 @@ def main():
     parser.add_argument("suite", nargs="*", help=f"{' '.join(SUITES)} (default: all but bench)")
     if sys.argv[1:2] == ["seeds"]:
         return run_seeds(sys.argv[2:])
+    if sys.argv[1:2] == ["faults"]:
+        return faults.main(sys.argv[2:])
     wanted = parser.parse_args().suite or DEFAULT
     unknown = [s for s in wanted if s not in SUITES]
     if unknown:

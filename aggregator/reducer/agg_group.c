@@ -7,6 +7,7 @@
  */
 #include "agg_group.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- telling ---------------------------------------------------------------------------------- */
@@ -52,6 +53,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 		agg_input_drop(aggregator, &group->inputs[i]);
 	for (uint32_t i = 0; i < group->output_count; i++)
 		agg_output_drop(aggregator, &group->outputs[i]);
+	assert(aggregator->transfer_count >= group->input_count + group->output_count);
 	aggregator->transfer_count -= group->input_count + group->output_count;
 	if (group->touched)
 		TAILQ_REMOVE(&aggregator->touched_groups, group, touched_link);
@@ -62,6 +64,7 @@ void agg_group_destroy(struct hd_aggregator *aggregator, struct agg_group *group
 	hd_reduce_destroy(group->reduce);
 	agg_buffer_put(aggregator, group->buffer);
 	agg_memory_give(aggregator, group);
+	assert(group->job->groups > 0);
 	group->job->groups--;
 	agg_job_put(aggregator, group->job);
 	aggregator->stats.groups_open--;
@@ -151,6 +154,7 @@ static void group_delivered(struct agg_turn *turn, struct agg_group *group) {
 }
 
 bool agg_group_consider(struct agg_turn *turn, struct agg_group *group) {
+	assert(group->delivered + group->lost <= group->output_count);
 	if (group->doomed || group->lost == group->output_count) {
 		agg_group_fail(turn, group, group->lost_reason, NULL);
 		return true;

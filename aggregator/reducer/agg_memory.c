@@ -14,6 +14,8 @@
  */
 #include "agg_group.h"
 
+#include <assert.h>
+
 struct agg_job *agg_job_get(struct hd_aggregator *aggregator, uint32_t id) {
 	struct agg_job *job;
 
@@ -78,6 +80,8 @@ void agg_memory_take(struct hd_aggregator *aggregator, struct agg_group *group) 
 }
 
 void agg_memory_give(struct hd_aggregator *aggregator, struct agg_group *group) {
+	assert(group->job->used >= group->charged && aggregator->summed >= group->charged);
+	assert(aggregator->early >= group->early);
 	aggregator->summed -= group->charged;
 	aggregator->early -= group->early;
 	group->job->used -= group->charged;

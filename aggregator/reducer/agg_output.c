@@ -153,6 +153,7 @@ static int output_open(struct agg_turn *turn, struct agg_output *out) {
 		config.segments.item[0]
 			= (struct hd_segment){out->start, out->is.rate_bps, group->bytes};
 	}
+	assert(out->send == NULL);
 	rc = hd_send_create(&config, turn->now, &out->send);
 	if (rc < 0) {
 		out->send = NULL;

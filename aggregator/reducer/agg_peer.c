@@ -6,6 +6,8 @@
  */
 #include "agg_core.h"
 
+#include <assert.h>
+
 static void take_addr(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	struct agg_peer *older = agg_peer_at(aggregator, peer->addr);
 
@@ -44,6 +46,7 @@ void agg_peer_forget(struct hd_aggregator *aggregator, struct agg_peer *peer) {
 	}
 	if (job) {
 		peer->job = NULL;
+		assert(job->peers > 0);
 		job->peers--;
 		agg_job_put(aggregator, job);
 	}

@@ -38,6 +38,7 @@ struct rep_link *rep_link_get(struct srv_turn *turn, struct hd_addr addr) {
 
 /* Without a turn (at the server's end) the endpoint closes the session by itself. */
 void rep_link_put(struct hd_server *server, struct srv_turn *turn, struct rep_link *link) {
+	assert(link->users > 0);
 	if (--link->users > 0)
 		return;
 	TAILQ_REMOVE(&server->links, link, link);

@@ -96,6 +96,7 @@ static void incoming_unlink(struct hd_server *server, struct srv_incoming *in) {
 void srv_incoming_destroy(struct hd_server *server, struct srv_incoming *in) {
 	struct srv_incoming *successor;
 
+	assert(in->job->apply.in != in);
 	while ((successor = LIST_FIRST(&in->successors))) {
 		LIST_REMOVE(successor, successor_link);
 		successor->predecessor = NULL;

@@ -7,17 +7,20 @@
 #include "srv_replica.h"
 #include "srv_step.h"
 
+#include <assert.h>
+
 void srv_job_destroy(struct hd_server *server, struct srv_job *job) {
 	struct srv_outgoing *out;
 	struct srv_incoming *in;
 
+	srv_apply_fini(server, job); /* first: it reads an update that goes with the job */
 	rep_ops.forget(server, job);
 	while ((out = TAILQ_FIRST(&job->pulls)))
 		srv_outgoing_destroy(server, out);
 	while ((in = TAILQ_FIRST(&job->open)))
 		srv_incoming_destroy(server, in);
+	assert(job->open_count == 0 && job->pull_count == 0 && TAILQ_EMPTY(&job->queue));
 	srv_checkpoint_fini(server, job);
-	srv_apply_fini(server, job);
 	srv_step_fini(server, job);
 	srv_rounds_fini(job);
 	for (uint32_t i = 0; i < 2; i++)

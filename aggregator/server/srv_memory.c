@@ -141,4 +141,5 @@ void srv_memory_fini(struct hd_server *server, struct srv_job *job) {
 		job->pool = idle->next;
 		buffer_free(server, job, idle);
 	}
+	assert(job->buffer_count == 0); /* all were given back */
 }

@@ -138,6 +138,7 @@ void srv_pull_end(struct srv_turn *turn, struct srv_outgoing *out, enum hd_reaso
 	struct hd_server_stats *stats = &turn->server->stats;
 	struct srv_outgoing *successor;
 
+	assert(reason != HD_REASON_NONE || out->state >= SRV_OUTGOING_SENDING);
 	if (reason == HD_REASON_NONE) {
 		stats->pulls_delivered++;
 		out->job->report.pulls++;
@@ -475,7 +476,6 @@ static size_t pull_poll(struct srv_turn *turn, struct srv_outgoing *out) {
 
 	srv_snapshot_round(out->job, out->snapshot, out->grant.dtype, reach);
 	sent = hd_send_poll(out->send, turn->now, SRV_POLL_PACKETS, turn->sink);
-
 	if (sent > 0 && !out->started) {
 		out->started = true;
 		pull_event(turn, out, HD_EVENT_SEND_START, HD_REASON_NONE);

@@ -2,6 +2,7 @@
 /* The bottom of the server: tokens, sessions by address, what is sent, events. It knows nothing above. */
 #include "srv_job.h"
 
+#include <assert.h>
 #include <errno.h>
 
 /* --- tokens ----------------------------------------------------------------------------------- */
@@ -30,6 +31,7 @@ int srv_handle_add(struct hd_server *server, struct srv_handle *handle) {
 
 void srv_handle_remove(struct hd_server *server, struct srv_handle *handle) {
 	HASH_DELETE(hh, server->handles, handle);
+	assert(handle->kind == SRV_HANDLE_TOMBSTONE || server->transfer_count > 0);
 	server->transfer_count -= handle->kind != SRV_HANDLE_TOMBSTONE ? 1 : 0;
 }
 

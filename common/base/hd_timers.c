@@ -74,9 +74,11 @@ void hd_timers_release(struct hd_timers *timers, struct hd_timer *timer) {
 		timers_remove(timers, timer);
 	assert(timers->room > 0);
 	timers->room--;
+	assert(timers->count <= timers->room);
 }
 
 void hd_timers_fini(struct hd_timers *timers) {
+	assert(timers->count == 0 && timers->room == 0);
 	free(timers->heap);
 	*timers = (struct hd_timers){0};
 }

@@ -7,6 +7,7 @@
  *   heap[]       by (due, id)                finds who is due; due is a lower bound, so that traffic
  *                                            that only postpones deadlines touches no heap
  */
+#include "hd_assert.h"
 #include "hd_hello.h"
 #include "hd_stream.h"
 
@@ -248,6 +249,7 @@ void session_release(struct hd_session *s) {
 }
 
 void endpoint_leave(struct hd_endpoint *e) {
+	hd_assert(e->depth > 0);
 	if (--e->depth > 0)
 		return;
 	while (e->graveyard) {

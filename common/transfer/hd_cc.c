@@ -87,6 +87,7 @@ void hd_path_start(struct hd_path *path, hd_ns now, float weight, uint64_t rate_
 void hd_path_stop(struct hd_path *path) {
 	hd_assert(path->transfers > 0);
 	path->transfers--;
+	hd_assert(path->transfers > 0 || path->inflight_bytes == 0);
 }
 
 static void roll_buckets(struct hd_path *path, hd_ns now) {

@@ -37,6 +37,7 @@ bool ctl_lease_is_busy(const struct ctl_lease *lease) {
 }
 
 void ctl_lease_forget(struct hd_controller *c, struct ctl_lease *lease) {
+	assert(!lease->job || lease->job->lease == lease);
 	TAILQ_REMOVE(&c->leases, lease, entry);
 	if (lease->job)
 		lease->job->lease = NULL;

@@ -61,6 +61,14 @@ struct agent_turn {
 /* --- hd_switch_agent_say.c --- */
 void agent_event(const struct agent_turn *turn, struct hd_event event);
 void agent_say(struct agent_turn *turn, const struct hd_message *message);
+/* How a lease stands. NONE: it is held, and waits for these members. */
+void agent_report(
+	struct agent_turn *turn,
+	uint32_t job,
+	uint64_t name,
+	enum hd_reason reason,
+	uint64_t waits
+);
 
 /* Slots that leases of another epoch hold. */
 uint16_t agent_slots_foreign(const struct hd_switch_agent *agent);

@@ -5,6 +5,7 @@
  */
 #include "hd_switch_agent_internal.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -102,6 +103,7 @@ static uint16_t free_slots(const struct hd_switch_agent *agent, uint32_t count) 
 static void take(struct hd_switch_agent *agent, struct agent_lease *lease) {
 	uint16_t first = lease->is.first_slot, count = lease->is.slot_count;
 
+	assert(!agent->leases[lease->is.id] && !agent->slot_taken[first]);
 	agent->leases[lease->is.id] = lease;
 	agent->id_next = (uint16_t)((lease->is.id + 1) % HD_SWITCH_LEASES_MAX);
 	memset(agent->slot_taken + first, 1, count);
@@ -115,6 +117,8 @@ static void take(struct hd_switch_agent *agent, struct agent_lease *lease) {
 }
 
 static void give(struct hd_switch_agent *agent, struct agent_lease *lease) {
+	assert(agent->leases[lease->is.id] == lease);
+	assert(agent->stats.leases_now > 0 && agent->stats.slots_now >= lease->is.slot_count);
 	agent->leases[lease->is.id] = NULL;
 	memset(agent->slot_taken + lease->is.first_slot, 0, lease->is.slot_count);
 	agent->stats.leases_now--;
@@ -127,21 +131,6 @@ static void give(struct hd_switch_agent *agent, struct agent_lease *lease) {
 }
 
 /* --- words ----------------------------------------------------------------------------------- */
-
-static void
-report(struct agent_turn *turn, uint32_t job, uint64_t name, enum hd_reason reason, uint64_t waits
-) {
-	struct hd_message message = {.kind = HD_MSG_REPORT};
-
-	message.report.job = job;
-	message.report.token = name;
-	message.report.direction = HD_REDUCE;
-	message.report.worker = HD_GROUP_WORKER;
-	message.report.outcome = reason ? HD_OUTCOME_FAILED : HD_OUTCOME_APPLIED;
-	message.report.reason = (uint8_t)reason;
-	message.report.base = waits;
-	agent_say(turn, &message);
-}
 
 static enum hd_reason reason_of(int rc) {
 	switch (rc) {
@@ -173,7 +162,7 @@ static void fail(struct agent_turn *turn, struct agent_lease *lease, enum hd_rea
 
 	turn->agent->stats.leases_refused += !lease->held;
 	end(turn, lease);
-	report(turn, job, name, reason, 0);
+	agent_report(turn, job, name, reason, 0);
 }
 
 /* --- what SLOTS says ------------------------------------------------------------------------- */
@@ -346,7 +335,7 @@ static void go_on(struct agent_turn *turn, struct agent_lease *lease) {
 		return;
 	}
 	turn->agent->stats.leases++;
-	report(turn, lease->is.job, lease->name, HD_REASON_NONE, lease->is.waits);
+	agent_report(turn, lease->is.job, lease->name, HD_REASON_NONE, lease->is.waits);
 }
 
 static void
@@ -365,7 +354,7 @@ change_waits(struct agent_turn *turn, struct agent_lease *lease, const struct hd
 	if (rc < 0)
 		fail(turn, lease, reason_of(rc));
 	else
-		report(turn, lease->is.job, lease->name, HD_REASON_NONE, lease->is.waits);
+		agent_report(turn, lease->is.job, lease->name, HD_REASON_NONE, lease->is.waits);
 }
 
 void agent_slots(struct agent_turn *turn, const struct hd_msg_slots *m) {
@@ -381,7 +370,7 @@ void agent_slots(struct agent_turn *turn, const struct hd_msg_slots *m) {
 	if (reason) {
 		free(lease);
 		turn->agent->stats.leases_refused++;
-		report(turn, m->job, m->lease, reason, 0);
+		agent_report(turn, m->job, m->lease, reason, 0);
 		return;
 	}
 	lease->made = turn->now;

@@ -12,6 +12,25 @@ void agent_say(struct agent_turn *turn, const struct hd_message *message) {
 	hd_upstream_send(&turn->agent->upstream, message, turn->now, turn->sink);
 }
 
+void agent_report(
+	struct agent_turn *turn,
+	uint32_t job,
+	uint64_t name,
+	enum hd_reason reason,
+	uint64_t waits
+) {
+	struct hd_message message = {.kind = HD_MSG_REPORT};
+
+	message.report.job = job;
+	message.report.token = name;
+	message.report.direction = HD_REDUCE;
+	message.report.worker = HD_GROUP_WORKER;
+	message.report.outcome = reason ? HD_OUTCOME_FAILED : HD_OUTCOME_APPLIED;
+	message.report.reason = (uint8_t)reason;
+	message.report.base = waits;
+	agent_say(turn, &message);
+}
+
 uint16_t agent_slots_foreign(const struct hd_switch_agent *agent) {
 	uint16_t slots = 0;
 

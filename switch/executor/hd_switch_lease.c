@@ -2,6 +2,7 @@
 /* Leases: what is checked when one is set, and its cells. */
 #include "hd_switch_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -307,6 +308,7 @@ int hd_switch_core_lease_end(
 	if (!lease)
 		return switch_refuse(-ENOENT, error, error_bytes, "id: %u is no lease", id);
 	forget_tokens(core, lease);
+	assert(core->memory_used >= lease->stats.memory_bytes);
 	core->memory_used -= lease->stats.memory_bytes;
 	core->leases[id] = NULL;
 	free_lease(lease);

@@ -172,7 +172,9 @@ static void leave(struct hd_switch_queue *q, struct lane *lane, struct link *lin
 	uint32_t bytes = entry_at(q, lane, lane->head++)->bytes;
 
 	occupy(q, bytes, link);
+	assert(lane->bytes >= bytes);
 	lane->bytes -= bytes;
+	assert(lane->head != lane->tail || lane->bytes == 0);
 	lane->counts.packets++;
 	lane->counts.bytes += bytes;
 }

@@ -82,7 +82,7 @@ int worker_shards_open(
 
 	if (count < 0 || value == 0)
 		return -EINVAL;
-	hd_assert(!r->shards && r->shard_count == 0);
+	hd_assert(!r->shards && r->shard_count == 0 && r->held == 0);
 	r->shards = calloc((size_t)count, sizeof *r->shards);
 	if (!r->shards)
 		return -ENOMEM;

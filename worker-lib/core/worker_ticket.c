@@ -144,6 +144,8 @@ void worker_collect(struct hd_worker *worker) {
 		next = TAILQ_NEXT(ticket, link);
 		if (!ticket->ended || ticket->slots)
 			continue;
+		hd_assert(!ticket->active);
+		hd_assert(worker_find(worker, ticket->pub.direction, ticket->pub.round) != ticket);
 		TAILQ_REMOVE(&worker->tickets, ticket, link);
 		free(ticket->payload);
 		free(ticket);

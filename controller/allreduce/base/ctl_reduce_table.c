@@ -18,6 +18,8 @@ struct ctl_reduce *ctl_reduce_find(const struct ctl_job *job, uint32_t round) {
 
 void ctl_reduce_part(struct ctl_reduce *r, uint16_t worker, enum ctl_part part) {
 	assert(worker < HD_WORKERS_MAX && part <= CTL_PART_DONE);
+	/* Those that have no part yet are not counted. */
+	assert(r->part[worker] == CTL_PART_NONE || r->count[r->part[worker]] > 0);
 	r->count[r->part[worker]]--;
 	r->part[worker] = (uint8_t)part;
 	r->count[part]++;

@@ -19,7 +19,7 @@ static void worker_down(
 	struct ctl_job *job = node->job;
 	struct ctl_transfer *t, *next;
 
-	assert(job);
+	assert(job && job->workers[node->worker] == node && job->worker_count > 0);
 	for (t = TAILQ_FIRST(&c->pending); t && node->tracked; t = next) {
 		next = TAILQ_NEXT(t, entry);
 		if (t->job != job || t->worker != node->worker)

@@ -10,6 +10,7 @@
 #include "hd_out.h"
 #include "hd_switch_numbers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -218,6 +219,7 @@ static void attach_worker(
 
 	if (older && older != node)
 		displace(c, older, node, sink);
+	assert(!job->workers[m->worker] || older == node);
 	node->job = job;
 	node->worker = m->worker;
 	job->workers[m->worker] = node;

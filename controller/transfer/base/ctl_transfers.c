@@ -7,6 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Each transfer is in one list, and counted once in all and once for its job. */
+static void check_counts(const struct hd_controller *c, const struct ctl_job *job) {
+	assert(!c->pending_count == TAILQ_EMPTY(&c->pending));
+	assert(!c->open_count == TAILQ_EMPTY(&c->open));
+	assert(job->pending <= c->pending_count && job->open <= c->open_count);
+	assert(job->open_pushes + job->replica.sums <= job->open);
+}
+
 struct ctl_transfer *ctl_transfer_add(
 	struct hd_controller *c,
 	struct ctl_job *job,
@@ -34,6 +42,7 @@ struct ctl_transfer *ctl_transfer_add(
 	LIST_INSERT_HEAD(&c->by_key[ctl_key_bucket(job->id, worker, direction, round)], t, by_key);
 	c->pending_count++;
 	job->pending++;
+	check_counts(c, job);
 	t->tracked = node != NULL;
 	if (node)
 		node->tracked++;
@@ -60,11 +69,13 @@ void ctl_transfer_open(struct hd_controller *c, struct ctl_transfer *t, uint64_t
 		t->job->open_pushes++;
 	if (t->direction == HD_COPY && t->is_sum)
 		t->job->replica.sums++;
+	check_counts(c, t->job);
 	ctl_check_by(c, c->now + CTL_CHECK_NS);
 }
 
 static void path_use(struct hd_controller *c, const struct ctl_transfer *t, bool add) {
 	for (uint8_t i = 0; i < t->path_count; i++) {
+		assert(add || c->link_use[t->path[i]] > 0);
 		c->scratch.link_probe[t->path[i]].used = c->now;
 		if (add)
 			c->link_use[t->path[i]]++;
@@ -140,6 +151,7 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 		if (t->job->sync != HD_SYNC_NONE && t->job->pending)
 			ctl_plan_soon(c); /* its place in the step may be another's */
 	}
+	check_counts(c, t->job);
 	if (node && t->tracked)
 		node->tracked--;
 	if (t->credit)
@@ -149,5 +161,6 @@ void ctl_transfer_free(struct hd_controller *c, struct ctl_transfer *t) {
 	path_use(c, t, false);
 	if (t->group)
 		ctl_group_detach(c, t);
+	assert(!node || node->credit != t);
 	free(t);
 }

@@ -63,6 +63,8 @@ static void test_equal_times_take_turns(void **state) {
 		assert_ptr_equal(first, &timer[i % 5]);
 		hd_timer_set(&timers, first, 7);
 	}
+	for (size_t i = 0; i < 5; i++)
+		hd_timers_release(&timers, &timer[i]);
 	hd_timers_fini(&timers);
 }
 
