@@ -196,15 +196,13 @@ bool agg_outputs_yield(struct agg_turn *turn) {
 /* The token of the group, or of one of its inputs. */
 void agg_group_void(struct agg_turn *turn, const struct hd_msg_void_ *void_) {
 	enum hd_reason reason = void_->reason < HD_REASON_COUNT ? void_->reason : HD_REASON_VOID;
-	struct agg_handle *handle = agg_handle_find(turn->aggregator, void_->token);
+	struct agg_input *in = agg_input_find(turn->aggregator, void_->token);
 	struct agg_group *group;
 
 	HASH_FIND(hh, turn->aggregator->groups, &void_->token, sizeof void_->token, group);
 	if (group) {
 		agg_group_fail(turn, group, reason, NULL);
-	} else if (handle && handle->kind == AGG_HANDLE_INPUT) {
-		struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
-
+	} else if (in) {
 		agg_group_fail(turn, in->group, reason, in);
 	}
 }

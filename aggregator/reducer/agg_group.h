@@ -78,6 +78,8 @@ struct agg_group {
 
 /* --- agg_input.c ------------------------------------------------------------------------------ */
 void agg_input_bind(struct agg_turn *turn, struct agg_input *in, struct agg_peer *peer);
+/* NULL if the token stands for nothing, or for something else. */
+struct agg_input *agg_input_find(const struct hd_aggregator *aggregator, uint64_t token);
 /* Its predecessor is the input with this token, if that is under way; else it may go. */
 void agg_input_follow(struct agg_turn *turn, struct agg_input *in, uint64_t after);
 void agg_input_go(struct agg_turn *turn, struct agg_input *in);

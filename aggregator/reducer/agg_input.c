@@ -85,11 +85,18 @@ void agg_input_go(struct agg_turn *turn, struct agg_input *in) {
 	say_go(turn, in);
 }
 
-void agg_input_follow(struct agg_turn *turn, struct agg_input *in, uint64_t after) {
-	struct agg_handle *handle = agg_handle_find(turn->aggregator, after);
-	struct agg_input *first = hd_container_of(handle, struct agg_input, handle);
+struct agg_input *agg_input_find(const struct hd_aggregator *aggregator, uint64_t token) {
+	struct agg_handle *handle = agg_handle_find(aggregator, token);
 
-	if (!handle || handle->kind != AGG_HANDLE_INPUT || first == in || first->complete) {
+	return handle && handle->kind == AGG_HANDLE_INPUT ?
+		hd_container_of(handle, struct agg_input, handle) :
+		NULL;
+}
+
+void agg_input_follow(struct agg_turn *turn, struct agg_input *in, uint64_t after) {
+	struct agg_input *first = agg_input_find(turn->aggregator, after);
+
+	if (!first || first == in || first->complete) {
 		agg_input_go(turn, in);
 		return;
 	}

@@ -69,10 +69,9 @@ output_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_
 }
 
 void agg_cancel(struct agg_turn *turn, struct agg_peer *peer, const struct hd_msg_cancel *cancel) {
-	struct agg_handle *handle = agg_handle_find(turn->aggregator, cancel->token);
-	struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
+	struct agg_input *in = agg_input_find(turn->aggregator, cancel->token);
 
-	if (!handle || handle->kind != AGG_HANDLE_INPUT) {
+	if (!in) {
 		output_cancel(turn, peer, cancel);
 		return;
 	}
@@ -119,11 +118,10 @@ void agg_pull_state(
 	struct agg_peer *peer,
 	const struct hd_msg_pull_state *state
 ) {
-	struct agg_handle *handle = agg_handle_find(turn->aggregator, state->token);
-	struct agg_input *in = hd_container_of(handle, struct agg_input, handle);
+	struct agg_input *in = agg_input_find(turn->aggregator, state->token);
 	struct agg_group *group;
 
-	if (!handle || handle->kind != AGG_HANDLE_INPUT)
+	if (!in)
 		return; /* it has ended */
 	group = in->group;
 	if (!group->relay || group->job->id != state->job || (in->peer && in->peer != peer)) {

@@ -81,9 +81,10 @@ void srv_stream_result(struct srv_turn *turn, const struct hd_packet *packet) {
 			return;
 		}
 	}
-	tomb = hd_container_of(handle, const struct srv_tombstone, handle);
-	if (handle && handle->kind == SRV_HANDLE_TOMBSTONE && tomb->done && tomb->slot_values != 0
-	    && tomb->job == header.job) {
+	tomb = handle && handle->kind == SRV_HANDLE_TOMBSTONE ?
+		hd_container_of(handle, const struct srv_tombstone, handle) :
+		NULL;
+	if (tomb && tomb->done && tomb->slot_values != 0 && tomb->job == header.job) {
 		stats->duplicates++;
 		stream_answer(turn, header, tomb->receiver, tomb->sender);
 		return;
